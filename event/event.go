@@ -1,0 +1,102 @@
+// Package event is what a caller sees of a run: what the model says as it is said, and what became of each tool call. The
+// last event of a run is an [End].
+//
+// Events are for showing. What must not be missed is in the session: an event that tells of a pause or a final result
+// comes after the commit that made it so.
+package event
+
+import (
+	"time"
+
+	"github.com/fermata-ai/fermata/llm"
+	"github.com/fermata-ai/fermata/tool"
+)
+
+// Event is one of the types below.
+type Event interface{ isEvent() }
+
+// Text is more of the model's answer, as it streams.
+type Text struct{ Delta string }
+
+// Reasoning is more of the model's reasoning, as it streams.
+type Reasoning struct{ Delta string }
+
+// Message is a message that has been committed to the session: the model's, or the results of a turn.
+type Message struct {
+	Number  int // its place in the session, from 0
+	Message llm.Message
+}
+
+// Call is a tool call that the model asked for. It is committed; nothing has run.
+type Call struct{ Call llm.ToolCall }
+
+// Progress is what a running or paused call reported.
+type Progress struct {
+	Call, Tool string
+	Progress   tool.Progress
+}
+
+// Result is a call's one final result.
+type Result struct {
+	Status Status
+	Result llm.ToolResult
+	By     string // who settled it, where somebody did
+}
+
+// Status is how a call ended.
+type Status string
+
+// The statuses of a settled call.
+const (
+	Done      Status = "done"      // with an output
+	Failed    Status = "failed"    // with an error
+	Denied    Status = "denied"    // a policy or a person refused it; the body was not entered
+	Cancelled Status = "cancelled" // by Cancel, by a superseding message, or with its run
+	Expired   Status = "expired"   // its pause outlasted its deadline
+	Unknown   Status = "unknown"   // a crash, or a body that would not stop, left the outcome open
+)
+
+// Artifact is what a call made beside its result.
+type Artifact struct {
+	Call, Tool string
+	Artifact   tool.Artifact
+}
+
+// Pause is a call that waits. It is committed.
+type Pause struct{ Pause tool.Pause }
+
+// End is the last event: why this drive of the session stopped.
+type End struct {
+	Session string
+	Finish  Finish
+	Pending []tool.Pause // with FinishPaused: what is waited for
+	Until   time.Time    // with FinishElsewhere: when the other drive's lease ends, if known
+	Usage   llm.Usage    // of the run so far
+}
+
+// Finish is why a drive stopped.
+type Finish string
+
+// The finishes.
+const (
+	FinishStop        Finish = "stop"             // the model is done
+	FinishPaused      Finish = "paused"           // calls wait
+	FinishLength      Finish = "length"           // the model's output was cut off by a limit of tokens
+	FinishRefusal     Finish = "refusal"          // the model declined
+	FinishMaxTurns    Finish = "max_turns"        // Limits.Turns is used up
+	FinishMaxCalls    Finish = "max_tool_calls"   // Limits.ToolCalls is used up
+	FinishMaxTokens   Finish = "max_tokens"       // Limits.Tokens is used up
+	FinishFailed      Finish = "failed"           // an error ended the run; it was yielded before
+	FinishInterrupted Finish = "interrupted"      // the caller left; Continue or Run carries on
+	FinishElsewhere   Finish = "driven_elsewhere" // another drive holds the session
+)
+
+func (Text) isEvent()      {}
+func (Reasoning) isEvent() {}
+func (Message) isEvent()   {}
+func (Call) isEvent()      {}
+func (Progress) isEvent()  {}
+func (Result) isEvent()    {}
+func (Artifact) isEvent()  {}
+func (Pause) isEvent()     {}
+func (End) isEvent()       {}

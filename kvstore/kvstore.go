@@ -1,0 +1,94 @@
+// Package kvstore is the seam between fermata and storage: an ordered map of byte keys, with point reads, paged scans and
+// atomic batches under preconditions. [NewMemory] keeps it in memory; package kvstore/bolt in a bbolt file; package
+// kvstore/kvtest has the suite that every engine passes.
+//
+// It is not a database interface: there are no transactions that a caller could hold open.
+package kvstore
+
+import (
+	"context"
+	"errors"
+)
+
+// Store is an engine. Its methods may be called from many goroutines. Slices that go in may be kept only until the call
+// returns; slices that come out are copies, the caller's own.
+//
+// Apply and Get are linearizable.
+type Store interface {
+	// Get returns the entry under key, or ErrNotFound.
+	Get(ctx context.Context, key []byte) (Entry, error)
+	// Scan returns one page of entries in key order, as of one moment. Nothing is promised from page to page, but that a
+	// key which doesn't change is seen once.
+	Scan(ctx context.Context, r Range) (Page, error)
+	// Apply checks every precondition and carries out every write, or does nothing. It returns the revision that the
+	// batch's puts have now. Errors: ErrConflict, a precondition did not hold; ErrTooLarge, a limit was passed;
+	// ErrUncertain, the batch may or may not have been applied; ErrClosed; or another. After every error but ErrUncertain
+	// the batch was certainly not applied.
+	Apply(ctx context.Context, b Batch) (Revision, error)
+	// Close gives up the engine's resources. Further calls answer ErrClosed.
+	Close() error
+}
+
+// Revision names the batch that last wrote a key. A revision is unique in its store and never used again, not after a
+// delete or a restart either; later batches have greater ones. Zero is no revision: the key is absent.
+type Revision uint64
+
+// Entry is a key with its value.
+type Entry struct {
+	Key      []byte
+	Value    []byte
+	Revision Revision
+}
+
+// Range selects keys: those that begin with Prefix, lie after After (if set) and before Before (if set).
+type Range struct {
+	Prefix []byte
+	After  []byte // exclusive; where the last page ended
+	Before []byte // exclusive
+	Limit  int    // entries in a page; 0 or more than MaxPage means MaxPage
+}
+
+// Page is a part of a scan. A page may be short; More says whether to ask again, After its last key.
+type Page struct {
+	Entries []Entry
+	More    bool
+}
+
+// Batch is a set of writes that happen together or not at all. A key stands at most once among Puts and Deletes together,
+// and at most once among Preconditions.
+type Batch struct {
+	Preconditions []Precondition
+	Puts          []Put
+	Deletes       [][]byte // deleting an absent key is no error
+}
+
+// Precondition holds if the key is at the revision. Revision zero: if the key is absent.
+type Precondition struct {
+	Key      []byte
+	Revision Revision
+}
+
+// Put writes a value under a key.
+type Put struct {
+	Key   []byte
+	Value []byte
+}
+
+// What every engine accepts. More is ErrTooLarge, from every engine, before anything is written.
+const (
+	MaxKey        = 512       // bytes; a key has at least one
+	MaxValue      = 64 << 10  // bytes; an empty value is allowed
+	MaxOperations = 100       // preconditions, puts and deletes of a batch together
+	MaxBatch      = 512 << 10 // bytes of keys and values of a batch together
+	MaxPage       = 1000      // entries; a page holds at most 1 MiB too, but always at least one entry if there is one
+	MaxPageBytes  = 1 << 20
+)
+
+// The errors that callers tell apart.
+var (
+	ErrNotFound  = errors.New("kvstore: key not found")
+	ErrConflict  = errors.New("kvstore: a precondition did not hold")
+	ErrTooLarge  = errors.New("kvstore: over the limit")
+	ErrUncertain = errors.New("kvstore: the batch may or may not have been applied")
+	ErrClosed    = errors.New("kvstore: store is closed")
+)

@@ -1,0 +1,55 @@
+package llm
+
+import (
+	"fmt"
+	"time"
+)
+
+// Error is what a provider answered in place of a message.
+type Error struct {
+	Kind       ErrorKind
+	Provider   string
+	RequestID  string
+	RetryAfter time.Duration // what a rate-limited caller was told; zero: nothing
+	Err        error
+}
+
+// ErrorKind classifies a model's failure.
+type ErrorKind string
+
+// The kinds.
+const (
+	ErrRateLimited    ErrorKind = "rate_limited"
+	ErrOverloaded     ErrorKind = "overloaded"
+	ErrNetwork        ErrorKind = "network"
+	ErrTruncated      ErrorKind = "truncated" // the stream ended without its end marker
+	ErrContextTooLong ErrorKind = "context_too_long"
+	ErrInvalid        ErrorKind = "invalid_request"
+	ErrAuth           ErrorKind = "authentication"
+	ErrRefused        ErrorKind = "refused"
+)
+
+func (e *Error) Error() string {
+	s := string(e.Kind)
+	if e.Provider != "" {
+		s = e.Provider + ": " + s
+	}
+	if e.RequestID != "" {
+		s += fmt.Sprintf(" (request %s)", e.RequestID)
+	}
+	if e.Err != nil {
+		s += ": " + e.Err.Error()
+	}
+	return s
+}
+
+func (e *Error) Unwrap() error { return e.Err }
+
+// Temporary says that the same request may succeed later.
+func (e *Error) Temporary() bool {
+	switch e.Kind {
+	case ErrRateLimited, ErrOverloaded, ErrNetwork, ErrTruncated:
+		return true
+	}
+	return false
+}

@@ -1,0 +1,113 @@
+package tool
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+)
+
+// Await describes a pause: why a call waits, and what its answer means. The zero value waits for an external job.
+type Await struct {
+	Reason Reason          `json:"reason,omitempty"`
+	Mode   Mode            `json:"mode,omitempty"` // empty: it follows from Reason
+	Prompt string          `json:"prompt,omitempty"`
+	Schema json.RawMessage `json:"schema,omitempty"` // of the answer; empty in output mode: the tool's Output
+	// Key is the outside system's own name for the job, by which the pause can be found.
+	Key string `json:"key,omitempty"`
+	// Timeout is how long the pause may last; zero: for ever. With ReasonTimer it is when the call goes on.
+	Timeout time.Duration `json:"timeout,omitempty"`
+	// Gate names the layer that asks; empty: the tool does.
+	Gate string `json:"gate,omitempty"`
+	// Data comes back in Answer.Data.
+	Data json.RawMessage `json:"data,omitempty"`
+}
+
+// Reason is why a call waits.
+type Reason string
+
+// The reasons.
+const (
+	ReasonExternal Reason = "external" // an outside job
+	ReasonApproval Reason = "approval" // a person's decision
+	ReasonInput    Reason = "input"    // a person's answer
+	ReasonAgent    Reason = "agent"    // another agent
+	ReasonTimer    Reason = "timer"    // the time itself
+	ReasonUnknown  Reason = "unknown"  // an operator's word on what a crash left unknown
+)
+
+// Mode is what an answer does.
+type Mode string
+
+// The modes.
+const (
+	ModeOutput  Mode = "output"  // it is the call's output
+	ModeReenter Mode = "reenter" // the tool is executed again, with it
+	ModeMessage Mode = "message" // the user's next message is it, and the call's output
+)
+
+// modes says which modes a reason may have; the first is its default.
+var modes = map[Reason][]Mode{
+	ReasonExternal: {ModeOutput, ModeReenter},
+	ReasonApproval: {ModeReenter},
+	ReasonInput:    {ModeOutput, ModeReenter, ModeMessage},
+	ReasonAgent:    {ModeOutput},
+	ReasonTimer:    {ModeReenter, ModeOutput},
+	ReasonUnknown:  {ModeOutput},
+}
+
+// DefaultApprovalTimeout is how long an approval waits that names no Timeout.
+const DefaultApprovalTimeout = 7 * 24 * time.Hour
+
+// MaxKey is the longest Await.Key, in bytes.
+const MaxKey = 200
+
+// Normalize fills in what follows from the rest and checks that the parts of a go together. It is the one place where that
+// is decided, for tools and layers alike.
+func (a Await) Normalize() (Await, error) {
+	if a.Reason == "" {
+		switch {
+		case a.Gate != "":
+			a.Reason = ReasonApproval
+		case a.Prompt != "":
+			a.Reason = ReasonInput
+		default:
+			a.Reason = ReasonExternal
+		}
+	}
+	allowed, known := modes[a.Reason]
+	if !known {
+		return a, fmt.Errorf("tool: await: unknown reason %q", a.Reason)
+	}
+	if a.Gate != "" && a.Mode == "" {
+		a.Mode = ModeReenter // a layer's answer always goes back to the layer
+	}
+	if a.Mode == "" {
+		a.Mode = allowed[0]
+	}
+	ok := false
+	for _, m := range allowed {
+		ok = ok || m == a.Mode
+	}
+	switch {
+	case a.Gate != "" && a.Mode != ModeReenter:
+		return a, fmt.Errorf("tool: await of layer %q: mode %q: a layer's pause always re-enters", a.Gate, a.Mode)
+	case a.Gate == "" && a.Reason == ReasonApproval:
+		return a, fmt.Errorf("tool: await: reason %q is for layers; a tool asks with reason %q", a.Reason, ReasonInput)
+	case a.Gate == "" && !ok:
+		return a, fmt.Errorf("tool: await: reason %q goes with mode %q, not %q", a.Reason, allowed, a.Mode)
+	case a.Timeout < 0 && a.Reason != ReasonTimer:
+		return a, fmt.Errorf("tool: await: timeout %v is negative", a.Timeout)
+	case len(a.Key) > MaxKey:
+		return a, fmt.Errorf("tool: await: key of %d bytes, at most %d are allowed", len(a.Key), MaxKey)
+	}
+	if len(a.Schema) > 0 && !json.Valid(a.Schema) {
+		return a, fmt.Errorf("tool: await: schema is not JSON")
+	}
+	if len(a.Data) > 0 && !json.Valid(a.Data) {
+		return a, fmt.Errorf("tool: await: data is not JSON")
+	}
+	if a.Reason == ReasonApproval && a.Timeout == 0 {
+		a.Timeout = DefaultApprovalTimeout
+	}
+	return a, nil
+}

@@ -1,0 +1,152 @@
+package tool
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"strconv"
+	"time"
+)
+
+// Call is one call of a tool, as its body and the layers around it see it.
+type Call struct {
+	ID, Session, User, Tool string
+	Turn                    int // the turn of the session, from 1
+	// Attempt counts durable claims of the call, from 1; it stays 1 where the effect needs none.
+	Attempt   int
+	Pauses    int // how many times the call has paused
+	Arguments json.RawMessage
+	Answer    *Answer    // to the tool's own last pause; nil at first entry
+	Decisions []Decision // what layers were told
+	Host      Host       // nil in unit tests
+
+	checked json.RawMessage // the arguments that a Registry found valid: the very slice, not an equal one
+}
+
+// Answer is what a Resume delivered for the tool's own pause.
+type Answer struct {
+	Pause   int             `json:"pause"`          // the pause's number, from 1
+	Payload json.RawMessage `json:"payload"`        // a JSON value that fits the pause's schema
+	Data    json.RawMessage `json:"data,omitempty"` // the Await's own
+	By      string          `json:"by,omitempty"`
+	At      time.Time       `json:"at"`
+}
+
+// Decision is what somebody decided at a layer's pause.
+type Decision struct {
+	Gate      string          `json:"gate,omitempty"` // the layer that asked
+	Approved  bool            `json:"approved"`
+	Reason    string          `json:"reason,omitempty"`
+	By        string          `json:"by,omitempty"`
+	At        time.Time       `json:"at"`
+	Shown     string          `json:"shown,omitempty"`     // HashArguments of what was shown
+	Arguments json.RawMessage `json:"arguments,omitempty"` // edited ones, to run in place of those shown
+}
+
+// Decided returns the decision that the layer called gate was given for the call.
+func (c Call) Decided(gate string) (Decision, bool) {
+	for _, d := range c.Decisions {
+		if d.Gate == gate {
+			return d, true
+		}
+	}
+	return Decision{}, false
+}
+
+// HashArguments names arguments by their bytes.
+func HashArguments(args json.RawMessage) string {
+	h := sha256.Sum256(args)
+	return base64.RawURLEncoding.EncodeToString(h[:18])
+}
+
+// IdempotencyKey is a key for an outside effect. It is equal across attempts of one entry of the body, after a crash too,
+// and differs from entry to entry. With parts it names several effects of one entry.
+func (c Call) IdempotencyKey(parts ...string) string {
+	key := c.ID + "." + strconv.Itoa(c.Pauses)
+	if len(parts) == 0 {
+		return key
+	}
+	h := sha256.New()
+	for _, p := range parts {
+		h.Write([]byte(strconv.Itoa(len(p)) + ":" + p))
+	}
+	return key + "." + base64.RawURLEncoding.EncodeToString(h.Sum(nil)[:12])
+}
+
+// Token is a secret by which an outside system may answer the next pause of this call, and report its progress, perhaps
+// before the body has returned. It is the same in each attempt. Without a Host it is a placeholder.
+func (c Call) Token() string {
+	if c.Host == nil {
+		return "token-of-" + c.ID
+	}
+	return c.Host.Token(c)
+}
+
+// Report tells those who watch the session how far the call is. Without a Host it does nothing.
+func (c Call) Report(ctx context.Context, p Progress) error {
+	if c.Host == nil {
+		return nil
+	}
+	return c.Host.Report(ctx, c, p)
+}
+
+// Host is what a call reaches the runtime by. The runner implements it.
+type Host interface {
+	Token(Call) string
+	Report(context.Context, Call, Progress) error
+}
+
+// Progress tells how far a call is.
+type Progress struct {
+	Message  string          `json:"message,omitempty"`
+	Fraction float64         `json:"fraction,omitempty"` // 0 to 1; 0: not known
+	Data     json.RawMessage `json:"data,omitempty"`     // the tool's own
+	At       time.Time       `json:"at,omitzero"`        // set by the runner
+}
+
+// Pause is one hold of a call, as it is listed.
+type Pause struct {
+	ID, Call, Session, User, Tool string
+	Number                        int // of the call's pauses, from 1
+	Arguments                     json.RawMessage
+	Await                         Await
+	Since, Deadline               time.Time // Deadline is zero where there is none
+	Progress                      *Progress // the latest, if any
+}
+
+// PauseID names the number-th pause of a call.
+func PauseID(call string, number int) string { return call + "." + strconv.Itoa(number) }
+
+type callKey struct{}
+
+// WithCall returns a context for a tool's function. A Registry does this; a test of a function may, too.
+func WithCall(ctx context.Context, c Call) context.Context {
+	return context.WithValue(ctx, callKey{}, c)
+}
+
+// CallFrom returns the call that ctx was made for: the zero Call outside of one.
+func CallFrom(ctx context.Context) Call {
+	c, _ := ctx.Value(callKey{}).(Call)
+	return c
+}
+
+// Fatal wraps an error so that it ends the run, rather than being the call's result for the model.
+func Fatal(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &fatalError{err}
+}
+
+type fatalError struct{ err error }
+
+func (e *fatalError) Error() string { return e.err.Error() }
+func (e *fatalError) Unwrap() error { return e.err }
+
+// IsFatal says whether err, or what it wraps, came from Fatal.
+func IsFatal(err error) bool {
+	var f *fatalError
+	return errors.As(err, &f)
+}

@@ -1,0 +1,80 @@
+// Package tool is what a tool is: a typed Go function that a model may call, and that may make the call wait.
+//
+// [Func] and [Resumable] turn typed functions into tools; [Tool] itself is the raw form. A call's outcome is a [Result]: [Done],
+// [Pending] or [NeedInput]. [Registry] runs calls: it validates, bounds, recovers, and gives each call one [Outcome].
+//
+// The package knows nothing of sessions, storage or the runner: what a body needs of them reaches it through [Host].
+package tool
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+)
+
+// Tool is a tool in its raw form. Execute gets arguments that were validated against the spec's Input, when a [Registry]
+// calls it. An error is the call's result, for the model to read; [Fatal] makes it end the run.
+//
+// A wrapper embeds a Tool and so keeps its hints; it should have the method of [Unwrapper] too.
+type Tool interface {
+	Spec() Spec
+	Execute(context.Context, Call) (Execution, error)
+}
+
+// Unwrapper is a Tool that wraps another one. [As] looks through it.
+type Unwrapper interface{ Unwrap() Tool }
+
+// Spec describes a tool.
+type Spec struct {
+	// Name is 1 to 64 letters, digits, '_' or '-': what every provider accepts.
+	Name        string
+	Description string
+	// Input and Output are JSON Schemas. Func and Resumable infer them where they are empty. Input is an object's schema.
+	// An empty Output takes every JSON value.
+	Input, Output json.RawMessage
+	Effect        Effect
+	// MayPause must be set by a tool that pauses; Resumable sets it. One that does not declare it can't pause.
+	MayPause bool
+	// Timeout bounds each entry of the body; zero: no bound.
+	Timeout time.Duration
+	// AskOperator: when a crash leaves the outcome unknown, pause the call until an operator says what happened. Otherwise
+	// the model is told that it is unknown.
+	AskOperator bool
+	// Reconcile finds out what became of a call whose outcome is unknown, without doing the work again. An error means that
+	// it could not find out. It may be called again.
+	Reconcile func(context.Context, Call) (Execution, error)
+}
+
+// Effect says what entering a body twice would do.
+type Effect string
+
+// The effects. The zero value is the careful one.
+const (
+	Once       Effect = ""           // never enter it twice
+	Idempotent Effect = "idempotent" // the same IdempotencyKey makes a second entry harmless
+	ReadOnly   Effect = "read_only"  // it changes nothing
+)
+
+// NeedsClaim says that a call must be durably claimed before its body is entered.
+func (e Effect) NeedsClaim() bool { return e == Once }
+
+// Execution is what a raw tool returns: an output, or an Await.
+type Execution struct {
+	Output  json.RawMessage // any JSON value; empty is null
+	Await   *Await          // the call pauses; Output is ignored
+	Actions []Action
+}
+
+// Action is a side product of a call. It reaches the caller as an event, is kept with the call, and never travels to the
+// model. Exactly one field is set.
+type Action struct {
+	Artifact *Artifact `json:"artifact,omitempty"`
+}
+
+// Artifact is a file or the like that a tool made: its bytes, or a reference to them.
+type Artifact struct {
+	Name      string `json:"name"`
+	MediaType string `json:"media_type"`
+	Data      []byte `json:"data,omitempty"`
+	URL       string `json:"url,omitempty"` // where Data is empty
+}
