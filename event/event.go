@@ -87,6 +87,7 @@ const (
 	FinishMaxCalls    Finish = "max_tool_calls"   // Limits.ToolCalls is used up
 	FinishMaxTokens   Finish = "max_tokens"       // Limits.Tokens is used up
 	FinishFailed      Finish = "failed"           // an error ended the run; it was yielded before
+	FinishCancelled   Finish = "cancelled"        // somebody cancelled the session
 	FinishInterrupted Finish = "interrupted"      // the caller left; Continue or Run carries on
 	FinishElsewhere   Finish = "driven_elsewhere" // another drive holds the session
 )

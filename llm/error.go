@@ -23,6 +23,7 @@ const (
 	ErrOverloaded     ErrorKind = "overloaded"
 	ErrNetwork        ErrorKind = "network"
 	ErrTruncated      ErrorKind = "truncated" // the stream ended without its end marker
+	ErrMalformed      ErrorKind = "malformed" // the stream breaks its own rules, such as arguments for no call
 	ErrContextTooLong ErrorKind = "context_too_long"
 	ErrInvalid        ErrorKind = "invalid_request"
 	ErrAuth           ErrorKind = "authentication"

@@ -17,13 +17,17 @@ const (
 	RoleTool      Role = "tool" // holds tool results only
 )
 
-// Message is one entry of a conversation. Its JSON form is {"role": ..., "parts": [{"type": ..., ...}, ...]}.
+// Message is one entry of a conversation. Its JSON form is {"role": ..., "parts": [{"type": ..., ...}, ...]}; see
+// [Message.AppendJSON].
 type Message struct {
 	Role  Role
 	Parts []Part
+	// Extra is a JSON object of members that a later version stored and this one doesn't know; it keeps them, no more.
+	Extra json.RawMessage
 }
 
-// Part is a piece of a message: [Text], [Reasoning], [ToolCall], [ToolResult], [Media], [Opaque] or [Unknown].
+// Part is a piece of a message: [Text], [Reasoning], [ToolCall], [ToolResult], [Media], [Opaque] or [Unknown]. Parts are
+// values, never pointers.
 type Part interface{ isPart() }
 
 // Native is a provider's own form of a part, kept byte for byte. It is replayed to the provider that made it and to no
@@ -50,7 +54,7 @@ type ToolCall struct {
 	// ID names the call within the session; the runner makes it, unique whatever the provider sent.
 	ID   string
 	Name string
-	// Arguments is a JSON value, as the model wrote it. The runner turns "no arguments" into {} on the way in.
+	// Arguments is a JSON value, as the model wrote it; see [Arguments] for what stands here where the model's text was none.
 	Arguments json.RawMessage
 	// ProviderID is the id the provider gave, if any. It may repeat from turn to turn.
 	ProviderID string

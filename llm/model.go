@@ -65,7 +65,8 @@ type TextDelta struct{ Text string }
 // ReasoningDelta is more of the reasoning part that is being written.
 type ReasoningDelta struct{ Text string }
 
-// ToolCallDelta is more of a tool call. A new Index begins a new call. Name comes whole; Arguments come in pieces.
+// ToolCallDelta is more of a tool call. A new Index begins a new call, and so does another ProviderID under an Index that is
+// in use. Name comes whole; Arguments come in pieces, cut anywhere.
 type ToolCallDelta struct {
 	Index      int
 	ProviderID string
@@ -74,7 +75,8 @@ type ToolCallDelta struct {
 }
 
 // PartDone is a part that comes whole: it ends the text or reasoning that was being written, and takes its place if it is
-// of the same kind (a provider sends it to add a [Native] form).
+// of the same kind (a provider sends it to add a [Native] form). A [ToolCall] likewise takes the place of a streamed call
+// with the same provider id, name and arguments; any other is a call of its own.
 type PartDone struct{ Part Part }
 
 // Finish ends a stream.

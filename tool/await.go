@@ -18,6 +18,8 @@ type Await struct {
 	Timeout time.Duration `json:"timeout,omitempty"`
 	// Gate names the layer that asks; empty: the tool does.
 	Gate string `json:"gate,omitempty"`
+	// Arguments are those that the layer saw; the chain sets them.
+	Arguments json.RawMessage `json:"arguments,omitempty"`
 	// Data comes back in Answer.Data.
 	Data json.RawMessage `json:"data,omitempty"`
 }

@@ -13,6 +13,7 @@ import (
 // Call is one call of a tool, as its body and the layers around it see it.
 type Call struct {
 	ID, Session, User, Tool string
+	Effect                  Effect
 	Turn                    int // the turn of the session, from 1
 	// Attempt counts durable claims of the call, from 1; it stays 1 where the effect needs none.
 	Attempt   int
@@ -62,9 +63,14 @@ func HashArguments(args json.RawMessage) string {
 }
 
 // IdempotencyKey is a key for an outside effect. It is equal across attempts of one entry of the body, after a crash too,
-// and differs from entry to entry. With parts it names several effects of one entry.
+// and differs from entry to entry: an entry is told by the answer that it brings. With parts the key names several effects of
+// one entry.
 func (c Call) IdempotencyKey(parts ...string) string {
-	key := c.ID + "." + strconv.Itoa(c.Pauses)
+	entry := 0
+	if c.Answer != nil {
+		entry = c.Answer.Pause
+	}
+	key := c.ID + "." + strconv.Itoa(entry)
 	if len(parts) == 0 {
 		return key
 	}

@@ -1,0 +1,123 @@
+// Package agent is an agent's static side: a model, instructions, tools, interceptors and limits, checked once by [New].
+// It makes one model call ([Agent.Generate]) and takes one tool call through its layers ([Agent.Execute]); [Batch] runs a
+// turn's calls side by side.
+//
+// It keeps nothing between calls and knows no sessions: package runner does the rest.
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+
+	"github.com/fermata-ai/fermata/interceptor"
+	"github.com/fermata-ai/fermata/llm"
+	"github.com/fermata-ai/fermata/tool"
+)
+
+// Config is what an agent is made of. Model is required.
+type Config struct {
+	// Name is stored with each session; a session is driven only by an agent of that name.
+	Name         string
+	Model        llm.Model
+	Instructions string
+	Tools        []tool.Tool
+	Interceptors interceptor.Chain
+	Limits       Limits
+	// Concurrency is how many tool calls of a turn run at once; default 4.
+	Concurrency int
+	// ToolChoice and Output bound the model's answers; the zero values leave them to the provider.
+	ToolChoice llm.ToolChoice
+	Output     llm.Limits
+	// ToolLimits bound arguments and results.
+	ToolLimits tool.Limits
+}
+
+// Limits bound one run: what happens between one message of the user and the model's final answer, over pauses too. When a
+// limit is reached, the run ends with its own event.Finish, and Continue or the next message goes on with fresh limits.
+type Limits struct {
+	Turns     int // model calls; 0: 64
+	ToolCalls int // 0: no limit
+	Tokens    int // input and output together, as the model reports them; 0: no limit
+}
+
+// DefaultTurns is how many model calls a run may take where Limits says nothing.
+const DefaultTurns = 64
+
+// MaxCalls is how many tool calls of one turn are run. Further ones settle with an error that says so.
+const MaxCalls = 64
+
+// Agent is made by New. It is safe for use from many goroutines.
+type Agent struct {
+	config Config
+	tools  *tool.Registry
+	defs   []llm.ToolDef
+	model  interceptor.ModelHandler
+}
+
+// New checks a configuration.
+func New(c Config) (*Agent, error) {
+	if c.Model == nil {
+		return nil, errors.New("agent: Config.Model is nil; give it a model, or fakellm.Echo() to try things out")
+	}
+	if c.Concurrency < 0 || c.Limits.Turns < 0 || c.Limits.ToolCalls < 0 || c.Limits.Tokens < 0 {
+		return nil, errors.New("agent: Config has a negative limit")
+	}
+	if c.Concurrency == 0 {
+		c.Concurrency = 4
+	}
+	if c.Limits.Turns == 0 {
+		c.Limits.Turns = DefaultTurns
+	}
+	tools, err := tool.NewLimitedRegistry(c.ToolLimits, c.Tools...)
+	if err != nil {
+		return nil, fmt.Errorf("agent %q: %w", c.Name, err)
+	}
+	if err := c.Interceptors.Check(tools.Names()); err != nil {
+		return nil, fmt.Errorf("agent %q: %w", c.Name, err)
+	}
+	a := &Agent{config: c, tools: tools, defs: tools.Defs()}
+	a.model = c.Interceptors.WrapModel(c.Model.Generate)
+	return a, nil
+}
+
+// Name is the agent's name, as stored with its sessions.
+func (a *Agent) Name() string { return a.config.Name }
+
+// Tools are the agent's tools.
+func (a *Agent) Tools() *tool.Registry { return a.tools }
+
+// Limits are the agent's limits, defaults filled in.
+func (a *Agent) Limits() Limits { return a.config.Limits }
+
+// Concurrency is how many tool calls of a turn run at once.
+func (a *Agent) Concurrency() int { return a.config.Concurrency }
+
+// HasTurnLayers says whether Turn does anything.
+func (a *Agent) HasTurnLayers() bool {
+	return slices.ContainsFunc(a.config.Interceptors, func(l interceptor.Layer) bool { return l.Turn != nil })
+}
+
+// Turn puts the chain's turn layers around inner.
+func (a *Agent) Turn(inner interceptor.TurnHandler) interceptor.TurnHandler {
+	return a.config.Interceptors.WrapTurn(inner)
+}
+
+// Generate asks the model, through the chain's model layers, to answer history. The messages are not copied.
+func (a *Agent) Generate(ctx context.Context, session string, history []llm.Message) iter.Seq2[llm.Event, error] {
+	return a.model(ctx, llm.Request{
+		System:     a.config.Instructions,
+		Messages:   history,
+		Tools:      a.defs,
+		ToolChoice: a.config.ToolChoice,
+		Limits:     a.config.Output,
+		Metadata:   map[string]string{"session": session},
+	})
+}
+
+// Execute takes a call through the chain's tool layers to enter.
+func (a *Agent) Execute(ctx context.Context, call tool.Call, enter interceptor.ToolHandler) (tool.Execution, error) {
+	return a.config.Interceptors.WrapTool(call.Tool, enter)(ctx, call)
+}

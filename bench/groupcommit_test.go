@@ -1,0 +1,102 @@
+package bench
+
+import (
+	"encoding/binary"
+	"path/filepath"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.etcd.io/bbolt"
+
+	"github.com/fermata-ai/fermata/kvstore"
+	"github.com/fermata-ai/fermata/kvstore/bolt"
+)
+
+// BenchmarkGroupCommit compares durable writes per second, of one small put each:
+//
+//	x-64-vs-1      64 writers, over one writer: what sharing commits is worth
+//	x-1-vs-update  one writer, over bbolt's bare Update: what the committer costs one who is alone
+//
+// The disk's speed changes from second to second, so the sides take turns in short rounds, each round gives its own ratios, and
+// the medians are reported.
+func BenchmarkGroupCommit(b *testing.B) {
+	const rounds, turn = 15, 60 * time.Millisecond
+	// A file each, so that none is larger for what another side wrote.
+	one, shared, bare := openBolt(b), openBolt(b), openBare(b)
+	var alone, many, update []float64 // per second
+	var gain, cost []float64
+	for b.Loop() {
+		for range rounds {
+			u := writesPerSecond(1, turn, bare)
+			a := writesPerSecond(1, turn, one)
+			m := writesPerSecond(64, turn, shared)
+			update, alone, many = append(update, u), append(alone, a), append(many, m)
+			gain, cost = append(gain, m/a), append(cost, a/u)
+		}
+	}
+	b.ReportMetric(median(update), "update/s")
+	b.ReportMetric(median(alone), "1-writer/s")
+	b.ReportMetric(median(many), "64-writers/s")
+	b.ReportMetric(median(gain), "x-64-vs-1")
+	b.ReportMetric(median(cost), "x-1-vs-update")
+	b.ReportMetric(0, "ns/op") // of no meaning here
+}
+
+// openBolt returns how to put one entry through the engine.
+func openBolt(b *testing.B) func(key []byte) error {
+	s, err := bolt.Open(filepath.Join(b.TempDir(), "store.db"), nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { s.Close() })
+	value := make([]byte, 100)
+	return func(key []byte) error {
+		_, err := s.Apply(b.Context(), kvstore.Batch{Puts: []kvstore.Put{{Key: key, Value: value}}})
+		return err
+	}
+}
+
+// openBare returns the same with bbolt alone.
+func openBare(b *testing.B) func(key []byte) error {
+	db, err := bbolt.Open(filepath.Join(b.TempDir(), "bare.db"), 0o600, nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { db.Close() })
+	name, value := []byte("entries"), make([]byte, 100)
+	if err := db.Update(func(tx *bbolt.Tx) error { _, err := tx.CreateBucket(name); return err }); err != nil {
+		b.Fatal(err)
+	}
+	return func(key []byte) error {
+		return db.Update(func(tx *bbolt.Tx) error { return tx.Bucket(name).Put(key, value) })
+	}
+}
+
+var nextKey atomic.Uint64
+
+// writesPerSecond has so many writers put, each the next when the last is durable, for a while.
+func writesPerSecond(writers int, turn time.Duration, put func(key []byte) error) float64 {
+	var writes atomic.Int64
+	var all sync.WaitGroup
+	start := time.Now()
+	for range writers {
+		all.Go(func() {
+			for time.Since(start) < turn {
+				if err := put(binary.BigEndian.AppendUint64(nil, nextKey.Add(1))); err != nil {
+					panic(err)
+				}
+				writes.Add(1)
+			}
+		})
+	}
+	all.Wait()
+	return float64(writes.Load()) / time.Since(start).Seconds()
+}
+
+func median(of []float64) float64 {
+	sorted := slices.Sorted(slices.Values(of))
+	return sorted[len(sorted)/2]
+}

@@ -1,0 +1,114 @@
+package interceptor
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/fermata-ai/fermata/tool"
+)
+
+// Ruling is what a policy says of a call.
+type Ruling string
+
+// The rulings. The zero value is the careful one.
+const (
+	Ask   Ruling = ""
+	Allow Ruling = "allow"
+	Deny  Ruling = "deny"
+)
+
+// Verdict is a policy's ruling. Reason is shown to the person who is asked, or told to the model that is denied.
+type Verdict struct {
+	Ruling Ruling
+	Reason string
+}
+
+// Policy rules on a call before it runs. One that errs, panics or gives an unknown ruling asks.
+type Policy func(context.Context, tool.Call) (Verdict, error)
+
+// ApprovalOptions configure Approval.
+type ApprovalOptions struct {
+	Name    string        // of the layer; default "approval". Two approvals in one chain need two names
+	Tools   []string      // the tools it is for; empty: all
+	Policy  Policy        // default: allow what is read-only if Tools is empty, ask for everything else
+	Timeout time.Duration // how long an approval waits before it expires; default 7 days
+	Prompt  func(tool.Call) string
+}
+
+// Approval is a layer that lets a person decide before a tool's body is entered. The decision is bound to the arguments
+// that were shown: what was approved is what runs. It is asked for once in a call's life.
+func Approval(o *ApprovalOptions) Layer {
+	if o == nil {
+		o = &ApprovalOptions{}
+	}
+	name := o.Name
+	if name == "" {
+		name = "approval"
+	}
+	gate := approval{name: name, policy: o.Policy, timeout: o.Timeout, prompt: o.Prompt}
+	if gate.policy == nil {
+		gate.policy = askFor(len(o.Tools) == 0)
+	}
+	if gate.prompt == nil {
+		gate.prompt = func(c tool.Call) string { return fmt.Sprintf("Run %s?", c.Tool) }
+	}
+	return Layer{Name: name, Tools: o.Tools, Tool: gate.wrap}
+}
+
+// askFor asks for every call, but lets read-only tools through where the layer wasn't given tools by name.
+func askFor(allowReadOnly bool) Policy {
+	return func(_ context.Context, c tool.Call) (Verdict, error) {
+		if allowReadOnly && c.Effect == tool.ReadOnly {
+			return Verdict{Ruling: Allow}, nil
+		}
+		return Verdict{}, nil
+	}
+}
+
+type approval struct {
+	name    string
+	policy  Policy
+	timeout time.Duration
+	prompt  func(tool.Call) string
+}
+
+func (a approval) wrap(next ToolHandler) ToolHandler {
+	return func(ctx context.Context, call tool.Call) (tool.Execution, error) {
+		if d, decided := call.Decided(a.name); decided {
+			if !d.Approved {
+				return tool.Execution{}, tool.Denied(d.Reason)
+			}
+			if len(d.Arguments) > 0 {
+				call.Arguments = d.Arguments
+			}
+			return next(ctx, call)
+		}
+		v := a.rule(ctx, call)
+		switch v.Ruling {
+		case Allow:
+			return next(ctx, call)
+		case Deny:
+			return tool.Execution{}, tool.Denied(v.Reason)
+		}
+		prompt := a.prompt(call)
+		if v.Reason != "" {
+			prompt += " (" + v.Reason + ")"
+		}
+		return tool.Execution{Await: &tool.Await{Reason: tool.ReasonApproval, Prompt: prompt, Timeout: a.timeout}}, nil
+	}
+}
+
+// rule asks the policy; when in doubt, it asks a person.
+func (a approval) rule(ctx context.Context, call tool.Call) (v Verdict) {
+	defer func() {
+		if p := recover(); p != nil {
+			v = Verdict{Ruling: Ask, Reason: "the policy failed"}
+		}
+	}()
+	v, err := a.policy(ctx, call)
+	if err != nil {
+		return Verdict{Ruling: Ask, Reason: "the policy failed"}
+	}
+	return v
+}

@@ -1,0 +1,164 @@
+package bolt
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"time"
+
+	"go.etcd.io/bbolt"
+
+	"github.com/fermata-ai/fermata/kvstore"
+)
+
+// The file has two buckets. Both use their sequence number, which bbolt keeps in the bucket's header anyway: that of the
+// entries is the last revision, that of the format is the incarnation.
+var (
+	formatBucket  = []byte("fermata")
+	entriesBucket = []byte("entries")
+	versionKey    = []byte("version")
+)
+
+const version = "1" // of the file's layout
+
+// Open opens the file at path; a file that doesn't exist, or is empty, becomes a new store. Errors: [ErrLocked], after
+// Options.LockTimeout; a [kvstore.CorruptError]; the operating system's. All name the path.
+func Open(path string, o *Options) (*Store, error) {
+	if o == nil {
+		o = &Options{}
+	}
+	_, err := os.Lstat(path)
+	created := errors.Is(err, fs.ErrNotExist)
+	db, err := openDatabase(path, o.mode(), o.bbolt())
+	if err != nil {
+		return nil, err
+	}
+	s := newStore(db)
+	err = s.begin()
+	if err == nil && created {
+		err = syncDirectory(filepath.Dir(path))
+	}
+	if err != nil {
+		db.close()
+		return nil, fmt.Errorf("kvstore/bolt: open %s: %w", path, err)
+	}
+	return s, nil
+}
+
+func (o *Options) mode() os.FileMode {
+	if o.Mode == 0 {
+		return 0o600
+	}
+	return o.Mode
+}
+
+func (o *Options) bbolt() bbolt.Options {
+	wait := o.LockTimeout
+	switch {
+	case wait == 0:
+		wait = 2 * time.Second
+	case wait < 0:
+		wait = 1 // bbolt takes zero for ever
+	}
+	return bbolt.Options{
+		Timeout: wait,
+		// Statistics take a lock that all readers share.
+		NoStatistics: true,
+		// The free pages are listed in an array, which is written with each commit: both as bbolt has it by default. A hash map
+		// that isn't written commits twice as fast once a file of gigabytes is mostly free pages. But then each Open, and each
+		// commit that fails, reads the whole tree, in a goroutine of bbolt's, where a damaged page ends the process; with
+		// the list in the file it is an error. A file in that state wants Compact anyway. The map with the writing is the
+		// slowest of all.
+		FreelistType:   bbolt.FreelistArrayType,
+		NoFreelistSync: false,
+	}
+}
+
+// begin starts an incarnation, once it is sure of the file.
+func (s *Store) begin() error {
+	if err := settle(s.db); err != nil {
+		return err
+	}
+	return s.db.update(func(tx *bbolt.Tx) error {
+		if err := whole(s.db, tx); err != nil {
+			return err
+		}
+		if first, _ := tx.Cursor().First(); first == nil {
+			if err := create(tx); err != nil {
+				return err
+			}
+		}
+		if err := ours(tx); err != nil {
+			return err
+		}
+		s.synced.durable.Store(tx.Bucket(entriesBucket).Sequence())
+		incarnation, err := tx.Bucket(formatBucket).NextSequence()
+		s.incarnation = incarnation
+		return err
+	})
+}
+
+func create(tx *bbolt.Tx) error {
+	if _, err := tx.CreateBucket(entriesBucket); err != nil {
+		return err
+	}
+	format, err := tx.CreateBucket(formatBucket)
+	if err != nil {
+		return err
+	}
+	return format.Put(versionKey, []byte(version))
+}
+
+// whole makes sure that the file has all its bytes.
+func whole(d *database, tx *bbolt.Tx) error {
+	info, err := d.file.Stat()
+	if err != nil {
+		return err
+	}
+	if size := tx.Size(); info.Size() < size {
+		return &kvstore.CorruptError{Store: d.path, Err: fmt.Errorf("the file is cut off: it has %d bytes of %d", info.Size(), size)}
+	}
+	return nil
+}
+
+// ours makes sure that the file is a store of this package.
+func ours(tx *bbolt.Tx) error {
+	format := tx.Bucket(formatBucket)
+	if format == nil || tx.Bucket(entriesBucket) == nil {
+		return errors.New("a bbolt file, but no store of fermata")
+	}
+	if v := format.Get(versionKey); string(v) != version {
+		return fmt.Errorf("its layout has version %q, this program knows %q", v, version)
+	}
+	return nil
+}
+
+// settle writes the file's two headers once more, as they are, and syncs them. A header whose sync failed, in an earlier life of
+// the store, is in the operating system's cache, passes for written there, and isn't on the disk; to build on it without this
+// could overwrite what the header on the disk refers to.
+func settle(d *database) error {
+	headers := make([]byte, 2*d.db.Info().PageSize)
+	if _, err := d.file.ReadAt(headers, 0); err != nil {
+		return err
+	}
+	if _, err := d.file.WriteAt(headers, 0); err != nil {
+		return err
+	}
+	return d.file.Sync()
+}
+
+// syncDirectory makes a new file's name as durable as its contents.
+func syncDirectory(dir string) error {
+	if runtime.GOOS == "windows" {
+		return nil // it can't be done there, and needn't
+	}
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return d.Sync()
+}

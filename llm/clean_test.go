@@ -1,0 +1,132 @@
+package llm
+
+import (
+	"encoding/json"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+)
+
+func TestCleanString(t *testing.T) {
+	for in, want := range map[string]string{
+		"":             "",
+		"plain é水𝄐":    "plain é水𝄐",
+		`\ud800`:       `\ud800`, // six characters, not an escape
+		"\uFFFD":       "\uFFFD",
+		"a\xffb":       "a\uFFFDb",
+		"\xe6\xb0":     "\uFFFD\uFFFD",
+		"\xed\xa0\x80": "\uFFFD\uFFFD\uFFFD", // a surrogate, encoded as if it were a character
+	} {
+		if got := CleanString(in); got != want {
+			t.Errorf("%q: %q, want %q", in, got, want)
+		}
+	}
+}
+
+func TestCleanJSON(t *testing.T) {
+	for in, want := range map[string]string{
+		``:                                   ``,
+		`{"n": 9007199254740993, "f":1.0e3}`: `{"n": 9007199254740993, "f":1.0e3}`,
+		`"\u003c\/\n"`:                       `"\u003c\/\n"`,
+		`"\ud834\udd10"`:                     `"\ud834\udd10"`, // a pair is a character
+		`"\ud800"`:                           `"\ufffd"`,
+		`"\uD800x"`:                          `"\ufffdx"`,
+		`"\udd10\ud834"`:                     `"\ufffd\ufffd"`, // a pair the wrong way round
+		`"\ud800\ud834\udd10"`:               `"\ufffd\ud834\udd10"`,
+		`"\ud834\u0041"`:                     `"\ufffd\u0041"`,
+		`"\\ud800"`:                          `"\\ud800"`, // an escaped backslash, then text
+		`"\\\ud800"`:                         `"\\\ufffd"`,
+		`"\ud834\\udd10"`:                    `"\ufffd\\udd10"`,
+		`{"\udfff":{"k":["\ud800"]}}`:        `{"\ufffd":{"k":["\ufffd"]}}`,
+		"\"a\xffb\"":                         "\"a\uFFFDb\"",
+		"\xff":                               "\uFFFD",
+		`"\ufffd"`:                           `"\ufffd"`,
+		"\"\uFFFD\"":                         "\"\uFFFD\"",
+		`\ud8`:                               `\ud8`, // no JSON: no harm
+		`\`:                                  `\`,
+		"\\\xff":                             "\\\uFFFD",
+	} {
+		if got := CleanJSON(raw(in)); string(got) != want {
+			t.Errorf("%s: %s, want %s", in, got, want)
+		}
+	}
+}
+
+func TestCleanJSONTakesNoMemoryWhenClean(t *testing.T) {
+	for _, in := range []json.RawMessage{raw(`{"city":"Oslo"}`), raw(`{"city":"Malmö \ud834\udd10 \\ud800\n"}`)} {
+		if n := testing.AllocsPerRun(100, func() { in = CleanJSON(in) }); n > 0 {
+			t.Errorf("%s: %v allocations", in, n)
+		}
+	}
+}
+
+// cleanJSONHolds is what CleanJSON promises of JSON text.
+func cleanJSONHolds(t interface{ Fatalf(string, ...any) }, in json.RawMessage) {
+	before := string(in)
+	got := CleanJSON(in)
+	if string(in) != before {
+		t.Fatalf("%q was changed in place", before)
+	}
+	if again := CleanJSON(got); string(again) != string(got) || !utf8.Valid(got) {
+		t.Fatalf("%q: %q isn't clean", before, got)
+	}
+	if !json.Valid(in) {
+		return
+	}
+	// encoding/json replaces the same things, while decoding.
+	var want, have any
+	if json.Unmarshal(in, &want) != nil {
+		return // a number out of range
+	}
+	if err := json.Unmarshal(got, &have); err != nil || !cmp.Equal(want, have) {
+		t.Fatalf("%q: %q means something else: %v", before, got, err)
+	}
+}
+
+func TestMessageClean(t *testing.T) {
+	bad, good := "a\xff", "a\uFFFD"
+	badRaw, goodRaw := raw(`"\ud800"`), raw(`"\ufffd"`)
+	fill := func(s string, r json.RawMessage) Message {
+		n := func() *Native { return &Native{Provider: s, Data: r} }
+		return Message{Role: RoleUser, Extra: r, Parts: []Part{
+			Text{Text: "fine"}, Text{s, n()}, Reasoning{s, n()}, ToolCall{s, s, r, s, n()}, ToolResult{s, s, r, true},
+			Media{s, s, []byte{0xff}, s, n()}, Opaque{*n()}, Unknown{s, r}, nil,
+		}}
+	}
+	m := fill(bad, badRaw)
+	if d := cmp.Diff(fill(good, goodRaw), m.Clean()); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+	if d := cmp.Diff(fill(bad, badRaw), m); d != "" {
+		t.Errorf("the original was changed (-want +got):\n%s", d)
+	}
+}
+
+func TestMessageCleanFindsEachField(t *testing.T) {
+	bad, badRaw := "\xff", raw(`"\ud800"`)
+	for i, p := range []Part{
+		Text{Text: bad}, Text{Native: &Native{Provider: bad}}, Text{Native: &Native{Data: badRaw}},
+		Reasoning{Text: bad}, Reasoning{Native: &Native{Data: badRaw}},
+		ToolCall{ID: bad}, ToolCall{Name: bad}, ToolCall{Arguments: badRaw}, ToolCall{ProviderID: bad}, ToolCall{Native: &Native{Data: badRaw}},
+		ToolResult{Call: bad}, ToolResult{Name: bad}, ToolResult{Output: badRaw},
+		Media{MediaType: bad}, Media{Name: bad}, Media{URL: bad}, Media{Native: &Native{Data: badRaw}},
+		Opaque{Native{Provider: bad}}, Opaque{Native{Data: badRaw}},
+		Unknown{Type: bad}, Unknown{Raw: badRaw},
+	} {
+		m := Message{Parts: []Part{p}}
+		if got := m.Clean(); cmp.Equal(got, m) {
+			t.Errorf("%d: %#v was left as it is", i, p)
+		}
+	}
+}
+
+func TestCleanLeavesCleanMessagesAlone(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m := anyMessage().Draw(t, "message")
+		if got := m.Clean(); !cmp.Equal(m, got) || len(m.Parts) > 0 && &m.Parts[0] != &got.Parts[0] {
+			t.Fatal("changed or copied")
+		}
+	})
+}

@@ -1,0 +1,308 @@
+package llm
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+)
+
+// The stored form. Sessions live for months: a change here needs a reader of the old form.
+var forms = []struct {
+	name string
+	part Part
+	json string
+}{
+	{"text", Text{Text: `a<b> & "c"`}, `{"type":"text","text":"a<b> & \"c\""}`},
+	{"empty text", Text{}, `{"type":"text","text":""}`},
+	{"reasoning", Reasoning{Text: "hm", Native: &Native{"acme", raw(`{"sig":"=="}`)}},
+		`{"type":"reasoning","text":"hm","native":{"provider":"acme","data":{"sig":"=="}}}`},
+	{"tool call", ToolCall{ID: "c1", Name: "deploy", Arguments: raw(`{"v": 1.0}`), ProviderID: "call_0"},
+		`{"type":"tool_call","id":"c1","name":"deploy","arguments":{"v": 1.0},"provider_id":"call_0"}`},
+	{"tool result", ToolResult{Call: "c1", Name: "deploy", Output: raw(`"<ok>"`)},
+		`{"type":"tool_result","call":"c1","name":"deploy","output":"<ok>"}`},
+	{"failed tool result", ToolResult{Call: "c1", Name: "deploy", Output: raw(`"no"`), Error: true},
+		`{"type":"tool_result","call":"c1","name":"deploy","output":"no","error":true}`},
+	{"media", Media{MediaType: "image/png", Name: "a.png", Data: []byte{0xfb, 0xff}},
+		`{"type":"media","media_type":"image/png","name":"a.png","data":"+/8="}`},
+	{"linked media", Media{MediaType: "image/png", URL: "https://x/?a&b"},
+		`{"type":"media","media_type":"image/png","url":"https://x/?a&b"}`},
+	{"opaque", Opaque{Native{"acme", raw(`[1, 2]`)}}, `{"type":"opaque","native":{"provider":"acme","data":[1, 2]}}`},
+	{"unknown", Unknown{"hologram", raw(`{"z": 9007199254740993, "type" : "hologram"}`)},
+		`{"z": 9007199254740993, "type" : "hologram"}`},
+}
+
+func raw(s string) json.RawMessage { return json.RawMessage(s) }
+
+func encode(t testing.TB, m Message) string {
+	t.Helper()
+	b, err := m.AppendJSON(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+func decode(t testing.TB, s string) Message {
+	t.Helper()
+	var m Message
+	if err := m.UnmarshalJSON([]byte(s)); err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func TestEveryPartHasItsStoredForm(t *testing.T) {
+	for _, f := range forms {
+		t.Run(f.name, func(t *testing.T) {
+			m := Message{Role: RoleAssistant, Parts: []Part{f.part}}
+			want := `{"role":"assistant","parts":[` + f.json + `]}`
+			if got := encode(t, m); got != want {
+				t.Errorf("encoded\n%s\nwant\n%s", got, want)
+			}
+			if d := cmp.Diff(m, decode(t, want)); d != "" {
+				t.Errorf("decoded (-want +got):\n%s", d)
+			}
+		})
+	}
+}
+
+func TestPartAloneHasTheSameForm(t *testing.T) {
+	for _, f := range forms {
+		t.Run(f.name, func(t *testing.T) {
+			got, err := f.part.(json.Marshaler).MarshalJSON()
+			if err != nil || string(got) != f.json {
+				t.Fatalf("%s, %v; want %s", got, err, f.json)
+			}
+			var back Part
+			switch f.part.(type) {
+			case Text:
+				back, err = alone[Text](got)
+			case Reasoning:
+				back, err = alone[Reasoning](got)
+			case ToolCall:
+				back, err = alone[ToolCall](got)
+			case ToolResult:
+				back, err = alone[ToolResult](got)
+			case Media:
+				back, err = alone[Media](got)
+			case Opaque:
+				back, err = alone[Opaque](got)
+			case Unknown:
+				back, err = alone[Unknown](got)
+			}
+			if d := cmp.Diff(f.part, back); d != "" || err != nil {
+				t.Errorf("%v (-want +got):\n%s", err, d)
+			}
+		})
+	}
+	if _, err := alone[ToolCall]([]byte(`{"type":"text","text":"x"}`)); err == nil || !strings.Contains(err.Error(), "llm.Text") {
+		t.Errorf("a text was decoded as a call: %v", err)
+	}
+}
+
+func alone[P Part](b []byte) (Part, error) {
+	var p P
+	err := json.Unmarshal(b, &p)
+	return p, err
+}
+
+func TestRoundTrip(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m := anyMessage().Draw(t, "message")
+		b, err := m.AppendJSON([]byte("before"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, ok := bytes.CutPrefix(b, []byte("before"))
+		if !ok || !json.Valid(b) {
+			t.Fatalf("not appended, or no JSON: %s", b)
+		}
+		var back Message
+		if err := back.UnmarshalJSON(b); err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff(m, back); d != "" {
+			t.Fatalf("(-want +got):\n%s", d)
+		}
+		// encoding/json rewrites white space and some characters, and no more than that.
+		std, err := json.Marshal(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var plain, viaStd any
+		if json.Unmarshal(b, &plain) != nil || json.Unmarshal(std, &viaStd) != nil || !cmp.Equal(plain, viaStd) {
+			t.Fatalf("%s\nand\n%s\ndiffer", b, std)
+		}
+	})
+}
+
+func TestDecodedMessageOwnsItsMemory(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m := anyMessage().Draw(t, "message")
+		b, err := m.AppendJSON(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var back Message
+		if err := back.UnmarshalJSON(b); err != nil {
+			t.Fatal(err)
+		}
+		for i := range b {
+			b[i] = 'X'
+		}
+		if d := cmp.Diff(m, back); d != "" {
+			t.Fatalf("changed with the input (-want +got):\n%s", d)
+		}
+	})
+}
+
+func TestEmptyRawJSONIsLeftOut(t *testing.T) {
+	for _, empty := range []json.RawMessage{nil, {}, raw(" \n")} {
+		m := Message{Role: RoleTool, Parts: []Part{
+			ToolCall{ID: "c", Arguments: empty}, ToolResult{Call: "c", Output: empty},
+			Text{Native: &Native{Provider: "p", Data: empty}}, Opaque{Native{Provider: "p", Data: empty}},
+		}}
+		want := `{"role":"tool","parts":[{"type":"tool_call","id":"c"},{"type":"tool_result","call":"c"},` +
+			`{"type":"text","text":"","native":{"provider":"p"}},{"type":"opaque","native":{"provider":"p"}}]}`
+		if got := encode(t, m); got != want {
+			t.Errorf("%q: %s", empty, got)
+		}
+		if _, err := json.Marshal(m); err != nil {
+			t.Errorf("%q: %v", empty, err)
+		}
+	}
+	if got := encode(t, Message{Parts: []Part{Unknown{Type: "x"}}}); got != `{"role":"","parts":[{"type":"x"}]}` {
+		t.Error(got)
+	}
+}
+
+func TestUnknownMembersOfAMessageAreKept(t *testing.T) {
+	const in = `{"later": {"n" : 9007199254740993} ,"role":"user","parts":[],"\u0061":1}`
+	const want = `{"role":"user","parts":[],"later":{"n" : 9007199254740993},"\u0061":1}`
+	m := decode(t, in)
+	if got := encode(t, m); got != want {
+		t.Errorf("%s\nwant\n%s", got, want)
+	}
+	if got := encode(t, decode(t, want)); got != want {
+		t.Errorf("a second time: %s", got)
+	}
+}
+
+func TestDecodingTakesWhatJSONAllows(t *testing.T) {
+	for in, want := range map[string]Message{
+		`null`:                       {Role: "as it was"},
+		` { } `:                      {},
+		`{"role":null,"parts":null}`: {},
+		`{"parts":[{"text":"\ud834\udd10\n\/","type":"text"}]}`:               {Parts: []Part{Text{Text: "𝄐\n/"}}},
+		`{"r\u006fle":"\u0075ser","parts":[{"\u0074ype":"t\u0065xt"}]}`:       {Role: RoleUser, Parts: []Part{Text{}}},
+		`{"parts":[{"type":"text","text":"\ud800","native":null}]}`:           {Parts: []Part{Text{Text: "\uFFFD"}}},
+		"{\"parts\":[{\"type\":\"text\",\"text\":\"a\xff\"}]}":                {Parts: []Part{Text{Text: "a\uFFFD"}}},
+		`{"parts":[{"type":"tool_call","arguments":null}]}`:                   {Parts: []Part{ToolCall{Arguments: raw("null")}}},
+		`{"parts":[{"type":"tool_result","error":false,"unheard":[1]}]}`:      {Parts: []Part{ToolResult{}}},
+		`{"parts":[{"type":"text","text":"first","text":"last"}],"role":"x"}`: {Role: "x", Parts: []Part{Text{Text: "last"}}},
+	} {
+		m := Message{Role: "as it was"}
+		if err := m.UnmarshalJSON([]byte(in)); err != nil {
+			t.Errorf("%s: %v", in, err)
+		} else if d := cmp.Diff(want, m); d != "" {
+			t.Errorf("%s (-want +got):\n%s", in, d)
+		}
+	}
+}
+
+func TestCorruptMessagesAreRefused(t *testing.T) {
+	for in, want := range map[string]string{
+		``:                                      "at byte 0, not '{'",
+		`[]`:                                    "at byte 0, not '{'",
+		`{"role":1}`:                            "role is no string",
+		`{"parts":1}`:                           "not '['",
+		`{"role":"user","parts":[]} {}`:         "at byte 27, a second JSON value follows the first",
+		`{"parts":["x"]}`:                       "parts[0]: at byte 10, not '{'",
+		`{"parts":[{"text":"x"}]}`:              "parts[0]: no type",
+		`{"parts":[{"type":7}]}`:                "parts[0]: no type",
+		`{"parts":[{"type":null}]}`:             "parts[0]: no type",
+		`{"parts":[{"type":"text","text":{}}]}`: "parts[0]: text is no string",
+		`{"parts":[{"type":"text"},{"type":"text","text":7}]}`: "parts[1]: text is no string",
+		`{"parts":[{"type":"tool_result","error":"false"}]}`:   "parts[0]: error is neither true nor false",
+		`{"parts":[{"type":"tool_call","id":7}]}`:              "parts[0]: id is no string",
+		`{"parts":[{"type":"opaque"}]}`:                        "parts[0]: opaque without native",
+		`{"parts":[{"type":"text","native":[]}]}`:              "parts[0]: native is no object",
+		`{"parts":[{"type":"text","native":{"provider":1}}]}`:  "parts[0]: native.provider is no string",
+		`{"parts":[{"type":"media","data":"?"}]}`:              "parts[0]: data: illegal base64",
+		`{"parts":[{"type":"text","text":"x}]}`:                "parts[0]: at byte 37, the text ends inside the string that begins at byte 32",
+		`{"x":01}`:                                             "at byte 6, '1' stands where a comma or } is expected",
+	} {
+		m := Message{Role: "as it was"}
+		err := m.UnmarshalJSON([]byte(in))
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "llm: message: ") {
+			t.Errorf("%s: %v; want %q", in, err, want)
+		}
+		if m.Role != "as it was" {
+			t.Errorf("%s: changed the message", in)
+		}
+	}
+}
+
+func TestWhatHasNoFormIsAnError(t *testing.T) {
+	for want, m := range map[string]Message{
+		"parts[0]: <nil> is no part":     {Parts: []Part{nil}},
+		"parts[1]: *llm.Text is no part": {Parts: []Part{Text{}, &Text{}}},
+		"parts[0]: arguments: at byte 6, the text ends where a comma or } is expected": {Parts: []Part{ToolCall{Arguments: raw(`{"p":1`)}}},
+		"parts[0]: output: at byte 2, a second JSON value":                             {Parts: []Part{ToolResult{Output: raw(`1 2`)}}},
+		"parts[0]: data: at byte 0, NaN is no JSON value":                              {Parts: []Part{Opaque{Native{Data: raw(`NaN,`)}}}},
+		`parts[0]: unknown part "a": its Raw is of another type`:                       {Parts: []Part{Unknown{"a", raw(`{"type":"b"}`)}}},
+		`parts[0]: unknown part "text": its Raw is of another type`:                    {Parts: []Part{Unknown{"text", raw(`{"type":"text"}`)}}},
+		`parts[0]: unknown part "a": no type`:                                          {Parts: []Part{Unknown{"a", raw(`{}`)}}},
+		`parts[0]: unknown part "a": at byte 12, text follows`:                         {Parts: []Part{Unknown{"a", raw(`{"type":"a"}x`)}}},
+		`the extra members include "role"`:                                             {Extra: raw(`{"r\u006fle":"user"}`)},
+		"llm: at byte 0, not '{'":                                                      {Extra: raw(`[]`)},
+		"text follows the JSON value":                                                  {Extra: raw(`{"a":1}x`)},
+	} {
+		got, err := m.AppendJSON([]byte("before"))
+		if err == nil || !strings.Contains(err.Error(), want) || string(got) != "before" {
+			t.Errorf("%q: %v; want %q", got, err, want)
+		}
+	}
+}
+
+func TestDeepestValueThatEncodesDecodes(t *testing.T) {
+	deep := func(n int) json.RawMessage { return raw(strings.Repeat("[", n) + strings.Repeat("]", n)) }
+	call := Message{Parts: []Part{Opaque{Native{Data: deep(maxDepth - 4)}}}}
+	if got := decode(t, encode(t, call)); !cmp.Equal(call, got) {
+		t.Error("did not survive")
+	}
+	if _, err := (Message{Parts: []Part{Opaque{Native{Data: deep(maxDepth - 3)}}}}).AppendJSON(nil); err == nil {
+		t.Error("nesting that no reader takes was encoded")
+	}
+	if _, err := Arguments(deep(maxDepth)); err == nil {
+		t.Error("arguments that no message takes were accepted")
+	}
+}
+
+func TestCodecAllocations(t *testing.T) {
+	m := smallCall()
+	buf := make([]byte, 0, 1024)
+	for name, c := range map[string]struct {
+		most float64
+		f    func()
+	}{
+		"append with room":  {0, func() { buf, _ = m.AppendJSON(buf[:0]) }},
+		"append to nothing": {1, func() { _, _ = m.AppendJSON(nil) }},
+		"clean":             {0, func() { m = m.Clean() }},
+	} {
+		if got := testing.AllocsPerRun(100, c.f); got > c.most {
+			t.Errorf("%s: %v allocations, at most %v are allowed", name, got, c.most)
+		}
+	}
+}
+
+func smallCall() Message {
+	return Message{Role: RoleAssistant, Parts: []Part{ToolCall{
+		ID: "call_cv1q8g5k0000000000000000", Name: "deploy", ProviderID: "call_0",
+		Arguments: raw(`{"service":"checkout","version":"v2.5.0"}`),
+	}}}
+}

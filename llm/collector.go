@@ -1,0 +1,244 @@
+package llm
+
+import (
+	"errors"
+	"fmt"
+	"iter"
+	"strings"
+)
+
+// Collector puts a message together from the events of a stream. Its zero value is ready. It is for one stream, and one
+// goroutine.
+//
+// It is strict, since a call that is put together wrongly does harm: an event that makes no sense where it comes is an
+// [*Error] of kind [ErrMalformed], never dropped, and never glued to a call that it may not belong to.
+type Collector struct {
+	parts  []Part   // in order of first appearance; a streamed call keeps its place with nil
+	calls  []stream // in that order too
+	open   kind     // what is being written, and follows parts
+	text   joined
+	finish Finish
+	done   bool
+}
+
+// stream is a call that comes in deltas.
+type stream struct {
+	index, place int // place: in parts
+	id, name     string
+	args         joined
+	whole        bool // a PartDone took its place
+}
+
+type kind int
+
+const (
+	none kind = iota
+	text
+	reasoning
+)
+
+// Add takes the stream's next event. After an error, what came before it is still there.
+func (c *Collector) Add(e Event) error {
+	if c.done {
+		return malformed("%T comes after the end of the stream", e)
+	}
+	switch e := e.(type) {
+	case TextDelta:
+		c.write(text, e.Text)
+	case ReasoningDelta:
+		c.write(reasoning, e.Text)
+	case ToolCallDelta:
+		return c.delta(e)
+	case PartDone:
+		return c.whole(e.Part)
+	case Finish:
+		c.finish, c.done = e, true
+	default:
+		return malformed("%T is no event", e)
+	}
+	return nil
+}
+
+// Message is the message as far as it has come, cleaned, and how it ended. Calls have no ID yet; their arguments are as
+// [Arguments] makes them. Text and reasoning of nothing but white space are left out: some models write it before a call, and
+// providers refuse to be sent it. So a model may have said nothing at all: the message then has no parts, and that is no error.
+//
+// Before a [Finish] has come, the error is an [*Error] of kind [ErrTruncated].
+func (c *Collector) Message() (Message, Finish, error) {
+	m := Message{Role: RoleAssistant}
+	last := c.written()
+	if n := len(c.parts); n > 0 || last != nil {
+		m.Parts = make([]Part, n, n+1)
+		copy(m.Parts, c.parts)
+	}
+	for i := range c.calls {
+		if s := &c.calls[i]; !s.whole {
+			// The error is Arguments' again when the call is judged.
+			args, _ := s.arguments()
+			m.Parts[s.place] = ToolCall{Name: s.name, ProviderID: s.id, Arguments: args}
+		}
+	}
+	if last != nil {
+		m.Parts = append(m.Parts, last)
+	}
+	m = m.Clean()
+	if !c.done {
+		return m, Finish{}, &Error{Kind: ErrTruncated, Err: errors.New("the stream ended without its end marker")}
+	}
+	return m, c.finish, nil
+}
+
+// Collect drains a stream. With an error, the message is what had come until then.
+func Collect(events iter.Seq2[Event, error]) (Message, Finish, error) {
+	var c Collector
+	for e, err := range events {
+		if err == nil {
+			err = c.Add(e)
+		}
+		if err != nil {
+			m, _, _ := c.Message()
+			return m, Finish{}, err
+		}
+	}
+	return c.Message()
+}
+
+func malformed(format string, args ...any) error {
+	return &Error{Kind: ErrMalformed, Err: fmt.Errorf(format, args...)}
+}
+
+// write adds to the text or reasoning that is being written, or begins one.
+func (c *Collector) write(k kind, s string) {
+	if s == "" {
+		return
+	}
+	if c.open != k {
+		c.close()
+		c.open = k
+	}
+	c.text.add(s)
+}
+
+// close ends the text or reasoning that is being written.
+func (c *Collector) close() {
+	if p := c.written(); p != nil {
+		c.parts = append(c.parts, p)
+	}
+	c.open = none
+	c.text.reset()
+}
+
+// written is the part that is being written, nil where there is none.
+func (c *Collector) written() Part {
+	if c.open == none {
+		return nil
+	}
+	s := c.text.string()
+	switch {
+	case isBlank(s):
+		return nil
+	case c.open == reasoning:
+		return Reasoning{Text: s}
+	}
+	return Text{Text: s}
+}
+
+func isBlank(s string) bool { return strings.TrimSpace(s) == "" }
+
+// delta adds to a call, or begins one.
+func (c *Collector) delta(d ToolCallDelta) error {
+	s := c.find(d.Index)
+	if s == nil || s.id != "" && d.ProviderID != "" && d.ProviderID != s.id {
+		return c.begin(d)
+	}
+	resent := d.ProviderID != "" && d.ProviderID == s.id
+	switch {
+	case s.whole && resent:
+		return malformed("more of call %q, which has come whole", d.ProviderID)
+	case s.whole:
+		return c.begin(d)
+	case d.Name != "" && s.name != "" && d.Name != s.name:
+		return malformed("index %d names the tools %q and %q: two calls, or a name in pieces", d.Index, s.name, d.Name)
+	case d.Name != "" && s.name != "" && !resent:
+		// The same call, named again? Or another one, whose arguments would be glued to this one's?
+		return malformed("index %d names the tool %q again, without the call's id", d.Index, d.Name)
+	}
+	if d.Name != "" {
+		s.name = d.Name
+	}
+	if d.ProviderID != "" {
+		s.id = d.ProviderID
+	}
+	s.args.add(d.Arguments)
+	return nil
+}
+
+func (c *Collector) begin(d ToolCallDelta) error {
+	if d.Name == "" && d.ProviderID == "" {
+		return malformed("arguments for index %d, where no call began: %.40q", d.Index, d.Arguments)
+	}
+	c.close()
+	c.calls = append(c.calls, stream{index: d.Index, place: len(c.parts), id: d.ProviderID, name: d.Name})
+	c.calls[len(c.calls)-1].args.add(d.Arguments)
+	c.parts = append(c.parts, nil)
+	return nil
+}
+
+// find is the newest call that has the index, nil if there is none.
+func (c *Collector) find(index int) *stream {
+	for i := len(c.calls) - 1; i >= 0; i-- {
+		if c.calls[i].index == index {
+			return &c.calls[i]
+		}
+	}
+	return nil
+}
+
+// whole takes a part that comes at once.
+func (c *Collector) whole(p Part) error {
+	switch p := p.(type) {
+	case Text:
+		c.instead(text, p, p.Native == nil && isBlank(p.Text))
+	case Reasoning:
+		c.instead(reasoning, p, p.Native == nil && isBlank(p.Text))
+	case ToolCall:
+		return c.wholeCall(p)
+	case Media, Opaque, Unknown:
+		c.instead(none, p, false)
+	default: // a tool result too: a model doesn't answer its own calls
+		return malformed("%T is no part of a model's message", p)
+	}
+	return nil
+}
+
+// instead adds a part, unless it is empty, in place of what is being written if that is of the same kind.
+func (c *Collector) instead(k kind, p Part, empty bool) {
+	if c.open == k {
+		c.open = none
+	}
+	c.close()
+	if !empty {
+		c.parts = append(c.parts, p)
+	}
+}
+
+// wholeCall adds a call, or puts it in the place of the one that was streamed before it came whole.
+func (c *Collector) wholeCall(p ToolCall) error {
+	given := string(p.Arguments)
+	p.Arguments, _ = Arguments(p.Arguments)
+	for i := range c.calls {
+		s := &c.calls[i]
+		if s.whole || s.name != p.Name || s.id != p.ProviderID {
+			continue
+		}
+		if args, _ := s.arguments(); string(args) == string(p.Arguments) {
+			c.parts[s.place], s.whole = p, true
+			return nil
+		}
+		if s.id != "" {
+			return malformed("call %q came with other arguments whole than in pieces: %.80q and %.80q", s.id, given, s.args.string())
+		}
+	}
+	c.instead(none, p, false)
+	return nil
+}

@@ -1,0 +1,340 @@
+package runner
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"runtime/debug"
+
+	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/llm"
+	"github.com/fermata-ai/fermata/session"
+	"github.com/fermata-ai/fermata/tool"
+)
+
+// body is one attempt at a call: through the layers, perhaps into the tool, and on to its committed outcome. It runs in a
+// goroutine of its own.
+type body struct {
+	d        *drive
+	lease    *session.Drive  // the one that it was started under
+	turn     turnFacts       // of its own turn
+	c        session.Call    // as the head had it
+	args     json.RawMessage // as the model wrote them
+	call     tool.Call
+	prepared *tool.Prepared
+
+	entered bool  // the tool's body was entered
+	settled bool  // the outcome is committed already
+	derived bool  // the outcome follows from what is stored
+	runtime error // why the call could not be run, which is not the call's own failure
+}
+
+// start runs a call, first entry or re-entry.
+func (d *drive) start(ctx context.Context, c *session.Call) {
+	b := d.body(c)
+	d.batch.Start(ctx, c.ID, func(ctx context.Context) { b.guard(ctx, b.run) })
+}
+
+func (d *drive) body(c *session.Call) *body {
+	return &body{d: d, lease: d.lease, turn: d.turn, c: *c, args: d.asked[c.ID].Arguments}
+}
+
+// guard runs f and settles the call with what comes of it, be it a panic or the goroutine's end.
+func (b *body) guard(ctx context.Context, f func(context.Context) tool.Outcome) {
+	ended := false
+	defer func() {
+		if !ended { // by a panic of our own making, or runtime.Goexit in a layer
+			b.settle(ctx, tool.Resolve(tool.Execution{}, b.crashed(recover())))
+		}
+	}()
+	out := f(ctx)
+	ended = true
+	switch {
+	case b.settled:
+	case b.runtime != nil:
+		b.fail(b.runtime)
+	case !b.entered && ctx.Err() != nil && out.Status == tool.StatusFailed:
+		// It was stopped before it began: it begins when the session is carried on.
+	default:
+		b.settle(ctx, out)
+	}
+}
+
+// fail reports that the call could not be run, or its outcome not be committed. A drive that has lost its lease, or its call,
+// finds that out by itself.
+func (b *body) fail(err error) {
+	if errors.Is(err, session.ErrSettled) || errors.Is(err, session.ErrUnknownCall) || errors.Is(err, session.ErrFenced) ||
+		errors.Is(err, session.ErrCancelled) {
+		b.d.rn.options.Logger.Warn("a call's outcome was dropped", "session", b.d.session, "tool", b.c.Tool, "call", b.c.ID,
+			"reason", err)
+		return
+	}
+	b.d.outcomes.fail(err)
+}
+
+// crashed is the error of a layer that panicked or ended its goroutine. The stack goes to the log.
+func (b *body) crashed(p any) error {
+	b.d.rn.options.Logger.Error("a layer panicked", "session", b.d.session, "tool", b.c.Tool, "call", b.c.ID,
+		"panic", p, "stack", string(debug.Stack()))
+	return errors.New("a layer around the tool panicked")
+}
+
+// run takes the call through the layers.
+func (b *body) run(ctx context.Context) tool.Outcome {
+	if err := b.prepare(ctx); err != nil {
+		return tool.Resolve(tool.Execution{}, err)
+	}
+	return tool.Resolve(b.layers(ctx))
+}
+
+func (b *body) layers(ctx context.Context) (exec tool.Execution, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			exec, err = tool.Execution{}, b.crashed(p)
+		}
+	}()
+	return b.d.agent.Execute(ctx, b.call, b.enter)
+}
+
+// prepare makes the call, and checks it as the model wrote it, before any layer sees it.
+func (b *body) prepare(ctx context.Context) error {
+	d, c := b.d, &b.c
+	if _, err := llm.Arguments(b.args); err != nil {
+		return err
+	}
+	b.call = tool.Call{
+		ID: c.ID, Session: d.session, User: d.user, Tool: c.Tool, Turn: b.turn.number, Effect: c.Effect,
+		Attempt: 1, Pauses: c.Pauses, Arguments: b.args, Host: host{d.rn, b.turn},
+	}
+	if c.Effect.NeedsClaim() {
+		b.call.Attempt = c.Attempt + 1
+	}
+	var err error
+	if b.call.Answer, b.call.Decisions, err = b.told(ctx); err != nil {
+		b.runtime = err
+		return err
+	}
+	b.prepared, err = d.agent.Tools().Prepare(b.call)
+	if err == nil {
+		b.call = b.prepared.Call
+	}
+	return err
+}
+
+// told loads the answer and the decisions that the call was given.
+func (b *body) told(ctx context.Context) (answer *tool.Answer, decisions []tool.Decision, err error) {
+	store, id := b.d.rn.store, b.d.session
+	if a := b.c.Answer; a != nil {
+		answer = &tool.Answer{Pause: a.Pause, By: a.By, At: a.At}
+		if answer.Payload, err = store.Value(ctx, id, a.Payload); err != nil {
+			return nil, nil, err
+		}
+		if answer.Data, err = store.Value(ctx, id, a.Data); err != nil {
+			return nil, nil, err
+		}
+	}
+	for _, rec := range b.c.Decisions {
+		d := rec.Decision
+		if d.Arguments, err = store.Value(ctx, id, rec.Edited); err != nil {
+			return nil, nil, err
+		}
+		decisions = append(decisions, d)
+	}
+	return answer, decisions, nil
+}
+
+// enter is the innermost handler: it checks what was decided, claims the call, and enters the body; or it returns the answer
+// that is the output.
+func (b *body) enter(ctx context.Context, call tool.Call) (tool.Execution, error) {
+	if err := approved(b.call.Decisions, b.call.Arguments, call.Arguments); err != nil {
+		return tool.Execution{}, err
+	}
+	if a := b.c.Answer; a != nil && a.Mode != tool.ModeReenter {
+		b.derived = true
+		return tool.Execution{Output: b.call.Answer.Payload}, nil
+	}
+	if b.entered && b.c.Effect.NeedsClaim() {
+		return tool.Execution{}, fmt.Errorf("tool %s was entered already, and must not be entered twice", call.Tool)
+	}
+	if err := b.claim(); err != nil {
+		b.runtime = err
+		return tool.Execution{}, err
+	}
+	b.entered, b.derived = true, false
+	return b.prepared.Enter(ctx, call)
+}
+
+// claim makes it durable that the body is about to be entered, where that is needed.
+func (b *body) claim() error {
+	if err := b.lease.MayEnter(); err != nil {
+		return err
+	}
+	if !b.c.Effect.NeedsClaim() {
+		return nil
+	}
+	return b.lease.Update(b.d.commit(), func(tx *session.Tx) error { return tx.Claim(b.c.ID) })
+}
+
+// approved says whether the arguments that are about to run are those that were decided on: each decision is bound to those it
+// was shown, and an edit takes their place for those that come after.
+func approved(decisions []tool.Decision, asked, running json.RawMessage) error {
+	current := tool.HashArguments(asked)
+	for i, d := range decisions {
+		switch {
+		case !d.Approved:
+			return tool.Denied(d.Reason)
+		case i == 0 && d.Shown != current:
+			current = d.Shown // a layer outside the gate changed them before they were shown
+		case d.Shown != current:
+			return errors.New("the arguments were changed after they were approved, and were not run; a layer that changes them belongs outside the layers that ask")
+		}
+		if len(d.Arguments) > 0 {
+			current = tool.HashArguments(d.Arguments)
+		}
+	}
+	if len(decisions) > 0 && tool.HashArguments(running) != current {
+		return errors.New("the arguments were changed after they were approved, and were not run; a layer that changes them belongs outside the layers that ask")
+	}
+	return nil
+}
+
+// settle commits what came of the call: its result, or its pause. What follows from what is stored rides with the next commit.
+func (b *body) settle(ctx context.Context, out tool.Outcome) {
+	var p *tool.PanicError
+	if errors.As(out.Err, &p) {
+		b.d.rn.options.Logger.Error("a tool panicked", "session", b.d.session, "tool", b.c.Tool, "call", b.c.ID,
+			"panic", p.Value, "stack", string(p.Stack()))
+	}
+	var err error
+	if out.Status == tool.StatusPaused {
+		err = b.pause(ctx, out)
+	} else {
+		err = b.result(ctx, out)
+	}
+	if err != nil {
+		b.fail(err)
+	}
+}
+
+// result commits a final outcome.
+func (b *body) result(ctx context.Context, out tool.Outcome) error {
+	o := &session.Outcome{Status: statusOf(out.Status), Body: true}
+	if err := b.output(o, out); err != nil {
+		return err
+	}
+	stopped := out.Status == tool.StatusFailed && ctx.Err() != nil && b.entered
+	commit := b.lease.Update
+	if b.derived && out.Status == tool.StatusDone && len(out.Actions) == 0 {
+		commit = b.lease.Ride
+		o.By = b.c.Answer.By
+	}
+	var settled *session.Outcome
+	err := commit(b.d.commit(), func(tx *session.Tx) error {
+		settled = o
+		if stopped {
+			settled = b.stopped(tx, context.Cause(ctx))
+		}
+		if err := tx.Settle(b.c.ID, settled); err != nil {
+			return err
+		}
+		if out.Status == tool.StatusFatal {
+			tx.End(event.FinishFailed, out.Err.Error())
+		}
+		return nil
+	})
+	if err == nil {
+		b.d.outcomes.put(b.c.ID, known{status: settled.Status, output: settled.Output.JSON(), actions: out.Actions, by: settled.By})
+	}
+	if out.Status == tool.StatusFatal {
+		b.d.outcomes.end(out.Err)
+	}
+	return err
+}
+
+// stopped is how the call ends whose body was told to end, and did.
+func (b *body) stopped(tx *session.Tx, cause error) *session.Outcome {
+	by, why := "", cause.Error()
+	if c := tx.Call(b.c.ID); c != nil && c.Cancel != nil {
+		by, why = c.Cancel.By, c.Cancel.Why
+	}
+	begun := b.c
+	begun.Attempt = max(begun.Attempt, 1)
+	return session.CancelledOutcome(&begun, by, why)
+}
+
+func (b *body) output(o *session.Outcome, out tool.Outcome) (err error) {
+	if o.Output, err = session.NewBlob(llm.CleanJSON(out.Output)); err != nil {
+		return err
+	}
+	o.Actions, err = actionsBlob(out.Actions)
+	return err
+}
+
+func actionsBlob(actions []tool.Action) (*session.Blob, error) {
+	if len(actions) == 0 {
+		return nil, nil
+	}
+	b, err := json.Marshal(actions)
+	if err != nil {
+		return nil, err
+	}
+	return session.NewBlob(b)
+}
+
+// pause commits a pause. A call that is being cancelled does not pause.
+func (b *body) pause(ctx context.Context, out tool.Outcome) error {
+	h, err := b.hold(*out.Await)
+	if err != nil {
+		return b.result(ctx, tool.Resolve(tool.Execution{}, err))
+	}
+	if h.Actions, err = actionsBlob(out.Actions); err != nil {
+		return err
+	}
+	err = b.lease.Update(b.d.commit(), func(tx *session.Tx) error {
+		if c := tx.Call(b.c.ID); c != nil && c.Status != session.Settled && (c.Cancel != nil || tx.Ending != nil) {
+			return tx.Settle(c.ID, b.stopped(tx, errRunEnded))
+		}
+		_, err := tx.Pause(b.c.ID, h)
+		return err
+	})
+	if err == nil {
+		b.d.outcomes.put(b.c.ID, known{actions: out.Actions})
+	}
+	return err
+}
+
+// hold makes a pause of what the tool or a layer asked for.
+func (b *body) hold(await tool.Await) (h *session.Hold, err error) {
+	if await, err = await.Normalize(); err != nil {
+		return nil, err
+	}
+	h = &session.Hold{Await: await, Prompt: session.StringBlob(await.Prompt)}
+	if h.Data, err = session.NewBlob(await.Data); err != nil {
+		return nil, err
+	}
+	schema := await.Schema
+	switch {
+	case await.Gate != "":
+		schema = b.prepared.Spec.Input // what edited arguments must fit
+		if string(await.Arguments) != string(b.args) {
+			h.Args, err = session.NewBlob(await.Arguments)
+		}
+	case len(schema) == 0 && await.Mode != tool.ModeReenter:
+		schema = b.prepared.Spec.Output
+	}
+	if err == nil {
+		h.Schema, err = b.d.rn.store.PutSchema(b.d.commit(), schema)
+	}
+	return h, err
+}
+
+func statusOf(s tool.Status) event.Status {
+	switch s {
+	case tool.StatusDone:
+		return event.Done
+	case tool.StatusDenied:
+		return event.Denied
+	}
+	return event.Failed
+}

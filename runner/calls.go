@@ -1,0 +1,208 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/session"
+)
+
+// Why a body's context ends, other than that its caller left.
+var (
+	errCallCancelled = errors.New("the call was cancelled")
+	errRunEnded      = errors.New("the run was ended")
+)
+
+// calls starts what calls of the open turn may start, and then waits until something happens: a body ends, somebody else
+// changes the session, a deadline passes.
+func (d *drive) calls(ctx context.Context, step session.Step, changed <-chan struct{}) error {
+	if err := d.loadTurn(); err != nil {
+		return err
+	}
+	var open []session.Call
+	ending := false
+	d.lease.View(func(st *session.State) {
+		open = append(open, st.Calls...)
+		ending = st.Ending != nil
+	})
+	for i := range open {
+		if err := d.advance(ctx, &open[i], ending); err != nil {
+			return err
+		}
+	}
+	if d.running() == 0 {
+		return nil
+	}
+	return d.wait(step, changed)
+}
+
+// advance does what can be done for one call without waiting.
+func (d *drive) advance(ctx context.Context, c *session.Call, ending bool) error {
+	if d.batch.Running(c.ID) {
+		switch {
+		case d.abandoned[c.ID]:
+		case c.Status == session.Settled || c.Cancel != nil:
+			return d.stopBody(c, errCallCancelled)
+		case ending:
+			return d.stopBody(c, errRunEnded)
+		}
+		return nil
+	}
+	switch {
+	case c.Status == session.Settled, c.Status == session.Pending && !ending:
+		return nil
+	case c.Early != nil:
+		return d.lease.Ride(d.commit(), func(tx *session.Tx) error { return tx.TakeEarly(c.ID) })
+	case c.Status == session.Running:
+		return d.recover(ctx, c)
+	case c.Cancel != nil:
+		return d.settleCancelled(c, c.Cancel.By, c.Cancel.Why)
+	case ending:
+		return d.settleCancelled(c, "", errRunEnded.Error())
+	case d.running() < d.agent.Concurrency():
+		d.start(ctx, c)
+	}
+	return nil
+}
+
+func (d *drive) settleCancelled(c *session.Call, by, why string) error {
+	return d.lease.Update(d.commit(), func(tx *session.Tx) error {
+		return tx.Settle(c.ID, session.CancelledOutcome(c, by, why))
+	})
+}
+
+// stopBody ends a body's context. When its time of grace is over, the call settles without it.
+func (d *drive) stopBody(c *session.Call, cause error) error {
+	until, asked := d.grace[c.ID]
+	if !asked {
+		d.batch.Cancel(c.ID, cause)
+		d.grace[c.ID] = time.Now().Add(d.rn.options.CancelGrace)
+		return nil
+	}
+	if time.Now().Before(until) && c.Status != session.Settled {
+		return nil
+	}
+	d.abandoned[c.ID] = true
+	delete(d.grace, c.ID)
+	if c.Status == session.Settled {
+		return nil
+	}
+	by, why := "", cause.Error()
+	if c.Cancel != nil {
+		by, why = c.Cancel.By, c.Cancel.Why
+	}
+	return d.lease.Update(d.commit(), func(tx *session.Tx) error {
+		return tx.Settle(c.ID, session.GivenUpOutcome(c, by, why))
+	})
+}
+
+// wait returns when something has happened.
+func (d *drive) wait(step session.Step, changed <-chan struct{}) error {
+	due, stop := d.timer(step)
+	defer stop()
+	var renew <-chan time.Time
+	if every := d.lease.RenewEvery(); every > 0 {
+		ticker := time.NewTicker(every)
+		defer ticker.Stop()
+		renew = ticker.C
+	}
+	for {
+		select {
+		case id := <-d.batch.Done():
+			d.batch.Finished(id)
+			delete(d.abandoned, id)
+			delete(d.grace, id)
+			return d.outcomes.failure()
+		case <-changed:
+			_, err := d.lease.Refresh(d.commit())
+			return err
+		case <-renew:
+			if err := d.lease.Renew(d.commit()); err != nil {
+				return err
+			}
+		case p := <-d.progress:
+			if !d.emit(p) {
+				return errLeft
+			}
+		case <-due:
+			return nil
+		case <-d.ctx.Done():
+			return context.Cause(d.ctx)
+		}
+	}
+}
+
+// timer fires at the next deadline of a pause, or when a body's time of grace is over.
+func (d *drive) timer(step session.Step) (c <-chan time.Time, stop func()) {
+	if step.Until.IsZero() && len(d.grace) == 0 {
+		return nil, func() {}
+	}
+	after := time.Duration(1<<63 - 1)
+	if !step.Until.IsZero() {
+		after = step.Until.Sub(d.rn.store.Now())
+	}
+	for _, until := range d.grace {
+		after = min(after, time.Until(until))
+	}
+	t := time.NewTimer(max(after, 0))
+	return t.C, func() { t.Stop() }
+}
+
+// loadTurn loads what bodies need of the open turn.
+func (d *drive) loadTurn() (err error) {
+	if d.asked != nil {
+		return nil
+	}
+	var st session.State
+	d.lease.View(func(s *session.State) { st = *s })
+	if d.history == nil {
+		if d.asked, err = d.rn.store.Asked(d.commit(), &st); err != nil {
+			return err
+		}
+	} else {
+		d.asked = session.CallsOf(d.history[len(d.history)-1])
+	}
+	d.turn = turnFacts{number: st.Turn, asked: st.Asked, key: st.TokenKey}
+	if st.TokenKey != 0 {
+		d.turn.secret, err = d.rn.tokens.key(d.commit(), st.TokenKey)
+	}
+	return err
+}
+
+// closeTurn stores the results of the turn, whose calls are all settled. It follows from what is stored; so unless it ends the
+// run, it rides with the model's next message.
+func (d *drive) closeTurn() error {
+	if err := d.loadHistory(); err != nil { // now, while it is all stored
+		return err
+	}
+	m, err := d.results()
+	if err != nil {
+		return err
+	}
+	entry, err := session.NewEntry(m)
+	if err != nil {
+		return err
+	}
+	ending := false
+	d.lease.View(func(st *session.State) { ending = st.Ending != nil })
+	closing := func(tx *session.Tx) error { return tx.Close(entry) }
+	if ending {
+		err = d.lease.Update(d.commit(), closing)
+	} else {
+		err = d.lease.Ride(d.commit(), closing)
+	}
+	if err != nil {
+		return err
+	}
+	d.asked = nil
+	clear(d.shown)
+	d.outcomes.clear()
+	d.history = append(d.history, m)
+	d.held = append(d.held, event.Message{Number: len(d.history) - 1, Message: m})
+	if ending {
+		d.flushHeld()
+	}
+	return nil
+}

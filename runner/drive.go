@@ -1,0 +1,379 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/fermata-ai/fermata/agent"
+	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/interceptor"
+	"github.com/fermata-ai/fermata/llm"
+	"github.com/fermata-ai/fermata/session"
+)
+
+// drive is one drive of a session: the loop that does what session.Next says and commits after each step.
+//
+// Data flows one way: the head says what to do; the loop does it, or starts a body that does; what came of it is committed;
+// what the commit changed is shown. The loop, and all that yields, run in the goroutine of whoever ranges over the events. A
+// body runs in its own, commits its own outcome, and touches nothing else of the drive than what is marked so.
+type drive struct {
+	display
+	agent *agent.Agent
+	user  string
+	lease *session.Drive // bodies keep the one that they were started under
+
+	ctx    context.Context // of the bodies and the model
+	cancel context.CancelCauseFunc
+
+	batch     *agent.Batch
+	abandoned map[string]bool         // bodies whose calls settled without them
+	grace     map[string]time.Time    // when a cancelled body's call settles without it
+	shown     map[string]string       // what was last shown of each open call
+	history   []llm.Message           // once loaded
+	asked     map[string]llm.ToolCall // the open turn's calls, once loaded
+	turn      turnFacts
+	progress  <-chan event.Progress
+	held      []event.Event // to be shown after the next commit
+
+	left   bool // whoever ranged over the events has gone
+	worker bool // nobody waits for the events
+}
+
+// turnFacts are what bodies need to know of the open turn.
+type turnFacts struct {
+	number int
+	asked  time.Time
+	key    int
+	secret []byte
+}
+
+// errLeft is the cause by which bodies end when the caller leaves.
+var errLeft = errors.New("the run was interrupted")
+
+// newDrive takes the lease of a session.
+func (rn *Runner) newDrive(ctx context.Context, id string, n *session.New) (*drive, error) {
+	lease, err := rn.store.Drive(ctx, id, n)
+	if err != nil {
+		return nil, err
+	}
+	d := &drive{
+		display: display{rn: rn, session: id, shown: map[string]string{}}, lease: lease,
+		abandoned: map[string]bool{}, grace: map[string]time.Time{},
+	}
+	var name string
+	lease.View(func(st *session.State) {
+		name, d.user = st.Agent, st.User
+		d.news(st) // what was settled or paused before is none
+	})
+	if d.agent, err = rn.agent(name); err == nil {
+		err = rn.begin(d)
+	}
+	if err != nil {
+		lease.Release()
+		return nil, err
+	}
+	d.batch = agent.NewBatch(d.agent.Concurrency())
+	d.ctx, d.cancel = context.WithCancelCause(ctx)
+	stop := context.AfterFunc(rn.closing, func() { d.cancel(ErrClosed) })
+	context.AfterFunc(d.ctx, func() { stop() })
+	return d, nil
+}
+
+// commit is the context for commits: a result is recorded also after its run was left.
+func (d *drive) commit() context.Context { return context.WithoutCancel(d.ctx) }
+
+// events is the drive, for ranging over. Before, if given, runs first; it may drive the open turn to its end with d.settle.
+func (d *drive) events(before func() error) iter.Seq2[event.Event, error] {
+	return func(yield func(event.Event, error) bool) {
+		d.emit = func(ev event.Event) bool {
+			if !d.left && !yield(ev, nil) {
+				d.left = true
+			}
+			return !d.left
+		}
+		end, err := d.finish(d.whole(before))
+		if d.left || err != nil && !yield(nil, err) {
+			return
+		}
+		yield(end, nil)
+	}
+}
+
+// whole drives until there is nothing to do.
+func (d *drive) whole(before func() error) error {
+	if before != nil {
+		if err := before(); err != nil {
+			return err
+		}
+	}
+	for {
+		if err := d.loop(false); err != nil {
+			return err
+		}
+		more, err := d.rest()
+		if !more {
+			return err
+		}
+	}
+}
+
+// settle drives the open turn as far as it goes, without calling the model.
+func (d *drive) settle() error { return d.loop(true) }
+
+// loop does what Next says until that is to wait, or, with calls only, to call the model.
+func (d *drive) loop(callsOnly bool) error {
+	changed, stop := d.rn.store.Watch(d.session)
+	defer stop()
+	progress, stopProgress := d.rn.live.subscribe(d.session)
+	defer stopProgress()
+	d.progress = progress
+	for {
+		if err := d.takeUp(changed); err != nil {
+			return err
+		}
+		if d.left {
+			return errLeft
+		}
+		step := d.next()
+		switch step.Kind {
+		case session.StepIdle, session.StepWait, session.StepHalted:
+			if d.running() == 0 {
+				return nil
+			}
+		case session.StepModel:
+			if callsOnly {
+				return nil
+			}
+		}
+		if d.ctx.Err() != nil {
+			return context.Cause(d.ctx)
+		}
+		if dying, err := d.secure(); dying || err != nil {
+			return err
+		}
+		if err := d.turnStep(step, callsOnly, changed); err != nil {
+			return err
+		}
+	}
+}
+
+// maxTakeovers is how many drives may die of a session, one after the other, before it is left alone.
+const maxTakeovers = 5
+
+// secure makes the lease durable where it must be before anything runs. A session that kills whoever drives it is failed.
+func (d *drive) secure() (dying bool, err error) {
+	if err := d.lease.Secure(d.commit()); err != nil {
+		return false, err
+	}
+	d.lease.View(func(st *session.State) { dying = st.Takeovers > maxTakeovers })
+	if !dying {
+		return false, nil
+	}
+	return true, d.fail(fmt.Errorf("%d drives of session %q died one after the other without getting on; Continue tries again",
+		maxTakeovers, d.session))
+}
+
+// turnStep takes steps inside the chain's turn layers, until the turn ends or waits.
+func (d *drive) turnStep(step session.Step, callsOnly bool, changed <-chan struct{}) error {
+	if !d.agent.HasTurnLayers() {
+		return d.step(d.ctx, step, changed)
+	}
+	turn := interceptor.Turn{Session: d.session, User: d.user, Agent: d.agent.Name(), Resumed: step.Kind != session.StepModel}
+	d.lease.View(func(st *session.State) { turn.Number = st.Turn })
+	if !turn.Resumed {
+		turn.Number++
+	}
+	return d.wrapped(turn, step, callsOnly, changed)
+}
+
+// wrapped is turnStep where there are turn layers: what the steps emit goes through them.
+func (d *drive) wrapped(turn interceptor.Turn, step session.Step, callsOnly bool, changed <-chan struct{}) error {
+	outer := d.emit
+	defer func() { d.emit = outer }()
+	inner := func(ctx context.Context, _ interceptor.Turn) iter.Seq2[event.Event, error] {
+		return func(yield func(event.Event, error) bool) {
+			d.emit = func(ev event.Event) bool { return yield(ev, nil) }
+			for {
+				if err := d.step(ctx, step, changed); err != nil {
+					yield(nil, err)
+					return
+				}
+				if err := d.takeUp(changed); err != nil {
+					yield(nil, err)
+					return
+				}
+				step = d.next()
+				open := step.Kind == session.StepCalls || step.Kind == session.StepClose || step.Kind == session.StepExpire
+				if !open && d.running() == 0 || ctx.Err() != nil {
+					return
+				}
+			}
+		}
+	}
+	for ev, err := range d.agent.Turn(inner)(d.ctx, turn) {
+		if err != nil {
+			return err
+		}
+		if !outer(ev) {
+			return errLeft
+		}
+	}
+	return nil
+}
+
+// next is the next step as far as this drive knows.
+func (d *drive) next() (step session.Step) {
+	d.lease.View(func(st *session.State) { step = session.Next(st, d.rn.store.Now()) })
+	return step
+}
+
+// step takes one step.
+func (d *drive) step(ctx context.Context, step session.Step, changed <-chan struct{}) error {
+	var err error
+	switch step.Kind {
+	case session.StepModel:
+		err = d.model(ctx)
+	case session.StepClose:
+		err = d.closeTurn()
+	case session.StepExpire:
+		err = d.lease.Update(d.commit()) // every commit expires what is overdue
+	default:
+		err = d.calls(ctx, step, changed)
+	}
+	if err == nil {
+		err = d.show()
+	}
+	return err
+}
+
+// takeUp reads the head again if somebody may have changed it.
+func (d *drive) takeUp(changed <-chan struct{}) error {
+	select {
+	case <-changed:
+		if _, err := d.lease.Refresh(d.commit()); err != nil {
+			return err
+		}
+		return d.show()
+	default:
+		return nil
+	}
+}
+
+// rest gives the lease up, since there is nothing to do, and looks once more: an answer that came in between must not be left
+// lying. It says whether the drive goes on.
+func (d *drive) rest() (more bool, err error) {
+	if err := d.lease.Rest(d.commit()); err != nil {
+		return false, err
+	}
+	if d.next().Working() {
+		return true, d.show()
+	}
+	d.lease.Release()
+	st, err := d.rn.store.Load(d.commit(), d.session)
+	if err != nil || !session.Next(st, d.rn.store.Now()).Working() {
+		return false, err
+	}
+	lease, err := d.rn.store.Drive(d.commit(), d.session, nil)
+	if errors.Is(err, session.ErrBusy) {
+		return false, nil // whoever has it saw the same
+	}
+	if err != nil {
+		return false, err
+	}
+	d.lease = lease
+	d.history, d.asked = nil, nil
+	return true, d.show()
+}
+
+// running counts the bodies that are waited for.
+func (d *drive) running() int { return d.batch.Len() - len(d.abandoned) }
+
+// finish ends the drive and returns its last event. What still runs is handed to the runner, which keeps the lease for it.
+func (d *drive) finish(cause error) (event.End, error) {
+	if cause == nil {
+		cause = d.outcomes.fatality()
+	}
+	d.cancel(cause)
+	var stop []session.Transition
+	if d.interrupts(cause) && d.next().Working() {
+		stop = append(stop, func(tx *session.Tx) error { tx.Stop(event.FinishInterrupted, ""); return nil })
+	}
+	ctx, cancel := context.WithTimeout(d.commit(), d.rn.options.CloseTimeout)
+	defer cancel()
+	var err error
+	if d.running() > 0 {
+		d.lease.KeepFor(true)
+		if len(stop) > 0 {
+			err = d.lease.Update(ctx, stop...)
+		}
+		go d.drain()
+	} else {
+		err = d.lease.Leave(ctx, stop...)
+		go d.drain()
+	}
+	if errors.Is(cause, session.ErrFenced) || errors.Is(cause, session.ErrBusy) {
+		return event.End{Session: d.session, Finish: event.FinishElsewhere}, nil
+	}
+	end, endErr := d.rn.ending(ctx, d.session, cause)
+	return end, errors.Join(cause, err, endErr)
+}
+
+// interrupts says that the drive stops because its caller left, and not the process or a worker: then only a caller carries the
+// session on.
+func (d *drive) interrupts(cause error) bool {
+	if d.rn.closing.Err() != nil || d.worker {
+		return false
+	}
+	detached := false
+	d.lease.View(func(st *session.State) { detached = st.Run.Detached })
+	return !detached && (errors.Is(cause, errLeft) || errors.Is(cause, context.Canceled) || errors.Is(cause, context.DeadlineExceeded))
+}
+
+// drain waits for the bodies that still run; each commits its own outcome. Then it gives the lease up.
+func (d *drive) drain() {
+	defer d.rn.end(d)
+	left := d.running() == 0 // finish has done so
+	for d.batch.Len() > 0 {
+		name := <-d.batch.Done()
+		d.batch.Finished(name)
+		delete(d.abandoned, name)
+		if !left && d.running() == 0 {
+			left = true
+			d.lease.KeepFor(false)
+			if err := d.lease.Leave(d.commit()); err != nil {
+				d.rn.options.Logger.Error("a lease was not given up", "session", d.session, "error", err)
+			}
+		}
+	}
+}
+
+// ending says how a session stands, as the last event of a drive that stopped for cause.
+func (rn *Runner) ending(ctx context.Context, id string, cause error) (event.End, error) {
+	end := event.End{Session: id, Finish: event.FinishFailed}
+	st, err := rn.store.Load(ctx, id)
+	if errors.Is(err, session.ErrUnknownSession) && cause != nil {
+		return end, nil // it was never begun
+	}
+	if err != nil {
+		return end, err
+	}
+	end.Usage = st.Run.Usage
+	if end.Pending, err = rn.store.Pauses(ctx, st); err != nil {
+		return end, err
+	}
+	switch {
+	case st.Halt != nil:
+		end.Finish = st.Halt.Finish
+	case cause != nil:
+	case len(end.Pending) > 0:
+		end.Finish = event.FinishPaused
+	case session.Next(st, rn.store.Now()).Working():
+		end.Finish = event.FinishElsewhere
+	default:
+		end.Finish = st.Finish
+	}
+	return end, nil
+}

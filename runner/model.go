@@ -1,0 +1,218 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/fermata-ai/fermata/agent"
+	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/llm"
+	"github.com/fermata-ai/fermata/session"
+)
+
+// model calls the model once and commits its message, before anything that it asks for runs.
+func (d *drive) model(ctx context.Context) error {
+	if over, err := d.overLimit(); over || err != nil {
+		return err
+	}
+	if err := d.loadHistory(); err != nil {
+		return err
+	}
+	m, fin, err := d.generate(ctx)
+	switch {
+	case errors.Is(err, errLeft):
+		return err
+	case d.ctx.Err() != nil:
+		return context.Cause(d.ctx)
+	case err != nil:
+		return d.fail(fmt.Errorf("model: %w", err))
+	}
+	return d.reply(m, fin)
+}
+
+// overLimit ends the run if its model calls or tokens are used up.
+func (d *drive) overLimit() (bool, error) {
+	limits := d.agent.Limits()
+	var finish event.Finish
+	d.lease.View(func(st *session.State) {
+		switch {
+		case st.Run.Turns >= limits.Turns:
+			finish = event.FinishMaxTurns
+		case limits.Tokens > 0 && st.Run.Usage.Total() >= limits.Tokens:
+			finish = event.FinishMaxTokens
+		}
+	})
+	if finish == "" {
+		return false, nil
+	}
+	return true, d.lease.Update(d.commit(), func(tx *session.Tx) error { tx.Stop(finish, ""); return nil })
+}
+
+func (d *drive) loadHistory() (err error) {
+	if d.history != nil {
+		return nil
+	}
+	var st session.State
+	d.lease.View(func(s *session.State) { st = *s })
+	d.history, err = d.rn.store.History(d.commit(), &st, 0)
+	return err
+}
+
+// generate streams one model call to whoever listens and collects its message.
+func (d *drive) generate(ctx context.Context) (llm.Message, llm.Finish, error) {
+	var c llm.Collector
+	for ev, err := range d.agent.Generate(ctx, d.session, d.history[:len(d.history):len(d.history)]) {
+		if err != nil {
+			return llm.Message{}, llm.Finish{}, err
+		}
+		if err := c.Add(ev); err != nil {
+			return llm.Message{}, llm.Finish{}, err
+		}
+		var shown event.Event
+		switch ev := ev.(type) {
+		case llm.TextDelta:
+			shown = event.Text{Delta: ev.Text}
+		case llm.ReasoningDelta:
+			shown = event.Reasoning{Delta: ev.Text}
+		default:
+			continue
+		}
+		if !d.emit(shown) {
+			return llm.Message{}, llm.Finish{}, errLeft
+		}
+	}
+	return c.Message()
+}
+
+// reply commits the model's message, with the calls that it opens.
+func (d *drive) reply(m llm.Message, fin llm.Finish) error {
+	m = d.own(m.Clean())
+	calls, key, err := d.open(m)
+	if err != nil {
+		return err
+	}
+	var entry *session.Entry
+	if len(m.Parts) > 0 { // an empty message is none: providers refuse it
+		if entry, err = session.NewEntry(m); err != nil {
+			return err
+		}
+	}
+	limits := d.agent.Limits()
+	err = d.lease.Update(d.commit(), func(tx *session.Tx) error {
+		tx.Reply(entry, calls, finishOf(fin.Reason), fin.Usage, key)
+		switch {
+		case len(calls) == 0:
+		case limits.ToolCalls > 0 && tx.Run.Calls > limits.ToolCalls:
+			tx.End(event.FinishMaxCalls, "")
+		case limits.Tokens > 0 && tx.Run.Usage.Total() > limits.Tokens:
+			tx.End(event.FinishMaxTokens, "")
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	d.flushHeld()
+	if entry != nil {
+		d.history = append(d.history, m)
+		d.emit(event.Message{Number: len(d.history) - 1, Message: m})
+	}
+	d.asked = nil
+	for _, c := range m.ToolCalls() {
+		d.emit(event.Call{Call: c})
+	}
+	return nil
+}
+
+// own makes the message's calls fermata's own: with ids that are unique, arguments that are JSON, and names that every provider
+// takes back.
+func (d *drive) own(m llm.Message) llm.Message {
+	for i, p := range m.Parts {
+		c, ok := p.(llm.ToolCall)
+		if !ok {
+			continue
+		}
+		c.ID = d.rn.store.NewID("call")
+		c.Name = d.acceptable(c.Name)
+		// Arguments that can't be read are kept as text; the call is refused for them when its turn comes.
+		c.Arguments, _ = llm.Arguments(c.Arguments)
+		m.Parts[i] = c
+	}
+	return m
+}
+
+// acceptable is the name itself where a provider would take it back, and otherwise one that names no tool.
+func (d *drive) acceptable(name string) string {
+	const most = 64
+	ok := len(name) > 0 && len(name) <= most
+	clean := []byte(name)
+	for i, c := range clean {
+		if !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '_' || c == '-') {
+			clean[i], ok = '_', false
+		}
+	}
+	if ok {
+		return name
+	}
+	name = "invalid_" + string(clean)
+	name = name[:min(len(name), most)]
+	for {
+		if _, _, taken := d.agent.Tools().Lookup(name); !taken {
+			return name
+		}
+		name = name[:min(len(name), most-1)] + "_"
+	}
+}
+
+// open is the head's view of the message's calls. Those beyond agent.MaxCalls are left out: they settle by themselves.
+func (d *drive) open(m llm.Message) (calls []session.Call, key int, err error) {
+	for _, c := range m.ToolCalls() {
+		if len(calls) == agent.MaxCalls {
+			break
+		}
+		call := session.Call{ID: c.ID, Tool: c.Name, Status: session.Requested}
+		if _, spec, known := d.agent.Tools().Lookup(c.Name); known {
+			call.Effect, call.MayPause = spec.Effect, spec.MayPause
+			if spec.MayPause {
+				if call.Output, err = d.rn.store.PutSchema(d.commit(), spec.Output); err != nil {
+					return nil, 0, err
+				}
+				if key == 0 {
+					if key, err = d.rn.tokens.newest(d.commit()); err != nil {
+						return nil, 0, err
+					}
+				}
+			}
+		}
+		calls = append(calls, call)
+	}
+	return calls, key, nil
+}
+
+// fail ends the run with an error, which Continue or the next message gets over.
+func (d *drive) fail(cause error) error {
+	err := d.lease.Update(d.commit(), func(tx *session.Tx) error {
+		tx.Stop(event.FinishFailed, cause.Error())
+		return nil
+	})
+	return errors.Join(cause, err)
+}
+
+func finishOf(r llm.StopReason) event.Finish {
+	switch r {
+	case llm.StopLength:
+		return event.FinishLength
+	case llm.StopRefusal:
+		return event.FinishRefusal
+	}
+	return event.FinishStop
+}
+
+// flushHeld shows what waited for a commit.
+func (d *drive) flushHeld() {
+	for _, ev := range d.held {
+		d.emit(ev)
+	}
+	d.held = nil
+}

@@ -1,0 +1,83 @@
+package runner
+
+import (
+	"encoding/json"
+	"errors"
+	"sync"
+
+	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/tool"
+)
+
+// outcomes are what bodies came back with, for the loop to show without reading it from the store.
+type outcomes struct {
+	mu    sync.Mutex
+	known map[string]known
+	err   error // the runtime failed, or a body ended the run
+	fatal error
+}
+
+type known struct {
+	status  event.Status
+	output  json.RawMessage
+	actions []tool.Action
+	by      string
+}
+
+func (o *outcomes) put(call string, k known) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.known == nil {
+		o.known = map[string]known{}
+	}
+	k.actions = append(o.known[call].actions, k.actions...)
+	o.known[call] = k
+}
+
+func (o *outcomes) get(call string) (known, bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	k, ok := o.known[call]
+	return k, ok && k.status != ""
+}
+
+// takeActions returns what a call made since it was last asked.
+func (o *outcomes) takeActions(call string) []tool.Action {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	k, ok := o.known[call]
+	if ok && len(k.actions) > 0 {
+		o.known[call] = known{status: k.status, output: k.output, by: k.by}
+	}
+	return k.actions
+}
+
+func (o *outcomes) clear() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	clear(o.known)
+}
+
+func (o *outcomes) fail(err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.err = errors.Join(o.err, err)
+}
+
+func (o *outcomes) failure() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.err
+}
+
+func (o *outcomes) end(err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.fatal = errors.Join(o.fatal, err)
+}
+
+func (o *outcomes) fatality() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.fatal
+}

@@ -1,0 +1,77 @@
+package runner
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/llm"
+	"github.com/fermata-ai/fermata/session"
+	"github.com/fermata-ai/fermata/tool"
+)
+
+// Progress tells how far a call's outside job is. It is shown live at once, in this process, and refused once the call is
+// settled. The latest is stored, at most every 250 ms for a call; nil doesn't promise that this one is.
+func (rn *Runner) Progress(ctx context.Context, sessionID, call string, p tool.Progress) error {
+	call = session.CallID(call)
+	if err := rn.authorize(ctx, Operation{Kind: OpProgress, Session: sessionID, Call: call}); err != nil {
+		return err
+	}
+	return rn.progress(ctx, sessionID, call, "", p)
+}
+
+const (
+	progressEvery = 250 * time.Millisecond
+	maxProgress   = 16 << 10 // bytes of Message and Data together
+)
+
+func (rn *Runner) progress(ctx context.Context, id, call, toolName string, p tool.Progress) error {
+	p.Message, p.Data, p.At = llm.CleanString(p.Message), llm.CleanJSON(p.Data), rn.store.Now()
+	switch {
+	case len(p.Message)+len(p.Data) > maxProgress:
+		return fmt.Errorf("runner: progress of %d bytes, at most %d are taken", len(p.Message)+len(p.Data), maxProgress)
+	case !(p.Fraction >= 0 && p.Fraction <= 1):
+		return fmt.Errorf("runner: progress: fraction %v is not between 0 and 1", p.Fraction)
+	}
+	write := rn.reports.due(id+" "+call, p.At)
+	name, err := rn.store.Progress(ctx, id, call, p, write)
+	if err != nil {
+		rn.reports.forget(id + " " + call)
+		return err
+	}
+	if toolName == "" {
+		toolName = name
+	}
+	rn.live.publish(id, event.Progress{Call: call, Tool: toolName, Progress: p})
+	return nil
+}
+
+// reports remembers when the progress of a call was last stored.
+type reports struct {
+	mu   sync.Mutex
+	last map[string]time.Time
+}
+
+// maxReports bounds what is remembered; beyond it, a call's progress may be stored more often than need be.
+const maxReports = 10000
+
+func (r *reports) due(call string, now time.Time) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if last, ok := r.last[call]; ok && now.Sub(last) < progressEvery && !now.Before(last) {
+		return false
+	}
+	if r.last == nil || len(r.last) >= maxReports {
+		r.last = map[string]time.Time{}
+	}
+	r.last[call] = now
+	return true
+}
+
+func (r *reports) forget(call string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.last, call)
+}

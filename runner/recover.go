@@ -1,0 +1,71 @@
+package runner
+
+import (
+	"context"
+
+	"github.com/fermata-ai/fermata/session"
+	"github.com/fermata-ai/fermata/tool"
+)
+
+// recover settles a call that a dead drive had claimed: its body may have run, in part or in full, and is never entered again.
+// The tool is asked what became of it, if it can tell; else an operator, if the tool wants that; else the model is told that
+// nobody knows.
+func (d *drive) recover(ctx context.Context, c *session.Call) error {
+	if c.Cancel != nil {
+		return d.lease.Update(d.commit(), func(tx *session.Tx) error {
+			return tx.Settle(c.ID, session.GivenUpOutcome(c, c.Cancel.By, c.Cancel.Why))
+		})
+	}
+	if _, spec, known := d.agent.Tools().Lookup(c.Tool); known && spec.Reconcile != nil {
+		if d.running() < d.agent.Concurrency() {
+			b := d.body(c)
+			b.entered = true // by whoever died
+			d.batch.Start(ctx, c.ID, func(ctx context.Context) { b.guard(ctx, b.reconcile) })
+		}
+		return nil
+	}
+	return d.body(c).lose()
+}
+
+// lose settles a call whose outcome nobody can tell, or pauses it for an operator, if its tool wants that.
+func (b *body) lose() error {
+	var h *session.Hold
+	if _, spec, known := b.d.agent.Tools().Lookup(b.c.Tool); known && spec.AskOperator {
+		b.prepared = &tool.Prepared{Spec: spec}
+		var err error
+		if h, err = b.hold(tool.Await{Reason: tool.ReasonUnknown, Prompt: "The program stopped while " + b.c.Tool +
+			" was running. What became of it? The answer is the tool's output."}); err != nil {
+			return err
+		}
+	}
+	return b.lease.Update(b.d.commit(), func(tx *session.Tx) error {
+		if h == nil {
+			return tx.Settle(b.c.ID, session.LostOutcome())
+		}
+		_, err := tx.Pause(b.c.ID, h)
+		return err
+	})
+}
+
+// reconcile asks the tool what became of the call. One that can't tell leaves it as unknown as it was.
+func (b *body) reconcile(ctx context.Context) tool.Outcome {
+	if err := b.prepare(ctx); err != nil {
+		return b.unreconciled(err)
+	}
+	exec, _, err := b.prepared.Reconcile(ctx, b.call)
+	if err != nil {
+		return b.unreconciled(err)
+	}
+	return tool.Resolve(exec, nil)
+}
+
+// unreconciled ends the attempt: the outcome stays unknown.
+func (b *body) unreconciled(err error) tool.Outcome {
+	b.d.rn.options.Logger.Warn("a lost call could not be reconciled", "session", b.d.session, "tool", b.c.Tool, "call", b.c.ID,
+		"error", err)
+	if err := b.lose(); err != nil {
+		b.fail(err)
+	}
+	b.settled = true
+	return tool.Outcome{}
+}

@@ -1,0 +1,218 @@
+package runner
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+
+	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/llm"
+	"github.com/fermata-ai/fermata/session"
+	"github.com/fermata-ai/fermata/tool"
+)
+
+// Resumption is an answer to a pause. Make it with Complete, Fail, Approve, Deny or ApproveEdited.
+type Resumption struct {
+	// Pause is a pause's id; or a call's, as long as the call has had one pause only.
+	Pause string
+	// One of these is set.
+	Payload  json.RawMessage // the answer: a JSON value that fits the pause's schema
+	Decision *tool.Decision  // at a gate: Approved, Reason, and Arguments where they are edited
+	Failure  string          // the outside job failed, for this reason
+	MayPass  bool            // with Failure: trying again may help
+
+	Actor    string // who answers
+	Delivery string // an id of the delivery, kept with the receipt
+
+	failed bool  // Failure is meant, even if it is empty
+	err    error // the arguments could not be encoded
+}
+
+// Complete answers a pause with an output, or an answer for the tool: a JSON value that fits the pause's schema.
+func Complete(pause string, out json.RawMessage, actor string) Resumption {
+	return Resumption{Pause: pause, Payload: out, Actor: actor}
+}
+
+// Fail says that the outside job failed, and whether trying again may help. The call settles as a tool error.
+func Fail(pause, why, actor string, mayPass bool) Resumption {
+	return Resumption{Pause: pause, Failure: why, Actor: actor, MayPass: mayPass, failed: true}
+}
+
+// Approve lets a call run with the arguments that were shown.
+func Approve(pause, actor, why string) Resumption {
+	return Resumption{Pause: pause, Actor: actor, Decision: &tool.Decision{Approved: true, Reason: why}}
+}
+
+// Deny refuses a call: its body is never entered, and the model reads why.
+func Deny(pause, actor, why string) Resumption {
+	return Resumption{Pause: pause, Actor: actor, Decision: &tool.Decision{Reason: why}}
+}
+
+// ApproveEdited lets a call run with other arguments, which are checked against the tool's schema. An argument that does not
+// encode as JSON is an error of Resume.
+func ApproveEdited[In any](pause, actor, why string, args In) Resumption {
+	raw, err := json.Marshal(args)
+	return Resumption{Pause: pause, Actor: actor, err: err, Decision: &tool.Decision{Approved: true, Reason: why, Arguments: raw}}
+}
+
+// Resumed is what became of a Resume. Each accepted answer is durable.
+type Resumed struct {
+	// Receipts are those of the resumptions, in their order. Duplicate marks one that was accepted before; Err is set on one
+	// that was refused.
+	Receipts []session.Receipt
+
+	rn      *Runner
+	session string
+}
+
+// Events carries the session on, here and now, until the model is done or calls wait. It need not be called: a worker, the
+// next Run or Continue does the same. A session that is driven elsewhere ends at once with event.FinishElsewhere.
+func (r *Resumed) Events(ctx context.Context) iter.Seq2[event.Event, error] {
+	return func(yield func(event.Event, error) bool) {
+		d, err := r.rn.newDrive(ctx, r.session, nil)
+		var busy *session.BusyError
+		switch {
+		case errors.As(err, &busy):
+			yield(event.End{Session: r.session, Finish: event.FinishElsewhere, Until: busy.Until}, nil)
+			return
+		case err != nil:
+			yield(nil, err)
+			return
+		}
+		for _, receipt := range r.Receipts {
+			delete(d.shown, receipt.Call) // what this Resume settled is news
+		}
+		d.events(d.show)(yield)
+	}
+}
+
+// Resume delivers answers to pauses of one session. It judges each by itself, in one commit: accepted, duplicate of an
+// earlier one with the same content, or refused with an error of its own in its receipt. If it returns without an error, at
+// least one is accepted or duplicate, and what was accepted is durable. The refusals are errors of package session.
+//
+// It may be called in another process than the one that paused, long after, again and again, and while a drive holds the session.
+func (rn *Runner) Resume(ctx context.Context, sessionID string, rs ...Resumption) (*Resumed, error) {
+	if len(rs) == 0 || len(rs) > maxResumptions {
+		return nil, fmt.Errorf("runner: Resume takes 1 to %d resumptions at once, not %d", maxResumptions, len(rs))
+	}
+	replies := make([]*session.Reply, len(rs))
+	for i, r := range rs {
+		err := rn.authorize(ctx, Operation{Kind: OpResume, Actor: r.Actor, Session: sessionID, Call: session.CallID(r.Pause)})
+		if err != nil {
+			return nil, err
+		}
+		if replies[i], err = rn.reply(sessionID, r); err != nil {
+			replies[i] = nil
+			rs[i].err = err
+		}
+	}
+	out := &Resumed{rn: rn, session: sessionID, Receipts: make([]session.Receipt, len(rs))}
+	err := rn.store.Update(ctx, sessionID, func(tx *session.Tx) (err error) {
+		for i := range rs {
+			if replies[i] == nil {
+				out.Receipts[i] = session.Receipt{Call: session.CallID(rs[i].Pause), By: rs[i].Actor, Err: rs[i].err}
+			} else if out.Receipts[i], err = tx.Answer(replies[i], rn.store.Fits(ctx)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return out, refusal(out.Receipts)
+}
+
+// maxResumptions is how many answers fit one commit, with their receipts and index entries.
+const maxResumptions = 30
+
+// refusal is the error of a Resume of which nothing was accepted.
+func refusal(receipts []session.Receipt) error {
+	var errs []error
+	for _, r := range receipts {
+		if r.Err == nil {
+			return nil
+		}
+		errs = append(errs, r.Err)
+	}
+	if len(errs) == 1 {
+		return errs[0]
+	}
+	return errors.Join(errs...)
+}
+
+// reply makes of a resumption what the session judges. An error is the resumption's own.
+func (rn *Runner) reply(id string, r Resumption) (*session.Reply, error) {
+	in := &session.Reply{Pause: r.Pause, By: r.Actor, Delivery: r.Delivery, MayPass: r.MayPass}
+	misfit := func(err error) error { return &session.PayloadError{Pause: r.Pause, Err: err} }
+	var content any
+	var kept json.RawMessage
+	switch {
+	case r.err != nil:
+		return nil, misfit(r.err)
+	case r.Decision != nil:
+		in.Kind, in.Decision = session.KindDecision, *r.Decision
+		in.Decision.Reason = llm.CleanString(r.Decision.Reason)
+		in.Value = llm.CleanJSON(r.Decision.Arguments)
+		if len(in.Value) > 0 && !r.Decision.Approved {
+			return nil, misfit(errors.New("a denial has no arguments"))
+		}
+		kept, content = in.Value, decisionContent{r.Decision.Approved, in.Decision.Reason, in.Value}
+	case r.failed || r.Failure != "":
+		in.Kind = session.KindFail
+		why := llm.CleanString(r.Failure)
+		kept, content = tool.Text(session.FailureText(why, r.MayPass)), failureContent{why, r.MayPass}
+	default:
+		in.Kind, in.Value = session.KindComplete, llm.CleanJSON(r.Payload)
+		if len(in.Value) == 0 {
+			return nil, misfit(errors.New("the payload is empty; an answer without content is null"))
+		}
+		kept, content = in.Value, in.Value
+	}
+	if n := len(kept) + len(in.Decision.Reason); n > rn.options.MaxAnswer {
+		return nil, misfit(fmt.Errorf("it has %d bytes, at most %d are taken", n, rn.options.MaxAnswer))
+	}
+	if len(in.Decision.Reason) > maxReason {
+		return nil, misfit(fmt.Errorf("the reason has %d bytes, at most %d are taken", len(in.Decision.Reason), maxReason))
+	}
+	var err error
+	if in.Hash, err = hashContent(content); err != nil {
+		return nil, misfit(err)
+	}
+	if in.Payload, err = session.NewBlob(kept); err != nil {
+		return nil, misfit(err)
+	}
+	if len(in.Value) > 0 {
+		in.Value = in.Payload.JSON()
+	}
+	return in, nil
+}
+
+// maxReason bounds what a person says about a decision, in bytes: it stands in the head.
+const maxReason = 1000
+
+// The content by which a repeated answer is recognised.
+type (
+	decisionContent struct {
+		Approved  bool            `json:"approved"`
+		Reason    string          `json:"reason,omitempty"`
+		Arguments json.RawMessage `json:"arguments,omitempty"`
+	}
+	failureContent struct {
+		Failure string `json:"failure"`
+		MayPass bool   `json:"may_pass,omitempty"`
+	}
+)
+
+func hashContent(content any) (string, error) {
+	raw, ok := content.(json.RawMessage)
+	if !ok {
+		var err error
+		if raw, err = json.Marshal(content); err != nil {
+			return "", err
+		}
+	}
+	return tool.CanonicalHash(raw)
+}

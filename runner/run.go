@@ -1,0 +1,259 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"strings"
+
+	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/llm"
+	"github.com/fermata-ai/fermata/session"
+	"github.com/fermata-ai/fermata/tool"
+)
+
+// RunOptions configure one Run. Nil means the defaults.
+type RunOptions struct {
+	// Agent names the agent of a session that the message begins; empty: the runner's first.
+	Agent string
+	// MessageID makes Run safe to repeat: a message of the same id and content is not appended again, and of another content
+	// is session.ErrMessageConflict. The id is the session's own.
+	MessageID string
+	// Detached: when the caller leaves, a worker carries the run on. Otherwise only Continue or Run does.
+	Detached bool
+	// Supersede: calls that wait for a person are denied in favour of this message. Calls that wait for a machine refuse it
+	// all the same.
+	Supersede bool
+}
+
+// Run takes a user's message to a session, which begins with its first, and drives the session until the model is done or
+// calls wait. Nothing happens before the result is ranged over; the last event is an event.End, and an error comes before it.
+//
+// Answers that were accepted for open calls are settled first. With calls still waiting the message is refused with a
+// *session.PendingError, unless exactly one waits and takes the user's message for its answer, or RunOptions.Supersede. A
+// session that is driven elsewhere is a *session.BusyError. Nothing is recorded of a message that is refused.
+//
+// Leaving the loop, or the end of ctx, interrupts the run: Run returns at once, and what still runs ends by itself.
+func (rn *Runner) Run(ctx context.Context, user, sessionID string, m llm.Message, o *RunOptions) iter.Seq2[event.Event, error] {
+	if o == nil {
+		o = &RunOptions{}
+	}
+	return func(yield func(event.Event, error) bool) {
+		in, err := rn.input(ctx, user, sessionID, m, o)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		d, err := rn.newDrive(ctx, sessionID, &session.New{User: user, Agent: in.agent})
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		d.events(func() error { return d.say(in) })(yield)
+	}
+}
+
+// input is a user's message on its way in.
+type input struct {
+	user, agent string
+	entry       *session.Entry
+	hash        string
+	o           *RunOptions
+}
+
+// input checks a message before anything is touched.
+func (rn *Runner) input(ctx context.Context, user, id string, m llm.Message, o *RunOptions) (*input, error) {
+	if err := rn.authorize(ctx, Operation{Kind: OpRun, Actor: user, Session: id}); err != nil {
+		return nil, err
+	}
+	if err := errors.Join(session.CheckID("user", user), session.CheckID("session id", id)); err != nil {
+		return nil, err
+	}
+	if o.MessageID != "" {
+		if err := session.CheckID("message id", o.MessageID); err != nil {
+			return nil, err
+		}
+	}
+	in := &input{user: user, o: o, agent: o.Agent}
+	if in.agent == "" && rn.first != nil {
+		in.agent = rn.first.Name()
+	}
+	if _, err := rn.agent(in.agent); err != nil {
+		return nil, err
+	}
+	m = m.Clean()
+	if err := sayable(m); err != nil {
+		return nil, err
+	}
+	var err error
+	if in.entry, err = session.NewEntry(m); err != nil {
+		return nil, err
+	}
+	in.hash = in.entry.Hash()
+	return in, nil
+}
+
+// sayable says what is wrong with a user's message.
+func sayable(m llm.Message) error {
+	if m.Role != llm.RoleUser {
+		return fmt.Errorf("%w: its role is %q, and a user's is %q", session.ErrInvalidMessage, m.Role, llm.RoleUser)
+	}
+	for _, p := range m.Parts {
+		switch p := p.(type) {
+		case llm.Text:
+			if strings.TrimSpace(p.Text) == "" {
+				return fmt.Errorf("%w: it has an empty text", session.ErrInvalidMessage)
+			}
+		case llm.Media:
+			if len(p.Data) == 0 && p.URL == "" {
+				return fmt.Errorf("%w: it has a %s without data or URL", session.ErrInvalidMessage, p.MediaType)
+			}
+		default:
+			return fmt.Errorf("%w: a user's message holds text and media, not %T", session.ErrInvalidMessage, p)
+		}
+	}
+	if len(m.Parts) == 0 {
+		return fmt.Errorf("%w: it is empty", session.ErrInvalidMessage)
+	}
+	return nil
+}
+
+// say settles what was accepted before, and then appends the user's message, or takes it for an answer.
+func (d *drive) say(in *input) error {
+	if d.user != in.user {
+		return fmt.Errorf("session %q: %w", d.session, session.ErrWrongUser)
+	}
+	said, err := d.said(in)
+	if err != nil || said {
+		return err
+	}
+	if err := d.lift(); err != nil {
+		return err
+	}
+	if err := d.settle(); err != nil {
+		return err
+	}
+	waiting, err := d.pending()
+	if err != nil {
+		return err
+	}
+	if len(waiting) > 0 {
+		if answered, err := d.answerWith(waiting, in); answered || err != nil {
+			return err
+		}
+		if err := d.supersede(waiting, in); err != nil {
+			return err
+		}
+	}
+	err = d.lease.Update(d.commit(), func(tx *session.Tx) error {
+		if len(tx.Calls) > 0 {
+			return fmt.Errorf("session %q: a turn is open", d.session) // settle has closed it
+		}
+		tx.Say(in.entry, in.o.MessageID, in.hash, in.o.Detached)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	d.flushHeld()
+	if d.history != nil {
+		d.history = append(d.history, in.entry.Message)
+	}
+	return nil
+}
+
+// said says whether the message was taken before. Then the run goes on as it is.
+func (d *drive) said(in *input) (said bool, err error) {
+	if in.o.MessageID == "" {
+		return false, nil
+	}
+	err = d.lease.Ride(d.commit(), func(tx *session.Tx) (err error) {
+		said, err = tx.Said(in.o.MessageID, in.hash)
+		return err
+	})
+	if said && err == nil {
+		err = d.lift()
+	}
+	return said, err
+}
+
+// lift takes an interruption, a failure or a used-up limit off the session: a caller carries it on.
+func (d *drive) lift() error {
+	halted := false
+	d.lease.View(func(st *session.State) { halted = st.Halt != nil })
+	if !halted {
+		return nil
+	}
+	return d.lease.Ride(d.commit(), func(tx *session.Tx) error { tx.Lift(); return nil })
+}
+
+func (d *drive) pending() ([]tool.Pause, error) {
+	var st session.State
+	d.lease.View(func(s *session.State) { st = *s })
+	return d.rn.store.Pauses(d.commit(), &st)
+}
+
+// answerWith takes the message for an answer, if exactly one pause is open and it asks for that.
+func (d *drive) answerWith(waiting []tool.Pause, in *input) (bool, error) {
+	if len(waiting) != 1 || waiting[0].Await.Mode != tool.ModeMessage {
+		return false, nil
+	}
+	p := waiting[0]
+	if err := d.rn.authorize(d.ctx, Operation{Kind: OpResume, Actor: in.user, Session: d.session, Call: p.Call}); err != nil {
+		return false, err
+	}
+	text := session.StringBlob(in.entry.Message.Text()).JSON()
+	reply, err := d.rn.reply(d.session, Resumption{Pause: p.ID, Payload: text, Actor: in.user})
+	if err != nil {
+		return false, err
+	}
+	reply.Kind = session.KindMessage
+	var receipt session.Receipt
+	err = d.lease.Update(d.commit(), func(tx *session.Tx) (err error) {
+		if receipt, err = tx.Answer(reply, d.rn.store.Fits(d.commit())); err != nil || receipt.Err != nil {
+			return errors.Join(err, receipt.Err)
+		}
+		return tx.Heard(in.o.MessageID, in.hash)
+	})
+	return true, err
+}
+
+// supersede denies what waits for a person, if the caller asked for that and nothing else waits.
+func (d *drive) supersede(waiting []tool.Pause, in *input) error {
+	refused := &session.PendingError{Session: d.session, Pending: waiting}
+	if !in.o.Supersede {
+		return refused
+	}
+	for _, p := range waiting {
+		if p.Await.Reason != tool.ReasonApproval && p.Await.Reason != tool.ReasonInput {
+			return refused
+		}
+	}
+	for more := true; more; {
+		err := d.lease.Update(d.commit(), func(tx *session.Tx) (err error) {
+			more, err = tx.Supersede(in.user)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return d.settle() // which closes the turn
+}
+
+// Continue drives a session that has work left: after an interruption, a failure or a used-up limit, or in place of a worker.
+func (rn *Runner) Continue(ctx context.Context, sessionID string) iter.Seq2[event.Event, error] {
+	return func(yield func(event.Event, error) bool) {
+		if err := rn.authorize(ctx, Operation{Kind: OpContinue, Session: sessionID}); err != nil {
+			yield(nil, err)
+			return
+		}
+		d, err := rn.newDrive(ctx, sessionID, nil)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		d.events(d.lift)(yield)
+	}
+}

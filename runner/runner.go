@@ -1,0 +1,159 @@
+// Package runner drives sessions: it calls models, runs tools, and commits after each step, so that a call may pause for a
+// second or a month and the process may die at any moment. [Runner.Run] takes a user's message; [Runner.Resume],
+// [Runner.Progress] and [Runner.Cancel] bring a paused call back, from a webhook handler or an inbox; [Runner.Work] carries on
+// what was accepted, what is overdue and what a crash left behind.
+//
+// All of them are one loop over session.Next: see drive.go.
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/fermata-ai/fermata/agent"
+	"github.com/fermata-ai/fermata/session"
+)
+
+// Options configure a Runner. The zero value means the defaults.
+type Options struct {
+	// Agents are further agents whose sessions this runner drives, each under its name.
+	Agents []*agent.Agent
+	// Authorizer is asked before every operation; its error refuses it. Nil allows all.
+	Authorizer func(context.Context, Operation) error
+	// CancelGrace is how long a cancelled body may take to end before its call settles without it; default 10 s.
+	CancelGrace time.Duration
+	// CloseTimeout is how long Close waits for bodies to end; default 10 s.
+	CloseTimeout time.Duration
+	// MaxAnswer bounds what Resume takes, in bytes; default 1 MiB.
+	MaxAnswer int
+	// TokenLifetime is how long a callback token is good, from when its call was asked for; default a year.
+	TokenLifetime time.Duration
+	// Logger gets what no caller hears of: stacks of panics, results that came too late. Default slog.Default.
+	Logger *slog.Logger
+}
+
+// Runner drives the sessions of one Store. It is safe for use from many goroutines; several may share a store.
+type Runner struct {
+	store   *session.Store
+	first   *agent.Agent            // for new sessions that name none; may be nil
+	agents  map[string]*agent.Agent // by name
+	options Options
+	tokens  tokens
+	live    live
+	reports reports
+
+	mu      sync.Mutex
+	closed  bool
+	drives  map[*drive]struct{} // those that have bodies running
+	bodies  sync.WaitGroup
+	closing context.Context // ends when Close begins
+	close   context.CancelFunc
+}
+
+// New returns a runner for an agent's sessions. A nil agent makes a runner that only takes answers.
+func New(a *agent.Agent, store *session.Store, o *Options) (*Runner, error) {
+	if store == nil {
+		return nil, errors.New("runner: the store is nil")
+	}
+	if o == nil {
+		o = &Options{}
+	}
+	rn := &Runner{store: store, first: a, options: *o, agents: map[string]*agent.Agent{}, drives: map[*drive]struct{}{}}
+	rn.options.defaults()
+	all := rn.options.Agents
+	if a != nil {
+		all = append([]*agent.Agent{a}, all...)
+	}
+	for _, a := range all {
+		if a == nil {
+			return nil, errors.New("runner: Options.Agents has a nil agent")
+		}
+		if other := rn.agents[a.Name()]; other != nil && other != a {
+			return nil, fmt.Errorf("runner: two agents are named %q", a.Name())
+		}
+		rn.agents[a.Name()] = a
+	}
+	rn.tokens = tokens{store: store, lifetime: rn.options.TokenLifetime}
+	rn.live.subscribers = map[string]map[chan<- liveEvent]struct{}{}
+	rn.closing, rn.close = context.WithCancel(context.Background())
+	return rn, nil
+}
+
+func (o *Options) defaults() {
+	if o.CancelGrace <= 0 {
+		o.CancelGrace = 10 * time.Second
+	}
+	if o.CloseTimeout <= 0 {
+		o.CloseTimeout = 10 * time.Second
+	}
+	if o.MaxAnswer <= 0 {
+		o.MaxAnswer = 1 << 20
+	}
+	if o.TokenLifetime <= 0 {
+		o.TokenLifetime = 365 * 24 * time.Hour
+	}
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+}
+
+// ErrClosed refuses operations of a runner that was closed.
+var ErrClosed = errors.New("runner: closed")
+
+// ErrUnknownAgent refuses to drive a session whose agent the runner doesn't have.
+var ErrUnknownAgent = errors.New("runner: no such agent")
+
+// agent returns the agent of that name.
+func (rn *Runner) agent(name string) (*agent.Agent, error) {
+	if a := rn.agents[name]; a != nil {
+		return a, nil
+	}
+	return nil, fmt.Errorf("%w: %q", ErrUnknownAgent, name)
+}
+
+// Close ends what this runner drives, and waits for it: bodies' contexts end at once, and those that have not returned when
+// CloseTimeout is over lose their lease; what they come back with is refused then. Close does not close the store.
+func (rn *Runner) Close() error {
+	rn.mu.Lock()
+	rn.closed = true
+	rn.mu.Unlock()
+	rn.close()
+	ended := make(chan struct{})
+	go func() { rn.bodies.Wait(); close(ended) }()
+	timeout := time.NewTimer(rn.options.CloseTimeout)
+	defer timeout.Stop()
+	select {
+	case <-ended:
+		return nil
+	case <-timeout.C:
+	}
+	rn.mu.Lock()
+	defer rn.mu.Unlock()
+	for d := range rn.drives {
+		d.lease.Abandon()
+	}
+	return fmt.Errorf("runner: closed, but bodies of %d sessions ignore that their context ended", len(rn.drives))
+}
+
+// begin counts a drive in, so that Close waits for it.
+func (rn *Runner) begin(d *drive) error {
+	rn.mu.Lock()
+	defer rn.mu.Unlock()
+	if rn.closed {
+		return ErrClosed
+	}
+	rn.bodies.Add(1)
+	rn.drives[d] = struct{}{}
+	return nil
+}
+
+func (rn *Runner) end(d *drive) {
+	rn.mu.Lock()
+	defer rn.mu.Unlock()
+	delete(rn.drives, d)
+	rn.bodies.Done()
+}

@@ -1,0 +1,173 @@
+package runner
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/llm"
+	"github.com/fermata-ai/fermata/session"
+	"github.com/fermata-ai/fermata/tool"
+)
+
+// Session is a session as it is listed and shown.
+type Session struct {
+	ID, User, Agent string
+	Created         time.Time
+	Messages        int          // committed
+	Turn            int          // model messages so far
+	Finish          event.Finish // how the last run ended; FinishPaused while calls wait; empty while it goes on
+	Why             string       // with FinishFailed: what happened
+	Driven          bool         // some drive holds it
+	Usage           llm.Usage    // of the current run
+}
+
+// Sessions lists sessions by id. One that can't be read is an error in its place.
+func (rn *Runner) Sessions(ctx context.Context, f session.Filter) iter.Seq2[Session, error] {
+	return func(yield func(Session, error) bool) {
+		if err := rn.authorize(ctx, Operation{Kind: OpList}); err != nil {
+			yield(Session{}, err)
+			return
+		}
+		for st, err := range rn.store.List(ctx, f) {
+			if err != nil {
+				if !yield(Session{}, err) {
+					return
+				}
+			} else if !yield(rn.overview(st), nil) {
+				return
+			}
+		}
+	}
+}
+
+func (rn *Runner) overview(st *session.State) Session {
+	s := Session{
+		ID: st.ID, User: st.User, Agent: st.Agent, Created: st.Created, Messages: st.Messages, Turn: st.Turn, Finish: st.Finish,
+		Usage: st.Run.Usage,
+	}
+	s.Driven, _ = rn.store.Driven(st)
+	switch step := session.Next(st, rn.store.Now()); {
+	case st.Halt != nil:
+		s.Finish, s.Why = st.Halt.Finish, st.Halt.Why
+	case step.Kind == session.StepWait:
+		s.Finish = event.FinishPaused
+	case step.Working():
+		s.Finish = ""
+	}
+	return s
+}
+
+// Transcript is all that is committed of a session.
+type Transcript struct {
+	Session
+	History []llm.Message // up to the last closed turn, acceptable to every provider; of an open turn, the message that asked
+	Pending []tool.Pause
+}
+
+// Show reads a session with its messages and open pauses.
+func (rn *Runner) Show(ctx context.Context, sessionID string) (Transcript, error) {
+	st, err := rn.visible(ctx, OpShow, sessionID)
+	if err != nil {
+		return Transcript{}, err
+	}
+	t := Transcript{Session: rn.overview(st)}
+	if t.History, err = rn.store.History(ctx, st, 0); err != nil {
+		return Transcript{}, err
+	}
+	t.Pending, err = rn.store.Pauses(ctx, st)
+	return t, err
+}
+
+// CallStatus is what is known of one call.
+type CallStatus struct {
+	Call, Tool string
+	Status     session.CallStatus
+	Settled    event.Status    // how it ended
+	Output     json.RawMessage // with which result
+	By         string
+	At         time.Time // when it settled
+	Attempt    int
+	Pauses     int
+	Decisions  []tool.Decision // who decided, when, what, why, and on which arguments
+	Artifacts  []tool.Artifact
+	Receipts   []session.Receipt // what was accepted for it
+}
+
+// Call shows one call of a session, while it is open and for as long as receipts are kept.
+func (rn *Runner) Call(ctx context.Context, sessionID, call string) (CallStatus, error) {
+	st, err := rn.visible(ctx, OpShow, sessionID)
+	if err != nil {
+		return CallStatus{}, err
+	}
+	return rn.callStatus(ctx, st, session.CallID(call))
+}
+
+// CancelSession cancels all that a session does: open calls are cancelled, no more is started, and the run ends. Continue or
+// the next message goes on.
+func (rn *Runner) CancelSession(ctx context.Context, sessionID, actor, why string) error {
+	if err := rn.authorize(ctx, Operation{Kind: OpCancelSession, Actor: actor, Session: sessionID}); err != nil {
+		return err
+	}
+	err := rn.store.Update(ctx, sessionID, func(tx *session.Tx) error {
+		if !tx.Deleted.IsZero() {
+			return fmt.Errorf("%w: %q", session.ErrDeleted, sessionID)
+		}
+		if len(tx.Calls) > 0 || tx.Due {
+			tx.End(event.FinishCancelled, why)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return rn.carryOn(ctx, sessionID)
+}
+
+// Cancel cancels one call. One that waits, or was not begun, settles as cancelled at once. One whose body runs is told to end:
+// it settles with the body's result if it still returns one, as cancelled if it returns an error, and without it after
+// Options.CancelGrace. Cancelling again is a duplicate.
+func (rn *Runner) Cancel(ctx context.Context, sessionID, call, actor, why string) (receipt session.Receipt, err error) {
+	call = session.CallID(call)
+	if err := rn.authorize(ctx, Operation{Kind: OpCancel, Actor: actor, Session: sessionID, Call: call}); err != nil {
+		return receipt, err
+	}
+	err = rn.store.Update(ctx, sessionID, func(tx *session.Tx) (err error) {
+		receipt, err = tx.Cancel(call, actor, llm.CleanString(why))
+		return err
+	})
+	return receipt, err
+}
+
+// Extend moves the deadline of an open pause; the zero time takes it away.
+func (rn *Runner) Extend(ctx context.Context, sessionID, pause, actor string, deadline time.Time) error {
+	call := session.CallID(pause)
+	if err := rn.authorize(ctx, Operation{Kind: OpExtend, Actor: actor, Session: sessionID, Call: call}); err != nil {
+		return err
+	}
+	return rn.store.Update(ctx, sessionID, func(tx *session.Tx) error { return tx.Extend(pause, deadline) })
+}
+
+// Delete deletes a session: its messages, calls and payloads, and whatever waits. What its tools have begun outside goes on.
+// Its id can't be used again. A drive that holds the session loses it.
+func (rn *Runner) Delete(ctx context.Context, sessionID, actor string) error {
+	if err := rn.authorize(ctx, Operation{Kind: OpDelete, Actor: actor, Session: sessionID}); err != nil {
+		return err
+	}
+	return rn.store.Delete(ctx, sessionID)
+}
+
+// visible authorizes and loads a session that is not deleted.
+func (rn *Runner) visible(ctx context.Context, op OperationKind, id string) (*session.State, error) {
+	if err := rn.authorize(ctx, Operation{Kind: op, Session: id}); err != nil {
+		return nil, err
+	}
+	st, err := rn.store.Load(ctx, id)
+	if err == nil && !st.Deleted.IsZero() {
+		err = fmt.Errorf("%w: %q", session.ErrDeleted, id)
+	}
+	return st, err
+}

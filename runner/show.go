@@ -1,0 +1,137 @@
+package runner
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/fermata-ai/fermata/agent"
+	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/llm"
+	"github.com/fermata-ai/fermata/session"
+	"github.com/fermata-ai/fermata/tool"
+)
+
+// display shows what is committed of a session's open turn, whoever committed it.
+type display struct {
+	rn       *Runner
+	session  string
+	shown    map[string]string // what was last shown of each call
+	outcomes outcomes          // of bodies of this process
+	emit     func(event.Event) bool
+}
+
+// news lists the calls of the open turn that have settled or paused since this was last asked, in call order.
+func (d *display) news(st *session.State) []session.Call {
+	var news []session.Call
+	for i := range st.Calls {
+		if c := &st.Calls[i]; d.isNews(c) {
+			news = append(news, *c)
+		}
+	}
+	return news
+}
+
+// show emits the results and pauses of calls.
+func (d *display) show(ctx context.Context, news []session.Call) error {
+	for i := range news {
+		if err := d.showCall(ctx, &news[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// show emits what is new of the open turn.
+func (d *drive) show() error {
+	var news []session.Call
+	d.lease.View(func(st *session.State) { news = d.news(st) })
+	return d.display.show(d.commit(), news)
+}
+
+func (d *display) isNews(c *session.Call) bool {
+	var now string
+	switch c.Status {
+	case session.Settled:
+		now = string(session.Settled)
+	case session.Pending:
+		now = tool.PauseID(c.ID, c.Pauses)
+	default:
+		return false
+	}
+	news := d.shown[c.ID] != now
+	d.shown[c.ID] = now
+	return news
+}
+
+func (d *display) showCall(ctx context.Context, c *session.Call) error {
+	if c.Status == session.Pending {
+		d.showActions(c)
+		p, err := d.rn.store.Find(ctx, d.session, tool.PauseID(c.ID, c.Pauses))
+		if err != nil {
+			return err
+		}
+		if p.Await.Reason != "" { // otherwise it is over already, and its result will be shown
+			d.emit(event.Pause{Pause: p})
+		}
+		return nil
+	}
+	k, err := d.result(ctx, c)
+	if err != nil {
+		return err
+	}
+	d.showActions(c)
+	d.emit(event.Result{Status: k.status, By: k.by, Result: toolResult(c.ID, c.Tool, k)})
+	return nil
+}
+
+func (d *display) showActions(c *session.Call) {
+	for _, a := range d.outcomes.takeActions(c.ID) {
+		if a.Artifact != nil {
+			d.emit(event.Artifact{Call: c.ID, Tool: c.Tool, Artifact: *a.Artifact})
+		}
+	}
+}
+
+// result is how a settled call ended: as this drive saw it, or as it is stored.
+func (d *display) result(ctx context.Context, c *session.Call) (known, error) {
+	if k, ok := d.outcomes.get(c.ID); ok {
+		return k, nil
+	}
+	r, _, err := d.rn.store.Record(ctx, d.session, c.ID)
+	if err != nil {
+		return known{}, err
+	}
+	k := known{status: r.Status, by: r.By}
+	if k.output, err = d.rn.store.Value(ctx, d.session, r.Output); err != nil {
+		return known{}, err
+	}
+	d.outcomes.put(c.ID, k)
+	return k, nil
+}
+
+func toolResult(id, name string, k known) llm.ToolResult {
+	return llm.ToolResult{Call: id, Name: name, Output: k.output, Error: k.status != event.Done}
+}
+
+// results is the message with the results of the open turn, in call order.
+func (d *drive) results() (llm.Message, error) {
+	m := llm.Message{Role: llm.RoleTool}
+	var settled []session.Call
+	d.lease.View(func(st *session.State) { settled = append(settled, st.Calls...) })
+	for i := range settled {
+		k, err := d.result(d.commit(), &settled[i])
+		if err != nil {
+			return m, err
+		}
+		m.Parts = append(m.Parts, toolResult(settled[i].ID, settled[i].Tool, k))
+	}
+	for _, c := range d.history[len(d.history)-1].ToolCalls()[len(settled):] {
+		m.Parts = append(m.Parts, llm.ToolResult{Call: c.ID, Name: c.Name, Output: tooMany, Error: true})
+	}
+	return m, nil
+}
+
+// tooMany is what the model reads of a call beyond the limit of a turn.
+var tooMany = json.RawMessage(fmt.Sprintf(`"The tool was not run: a turn holds at most %d tool calls. Ask again for what is missing."`,
+	agent.MaxCalls))

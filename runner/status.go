@@ -1,0 +1,84 @@
+package runner
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/fermata-ai/fermata/session"
+	"github.com/fermata-ai/fermata/tool"
+)
+
+// callStatus shows a call of a session, open or settled.
+func (rn *Runner) callStatus(ctx context.Context, st *session.State, id string) (CallStatus, error) {
+	out := CallStatus{Call: id, Status: session.Settled}
+	var decisions []session.Decision
+	if c := st.Call(id); c != nil && c.Status != session.Settled {
+		out.Tool, out.Status, out.Attempt, out.Pauses = c.Tool, c.Status, c.Attempt, c.Pauses
+		decisions = c.Decisions
+		if err := rn.artifacts(ctx, st.ID, c.Actions, &out); err != nil {
+			return out, err
+		}
+	} else {
+		r, _, err := rn.store.Record(ctx, st.ID, id)
+		if err != nil {
+			return out, err
+		}
+		out.Tool, out.Settled, out.By, out.At, out.Attempt, out.Pauses = r.Tool, r.Status, r.By, r.At, r.Attempt, r.Pauses
+		decisions = r.Decisions
+		if out.Output, err = rn.store.Value(ctx, st.ID, r.Output); err != nil {
+			return out, err
+		}
+		if err := rn.artifacts(ctx, st.ID, r.Actions, &out); err != nil {
+			return out, err
+		}
+	}
+	for _, rec := range decisions {
+		d := rec.Decision
+		var err error
+		if d.Arguments, err = rn.store.Value(ctx, st.ID, rec.Edited); err != nil {
+			return out, err
+		}
+		out.Decisions = append(out.Decisions, d)
+	}
+	var err error
+	out.Receipts, err = rn.store.Receipts(ctx, st.ID, id)
+	return out, err
+}
+
+func (rn *Runner) artifacts(ctx context.Context, id string, blobs []*session.Blob, out *CallStatus) error {
+	for _, b := range blobs {
+		raw, err := rn.store.Value(ctx, id, b)
+		if err != nil {
+			return err
+		}
+		var actions []tool.Action
+		if err := json.Unmarshal(raw, &actions); err != nil {
+			return fmt.Errorf("%w: actions of call %s: %w", session.ErrCorrupt, out.Call, err)
+		}
+		for _, a := range actions {
+			if a.Artifact != nil {
+				out.Artifacts = append(out.Artifacts, *a.Artifact)
+			}
+		}
+	}
+	return nil
+}
+
+// carryOn drives a session whose events nobody wants, if nobody else does and its agent is here.
+func (rn *Runner) carryOn(ctx context.Context, id string) error {
+	d, err := rn.newDrive(ctx, id, nil)
+	if errors.Is(err, session.ErrBusy) || errors.Is(err, ErrUnknownAgent) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, err := range d.events(nil) {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,203 @@
+package runner
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/session"
+)
+
+// WorkOptions configure Work. Nil means the defaults.
+type WorkOptions struct {
+	// Concurrency is how many sessions are driven at once; default 16.
+	Concurrency int
+	// Poll is how often the store is asked for work that no signal told of; default 1 s.
+	Poll time.Duration
+	// OnEvent, if set, sees the events of all sessions that this worker drives, of several at once, and the errors that end a
+	// drive. The drive waits for it.
+	OnEvent func(sessionID string, ev event.Event, err error)
+}
+
+// Work carries on what is due in the sessions of this runner's agents: answers that were accepted, deadlines, and, after a
+// crash, everything. It returns when ctx ends, with its error, and after what it drives has stopped: models are no longer
+// waited for, bodies are, for Options.CloseTimeout.
+//
+// What it finds comes from an index that holds what is due and nothing else, so that idle sessions cost nothing.
+func (rn *Runner) Work(ctx context.Context, o *WorkOptions) error {
+	w := newWorker(rn, o)
+	due, stop := rn.store.WatchWork()
+	defer stop()
+	defer w.drives.Wait()
+	for {
+		next, err := w.round(ctx)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err != nil {
+			rn.options.Logger.Error("a worker can't read what is due", "error", err)
+		}
+		timer := time.NewTimer(w.pause(next))
+		select {
+		case <-due:
+		case <-w.freed:
+		case <-timer.C:
+		case <-rn.closing.Done():
+			timer.Stop()
+			return ErrClosed
+		case <-ctx.Done():
+			timer.Stop()
+			return ctx.Err()
+		}
+		timer.Stop()
+	}
+}
+
+// worker is one Work.
+type worker struct {
+	rn     *Runner
+	o      WorkOptions
+	drives sync.WaitGroup
+	freed  chan struct{} // gets a value when a drive has ended
+
+	mu      sync.Mutex
+	active  map[string]bool
+	backoff map[string]*backoff // of sessions that could not be driven
+}
+
+// backoff keeps a session that can't be driven from being tried all the time.
+type backoff struct {
+	wait  time.Duration
+	until time.Time
+}
+
+const (
+	firstBackoff = 100 * time.Millisecond
+	maxBackoff   = time.Minute
+)
+
+func newWorker(rn *Runner, o *WorkOptions) *worker {
+	w := &worker{rn: rn, active: map[string]bool{}, backoff: map[string]*backoff{}, freed: make(chan struct{}, 1)}
+	if o != nil {
+		w.o = *o
+	}
+	if w.o.Concurrency <= 0 {
+		w.o.Concurrency = 16
+	}
+	if w.o.Poll <= 0 {
+		w.o.Poll = time.Second
+	}
+	return w
+}
+
+// round starts what is due, as far as there is room, and says when the next session will be due.
+func (w *worker) round(ctx context.Context) (next time.Time, err error) {
+	for name := range w.rn.agents {
+		var after []byte
+		for more := true; more; {
+			var due []session.Due
+			var at time.Time
+			if due, more, at, err = w.rn.store.Due(ctx, name, after); err != nil {
+				return next, err
+			}
+			if len(due) > 0 {
+				after = due[len(due)-1].Key
+			}
+			// Workers that share a store begin at different places, so that they don't all run for the same session.
+			rand.Shuffle(len(due), func(i, j int) { due[i], due[j] = due[j], due[i] })
+			for _, e := range due {
+				if !w.start(ctx, e.Session) {
+					return next, nil // no more room
+				}
+			}
+			if next.IsZero() || !at.IsZero() && at.Before(next) {
+				next = at
+			}
+		}
+	}
+	return next, nil
+}
+
+// start drives a session, unless that is hopeless now. It says whether there was room.
+func (w *worker) start(ctx context.Context, id string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	b := w.backoff[id]
+	switch {
+	case w.active[id], b != nil && time.Now().Before(b.until):
+		return true
+	case len(w.active) >= w.o.Concurrency:
+		return false
+	}
+	w.active[id] = true
+	w.drives.Add(1)
+	go func() {
+		defer w.drives.Done()
+		idle := w.drive(ctx, id)
+		w.ended(id, idle)
+	}()
+	return true
+}
+
+// ended notes how a drive went. One that got nowhere is tried again later and later.
+func (w *worker) ended(id string, ok bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.active, id)
+	if ok {
+		delete(w.backoff, id)
+	} else {
+		b := w.backoff[id]
+		if b == nil {
+			b = &backoff{wait: firstBackoff}
+			w.backoff[id] = b
+		}
+		b.until = time.Now().Add(b.wait)
+		b.wait = min(2*b.wait, maxBackoff)
+	}
+	select {
+	case w.freed <- struct{}{}:
+	default:
+	}
+}
+
+// drive drives one session and says whether it got anywhere.
+func (w *worker) drive(ctx context.Context, id string) bool {
+	d, err := w.rn.newDrive(ctx, id, nil)
+	if err != nil {
+		// Another drive has it, or it can't be read. Others go on.
+		return false
+	}
+	d.worker = true
+	ok := true
+	for ev, err := range d.events(nil) {
+		if err != nil {
+			ok = false
+			if ctx.Err() == nil {
+				w.rn.options.Logger.Error("a session could not be carried on", "session", id, "error", err)
+			}
+		}
+		if w.o.OnEvent != nil {
+			w.o.OnEvent(id, ev, err)
+		}
+	}
+	return ok
+}
+
+// pause is how long to wait for a signal.
+func (w *worker) pause(next time.Time) time.Duration {
+	wait := w.o.Poll
+	if !next.IsZero() {
+		wait = min(wait, next.Sub(w.rn.store.Now()))
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for id, b := range w.backoff {
+		if time.Since(b.until) > maxBackoff {
+			delete(w.backoff, id) // it is no longer due
+		}
+	}
+	return max(wait, time.Millisecond)
+}

@@ -1,0 +1,290 @@
+package session
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/tool"
+)
+
+// Reply is what somebody delivers for a pause: an output, a failure, or a decision.
+type Reply struct {
+	Pause    string // a pause's id, or a call's
+	Kind     Kind
+	Value    json.RawMessage // the payload as it came; of a decision, the edited arguments
+	Payload  *Blob           // the payload to keep; of a failure, the text for the model
+	Hash     string          // of the content
+	Decision tool.Decision   // of KindDecision: Approved, Reason
+	MayPass  bool
+	By       string
+	Delivery string
+}
+
+// Fits checks a value against the schema of that hash; an empty hash takes every value. Misfit says what is wrong with the
+// value, err what kept Fits from finding out.
+type Fits func(schema string, value json.RawMessage) (misfit, err error)
+
+// Answer judges a reply and, if it is good, applies it. What it returns is the reply's receipt: a duplicate's is the
+// original one; a refused one's has Err. The error is for what kept it from judging.
+func (tx *Tx) Answer(in *Reply, fits Fits) (Receipt, error) {
+	call, number := splitPause(in.Pause)
+	rc := Receipt{Call: call, Pause: number, Kind: in.Kind, Hash: in.Hash, By: in.By, Delivery: in.Delivery, At: tx.Now}
+	judge := judgement{tx: tx, in: in, fits: fits, c: tx.Call(call), rc: rc}
+	err := judge.pass()
+	var refusal *refusal
+	if errors.As(err, &refusal) {
+		judge.rc.Err, err = refusal.error, nil
+	}
+	return judge.rc, err
+}
+
+// splitPause takes a pause's id apart. A call's id has number zero.
+func splitPause(id string) (call string, number int) {
+	if i := strings.LastIndexByte(id, '.'); i > 0 {
+		if n, err := strconv.Atoi(id[i+1:]); err == nil && n > 0 {
+			return id[:i], n
+		}
+	}
+	return id, 0
+}
+
+// CallID is the call that a pause's or a call's id names.
+func CallID(id string) string {
+	call, _ := splitPause(id)
+	return call
+}
+
+// judgement is one reply before the head.
+type judgement struct {
+	tx   *Tx
+	in   *Reply
+	fits Fits
+	c    *Call // nil: not of the open turn
+	rc   Receipt
+}
+
+// refusal is an error that is the reply's own.
+type refusal struct{ error }
+
+func (r *refusal) Unwrap() error { return r.error }
+
+func refuse(err error) error { return &refusal{err} }
+
+func (j *judgement) pass() error {
+	pauses, err := j.pauses()
+	if err != nil {
+		return err
+	}
+	if j.rc.Pause == 0 {
+		if pauses > 1 {
+			return j.bare(pauses)
+		}
+		j.rc.Pause = 1
+	}
+	switch n := j.rc.Pause; {
+	case j.c != nil && j.c.Status == Pending && n == pauses:
+		return j.answer()
+	case n <= pauses:
+		return j.repeated(n)
+	case j.c == nil || j.c.Status == Settled:
+		if known, err := j.known(n); known || err != nil {
+			return err
+		}
+		return j.settled()
+	case n == pauses+1:
+		return j.early()
+	}
+	return refuse(fmt.Errorf("%w: %s has paused %d times", ErrUnknownPause, j.rc.Call, pauses))
+}
+
+// pauses is how many times the call has paused, by the head or else by its record.
+func (j *judgement) pauses() (int, error) {
+	if j.c != nil {
+		return j.c.Pauses, nil
+	}
+	var r Record
+	found, err := j.tx.read(recordKey(j.tx.ID, j.rc.Call), &r)
+	if err == nil && !found {
+		err = refuse(fmt.Errorf("%w: %s in session %q", ErrUnknownCall, j.rc.Call, j.tx.ID))
+	}
+	return r.Pauses, err
+}
+
+// known looks for a receipt of pause n: an equal one makes the reply a duplicate, another one a conflict.
+func (j *judgement) known(n int) (bool, error) {
+	r, found, err := j.tx.receipt(j.rc.Call, strconv.Itoa(n))
+	if err != nil || !found {
+		return false, err
+	}
+	if !j.equal(r) {
+		return true, refuse(&ConflictError{Receipt: r})
+	}
+	j.rc = r
+	j.rc.Duplicate = true
+	return true, nil
+}
+
+// equal says that a receipt is that of the same operation with the same content. A user's message that answers is the
+// completion with that text.
+func (j *judgement) equal(r Receipt) bool {
+	same := r.Kind == j.in.Kind || completes(r.Kind) && completes(j.in.Kind)
+	return same && r.Hash == j.in.Hash
+}
+
+func completes(k Kind) bool { return k == KindComplete || k == KindMessage }
+
+// bare judges a reply that names only a call which has paused several times.
+func (j *judgement) bare(pauses int) error {
+	for n := 1; n <= pauses; n++ {
+		r, found, err := j.tx.receipt(j.rc.Call, strconv.Itoa(n))
+		if err != nil {
+			return err
+		}
+		if found && j.equal(r) {
+			j.rc = r
+			j.rc.Duplicate = true
+			return nil
+		}
+	}
+	if j.c == nil || j.c.Status == Settled {
+		return j.settled()
+	}
+	e := &PauseRequiredError{Call: j.rc.Call}
+	if j.c.Status == Pending {
+		e.Open = tool.PauseID(j.c.ID, j.c.Pauses)
+	}
+	return refuse(e)
+}
+
+// repeated judges a reply to a pause that is over.
+func (j *judgement) repeated(n int) error {
+	if known, err := j.known(n); known || err != nil {
+		return err
+	}
+	if j.c == nil || j.c.Status == Settled {
+		return j.settled()
+	}
+	if a := j.c.Answer; a != nil && a.Pause == n {
+		return refuse(&ConflictError{Receipt: a.receipt(j.c.ID)}) // a timer leaves no receipt
+	}
+	return refuse(fmt.Errorf("%w: pause %s is over", ErrNotPaused, tool.PauseID(j.rc.Call, n)))
+}
+
+func (j *judgement) settled() error {
+	err := j.tx.settledError(j.rc.Call)
+	var settled *SettledError
+	if errors.As(err, &settled) || errors.Is(err, ErrUnknownCall) {
+		return refuse(err)
+	}
+	return err
+}
+
+// answer judges a reply to the open pause.
+func (j *judgement) answer() error {
+	c, p := j.c, j.c.Pause
+	if c.overdue(j.tx.Now) {
+		// More were due than Expire ends at once; this one is over all the same.
+		if err := j.tx.expire(c); err != nil {
+			return err
+		}
+		return j.repeated(j.rc.Pause)
+	}
+	switch decision := j.in.Kind == KindDecision; {
+	case decision != (p.Gate != ""):
+		want := map[bool]string{true: "a decision", false: "an output or a failure"}[p.Gate != ""]
+		return j.misfit(fmt.Errorf("it is a %s, and the pause takes %s", j.in.Kind, want))
+	case j.in.Kind != KindFail && len(j.in.Value) > 0:
+		if err := j.check(p.Schema); err != nil {
+			return err
+		}
+	}
+	j.tx.putReceipt(j.rc)
+	j.tx.delete(inboxKey(p.Since, tool.PauseID(c.ID, c.Pauses)))
+	if h := j.tx.Halt; h != nil && h.Finish == event.FinishInterrupted {
+		j.tx.Halt = nil // somebody wants this session to go on
+	}
+	j.tx.Takeovers = 0
+	switch j.in.Kind {
+	case KindDecision:
+		j.decide(p)
+		return nil
+	case KindFail:
+		return j.tx.settle(c, failed(j.kept()))
+	}
+	j.tx.accept(c, j.kept())
+	return nil
+}
+
+func (j *judgement) decide(p *Pause) {
+	d := Decision{Decision: j.in.Decision, Edited: j.tx.place(j.in.Payload), Pause: j.rc.Pause}
+	d.Gate, d.By, d.At, d.Shown, d.Arguments = p.Gate, j.in.By, j.tx.Now, p.Shown, nil
+	j.c.Decisions = append(j.c.Decisions, d)
+	j.c.Pause, j.c.Status = nil, Answered
+	j.tx.touch()
+}
+
+// early judges a reply to the pause that the running body will ask for.
+func (j *judgement) early() error {
+	c := j.c
+	if c.Early != nil {
+		j.rc.Pause = c.Early.Pause
+		if r := c.Early.receipt(c.ID); !j.equal(r) {
+			return refuse(&ConflictError{Receipt: r})
+		}
+		j.rc = c.Early.receipt(c.ID)
+		j.rc.Duplicate = true
+		return nil
+	}
+	if !c.mayPauseNext() {
+		return refuse(fmt.Errorf("%w: call %s is %s", ErrNotPaused, c.ID, c.Status))
+	}
+	switch {
+	case j.in.Kind == KindDecision:
+		return j.misfit(errors.New("it is a decision, and no layer has asked for one"))
+	case completes(j.in.Kind):
+		if err := j.check(c.Output); err != nil {
+			return err
+		}
+	}
+	j.tx.putReceipt(j.rc)
+	c.Early = j.kept()
+	j.tx.touch()
+	return nil
+}
+
+// mayPauseNext says that the call's body may be running, and may ask for a pause.
+func (c *Call) mayPauseNext() bool {
+	switch {
+	case !c.MayPause:
+		return false
+	case c.Status == Running:
+		return true
+	case c.Effect.NeedsClaim(): // it would be running
+		return false
+	}
+	return c.Status == Requested || c.Status == Answered && (c.Answer == nil || c.Answer.Mode == tool.ModeReenter)
+}
+
+// kept is the reply as the head keeps it.
+func (j *judgement) kept() *Answer {
+	return &Answer{
+		Pause: j.rc.Pause, Kind: j.in.Kind, Payload: j.tx.place(j.in.Payload), Hash: j.in.Hash,
+		By: j.in.By, Delivery: j.in.Delivery, MayPass: j.in.MayPass, At: j.tx.Now,
+	}
+}
+
+func (j *judgement) check(schema string) error {
+	misfit, err := j.fits(schema, j.in.Value)
+	if misfit != nil {
+		return j.misfit(misfit)
+	}
+	return err
+}
+
+func (j *judgement) misfit(err error) error {
+	return refuse(&PayloadError{Pause: tool.PauseID(j.rc.Call, j.rc.Pause), Err: err})
+}

@@ -1,0 +1,127 @@
+package session
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+)
+
+// What may stand in a head: one payload up to inlineMax, all together up to inlineTotal. Bytes.
+const (
+	inlineMax   = 1 << 10
+	inlineTotal = 16 << 10
+	chunkSize   = 60 << 10 // of a payload that lies outside; below kvstore.MaxValue
+	batchChunks = 8        // chunks written in one batch; below kvstore.MaxBatch
+)
+
+// Blob is a JSON value in a record: in place, or, where it is large, under an id of its own.
+type Blob struct {
+	Inline json.RawMessage `json:"json,omitempty"`
+	Ref    string          `json:"ref,omitempty"`
+	Size   int             `json:"size,omitempty"` // bytes, with Ref
+
+	value   json.RawMessage // in the process that made it: what it stands for
+	written bool            // with Ref: it lies where Ref says
+}
+
+// NewBlob returns a JSON value for a transition to store; nil for none. The value is kept without white space between its
+// tokens, so that it has the same bytes before and after it was stored.
+func NewBlob(value json.RawMessage) (*Blob, error) {
+	if len(value) == 0 {
+		return nil, nil
+	}
+	var buf bytes.Buffer
+	if err := json.Compact(&buf, value); err != nil {
+		return nil, fmt.Errorf("session: a payload is not JSON: %w", err)
+	}
+	return &Blob{value: buf.Bytes()}, nil
+}
+
+// StringBlob returns a string as a JSON value to store; nil for the empty one.
+func StringBlob(s string) *Blob {
+	if s == "" {
+		return nil
+	}
+	b, _ := encode(s) // a string always encodes
+	return &Blob{value: b}
+}
+
+// JSON is the value, where it is at hand: in place, or in the process that made it. Store.Value reads any.
+func (b *Blob) JSON() json.RawMessage {
+	switch {
+	case b == nil:
+		return nil
+	case b.value != nil:
+		return b.value
+	}
+	return b.Inline
+}
+
+// place makes a payload ready to stand in a record. A large one is put elsewhere: with this commit if it fits one chunk,
+// otherwise before it. The transition that runs again must place the same Blob, so it is made outside.
+func (tx *Tx) place(b *Blob) *Blob {
+	if b == nil || b.written {
+		return b
+	}
+	if b.Ref == "" && (len(b.value) > inlineMax || len(b.value) > tx.room()) {
+		b.Ref, b.Size, b.Inline = tx.newID("pl"), len(b.value), nil
+	}
+	switch {
+	case b.Ref == "":
+		b.Inline = b.value
+	case b.Size <= chunkSize:
+		tx.put(chunkKey(tx.ID, b.Ref, 0), b.value)
+	default:
+		tx.large = append(tx.large, b)
+	}
+	return b
+}
+
+// check says what is wrong with a blob that was read.
+func (b *Blob) check() error {
+	switch {
+	case b == nil:
+		return nil
+	case (b.Ref == "") == (len(b.Inline) == 0):
+		return fmt.Errorf("a payload must be in place or elsewhere")
+	case b.Ref != "" && b.Size <= 0:
+		return fmt.Errorf("payload %q has size %d", b.Ref, b.Size)
+	}
+	return nil
+}
+
+// blobs calls f for each payload that the head refers to or holds.
+func (s *State) blobs(f func(*Blob)) {
+	visit := func(b *Blob) {
+		if b != nil {
+			f(b)
+		}
+	}
+	for i := range s.Calls {
+		c := &s.Calls[i]
+		if c.Pause != nil {
+			visit(c.Pause.Prompt)
+			visit(c.Pause.Data)
+			visit(c.Pause.Args)
+		}
+		for _, a := range []*Answer{c.Answer, c.Early} {
+			if a != nil {
+				visit(a.Payload)
+				visit(a.Data)
+			}
+		}
+		for _, b := range c.Actions {
+			visit(b)
+		}
+		for j := range c.Decisions {
+			visit(c.Decisions[j].Edited)
+		}
+	}
+}
+
+// room is how many bytes of payload may still be put in place.
+func (s *State) room() int {
+	n := inlineTotal
+	s.blobs(func(b *Blob) { n -= len(b.Inline) })
+	return n
+}

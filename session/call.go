@@ -1,0 +1,285 @@
+package session
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/tool"
+)
+
+// The transitions of one call that its driver makes. Each is refused with an error, and leaves the call as it was, where the
+// table in transitions.go doesn't have it.
+
+// Claim says that the call's body is about to be entered, by the drive of the given epoch.
+func (tx *Tx) Claim(call string) error {
+	c, err := tx.live(call)
+	if err != nil {
+		return err
+	}
+	if c.Cancel != nil {
+		return fmt.Errorf("%w: call %s", ErrCancelled, call)
+	}
+	if err := c.move(Running); err != nil {
+		return err
+	}
+	c.Attempt++
+	c.Epoch = tx.Epoch
+	tx.touch()
+	return nil
+}
+
+// Hold is what a call is to wait for: a pause in the making.
+type Hold struct {
+	Await   tool.Await // normalized
+	Prompt  *Blob
+	Data    *Blob
+	Actions *Blob  // what the body made before
+	Args    *Blob  // at a gate: the arguments it saw
+	Schema  string // hash
+}
+
+// Pause makes a call wait. An answer that came early is consumed: the call is answered at once, and open is false.
+func (tx *Tx) Pause(call string, h *Hold) (open bool, err error) {
+	c, err := tx.live(call)
+	if err != nil {
+		return false, err
+	}
+	if err := c.move(Pending); err != nil {
+		return false, err
+	}
+	tx.touch()
+	if c.Early != nil && h.Await.Gate != "" {
+		// It came for the tool's pause, and a layer asks first: that number is taken.
+		if err := tx.setFate(c.ID, c.Early.Pause, Refused); err != nil {
+			return false, err
+		}
+		c.Early = nil
+		c.Pauses++
+	}
+	c.Pauses++
+	p := &Pause{
+		Reason: h.Await.Reason, Mode: h.Await.Mode, Key: h.Await.Key, Gate: h.Await.Gate, Schema: h.Schema,
+		Prompt: tx.place(h.Prompt), Data: tx.place(h.Data), Since: tx.Now,
+	}
+	if p.Gate != "" {
+		p.Shown = tool.HashArguments(h.Await.Arguments)
+		p.Args = tx.place(h.Args)
+	}
+	if t := h.Await.Timeout; t > 0 {
+		p.Deadline = tx.Now.Add(t)
+	} else if p.Reason == tool.ReasonTimer {
+		p.Deadline = tx.Now // it is over already
+	}
+	c.Pause = p
+	if h.Actions != nil {
+		c.Actions = append(c.Actions[:len(c.Actions):len(c.Actions)], tx.place(h.Actions))
+	}
+	id := tool.PauseID(c.ID, c.Pauses)
+	entry := pauseEntry{Session: tx.ID, Tool: c.Tool, User: tx.User, Reason: p.Reason}
+	tx.putJSON(pauseKey(id), entry)
+	if p.Key != "" {
+		tx.putJSON(outsideKey(c.Tool, p.Key, tx.ID, c.ID), c.Pauses)
+	}
+	if early := c.Early; early != nil && p.Gate == "" {
+		return tx.consume(c, early)
+	}
+	tx.putJSON(inboxKey(p.Since, id), entry)
+	return true, nil
+}
+
+// pauseEntry is what the pause index and the inbox know of a pause.
+type pauseEntry struct {
+	Session string      `json:"session"`
+	Tool    string      `json:"tool"`
+	User    string      `json:"user"`
+	Reason  tool.Reason `json:"reason"`
+}
+
+// consume takes an answer that was there before its pause. One that does not fit the pause is marked refused.
+func (tx *Tx) consume(c *Call, early *Answer) (open bool, err error) {
+	p := c.Pause
+	c.Early = nil
+	if early.Kind != KindFail && (p.Mode != tool.ModeOutput || p.Schema != c.Output) {
+		if err := tx.setFate(c.ID, early.Pause, Refused); err != nil {
+			return false, err
+		}
+		tx.putJSON(inboxKey(p.Since, tool.PauseID(c.ID, c.Pauses)), pauseEntry{tx.ID, c.Tool, tx.User, p.Reason})
+		return true, nil
+	}
+	if early.Kind == KindFail {
+		return false, tx.settle(c, failed(early))
+	}
+	tx.accept(c, early)
+	return false, nil
+}
+
+// accept ends the open pause of the tool's own with an answer.
+func (tx *Tx) accept(c *Call, a *Answer) {
+	a.Mode, a.Data = c.Pause.Mode, c.Pause.Data
+	c.Answer, c.Pause, c.Status = a, nil, Answered
+	tx.touch()
+}
+
+// setFate writes into a receipt what became of its operation.
+func (tx *Tx) setFate(call string, pause int, fate Fate) error {
+	r := Receipt{Call: call, Pause: pause}
+	if pause == 0 {
+		r.Kind = KindCancel
+	}
+	r, found, err := tx.receipt(call, r.slot())
+	if err != nil || !found {
+		return err
+	}
+	r.Fate = fate
+	tx.putReceipt(r)
+	return nil
+}
+
+// Outcome is how a call ends.
+type Outcome struct {
+	Status  event.Status
+	Output  *Blob
+	Actions *Blob
+	By      string
+	// Body says that this is what the body returned, rather than what somebody else made of the call.
+	Body bool
+}
+
+// Settle gives a call its one result. A call that was being cancelled settles as cancelled, unless its body returned an
+// output in spite of it.
+func (tx *Tx) Settle(call string, o *Outcome) error {
+	c, err := tx.live(call)
+	if err != nil {
+		return err
+	}
+	return tx.settle(c, o)
+}
+
+func (tx *Tx) settle(c *Call, o *Outcome) error {
+	if !transitions[c.Status][Settled] {
+		return c.move(Settled) // which says what is wrong
+	}
+	if err := tx.settleFates(c, o); err != nil {
+		return err
+	}
+	if c.Pause != nil {
+		tx.delete(inboxKey(c.Pause.Since, tool.PauseID(c.ID, c.Pauses)))
+	}
+	actions := c.Actions
+	if o.Actions != nil {
+		actions = append(actions[:len(actions):len(actions)], tx.place(o.Actions))
+	}
+	tx.putJSON(recordKey(tx.ID, c.ID), Record{
+		Version: Version, Call: c.ID, Tool: c.Tool, Turn: tx.Turn, Status: o.Status, Output: tx.place(o.Output), By: o.By,
+		At: tx.Now, Attempt: c.Attempt, Pauses: c.Pauses, Decisions: c.Decisions, Actions: actions,
+	})
+	*c = Call{ID: c.ID, Tool: c.Tool, Status: Settled, Settled: o.Status, Pauses: c.Pauses, MayPause: c.MayPause, extra: c.extra}
+	tx.Takeovers = 0
+	return nil
+}
+
+// settleFates marks the receipts of what was accepted for a call and did not become its result.
+func (tx *Tx) settleFates(c *Call, o *Outcome) error {
+	if c.Early != nil {
+		if err := tx.setFate(c.ID, c.Early.Pause, Superseded); err != nil {
+			return err
+		}
+	}
+	if c.Cancel != nil && o.Body && o.Status == event.Done {
+		return tx.setFate(c.ID, 0, Superseded)
+	}
+	if c.Status == Answered && !o.Body && o.Status == event.Cancelled {
+		return tx.setFate(c.ID, c.Pauses, Superseded)
+	}
+	return nil
+}
+
+// TakeEarly makes a kept answer the call's answer, where no body is left that could write the pause it is for: a crash came
+// between.
+func (tx *Tx) TakeEarly(call string) error {
+	c, err := tx.live(call)
+	if err != nil {
+		return err
+	}
+	if c.Early == nil {
+		return fmt.Errorf("session: call %s has no early answer", call)
+	}
+	a := c.Early
+	c.Early = nil
+	if a.Kind == KindFail {
+		return tx.settle(c, failed(a))
+	}
+	a.Mode = tool.ModeOutput
+	c.Pauses = a.Pause // the pause counts, although it was never written
+	c.Answer, c.Status = a, Answered
+	tx.touch()
+	return nil
+}
+
+// Expire ends pauses whose deadline has passed: a timer's is its answer; any other settles as expired. It ends at most
+// expireAtOnce, so that a commit stays within its bounds; Next asks for the rest.
+func (tx *Tx) Expire() error {
+	for i, n := 0, 0; i < len(tx.Calls) && n < expireAtOnce; i++ {
+		if c := &tx.Calls[i]; c.overdue(tx.Now) {
+			n++
+			if err := tx.expire(c); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+const expireAtOnce = 16
+
+func (c *Call) overdue(now time.Time) bool {
+	return c.Status == Pending && c.Pause != nil && !c.Pause.Deadline.IsZero() && !c.Pause.Deadline.After(now)
+}
+
+func (tx *Tx) expire(c *Call) error {
+	p := c.Pause
+	if p.Reason == tool.ReasonTimer && p.Gate == "" {
+		tx.delete(inboxKey(p.Since, tool.PauseID(c.ID, c.Pauses)))
+		tx.accept(c, &Answer{Pause: c.Pauses, Kind: KindTimer, Payload: &Blob{Inline: []byte("null")}, By: "timer", At: tx.Now})
+		return nil
+	}
+	return tx.settle(c, expiredOutcome(c))
+}
+
+// live returns the call if it may still change.
+func (tx *Tx) live(call string) (*Call, error) {
+	c := tx.Call(call)
+	if c == nil {
+		return nil, fmt.Errorf("%w: %s", ErrUnknownCall, call)
+	}
+	if c.Status == Settled {
+		return nil, tx.settledError(call)
+	}
+	return c, nil
+}
+
+// settledError tells how a call ended.
+func (tx *Tx) settledError(call string) error {
+	var r Record
+	found, err := tx.read(recordKey(tx.ID, call), &r)
+	switch {
+	case err != nil:
+		return err
+	case !found:
+		return fmt.Errorf("%w: %s", ErrUnknownCall, call)
+	}
+	return &SettledError{Call: call, Status: r.Status, By: r.By, At: r.At}
+}
+
+var errMove = errors.New("session: no such transition")
+
+// move takes the call to another status, if the table has that step.
+func (c *Call) move(to CallStatus) error {
+	if !transitions[c.Status][to] {
+		return fmt.Errorf("%w: call %s from %s to %s", errMove, c.ID, c.Status, to)
+	}
+	c.Status = to
+	return nil
+}

@@ -1,0 +1,51 @@
+package session
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/fermata-ai/fermata/kvstore"
+)
+
+// Delete leaves a tombstone of a session, by one commit, and then removes what belonged to it. Repeating it goes on where an
+// earlier one was cut off.
+func (s *Store) Delete(ctx context.Context, id string) error {
+	err := s.Update(ctx, id, func(tx *Tx) error {
+		if tx.Deleted.IsZero() {
+			tx.Delete()
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	// Receipts and call records go too: the tombstone refuses what comes late.
+	for _, kind := range []string{"m", "c", "r", "g", "p", "u"} {
+		if err := s.deleteAll(ctx, kvstore.Key(kind, id)); err != nil {
+			return fmt.Errorf("session %q is deleted, but not yet all that belonged to it: %w", id, err)
+		}
+	}
+	return nil
+}
+
+// deleteAll deletes all keys under a prefix, some at a time.
+func (s *Store) deleteAll(ctx context.Context, prefix []byte) error {
+	for {
+		page, err := s.kv.Scan(ctx, kvstore.Range{Prefix: prefix, Limit: kvstore.MaxOperations})
+		if err != nil {
+			return err
+		}
+		var b kvstore.Batch
+		for _, e := range page.Entries {
+			b.Deletes = append(b.Deletes, e.Key)
+		}
+		if len(b.Deletes) > 0 {
+			if err := s.repeat(ctx, b); err != nil {
+				return err
+			}
+		}
+		if !page.More {
+			return nil
+		}
+	}
+}

@@ -1,0 +1,268 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// Drive is the right to drive a session, and the one way in which a driver writes to it. At most one drive holds a session;
+// a drive that lost it is refused with ErrFenced. Its methods may be called from many goroutines.
+//
+// Where the engine belongs to one process, the lease lives in memory and is void with the process. Elsewhere it is stored in
+// the head, ends by time, and is renewed by each commit.
+type Drive struct {
+	store  *Store
+	id     string
+	holder string // in Local
+
+	mu      sync.Mutex
+	head    *head
+	epoch   int
+	taken   bool // the lease is committed
+	bodies  bool // bodies run whose results the head does not expect
+	rides   bool // something rides that is more than the lease
+	leaving bool
+	lost    bool
+	renewed time.Time // monotonic: when the lease was last committed
+}
+
+// New says what a session that doesn't exist yet is to begin with.
+type New struct{ User, Agent string }
+
+// Drive takes the lease of a session, or says who has it with a *BusyError. With n, a session that isn't there is begun.
+// Nothing is committed yet.
+func (s *Store) Drive(ctx context.Context, id string, n *New) (*Drive, error) {
+	d := &Drive{store: s, id: id, holder: newCommitID()}
+	if s.exclusive && !s.local.Acquire(leaseName(id), d.holder) {
+		return nil, &BusyError{Session: id}
+	}
+	var fresh func() *State
+	if n != nil {
+		fresh = func() *State {
+			return &State{Version: Version, ID: id, User: n.User, Agent: n.Agent, Created: s.Now()}
+		}
+	}
+	var err error
+	if d.head, err = s.head(ctx, id, fresh); err == nil {
+		err = d.head.ride(ctx, d.take)
+	}
+	if err != nil {
+		d.Release()
+		return nil, err
+	}
+	return d, nil
+}
+
+func leaseName(session string) string { return "lease " + session }
+
+// driven says whether some drive holds the session.
+func (s *Store) driven(st *State) bool {
+	if s.exclusive {
+		return s.local.Holder(leaseName(st.ID)) != ""
+	}
+	return st.Held && st.LeaseEnd.After(s.Now())
+}
+
+// Driven says whether some drive holds the session, and until when, if that is known.
+func (s *Store) Driven(st *State) (held bool, until time.Time) {
+	return s.driven(st), st.LeaseEnd
+}
+
+// take makes the lease this drive's. It rides with the first commit.
+func (d *Drive) take(tx *Tx) error {
+	s := d.store
+	if !s.exclusive && tx.Held && tx.LeaseEnd.After(tx.Now) {
+		return &BusyError{Session: tx.ID, Until: tx.LeaseEnd}
+	}
+	if !tx.Deleted.IsZero() {
+		return fmt.Errorf("%w: %q", ErrDeleted, tx.ID)
+	}
+	if tx.Held || d.leftBehind(tx.State) {
+		tx.Takeovers++
+	}
+	tx.touch()
+	tx.Version = Version
+	tx.Epoch++
+	d.epoch = tx.Epoch
+	d.hold(tx)
+	return nil
+}
+
+// leftBehind says that an earlier process left work in the session, perhaps by dying of it.
+func (d *Drive) leftBehind(st *State) bool {
+	return d.store.exclusive && st.Incarnation != 0 && st.Incarnation != d.store.incarnation && Next(st, d.store.Now()).Working()
+}
+
+// hold writes into the head whether the drive goes on: while there is work, or bodies run.
+func (d *Drive) hold(tx *Tx) {
+	tx.Held = !d.leaving && (d.bodies || Next(tx.State, tx.Now).Working())
+	tx.LeaseEnd = time.Time{}
+	if tx.Held && !d.store.exclusive {
+		tx.LeaseEnd = tx.Now.Add(d.store.lease)
+	}
+}
+
+// Secure makes sure that the lease is durable where it must be before anything runs: where leases are stored, and where an
+// earlier drive died, so that deaths are counted.
+func (d *Drive) Secure(ctx context.Context) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.taken || d.store.exclusive && d.head.state.Takeovers == 0 {
+		return nil
+	}
+	return d.update(ctx)
+}
+
+// Update commits transitions, with all that rides. A lease that was lost is ErrFenced.
+func (d *Drive) Update(ctx context.Context, ts ...Transition) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.update(ctx, ts...)
+}
+
+func (d *Drive) update(ctx context.Context, ts ...Transition) error {
+	if d.lost {
+		return d.fenced()
+	}
+	at := time.Now()
+	err := d.head.update(ctx, d.hold, append([]Transition{d.check}, ts...)...)
+	switch {
+	case errors.Is(err, ErrFenced), errors.Is(err, ErrDeleted), errors.Is(err, ErrBusy):
+		d.lost = true
+	case err == nil:
+		d.taken, d.rides, d.renewed = true, false, at
+		d.store.local.Signal(followTopic(d.id))
+	}
+	return err
+}
+
+// Ride applies transitions and leaves it to the next commit to store them: for what follows from what is stored.
+func (d *Drive) Ride(ctx context.Context, ts ...Transition) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.lost {
+		return d.fenced()
+	}
+	d.rides = true
+	return d.head.ride(ctx, func(tx *Tx) error {
+		if err := d.check(tx); err != nil {
+			return err
+		}
+		for _, t := range ts {
+			if err := t(tx); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// check refuses a drive whose lease another one has taken.
+func (d *Drive) check(tx *Tx) error {
+	switch {
+	case !tx.Deleted.IsZero():
+		return fmt.Errorf("%w: %q", ErrDeleted, tx.ID)
+	case tx.Epoch != d.epoch:
+		return fmt.Errorf("%w: session %q, drive %d; drive %d has it", ErrFenced, tx.ID, d.epoch, tx.Epoch)
+	}
+	return nil
+}
+
+func (d *Drive) fenced() error {
+	return fmt.Errorf("%w: session %q, drive %d", ErrFenced, d.id, d.epoch)
+}
+
+// Refresh takes up what others have committed, and says whether there was anything.
+func (d *Drive) Refresh(ctx context.Context) (bool, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	changed, err := d.head.refresh(ctx)
+	if err != nil {
+		return false, err
+	}
+	st := d.head.state
+	if !st.Deleted.IsZero() || st.Epoch != d.epoch {
+		d.lost = true
+		return changed, d.fenced()
+	}
+	return changed, nil
+}
+
+// KeepFor tells the drive whether bodies run that the head does not show: the lease is kept for them.
+func (d *Drive) KeepFor(bodies bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.bodies = bodies
+}
+
+// MayEnter says whether a body may be entered: a third of the lease must be left, by the monotonic clock.
+func (d *Drive) MayEnter() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.lost || !d.store.exclusive && (!d.taken || time.Since(d.renewed) > d.store.lease*2/3) {
+		return d.fenced()
+	}
+	return nil
+}
+
+// RenewEvery is how often a drive that commits nothing must renew its lease; zero: never.
+func (d *Drive) RenewEvery() time.Duration {
+	if d.store.exclusive {
+		return 0
+	}
+	return d.store.lease / 3
+}
+
+// Renew commits what rides, and the lease's new end.
+func (d *Drive) Renew(ctx context.Context) error {
+	return d.Update(ctx, touch)
+}
+
+func touch(tx *Tx) error { tx.touch(); return nil }
+
+// Rest commits what rides and gives a stored lease up, if there is nothing to do. Commits that left nothing to do have done
+// so already; then this does nothing.
+func (d *Drive) Rest(ctx context.Context) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.lost || !d.rides && !(d.taken && d.head.state.Held) {
+		return nil
+	}
+	return d.update(ctx, touch)
+}
+
+// Leave ends the drive with the transitions given, whatever is left to do. Of a drive that committed nothing, and has nothing to
+// commit, no trace is left.
+func (d *Drive) Leave(ctx context.Context, ts ...Transition) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	defer d.Release()
+	if d.lost || len(ts) == 0 && !(d.taken && d.head.state.Held) {
+		return nil
+	}
+	d.leaving = true
+	return d.update(ctx, append(ts, touch)...)
+}
+
+// Release gives the lease up. A stored lease that a commit has not given up already ends by itself.
+func (d *Drive) Release() {
+	d.store.local.Release(leaseName(d.id), d.holder)
+}
+
+// Abandon gives the lease up although bodies still run: from here on, whatever they come back with is refused.
+func (d *Drive) Abandon() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.lost = true
+	d.Release()
+}
+
+// View calls f with the head as this drive knows it. F must not change it nor keep it.
+func (d *Drive) View(f func(*State)) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	f(d.head.state)
+}

@@ -1,0 +1,279 @@
+package session
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+
+	"github.com/fermata-ai/fermata/kvstore"
+)
+
+// head is a session's State as it was last read or written here, with what rides along until the next commit. It is the only
+// way in which State is written.
+type head struct {
+	store *Store
+	key   []byte
+	state *State
+	rev   kvstore.Revision // zero: nothing is stored yet
+	stale bool             // state is not what is stored at rev, with tx on top
+	fresh func() *State    // what a session begins with; nil: it must exist
+
+	// riding are transitions that were applied to state, in tx, and are not committed yet. They run again on a head that was
+	// read anew.
+	riding []Transition
+	tx     *Tx
+}
+
+// head reads the head of a session.
+func (s *Store) head(ctx context.Context, id string, fresh func() *State) (*head, error) {
+	h := &head{store: s, key: headKey(id), fresh: fresh}
+	if err := h.load(ctx); err != nil {
+		return nil, notFound(id, err)
+	}
+	return h, nil
+}
+
+func (h *head) load(ctx context.Context) error {
+	e, err := h.store.kv.Get(ctx, h.key)
+	if errors.Is(err, kvstore.ErrNotFound) && h.fresh != nil && h.rev == 0 {
+		h.state, h.tx, h.stale = h.fresh(), nil, false
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return h.set(e)
+}
+
+func (h *head) set(e kvstore.Entry) error {
+	state, err := decodeState(h.key, e.Value)
+	if err != nil {
+		return err
+	}
+	h.state, h.rev, h.tx, h.stale = state, e.Revision, nil, false
+	return nil
+}
+
+// refresh reads the head again if it has changed, and says whether it had.
+func (h *head) refresh(ctx context.Context) (bool, error) {
+	e, err := h.store.kv.Get(ctx, h.key)
+	switch {
+	case errors.Is(err, kvstore.ErrNotFound) && h.rev == 0:
+		return false, nil
+	case err != nil:
+		return false, err
+	case e.Revision == h.rev && !h.stale:
+		return false, nil
+	}
+	if err := h.set(e); err != nil {
+		return false, err
+	}
+	_, err = h.open(ctx)
+	return true, err
+}
+
+// open returns the transition in the making, with all that rides already in it.
+func (h *head) open(ctx context.Context) (*Tx, error) {
+	s := h.store
+	get := func(key []byte) ([]byte, error) {
+		e, err := s.kv.Get(ctx, key)
+		return e.Value, err
+	}
+	if h.tx != nil {
+		h.tx.Now, h.tx.get = s.Now(), get
+		return h.tx, nil
+	}
+	tx := &Tx{State: h.state, Now: s.Now(), newID: s.newID, driven: s.driven(h.state), get: get}
+	for _, t := range h.riding {
+		if err := t(tx); err != nil {
+			h.stale = true
+			return nil, err
+		}
+	}
+	h.tx = tx
+	return tx, nil
+}
+
+// ride applies a transition here and now, and leaves it to the next commit to store it. It must follow from what is stored: a
+// crash before that commit forgets it.
+func (h *head) ride(ctx context.Context, t Transition) error {
+	if h.stale {
+		if err := h.load(ctx); err != nil {
+			return err
+		}
+	}
+	tx, err := h.open(ctx)
+	if err != nil {
+		return err
+	}
+	if err := t(tx); err != nil {
+		h.stale = true
+		return err
+	}
+	h.riding = append(h.riding, t)
+	return nil
+}
+
+// maxConflicts is how often a transition is tried again because somebody else was faster.
+const maxConflicts = 1000
+
+// update applies the transitions to the head, after the expiry of what is overdue, and commits what changed. After, if given,
+// runs last. When it returns an error, nothing was committed, unless the error is kvstore.ErrUncertain.
+func (h *head) update(ctx context.Context, after func(*Tx), ts ...Transition) error {
+	commit := newCommitID()
+	for conflicts, uncertain := 0, 0; ; {
+		if h.stale {
+			if err := h.load(ctx); err != nil {
+				return err
+			}
+			if h.state.committed(commit) {
+				h.riding = nil // only the acknowledgement was lost
+				return nil
+			}
+		}
+		err := h.try(ctx, commit, after, ts)
+		switch {
+		case err == nil:
+			return nil
+		case errors.Is(err, errAgain):
+		case errors.Is(err, kvstore.ErrConflict):
+			if conflicts++; conflicts == maxConflicts {
+				return fmt.Errorf("session: gave up after %d conflicts: %w", conflicts, err)
+			}
+		case errors.Is(err, kvstore.ErrUncertain):
+			if uncertain++; uncertain == uncertainTries {
+				return err
+			}
+		default:
+			return err
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+	}
+}
+
+// errAgain says that a try prepared the next one.
+var errAgain = errors.New("try again")
+
+// try makes one attempt. Whatever it returns but nil, the head is stale.
+func (h *head) try(ctx context.Context, commit string, after func(*Tx), ts []Transition) error {
+	tx, err := h.open(ctx)
+	h.stale = true
+	if err != nil {
+		return err
+	}
+	if err := tx.Expire(); err != nil {
+		return err
+	}
+	for _, t := range ts {
+		if err := t(tx); err != nil {
+			return err
+		}
+	}
+	if after != nil {
+		after(tx)
+	}
+	switch {
+	case tx.err != nil:
+		return tx.err
+	case len(tx.large) > 0:
+		for _, b := range tx.large {
+			if err := h.store.write(ctx, tx.ID, b); err != nil {
+				return err
+			}
+		}
+		return errAgain
+	case !tx.changed:
+		h.stale = false
+		return nil
+	}
+	return h.commit(ctx, tx, commit)
+}
+
+func (h *head) commit(ctx context.Context, tx *Tx, commit string) error {
+	s := h.store
+	woke := tx.schedule(s.exclusive)
+	tx.sign(commit)
+	if s.exclusive {
+		tx.Incarnation = s.incarnation
+	}
+	value, err := encode(tx.State)
+	if err != nil {
+		return err
+	}
+	tx.put(h.key, value)
+	rev, err := s.kv.Apply(ctx, kvstore.Batch{
+		Preconditions: []kvstore.Precondition{{Key: h.key, Revision: h.rev}},
+		Puts:          tx.puts, Deletes: tx.deletes,
+	})
+	if err != nil {
+		return err
+	}
+	h.rev, h.stale, h.riding, h.tx = rev, false, nil, nil
+	if woke {
+		s.local.Signal(workTopic)
+	}
+	return nil
+}
+
+// schedule puts the session at its place in the wake index, and says whether it has become due by that. While a stored lease
+// is held, its place is the lease's end.
+func (tx *Tx) schedule(exclusive bool) (woke bool) {
+	step := Next(tx.State, tx.Now)
+	want := step.Until
+	switch {
+	case tx.Held && !exclusive:
+		want = tx.LeaseEnd
+	case step.Working() && !tx.Wake.IsZero() && !tx.Wake.After(tx.Now):
+		return false // it stands there already
+	case step.Working():
+		want = tx.Now
+	}
+	if want.Equal(tx.Wake) {
+		return false
+	}
+	if !tx.Wake.IsZero() {
+		tx.delete(wakeKey(tx.Agent, tx.Wake, tx.ID))
+	}
+	if !want.IsZero() {
+		tx.put(wakeKey(tx.Agent, want, tx.ID), nil)
+	}
+	tx.Wake = want
+	return !want.IsZero() && !want.After(tx.Now)
+}
+
+// A head keeps the ids of its last commits, so that whoever lost an acknowledgement finds out. They need only differ from
+// their neighbours.
+const (
+	commitIDLen = 8
+	keptCommits = 16
+)
+
+func newCommitID() string {
+	var b [6]byte
+	var n [8]byte
+	binary.LittleEndian.PutUint64(n[:], rand.Uint64())
+	copy(b[:], n[:])
+	return base64.RawURLEncoding.EncodeToString(b[:])
+}
+
+func (tx *Tx) sign(commit string) {
+	tx.Commits += commit
+	if extra := len(tx.Commits) - commitIDLen*keptCommits; extra > 0 {
+		tx.Commits = tx.Commits[extra:]
+	}
+}
+
+func (s *State) committed(commit string) bool {
+	for i := 0; i+commitIDLen <= len(s.Commits); i += commitIDLen {
+		if strings.HasPrefix(s.Commits[i:], commit) {
+			return true
+		}
+	}
+	return false
+}

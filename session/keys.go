@@ -1,0 +1,94 @@
+package session
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/fermata-ai/fermata/kvstore"
+)
+
+// What is stored, and under which keys. All are tuples; the first part says what it is.
+//
+//	h session                     head
+//	m session generation number   message, or where it lies
+//	c session call                call record, once settled
+//	r session call slot           receipt
+//	g session call                latest progress
+//	p session id chunk            payload
+//	u session message-id          content hash and number of a user's message
+//	o pause                       pause: session, tool, user
+//	i since pause                 the same, while it is open: the inbox
+//	k tool key session call       a tool's own key for its job
+//	w agent time session          wake index: what is due, and when
+//	s hash                        JSON Schema
+//	x name                        of the store as a whole
+func headKey(session string) []byte            { return kvstore.Key("h", session) }
+func recordKey(session, call string) []byte    { return kvstore.Key("c", session, call) }
+func progressKey(session, call string) []byte  { return kvstore.Key("g", session, call) }
+func userMessageKey(session, id string) []byte { return kvstore.Key("u", session, id) }
+func pauseKey(pause string) []byte             { return kvstore.Key("o", pause) }
+func schemaKey(hash string) []byte             { return kvstore.Key("s", hash) }
+
+func receiptKey(session, call, slot string) []byte {
+	return kvstore.Key("r", session, call, slot)
+}
+
+func messageKey(session string, generation, number int) []byte {
+	return kvstore.Key("m", session, strconv.Itoa(generation), fmt.Sprintf("%08d", number))
+}
+
+func messagesPrefix(session string, generation int) []byte {
+	return kvstore.Key("m", session, strconv.Itoa(generation))
+}
+
+func chunkKey(session, id string, chunk int) []byte {
+	return kvstore.Key("p", session, id, fmt.Sprintf("%05d", chunk))
+}
+
+func inboxKey(since time.Time, pause string) []byte {
+	return kvstore.Key("i", millis(since), pause)
+}
+
+func outsideKey(tool, key, session, call string) []byte {
+	return kvstore.Key("k", tool, key, session, call)
+}
+
+func wakeKey(agent string, at time.Time, session string) []byte {
+	return kvstore.Key("w", agent, millis(at), session)
+}
+
+// millis is a time as text that sorts.
+func millis(t time.Time) string { return fmt.Sprintf("%014d", max(0, t.UnixMilli())) }
+
+// maxID is the longest id that a caller may choose for a session, a user or a message, in bytes.
+const maxID = 128
+
+// CheckID says what is wrong with an id that a caller chose. What names it in the error.
+func CheckID(what, id string) error {
+	switch {
+	case id == "":
+		return fmt.Errorf("session: the %s is empty", what)
+	case len(id) > maxID:
+		return fmt.Errorf("session: the %s is %d bytes long; at most %d are allowed", what, len(id), maxID)
+	case !utf8.ValidString(id):
+		return fmt.Errorf("session: the %s %q is not valid UTF-8", what, id)
+	}
+	for _, r := range id {
+		if unicode.IsControl(r) {
+			return fmt.Errorf("session: the %s %q has a control character", what, id)
+		}
+	}
+	return nil
+}
+
+// parseMillis reads what millis wrote.
+func parseMillis(s string) time.Time {
+	n, err := strconv.ParseInt(s, 10, 64)
+	if err != nil {
+		return time.Time{}
+	}
+	return time.UnixMilli(n).UTC()
+}

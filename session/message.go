@@ -1,0 +1,147 @@
+package session
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+
+	"github.com/fermata-ai/fermata/kvstore"
+	"github.com/fermata-ai/fermata/llm"
+)
+
+// Entry is a message on its way into the history: encoded once, however often its transition runs.
+type Entry struct {
+	Message llm.Message
+	blob    Blob
+}
+
+// NewEntry encodes a message.
+func NewEntry(m llm.Message) (*Entry, error) {
+	b, err := m.AppendJSON(nil)
+	if err != nil {
+		return nil, fmt.Errorf("session: a message does not encode: %w", err)
+	}
+	return &Entry{Message: m, blob: Blob{value: b}}, nil
+}
+
+// Hash names the message by its content.
+func (e *Entry) Hash() string {
+	h := sha256.Sum256(e.blob.value)
+	return base64.RawURLEncoding.EncodeToString(h[:18])
+}
+
+// append adds a message to the history. One that is too large for a record lies elsewhere, like any payload.
+func (tx *Tx) append(e *Entry) {
+	key := messageKey(tx.ID, tx.Generation, tx.Messages)
+	tx.Messages++
+	b := &e.blob
+	if len(b.value) <= chunkSize {
+		tx.put(key, b.value)
+		return
+	}
+	if b.Ref == "" {
+		b.Ref, b.Size = tx.newID("pl"), len(b.value)
+	}
+	if !b.written {
+		tx.large = append(tx.large, b)
+	}
+	tx.putJSON(key, b)
+}
+
+// History reads the messages of a session from number from on.
+func (s *Store) History(ctx context.Context, st *State, from int) ([]llm.Message, error) {
+	messages := make([]llm.Message, 0, max(0, st.Messages-from))
+	r := kvstore.Range{Prefix: messagesPrefix(st.ID, st.Generation)}
+	if from > 0 {
+		r.After = messageKey(st.ID, st.Generation, from-1)
+	}
+	for len(messages) < st.Messages-from {
+		page, err := s.kv.Scan(ctx, r)
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range page.Entries {
+			if len(messages) == st.Messages-from {
+				break // written since the head was read
+			}
+			number := from + len(messages)
+			if want := messageKey(st.ID, st.Generation, number); string(e.Key) != string(want) {
+				return nil, fmt.Errorf("%w: message %d of session %q is missing", ErrCorrupt, number, st.ID)
+			}
+			m, err := s.message(ctx, st.ID, e)
+			if err != nil {
+				return nil, err
+			}
+			messages = append(messages, m)
+		}
+		if !page.More && len(messages) < st.Messages-from {
+			return nil, fmt.Errorf("%w: session %q has %d messages, %d are stored", ErrCorrupt, st.ID, st.Messages, from+len(messages))
+		}
+		if len(page.Entries) > 0 {
+			r.After = page.Entries[len(page.Entries)-1].Key
+		}
+	}
+	return messages, nil
+}
+
+// message decodes one stored message.
+func (s *Store) message(ctx context.Context, session string, e kvstore.Entry) (llm.Message, error) {
+	value := e.Value
+	var ref Blob
+	if len(value) > 7 && string(value[:7]) == `{"ref":` {
+		if err := decode(e.Key, value, &ref); err != nil {
+			return llm.Message{}, err
+		}
+		var err error
+		if value, err = s.Value(ctx, session, &ref); err != nil {
+			return llm.Message{}, err
+		}
+	}
+	var m llm.Message
+	return m, decode(e.Key, value, &m)
+}
+
+// Value reads a payload. It is shared: not to be changed.
+func (s *Store) Value(ctx context.Context, session string, b *Blob) (json.RawMessage, error) {
+	switch {
+	case b == nil:
+		return nil, nil
+	case b.value != nil:
+		return b.value, nil
+	case b.Ref == "":
+		return b.Inline, nil
+	}
+	value := make([]byte, 0, b.Size)
+	for i := 0; len(value) < b.Size; i++ {
+		e, err := s.kv.Get(ctx, chunkKey(session, b.Ref, i))
+		if err != nil {
+			return nil, fmt.Errorf("%w: payload %q of session %q, chunk %d: %w", ErrCorrupt, b.Ref, session, i, err)
+		}
+		value = append(value, e.Value...)
+	}
+	if len(value) != b.Size {
+		return nil, fmt.Errorf("%w: payload %q of session %q has %d bytes, not %d", ErrCorrupt, b.Ref, session, len(value), b.Size)
+	}
+	return value, nil
+}
+
+// write puts a large payload where its Ref says, before the commit that refers to it.
+func (s *Store) write(ctx context.Context, session string, b *Blob) error {
+	var batch kvstore.Batch
+	for i, rest := 0, []byte(b.value); len(rest) > 0; i++ {
+		n := min(len(rest), chunkSize)
+		batch.Puts = append(batch.Puts, kvstore.Put{Key: chunkKey(session, b.Ref, i), Value: rest[:n]})
+		rest = rest[n:]
+		if len(batch.Puts) == batchChunks || len(rest) == 0 {
+			// Writing a chunk twice does no harm, so an uncertain write is simply repeated.
+			if err := s.repeat(ctx, batch); err != nil {
+				return err
+			}
+			batch.Puts = nil
+		}
+	}
+	b.written = true
+	return nil
+}

@@ -1,0 +1,79 @@
+package session
+
+import "time"
+
+// Step is what has to happen next in a session.
+type Step struct {
+	Kind  StepKind
+	Until time.Time // the next deadline, if there is one
+}
+
+// StepKind is the kind of a Step.
+type StepKind string
+
+// The steps.
+const (
+	StepIdle   StepKind = "idle"   // nothing, until the user says something
+	StepModel  StepKind = "model"  // call the model
+	StepCalls  StepKind = "calls"  // run, re-enter or recover calls of the open turn
+	StepClose  StepKind = "close"  // store the results of the open turn, all of which are there
+	StepWait   StepKind = "wait"   // for answers
+	StepExpire StepKind = "expire" // a deadline has passed: apply it
+	StepHalted StepKind = "halted" // there is work, but only Continue or Run may go on
+)
+
+// Next says what has to happen next. It is the only place where that is decided.
+func Next(s *State, now time.Time) Step {
+	step := Step{Kind: next(s), Until: s.deadline()}
+	switch {
+	case !step.Until.IsZero() && !step.Until.After(now):
+		step.Kind = StepExpire
+	case s.Halt != nil && step.Kind != StepIdle && step.Kind != StepWait:
+		step.Kind = StepHalted
+	}
+	return step
+}
+
+func next(s *State) StepKind {
+	if !s.Deleted.IsZero() {
+		return StepIdle
+	}
+	if len(s.Calls) == 0 {
+		if s.Due {
+			return StepModel
+		}
+		return StepIdle
+	}
+	kind := StepClose
+	for i := range s.Calls {
+		switch s.Calls[i].Status {
+		case Requested, Running, Answered:
+			return StepCalls
+		case Pending:
+			kind = StepWait
+		}
+	}
+	return kind
+}
+
+// deadline is the earliest deadline of an open pause; zero if there is none.
+func (s *State) deadline() time.Time {
+	var first time.Time
+	for i := range s.Calls {
+		if p := s.Calls[i].Pause; p != nil && s.Calls[i].Status == Pending && !p.Deadline.IsZero() {
+			if first.IsZero() || p.Deadline.Before(first) {
+				first = p.Deadline
+			}
+		}
+	}
+	return first
+}
+
+// Working says that a step is one a driver takes, rather than something to wait for.
+func (s Step) Working() bool {
+	switch s.Kind {
+	case StepModel, StepCalls, StepClose, StepExpire:
+		return true
+	}
+	return false
+}

@@ -1,0 +1,246 @@
+package session
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+
+	"github.com/fermata-ai/fermata/kvstore"
+	"github.com/fermata-ai/fermata/llm"
+	"github.com/fermata-ai/fermata/tool"
+)
+
+// Asked reads the tool calls of the message that opened the turn, by their ids.
+func (s *Store) Asked(ctx context.Context, st *State) (map[string]llm.ToolCall, error) {
+	if len(st.Calls) == 0 {
+		return map[string]llm.ToolCall{}, nil
+	}
+	last, err := s.History(ctx, st, st.Messages-1)
+	if err != nil {
+		return nil, err
+	}
+	calls := CallsOf(last[0])
+	for i := range st.Calls {
+		if _, found := calls[st.Calls[i].ID]; !found {
+			return nil, fmt.Errorf("%w: session %q: message %d doesn't ask for call %s", ErrCorrupt, st.ID, st.Messages-1, st.Calls[i].ID)
+		}
+	}
+	return calls, nil
+}
+
+// CallsOf is a message's tool calls by their ids.
+func CallsOf(m llm.Message) map[string]llm.ToolCall {
+	calls := map[string]llm.ToolCall{}
+	for _, c := range m.ToolCalls() {
+		calls[c.ID] = c
+	}
+	return calls
+}
+
+// Pauses lists the open pauses of a session, in call order.
+func (s *Store) Pauses(ctx context.Context, st *State) ([]tool.Pause, error) {
+	if st.Open() == 0 {
+		return nil, nil
+	}
+	asked, err := s.Asked(ctx, st)
+	if err != nil {
+		return nil, err
+	}
+	var pauses []tool.Pause
+	for i := range st.Calls {
+		if c := &st.Calls[i]; c.Status == Pending {
+			p, err := s.pause(ctx, st, c, asked[c.ID].Arguments)
+			if err != nil {
+				return nil, err
+			}
+			pauses = append(pauses, p)
+		}
+	}
+	return pauses, nil
+}
+
+// pause shows an open pause.
+func (s *Store) pause(ctx context.Context, st *State, c *Call, args json.RawMessage) (tool.Pause, error) {
+	p := c.Pause
+	out := tool.Pause{
+		ID: tool.PauseID(c.ID, c.Pauses), Call: c.ID, Session: st.ID, User: st.User, Tool: c.Tool, Number: c.Pauses,
+		Arguments: args, Since: p.Since, Deadline: p.Deadline,
+		Await: tool.Await{Reason: p.Reason, Mode: p.Mode, Key: p.Key, Gate: p.Gate},
+	}
+	if !p.Deadline.IsZero() {
+		out.Await.Timeout = p.Deadline.Sub(p.Since)
+	}
+	prompt, err := s.Value(ctx, st.ID, p.Prompt)
+	if err == nil && len(prompt) > 0 {
+		err = decode([]byte(out.ID), prompt, &out.Await.Prompt)
+	}
+	if err != nil {
+		return out, err
+	}
+	if out.Await.Data, err = s.Value(ctx, st.ID, p.Data); err != nil {
+		return out, err
+	}
+	if p.Args != nil {
+		if out.Arguments, err = s.Value(ctx, st.ID, p.Args); err != nil {
+			return out, err
+		}
+	}
+	if p.Schema != "" && p.Gate == "" {
+		schema, err := s.schema(ctx, p.Schema)
+		if err != nil {
+			return out, err
+		}
+		out.Await.Schema = schema.raw
+	}
+	out.Progress, err = s.progress(ctx, st.ID, c.ID)
+	return out, err
+}
+
+// PauseFilter selects open pauses; empty fields select all.
+type PauseFilter struct {
+	Reason  tool.Reason
+	User    string
+	Session string
+	Tool    string
+	Limit   int // 0: no limit
+}
+
+func (f PauseFilter) match(e pauseEntry) bool {
+	return (f.Reason == "" || f.Reason == e.Reason) && (f.User == "" || f.User == e.User) &&
+		(f.Session == "" || f.Session == e.Session) && (f.Tool == "" || f.Tool == e.Tool)
+}
+
+// Inbox lists open pauses, the oldest first. A session that can't be read is an error in its place; the list goes on after it.
+func (s *Store) Inbox(ctx context.Context, f PauseFilter) iter.Seq2[tool.Pause, error] {
+	return func(yield func(tool.Pause, error) bool) {
+		n := 0
+		for e, err := range s.scan(ctx, kvstore.Key("i")) {
+			if err != nil {
+				yield(tool.Pause{}, err)
+				return
+			}
+			var entry pauseEntry
+			if err := decode(e.Key, e.Value, &entry); err != nil {
+				if !yield(tool.Pause{}, err) {
+					return
+				}
+				continue
+			}
+			if !f.match(entry) {
+				continue
+			}
+			parts, err := kvstore.Parts(e.Key)
+			if err != nil || len(parts) != 3 {
+				continue
+			}
+			p, err := s.openPause(ctx, entry.Session, parts[2])
+			if errors.Is(err, ErrNotPaused) || errors.Is(err, ErrUnknownSession) || errors.Is(err, ErrUnknownCall) {
+				continue // the entry is only a hint
+			}
+			if n++; !yield(p, err) || n == f.Limit {
+				return
+			}
+		}
+	}
+}
+
+// openPause shows a pause if it is open.
+func (s *Store) openPause(ctx context.Context, session, id string) (tool.Pause, error) {
+	st, err := s.Load(ctx, session)
+	if err != nil {
+		return tool.Pause{}, err
+	}
+	call, number := splitPause(id)
+	c := st.Call(call)
+	if c == nil || c.Status != Pending || c.Pauses != number || c.overdue(s.Now()) {
+		return tool.Pause{}, fmt.Errorf("%w: %s", ErrNotPaused, id)
+	}
+	asked, err := s.Asked(ctx, st)
+	if err != nil {
+		return tool.Pause{}, err
+	}
+	return s.pause(ctx, st, c, asked[call].Arguments)
+}
+
+// Find shows a pause of a session by its id or its call's: one that is open, one that is over, and the one that a running
+// body may ask for. The latter two have no Await.
+func (s *Store) Find(ctx context.Context, session, id string) (tool.Pause, error) {
+	st, err := s.Load(ctx, session)
+	if err != nil {
+		return tool.Pause{}, err
+	}
+	if !st.Deleted.IsZero() {
+		return tool.Pause{}, fmt.Errorf("%w: %q", ErrDeleted, session)
+	}
+	call, number := splitPause(id)
+	p := tool.Pause{ID: id, Call: call, Session: session, User: st.User, Number: number}
+	if c := st.Call(call); c != nil {
+		if number == 0 {
+			p.Number = max(1, c.Pauses)
+			p.ID = tool.PauseID(call, p.Number)
+		}
+		if c.Status == Pending && c.Pauses == p.Number {
+			return s.openPause(ctx, session, p.ID)
+		}
+		p.Tool = c.Tool
+		if p.Number > c.Pauses+1 {
+			return p, fmt.Errorf("%w: %s", ErrUnknownPause, id)
+		}
+		return p, nil
+	}
+	r, _, err := s.Record(ctx, session, call)
+	p.Tool = r.Tool
+	return p, err
+}
+
+// PauseSession says in which session a pause, or a pause's call, is.
+func (s *Store) PauseSession(ctx context.Context, id string) (string, error) {
+	if _, number := splitPause(id); number == 0 {
+		id = tool.PauseID(id, 1)
+	}
+	var entry pauseEntry
+	found, err := s.read(ctx, pauseKey(id), &entry)
+	if err == nil && !found {
+		err = fmt.Errorf("%w: %s", ErrUnknownPause, id)
+	}
+	return entry.Session, err
+}
+
+// FindKey finds the pause that a tool gave an outside key: the open one, or else the latest. One that isn't known may be known
+// soon, since the outside system can be faster than the commit: ErrNotYetKnown.
+func (s *Store) FindKey(ctx context.Context, toolName, key string) (tool.Pause, error) {
+	var found tool.Pause
+	open := 0
+	for e, err := range s.scan(ctx, kvstore.Key("k", toolName, key)) {
+		if err != nil {
+			return found, err
+		}
+		var number int
+		parts, err := kvstore.Parts(e.Key)
+		if err != nil || len(parts) != 5 || decode(e.Key, e.Value, &number) != nil {
+			return found, fmt.Errorf("%w: %s", ErrCorrupt, keyName(e.Key))
+		}
+		p, err := s.Find(ctx, parts[3], tool.PauseID(parts[4], number))
+		switch {
+		case errors.Is(err, ErrDeleted) || errors.Is(err, ErrUnknownSession) || errors.Is(err, ErrUnknownCall):
+			continue
+		case err != nil:
+			return found, err
+		}
+		if isOpen := p.Await.Reason != ""; isOpen || open == 0 {
+			found = p
+			if isOpen {
+				open++
+			}
+		}
+	}
+	switch {
+	case open > 1:
+		return tool.Pause{}, fmt.Errorf("session: key %q of tool %q names %d open pauses; answer by token or pause id", key, toolName, open)
+	case found.ID == "":
+		return tool.Pause{}, fmt.Errorf("%w: key %q of tool %q", ErrNotYetKnown, key, toolName)
+	}
+	return found, nil
+}

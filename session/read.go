@@ -1,0 +1,188 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/fermata-ai/fermata/kvstore"
+	"github.com/fermata-ai/fermata/tool"
+)
+
+// read decodes the record under key, if there is one.
+func (s *Store) read(ctx context.Context, key []byte, v any) (found bool, err error) {
+	e, err := s.kv.Get(ctx, key)
+	switch {
+	case errors.Is(err, kvstore.ErrNotFound):
+		return false, nil
+	case err != nil:
+		return false, err
+	}
+	return true, decode(key, e.Value, v)
+}
+
+// scan goes through all entries under a prefix, page by page, with nothing open while yield runs.
+func (s *Store) scan(ctx context.Context, prefix []byte) iter.Seq2[kvstore.Entry, error] {
+	return func(yield func(kvstore.Entry, error) bool) {
+		r := kvstore.Range{Prefix: prefix, Limit: 256}
+		for {
+			page, err := s.kv.Scan(ctx, r)
+			if err != nil {
+				yield(kvstore.Entry{}, err)
+				return
+			}
+			for _, e := range page.Entries {
+				if !yield(e, nil) {
+					return
+				}
+				r.After = e.Key
+			}
+			if !page.More {
+				return
+			}
+		}
+	}
+}
+
+// Record reads the record of a settled call; ErrUnknownCall if there is none.
+func (s *Store) Record(ctx context.Context, session, call string) (Record, []Receipt, error) {
+	var r Record
+	found, err := s.read(ctx, recordKey(session, call), &r)
+	if err == nil && !found {
+		err = fmt.Errorf("%w: %s in session %q", ErrUnknownCall, call, session)
+	}
+	if err != nil {
+		return r, nil, err
+	}
+	receipts, err := s.Receipts(ctx, session, call)
+	return r, receipts, err
+}
+
+// Receipts lists what was accepted for a call.
+func (s *Store) Receipts(ctx context.Context, session, call string) ([]Receipt, error) {
+	var all []Receipt
+	for e, err := range s.scan(ctx, kvstore.Key("r", session, call)) {
+		if err != nil {
+			return nil, err
+		}
+		var r Receipt
+		if err := decode(e.Key, e.Value, &r); err != nil {
+			return nil, err
+		}
+		all = append(all, r)
+	}
+	return all, nil
+}
+
+// Filter selects sessions; empty fields select all.
+type Filter struct {
+	User, Agent string
+	Limit       int // 0: no limit
+}
+
+// List goes through the sessions by id. One that can't be read is an error in its place; the list goes on after it.
+func (s *Store) List(ctx context.Context, f Filter) iter.Seq2[*State, error] {
+	return func(yield func(*State, error) bool) {
+		n := 0
+		for e, err := range s.scan(ctx, kvstore.Key("h")) {
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			st, err := decodeState(e.Key, e.Value)
+			if err == nil && (!st.Deleted.IsZero() || f.User != "" && f.User != st.User || f.Agent != "" && f.Agent != st.Agent) {
+				continue
+			}
+			if n++; !yield(st, err) || n == f.Limit {
+				return
+			}
+		}
+	}
+}
+
+// Due lists sessions of an agent that stand in the wake index up to now, the longest due first, and says when the next one
+// will be due. It reads at most a page.
+func (s *Store) Due(ctx context.Context, agent string, after []byte) (due []Due, more bool, next time.Time, err error) {
+	now := s.Now()
+	prefix := kvstore.Key("w", agent)
+	page, err := s.kv.Scan(ctx, kvstore.Range{
+		Prefix: prefix, After: after, Before: kvstore.Key("w", agent, millis(now.Add(time.Millisecond))), Limit: 256,
+	})
+	if err != nil {
+		return nil, false, next, err
+	}
+	for _, e := range page.Entries {
+		if parts, err := kvstore.Parts(e.Key); err == nil && len(parts) == 4 {
+			due = append(due, Due{Session: parts[3], Key: e.Key})
+		}
+	}
+	if page.More {
+		return due, true, next, nil
+	}
+	page, err = s.kv.Scan(ctx, kvstore.Range{Prefix: prefix, After: kvstore.Key("w", agent, millis(now), "\xff"), Limit: 1})
+	if err == nil && len(page.Entries) == 1 {
+		if parts, err := kvstore.Parts(page.Entries[0].Key); err == nil && len(parts) == 4 {
+			next = parseMillis(parts[2])
+		}
+	}
+	return due, false, next, err
+}
+
+// Due is an entry of the wake index.
+type Due struct {
+	Session string
+	Key     []byte
+}
+
+// progress reads the latest progress that was written of a call, if any.
+func (s *Store) progress(ctx context.Context, session, call string) (*tool.Progress, error) {
+	p := new(tool.Progress)
+	found, err := s.read(ctx, progressKey(session, call), p)
+	if err != nil || !found {
+		return nil, err
+	}
+	return p, nil
+}
+
+// Progress checks that a call may have progress, which one that is settled may not, and says which tool it calls. With write
+// the progress is stored, under the condition that the head is still the one that was checked.
+func (s *Store) Progress(ctx context.Context, session, call string, p tool.Progress, write bool) (toolName string, err error) {
+	value, err := encode(p)
+	if err != nil {
+		return "", fmt.Errorf("session: progress: %w", err)
+	}
+	for {
+		h, err := s.head(ctx, session, nil)
+		if err != nil {
+			return "", err
+		}
+		c := h.state.Call(call)
+		switch {
+		case !h.state.Deleted.IsZero():
+			return "", fmt.Errorf("%w: %q", ErrDeleted, session)
+		case c == nil || c.Status == Settled:
+			return "", s.settled(ctx, session, call)
+		case !write:
+			return c.Tool, nil
+		}
+		_, err = s.kv.Apply(ctx, kvstore.Batch{
+			Preconditions: []kvstore.Precondition{{Key: h.key, Revision: h.rev}},
+			Puts:          []kvstore.Put{{Key: progressKey(session, call), Value: value}},
+		})
+		if !errors.Is(err, kvstore.ErrConflict) {
+			s.local.Signal(followTopic(session))
+			return c.Tool, err
+		}
+	}
+}
+
+// settled is the refusal of an operation on a call that is not open.
+func (s *Store) settled(ctx context.Context, session, call string) error {
+	r, _, err := s.Record(ctx, session, call)
+	if err != nil {
+		return err
+	}
+	return &SettledError{Call: call, Status: r.Status, By: r.By, At: r.At}
+}

@@ -1,0 +1,170 @@
+// Package session is what is durable of a conversation, and the rules by which it changes. [State], the head, is a small
+// record that says all that decides what happens next; [Next] reads it off. A change is a pure function on a [Tx], the head
+// in the making; [Store] commits it together with the messages, call records, receipts and index entries that belong to it,
+// over any kvstore.Store.
+//
+// The package runs nothing: who calls models and tools is package runner.
+package session
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/llm"
+	"github.com/fermata-ai/fermata/tool"
+)
+
+// Version is the version of the records that this package writes.
+const Version = 1
+
+// State is the head of a session: everything that decides what happens next, and no history. It stays small: payloads above
+// 1 KiB lie elsewhere, and a [Blob] says where.
+type State struct {
+	Version int       `json:"v"`
+	ID      string    `json:"id"`
+	User    string    `json:"user"`
+	Agent   string    `json:"agent,omitempty"`
+	Created time.Time `json:"created"`
+	Deleted time.Time `json:"deleted,omitzero"` // the rest is gone; this is the tombstone
+
+	Generation int  `json:"gen,omitempty"` // of the history; compaction begins a new one
+	Messages   int  `json:"msgs"`          // in the history; the number of the next one
+	Turn       int  `json:"turn"`          // model messages so far, over all generations
+	Due        bool `json:"due,omitempty"` // the model's answer is due, once no call is open
+
+	// The open turn: the calls of the last message, until all are settled.
+	Calls    []Call    `json:"calls,omitempty"`
+	Asked    time.Time `json:"asked,omitzero"`      // when they were asked for
+	TokenKey int       `json:"token_key,omitempty"` // the newest key at that time
+
+	Run    Run          `json:"run,omitzero"`
+	Finish event.Finish `json:"finish,omitempty"` // of the last run, once it is over
+	Halt   *Halt        `json:"halt,omitempty"`
+	Ending *Halt        `json:"ending,omitempty"` // what Halt is to be when the open turn is closed
+
+	// The drive that holds the session, and the count of all that did.
+	Epoch       int       `json:"epoch,omitempty"`
+	Held        bool      `json:"held,omitempty"`
+	LeaseEnd    time.Time `json:"lease_end,omitzero"`    // where leases are stored
+	Incarnation uint64    `json:"incarnation,omitempty"` // of the engine, at the last commit; where leases are not stored
+	Takeovers   int       `json:"takeovers,omitempty"`   // drives that died, since the last progress
+
+	Wake    time.Time `json:"wake,omitzero"` // where the session stands in the wake index; zero: nowhere
+	Commits string    `json:"commits"`       // the ids of the last commits, newest last
+
+	extra map[string]json.RawMessage // fields of a later version
+}
+
+// Run counts what the current run has used of its agent's limits.
+type Run struct {
+	Turns    int       `json:"turns,omitempty"`
+	Calls    int       `json:"calls,omitempty"`
+	Usage    llm.Usage `json:"usage,omitzero"`
+	Detached bool      `json:"detached,omitempty"` // a worker carries it on when its caller leaves
+}
+
+// Halt keeps workers off a session that has work left; Continue and Run lift it.
+type Halt struct {
+	Finish event.Finish `json:"finish"` // interrupted, failed, or a limit
+	Why    string       `json:"why,omitempty"`
+	At     time.Time    `json:"at"`
+}
+
+// Call is a tool call of the open turn. Its arguments stand in the message that asked, its result in its call record.
+type Call struct {
+	ID        string       `json:"id"`
+	Tool      string       `json:"tool"`
+	Status    CallStatus   `json:"status"`
+	Effect    tool.Effect  `json:"effect,omitempty"`
+	Output    string       `json:"out,omitempty"` // hash of the tool's output schema, if it may pause
+	MayPause  bool         `json:"may_pause,omitempty"`
+	Attempt   int          `json:"attempt,omitempty"` // durable claims so far
+	Epoch     int          `json:"epoch,omitempty"`   // of the drive that made the last one
+	Pauses    int          `json:"pauses,omitempty"`  // so far
+	Pause     *Pause       `json:"pause,omitempty"`   // the open one, while pending
+	Answer    *Answer      `json:"answer,omitempty"`  // to the tool's own last pause
+	Early     *Answer      `json:"early,omitempty"`   // to the pause that has not been written yet
+	Decisions []Decision   `json:"decisions,omitempty"`
+	Actions   []*Blob      `json:"actions,omitempty"` // what the body made before it paused; each a list
+	Cancel    *Cancel      `json:"cancel,omitempty"`  // asked for while the body runs
+	Settled   event.Status `json:"settled,omitempty"`
+
+	extra map[string]json.RawMessage
+}
+
+// CallStatus is where a call stands in its life; docs/state.md has the diagram, transitions.go the table.
+type CallStatus string
+
+// The statuses.
+const (
+	Requested CallStatus = "requested" // nothing has run; where no claim is needed: nothing whose outcome is known
+	Running   CallStatus = "running"   // durably claimed; the body may have been entered
+	Pending   CallStatus = "pending"   // paused
+	Answered  CallStatus = "answered"  // the pause is over, the call goes on
+	Settled   CallStatus = "settled"   // it has its result
+)
+
+// Pause is an open hold of a call.
+type Pause struct {
+	Reason   tool.Reason `json:"reason"`
+	Mode     tool.Mode   `json:"mode"`
+	Prompt   *Blob       `json:"prompt,omitempty"` // a JSON string
+	Schema   string      `json:"schema,omitempty"` // hash; at a gate, of what edited arguments must fit
+	Key      string      `json:"key,omitempty"`
+	Gate     string      `json:"gate,omitempty"`
+	Data     *Blob       `json:"data,omitempty"`
+	Shown    string      `json:"shown,omitempty"` // at a gate: hash of the arguments shown
+	Args     *Blob       `json:"args,omitempty"`  // at a gate: those arguments, where they are not the call's own
+	Since    time.Time   `json:"since"`
+	Deadline time.Time   `json:"deadline,omitzero"`
+}
+
+// Answer is what came for a tool's own pause.
+type Answer struct {
+	Pause    int       `json:"pause"` // its number
+	Kind     Kind      `json:"kind"`
+	Mode     tool.Mode `json:"mode,omitempty"` // of the pause; empty while the answer is early
+	Payload  *Blob     `json:"payload,omitempty"`
+	Data     *Blob     `json:"data,omitempty"` // the pause's own
+	Hash     string    `json:"hash,omitempty"` // of the payload, as receipts have it
+	By       string    `json:"by,omitempty"`
+	Delivery string    `json:"delivery,omitempty"`
+	MayPass  bool      `json:"may_pass,omitempty"` // of a failure
+	At       time.Time `json:"at"`
+}
+
+// Decision is a decision with its edited arguments where they belong.
+type Decision struct {
+	tool.Decision
+	Edited *Blob `json:"edited,omitempty"` // in place of Decision.Arguments
+	Pause  int   `json:"pause"`            // the number of the pause that it answered
+}
+
+// Cancel is a cancellation that waits for the body to end.
+type Cancel struct {
+	By  string    `json:"by,omitempty"`
+	Why string    `json:"why,omitempty"`
+	At  time.Time `json:"at"`
+}
+
+// Call returns the open turn's call of that id, or nil.
+func (s *State) Call(id string) *Call {
+	for i := range s.Calls {
+		if s.Calls[i].ID == id {
+			return &s.Calls[i]
+		}
+	}
+	return nil
+}
+
+// Open counts the calls that wait for an answer.
+func (s *State) Open() int {
+	n := 0
+	for i := range s.Calls {
+		if s.Calls[i].Status == Pending {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,135 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/rs/xid"
+
+	"github.com/fermata-ai/fermata/kvstore"
+)
+
+// Store keeps sessions in a kvstore.Store. It may be used from many goroutines, and several may share an engine.
+type Store struct {
+	kv    kvstore.Store
+	local *kvstore.Local
+	// exclusive: leases live in local, and incarnation says which of them a crash has voided.
+	exclusive   bool
+	incarnation uint64
+	now         func() time.Time
+	newID       func(kind string) string
+	lease       time.Duration
+	schemas     sync.Map // hash -> *storedSchema
+}
+
+// Options configure a Store. The zero value means the defaults.
+type Options struct {
+	// Lease is how long a drive holds a session without a sign of life, where leases are stored; default 30 s.
+	Lease time.Duration
+	// Now is the clock; default time.Now. What is stored has milliseconds.
+	Now func() time.Time
+	// NewID makes ids, unique for ever, that begin with kind; default: kind, '_' and an xid.
+	NewID func(kind string) string
+}
+
+// DefaultLease is how long a drive holds a session without a sign of life.
+const DefaultLease = 30 * time.Second
+
+// NewStore returns a Store over kv, which remains the caller's to close.
+func NewStore(kv kvstore.Store, o *Options) *Store {
+	if o == nil {
+		o = &Options{}
+	}
+	s := &Store{kv: kv, now: o.Now, newID: o.NewID, lease: o.Lease}
+	if s.now == nil {
+		s.now = time.Now
+	}
+	if s.newID == nil {
+		s.newID = func(kind string) string { return kind + "_" + xid.New().String() }
+	}
+	if s.lease <= 0 {
+		s.lease = DefaultLease
+	}
+	if e, ok := kv.(kvstore.Exclusive); ok {
+		s.exclusive, s.incarnation, s.local = true, e.Incarnation(), e.Local()
+	} else {
+		s.local = kvstore.NewLocal()
+	}
+	return s
+}
+
+// Now is the store's clock, in the precision of what is stored.
+func (s *Store) Now() time.Time { return s.now().UTC().Truncate(time.Millisecond) }
+
+// NewID makes an id of a kind.
+func (s *Store) NewID(kind string) string { return s.newID(kind) }
+
+// Lease is how long a drive holds a session without a sign of life.
+func (s *Store) Lease() time.Duration { return s.lease }
+
+// Load reads a session's head.
+func (s *Store) Load(ctx context.Context, id string) (*State, error) {
+	h, err := s.head(ctx, id, nil)
+	if err != nil {
+		return nil, err
+	}
+	return h.state, nil
+}
+
+// Update applies a transition to a session's head and commits it. A transition that changes nothing commits nothing.
+func (s *Store) Update(ctx context.Context, id string, t Transition) error {
+	h, err := s.head(ctx, id, nil)
+	if err != nil {
+		return err
+	}
+	if err := h.update(ctx, nil, t); err != nil {
+		return err
+	}
+	s.local.Signal(topic(id))
+	s.local.Signal(followTopic(id))
+	return nil
+}
+
+// Transition changes a head. See Tx.
+type Transition func(*Tx) error
+
+// Watch returns a channel that gets a value after others have committed to the session, as far as this process knows.
+func (s *Store) Watch(id string) (c <-chan struct{}, stop func()) { return s.local.Watch(topic(id)) }
+
+// WatchAll is Watch for those who don't drive: it tells of what the driver commits, too.
+func (s *Store) WatchAll(id string) (c <-chan struct{}, stop func()) {
+	return s.local.Watch(followTopic(id))
+}
+
+// WatchWork returns a channel that gets a value when a session has become due, as far as this process knows.
+func (s *Store) WatchWork() (c <-chan struct{}, stop func()) { return s.local.Watch(workTopic) }
+
+func topic(session string) string { return "session " + session }
+
+func followTopic(session string) string { return "follow " + session }
+
+const workTopic = "work"
+
+// repeat applies a batch that may be applied more than once.
+func (s *Store) repeat(ctx context.Context, b kvstore.Batch) error {
+	var err error
+	for range uncertainTries {
+		if _, err = s.kv.Apply(ctx, b); !errors.Is(err, kvstore.ErrUncertain) {
+			return err
+		}
+	}
+	return err
+}
+
+// uncertainTries is how often a commit is tried whose acknowledgement gets lost.
+const uncertainTries = 4
+
+func notFound(id string, err error) error {
+	if errors.Is(err, kvstore.ErrNotFound) {
+		return fmt.Errorf("%w: %q", ErrUnknownSession, id)
+	}
+	return err
+}

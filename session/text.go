@@ -1,0 +1,88 @@
+package session
+
+import (
+	"fmt"
+
+	"github.com/fermata-ai/fermata/event"
+)
+
+// What the model reads where nothing else speaks for a call. Each says whether the work was begun, since that is what the
+// model must not guess.
+
+// Begun says whether the call's body has been entered. Of a tool that needs no claim it may say no although a body runs.
+func (c *Call) Begun() bool {
+	return c.Attempt > 0 || c.Answer != nil || c.Pause != nil && c.Pause.Gate == ""
+}
+
+// begun is what a result adds about it.
+func (c *Call) begun() string {
+	if c.Begun() {
+		return "The work had begun, and may have had effects."
+	}
+	return "The tool was not run."
+}
+
+func expiredOutcome(c *Call) *Outcome {
+	why := "The call waited for an answer until its deadline, and none came."
+	if c.Pause.Gate != "" {
+		why = "Nobody approved the call before its deadline."
+	}
+	return &Outcome{Status: event.Expired, Output: StringBlob("Expired. " + why + " " + c.begun()), By: "deadline"}
+}
+
+// CancelledOutcome is how a call ends that is cancelled. Why may be empty.
+func CancelledOutcome(c *Call, by, why string) *Outcome {
+	return &Outcome{Status: event.Cancelled, Output: StringBlob(reasoned("Cancelled", why) + " " + c.begun()), By: by}
+}
+
+// GivenUpOutcome is how a call ends whose body was told to end and did not.
+func GivenUpOutcome(c *Call, by, why string) *Outcome {
+	o := CancelledOutcome(c, by, why)
+	if c.Effect.NeedsClaim() {
+		o.Status = event.Unknown
+		o.Output = StringBlob(reasoned("Cancelled", why) + " The tool did not stop, and its outcome is unknown: check before you try again.")
+	}
+	return o
+}
+
+// LostOutcome is how a call ends whose body a crash has cut off.
+func LostOutcome() *Outcome {
+	return &Outcome{Status: event.Unknown, Output: StringBlob("The program stopped while this call was running. " +
+		"Its outcome is unknown: it may have had its effect, in full or in part, or none. Check before you try again.")}
+}
+
+// supersededOutcome is how a call ends that waited for a person who said something else.
+func supersededOutcome(c *Call, by string) *Outcome {
+	return &Outcome{Status: event.Denied, By: by,
+		Output: StringBlob("Denied: the user sent another message instead of an answer. " + c.begun())}
+}
+
+// failed is how a call ends whose outside job failed.
+func failed(a *Answer) *Outcome {
+	return &Outcome{Status: event.Failed, Output: a.Payload, By: a.By}
+}
+
+// FailureText is what the model reads of a failed outside job.
+func FailureText(why string, mayPass bool) string {
+	s := reasoned("Failed", why)
+	if mayPass {
+		s += " This may pass; it can be tried again."
+	}
+	return s
+}
+
+func reasoned(what, why string) string {
+	if why == "" {
+		return what + "."
+	}
+	return fmt.Sprintf("%s: %s", what, sentence(why))
+}
+
+// sentence ends s as one.
+func sentence(s string) string {
+	switch s[len(s)-1] {
+	case '.', '!', '?':
+		return s
+	}
+	return s + "."
+}

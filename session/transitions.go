@@ -1,0 +1,25 @@
+package session
+
+// transitions is the life of a call: which status may follow which. docs/state.md draws it.
+var transitions = map[CallStatus]map[CallStatus]bool{
+	Requested: {
+		Running:  true, // claimed by the innermost handler
+		Pending:  true, // a layer paused, or the body of a tool that needs no claim
+		Settled:  true, // refused, cancelled, or run without a claim
+		Answered: true, // an early answer outlived the body that would have written its pause
+	},
+	Running: {
+		Pending:  true, // the body asked for a pause
+		Answered: true, // an early answer outlived a crash
+		Settled:  true, // the body returned, or its outcome is given up
+	},
+	Pending: {
+		Answered: true, // Resume, or a timer's deadline
+		Settled:  true, // Cancel, Fail, the deadline
+	},
+	Answered: {
+		Running: true, // claimed for re-entry
+		Pending: true, // a layer, or the tool, asks again
+		Settled: true, // output mode; cancelled; or run without a claim
+	},
+}

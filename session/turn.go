@@ -1,0 +1,197 @@
+package session
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/llm"
+	"github.com/fermata-ai/fermata/tool"
+)
+
+// The transitions of a session that its driver makes.
+
+// Say appends a user's message and begins a run.
+func (tx *Tx) Say(m *Entry, messageID, hash string, detached bool) {
+	tx.append(m)
+	if messageID != "" {
+		tx.putJSON(userMessageKey(tx.ID, messageID), userMessage{Hash: hash, Number: tx.Messages - 1})
+	}
+	tx.Due, tx.Halt, tx.Finish = true, nil, ""
+	tx.Run = Run{Detached: detached}
+	tx.Takeovers = 0
+}
+
+// userMessage is what is kept of a user's message that came with an id.
+type userMessage struct {
+	Hash   string `json:"hash"`
+	Number int    `json:"number"` // in the history; -1: it was an answer
+}
+
+// Said says whether a user's message of that id was accepted: ErrMessageConflict if with another content.
+func (tx *Tx) Said(messageID, hash string) (bool, error) {
+	if messageID == "" {
+		return false, nil
+	}
+	var u userMessage
+	found, err := tx.read(userMessageKey(tx.ID, messageID), &u)
+	switch {
+	case err != nil || !found:
+		return false, err
+	case u.Hash != hash:
+		return true, fmt.Errorf("%w: message %q of session %q", ErrMessageConflict, messageID, tx.ID)
+	}
+	return true, nil
+}
+
+// Heard remembers a user's message that was taken for an answer, and is not in the history.
+func (tx *Tx) Heard(messageID, hash string) error {
+	if messageID != "" {
+		tx.putJSON(userMessageKey(tx.ID, messageID), userMessage{Hash: hash, Number: -1})
+	}
+	return nil
+}
+
+// Reply takes the model's message; nil is one without content, of which nothing is kept. With calls it opens a turn; without,
+// the run is over.
+func (tx *Tx) Reply(m *Entry, calls []Call, finish event.Finish, used llm.Usage, tokenKey int) {
+	tx.touch()
+	if m != nil {
+		tx.append(m)
+	}
+	tx.Turn++
+	tx.Due, tx.Takeovers = false, 0
+	tx.Run.Turns++
+	tx.Run.Calls += len(calls)
+	tx.Run.Usage = tx.Run.Usage.Add(used)
+	if len(calls) == 0 {
+		tx.Finish = finish
+		return
+	}
+	tx.Calls = append([]Call(nil), calls...) // a transition that runs again begins with these
+	tx.Asked, tx.TokenKey = tx.Now, tokenKey
+}
+
+// Close stores the results of the open turn, in call order, and makes the model's answer due.
+func (tx *Tx) Close(results *Entry) error {
+	for i := range tx.Calls {
+		if c := &tx.Calls[i]; c.Status != Settled {
+			return fmt.Errorf("session: the turn is open: call %s is %s", c.ID, c.Status)
+		}
+		if tx.Calls[i].MayPause {
+			tx.delete(progressKey(tx.ID, tx.Calls[i].ID))
+		}
+	}
+	tx.append(results)
+	tx.Calls, tx.Asked, tx.TokenKey, tx.Due = nil, time.Time{}, 0, true
+	if tx.Ending != nil {
+		tx.Halt, tx.Ending = tx.Ending, nil
+		tx.Finish = tx.Halt.Finish
+	}
+	return nil
+}
+
+// End says how the run is to end as soon as its open turn is closed; calls that have not settled are cancelled. Without an
+// open turn it ends at once.
+func (tx *Tx) End(finish event.Finish, why string) {
+	tx.touch()
+	h := &Halt{Finish: finish, Why: why, At: tx.Now}
+	if len(tx.Calls) > 0 {
+		tx.Ending = h
+		return
+	}
+	tx.Halt, tx.Finish = h, finish
+}
+
+// Stop halts a session that has work left: only Continue or Run carries it on.
+func (tx *Tx) Stop(finish event.Finish, why string) {
+	tx.touch()
+	tx.Halt, tx.Finish = &Halt{Finish: finish, Why: why, At: tx.Now}, finish
+}
+
+// Lift lets a halted session go on, with fresh limits.
+func (tx *Tx) Lift() {
+	if tx.Halt == nil {
+		return
+	}
+	tx.touch()
+	tx.Halt, tx.Takeovers = nil, 0
+	tx.Run = Run{Usage: tx.Run.Usage, Detached: tx.Run.Detached}
+}
+
+// Cancel cancels a call: at once, or, while its body may run, as soon as that ends.
+func (tx *Tx) Cancel(call, by, why string) (Receipt, error) {
+	rc := Receipt{Call: call, Kind: KindCancel, By: by, At: tx.Now}
+	if r, found, err := tx.receipt(call, rc.slot()); err != nil || found {
+		r.Duplicate = true
+		return r, err
+	}
+	c, err := tx.live(call)
+	if err != nil {
+		return rc, err
+	}
+	tx.putReceipt(rc)
+	if h := tx.Halt; h != nil && h.Finish == event.FinishInterrupted {
+		tx.Halt = nil
+	}
+	if c.Status == Running || tx.driven && c.Status != Pending && !c.Effect.NeedsClaim() {
+		c.Cancel = &Cancel{By: by, Why: why, At: tx.Now}
+		return rc, nil
+	}
+	return rc, tx.settle(c, CancelledOutcome(c, by, why))
+}
+
+// Supersede denies the calls that wait for a person, some at a time; it says whether there are more.
+func (tx *Tx) Supersede(by string) (more bool, err error) {
+	n := 0
+	for i := range tx.Calls {
+		c := &tx.Calls[i]
+		if c.Status != Pending || !forPerson(c.Pause.Reason) {
+			continue
+		}
+		if n == expireAtOnce {
+			return true, nil
+		}
+		n++
+		if err := tx.settle(c, supersededOutcome(c, by)); err != nil {
+			return false, err
+		}
+	}
+	return false, nil
+}
+
+// forPerson says that a person, rather than a machine, is waited for.
+func forPerson(r tool.Reason) bool {
+	return r == tool.ReasonApproval || r == tool.ReasonInput
+}
+
+// Extend moves the deadline of an open pause, given by its id or its call's; zero takes it away.
+func (tx *Tx) Extend(pause string, deadline time.Time) error {
+	call, number := splitPause(pause)
+	c, err := tx.live(call)
+	switch {
+	case err != nil:
+		return err
+	case c.Status != Pending || number != 0 && number != c.Pauses:
+		return fmt.Errorf("%w: %s is not open", ErrNotPaused, pause)
+	case !deadline.IsZero() && !deadline.After(tx.Now):
+		return fmt.Errorf("session: the new deadline of %s, %s, is past", pause, deadline.Format(time.RFC3339))
+	}
+	tx.touch()
+	c.Pause.Deadline = deadline.UTC().Truncate(time.Millisecond)
+	return nil
+}
+
+// Delete leaves nothing but a tombstone; what lies beside the head goes afterwards.
+func (tx *Tx) Delete() {
+	tx.touch()
+	for i := range tx.Calls {
+		if c := &tx.Calls[i]; c.Status == Pending {
+			tx.delete(inboxKey(c.Pause.Since, tool.PauseID(c.ID, c.Pauses)))
+		}
+	}
+	*tx.State = State{
+		Version: tx.Version, ID: tx.ID, User: tx.User, Agent: tx.Agent, Created: tx.Created, Deleted: tx.Now,
+		Generation: tx.Generation, Epoch: tx.Epoch + 1, Wake: tx.Wake, Commits: tx.Commits, extra: tx.extra,
+	}
+}

@@ -1,0 +1,113 @@
+package session
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/fermata-ai/fermata/kvstore"
+)
+
+// Tx is a transition in the making: the head as it will be, and what is written beside it in the same commit. A transition
+// is a function on a Tx. It may run several times, each time on a fresh head, and must have no other effect than on the Tx
+// and on what it tells its caller.
+type Tx struct {
+	*State
+	Now time.Time
+
+	puts    []kvstore.Put
+	deletes [][]byte
+	changed bool // something has to be committed
+	get     func(key []byte) ([]byte, error)
+	newID   func(kind string) string
+	large   []*Blob // payloads too large for this commit; they must be written before
+	driven  bool    // some drive holds the session
+	err     error   // the first thing that could not be encoded
+}
+
+// touch marks the head as changed.
+func (tx *Tx) touch() { tx.changed = true }
+
+func (tx *Tx) put(key, value []byte) {
+	tx.changed = true
+	for i := range tx.puts {
+		if bytes.Equal(tx.puts[i].Key, key) {
+			tx.puts[i].Value = value
+			return
+		}
+	}
+	tx.puts = append(tx.puts, kvstore.Put{Key: key, Value: value})
+}
+
+func (tx *Tx) putJSON(key []byte, v any) {
+	b, err := encode(v)
+	if err != nil && tx.err == nil {
+		tx.err = fmt.Errorf("session: %s does not encode: %w", keyName(key), err)
+	}
+	tx.put(key, b)
+}
+
+// delete removes a key, and a put of it that this transition made before.
+func (tx *Tx) delete(key []byte) {
+	tx.changed = true
+	for i := range tx.puts {
+		if bytes.Equal(tx.puts[i].Key, key) {
+			tx.puts = append(tx.puts[:i], tx.puts[i+1:]...)
+			break
+		}
+	}
+	for _, k := range tx.deletes {
+		if bytes.Equal(k, key) {
+			return
+		}
+	}
+	tx.deletes = append(tx.deletes, key)
+}
+
+// read decodes the record under key, as this transition leaves it. Records are only written together with the head, so what
+// is read belongs to the head that the commit will be checked against.
+func (tx *Tx) read(key []byte, v any) (found bool, err error) {
+	for i := range tx.puts {
+		if bytes.Equal(tx.puts[i].Key, key) {
+			return true, decode(key, tx.puts[i].Value, v)
+		}
+	}
+	b, err := tx.get(key)
+	switch {
+	case errors.Is(err, kvstore.ErrNotFound):
+		return false, nil
+	case err != nil:
+		return false, err
+	}
+	return true, decode(key, b, v)
+}
+
+// encode is the one way in which records become bytes.
+func encode(v any) ([]byte, error) {
+	var buf bytes.Buffer
+	enc := json.NewEncoder(&buf)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(buf.Bytes(), []byte("\n")), nil
+}
+
+// decode is the one way back.
+func decode(key, b []byte, v any) error {
+	if err := json.Unmarshal(b, v); err != nil {
+		return fmt.Errorf("%w: %s: %w", ErrCorrupt, keyName(key), err)
+	}
+	return nil
+}
+
+// keyName shows a key in an error.
+func keyName(key []byte) string {
+	parts, err := kvstore.Parts(key)
+	if err != nil {
+		return fmt.Sprintf("%q", key)
+	}
+	return fmt.Sprintf("%q", parts)
+}

@@ -1,0 +1,57 @@
+package tool
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"hash"
+	"slices"
+	"strconv"
+)
+
+// CanonicalHash names a JSON value up to JSON equality: order of keys, white space and escapes of strings don't count.
+// Numbers are compared digit for digit, as text: 1, 1.0 and 1e0 are three values, since a float64 would take 2^53 and 2^53+1
+// for one. By it a redelivered answer is told from another one. The error is that of a value that is no JSON, or has two
+// equal keys.
+func CanonicalHash(value json.RawMessage) (string, error) {
+	p, err := parseStrict(value, forReader)
+	if err != nil {
+		return "", err
+	}
+	h := sha256.New()
+	writeCanonical(h, p.value)
+	return base64.RawURLEncoding.EncodeToString(h.Sum(nil)[:18]), nil
+}
+
+// writeCanonical writes a form of v that no other value has: each piece says what it is, and how long.
+func writeCanonical(h hash.Hash, v any) {
+	write := func(what byte, s string) {
+		h.Write([]byte(strconv.Itoa(len(s)) + string(what) + s))
+	}
+	switch v := v.(type) {
+	case nil:
+		write('z', "")
+	case bool:
+		write('b', strconv.FormatBool(v))
+	case string:
+		write('s', v)
+	case json.Number:
+		write('n', string(v))
+	case []any:
+		write('a', strconv.Itoa(len(v)))
+		for _, e := range v {
+			writeCanonical(h, e)
+		}
+	case map[string]any:
+		keys := make([]string, 0, len(v))
+		for k := range v {
+			keys = append(keys, k)
+		}
+		slices.Sort(keys)
+		write('o', strconv.Itoa(len(v)))
+		for _, k := range keys {
+			write('s', k)
+			writeCanonical(h, v[k])
+		}
+	}
+}

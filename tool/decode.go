@@ -1,0 +1,109 @@
+package tool
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"reflect"
+	"strings"
+)
+
+// decoding is how a type is read from JSON that its schema has taken.
+type decoding struct {
+	typ      reflect.Type
+	conforms *conformer
+	always   bool // the text must be conformed each time
+	numbers  bool // there are interfaces in the type: numbers in them are json.Number, since a float64 is not exact
+	known    bool // unknown fields are an error
+}
+
+// newDecoding makes the decoding of a type. given says that the schema was written by hand, and may take what it would not.
+func newDecoding(t reflect.Type, in inferred, given bool) decoding {
+	return decoding{
+		typ: t, conforms: newConformer(t, in.defaults),
+		always: given || len(in.defaults) > 0, numbers: in.dynamic,
+	}
+}
+
+// decode reads a T. The error is a *ValidationError.
+func decode[T any](d *decoding, text json.RawMessage) (T, error) {
+	if d.always {
+		var none T
+		conformed, err := d.conforms.conform(text, d.typ)
+		if err != nil {
+			return none, unreadable(err)
+		}
+		text = conformed
+	}
+	v, err := decodeOnce[T](d, text)
+	if wrong := (*json.UnmarshalTypeError)(nil); errors.As(err, &wrong) && strings.HasPrefix(wrong.Value, "number") && !d.always {
+		if conformed, cerr := d.conforms.conform(text, d.typ); cerr == nil {
+			v, err = decodeOnce[T](d, conformed) // into a fresh value: a failed attempt may have set parts of the first
+		}
+	}
+	if err != nil {
+		var none T
+		return none, unreadable(err)
+	}
+	return v, nil
+}
+
+func decodeOnce[T any](d *decoding, text json.RawMessage) (T, error) {
+	var v T
+	if !d.numbers && !d.known {
+		err := json.Unmarshal(text, &v)
+		return v, err
+	}
+	dec := json.NewDecoder(bytes.NewReader(text))
+	if d.numbers {
+		dec.UseNumber()
+	}
+	if d.known {
+		dec.DisallowUnknownFields()
+	}
+	if err := dec.Decode(&v); err != nil {
+		return v, err
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return v, errors.New("there is text after the end of the JSON value")
+	}
+	return v, nil
+}
+
+// unreadable puts what encoding/json, or a type's own method, said in words for a model.
+func unreadable(err error) *ValidationError {
+	var already *ValidationError
+	if errors.As(err, &already) {
+		return already
+	}
+	f := Fault{Rule: "decode", Message: "it can't be read: " + strings.TrimPrefix(err.Error(), "json: ")}
+	var wrong *json.UnmarshalTypeError
+	if errors.As(err, &wrong) {
+		if wrong.Field != "" {
+			f.Path = "/" + strings.ReplaceAll(wrong.Field, ".", "/")
+		}
+		f.Message = fmt.Sprintf("must be %s, and is a %s", words(wrong.Type), wrong.Value)
+	}
+	return &ValidationError{Faults: []Fault{f}}
+}
+
+// words says what JSON a Go type is read from.
+func words(t reflect.Type) string {
+	if t == nil {
+		return "something else"
+	}
+	switch k := target(t).Kind(); {
+	case reflect.Int <= k && k <= reflect.Int64:
+		n := target(t).Bits()
+		return fmt.Sprintf("a whole number from %d to %d", -1<<(n-1), uint64(1)<<(n-1)-1)
+	case reflect.Uint <= k && k <= reflect.Uintptr:
+		return fmt.Sprintf("a whole number from 0 to %d", ^uint64(0)>>(64-target(t).Bits()))
+	case k == reflect.Float32:
+		return "a number up to 3.4e38"
+	case k == reflect.Float64:
+		return "a number up to 1.7e308"
+	}
+	return "what " + t.String() + " is read from"
+}

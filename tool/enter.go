@@ -1,0 +1,150 @@
+package tool
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/fermata-ai/fermata/llm"
+)
+
+// Enter runs the tool's body once. The call is p.Call, perhaps with other arguments (edited ones, which are checked again),
+// an answer, decisions.
+//
+// The body gets the call by its context, too. It is bounded by Spec.Timeout; one that ignores its context is left behind then,
+// and what it returns is dropped. Without a timeout Enter waits for it, whatever becomes of ctx: whoever calls Enter decides
+// about that. A panic is a *PanicError. What the body returns is checked, bounded by the registry's Limits, and cleaned of what
+// no provider can parse; an Await is returned in its normal form. With an error, the Execution is empty.
+func (p *Prepared) Enter(ctx context.Context, call Call) (Execution, error) {
+	call, err := p.registry.check(p.entry, call)
+	if err != nil {
+		return Execution{}, err
+	}
+	return p.run(ctx, call, p.Tool.Execute)
+}
+
+// Reconcile asks Spec.Reconcile what became of a call whose outcome is unknown, bounded and checked as Enter does. ok is false
+// if the tool has none.
+func (p *Prepared) Reconcile(ctx context.Context, call Call) (exec Execution, ok bool, err error) {
+	if p.Spec.Reconcile == nil {
+		return Execution{}, false, nil
+	}
+	exec, err = p.run(ctx, call, p.Spec.Reconcile)
+	return exec, true, err
+}
+
+func (p *Prepared) run(ctx context.Context, call Call, body func(context.Context, Call) (Execution, error)) (Execution, error) {
+	exec, err := p.bounded(ctx, func(ctx context.Context) (Execution, error) { return body(WithCall(ctx, call), call) })
+	if err == nil {
+		exec, err = p.checked(exec)
+	}
+	if err != nil {
+		return Execution{}, err
+	}
+	return exec, nil
+}
+
+// bounded runs body, until it ends or its time is over.
+//
+// It does so in a goroutine of its own, with a timeout or without: by runtime.Goexit (which testing.T.FailNow calls) a body
+// would end the caller's.
+func (p *Prepared) bounded(ctx context.Context, body func(context.Context) (Execution, error)) (Execution, error) {
+	var over <-chan time.Time
+	late := &TimeoutError{Tool: p.Spec.Name, After: p.Spec.Timeout, Effect: p.Spec.Effect}
+	if p.Spec.Timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, p.Spec.Timeout, late)
+		defer cancel()
+		t := time.NewTimer(p.Spec.Timeout)
+		defer t.Stop()
+		over = t.C
+	}
+	type result struct {
+		exec Execution
+		err  error
+	}
+	ended := make(chan result, 1) // with room for a late result, which nobody reads
+	go func() {
+		var r result
+		defer func() { ended <- r }()
+		r.err = &PanicError{Tool: p.Spec.Name} // what Goexit leaves
+		r.exec, r.err = guard(p.Spec.Name, func() (Execution, error) { return body(ctx) })
+	}()
+	var r result
+	select {
+	case r = <-ended:
+	case <-over:
+		select {
+		case r = <-ended: // just in time
+		default:
+			return Execution{}, late
+		}
+	}
+	if errors.Is(r.err, context.DeadlineExceeded) && context.Cause(ctx) == error(late) {
+		return Execution{}, late // it is the body's way to say so
+	}
+	return r.exec, r.err
+}
+
+// checked is what a body returned, in its normal form, if that is all right.
+func (p *Prepared) checked(exec Execution) (Execution, error) {
+	if err := p.checkActions(exec.Actions); err != nil {
+		return exec, err
+	}
+	if exec.Await != nil {
+		await, err := p.checkAwait(*exec.Await)
+		return Execution{Await: &await, Actions: exec.Actions}, err
+	}
+	if exec.Output = llm.CleanJSON(exec.Output); len(exec.Output) == 0 {
+		exec.Output = json.RawMessage("null")
+	}
+	if n := len(exec.Output); n > p.registry.limits.Result {
+		return exec, fmt.Errorf("the result of %s has %d bytes, at most %d are taken", p.Spec.Name, n, p.registry.limits.Result)
+	}
+	if p.entry.output != nil {
+		if err := p.entry.output.ValidateResult(exec.Output); err != nil {
+			return exec, fmt.Errorf("the result of %s does not fit its schema: %w", p.Spec.Name, err)
+		}
+	}
+	return exec, nil
+}
+
+func (p *Prepared) checkAwait(a Await) (Await, error) {
+	if !p.Spec.MayPause {
+		return a, fmt.Errorf("%s asked to pause, and its Spec.MayPause does not say that it may", p.Spec.Name)
+	}
+	if a.Gate != "" {
+		return a, fmt.Errorf("%s asked to pause in the name of the layer %q", p.Spec.Name, a.Gate)
+	}
+	a.Prompt, a.Data = llm.CleanString(a.Prompt), llm.CleanJSON(a.Data)
+	a, err := a.Normalize()
+	if err != nil {
+		return a, fmt.Errorf("%s asked to pause: %w", p.Spec.Name, err)
+	}
+	if n := len(a.Prompt) + len(a.Schema) + len(a.Data); n > p.registry.limits.Result {
+		return a, fmt.Errorf("%s asked to pause with %d bytes of prompt, schema and data, at most %d are taken",
+			p.Spec.Name, n, p.registry.limits.Result)
+	}
+	if len(a.Schema) > 0 {
+		if _, err := p.registry.schemas.Compile(a.Schema); err != nil {
+			return a, fmt.Errorf("%s asked to pause: the answer's %w", p.Spec.Name, err)
+		}
+	}
+	return a, nil
+}
+
+func (p *Prepared) checkActions(actions []Action) error {
+	size := 0
+	for i, a := range actions {
+		if a.Artifact == nil {
+			return fmt.Errorf("action %d of %s is empty", i, p.Spec.Name)
+		}
+		size += len(a.Artifact.Name) + len(a.Artifact.MediaType) + len(a.Artifact.Data) + len(a.Artifact.URL)
+	}
+	if size > p.registry.limits.Result {
+		return fmt.Errorf("the actions of %s have %d bytes, at most %d are taken", p.Spec.Name, size, p.registry.limits.Result)
+	}
+	return nil
+}

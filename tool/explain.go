@@ -1,0 +1,246 @@
+package tool
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// ValidationError tells what in a value does not fit its schema, in words that let a model correct itself in one try.
+type ValidationError struct {
+	Faults []Fault // at least one, ordered by path
+	More   int     // how many further ones there are
+}
+
+// Fault is one thing that does not fit.
+type Fault struct {
+	Path    string `json:"path"`            // a JSON Pointer (RFC 6901) into the value; "" is the value itself
+	Rule    string `json:"rule"`            // the schema's keyword, as "required"; "json": no strict JSON; "decode": the Go type does not take it
+	Value   string `json:"value,omitempty"` // the beginning of what stands at Path
+	Message string `json:"message"`         // what is wrong, without the path
+}
+
+const maxFaults = 8
+
+func (e *ValidationError) Error() string {
+	var b strings.Builder
+	for i, f := range e.Faults {
+		if i > 0 {
+			b.WriteString("; ")
+		}
+		b.WriteString(f.String())
+	}
+	if e.More > 0 {
+		fmt.Fprintf(&b, "; and %d more", e.More)
+	}
+	return b.String()
+}
+
+// String is the fault in words, the path first.
+func (f Fault) String() string {
+	s := f.Message
+	if f.Path != "" {
+		s = f.Path + ": " + s
+	}
+	if f.Value != "" {
+		s += ", got " + f.Value
+	}
+	return s
+}
+
+// notStrict is the fault of a text that is no strict JSON.
+func notStrict(err error) *ValidationError {
+	f := Fault{Rule: "json", Message: "it is no valid JSON: " + err.Error()}
+	var s *syntaxError
+	if errors.As(err, &s) {
+		f.Path = s.pointer()
+	}
+	return &ValidationError{Faults: []Fault{f}}
+}
+
+// explainer collects faults.
+type explainer struct {
+	value  any // the whole value
+	schema any // the whole schema
+	faults []Fault
+}
+
+func (x *explainer) add(at []string, rule, format string, args ...any) {
+	f := Fault{Path: pointer(at), Rule: rule, Message: fmt.Sprintf(format, args...)}
+	if v, ok := lookup(x.value, at); ok {
+		f.Value = shown(v)
+	}
+	x.faults = append(x.faults, f)
+}
+
+// result is what was collected, in an order that does not depend on that of Go's maps.
+func (x *explainer) result() *ValidationError {
+	slices.SortFunc(x.faults, func(a, b Fault) int {
+		return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(a.Rule, b.Rule), cmp.Compare(a.Message, b.Message))
+	})
+	faults := slices.Compact(x.faults)
+	e := &ValidationError{Faults: faults}
+	if len(faults) > maxFaults {
+		e.Faults, e.More = faults[:maxFaults], len(faults)-maxFaults
+	}
+	return e
+}
+
+func (x *explainer) wrongType(at []string, want []string) {
+	names := make([]string, len(want))
+	for i, w := range want {
+		names[i] = article(w)
+	}
+	x.add(at, "type", "must be %s", strings.Join(names, " or "))
+}
+
+func article(typ string) string {
+	switch typ {
+	case "null":
+		return typ
+	case "array", "object", "integer":
+		return "an " + typ
+	}
+	return "a " + typ
+}
+
+// missing names each property that is required, and what it is.
+func (x *explainer) missing(at []string, schemaURL string, names []string) {
+	for _, name := range names {
+		x.add(append(at[:len(at):len(at)], name), "required", "is required%s", x.about(schemaURL, name))
+	}
+}
+
+// about describes a property by its schema: " (a string: City name)".
+func (x *explainer) about(schemaURL, name string) string {
+	p, _ := lookup(x.at(schemaURL), []string{"properties", name})
+	schema, _ := p.(map[string]any)
+	var parts []string
+	if typ, ok := schema["type"].(string); ok {
+		parts = append(parts, article(typ))
+	}
+	if d, ok := schema["description"].(string); ok {
+		parts = append(parts, clip(d))
+	}
+	if parts == nil {
+		return ""
+	}
+	return " (" + strings.Join(parts, ": ") + ")"
+}
+
+// unknown names each property that the schema does not have, and what might be meant.
+func (x *explainer) unknown(at []string, schemaURL string, names []string) {
+	p, _ := lookup(x.at(schemaURL), []string{"properties"})
+	properties, _ := p.(map[string]any)
+	known := make([]string, 0, len(properties))
+	for k := range properties {
+		known = append(known, k)
+	}
+	slices.Sort(known)
+	hint := "; there are no properties"
+	if len(known) > 0 {
+		hint = "; the properties are " + quoted(known)
+	}
+	for _, name := range names {
+		near := ""
+		if n, ok := nearest(name, known); ok {
+			near = fmt.Sprintf("; did you mean %q?", clip(n))
+		}
+		f := Fault{Path: pointer(append(at[:len(at):len(at)], name)), Rule: "additionalProperties"}
+		f.Message = fmt.Sprintf("there is no property %q%s%s", clip(name), near, hint)
+		x.faults = append(x.faults, f)
+	}
+}
+
+// at is the part of the schema that a URL of the validator names.
+func (x *explainer) at(schemaURL string) any {
+	_, fragment, _ := strings.Cut(schemaURL, "#")
+	fragment, err := url.PathUnescape(fragment)
+	if err != nil || fragment == "" {
+		return x.schema
+	}
+	path := strings.Split(strings.TrimPrefix(fragment, "/"), "/")
+	for i, p := range path {
+		path[i] = strings.ReplaceAll(strings.ReplaceAll(p, "~1", "/"), "~0", "~")
+	}
+	found, _ := lookup(x.schema, path)
+	return found
+}
+
+// list writes values of a schema.
+func (x *explainer) list(values []any) string {
+	texts := make([]string, 0, len(values))
+	for i, v := range values {
+		if i == 40 {
+			texts = append(texts, "...")
+			break
+		}
+		texts = append(texts, shown(v))
+	}
+	return strings.Join(texts, ", ")
+}
+
+func quoted(names []string) string {
+	values := make([]any, len(names))
+	for i, n := range names {
+		values[i] = n
+	}
+	return (&explainer{}).list(values)
+}
+
+// shown is a value as JSON, cut short.
+func shown(v any) string {
+	raw, err := encode(v)
+	if err != nil { // a tree always encodes
+		return ""
+	}
+	return clip(string(raw))
+}
+
+func pointer(path []string) string {
+	var b strings.Builder
+	for _, p := range path {
+		b.WriteString("/" + escapePointer(p))
+	}
+	return b.String()
+}
+
+// lookup finds a part of a tree.
+func lookup(v any, path []string) (any, bool) {
+	for _, p := range path {
+		switch t := v.(type) {
+		case map[string]any:
+			next, ok := t[p]
+			if !ok {
+				return nil, false
+			}
+			v = next
+		case []any:
+			i, err := strconv.Atoi(p)
+			if err != nil || i < 0 || i >= len(t) {
+				return nil, false
+			}
+			v = t[i]
+		default:
+			return nil, false
+		}
+	}
+	return v, true
+}
+
+// formatExample shows what a format looks like.
+func formatExample(format string) string {
+	example := map[string]string{
+		"date-time": "2006-01-02T15:04:05Z", "date": "2006-01-02", "time": "15:04:05Z", "duration": "P1DT2H",
+		"email": "ada@example.com", "uri": "https://example.com/a", "ipv4": "192.0.2.1", "ipv6": "2001:db8::1",
+		"uuid": "2f1b3c4d-0000-4000-8000-000000000000",
+	}[format]
+	if example == "" {
+		return ""
+	}
+	return ", such as " + example
+}

@@ -1,0 +1,175 @@
+package tool
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+)
+
+// Func makes a tool of a typed function.
+//
+// # Schemas
+//
+// The schemas come from the types, unless the spec has them. Fields and their names are those of encoding/json. A field is
+// required unless it is tagged omitempty or omitzero, is a pointer, or has a default; a pointer takes null. The tag jsonschema
+// says more: jsonschema:"City name" describes a field, jsonschema:"description=How many days,minimum=1,maximum=10" bounds
+// it too; the keywords are title, description, type, format, enum and example (both may be repeated), const, default, pattern,
+// minLength, maxLength, minimum, maximum, exclusiveMinimum, exclusiveMaximum, multipleOf, minItems, maxItems, minProperties,
+// maxProperties, and the flags uniqueItems, deprecated, required, nullable. A comma inside of a value is written \, where a
+// keyword follows it. A type may describe itself, by a method JSONSchema() of github.com/invopop/jsonschema. What would not
+// give a right schema is an error of construction that names the field.
+//
+// In a schema of results, slices and maps take null too, since that is what encoding/json makes of nil ones.
+//
+// # Arguments
+//
+// Arguments are checked as raw JSON, then decoded; what does not fit never reaches f. An In whose JSON is no object (string,
+// []Item, time.Time) is asked of the model as {"value": ...}, and f gets the value. An In of any or json.RawMessage takes every
+// object. Numbers in an interface are json.Number, which is exact. An absent field that has a default gets it.
+//
+// # Results
+//
+// See [Result]. Out may be of any type that has a JSON form.
+func Func[In, Out any](s Spec, f func(context.Context, In) (Result[Out], error)) (Tool, error) {
+	if f == nil {
+		return nil, fmt.Errorf("tool %q: the function is nil", s.Name)
+	}
+	t, read, err := newTyped[In, Out](s)
+	if err != nil {
+		return nil, err
+	}
+	t.body = func(ctx context.Context, _ Call, args json.RawMessage) (Execution, error) {
+		in, err := read(args)
+		if err != nil {
+			return Execution{}, err
+		}
+		return settle(f(ctx, in))
+	}
+	return t, nil
+}
+
+// Must is for package variables: it panics on an error of construction.
+func Must(t Tool, err error) Tool {
+	if err != nil {
+		panic(err)
+	}
+	return t
+}
+
+// typed is a tool whose types were erased when it was made.
+type typed struct {
+	spec  Spec
+	input *Schema
+	// total: whatever Out encodes to fits the spec's Output, so that it needs no check.
+	total bool
+	// readable decodes arguments that fit the schema, and drops the value.
+	readable func(args json.RawMessage) error
+	body     func(ctx context.Context, call Call, args json.RawMessage) (Execution, error)
+}
+
+func (t *typed) Spec() Spec { return t.spec }
+
+// Execute runs the function. Arguments that a Registry has checked are not checked again.
+func (t *typed) Execute(ctx context.Context, call Call) (Execution, error) {
+	call = call.withArguments()
+	if !call.isChecked() {
+		if err := t.input.Validate(call.Arguments); err != nil {
+			return Execution{}, invalidArguments(t.spec.Name, err)
+		}
+	}
+	return t.body(WithCall(ctx, call), call, call.Arguments)
+}
+
+// newTyped makes all of a tool but its body, and says how arguments become an In.
+func newTyped[In, Out any](s Spec) (t *typed, read func(json.RawMessage) (In, error), err error) {
+	if err := checkName(s.Name); err != nil {
+		return nil, nil, fmt.Errorf("tool: %w", err)
+	}
+	t = &typed{spec: s}
+	decode, err := readInput[In](t)
+	if err != nil {
+		return nil, nil, fmt.Errorf("tool %q: input: %w", s.Name, err)
+	}
+	read = func(args json.RawMessage) (In, error) {
+		in, err := decode(args)
+		if err != nil {
+			err = invalidArguments(s.Name, err)
+		}
+		return in, err
+	}
+	if err = t.makeOutput(reflect.TypeFor[Out]()); err != nil {
+		return nil, nil, fmt.Errorf("tool %q: output: %w", s.Name, err)
+	}
+	t.readable = func(args json.RawMessage) error {
+		_, err := read(args)
+		return err
+	}
+	return t, read, nil
+}
+
+// valued is the form in which a model is asked for what is no object.
+type valued[In any] struct {
+	Value In `json:"value"`
+}
+
+func readInput[In any](t *typed) (func(json.RawMessage) (In, error), error) {
+	typ := reflect.TypeFor[In]()
+	in, err := inferInput(typ)
+	given := !isNull(t.spec.Input)
+	switch {
+	case given && errors.Is(err, errTooLarge):
+		in = inferred{dynamic: true, wrapped: !isComposite(typ)}
+	case err != nil:
+		return nil, err
+	}
+	if given {
+		if in.schema, err = givenInput(t.spec.Input); err != nil {
+			return nil, err
+		}
+	}
+	t.spec.Input = in.schema
+	if t.input, err = compileSchema(in.schema); err != nil {
+		return nil, err
+	}
+	if !in.wrapped {
+		d := newDecoding(typ, in, given)
+		return func(args json.RawMessage) (In, error) { return decode[In](&d, args) }, nil
+	}
+	if _, ok := lookup(t.input.doc, []string{"properties", "value"}); !ok {
+		return nil, fmt.Errorf(`the JSON of %v is no object: the schema must ask for it as the property "value"`, typ)
+	}
+	d := newDecoding(reflect.TypeFor[valued[In]](), in, given)
+	return func(args json.RawMessage) (In, error) {
+		v, err := decode[valued[In]](&d, args)
+		return v.Value, err
+	}, nil
+}
+
+func isComposite(t reflect.Type) bool {
+	k := target(t).Kind()
+	return k == reflect.Struct || k == reflect.Map
+}
+
+func (t *typed) makeOutput(typ reflect.Type) error {
+	out, err := inferOutput(typ)
+	given := !isNull(t.spec.Output)
+	switch {
+	case given && errors.Is(err, errTooLarge):
+	case err != nil:
+		return err
+	}
+	switch {
+	case given:
+		if out.schema, err = givenOutput(t.spec.Output); err != nil {
+			return err
+		}
+	case out.open:
+		out.schema = nil
+	}
+	t.spec.Output = out.schema
+	t.total = !given && !out.tight
+	_, err = compileSchema(out.schema)
+	return err
+}

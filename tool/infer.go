@@ -1,0 +1,202 @@
+package tool
+
+import (
+	"encoding"
+	"encoding/json"
+	"fmt"
+	"math/big"
+	"reflect"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// direction says what a schema describes: JSON that is decoded into a type, or JSON that is made from one. They differ: a nil
+// slice is made into null, while null is not taken for a slice.
+type direction int
+
+const (
+	reading direction = iota
+	writing
+)
+
+var (
+	rawMessageType = reflect.TypeFor[json.RawMessage]()
+	numberType     = reflect.TypeFor[json.Number]()
+	durationType   = reflect.TypeFor[time.Duration]()
+	timeType       = reflect.TypeFor[time.Time]()
+	bigIntType     = reflect.TypeFor[big.Int]()
+
+	jsonMarshaler   = reflect.TypeFor[json.Marshaler]()
+	jsonUnmarshaler = reflect.TypeFor[json.Unmarshaler]()
+	textMarshaler   = reflect.TypeFor[encoding.TextMarshaler]()
+	textUnmarshaler = reflect.TypeFor[encoding.TextUnmarshaler]()
+)
+
+// maxNodes bounds a schema whose types are written out wherever they are used.
+const maxNodes = 20000
+
+var errTooLarge = fmt.Errorf("the schema has more than %d parts: write a smaller one by hand", maxNodes)
+
+// walker infers the schema of a type and of what it is made of. What it must know is on the type, not in a value; so this
+// happens once, when a tool is made.
+type walker struct {
+	dir       direction
+	recursive map[reflect.Type]bool // types that hold themselves: they are referred to, all others are written out
+	names     map[reflect.Type]string
+	own       map[reflect.Type]*object // of types that describe themselves
+	defs      *object
+	nodes     int
+
+	// tight: the schema demands something that the Go type does not, such as a minimum. What is made from the type may then
+	// not fit it.
+	tight bool
+	// dynamic: there are interfaces, of which only a value says what they hold.
+	dynamic bool
+	// defaults of structs' fields, by name; only when reading.
+	defaults map[reflect.Type]map[string]json.RawMessage
+}
+
+func newWalker(dir direction, t reflect.Type) *walker {
+	w := &walker{
+		dir: dir, recursive: map[reflect.Type]bool{}, names: map[reflect.Type]string{}, own: map[reflect.Type]*object{},
+		defs: &object{}, defaults: map[reflect.Type]map[string]json.RawMessage{},
+	}
+	w.findRecursion(t, map[reflect.Type]bool{}, map[reflect.Type]bool{})
+	return w
+}
+
+// findRecursion marks a type in each cycle: the one by which the search, depth first, comes back.
+func (w *walker) findRecursion(t reflect.Type, open, done map[reflect.Type]bool) {
+	for n := 0; t.Kind() == reflect.Pointer && n < maxDepth; n++ {
+		t = t.Elem()
+	}
+	if t.Name() != "" {
+		if open[t] {
+			w.recursive[t] = true
+			return
+		}
+		if done[t] {
+			return
+		}
+		open[t] = true
+		defer func() { delete(open, t); done[t] = true }()
+	}
+	if w.hasOwnForm(t) {
+		return
+	}
+	switch t.Kind() {
+	case reflect.Struct:
+		for _, f := range jsonFields(t) {
+			w.findRecursion(f.typ, open, done)
+		}
+	case reflect.Slice, reflect.Array, reflect.Map:
+		w.findRecursion(t.Elem(), open, done)
+	}
+}
+
+// item is the schema of what a list or a map holds. In what a tool is given a pointer there takes no null, unlike that of a
+// field: few functions expect a nil among their items.
+func (w *walker) item(t reflect.Type, at string, addressable bool) (*object, error) {
+	s, null, err := w.nullable(t, at, addressable)
+	if err == nil && null && w.dir == writing {
+		s = orNull(s)
+	}
+	return s, err
+}
+
+// nullable is the schema of t without null, and whether null is to be added. addressable says whether encoding/json can take
+// the address of a value at this place, and so call the methods of *t.
+func (w *walker) nullable(t reflect.Type, at string, addressable bool) (s *object, null bool, err error) {
+	for n := 0; t.Kind() == reflect.Pointer; n++ {
+		if n == maxDepth {
+			return nil, false, fmt.Errorf("%sthe pointer type %v points to itself", place(at), t)
+		}
+		t, null, addressable = t.Elem(), true, true
+	}
+	if k := t.Kind(); w.dir == writing && (k == reflect.Slice || k == reflect.Map) {
+		null = true // what a nil one is made into
+	}
+	if w.nodes++; w.nodes > maxNodes {
+		return nil, false, fmt.Errorf("%s%w", place(at), errTooLarge)
+	}
+	if !w.recursive[t] {
+		s, err = w.bare(t, at, addressable)
+		return s, null, err
+	}
+	name, err := w.define(t, at)
+	return newObject("$ref", "#/$defs/"+name), null, err
+}
+
+// define puts the schema of a recursive type among the definitions, once.
+func (w *walker) define(t reflect.Type, at string) (name string, err error) {
+	if name, ok := w.names[t]; ok {
+		return name, nil
+	}
+	name = w.freeName(t.Name())
+	w.names[t] = name
+	w.defs.set(name, &object{}) // in the order in which they are met
+	s, err := w.bare(t, at, true)
+	if err != nil {
+		return "", err
+	}
+	w.defs.set(name, s)
+	return name, nil
+}
+
+var (
+	importPath = regexp.MustCompile(`[^\[\],*]*/`)
+	unsafeName = regexp.MustCompile(`[^A-Za-z0-9_]+`)
+)
+
+// freeName makes a name that is safe in a reference, and free: Box[example.com/a/b.Inner] is Box_b_Inner.
+func (w *walker) freeName(name string) string {
+	name = strings.Trim(unsafeName.ReplaceAllString(importPath.ReplaceAllString(name, ""), "_"), "_")
+	if name == "" {
+		name = "type"
+	}
+	free := name
+	for n := 2; w.defs.has(free); n++ {
+		free = name + "_" + strconv.Itoa(n)
+	}
+	return free
+}
+
+// orNull lets a schema take null, too.
+func orNull(s *object) *object {
+	if len(s.members) == 0 {
+		return s
+	}
+	if s.has("type") && !s.has("const") {
+		typ, single := s.text("type")
+		values, _ := s.get("enum")
+		list, isList := values.([]any)
+		if single && (!s.has("enum") || isList) {
+			s = s.clone()
+			s.set("type", []string{typ, "null"})
+			if isList {
+				s.set("enum", append(list[:len(list):len(list)], json.RawMessage("null")))
+			}
+			return s
+		}
+	}
+	s = s.clone()
+	outer := &object{}
+	for _, k := range []string{"title", "description", "default"} { // they are about the place, not one of its two forms
+		if v, ok := s.get(k); ok {
+			outer.set(k, v)
+			s.delete(k)
+		}
+	}
+	outer.set("anyOf", []any{s, newObject("type", "null")})
+	return outer
+}
+
+// place begins an error about a part of a type.
+func place(at string) string {
+	if at == "" {
+		return ""
+	}
+	return "field " + strings.TrimPrefix(at, ".") + ": "
+}

@@ -1,0 +1,165 @@
+package tool
+
+import (
+	"fmt"
+	"reflect"
+)
+
+// hasOwnForm says that what a type is made of is not seen in its JSON.
+func (w *walker) hasOwnForm(t reflect.Type) bool {
+	switch t {
+	case rawMessageType, numberType, timeType, bigIntType:
+		return true
+	}
+	if describesItself(t) {
+		return true
+	}
+	if w.dir == reading {
+		return w.implements(t, jsonUnmarshaler) || w.implements(t, textUnmarshaler)
+	}
+	return w.implements(t, jsonMarshaler) || w.implements(t, textMarshaler)
+}
+
+// special is the schema of a type that does not follow from its kind; nil for others.
+func (w *walker) special(t reflect.Type, at string, addressable bool) (*object, error) {
+	switch t {
+	case rawMessageType:
+		return &object{}, nil
+	case numberType:
+		return newObject("type", "number"), nil
+	case durationType:
+		return newObject("type", "integer", "description", "a duration in nanoseconds"), nil
+	case timeType:
+		return newObject("type", "string", "format", "date-time"), nil
+	}
+	if describesItself(t) {
+		s, ok := w.own[t]
+		if !ok {
+			var err error
+			if s, err = w.described(t); err != nil {
+				return nil, fmt.Errorf("%s%w", place(at), err)
+			}
+			w.own[t] = s
+		}
+		return s.clone(), nil
+	}
+	if !addressable && w.dir == writing && !t.Implements(jsonMarshaler) && !t.Implements(textMarshaler) &&
+		(w.implements(t, jsonMarshaler) || w.implements(t, textMarshaler)) && t != bigIntType {
+		return nil, fmt.Errorf("%s%v encodes itself by a method of *%v, which encoding/json does not call for a value in a map: use a pointer",
+			place(at), t, t)
+	}
+	switch {
+	case t == bigIntType:
+		if !addressable && w.dir == writing {
+			return nil, fmt.Errorf("%sencoding/json encodes a big.Int in a map as {}: use *big.Int", place(at))
+		}
+		return newObject("type", "integer"), nil
+	case w.dir == reading && w.implements(t, jsonUnmarshaler), w.dir == writing && w.implements(t, jsonMarshaler):
+		return &object{}, nil // it may be anything
+	case w.dir == reading && w.implements(t, textUnmarshaler), w.dir == writing && w.implements(t, textMarshaler):
+		return newObject("type", "string"), nil
+	}
+	return nil, nil
+}
+
+func (w *walker) implements(t, method reflect.Type) bool {
+	return t.Implements(method) || t.Kind() != reflect.Interface && reflect.PointerTo(t).Implements(method)
+}
+
+// bare is the schema of a type that is no pointer, written out.
+func (w *walker) bare(t reflect.Type, at string, addressable bool) (*object, error) {
+	if s, err := w.special(t, at, addressable); s != nil || err != nil {
+		return s, err
+	}
+	switch k := t.Kind(); k {
+	case reflect.Bool:
+		return newObject("type", "boolean"), nil
+	case reflect.String:
+		return newObject("type", "string"), nil
+	case reflect.Float32, reflect.Float64:
+		return newObject("type", "number"), nil
+	case reflect.Struct:
+		return w.structure(t, at, addressable)
+	case reflect.Map:
+		return w.mapping(t, at)
+	case reflect.Slice, reflect.Array:
+		return w.list(t, at, addressable)
+	case reflect.Interface:
+		if w.dir == reading && t.NumMethod() > 0 {
+			return nil, fmt.Errorf("%sJSON can't be decoded into the interface %v", place(at), t)
+		}
+		w.dynamic = true
+		return &object{}, nil
+	default:
+		if s := integer(k, t.Bits); s != nil {
+			return s, nil
+		}
+		return nil, fmt.Errorf("%sthe type %v has no JSON form", place(at), t)
+	}
+}
+
+// integer is the schema of an integer kind, with the bounds of up to 32 bits; those of 64 bits would mean little to a model,
+// and are checked when the value is decoded.
+func integer(k reflect.Kind, bits func() int) *object {
+	s := newObject("type", "integer")
+	switch {
+	case reflect.Int <= k && k <= reflect.Int64:
+		if n := bits(); n < 64 {
+			s.set("minimum", -1<<(n-1))
+			s.set("maximum", 1<<(n-1)-1)
+		}
+	case reflect.Uint <= k && k <= reflect.Uintptr:
+		s.set("minimum", 0)
+		if n := bits(); n < 64 {
+			s.set("maximum", 1<<n-1)
+		}
+	default:
+		return nil
+	}
+	return s
+}
+
+func (w *walker) list(t reflect.Type, at string, addressable bool) (*object, error) {
+	elem := t.Elem()
+	if t.Kind() == reflect.Slice {
+		addressable = true
+		if elem.Kind() == reflect.Uint8 && !w.implements(elem, jsonMarshaler) && !w.implements(elem, textMarshaler) {
+			return newObject("type", "string", "contentEncoding", "base64"), nil
+		}
+	}
+	items, err := w.item(elem, at+"[]", addressable)
+	if err != nil {
+		return nil, err
+	}
+	s := newObject("type", "array", "items", items)
+	if t.Kind() == reflect.Array { // encoding/json would drop what is too much, and not miss what is too little
+		s.set("minItems", t.Len())
+		s.set("maxItems", t.Len())
+	}
+	return s, nil
+}
+
+// mapping is the schema of a map. An integer key has one form only, lest two keys mean one.
+func (w *walker) mapping(t reflect.Type, at string) (*object, error) {
+	values, err := w.item(t.Elem(), at+"[]", w.dir == reading)
+	if err != nil {
+		return nil, err
+	}
+	s := newObject("type", "object")
+	if len(values.members) > 0 {
+		s.set("additionalProperties", values)
+	}
+	key := t.Key()
+	byText := w.dir == writing && key.Implements(textMarshaler) ||
+		w.dir == reading && reflect.PointerTo(key).Implements(textUnmarshaler)
+	switch k := key.Kind(); {
+	case k == reflect.String, byText:
+	case reflect.Int <= k && k <= reflect.Int64:
+		s.set("propertyNames", newObject("pattern", "^(0|-?[1-9][0-9]*)$"))
+	case reflect.Uint <= k && k <= reflect.Uintptr:
+		s.set("propertyNames", newObject("pattern", "^(0|[1-9][0-9]*)$"))
+	default:
+		return nil, fmt.Errorf("%sa map with keys of type %v has no JSON form", place(at), key)
+	}
+	return s, nil
+}

@@ -1,0 +1,119 @@
+package tool
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+)
+
+// Prepared is a call that may be run: its tool is known, and its arguments fit.
+type Prepared struct {
+	Tool Tool
+	Spec Spec // as Registry.Lookup gives it
+	Call Call // as it was given; without arguments it has {}
+
+	registry *Registry
+	entry    *entry
+}
+
+// Prepare finds the tool of a call and checks the call's arguments. The error is a *Refusal, for the model to read. The tool
+// itself is not run; but where an argument's type has a method of its own to read JSON, that is.
+func (r *Registry) Prepare(call Call) (*Prepared, error) {
+	e, ok := r.entries[call.Tool]
+	if !ok {
+		return nil, r.unknown(call.Tool)
+	}
+	call, err := r.check(e, call)
+	if err != nil {
+		return nil, err
+	}
+	call.Effect = e.spec.Effect
+	return &Prepared{Tool: e.tool, Spec: e.spec, Call: call, registry: r, entry: e}, nil
+}
+
+// check returns the call with its arguments marked as checked.
+func (r *Registry) check(e *entry, call Call) (Call, error) {
+	call = call.withArguments()
+	if call.isChecked() {
+		return call, nil
+	}
+	if n := len(call.Arguments); n > r.limits.Arguments {
+		return call, &Refusal{Kind: ArgumentsTooLarge, Tool: call.Tool, Text: fmt.Sprintf(
+			"The arguments of %s have %d bytes, at most %d are taken, and it was not run.", e.spec.Name, n, r.limits.Arguments)}
+	}
+	if err := e.input.Validate(call.Arguments); err != nil {
+		return call, invalidArguments(e.spec.Name, err)
+	}
+	if e.typed != nil {
+		_, err := guard(e.spec.Name, func() (Execution, error) { return Execution{}, e.typed.readable(call.Arguments) })
+		if err != nil {
+			return call, invalidArguments(e.spec.Name, err)
+		}
+	}
+	call.checked = call.Arguments
+	return call, nil
+}
+
+// withArguments is the call with {} for no arguments: what a model sends for a tool that needs none.
+func (c Call) withArguments() Call {
+	if isNull(c.Arguments) {
+		c.Arguments = json.RawMessage("{}")
+	}
+	return c
+}
+
+// isChecked says that the arguments are the very slice that was found valid. Nobody writes into a call's arguments; whoever
+// edits them puts others in their place, which are then checked.
+func (c Call) isChecked() bool {
+	return len(c.Arguments) > 0 && len(c.checked) == len(c.Arguments) && &c.checked[0] == &c.Arguments[0]
+}
+
+// Refusal is why a call is not run. Its text is for the model.
+type Refusal struct {
+	Kind RefusalKind
+	Tool string // as the model wrote it, cut short
+	Text string
+	Err  error // with InvalidArguments, a *ValidationError in most cases
+}
+
+// RefusalKind classifies a Refusal.
+type RefusalKind string
+
+// The kinds.
+const (
+	UnknownTool       RefusalKind = "unknown_tool"
+	InvalidArguments  RefusalKind = "invalid_arguments"
+	ArgumentsTooLarge RefusalKind = "arguments_too_large"
+)
+
+func (r *Refusal) Error() string { return r.Text }
+
+func (r *Refusal) Unwrap() error { return r.Err }
+
+func invalidArguments(name string, err error) error {
+	if already, ok := err.(*Refusal); ok { // made here; a wrapped one is another tool's
+		return already
+	}
+	return &Refusal{Kind: InvalidArguments, Tool: name, Err: err, Text: fmt.Sprintf(
+		"The arguments do not fit, and %s was not run: %v. Correct them and call it again.", name, err)}
+}
+
+const maxListed = 50 // names in a refusal
+
+// unknown refuses a call of a tool that is not there, in a way that lets the model go on.
+func (r *Registry) unknown(name string) *Refusal {
+	var b strings.Builder
+	fmt.Fprintf(&b, "There is no tool %q, and nothing was run.", clip(name))
+	if near, ok := nearest(name, r.names); ok {
+		fmt.Fprintf(&b, " Did you mean %s?", near)
+	}
+	switch n := len(r.names); {
+	case n == 0:
+		b.WriteString(" There are no tools.")
+	case n <= maxListed:
+		fmt.Fprintf(&b, " The tools are: %s.", strings.Join(r.names, ", "))
+	default:
+		fmt.Fprintf(&b, " Some of the %d tools are: %s.", n, strings.Join(r.names[:maxListed], ", "))
+	}
+	return &Refusal{Kind: UnknownTool, Tool: clip(name), Text: b.String()}
+}

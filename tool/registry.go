@@ -1,0 +1,155 @@
+package tool
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/fermata-ai/fermata/llm"
+)
+
+// Limits bounds what a Registry lets through, in bytes. Zero values are the defaults.
+type Limits struct {
+	Arguments int // of a call; 256 KiB
+	Result    int // a call's output, its actions together, or all of its Await; 1 MiB
+}
+
+func (l Limits) withDefaults() Limits {
+	if l.Arguments <= 0 {
+		l.Arguments = 256 << 10
+	}
+	if l.Result <= 0 {
+		l.Result = 1 << 20
+	}
+	return l
+}
+
+// Registry holds tools by name, and runs their calls. It does not change once it is made, and is safe for concurrent use.
+type Registry struct {
+	limits  Limits
+	schemas SchemaCache // of what tools ask
+	names   []string    // in order
+	entries map[string]*entry
+	defs    []llm.ToolDef
+}
+
+type entry struct {
+	tool   Tool
+	spec   Spec // as the tool gave it once, its schemas in their normal form
+	input  *Schema
+	output *Schema // nil: what the tool makes needs no check
+	typed  *typed  // what the tool is, or wraps, if arguments go to it as they are
+}
+
+// NewRegistry makes a registry of tools, in the order given, with the default limits. It asks each tool for its Spec once.
+func NewRegistry(tools ...Tool) (*Registry, error) { return NewLimitedRegistry(Limits{}, tools...) }
+
+// NewLimitedRegistry is NewRegistry with other limits.
+func NewLimitedRegistry(l Limits, tools ...Tool) (*Registry, error) {
+	r := &Registry{limits: l.withDefaults(), entries: make(map[string]*entry, len(tools))}
+	for i, t := range tools {
+		if isNil(t) {
+			return nil, fmt.Errorf("tool: registry: the tool at %d is nil", i)
+		}
+		e, err := newEntry(t)
+		if err != nil {
+			return nil, fmt.Errorf("tool: registry: the tool at %d, %q: %w", i, e.spec.Name, err)
+		}
+		name := e.spec.Name
+		if r.entries[name] != nil {
+			return nil, fmt.Errorf("tool: registry: the tools at %d and %d are both called %q", slices.Index(r.names, name), i, name)
+		}
+		r.names = append(r.names, name)
+		r.entries[name] = e
+		r.defs = append(r.defs, e.def())
+	}
+	return r, nil
+}
+
+func isNil(t Tool) bool {
+	if t == nil {
+		return true
+	}
+	v := reflect.ValueOf(t)
+	return v.Kind() == reflect.Pointer && v.IsNil()
+}
+
+// newEntry asks a tool for its spec and checks it. The entry holds the spec, also with an error.
+func newEntry(t Tool) (e *entry, err error) {
+	e = &entry{tool: t, spec: t.Spec()}
+	s := &e.spec
+	if err := checkName(s.Name); err != nil {
+		return e, err
+	}
+	if s.Input, err = givenInput(s.Input); err != nil {
+		return e, fmt.Errorf("input: %w", err)
+	}
+	if e.input, err = compileSchema(s.Input); err != nil {
+		return e, fmt.Errorf("input: %w", err)
+	}
+	if s.Output, err = givenOutput(s.Output); err != nil {
+		return e, fmt.Errorf("output: %w", err)
+	}
+	if e.output, err = compileSchema(s.Output); err != nil {
+		return e, fmt.Errorf("output: %w", err)
+	}
+	own, ok := As[*typed](t)
+	if ok && bytes.Equal(own.spec.Input, s.Input) {
+		e.typed = own
+	}
+	if ok && t == Tool(own) && own.total {
+		e.output = nil
+	}
+	switch s.Effect {
+	case Once, Idempotent, ReadOnly:
+	default:
+		return e, fmt.Errorf("unknown effect %q", s.Effect)
+	}
+	if s.Timeout < 0 {
+		return e, fmt.Errorf("the timeout %v is negative", s.Timeout)
+	}
+	return e, nil
+}
+
+var goodName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+
+func checkName(name string) error {
+	if name == "" {
+		return errors.New("it has no name")
+	}
+	if !goodName.MatchString(name) {
+		return fmt.Errorf("the name %q is not 1 to 64 letters, digits, '_' or '-'", clip(name))
+	}
+	return nil
+}
+
+// pauseHint keeps a model from calling a tool again while it waits for it.
+const pauseHint = "This call may take long to finish. Do not call it again meanwhile: its result will come."
+
+func (e *entry) def() llm.ToolDef {
+	d := llm.ToolDef{Name: e.spec.Name, Description: e.spec.Description, Input: e.spec.Input, Output: e.spec.Output}
+	if e.spec.MayPause && !strings.Contains(d.Description, pauseHint) {
+		d.Description = strings.TrimSpace(d.Description + " " + pauseHint)
+	}
+	return d
+}
+
+// Names lists the tools' names in order.
+func (r *Registry) Names() []string { return slices.Clone(r.names) }
+
+// Lookup finds a tool, and the Spec it gave when the registry was made, its schemas in the form that models see.
+func (r *Registry) Lookup(name string) (Tool, Spec, bool) {
+	e, ok := r.entries[name]
+	if !ok {
+		return nil, Spec{}, false
+	}
+	return e.tool, e.spec, true
+}
+
+// Defs is what a model is told of the tools, in order. The descriptions of those that may pause say not to call them again
+// while they do.
+func (r *Registry) Defs() []llm.ToolDef { return slices.Clone(r.defs) }

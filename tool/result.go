@@ -1,0 +1,77 @@
+package tool
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Result is what a typed function makes of a call: [Done], [Pending] or [NeedInput]. It is sealed, and it names Out, so that
+// a function that returns Result[A] can't return Pending[B].
+//
+// A function that returns a nil Result and a nil error made a mistake: that is an error for the model. One that returns both
+// a Result and an error failed: the error counts.
+type Result[Out any] interface {
+	outcome(Out) (Execution, error)
+}
+
+// Done ends the call with out as its result. It is encoded as JSON without HTML escapes. What can't be encoded (a NaN, a
+// channel in an interface) is an error result that names the field.
+func Done[Out any](out Out) Result[Out] { return done[Out]{out} }
+
+// Of lifts what a function of (Out, error) returned: return tool.Of(f(ctx, in)).
+func Of[Out any](out Out, err error) (Result[Out], error) {
+	if err != nil {
+		return nil, err
+	}
+	return Done(out), nil
+}
+
+// Pending pauses the call. Whatever the Await says, an empty Reason is an outside job: one with a Prompt, too.
+func Pending[Out any](a Await) Result[Out] {
+	if a.Reason == "" {
+		a.Reason = ReasonExternal
+	}
+	return pending[Out]{a}
+}
+
+// NeedInput pauses the call until somebody answers prompt. The answer is checked against Out, and is the call's result.
+func NeedInput[Out any](prompt string) Result[Out] {
+	return pending[Out]{Await{Reason: ReasonInput, Mode: ModeOutput, Prompt: prompt}}
+}
+
+type done[Out any] struct{ out Out }
+
+func (d done[Out]) outcome(Out) (Execution, error) {
+	text, err := encodeValue(&d.out)
+	if err != nil {
+		return Execution{}, fmt.Errorf("the tool's result has no JSON form: %w", err)
+	}
+	return Execution{Output: text}, nil
+}
+
+type pending[Out any] struct{ await Await }
+
+func (p pending[Out]) outcome(Out) (Execution, error) {
+	a := p.await
+	return Execution{Await: &a}, nil
+}
+
+// invalid is a Result that could not be made.
+type invalid[Out any] struct{ err error }
+
+func (i invalid[Out]) outcome(Out) (Execution, error) { return Execution{}, i.err }
+
+// errNoResult is what a function gets that returned neither a result nor an error.
+var errNoResult = errors.New("the tool returned neither a result nor an error")
+
+// settle is the one place where what a typed function returned becomes an Execution.
+func settle[Out any](r Result[Out], err error) (Execution, error) {
+	switch {
+	case err != nil:
+		return Execution{}, err
+	case r == nil:
+		return Execution{}, errNoResult
+	}
+	var out Out
+	return r.outcome(out)
+}

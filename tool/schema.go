@@ -1,0 +1,166 @@
+package tool
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strings"
+
+	"github.com/invopop/jsonschema"
+)
+
+// inferred is a schema that was made from a type.
+type inferred struct {
+	schema  json.RawMessage
+	wrapped bool // the type's JSON is no object, and so stands in {"value": ...}
+	tight   bool // it demands more than the Go type does
+	open    bool // it takes every JSON value
+	dynamic bool // there are interfaces in it
+	// defaults of structs' fields, by name.
+	defaults map[reflect.Type]map[string]json.RawMessage
+}
+
+// inferInput makes the schema of what a tool is given. That is always an object: a type whose JSON is something else is
+// wrapped as {"value": ...}.
+func inferInput(t reflect.Type) (inferred, error) {
+	w := newWalker(reading, t)
+	base := t
+	for n := 0; base.Kind() == reflect.Pointer && n < maxDepth; n++ {
+		base = base.Elem()
+	}
+	s, _, err := w.nullable(base, "", true)
+	if err != nil {
+		return inferred{}, err
+	}
+	root := w.hoist(s)
+	anything := base.Kind() == reflect.Interface || base == rawMessageType
+	if typ, _ := root.text("type"); typ != "object" && !anything {
+		return w.wrapped(s, t.Kind() != reflect.Pointer)
+	}
+	if !root.has("type") {
+		root.set("type", "object")
+	}
+	if !root.has("properties") {
+		root.set("properties", &object{})
+	}
+	return w.inferred(root)
+}
+
+func (w *walker) wrapped(s *object, required bool) (inferred, error) {
+	if !required {
+		s = orNull(s)
+	}
+	root := newObject("type", "object", "properties", newObject("value", s))
+	if required {
+		root.set("required", []string{"value"})
+	}
+	root.set("additionalProperties", json.RawMessage("false"))
+	in, err := w.inferred(root)
+	in.wrapped = true
+	return in, err
+}
+
+// inferOutput makes the schema of what a tool makes.
+func inferOutput(t reflect.Type) (inferred, error) { return infer(writing, t) }
+
+// inferAnswer makes the schema of what a tool is answered.
+func inferAnswer(t reflect.Type) (inferred, error) { return infer(reading, t) }
+
+func infer(dir direction, t reflect.Type) (inferred, error) {
+	w := newWalker(dir, t)
+	s, null, err := w.nullable(t, "", true)
+	if err != nil {
+		return inferred{}, err
+	}
+	root := w.hoist(s)
+	if null {
+		root = orNull(root)
+	}
+	return w.inferred(root)
+}
+
+// hoist replaces a reference at the root by what it refers to: models, and those who read schemas for them, look for a type
+// there.
+func (w *walker) hoist(s *object) *object {
+	for range maxDepth {
+		ref, ok := s.text("$ref")
+		if !ok {
+			break
+		}
+		def, _ := w.defs.get(strings.TrimPrefix(ref, defsPrefix))
+		target, ok := def.(*object)
+		if !ok {
+			break
+		}
+		s = target.clone()
+	}
+	return s
+}
+
+func (w *walker) inferred(root *object) (inferred, error) {
+	open := len(root.members) == 0
+	root, defs, err := inlineRefs(root, w.defs)
+	if err != nil {
+		return inferred{}, err
+	}
+	if len(defs.members) > 0 {
+		root.set("$defs", defs)
+	}
+	return inferred{schema: root.raw(), tight: w.tight, open: open, dynamic: w.dynamic, defaults: w.defaults}, nil
+}
+
+// The methods by which a type may describe itself to the generator.
+var selfDescribing = []reflect.Type{
+	reflect.TypeFor[interface{ JSONSchema() *jsonschema.Schema }](),
+	reflect.TypeFor[interface{ JSONSchemaExtend(*jsonschema.Schema) }](),
+	reflect.TypeFor[interface{ JSONSchemaAlias() any }](),
+	reflect.TypeFor[interface{ JSONSchemaProperty(string) any }](),
+}
+
+// describesItself says whether a type has a method of github.com/invopop/jsonschema, as JSONSchema() *jsonschema.Schema.
+func describesItself(t reflect.Type) bool {
+	for _, m := range selfDescribing {
+		if t.Kind() != reflect.Interface && (t.Implements(m) || reflect.PointerTo(t).Implements(m)) {
+			return true
+		}
+	}
+	return false
+}
+
+// described asks the generator for the schema of a type that describes itself. Its definitions move to the root, under names
+// that are free there.
+func (w *walker) described(t reflect.Type) (s *object, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			s, err = nil, fmt.Errorf("%v describes itself, and panics: %v", t, r)
+		}
+	}()
+	g := jsonschema.Reflector{Anonymous: true, Mapper: w.mapped}
+	text, err := encode(g.ReflectFromType(t))
+	if err != nil {
+		return nil, fmt.Errorf("%v describes itself, in no valid way: %w", t, err)
+	}
+	n, err := parseSchemaNode(text)
+	if err != nil {
+		return nil, fmt.Errorf("%v describes itself, in no valid way: %w", t, err)
+	}
+	w.tight = true
+	a := adopter{w: w, name: w.freeName(t.Name())}
+	return a.adopt(n)
+}
+
+// mapped gives the generator the schemas that it would get wrong; nil leaves a type to it.
+func (w *walker) mapped(t reflect.Type) *jsonschema.Schema {
+	if describesItself(t) || t == timeType {
+		return nil
+	}
+	s, err := w.special(t, "", true)
+	if s == nil || err != nil {
+		return nil
+	}
+	var g jsonschema.Schema
+	if err := json.Unmarshal(s.raw(), &g); err != nil {
+		return nil
+	}
+	return &g
+}
