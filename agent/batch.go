@@ -4,20 +4,24 @@ import "context"
 
 // Batch runs functions side by side, at most a fixed number at once, each under a name and a context of its own. Its methods
 // are for one goroutine, the one that also receives from Done.
+//
+// Its goroutines are kept from one function to the next, with the stacks that they have grown, until Close.
 type Batch struct {
 	running map[string]context.CancelCauseFunc
+	work    chan func()
 	done    chan string
-	limit   int
+	idle    int // goroutines that wait for work, or soon will
 }
 
-// NewBatch makes a batch that runs at most limit functions at once.
-func NewBatch(limit int) *Batch {
-	// A finished function never waits for somebody to hear of it.
-	return &Batch{running: map[string]context.CancelCauseFunc{}, done: make(chan string, limit), limit: limit}
+// NewBatch makes an empty batch.
+func NewBatch() *Batch {
+	return &Batch{
+		running: map[string]context.CancelCauseFunc{},
+		work:    make(chan func()),
+		// A finished function doesn't wait for somebody to hear of it, unless very many do.
+		done: make(chan string, 2*MaxCalls),
+	}
 }
-
-// Free says whether another function may start.
-func (b *Batch) Free() bool { return len(b.running) < b.limit }
 
 // Len is how many functions run.
 func (b *Batch) Len() int { return len(b.running) }
@@ -28,17 +32,27 @@ func (b *Batch) Running(name string) bool {
 	return ok
 }
 
-// Start runs f. Its context ends with ctx, with Cancel, or when f has returned. The name is sent to Done even if f panics
-// or ends its goroutine; recovering is f's own business.
+// Start runs f. Its context ends with ctx, with Cancel, or when f has returned. The name is sent to Done when f returns, or
+// ends its goroutine. F must not panic.
 func (b *Batch) Start(ctx context.Context, name string, f func(context.Context)) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	b.running[name] = cancel
-	go func() {
+	run := func() {
 		defer func() {
 			cancel(nil)
 			b.done <- name
 		}()
 		f(ctx)
+	}
+	if b.idle > 0 {
+		b.idle--
+		b.work <- run
+		return
+	}
+	go func() {
+		for ; run != nil; run = <-b.work {
+			run()
+		}
 	}()
 }
 
@@ -46,7 +60,10 @@ func (b *Batch) Start(ctx context.Context, name string, f func(context.Context))
 func (b *Batch) Done() <-chan string { return b.done }
 
 // Finished frees the place of a function that Done told of.
-func (b *Batch) Finished(name string) { delete(b.running, name) }
+func (b *Batch) Finished(name string) {
+	delete(b.running, name)
+	b.idle++
+}
 
 // Cancel ends the context of the function called name, if it runs.
 func (b *Batch) Cancel(name string, cause error) {
@@ -55,9 +72,5 @@ func (b *Batch) Cancel(name string, cause error) {
 	}
 }
 
-// CancelAll ends the contexts of all that run.
-func (b *Batch) CancelAll(cause error) {
-	for _, cancel := range b.running {
-		cancel(cause)
-	}
-}
+// Close ends the batch's goroutines. No function may run any more.
+func (b *Batch) Close() { close(b.work) }

@@ -118,7 +118,7 @@ func (m *Model) turn(req llm.Request) (Turn, error) {
 	if err != nil || t.from == nil {
 		return t, err
 	}
-	if t = t.from(clone(req, nil)); t.from != nil || t.branch != nil {
+	if t = t.from(req); t.from != nil || t.branch != nil {
 		return Turn{}, fmt.Errorf("turn %d of %s is computed, and came out as a branch or as one to compute", p.number, p.script.name)
 	}
 	return t, nil

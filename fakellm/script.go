@@ -106,16 +106,14 @@ func (s *script) place(req llm.Request) place {
 }
 
 func (p place) usedUp(req llm.Request) error {
-	since := "in the history"
+	counted := "assistant messages in the history"
 	if p.script.match != nil {
-		since = "since the user's last message"
+		counted = "assistant messages of its own since the user's last message"
+	} else if len(p.script.branches) > 0 {
+		counted += " that are no branch's"
 	}
-	if len(p.script.branches) > 0 || p.script.match != nil {
-		since += " that are its own"
-	}
-	last := len(req.Messages) - 1
-	return fmt.Errorf("%w: %s has %d turns, and with %d assistant messages %s, turn %d is asked for (turns are counted from 0)%s",
-		ErrUsedUp, p.script.name, p.script.length(), p.number, since, p.number, excerpt(req, last, whole))
+	return fmt.Errorf("%w: turn %d of %s is asked for, counted from 0, and it has %d in all (%s: %d)%s",
+		ErrUsedUp, p.number, p.script.name, p.script.length(), counted, p.number, excerpt(req, len(req.Messages)-1, whole))
 }
 
 // digest tells requests apart by what they say, and by the session that the runner names.

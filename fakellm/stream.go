@@ -16,24 +16,28 @@ func (m *Model) stream(ctx context.Context, t Turn, yield func(llm.Event, error)
 	if t.broken {
 		end = min(t.cut, len(events))
 	}
-	for n := 0; ; n++ {
+	for n, ev := range events[:end] {
 		if err := m.before(ctx, t, n); err != nil {
 			yield(nil, err)
 			return
 		}
-		if n == end {
-			break
-		}
-		if !yield(events[n], nil) {
+		if !yield(ev, nil) {
 			return
 		}
 	}
-	if t.err != nil {
-		yield(nil, t.err)
+	if !t.broken {
+		return
+	}
+	err := m.before(ctx, t, end)
+	if err == nil {
+		err = t.err
+	}
+	if err != nil {
+		yield(nil, err)
 	}
 }
 
-// before is what happens before event n, and before the end of the stream.
+// before is what happens before event n, and before a stream breaks off in its place.
 func (m *Model) before(ctx context.Context, t Turn, n int) error {
 	d := t.between
 	if n == 0 {

@@ -74,8 +74,8 @@ func isFinish(e llm.Event) bool {
 // from the request, and another process counts anew.
 func Fails(err error) Turn { return Turn{}.Breaks(0, err) }
 
-// From computes a turn from the request. Options of how it comes belong to the turn that f returns; Times and Forever to this
-// one.
+// From computes a turn from the request, which f may read, not change. Options of how it comes belong to the turn that f returns;
+// Times and Forever to this one.
 func From(f func(llm.Request) Turn) Turn {
 	t := Turn{}
 	t.from = f
@@ -156,14 +156,15 @@ func (t Turn) Usage(u llm.Usage) Turn {
 	return t
 }
 
-// Delay waits before the first event, and before each one after it. Under testing/synctest it takes no time; see also
+// Delay waits before the first event, and before each one after it, or before the stream breaks off. Under testing/synctest it takes no time; see also
 // [Model.Sleep].
 func (t Turn) Delay(first, between time.Duration) Turn {
 	t.first, t.between = first, between
 	return t
 }
 
-// Hook calls f before event n, from 0, is sent: to block until a test lets go, say. Its error ends the stream.
+// Hook calls f before event n, from 0, is sent, or the stream breaks off in its place: to block until a test lets go, say. Its
+// error ends the stream.
 func (t Turn) Hook(f func(ctx context.Context, n int) error) Turn {
 	t.hook = f
 	return t

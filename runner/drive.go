@@ -75,7 +75,7 @@ func (rn *Runner) newDrive(ctx context.Context, id string, n *session.New) (*dri
 		lease.Release()
 		return nil, err
 	}
-	d.batch = agent.NewBatch(d.agent.Concurrency())
+	d.batch = agent.NewBatch()
 	d.ctx, d.cancel = context.WithCancelCause(ctx)
 	stop := context.AfterFunc(rn.closing, func() { d.cancel(ErrClosed) })
 	context.AfterFunc(d.ctx, func() { stop() })
@@ -335,6 +335,7 @@ func (d *drive) interrupts(cause error) bool {
 // drain waits for the bodies that still run; each commits its own outcome. Then it gives the lease up.
 func (d *drive) drain() {
 	defer d.rn.end(d)
+	defer d.batch.Close()
 	left := d.running() == 0 // finish has done so
 	for d.batch.Len() > 0 {
 		name := <-d.batch.Done()

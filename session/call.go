@@ -171,10 +171,12 @@ func (tx *Tx) settle(c *Call, o *Outcome) error {
 	if o.Actions != nil {
 		actions = append(actions[:len(actions):len(actions)], tx.place(o.Actions))
 	}
-	tx.putJSON(recordKey(tx.ID, c.ID), Record{
+	record := Record{
 		Version: Version, Call: c.ID, Tool: c.Tool, Turn: tx.Turn, Status: o.Status, Output: tx.place(o.Output), By: o.By,
 		At: tx.Now, Attempt: c.Attempt, Pauses: c.Pauses, Decisions: c.Decisions, Actions: actions,
-	})
+	}
+	b, err := record.appendJSON(make([]byte, 0, 256))
+	tx.putEncoded(recordKey(tx.ID, c.ID), b, err)
 	*c = Call{ID: c.ID, Tool: c.Tool, Status: Settled, Settled: o.Status, Pauses: c.Pauses, MayPause: c.MayPause, extra: c.extra}
 	tx.Takeovers = 0
 	return nil

@@ -47,16 +47,16 @@ func (c *Call) UnmarshalJSON(b []byte) error {
 	return unmarshalKeeping(b, (*plain)(c), &c.extra)
 }
 
-// MarshalJSON adds the fields that this version doesn't know.
-func (s State) MarshalJSON() ([]byte, error) {
-	type plain State
-	return marshalKept((*plain)(&s), s.extra)
-}
-
-// MarshalJSON adds the fields that this version doesn't know.
-func (c Call) MarshalJSON() ([]byte, error) {
-	type plain Call
-	return marshalKept((*plain)(&c), c.extra)
+// closeObject ends an object with the fields that this version doesn't know.
+func closeObject(b []byte, extra map[string]json.RawMessage) ([]byte, error) {
+	if len(extra) == 0 {
+		return append(b, '}'), nil
+	}
+	more, err := encode(extra)
+	if err != nil {
+		return nil, err
+	}
+	return append(append(b, ','), more[1:]...), nil
 }
 
 func unmarshalKeeping(b []byte, v any, extra *map[string]json.RawMessage) error {
@@ -77,19 +77,6 @@ func unmarshalKeeping(b []byte, v any, extra *map[string]json.RawMessage) error 
 		*extra = all
 	}
 	return nil
-}
-
-func marshalKept(v any, extra map[string]json.RawMessage) ([]byte, error) {
-	b, err := encode(v)
-	if err != nil || len(extra) == 0 {
-		return b, err
-	}
-	more, err := encode(extra)
-	if err != nil {
-		return nil, err
-	}
-	b[len(b)-1] = ','
-	return append(b, more[1:]...), nil
 }
 
 // check says what doesn't add up in a head.

@@ -19,6 +19,7 @@ type head struct {
 	key   []byte
 	state *State
 	rev   kvstore.Revision // zero: nothing is stored yet
+	size  int              // of the state as it was last encoded, bytes
 	stale bool             // state is not what is stored at rev, with tx on top
 	fresh func() *State    // what a session begins with; nil: it must exist
 
@@ -202,7 +203,7 @@ func (h *head) commit(ctx context.Context, tx *Tx, commit string) error {
 	if s.exclusive {
 		tx.Incarnation = s.incarnation
 	}
-	value, err := encode(tx.State)
+	value, err := tx.State.appendJSON(make([]byte, 0, h.size+256))
 	if err != nil {
 		return err
 	}
@@ -214,7 +215,7 @@ func (h *head) commit(ctx context.Context, tx *Tx, commit string) error {
 	if err != nil {
 		return err
 	}
-	h.rev, h.stale, h.riding, h.tx = rev, false, nil, nil
+	h.rev, h.stale, h.riding, h.tx, h.size = rev, false, nil, nil, len(value)
 	if woke {
 		s.local.Signal(workTopic)
 	}

@@ -43,6 +43,10 @@ func (tx *Tx) put(key, value []byte) {
 
 func (tx *Tx) putJSON(key []byte, v any) {
 	b, err := encode(v)
+	tx.putEncoded(key, b, err)
+}
+
+func (tx *Tx) putEncoded(key, b []byte, err error) {
 	if err != nil && tx.err == nil {
 		tx.err = fmt.Errorf("session: %s does not encode: %w", keyName(key), err)
 	}

@@ -3,6 +3,7 @@ package tool
 import (
 	"container/list"
 	"encoding/json"
+	"fmt"
 	"sync"
 )
 
@@ -23,13 +24,21 @@ type cached struct {
 
 // Compile is CompileSchema, remembered. Errors are not.
 func (c *SchemaCache) Compile(raw json.RawMessage) (*Schema, error) {
+	s, err := c.compile(raw)
+	if err != nil {
+		return nil, fmt.Errorf("tool: %w", err)
+	}
+	return s, nil
+}
+
+func (c *SchemaCache) compile(raw json.RawMessage) (*Schema, error) {
 	if c == nil {
-		return CompileSchema(raw)
+		return compileSchema(raw)
 	}
 	if s := c.get(raw); s != nil {
 		return s, nil
 	}
-	s, err := CompileSchema(raw) // outside of the lock: two may do it at once, and that is all right
+	s, err := compileSchema(raw) // outside of the lock: two may do it at once, and that is all right
 	if err == nil {
 		c.put(string(raw), s)
 	}

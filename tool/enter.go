@@ -128,7 +128,7 @@ func (p *Prepared) checkAwait(a Await) (Await, error) {
 			p.Spec.Name, n, p.registry.limits.Result)
 	}
 	if len(a.Schema) > 0 {
-		if _, err := p.registry.schemas.Compile(a.Schema); err != nil {
+		if _, err := p.registry.schemas.compile(a.Schema); err != nil {
 			return a, fmt.Errorf("%s asked to pause: the answer's %w", p.Spec.Name, err)
 		}
 	}

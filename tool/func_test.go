@@ -277,16 +277,10 @@ func TestWhatHasNoJSONFormIsAnErrorThatNamesTheField(t *testing.T) {
 	for want, o := range map[string]out{
 		"field A[1].F: json: unsupported value: NaN":      {A: []struct{ F float64 }{{1}, {math.NaN()}}},
 		"field M[c]: json: unsupported type: chan int":    {M: map[string]any{"c": make(chan int)}},
-		"field R: unexpected end of JSON input":           {P: nil, R: nil, M: nil, A: nil},
 		"encountered a cycle":                             *cycle,
 		"field P.M[f]: json: unsupported value: +Inf":     {P: &out{M: map[string]any{"f": math.Inf(1)}}},
 		"field R: invalid character 'x' looking for begi": {R: raw("x")},
 	} {
-		if strings.Contains(want, "end of JSON") {
-			_, err := result(t, Done(struct{ R json.RawMessage }{raw("")}), nil)
-			contains(t, err.Error(), "result has no JSON form: ", want)
-			continue
-		}
 		_, err := result(t, Done(o), nil)
 		if err == nil {
 			t.Errorf("%s: no error", want)
@@ -294,6 +288,8 @@ func TestWhatHasNoJSONFormIsAnErrorThatNamesTheField(t *testing.T) {
 		}
 		contains(t, err.Error(), want)
 	}
+	_, err := result(t, Done(struct{ R json.RawMessage }{raw("")}), nil)
+	contains(t, err.Error(), "the tool's result has no JSON form: field R: unexpected end of JSON input")
 }
 
 func TestTheOutcomeIsWhatTheFunctionReturned(t *testing.T) {

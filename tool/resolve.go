@@ -4,7 +4,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
+	"unicode/utf8"
+
+	"github.com/fermata-ai/fermata/llm"
 )
 
 // Status says how a call, or one entry of it, ended.
@@ -52,9 +54,13 @@ const maxText = 8 << 10
 // Text is s as a JSON string for the model: valid UTF-8, without HTML escapes, cut where it is very long.
 func Text(s string) json.RawMessage {
 	if len(s) > maxText {
-		s = fmt.Sprintf("%s ... (%d bytes more)", strings.ToValidUTF8(s[:maxText], ""), len(s)-maxText)
+		cut := maxText
+		for cut > maxText-utf8.UTFMax && !utf8.RuneStart(s[cut]) {
+			cut--
+		}
+		s = fmt.Sprintf("%s ... (%d bytes more)", s[:cut], len(s)-cut)
 	}
-	raw, err := encode(s)
+	raw, err := encode(llm.CleanString(s))
 	if err != nil { // a string always encodes
 		return json.RawMessage(`"the error's text could not be encoded"`)
 	}

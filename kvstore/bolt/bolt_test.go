@@ -12,16 +12,23 @@ import (
 func TestBolt(t *testing.T) {
 	paths := map[kvstore.Store]string{}
 	at := func(t *testing.T, path string) kvstore.Store {
-		t.Helper()
-		s, err := bolt.Open(path, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := open(t, path)
 		paths[s] = path
 		return s
 	}
 	kvtest.Run(t, kvtest.Config{
-		Open:   func(t *testing.T) kvstore.Store { return at(t, filepath.Join(t.TempDir(), "store.db")) },
-		Reopen: func(t *testing.T, s kvstore.Store) kvstore.Store { return at(t, paths[s]) },
+		Open: func(t *testing.T) kvstore.Store {
+			path := filepath.Join(t.TempDir(), "store.db")
+			t.Cleanup(func() { sound(t, path) }) // when open's own cleanup has closed it
+			return at(t, path)
+		},
+		Reopen: func(t *testing.T, s kvstore.Store) kvstore.Store {
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+			return at(t, paths[s])
+		},
 	})
 }
+
+var _ kvstore.Exclusive = (*bolt.Store)(nil)

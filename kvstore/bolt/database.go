@@ -43,7 +43,7 @@ func openDatabase(path string, mode os.FileMode, o bbolt.Options) (*database, er
 		err = &kvstore.CorruptError{Store: path, Err: err}
 	}
 	if d.file != nil {
-		d.file.Close() // after a panic, bbolt hasn't; if it has, this does nothing
+		d.abandon() // if bbolt panicked; else it has closed the file, and this does nothing
 	}
 	return nil, fmt.Errorf("kvstore/bolt: open %s: %w", path, err)
 }
@@ -83,9 +83,15 @@ func (d *database) transact(run func(func(*bbolt.Tx) error) error, f func(*bbolt
 // close waits for transactions that are open, and gives up the file and its lock.
 func (d *database) close() error {
 	if d.wedged.Load() {
-		return d.file.Close() // this unlocks the file; the mapping stays, as it may still be read
+		return d.abandon()
 	}
 	return guard(d.path, d.db.Close)
+}
+
+// abandon gives up the file where bbolt can't. The mapping stays, as it may still be read.
+func (d *database) abandon() error {
+	unlock(d.file)
+	return d.file.Close()
 }
 
 // guard runs f, and makes an error of a panic: bbolt panics on pages that aren't what they should be, and to read the mapping

@@ -1,0 +1,76 @@
+// Package bench holds the library's benchmarks. Each reports its own metrics; make bench prints them as one table.
+package bench
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"testing"
+
+	"github.com/fermata-ai/fermata/agent"
+	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/llm"
+	"github.com/fermata-ai/fermata/runner"
+	"github.com/fermata-ai/fermata/session"
+	"github.com/fermata-ai/fermata/tool"
+)
+
+// plain is a model that does as little as a model can: it answers with one message after the other, by how many it finds in
+// the history since the user spoke last.
+type plain []llm.Part
+
+func (p plain) Generate(_ context.Context, r llm.Request) iter.Seq2[llm.Event, error] {
+	return func(yield func(llm.Event, error) bool) {
+		n := 0
+		for i := len(r.Messages) - 1; i >= 0 && r.Messages[i].Role != llm.RoleUser; i-- {
+			if r.Messages[i].Role == llm.RoleAssistant {
+				n++
+			}
+		}
+		if yield(llm.PartDone{Part: p[n]}, nil) {
+			yield(llm.Finish{Reason: llm.StopEnd, Usage: llm.Usage{Input: 10, Output: 10}}, nil)
+		}
+	}
+}
+
+// calling is a model that calls a tool n times, once a turn, and then says that it is done.
+func calling(n int, name, args string) plain {
+	var p plain
+	for range n {
+		p = append(p, llm.ToolCall{Name: name, Arguments: json.RawMessage(args)})
+	}
+	return append(p, llm.Text{Text: "Done."})
+}
+
+func newRunner(b testing.TB, store *session.Store, m llm.Model, tools ...tool.Tool) *runner.Runner {
+	b.Helper()
+	ag, err := agent.New(agent.Config{Name: "bench", Model: m, Tools: tools, Limits: agent.Limits{Turns: 1 << 30}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	rn, err := runner.New(ag, store, nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { rn.Close() })
+	return rn
+}
+
+// drain ranges over a run and checks how it ends.
+func drain(b testing.TB, events iter.Seq2[event.Event, error], want event.Finish) (last event.End) {
+	for ev, err := range events {
+		if err != nil {
+			b.Fatal(err)
+		}
+		if end, ok := ev.(event.End); ok {
+			last = end
+		}
+	}
+	if last.Finish != want {
+		b.Fatalf("the run ended as %q, not %q", last.Finish, want)
+	}
+	return last
+}
+
+func sessionID(i int) string { return fmt.Sprintf("s-%08d", i) }

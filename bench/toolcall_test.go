@@ -1,0 +1,50 @@
+package bench
+
+import (
+	"context"
+	"runtime"
+	"testing"
+
+	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/kvstore"
+	"github.com/fermata-ai/fermata/llm"
+	"github.com/fermata-ai/fermata/session"
+	"github.com/fermata-ai/fermata/tool"
+)
+
+type echoIn struct {
+	Text string `json:"text"`
+}
+
+type echoOut struct {
+	Text string `json:"text"`
+}
+
+// echo has the careful effect: each call is durably claimed before its body is entered.
+var echo = tool.Must(tool.Func(tool.Spec{Name: "echo", Description: "Says it again."},
+	func(_ context.Context, in echoIn) (tool.Result[echoOut], error) { return tool.Done(echoOut(in)), nil }))
+
+// BenchmarkToolCall is what a tool call costs beside the model and the tool: arguments validated and decoded, the call
+// claimed, its result kept, and every message stored, in memory.
+func BenchmarkToolCall(b *testing.B) {
+	for _, turns := range []int{10, 100} {
+		name := map[int]string{10: "turns=10", 100: "turns=100"}[turns]
+		b.Run(name, func(b *testing.B) { toolCalls(b, turns) })
+	}
+}
+
+func toolCalls(b *testing.B, turns int) {
+	store := session.NewStore(kvstore.NewMemory(), nil)
+	rn := newRunner(b, store, calling(turns, "echo", `{"text":"hello"}`), echo)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	b.ResetTimer()
+	for i := 0; b.Loop(); i++ {
+		drain(b, rn.Run(context.Background(), "ada", sessionID(i), llm.UserText("Go."), nil), event.FinishStop)
+	}
+	b.StopTimer()
+	runtime.ReadMemStats(&after)
+	calls := float64(b.N * turns)
+	b.ReportMetric(float64(b.Elapsed().Microseconds())/calls, "us/call")
+	b.ReportMetric(float64(after.Mallocs-before.Mallocs)/calls, "allocs/call")
+}

@@ -1,0 +1,364 @@
+package fakellm_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/fermata-ai/fermata/fakellm"
+	"github.com/fermata-ai/fermata/llm"
+)
+
+func TestPlaceIsReadOffTheRequest(t *testing.T) {
+	script := func() *fakellm.Model {
+		return fakellm.New(
+			fakellm.Calls("deploy", `{}`).And("get_weather", `{"city":"Oslo"}`),
+			fakellm.Says("Deployed."),
+			fakellm.Says("Anything else?"),
+		)
+	}
+	m := script()
+	req := request(user("go"))
+	for range 3 { // asked again, it says the same again
+		if got := said(m, req); got != `deploy{}get_weather{"city":"Oslo"}` {
+			t.Fatal(got)
+		}
+	}
+	req = answered(t, m, req)
+	if got := said(script(), req); got != "Deployed." { // another process
+		t.Fatal(got)
+	}
+	req = answered(t, m, req)
+	req.Messages = append(req.Messages, user("thanks"), user("really"))
+	if got := said(m, req); got != "Anything else?" {
+		t.Fatal(got)
+	}
+	if got := said(m, request(user("go"))); got != `deploy{}get_weather{"city":"Oslo"}` { // another session
+		t.Fatal(got)
+	}
+}
+
+func TestUsedUpScriptNamesThePlace(t *testing.T) {
+	m := fakellm.New(
+		fakellm.Says("one"),
+		fakellm.When(fakellm.UserSays("weather"), fakellm.Calls("get_weather", `{}`)),
+	)
+	req := answered(t, m, request(user("hi")))
+	req.Messages = append(req.Messages, user("more"))
+	_, _, err := llm.Collect(m.Generate(context.Background(), req))
+	var e *llm.Error
+	if !errors.Is(err, fakellm.ErrUsedUp) || !errors.As(err, &e) || e.Temporary() {
+		t.Fatal(err)
+	}
+	want := "fakellm: invalid_request: the script is used up: turn 1 of the script is asked for, counted from 0, and it has 1 in all (assistant messages in the history that are no branch's: 1)\n" +
+		"  messages[1] assistant\n      [0] text `one`\n> messages[2] user\n      [0] text `more`"
+	if err.Error() != want {
+		t.Errorf("%v\nwant\n%s", err, want)
+	}
+	req = answered(t, m, request(user("the weather?")))
+	if got := said(m, req); !strings.Contains(got, "turn 1 of branch 0 of the script is asked for, counted from 0, and it has 1 in all (assistant messages of its own since the user's last message: 1)") {
+		t.Error(got)
+	}
+	if got := said(fakellm.New(), request(user("hi"))); !strings.Contains(got, "turn 0 of the script is asked for, counted from 0, and it has 0 in all (assistant messages in the history: 0)") {
+		t.Error(got)
+	}
+	if got := said(fakellm.New(fakellm.When(nil)), request(user("hi"))); !strings.Contains(got, "turn 0 of branch 0 of the script is asked for") {
+		t.Error(got)
+	}
+}
+
+func TestBranches(t *testing.T) {
+	lastFailed := func(req llm.Request) bool {
+		last := req.Messages[len(req.Messages)-1]
+		r, ok := last.Parts[0].(llm.ToolResult)
+		return ok && r.Error
+	}
+	m := fakellm.New(
+		fakellm.Says("first"),
+		fakellm.When(lastFailed, fakellm.Says("Sorry.")),
+		fakellm.When(fakellm.UserSays("weather"),
+			fakellm.Calls("get_weather", `{}`),
+			fakellm.When(fakellm.UserSays("Oslo"), fakellm.Says("Rain."), fakellm.Says("Still rain.")),
+			fakellm.Says("Sun."),
+		),
+		fakellm.Says("second"),
+	)
+	req := request()
+	say := func(text, want string) {
+		t.Helper()
+		if text != "" {
+			req.Messages = append(req.Messages, user(text))
+		}
+		if got := said(m, req); got != want {
+			t.Fatalf("to %q: %s, want %s", text, got, want)
+		}
+		req = answered(t, m, req)
+	}
+	say("hi", "first")
+	say("the weather?", "get_weather{}")
+	say("", "Sun.")
+	say("the weather in Oslo?", "Rain.")
+	say("the weather?", "get_weather{}") // a branch begins again with each message of the user
+	last := &req.Messages[len(req.Messages)-1]
+	failed := last.Parts[0].(llm.ToolResult)
+	failed.Error = true
+	last.Parts[0] = failed
+	say("", "Sorry.") // this branch's first, although the other has spoken since the user did
+	say("bye", "second")
+}
+
+func TestTurnsRepeat(t *testing.T) {
+	m := fakellm.New(
+		fakellm.Says("never").Times(0),
+		fakellm.Says("a").Times(2),
+		fakellm.From(func(req llm.Request) fakellm.Turn {
+			return fakellm.Says(fmt.Sprint(len(req.Messages), " messages"))
+		}).Times(2),
+		fakellm.Calls("deploy", `{}`).Forever(),
+		fakellm.Says("unreachable"),
+	)
+	req := request(user("x"))
+	for i, want := range []string{"a", "a", "5 messages", "7 messages", "deploy{}", "deploy{}", "deploy{}"} {
+		if got := said(m, req); got != want {
+			t.Fatalf("%d: %s, want %s", i, got, want)
+		}
+		req = answered(t, m, req)
+		if i < 4 {
+			req.Messages = append(req.Messages, user("x"))
+		}
+	}
+}
+
+func TestFailuresTakeNoNumber(t *testing.T) {
+	busy := &llm.Error{Kind: llm.ErrOverloaded, Err: errors.New("busy")}
+	m := fakellm.New(
+		fakellm.Fails(busy).Times(2),
+		fakellm.Says("cut off").Chunks(1).Cut(3),
+		fakellm.Says("one"),
+		fakellm.Says("two").Chunks(1).Breaks(1, busy),
+		fakellm.Says("two").Times(2),
+		fakellm.Fails(busy),
+	)
+	const failed, truncated = "error: overloaded: busy", "error: truncated: the stream ended without its end marker"
+	req := request(user("x"))
+	for round, wants := range [][]string{
+		{failed, failed, truncated, "one", "one"},
+		{failed, "two", "two"},
+		{"two", "two"}, // the second repetition is not spoiled
+	} {
+		for i, want := range wants {
+			if got := said(m, req); got != want {
+				t.Fatalf("round %d, request %d: %s, want %s", round, i, got, want)
+			}
+		}
+		req = answered(t, m, req)
+		req.Messages = append(req.Messages, user("x"))
+	}
+	if got := said(m, req); got != failed {
+		t.Fatal(got)
+	}
+	if got := said(m, req); !strings.Contains(got, "used up") {
+		t.Fatal(got)
+	}
+	req = answered(t, fakellm.Echo(), req)
+	req.Messages = append(req.Messages, user("x"))
+	if got := said(m, req); !strings.Contains(got, "turn 4 of the script is asked for") { // not the failure, which stands before turn 3
+		t.Fatal(got)
+	}
+}
+
+func TestFailuresAreCountedPerRequest(t *testing.T) {
+	busy := errors.New("busy")
+	m := fakellm.New(fakellm.Fails(busy), fakellm.Says("ok"))
+	ask := func(session, text string) string {
+		req := request(user(text))
+		req.Metadata = map[string]string{"session": session}
+		return said(m, req)
+	}
+	for _, c := range []struct{ session, text, want string }{
+		{"a", "x", "error: busy"}, {"b", "x", "error: busy"}, {"a", "y", "error: busy"},
+		{"a", "x", "ok"}, {"b", "x", "ok"}, {"a", "y", "ok"}, {"a", "x", "ok"},
+	} {
+		if got := ask(c.session, c.text); got != c.want {
+			t.Errorf("%+v: %s", c, got)
+		}
+	}
+	always := fakellm.New(fakellm.Fails(busy).Forever(), fakellm.Says("unreachable"))
+	for range 3 {
+		if got := said(always, request(user("x"))); got != "error: busy" {
+			t.Error(got)
+		}
+	}
+}
+
+func TestComputedTurnsAreNoBranches(t *testing.T) {
+	for _, inner := range []fakellm.Turn{fakellm.When(nil), fakellm.From(func(llm.Request) fakellm.Turn { return fakellm.Turn{} })} {
+		m := fakellm.New(fakellm.From(func(llm.Request) fakellm.Turn { return inner }))
+		if got := said(m, request(user("x"))); !strings.Contains(got, "turn 0 of the script is computed") {
+			t.Error(got)
+		}
+	}
+}
+
+func TestTurnsAreValues(t *testing.T) {
+	base := fakellm.Calls("a", `{}`).And("b", `{}`)
+	one, two := base.And("c", `{}`), base.And("d", `{}`)
+	for want, turn := range map[string]fakellm.Turn{"a{}b{}": base, "a{}b{}c{}": one, "a{}b{}d{}": two} {
+		if got := said(fakellm.New(turn), request(user("x"))); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+}
+
+func TestAnswerIsNotAskedFor(t *testing.T) {
+	m := fakellm.Echo()
+	req := answered(t, m, request(user("hi")))
+	if err := fakellm.Check(req); err != nil {
+		t.Error(err)
+	}
+	if got := said(m, req); !strings.HasPrefix(got, "error: fakellm: invalid_request: messages[1] (assistant): the assistant spoke last: there is nothing to answer\n") {
+		t.Error(got)
+	}
+}
+
+func TestEcho(t *testing.T) {
+	m := fakellm.Echo()
+	req := request(user("hi"))
+	req = answered(t, m, req)
+	req.Messages = append(req.Messages, user("there"), llm.Message{Role: llm.RoleUser, Parts: []llm.Part{llm.Media{MediaType: "image/png", URL: "u"}}})
+	if got := req.Messages[1].Text(); got != "hi" {
+		t.Error(got)
+	}
+	if got := said(m, req); got != "(no text)" {
+		t.Error(got)
+	}
+	if got := fakellm.LastUserText(request(assistant(llm.Text{Text: "x"}))); got != "" {
+		t.Error(got)
+	}
+}
+
+func TestRequestsAreCopies(t *testing.T) {
+	native := func() *llm.Native { return &llm.Native{Provider: "p", Data: raw(`{"a":1}`)} }
+	req := llm.Request{
+		Messages: []llm.Message{
+			{Role: llm.RoleUser, Extra: raw(`{"x":1}`), Parts: []llm.Part{
+				llm.Text{Text: "t", Native: native()}, llm.Media{MediaType: "m", Data: []byte("d1"), Native: native()},
+				llm.Opaque{Native: *native()}, llm.Unknown{Type: "u", Raw: raw(`{"type":"u"}`)},
+			}},
+			{Role: llm.RoleAssistant, Parts: []llm.Part{
+				llm.Reasoning{Text: "r", Native: native()}, llm.ToolCall{ID: "c", Name: "deploy", Arguments: raw(`{"v":1}`), Native: native()},
+			}},
+			results(llm.ToolResult{Call: "c", Name: "deploy", Output: raw(`"ok1"`)}),
+		},
+		Tools:    []llm.ToolDef{{Name: "deploy", Input: raw(`{"type":"object","properties":{}}`), Output: raw(`{"a":1}`)}},
+		Metadata: map[string]string{"session": "s"},
+	}
+	m := fakellm.New(fakellm.Says("first").Times(2), fakellm.Says("x").Forever())
+	said(m, req)
+	said(m, req) // what it knows already isn't copied again
+	want := dump(t, req)
+	scribble(&req)
+	if dump(t, req) == want {
+		t.Fatal("nothing was changed")
+	}
+	said(m, req)
+	got := m.Requests()
+	if len(got) != 3 || dump(t, got[0]) != want || dump(t, got[1]) != want {
+		t.Errorf("%d requests, the first\n%s\nand\n%s\nwant\n%s", len(got), dump(t, got[0]), dump(t, got[1]), want)
+	}
+	if dump(t, got[2]) != dump(t, req) {
+		t.Error("a change since the request before went unseen")
+	}
+	got[0].Messages = nil
+	if dump(t, m.Requests()[0]) != want {
+		t.Error("the list is shared")
+	}
+}
+
+// scribble changes every byte that a request could share.
+func scribble(req *llm.Request) {
+	over := func(b []byte) {
+		for i, c := range b {
+			if c == '1' {
+				b[i] = '2'
+			}
+		}
+	}
+	native := func(n *llm.Native) { over(n.Data) }
+	for _, m := range req.Messages {
+		over(m.Extra)
+		for i, p := range m.Parts {
+			switch p := p.(type) {
+			case llm.Text:
+				native(p.Native)
+			case llm.Reasoning:
+				native(p.Native)
+			case llm.ToolCall:
+				over(p.Arguments)
+				native(p.Native)
+			case llm.ToolResult:
+				over(p.Output)
+			case llm.Media:
+				over(p.Data)
+				native(p.Native)
+			case llm.Opaque:
+				native(&p.Native)
+			case llm.Unknown:
+				m.Parts[i] = llm.Unknown{Type: p.Type, Raw: raw(`{"type":"u","z":2}`)}
+			}
+		}
+	}
+	for _, t := range req.Tools {
+		over(t.Output)
+	}
+	req.Metadata["later"] = "x"
+}
+
+func dump(t *testing.T, req llm.Request) string {
+	var b []byte
+	for _, m := range req.Messages {
+		var err error
+		if b, err = m.AppendJSON(append(b, '\n')); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return fmt.Sprintf("%s %s %v", b, req.Tools, req.Metadata)
+}
+
+func TestAnUnchangedFaultIsFoundEachTime(t *testing.T) {
+	m := fakellm.Echo()
+	good := request(user("hi"), assistant(llm.Text{Text: "hello"}), user("more"))
+	bad := request(user("hi"), assistant(llm.Text{Text: "hello", Native: &llm.Native{Data: raw("{")}}), user("more"))
+	for i, req := range []llm.Request{good, bad, bad, good, bad} {
+		got := said(m, req)
+		if isBad := i != 0 && i != 3; strings.Contains(got, "no JSON") != isBad {
+			t.Errorf("%d: %s", i, got)
+		}
+	}
+}
+
+func TestParallelSessions(t *testing.T) {
+	m := fakellm.New(fakellm.Fails(errors.New("busy")), fakellm.Calls("deploy", `{}`), fakellm.Says("done"))
+	var wg sync.WaitGroup
+	for i := range 20 {
+		wg.Go(func() {
+			req := request(user(fmt.Sprint("session ", i)))
+			req.Metadata = map[string]string{"session": fmt.Sprint(i)}
+			if got := said(m, req); got != "error: busy" {
+				t.Error(got)
+			}
+			req = answered(t, m, req)
+			if got := said(m, req); got != "done" {
+				t.Error(got)
+			}
+			_ = m.Requests()
+		})
+	}
+	wg.Wait()
+	if n := len(m.Requests()); n != 60 {
+		t.Errorf("%d requests", n)
+	}
+}

@@ -1,0 +1,269 @@
+package bolt_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"go.etcd.io/bbolt"
+
+	"github.com/fermata-ai/fermata/kvstore"
+	"github.com/fermata-ai/fermata/kvstore/bolt"
+)
+
+const entries = 200
+
+func keyOf(i int) string   { return fmt.Sprintf("key-%03d", i) }
+func valueOf(i int) string { return fmt.Sprintf("<%03d>", i) + strings.Repeat("v", 1000) }
+
+// filled returns the path of a closed store of many pages. It is filled once, and copied.
+func filled(t *testing.T) string {
+	t.Helper()
+	fill.Do(func() { fillStore(t) })
+	path := filepath.Join(t.TempDir(), "store.db")
+	if err := os.WriteFile(path, filledStore, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+var (
+	fill        sync.Once
+	filledStore []byte
+)
+
+func fillStore(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "store.db")
+	s := open(t, path)
+	for i := 0; i < entries; i += 50 {
+		var b kvstore.Batch
+		for j := i; j < i+50; j++ {
+			b.Puts = append(b.Puts, put(keyOf(j), valueOf(j)).Puts...)
+		}
+		apply(t, s, b)
+	}
+	s.Close()
+	var err error
+	if filledStore, err = os.ReadFile(path); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// edit changes the bytes of a file in place.
+func edit(t *testing.T, path string, change func([]byte) []byte) {
+	t.Helper()
+	was, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := change(bytes.Clone(was))
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := f.WriteAt(now, 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Truncate(int64(len(now))); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// useable opens a damaged store, reads and writes all of it, and makes sure that each answer is right or an ErrCorrupt.
+func useable(t *testing.T, path string) (damaged int) {
+	t.Helper()
+	s, err := bolt.Open(path, nil)
+	if err != nil {
+		corrupt(t, path, err)
+		return entries
+	}
+	defer s.Close()
+	for i := range entries {
+		e, err := s.Get(t.Context(), []byte(keyOf(i)))
+		if err == nil && string(e.Value) != valueOf(i) {
+			t.Errorf("Get(%s) = %q", keyOf(i), e.Value)
+		} else if err != nil {
+			corrupt(t, path, err)
+			damaged++
+		}
+		if r := e.Revision; err == nil {
+			b := put(keyOf(i), valueOf(i))
+			b.Preconditions = []kvstore.Precondition{{Key: []byte(keyOf(i)), Revision: r}}
+			if _, err := s.Apply(t.Context(), b); err != nil {
+				corrupt(t, path, err)
+			}
+		}
+	}
+	return damaged
+}
+
+func corrupt(t *testing.T, path string, err error) {
+	t.Helper()
+	var c *kvstore.CorruptError
+	if !errors.Is(err, kvstore.ErrCorrupt) || !errors.As(err, &c) || c.Store != path || !strings.Contains(err.Error(), path) {
+		t.Errorf("%v, want a CorruptError with the path", err)
+	}
+}
+
+func TestDamagedFile(t *testing.T) {
+	page := os.Getpagesize()
+	zero := func(from, to int) func([]byte) []byte {
+		return func(b []byte) []byte {
+			clear(b[from*page : to*page])
+			return b
+		}
+	}
+	for name, change := range map[string]func([]byte) []byte{
+		"cut in half":      func(b []byte) []byte { return b[:len(b)/2] },
+		"cut to a page":    func(b []byte) []byte { return b[:page] },
+		"cut to two pages": func(b []byte) []byte { return b[:2*page] },
+		"cut to a byte":    func(b []byte) []byte { return b[:1] },
+		"both headers":     zero(0, 2),
+		"garbage":          func(b []byte) []byte { return bytes.Repeat([]byte("garbage!"), len(b)/8) },
+		"text":             func([]byte) []byte { return []byte("this is no database\n") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filled(t)
+			edit(t, path, change)
+			_, err := bolt.Open(path, nil)
+			corrupt(t, path, err)
+			corrupt(t, path, bolt.Check(path))
+			corrupt(t, path, bolt.Compact(path+".small", path))
+			if _, err := os.Stat(path + ".small"); !errors.Is(err, os.ErrNotExist) {
+				t.Errorf("Compact left something: %v", err)
+			}
+		})
+	}
+	t.Run("one header", func(t *testing.T) {
+		for i := range 2 {
+			path := filled(t)
+			edit(t, path, zero(i, i+1))
+			there := all(t, open(t, path)) // with the newer header, bbolt loses the last commit
+			for k := range entries - 50 {
+				if e := there[keyOf(k)]; string(e.Value) != valueOf(k) {
+					t.Errorf("without header %d, %s is %q", i, keyOf(k), e.Value)
+				}
+			}
+		}
+	})
+	t.Run("pages", func(t *testing.T) {
+		path := filled(t)
+		info, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := 0
+		for i := 2; i < int(info.Size())/page; i++ {
+			path := filled(t)
+			edit(t, path, zero(i, i+1))
+			found += useable(t, path)
+		}
+		if found < entries {
+			t.Errorf("%d damages found when each page was lost in turn, want at least one for each entry", found)
+		}
+	})
+}
+
+// TestFlippedBit flips one bit of one value: that entry is an error, never another answer, and all others are as before.
+func TestFlippedBit(t *testing.T) {
+	path := filled(t)
+	edit(t, path, func(b []byte) []byte {
+		for at := 0; ; at++ {
+			next := bytes.Index(b[at:], []byte(valueOf(77)))
+			if next < 0 {
+				return b
+			}
+			at += next
+			b[at+500] ^= 4
+		}
+	})
+	corrupt(t, path, bolt.Check(path))
+	if damaged := useable(t, path); damaged != 1 {
+		t.Errorf("%d damaged entries, want 1", damaged)
+	}
+	s := open(t, path)
+	_, err := s.Apply(t.Context(), kvstore.Batch{Preconditions: []kvstore.Precondition{{Key: []byte(keyOf(77)), Revision: 2}}})
+	corrupt(t, path, err)
+
+	// A scan stops short of it, says which it is, and can be led around.
+	var r kvstore.Range
+	seen := 0
+	for {
+		p, err := s.Scan(t.Context(), r)
+		var c *kvstore.CorruptError
+		if errors.As(err, &c) {
+			if string(c.Key) != keyOf(77) || seen != 77 {
+				t.Errorf("damage at %q, after %d entries", c.Key, seen)
+			}
+			r.After = c.Key
+			continue
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		seen += len(p.Entries)
+		if !p.More {
+			break
+		}
+		r.After = p.Entries[len(p.Entries)-1].Key
+	}
+	if seen != entries-1 {
+		t.Errorf("%d entries read", seen)
+	}
+
+	apply(t, s, put(keyOf(77), valueOf(77))) // written anew, it is well again
+	s.Close()
+	if err := bolt.Check(path); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestOtherFiles(t *testing.T) {
+	refused := func(t *testing.T, path string, says string) {
+		t.Helper()
+		before, _ := os.ReadFile(path)
+		_, err := bolt.Open(path, nil)
+		if err == nil || errors.Is(err, kvstore.ErrCorrupt) || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), says) {
+			t.Errorf("Open: %v", err)
+		}
+		if after, _ := os.ReadFile(path); !bytes.Equal(before, after) {
+			t.Error("Open changed it")
+		}
+	}
+	t.Run("directory", func(t *testing.T) { refused(t, t.TempDir(), "directory") })
+	t.Run("no such directory", func(t *testing.T) { refused(t, filepath.Join(t.TempDir(), "none", "store.db"), "no such file") })
+	t.Run("empty", func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "store.db")
+		if err := os.WriteFile(path, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		apply(t, open(t, path), put("a", "1"))
+	})
+	foreign := func(t *testing.T, bucket, key, value string) string {
+		path := filepath.Join(t.TempDir(), "other.db")
+		db, err := bbolt.Open(path, 0o600, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer db.Close()
+		err = db.Update(func(tx *bbolt.Tx) error {
+			tx.CreateBucketIfNotExists([]byte("entries"))
+			b, err := tx.CreateBucketIfNotExists([]byte(bucket))
+			if err != nil {
+				return err
+			}
+			return b.Put([]byte(key), []byte(value))
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	t.Run("another program's", func(t *testing.T) { refused(t, foreign(t, "members", "k", "v"), "no store of fermata") })
+	t.Run("a newer layout", func(t *testing.T) { refused(t, foreign(t, "fermata", "version", "2"), `"2"`) })
+}

@@ -1,0 +1,274 @@
+package runner_test
+
+import (
+	"context"
+	"encoding/json"
+	"iter"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/fermata-ai/fermata/agent"
+	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/fakellm"
+	"github.com/fermata-ai/fermata/kvstore"
+	"github.com/fermata-ai/fermata/kvstore/bolt"
+	"github.com/fermata-ai/fermata/llm"
+	"github.com/fermata-ai/fermata/runner"
+	"github.com/fermata-ai/fermata/session"
+	"github.com/fermata-ai/fermata/tool"
+)
+
+// rig is what a test of the runner works with: an agent over an engine that can be reopened, as after a crash.
+type rig struct {
+	*runner.Runner
+	t      *testing.T
+	config agent.Config
+	o      rigOptions
+	path   string        // of the bbolt file
+	kv     kvstore.Store // what the runner works on: the engine, perhaps wrapped
+	engine kvstore.Store
+	store  *session.Store
+}
+
+type rigOptions struct {
+	memory  bool                              // the in-memory engine in place of bbolt
+	wrap    func(kvstore.Store) kvstore.Store // around each engine that is opened
+	session *session.Options                  //
+	runner  *runner.Options                   //
+}
+
+const (
+	user = "ada"
+	chat = "chat-1"
+)
+
+// newRig returns a rig for an agent. Without a name the agent is "ops".
+func newRig(t *testing.T, c agent.Config, o *rigOptions) *rig {
+	t.Helper()
+	r := &rig{t: t, config: c, path: filepath.Join(t.TempDir(), "fermata.db")}
+	if o != nil {
+		r.o = *o
+	}
+	if r.config.Name == "" {
+		r.config.Name = "ops"
+	}
+	if r.o.memory {
+		r.engine = kvstore.NewMemory()
+	}
+	r.open()
+	t.Cleanup(func() { r.Close(); r.engine.Close() })
+	return r
+}
+
+func (r *rig) open() {
+	r.t.Helper()
+	if !r.o.memory {
+		db, err := bolt.Open(r.path, nil)
+		must(r.t, err)
+		r.engine = db
+	}
+	r.kv = r.engine
+	if r.o.wrap != nil {
+		r.kv = r.o.wrap(r.engine)
+	}
+	ag, err := agent.New(r.config)
+	must(r.t, err)
+	r.store = session.NewStore(r.kv, r.o.session)
+	r.Runner, err = runner.New(ag, r.store, r.o.runner)
+	must(r.t, err)
+}
+
+// restart drops all that is in memory and opens the store again, as another process would. What still runs loses the store.
+func (r *rig) restart() {
+	r.t.Helper()
+	if m, ok := r.engine.(*kvstore.Memory); ok {
+		r.engine = m.Reopen()
+	} else {
+		must(r.t, r.engine.Close())
+	}
+	go r.Runner.Close()
+	r.open()
+}
+
+// another returns a second runner, over a store of its own, on the same engine.
+func (r *rig) another() *runner.Runner {
+	r.t.Helper()
+	ag, err := agent.New(r.config)
+	must(r.t, err)
+	rn, err := runner.New(ag, session.NewStore(r.kv, r.o.session), r.o.runner)
+	must(r.t, err)
+	r.t.Cleanup(func() { rn.Close() })
+	return rn
+}
+
+// say runs a user's message to its end.
+func (r *rig) say(text string) *seen {
+	r.t.Helper()
+	return watch(r.t, r.Run(r.t.Context(), user, chat, llm.UserText(text), nil))
+}
+
+// carryOn drives the session, as a worker would.
+func (r *rig) carryOn() *seen {
+	r.t.Helper()
+	return watch(r.t, r.Continue(r.t.Context(), chat))
+}
+
+// answer resumes with one answer and drives on.
+func (r *rig) answer(in runner.Resumption) *seen {
+	r.t.Helper()
+	res, err := r.Resume(r.t.Context(), chat, in)
+	must(r.t, err)
+	return watch(r.t, res.Events(r.t.Context()))
+}
+
+// transcript is what is committed of the session.
+func (r *rig) transcript() runner.Transcript {
+	r.t.Helper()
+	t, err := r.Show(r.t.Context(), chat)
+	must(r.t, err)
+	return t
+}
+
+// result is the one result that the transcript has for a call.
+func (r *rig) result(call string) llm.ToolResult {
+	r.t.Helper()
+	var found []llm.ToolResult
+	for _, m := range r.transcript().History {
+		for _, p := range m.Parts {
+			if res, ok := p.(llm.ToolResult); ok && res.Call == call {
+				found = append(found, res)
+			}
+		}
+	}
+	if len(found) != 1 {
+		r.t.Fatalf("call %s has %d results, not one: %v", call, len(found), found)
+	}
+	return found[0]
+}
+
+// acceptable fails the test if a strict provider would refuse the stored transcript.
+func (r *rig) acceptable() {
+	r.t.Helper()
+	ag, err := agent.New(r.config)
+	must(r.t, err)
+	must(r.t, fakellm.Check(llm.Request{Messages: r.transcript().History, Tools: ag.Tools().Defs()}))
+}
+
+// seen is what a run showed.
+type seen struct {
+	t      *testing.T
+	events []event.Event
+	end    event.End
+	err    error
+}
+
+func watch(t *testing.T, events iter.Seq2[event.Event, error]) *seen {
+	s := &seen{t: t}
+	for ev, err := range events {
+		if err != nil {
+			s.err = err
+			continue
+		}
+		s.events = append(s.events, ev)
+		if end, ok := ev.(event.End); ok {
+			s.end = end
+		}
+	}
+	return s
+}
+
+// finished fails the test unless the run ended as told, without an error.
+func (s *seen) finished(want event.Finish) *seen {
+	s.t.Helper()
+	if s.err != nil || s.end.Finish != want {
+		s.t.Fatalf("the run ended as %q with error %v, not as %q; it showed %v", s.end.Finish, s.err, want, s.events)
+	}
+	return s
+}
+
+// pause is the open pause of a tool, by the run's last event.
+func (s *seen) pause(toolName string) tool.Pause {
+	s.t.Helper()
+	for _, p := range s.end.Pending {
+		if p.Tool == toolName {
+			return p
+		}
+	}
+	s.t.Fatalf("no call of %s waits; %v do", toolName, s.end.Pending)
+	return tool.Pause{}
+}
+
+// of lists the events of one type.
+func of[E event.Event](s *seen) (found []E) {
+	for _, ev := range s.events {
+		if e, ok := ev.(E); ok {
+			found = append(found, e)
+		}
+	}
+	return found
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// counter counts what bodies do, under names.
+type counter struct {
+	mu sync.Mutex
+	n  map[string]int
+}
+
+func (c *counter) add(name string) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.n == nil {
+		c.n = map[string]int{}
+	}
+	c.n[name]++
+	return c.n[name]
+}
+
+func (c *counter) get(name string) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.n[name]
+}
+
+// The tools of most tests.
+type (
+	textIn struct {
+		Text string `json:"text"`
+	}
+	textOut struct {
+		Text string `json:"text"`
+	}
+)
+
+// instant is a tool that answers at once with its argument.
+func instant(name string, effect tool.Effect, c *counter) tool.Tool {
+	return tool.Must(tool.Func(tool.Spec{Name: name, Description: "Answers at once.", Effect: effect},
+		func(_ context.Context, in textIn) (tool.Result[textOut], error) {
+			c.add(name)
+			return tool.Done(textOut(in)), nil
+		}))
+}
+
+// waiting is a tool that waits for an outside job, whose key is the argument.
+func waiting(name string, effect tool.Effect, c *counter) tool.Tool {
+	return tool.Must(tool.Func(tool.Spec{Name: name, Description: "Waits for a job.", Effect: effect, MayPause: true},
+		func(_ context.Context, in textIn) (tool.Result[textOut], error) {
+			c.add(name)
+			return tool.Pending[textOut](tool.Await{Key: in.Text, Timeout: time.Hour}), nil
+		}))
+}
+
+// text is the JSON of those tools' inputs and outputs.
+func text(s string) json.RawMessage {
+	b, _ := json.Marshal(textOut{s})
+	return b
+}

@@ -1,0 +1,221 @@
+package session
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/fermata-ai/fermata/llm"
+)
+
+// The head is encoded in each commit, and a record with each result: by hand, since reflection costs more than all else that
+// a commit in memory does. The struct tags remain the definition; a test compares the two.
+
+// object appends the fields of a JSON object, those with an empty value left out unless their name says always.
+type object struct{ b []byte }
+
+func (o *object) name(name string) {
+	if o.b[len(o.b)-1] != '{' {
+		o.b = append(o.b, ',')
+	}
+	o.b = append(o.b, '"')
+	o.b = append(o.b, name...)
+	o.b = append(o.b, '"', ':')
+}
+
+func (o *object) alwaysString(name, s string) {
+	o.name(name)
+	o.b = appendString(o.b, s)
+}
+
+func (o *object) string(name, s string) {
+	if s != "" {
+		o.alwaysString(name, s)
+	}
+}
+
+func (o *object) alwaysInt(name string, n int) {
+	o.name(name)
+	o.b = strconv.AppendInt(o.b, int64(n), 10)
+}
+
+func (o *object) int(name string, n int) {
+	if n != 0 {
+		o.alwaysInt(name, n)
+	}
+}
+
+func (o *object) bool(name string, v bool) {
+	if v {
+		o.name(name)
+		o.b = append(o.b, "true"...)
+	}
+}
+
+func (o *object) alwaysTime(name string, t time.Time) {
+	o.name(name)
+	o.b = append(o.b, '"')
+	o.b = t.AppendFormat(o.b, time.RFC3339Nano)
+	o.b = append(o.b, '"')
+}
+
+func (o *object) time(name string, t time.Time) {
+	if !t.IsZero() {
+		o.alwaysTime(name, t)
+	}
+}
+
+// other appends a value that is rare enough for reflection.
+func (o *object) other(name string, v any, present bool) error {
+	if !present {
+		return nil
+	}
+	b, err := encode(v)
+	if err != nil {
+		return err
+	}
+	o.name(name)
+	o.b = append(o.b, b...)
+	return nil
+}
+
+// appendString appends s as a JSON string.
+func appendString(b []byte, s string) []byte {
+	for i := 0; i < len(s); i++ {
+		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
+			quoted, _ := encode(s) // a string always encodes
+			return append(b, quoted...)
+		}
+	}
+	b = append(b, '"')
+	b = append(b, s...)
+	return append(b, '"')
+}
+
+// appendJSON appends the head.
+func (s *State) appendJSON(b []byte) ([]byte, error) {
+	o := object{append(b, '{')}
+	o.alwaysInt("v", s.Version)
+	o.alwaysString("id", s.ID)
+	o.alwaysString("user", s.User)
+	o.string("agent", s.Agent)
+	o.alwaysTime("created", s.Created)
+	o.time("deleted", s.Deleted)
+	o.int("gen", s.Generation)
+	o.alwaysInt("msgs", s.Messages)
+	o.alwaysInt("turn", s.Turn)
+	o.bool("due", s.Due)
+	if len(s.Calls) > 0 {
+		o.name("calls")
+		for i := range s.Calls {
+			o.b = append(o.b, "[,"[min(i, 1)])
+			var err error
+			if o.b, err = s.Calls[i].appendJSON(o.b); err != nil {
+				return nil, err
+			}
+		}
+		o.b = append(o.b, ']')
+	}
+	o.time("asked", s.Asked)
+	o.int("token_key", s.TokenKey)
+	s.Run.append(&o)
+	o.string("finish", string(s.Finish))
+	if err := o.other("halt", s.Halt, s.Halt != nil); err != nil {
+		return nil, err
+	}
+	if err := o.other("ending", s.Ending, s.Ending != nil); err != nil {
+		return nil, err
+	}
+	o.int("epoch", s.Epoch)
+	o.bool("held", s.Held)
+	o.time("lease_end", s.LeaseEnd)
+	o.int("incarnation", int(s.Incarnation))
+	o.int("takeovers", s.Takeovers)
+	o.time("wake", s.Wake)
+	o.alwaysString("commits", s.Commits)
+	return closeObject(o.b, s.extra)
+}
+
+func (r *Run) append(o *object) {
+	if *r == (Run{}) {
+		return
+	}
+	o.name("run")
+	run := object{append(o.b, '{')}
+	run.int("turns", r.Turns)
+	run.int("calls", r.Calls)
+	if r.Usage != (llm.Usage{}) {
+		run.name("usage")
+		usage := object{append(run.b, '{')}
+		usage.int("input", r.Usage.Input)
+		usage.int("output", r.Usage.Output)
+		usage.int("cached", r.Usage.Cached)
+		usage.int("reasoning", r.Usage.Reasoning)
+		run.b = append(usage.b, '}')
+	}
+	run.bool("detached", r.Detached)
+	o.b = append(run.b, '}')
+}
+
+// appendJSON appends a call of the open turn.
+func (c *Call) appendJSON(b []byte) ([]byte, error) {
+	o := object{append(b, '{')}
+	o.alwaysString("id", c.ID)
+	o.alwaysString("tool", c.Tool)
+	o.alwaysString("status", string(c.Status))
+	o.string("effect", string(c.Effect))
+	o.string("out", c.Output)
+	o.bool("may_pause", c.MayPause)
+	o.int("attempt", c.Attempt)
+	o.int("epoch", c.Epoch)
+	o.int("pauses", c.Pauses)
+	for _, f := range []struct {
+		name    string
+		value   any
+		present bool
+	}{
+		{"pause", c.Pause, c.Pause != nil},
+		{"answer", c.Answer, c.Answer != nil},
+		{"early", c.Early, c.Early != nil},
+		{"decisions", c.Decisions, len(c.Decisions) > 0},
+		{"actions", c.Actions, len(c.Actions) > 0},
+		{"cancel", c.Cancel, c.Cancel != nil},
+	} {
+		if err := o.other(f.name, f.value, f.present); err != nil {
+			return nil, err
+		}
+	}
+	o.string("settled", string(c.Settled))
+	return closeObject(o.b, c.extra)
+}
+
+// appendJSON appends the record of a settled call.
+func (r *Record) appendJSON(b []byte) ([]byte, error) {
+	o := object{append(b, '{')}
+	o.alwaysInt("v", r.Version)
+	o.alwaysString("call", r.Call)
+	o.alwaysString("tool", r.Tool)
+	o.alwaysInt("turn", r.Turn)
+	o.alwaysString("status", string(r.Status))
+	if r.Output != nil {
+		o.name("output")
+		output := object{append(o.b, '{')}
+		if len(r.Output.Inline) > 0 {
+			output.name("json")
+			output.b = append(output.b, r.Output.Inline...) // compact already
+		}
+		output.string("ref", r.Output.Ref)
+		output.int("size", r.Output.Size)
+		o.b = append(output.b, '}')
+	}
+	o.string("by", r.By)
+	o.alwaysTime("at", r.At)
+	o.int("attempt", r.Attempt)
+	o.int("pauses", r.Pauses)
+	if err := o.other("decisions", r.Decisions, len(r.Decisions) > 0); err != nil {
+		return nil, err
+	}
+	if err := o.other("actions", r.Actions, len(r.Actions) > 0); err != nil {
+		return nil, err
+	}
+	return append(o.b, '}'), nil
+}
