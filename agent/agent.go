@@ -105,15 +105,15 @@ func (a *Agent) Turn(inner interceptor.TurnHandler) interceptor.TurnHandler {
 	return a.config.Interceptors.WrapTurn(inner)
 }
 
-// Generate asks the model, through the chain's model layers, to answer history. The messages are not copied.
-func (a *Agent) Generate(ctx context.Context, session string, history []llm.Message) iter.Seq2[llm.Event, error] {
+// Generate asks the model, through the chain's model layers, to answer history. Neither history nor metadata is copied.
+func (a *Agent) Generate(ctx context.Context, history []llm.Message, metadata map[string]string) iter.Seq2[llm.Event, error] {
 	return a.model(ctx, llm.Request{
 		System:     a.config.Instructions,
 		Messages:   history,
 		Tools:      a.defs,
 		ToolChoice: a.config.ToolChoice,
 		Limits:     a.config.Output,
-		Metadata:   map[string]string{"session": session},
+		Metadata:   metadata,
 	})
 }
 

@@ -38,22 +38,33 @@ func (b *Batch) Start(ctx context.Context, name string, f func(context.Context))
 	ctx, cancel := context.WithCancelCause(ctx)
 	b.running[name] = cancel
 	run := func() {
+		returned := false
 		defer func() {
+			if !returned { // runtime.Goexit ends the goroutine: another one takes its place
+				go b.serve(nil)
+			}
 			cancel(nil)
 			b.done <- name
 		}()
 		f(ctx)
+		returned = true
 	}
 	if b.idle > 0 {
 		b.idle--
 		b.work <- run
 		return
 	}
-	go func() {
-		for ; run != nil; run = <-b.work {
-			run()
-		}
-	}()
+	go b.serve(run)
+}
+
+// serve runs first, if there is one, and then what comes, until Close.
+func (b *Batch) serve(first func()) {
+	if first != nil {
+		first()
+	}
+	for run := range b.work {
+		run()
+	}
 }
 
 // Done receives the name of each function that ended. Whoever receives one calls Finished with it.

@@ -1,6 +1,10 @@
 package runner
 
-import "context"
+import (
+	"context"
+	"errors"
+	"fmt"
+)
 
 // Operation is what somebody wants to do, as an Authorizer sees it.
 type Operation struct {
@@ -30,9 +34,16 @@ const (
 	OpFollow        OperationKind = "follow"
 )
 
+// ErrNotAllowed is every refusal of an Authorizer. It is wrapped together with the Authorizer's own error, so that callers can
+// tell it from a store that failed.
+var ErrNotAllowed = errors.New("runner: not allowed")
+
 func (rn *Runner) authorize(ctx context.Context, op Operation) error {
 	if rn.options.Authorizer == nil {
 		return nil
 	}
-	return rn.options.Authorizer(ctx, op)
+	if err := rn.options.Authorizer(ctx, op); err != nil {
+		return fmt.Errorf("%w: %s: %w", ErrNotAllowed, op.Kind, err)
+	}
+	return nil
 }

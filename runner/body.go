@@ -37,7 +37,7 @@ func (d *drive) start(ctx context.Context, c *session.Call) {
 }
 
 func (d *drive) body(c *session.Call) *body {
-	return &body{d: d, lease: d.lease, turn: d.turn, c: *c, args: d.asked[c.ID].Arguments}
+	return &body{d: d, lease: d.lease, turn: d.turn, c: *c, args: session.Arguments(d.asked, c.ID)}
 }
 
 // guard runs f and settles the call with what comes of it, be it a panic or the goroutine's end.

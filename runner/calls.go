@@ -162,7 +162,7 @@ func (d *drive) loadTurn() (err error) {
 			return err
 		}
 	} else {
-		d.asked = session.CallsOf(d.history[len(d.history)-1])
+		d.asked = d.history[len(d.history)-1].ToolCalls()
 	}
 	d.turn = turnFacts{number: st.Turn, asked: st.Asked, key: st.TokenKey}
 	if st.TokenKey != 0 {

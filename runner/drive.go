@@ -21,19 +21,21 @@ import (
 // body runs in its own, commits its own outcome, and touches nothing else of the drive than what is marked so.
 type drive struct {
 	display
-	agent *agent.Agent
-	user  string
-	lease *session.Drive // bodies keep the one that they were started under
+	agent    *agent.Agent
+	user     string
+	metadata map[string]string // of model requests
+	lease    *session.Drive    // bodies keep the one that they were started under
 
-	ctx    context.Context // of the bodies and the model
-	cancel context.CancelCauseFunc
+	ctx     context.Context // of the bodies and the model
+	cancel  context.CancelCauseFunc
+	lasting context.Context // ctx without its end
 
 	batch     *agent.Batch
-	abandoned map[string]bool         // bodies whose calls settled without them
-	grace     map[string]time.Time    // when a cancelled body's call settles without it
-	shown     map[string]string       // what was last shown of each open call
-	history   []llm.Message           // once loaded
-	asked     map[string]llm.ToolCall // the open turn's calls, once loaded
+	abandoned map[string]bool      // bodies whose calls settled without them
+	grace     map[string]time.Time // when a cancelled body's call settles without it
+	shown     map[string]string    // what was last shown of each open call
+	history   []llm.Message        // once loaded
+	asked     []llm.ToolCall       // the open turn's calls, once loaded
 	turn      turnFacts
 	progress  <-chan event.Progress
 	held      []event.Event // to be shown after the next commit
@@ -61,6 +63,7 @@ func (rn *Runner) newDrive(ctx context.Context, id string, n *session.New) (*dri
 	}
 	d := &drive{
 		display: display{rn: rn, session: id, shown: map[string]string{}}, lease: lease,
+		metadata:  map[string]string{"session": id},
 		abandoned: map[string]bool{}, grace: map[string]time.Time{},
 	}
 	var name string
@@ -77,13 +80,14 @@ func (rn *Runner) newDrive(ctx context.Context, id string, n *session.New) (*dri
 	}
 	d.batch = agent.NewBatch()
 	d.ctx, d.cancel = context.WithCancelCause(ctx)
+	d.lasting = context.WithoutCancel(ctx)
 	stop := context.AfterFunc(rn.closing, func() { d.cancel(ErrClosed) })
 	context.AfterFunc(d.ctx, func() { stop() })
 	return d, nil
 }
 
 // commit is the context for commits: a result is recorded also after its run was left.
-func (d *drive) commit() context.Context { return context.WithoutCancel(d.ctx) }
+func (d *drive) commit() context.Context { return d.lasting }
 
 // events is the drive, for ranging over. Before, if given, runs first; it may drive the open turn to its end with d.settle.
 func (d *drive) events(before func() error) iter.Seq2[event.Event, error] {

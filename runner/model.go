@@ -62,7 +62,7 @@ func (d *drive) loadHistory() (err error) {
 // generate streams one model call to whoever listens and collects its message.
 func (d *drive) generate(ctx context.Context) (llm.Message, llm.Finish, error) {
 	var c llm.Collector
-	for ev, err := range d.agent.Generate(ctx, d.session, d.history[:len(d.history):len(d.history)]) {
+	for ev, err := range d.agent.Generate(ctx, d.history[:len(d.history):len(d.history)], d.metadata) {
 		if err != nil {
 			return llm.Message{}, llm.Finish{}, err
 		}

@@ -2,6 +2,7 @@ package runner
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -11,6 +12,9 @@ import (
 	"github.com/fermata-ai/fermata/session"
 	"github.com/fermata-ai/fermata/tool"
 )
+
+// ErrInvalidProgress refuses progress that is too large, or whose fraction is not between 0 and 1.
+var ErrInvalidProgress = errors.New("runner: the progress can't be taken")
 
 // Progress tells how far a call's outside job is. It is shown live at once, in this process, and refused once the call is
 // settled. The latest is stored, at most every 250 ms for a call; nil doesn't promise that this one is.
@@ -31,9 +35,9 @@ func (rn *Runner) progress(ctx context.Context, id, call, toolName string, p too
 	p.Message, p.Data, p.At = llm.CleanString(p.Message), llm.CleanJSON(p.Data), rn.store.Now()
 	switch {
 	case len(p.Message)+len(p.Data) > maxProgress:
-		return fmt.Errorf("runner: progress of %d bytes, at most %d are taken", len(p.Message)+len(p.Data), maxProgress)
+		return fmt.Errorf("%w: it has %d bytes, at most %d are taken", ErrInvalidProgress, len(p.Message)+len(p.Data), maxProgress)
 	case !(p.Fraction >= 0 && p.Fraction <= 1):
-		return fmt.Errorf("runner: progress: fraction %v is not between 0 and 1", p.Fraction)
+		return fmt.Errorf("%w: its fraction %v is not between 0 and 1", ErrInvalidProgress, p.Fraction)
 	}
 	write := rn.reports.due(id+" "+call, p.At)
 	name, err := rn.store.Progress(ctx, id, call, p, write)

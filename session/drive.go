@@ -18,6 +18,9 @@ type Drive struct {
 	id     string
 	holder string // in Local
 
+	before Transition // d.check
+	after  func(*Tx)  // d.hold
+
 	mu      sync.Mutex
 	head    *head
 	epoch   int
@@ -36,6 +39,7 @@ type New struct{ User, Agent string }
 // Nothing is committed yet.
 func (s *Store) Drive(ctx context.Context, id string, n *New) (*Drive, error) {
 	d := &Drive{store: s, id: id, holder: newCommitID()}
+	d.before, d.after = d.check, d.hold
 	if s.exclusive && !s.local.Acquire(leaseName(id), d.holder) {
 		return nil, &BusyError{Session: id}
 	}
@@ -128,7 +132,7 @@ func (d *Drive) update(ctx context.Context, ts ...Transition) error {
 		return d.fenced()
 	}
 	at := time.Now()
-	err := d.head.update(ctx, d.hold, append([]Transition{d.check}, ts...)...)
+	err := d.head.update(ctx, d.before, d.after, ts...)
 	switch {
 	case errors.Is(err, ErrFenced), errors.Is(err, ErrDeleted), errors.Is(err, ErrBusy):
 		d.lost = true

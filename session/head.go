@@ -19,7 +19,6 @@ type head struct {
 	key   []byte
 	state *State
 	rev   kvstore.Revision // zero: nothing is stored yet
-	size  int              // of the state as it was last encoded, bytes
 	stale bool             // state is not what is stored at rev, with tx on top
 	fresh func() *State    // what a session begins with; nil: it must exist
 
@@ -27,6 +26,8 @@ type head struct {
 	// read anew.
 	riding []Transition
 	tx     *Tx
+	spare  *Tx    // one that was committed, for the next: its slices are good for it
+	buf    []byte // the same for the encoded state
 }
 
 // head reads the head of a session.
@@ -88,7 +89,12 @@ func (h *head) open(ctx context.Context) (*Tx, error) {
 		h.tx.Now, h.tx.get = s.Now(), get
 		return h.tx, nil
 	}
-	tx := &Tx{State: h.state, Now: s.Now(), newID: s.newID, driven: s.driven(h.state), get: get}
+	tx := h.spare
+	if tx == nil {
+		tx = new(Tx)
+	}
+	h.spare = nil
+	*tx = Tx{State: h.state, Now: s.Now(), newID: s.newID, driven: s.driven(h.state), get: get, puts: tx.puts[:0], deletes: tx.deletes[:0]}
 	for _, t := range h.riding {
 		if err := t(tx); err != nil {
 			h.stale = true
@@ -122,9 +128,9 @@ func (h *head) ride(ctx context.Context, t Transition) error {
 // maxConflicts is how often a transition is tried again because somebody else was faster.
 const maxConflicts = 1000
 
-// update applies the transitions to the head, after the expiry of what is overdue, and commits what changed. After, if given,
-// runs last. When it returns an error, nothing was committed, unless the error is kvstore.ErrUncertain.
-func (h *head) update(ctx context.Context, after func(*Tx), ts ...Transition) error {
+// update applies the transitions to the head, after the expiry of what is overdue, and commits what changed. Before and after,
+// if given, run first and last. When it returns an error, nothing was committed, unless the error is kvstore.ErrUncertain.
+func (h *head) update(ctx context.Context, before Transition, after func(*Tx), ts ...Transition) error {
 	commit := newCommitID()
 	for conflicts, uncertain := 0, 0; ; {
 		if h.stale {
@@ -136,7 +142,7 @@ func (h *head) update(ctx context.Context, after func(*Tx), ts ...Transition) er
 				return nil
 			}
 		}
-		err := h.try(ctx, commit, after, ts)
+		err := h.try(ctx, commit, before, after, ts)
 		switch {
 		case err == nil:
 			return nil
@@ -162,11 +168,16 @@ func (h *head) update(ctx context.Context, after func(*Tx), ts ...Transition) er
 var errAgain = errors.New("try again")
 
 // try makes one attempt. Whatever it returns but nil, the head is stale.
-func (h *head) try(ctx context.Context, commit string, after func(*Tx), ts []Transition) error {
+func (h *head) try(ctx context.Context, commit string, before Transition, after func(*Tx), ts []Transition) error {
 	tx, err := h.open(ctx)
 	h.stale = true
 	if err != nil {
 		return err
+	}
+	if before != nil {
+		if err := before(tx); err != nil {
+			return err
+		}
 	}
 	if err := tx.Expire(); err != nil {
 		return err
@@ -203,10 +214,11 @@ func (h *head) commit(ctx context.Context, tx *Tx, commit string) error {
 	if s.exclusive {
 		tx.Incarnation = s.incarnation
 	}
-	value, err := tx.State.appendJSON(make([]byte, 0, h.size+256))
+	value, err := tx.State.appendJSON(h.buf[:0])
 	if err != nil {
 		return err
 	}
+	h.buf = value
 	tx.put(h.key, value)
 	rev, err := s.kv.Apply(ctx, kvstore.Batch{
 		Preconditions: []kvstore.Precondition{{Key: h.key, Revision: h.rev}},
@@ -215,7 +227,7 @@ func (h *head) commit(ctx context.Context, tx *Tx, commit string) error {
 	if err != nil {
 		return err
 	}
-	h.rev, h.stale, h.riding, h.tx, h.size = rev, false, nil, nil, len(value)
+	h.rev, h.stale, h.riding, h.tx, h.spare = rev, false, h.riding[:0], nil, tx
 	if woke {
 		s.local.Signal(workTopic)
 	}

@@ -12,31 +12,32 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// Asked reads the tool calls of the message that opened the turn, by their ids.
-func (s *Store) Asked(ctx context.Context, st *State) (map[string]llm.ToolCall, error) {
+// Asked reads the tool calls of the message that opened the turn.
+func (s *Store) Asked(ctx context.Context, st *State) ([]llm.ToolCall, error) {
 	if len(st.Calls) == 0 {
-		return map[string]llm.ToolCall{}, nil
+		return nil, nil
 	}
 	last, err := s.History(ctx, st, st.Messages-1)
 	if err != nil {
 		return nil, err
 	}
-	calls := CallsOf(last[0])
+	calls := last[0].ToolCalls()
 	for i := range st.Calls {
-		if _, found := calls[st.Calls[i].ID]; !found {
+		if i >= len(calls) || calls[i].ID != st.Calls[i].ID {
 			return nil, fmt.Errorf("%w: session %q: message %d doesn't ask for call %s", ErrCorrupt, st.ID, st.Messages-1, st.Calls[i].ID)
 		}
 	}
 	return calls, nil
 }
 
-// CallsOf is a message's tool calls by their ids.
-func CallsOf(m llm.Message) map[string]llm.ToolCall {
-	calls := map[string]llm.ToolCall{}
-	for _, c := range m.ToolCalls() {
-		calls[c.ID] = c
+// Arguments are those of the call with that id.
+func Arguments(calls []llm.ToolCall, id string) json.RawMessage {
+	for i := range calls {
+		if calls[i].ID == id {
+			return calls[i].Arguments
+		}
 	}
-	return calls
+	return nil
 }
 
 // Pauses lists the open pauses of a session, in call order.
@@ -51,7 +52,7 @@ func (s *Store) Pauses(ctx context.Context, st *State) ([]tool.Pause, error) {
 	var pauses []tool.Pause
 	for i := range st.Calls {
 		if c := &st.Calls[i]; c.Status == Pending {
-			p, err := s.pause(ctx, st, c, asked[c.ID].Arguments)
+			p, err := s.pause(ctx, st, c, Arguments(asked, c.ID))
 			if err != nil {
 				return nil, err
 			}
@@ -161,7 +162,7 @@ func (s *Store) openPause(ctx context.Context, session, id string) (tool.Pause, 
 	if err != nil {
 		return tool.Pause{}, err
 	}
-	return s.pause(ctx, st, c, asked[call].Arguments)
+	return s.pause(ctx, st, c, Arguments(asked, call))
 }
 
 // Find shows a pause of a session by its id or its call's: one that is open, one that is over, and the one that a running

@@ -85,7 +85,7 @@ func (s *Store) Update(ctx context.Context, id string, t Transition) error {
 	if err != nil {
 		return err
 	}
-	if err := h.update(ctx, nil, t); err != nil {
+	if err := h.update(ctx, nil, nil, t); err != nil {
 		return err
 	}
 	s.local.Signal(topic(id))

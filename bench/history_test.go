@@ -1,0 +1,172 @@
+package bench
+
+import (
+	"context"
+	"encoding/json"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/kvstore"
+	"github.com/fermata-ai/fermata/kvstore/bolt"
+	"github.com/fermata-ai/fermata/llm"
+	"github.com/fermata-ai/fermata/runner"
+	"github.com/fermata-ai/fermata/session"
+	"github.com/fermata-ai/fermata/tool"
+)
+
+// BenchmarkHistory compares what an operation costs at 10,000 messages of history with what it costs at 10, durable, on bbolt:
+//
+//	x-10000-vs-10  the median of rounds in which the two take turns
+//	bytes/cycle    keys and values in batches, from Run until the final message, beside the messages themselves
+func BenchmarkHistory(b *testing.B) {
+	b.Run("Resume", func(b *testing.B) {
+		benchHistory(b, func(s *long, p tool.Pause) error {
+			_, err := s.rn.Resume(b.Context(), s.id, runner.Complete(p.ID, jobDone, "ci"))
+			return err
+		})
+	})
+	b.Run("Progress", func(b *testing.B) {
+		benchHistory(b, func(s *long, p tool.Pause) error {
+			s.clock.Add(int64(time.Second)) // so that each one is written
+			return s.rn.Progress(b.Context(), s.id, p.Call, tool.Progress{Message: "building", Fraction: 0.5})
+		})
+	})
+	b.Run("Cancel", func(b *testing.B) {
+		benchHistory(b, func(s *long, p tool.Pause) error {
+			_, err := s.rn.Cancel(b.Context(), s.id, p.Call, "ada", "no longer needed")
+			return err
+		})
+	})
+}
+
+func benchHistory(b *testing.B, op func(*long, tool.Pause) error) {
+	const rounds = 40
+	short, far := newLong(b, 10), newLong(b, 10_000)
+	var ratios []float64
+	for b.Loop() {
+		for range rounds {
+			ratios = append(ratios, far.time(b, op)/short.time(b, op))
+		}
+	}
+	b.ReportMetric(median(ratios), "x-10000-vs-10")
+	b.ReportMetric(median(short.bytes), "bytes/cycle-at-10")
+	b.ReportMetric(median(far.bytes), "bytes/cycle")
+	b.ReportMetric(0, "ns/op") // of no meaning here
+}
+
+// long is a session with a history.
+type long struct {
+	id    string
+	rn    *runner.Runner
+	clock *atomic.Int64 // what is added to the time
+	kv    *counting
+	bytes []float64 // of each cycle
+}
+
+func newLong(b *testing.B, messages int) *long {
+	db, err := bolt.Open(filepath.Join(b.TempDir(), "store.db"), nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { db.Close() })
+	s := &long{id: "long", clock: new(atomic.Int64), kv: &counting{Exclusive: db}}
+	store := session.NewStore(s.kv, &session.Options{Now: func() time.Time { return time.Now().Add(time.Duration(s.clock.Load())) }})
+	s.rn = newRunner(b, store, plain{llm.ToolCall{Name: "job", Arguments: json.RawMessage(`{"text":"x"}`)}, llm.Text{Text: "Done."}}, job)
+	drain(b, s.rn.Run(b.Context(), "ada", s.id, llm.UserText("Go."), nil), event.FinishPaused)
+	s.finish(b)
+	s.fill(b, store, messages)
+	return s
+}
+
+// fill appends messages until there are so many.
+func (s *long) fill(b *testing.B, store *session.Store, messages int) {
+	const atOnce = 20
+	for n := 0; n < messages; n += 2 * atOnce {
+		err := store.Update(b.Context(), s.id, func(tx *session.Tx) error {
+			for range atOnce {
+				question, err := session.NewEntry(llm.UserText("What is the state of the deployment, and of the jobs that belong to it?"))
+				if err != nil {
+					return err
+				}
+				answer, err := session.NewEntry(llm.AssistantText("All is well: nothing waits, nothing has failed, and nothing is due."))
+				if err != nil {
+					return err
+				}
+				tx.Say(question, "", "", false)
+				tx.Reply(answer, nil, event.FinishStop, llm.Usage{}, 0)
+				if tx.Messages >= messages {
+					return nil
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// time runs a cycle until it is paused, takes the time of op, and finishes the cycle.
+func (s *long) time(b *testing.B, op func(*long, tool.Pause) error) float64 {
+	s.kv.bytes.Store(0)
+	end := drain(b, s.rn.Run(b.Context(), "ada", s.id, llm.UserText("Go."), nil), event.FinishPaused)
+	start := time.Now()
+	if err := op(s, end.Pending[0]); err != nil {
+		b.Fatal(err)
+	}
+	took := time.Since(start).Seconds()
+	s.finish(b)
+	s.bytes = append(s.bytes, float64(s.kv.bytes.Load()))
+	return took
+}
+
+// finish drives the session to its final message, answering what waits.
+func (s *long) finish(b *testing.B) {
+	for p, err := range s.rn.Pending(b.Context(), runner.Filter{Session: s.id}) {
+		if err != nil {
+			b.Fatal(err)
+		}
+		if _, err := s.rn.Resume(b.Context(), s.id, runner.Complete(p.ID, jobDone, "ci")); err != nil {
+			b.Fatal(err)
+		}
+	}
+	drain(b, s.rn.Continue(b.Context(), s.id), event.FinishStop)
+}
+
+type jobIn struct {
+	Text string `json:"text"`
+}
+
+type jobOut struct {
+	Result string `json:"result"`
+}
+
+var jobDone = json.RawMessage(`{"result":"all tests passed"}`)
+
+// job waits for an outside job.
+var job = tool.Must(tool.Func(tool.Spec{Name: "job", Description: "Starts a job.", Effect: tool.Idempotent, MayPause: true},
+	func(context.Context, jobIn) (tool.Result[jobOut], error) {
+		return tool.Pending[jobOut](tool.Await{Timeout: time.Hour}), nil
+	}))
+
+// counting counts what is written beside messages, whose keys begin with "m".
+type counting struct {
+	kvstore.Exclusive
+	bytes, commits atomic.Int64
+}
+
+func (c *counting) Apply(ctx context.Context, batch kvstore.Batch) (kvstore.Revision, error) {
+	c.commits.Add(1)
+	for _, p := range batch.Puts {
+		if p.Key[0] != 'm' {
+			c.bytes.Add(int64(len(p.Key) + len(p.Value)))
+		}
+	}
+	for _, key := range batch.Deletes {
+		c.bytes.Add(int64(len(key)))
+	}
+	return c.Exclusive.Apply(ctx, batch)
+}
