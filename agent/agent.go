@@ -10,7 +10,9 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"math/rand/v2"
 	"slices"
+	"time"
 
 	"github.com/fermata-ai/fermata/interceptor"
 	"github.com/fermata-ai/fermata/llm"
@@ -26,6 +28,7 @@ type Config struct {
 	Tools        []tool.Tool
 	Interceptors interceptor.Chain
 	Limits       Limits
+	Retry        Retry
 	// Concurrency is how many tool calls of a turn run at once; default 4.
 	Concurrency int
 	// ToolChoice and Output bound the model's answers; the zero values leave them to the provider.
@@ -41,6 +44,28 @@ type Limits struct {
 	Turns     int // model calls; 0: 64
 	ToolCalls int // 0: no limit
 	Tokens    int // input and output together, as the model reports them; 0: no limit
+}
+
+// Retry says how a model is called again that failed in a way that may pass: rate limited, overloaded, a network that broke. The
+// waiting time doubles from First to Most, is shortened by chance by up to a half, and is never less than the provider asked for.
+type Retry struct {
+	Failures int           // in a row, after which the run fails; 0: 6; negative: it fails at once
+	First    time.Duration // 0: 1 s
+	Most     time.Duration // 0: 1 min
+}
+
+// After is how long to wait after so many failures in a row; ok is false if there were too many.
+func (r Retry) After(failures int, err error) (wait time.Duration, ok bool) {
+	var e *llm.Error
+	if failures > r.Failures || !errors.As(err, &e) || !e.Temporary() {
+		return 0, false
+	}
+	wait = r.First << min(failures-1, 30)
+	if wait > r.Most || wait <= 0 {
+		wait = r.Most
+	}
+	wait -= time.Duration(rand.Int64N(int64(wait)/2 + 1))
+	return max(wait, e.RetryAfter), true
 }
 
 // DefaultTurns is how many model calls a run may take where Limits says nothing.
@@ -71,6 +96,7 @@ func New(c Config) (*Agent, error) {
 	if c.Limits.Turns == 0 {
 		c.Limits.Turns = DefaultTurns
 	}
+	c.Retry = c.Retry.defaults()
 	tools, err := tool.NewLimitedRegistry(c.ToolLimits, c.Tools...)
 	if err != nil {
 		return nil, fmt.Errorf("agent %q: %w", c.Name, err)
@@ -78,9 +104,30 @@ func New(c Config) (*Agent, error) {
 	if err := c.Interceptors.Check(tools.Names()); err != nil {
 		return nil, fmt.Errorf("agent %q: %w", c.Name, err)
 	}
+	// The agent keeps its gates, whatever becomes of the slices.
+	c.Interceptors = slices.Clone(c.Interceptors)
+	for i := range c.Interceptors {
+		c.Interceptors[i].Tools = slices.Clone(c.Interceptors[i].Tools)
+	}
 	a := &Agent{config: c, tools: tools, defs: tools.Defs()}
 	a.model = c.Interceptors.WrapModel(c.Model.Generate)
 	return a, nil
+}
+
+func (r Retry) defaults() Retry {
+	switch {
+	case r.Failures == 0:
+		r.Failures = 6
+	case r.Failures < 0:
+		r.Failures = 0
+	}
+	if r.First <= 0 {
+		r.First = time.Second
+	}
+	if r.Most <= 0 {
+		r.Most = time.Minute
+	}
+	return r
 }
 
 // Name is the agent's name, as stored with its sessions.
@@ -91,6 +138,9 @@ func (a *Agent) Tools() *tool.Registry { return a.tools }
 
 // Limits are the agent's limits, defaults filled in.
 func (a *Agent) Limits() Limits { return a.config.Limits }
+
+// Retry says how the model is called again after it failed.
+func (a *Agent) Retry() Retry { return a.config.Retry }
 
 // Concurrency is how many tool calls of a turn run at once.
 func (a *Agent) Concurrency() int { return a.config.Concurrency }

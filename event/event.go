@@ -65,6 +65,13 @@ type Artifact struct {
 // Pause is a call that waits. It is committed.
 type Pause struct{ Pause tool.Pause }
 
+// Retry tells that the model failed in a way that may pass, and will be called again. What it said so far is void.
+type Retry struct {
+	Failures int // in a row
+	At       time.Time
+	Err      error
+}
+
 // End is the last event: why this drive of the session stopped.
 type End struct {
 	Session string
@@ -100,4 +107,5 @@ func (Progress) isEvent()  {}
 func (Result) isEvent()    {}
 func (Artifact) isEvent()  {}
 func (Pause) isEvent()     {}
+func (Retry) isEvent()     {}
 func (End) isEvent()       {}

@@ -11,6 +11,7 @@ import (
 	"iter"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/fermata-ai/fermata/event"
 	"github.com/fermata-ai/fermata/llm"
@@ -107,18 +108,18 @@ func (c Chain) WrapTool(name string, h ToolHandler) ToolHandler {
 // refuses a pause that comes after next was called.
 func (l Layer) gate(next ToolHandler) ToolHandler {
 	return func(ctx context.Context, call tool.Call) (tool.Execution, error) {
-		var called bool
-		var inner *tool.Await
+		var called atomic.Bool // atomic, since a layer may leave next behind in a goroutine
+		var inner atomic.Pointer[tool.Await]
 		exec, err := l.Tool(func(ctx context.Context, c tool.Call) (tool.Execution, error) {
-			called = true
+			called.Store(true)
 			exec, err := next(ctx, c)
-			inner = exec.Await
+			inner.Store(exec.Await)
 			return exec, err
 		})(ctx, call)
 		switch {
-		case err != nil || exec.Await == nil || exec.Await == inner:
+		case err != nil || exec.Await == nil || exec.Await == inner.Load():
 			return exec, err
-		case called:
+		case called.Load():
 			return tool.Execution{}, fmt.Errorf("layer %q asked for a pause after the tool had been entered; it must ask before", l.Name)
 		}
 		await := *exec.Await

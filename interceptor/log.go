@@ -2,6 +2,8 @@ package interceptor
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"iter"
 	"log/slog"
 	"time"
@@ -11,7 +13,7 @@ import (
 )
 
 // Log is a layer that logs model calls and tool calls: names, ids, times and how they ended. Contents (arguments, outputs,
-// messages) are left out: they may hold secrets. A nil logger means slog.Default.
+// messages, the text of errors) are left out: they may hold secrets. A nil logger means slog.Default.
 func Log(logger *slog.Logger) Layer {
 	if logger == nil {
 		logger = slog.Default()
@@ -39,20 +41,43 @@ func Log(logger *slog.Logger) Layer {
 func logModel(ctx context.Context, logger *slog.Logger, next ModelHandler, r llm.Request) iter.Seq2[llm.Event, error] {
 	return func(yield func(llm.Event, error) bool) {
 		start := time.Now()
-		attrs := []any{"session", r.Metadata["session"], "messages", len(r.Messages)}
+		logged := false
+		log := func(level slog.Level, outcome string, attrs ...any) {
+			attrs = append([]any{"session", r.Metadata["session"], "messages", len(r.Messages), "took", time.Since(start),
+				"outcome", outcome}, attrs...)
+			logger.Log(ctx, level, "model call", attrs...)
+			logged = true
+		}
 		for ev, err := range next(ctx, r) {
-			if err != nil {
-				logger.Log(ctx, slog.LevelError, "model call", append(attrs, "took", time.Since(start), "error", err)...)
-			}
 			if f, ok := ev.(llm.Finish); ok {
-				logger.Log(ctx, slog.LevelInfo, "model call", append(attrs, "took", time.Since(start), "stop", f.Reason,
-					"input_tokens", f.Usage.Input, "output_tokens", f.Usage.Output)...)
+				log(slog.LevelInfo, "done", "stop", f.Reason, "input_tokens", f.Usage.Input, "output_tokens", f.Usage.Output)
+			}
+			if err != nil {
+				log(slog.LevelError, "failed", failure(err)...)
 			}
 			if !yield(ev, err) {
+				if !logged {
+					log(slog.LevelInfo, "left")
+				}
 				return
 			}
 		}
+		if !logged {
+			log(slog.LevelWarn, "cut off")
+		}
 	}
+}
+
+// failure describes an error without its text: providers quote what they were sent.
+func failure(err error) []any {
+	var e *llm.Error
+	switch {
+	case errors.As(err, &e):
+		return []any{"error", e.Kind, "provider", e.Provider, "request", e.RequestID}
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return []any{"error", "the context ended"}
+	}
+	return []any{"error", fmt.Sprintf("%T", err)}
 }
 
 func outcome(exec tool.Execution, err error) (slog.Level, string) {

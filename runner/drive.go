@@ -147,6 +147,10 @@ func (d *drive) loop(callsOnly bool) error {
 			if d.running() == 0 {
 				return nil
 			}
+		case session.StepRetry:
+			if callsOnly || d.worker { // a worker comes back then
+				return nil
+			}
 		case session.StepModel:
 			if callsOnly {
 				return nil
@@ -242,6 +246,8 @@ func (d *drive) step(ctx context.Context, step session.Step, changed <-chan stru
 		err = d.model(ctx)
 	case session.StepClose:
 		err = d.closeTurn()
+	case session.StepRetry:
+		err = d.pauseForRetry(step, changed)
 	case session.StepExpire:
 		err = d.lease.Update(d.commit()) // every commit expires what is overdue
 	default:
@@ -251,6 +257,13 @@ func (d *drive) step(ctx context.Context, step session.Step, changed <-chan stru
 		err = d.show()
 	}
 	return err
+}
+
+// pauseForRetry waits, holding the lease, until the model may be called again.
+func (d *drive) pauseForRetry(step session.Step, changed <-chan struct{}) error {
+	d.lease.Keep(true)
+	defer d.lease.Keep(false)
+	return d.wait(step, changed)
 }
 
 // takeUp reads the head again if somebody may have changed it.
@@ -302,14 +315,14 @@ func (d *drive) finish(cause error) (event.End, error) {
 	}
 	d.cancel(cause)
 	var stop []session.Transition
-	if d.interrupts(cause) && d.next().Working() {
+	if d.interrupts(cause) && d.next().Left() {
 		stop = append(stop, func(tx *session.Tx) error { tx.Stop(event.FinishInterrupted, ""); return nil })
 	}
 	ctx, cancel := context.WithTimeout(d.commit(), d.rn.options.CloseTimeout)
 	defer cancel()
 	var err error
 	if d.running() > 0 {
-		d.lease.KeepFor(true)
+		d.lease.Keep(true)
 		if len(stop) > 0 {
 			err = d.lease.Update(ctx, stop...)
 		}
@@ -347,7 +360,7 @@ func (d *drive) drain() {
 		delete(d.abandoned, name)
 		if !left && d.running() == 0 {
 			left = true
-			d.lease.KeepFor(false)
+			d.lease.Keep(false)
 			if err := d.lease.Leave(d.commit()); err != nil {
 				d.rn.options.Logger.Error("a lease was not given up", "session", d.session, "error", err)
 			}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/fermata-ai/fermata/agent"
 	"github.com/fermata-ai/fermata/event"
@@ -26,9 +27,39 @@ func (d *drive) model(ctx context.Context) error {
 	case d.ctx.Err() != nil:
 		return context.Cause(d.ctx)
 	case err != nil:
-		return d.fail(fmt.Errorf("model: %w", err))
+		return d.retry(fmt.Errorf("model: %w", err))
 	}
 	return d.reply(m, fin)
+}
+
+// retry has the model called again after a while, if its failure may pass, and fails the run otherwise.
+func (d *drive) retry(cause error) error {
+	failures := 1
+	d.lease.View(func(st *session.State) {
+		if st.Retry != nil {
+			failures += st.Retry.Failures
+		}
+	})
+	wait, ok := d.agent.Retry().After(failures, cause)
+	if !ok {
+		return d.fail(cause)
+	}
+	d.lease.Keep(true)
+	defer d.lease.Keep(false)
+	var at time.Time
+	err := d.lease.Update(d.commit(), func(tx *session.Tx) error {
+		tx.Again(wait, cause.Error())
+		at = tx.Retry.At
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	d.flushHeld()
+	if !d.emit(event.Retry{Failures: failures, At: at, Err: cause}) {
+		return errLeft
+	}
+	return nil
 }
 
 // overLimit ends the run if its model calls or tokens are used up.

@@ -14,6 +14,7 @@ import (
 	"github.com/fermata-ai/fermata/fakellm"
 	"github.com/fermata-ai/fermata/kvstore"
 	"github.com/fermata-ai/fermata/kvstore/bolt"
+	"github.com/fermata-ai/fermata/kvstore/faultkv"
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/runner"
 	"github.com/fermata-ai/fermata/session"
@@ -26,8 +27,9 @@ type rig struct {
 	t      *testing.T
 	config agent.Config
 	o      rigOptions
-	path   string        // of the bbolt file
-	kv     kvstore.Store // what the runner works on: the engine, perhaps wrapped
+	path   string            // of the bbolt file
+	faults *faultkv.Injector // around the engine, until the next restart
+	kv     kvstore.Store     // what the runner works on: the engine in its wrappings
 	engine kvstore.Store
 	store  *session.Store
 }
@@ -69,9 +71,10 @@ func (r *rig) open() {
 		must(r.t, err)
 		r.engine = db
 	}
-	r.kv = r.engine
+	r.faults = faultkv.New(r.engine)
+	r.kv = r.faults.Store
 	if r.o.wrap != nil {
-		r.kv = r.o.wrap(r.engine)
+		r.kv = r.o.wrap(r.kv)
 	}
 	ag, err := agent.New(r.config)
 	must(r.t, err)
@@ -107,6 +110,14 @@ func (r *rig) another() *runner.Runner {
 func (r *rig) say(text string) *seen {
 	r.t.Helper()
 	return watch(r.t, r.Run(r.t.Context(), user, chat, llm.UserText(text), nil))
+}
+
+// begin runs a user's message while the test goes on; ended waits for what the run showed.
+func (r *rig) begin(text string) (ended func() *seen) {
+	r.t.Helper()
+	c := make(chan *seen, 1)
+	go func() { c <- watch(r.t, r.Run(r.t.Context(), user, chat, llm.UserText(text), nil)) }()
+	return func() *seen { return <-c }
 }
 
 // carryOn drives the session, as a worker would.
@@ -237,6 +248,26 @@ func (c *counter) get(name string) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.n[name]
+}
+
+// clock is a clock that stands until the test lets time pass.
+type clock struct {
+	mu sync.Mutex
+	at time.Time
+}
+
+func newClock() *clock { return &clock{at: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)} }
+
+func (c *clock) now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.at
+}
+
+func (c *clock) pass(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.at = c.at.Add(d)
 }
 
 // The tools of most tests.

@@ -3,6 +3,7 @@ package runner
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"iter"
 	"time"
@@ -112,7 +113,11 @@ func (rn *Runner) CancelSession(ctx context.Context, sessionID, actor, why strin
 	if err := rn.authorize(ctx, Operation{Kind: OpCancelSession, Actor: actor, Session: sessionID}); err != nil {
 		return err
 	}
-	err := rn.store.Update(ctx, sessionID, func(tx *session.Tx) error {
+	why, err := cleanReason(why)
+	if err != nil {
+		return err
+	}
+	err = rn.store.Update(ctx, sessionID, func(tx *session.Tx) error {
 		if !tx.Deleted.IsZero() {
 			return fmt.Errorf("%w: %q", session.ErrDeleted, sessionID)
 		}
@@ -135,11 +140,25 @@ func (rn *Runner) Cancel(ctx context.Context, sessionID, call, actor, why string
 	if err := rn.authorize(ctx, Operation{Kind: OpCancel, Actor: actor, Session: sessionID, Call: call}); err != nil {
 		return receipt, err
 	}
+	if why, err = cleanReason(why); err != nil {
+		return receipt, err
+	}
 	err = rn.store.Update(ctx, sessionID, func(tx *session.Tx) (err error) {
-		receipt, err = tx.Cancel(call, actor, llm.CleanString(why))
+		receipt, err = tx.Cancel(call, actor, why)
 		return err
 	})
 	return receipt, err
+}
+
+// ErrLongReason refuses a cancellation whose reason has more than 1000 bytes.
+var ErrLongReason = errors.New("runner: the reason is too long")
+
+// cleanReason makes a reason fit to be stored. It stands in the head, and so is short.
+func cleanReason(why string) (string, error) {
+	if why = llm.CleanString(why); len(why) > maxReason {
+		return "", fmt.Errorf("%w: it has %d bytes, at most %d are taken", ErrLongReason, len(why), maxReason)
+	}
+	return why, nil
 }
 
 // Extend moves the deadline of an open pause; the zero time takes it away.

@@ -19,6 +19,10 @@ type WorkOptions struct {
 	// OnEvent, if set, sees the events of all sessions that this worker drives, of several at once, and the errors that end a
 	// drive. The drive waits for it.
 	OnEvent func(sessionID string, ev event.Event, err error)
+	// Retention says how long things are kept; nil means the defaults. What has outlived it is swept every SweepEvery; default
+	// an hour, negative never.
+	Retention  *session.Retention
+	SweepEvery time.Duration
 }
 
 // Work carries on what is due in the sessions of this runner's agents: answers that were accepted, deadlines, and, after a
@@ -31,6 +35,9 @@ func (rn *Runner) Work(ctx context.Context, o *WorkOptions) error {
 	due, stop := rn.store.WatchWork()
 	defer stop()
 	defer w.drives.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	w.drives.Go(func() { w.sweep(ctx) })
 	for {
 		next, err := w.round(ctx)
 		if ctx.Err() != nil {
@@ -89,7 +96,31 @@ func newWorker(rn *Runner, o *WorkOptions) *worker {
 	if w.o.Poll <= 0 {
 		w.o.Poll = time.Second
 	}
+	if w.o.SweepEvery == 0 {
+		w.o.SweepEvery = time.Hour
+	}
 	return w
+}
+
+// sweep removes what has outlived its retention, now and then. Workers that share a store begin at different times.
+func (w *worker) sweep(ctx context.Context) {
+	if w.o.SweepEvery < 0 {
+		return
+	}
+	wait := rand.N(w.o.SweepEvery)
+	for {
+		timer := time.NewTimer(wait)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		}
+		if _, err := w.rn.store.Sweep(ctx, w.o.Retention); err != nil && ctx.Err() == nil {
+			w.rn.options.Logger.Error("a sweep left something undone", "error", err)
+		}
+		wait = w.o.SweepEvery
+	}
 }
 
 // round starts what is due, as far as there is room, and says when the next session will be due.

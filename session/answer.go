@@ -109,7 +109,7 @@ func (j *judgement) pauses() (int, error) {
 	var r Record
 	found, err := j.tx.read(recordKey(j.tx.ID, j.rc.Call), &r)
 	if err == nil && !found {
-		err = refuse(fmt.Errorf("%w: %s in session %q", ErrUnknownCall, j.rc.Call, j.tx.ID))
+		err = refuse(j.tx.unknownCall(j.rc.Call))
 	}
 	return r.Pauses, err
 }
@@ -177,7 +177,7 @@ func (j *judgement) repeated(n int) error {
 func (j *judgement) settled() error {
 	err := j.tx.settledError(j.rc.Call)
 	var settled *SettledError
-	if errors.As(err, &settled) || errors.Is(err, ErrUnknownCall) {
+	if errors.As(err, &settled) || errors.Is(err, ErrUnknownCall) || errors.Is(err, ErrDeleted) {
 		return refuse(err)
 	}
 	return err

@@ -60,7 +60,7 @@ func (b *Blob) JSON() json.RawMessage {
 // place makes a payload ready to stand in a record. A large one is put elsewhere: with this commit if it fits one chunk,
 // otherwise before it. The transition that runs again must place the same Blob, so it is made outside.
 func (tx *Tx) place(b *Blob) *Blob {
-	if b == nil || b.written {
+	if b == nil || b.written || b.value == nil { // one that was read lies where it says
 		return b
 	}
 	if b.Ref == "" && (len(b.value) > inlineMax || len(b.value) > tx.room()) {

@@ -253,10 +253,7 @@ func (tx *Tx) expire(c *Call) error {
 // live returns the call if it may still change.
 func (tx *Tx) live(call string) (*Call, error) {
 	c := tx.Call(call)
-	if c == nil {
-		return nil, fmt.Errorf("%w: %s", ErrUnknownCall, call)
-	}
-	if c.Status == Settled {
+	if c == nil || c.Status == Settled {
 		return nil, tx.settledError(call)
 	}
 	return c, nil
@@ -270,9 +267,17 @@ func (tx *Tx) settledError(call string) error {
 	case err != nil:
 		return err
 	case !found:
-		return fmt.Errorf("%w: %s", ErrUnknownCall, call)
+		return tx.unknownCall(call)
 	}
 	return &SettledError{Call: call, Status: r.Status, By: r.By, At: r.At}
+}
+
+// unknownCall refuses an operation on a call that nothing is known of.
+func (tx *Tx) unknownCall(call string) error {
+	if !tx.Deleted.IsZero() {
+		return fmt.Errorf("%w: %q", ErrDeleted, tx.ID)
+	}
+	return fmt.Errorf("%w: %s in session %q", ErrUnknownCall, call, tx.ID)
 }
 
 var errMove = errors.New("session: no such transition")

@@ -19,10 +19,18 @@ func (s *Store) Delete(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	// Receipts and call records go too: the tombstone refuses what comes late.
+	if err := s.deleteParts(ctx, id); err != nil {
+		return fmt.Errorf("session %q is deleted, but not yet all that belonged to it: %w", id, err)
+	}
+	return nil
+}
+
+// deleteParts deletes what belongs to a session beside its head. Receipts and call records go too: the tombstone refuses what
+// comes late.
+func (s *Store) deleteParts(ctx context.Context, id string) error {
 	for _, kind := range []string{"m", "c", "r", "g", "p", "u"} {
 		if err := s.deleteAll(ctx, kvstore.Key(kind, id)); err != nil {
-			return fmt.Errorf("session %q is deleted, but not yet all that belonged to it: %w", id, err)
+			return err
 		}
 	}
 	return nil

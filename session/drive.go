@@ -25,7 +25,7 @@ type Drive struct {
 	head    *head
 	epoch   int
 	taken   bool // the lease is committed
-	bodies  bool // bodies run whose results the head does not expect
+	keep    bool // the drive goes on, though the head doesn't show it
 	rides   bool // something rides that is more than the lease
 	leaving bool
 	lost    bool
@@ -102,7 +102,7 @@ func (d *Drive) leftBehind(st *State) bool {
 
 // hold writes into the head whether the drive goes on: while there is work, or bodies run.
 func (d *Drive) hold(tx *Tx) {
-	tx.Held = !d.leaving && (d.bodies || Next(tx.State, tx.Now).Working())
+	tx.Held = !d.leaving && (d.keep || Next(tx.State, tx.Now).Working())
 	tx.LeaseEnd = time.Time{}
 	if tx.Held && !d.store.exclusive {
 		tx.LeaseEnd = tx.Now.Add(d.store.lease)
@@ -195,11 +195,12 @@ func (d *Drive) Refresh(ctx context.Context) (bool, error) {
 	return changed, nil
 }
 
-// KeepFor tells the drive whether bodies run that the head does not show: the lease is kept for them.
-func (d *Drive) KeepFor(bodies bool) {
+// Keep says whether the drive goes on although the head doesn't show any work: bodies run whose calls have settled, or the model
+// is to be called again after a while.
+func (d *Drive) Keep(on bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.bodies = bodies
+	d.keep = on
 }
 
 // MayEnter says whether a body may be entered: a third of the lease must be left, by the monotonic clock.

@@ -118,7 +118,11 @@ func (s *State) appendJSON(b []byte) ([]byte, error) {
 	o.time("asked", s.Asked)
 	o.int("token_key", s.TokenKey)
 	s.Run.append(&o)
+	if err := o.other("retry", s.Retry, s.Retry != nil); err != nil {
+		return nil, err
+	}
 	o.string("finish", string(s.Finish))
+	o.time("ended", s.Ended)
 	if err := o.other("halt", s.Halt, s.Halt != nil); err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
@@ -89,18 +90,30 @@ func (s *Store) History(ctx context.Context, st *State, from int) ([]llm.Message
 // message decodes one stored message.
 func (s *Store) message(ctx context.Context, session string, e kvstore.Entry) (llm.Message, error) {
 	value := e.Value
-	var ref Blob
-	if len(value) > 7 && string(value[:7]) == `{"ref":` {
-		if err := decode(e.Key, value, &ref); err != nil {
-			return llm.Message{}, err
-		}
-		var err error
-		if value, err = s.Value(ctx, session, &ref); err != nil {
-			return llm.Message{}, err
-		}
+	ref, err := messageRef(e)
+	if err == nil && ref != nil {
+		value, err = s.Value(ctx, session, ref)
+	}
+	if err != nil {
+		return llm.Message{}, err
 	}
 	var m llm.Message
 	return m, decode(e.Key, value, &m)
+}
+
+// messageRef is where a stored message lies that is too large for its own record; nil for the others.
+func messageRef(e kvstore.Entry) (*Blob, error) {
+	if !bytes.HasPrefix(e.Value, []byte(`{"ref":`)) {
+		return nil, nil
+	}
+	ref := new(Blob)
+	if err := decode(e.Key, e.Value, ref); err != nil {
+		return nil, err
+	}
+	if err := ref.check(); err != nil {
+		return nil, fmt.Errorf("%w: %s: %w", ErrCorrupt, keyName(e.Key), err)
+	}
+	return ref, nil
 }
 
 // Value reads a payload. It is shared: not to be changed.

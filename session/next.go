@@ -18,6 +18,7 @@ const (
 	StepCalls  StepKind = "calls"  // run, re-enter or recover calls of the open turn
 	StepClose  StepKind = "close"  // store the results of the open turn, all of which are there
 	StepWait   StepKind = "wait"   // for answers
+	StepRetry  StepKind = "retry"  // wait until the model may be called again
 	StepExpire StepKind = "expire" // a deadline has passed: apply it
 	StepHalted StepKind = "halted" // there is work, but only Continue or Run may go on
 )
@@ -30,6 +31,8 @@ func Next(s *State, now time.Time) Step {
 		step.Kind = StepExpire
 	case s.Halt != nil && step.Kind != StepIdle && step.Kind != StepWait:
 		step.Kind = StepHalted
+	case step.Kind == StepModel && s.Retry != nil && s.Retry.At.After(now):
+		step = Step{Kind: StepRetry, Until: s.Retry.At}
 	}
 	return step
 }
@@ -77,3 +80,6 @@ func (s Step) Working() bool {
 	}
 	return false
 }
+
+// Left says that there is work left, be it later.
+func (s Step) Left() bool { return s.Working() || s.Kind == StepRetry }

@@ -39,7 +39,9 @@ type State struct {
 	TokenKey int       `json:"token_key,omitempty"` // the newest key at that time
 
 	Run    Run          `json:"run,omitzero"`
+	Retry  *Retry       `json:"retry,omitempty"`  // the model failed in a way that may pass
 	Finish event.Finish `json:"finish,omitempty"` // of the last run, once it is over
+	Ended  time.Time    `json:"ended,omitzero"`   // when the last run ended, once it has
 	Halt   *Halt        `json:"halt,omitempty"`
 	Ending *Halt        `json:"ending,omitempty"` // what Halt is to be when the open turn is closed
 
@@ -62,6 +64,13 @@ type Run struct {
 	Calls    int       `json:"calls,omitempty"`
 	Usage    llm.Usage `json:"usage,omitzero"`
 	Detached bool      `json:"detached,omitempty"` // a worker carries it on when its caller leaves
+}
+
+// Retry says when a model that failed in a way that may pass is called again.
+type Retry struct {
+	Failures int       `json:"failures"` // in a row
+	At       time.Time `json:"at"`
+	Why      string    `json:"why"`
 }
 
 // Halt keeps workers off a session that has work left; Continue and Run lift it.

@@ -17,8 +17,8 @@ func (tx *Tx) Say(m *Entry, messageID, hash string, detached bool) {
 	if messageID != "" {
 		tx.putJSON(userMessageKey(tx.ID, messageID), userMessage{Hash: hash, Number: tx.Messages - 1})
 	}
-	tx.Due, tx.Halt, tx.Finish = true, nil, ""
-	tx.Run = Run{Detached: detached}
+	tx.Due, tx.Halt, tx.Retry, tx.Finish = true, nil, nil, ""
+	tx.Run, tx.Ended = Run{Detached: detached}, time.Time{}
 	tx.Takeovers = 0
 }
 
@@ -60,12 +60,12 @@ func (tx *Tx) Reply(m *Entry, calls []Call, finish event.Finish, used llm.Usage,
 		tx.append(m)
 	}
 	tx.Turn++
-	tx.Due, tx.Takeovers = false, 0
+	tx.Due, tx.Retry, tx.Takeovers = false, nil, 0
 	tx.Run.Turns++
 	tx.Run.Calls += len(calls)
 	tx.Run.Usage = tx.Run.Usage.Add(used)
 	if len(calls) == 0 {
-		tx.Finish = finish
+		tx.Finish, tx.Ended = finish, tx.Now
 		return
 	}
 	tx.Calls = append([]Call(nil), calls...) // a transition that runs again begins with these
@@ -109,13 +109,23 @@ func (tx *Tx) Stop(finish event.Finish, why string) {
 	tx.Halt, tx.Finish = &Halt{Finish: finish, Why: why, At: tx.Now}, finish
 }
 
+// Again makes the model's call wait for a while after it failed.
+func (tx *Tx) Again(after time.Duration, why string) {
+	tx.touch()
+	n := 0
+	if tx.Retry != nil {
+		n = tx.Retry.Failures
+	}
+	tx.Retry = &Retry{Failures: n + 1, At: tx.Now.Add(max(after, time.Millisecond)).Truncate(time.Millisecond), Why: why}
+}
+
 // Lift lets a halted session go on, with fresh limits.
 func (tx *Tx) Lift() {
 	if tx.Halt == nil {
 		return
 	}
 	tx.touch()
-	tx.Halt, tx.Takeovers = nil, 0
+	tx.Halt, tx.Retry, tx.Takeovers = nil, nil, 0
 	tx.Run = Run{Usage: tx.Run.Usage, Detached: tx.Run.Detached}
 }
 

@@ -1,0 +1,161 @@
+package agent_test
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/fermata-ai/fermata/agent"
+	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/fakellm"
+	"github.com/fermata-ai/fermata/interceptor"
+	"github.com/fermata-ai/fermata/llm"
+	"github.com/fermata-ai/fermata/tool"
+)
+
+type none struct{}
+
+// named is a tool that does nothing.
+func named(name string) tool.Tool {
+	return tool.Must(tool.Func(tool.Spec{Name: name},
+		func(context.Context, none) (tool.Result[none], error) { return tool.Done(none{}), nil }))
+}
+
+// TestNewRefuses: what is wrong with a configuration is said when the agent is built, not when a session needs it.
+func TestNewRefuses(t *testing.T) {
+	model := fakellm.Echo()
+	for name, test := range map[string]struct {
+		config agent.Config
+		want   string // in the error
+	}{
+		"no model":              {agent.Config{}, "Config.Model is nil"},
+		"negative concurrency":  {agent.Config{Model: model, Concurrency: -1}, "negative limit"},
+		"negative turns":        {agent.Config{Model: model, Limits: agent.Limits{Turns: -1}}, "negative limit"},
+		"negative tool calls":   {agent.Config{Model: model, Limits: agent.Limits{ToolCalls: -1}}, "negative limit"},
+		"negative tokens":       {agent.Config{Model: model, Limits: agent.Limits{Tokens: -1}}, "negative limit"},
+		"a nil tool":            {agent.Config{Model: model, Tools: []tool.Tool{nil}}, "nil"},
+		"two tools of one name": {agent.Config{Model: model, Tools: []tool.Tool{named("a"), named("a")}}, `"a"`},
+		"a layer for a misspelt tool": {agent.Config{Model: model, Tools: []tool.Tool{named("refund")},
+			Interceptors: interceptor.Chain{interceptor.Approval(&interceptor.ApprovalOptions{Tools: []string{"refnud"}})}},
+			`"refnud", which the agent does not have; it has: refund`},
+		"two layers of one name": {agent.Config{Model: model,
+			Interceptors: interceptor.Chain{interceptor.Approval(nil), interceptor.Approval(nil)}}, `two layers are named "approval"`},
+		"a layer without a name": {agent.Config{Model: model, Interceptors: interceptor.Chain{{}}}, "no name"},
+	} {
+		test.config.Name = "ops"
+		_, err := agent.New(test.config)
+		if err == nil || !strings.Contains(err.Error(), test.want) || !strings.HasPrefix(err.Error(), "agent") {
+			t.Errorf("%s: the error is %v, without %q", name, err, test.want)
+		}
+	}
+}
+
+func TestDefaults(t *testing.T) {
+	a, err := agent.New(agent.Config{Name: "ops", Model: fakellm.Echo()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a.Name() != "ops" || a.Concurrency() != 4 || a.Limits() != (agent.Limits{Turns: agent.DefaultTurns}) || a.HasTurnLayers() {
+		t.Errorf("name %q, concurrency %d, limits %+v, turn layers %v", a.Name(), a.Concurrency(), a.Limits(), a.HasTurnLayers())
+	}
+}
+
+// TestChangingTheConfigAfterwards: an agent is what it was when it was built.
+func TestChangingTheConfigAfterwards(t *testing.T) {
+	tools := []tool.Tool{named("a"), named("b")}
+	var entered []string
+	layers := interceptor.Chain{seeing("first", &entered, "a"), seeing("second", &entered)}
+	a, err := agent.New(agent.Config{Model: fakellm.Echo(), Tools: tools, Interceptors: layers})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tools[0] = named("c")
+	layers[0].Tools[0] = "b"
+	layers[0] = seeing("third", &entered)
+	a.Tools().Names()[0] = "d"
+	if got := a.Tools().Names(); !cmp.Equal(got, []string{"a", "b"}) {
+		t.Errorf("the tools are %q", got)
+	}
+	if _, err := a.Execute(t.Context(), tool.Call{Tool: "a"}, done); err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"first", "second"}; !cmp.Equal(entered, want) {
+		t.Errorf("the layers are %q, not %q", entered, want)
+	}
+}
+
+func done(context.Context, tool.Call) (tool.Execution, error) { return tool.Execution{}, nil }
+
+// seeing is a layer that notes that a call came through.
+func seeing(name string, entered *[]string, tools ...string) interceptor.Layer {
+	return interceptor.Layer{Name: name, Tools: tools, Tool: func(next interceptor.ToolHandler) interceptor.ToolHandler {
+		return func(ctx context.Context, c tool.Call) (tool.Execution, error) {
+			*entered = append(*entered, name)
+			return next(ctx, c)
+		}
+	}}
+}
+
+// TestGenerate: the model is told what the agent is, through the model layers.
+func TestGenerate(t *testing.T) {
+	model := fakellm.New(fakellm.Says("Hello."))
+	a, err := agent.New(agent.Config{
+		Model: model, Instructions: "Be brief.", Tools: []tool.Tool{named("a")},
+		ToolChoice: llm.ToolChoice{Mode: llm.ToolAny}, Output: llm.Limits{OutputTokens: 100},
+		Interceptors: interceptor.Chain{{Name: "polite", Model: func(next interceptor.ModelHandler) interceptor.ModelHandler {
+			return func(ctx context.Context, r llm.Request) iter.Seq2[llm.Event, error] {
+				r.System += " Be polite."
+				return next(ctx, r)
+			}
+		}}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	history := []llm.Message{llm.UserText("Hi.")}
+	m, _, err := llm.Collect(a.Generate(t.Context(), history, map[string]string{"session": "s"}))
+	if err != nil || m.Text() != "Hello." {
+		t.Fatalf("%v, %v", m, err)
+	}
+	want := llm.Request{
+		System: "Be brief. Be polite.", Messages: history, Tools: a.Tools().Defs(),
+		ToolChoice: llm.ToolChoice{Mode: llm.ToolAny}, Limits: llm.Limits{OutputTokens: 100},
+		Metadata: map[string]string{"session": "s"},
+	}
+	if diff := cmp.Diff(want, model.Requests()[0]); diff != "" {
+		t.Errorf("the request differs (-want +got):\n%s", diff)
+	}
+}
+
+// TestTurn: a turn goes through the turn layers, the first outermost.
+func TestTurn(t *testing.T) {
+	var order []string
+	around := func(name string) interceptor.Layer {
+		return interceptor.Layer{Name: name, Turn: func(next interceptor.TurnHandler) interceptor.TurnHandler {
+			return func(ctx context.Context, turn interceptor.Turn) iter.Seq2[event.Event, error] {
+				order = append(order, name)
+				return next(ctx, turn)
+			}
+		}}
+	}
+	a, err := agent.New(agent.Config{Model: fakellm.Echo(), Interceptors: interceptor.Chain{around("outer"), around("inner")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cause := errors.New("ended")
+	inner := func(context.Context, interceptor.Turn) iter.Seq2[event.Event, error] {
+		return func(yield func(event.Event, error) bool) { yield(nil, cause) }
+	}
+	for _, err := range a.Turn(inner)(t.Context(), interceptor.Turn{}) {
+		if err != cause {
+			t.Errorf("the error is %v", err)
+		}
+	}
+	if want := []string{"outer", "inner"}; !a.HasTurnLayers() || !cmp.Equal(order, want) {
+		t.Errorf("the layers came as %q, not %q", order, want)
+	}
+}

@@ -1,0 +1,235 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/kvstore"
+	"github.com/fermata-ai/fermata/llm"
+	"github.com/fermata-ai/fermata/tool"
+)
+
+// Problem is something that Check found wrong.
+type Problem struct {
+	Session string // empty: not of one session
+	Key     string // of the record, as text; empty: of the session as a whole
+	What    string
+}
+
+func (p Problem) String() string {
+	return fmt.Sprintf("session %q, %s: %s", p.Session, p.Key, p.What)
+}
+
+// Check goes through the whole store and lists what is wrong with it: records that can't be read, histories with gaps or calls
+// without results, payloads that are missing, sessions that stand at the wrong place in the wake index or not in it. It changes
+// nothing. What changes while it runs may be listed in error; a store at rest is checked exactly. The error of an item is that
+// of the engine, and ends the list.
+func (s *Store) Check(ctx context.Context) iter.Seq2[Problem, error] {
+	return func(yield func(Problem, error) bool) {
+		c := &check{store: s, now: s.Now(), yield: yield}
+		for e, err := range s.scan(ctx, kvstore.Key("h")) {
+			if err == nil {
+				err = c.session(ctx, e)
+			}
+			if errors.Is(err, errStop) {
+				return
+			}
+			if err != nil {
+				yield(Problem{}, err)
+				return
+			}
+		}
+		if err := c.wakes(ctx); err != nil && !errors.Is(err, errStop) {
+			yield(Problem{}, err)
+		}
+	}
+}
+
+var errStop = errors.New("stop")
+
+type check struct {
+	store *Store
+	now   time.Time
+	yield func(Problem, error) bool
+}
+
+func (c *check) report(session, key, format string, args ...any) error {
+	if !c.yield(Problem{session, key, fmt.Sprintf(format, args...)}, nil) {
+		return errStop
+	}
+	return nil
+}
+
+// judge reports an error that tells of damage, and passes others on.
+func (c *check) judge(session, key string, err error) error {
+	if errors.Is(err, ErrCorrupt) || errors.Is(err, ErrNewerVersion) {
+		return c.report(session, key, "%v", err)
+	}
+	return err
+}
+
+func (c *check) session(ctx context.Context, e kvstore.Entry) error {
+	id := keyName(e.Key)
+	if parts, err := kvstore.Parts(e.Key); err == nil && len(parts) == 2 {
+		id = parts[1]
+	}
+	st, err := decodeState(e.Key, e.Value)
+	if err != nil {
+		return c.judge(id, "head", err)
+	}
+	if st.ID != id {
+		return c.report(id, "head", "it says that it is of session %q", st.ID)
+	}
+	if !st.Deleted.IsZero() {
+		return nil
+	}
+	history, err := c.store.History(ctx, st, 0)
+	if err != nil {
+		return c.judge(id, "history", err)
+	}
+	if err := c.history(st, history); err != nil {
+		return err
+	}
+	if err := c.calls(ctx, st); err != nil {
+		return err
+	}
+	return c.wake(ctx, st)
+}
+
+// history reports calls without their results, and results without their calls.
+func (c *check) history(st *State, history []llm.Message) error {
+	var open []llm.ToolCall
+	for n, m := range history {
+		var results []llm.ToolResult
+		for _, p := range m.Parts {
+			if r, ok := p.(llm.ToolResult); ok {
+				results = append(results, r)
+			}
+		}
+		ok := len(results) == len(open)
+		for i := 0; ok && i < len(results); i++ {
+			ok = results[i].Call == open[i].ID
+		}
+		if !ok {
+			return c.report(st.ID, fmt.Sprintf("message %d", n), "%d calls were asked for before it, and it does not hold their results in order", len(open))
+		}
+		open = m.ToolCalls()
+	}
+	if len(open) > 0 != (len(st.Calls) > 0) || len(st.Calls) > len(open) {
+		return c.report(st.ID, "head", "%d calls are open, and the last message asks for %d", len(st.Calls), len(open))
+	}
+	for i := range st.Calls {
+		if st.Calls[i].ID != open[i].ID {
+			return c.report(st.ID, "head", "call %d is %s, and the last message asks for %s", i, st.Calls[i].ID, open[i].ID)
+		}
+	}
+	return nil
+}
+
+// calls reports what is missing or damaged of the calls of the open turn, and of the records.
+func (c *check) calls(ctx context.Context, st *State) error {
+	var err error
+	st.blobs(func(b *Blob) {
+		if _, e := c.store.Value(ctx, st.ID, b); e != nil && err == nil {
+			err = c.judge(st.ID, "head", e)
+		}
+	})
+	if err != nil {
+		return err
+	}
+	for i := range st.Calls {
+		call := &st.Calls[i]
+		switch call.Status {
+		case Pending:
+			id := tool.PauseID(call.ID, call.Pauses)
+			for _, key := range [][]byte{pauseKey(id), inboxKey(call.Pause.Since, id)} {
+				var entry pauseEntry
+				if found, err := c.store.read(ctx, key, &entry); err != nil || !found || entry.Session != st.ID {
+					if err := c.report(st.ID, keyName(key), "the entry of an open pause is missing or damaged"); err != nil {
+						return err
+					}
+				}
+			}
+		case Settled:
+			if _, _, err := c.store.Record(ctx, st.ID, call.ID); err != nil {
+				if err := c.report(st.ID, "call "+call.ID, "it is settled, and has no record: %v", err); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	for e, err := range c.store.scan(ctx, kvstore.Key("c", st.ID)) {
+		if err != nil {
+			return err
+		}
+		if err := c.record(ctx, st, e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *check) record(ctx context.Context, st *State, e kvstore.Entry) error {
+	var r Record
+	err := decode(e.Key, e.Value, &r)
+	if err == nil && (checkSettled(r.Status) != nil || r.Status == event.Status("")) {
+		err = fmt.Errorf("%w: unknown end %q", ErrCorrupt, r.Status)
+	}
+	if err == nil {
+		_, err = c.store.Value(ctx, st.ID, r.Output)
+	}
+	for i := 0; err == nil && i < len(r.Actions); i++ {
+		_, err = c.store.Value(ctx, st.ID, r.Actions[i])
+	}
+	if err != nil {
+		return c.judge(st.ID, keyName(e.Key), err)
+	}
+	return nil
+}
+
+// wake reports a session that a worker would not find.
+func (c *check) wake(ctx context.Context, st *State) error {
+	if st.Wake.IsZero() {
+		if step := Next(st, c.now); step.Left() || !step.Until.IsZero() {
+			return c.report(st.ID, "head", "it is due some time, and stands nowhere in the wake index")
+		}
+		return nil
+	}
+	_, err := c.store.kv.Get(ctx, wakeKey(st.Agent, st.Wake, st.ID))
+	if errors.Is(err, kvstore.ErrNotFound) {
+		return c.report(st.ID, "wake", "its entry in the wake index is missing")
+	}
+	return err
+}
+
+// wakes reports entries of the wake index whose sessions stand elsewhere.
+func (c *check) wakes(ctx context.Context) error {
+	for e, err := range c.store.scan(ctx, kvstore.Key("w")) {
+		if err != nil {
+			return err
+		}
+		parts, err := kvstore.Parts(e.Key)
+		if err != nil || len(parts) != 4 {
+			if err := c.report("", keyName(e.Key), "it is no entry of the wake index"); err != nil {
+				return err
+			}
+			continue
+		}
+		st, err := c.store.Load(ctx, parts[3])
+		switch {
+		case errors.Is(err, ErrCorrupt), errors.Is(err, ErrNewerVersion):
+			continue // reported already
+		case err != nil && !errors.Is(err, ErrUnknownSession):
+			return err
+		case err != nil || string(wakeKey(st.Agent, st.Wake, st.ID)) != string(e.Key):
+			if err := c.report(parts[3], keyName(e.Key), "the session does not stand here in the wake index"); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,103 @@
+package session
+
+import (
+	"encoding/json"
+	"math/rand/v2"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+)
+
+// fill gives every exported field below v a value, or, by chance, none.
+func fill(v reflect.Value, r *rand.Rand, depth int) {
+	switch v.Type() {
+	case reflect.TypeFor[time.Time]():
+		v.Set(reflect.ValueOf(time.UnixMilli(r.Int64N(1 << 41)).UTC()))
+		return
+	case reflect.TypeFor[json.RawMessage]():
+		v.Set(reflect.ValueOf(json.RawMessage(`{"a":[1,"<&>é"]}`)))
+		return
+	}
+	if r.IntN(3) == 0 {
+		return
+	}
+	switch v.Kind() {
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if v.Type().Field(i).IsExported() {
+				fill(v.Field(i), r, depth+1)
+			}
+		}
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		fill(v.Elem(), r, depth+1)
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 1+r.IntN(2), 2))
+		for i := range v.Len() {
+			fill(v.Index(i), r, depth+1)
+		}
+	case reflect.String:
+		v.SetString([]string{"plain", `quo"ted\`, "<&>", "é\u2028", "tab\t"}[r.IntN(5)])
+	case reflect.Int, reflect.Int64:
+		v.SetInt(r.Int64N(1 << 40))
+	case reflect.Uint64:
+		v.SetUint(r.Uint64N(1 << 40))
+	case reflect.Bool:
+		v.SetBool(true)
+	case reflect.Float64:
+		v.SetFloat(0.25)
+	}
+}
+
+// What is encoded by hand has the form that the struct tags say.
+func TestHandEncodingFollowsTheTags(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))
+		var st State
+		var rec Record
+		fill(reflect.ValueOf(&st).Elem(), r, 0)
+		fill(reflect.ValueOf(&rec).Elem(), r, 0)
+		byHand, err := st.appendJSON(nil)
+		same(t, byHand, err, st.plain())
+		byHand, err = rec.appendJSON(nil)
+		same(t, byHand, err, rec)
+	})
+}
+
+// plain is the head without its own decoder, for reflection.
+func (s State) plain() any {
+	type call Call
+	type state State
+	calls := make([]call, len(s.Calls))
+	for i, c := range s.Calls {
+		calls[i] = call(c)
+	}
+	return struct {
+		state
+		Calls []call `json:"calls,omitempty"`
+	}{state(s), calls}
+}
+
+func same(t *rapid.T, byHand []byte, err error, v any) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+	byTags, err := encode(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var a, b any
+	if err := json.Unmarshal(byHand, &a); err != nil {
+		t.Fatalf("%v: %s", err, byHand)
+	}
+	if err := json.Unmarshal(byTags, &b); err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(b, a); d != "" {
+		t.Fatalf("by the tags (-), by hand (+):\n%s", d)
+	}
+}

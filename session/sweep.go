@@ -1,0 +1,286 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/rs/xid"
+
+	"github.com/fermata-ai/fermata/kvstore"
+)
+
+// Retention says how long things are kept. Zero values are the defaults.
+type Retention struct {
+	// Receipts is how long a call's record, receipts, pauses and outside keys outlive its result; default 30 days. After that a
+	// redelivered answer is refused as unknown.
+	Receipts time.Duration
+	// Sessions is how long a session is kept that nothing happens in and nothing waits in; zero: for ever.
+	Sessions time.Duration
+	// Tombstones is how long the id of a deleted session can't be used again; default: three times Receipts.
+	Tombstones time.Duration
+	// Orphans is how long a payload may lie about that nothing refers to (yet); default an hour.
+	Orphans time.Duration
+}
+
+func (r Retention) defaults() Retention {
+	if r.Receipts <= 0 {
+		r.Receipts = 30 * 24 * time.Hour
+	}
+	if r.Tombstones <= 0 {
+		r.Tombstones = 3 * r.Receipts
+	}
+	r.Tombstones = max(r.Tombstones, r.Receipts)
+	if r.Orphans <= 0 {
+		r.Orphans = time.Hour
+	}
+	return r
+}
+
+// Swept counts what a sweep removed.
+type Swept struct {
+	Sessions, Tombstones, Calls, Payloads, Entries int
+}
+
+// Sweep removes what has outlived its retention, and what nothing refers to. It goes through the store in small steps, with
+// nothing held in between, and may be cut off at any of them. A session that can't be read is left alone; its error comes with
+// those of the others, at the end.
+func (s *Store) Sweep(ctx context.Context, r *Retention) (Swept, error) {
+	sw := &sweep{store: s, now: s.Now()}
+	if r != nil {
+		sw.keep = *r
+	}
+	sw.keep = sw.keep.defaults()
+	var errs []error
+	for e, err := range s.scan(ctx, kvstore.Key("h")) {
+		if err == nil {
+			err = sw.session(ctx, e)
+		}
+		if ctx.Err() != nil {
+			return sw.swept, ctx.Err()
+		}
+		if err != nil && len(errs) < maxSweepErrors {
+			errs = append(errs, err)
+		}
+	}
+	for _, kind := range []string{"o", "k"} {
+		if err := sw.index(ctx, kind); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return sw.swept, errors.Join(errs...)
+}
+
+const maxSweepErrors = 10
+
+type sweep struct {
+	keep  Retention
+	swept Swept
+	store *Store
+	now   time.Time
+}
+
+// session sweeps what belongs to one session.
+func (sw *sweep) session(ctx context.Context, e kvstore.Entry) error {
+	st, err := decodeState(e.Key, e.Value)
+	if err != nil {
+		return err
+	}
+	if !st.Deleted.IsZero() {
+		return sw.tombstone(ctx, e, st)
+	}
+	if over := st.over(sw.now); sw.keep.Sessions > 0 && !over.IsZero() && sw.now.Sub(over) > sw.keep.Sessions {
+		sw.swept.Sessions++
+		return sw.store.Delete(ctx, st.ID)
+	}
+	if err := sw.calls(ctx, st); err != nil {
+		return err
+	}
+	return sw.payloads(ctx, st)
+}
+
+// over is since when nothing happens in a session, and nothing waits; zero: something does.
+func (s *State) over(now time.Time) time.Time {
+	switch Next(s, now).Kind {
+	case StepIdle:
+		return s.Ended
+	case StepHalted:
+		return s.Halt.At
+	}
+	return time.Time{}
+}
+
+// tombstone finishes what an interrupted Delete left, and forgets a session that was deleted long ago.
+func (sw *sweep) tombstone(ctx context.Context, e kvstore.Entry, st *State) error {
+	if err := sw.store.deleteParts(ctx, st.ID); err != nil {
+		return err
+	}
+	if sw.now.Sub(st.Deleted) <= sw.keep.Tombstones {
+		return nil
+	}
+	_, err := sw.store.kv.Apply(ctx, kvstore.Batch{
+		Preconditions: []kvstore.Precondition{{Key: e.Key, Revision: e.Revision}}, Deletes: [][]byte{e.Key},
+	})
+	if err == nil {
+		sw.swept.Tombstones++
+	}
+	return err
+}
+
+// calls removes the records and receipts of calls that settled long ago.
+func (sw *sweep) calls(ctx context.Context, st *State) error {
+	for e, err := range sw.store.scan(ctx, kvstore.Key("c", st.ID)) {
+		if err != nil {
+			return err
+		}
+		var r Record
+		if err := decode(e.Key, e.Value, &r); err != nil {
+			return err
+		}
+		if st.Call(r.Call) != nil || sw.now.Sub(r.At) <= sw.keep.Receipts {
+			continue
+		}
+		// The record goes last, so that an interrupted sweep comes back for the rest.
+		if err := sw.store.deleteAll(ctx, kvstore.Key("r", st.ID, r.Call)); err != nil {
+			return err
+		}
+		if err := sw.store.repeat(ctx, kvstore.Batch{Deletes: [][]byte{e.Key}}); err != nil {
+			return err
+		}
+		sw.swept.Calls++
+	}
+	return nil
+}
+
+// payloads removes those of a session that neither its head, nor a record, nor a message refers to.
+func (sw *sweep) payloads(ctx context.Context, st *State) error {
+	var used map[string]bool
+	for e, err := range sw.store.scan(ctx, kvstore.Key("p", st.ID)) {
+		if err != nil {
+			return err
+		}
+		parts, err := kvstore.Parts(e.Key)
+		if err != nil || len(parts) != 4 {
+			return fmt.Errorf("%w: %s", ErrCorrupt, keyName(e.Key))
+		}
+		if sw.now.Sub(madeAt(parts[2])) <= sw.keep.Orphans {
+			continue // perhaps the commit that refers to it is on its way
+		}
+		if used == nil {
+			// Payloads never change, and one that is old and unused now is never used again.
+			if used, err = sw.store.usedPayloads(ctx, st.ID); err != nil {
+				return err
+			}
+		}
+		if used[parts[2]] {
+			continue
+		}
+		if err := sw.store.repeat(ctx, kvstore.Batch{Deletes: [][]byte{e.Key}}); err != nil {
+			return err
+		}
+		sw.swept.Payloads++
+	}
+	return nil
+}
+
+// madeAt is when an id was made. Of one that doesn't tell, that is unknown, and long ago.
+func madeAt(id string) time.Time {
+	if len(id) >= 20 {
+		if x, err := xid.FromString(id[len(id)-20:]); err == nil {
+			return x.Time()
+		}
+	}
+	return time.Time{}
+}
+
+// usedPayloads are the ids of the payloads that a session refers to.
+func (s *Store) usedPayloads(ctx context.Context, id string) (map[string]bool, error) {
+	used := map[string]bool{}
+	note := func(b *Blob) {
+		if b != nil && b.Ref != "" {
+			used[b.Ref] = true
+		}
+	}
+	for e, err := range s.scan(ctx, kvstore.Key("m", id)) {
+		if err != nil {
+			return nil, err
+		}
+		if ref, err := messageRef(e); err != nil {
+			return nil, err
+		} else if ref != nil {
+			note(ref)
+		}
+	}
+	for e, err := range s.scan(ctx, kvstore.Key("c", id)) {
+		if err != nil {
+			return nil, err
+		}
+		var r Record
+		if err := decode(e.Key, e.Value, &r); err != nil {
+			return nil, err
+		}
+		note(r.Output)
+		for _, b := range r.Actions {
+			note(b)
+		}
+		for _, d := range r.Decisions {
+			note(d.Edited)
+		}
+	}
+	st, err := s.Load(ctx, id) // last, since what the others had may have come from it
+	if err != nil {
+		return nil, err
+	}
+	st.blobs(note)
+	return used, nil
+}
+
+// index removes the entries of a pause index whose calls are neither open nor on record.
+func (sw *sweep) index(ctx context.Context, kind string) error {
+	for e, err := range sw.store.scan(ctx, kvstore.Key(kind)) {
+		if err != nil {
+			return err
+		}
+		id, call, err := entryCall(kind, e)
+		if err != nil {
+			return err
+		}
+		st, err := sw.store.Load(ctx, id)
+		if err != nil && !errors.Is(err, ErrUnknownSession) {
+			continue // its own error is reported elsewhere
+		}
+		if err == nil && st.Call(call) != nil {
+			continue
+		}
+		var r Record
+		if found, err := sw.store.read(ctx, recordKey(id, call), &r); found || err != nil {
+			continue
+		}
+		// A call that was asked for just now may have paused between the two reads; its entry is younger than this sweep.
+		if sw.now.Sub(madeAt(call)) <= sw.keep.Orphans {
+			continue
+		}
+		if err := sw.store.repeat(ctx, kvstore.Batch{Deletes: [][]byte{e.Key}}); err != nil {
+			return err
+		}
+		sw.swept.Entries++
+	}
+	return nil
+}
+
+// entryCall says which call an entry of a pause index is about.
+func entryCall(kind string, e kvstore.Entry) (session, call string, err error) {
+	parts, err := kvstore.Parts(e.Key)
+	switch {
+	case err != nil:
+		return "", "", err
+	case kind == "k" && len(parts) == 5:
+		return parts[3], parts[4], nil
+	case kind == "o" && len(parts) == 2:
+		var entry pauseEntry
+		err := decode(e.Key, e.Value, &entry)
+		return entry.Session, CallID(parts[1]), err
+	}
+	return "", "", fmt.Errorf("%w: %s", ErrCorrupt, keyName(e.Key))
+}
