@@ -77,16 +77,16 @@ func newLong(b *testing.B, messages int) *long {
 	s.rn = newRunner(b, store, plain{llm.ToolCall{Name: "job", Arguments: json.RawMessage(`{"text":"x"}`)}, llm.Text{Text: "Done."}}, job)
 	drain(b, s.rn.Run(b.Context(), "ada", s.id, llm.UserText("Go."), nil), event.FinishPaused)
 	s.finish(b)
-	s.fill(b, store, messages)
+	fill(b, store, s.id, messages)
 	return s
 }
 
-// fill appends messages until there are so many.
-func (s *long) fill(b *testing.B, store *session.Store, messages int) {
+// fill appends messages to a session until there are so many.
+func fill(b *testing.B, store *session.Store, id string, messages int) {
 	const atOnce = 20
 	for n := 0; n < messages; n += 2 * atOnce {
-		err := store.Update(b.Context(), s.id, func(tx *session.Tx) error {
-			for range atOnce {
+		err := store.Update(b.Context(), id, func(tx *session.Tx) error {
+			for i := 0; i < atOnce && tx.Messages < messages; i++ {
 				question, err := session.NewEntry(llm.UserText("What is the state of the deployment, and of the jobs that belong to it?"))
 				if err != nil {
 					return err
@@ -97,9 +97,6 @@ func (s *long) fill(b *testing.B, store *session.Store, messages int) {
 				}
 				tx.Say(question, "", "", false)
 				tx.Reply(answer, nil, event.FinishStop, llm.Usage{}, 0)
-				if tx.Messages >= messages {
-					return nil
-				}
 			}
 			return nil
 		})
@@ -152,15 +149,16 @@ var job = tool.Must(tool.Func(tool.Spec{Name: "job", Description: "Starts a job.
 		return tool.Pending[jobOut](tool.Await{Timeout: time.Hour}), nil
 	}))
 
-// counting counts what is written beside messages, whose keys begin with "m".
+// counting counts what is written, and apart what is written beside messages, whose keys begin with "m".
 type counting struct {
 	kvstore.Exclusive
-	bytes, commits atomic.Int64
+	bytes, total, commits atomic.Int64
 }
 
 func (c *counting) Apply(ctx context.Context, batch kvstore.Batch) (kvstore.Revision, error) {
 	c.commits.Add(1)
 	for _, p := range batch.Puts {
+		c.total.Add(int64(len(p.Key) + len(p.Value)))
 		if p.Key[0] != 'm' {
 			c.bytes.Add(int64(len(p.Key) + len(p.Value)))
 		}
