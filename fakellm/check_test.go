@@ -31,6 +31,7 @@ func TestCheckAccepts(t *testing.T) {
 		"an unknown tool":            {user("go"), assistant(call("c1", "deply")), results(failed)},
 		"broken arguments":           {user("go"), assistant(broken), results(refusedArgs)},
 		"parts only some know":       {user("go"), assistant(llm.Opaque{Native: *native}, llm.Unknown{Type: "x", Raw: raw(`{"type":"x"}`)}, llm.Text{Text: "y"})},
+		"a native form without data": {user("go"), assistant(llm.Text{Text: "x", Native: &llm.Native{Provider: "acme"}})},
 		"blank parts with a native":  {user("go"), assistant(llm.Reasoning{Native: native}, llm.Text{Native: native})},
 		"reasoning, media, provider": {
 			{Role: llm.RoleUser, Parts: []llm.Part{llm.Media{MediaType: "image/png", Data: []byte{1}}, llm.Media{MediaType: "image/png", URL: "u"}}},
@@ -167,6 +168,23 @@ func TestCheckRefusesTools(t *testing.T) {
 			c.req.Messages = []llm.Message{user("hi")}
 			refused(t, c.req, c.want)
 		})
+	}
+}
+
+func TestToolNamesAreOfFewCharacters(t *testing.T) {
+	check := func(name string) error {
+		def := llm.ToolDef{Name: name, Input: raw(`{"type":"object","properties":{}}`)}
+		return fakellm.Check(llm.Request{Messages: []llm.Message{user("hi")}, Tools: []llm.ToolDef{def}})
+	}
+	for _, name := range []string{"a", "azAZ09_-", strings.Repeat("z", 64)} {
+		if err := check(name); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, c := range "@[`{/:. é" {
+		if check("a"+string(c)) == nil {
+			t.Errorf("%q was accepted", c)
+		}
 	}
 }
 

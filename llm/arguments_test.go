@@ -36,6 +36,8 @@ func TestArguments(t *testing.T) {
 		{"fence with Windows lines", "```JSON\r\n{\"p\":1}\r\n```", `{"p":1}`},
 		{"fence on one line", "```json {\"p\":1}```", `{"p":1}`},
 		{"fence on one line without a language", "```{\"p\":1}```", `{"p":1}`},
+		{"fence on the value's line", "```{\"p\":1}\n```", `{"p":1}`},
+		{"fence with a strange language", "```c++-x_2\n{\"p\":1}\n```", `{"p":1}`},
 		{"longer fence", "````\n{\"p\":\"```\"}\n````", `{"p":"` + "```" + `"}`},
 		{"fence of null", "```json\nnull\n```", "{}"},
 		{"byte order mark and fence", "\uFEFF```json\n{\"p\":1}\n```", `{"p":1}`},
@@ -63,6 +65,21 @@ func TestArguments(t *testing.T) {
 	}
 }
 
+func TestFenceMayNameALanguage(t *testing.T) {
+	for _, c := range "azAZ09+-_" {
+		in := "```x" + string(c) + "\n{\"p\":1}\n```"
+		if got, err := Arguments(in); err != nil || string(got) != `{"p":1}` {
+			t.Errorf("%q: %s, %v", in, got, err)
+		}
+	}
+	for _, c := range "@[{`/:.," {
+		in := "```x" + string(c) + "\n{\"p\":1}\n```"
+		if got, err := Arguments(in); err == nil {
+			t.Errorf("%q: %s", in, got)
+		}
+	}
+}
+
 func TestBrokenArgumentsAreToldNotGuessed(t *testing.T) {
 	long := strings.Repeat("é", 100)
 	for _, c := range []struct{ name, in, want string }{
@@ -70,6 +87,7 @@ func TestBrokenArgumentsAreToldNotGuessed(t *testing.T) {
 		{"truncated at once", `{`, `at byte 1, the text ends where a value or } is expected: {<<HERE>>`},
 		{"truncated name", `{"p`, `at byte 3, the text ends inside the string that begins at byte 1: {"p<<HERE>>`},
 		{"truncated before the colon", `{"p"`, `at byte 4, the text ends where a colon after "p" is expected: {"p"<<HERE>>`},
+		{"truncated after an escape", `{"p":"\n`, `at byte 8, the text ends inside the string that begins at byte 5: {"p":"\n<<HERE>>`},
 		{"truncated escape", `{"p":"\u00`, `at byte 10, the text ends inside the string that begins at byte 5: {"p":"\u00<<HERE>>`},
 		{"truncated word", `{"p":tr`, `at byte 5, the text ends with tr, which is no JSON value: {"p":<<HERE>>tr`},
 		{"truncated number", `{"p":1.`, `at byte 7, the text ends inside the number that begins at byte 5: {"p":1.<<HERE>>`},
@@ -85,6 +103,7 @@ func TestBrokenArgumentsAreToldNotGuessed(t *testing.T) {
 		{"NaN inside", `{"p":NaN}`, `at byte 5, NaN is no JSON value: {"p":<<HERE>>NaN}`},
 		{"infinity", `{"p":-Infinity}`, `at byte 5, -Infinity is no JSON value: {"p":<<HERE>>-Infinity}`},
 		{"Python", `{"p":None}`, `at byte 5, None is no JSON value: {"p":<<HERE>>None}`},
+		{"a long word", `AZaz_1`, `at byte 0, AZaz_ is no JSON value: <<HERE>>AZaz_1`},
 		{"leading zero", `{"p":01}`, `at byte 6, '1' stands where a comma or } is expected: {"p":0<<HERE>>1}`},
 		{"plus sign", `{"p":+1}`, `at byte 5, '+' stands where a value is expected: {"p":<<HERE>>+1}`},
 		{"bare minus", `{"p":-}`, `at byte 6, '}' stands where a digit is expected: {"p":-<<HERE>>}`},
@@ -103,8 +122,10 @@ func TestBrokenArgumentsAreToldNotGuessed(t *testing.T) {
 		{"open fence", "```json\n{\"p\":1}\n", "at byte 15, the text ends inside the markdown fence that begins at byte 0: ```json\n{\"p\":1}<<HERE>>\n"},
 		{"truncated in a fence", "```json\n{\"p\":1\n```", "at byte 14, the text ends where a comma or } is expected: ```json\n{\"p\":1<<HERE>>\n```"},
 		{"empty fence", "```json\n```", "at byte 8, the markdown fence is empty: ```json\n<<HERE>>```"},
+		{"empty fence on one line", "```json```", "at byte 7, the markdown fence is empty: ```json<<HERE>>```"},
 		{"bare fence", "```", "at byte 3, the text ends inside the markdown fence that begins at byte 0: ```<<HERE>>"},
 		{"excerpt", `{"p":"` + long + `" x` + long, `at byte 208, 'x' stands where a comma or } is expected: ...` + long[162:] + `" <<HERE>>x` + long[:40] + "..."},
+		{"excerpt whose cuts fall within characters", `{"p":"` + long + `"x` + long, "at byte 207, 'x' stands where a comma or } is expected: ..." + long[160:] + `"<<HERE>>x` + long[:40] + "..."},
 		{"invalid UTF-8", "{\xff}", "at byte 1, '\uFFFD' stands where a name in double quotes is expected: {<<HERE>>\uFFFD}"},
 		{"deep", strings.Repeat("[", 10000), "at byte 9900, values are nested more than 10000 deep: ..." + strings.Repeat("[", 40) + "<<HERE>>" + strings.Repeat("[", 40) + "..."},
 	} {

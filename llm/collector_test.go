@@ -234,9 +234,9 @@ func TestCollectorAllocations(t *testing.T) {
 		events []Event
 		most   float64
 	}{
-		// The list of parts, twice; the part; and for a call: its state and its arguments.
-		"one call":         {one, 5},
-		"text in 100 bits": {text, 7},
+		// The list of parts, in the making and done; for a call, its state; the part, and its text or arguments.
+		"one call":         {one, 4},
+		"text in 100 bits": {text, 6},
 	} {
 		got := testing.AllocsPerRun(100, func() {
 			var col Collector

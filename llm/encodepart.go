@@ -76,11 +76,8 @@ func (w *writer) str(key, s string) {
 
 // raw writes a member that is JSON already, unless it is empty.
 func (w *writer) raw(key string, v json.RawMessage) {
-	if len(v) == 0 || w.err != nil {
-		return
-	}
 	s := scanner{b: v}
-	if s.space(); s.i == len(v) {
+	if s.space(); s.i == len(v) || w.err != nil {
 		return
 	}
 	const depth = 4 // at most: message, parts, part, native

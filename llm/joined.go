@@ -1,7 +1,5 @@
 package llm
 
-import "encoding/json"
-
 // joined is text that comes in pieces. One piece alone, the usual case where a provider sends a part at once, isn't copied.
 type joined struct {
 	one  string
@@ -33,11 +31,3 @@ func (j *joined) string() string {
 
 // reset keeps the memory.
 func (j *joined) reset() { j.one, j.more = "", j.more[:0] }
-
-// arguments are the call's, as far as they have come.
-func (s *stream) arguments() (json.RawMessage, error) {
-	if len(s.args.more) > 0 {
-		return Arguments(s.args.more)
-	}
-	return Arguments(s.args.one)
-}

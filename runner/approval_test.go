@@ -229,3 +229,45 @@ func TestDecisionsAreKept(t *testing.T) {
 		t.Errorf("once it has settled (-want +got):\n%s", diff)
 	}
 }
+
+// TestRefusedAfterItHadBegun: a gate that says no to going on, once the outside job is done, doesn't claim that nothing was run;
+// nor does a tool that is gone by then.
+func TestRefusedAfterItHadBegun(t *testing.T) {
+	var n counter
+	model := fakellm.New(fakellm.Calls("deploy", `{"text":"job-1"}`), fakellm.Says("I see."))
+	review := interceptor.Approval(&interceptor.ApprovalOptions{Policy: func(_ context.Context, c tool.Call) (interceptor.Verdict, error) {
+		if c.Answer == nil {
+			return interceptor.Verdict{Ruling: interceptor.Allow}, nil
+		}
+		return interceptor.Verdict{Reason: "what came back: " + string(c.Answer.Payload)}, nil
+	}})
+	const begun = "Its work had begun before, and may have had effects."
+	for name, deny := range map[string]func(r *rig, p tool.Pause){
+		"by a person": func(r *rig, p tool.Pause) {
+			p = r.answer(runner.Complete(p.ID, text("v2"), "ci")).finished(event.FinishPaused).pause("deploy")
+			r.answer(runner.Deny(p.ID, "bob", "bad output"))
+		},
+		"by a cancellation": func(r *rig, p tool.Pause) {
+			p = r.answer(runner.Complete(p.ID, text("v2"), "ci")).finished(event.FinishPaused).pause("deploy")
+			_, err := r.Cancel(r.t.Context(), chat, p.Call, "bob", "bad output")
+			must(r.t, err)
+			r.carryOn()
+		},
+		"by a deploy that takes the tool away": func(r *rig, p tool.Pause) {
+			r.config.Tools, r.config.Interceptors = nil, nil
+			r.restart()
+			r.answer(runner.Complete(p.ID, text("v2"), "ci"))
+		},
+	} {
+		r := newRig(t, agent.Config{
+			Model: model, Tools: []tool.Tool{waiting("deploy", tool.Once, &n)}, Interceptors: interceptor.Chain{review},
+		}, nil)
+		p := r.say("Deploy.").finished(event.FinishPaused).pause("deploy")
+		deny(r, p)
+		res := r.result(p.Call)
+		if !res.Error || !strings.Contains(string(res.Output), begun) && !strings.Contains(string(res.Output), "The work had begun") {
+			t.Errorf("%s: the model reads %s", name, res.Output)
+		}
+		r.acceptable()
+	}
+}

@@ -204,7 +204,7 @@ func (b *body) settle(ctx context.Context, out tool.Outcome) {
 	var p *tool.PanicError
 	if errors.As(out.Err, &p) {
 		b.d.rn.options.Logger.Error("a tool panicked", "session", b.d.session, "tool", b.c.Tool, "call", b.c.ID,
-			"panic", p.Value, "stack", string(p.Stack()))
+			"panic", p.Error(), "stack", string(p.Stack()))
 	}
 	var err error
 	if out.Status == tool.StatusPaused {
@@ -220,19 +220,25 @@ func (b *body) settle(ctx context.Context, out tool.Outcome) {
 // result commits a final outcome.
 func (b *body) result(ctx context.Context, out tool.Outcome) error {
 	o := &session.Outcome{Status: statusOf(out.Status), Body: true}
+	if out.Status == tool.StatusDenied {
+		o.By = b.deniedBy()
+	}
+	if (out.Status == tool.StatusDenied || out.Status == tool.StatusFailed) && !b.entered && b.c.Begun() {
+		out.Output = tool.Text(session.BegunText(out.Err.Error()))
+	}
 	if err := b.output(o, out); err != nil {
 		return err
 	}
-	stopped := out.Status == tool.StatusFailed && ctx.Err() != nil && b.entered
+	failed := out.Status == tool.StatusFailed && b.entered
 	commit := b.lease.Update
 	if b.derived && out.Status == tool.StatusDone && len(out.Actions) == 0 {
 		commit = b.lease.Ride
 		o.By = b.c.Answer.By
 	}
-	var settled *session.Outcome
+	b.d.outcomes.made(b.c.ID, out.Actions)
 	err := commit(b.d.commit(), func(tx *session.Tx) error {
-		settled = o
-		if stopped {
+		settled := o
+		if c := tx.Call(b.c.ID); failed && (ctx.Err() != nil || c != nil && c.Cancel != nil) {
 			settled = b.stopped(tx, context.Cause(ctx))
 		}
 		if err := tx.Settle(b.c.ID, settled); err != nil {
@@ -241,10 +247,12 @@ func (b *body) result(ctx context.Context, out tool.Outcome) error {
 		if out.Status == tool.StatusFatal {
 			tx.End(event.FinishFailed, out.Err.Error())
 		}
+		// Here, not after the commit: the loop may find the call settled as soon as it is.
+		b.d.outcomes.put(b.c.ID, known{status: settled.Status, output: settled.Output.JSON(), by: settled.By})
 		return nil
 	})
-	if err == nil {
-		b.d.outcomes.put(b.c.ID, known{status: settled.Status, output: settled.Output.JSON(), actions: out.Actions, by: settled.By})
+	if err != nil {
+		b.d.outcomes.forget(b.c.ID)
 	}
 	if out.Status == tool.StatusFatal {
 		b.d.outcomes.end(out.Err)
@@ -252,11 +260,23 @@ func (b *body) result(ctx context.Context, out tool.Outcome) error {
 	return err
 }
 
+// deniedBy is who denied the call; nobody, where a layer did so by itself.
+func (b *body) deniedBy() string {
+	for _, d := range b.call.Decisions {
+		if !d.Approved {
+			return d.By
+		}
+	}
+	return ""
+}
+
 // stopped is how the call ends whose body was told to end, and did.
 func (b *body) stopped(tx *session.Tx, cause error) *session.Outcome {
-	by, why := "", cause.Error()
+	by, why := "", ""
 	if c := tx.Call(b.c.ID); c != nil && c.Cancel != nil {
 		by, why = c.Cancel.By, c.Cancel.Why
+	} else if cause != nil {
+		why = cause.Error()
 	}
 	begun := b.c
 	begun.Attempt = max(begun.Attempt, 1)
@@ -291,6 +311,7 @@ func (b *body) pause(ctx context.Context, out tool.Outcome) error {
 	if h.Actions, err = actionsBlob(out.Actions); err != nil {
 		return err
 	}
+	b.d.outcomes.made(b.c.ID, out.Actions)
 	err = b.lease.Update(b.d.commit(), func(tx *session.Tx) error {
 		if c := tx.Call(b.c.ID); c != nil && c.Status != session.Settled && (c.Cancel != nil || tx.Ending != nil) {
 			return tx.Settle(c.ID, b.stopped(tx, errRunEnded))
@@ -298,8 +319,8 @@ func (b *body) pause(ctx context.Context, out tool.Outcome) error {
 		_, err := tx.Pause(b.c.ID, h)
 		return err
 	})
-	if err == nil {
-		b.d.outcomes.put(b.c.ID, known{actions: out.Actions})
+	if err != nil {
+		b.d.outcomes.forget(b.c.ID)
 	}
 	return err
 }

@@ -53,6 +53,8 @@ func (d *drive) advance(ctx context.Context, c *session.Call, ending bool) error
 	switch {
 	case c.Status == session.Settled, c.Status == session.Pending && !ending:
 		return nil
+	case c.Early != nil && c.Early.Kind == session.KindFail:
+		return d.lease.Update(d.commit(), func(tx *session.Tx) error { return tx.TakeEarly(c.ID) })
 	case c.Early != nil:
 		return d.lease.Ride(d.commit(), func(tx *session.Tx) error { return tx.TakeEarly(c.ID) })
 	case c.Status == session.Running:
@@ -61,7 +63,7 @@ func (d *drive) advance(ctx context.Context, c *session.Call, ending bool) error
 		return d.settleCancelled(c, c.Cancel.By, c.Cancel.Why)
 	case ending:
 		return d.settleCancelled(c, "", errRunEnded.Error())
-	case d.running() < d.agent.Concurrency():
+	case d.running() < d.agent.Concurrency() && d.stopping.Err() == nil:
 		d.start(ctx, c)
 	}
 	return nil
@@ -93,8 +95,10 @@ func (d *drive) stopBody(c *session.Call, cause error) error {
 	if c.Cancel != nil {
 		by, why = c.Cancel.By, c.Cancel.Why
 	}
+	begun := *c
+	begun.Attempt = max(begun.Attempt, 1) // a body without a claim doesn't show in the head
 	return d.lease.Update(d.commit(), func(tx *session.Tx) error {
-		return tx.Settle(c.ID, session.GivenUpOutcome(c, by, why))
+		return tx.Settle(c.ID, session.GivenUpOutcome(&begun, by, why))
 	})
 }
 
@@ -102,6 +106,7 @@ func (d *drive) stopBody(c *session.Call, cause error) error {
 func (d *drive) wait(step session.Step, changed <-chan struct{}) error {
 	due, stop := d.timer(step)
 	defer stop()
+	stopping := d.stopping.Done()
 	var renew <-chan time.Time
 	if every := d.lease.RenewEvery(); every > 0 {
 		ticker := time.NewTicker(every)
@@ -128,6 +133,11 @@ func (d *drive) wait(step session.Step, changed <-chan struct{}) error {
 			}
 		case <-due:
 			return nil
+		case <-stopping:
+			stopping = nil // what runs is waited for
+			if d.running() == 0 {
+				return nil
+			}
 		case <-d.ctx.Done():
 			return context.Cause(d.ctx)
 		}
@@ -174,10 +184,13 @@ func (d *drive) loadTurn() (err error) {
 // closeTurn stores the results of the turn, whose calls are all settled. It follows from what is stored; so unless it ends the
 // run, it rides with the model's next message.
 func (d *drive) closeTurn() error {
+	if err := d.show(); err != nil { // what has settled since the last look: the head is about to forget it
+		return err
+	}
 	if err := d.loadHistory(); err != nil { // now, while it is all stored
 		return err
 	}
-	m, err := d.results()
+	m, ends, err := d.results()
 	if err != nil {
 		return err
 	}
@@ -187,7 +200,7 @@ func (d *drive) closeTurn() error {
 	}
 	ending := false
 	d.lease.View(func(st *session.State) { ending = st.Ending != nil })
-	closing := func(tx *session.Tx) error { return tx.Close(entry) }
+	closing := func(tx *session.Tx) error { return tx.Close(entry, ends) }
 	if ending {
 		err = d.lease.Update(d.commit(), closing)
 	} else {

@@ -26,9 +26,11 @@ type drive struct {
 	metadata map[string]string // of model requests
 	lease    *session.Drive    // bodies keep the one that they were started under
 
-	ctx     context.Context // of the bodies and the model
-	cancel  context.CancelCauseFunc
-	lasting context.Context // ctx without its end
+	caller   context.Context // of whoever asked for the drive
+	stopping context.Context // when it ends, nothing new is begun; what runs goes on
+	ctx      context.Context // of the bodies and the model
+	cancel   context.CancelCauseFunc
+	lasting  context.Context // ctx without its end
 
 	batch     *agent.Batch
 	abandoned map[string]bool      // bodies whose calls settled without them
@@ -79,6 +81,7 @@ func (rn *Runner) newDrive(ctx context.Context, id string, n *session.New) (*dri
 		return nil, err
 	}
 	d.batch = agent.NewBatch()
+	d.caller, d.stopping = ctx, context.Background()
 	d.ctx, d.cancel = context.WithCancelCause(ctx)
 	d.lasting = context.WithoutCancel(ctx)
 	stop := context.AfterFunc(rn.closing, func() { d.cancel(ErrClosed) })
@@ -156,16 +159,34 @@ func (d *drive) loop(callsOnly bool) error {
 				return nil
 			}
 		}
-		if d.ctx.Err() != nil {
+		switch {
+		case d.ctx.Err() != nil:
 			return context.Cause(d.ctx)
+		case d.stopping.Err() != nil && d.running() == 0:
+			return context.Cause(d.stopping)
 		}
 		if dying, err := d.secure(); dying || err != nil {
 			return err
 		}
-		if err := d.turnStep(step, callsOnly, changed); err != nil {
+		err := d.turnStep(step, callsOnly, changed)
+		if errors.Is(err, session.ErrStale) {
+			err = d.startOver()
+		}
+		if err != nil {
 			return err
 		}
 	}
+}
+
+// startOver forgets what the drive thought to know, because somebody else's commit came first.
+func (d *drive) startOver() error {
+	d.history, d.asked, d.held = nil, nil, nil
+	d.outcomes.clear()
+	clear(d.shown)
+	if _, err := d.lease.Refresh(d.commit()); err != nil {
+		return err
+	}
+	return d.show()
 }
 
 // maxTakeovers is how many drives may die of a session, one after the other, before it is left alone.
@@ -341,12 +362,12 @@ func (d *drive) finish(cause error) (event.End, error) {
 // interrupts says that the drive stops because its caller left, and not the process or a worker: then only a caller carries the
 // session on.
 func (d *drive) interrupts(cause error) bool {
-	if d.rn.closing.Err() != nil || d.worker {
+	if d.worker || d.rn.closing.Err() != nil {
 		return false
 	}
 	detached := false
 	d.lease.View(func(st *session.State) { detached = st.Run.Detached })
-	return !detached && (errors.Is(cause, errLeft) || errors.Is(cause, context.Canceled) || errors.Is(cause, context.DeadlineExceeded))
+	return !detached && (errors.Is(cause, errLeft) || d.caller.Err() != nil)
 }
 
 // drain waits for the bodies that still run; each commits its own outcome. Then it gives the lease up.

@@ -20,12 +20,17 @@ func (d *drive) model(ctx context.Context) error {
 	if err := d.loadHistory(); err != nil {
 		return err
 	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(d.stopping, cancel)()
 	m, fin, err := d.generate(ctx)
 	switch {
 	case errors.Is(err, errLeft):
 		return err
 	case d.ctx.Err() != nil:
 		return context.Cause(d.ctx)
+	case err != nil && d.stopping.Err() != nil:
+		return nil // the loop sees why
 	case err != nil:
 		return d.retry(fmt.Errorf("model: %w", err))
 	}
@@ -131,7 +136,9 @@ func (d *drive) reply(m llm.Message, fin llm.Finish) error {
 	}
 	limits := d.agent.Limits()
 	err = d.lease.Update(d.commit(), func(tx *session.Tx) error {
-		tx.Reply(entry, calls, finishOf(fin.Reason), fin.Usage, key)
+		if err := tx.Reply(entry, calls, finishOf(fin.Reason), fin.Usage, key); err != nil {
+			return err
+		}
 		switch {
 		case len(calls) == 0:
 		case limits.ToolCalls > 0 && tx.Run.Calls > limits.ToolCalls:

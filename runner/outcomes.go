@@ -24,14 +24,34 @@ type known struct {
 	by      string
 }
 
+// put says how a call ended. What it made is kept.
 func (o *outcomes) put(call string, k known) {
+	o.change(call, func(was *known) { k.actions = was.actions; *was = k })
+}
+
+// made adds what a call made, before the commit that has it.
+func (o *outcomes) made(call string, actions []tool.Action) {
+	if len(actions) > 0 {
+		o.change(call, func(k *known) { k.actions = append(k.actions, actions...) })
+	}
+}
+
+func (o *outcomes) change(call string, f func(*known)) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.known == nil {
 		o.known = map[string]known{}
 	}
-	k.actions = append(o.known[call].actions, k.actions...)
+	k := o.known[call]
+	f(&k)
 	o.known[call] = k
+}
+
+// forget drops what is known of a call whose commit failed: somebody else may have settled it.
+func (o *outcomes) forget(call string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	delete(o.known, call)
 }
 
 func (o *outcomes) get(call string) (known, bool) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"iter"
+	"log/slog"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -55,6 +56,9 @@ func newRig(t *testing.T, c agent.Config, o *rigOptions) *rig {
 	}
 	if r.config.Name == "" {
 		r.config.Name = "ops"
+	}
+	if r.o.runner == nil {
+		r.o.runner = &runner.Options{Logger: slog.New(slog.DiscardHandler)}
 	}
 	if r.o.memory {
 		r.engine = kvstore.NewMemory()

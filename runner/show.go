@@ -95,7 +95,7 @@ func (d *display) showActions(c *session.Call) {
 
 // result is how a settled call ended: as this drive saw it, or as it is stored.
 func (d *display) result(ctx context.Context, c *session.Call) (known, error) {
-	if k, ok := d.outcomes.get(c.ID); ok {
+	if k, ok := d.outcomes.get(c.ID); ok && k.status == c.Settled { // or else somebody was faster than the body
 		return k, nil
 	}
 	r, _, err := d.rn.store.Record(ctx, d.session, c.ID)
@@ -114,22 +114,23 @@ func toolResult(id, name string, k known) llm.ToolResult {
 	return llm.ToolResult{Call: id, Name: name, Output: k.output, Error: k.status != event.Done}
 }
 
-// results is the message with the results of the open turn, in call order.
-func (d *drive) results() (llm.Message, error) {
-	m := llm.Message{Role: llm.RoleTool}
+// results is the message with the results of the open turn, in call order, and how its calls ended.
+func (d *drive) results() (m llm.Message, ends []event.Status, err error) {
+	m.Role = llm.RoleTool
 	var settled []session.Call
 	d.lease.View(func(st *session.State) { settled = append(settled, st.Calls...) })
 	for i := range settled {
 		k, err := d.result(d.commit(), &settled[i])
 		if err != nil {
-			return m, err
+			return m, nil, err
 		}
 		m.Parts = append(m.Parts, toolResult(settled[i].ID, settled[i].Tool, k))
+		ends = append(ends, k.status)
 	}
 	for _, c := range d.history[len(d.history)-1].ToolCalls()[len(settled):] {
 		m.Parts = append(m.Parts, llm.ToolResult{Call: c.ID, Name: c.Name, Output: tooMany, Error: true})
 	}
-	return m, nil
+	return m, ends, nil
 }
 
 // tooMany is what the model reads of a call beyond the limit of a turn.

@@ -196,12 +196,19 @@ func (w *worker) ended(id string, ok bool) {
 
 // drive drives one session and says whether it got anywhere.
 func (w *worker) drive(ctx context.Context, id string) bool {
-	d, err := w.rn.newDrive(ctx, id, nil)
+	// What runs when ctx ends may still run to its end.
+	lasting, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer cancel(nil)
+	defer context.AfterFunc(ctx, func() {
+		timer := time.AfterFunc(w.rn.options.CloseTimeout, func() { cancel(context.Cause(ctx)) })
+		context.AfterFunc(lasting, func() { timer.Stop() })
+	})()
+	d, err := w.rn.newDrive(lasting, id, nil)
 	if err != nil {
 		// Another drive has it, or it can't be read. Others go on.
 		return false
 	}
-	d.worker = true
+	d.worker, d.stopping = true, ctx
 	ok := true
 	for ev, err := range d.events(nil) {
 		if err != nil {

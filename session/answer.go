@@ -114,18 +114,31 @@ func (j *judgement) pauses() (int, error) {
 	return r.Pauses, err
 }
 
-// known looks for a receipt of pause n: an equal one makes the reply a duplicate, another one a conflict.
+// known looks for the receipts of pause n: an equal one makes the reply a duplicate, another one a conflict. One that was refused
+// afterwards is in nobody's way.
 func (j *judgement) known(n int) (bool, error) {
-	r, found, err := j.tx.receipt(j.rc.Call, strconv.Itoa(n))
-	if err != nil || !found {
-		return false, err
+	duplicate, other, err := j.repeats(strconv.Itoa(n))
+	if !duplicate && err == nil {
+		duplicate, _, err = j.repeats(refusedSlot(n))
 	}
-	if !j.equal(r) {
-		return true, refuse(&ConflictError{Receipt: r})
+	if !duplicate && err == nil && other != nil {
+		err = refuse(&ConflictError{Receipt: *other})
+	}
+	return duplicate || err != nil, err
+}
+
+// repeats makes the reply a duplicate of the receipt in that slot, if they are equal; another one is returned.
+func (j *judgement) repeats(slot string) (duplicate bool, other *Receipt, err error) {
+	r, found, err := j.tx.receipt(j.rc.Call, slot)
+	switch {
+	case err != nil || !found:
+		return false, nil, err
+	case !j.equal(r):
+		return false, &r, nil
 	}
 	j.rc = r
 	j.rc.Duplicate = true
-	return true, nil
+	return true, nil, nil
 }
 
 // equal says that a receipt is that of the same operation with the same content. A user's message that answers is the
@@ -139,15 +152,11 @@ func completes(k Kind) bool { return k == KindComplete || k == KindMessage }
 
 // bare judges a reply that names only a call which has paused several times.
 func (j *judgement) bare(pauses int) error {
-	for n := 1; n <= pauses; n++ {
-		r, found, err := j.tx.receipt(j.rc.Call, strconv.Itoa(n))
-		if err != nil {
-			return err
-		}
-		if found && j.equal(r) {
-			j.rc = r
-			j.rc.Duplicate = true
-			return nil
+	for n := 1; n <= pauses+1; n++ { // the last may have come early
+		for _, slot := range []string{strconv.Itoa(n), refusedSlot(n)} {
+			if duplicate, _, err := j.repeats(slot); duplicate || err != nil {
+				return err
+			}
 		}
 	}
 	if j.c == nil || j.c.Status == Settled {
@@ -192,6 +201,12 @@ func (j *judgement) answer() error {
 			return err
 		}
 		return j.repeated(j.rc.Pause)
+	}
+	if p.Gate == "" {
+		// It may be the redelivery of one that was faster than the pause, and did not fit it.
+		if duplicate, _, err := j.repeats(refusedSlot(j.rc.Pause)); duplicate || err != nil {
+			return err
+		}
 	}
 	switch decision := j.in.Kind == KindDecision; {
 	case decision != (p.Gate != ""):

@@ -132,7 +132,10 @@ func (tx *Tx) setFate(call string, pause int, fate Fate) error {
 	if err != nil || !found {
 		return err
 	}
-	r.Fate = fate
+	before := r.slot()
+	if r.Fate = fate; r.slot() != before {
+		tx.delete(receiptKey(tx.ID, call, before))
+	}
 	tx.putReceipt(r)
 	return nil
 }
@@ -147,8 +150,7 @@ type Outcome struct {
 	Body bool
 }
 
-// Settle gives a call its one result. A call that was being cancelled settles as cancelled, unless its body returned an
-// output in spite of it.
+// Settle gives a call its one result. A cancellation that was asked for is superseded by any other end.
 func (tx *Tx) Settle(call string, o *Outcome) error {
 	c, err := tx.live(call)
 	if err != nil {
@@ -189,7 +191,7 @@ func (tx *Tx) settleFates(c *Call, o *Outcome) error {
 			return err
 		}
 	}
-	if c.Cancel != nil && o.Body && o.Status == event.Done {
+	if c.Cancel != nil && o.Status != event.Cancelled && o.Status != event.Unknown {
 		return tx.setFate(c.ID, 0, Superseded)
 	}
 	if c.Status == Answered && !o.Body && o.Status == event.Cancelled {

@@ -51,7 +51,8 @@ func (s *Store) Drive(ctx context.Context, id string, n *New) (*Drive, error) {
 	}
 	var err error
 	if d.head, err = s.head(ctx, id, fresh); err == nil {
-		err = d.head.ride(ctx, d.take)
+		d.head.base = d.take
+		_, err = d.head.open(ctx)
 	}
 	if err != nil {
 		d.Release()

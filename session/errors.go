@@ -29,6 +29,7 @@ var (
 	ErrPending              = errors.New("session: calls wait for answers")
 	ErrBusy                 = errors.New("session: another drive holds it")
 	ErrFenced               = errors.New("session: this drive has lost its lease")
+	ErrStale                = errors.New("session: somebody else's commit came first")
 	ErrCorrupt              = errors.New("session: a stored record is damaged")
 	ErrNewerVersion         = errors.New("session: a record was written by a newer version")
 )

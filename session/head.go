@@ -22,8 +22,9 @@ type head struct {
 	stale bool             // state is not what is stored at rev, with tx on top
 	fresh func() *State    // what a session begins with; nil: it must exist
 
-	// riding are transitions that were applied to state, in tx, and are not committed yet. They run again on a head that was
-	// read anew.
+	// base and riding are transitions that were applied to state, in tx, and are not committed yet. They run again on a head that
+	// was read anew. Riding ones that no longer apply then, because somebody else was faster, are dropped.
+	base   Transition
 	riding []Transition
 	tx     *Tx
 	spare  *Tx    // one that was committed, for the next: its slices are good for it
@@ -95,14 +96,32 @@ func (h *head) open(ctx context.Context) (*Tx, error) {
 	}
 	h.spare = nil
 	*tx = Tx{State: h.state, Now: s.Now(), newID: s.newID, driven: s.driven(h.state), get: get, puts: tx.puts[:0], deletes: tx.deletes[:0]}
-	for _, t := range h.riding {
-		if err := t(tx); err != nil {
+	if h.base != nil {
+		if err := h.base(tx); err != nil {
 			h.stale = true
 			return nil, err
 		}
 	}
+	for _, t := range h.riding {
+		if err := t(tx); err != nil {
+			h.stale = true
+			if !outrun(err) {
+				return nil, err
+			}
+			h.riding = nil
+			if err := h.load(ctx); err != nil {
+				return nil, err
+			}
+			return h.open(ctx)
+		}
+	}
 	h.tx = tx
 	return tx, nil
+}
+
+// outrun says that a transition was refused because somebody else's came first.
+func outrun(err error) bool {
+	return errors.Is(err, ErrSettled) || errors.Is(err, ErrUnknownCall) || errors.Is(err, ErrStale) || errors.Is(err, errMove)
 }
 
 // ride applies a transition here and now, and leaves it to the next commit to store it. It must follow from what is stored: a
@@ -138,7 +157,7 @@ func (h *head) update(ctx context.Context, before Transition, after func(*Tx), t
 				return err
 			}
 			if h.state.committed(commit) {
-				h.riding = nil // only the acknowledgement was lost
+				h.base, h.riding = nil, nil // only the acknowledgement was lost
 				return nil
 			}
 		}
@@ -227,7 +246,7 @@ func (h *head) commit(ctx context.Context, tx *Tx, commit string) error {
 	if err != nil {
 		return err
 	}
-	h.rev, h.stale, h.riding, h.tx, h.spare = rev, false, h.riding[:0], nil, tx
+	h.rev, h.stale, h.base, h.riding, h.tx, h.spare = rev, false, nil, h.riding[:0], nil, tx
 	if woke {
 		s.local.Signal(workTopic)
 	}

@@ -45,13 +45,19 @@ type Receipt struct {
 	Err       error `json:"-"` // it was refused
 }
 
-// receiptSlot is where a receipt lies among those of its call.
+// slot is where a receipt lies among those of its call. That of an answer which was refused after it had been accepted makes
+// room for the answer that its pause still waits for.
 func (r Receipt) slot() string {
-	if r.Kind == KindCancel {
+	switch {
+	case r.Kind == KindCancel:
 		return "cancel"
+	case r.Fate == Refused:
+		return refusedSlot(r.Pause)
 	}
 	return strconv.Itoa(r.Pause)
 }
+
+func refusedSlot(pause int) string { return strconv.Itoa(pause) + ".refused" }
 
 func (tx *Tx) putReceipt(r Receipt) {
 	tx.putJSON(receiptKey(tx.ID, r.Call, r.slot()), r)

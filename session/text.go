@@ -57,6 +57,11 @@ func supersededOutcome(c *Call, by string) *Outcome {
 		Output: StringBlob("Denied: the user sent another message instead of an answer. " + c.begun())}
 }
 
+// BegunText adds to a reason for not going on with a call that its work had begun: other words may say that nothing was run.
+func BegunText(why string) string {
+	return why + " (This is about going on with the call. Its work had begun before, and may have had effects.)"
+}
+
 // failed is how a call ends whose outside job failed.
 func failed(a *Answer) *Outcome {
 	return &Outcome{Status: event.Failed, Output: a.Payload, By: a.By}

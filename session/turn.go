@@ -54,7 +54,10 @@ func (tx *Tx) Heard(messageID, hash string) error {
 
 // Reply takes the model's message; nil is one without content, of which nothing is kept. With calls it opens a turn; without,
 // the run is over.
-func (tx *Tx) Reply(m *Entry, calls []Call, finish event.Finish, used llm.Usage, tokenKey int) {
+func (tx *Tx) Reply(m *Entry, calls []Call, finish event.Finish, used llm.Usage, tokenKey int) error {
+	if !tx.Due || len(tx.Calls) > 0 {
+		return fmt.Errorf("%w: the model's answer is not due", ErrStale)
+	}
 	tx.touch()
 	if m != nil {
 		tx.append(m)
@@ -66,17 +69,22 @@ func (tx *Tx) Reply(m *Entry, calls []Call, finish event.Finish, used llm.Usage,
 	tx.Run.Usage = tx.Run.Usage.Add(used)
 	if len(calls) == 0 {
 		tx.Finish, tx.Ended = finish, tx.Now
-		return
+		return nil
 	}
 	tx.Calls = append([]Call(nil), calls...) // a transition that runs again begins with these
 	tx.Asked, tx.TokenKey = tx.Now, tokenKey
+	return nil
 }
 
-// Close stores the results of the open turn, in call order, and makes the model's answer due.
-func (tx *Tx) Close(results *Entry) error {
+// Close stores the results of the open turn, in call order, and makes the model's answer due. Ends are how the calls ended by
+// those results; if one has ended otherwise, or not at all, that is ErrStale.
+func (tx *Tx) Close(results *Entry, ends []event.Status) error {
+	if len(tx.Calls) == 0 || len(tx.Calls) != len(ends) {
+		return fmt.Errorf("%w: another turn is open", ErrStale)
+	}
 	for i := range tx.Calls {
-		if c := &tx.Calls[i]; c.Status != Settled {
-			return fmt.Errorf("session: the turn is open: call %s is %s", c.ID, c.Status)
+		if c := &tx.Calls[i]; c.Status != Settled || c.Settled != ends[i] {
+			return fmt.Errorf("%w: call %s is %s %s", ErrStale, c.ID, c.Status, c.Settled)
 		}
 		if tx.Calls[i].MayPause {
 			tx.delete(progressKey(tx.ID, tx.Calls[i].ID))

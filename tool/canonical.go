@@ -14,12 +14,12 @@ import (
 // for one. By it a redelivered answer is told from another one. The error is that of a value that is no JSON, or has two
 // equal keys.
 func CanonicalHash(value json.RawMessage) (string, error) {
-	p, err := parseStrict(value, forReader)
+	v, err := parseStrict(value, forReader)
 	if err != nil {
 		return "", err
 	}
 	h := sha256.New()
-	writeCanonical(h, p.value)
+	writeCanonical(h, v)
 	return base64.RawURLEncoding.EncodeToString(h.Sum(nil)[:18]), nil
 }
 

@@ -19,11 +19,19 @@ import (
 // All else stays as it is, byte for byte: what a json.RawMessage holds is the caller's.
 type conformer struct {
 	fields   map[reflect.Type]map[string]field
-	defaults map[reflect.Type]map[string]json.RawMessage
+	defaults defaults
 }
 
-func newConformer(t reflect.Type, defaults map[reflect.Type]map[string]json.RawMessage) *conformer {
-	c := &conformer{map[reflect.Type]map[string]field{}, defaults}
+// defaults are those of the fields of structs, in their order.
+type defaults map[reflect.Type][]fieldDefault
+
+type fieldDefault struct {
+	name  string
+	value json.RawMessage
+}
+
+func newConformer(t reflect.Type, d defaults) *conformer {
+	c := &conformer{map[reflect.Type]map[string]field{}, d}
 	c.learn(t, map[reflect.Type]bool{})
 	return c
 }
@@ -205,27 +213,15 @@ func (r *rewriter) addDefaults(t reflect.Type, seen map[string]bool) {
 		comma = ","
 	}
 	var b strings.Builder
-	for _, f := range r.inOrder(t) {
-		if v, ok := r.defaults[t][f]; ok && !seen[f] {
-			b.WriteString(comma + string(Text(f)) + ":" + string(v))
+	for _, d := range r.defaults[t] {
+		if !seen[d.name] {
+			b.WriteString(comma + string(Text(d.name)) + ":" + string(d.value))
 			comma = ","
 		}
 	}
 	if b.Len() > 0 {
 		r.replace(r.p.i, r.p.i, b.String())
 	}
-}
-
-// inOrder lists the fields of t that have a default.
-func (r *rewriter) inOrder(t reflect.Type) []string {
-	if len(r.defaults[t]) == 0 {
-		return nil
-	}
-	var names []string
-	for _, f := range jsonFields(t) {
-		names = append(names, f.name)
-	}
-	return names
 }
 
 // plainInteger writes a JSON number, if it is an integer, without a point or an exponent. It calculates on the text, and so
@@ -238,7 +234,8 @@ func plainInteger(n string) (string, bool) {
 	mantissa, exponent := n, 0
 	if i := strings.IndexAny(n, "eE"); i >= 0 {
 		mantissa = n[:i]
-		if _, err := fmt.Sscanf(strings.TrimPrefix(n[i+1:], "+"), "%d", &exponent); err != nil {
+		var err error
+		if exponent, err = strconv.Atoi(n[i+1:]); err != nil {
 			return "", false
 		}
 	}

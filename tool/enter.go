@@ -57,7 +57,7 @@ func (p *Prepared) bounded(ctx context.Context, body func(context.Context) (Exec
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, p.Spec.Timeout, late)
 		defer cancel()
-		t := time.NewTimer(p.Spec.Timeout)
+		t := time.NewTimer(p.Spec.Timeout) // ctx may end for another reason, for which Enter does not leave the body
 		defer t.Stop()
 		over = t.C
 	}
@@ -118,7 +118,7 @@ func (p *Prepared) checkAwait(a Await) (Await, error) {
 	if a.Gate != "" {
 		return a, fmt.Errorf("%s asked to pause in the name of the layer %q", p.Spec.Name, a.Gate)
 	}
-	a.Prompt, a.Data = llm.CleanString(a.Prompt), llm.CleanJSON(a.Data)
+	a.Prompt, a.Data, a.Arguments = llm.CleanString(a.Prompt), llm.CleanJSON(a.Data), nil
 	a, err := a.Normalize()
 	if err != nil {
 		return a, fmt.Errorf("%s asked to pause: %w", p.Spec.Name, err)

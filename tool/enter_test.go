@@ -199,14 +199,14 @@ func TestWhatARawToolReturnsIsChecked(t *testing.T) {
 
 func TestWhatARawToolReturnsIsPutInOrder(t *testing.T) {
 	exec, err := enter(t, returns(Spec{Name: "a", MayPause: true}, Execution{
-		Output: raw("1"), Await: &Await{Prompt: "who\xff?", Data: raw(`"\ud800"`), Schema: raw(`{"type":"string"}`)},
+		Output: raw("1"), Await: &Await{Prompt: "who\xff?", Data: raw(`"\ud800"`), Arguments: raw("1"), Schema: raw(`{"type":"string"}`)},
 		Actions: []Action{{&Artifact{Name: "x"}}},
 	}, nil))
 	if err != nil {
 		t.Fatal(err)
 	}
 	a := exec.Await
-	if a.Reason != ReasonInput || a.Mode != ModeOutput || a.Prompt != "who\ufffd?" || string(a.Data) != `"\ufffd"` || exec.Output != nil {
+	if a.Reason != ReasonInput || a.Mode != ModeOutput || a.Prompt != "who\ufffd?" || string(a.Data) != `"\ufffd"` || exec.Output != nil || a.Arguments != nil {
 		t.Errorf("%+v", a)
 	}
 	same(t, len(exec.Actions), 1)

@@ -1,6 +1,8 @@
 package tool
 
 import (
+	"encoding/json"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -17,3 +19,59 @@ func clip(s string) string {
 
 // excerpt quotes the beginning of a text.
 func excerpt(s string) string { return strconv.Quote(clip(s)) }
+
+// shown is a value of a tree as JSON, cut short. What is cut off costs nothing.
+func shown(v any) string { return clip(string(appendShort(nil, v))) }
+
+// appendShort writes v until it is longer than an excerpt.
+func appendShort(b []byte, v any) []byte {
+	if len(b) > maxExcerpt {
+		return b
+	}
+	switch v := v.(type) {
+	case nil:
+		return append(b, "null"...)
+	case bool:
+		return strconv.AppendBool(b, v)
+	case json.Number:
+		return append(b, v...)
+	case string:
+		if len(v) > 2*maxExcerpt {
+			v = v[:2*maxExcerpt]
+		}
+		return append(b, Text(v)...)
+	case []any:
+		b = append(b, '[')
+		for i, e := range v {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			if b = appendShort(b, e); len(b) > maxExcerpt {
+				return b
+			}
+		}
+		return append(b, ']')
+	case map[string]any:
+		return appendShortObject(b, v)
+	}
+	return b
+}
+
+func appendShortObject(b []byte, v map[string]any) []byte {
+	names := make([]string, 0, len(v))
+	for k := range v {
+		names = append(names, k)
+	}
+	slices.Sort(names) // an error has the same words each time
+	b = append(b, '{')
+	for i, k := range names {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(appendShort(b, k), ':')
+		if b = appendShort(b, v[k]); len(b) > maxExcerpt {
+			return b
+		}
+	}
+	return append(b, '}')
+}

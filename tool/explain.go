@@ -12,8 +12,8 @@ import (
 
 // ValidationError tells what in a value does not fit its schema, in words that let a model correct itself in one try.
 type ValidationError struct {
-	Faults []Fault // at least one, ordered by path
-	More   int     // how many further ones there are
+	Faults []Fault `json:"faults"`         // at least one, ordered by path
+	More   int     `json:"more,omitempty"` // how many further ones there are
 }
 
 // Fault is one thing that does not fit.
@@ -141,17 +141,20 @@ func (x *explainer) unknown(at []string, schemaURL string, names []string) {
 		known = append(known, k)
 	}
 	slices.Sort(known)
-	hint := "; there are no properties"
-	if len(known) > 0 {
-		hint = "; the properties are " + quoted(known)
-	}
-	for _, name := range names {
-		near := ""
-		if n, ok := nearest(name, known); ok {
-			near = fmt.Sprintf("; did you mean %q?", clip(n))
-		}
+	slices.Sort(names)
+	for i, name := range names {
 		f := Fault{Path: pointer(append(at[:len(at):len(at)], name)), Rule: "additionalProperties"}
-		f.Message = fmt.Sprintf("there is no property %q%s%s", clip(name), near, hint)
+		f.Message = fmt.Sprintf("there is no property %q", clip(name))
+		if near, ok := nearest(name, known); ok {
+			f.Message += fmt.Sprintf("; did you mean %q?", clip(near))
+		}
+		switch {
+		case i > 0: // the list once is enough
+		case len(known) == 0:
+			f.Message += "; there are no properties"
+		default:
+			f.Message += "; the properties are " + quoted(known)
+		}
 		x.faults = append(x.faults, f)
 	}
 }
@@ -173,9 +176,10 @@ func (x *explainer) at(schemaURL string) any {
 
 // list writes values of a schema.
 func (x *explainer) list(values []any) string {
-	texts := make([]string, 0, len(values))
+	const most = 40
+	texts := make([]string, 0, min(len(values), most+1))
 	for i, v := range values {
-		if i == 40 {
+		if i == most {
 			texts = append(texts, "...")
 			break
 		}
@@ -190,15 +194,6 @@ func quoted(names []string) string {
 		values[i] = n
 	}
 	return (&explainer{}).list(values)
-}
-
-// shown is a value as JSON, cut short.
-func shown(v any) string {
-	raw, err := encode(v)
-	if err != nil { // a tree always encodes
-		return ""
-	}
-	return clip(string(raw))
 }
 
 func pointer(path []string) string {

@@ -315,6 +315,7 @@ func TestAnEmbeddedPointerThatCanNotBeSetIsAnErrorForInputOnly(t *testing.T) {
 
 func TestAFieldNamedByADashIsThere(t *testing.T) {
 	type in struct {
+		//lint:ignore SA5008 it is what encoding/json makes of it that is tested
 		Dash int `json:"-,"`
 		Not  int `json:"-"`
 	}
@@ -330,7 +331,8 @@ func TestTheStringOptionIsFollowed(t *testing.T) {
 		F float64 `json:"f,string"`
 		B bool    `json:"b,string"`
 		S string  `json:"s,string"`
-		L []int   `json:"l,string"` // the option has no meaning here
+		//lint:ignore SA5008 the option has no meaning here, and must not be followed
+		L []int `json:"l,string"`
 	}
 	args := `{"i":"-5","f":"1.5e+30","b":"true","s":"\"x\"","l":[1]}`
 	v, err := given[in](t, args)
@@ -393,7 +395,10 @@ func (chain) JSONSchema() *jsonschema.Schema {
 
 // extended adds to what the generator finds.
 type extended struct {
-	Code string `json:"code"`
+	Code string          `json:"code"`
+	Any  json.RawMessage `json:"any,omitempty"`
+	Big  *big.Int        `json:"big,omitempty"`
+	At   time.Time       `json:"at,omitzero"`
 }
 
 func (extended) JSONSchemaExtend(s *jsonschema.Schema) { s.Description = "as printed" }
@@ -410,6 +415,34 @@ func (elsewhere) JSONSchema() *jsonschema.Schema {
 	return &jsonschema.Schema{Ref: "https://example.com/schema"}
 }
 
+// holder has the method JSONSchema of what it embeds, whose fields stand beside its own.
+type holder struct {
+	Emb2
+	Extra int `json:"extra"`
+}
+
+// Emb2 describes itself.
+type Emb2 struct {
+	N int `json:"n"`
+}
+
+func (Emb2) JSONSchema() *jsonschema.Schema {
+	return &jsonschema.Schema{Type: "object", Title: "an Emb2"}
+}
+
+// wrapper describes itself, though it embeds what does so too.
+type wrapper struct{ Emb2 }
+
+func (wrapper) JSONSchema() *jsonschema.Schema {
+	return &jsonschema.Schema{Type: "object", Title: "a wrapper"}
+}
+
+func TestADescriptionIsNotTakenForThatOfWhatEmbedsIt(t *testing.T) {
+	same(t, input[Emb2](t), `{"type":"object","title":"an Emb2","properties":{}}`)
+	same(t, input[wrapper](t), `{"type":"object","title":"a wrapper","properties":{}}`)
+	same(t, input[holder](t), `{"type":"object","properties":{"n":{"type":"integer"},"extra":{"type":"integer"}},"required":["n","extra"],"additionalProperties":false}`)
+}
+
 func TestATypeMayDescribeItself(t *testing.T) {
 	type in struct {
 		S  shape `json:"s" jsonschema:"Its form"`
@@ -419,6 +452,7 @@ func TestATypeMayDescribeItself(t *testing.T) {
 	}
 	s := input[in](t)
 	contains(t, s, `"s":{"type":"string","enum":["round","square"],"description":"Its form"}`, `"description":"as printed"`,
+		`"any":{}`, `"big":{"type":"integer"}`, `"at":{"type":"string","format":"date-time"}`,
 		`"S2":{"anyOf":[{"type":"string","enum":["round","square"]},{"type":"null"}]}`, `"link":{"$ref":"#/$defs/chain_node"}`)
 	if strings.Contains(s, "$schema") || strings.Contains(s, "$id") {
 		t.Error(s)

@@ -1,6 +1,7 @@
 package tool
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -73,7 +74,7 @@ func cleanSchema(key string, v any) (any, error) {
 
 // parseSchemaNode reads a schema and cleans it.
 func parseSchemaNode(text json.RawMessage) (*object, error) {
-	if _, err := parseStrict(text, forReader); err != nil {
+	if _, err := parseSchema(text); err != nil {
 		return nil, fmt.Errorf("the schema is no JSON: %w", err)
 	}
 	n, err := parseNode(text)
@@ -164,6 +165,6 @@ func givenOutput(text json.RawMessage) (json.RawMessage, error) {
 
 // isNull says whether a JSON text is absent or null.
 func isNull(text json.RawMessage) bool {
-	t := strings.TrimSpace(string(text))
-	return t == "" || t == "null"
+	t := bytes.TrimSpace(text)
+	return len(t) == 0 || string(t) == "null"
 }

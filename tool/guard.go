@@ -20,7 +20,7 @@ func guard(name string, f func() (Execution, error)) (exec Execution, err error)
 // PanicError says that user code panicked, or ended its goroutine. Its text, which the model reads, has no stack.
 type PanicError struct {
 	Tool  string
-	Value any // what panic was given; nil for runtime.Goexit
+	Value any // what panic was given, for the log; nil for runtime.Goexit
 	stack []byte
 }
 

@@ -53,15 +53,14 @@ type walker struct {
 	// not fit it.
 	tight bool
 	// dynamic: there are interfaces, of which only a value says what they hold.
-	dynamic bool
-	// defaults of structs' fields, by name; only when reading.
-	defaults map[reflect.Type]map[string]json.RawMessage
+	dynamic  bool
+	defaults defaults // only when reading
 }
 
 func newWalker(dir direction, t reflect.Type) *walker {
 	w := &walker{
 		dir: dir, recursive: map[reflect.Type]bool{}, names: map[reflect.Type]string{}, own: map[reflect.Type]*object{},
-		defs: &object{}, defaults: map[reflect.Type]map[string]json.RawMessage{},
+		defs: &object{}, defaults: defaults{},
 	}
 	w.findRecursion(t, map[reflect.Type]bool{}, map[reflect.Type]bool{})
 	return w
@@ -126,7 +125,7 @@ func (w *walker) nullable(t reflect.Type, at string, addressable bool) (s *objec
 		return s, null, err
 	}
 	name, err := w.define(t, at)
-	return newObject("$ref", "#/$defs/"+name), null, err
+	return newObject("$ref", defsPrefix+name), null, err
 }
 
 // define puts the schema of a recursive type among the definitions, once.

@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
-
-	"github.com/fermata-ai/fermata/llm"
 )
 
 // rawTool is a tool in its raw form.
@@ -286,8 +286,7 @@ func TestAWrapperMayTranslateArguments(t *testing.T) {
 	if err != nil || string(exec.Output) != `"x{\"value\":\"x\"}"` {
 		t.Errorf("%s %v", exec.Output, err)
 	}
-	var defs []llm.ToolDef = registry(t, renamed{echo}).Defs()
-	contains(t, string(defs[0].Input), `"q"`)
+	contains(t, string(registry(t, renamed{echo}).Defs()[0].Input), `"q"`)
 }
 
 // loops wraps itself.
@@ -313,4 +312,35 @@ func TestAsLooksThroughWrappersAndEndsOnCycles(t *testing.T) {
 	if _, ok := As[*rawTool](nil); ok {
 		t.Error("something was found in nil")
 	}
+}
+
+func TestARegistryServesManyAtOnce(t *testing.T) {
+	made := make1(t, func(_ context.Context, in fuzzed) (Result[int], error) {
+		if in.N%2 == 1 {
+			panic("odd")
+		}
+		return Done(in.N), nil
+	})
+	r := registry(t, made, booking(t))
+	var wg sync.WaitGroup
+	for i := range 8 {
+		wg.Go(func() {
+			for j := range 50 {
+				n := i + j
+				p, err := r.Prepare(call(fmt.Sprintf(`{"value":null,"n":%d.0}`, n)))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				exec, err := p.Enter(t.Context(), p.Call)
+				if even := err == nil && string(exec.Output) == strconv.Itoa(n); even != (n%2 == 0) {
+					t.Error(n, exec, err)
+				}
+				if _, err := r.Prepare(Call{Tool: "book", Arguments: raw(`{"To":1}`)}); err == nil {
+					t.Error("a number was taken for a string")
+				}
+			}
+		})
+	}
+	wg.Wait()
 }

@@ -10,6 +10,8 @@ import (
 //
 // A function that returns a nil Result and a nil error made a mistake: that is an error for the model. One that returns both
 // a Result and an error failed: the error counts.
+//
+// Results compare as their contents do, so that a test may say r == Done(want), or reflect.DeepEqual(r, Done(want)).
 type Result[Out any] interface {
 	outcome(Out) (Execution, error)
 }

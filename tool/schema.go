@@ -16,8 +16,8 @@ type inferred struct {
 	tight   bool // it demands more than the Go type does
 	open    bool // it takes every JSON value
 	dynamic bool // there are interfaces in it
-	// defaults of structs' fields, by name.
-	defaults map[reflect.Type]map[string]json.RawMessage
+
+	defaults defaults
 }
 
 // inferInput makes the schema of what a tool is given. That is always an object: a type whose JSON is something else is
@@ -121,10 +121,44 @@ var selfDescribing = []reflect.Type{
 func describesItself(t reflect.Type) bool {
 	for _, m := range selfDescribing {
 		if t.Kind() != reflect.Interface && (t.Implements(m) || reflect.PointerTo(t).Implements(m)) {
+			return !borrowsDescription(t)
+		}
+	}
+	return false
+}
+
+// borrowsDescription says that a struct has its method JSONSchema from what it embeds, while its JSON is all of its fields. A
+// method that was promoted can't be told from one that was declared, other than by what it says.
+func borrowsDescription(t reflect.Type) bool {
+	if t.Kind() != reflect.Struct || encodesItself(reflect.Zero(t)) {
+		return false
+	}
+	own := description(t)
+	for i := range t.NumField() {
+		f := t.Field(i)
+		if own != "" && f.Anonymous && f.IsExported() && description(target(f.Type)) == own {
 			return true
 		}
 	}
 	return false
+}
+
+// description is what JSONSchema says of the zero value; "" without that method, or if it panics.
+func description(t reflect.Type) (text string) {
+	defer func() {
+		if recover() != nil {
+			text = ""
+		}
+	}()
+	d, ok := reflect.New(t).Interface().(interface{ JSONSchema() *jsonschema.Schema })
+	if !ok {
+		return ""
+	}
+	raw, err := encode(d.JSONSchema())
+	if err != nil {
+		return ""
+	}
+	return string(raw)
 }
 
 // described asks the generator for the schema of a type that describes itself. Its definitions move to the root, under names

@@ -15,17 +15,11 @@ import (
 
 const (
 	maxDepth    = 1000 // of nesting; encoding/json takes 10000
+	maxSchema   = 200  // of nesting in a schema: the compiler's time grows with the square
 	maxNumber   = 4096 // characters of a number: more than the largest RSA key has digits
 	maxExponent = 1000 // a float64 has 308; the validator calculates exactly, and 1e999999 would cost it minutes
 	fewKeys     = 8    // objects up to this size are searched for look-alike keys by comparing each with each
 )
-
-// parsed is a value and what its text is like.
-type parsed struct {
-	value any
-	// forms: there are numbers in another form than an integer's plain one, such as 1.5, 1.0 or 1e3.
-	forms bool
-}
 
 // strictness says what of legal JSON to refuse besides duplicate keys.
 type strictness bool
@@ -36,13 +30,15 @@ const (
 )
 
 // parseStrict parses data, which is one JSON value and nothing else. The error is a *syntaxError.
-func parseStrict(data []byte, s strictness) (parsed, error) {
+func parseStrict(data []byte, s strictness) (any, error) {
 	p := parser{s: string(data), strict: s}
-	v, err := p.document()
-	if err != nil {
-		return parsed{}, err
-	}
-	return parsed{v, p.forms}, nil
+	return p.document()
+}
+
+// parseSchema parses a schema's text.
+func parseSchema(data []byte) (any, error) {
+	p := parser{s: string(data), deepest: maxSchema}
+	return p.document()
 }
 
 // syntaxError says where a text stops being strict JSON.
@@ -71,7 +67,8 @@ type parser struct {
 	s      string // strings of the tree are parts of it where nothing is escaped
 	i      int
 	strict strictness
-	forms  bool
+	// deepest is how deep to follow nesting; 0: maxDepth.
+	deepest int
 }
 
 func (p *parser) fail(offset int, format string, args ...any) *syntaxError {
@@ -154,9 +151,20 @@ func (p *parser) word(w string) *syntaxError {
 	return nil
 }
 
+func (p *parser) tooDeep(depth int) *syntaxError {
+	limit := p.deepest
+	if limit == 0 {
+		limit = maxDepth
+	}
+	if depth > limit {
+		return p.fail(p.i, "it is nested more than %d deep", limit)
+	}
+	return nil
+}
+
 func (p *parser) array(depth int) (any, *syntaxError) {
-	if depth > maxDepth {
-		return nil, p.fail(p.i, "it is nested more than %d deep", maxDepth)
+	if err := p.tooDeep(depth); err != nil {
+		return nil, err
 	}
 	p.i++ // [
 	list := []any{}
@@ -184,8 +192,8 @@ func (p *parser) array(depth int) (any, *syntaxError) {
 }
 
 func (p *parser) object(depth int) (any, *syntaxError) {
-	if depth > maxDepth {
-		return nil, p.fail(p.i, "it is nested more than %d deep", maxDepth)
+	if err := p.tooDeep(depth); err != nil {
+		return nil, err
 	}
 	p.i++ // {
 	m := make(map[string]any)
@@ -251,13 +259,11 @@ func (p *parser) number() (any, *syntaxError) {
 		return nil, p.fail(p.i, "a digit is expected where %s", p.found())
 	}
 	if p.eat('.') {
-		p.forms = true
 		if p.digits() == 0 {
 			return nil, p.fail(p.i, "a digit is expected where %s", p.found())
 		}
 	}
 	if p.eat('e') || p.eat('E') {
-		p.forms = true
 		if !p.eat('+') {
 			p.eat('-')
 		}

@@ -1,7 +1,6 @@
 package tool
 
 import (
-	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
 )
@@ -16,8 +15,8 @@ func (p *parser) str() (string, *syntaxError) {
 		case c == '"':
 			s := p.s[start+1 : p.i]
 			p.i++
-			if !ascii {
-				s = strings.ToValidUTF8(s, "\ufffd") // the string itself where it is valid
+			if !ascii && !utf8.ValidString(s) {
+				s = string([]rune(s)) // U+FFFD for each byte that is wrong, as in encoding/json
 			}
 			return s, nil
 		case c == '\\':

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"slices"
 )
 
 // structure is the schema of a struct: its fields as encoding/json sees them, and no others.
@@ -14,8 +15,13 @@ import (
 func (w *walker) structure(t reflect.Type, at string, addressable bool) (*object, error) {
 	properties := &object{}
 	var required []string
+	var names keys
 	for _, f := range jsonFields(t) {
 		at := at + "." + f.goName
+		if other, alike := names.alike(f.name); alike && w.dir == reading {
+			return nil, fmt.Errorf("%sits name %q differs from %q only by case, and encoding/json would mix them up",
+				place(at), f.name, other)
+		}
 		if f.stuck && w.dir == reading {
 			return nil, fmt.Errorf("%sencoding/json can't set a field of an embedded pointer to an unexported struct", place(at))
 		}
@@ -81,10 +87,9 @@ func (w *walker) keepDefault(outer reflect.Type, name string, value json.RawMess
 			return fmt.Errorf("the default %s does not fit: %w", value, err)
 		}
 	}
-	if w.defaults[outer] == nil {
-		w.defaults[outer] = map[string]json.RawMessage{}
+	if !slices.ContainsFunc(w.defaults[outer], func(e fieldDefault) bool { return e.name == name }) { // a type may be used twice
+		w.defaults[outer] = append(w.defaults[outer], fieldDefault{name, value})
 	}
-	w.defaults[outer][name] = value
 	return nil
 }
 

@@ -213,7 +213,7 @@ func (k keyword) bound(s *object) error {
 
 func (k keyword) number() (json.RawMessage, error) {
 	v, err := parseStrict([]byte(k.value), forReader)
-	if _, ok := v.value.(json.Number); err != nil || !ok {
+	if _, ok := v.(json.Number); err != nil || !ok {
 		return nil, errors.New("a number is expected")
 	}
 	return json.RawMessage(strings.TrimSpace(k.value)), nil

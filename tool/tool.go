@@ -6,6 +6,14 @@
 // The package knows nothing of sessions, storage or the runner: what a body needs of them reaches it through [Host].
 package tool
 
+// Where things are:
+//
+//   - what users write with: tool.go, func.go, resumable.go, result.go, await.go, call.go, wrap.go
+//   - running a call: registry.go, prepare.go, enter.go, guard.go, resolve.go
+//   - schemas from types: schema.go begins, then infer.go, kinds.go, structure.go, fields.go, tags.go; by hand: given.go
+//   - checking JSON: validate.go begins, then strict.go, quick.go, explain.go; canonical.go
+//   - between JSON and Go: decode.go, conform.go, encode.go, differs.go
+
 import (
 	"context"
 	"encoding/json"

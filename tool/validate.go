@@ -41,7 +41,7 @@ func compileSchema(raw json.RawMessage) (s *Schema, err error) {
 	if len(raw) == 0 {
 		raw = json.RawMessage("{}")
 	}
-	doc, err := parseStrict(raw, forReader)
+	doc, err := parseSchema(raw)
 	if err != nil {
 		return nil, fmt.Errorf("the schema is no JSON: %w", err)
 	}
@@ -49,14 +49,14 @@ func compileSchema(raw json.RawMessage) (s *Schema, err error) {
 	c.UseLoader(noLoader{})
 	c.AssertFormat()
 	c.AssertContent()
-	if err := c.AddResource(schemaURL, doc.value); err != nil {
+	if err := c.AddResource(schemaURL, doc); err != nil {
 		return nil, fmt.Errorf("schema: %w", err)
 	}
 	full, err := c.Compile(schemaURL)
 	if err != nil {
 		return nil, fmt.Errorf("schema: %s", strings.ReplaceAll(err.Error(), schemaURL, ""))
 	}
-	return &Schema{doc.value, compileQuick(doc.value), full}, nil
+	return &Schema{doc, compileQuick(doc), full}, nil
 }
 
 // noLoader keeps a schema that came from outside from reading files.
@@ -80,14 +80,14 @@ func (s *Schema) ValidateResult(value json.RawMessage) error {
 }
 
 func (s *Schema) validate(value json.RawMessage, strict strictness) error {
-	p, err := parseStrict(value, strict)
+	v, err := parseStrict(value, strict)
 	if err != nil {
 		return notStrict(err)
 	}
-	if s.quick.fits(p.value) {
+	if s.quick.fits(v) {
 		return nil
 	}
-	return s.judge(p.value)
+	return s.judge(v)
 }
 
 // judge asks the full validator.

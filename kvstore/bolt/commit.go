@@ -14,55 +14,44 @@ type attempt struct {
 	group    []*request
 	verdicts []verdict
 	id       int    // of the transaction; zero if it didn't begin
-	at       int    // the request that is being carried out; len(group) after the last
 	last     uint64 // revision
 }
 
 var errNothingWritten = errors.New("nothing written")
 
-// commit carries out a group in one transaction, and answers each request. A request that can't be carried out is taken
-// out of the group, and the rest starts anew.
+// commit carries out a group in one transaction, and answers each request.
 func (s *Store) commit(group []*request) {
-	for len(group) > 0 {
-		if err := s.synced.failed(); err != nil {
-			refuse(group, err)
-			return
-		}
-		a := attempt{group: group, verdicts: make([]verdict, len(group))}
-		f, durable := s.synced.begin(), s.synced.durable.Load()
-		err := s.update(func(tx *bbolt.Tx) error { return a.run(s.db.path, tx) })
-		switch {
-		case err == nil:
-			s.synced.end(f, a.last, nil)
-			a.answer()
-			return
-		case errors.Is(err, errNothingWritten):
-			s.synced.end(f, durable, nil)
-			a.answer()
-			return
-		case a.id != 0 && a.at < len(group):
-			s.synced.end(f, durable, nil)
-			group[a.at].answer(0, fmt.Errorf("kvstore/bolt: %s: %w", s.db.path, err))
-			group = append(group[:a.at], group[a.at+1:]...)
-		default:
-			s.commitFailed(&a, f, err)
-			return
-		}
+	if err := s.synced.failed(); err != nil {
+		refuse(group, err)
+		return
+	}
+	a := attempt{group: group, verdicts: make([]verdict, len(group))}
+	f := s.synced.begin()
+	err := s.update(func(tx *bbolt.Tx) error { return a.run(s.db.path, tx) })
+	switch {
+	case err == nil:
+		s.synced.end(f, a.last, nil)
+		a.answer()
+	case errors.Is(err, errNothingWritten):
+		s.synced.end(f, s.synced.durable.Load(), nil)
+		a.answer()
+	default:
+		s.commitFailed(&a, f, err)
 	}
 }
 
-func (a *attempt) run(path string, tx *bbolt.Tx) (err error) {
+func (a *attempt) run(path string, tx *bbolt.Tx) error {
 	a.id = tx.ID()
 	entries := tx.Bucket(entriesBucket)
 	wrote := false
-	for a.at = range a.group {
-		v := &a.verdicts[a.at]
-		if *v, err = a.group[a.at].carryOut(path, entries); err != nil {
+	for i, r := range a.group {
+		v, err := r.carryOut(path, entries)
+		if err != nil {
 			return err
 		}
+		a.verdicts[i] = v
 		wrote = wrote || v.wrote
 	}
-	a.at = len(a.group)
 	a.last = entries.Sequence()
 	if !wrote {
 		return errNothingWritten
@@ -76,7 +65,7 @@ func (a *attempt) answer() {
 	}
 }
 
-// commitFailed answers a group whose transaction couldn't be begun, or committed. The last thing that bbolt writes is the file's
+// commitFailed answers a group whose transaction couldn't be begun, filled or committed. The last thing that bbolt writes is the file's
 // header. If that isn't the transaction's, nothing has happened, and the store goes on: the disk was full, most likely. If it
 // is, then its sync has failed, and nobody knows what is on the disk, nor will a further sync tell: nothing may be built on it.
 func (s *Store) commitFailed(a *attempt, f *flight, cause error) {
@@ -94,8 +83,8 @@ func (s *Store) commitFailed(a *attempt, f *flight, cause error) {
 	}
 	s.synced.end(f, s.synced.durable.Load(), nil)
 	if errors.Is(err, kvstore.ErrCorrupt) && len(a.group) > 1 {
-		for i := range a.group { // one of them touches a damaged page; the others needn't
-			s.commit(a.group[i : i+1 : i+1])
+		for i := range a.group { // one of them touches a damaged page; the others have nothing to do with it
+			s.commit(a.group[i : i+1])
 		}
 		return
 	}

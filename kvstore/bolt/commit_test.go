@@ -258,3 +258,12 @@ func TestCloseWaitsForTheQueue(t *testing.T) {
 		}
 	})
 }
+
+// TestLeaderCantLeave: whose turn it has become to lead stays, whatever its context says; the queue waits for it.
+func TestLeaderCantLeave(t *testing.T) {
+	r := newRequest(put("a", "1"))
+	r.state.Store(leading)
+	if err := r.leave(context.Canceled); err != nil {
+		t.Errorf("it has left: %v", err)
+	}
+}

@@ -16,7 +16,7 @@ import (
 	"github.com/fermata-ai/fermata/kvstore/bolt"
 )
 
-const entries = 200
+const entries = 80
 
 func keyOf(i int) string   { return fmt.Sprintf("key-%03d", i) }
 func valueOf(i int) string { return fmt.Sprintf("<%03d>", i) + strings.Repeat("v", 1000) }
@@ -40,9 +40,9 @@ var (
 func fillStore(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store.db")
 	s := open(t, path)
-	for i := 0; i < entries; i += 50 {
+	for i := 0; i < entries; i += 20 {
 		var b kvstore.Batch
-		for j := i; j < i+50; j++ {
+		for j := i; j < i+20; j++ {
 			b.Puts = append(b.Puts, put(keyOf(j), valueOf(j)).Puts...)
 		}
 		apply(t, s, b)
@@ -75,7 +75,8 @@ func edit(t *testing.T, path string, change func([]byte) []byte) {
 	}
 }
 
-// useable opens a damaged store, reads and writes all of it, and makes sure that each answer is right or an ErrCorrupt.
+// useable opens a damaged store, reads all of it, writes it anew from many callers at once, and makes sure that each answer is
+// right or an ErrCorrupt.
 func useable(t *testing.T, path string) (damaged int) {
 	t.Helper()
 	s, err := bolt.Open(path, nil)
@@ -84,6 +85,7 @@ func useable(t *testing.T, path string) (damaged int) {
 		return entries
 	}
 	defer s.Close()
+	var writers sync.WaitGroup
 	for i := range entries {
 		e, err := s.Get(t.Context(), []byte(keyOf(i)))
 		if err == nil && string(e.Value) != valueOf(i) {
@@ -92,14 +94,19 @@ func useable(t *testing.T, path string) (damaged int) {
 			corrupt(t, path, err)
 			damaged++
 		}
-		if r := e.Revision; err == nil {
+		writers.Go(func() {
 			b := put(keyOf(i), valueOf(i))
-			b.Preconditions = []kvstore.Precondition{{Key: []byte(keyOf(i)), Revision: r}}
-			if _, err := s.Apply(t.Context(), b); err != nil {
+			b.Preconditions = []kvstore.Precondition{{Key: []byte(keyOf(i)), Revision: e.Revision}}
+			_, err := s.Apply(t.Context(), b)
+			if err != nil {
 				corrupt(t, path, err)
 			}
-		}
+			if wasThere := e.Revision > 0; wasThere != (err == nil) {
+				t.Errorf("read %s at %d, written: %v", keyOf(i), e.Revision, err)
+			}
+		})
 	}
+	writers.Wait()
 	return damaged
 }
 
@@ -112,6 +119,7 @@ func corrupt(t *testing.T, path string, err error) {
 }
 
 func TestDamagedFile(t *testing.T) {
+	t.Parallel()
 	page := os.Getpagesize()
 	zero := func(from, to int) func([]byte) []byte {
 		return func(b []byte) []byte {
@@ -140,12 +148,31 @@ func TestDamagedFile(t *testing.T) {
 			}
 		})
 	}
+	t.Run("cut by a page", func(t *testing.T) {
+		path := filled(t)
+		var size int64
+		db, err := bbolt.Open(path, 0, &bbolt.Options{ReadOnly: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		db.View(func(tx *bbolt.Tx) error {
+			size = tx.Size()
+			return nil
+		})
+		db.Close()
+		edit(t, path, func(b []byte) []byte { return b[:size-int64(page)] })
+		_, err = bolt.Open(path, nil)
+		corrupt(t, path, err)
+		if !strings.Contains(err.Error(), "cut off") {
+			t.Errorf("Open: %v", err)
+		}
+	})
 	t.Run("one header", func(t *testing.T) {
 		for i := range 2 {
 			path := filled(t)
 			edit(t, path, zero(i, i+1))
 			there := all(t, open(t, path)) // with the newer header, bbolt loses the last commit
-			for k := range entries - 50 {
+			for k := range entries - 20 {
 				if e := there[keyOf(k)]; string(e.Value) != valueOf(k) {
 					t.Errorf("without header %d, %s is %q", i, keyOf(k), e.Value)
 				}
@@ -162,6 +189,12 @@ func TestDamagedFile(t *testing.T) {
 		for i := 2; i < int(info.Size())/page; i++ {
 			path := filled(t)
 			edit(t, path, zero(i, i+1))
+			if err := bolt.Compact(path+".small", path); err != nil {
+				corrupt(t, path, err)
+				if left, _ := filepath.Glob(path + ".*"); len(left) > 0 {
+					t.Errorf("Compact left %q", left)
+				}
+			}
 			found += useable(t, path)
 		}
 		if found < entries {
@@ -170,8 +203,42 @@ func TestDamagedFile(t *testing.T) {
 	})
 }
 
+// TestOverwrittenWhileOpen has somebody write over the file's headers under an open store, whereupon bbolt panics with its locks
+// held: nothing hangs, and the file can be given up.
+func TestOverwrittenWhileOpen(t *testing.T) {
+	t.Parallel()
+	calls := map[string]func(s *bolt.Store, path string) error{
+		"read":  func(s *bolt.Store, path string) error { _, err := s.Get(t.Context(), []byte(keyOf(1))); return err },
+		"write": func(s *bolt.Store, path string) error { _, err := s.Apply(t.Context(), put("a", "1")); return err },
+	}
+	for first, call := range calls {
+		t.Run(first+" first", func(t *testing.T) {
+			path := filled(t)
+			s := open(t, path)
+			edit(t, path, func(b []byte) []byte {
+				clear(b[:2*os.Getpagesize()])
+				return b
+			})
+			corrupt(t, path, call(s, path))
+			for _, call := range calls {
+				err := call(s, path)
+				corrupt(t, path, err)
+				if errors.Is(err, kvstore.ErrUncertain) {
+					t.Errorf("%v, but it can't have been applied", err)
+				}
+			}
+			if err := s.Close(); err != nil {
+				t.Errorf("Close: %v", err)
+			}
+			_, err := bolt.Open(path, nil) // it isn't locked any more
+			corrupt(t, path, err)
+		})
+	}
+}
+
 // TestFlippedBit flips one bit of one value: that entry is an error, never another answer, and all others are as before.
 func TestFlippedBit(t *testing.T) {
+	t.Parallel()
 	path := filled(t)
 	edit(t, path, func(b []byte) []byte {
 		for at := 0; ; at++ {
@@ -224,6 +291,7 @@ func TestFlippedBit(t *testing.T) {
 }
 
 func TestOtherFiles(t *testing.T) {
+	t.Parallel()
 	refused := func(t *testing.T, path string, says string) {
 		t.Helper()
 		before, _ := os.ReadFile(path)

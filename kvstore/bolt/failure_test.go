@@ -115,6 +115,62 @@ func TestFailedGroup(t *testing.T) {
 	}
 }
 
+// TestDamageInACommit: a batch that a damaged page keeps from being committed fails alone.
+func TestDamageInACommit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := open(t)
+		s.update = func(f func(*bbolt.Tx) error) error {
+			return s.db.update(func(tx *bbolt.Tx) error {
+				if err := f(tx); err != nil {
+					return err
+				}
+				if tx.Bucket(entriesBucket).Get([]byte("damaged")) != nil {
+					panic("a page that isn't one")
+				}
+				return nil
+			})
+		}
+		g := hold(s)
+		first := apply(t.Context(), s, put("a", "1"))
+		before, culprit, after := apply(t.Context(), s, put("b", "1")), apply(t.Context(), s, put("damaged", "1")), apply(t.Context(), s, put("c", "1"))
+		g.pass(10)
+		synctest.Wait()
+		if first.err != nil || before.err != nil || after.err != nil || !after.done || after.revision <= before.revision {
+			t.Errorf("the others: %+v, %+v, %+v", *first, *before, *after)
+		}
+		if !errors.Is(culprit.err, kvstore.ErrCorrupt) || errors.Is(culprit.err, kvstore.ErrUncertain) {
+			t.Errorf("the culprit: %+v", *culprit)
+		}
+		has(t, s, "c", "1")
+		lacks(t, s, "damaged")
+	})
+}
+
+// TestReadersOfTheSyncedDontWait: not for a commit that has nothing to do with what they see.
+func TestReadersOfTheSyncedDontWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := open(t)
+		path := s.db.path
+		if _, err := s.Apply(t.Context(), put("a", "1")); err != nil {
+			t.Fatal(err)
+		}
+		s.Close()
+		s, err := Open(path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		g := hold(s)
+		write := apply(t.Context(), s, put("a", "2"))
+		has(t, s, "a", "1") // would be a deadlock
+		g.pass(1)
+		synctest.Wait()
+		if !write.done {
+			t.Error("the write waits")
+		}
+	})
+}
+
 // TestReadersWaitForTheSync: bbolt shows what it has written before it is synced; we don't.
 func TestReadersWaitForTheSync(t *testing.T) {
 	for _, failing := range []bool{false, true} {

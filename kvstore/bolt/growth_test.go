@@ -20,10 +20,11 @@ import (
 // TestGrowthUnderReaders makes the file grow, and with it be mapped anew, while others read, and call the store again for each
 // entry of a page: what would lock up if any of it happened inside a transaction.
 func TestGrowthUnderReaders(t *testing.T) {
+	t.Parallel()
 	s := open(t, filepath.Join(t.TempDir(), "store.db"))
 	ctx, stop := context.WithCancel(t.Context())
 	var readers, writers sync.WaitGroup
-	for range 4 {
+	for range 2 {
 		readers.Go(func() {
 			for ctx.Err() == nil {
 				p, err := s.Scan(ctx, kvstore.Range{Limit: 20})
@@ -39,10 +40,10 @@ func TestGrowthUnderReaders(t *testing.T) {
 			}
 		})
 	}
-	value := strings.Repeat("v", kvstore.MaxValue)
+	value := strings.Repeat("v", kvstore.MaxValue/4)
 	for w := range 4 {
 		writers.Go(func() {
-			for i := range 120 {
+			for i := range 80 {
 				if _, err := s.Apply(ctx, put(fmt.Sprintf("%03d-%d", i, w), value)); err != nil {
 					t.Errorf("write: %v", err)
 				}
@@ -65,6 +66,7 @@ func TestGrowthUnderReaders(t *testing.T) {
 
 // TestSizeUnderOverwrites writes the same keys over and over, while somebody reads everything, page by page, and slowly.
 func TestSizeUnderOverwrites(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "store.db")
 	s := open(t, path)
 	ctx, stop := context.WithCancel(t.Context())
@@ -83,7 +85,7 @@ func TestSizeUnderOverwrites(t *testing.T) {
 			r.Limit = 7
 		}
 	})
-	const keys, writes = 50, 200
+	const keys, writes = 50, 100
 	value := strings.Repeat("v", 2000)
 	for k := range keys {
 		writers.Go(func() {
@@ -108,6 +110,7 @@ func TestSizeUnderOverwrites(t *testing.T) {
 }
 
 func TestCompact(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	path, small := filepath.Join(dir, "store.db"), filepath.Join(dir, "small.db")
 	s := open(t, path)

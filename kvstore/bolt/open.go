@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -30,22 +31,40 @@ func Open(path string, o *Options) (*Store, error) {
 	if o == nil {
 		o = &Options{}
 	}
-	_, err := os.Lstat(path)
-	created := errors.Is(err, fs.ErrNotExist)
+	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
+		if err := create(path, o); err != nil {
+			return nil, err
+		}
+	}
 	db, err := openDatabase(path, o.mode(), o.bbolt())
 	if err != nil {
 		return nil, err
 	}
 	s := newStore(db)
-	err = s.begin()
-	if err == nil && created {
-		err = syncDirectory(filepath.Dir(path))
-	}
-	if err != nil {
+	if err := s.begin(); err != nil {
 		db.close()
 		return nil, fmt.Errorf("kvstore/bolt: open %s: %w", path, err)
 	}
 	return s, nil
+}
+
+// create makes a store beside path, and gives it that name when it is complete and on the disk: neither a crash nor a full disk
+// leaves a part of one. If somebody else is faster, theirs is the store. Where files can't have two names, Open makes it in
+// place.
+func create(path string, o *Options) error {
+	work := fmt.Sprintf("%s.new-%x", path, rand.Uint64())
+	defer os.Remove(work)
+	db, err := openDatabase(work, o.mode(), o.bbolt())
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(db.update(format), db.close()); err != nil {
+		return fmt.Errorf("kvstore/bolt: create %s: %w", path, err)
+	}
+	if err := os.Link(work, path); err != nil {
+		return nil
+	}
+	return syncDirectory(filepath.Dir(path))
 }
 
 func (o *Options) mode() os.FileMode {
@@ -86,10 +105,8 @@ func (s *Store) begin() error {
 		if err := whole(s.db, tx); err != nil {
 			return err
 		}
-		if first, _ := tx.Cursor().First(); first == nil {
-			if err := create(tx); err != nil {
-				return err
-			}
+		if err := format(tx); err != nil {
+			return err
 		}
 		if err := ours(tx); err != nil {
 			return err
@@ -101,15 +118,19 @@ func (s *Store) begin() error {
 	})
 }
 
-func create(tx *bbolt.Tx) error {
+// format makes a store of a database that is empty.
+func format(tx *bbolt.Tx) error {
+	if first, _ := tx.Cursor().First(); first != nil {
+		return nil
+	}
 	if _, err := tx.CreateBucket(entriesBucket); err != nil {
 		return err
 	}
-	format, err := tx.CreateBucket(formatBucket)
+	b, err := tx.CreateBucket(formatBucket)
 	if err != nil {
 		return err
 	}
-	return format.Put(versionKey, []byte(version))
+	return b.Put(versionKey, []byte(version))
 }
 
 // whole makes sure that the file has all its bytes.
@@ -126,11 +147,11 @@ func whole(d *database, tx *bbolt.Tx) error {
 
 // ours makes sure that the file is a store of this package.
 func ours(tx *bbolt.Tx) error {
-	format := tx.Bucket(formatBucket)
-	if format == nil || tx.Bucket(entriesBucket) == nil {
+	b := tx.Bucket(formatBucket)
+	if b == nil || tx.Bucket(entriesBucket) == nil {
 		return errors.New("a bbolt file, but no store of fermata")
 	}
-	if v := format.Get(versionKey); string(v) != version {
+	if v := b.Get(versionKey); string(v) != version {
 		return fmt.Errorf("its layout has version %q, this program knows %q", v, version)
 	}
 	return nil

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -23,17 +24,22 @@ func locked(t *testing.T, path string) {
 			t.Errorf("Open: %v, want ErrLocked with the path", err)
 		}
 	}
+	var both sync.WaitGroup // at once, as each waits for two seconds
 	for name, f := range map[string]func() error{
 		"Check":   func() error { return bolt.Check(path) },
 		"Compact": func() error { return bolt.Compact(path+".small", path) },
 	} {
-		if err := f(); !errors.Is(err, bolt.ErrLocked) || !strings.Contains(err.Error(), path) {
-			t.Errorf("%s: %v, want ErrLocked with the path", name, err)
-		}
+		both.Go(func() {
+			if err := f(); !errors.Is(err, bolt.ErrLocked) || !strings.Contains(err.Error(), path) {
+				t.Errorf("%s: %v, want ErrLocked with the path", name, err)
+			}
+		})
 	}
+	both.Wait()
 }
 
 func TestHeldByThisProcess(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "store.db")
 	s := open(t, path)
 	locked(t, path)
@@ -45,6 +51,7 @@ func TestHeldByThisProcess(t *testing.T) {
 }
 
 func TestHeldByAnotherProcess(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "store.db")
 	holder := start(t, "hold", path)
 	if got := holder.line(); got != "holds 1" {
@@ -59,6 +66,7 @@ func TestHeldByAnotherProcess(t *testing.T) {
 
 // TestWaitsForTheLock: a service that is replaced gives way within the timeout.
 func TestWaitsForTheLock(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "store.db")
 	old := open(t, path)
 	opened := make(chan error)
@@ -79,6 +87,7 @@ func TestWaitsForTheLock(t *testing.T) {
 
 // TestKilledAmidWrites: what was acknowledged before the crash is there after it, whole.
 func TestKilledAmidWrites(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "store.db")
 	for round := range 3 {
 		writer := start(t, "write", path)

@@ -64,9 +64,6 @@ func (s *Store) view(ctx context.Context, f func(*bbolt.Bucket) error) error {
 	if s.queue.closed.Load() {
 		return kvstore.ErrClosed
 	}
-	if err := s.synced.failed(); err != nil {
-		return err
-	}
 	var seen uint64
 	err := s.db.view(func(tx *bbolt.Tx) error {
 		entries := tx.Bucket(entriesBucket)

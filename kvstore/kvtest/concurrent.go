@@ -164,10 +164,11 @@ func closeAmidWrites(t *testing.T, c Config) {
 	var f fates
 	var all sync.WaitGroup
 	enough := make(chan struct{})
+	var closed atomic.Bool // Close has returned
 	for w := range 8 {
 		all.Go(func() {
 			for i := 0; ; i++ {
-				key := fmt.Sprintf("w%d-%d", w, i)
+				key, late := fmt.Sprintf("w%d-%d", w, i), closed.Load()
 				_, err := s.kv.Apply(t.Context(), kvstore.Batch{Puts: []kvstore.Put{put(key, "v")}})
 				f.note(key, err)
 				if f.acknowledged.Load() == 100 {
@@ -176,7 +177,7 @@ func closeAmidWrites(t *testing.T, c Config) {
 					default:
 					}
 				}
-				if err != nil {
+				if err != nil || late {
 					if !errors.Is(err, kvstore.ErrClosed) {
 						t.Errorf("Apply: %v", err)
 					}
@@ -186,7 +187,8 @@ func closeAmidWrites(t *testing.T, c Config) {
 		})
 		all.Go(func() {
 			for {
-				if _, err := s.kv.Scan(t.Context(), kvstore.Range{}); err != nil {
+				late := closed.Load()
+				if _, err := s.kv.Scan(t.Context(), kvstore.Range{}); err != nil || late {
 					if !errors.Is(err, kvstore.ErrClosed) {
 						t.Errorf("Scan: %v", err)
 					}
@@ -201,6 +203,7 @@ func closeAmidWrites(t *testing.T, c Config) {
 			if err := s.kv.Close(); err != nil {
 				t.Errorf("Close: %v", err)
 			}
+			closed.Store(true)
 		})
 	}
 	all.Wait()

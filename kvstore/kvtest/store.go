@@ -3,6 +3,7 @@ package kvtest
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/fermata-ai/fermata/kvstore"
@@ -92,8 +93,13 @@ func (s store) page(r kvstore.Range) kvstore.Page {
 	if limit <= 0 || limit > kvstore.MaxPage {
 		limit = kvstore.MaxPage
 	}
+	last := r.After
 	for _, e := range p.Entries {
 		bytes += len(e.Key) + len(e.Value)
+		if string(e.Key) <= string(last) || !strings.HasPrefix(string(e.Key), string(r.Prefix)) {
+			s.t.Fatalf("key %.40q comes after %.40q in the scan of %.40q", e.Key, last, r.Prefix)
+		}
+		last = e.Key
 	}
 	if n := len(p.Entries); n > limit || bytes > kvstore.MaxPageBytes || n == 0 && p.More {
 		s.t.Fatalf("a page of %d entries and %d bytes, and more: %v; the limits are %d and %d", n, bytes, p.More, limit, kvstore.MaxPageBytes)
@@ -127,11 +133,12 @@ func (s store) keys(r kvstore.Range) []string {
 	return keys
 }
 
-// retry calls f until it is no conflict.
-func retry(ctx context.Context, f func(context.Context) error) error {
-	for {
-		if err := f(ctx); !errors.Is(err, kvstore.ErrConflict) {
-			return err
+// retry calls f until it is no conflict, or there must be something wrong.
+func retry(ctx context.Context, f func(context.Context) error) (err error) {
+	for range 100_000 {
+		if err = f(ctx); !errors.Is(err, kvstore.ErrConflict) {
+			break
 		}
 	}
+	return err
 }

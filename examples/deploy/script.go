@@ -1,0 +1,55 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/fermata-ai/fermata/fakellm"
+	"github.com/fermata-ai/fermata/llm"
+)
+
+// script stands in for a model. Like one, it goes by the session's messages alone, and so is the same in every process.
+var script = fakellm.New(
+	fakellm.When(said(environment), fakellm.From(deployAsSaid), fakellm.From(report)),
+	fakellm.When(said(service), fakellm.Calls("ask_environment", `{}`), fakellm.From(deployAsSaid), fakellm.From(report)),
+	fakellm.Says("I deploy services. Tell me which one, and which version.").Forever(),
+)
+
+var words = regexp.MustCompile(`(?i)deploy\s+(\S+)\s+(v\d+(?:[.-]\w+)*)(?:\s+to\s+(staging|production))?|$`)
+
+// The groups of words.
+const service, version, environment = 1, 2, 3
+
+func order(r llm.Request) []string { return words.FindStringSubmatch(fakellm.LastUserText(r)) }
+
+func said(group int) func(llm.Request) bool {
+	return func(r llm.Request) bool { return order(r)[group] != "" }
+}
+
+// result is the i-th result of the calls that were made last.
+func result(r llm.Request, i int) llm.ToolResult {
+	return r.Messages[len(r.Messages)-1].Parts[i].(llm.ToolResult)
+}
+
+func deployAsSaid(r llm.Request) fakellm.Turn {
+	o := order(r)
+	in := DeployInput{Service: o[service], Version: o[version], Environment: strings.ToLower(o[environment])}
+	if in.Environment == "" {
+		_ = json.Unmarshal(result(r, 0).Output, &in.Environment)
+	}
+	args, _ := json.Marshal(in)
+	return fakellm.Calls("deploy", string(args)).And("get_weather", `{"city":"Oslo"}`)
+}
+
+func report(r llm.Request) fakellm.Turn {
+	if failed := result(r, 0); failed.Error {
+		return fakellm.Says("It is not deployed. " + string(failed.Output))
+	}
+	var live DeployOutput
+	var oslo WeatherOutput
+	_ = json.Unmarshal(result(r, 0).Output, &live)
+	_ = json.Unmarshal(result(r, 1).Output, &oslo)
+	return fakellm.Says(fmt.Sprintf("Deployed: %s, after %d s. It has %.1f degrees in Oslo.", live.URL, live.Seconds, oslo.TempC))
+}

@@ -1,0 +1,89 @@
+package llm
+
+import "encoding/json"
+
+// stream is a call that comes in deltas.
+type stream struct {
+	index, place int // place: in parts
+	id, name     string
+	args         joined
+	whole        bool // a PartDone took its place
+}
+
+// delta adds to a call, or begins one.
+func (c *Collector) delta(d ToolCallDelta) error {
+	s := c.find(d.Index)
+	if s == nil || s.id != "" && d.ProviderID != "" && d.ProviderID != s.id {
+		return c.begin(d)
+	}
+	resent := d.ProviderID != "" && d.ProviderID == s.id
+	switch {
+	case s.whole && resent:
+		return malformed("more of call %q, which has come whole", d.ProviderID)
+	case s.whole:
+		return c.begin(d)
+	case d.Name != "" && s.name != "" && d.Name != s.name:
+		return malformed("index %d names the tools %q and %q: two calls, or a name in pieces", d.Index, s.name, d.Name)
+	case d.Name != "" && s.name != "" && !resent:
+		// The same call, named again? Or another one, whose arguments would be glued to this one's?
+		return malformed("index %d names the tool %q again, without the call's id", d.Index, d.Name)
+	}
+	if d.Name != "" {
+		s.name = d.Name
+	}
+	if d.ProviderID != "" {
+		s.id = d.ProviderID
+	}
+	s.args.add(d.Arguments)
+	return nil
+}
+
+func (c *Collector) begin(d ToolCallDelta) error {
+	if d.Name == "" && d.ProviderID == "" {
+		return malformed("arguments for index %d, where no call began: %.40q", d.Index, d.Arguments)
+	}
+	c.close()
+	c.calls = append(c.calls, stream{index: d.Index, place: len(c.parts), id: d.ProviderID, name: d.Name})
+	c.calls[len(c.calls)-1].args.add(d.Arguments)
+	c.parts = append(c.parts, nil)
+	return nil
+}
+
+// find is the newest call that has the index, nil if there is none.
+func (c *Collector) find(index int) *stream {
+	for i := len(c.calls) - 1; i >= 0; i-- {
+		if c.calls[i].index == index {
+			return &c.calls[i]
+		}
+	}
+	return nil
+}
+
+// wholeCall adds a call, or puts it in the place of the one that was streamed before it came whole.
+func (c *Collector) wholeCall(p ToolCall) error {
+	given := string(p.Arguments)
+	p.Arguments, _ = Arguments(p.Arguments)
+	for i := range c.calls {
+		s := &c.calls[i]
+		if s.whole || s.name != p.Name || s.id != p.ProviderID {
+			continue
+		}
+		if args, _ := s.arguments(); string(args) == string(p.Arguments) {
+			c.parts[s.place], s.whole = p, true
+			return nil
+		}
+		if s.id != "" {
+			return malformed("call %q came with other arguments whole than in pieces: %.80q and %.80q", s.id, given, s.args.string())
+		}
+	}
+	c.instead(none, p, false)
+	return nil
+}
+
+// arguments are the call's, as far as they have come.
+func (s *stream) arguments() (json.RawMessage, error) {
+	if len(s.args.more) > 0 {
+		return Arguments(s.args.more)
+	}
+	return Arguments(s.args.one)
+}

@@ -1,0 +1,381 @@
+package runner_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/fermata-ai/fermata/agent"
+	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/fakellm"
+	"github.com/fermata-ai/fermata/interceptor"
+	"github.com/fermata-ai/fermata/kvstore/faultkv"
+	"github.com/fermata-ai/fermata/runner"
+	"github.com/fermata-ai/fermata/session"
+	"github.com/fermata-ai/fermata/tool"
+)
+
+// starting is a tool that starts an outside job, and then does what its test wants.
+func starting(effect tool.Effect, n *counter, then func(context.Context, tool.Call) (tool.Result[textOut], error)) tool.Tool {
+	return tool.Must(tool.Func(tool.Spec{Name: "deploy", Effect: effect, MayPause: true},
+		func(ctx context.Context, _ textIn) (tool.Result[textOut], error) {
+			n.add("deploy")
+			return then(ctx, tool.CallFrom(ctx))
+		}))
+}
+
+// deploying is a rig for one such call.
+func deploying(t *testing.T, deploy tool.Tool) *rig {
+	return newRig(t, agent.Config{
+		Tools: []tool.Tool{deploy},
+		Model: fakellm.New(fakellm.Calls("deploy", `{"text":"job-1"}`), fakellm.Says("Deployed.")),
+	}, nil)
+}
+
+// deliver answers as a webhook does: it finds the pause by a token, and resumes.
+func (r *rig) deliver(token, output string) (session.Receipt, error) {
+	p, err := r.Find(r.t.Context(), runner.Ref{Token: token})
+	if err != nil {
+		return session.Receipt{}, err
+	}
+	res, err := r.Resume(r.t.Context(), p.Session, runner.Complete(p.ID, text(output), "ci"))
+	if err != nil {
+		return session.Receipt{}, err
+	}
+	return res.Receipts[0], nil
+}
+
+// receipt is the one of a call's pause, as it is stored.
+func (r *rig) receipt(call string, pause int) session.Receipt {
+	r.t.Helper()
+	st, err := r.Call(r.t.Context(), chat, call)
+	must(r.t, err)
+	for _, rc := range st.Receipts {
+		if rc.Pause == pause && rc.Kind != session.KindCancel {
+			return rc
+		}
+	}
+	r.t.Fatalf("call %s has no receipt for pause %d: %+v", call, pause, st.Receipts)
+	return session.Receipt{}
+}
+
+// onlyCall is the id of the session's one call.
+func (r *rig) onlyCall() string {
+	r.t.Helper()
+	for _, m := range r.transcript().History {
+		if calls := m.ToolCalls(); len(calls) == 1 {
+			return calls[0].ID
+		}
+	}
+	r.t.Fatal("the model has not called a tool")
+	return ""
+}
+
+func TestAnswerFasterThanThePause(t *testing.T) {
+	pending := func() (tool.Result[textOut], error) { return tool.Pending[textOut](tool.Await{Key: "job-1"}), nil }
+	for _, effect := range []tool.Effect{tool.Once, tool.Idempotent} {
+		check := func(t *testing.T, r *rig, n *counter, s *seen) {
+			t.Helper()
+			s.finished(event.FinishStop)
+			if got := string(r.result(r.onlyCall()).Output); got != string(text("v2")) {
+				t.Errorf("the result is %s", got)
+			}
+			if len(of[event.Pause](s)) != 0 || n.get("deploy") != 1 {
+				t.Errorf("it showed %d pauses, and entered the body %d times", len(of[event.Pause](s)), n.get("deploy"))
+			}
+			rc := r.receipt(r.onlyCall(), 1)
+			if rc.Fate != "" || rc.By != "ci" || rc.Kind != session.KindComplete {
+				t.Errorf("the receipt is %+v", rc)
+			}
+			again, err := r.Resume(t.Context(), chat, runner.Complete(r.onlyCall(), text("v2"), "ci"))
+			if err != nil || !again.Receipts[0].Duplicate {
+				t.Errorf("redelivered: %+v, %v", again, err)
+			}
+			r.acceptable()
+		}
+		t.Run("in the body "+string(effect), func(t *testing.T) {
+			var n counter
+			var r *rig
+			r = deploying(t, starting(effect, &n, func(_ context.Context, call tool.Call) (tool.Result[textOut], error) {
+				if _, err := r.deliver(call.Token(), "v2"); err != nil {
+					return nil, err
+				}
+				return pending()
+			}))
+			check(t, r, &n, r.say("Deploy."))
+		})
+		t.Run("just before the pause is written "+string(effect), func(t *testing.T) {
+			var n counter
+			var r *rig
+			r = deploying(t, starting(effect, &n, func(_ context.Context, call tool.Call) (tool.Result[textOut], error) {
+				r.faults.Before(func(faultkv.Call) {
+					r.faults.Before(nil)
+					if _, err := r.deliver(call.Token(), "v2"); err != nil {
+						t.Error(err)
+					}
+				})
+				return pending()
+			}))
+			check(t, r, &n, r.say("Deploy."))
+		})
+	}
+}
+
+func TestAnswerWhileASiblingRuns(t *testing.T) {
+	var n counter
+	var r *rig
+	let := make(chan struct{})
+	token := make(chan string, 1)
+	slow := tool.Must(tool.Func(tool.Spec{Name: "slow"}, func(_ context.Context, in textIn) (tool.Result[textOut], error) {
+		n.add("slow")
+		<-let
+		return tool.Done(textOut(in)), nil
+	}))
+	deploy := starting(tool.Idempotent, &n, func(_ context.Context, call tool.Call) (tool.Result[textOut], error) {
+		token <- call.Token()
+		return tool.Pending[textOut](tool.Await{}), nil
+	})
+	r = newRig(t, agent.Config{
+		Tools: []tool.Tool{slow, deploy},
+		Model: fakellm.New(fakellm.Calls("slow", `{"text":"a"}`).And("deploy", `{"text":"b"}`), fakellm.Says("Done.")),
+	}, nil)
+	ended := r.begin("Both.")
+	if _, err := r.deliver(<-token, "v2"); err != nil { // before or after the pause is written: either is right
+		t.Fatal(err)
+	}
+	close(let)
+	ended().finished(event.FinishStop)
+	calls := r.transcript().History[1].ToolCalls()
+	if got := string(r.result(calls[1].ID).Output); got != string(text("v2")) {
+		t.Errorf("the result is %s", got)
+	}
+	if n.get("slow") != 1 || n.get("deploy") != 1 {
+		t.Errorf("the bodies were entered %d times and %d times", n.get("slow"), n.get("deploy"))
+	}
+	r.acceptable()
+}
+
+func TestEarlyAnswerOutlivesTheBody(t *testing.T) {
+	for _, effect := range []tool.Effect{tool.Once, tool.Idempotent} {
+		for name, in := range map[string]func(call string) runner.Resumption{
+			"output":  func(call string) runner.Resumption { return runner.Complete(call, text("v2"), "ci") },
+			"failure": func(call string) runner.Resumption { return runner.Fail(call, "no disk", "ci", false) },
+		} {
+			t.Run(name+" "+string(effect), func(t *testing.T) {
+				var n counter
+				entered := make(chan string, 1)
+				r := deploying(t, starting(effect, &n, func(ctx context.Context, call tool.Call) (tool.Result[textOut], error) {
+					entered <- call.ID
+					<-ctx.Done()
+					return nil, ctx.Err()
+				}))
+				ended := r.begin("Deploy.")
+				call := <-entered
+				_, err := r.Resume(t.Context(), chat, in(call))
+				must(t, err)
+				r.faults.Kill()
+				r.restart()
+				ended()
+				r.carryOn().finished(event.FinishStop)
+				if res := r.result(call); res.Error != (name == "failure") || name == "output" && string(res.Output) != string(text("v2")) {
+					t.Errorf("the result is %s, error %v", res.Output, res.Error)
+				}
+				if rc := r.receipt(call, 1); rc.Fate != "" {
+					t.Errorf("the receipt says %q", rc.Fate)
+				}
+				if n.get("deploy") != 1 {
+					t.Errorf("the body was entered %d times", n.get("deploy"))
+				}
+				r.acceptable()
+			})
+		}
+	}
+}
+
+func TestFatesOfEarlyAnswers(t *testing.T) {
+	type body = func(context.Context, tool.Call) (tool.Result[textOut], error)
+	// early runs the body after an answer came for its pause, and says what became of the answer.
+	early := func(t *testing.T, effect tool.Effect, then body) (*rig, *seen, session.Receipt) {
+		var n counter
+		var r *rig
+		r = deploying(t, starting(effect, &n, func(ctx context.Context, call tool.Call) (tool.Result[textOut], error) {
+			if call.Answer == nil {
+				if _, err := r.deliver(call.Token(), "v2"); err != nil {
+					t.Error(err)
+				}
+			}
+			return then(ctx, call)
+		}))
+		s := r.say("Deploy.")
+		return r, s, r.receipt(r.onlyCall(), 1)
+	}
+	asks := func(a tool.Await) body {
+		return func(_ context.Context, call tool.Call) (tool.Result[textOut], error) {
+			if call.Answer != nil {
+				return tool.Done(textOut{"answered " + string(call.Answer.Payload)}), nil
+			}
+			return tool.Pending[textOut](a), nil
+		}
+	}
+	t.Run("consumed", func(t *testing.T) {
+		_, s, rc := early(t, tool.Once, asks(tool.Await{}))
+		s.finished(event.FinishStop)
+		if rc.Fate != "" {
+			t.Errorf("the receipt says %q", rc.Fate)
+		}
+	})
+	t.Run("superseded by a result", func(t *testing.T) {
+		r, s, rc := early(t, tool.Idempotent, func(context.Context, tool.Call) (tool.Result[textOut], error) {
+			return tool.Done(textOut{"my own"}), nil
+		})
+		s.finished(event.FinishStop)
+		if rc.Fate != session.Superseded {
+			t.Errorf("the receipt says %q", rc.Fate)
+		}
+		if got := string(r.result(r.onlyCall()).Output); got != string(text("my own")) {
+			t.Errorf("the result is %s", got)
+		}
+	})
+	t.Run("superseded by an error", func(t *testing.T) {
+		_, s, rc := early(t, tool.Once, func(context.Context, tool.Call) (tool.Result[textOut], error) {
+			return nil, errors.New("refused by the CI")
+		})
+		s.finished(event.FinishStop)
+		if rc.Fate != session.Superseded {
+			t.Errorf("the receipt says %q", rc.Fate)
+		}
+	})
+	for name, await := range map[string]tool.Await{
+		"refused by a pause of another mode":   {Mode: tool.ModeReenter},
+		"refused by a pause of another schema": {Schema: []byte(`{"type":"integer"}`)},
+		"refused by a question to the user":    {Reason: tool.ReasonInput, Mode: tool.ModeMessage},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, s, rc := early(t, tool.Once, asks(await))
+			p := s.finished(event.FinishPaused).pause("deploy")
+			if rc.Fate != session.Refused || p.Number != 1 {
+				t.Fatalf("the receipt says %q; pause %d is open", rc.Fate, p.Number)
+			}
+			// The sender tries again: it hears the same, and the pause is not answered by it.
+			res, err := r.Resume(t.Context(), chat, runner.Complete(p.ID, text("v2"), "ci"))
+			must(t, err)
+			if got := res.Receipts[0]; !got.Duplicate || got.Fate != session.Refused || !got.At.Equal(rc.At) {
+				t.Errorf("redelivered: %+v", got)
+			}
+			if st, err := r.Call(t.Context(), chat, p.Call); err != nil || st.Status != session.Pending {
+				t.Errorf("after the redelivery the call is %s, %v", st.Status, err)
+			}
+			// An answer of the right kind is taken, and both receipts stay.
+			answer := `7`
+			if await.Schema == nil {
+				answer = `{"text":"7"}`
+			}
+			r.answer(runner.Complete(p.ID, []byte(answer), "ada")).finished(event.FinishStop)
+			st, err := r.Call(t.Context(), chat, p.Call)
+			must(t, err)
+			fates := map[session.Fate]string{}
+			for _, rc := range st.Receipts {
+				fates[rc.Fate] = rc.By
+			}
+			if len(st.Receipts) != 2 || fates[session.Refused] != "ci" || fates[""] != "ada" {
+				t.Errorf("the receipts are %+v", st.Receipts)
+			}
+			if res, err = r.Resume(t.Context(), chat, runner.Complete(p.ID, text("v2"), "ci")); err != nil || !res.Receipts[0].Duplicate {
+				t.Errorf("redelivered after the end: %+v, %v", res, err)
+			}
+			r.acceptable()
+		})
+	}
+	t.Run("checked", func(t *testing.T) {
+		var n counter
+		var r *rig
+		r = deploying(t, starting(tool.Once, &n, func(ctx context.Context, call tool.Call) (tool.Result[textOut], error) {
+			_, err := r.Resume(ctx, chat, runner.Complete(call.ID, []byte(`{"txt":"v2"}`), "ci"))
+			if !errors.Is(err, session.ErrInvalidResumePayload) {
+				t.Errorf("an early answer that does not fit: %v", err)
+			}
+			return tool.Pending[textOut](tool.Await{}), nil
+		}))
+		p := r.say("Deploy.").finished(event.FinishPaused).pause("deploy")
+		if st, err := r.Call(t.Context(), chat, p.Call); err != nil || len(st.Receipts) != 0 {
+			t.Errorf("its receipts are %v, %v", st.Receipts, err)
+		}
+	})
+}
+
+func TestSecondEarlyAnswer(t *testing.T) {
+	var n counter
+	var r *rig
+	r = deploying(t, starting(tool.Once, &n, func(ctx context.Context, call tool.Call) (tool.Result[textOut], error) {
+		first, err := r.deliver(call.Token(), "v2")
+		must(t, err)
+		again, err := r.deliver(call.Token(), "v2")
+		if err != nil || !again.Duplicate || !again.At.Equal(first.At) {
+			t.Errorf("again: %+v, %v", again, err)
+		}
+		var conflict *session.ConflictError
+		if _, err := r.deliver(call.Token(), "v3"); !errors.As(err, &conflict) || conflict.Receipt.By != "ci" {
+			t.Errorf("another: %v", err)
+		}
+		return tool.Pending[textOut](tool.Await{}), nil
+	}))
+	r.say("Deploy.").finished(event.FinishStop)
+}
+
+// A layer may ask again while an answer for the tool's own pause is kept: it gets a pause of its own.
+func TestEarlyAnswerAndAGate(t *testing.T) {
+	var n counter
+	var r *rig
+	gate := interceptor.Layer{Name: "gate", Tool: func(next interceptor.ToolHandler) interceptor.ToolHandler {
+		return func(ctx context.Context, call tool.Call) (tool.Execution, error) {
+			if _, decided := call.Decided("gate"); decided {
+				return next(ctx, call)
+			}
+			if _, err := r.Resume(ctx, chat, runner.Complete(call.ID, text("v2"), "ci")); err != nil {
+				t.Error(err)
+			}
+			return tool.Execution{Await: &tool.Await{}}, nil
+		}
+	}}
+	r = newRig(t, agent.Config{
+		Tools:        []tool.Tool{waiting("deploy", tool.Idempotent, &n)},
+		Interceptors: interceptor.Chain{gate},
+		Model:        fakellm.New(fakellm.Calls("deploy", `{"text":"job-1"}`), fakellm.Says("Deployed.")),
+	}, nil)
+	p := r.say("Deploy.").finished(event.FinishPaused).pause("deploy")
+	if rc := r.receipt(p.Call, 1); p.Number != 2 || rc.Fate != session.Refused {
+		t.Errorf("pause %d is open, and the receipt of the answer to pause 1 says %q", p.Number, rc.Fate)
+	}
+	p = r.answer(runner.Approve(p.ID, "ada", "")).finished(event.FinishPaused).pause("deploy")
+	if p.Number != 3 || n.get("deploy") != 1 {
+		t.Errorf("pause %d is open; the body was entered %d times", p.Number, n.get("deploy"))
+	}
+	r.answer(runner.Complete(p.ID, text("v3"), "ci")).finished(event.FinishStop)
+	if got := string(r.result(p.Call).Output); got != string(text("v3")) {
+		t.Errorf("the result is %s", got)
+	}
+	r.acceptable()
+}
+
+func TestUnknownKeyIsNotYetKnown(t *testing.T) {
+	var n counter
+	var r *rig
+	r = deploying(t, starting(tool.Once, &n, func(ctx context.Context, call tool.Call) (tool.Result[textOut], error) {
+		_, err := r.Find(ctx, runner.Ref{Tool: "deploy", Key: "job-1"}) // the job is faster than the pause
+		if !errors.Is(err, session.ErrNotYetKnown) || errors.Is(err, session.ErrUnknownPause) {
+			t.Errorf("before the pause: %v", err)
+		}
+		return tool.Pending[textOut](tool.Await{Key: "job-1"}), nil
+	}))
+	r.say("Deploy.").finished(event.FinishPaused)
+	p, err := r.Find(t.Context(), runner.Ref{Tool: "deploy", Key: "job-1"})
+	must(t, err)
+	r.answer(runner.Complete(p.ID, text("v2"), "ci")).finished(event.FinishStop)
+	over, err := r.Find(t.Context(), runner.Ref{Tool: "deploy", Key: "job-1"})
+	if err != nil || over.ID != p.ID || over.Await.Reason != "" {
+		t.Errorf("after the end: %+v, %v", over, err)
+	}
+	if _, err := r.Find(t.Context(), runner.Ref{Tool: "deploy", Key: "job-2"}); !errors.Is(err, session.ErrNotYetKnown) {
+		t.Errorf("a key of nobody: %v", err)
+	}
+}

@@ -1,0 +1,81 @@
+package webhook
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/fermata-ai/fermata/runner"
+	"github.com/fermata-ai/fermata/session"
+	"github.com/fermata-ai/fermata/tool"
+)
+
+// answer is the body of every response.
+type answer struct {
+	Status    string       `json:"status"` // accepted or refused
+	Duplicate bool         `json:"duplicate,omitempty"`
+	Call      string       `json:"call,omitempty"`
+	Pause     string       `json:"pause,omitempty"`
+	At        time.Time    `json:"at,omitzero"`     // when it was accepted first
+	Fate      session.Fate `json:"fate,omitempty"`  // what became of it, if not what it asked for
+	Error     string       `json:"error,omitempty"` // a word to branch on
+	Detail    string       `json:"detail,omitempty"`
+	Faults    []tool.Fault `json:"faults,omitempty"` // what does not fit, place by place
+}
+
+const (
+	statusAccepted = "accepted"
+	statusRefused  = "refused"
+)
+
+// retryAfter is when a sender should try again, in seconds. What it waits for is a commit, or a store that comes back.
+const retryAfter = "2"
+
+// refuse says no, and why. What is our own fault goes to the log; the sender learns no more of it than whether to try again.
+func (h *handler) refuse(w http.ResponseWriter, r *http.Request, d *delivery, err error) {
+	status, code := classify(err)
+	a := answer{Status: statusRefused, Error: code, Detail: detail(err)}
+	if d.token.Call != "" {
+		a.Call, a.Pause = d.token.Call, d.pause()
+	}
+	switch {
+	case status == http.StatusUnauthorized:
+		w.Header().Set("WWW-Authenticate", "Bearer") // RFC 9110, section 15.5.2
+	case status >= 500:
+		a.Detail = "it could not be taken now"
+		h.config.Logger.ErrorContext(r.Context(), "a webhook delivery was not taken", "session", d.token.Session,
+			"call", d.token.Call, "operation", d.op.kind, "status", status, "error", err)
+	}
+	if status == http.StatusServiceUnavailable {
+		w.Header().Set("Retry-After", retryAfter)
+	}
+	var invalid *tool.ValidationError
+	if errors.As(err, &invalid) {
+		a.Faults = invalid.Faults
+	}
+	reply(w, status, &a)
+}
+
+// detail is an error in words for its sender.
+func detail(err error) string {
+	switch e := asRequestError(err); {
+	case e != nil:
+		return e.detail
+	case errors.Is(err, runner.ErrBadToken):
+		return "the token is not valid" // and no hint at why
+	case errors.Is(err, runner.ErrNotAllowed):
+		return "it is not allowed" // the authorizer's reason is for its operator
+	}
+	return err.Error()
+}
+
+func reply(w http.ResponseWriter, status int, a *answer) {
+	h := w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	_ = e.Encode(a) // a sender that has gone away will ask again
+}

@@ -1,0 +1,121 @@
+package webhook
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/fermata-ai/fermata/runner"
+)
+
+// handler is what New returns. A request is judged from the outside in, and the cheapest first: the path, the method, the
+// token, the headers, the body. Nothing is read of a body whose sender has no token.
+type handler struct {
+	rn     *runner.Runner
+	config Config
+}
+
+func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	patient := h.limitReading(w, r)
+	d, err := h.open(w, r)
+	if err == nil {
+		patient() // the store may take longer than the sender may
+		err = d.op.deliver(h, r.Context(), d)
+	}
+	if err != nil {
+		h.refuse(w, r, d, err)
+		return
+	}
+	reply(w, http.StatusOK, &d.answer)
+}
+
+// delivery is one request, once it is known what it wants.
+type delivery struct {
+	op     operation
+	token  runner.Token
+	body   []byte
+	answer answer
+}
+
+// open finds out what a request wants, and whether it may.
+func (h *handler) open(w http.ResponseWriter, r *http.Request) (*delivery, error) {
+	d := &delivery{}
+	text, op, err := h.route(r)
+	if err != nil {
+		return d, err
+	}
+	d.op = op
+	if r.Method != http.MethodPost {
+		w.Header().Set("Allow", http.MethodPost)
+		return d, &requestError{http.StatusMethodNotAllowed, "method", "only POST is taken"}
+	}
+	if text == "" {
+		return d, &requestError{http.StatusUnauthorized, "no_token", "the request has no token, neither in its path nor as Authorization: Bearer"}
+	}
+	if d.token, err = h.rn.ReadToken(r.Context(), text); err != nil {
+		return d, err
+	}
+	if !d.token.Allows(op.kind) {
+		return d, &requestError{http.StatusForbidden, "not_allowed", "the token does not permit this"}
+	}
+	if err := checkHeaders(w, r); err != nil {
+		return d, err
+	}
+	d.body, err = h.read(w, r)
+	return d, err
+}
+
+// route reads a path: the token, if it has one, and the operation.
+func (h *handler) route(r *http.Request) (token string, op operation, err error) {
+	rest, ours := strings.CutPrefix(r.URL.Path, h.config.Path)
+	token, name, two := strings.Cut(rest, "/")
+	if _, isName := operations[token]; isName && !two {
+		token, name = "", token // "/hooks/fail", and "/hooks/" itself
+	}
+	op, known := operations[name]
+	if !ours || !known || two && name == "" {
+		return "", op, &requestError{http.StatusNotFound, "no_such_path", "there is nothing at this path"}
+	}
+	if token == "" {
+		token = bearer(r)
+	}
+	return token, op, nil
+}
+
+func bearer(r *http.Request) string {
+	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	if !strings.EqualFold(scheme, "Bearer") {
+		return ""
+	}
+	return strings.TrimSpace(token)
+}
+
+// limitReading bounds how long a body may take, unless the server does so itself. The function that it returns takes the limit
+// off again: one that passes while the request is served would end its context.
+func (h *handler) limitReading(w http.ResponseWriter, r *http.Request) (lift func()) {
+	if s, ok := r.Context().Value(http.ServerContextKey).(*http.Server); ok && s.ReadTimeout > 0 {
+		return func() {}
+	}
+	c := http.NewResponseController(w)
+	if err := c.SetReadDeadline(time.Now().Add(h.config.ReadTimeout)); err != nil {
+		return func() {} // a wrapped writer that has no deadlines; its server may
+	}
+	return func() { _ = c.SetReadDeadline(time.Time{}) }
+}
+
+// requestError refuses a request for what it is, before it gets to the runner.
+type requestError struct {
+	status int
+	code   string
+	detail string
+}
+
+func (e *requestError) Error() string { return "webhook: " + e.detail }
+
+// asRequestError finds one in err.
+func asRequestError(err error) *requestError {
+	var e *requestError
+	errors.As(err, &e)
+	return e
+}

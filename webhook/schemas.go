@@ -1,0 +1,28 @@
+package webhook
+
+import (
+	"encoding/json"
+	"errors"
+
+	"github.com/fermata-ai/fermata/tool"
+)
+
+// The bodies that are not a tool's output. Schemas, rather than Go's decoder alone, so that a sender is told of each fault in
+// the way of an output's.
+var (
+	failBody   = mustCompile(`{"type":"object","properties":{"message":{"type":"string"},"may_pass":{"type":"boolean"}},"additionalProperties":false}`)
+	cancelBody = mustCompile(`{"type":"object","properties":{"reason":{"type":"string"}},"additionalProperties":false}`)
+
+	progressBody = mustCompile(`{"type":"object","properties":{"message":{"type":"string"},
+		"fraction":{"type":"number","minimum":0,"maximum":1},"data":{}},"additionalProperties":false}`)
+)
+
+var errEmptyProgress = errors.New("the body is empty, and tells of no progress")
+
+func mustCompile(schema string) *tool.Schema {
+	s, err := tool.CompileSchema(json.RawMessage(schema))
+	if err != nil {
+		panic(err) // at start, and in each test
+	}
+	return s
+}

@@ -1,0 +1,97 @@
+// Package webhook takes the answers of outside systems over HTTP. A tool hands out [URL]; whoever has that URL may
+//
+//	POST .../hooks/{token}            complete the call: the body is its output, a JSON value
+//	POST .../hooks/{token}/fail       {"message": "why", "may_pass": false}: the outside job failed
+//	POST .../hooks/{token}/progress   {"message": "...", "fraction": 0.5, "data": ...}
+//	POST .../hooks/{token}/cancel     {"reason": "why"}: cancel the call
+//
+// The token may come as "Authorization: Bearer {token}" instead, with nothing in its place in the path; that keeps it out of
+// the access logs of proxies. A token in the path counts before one in the header.
+//
+// # Answers
+//
+// 200 says that what was delivered is durable, and nothing more: the handler never runs a model or a tool. Runner.Work carries
+// the agent on, in this process or another one on the same store. A delivery that comes again gets the same 200, with
+// "duplicate": true, for as long as the store keeps receipts; so a sender may retry whenever it is in doubt. (Progress has no
+// receipts. The latest counts.)
+//
+// What is refused leaves no trace, and the call waits on. [Status] lists the codes. 503 is the one that asks for another try.
+//
+// # Bodies
+//
+// A body is JSON in UTF-8, uncompressed, of 1 MiB at most. Its Content-Type is application/json, another type that ends in
+// +json, or left out. An empty body is no output: it could as well be one that got lost. To complete a call without an output,
+// send null. The bodies of fail and cancel may be empty. Members that are not listed above are refused, since a misspelt
+// may_pass would go unseen.
+//
+// # What is not here
+//
+// The token is the only credential. Signatures over a body are not checked, and delivery ids are not read.
+package webhook
+
+import (
+	"errors"
+	"log/slog"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/fermata-ai/fermata/runner"
+)
+
+// Config configures a handler. The zero value is right for most.
+type Config struct {
+	// Path is where the handler is mounted: what stands before the token in a request's path. Default "/hooks/".
+	Path string
+	// MaxBody bounds bodies, in bytes; default 1 MiB, which is what a Runner takes by default.
+	MaxBody int64
+	// ReadTimeout bounds how long a request's body may take to arrive; default 30 s. A server with a ReadTimeout of its own
+	// keeps that one.
+	ReadTimeout time.Duration
+	// Actor is who receipts say the answers are from; default "webhook".
+	Actor string
+	// Logger gets the errors that the sender is not told; default slog.Default. Tokens and bodies are never logged.
+	Logger *slog.Logger
+}
+
+// DefaultMaxBody is how large a body may be where Config says nothing.
+const DefaultMaxBody = 1 << 20
+
+// New returns a handler that delivers to rn, which needs no agent: one that only takes answers will do.
+//
+//	hooks, err := webhook.New(rn, webhook.Config{})
+//	http.Handle("/hooks/", hooks)
+func New(rn *runner.Runner, c Config) (http.Handler, error) {
+	if rn == nil {
+		return nil, errors.New("webhook: the runner is nil")
+	}
+	if c.MaxBody < 0 || c.ReadTimeout < 0 {
+		return nil, errors.New("webhook: Config has a negative limit")
+	}
+	if c.Path == "" {
+		c.Path = "/hooks/"
+	}
+	if c.Path[0] != '/' {
+		return nil, errors.New("webhook: Config.Path does not begin with a slash")
+	}
+	c.Path = strings.TrimRight(c.Path, "/") + "/"
+	if c.MaxBody == 0 {
+		c.MaxBody = DefaultMaxBody
+	}
+	if c.ReadTimeout == 0 {
+		c.ReadTimeout = 30 * time.Second
+	}
+	if c.Actor == "" {
+		c.Actor = "webhook"
+	}
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+	return &handler{rn: rn, config: c}, nil
+}
+
+// URL is the address by which an outside system completes the call of a token; with "/fail", "/progress" or "/cancel" after
+// it, it does the rest. Base is the handler's own address, as the outside world knows it: "https://agents.example.com/hooks".
+func URL(base, token string) string {
+	return strings.TrimRight(base, "/") + "/" + token
+}
