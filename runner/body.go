@@ -73,8 +73,12 @@ func (b *body) fail(err error) {
 	b.d.outcomes.fail(err)
 }
 
-// crashed is the error of a layer that panicked or ended its goroutine. The stack goes to the log.
+// crashed is the error of a layer that panicked, the stack of which goes to the log; or, without a panic, of a tool or layer that
+// ended its goroutine.
 func (b *body) crashed(p any) error {
+	if p == nil {
+		return fmt.Errorf("%s ended its goroutine before it had a result; or a layer around it did", b.c.Tool)
+	}
 	b.d.rn.options.Logger.Error("a layer panicked", "session", b.d.session, "tool", b.c.Tool, "call", b.c.ID,
 		"panic", p, "stack", string(debug.Stack()))
 	return errors.New("a layer around the tool panicked")
@@ -279,7 +283,9 @@ func (b *body) stopped(tx *session.Tx, cause error) *session.Outcome {
 		why = cause.Error()
 	}
 	begun := b.c
-	begun.Attempt = max(begun.Attempt, 1)
+	if b.entered {
+		begun.Attempt = max(begun.Attempt, 1)
+	}
 	return session.CancelledOutcome(&begun, by, why)
 }
 

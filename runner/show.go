@@ -128,7 +128,9 @@ func (d *drive) results() (m llm.Message, ends []event.Status, err error) {
 		ends = append(ends, k.status)
 	}
 	for _, c := range d.history[len(d.history)-1].ToolCalls()[len(settled):] {
-		m.Parts = append(m.Parts, llm.ToolResult{Call: c.ID, Name: c.Name, Output: tooMany, Error: true})
+		k := known{status: event.Failed, output: tooMany}
+		m.Parts = append(m.Parts, toolResult(c.ID, c.Name, k))
+		d.emit(event.Result{Status: k.status, Result: toolResult(c.ID, c.Name, k)})
 	}
 	return m, ends, nil
 }

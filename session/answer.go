@@ -25,8 +25,9 @@ type Reply struct {
 }
 
 // Fits checks a value against the schema of that hash; an empty hash takes every value. Misfit says what is wrong with the
-// value, err what kept Fits from finding out.
-type Fits func(schema string, value json.RawMessage) (misfit, err error)
+// value, err what kept Fits from finding out. ForGo: the value will be decoded by
+// Go code, which tells apart keys less strictly than JSON does.
+type Fits func(schema string, value json.RawMessage, forGo bool) (misfit, err error)
 
 // Answer judges a reply and, if it is good, applies it. What it returns is the reply's receipt: a duplicate's is the
 // original one; a refused one's has Err. The error is for what kept it from judging.
@@ -177,8 +178,14 @@ func (j *judgement) repeated(n int) error {
 	if j.c == nil || j.c.Status == Settled {
 		return j.settled()
 	}
+	// A timer leaves no receipt.
 	if a := j.c.Answer; a != nil && a.Pause == n {
-		return refuse(&ConflictError{Receipt: a.receipt(j.c.ID)}) // a timer leaves no receipt
+		return refuse(&ConflictError{Receipt: a.receipt(j.c.ID)})
+	}
+	for _, d := range j.c.Decisions {
+		if d.Pause == n {
+			return refuse(&ConflictError{Receipt: Receipt{Call: j.c.ID, Pause: n, Kind: KindTimer, By: d.By, At: d.At}})
+		}
 	}
 	return refuse(fmt.Errorf("%w: pause %s is over", ErrNotPaused, tool.PauseID(j.rc.Call, n)))
 }
@@ -213,7 +220,7 @@ func (j *judgement) answer() error {
 		want := map[bool]string{true: "a decision", false: "an output or a failure"}[p.Gate != ""]
 		return j.misfit(fmt.Errorf("it is a %s, and the pause takes %s", j.in.Kind, want))
 	case j.in.Kind != KindFail && len(j.in.Value) > 0:
-		if err := j.check(p.Schema); err != nil {
+		if err := j.check(p.Schema, p.Mode == tool.ModeReenter); err != nil {
 			return err
 		}
 	}
@@ -225,21 +232,15 @@ func (j *judgement) answer() error {
 	j.tx.Takeovers = 0
 	switch j.in.Kind {
 	case KindDecision:
-		j.decide(p)
+		d := Decision{Decision: j.in.Decision, Edited: j.tx.place(j.in.Payload)}
+		d.By, d.Arguments = j.in.By, nil
+		j.tx.decide(c, d)
 		return nil
 	case KindFail:
 		return j.tx.settle(c, failed(j.kept()))
 	}
 	j.tx.accept(c, j.kept())
 	return nil
-}
-
-func (j *judgement) decide(p *Pause) {
-	d := Decision{Decision: j.in.Decision, Edited: j.tx.place(j.in.Payload), Pause: j.rc.Pause}
-	d.Gate, d.By, d.At, d.Shown, d.Arguments = p.Gate, j.in.By, j.tx.Now, p.Shown, nil
-	j.c.Decisions = append(j.c.Decisions, d)
-	j.c.Pause, j.c.Status = nil, Answered
-	j.tx.touch()
 }
 
 // early judges a reply to the pause that the running body will ask for.
@@ -261,7 +262,7 @@ func (j *judgement) early() error {
 	case j.in.Kind == KindDecision:
 		return j.misfit(errors.New("it is a decision, and no layer has asked for one"))
 	case completes(j.in.Kind):
-		if err := j.check(c.Output); err != nil {
+		if err := j.check(c.Output, false); err != nil {
 			return err
 		}
 	}
@@ -292,8 +293,8 @@ func (j *judgement) kept() *Answer {
 	}
 }
 
-func (j *judgement) check(schema string) error {
-	misfit, err := j.fits(schema, j.in.Value)
+func (j *judgement) check(schema string, forGo bool) error {
+	misfit, err := j.fits(schema, j.in.Value, forGo)
 	if misfit != nil {
 		return j.misfit(misfit)
 	}

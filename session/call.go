@@ -69,6 +69,9 @@ func (tx *Tx) Pause(call string, h *Hold) (open bool, err error) {
 	}
 	if t := h.Await.Timeout; t > 0 {
 		p.Deadline = tx.Now.Add(t)
+		if whole := p.Deadline.Truncate(time.Millisecond); whole.Before(p.Deadline) {
+			p.Deadline = whole.Add(time.Millisecond)
+		}
 	} else if p.Reason == tool.ReasonTimer {
 		p.Deadline = tx.Now // it is over already
 	}
@@ -119,6 +122,14 @@ func (tx *Tx) consume(c *Call, early *Answer) (open bool, err error) {
 func (tx *Tx) accept(c *Call, a *Answer) {
 	a.Mode, a.Data = c.Pause.Mode, c.Pause.Data
 	c.Answer, c.Pause, c.Status = a, nil, Answered
+	tx.touch()
+}
+
+// decide ends the open pause of a layer with a decision.
+func (tx *Tx) decide(c *Call, d Decision) {
+	d.Gate, d.Shown, d.Pause, d.At = c.Pause.Gate, c.Pause.Shown, c.Pauses, tx.Now
+	c.Decisions = append(c.Decisions, d)
+	c.Pause, c.Status = nil, Answered
 	tx.touch()
 }
 
@@ -222,7 +233,7 @@ func (tx *Tx) TakeEarly(call string) error {
 	return nil
 }
 
-// Expire ends pauses whose deadline has passed: a timer's is its answer; any other settles as expired. It ends at most
+// Expire ends pauses whose deadline has passed: a timer's is its answer, and lets a layer's call through; any other settles as expired. It ends at most
 // expireAtOnce, so that a commit stays within its bounds; Next asks for the rest.
 func (tx *Tx) Expire() error {
 	for i, n := 0, 0; i < len(tx.Calls) && n < expireAtOnce; i++ {
@@ -244,12 +255,16 @@ func (c *Call) overdue(now time.Time) bool {
 
 func (tx *Tx) expire(c *Call) error {
 	p := c.Pause
-	if p.Reason == tool.ReasonTimer && p.Gate == "" {
-		tx.delete(inboxKey(p.Since, tool.PauseID(c.ID, c.Pauses)))
-		tx.accept(c, &Answer{Pause: c.Pauses, Kind: KindTimer, Payload: &Blob{Inline: []byte("null")}, By: "timer", At: tx.Now})
-		return nil
+	if p.Reason != tool.ReasonTimer {
+		return tx.settle(c, expiredOutcome(c))
 	}
-	return tx.settle(c, expiredOutcome(c))
+	tx.delete(inboxKey(p.Since, tool.PauseID(c.ID, c.Pauses)))
+	if p.Gate != "" {
+		tx.decide(c, Decision{Decision: tool.Decision{Approved: true, By: "timer"}})
+	} else {
+		tx.accept(c, &Answer{Pause: c.Pauses, Kind: KindTimer, Payload: &Blob{Inline: []byte("null")}, By: "timer", At: tx.Now})
+	}
+	return nil
 }
 
 // live returns the call if it may still change.

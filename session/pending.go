@@ -182,7 +182,7 @@ func (s *Store) Find(ctx context.Context, session, id string) (tool.Pause, error
 			p.Number = max(1, c.Pauses)
 			p.ID = tool.PauseID(call, p.Number)
 		}
-		if c.Status == Pending && c.Pauses == p.Number {
+		if c.Status == Pending && c.Pauses == p.Number && !c.overdue(s.Now()) {
 			return s.openPause(ctx, session, p.ID)
 		}
 		p.Tool = c.Tool

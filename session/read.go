@@ -164,6 +164,11 @@ func (s *Store) Progress(ctx context.Context, session, call string, p tool.Progr
 			return "", fmt.Errorf("%w: %q", ErrDeleted, session)
 		case c == nil || c.Status == Settled:
 			return "", s.settled(ctx, session, call)
+		case c.overdue(s.Now()):
+			if err := s.Update(ctx, session, func(*Tx) error { return nil }); err != nil {
+				return "", err
+			}
+			continue
 		case !write:
 			return c.Tool, nil
 		}

@@ -71,7 +71,7 @@ func (s *Store) schema(ctx context.Context, hash string) (*storedSchema, error) 
 
 // Fits returns the check of values against stored schemas.
 func (s *Store) Fits(ctx context.Context) Fits {
-	return func(hash string, value json.RawMessage) (misfit, err error) {
+	return func(hash string, value json.RawMessage, forGo bool) (misfit, err error) {
 		if hash == "" {
 			return nil, nil
 		}
@@ -79,6 +79,9 @@ func (s *Store) Fits(ctx context.Context) Fits {
 		if err != nil {
 			return nil, err
 		}
-		return schema.compiled.Validate(value), nil
+		if forGo {
+			return schema.compiled.Validate(value), nil
+		}
+		return schema.compiled.ValidateResult(value), nil
 	}
 }

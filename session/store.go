@@ -79,18 +79,22 @@ func (s *Store) Load(ctx context.Context, id string) (*State, error) {
 	return h.state, nil
 }
 
-// Update applies a transition to a session's head and commits it. A transition that changes nothing commits nothing.
+// Update applies a transition to a session's head and commits it. A transition that changes nothing commits nothing. One that is
+// refused leaves nothing but the expiry of what was overdue: what it was told of that stays true.
 func (s *Store) Update(ctx context.Context, id string, t Transition) error {
 	h, err := s.head(ctx, id, nil)
 	if err != nil {
 		return err
 	}
-	if err := h.update(ctx, nil, nil, t); err != nil {
-		return err
+	refused := h.update(ctx, nil, nil, t)
+	if refused != nil {
+		if err := h.update(ctx, nil, nil); err != nil {
+			return err
+		}
 	}
 	s.local.Signal(topic(id))
 	s.local.Signal(followTopic(id))
-	return nil
+	return refused
 }
 
 // Transition changes a head. See Tx.

@@ -16,8 +16,11 @@ func (c *Call) Begun() bool {
 
 // begun is what a result adds about it.
 func (c *Call) begun() string {
-	if c.Begun() {
+	switch {
+	case c.Begun():
 		return "The work had begun, and may have had effects."
+	case c.Cancel != nil && !c.Effect.NeedsClaim():
+		return "The work may have begun." // some drive had it, and nothing tells how far it got
 	}
 	return "The tool was not run."
 }
@@ -37,7 +40,9 @@ func CancelledOutcome(c *Call, by, why string) *Outcome {
 
 // GivenUpOutcome is how a call ends whose body was told to end and did not.
 func GivenUpOutcome(c *Call, by, why string) *Outcome {
-	o := CancelledOutcome(c, by, why)
+	begun := *c
+	begun.Attempt = max(begun.Attempt, 1)
+	o := CancelledOutcome(&begun, by, why)
 	if c.Effect.NeedsClaim() {
 		o.Status = event.Unknown
 		o.Output = StringBlob(reasoned("Cancelled", why) + " The tool did not stop, and its outcome is unknown: check before you try again.")

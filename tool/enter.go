@@ -15,7 +15,7 @@ import (
 //
 // The body gets the call by its context, too. It is bounded by Spec.Timeout; one that ignores its context is left behind then,
 // and what it returns is dropped. Without a timeout Enter waits for it, whatever becomes of ctx: whoever calls Enter decides
-// about that. A panic is a *PanicError. What the body returns is checked, bounded by the registry's Limits, and cleaned of what
+// about that; and a body that calls runtime.Goexit ends the caller's goroutine. A panic is a *PanicError. What the body returns is checked, bounded by the registry's Limits, and cleaned of what
 // no provider can parse; an Await is returned in its normal form. With an error, the Execution is empty.
 func (p *Prepared) Enter(ctx context.Context, call Call) (Execution, error) {
 	call, err := p.registry.check(p.entry, call)
@@ -46,21 +46,16 @@ func (p *Prepared) run(ctx context.Context, call Call, body func(context.Context
 	return exec, nil
 }
 
-// bounded runs body, until it ends or its time is over.
-//
-// It does so in a goroutine of its own, with a timeout or without: by runtime.Goexit (which testing.T.FailNow calls) a body
-// would end the caller's.
+// bounded runs body until it ends, or, with a timeout, until its time is over. Then it runs in a goroutine of its own.
 func (p *Prepared) bounded(ctx context.Context, body func(context.Context) (Execution, error)) (Execution, error) {
-	var over <-chan time.Time
-	late := &TimeoutError{Tool: p.Spec.Name, After: p.Spec.Timeout, Effect: p.Spec.Effect}
-	if p.Spec.Timeout > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, p.Spec.Timeout, late)
-		defer cancel()
-		t := time.NewTimer(p.Spec.Timeout) // ctx may end for another reason, for which Enter does not leave the body
-		defer t.Stop()
-		over = t.C
+	if p.Spec.Timeout <= 0 {
+		return guard(p.Spec.Name, func() (Execution, error) { return body(ctx) })
 	}
+	late := &TimeoutError{Tool: p.Spec.Name, After: p.Spec.Timeout, Effect: p.Spec.Effect}
+	ctx, cancel := context.WithTimeoutCause(ctx, p.Spec.Timeout, late)
+	defer cancel()
+	over := time.NewTimer(p.Spec.Timeout) // ctx may end for another reason, for which Enter does not leave the body
+	defer over.Stop()
 	type result struct {
 		exec Execution
 		err  error
@@ -69,13 +64,13 @@ func (p *Prepared) bounded(ctx context.Context, body func(context.Context) (Exec
 	go func() {
 		var r result
 		defer func() { ended <- r }()
-		r.err = &PanicError{Tool: p.Spec.Name} // what Goexit leaves
+		r.err = &PanicError{Tool: p.Spec.Name} // what runtime.Goexit leaves
 		r.exec, r.err = guard(p.Spec.Name, func() (Execution, error) { return body(ctx) })
 	}()
 	var r result
 	select {
 	case r = <-ended:
-	case <-over:
+	case <-over.C:
 		select {
 		case r = <-ended: // just in time
 		default:

@@ -62,7 +62,7 @@ func TestAPanicIsAnErrorWhoseStackIsForTheLog(t *testing.T) {
 		"a panicked: %!v(PANIC":                        func() { panic(sly{}) },
 		"a panicked: long":                             func() { panic("long" + strings.Repeat("g", 1000)) },
 	} {
-		_, err := enter(t, body(Spec{}, func(context.Context, Call) (Execution, error) { f(); return Execution{}, nil }))
+		_, err := enter(t, body(Spec{Timeout: time.Minute}, func(context.Context, Call) (Execution, error) { f(); return Execution{}, nil }))
 		var p *PanicError
 		if !errors.As(err, &p) {
 			t.Fatalf("%s: %v", want, err)
@@ -71,7 +71,7 @@ func TestAPanicIsAnErrorWhoseStackIsForTheLog(t *testing.T) {
 		if text := string(Resolve(Execution{}, err).Output); strings.Contains(text, "goroutine 1") || len(text) > 200 {
 			t.Errorf("the model reads %s", text)
 		}
-		if p.Value != nil && !strings.Contains(string(p.Stack()), "enter_test.go") {
+		if p.value != nil && !strings.Contains(string(p.Stack()), "enter_test.go") {
 			t.Errorf("%s: the stack does not say where: %s", want, p.Stack())
 		}
 	}
@@ -286,7 +286,7 @@ func TestAnOutcomeIsDecidedInOnePlace(t *testing.T) {
 		"a fatal denial":  {Execution{}, Fatal(Denied("")), StatusFatal, `"The call was refused, and the tool was not run. Do not try again unless you are told to."`},
 		"a fatal nil":     {Execution{}, Fatal(nil), StatusDone, "null"},
 		"a cancellation":  {Execution{}, context.Canceled, StatusFailed, `"context canceled"`},
-		"an error panics": {Execution{}, &PanicError{Tool: "a", Value: "x"}, StatusFailed, `"a panicked: x"`},
+		"an error panics": {Execution{}, &PanicError{Tool: "a", value: "x"}, StatusFailed, `"a panicked: x"`},
 		"a refused call":  {Execution{}, &Refusal{Text: "no"}, StatusFailed, `"no"`},
 	} {
 		o := Resolve(c.exec, c.err)

@@ -11,7 +11,7 @@ import (
 func guard(name string, f func() (Execution, error)) (exec Execution, err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			exec, err = Execution{}, &PanicError{Tool: name, Value: v, stack: debug.Stack()}
+			exec, err = Execution{}, &PanicError{Tool: name, value: v, stack: debug.Stack()}
 		}
 	}()
 	return f()
@@ -20,15 +20,15 @@ func guard(name string, f func() (Execution, error)) (exec Execution, err error)
 // PanicError says that user code panicked, or ended its goroutine. Its text, which the model reads, has no stack.
 type PanicError struct {
 	Tool  string
-	Value any // what panic was given, for the log; nil for runtime.Goexit
+	value any // what panic was given; nil for runtime.Goexit
 	stack []byte
 }
 
 func (e *PanicError) Error() string {
-	if e.Value == nil {
+	if e.value == nil {
 		return fmt.Sprintf("%s ended its goroutine before it had a result", e.Tool)
 	}
-	return fmt.Sprintf("%s panicked: %s", e.Tool, clip(fmt.Sprint(e.Value)))
+	return fmt.Sprintf("%s panicked: %s", e.Tool, clip(fmt.Sprint(e.value)))
 }
 
 // Stack is where it happened, for the log; nil for runtime.Goexit.

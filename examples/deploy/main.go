@@ -4,9 +4,9 @@
 //	go run ./examples/deploy       with a message that is given
 //	go run ./examples/deploy -i    you type the message, and answer what the agent asks
 //
-// Four processes take part, each of them this program in another role. The parent, below, starts the others: ask.go runs the
-// agent until a call waits, resume.go carries it on, and ci.go is the outside world. The agent is in agent.go, its model in
-// script.go.
+// Four processes take part, each of them this program in another role. The parent, below, starts the others: ask runs the agent
+// until a call waits, resume carries it on (processes.go), and ci is the outside world (ci.go). The agent is in agent.go, its
+// model in script.go. What they print, and how they are started, is in package stage.
 package main
 
 import (

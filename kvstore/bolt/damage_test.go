@@ -163,7 +163,7 @@ func TestDamagedFile(t *testing.T) {
 		edit(t, path, func(b []byte) []byte { return b[:size-int64(page)] })
 		_, err = bolt.Open(path, nil)
 		corrupt(t, path, err)
-		if !strings.Contains(err.Error(), "cut off") {
+		if !strings.Contains(err.Error(), "the file is cut off: it has") {
 			t.Errorf("Open: %v", err)
 		}
 	})

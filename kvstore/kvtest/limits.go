@@ -60,18 +60,18 @@ func operations(prefix string, n int) kvstore.Batch {
 	return b
 }
 
-// bytesOf is a batch of n bytes in puts, with a precondition and a delete that count too.
+// bytesOf is a batch of n bytes: a precondition and a delete, which count too, and puts.
 func bytesOf(prefix string, n int) kvstore.Batch {
-	b := kvstore.Batch{Preconditions: []kvstore.Precondition{absent(prefix + "0")}, Deletes: [][]byte{[]byte(prefix + "x")}}
-	for i := 0; ; i++ {
+	kept, gone := prefix+"0", prefix+"gone"
+	b := kvstore.Batch{Preconditions: []kvstore.Precondition{absent(kept)}, Deletes: [][]byte{[]byte(gone)}}
+	n -= len(kept) + len(gone)
+	for i := 0; n > 0; i++ {
 		p := put(fmt.Sprint(prefix, i), "")
-		rest := n - b.Size() - len(p.Key)
-		p.Value = []byte(strings.Repeat("v", min(rest, kvstore.MaxValue)))
+		p.Value = []byte(strings.Repeat("v", min(n-len(p.Key), kvstore.MaxValue)))
 		b.Puts = append(b.Puts, p)
-		if rest <= kvstore.MaxValue {
-			return b
-		}
+		n -= len(p.Key) + len(p.Value)
 	}
+	return b
 }
 
 func malformedBatches(t *testing.T, c Config) {

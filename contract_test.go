@@ -1,0 +1,52 @@
+package fermata_test
+
+import (
+	"bytes"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// Every line of the contract in docs/design.md names a test, and that test exists.
+func TestEveryLineOfTheContractHasItsTest(t *testing.T) {
+	design, err := os.ReadFile("docs/design.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := regexp.MustCompile("(?m)^\\| ([A-Z][0-9]+) \\| .* \\| `(Test[A-Za-z0-9]+)` \\|$").FindAllStringSubmatch(string(design), -1)
+	if rows := regexp.MustCompile(`(?m)^\| [A-Z][0-9]+ \|`).FindAll(design, -1); len(rows) < 60 || len(rows) != len(lines) {
+		t.Fatalf("%d lines of the contract, %d with a test", len(rows), len(lines))
+	}
+	code := tests(t)
+	seen := map[string]bool{}
+	for _, l := range lines {
+		if seen[l[1]] {
+			t.Errorf("two lines have the id %s", l[1])
+		}
+		seen[l[1]] = true
+		if !strings.Contains(code, "\nfunc "+l[2]+"(t *testing.T)") {
+			t.Errorf("line %s: there is no %s", l[1], l[2])
+		}
+	}
+}
+
+// tests is the code of all test files.
+func tests(t *testing.T) string {
+	t.Helper()
+	var all bytes.Buffer
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		b, err := os.ReadFile(path)
+		all.Write(b)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all.String()
+}

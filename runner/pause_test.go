@@ -1,0 +1,424 @@
+package runner_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fermata-ai/fermata/agent"
+	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/fakellm"
+	"github.com/fermata-ai/fermata/interceptor"
+	"github.com/fermata-ai/fermata/kvstore/faultkv"
+	"github.com/fermata-ai/fermata/llm"
+	"github.com/fermata-ai/fermata/runner"
+	"github.com/fermata-ai/fermata/session"
+	"github.com/fermata-ai/fermata/tool"
+)
+
+func TestPauseIsStoredBeforeItIsTold(t *testing.T) {
+	var n counter
+	model := fakellm.New(fakellm.Calls("deploy", `{"text":"job-1"}`), fakellm.Says("Deployed."))
+	t.Run("stored", func(t *testing.T) {
+		r := newRig(t, agent.Config{Tools: []tool.Tool{waiting("deploy", tool.Once, &n)}, Model: model}, nil)
+		elsewhere := r.another()
+		told := 0
+		for ev, err := range r.Run(t.Context(), user, chat, llm.UserText("Deploy."), nil) {
+			must(t, err)
+			var pauses []tool.Pause
+			switch ev := ev.(type) {
+			case event.Pause:
+				pauses = []tool.Pause{ev.Pause}
+			case event.End:
+				pauses = ev.Pending
+			}
+			for _, p := range pauses {
+				told++
+				stored, err := elsewhere.Show(t.Context(), chat)
+				if err != nil || len(stored.Pending) != 1 || stored.Pending[0].ID != p.ID {
+					t.Errorf("pause %s is told of, and %v are stored, %v", p.ID, stored.Pending, err)
+				}
+			}
+		}
+		if told != 2 {
+			t.Errorf("the pause was told of %d times, not by an event and at the end", told)
+		}
+	})
+	t.Run("not stored", func(t *testing.T) {
+		var r *rig
+		r = newRig(t, agent.Config{Model: model, Tools: []tool.Tool{
+			starting(tool.Idempotent, &n, func(context.Context, tool.Call) (tool.Result[textOut], error) {
+				r.faults.Add(faultkv.FailAt(r.faults.Applies() + 1).AndDie()) // the pause is the next to be written
+				return tool.Pending[textOut](tool.Await{}), nil
+			})}}, nil)
+		s := r.say("Deploy.")
+		if len(of[event.Pause](s)) != 0 || len(s.end.Pending) != 0 || !errors.Is(s.err, faultkv.ErrFault) {
+			t.Errorf("the pause is not stored, and the run shows %v, %v", s.events, s.err)
+		}
+	})
+}
+
+// Whoever hears of a pause may answer it there and then: from within the loop over the events, for one.
+func TestAnswerFromWithinThePauseEvent(t *testing.T) {
+	var n counter
+	r := newRig(t, agent.Config{
+		Tools: []tool.Tool{waiting("deploy", tool.Once, &n)},
+		Model: fakellm.New(fakellm.Calls("deploy", `{"text":"job-1"}`), fakellm.Says("Deployed."), fakellm.Says("Hello.")),
+	}, nil)
+	var end event.End
+	for ev, err := range r.Run(t.Context(), user, chat, llm.UserText("Deploy."), nil) {
+		must(t, err)
+		switch ev := ev.(type) {
+		case event.Pause:
+			_, err := r.Resume(t.Context(), chat, runner.Complete(ev.Pause.ID, text("v2"), "ci"))
+			must(t, err)
+		case event.End:
+			end = ev
+		}
+	}
+	if end.Finish != event.FinishStop || n.get("deploy") != 1 {
+		t.Errorf("the run ended as %s; the body was entered %d times", end.Finish, n.get("deploy"))
+	}
+	// The pause that is over is nowhere to be found, not after a crash either, and is in nobody's way.
+	r.restart()
+	for p, err := range r.Pending(t.Context(), runner.Filter{}) {
+		t.Errorf("%s is still listed, %v", p.ID, err)
+	}
+	r.say("Hello.").finished(event.FinishStop)
+	r.acceptable()
+}
+
+func TestWaysToEndAPause(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		await  tool.Await
+		end    func(r *rig, c *clock, p tool.Pause)
+		status event.Status
+		says   string
+	}{
+		{"a cancellation", tool.Await{}, func(r *rig, _ *clock, p tool.Pause) {
+			_, err := r.Cancel(r.t.Context(), chat, p.Call, "ada", "wrong version")
+			must(r.t, err)
+		}, event.Cancelled, "wrong version. The work had begun"},
+		{"a failure", tool.Await{}, func(r *rig, _ *clock, p tool.Pause) {
+			_, err := r.Resume(r.t.Context(), chat, runner.Fail(p.ID, "no disk", "ci", false))
+			must(r.t, err)
+		}, event.Failed, "Failed: no disk."},
+		{"the deadline", tool.Await{Timeout: time.Hour}, func(_ *rig, c *clock, _ tool.Pause) { c.pass(time.Hour) },
+			event.Expired, "none came. The work had begun"},
+		{"the deadline of a question", tool.Await{Reason: tool.ReasonInput, Timeout: time.Minute},
+			func(_ *rig, c *clock, _ tool.Pause) { c.pass(time.Hour) }, event.Expired, "none came. The work had begun"},
+		{"the time itself", tool.Await{Reason: tool.ReasonTimer, Timeout: time.Hour},
+			func(_ *rig, c *clock, _ tool.Pause) { c.pass(time.Hour) }, event.Done, "waited, and got null"},
+		{"the time itself, as output", tool.Await{Reason: tool.ReasonTimer, Mode: tool.ModeOutput, Timeout: time.Hour},
+			func(_ *rig, c *clock, _ tool.Pause) { c.pass(time.Hour) }, event.Done, "null"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var n counter
+			at := newClock()
+			act := func(_ context.Context, call tool.Call) (tool.Result[textOut], error) {
+				if call.Answer != nil {
+					return tool.Done(textOut{"waited, and got " + string(call.Answer.Payload)}), nil
+				}
+				return tool.Pending[textOut](c.await), nil
+			}
+			r := newRig(t, agent.Config{
+				Tools: []tool.Tool{starting(tool.Once, &n, act)},
+				Model: fakellm.New(fakellm.Calls("deploy", `{"text":"a"}`), fakellm.Says("I see.")),
+			}, &rigOptions{session: &session.Options{Now: at.now}})
+			p := r.say("Deploy.").finished(event.FinishPaused).pause("deploy")
+			if want := c.await.Timeout; want != 0 && !p.Deadline.Equal(at.now().Add(want)) {
+				t.Errorf("its deadline is %s", p.Deadline)
+			}
+			r.restart()
+			c.end(r, at, p)
+			r.carryOn().finished(event.FinishStop)
+			st, err := r.Call(t.Context(), chat, p.Call)
+			must(t, err)
+			if st.Settled != c.status || !strings.Contains(string(st.Output), c.says) {
+				t.Errorf("it settled as %s with %s", st.Settled, st.Output)
+			}
+			if r.result(p.Call).Error != (c.status != event.Done) {
+				t.Error("the model can't tell whether it went well")
+			}
+			r.acceptable()
+		})
+	}
+}
+
+// A timer of no length, or of one that is past, goes on at once.
+func TestTimerThatIsOverAtOnce(t *testing.T) {
+	for _, d := range []time.Duration{0, -time.Second, time.Nanosecond} {
+		t.Run(d.String(), func(t *testing.T) {
+			var n counter
+			r := deploying(t, starting(tool.Once, &n, func(_ context.Context, call tool.Call) (tool.Result[textOut], error) {
+				if call.Answer != nil {
+					return tool.Done(textOut{"slept"}), nil
+				}
+				return tool.Pending[textOut](tool.Await{Reason: tool.ReasonTimer, Timeout: d}), nil
+			}))
+			s := r.say("Sleep.")
+			for i := 0; s.err == nil && s.end.Finish == event.FinishPaused && i < 100; i++ {
+				s = r.carryOn() // the clock goes on by the millisecond
+			}
+			s.finished(event.FinishStop)
+			if got := string(r.result(r.onlyCall()).Output); got != string(text("slept")) || n.get("deploy") != 2 {
+				t.Errorf("the result is %s, after %d entries", got, n.get("deploy"))
+			}
+		})
+	}
+}
+
+// A layer may wait, too. Its timer lets the call through to the layer again.
+func TestLayerWaitsForATimer(t *testing.T) {
+	var n counter
+	at := newClock()
+	brake := interceptor.Layer{Name: "brake", Tool: func(next interceptor.ToolHandler) interceptor.ToolHandler {
+		return func(ctx context.Context, call tool.Call) (tool.Execution, error) {
+			if _, waited := call.Decided("brake"); waited {
+				return next(ctx, call)
+			}
+			return tool.Execution{Await: &tool.Await{Reason: tool.ReasonTimer, Timeout: time.Minute}}, nil
+		}
+	}}
+	r := newRig(t, agent.Config{
+		Tools: []tool.Tool{instant("act", tool.Once, &n)}, Interceptors: interceptor.Chain{brake},
+		Model: fakellm.New(fakellm.Calls("act", `{"text":"a"}`), fakellm.Says("Done.")),
+	}, &rigOptions{session: &session.Options{Now: at.now}})
+	p := r.say("Act.").finished(event.FinishPaused).pause("act")
+	at.pass(time.Minute)
+	r.carryOn().finished(event.FinishStop)
+	if st, err := r.Call(t.Context(), chat, p.Call); err != nil || st.Settled != event.Done || n.get("act") != 1 {
+		t.Errorf("it settled as %s with %s, %v; the body was entered %d times", st.Settled, st.Output, err, n.get("act"))
+	}
+}
+
+func TestACallMayAskAgain(t *testing.T) {
+	type choice struct {
+		N int `json:"n"`
+	}
+	var n counter
+	book := tool.Must(tool.Resumable(tool.Spec{Name: "book"},
+		func(_ context.Context, _ textIn, ask tool.Ask[textOut, []string]) (tool.Result[textOut], error) {
+			n.add("ask")
+			return ask("Which?", []string{"a", "b"}), nil
+		},
+		func(_ context.Context, _ textIn, re tool.Reply[textOut, []string, choice]) (tool.Result[textOut], error) {
+			n.add("act")
+			if re.Answer.N >= len(re.State) {
+				return re.Ask("No such. Which?", re.State), nil
+			}
+			return tool.Done(textOut{re.State[re.Answer.N] + " for " + re.By}), nil
+		}))
+	// The layer asks at first, and once more before the tool is entered again.
+	gate := func(name string, when func(tool.Call) bool) interceptor.Layer {
+		return interceptor.Layer{Name: name, Tool: func(next interceptor.ToolHandler) interceptor.ToolHandler {
+			return func(ctx context.Context, call tool.Call) (tool.Execution, error) {
+				if _, decided := call.Decided(name); !decided && when(call) {
+					return tool.Execution{Await: &tool.Await{}}, nil
+				}
+				return next(ctx, call)
+			}
+		}}
+	}
+	r := newRig(t, agent.Config{
+		Tools: []tool.Tool{book},
+		Interceptors: interceptor.Chain{
+			gate("before", func(tool.Call) bool { return true }), gate("after", func(c tool.Call) bool { return c.Answer != nil })},
+		Model: fakellm.New(fakellm.Calls("book", `{"text":"x"}`), fakellm.Says("Booked.")),
+	}, nil)
+	p := r.say("Book.").finished(event.FinishPaused).pause("book")
+	for i, step := range []struct {
+		gate string
+		in   func(pause string) runner.Resumption
+	}{
+		{"before", func(p string) runner.Resumption { return runner.Approve(p, "eve", "") }},
+		{"", func(p string) runner.Resumption { return runner.Complete(p, []byte(`{"n":5}`), "ada") }},
+		{"after", func(p string) runner.Resumption { return runner.Approve(p, "eve", "") }},
+		{"", func(p string) runner.Resumption { return runner.Complete(p, []byte(`{"n":1}`), "ada") }},
+	} {
+		if want := tool.PauseID(p.Call, i+1); p.ID != want || p.Number != i+1 || p.Await.Gate != step.gate {
+			t.Fatalf("%s waits, number %d, for %q; not %s for %q", p.ID, p.Number, p.Await.Gate, want, step.gate)
+		}
+		r.restart()
+		s := r.answer(step.in(p.ID))
+		if i == 3 {
+			s.finished(event.FinishStop)
+			break
+		}
+		p = s.finished(event.FinishPaused).pause("book")
+	}
+	if got := string(r.result(p.Call).Output); got != string(text("b for ada")) || n.get("ask") != 1 || n.get("act") != 2 {
+		t.Errorf("the result is %s; the functions ran %d times and %d times", got, n.get("ask"), n.get("act"))
+	}
+	r.acceptable()
+}
+
+func TestDeadlineBeforeAnswer(t *testing.T) {
+	start := func(t *testing.T, await tool.Await) (*rig, *clock, tool.Pause) {
+		var n counter
+		at := newClock()
+		r := newRig(t, agent.Config{
+			Tools: []tool.Tool{starting(tool.Once, &n, func(_ context.Context, call tool.Call) (tool.Result[textOut], error) {
+				if call.Answer != nil {
+					return tool.Done(textOut{"went on"}), nil
+				}
+				return tool.Pending[textOut](await), nil
+			})},
+			Model: fakellm.New(fakellm.Calls("deploy", `{"text":"a"}`), fakellm.Says("I see.")),
+		}, &rigOptions{session: &session.Options{Now: at.now}})
+		return r, at, r.say("Deploy.").finished(event.FinishPaused).pause("deploy")
+	}
+	hour := tool.Await{Timeout: time.Hour}
+	t.Run("a millisecond before", func(t *testing.T) {
+		r, at, p := start(t, hour)
+		at.pass(time.Hour - time.Millisecond)
+		_, err := r.Resume(t.Context(), chat, runner.Complete(p.ID, text("v2"), "ci"))
+		must(t, err)
+		at.pass(24 * time.Hour) // what was accepted doesn't expire
+		r.restart()
+		r.carryOn().finished(event.FinishStop)
+		if got := string(r.result(p.Call).Output); got != string(text("v2")) {
+			t.Errorf("the result is %s", got)
+		}
+	})
+	// Whoever comes at the deadline finds the expiry applied, and it is durable: nothing that comes later, by whatever clock,
+	// is told otherwise.
+	late := map[string]func(*rig, tool.Pause) error{
+		"an answer": func(r *rig, p tool.Pause) error {
+			_, err := r.Resume(r.t.Context(), chat, runner.Complete(p.ID, text("late"), "ci"))
+			return err
+		},
+		"a failure": func(r *rig, p tool.Pause) error {
+			_, err := r.Resume(r.t.Context(), chat, runner.Fail(p.ID, "late", "ci", false))
+			return err
+		},
+		"a cancellation": func(r *rig, p tool.Pause) error {
+			_, err := r.Cancel(r.t.Context(), chat, p.Call, "ada", "late")
+			return err
+		},
+		"a new deadline": func(r *rig, p tool.Pause) error {
+			return r.Extend(r.t.Context(), chat, p.ID, "ada", p.Deadline.Add(time.Hour))
+		},
+		"progress": func(r *rig, p tool.Pause) error {
+			return r.Progress(r.t.Context(), chat, p.Call, tool.Progress{Message: "late"})
+		},
+	}
+	for name, come := range late {
+		t.Run("at its very millisecond comes "+name, func(t *testing.T) {
+			r, at, p := start(t, hour)
+			at.pass(time.Hour)
+			if err := come(r, p); !errors.Is(err, session.ErrExpired) {
+				t.Errorf("it is told %v", err)
+			}
+			at.pass(-time.Minute)
+			r.restart()
+			for again, come := range late {
+				if err := come(r, p); !errors.Is(err, session.ErrExpired) {
+					t.Errorf("%s, after that, is told %v", again, err)
+				}
+			}
+			r.carryOn().finished(event.FinishStop)
+			if st, err := r.Call(t.Context(), chat, p.Call); err != nil || st.Settled != event.Expired || len(st.Receipts) != 0 {
+				t.Errorf("it settled as %s with receipts %v, %v", st.Settled, st.Receipts, err)
+			}
+		})
+	}
+	t.Run("found", func(t *testing.T) {
+		r, at, p := start(t, tool.Await{Key: "job-1", Timeout: time.Hour})
+		at.pass(time.Hour)
+		for _, ref := range []runner.Ref{{Pause: p.ID}, {Tool: "deploy", Key: "job-1"}} {
+			if found, err := r.Find(t.Context(), ref); err != nil || found.ID != p.ID || found.Await.Reason != "" {
+				t.Errorf("an overdue pause is found as %+v, %v", found, err)
+			}
+		}
+	})
+	t.Run("a timer's deadline is its answer", func(t *testing.T) {
+		r, at, p := start(t, tool.Await{Reason: tool.ReasonTimer, Timeout: time.Hour})
+		at.pass(time.Hour)
+		_, err := r.Resume(t.Context(), chat, runner.Complete(p.ID, text("late"), "ci"))
+		var conflict *session.ConflictError
+		if !errors.As(err, &conflict) || conflict.Receipt.Kind != session.KindTimer {
+			t.Errorf("an answer is told %v", err)
+		}
+		r.carryOn().finished(event.FinishStop)
+		if got := string(r.result(p.Call).Output); got != string(text("went on")) {
+			t.Errorf("the result is %s", got)
+		}
+	})
+}
+
+// Whether a call pauses is what its body returned, not what its tool declares.
+func TestPauseFollowsWhatTheBodyReturned(t *testing.T) {
+	var unset tool.Result[textOut]
+	pending := tool.Pending[textOut](tool.Await{})
+	for _, c := range []struct {
+		name   string
+		result tool.Result[textOut]
+		err    error
+		status event.Status // empty: it pauses
+		says   string
+	}{
+		{"done", tool.Done(textOut{"at once"}), nil, event.Done, "at once"},
+		{"pending", pending, nil, "", ""},
+		{"a question", tool.NeedInput[textOut]("Which?"), nil, "", ""},
+		{"an error", nil, errors.New("no such service"), event.Failed, "no such service"},
+		{"pending and an error", pending, errors.New("no such service"), event.Failed, "no such service"},
+		{"done and an error", tool.Done(textOut{"at once"}), errors.New("no such service"), event.Failed, "no such service"},
+		{"nothing", nil, nil, event.Failed, "neither a result nor an error"},
+		{"a result that is not set", unset, nil, event.Failed, "neither a result nor an error"},
+		{"a pause that makes no sense", tool.Pending[textOut](tool.Await{Reason: tool.ReasonAgent, Mode: tool.ModeReenter}), nil, event.Failed, "agent"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var n counter
+			r := newRig(t, agent.Config{
+				Tools: []tool.Tool{starting(tool.Once, &n, func(context.Context, tool.Call) (tool.Result[textOut], error) { return c.result, c.err })},
+				Model: fakellm.New(fakellm.Calls("deploy", `{"text":"a"}`).Times(2), fakellm.Says("I see.")),
+			}, nil)
+			s := r.say("Deploy.")
+			if c.status == "" {
+				s.finished(event.FinishPaused).pause("deploy")
+				return
+			}
+			results := of[event.Result](s.finished(event.FinishStop)) // the model tried twice in one run
+			if len(results) != 2 || results[0].Status != c.status || !strings.Contains(string(results[0].Result.Output), c.says) {
+				t.Errorf("it settled as %v", results)
+			}
+			r.acceptable()
+		})
+	}
+}
+
+func TestEqualQuestionsGetTheirOwnAnswers(t *testing.T) {
+	ask := tool.Must(tool.Func(tool.Spec{Name: "ask", MayPause: true},
+		func(_ context.Context, in textIn) (tool.Result[string], error) {
+			return tool.NeedInput[string](in.Text), nil
+		}))
+	r := newRig(t, agent.Config{
+		Tools: []tool.Tool{ask},
+		Model: fakellm.New(fakellm.Calls("ask", `{"text":"a"}`).And("ask", `{"text":"b"}`).And("ask", `{"text":"a"}`).IDs("x", "x", "x"),
+			fakellm.Says("Thanks.")),
+	}, nil)
+	pauses := r.say("Ask.").finished(event.FinishPaused).end.Pending
+	if len(pauses) != 3 || pauses[0].ID == pauses[1].ID || pauses[1].ID == pauses[2].ID || pauses[0].ID == pauses[2].ID {
+		t.Fatalf("%v wait", pauses)
+	}
+	for _, i := range []int{2, 0, 1} {
+		answer, _ := json.Marshal(fmt.Sprintf("answer %d", i))
+		want := event.FinishPaused
+		if i == 1 {
+			want = event.FinishStop
+		}
+		r.answer(runner.Complete(pauses[i].ID, answer, "ada")).finished(want)
+	}
+	for i, p := range pauses {
+		if got, want := string(r.result(p.Call).Output), fmt.Sprintf(`"answer %d"`, i); got != want {
+			t.Errorf("question %d got %s", i, got)
+		}
+	}
+	r.acceptable()
+}

@@ -1,0 +1,347 @@
+package runner_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/fermata-ai/fermata/agent"
+	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/fakellm"
+	"github.com/fermata-ai/fermata/interceptor"
+	"github.com/fermata-ai/fermata/kvstore/faultkv"
+	"github.com/fermata-ai/fermata/runner"
+	"github.com/fermata-ai/fermata/session"
+	"github.com/fermata-ai/fermata/tool"
+)
+
+// deployed is a rig whose one call waits.
+func deployed(t *testing.T, n *counter) (*rig, tool.Pause) {
+	t.Helper()
+	r := newRig(t, agent.Config{
+		Tools: []tool.Tool{waiting("deploy", tool.Once, n)},
+		Model: fakellm.New(fakellm.Calls("deploy", `{"text":"job-1"}`), fakellm.Says("Deployed."), fakellm.Says("Hello.")),
+	}, nil)
+	return r, r.say("Deploy.").finished(event.FinishPaused).pause("deploy")
+}
+
+func TestAcceptedMeansDurable(t *testing.T) {
+	for name, goOn := range map[string]func(*rig){
+		"Continue": func(r *rig) { r.carryOn().finished(event.FinishStop) },
+		"Run":      func(r *rig) { r.say("And?").finished(event.FinishStop) },
+		"a worker": func(r *rig) {
+			ctx, stop := context.WithCancel(r.t.Context())
+			err := r.Work(ctx, &runner.WorkOptions{OnEvent: func(_ string, ev event.Event, _ error) {
+				if _, ended := ev.(event.End); ended {
+					stop()
+				}
+			}})
+			if !errors.Is(err, context.Canceled) {
+				r.t.Error(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var n counter
+			r, p := deployed(t, &n)
+			res, err := r.Resume(t.Context(), chat, runner.Complete(p.ID, text("v2"), "ci"))
+			must(t, err)
+			if rc := res.Receipts[0]; rc.Duplicate || rc.Err != nil || rc.Call != p.Call || rc.Pause != 1 || rc.By != "ci" {
+				t.Errorf("the receipt is %+v", rc)
+			}
+			r.restart() // nobody has ranged over the events
+			goOn(r)
+			if got := string(r.result(p.Call).Output); got != string(text("v2")) {
+				t.Errorf("the result is %s", got)
+			}
+			if n.get("deploy") != 1 {
+				t.Errorf("the body was entered %d times", n.get("deploy"))
+			}
+			r.acceptable()
+		})
+	}
+}
+
+func TestAcceptingIsOneCommit(t *testing.T) {
+	payloads := map[string]json.RawMessage{"small": text("v2"), "of 40 KiB": text(strings.Repeat("x", 40<<10))}
+	for name, payload := range payloads {
+		for _, fault := range []string{"none", "fail", "lose"} {
+			t.Run(name+" "+fault, func(t *testing.T) {
+				var n counter
+				r, p := deployed(t, &n)
+				before := r.faults.Applies()
+				switch fault {
+				case "fail":
+					r.faults.Add(faultkv.FailAt(before + 1).AndDie())
+				case "lose":
+					r.faults.Add(faultkv.LoseAt(before + 1).AndDie())
+				}
+				_, err := r.Resume(t.Context(), chat, runner.Complete(p.ID, payload, "ci"))
+				if (err == nil) != (fault == "none") {
+					t.Fatalf("Resume: %v", err)
+				}
+				if writes := r.faults.Applies() - before; fault == "none" && writes != 1 {
+					t.Errorf("accepting took %d commits", writes)
+				}
+				r.restart()
+				st, err := r.Call(t.Context(), chat, p.Call)
+				must(t, err)
+				due, _, _, err := r.store.Due(t.Context(), "ops", nil)
+				must(t, err)
+				if fault == "fail" { // nothing of it is there
+					if st.Status != session.Pending || len(st.Receipts) != 0 || len(due) != 0 {
+						t.Errorf("the call is %s, with receipts %v and %d wake-ups", st.Status, st.Receipts, len(due))
+					}
+				} else if st.Status != session.Answered || len(st.Receipts) != 1 || len(due) != 1 { // all of it is
+					t.Errorf("the call is %s, with receipts %v and %d wake-ups", st.Status, st.Receipts, len(due))
+				}
+				again, err := r.Resume(t.Context(), chat, runner.Complete(p.ID, payload, "ci"))
+				must(t, err)
+				if again.Receipts[0].Duplicate != (fault != "fail") {
+					t.Errorf("redelivered: %+v", again.Receipts[0])
+				}
+				watch(t, again.Events(t.Context())).finished(event.FinishStop)
+				if got := r.result(p.Call).Output; string(got) != string(payload) {
+					t.Errorf("the result has %d bytes", len(got))
+				}
+				r.acceptable()
+			})
+		}
+	}
+}
+
+func TestAcknowledgementLostOnce(t *testing.T) {
+	var n counter
+	r, p := deployed(t, &n)
+	r.faults.Add(faultkv.LoseAt(r.faults.Applies() + 1))
+	res, err := r.Resume(t.Context(), chat, runner.Complete(p.ID, text("v2"), "ci"))
+	if err != nil || res.Receipts[0].Duplicate {
+		t.Fatalf("the commit was applied, and Resume says %+v, %v", res, err)
+	}
+	watch(t, res.Events(t.Context())).finished(event.FinishStop)
+}
+
+func TestOutputModeRepeatsAfterACrash(t *testing.T) {
+	for _, effect := range []tool.Effect{tool.Once, tool.Idempotent} {
+		t.Run(string(effect), func(t *testing.T) {
+			var n counter
+			var r *rig
+			var saw []string
+			stamp := interceptor.Layer{Name: "stamp", Tool: func(next interceptor.ToolHandler) interceptor.ToolHandler {
+				return func(ctx context.Context, call tool.Call) (tool.Execution, error) {
+					exec, err := next(ctx, call)
+					if call.Answer == nil || err != nil {
+						return exec, err
+					}
+					st, err := r.store.Load(ctx, chat)
+					if err != nil {
+						return exec, err
+					}
+					saw = append(saw, string(call.Answer.Payload)+" "+string(st.Calls[0].Status))
+					exec.Output = text("stamped")
+					return exec, nil
+				}
+			}}
+			r = newRig(t, agent.Config{
+				Tools: []tool.Tool{waiting("deploy", effect, &n)}, Interceptors: interceptor.Chain{stamp},
+				Model: fakellm.New(fakellm.Calls("deploy", `{"text":"job-1"}`), fakellm.Says("Deployed.")),
+			}, nil)
+			p := r.say("Deploy.").finished(event.FinishPaused).pause("deploy")
+			res, err := r.Resume(t.Context(), chat, runner.Complete(p.ID, text("v2"), "ci"))
+			must(t, err)
+			r.faults.Add(faultkv.FailAt(r.faults.Applies() + 1).AndDie()) // the result
+			if s := watch(t, res.Events(t.Context())); !errors.Is(s.err, faultkv.ErrFault) {
+				t.Fatalf("the run ended with %v", s.err)
+			}
+			r.restart()
+			r.carryOn().finished(event.FinishStop)
+			want := []string{`{"text":"v2"} answered`, `{"text":"v2"} answered`} // no claim in between
+			if diff := cmp.Diff(want, saw); diff != "" {
+				t.Errorf("the layer saw (-want +got):\n%s", diff)
+			}
+			if got := string(r.result(p.Call).Output); got != string(text("stamped")) || n.get("deploy") != 1 {
+				t.Errorf("the result is %s; the body was entered %d times", got, n.get("deploy"))
+			}
+			r.acceptable()
+		})
+	}
+}
+
+func TestRepeatedAnswerIsADuplicate(t *testing.T) {
+	gate := interceptor.Chain{interceptor.Approval(&interceptor.ApprovalOptions{Tools: []string{"refund"}})}
+	for name, in := range map[string]struct {
+		tool string
+		make func(p tool.Pause, by, delivery string) runner.Resumption
+	}{
+		"output":   {"deploy", func(p tool.Pause, by, _ string) runner.Resumption { return runner.Complete(p.ID, text("v2"), by) }},
+		"by call":  {"deploy", func(p tool.Pause, by, _ string) runner.Resumption { return runner.Complete(p.Call, text("v2"), by) }},
+		"failure":  {"deploy", func(p tool.Pause, by, _ string) runner.Resumption { return runner.Fail(p.ID, "no disk", by, true) }},
+		"approval": {"refund", func(p tool.Pause, by, _ string) runner.Resumption { return runner.Approve(p.ID, by, "fine") }},
+		"denial":   {"refund", func(p tool.Pause, by, _ string) runner.Resumption { return runner.Deny(p.ID, by, "") }},
+		"edit": {"refund", func(p tool.Pause, by, _ string) runner.Resumption {
+			return runner.ApproveEdited(p.ID, by, "half", textIn{"5"})
+		}},
+		"delivery": {"deploy", func(p tool.Pause, by, delivery string) runner.Resumption {
+			return runner.Resumption{Pause: p.ID, Payload: text("v2"), Actor: by, Delivery: delivery}
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var n counter
+			r := newRig(t, agent.Config{
+				Tools:        []tool.Tool{waiting("deploy", tool.Once, &n), instant("refund", tool.Once, &n)},
+				Interceptors: gate,
+				Model:        fakellm.New(fakellm.Calls(in.tool, `{"text":"10"}`), fakellm.Says("I see."), fakellm.Says("Hello.")),
+			}, nil)
+			p := r.say("Go.").finished(event.FinishPaused).pause(in.tool)
+			var first session.Receipt
+			repeat := func(when string) {
+				t.Helper()
+				commits := r.faults.Commits()
+				res, err := r.Resume(t.Context(), chat, in.make(p, "somebody else", "d-2"))
+				must(t, err)
+				want := first
+				want.Duplicate = true
+				if diff := cmp.Diff(want, res.Receipts[0]); diff != "" {
+					t.Errorf("%s (-want +got):\n%s", when, diff)
+				}
+				if r.faults.Commits() != commits {
+					t.Errorf("%s: a duplicate was written", when)
+				}
+			}
+			res, err := r.Resume(t.Context(), chat, in.make(p, "ci", "d-1"))
+			must(t, err)
+			first = res.Receipts[0]
+			repeat("at once")
+			r.restart()
+			repeat("after a restart")
+			r.carryOn().finished(event.FinishStop)
+			repeat("after the run")
+			r.say("Hello.").finished(event.FinishStop)
+			r.restart()
+			repeat("long after")
+			r.acceptable()
+		})
+	}
+}
+
+func TestDuplicatesAreByContent(t *testing.T) {
+	open := tool.Must(tool.Func(tool.Spec{Name: "ask", MayPause: true}, func(context.Context, textIn) (tool.Result[any], error) {
+		return tool.NeedInput[any]("Well?"), nil
+	}))
+	const first = `{"a":[1,9007199254740993,{"b":"é<"}],"c":1.0,"d":null}`
+	r := newRig(t, agent.Config{
+		Tools: []tool.Tool{open},
+		Model: fakellm.New(fakellm.Calls("ask", `{"text":"a"}`), fakellm.Says("Thanks.")),
+	}, nil)
+	p := r.say("Ask.").finished(event.FinishPaused).pause("ask")
+	_, err := r.Resume(t.Context(), chat, runner.Complete(p.ID, json.RawMessage(first), "ada"))
+	must(t, err)
+	for payload, equal := range map[string]bool{
+		first: true,
+		"{ \"d\" : null,\n\"c\":1.0, \"a\":[ 1,9007199254740993, {\"b\":\"é<\"} ] }": true,  // order and white space
+		`{"a":[1,9007199254740993,{"b":"\u00e9\u003c"}],"c":1.0,"d":null}`:           true,  // escapes
+		`{"a":[1,9007199254740992,{"b":"é<"}],"c":1.0,"d":null}`:                     false, // the same float64
+		`{"a":[1,9007199254740993,{"b":"é<"}],"c":1,"d":null}`:                       false, // digit for digit
+		`{"a":[9007199254740993,1,{"b":"é<"}],"c":1.0,"d":null}`:                     false, // order of elements
+		`{"a":[1,9007199254740993,{"b":"é<"}],"c":1.0}`:                              false,
+		`{"a":[1,9007199254740993,{"b":"é<"}],"c":"1.0","d":null}`:                   false,
+		`null`: false,
+	} {
+		res, err := r.Resume(t.Context(), chat, runner.Resumption{
+			Pause: p.ID, Payload: json.RawMessage(payload), Actor: "bob", Delivery: "other"})
+		switch {
+		case equal && (err != nil || !res.Receipts[0].Duplicate || res.Receipts[0].By != "ada"):
+			t.Errorf("%s: %+v, %v", payload, res, err)
+		case !equal && !errors.Is(err, session.ErrResumeConflict):
+			t.Errorf("%s: %v", payload, err)
+		}
+	}
+	r.carryOn().finished(event.FinishStop)
+	if got := string(r.result(p.Call).Output); got != first {
+		t.Errorf("the model reads %s", got)
+	}
+}
+
+func TestOtherAnswerIsAConflict(t *testing.T) {
+	complete := func(p string) runner.Resumption { return runner.Complete(p, text("v2"), "ci") }
+	for name, first := range map[string]func(string) runner.Resumption{
+		"an output": complete,
+		"a failure": func(p string) runner.Resumption { return runner.Fail(p, "no disk", "ci", false) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			var n counter
+			r, p := deployed(t, &n)
+			res, err := r.Resume(t.Context(), chat, first(p.ID))
+			must(t, err)
+			conflicts := func(when string) {
+				t.Helper()
+				for _, other := range []runner.Resumption{
+					runner.Complete(p.ID, text("v3"), "ci"), runner.Complete(p.Call, text("v3"), "ci"),
+					runner.Fail(p.ID, "no power", "ci", false), runner.Fail(p.ID, "no disk", "ci", true),
+				} {
+					var conflict *session.ConflictError
+					_, err := r.Resume(t.Context(), chat, other)
+					if !errors.As(err, &conflict) || !errors.Is(err, session.ErrResumeConflict) {
+						t.Fatalf("%s: %v", when, err)
+					}
+					if diff := cmp.Diff(res.Receipts[0], conflict.Receipt); diff != "" {
+						t.Errorf("%s it says (-want +got):\n%s", when, diff)
+					}
+					for _, part := range []string{string(conflict.Receipt.Kind), "ci", res.Receipts[0].At.Format(time.RFC3339)} {
+						if !strings.Contains(err.Error(), part) {
+							t.Errorf("%q doesn't say %s", err, part)
+						}
+					}
+				}
+			}
+			conflicts("at once")
+			r.restart()
+			r.carryOn().finished(event.FinishStop)
+			conflicts("after the run")
+		})
+	}
+}
+
+func TestFailedJobIsAnAnswer(t *testing.T) {
+	for _, mayPass := range []bool{false, true} {
+		for _, mode := range []tool.Mode{tool.ModeOutput, tool.ModeReenter} {
+			t.Run(string(mode), func(t *testing.T) {
+				var n counter
+				model := fakellm.New(fakellm.Calls("deploy", `{"text":"job-1"}`), fakellm.Says("It failed."))
+				r := newRig(t, agent.Config{Model: model, Tools: []tool.Tool{
+					starting(tool.Once, &n, func(context.Context, tool.Call) (tool.Result[textOut], error) {
+						return tool.Pending[textOut](tool.Await{Mode: mode}), nil
+					})}}, nil)
+				p := r.say("Deploy.").finished(event.FinishPaused).pause("deploy")
+				s := r.answer(runner.Fail(p.ID, "no disk", "ci", mayPass)).finished(event.FinishStop)
+				if res := of[event.Result](s); len(res) != 1 || res[0].Status != event.Failed || res[0].By != "ci" {
+					t.Errorf("it settled as %v", res)
+				}
+				res := r.result(p.Call)
+				if says := string(res.Output); !res.Error || !strings.Contains(says, "no disk") || strings.Contains(says, "tried again") != mayPass {
+					t.Errorf("the model reads %s, error %v", says, res.Error)
+				}
+				if n.get("deploy") != 1 || len(model.Requests()) != 2 {
+					t.Errorf("the body was entered %d times, the model asked %d times", n.get("deploy"), len(model.Requests()))
+				}
+				r.acceptable()
+			})
+		}
+	}
+}
+
+// A failure may come without a reason.
+func TestFailedJobWithoutAReason(t *testing.T) {
+	var n counter
+	r, p := deployed(t, &n)
+	r.answer(runner.Fail(p.ID, "", "ci", false)).finished(event.FinishStop)
+	if res := r.result(p.Call); !res.Error || string(res.Output) != `"Failed."` {
+		t.Errorf("the model reads %s", res.Output)
+	}
+}
+
