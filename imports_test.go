@@ -3,9 +3,11 @@ package fermata_test
 import (
 	"encoding/json"
 	"errors"
+	"go/parser"
+	"go/token"
 	"io"
 	"os/exec"
-	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -13,36 +15,113 @@ import (
 
 const module = "github.com/fermata-ai/fermata"
 
-// mayImport is which packages of the module a package may import. What isn't listed here may import anything.
+// mayImport is the direction of imports: which packages of the module each package may import. Tests are free.
 var mayImport = map[string][]string{
 	"llm":             {},
-	"kvstore":         {},
 	"tool":            {"llm"},
 	"event":           {"tool", "llm"},
 	"interceptor":     {"event", "tool", "llm"},
 	"agent":           {"interceptor", "event", "tool", "llm"},
-	"session":         {"kvstore", "event", "tool", "llm"},
-	"runner":          {"session", "agent", "interceptor", "kvstore", "event", "tool", "llm"},
-	"fakellm":         {"llm"},
-	"webhook":         {"runner", "session", "kvstore", "tool"},
+	"kvstore":         {},
 	"kvstore/bolt":    {"kvstore"},
 	"kvstore/faultkv": {"kvstore"},
 	"kvstore/kvtest":  {"kvstore", "kvstore/faultkv"},
+	"session":         {"kvstore", "event", "tool", "llm"},
+	"runner":          {"session", "agent", "interceptor", "kvstore", "event", "tool", "llm"},
+	"fakellm":         {"llm"},
+	"webhook":         {"runner", "session", "kvstore", "event", "tool", "llm"},
 }
 
-// onlyIn is the one file, or package, that may import a library.
-var onlyIn = map[string]string{
-	"go.etcd.io/bbolt":                         "kvstore/bolt",
-	"github.com/invopop/jsonschema":            "tool/schema.go",
-	"github.com/santhosh-tekuri/jsonschema/v6": "tool/validate.go",
+// ends are folders of packages that nothing else imports, and that may import everything.
+var ends = []string{"bench", "examples", "fermatatest"}
+
+// homes is where a library stands that could be replaced: the one package, or the one file, that imports it.
+var homes = map[string]string{
+	"go.etcd.io/bbolt":                      "kvstore/bolt",
+	"github.com/invopop/jsonschema":         "tool/schema.go",
+	"github.com/santhosh-tekuri/jsonschema": "tool/validate.go",
 }
 
+func TestImportsPointOneWay(t *testing.T) {
+	for _, p := range packages(t) {
+		allowed, listed := mayImport[p.name]
+		switch {
+		case isEnd(p.name):
+			continue
+		case !listed:
+			t.Errorf("package %s is not in the table: say what it may import", p.name)
+		}
+		for _, i := range p.Imports {
+			if within, ours := strings.CutPrefix(i, module+"/"); ours && !slices.Contains(allowed, within) {
+				t.Errorf("%s imports %s, and must not", p.name, within)
+			}
+		}
+	}
+}
+
+// Sets of tools reach the runner through tool.Host alone.
+func TestNothingUnderToolKnowsTheRunner(t *testing.T) {
+	for name, allowed := range mayImport {
+		if name != "tool" && !strings.HasPrefix(name, "tool/") {
+			continue
+		}
+		if slices.Contains(allowed, "runner") || slices.Contains(allowed, "session") {
+			t.Errorf("the table lets %s import the runner, or sessions", name)
+		}
+	}
+}
+
+func TestLibrariesStandInOnePlace(t *testing.T) {
+	found := map[string]bool{}
+	for _, p := range packages(t) {
+		for _, file := range p.GoFiles {
+			for _, i := range imports(t, filepath.Join(p.Dir, file)) {
+				for library, home := range homes {
+					if i != library && !strings.HasPrefix(i, library+"/") {
+						continue
+					}
+					found[library] = true
+					if home != p.name && home != p.name+"/"+file {
+						t.Errorf("%s/%s imports %s: only %s does", p.name, file, i, home)
+					}
+				}
+			}
+		}
+	}
+	for library, home := range homes {
+		if !found[library] {
+			t.Errorf("%s does not import %s any more: the table is out of date", home, library)
+		}
+	}
+}
+
+// A core that is cheap to depend on: adapters for providers, other engines and protocols are modules of their own.
+func TestTheCoreDependsOnLittle(t *testing.T) {
+	allowed := []string{
+		"github.com/invopop/jsonschema", "github.com/santhosh-tekuri/jsonschema/v6", "go.etcd.io/bbolt", "github.com/rs/xid",
+		"github.com/tidwall/btree", "github.com/anishathalye/porcupine",
+	}
+	for _, p := range packages(t) {
+		for _, i := range p.Imports {
+			first, _, _ := strings.Cut(i, "/")
+			outside := strings.Contains(first, ".") && !strings.HasPrefix(i, module)
+			if outside && !slices.ContainsFunc(allowed, func(a string) bool { return i == a || strings.HasPrefix(i, a+"/") }) {
+				t.Errorf("%s imports %s: a new dependency needs its reason in docs/design.md, and a line here", p.name, i)
+			}
+		}
+	}
+}
+
+// pkg is a package as go list sees it.
 type pkg struct {
 	ImportPath, Dir string
 	Imports         []string
 	GoFiles         []string
+
+	name string // its path in the module
 }
 
+// packages lists those of the core module, but for the root, which has no code.
 func packages(t *testing.T) []pkg {
 	t.Helper()
 	out, err := exec.Command("go", "list", "-json=ImportPath,Dir,Imports,GoFiles", "./...").Output()
@@ -57,42 +136,27 @@ func packages(t *testing.T) []pkg {
 		} else if err != nil {
 			t.Fatal(err)
 		}
-		all = append(all, p)
-	}
-}
-
-func short(importPath string) string { return strings.TrimPrefix(importPath, module+"/") }
-
-func TestImportsPointOneWay(t *testing.T) {
-	for _, p := range packages(t) {
-		allowed, listed := mayImport[short(p.ImportPath)]
-		for _, i := range p.Imports {
-			if listed && strings.HasPrefix(i, module+"/") && !slices.Contains(allowed, short(i)) {
-				t.Errorf("%s must not import %s", short(p.ImportPath), short(i))
-			}
-			if home, ok := onlyIn[i]; ok && !strings.HasPrefix(home+"/", short(p.ImportPath)+"/") && short(p.ImportPath) != "bench" {
-				t.Errorf("%s must not import %s: only %s does", short(p.ImportPath), i, home)
-			}
-		}
-		if strings.HasPrefix(short(p.ImportPath), "tool") && (slices.Contains(p.Imports, module+"/runner") || slices.Contains(p.Imports, module+"/session")) {
-			t.Errorf("%s must not know the runner nor sessions", p.ImportPath)
+		if name, inside := strings.CutPrefix(p.ImportPath, module+"/"); inside {
+			p.name = name
+			all = append(all, p)
 		}
 	}
 }
 
-func TestLibrariesStandBehindOneFile(t *testing.T) {
-	for lib, home := range onlyIn {
-		if path.Ext(home) != ".go" {
-			continue
-		}
-		out, err := exec.Command("grep", "-rlF", "--include=*.go", `"`+lib+`"`, "tool").Output()
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, file := range strings.Fields(string(out)) {
-			if file != home && !strings.HasSuffix(file, "_test.go") {
-				t.Errorf("%s imports %s: only %s does", file, lib, home)
-			}
-		}
+func isEnd(name string) bool {
+	first, _, _ := strings.Cut(name, "/")
+	return slices.Contains(ends, first)
+}
+
+func imports(t *testing.T, file string) []string {
+	t.Helper()
+	f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)
+	if err != nil {
+		t.Fatal(err)
 	}
+	var paths []string
+	for _, i := range f.Imports {
+		paths = append(paths, strings.Trim(i.Path.Value, `"`))
+	}
+	return paths
 }

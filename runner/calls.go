@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/session"
 )
 
@@ -21,12 +22,7 @@ func (d *drive) calls(ctx context.Context, step session.Step, changed <-chan str
 	if err := d.loadTurn(); err != nil {
 		return err
 	}
-	var open []session.Call
-	ending := false
-	d.lease.View(func(st *session.State) {
-		open = append(open, st.Calls...)
-		ending = st.Ending != nil
-	})
+	open, ending := d.openCalls()
 	for i := range open {
 		if err := d.advance(ctx, &open[i], ending); err != nil {
 			return err
@@ -160,23 +156,37 @@ func (d *drive) timer(step session.Step) (c <-chan time.Time, stop func()) {
 	return t.C, func() { t.Stop() }
 }
 
-// loadTurn loads what bodies need of the open turn.
-func (d *drive) loadTurn() (err error) {
+// openCalls copies the calls of the open turn. The copy is good until it is made again.
+func (d *drive) openCalls() (calls []session.Call, ending bool) {
+	d.lease.View(func(st *session.State) {
+		d.copied = append(d.copied[:0], st.Calls...)
+		ending = st.Ending != nil
+	})
+	return d.copied, ending
+}
+
+// loadTurn loads what bodies need of the open turn, if the turn was not opened by this drive.
+func (d *drive) loadTurn() error {
 	if d.asked != nil {
 		return nil
 	}
 	var st session.State
 	d.lease.View(func(s *session.State) { st = *s })
-	if d.history == nil {
-		if d.asked, err = d.rn.store.Asked(d.commit(), &st); err != nil {
-			return err
-		}
-	} else {
-		d.asked = d.history[len(d.history)-1].ToolCalls()
+	asked, err := d.rn.store.Asked(d.commit(), &st)
+	if err != nil {
+		return err
 	}
-	d.turn = turnFacts{number: st.Turn, asked: st.Asked, key: st.TokenKey}
-	if st.TokenKey != 0 {
-		d.turn.secret, err = d.rn.tokens.key(d.commit(), st.TokenKey)
+	return d.turnOpened(asked)
+}
+
+// turnOpened notes what bodies need of the open turn.
+func (d *drive) turnOpened(asked []llm.ToolCall) (err error) {
+	d.asked = asked
+	d.lease.View(func(st *session.State) {
+		d.turn = turnFacts{number: st.Turn, asked: st.Asked, key: st.TokenKey}
+	})
+	if d.turn.key != 0 {
+		d.turn.secret, err = d.rn.tokens.key(d.commit(), d.turn.key)
 	}
 	return err
 }
@@ -190,6 +200,9 @@ func (d *drive) closeTurn() error {
 	if err := d.loadHistory(); err != nil { // now, while it is all stored
 		return err
 	}
+	if err := d.loadTurn(); err != nil {
+		return err
+	}
 	m, ends, err := d.results()
 	if err != nil {
 		return err
@@ -198,8 +211,7 @@ func (d *drive) closeTurn() error {
 	if err != nil {
 		return err
 	}
-	ending := false
-	d.lease.View(func(st *session.State) { ending = st.Ending != nil })
+	_, ending := d.openCalls()
 	closing := func(tx *session.Tx) error { return tx.Close(entry, ends) }
 	if ending {
 		err = d.lease.Update(d.commit(), closing)

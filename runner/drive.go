@@ -35,10 +35,10 @@ type drive struct {
 	batch     *agent.Batch
 	abandoned map[string]bool      // bodies whose calls settled without them
 	grace     map[string]time.Time // when a cancelled body's call settles without it
-	shown     map[string]string    // what was last shown of each open call
 	history   []llm.Message        // once loaded
 	asked     []llm.ToolCall       // the open turn's calls, once loaded
 	turn      turnFacts
+	copied    []session.Call // the open calls, for openCalls
 	progress  <-chan event.Progress
 	held      []event.Event // to be shown after the next commit
 

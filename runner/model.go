@@ -124,7 +124,8 @@ func (d *drive) generate(ctx context.Context) (llm.Message, llm.Finish, error) {
 // reply commits the model's message, with the calls that it opens.
 func (d *drive) reply(m llm.Message, fin llm.Finish) error {
 	m = d.own(m.Clean())
-	calls, key, err := d.open(m)
+	asked := m.ToolCalls()
+	calls, key, err := d.open(asked)
 	if err != nil {
 		return err
 	}
@@ -156,11 +157,10 @@ func (d *drive) reply(m llm.Message, fin llm.Finish) error {
 		d.history = append(d.history, m)
 		d.emit(event.Message{Number: len(d.history) - 1, Message: m})
 	}
-	d.asked = nil
-	for _, c := range m.ToolCalls() {
+	for _, c := range asked {
 		d.emit(event.Call{Call: c})
 	}
-	return nil
+	return d.turnOpened(asked)
 }
 
 // own makes the message's calls fermata's own: with ids that are unique, arguments that are JSON, and names that every provider
@@ -204,11 +204,8 @@ func (d *drive) acceptable(name string) string {
 }
 
 // open is the head's view of the message's calls. Those beyond agent.MaxCalls are left out: they settle by themselves.
-func (d *drive) open(m llm.Message) (calls []session.Call, key int, err error) {
-	for _, c := range m.ToolCalls() {
-		if len(calls) == agent.MaxCalls {
-			break
-		}
+func (d *drive) open(asked []llm.ToolCall) (calls []session.Call, key int, err error) {
+	for _, c := range asked[:min(len(asked), agent.MaxCalls)] {
 		call := session.Call{ID: c.ID, Tool: c.Name, Status: session.Requested}
 		if _, spec, known := d.agent.Tools().Lookup(c.Name); known {
 			call.Effect, call.MayPause = spec.Effect, spec.MayPause

@@ -344,4 +344,3 @@ func TestFailedJobWithoutAReason(t *testing.T) {
 		t.Errorf("the model reads %s", res.Output)
 	}
 }
-

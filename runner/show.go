@@ -117,8 +117,7 @@ func toolResult(id, name string, k known) llm.ToolResult {
 // results is the message with the results of the open turn, in call order, and how its calls ended.
 func (d *drive) results() (m llm.Message, ends []event.Status, err error) {
 	m.Role = llm.RoleTool
-	var settled []session.Call
-	d.lease.View(func(st *session.State) { settled = append(settled, st.Calls...) })
+	settled, _ := d.openCalls()
 	for i := range settled {
 		k, err := d.result(d.commit(), &settled[i])
 		if err != nil {
@@ -127,7 +126,7 @@ func (d *drive) results() (m llm.Message, ends []event.Status, err error) {
 		m.Parts = append(m.Parts, toolResult(settled[i].ID, settled[i].Tool, k))
 		ends = append(ends, k.status)
 	}
-	for _, c := range d.history[len(d.history)-1].ToolCalls()[len(settled):] {
+	for _, c := range d.asked[len(settled):] {
 		k := known{status: event.Failed, output: tooMany}
 		m.Parts = append(m.Parts, toolResult(c.ID, c.Name, k))
 		d.emit(event.Result{Status: k.status, Result: toolResult(c.ID, c.Name, k)})

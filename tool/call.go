@@ -127,15 +127,30 @@ func PauseID(call string, number int) string { return call + "." + strconv.Itoa(
 
 type callKey struct{}
 
+// callContext is a context that knows its call.
+type callContext struct {
+	context.Context
+	call Call
+}
+
+func (c *callContext) Value(key any) any {
+	if key == (callKey{}) {
+		return &c.call
+	}
+	return c.Context.Value(key)
+}
+
 // WithCall returns a context for a tool's function. A Registry does this; a test of a function may, too.
 func WithCall(ctx context.Context, c Call) context.Context {
-	return context.WithValue(ctx, callKey{}, c)
+	return &callContext{ctx, c}
 }
 
 // CallFrom returns the call that ctx was made for: the zero Call outside of one.
 func CallFrom(ctx context.Context) Call {
-	c, _ := ctx.Value(callKey{}).(Call)
-	return c
+	if c, ok := ctx.Value(callKey{}).(*Call); ok {
+		return *c
+	}
+	return Call{}
 }
 
 // Fatal wraps an error so that it ends the run, rather than being the call's result for the model.
