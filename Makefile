@@ -1,10 +1,11 @@
 # The two commands that a newcomer needs are "make run" and "make test". Both need Go, and nothing else.
-SHELL       = /bin/bash -o pipefail
+SHELL       = /bin/bash
+.SHELLFLAGS = -o pipefail -c
 GO         ?= go
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 FUZZTIME   ?= 10s
 BENCH      ?= .
-BENCHFLAGS ?= -benchtime 1x
+BENCHFLAGS ?=
 
 # The modules of go.work, the core first.
 MODULES = $(shell $(GO) list -m -f '{{.Dir}}')
@@ -33,9 +34,10 @@ bench: ## all benchmarks, as one table; BENCH=Cycle BENCHFLAGS='-count 5' for so
 	@$(GO) test -run '^$$' -bench '$(BENCH)' $(BENCHFLAGS) -timeout 30m ./bench/... | $(GO) run ./bench/table
 
 fuzz: ## each fuzz test for FUZZTIME
-	@set -e; for m in $(MODULES); do (cd "$$m"; $(GO) list -f '{{.Dir}}' ./... | while read -r dir; do \
-		for f in $$(cat "$$dir"/*_test.go 2>/dev/null | grep -oE '^func Fuzz[A-Za-z0-9_]+' | cut -c6-); do \
-			echo "fuzz: $${dir#$$m/} $$f"; \
-			(cd "$$dir" && $(GO) test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) . </dev/null >"$${TMPDIR:-/tmp}/fuzz.$$$$" 2>&1) \
-				|| { cat "$${TMPDIR:-/tmp}/fuzz.$$$$"; exit 1; }; \
-		done; done); done
+	@set -e; for m in $(MODULES); do cd "$$m"; \
+		$(GO) list -f '{{.Dir}}' ./... | while read -r dir; do \
+			for f in $$(cat "$$dir"/*_test.go 2>/dev/null | sed -nE 's/^func (Fuzz[A-Za-z0-9_]+).*/\1/p'); do \
+				echo "== $$dir $$f"; \
+				$(GO) test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) "$$dir" </dev/null; \
+			done; \
+		done; done
