@@ -12,14 +12,14 @@ import (
 )
 
 // through takes a call through an approval. Entered says whether it came to the body, and with which arguments.
-func through(t *testing.T, o *interceptor.ApprovalOptions, c tool.Call) (exec tool.Execution, err error, entered []string) {
+func through(t *testing.T, o *interceptor.ApprovalOptions, c tool.Call) (exec tool.Execution, entered []string, err error) {
 	t.Helper()
 	body := func(ctx context.Context, c tool.Call) (tool.Execution, error) {
 		entered = append(entered, string(c.Arguments))
 		return output(ctx, c)
 	}
 	exec, err = interceptor.Chain{interceptor.Approval(o)}.WrapTool(c.Tool, body)(t.Context(), c)
-	return exec, err, entered
+	return exec, entered, err
 }
 
 // TestPolicy: only a clear yes lets a call through, only a clear no refuses it; everything else asks a person.
@@ -29,20 +29,21 @@ func TestPolicy(t *testing.T) {
 		policy func() (V, error)
 		want   string // entered, denied, or the prompt
 	}{
-		"allow":                  {func() (V, error) { return V{Ruling: interceptor.Allow}, nil }, "entered"},
-		"deny":                   {func() (V, error) { return V{Ruling: interceptor.Deny, Reason: "not on Fridays"}, nil }, "denied"},
-		"ask":                    {func() (V, error) { return V{Ruling: interceptor.Ask, Reason: "large sum"}, nil }, "Run refund? (large sum)"},
-		"nothing":                {func() (V, error) { return V{}, nil }, "Run refund?"},
-		"an unknown ruling":      {func() (V, error) { return V{Ruling: "yes"}, nil }, "Run refund?"},
-		"an error":               {func() (V, error) { return V{}, errors.New("no database at db:5432") }, "Run refund? (the policy failed)"},
-		"allow and an error":     {func() (V, error) { return V{Ruling: interceptor.Allow}, errors.New("?") }, "Run refund? (the policy failed)"},
-		"deny and an error":      {func() (V, error) { return V{Ruling: interceptor.Deny}, errors.New("?") }, "Run refund? (the policy failed)"},
-		"a panic":                {func() (V, error) { panic("oops") }, "Run refund? (the policy failed)"},
-		"a panic with an error":  {func() (V, error) { panic(errors.New("oops")) }, "Run refund? (the policy failed)"},
+		"allow":                 {func() (V, error) { return V{Ruling: interceptor.Allow}, nil }, "entered"},
+		"deny":                  {func() (V, error) { return V{Ruling: interceptor.Deny, Reason: "not on Fridays"}, nil }, "denied"},
+		"ask":                   {func() (V, error) { return V{Ruling: interceptor.Ask, Reason: "large sum"}, nil }, "Run refund? (large sum)"},
+		"nothing":               {func() (V, error) { return V{}, nil }, "Run refund?"},
+		"an unknown ruling":     {func() (V, error) { return V{Ruling: "yes"}, nil }, "Run refund?"},
+		"an error":              {func() (V, error) { return V{}, errors.New("no database at db:5432") }, "Run refund? (the policy failed)"},
+		"allow and an error":    {func() (V, error) { return V{Ruling: interceptor.Allow}, errors.New("?") }, "Run refund? (the policy failed)"},
+		"deny and an error":     {func() (V, error) { return V{Ruling: interceptor.Deny}, errors.New("?") }, "Run refund? (the policy failed)"},
+		"a panic":               {func() (V, error) { panic("oops") }, "Run refund? (the policy failed)"},
+		"a panic with an error": {func() (V, error) { panic(errors.New("oops")) }, "Run refund? (the policy failed)"},
+		//lint:ignore SA5000 it is to panic, as a policy would
 		"a panic without a word": {func() (V, error) { var m map[string]int; m["a"] = 1; return V{Ruling: interceptor.Allow}, nil }, "Run refund? (the policy failed)"},
 	} {
 		o := &interceptor.ApprovalOptions{Policy: func(context.Context, tool.Call) (V, error) { return test.policy() }}
-		exec, err, entered := through(t, o, call(`{}`))
+		exec, entered, err := through(t, o, call(`{}`))
 		got := ""
 		switch {
 		case tool.IsDenied(err):
@@ -65,11 +66,11 @@ func TestDefaultPolicy(t *testing.T) {
 	for effect, asksUnnamed := range map[tool.Effect]bool{tool.Once: true, tool.Idempotent: true, tool.ReadOnly: false} {
 		c := call(`{}`)
 		c.Effect = effect
-		exec, err, _ := through(t, nil, c)
+		exec, _, err := through(t, nil, c)
 		if err != nil || (exec.Await != nil) != asksUnnamed {
 			t.Errorf("effect %q: asks: %v, %v", effect, exec.Await != nil, err)
 		}
-		exec, err, _ = through(t, &interceptor.ApprovalOptions{Tools: []string{"refund"}}, c)
+		exec, _, err = through(t, &interceptor.ApprovalOptions{Tools: []string{"refund"}}, c)
 		if err != nil || exec.Await == nil {
 			t.Errorf("effect %q of a named tool: asks: %v, %v", effect, exec.Await != nil, err)
 		}
@@ -88,17 +89,17 @@ func TestApprovalDecides(t *testing.T) {
 		c.Decisions = []tool.Decision{{Gate: "another", Approved: !d.Approved, Arguments: json.RawMessage(`{"cents":1}`)}, d}
 		return c
 	}
-	if _, err, entered := through(t, o, decided(tool.Decision{Gate: "money", Approved: true})); err != nil || len(entered) != 1 || entered[0] != `{"cents":500}` {
+	if _, entered, err := through(t, o, decided(tool.Decision{Gate: "money", Approved: true})); err != nil || len(entered) != 1 || entered[0] != `{"cents":500}` {
 		t.Errorf("approved: %v, entered with %q", err, entered)
 	}
 	edited := decided(tool.Decision{Gate: "money", Approved: true, Arguments: json.RawMessage(`{"cents":250}`)})
-	if _, err, entered := through(t, o, edited); err != nil || len(entered) != 1 || entered[0] != `{"cents":250}` {
+	if _, entered, err := through(t, o, edited); err != nil || len(entered) != 1 || entered[0] != `{"cents":250}` {
 		t.Errorf("edited: %v, entered with %q", err, entered)
 	}
 	if string(edited.Arguments) != `{"cents":500}` {
 		t.Error("the caller's call was changed")
 	}
-	_, err, entered := through(t, o, decided(tool.Decision{Gate: "money", Reason: "wrong customer"}))
+	_, entered, err := through(t, o, decided(tool.Decision{Gate: "money", Reason: "wrong customer"}))
 	if want := "The call was refused, and the tool was not run. Do not try again unless you are told to. Reason: wrong customer"; !tool.IsDenied(err) || err.Error() != want || len(entered) != 0 {
 		t.Errorf("denied: %v, entered with %q", err, entered)
 	}
@@ -108,7 +109,7 @@ func TestApprovalDecides(t *testing.T) {
 	// A decision that another gate was given is none of this one's.
 	c := call(`{}`)
 	c.Decisions = []tool.Decision{{Gate: "another", Approved: true}}
-	if exec, err, entered := through(t, o, c); err != nil || exec.Await == nil || len(entered) != 0 || asked != 1 {
+	if exec, entered, err := through(t, o, c); err != nil || exec.Await == nil || len(entered) != 0 || asked != 1 {
 		t.Errorf("another gate's decision: %+v, %v, entered with %q", exec, err, entered)
 	}
 }
@@ -117,7 +118,7 @@ func TestApprovalOptions(t *testing.T) {
 	o := &interceptor.ApprovalOptions{
 		Name: "money", Timeout: time.Hour, Prompt: func(c tool.Call) string { return "Pay " + string(c.Arguments) + "?" },
 	}
-	exec, err, _ := through(t, o, call(`{"cents":500}`))
+	exec, _, err := through(t, o, call(`{"cents":500}`))
 	if err != nil {
 		t.Fatal(err)
 	}

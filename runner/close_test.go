@@ -72,7 +72,7 @@ func TestClose(t *testing.T) {
 			}
 			// Another process carries the session on: nobody had left it.
 			r.open()
-			run = watch(t, r.Continue(context.Background(), chat)).finished(event.FinishStop)
+			watch(t, r.Continue(context.Background(), chat)).finished(event.FinishStop)
 			history := r.transcript().History
 			if got := string(history[2].Parts[0].(llm.ToolResult).Output); strings.Contains(got, "late") {
 				t.Errorf("a result that came after Close is recorded: %s", got)
@@ -88,7 +88,8 @@ func TestPanicsAreResults(t *testing.T) {
 	var n counter
 	tools := []tool.Tool{instant("ok", tool.Once, &n)}
 	for name, body := range map[string]func(){
-		"text":    func() { panic("secret-in-the-stack") },
+		"text": func() { panic("secret-in-the-stack") },
+		//lint:ignore SA5000 it is to panic, as a tool would
 		"nilmap":  func() { var m map[string]int; m[fmt.Sprint()]++ },
 		"goexit":  runtime.Goexit,
 		"error":   func() { panic(errors.New("custom")) },

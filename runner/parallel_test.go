@@ -136,9 +136,10 @@ func TestSiblingsGoOn(t *testing.T) {
 				wait(ctx, time.Second)
 				return tool.Done(textOut{"2"}), nil
 			},
-			"input":       func(context.Context) (tool.Result[textOut], error) { return tool.NeedInput[textOut]("Which?"), nil },
-			"pending":     func(context.Context) (tool.Result[textOut], error) { return tool.Pending[textOut](tool.Await{}), nil },
-			"panic":       func(context.Context) (tool.Result[textOut], error) { panic("oops") },
+			"input":   func(context.Context) (tool.Result[textOut], error) { return tool.NeedInput[textOut]("Which?"), nil },
+			"pending": func(context.Context) (tool.Result[textOut], error) { return tool.Pending[textOut](tool.Await{}), nil },
+			"panic":   func(context.Context) (tool.Result[textOut], error) { panic("oops") },
+			//lint:ignore SA5000 it is to panic, as a tool would
 			"panic nil":   func(context.Context) (tool.Result[textOut], error) { var m map[string]int; m["a"]++; return nil, nil },
 			"panic error": func(context.Context) (tool.Result[textOut], error) { panic(errors.New("custom")) },
 			"goexit":      func(context.Context) (tool.Result[textOut], error) { runtime.Goexit(); return nil, nil },

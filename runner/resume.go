@@ -126,7 +126,7 @@ func (rn *Runner) Resume(ctx context.Context, sessionID string, rs ...Resumption
 }
 
 // maxResumptions is how many answers fit one commit, with their receipts and index entries.
-const maxResumptions = 30
+const maxResumptions = 16
 
 // refusal is the error of a Resume of which nothing was accepted.
 func refusal(receipts []session.Receipt) error {

@@ -10,8 +10,9 @@ import (
 const (
 	inlineMax   = 1 << 10
 	inlineTotal = 16 << 10
-	chunkSize   = 60 << 10 // of a payload that lies outside; below kvstore.MaxValue
-	batchChunks = 8        // chunks written in one batch; below kvstore.MaxBatch
+	payloadsMax = 192 << 10 // of payloads that lie outside and are written in the commit itself
+	chunkSize   = 60 << 10  // of a payload that lies outside; below kvstore.MaxValue
+	batchChunks = 8         // chunks written in one batch; below kvstore.MaxBatch
 )
 
 // Blob is a JSON value in a record: in place, or, where it is large, under an id of its own.
@@ -69,7 +70,8 @@ func (tx *Tx) place(b *Blob) *Blob {
 	switch {
 	case b.Ref == "":
 		b.Inline = b.value
-	case b.Size <= chunkSize:
+	case b.Size <= chunkSize && tx.payloads+b.Size <= payloadsMax:
+		tx.payloads += b.Size
 		tx.put(chunkKey(tx.ID, b.Ref, 0), b.value)
 	default:
 		tx.large = append(tx.large, b)

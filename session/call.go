@@ -247,7 +247,8 @@ func (tx *Tx) Expire() error {
 	return nil
 }
 
-const expireAtOnce = 16
+// With as many answers as one Resume takes, and all that each of both may write, a commit stays below kvstore.MaxOperations.
+const expireAtOnce = 8
 
 func (c *Call) overdue(now time.Time) bool {
 	return c.Status == Pending && c.Pause != nil && !c.Pause.Deadline.IsZero() && !c.Pause.Deadline.After(now)

@@ -152,7 +152,7 @@ func (d *Drive) Ride(ctx context.Context, ts ...Transition) error {
 		return d.fenced()
 	}
 	d.rides = true
-	return d.head.ride(ctx, func(tx *Tx) error {
+	err := d.head.ride(ctx, func(tx *Tx) error {
 		if err := d.check(tx); err != nil {
 			return err
 		}
@@ -163,6 +163,10 @@ func (d *Drive) Ride(ctx context.Context, ts ...Transition) error {
 		}
 		return nil
 	})
+	if err == nil && d.head.tx.full() {
+		err = d.update(ctx)
+	}
+	return err
 }
 
 // check refuses a drive whose lease another one has taken.

@@ -145,7 +145,7 @@ func (sw *sweep) calls(ctx context.Context, st *State) error {
 		if err := sw.store.deleteAll(ctx, kvstore.Key("r", st.ID, r.Call)); err != nil {
 			return err
 		}
-		if err := sw.store.repeat(ctx, kvstore.Batch{Deletes: [][]byte{e.Key}}); err != nil {
+		if err := sw.store.repeat(ctx, kvstore.Batch{Deletes: [][]byte{e.Key, progressKey(st.ID, r.Call)}}); err != nil {
 			return err
 		}
 		sw.swept.Calls++

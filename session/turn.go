@@ -86,9 +86,6 @@ func (tx *Tx) Close(results *Entry, ends []event.Status) error {
 		if c := &tx.Calls[i]; c.Status != Settled || c.Settled != ends[i] {
 			return fmt.Errorf("%w: call %s is %s %s", ErrStale, c.ID, c.Status, c.Settled)
 		}
-		if tx.Calls[i].MayPause {
-			tx.delete(progressKey(tx.ID, tx.Calls[i].ID))
-		}
 	}
 	tx.append(results)
 	tx.Calls, tx.Asked, tx.TokenKey, tx.Due = nil, time.Time{}, 0, true

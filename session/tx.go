@@ -17,14 +17,20 @@ type Tx struct {
 	*State
 	Now time.Time
 
-	puts    []kvstore.Put
-	deletes [][]byte
-	changed bool // something has to be committed
-	get     func(key []byte) ([]byte, error)
-	newID   func(kind string) string
-	large   []*Blob // payloads too large for this commit; they must be written before
-	driven  bool    // some drive holds the session
-	err     error   // the first thing that could not be encoded
+	puts     []kvstore.Put
+	deletes  [][]byte
+	changed  bool // something has to be committed
+	get      func(key []byte) ([]byte, error)
+	newID    func(kind string) string
+	large    []*Blob // payloads too large for this commit; they must be written before
+	payloads int     // bytes of those that are written in this commit
+	driven   bool    // some drive holds the session
+	err      error   // the first thing that could not be encoded
+}
+
+// full says that no more should ride with the next commit: it must have room for what that is made for.
+func (tx *Tx) full() bool {
+	return len(tx.puts)+len(tx.deletes) > 40 || tx.payloads > payloadsMax/2
 }
 
 // touch marks the head as changed.
