@@ -47,6 +47,21 @@ func (c *Call) UnmarshalJSON(b []byte) error {
 	return unmarshalKeeping(b, (*plain)(c), &c.extra)
 }
 
+// UnmarshalJSON wants to be told whether it was approved: what is damaged must not be read as either.
+func (d *Decision) UnmarshalJSON(b []byte) error {
+	type plain Decision
+	var said struct {
+		Approved *bool `json:"approved"`
+	}
+	if err := json.Unmarshal(b, &said); err != nil {
+		return err
+	}
+	if said.Approved == nil {
+		return fmt.Errorf("a decision does not say whether it approves")
+	}
+	return json.Unmarshal(b, (*plain)(d))
+}
+
 // closeObject ends an object with the fields that this version doesn't know.
 func closeObject(b []byte, extra map[string]json.RawMessage) ([]byte, error) {
 	if len(extra) == 0 {
