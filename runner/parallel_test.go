@@ -201,8 +201,8 @@ func TestSiblingsGoOn(t *testing.T) {
 	})
 }
 
-// TestResultsAreInCallOrder: although the calls end, pause and are answered in the opposite one.
-func TestResultsAreInCallOrder(t *testing.T) {
+// TestResultsOfCallsThatEndInReverse: they stand in call order, although the calls end, pause and are answered in the opposite one.
+func TestResultsOfCallsThatEndInReverse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var b blocker
 		block := b.tool(tool.Spec{Name: "block", MayPause: true}, func(_ context.Context, name string) (tool.Result[textOut], error) {

@@ -1,0 +1,291 @@
+package session_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/kvstore"
+	"github.com/fermata-ai/fermata/llm"
+	"github.com/fermata-ai/fermata/session"
+	"github.com/fermata-ai/fermata/tool"
+)
+
+// model is the life of one call, written down a second time: as plainly as possible, from the contract rather than from the code.
+type model struct {
+	once, mayPause bool
+	status         session.CallStatus
+	pauses         int
+	gate           bool           // the open pause is a layer's
+	mode           tool.Mode      // of the open pause
+	answered       tool.Mode      // of the tool's own last answer; empty: it has none
+	early          string         // the content of an answer that is kept for the next pause
+	receipts       map[int]string // by pause: the content of what was accepted
+	cancelling     bool
+	deadline       bool // the open pause has one
+}
+
+// entered says that the body may be running.
+func (m *model) entered() bool {
+	switch {
+	case !m.mayPause:
+		return false
+	case m.status == session.Running:
+		return true
+	}
+	return !m.once && (m.status == session.Requested || m.status == session.Answered && (m.answered == "" || m.answered == tool.ModeReenter))
+}
+
+func (m *model) settle() {
+	*m = model{once: m.once, mayPause: m.mayPause, status: session.Settled, pauses: m.pauses, receipts: m.receipts}
+}
+
+// answer is what an answer to pause n comes to: "accepted", "duplicate", "conflict" or "refused".
+func (m *model) answer(n int, content string, decision, failure bool) string {
+	if got, ok := m.receipts[n]; ok {
+		if got == content {
+			return "duplicate"
+		}
+		return "conflict"
+	}
+	switch {
+	case m.status == session.Pending && n == m.pauses:
+		if decision != m.gate {
+			return "refused"
+		}
+		m.receipts[n] = content
+		switch {
+		case decision:
+			m.status, m.gate = session.Answered, false
+		case failure:
+			m.settle()
+		default:
+			m.status, m.answered = session.Answered, m.mode
+		}
+		return "accepted"
+	case n == m.pauses+1 && m.entered() && !decision:
+		m.receipts[n], m.early = content, content
+		return "accepted"
+	}
+	return "refused"
+}
+
+// harness walks a call of a real store and the model side by side.
+type harness struct {
+	store *session.Store
+	drive *session.Drive
+	now   time.Time
+	m     model
+}
+
+// The second, hand-written model and the transitions agree on every random history.
+func TestLifeOfACallModel(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		h := &harness{now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
+		h.m = model{once: rapid.Bool().Draw(t, "once"), mayPause: true, status: session.Requested, receipts: map[int]string{}}
+		h.begin(t)
+		t.Repeat(map[string]func(*rapid.T){
+			"claim":  h.claim,
+			"pause":  h.pause,
+			"gate":   h.atGate,
+			"answer": h.answer,
+			"cancel": h.cancel,
+			"settle": h.settle,
+			"time":   h.time,
+			"crash":  h.crash,
+			"":       h.compare,
+		})
+	})
+}
+
+func (h *harness) begin(t *rapid.T) {
+	h.store = session.NewStore(kvstore.NewMemory(), &session.Options{Now: func() time.Time { return h.now }})
+	d, err := h.store.Drive(t.Context(), "s", &session.New{User: "ada"})
+	fatal(t, err)
+	h.drive = d
+	effect := tool.Idempotent
+	if h.m.once {
+		effect = tool.Once
+	}
+	question, err := session.NewEntry(llm.UserText("Go."))
+	fatal(t, err)
+	asks, err := session.NewEntry(llm.Message{Role: llm.RoleAssistant, Parts: []llm.Part{llm.ToolCall{ID: "c", Name: "x", Arguments: json.RawMessage("{}")}}})
+	fatal(t, err)
+	fatal(t, d.Update(t.Context(), func(tx *session.Tx) error {
+		tx.Say(question, "", "", false)
+		return tx.Reply(asks, []session.Call{{ID: "c", Tool: "x", Status: session.Requested, Effect: effect, MayPause: true}}, "", llm.Usage{}, 0)
+	}))
+}
+
+func fatal(t *rapid.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// do makes a transition and wants it to be taken, or not.
+func (h *harness) do(t *rapid.T, taken bool, f session.Transition) {
+	t.Helper()
+	if err := h.drive.Update(t.Context(), f); (err == nil) != taken {
+		t.Fatalf("it is taken: %v; the error is %v", taken, err)
+	}
+}
+
+func (h *harness) claim(t *rapid.T) {
+	taken := (h.m.status == session.Requested || h.m.status == session.Answered) && !h.m.cancelling
+	h.do(t, taken, func(tx *session.Tx) error { return tx.Claim("c") })
+	if taken {
+		h.m.status = session.Running
+	}
+}
+
+func (h *harness) pause(t *rapid.T) {
+	mode := rapid.SampledFrom([]tool.Mode{tool.ModeOutput, tool.ModeReenter}).Draw(t, "mode")
+	await, err := tool.Await{Mode: mode, Timeout: time.Duration(rapid.IntRange(0, 1).Draw(t, "hours")) * time.Hour}.Normalize()
+	fatal(t, err)
+	taken := h.m.status == session.Requested || h.m.status == session.Running || h.m.status == session.Answered
+	h.do(t, taken, func(tx *session.Tx) error { _, err := tx.Pause("c", &session.Hold{Await: await}); return err })
+	if !taken {
+		return
+	}
+	h.m.pauses++
+	h.m.status, h.m.gate, h.m.mode, h.m.deadline = session.Pending, false, mode, await.Timeout > 0
+	if early := h.m.early; early != "" {
+		h.m.early = ""
+		switch {
+		case early[0] == 'f':
+			h.m.settle()
+		case mode == tool.ModeOutput:
+			h.m.status, h.m.answered = session.Answered, mode
+		}
+	}
+}
+
+func (h *harness) atGate(t *rapid.T) {
+	await, err := tool.Await{Gate: "g", Arguments: json.RawMessage("{}")}.Normalize()
+	fatal(t, err)
+	taken := h.m.status == session.Requested || h.m.status == session.Running || h.m.status == session.Answered
+	h.do(t, taken, func(tx *session.Tx) error { _, err := tx.Pause("c", &session.Hold{Await: await}); return err })
+	if taken {
+		if h.m.early != "" {
+			h.m.early = ""
+			h.m.pauses++ // the number that the answer was for is taken
+		}
+		h.m.pauses++
+		h.m.status, h.m.gate, h.m.mode, h.m.deadline = session.Pending, true, tool.ModeReenter, true
+	}
+}
+
+func (h *harness) answer(t *rapid.T) {
+	n := rapid.IntRange(1, h.m.pauses+2).Draw(t, "pause")
+	kind := rapid.SampledFrom([]string{"a1", "a2", "f1", "d1"}).Draw(t, "content")
+	in := &session.Reply{Pause: tool.PauseID("c", n), Kind: session.KindComplete, Hash: kind, By: "x"}
+	in.Payload, _ = session.NewBlob(json.RawMessage(`"` + kind + `"`))
+	switch kind[0] {
+	case 'f':
+		in.Kind = session.KindFail
+	case 'd':
+		in.Kind, in.Payload = session.KindDecision, nil
+		in.Decision.Approved = true
+	}
+	want := h.m.answer(n, kind, kind[0] == 'd', kind[0] == 'f')
+	var r session.Receipt
+	fatal(t, h.store.Update(t.Context(), "s", func(tx *session.Tx) (err error) {
+		r, err = tx.Answer(in, func(string, json.RawMessage, bool) (error, error) { return nil, nil })
+		return err
+	}))
+	got := "accepted"
+	switch {
+	case r.Duplicate:
+		got = "duplicate"
+	case errors.Is(r.Err, session.ErrResumeConflict):
+		got = "conflict"
+	case r.Err != nil:
+		got = "refused"
+	}
+	if got != want {
+		t.Fatalf("the answer %s to pause %d is %s (%v), not %s", kind, n, got, r.Err, want)
+	}
+	_, err := h.drive.Refresh(t.Context())
+	fatal(t, err)
+}
+
+func (h *harness) cancel(t *rapid.T) {
+	settled := h.m.status == session.Settled
+	r, err := session.Receipt{}, error(nil)
+	err = h.store.Update(t.Context(), "s", func(tx *session.Tx) (err error) { r, err = tx.Cancel("c", "x", ""); return err })
+	switch {
+	case h.m.receipts[0] != "": // cancelled before
+		if err != nil || !r.Duplicate {
+			t.Fatalf("cancelling again: %+v, %v", r, err)
+		}
+	case settled:
+		if !errors.Is(err, session.ErrSettled) {
+			t.Fatalf("cancelling what is settled: %v", err)
+		}
+	default:
+		fatal(t, err)
+		h.m.receipts[0] = "cancel"
+		// A drive holds the session: where no claim would show it, the body may be running.
+		if h.m.status == session.Running || !h.m.once && h.m.status != session.Pending {
+			h.m.cancelling = true
+		} else {
+			h.m.settle()
+		}
+	}
+	_, err = h.drive.Refresh(t.Context())
+	fatal(t, err)
+}
+
+func (h *harness) settle(t *rapid.T) {
+	status := rapid.SampledFrom([]event.Status{event.Done, event.Failed}).Draw(t, "status")
+	taken := h.m.status != session.Settled
+	h.do(t, taken, func(tx *session.Tx) error { return tx.Settle("c", &session.Outcome{Status: status, Body: true}) })
+	if taken {
+		h.m.settle()
+	}
+}
+
+// time passes until every deadline is over, and an answer that comes then finds it so.
+func (h *harness) time(t *rapid.T) {
+	h.now = h.now.Add(8 * 24 * time.Hour)
+	fatal(t, h.drive.Renew(t.Context()))
+	if h.m.status == session.Pending && h.m.deadline {
+		h.m.settle()
+	}
+}
+
+// crash takes up an early answer, as the drive does that follows one that died.
+func (h *harness) crash(t *rapid.T) {
+	taken := h.m.early != "" && h.m.status != session.Settled
+	h.do(t, taken, func(tx *session.Tx) error { return tx.TakeEarly("c") })
+	if !taken {
+		return
+	}
+	if h.m.early[0] == 'f' {
+		h.m.settle()
+		return
+	}
+	h.m.early = ""
+	h.m.pauses++
+	h.m.status, h.m.answered = session.Answered, tool.ModeOutput
+}
+
+func (h *harness) compare(t *rapid.T) {
+	st, err := h.store.Load(t.Context(), "s")
+	fatal(t, err)
+	c := st.Call("c")
+	got := fmt.Sprint(c.Status, c.Pauses, c.Early != nil, c.Cancel != nil)
+	if want := fmt.Sprint(h.m.status, h.m.pauses, h.m.early != "", h.m.cancelling); got != want {
+		t.Fatalf("the head has %s, the model %s", got, want)
+	}
+	for p, err := range h.store.Check(t.Context()) {
+		t.Fatalf("%v, %v", p, err)
+	}
+}
