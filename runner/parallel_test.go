@@ -201,7 +201,7 @@ func TestSiblingsGoOn(t *testing.T) {
 	})
 }
 
-// TestResultsOfCallsThatEndInReverse: they stand in call order, although the calls end, pause and are answered in the opposite one.
+// TestResultsOfCallsThatEndInReverse: they are in call order, although the calls end, pause and are answered in the opposite one.
 func TestResultsOfCallsThatEndInReverse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var b blocker

@@ -80,6 +80,25 @@ func TestStoredTranscriptIsAcceptable(t *testing.T) {
 	}
 }
 
+func TestResultsAreInCallOrder(t *testing.T) {
+	var n counter
+	r := newRig(t, agent.Config{
+		Tools: []tool.Tool{waiting("job", tool.Idempotent, &n), instant("look", tool.ReadOnly, &n)},
+		Model: messages(calls("job", `{"text":"a"}`, "look", `{"text":"b"}`, "job", `{"text":"c"}`, "nosuch", `{}`), says("Done.")),
+	}, nil)
+	pending := r.say("Go.").finished(event.FinishPaused).end.Pending
+	r.answer(runner.Complete(pending[1].ID, text("third"), "ci")).finished(event.FinishPaused)
+	r.answer(runner.Complete(pending[0].ID, text("first"), "ci")).finished(event.FinishStop)
+	want := []string{"job " + string(text("first")), "look " + string(text("b")), "job " + string(text("third")), "nosuch "}
+	for i, p := range r.transcript().History[2].Parts {
+		res := p.(llm.ToolResult)
+		if got := res.Name + " " + string(res.Output); !strings.HasPrefix(got, want[i]) {
+			t.Errorf("result %d is %s, not %s", i, got, want[i])
+		}
+	}
+	r.acceptable()
+}
+
 // A provider numbers its calls in each request anew, or not at all. An answer to an earlier call of the same number does not
 // count for a later one.
 func TestProviderIDsDoNoHarm(t *testing.T) {

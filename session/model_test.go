@@ -26,6 +26,7 @@ type model struct {
 	answered       tool.Mode      // of the tool's own last answer; empty: it has none
 	early          string         // the content of an answer that is kept for the next pause
 	receipts       map[int]string // by pause: the content of what was accepted
+	refused        map[int]string // by pause: the content of an early answer that did not fit it
 	cancelling     bool
 	deadline       bool // the open pause has one
 }
@@ -42,15 +43,22 @@ func (m *model) entered() bool {
 }
 
 func (m *model) settle() {
-	*m = model{once: m.once, mayPause: m.mayPause, status: session.Settled, pauses: m.pauses, receipts: m.receipts}
+	*m = model{once: m.once, mayPause: m.mayPause, status: session.Settled, pauses: m.pauses, receipts: m.receipts, refused: m.refused}
+}
+
+// refuse marks the early answer to pause n as one that does not fit it.
+func (m *model) refuse(n int) {
+	m.refused[n] = m.receipts[n]
+	delete(m.receipts, n)
 }
 
 // answer is what an answer to pause n comes to: "accepted", "duplicate", "conflict" or "refused".
 func (m *model) answer(n int, content string, decision, failure bool) string {
-	if got, ok := m.receipts[n]; ok {
-		if got == content {
-			return "duplicate"
-		}
+	got, answered := m.receipts[n]
+	switch {
+	case answered && got == content, m.refused[n] == content:
+		return "duplicate"
+	case answered:
 		return "conflict"
 	}
 	switch {
@@ -87,7 +95,7 @@ type harness struct {
 func TestLifeOfACallModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		h := &harness{now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
-		h.m = model{once: rapid.Bool().Draw(t, "once"), mayPause: true, status: session.Requested, receipts: map[int]string{}}
+		h.m = model{once: rapid.Bool().Draw(t, "once"), mayPause: true, status: session.Requested, receipts: map[int]string{}, refused: map[int]string{}}
 		h.begin(t)
 		t.Repeat(map[string]func(*rapid.T){
 			"claim":  h.claim,
@@ -163,6 +171,8 @@ func (h *harness) pause(t *rapid.T) {
 			h.m.settle()
 		case mode == tool.ModeOutput:
 			h.m.status, h.m.answered = session.Answered, mode
+		default:
+			h.m.refuse(h.m.pauses)
 		}
 	}
 }
@@ -176,6 +186,7 @@ func (h *harness) atGate(t *rapid.T) {
 		if h.m.early != "" {
 			h.m.early = ""
 			h.m.pauses++ // the number that the answer was for is taken
+			h.m.refuse(h.m.pauses)
 		}
 		h.m.pauses++
 		h.m.status, h.m.gate, h.m.mode, h.m.deadline = session.Pending, true, tool.ModeReenter, true
