@@ -18,7 +18,7 @@ import (
 // BenchmarkGroupCommit compares durable writes per second, of one small put each:
 //
 //	x-64-vs-1      64 writers, over one writer: what sharing commits is worth
-//	x-1-vs-update  one writer, over bbolt's bare Update: what the committer costs one who is alone
+//	x-1-vs-update  one writer, over bbolt's bare Update: what the engine costs one who is alone
 //
 // The disk's speed changes from second to second, so the sides take turns: the lone writers with each write, the many in short
 // rounds beside them. Medians are reported, of single writes and of rounds.

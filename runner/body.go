@@ -139,8 +139,8 @@ func (b *body) told(ctx context.Context) (answer *tool.Answer, decisions []tool.
 		}
 	}
 	for _, rec := range b.c.Decisions {
-		d := rec.Decision
-		if d.Arguments, err = store.Value(ctx, id, rec.Edited); err != nil {
+		d, err := store.Decided(ctx, id, rec)
+		if err != nil {
 			return nil, nil, err
 		}
 		decisions = append(decisions, d)
@@ -310,9 +310,13 @@ func actionsBlob(actions []tool.Action) (*session.Blob, error) {
 
 // pause commits a pause. A call that is being cancelled does not pause.
 func (b *body) pause(ctx context.Context, out tool.Outcome) error {
-	h, err := b.hold(*out.Await)
+	await, err := out.Await.Normalize()
 	if err != nil {
 		return b.result(ctx, tool.Resolve(tool.Execution{}, err))
+	}
+	h, err := b.hold(await)
+	if err != nil {
+		return err
 	}
 	if h.Actions, err = actionsBlob(out.Actions); err != nil {
 		return err
@@ -331,11 +335,8 @@ func (b *body) pause(ctx context.Context, out tool.Outcome) error {
 	return err
 }
 
-// hold makes a pause of what the tool or a layer asked for.
+// hold makes a pause of what the tool or a layer asked for, in its normal form. Its error is the runtime's, not the tool's.
 func (b *body) hold(await tool.Await) (h *session.Hold, err error) {
-	if await, err = await.Normalize(); err != nil {
-		return nil, err
-	}
 	h = &session.Hold{Await: await, Prompt: session.StringBlob(await.Prompt)}
 	if h.Data, err = session.NewBlob(await.Data); err != nil {
 		return nil, err

@@ -103,11 +103,11 @@ func (d *drive) wait(step session.Step, changed <-chan struct{}) error {
 	due, stop := d.timer(step)
 	defer stop()
 	stopping := d.stopping.Done()
-	var renew <-chan time.Time
+	var look <-chan time.Time // others may have changed the session without a signal to this process
 	if every := d.lease.RenewEvery(); every > 0 {
 		ticker := time.NewTicker(every)
 		defer ticker.Stop()
-		renew = ticker.C
+		look = ticker.C
 	}
 	for {
 		select {
@@ -119,10 +119,9 @@ func (d *drive) wait(step session.Step, changed <-chan struct{}) error {
 		case <-changed:
 			_, err := d.lease.Refresh(d.commit())
 			return err
-		case <-renew:
-			if err := d.lease.Renew(d.commit()); err != nil {
-				return err
-			}
+		case <-look:
+			_, err := d.lease.Refresh(d.commit())
+			return err
 		case p := <-d.progress:
 			if !d.emit(p) {
 				return errLeft

@@ -9,7 +9,6 @@ import (
 
 	"github.com/fermata-ai/fermata/agent"
 	"github.com/fermata-ai/fermata/event"
-	"github.com/fermata-ai/fermata/interceptor"
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/session"
 )
@@ -42,8 +41,9 @@ type drive struct {
 	progress  <-chan event.Progress
 	held      []event.Event // to be shown after the next commit
 
-	left   bool // whoever ranged over the events has gone
-	worker bool // nobody waits for the events
+	left      bool // whoever ranged over the events has gone
+	listening bool // whoever ranges over the events is looking at one
+	worker    bool // nobody waits for the events
 }
 
 // turnFacts are what bodies need to know of the open turn.
@@ -68,6 +68,8 @@ func (rn *Runner) newDrive(ctx context.Context, id string, n *session.New) (*dri
 		metadata:  map[string]string{"session": id},
 		abandoned: map[string]bool{}, grace: map[string]time.Time{},
 	}
+	// Also of what rides, and is not stored yet.
+	d.record = func(ctx context.Context, call string) (session.Record, error) { return d.lease.Record(ctx, call) }
 	var name string
 	lease.View(func(st *session.State) {
 		name, d.user = st.Agent, st.User
@@ -96,17 +98,35 @@ func (d *drive) commit() context.Context { return d.lasting }
 func (d *drive) events(before func() error) iter.Seq2[event.Event, error] {
 	return func(yield func(event.Event, error) bool) {
 		d.emit = func(ev event.Event) bool {
-			if !d.left && !yield(ev, nil) {
-				d.left = true
+			if !d.left {
+				d.listening = true
+				d.left = !yield(ev, nil)
+				d.listening = false
 			}
 			return !d.left
 		}
-		end, err := d.finish(d.whole(before))
+		end, err := d.toTheEnd(before)
 		if d.left || err != nil && !yield(nil, err) {
 			return
 		}
 		yield(end, nil)
 	}
+}
+
+// toTheEnd drives, and ends the drive, also where whoever ranges over the events panics or ends the goroutine.
+func (d *drive) toTheEnd(before func() error) (event.End, error) {
+	ended := false
+	defer func() {
+		if !ended {
+			d.left = true
+			if _, err := d.finish(errLeft); err != nil && !errors.Is(err, errLeft) {
+				d.rn.options.Logger.Error("a drive could not be ended", "session", d.session, "error", err)
+			}
+		}
+	}()
+	err := d.whole(before)
+	ended = true
+	return d.finish(err)
 }
 
 // whole drives until there is nothing to do.
@@ -159,16 +179,13 @@ func (d *drive) loop(callsOnly bool) error {
 				return nil
 			}
 		}
-		switch {
-		case d.ctx.Err() != nil:
-			return context.Cause(d.ctx)
-		case d.stopping.Err() != nil && d.running() == 0:
-			return context.Cause(d.stopping)
+		if err := d.over(); err != nil {
+			return err
 		}
 		if dying, err := d.secure(); dying || err != nil {
 			return err
 		}
-		err := d.turnStep(step, callsOnly, changed)
+		err := d.turnStep(step, changed)
 		if errors.Is(err, session.ErrStale) {
 			err = d.startOver()
 		}
@@ -176,6 +193,17 @@ func (d *drive) loop(callsOnly bool) error {
 			return err
 		}
 	}
+}
+
+// over says why nothing more is to be done, if that is so.
+func (d *drive) over() error {
+	switch {
+	case d.ctx.Err() != nil:
+		return context.Cause(d.ctx)
+	case d.stopping.Err() != nil && d.running() == 0:
+		return context.Cause(d.stopping)
+	}
+	return nil
 }
 
 // startOver forgets what the drive thought to know, because somebody else's commit came first.
@@ -203,54 +231,6 @@ func (d *drive) secure() (dying bool, err error) {
 	}
 	return true, d.fail(fmt.Errorf("%d drives of session %q died one after the other without getting on; Continue tries again",
 		maxTakeovers, d.session))
-}
-
-// turnStep takes steps inside the chain's turn layers, until the turn ends or waits.
-func (d *drive) turnStep(step session.Step, callsOnly bool, changed <-chan struct{}) error {
-	if !d.agent.HasTurnLayers() {
-		return d.step(d.ctx, step, changed)
-	}
-	turn := interceptor.Turn{Session: d.session, User: d.user, Agent: d.agent.Name(), Resumed: step.Kind != session.StepModel}
-	d.lease.View(func(st *session.State) { turn.Number = st.Turn })
-	if !turn.Resumed {
-		turn.Number++
-	}
-	return d.wrapped(turn, step, callsOnly, changed)
-}
-
-// wrapped is turnStep where there are turn layers: what the steps emit goes through them.
-func (d *drive) wrapped(turn interceptor.Turn, step session.Step, callsOnly bool, changed <-chan struct{}) error {
-	outer := d.emit
-	defer func() { d.emit = outer }()
-	inner := func(ctx context.Context, _ interceptor.Turn) iter.Seq2[event.Event, error] {
-		return func(yield func(event.Event, error) bool) {
-			d.emit = func(ev event.Event) bool { return yield(ev, nil) }
-			for {
-				if err := d.step(ctx, step, changed); err != nil {
-					yield(nil, err)
-					return
-				}
-				if err := d.takeUp(changed); err != nil {
-					yield(nil, err)
-					return
-				}
-				step = d.next()
-				open := step.Kind == session.StepCalls || step.Kind == session.StepClose || step.Kind == session.StepExpire
-				if !open && d.running() == 0 || ctx.Err() != nil {
-					return
-				}
-			}
-		}
-	}
-	for ev, err := range d.agent.Turn(inner)(d.ctx, turn) {
-		if err != nil {
-			return err
-		}
-		if !outer(ev) {
-			return errLeft
-		}
-	}
-	return nil
 }
 
 // next is the next step as far as this drive knows.

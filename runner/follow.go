@@ -21,6 +21,10 @@ func (rn *Runner) Follow(ctx context.Context, sessionID string, from int) iter.S
 			return
 		}
 		f := &follower{display: display{rn: rn, session: sessionID, shown: map[string]string{}}, number: from}
+		f.record = func(ctx context.Context, call string) (session.Record, error) {
+			r, _, err := rn.store.Record(ctx, sessionID, call)
+			return r, err
+		}
 		f.emit = func(ev event.Event) bool {
 			f.left = f.left || !yield(ev, nil)
 			return !f.left

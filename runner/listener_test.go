@@ -7,7 +7,7 @@ import (
 	"iter"
 	"runtime"
 	"testing"
-	"time"
+	"testing/synctest"
 
 	"github.com/fermata-ai/fermata/agent"
 	"github.com/fermata-ai/fermata/event"
@@ -90,16 +90,14 @@ func TestLeavingAtEachEvent(t *testing.T) {
 	for how, leaves := range leave {
 		for _, layers := range []interceptor.Chain{nil, {passing}} {
 			t.Run(fmt.Sprintf("%s through %d layers", how, len(layers)), func(t *testing.T) {
-				for n := 1; ; n++ {
-					var entered counter
-					r := newRig(t, busyAgent(&entered, layers...), nil)
-					events := leaveAt(r, n, leaves)
-					r.idle()
-					r.finish(&entered)
-					must(t, r.Close())
-					if events < n {
-						break
-					}
+				for n, events := 1, 1; n <= events; n++ {
+					synctest.Test(t, func(t *testing.T) {
+						var entered counter
+						r := newRig(t, busyAgent(&entered, layers...), &rigOptions{memory: true})
+						events = leaveAt(r, n, leaves) + 1
+						r.idle()
+						r.finish(&entered)
+					})
 				}
 			})
 		}
@@ -124,19 +122,68 @@ func leaveAt(r *rig, n int, leave func(context.CancelFunc) bool) (events int) {
 	return events
 }
 
-// idle waits until no drive holds the session.
+// idle fails the test if a drive holds the session although nothing happens any more.
 func (r *rig) idle() {
 	r.t.Helper()
-	for range 1000 {
-		st, err := r.store.Load(r.t.Context(), chat)
-		if errors.Is(err, session.ErrUnknownSession) {
-			return
-		}
-		must(r.t, err)
-		if driven, _ := r.store.Driven(st); !driven {
-			return
-		}
-		time.Sleep(time.Millisecond)
+	synctest.Wait()
+	st, err := r.store.Load(r.t.Context(), chat)
+	if errors.Is(err, session.ErrUnknownSession) {
+		return
 	}
-	r.t.Fatal("a drive holds the session for good")
+	must(r.t, err)
+	if driven, _ := r.store.Driven(st); driven {
+		r.t.Error("a drive holds the session for good")
+	}
+}
+
+// TestCallingBackFromTheLoop: a listener may use the runner while it looks at an event, whichever it is.
+func TestCallingBackFromTheLoop(t *testing.T) {
+	for name, test := range map[string]struct {
+		call func(ctx context.Context, r *rig, ev event.Event) error
+		want error // nil: it is taken
+	}{
+		"Run": {func(ctx context.Context, r *rig, _ event.Event) error {
+			return watch(r.t, r.Run(ctx, user, chat, llm.UserText("Me too."), nil)).err
+		}, session.ErrBusy},
+		"Continue": {func(ctx context.Context, r *rig, _ event.Event) error { return watch(r.t, r.Continue(ctx, chat)).err }, session.ErrBusy},
+		"Show":     {func(ctx context.Context, r *rig, _ event.Event) error { _, err := r.Show(ctx, chat); return err }, nil},
+		"Pending": {func(ctx context.Context, r *rig, _ event.Event) (err error) {
+			for _, err = range r.Pending(ctx, runner.Filter{}) {
+			}
+			return err
+		}, nil},
+		"Progress": {func(ctx context.Context, r *rig, ev event.Event) error {
+			if ev, ok := ev.(event.Call); ok {
+				return r.Progress(ctx, chat, ev.Call.ID, tool.Progress{Message: "seen"})
+			}
+			return nil
+		}, nil},
+		"Resume": {func(ctx context.Context, r *rig, ev event.Event) error {
+			if ev, ok := ev.(event.Pause); ok {
+				res, err := r.Resume(ctx, chat, runner.Complete(ev.Pause.ID, text("b"), "ci"))
+				must(r.t, err)
+				return errors.Join(err, watch(r.t, res.Events(ctx)).finished(event.FinishElsewhere).err)
+			}
+			return nil
+		}, nil},
+	} {
+		for _, layers := range []interceptor.Chain{nil, {passing}} {
+			t.Run(fmt.Sprintf("%s through %d layers", name, len(layers)), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					var n counter
+					r := newRig(t, busyAgent(&n, layers...), &rigOptions{memory: true})
+					for ev, err := range r.Run(t.Context(), user, chat, llm.UserText("Go."), nil) {
+						must(t, err)
+						if _, ended := ev.(event.End); ended {
+							break
+						}
+						if err := test.call(t.Context(), r, ev); !errors.Is(err, test.want) {
+							t.Errorf("at %T: %v, not %v", ev, err, test.want)
+						}
+					}
+					r.finish(&n)
+				})
+			})
+		}
+	}
 }

@@ -96,14 +96,15 @@ func (d *drive) loadHistory() (err error) {
 }
 
 // generate streams one model call to whoever listens and collects its message.
-func (d *drive) generate(ctx context.Context) (llm.Message, llm.Finish, error) {
+func (d *drive) generate(ctx context.Context) (m llm.Message, fin llm.Finish, err error) {
+	defer d.recovered("the model, or a layer around it,", &err)
 	var c llm.Collector
 	for ev, err := range d.agent.Generate(ctx, d.history[:len(d.history):len(d.history)], d.metadata) {
 		if err != nil {
-			return llm.Message{}, llm.Finish{}, err
+			return m, fin, err
 		}
 		if err := c.Add(ev); err != nil {
-			return llm.Message{}, llm.Finish{}, err
+			return m, fin, err
 		}
 		var shown event.Event
 		switch ev := ev.(type) {
@@ -115,7 +116,7 @@ func (d *drive) generate(ctx context.Context) (llm.Message, llm.Finish, error) {
 			continue
 		}
 		if !d.emit(shown) {
-			return llm.Message{}, llm.Finish{}, errLeft
+			return m, fin, errLeft
 		}
 	}
 	return c.Message()

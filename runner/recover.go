@@ -33,8 +33,8 @@ func (b *body) lose() error {
 	if _, spec, known := b.d.agent.Tools().Lookup(b.c.Tool); known && spec.AskOperator {
 		b.prepared = &tool.Prepared{Spec: spec}
 		var err error
-		if h, err = b.hold(tool.Await{Reason: tool.ReasonUnknown, Prompt: "The program stopped while " + b.c.Tool +
-			" was running. What became of it? The answer is the tool's output."}); err != nil {
+		if h, err = b.hold(tool.Await{Reason: tool.ReasonUnknown, Mode: tool.ModeOutput, Prompt: "The program stopped while " +
+			b.c.Tool + " was running. What became of it? The answer is the tool's output."}); err != nil {
 			return err
 		}
 	}

@@ -97,22 +97,19 @@ func (rn *Runner) Resume(ctx context.Context, sessionID string, rs ...Resumption
 	if len(rs) == 0 || len(rs) > maxResumptions {
 		return nil, fmt.Errorf("runner: Resume takes 1 to %d resumptions at once, not %d", maxResumptions, len(rs))
 	}
-	replies := make([]*session.Reply, len(rs))
+	replies, misfits := make([]*session.Reply, len(rs)), make([]error, len(rs))
 	for i, r := range rs {
 		err := rn.authorize(ctx, Operation{Kind: OpResume, Actor: r.Actor, Session: sessionID, Call: session.CallID(r.Pause)})
 		if err != nil {
 			return nil, err
 		}
-		if replies[i], err = rn.reply(sessionID, r); err != nil {
-			replies[i] = nil
-			rs[i].err = err
-		}
+		replies[i], misfits[i] = rn.reply(r)
 	}
 	out := &Resumed{rn: rn, session: sessionID, Receipts: make([]session.Receipt, len(rs))}
 	err := rn.store.Update(ctx, sessionID, func(tx *session.Tx) (err error) {
 		for i := range rs {
-			if replies[i] == nil {
-				out.Receipts[i] = session.Receipt{Call: session.CallID(rs[i].Pause), By: rs[i].Actor, Err: rs[i].err}
+			if misfits[i] != nil {
+				out.Receipts[i] = session.Receipt{Call: session.CallID(rs[i].Pause), By: rs[i].Actor, Err: misfits[i]}
 			} else if out.Receipts[i], err = tx.Answer(replies[i], rn.store.Fits(ctx)); err != nil {
 				return err
 			}
@@ -144,14 +141,18 @@ func refusal(receipts []session.Receipt) error {
 }
 
 // reply makes of a resumption what the session judges. An error is the resumption's own.
-func (rn *Runner) reply(id string, r Resumption) (*session.Reply, error) {
-	in := &session.Reply{Pause: r.Pause, By: r.Actor, Delivery: r.Delivery, MayPass: r.MayPass}
+func (rn *Runner) reply(r Resumption) (*session.Reply, error) {
+	in := &session.Reply{
+		Pause: r.Pause, By: llm.CleanString(r.Actor), Delivery: llm.CleanString(r.Delivery), MayPass: r.MayPass,
+	}
 	misfit := func(err error) error { return &session.PayloadError{Pause: r.Pause, Err: err} }
 	var content any
 	var kept json.RawMessage
 	switch {
 	case r.err != nil:
 		return nil, misfit(r.err)
+	case len(in.By) > maxName || len(in.Delivery) > maxName:
+		return nil, misfit(fmt.Errorf("its actor has %d bytes and its delivery %d, at most %d are taken", len(in.By), len(in.Delivery), maxName))
 	case r.Decision != nil:
 		in.Kind, in.Decision = session.KindDecision, *r.Decision
 		in.Decision.Reason = llm.CleanString(r.Decision.Reason)
@@ -159,6 +160,7 @@ func (rn *Runner) reply(id string, r Resumption) (*session.Reply, error) {
 		if len(in.Value) > 0 && !r.Decision.Approved {
 			return nil, misfit(errors.New("a denial has no arguments"))
 		}
+		in.Why = session.StringBlob(in.Decision.Reason)
 		kept, content = in.Value, decisionContent{r.Decision.Approved, in.Decision.Reason, in.Value}
 	case r.failed || r.Failure != "":
 		in.Kind = session.KindFail
@@ -190,8 +192,11 @@ func (rn *Runner) reply(id string, r Resumption) (*session.Reply, error) {
 	return in, nil
 }
 
-// maxReason bounds what a person says about a decision, in bytes: it stands in the head.
-const maxReason = 1000
+// What people write is bounded, in bytes: some of it stands in the head.
+const (
+	maxReason = 1000 // for a decision or a cancellation
+	maxName   = 256  // of an actor or a delivery
+)
 
 // The content by which a repeated answer is recognised.
 type (

@@ -204,7 +204,7 @@ func (d *drive) answerWith(waiting []tool.Pause, in *input) (bool, error) {
 		return false, err
 	}
 	text := session.StringBlob(in.entry.Message.Text()).JSON()
-	reply, err := d.rn.reply(d.session, Resumption{Pause: p.ID, Payload: text, Actor: in.user})
+	reply, err := d.rn.reply(Resumption{Pause: p.ID, Payload: text, Actor: in.user})
 	if err != nil {
 		return false, err
 	}
@@ -230,12 +230,16 @@ func (d *drive) supersede(waiting []tool.Pause, in *input) error {
 			return refused
 		}
 	}
-	for more := true; more; {
-		err := d.lease.Update(d.commit(), func(tx *session.Tx) (err error) {
-			more, err = tx.Supersede(in.user)
-			return err
-		})
-		if err != nil {
+	if err := d.lease.Secure(d.commit()); err != nil {
+		return err
+	}
+	// The last of them are denied in the commit that has the message: until then the turn is open, and the model is not called.
+	for left := len(waiting); left > 0; left -= session.SupersedeAtOnce {
+		commit := d.lease.Update
+		if left <= session.SupersedeAtOnce {
+			commit = d.lease.Ride
+		}
+		if err := commit(d.commit(), func(tx *session.Tx) error { return tx.Supersede(in.user) }); err != nil {
 			return err
 		}
 	}

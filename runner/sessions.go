@@ -113,7 +113,7 @@ func (rn *Runner) CancelSession(ctx context.Context, sessionID, actor, why strin
 	if err := rn.authorize(ctx, Operation{Kind: OpCancelSession, Actor: actor, Session: sessionID}); err != nil {
 		return err
 	}
-	why, err := cleanReason(why)
+	why, err := cleanReason(actor, why)
 	if err != nil {
 		return err
 	}
@@ -140,7 +140,7 @@ func (rn *Runner) Cancel(ctx context.Context, sessionID, call, actor, why string
 	if err := rn.authorize(ctx, Operation{Kind: OpCancel, Actor: actor, Session: sessionID, Call: call}); err != nil {
 		return receipt, err
 	}
-	if why, err = cleanReason(why); err != nil {
+	if why, err = cleanReason(actor, why); err != nil {
 		return receipt, err
 	}
 	err = rn.store.Update(ctx, sessionID, func(tx *session.Tx) (err error) {
@@ -150,11 +150,14 @@ func (rn *Runner) Cancel(ctx context.Context, sessionID, call, actor, why string
 	return receipt, err
 }
 
-// ErrLongReason refuses a cancellation whose reason has more than 1000 bytes.
+// ErrLongReason refuses a cancellation whose reason has more than 1000 bytes, or whose actor's name has more than 256.
 var ErrLongReason = errors.New("runner: the reason is too long")
 
 // cleanReason makes a reason fit to be stored. It stands in the head, and so is short.
-func cleanReason(why string) (string, error) {
+func cleanReason(actor, why string) (string, error) {
+	if len(actor) > maxName {
+		return "", fmt.Errorf("%w: its actor has %d bytes, at most %d are taken", ErrLongReason, len(actor), maxName)
+	}
 	if why = llm.CleanString(why); len(why) > maxReason {
 		return "", fmt.Errorf("%w: it has %d bytes, at most %d are taken", ErrLongReason, len(why), maxReason)
 	}

@@ -19,6 +19,7 @@ type display struct {
 	shown    map[string]string // what was last shown of each call
 	outcomes outcomes          // of bodies of this process
 	emit     func(event.Event) bool
+	record   func(ctx context.Context, call string) (session.Record, error)
 }
 
 // news lists the calls of the open turn that have settled or paused since this was last asked, in call order.
@@ -98,7 +99,7 @@ func (d *display) result(ctx context.Context, c *session.Call) (known, error) {
 	if k, ok := d.outcomes.get(c.ID); ok && k.status == c.Settled { // or else somebody was faster than the body
 		return k, nil
 	}
-	r, _, err := d.rn.store.Record(ctx, d.session, c.ID)
+	r, err := d.record(ctx, c.ID)
 	if err != nil {
 		return known{}, err
 	}

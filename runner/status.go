@@ -35,9 +35,8 @@ func (rn *Runner) callStatus(ctx context.Context, st *session.State, id string) 
 		}
 	}
 	for _, rec := range decisions {
-		d := rec.Decision
-		var err error
-		if d.Arguments, err = rn.store.Value(ctx, st.ID, rec.Edited); err != nil {
+		d, err := rn.store.Decided(ctx, st.ID, rec)
+		if err != nil {
 			return out, err
 		}
 		out.Decisions = append(out.Decisions, d)

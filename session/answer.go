@@ -18,7 +18,8 @@ type Reply struct {
 	Value    json.RawMessage // the payload as it came; of a decision, the edited arguments
 	Payload  *Blob           // the payload to keep; of a failure, the text for the model
 	Hash     string          // of the content
-	Decision tool.Decision   // of KindDecision: Approved, Reason
+	Decision tool.Decision   // of KindDecision: Approved
+	Why      *Blob           // of KindDecision: its reason, a JSON string
 	MayPass  bool
 	By       string
 	Delivery string
@@ -232,8 +233,8 @@ func (j *judgement) answer() error {
 	j.tx.Takeovers = 0
 	switch j.in.Kind {
 	case KindDecision:
-		d := Decision{Decision: j.in.Decision, Edited: j.tx.place(j.in.Payload)}
-		d.By, d.Arguments = j.in.By, nil
+		d := Decision{Decision: j.in.Decision, Edited: j.tx.place(j.in.Payload), Why: j.tx.place(j.in.Why)}
+		d.By, d.Reason, d.Arguments = j.in.By, "", nil
 		j.tx.decide(c, d)
 		return nil
 	case KindFail:

@@ -60,11 +60,16 @@ func (b *Blob) JSON() json.RawMessage {
 
 // place makes a payload ready to stand in a record. A large one is put elsewhere: with this commit if it fits one chunk,
 // otherwise before it. The transition that runs again must place the same Blob, so it is made outside.
-func (tx *Tx) place(b *Blob) *Blob {
+func (tx *Tx) place(b *Blob) *Blob { return tx.placeWithin(b, tx.room()) }
+
+// placeBeside is place for a record beside the head, which has room enough.
+func (tx *Tx) placeBeside(b *Blob) *Blob { return tx.placeWithin(b, inlineMax) }
+
+func (tx *Tx) placeWithin(b *Blob, room int) *Blob {
 	if b == nil || b.written || b.value == nil { // one that was read lies where it says
 		return b
 	}
-	if b.Ref == "" && (len(b.value) > inlineMax || len(b.value) > tx.room()) {
+	if b.Ref == "" && len(b.value) > min(room, inlineMax) {
 		b.Ref, b.Size, b.Inline = tx.newID("pl"), len(b.value), nil
 	}
 	switch {
@@ -117,6 +122,7 @@ func (s *State) blobs(f func(*Blob)) {
 		}
 		for j := range c.Decisions {
 			visit(c.Decisions[j].Edited)
+			visit(c.Decisions[j].Why)
 		}
 	}
 }

@@ -185,7 +185,7 @@ func (tx *Tx) settle(c *Call, o *Outcome) error {
 		actions = append(actions[:len(actions):len(actions)], tx.place(o.Actions))
 	}
 	record := Record{
-		Version: Version, Call: c.ID, Tool: c.Tool, Turn: tx.Turn, Status: o.Status, Output: tx.place(o.Output), By: o.By,
+		Version: Version, Call: c.ID, Tool: c.Tool, Turn: tx.Turn, Status: o.Status, Output: tx.placeBeside(o.Output), By: o.By,
 		At: tx.Now, Attempt: c.Attempt, Pauses: c.Pauses, Decisions: c.Decisions, Actions: actions,
 	}
 	b, err := record.appendJSON(make([]byte, 0, 256))
@@ -223,11 +223,11 @@ func (tx *Tx) TakeEarly(call string) error {
 	}
 	a := c.Early
 	c.Early = nil
+	c.Pauses = a.Pause // the pause counts, although it was never written
 	if a.Kind == KindFail {
 		return tx.settle(c, failed(a))
 	}
 	a.Mode = tool.ModeOutput
-	c.Pauses = a.Pause // the pause counts, although it was never written
 	c.Answer, c.Status = a, Answered
 	tx.touch()
 	return nil

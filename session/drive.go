@@ -21,15 +21,17 @@ type Drive struct {
 	before Transition // d.check
 	after  func(*Tx)  // d.hold
 
-	mu      sync.Mutex
-	head    *head
-	epoch   int
-	taken   bool // the lease is committed
-	keep    bool // the drive goes on, though the head doesn't show it
-	rides   bool // something rides that is more than the lease
-	leaving bool
-	lost    bool
-	renewed time.Time // monotonic: when the lease was last committed
+	mu       sync.Mutex
+	head     *head
+	epoch    int
+	taken    bool // the lease is committed
+	keep     bool // the drive goes on, though the head doesn't show it
+	rides    bool // something rides that is more than the lease
+	leaving  bool
+	lost     bool
+	released bool
+	renewed  time.Time // monotonic: when the lease was last committed
+	renewal  *time.Timer
 }
 
 // New says what a session that doesn't exist yet is to begin with.
@@ -139,6 +141,7 @@ func (d *Drive) update(ctx context.Context, ts ...Transition) error {
 		d.lost = true
 	case err == nil:
 		d.taken, d.rides, d.renewed = true, false, at
+		d.renewLater(d.RenewEvery())
 		d.store.local.Signal(followTopic(d.id))
 	}
 	return err
@@ -200,6 +203,22 @@ func (d *Drive) Refresh(ctx context.Context) (bool, error) {
 	return changed, nil
 }
 
+// Record reads the record of a settled call, also one that rides and is not stored yet.
+func (d *Drive) Record(ctx context.Context, call string) (Record, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var r Record
+	tx, err := d.head.open(ctx)
+	if err != nil {
+		return r, err
+	}
+	found, err := tx.read(recordKey(d.id, call), &r)
+	if err == nil && !found {
+		err = fmt.Errorf("%w: %s in session %q", ErrUnknownCall, call, d.id)
+	}
+	return r, err
+}
+
 // Keep says whether the drive goes on although the head doesn't show any work: bodies run whose calls have settled, or the model
 // is to be called again after a while.
 func (d *Drive) Keep(on bool) {
@@ -218,7 +237,7 @@ func (d *Drive) MayEnter() error {
 	return nil
 }
 
-// RenewEvery is how often a drive that commits nothing must renew its lease; zero: never.
+// RenewEvery is how often a stored lease is renewed while nothing else is committed; zero: never.
 func (d *Drive) RenewEvery() time.Duration {
 	if d.store.exclusive {
 		return 0
@@ -226,9 +245,31 @@ func (d *Drive) RenewEvery() time.Duration {
 	return d.store.lease / 3
 }
 
+// renewLater has the lease renewed after a while, whatever the driver is busy with: a model that thinks for long, say.
+func (d *Drive) renewLater(after time.Duration) {
+	switch {
+	case after == 0:
+	case d.renewal == nil:
+		d.renewal = time.AfterFunc(after, d.renew)
+	default:
+		d.renewal.Reset(after)
+	}
+}
+
 // Renew commits what rides, and the lease's new end.
 func (d *Drive) Renew(ctx context.Context) error {
 	return d.Update(ctx, touch)
+}
+
+func (d *Drive) renew() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.lost || d.released || !d.head.state.Held {
+		return
+	}
+	if err := d.update(context.Background(), touch); err != nil {
+		d.renewLater(d.RenewEvery() / 4)
+	}
 }
 
 func touch(tx *Tx) error { tx.touch(); return nil }
@@ -249,7 +290,7 @@ func (d *Drive) Rest(ctx context.Context) error {
 func (d *Drive) Leave(ctx context.Context, ts ...Transition) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	defer d.Release()
+	defer d.release()
 	if d.lost || len(ts) == 0 && !(d.taken && d.head.state.Held) {
 		return nil
 	}
@@ -259,6 +300,16 @@ func (d *Drive) Leave(ctx context.Context, ts ...Transition) error {
 
 // Release gives the lease up. A stored lease that a commit has not given up already ends by itself.
 func (d *Drive) Release() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.release()
+}
+
+func (d *Drive) release() {
+	d.released = true
+	if d.renewal != nil {
+		d.renewal.Stop()
+	}
 	d.store.local.Release(leaseName(d.id), d.holder)
 }
 
@@ -267,7 +318,7 @@ func (d *Drive) Abandon() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.lost = true
-	d.Release()
+	d.release()
 }
 
 // View calls f with the head as this drive knows it. F must not change it nor keep it.

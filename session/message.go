@@ -98,7 +98,10 @@ func (s *Store) message(ctx context.Context, session string, e kvstore.Entry) (l
 		return llm.Message{}, err
 	}
 	var m llm.Message
-	return m, decode(e.Key, value, &m)
+	if err := m.UnmarshalJSON(value); err != nil { // directly: encoding/json would go over the bytes twice before
+		return m, fmt.Errorf("%w: %s: %w", ErrCorrupt, keyName(e.Key), err)
+	}
+	return m, nil
 }
 
 // messageRef is where a stored message lies that is too large for its own record; nil for the others.

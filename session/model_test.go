@@ -279,12 +279,12 @@ func (h *harness) crash(t *rapid.T) {
 	if !taken {
 		return
 	}
+	h.m.pauses++
 	if h.m.early[0] == 'f' {
 		h.m.settle()
 		return
 	}
 	h.m.early = ""
-	h.m.pauses++
 	h.m.status, h.m.answered = session.Answered, tool.ModeOutput
 }
 

@@ -76,6 +76,19 @@ func (s *Store) Receipts(ctx context.Context, session, call string) ([]Receipt, 
 	return all, nil
 }
 
+// Decided reads a decision with its values.
+func (s *Store) Decided(ctx context.Context, session string, d Decision) (tool.Decision, error) {
+	out := d.Decision
+	why, err := s.Value(ctx, session, d.Why)
+	if err == nil && len(why) > 0 {
+		err = decode([]byte(d.Gate), why, &out.Reason)
+	}
+	if err == nil {
+		out.Arguments, err = s.Value(ctx, session, d.Edited)
+	}
+	return out, err
+}
+
 // Filter selects sessions; empty fields select all.
 type Filter struct {
 	User, Agent string
@@ -153,7 +166,7 @@ func (s *Store) Progress(ctx context.Context, session, call string, p tool.Progr
 	if err != nil {
 		return "", fmt.Errorf("session: progress: %w", err)
 	}
-	for {
+	for uncertain := 0; ; {
 		h, err := s.head(ctx, session, nil)
 		if err != nil {
 			return "", err
@@ -176,7 +189,11 @@ func (s *Store) Progress(ctx context.Context, session, call string, p tool.Progr
 			Preconditions: []kvstore.Precondition{{Key: h.key, Revision: h.rev}},
 			Puts:          []kvstore.Put{{Key: progressKey(session, call), Value: value}},
 		})
-		if !errors.Is(err, kvstore.ErrConflict) {
+		switch {
+		case errors.Is(err, kvstore.ErrConflict):
+		case errors.Is(err, kvstore.ErrUncertain) && uncertain < uncertainTries:
+			uncertain++ // writing it twice does no harm
+		default:
 			s.local.Signal(followTopic(session))
 			return c.Tool, err
 		}

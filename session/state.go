@@ -143,10 +143,11 @@ type Answer struct {
 	At       time.Time `json:"at"`
 }
 
-// Decision is a decision with its edited arguments where they belong.
+// Decision is a decision with its values where they belong.
 type Decision struct {
 	tool.Decision
 	Edited *Blob `json:"edited,omitempty"` // in place of Decision.Arguments
+	Why    *Blob `json:"why,omitempty"`    // in place of Decision.Reason; a JSON string
 	Pause  int   `json:"pause"`            // the number of the pause that it answered
 }
 

@@ -226,6 +226,7 @@ func (s *Store) usedPayloads(ctx context.Context, id string) (map[string]bool, e
 		}
 		for _, d := range r.Decisions {
 			note(d.Edited)
+			note(d.Why)
 		}
 	}
 	st, err := s.Load(ctx, id) // last, since what the others had may have come from it

@@ -2,6 +2,7 @@ package session
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/fermata-ai/fermata/event"
 )
@@ -79,6 +80,15 @@ func FailureText(why string, mayPass bool) string {
 		s += " This may pass; it can be tried again."
 	}
 	return s
+}
+
+// brief cuts an error's text to what may stand in a head.
+func brief(why string) string {
+	const most = 1000 // bytes
+	if len(why) <= most {
+		return why
+	}
+	return strings.ToValidUTF8(why[:most], "") + " ..."
 }
 
 func reasoned(what, why string) string {

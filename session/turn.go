@@ -100,7 +100,7 @@ func (tx *Tx) Close(results *Entry, ends []event.Status) error {
 // open turn it ends at once.
 func (tx *Tx) End(finish event.Finish, why string) {
 	tx.touch()
-	h := &Halt{Finish: finish, Why: why, At: tx.Now}
+	h := &Halt{Finish: finish, Why: brief(why), At: tx.Now}
 	if len(tx.Calls) > 0 {
 		tx.Ending = h
 		return
@@ -111,7 +111,7 @@ func (tx *Tx) End(finish event.Finish, why string) {
 // Stop halts a session that has work left: only Continue or Run carries it on.
 func (tx *Tx) Stop(finish event.Finish, why string) {
 	tx.touch()
-	tx.Halt, tx.Finish = &Halt{Finish: finish, Why: why, At: tx.Now}, finish
+	tx.Halt, tx.Finish = &Halt{Finish: finish, Why: brief(why), At: tx.Now}, finish
 }
 
 // Again makes the model's call wait for a while after it failed.
@@ -121,7 +121,7 @@ func (tx *Tx) Again(after time.Duration, why string) {
 	if tx.Retry != nil {
 		n = tx.Retry.Failures
 	}
-	tx.Retry = &Retry{Failures: n + 1, At: tx.Now.Add(max(after, time.Millisecond)).Truncate(time.Millisecond), Why: why}
+	tx.Retry = &Retry{Failures: n + 1, At: tx.Now.Add(max(after, time.Millisecond)).Truncate(time.Millisecond), Why: brief(why)}
 }
 
 // Lift lets a halted session go on, with fresh limits.
@@ -156,24 +156,26 @@ func (tx *Tx) Cancel(call, by, why string) (Receipt, error) {
 	return rc, tx.settle(c, CancelledOutcome(c, by, why))
 }
 
-// Supersede denies the calls that wait for a person, some at a time; it says whether there are more.
-func (tx *Tx) Supersede(by string) (more bool, err error) {
+// Supersede denies calls that wait for a person, SupersedeAtOnce at most.
+func (tx *Tx) Supersede(by string) error {
 	n := 0
 	for i := range tx.Calls {
 		c := &tx.Calls[i]
 		if c.Status != Pending || !forPerson(c.Pause.Reason) {
 			continue
 		}
-		if n == expireAtOnce {
-			return true, nil
+		if n++; n > SupersedeAtOnce {
+			return nil
 		}
-		n++
 		if err := tx.settle(c, supersededOutcome(c, by)); err != nil {
-			return false, err
+			return err
 		}
 	}
-	return false, nil
+	return nil
 }
+
+// SupersedeAtOnce is how many calls one commit denies.
+const SupersedeAtOnce = expireAtOnce
 
 // forPerson says that a person, rather than a machine, is waited for.
 func forPerson(r tool.Reason) bool {

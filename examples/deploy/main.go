@@ -13,6 +13,7 @@ import (
 	"context"
 	"flag"
 	"path/filepath"
+	"time"
 
 	"github.com/fermata-ai/fermata/examples/internal/stage"
 )
@@ -20,7 +21,12 @@ import (
 var interactive = flag.Bool("i", false, "type the message yourself, and answer what the agent asks")
 
 func main() {
-	stage.Main(parent, map[string]stage.Role{"ask": ask, "resume": resume, "ci": serveCI})
+	flag.Parse()
+	limit := time.Minute
+	if *interactive {
+		limit = 15 * time.Minute
+	}
+	stage.Main(limit, parent, map[string]stage.Role{"ask": ask, "resume": resume, "ci": serveCI})
 }
 
 func parent(ctx context.Context, args []string) {

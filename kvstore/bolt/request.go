@@ -10,7 +10,7 @@ import (
 	"github.com/fermata-ai/fermata/kvstore"
 )
 
-// request is a batch on its way through the committer, with copies of all that it was made from: its caller may have gone.
+// request is a batch on its way to a commit, with copies of all that it was made from: its caller may have gone.
 type request struct {
 	preconditions []kvstore.Precondition
 	puts          []record

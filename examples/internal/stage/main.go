@@ -6,7 +6,6 @@ package stage
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -17,28 +16,33 @@ import (
 // Role is what one of the processes does.
 type Role func(ctx context.Context, args []string)
 
-// limit is how long a process may take, a person's thinking included.
-const limit = 15 * time.Minute
+// orphaned is how long a role may take that its parent doesn't end: it was killed, and its child waits for a person.
+const orphaned = 15 * time.Minute
 
-// Main is the program. Started by a person, it is the parent, whose argument is a directory that is removed in the end. Started
-// by Start, it is the role that is named there.
-func Main(parent Role, roles map[string]Role) {
-	flag.Parse()
-	ctx, cancel := context.WithTimeout(context.Background(), limit)
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
-	var err error
-	if role := roles[flag.Arg(0)]; role != nil {
-		err = try(func() { role(ctx, flag.Args()[1:]) })
-	} else if flag.NArg() > 0 {
-		err = fmt.Errorf("unexpected argument %q", flag.Arg(0))
-	} else {
-		err = try(func() { inDirectory(func(dir string) { parent(ctx, []string{dir}) }) })
+// Main is the program; the flags must have been parsed. Started by a person, it is the parent, which has so much time, and whose
+// argument is a directory that is removed in the end. Started by Start, it is the role that is named there.
+func Main(limit time.Duration, parent Role, roles map[string]Role) {
+	role := roles[flag.Arg(0)]
+	if role != nil {
+		limit = orphaned
 	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	err := try(func() {
+		switch {
+		case role != nil:
+			role(ctx, flag.Args()[1:])
+		case flag.NArg() > 0:
+			Check(fmt.Errorf("there is no role %q", flag.Arg(0)))
+		default:
+			inDirectory(func(dir string) { parent(ctx, []string{dir}) })
+		}
+	})
 	if err != nil && ctx.Err() != nil {
-		err = ctx.Err() // the rest follows from it
+		err = fmt.Errorf("it was stopped: %w (%w)", ctx.Err(), err)
 	}
-	stop()
 	cancel()
+	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "error:", err)
 		os.Exit(1)
@@ -80,6 +84,3 @@ func try(f func()) (err error) {
 	f()
 	return nil
 }
-
-// errNoInput is what a prompt says when nobody answers any more.
-var errNoInput = errors.New("the input ended, and an answer was expected")

@@ -2,6 +2,7 @@ package stage
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"iter"
 	"os"
@@ -36,7 +37,7 @@ func Prompt(question string) string {
 		if !input.Scan() {
 			fmt.Println()
 			Check(input.Err())
-			Check(errNoInput)
+			Check(errors.New("the input ended, and an answer was expected"))
 		}
 		if line := strings.TrimSpace(input.Text()); line != "" {
 			fmt.Println()

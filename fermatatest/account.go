@@ -1,0 +1,192 @@
+package fermatatest
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/fakellm"
+	"github.com/fermata-ai/fermata/llm"
+	"github.com/fermata-ai/fermata/runner"
+	"github.com/fermata-ai/fermata/tool"
+)
+
+// account is what a history came to, with ids replaced by turn and place, and without times.
+type account struct {
+	transcript []line
+	calls      map[string]callAccount // by place
+	rest       string                 // how the session was left
+	outcomes   [][]string             // of the inputs
+	errors     map[string]bool        // of runs
+	writes     int
+}
+
+// line is a part of a message.
+type line struct {
+	turn int
+	call string // the place of the call whose result it is
+	text string
+}
+
+// callAccount is what became of one call.
+type callAccount struct {
+	id      string
+	status  event.Status
+	by      string
+	summary string
+	effect  tool.Effect
+	entries map[string]int // how often the body was entered, by key
+}
+
+// account takes stock, in a life that does nothing else.
+func (l *life) account() (*account, error) {
+	shown, err := l.runner.Show(l.ctx, theSession)
+	if err != nil {
+		return nil, err
+	}
+	if err := fakellm.Check(llm.Request{Messages: shown.History, Tools: l.agent.Tools().Defs()}); err != nil && len(shown.Pending) == 0 {
+		l.violation("a provider would refuse the transcript: %v", err)
+	}
+	places := callPlaces(shown.History)
+	a := &account{calls: map[string]callAccount{}, outcomes: l.outcomes, errors: map[string]bool{}}
+	if a.transcript, err = transcriptLines(shown.History, places); err != nil {
+		return nil, err
+	}
+	a.rest = places.in(restOf(shown))
+	for text := range l.errors {
+		a.errors[places.in(text)] = true
+	}
+	for id, place := range places {
+		if a.calls[place], err = l.callAccount(id, places); err != nil {
+			return nil, err
+		}
+	}
+	return a, nil
+}
+
+// places says where calls stand, by their ids: turn and place.
+type places map[string]string
+
+// callPlaces finds the places of all calls.
+func callPlaces(history []llm.Message) places {
+	p := places{}
+	turn := 0
+	for _, m := range history {
+		if m.Role != llm.RoleAssistant {
+			continue
+		}
+		turn++
+		for i, c := range m.ToolCalls() {
+			p[c.ID] = fmt.Sprintf("<turn %d, call %d>", turn, i+1)
+		}
+	}
+	return p
+}
+
+// in puts places where ids are.
+func (p places) in(text string) string {
+	for _, id := range slices.Sorted(maps.Keys(p)) {
+		text = strings.ReplaceAll(text, id, p[id])
+	}
+	return text
+}
+
+func transcriptLines(history []llm.Message, p places) (lines []line, err error) {
+	turn := 0
+	for _, m := range history {
+		if m.Role == llm.RoleAssistant {
+			turn++
+		}
+		for _, part := range m.Parts {
+			b, err := (llm.Message{Role: m.Role, Parts: []llm.Part{part}}).AppendJSON(nil)
+			if err != nil {
+				return nil, err
+			}
+			ln := line{turn: turn, text: p.in(string(b))}
+			if r, ok := part.(llm.ToolResult); ok {
+				ln.call = p[r.Call]
+			}
+			lines = append(lines, ln)
+		}
+	}
+	return lines, nil
+}
+
+func restOf(t runner.Transcript) string {
+	s := "finish " + string(t.Finish)
+	for _, p := range t.Pending {
+		s += fmt.Sprintf("; %s waits: %s %s %q, key %q, gate %q, arguments %s", p.ID, p.Await.Reason, p.Await.Mode,
+			p.Await.Prompt, p.Await.Key, p.Await.Gate, p.Arguments)
+	}
+	return s
+}
+
+// callAccount takes stock of one call.
+func (l *life) callAccount(id string, p places) (callAccount, error) {
+	s, err := l.runner.Call(l.ctx, theSession, id)
+	if err != nil {
+		return callAccount{}, err
+	}
+	c := callAccount{id: id, status: s.Settled, by: s.By, entries: map[string]int{}}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s is %s %s by %q, after %d pauses", s.Tool, s.Status, s.Settled, s.By, s.Pauses)
+	for _, d := range s.Decisions {
+		fmt.Fprintf(&b, "; %s: %v by %q, %q, arguments %s", d.Gate, d.Approved, d.By, d.Reason, d.Arguments)
+	}
+	for _, r := range s.Receipts {
+		fmt.Fprintf(&b, "; receipt %d of %s %s by %q, fate %q", r.Pause, r.Kind, r.Hash, r.By, r.Fate)
+	}
+	for _, a := range s.Artifacts {
+		fmt.Fprintf(&b, "; artifact %s, %d bytes", a.Name, len(a.Data))
+	}
+	c.summary = p.in(b.String())
+	for _, e := range l.entries {
+		if e.call == id {
+			c.entries[p.in(e.key)]++
+			c.effect = e.effect
+		}
+	}
+	l.receipts(id, s)
+	return c, nil
+}
+
+// receipts makes sure that what was acknowledged for a call is there.
+func (l *life) receipts(id string, s runner.CallStatus) {
+	for _, r := range l.acked {
+		if r.Call != id {
+			continue
+		}
+		found := false
+		for _, kept := range s.Receipts {
+			kept.Fate, r.Fate, r.Duplicate = "", "", false
+			found = found || kept == r
+		}
+		if !found {
+			l.violation("an answer was acknowledged, and its receipt is gone: %+v; there are: %+v", r, s.Receipts)
+		}
+	}
+}
+
+// look makes sure that what has settled stays as it was.
+func (l *life) look() {
+	shown, err := l.runner.Show(l.ctx, theSession)
+	if err != nil {
+		return
+	}
+	for id := range callPlaces(shown.History) {
+		s, err := l.runner.Call(l.ctx, theSession, id)
+		if err != nil || s.Settled == "" {
+			continue
+		}
+		now := fmt.Sprintf("%s %s by %q at %s: %s", s.Tool, s.Settled, s.By, s.At, s.Output)
+		l.mu.Lock()
+		before, seen := l.settled[id]
+		l.settled[id] = now
+		l.mu.Unlock()
+		if seen && before != now {
+			l.violation("call %s settled twice: %s, and then %s", id, before, now)
+		}
+	}
+}

@@ -1,0 +1,218 @@
+package fermatatest
+
+import (
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/fermata-ai/fermata/llm"
+	"github.com/fermata-ai/fermata/runner"
+	"github.com/fermata-ai/fermata/session"
+	"github.com/fermata-ai/fermata/tool"
+)
+
+// What comes of an input, beside the refusals of package session.
+const (
+	accepted = "accepted"
+	absent   = "there is no such call"
+	failed   = "failed"
+)
+
+// deliver delivers an input, again and again while faults keep it from being accepted or refused. It says whether all of it was
+// accepted, now or before.
+func (l *life) deliver(i int, in Input) bool {
+	var got []string
+	for range maxTries {
+		var err error
+		got, err = l.try(in)
+		l.note("life %d: %s: %s %v", l.number, in.name, strings.Join(got, ", "), err)
+		if l.dead() {
+			return false
+		}
+		if err == nil {
+			break
+		}
+		if !l.retries(err) {
+			break
+		}
+	}
+	l.judge(i, in, got)
+	for _, g := range got {
+		if g != accepted {
+			return false
+		}
+	}
+	return true
+}
+
+// try delivers an input once. An error says that it was neither accepted nor refused, or that the run that it began has failed.
+func (l *life) try(in Input) (got []string, err error) {
+	switch in.kind {
+	case isTime:
+		l.pass(l.Now().Add(in.time))
+		return []string{accepted}, nil
+	case isMessage:
+		o := in.o
+		o.MessageID = in.id
+		err = l.watch(l.runner.Run(l.ctx, theUser, theSession, llm.UserText(in.text), &o))
+		if got, refused := refusal(err); refused {
+			return []string{got}, nil
+		}
+		return []string{accepted}, err
+	case isAnswer:
+		return l.answer(in)
+	}
+	id := l.call(in.target)
+	if id == "" {
+		return []string{absent}, nil
+	}
+	if in.kind == isProgress {
+		err = l.runner.Progress(l.ctx, theSession, id, in.report)
+	} else {
+		var r session.Receipt
+		if r, err = l.runner.Cancel(l.ctx, theSession, id, "somebody", in.why); err == nil {
+			l.acknowledge(r)
+		}
+	}
+	if err == nil {
+		return []string{accepted}, nil
+	}
+	if got, refused := refusal(err); refused {
+		return []string{got}, nil
+	}
+	return []string{failed}, err
+}
+
+// answer delivers answers, by the tokens of their pauses where a body has given those away.
+func (l *life) answer(in Input) (got []string, err error) {
+	got = make([]string, len(in.answers))
+	var rs []runner.Resumption
+	var at []int
+	for i, a := range in.answers {
+		id := l.call(a.target)
+		if id == "" {
+			got[i] = absent
+			continue
+		}
+		a.Pause = tool.PauseID(id, a.pause)
+		if err := l.find(a.Pause); err != nil {
+			return []string{failed}, err
+		}
+		rs, at = append(rs, a.Resumption), append(at, i)
+	}
+	if len(rs) == 0 {
+		return got, nil
+	}
+	res, err := l.runner.Resume(l.ctx, theSession, rs...)
+	if res == nil {
+		if name, refused := refusal(err); refused {
+			return []string{name}, nil
+		}
+		return []string{failed}, err
+	}
+	for i, r := range res.Receipts {
+		got[at[i]] = accepted
+		if r.Err != nil {
+			got[at[i]], _ = refusal(r.Err)
+			continue
+		}
+		l.acknowledge(r)
+	}
+	if err != nil || in.undriven || in.moment != inTurn && l.busy() {
+		return got, nil
+	}
+	return got, l.watch(res.Events(l.ctx))
+}
+
+// busy says that the session is driven: then nobody else needs to.
+func (l *life) busy() bool {
+	st, err := l.store.Load(l.ctx, theSession)
+	if err != nil {
+		return true
+	}
+	driven, _ := l.store.Driven(st)
+	return driven
+}
+
+// find makes sure that a pause's token names it.
+func (l *life) find(pause string) error {
+	l.mu.Lock()
+	token := l.tokens[pause]
+	l.mu.Unlock()
+	if token == "" {
+		return nil
+	}
+	p, err := l.runner.Find(l.ctx, runner.Ref{Token: token})
+	if err == nil && p.ID != pause {
+		l.violation("the token of pause %s finds %s", pause, p.ID)
+	}
+	return err
+}
+
+// judge compares what came of an input with what came of it in the uncut history.
+func (l *life) judge(i int, in Input, got []string) {
+	l.mu.Lock()
+	l.outcomes[i] = got
+	l.mu.Unlock()
+	if l.uncut == nil {
+		if slices.Contains(got, absent) {
+			l.violation("%s comes when there is no such call", in.name)
+		}
+		return
+	}
+	want := l.uncut.outcomes[i]
+	for j := range want {
+		switch {
+		case len(got) == len(want) && got[j] == want[j]:
+		case len(got) == len(want) && got[j] != accepted && want[j] != accepted && l.number > 1: // what it was refused for is past
+		case in.kind == isProgress && got[0] == refusalName(session.ErrSettled): // it was on its way for long
+		case len(l.lostCalls()) > 0 && (l.s.Diverges || l.aimsAtLost(in)):
+		default:
+			l.violation("%s: %q; in the uncut history: %q", in.name, got, want)
+			return
+		}
+	}
+}
+
+// refused says that the sender of an input was told that all of it is refused.
+func (l *life) refused(i int) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.outcomes[i]) > 0 && !slices.Contains(l.outcomes[i], accepted) && !slices.Contains(l.outcomes[i], failed)
+}
+
+// aimsAtLost says that an input is for a call whose outcome may be unknown.
+func (l *life) aimsAtLost(in Input) bool {
+	targets := []target{in.target}
+	for _, a := range in.answers {
+		targets = append(targets, a.target)
+	}
+	for _, t := range targets {
+		id := l.call(t)
+		l.mu.Lock()
+		lost := l.lost[id]
+		l.mu.Unlock()
+		if lost {
+			return true
+		}
+	}
+	return false
+}
+
+// refusals are the errors by which an input is refused.
+var refusals = []error{
+	session.ErrResumeConflict, session.ErrInvalidResumePayload, session.ErrPauseRequired, session.ErrNotYetKnown,
+	session.ErrMessageConflict, session.ErrInvalidMessage, session.ErrPending, session.ErrWrongUser, session.ErrCancelled,
+	session.ErrExpired, session.ErrSettled, session.ErrNotPaused, session.ErrUnknownPause, session.ErrUnknownCall,
+}
+
+func refusal(err error) (name string, refused bool) {
+	for _, r := range refusals {
+		if errors.Is(err, r) {
+			return refusalName(r), true
+		}
+	}
+	return "", false
+}
+
+func refusalName(err error) string { return strings.TrimPrefix(err.Error(), "session: ") }

@@ -1,0 +1,158 @@
+package fermatatest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"text/tabwriter"
+
+	"github.com/fermata-ai/fermata/kvstore/faultkv"
+)
+
+// Options are for [Run]; nil is right for most.
+type Options struct {
+	// Engines are those that histories are kept in; empty: those of [Engines].
+	Engines []Engine
+	// Twice: a process that was killed is followed by one that is killed, too, at each of its writes in turn. That takes the
+	// square of the time.
+	Twice bool
+}
+
+// Run cuts each scenario at every write, on every engine: a subtest each, and an error for each history that went wrong. It logs
+// what it returns.
+func Run(t *testing.T, o *Options, scenarios ...Scenario) Table {
+	t.Helper()
+	if o == nil {
+		o = &Options{}
+	}
+	engines := o.Engines
+	if len(engines) == 0 {
+		engines = Engines()
+	}
+	var table Table
+	for _, s := range scenarios {
+		t.Run(s.Name, func(t *testing.T) {
+			for _, e := range engines {
+				t.Run(e.Name, func(t *testing.T) {
+					r, err := s.Cut(t.Context(), e, o.Twice)
+					if err != nil {
+						t.Fatal(err)
+					}
+					for _, v := range r.Violations {
+						t.Errorf("%s", v)
+					}
+					table = append(table, r)
+				})
+			}
+		})
+	}
+	t.Logf("\n%s", table)
+	return table
+}
+
+// Report is what came of one scenario on one engine.
+type Report struct {
+	Scenario, Engine string
+	Writes           int // of the uncut history
+	Histories        int // that were cut
+	Unknown          int // histories in which the outcome of some call remained unknown, honestly
+	Violations       []Violation
+}
+
+// Violation is what is wrong with one history.
+type Violation struct {
+	Cut  string // where it was cut
+	Text string // what is wrong, and what happened before
+}
+
+func (v Violation) String() string { return v.Cut + ": " + v.Text }
+
+// Table is a list of reports. As text it is one, with a line each.
+type Table []Report
+
+func (t Table) String() string {
+	var b strings.Builder
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "scenario\tengine\twrites\thistories\tunknown outcomes\tviolations")
+	for _, r := range t {
+		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%d\n", r.Scenario, r.Engine, r.Writes, r.Histories, r.Unknown, len(r.Violations))
+	}
+	w.Flush()
+	return b.String()
+}
+
+// maxViolations is how many wrong histories are enough.
+const maxViolations = 3
+
+// Cut runs the scenario uncut, and then once for each way in which each of its writes can go wrong. The error says that the
+// scenario can't be run.
+func (s Scenario) Cut(ctx context.Context, e Engine, twice bool) (Report, error) {
+	r := Report{Scenario: s.Name, Engine: e.Name}
+	uncut, _, err := s.history(ctx, e, nil, &r, way{})
+	if err != nil || len(r.Violations) > 0 {
+		return r, err
+	}
+	r.Writes = uncut.writes
+	for _, w := range ways {
+		for n := 1; len(r.Violations) < maxViolations; n++ {
+			_, struck, err := s.history(ctx, e, uncut, &r, w, w.fault(n))
+			if err != nil {
+				return r, err
+			}
+			if struck == 0 {
+				break // n is beyond the last write
+			}
+			for m := 1; twice && w.dies && struck > 0 && len(r.Violations) < maxViolations; m++ {
+				if _, struck, err = s.history(ctx, e, uncut, &r, w, w.fault(n), faultkv.FailAt(m).AndDie()); err != nil {
+					return r, err
+				}
+				struck-- // the first
+			}
+		}
+	}
+	return r, nil
+}
+
+// way is a way in which a write goes wrong.
+type way struct {
+	fault func(int) faultkv.Fault
+	dies  bool
+	exact bool // nothing but the acknowledgement is lost: nobody may notice
+}
+
+var ways = []way{
+	{fault: func(n int) faultkv.Fault { return faultkv.FailAt(n).AndDie() }, dies: true},
+	{fault: func(n int) faultkv.Fault { return faultkv.LoseAt(n).AndDie() }, dies: true},
+	{fault: faultkv.LoseAt, exact: true},
+	{fault: faultkv.FailAt},
+}
+
+// history runs one history, and holds it against the uncut one, unless it is that. It says how many faults struck.
+func (s *Scenario) history(ctx context.Context, e Engine, uncut *account, r *Report, w way, faults ...faultkv.Fault) (*account, int, error) {
+	p, err := e.New()
+	if err != nil {
+		return nil, 0, err
+	}
+	h := newHistory(ctx, s, p, uncut)
+	got, struck, err := h.run(faults)
+	if err = errors.Join(err, p.Remove()); err != nil {
+		return nil, 0, fmt.Errorf("scenario %q, %v: %w", s.Name, faults, err)
+	}
+	if uncut != nil && struck > 0 {
+		r.Histories++
+		if h.compare(got, w.exact) {
+			r.Unknown++
+		}
+	}
+	if h.world.Check != nil {
+		if err := h.world.Check(); err != nil {
+			h.violation("%v", err)
+		}
+	}
+	if len(h.wrong) > 0 {
+		r.Violations = append(r.Violations, Violation{fmt.Sprint(faults), h.report()})
+	}
+	return got, struck, nil
+}

@@ -1,0 +1,155 @@
+package fermatatest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/fermata-ai/fermata/kvstore/faultkv"
+	"github.com/fermata-ai/fermata/session"
+)
+
+// The one session of a history, and its user.
+const (
+	theUser    = "ada"
+	theSession = "chat-1"
+)
+
+// history is one run of a scenario, over all lives of its process, and what the outside world remembers of it.
+type history struct {
+	ctx   context.Context
+	s     *Scenario
+	world World
+	place Place
+	uncut *account // what it has to come to; nil while that is found out
+
+	mu       sync.Mutex
+	now      time.Time
+	ids      map[string]int
+	entries  []entry
+	acked    []session.Receipt
+	tokens   map[string]string // by pause id
+	settled  map[string]string // by call id: what was first seen of its end
+	lost     map[string]bool   // by call id: when a life began, nothing told how far it had got
+	outcomes [][]string        // of the inputs, the last time they were delivered
+	errors   map[string]bool   // that runs ended with
+	trace    []string
+	wrong    []string
+}
+
+// maxLives is how many processes a history may need more than there are faults.
+const maxLives = 3
+
+// newHistory makes a history that has not begun.
+func newHistory(ctx context.Context, s *Scenario, p Place, uncut *account) *history {
+	return &history{
+		ctx: ctx, s: s, world: s.World(), place: p, uncut: uncut,
+		now: time.Date(2025, 1, 2, 3, 4, 5, 0, time.UTC), ids: map[string]int{}, tokens: map[string]string{},
+		settled: map[string]string{}, lost: map[string]bool{}, outcomes: make([][]string, len(s.Inputs)), errors: map[string]bool{},
+	}
+}
+
+// run lives until a process has delivered all inputs: the first with the first fault, the second with the second, and so on. It
+// says what the history came to, and how many of the faults struck.
+func (h *history) run(faults []faultkv.Fault) (got *account, struck int, err error) {
+	writes := 0
+	for n, done := 0, false; !done; n++ {
+		if n == len(faults)+maxLives {
+			return nil, struck, fmt.Errorf("it does not come to its end in %d lives:\n%s", n, h.report())
+		}
+		l, err := h.open(n, faults)
+		if err != nil {
+			return nil, struck, err
+		}
+		done = l.live()
+		writes += l.faults.Applies()
+		struck += l.faults.Struck()
+		if err := l.end(); err != nil {
+			return nil, struck, fmt.Errorf("%w\n%s", err, h.report())
+		}
+	}
+	l, err := h.open(len(faults)+maxLives, nil)
+	if err != nil {
+		return nil, struck, err
+	}
+	if got, err = l.account(); err == nil {
+		got.writes = writes
+	}
+	return got, struck, errors.Join(err, l.end())
+}
+
+// Now is the clock of all lives. It stands still, but for Pass and for leases that have to end.
+func (h *history) Now() time.Time {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.now
+}
+
+func (h *history) pass(until time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if until.After(h.now) {
+		h.now = until
+	}
+}
+
+// newID makes ids that are unique over all lives, and none of which is part of another.
+func (h *history) newID(kind string) string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.ids[kind]++
+	return fmt.Sprintf("%s_%06d", kind, h.ids[kind])
+}
+
+func (h *history) violation(format string, args ...any) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	text := fmt.Sprintf(format, args...)
+	if !slices.Contains(h.wrong, text) {
+		h.wrong = append(h.wrong, text)
+	}
+}
+
+func (h *history) note(format string, args ...any) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.trace = append(h.trace, fmt.Sprintf(format, args...))
+}
+
+func (h *history) acknowledge(r session.Receipt) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.acked = append(h.acked, r)
+}
+
+// failed notes that a run ended with an error.
+func (h *history) failed(err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.errors[err.Error()] = true
+}
+
+// isFault says that an error is, or comes of, what was injected.
+func isFault(err error) bool {
+	return errors.Is(err, faultkv.ErrFault) || errors.Is(err, faultkv.ErrDead) || errors.Is(err, faultkv.ErrFull)
+}
+
+// report is what there is to read when something is wrong.
+func (h *history) report() string {
+	return strings.Join(h.wrong, "\n") + "\n  what happened:\n    " + strings.Join(h.trace, "\n    ")
+}
+
+// lostCalls are the calls whose outcome may be honestly unknown.
+func (h *history) lostCalls() []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Sorted(maps.Keys(h.lost))
+}
+
+var silent = slog.New(slog.DiscardHandler)

@@ -1,0 +1,243 @@
+package fermatatest
+
+import (
+	"errors"
+	"iter"
+	"slices"
+	"time"
+
+	"github.com/fermata-ai/fermata/agent"
+	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/kvstore"
+	"github.com/fermata-ai/fermata/kvstore/faultkv"
+	"github.com/fermata-ai/fermata/llm"
+	"github.com/fermata-ai/fermata/runner"
+	"github.com/fermata-ai/fermata/session"
+	"github.com/fermata-ai/fermata/tool"
+)
+
+// life is one process: it opens the store, and works until it has delivered all inputs or dies.
+type life struct {
+	*history
+	number int
+	kv     kvstore.Store // the engine itself
+	faults *faultkv.Injector
+	store  *session.Store
+	agent  *agent.Agent
+	runner *runner.Runner
+}
+
+// open begins the n-th life, from 0. Each has its own fault.
+func (h *history) open(n int, faults []faultkv.Fault) (*life, error) {
+	l := &life{history: h, number: n + 1}
+	var err error
+	if l.kv, err = h.place.Open(); err != nil {
+		return nil, err
+	}
+	l.faults = faultkv.New(l.kv)
+	if n < len(faults) {
+		l.faults.Add(faults[n])
+	}
+	c := h.world.Agent()
+	c.Tools = slices.Clone(c.Tools)
+	for i, t := range c.Tools {
+		c.Tools[i] = watched{t, l}
+	}
+	if l.agent, err = agent.New(c); err == nil {
+		l.store = session.NewStore(l.faults.Store, &session.Options{Now: h.Now, NewID: h.newID})
+		l.runner, err = runner.New(l.agent, l.store, &runner.Options{Logger: silent})
+	}
+	if err != nil {
+		return nil, errors.Join(err, l.kv.Close())
+	}
+	return l, nil
+}
+
+// end drops all that the life has in memory. Its bodies' contexts end.
+func (l *life) end() error {
+	return errors.Join(l.runner.Close(), l.kv.Close())
+}
+
+func (l *life) dead() bool { return l.faults.Dead() }
+
+// live delivers the inputs, in order, and drives the session to rest in between. It says whether it came to the end.
+func (l *life) live() bool {
+	l.begin()
+	for i, in := range l.s.Inputs {
+		if l.number > 1 && l.refused(i) {
+			continue // its sender knows
+		}
+		l.deliver(i, in)
+		if !in.undriven {
+			l.rest()
+		}
+		if l.dead() {
+			l.note("life %d: dead after %d writes", l.number, l.faults.Applies())
+			return false
+		}
+		l.look()
+	}
+	l.rest()
+	return !l.dead()
+}
+
+// begin notes which calls may be lost: those that were running when the last drive ended, and have no answer kept; and those that
+// were cancelled by then, of a tool whose entries leave no trace.
+func (l *life) begin() {
+	st, err := l.store.Load(l.ctx, theSession)
+	if err != nil {
+		if !errors.Is(err, session.ErrUnknownSession) && !l.dead() {
+			l.violation("life %d begins, and the session can't be read: %v", l.number, err)
+		}
+		return
+	}
+	for i := range st.Calls {
+		c := &st.Calls[i]
+		cancelled := c.Status == session.Requested && c.Cancel != nil && !c.Effect.NeedsClaim()
+		if c.Status == session.Running && c.Early == nil || cancelled {
+			l.mu.Lock()
+			l.lost[c.ID] = true
+			l.mu.Unlock()
+			l.note("life %d: how far call %s of %s has got is not known", l.number, c.ID, c.Tool)
+		}
+	}
+}
+
+// maxTries is how often something is tried that faults, or another drive, keep from succeeding.
+const maxTries = 1000
+
+// rest drives the session for as long as there is work, as a worker would that finds it by the index of what is due.
+func (l *life) rest() {
+	for range maxTries {
+		st, err := l.store.Load(l.ctx, theSession)
+		if err != nil {
+			if !errors.Is(err, session.ErrUnknownSession) && !l.dead() {
+				l.violation("the session can't be read: %v", err)
+			}
+			return
+		}
+		if l.operate(st) {
+			continue
+		}
+		if !session.Next(st, l.Now()).Working() {
+			return
+		}
+		if l.wait(st); !l.isDue() {
+			l.violation("there is work, and the session is not in the index of what is due: %s", session.Next(st, l.Now()).Kind)
+		}
+		err = l.watch(l.runner.Continue(l.ctx, theSession))
+		l.note("life %d: driven on: %v", l.number, err)
+		if l.dead() || !l.retries(err) {
+			return
+		}
+	}
+	l.violation("the session does not come to rest")
+}
+
+// retries says what comes of a drive that ended with an error: another one, if that was a fault's, or if it was busy.
+func (l *life) retries(err error) bool {
+	var busy *session.BusyError
+	switch {
+	case err == nil:
+		return true
+	case errors.As(err, &busy):
+		l.pass(busy.Until.Add(time.Millisecond))
+		if busy.Until.IsZero() {
+			time.Sleep(time.Millisecond) // the last drive is about to give the lease up, when its bodies have ended
+		}
+		return true
+	case isFault(err):
+		l.begin()
+		return true
+	}
+	l.failed(err)
+	return false
+}
+
+// wait lets the lease end that an earlier life has left.
+func (l *life) wait(st *session.State) {
+	if driven, until := l.store.Driven(st); driven {
+		l.pass(until.Add(time.Millisecond))
+	}
+}
+
+func (l *life) isDue() bool {
+	due, _, _, err := l.store.Due(l.ctx, l.agent.Name(), nil)
+	return err != nil || slices.ContainsFunc(due, func(d session.Due) bool { return d.Session == theSession })
+}
+
+// operate answers a pause that asks an operator, if there is one.
+func (l *life) operate(st *session.State) bool {
+	pauses, err := l.store.Pauses(l.ctx, st)
+	if err != nil {
+		return false
+	}
+	for _, p := range pauses {
+		if p.Await.Reason != tool.ReasonUnknown {
+			continue
+		}
+		if l.world.Operator == nil {
+			l.violation("%s asks an operator, and the World has none", p.Tool)
+			return false
+		}
+		_, err := l.runner.Resume(l.ctx, theSession, runner.Complete(p.ID, l.world.Operator(p), "operator"))
+		l.note("life %d: the operator answers for %s: %v", l.number, p.Tool, err)
+		if err != nil && !isFault(err) {
+			l.violation("the operator's answer was refused: %v", err)
+		}
+		return err == nil
+	}
+	return false
+}
+
+// watch ranges over a run's events, and delivers what is to come from within.
+func (l *life) watch(events iter.Seq2[event.Event, error]) (failure error) {
+	for ev, err := range events {
+		if err != nil {
+			failure = err
+		}
+		if p, ok := ev.(event.Pause); ok {
+			l.told(p.Pause)
+		}
+	}
+	return failure
+}
+
+// told delivers the inputs that come at a pause.
+func (l *life) told(p tool.Pause) {
+	if l.dead() {
+		return
+	}
+	if st, err := l.store.Load(l.ctx, theSession); err == nil {
+		if c := st.Call(p.Call); c == nil || c.Pauses < p.Number {
+			l.violation("an event tells of pause %s, which is not stored", p.ID)
+		}
+	}
+	for i, in := range l.s.Inputs {
+		if in.moment == atPause && in.target.tool == p.Tool && in.target.pause == p.Number && l.call(in.target) == p.Call {
+			l.deliver(i, in)
+		}
+	}
+}
+
+// call is the id of the call that a target means; empty if it isn't there.
+func (l *life) call(t target) string {
+	shown, err := l.runner.Show(l.ctx, theSession)
+	if err != nil {
+		return ""
+	}
+	n := 0
+	for _, m := range shown.History {
+		if m.Role != llm.RoleAssistant {
+			continue
+		}
+		for _, c := range m.ToolCalls() {
+			if c.Name == t.tool {
+				if n++; n == t.call {
+					return c.ID
+				}
+			}
+		}
+	}
+	return ""
+}

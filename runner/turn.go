@@ -1,0 +1,133 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"runtime/debug"
+
+	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/interceptor"
+	"github.com/fermata-ai/fermata/session"
+)
+
+// turnStep takes a step; where the chain has turn layers, inside them, with those that follow until the turn ends or waits.
+func (d *drive) turnStep(step session.Step, changed <-chan struct{}) error {
+	if !d.agent.HasTurnLayers() {
+		return d.step(d.ctx, step, changed)
+	}
+	turn := interceptor.Turn{Session: d.session, User: d.user, Agent: d.agent.Name(), Resumed: step.Kind != session.StepModel}
+	d.lease.View(func(st *session.State) { turn.Number = st.Turn })
+	if !turn.Resumed {
+		turn.Number++
+	}
+	return (&layered{d: d, step: step, changed: changed}).turn(turn)
+}
+
+// layered is a turn inside the chain's turn layers: what its steps emit goes through them. A layer may stop listening, swallow
+// an error, or not run the turn at all; then the turn has failed, rather than being tried again without end.
+type layered struct {
+	d       *drive
+	step    session.Step
+	changed <-chan struct{}
+
+	begun bool
+	ended error // why the steps ended before the turn did
+}
+
+func (l *layered) turn(turn interceptor.Turn) error {
+	d, outer := l.d, l.d.emit
+	err := l.listen(turn, outer)
+	d.emit = outer
+	switch {
+	case d.left:
+		return errLeft
+	case l.ended != nil && !errors.Is(l.ended, errLeft):
+		return l.ended
+	case err != nil:
+		return d.fail(err)
+	case l.ended != nil:
+		return d.fail(errors.New("a turn layer stopped in the middle of the turn"))
+	case !l.begun:
+		return d.fail(errors.New("a turn layer did not run the turn"))
+	}
+	return nil
+}
+
+// listen ranges over what the layers let through, and returns the layers' own error.
+func (l *layered) listen(turn interceptor.Turn, outer func(event.Event) bool) (err error) {
+	defer l.d.recovered("a turn layer", &err)
+	for ev, err := range l.d.agent.Turn(l.steps)(l.d.ctx, turn) {
+		if err != nil {
+			return err
+		}
+		if !outer(ev) {
+			return errLeft
+		}
+	}
+	return nil
+}
+
+// steps is the innermost turn handler.
+func (l *layered) steps(ctx context.Context, _ interceptor.Turn) iter.Seq2[event.Event, error] {
+	return func(yield func(event.Event, error) bool) {
+		deaf := false
+		l.d.emit = func(ev event.Event) bool {
+			deaf = deaf || !yield(ev, nil)
+			return !deaf
+		}
+		if l.begun && !l.open() {
+			return // a layer ranges over it once more
+		}
+		l.begun = true
+		if l.ended = l.run(ctx, &deaf); l.ended != nil && !deaf {
+			yield(nil, l.ended)
+		}
+	}
+}
+
+func (l *layered) run(ctx context.Context, deaf *bool) error {
+	d := l.d
+	for {
+		if err := d.step(ctx, l.step, l.changed); err != nil {
+			return err
+		}
+		if err := d.takeUp(l.changed); err != nil {
+			return err
+		}
+		l.step = d.next()
+		switch {
+		case *deaf:
+			return errLeft
+		case !l.open() && d.running() == 0:
+			return nil
+		}
+		if err := d.over(); err != nil {
+			return err
+		}
+		if ctx.Err() != nil {
+			return d.fail(fmt.Errorf("a turn layer ended the turn: %w", context.Cause(ctx)))
+		}
+	}
+}
+
+// open says whether the next step is one of this turn.
+func (l *layered) open() bool {
+	switch l.step.Kind {
+	case session.StepCalls, session.StepClose, session.StepExpire:
+		return true
+	}
+	return false
+}
+
+// recovered makes an error of a panic of who; it is deferred. A panic of whoever ranges over the events goes on.
+func (d *drive) recovered(who string, err *error) {
+	if d.listening {
+		return
+	}
+	if p := recover(); p != nil {
+		d.rn.options.Logger.Error(who+" panicked", "session", d.session, "panic", p, "stack", string(debug.Stack()))
+		*err = fmt.Errorf("%s panicked: %v", who, p)
+	}
+}

@@ -1,0 +1,71 @@
+package webhook_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+
+	"github.com/fermata-ai/fermata/agent"
+	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/fakellm"
+	"github.com/fermata-ai/fermata/kvstore"
+	"github.com/fermata-ai/fermata/llm"
+	"github.com/fermata-ai/fermata/runner"
+	"github.com/fermata-ai/fermata/session"
+	"github.com/fermata-ai/fermata/tool"
+	"github.com/fermata-ai/fermata/webhook"
+)
+
+// An outside job is given a URL to call back, and calls it twice.
+func Example() {
+	var callback string
+	render := tool.Must(tool.Func(tool.Spec{Name: "render", Effect: tool.Idempotent, MayPause: true},
+		func(ctx context.Context, _ struct{}) (tool.Result[string], error) {
+			callback = webhook.URL("/hooks", tool.CallFrom(ctx).Token())
+			return tool.Pending[string](tool.Await{}), nil
+		}))
+	model := fakellm.New(fakellm.Calls("render", `{}`), fakellm.Says("The film is ready."))
+	ag, err := agent.New(agent.Config{Name: "studio", Model: model, Tools: []tool.Tool{render}})
+	check(err)
+	rn, err := runner.New(ag, session.NewStore(kvstore.NewMemory(), nil), nil)
+	check(err)
+	defer rn.Close()
+	hooks, err := webhook.New(rn, webhook.Config{})
+	check(err)
+	mux := http.NewServeMux()
+	mux.Handle("/hooks/", hooks)
+	server := httptest.NewServer(mux)
+	defer server.Close()
+
+	for _, err := range rn.Run(context.Background(), "ada", "chat-1", llm.UserText("Render it."), nil) {
+		check(err)
+	}
+	for range 2 {
+		res, err := http.Post(server.URL+callback, "application/json", strings.NewReader(`"film.mp4"`))
+		check(err)
+		var body bytes.Buffer
+		_, err = body.ReadFrom(res.Body)
+		check(err)
+		res.Body.Close()
+		fmt.Println(res.StatusCode, "duplicate:", strings.Contains(body.String(), `"duplicate":true`))
+	}
+	for ev, err := range rn.Continue(context.Background(), "chat-1") {
+		check(err)
+		if text, ok := ev.(event.Text); ok {
+			fmt.Println(text.Delta)
+		}
+	}
+	// Output:
+	// 200 duplicate: false
+	// 200 duplicate: true
+	// The film is ready.
+}
+
+func check(err error) {
+	if err != nil {
+		panic(err)
+	}
+}
