@@ -16,7 +16,7 @@ type live struct {
 type liveEvent = event.Progress
 
 func (l *live) subscribe(session string) (c <-chan liveEvent, stop func()) {
-	ch := make(chan liveEvent, 64)
+	ch := make(chan liveEvent, 16)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.subscribers[session] == nil {
