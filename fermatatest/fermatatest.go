@@ -1,3 +1,14 @@
+// Package fermatatest kills an agent at every write of its store, and shows that nobody can tell afterwards: what was accepted is there,
+// nothing ran twice, and the conversation is the one that would have been without the crash. Put your own tools into a [Scenario], and
+// [Run] it.
+//
+// A scenario is an agent and what happens to it: messages, answers, cancellations, progress, time. It is run uncut once, and then
+// once for each write that goes wrong, in each of four ways: the write fails and the process dies; it is carried out and the process
+// dies before it hears of it; only the acknowledgement is lost; the write fails and the process goes on. After a death the store
+// is opened again and the same inputs are delivered from the start. Transcripts, call records, receipts and the entries into the
+// tools' bodies are held against the uncut history.
+//
+// It is no load test, and no test of processes: it runs in one, and drops what that has in memory.
 package fermatatest
 
 import (

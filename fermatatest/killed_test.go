@@ -17,7 +17,7 @@ func TestKilledAtEveryWrite(t *testing.T) {
 func TestKilledAtEveryWriteOfAFile(t *testing.T) {
 	fermatatest.Run(t, &fermatatest.Options{
 		Engines: []fermatatest.Engine{fermatatest.Bolt(), fermatatest.Shared(fermatatest.Bolt())},
-	}, named("three in parallel, once", "approval, then a pause, idempotent", "early answer, once", "payloads of 70 KiB, once")...)
+	}, named("three in parallel, once", "approval, then a pause, idempotent", "early answer, once")...)
 }
 
 // named are the scenarios of those names, as far as there are any.
