@@ -20,6 +20,11 @@ func TestKilledAtEveryWriteOfAFile(t *testing.T) {
 	}, named("three in parallel, once", "approval, then a pause, idempotent", "early answer, once")...)
 }
 
+// Payloads that are written before the commit that refers to them.
+func TestKilledAtEveryWriteOfPayloads(t *testing.T) {
+	fermatatest.Run(t, &fermatatest.Options{Engines: []fermatatest.Engine{fermatatest.Memory()}}, large(70 << 10)[1])
+}
+
 // named are the scenarios of those names, as far as there are any.
 func named(names ...string) (found []fermatatest.Scenario) {
 	for _, s := range scenarios() {

@@ -283,7 +283,7 @@ func scenarios() []fermatatest.Scenario {
 		}
 	}, hello, hello, thanks)...)
 
-	return append(all, large(70 << 10)[0])
+	return all
 }
 
 // haggle asks for an offer until it is good enough.
