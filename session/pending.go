@@ -183,7 +183,10 @@ func (s *Store) Find(ctx context.Context, session, id string) (tool.Pause, error
 			p.ID = tool.PauseID(call, p.Number)
 		}
 		if c.Status == Pending && c.Pauses == p.Number && !c.overdue(s.Now()) {
-			return s.openPause(ctx, session, p.ID)
+			open, err := s.openPause(ctx, session, p.ID)
+			if !errors.Is(err, ErrNotPaused) { // or else it was answered just now, and is over
+				return open, err
+			}
 		}
 		p.Tool = c.Tool
 		if p.Number > c.Pauses+1 {
