@@ -33,6 +33,7 @@ type line struct {
 // callAccount is what became of one call.
 type callAccount struct {
 	id      string
+	turn    int
 	status  event.Status
 	by      string
 	summary string
@@ -49,6 +50,9 @@ func (l *life) account() (*account, error) {
 	if err := fakellm.Check(llm.Request{Messages: shown.History, Tools: l.agent.Tools().Defs()}); err != nil && len(shown.Pending) == 0 {
 		l.violation("a provider would refuse the transcript: %v", err)
 	}
+	if err := l.inspect(shown.Pending); err != nil {
+		return nil, err
+	}
 	places := callPlaces(shown.History)
 	a := &account{calls: map[string]callAccount{}, outcomes: l.outcomes, errors: map[string]bool{}}
 	if a.transcript, err = transcriptLines(shown.History, places); err != nil {
@@ -58,16 +62,48 @@ func (l *life) account() (*account, error) {
 	for text := range l.errors {
 		a.errors[places.in(text)] = true
 	}
-	for id, place := range places {
-		if a.calls[place], err = l.callAccount(id, places); err != nil {
+	for id, p := range places {
+		if a.calls[p.String()], err = l.callAccount(id, places); err != nil {
 			return nil, err
 		}
 	}
 	return a, nil
 }
 
-// places says where calls stand, by their ids: turn and place.
-type places map[string]string
+// inspect makes sure that nothing in the store is wrong, and that the inbox lists what waits, and nothing else.
+func (l *life) inspect(waiting []tool.Pause) error {
+	for p, err := range l.store.Check(l.ctx) {
+		if err != nil {
+			return err
+		}
+		l.violation("the store has a flaw: %v", p)
+	}
+	listed := map[string]bool{}
+	for p, err := range l.runner.Pending(l.ctx, runner.Filter{}) {
+		if err != nil {
+			return err
+		}
+		listed[p.ID] = true
+	}
+	for _, p := range waiting {
+		if !listed[p.ID] {
+			l.violation("pause %s is open, and not in the inbox", p.ID)
+		}
+		delete(listed, p.ID)
+	}
+	for id := range listed {
+		l.violation("pause %s is in the inbox, and not open", id)
+	}
+	return nil
+}
+
+// place is where a call stands.
+type place struct{ turn, call int }
+
+func (p place) String() string { return fmt.Sprintf("<turn %d, call %d>", p.turn, p.call) }
+
+// places says where calls stand, by their ids.
+type places map[string]place
 
 // callPlaces finds the places of all calls.
 func callPlaces(history []llm.Message) places {
@@ -79,7 +115,7 @@ func callPlaces(history []llm.Message) places {
 		}
 		turn++
 		for i, c := range m.ToolCalls() {
-			p[c.ID] = fmt.Sprintf("<turn %d, call %d>", turn, i+1)
+			p[c.ID] = place{turn, i + 1}
 		}
 	}
 	return p
@@ -88,7 +124,7 @@ func callPlaces(history []llm.Message) places {
 // in puts places where ids are.
 func (p places) in(text string) string {
 	for _, id := range slices.Sorted(maps.Keys(p)) {
-		text = strings.ReplaceAll(text, id, p[id])
+		text = strings.ReplaceAll(text, id, p[id].String())
 	}
 	return text
 }
@@ -106,7 +142,7 @@ func transcriptLines(history []llm.Message, p places) (lines []line, err error) 
 			}
 			ln := line{turn: turn, text: p.in(string(b))}
 			if r, ok := part.(llm.ToolResult); ok {
-				ln.call = p[r.Call]
+				ln.call = p[r.Call].String()
 			}
 			lines = append(lines, ln)
 		}
@@ -129,7 +165,7 @@ func (l *life) callAccount(id string, p places) (callAccount, error) {
 	if err != nil {
 		return callAccount{}, err
 	}
-	c := callAccount{id: id, status: s.Settled, by: s.By, entries: map[string]int{}}
+	c := callAccount{id: id, turn: p[id].turn, status: s.Settled, by: s.By, entries: map[string]int{}}
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s is %s %s by %q, after %d pauses", s.Tool, s.Status, s.Settled, s.By, s.Pauses)
 	for _, d := range s.Decisions {
@@ -171,22 +207,18 @@ func (l *life) receipts(id string, s runner.CallStatus) {
 
 // look makes sure that what has settled stays as it was.
 func (l *life) look() {
-	shown, err := l.runner.Show(l.ctx, theSession)
-	if err != nil {
-		return
-	}
-	for id := range callPlaces(shown.History) {
-		s, err := l.runner.Call(l.ctx, theSession, id)
+	for _, c := range l.calls() {
+		s, err := l.runner.Call(l.ctx, theSession, c.ID)
 		if err != nil || s.Settled == "" {
 			continue
 		}
-		now := fmt.Sprintf("%s %s by %q at %s: %s", s.Tool, s.Settled, s.By, s.At, s.Output)
+		now := fmt.Sprintf("%s by %q at %s with %s", s.Settled, s.By, s.At, tool.HashArguments(s.Output))
 		l.mu.Lock()
-		before, seen := l.settled[id]
-		l.settled[id] = now
+		before, seen := l.settled[c.ID]
+		l.settled[c.ID] = now
 		l.mu.Unlock()
 		if seen && before != now {
-			l.violation("call %s settled twice: %s, and then %s", id, before, now)
+			l.violation("call %s settled twice: %s, and then %s", c.ID, before, now)
 		}
 	}
 }

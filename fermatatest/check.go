@@ -8,19 +8,13 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// compare holds a history against the uncut one. Exact says that no body may have been entered more often than there. It says
-// whether a call's outcome remained unknown.
-func (h *history) compare(got *account, exact bool) (unknown bool) {
+// compare holds a history that was cut in some way against the uncut one. It says whether a call's outcome remained unknown.
+func (h *history) compare(got *account, w way) (unknown bool) {
 	want := h.uncut
-	exempt := map[string]bool{}
+	exempt := h.exempt(got, w)
 	diverged := 0 // the first turn with an exempt call
-	for place, c := range got.calls {
-		uncut, there := want.calls[place]
-		open := c.status == event.Unknown || c.status == event.Cancelled && uncut.effect != tool.Once || c.by == "operator"
-		if there && h.lost[c.id] && open {
-			exempt[place] = true
-			unknown = unknown || c.status != uncut.status
-		}
+	for place := range exempt {
+		unknown = unknown || got.calls[place].status != want.calls[place].status
 	}
 	for _, ln := range got.transcript {
 		if exempt[ln.call] && diverged == 0 {
@@ -43,9 +37,29 @@ func (h *history) compare(got *account, exact bool) (unknown bool) {
 		h.violation("the session is left so: %s; in the uncut history: %s", got.rest, want.rest)
 	}
 	for _, place := range slices.Sorted(maps.Keys(want.calls)) {
-		h.compareCalls(place, got.calls[place], want.calls[place], exempt[place], exact)
+		h.compareCalls(place, got.calls[place], want.calls[place], exempt[place], w.exact)
 	}
 	return unknown
+}
+
+// exempt finds the calls that needn't have come to the same end: those that were lost, or were cancelled and may have begun; and,
+// where bodies were interrupted, those that ran beside them, and may have waited for them.
+func (h *history) exempt(got *account, w way) map[string]bool {
+	exempt, interrupted := map[string]bool{}, map[int]bool{}
+	for place, c := range got.calls {
+		uncut, there := h.uncut.calls[place]
+		cancelled := c.status == event.Cancelled && (h.blurred[c.id] || w.interrupts)
+		if there && (h.lost[c.id] || cancelled) {
+			exempt[place] = true
+			interrupted[c.turn] = w.interrupts && uncut.status != event.Cancelled
+		}
+	}
+	for place, c := range got.calls {
+		if interrupted[c.turn] {
+			exempt[place] = true
+		}
+	}
+	return exempt
 }
 
 func (h *history) compareTranscripts(got, want []line, exempt map[string]bool, diverged int) {
@@ -54,7 +68,7 @@ func (h *history) compareTranscripts(got, want []line, exempt map[string]bool, d
 		case i >= len(got):
 			h.violation("the transcript ends early; in the uncut history there follows %s", want[i].text)
 			return
-		case diverged > 0 && got[i].turn > diverged:
+		case diverged > 0 && (got[i].turn > diverged || i >= len(want)):
 			return
 		case i >= len(want):
 			h.violation("the transcript goes on, unlike in the uncut history, with %s", got[i].text)
@@ -66,7 +80,7 @@ func (h *history) compareTranscripts(got, want []line, exempt map[string]bool, d
 	}
 }
 
-// compareCalls holds one call against itself.
+// compareCalls holds one call against itself. Exact says that its body may not have been entered more often.
 func (h *history) compareCalls(place string, got, want callAccount, exempt, exact bool) {
 	if !exempt && got.summary != want.summary {
 		h.violation("%s: %s; in the uncut history: %s", place, got.summary, want.summary)

@@ -25,7 +25,9 @@ func (l *life) deliver(i int, in Input) bool {
 	for range maxTries {
 		var err error
 		got, err = l.try(in)
-		l.note("life %d: %s: %s %v", l.number, in.name, strings.Join(got, ", "), err)
+		if !errors.Is(err, session.ErrBusy) {
+			l.note("life %d: %s: %s %v", l.number, in.name, strings.Join(got, ", "), err)
+		}
 		if l.dead() {
 			return false
 		}

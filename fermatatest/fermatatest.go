@@ -128,16 +128,17 @@ func (s Scenario) Cut(ctx context.Context, e Engine, twice bool) (Report, error)
 
 // way is a way in which a write goes wrong.
 type way struct {
-	fault func(int) faultkv.Fault
-	dies  bool
-	exact bool // nothing but the acknowledgement is lost: nobody may notice
+	fault      func(int) faultkv.Fault
+	dies       bool
+	exact      bool // nothing but the acknowledgement is lost: nobody may notice
+	interrupts bool // the run ends, and with it the contexts of the bodies that run then
 }
 
 var ways = []way{
 	{fault: func(n int) faultkv.Fault { return faultkv.FailAt(n).AndDie() }, dies: true},
 	{fault: func(n int) faultkv.Fault { return faultkv.LoseAt(n).AndDie() }, dies: true},
 	{fault: faultkv.LoseAt, exact: true},
-	{fault: faultkv.FailAt},
+	{fault: faultkv.FailAt, interrupts: true},
 }
 
 // history runs one history, and holds it against the uncut one, unless it is that. It says how many faults struck.
@@ -153,7 +154,7 @@ func (s *Scenario) history(ctx context.Context, e Engine, uncut *account, r *Rep
 	}
 	if uncut != nil && struck > 0 {
 		r.Histories++
-		if h.compare(got, w.exact) {
+		if h.compare(got, w) {
 			r.Unknown++
 		}
 	}

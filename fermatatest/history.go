@@ -36,7 +36,8 @@ type history struct {
 	acked    []session.Receipt
 	tokens   map[string]string // by pause id
 	settled  map[string]string // by call id: what was first seen of its end
-	lost     map[string]bool   // by call id: when a life began, nothing told how far it had got
+	lost     map[string]bool   // by call id: it was claimed when a life began, and nothing told how far it had got
+	blurred  map[string]bool   // by call id: it needs no claim, and so nothing told then whether it had begun
 	outcomes [][]string        // of the inputs, the last time they were delivered
 	errors   map[string]bool   // that runs ended with
 	trace    []string
@@ -51,7 +52,7 @@ func newHistory(ctx context.Context, s *Scenario, p Place, uncut *account) *hist
 	return &history{
 		ctx: ctx, s: s, world: s.World(), place: p, uncut: uncut,
 		now: time.Date(2025, 1, 2, 3, 4, 5, 0, time.UTC), ids: map[string]int{}, tokens: map[string]string{},
-		settled: map[string]string{}, lost: map[string]bool{}, outcomes: make([][]string, len(s.Inputs)), errors: map[string]bool{},
+		settled: map[string]string{}, lost: map[string]bool{}, blurred: map[string]bool{}, outcomes: make([][]string, len(s.Inputs)), errors: map[string]bool{},
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"iter"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/fermata-ai/fermata/agent"
@@ -25,6 +26,14 @@ type life struct {
 	store  *session.Store
 	agent  *agent.Agent
 	runner *runner.Runner
+	// patience is how often it is waited for a lease, before time passes until the lease has ended.
+	patience int
+
+	asked struct {
+		sync.Mutex
+		messages int // of the session, that were looked at
+		calls    []llm.ToolCall
+	}
 }
 
 // open begins the n-th life, from 0. Each has its own fault.
@@ -81,8 +90,8 @@ func (l *life) live() bool {
 	return !l.dead()
 }
 
-// begin notes which calls may be lost: those that were running when the last drive ended, and have no answer kept; and those that
-// were cancelled by then, of a tool whose entries leave no trace.
+// begin notes of which calls it is not known how far they have got: those that were running when the last drive ended, and have
+// no answer kept; and those whose entries leave no trace.
 func (l *life) begin() {
 	st, err := l.store.Load(l.ctx, theSession)
 	if err != nil {
@@ -93,14 +102,20 @@ func (l *life) begin() {
 	}
 	for i := range st.Calls {
 		c := &st.Calls[i]
-		cancelled := c.Status == session.Requested && c.Cancel != nil && !c.Effect.NeedsClaim()
-		if c.Status == session.Running && c.Early == nil || cancelled {
-			l.mu.Lock()
-			l.lost[c.ID] = true
-			l.mu.Unlock()
+		switch {
+		case c.Status == session.Running && c.Early == nil:
 			l.note("life %d: how far call %s of %s has got is not known", l.number, c.ID, c.Tool)
+			l.mark(l.lost, c.ID)
+		case c.Status == session.Requested && !c.Effect.NeedsClaim():
+			l.mark(l.blurred, c.ID)
 		}
 	}
+}
+
+func (l *life) mark(in map[string]bool, call string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	in[call] = true
 }
 
 // maxTries is how often something is tried that faults, or another drive, keep from succeeding.
@@ -122,11 +137,17 @@ func (l *life) rest() {
 		if !session.Next(st, l.Now()).Working() {
 			return
 		}
-		if l.wait(st); !l.isDue() {
+		if driven, until := l.store.Driven(st); driven {
+			l.wait(until)
+			continue
+		}
+		if !l.isDue() {
 			l.violation("there is work, and the session is not in the index of what is due: %s", session.Next(st, l.Now()).Kind)
 		}
 		err = l.watch(l.runner.Continue(l.ctx, theSession))
-		l.note("life %d: driven on: %v", l.number, err)
+		if !errors.Is(err, session.ErrBusy) {
+			l.note("life %d: driven on: %v", l.number, err)
+		}
 		if l.dead() || !l.retries(err) {
 			return
 		}
@@ -141,12 +162,10 @@ func (l *life) retries(err error) bool {
 	case err == nil:
 		return true
 	case errors.As(err, &busy):
-		l.pass(busy.Until.Add(time.Millisecond))
-		if busy.Until.IsZero() {
-			time.Sleep(time.Millisecond) // the last drive is about to give the lease up, when its bodies have ended
-		}
+		l.wait(busy.Until)
 		return true
 	case isFault(err):
+		l.patience = 20
 		l.begin()
 		return true
 	}
@@ -154,9 +173,13 @@ func (l *life) retries(err error) bool {
 	return false
 }
 
-// wait lets the lease end that an earlier life has left.
-func (l *life) wait(st *session.State) {
-	if driven, until := l.store.Driven(st); driven {
+// wait lets a lease end: that of a drive of this life, which gives it up as soon as its bodies have ended, or, by its time, that of
+// an earlier life.
+func (l *life) wait(until time.Time) {
+	l.patience--
+	if l.patience > 0 || until.IsZero() {
+		time.Sleep(time.Millisecond)
+	} else {
 		l.pass(until.Add(time.Millisecond))
 	}
 }
@@ -222,22 +245,34 @@ func (l *life) told(p tool.Pause) {
 
 // call is the id of the call that a target means; empty if it isn't there.
 func (l *life) call(t target) string {
-	shown, err := l.runner.Show(l.ctx, theSession)
-	if err != nil {
-		return ""
-	}
 	n := 0
-	for _, m := range shown.History {
-		if m.Role != llm.RoleAssistant {
-			continue
-		}
-		for _, c := range m.ToolCalls() {
-			if c.Name == t.tool {
-				if n++; n == t.call {
-					return c.ID
-				}
+	for _, c := range l.calls() {
+		if c.Name == t.tool {
+			if n++; n == t.call {
+				return c.ID
 			}
 		}
 	}
 	return ""
+}
+
+// calls are all calls of the session so far.
+func (l *life) calls() []llm.ToolCall {
+	st, err := l.store.Load(l.ctx, theSession)
+	if err != nil {
+		return nil
+	}
+	l.asked.Lock()
+	defer l.asked.Unlock()
+	if l.asked.messages < st.Messages {
+		history, err := l.store.History(l.ctx, st, l.asked.messages)
+		if err != nil {
+			return nil
+		}
+		for _, m := range history {
+			l.asked.calls = append(l.asked.calls, m.ToolCalls()...)
+		}
+		l.asked.messages = st.Messages
+	}
+	return l.asked.calls
 }

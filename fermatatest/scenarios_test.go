@@ -1,9 +1,7 @@
 package fermatatest_test
 
 import (
-	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -16,55 +14,6 @@ import (
 	"github.com/fermata-ai/fermata/runner"
 	"github.com/fermata-ai/fermata/tool"
 )
-
-// The tools of the scenarios take a text, and give one back.
-type (
-	textIn struct {
-		Text string `json:"text"`
-	}
-	textOut struct {
-		Text string `json:"text"`
-	}
-)
-
-func text(s string) json.RawMessage {
-	b, _ := json.Marshal(textOut{s})
-	return b
-}
-
-func fn(s tool.Spec, f func(context.Context, textIn) (tool.Result[textOut], error)) tool.Tool {
-	s.Description = "One of a scenario."
-	return tool.Must(tool.Func(s, f))
-}
-
-// instant answers at once.
-func instant(name string, e tool.Effect) tool.Tool {
-	return fn(tool.Spec{Name: name, Effect: e}, func(_ context.Context, in textIn) (tool.Result[textOut], error) {
-		return tool.Done(textOut{"done: " + in.Text}), nil
-	})
-}
-
-// waiting waits for an outside job, an hour at most.
-func waiting(name string, e tool.Effect) tool.Tool {
-	return fn(tool.Spec{Name: name, Effect: e, MayPause: true}, func(_ context.Context, in textIn) (tool.Result[textOut], error) {
-		return tool.Pending[textOut](tool.Await{Key: in.Text, Timeout: time.Hour}), nil
-	})
-}
-
-// asking asks a person.
-func asking(name string, e tool.Effect) tool.Tool {
-	return fn(tool.Spec{Name: name, Effect: e, MayPause: true}, func(_ context.Context, in textIn) (tool.Result[textOut], error) {
-		return tool.NeedInput[textOut](in.Text + "?"), nil
-	})
-}
-
-// endless runs until it is told to end.
-func endless(name string, e tool.Effect) tool.Tool {
-	return fn(tool.Spec{Name: name, Effect: e}, func(ctx context.Context, in textIn) (tool.Result[textOut], error) {
-		<-ctx.Done()
-		return nil, ctx.Err()
-	})
-}
 
 // world is one without anything in it but what the agent is made of.
 func world(c agent.Config) func() fermatatest.World {
@@ -110,6 +59,14 @@ func scenarios() []fermatatest.Scenario {
 	}, hello,
 		fermatatest.Answer("ask", runner.Complete("", text("because"), "ada")),
 		fermatatest.Answer("deploy", runner.Complete("", text("v2"), "ci")))...)
+
+	add(each("one of two answered", func(e tool.Effect) agent.Config {
+		return agent.Config{
+			Tools: []tool.Tool{waiting("deploy", e), asking("ask", e)},
+			Model: fakellm.New(fakellm.Calls("deploy", `{"text":"job"}`).And("ask", `{"text":"why"}`), fakellm.Says("Done.")),
+		}
+	}, hello, fermatatest.Answer("ask", runner.Complete("", text("because"), "ada")), thanks)...)
+	all[len(all)-2].Diverges = true // when the other one is lost, nothing waits that would refuse the message
 
 	add(each("three answered together", func(e tool.Effect) agent.Config {
 		return agent.Config{
@@ -283,90 +240,38 @@ func scenarios() []fermatatest.Scenario {
 		}
 	}, hello, hello, thanks)...)
 
+	failed := []fermatatest.Input{hello, hello, thanks} // the first Run fails, the second one carries on
+	add(fermatatest.Scenario{Name: "a fatal error beside a running call, once", World: fatal(tool.Once), Inputs: failed},
+		fermatatest.Scenario{Name: "a fatal error beside a running call, idempotent", World: fatal(tool.Idempotent), Inputs: failed},
+		fermatatest.Scenario{Name: "a tool that reconciles", World: reconciled, Inputs: []fermatatest.Input{hello, thanks}},
+		fermatatest.Scenario{Name: "a tool that asks an operator", World: operated, Inputs: []fermatatest.Input{hello, thanks}})
 	return all
 }
 
-// haggle asks for an offer until it is good enough.
-func haggle(e tool.Effect) tool.Tool {
-	type state struct{ Asked int }
-	return tool.Must(tool.Resumable(tool.Spec{Name: "haggle", Description: "Asks until it likes the answer.", Effect: e},
-		func(_ context.Context, in textIn, ask tool.Ask[textOut, state]) (tool.Result[textOut], error) {
-			return ask("What do you offer for the "+in.Text+"?", state{1}), nil
-		},
-		func(_ context.Context, in textIn, re tool.Reply[textOut, state, int]) (tool.Result[textOut], error) {
-			if re.Answer < 10 {
-				return re.Ask("More!", state{re.State.Asked + 1}), nil
-			}
-			return tool.Done(textOut{in.Text + " is yours"}), nil
-		}))
-}
-
-// sleep waits for time to pass.
-func sleep(e tool.Effect) tool.Tool { return sleeper{e} }
-
-type sleeper struct{ effect tool.Effect }
-
-func (s sleeper) Spec() tool.Spec {
-	return tool.Spec{Name: "sleep", Description: "Sleeps.", Effect: s.effect, MayPause: true,
-		Input: json.RawMessage(`{"type":"object","properties":{"text":{"type":"string"}}}`)}
-}
-
-func (s sleeper) Execute(_ context.Context, call tool.Call) (tool.Execution, error) {
-	if call.Answer != nil {
-		return tool.Execution{Output: json.RawMessage(`"awake"`)}, nil
+// largeAnswer is an answer that is written in many pieces, and more than one batch.
+func largeAnswer(size int) fermatatest.Scenario {
+	return fermatatest.Scenario{
+		Name: fmt.Sprintf("an answer of %d KiB", size>>10),
+		World: world(agent.Config{
+			Tools: []tool.Tool{waiting("deploy", tool.Idempotent)},
+			Model: fakellm.New(fakellm.Calls("deploy", `{"text":"job"}`), fakellm.Says("Done.")),
+		}),
+		Inputs: []fermatatest.Input{hello, fermatatest.Answer("deploy", runner.Complete("", text(strings.Repeat("x", size)), "ci"))},
 	}
-	return tool.Execution{Await: &tool.Await{Reason: tool.ReasonTimer, Timeout: 10 * time.Minute}}, nil
-}
-
-// reporting reports its progress before it waits.
-func reporting(e tool.Effect) tool.Tool {
-	return fn(tool.Spec{Name: "report", Effect: e, MayPause: true}, func(ctx context.Context, in textIn) (tool.Result[textOut], error) {
-		if err := tool.CallFrom(ctx).Report(ctx, tool.Progress{Message: "begun"}); err != nil {
-			return nil, err
-		}
-		return tool.Pending[textOut](tool.Await{Key: in.Text}), nil
-	})
-}
-
-// talking takes the user's next message for its output.
-func talking(e tool.Effect) tool.Tool {
-	return tool.Must(tool.Func(tool.Spec{Name: "talk", Description: "Asks the user.", Effect: e, MayPause: true},
-		func(_ context.Context, in textIn) (tool.Result[string], error) {
-			return tool.Pending[string](tool.Await{Reason: tool.ReasonInput, Mode: tool.ModeMessage, Prompt: "Which " + in.Text + "?"}), nil
-		}))
-}
-
-// failing ends the run.
-func failing() tool.Tool {
-	return fn(tool.Spec{Name: "fail", Effect: tool.Idempotent}, func(context.Context, textIn) (tool.Result[textOut], error) {
-		return nil, tool.Fatal(errors.New("the disk is on fire"))
-	})
 }
 
 // large is a scenario in which everything that may be large is: the user's message, arguments, a result, a question with its state,
 // an answer, the model's last word.
 func large(size int) []fermatatest.Scenario {
 	big := strings.Repeat("ab<&>é ", size/8)
-	args := min(size, 200<<10)
 	return each(fmt.Sprintf("payloads of %d KiB", size>>10), func(e tool.Effect) agent.Config {
 		return agent.Config{
 			Tools: []tool.Tool{instant("work", e), waiting("deploy", e), remembering(e, big)},
 			Model: fakellm.New(
-				fakellm.Calls("work", string(text(big[:args/8*8]))).And("deploy", `{"text":"job"}`).And("remember", `{"text":"x"}`),
+				fakellm.Calls("work", string(text(big))).And("deploy", `{"text":"job"}`).And("remember", `{"text":"x"}`),
 				fakellm.From(func(llm.Request) fakellm.Turn { return fakellm.Says(big) })),
 		}
 	}, fermatatest.Message("m1", big),
 		fermatatest.Answer("deploy", runner.Complete("", text(big), "ci")),
 		fermatatest.Answer("remember", runner.Complete("", text(big), "ada")))
-}
-
-// remembering asks with a large state, and gives it back.
-func remembering(e tool.Effect, big string) tool.Tool {
-	return tool.Must(tool.Resumable(tool.Spec{Name: "remember", Description: "Remembers.", Effect: e},
-		func(_ context.Context, in textIn, ask tool.Ask[textOut, textIn]) (tool.Result[textOut], error) {
-			return ask("Do you remember?", textIn{big}), nil
-		},
-		func(_ context.Context, in textIn, re tool.Reply[textOut, textIn, textIn]) (tool.Result[textOut], error) {
-			return tool.Done(textOut{re.State.Text + re.Answer.Text[:3]}), nil
-		}))
 }

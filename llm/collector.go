@@ -146,7 +146,12 @@ func (c *Collector) whole(p Part) error {
 		c.instead(reasoning, p, p.Native == nil && isBlank(p.Text))
 	case ToolCall:
 		return c.wholeCall(p)
-	case Media, Opaque, Unknown:
+	case Media:
+		if p.MediaType == "" || len(p.Data) == 0 && p.URL == "" {
+			return malformed("media of type %q with %d bytes and the URL %q", p.MediaType, len(p.Data), p.URL)
+		}
+		c.instead(none, p, false)
+	case Opaque, Unknown:
 		c.instead(none, p, false)
 	default: // a tool result too: a model doesn't answer its own calls
 		return malformed("%T is no part of a model's message", p)

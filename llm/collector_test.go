@@ -77,8 +77,8 @@ func TestCollect(t *testing.T) {
 		{"whole reasoning in place of what was written", []Event{ReasoningDelta{"h"}, PartDone{Reasoning{"hm", native}}}, []Part{Reasoning{"hm", native}}},
 		{"whole part of another kind", []Event{ReasoningDelta{"hm"}, PartDone{Text{"x", native}}, PartDone{Text{"y", nil}}},
 			[]Part{Reasoning{Text: "hm"}, Text{"x", native}, Text{"y", nil}}},
-		{"whole parts only their provider or a later version knows", []Event{TextDelta{"x"}, PartDone{Opaque{*native}}, PartDone{Unknown{Type: "u"}}, PartDone{Media{URL: "u"}}, TextDelta{"y"}},
-			[]Part{Text{Text: "x"}, Opaque{*native}, Unknown{Type: "u"}, Media{URL: "u"}, Text{Text: "y"}}},
+		{"whole parts only their provider or a later version knows", []Event{TextDelta{"x"}, PartDone{Opaque{*native}}, PartDone{Unknown{Type: "u"}}, PartDone{Media{MediaType: "m", URL: "u"}}, TextDelta{"y"}},
+			[]Part{Text{Text: "x"}, Opaque{*native}, Unknown{Type: "u"}, Media{MediaType: "m", URL: "u"}, Text{Text: "y"}}},
 
 		{"whole call alone", []Event{TextDelta{"x"}, whole("a", "f", ` {"p":1}`)}, []Part{Text{Text: "x"}, wholeCall("a", "f", `{"p":1}`)}},
 		{"whole call without arguments", []Event{whole("a", "f", ``)}, []Part{wholeCall("a", "f", `{}`)}},

@@ -32,6 +32,7 @@ const (
 	OpList          OperationKind = "list"
 	OpShow          OperationKind = "show"
 	OpFollow        OperationKind = "follow"
+	OpRotate        OperationKind = "rotate_token_keys"
 )
 
 // ErrNotAllowed is every refusal of an Authorizer. It is wrapped together with the Authorizer's own error, so that callers can

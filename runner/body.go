@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"sync"
 
 	"github.com/fermata-ai/fermata/event"
 	"github.com/fermata-ai/fermata/llm"
@@ -24,10 +25,13 @@ type body struct {
 	call     tool.Call
 	prepared *tool.Prepared
 
-	entered bool  // the tool's body was entered
-	settled bool  // the outcome is committed already
-	derived bool  // the outcome follows from what is stored
-	runtime error // why the call could not be run, which is not the call's own failure
+	settled bool // the outcome is committed already
+
+	mu      sync.Mutex // guards the rest until the body is over: a layer may call next from goroutines of its own
+	over    bool       // the layers have returned
+	entered bool       // the tool's body was entered
+	derived bool       // the outcome follows from what is stored
+	runtime error      // why the call could not be run, which is not the call's own failure
 }
 
 // start runs a call, first entry or re-entry.
@@ -45,11 +49,19 @@ func (b *body) guard(ctx context.Context, f func(context.Context) tool.Outcome) 
 	ended := false
 	defer func() {
 		if !ended { // by a panic of our own making, or runtime.Goexit in a layer
-			b.settle(ctx, tool.Resolve(tool.Execution{}, b.crashed(recover())))
+			b.end(ctx, tool.Resolve(tool.Execution{}, b.crashed(recover())))
 		}
 	}()
 	out := f(ctx)
 	ended = true
+	b.end(ctx, out)
+}
+
+// end settles the call. A layer that has left next behind doesn't get any further with it.
+func (b *body) end(ctx context.Context, out tool.Outcome) {
+	b.mu.Lock()
+	b.over = true
+	b.mu.Unlock()
 	switch {
 	case b.settled:
 	case b.runtime != nil:
@@ -98,7 +110,18 @@ func (b *body) layers(ctx context.Context) (exec tool.Execution, err error) {
 			exec, err = tool.Execution{}, b.crashed(p)
 		}
 	}()
-	return b.d.agent.Execute(ctx, b.call, b.enter)
+	exec, err = b.d.agent.Execute(ctx, b.call, b.enter)
+	if err == nil && !b.answered() {
+		err = b.prepared.Bounds(exec)
+	}
+	return exec, err
+}
+
+// answered says that the outcome is the answer, whose size was judged when it was accepted.
+func (b *body) answered() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.derived
 }
 
 // prepare makes the call, and checks it as the model wrote it, before any layer sees it.
@@ -121,7 +144,7 @@ func (b *body) prepare(ctx context.Context) error {
 	}
 	b.prepared, err = d.agent.Tools().Prepare(b.call)
 	if err == nil {
-		b.call = b.prepared.Call
+		b.call, b.prepared.Left = b.prepared.Call, d.rn.left
 	}
 	return err
 }
@@ -151,22 +174,35 @@ func (b *body) told(ctx context.Context) (answer *tool.Answer, decisions []tool.
 // enter is the innermost handler: it checks what was decided, claims the call, and enters the body; or it returns the answer
 // that is the output.
 func (b *body) enter(ctx context.Context, call tool.Call) (tool.Execution, error) {
+	exec, admitted, err := b.admit(call)
+	if !admitted {
+		return exec, err
+	}
+	return b.prepared.Enter(ctx, call)
+}
+
+func (b *body) admit(call tool.Call) (exec tool.Execution, admitted bool, err error) {
 	if err := approved(b.call.Decisions, b.call.Arguments, call.Arguments); err != nil {
-		return tool.Execution{}, err
+		return exec, false, err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.over {
+		return exec, false, fmt.Errorf("the layers around tool %s have returned: it is too late to enter it", call.Tool)
 	}
 	if a := b.c.Answer; a != nil && a.Mode != tool.ModeReenter {
 		b.derived = true
-		return tool.Execution{Output: b.call.Answer.Payload}, nil
+		return tool.Execution{Output: b.call.Answer.Payload}, false, nil
 	}
 	if b.entered && b.c.Effect.NeedsClaim() {
-		return tool.Execution{}, fmt.Errorf("tool %s was entered already, and must not be entered twice", call.Tool)
+		return exec, false, fmt.Errorf("tool %s was entered already, and must not be entered twice", call.Tool)
 	}
 	if err := b.claim(); err != nil {
 		b.runtime = err
-		return tool.Execution{}, err
+		return exec, false, err
 	}
 	b.entered, b.derived = true, false
-	return b.prepared.Enter(ctx, call)
+	return exec, true, nil
 }
 
 // claim makes it durable that the body is about to be entered, where that is needed.
@@ -230,8 +266,8 @@ func (b *body) result(ctx context.Context, out tool.Outcome) error {
 	if (out.Status == tool.StatusDenied || out.Status == tool.StatusFailed) && !b.entered && b.c.Begun() {
 		out.Output = tool.Text(session.BegunText(out.Err.Error()))
 	}
-	if err := b.output(o, out); err != nil {
-		return err
+	if err := b.output(o, out); err != nil { // a layer made it
+		return b.result(ctx, tool.Resolve(tool.Execution{}, fmt.Errorf("what a layer made of %s can't be kept: %w", b.c.Tool, err)))
 	}
 	failed := out.Status == tool.StatusFailed && b.entered
 	commit := b.lease.Update
@@ -276,17 +312,17 @@ func (b *body) deniedBy() string {
 
 // stopped is how the call ends whose body was told to end, and did.
 func (b *body) stopped(tx *session.Tx, cause error) *session.Outcome {
-	by, why := "", ""
+	by, why := "", errLeft.Error() // why else its context ended, a store that failed for one, is none of the model's business
 	if c := tx.Call(b.c.ID); c != nil && c.Cancel != nil {
 		by, why = c.Cancel.By, c.Cancel.Why
-	} else if cause != nil {
+	} else if errors.Is(cause, errRunEnded) || errors.Is(cause, errCallCancelled) {
 		why = cause.Error()
 	}
 	begun := b.c
 	if b.entered {
 		begun.Attempt = max(begun.Attempt, 1)
 	}
-	return session.CancelledOutcome(&begun, by, why)
+	return session.CancelledOutcome(&begun, by, why, b.turn.opened)
 }
 
 func (b *body) output(o *session.Outcome, out tool.Outcome) (err error) {

@@ -60,6 +60,9 @@ func (d *drive) advance(ctx context.Context, c *session.Call, ending bool) error
 	case ending:
 		return d.settleCancelled(c, "", errRunEnded.Error())
 	case d.running() < d.agent.Concurrency() && d.stopping.Err() == nil:
+		if err := d.lease.Ready(d.commit()); err != nil {
+			return err
+		}
 		d.start(ctx, c)
 	}
 	return nil
@@ -67,7 +70,7 @@ func (d *drive) advance(ctx context.Context, c *session.Call, ending bool) error
 
 func (d *drive) settleCancelled(c *session.Call, by, why string) error {
 	return d.lease.Update(d.commit(), func(tx *session.Tx) error {
-		return tx.Settle(c.ID, session.CancelledOutcome(c, by, why))
+		return tx.Settle(c.ID, session.CancelledOutcome(c, by, why, d.turn.opened))
 	})
 }
 
@@ -175,14 +178,14 @@ func (d *drive) loadTurn() error {
 	if err != nil {
 		return err
 	}
-	return d.turnOpened(asked)
+	return d.turnOpened(asked, false)
 }
 
 // turnOpened notes what bodies need of the open turn.
-func (d *drive) turnOpened(asked []llm.ToolCall) (err error) {
+func (d *drive) turnOpened(asked []llm.ToolCall, here bool) (err error) {
 	d.asked = asked
 	d.lease.View(func(st *session.State) {
-		d.turn = turnFacts{number: st.Turn, asked: st.Asked, key: st.TokenKey}
+		d.turn = turnFacts{number: st.Turn, asked: st.Asked, key: st.TokenKey, opened: here}
 	})
 	if d.turn.key != 0 {
 		d.turn.secret, err = d.rn.tokens.key(d.commit(), d.turn.key)

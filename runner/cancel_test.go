@@ -109,7 +109,7 @@ func TestCancelledBodyFailsByItself(t *testing.T) {
 }
 
 func TestSettledIsFinal(t *testing.T) {
-	past := time.Now().Add(time.Hour)
+	later := time.Now().Add(time.Hour)
 	for _, c := range []struct {
 		name   string
 		settle func(r *rig, p tool.Pause)
@@ -163,7 +163,7 @@ func TestSettledIsFinal(t *testing.T) {
 				_, err := r.Cancel(t.Context(), chat, p.Call, "ada", "late")
 				told("a cancellation", err)
 			}
-			told("a deadline", r.Extend(t.Context(), chat, p.ID, "ada", past))
+			told("a deadline", r.Extend(t.Context(), chat, p.ID, "ada", later))
 			told("progress", r.Progress(t.Context(), chat, p.Call, tool.Progress{Message: "late"}))
 			if after := r.result(p.Call); string(after.Output) != string(before.Output) || after.Error != before.Error {
 				t.Errorf("the result was %s, and is %s", before.Output, after.Output)

@@ -52,6 +52,7 @@ type turnFacts struct {
 	asked  time.Time
 	key    int
 	secret []byte
+	opened bool // by this drive, which so knows all that has run of it
 }
 
 // errLeft is the cause by which bodies end when the caller leaves.

@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/fermata-ai/fermata/agent"
 	"github.com/fermata-ai/fermata/event"
 	"github.com/fermata-ai/fermata/fakellm"
 	"github.com/fermata-ai/fermata/interceptor"
 	"github.com/fermata-ai/fermata/kvstore/faultkv"
+	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/runner"
 	"github.com/fermata-ai/fermata/session"
 	"github.com/fermata-ai/fermata/tool"
@@ -165,6 +167,9 @@ func TestEarlyAnswerOutlivesTheBody(t *testing.T) {
 				var n counter
 				entered := make(chan string, 1)
 				r := deploying(t, starting(effect, &n, func(ctx context.Context, call tool.Call) (tool.Result[textOut], error) {
+					if n.get("deploy") > 1 {
+						return tool.Done(textOut{"entered again"}), nil
+					}
 					entered <- call.ID
 					<-ctx.Done()
 					return nil, ctx.Err()
@@ -355,6 +360,41 @@ func TestEarlyAnswerAndAGate(t *testing.T) {
 		t.Errorf("the result is %s", got)
 	}
 	r.acceptable()
+}
+
+// The caller has gone, and the body still runs: an answer that comes now makes the session a worker's.
+func TestEarlyAnswerToAnInterruptedRun(t *testing.T) {
+	var n counter
+	entered, let := make(chan string, 1), make(chan struct{})
+	r := deploying(t, starting(tool.Idempotent, &n, func(_ context.Context, call tool.Call) (tool.Result[textOut], error) {
+		entered <- call.ID
+		<-let
+		return tool.Pending[textOut](tool.Await{}), nil
+	}))
+	ctx, leave := context.WithCancel(t.Context())
+	ended := make(chan *seen, 1)
+	go func() { ended <- watch(t, r.Run(ctx, user, chat, llm.UserText("Deploy."), nil)) }()
+	call := <-entered
+	leave()
+	if s := <-ended; s.end.Finish != event.FinishInterrupted {
+		t.Fatalf("the run ended as %s", s.end.Finish)
+	}
+	_, err := r.Resume(t.Context(), chat, runner.Complete(call, text("v2"), "ci"))
+	must(t, err)
+	close(let)
+	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+	defer stop()
+	err = r.Work(ctx, &runner.WorkOptions{OnEvent: func(_ string, ev event.Event, _ error) {
+		if end, ok := ev.(event.End); ok && end.Finish == event.FinishStop {
+			stop()
+		}
+	}})
+	if !errors.Is(err, context.Canceled) {
+		t.Fatalf("the worker ended with %v", err)
+	}
+	if got := string(r.result(call).Output); got != string(text("v2")) || n.get("deploy") != 1 {
+		t.Errorf("the result is %s; the body was entered %d times", got, n.get("deploy"))
+	}
 }
 
 func TestUnknownKeyIsNotYetKnown(t *testing.T) {

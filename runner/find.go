@@ -23,10 +23,11 @@ type Filter = session.PauseFilter
 // yet is session.ErrNotYetKnown, since the outside system may be faster than the commit. A pause that is over has no Await.
 func (rn *Runner) Find(ctx context.Context, ref Ref) (tool.Pause, error) {
 	p, err := rn.find(ctx, ref)
-	if err != nil {
-		return tool.Pause{}, err
+	// Whoever may not look isn't told that there is nothing, either.
+	if refused := rn.authorize(ctx, Operation{Kind: OpFind, Session: p.Session, Call: p.Call}); refused != nil {
+		err = refused
 	}
-	if err := rn.authorize(ctx, Operation{Kind: OpFind, Session: p.Session, Call: p.Call}); err != nil {
+	if err != nil {
 		return tool.Pause{}, err
 	}
 	return p, nil
@@ -60,6 +61,9 @@ func (rn *Runner) ReadToken(ctx context.Context, token string) (Token, error) {
 // RotateTokenKeys adds a key to the ring that tokens are signed with. Calls asked for from now on use it; earlier tokens stay
 // good.
 func (rn *Runner) RotateTokenKeys(ctx context.Context) error {
+	if err := rn.authorize(ctx, Operation{Kind: OpRotate}); err != nil {
+		return err
+	}
 	return rn.store.RotateTokenKeys(ctx)
 }
 

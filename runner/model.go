@@ -75,7 +75,7 @@ func (d *drive) overLimit() (bool, error) {
 		switch {
 		case st.Run.Turns >= limits.Turns:
 			finish = event.FinishMaxTurns
-		case limits.Tokens > 0 && st.Run.Usage.Total() >= limits.Tokens:
+		case limits.Tokens > 0 && st.Run.Tokens() >= limits.Tokens:
 			finish = event.FinishMaxTokens
 		}
 	})
@@ -133,7 +133,7 @@ func (d *drive) reply(m llm.Message, fin llm.Finish) error {
 	var entry *session.Entry
 	if len(m.Parts) > 0 { // an empty message is none: providers refuse it
 		if entry, err = session.NewEntry(m); err != nil {
-			return err
+			return d.fail(fmt.Errorf("model: %w", err))
 		}
 	}
 	limits := d.agent.Limits()
@@ -145,7 +145,7 @@ func (d *drive) reply(m llm.Message, fin llm.Finish) error {
 		case len(calls) == 0:
 		case limits.ToolCalls > 0 && tx.Run.Calls > limits.ToolCalls:
 			tx.End(event.FinishMaxCalls, "")
-		case limits.Tokens > 0 && tx.Run.Usage.Total() > limits.Tokens:
+		case limits.Tokens > 0 && tx.Run.Tokens() > limits.Tokens:
 			tx.End(event.FinishMaxTokens, "")
 		}
 		return nil
@@ -161,7 +161,7 @@ func (d *drive) reply(m llm.Message, fin llm.Finish) error {
 	for _, c := range asked {
 		d.emit(event.Call{Call: c})
 	}
-	return d.turnOpened(asked)
+	return d.turnOpened(asked, true)
 }
 
 // own makes the message's calls fermata's own: with ids that are unique, arguments that are JSON, and names that every provider

@@ -2,6 +2,7 @@ package runner
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"sync"
@@ -13,7 +14,7 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// ErrInvalidProgress refuses progress that is too large, or whose fraction is not between 0 and 1.
+// ErrInvalidProgress refuses progress that is too large, whose data are no JSON, or whose fraction is not between 0 and 1.
 var ErrInvalidProgress = errors.New("runner: the progress can't be taken")
 
 // Progress tells how far a call's outside job is. It is shown live at once, in this process, and refused once the call is
@@ -36,6 +37,8 @@ func (rn *Runner) progress(ctx context.Context, id, call, toolName string, p too
 	switch {
 	case len(p.Message)+len(p.Data) > maxProgress:
 		return fmt.Errorf("%w: it has %d bytes, at most %d are taken", ErrInvalidProgress, len(p.Message)+len(p.Data), maxProgress)
+	case len(p.Data) > 0 && !json.Valid(p.Data):
+		return fmt.Errorf("%w: its data are no JSON", ErrInvalidProgress)
 	case !(p.Fraction >= 0 && p.Fraction <= 1):
 		return fmt.Errorf("%w: its fraction %v is not between 0 and 1", ErrInvalidProgress, p.Fraction)
 	}

@@ -211,6 +211,7 @@ func TestAuthorizerSeesEveryOperation(t *testing.T) {
 	_, resume := r.Resume(ctx, chat, runner.Complete(p.ID, text("x"), user))
 	_, cancel := r.Cancel(ctx, chat, p.Call, user, "")
 	_, find := r.Find(ctx, runner.Ref{Pause: p.ID})
+	_, findNone := r.Find(ctx, runner.Ref{Pause: "call_nosuch.1"})
 	_, show := r.Show(ctx, chat)
 	_, call := r.Call(ctx, chat, p.Call)
 	var pending, list error
@@ -221,7 +222,7 @@ func TestAuthorizerSeesEveryOperation(t *testing.T) {
 		list = err
 	}
 	for what, err := range map[string]error{
-		"run": r.say("Hi.").err, "continue": r.carryOn().err, "resume": resume, "cancel": cancel, "find": find, "show": show, "call": call,
+		"run": r.say("Hi.").err, "continue": r.carryOn().err, "resume": resume, "cancel": cancel, "find": find, "find nothing": findNone, "rotate": r.RotateTokenKeys(ctx), "show": show, "call": call,
 		"pending": pending, "list": list, "follow": watch(t, r.Follow(ctx, chat, 0)).err,
 		"progress": r.Progress(ctx, chat, p.Call, tool.Progress{}), "extend": r.Extend(ctx, chat, p.ID, user, time.Time{}),
 		"cancel session": r.CancelSession(ctx, chat, user, ""), "delete": r.Delete(ctx, chat, user),

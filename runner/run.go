@@ -106,7 +106,10 @@ func sayable(m llm.Message) error {
 				return fmt.Errorf("%w: it has an empty text", session.ErrInvalidMessage)
 			}
 		case llm.Media:
-			if len(p.Data) == 0 && p.URL == "" {
+			switch {
+			case p.MediaType == "":
+				return fmt.Errorf("%w: it has media without a type", session.ErrInvalidMessage)
+			case len(p.Data) == 0 && p.URL == "":
 				return fmt.Errorf("%w: it has a %s without data or URL", session.ErrInvalidMessage, p.MediaType)
 			}
 		default:
@@ -121,9 +124,6 @@ func sayable(m llm.Message) error {
 
 // say settles what was accepted before, and then appends the user's message, or takes it for an answer.
 func (d *drive) say(in *input) error {
-	if d.user != in.user {
-		return fmt.Errorf("session %q: %w", d.session, session.ErrWrongUser)
-	}
 	said, err := d.said(in)
 	if err != nil || said {
 		return err
@@ -202,6 +202,11 @@ func (d *drive) answerWith(waiting []tool.Pause, in *input) (bool, error) {
 	p := waiting[0]
 	if err := d.rn.authorize(d.ctx, Operation{Kind: OpResume, Actor: in.user, Session: d.session, Call: p.Call}); err != nil {
 		return false, err
+	}
+	for _, part := range in.entry.Message.Parts {
+		if _, ok := part.(llm.Text); !ok {
+			return false, fmt.Errorf("%w: the answer to %s is a text, and it holds %T", session.ErrInvalidMessage, p.ID, part)
+		}
 	}
 	text := session.StringBlob(in.entry.Message.Text()).JSON()
 	reply, err := d.rn.reply(Resumption{Pause: p.ID, Payload: text, Actor: in.user})

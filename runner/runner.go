@@ -46,6 +46,8 @@ type Runner struct {
 	live    live
 	reports reports
 
+	left func(wait func()) // leftBehind
+
 	mu      sync.Mutex
 	closed  bool
 	drives  map[*drive]struct{} // those that have bodies running
@@ -63,6 +65,7 @@ func New(a *agent.Agent, store *session.Store, o *Options) (*Runner, error) {
 		o = &Options{}
 	}
 	rn := &Runner{store: store, first: a, options: *o, agents: map[string]*agent.Agent{}, drives: map[*drive]struct{}{}}
+	rn.left = rn.leftBehind
 	rn.options.defaults()
 	all := rn.options.Agents
 	if a != nil {
@@ -136,7 +139,17 @@ func (rn *Runner) Close() error {
 	for d := range rn.drives {
 		d.lease.Abandon()
 	}
-	return fmt.Errorf("runner: closed, but bodies of %d sessions ignore that their context ended", len(rn.drives))
+	return fmt.Errorf("runner: closed, but bodies ignore that their context ended, and still run; %d sessions have lost their drive",
+		len(rn.drives))
+}
+
+// leftBehind makes Close wait for a body whose time was over. The body's drive is counted, too, and still there.
+func (rn *Runner) leftBehind(wait func()) {
+	rn.bodies.Add(1)
+	go func() {
+		defer rn.bodies.Done()
+		wait()
+	}()
 }
 
 // begin counts a drive in, so that Close waits for it.

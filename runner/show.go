@@ -47,7 +47,17 @@ func (d *display) show(ctx context.Context, news []session.Call) error {
 func (d *drive) show() error {
 	var news []session.Call
 	d.lease.View(func(st *session.State) { news = d.news(st) })
+	if len(news) > 0 {
+		d.catchUp()
+	}
 	return d.display.show(d.commit(), news)
+}
+
+// catchUp emits the progress that is there: it was reported before what is shown next.
+func (d *drive) catchUp() {
+	for range len(d.progress) {
+		d.emit(<-d.progress)
+	}
 }
 
 func (d *display) isNews(c *session.Call) bool {

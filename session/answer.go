@@ -225,12 +225,8 @@ func (j *judgement) answer() error {
 			return err
 		}
 	}
-	j.tx.putReceipt(j.rc)
+	j.record()
 	j.tx.delete(inboxKey(p.Since, tool.PauseID(c.ID, c.Pauses)))
-	if h := j.tx.Halt; h != nil && h.Finish == event.FinishInterrupted {
-		j.tx.Halt = nil // somebody wants this session to go on
-	}
-	j.tx.Takeovers = 0
 	switch j.in.Kind {
 	case KindDecision:
 		d := Decision{Decision: j.in.Decision, Edited: j.tx.place(j.in.Payload), Why: j.tx.place(j.in.Why)}
@@ -267,10 +263,18 @@ func (j *judgement) early() error {
 			return err
 		}
 	}
-	j.tx.putReceipt(j.rc)
+	j.record()
 	c.Early = j.kept()
-	j.tx.touch()
 	return nil
+}
+
+// record writes the receipt of what is accepted: from then on, somebody wants the session to go on.
+func (j *judgement) record() {
+	j.tx.putReceipt(j.rc)
+	if h := j.tx.Halt; h != nil && h.Finish == event.FinishInterrupted {
+		j.tx.Halt = nil
+	}
+	j.tx.Takeovers = 0
 }
 
 // mayPauseNext says that the call's body may be running, and may ask for a pause.

@@ -190,7 +190,7 @@ func (tx *Tx) settle(c *Call, o *Outcome) error {
 	}
 	b, err := record.appendJSON(make([]byte, 0, 256))
 	tx.putEncoded(recordKey(tx.ID, c.ID), b, err)
-	*c = Call{ID: c.ID, Tool: c.Tool, Status: Settled, Settled: o.Status, Pauses: c.Pauses, MayPause: c.MayPause, extra: c.extra}
+	*c = Call{ID: c.ID, Tool: c.Tool, Status: Settled, Settled: o.Status, Pauses: c.Pauses, MayPause: c.MayPause, later: c.later}
 	tx.Takeovers = 0
 	return nil
 }

@@ -118,6 +118,10 @@ func TestDamagedRecords(t *testing.T) {
 		"no version":                   change(`"v":1,`, ``),
 		"a version below all":          change(`"v":1,`, `"v":0,`),
 		"negative counts":              change(`"msgs":2`, `"msgs":-2`),
+		"a field that is null":         change(`"pauses":1`, `"pauses":1,"cancel":null`),
+		"a field of another case":      change(`"decisions":`, `"answer":{"pause":1,"kind":"complete","mode":"output","payload":{"json":1},"at":"2026-01-01T00:00:00Z"},"Decisions":`),
+		"a field that is there twice":  change(`"turn":1`, `"turn":1,"turn":1`),
+		"a field that is missing":      change(`"shown":`, `"shone":`),
 		"two calls of one id":          change(`"id":"c2"`, `"id":"c1"`),
 		"a call that nobody asked for": change(`"id":"c1"`, `"id":"c3"`),
 		"a model's answer that is due": change(`"turn":1`, `"turn":1,"due":true`),
@@ -181,9 +185,22 @@ func TestNewerVersions(t *testing.T) {
 		t.Errorf("a newer version is written, with %v", err)
 	}
 
+	for key, value := range map[string]string{"c": `{"v":2,"call":"c9","status":"done"}`, "x": `{"v":2,"keys":[{"id":1}]}`} {
+		k := map[string][]byte{"c": kvstore.Key("c", "first", "c9"), "x": kvstore.Key("x", "token-keys")}[key]
+		_, err := kv.Apply(t.Context(), kvstore.Batch{Puts: []kvstore.Put{{Key: k, Value: []byte(value)}}})
+		must(t, err)
+	}
+	if _, _, err := s.Record(t.Context(), "first", "c9"); !errors.Is(err, session.ErrNewerVersion) {
+		t.Errorf("a call's record of a newer version is read, with %v", err)
+	}
+	if _, err := s.TokenKeys(t.Context()); !errors.Is(err, session.ErrNewerVersion) {
+		t.Errorf("a key ring of a newer version is read, with %v", err)
+	}
+
 	kv, s = gated(t)
 	overwrite(t, kv, func(head string) string {
 		head = strings.Replace(head, `"v":1,`, `"v":1,"priority":{"a":[1]},`, 1)
+		head = strings.Replace(head, `"gate":"approval","approved"`, `"gate":"approval","quorum":[2],"approved"`, 1)
 		return strings.Replace(head, `"id":"c2",`, `"id":"c2","cost":9007199254740993,`, 1)
 	})
 	must(t, s.Update(context.Background(), "first", func(tx *session.Tx) error {
@@ -192,7 +209,7 @@ func TestNewerVersions(t *testing.T) {
 	}))
 	e, err := kv.Get(t.Context(), kvstore.Key("h", "first"))
 	must(t, err)
-	for _, kept := range []string{`"priority":{"a":[1]}`, `"cost":9007199254740993`, `"v":1`} {
+	for _, kept := range []string{`"priority":{"a":[1]}`, `"cost":9007199254740993`, `"quorum":[2]`, `"v":1`} {
 		if !strings.Contains(string(e.Value), kept) {
 			t.Errorf("%s got lost: %s", kept, e.Value)
 		}

@@ -1,10 +1,10 @@
 package session
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"reflect"
-	"strings"
 
 	"github.com/fermata-ai/fermata/event"
 	"github.com/fermata-ai/fermata/tool"
@@ -13,38 +13,48 @@ import (
 // decodeState reads a head. A version that this package doesn't know is ErrNewerVersion; a record that does not add up is
 // ErrCorrupt: what is damaged is never taken for undecided, let alone for approved.
 func decodeState(key, b []byte) (*State, error) {
-	var v struct {
-		Version *int `json:"v"`
-	}
-	if err := decode(key, b, &v); err != nil {
-		return nil, err
-	}
-	switch {
-	case v.Version == nil || *v.Version < 1:
-		return nil, fmt.Errorf("%w: %s has no version", ErrCorrupt, keyName(key))
-	case *v.Version > Version:
-		return nil, fmt.Errorf("%w: %s has version %d, this program reads up to %d", ErrNewerVersion, keyName(key), *v.Version, Version)
-	}
 	s := new(State)
-	if err := decode(key, b, s); err != nil {
-		return nil, err
+	err := json.Unmarshal(b, s)
+	if err != nil || s.Version != Version {
+		if err := checkVersion(key, b); err != nil {
+			return nil, err
+		}
 	}
-	if err := s.check(); err != nil {
+	if err == nil {
+		err = s.exactly(b)
+	}
+	if err == nil {
+		err = s.check()
+	}
+	if err != nil {
 		return nil, fmt.Errorf("%w: %s: %w", ErrCorrupt, keyName(key), err)
 	}
 	return s, nil
 }
 
-// UnmarshalJSON keeps the fields that it doesn't know.
-func (s *State) UnmarshalJSON(b []byte) error {
-	type plain State
-	return unmarshalKeeping(b, (*plain)(s), &s.extra)
+func checkVersion(key, b []byte) error {
+	var v struct {
+		Version *int `json:"v"`
+	}
+	if err := decode(key, b, &v); err != nil {
+		return err
+	}
+	switch {
+	case v.Version == nil || *v.Version < 1:
+		return fmt.Errorf("%w: %s has no version", ErrCorrupt, keyName(key))
+	case *v.Version > Version:
+		return fmt.Errorf("%w: %s has version %d, this program reads up to %d", ErrNewerVersion, keyName(key), *v.Version, Version)
+	}
+	return nil
 }
 
-// UnmarshalJSON keeps the fields that it doesn't know.
-func (c *Call) UnmarshalJSON(b []byte) error {
-	type plain Call
-	return unmarshalKeeping(b, (*plain)(c), &c.extra)
+// exactly says whether the head, written again, would be what it was read from. Nearly always it is, to the byte.
+func (s *State) exactly(b []byte) error {
+	again, err := s.appendJSON(make([]byte, 0, len(b)))
+	if err != nil || bytes.Equal(again, b) {
+		return err
+	}
+	return keepLater(b, reflect.ValueOf(s))
 }
 
 // UnmarshalJSON wants to be told whether it was approved: what is damaged must not be read as either.
@@ -71,27 +81,10 @@ func closeObject(b []byte, extra map[string]json.RawMessage) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return append(append(b, ','), more[1:]...), nil
-}
-
-func unmarshalKeeping(b []byte, v any, extra *map[string]json.RawMessage) error {
-	if err := json.Unmarshal(b, v); err != nil {
-		return err
+	if b[len(b)-1] != '{' {
+		b = append(b, ',')
 	}
-	var all map[string]json.RawMessage
-	if err := json.Unmarshal(b, &all); err != nil {
-		return err
-	}
-	t := reflect.TypeOf(v).Elem()
-	for i := range t.NumField() {
-		name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
-		delete(all, name)
-	}
-	*extra = nil
-	if len(all) > 0 {
-		*extra = all
-	}
-	return nil
+	return append(b, more[1:]...), nil
 }
 
 // check says what doesn't add up in a head.
@@ -173,6 +166,20 @@ func checkSettled(s event.Status) error {
 		return nil
 	}
 	return fmt.Errorf("unknown end %q", s)
+}
+
+// check says what doesn't add up in a call's record.
+func (r *Record) check() error {
+	switch {
+	case r.Version > Version:
+		return ErrNewerVersion
+	case r.Version < 1 || r.Call == "" || r.Status == "":
+		return fmt.Errorf("it is incomplete")
+	}
+	if err := r.Output.check(); err != nil {
+		return err
+	}
+	return checkSettled(r.Status)
 }
 
 func (p *Pause) check() error {

@@ -37,13 +37,13 @@ type Drive struct {
 // New says what a session that doesn't exist yet is to begin with.
 type New struct{ User, Agent string }
 
-// Drive takes the lease of a session, or says who has it with a *BusyError. With n, a session that isn't there is begun.
-// Nothing is committed yet.
+// Drive takes the lease of a session, or says who has it with a *BusyError. With n, a session that isn't there is begun, and one
+// of another user is ErrWrongUser. Nothing is committed yet.
 func (s *Store) Drive(ctx context.Context, id string, n *New) (*Drive, error) {
 	d := &Drive{store: s, id: id, holder: newCommitID()}
 	d.before, d.after = d.check, d.hold
 	if s.exclusive && !s.local.Acquire(leaseName(id), d.holder) {
-		return nil, &BusyError{Session: id}
+		return nil, s.busy(ctx, id, n)
 	}
 	var fresh func() *State
 	if n != nil {
@@ -53,6 +53,9 @@ func (s *Store) Drive(ctx context.Context, id string, n *New) (*Drive, error) {
 	}
 	var err error
 	if d.head, err = s.head(ctx, id, fresh); err == nil {
+		err = n.own(d.head.state)
+	}
+	if err == nil {
 		d.head.base = d.take
 		_, err = d.head.open(ctx)
 	}
@@ -61,6 +64,24 @@ func (s *Store) Drive(ctx context.Context, id string, n *New) (*Drive, error) {
 		return nil, err
 	}
 	return d, nil
+}
+
+// own refuses a session of another user.
+func (n *New) own(st *State) error {
+	if n != nil && n.User != st.User {
+		return fmt.Errorf("session %q: %w", st.ID, ErrWrongUser)
+	}
+	return nil
+}
+
+// busy refuses a session that another drive in this process holds: without a word about that, if it is another user's.
+func (s *Store) busy(ctx context.Context, id string, n *New) error {
+	if n != nil {
+		if st, err := s.Load(ctx, id); err == nil && n.own(st) != nil {
+			return n.own(st)
+		}
+	}
+	return &BusyError{Session: id}
 }
 
 func leaseName(session string) string { return "lease " + session }
@@ -121,6 +142,21 @@ func (d *Drive) Secure(ctx context.Context) error {
 		return nil
 	}
 	return d.update(ctx)
+}
+
+// Ready renews a lease of which too little is left to enter a body.
+func (d *Drive) Ready(ctx context.Context) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.stale() {
+		return nil
+	}
+	return d.update(ctx, touch)
+}
+
+// stale says that less than a third is left of a stored lease, by the monotonic clock.
+func (d *Drive) stale() bool {
+	return !d.store.exclusive && (!d.taken || time.Since(d.renewed) > d.store.lease*2/3)
 }
 
 // Update commits transitions, with all that rides. A lease that was lost is ErrFenced.
@@ -231,7 +267,7 @@ func (d *Drive) Keep(on bool) {
 func (d *Drive) MayEnter() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.lost || !d.store.exclusive && (!d.taken || time.Since(d.renewed) > d.store.lease*2/3) {
+	if d.lost || d.stale() {
 		return d.fenced()
 	}
 	return nil

@@ -74,7 +74,33 @@ func (o *object) other(name string, v any, present bool) error {
 		return err
 	}
 	o.name(name)
-	o.b = append(o.b, b...)
+	o.b, err = appendKept(o.b, b, v)
+	return err
+}
+
+// appendKept appends an encoded value, with what a later version wrote into it.
+func appendKept(b, encoded []byte, v any) ([]byte, error) {
+	if k, ok := v.(keeper); ok && len(k.kept()) > 0 {
+		return closeObject(append(b, encoded[:len(encoded)-1]...), k.kept())
+	}
+	return append(b, encoded...), nil
+}
+
+func (o *object) decisions(ds []Decision) error {
+	if len(ds) == 0 {
+		return nil
+	}
+	o.name("decisions")
+	for i := range ds {
+		b, err := encode(&ds[i])
+		if err != nil {
+			return err
+		}
+		if o.b, err = appendKept(append(o.b, "[,"[min(i, 1)]), b, &ds[i]); err != nil {
+			return err
+		}
+	}
+	o.b = append(o.b, ']')
 	return nil
 }
 
@@ -117,7 +143,9 @@ func (s *State) appendJSON(b []byte) ([]byte, error) {
 	}
 	o.time("asked", s.Asked)
 	o.int("token_key", s.TokenKey)
-	s.Run.append(&o)
+	if err := s.Run.append(&o); err != nil {
+		return nil, err
+	}
 	if err := o.other("retry", s.Retry, s.Retry != nil); err != nil {
 		return nil, err
 	}
@@ -136,12 +164,12 @@ func (s *State) appendJSON(b []byte) ([]byte, error) {
 	o.int("takeovers", s.Takeovers)
 	o.time("wake", s.Wake)
 	o.alwaysString("commits", s.Commits)
-	return closeObject(o.b, s.extra)
+	return closeObject(o.b, s.kept())
 }
 
-func (r *Run) append(o *object) {
-	if *r == (Run{}) {
-		return
+func (r *Run) append(o *object) (err error) {
+	if r.Turns == 0 && r.Calls == 0 && r.Usage == (llm.Usage{}) && r.Waived == 0 && !r.Detached && len(r.kept()) == 0 {
+		return nil
 	}
 	o.name("run")
 	run := object{append(o.b, '{')}
@@ -156,8 +184,10 @@ func (r *Run) append(o *object) {
 		usage.int("reasoning", r.Usage.Reasoning)
 		run.b = append(usage.b, '}')
 	}
+	run.int("waived", r.Waived)
 	run.bool("detached", r.Detached)
-	o.b = append(run.b, '}')
+	o.b, err = closeObject(run.b, r.kept())
+	return err
 }
 
 // appendJSON appends a call of the open turn.
@@ -180,7 +210,6 @@ func (c *Call) appendJSON(b []byte) ([]byte, error) {
 		{"pause", c.Pause, c.Pause != nil},
 		{"answer", c.Answer, c.Answer != nil},
 		{"early", c.Early, c.Early != nil},
-		{"decisions", c.Decisions, len(c.Decisions) > 0},
 		{"actions", c.Actions, len(c.Actions) > 0},
 		{"cancel", c.Cancel, c.Cancel != nil},
 	} {
@@ -188,8 +217,11 @@ func (c *Call) appendJSON(b []byte) ([]byte, error) {
 			return nil, err
 		}
 	}
+	if err := o.decisions(c.Decisions); err != nil {
+		return nil, err
+	}
 	o.string("settled", string(c.Settled))
-	return closeObject(o.b, c.extra)
+	return closeObject(o.b, c.kept())
 }
 
 // appendJSON appends the record of a settled call.
@@ -215,7 +247,7 @@ func (r *Record) appendJSON(b []byte) ([]byte, error) {
 	o.alwaysTime("at", r.At)
 	o.int("attempt", r.Attempt)
 	o.int("pauses", r.Pauses)
-	if err := o.other("decisions", r.Decisions, len(r.Decisions) > 0); err != nil {
+	if err := o.decisions(r.Decisions); err != nil {
 		return nil, err
 	}
 	if err := o.other("actions", r.Actions, len(r.Actions) > 0); err != nil {

@@ -67,6 +67,25 @@ func TestHandEncodingFollowsTheTags(t *testing.T) {
 	})
 }
 
+// A head that is read is what was written, to the byte: decodeState goes the long way over any other.
+func TestHeadsAreReadExactly(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 2))
+		var st, again State
+		fill(reflect.ValueOf(&st).Elem(), r, 0)
+		written, err := st.appendJSON(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := json.Unmarshal(written, &again); err != nil {
+			t.Fatalf("%v: %s", err, written)
+		}
+		if got, err := again.appendJSON(nil); err != nil || string(got) != string(written) {
+			t.Fatalf("it was written as %s, and would be as %s, %v", written, got, err)
+		}
+	})
+}
+
 // plain is the head without its own decoder, for reflection.
 func (s State) plain() any {
 	type call Call

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/fermata-ai/fermata/kvstore"
@@ -22,6 +21,17 @@ type keyRing struct {
 	Keys    []TokenKey `json:"keys"`
 }
 
+// check says what doesn't add up in a ring.
+func (r *keyRing) check() error {
+	switch {
+	case r.Version > Version:
+		return ErrNewerVersion
+	case len(r.Keys) == 0:
+		return errors.New("it has no keys")
+	}
+	return nil
+}
+
 var keyRingKey = kvstore.Key("x", "token-keys")
 
 // TokenKeys reads the ring of token keys, the newest last. The first is made on first use.
@@ -33,10 +43,6 @@ func (s *Store) TokenKeys(ctx context.Context) ([]TokenKey, error) {
 		return nil, err
 	case !found:
 		return s.addTokenKey(ctx, true)
-	case ring.Version > Version:
-		return nil, fmt.Errorf("%w: %s", ErrNewerVersion, keyName(keyRingKey))
-	case len(ring.Keys) == 0:
-		return nil, fmt.Errorf("%w: %s has no keys", ErrCorrupt, keyName(keyRingKey))
 	}
 	return ring.Keys, nil
 }

@@ -29,7 +29,7 @@ func Next(s *State, now time.Time) Step {
 	switch {
 	case !step.Until.IsZero() && !step.Until.After(now):
 		step.Kind = StepExpire
-	case s.Halt != nil && step.Kind != StepIdle && step.Kind != StepWait:
+	case s.Halt != nil && s.Ending == nil && step.Kind != StepIdle && step.Kind != StepWait:
 		step.Kind = StepHalted
 	case step.Kind == StepModel && s.Retry != nil && s.Retry.At.After(now):
 		step = Step{Kind: StepRetry, Until: s.Retry.At}
@@ -53,6 +53,9 @@ func next(s *State) StepKind {
 		case Requested, Running, Answered:
 			return StepCalls
 		case Pending:
+			if s.Ending != nil {
+				return StepCalls // to be cancelled
+			}
 			kind = StepWait
 		}
 	}

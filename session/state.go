@@ -7,7 +7,6 @@
 package session
 
 import (
-	"encoding/json"
 	"time"
 
 	"github.com/fermata-ai/fermata/event"
@@ -55,7 +54,7 @@ type State struct {
 	Wake    time.Time `json:"wake,omitzero"` // where the session stands in the wake index; zero: nowhere
 	Commits string    `json:"commits"`       // the ids of the last commits, newest last
 
-	extra map[string]json.RawMessage // fields of a later version
+	later
 }
 
 // Run counts what the current run has used of its agent's limits.
@@ -63,14 +62,22 @@ type Run struct {
 	Turns    int       `json:"turns,omitempty"`
 	Calls    int       `json:"calls,omitempty"`
 	Usage    llm.Usage `json:"usage,omitzero"`
+	Waived   int       `json:"waived,omitempty"`   // tokens of Usage that no longer count towards a limit
 	Detached bool      `json:"detached,omitempty"` // a worker carries it on when its caller leaves
+
+	later
 }
+
+// Tokens is how many tokens count towards a limit.
+func (r *Run) Tokens() int { return r.Usage.Total() - r.Waived }
 
 // Retry says when a model that failed in a way that may pass is called again.
 type Retry struct {
 	Failures int       `json:"failures"` // in a row
 	At       time.Time `json:"at"`
 	Why      string    `json:"why"`
+
+	later
 }
 
 // Halt keeps workers off a session that has work left; Continue and Run lift it.
@@ -78,6 +85,8 @@ type Halt struct {
 	Finish event.Finish `json:"finish"` // interrupted, failed, or a limit
 	Why    string       `json:"why,omitempty"`
 	At     time.Time    `json:"at"`
+
+	later
 }
 
 // Call is a tool call of the open turn. Its arguments stand in the message that asked, its result in its call record.
@@ -99,7 +108,7 @@ type Call struct {
 	Cancel    *Cancel      `json:"cancel,omitempty"`  // asked for while the body runs
 	Settled   event.Status `json:"settled,omitempty"`
 
-	extra map[string]json.RawMessage
+	later
 }
 
 // CallStatus is where a call stands in its life; docs/state.md has the diagram, transitions.go the table.
@@ -127,6 +136,8 @@ type Pause struct {
 	Args     *Blob       `json:"args,omitempty"`  // at a gate: those arguments, where they are not the call's own
 	Since    time.Time   `json:"since"`
 	Deadline time.Time   `json:"deadline,omitzero"`
+
+	later
 }
 
 // Answer is what came for a tool's own pause.
@@ -141,6 +152,8 @@ type Answer struct {
 	Delivery string    `json:"delivery,omitempty"`
 	MayPass  bool      `json:"may_pass,omitempty"` // of a failure
 	At       time.Time `json:"at"`
+
+	later
 }
 
 // Decision is a decision with its values where they belong.
@@ -149,6 +162,8 @@ type Decision struct {
 	Edited *Blob `json:"edited,omitempty"` // in place of Decision.Arguments
 	Why    *Blob `json:"why,omitempty"`    // in place of Decision.Reason; a JSON string
 	Pause  int   `json:"pause"`            // the number of the pause that it answered
+
+	later
 }
 
 // Cancel is a cancellation that waits for the body to end.
@@ -156,6 +171,8 @@ type Cancel struct {
 	By  string    `json:"by,omitempty"`
 	Why string    `json:"why,omitempty"`
 	At  time.Time `json:"at"`
+
+	later
 }
 
 // Call returns the open turn's call of that id, or nil.

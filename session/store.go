@@ -31,7 +31,8 @@ type Options struct {
 	Lease time.Duration
 	// Now is the clock; default time.Now. What is stored has milliseconds.
 	Now func() time.Time
-	// NewID makes ids, unique for ever, that begin with kind; default: kind, '_' and an xid.
+	// NewID makes ids, unique for ever, that begin with kind; default: kind, '_' and an xid. They are short, and have no '.': a
+	// pause is named by its call's id, '.' and a number.
 	NewID func(kind string) string
 }
 

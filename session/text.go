@@ -15,15 +15,15 @@ func (c *Call) Begun() bool {
 	return c.Attempt > 0 || c.Answer != nil || c.Pause != nil && c.Pause.Gate == ""
 }
 
-// begun is what a result adds about it.
-func (c *Call) begun() string {
+// begun is what a result adds about it. Certain says that no body of the call runs, or ran, that the head doesn't show.
+func (c *Call) begun(certain bool) string {
 	switch {
 	case c.Begun():
 		return "The work had begun, and may have had effects."
-	case c.Cancel != nil && !c.Effect.NeedsClaim():
-		return "The work may have begun." // some drive had it, and nothing tells how far it got
+	case certain, c.Effect.NeedsClaim(), c.Status == Pending:
+		return "The tool was not run."
 	}
-	return "The tool was not run."
+	return "The work may have begun." // some drive had it, and nothing tells how far it got
 }
 
 func expiredOutcome(c *Call) *Outcome {
@@ -31,19 +31,20 @@ func expiredOutcome(c *Call) *Outcome {
 	if c.Pause.Gate != "" {
 		why = "Nobody approved the call before its deadline."
 	}
-	return &Outcome{Status: event.Expired, Output: StringBlob("Expired. " + why + " " + c.begun()), By: "deadline"}
+	return &Outcome{Status: event.Expired, Output: StringBlob("Expired. " + why + " " + c.begun(false)), By: "deadline"}
 }
 
-// CancelledOutcome is how a call ends that is cancelled. Why may be empty.
-func CancelledOutcome(c *Call, by, why string) *Outcome {
-	return &Outcome{Status: event.Cancelled, Output: StringBlob(reasoned("Cancelled", why) + " " + c.begun()), By: by}
+// CancelledOutcome is how a call ends that is cancelled. Why may be empty. Certain says that no body of the call runs, or ran, that
+// the head doesn't show.
+func CancelledOutcome(c *Call, by, why string, certain bool) *Outcome {
+	return &Outcome{Status: event.Cancelled, Output: StringBlob(reasoned("Cancelled", why) + " " + c.begun(certain)), By: by}
 }
 
 // GivenUpOutcome is how a call ends whose body was told to end and did not.
 func GivenUpOutcome(c *Call, by, why string) *Outcome {
 	begun := *c
 	begun.Attempt = max(begun.Attempt, 1)
-	o := CancelledOutcome(&begun, by, why)
+	o := CancelledOutcome(&begun, by, why, false)
 	if c.Effect.NeedsClaim() {
 		o.Status = event.Unknown
 		o.Output = StringBlob(reasoned("Cancelled", why) + " The tool did not stop, and its outcome is unknown: check before you try again.")
@@ -60,7 +61,7 @@ func LostOutcome() *Outcome {
 // supersededOutcome is how a call ends that waited for a person who said something else.
 func supersededOutcome(c *Call, by string) *Outcome {
 	return &Outcome{Status: event.Denied, By: by,
-		Output: StringBlob("Denied: the user sent another message instead of an answer. " + c.begun())}
+		Output: StringBlob("Denied: the user sent another message instead of an answer. " + c.begun(false))}
 }
 
 // BegunText adds to a reason for not going on with a call that its work had begun: other words may say that nothing was run.

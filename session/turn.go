@@ -73,6 +73,9 @@ func (tx *Tx) Reply(m *Entry, calls []Call, finish event.Finish, used llm.Usage,
 	}
 	tx.Calls = append([]Call(nil), calls...) // a transition that runs again begins with these
 	tx.Asked, tx.TokenKey = tx.Now, tokenKey
+	if tx.Halt != nil { // somebody ended the run while the model spoke: what it asks for is not begun
+		tx.Ending, tx.Halt = tx.Halt, nil
+	}
 	return nil
 }
 
@@ -131,7 +134,7 @@ func (tx *Tx) Lift() {
 	}
 	tx.touch()
 	tx.Halt, tx.Retry, tx.Takeovers = nil, nil, 0
-	tx.Run = Run{Usage: tx.Run.Usage, Detached: tx.Run.Detached}
+	tx.Run = Run{Usage: tx.Run.Usage, Waived: tx.Run.Usage.Total(), Detached: tx.Run.Detached}
 }
 
 // Cancel cancels a call: at once, or, while its body may run, as soon as that ends.
@@ -153,7 +156,7 @@ func (tx *Tx) Cancel(call, by, why string) (Receipt, error) {
 		c.Cancel = &Cancel{By: by, Why: why, At: tx.Now}
 		return rc, nil
 	}
-	return rc, tx.settle(c, CancelledOutcome(c, by, why))
+	return rc, tx.settle(c, CancelledOutcome(c, by, why, false))
 }
 
 // Supersede denies calls that wait for a person, SupersedeAtOnce at most.
@@ -209,6 +212,6 @@ func (tx *Tx) Delete() {
 	}
 	*tx.State = State{
 		Version: tx.Version, ID: tx.ID, User: tx.User, Agent: tx.Agent, Created: tx.Created, Deleted: tx.Now,
-		Generation: tx.Generation, Epoch: tx.Epoch + 1, Wake: tx.Wake, Commits: tx.Commits, extra: tx.extra,
+		Generation: tx.Generation, Epoch: tx.Epoch + 1, Wake: tx.Wake, Commits: tx.Commits, later: tx.later,
 	}
 }

@@ -107,7 +107,14 @@ func encode(v any) ([]byte, error) {
 
 // decode is the one way back.
 func decode(key, b []byte, v any) error {
-	if err := json.Unmarshal(b, v); err != nil {
+	err := json.Unmarshal(b, v)
+	if c, ok := v.(interface{ check() error }); ok && err == nil {
+		err = c.check()
+	}
+	switch {
+	case errors.Is(err, ErrNewerVersion):
+		return fmt.Errorf("%w: %s", err, keyName(key))
+	case err != nil:
 		return fmt.Errorf("%w: %s: %w", ErrCorrupt, keyName(key), err)
 	}
 	return nil

@@ -3,7 +3,10 @@ package tool
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 )
 
 // Await describes a pause: why a call waits, and what its answer means. The zero value waits for an external job.
@@ -101,6 +104,8 @@ func (a Await) Normalize() (Await, error) {
 		return a, fmt.Errorf("tool: await: timeout %v is negative", a.Timeout)
 	case len(a.Key) > MaxKey:
 		return a, fmt.Errorf("tool: await: key of %d bytes, at most %d are allowed", len(a.Key), MaxKey)
+	case !utf8.ValidString(a.Key) || strings.ContainsFunc(a.Key, unicode.IsControl):
+		return a, fmt.Errorf("tool: await: key %q is not valid UTF-8, or has a control character", a.Key)
 	}
 	if len(a.Schema) > 0 && !json.Valid(a.Schema) {
 		return a, fmt.Errorf("tool: await: schema is not JSON")

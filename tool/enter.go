@@ -74,6 +74,9 @@ func (p *Prepared) bounded(ctx context.Context, body func(context.Context) (Exec
 		select {
 		case r = <-ended: // just in time
 		default:
+			if p.Left != nil {
+				p.Left(func() { <-ended })
+			}
 			return Execution{}, late
 		}
 	}
@@ -128,6 +131,22 @@ func (p *Prepared) checkAwait(a Await) (Await, error) {
 		}
 	}
 	return a, nil
+}
+
+// Bounds says what in an Execution is too large, or incomplete. Enter sees to that for what the body makes; a layer may make
+// something else of it.
+func (p *Prepared) Bounds(exec Execution) error {
+	if err := p.checkActions(exec.Actions); err != nil {
+		return err
+	}
+	n := len(exec.Output)
+	if a := exec.Await; a != nil {
+		n = len(a.Prompt) + len(a.Schema) + len(a.Data)
+	}
+	if n > p.registry.limits.Result {
+		return fmt.Errorf("what a layer made of %s has %d bytes, at most %d are taken", p.Spec.Name, n, p.registry.limits.Result)
+	}
+	return nil
 }
 
 func (p *Prepared) checkActions(actions []Action) error {

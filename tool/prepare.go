@@ -11,6 +11,8 @@ type Prepared struct {
 	Tool Tool
 	Spec Spec // as Registry.Lookup gives it
 	Call Call // as it was given; without arguments it has {}
+	// Left, if set, is told of a body that is left behind when its time is over; wait returns when it has ended.
+	Left func(wait func())
 
 	registry *Registry
 	entry    *entry

@@ -1,0 +1,136 @@
+package runner_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/fermata-ai/fermata/agent"
+	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/fakellm"
+	"github.com/fermata-ai/fermata/interceptor"
+	"github.com/fermata-ai/fermata/llm"
+	"github.com/fermata-ai/fermata/runner"
+	"github.com/fermata-ai/fermata/tool"
+)
+
+// TestCancelSessionAtEachEvent: wherever the run is, also while the model speaks, nothing more is begun, and the run ends as
+// cancelled. The next message doesn't begin it either.
+func TestCancelSessionAtEachEvent(t *testing.T) {
+	for _, layers := range []interceptor.Chain{nil, {passing}} {
+		for n, events := 1, 2; n < events; n++ {
+			t.Run(fmt.Sprintf("event %d through %d layers", n, len(layers)), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					var c counter
+					model := fakellm.New(
+						fakellm.Says("I will see.").And("act", `{"text":"a"}`).And("job", `{"text":"b"}`).And("act", `{"text":"c"}`).Chunks(6),
+						fakellm.Says("Next."))
+					r := newRig(t, agent.Config{
+						Model: model, Tools: []tool.Tool{instant("act", tool.Once, &c), waiting("job", tool.Once, &c)}, Interceptors: layers, Concurrency: 1,
+					}, &rigOptions{memory: true})
+					count := func() int { return c.get("act") + c.get("job") }
+					before, end := 0, event.End{}
+					events = 0
+					for ev, err := range r.Run(t.Context(), user, chat, llm.UserText("Go."), nil) {
+						must(t, err)
+						if events++; events == n {
+							synctest.Wait() // a body that has been started runs
+							before = count()
+							must(t, r.CancelSession(t.Context(), chat, "bob", "enough"))
+						}
+						if e, ok := ev.(event.End); ok {
+							end = e
+						}
+					}
+					if n == events {
+						return // it had ended
+					}
+					if end.Finish != event.FinishCancelled || len(end.Pending) != 0 {
+						t.Errorf("the run ended as %q, and %v wait", end.Finish, end.Pending)
+					}
+					if got := r.transcript(); got.Finish != event.FinishCancelled || !strings.Contains(got.Why, "enough") || len(got.Pending) != 0 {
+						t.Errorf("the session is shown as %q: %q, and %v wait", got.Finish, got.Why, got.Pending)
+					}
+					r.say("Something else.").finished(event.FinishStop)
+					if count() != before || len(model.Requests()) > 2 {
+						t.Errorf("%d bodies were entered after it was cancelled; the model was called %d times", count()-before, len(model.Requests()))
+					}
+					r.acceptable()
+				})
+			})
+		}
+	}
+}
+
+// TestCancelSession: of one that nobody drives, whatever it waits for, and whoever cancels it.
+func TestCancelSession(t *testing.T) {
+	var n counter
+	cancel := func(r *rig) error { return r.CancelSession(r.t.Context(), chat, "bob", "enough") }
+	config := agent.Config{
+		Model:        fakellm.New(fakellm.Calls("job", `{"text":"a"}`).And("refund", `{"text":"b"}`).And("act", `{"text":"c"}`), fakellm.Says("Next.")),
+		Tools:        []tool.Tool{waiting("job", tool.Once, &n), instant("refund", tool.Once, &n), instant("act", tool.ReadOnly, &n)},
+		Interceptors: interceptor.Chain{interceptor.Approval(&interceptor.ApprovalOptions{Tools: []string{"refund"}})},
+	}
+	for name, test := range map[string]struct {
+		interrupted bool
+		cancel      func(r *rig) error
+	}{
+		"paused":      {false, cancel},
+		"interrupted": {true, cancel},
+		"by a runner without the agent": {false, func(r *rig) error {
+			front, err := runner.New(nil, r.store, nil)
+			must(r.t, err)
+			if err := front.CancelSession(r.t.Context(), chat, "bob", "enough"); err != nil {
+				return err
+			}
+			must(r.t, front.Close())
+			ctx, cancel := context.WithCancel(r.t.Context())
+			if err := r.Work(ctx, &runner.WorkOptions{OnEvent: func(_ string, ev event.Event, _ error) {
+				if _, ok := ev.(event.End); ok {
+					cancel()
+				}
+			}}); !errors.Is(err, context.Canceled) {
+				return err
+			}
+			return nil
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t, config, &rigOptions{memory: true})
+				if test.interrupted {
+					for ev := range r.Run(t.Context(), user, chat, llm.UserText("Go."), nil) {
+						if _, ok := ev.(event.Pause); ok {
+							break
+						}
+					}
+					synctest.Wait() // its bodies end
+				} else {
+					r.say("Go.").finished(event.FinishPaused)
+				}
+				must(t, test.cancel(r))
+				got := r.transcript()
+				if got.Finish != event.FinishCancelled || got.Why != "enough" || len(got.Pending) != 0 || len(got.History) != 3 {
+					t.Fatalf("it is shown as %q: %q, with %d messages, and %v wait", got.Finish, got.Why, len(got.History), got.Pending)
+				}
+				if len(inbox(t, r, chat)) != 0 {
+					t.Error("its approval is still in the inbox")
+				}
+				r.acceptable()
+				must(t, r.CancelSession(t.Context(), chat, "bob", "once more")) // there is nothing to cancel
+				r.restart()
+				run := r.say("Hello?").finished(event.FinishStop)
+				if got := of[event.Result](run); len(got) != 0 {
+					t.Errorf("the next message settles %v", got)
+				}
+				if n.get("refund") != 0 {
+					t.Error("a refund that nobody approved was made")
+				}
+				r.acceptable()
+			})
+		})
+	}
+}

@@ -1,0 +1,132 @@
+package runner_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/fermata-ai/fermata/agent"
+	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/interceptor"
+	"github.com/fermata-ai/fermata/llm"
+	"github.com/fermata-ai/fermata/runner"
+	"github.com/fermata-ai/fermata/tool"
+)
+
+// TestCloseAtEachEvent: beside the loop or from within it, Close returns within its bound, the run ends, and another runner
+// carries the session on.
+func TestCloseAtEachEvent(t *testing.T) {
+	for _, within := range []bool{false, true} {
+		for _, layers := range []interceptor.Chain{nil, {passing}} {
+			t.Run(fmt.Sprintf("from within: %v, through %d layers", within, len(layers)), func(t *testing.T) {
+				for n, events := 1, 2; n < events; n++ {
+					synctest.Test(t, func(t *testing.T) {
+						var c counter
+						r := newRig(t, busyAgent(&c, layers...), &rigOptions{memory: true})
+						closing := make(chan error, 1)
+						closeIt := func() {
+							start := time.Now()
+							err := r.Close()
+							if took := time.Since(start); took > 10*time.Second || took > 0 && !within {
+								t.Errorf("Close took %v", took)
+							}
+							closing <- err
+						}
+						events = 0
+						run := &seen{t: t}
+						for ev, err := range r.Run(t.Context(), user, chat, llm.UserText("Go."), nil) {
+							if events++; events == n && within {
+								closeIt()
+							} else if events == n {
+								go closeIt()
+								synctest.Wait()
+							}
+							run.events, run.err = append(run.events, ev), errors.Join(run.err, err)
+							if e, ok := ev.(event.End); ok {
+								run.end = e
+							}
+						}
+						if err := <-closing; (err != nil) != (within && n < events) {
+							t.Errorf("at event %d of %d: Close: %v", n, events, err)
+						}
+						if run.end.Session != chat {
+							t.Errorf("at event %d, the run ended as %+v", n, run.end)
+						}
+						if err := watch(t, r.Run(t.Context(), user, chat, llm.UserText("More."), nil)).err; !errors.Is(err, runner.ErrClosed) {
+							t.Errorf("Run on a closed runner: %v", err)
+						}
+						r.open()
+						r.finish(&c)
+					})
+				}
+			})
+		}
+	}
+}
+
+// TestCloseEndsEverything: workers, followers and streams of models, none of which outlive it.
+func TestCloseEndsEverything(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		entered := make(chan struct{})
+		act := does(tool.Spec{Name: "act"}, func(ctx context.Context, _ string) (tool.Result[textOut], error) {
+			close(entered)
+			<-ctx.Done()
+			return nil, ctx.Err()
+		})
+		r := newRig(t, oneCall(act), &rigOptions{memory: true})
+		ends := make(chan error, 3)
+		go func() { ends <- r.Work(t.Context(), nil) }()
+		go func() { ends <- watch(t, r.Run(t.Context(), user, chat, llm.UserText("Go."), nil)).err }()
+		<-entered
+		go func() { ends <- watch(t, r.Follow(t.Context(), chat, 0)).err }()
+		synctest.Wait()
+		must(t, r.Close())
+		for range 3 {
+			if err := <-ends; !errors.Is(err, runner.ErrClosed) {
+				t.Errorf("it ended with %v", err)
+			}
+		}
+		must(t, r.Close()) // twice does no harm
+		if err := r.Work(t.Context(), nil); !errors.Is(err, runner.ErrClosed) {
+			t.Errorf("Work on a closed runner: %v", err)
+		}
+	})
+}
+
+// TestAnswersAfterClose: a closed runner drives nothing, but whoever answers loses nothing by that.
+func TestAnswersAfterClose(t *testing.T) {
+	var n counter
+	r := newRig(t, oneCall(waiting("job", tool.Once, &n)), nil)
+	p := r.say("Go.").finished(event.FinishPaused).pause("job")
+	must(t, r.Close())
+	res, err := r.Resume(t.Context(), chat, runner.Complete(p.ID, text("v"), "ci"))
+	must(t, err)
+	if err := watch(t, res.Events(t.Context())).err; !errors.Is(err, runner.ErrClosed) {
+		t.Errorf("its events: %v", err)
+	}
+	r.restart()
+	r.carryOn().finished(event.FinishStop)
+	r.acceptable()
+}
+
+// TestModelThatPanics: the run fails, and the process and the other sessions live on.
+func TestModelThatPanics(t *testing.T) {
+	good := messages(says("Hi."))
+	bad := true
+	r := newRig(t, agent.Config{Model: modelFunc(func(req llm.Request) []llm.Event {
+		if bad && req.Metadata["session"] == chat {
+			panic("the provider's client is broken")
+		}
+		return good(req)
+	})}, nil)
+	run := r.say("Go.")
+	if run.end.Finish != event.FinishFailed || run.err == nil || run.err.Error() != "model: the model, or a layer around it, panicked: the provider's client is broken" {
+		t.Errorf("the run ended as %q with %v", run.end.Finish, run.err)
+	}
+	watch(t, r.Run(t.Context(), user, "chat-2", llm.UserText("Hi."), nil)).finished(event.FinishStop)
+	bad = false
+	r.carryOn().finished(event.FinishStop)
+}

@@ -1,0 +1,124 @@
+package runner_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fermata-ai/fermata/agent"
+	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/fakellm"
+	"github.com/fermata-ai/fermata/llm"
+	"github.com/fermata-ai/fermata/runner"
+	"github.com/fermata-ai/fermata/session"
+	"github.com/fermata-ai/fermata/tool"
+)
+
+// Free text in place of a button: it is refused, with what waits, or it supersedes. It never approves, and is never lost.
+func TestMessageWhileAnApprovalIsOpen(t *testing.T) {
+	start := func(t *testing.T) (*rig, *counter, tool.Pause) {
+		n := new(counter)
+		r := newRig(t, agent.Config{
+			Tools:        []tool.Tool{instant("refund", tool.Once, n)},
+			Interceptors: approval(),
+			Model:        fakellm.New(fakellm.Calls("refund", `{"text":"10"}`), fakellm.Says("I see."), fakellm.Says("Sure.")),
+		}, nil)
+		return r, n, r.say("Refund it.").finished(event.FinishPaused).pause("refund")
+	}
+	t.Run("refused", func(t *testing.T) {
+		r, n, p := start(t)
+		var pending *session.PendingError
+		s := r.say("Yes, do it!")
+		if !errors.As(s.err, &pending) || !errors.Is(s.err, session.ErrPending) || pending.Pending[0].ID != p.ID {
+			t.Fatalf("the message is told %v", s.err)
+		}
+		if got := r.transcript(); len(got.History) != 2 || len(got.Pending) != 1 || n.get("refund") != 0 {
+			t.Errorf("%d messages, %d pauses, %d refunds", len(got.History), len(got.Pending), n.get("refund"))
+		}
+		r.answer(runner.Approve(p.ID, "eve", "")).finished(event.FinishStop)
+		if n.get("refund") != 1 {
+			t.Errorf("the body was entered %d times", n.get("refund"))
+		}
+		r.acceptable()
+	})
+	t.Run("superseding", func(t *testing.T) {
+		r, n, p := start(t)
+		watch(t, r.Run(t.Context(), user, chat, llm.UserText("No, wait."), &runner.RunOptions{Supersede: true})).finished(event.FinishStop)
+		if st, err := r.Call(t.Context(), chat, p.Call); err != nil || st.Settled != event.Denied || st.By != user {
+			t.Errorf("the call ended as %s by %q, %v", st.Settled, st.By, err)
+		}
+		if says := string(r.result(p.Call).Output); !strings.Contains(says, "was not run") {
+			t.Errorf("the model reads %s", says)
+		}
+		r.restart()
+		if _, err := r.Resume(t.Context(), chat, runner.Approve(p.ID, "eve", "")); !errors.Is(err, session.ErrSettled) {
+			t.Errorf("a late approval is told %v", err)
+		}
+		history := r.transcript().History
+		if n.get("refund") != 0 || history[3].Text() != "No, wait." {
+			t.Errorf("%d refunds, and the history %v", n.get("refund"), history)
+		}
+		r.acceptable()
+	})
+}
+
+// questioned is a rig whose one call takes the user's next message for its answer.
+func questioned(t *testing.T, await tool.Await, o *session.Options) (*rig, tool.Pause) {
+	t.Helper()
+	await.Reason, await.Mode = tool.ReasonInput, tool.ModeMessage
+	ask := tool.Must(tool.Func(tool.Spec{Name: "ask", MayPause: true},
+		func(context.Context, textIn) (tool.Result[string], error) { return tool.Pending[string](await), nil }))
+	r := newRig(t, agent.Config{
+		Tools: []tool.Tool{ask}, Model: fakellm.New(fakellm.Calls("ask", `{"text":"a"}`), fakellm.Says("Thanks."), fakellm.Says("Hello.")),
+	}, &rigOptions{session: o})
+	return r, r.say("Ask me.").finished(event.FinishPaused).pause("ask")
+}
+
+func TestMessageThatDoesNotFitTheQuestion(t *testing.T) {
+	r, p := questioned(t, tool.Await{Schema: []byte(`{"type":"string","enum":["red","blue"]}`)}, nil)
+	if s := r.say("green"); !errors.Is(s.err, session.ErrInvalidResumePayload) || !strings.Contains(s.err.Error(), "red") {
+		t.Errorf("it is told %v", s.err)
+	}
+	photo := llm.Media{MediaType: "image/png", Data: []byte{1}}
+	s := watch(t, r.Run(t.Context(), user, chat, llm.Message{Role: llm.RoleUser, Parts: []llm.Part{llm.Text{Text: "red"}, photo}}, nil))
+	if !errors.Is(s.err, session.ErrInvalidMessage) { // the picture would be dropped in silence
+		t.Errorf("a picture is told %v", s.err)
+	}
+	if got := r.transcript(); len(got.History) != 2 || len(got.Pending) != 1 {
+		t.Errorf("%d messages, %d pauses", len(got.History), len(got.Pending))
+	}
+	r.say("blue").finished(event.FinishStop)
+	if got := string(r.result(p.Call).Output); got != `"blue"` {
+		t.Errorf("the result is %s", got)
+	}
+	r.acceptable()
+}
+
+// Once the question's time is over, the message is a message.
+func TestMessageAfterTheQuestionExpired(t *testing.T) {
+	at := newClock()
+	r, p := questioned(t, tool.Await{Timeout: time.Hour}, &session.Options{Now: at.now})
+	at.pass(time.Hour)
+	r.say("blue").finished(event.FinishStop)
+	history := r.transcript().History
+	if st, err := r.Call(t.Context(), chat, p.Call); err != nil || st.Settled != event.Expired || len(history) != 5 || history[3].Text() != "blue" {
+		t.Errorf("the call ended as %s, %v, and the history is %v", st.Settled, err, history)
+	}
+	r.acceptable()
+}
+
+// What waits in a session, and what it has used, is no other user's business.
+func TestOtherUsersAreToldNothing(t *testing.T) {
+	r, _ := questioned(t, tool.Await{Prompt: "secret"}, nil)
+	eve := func() *seen { return watch(t, r.Run(t.Context(), "eve", chat, llm.UserText("blue"), nil)) }
+	if s := eve(); !errors.Is(s.err, session.ErrWrongUser) || len(s.end.Pending) != 0 || strings.Contains(printed(s.events), "secret") {
+		t.Errorf("she is told %v, %v", s.err, s.events)
+	}
+	for range r.Run(t.Context(), user, chat, llm.UserText("blue"), nil) {
+		if s := eve(); !errors.Is(s.err, session.ErrWrongUser) || errors.Is(s.err, session.ErrBusy) {
+			t.Errorf("while it is driven, she is told %v", s.err)
+		}
+	}
+}

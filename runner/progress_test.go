@@ -1,0 +1,216 @@
+package runner_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/fermata-ai/fermata/agent"
+	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/fakellm"
+	"github.com/fermata-ai/fermata/kvstore/faultkv"
+	"github.com/fermata-ai/fermata/llm"
+	"github.com/fermata-ai/fermata/runner"
+	"github.com/fermata-ai/fermata/session"
+	"github.com/fermata-ai/fermata/tool"
+)
+
+func TestProgress(t *testing.T) {
+	// start is a rig whose one call waits; the clock stands.
+	start := func(t *testing.T) (*rig, *clock, tool.Pause) {
+		var n counter
+		at := newClock()
+		r := newRig(t, agent.Config{
+			Tools: []tool.Tool{waiting("deploy", tool.Once, &n)},
+			Model: fakellm.New(fakellm.Calls("deploy", `{"text":"job-1"}`), fakellm.Says("Deployed.")),
+		}, &rigOptions{session: &session.Options{Now: at.now}})
+		return r, at, r.say("Deploy.").finished(event.FinishPaused).pause("deploy")
+	}
+	report := func(r *rig, p tool.Pause, message string) error {
+		return r.Progress(r.t.Context(), chat, p.Call, tool.Progress{Message: message, Fraction: 0.5})
+	}
+	t.Run("live from the body, each before the result", func(t *testing.T) {
+		const reports = 10
+		var n counter
+		r := deploying(t, starting(tool.Once, &n, func(ctx context.Context, call tool.Call) (tool.Result[textOut], error) {
+			for i := range reports {
+				if err := call.Report(ctx, tool.Progress{Message: fmt.Sprint(i)}); err != nil {
+					return nil, err
+				}
+			}
+			return tool.Done(textOut{"done"}), nil
+		}))
+		changed, stop := r.store.WatchAll(chat)
+		defer stop()
+		shown, want := []string(nil), []string(nil)
+		for ev, err := range r.Run(t.Context(), user, chat, llm.UserText("Deploy."), nil) {
+			must(t, err)
+			switch ev := ev.(type) {
+			case event.Progress:
+				if shown = append(shown, ev.Tool+" "+ev.Progress.Message); len(shown) > 1 {
+					continue
+				}
+				for st, err := r.Call(t.Context(), chat, ev.Call); st.Settled == ""; st, err = r.Call(t.Context(), chat, ev.Call) {
+					must(t, err)
+					<-changed // whoever listens is slow: the result is there before all progress is shown
+				}
+			case event.Result:
+				shown = append(shown, string(ev.Status))
+			}
+		}
+		for i := range reports {
+			want = append(want, fmt.Sprintf("deploy %d", i))
+		}
+		if diff := cmp.Diff(append(want, "done"), shown); diff != "" {
+			t.Errorf("it showed (-want +got):\n%s", diff)
+		}
+	})
+	t.Run("live to whoever follows", func(t *testing.T) {
+		r, _, p := start(t)
+		// A session at rest has nothing to follow, so another call has to run meanwhile: the model's.
+		_, err := r.Resume(t.Context(), chat, runner.Complete(p.ID, text("v2"), "ci"))
+		must(t, err)
+		shown := 0
+		for ev, err := range r.Follow(t.Context(), chat, 0) {
+			must(t, err)
+			switch ev := ev.(type) {
+			case event.Message:
+				if shown == 0 {
+					must(t, report(r, p, "half"))
+					shown++
+				}
+			case event.Progress:
+				if ev.Progress.Message != "half" || ev.Tool != "deploy" || ev.Call != p.Call {
+					t.Errorf("it showed %+v", ev)
+				}
+				r.carryOn().finished(event.FinishStop)
+				shown++
+			}
+		}
+		if shown != 2 {
+			t.Error("the progress was not shown")
+		}
+	})
+	t.Run("written at most every 250 ms", func(t *testing.T) {
+		r, at, p := start(t)
+		before := r.faults.Commits()
+		stored := func(want string, commits int) {
+			t.Helper()
+			got := r.transcript().Pending[0].Progress
+			if got == nil || got.Message != want || r.faults.Commits()-before != commits {
+				t.Errorf("stored is %+v after %d commits, not %q after %d", got, r.faults.Commits()-before, want, commits)
+			}
+		}
+		must(t, report(r, p, "first"))
+		stored("first", 1)
+		for i := range 5 {
+			must(t, report(r, p, fmt.Sprint(i)))
+		}
+		at.pass(249 * time.Millisecond)
+		must(t, report(r, p, "just before"))
+		stored("first", 1)
+		at.pass(time.Millisecond)
+		must(t, report(r, p, "just then"))
+		stored("just then", 2)
+		r.restart()
+		if got := r.transcript().Pending[0].Progress; got == nil || got.Message != "just then" {
+			t.Errorf("after a restart it is %+v", got)
+		}
+	})
+	t.Run("of two calls, each is written", func(t *testing.T) {
+		r, pauses := many(t, 2)
+		for i, p := range pauses {
+			must(t, report(r, p, fmt.Sprint(i)))
+		}
+		for i, p := range r.transcript().Pending {
+			if p.Progress == nil || p.Progress.Message != fmt.Sprint(i) {
+				t.Errorf("that of call %d is %+v", i, p.Progress)
+			}
+		}
+	})
+	t.Run("it changes no call, and is refused once that is settled", func(t *testing.T) {
+		r, at, p := start(t)
+		before, err := r.store.Load(t.Context(), chat)
+		must(t, err)
+		must(t, report(r, p, "half"))
+		must(t, r.Progress(t.Context(), chat, p.ID, tool.Progress{Message: "by the pause's id"}))
+		after, err := r.store.Load(t.Context(), chat)
+		must(t, err)
+		if before.Commits != after.Commits || after.Calls[0].Status != session.Pending {
+			t.Errorf("the head was written; the call is %s", after.Calls[0].Status)
+		}
+		r.answer(runner.Complete(p.ID, text("v2"), "ci")).finished(event.FinishStop)
+		at.pass(time.Hour)
+		if err := report(r, p, "late"); !errors.Is(err, session.ErrSettled) {
+			t.Errorf("late progress is told %v", err)
+		}
+		if err := r.Progress(t.Context(), chat, "call_x", tool.Progress{}); !errors.Is(err, session.ErrUnknownCall) {
+			t.Errorf("progress of nobody is told %v", err)
+		}
+	})
+	t.Run("what makes no sense is refused", func(t *testing.T) {
+		r, _, p := start(t)
+		for name, pr := range map[string]tool.Progress{
+			"too long":      {Message: strings.Repeat("x", 17<<10)},
+			"more than all": {Fraction: 1.1}, "less than nothing": {Fraction: -0.1}, "no number": {Fraction: math.NaN()},
+			"no JSON": {Data: []byte(`{"a":`)},
+		} {
+			if err := r.Progress(t.Context(), chat, p.Call, pr); !errors.Is(err, runner.ErrInvalidProgress) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		if got := r.transcript().Pending[0].Progress; got != nil {
+			t.Errorf("stored is %+v", got)
+		}
+	})
+	t.Run("a write that fails is tried again with the next", func(t *testing.T) {
+		r, _, p := start(t)
+		r.faults.Add(failNext(r))
+		if err := report(r, p, "lost"); err == nil {
+			t.Error("the write failed, and nobody was told")
+		}
+		must(t, report(r, p, "next"))
+		if got := r.transcript().Pending[0].Progress; got == nil || got.Message != "next" {
+			t.Errorf("stored is %+v", got)
+		}
+	})
+}
+
+// Progress in floods, while answers come: none is lost over it, and none of it comes after the result.
+func TestProgressWhileAnswersCome(t *testing.T) {
+	r, pauses := many(t, 4)
+	stop, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for i := 0; ; i++ {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			err := r.Progress(t.Context(), chat, pauses[i%4].Call, tool.Progress{Message: fmt.Sprint(i)})
+			if err != nil && !errors.Is(err, session.ErrSettled) {
+				t.Error(err)
+				return
+			}
+		}
+	}()
+	for i, p := range pauses {
+		want := event.FinishPaused
+		if i == len(pauses)-1 {
+			want = event.FinishStop
+		}
+		r.answer(runner.Complete(p.ID, text("v2"), "ci")).finished(want)
+	}
+	close(stop)
+	<-ended
+	r.acceptable()
+}
+
+func failNext(r *rig) faultkv.Fault { return faultkv.FailAt(r.faults.Applies() + 1) }

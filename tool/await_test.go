@@ -1,0 +1,123 @@
+package tool_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/fermata-ai/fermata/tool"
+)
+
+func TestAwaitTable(t *testing.T) {
+	all := []tool.Mode{tool.ModeOutput, tool.ModeReenter, tool.ModeMessage}
+	// What goes together; the first mode follows where none is given. No mode: a tool can't give that reason.
+	table := map[tool.Reason][]tool.Mode{
+		tool.ReasonExternal: {tool.ModeOutput, tool.ModeReenter},
+		tool.ReasonApproval: nil,
+		tool.ReasonInput:    {tool.ModeOutput, tool.ModeReenter, tool.ModeMessage},
+		tool.ReasonAgent:    {tool.ModeOutput},
+		tool.ReasonTimer:    {tool.ModeReenter, tool.ModeOutput},
+		tool.ReasonUnknown:  {tool.ModeOutput},
+		"lunch":             nil,
+	}
+	for reason, modes := range table {
+		for _, mode := range append([]tool.Mode{"", "shout"}, all...) {
+			want := mode
+			ok := false
+			for i, m := range modes {
+				if m == mode || mode == "" && i == 0 {
+					want, ok = m, true
+				}
+			}
+			got, err := tool.Await{Reason: reason, Mode: mode}.Normalize()
+			if (err == nil) != ok || ok && (got.Reason != reason || got.Mode != want) {
+				t.Errorf("reason %q, mode %q: %q, %q, %v", reason, mode, got.Reason, got.Mode, err)
+			}
+			// A layer's pause goes back to the layer, whatever the reason.
+			got, err = tool.Await{Gate: "review", Reason: reason, Mode: mode}.Normalize()
+			ok = reason != "lunch" && (mode == "" || mode == tool.ModeReenter)
+			if (err == nil) != ok || ok && (got.Reason != reason || got.Mode != tool.ModeReenter) {
+				t.Errorf("a layer's reason %q, mode %q: %q, %q, %v", reason, mode, got.Reason, got.Mode, err)
+			}
+		}
+	}
+}
+
+// What a pause is for that doesn't say so depends on how it was asked for.
+func TestReasonThatIsNotGiven(t *testing.T) {
+	type in struct{}
+	awaited := func(t *testing.T, tl tool.Tool, err error) tool.Await {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		exec, err := tl.Execute(t.Context(), tool.Call{Tool: tl.Spec().Name})
+		if err != nil || exec.Await == nil {
+			t.Fatalf("it returned %+v, %v", exec, err)
+		}
+		a, err := exec.Await.Normalize()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return a
+	}
+	typed := func(r tool.Result[string]) (tool.Tool, error) {
+		return tool.Func(tool.Spec{Name: "f", MayPause: true}, func(context.Context, in) (tool.Result[string], error) { return r, nil })
+	}
+	for _, c := range []struct {
+		name   string
+		make   func() (tool.Tool, error)
+		reason tool.Reason
+		mode   tool.Mode
+	}{
+		{"Pending", func() (tool.Tool, error) { return typed(tool.Pending[string](tool.Await{})) }, tool.ReasonExternal, tool.ModeOutput},
+		{"Pending with a prompt", func() (tool.Tool, error) { return typed(tool.Pending[string](tool.Await{Prompt: "p"})) }, tool.ReasonExternal, tool.ModeOutput},
+		{"Pending that re-enters", func() (tool.Tool, error) {
+			return typed(tool.Pending[string](tool.Await{Mode: tool.ModeReenter}))
+		}, tool.ReasonExternal, tool.ModeReenter},
+		{"NeedInput", func() (tool.Tool, error) { return typed(tool.NeedInput[string]("Which?")) }, tool.ReasonInput, tool.ModeOutput},
+		{"NeedInput without a prompt", func() (tool.Tool, error) { return typed(tool.NeedInput[string]("")) }, tool.ReasonInput, tool.ModeOutput},
+		{"Resumable", func() (tool.Tool, error) {
+			return tool.Resumable(tool.Spec{Name: "f"},
+				func(_ context.Context, _ in, ask tool.Ask[string, int]) (tool.Result[string], error) {
+					return ask("", 1), nil
+				},
+				func(context.Context, in, tool.Reply[string, int, string]) (tool.Result[string], error) {
+					return nil, nil
+				})
+		}, tool.ReasonInput, tool.ModeReenter},
+		{"a raw await", func() (tool.Tool, error) { return pausing{tool.Await{}}, nil }, tool.ReasonExternal, tool.ModeOutput},
+		{"a raw await with a prompt", func() (tool.Tool, error) { return pausing{tool.Await{Prompt: "Which?"}}, nil }, tool.ReasonInput, tool.ModeOutput},
+		{"a raw await with a prompt that re-enters", func() (tool.Tool, error) {
+			return pausing{tool.Await{Prompt: "Which?", Mode: tool.ModeReenter}}, nil
+		}, tool.ReasonInput, tool.ModeReenter},
+		{"a layer's", func() (tool.Tool, error) { return pausing{tool.Await{Gate: "review", Prompt: "Run it?"}}, nil }, tool.ReasonApproval, tool.ModeReenter},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			tl, err := c.make()
+			if a := awaited(t, tl, err); a.Reason != c.reason || a.Mode != c.mode {
+				t.Errorf("it has reason %q and mode %q", a.Reason, a.Mode)
+			}
+		})
+	}
+}
+
+// pausing is a raw tool that pauses.
+type pausing struct{ await tool.Await }
+
+func (p pausing) Spec() tool.Spec { return tool.Spec{Name: "raw", MayPause: true} }
+func (p pausing) Execute(context.Context, tool.Call) (tool.Execution, error) {
+	return tool.Execution{Await: &p.await}, nil
+}
+
+// A key is looked up as it was given.
+func TestAwaitKeys(t *testing.T) {
+	for key, ok := range map[string]bool{
+		"job-1": true, "déploiement 7/a.b": true, strings.Repeat("k", tool.MaxKey): true,
+		strings.Repeat("k", tool.MaxKey+1): false, "job\x00": false, "job\n": false, "\xff": false,
+	} {
+		if _, err := (tool.Await{Key: key}).Normalize(); (err == nil) != ok {
+			t.Errorf("%.20q: %v", key, err)
+		}
+	}
+}
