@@ -95,8 +95,12 @@ func fill(b *testing.B, store *session.Store, id string, messages int) {
 				if err != nil {
 					return err
 				}
-				tx.Say(question, "", "", false)
-				tx.Reply(answer, nil, event.FinishStop, llm.Usage{}, 0)
+				if err := tx.Say(question, "", "", false); err != nil {
+					return err
+				}
+				if err := tx.Reply(answer, nil, event.FinishStop, llm.Usage{}, 0); err != nil {
+					return err
+				}
 			}
 			return nil
 		})

@@ -115,9 +115,7 @@ func (d *drive) wait(step session.Step, changed <-chan struct{}) error {
 	for {
 		select {
 		case id := <-d.batch.Done():
-			d.batch.Finished(id)
-			delete(d.abandoned, id)
-			delete(d.grace, id)
+			d.ended(id)
 			return d.outcomes.failure()
 		case <-changed:
 			_, err := d.lease.Refresh(d.commit())

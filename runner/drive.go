@@ -165,6 +165,11 @@ func (d *drive) loop(callsOnly bool) error {
 		if d.left {
 			return errLeft
 		}
+		if d.lease.Outrun() {
+			if err := d.startOver(); err != nil {
+				return err
+			}
+		}
 		step := d.next()
 		switch step.Kind {
 		case session.StepIdle, session.StepWait, session.StepHalted:
@@ -328,11 +333,10 @@ func (d *drive) finish(cause error) (event.End, error) {
 		if len(stop) > 0 {
 			err = d.lease.Update(ctx, stop...)
 		}
-		go d.drain()
 	} else {
 		err = d.lease.Leave(ctx, stop...)
-		go d.drain()
 	}
+	go d.drain()
 	if errors.Is(cause, session.ErrFenced) || errors.Is(cause, session.ErrBusy) {
 		return event.End{Session: d.session, Finish: event.FinishElsewhere}, nil
 	}
@@ -351,23 +355,69 @@ func (d *drive) interrupts(cause error) bool {
 	return !detached && (errors.Is(cause, errLeft) || d.caller.Err() != nil)
 }
 
-// drain waits for the bodies that still run; each commits its own outcome. Then it gives the lease up.
+// drain waits for the bodies that still run; each commits its own outcome, unless it is cancelled and does not stop. Then it gives the
+// lease up.
 func (d *drive) drain() {
 	defer d.rn.end(d)
 	defer d.batch.Close()
-	left := d.running() == 0 // finish has done so
-	for d.batch.Len() > 0 {
-		name := <-d.batch.Done()
-		d.batch.Finished(name)
-		delete(d.abandoned, name)
-		if !left && d.running() == 0 {
-			left = true
+	changed, stop := d.rn.store.Watch(d.session)
+	defer stop()
+	for d.running() > 0 {
+		if err := d.drainStep(changed); err != nil {
+			d.rn.options.Logger.Warn("bodies that run on lost their session", "session", d.session, "error", err)
+			d.lease.Abandon()
+			break
+		}
+		if d.running() == 0 {
 			d.lease.Keep(false)
 			if err := d.lease.Leave(d.commit()); err != nil {
 				d.rn.options.Logger.Error("a lease was not given up", "session", d.session, "error", err)
 			}
 		}
 	}
+	for d.batch.Len() > 0 {
+		d.batch.Finished(<-d.batch.Done())
+	}
+}
+
+// drainStep waits until a body has ended, or somebody cancels one, or its time of grace is over.
+func (d *drive) drainStep(changed <-chan struct{}) error {
+	due, stop := d.timer(session.Step{})
+	defer stop()
+	var look <-chan time.Time // others may have changed the session without a signal to this process
+	if every := d.lease.RenewEvery(); every > 0 {
+		timer := time.NewTimer(every)
+		defer timer.Stop()
+		look = timer.C
+	}
+	select {
+	case name := <-d.batch.Done():
+		d.ended(name)
+		return nil
+	case <-changed:
+	case <-look:
+	case <-due:
+	}
+	if _, err := d.lease.Refresh(d.commit()); err != nil {
+		return err
+	}
+	open, _ := d.openCalls()
+	for i := range open {
+		c := &open[i]
+		if d.batch.Running(c.ID) && !d.abandoned[c.ID] && (c.Status == session.Settled || c.Cancel != nil) {
+			if err := d.stopBody(c, errCallCancelled); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// ended notes that a body has ended.
+func (d *drive) ended(name string) {
+	d.batch.Finished(name)
+	delete(d.abandoned, name)
+	delete(d.grace, name)
 }
 
 // ending says how a session stands, as the last event of a drive that stopped for cause.
@@ -390,7 +440,7 @@ func (rn *Runner) ending(ctx context.Context, id string, cause error) (event.End
 	case cause != nil:
 	case len(end.Pending) > 0:
 		end.Finish = event.FinishPaused
-	case session.Next(st, rn.store.Now()).Working():
+	case session.Next(st, rn.store.Now()).Left():
 		end.Finish = event.FinishElsewhere
 	default:
 		end.Finish = st.Finish

@@ -88,7 +88,7 @@ func (f *follower) look(ctx context.Context) (atRest bool, err error) {
 		return false, err
 	}
 	driven, _ := f.rn.store.Driven(st)
-	if driven || session.Next(st, f.rn.store.Now()).Working() {
+	if driven || session.Next(st, f.rn.store.Now()).Left() {
 		return false, nil
 	}
 	end, err := f.rn.ending(ctx, f.session, nil)

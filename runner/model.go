@@ -53,7 +53,9 @@ func (d *drive) retry(cause error) error {
 	defer d.lease.Keep(false)
 	var at time.Time
 	err := d.lease.Update(d.commit(), func(tx *session.Tx) error {
-		tx.Again(wait, cause.Error())
+		if err := tx.Again(wait, cause.Error()); err != nil {
+			return err
+		}
 		at = tx.Retry.At
 		return nil
 	})
@@ -82,7 +84,7 @@ func (d *drive) overLimit() (bool, error) {
 	if finish == "" {
 		return false, nil
 	}
-	return true, d.lease.Update(d.commit(), func(tx *session.Tx) error { tx.Stop(finish, ""); return nil })
+	return true, d.lease.Update(d.commit(), func(tx *session.Tx) error { return tx.UseUp(finish) })
 }
 
 func (d *drive) loadHistory() (err error) {

@@ -122,45 +122,59 @@ func sayable(m llm.Message) error {
 	return nil
 }
 
-// say settles what was accepted before, and then appends the user's message, or takes it for an answer.
+// say settles what was accepted before, and then appends the user's message, or takes it for an answer. Where somebody else's
+// commit comes in between, it begins again.
 func (d *drive) say(in *input) error {
 	said, err := d.said(in)
 	if err != nil || said {
 		return err
 	}
-	if err := d.lift(); err != nil {
-		return err
-	}
-	if err := d.settle(); err != nil {
-		return err
-	}
-	waiting, err := d.pending()
-	if err != nil {
-		return err
-	}
-	if len(waiting) > 0 {
-		if answered, err := d.answerWith(waiting, in); answered || err != nil {
+	halt := d.halt()
+	for {
+		if err := d.lift(); err != nil {
 			return err
 		}
-		if err := d.supersede(waiting, in); err != nil {
+		answered, err := d.settled(in)
+		if answered {
 			return err
 		}
-	}
-	err = d.lease.Update(d.commit(), func(tx *session.Tx) error {
-		if len(tx.Calls) > 0 {
-			return fmt.Errorf("session %q: a turn is open", d.session) // settle has closed it
+		if err != nil {
+			return errors.Join(err, d.haltAgain(halt))
 		}
-		tx.Say(in.entry, in.o.MessageID, in.hash, in.o.Detached)
-		return nil
-	})
-	if err != nil {
-		return err
+		err = d.lease.Update(d.commit(), func(tx *session.Tx) error {
+			return tx.Say(in.entry, in.o.MessageID, in.hash, in.o.Detached)
+		})
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, session.ErrStale) {
+			return err
+		}
+		if err := d.startOver(); err != nil {
+			return err
+		}
 	}
 	d.flushHeld()
 	if d.history != nil {
 		d.history = append(d.history, in.entry.Message)
 	}
 	return nil
+}
+
+// settled closes the open turn, or finds that the message is an answer that was waited for. With calls that go on waiting it is
+// refused.
+func (d *drive) settled(in *input) (answered bool, err error) {
+	if err := d.settle(); err != nil {
+		return false, err
+	}
+	waiting, err := d.pending()
+	if err != nil || len(waiting) == 0 {
+		return false, err
+	}
+	if answered, err := d.answerWith(waiting, in); answered || err != nil {
+		return answered, err
+	}
+	return false, d.supersede(waiting, in)
 }
 
 // said says whether the message was taken before. Then the run goes on as it is.
@@ -178,11 +192,23 @@ func (d *drive) said(in *input) (said bool, err error) {
 	return said, err
 }
 
+// halt is what halts the session.
+func (d *drive) halt() (halt *session.Halt) {
+	d.lease.View(func(st *session.State) { halt = st.Halt })
+	return halt
+}
+
+// haltAgain halts a session as it was before a message that was refused, where settling what was accepted has stored that it was lifted.
+func (d *drive) haltAgain(halt *session.Halt) error {
+	if halt == nil || d.ctx.Err() != nil || !d.lease.Taken() {
+		return nil
+	}
+	return d.lease.Update(d.commit(), func(tx *session.Tx) error { tx.Stop(halt.Finish, halt.Why); return nil })
+}
+
 // lift takes an interruption, a failure or a used-up limit off the session: a caller carries it on.
 func (d *drive) lift() error {
-	halted := false
-	d.lease.View(func(st *session.State) { halted = st.Halt != nil })
-	if !halted {
+	if d.halt() == nil {
 		return nil
 	}
 	return d.lease.Ride(d.commit(), func(tx *session.Tx) error { tx.Lift(); return nil })

@@ -268,9 +268,14 @@ func (tx *Tx) expire(c *Call) error {
 	return nil
 }
 
-// live returns the call if it may still change.
+// live returns the call if it may still change. A pause that is overdue ends first: Expire ends only some at once.
 func (tx *Tx) live(call string) (*Call, error) {
 	c := tx.Call(call)
+	if c != nil && c.overdue(tx.Now) {
+		if err := tx.expire(c); err != nil {
+			return nil, err
+		}
+	}
 	if c == nil || c.Status == Settled {
 		return nil, tx.settledError(call)
 	}

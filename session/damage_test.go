@@ -26,7 +26,9 @@ func gated(t *testing.T) (kvstore.Store, *session.Store) {
 			llm.ToolCall{ID: "c1", Name: "pay", Arguments: json.RawMessage(`{}`)}, llm.ToolCall{ID: "c2", Name: "job", Arguments: json.RawMessage(`{}`)},
 		}}
 		must(t, d.Update(t.Context(), func(tx *session.Tx) error {
-			tx.Say(entry(t, llm.UserText("Go.")), "", "", false)
+			if err := tx.Say(entry(t, llm.UserText("Go.")), "", "", false); err != nil {
+				return err
+			}
 			if id == "second" {
 				return tx.Reply(entry(t, llm.AssistantText("Yes?")), nil, event.FinishStop, llm.Usage{}, 0)
 			}

@@ -10,13 +10,20 @@ import (
 // Delete leaves a tombstone of a session, by one commit, and then removes what belonged to it. Repeating it goes on where an
 // earlier one was cut off.
 func (s *Store) Delete(ctx context.Context, id string) error {
+	return s.deleteIf(ctx, id, func(*Tx) bool { return true })
+}
+
+// deleteIf is Delete for a session that is still as it has to be.
+func (s *Store) deleteIf(ctx context.Context, id string, may func(*Tx) bool) error {
+	deleted := false
 	err := s.Update(ctx, id, func(tx *Tx) error {
-		if tx.Deleted.IsZero() {
+		if deleted = !tx.Deleted.IsZero(); !deleted && may(tx) {
 			tx.Delete()
+			deleted = true
 		}
 		return nil
 	})
-	if err != nil {
+	if err != nil || !deleted {
 		return err
 	}
 	if err := s.deleteParts(ctx, id); err != nil {

@@ -208,6 +208,22 @@ func (d *Drive) Ride(ctx context.Context, ts ...Transition) error {
 	return err
 }
 
+// Taken says whether this drive has committed anything.
+func (d *Drive) Taken() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.taken
+}
+
+// Outrun says whether transitions that rode were dropped, since this was last asked: what the driver concluded from them is void.
+func (d *Drive) Outrun() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	outrun := d.head.outrun
+	d.head.outrun = false
+	return outrun
+}
+
 // check refuses a drive whose lease another one has taken.
 func (d *Drive) check(tx *Tx) error {
 	switch {

@@ -26,6 +26,7 @@ type head struct {
 	// was read anew. Riding ones that no longer apply then, because somebody else was faster, are dropped.
 	base   Transition
 	riding []Transition
+	outrun bool // some were dropped
 	tx     *Tx
 	spare  *Tx    // one that was committed, for the next: its slices are good for it
 	buf    []byte // the same for the encoded state
@@ -102,13 +103,13 @@ func (h *head) open(ctx context.Context) (*Tx, error) {
 			return nil, err
 		}
 	}
-	for _, t := range h.riding {
+	for i, t := range h.riding {
 		if err := t(tx); err != nil {
 			h.stale = true
 			if !outrun(err) {
 				return nil, err
 			}
-			h.riding = nil
+			h.riding, h.outrun = h.riding[:i], true // what came after it may build on it
 			if err := h.load(ctx); err != nil {
 				return nil, err
 			}

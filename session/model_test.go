@@ -125,7 +125,9 @@ func (h *harness) begin(t *rapid.T) {
 	asks, err := session.NewEntry(llm.Message{Role: llm.RoleAssistant, Parts: []llm.Part{llm.ToolCall{ID: "c", Name: "x", Arguments: json.RawMessage("{}")}}})
 	fatal(t, err)
 	fatal(t, d.Update(t.Context(), func(tx *session.Tx) error {
-		tx.Say(question, "", "", false)
+		if err := tx.Say(question, "", "", false); err != nil {
+			return err
+		}
 		return tx.Reply(asks, []session.Call{{ID: "c", Tool: "x", Status: session.Requested, Effect: effect, MayPause: true}}, "", llm.Usage{}, 0)
 	}))
 }

@@ -88,7 +88,7 @@ func (s *Store) Update(ctx context.Context, id string, t Transition) error {
 		return err
 	}
 	refused := h.update(ctx, nil, nil, t)
-	if refused != nil {
+	for overdue := refused != nil; overdue; overdue = Next(h.state, s.Now()).Kind == StepExpire {
 		if err := h.update(ctx, nil, nil); err != nil {
 			return err
 		}

@@ -91,13 +91,26 @@ func (sw *sweep) session(ctx context.Context, e kvstore.Entry) error {
 		return sw.tombstone(ctx, e, st)
 	}
 	if over := st.over(sw.now); sw.keep.Sessions > 0 && !over.IsZero() && sw.now.Sub(over) > sw.keep.Sessions {
-		sw.swept.Sessions++
-		return sw.store.Delete(ctx, st.ID)
+		return sw.delete(ctx, st.ID)
 	}
 	if err := sw.calls(ctx, st); err != nil {
 		return err
 	}
 	return sw.payloads(ctx, st)
+}
+
+// delete deletes a session, if it is still over.
+func (sw *sweep) delete(ctx context.Context, id string) error {
+	used := false
+	err := sw.store.deleteIf(ctx, id, func(tx *Tx) bool {
+		over := tx.over(tx.Now)
+		used = tx.driven || over.IsZero() || tx.Now.Sub(over) <= sw.keep.Sessions
+		return !used
+	})
+	if err == nil && !used {
+		sw.swept.Sessions++
+	}
+	return err
 }
 
 // over is since when nothing happens in a session, and nothing waits; zero: something does.
@@ -202,6 +215,12 @@ func (s *Store) usedPayloads(ctx context.Context, id string) (map[string]bool, e
 			used[b.Ref] = true
 		}
 	}
+	// The head first: what it refers to may move on to a record or a message while these are read, and not the other way.
+	st, err := s.Load(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	st.blobs(note)
 	for e, err := range s.scan(ctx, kvstore.Key("m", id)) {
 		if err != nil {
 			return nil, err
@@ -229,11 +248,6 @@ func (s *Store) usedPayloads(ctx context.Context, id string) (map[string]bool, e
 			note(d.Why)
 		}
 	}
-	st, err := s.Load(ctx, id) // last, since what the others had may have come from it
-	if err != nil {
-		return nil, err
-	}
-	st.blobs(note)
 	return used, nil
 }
 

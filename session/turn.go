@@ -12,7 +12,10 @@ import (
 // The transitions of a session that its driver makes.
 
 // Say appends a user's message and begins a run.
-func (tx *Tx) Say(m *Entry, messageID, hash string, detached bool) {
+func (tx *Tx) Say(m *Entry, messageID, hash string, detached bool) error {
+	if len(tx.Calls) > 0 {
+		return fmt.Errorf("%w: a turn is open", ErrStale)
+	}
 	tx.append(m)
 	if messageID != "" {
 		tx.putJSON(userMessageKey(tx.ID, messageID), userMessage{Hash: hash, Number: tx.Messages - 1})
@@ -20,6 +23,7 @@ func (tx *Tx) Say(m *Entry, messageID, hash string, detached bool) {
 	tx.Due, tx.Halt, tx.Retry, tx.Finish = true, nil, nil, ""
 	tx.Run, tx.Ended = Run{Detached: detached}, time.Time{}
 	tx.Takeovers = 0
+	return nil
 }
 
 // userMessage is what is kept of a user's message that came with an id.
@@ -55,8 +59,8 @@ func (tx *Tx) Heard(messageID, hash string) error {
 // Reply takes the model's message; nil is one without content, of which nothing is kept. With calls it opens a turn; without,
 // the run is over.
 func (tx *Tx) Reply(m *Entry, calls []Call, finish event.Finish, used llm.Usage, tokenKey int) error {
-	if !tx.Due || len(tx.Calls) > 0 {
-		return fmt.Errorf("%w: the model's answer is not due", ErrStale)
+	if err := tx.due(); err != nil {
+		return err
 	}
 	tx.touch()
 	if m != nil {
@@ -118,13 +122,34 @@ func (tx *Tx) Stop(finish event.Finish, why string) {
 }
 
 // Again makes the model's call wait for a while after it failed.
-func (tx *Tx) Again(after time.Duration, why string) {
+func (tx *Tx) Again(after time.Duration, why string) error {
+	if err := tx.due(); err != nil {
+		return err
+	}
 	tx.touch()
 	n := 0
 	if tx.Retry != nil {
 		n = tx.Retry.Failures
 	}
 	tx.Retry = &Retry{Failures: n + 1, At: tx.Now.Add(max(after, time.Millisecond)).Truncate(time.Millisecond), Why: brief(why)}
+	return nil
+}
+
+// due refuses what is for a moment when the model's answer is due: somebody else's commit has undone that.
+func (tx *Tx) due() error {
+	if !tx.Due || len(tx.Calls) > 0 {
+		return fmt.Errorf("%w: the model's answer is not due", ErrStale)
+	}
+	return nil
+}
+
+// UseUp halts the run before a model call that its agent's limits don't allow.
+func (tx *Tx) UseUp(finish event.Finish) error {
+	if err := tx.due(); err != nil {
+		return err
+	}
+	tx.Stop(finish, "")
+	return nil
 }
 
 // Lift lets a halted session go on, with fresh limits.
@@ -169,6 +194,12 @@ func (tx *Tx) Supersede(by string) error {
 		}
 		if n++; n > SupersedeAtOnce {
 			return nil
+		}
+		if c.overdue(tx.Now) {
+			if err := tx.expire(c); err != nil {
+				return err
+			}
+			continue
 		}
 		if err := tx.settle(c, supersededOutcome(c, by)); err != nil {
 			return err
