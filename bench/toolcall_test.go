@@ -5,9 +5,11 @@ import (
 	"runtime"
 	"testing"
 
+	"github.com/fermata-ai/fermata/agent"
 	"github.com/fermata-ai/fermata/event"
 	"github.com/fermata-ai/fermata/kvstore"
 	"github.com/fermata-ai/fermata/llm"
+	"github.com/fermata-ai/fermata/runner"
 	"github.com/fermata-ai/fermata/session"
 	"github.com/fermata-ai/fermata/tool"
 )
@@ -34,13 +36,18 @@ func BenchmarkToolCall(b *testing.B) {
 }
 
 func toolCalls(b *testing.B, turns int) {
-	store := session.NewStore(kvstore.NewMemory(), nil)
-	rn := newRunner(b, store, calling(turns, "echo", `{"text":"hello"}`), echo)
+	model := calling(turns, "echo", `{"text":"hello"}`)
+	ag, err := agent.New(agent.Config{Name: "bench", Model: model, Tools: []tool.Tool{echo}, Limits: agent.Limits{Turns: 1 << 30}})
+	if err != nil {
+		b.Fatal(err)
+	}
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	b.ResetTimer()
 	for i := 0; b.Loop(); i++ {
+		rn, _ := runner.New(ag, session.NewStore(kvstore.NewMemory(), nil), nil)
 		drain(b, rn.Run(context.Background(), "ada", sessionID(i), llm.UserText("Go."), nil), event.FinishStop)
+		rn.Close()
 	}
 	b.StopTimer()
 	runtime.ReadMemStats(&after)
