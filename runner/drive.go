@@ -363,10 +363,13 @@ func (d *drive) drain() {
 	changed, stop := d.rn.store.Watch(d.session)
 	defer stop()
 	for d.running() > 0 {
-		if err := d.drainStep(changed); err != nil {
+		if err := d.stopCancelled(); err != nil { // the first time, those that were cancelled before this watched
 			d.rn.options.Logger.Warn("bodies that run on lost their session", "session", d.session, "error", err)
 			d.lease.Abandon()
 			break
+		}
+		if d.running() > 0 {
+			d.drainStep(changed)
 		}
 		if d.running() == 0 {
 			d.lease.Keep(false)
@@ -380,8 +383,8 @@ func (d *drive) drain() {
 	}
 }
 
-// drainStep waits until a body has ended, or somebody cancels one, or its time of grace is over.
-func (d *drive) drainStep(changed <-chan struct{}) error {
+// drainStep waits until a body has ended, or somebody may have cancelled one, or its time of grace is over.
+func (d *drive) drainStep(changed <-chan struct{}) {
 	due, stop := d.timer(session.Step{})
 	defer stop()
 	var look <-chan time.Time // others may have changed the session without a signal to this process
@@ -393,11 +396,14 @@ func (d *drive) drainStep(changed <-chan struct{}) error {
 	select {
 	case name := <-d.batch.Done():
 		d.ended(name)
-		return nil
 	case <-changed:
 	case <-look:
 	case <-due:
 	}
+}
+
+// stopCancelled stops the bodies whose calls were cancelled or settled by others.
+func (d *drive) stopCancelled() error {
 	if _, err := d.lease.Refresh(d.commit()); err != nil {
 		return err
 	}

@@ -172,6 +172,9 @@ func (d *Drive) update(ctx context.Context, ts ...Transition) error {
 	}
 	at := time.Now()
 	err := d.head.update(ctx, d.before, d.after, ts...)
+	if err != nil {
+		d.head.rollback(ctx)
+	}
 	switch {
 	case errors.Is(err, ErrFenced), errors.Is(err, ErrDeleted), errors.Is(err, ErrBusy):
 		d.lost = true
@@ -202,7 +205,10 @@ func (d *Drive) Ride(ctx context.Context, ts ...Transition) error {
 		}
 		return nil
 	})
-	if err == nil && d.head.tx.full() {
+	switch {
+	case err != nil:
+		d.head.rollback(ctx)
+	case d.head.tx.full():
 		err = d.update(ctx)
 	}
 	return err
@@ -245,6 +251,7 @@ func (d *Drive) Refresh(ctx context.Context) (bool, error) {
 	defer d.mu.Unlock()
 	changed, err := d.head.refresh(ctx)
 	if err != nil {
+		d.head.rollback(ctx)
 		return false, err
 	}
 	st := d.head.state
@@ -262,6 +269,7 @@ func (d *Drive) Record(ctx context.Context, call string) (Record, error) {
 	var r Record
 	tx, err := d.head.open(ctx)
 	if err != nil {
+		d.head.rollback(ctx)
 		return r, err
 	}
 	found, err := tx.read(recordKey(d.id, call), &r)

@@ -19,6 +19,7 @@ type head struct {
 	key   []byte
 	state *State
 	rev   kvstore.Revision // zero: nothing is stored yet
+	value []byte           // what is stored at rev
 	stale bool             // state is not what is stored at rev, with tx on top
 	fresh func() *State    // what a session begins with; nil: it must exist
 
@@ -29,7 +30,7 @@ type head struct {
 	outrun bool // some were dropped
 	tx     *Tx
 	spare  *Tx    // one that was committed, for the next: its slices are good for it
-	buf    []byte // the same for the encoded state
+	buf    []byte // the same for the next value
 }
 
 // head reads the head of a session.
@@ -58,8 +59,27 @@ func (h *head) set(e kvstore.Entry) error {
 	if err != nil {
 		return err
 	}
-	h.state, h.rev, h.tx, h.stale = state, e.Revision, nil, false
+	h.state, h.rev, h.value, h.tx, h.stale = state, e.Revision, e.Value, nil, false
 	return nil
+}
+
+// rollback makes of state what it was before a change that was not committed: a driver must not see, nor show, what is not so.
+// The next change begins with what is stored by then.
+func (h *head) rollback(ctx context.Context) {
+	h.restore()
+	if _, err := h.open(ctx); err != nil {
+		h.restore() // without what rides
+	}
+	h.stale = true
+}
+
+func (h *head) restore() {
+	h.tx = nil
+	if h.rev == 0 {
+		h.state = h.fresh()
+	} else if state, err := decodeState(h.key, h.value); err == nil { // as it could be read before
+		h.state = state
+	}
 }
 
 // refresh reads the head again if it has changed, and says whether it had.
@@ -238,7 +258,7 @@ func (h *head) commit(ctx context.Context, tx *Tx, commit string) error {
 	if err != nil {
 		return err
 	}
-	h.buf = value
+	h.buf = value[:0]
 	tx.put(h.key, value)
 	rev, err := s.kv.Apply(ctx, kvstore.Batch{
 		Preconditions: []kvstore.Precondition{{Key: h.key, Revision: h.rev}},
@@ -247,6 +267,7 @@ func (h *head) commit(ctx context.Context, tx *Tx, commit string) error {
 	if err != nil {
 		return err
 	}
+	h.value, h.buf = value, h.value[:0]
 	h.rev, h.stale, h.base, h.riding, h.tx, h.spare = rev, false, nil, h.riding[:0], nil, tx
 	if woke {
 		s.local.Signal(workTopic)

@@ -1,0 +1,66 @@
+package session_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/kvstore"
+	"github.com/fermata-ai/fermata/kvstore/faultkv"
+	"github.com/fermata-ai/fermata/llm"
+	"github.com/fermata-ai/fermata/session"
+)
+
+// A driver acts on the head that it sees, and shows it: never one that was not committed.
+func TestADriveSeesWhatIsCommitted(t *testing.T) {
+	kv := faultkv.New(kvstore.NewMemory())
+	s := session.NewStore(kv.Store, nil)
+	d, err := s.Drive(t.Context(), "s", &session.New{User: "ada"})
+	must(t, err)
+	defer d.Release()
+	must(t, d.Update(t.Context(), func(tx *session.Tx) error {
+		if err := tx.Say(entry(t, llm.UserText("Go.")), "", "", false); err != nil {
+			return err
+		}
+		calls := []session.Call{{ID: "c", Tool: "job", Status: session.Requested}, {ID: "e", Tool: "job", Status: session.Requested}}
+		return tx.Reply(entry(t, llm.AssistantText("I call.")), calls, "", llm.Usage{}, 0)
+	}))
+	settle := func(call string) session.Transition {
+		return func(tx *session.Tx) error {
+			return tx.Settle(call, &session.Outcome{Status: event.Done, Output: session.StringBlob("ok")})
+		}
+	}
+	refused := errors.New("refused")
+	for name, fail := range map[string]func() error{
+		"a store that refuses the write": func() error {
+			kv.Add(faultkv.FailAt(kv.Applies() + 1))
+			return d.Update(t.Context(), settle("e"))
+		},
+		"a second transition that is refused": func() error {
+			return d.Update(t.Context(), settle("e"), func(*session.Tx) error { return refused })
+		},
+		"one that rides and is refused": func() error {
+			return d.Ride(t.Context(), settle("e"), func(*session.Tx) error { return refused })
+		},
+	} {
+		must(t, d.Ride(t.Context(), settle("c")))
+		if err := fail(); err == nil {
+			t.Fatalf("%s: no error", name)
+		}
+		d.View(func(st *session.State) {
+			if got := st.Call("e").Status; got != session.Requested {
+				t.Errorf("%s: the call is seen as %s", name, got)
+			}
+			if got := st.Call("c").Status; got != session.Settled {
+				t.Errorf("%s: what rides is seen as %s", name, got)
+			}
+		})
+		if _, err := d.Record(t.Context(), "c"); err != nil {
+			t.Errorf("%s: the record of what rides: %v", name, err)
+		}
+		must(t, d.Update(t.Context(), func(tx *session.Tx) error { // as it was at the start, for the next case
+			*tx.Call("c") = session.Call{ID: "c", Tool: "job", Status: session.Requested}
+			return nil
+		}))
+	}
+}
