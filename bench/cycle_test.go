@@ -19,40 +19,43 @@ import (
 )
 
 // BenchmarkPauseResume runs cycles, durable, on bbolt: Run until paused; then Resume, and drive to the final message, all read
-// from the store again in between.
+// from the store again in between. After a few cycles a session makes place for a new one, so that its history stays about as
+// long as it was to be.
 //
 //	commits/cycle  batches applied
 //	cycles/s       of all sessions together
-//	pct-of-bound   over as many bare commits of the same size through the same engine, in turns with them
-//
-// With 1,000 messages of history, which each cycle decodes for the model, x-1000-vs-10 is the acceptance's share of it: Resume
-// calls per second over those at 10 messages.
+//	pct-of-bound   over as many bare commits, of as many entries and bytes, through the same engine, in turns with them
+//	x-1000-vs-10   Resume calls per second at 1,000 messages of history, over those at 10, in turns
 func BenchmarkPauseResume(b *testing.B) {
 	for _, sessions := range []int{1, 64} {
-		b.Run(fmt.Sprintf("sessions=%d", sessions), func(b *testing.B) { cycles(b, sessions, 10) })
+		b.Run(fmt.Sprintf("sessions=%d", sessions), func(b *testing.B) { cycles(b, newFleet(b, sessions, 10)) })
 	}
-	b.Run("sessions=64/history=1000", func(b *testing.B) { cycles(b, 64, 1000) })
+	b.Run("sessions=64/history=1000", func(b *testing.B) {
+		far := newFleet(b, 64, 1000)
+		cycles(b, far)
+		acceptance(b, newFleet(b, 64, 10), far)
+	})
 }
 
-func cycles(b *testing.B, sessions, history int) {
-	const rounds = 7
-	f := newFleet(b, sessions, history)
+func cycles(b *testing.B, f *fleet) {
+	const rounds, each = 9, 5
+	turns := max(1, 8/f.sessions)
 	var perSecond, share []float64
 	for b.Loop() {
 		for range rounds {
-			f.kv.commits.Store(0)
-			f.kv.total.Store(0)
-			n := f.cyclesPerSession()
-			start := time.Now()
-			f.each(func(i int) {
-				for range n {
-					f.cycle(b, i)
-				}
-			})
-			took := time.Since(start)
-			done := float64(n * sessions)
-			commits, size := f.kv.commits.Load(), f.kv.total.Load()/max(1, f.kv.commits.Load())
-			bound := f.bare(b, int(commits)/sessions, int(size))
+			var took, bound time.Duration
+			var commits int64
+			for range turns {
+				f.renew(b)
+				took += f.each(func(i int) {
+					for range each {
+						f.finish(b, f.accept(b, i, f.pause(b, i)))
+					}
+				})
+				commits += f.kv.commits.Load()
+				bound += f.bare(b)
+			}
+			done := float64(turns * each * f.sessions)
 			perSecond = append(perSecond, done/took.Seconds())
 			share = append(share, 100*bound.Seconds()/took.Seconds())
 			b.ReportMetric(float64(commits)/done, "commits/cycle")
@@ -63,12 +66,32 @@ func cycles(b *testing.B, sessions, history int) {
 	b.ReportMetric(0, "ns/op") // of no meaning here
 }
 
+// acceptance compares how fast Resume accepts the answers of two fleets.
+func acceptance(b *testing.B, short, far *fleet) {
+	const rounds = 15
+	var ratios []float64
+	resume := func(f *fleet) time.Duration {
+		f.renew(b)
+		pauses, accepted := make([]string, f.sessions), make([]*runner.Resumed, f.sessions)
+		f.each(func(i int) { pauses[i] = f.pause(b, i) })
+		took := f.each(func(i int) { accepted[i] = f.accept(b, i, pauses[i]) })
+		f.each(func(i int) { f.finish(b, accepted[i]) })
+		return took
+	}
+	for range rounds {
+		ratios = append(ratios, resume(short).Seconds()/resume(far).Seconds())
+	}
+	b.ReportMetric(median(ratios), "x-1000-vs-10")
+}
+
 // fleet is sessions on one store.
 type fleet struct {
-	sessions int
-	rn       *runner.Runner
-	kv       *counting
-	db       *bolt.Store
+	sessions, history int
+	renewed           int
+	rn                *runner.Runner
+	store             *session.Store
+	kv                *counting
+	db                *bolt.Store
 }
 
 func newFleet(b *testing.B, sessions, history int) *fleet {
@@ -77,69 +100,85 @@ func newFleet(b *testing.B, sessions, history int) *fleet {
 		b.Fatal(err)
 	}
 	b.Cleanup(func() { db.Close() })
-	f := &fleet{sessions: sessions, kv: &counting{Exclusive: db}, db: db}
-	store := session.NewStore(f.kv, nil)
-	f.rn = newRunner(b, store, plain{llm.ToolCall{Name: "job", Arguments: json.RawMessage(`{"text":"x"}`)}, llm.Text{Text: "Done."}}, job)
-	f.each(func(i int) {
-		f.cycle(b, i)
-		fill(b, store, sessionID(i), history)
-	})
+	f := &fleet{sessions: sessions, history: history, kv: &counting{Exclusive: db}, db: db}
+	f.store = session.NewStore(f.kv, nil)
+	f.rn = newRunner(b, f.store, plain{llm.ToolCall{Name: "job", Arguments: json.RawMessage(`{"text":"x"}`)}, llm.Text{Text: "Done."}}, job)
+	f.renew(b)
 	return f
 }
 
-// cyclesPerSession keeps a round below a second or so.
-func (f *fleet) cyclesPerSession() int {
-	if f.sessions == 1 {
-		return 60
-	}
-	return 8
+// renew makes new sessions, and counts anew what is written.
+func (f *fleet) renew(b *testing.B) {
+	f.renewed++
+	f.each(func(i int) {
+		f.finish(b, f.accept(b, i, f.pause(b, i)))
+		fill(b, f.store, f.id(i), f.history)
+	})
+	f.kv.reset()
 }
 
-func (f *fleet) each(do func(i int)) {
+func (f *fleet) id(i int) string { return sessionID(f.renewed*f.sessions + i) }
+
+// each does something for all sessions at once, and says how long that took.
+func (f *fleet) each(do func(i int)) time.Duration {
+	start := time.Now()
 	var all sync.WaitGroup
 	for i := range f.sessions {
 		all.Go(func() { do(i) })
 	}
 	all.Wait()
+	return time.Since(start)
 }
 
-func (f *fleet) cycle(b *testing.B, i int) {
-	id := sessionID(i)
-	end := drain(b, f.rn.Run(context.Background(), "ada", id, llm.UserText("Go."), nil), event.FinishPaused)
-	res, err := f.rn.Resume(context.Background(), id, runner.Complete(end.Pending[0].ID, jobDone, "ci"))
+// pause runs a session until it is paused.
+func (f *fleet) pause(b *testing.B, i int) (pause string) {
+	end := drain(b, f.rn.Run(context.Background(), "ada", f.id(i), llm.UserText("Go."), nil), event.FinishPaused)
+	return end.Pending[0].ID
+}
+
+// accept answers its pause.
+func (f *fleet) accept(b *testing.B, i int, pause string) *runner.Resumed {
+	res, err := f.rn.Resume(context.Background(), f.id(i), runner.Complete(pause, jobDone, "ci"))
 	if err != nil {
 		b.Fatal(err)
 	}
+	return res
+}
+
+// finish drives it to the final message.
+func (f *fleet) finish(b *testing.B, res *runner.Resumed) {
 	drain(b, res.Events(context.Background()), event.FinishStop)
 }
 
-// bare takes the time of commits of one value, by as many writers as there are sessions, through the same engine.
-func (f *fleet) bare(b *testing.B, perSession, size int) time.Duration {
-	value := make([]byte, size)
-	start := time.Now()
-	f.each(func(i int) {
-		for n := range perSession {
-			key := kvstore.Key("z", sessionID(i), fmt.Sprint(n))
-			_, err := f.db.Apply(context.Background(), kvstore.Batch{Puts: []kvstore.Put{{Key: key, Value: value}}})
-			if err != nil {
+// bare takes the time of as many bare commits as were counted, each of as many entries and bytes as they had on average, by as
+// many writers as there are sessions, through the same engine.
+func (f *fleet) bare(b *testing.B) time.Duration {
+	commits := f.kv.commits.Load()
+	entries := int(f.kv.entries.Load() / commits)
+	value := make([]byte, int(f.kv.total.Load()/commits)/entries)
+	return f.each(func(i int) {
+		for n := range int(commits) / f.sessions {
+			var batch kvstore.Batch
+			for e := range entries {
+				batch.Puts = append(batch.Puts, kvstore.Put{Key: kvstore.Key("z", f.id(i), fmt.Sprint(n), fmt.Sprint(e)), Value: value})
+			}
+			if _, err := f.db.Apply(context.Background(), batch); err != nil {
 				b.Fatal(err)
 			}
 		}
 	})
-	return time.Since(start)
 }
 
 // BenchmarkDuplicate redelivers an answer that was accepted: dup/s, and writes, of which there are none.
 func BenchmarkDuplicate(b *testing.B) {
 	f := newFleet(b, 1, 10)
-	end := drain(b, f.rn.Run(b.Context(), "ada", sessionID(0), llm.UserText("Go."), nil), event.FinishPaused)
-	again := runner.Complete(end.Pending[0].ID, jobDone, "ci")
-	if _, err := f.rn.Resume(b.Context(), sessionID(0), again); err != nil {
+	again := runner.Complete(f.pause(b, 0), jobDone, "ci")
+	if _, err := f.rn.Resume(b.Context(), f.id(0), again); err != nil {
 		b.Fatal(err)
 	}
-	f.kv.commits.Store(0)
+	f.kv.reset()
 	for b.Loop() {
-		res, err := f.rn.Resume(b.Context(), sessionID(0), again)
+		res, err := f.rn.Resume(b.Context(), f.id(0), again)
 		if err != nil || !res.Receipts[0].Duplicate {
 			b.Fatal(res, err)
 		}
@@ -149,30 +188,21 @@ func BenchmarkDuplicate(b *testing.B) {
 }
 
 // BenchmarkBurst has 1,000 answers come at once for 1,000 sessions: x-vs-bound is the time until all are accepted, over that of
-// as many bare commits of the same size by as many writers.
+// as many bare commits, of as many entries and bytes, by as many writers.
 func BenchmarkBurst(b *testing.B) {
 	const sessions, rounds = 1000, 3
 	f := newFleet(b, sessions, 10)
 	var ratios []float64
 	for b.Loop() {
 		for range rounds {
-			pauses := make([]string, sessions)
-			f.each(func(i int) {
-				end := drain(b, f.rn.Run(context.Background(), "ada", sessionID(i), llm.UserText("Go."), nil), event.FinishPaused)
-				pauses[i] = end.Pending[0].ID
-			})
-			f.kv.commits.Store(0)
-			f.kv.total.Store(0)
-			start := time.Now()
-			f.each(func(i int) {
-				if _, err := f.rn.Resume(context.Background(), sessionID(i), runner.Complete(pauses[i], jobDone, "ci")); err != nil {
-					b.Error(err)
-				}
-			})
-			took := time.Since(start)
-			bound := f.bare(b, int(f.kv.commits.Load())/sessions, int(f.kv.total.Load()/f.kv.commits.Load()))
+			f.renew(b)
+			pauses, accepted := make([]string, sessions), make([]*runner.Resumed, sessions)
+			f.each(func(i int) { pauses[i] = f.pause(b, i) })
+			f.kv.reset()
+			took := f.each(func(i int) { accepted[i] = f.accept(b, i, pauses[i]) })
+			bound := f.bare(b)
 			ratios = append(ratios, took.Seconds()/bound.Seconds())
-			f.each(func(i int) { drain(b, f.rn.Continue(context.Background(), sessionID(i)), event.FinishStop) })
+			f.each(func(i int) { f.finish(b, accepted[i]) })
 		}
 	}
 	b.ReportMetric(median(ratios), "x-vs-bound")

@@ -112,7 +112,7 @@ func fill(b *testing.B, store *session.Store, id string, messages int) {
 
 // time runs a cycle until it is paused, takes the time of op, and finishes the cycle.
 func (s *long) time(b *testing.B, op func(*long, tool.Pause) error) float64 {
-	s.kv.bytes.Store(0)
+	s.kv.reset()
 	end := drain(b, s.rn.Run(b.Context(), "ada", s.id, llm.UserText("Go."), nil), event.FinishPaused)
 	start := time.Now()
 	if err := op(s, end.Pending[0]); err != nil {
@@ -156,11 +156,18 @@ var job = tool.Must(tool.Func(tool.Spec{Name: "job", Description: "Starts a job.
 // counting counts what is written, and apart what is written beside messages, whose keys begin with "m".
 type counting struct {
 	kvstore.Exclusive
-	bytes, total, commits atomic.Int64
+	bytes, total, entries, commits atomic.Int64
+}
+
+func (c *counting) reset() {
+	for _, n := range []*atomic.Int64{&c.bytes, &c.total, &c.entries, &c.commits} {
+		n.Store(0)
+	}
 }
 
 func (c *counting) Apply(ctx context.Context, batch kvstore.Batch) (kvstore.Revision, error) {
 	c.commits.Add(1)
+	c.entries.Add(int64(len(batch.Puts)))
 	for _, p := range batch.Puts {
 		c.total.Add(int64(len(p.Key) + len(p.Value)))
 		if p.Key[0] != 'm' {

@@ -191,7 +191,7 @@ func (l *life) isDue() bool {
 
 // operate answers a pause that asks an operator, if there is one.
 func (l *life) operate(st *session.State) bool {
-	pauses, err := l.store.Pauses(l.ctx, st)
+	pauses, err := l.store.Pauses(l.ctx, st, nil)
 	if err != nil {
 		return false
 	}

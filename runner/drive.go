@@ -29,6 +29,7 @@ type drive struct {
 	stopping context.Context // when it ends, nothing new is begun; what runs goes on
 	ctx      context.Context // of the bodies and the model
 	cancel   context.CancelCauseFunc
+	unhook   func() bool     // from the runner's end
 	lasting  context.Context // ctx without its end
 
 	batch     *agent.Batch
@@ -71,6 +72,7 @@ func (rn *Runner) newDrive(ctx context.Context, id string, n *session.New) (*dri
 	}
 	// Also of what rides, and is not stored yet.
 	d.record = func(ctx context.Context, call string) (session.Record, error) { return d.lease.Record(ctx, call) }
+	d.pause = d.showPause
 	var name string
 	lease.View(func(st *session.State) {
 		name, d.user = st.Agent, st.User
@@ -87,8 +89,7 @@ func (rn *Runner) newDrive(ctx context.Context, id string, n *session.New) (*dri
 	d.caller, d.stopping = ctx, context.Background()
 	d.ctx, d.cancel = context.WithCancelCause(ctx)
 	d.lasting = context.WithoutCancel(ctx)
-	stop := context.AfterFunc(rn.closing, func() { d.cancel(ErrClosed) })
-	context.AfterFunc(d.ctx, func() { stop() })
+	d.unhook = context.AfterFunc(rn.closing, func() { d.cancel(ErrClosed) })
 	return d, nil
 }
 
@@ -296,8 +297,11 @@ func (d *drive) rest() (more bool, err error) {
 		return true, d.show()
 	}
 	d.lease.Release()
-	st, err := d.rn.store.Load(d.commit(), d.session)
-	if err != nil || !session.Next(st, d.rn.store.Now()).Working() {
+	_, err = d.lease.Refresh(d.commit())
+	if errors.Is(err, session.ErrFenced) || errors.Is(err, session.ErrBusy) {
+		return false, nil // somebody else has it
+	}
+	if err != nil || !d.next().Working() {
 		return false, err
 	}
 	lease, err := d.rn.store.Drive(d.commit(), d.session, nil)
@@ -336,12 +340,23 @@ func (d *drive) finish(cause error) (event.End, error) {
 	} else {
 		err = d.lease.Leave(ctx, stop...)
 	}
-	go d.drain()
+	if d.batch.Len() == 0 {
+		d.close()
+	} else {
+		go d.drain()
+	}
 	if errors.Is(cause, session.ErrFenced) || errors.Is(cause, session.ErrBusy) {
 		return event.End{Session: d.session, Finish: event.FinishElsewhere}, nil
 	}
-	end, endErr := d.rn.ending(ctx, d.session, cause)
+	end, endErr := d.ending(ctx, cause)
 	return end, errors.Join(cause, err, endErr)
+}
+
+// close lets go of what the drive holds beside its lease.
+func (d *drive) close() {
+	d.batch.Close()
+	d.unhook()
+	d.rn.end(d)
 }
 
 // interrupts says that the drive stops because its caller left, and not the process or a worker: then only a caller carries the
@@ -358,8 +373,7 @@ func (d *drive) interrupts(cause error) bool {
 // drain waits for the bodies that still run; each commits its own outcome, unless it is cancelled and does not stop. Then it gives the
 // lease up.
 func (d *drive) drain() {
-	defer d.rn.end(d)
-	defer d.batch.Close()
+	defer d.close()
 	changed, stop := d.rn.store.Watch(d.session)
 	defer stop()
 	for d.running() > 0 {
@@ -426,18 +440,31 @@ func (d *drive) ended(name string) {
 	delete(d.grace, name)
 }
 
-// ending says how a session stands, as the last event of a drive that stopped for cause.
+// ending is the last event of a drive that stopped for cause.
+func (d *drive) ending(ctx context.Context, cause error) (end event.End, err error) {
+	if _, err := d.lease.Refresh(ctx); err != nil || !d.lease.Taken() {
+		return d.rn.ending(ctx, d.session, cause) // as it is stored, whoever has it now
+	}
+	d.lease.View(func(st *session.State) { end, err = d.rn.standing(ctx, st, d.asked, cause) })
+	return end, err
+}
+
+// ending says how a session stands, as a last event.
 func (rn *Runner) ending(ctx context.Context, id string, cause error) (event.End, error) {
-	end := event.End{Session: id, Finish: event.FinishFailed}
 	st, err := rn.store.Load(ctx, id)
-	if errors.Is(err, session.ErrUnknownSession) && cause != nil {
-		return end, nil // it was never begun
+	switch {
+	case errors.Is(err, session.ErrUnknownSession) && cause != nil: // it was never begun
+		return event.End{Session: id, Finish: event.FinishFailed}, nil
+	case err != nil:
+		return event.End{Session: id, Finish: event.FinishFailed}, err
 	}
-	if err != nil {
-		return end, err
-	}
-	end.Usage = st.Run.Usage
-	if end.Pending, err = rn.store.Pauses(ctx, st); err != nil {
+	return rn.standing(ctx, st, nil, cause)
+}
+
+func (rn *Runner) standing(ctx context.Context, st *session.State, asked []llm.ToolCall, cause error) (event.End, error) {
+	end := event.End{Session: st.ID, Finish: event.FinishFailed, Usage: st.Run.Usage}
+	var err error
+	if end.Pending, err = rn.store.Pauses(ctx, st, asked); err != nil {
 		return end, err
 	}
 	switch {

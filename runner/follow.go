@@ -7,6 +7,7 @@ import (
 
 	"github.com/fermata-ai/fermata/event"
 	"github.com/fermata-ai/fermata/session"
+	"github.com/fermata-ai/fermata/tool"
 )
 
 // followEvery is how often a session is looked at whose commits no signal tells of.
@@ -24,6 +25,9 @@ func (rn *Runner) Follow(ctx context.Context, sessionID string, from int) iter.S
 		f.record = func(ctx context.Context, call string) (session.Record, error) {
 			r, _, err := rn.store.Record(ctx, sessionID, call)
 			return r, err
+		}
+		f.pause = func(ctx context.Context, c *session.Call) (tool.Pause, error) {
+			return rn.store.Find(ctx, sessionID, tool.PauseID(c.ID, c.Pauses))
 		}
 		f.emit = func(ev event.Event) bool {
 			f.left = f.left || !yield(ev, nil)

@@ -217,7 +217,7 @@ func (d *drive) lift() error {
 func (d *drive) pending() ([]tool.Pause, error) {
 	var st session.State
 	d.lease.View(func(s *session.State) { st = *s })
-	return d.rn.store.Pauses(d.commit(), &st)
+	return d.rn.store.Pauses(d.commit(), &st, d.asked)
 }
 
 // answerWith takes the message for an answer, if exactly one pause is open and it asks for that.

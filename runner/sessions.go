@@ -79,7 +79,7 @@ func (rn *Runner) Show(ctx context.Context, sessionID string) (Transcript, error
 	if t.History, err = rn.store.History(ctx, st, 0); err != nil {
 		return Transcript{}, err
 	}
-	t.Pending, err = rn.store.Pauses(ctx, st)
+	t.Pending, err = rn.store.Pauses(ctx, st, nil)
 	return t, err
 }
 

@@ -20,6 +20,7 @@ type display struct {
 	outcomes outcomes          // of bodies of this process
 	emit     func(event.Event) bool
 	record   func(ctx context.Context, call string) (session.Record, error)
+	pause    func(ctx context.Context, c *session.Call) (tool.Pause, error) // one without Await is over already
 }
 
 // news lists the calls of the open turn that have settled or paused since this was last asked, in call order.
@@ -78,11 +79,11 @@ func (d *display) isNews(c *session.Call) bool {
 func (d *display) showCall(ctx context.Context, c *session.Call) error {
 	if c.Status == session.Pending {
 		d.showActions(c)
-		p, err := d.rn.store.Find(ctx, d.session, tool.PauseID(c.ID, c.Pauses))
+		p, err := d.pause(ctx, c)
 		if err != nil {
 			return err
 		}
-		if p.Await.Reason != "" { // otherwise it is over already, and its result will be shown
+		if p.Await.Reason != "" { // otherwise its result will be shown
 			d.emit(event.Pause{Pause: p})
 		}
 		return nil
@@ -94,6 +95,15 @@ func (d *display) showCall(ctx context.Context, c *session.Call) error {
 	d.showActions(c)
 	d.emit(event.Result{Status: k.status, By: k.by, Result: toolResult(c.ID, c.Tool, k)})
 	return nil
+}
+
+// showPause is a pause as this drive's head has it.
+func (d *drive) showPause(ctx context.Context, c *session.Call) (p tool.Pause, err error) {
+	if err := d.loadTurn(); err != nil {
+		return p, err
+	}
+	d.lease.View(func(st *session.State) { p, err = d.rn.store.Pause(ctx, st, c, session.Arguments(d.asked, c.ID)) })
+	return p, err
 }
 
 func (d *display) showActions(c *session.Call) {

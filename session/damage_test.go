@@ -134,7 +134,7 @@ func TestDamagedRecords(t *testing.T) {
 			overwrite(t, kv, edit)
 			st, err := s.Load(t.Context(), "first")
 			if err == nil {
-				_, err = s.Pauses(t.Context(), st) // which reads the message that asked
+				_, err = s.Pauses(t.Context(), st, nil) // which reads the message that asked
 			}
 			if !errors.Is(err, session.ErrCorrupt) {
 				t.Errorf("it is read, with %v", err)

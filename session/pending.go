@@ -40,19 +40,21 @@ func Arguments(calls []llm.ToolCall, id string) json.RawMessage {
 	return nil
 }
 
-// Pauses lists the open pauses of a session, in call order.
-func (s *Store) Pauses(ctx context.Context, st *State) ([]tool.Pause, error) {
+// Pauses lists the open pauses of a session, in call order. Asked are the calls that its turn asks for; nil reads them.
+func (s *Store) Pauses(ctx context.Context, st *State, asked []llm.ToolCall) ([]tool.Pause, error) {
 	if st.Open() == 0 {
 		return nil, nil
 	}
-	asked, err := s.Asked(ctx, st)
-	if err != nil {
-		return nil, err
+	if asked == nil {
+		var err error
+		if asked, err = s.Asked(ctx, st); err != nil {
+			return nil, err
+		}
 	}
 	var pauses []tool.Pause
 	for i := range st.Calls {
 		if c := &st.Calls[i]; c.Status == Pending {
-			p, err := s.pause(ctx, st, c, Arguments(asked, c.ID))
+			p, err := s.Pause(ctx, st, c, Arguments(asked, c.ID))
 			if err != nil {
 				return nil, err
 			}
@@ -62,8 +64,8 @@ func (s *Store) Pauses(ctx context.Context, st *State) ([]tool.Pause, error) {
 	return pauses, nil
 }
 
-// pause shows an open pause.
-func (s *Store) pause(ctx context.Context, st *State, c *Call, args json.RawMessage) (tool.Pause, error) {
+// Pause shows the open pause of a call, which the model made with args.
+func (s *Store) Pause(ctx context.Context, st *State, c *Call, args json.RawMessage) (tool.Pause, error) {
 	p := c.Pause
 	out := tool.Pause{
 		ID: tool.PauseID(c.ID, c.Pauses), Call: c.ID, Session: st.ID, User: st.User, Tool: c.Tool, Number: c.Pauses,
@@ -162,7 +164,7 @@ func (s *Store) openPause(ctx context.Context, session, id string) (tool.Pause, 
 	if err != nil {
 		return tool.Pause{}, err
 	}
-	return s.pause(ctx, st, c, Arguments(asked, call))
+	return s.Pause(ctx, st, c, Arguments(asked, call))
 }
 
 // Find shows a pause of a session by its id or its call's: one that is open, one that is over, and the one that a running
