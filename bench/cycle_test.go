@@ -24,7 +24,7 @@ import (
 //
 //	commits/cycle  batches applied
 //	cycles/s       of all sessions together
-//	pct-of-bound   over as many bare commits, of as many entries and bytes, through the same engine, in turns with them
+//	pct-of-bound   over as many bare commits, of as many entries (put or deleted) and bytes, through the same engine, in turns with them
 //	x-1000-vs-10   Resume calls per second at 1,000 messages of history, over those at 10, in turns
 func BenchmarkPauseResume(b *testing.B) {
 	for _, sessions := range []int{1, 64} {
@@ -190,7 +190,7 @@ func BenchmarkDuplicate(b *testing.B) {
 // BenchmarkBurst has 1,000 answers come at once for 1,000 sessions: x-vs-bound is the time until all are accepted, over that of
 // as many bare commits, of as many entries and bytes, by as many writers.
 func BenchmarkBurst(b *testing.B) {
-	const sessions, rounds = 1000, 3
+	const sessions, rounds = 1000, 9
 	f := newFleet(b, sessions, 10)
 	var ratios []float64
 	for b.Loop() {

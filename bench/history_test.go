@@ -167,7 +167,7 @@ func (c *counting) reset() {
 
 func (c *counting) Apply(ctx context.Context, batch kvstore.Batch) (kvstore.Revision, error) {
 	c.commits.Add(1)
-	c.entries.Add(int64(len(batch.Puts)))
+	c.entries.Add(int64(len(batch.Puts) + len(batch.Deletes)))
 	for _, p := range batch.Puts {
 		c.total.Add(int64(len(p.Key) + len(p.Value)))
 		if p.Key[0] != 'm' {

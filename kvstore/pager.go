@@ -17,6 +17,7 @@ type Pager struct {
 	within Range
 	page   Page
 	bytes  int
+	free   []byte // the rest of what was allocated for entries
 }
 
 // NewPager returns a Pager with an empty page of r.
@@ -48,9 +49,18 @@ func (p *Pager) Takes(key []byte, value int) bool {
 
 // Add puts a copy of an entry on the page.
 func (p *Pager) Add(key, value []byte, revision Revision) {
-	p.page.Entries = append(p.page.Entries, NewEntry(key, value, revision))
-	p.bytes += len(key) + len(value)
+	size := len(key) + len(value)
+	if size > len(p.free) {
+		// Entries share an allocation, which grows with the page.
+		p.free = make([]byte, max(size, min(2*p.bytes, sharedMax)))
+	}
+	p.page.Entries = append(p.page.Entries, entryIn(p.free[:size:size], key, value, revision))
+	p.free = p.free[size:]
+	p.bytes += size
 }
+
+// sharedMax bounds how much memory an entry may keep alive beside its own, in bytes.
+const sharedMax = 8 << 10
 
 // Page returns the page.
 func (p *Pager) Page() Page { return p.page }
@@ -66,7 +76,11 @@ func (p *Pager) Broken(err error) (Page, error) {
 
 // NewEntry returns an entry with copies of key and value.
 func NewEntry(key, value []byte, revision Revision) Entry {
-	both := make([]byte, len(key)+len(value)) // one allocation; each half is capped, so that an append to it leaves the other alone
+	return entryIn(make([]byte, len(key)+len(value)), key, value, revision)
+}
+
+// entryIn copies key and value into both. Each half is capped, so that an append to it leaves the other alone.
+func entryIn(both, key, value []byte, revision Revision) Entry {
 	k := copy(both, key)
 	copy(both[k:], value)
 	return Entry{Key: both[:k:k], Value: both[k:], Revision: revision}

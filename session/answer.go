@@ -210,8 +210,8 @@ func (j *judgement) answer() error {
 		}
 		return j.repeated(j.rc.Pause)
 	}
-	if p.Gate == "" {
-		// It may be the redelivery of one that was faster than the pause, and did not fit it.
+	if p.Refused {
+		// It may be the redelivery of that one.
 		if duplicate, _, err := j.repeats(refusedSlot(j.rc.Pause)); duplicate || err != nil {
 			return err
 		}

@@ -108,6 +108,7 @@ func (tx *Tx) consume(c *Call, early *Answer) (open bool, err error) {
 		if err := tx.setFate(c.ID, early.Pause, Refused); err != nil {
 			return false, err
 		}
+		p.Refused = true
 		tx.putJSON(inboxKey(p.Since, tool.PauseID(c.ID, c.Pauses)), pauseEntry{tx.ID, c.Tool, tx.User, p.Reason})
 		return true, nil
 	}

@@ -64,6 +64,21 @@ func (o *object) time(name string, t time.Time) {
 	}
 }
 
+func (o *object) blob(name string, b *Blob) {
+	if b == nil {
+		return
+	}
+	o.name(name)
+	blob := object{append(o.b, '{')}
+	if len(b.Inline) > 0 {
+		blob.name("json")
+		blob.b = append(blob.b, b.Inline...) // compact already
+	}
+	blob.string("ref", b.Ref)
+	blob.int("size", b.Size)
+	o.b = append(blob.b, '}')
+}
+
 // other appends a value that is rare enough for reflection.
 func (o *object) other(name string, v any, present bool) error {
 	if !present {
@@ -202,12 +217,18 @@ func (c *Call) appendJSON(b []byte) ([]byte, error) {
 	o.int("attempt", c.Attempt)
 	o.int("epoch", c.Epoch)
 	o.int("pauses", c.Pauses)
+	if c.Pause != nil {
+		o.name("pause")
+		var err error
+		if o.b, err = c.Pause.appendJSON(o.b); err != nil {
+			return nil, err
+		}
+	}
 	for _, f := range []struct {
 		name    string
 		value   any
 		present bool
 	}{
-		{"pause", c.Pause, c.Pause != nil},
 		{"answer", c.Answer, c.Answer != nil},
 		{"early", c.Early, c.Early != nil},
 		{"actions", c.Actions, len(c.Actions) > 0},
@@ -224,6 +245,24 @@ func (c *Call) appendJSON(b []byte) ([]byte, error) {
 	return closeObject(o.b, c.kept())
 }
 
+// appendJSON appends an open pause.
+func (p *Pause) appendJSON(b []byte) ([]byte, error) {
+	o := object{append(b, '{')}
+	o.alwaysString("reason", string(p.Reason))
+	o.alwaysString("mode", string(p.Mode))
+	o.blob("prompt", p.Prompt)
+	o.string("schema", p.Schema)
+	o.string("key", p.Key)
+	o.string("gate", p.Gate)
+	o.blob("data", p.Data)
+	o.string("shown", p.Shown)
+	o.blob("args", p.Args)
+	o.alwaysTime("since", p.Since)
+	o.time("deadline", p.Deadline)
+	o.bool("refused", p.Refused)
+	return closeObject(o.b, p.kept())
+}
+
 // appendJSON appends the record of a settled call.
 func (r *Record) appendJSON(b []byte) ([]byte, error) {
 	o := object{append(b, '{')}
@@ -232,17 +271,7 @@ func (r *Record) appendJSON(b []byte) ([]byte, error) {
 	o.alwaysString("tool", r.Tool)
 	o.alwaysInt("turn", r.Turn)
 	o.alwaysString("status", string(r.Status))
-	if r.Output != nil {
-		o.name("output")
-		output := object{append(o.b, '{')}
-		if len(r.Output.Inline) > 0 {
-			output.name("json")
-			output.b = append(output.b, r.Output.Inline...) // compact already
-		}
-		output.string("ref", r.Output.Ref)
-		output.int("size", r.Output.Size)
-		o.b = append(output.b, '}')
-	}
+	o.blob("output", r.Output)
 	o.string("by", r.By)
 	o.alwaysTime("at", r.At)
 	o.int("attempt", r.Attempt)

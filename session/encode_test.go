@@ -9,6 +9,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"github.com/fermata-ai/fermata/llm"
+	"github.com/fermata-ai/fermata/tool"
 )
 
 // fill gives every exported field below v a value, or, by chance, none.
@@ -83,7 +86,38 @@ func TestHeadsAreReadExactly(t *testing.T) {
 		if got, err := again.appendJSON(nil); err != nil || string(got) != string(written) {
 			t.Fatalf("it was written as %s, and would be as %s, %v", written, got, err)
 		}
+		if q := quickState(written); q != nil && q.exactly(written) && !reflect.DeepEqual(*q, again) {
+			t.Fatalf("read quickly, %s is\n%+v, and by the tags\n%+v", written, *q, again)
+		}
 	})
+}
+
+// The quick way is the usual one: it gives up only on strings with escapes, and on what a later version wrote.
+func TestHeadsAreReadQuickly(t *testing.T) {
+	at := time.Date(2026, 1, 2, 3, 4, 5, 600_000_000, time.UTC)
+	blob := &Blob{Inline: json.RawMessage(`{"a":"\"}]"}`)}
+	st := State{
+		Version: 1, ID: "s", User: "ada", Agent: "ops", Created: at, Messages: 2, Turn: 1, Asked: at, TokenKey: 1, Epoch: 3, Held: true,
+		Run: Run{Turns: 1, Calls: 2, Usage: llm.Usage{Input: 5, Output: 7}, Detached: true}, Retry: &Retry{Failures: 1, At: at, Why: "x"},
+		Halt: &Halt{Finish: "failed", Why: `"`, At: at}, Takeovers: 1, Wake: at, Commits: "abcdefgh", Incarnation: 7,
+		Calls: []Call{
+			{ID: "c", Tool: "pay", Status: Pending, Effect: tool.Once, MayPause: true, Attempt: 1, Pauses: 1,
+				Pause: &Pause{Reason: tool.ReasonExternal, Mode: tool.ModeOutput, Prompt: blob, Since: at}},
+			{ID: "d", Tool: "job", Status: Answered, Pauses: 2, Answer: &Answer{Pause: 2, Kind: KindComplete, Payload: blob, At: at},
+				Decisions: []Decision{{Decision: tool.Decision{Approved: true, By: "bob", At: at}, Pause: 1}}, Actions: []*Blob{blob}},
+		},
+	}
+	written, err := st.appendJSON(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := quickState(written)
+	if q == nil || !q.exactly(written) {
+		t.Fatalf("it gives up on %s", written)
+	}
+	if d := cmp.Diff(st, *q, cmp.AllowUnexported(State{}, Run{}, Call{}, Blob{}, Pause{}, Answer{}, Decision{}, Retry{}, Halt{}, later{})); d != "" {
+		t.Error(d)
+	}
 }
 
 // plain is the head without its own decoder, for reflection.

@@ -254,6 +254,9 @@ func (h *head) commit(ctx context.Context, tx *Tx, commit string) error {
 	if s.exclusive {
 		tx.Incarnation = s.incarnation
 	}
+	if cap(h.buf) == 0 {
+		h.buf = make([]byte, 0, len(h.value)+512)
+	}
 	value, err := tx.State.appendJSON(h.buf[:0])
 	if err != nil {
 		return err

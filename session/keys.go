@@ -37,7 +37,7 @@ func receiptKey(session, call, slot string) []byte {
 }
 
 func messageKey(session string, generation, number int) []byte {
-	return kvstore.Key("m", session, strconv.Itoa(generation), fmt.Sprintf("%08d", number))
+	return kvstore.Key("m", session, strconv.Itoa(generation), padded(number, 8))
 }
 
 func messagesPrefix(session string, generation int) []byte {
@@ -45,7 +45,7 @@ func messagesPrefix(session string, generation int) []byte {
 }
 
 func chunkKey(session, id string, chunk int) []byte {
-	return kvstore.Key("p", session, id, fmt.Sprintf("%05d", chunk))
+	return kvstore.Key("p", session, id, padded(chunk, 5))
 }
 
 func inboxKey(since time.Time, pause string) []byte {
@@ -61,7 +61,14 @@ func wakeKey(agent string, at time.Time, session string) []byte {
 }
 
 // millis is a time as text that sorts.
-func millis(t time.Time) string { return fmt.Sprintf("%014d", max(0, t.UnixMilli())) }
+func millis(t time.Time) string { return padded(int(max(0, t.UnixMilli())), 14) }
+
+// padded is n with zeros before it, so that it sorts: at least so many digits.
+func padded(n, digits int) string {
+	const zeros = "00000000000000"
+	s := strconv.Itoa(n)
+	return zeros[:max(0, digits-len(s))] + s
+}
 
 // maxID is the longest id that a caller may choose for a session, a user or a message, in bytes.
 const maxID = 128

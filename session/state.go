@@ -136,6 +136,7 @@ type Pause struct {
 	Args     *Blob       `json:"args,omitempty"`  // at a gate: those arguments, where they are not the call's own
 	Since    time.Time   `json:"since"`
 	Deadline time.Time   `json:"deadline,omitzero"`
+	Refused  bool        `json:"refused,omitempty"` // an answer that was faster than the pause did not fit it, and has its receipt
 
 	later
 }
