@@ -213,12 +213,14 @@ func (b *body) claim() error {
 	if !b.c.Effect.NeedsClaim() {
 		return nil
 	}
-	return b.lease.Update(b.d.commit(), func(tx *session.Tx) error { return tx.Claim(b.c.ID) })
+	return b.lease.Update(b.d.commitCtx(), func(tx *session.Tx) error { return tx.Claim(b.c.ID) })
 }
 
 // approved says whether the arguments that are about to run are those that were decided on: each decision is bound to those it
 // was shown, and an edit takes their place for those that come after.
 func approved(decisions []tool.Decision, asked, running json.RawMessage) error {
+	changed := errors.New("the arguments were changed after they were approved, and were not run; " +
+		"a layer that changes them belongs outside the layers that ask")
 	current := tool.HashArguments(asked)
 	for i, d := range decisions {
 		switch {
@@ -227,14 +229,14 @@ func approved(decisions []tool.Decision, asked, running json.RawMessage) error {
 		case i == 0 && d.Shown != current:
 			current = d.Shown // a layer outside the gate changed them before they were shown
 		case d.Shown != current:
-			return errors.New("the arguments were changed after they were approved, and were not run; a layer that changes them belongs outside the layers that ask")
+			return changed
 		}
 		if len(d.Arguments) > 0 {
 			current = tool.HashArguments(d.Arguments)
 		}
 	}
 	if len(decisions) > 0 && tool.HashArguments(running) != current {
-		return errors.New("the arguments were changed after they were approved, and were not run; a layer that changes them belongs outside the layers that ask")
+		return changed
 	}
 	return nil
 }
@@ -245,6 +247,9 @@ func (b *body) settle(ctx context.Context, out tool.Outcome) {
 	if errors.As(out.Err, &p) {
 		b.d.rn.options.Logger.Error("a tool panicked", "session", b.d.session, "tool", b.c.Tool, "call", b.c.ID,
 			"panic", p.Error(), "stack", string(p.Stack()))
+	}
+	if errors.Is(out.Err, tool.ErrMayNotPause) { // the model reads it, and can't do anything about it
+		b.d.rn.options.Logger.Error("a tool may not pause", "session", b.d.session, "tool", b.c.Tool, "call", b.c.ID, "error", out.Err)
 	}
 	var err error
 	if out.Status == tool.StatusPaused {
@@ -276,7 +281,7 @@ func (b *body) result(ctx context.Context, out tool.Outcome) error {
 		o.By = b.c.Answer.By
 	}
 	b.d.outcomes.made(b.c.ID, out.Actions)
-	err := commit(b.d.commit(), func(tx *session.Tx) error {
+	err := commit(b.d.commitCtx(), func(tx *session.Tx) error {
 		settled := o
 		if c := tx.Call(b.c.ID); failed && (ctx.Err() != nil || c != nil && c.Cancel != nil) {
 			settled = b.stopped(tx, context.Cause(ctx))
@@ -358,12 +363,11 @@ func (b *body) pause(ctx context.Context, out tool.Outcome) error {
 		return err
 	}
 	b.d.outcomes.made(b.c.ID, out.Actions)
-	err = b.lease.Update(b.d.commit(), func(tx *session.Tx) error {
+	err = b.lease.Update(b.d.commitCtx(), func(tx *session.Tx) error {
 		if c := tx.Call(b.c.ID); c != nil && c.Status != session.Settled && (c.Cancel != nil || tx.Ending != nil) {
 			return tx.Settle(c.ID, b.stopped(tx, errRunEnded))
 		}
-		_, err := tx.Pause(b.c.ID, h)
-		return err
+		return tx.Pause(b.c.ID, h)
 	})
 	if err != nil {
 		b.d.outcomes.forget(b.c.ID)
@@ -388,7 +392,7 @@ func (b *body) hold(await tool.Await) (h *session.Hold, err error) {
 		schema = b.prepared.Spec.Output
 	}
 	if err == nil {
-		h.Schema, err = b.d.rn.store.PutSchema(b.d.commit(), schema)
+		h.Schema, err = b.d.rn.store.PutSchema(b.d.commitCtx(), schema)
 	}
 	return h, err
 }

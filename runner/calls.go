@@ -50,9 +50,9 @@ func (d *drive) advance(ctx context.Context, c *session.Call, ending bool) error
 	case c.Status == session.Settled, c.Status == session.Pending && !ending:
 		return nil
 	case c.Early != nil && c.Early.Kind == session.KindFail:
-		return d.lease.Update(d.commit(), func(tx *session.Tx) error { return tx.TakeEarly(c.ID) })
+		return d.lease.Update(d.commitCtx(), func(tx *session.Tx) error { return tx.TakeEarly(c.ID) })
 	case c.Early != nil:
-		return d.lease.Ride(d.commit(), func(tx *session.Tx) error { return tx.TakeEarly(c.ID) })
+		return d.lease.Ride(d.commitCtx(), func(tx *session.Tx) error { return tx.TakeEarly(c.ID) })
 	case c.Status == session.Running:
 		return d.recover(ctx, c)
 	case c.Cancel != nil:
@@ -60,7 +60,7 @@ func (d *drive) advance(ctx context.Context, c *session.Call, ending bool) error
 	case ending:
 		return d.settleCancelled(c, "", errRunEnded.Error())
 	case d.running() < d.agent.Concurrency() && d.stopping.Err() == nil:
-		if err := d.lease.Ready(d.commit()); err != nil {
+		if err := d.lease.Ready(d.commitCtx()); err != nil {
 			return err
 		}
 		d.start(ctx, c)
@@ -69,7 +69,7 @@ func (d *drive) advance(ctx context.Context, c *session.Call, ending bool) error
 }
 
 func (d *drive) settleCancelled(c *session.Call, by, why string) error {
-	return d.lease.Update(d.commit(), func(tx *session.Tx) error {
+	return d.lease.Update(d.commitCtx(), func(tx *session.Tx) error {
 		return tx.Settle(c.ID, session.CancelledOutcome(c, by, why, d.turn.opened))
 	})
 }
@@ -96,7 +96,7 @@ func (d *drive) stopBody(c *session.Call, cause error) error {
 	}
 	begun := *c
 	begun.Attempt = max(begun.Attempt, 1) // a body without a claim doesn't show in the head
-	return d.lease.Update(d.commit(), func(tx *session.Tx) error {
+	return d.lease.Update(d.commitCtx(), func(tx *session.Tx) error {
 		return tx.Settle(c.ID, session.GivenUpOutcome(&begun, by, why))
 	})
 }
@@ -118,10 +118,10 @@ func (d *drive) wait(step session.Step, changed <-chan struct{}) error {
 			d.ended(id)
 			return d.outcomes.failure()
 		case <-changed:
-			_, err := d.lease.Refresh(d.commit())
+			_, err := d.lease.Refresh(d.commitCtx())
 			return err
 		case <-look:
-			_, err := d.lease.Refresh(d.commit())
+			_, err := d.lease.Refresh(d.commitCtx())
 			return err
 		case p := <-d.progress:
 			if !d.emit(p) {
@@ -172,7 +172,7 @@ func (d *drive) loadTurn() error {
 	}
 	var st session.State
 	d.lease.View(func(s *session.State) { st = *s })
-	asked, err := d.rn.store.Asked(d.commit(), &st)
+	asked, err := d.rn.store.Asked(d.commitCtx(), &st)
 	if err != nil {
 		return err
 	}
@@ -186,7 +186,7 @@ func (d *drive) turnOpened(asked []llm.ToolCall, here bool) (err error) {
 		d.turn = turnFacts{number: st.Turn, asked: st.Asked, key: st.TokenKey, opened: here}
 	})
 	if d.turn.key != 0 {
-		d.turn.secret, err = d.rn.tokens.key(d.commit(), d.turn.key)
+		d.turn.secret, err = d.rn.tokens.key(d.commitCtx(), d.turn.key)
 	}
 	return err
 }
@@ -214,9 +214,9 @@ func (d *drive) closeTurn() error {
 	_, ending := d.openCalls()
 	closing := func(tx *session.Tx) error { return tx.Close(entry, ends) }
 	if ending {
-		err = d.lease.Update(d.commit(), closing)
+		err = d.lease.Update(d.commitCtx(), closing)
 	} else {
-		err = d.lease.Ride(d.commit(), closing)
+		err = d.lease.Ride(d.commitCtx(), closing)
 	}
 	if err != nil {
 		return err

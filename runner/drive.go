@@ -93,8 +93,8 @@ func (rn *Runner) newDrive(ctx context.Context, id string, n *session.New) (*dri
 	return d, nil
 }
 
-// commit is the context for commits: a result is recorded also after its run was left.
-func (d *drive) commit() context.Context { return d.lasting }
+// commitCtx is the context for commits: a result is recorded also after its run was left.
+func (d *drive) commitCtx() context.Context { return d.lasting }
 
 // events is the drive, for ranging over. Before, if given, runs first; it may drive the open turn to its end with d.settle.
 func (d *drive) events(before func() error) iter.Seq2[event.Event, error] {
@@ -192,7 +192,7 @@ func (d *drive) loop(callsOnly bool) error {
 		if dying, err := d.secure(); dying || err != nil {
 			return err
 		}
-		err := d.turnStep(step, changed)
+		err := d.inLayers(step, changed)
 		if errors.Is(err, session.ErrStale) {
 			err = d.startOver()
 		}
@@ -218,7 +218,7 @@ func (d *drive) startOver() error {
 	d.history, d.asked, d.held = nil, nil, nil
 	d.outcomes.clear()
 	clear(d.shown)
-	if _, err := d.lease.Refresh(d.commit()); err != nil {
+	if _, err := d.lease.Refresh(d.commitCtx()); err != nil {
 		return err
 	}
 	return d.show()
@@ -229,7 +229,7 @@ const maxTakeovers = 5
 
 // secure makes the lease durable where it must be before anything runs. A session that kills whoever drives it is failed.
 func (d *drive) secure() (dying bool, err error) {
-	if err := d.lease.Secure(d.commit()); err != nil {
+	if err := d.lease.Secure(d.commitCtx()); err != nil {
 		return false, err
 	}
 	d.lease.View(func(st *session.State) { dying = st.Takeovers > maxTakeovers })
@@ -257,7 +257,7 @@ func (d *drive) step(ctx context.Context, step session.Step, changed <-chan stru
 	case session.StepRetry:
 		err = d.pauseForRetry(step, changed)
 	case session.StepExpire:
-		err = d.lease.Update(d.commit()) // every commit expires what is overdue
+		err = d.lease.Update(d.commitCtx()) // every commit expires what is overdue
 	default:
 		err = d.calls(ctx, step, changed)
 	}
@@ -278,7 +278,7 @@ func (d *drive) pauseForRetry(step session.Step, changed <-chan struct{}) error 
 func (d *drive) takeUp(changed <-chan struct{}) error {
 	select {
 	case <-changed:
-		if _, err := d.lease.Refresh(d.commit()); err != nil {
+		if _, err := d.lease.Refresh(d.commitCtx()); err != nil {
 			return err
 		}
 		return d.show()
@@ -290,21 +290,21 @@ func (d *drive) takeUp(changed <-chan struct{}) error {
 // rest gives the lease up, since there is nothing to do, and looks once more: an answer that came in between must not be left
 // lying. It says whether the drive goes on.
 func (d *drive) rest() (more bool, err error) {
-	if err := d.lease.Rest(d.commit()); err != nil {
+	if err := d.lease.Rest(d.commitCtx()); err != nil {
 		return false, err
 	}
 	if d.next().Working() {
 		return true, d.show()
 	}
 	d.lease.Release()
-	_, err = d.lease.Refresh(d.commit())
+	_, err = d.lease.Refresh(d.commitCtx())
 	if errors.Is(err, session.ErrFenced) || errors.Is(err, session.ErrBusy) {
 		return false, nil // somebody else has it
 	}
 	if err != nil || !d.next().Working() {
 		return false, err
 	}
-	lease, err := d.rn.store.Drive(d.commit(), d.session, nil)
+	lease, err := d.rn.store.Drive(d.commitCtx(), d.session, nil)
 	if errors.Is(err, session.ErrBusy) {
 		return false, nil // whoever has it saw the same
 	}
@@ -329,7 +329,7 @@ func (d *drive) finish(cause error) (event.End, error) {
 	if d.interrupts(cause) && d.next().Left() {
 		stop = append(stop, func(tx *session.Tx) error { tx.Stop(event.FinishInterrupted, ""); return nil })
 	}
-	ctx, cancel := context.WithTimeout(d.commit(), d.rn.options.CloseTimeout)
+	ctx, cancel := context.WithTimeout(d.commitCtx(), d.rn.options.CloseTimeout)
 	defer cancel()
 	var err error
 	if d.running() > 0 {
@@ -387,7 +387,7 @@ func (d *drive) drain() {
 		}
 		if d.running() == 0 {
 			d.lease.Keep(false)
-			if err := d.lease.Leave(d.commit()); err != nil {
+			if err := d.lease.Leave(d.commitCtx()); err != nil {
 				d.rn.options.Logger.Error("a lease was not given up", "session", d.session, "error", err)
 			}
 		}
@@ -418,7 +418,7 @@ func (d *drive) drainStep(changed <-chan struct{}) {
 
 // stopCancelled stops the bodies whose calls were cancelled or settled by others.
 func (d *drive) stopCancelled() error {
-	if _, err := d.lease.Refresh(d.commit()); err != nil {
+	if _, err := d.lease.Refresh(d.commitCtx()); err != nil {
 		return err
 	}
 	open, _ := d.openCalls()
@@ -470,7 +470,7 @@ func (rn *Runner) standing(ctx context.Context, st *session.State, asked []llm.T
 	switch {
 	case st.Halt != nil:
 		end.Finish = st.Halt.Finish
-	case cause != nil:
+	case cause != nil && !refusedMessage(cause):
 	case len(end.Pending) > 0:
 		end.Finish = event.FinishPaused
 	case session.Next(st, rn.store.Now()).Left():
@@ -479,4 +479,9 @@ func (rn *Runner) standing(ctx context.Context, st *session.State, asked []llm.T
 		end.Finish = st.Finish
 	}
 	return end, nil
+}
+
+// refusedMessage says that a message was refused, of which nothing is recorded: the session stands as it did.
+func refusedMessage(err error) bool {
+	return errors.Is(err, session.ErrPending) || errors.Is(err, session.ErrMessageConflict) || errors.Is(err, session.ErrInvalidMessage)
 }

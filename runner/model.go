@@ -52,7 +52,7 @@ func (d *drive) retry(cause error) error {
 	d.lease.Keep(true)
 	defer d.lease.Keep(false)
 	var at time.Time
-	err := d.lease.Update(d.commit(), func(tx *session.Tx) error {
+	err := d.lease.Update(d.commitCtx(), func(tx *session.Tx) error {
 		if err := tx.Again(wait, cause.Error()); err != nil {
 			return err
 		}
@@ -84,7 +84,7 @@ func (d *drive) overLimit() (bool, error) {
 	if finish == "" {
 		return false, nil
 	}
-	return true, d.lease.Update(d.commit(), func(tx *session.Tx) error { return tx.UseUp(finish) })
+	return true, d.lease.Update(d.commitCtx(), func(tx *session.Tx) error { return tx.UseUp(finish) })
 }
 
 func (d *drive) loadHistory() (err error) {
@@ -93,7 +93,7 @@ func (d *drive) loadHistory() (err error) {
 	}
 	var st session.State
 	d.lease.View(func(s *session.State) { st = *s })
-	d.history, err = d.rn.store.History(d.commit(), &st, 0)
+	d.history, err = d.rn.store.History(d.commitCtx(), &st, 0)
 	return err
 }
 
@@ -139,7 +139,7 @@ func (d *drive) reply(m llm.Message, fin llm.Finish) error {
 		}
 	}
 	limits := d.agent.Limits()
-	err = d.lease.Update(d.commit(), func(tx *session.Tx) error {
+	err = d.lease.Update(d.commitCtx(), func(tx *session.Tx) error {
 		if err := tx.Reply(entry, calls, finishOf(fin.Reason), fin.Usage, key); err != nil {
 			return err
 		}
@@ -213,11 +213,11 @@ func (d *drive) open(asked []llm.ToolCall) (calls []session.Call, key int, err e
 		if _, spec, known := d.agent.Tools().Lookup(c.Name); known {
 			call.Effect, call.MayPause = spec.Effect, spec.MayPause
 			if spec.MayPause {
-				if call.Output, err = d.rn.store.PutSchema(d.commit(), spec.Output); err != nil {
+				if call.Output, err = d.rn.store.PutSchema(d.commitCtx(), spec.Output); err != nil {
 					return nil, 0, err
 				}
 				if key == 0 {
-					if key, err = d.rn.tokens.newest(d.commit()); err != nil {
+					if key, err = d.rn.tokens.newest(d.commitCtx()); err != nil {
 						return nil, 0, err
 					}
 				}
@@ -230,7 +230,7 @@ func (d *drive) open(asked []llm.ToolCall) (calls []session.Call, key int, err e
 
 // fail ends the run with an error, which Continue or the next message gets over.
 func (d *drive) fail(cause error) error {
-	err := d.lease.Update(d.commit(), func(tx *session.Tx) error {
+	err := d.lease.Update(d.commitCtx(), func(tx *session.Tx) error {
 		tx.Stop(event.FinishFailed, cause.Error())
 		return nil
 	})

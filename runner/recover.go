@@ -12,7 +12,7 @@ import (
 // nobody knows.
 func (d *drive) recover(ctx context.Context, c *session.Call) error {
 	if c.Cancel != nil {
-		return d.lease.Update(d.commit(), func(tx *session.Tx) error {
+		return d.lease.Update(d.commitCtx(), func(tx *session.Tx) error {
 			return tx.Settle(c.ID, session.GivenUpOutcome(c, c.Cancel.By, c.Cancel.Why))
 		})
 	}
@@ -38,12 +38,11 @@ func (b *body) lose() error {
 			return err
 		}
 	}
-	return b.lease.Update(b.d.commit(), func(tx *session.Tx) error {
+	return b.lease.Update(b.d.commitCtx(), func(tx *session.Tx) error {
 		if h == nil {
 			return tx.Settle(b.c.ID, session.LostOutcome())
 		}
-		_, err := tx.Pause(b.c.ID, h)
-		return err
+		return tx.Pause(b.c.ID, h)
 	})
 }
 

@@ -32,7 +32,8 @@ type RunOptions struct {
 //
 // Answers that were accepted for open calls are settled first. With calls still waiting the message is refused with a
 // *session.PendingError, unless exactly one waits and takes the user's message for its answer, or RunOptions.Supersede. A
-// session that is driven elsewhere is a *session.BusyError. Nothing is recorded of a message that is refused.
+// session that is driven elsewhere is a *session.BusyError. Nothing is recorded of a message that is refused, and the run ends as
+// the session stands: paused, if calls wait.
 //
 // Leaving the loop, or the end of ctx, interrupts the run: Run returns at once, and what still runs ends by itself.
 func (rn *Runner) Run(ctx context.Context, user, sessionID string, m llm.Message, o *RunOptions) iter.Seq2[event.Event, error] {
@@ -141,7 +142,7 @@ func (d *drive) say(in *input) error {
 		if err != nil {
 			return errors.Join(err, d.haltAgain(halt))
 		}
-		err = d.lease.Update(d.commit(), func(tx *session.Tx) error {
+		err = d.lease.Update(d.commitCtx(), func(tx *session.Tx) error {
 			return tx.Say(in.entry, in.o.MessageID, in.hash, in.o.Detached)
 		})
 		if err == nil {
@@ -182,7 +183,7 @@ func (d *drive) said(in *input) (said bool, err error) {
 	if in.o.MessageID == "" {
 		return false, nil
 	}
-	err = d.lease.Ride(d.commit(), func(tx *session.Tx) (err error) {
+	err = d.lease.Ride(d.commitCtx(), func(tx *session.Tx) (err error) {
 		said, err = tx.Said(in.o.MessageID, in.hash)
 		return err
 	})
@@ -203,7 +204,7 @@ func (d *drive) haltAgain(halt *session.Halt) error {
 	if halt == nil || d.ctx.Err() != nil || !d.lease.Taken() {
 		return nil
 	}
-	return d.lease.Update(d.commit(), func(tx *session.Tx) error { tx.Stop(halt.Finish, halt.Why); return nil })
+	return d.lease.Update(d.commitCtx(), func(tx *session.Tx) error { tx.Stop(halt.Finish, halt.Why); return nil })
 }
 
 // lift takes an interruption, a failure or a used-up limit off the session: a caller carries it on.
@@ -211,13 +212,13 @@ func (d *drive) lift() error {
 	if d.halt() == nil {
 		return nil
 	}
-	return d.lease.Ride(d.commit(), func(tx *session.Tx) error { tx.Lift(); return nil })
+	return d.lease.Ride(d.commitCtx(), func(tx *session.Tx) error { tx.Lift(); return nil })
 }
 
 func (d *drive) pending() ([]tool.Pause, error) {
 	var st session.State
 	d.lease.View(func(s *session.State) { st = *s })
-	return d.rn.store.Pauses(d.commit(), &st, d.asked)
+	return d.rn.store.Pauses(d.commitCtx(), &st, d.asked)
 }
 
 // answerWith takes the message for an answer, if exactly one pause is open and it asks for that.
@@ -241,11 +242,12 @@ func (d *drive) answerWith(waiting []tool.Pause, in *input) (bool, error) {
 	}
 	reply.Kind = session.KindMessage
 	var receipt session.Receipt
-	err = d.lease.Update(d.commit(), func(tx *session.Tx) (err error) {
-		if receipt, err = tx.Answer(reply, d.rn.store.Fits(d.commit())); err != nil || receipt.Err != nil {
+	err = d.lease.Update(d.commitCtx(), func(tx *session.Tx) (err error) {
+		if receipt, err = tx.Answer(reply, d.rn.store.Fits(d.commitCtx())); err != nil || receipt.Err != nil {
 			return errors.Join(err, receipt.Err)
 		}
-		return tx.Heard(in.o.MessageID, in.hash)
+		tx.Heard(in.o.MessageID, in.hash)
+		return nil
 	})
 	return true, err
 }
@@ -261,7 +263,7 @@ func (d *drive) supersede(waiting []tool.Pause, in *input) error {
 			return refused
 		}
 	}
-	if err := d.lease.Secure(d.commit()); err != nil {
+	if err := d.lease.Secure(d.commitCtx()); err != nil {
 		return err
 	}
 	// The last of them are denied in the commit that has the message: until then the turn is open, and the model is not called.
@@ -270,7 +272,7 @@ func (d *drive) supersede(waiting []tool.Pause, in *input) error {
 		if left <= session.SupersedeAtOnce {
 			commit = d.lease.Ride
 		}
-		if err := commit(d.commit(), func(tx *session.Tx) error { return tx.Supersede(in.user) }); err != nil {
+		if err := commit(d.commitCtx(), func(tx *session.Tx) error { return tx.Supersede(in.user) }); err != nil {
 			return err
 		}
 	}

@@ -51,7 +51,7 @@ func (d *drive) show() error {
 	if len(news) > 0 {
 		d.catchUp()
 	}
-	return d.display.show(d.commit(), news)
+	return d.display.show(d.commitCtx(), news)
 }
 
 // catchUp emits the progress that is there: it was reported before what is shown next.
@@ -140,7 +140,7 @@ func (d *drive) results() (m llm.Message, ends []event.Status, err error) {
 	m.Role = llm.RoleTool
 	settled, _ := d.openCalls()
 	for i := range settled {
-		k, err := d.result(d.commit(), &settled[i])
+		k, err := d.result(d.commitCtx(), &settled[i])
 		if err != nil {
 			return m, nil, err
 		}

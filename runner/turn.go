@@ -12,8 +12,8 @@ import (
 	"github.com/fermata-ai/fermata/session"
 )
 
-// turnStep takes a step; where the chain has turn layers, inside them, with those that follow until the turn ends or waits.
-func (d *drive) turnStep(step session.Step, changed <-chan struct{}) error {
+// inLayers takes a step; where the chain has turn layers, inside them, with those that follow until the turn ends or waits.
+func (d *drive) inLayers(step session.Step, changed <-chan struct{}) error {
 	if !d.agent.HasTurnLayers() {
 		return d.step(d.ctx, step, changed)
 	}

@@ -40,20 +40,20 @@ type Hold struct {
 	Schema  string // hash
 }
 
-// Pause makes a call wait. An answer that came early is consumed: the call is answered at once, and open is false.
-func (tx *Tx) Pause(call string, h *Hold) (open bool, err error) {
+// Pause makes a call wait. An answer that came early is consumed: the call is answered at once.
+func (tx *Tx) Pause(call string, h *Hold) error {
 	c, err := tx.live(call)
 	if err != nil {
-		return false, err
+		return err
 	}
 	if err := c.move(Pending); err != nil {
-		return false, err
+		return err
 	}
 	tx.touch()
 	if c.Early != nil && h.Await.Gate != "" {
 		// It came for the tool's pause, and a layer asks first: that number is taken.
 		if err := tx.setFate(c.ID, c.Early.Pause, Refused); err != nil {
-			return false, err
+			return err
 		}
 		c.Early = nil
 		c.Pauses++
@@ -89,7 +89,7 @@ func (tx *Tx) Pause(call string, h *Hold) (open bool, err error) {
 		return tx.consume(c, early)
 	}
 	tx.putJSON(inboxKey(p.Since, id), entry)
-	return true, nil
+	return nil
 }
 
 // pauseEntry is what the pause index and the inbox know of a pause.
@@ -101,22 +101,22 @@ type pauseEntry struct {
 }
 
 // consume takes an answer that was there before its pause. One that does not fit the pause is marked refused.
-func (tx *Tx) consume(c *Call, early *Answer) (open bool, err error) {
+func (tx *Tx) consume(c *Call, early *Answer) error {
 	p := c.Pause
 	c.Early = nil
 	if early.Kind != KindFail && (p.Mode != tool.ModeOutput || p.Schema != c.Output) {
 		if err := tx.setFate(c.ID, early.Pause, Refused); err != nil {
-			return false, err
+			return err
 		}
 		p.Refused = true
 		tx.putJSON(inboxKey(p.Since, tool.PauseID(c.ID, c.Pauses)), pauseEntry{tx.ID, c.Tool, tx.User, p.Reason})
-		return true, nil
+		return nil
 	}
 	if early.Kind == KindFail {
-		return false, tx.settle(c, failed(early))
+		return tx.settle(c, failed(early))
 	}
 	tx.accept(c, early)
-	return false, nil
+	return nil
 }
 
 // accept ends the open pause of the tool's own with an answer.

@@ -52,7 +52,7 @@ func pause(call string, await tool.Await) session.Transition {
 	return func(tx *session.Tx) error {
 		await, err := await.Normalize()
 		if err == nil {
-			_, err = tx.Pause(call, &session.Hold{Await: await})
+			err = tx.Pause(call, &session.Hold{Await: await})
 		}
 		return err
 	}

@@ -316,11 +316,6 @@ func (d *Drive) renewLater(after time.Duration) {
 	}
 }
 
-// Renew commits what rides, and the lease's new end.
-func (d *Drive) Renew(ctx context.Context) error {
-	return d.Update(ctx, touch)
-}
-
 func (d *Drive) renew() {
 	d.mu.Lock()
 	defer d.mu.Unlock()

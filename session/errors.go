@@ -107,8 +107,12 @@ type PendingError struct {
 }
 
 func (e *PendingError) Error() string {
-	return fmt.Sprintf("session %q: %d calls wait for answers (the first: %s, for %s); answer or cancel them, or supersede",
-		e.Session, len(e.Pending), e.Pending[0].ID, e.Pending[0].Tool)
+	p := e.Pending[0]
+	if len(e.Pending) == 1 {
+		return fmt.Sprintf("session %q: a call of %s waits for an answer (%s); answer or cancel it, or supersede", e.Session, p.Tool, p.ID)
+	}
+	return fmt.Sprintf("session %q: %d calls wait for answers (the first: %s, of %s); answer or cancel them, or supersede",
+		e.Session, len(e.Pending), p.ID, p.Tool)
 }
 
 // Unwrap makes it an ErrPending.

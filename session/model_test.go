@@ -160,7 +160,7 @@ func (h *harness) pause(t *rapid.T) {
 	await, err := tool.Await{Mode: mode, Timeout: time.Duration(rapid.IntRange(0, 1).Draw(t, "hours")) * time.Hour}.Normalize()
 	fatal(t, err)
 	taken := h.m.status == session.Requested || h.m.status == session.Running || h.m.status == session.Answered
-	h.do(t, taken, func(tx *session.Tx) error { _, err := tx.Pause("c", &session.Hold{Await: await}); return err })
+	h.do(t, taken, func(tx *session.Tx) error { return tx.Pause("c", &session.Hold{Await: await}) })
 	if !taken {
 		return
 	}
@@ -183,7 +183,7 @@ func (h *harness) atGate(t *rapid.T) {
 	await, err := tool.Await{Gate: "g", Arguments: json.RawMessage("{}")}.Normalize()
 	fatal(t, err)
 	taken := h.m.status == session.Requested || h.m.status == session.Running || h.m.status == session.Answered
-	h.do(t, taken, func(tx *session.Tx) error { _, err := tx.Pause("c", &session.Hold{Await: await}); return err })
+	h.do(t, taken, func(tx *session.Tx) error { return tx.Pause("c", &session.Hold{Await: await}) })
 	if taken {
 		if h.m.early != "" {
 			h.m.early = ""
@@ -268,7 +268,7 @@ func (h *harness) settle(t *rapid.T) {
 // time passes until every deadline is over, and an answer that comes then finds it so.
 func (h *harness) time(t *rapid.T) {
 	h.now = h.now.Add(8 * 24 * time.Hour)
-	fatal(t, h.drive.Renew(t.Context()))
+	fatal(t, h.drive.Update(t.Context()))
 	if h.m.status == session.Pending && h.m.deadline {
 		h.m.settle()
 	}

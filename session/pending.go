@@ -90,7 +90,7 @@ func (s *Store) Pause(ctx context.Context, st *State, c *Call, args json.RawMess
 			return out, err
 		}
 	}
-	if p.Schema != "" && p.Gate == "" {
+	if p.Schema != "" {
 		schema, err := s.schema(ctx, p.Schema)
 		if err != nil {
 			return out, err

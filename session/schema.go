@@ -18,8 +18,8 @@ type storedSchema struct {
 	compiled *tool.Schema
 }
 
-// SchemaHash names a schema by its bytes; the empty schema has no name.
-func SchemaHash(schema json.RawMessage) string {
+// schemaHash names a schema by its bytes; the empty schema has no name.
+func schemaHash(schema json.RawMessage) string {
 	if len(schema) == 0 {
 		return ""
 	}
@@ -29,7 +29,7 @@ func SchemaHash(schema json.RawMessage) string {
 
 // PutSchema makes sure that a schema is in the store, where it lies once under its hash, for ever.
 func (s *Store) PutSchema(ctx context.Context, schema json.RawMessage) (hash string, err error) {
-	hash = SchemaHash(schema)
+	hash = schemaHash(schema)
 	if hash == "" {
 		return "", nil
 	}
@@ -61,7 +61,7 @@ func (s *Store) schema(ctx context.Context, hash string) (*storedSchema, error) 
 		return nil, fmt.Errorf("%w: %s: %w", ErrCorrupt, keyName(key), err)
 	}
 	compiled, err := tool.CompileSchema(e.Value)
-	if err != nil || SchemaHash(e.Value) != hash {
+	if err != nil || schemaHash(e.Value) != hash {
 		return nil, fmt.Errorf("%w: %s is not the schema of that hash", ErrCorrupt, keyName(key))
 	}
 	known := &storedSchema{e.Value, compiled}

@@ -111,7 +111,7 @@ func (p *Prepared) checked(exec Execution) (Execution, error) {
 
 func (p *Prepared) checkAwait(a Await) (Await, error) {
 	if !p.Spec.MayPause {
-		return a, fmt.Errorf("%s asked to pause, and its Spec.MayPause does not say that it may", p.Spec.Name)
+		return a, fmt.Errorf("%s %w", p.Spec.Name, ErrMayNotPause)
 	}
 	if a.Gate != "" {
 		return a, fmt.Errorf("%s asked to pause in the name of the layer %q", p.Spec.Name, a.Gate)

@@ -28,7 +28,7 @@ func Of[Out any](out Out, err error) (Result[Out], error) {
 	return Done(out), nil
 }
 
-// Pending pauses the call. Whatever the Await says, an empty Reason is an outside job: one with a Prompt, too.
+// Pending pauses the call, which needs Spec.MayPause. Whatever the Await says, an empty Reason is an outside job: one with a Prompt, too.
 func Pending[Out any](a Await) Result[Out] {
 	if a.Reason == "" {
 		a.Reason = ReasonExternal
@@ -36,7 +36,8 @@ func Pending[Out any](a Await) Result[Out] {
 	return pending[Out]{a}
 }
 
-// NeedInput pauses the call until somebody answers prompt. The answer is checked against Out, and is the call's result.
+// NeedInput pauses the call, which needs Spec.MayPause, until somebody answers prompt with runner.Complete. The answer is checked
+// against Out, and is the call's result. For the user's next message to be the answer, return Pending with ModeMessage.
 func NeedInput[Out any](prompt string) Result[Out] {
 	return pending[Out]{Await{Reason: ReasonInput, Mode: ModeOutput, Prompt: prompt}}
 }
@@ -62,6 +63,9 @@ func (p pending[Out]) outcome(Out) (Execution, error) {
 type invalid[Out any] struct{ err error }
 
 func (i invalid[Out]) outcome(Out) (Execution, error) { return Execution{}, i.err }
+
+// ErrMayNotPause is how a call ends whose tool asked for a pause that its Spec doesn't allow: a mistake of whoever wrote the tool.
+var ErrMayNotPause = errors.New("asked to pause, and its Spec.MayPause does not say that it may")
 
 // errNoResult is what a function gets that returned neither a result nor an error.
 var errNoResult = errors.New("the tool returned neither a result nor an error")

@@ -41,7 +41,7 @@ type Spec struct {
 	// An empty Output takes every JSON value.
 	Input, Output json.RawMessage
 	Effect        Effect
-	// MayPause must be set by a tool that pauses; Resumable sets it. One that does not declare it can't pause.
+	// MayPause must be set by a tool that pauses; Resumable sets it. One that does not declare it can't pause: ErrMayNotPause.
 	MayPause bool
 	// Timeout bounds each entry of the body; zero: no bound.
 	Timeout time.Duration
