@@ -6,13 +6,14 @@ STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 FUZZTIME   ?= 10s
 BENCH      ?= .
 BENCHFLAGS ?=
+PROVE      ?=
 
 # The modules of go.work, the core first.
 MODULES = $(shell $(GO) list -m -f '{{.Dir}}')
 # The race detector needs a C compiler on most systems; without one, the tests run without it.
 RACE = $(if $(filter 1,$(shell $(GO) env CGO_ENABLED)),-race)
 
-.PHONY: help run test lint fmt bench fuzz
+.PHONY: help run test lint fmt bench fuzz prove
 
 help: ## what there is to make
 	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 8
@@ -41,3 +42,6 @@ fuzz: ## each fuzz test for FUZZTIME
 				$(GO) test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) "$$dir" </dev/null; \
 			done; \
 		done; done
+
+prove: ## nothing lost, nothing twice: the tests of it at length, as one table; PROVE='-lives 50 -fuzz ""' for less
+	@$(GO) run ./fermatatest/prove $(PROVE)

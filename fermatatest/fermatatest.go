@@ -60,6 +60,11 @@ func Run(t *testing.T, o *Options, scenarios ...Scenario) Table {
 		})
 	}
 	t.Logf("\n%s", table)
+	histories, wrong := 0, 0
+	for _, r := range table {
+		histories, wrong = histories+r.Histories, wrong+len(r.Violations)
+	}
+	t.Logf("counted: %d histories cut at a write, %d violations", histories, wrong)
 	return table
 }
 

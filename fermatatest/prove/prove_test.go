@@ -1,0 +1,57 @@
+package main
+
+import (
+	"errors"
+	"strings"
+	"testing"
+)
+
+func TestTable(t *testing.T) {
+	printed := map[string]string{
+		"cut": `=== RUN   TestKilled
+    killed_test.go:19: 
+        scenario         engine  writes  histories  unknown outcomes  violations
+        one tool, once   memory  7       28         3                 0
+        two gates, once  memory  10      40         3                 1
+    killed_test.go:19: counted: 68 histories cut at a write, 1 violations
+--- FAIL: TestKilled (0.10s)
+`,
+		"fuzz a": "fuzz: elapsed: 0s, execs: 0 (0/sec)\nfuzz: elapsed: 3s, execs: 2000 (667/sec), new interesting: 1 (total: 9)\nPASS\n",
+		"fuzz b": "fuzz: elapsed: 1s, execs: 500 (500/sec), new interesting: 0 (total: 2)\nPASS\n",
+		"plain":  "ok\n",
+	}
+	run := func(p part) ([]byte, error) {
+		out := printed[p.args[0]]
+		if strings.Contains(out, "FAIL") {
+			return []byte(out), errors.New("exit status 1")
+		}
+		return []byte(out), nil
+	}
+	var out, progress strings.Builder
+	ok := prove(&out, &progress, []part{
+		{name: "killed", args: []string{"cut"}}, {name: "fuzzed", args: []string{"fuzz a"}}, {name: "fuzzed", args: []string{"fuzz b"}},
+		{name: "engines", args: []string{"plain"}},
+	}, run)
+	if ok {
+		t.Error("it is all well")
+	}
+	for _, want := range []string{
+		"two gates, once  memory  10      40         3                 1\n",
+		"how many  violations  of what\n",
+		"68           1  killed: histories cut at a write\n",
+		"1           1  killed: go test\n",
+		"2500           0  fuzzed: inputs\n",
+		"1           0  engines: go test\n",
+	} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("there is no %q in\n%s", want, &out)
+		}
+	}
+}
+
+func TestFuzzTestsAreFound(t *testing.T) {
+	found, err := fuzzTests("../..")
+	if err != nil || len(found) < 10 {
+		t.Errorf("%v, %v", found, err)
+	}
+}
