@@ -166,6 +166,9 @@ func TestEditedArguments(t *testing.T) {
 		Interceptors: interceptor.Chain{interceptor.Approval(nil), interceptor.Approval(&interceptor.ApprovalOptions{Name: "boss"})},
 	}, nil)
 	p := r.say("Send money.").pause("transfer")
+	if !strings.Contains(string(p.Await.Schema), `"cents"`) { // for a form in which they are edited
+		t.Errorf("the gate shows %s as what arguments must fit", p.Await.Schema)
+	}
 	for what, args := range map[string]any{
 		"a wrong type":   map[string]any{"cents": "many"},
 		"a field more":   map[string]any{"cents": 1, "to": "me"},

@@ -141,3 +141,18 @@ func TestPanicsAreResults(t *testing.T) {
 	}
 	r.acceptable()
 }
+
+// A tool that pauses and doesn't say that it may: the model can do nothing about it, so whoever runs the program is told.
+func TestToolThatMayNotPauseIsLogged(t *testing.T) {
+	var mu sync.Mutex
+	var log strings.Builder
+	job := tool.Must(tool.Func(tool.Spec{Name: "job"}, func(context.Context, struct{}) (tool.Result[textOut], error) {
+		return tool.NeedInput[textOut]("Well?"), nil
+	}))
+	r := newRig(t, agent.Config{Tools: []tool.Tool{job}, Model: messages(calls("job", `{}`), says("Done."))},
+		&rigOptions{runner: &runner.Options{Logger: slog.New(slog.NewTextHandler(lockedWriter{&mu, &log}, nil))}})
+	r.say("Go.").finished(event.FinishStop)
+	if !strings.Contains(log.String(), "level=ERROR") || !strings.Contains(log.String(), "MayPause") {
+		t.Errorf("the log says %s", &log)
+	}
+}

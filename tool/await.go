@@ -14,7 +14,7 @@ type Await struct {
 	Reason Reason          `json:"reason,omitempty"`
 	Mode   Mode            `json:"mode,omitempty"` // empty: it follows from Reason
 	Prompt string          `json:"prompt,omitempty"`
-	Schema json.RawMessage `json:"schema,omitempty"` // of the answer; empty in output mode: the tool's Output
+	Schema json.RawMessage `json:"schema,omitempty"` // of the answer; empty in output mode: the tool's Output; at a gate, of edited arguments
 	// Key is the outside system's own name for the job, by which the pause can be found.
 	Key string `json:"key,omitempty"`
 	// Timeout is how long the pause may last; zero: for ever. With ReasonTimer it is when the call goes on.
