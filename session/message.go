@@ -20,7 +20,7 @@ type Entry struct {
 
 // NewEntry encodes a message.
 func NewEntry(m llm.Message) (*Entry, error) {
-	b, err := m.AppendJSON(nil)
+	b, err := m.AppendJSON(make([]byte, 0, 256))
 	if err != nil {
 		return nil, fmt.Errorf("session: a message does not encode: %w", err)
 	}
