@@ -3,11 +3,11 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"time"
 
 	"github.com/fermata-ai/fermata/agent"
 	"github.com/fermata-ai/fermata/examples/internal/stage"
+	"github.com/fermata-ai/fermata/examples/internal/standin"
 	"github.com/fermata-ai/fermata/kvstore/bolt"
 	"github.com/fermata-ai/fermata/runner"
 	"github.com/fermata-ai/fermata/session"
@@ -66,9 +66,9 @@ var where = tool.Must(tool.Func(
 // open opens the store, and makes a runner for the agent on it: what each process does that has to do with the agent.
 func open(args []string) (rn *runner.Runner, closeAll func()) {
 	ag := stage.Must(agent.New(agent.Config{
-		Name: "ops", Model: script, Tools: []tool.Tool{deploy(args[1], args[2]), weather, where},
+		Name: "ops", Model: standin.Deployer, Tools: []tool.Tool{deploy(args[1], args[2]), weather, where},
 	}))
 	db := stage.Must(bolt.Open(args[0], nil))
 	rn = stage.Must(runner.New(ag, session.NewStore(db, nil), nil))
-	return rn, func() { stage.Check(errors.Join(rn.Close(), db.Close())) }
+	return rn, func() { stage.Check(rn.Close()); stage.Check(db.Close()) }
 }

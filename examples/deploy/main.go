@@ -5,8 +5,8 @@
 //	go run ./examples/deploy -i    you type the message, and answer what the agent asks
 //
 // Four processes take part, each of them this program in another role. The parent, below, starts the others: ask runs the agent
-// until a call waits, resume carries it on (processes.go), and ci is the outside world (ci.go). The agent is in agent.go, its
-// model in script.go. What they print, and how they are started, is in package stage.
+// until a call waits, resume carries it on (processes.go), and ci is the outside world (ci.go). The agent is in agent.go. What they
+// print, and how they are started, is in package stage; what stands in for a model, in package standin.
 package main
 
 import (
@@ -22,11 +22,7 @@ var interactive = flag.Bool("i", false, "type the message yourself, and answer w
 
 func main() {
 	flag.Parse()
-	limit := time.Minute
-	if *interactive {
-		limit = 15 * time.Minute
-	}
-	stage.Main(limit, parent, map[string]stage.Role{"ask": ask, "resume": resume, "ci": serveCI})
+	stage.Main(15*time.Minute, parent, map[string]stage.Role{"ask": ask, "resume": resume, "ci": serveCI})
 }
 
 func parent(ctx context.Context, args []string) {

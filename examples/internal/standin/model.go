@@ -1,4 +1,6 @@
-package main
+// Package standin stands in for a model in the examples: a script. Like a model it goes by the session's messages alone, and so is the
+// same in every process.
+package standin
 
 import (
 	"encoding/json"
@@ -10,8 +12,9 @@ import (
 	"github.com/fermata-ai/fermata/llm"
 )
 
-// script stands in for a model. Like one, it goes by the session's messages alone, and so is the same in every process.
-var script = fakellm.New(
+// Deployer understands messages such as "deploy checkout v2.5.0 to production". It calls the tools deploy and get_weather, and
+// ask_environment where the message doesn't say where to.
+var Deployer llm.Model = fakellm.New(
 	fakellm.When(said(environment), fakellm.From(deployAsSaid), fakellm.From(report)),
 	fakellm.When(said(service), fakellm.Calls("ask_environment", `{}`), fakellm.From(deployAsSaid), fakellm.From(report)),
 	fakellm.Says("I deploy services. Tell me which one, and which version.").Forever(),
@@ -35,20 +38,25 @@ func result(r llm.Request, i int) llm.ToolResult {
 
 func deployAsSaid(r llm.Request) fakellm.Turn {
 	o := order(r)
-	in := DeployInput{Service: o[service], Version: o[version], Environment: strings.ToLower(o[environment])}
-	if in.Environment == "" {
-		_ = json.Unmarshal(result(r, 0).Output, &in.Environment)
+	where := strings.ToLower(o[environment])
+	if where == "" {
+		_ = json.Unmarshal(result(r, 0).Output, &where)
 	}
-	args, _ := json.Marshal(in)
-	return fakellm.Calls("deploy", string(args)).And("get_weather", `{"city":"Oslo"}`)
+	args := fmt.Sprintf(`{"service":%q,"version":%q,"environment":%q}`, o[service], o[version], where)
+	return fakellm.Calls("deploy", args).And("get_weather", `{"city":"Oslo"}`)
 }
 
 func report(r llm.Request) fakellm.Turn {
 	if failed := result(r, 0); failed.Error {
 		return fakellm.Says("It is not deployed. " + string(failed.Output))
 	}
-	var live DeployOutput
-	var oslo WeatherOutput
+	var live struct {
+		URL     string
+		Seconds int
+	}
+	var oslo struct {
+		TempC float64 `json:"temp_c"`
+	}
 	_ = json.Unmarshal(result(r, 0).Output, &live)
 	_ = json.Unmarshal(result(r, 1).Output, &oslo)
 	return fakellm.Says(fmt.Sprintf("Deployed: %s, after %d s. It has %.1f degrees in Oslo.", live.URL, live.Seconds, oslo.TempC))
