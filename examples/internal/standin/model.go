@@ -42,8 +42,12 @@ func deployAsSaid(r llm.Request) fakellm.Turn {
 	if where == "" {
 		_ = json.Unmarshal(result(r, 0).Output, &where)
 	}
-	args := fmt.Sprintf(`{"service":%q,"version":%q,"environment":%q}`, o[service], o[version], where)
-	return fakellm.Calls("deploy", args).And("get_weather", `{"city":"Oslo"}`)
+	args, _ := json.Marshal(struct {
+		Service     string `json:"service"`
+		Version     string `json:"version"`
+		Environment string `json:"environment"`
+	}{o[service], o[version], where})
+	return fakellm.Calls("deploy", string(args)).And("get_weather", `{"city":"Oslo"}`)
 }
 
 func report(r llm.Request) fakellm.Turn {
