@@ -3,6 +3,7 @@ package runner_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -194,6 +195,45 @@ func TestEarlyAnswerOutlivesTheBody(t *testing.T) {
 				r.acceptable()
 			})
 		}
+	}
+}
+
+// After a crash an answer comes for a call that the next drive takes for lost. Whenever it is accepted, it counts.
+func TestAnswerWhileALostCallIsGivenUp(t *testing.T) {
+	accepted := 0
+	for at := 1; at <= 4; at++ {
+		t.Run(fmt.Sprint("before write ", at), func(t *testing.T) {
+			var n counter
+			entered := make(chan string, 1)
+			r := deploying(t, starting(tool.Once, &n, func(ctx context.Context, call tool.Call) (tool.Result[textOut], error) {
+				entered <- call.ID
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}))
+			ended := r.begin("Deploy.")
+			call := <-entered
+			r.faults.Kill()
+			r.restart()
+			ended()
+			writes, answered := 0, false
+			r.faults.Before(func(faultkv.Call) {
+				if writes++; writes == at {
+					_, err := r.Resume(t.Context(), chat, runner.Complete(call, text("v2"), "ci"))
+					answered = err == nil
+				}
+			})
+			r.carryOn().finished(event.FinishStop)
+			if res := r.result(call); answered == res.Error || answered && string(res.Output) != string(text("v2")) {
+				t.Errorf("answered: %v, and the result is %s", answered, res.Output)
+			}
+			if answered {
+				accepted++
+			}
+			r.acceptable()
+		})
+	}
+	if accepted == 0 {
+		t.Error("it was never accepted")
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 func (d *drive) recover(ctx context.Context, c *session.Call) error {
 	if c.Cancel != nil {
 		return d.lease.Update(d.commitCtx(), func(tx *session.Tx) error {
-			return tx.Settle(c.ID, session.GivenUpOutcome(c, c.Cancel.By, c.Cancel.Why))
+			return tx.Lose(c.ID, session.GivenUpOutcome(c, c.Cancel.By, c.Cancel.Why))
 		})
 	}
 	if _, spec, known := d.agent.Tools().Lookup(c.Tool); known && spec.Reconcile != nil {
@@ -40,7 +40,7 @@ func (b *body) lose() error {
 	}
 	return b.lease.Update(b.d.commitCtx(), func(tx *session.Tx) error {
 		if h == nil {
-			return tx.Settle(b.c.ID, session.LostOutcome())
+			return tx.Lose(b.c.ID, session.LostOutcome())
 		}
 		return tx.Pause(b.c.ID, h)
 	})

@@ -234,6 +234,19 @@ func (tx *Tx) TakeEarly(call string) error {
 	return nil
 }
 
+// Lose settles a call whose body a crash has cut off: with the answer that was kept for it, also if that came while the driver
+// thought about it, and otherwise with o.
+func (tx *Tx) Lose(call string, o *Outcome) error {
+	c, err := tx.live(call)
+	switch {
+	case err != nil:
+		return err
+	case c.Early != nil:
+		return tx.TakeEarly(call)
+	}
+	return tx.settle(c, o)
+}
+
 // Expire ends pauses whose deadline has passed: a timer's is its answer, and lets a layer's call through; any other settles as expired. It ends at most
 // expireAtOnce, so that a commit stays within its bounds; Next asks for the rest.
 func (tx *Tx) Expire() error {
