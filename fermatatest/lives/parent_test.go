@@ -38,7 +38,6 @@ type world struct {
 	changed  sync.Cond
 	address  string // of the child that lives; empty: none does
 	held     bool   // nobody sends anything
-	sending  int
 	sessions int
 	answers  map[string]answer // by call: those that were acknowledged
 	refused  map[string]string // by call: why an answer was refused for good

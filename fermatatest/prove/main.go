@@ -26,7 +26,7 @@ func main() {
 
 	parts := []part{
 		{name: "killed at every write", args: []string{"-run", "^TestKilled", "./fermatatest"}},
-		{name: "killed for real", args: []string{"-run", "^TestLives", "./fermatatest/..."}, env: fmt.Sprint("FERMATA_LIVES=", *lives)},
+		{name: "killed for real", args: []string{"-run", "^TestLives", "./fermatatest/lives"}, env: fmt.Sprint("FERMATA_LIVES=", *lives)},
 		{name: "concurrent histories", args: []string{"-run", "^TestHistories", "./runner", "./fermatatest/..."},
 			env: fmt.Sprint("FERMATA_HISTORIES=", *histories)},
 		{name: "engines", args: []string{"./kvstore/..."}},
