@@ -170,9 +170,9 @@ func (d *drive) loadTurn() error {
 	if d.asked != nil {
 		return nil
 	}
-	var st session.State
-	d.lease.View(func(s *session.State) { st = *s })
-	asked, err := d.rn.store.Asked(d.commitCtx(), &st)
+	var asked []llm.ToolCall
+	var err error
+	d.lease.View(func(st *session.State) { asked, err = d.rn.store.Asked(d.commitCtx(), st) })
 	if err != nil {
 		return err
 	}

@@ -192,6 +192,9 @@ func (d *drive) loop(callsOnly bool) error {
 		if dying, err := d.secure(); dying || err != nil {
 			return err
 		}
+		if d.next() != step { // the lease came with what somebody else had done
+			continue
+		}
 		err := d.inLayers(step, changed)
 		if errors.Is(err, session.ErrStale) {
 			err = d.startOver()
@@ -327,7 +330,12 @@ func (d *drive) finish(cause error) (event.End, error) {
 	d.cancel(cause)
 	var stop []session.Transition
 	if d.interrupts(cause) && d.next().Left() {
-		stop = append(stop, func(tx *session.Tx) error { tx.Stop(event.FinishInterrupted, ""); return nil })
+		stop = append(stop, func(tx *session.Tx) error {
+			if session.Next(tx.State, tx.Now).Left() { // nobody else has done it meanwhile
+				tx.Stop(event.FinishInterrupted, "")
+			}
+			return nil
+		})
 	}
 	ctx, cancel := context.WithTimeout(d.commitCtx(), d.rn.options.CloseTimeout)
 	defer cancel()

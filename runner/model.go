@@ -91,8 +91,8 @@ func (d *drive) loadHistory() (err error) {
 	if d.history != nil {
 		return nil
 	}
-	var st session.State
-	d.lease.View(func(s *session.State) { st = *s })
+	var st session.State // the counts of it: what else it has is not for others while bodies run
+	d.lease.View(func(s *session.State) { st = session.State{ID: s.ID, Generation: s.Generation, Messages: s.Messages} })
 	d.history, err = d.rn.store.History(d.commitCtx(), &st, 0)
 	return err
 }

@@ -139,12 +139,23 @@ func (d *drive) say(in *input) error {
 		if answered {
 			return err
 		}
+		if errors.Is(err, session.ErrPending) { // perhaps because of the message itself, which another run of it brought
+			if said, saidErr := d.said(in); said || saidErr != nil {
+				return saidErr
+			}
+		}
 		if err != nil {
 			return errors.Join(err, d.haltAgain(halt))
 		}
-		err = d.lease.Update(d.commitCtx(), func(tx *session.Tx) error {
+		err = d.lease.Update(d.commitCtx(), func(tx *session.Tx) (err error) {
+			if said, err = tx.Said(in.o.MessageID, in.hash); said || err != nil {
+				return err
+			}
 			return tx.Say(in.entry, in.o.MessageID, in.hash, in.o.Detached)
 		})
+		if said { // by another run of it
+			return errors.Join(err, d.startOver())
+		}
 		if err == nil {
 			break
 		}
@@ -183,7 +194,7 @@ func (d *drive) said(in *input) (said bool, err error) {
 	if in.o.MessageID == "" {
 		return false, nil
 	}
-	err = d.lease.Ride(d.commitCtx(), func(tx *session.Tx) (err error) {
+	err = d.lease.Look(d.commitCtx(), func(tx *session.Tx) (err error) {
 		said, err = tx.Said(in.o.MessageID, in.hash)
 		return err
 	})
@@ -215,10 +226,9 @@ func (d *drive) lift() error {
 	return d.lease.Ride(d.commitCtx(), func(tx *session.Tx) error { tx.Lift(); return nil })
 }
 
-func (d *drive) pending() ([]tool.Pause, error) {
-	var st session.State
-	d.lease.View(func(s *session.State) { st = *s })
-	return d.rn.store.Pauses(d.commitCtx(), &st, d.asked)
+func (d *drive) pending() (pauses []tool.Pause, err error) {
+	d.lease.View(func(st *session.State) { pauses, err = d.rn.store.Pauses(d.commitCtx(), st, d.asked) })
+	return pauses, err
 }
 
 // answerWith takes the message for an answer, if exactly one pause is open and it asks for that.

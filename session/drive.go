@@ -262,20 +262,27 @@ func (d *Drive) Refresh(ctx context.Context) (bool, error) {
 	return changed, nil
 }
 
-// Record reads the record of a settled call, also one that rides and is not stored yet.
-func (d *Drive) Record(ctx context.Context, call string) (Record, error) {
+// Look calls f with the head as it will be with what rides, so that it can read what lies beside the head. F must not change it.
+func (d *Drive) Look(ctx context.Context, f func(*Tx) error) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	var r Record
 	tx, err := d.head.open(ctx)
 	if err != nil {
 		d.head.rollback(ctx)
-		return r, err
+		return err
 	}
-	found, err := tx.read(recordKey(d.id, call), &r)
-	if err == nil && !found {
-		err = fmt.Errorf("%w: %s in session %q", ErrUnknownCall, call, d.id)
-	}
+	return f(tx)
+}
+
+// Record reads the record of a settled call, also one that rides and is not stored yet.
+func (d *Drive) Record(ctx context.Context, call string) (r Record, err error) {
+	err = d.Look(ctx, func(tx *Tx) error {
+		found, err := tx.read(recordKey(d.id, call), &r)
+		if err == nil && !found {
+			err = fmt.Errorf("%w: %s in session %q", ErrUnknownCall, call, d.id)
+		}
+		return err
+	})
 	return r, err
 }
 

@@ -3,6 +3,7 @@ package session_test
 import (
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/fermata-ai/fermata/event"
 	"github.com/fermata-ai/fermata/kvstore"
@@ -62,5 +63,31 @@ func TestADriveSeesWhatIsCommitted(t *testing.T) {
 			*tx.Call("c") = session.Call{ID: "c", Tool: "job", Status: session.Requested}
 			return nil
 		}))
+	}
+}
+
+// Two processes look at their clocks, one before a deadline, and one after it. Whatever the second is told, is so.
+func TestRefusedForADeadlineOnlyWhereItCounts(t *testing.T) {
+	kv, _ := gated(t)
+	faults := faultkv.New(kv)
+	early, late := session.NewStore(kv, nil), session.NewStore(faults.Store, &session.Options{
+		Now: func() time.Time { return time.Now().Add(2 * time.Hour) }})
+	must(t, early.Update(t.Context(), "first", func(tx *session.Tx) error { return tx.Extend("c2", tx.Now.Add(time.Hour)) }))
+	first := true
+	faults.Before(func(faultkv.Call) {
+		if !first {
+			return
+		}
+		first = false
+		must(t, early.Update(t.Context(), "first", func(tx *session.Tx) error {
+			r, err := tx.Answer(&session.Reply{Pause: "c2.1", Kind: session.KindComplete, Payload: session.StringBlob("ok"), Hash: "h"}, fits)
+			return errors.Join(err, r.Err)
+		}))
+	})
+	err := late.Update(t.Context(), "first", func(tx *session.Tx) error { _, err := tx.Cancel("c2", "bob", ""); return err })
+	st, loadErr := early.Load(t.Context(), "first")
+	must(t, loadErr)
+	if got := st.Call("c2").Settled; err != nil || got != event.Cancelled { // an answer that nobody took up can be cancelled
+		t.Errorf("the cancellation is told %v, and the call is %q", err, got)
 	}
 }

@@ -81,17 +81,23 @@ func (s *Store) Load(ctx context.Context, id string) (*State, error) {
 }
 
 // Update applies a transition to a session's head and commits it. A transition that changes nothing commits nothing. One that is
-// refused leaves nothing but the expiry of what was overdue: what it was told of that stays true.
+// refused leaves nothing but the expiry of what was overdue. It counts as refused only once that is committed: what it is told of a
+// deadline is so, whoever answers at the same time.
 func (s *Store) Update(ctx context.Context, id string, t Transition) error {
 	h, err := s.head(ctx, id, nil)
 	if err != nil {
 		return err
 	}
 	refused := h.update(ctx, nil, nil, t)
-	for overdue := refused != nil; overdue; overdue = Next(h.state, s.Now()).Kind == StepExpire {
+	for refused != nil {
+		h.restore() // to what it was judged by
+		if Next(h.state, s.Now()).Kind != StepExpire {
+			break
+		}
 		if err := h.update(ctx, nil, nil); err != nil {
 			return err
 		}
+		refused = h.update(ctx, nil, nil, t)
 	}
 	s.local.Signal(topic(id))
 	s.local.Signal(followTopic(id))
