@@ -1,0 +1,313 @@
+package runner_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"iter"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fermata-ai/fermata/agent"
+	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/interceptor"
+	"github.com/fermata-ai/fermata/kvstore"
+	"github.com/fermata-ai/fermata/llm"
+	"github.com/fermata-ai/fermata/runner"
+	"github.com/fermata-ai/fermata/session"
+	"github.com/fermata-ai/fermata/tool"
+)
+
+// fixture is a store as some version of fermata left it, with one session in it, and how that session goes on.
+type fixture struct {
+	calls []llm.Part                   // that the model makes first
+	body  func(f *fixtureRig) error    // while a body runs, before the process dies; nil: nobody dies
+	leave func(f *fixtureRig)          // what is done before the store is left; nil: the message is sent
+	goOn  func(f *fixtureRig) *seen    // what is done when it is opened again
+	want  func(f *fixtureRig, r *seen) // what comes of it
+}
+
+// fixtureRig is a rig whose clock stands, so that what is stored is always of the same time.
+type fixtureRig struct {
+	*rig
+	clock  *clock
+	call   string // the first
+	token  string // of its next pause
+	failed bool   // the model has failed once
+	n      counter
+}
+
+var fixtures = map[string]fixture{
+	"paused": {
+		calls: calls("deploy", `{"text":"job-1"}`, "look", `{"text":"a"}`),
+		goOn: func(f *fixtureRig) *seen {
+			p, err := f.Find(f.t.Context(), runner.Ref{Token: f.token})
+			must(f.t, err)
+			byKey, err := f.Find(f.t.Context(), runner.Ref{Tool: "deploy", Key: "job-1"})
+			must(f.t, err)
+			if p.ID != byKey.ID || p.Call != f.call || p.Deadline.IsZero() {
+				f.t.Errorf("by its token it is %+v, by its key %+v", p, byKey)
+			}
+			return f.answer(runner.Complete(p.ID, text("live"), "ci"))
+		},
+		want: func(f *fixtureRig, r *seen) { f.has(f.call, event.Done, string(text("live"))) },
+	},
+	"at a gate": {
+		calls: calls("refund", `{"text":"100"}`),
+		goOn: func(f *fixtureRig) *seen {
+			p := f.transcript().Pending[0]
+			if p.Await.Gate == "" || string(p.Arguments) != `{"text":"100"}` {
+				f.t.Errorf("it waits for %+v", p)
+			}
+			return f.answer(runner.Approve(p.ID, "grace", "checked"))
+		},
+		want: func(f *fixtureRig, r *seen) {
+			f.has(f.call, event.Done, string(text("100")))
+			c, err := f.Call(f.t.Context(), chat, f.call)
+			must(f.t, err)
+			if len(c.Decisions) != 1 || c.Decisions[0].By != "grace" || f.n.get("refund") != 1 {
+				f.t.Errorf("decided was %+v; it ran %d times", c.Decisions, f.n.get("refund"))
+			}
+		},
+	},
+	"answered": {
+		calls: calls("deploy", `{"text":"job-1"}`),
+		leave: func(f *fixtureRig) {
+			p := f.say("Go.").finished(event.FinishPaused).pause("deploy")
+			_, err := f.Resume(f.t.Context(), chat, runner.Complete(p.ID, text(strings.Repeat("long ", 14_000)), "ci"))
+			must(f.t, err)
+		},
+		goOn: (*fixtureRig).carryOn,
+		want: func(f *fixtureRig, r *seen) { f.has(f.call, event.Done, string(text(strings.Repeat("long ", 14_000)))) },
+	},
+	"a question with a state": {
+		calls: calls("confirm", `{"text":"x"}`),
+		goOn: func(f *fixtureRig) *seen {
+			return f.answer(runner.Complete(f.transcript().Pending[0].ID, []byte("7"), "ada"))
+		},
+		want: func(f *fixtureRig, r *seen) { f.has(f.call, event.Done, string(text("7state"))) },
+	},
+	"died in a body": {
+		calls: calls("pay", `{"text":"5"}`),
+		body:  func(*fixtureRig) error { return nil },
+		goOn:  (*fixtureRig).carryOn,
+		want: func(f *fixtureRig, r *seen) {
+			f.has(f.call, event.Unknown, "")
+			if f.n.get("pay") != 0 {
+				f.t.Error("it was entered again")
+			}
+		},
+	},
+	"died while it was cancelled": {
+		calls: calls("pay", `{"text":"5"}`),
+		body: func(f *fixtureRig) error {
+			_, err := f.Cancel(context.Background(), chat, f.call, "bob", "no")
+			return err
+		},
+		goOn: (*fixtureRig).carryOn,
+		want: func(f *fixtureRig, r *seen) { f.has(f.call, event.Unknown, "") },
+	},
+	"died with an early answer": {
+		calls: calls("deploy", `{"text":"job-1"}`),
+		body: func(f *fixtureRig) error {
+			_, err := f.Resume(context.Background(), chat, runner.Complete(f.call, text("fast"), "ci"))
+			return err
+		},
+		goOn: (*fixtureRig).carryOn,
+		want: func(f *fixtureRig, r *seen) { f.has(f.call, event.Done, string(text("fast"))) },
+	},
+	"to be tried again": {
+		leave: func(f *fixtureRig) {
+			ctx, cancel := context.WithCancel(f.t.Context())
+			defer cancel()
+			for ev := range f.Run(ctx, user, chat, llm.UserText("Go."), &runner.RunOptions{Detached: true}) {
+				if _, ok := ev.(event.Retry); ok {
+					cancel()
+				}
+			}
+		},
+		goOn: func(f *fixtureRig) *seen { f.clock.pass(time.Hour); return f.carryOn() },
+		want: func(f *fixtureRig, r *seen) {
+			if got := f.transcript().History; len(got) != 2 || got[1].Text() != "Done." {
+				f.t.Errorf("the history is %v", got)
+			}
+		},
+	},
+	"at rest": {
+		calls: calls("look", `{"text":"a"}`),
+		goOn:  func(f *fixtureRig) *seen { return f.say("And now?") },
+		want: func(f *fixtureRig, r *seen) {
+			if got := f.transcript().History; len(got) != 6 || got[5].Text() != "And that is it." {
+				f.t.Errorf("the history is %v", got)
+			}
+		},
+	},
+}
+
+// has checks how a call ended.
+func (f *fixtureRig) has(call string, want event.Status, output string) {
+	f.t.Helper()
+	c, err := f.Call(f.t.Context(), chat, call)
+	must(f.t, err)
+	if c.Settled != want || output != "" && string(c.Output) != output {
+		f.t.Errorf("call %s ended as %s, with %.80s", call, c.Settled, c.Output)
+	}
+}
+
+// newFixtureRig works on an engine that a version has left; nil is an empty one.
+func newFixtureRig(t *testing.T, fx *fixture, left *kvstore.Memory) *fixtureRig {
+	f := &fixtureRig{clock: newClock()}
+	died := left != nil // only who leaves the store dies
+	inBody := func(ctx context.Context, name string) {
+		call := tool.CallFrom(ctx)
+		f.call, f.token = call.ID, call.Token()
+		if fx.body != nil && !died {
+			died = true
+			must(t, fx.body(f))
+			f.faults.Kill()
+			return
+		}
+		f.n.add(name)
+	}
+	act := func(name string, effect tool.Effect, waits bool) tool.Tool {
+		return tool.Must(tool.Func(tool.Spec{Name: name, Effect: effect, MayPause: waits},
+			func(ctx context.Context, in textIn) (tool.Result[textOut], error) {
+				if name != "look" {
+					inBody(ctx, name)
+				}
+				if waits {
+					return tool.Pending[textOut](tool.Await{Key: in.Text, Timeout: 24 * time.Hour}), nil
+				}
+				return tool.Done(textOut(in)), nil
+			}))
+	}
+	turns := [][]llm.Part{fx.calls, says("Done."), says("And that is it.")}
+	if fx.calls == nil {
+		turns = turns[1:]
+	}
+	say := messages(turns...)
+	f.failed = fx.calls != nil || left != nil
+	f.rig = newRig(t, agent.Config{
+		Tools: []tool.Tool{
+			act("deploy", tool.Once, true), act("pay", tool.Once, false), act("refund", tool.Once, false), act("look", tool.ReadOnly, false),
+			confirming(&f.n),
+		},
+		Interceptors: interceptor.Chain{interceptor.Approval(&interceptor.ApprovalOptions{Tools: []string{"refund"}})},
+		Model: streams(func(ctx context.Context, req llm.Request) iter.Seq2[llm.Event, error] {
+			if !f.failed {
+				f.failed = true
+				return func(yield func(llm.Event, error) bool) { yield(nil, &llm.Error{Kind: llm.ErrOverloaded}) }
+			}
+			return say.Generate(ctx, req)
+		}),
+	}, &rigOptions{memory: true, session: &session.Options{Now: f.clock.now}})
+	if left != nil {
+		must(t, f.Close())
+		f.engine = left
+		f.open()
+	}
+	return f
+}
+
+// A store of every version since the first is checked, read, and its session carried on to its end. With -update the stores of this
+// version are written; those of earlier ones stay as they are.
+func TestStoresOfEveryVersion(t *testing.T) {
+	if *update {
+		for name, fx := range fixtures {
+			writeFixture(t, filepath.Join("testdata", "stores", fmt.Sprint("v", session.Version)), name, &fx)
+		}
+	}
+	files, err := filepath.Glob("testdata/stores/v*/*.txt")
+	must(t, err)
+	if len(files) < len(fixtures) {
+		t.Errorf("there are %d stores, of %d kinds", len(files), len(fixtures))
+	}
+	for _, file := range files {
+		name := strings.ReplaceAll(strings.TrimSuffix(filepath.Base(file), ".txt"), "_", " ")
+		t.Run(filepath.Base(filepath.Dir(file))+" "+name, func(t *testing.T) {
+			fx, ok := fixtures[name]
+			if !ok {
+				t.Fatalf("nobody knows how %s goes on", file)
+			}
+			kv, call, token := readFixture(t, file)
+			f := newFixtureRig(t, &fx, kv)
+			f.call, f.token = call, token
+			for p, err := range f.store.Check(t.Context()) {
+				must(t, err)
+				t.Errorf("it is not sound: %s", p)
+			}
+			f.transcript()
+			r := fx.goOn(f).finished(event.FinishStop)
+			fx.want(f, r)
+			f.acceptable()
+			for p, err := range f.store.Check(t.Context()) {
+				must(t, err)
+				t.Errorf("it is not sound any more: %s", p)
+			}
+		})
+	}
+}
+
+// writeFixture leaves a store, and writes it down: a line with the first call and its token, and two for each entry, its key and
+// its value.
+func writeFixture(t *testing.T, dir, name string, fx *fixture) {
+	f := newFixtureRig(t, fx, nil)
+	switch {
+	case fx.leave != nil:
+		fx.leave(f)
+	default:
+		f.say("Go.")
+	}
+	var b strings.Builder
+	if f.call == "" {
+		for _, m := range must2(f.Show(t.Context(), chat)).History {
+			for _, c := range m.ToolCalls() {
+				f.call = c.ID
+			}
+		}
+	}
+	fmt.Fprintln(&b, f.call, f.token)
+	for r := (kvstore.Range{}); ; {
+		page, err := f.engine.Scan(t.Context(), r)
+		must(t, err)
+		for _, e := range page.Entries {
+			if bytes.ContainsRune(e.Value, '\n') {
+				t.Fatalf("%q has a value of two lines", e.Key)
+			}
+			fmt.Fprintf(&b, "%s\n%s\n", strconv.Quote(string(e.Key)), e.Value)
+			r.After = e.Key
+		}
+		if !page.More {
+			break
+		}
+	}
+	must(t, os.MkdirAll(dir, 0o755))
+	must(t, os.WriteFile(filepath.Join(dir, strings.ReplaceAll(name, " ", "_")+".txt"), []byte(b.String()), 0o644))
+}
+
+func must2[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+func readFixture(t *testing.T, file string) (kv *kvstore.Memory, call, token string) {
+	t.Helper()
+	b, err := os.ReadFile(file)
+	must(t, err)
+	lines := strings.Split(strings.TrimSuffix(string(b), "\n"), "\n")
+	call, token, _ = strings.Cut(lines[0], " ")
+	kv = kvstore.NewMemory()
+	for i := 1; i < len(lines); i += 2 {
+		key, err := strconv.Unquote(lines[i])
+		must(t, err)
+		_, err = kv.Apply(t.Context(), kvstore.Batch{Puts: []kvstore.Put{{Key: []byte(key), Value: []byte(lines[i+1])}}})
+		must(t, err)
+	}
+	return kv, call, token
+}
