@@ -39,7 +39,7 @@ fuzz: ## each fuzz test for FUZZTIME
 		$(GO) list -f '{{.Dir}}' ./... | while read -r dir; do \
 			for f in $$(cat "$$dir"/*_test.go 2>/dev/null | sed -nE 's/^func (Fuzz[A-Za-z0-9_]+).*/\1/p'); do \
 				echo "== $$dir $$f"; \
-				$(GO) test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) "$$dir" </dev/null; \
+				$(GO) test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 100x "$$dir" </dev/null; \
 			done; \
 		done; done
 

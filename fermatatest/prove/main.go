@@ -38,7 +38,7 @@ func main() {
 			os.Exit(1)
 		}
 		for _, t := range targets {
-			parts = append(parts, part{name: "fuzzed", args: []string{"-run", "^$", "-fuzz", "^" + t.name + "$", "-fuzztime", *fuzz, t.dir}})
+			parts = append(parts, part{name: "fuzzed", args: []string{"-run", "^$", "-fuzz", "^" + t.name + "$", "-fuzztime", *fuzz, "-fuzzminimizetime", "100x", t.dir}})
 		}
 	}
 	ok := prove(os.Stdout, os.Stderr, parts, run)
