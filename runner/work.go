@@ -2,7 +2,9 @@ package runner
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -166,25 +168,27 @@ func (w *worker) start(ctx context.Context, id string) bool {
 	w.drives.Add(1)
 	go func() {
 		defer w.drives.Done()
-		idle := w.drive(ctx, id)
-		w.ended(id, idle)
+		err := errNotDriven
+		defer func() { w.ended(id, err) }()
+		err = w.drive(ctx, id)
 	}()
 	return true
 }
 
-// ended notes how a drive went. One that got nowhere is tried again later and later.
-func (w *worker) ended(id string, ok bool) {
+// errNotDriven is how a drive ends whose goroutine was ended by a tool, a model or OnEvent.
+var errNotDriven = errors.New("the drive's goroutine was ended")
+
+// ended notes how a drive went. One that got nowhere is tried again later and later; one that somebody else has, soon.
+func (w *worker) ended(id string, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.active, id)
-	if ok {
+	switch b := w.backoff[id]; {
+	case err == nil:
 		delete(w.backoff, id)
-	} else {
-		b := w.backoff[id]
-		if b == nil {
-			b = &backoff{wait: firstBackoff}
-			w.backoff[id] = b
-		}
+	case b == nil || errors.Is(err, session.ErrBusy):
+		w.backoff[id] = &backoff{wait: 2 * firstBackoff, until: time.Now().Add(firstBackoff)}
+	default:
 		b.until = time.Now().Add(b.wait)
 		b.wait = min(2*b.wait, maxBackoff)
 	}
@@ -194,8 +198,8 @@ func (w *worker) ended(id string, ok bool) {
 	}
 }
 
-// drive drives one session and says whether it got anywhere.
-func (w *worker) drive(ctx context.Context, id string) bool {
+// drive drives one session. An error says that it got nowhere.
+func (w *worker) drive(ctx context.Context, id string) error {
 	// What runs when ctx ends may still run to its end.
 	lasting, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cancel(nil)
@@ -205,23 +209,33 @@ func (w *worker) drive(ctx context.Context, id string) bool {
 	})()
 	d, err := w.rn.newDrive(lasting, id, nil)
 	if err != nil {
-		// Another drive has it, or it can't be read. Others go on.
-		return false
+		return err // another drive has it, or it can't be read: others go on
 	}
 	d.worker, d.stopping = true, ctx
-	ok := true
+	var failed error
 	for ev, err := range d.events(nil) {
 		if err != nil {
-			ok = false
+			failed = err
 			if ctx.Err() == nil {
 				w.rn.options.Logger.Error("a session could not be carried on", "session", id, "error", err)
 			}
 		}
-		if w.o.OnEvent != nil {
-			w.o.OnEvent(id, ev, err)
-		}
+		w.show(id, ev, err)
 	}
-	return ok
+	return failed
+}
+
+// show calls OnEvent. If that panics, the drive goes on.
+func (w *worker) show(id string, ev event.Event, err error) {
+	if w.o.OnEvent == nil {
+		return
+	}
+	defer func() {
+		if p := recover(); p != nil {
+			w.rn.options.Logger.Error("OnEvent panicked", "session", id, "panic", p, "stack", string(debug.Stack()))
+		}
+	}()
+	w.o.OnEvent(id, ev, err)
 }
 
 // pause is how long to wait for a signal.

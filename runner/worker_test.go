@@ -1,0 +1,217 @@
+package runner_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/fermata-ai/fermata/agent"
+	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/kvstore"
+	"github.com/fermata-ai/fermata/llm"
+	"github.com/fermata-ai/fermata/runner"
+	"github.com/fermata-ai/fermata/session"
+	"github.com/fermata-ai/fermata/tool"
+)
+
+// counted counts the reads of heads and the operations of the largest batch.
+type counted struct {
+	kvstore.Exclusive
+	heads   sync.Map // by key: *atomic.Int32
+	largest atomic.Int32
+}
+
+func (c *counted) Get(ctx context.Context, key []byte) (kvstore.Entry, error) {
+	n, _ := c.heads.LoadOrStore(string(key), new(atomic.Int32))
+	n.(*atomic.Int32).Add(1)
+	return c.Exclusive.Get(ctx, key)
+}
+
+func (c *counted) Apply(ctx context.Context, b kvstore.Batch) (kvstore.Revision, error) {
+	n := int32(len(b.Puts) + len(b.Deletes) + len(b.Preconditions))
+	for was := c.largest.Load(); n > was && !c.largest.CompareAndSwap(was, n); was = c.largest.Load() {
+	}
+	return c.Exclusive.Apply(ctx, b)
+}
+
+func (c *counted) reads(session string) int32 {
+	n, ok := c.heads.Load(string(kvstore.Key("h", session)))
+	if !ok {
+		return 0
+	}
+	return n.(*atomic.Int32).Load()
+}
+
+// work has a worker carry on what is due until so many sessions have come to their end.
+func (r *rig) work(o runner.WorkOptions, sessions int) {
+	r.t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	var ended atomic.Int32
+	var seen sync.Map // a worker may look at a session that is over by then
+	o.OnEvent = func(id string, ev event.Event, err error) {
+		if e, ok := ev.(event.End); ok && e.Finish == event.FinishStop && !strings.HasPrefix(id, "bad") {
+			if _, again := seen.LoadOrStore(id, true); !again && int(ended.Add(1)) == sessions {
+				cancel()
+			}
+		}
+	}
+	_ = r.Work(ctx, &o)
+}
+
+// Ten thousand sessions wait for answers that never come. Their deadlines pass, the agent goes on with each, and in time all of it is
+// gone.
+func TestAbandonedPausesAreReclaimed(t *testing.T) {
+	sessions := 10_000
+	if testing.Short() {
+		sessions = 500
+	}
+	var n counter
+	cl, kv := &clock{at: time.Now()}, &counted{Exclusive: kvstore.NewMemory()}
+	r := newRig(t, agent.Config{Tools: []tool.Tool{waiting("job", tool.Once, &n)}, Model: messages(calls("job", `{"text":"j"}`), says("Then not."))},
+		&rigOptions{memory: true, session: &session.Options{Now: cl.now}, wrap: func(kvstore.Store) kvstore.Store { return kv }})
+	var all sync.WaitGroup
+	for part := range 4 {
+		all.Go(func() {
+			for i := part; i < sessions; i += 4 {
+				for _, err := range r.Run(context.Background(), user, fmt.Sprint("chat-", i), llm.UserText("Go."), nil) {
+					if err != nil {
+						t.Error(err)
+					}
+				}
+			}
+		})
+	}
+	all.Wait()
+	cl.pass(2 * time.Hour)
+	r.work(runner.WorkOptions{SweepEvery: -1}, sessions)
+	for s, err := range r.Sessions(t.Context(), session.Filter{}) {
+		must(t, err)
+		if s.Finish != event.FinishStop {
+			t.Fatalf("session %s is %q", s.ID, s.Finish)
+		}
+	}
+	for _, err := range r.Pending(t.Context(), runner.Filter{}) {
+		t.Fatalf("something waits: %v", err)
+	}
+
+	day := 24 * time.Hour
+	keep := &session.Retention{Sessions: 7 * day, Receipts: day}
+	swept, err := r.store.Sweep(t.Context(), keep)
+	must(t, err)
+	if swept.Sessions+swept.Calls != 0 {
+		t.Errorf("before their time went %+v", swept)
+	}
+	cl.pass(2 * day)
+	if swept, err = r.store.Sweep(t.Context(), keep); err != nil || swept.Calls != sessions || swept.Sessions != 0 {
+		t.Errorf("after two days went %+v, %v", swept, err)
+	}
+	cl.pass(7 * day)
+	if swept, err = r.store.Sweep(t.Context(), keep); err != nil || swept.Sessions != sessions {
+		t.Errorf("after nine days went %+v, %v", swept, err)
+	}
+	cl.pass(7 * day)
+	if swept, err = r.store.Sweep(t.Context(), keep); err != nil || swept.Tombstones != sessions {
+		t.Errorf("after sixteen days went %+v, %v", swept, err)
+	}
+	page, err := kv.Scan(t.Context(), kvstore.Range{})
+	must(t, err)
+	for _, e := range page.Entries {
+		if kind := string(e.Key[:2]); kind != "s\x00" && kind != "x\x00" { // schemas, and what is the store's as a whole
+			t.Errorf("%q is left", e.Key)
+		}
+	}
+	if got := kv.largest.Load(); got > kvstore.MaxOperations {
+		t.Errorf("a batch had %d operations", got)
+	}
+}
+
+// A session that can't be read, one of a newer version, one that is driven all the time, and one that always fails: the others are
+// carried on, and the worker does not run hot over those.
+func TestBadSessionsHoldNobodyUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var n counter
+		kv := &counted{Exclusive: kvstore.NewMemory()}
+		script := messages(calls("job", `{"text":"j"}`), says("Done."))
+		r := newRig(t, agent.Config{
+			Tools: []tool.Tool{waiting("job", tool.Once, &n)},
+			Model: modelFunc(func(req llm.Request) []llm.Event {
+				if len(req.Messages) == 3 && strings.Contains(req.Messages[0].Text(), "fails") {
+					panic("as always")
+				}
+				return script(req)
+			}),
+		}, &rigOptions{memory: true, wrap: func(kvstore.Store) kvstore.Store { return kv }})
+		ids := []string{"bad-corrupt", "bad-newer", "bad-busy", "bad-fails"}
+		const good = 50
+		for i := range good {
+			ids = append(ids, fmt.Sprint("good-", i))
+		}
+		for _, id := range ids {
+			p := watch(t, r.Run(t.Context(), user, id, llm.UserText(id), nil)).finished(event.FinishPaused).pause("job")
+			_, err := r.Resume(t.Context(), id, runner.Complete(p.ID, text("v"), "ci"))
+			must(t, err)
+		}
+		for id, edit := range map[string]func(string) string{
+			"bad-corrupt": func(s string) string { return s[:len(s)-5] },
+			"bad-newer":   func(s string) string { return strings.Replace(s, `"v":1`, `"v":99`, 1) },
+		} {
+			key := kvstore.Key("h", id)
+			e, err := kv.Get(t.Context(), key)
+			must(t, err)
+			_, err = kv.Apply(t.Context(), kvstore.Batch{Puts: []kvstore.Put{{Key: key, Value: []byte(edit(string(e.Value)))}}})
+			must(t, err)
+		}
+		busy, err := r.store.Drive(t.Context(), "bad-busy", nil)
+		must(t, err)
+		kv.heads.Clear()
+		begun := time.Now()
+		r.work(runner.WorkOptions{Concurrency: 2}, good)
+		if took := time.Since(begun); took > 10*time.Second {
+			t.Errorf("the others took %v", took)
+		}
+		// For an hour nothing else is to be done.
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		_ = r.Work(ctx, &runner.WorkOptions{SweepEvery: -1})
+		for _, id := range []string{"bad-corrupt", "bad-newer", "bad-fails"} {
+			if got := kv.reads(id); got > 100 {
+				t.Errorf("%s was read %d times in an hour", id, got)
+			}
+		}
+		// The one that was busy is carried on soon after it is let go.
+		busy.Release()
+		ctx, cancel = context.WithTimeout(t.Context(), 3*time.Second)
+		defer cancel()
+		_ = r.Work(ctx, nil)
+		got, err := r.Show(t.Context(), "bad-busy")
+		must(t, err)
+		if got.Finish != event.FinishStop {
+			t.Errorf("the one that was busy is %q", got.Finish)
+		}
+	})
+}
+
+// What OnEvent does wrong is its own affair.
+func TestOnEventPanics(t *testing.T) {
+	var n counter
+	r := newRig(t, agent.Config{Tools: []tool.Tool{waiting("job", tool.Once, &n)}, Model: messages(calls("job", `{"text":"j"}`), says("Done."))}, nil)
+	p := r.say("Go.").finished(event.FinishPaused).pause("job")
+	_, err := r.Resume(t.Context(), chat, runner.Complete(p.ID, text("v"), "ci"))
+	must(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	_ = r.Work(ctx, &runner.WorkOptions{OnEvent: func(_ string, ev event.Event, _ error) {
+		if _, ok := ev.(event.End); ok {
+			cancel()
+		}
+		panic("in OnEvent")
+	}})
+	if got := r.transcript(); got.Finish != event.FinishStop {
+		t.Errorf("it is %q", got.Finish)
+	}
+}
