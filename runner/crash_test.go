@@ -203,3 +203,55 @@ func TestFencing(t *testing.T) {
 
 // hidden is an engine that several processes might share: leases on it are stored.
 func hidden(kv kvstore.Store) kvstore.Store { return struct{ kvstore.Store }{kv} }
+
+// A session that kills whoever drives it is left alone after five deaths, as failed and in the list of sessions. Continue tries again.
+func TestSessionThatKillsItsDriver(t *testing.T) {
+	for name, wrap := range map[string]func(kvstore.Store) kvstore.Store{"exclusive": nil, "shared": hidden} {
+		t.Run(name, func(t *testing.T) {
+			var r *rig
+			entered, deadly := 0, true
+			act := tool.Must(tool.Func(tool.Spec{Name: "act", Effect: tool.Idempotent}, func(context.Context, struct{}) (tool.Result[textOut], error) {
+				if entered++; deadly {
+					r.faults.Kill()
+				}
+				return tool.Done(textOut{"ok"}), nil
+			}))
+			cl := newClock()
+			r = newRig(t, agent.Config{Tools: []tool.Tool{act}, Model: messages(calls("act", `{}`), says("Done."))},
+				&rigOptions{wrap: wrap, session: &session.Options{Now: cl.now}})
+			r.say("Go.")
+			work := func() {
+				cl.pass(time.Minute) // until the dead one's lease is over
+				ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+				defer cancel()
+				_ = r.Work(ctx, &runner.WorkOptions{OnEvent: func(_ string, ev event.Event, err error) {
+					if _, ok := ev.(event.End); ok || err != nil {
+						cancel()
+					}
+				}})
+			}
+			for entered < 20 {
+				r.restart()
+				work()
+				r.restart()
+				if s := r.transcript(); s.Finish == event.FinishFailed {
+					break
+				}
+			}
+			if entered != 6 { // the first time, and five takeovers
+				t.Errorf("the body was entered %d times", entered)
+			}
+			var listed []runner.Session
+			for s, err := range r.Sessions(t.Context(), session.Filter{}) {
+				must(t, err)
+				listed = append(listed, s)
+			}
+			if len(listed) != 1 || listed[0].Finish != event.FinishFailed {
+				t.Errorf("the list says %+v", listed)
+			}
+			deadly = false
+			r.carryOn().finished(event.FinishStop)
+			r.acceptable()
+		})
+	}
+}
