@@ -190,9 +190,9 @@ func (w *world) report(sessions int, settled map[event.Status]int) {
 	for _, n := range kills {
 		lives += n
 	}
-	w.t.Logf("\n%6d  kills in a body\n%6d  kills in a commit\n%6d  kills while idle\n%6d  sessions\n%6d  answers acknowledged\n"+
+	w.t.Logf("\n%6d  sessions\n%6d  answers acknowledged\n"+
 		"%6d  of them once more\n%6d  answers refused for good\n%6d  calls done\n%6d  failed\n%6d  cancelled\n%6d  of unknown outcome",
-		kills[inBody], kills[inCommit], kills[idle], sessions, len(w.answers), w.repeats, len(w.refused),
+		sessions, len(w.answers), w.repeats, len(w.refused),
 		settled[event.Done], settled[event.Failed], settled[event.Cancelled], settled[event.Unknown])
 	if least := min(kills[inBody], kills[inCommit], kills[idle]); lives >= usual && least < atLeast {
 		w.t.Errorf("there are only %d kills of one kind", least)
@@ -201,5 +201,7 @@ func (w *world) report(sessions int, settled map[event.Status]int) {
 	if w.t.Failed() {
 		violations = 1
 	}
-	w.t.Logf("counted: %d lives ended by a kill, %d violations", lives, violations)
+	for _, m := range []moment{inBody, inCommit, idle} {
+		w.t.Logf("counted: %d lives ended by a kill %s, %d violations", kills[m], m, violations)
+	}
 }

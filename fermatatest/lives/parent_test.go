@@ -26,7 +26,7 @@ type moment string
 const (
 	inCommit moment = "in a commit"
 	inBody   moment = "in a body"
-	idle     moment = "idle"
+	idle     moment = "while idle"
 )
 
 // world is everything but the child: users, senders of webhooks, and whoever pulls the plug.
