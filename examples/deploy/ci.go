@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"strings"
 	"sync"
 	"time"
@@ -95,12 +96,15 @@ func (j job) run(ctx context.Context) error {
 			return fmt.Errorf("progress could not be reported: %w", err)
 		}
 	}
-	path, body := "", fmt.Sprintf(`{"url": "https://%s.%s.example.com", "seconds": %d}`, j.Service, j.Environment, time.Since(begin)/time.Second)
+	path, body := "", stage.Must(json.Marshal(DeployOutput{
+		URL:     "https://" + url.PathEscape(j.Service) + "." + j.Environment + ".example.com",
+		Seconds: int(time.Since(begin) / time.Second),
+	}))
 	if strings.HasPrefix(j.Version, "v0.") {
-		path, body = "/fail", fmt.Sprintf(`{"message": "there is no build of %s %s"}`, j.Service, j.Version)
+		path, body = "/fail", stage.Must(json.Marshal(map[string]string{"message": "there is no build of " + j.Service + " " + j.Version}))
 	}
 	for n := 1; n <= 2; n++ {
-		status, answer, err := j.post(ctx, path, body)
+		status, answer, err := j.post(ctx, path, string(body))
 		if err != nil {
 			return fmt.Errorf("delivery %d: %w", n, err)
 		}
