@@ -353,7 +353,8 @@ func (d *drive) finish(cause error) (event.End, error) {
 	} else {
 		go d.drain()
 	}
-	if errors.Is(cause, session.ErrFenced) || errors.Is(cause, session.ErrBusy) {
+	var refused *untaken
+	if !errors.As(cause, &refused) && (errors.Is(cause, session.ErrFenced) || errors.Is(cause, session.ErrBusy)) {
 		return event.End{Session: d.session, Finish: event.FinishElsewhere}, nil
 	}
 	end, endErr := d.ending(ctx, cause)
@@ -489,7 +490,16 @@ func (rn *Runner) standing(ctx context.Context, st *session.State, asked []llm.T
 	return end, nil
 }
 
-// refusedMessage says that a message was refused, of which nothing is recorded: the session stands as it did.
-func refusedMessage(err error) bool {
-	return errors.Is(err, session.ErrPending) || errors.Is(err, session.ErrMessageConflict) || errors.Is(err, session.ErrInvalidMessage)
+// refusedMessage says that a message was refused, rather than that the store or a body failed.
+func refusedMessage(cause error) bool {
+	var u *untaken
+	if !errors.As(cause, &u) {
+		return false
+	}
+	for _, e := range []error{session.ErrPending, session.ErrMessageConflict, session.ErrInvalidMessage, session.ErrBusy, session.ErrFenced} {
+		if errors.Is(u, e) {
+			return true
+		}
+	}
+	return false
 }

@@ -51,7 +51,13 @@ func (rn *Runner) Run(ctx context.Context, user, sessionID string, m llm.Message
 			yield(nil, err)
 			return
 		}
-		d.events(func() error { return d.say(in) })(yield)
+		d.events(func() error {
+			err := d.say(in)
+			if err != nil && !in.taken {
+				err = &untaken{err}
+			}
+			return err
+		})(yield)
 	}
 }
 
@@ -61,7 +67,13 @@ type input struct {
 	entry       *session.Entry
 	hash        string
 	o           *RunOptions
+	taken       bool // now or before
 }
+
+// untaken is why a message was not taken. The session, which somebody else may have, stands as it did.
+type untaken struct{ error }
+
+func (u *untaken) Unwrap() error { return u.error }
 
 // input checks a message before anything is touched.
 func (rn *Runner) input(ctx context.Context, user, id string, m llm.Message, o *RunOptions) (*input, error) {
@@ -128,6 +140,7 @@ func sayable(m llm.Message) error {
 func (d *drive) say(in *input) error {
 	said, err := d.said(in)
 	if err != nil || said {
+		in.taken = said
 		return err
 	}
 	halt := d.halt()
@@ -137,10 +150,12 @@ func (d *drive) say(in *input) error {
 		}
 		answered, err := d.settled(in)
 		if answered {
+			in.taken = err == nil
 			return err
 		}
 		if errors.Is(err, session.ErrPending) { // perhaps because of the message itself, which another run of it brought
 			if said, saidErr := d.said(in); said || saidErr != nil {
+				in.taken = said
 				return saidErr
 			}
 		}
@@ -153,6 +168,7 @@ func (d *drive) say(in *input) error {
 			}
 			return tx.Say(in.entry, in.o.MessageID, in.hash, in.o.Detached)
 		})
+		in.taken = said || err == nil
 		if said { // by another run of it
 			return errors.Join(err, d.startOver())
 		}
@@ -285,6 +301,13 @@ func (d *drive) supersede(waiting []tool.Pause, in *input) error {
 		if err := commit(d.commitCtx(), func(tx *session.Tx) error { return tx.Supersede(in.user) }); err != nil {
 			return err
 		}
+	}
+	// What that leads to is shown once the message is stored: until then somebody may still approve.
+	outer := d.emit
+	defer func() { d.emit = outer }()
+	d.emit = func(ev event.Event) bool {
+		d.held = append(d.held, ev)
+		return !d.left
 	}
 	return d.settle() // which closes the turn
 }

@@ -210,8 +210,8 @@ func (j *judgement) answer() error {
 		}
 		return j.repeated(j.rc.Pause)
 	}
-	if p.Refused {
-		// It may be the redelivery of that one.
+	if p.Refused && j.in.Kind != KindMessage {
+		// It may be the redelivery of that one. What a user says is not.
 		if duplicate, _, err := j.repeats(refusedSlot(j.rc.Pause)); duplicate || err != nil {
 			return err
 		}

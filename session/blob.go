@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+
+	"github.com/rs/xid"
 )
 
 // What may stand in a head: one payload up to inlineMax, all together up to inlineTotal. Bytes.
@@ -24,6 +26,9 @@ type Blob struct {
 	value   json.RawMessage // in the process that made it: what it stands for
 	written bool            // with Ref: it lies where Ref says
 }
+
+// newPayloadID makes the id of a payload, which tells when that was made: a sweep spares young ones.
+func newPayloadID() string { return "pl_" + xid.New().String() }
 
 // NewBlob returns a JSON value for a transition to store; nil for none. The value is kept without white space between its
 // tokens, so that it has the same bytes before and after it was stored.
@@ -70,7 +75,7 @@ func (tx *Tx) placeWithin(b *Blob, room int) *Blob {
 		return b
 	}
 	if b.Ref == "" && len(b.value) > min(room, inlineMax) {
-		b.Ref, b.Size, b.Inline = tx.newID("pl"), len(b.value), nil
+		b.Ref, b.Size, b.Inline = newPayloadID(), len(b.value), nil
 	}
 	switch {
 	case b.Ref == "":

@@ -204,7 +204,15 @@ func (tx *Tx) settleFates(c *Call, o *Outcome) error {
 		}
 	}
 	if c.Cancel != nil && o.Status != event.Cancelled && o.Status != event.Unknown {
-		return tx.setFate(c.ID, 0, Superseded)
+		if err := tx.setFate(c.ID, 0, Superseded); err != nil {
+			return err
+		}
+	}
+	if a := c.Answer; a != nil && a.Mode != tool.ModeReenter && o.Status != event.Done {
+		// It was to be the output, and a layer, a deadline or somebody else came in between.
+		if err := tx.setFate(c.ID, a.Pause, Superseded); err != nil {
+			return err
+		}
 	}
 	if c.Status == Answered && !o.Body && o.Status == event.Cancelled {
 		return tx.setFate(c.ID, c.Pauses, Superseded)

@@ -254,8 +254,11 @@ func (d *Drive) Refresh(ctx context.Context) (bool, error) {
 		d.head.rollback(ctx)
 		return false, err
 	}
-	st := d.head.state
-	if !st.Deleted.IsZero() || st.Epoch != d.epoch {
+	switch st := d.head.state; {
+	case !st.Deleted.IsZero():
+		d.lost = true
+		return changed, fmt.Errorf("%w: %q", ErrDeleted, d.id)
+	case st.Epoch != d.epoch:
 		d.lost = true
 		return changed, d.fenced()
 	}

@@ -116,7 +116,7 @@ func (h *head) open(ctx context.Context) (*Tx, error) {
 		tx = new(Tx)
 	}
 	h.spare = nil
-	*tx = Tx{State: h.state, Now: s.Now(), newID: s.newID, driven: s.driven(h.state), get: get, puts: tx.puts[:0], deletes: tx.deletes[:0]}
+	*tx = Tx{State: h.state, Now: s.Now(), driven: s.driven(h.state), get: get, puts: tx.puts[:0], deletes: tx.deletes[:0]}
 	if h.base != nil {
 		if err := h.base(tx); err != nil {
 			h.stale = true

@@ -55,7 +55,7 @@ func keepLater(b json.RawMessage, v reflect.Value) error {
 	for name, raw := range given {
 		f, isKnown := known[name]
 		switch {
-		case isKnown && string(raw) == "null":
+		case isKnown && string(raw) == "null" && f.Type() != reflect.TypeFor[json.RawMessage]():
 			return fmt.Errorf("its %q is null", name)
 		case isKnown:
 			if err := keepLater(raw, f); err != nil {

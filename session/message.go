@@ -43,7 +43,7 @@ func (tx *Tx) append(e *Entry) {
 		return
 	}
 	if b.Ref == "" {
-		b.Ref, b.Size = tx.newID("pl"), len(b.value)
+		b.Ref, b.Size = newPayloadID(), len(b.value)
 	}
 	if !b.written {
 		tx.large = append(tx.large, b)

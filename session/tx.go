@@ -21,7 +21,6 @@ type Tx struct {
 	deletes  [][]byte
 	changed  bool // something has to be committed
 	get      func(key []byte) ([]byte, error)
-	newID    func(kind string) string
 	large    []*Blob // payloads too large for this commit; they must be written before
 	payloads int     // bytes of those that are written in this commit
 	driven   bool    // some drive holds the session

@@ -1,0 +1,203 @@
+package runner_test
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/fermata-ai/fermata/agent"
+	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/fakellm"
+	"github.com/fermata-ai/fermata/kvstore"
+	"github.com/fermata-ai/fermata/llm"
+	"github.com/fermata-ai/fermata/runner"
+	"github.com/fermata-ai/fermata/session"
+	"github.com/fermata-ai/fermata/tool"
+)
+
+// texts lists the texts of a session's messages.
+func (r *rig) texts() (texts []string) {
+	for _, m := range r.transcript().History {
+		texts = append(texts, m.Text())
+	}
+	return texts
+}
+
+// Another process takes the session between a run's look at it and its first commit: the message is refused, not dropped.
+func TestMessageThatComesSecond(t *testing.T) {
+	h := new(hooked)
+	inModel, goOn := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	r := newRig(t, agent.Config{Model: streams(func(ctx context.Context, req llm.Request) iter.Seq2[llm.Event, error] {
+		once.Do(func() { close(inModel); <-goOn })
+		return fakellm.Echo().Generate(ctx, req)
+	})}, &rigOptions{wrap: h.wrap})
+	other := r.another()
+	ended := make(chan *seen, 1)
+	h.before = func(kvstore.Batch) {
+		h.before = nil
+		go func() { ended <- watch(t, other.Run(t.Context(), user, chat, llm.UserText("theirs"), nil)) }()
+		<-inModel
+	}
+	s := r.say("mine")
+	close(goOn)
+	(<-ended).finished(event.FinishStop)
+	if !errors.Is(s.err, session.ErrBusy) || slices.Contains(r.texts(), "mine") {
+		t.Errorf("it ended as %q, %v; the session has %q", s.end.Finish, s.err, r.texts())
+	}
+}
+
+// settling is a rig whose session has an accepted answer, and a run that settles it first. It is in the body, until it may go on.
+func settling(t *testing.T, o *rigOptions) (r *rig, ended func() *seen, goOn func()) {
+	entered, may := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	confirm := tool.Must(tool.Resumable(tool.Spec{Name: "confirm", Description: "c"},
+		func(_ context.Context, _ textIn, ask tool.Ask[textOut, string]) (tool.Result[textOut], error) {
+			return ask("How many?", "state"), nil
+		},
+		func(context.Context, textIn, tool.Reply[textOut, string, int]) (tool.Result[textOut], error) {
+			once.Do(func() { close(entered); <-may })
+			return tool.Done(textOut{"x"}), nil
+		}))
+	r = newRig(t, agent.Config{Tools: []tool.Tool{confirm}, Model: messages(calls("confirm", `{"text":"j"}`), says("Done."), says("Done."))}, o)
+	p := r.say("Go.").finished(event.FinishPaused).pause("confirm")
+	_, err := r.Resume(t.Context(), chat, runner.Complete(p.ID, []byte(`1`), "ci"))
+	must(t, err)
+	ended = r.begin("mine")
+	<-entered
+	return r, ended, func() { close(may) }
+}
+
+// What was accepted is settled before a message is taken. Meanwhile the session is deleted, or another process takes it over.
+func TestMessageThatComesTooLate(t *testing.T) {
+	t.Run("deleted", func(t *testing.T) {
+		r, ended, goOn := settling(t, nil)
+		must(t, r.Delete(t.Context(), chat, "bob"))
+		goOn()
+		if s := ended(); !errors.Is(s.err, session.ErrDeleted) {
+			t.Errorf("it ended as %q, %v", s.end.Finish, s.err)
+		}
+	})
+	t.Run("taken over", func(t *testing.T) {
+		c := newClock()
+		r, ended, goOn := settling(t, &rigOptions{wrap: hidden, session: &session.Options{Now: c.now}})
+		c.pass(time.Minute) // the lease ran out: as after a long stop of the process
+		watch(t, r.another().Continue(t.Context(), chat))
+		goOn()
+		if s := ended(); !errors.Is(s.err, session.ErrFenced) || slices.Contains(r.texts(), "mine") {
+			t.Errorf("it ended as %q, %v; the session has %q", s.end.Finish, s.err, r.texts())
+		}
+	})
+}
+
+// A call that a message supersedes is shown as denied once that can't be otherwise any more.
+func TestSupersededIsShownOnceStored(t *testing.T) {
+	var n counter
+	r := newRig(t, agent.Config{
+		Tools: []tool.Tool{instant("refund", tool.Once, &n)}, Interceptors: approval(),
+		Model: fakellm.New(fakellm.Calls("refund", `{"text":"10"}`), fakellm.Says("I see.")),
+	}, nil)
+	p := r.say("Refund it.").finished(event.FinishPaused).pause("refund")
+	denied := false
+	for ev, err := range r.Run(t.Context(), user, chat, llm.UserText("No, wait."), &runner.RunOptions{Supersede: true}) {
+		must(t, err)
+		if res, ok := ev.(event.Result); ok && res.Status == event.Denied {
+			denied = true
+			if _, err := r.Resume(t.Context(), chat, runner.Approve(p.ID, "eve", "")); !errors.Is(err, session.ErrSettled) {
+				t.Errorf("an approval after that is told %v", err)
+			}
+		}
+	}
+	if n.get("refund") != 0 || !denied {
+		t.Errorf("it was shown as denied: %v; it ran %d times", denied, n.get("refund"))
+	}
+	r.acceptable()
+}
+
+// An answer came before its pause, which takes a message, and was refused. The user then says the same.
+func TestMessageThatEqualsARefusedAnswer(t *testing.T) {
+	var r *rig
+	ask := tool.Must(tool.Func(tool.Spec{Name: "ask", MayPause: true}, func(ctx context.Context, _ textIn) (tool.Result[string], error) {
+		_, err := r.Resume(context.Background(), chat, runner.Complete(tool.CallFrom(ctx).ID, []byte(`"yes"`), "ci"))
+		if err != nil {
+			t.Error(err)
+		}
+		return tool.Pending[string](tool.Await{Reason: tool.ReasonInput, Mode: tool.ModeMessage, Prompt: "Sure?"}), nil
+	}))
+	r = newRig(t, agent.Config{Tools: []tool.Tool{ask}, Model: fakellm.New(fakellm.Calls("ask", `{"text":"a"}`), fakellm.Says("Thanks."))}, nil)
+	p := r.say("Ask me.").finished(event.FinishPaused).pause("ask")
+	r.say("yes").finished(event.FinishStop)
+	if res := r.result(p.Call); string(res.Output) != `"yes"` {
+		t.Errorf("the result is %s", res.Output)
+	}
+}
+
+// A program makes ids of its own, which don't tell their age. A sweep spares a payload whose commit is on its way.
+func TestSweepWithOwnIDs(t *testing.T) {
+	h, ids := new(hooked), 0
+	var n counter
+	r := newRig(t, agent.Config{Tools: []tool.Tool{waiting("job", tool.Once, &n)}, Model: fakellm.New(fakellm.Calls("job", `{"text":"k"}`), fakellm.Says("Done."))},
+		&rigOptions{wrap: h.wrap, session: deterministic(&ids)})
+	p := r.say("Go.").finished(event.FinishPaused).pause("job")
+	h.before = func(b kvstore.Batch) {
+		for _, put := range b.Puts { // the head's commit: its payload lies there already
+			if strings.HasPrefix(string(put.Key), "h\x00") {
+				h.before = nil
+				_, err := r.store.Sweep(context.Background(), nil)
+				must(t, err)
+				return
+			}
+		}
+	}
+	answer := text(strings.Repeat("x", 200<<10))
+	_, err := r.Resume(t.Context(), chat, runner.Complete(p.ID, answer, "ci"))
+	must(t, err)
+	r.carryOn().finished(event.FinishStop)
+	if res := r.result(p.Call); string(res.Output) != string(answer) {
+		t.Errorf("the result has %d bytes", len(res.Output))
+	}
+}
+
+// An answer may be null, also in a head to which a later version has added something.
+func TestNullAnswerAndALaterField(t *testing.T) {
+	job := tool.Must(tool.Func(tool.Spec{Name: "job", MayPause: true},
+		func(context.Context, textIn) (tool.Result[any], error) { return tool.Pending[any](tool.Await{}), nil }))
+	r := newRig(t, agent.Config{Tools: []tool.Tool{job}, Model: fakellm.New(fakellm.Calls("job", `{"text":"k"}`), fakellm.Says("Done."))}, nil)
+	p := r.say("Go.").finished(event.FinishPaused).pause("job")
+	_, err := r.Resume(t.Context(), chat, runner.Complete(p.ID, []byte(`null`), "ci"))
+	must(t, err)
+	key := kvstore.Key("h", chat)
+	e, err := r.kv.Get(t.Context(), key)
+	must(t, err)
+	value := append(e.Value[:len(e.Value)-1:len(e.Value)-1], `,"new_field":1}`...)
+	_, err = r.kv.Apply(t.Context(), kvstore.Batch{Puts: []kvstore.Put{{Key: key, Value: value}}})
+	must(t, err)
+	r.carryOn().finished(event.FinishStop)
+}
+
+// An early answer outlived its body, and is to be the output; a layer that asks first denies it. Its receipt says so.
+func TestEarlyAnswerThatAGateDenies(t *testing.T) {
+	var n counter
+	r := newRig(t, agent.Config{
+		Tools: []tool.Tool{waiting("job", tool.Idempotent, &n)}, Interceptors: approval(),
+		Model: fakellm.New(fakellm.Calls("job", `{"text":"10"}`), fakellm.Says("I see.")),
+	}, nil)
+	for ev := range r.Run(t.Context(), user, chat, llm.UserText("Go."), nil) {
+		if _, ok := ev.(event.Call); ok {
+			break
+		}
+	}
+	call := r.onlyCall()
+	_, err := r.Resume(t.Context(), chat, runner.Complete(call, text("v"), "ci"))
+	must(t, err)
+	p := r.carryOn().finished(event.FinishPaused).pause("job")
+	r.answer(runner.Deny(p.ID, "eve", "no")).finished(event.FinishStop)
+	if rc := r.receipt(call, 1); rc.Fate != session.Superseded {
+		t.Errorf("the answer's receipt says %q", rc.Fate)
+	}
+}
