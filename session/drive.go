@@ -134,20 +134,26 @@ func (d *Drive) hold(tx *Tx) {
 }
 
 // Secure makes sure that the lease is durable where it must be before anything runs: where leases are stored, and where an
-// earlier drive died, so that deaths are counted.
+// earlier drive died, so that deaths are counted. A lease that is known to be lost is ErrFenced.
 func (d *Drive) Secure(ctx context.Context) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if d.lost {
+		return d.fenced()
+	}
 	if d.taken || d.store.exclusive && d.head.state.Takeovers == 0 {
 		return nil
 	}
 	return d.update(ctx)
 }
 
-// Ready renews a lease of which too little is left to enter a body.
+// Ready renews a lease of which too little is left to enter a body. One that is known to be lost is ErrFenced.
 func (d *Drive) Ready(ctx context.Context) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if d.lost {
+		return d.fenced()
+	}
 	if !d.stale() {
 		return nil
 	}
