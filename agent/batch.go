@@ -1,6 +1,10 @@
 package agent
 
-import "context"
+import (
+	"context"
+	"maps"
+	"slices"
+)
 
 // Batch runs functions side by side, at most a fixed number at once, each under a name and a context of its own. Its methods
 // are for one goroutine, the one that also receives from Done.
@@ -25,6 +29,9 @@ func NewBatch() *Batch {
 
 // Len is how many functions run.
 func (b *Batch) Len() int { return len(b.running) }
+
+// Names lists the functions that run.
+func (b *Batch) Names() []string { return slices.Collect(maps.Keys(b.running)) }
 
 // Running says whether the function called name runs.
 func (b *Batch) Running(name string) bool {

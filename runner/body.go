@@ -25,7 +25,8 @@ type body struct {
 	call     tool.Call
 	prepared *tool.Prepared
 
-	settled bool // the outcome is committed already
+	ctx     context.Context // ends when the body may not be entered any more
+	settled bool            // the outcome is committed already
 
 	mu      sync.Mutex // guards the rest until the body is over: a layer may call next from goroutines of its own
 	over    bool       // the layers have returned
@@ -46,6 +47,7 @@ func (d *drive) body(c *session.Call) *body {
 
 // guard runs f and settles the call with what comes of it, be it a panic or the goroutine's end.
 func (b *body) guard(ctx context.Context, f func(context.Context) tool.Outcome) {
+	b.ctx = ctx
 	ended := false
 	defer func() {
 		if !ended { // by a panic of our own making, or runtime.Goexit in a layer
@@ -193,6 +195,9 @@ func (b *body) admit(call tool.Call) (exec tool.Execution, admitted bool, err er
 	if a := b.c.Answer; a != nil && a.Mode != tool.ModeReenter {
 		b.derived = true
 		return tool.Execution{Output: b.call.Answer.Payload}, false, nil
+	}
+	if b.ctx.Err() != nil { // a layer that didn't look at its own has taken its time
+		return exec, false, context.Cause(b.ctx)
 	}
 	if b.entered && b.c.Effect.NeedsClaim() {
 		return exec, false, fmt.Errorf("tool %s was entered already, and must not be entered twice", call.Tool)
@@ -349,11 +354,18 @@ func actionsBlob(actions []tool.Action) (*session.Blob, error) {
 	return session.NewBlob(b)
 }
 
+// maxMade is how many of a call's pauses may come with artifacts: where those lie stands in the head, which is bounded.
+const maxMade = 200
+
 // pause commits a pause. A call that is being cancelled does not pause.
 func (b *body) pause(ctx context.Context, out tool.Outcome) error {
 	await, err := out.Await.Normalize()
 	if err != nil {
 		return b.result(ctx, tool.Resolve(tool.Execution{}, err))
+	}
+	if len(out.Actions) > 0 && len(b.c.Actions) >= maxMade {
+		return b.result(ctx, tool.Resolve(tool.Execution{}, fmt.Errorf("%s has paused %d times with artifacts, which is as often as a call may",
+			b.c.Tool, maxMade)))
 	}
 	h, err := b.hold(await)
 	if err != nil {

@@ -36,17 +36,9 @@ func (d *drive) calls(ctx context.Context, step session.Step, changed <-chan str
 
 // advance does what can be done for one call without waiting.
 func (d *drive) advance(ctx context.Context, c *session.Call, ending bool) error {
-	if d.batch.Running(c.ID) {
-		switch {
-		case d.abandoned[c.ID]:
-		case c.Status == session.Settled || c.Cancel != nil:
-			return d.stopBody(c, errCallCancelled)
-		case ending:
-			return d.stopBody(c, errRunEnded)
-		}
-		return nil
-	}
 	switch {
+	case d.batch.Running(c.ID): // see stopBodies
+		return nil
 	case c.Status == session.Settled, c.Status == session.Pending && !ending:
 		return nil
 	case c.Early != nil && c.Early.Kind == session.KindFail:

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"time"
 
 	"github.com/fermata-ai/fermata/agent"
@@ -171,6 +172,9 @@ func (d *drive) loop(callsOnly bool) error {
 				return err
 			}
 		}
+		if err := d.stopBodies(); err != nil {
+			return err
+		}
 		step := d.next()
 		switch step.Kind {
 		case session.StepIdle, session.StepWait, session.StepHalted:
@@ -314,7 +318,9 @@ func (d *drive) rest() (more bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	d.lease = lease
+	d.rn.mu.Lock()
+	d.lease = lease // which Close may look at
+	d.rn.mu.Unlock()
 	d.history, d.asked = nil, nil
 	return true, d.show()
 }
@@ -331,7 +337,7 @@ func (d *drive) finish(cause error) (event.End, error) {
 	var stop []session.Transition
 	if d.interrupts(cause) && d.next().Left() {
 		stop = append(stop, func(tx *session.Tx) error {
-			if session.Next(tx.State, tx.Now).Left() { // nobody else has done it meanwhile
+			if tx.Halt == nil && session.Next(tx.State, tx.Now).Left() { // nobody else has ended it meanwhile
 				tx.Stop(event.FinishInterrupted, "")
 			}
 			return nil
@@ -425,18 +431,37 @@ func (d *drive) drainStep(changed <-chan struct{}) {
 	}
 }
 
-// stopCancelled stops the bodies whose calls were cancelled or settled by others.
+// stopCancelled stops the bodies whose calls, or run, were cancelled or settled by others.
 func (d *drive) stopCancelled() error {
 	if _, err := d.lease.Refresh(d.commitCtx()); err != nil {
 		return err
 	}
-	open, _ := d.openCalls()
-	for i := range open {
-		c := &open[i]
-		if d.batch.Running(c.ID) && !d.abandoned[c.ID] && (c.Status == session.Settled || c.Cancel != nil) {
-			if err := d.stopBody(c, errCallCancelled); err != nil {
-				return err
-			}
+	return d.stopBodies()
+}
+
+// stopBodies stops those that nobody waits for any more: of calls that are settled, be it in a turn that is closed, or are to be.
+func (d *drive) stopBodies() error {
+	if d.running() == 0 {
+		return nil
+	}
+	open, ending := d.openCalls()
+	for _, id := range d.batch.Names() {
+		if d.abandoned[id] {
+			continue
+		}
+		c, cause := &session.Call{ID: id, Status: session.Settled}, errCallCancelled
+		if i := slices.IndexFunc(open, func(c session.Call) bool { return c.ID == id }); i >= 0 {
+			c = &open[i]
+		}
+		switch {
+		case c.Status == session.Settled || c.Cancel != nil:
+		case ending:
+			cause = errRunEnded
+		default:
+			continue
+		}
+		if err := d.stopBody(c, cause); err != nil {
+			return err
 		}
 	}
 	return nil

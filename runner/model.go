@@ -231,7 +231,9 @@ func (d *drive) open(asked []llm.ToolCall) (calls []session.Call, key int, err e
 // fail ends the run with an error, which Continue or the next message gets over.
 func (d *drive) fail(cause error) error {
 	err := d.lease.Update(d.commitCtx(), func(tx *session.Tx) error {
-		tx.Stop(event.FinishFailed, cause.Error())
+		if tx.Halt == nil { // or else somebody has ended it already
+			tx.Stop(event.FinishFailed, cause.Error())
+		}
 		return nil
 	})
 	return errors.Join(cause, err)

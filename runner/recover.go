@@ -2,6 +2,7 @@ package runner
 
 import (
 	"context"
+	"errors"
 
 	"github.com/fermata-ai/fermata/session"
 	"github.com/fermata-ai/fermata/tool"
@@ -39,7 +40,10 @@ func (b *body) lose() error {
 		}
 	}
 	return b.lease.Update(b.d.commitCtx(), func(tx *session.Tx) error {
-		if h == nil {
+		switch c := tx.Call(b.c.ID); {
+		case c != nil && c.Cancel != nil: // perhaps only now
+			return tx.Lose(c.ID, session.GivenUpOutcome(c, c.Cancel.By, c.Cancel.Why))
+		case h == nil || c != nil && c.Early != nil:
 			return tx.Lose(b.c.ID, session.LostOutcome())
 		}
 		return tx.Pause(b.c.ID, h)
@@ -48,14 +52,20 @@ func (b *body) lose() error {
 
 // reconcile asks the tool what became of the call. One that can't tell leaves it as unknown as it was.
 func (b *body) reconcile(ctx context.Context) tool.Outcome {
-	if err := b.prepare(ctx); err != nil {
-		return b.unreconciled(err)
+	err := b.prepare(ctx)
+	var exec tool.Execution
+	if err == nil {
+		exec, _, err = b.prepared.Reconcile(ctx, b.call)
 	}
-	exec, _, err := b.prepared.Reconcile(ctx, b.call)
-	if err != nil {
-		return b.unreconciled(err)
+	cause := context.Cause(ctx)
+	switch {
+	case err == nil:
+		return tool.Resolve(exec, nil)
+	case cause != nil && !errors.Is(cause, errCallCancelled) && !errors.Is(cause, errRunEnded):
+		b.settled = true // it was interrupted, and is asked again by the next drive
+		return tool.Outcome{}
 	}
-	return tool.Resolve(exec, nil)
+	return b.unreconciled(err)
 }
 
 // unreconciled ends the attempt: the outcome stays unknown.

@@ -3,6 +3,7 @@ package session
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"reflect"
 	"strings"
@@ -27,6 +28,9 @@ type keeper interface {
 // missing though it is always written, or has a name that encoding/json takes for another one.
 func keepLater(b json.RawMessage, v reflect.Value) error {
 	for v.Kind() == reflect.Pointer {
+		if v.IsNil() {
+			return errors.New("a part of it is null")
+		}
 		v = v.Elem()
 	}
 	switch {
