@@ -209,7 +209,12 @@ func (w *worker) drive(ctx context.Context, id string) error {
 	})()
 	d, err := w.rn.newDrive(lasting, id, nil)
 	if err != nil {
-		return err // another drive has it, or it can't be read: others go on
+		// Another drive has it, or it can't be read: others go on.
+		if !errors.Is(err, session.ErrBusy) && !errors.Is(err, ErrClosed) && ctx.Err() == nil {
+			w.rn.options.Logger.Error("a session could not be carried on", "session", id, "error", err)
+			w.show(id, nil, err)
+		}
+		return err
 	}
 	d.worker, d.stopping = true, ctx
 	var failed error
@@ -247,8 +252,11 @@ func (w *worker) pause(next time.Time) time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for id, b := range w.backoff {
-		if time.Since(b.until) > maxBackoff {
+		switch late := time.Since(b.until); {
+		case late > maxBackoff:
 			delete(w.backoff, id) // it is no longer due
+		case late < 0:
+			wait = min(wait, -late)
 		}
 	}
 	return max(wait, time.Millisecond)

@@ -121,6 +121,7 @@ func TestDamagedRecords(t *testing.T) {
 		"a version below all":          change(`"v":1,`, `"v":0,`),
 		"negative counts":              change(`"msgs":2`, `"msgs":-2`),
 		"a field that is null":         change(`"pauses":1`, `"pauses":1,"cancel":null`),
+		"an action that is null":       change(`"pauses":1`, `"pauses":1,"actions":[null],"x":1`),
 		"a field of another case":      change(`"decisions":`, `"answer":{"pause":1,"kind":"complete","mode":"output","payload":{"json":1},"at":"2026-01-01T00:00:00Z"},"Decisions":`),
 		"a field that is there twice":  change(`"turn":1`, `"turn":1,"turn":1`),
 		"a field that is missing":      change(`"shown":`, `"shone":`),
