@@ -2,7 +2,9 @@
 // last event of a run is an [End].
 //
 // Events are for showing. What must not be missed is in the session: an event that tells of a pause or a final result
-// comes after the commit that made it so.
+// comes after the commit that made it so. But for one: the result of a call whose answer is its output is shown as soon as the
+// layers have let it through, and is stored with the session's next commit. If the call is cancelled before that, the cancellation
+// counts, and the result is shown again, as it is.
 package event
 
 import (

@@ -172,14 +172,19 @@ const maxConflicts = 1000
 // if given, run first and last. When it returns an error, nothing was committed, unless the error is kvstore.ErrUncertain.
 func (h *head) update(ctx context.Context, before Transition, after func(*Tx), ts ...Transition) error {
 	commit := newCommitID()
+	var doubt error // of a try that may have been applied, or may yet be
 	for conflicts, uncertain := 0, 0; ; {
 		if h.stale {
+			rev := h.rev
 			if err := h.load(ctx); err != nil {
-				return err
+				return doubtful(err, doubt)
 			}
 			if h.state.committed(commit) {
 				h.base, h.riding = nil, nil // only the acknowledgement was lost
 				return nil
+			}
+			if h.rev != rev {
+				doubt = nil // somebody else was faster, and so it never will be
 			}
 		}
 		err := h.try(ctx, commit, before, after, ts)
@@ -189,19 +194,28 @@ func (h *head) update(ctx context.Context, before Transition, after func(*Tx), t
 		case errors.Is(err, errAgain):
 		case errors.Is(err, kvstore.ErrConflict):
 			if conflicts++; conflicts == maxConflicts {
-				return fmt.Errorf("session: gave up after %d conflicts: %w", conflicts, err)
+				return doubtful(fmt.Errorf("session: gave up after %d conflicts: %w", conflicts, err), doubt)
 			}
 		case errors.Is(err, kvstore.ErrUncertain):
+			doubt = err
 			if uncertain++; uncertain == uncertainTries {
 				return err
 			}
 		default:
-			return err
+			return doubtful(err, doubt)
 		}
 		if err := ctx.Err(); err != nil {
-			return err
+			return doubtful(err, doubt)
 		}
 	}
+}
+
+// doubtful is the error of an update that ends without having found out about a try that was uncertain.
+func doubtful(err, doubt error) error {
+	if doubt == nil || errors.Is(err, kvstore.ErrUncertain) {
+		return err
+	}
+	return fmt.Errorf("%w; before that: %w", err, doubt)
 }
 
 // errAgain says that a try prepared the next one.

@@ -89,7 +89,7 @@ func (s *Store) Update(ctx context.Context, id string, t Transition) error {
 		return err
 	}
 	refused := h.update(ctx, nil, nil, t)
-	for refused != nil {
+	for refused != nil && !errors.Is(refused, kvstore.ErrUncertain) {
 		h.restore() // to what it was judged by
 		if Next(h.state, s.Now()).Kind != StepExpire {
 			break

@@ -1,0 +1,463 @@
+package runner_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/session"
+)
+
+// callModel is the life of one call, written down once more, as those see it who don't drive: what an operation comes to follows
+// from its state, and between operations a driver may take any step that it may take at all. It knows when pauses end by the hour.
+type callModel struct {
+	steps []step // the pauses that the call asks for, one after the other
+	once  bool   // its effect
+	lossy bool   // drives may die, or lose their lease, while a body runs
+}
+
+// step is a pause that a call asks for.
+type step struct {
+	kind  byte // one of those below
+	hours int  // until its deadline; 0: it has none
+}
+
+const (
+	gate    = 'g' // a layer's
+	reenter = 'r' // the body's, which is entered again with the answer
+	output  = 'o' // the body's, and the answer is the result
+)
+
+// accepted is a receipt. The zero one is none.
+type accepted struct {
+	content string
+	by      string
+	fate    session.Fate
+}
+
+// Contents, beside outputs that are texts.
+const (
+	failure = "failure"
+	yes     = "yes"
+	no      = "no"
+)
+
+func isDecision(content string) bool { return content == yes || content == no }
+
+// mostPauses is the highest number of a pause that matters.
+const mostPauses = 5
+
+// callState is comparable, for porcupine.
+type callState struct {
+	status     session.CallStatus // empty: nobody has asked for the call yet
+	asked      int                // steps, so far
+	pauses     int
+	kind       byte   // of the open pause, or the last one
+	deadline   int    // of the open pause
+	refusedNow bool   // the open pause has refused an answer that was there before it
+	answer     string // the last one
+	output     string // an answer that is to be the output, once the layers let it through; of a call that is done, the output
+	outputOf   int    // the pause that it came for
+	early      string // the content of an answer that is kept for the next pause
+	got        [mostPauses + 1]accepted
+	refused    [mostPauses + 1]accepted
+	unwritten  [mostPauses + 1]bool // pauses that count, and were never written
+	cancel     accepted
+	cancelling bool
+	settled    event.Status
+}
+
+// operation is what a client asks for, or what it is shown. The clock is an input, as it is of every transition: an operation reads
+// it at some moment between its call and its return, and is judged by what it reads, so that one which began in time and commits
+// after the clock has moved is no violation. Expiry therefore is no operation of its own: it may come wherever the clock may have
+// reached the deadline, and has to where the clock had reached it before the operation began.
+type operation struct {
+	name       string
+	call       string
+	pause      int // 0: the call is named, and no pause
+	content    string
+	by         string
+	deadline   int // for extend
+	since, now int // the clock, in hours, at the call and at the return
+
+	runner int // beside the point
+}
+
+// outcome is what an operation came to, in words that the model knows. One that is uncertain may have happened, or may not.
+type outcome struct {
+	text      string
+	uncertain bool
+}
+
+// after is what may be of a call after an operation; nothing, if it can't have come to that.
+func (m *callModel) after(was callState, in operation, out outcome) (next []callState) {
+	for s := range m.reach(was, in.now) {
+		if in.name == "result" && s.answered() && s.settleBody(event.Done, s.output).result() == out.text {
+			// Only here is something shown that is not committed yet: that the answer is the result rides with the next commit.
+			next = append(next, was)
+		}
+		for _, then := range m.do(s, in) {
+			if then.text == out.text || out.uncertain {
+				next = append(next, then.state)
+			}
+		}
+		if out.uncertain {
+			next = append(next, s)
+		}
+	}
+	return next
+}
+
+// reach are the states that drivers may have brought a call to by then.
+func (m *callModel) reach(s callState, now int) map[callState]bool {
+	seen := map[callState]bool{s: true}
+	for todo := []callState{s}; len(todo) > 0; {
+		s, todo = todo[0], todo[1:]
+		for _, next := range m.drive(s, now) {
+			if !seen[next] {
+				seen[next] = true
+				todo = append(todo, next)
+			}
+		}
+	}
+	return seen
+}
+
+// drive is what may happen to a call by itself: what its driver does next, or its deadline.
+func (m *callModel) drive(s callState, now int) (next []callState) {
+	body := m.once && s.status == session.Running || !m.once && s.reenters()
+	switch {
+	case s.status == "":
+		s.status = session.Requested
+		return []callState{s}
+	case s.status == session.Pending && s.deadline > 0 && s.deadline <= now:
+		return []callState{s.settle(event.Expired, "")}
+	case s.answered() && m.steps[min(s.asked, len(m.steps)-1)].kind == gate && !s.cancelling:
+		next = append(next, m.pause(s, now)...)
+	case s.answered():
+		next = append(next, s.settleBody(event.Done, s.output))
+	case s.status == session.Answered && s.answer == no:
+		next = append(next, s.settleBody(event.Denied, ""))
+	case s.reenters() && m.steps[s.asked].kind == gate && !s.cancelling:
+		next = append(next, m.pause(s, now)...)
+	case s.reenters() && m.once:
+		s.status = session.Running
+		next = append(next, s)
+	case body && !s.cancelling:
+		next = append(next, m.pause(s, now)...)
+	}
+	if s.cancelling && s.status != session.Settled {
+		next = append(next, s.settle(event.Cancelled, ""))
+	}
+	if s.early != "" && (m.lossy || !m.once) {
+		next = append(next, s.takeEarly())
+	} else if m.lossy && s.status == session.Running {
+		next = append(next, s.settle(event.Unknown, ""))
+	}
+	return next
+}
+
+// answered says that the call has the answer that is to be its output.
+func (s callState) answered() bool {
+	return s.status == session.Answered && s.output != "" && s.answer != no
+}
+
+// reenters says that the layers, and then the body, are run next.
+func (s callState) reenters() bool {
+	return s.status == session.Requested || s.status == session.Answered && s.output == "" && s.answer != no
+}
+
+// pause is the next pause of a call, at any hour until now. An answer that is there already is consumed.
+func (m *callModel) pause(s callState, now int) (next []callState) {
+	st := m.steps[s.asked]
+	early := s.early
+	s.asked++
+	s.pauses++
+	if early != "" && st.kind == gate {
+		s.refuseEarly()
+		s.unwritten[s.pauses] = true
+		s.pauses++
+		early = ""
+	}
+	s.status, s.kind, s.answer = session.Pending, st.kind, ""
+	switch {
+	case early == failure:
+		s.early = ""
+		return []callState{s.settle(event.Failed, "")}
+	case early != "" && st.kind == output:
+		s.early, s.status, s.output, s.outputOf = "", session.Answered, early, s.pauses
+		return []callState{s}
+	case early != "":
+		s.refuseEarly()
+		s.refusedNow = true
+	}
+	if st.hours == 0 {
+		return []callState{s}
+	}
+	for at := range now + 1 {
+		s.deadline = at + st.hours
+		next = append(next, s)
+	}
+	return next
+}
+
+func (s *callState) refuseEarly() {
+	s.refused[s.pauses], s.got[s.pauses], s.early = s.got[s.pauses], accepted{}, ""
+	s.refused[s.pauses].fate = session.Refused
+}
+
+// takeEarly makes a kept answer the call's, without the pause that it was for.
+func (s callState) takeEarly() callState {
+	early := s.early
+	s.early = ""
+	s.pauses++
+	s.unwritten[s.pauses] = true
+	if early == failure {
+		return s.settle(event.Failed, "")
+	}
+	s.status, s.output, s.outputOf = session.Answered, early, s.pauses
+	return s
+}
+
+// settle ends a call otherwise than by its body.
+func (s callState) settle(status event.Status, out string) callState {
+	if s.status == session.Answered && status == event.Cancelled && s.got[s.pauses].content != "" {
+		s.got[s.pauses].fate = session.Superseded
+	}
+	return s.settleBody(status, out)
+}
+
+func (s callState) settleBody(status event.Status, out string) callState {
+	if s.early != "" {
+		s.got[s.pauses+1].fate = session.Superseded
+	}
+	if s.cancelling && status != event.Cancelled && status != event.Unknown {
+		s.cancel.fate = session.Superseded
+	}
+	if s.outputOf > 0 && status != event.Done {
+		s.got[s.outputOf].fate = session.Superseded
+	}
+	return callState{
+		status: session.Settled, settled: status, output: out, pauses: s.pauses, got: s.got, refused: s.refused,
+		unwritten: s.unwritten, cancel: s.cancel,
+	}
+}
+
+// possible is something that an operation may come to.
+type possible struct {
+	text  string
+	state callState
+}
+
+// do is what an operation may come to, in a state that no driver changes meanwhile.
+func (m *callModel) do(s callState, in operation) []possible {
+	overdue := s.status == session.Pending && s.deadline > 0 && s.deadline <= in.since
+	only := func(text string) []possible { return []possible{{text, s}} }
+	switch in.name {
+	case "call":
+		return only(s.shows())
+	case "receipts":
+		return only(s.receipts())
+	case "waits":
+		return only(s.waits())
+	case "result":
+		return only(s.result())
+	case "find":
+		return m.find(s, in, overdue)
+	}
+	switch {
+	case overdue: // it finds the expiry applied, which is another state
+		return nil
+	case s.status == "":
+		return only("unknown")
+	}
+	switch in.name {
+	case "resume":
+		text := m.answer(&s, in)
+		return only(text)
+	case "cancel":
+		return m.cancelled(s, in)
+	case "progress":
+		if s.status == session.Settled {
+			return only(s.ended())
+		}
+		return only("ok")
+	case "extend":
+		return m.extend(s, in)
+	}
+	panic("the model doesn't know " + in.name)
+}
+
+func (m *callModel) extend(s callState, in operation) (all []possible) {
+	switch {
+	case s.status == session.Settled:
+		return []possible{{s.ended(), s}}
+	case s.status != session.Pending || in.pause != 0 && in.pause != s.pauses:
+		return []possible{{"not paused", s}}
+	}
+	if in.deadline <= in.now {
+		all = append(all, possible{"past", s})
+	}
+	if s.deadline = in.deadline; in.deadline > in.since {
+		all = append(all, possible{"ok", s})
+	}
+	return all
+}
+
+func (m *callModel) find(s callState, in operation, overdue bool) (all []possible) {
+	switch {
+	case in.pause > s.pauses || s.unwritten[in.pause]:
+		return []possible{{"unknown", s}}
+	case s.status == session.Pending && in.pause == s.pauses && !overdue:
+		all = append(all, possible{s.waits(), s})
+		if s.deadline == 0 || s.deadline > in.now {
+			return all
+		}
+	}
+	return append(all, possible{"over", s})
+}
+
+func (m *callModel) cancelled(s callState, in operation) []possible {
+	if s.cancel.by != "" {
+		return []possible{{"duplicate of " + s.cancel.by, s}}
+	}
+	if s.status == session.Settled {
+		return []possible{{s.ended(), s}}
+	}
+	s.cancel = accepted{content: "cancel", by: in.by}
+	asked := s
+	asked.cancelling = true
+	at := []possible{{"accepted", s.settle(event.Cancelled, "")}}
+	switch {
+	case s.status == session.Running:
+		return []possible{{"accepted", asked}}
+	case !m.once && s.status != session.Pending: // that depends on whether the session is driven
+		return append(at, possible{"accepted", asked})
+	}
+	return at
+}
+
+// answer judges an answer, and applies it.
+func (m *callModel) answer(s *callState, in operation) string {
+	n := in.pause
+	if n == 0 {
+		if s.pauses > 1 {
+			return s.bare(in)
+		}
+		n = 1
+	}
+	open := s.status == session.Pending && n == s.pauses
+	switch {
+	case open && s.refusedNow && s.refused[n].content == in.content:
+		return "duplicate of " + s.refused[n].by
+	case open && isDecision(in.content) != (s.kind == gate):
+		return "misfit"
+	case open:
+		s.got[n] = accepted{content: in.content, by: in.by}
+		if in.content == failure {
+			*s = s.settle(event.Failed, "")
+		} else {
+			s.status, s.answer, s.deadline, s.refusedNow = session.Answered, in.content, 0, false
+			if s.kind == output {
+				s.output, s.outputOf = in.content, n
+			}
+		}
+		return "accepted"
+	case s.got[n].content == in.content: // an early one, too
+		return "duplicate of " + s.got[n].by
+	case s.refused[n].content == in.content:
+		return "duplicate of " + s.refused[n].by
+	case s.got[n].content != "":
+		return "conflict with " + s.got[n].by
+	case s.status == session.Settled:
+		return s.ended()
+	case n <= s.pauses:
+		return "not paused"
+	case n > s.pauses+1:
+		return "unknown pause"
+	case s.status != session.Running && (m.once || s.status != session.Requested && (s.status != session.Answered || s.output != "")):
+		return "not paused"
+	case isDecision(in.content):
+		return "misfit"
+	}
+	s.got[n], s.early = accepted{content: in.content, by: in.by}, in.content
+	return "accepted"
+}
+
+// bare judges an answer to a call that has paused more than once.
+func (s *callState) bare(in operation) string {
+	for n := 1; n <= mostPauses; n++ {
+		for _, a := range []accepted{s.got[n], s.refused[n]} {
+			if a.content == in.content {
+				return "duplicate of " + a.by
+			}
+		}
+	}
+	switch s.status {
+	case session.Settled:
+		return s.ended()
+	case session.Pending:
+		return fmt.Sprint("pause required: ", s.pauses)
+	}
+	return "pause required"
+}
+
+func (s callState) ended() string {
+	if s.status != session.Settled {
+		return "open"
+	}
+	return fmt.Sprint("settled ", s.settled)
+}
+
+// shows is what a look at the call shows.
+func (s callState) shows() string {
+	switch s.status {
+	case "":
+		return "unknown"
+	case session.Settled:
+		return fmt.Sprintf("%s, %d pauses", s.result(), s.pauses)
+	}
+	return fmt.Sprintf("%s, %d pauses", s.status, s.pauses)
+}
+
+// result is what an event shows of how the call ended.
+func (s callState) result() string { return strings.TrimSpace(s.ended() + " " + s.output) }
+
+// waits is what a list of open pauses has of the call.
+func (s callState) waits() string {
+	if s.status != session.Pending {
+		return "doesn't wait"
+	}
+	return waitsText(s.pauses, s.deadline)
+}
+
+// waitsText is an open pause; a deadline of 0 is none.
+func waitsText(pause, deadline int) string {
+	return fmt.Sprintf("pause %d waits until %d", pause, deadline)
+}
+
+// receipts is the list of what was accepted.
+func (s callState) receipts() string {
+	var all []string
+	for n := range s.got {
+		for _, a := range []accepted{s.got[n], s.refused[n]} {
+			if a.by != "" {
+				all = append(all, receiptText(n, a.by, a.fate))
+			}
+		}
+	}
+	if s.cancel.by != "" {
+		all = append(all, receiptText(0, s.cancel.by, s.cancel.fate))
+	}
+	return receiptsText(all)
+}
+
+func receiptText(pause int, by string, fate session.Fate) string {
+	return strings.TrimSpace(fmt.Sprintf("%d by %s %s", pause, by, fate))
+}
+
+func receiptsText(all []string) string {
+	slices.Sort(all)
+	return strings.Join(all, ", ")
+}
