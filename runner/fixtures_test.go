@@ -3,6 +3,7 @@ package runner_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"os"
@@ -137,6 +138,56 @@ var fixtures = map[string]fixture{
 			}
 		},
 	},
+	"half answered": {
+		calls: calls("deploy", `{"text":"job-1"}`, "refund", `{"text":"100"}`, "refund", `{"text":"7"}`),
+		leave: func(f *fixtureRig) {
+			ctx := f.t.Context()
+			watch(f.t, f.Run(ctx, user, "deleted", llm.UserText("Go."), nil)).finished(event.FinishPaused)
+			must(f.t, f.Delete(ctx, "deleted", "bob"))
+			first := llm.UserText(strings.Repeat("Go. ", 17_000)) // more than one value holds
+			p := watch(f.t, f.Run(ctx, user, chat, first, &runner.RunOptions{MessageID: "m-1"})).finished(event.FinishPaused).end.Pending
+			must(f.t, f.Progress(ctx, chat, p[0].Call, tool.Progress{Message: "half of it", Fraction: 0.5}))
+			token := f.token
+			must(f.t, f.RotateTokenKeys(ctx))
+			_, err := f.Resume(ctx, chat, runner.Deny(p[1].ID, "grace", "no"), runner.ApproveEdited(p[2].ID, "eve", "less", textIn{"6"}))
+			must(f.t, err)
+			f.carryOn().finished(event.FinishPaused)
+			f.call, f.token = p[0].Call, token
+		},
+		goOn: func(f *fixtureRig) *seen {
+			ctx := f.t.Context()
+			if _, err := f.Show(ctx, "deleted"); !errors.Is(err, session.ErrDeleted) {
+				f.t.Errorf("the other session is shown, with %v", err)
+			}
+			p, err := f.Find(ctx, runner.Ref{Token: f.token})
+			must(f.t, err)
+			if p.Progress == nil || p.Progress.Message != "half of it" {
+				f.t.Errorf("its progress is %+v", p.Progress)
+			}
+			asked := f.transcript().History[1].ToolCalls()
+			res, err := f.Resume(ctx, chat, runner.Deny(tool.PauseID(asked[1].ID, 1), "ada", "no"))
+			must(f.t, err)
+			if !res.Receipts[0].Duplicate || res.Receipts[0].By != "grace" {
+				f.t.Errorf("the denial, repeated, has the receipt %+v", res.Receipts[0])
+			}
+			_, err = f.Resume(ctx, chat, runner.Approve(tool.PauseID(asked[1].ID, 1), "ada", "yes"))
+			if !errors.Is(err, session.ErrResumeConflict) {
+				f.t.Errorf("the denial is replaced, with %v", err)
+			}
+			f.answer(runner.Fail(p.ID, "red", "ci", false)).finished(event.FinishStop)
+			again := llm.UserText(strings.Repeat("Go. ", 17_000))
+			return watch(f.t, f.Run(ctx, user, chat, again, &runner.RunOptions{MessageID: "m-1"}))
+		},
+		want: func(f *fixtureRig, r *seen) {
+			f.has(f.call, event.Failed, "")
+			h := f.transcript().History
+			f.has(h[1].ToolCalls()[1].ID, event.Denied, "")
+			f.has(h[1].ToolCalls()[2].ID, event.Done, string(text("6")))
+			if len(h) != 4 || f.n.get("refund") != 0 {
+				f.t.Errorf("there are %d messages, and it was refunded %d times", len(h), f.n.get("refund"))
+			}
+		},
+	},
 	"at rest": {
 		calls: calls("look", `{"text":"a"}`),
 		goOn:  func(f *fixtureRig) *seen { return f.say("And now?") },
@@ -214,11 +265,15 @@ func newFixtureRig(t *testing.T, fx *fixture, left *kvstore.Memory) *fixtureRig 
 }
 
 // A store of every version since the first is checked, read, and its session carried on to its end. With -update the stores of this
-// version are written; those of earlier ones stay as they are.
+// version that are missing are written; one that is there stays as it is, since some build has left it.
 func TestStoresOfEveryVersion(t *testing.T) {
 	if *update {
+		dir := filepath.Join("testdata", "stores", fmt.Sprint("v", session.Version))
 		for name, fx := range fixtures {
-			writeFixture(t, filepath.Join("testdata", "stores", fmt.Sprint("v", session.Version)), name, &fx)
+			file := filepath.Join(dir, strings.ReplaceAll(name, " ", "_")+".txt")
+			if _, err := os.Stat(file); errors.Is(err, os.ErrNotExist) {
+				writeFixture(t, file, &fx)
+			}
 		}
 	}
 	files, err := filepath.Glob("testdata/stores/v*/*.txt")
@@ -254,7 +309,7 @@ func TestStoresOfEveryVersion(t *testing.T) {
 
 // writeFixture leaves a store, and writes it down: a line with the first call and its token, and two for each entry, its key and
 // its value.
-func writeFixture(t *testing.T, dir, name string, fx *fixture) {
+func writeFixture(t *testing.T, file string, fx *fixture) {
 	f := newFixtureRig(t, fx, nil)
 	switch {
 	case fx.leave != nil:
@@ -285,8 +340,8 @@ func writeFixture(t *testing.T, dir, name string, fx *fixture) {
 			break
 		}
 	}
-	must(t, os.MkdirAll(dir, 0o755))
-	must(t, os.WriteFile(filepath.Join(dir, strings.ReplaceAll(name, " ", "_")+".txt"), []byte(b.String()), 0o644))
+	must(t, os.MkdirAll(filepath.Dir(file), 0o755))
+	must(t, os.WriteFile(file, []byte(b.String()), 0o644))
 }
 
 func must2[T any](v T, err error) T {

@@ -2,7 +2,9 @@ package runner_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -13,6 +15,7 @@ import (
 	"github.com/fermata-ai/fermata/agent"
 	"github.com/fermata-ai/fermata/event"
 	"github.com/fermata-ai/fermata/kvstore"
+	"github.com/fermata-ai/fermata/kvstore/bolt"
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/runner"
 	"github.com/fermata-ai/fermata/session"
@@ -214,4 +217,99 @@ func TestOnEventPanics(t *testing.T) {
 	if got := r.transcript(); got.Finish != event.FinishStop {
 		t.Errorf("it is %q", got.Finish)
 	}
+}
+
+// A payload that a commit left behind which never came goes when it is old, and not before; one that is referred to stays for as long
+// as what refers to it.
+func TestOrphanedPayloadsAreReclaimed(t *testing.T) {
+	var n counter
+	cl := &clock{at: time.Now()}
+	r := newRig(t, agent.Config{Tools: []tool.Tool{waiting("job", tool.Once, &n)}, Model: messages(calls("job", `{"text":"j"}`), says("Done."))},
+		&rigOptions{memory: true, session: &session.Options{Now: cl.now}})
+	p := r.say("Go.").finished(event.FinishPaused).pause("job")
+	long := text(strings.Repeat("long ", 14_000))
+	r.answer(runner.Complete(p.ID, long, "ci")).finished(event.FinishStop)
+	payloads := func() int {
+		page, err := r.kv.Scan(t.Context(), kvstore.Range{Prefix: kvstore.Key("p")})
+		must(t, err)
+		return len(page.Entries)
+	}
+	before := payloads()
+	_, err := r.kv.Apply(t.Context(), kvstore.Batch{Puts: []kvstore.Put{{Key: kvstore.Key("p", chat, r.store.NewID("pl"), "00000"), Value: long[:100]}}})
+	must(t, err)
+	const day = 24 * time.Hour
+	for _, step := range []struct {
+		pass        time.Duration
+		swept, left int
+	}{
+		{59 * time.Minute, 0, before + 1},
+		{2 * time.Minute, 3, before - 2}, // with the answer as it came, in two parts: the record and the message have their own
+		{day, 0, before - 2},
+	} {
+		cl.pass(step.pass)
+		swept, err := r.store.Sweep(t.Context(), &session.Retention{Receipts: 10 * day})
+		must(t, err)
+		if swept.Payloads != step.swept || payloads() != step.left {
+			t.Errorf("after another %v: %+v swept, and %d are left of %d", step.pass, swept, payloads(), before)
+		}
+	}
+	got, err := r.Call(t.Context(), chat, p.Call)
+	must(t, err)
+	if string(got.Output) != string(long) {
+		t.Errorf("the output is %.50s", got.Output)
+	}
+	cl.pass(10 * day)
+	_, err = r.store.Sweep(t.Context(), &session.Retention{Receipts: 10 * day})
+	must(t, err)
+	if _, err := r.Call(t.Context(), chat, p.Call); !errors.Is(err, session.ErrUnknownCall) {
+		t.Errorf("after its time the record is there, with %v", err)
+	}
+	if history := r.transcript().History; len(history) != 4 || len(r.result(p.Call).Output) < len(long) {
+		t.Errorf("the history is %d messages", len(history))
+	}
+}
+
+// A file gives its space back after a sweep, by a copy, on which everything goes on.
+func TestSweptSpaceIsGivenBack(t *testing.T) {
+	var n counter
+	cl := &clock{at: time.Now()}
+	r := newRig(t, agent.Config{Tools: []tool.Tool{waiting("job", tool.Once, &n)}, Model: messages(calls("job", `{"text":"j"}`), says("Done."))},
+		&rigOptions{session: &session.Options{Now: cl.now}})
+	const old = 12
+	for i := range old {
+		id := fmt.Sprint("old-", i)
+		p := watch(t, r.Run(t.Context(), user, id, llm.UserText("Go."), nil)).finished(event.FinishPaused).pause("job")
+		res, err := r.Resume(t.Context(), id, runner.Complete(p.ID, text(strings.Repeat("long ", 10_000)), "ci"))
+		must(t, err)
+		watch(t, res.Events(t.Context())).finished(event.FinishStop)
+	}
+	cl.pass(48 * time.Hour)
+	p := r.say("Go.").finished(event.FinishPaused).pause("job")
+	swept, err := r.store.Sweep(t.Context(), &session.Retention{Sessions: 24 * time.Hour})
+	must(t, err)
+	if swept.Sessions != old {
+		t.Errorf("there went %+v", swept)
+	}
+	must(t, r.Close())
+	must(t, r.engine.Close())
+	small := r.path + ".small"
+	must(t, bolt.Compact(small, r.path))
+	was, err := os.Stat(r.path)
+	must(t, err)
+	is, err := os.Stat(small)
+	must(t, err)
+	if is.Size() > was.Size()/4 {
+		t.Errorf("%d KiB became %d KiB", was.Size()>>10, is.Size()>>10)
+	}
+	must(t, os.Rename(small, r.path))
+	r.open()
+	for problem, err := range r.store.Check(t.Context()) {
+		must(t, err)
+		t.Error(problem)
+	}
+	r.answer(runner.Complete(p.ID, text("live"), "ci")).finished(event.FinishStop)
+	if _, err := r.Show(t.Context(), "old-7"); !errors.Is(err, session.ErrDeleted) {
+		t.Errorf("one that was swept is shown, with %v", err)
+	}
+	r.acceptable()
 }

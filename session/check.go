@@ -7,7 +7,6 @@ import (
 	"iter"
 	"time"
 
-	"github.com/fermata-ai/fermata/event"
 	"github.com/fermata-ai/fermata/kvstore"
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/tool"
@@ -43,7 +42,7 @@ func (s *Store) Check(ctx context.Context) iter.Seq2[Problem, error] {
 				return
 			}
 		}
-		if err := c.wakes(ctx); err != nil && !errors.Is(err, errStop) {
+		if err := c.whole(ctx); err != nil && !errors.Is(err, errStop) {
 			yield(Problem{}, err)
 		}
 	}
@@ -80,9 +79,6 @@ func (c *check) session(ctx context.Context, e kvstore.Entry) error {
 	st, err := decodeState(e.Key, e.Value)
 	if err != nil {
 		return c.judge(id, "head", err)
-	}
-	if st.ID != id {
-		return c.report(id, "head", "it says that it is of session %q", st.ID)
 	}
 	if !st.Deleted.IsZero() {
 		return nil
@@ -148,7 +144,8 @@ func (c *check) calls(ctx context.Context, st *State) error {
 			id := tool.PauseID(call.ID, call.Pauses)
 			for _, key := range [][]byte{pauseKey(id), inboxKey(call.Pause.Since, id)} {
 				var entry pauseEntry
-				if found, err := c.store.read(ctx, key, &entry); err != nil || !found || entry.Session != st.ID {
+				if found, err := c.store.read(ctx, key, &entry); err != nil || !found ||
+					entry != (pauseEntry{st.ID, call.Tool, st.User, call.Pause.Reason}) {
 					if err := c.report(st.ID, keyName(key), "the entry of an open pause is missing or damaged"); err != nil {
 						return err
 					}
@@ -170,20 +167,40 @@ func (c *check) calls(ctx context.Context, st *State) error {
 			return err
 		}
 	}
+	if err := readable[Receipt](ctx, c, st.ID, kvstore.Key("r", st.ID)); err != nil {
+		return err
+	}
+	if err := readable[userMessage](ctx, c, st.ID, kvstore.Key("u", st.ID)); err != nil {
+		return err
+	}
+	return readable[tool.Progress](ctx, c, st.ID, kvstore.Key("g", st.ID))
+}
+
+// readable reports records under a prefix that can't be read.
+func readable[T any](ctx context.Context, c *check, session string, prefix []byte) error {
+	for e, err := range c.store.scan(ctx, prefix) {
+		if err == nil {
+			var v T
+			if err = decode(e.Key, e.Value, &v); err != nil {
+				err = c.judge(session, keyName(e.Key), err)
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
 func (c *check) record(ctx context.Context, st *State, e kvstore.Entry) error {
 	var r Record
 	err := decode(e.Key, e.Value, &r)
-	if err == nil && (checkSettled(r.Status) != nil || r.Status == event.Status("")) {
-		err = fmt.Errorf("%w: unknown end %q", ErrCorrupt, r.Status)
-	}
 	if err == nil {
-		_, err = c.store.Value(ctx, st.ID, r.Output)
-	}
-	for i := 0; err == nil && i < len(r.Actions); i++ {
-		_, err = c.store.Value(ctx, st.ID, r.Actions[i])
+		r.blobs(func(b *Blob) {
+			if err == nil {
+				_, err = c.store.Value(ctx, st.ID, b)
+			}
+		})
 	}
 	if err != nil {
 		return c.judge(st.ID, keyName(e.Key), err)
@@ -204,6 +221,38 @@ func (c *check) wake(ctx context.Context, st *State) error {
 		return c.report(st.ID, "wake", "its entry in the wake index is missing")
 	}
 	return err
+}
+
+// whole reports what is wrong with what belongs to no session.
+func (c *check) whole(ctx context.Context) error {
+	for _, step := range []func() error{
+		func() error { return c.wakes(ctx) },
+		func() error { return readable[pauseEntry](ctx, c, "", kvstore.Key("o")) },
+		func() error { return readable[pauseEntry](ctx, c, "", kvstore.Key("i")) },
+		func() error { return readable[pauseNumber](ctx, c, "", kvstore.Key("k")) },
+		func() error { return readable[keyRing](ctx, c, "", keyRingKey) },
+		func() error { return c.schemas(ctx) },
+	} {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// schemas reports schemas that are not those of their hashes.
+func (c *check) schemas(ctx context.Context) error {
+	for e, err := range c.store.scan(ctx, kvstore.Key("s")) {
+		if err != nil {
+			return err
+		}
+		if !endsWith(e.Key, schemaHash(e.Value)) {
+			if err := c.report("", keyName(e.Key), "it is not the schema of that hash"); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // wakes reports entries of the wake index whose sessions stand elsewhere.

@@ -5,15 +5,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
-
-	"github.com/fermata-ai/fermata/event"
-	"github.com/fermata-ai/fermata/tool"
 )
 
 // decodeState reads a head. A version that this package doesn't know is ErrNewerVersion; a record that does not add up is
 // ErrCorrupt: what is damaged is never taken for undecided, let alone for approved.
 func decodeState(key, b []byte) (*State, error) {
-	if s := quickState(b); s != nil && s.Version == Version && s.exactly(b) && s.check() == nil {
+	if s := quickState(b); s != nil && s.Version == Version && s.exactly(b) && s.check() == nil && s.liesAt(key) {
 		return s, nil
 	}
 	s := new(State)
@@ -28,6 +25,9 @@ func decodeState(key, b []byte) (*State, error) {
 	}
 	if err == nil {
 		err = s.check()
+	}
+	if err == nil && !s.liesAt(key) {
+		err = errElsewhere
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: %s: %w", ErrCorrupt, keyName(key), err)
@@ -85,108 +85,4 @@ func closeObject(b []byte, extra map[string]json.RawMessage) ([]byte, error) {
 		b = append(b, ',')
 	}
 	return append(b, more[1:]...), nil
-}
-
-// check says what doesn't add up in a head.
-func (s *State) check() error {
-	switch {
-	case s.ID == "":
-		return fmt.Errorf("it has no id")
-	case s.Messages < 0 || s.Turn < 0 || s.Epoch < 0 || s.Generation < 0:
-		return fmt.Errorf("it has a negative count")
-	case len(s.Calls) > 0 && s.Due:
-		return fmt.Errorf("a turn is open, and yet the model's answer is due")
-	case len(s.Calls) > 0 && s.Messages == 0:
-		return fmt.Errorf("a turn is open, and no message asked for it")
-	}
-	for i := range s.Calls {
-		c := &s.Calls[i]
-		if c.ID == "" || s.Call(c.ID) != c {
-			return fmt.Errorf("call %d has no id of its own", i)
-		}
-		if err := c.check(); err != nil {
-			return fmt.Errorf("call %s: %w", c.ID, err)
-		}
-	}
-	var err error
-	s.blobs(func(b *Blob) {
-		if e := b.check(); e != nil {
-			err = e
-		}
-	})
-	return err
-}
-
-func (c *Call) check() error {
-	if _, known := transitions[c.Status]; !known && c.Status != Settled {
-		return fmt.Errorf("unknown status %q", c.Status)
-	}
-	switch c.Effect {
-	case tool.Once, tool.Idempotent, tool.ReadOnly:
-	default:
-		return fmt.Errorf("unknown effect %q", c.Effect)
-	}
-	switch {
-	case (c.Status == Pending) != (c.Pause != nil):
-		return fmt.Errorf("it is %s, and its pause doesn't go with that", c.Status)
-	case c.Status == Pending && c.Pauses < 1:
-		return fmt.Errorf("it is pending, and never paused")
-	case (c.Status == Settled) != (c.Settled != ""):
-		return fmt.Errorf("it is %s, and its end doesn't go with that", c.Status)
-	case c.Status == Answered && c.Answer == nil && len(c.Decisions) == 0:
-		return fmt.Errorf("it is answered, and has no answer")
-	case c.Status == Running && c.Attempt < 1:
-		return fmt.Errorf("it is running, and was never claimed")
-	}
-	if c.Pause != nil {
-		if err := c.Pause.check(); err != nil {
-			return err
-		}
-	}
-	for _, a := range []*Answer{c.Answer, c.Early} {
-		if a != nil && (a.Pause < 1 || a.Payload == nil || !answers[a.Kind] || (a == c.Answer && a.Mode == "")) {
-			return fmt.Errorf("an answer is incomplete")
-		}
-	}
-	for _, d := range c.Decisions {
-		if d.Gate == "" || d.Shown == "" || d.Pause < 1 {
-			return fmt.Errorf("a decision is incomplete")
-		}
-	}
-	return checkSettled(c.Settled)
-}
-
-var answers = map[Kind]bool{KindComplete: true, KindFail: true, KindMessage: true, KindTimer: true}
-
-func checkSettled(s event.Status) error {
-	switch s {
-	case "", event.Done, event.Failed, event.Denied, event.Cancelled, event.Expired, event.Unknown:
-		return nil
-	}
-	return fmt.Errorf("unknown end %q", s)
-}
-
-// check says what doesn't add up in a call's record.
-func (r *Record) check() error {
-	switch {
-	case r.Version > Version:
-		return ErrNewerVersion
-	case r.Version < 1 || r.Call == "" || r.Status == "":
-		return fmt.Errorf("it is incomplete")
-	}
-	if err := r.Output.check(); err != nil {
-		return err
-	}
-	return checkSettled(r.Status)
-}
-
-func (p *Pause) check() error {
-	if p.Gate != "" && (p.Mode != tool.ModeReenter || p.Shown == "") {
-		return fmt.Errorf("a layer's pause is incomplete")
-	}
-	a := tool.Await{Reason: p.Reason, Mode: p.Mode, Gate: p.Gate}
-	if _, err := a.Normalize(); err != nil || p.Mode == "" || p.Reason == "" {
-		return fmt.Errorf("its pause has reason %q and mode %q", p.Reason, p.Mode)
-	}
-	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/fermata-ai/fermata/kvstore"
@@ -26,11 +27,18 @@ func (r *keyRing) check() error {
 	switch {
 	case r.Version > Version:
 		return ErrNewerVersion
-	case len(r.Keys) == 0:
-		return errors.New("it has no keys")
+	case r.Version < 1 || len(r.Keys) == 0:
+		return errIncomplete
+	}
+	for i, k := range r.Keys {
+		if k.ID != i+1 || len(k.Secret) != secretSize {
+			return fmt.Errorf("key %d is damaged", i+1) // with a shorter secret, anybody could make tokens
+		}
 	}
 	return nil
 }
+
+const secretSize = 32 // bytes
 
 var keyRingKey = kvstore.Key("x", "token-keys")
 
@@ -58,7 +66,7 @@ func (s *Store) RotateTokenKeys(ctx context.Context) error {
 
 // addTokenKey adds a key to the ring; with first only if there is none.
 func (s *Store) addTokenKey(ctx context.Context, first bool) ([]TokenKey, error) {
-	secret := make([]byte, 32)
+	secret := make([]byte, secretSize)
 	rand.Read(secret) // never fails
 	for {
 		ring := keyRing{Version: Version}

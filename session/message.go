@@ -53,7 +53,7 @@ func (tx *Tx) append(e *Entry) {
 
 // History reads the messages of a session from number from on.
 func (s *Store) History(ctx context.Context, st *State, from int) ([]llm.Message, error) {
-	messages := make([]llm.Message, 0, max(0, st.Messages-from))
+	messages := make([]llm.Message, 0, min(max(0, st.Messages-from), 4096)) // a damaged count must not ask for all memory
 	r := kvstore.Range{Prefix: messagesPrefix(st.ID, st.Generation)}
 	if from > 0 {
 		r.After = messageKey(st.ID, st.Generation, from-1)
@@ -92,7 +92,7 @@ func (s *Store) message(ctx context.Context, session string, e kvstore.Entry) (l
 	value := e.Value
 	ref, err := messageRef(e)
 	if err == nil && ref != nil {
-		value, err = s.Value(ctx, session, ref)
+		value, err = s.payload(ctx, session, ref)
 	}
 	if err != nil {
 		return llm.Message{}, err
@@ -100,6 +100,9 @@ func (s *Store) message(ctx context.Context, session string, e kvstore.Entry) (l
 	var m llm.Message
 	if err := m.UnmarshalJSON(value); err != nil { // directly: encoding/json would go over the bytes twice before
 		return m, fmt.Errorf("%w: %s: %w", ErrCorrupt, keyName(e.Key), err)
+	}
+	if m.Role != llm.RoleUser && m.Role != llm.RoleAssistant && m.Role != llm.RoleTool {
+		return m, fmt.Errorf("%w: %s has role %q", ErrCorrupt, keyName(e.Key), m.Role)
 	}
 	return m, nil
 }
@@ -129,7 +132,19 @@ func (s *Store) Value(ctx context.Context, session string, b *Blob) (json.RawMes
 	case b.Ref == "":
 		return b.Inline, nil
 	}
-	value := make([]byte, 0, b.Size)
+	value, err := s.payload(ctx, session, b)
+	if err == nil && !json.Valid(value) {
+		err = fmt.Errorf("%w: payload %q of session %q is not JSON", ErrCorrupt, b.Ref, session)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return value, nil
+}
+
+// payload reads what lies under an id of its own.
+func (s *Store) payload(ctx context.Context, session string, b *Blob) ([]byte, error) {
+	value := make([]byte, 0, min(b.Size, 1<<20)) // a damaged size must not ask for all memory
 	for i := 0; len(value) < b.Size; i++ {
 		e, err := s.kv.Get(ctx, chunkKey(session, b.Ref, i))
 		if err != nil {

@@ -142,6 +142,10 @@ func (s *Store) Inbox(ctx context.Context, f PauseFilter) iter.Seq2[tool.Pause, 
 			if errors.Is(err, ErrNotPaused) || errors.Is(err, ErrUnknownSession) || errors.Is(err, ErrUnknownCall) {
 				continue // the entry is only a hint
 			}
+			if err == nil && entry != (pauseEntry{p.Session, p.Tool, p.User, p.Await.Reason}) {
+				err = fmt.Errorf("%w: %s does not go with its pause", ErrCorrupt, keyName(e.Key))
+				p = tool.Pause{}
+			}
 			if n++; !yield(p, err) || n == f.Limit {
 				return
 			}
@@ -223,12 +227,12 @@ func (s *Store) FindKey(ctx context.Context, toolName, key string) (tool.Pause, 
 		if err != nil {
 			return found, err
 		}
-		var number int
+		var number pauseNumber
 		parts, err := kvstore.Parts(e.Key)
 		if err != nil || len(parts) != 5 || decode(e.Key, e.Value, &number) != nil {
 			return found, fmt.Errorf("%w: %s", ErrCorrupt, keyName(e.Key))
 		}
-		p, err := s.Find(ctx, parts[3], tool.PauseID(parts[4], number))
+		p, err := s.Find(ctx, parts[3], tool.PauseID(parts[4], int(number)))
 		switch {
 		case errors.Is(err, ErrDeleted) || errors.Is(err, ErrUnknownSession) || errors.Is(err, ErrUnknownCall):
 			continue

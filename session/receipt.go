@@ -90,3 +90,20 @@ type Record struct {
 	Decisions []Decision   `json:"decisions,omitempty"`
 	Actions   []*Blob      `json:"actions,omitempty"` // each a list
 }
+
+// blobs calls f for each payload that the record refers to or holds.
+func (r *Record) blobs(f func(*Blob)) {
+	visit := func(b *Blob) {
+		if b != nil {
+			f(b)
+		}
+	}
+	visit(r.Output)
+	for _, b := range r.Actions {
+		visit(b)
+	}
+	for i := range r.Decisions {
+		visit(r.Decisions[i].Edited)
+		visit(r.Decisions[i].Why)
+	}
+}

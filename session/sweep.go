@@ -211,7 +211,7 @@ func madeAt(id string) time.Time {
 func (s *Store) usedPayloads(ctx context.Context, id string) (map[string]bool, error) {
 	used := map[string]bool{}
 	note := func(b *Blob) {
-		if b != nil && b.Ref != "" {
+		if b.Ref != "" {
 			used[b.Ref] = true
 		}
 	}
@@ -239,14 +239,7 @@ func (s *Store) usedPayloads(ctx context.Context, id string) (map[string]bool, e
 		if err := decode(e.Key, e.Value, &r); err != nil {
 			return nil, err
 		}
-		note(r.Output)
-		for _, b := range r.Actions {
-			note(b)
-		}
-		for _, d := range r.Decisions {
-			note(d.Edited)
-			note(d.Why)
-		}
+		r.blobs(note)
 	}
 	return used, nil
 }

@@ -110,6 +110,9 @@ func decode(key, b []byte, v any) error {
 	if c, ok := v.(interface{ check() error }); ok && err == nil {
 		err = c.check()
 	}
+	if r, ok := v.(interface{ liesAt(key []byte) bool }); ok && err == nil && !r.liesAt(key) {
+		err = errElsewhere
+	}
 	switch {
 	case errors.Is(err, ErrNewerVersion):
 		return fmt.Errorf("%w: %s", err, keyName(key))

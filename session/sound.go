@@ -1,0 +1,203 @@
+package session
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+
+	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/kvstore"
+	"github.com/fermata-ai/fermata/tool"
+)
+
+// What is stored is checked when it is read: what is damaged is not taken for something else, be it for nothing at all.
+
+// check says what doesn't add up in a head.
+func (s *State) check() error {
+	switch {
+	case s.ID == "":
+		return fmt.Errorf("it has no id")
+	case s.Messages < 0 || s.Turn < 0 || s.Epoch < 0 || s.Generation < 0:
+		return fmt.Errorf("it has a negative count")
+	case len(s.Calls) > 0 && s.Due:
+		return fmt.Errorf("a turn is open, and yet the model's answer is due")
+	case len(s.Calls) > 0 && s.Messages == 0:
+		return fmt.Errorf("a turn is open, and no message asked for it")
+	}
+	for i := range s.Calls {
+		c := &s.Calls[i]
+		if c.ID == "" || s.Call(c.ID) != c {
+			return fmt.Errorf("call %d has no id of its own", i)
+		}
+		if err := c.check(); err != nil {
+			return fmt.Errorf("call %s: %w", c.ID, err)
+		}
+	}
+	var err error
+	s.blobs(func(b *Blob) {
+		if e := b.check(); e != nil {
+			err = e
+		}
+	})
+	return err
+}
+
+func (c *Call) check() error {
+	if _, known := transitions[c.Status]; !known && c.Status != Settled {
+		return fmt.Errorf("unknown status %q", c.Status)
+	}
+	switch c.Effect {
+	case tool.Once, tool.Idempotent, tool.ReadOnly:
+	default:
+		return fmt.Errorf("unknown effect %q", c.Effect)
+	}
+	switch {
+	case (c.Status == Pending) != (c.Pause != nil):
+		return fmt.Errorf("it is %s, and its pause doesn't go with that", c.Status)
+	case c.Status == Pending && c.Pauses < 1:
+		return fmt.Errorf("it is pending, and never paused")
+	case (c.Status == Settled) != (c.Settled != ""):
+		return fmt.Errorf("it is %s, and its end doesn't go with that", c.Status)
+	case c.Status == Answered && c.Answer == nil && len(c.Decisions) == 0:
+		return fmt.Errorf("it is answered, and has no answer")
+	case c.Status == Running && c.Attempt < 1:
+		return fmt.Errorf("it is running, and was never claimed")
+	}
+	if c.Pause != nil {
+		if err := c.Pause.check(); err != nil {
+			return err
+		}
+	}
+	for _, a := range []*Answer{c.Answer, c.Early} {
+		if a != nil && (a.Pause < 1 || a.Payload == nil || !answers[a.Kind] || (a == c.Answer && a.Mode == "")) {
+			return fmt.Errorf("an answer is incomplete")
+		}
+	}
+	if err := checkMade(c.Decisions, c.Actions); err != nil {
+		return err
+	}
+	return checkSettled(c.Settled)
+}
+
+// checkMade says what doesn't add up in what was decided about a call, and in what its body made.
+func checkMade(decisions []Decision, actions []*Blob) error {
+	for _, d := range decisions {
+		if d.Gate == "" || d.Shown == "" || d.Pause < 1 {
+			return fmt.Errorf("a decision is incomplete")
+		}
+	}
+	for _, b := range actions {
+		if b == nil {
+			return fmt.Errorf("an action is missing")
+		}
+	}
+	return nil
+}
+
+var answers = map[Kind]bool{KindComplete: true, KindFail: true, KindMessage: true, KindTimer: true}
+
+func checkSettled(s event.Status) error {
+	switch s {
+	case "", event.Done, event.Failed, event.Denied, event.Cancelled, event.Expired, event.Unknown:
+		return nil
+	}
+	return fmt.Errorf("unknown end %q", s)
+}
+
+// check says what doesn't add up in a call's record.
+func (r *Record) check() error {
+	switch {
+	case r.Version > Version:
+		return ErrNewerVersion
+	case r.Version < 1 || r.Call == "" || r.Status == "" || r.Pauses < 0:
+		return errIncomplete
+	}
+	if err := checkMade(r.Decisions, r.Actions); err != nil {
+		return err
+	}
+	var err error
+	r.blobs(func(b *Blob) {
+		if e := b.check(); e != nil {
+			err = e
+		}
+	})
+	if err != nil {
+		return err
+	}
+	return checkSettled(r.Status)
+}
+
+// check says what doesn't add up in a receipt.
+func (r *Receipt) check() error {
+	switch r.Kind {
+	case KindCancel:
+	case KindComplete, KindFail, KindDecision, KindMessage, KindTimer:
+		if r.Pause < 1 {
+			return fmt.Errorf("it is of no pause")
+		}
+	default:
+		return fmt.Errorf("unknown kind %q", r.Kind)
+	}
+	switch r.Fate {
+	case "", Superseded, Refused:
+	default:
+		return fmt.Errorf("unknown fate %q", r.Fate)
+	}
+	if r.Call == "" || r.At.IsZero() {
+		return errIncomplete
+	}
+	return nil
+}
+
+func (u *userMessage) check() error {
+	if u.Hash == "" || u.Number < -1 {
+		return errIncomplete
+	}
+	return nil
+}
+
+func (e *pauseEntry) check() error {
+	if e.Session == "" || e.Tool == "" || e.Reason == "" {
+		return errIncomplete
+	}
+	return nil
+}
+
+// pauseNumber is what lies under an outside key.
+type pauseNumber int
+
+func (n *pauseNumber) check() error {
+	if *n < 1 {
+		return fmt.Errorf("it is %d, which is no pause's number", *n)
+	}
+	return nil
+}
+
+// A record that names what it is of lies under the key of that, and nowhere else.
+func (s *State) liesAt(key []byte) bool   { return endsWith(key, s.ID) }
+func (r *Record) liesAt(key []byte) bool  { return endsWith(key, r.Call) }
+func (r *Receipt) liesAt(key []byte) bool { return endsWith(key, r.Call, r.slot()) }
+
+var (
+	errIncomplete = errors.New("it is incomplete")
+	errElsewhere  = errors.New("it is of something else")
+)
+
+// endsWith says whether a key's last parts are these.
+func endsWith(key []byte, parts ...string) bool {
+	var buf [128]byte
+	end := kvstore.AppendKey(buf[:0], parts...)
+	before := len(key) - len(end)
+	return before > 0 && key[before-1] == 0 && bytes.Equal(key[before:], end)
+}
+
+func (p *Pause) check() error {
+	if p.Gate != "" && (p.Mode != tool.ModeReenter || p.Shown == "") {
+		return fmt.Errorf("a layer's pause is incomplete")
+	}
+	a := tool.Await{Reason: p.Reason, Mode: p.Mode, Gate: p.Gate}
+	if _, err := a.Normalize(); err != nil || p.Mode == "" || p.Reason == "" {
+		return fmt.Errorf("its pause has reason %q and mode %q", p.Reason, p.Mode)
+	}
+	return nil
+}
