@@ -20,8 +20,9 @@ import (
 	"github.com/fermata-ai/fermata/webhook"
 )
 
-// The child is the program whose lives are ended: a runner with a worker on the one file, a webhook, and a handler that takes users'
-// messages. It tells its parent, in lines on standard output, where it listens, and when a body or a commit begins and ends.
+// The child is the program whose lives are ended: a runner with a worker on the one file, a webhook, and a handler that takes
+// users' messages. It tells its parent, in lines on standard output, where it listens, and when a body or a commit begins and
+// ends.
 func child(dir string) error {
 	db, err := bolt.Open(filepath.Join(dir, "store.db"), nil)
 	if err != nil {

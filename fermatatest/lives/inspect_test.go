@@ -158,7 +158,8 @@ func (w *world) outcome(c *call) {
 	}
 	for _, r := range c.shown {
 		if r.Status != c.Settled || r.Result.Error != final.Error || string(r.Result.Output) != string(final.Output) {
-			w.violation("call %s of %s was shown as %s %s, and is %s %s", c.Call, c.Tool, r.Status, r.Result.Output, c.Settled, final.Output)
+			w.violation("call %s of %s was shown as %s %s, and is %s %s", c.Call, c.Tool, r.Status, r.Result.Output,
+				c.Settled, final.Output)
 		}
 	}
 }
@@ -173,13 +174,15 @@ func (w *world) kept(id string, c *call, a answer) {
 		return r.Kind == a.operation.receipt() && r.At.Equal(a.at)
 	})
 	if !has {
-		w.violation("call %s has no receipt for %s %s, which was acknowledged; its receipts are %+v", id, a.operation, a.body, c.Receipts)
+		w.violation("call %s has no receipt for %s %s, which was acknowledged; its receipts are %+v",
+			id, a.operation, a.body, c.Receipts)
 	}
 	switch {
 	case c.Settled == a.operation.settles() && (a.operation != complete || string(c.Output) == a.body):
 	case a.operation == cancel && c.Settled == event.Unknown: // its body ran then, and a kill came before its end
 	default:
-		w.violation("call %s is %s %s; acknowledged was %s %s; its receipts are %+v", id, c.Settled, c.Output, a.operation, a.body, c.Receipts)
+		w.violation("call %s is %s %s; acknowledged was %s %s; its receipts are %+v",
+			id, c.Settled, c.Output, a.operation, a.body, c.Receipts)
 	}
 }
 

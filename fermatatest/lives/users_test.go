@@ -62,18 +62,20 @@ func (w *world) chat(id string, r *rand.Rand) {
 		return
 	}
 	answered := map[string]bool{}
-	for {
+	for n := 0; ; n++ {
 		for _, e := range w.effects() {
 			if e.Session == id && e.Token != "" && !answered[e.Call] {
 				answered[e.Call] = true
 				w.answer(e, r)
 			}
 		}
-		status, finish := w.send("/finish"+query, "")
-		if status == gaveUp || status == http.StatusOK && event.Finish(finish) == event.FinishStop {
-			return
+		if n%8 == 0 {
+			status, finish := w.send("/finish"+query, "")
+			if status == gaveUp || status == http.StatusOK && event.Finish(finish) == event.FinishStop {
+				return
+			}
 		}
-		time.Sleep(5 * time.Millisecond)
+		time.Sleep(time.Millisecond) // before many a body has returned
 	}
 }
 
@@ -113,7 +115,8 @@ func (w *world) answer(e effect, r *rand.Rand) {
 	switch status, text := w.send("/hooks/"+e.Token+string(a.operation), a.body); {
 	case status == gaveUp:
 	case status != http.StatusOK || w.read(text) != reply{Duplicate: true, At: a.at}:
-		w.violation("session %s, call %s: the answer, sent again, got %d %s; it was accepted at %v", e.Session, e.Call, status, text, a.at)
+		w.violation("session %s, call %s: the answer, sent again, got %d %s; it was accepted at %v",
+			e.Session, e.Call, status, text, a.at)
 	default:
 		w.change(func() { w.repeats++ })
 	}

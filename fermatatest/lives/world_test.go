@@ -106,12 +106,15 @@ func (p *process) end() error {
 	return p.cmd.Wait()
 }
 
+// stalled is how long nothing may happen.
+const stalled = 30 * time.Second
+
 // kill lets a child live for a while, and then ends it at a moment of the wanted kind. In a body, or while nothing happens, it
 // holds still for that. A commit must be cut wherever it is: whether the kill came in time is seen by what was told before it.
 func (w *world) kill(p *process, r *rand.Rand, want moment) {
 	flying := inFlight{}
 	grown := time.After(time.Duration(r.IntN(25)) * time.Millisecond) // a life is not always short
-	tooOld := time.After(10 * time.Second)
+	tooOld := time.After(stalled)
 	for mature, now := false, false; !now; {
 		select {
 		case line, ok := <-p.lines:
@@ -127,6 +130,7 @@ func (w *world) kill(p *process, r *rand.Rand, want moment) {
 				must(w.t, err)
 			}
 		case <-tooOld:
+			w.violation("in %v there was no moment %s", stalled, want)
 			now = true
 		}
 	}
@@ -163,8 +167,8 @@ func (f inFlight) moment() moment {
 	return idle
 }
 
-// rarest is the kind of moment of which there were fewest kills so far, and how many there were.
-func (w *world) rarest() (rare moment, n int) {
+// rarest is the kind of moment of which there were fewest kills so far, and how many there were. Sound: nothing was wrong yet.
+func (w *world) rarest() (rare moment, n int, sound bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	rare = moments[0]
@@ -173,7 +177,7 @@ func (w *world) rarest() (rare moment, n int) {
 			rare = m
 		}
 	}
-	return rare, w.kills[rare]
+	return rare, w.kills[rare], w.violations == 0
 }
 
 func must(t *testing.T, err error) {
