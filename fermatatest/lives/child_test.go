@@ -122,11 +122,15 @@ func (t *teller) hold() {
 // obey awaits the moments that the parent orders, until it orders no more.
 func obey() {
 	for orders := bufio.NewScanner(os.Stdin); orders.Scan(); {
-		parent.mu.Lock()
-		parent.awaited = moment(orders.Text())
-		parent.hold()
-		parent.mu.Unlock()
+		go parent.await(moment(orders.Text())) // as it may stay, and the parent may be gone then
 	}
+}
+
+func (t *teller) await(m moment) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.awaited = m
+	t.hold()
 }
 
 // told is an engine that tells when a commit begins and ends.
