@@ -1,57 +1,47 @@
 package lives
 
 import (
+	"bufio"
 	"context"
-	"encoding/json"
 	"fmt"
-	"io"
-	"log/slog"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
-	"github.com/fermata-ai/fermata/agent"
 	"github.com/fermata-ai/fermata/event"
-	"github.com/fermata-ai/fermata/fakellm"
 	"github.com/fermata-ai/fermata/kvstore"
 	"github.com/fermata-ai/fermata/kvstore/bolt"
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/runner"
 	"github.com/fermata-ai/fermata/session"
-	"github.com/fermata-ai/fermata/tool"
 	"github.com/fermata-ai/fermata/webhook"
 )
 
-// The child is the program whose lives are ended: a runner with a worker on the one file, a webhook, and a handler that takes users'
-// messages. It tells its parent, in lines on standard output, where it listens, and when a body or a commit begins and ends.
+// The child is the program whose lives are ended: a runner with a worker on the one file, a webhook, and a handler that takes
+// users' messages. It tells its parent, in lines on standard output, where it listens, and when a body or a commit begins and
+// ends.
 func child(dir string) error {
 	db, err := bolt.Open(filepath.Join(dir, "store.db"), nil)
 	if err != nil {
 		return err
 	}
 	defer db.Close()
-	rn, err := newRunner(session.NewStore(told{db}, nil), dir)
+	outside, err := newOutside(dir)
+	if err != nil {
+		return err
+	}
+	rn, err := newRunner(session.NewStore(told{db}, nil), outside)
 	if err != nil {
 		return err
 	}
 	defer rn.Close()
-	hooks, err := webhook.New(rn, webhook.Config{})
+	mux, err := handlers(rn, outside)
 	if err != nil {
 		return err
 	}
-	mux := http.NewServeMux()
-	mux.Handle("/hooks/", hooks)
-	mux.HandleFunc("/say", func(w http.ResponseWriter, r *http.Request) {
-		w.WriteHeader(webhook.Status(say(rn, r.FormValue("session"))))
-	})
-	mux.HandleFunc("/finish", func(w http.ResponseWriter, r *http.Request) {
-		t, err := rn.Show(r.Context(), r.FormValue("session"))
-		w.WriteHeader(webhook.Status(err))
-		fmt.Fprint(w, t.Finish)
-	})
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
@@ -59,25 +49,89 @@ func child(dir string) error {
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: time.Minute}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	tell("at %s", l.Addr()) // which is the first that it tells
-	go func() { _ = rn.Work(ctx, &runner.WorkOptions{Poll: 20 * time.Millisecond}) }()
+	tell("at " + l.Addr().String()) // which is the first that it tells
+	go func() {
+		_ = rn.Work(ctx, &runner.WorkOptions{
+			Poll:    20 * time.Millisecond,
+			OnEvent: func(id string, ev event.Event, _ error) { outside.show(id, ev) },
+		})
+	}()
 	go func() { _ = server.Serve(l) }()
-	_, _ = io.Copy(io.Discard, os.Stdin) // until the parent lets it end, or is gone
+	obey() // until the parent lets it end, or is gone
 	return server.Close()
 }
 
+func handlers(rn *runner.Runner, outside *outside) (http.Handler, error) {
+	hooks, err := webhook.New(rn, webhook.Config{})
+	if err != nil {
+		return nil, err
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/hooks/", hooks)
+	mux.HandleFunc("/say", func(w http.ResponseWriter, r *http.Request) {
+		w.WriteHeader(webhook.Status(say(rn, outside, r.FormValue("session"))))
+	})
+	mux.HandleFunc("/finish", func(w http.ResponseWriter, r *http.Request) {
+		t, err := rn.Show(r.Context(), r.FormValue("session"))
+		w.WriteHeader(webhook.Status(err))
+		fmt.Fprint(w, t.Finish)
+	})
+	return mux, nil
+}
+
 // say takes the session's one message, which may have come before.
-func say(rn *runner.Runner, id string) error {
-	for _, err := range rn.Run(context.Background(), "ada", id, llm.UserText("Go."), &runner.RunOptions{MessageID: "first", Detached: true}) {
+func say(rn *runner.Runner, outside *outside, id string) error {
+	o := &runner.RunOptions{MessageID: "first", Detached: true}
+	for ev, err := range rn.Run(context.Background(), "ada", id, llm.UserText("Go."), o) {
 		if err != nil {
 			return err
 		}
+		outside.show(id, ev)
 	}
 	return nil
 }
 
-// tell writes a line to the parent: in one piece, and before what it tells of goes on.
-func tell(format string, args ...any) { _, _ = fmt.Fprintf(os.Stdout, format+"\n", args...) }
+// teller writes lines to the parent, each in one piece, and before what it tells of goes on.
+type teller struct {
+	mu      sync.Mutex
+	flying  inFlight
+	awaited moment // at which nothing goes on any more; empty: none
+}
+
+var parent = teller{flying: inFlight{}}
+
+func tell(line string) {
+	parent.mu.Lock()
+	defer parent.mu.Unlock()
+	fmt.Println(line)
+	parent.flying.note(line)
+	parent.hold()
+}
+
+// nowHeld is the last that is told.
+const nowHeld = "held"
+
+// hold stays, and lets no body and no commit begin or end, if it is the awaited moment. What is in flight goes on meanwhile.
+func (t *teller) hold() {
+	if t.awaited == t.flying.moment() {
+		fmt.Println(nowHeld)
+		select {} // until the kill
+	}
+}
+
+// obey awaits the moments that the parent orders, until it orders no more.
+func obey() {
+	for orders := bufio.NewScanner(os.Stdin); orders.Scan(); {
+		go parent.await(moment(orders.Text())) // as it may stay, and the parent may be gone then
+	}
+}
+
+func (t *teller) await(m moment) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.awaited = m
+	t.hold()
+}
 
 // told is an engine that tells when a commit begins and ends.
 type told struct{ kvstore.Exclusive }
@@ -87,62 +141,3 @@ func (t told) Apply(ctx context.Context, b kvstore.Batch) (kvstore.Revision, err
 	defer tell("commit-")
 	return t.Exclusive.Apply(ctx, b)
 }
-
-// effect is an entry of a body, as the outside world has it.
-type effect struct {
-	Tool, Session, Call, Key, Token string
-	Effect                          tool.Effect
-}
-
-const effectsFile = "effects"
-
-type in struct{}
-
-type out struct {
-	N int `json:"n"`
-}
-
-// newRunner makes the agent: four calls at once, two of which wait, and then one more that waits.
-func newRunner(store *session.Store, dir string) (*runner.Runner, error) {
-	effects, err := os.OpenFile(filepath.Join(dir, effectsFile), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	body := func(name string, e tool.Effect, waits bool) tool.Tool {
-		return tool.Must(tool.Func(tool.Spec{Name: name, Effect: e, MayPause: waits}, func(ctx context.Context, _ in) (tool.Result[out], error) {
-			tell("body+")
-			defer tell("body-")
-			call := tool.CallFrom(ctx)
-			entry := effect{Tool: name, Session: call.Session, Call: call.ID, Key: call.IdempotencyKey(), Effect: e}
-			if waits {
-				entry.Token = call.Token()
-			}
-			line, err := json.Marshal(entry)
-			if err != nil {
-				return nil, err
-			}
-			if _, err := effects.Write(append(line, '\n')); err != nil {
-				return nil, err
-			}
-			time.Sleep(rand.N(2 * time.Millisecond)) // what it does out there takes a while
-			if waits {
-				return tool.Pending[out](tool.Await{}), nil
-			}
-			return tool.Done(out{1}), nil
-		}))
-	}
-	ag, err := agent.New(agent.Config{
-		Name: "lives", Tools: []tool.Tool{
-			body("pay", tool.Once, false), body("look", tool.Idempotent, false), body("ship", tool.Once, true), body("batch", tool.Idempotent, true),
-		},
-		Model: fakellm.New(
-			fakellm.Calls("pay", `{}`).And("look", `{}`).And("ship", `{}`).And("batch", `{}`),
-			fakellm.Calls("ship", `{}`), fakellm.Says("Done.")),
-	})
-	if err != nil {
-		return nil, err
-	}
-	return runner.New(ag, store, &runner.Options{Logger: slog.New(slog.DiscardHandler)})
-}
-
-var atRest = string(event.FinishStop)
