@@ -15,11 +15,11 @@ var transitions = map[CallStatus]map[CallStatus]bool{
 	},
 	Pending: {
 		Answered: true, // Resume, or a timer's deadline
-		Settled:  true, // Cancel, Fail, the deadline
+		Settled:  true, // Cancel, Fail, the deadline, superseded by a message, the run ended
 	},
 	Answered: {
 		Running: true, // claimed for re-entry
 		Pending: true, // a layer, or the tool, asks again
-		Settled: true, // output mode; cancelled; or run without a claim
+		Settled: true, // output mode; denied, or the arguments changed; cancelled; or run without a claim
 	},
 }
