@@ -71,6 +71,9 @@ type row struct {
 }
 
 func (t *tally) add(part string, c counts) {
+	if c.failed > 0 || len(c.lines) == 0 {
+		c.lines = append(c.lines, count{"go test", 1, c.failed})
+	}
 	for _, l := range c.lines {
 		at := slices.IndexFunc(*t, func(r row) bool { return r.part == part && r.what == l.what })
 		if at < 0 {
@@ -79,9 +82,6 @@ func (t *tally) add(part string, c counts) {
 		}
 		(*t)[at].n += l.n
 		(*t)[at].violations += l.violations
-	}
-	if c.failed > 0 || len(c.lines) == 0 && part != "" {
-		*t = append(*t, row{part, count{"go test", 1, c.failed}})
 	}
 }
 
