@@ -3,6 +3,7 @@ package runner
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/fermata-ai/fermata/event"
@@ -66,6 +67,34 @@ func (d *drive) settleCancelled(c *session.Call, by, why string) error {
 	})
 }
 
+// stopBodies stops those that nobody waits for any more: of calls that are settled, be it in a turn that is closed, or are to be.
+func (d *drive) stopBodies() error {
+	if d.running() == 0 {
+		return nil
+	}
+	open, ending := d.openCalls()
+	for _, id := range d.batch.Names() {
+		if d.abandoned[id] {
+			continue
+		}
+		c, cause := &session.Call{ID: id, Status: session.Settled}, errCallCancelled
+		if i := slices.IndexFunc(open, func(c session.Call) bool { return c.ID == id }); i >= 0 {
+			c = &open[i]
+		}
+		switch {
+		case c.Status == session.Settled || c.Cancel != nil:
+		case ending:
+			cause = errRunEnded
+		default:
+			continue
+		}
+		if err := d.stopBody(c, cause); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // stopBody ends a body's context. When its time of grace is over, the call settles without it.
 func (d *drive) stopBody(c *session.Call, cause error) error {
 	until, asked := d.grace[c.ID]
@@ -98,12 +127,6 @@ func (d *drive) wait(step session.Step, changed <-chan struct{}) error {
 	due, stop := d.timer(step)
 	defer stop()
 	stopping := d.stopping.Done()
-	var look <-chan time.Time // others may have changed the session without a signal to this process
-	if every := d.lease.RenewEvery(); every > 0 {
-		ticker := time.NewTicker(every)
-		defer ticker.Stop()
-		look = ticker.C
-	}
 	for {
 		select {
 		case id := <-d.batch.Done():
@@ -112,15 +135,13 @@ func (d *drive) wait(step session.Step, changed <-chan struct{}) error {
 		case <-changed:
 			_, err := d.lease.Refresh(d.commitCtx())
 			return err
-		case <-look:
+		case <-due:
 			_, err := d.lease.Refresh(d.commitCtx())
 			return err
 		case p := <-d.progress:
 			if !d.emit(p) {
 				return errLeft
 			}
-		case <-due:
-			return nil
 		case <-stopping:
 			stopping = nil // what runs is waited for
 			if d.running() == 0 {
@@ -132,14 +153,19 @@ func (d *drive) wait(step session.Step, changed <-chan struct{}) error {
 	}
 }
 
-// timer fires at the next deadline of a pause, or when a body's time of grace is over.
+// timer fires when there may be something to do although nobody says so: at the next deadline of a pause; when a body's time of grace
+// is over; and, where leases are stored, now and then, since other processes may have changed the session.
 func (d *drive) timer(step session.Step) (c <-chan time.Time, stop func()) {
-	if step.Until.IsZero() && len(d.grace) == 0 {
+	every := d.lease.RenewEvery()
+	if step.Until.IsZero() && len(d.grace) == 0 && every == 0 {
 		return nil, func() {}
 	}
 	after := time.Duration(1<<63 - 1)
+	if every > 0 {
+		after = every
+	}
 	if !step.Until.IsZero() {
-		after = step.Until.Sub(d.rn.store.Now())
+		after = min(after, step.Until.Sub(d.rn.store.Now()))
 	}
 	for _, until := range d.grace {
 		after = min(after, time.Until(until))

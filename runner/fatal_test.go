@@ -32,7 +32,7 @@ func fatalAgent(n *counter, let <-chan struct{}, concurrency int, acts ...string
 			<-ctx.Done()
 			return nil, ctx.Err()
 		case "ignore":
-			time.Sleep(time.Hour)
+			time.Sleep(time.Hour) // of the test's own time: those who ask for it run in a synctest bubble
 		case "fail":
 			<-let
 			return nil, tool.Fatal(errLicense)

@@ -112,12 +112,12 @@ func (m *callModel) after(was callState, in operation, out outcome) (next []call
 // reach are the states that drivers may have brought a call to by then.
 func (m *callModel) reach(s callState, now int) map[callState]bool {
 	seen := map[callState]bool{s: true}
-	for todo := []callState{s}; len(todo) > 0; {
-		s, todo = todo[0], todo[1:]
+	for from := []callState{s}; len(from) > 0; {
+		s, from = from[0], from[1:]
 		for _, next := range m.drive(s, now) {
 			if !seen[next] {
 				seen[next] = true
-				todo = append(todo, next)
+				from = append(from, next)
 			}
 		}
 	}

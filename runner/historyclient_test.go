@@ -1,0 +1,412 @@
+package runner_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"math"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+
+	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/fakellm"
+	"github.com/fermata-ai/fermata/kvstore"
+	"github.com/fermata-ai/fermata/kvstore/faultkv"
+	"github.com/fermata-ai/fermata/llm"
+	"github.com/fermata-ai/fermata/runner"
+	"github.com/fermata-ai/fermata/session"
+	"github.com/fermata-ai/fermata/tool"
+)
+
+// client is one of those who do something to the session.
+type client struct {
+	*historyWorld
+	number int
+	r      *rand.Rand
+}
+
+// began is the beginning of an operation.
+type began struct {
+	at   int64
+	hour int
+}
+
+func (w *historyWorld) begin() began {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.at++
+	return began{w.at, int(w.hour.Load())}
+}
+
+// ended records an operation.
+func (c *client) ended(b began, in operation, out outcome) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.at++
+	in.since, in.now = b.hour, int(c.hour.Load())
+	o := porcupine.Operation{ClientId: len(c.all), Input: in, Output: out, Call: b.at, Return: c.at}
+	if out.uncertain { // it may yet happen
+		in.now = 2 * mostHours
+		o.Input, o.Return = in, math.MaxInt64
+	}
+	c.all = append(c.all, o)
+}
+
+// act is one operation, on a call of the last turn mostly.
+func (c *client) act(by string) {
+	ids := c.calls()
+	call := anyCall
+	if n := len(ids); n > 3 && c.r.IntN(5) > 0 {
+		call = ids[n-1-c.r.IntN(3)]
+	} else if n > 0 {
+		call = ids[c.r.IntN(n)]
+	}
+	in := operation{call: call, by: by, runner: c.r.IntN(2)}
+	rn := c.runners[in.runner]
+	ctx, cancel := context.WithCancel(c.t.Context())
+	defer cancel()
+	if c.r.IntN(10) == 0 {
+		turns := c.r.IntN(200)
+		go func() {
+			for range turns {
+				runtime.Gosched()
+			}
+			cancel()
+		}()
+	}
+	switch p := c.r.IntN(100); {
+	case p < 36:
+		in.name, in.content = "resume", c.content(call)
+		in.pause = []int{0, 1, 1, 1, 1, 2, 2, 2, 3}[c.r.IntN(9)]
+		c.resume(ctx, rn, in)
+	case p < 41:
+		in.name = "cancel"
+		c.do(in, func() (string, error) {
+			receipt, err := rn.Cancel(ctx, chat, call, by, "")
+			return told(receipt), err
+		})
+	case p < 50:
+		in.name, in.by = "progress", ""
+		c.do(in, func() (string, error) { return "ok", rn.Progress(ctx, chat, call, tool.Progress{Message: by}) })
+	case p < 56:
+		in.name, in.pause = "extend", c.r.IntN(3)
+		in.deadline = int(c.hour.Load()) + 1 + c.r.IntN(3)
+		pause := call
+		if in.pause > 0 {
+			pause = tool.PauseID(call, in.pause)
+		}
+		c.do(in, func() (string, error) {
+			return "ok", rn.Extend(ctx, chat, pause, by, c.begun.Add(time.Duration(in.deadline)*time.Hour))
+		})
+	case p < 66:
+		c.look(ctx, in.runner, call)
+	case p < 73:
+		c.find(ctx, in)
+	case p < 78:
+		c.show(ctx, in.runner)
+	case p < 86:
+		_ = c.drive(ctx, in.runner, "run")
+	case p < 94:
+		_ = c.drive(ctx, in.runner, "continue")
+	case c.hour.Load() < mostHours:
+		c.hour.Add(1)
+	}
+}
+
+func (c *client) content(call string) string {
+	c.mu.Lock()
+	gated := c.tools[call] == "act"
+	c.mu.Unlock()
+	if gated && c.r.IntN(2) == 0 {
+		return []string{yes, yes, yes, no}[c.r.IntN(4)]
+	}
+	return []string{"a", "a", "a", "b", "b", failure, yes}[c.r.IntN(7)]
+}
+
+// do is an operation whose refusal is its outcome.
+func (c *client) do(in operation, f func() (string, error)) string {
+	b := c.begin()
+	text, err := f()
+	out, happened := c.outcome(text, err)
+	if happened {
+		c.ended(b, in, out)
+	}
+	return out.text
+}
+
+// outcome says what an operation came to. One that an error kept from happening has no outcome.
+func (c *client) outcome(text string, err error) (out outcome, happened bool) {
+	var conflict *session.ConflictError
+	var settled *session.SettledError
+	var required *session.PauseRequiredError
+	switch {
+	case err == nil:
+	case errors.Is(err, kvstore.ErrUncertain):
+		return outcome{text: err.Error(), uncertain: true}, true
+	case isFault(err), errors.Is(err, context.Canceled):
+		return outcome{text: err.Error()}, false
+	case errors.As(err, &conflict):
+		text = "conflict with " + conflict.Receipt.By
+	case errors.As(err, &settled):
+		text = fmt.Sprint("settled ", settled.Status)
+	case errors.As(err, &required):
+		text = "pause required"
+		if _, number, found := strings.Cut(required.Open, "."); found {
+			text += ": " + number
+		}
+	case errors.Is(err, session.ErrInvalidResumePayload):
+		text = "misfit"
+	case errors.Is(err, session.ErrNotPaused):
+		text = "not paused"
+	case errors.Is(err, session.ErrUnknownPause):
+		text = "unknown pause"
+	case errors.Is(err, session.ErrUnknownCall), errors.Is(err, session.ErrUnknownSession):
+		text = "unknown"
+	case strings.Contains(err.Error(), "is past"):
+		text = "past"
+	default:
+		c.t.Errorf("seed %d: %v", c.seed, err)
+		text = err.Error()
+	}
+	return outcome{text: text}, true
+}
+
+func isFault(err error) bool { return errors.Is(err, faultkv.ErrFault) }
+
+func told(r session.Receipt) string {
+	if r.Duplicate {
+		return "duplicate of " + r.By
+	}
+	return "accepted"
+}
+
+func (c *client) resume(ctx context.Context, rn *runner.Runner, in operation) {
+	pause := in.call
+	if in.pause > 0 {
+		pause = tool.PauseID(in.call, in.pause)
+	}
+	answer := map[string]runner.Resumption{
+		yes: runner.Approve(pause, in.by, ""), no: runner.Deny(pause, in.by, ""), failure: runner.Fail(pause, "no disk", in.by, false),
+	}
+	r, special := answer[in.content]
+	if !special {
+		r = runner.Complete(pause, text(in.content), in.by)
+	}
+	var resumed *runner.Resumed
+	came := c.do(in, func() (string, error) {
+		var err error
+		if resumed, err = rn.Resume(ctx, chat, r); err != nil {
+			return "", err
+		}
+		return told(resumed.Receipts[0]), nil
+	})
+	if came == "accepted" {
+		c.mu.Lock()
+		c.given = append(c.given, in)
+		c.mu.Unlock()
+		if c.r.IntN(2) == 0 {
+			_ = c.watch(in.runner, resumed.Events(ctx))
+		}
+	}
+}
+
+// look looks at a call: at how it stands, and at its receipts. These are two reads.
+func (c *client) look(ctx context.Context, runner int, call string) {
+	in := operation{name: "call", call: call, runner: runner}
+	b := c.begin()
+	st, err := c.runners[runner].Call(ctx, chat, call)
+	shows := callState{status: st.Status, settled: st.Settled, pauses: st.Pauses}
+	if st.Settled == event.Done {
+		shows.output = textOf(st.Output)
+	}
+	out, happened := c.outcome(shows.shows(), err)
+	if !happened {
+		return
+	}
+	c.ended(b, in, out)
+	if err != nil {
+		return
+	}
+	c.mu.Lock()
+	c.tools[call] = st.Tool
+	c.mu.Unlock()
+	var all []string
+	for _, r := range st.Receipts {
+		all = append(all, receiptText(r.Pause, r.By, r.Fate))
+	}
+	in.name = "receipts"
+	c.ended(b, in, outcome{text: receiptsText(all)})
+}
+
+func textOf(raw json.RawMessage) string {
+	var out textOut
+	_ = json.Unmarshal(raw, &out)
+	return out.Text
+}
+
+// find looks for a pause, by its id or by the key of its job.
+func (c *client) find(ctx context.Context, in operation) {
+	in.name, in.by, in.pause = "find", "", 1+c.r.IntN(2)
+	c.do(in, func() (string, error) {
+		p, err := c.runners[in.runner].Find(ctx, runner.Ref{Pause: tool.PauseID(in.call, in.pause)})
+		switch {
+		case errors.Is(err, session.ErrUnknownPause):
+			return "unknown", nil
+		case err != nil || p.Await.Reason == "":
+			return "over", err
+		}
+		return c.waits(p), nil
+	})
+}
+
+func (c *client) waits(p tool.Pause) string { return waitsText(p.Number, c.hourOf(p.Deadline)) }
+
+// show looks at what waits.
+func (c *client) show(ctx context.Context, runner int) {
+	b, known := c.begin(), c.calls()
+	t, err := c.runners[runner].Show(ctx, chat)
+	if _, happened := c.outcome("", err); happened && err == nil {
+		c.waiting(b, runner, known, t.Pending)
+	}
+}
+
+// waiting records, of all calls that were known, that these wait and no others do.
+func (c *client) waiting(b began, runner int, known []string, pending []tool.Pause) {
+	for _, p := range pending {
+		c.ended(b, operation{name: "waits", call: p.Call, runner: runner}, outcome{text: c.waits(p)})
+	}
+	for _, id := range known {
+		if !slices.ContainsFunc(pending, func(p tool.Pause) bool { return p.Call == id }) {
+			c.ended(b, operation{name: "waits", call: id, runner: runner}, outcome{text: callState{}.waits()})
+		}
+	}
+}
+
+// drive runs or carries on, and may leave early.
+func (c *client) drive(ctx context.Context, runner int, name string) error {
+	rn := c.runners[runner]
+	if name == "run" {
+		return c.watch(runner, rn.Run(ctx, user, chat, llm.UserText("Go."), nil))
+	}
+	return c.watch(runner, rn.Continue(ctx, chat))
+}
+
+// watch records what a drive shows: each result and each pause was there at some moment between the drive's begin and then.
+func (c *client) watch(runner int, events iter.Seq2[event.Event, error]) (failure error) {
+	leave := math.MaxInt
+	if c.number < clients && c.r.IntN(6) == 0 {
+		leave = 1 + c.r.IntN(8)
+	}
+	b, known := c.begin(), c.calls()
+	for ev, err := range events {
+		if err != nil {
+			failure = err
+			var pending *session.PendingError
+			if errors.As(err, &pending) {
+				c.waiting(b, runner, known, pending.Pending)
+			}
+			continue
+		}
+		switch ev := ev.(type) {
+		case event.Call:
+			c.mu.Lock()
+			c.tools[ev.Call.ID] = ev.Call.Name
+			c.mu.Unlock()
+			c.start()
+		case event.Pause:
+			c.ended(b, operation{name: "waits", call: ev.Pause.Call, runner: runner}, outcome{text: c.waits(ev.Pause)})
+		case event.Result:
+			s := callState{status: session.Settled, settled: ev.Status}
+			if ev.Status == event.Done {
+				s.output = textOf(ev.Result.Output)
+			}
+			c.ended(b, operation{name: "result", call: ev.Result.Call, runner: runner}, outcome{text: s.result()})
+		case event.End:
+			if failure == nil && (ev.Finish == event.FinishPaused || ev.Finish == event.FinishStop) {
+				c.waiting(b, runner, known, ev.Pending)
+			}
+		}
+		if leave--; leave == 0 {
+			return nil
+		}
+	}
+	return failure
+}
+
+// settle brings the session to rest, tells once more what was told before, and lets all deadlines pass.
+func (c *client) settle() {
+	c.rest()
+	c.atRest(false)
+	for _, in := range c.given {
+		c.resume(c.t.Context(), c.runners[0], in)
+	}
+	c.rest()
+	c.hour.Add(2 * mostHours)
+	c.rest()
+	c.atRest(true)
+	t, err := c.runners[0].Show(c.t.Context(), chat)
+	must(c.t, err)
+	closed := t.History
+	if len(t.Pending) > 0 {
+		closed = closed[:len(closed)-1]
+	}
+	if err := fakellm.Check(llm.Request{Messages: closed}); err != nil {
+		c.t.Errorf("seed %d: %v", c.seed, err)
+	}
+	for p, err := range c.store.Check(c.t.Context()) {
+		c.t.Errorf("seed %d: %v, %v", c.seed, p, err)
+	}
+}
+
+// rest carries the session on until there is nothing to do. A drive that others left behind is waited for, or its stored lease is.
+func (c *client) rest() {
+	again := time.NewTicker(time.Millisecond)
+	defer again.Stop()
+	for range 1000 {
+		err := c.drive(c.t.Context(), c.r.IntN(2), "continue")
+		if errors.Is(err, session.ErrUnknownSession) { // the first message was not taken
+			err = c.drive(c.t.Context(), 0, "run")
+		}
+		st, loadErr := c.store.Load(c.t.Context(), chat)
+		must(c.t, loadErr)
+		step := session.Next(st, c.now())
+		switch driven, until := c.store.Driven(st); {
+		case !driven && (step.Kind == session.StepIdle || step.Kind == session.StepWait):
+			return
+		case errors.Is(err, session.ErrBusy) && !until.IsZero() && c.r.IntN(20) == 0:
+			c.hour.Add(1)
+		}
+		<-again.C
+	}
+	c.t.Fatalf("seed %d: the session does not come to rest", c.seed)
+}
+
+// atRest looks at all calls, none of which may be on its way.
+func (c *client) atRest(late bool) {
+	for _, call := range c.calls() {
+		c.look(c.t.Context(), 0, call)
+		in := c.all[len(c.all)-1].Input.(operation)
+		if in.call != call || in.name != "receipts" {
+			continue // the model's message was given up
+		}
+		st, err := c.runners[0].Call(c.t.Context(), chat, call)
+		must(c.t, err)
+		if st.Status != session.Pending && st.Status != session.Settled {
+			c.t.Errorf("seed %d: %s is left %s", c.seed, call, st.Status)
+		}
+		p, err := c.runners[0].Find(c.t.Context(), runner.Ref{Pause: tool.PauseID(call, st.Pauses)})
+		if st.Status == session.Pending && (err != nil || late && !p.Deadline.IsZero()) {
+			c.t.Errorf("seed %d: %s waits beyond its deadline, %s, %v", c.seed, call, p.Deadline, err)
+		}
+		if n := c.entries.get(call); c.once && n > len(historySteps[st.Tool]) {
+			c.t.Errorf("seed %d: %s was entered %d times", c.seed, call, n)
+		}
+	}
+}

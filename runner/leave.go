@@ -1,0 +1,178 @@
+package runner
+
+import (
+	"context"
+	"errors"
+
+	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/llm"
+	"github.com/fermata-ai/fermata/session"
+)
+
+// How a drive ends: with its last event, and with bodies left behind, which the runner waits for.
+
+// finish ends the drive and returns its last event. What still runs is handed to the runner, which keeps the lease for it.
+func (d *drive) finish(cause error) (event.End, error) {
+	if cause == nil {
+		cause = d.outcomes.fatality()
+	}
+	d.cancel(cause)
+	var stop []session.Transition
+	if d.interrupts(cause) && d.next().Left() {
+		stop = append(stop, func(tx *session.Tx) error {
+			if tx.Halt == nil && session.Next(tx.State, tx.Now).Left() { // nobody else has ended it meanwhile
+				tx.Stop(event.FinishInterrupted, "")
+			}
+			return nil
+		})
+	}
+	ctx, cancel := context.WithTimeout(d.commitCtx(), d.rn.options.CloseTimeout)
+	defer cancel()
+	var err error
+	if d.running() > 0 {
+		d.lease.Keep(true)
+		if len(stop) > 0 {
+			err = d.lease.Update(ctx, stop...)
+		}
+	} else {
+		err = d.lease.Leave(ctx, stop...)
+	}
+	if d.batch.Len() == 0 {
+		d.close()
+	} else {
+		go d.drain()
+	}
+	var refused *untaken
+	if !errors.As(cause, &refused) && (errors.Is(cause, session.ErrFenced) || errors.Is(cause, session.ErrBusy)) {
+		return event.End{Session: d.session, Finish: event.FinishElsewhere}, nil
+	}
+	end, endErr := d.ending(ctx, cause)
+	return end, errors.Join(cause, err, endErr)
+}
+
+// close lets go of what the drive holds beside its lease.
+func (d *drive) close() {
+	d.batch.Close()
+	d.unhook()
+	d.rn.end(d)
+}
+
+// interrupts says that the drive stops because its caller left, and not the process or a worker: then only a caller carries the
+// session on.
+func (d *drive) interrupts(cause error) bool {
+	if d.worker || d.rn.closing.Err() != nil {
+		return false
+	}
+	detached := false
+	d.lease.View(func(st *session.State) { detached = st.Run.Detached })
+	return !detached && (errors.Is(cause, errLeft) || d.caller.Err() != nil)
+}
+
+// drain waits for the bodies that still run; each commits its own outcome, unless it is cancelled and does not stop. Then it gives the
+// lease up.
+func (d *drive) drain() {
+	defer d.close()
+	changed, stop := d.rn.store.Watch(d.session)
+	defer stop()
+	for d.running() > 0 {
+		if err := d.stopCancelled(); err != nil { // the first time, those that were cancelled before this watched
+			d.rn.options.Logger.Warn("bodies that run on lost their session", "session", d.session, "error", err)
+			d.lease.Abandon()
+			break
+		}
+		if d.running() > 0 {
+			d.drainStep(changed)
+		}
+		if d.running() == 0 {
+			d.lease.Keep(false)
+			if err := d.lease.Leave(d.commitCtx()); err != nil {
+				d.rn.options.Logger.Error("a lease was not given up", "session", d.session, "error", err)
+			}
+		}
+	}
+	for d.batch.Len() > 0 {
+		d.batch.Finished(<-d.batch.Done())
+	}
+}
+
+// drainStep waits until a body has ended, or somebody may have cancelled one, or its time of grace is over.
+func (d *drive) drainStep(changed <-chan struct{}) {
+	due, stop := d.timer(session.Step{})
+	defer stop()
+	select {
+	case name := <-d.batch.Done():
+		d.ended(name)
+	case <-changed:
+	case <-due:
+	}
+}
+
+// stopCancelled stops the bodies whose calls, or run, were cancelled or settled by others.
+func (d *drive) stopCancelled() error {
+	if _, err := d.lease.Refresh(d.commitCtx()); err != nil {
+		return err
+	}
+	return d.stopBodies()
+}
+
+// ended notes that a body has ended.
+func (d *drive) ended(name string) {
+	d.batch.Finished(name)
+	delete(d.abandoned, name)
+	delete(d.grace, name)
+}
+
+// ending is the last event of a drive that stopped for cause.
+func (d *drive) ending(ctx context.Context, cause error) (end event.End, err error) {
+	if _, err := d.lease.Refresh(ctx); err != nil || !d.lease.Taken() {
+		return d.rn.ending(ctx, d.session, cause) // as it is stored, whoever has it now
+	}
+	d.lease.View(func(st *session.State) { end, err = d.rn.standing(ctx, st, d.asked, cause) })
+	return end, err
+}
+
+// ending says how a session stands, as a last event.
+func (rn *Runner) ending(ctx context.Context, id string, cause error) (event.End, error) {
+	st, err := rn.store.Load(ctx, id)
+	switch {
+	case errors.Is(err, session.ErrUnknownSession) && cause != nil: // it was never begun
+		return event.End{Session: id, Finish: event.FinishFailed}, nil
+	case err != nil:
+		return event.End{Session: id, Finish: event.FinishFailed}, err
+	}
+	return rn.standing(ctx, st, nil, cause)
+}
+
+func (rn *Runner) standing(ctx context.Context, st *session.State, asked []llm.ToolCall, cause error) (event.End, error) {
+	end := event.End{Session: st.ID, Finish: event.FinishFailed, Usage: st.Run.Usage}
+	var err error
+	if end.Pending, err = rn.store.Pauses(ctx, st, asked); err != nil {
+		return end, err
+	}
+	switch {
+	case st.Halt != nil:
+		end.Finish = st.Halt.Finish
+	case cause != nil && !refusedMessage(cause):
+	case len(end.Pending) > 0:
+		end.Finish = event.FinishPaused
+	case session.Next(st, rn.store.Now()).Left():
+		end.Finish = event.FinishElsewhere
+	default:
+		end.Finish = st.Finish
+	}
+	return end, nil
+}
+
+// refusedMessage says that a message was refused, rather than that the store or a body failed.
+func refusedMessage(cause error) bool {
+	var u *untaken
+	if !errors.As(cause, &u) {
+		return false
+	}
+	for _, e := range []error{session.ErrPending, session.ErrMessageConflict, session.ErrInvalidMessage, session.ErrBusy, session.ErrFenced} {
+		if errors.Is(u, e) {
+			return true
+		}
+	}
+	return false
+}
