@@ -85,7 +85,7 @@ func (o *outside) tool(name string, e tool.Effect, waits bool) tool.Tool {
 		func(ctx context.Context, _ in) (tool.Result[out], error) {
 			tell("body+")
 			defer tell("body-")
-			time.Sleep(rand.N(2 * time.Millisecond))
+			<-time.After(rand.N(2 * time.Millisecond)) // it takes its time, whatever becomes of it
 			call := tool.CallFrom(ctx)
 			entry := effect{Tool: name, Session: call.Session, Call: call.ID, Key: call.IdempotencyKey(), Once: e == tool.Once}
 			if waits {
@@ -94,7 +94,7 @@ func (o *outside) tool(name string, e tool.Effect, waits bool) tool.Tool {
 			if err := enter(o.effects, entry); err != nil {
 				return nil, err
 			}
-			time.Sleep(rand.N(time.Duration(1+rand.N(2)*19) * time.Millisecond)) // long enough for an answer, or not
+			<-time.After(rand.N(time.Duration(1+rand.N(2)*19) * time.Millisecond)) // long enough for an answer, or not
 			if waits {
 				return tool.Pending[out](tool.Await{}), nil
 			}

@@ -75,7 +75,7 @@ func (w *world) chat(id string, r *rand.Rand) {
 				return
 			}
 		}
-		time.Sleep(time.Millisecond) // before many a body has returned
+		<-w.again.C
 	}
 }
 
@@ -148,7 +148,7 @@ func (w *world) send(path, body string) (status int, text string) {
 		if err == nil && status != http.StatusServiceUnavailable {
 			return status, text
 		}
-		time.Sleep(2 * time.Millisecond)
+		<-w.again.C
 	}
 }
 

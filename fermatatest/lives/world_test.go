@@ -26,8 +26,9 @@ var moments = []moment{inBody, inCommit, idle}
 
 // world is everything but the child: users, senders of webhooks, and whoever pulls the plug.
 type world struct {
-	t   *testing.T
-	dir string
+	t     *testing.T
+	dir   string
+	again *time.Ticker // whoever was refused, or waits for something out there, looks again at its pace
 
 	mu         sync.Mutex
 	changed    sync.Cond
@@ -43,7 +44,9 @@ type world struct {
 }
 
 func newWorld(t *testing.T) *world {
-	w := &world{t: t, dir: t.TempDir(), answers: map[string]answer{}, refused: map[string]string{}, kills: map[moment]int{}}
+	again := time.NewTicker(400 * time.Microsecond) // several wait for it; often enough to come before many a body has returned
+	t.Cleanup(again.Stop)
+	w := &world{t: t, dir: t.TempDir(), again: again, answers: map[string]answer{}, refused: map[string]string{}, kills: map[moment]int{}}
 	w.changed.L = &w.mu
 	return w
 }
@@ -135,7 +138,7 @@ func (w *world) kill(p *process, r *rand.Rand, want moment) {
 		}
 	}
 	if want == inCommit { // at its beginning, or in its middle
-		time.Sleep(time.Duration(r.IntN(2)*r.IntN(400)) * time.Microsecond)
+		<-time.After(time.Duration(r.IntN(2)*r.IntN(400)) * time.Microsecond)
 	}
 	w.change(func() { w.address = "" })
 	must(w.t, p.cmd.Process.Kill())
