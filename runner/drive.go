@@ -171,9 +171,6 @@ func (d *drive) loop(callsOnly bool) error {
 				return err
 			}
 		}
-		if err := d.stopBodies(); err != nil {
-			return err
-		}
 		step := d.next()
 		switch step.Kind {
 		case session.StepIdle, session.StepWait, session.StepHalted:
@@ -254,7 +251,10 @@ func (d *drive) next() (step session.Step) {
 
 // step takes one step.
 func (d *drive) step(ctx context.Context, step session.Step, changed <-chan struct{}) error {
-	var err error
+	err := d.stopBodies()
+	if err != nil {
+		return err
+	}
 	switch step.Kind {
 	case session.StepModel:
 		err = d.model(ctx)

@@ -6,6 +6,7 @@ import (
 	"iter"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -190,4 +191,29 @@ func TestTurnLayerRunsATurnTwice(t *testing.T) {
 	if n.get("look") != 1 || len(r.transcript().History) != 4 {
 		t.Errorf("the body was entered %d times; the history is %v", n.get("look"), r.transcript().History)
 	}
+}
+
+// Inside a turn layer, too, a body is told when its call is cancelled.
+func TestTurnLayerAroundACancelledBody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		entered := make(chan string, 1)
+		obeys := does(tool.Spec{Name: "act"}, func(ctx context.Context, _ string) (tool.Result[textOut], error) {
+			entered <- tool.CallFrom(ctx).ID
+			<-ctx.Done()
+			return nil, ctx.Err()
+		})
+		r := newRig(t, agent.Config{
+			Tools: []tool.Tool{obeys}, Model: messages(calls("act", `{"text":"a"}`), says("Done.")),
+			Interceptors: around(func(ctx context.Context, turn interceptor.Turn, next interceptor.TurnHandler) turnEvents { return next(ctx, turn) }),
+		}, &rigOptions{memory: true})
+		ended := make(chan *seen, 1)
+		go func() { ended <- watch(t, r.Run(context.Background(), user, chat, llm.UserText("Go."), nil)) }()
+		call := <-entered
+		_, err := r.Cancel(context.Background(), chat, call, user, "enough")
+		must(t, err)
+		(<-ended).finished(event.FinishStop)
+		if c, err := r.Call(context.Background(), chat, call); err != nil || c.Settled != event.Cancelled {
+			t.Errorf("it is %s %s, %v", c.Status, c.Settled, err)
+		}
+	})
 }
