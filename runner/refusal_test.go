@@ -333,8 +333,8 @@ func TestMessageIDs(t *testing.T) {
 	}
 	p := say("Go.", "m-1").finished(event.FinishPaused).pause("job")
 	say("Go.", "m-1").finished(event.FinishPaused) // not refused: it is not a new message
-	if err := say("Stop.", "m-1").err; !errors.Is(err, session.ErrMessageConflict) {
-		t.Errorf("another content: %v", err)
+	if s := say("Stop.", "m-1"); !errors.Is(s.err, session.ErrMessageConflict) || s.end.Finish != event.FinishPaused {
+		t.Errorf("another content: it ends as %q, %v", s.end.Finish, s.err)
 	}
 	r.answer(runner.Complete(p.ID, text("v"), "ci")).finished(event.FinishStop)
 	r.restart()

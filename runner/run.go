@@ -52,8 +52,8 @@ func (rn *Runner) Run(ctx context.Context, user, sessionID string, m llm.Message
 			return
 		}
 		d.events(func() error {
-			err := d.say(in)
-			if err != nil && !in.taken {
+			taken, err := d.say(in)
+			if err != nil && !taken {
 				err = &untaken{err}
 			}
 			return err
@@ -67,7 +67,6 @@ type input struct {
 	entry       *session.Entry
 	hash        string
 	o           *RunOptions
-	taken       bool // now or before
 }
 
 // untaken is why a message was not taken. The session, which somebody else may have, stands as it did.
@@ -136,57 +135,50 @@ func sayable(m llm.Message) error {
 }
 
 // say settles what was accepted before, and then appends the user's message, or takes it for an answer. Where somebody else's
-// commit comes in between, it begins again.
-func (d *drive) say(in *input) error {
-	said, err := d.said(in)
-	if err != nil || said {
-		in.taken = said
-		return err
+// commit comes in between, it begins again. Taken says that the session has the message, since now or before.
+func (d *drive) say(in *input) (taken bool, err error) {
+	if said, err := d.said(in); said || err != nil {
+		return said, err
 	}
 	halt := d.halt()
 	for {
 		if err := d.lift(); err != nil {
-			return err
+			return false, err
 		}
 		answered, err := d.settled(in)
 		if answered {
-			in.taken = err == nil
-			return err
+			return err == nil, err
 		}
 		if errors.Is(err, session.ErrPending) { // perhaps because of the message itself, which another run of it brought
-			if said, saidErr := d.said(in); said || saidErr != nil {
-				in.taken = said
-				return saidErr
+			if said, err := d.said(in); said || err != nil {
+				return said, err
 			}
 		}
 		if err != nil {
-			return errors.Join(err, d.haltAgain(halt))
+			return false, errors.Join(err, d.haltAgain(halt))
 		}
+		said := false
 		err = d.lease.Update(d.commitCtx(), func(tx *session.Tx) (err error) {
 			if said, err = tx.Said(in.o.MessageID, in.hash); said || err != nil {
 				return err
 			}
 			return tx.Say(in.entry, in.o.MessageID, in.hash, in.o.Detached)
 		})
-		in.taken = said || err == nil
-		if said { // by another run of it
-			return errors.Join(err, d.startOver())
-		}
-		if err == nil {
+		if err == nil && !said {
 			break
 		}
-		if !errors.Is(err, session.ErrStale) {
-			return err
+		if err != nil && !errors.Is(err, session.ErrStale) {
+			return false, err
 		}
-		if err := d.startOver(); err != nil {
-			return err
+		if err := d.startOver(); err != nil || said { // said by another run of it
+			return said, err
 		}
 	}
 	d.flushHeld()
 	if d.history != nil {
 		d.history = append(d.history, in.entry.Message)
 	}
-	return nil
+	return true, nil
 }
 
 // settled closes the open turn, or finds that the message is an answer that was waited for. With calls that go on waiting it is

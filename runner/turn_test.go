@@ -204,7 +204,9 @@ func TestTurnLayerAroundACancelledBody(t *testing.T) {
 		})
 		r := newRig(t, agent.Config{
 			Tools: []tool.Tool{obeys}, Model: messages(calls("act", `{"text":"a"}`), says("Done.")),
-			Interceptors: around(func(ctx context.Context, turn interceptor.Turn, next interceptor.TurnHandler) turnEvents { return next(ctx, turn) }),
+			Interceptors: around(func(ctx context.Context, turn interceptor.Turn, next interceptor.TurnHandler) turnEvents {
+				return next(ctx, turn)
+			}),
 		}, &rigOptions{memory: true})
 		ended := make(chan *seen, 1)
 		go func() { ended <- watch(t, r.Run(context.Background(), user, chat, llm.UserText("Go."), nil)) }()

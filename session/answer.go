@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/fermata-ai/fermata/event"
 	"github.com/fermata-ai/fermata/tool"
 )
 
@@ -25,9 +24,8 @@ type Reply struct {
 	Delivery string
 }
 
-// Fits checks a value against the schema of that hash; an empty hash takes every value. Misfit says what is wrong with the
-// value, err what kept Fits from finding out. ForGo: the value will be decoded by
-// Go code, which tells apart keys less strictly than JSON does.
+// Fits checks a value against the schema of that hash; an empty hash takes every value. Misfit says what is wrong with the value, err
+// what kept Fits from finding out. ForGo: the value will be decoded by Go code, which tells apart keys less strictly than JSON does.
 type Fits func(schema string, value json.RawMessage, forGo bool) (misfit, err error)
 
 // Answer judges a reply and, if it is good, applies it. What it returns is the reply's receipt: a duplicate's is the
@@ -271,9 +269,7 @@ func (j *judgement) early() error {
 // record writes the receipt of what is accepted: from then on, somebody wants the session to go on.
 func (j *judgement) record() {
 	j.tx.putReceipt(j.rc)
-	if h := j.tx.Halt; h != nil && h.Finish == event.FinishInterrupted {
-		j.tx.Halt = nil
-	}
+	j.tx.goOn()
 	j.tx.Takeovers = 0
 }
 

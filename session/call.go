@@ -255,8 +255,8 @@ func (tx *Tx) Lose(call string, o *Outcome) error {
 	return tx.settle(c, o)
 }
 
-// Expire ends pauses whose deadline has passed: a timer's is its answer, and lets a layer's call through; any other settles as expired. It ends at most
-// expireAtOnce, so that a commit stays within its bounds; Next asks for the rest.
+// Expire ends pauses whose deadline has passed: a timer's is its answer, and lets a layer's call through; any other settles as expired.
+// It ends at most expireAtOnce, so that a commit stays within its bounds; Next asks for the rest.
 func (tx *Tx) Expire() error {
 	for i, n := 0, 0; i < len(tx.Calls) && n < expireAtOnce; i++ {
 		if c := &tx.Calls[i]; c.overdue(tx.Now) {

@@ -22,14 +22,19 @@ func (tx *Tx) Cancel(call, by, why string) (Receipt, error) {
 		return rc, err
 	}
 	tx.putReceipt(rc)
-	if h := tx.Halt; h != nil && h.Finish == event.FinishInterrupted {
-		tx.Halt = nil
-	}
+	tx.goOn()
 	if c.Status == Running || tx.driven && c.Status != Pending && !c.Effect.NeedsClaim() {
 		c.Cancel = &Cancel{By: by, Why: why, At: tx.Now}
 		return rc, nil
 	}
 	return rc, tx.settle(c, CancelledOutcome(c, by, why, false))
+}
+
+// goOn lets an interrupted session go on without a caller, since somebody wants that.
+func (tx *Tx) goOn() {
+	if h := tx.Halt; h != nil && h.Finish == event.FinishInterrupted {
+		tx.Halt = nil
+	}
 }
 
 // Supersede denies calls that wait for a person, SupersedeAtOnce at most.

@@ -42,7 +42,7 @@ func (tx *Tx) Said(messageID, hash string) (bool, error) {
 	case err != nil || !found:
 		return false, err
 	case u.Hash != hash:
-		return true, fmt.Errorf("%w: message %q of session %q", ErrMessageConflict, messageID, tx.ID)
+		return false, fmt.Errorf("%w: message %q of session %q", ErrMessageConflict, messageID, tx.ID)
 	}
 	return true, nil
 }
