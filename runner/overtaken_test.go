@@ -2,6 +2,7 @@ package runner_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 
 	"github.com/fermata-ai/fermata/agent"
@@ -11,6 +12,7 @@ import (
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/runner"
 	"github.com/fermata-ai/fermata/session"
+	"github.com/fermata-ai/fermata/tool"
 )
 
 // overtaken is a rig on an engine that processes share, and another runner on it.
@@ -94,4 +96,56 @@ type reader struct {
 func (r *reader) Get(ctx context.Context, key []byte) (kvstore.Entry, error) {
 	defer r.after()
 	return r.Store.Get(ctx, key)
+}
+
+// looked has something happen before a head is read.
+type looked struct {
+	kvstore.Exclusive
+	before func()
+}
+
+func (l *looked) Get(ctx context.Context, key []byte) (kvstore.Entry, error) {
+	if f := l.before; f != nil && strings.HasPrefix(string(key), "h\x00") {
+		l.before = nil
+		f()
+	}
+	return l.Exclusive.Get(ctx, key)
+}
+
+// An answer comes when a drive has found nothing to do, and before it looks once more: nobody else would take it up.
+func TestAnswerBetweenTwoLooks(t *testing.T) {
+	var n counter
+	l := new(looked)
+	r := newRig(t, agent.Config{Tools: []tool.Tool{waiting("job", tool.Once, &n)}, Model: messages(calls("job", `{"text":"j"}`), says("Done."))},
+		&rigOptions{memory: true, wrap: func(kv kvstore.Store) kvstore.Store { l.Exclusive = kv.(kvstore.Exclusive); return l }})
+	var end event.Finish
+	for ev, err := range r.Run(t.Context(), user, chat, llm.UserText("Go."), nil) {
+		must(t, err)
+		switch ev := ev.(type) {
+		case event.Pause:
+			l.before = func() {
+				_, err := r.Resume(context.Background(), chat, runner.Complete(ev.Pause.ID, text("v"), "ci"))
+				must(t, err)
+			}
+		case event.End:
+			end = ev.Finish
+		}
+	}
+	if end != event.FinishStop {
+		t.Errorf("the run ended as %q", end)
+	}
+}
+
+// A call of an interrupted session is cancelled: somebody wants the session to go on, and a worker carries it on.
+func TestCancelLetsAnInterruptedSessionGoOn(t *testing.T) {
+	var n counter
+	r := newRig(t, jobs(&n, 1), nil)
+	p := r.say("Go.").finished(event.FinishPaused).pause("job")
+	must(t, r.store.Update(t.Context(), chat, func(tx *session.Tx) error { tx.Stop(event.FinishInterrupted, ""); return nil }))
+	_, err := r.Cancel(t.Context(), chat, p.Call, user, "no longer needed")
+	must(t, err)
+	r.work(runner.WorkOptions{}, 1)
+	if got := r.transcript().Finish; got != event.FinishStop {
+		t.Errorf("it is %q", got)
+	}
 }
