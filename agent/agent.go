@@ -34,6 +34,9 @@ type Config struct {
 	// ToolChoice and Output bound the model's answers; the zero values leave them to the provider.
 	ToolChoice llm.ToolChoice
 	Output     llm.Limits
+	// ResponseFormat and Cache are passed on to the model.
+	ResponseFormat llm.ResponseFormat
+	Cache          llm.Cache
 	// ToolLimits bound arguments and results.
 	ToolLimits tool.Limits
 }
@@ -104,6 +107,11 @@ func New(c Config) (*Agent, error) {
 	if err := c.Interceptors.Check(tools.Names()); err != nil {
 		return nil, fmt.Errorf("agent %q: %w", c.Name, err)
 	}
+	if model, ok := c.Model.(llm.ToolChecker); ok {
+		if err := model.CheckTools(tools.Defs()); err != nil {
+			return nil, fmt.Errorf("agent %q: %w", c.Name, err)
+		}
+	}
 	// The agent keeps its gates, whatever becomes of the slices.
 	c.Interceptors = slices.Clone(c.Interceptors)
 	for i := range c.Interceptors {
@@ -158,12 +166,14 @@ func (a *Agent) Turn(inner interceptor.TurnHandler) interceptor.TurnHandler {
 // Generate asks the model, through the chain's model layers, to answer history. Neither history nor metadata is copied.
 func (a *Agent) Generate(ctx context.Context, history []llm.Message, metadata map[string]string) iter.Seq2[llm.Event, error] {
 	return a.model(ctx, llm.Request{
-		System:     a.config.Instructions,
-		Messages:   history,
-		Tools:      a.defs,
-		ToolChoice: a.config.ToolChoice,
-		Limits:     a.config.Output,
-		Metadata:   metadata,
+		System:         a.config.Instructions,
+		Messages:       history,
+		Tools:          a.defs,
+		ToolChoice:     a.config.ToolChoice,
+		Limits:         a.config.Output,
+		ResponseFormat: a.config.ResponseFormat,
+		Cache:          a.config.Cache,
+		Metadata:       metadata,
 	})
 }
 

@@ -2,7 +2,9 @@ package agent_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"iter"
 	"strings"
 	"testing"
@@ -44,7 +46,8 @@ func TestNewRefuses(t *testing.T) {
 			`"refnud", which the agent does not have; it has: refund`},
 		"two layers of one name": {agent.Config{Model: model,
 			Interceptors: interceptor.Chain{interceptor.Approval(nil), interceptor.Approval(nil)}}, `two layers are named "approval"`},
-		"a layer without a name": {agent.Config{Model: model, Interceptors: interceptor.Chain{{}}}, "no name"},
+		"a tool that the provider can't take": {agent.Config{Model: fussy{model}, Tools: []tool.Tool{named("a"), named("b")}}, "tool b: no"},
+		"a layer without a name":              {agent.Config{Model: model, Interceptors: interceptor.Chain{{}}}, "no name"},
 	} {
 		test.config.Name = "ops"
 		_, err := agent.New(test.config)
@@ -52,6 +55,16 @@ func TestNewRefuses(t *testing.T) {
 			t.Errorf("%s: the error is %v, without %q", name, err, test.want)
 		}
 	}
+}
+
+// fussy is a model whose provider takes one tool.
+type fussy struct{ llm.Model }
+
+func (fussy) CheckTools(tools []llm.ToolDef) error {
+	if len(tools) > 1 {
+		return fmt.Errorf("tool %s: no", tools[1].Name)
+	}
+	return nil
 }
 
 func TestDefaults(t *testing.T) {
@@ -106,6 +119,7 @@ func TestGenerate(t *testing.T) {
 	a, err := agent.New(agent.Config{
 		Model: model, Instructions: "Be brief.", Tools: []tool.Tool{named("a")},
 		ToolChoice: llm.ToolChoice{Mode: llm.ToolAny}, Output: llm.Limits{OutputTokens: 100},
+		ResponseFormat: llm.ResponseFormat{Name: "answer", Schema: json.RawMessage(`{"type":"object"}`)}, Cache: llm.CacheLong,
 		Interceptors: interceptor.Chain{{Name: "polite", Model: func(next interceptor.ModelHandler) interceptor.ModelHandler {
 			return func(ctx context.Context, r llm.Request) iter.Seq2[llm.Event, error] {
 				r.System += " Be polite."
@@ -124,6 +138,7 @@ func TestGenerate(t *testing.T) {
 	want := llm.Request{
 		System: "Be brief. Be polite.", Messages: history, Tools: a.Tools().Defs(),
 		ToolChoice: llm.ToolChoice{Mode: llm.ToolAny}, Limits: llm.Limits{OutputTokens: 100},
+		ResponseFormat: llm.ResponseFormat{Name: "answer", Schema: json.RawMessage(`{"type":"object"}`)}, Cache: llm.CacheLong,
 		Metadata: map[string]string{"session": "s"},
 	}
 	if diff := cmp.Diff(want, model.Requests()[0]); diff != "" {

@@ -63,6 +63,11 @@ func blank(p llm.Part) string {
 		if len(p.Output) == 0 {
 			return "the result has no output"
 		}
+		for _, m := range p.Media {
+			if problem := blank(m); problem != "" {
+				return problem
+			}
+		}
 	case llm.Media:
 		if p.MediaType == "" {
 			return "the media has no type"
@@ -92,11 +97,11 @@ func unreadable(p llm.Part) string {
 		r.native(p.Native)
 	case llm.ToolResult:
 		r.json("output", p.Output)
+		for _, m := range p.Media {
+			r.media(m)
+		}
 	case llm.Media:
-		r.text("type", p.MediaType)
-		r.text("name", p.Name)
-		r.text("URL", p.URL)
-		r.native(p.Native)
+		r.media(p)
 	case llm.Opaque:
 		r.native(&p.Native)
 	case llm.Unknown:
@@ -122,6 +127,13 @@ func (r *readability) json(name string, raw json.RawMessage) {
 	case !bytes.Equal(raw, llm.CleanJSON(raw)):
 		r.problem = "the " + name + ": JSON with invalid UTF-8 or a lone surrogate"
 	}
+}
+
+func (r *readability) media(m llm.Media) {
+	r.text("type", m.MediaType)
+	r.text("name", m.Name)
+	r.text("URL", m.URL)
+	r.native(m.Native)
 }
 
 func (r *readability) native(n *llm.Native) {

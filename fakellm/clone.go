@@ -42,7 +42,10 @@ func clonePart(p llm.Part) llm.Part {
 		p.Arguments, p.Native = bytes.Clone(p.Arguments), cloneNative(p.Native)
 		return p
 	case llm.ToolResult:
-		p.Output = bytes.Clone(p.Output)
+		p.Output, p.Media = bytes.Clone(p.Output), slices.Clone(p.Media)
+		for i, m := range p.Media {
+			p.Media[i] = clonePart(m).(llm.Media)
+		}
 		return p
 	case llm.Media:
 		p.Data, p.Native = bytes.Clone(p.Data), cloneNative(p.Native)
@@ -83,7 +86,8 @@ func samePart(a, b llm.Part) bool {
 			bytes.Equal(a.Arguments, b.Arguments) && sameNative(a.Native, b.Native)
 	case llm.ToolResult:
 		b, ok := b.(llm.ToolResult)
-		return ok && a.Call == b.Call && a.Name == b.Name && a.Error == b.Error && bytes.Equal(a.Output, b.Output)
+		return ok && a.Call == b.Call && a.Name == b.Name && a.Error == b.Error && bytes.Equal(a.Output, b.Output) &&
+			slices.EqualFunc(a.Media, b.Media, func(a, b llm.Media) bool { return samePart(a, b) })
 	case llm.Media:
 		b, ok := b.(llm.Media)
 		return ok && a.MediaType == b.MediaType && a.Name == b.Name && a.URL == b.URL &&

@@ -109,6 +109,7 @@ func (c *cleaner) part(p Part) Part {
 	case ToolResult:
 		c.str(&p.Call)
 		c.str(&p.Name)
+		c.medias(&p.Media)
 		if c.raw(&p.Output) {
 			return p
 		}
@@ -130,6 +131,18 @@ func (c *cleaner) part(p Part) Part {
 		}
 	}
 	return p
+}
+
+// medias replaces the slice that all points to, since the old one may be shared.
+func (c *cleaner) medias(all *[]Media) {
+	var own cleaner
+	clean := make([]Media, len(*all))
+	for i, m := range *all {
+		clean[i] = own.part(m).(Media)
+	}
+	if own.dirty {
+		*all, c.dirty = clean, true
+	}
 }
 
 func (c *cleaner) str(s *string) {

@@ -91,7 +91,7 @@ func TestMessageClean(t *testing.T) {
 	fill := func(s string, r json.RawMessage) Message {
 		n := func() *Native { return &Native{Provider: s, Data: r} }
 		return Message{Role: RoleUser, Extra: r, Parts: []Part{
-			Text{Text: "fine"}, Text{s, n()}, Reasoning{s, n()}, ToolCall{s, s, r, s, n()}, ToolResult{s, s, r, true},
+			Text{Text: "fine"}, Text{s, n()}, Reasoning{s, n()}, ToolCall{s, s, r, s, n()}, ToolResult{s, s, r, true, []Media{{Name: "fine"}, {s, s, []byte{0xff}, s, n()}}},
 			Media{s, s, []byte{0xff}, s, n()}, Opaque{*n()}, Unknown{s, r}, nil,
 		}}
 	}
@@ -110,7 +110,7 @@ func TestMessageCleanFindsEachField(t *testing.T) {
 		Text{Text: bad}, Text{Native: &Native{Provider: bad}}, Text{Native: &Native{Data: badRaw}},
 		Reasoning{Text: bad}, Reasoning{Native: &Native{Data: badRaw}},
 		ToolCall{ID: bad}, ToolCall{Name: bad}, ToolCall{Arguments: badRaw}, ToolCall{ProviderID: bad}, ToolCall{Native: &Native{Data: badRaw}},
-		ToolResult{Call: bad}, ToolResult{Name: bad}, ToolResult{Output: badRaw},
+		ToolResult{Call: bad}, ToolResult{Name: bad}, ToolResult{Output: badRaw}, ToolResult{Media: []Media{{Name: bad}}},
 		Media{MediaType: bad}, Media{Name: bad}, Media{URL: bad}, Media{Native: &Native{Data: badRaw}},
 		Opaque{Native{Provider: bad}}, Opaque{Native{Data: badRaw}},
 		Unknown{Type: bad}, Unknown{Raw: badRaw},

@@ -49,6 +49,18 @@ func (c *Collector) begin(d ToolCallDelta) error {
 	return nil
 }
 
+// cutOff marks a call that the limit of tokens may have cut off at its beginning.
+func cutOff(parts []Part) {
+	if len(parts) == 0 {
+		return
+	}
+	last := &parts[len(parts)-1]
+	if call, ok := (*last).(ToolCall); ok && string(call.Arguments) == "{}" {
+		call.Arguments = json.RawMessage(`"(cut off by the limit of tokens)"`)
+		*last = call
+	}
+}
+
 // find is the newest call that has the index, nil if there is none.
 func (c *Collector) find(index int) *stream {
 	for i := len(c.calls) - 1; i >= 0; i-- {

@@ -55,6 +55,9 @@ func (c *Collector) Add(e Event) error {
 // [Arguments] makes them. Text and reasoning of nothing but white space are left out: some models write it before a call, and
 // providers refuse to be sent it. So a model may have said nothing at all: the message then has no parts, and that is no error.
 //
+// After [StopLength], a last call with no arguments was most likely cut off before they came: they are then a string that says
+// so, which [Arguments] refuses, so that no tool runs without what it was going to be told.
+//
 // Before a [Finish] has come, the error is an [*Error] of kind [ErrTruncated].
 func (c *Collector) Message() (Message, Finish, error) {
 	m := Message{Role: RoleAssistant}
@@ -74,6 +77,9 @@ func (c *Collector) Message() (Message, Finish, error) {
 		m.Parts = append(m.Parts, last)
 	}
 	m = m.Clean()
+	if c.finish.Reason == StopLength {
+		cutOff(m.Parts)
+	}
 	if !c.done {
 		return m, Finish{}, &Error{Kind: ErrTruncated, Err: errors.New("the stream ended without its end marker")}
 	}

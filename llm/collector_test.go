@@ -112,6 +112,35 @@ func TestCollect(t *testing.T) {
 	}
 }
 
+// A call that was cut off before its arguments came must not run as one without arguments.
+func TestCallThatTheLimitOfTokensCutOff(t *testing.T) {
+	type d = ToolCallDelta
+	for name, c := range map[string]struct {
+		events []Event
+		reason StopReason
+		cut    []bool // for each call
+	}{
+		"at once":                     {[]Event{d{0, "a", "f", ""}}, StopLength, []bool{true}},
+		"after another call":          {[]Event{d{0, "a", "f", ""}, d{1, "b", "g", ""}}, StopLength, []bool{false, true}},
+		"whole, with empty arguments": {[]Event{PartDone{ToolCall{Name: "f", Arguments: raw("{}")}}}, StopLength, []bool{true}},
+		"in its arguments":            {[]Event{d{0, "a", "f", `{"p":`}}, StopLength, []bool{true}},
+		"after its arguments":         {[]Event{d{0, "a", "f", `{"p":1}`}}, StopLength, []bool{false}},
+		"in the text after it":        {[]Event{d{0, "a", "f", ""}, TextDelta{"Let me"}}, StopLength, []bool{false}},
+		"not at all":                  {[]Event{d{0, "a", "f", ""}}, StopToolCalls, []bool{false}},
+	} {
+		m, fin, err := Collect(streamOf(append(c.events, Finish{Reason: c.reason})...))
+		if err != nil || fin.Reason != c.reason || len(m.ToolCalls()) != len(c.cut) {
+			t.Fatalf("%s: %v, %v, %v", name, m, fin, err)
+		}
+		for i, call := range m.ToolCalls() {
+			_, err := Arguments(call.Arguments)
+			if _, again := Arguments(decode(t, encode(t, m)).ToolCalls()[i].Arguments); (err != nil) != c.cut[i] || (again != nil) != c.cut[i] {
+				t.Errorf("%s: call %d has the arguments %s: %v, %v", name, i, call.Arguments, err, again)
+			}
+		}
+	}
+}
+
 func TestStreamsThatBreakTheRulesAreErrors(t *testing.T) {
 	type d = ToolCallDelta
 	for _, c := range []struct {

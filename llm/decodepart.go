@@ -11,7 +11,7 @@ import (
 // members are the raw values of a part, whatever its type: "type" needn't come first.
 type members struct {
 	typ, text, id, name, arguments, providerID, native []byte
-	call, output, error, mediaType, data, url          []byte
+	call, output, error, media, mediaType, data, url   []byte
 }
 
 func (s *scanner) part() (Part, error) {
@@ -66,6 +66,8 @@ func (f *members) set(key, v []byte) {
 		f.output = v
 	case `"error"`:
 		f.error = v
+	case `"media"`:
+		f.media = v
 	case `"media_type"`:
 		f.mediaType = v
 	case `"data"`:
@@ -96,7 +98,7 @@ func (f *members) part(whole []byte) (p Part, err error) {
 	case `"tool_result"`:
 		p = ToolResult{
 			Call: r.str("call", f.call), Name: r.str("name", f.name), Output: bytes.Clone(f.output),
-			Error: r.bool("error", f.error),
+			Error: r.bool("error", f.error), Media: r.medias(f.media),
 		}
 	case `"media"`:
 		p = Media{
@@ -160,6 +162,26 @@ func (r *reader) bytes(name string, v []byte) []byte {
 		r.keep(fmt.Errorf("%s: %w", name, err))
 	}
 	return b
+}
+
+// medias reads the media of a result: each is a part of that type.
+func (r *reader) medias(v []byte) (all []Media) {
+	if len(v) == 0 || v[0] == 'n' {
+		return nil
+	}
+	s := scanner{b: v}
+	parts, err := s.parts()
+	if err != nil {
+		r.keep(fmt.Errorf("media: %w", err))
+	}
+	for i, p := range parts {
+		m, ok := p.(Media)
+		if !ok {
+			r.keep(fmt.Errorf("media[%d] is of another type", i))
+		}
+		all = append(all, m)
+	}
+	return all
 }
 
 func (r *reader) native(v []byte) *Native {

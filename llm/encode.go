@@ -10,7 +10,7 @@ import (
 // Raw JSON in the message goes out byte for byte, checked to be JSON; an empty [json.RawMessage] is left out. Storage uses
 // this method rather than [json.Marshal], which compacts what MarshalJSON returns and escapes <, > and & in it.
 func (m Message) AppendJSON(b []byte) ([]byte, error) {
-	w := writer{b: b}
+	w := writer{b: b, depth: 4} // message, parts, part, native
 	if cap(b) == 0 {
 		w.b = make([]byte, 0, m.sizeHint())
 	}

@@ -9,8 +9,9 @@ import (
 
 // writer writes a part's members; the first error stays.
 type writer struct {
-	b   []byte
-	err error
+	b     []byte
+	err   error
+	depth int // of the members of what is being written
 }
 
 func (w *writer) part(p Part) {
@@ -38,6 +39,7 @@ func (w *writer) part(p Part) {
 		if p.Error {
 			w.b = append(w.b, `,"error":true`...)
 		}
+		w.medias(p.Media)
 	case Media:
 		w.media(p)
 	case Opaque:
@@ -80,8 +82,7 @@ func (w *writer) raw(key string, v json.RawMessage) {
 	if s.space(); s.i == len(v) || w.err != nil {
 		return
 	}
-	const depth = 4 // at most: message, parts, part, native
-	if err := only(v, depth); err != nil {
+	if err := only(v, w.depth); err != nil {
 		w.err = fmt.Errorf("%s: %w", key, err)
 		return
 	}
@@ -97,6 +98,24 @@ func (w *writer) native(n *Native) {
 	w.b = appendString(w.b, n.Provider)
 	w.raw("data", n.Data)
 	w.b = append(w.b, '}')
+}
+
+// medias writes the media of a result, each in the form that it has as a part.
+func (w *writer) medias(all []Media) {
+	w.depth += 2
+	defer func() { w.depth -= 2 }()
+	for i, p := range all {
+		if i == 0 {
+			w.b = append(w.b, `,"media":[`...)
+		} else {
+			w.b = append(w.b, ',')
+		}
+		w.media(p)
+		w.b = append(w.b, '}')
+	}
+	if len(all) > 0 {
+		w.b = append(w.b, ']')
+	}
 }
 
 func (w *writer) media(p Media) {
@@ -152,7 +171,11 @@ func partSize(p Part) int {
 	case ToolCall:
 		return fixed + len(p.ID) + len(p.Name) + len(p.Arguments) + len(p.ProviderID) + nativeSize(p.Native)
 	case ToolResult:
-		return fixed + len(p.Call) + len(p.Name) + len(p.Output)
+		n := fixed + len(p.Call) + len(p.Name) + len(p.Output)
+		for _, m := range p.Media {
+			n += partSize(m)
+		}
+		return n
 	case Media:
 		return fixed + len(p.MediaType) + len(p.Name) + len(p.Data)*4/3 + len(p.URL) + nativeSize(p.Native)
 	case Opaque:

@@ -68,6 +68,14 @@ func anyNative() *rapid.Generator[*Native] {
 	})
 }
 
+func anyMedia() *rapid.Generator[Media] {
+	return rapid.Custom(func(t *rapid.T) Media {
+		text, native := anyText(), anyNative()
+		data := rapid.SliceOfN(rapid.Byte(), 1, 9).Draw(t, "data")
+		return Media{text.Draw(t, "type"), text.Draw(t, "name"), data, text.Draw(t, "url"), native.Draw(t, "native")}
+	})
+}
+
 func anyPart() *rapid.Generator[Part] {
 	return rapid.Custom(func(t *rapid.T) Part {
 		text, raw, native := anyText(), anyJSON(), anyNative()
@@ -79,10 +87,13 @@ func anyPart() *rapid.Generator[Part] {
 		case 2:
 			return ToolCall{text.Draw(t, "id"), text.Draw(t, "name"), raw.Draw(t, "args"), text.Draw(t, "pid"), native.Draw(t, "native")}
 		case 3:
-			return ToolResult{text.Draw(t, "call"), text.Draw(t, "name"), raw.Draw(t, "output"), rapid.Bool().Draw(t, "error")}
+			r := ToolResult{Call: text.Draw(t, "call"), Name: text.Draw(t, "name"), Output: raw.Draw(t, "output"), Error: rapid.Bool().Draw(t, "error")}
+			for range rapid.IntRange(0, 2).Draw(t, "media") {
+				r.Media = append(r.Media, anyMedia().Draw(t, "medium"))
+			}
+			return r
 		case 4:
-			data := rapid.SliceOfN(rapid.Byte(), 1, 9).Draw(t, "data")
-			return Media{text.Draw(t, "type"), text.Draw(t, "name"), data, text.Draw(t, "url"), native.Draw(t, "native")}
+			return anyMedia().Draw(t, "media")
 		case 5:
 			return Opaque{Native{Provider: text.Draw(t, "provider"), Data: raw.Draw(t, "data")}}
 		}

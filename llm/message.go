@@ -67,6 +67,7 @@ type ToolResult struct {
 	Name   string          // the tool's name
 	Output json.RawMessage // a JSON value; a string for plain text
 	Error  bool            // the output tells of a failure
+	Media  []Media         // images, documents and the like beside the output, for the model to look at
 }
 
 // Media is an image, a document or the like: its bytes, or where they are.

@@ -22,8 +22,18 @@ type Request struct {
 	Tools      []ToolDef
 	ToolChoice ToolChoice
 	Limits     Limits
+	// ResponseFormat makes the model's text a JSON value; the zero value leaves the text free.
+	ResponseFormat ResponseFormat
+	// Cache says how long the provider should keep what it has read of the request, for the next one that begins alike.
+	Cache Cache
 	// Metadata goes along for logs and caches. The runner sets "session".
 	Metadata map[string]string
+}
+
+// ToolChecker is a Model that can say beforehand which tools its provider wouldn't take. An agent asks it once, when it is made.
+// The error names the tool, the place in its schema, and what to do.
+type ToolChecker interface {
+	CheckTools([]ToolDef) error
 }
 
 // ToolDef is what a model is told of a tool.
@@ -55,6 +65,25 @@ const (
 type Limits struct {
 	OutputTokens int
 }
+
+// ResponseFormat says what the model's text has to be: a JSON value that fits a schema. Not every provider can be told, and one
+// that can't says so with an [*Error] of kind [ErrInvalid].
+type ResponseFormat struct {
+	Name        string // of the value, for the model: letters, digits, '_' or '-'
+	Description string
+	Schema      json.RawMessage // JSON Schema of an object; empty: the text is free
+}
+
+// Cache is how long what was read of a request is to be kept by the provider. It is a hint: a provider does what it can.
+type Cache string
+
+// The hints. The zero value leaves it to the provider.
+const (
+	CacheDefault Cache = ""
+	CacheNone    Cache = "none"
+	CacheShort   Cache = "short" // minutes: while a conversation goes on
+	CacheLong    Cache = "long"  // an hour or more: while a call waits
+)
 
 // Event is a piece of a streamed message: [TextDelta], [ReasoningDelta], [ToolCallDelta], [PartDone] or [Finish].
 type Event interface{ isEvent() }

@@ -47,7 +47,7 @@ func (p *Opaque) UnmarshalJSON(b []byte) error { return unmarshalPart(b, p) }
 func (p *Unknown) UnmarshalJSON(b []byte) error { return unmarshalPart(b, p) }
 
 func marshalPart(p Part) ([]byte, error) {
-	w := writer{b: make([]byte, 0, partSize(p))}
+	w := writer{b: make([]byte, 0, partSize(p)), depth: 4}
 	if w.part(p); w.err != nil {
 		return nil, fmt.Errorf("llm: %w", w.err)
 	}
