@@ -17,23 +17,25 @@ const module = "github.com/fermata-ai/fermata"
 
 // mayImport is the direction of imports: which packages of the module each package may import. Tests are free.
 var mayImport = map[string][]string{
-	"llm":             {},
-	"tool":            {"llm"},
-	"event":           {"tool", "llm"},
-	"interceptor":     {"event", "tool", "llm"},
-	"agent":           {"interceptor", "event", "tool", "llm"},
-	"kvstore":         {},
-	"kvstore/bolt":    {"kvstore"},
-	"kvstore/faultkv": {"kvstore"},
-	"kvstore/kvtest":  {"kvstore", "kvstore/faultkv"},
-	"session":         {"kvstore", "event", "tool", "llm"},
-	"runner":          {"session", "agent", "interceptor", "kvstore", "event", "tool", "llm"},
-	"fakellm":         {"llm"},
-	"webhook":         {"runner", "session", "kvstore", "event", "tool", "llm"},
+	"llm":               {},
+	"internal/jsontree": {},
+	"llm/wire":          {"internal/jsontree", "llm"},
+	"tool":              {"internal/jsontree", "llm"},
+	"event":             {"tool", "llm"},
+	"interceptor":       {"event", "tool", "llm"},
+	"agent":             {"interceptor", "event", "tool", "llm"},
+	"kvstore":           {},
+	"kvstore/bolt":      {"kvstore"},
+	"kvstore/faultkv":   {"kvstore"},
+	"kvstore/kvtest":    {"kvstore", "kvstore/faultkv"},
+	"session":           {"kvstore", "event", "tool", "llm"},
+	"runner":            {"session", "agent", "interceptor", "kvstore", "event", "tool", "llm"},
+	"fakellm":           {"llm"},
+	"webhook":           {"runner", "session", "kvstore", "event", "tool", "llm"},
 }
 
 // ends are folders of packages that nothing else imports, and that may import everything.
-var ends = []string{"bench", "examples", "fermatatest"}
+var ends = []string{"bench", "examples", "fermatatest", "llm/llmtest"}
 
 // homes is where a library stands that could be replaced: the one package, or the one file, that imports it.
 var homes = map[string]string{

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"fmt"
 	"reflect"
+
+	"github.com/fermata-ai/fermata/internal/jsontree"
 )
 
 // differs compares a value with what JSON makes of it and back, and says where they first differ; "" if nowhere. It is less
@@ -14,8 +16,8 @@ func differs(a, b reflect.Value, at string) string {
 		return behind(a, b, at)
 	}
 	if a.CanInterface() && encodesItself(a) {
-		x, errX := encode(addressable(a))
-		y, errY := encode(addressable(b))
+		x, errX := jsontree.Encode(addressable(a))
+		y, errY := jsontree.Encode(addressable(b))
 		if errX != nil || errY != nil || !bytes.Equal(x, y) {
 			return lost(at, a, b)
 		}

@@ -1,24 +1,14 @@
 package tool
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
 	"strconv"
-)
 
-// encode is v as JSON for the model and for storage: compact, and without HTML escapes.
-func encode(v any) (json.RawMessage, error) {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(v); err != nil {
-		return nil, err
-	}
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
-}
+	"github.com/fermata-ai/fermata/internal/jsontree"
+)
 
 // encodeValue encodes *v. It takes a pointer so that encoding/json calls the methods of pointers, too. An empty RawMessage is
 // null. The error names the field that can't be encoded.
@@ -26,7 +16,7 @@ func encodeValue[T any](v *T) (json.RawMessage, error) {
 	if raw, ok := any(*v).(json.RawMessage); ok && len(raw) == 0 {
 		return json.RawMessage("null"), nil
 	}
-	text, err := encode(v)
+	text, err := jsontree.Encode(v)
 	if err == nil {
 		return text, nil
 	}
@@ -53,7 +43,7 @@ func culprit(v reflect.Value, at string, err error, depth int) (string, error) {
 		if part.CanAddr() {
 			x = part.Addr().Interface()
 		}
-		if _, err := encode(x); err != nil {
+		if _, err := jsontree.Encode(x); err != nil {
 			at, err = culprit(part, at, err, depth+1)
 			return at, err, true
 		}

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/fermata-ai/fermata/internal/jsontree"
 )
 
 type (
@@ -108,13 +110,13 @@ func TestFieldsAreThoseOfEncodingJSON(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		o, err := parseMembers(text)
+		o, err := jsontree.Parse(text)
 		if err != nil {
 			t.Fatal(err)
 		}
 		var want, got []string
-		for _, m := range o.members {
-			want = append(want, m.key)
+		for _, m := range o.(*jsontree.Object).Members {
+			want = append(want, m.Key)
 		}
 		for _, f := range jsonFields(p.Elem().Type()) {
 			got = append(got, f.name)
@@ -127,8 +129,8 @@ func TestFieldsAreThoseOfEncodingJSON(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := schema(t, string(s.raw())).ValidateResult(text); err != nil {
-			t.Errorf("%T: %s does not fit %s: %v", v, text, s.raw(), err)
+		if err := schema(t, string(s.Raw())).ValidateResult(text); err != nil {
+			t.Errorf("%T: %s does not fit %s: %v", v, text, s.Raw(), err)
 		}
 	}
 }

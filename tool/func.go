@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+
+	"github.com/fermata-ai/fermata/internal/jsontree"
 )
 
 // Func makes a tool of a typed function.
@@ -119,7 +121,7 @@ func readInput[In any](t *typed) (func(json.RawMessage) (In, error), error) {
 	in, err := inferInput(typ)
 	given := !isNull(t.spec.Input)
 	switch {
-	case given && errors.Is(err, errTooLarge):
+	case given && errors.Is(err, jsontree.ErrTooLarge):
 		in = inferred{dynamic: true, wrapped: !isComposite(typ)}
 	case err != nil:
 		return nil, err
@@ -156,7 +158,7 @@ func (t *typed) makeOutput(typ reflect.Type) error {
 	out, err := inferOutput(typ)
 	given := !isNull(t.spec.Output)
 	switch {
-	case given && errors.Is(err, errTooLarge):
+	case given && errors.Is(err, jsontree.ErrTooLarge):
 	case err != nil:
 		return err
 	}

@@ -7,77 +7,38 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-)
 
-// Where a JSON Schema holds other schemas (JSON Schema 2020-12, core, section 10; "definitions" is its older form of $defs).
-var (
-	schemaIn   = []string{"not", "if", "then", "else", "contains", "propertyNames", "items", "contentSchema"}
-	schemaOrNo = []string{"additionalProperties", "unevaluatedProperties", "unevaluatedItems"} // often a boolean
-	schemasIn  = []string{"allOf", "anyOf", "oneOf", "prefixItems"}
-	schemasBy  = []string{"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"}
+	"github.com/fermata-ai/fermata/internal/jsontree"
 )
-
-// eachSub replaces each schema right below s by what f makes of it.
-func eachSub(s *object, f func(key string, sub any) (any, error)) error {
-	for i := range s.members {
-		m := &s.members[i]
-		var err error
-		switch v := m.value.(type) {
-		case []any:
-			if slices.Contains(schemasIn, m.key) {
-				for j := range v {
-					if v[j], err = f(m.key, v[j]); err != nil {
-						return err
-					}
-				}
-			}
-		default:
-			by, ok := v.(*object)
-			switch {
-			case ok && slices.Contains(schemasBy, m.key):
-				for j := range by.members {
-					if by.members[j].value, err = f(m.key, by.members[j].value); err != nil {
-						return err
-					}
-				}
-			case slices.Contains(schemaIn, m.key), slices.Contains(schemaOrNo, m.key):
-				if m.value, err = f(m.key, v); err != nil {
-					return err
-				}
-			}
-		}
-	}
-	return nil
-}
 
 // cleanSchema takes out what providers refuse and what only names a schema: $schema, $id, and schemas that are booleans.
 func cleanSchema(key string, v any) (any, error) {
 	switch v := v.(type) {
-	case *object:
-		v.delete("$schema")
-		v.delete("$id")
-		return v, eachSub(v, cleanSchema)
+	case *jsontree.Object:
+		v.Delete("$schema")
+		v.Delete("$id")
+		return v, jsontree.EachSub(v, cleanSchema)
 	case json.RawMessage:
 		switch string(v) {
 		case "true", "false":
-			if slices.Contains(schemaOrNo, key) {
+			if slices.Contains(jsontree.SchemaOrNo, key) {
 				return v, nil
 			}
 			if string(v) == "true" {
-				return &object{}, nil
+				return &jsontree.Object{}, nil
 			}
-			return newObject("not", &object{}), nil
+			return jsontree.New("not", &jsontree.Object{}), nil
 		}
 	}
 	return nil, errors.New("a JSON Schema is an object")
 }
 
 // parseSchemaNode reads a schema and cleans it.
-func parseSchemaNode(text json.RawMessage) (*object, error) {
+func parseSchemaNode(text json.RawMessage) (*jsontree.Object, error) {
 	if _, err := parseSchema(text); err != nil {
 		return nil, fmt.Errorf("the schema is no JSON: %w", err)
 	}
-	n, err := parseNode(text)
+	n, err := jsontree.Parse(text)
 	if err != nil {
 		return nil, err
 	}
@@ -85,7 +46,7 @@ func parseSchemaNode(text json.RawMessage) (*object, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, ok := n.(*object)
+	s, ok := n.(*jsontree.Object)
 	if !ok {
 		return nil, errors.New("a JSON Schema is an object")
 	}
@@ -105,45 +66,45 @@ func givenInput(text json.RawMessage) (json.RawMessage, error) {
 	if s, err = hoistGiven(s); err != nil {
 		return nil, err
 	}
-	root := newObject("type", "object")
-	if typ, ok := s.get("type"); ok && string(nodeText(typ)) != `"object"` && string(nodeText(typ)) != `["object"]` {
-		return nil, fmt.Errorf("arguments are an object, and the schema's type is %s", nodeText(typ))
+	root := jsontree.New("type", "object")
+	if typ, ok := s.Get("type"); ok && string(jsontree.Text(typ)) != `"object"` && string(jsontree.Text(typ)) != `["object"]` {
+		return nil, fmt.Errorf("arguments are an object, and the schema's type is %s", jsontree.Text(typ))
 	}
-	s.delete("type")
-	root.members = append(root.members, s.members...)
-	if p, ok := root.get("properties"); ok {
+	s.Delete("type")
+	root.Members = append(root.Members, s.Members...)
+	if p, ok := root.Get("properties"); ok {
 		if raw, _ := p.(json.RawMessage); string(raw) == "null" {
-			root.delete("properties")
+			root.Delete("properties")
 		}
 	}
-	if !root.has("properties") {
-		root.set("properties", &object{})
+	if !root.Has("properties") {
+		root.Set("properties", &jsontree.Object{})
 	}
-	return root.raw(), nil
+	return root.Raw(), nil
 }
 
 // hoistGiven replaces a root that is a mere reference to one of its definitions, as generators write it.
-func hoistGiven(s *object) (*object, error) {
-	ref, ok := s.text("$ref")
+func hoistGiven(s *jsontree.Object) (*jsontree.Object, error) {
+	ref, ok := s.Text("$ref")
 	if !ok {
 		return s, nil
 	}
 	for _, key := range []string{"$defs", "definitions"} {
 		name, local := strings.CutPrefix(ref, "#/"+key+"/")
-		all, _ := s.get(key)
-		defs, isObject := all.(*object)
+		all, _ := s.Get(key)
+		defs, isObject := all.(*jsontree.Object)
 		if !local || !isObject {
 			continue
 		}
-		def, _ := defs.get(name)
-		target, isObject := def.(*object)
-		if !isObject || target.has("$ref") {
+		def, _ := defs.Get(name)
+		target, isObject := def.(*jsontree.Object)
+		if !isObject || target.Has("$ref") {
 			break
 		}
-		root := target.clone()
-		for _, m := range s.members {
-			if m.key != "$ref" {
-				root.set(m.key, m.value)
+		root := target.Clone()
+		for _, m := range s.Members {
+			if m.Key != "$ref" {
+				root.Set(m.Key, m.Value)
 			}
 		}
 		return root, nil
@@ -160,7 +121,7 @@ func givenOutput(text json.RawMessage) (json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.raw(), nil
+	return s.Raw(), nil
 }
 
 // isNull says whether a JSON text is absent or null.

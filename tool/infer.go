@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/fermata-ai/fermata/internal/jsontree"
 )
 
 // direction says what a schema describes: JSON that is decoded into a type, or JSON that is made from one. They differ: a nil
@@ -34,19 +36,14 @@ var (
 	textUnmarshaler = reflect.TypeFor[encoding.TextUnmarshaler]()
 )
 
-// maxNodes bounds a schema whose types are written out wherever they are used.
-const maxNodes = 20000
-
-var errTooLarge = fmt.Errorf("the schema has more than %d parts: write a smaller one by hand", maxNodes)
-
 // walker infers the schema of a type and of what it is made of. What it must know is on the type, not in a value; so this
 // happens once, when a tool is made.
 type walker struct {
 	dir       direction
 	recursive map[reflect.Type]bool // types that hold themselves: they are referred to, all others are written out
 	names     map[reflect.Type]string
-	own       map[reflect.Type]*object // of types that describe themselves
-	defs      *object
+	own       map[reflect.Type]*jsontree.Object // of types that describe themselves
+	defs      *jsontree.Object
 	nodes     int
 
 	// tight: the schema demands something that the Go type does not, such as a minimum. What is made from the type may then
@@ -59,8 +56,8 @@ type walker struct {
 
 func newWalker(dir direction, t reflect.Type) *walker {
 	w := &walker{
-		dir: dir, recursive: map[reflect.Type]bool{}, names: map[reflect.Type]string{}, own: map[reflect.Type]*object{},
-		defs: &object{}, defaults: defaults{},
+		dir: dir, recursive: map[reflect.Type]bool{}, names: map[reflect.Type]string{}, own: map[reflect.Type]*jsontree.Object{},
+		defs: &jsontree.Object{}, defaults: defaults{},
 	}
 	w.findRecursion(t, map[reflect.Type]bool{}, map[reflect.Type]bool{})
 	return w
@@ -97,7 +94,7 @@ func (w *walker) findRecursion(t reflect.Type, open, done map[reflect.Type]bool)
 
 // item is the schema of what a list or a map holds. In what a tool is given a pointer there takes no null, unlike that of a
 // field: few functions expect a nil among their items.
-func (w *walker) item(t reflect.Type, at string, addressable bool) (*object, error) {
+func (w *walker) item(t reflect.Type, at string, addressable bool) (*jsontree.Object, error) {
 	s, null, err := w.nullable(t, at, addressable)
 	if err == nil && null && w.dir == writing {
 		s = orNull(s)
@@ -107,7 +104,7 @@ func (w *walker) item(t reflect.Type, at string, addressable bool) (*object, err
 
 // nullable is the schema of t without null, and whether null is to be added. addressable says whether encoding/json can take
 // the address of a value at this place, and so call the methods of *t.
-func (w *walker) nullable(t reflect.Type, at string, addressable bool) (s *object, null bool, err error) {
+func (w *walker) nullable(t reflect.Type, at string, addressable bool) (s *jsontree.Object, null bool, err error) {
 	for n := 0; t.Kind() == reflect.Pointer; n++ {
 		if n == maxDepth {
 			return nil, false, fmt.Errorf("%sthe pointer type %v points to itself", place(at), t)
@@ -117,15 +114,15 @@ func (w *walker) nullable(t reflect.Type, at string, addressable bool) (s *objec
 	if k := t.Kind(); w.dir == writing && (k == reflect.Slice || k == reflect.Map) {
 		null = true // what a nil one is made into
 	}
-	if w.nodes++; w.nodes > maxNodes {
-		return nil, false, fmt.Errorf("%s%w", place(at), errTooLarge)
+	if w.nodes++; w.nodes > jsontree.MaxNodes {
+		return nil, false, fmt.Errorf("%s%w", place(at), jsontree.ErrTooLarge)
 	}
 	if !w.recursive[t] {
 		s, err = w.bare(t, at, addressable)
 		return s, null, err
 	}
 	name, err := w.define(t, at)
-	return newObject("$ref", defsPrefix+name), null, err
+	return jsontree.New("$ref", jsontree.DefsPrefix+name), null, err
 }
 
 // define puts the schema of a recursive type among the definitions, once.
@@ -135,12 +132,12 @@ func (w *walker) define(t reflect.Type, at string) (name string, err error) {
 	}
 	name = w.freeName(t.Name())
 	w.names[t] = name
-	w.defs.set(name, &object{}) // in the order in which they are met
+	w.defs.Set(name, &jsontree.Object{}) // in the order in which they are met
 	s, err := w.bare(t, at, true)
 	if err != nil {
 		return "", err
 	}
-	w.defs.set(name, s)
+	w.defs.Set(name, s)
 	return name, nil
 }
 
@@ -156,39 +153,39 @@ func (w *walker) freeName(name string) string {
 		name = "type"
 	}
 	free := name
-	for n := 2; w.defs.has(free); n++ {
+	for n := 2; w.defs.Has(free); n++ {
 		free = name + "_" + strconv.Itoa(n)
 	}
 	return free
 }
 
 // orNull lets a schema take null, too.
-func orNull(s *object) *object {
-	if len(s.members) == 0 {
+func orNull(s *jsontree.Object) *jsontree.Object {
+	if len(s.Members) == 0 {
 		return s
 	}
-	if s.has("type") && !s.has("const") {
-		typ, single := s.text("type")
-		values, _ := s.get("enum")
+	if s.Has("type") && !s.Has("const") {
+		typ, single := s.Text("type")
+		values, _ := s.Get("enum")
 		list, isList := values.([]any)
-		if single && (!s.has("enum") || isList) {
-			s = s.clone()
-			s.set("type", []string{typ, "null"})
+		if single && (!s.Has("enum") || isList) {
+			s = s.Clone()
+			s.Set("type", []string{typ, "null"})
 			if isList {
-				s.set("enum", append(list[:len(list):len(list)], json.RawMessage("null")))
+				s.Set("enum", append(list[:len(list):len(list)], json.RawMessage("null")))
 			}
 			return s
 		}
 	}
-	s = s.clone()
-	outer := &object{}
+	s = s.Clone()
+	outer := &jsontree.Object{}
 	for _, k := range []string{"title", "description", "default"} { // they are about the place, not one of its two forms
-		if v, ok := s.get(k); ok {
-			outer.set(k, v)
-			s.delete(k)
+		if v, ok := s.Get(k); ok {
+			outer.Set(k, v)
+			s.Delete(k)
 		}
 	}
-	outer.set("anyOf", []any{s, newObject("type", "null")})
+	outer.Set("anyOf", []any{s, jsontree.New("type", "null")})
 	return outer
 }
 

@@ -3,6 +3,8 @@ package tool
 import (
 	"fmt"
 	"reflect"
+
+	"github.com/fermata-ai/fermata/internal/jsontree"
 )
 
 // hasOwnForm says that what a type is made of is not seen in its JSON.
@@ -21,16 +23,16 @@ func (w *walker) hasOwnForm(t reflect.Type) bool {
 }
 
 // special is the schema of a type that does not follow from its kind; nil for others.
-func (w *walker) special(t reflect.Type, at string, addressable bool) (*object, error) {
+func (w *walker) special(t reflect.Type, at string, addressable bool) (*jsontree.Object, error) {
 	switch t {
 	case rawMessageType:
-		return &object{}, nil
+		return &jsontree.Object{}, nil
 	case numberType:
-		return newObject("type", "number"), nil
+		return jsontree.New("type", "number"), nil
 	case durationType:
-		return newObject("type", "integer", "description", "a duration in nanoseconds"), nil
+		return jsontree.New("type", "integer", "description", "a duration in nanoseconds"), nil
 	case timeType:
-		return newObject("type", "string", "format", "date-time"), nil
+		return jsontree.New("type", "string", "format", "date-time"), nil
 	}
 	if describesItself(t) {
 		s, ok := w.own[t]
@@ -41,7 +43,7 @@ func (w *walker) special(t reflect.Type, at string, addressable bool) (*object, 
 			}
 			w.own[t] = s
 		}
-		return s.clone(), nil
+		return s.Clone(), nil
 	}
 	if !addressable && w.dir == writing && !t.Implements(jsonMarshaler) && !t.Implements(textMarshaler) &&
 		(w.implements(t, jsonMarshaler) || w.implements(t, textMarshaler)) && t != bigIntType {
@@ -53,11 +55,11 @@ func (w *walker) special(t reflect.Type, at string, addressable bool) (*object, 
 		if !addressable && w.dir == writing {
 			return nil, fmt.Errorf("%sencoding/json encodes a big.Int in a map as {}: use *big.Int", place(at))
 		}
-		return newObject("type", "integer"), nil
+		return jsontree.New("type", "integer"), nil
 	case w.dir == reading && w.implements(t, jsonUnmarshaler), w.dir == writing && w.implements(t, jsonMarshaler):
-		return &object{}, nil // it may be anything
+		return &jsontree.Object{}, nil // it may be anything
 	case w.dir == reading && w.implements(t, textUnmarshaler), w.dir == writing && w.implements(t, textMarshaler):
-		return newObject("type", "string"), nil
+		return jsontree.New("type", "string"), nil
 	}
 	return nil, nil
 }
@@ -67,17 +69,17 @@ func (w *walker) implements(t, method reflect.Type) bool {
 }
 
 // bare is the schema of a type that is no pointer, written out.
-func (w *walker) bare(t reflect.Type, at string, addressable bool) (*object, error) {
+func (w *walker) bare(t reflect.Type, at string, addressable bool) (*jsontree.Object, error) {
 	if s, err := w.special(t, at, addressable); s != nil || err != nil {
 		return s, err
 	}
 	switch k := t.Kind(); k {
 	case reflect.Bool:
-		return newObject("type", "boolean"), nil
+		return jsontree.New("type", "boolean"), nil
 	case reflect.String:
-		return newObject("type", "string"), nil
+		return jsontree.New("type", "string"), nil
 	case reflect.Float32, reflect.Float64:
-		return newObject("type", "number"), nil
+		return jsontree.New("type", "number"), nil
 	case reflect.Struct:
 		return w.structure(t, at, addressable)
 	case reflect.Map:
@@ -89,7 +91,7 @@ func (w *walker) bare(t reflect.Type, at string, addressable bool) (*object, err
 			return nil, fmt.Errorf("%sJSON can't be decoded into the interface %v", place(at), t)
 		}
 		w.dynamic = true
-		return &object{}, nil
+		return &jsontree.Object{}, nil
 	default:
 		if s := integer(k, t.Bits); s != nil {
 			return s, nil
@@ -100,18 +102,18 @@ func (w *walker) bare(t reflect.Type, at string, addressable bool) (*object, err
 
 // integer is the schema of an integer kind, with the bounds of up to 32 bits; those of 64 bits would mean little to a model,
 // and are checked when the value is decoded.
-func integer(k reflect.Kind, bits func() int) *object {
-	s := newObject("type", "integer")
+func integer(k reflect.Kind, bits func() int) *jsontree.Object {
+	s := jsontree.New("type", "integer")
 	switch {
 	case reflect.Int <= k && k <= reflect.Int64:
 		if n := bits(); n < 64 {
-			s.set("minimum", -1<<(n-1))
-			s.set("maximum", 1<<(n-1)-1)
+			s.Set("minimum", -1<<(n-1))
+			s.Set("maximum", 1<<(n-1)-1)
 		}
 	case reflect.Uint <= k && k <= reflect.Uintptr:
-		s.set("minimum", 0)
+		s.Set("minimum", 0)
 		if n := bits(); n < 64 {
-			s.set("maximum", 1<<n-1)
+			s.Set("maximum", 1<<n-1)
 		}
 	default:
 		return nil
@@ -119,35 +121,35 @@ func integer(k reflect.Kind, bits func() int) *object {
 	return s
 }
 
-func (w *walker) list(t reflect.Type, at string, addressable bool) (*object, error) {
+func (w *walker) list(t reflect.Type, at string, addressable bool) (*jsontree.Object, error) {
 	elem := t.Elem()
 	if t.Kind() == reflect.Slice {
 		addressable = true
 		if elem.Kind() == reflect.Uint8 && !w.implements(elem, jsonMarshaler) && !w.implements(elem, textMarshaler) {
-			return newObject("type", "string", "contentEncoding", "base64"), nil
+			return jsontree.New("type", "string", "contentEncoding", "base64"), nil
 		}
 	}
 	items, err := w.item(elem, at+"[]", addressable)
 	if err != nil {
 		return nil, err
 	}
-	s := newObject("type", "array", "items", items)
+	s := jsontree.New("type", "array", "items", items)
 	if t.Kind() == reflect.Array { // encoding/json would drop what is too much, and not miss what is too little
-		s.set("minItems", t.Len())
-		s.set("maxItems", t.Len())
+		s.Set("minItems", t.Len())
+		s.Set("maxItems", t.Len())
 	}
 	return s, nil
 }
 
 // mapping is the schema of a map. An integer key has one form only, lest two keys mean one.
-func (w *walker) mapping(t reflect.Type, at string) (*object, error) {
+func (w *walker) mapping(t reflect.Type, at string) (*jsontree.Object, error) {
 	values, err := w.item(t.Elem(), at+"[]", w.dir == reading)
 	if err != nil {
 		return nil, err
 	}
-	s := newObject("type", "object")
-	if len(values.members) > 0 {
-		s.set("additionalProperties", values)
+	s := jsontree.New("type", "object")
+	if len(values.Members) > 0 {
+		s.Set("additionalProperties", values)
 	}
 	key := t.Key()
 	byText := w.dir == writing && key.Implements(textMarshaler) ||
@@ -155,9 +157,9 @@ func (w *walker) mapping(t reflect.Type, at string) (*object, error) {
 	switch k := key.Kind(); {
 	case k == reflect.String, byText:
 	case reflect.Int <= k && k <= reflect.Int64:
-		s.set("propertyNames", newObject("pattern", "^(0|-?[1-9][0-9]*)$"))
+		s.Set("propertyNames", jsontree.New("pattern", "^(0|-?[1-9][0-9]*)$"))
 	case reflect.Uint <= k && k <= reflect.Uintptr:
-		s.set("propertyNames", newObject("pattern", "^(0|[1-9][0-9]*)$"))
+		s.Set("propertyNames", jsontree.New("pattern", "^(0|[1-9][0-9]*)$"))
 	default:
 		return nil, fmt.Errorf("%sa map with keys of type %v has no JSON form", place(at), key)
 	}

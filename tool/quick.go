@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"slices"
 	"strconv"
+
+	"github.com/fermata-ai/fermata/internal/jsontree"
 )
 
 // quick is a schema in a form that says "it fits" at little cost, and else nothing. It knows the keywords that nearly all
@@ -153,10 +155,10 @@ func (c *quickCompiler) readRef(q *quick, v any) bool {
 	ref, _ := v.(string)
 	root, _ := c.root.(map[string]any)
 	defs, _ := root["$defs"].(map[string]any)
-	if len(ref) <= len(defsPrefix) || ref[:len(defsPrefix)] != defsPrefix {
+	if len(ref) <= len(jsontree.DefsPrefix) || ref[:len(jsontree.DefsPrefix)] != jsontree.DefsPrefix {
 		return false
 	}
-	name := ref[len(defsPrefix):]
+	name := ref[len(jsontree.DefsPrefix):]
 	def, ok := defs[name]
 	if !ok {
 		return false

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"unicode/utf8"
 
+	"github.com/fermata-ai/fermata/internal/jsontree"
 	"github.com/fermata-ai/fermata/llm"
 )
 
@@ -60,7 +61,7 @@ func Text(s string) json.RawMessage {
 		}
 		s = fmt.Sprintf("%s ... (%d bytes more)", s[:cut], len(s)-cut)
 	}
-	raw, err := encode(llm.CleanString(s))
+	raw, err := jsontree.Encode(llm.CleanString(s))
 	if err != nil { // a string always encodes
 		return json.RawMessage(`"the error's text could not be encoded"`)
 	}

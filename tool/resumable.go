@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+
+	"github.com/fermata-ai/fermata/internal/jsontree"
 )
 
 // Ask pauses the call with a question, and keeps a state until it is answered. The state must survive being stored as JSON;
@@ -72,11 +74,11 @@ type question[Out, State, Choice any] struct {
 
 func newQuestion[Out, State, Choice any]() (*question[Out, State, Choice], error) {
 	state := reflect.TypeFor[State]()
-	if _, err := infer(writing, state); err != nil && !errors.Is(err, errTooLarge) {
+	if _, err := infer(writing, state); err != nil && !errors.Is(err, jsontree.ErrTooLarge) {
 		return nil, fmt.Errorf("state: %w", err)
 	}
 	kept, err := infer(reading, state)
-	if errors.Is(err, errTooLarge) {
+	if errors.Is(err, jsontree.ErrTooLarge) {
 		kept, err = inferred{dynamic: true}, nil
 	}
 	if err != nil {

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/invopop/jsonschema"
+
+	"github.com/fermata-ai/fermata/internal/jsontree"
 )
 
 // inferred is a schema that was made from a type.
@@ -34,27 +36,27 @@ func inferInput(t reflect.Type) (inferred, error) {
 	}
 	root := w.hoist(s)
 	anything := base.Kind() == reflect.Interface || base == rawMessageType
-	if typ, _ := root.text("type"); typ != "object" && !anything {
+	if typ, _ := root.Text("type"); typ != "object" && !anything {
 		return w.wrapped(s, t.Kind() != reflect.Pointer)
 	}
-	if !root.has("type") {
-		root.set("type", "object")
+	if !root.Has("type") {
+		root.Set("type", "object")
 	}
-	if !root.has("properties") {
-		root.set("properties", &object{})
+	if !root.Has("properties") {
+		root.Set("properties", &jsontree.Object{})
 	}
 	return w.inferred(root)
 }
 
-func (w *walker) wrapped(s *object, required bool) (inferred, error) {
+func (w *walker) wrapped(s *jsontree.Object, required bool) (inferred, error) {
 	if !required {
 		s = orNull(s)
 	}
-	root := newObject("type", "object", "properties", newObject("value", s))
+	root := jsontree.New("type", "object", "properties", jsontree.New("value", s))
 	if required {
-		root.set("required", []string{"value"})
+		root.Set("required", []string{"value"})
 	}
-	root.set("additionalProperties", json.RawMessage("false"))
+	root.Set("additionalProperties", json.RawMessage("false"))
 	in, err := w.inferred(root)
 	in.wrapped = true
 	return in, err
@@ -81,32 +83,32 @@ func infer(dir direction, t reflect.Type) (inferred, error) {
 
 // hoist replaces a reference at the root by what it refers to: models, and those who read schemas for them, look for a type
 // there.
-func (w *walker) hoist(s *object) *object {
+func (w *walker) hoist(s *jsontree.Object) *jsontree.Object {
 	for range maxDepth {
-		ref, ok := s.text("$ref")
+		ref, ok := s.Text("$ref")
 		if !ok {
 			break
 		}
-		def, _ := w.defs.get(strings.TrimPrefix(ref, defsPrefix))
-		target, ok := def.(*object)
+		def, _ := w.defs.Get(strings.TrimPrefix(ref, jsontree.DefsPrefix))
+		target, ok := def.(*jsontree.Object)
 		if !ok {
 			break
 		}
-		s = target.clone()
+		s = target.Clone()
 	}
 	return s
 }
 
-func (w *walker) inferred(root *object) (inferred, error) {
-	open := len(root.members) == 0
-	root, defs, err := inlineRefs(root, w.defs)
+func (w *walker) inferred(root *jsontree.Object) (inferred, error) {
+	open := len(root.Members) == 0
+	root, defs, err := jsontree.InlineRefs(root, w.defs)
 	if err != nil {
 		return inferred{}, err
 	}
-	if len(defs.members) > 0 {
-		root.set("$defs", defs)
+	if len(defs.Members) > 0 {
+		root.Set("$defs", defs)
 	}
-	return inferred{schema: root.raw(), tight: w.tight, open: open, dynamic: w.dynamic, defaults: w.defaults}, nil
+	return inferred{schema: root.Raw(), tight: w.tight, open: open, dynamic: w.dynamic, defaults: w.defaults}, nil
 }
 
 // The methods by which a type may describe itself to the generator.
@@ -154,7 +156,7 @@ func description(t reflect.Type) (text string) {
 	if !ok {
 		return ""
 	}
-	raw, err := encode(d.JSONSchema())
+	raw, err := jsontree.Encode(d.JSONSchema())
 	if err != nil {
 		return ""
 	}
@@ -163,14 +165,14 @@ func description(t reflect.Type) (text string) {
 
 // described asks the generator for the schema of a type that describes itself. Its definitions move to the root, under names
 // that are free there.
-func (w *walker) described(t reflect.Type) (s *object, err error) {
+func (w *walker) described(t reflect.Type) (s *jsontree.Object, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			s, err = nil, fmt.Errorf("%v describes itself, and panics: %v", t, r)
 		}
 	}()
 	g := jsonschema.Reflector{Anonymous: true, Mapper: w.mapped}
-	text, err := encode(g.ReflectFromType(t))
+	text, err := jsontree.Encode(g.ReflectFromType(t))
 	if err != nil {
 		return nil, fmt.Errorf("%v describes itself, in no valid way: %w", t, err)
 	}
@@ -193,7 +195,7 @@ func (w *walker) mapped(t reflect.Type) *jsonschema.Schema {
 		return nil
 	}
 	var g jsonschema.Schema
-	if err := json.Unmarshal(s.raw(), &g); err != nil {
+	if err := json.Unmarshal(s.Raw(), &g); err != nil {
 		return nil
 	}
 	return &g

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+
+	"github.com/fermata-ai/fermata/internal/jsontree"
 )
 
 // structure is the schema of a struct: its fields as encoding/json sees them, and no others.
@@ -12,8 +14,8 @@ import (
 // A field is required unless it is tagged omitempty or omitzero, is a pointer, is promoted from an embedded pointer, or, in
 // what a tool is given, has a default. A schema tag of "required" makes it required all the same. A pointer takes null, and so
 // does a field tagged "nullable".
-func (w *walker) structure(t reflect.Type, at string, addressable bool) (*object, error) {
-	properties := &object{}
+func (w *walker) structure(t reflect.Type, at string, addressable bool) (*jsontree.Object, error) {
+	properties := &jsontree.Object{}
 	var required []string
 	var names keys
 	for _, f := range jsonFields(t) {
@@ -39,21 +41,21 @@ func (w *walker) structure(t reflect.Type, at string, addressable bool) (*object
 		if err != nil {
 			return nil, err
 		}
-		properties.set(f.name, s)
+		properties.Set(f.name, s)
 		if tags.required || !optional {
 			required = append(required, f.name)
 		}
 	}
-	s := newObject("type", "object", "properties", properties)
+	s := jsontree.New("type", "object", "properties", properties)
 	if required != nil {
-		s.set("required", required)
+		s.Set("required", required)
 	}
-	s.set("additionalProperties", json.RawMessage("false"))
+	s.Set("additionalProperties", json.RawMessage("false"))
 	return s, nil
 }
 
 // property is the schema of a field, and whether the field may be absent.
-func (w *walker) property(outer reflect.Type, f field, tags fieldTags, at string, addressable bool) (s *object, optional bool, err error) {
+func (w *walker) property(outer reflect.Type, f field, tags fieldTags, at string, addressable bool) (s *jsontree.Object, optional bool, err error) {
 	s, null, err := w.nullable(f.typ, at, addressable)
 	if err != nil {
 		return nil, false, err
@@ -66,13 +68,13 @@ func (w *walker) property(outer reflect.Type, f field, tags fieldTags, at string
 	}
 	w.tight = w.tight || tags.tight() || tags.required && (f.omit || f.loose)
 	optional = f.omit || f.loose || f.typ.Kind() == reflect.Pointer
-	v, hasDefault := s.get("default")
+	v, hasDefault := s.Get("default")
 	if null || tags.nullable {
 		s = orNull(s)
 	}
 	if w.dir == reading && hasDefault {
 		optional = true
-		err = w.keepDefault(outer, f.name, nodeText(v), s)
+		err = w.keepDefault(outer, f.name, jsontree.Text(v), s)
 	}
 	if err != nil {
 		return nil, false, fmt.Errorf("%s%w", place(at), err)
@@ -81,8 +83,8 @@ func (w *walker) property(outer reflect.Type, f field, tags fieldTags, at string
 }
 
 // keepDefault remembers a default, which must fit the schema of its field as far as that can be seen from here.
-func (w *walker) keepDefault(outer reflect.Type, name string, value json.RawMessage, s *object) error {
-	if c, err := compileSchema(s.raw()); err == nil { // else it refers to definitions, which are not complete yet
+func (w *walker) keepDefault(outer reflect.Type, name string, value json.RawMessage, s *jsontree.Object) error {
+	if c, err := compileSchema(s.Raw()); err == nil { // else it refers to definitions, which are not complete yet
 		if err := c.Validate(value); err != nil {
 			return fmt.Errorf("the default %s does not fit: %w", value, err)
 		}
@@ -94,13 +96,13 @@ func (w *walker) keepDefault(outer reflect.Type, name string, value json.RawMess
 }
 
 // quotedForm is the schema of a scalar with the json tag's option "string".
-func quotedForm(s *object) *object {
+func quotedForm(s *jsontree.Object) *jsontree.Object {
 	pattern := map[string]string{
 		"boolean": `^(true|false)$`,
 		"integer": `^-?(0|[1-9][0-9]*)$`,
 		"number":  `^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?$`,
 		"string":  `^".*"$`,
 	}
-	typ, _ := s.text("type")
-	return newObject("type", "string", "pattern", pattern[typ])
+	typ, _ := s.Text("type")
+	return jsontree.New("type", "string", "pattern", pattern[typ])
 }

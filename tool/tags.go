@@ -9,6 +9,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/fermata-ai/fermata/internal/jsontree"
 )
 
 // fieldTags is what a field's schema tag says: `jsonschema:"..."`.
@@ -117,13 +119,13 @@ func (t *fieldTags) tight() bool {
 }
 
 // apply writes the keywords into a schema.
-func (t *fieldTags) apply(s *object) error {
+func (t *fieldTags) apply(s *jsontree.Object) error {
 	for _, k := range t.keywords {
 		target := s
-		typ, _ := s.text("type")
+		typ, _ := s.Text("type")
 		about := keywordTypes[k.name]
-		if items, ok := s.get("items"); ok && typ == "array" && (k.name == "enum" || about != nil && !slices.Contains(about, typ)) {
-			target, _ = items.(*object)
+		if items, ok := s.Get("items"); ok && typ == "array" && (k.name == "enum" || about != nil && !slices.Contains(about, typ)) {
+			target, _ = items.(*jsontree.Object)
 			typ = baseType(target)
 		}
 		if target == nil || len(about) > 0 && typ != "" && !slices.Contains(about, typ) {
@@ -137,56 +139,56 @@ func (t *fieldTags) apply(s *object) error {
 }
 
 // baseType is the type of a schema, null aside.
-func baseType(s *object) string {
+func baseType(s *jsontree.Object) string {
 	if s == nil {
 		return ""
 	}
-	if typ, ok := s.text("type"); ok {
+	if typ, ok := s.Text("type"); ok {
 		return typ
 	}
-	v, _ := s.get("type")
+	v, _ := s.Get("type")
 	var types []string
-	if err := json.Unmarshal(nodeText(v), &types); err != nil || len(types) == 0 {
+	if err := json.Unmarshal(jsontree.Text(v), &types); err != nil || len(types) == 0 {
 		return ""
 	}
 	return types[0]
 }
 
-func (k keyword) apply(s *object, typ string) error {
+func (k keyword) apply(s *jsontree.Object, typ string) error {
 	switch k.name {
 	case "title", "description", "format", "pattern":
-		s.set(k.name, k.value)
+		s.Set(k.name, k.value)
 	case "type":
-		if len(s.members) > 0 && typ != k.value {
+		if len(s.Members) > 0 && typ != k.value {
 			return errors.New("the type follows from the field's")
 		}
-		s.set(k.name, k.value)
+		s.Set(k.name, k.value)
 	case "enum", "example":
 		v, err := k.literal(typ)
 		if err != nil {
 			return err
 		}
 		name := map[string]string{"enum": "enum", "example": "examples"}[k.name]
-		list, _ := s.get(name)
+		list, _ := s.Get(name)
 		values, _ := list.([]any)
-		s.set(name, append(values, v))
+		s.Set(name, append(values, v))
 	case "const", "default":
 		v, err := k.literal(typ)
 		if err != nil {
 			return err
 		}
-		s.set(k.name, v)
+		s.Set(k.name, v)
 	case "uniqueItems", "deprecated":
 		if k.value != "true" && k.value != "false" {
 			return errors.New("true or false is expected")
 		}
-		s.set(k.name, json.RawMessage(k.value))
+		s.Set(k.name, json.RawMessage(k.value))
 	case "minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties":
 		n, ok := new(big.Int).SetString(k.value, 10)
 		if !ok || n.Sign() < 0 || !n.IsInt64() {
 			return errors.New("a whole number is expected")
 		}
-		s.set(k.name, json.RawMessage(n.String()))
+		s.Set(k.name, json.RawMessage(n.String()))
 	default:
 		return k.bound(s)
 	}
@@ -194,12 +196,12 @@ func (k keyword) apply(s *object, typ string) error {
 }
 
 // bound sets a number that bounds another one. The bounds of the Go type stay where they are closer.
-func (k keyword) bound(s *object) error {
+func (k keyword) bound(s *jsontree.Object) error {
 	n, err := k.number()
 	if err != nil {
 		return err
 	}
-	if old, ok := s.get(k.name); ok {
+	if old, ok := s.Get(k.name); ok {
 		raw, _ := old.(json.RawMessage)
 		was, _ := new(big.Rat).SetString(string(raw))
 		is, _ := new(big.Rat).SetString(string(n))
@@ -207,7 +209,7 @@ func (k keyword) bound(s *object) error {
 			return nil
 		}
 	}
-	s.set(k.name, n)
+	s.Set(k.name, n)
 	return nil
 }
 
@@ -223,7 +225,7 @@ func (k keyword) number() (json.RawMessage, error) {
 func (k keyword) literal(typ string) (json.RawMessage, error) {
 	switch typ {
 	case "string":
-		return encode(k.value)
+		return jsontree.Encode(k.value)
 	case "integer", "number":
 		return k.number()
 	case "boolean":
@@ -239,5 +241,5 @@ func (k keyword) literal(typ string) (json.RawMessage, error) {
 	if typ != "" {
 		return nil, fmt.Errorf("a JSON %s is expected", typ)
 	}
-	return encode(k.value)
+	return jsontree.Encode(k.value)
 }
