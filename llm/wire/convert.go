@@ -1,0 +1,245 @@
+package wire
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/fermata-ai/fermata/internal/jsontree"
+)
+
+// converter rewrites one schema after the other, from the root down. at is a JSON Pointer to it, for errors.
+type converter struct{ Dialect }
+
+// any converts what stands where a schema is expected.
+func (c converter) any(v any, at string) (any, error) {
+	s, ok := emptyIfTrue(v).(*jsontree.Object)
+	if !ok {
+		if raw, _ := v.(json.RawMessage); string(raw) == "false" {
+			return nil, fmt.Errorf("at %s, the schema false takes no value at all: leave it out", at)
+		}
+		return nil, fmt.Errorf("at %s, a schema is an object, not %s", at, jsontree.Text(v))
+	}
+	return c.schema(s, at)
+}
+
+func (c converter) schema(s *jsontree.Object, at string) (*jsontree.Object, error) {
+	s = s.Clone()
+	s.Delete("$schema")
+	s.Delete("$id")
+	s.Delete("$comment")
+	if v, ok := s.Get("properties"); ok && !isObject(v) {
+		s.Set("properties", &jsontree.Object{})
+	}
+	c.unions(s)
+	c.constant(s)
+	c.types(s)
+	c.tell(s)
+	optional := optionalProperties(s)
+	if err := c.subs(s, at); err != nil {
+		return nil, err
+	}
+	if !c.Closed {
+		return s, nil
+	}
+	return s, c.close(s, optional, at)
+}
+
+// subs converts the schemas right below s.
+func (c converter) subs(s *jsontree.Object, at string) error {
+	for i := range s.Members { // EachSub writes into what it visits, and the caller's may be shared
+		switch v := s.Members[i].Value.(type) {
+		case *jsontree.Object:
+			s.Members[i].Value = v.Clone()
+		case []any:
+			s.Members[i].Value = slices.Clone(v)
+		}
+	}
+	return jsontree.EachSub(s, func(key string, sub any) (any, error) {
+		if raw, ok := sub.(json.RawMessage); ok && slices.Contains(jsontree.SchemaOrNo, key) && (string(raw) == "true" || string(raw) == "false") {
+			return sub, nil
+		}
+		at := at + "/" + key
+		if name, ok := nameOf(s, key, sub); ok {
+			at += "/" + name
+		}
+		return c.any(sub, at)
+	})
+}
+
+// nameOf finds which property a schema is of.
+func nameOf(s *jsontree.Object, key string, sub any) (string, bool) {
+	v, _ := s.Get(key)
+	if by, ok := v.(*jsontree.Object); ok && isObject(sub) {
+		for _, m := range by.Members {
+			if m.Value == sub {
+				return m.Key, true
+			}
+		}
+	}
+	return "", false
+}
+
+func (c converter) unions(s *jsontree.Object) {
+	one, ok := s.Get("oneOf")
+	if !ok || c.OneOf {
+		return
+	}
+	if s.Has("anyOf") { // both must hold, which can't be said without allOf: the tool's own check says it
+		c.describe(s, "oneOf", one)
+	} else {
+		rename(s, "oneOf", "anyOf", one)
+	}
+	s.Delete("oneOf")
+}
+
+func (c converter) constant(s *jsontree.Object) {
+	v, ok := s.Get("const")
+	if !ok || c.Const {
+		return
+	}
+	if !s.Has("enum") {
+		rename(s, "const", "enum", []any{v})
+	}
+	s.Delete("const")
+}
+
+// rename puts a member in the place of another.
+func rename(s *jsontree.Object, old, key string, value any) {
+	for i := range s.Members {
+		if s.Members[i].Key == old {
+			s.Members[i] = jsontree.Member{Key: key, Value: value}
+		}
+	}
+}
+
+// types writes a list of types as the provider takes it.
+func (c converter) types(s *jsontree.Object) {
+	v, _ := s.Get("type")
+	list, ok := v.([]any)
+	if !ok || c.TypeList && !c.Nullable {
+		return
+	}
+	var names []any
+	null := false
+	for _, t := range list {
+		if string(jsontree.Text(t)) == `"null"` {
+			null = true
+			continue
+		}
+		names = append(names, t)
+	}
+	if null && c.Nullable {
+		s.Set("nullable", json.RawMessage("true"))
+		dropNull(s)
+		null = false
+	}
+	switch {
+	case len(names) == 0:
+		s.Set("type", "null")
+	case len(names) == 1 && !null:
+		s.Set("type", names[0])
+	case c.TypeList && !null:
+		s.Set("type", names)
+	default:
+		c.split(s, names, null)
+	}
+}
+
+// dropNull takes null out of an enum: "nullable" says it.
+func dropNull(s *jsontree.Object) {
+	v, _ := s.Get("enum")
+	if list, ok := v.([]any); ok {
+		s.Set("enum", slices.DeleteFunc(slices.Clone(list), func(v any) bool { return string(jsontree.Text(v)) == "null" }))
+	}
+}
+
+// split writes a schema of several types as one of several schemas. What is about the whole stays outside.
+func (c converter) split(s *jsontree.Object, names []any, null bool) {
+	inner, outer := s.Clone(), &jsontree.Object{}
+	for _, key := range []string{"description", "title", "default"} {
+		if v, ok := s.Get(key); ok {
+			outer.Set(key, v)
+			inner.Delete(key)
+		}
+	}
+	if s.Has("anyOf") { // each of its own may say what it is
+		inner.Delete("type")
+		s.Members = append(outer.Members, inner.Members...)
+		return
+	}
+	var all []any
+	for _, name := range names {
+		one := inner.Clone()
+		one.Set("type", name)
+		onlyFor(one, string(jsontree.Text(name)))
+		if null {
+			dropNull(one)
+		}
+		all = append(all, one)
+	}
+	if null {
+		all = append(all, jsontree.New("type", "null"))
+	}
+	outer.Set("anyOf", all)
+	s.Members = outer.Members
+}
+
+// of says of which types a member speaks.
+var of = map[string]string{
+	"properties": `"object"`, "required": `"object"`, "additionalProperties": `"object"`, "patternProperties": `"object"`, "propertyNames": `"object"`,
+	"minProperties": `"object"`, "maxProperties": `"object"`, "items": `"array"`, "prefixItems": `"array"`, "contains": `"array"`,
+	"minItems": `"array"`, "maxItems": `"array"`, "uniqueItems": `"array"`, "pattern": `"string"`, "format": `"string"`, "minLength": `"string"`,
+	"maxLength": `"string"`, "contentEncoding": `"string"`, "minimum": `"number"`, "maximum": `"number"`, "exclusiveMinimum": `"number"`,
+	"exclusiveMaximum": `"number"`, "multipleOf": `"number"`,
+}
+
+// onlyFor takes out what speaks of other types.
+func onlyFor(s *jsontree.Object, typ string) {
+	if typ == `"integer"` {
+		typ = `"number"`
+	}
+	s.Members = slices.DeleteFunc(slices.Clone(s.Members), func(m jsontree.Member) bool {
+		t, ok := of[m.Key]
+		return ok && t != typ
+	})
+}
+
+// tell moves what the provider doesn't take into the description.
+func (c converter) tell(s *jsontree.Object) {
+	for _, m := range slices.Clone(s.Members) {
+		if m.Key == "format" && c.Formats != nil {
+			if f, _ := s.Text("format"); !slices.Contains(c.Formats, f) {
+				c.describe(s, m.Key, m.Value)
+				s.Delete(m.Key)
+				continue
+			}
+		}
+		switch {
+		case c.Keywords == nil, slices.Contains(always, m.Key), slices.Contains(c.Keywords, m.Key):
+		case m.Key == "$ref", m.Key == "oneOf" && c.OneOf, m.Key == "const" && c.Const, m.Key == "nullable" && c.Nullable: // or keep complains of it
+		case m.Key == "title", m.Key == "examples" && len(jsontree.Text(m.Value)) > 200:
+			s.Delete(m.Key)
+		default:
+			c.describe(s, m.Key, m.Value)
+			s.Delete(m.Key)
+		}
+	}
+}
+
+// describe adds a member to the description, as text.
+func (c converter) describe(s *jsontree.Object, key string, value any) {
+	text, _ := s.Text("description")
+	said := key + ": " + string(jsontree.Text(value))
+	if raw, ok := value.(json.RawMessage); ok { // a string is more readable without its quotes
+		var plain string
+		if json.Unmarshal(raw, &plain) == nil && len(raw) > 0 && raw[0] == '"' {
+			said = key + ": " + plain
+		}
+	}
+	if text != "" {
+		said = strings.TrimRight(text, " ") + " (" + said + ")"
+	}
+	s.Set("description", said)
+}

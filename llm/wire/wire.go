@@ -1,0 +1,36 @@
+// Package wire is what the adapters to model providers share: the ids that calls have on the wire, results as text, schemas in a
+// provider's dialect, and failures as one typed error. It knows no provider, and no client.
+package wire
+
+import (
+	"encoding/json"
+	"strings"
+
+	"github.com/fermata-ai/fermata/llm"
+)
+
+// ResultText is a result for a provider that takes text: a JSON string is its text, and everything else is the JSON itself, byte
+// for byte. With mark, a failed result begins with "Error: ", for a provider that has no flag for it.
+func ResultText(r llm.ToolResult, mark bool) string {
+	text := string(r.Output)
+	if strings.HasPrefix(strings.TrimLeft(text, " \t\r\n"), `"`) {
+		var s string
+		if json.Unmarshal(r.Output, &s) == nil {
+			text = s
+		}
+	}
+	if mark && r.Error && !strings.HasPrefix(text, "Error: ") {
+		text = "Error: " + text
+	}
+	return text
+}
+
+// Arguments are a call's as a JSON object. Text that was no JSON is stored as a string, and most providers take nothing but objects: it
+// becomes {"arguments": "..."}, so that the model sees again what it wrote, beside the error that it got for it.
+func Arguments(c llm.ToolCall) json.RawMessage {
+	args, err := llm.Arguments(c.Arguments)
+	if err == nil && strings.HasPrefix(string(args), "{") {
+		return args
+	}
+	return append(append([]byte(`{"arguments":`), args...), '}')
+}
