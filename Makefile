@@ -1,4 +1,5 @@
-# The two commands that a newcomer needs are "make run" and "make test". Both need Go, and nothing else.
+# The two commands that a newcomer needs are "make run" and "make test". Both need Go. Tests of the providers also talk to aimock, a server
+# for Node.js 20 or newer, which is installed where npm is there; where it isn't, they are skipped.
 SHELL       = /bin/bash
 .SHELLFLAGS = -o pipefail -c
 GO         ?= go
@@ -7,13 +8,14 @@ FUZZTIME   ?= 10s
 BENCH      ?= .
 BENCHFLAGS ?=
 PROVE      ?=
+AIMOCK      = @copilotkit/aimock@1.43.0
 
 # The modules of go.work, the core first.
 MODULES = $(shell $(GO) list -m -f '{{.Dir}}')
 # The race detector needs a C compiler on most systems; without one, the tests run without it.
 RACE = $(if $(filter 1,$(shell $(GO) env CGO_ENABLED)),-race)
 
-.PHONY: help run test lint fmt bench fuzz prove
+.PHONY: help run test test-providers test-real aimock lint fmt bench fuzz prove
 
 help: ## what there is to make
 	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 8
@@ -21,8 +23,20 @@ help: ## what there is to make
 run: ## the example: a call waits, its process exits, a webhook brings it back
 	$(GO) run ./examples/deploy
 
-test: ## all tests of all modules, with the race detector
+test: aimock ## all tests of all modules, with the race detector
 	@set -e; for m in $(MODULES); do (cd "$$m" && $(GO) test $(RACE) -timeout 15m ./...); done
+
+test-providers: aimock ## the tests of the model providers alone
+	@set -e; for m in $(filter %/provider/anthropic %/provider/gemini %/provider/openai,$(MODULES)); do (cd "$$m" && $(GO) test $(RACE) ./...); done
+
+test-real: ## the providers against the real services whose keys are in the environment; costs a little money
+	@set -e; for m in $(filter %/provider/anthropic %/provider/gemini %/provider/openai,$(MODULES)); do (cd "$$m" && FERMATA_REAL=1 $(GO) test -v -count=1 -run 'Real$$' ./...); done
+
+aimock: ## install the server that the providers' tests talk to, into .tools
+	@if grep -qs '"version": "$(lastword $(subst @, ,$(AIMOCK)))"' .tools/node_modules/@copilotkit/aimock/package.json; then :; \
+	elif ! command -v npm >/dev/null; then echo "npm is missing: the tests against aimock are skipped"; \
+	else mkdir -p .tools && npm install --prefix .tools --no-save --no-package-lock --no-audit --no-fund --loglevel error $(AIMOCK) >/dev/null \
+		|| echo "npm couldn't install aimock: the tests against it are skipped"; fi
 
 lint: ## formatting, go vet, staticcheck
 	@unformatted="$$(gofmt -l .)"; test -z "$$unformatted" || { echo "not formatted, make fmt would: $$unformatted"; exit 1; }

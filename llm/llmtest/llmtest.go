@@ -1,0 +1,70 @@
+// Package llmtest is the suite that every adapter to a model provider passes: against replies recorded in the provider's wire form and
+// delivered in awkward ways ([Run]), against a server that others wrote ([RunAimock]), and against the real service ([RunReal]).
+package llmtest
+
+import (
+	"encoding/json"
+	"flag"
+	"net/http"
+	"testing"
+
+	"github.com/fermata-ai/fermata/llm"
+)
+
+// Provider is what the suite has to know of an adapter.
+type Provider struct {
+	// Name is the one in the adapter's errors, and the Provider of the native parts it makes.
+	Name string
+	// New makes the adapter. It talks to BaseURL, has a key that means nothing, and doesn't try again by itself.
+	New func(t testing.TB, o Options) llm.Model
+	// Replies is the folder of recorded replies: a raw HTTP response a file, SCENARIO.stream.http and SCENARIO.whole.http, or
+	// SCENARIO.http for both. Beside it, the suite keeps the folders requests and schemas, of what the adapter sends.
+	Replies string
+	// Calls reads from a request's body the ids of calls and of results, in order; names, where the wire has no ids.
+	Calls func(request []byte) (calls, results []string)
+	// Lists reads from a request's body the tools.
+	Lists func(request []byte) json.RawMessage
+	// Lacks says of scenarios why the provider can't have them.
+	Lacks map[string]string
+	// Real makes the adapter for the real service; nil where the environment has no key for it.
+	Real func(t testing.TB, whole bool) llm.Model
+}
+
+// Options are what an adapter is made with.
+type Options struct {
+	BaseURL string
+	Whole   bool // ask for messages at once, in place of streams
+	Strict  bool // strict mode for tools, where the provider has it; the adapter may ignore it
+	Client  *http.Client
+}
+
+var update = flag.Bool("update", false, "write the golden files of requests and schemas anew")
+
+// forms are the two ways to ask for a message.
+var forms = []struct {
+	name  string
+	whole bool
+}{{"stream", false}, {"whole", true}}
+
+// Run takes an adapter through all recorded replies.
+func Run(t *testing.T, p Provider) {
+	if inChild(t, p) {
+		return
+	}
+	for _, s := range scenarios {
+		t.Run(s.name, func(t *testing.T) {
+			if why, ok := p.Lacks[s.name]; ok {
+				t.Skip(why)
+			}
+			for _, form := range forms {
+				t.Run(form.name, func(t *testing.T) { s.run(t, p, form.whole) })
+			}
+		})
+	}
+	t.Run("chunks", func(t *testing.T) { chunks(t, p) })
+	t.Run("cuts", func(t *testing.T) { cuts(t, p) })
+	t.Run("cancel", func(t *testing.T) { cancel(t, p) })
+	t.Run("requests", func(t *testing.T) { requests(t, p) })
+	t.Run("schemas", func(t *testing.T) { schemas(t, p) })
+	t.Run("pauses", func(t *testing.T) { pauses(t, p) })
+}

@@ -1,0 +1,156 @@
+package llmtest
+
+import (
+	"bufio"
+	"bytes"
+	"io"
+	"io/fs"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// reply is a recorded HTTP response.
+type reply struct {
+	status int
+	header http.Header
+	body   []byte
+}
+
+// recorded reads a scenario's reply in one form. ok is false if there is no such file.
+func recorded(t testing.TB, p Provider, scenario string, whole bool) (r reply, ok bool) {
+	t.Helper()
+	form := ".stream.http"
+	if whole {
+		form = ".whole.http"
+	}
+	for _, name := range []string{scenario + form, scenario + ".http"} {
+		text, err := os.ReadFile(filepath.Join(p.Replies, name))
+		if os.IsNotExist(err) {
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return parse(t, name, text), true
+	}
+	return reply{}, false
+}
+
+func parse(t testing.TB, name string, text []byte) reply {
+	t.Helper()
+	res, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(text)), nil)
+	if err != nil {
+		t.Fatalf("%s is no HTTP response: %v", name, err)
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	body = bytes.ReplaceAll(body, []byte("@@LONG@@"), []byte(longText))
+	return reply{res.StatusCode, res.Header, body}
+}
+
+// must is recorded for a scenario that the provider has to have.
+func must(t testing.TB, p Provider, scenario string, whole bool) reply {
+	t.Helper()
+	r, ok := recorded(t, p, scenario, whole)
+	if !ok {
+		t.Fatalf("%s has no reply for %q: record one, or say in Lacks why the provider can't have it: %v", p.Replies, scenario, fs.ErrNotExist)
+	}
+	return r
+}
+
+// server answers with replies, one request after the other, the last one again and again, and keeps what it was asked.
+type server struct {
+	*httptest.Server
+	mu       sync.Mutex
+	requests [][]byte
+	headers  []http.Header
+}
+
+// deliver writes a reply's body.
+type deliver func(w http.ResponseWriter, r *http.Request, body []byte)
+
+func serve(t testing.TB, d deliver, replies ...reply) *server {
+	s := &server{}
+	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return
+		}
+		s.mu.Lock()
+		n := len(s.requests)
+		s.requests, s.headers = append(s.requests, body), append(s.headers, r.Header)
+		s.mu.Unlock()
+		answer := replies[min(n, len(replies)-1)]
+		for name, values := range answer.header {
+			if name != "Content-Length" && name != "Transfer-Encoding" {
+				w.Header()[name] = values
+			}
+		}
+		w.WriteHeader(answer.status)
+		d(w, r, answer.body)
+	}))
+	t.Cleanup(s.Close)
+	return s
+}
+
+// asked are the bodies of the requests so far.
+func (s *server) asked() [][]byte {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.requests)
+}
+
+func atOnce(w http.ResponseWriter, _ *http.Request, body []byte) { _, _ = w.Write(body) }
+
+// pieces writes a body in pieces that end at the given places, each in a chunk of its own.
+func pieces(ends ...int) deliver {
+	return func(w http.ResponseWriter, _ *http.Request, body []byte) {
+		rc, from := http.NewResponseController(w), 0
+		for _, to := range append(ends, len(body)) {
+			if to <= from || to > len(body) {
+				continue
+			}
+			if _, err := w.Write(body[from:to]); err != nil {
+				return
+			}
+			_ = rc.Flush()
+			from = to
+		}
+	}
+}
+
+// cutAt ends a body early: as if that were all, or by breaking the connection.
+func cutAt(n int, broken bool) deliver {
+	return func(w http.ResponseWriter, _ *http.Request, body []byte) {
+		_, _ = w.Write(body[:n])
+		_ = http.NewResponseController(w).Flush()
+		if broken {
+			panic(http.ErrAbortHandler)
+		}
+	}
+}
+
+// client is one whose connections don't outlive the test.
+func client(t testing.TB) *http.Client {
+	transport := &http.Transport{}
+	t.Cleanup(transport.CloseIdleConnections)
+	return &http.Client{Transport: transport}
+}
+
+// model is the adapter that talks to a server.
+func model(t testing.TB, p Provider, s *server, whole bool) adapter {
+	t.Helper()
+	return adapter{p.New(t, Options{BaseURL: s.URL, Whole: whole, Client: client(t)})}
+}
+
+// longText is a line that is longer than the buffers of most readers.
+var longText = strings.Repeat("a long line, ", 1<<20/13)
