@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"sync"
 
 	"github.com/fermata-ai/fermata/event"
@@ -340,7 +341,12 @@ func (b *body) output(o *session.Outcome, out tool.Outcome) (err error) {
 		return err
 	}
 	o.Actions, err = actionsBlob(out.Actions)
+	o.Media = hasMedia(out.Actions)
 	return err
+}
+
+func hasMedia(actions []tool.Action) bool {
+	return slices.ContainsFunc(actions, func(a tool.Action) bool { return a.Media != nil })
 }
 
 func actionsBlob(actions []tool.Action) (*session.Blob, error) {
@@ -374,6 +380,7 @@ func (b *body) pause(ctx context.Context, out tool.Outcome) error {
 	if h.Actions, err = actionsBlob(out.Actions); err != nil {
 		return err
 	}
+	h.Media = hasMedia(out.Actions)
 	b.d.outcomes.made(b.c.ID, out.Actions)
 	err = b.lease.Update(b.d.commitCtx(), func(tx *session.Tx) error {
 		if c := tx.Call(b.c.ID); c != nil && c.Status != session.Settled && (c.Cancel != nil || tx.Ending != nil) {

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/tool"
 )
 
@@ -20,6 +21,7 @@ type outcomes struct {
 type known struct {
 	status  event.Status
 	output  json.RawMessage
+	media   []llm.Media // of a settled call
 	actions []tool.Action
 	by      string
 }
@@ -67,7 +69,7 @@ func (o *outcomes) takeActions(call string) []tool.Action {
 	defer o.mu.Unlock()
 	k, ok := o.known[call]
 	if ok && len(k.actions) > 0 {
-		o.known[call] = known{status: k.status, output: k.output, by: k.by}
+		o.known[call] = known{status: k.status, output: k.output, media: k.media, by: k.by}
 	}
 	return k.actions
 }

@@ -95,6 +95,7 @@ type CallStatus struct {
 	Pauses     int
 	Decisions  []tool.Decision // who decided, when, what, why, and on which arguments
 	Artifacts  []tool.Artifact
+	Media      []llm.Media       // for the model
 	Receipts   []session.Receipt // what was accepted for it
 }
 

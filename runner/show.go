@@ -116,7 +116,7 @@ func (d *display) showActions(c *session.Call) {
 
 // result is how a settled call ended: as this drive saw it, or as it is stored.
 func (d *display) result(ctx context.Context, c *session.Call) (known, error) {
-	if k, ok := d.outcomes.get(c.ID); ok && k.status == c.Settled { // or else somebody was faster than the body
+	if k, ok := d.outcomes.get(c.ID); ok && k.status == c.Settled && (!c.Media || k.media != nil) { // or else somebody was faster than the body
 		return k, nil
 	}
 	r, err := d.record(ctx, c.ID)
@@ -127,12 +127,23 @@ func (d *display) result(ctx context.Context, c *session.Call) (known, error) {
 	if k.output, err = d.rn.store.Value(ctx, d.session, r.Output); err != nil {
 		return known{}, err
 	}
+	if c.Media {
+		actions, err := d.rn.actions(ctx, d.session, c.ID, r.Actions)
+		if err != nil {
+			return known{}, err
+		}
+		for _, a := range actions {
+			if a.Media != nil {
+				k.media = append(k.media, *a.Media)
+			}
+		}
+	}
 	d.outcomes.put(c.ID, k)
 	return k, nil
 }
 
 func toolResult(id, name string, k known) llm.ToolResult {
-	return llm.ToolResult{Call: id, Name: name, Output: k.output, Error: k.status != event.Done}
+	return llm.ToolResult{Call: id, Name: name, Output: k.output, Error: k.status != event.Done, Media: k.media}
 }
 
 // results is the message with the results of the open turn, in call order, and how its calls ended.

@@ -17,7 +17,7 @@ func (rn *Runner) callStatus(ctx context.Context, st *session.State, id string) 
 	if c := st.Call(id); c != nil && c.Status != session.Settled {
 		out.Tool, out.Status, out.Attempt, out.Pauses = c.Tool, c.Status, c.Attempt, c.Pauses
 		decisions = c.Decisions
-		if err := rn.artifacts(ctx, st.ID, c.Actions, &out); err != nil {
+		if err := rn.made(ctx, st.ID, c.Actions, &out); err != nil {
 			return out, err
 		}
 	} else {
@@ -30,7 +30,7 @@ func (rn *Runner) callStatus(ctx context.Context, st *session.State, id string) 
 		if out.Output, err = rn.store.Value(ctx, st.ID, r.Output); err != nil {
 			return out, err
 		}
-		if err := rn.artifacts(ctx, st.ID, r.Actions, &out); err != nil {
+		if err := rn.made(ctx, st.ID, r.Actions, &out); err != nil {
 			return out, err
 		}
 	}
@@ -46,23 +46,34 @@ func (rn *Runner) callStatus(ctx context.Context, st *session.State, id string) 
 	return out, err
 }
 
-func (rn *Runner) artifacts(ctx context.Context, id string, blobs []*session.Blob, out *CallStatus) error {
+// made adds what a call made beside its result.
+func (rn *Runner) made(ctx context.Context, id string, blobs []*session.Blob, out *CallStatus) error {
+	actions, err := rn.actions(ctx, id, out.Call, blobs)
+	for _, a := range actions {
+		switch {
+		case a.Artifact != nil:
+			out.Artifacts = append(out.Artifacts, *a.Artifact)
+		case a.Media != nil:
+			out.Media = append(out.Media, *a.Media)
+		}
+	}
+	return err
+}
+
+// actions reads what a call made, in order.
+func (rn *Runner) actions(ctx context.Context, id, call string, blobs []*session.Blob) (all []tool.Action, err error) {
 	for _, b := range blobs {
 		raw, err := rn.store.Value(ctx, id, b)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		var actions []tool.Action
 		if err := json.Unmarshal(raw, &actions); err != nil {
-			return fmt.Errorf("%w: actions of call %s: %w", session.ErrCorrupt, out.Call, err)
+			return nil, fmt.Errorf("%w: actions of call %s: %w", session.ErrCorrupt, call, err)
 		}
-		for _, a := range actions {
-			if a.Artifact != nil {
-				out.Artifacts = append(out.Artifacts, *a.Artifact)
-			}
-		}
+		all = append(all, actions...)
 	}
-	return nil
+	return all, nil
 }
 
 // carryOn drives a session whose events nobody wants, if nobody else does and its agent is here.

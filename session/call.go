@@ -36,6 +36,7 @@ type Hold struct {
 	Prompt  *Blob
 	Data    *Blob
 	Actions *Blob  // what the body made before
+	Media   bool   // and that media for the model is among it
 	Args    *Blob  // at a gate: the arguments it saw
 	Schema  string // hash
 }
@@ -78,6 +79,7 @@ func (tx *Tx) Pause(call string, h *Hold) error {
 	c.Pause = p
 	if h.Actions != nil {
 		c.Actions = append(c.Actions[:len(c.Actions):len(c.Actions)], tx.place(h.Actions))
+		c.Media = c.Media || h.Media
 	}
 	id := tool.PauseID(c.ID, c.Pauses)
 	entry := pauseEntry{Session: tx.ID, Tool: c.Tool, User: tx.User, Reason: p.Reason}
@@ -157,6 +159,7 @@ type Outcome struct {
 	Status  event.Status
 	Output  *Blob
 	Actions *Blob
+	Media   bool // among the actions is media for the model
 	By      string
 	// Body says that this is what the body returned, rather than what somebody else made of the call.
 	Body bool
@@ -191,7 +194,8 @@ func (tx *Tx) settle(c *Call, o *Outcome) error {
 	}
 	b, err := record.appendJSON(make([]byte, 0, 256))
 	tx.putEncoded(recordKey(tx.ID, c.ID), b, err)
-	*c = Call{ID: c.ID, Tool: c.Tool, Status: Settled, Settled: o.Status, Pauses: c.Pauses, MayPause: c.MayPause, later: c.later}
+	media := (c.Media || o.Media) && o.Status == event.Done
+	*c = Call{ID: c.ID, Tool: c.Tool, Status: Settled, Settled: o.Status, Pauses: c.Pauses, MayPause: c.MayPause, Media: media, later: c.later}
 	tx.Takeovers = 0
 	return nil
 }

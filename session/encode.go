@@ -242,6 +242,7 @@ func (c *Call) appendJSON(b []byte) ([]byte, error) {
 		return nil, err
 	}
 	o.string("settled", string(c.Settled))
+	o.bool("media", c.Media)
 	return closeObject(o.b, c.kept())
 }
 

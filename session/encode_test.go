@@ -104,7 +104,7 @@ func TestHeadsAreReadQuickly(t *testing.T) {
 			{ID: "c", Tool: "pay", Status: Pending, Effect: tool.Once, MayPause: true, Attempt: 1, Pauses: 1,
 				Pause: &Pause{Reason: tool.ReasonExternal, Mode: tool.ModeOutput, Prompt: blob, Since: at}},
 			{ID: "d", Tool: "job", Status: Answered, Pauses: 2, Answer: &Answer{Pause: 2, Kind: KindComplete, Payload: blob, At: at},
-				Decisions: []Decision{{Decision: tool.Decision{Approved: true, By: "bob", At: at}, Pause: 1}}, Actions: []*Blob{blob}},
+				Decisions: []Decision{{Decision: tool.Decision{Approved: true, By: "bob", At: at}, Pause: 1}}, Actions: []*Blob{blob}, Media: true},
 		},
 	}
 	written, err := st.appendJSON(nil)

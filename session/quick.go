@@ -87,6 +87,7 @@ func (q *quick) call() (c Call) {
 	q.other("cancel", &c.Cancel)
 	q.other("decisions", &c.Decisions)
 	q.text("settled", (*string)(&c.Settled))
+	c.Media = q.bool("media")
 	q.close()
 	return c
 }

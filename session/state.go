@@ -107,6 +107,7 @@ type Call struct {
 	Actions   []*Blob      `json:"actions,omitempty"` // what the body made before it paused; each a list
 	Cancel    *Cancel      `json:"cancel,omitempty"`  // asked for while the body runs
 	Settled   event.Status `json:"settled,omitempty"`
+	Media     bool         `json:"media,omitempty"` // among the actions, the settled call's too, is media for the model
 
 	later
 }

@@ -152,10 +152,21 @@ func (p *Prepared) Bounds(exec Execution) error {
 func (p *Prepared) checkActions(actions []Action) error {
 	size := 0
 	for i, a := range actions {
-		if a.Artifact == nil {
+		switch m := a.Media; {
+		case a.Artifact != nil && m != nil:
+			return fmt.Errorf("action %d of %s is two: one action has one field", i, p.Spec.Name)
+		case a.Artifact != nil:
+			size += len(a.Artifact.Name) + len(a.Artifact.MediaType) + len(a.Artifact.Data) + len(a.Artifact.URL)
+		case m == nil:
 			return fmt.Errorf("action %d of %s is empty", i, p.Spec.Name)
+		case m.Native != nil:
+			return fmt.Errorf("action %d of %s is media in the form of the provider %q: only models make such", i, p.Spec.Name, m.Native.Provider)
+		case m.MediaType == "" || len(m.Data) == 0 && m.URL == "":
+			return fmt.Errorf("action %d of %s is media of type %q with %d bytes and the URL %q: it needs a type, and bytes or a URL",
+				i, p.Spec.Name, m.MediaType, len(m.Data), m.URL)
+		default:
+			size += len(m.Name) + len(m.MediaType) + len(m.Data) + len(m.URL)
 		}
-		size += len(a.Artifact.Name) + len(a.Artifact.MediaType) + len(a.Artifact.Data) + len(a.Artifact.URL)
 	}
 	if size > p.registry.limits.Result {
 		return fmt.Errorf("the actions of %s have %d bytes, at most %d are taken", p.Spec.Name, size, p.registry.limits.Result)

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/fermata-ai/fermata/llm"
 )
 
 func TestIntegersArriveExactly(t *testing.T) {
@@ -397,5 +399,31 @@ func TestTheFunctionGetsTheCall(t *testing.T) {
 	exec, err := made.Execute(t.Context(), call("{}"))
 	if err != nil || got.ID != "c1" || string(exec.Output) != `"c1.0"` {
 		t.Error(got, string(exec.Output), err)
+	}
+}
+
+func TestWithAddsToAResultAndNotToAnError(t *testing.T) {
+	picture := Action{Media: &llm.Media{MediaType: "image/png", URL: "u"}}
+	file := Action{Artifact: &Artifact{Name: "x"}}
+	run := func(r Result[string], err error) (Execution, error) {
+		made, newErr := Func(Spec{Name: "a", MayPause: true}, func(context.Context, struct{}) (Result[string], error) { return r, err })
+		if newErr != nil {
+			t.Fatal(newErr)
+		}
+		return enter(t, made)
+	}
+	exec, err := run(With(With(Done("x"), picture), file), nil)
+	if err != nil || string(exec.Output) != `"x"` || len(exec.Actions) != 2 || exec.Actions[0] != picture || exec.Actions[1] != file {
+		t.Errorf("%+v, %v", exec, err)
+	}
+	exec, err = run(With(NeedInput[string]("who?"), file), nil)
+	if err != nil || exec.Await == nil || len(exec.Actions) != 1 {
+		t.Errorf("%+v, %v", exec, err)
+	}
+	if exec, err = run(With[string](nil, file), nil); err == nil || exec.Actions != nil {
+		t.Errorf("%+v, %v", exec, err)
+	}
+	if With(Done("x")) == With(Done("x")) { // it must not panic
+		t.Error("two results with actions are one")
 	}
 }

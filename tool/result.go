@@ -42,6 +42,29 @@ func NeedInput[Out any](prompt string) Result[Out] {
 	return pending[Out]{Await{Reason: ReasonInput, Mode: ModeOutput, Prompt: prompt}}
 }
 
+// With adds side products to a result: artifacts for the caller, media for the model. It adds nothing to an error.
+//
+//	return tool.With(tool.Done(page), tool.Action{Media: &llm.Media{MediaType: "image/png", Data: png}}), nil
+func With[Out any](r Result[Out], actions ...Action) Result[Out] {
+	if r == nil {
+		return nil
+	}
+	return &with[Out]{r, actions}
+}
+
+type with[Out any] struct {
+	result  Result[Out]
+	actions []Action
+}
+
+func (w *with[Out]) outcome(zero Out) (Execution, error) {
+	exec, err := w.result.outcome(zero)
+	if err == nil {
+		exec.Actions = append(exec.Actions, w.actions...)
+	}
+	return exec, err
+}
+
 type done[Out any] struct{ out Out }
 
 func (d done[Out]) outcome(Out) (Execution, error) {

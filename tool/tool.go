@@ -18,6 +18,8 @@ import (
 	"context"
 	"encoding/json"
 	"time"
+
+	"github.com/fermata-ai/fermata/llm"
 )
 
 // Tool is a tool in its raw form. Execute gets arguments that were validated against the spec's Input, when a [Registry]
@@ -73,10 +75,13 @@ type Execution struct {
 	Actions []Action
 }
 
-// Action is a side product of a call. It reaches the caller as an event, is kept with the call, and never travels to the
-// model. Exactly one field is set.
+// Action is a side product of a call, kept with it. Exactly one field is set. A typed function adds them by [With].
 type Action struct {
+	// Artifact is for the caller, whom it reaches as an event. It never travels to the model.
 	Artifact *Artifact `json:"artifact,omitempty"`
+	// Media is an image, a document or the like for the model to look at: it stands beside the output in the call's result. A call that
+	// comes to anything but an output shows none.
+	Media *llm.Media `json:"media,omitempty"`
 }
 
 // Artifact is a file or the like that a tool made: its bytes, or a reference to them.

@@ -1,0 +1,76 @@
+package runner_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/fermata-ai/fermata/agent"
+	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/fakellm"
+	"github.com/fermata-ai/fermata/llm"
+	"github.com/fermata-ai/fermata/runner"
+	"github.com/fermata-ai/fermata/tool"
+)
+
+func picture(name string, size int) llm.Media {
+	return llm.Media{MediaType: "image/png", Name: name, Data: bytes.Repeat([]byte{0xff}, size)}
+}
+
+// Media that a tool makes goes to the model with the result: what it made before its pause, in another process, too. Artifacts don't.
+func TestMediaGoesToTheModelWithTheResult(t *testing.T) {
+	show := func(m llm.Media) tool.Action { return tool.Action{Media: &m} }
+	file := tool.Action{Artifact: &tool.Artifact{Name: "raw.dat", MediaType: "application/octet-stream", Data: []byte("raw")}}
+	shoot := tool.Must(tool.Func(tool.Spec{Name: "shoot", Description: "Takes a picture."},
+		func(context.Context, struct{}) (tool.Result[string], error) {
+			return tool.With(tool.Done("shot"), file, show(picture("now.png", 10))), nil
+		}))
+	scan := tool.Must(tool.Resumable(tool.Spec{Name: "scan", Description: "Scans a page, if somebody turns it."},
+		func(_ context.Context, _ struct{}, ask tool.Ask[string, int]) (tool.Result[string], error) {
+			return tool.With(ask("Turned?", 1), show(picture("one.png", 3000))), nil
+		},
+		func(_ context.Context, _ struct{}, re tool.Reply[string, int, bool]) (tool.Result[string], error) {
+			if !re.Answer {
+				return nil, errors.New("the page was not turned")
+			}
+			return tool.With(tool.Done("scanned"), show(picture("two.png", 20)), file), nil
+		}))
+	for turned, want := range map[bool][]llm.Media{true: {picture("one.png", 3000), picture("two.png", 20)}, false: nil} {
+		model := fakellm.New(fakellm.Calls("shoot", `{}`).And("scan", `{}`), fakellm.Says("I see."))
+		r := newRig(t, agent.Config{Tools: []tool.Tool{shoot, scan}, Model: model}, nil)
+		seen := r.say("Look.").finished(event.FinishPaused)
+		p := seen.pause("scan")
+		if got := of[event.Result](seen); len(got) != 1 || !cmp.Equal(got[0].Result.Media, []llm.Media{picture("now.png", 10)}) {
+			t.Errorf("the result that was shown is %v", got)
+		}
+		if got := of[event.Artifact](seen); len(got) != 1 {
+			t.Errorf("the artifacts that were shown are %v", got)
+		}
+		r.restart()
+		answer := "false"
+		if turned {
+			answer = "true"
+		}
+		r.answer(runner.Complete(p.ID, []byte(answer), user)).finished(event.FinishStop)
+		asked := model.Requests()[1].Messages[2]
+		var got [][]llm.Media
+		for _, part := range asked.Parts {
+			got = append(got, part.(llm.ToolResult).Media)
+		}
+		if d := cmp.Diff([][]llm.Media{{picture("now.png", 10)}, want}, got); d != "" {
+			t.Errorf("turned %v: the model saw (-want +got):\n%s", turned, d)
+		}
+		if d := cmp.Diff(asked, r.transcript().History[2]); d != "" {
+			t.Errorf("the transcript differs from what the model saw:\n%s", d)
+		}
+		status, err := r.Call(t.Context(), chat, p.Call)
+		must(t, err)
+		if len(status.Media) == 0 || len(status.Artifacts) > 1 || turned && !cmp.Equal(status.Media, want) {
+			t.Errorf("the call has made %v and %v", status.Media, status.Artifacts)
+		}
+		r.acceptable()
+	}
+}
