@@ -92,6 +92,9 @@ func (c *content) end() []llm.Event {
 		if s, _ := c.begun.Text("signature"); s+c.signature.String() != "" {
 			r.Native = c.whole()
 		}
+		if r.Native == nil && isBlank(r.Text) {
+			return nil
+		}
 		return []llm.Event{llm.PartDone{Part: r}}
 	case "redacted_thinking":
 		return []llm.Event{llm.PartDone{Part: llm.Reasoning{Native: c.whole()}}}

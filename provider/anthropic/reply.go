@@ -19,7 +19,7 @@ type reply struct {
 	blocks []*content // all of them
 	front  int        // the first that hasn't ended
 	calls  bool       // the model calls tools
-	plain  string     // the text that was written last, if nothing has ended it
+	text   *content   // whose text was written last, if nothing has ended it
 	stop   sdk.StopReason
 	usage  usage
 }
@@ -155,6 +155,19 @@ func (r *reply) say(c *content, e llm.Event) {
 		c.waiting = append(c.waiting, e)
 		return
 	}
+	_, delta := e.(llm.TextDelta)
+	_, done := e.(llm.PartDone)
+	if r.text != nil && r.text != c && c.kind == "text" && (delta || done) {
+		// Without a word between them, the one block's text would go on in the other's, or be replaced by it.
+		r.emit(llm.PartDone{Part: llm.Text{Text: r.text.text.String()}})
+		r.text = nil
+	}
+	switch {
+	case delta:
+		r.text = c
+	case done:
+		r.text = nil
+	}
 	r.emit(e)
 }
 
@@ -198,7 +211,7 @@ func (u *usage) add(raw string) {
 	if strings.TrimSpace(raw) == "" {
 		return
 	}
-	next := *u // null leaves a pointer nil, and so must not replace
+	var next usage
 	if json.Unmarshal([]byte(raw), &next) != nil {
 		return // counts that make no sense: the message is none the worse
 	}

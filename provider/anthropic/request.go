@@ -30,10 +30,10 @@ func (m *Model) params(req llm.Request) (p sdk.MessageNewParams, err error) {
 	if p.Thinking, err = m.thinking(turns, p.MaxTokens); err != nil {
 		return p, err
 	}
-	if p.Tools, err = m.tools(req, turns); err != nil {
+	if p.Tools, err = m.tools(req.Tools); err != nil {
 		return p, err
 	}
-	if p.ToolChoice, err = toolChoice(req); err != nil {
+	if p.ToolChoice, err = m.toolChoice(req); err != nil {
 		return p, err
 	}
 	if p.OutputConfig, err = m.outputConfig(req.ResponseFormat); err != nil {
@@ -85,15 +85,16 @@ func unthinking(turns []*turn) bool {
 	return len(asked) == 0 || !asked[0].thinking
 }
 
-func toolChoice(req llm.Request) (u sdk.ToolChoiceUnionParam, err error) {
+func (m *Model) toolChoice(req llm.Request) (u sdk.ToolChoiceUnionParam, err error) {
 	c := req.ToolChoice
-	if (c.Mode == llm.ToolAny || c.Mode == llm.ToolNamed) && len(req.Tools) == 0 {
+	offered := len(req.Tools) + len(m.options.ServerTools)
+	if (c.Mode == llm.ToolAny || c.Mode == llm.ToolNamed) && offered == 0 {
 		return u, invalid("the tool choice is %q, but there are no tools", c.Mode)
 	}
 	switch c.Mode {
 	case llm.ToolAuto:
 	case llm.ToolNone:
-		if len(req.Tools) > 0 {
+		if offered > 0 { // or else the API wants no choice
 			none := sdk.NewToolChoiceNoneParam()
 			u.OfNone = &none
 		}
@@ -116,7 +117,7 @@ func (m *Model) outputConfig(f llm.ResponseFormat) (c sdk.OutputConfigParam, err
 	if len(f.Schema) == 0 {
 		return c, nil
 	}
-	schema, err := closed(f.Schema)
+	schema, err := convert(held, f.Schema)
 	if err != nil {
 		return c, invalid("the response format %q: %w", f.Name, err)
 	}
@@ -162,4 +163,3 @@ func remember(p *sdk.MessageNewParams, hint llm.Cache) error {
 	}
 	return nil
 }
-

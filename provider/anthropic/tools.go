@@ -36,10 +36,9 @@ func (m *Model) CheckTools(defs []llm.ToolDef) error {
 	return err
 }
 
-// tools are the request's, and those that Anthropic runs. Calls in the history need tools, whether or not there are any left:
-// their names are declared again, and without a tool choice the model may call none (see toolChoice).
-func (m *Model) tools(req llm.Request, turns []*turn) ([]sdk.ToolUnionParam, error) {
-	tools, err := m.definitions(req.Tools)
+// tools are the request's, and those that Anthropic runs.
+func (m *Model) tools(defs []llm.ToolDef) ([]sdk.ToolUnionParam, error) {
+	tools, err := m.definitions(defs)
 	if err != nil {
 		return nil, err
 	}
@@ -77,18 +76,11 @@ func (m *Model) definitions(defs []llm.ToolDef) ([]sdk.ToolUnionParam, error) {
 
 // schema is a tool's, as the API takes it.
 func (m *Model) schema(input json.RawMessage) (json.RawMessage, error) {
+	dialect := told
 	if m.options.Strict {
-		s, err := closed(input)
-		if err != nil {
-			return nil, err
-		}
-		return s.Raw(), nil
+		dialect = held
 	}
-	raw, err := told.Convert(input)
-	if err != nil {
-		return nil, err
-	}
-	s, err := object(raw)
+	s, err := convert(dialect, input)
 	if err != nil {
 		return nil, err
 	}
@@ -97,42 +89,24 @@ func (m *Model) schema(input json.RawMessage) (json.RawMessage, error) {
 			return nil, errorf("at its root, the schema has %s, which the API doesn't take there: put it into a property", key)
 		}
 	}
-	return raw, names(s)
-}
-
-// closed is a schema that the model is held to.
-func closed(schema json.RawMessage) (*jsontree.Object, error) {
-	raw, err := held.Convert(schema)
-	if err != nil {
-		return nil, err
-	}
-	s, err := object(raw)
-	if err != nil {
-		return nil, err
-	}
-	return s, names(s)
-}
-
-// names checks the properties at the root; what lies deeper, the API doesn't look at.
-func names(s *jsontree.Object) error {
 	v, _ := s.Get("properties")
 	properties, _ := v.(*jsontree.Object)
-	for _, p := range properties.Members {
+	for _, p := range properties.Members { // what lies deeper, the API doesn't look at
 		if !propertyName.MatchString(p.Key) {
-			return errorf("the property %q: the API takes names of 1 to 64 letters, digits, _, . and -: rename it", p.Key)
+			return nil, errorf("the property %q: the API takes names of 1 to 64 letters, digits, _, . and -: rename it", p.Key)
 		}
 	}
-	return nil
+	return s.Raw(), nil
 }
 
-func object(raw json.RawMessage) (*jsontree.Object, error) {
+func convert(dialect wire.Dialect, schema json.RawMessage) (*jsontree.Object, error) {
+	raw, err := dialect.Convert(schema)
+	if err != nil {
+		return nil, err
+	}
 	v, err := jsontree.Parse(raw)
 	if err != nil {
 		return nil, err
 	}
-	s, ok := v.(*jsontree.Object)
-	if !ok {
-		return nil, errorf("the schema is no object")
-	}
-	return s, nil
+	return v.(*jsontree.Object), nil // so Convert says
 }
