@@ -105,9 +105,11 @@ func (c *content) end() []llm.Event {
 }
 
 func (c *content) endCall() (events []llm.Event) {
-	if v, _ := c.begun.Get("input"); c.input.Len() == 0 {
+	if c.input.Len() == 0 {
 		// The input came whole, with the block's beginning. {} is also what stands there before any has come.
-		if s := string(jsontree.Text(v)); s != "" && s != "{}" && s != "null" {
+		var begun struct{ Input json.RawMessage }
+		_ = json.Unmarshal(c.raw, &begun) // it was read before
+		if s := string(begun.Input); s != "" && s != "{}" && s != "null" {
 			if c.cut { // never to be taken for what the model wanted
 				s = strings.TrimSuffix(s, "}")
 			}

@@ -121,7 +121,8 @@ func (m *Model) whole(ctx context.Context, head sdk.MessageNewParams, opts []opt
 	)
 	// Without a timeout of ours the SDK sets one, and refuses messages that it thinks may take longer.
 	const never = 365 * 24 * time.Hour
-	opts = append(opts, option.WithRequestTimeout(never), option.WithResponseInto(&res), option.WithResponseBodyInto(&body))
+	opts = append(opts, option.WithRequestTimeout(never), option.WithHeaderDel("X-Stainless-Timeout"))
+	opts = append(opts, option.WithResponseInto(&res), option.WithResponseBodyInto(&body))
 	if _, err := m.client.Messages.New(ctx, head, opts...); err != nil {
 		return err
 	}
