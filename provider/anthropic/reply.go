@@ -155,18 +155,15 @@ func (r *reply) say(c *content, e llm.Event) {
 		c.waiting = append(c.waiting, e)
 		return
 	}
-	_, delta := e.(llm.TextDelta)
+	_, more := e.(llm.TextDelta)
 	_, done := e.(llm.PartDone)
-	if r.text != nil && r.text != c && c.kind == "text" && (delta || done) {
+	if r.text != nil && r.text != c && c.kind == "text" && (more || done) {
 		// Without a word between them, the one block's text would go on in the other's, or be replaced by it.
 		r.emit(llm.PartDone{Part: llm.Text{Text: r.text.text.String()}})
-		r.text = nil
 	}
-	switch {
-	case delta:
+	r.text = nil
+	if more {
 		r.text = c
-	case done:
-		r.text = nil
 	}
 	r.emit(e)
 }

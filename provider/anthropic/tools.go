@@ -18,7 +18,7 @@ import (
 var (
 	told = wire.Dialect{Refs: true, OneOf: true, TypeList: true, Const: true}
 	held = wire.Dialect{
-		Keywords: []string{"allOf", "default", "pattern", "format"},
+		Keywords: []string{"default", "pattern", "format"}, // closed objects that must all fit would take nothing
 		Formats:  []string{"date-time", "time", "date", "duration", "email", "hostname", "uri", "ipv4", "ipv6", "uuid"},
 		TypeList: true, Const: true, Closed: true, Optional: true,
 	}
