@@ -74,3 +74,7 @@ func calls(request []byte) (uses, results []string) {
 }
 
 func TestSuite(t *testing.T) { llmtest.Run(t, suite()) }
+
+func TestAimock(t *testing.T) { llmtest.RunAimock(t, suite(), "") }
+
+func TestReal(t *testing.T) { llmtest.RunReal(t, suite()) }
