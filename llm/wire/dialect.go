@@ -24,6 +24,8 @@ type Dialect struct {
 	// Closed is strict mode: each object has additionalProperties false and all its properties required, and those that were optional take
 	// null. What can't be said so, a map or a value of any type, is an error. See DropNulls.
 	Closed bool
+	// Optional, with Closed, lets optional properties stay what they are.
+	Optional bool
 }
 
 // always are the members that every provider takes.

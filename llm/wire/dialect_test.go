@@ -57,6 +57,9 @@ func TestConvert(t *testing.T) {
 		{"strict", `{"properties":{"a":{"type":"string"},"b":{"type":"integer","description":"B"},"c":{"type":"string","enum":["x"]},"d":{"type":"object","properties":{"e":{"type":"boolean"}}}},"required":["a"]}`, strict,
 			`{"type":"object","properties":{"a":{"type":"string"},"b":{"type":["integer","null"],"description":"B"},"c":{"anyOf":[{"type":"string","enum":["x"]},{"type":"null"}]},` +
 				`"d":{"type":["object","null"],"properties":{"e":{"type":["boolean","null"]}},"required":["e"],"additionalProperties":false}},"required":["a","b","c","d"],"additionalProperties":false}`},
+		{"strict, with properties that stay optional", `{"properties":{"a":{"type":"string"},"d":{"type":"object","properties":{"e":{"type":"boolean"}}}},"required":["a"]}`,
+			Dialect{Closed: true, Optional: true},
+			`{"type":"object","properties":{"a":{"type":"string"},"d":{"type":"object","properties":{"e":{"type":"boolean"}},"additionalProperties":false}},"required":["a"],"additionalProperties":false}`},
 		{"strict, with alternatives", `{"properties":{"a":{"anyOf":[{"type":"string"},{"type":"integer"}],"description":"A"}}}`, strict,
 			`{"type":"object","properties":{"a":{"description":"A","anyOf":[{"type":"string"},{"type":"integer"},{"type":"null"}]}},"required":["a"],"additionalProperties":false}`},
 		{"strict, without properties", `{}`, strict, `{"type":"object","properties":{},"required":[],"additionalProperties":false}`},

@@ -55,14 +55,16 @@ func (c converter) close(s *jsontree.Object, optional []string, at string) error
 	if !ok {
 		return nil
 	}
-	names := []string{}
-	for i, m := range properties.Members {
-		names = append(names, m.Key)
-		if o, ok := m.Value.(*jsontree.Object); ok && slices.Contains(optional, m.Key) {
-			properties.Members[i].Value = c.orNull(o)
+	if !c.Optional {
+		names := []string{}
+		for i, m := range properties.Members {
+			names = append(names, m.Key)
+			if o, ok := m.Value.(*jsontree.Object); ok && slices.Contains(optional, m.Key) {
+				properties.Members[i].Value = c.orNull(o)
+			}
 		}
+		s.Set("required", names)
 	}
-	s.Set("required", names)
 	s.Set("additionalProperties", json.RawMessage("false"))
 	return nil
 }

@@ -1,0 +1,183 @@
+package anthropic
+
+import (
+	"encoding/json"
+	"strings"
+
+	"github.com/fermata-ai/fermata/internal/jsontree"
+	"github.com/fermata-ai/fermata/llm"
+)
+
+// content is a block of the message that is being written.
+type content struct {
+	index int
+	kind  string
+	begun *jsontree.Object // as it was when it began
+	raw   json.RawMessage  // likewise, byte for byte
+	ended bool
+	cut   bool // its input may be a part of what it was to be
+
+	text      strings.Builder // of text and thinking
+	input     strings.Builder // JSON in pieces
+	signature strings.Builder
+	citations []any
+	waiting   []llm.Event // until the blocks before it have ended
+}
+
+func newContent(index int, raw json.RawMessage) (*content, error) {
+	v, err := jsontree.Parse(raw)
+	begun, ok := v.(*jsontree.Object)
+	if err != nil || !ok {
+		return nil, malformed("content block %d is no object: %.80q", index, raw)
+	}
+	kind, _ := begun.Text("type")
+	if kind == "" {
+		return nil, malformed("content block %d has no type: %.80q", index, raw)
+	}
+	c := &content{index: index, kind: kind, begun: begun, raw: raw}
+	if v, ok := begun.Get("citations"); ok {
+		c.citations, _ = v.([]any)
+	}
+	return c, nil
+}
+
+// begin is what a block says by being there.
+func (c *content) begin() (llm.Event, error) {
+	switch c.kind {
+	case "text", "thinking":
+		s, _ := c.begun.Text(c.kind)
+		return c.write(s), nil
+	case "tool_use":
+		id, _ := c.begun.Text("id")
+		name, _ := c.begun.Text("name")
+		if name == "" {
+			return nil, malformed("content block %d is a tool's use without the tool's name", c.index)
+		}
+		return llm.ToolCallDelta{Index: c.index, ProviderID: id, Name: name}, nil
+	}
+	return nil, nil
+}
+
+func (c *content) write(s string) llm.Event {
+	c.text.WriteString(s)
+	switch {
+	case s == "":
+		return nil
+	case c.kind == "text":
+		return llm.TextDelta{Text: s}
+	}
+	return llm.ReasoningDelta{Text: s}
+}
+
+// more adds a piece of JSON to the block's input.
+func (c *content) more(s string) llm.Event {
+	c.input.WriteString(s)
+	if s == "" || c.kind != "tool_use" {
+		return nil
+	}
+	return llm.ToolCallDelta{Index: c.index, Arguments: s}
+}
+
+// end is what is to be said when the block has come to its end.
+func (c *content) end() []llm.Event {
+	switch c.kind {
+	case "text":
+		if n := c.native("type", "text"); n != nil {
+			return []llm.Event{llm.PartDone{Part: llm.Text{Text: c.text.String(), Native: n}}}
+		}
+		return nil
+	case "thinking":
+		r := llm.Reasoning{Text: c.text.String()}
+		// Without a signature, the API doesn't take it back.
+		if s, _ := c.begun.Text("signature"); s+c.signature.String() != "" {
+			r.Native = c.whole()
+		}
+		if r.Native == nil && isBlank(r.Text) {
+			return nil
+		}
+		return []llm.Event{llm.PartDone{Part: r}}
+	case "redacted_thinking":
+		return []llm.Event{llm.PartDone{Part: llm.Reasoning{Native: c.whole()}}}
+	case "tool_use":
+		return c.endCall()
+	}
+	return []llm.Event{llm.PartDone{Part: llm.Opaque{Native: *c.whole()}}}
+}
+
+func (c *content) endCall() (events []llm.Event) {
+	if c.input.Len() == 0 {
+		// The input came whole, with the block's beginning. {} is also what stands there before any has come.
+		var begun struct{ Input json.RawMessage }
+		_ = json.Unmarshal(c.raw, &begun) // it was read before
+		if s := string(begun.Input); s != "" && s != "{}" && s != "null" {
+			if c.cut { // never to be taken for what the model wanted
+				s = strings.TrimSuffix(s, "}")
+			}
+			c.input.WriteString(s)
+			events = append(events, llm.ToolCallDelta{Index: c.index, Arguments: s})
+		}
+	}
+	if n := c.native("type", "id", "name", "input"); n != nil {
+		id, _ := c.begun.Text("id")
+		name, _ := c.begun.Text("name")
+		events = append(events, llm.PartDone{Part: llm.ToolCall{
+			Name: name, ProviderID: id, Arguments: json.RawMessage(c.input.String()), Native: n,
+		}})
+	}
+	return events
+}
+
+// whole is the block as the API would have sent it at once.
+func (c *content) whole() *llm.Native {
+	if c.untouched() {
+		return &llm.Native{Provider: provider, Data: c.raw}
+	}
+	o := c.begun.Clone()
+	if c.kind == "text" || c.kind == "thinking" {
+		o.Set(c.kind, c.text.String())
+	}
+	if c.signature.Len() > 0 {
+		s, _ := c.begun.Text("signature")
+		o.Set("signature", s+c.signature.String())
+	}
+	if len(c.citations) > 0 {
+		o.Set("citations", c.citations)
+	}
+	if input := c.input.String(); json.Valid([]byte(input)) { // not if it was cut off
+		o.Set("input", json.RawMessage(input))
+	}
+	return &llm.Native{Provider: provider, Data: o.Raw()}
+}
+
+// untouched says that nothing came after the block's beginning.
+func (c *content) untouched() bool {
+	text, _ := c.begun.Text(c.kind)
+	v, _ := c.begun.Get("citations")
+	cited, _ := v.([]any)
+	return c.text.Len() == len(text) && c.input.Len()+c.signature.Len() == 0 && len(c.citations) == len(cited)
+}
+
+// native is what the neutral form has no place for, nil if that is nothing: of text the whole block, of a call the rest of it.
+func (c *content) native(known ...string) *llm.Native {
+	rest := c.begun.Clone()
+	for _, key := range known {
+		rest.Delete(key)
+	}
+	for _, m := range c.begun.Members {
+		switch s := string(jsontree.Text(m.Value)); {
+		case s == "null":
+			rest.Delete(m.Key)
+		case m.Key == "citations" && len(c.citations) == 0:
+			rest.Delete(m.Key)
+		case m.Key == "caller" && s == `{"type":"direct"}`: // as is every call that no code made
+			rest.Delete(m.Key)
+		}
+	}
+	switch {
+	case len(rest.Members)+len(c.citations) == 0:
+		return nil
+	case c.kind == "text":
+		return c.whole()
+	}
+	return &llm.Native{Provider: provider, Data: rest.Raw()}
+}

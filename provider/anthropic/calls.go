@@ -1,0 +1,81 @@
+package anthropic
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+
+	sdk "github.com/anthropics/anthropic-sdk-go/v2"
+	"github.com/anthropics/anthropic-sdk-go/v2/packages/param"
+
+	"github.com/fermata-ai/fermata/internal/jsontree"
+	"github.com/fermata-ai/fermata/llm"
+	"github.com/fermata-ai/fermata/llm/wire"
+)
+
+// toolUse is a call in the API's form. Its native form is what a block of the API's has beside id, name and input: which code
+// of the model's made the call, for one. So it may be replayed under another id.
+func toolUse(c llm.ToolCall, id string) (block, error) {
+	name, input := wireName(c.Name), wire.Arguments(c)
+	if !own(c.Native) {
+		return block{ContentBlockParamUnion: sdk.ContentBlockParamUnion{OfToolUse: &sdk.ToolUseBlockParam{ID: id, Name: name, Input: input}}}, nil
+	}
+	native, err := jsontree.Parse(c.Native.Data)
+	more, ok := native.(*jsontree.Object)
+	if err != nil || !ok {
+		return block{}, errorf("the call's native form is no object: %.80q", c.Native.Data)
+	}
+	whole := jsontree.New("type", "tool_use", "id", id, "name", name, "input", input)
+	for _, m := range more.Members {
+		if !whole.Has(m.Key) {
+			whole.Set(m.Key, m.Value)
+		}
+	}
+	return block{ContentBlockParamUnion: param.Override[sdk.ContentBlockParamUnion](whole.Raw())}, nil
+}
+
+// wireName makes a name fit that another provider's model called a tool by. A tool of such a name isn't offered, so the call has
+// failed, but it stays in the history.
+func wireName(name string) string {
+	const most = 128
+	fit := strings.Map(func(c rune) rune {
+		if isNameByte(c) {
+			return c
+		}
+		return '_'
+	}, name)
+	if fit == "" {
+		return "_"
+	}
+	return fit[:min(len(fit), most)]
+}
+
+func isNameByte(c rune) bool {
+	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '_' || c == '-'
+}
+
+// toolResult is a result in the API's form. A result of no text at all has no content.
+func toolResult(r llm.ToolResult, id string) (block, error) {
+	p := &sdk.ToolResultBlockParam{ToolUseID: id}
+	if r.Error {
+		p.IsError = param.NewOpt(true)
+	}
+	if s := wire.ResultText(r, false); !isBlank(s) {
+		p.Content = append(p.Content, sdk.ToolResultBlockParamContentUnion{OfText: &sdk.TextBlockParam{Text: s}})
+	}
+	for _, m := range r.Media {
+		if own(m.Native) {
+			if !json.Valid(m.Native.Data) || !bytes.HasPrefix(bytes.TrimSpace(m.Native.Data), []byte("{")) {
+				return block{}, errorf("the native form of the result's media is no object: %.80q", m.Native.Data)
+			}
+			p.Content = append(p.Content, param.Override[sdk.ToolResultBlockParamContentUnion](m.Native.Data))
+			continue
+		}
+		c, err := mediaBlock(m)
+		if err != nil {
+			return block{}, err
+		}
+		p.Content = append(p.Content, sdk.ToolResultBlockParamContentUnion{OfImage: c.OfImage, OfDocument: c.OfDocument})
+	}
+	return block{ContentBlockParamUnion: sdk.ContentBlockParamUnion{OfToolResult: p}}, nil
+}

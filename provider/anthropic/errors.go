@@ -1,0 +1,94 @@
+package anthropic
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	sdk "github.com/anthropics/anthropic-sdk-go/v2"
+
+	"github.com/fermata-ai/fermata/llm"
+	"github.com/fermata-ai/fermata/llm/wire"
+)
+
+// invalid is a request that can't be put to the API.
+func invalid(format string, args ...any) error { return wire.Invalid(provider, format, args...) }
+
+// malformed is a reply that breaks the API's rules.
+func malformed(format string, args ...any) error { return wire.Malformed(provider, format, args...) }
+
+// network is a failure that has nothing to do with what was asked.
+func network(format string, args ...any) error {
+	return &llm.Error{Kind: llm.ErrNetwork, Provider: provider, Err: fmt.Errorf(format, args...)}
+}
+
+// failure makes of what went wrong what a caller can work with. The generation's context is the caller's, with Options.Timeout.
+func (m *Model) failure(caller, generation context.Context, err error) error {
+	if err := caller.Err(); err != nil {
+		return err
+	}
+	if cause := generation.Err(); cause != nil {
+		return network("there is no whole message after %v, which is Options.Timeout: %w", m.options.Timeout, cause)
+	}
+	var (
+		known  *llm.Error
+		api    *sdk.Error
+		syntax *json.SyntaxError
+		kind   *json.UnmarshalTypeError
+	)
+	switch {
+	case errors.As(err, &known):
+		return err
+	case errors.As(err, &api):
+		return m.apiError(api)
+	case errors.As(err, &syntax), errors.As(err, &kind):
+		return malformed("an event of the stream is no JSON that makes sense: %w", err)
+	case errors.Is(err, bufio.ErrTooLong):
+		return malformed("an event of the stream is too long: %w", err)
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+		return network("the HTTP client gave up: %w", err) // since the caller didn't
+	}
+	return wire.TransportError(provider, err)
+}
+
+// apiError tells what the API answered, in place of a stream or within it.
+func (m *Model) apiError(e *sdk.Error) error {
+	code, status, message := string(e.Type()), e.StatusCode, e.Message
+	if message == "" { // not from the API itself, but from something on the way
+		message = e.RawJSON()
+	}
+	text := fmt.Sprintf("HTTP status %d: %s", status, wire.Excerpt(message))
+	if status < http.StatusBadRequest { // of the stream, which had begun well
+		text = wire.Excerpt(code + ": " + message)
+		status = http.StatusInternalServerError
+		if code == "invalid_request_error" || code == "not_found_error" {
+			status = http.StatusBadRequest
+		}
+	}
+	var header http.Header
+	if e.Response != nil {
+		header = e.Response.Header
+	}
+	return wire.HTTPError(provider, status, header, code, message, &apiError{m.withoutKey(text), e})
+}
+
+// withoutKey hides the API key, which some gateways quote.
+func (m *Model) withoutKey(text string) string {
+	if m.options.APIKey == "" {
+		return text
+	}
+	return strings.ReplaceAll(text, m.options.APIKey, "***")
+}
+
+// apiError is the SDK's error for errors.As, without its text: that holds the URL and the whole reply.
+type apiError struct {
+	text string
+	sdk  *sdk.Error
+}
+
+func (e *apiError) Error() string { return e.text }
+func (e *apiError) Unwrap() error { return e.sdk }

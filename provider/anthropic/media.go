@@ -1,0 +1,130 @@
+package anthropic
+
+import (
+	"encoding/base64"
+	"fmt"
+	"mime"
+	"net/url"
+	"strings"
+	"unicode/utf8"
+
+	sdk "github.com/anthropics/anthropic-sdk-go/v2"
+	"github.com/anthropics/anthropic-sdk-go/v2/packages/param"
+
+	"github.com/fermata-ai/fermata/llm"
+)
+
+var errorf = fmt.Errorf
+
+// media is an image or a document in a turn. The API takes none from the assistant: there, a line of text stands for it.
+func (t *turn) media(m llm.Media) (block, error) {
+	if t.assistant {
+		note := "[media of type " + m.MediaType
+		if m.Name != "" {
+			note += ", named " + m.Name
+		}
+		return text(note + "; it can't be shown here]"), nil
+	}
+	b, err := mediaBlock(m)
+	return block{ContentBlockParamUnion: b}, err
+}
+
+// mediaBlock is an image or a document: of OfImage and OfDocument, one is set.
+func mediaBlock(m llm.Media) (b sdk.ContentBlockParamUnion, err error) {
+	if err := inline(&m); err != nil {
+		return b, err
+	}
+	kind, _, err := mime.ParseMediaType(m.MediaType)
+	if err != nil {
+		return b, errorf("the media type %q is none: %w", m.MediaType, err)
+	}
+	switch {
+	case len(m.Data) == 0 && m.URL == "":
+		return b, errorf("media of type %s with neither bytes nor a URL", kind)
+	case kind == "image/jpg": // often written so
+		kind = "image/jpeg"
+	}
+	switch {
+	case kind == "image/jpeg", kind == "image/png", kind == "image/gif", kind == "image/webp":
+		b.OfImage = &sdk.ImageBlockParam{Source: imageSource(kind, m)}
+	case kind == "application/pdf":
+		b.OfDocument = &sdk.DocumentBlockParam{Source: pdfSource(m)}
+	case isText(kind) && len(m.Data) == 0:
+		return b, errorf("text of type %s at a URL: the API loads images and PDF documents only, so send the text itself", kind)
+	case isText(kind):
+		if !utf8.Valid(m.Data) {
+			return b, errorf("text of type %s that is no UTF-8: convert it", kind)
+		}
+		if isBlank(string(m.Data)) {
+			return b, errorf("text of type %s with nothing in it", kind)
+		}
+		b.OfDocument = &sdk.DocumentBlockParam{Source: sdk.DocumentBlockParamSourceUnion{OfText: &sdk.PlainTextSourceParam{Data: string(m.Data)}}}
+	default:
+		return b, errorf("media of type %s: the API takes images (JPEG, PNG, GIF, WebP), PDF documents and text", kind)
+	}
+	if b.OfDocument != nil && m.Name != "" {
+		b.OfDocument.Title = param.NewOpt(m.Name)
+	}
+	return b, nil
+}
+
+func imageSource(kind string, m llm.Media) (u sdk.ImageBlockParamSourceUnion) {
+	if len(m.Data) == 0 {
+		u.OfURL = &sdk.URLImageSourceParam{URL: m.URL}
+		return u
+	}
+	u.OfBase64 = &sdk.Base64ImageSourceParam{Data: base64.StdEncoding.EncodeToString(m.Data), MediaType: sdk.Base64ImageSourceMediaType(kind)}
+	return u
+}
+
+func pdfSource(m llm.Media) (u sdk.DocumentBlockParamSourceUnion) {
+	if len(m.Data) == 0 {
+		u.OfURL = &sdk.URLPDFSourceParam{URL: m.URL}
+		return u
+	}
+	u.OfBase64 = &sdk.Base64PDFSourceParam{Data: base64.StdEncoding.EncodeToString(m.Data)}
+	return u
+}
+
+// isText says whether a document of a type can be read as it is.
+func isText(kind string) bool {
+	switch kind {
+	case "application/json", "application/xml", "application/yaml", "application/x-yaml", "application/javascript", "application/sql":
+		return true
+	}
+	return strings.HasPrefix(kind, "text/") || strings.HasSuffix(kind, "+json") || strings.HasSuffix(kind, "+xml") && !strings.HasPrefix(kind, "image/")
+}
+
+// inline checks a URL, and takes the bytes out of one that holds them itself (RFC 2397): the API loads such a one not.
+func inline(m *llm.Media) error {
+	if len(m.Data) > 0 || m.URL == "" {
+		return nil
+	}
+	u, err := url.Parse(m.URL)
+	switch {
+	case err != nil:
+		return errorf("the media's URL can't be read: %w", err)
+	case u.Scheme == "https" || u.Scheme == "http":
+		return nil
+	case u.Scheme != "data":
+		return errorf("the media's URL has the scheme %q: the API loads https only, so send the bytes", u.Scheme)
+	}
+	head, data, found := strings.Cut(u.Opaque, ",")
+	if !found {
+		return errorf("the media's data: URL has no comma")
+	}
+	if coded, ok := strings.CutSuffix(head, ";base64"); ok {
+		m.Data, err = base64.StdEncoding.DecodeString(data)
+		head = coded
+	} else {
+		data, err = url.PathUnescape(data)
+		m.Data = []byte(data)
+	}
+	if err != nil {
+		return errorf("the media's data: URL can't be read: %w", err)
+	}
+	if m.MediaType == "" {
+		m.MediaType = head
+	}
+	return nil
+}

@@ -1,0 +1,130 @@
+package anthropic
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"net/http"
+	"time"
+
+	sdk "github.com/anthropics/anthropic-sdk-go/v2"
+	"github.com/anthropics/anthropic-sdk-go/v2/option"
+
+	"github.com/fermata-ai/fermata/llm"
+	"github.com/fermata-ai/fermata/llm/wire"
+)
+
+// provider is the name in [llm.Native] and [llm.Error].
+const provider = "anthropic"
+
+// Model asks one of Anthropic's models. It is safe for use from many goroutines.
+type Model struct {
+	options Options
+	client  sdk.Client
+}
+
+// New checks the options and makes a Model. Nothing is sent yet.
+func New(o Options) (*Model, error) {
+	o = o.complete()
+	if err := o.check(); err != nil {
+		return nil, fmt.Errorf("anthropic: %w", err)
+	}
+	// Whatever else is in the environment is no matter of ours: all that counts is in the options.
+	opts := []option.RequestOption{
+		option.WithoutEnvironmentDefaults(),
+		option.WithBaseURL(o.BaseURL),
+		option.WithHTTPClient(o.Client),
+		option.WithMaxRetries(o.Retries),
+	}
+	if o.APIKey != "" {
+		opts = append(opts, option.WithAPIKey(o.APIKey))
+	}
+	for name, values := range o.header() {
+		opts = append(opts, option.WithHeaderDel(name))
+		for _, v := range values {
+			opts = append(opts, option.WithHeaderAdd(name, v))
+		}
+	}
+	return &Model{options: o, client: sdk.NewClient(opts...)}, nil
+}
+
+// Generate asks the model for the next message. Errors are [*llm.Error], or the context's.
+func (m *Model) Generate(ctx context.Context, req llm.Request) iter.Seq2[llm.Event, error] {
+	return func(yield func(llm.Event, error) bool) {
+		if err := m.generate(ctx, req, func(e llm.Event) bool { return yield(e, nil) }); err != nil {
+			yield(nil, err)
+		}
+	}
+}
+
+// generate returns nil too where yield has had enough.
+func (m *Model) generate(ctx context.Context, req llm.Request, yield func(llm.Event) bool) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	params, err := m.params(req)
+	if err != nil {
+		return err
+	}
+	body, err := encode(params)
+	if err != nil {
+		return invalid("the request can't be encoded: %w", err)
+	}
+	caller := ctx
+	if m.options.Timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, m.options.Timeout)
+		defer cancel()
+	}
+	// The body is what counts; the SDK looks at these for its own ends.
+	head := sdk.MessageNewParams{Model: params.Model, MaxTokens: params.MaxTokens, Thinking: params.Thinking}
+	opts := []option.RequestOption{option.WithRequestBody("application/json", body)}
+	r := &reply{yield: yield}
+	if m.options.Whole {
+		err = m.whole(ctx, head, opts, r)
+	} else {
+		err = m.stream(ctx, head, opts, r)
+	}
+	if err == nil || r.enough {
+		return nil
+	}
+	return m.failure(caller, ctx, err)
+}
+
+// stream reads the message while it is being written.
+func (m *Model) stream(ctx context.Context, head sdk.MessageNewParams, opts []option.RequestOption, r *reply) error {
+	var res *http.Response
+	stream := m.client.Messages.NewStreaming(ctx, head, append(opts, option.WithResponseInto(&res))...)
+	if err := stream.Err(); err != nil {
+		return err
+	}
+	defer stream.Close()
+	if !isStream(res) {
+		return r.instead(res)
+	}
+	for stream.Next() {
+		if done, err := r.add(stream.Current()); done || err != nil {
+			return err
+		}
+	}
+	if err := stream.Err(); err != nil {
+		return err
+	}
+	return wire.Truncated(provider)
+}
+
+// whole reads the message when it is done.
+func (m *Model) whole(ctx context.Context, head sdk.MessageNewParams, opts []option.RequestOption, r *reply) error {
+	var (
+		res  *http.Response
+		body []byte
+	)
+	// Without a timeout of ours the SDK sets one, and refuses messages that it thinks may take longer.
+	const never = 365 * 24 * time.Hour
+	opts = append(opts, option.WithRequestTimeout(never), option.WithHeaderDel("X-Stainless-Timeout"))
+	opts = append(opts, option.WithResponseInto(&res), option.WithResponseBodyInto(&body))
+	if _, err := m.client.Messages.New(ctx, head, opts...); err != nil {
+		return err
+	}
+	return r.message(body, res)
+}

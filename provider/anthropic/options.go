@@ -1,0 +1,164 @@
+package anthropic
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/textproto"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Options say which model is asked, where, and how. Model is required.
+type Options struct {
+	Model   string        // the model's id, such as "claude-opus-5-5"
+	APIKey  string        // default: ANTHROPIC_API_KEY. A BaseURL other than Anthropic's may do without
+	BaseURL string        // default: ANTHROPIC_BASE_URL, then https://api.anthropic.com
+	Client  *http.Client  // default: http.DefaultClient
+	Timeout time.Duration // of one whole generation; 0: none beyond the context's
+	Retries int           // by the SDK, before a stream has begun; 0: none, since an agent tries again itself
+	Whole   bool          // ask for the message at once in place of a stream
+
+	// MaxTokens bounds a message where the request's Limits don't; the API wants to be told. Default: 16384, and the thinking
+	// budget on top. Thinking counts.
+	MaxTokens int
+	// Thinking is how the model thinks before it answers.
+	Thinking Thinking
+	// Effort is how much the model puts into its answer: "low", "medium", "high", "xhigh" or "max", as far as it knows them.
+	Effort string
+	// Strict holds the model to the tools' schemas. Their objects then take no other properties than those they name, and tools
+	// that can't be told so are refused by CheckTools.
+	Strict bool
+	// ServerTools are tools that Anthropic runs itself, as the API takes them:
+	//
+	//	{"type": "web_search_20250305", "name": "web_search"}
+	ServerTools []json.RawMessage
+	// Betas are the names of beta features to be turned on: the header anthropic-beta.
+	Betas []string
+	// Header is sent with each request, in place of what the SDK sends under the same name.
+	Header http.Header
+}
+
+// Thinking configures the model's reasoning, in the API's own terms. Which types a model knows, and what it does without, is
+// told in its documentation.
+type Thinking struct {
+	Type    string // "": as the model does by itself; "adaptive", "enabled", "between_tools" or "disabled"
+	Budget  int    // tokens, 1024 at least: with "enabled" only
+	Display string // "": the model's default; "summarized" or "omitted": with "adaptive" and "enabled"
+}
+
+const (
+	defaultURL       = "https://api.anthropic.com"
+	defaultMaxTokens = 16384
+	minBudget        = 1024 // by the API
+)
+
+// complete fills in what the environment knows, and what is left out.
+func (o Options) complete() Options {
+	if o.APIKey == "" {
+		o.APIKey = os.Getenv("ANTHROPIC_API_KEY")
+	}
+	if o.BaseURL == "" {
+		o.BaseURL = os.Getenv("ANTHROPIC_BASE_URL")
+	}
+	if o.BaseURL == "" {
+		o.BaseURL = defaultURL
+	}
+	if o.Client == nil {
+		o.Client = http.DefaultClient
+	}
+	if o.MaxTokens == 0 {
+		o.MaxTokens = defaultMaxTokens + o.Thinking.Budget
+	}
+	// What the caller goes on to do with its own is no matter of ours.
+	o.ServerTools, o.Betas, o.Header = slices.Clone(o.ServerTools), slices.Clone(o.Betas), o.Header.Clone()
+	return o
+}
+
+// check reports the first thing that is wrong. No value that may be a secret is in the error.
+func (o Options) check() error {
+	if strings.TrimSpace(o.Model) == "" {
+		return errors.New(`Options.Model is empty: name one, such as "claude-opus-5-5"`)
+	}
+	base, err := url.Parse(o.BaseURL)
+	switch {
+	case err != nil: // the error quotes the URL, which may hold a password
+		return errors.New("Options.BaseURL (or ANTHROPIC_BASE_URL) is no URL")
+	case base.Scheme != "http" && base.Scheme != "https" || base.Host == "":
+		return fmt.Errorf("the base URL %q must begin with https:// and a host", base.Redacted())
+	case base.RawQuery != "" || base.Fragment != "":
+		return errors.New("the base URL must end with its path: without ? and #")
+	case strings.HasSuffix(strings.TrimRight(base.Path, "/"), "/v1"):
+		return fmt.Errorf("the base URL %q ends in /v1, which is put there anyway: leave it out", base.Redacted())
+	case o.APIKey == "" && base.Host == "api.anthropic.com":
+		return errors.New("no API key: set Options.APIKey or ANTHROPIC_API_KEY")
+	case strings.ContainsFunc(o.APIKey, func(r rune) bool { return r <= ' ' || r >= 0x7f }):
+		return errors.New("the API key holds white space, a line break or another character that no key has: was it read from a file?")
+	case o.Timeout < 0:
+		return fmt.Errorf("Options.Timeout is %v: it must not be negative", o.Timeout)
+	case o.Retries < 0:
+		return fmt.Errorf("Options.Retries is %d: it must not be negative", o.Retries)
+	case o.MaxTokens < 1:
+		return fmt.Errorf("Options.MaxTokens is %d: it must be above zero", o.MaxTokens)
+	}
+	if err := o.Thinking.check(o.MaxTokens); err != nil {
+		return err
+	}
+	if known := []string{"", "low", "medium", "high", "xhigh", "max"}; !slices.Contains(known, o.Effort) {
+		return fmt.Errorf("Options.Effort is %q: it must be one of %q", o.Effort, known[1:])
+	}
+	for name, values := range o.Header {
+		if name == "" || strings.ContainsAny(name, " :\t\r\n") || strings.ContainsAny(strings.Join(values, ""), "\r\n\x00") {
+			return fmt.Errorf("the header %q can't be sent: check its name, and its value for line breaks", name)
+		}
+	}
+	for i, raw := range o.ServerTools {
+		var tool struct{ Type, Name string }
+		if err := json.Unmarshal(raw, &tool); err != nil || tool.Type == "" || tool.Name == "" {
+			return fmt.Errorf(`Options.ServerTools[%d] must be an object with "type" and "name", as the API takes it`, i)
+		}
+	}
+	return nil
+}
+
+func (t Thinking) check(maxTokens int) error {
+	switch t.Type {
+	case "", "adaptive", "between_tools", "disabled":
+		if t.Budget != 0 {
+			return fmt.Errorf(`Thinking.Budget is for the type "enabled" only, not for %q`, t.Type)
+		}
+	case "enabled":
+		if t.Budget < minBudget {
+			return fmt.Errorf("Thinking.Budget is %d: it must be %d at least", t.Budget, minBudget)
+		}
+		if t.Budget >= maxTokens {
+			return fmt.Errorf("Thinking.Budget (%d) must be less than Options.MaxTokens (%d), of which it is a part", t.Budget, maxTokens)
+		}
+	default:
+		return fmt.Errorf(`Thinking.Type is %q: it must be "adaptive", "enabled", "between_tools", "disabled" or empty`, t.Type)
+	}
+	switch {
+	case t.Display == "":
+	case t.Display != "summarized" && t.Display != "omitted":
+		return fmt.Errorf(`Thinking.Display is %q: it must be "summarized", "omitted" or empty`, t.Display)
+	case t.Type != "adaptive" && t.Type != "enabled":
+		return fmt.Errorf(`Thinking.Display is for the types "adaptive" and "enabled" only, not for %q`, t.Type)
+	}
+	return nil
+}
+
+// header is what is sent beside what the SDK sends.
+func (o Options) header() http.Header {
+	h := make(http.Header)
+	for name, values := range o.Header {
+		h[textproto.CanonicalMIMEHeaderKey(name)] = values
+	}
+	if len(o.Betas) > 0 {
+		h.Add("Anthropic-Beta", strings.Join(o.Betas, ","))
+	}
+	return h
+}

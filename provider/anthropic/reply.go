@@ -1,0 +1,233 @@
+package anthropic
+
+import (
+	"encoding/json"
+	"strings"
+
+	sdk "github.com/anthropics/anthropic-sdk-go/v2"
+
+	"github.com/fermata-ai/fermata/llm"
+)
+
+// reply makes events of a message's content blocks. Blocks may be written side by side, but their events come in the order of the
+// blocks, since text doesn't say which block it belongs to.
+type reply struct {
+	yield  func(llm.Event) bool
+	enough bool // yield wants no more
+
+	begun  bool       // message_start has come
+	blocks []*content // all of them
+	front  int        // the first that hasn't ended
+	calls  bool       // the model calls tools
+	text   *content   // whose text was written last, if nothing has ended it
+	stop   sdk.StopReason
+	usage  usage
+}
+
+// add takes the next event of the stream. done says that it was the last one, or that there is no use for another.
+func (r *reply) add(e sdk.MessageStreamEventUnion) (done bool, err error) {
+	if !r.begun && e.Type != "message_start" {
+		switch e.Type {
+		case "message_delta", "message_stop", "content_block_start", "content_block_delta", "content_block_stop":
+			return false, malformed("%s comes before message_start", e.Type)
+		}
+	}
+	switch e.Type {
+	case "message_start":
+		if r.begun {
+			return false, malformed("message_start comes twice")
+		}
+		if len(e.Message.Content) > 0 {
+			return false, malformed("message_start has content already")
+		}
+		r.begun = true
+		r.usage.add(e.Message.Usage.RawJSON())
+	case "content_block_start":
+		if e.Index != int64(len(r.blocks)) {
+			return false, malformed("content block %d begins where %d would", e.Index, len(r.blocks))
+		}
+		err = r.start(json.RawMessage(e.ContentBlock.RawJSON()))
+	case "content_block_delta":
+		var c *content
+		if c, err = r.open(e); err == nil {
+			err = r.delta(c, e.Delta)
+		}
+	case "content_block_stop":
+		var c *content
+		if c, err = r.open(e); err == nil {
+			r.end(c)
+		}
+	case "message_delta":
+		if e.Delta.StopReason != "" {
+			r.stop = e.Delta.StopReason
+		}
+		r.usage.add(e.Usage.RawJSON())
+	case "message_stop":
+		if r.front < len(r.blocks) {
+			return false, malformed("the message stops within content block %d", r.front)
+		}
+		r.emit(r.finish())
+		return true, nil
+	}
+	// Other events may come to be, as the API's documentation says.
+	return r.enough, err
+}
+
+// open finds the block that an event is about.
+func (r *reply) open(e sdk.MessageStreamEventUnion) (*content, error) {
+	if e.Index < 0 || e.Index >= int64(len(r.blocks)) || !e.JSON.Index.Valid() {
+		return nil, malformed("%s for content block %d, where %d have begun", e.Type, e.Index, len(r.blocks))
+	}
+	c := r.blocks[e.Index]
+	if c.ended {
+		return nil, malformed("%s for content block %d, which has ended", e.Type, e.Index)
+	}
+	return c, nil
+}
+
+func (r *reply) start(raw json.RawMessage) error {
+	c, err := newContent(len(r.blocks), raw)
+	if err != nil {
+		return err
+	}
+	r.blocks = append(r.blocks, c)
+	r.calls = r.calls || c.kind == "tool_use"
+	e, err := c.begin()
+	if err != nil {
+		return err
+	}
+	r.say(c, e)
+	return nil
+}
+
+func (r *reply) delta(c *content, d sdk.MessageStreamEventUnionDelta) error {
+	var ok bool
+	switch d.Type + " of " + c.kind {
+	case "text_delta of text":
+		ok = d.JSON.Text.Valid()
+		r.say(c, c.write(d.Text))
+	case "thinking_delta of thinking":
+		ok = d.JSON.Thinking.Valid()
+		r.say(c, c.write(d.Thinking))
+	case "signature_delta of thinking":
+		ok = d.JSON.Signature.Valid()
+		c.signature.WriteString(d.Signature)
+	case "citations_delta of text":
+		ok = d.JSON.Citation.Valid()
+		c.citations = append(c.citations, json.RawMessage(d.Citation.RawJSON()))
+	default:
+		// Server tools' blocks have an input too, under many names. Anything else would be lost if it were passed over.
+		if d.Type != "input_json_delta" || !c.begun.Has("input") {
+			return malformed("%s for content block %d, a %s, is not known to this version", d.Type, c.index, c.kind)
+		}
+		ok = d.JSON.PartialJSON.Valid()
+		r.say(c, c.more(d.PartialJSON))
+	}
+	if !ok {
+		return malformed("%s for content block %d without what it is to add", d.Type, c.index)
+	}
+	return nil
+}
+
+// end ends a block, and lets the next ones speak.
+func (r *reply) end(c *content) {
+	for _, e := range c.end() {
+		r.say(c, e)
+	}
+	c.ended = true
+	for r.front < len(r.blocks) && r.blocks[r.front].ended {
+		r.front++
+		if r.front < len(r.blocks) {
+			next := r.blocks[r.front]
+			for _, e := range next.waiting {
+				r.say(next, e)
+			}
+		}
+	}
+}
+
+// say yields an event of a block, when it is that block's turn.
+func (r *reply) say(c *content, e llm.Event) {
+	switch {
+	case e == nil:
+		return
+	case c.index != r.front:
+		c.waiting = append(c.waiting, e)
+		return
+	}
+	_, more := e.(llm.TextDelta)
+	_, done := e.(llm.PartDone)
+	if r.text != nil && r.text != c && c.kind == "text" && (more || done) {
+		// Without a word between them, the one block's text would go on in the other's, or be replaced by it.
+		r.emit(llm.PartDone{Part: llm.Text{Text: r.text.text.String()}})
+	}
+	r.text = nil
+	if more {
+		r.text = c
+	}
+	r.emit(e)
+}
+
+func (r *reply) emit(e llm.Event) {
+	r.enough = r.enough || !r.yield(e)
+}
+
+// finish is how it ended.
+func (r *reply) finish() llm.Finish {
+	f := llm.Finish{Reason: llm.StopOther, Usage: r.usage.neutral()}
+	switch r.stop {
+	case sdk.StopReasonEndTurn, sdk.StopReasonStopSequence:
+		f.Reason = llm.StopEnd
+	case sdk.StopReasonMaxTokens, sdk.StopReasonModelContextWindowExceeded:
+		f.Reason = llm.StopLength
+	case sdk.StopReasonRefusal:
+		f.Reason = llm.StopRefusal
+	case sdk.StopReasonToolUse, "":
+		if r.calls {
+			f.Reason = llm.StopToolCalls
+		}
+	}
+	if f.Reason == llm.StopEnd && r.calls { // so some compatible servers say it
+		f.Reason = llm.StopToolCalls
+	}
+	return f
+}
+
+// usage counts as the API does. Each count replaces the one before; what is left out stays.
+type usage struct {
+	Input    *int `json:"input_tokens"`
+	Written  *int `json:"cache_creation_input_tokens"`
+	Read     *int `json:"cache_read_input_tokens"`
+	Output   *int `json:"output_tokens"`
+	Detailed struct {
+		Thinking *int `json:"thinking_tokens"`
+	} `json:"output_tokens_details"`
+}
+
+func (u *usage) add(raw string) {
+	if strings.TrimSpace(raw) == "" {
+		return
+	}
+	var next usage
+	if json.Unmarshal([]byte(raw), &next) != nil {
+		return // counts that make no sense: the message is none the worse
+	}
+	for _, c := range []struct{ to, from **int }{
+		{&u.Input, &next.Input}, {&u.Written, &next.Written}, {&u.Read, &next.Read}, {&u.Output, &next.Output},
+		{&u.Detailed.Thinking, &next.Detailed.Thinking},
+	} {
+		if *c.from != nil {
+			*c.to = *c.from
+		}
+	}
+}
+
+func (u usage) neutral() llm.Usage {
+	n := func(p *int) int {
+		if p == nil {
+			return 0
+		}
+		return max(*p, 0)
+	}
+	return llm.Usage{Input: n(u.Input) + n(u.Written) + n(u.Read), Output: n(u.Output), Cached: n(u.Read), Reasoning: n(u.Detailed.Thinking)}
+}

@@ -1,0 +1,165 @@
+package anthropic
+
+import (
+	"slices"
+
+	sdk "github.com/anthropics/anthropic-sdk-go/v2"
+	"github.com/anthropics/anthropic-sdk-go/v2/packages/param"
+
+	"github.com/fermata-ai/fermata/internal/jsontree"
+	"github.com/fermata-ai/fermata/llm"
+)
+
+// params puts a request in the API's form.
+func (m *Model) params(req llm.Request) (p sdk.MessageNewParams, err error) {
+	p.Model = m.options.Model
+	p.MaxTokens = int64(m.options.MaxTokens)
+	if n := req.Limits.OutputTokens; n != 0 {
+		p.MaxTokens = int64(n)
+	}
+	if p.MaxTokens < 1 {
+		return p, invalid("Limits.OutputTokens is %d: it must not be negative", req.Limits.OutputTokens)
+	}
+	if !isBlank(req.System) {
+		p.System = []sdk.TextBlockParam{{Text: req.System}}
+	}
+	turns, err := conversation(req.Messages)
+	if err != nil {
+		return p, err
+	}
+	if p.Thinking, err = m.thinking(turns, p.MaxTokens); err != nil {
+		return p, err
+	}
+	if p.Tools, err = m.tools(req.Tools); err != nil {
+		return p, err
+	}
+	if p.ToolChoice, err = m.toolChoice(req); err != nil {
+		return p, err
+	}
+	if p.OutputConfig, err = m.outputConfig(req.ResponseFormat); err != nil {
+		return p, err
+	}
+	// The only thing that the API has a place for.
+	if id := req.Metadata["user_id"]; id != "" {
+		p.Metadata.UserID = param.NewOpt(id)
+	}
+	for _, t := range turns {
+		p.Messages = append(p.Messages, t.param())
+	}
+	return p, remember(&p, req.Cache)
+}
+
+// thinking is what the options say, as far as the history allows it.
+func (m *Model) thinking(turns []*turn, maxTokens int64) (u sdk.ThinkingConfigParamUnion, err error) {
+	o := m.options.Thinking
+	switch o.Type {
+	case "adaptive":
+		u.OfAdaptive = &sdk.ThinkingConfigAdaptiveParam{Display: sdk.ThinkingConfigAdaptiveDisplay(o.Display)}
+	case "between_tools":
+		between := sdk.NewThinkingConfigBetweenToolsParam()
+		u.OfBetweenTools = &between
+	case "disabled":
+		disabled := sdk.NewThinkingConfigDisabledParam()
+		u.OfDisabled = &disabled
+	case "enabled":
+		if int64(o.Budget) >= maxTokens {
+			return u, invalid("the request's Limits.OutputTokens (%d) must be above the thinking budget (%d), which is a part of it", maxTokens, o.Budget)
+		}
+		// Results must be the answer to a message that began with thinking, or else the API refuses the request. Where another
+		// model asked for them, this turn has to go on without.
+		if unthinking(turns) {
+			return u, nil
+		}
+		u.OfEnabled = &sdk.ThinkingConfigEnabledParam{BudgetTokens: int64(o.Budget), Display: sdk.ThinkingConfigEnabledDisplay(o.Display)}
+	}
+	return u, nil
+}
+
+// unthinking says whether the history ends with results for a message of the assistant's that doesn't begin with thinking.
+func unthinking(turns []*turn) bool {
+	n := len(turns)
+	if n < 2 || len(turns[n-1].results) == 0 {
+		return false
+	}
+	asked := turns[n-2].blocks
+	return len(asked) == 0 || !asked[0].thinking
+}
+
+func (m *Model) toolChoice(req llm.Request) (u sdk.ToolChoiceUnionParam, err error) {
+	c := req.ToolChoice
+	offered := len(req.Tools) + len(m.options.ServerTools)
+	if (c.Mode == llm.ToolAny || c.Mode == llm.ToolNamed) && offered == 0 {
+		return u, invalid("the tool choice is %q, but there are no tools", c.Mode)
+	}
+	switch c.Mode {
+	case llm.ToolAuto:
+	case llm.ToolNone:
+		if offered > 0 { // or else the API wants no choice
+			none := sdk.NewToolChoiceNoneParam()
+			u.OfNone = &none
+		}
+	case llm.ToolAny:
+		u.OfAny = &sdk.ToolChoiceAnyParam{}
+	case llm.ToolNamed:
+		if !slices.ContainsFunc(req.Tools, func(d llm.ToolDef) bool { return d.Name == c.Name }) {
+			return u, invalid("the tool choice names %q, which is none of the tools", c.Name)
+		}
+		u.OfTool = &sdk.ToolChoiceToolParam{Name: c.Name}
+	default:
+		return u, invalid("%q is no mode of a tool choice", c.Mode)
+	}
+	return u, nil
+}
+
+// outputConfig has no place for the format's name. Its description goes into the schema, if that has none itself.
+func (m *Model) outputConfig(f llm.ResponseFormat) (c sdk.OutputConfigParam, err error) {
+	c.Effort = sdk.OutputConfigEffort(m.options.Effort)
+	if len(f.Schema) == 0 {
+		return c, nil
+	}
+	schema, err := convert(held, f.Schema)
+	if err != nil {
+		return c, invalid("the response format %q: %w", f.Name, err)
+	}
+	if f.Description != "" && !schema.Has("description") {
+		schema.Set("description", f.Description)
+	}
+	// The SDK's map would put the schema's members in another order, which is the order in which the model writes them.
+	c.Format = param.Override[sdk.JSONOutputFormatParam](jsontree.New("type", "json_schema", "schema", schema).Raw())
+	return c, nil
+}
+
+// remember marks what the provider is to keep: tools, instructions, and everything up to the last message, each by itself, since
+// what comes later changes more often.
+func remember(p *sdk.MessageNewParams, hint llm.Cache) error {
+	mark := sdk.NewCacheControlEphemeralParam()
+	switch hint {
+	case llm.CacheDefault, llm.CacheNone: // the API keeps nothing that isn't marked
+		return nil
+	case llm.CacheShort:
+		mark.TTL = sdk.CacheControlEphemeralTTLTTL5m
+	case llm.CacheLong:
+		mark.TTL = sdk.CacheControlEphemeralTTLTTL1h
+	default:
+		return invalid("%q is no cache hint", hint)
+	}
+	for i := len(p.Tools) - 1; i >= 0; i-- {
+		if c := p.Tools[i].GetCacheControl(); c != nil {
+			*c = mark
+			break
+		}
+	}
+	if n := len(p.System); n > 0 {
+		p.System[n-1].CacheControl = mark
+	}
+	last := p.Messages[len(p.Messages)-1]
+	blocks, _ := last.GetContent().AsAny().(*[]sdk.ContentBlockParamUnion)
+	for i := len(*blocks) - 1; i >= 0; i-- {
+		// Blocks that are replayed as they were have no place for a mark, and thinking may not have one.
+		if c := (*blocks)[i].GetCacheControl(); c != nil {
+			*c = mark
+			break
+		}
+	}
+	return nil
+}

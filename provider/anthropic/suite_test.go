@@ -1,0 +1,80 @@
+package anthropic_test
+
+import (
+	"encoding/json"
+	"os"
+	"testing"
+
+	"github.com/fermata-ai/fermata/llm"
+	"github.com/fermata-ai/fermata/llm/llmtest"
+	"github.com/fermata-ai/fermata/provider/anthropic"
+)
+
+func suite() llmtest.Provider {
+	return llmtest.Provider{
+		Name:    "anthropic",
+		Replies: "testdata/replies",
+		New: func(t testing.TB, o llmtest.Options) llm.Model {
+			return made(t, anthropic.Options{
+				Model: "claude-opus-5-5", APIKey: llmtest.APIKey, BaseURL: o.BaseURL, Client: o.Client, Whole: o.Whole, Strict: o.Strict,
+			})
+		},
+		Calls: calls,
+		Lists: func(request []byte) json.RawMessage {
+			var r struct{ Tools json.RawMessage }
+			_ = json.Unmarshal(request, &r)
+			return r.Tools
+		},
+		Lacks: map[string]string{"fenced": "the API writes a call's input as JSON"},
+		Real: func(t testing.TB, whole bool) llm.Model {
+			if os.Getenv("ANTHROPIC_API_KEY") == "" {
+				return nil
+			}
+			name := os.Getenv("ANTHROPIC_MODEL")
+			if name == "" {
+				name = "claude-haiku-5-5"
+			}
+			return made(t, anthropic.Options{Model: name, Whole: whole})
+		},
+	}
+}
+
+func made(t testing.TB, o anthropic.Options) llm.Model {
+	t.Helper()
+	m, err := anthropic.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// calls reads the ids of tool uses and of their results.
+func calls(request []byte) (uses, results []string) {
+	var r struct {
+		Messages []struct {
+			Content []struct {
+				Type      string
+				ID        string
+				ToolUseID string `json:"tool_use_id"`
+			}
+		}
+	}
+	_ = json.Unmarshal(request, &r)
+	for _, m := range r.Messages {
+		for _, b := range m.Content {
+			switch b.Type {
+			case "tool_use":
+				uses = append(uses, b.ID)
+			case "tool_result":
+				results = append(results, b.ToolUseID)
+			}
+		}
+	}
+	return uses, results
+}
+
+func TestSuite(t *testing.T) { llmtest.Run(t, suite()) }
+
+func TestAimock(t *testing.T) { llmtest.RunAimock(t, suite(), "") }
+
+func TestReal(t *testing.T) { llmtest.RunReal(t, suite()) }

@@ -1,0 +1,112 @@
+package anthropic
+
+import (
+	"encoding/json"
+	"regexp"
+	"slices"
+
+	sdk "github.com/anthropics/anthropic-sdk-go/v2"
+	"github.com/anthropics/anthropic-sdk-go/v2/packages/param"
+
+	"github.com/fermata-ai/fermata/internal/jsontree"
+	"github.com/fermata-ai/fermata/llm"
+	"github.com/fermata-ai/fermata/llm/wire"
+)
+
+// What the API takes of JSON Schema: nearly everything where it only tells the model, and what its documentation of structured
+// outputs lists where the model is held to it. There a type can't hold itself.
+var (
+	told = wire.Dialect{Refs: true, OneOf: true, TypeList: true, Const: true}
+	held = wire.Dialect{
+		Keywords: []string{"default", "pattern", "format"}, // closed objects that must all fit would take nothing
+		Formats:  []string{"date-time", "time", "date", "duration", "email", "hostname", "uri", "ipv4", "ipv6", "uuid"},
+		TypeList: true, Const: true, Closed: true, Optional: true,
+	}
+)
+
+// What the API asks of names.
+var (
+	toolName     = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,128}$`)
+	propertyName = regexp.MustCompile(`^[a-zA-Z0-9_.-]{1,64}$`)
+)
+
+// CheckTools reports the first tool that the API would refuse, and what to do.
+func (m *Model) CheckTools(defs []llm.ToolDef) error {
+	_, err := m.definitions(defs)
+	return err
+}
+
+// tools are the request's, and those that Anthropic runs.
+func (m *Model) tools(defs []llm.ToolDef) ([]sdk.ToolUnionParam, error) {
+	tools, err := m.definitions(defs)
+	if err != nil {
+		return nil, err
+	}
+	for _, raw := range m.options.ServerTools {
+		tools = append(tools, param.Override[sdk.ToolUnionParam](raw))
+	}
+	return tools, nil
+}
+
+func (m *Model) definitions(defs []llm.ToolDef) ([]sdk.ToolUnionParam, error) {
+	var tools []sdk.ToolUnionParam
+	for i, d := range defs {
+		if !toolName.MatchString(d.Name) {
+			return nil, invalid("tool %q: the API takes names of 1 to 128 letters, digits, _ and -: rename it", d.Name)
+		}
+		if slices.ContainsFunc(defs[:i], func(e llm.ToolDef) bool { return e.Name == d.Name }) {
+			return nil, invalid("tool %q: there are two of that name", d.Name)
+		}
+		schema, err := m.schema(d.Input)
+		if err != nil {
+			return nil, invalid("tool %q: %w", d.Name, err)
+		}
+		p := &sdk.ToolParam{
+			Name:        d.Name,
+			InputSchema: param.Override[sdk.ToolInputSchemaParam](schema),
+			Strict:      param.NewOpt(m.options.Strict),
+		}
+		if d.Description != "" {
+			p.Description = param.NewOpt(d.Description)
+		}
+		tools = append(tools, sdk.ToolUnionParam{OfTool: p})
+	}
+	return tools, nil
+}
+
+// schema is a tool's, as the API takes it.
+func (m *Model) schema(input json.RawMessage) (json.RawMessage, error) {
+	dialect := told
+	if m.options.Strict {
+		dialect = held
+	}
+	s, err := convert(dialect, input)
+	if err != nil {
+		return nil, err
+	}
+	for _, key := range []string{"anyOf", "oneOf", "allOf"} {
+		if s.Has(key) {
+			return nil, errorf("at its root, the schema has %s, which the API doesn't take there: put it into a property", key)
+		}
+	}
+	v, _ := s.Get("properties")
+	properties, _ := v.(*jsontree.Object)
+	for _, p := range properties.Members { // what lies deeper, the API doesn't look at
+		if !propertyName.MatchString(p.Key) {
+			return nil, errorf("the property %q: the API takes names of 1 to 64 letters, digits, _, . and -: rename it", p.Key)
+		}
+	}
+	return s.Raw(), nil
+}
+
+func convert(dialect wire.Dialect, schema json.RawMessage) (*jsontree.Object, error) {
+	raw, err := dialect.Convert(schema)
+	if err != nil {
+		return nil, err
+	}
+	v, err := jsontree.Parse(raw)
+	if err != nil {
+		return nil, err
+	}
+	return v.(*jsontree.Object), nil // so Convert says
+}

@@ -1,0 +1,79 @@
+package anthropic
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+
+	sdk "github.com/anthropics/anthropic-sdk-go/v2"
+
+	"github.com/fermata-ai/fermata/llm/wire"
+)
+
+// message makes events of a message that came at once.
+func (r *reply) message(body []byte, res *http.Response) error {
+	var m struct {
+		Type       string            `json:"type"`
+		Content    []json.RawMessage `json:"content"`
+		StopReason sdk.StopReason    `json:"stop_reason"`
+		Usage      json.RawMessage   `json:"usage"`
+	}
+	err := json.NewDecoder(bytes.NewReader(body)).Decode(&m)
+	switch {
+	case errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF):
+		return wire.TransportError(provider, err)
+	case err != nil:
+		return malformed("the answer, of type %q, is no message: %w: %s", mediaType(res), err, wire.Excerpt(string(body)))
+	case m.Type == "error": // from a gateway that sends errors with the status 200
+		e := &sdk.Error{StatusCode: http.StatusOK, Response: res}
+		if err := e.UnmarshalJSON(body); err != nil {
+			return malformed("the answer is an error that can't be read: %w", err)
+		}
+		return e
+	case m.Type != "message":
+		return malformed("the answer, of type %q, is no message: %s", mediaType(res), wire.Excerpt(string(body)))
+	}
+	r.stop = m.StopReason
+	r.usage.add(string(m.Usage))
+	for i, raw := range m.Content {
+		if err := r.start(raw); err != nil {
+			return err
+		}
+		c := r.blocks[i]
+		// The limit of tokens cut the message off here. A call's input is JSON all the same, made so by the service.
+		c.cut = i == len(m.Content)-1 && (m.StopReason == sdk.StopReasonMaxTokens || m.StopReason == sdk.StopReasonModelContextWindowExceeded)
+		if r.end(c); r.enough {
+			return nil
+		}
+	}
+	r.emit(r.finish())
+	return nil
+}
+
+// instead reads what came in place of a stream: the message at once, from a server that knows no streams, or something else.
+func (r *reply) instead(res *http.Response) error {
+	body, err := io.ReadAll(res.Body)
+	if err != nil {
+		return err
+	}
+	return r.message(body, res)
+}
+
+func isStream(res *http.Response) bool {
+	kind := mediaType(res)
+	return kind == "" || kind == "text/event-stream"
+}
+
+func mediaType(res *http.Response) string {
+	if res == nil {
+		return ""
+	}
+	kind, _, err := mime.ParseMediaType(res.Header.Get("Content-Type"))
+	if err != nil {
+		return ""
+	}
+	return kind
+}
