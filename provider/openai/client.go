@@ -35,6 +35,7 @@ type endpoint struct {
 	model   string
 	host    string // of the base URL, with its port if it has one
 	own     bool   // OpenAI itself, not a server that speaks its API
+	key     string // never told
 	timeout time.Duration
 	options []option.RequestOption
 }
@@ -74,6 +75,7 @@ func (c connection) open(typ string) (endpoint, error) {
 	case strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r >= 0x7f }):
 		return fail("APIKey (or OPENAI_API_KEY) holds a space, a line break or the like") // the key itself is not told
 	}
+	e.key = key
 	e.options = append(e.options, option.WithBaseURL(u.String()), option.WithAPIKey(key),
 		option.WithHTTPClient(cmp.Or(c.Client, http.DefaultClient)), option.WithMaxRetries(c.Retries))
 	return e, nil
