@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/fermata-ai/fermata/llm"
+	"github.com/fermata-ai/fermata/llm/wire"
 	"github.com/openai/openai-go/v3"
 	"github.com/openai/openai-go/v3/option"
 )
@@ -116,7 +117,7 @@ func (c *Chat) Generate(ctx context.Context, r llm.Request) iter.Seq2[llm.Event,
 func (c *Chat) generate(outer context.Context, r llm.Request, yield func(llm.Event, error) bool) error {
 	params, err := c.params(r)
 	if err != nil {
-		return &llm.Error{Kind: llm.ErrInvalid, Provider: c.name, Err: err}
+		return wire.Invalid(c.name, "%w", err)
 	}
 	ctx, cancel := c.at.bound(outer)
 	defer cancel()

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"strconv"
 	"strings"
 
 	"github.com/fermata-ai/fermata/llm"
@@ -33,7 +32,7 @@ func (r *chatReply) read(res *http.Response) error {
 		return r.whole(res, body)
 	case r.model.options.Whole || first == '<':
 		text, _ := io.ReadAll(io.LimitReader(body, 4<<10))
-		return r.malformed("the answer is no chat completion; is the base URL right? It begins: %s", excerpt(text))
+		return r.malformed("the answer is no chat completion; is the base URL right? It begins: %s", wire.Excerpt(string(text)))
 	}
 	return r.stream(res, body)
 }
@@ -70,9 +69,9 @@ func (r *chatReply) stream(res *http.Response, body io.Reader) error {
 		}
 		switch {
 		case err != nil:
-			return r.malformed("%w in the event %s", err, excerpt(data))
+			return r.malformed("%w in the event %s", err, wire.Excerpt(string(data)))
 		case c.Choices == nil && c.Usage == nil && event.Type == "":
-			return r.malformed("an event that is no chat completion chunk: %s", excerpt(data))
+			return r.malformed("an event that is no chat completion chunk: %s", wire.Excerpt(string(data)))
 		}
 		if err := r.chunk(c); err != nil {
 			return err
@@ -103,14 +102,14 @@ func (r *chatReply) whole(res *http.Response, body io.Reader) error {
 	case errors.As(err, &syntax) && syntax.Offset >= int64(len(data)):
 		return r.truncated("the answer ends in the middle: %v", err)
 	case err != nil:
-		return r.malformed("%w in the answer %s", err, excerpt(data))
+		return r.malformed("%w in the answer %s", err, wire.Excerpt(string(data)))
 	case len(c.Choices) == 0:
-		return r.malformed("the answer has no choices: %s", excerpt(data))
+		return r.malformed("the answer has no choices: %s", wire.Excerpt(string(data)))
 	}
 	for i := range c.Choices {
 		choice := &c.Choices[i]
 		if choice.Message == nil {
-			return r.malformed("the answer's choice has no message: %s", excerpt(data))
+			return r.malformed("the answer's choice has no message: %s", wire.Excerpt(string(data)))
 		}
 		for place := range choice.Message.ToolCalls {
 			choice.Message.ToolCalls[place].Index = &place
@@ -128,15 +127,7 @@ func (r *chatReply) told(res *http.Response, event string, data []byte, c chatCh
 	if none && c.Object != "error" && event != "error" {
 		return nil
 	}
-	code, message := r.model.at.problem(data)
-	status, _ := strconv.Atoi(code) // routers give the number that they would have answered
-	if status == 0 {
-		var numbered struct{ Error struct{ Code json.Number } }
-		if json.Unmarshal(data, &numbered) == nil {
-			status, _ = strconv.Atoi(numbered.Error.Code.String())
-		}
-	}
-	return wire.HTTPError(r.model.name, status, res.Header, code, message, nil)
+	return r.model.at.trouble(data).error(r.model.name, 0, res.Header, nil)
 }
 
 func (r *chatReply) truncated(format string, args ...any) error {
@@ -144,5 +135,5 @@ func (r *chatReply) truncated(format string, args ...any) error {
 }
 
 func (r *chatReply) malformed(format string, args ...any) error {
-	return &llm.Error{Kind: llm.ErrMalformed, Provider: r.model.name, Err: fmt.Errorf(format, args...)}
+	return wire.Malformed(r.model.name, format, args...)
 }

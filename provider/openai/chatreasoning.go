@@ -82,59 +82,63 @@ func (r *chatReply) thought() error {
 type chatDetail struct {
 	raw     json.RawMessage
 	members map[string]json.RawMessage
-	pieces  int
+	texts   map[string]*strings.Builder // those members that come in pieces, nil while there is one piece
 }
+
+// pieced are the members of which a stream sends more and more.
+var pieced = []string{"text", "summary"}
 
 // detail adds an entry, and returns the text in it. In a stream, a text comes in pieces of one index.
 func (c *chatReasoning) detail(raw json.RawMessage) (string, error) {
-	next := chatDetail{raw: raw, pieces: 1}
+	next := chatDetail{raw: raw}
 	if err := json.Unmarshal(raw, &next.members); err != nil {
 		return "", err
 	}
-	text := word(next.members["text"]) + word(next.members["summary"])
 	if n := len(c.details); n > 0 && c.details[n-1].goesOn(next) {
-		return text, c.details[n-1].add(next)
+		c.details[n-1].add(next)
+	} else if next.members != nil {
+		c.details = append(c.details, next)
 	}
-	c.details = append(c.details, next)
-	return text, nil
+	return word(next.members["text"]) + word(next.members["summary"]), nil
 }
 
-func (d chatDetail) goesOn(next chatDetail) bool {
-	same := func(member string) bool { return bytes.Equal(d.members[member], next.members[member]) }
+func (d *chatDetail) goesOn(next chatDetail) bool {
+	same := func(member string) bool { return word(d.members[member]) == word(next.members[member]) } // null is none
 	kind := word(d.members["type"])
 	return (kind == "reasoning.text" || kind == "reasoning.summary") && len(d.members["index"]) > 0 &&
 		same("type") && same("index") && same("id")
 }
 
-func (d *chatDetail) add(next chatDetail) error {
-	d.pieces++
-	for name, value := range next.members {
-		if string(value) == "null" {
-			continue
+func (d *chatDetail) add(next chatDetail) {
+	if d.texts == nil {
+		d.texts = map[string]*strings.Builder{}
+		for _, name := range pieced {
+			d.texts[name] = &strings.Builder{}
+			d.texts[name].WriteString(word(d.members[name]))
 		}
-		if name == "text" || name == "summary" {
-			var before, more string
-			for raw, s := range map[*string]json.RawMessage{&before: d.members[name], &more: value} {
-				if len(s) > 0 {
-					if err := json.Unmarshal(s, raw); err != nil {
-						return err
-					}
-				}
-			}
-			joined, err := encode(before + more)
-			if err != nil {
-				return err
-			}
-			value = joined
-		}
-		d.members[name] = value
 	}
-	return nil
+	for name, value := range next.members {
+		if b := d.texts[name]; b != nil {
+			b.WriteString(word(value))
+		} else if string(value) != "null" {
+			d.members[name] = value
+		}
+	}
 }
 
-func (d chatDetail) json() (json.RawMessage, error) {
-	if d.pieces == 1 {
+func (d *chatDetail) json() (json.RawMessage, error) {
+	if d.texts == nil {
 		return d.raw, nil
+	}
+	for name, b := range d.texts {
+		if b.Len() == 0 {
+			continue
+		}
+		text, err := encode(b.String())
+		if err != nil {
+			return nil, err
+		}
+		d.members[name] = text
 	}
 	return encode(d.members)
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"os"
@@ -77,8 +78,22 @@ func (c connection) open(typ string) (endpoint, error) {
 	}
 	e.key = key
 	e.options = append(e.options, option.WithBaseURL(u.String()), option.WithAPIKey(key),
-		option.WithHTTPClient(cmp.Or(c.Client, http.DefaultClient)), option.WithMaxRetries(c.Retries))
+		option.WithHTTPClient(cmp.Or(c.Client, http.DefaultClient)), option.WithMaxRetries(c.Retries),
+		option.WithMiddleware(boundErrors))
 	return e, nil
+}
+
+// boundErrors keeps an endless error from filling the memory: the SDK reads them to their end.
+func boundErrors(r *http.Request, next option.MiddlewareNext) (*http.Response, error) {
+	const most = 1 << 20
+	res, err := next(r)
+	if err == nil && res.StatusCode >= 400 && res.Body != nil {
+		res.Body = struct {
+			io.Reader
+			io.Closer
+		}{io.LimitReader(res.Body, most), res.Body}
+	}
+	return res, err
 }
 
 // parseBase doesn't quote the URL in its errors, since there may be a password in it.

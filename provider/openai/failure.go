@@ -9,11 +9,12 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/llm/wire"
+	"github.com/openai/openai-go/v3"
 	"github.com/openai/openai-go/v3/option"
 )
 
@@ -39,9 +40,9 @@ func (e endpoint) failure(outer context.Context, provider string, res *http.Resp
 	case errors.As(err, &known):
 		return err
 	case res != nil && res.StatusCode >= 400:
-		body, _ := io.ReadAll(io.LimitReader(res.Body, 1<<20)) // the SDK has read it already
-		code, message := e.problem(body)
-		return wire.HTTPError(provider, res.StatusCode, res.Header, code, message, err)
+		body, _ := io.ReadAll(res.Body) // the SDK has read it already
+		t := e.trouble(body)
+		return t.error(provider, res.StatusCode, res.Header, err)
 	case errors.Is(err, context.DeadlineExceeded):
 		// The context that Generate was given goes on, so its user must not be told that it is over.
 		if e.timeout > 0 {
@@ -54,10 +55,16 @@ func (e endpoint) failure(outer context.Context, provider string, res *http.Resp
 	return wire.TransportError(provider, err)
 }
 
-// problem reads the body of an error: a code, if it has one, and a message. OpenAI sends {"error": {"message", "type", "code"}};
-// compatible servers send an "error" that is a string, or these members without "error", or "detail", or a list of one; and what
-// stands between sends HTML.
-func (e endpoint) problem(body []byte) (code, message string) {
+// trouble is what a server says is wrong.
+type trouble struct {
+	status        int // the HTTP status that it names, if it does
+	code, message string
+}
+
+// trouble reads the body of an error, or an event that tells of one. OpenAI sends {"error": {"message", "type", "code"}}; compatible
+// servers send an "error" that is a string, or these members without "error", or "detail", or a list of one; and what stands between
+// sends HTML.
+func (e endpoint) trouble(body []byte) trouble {
 	if len(e.key) >= 16 { // some servers quote the key that they don't know
 		body = bytes.ReplaceAll(body, []byte(e.key), []byte("(the key)"))
 	}
@@ -67,23 +74,53 @@ func (e endpoint) problem(body []byte) (code, message string) {
 	}
 	var outer, inner map[string]json.RawMessage
 	if json.Unmarshal(body, &outer) != nil {
-		return "", excerpt(body)
+		return trouble{message: wire.Excerpt(string(body))}
 	}
+	t := trouble{}
 	if raw := outer["error"]; json.Unmarshal(raw, &inner) != nil || len(inner) == 0 {
 		inner = outer
-		message = word(raw)
+		t.message = word(raw)
 	}
-	code = word(inner["code"])
-	if code == "" || strings.Trim(code, "0123456789") == "" { // a number repeats the status
-		code = cmp.Or(word(inner["type"]), word(inner["status"]), code)
+	t.code = word(inner["code"])
+	if n, err := strconv.Atoi(t.code); err == nil || t.code == "" {
+		t.status, t.code = n, cmp.Or(word(inner["type"]), word(inner["status"]))
 	}
-	message = cmp.Or(word(inner["message"]), word(inner["msg"]), word(inner["detail"]), message, excerpt(body))
+	t.message = cmp.Or(word(inner["message"]), word(inner["msg"]), word(inner["detail"]), t.message, wire.Excerpt(string(body)))
 	var more struct{ Raw json.RawMessage }
 	if json.Unmarshal(inner["metadata"], &more) == nil && word(more.Raw) != "" { // a router's: what the server behind it said
-		message += ": " + excerpt([]byte(word(more.Raw)))
+		t.message += ": " + wire.Excerpt(word(more.Raw))
 	}
-	return code, message
+	return t
 }
+
+// error is for an answer of the given status; 0: it came in the middle of a stream. sdk may be nil.
+func (t trouble) error(provider string, status int, h http.Header, sdk error) error {
+	status = cmp.Or(status, t.status)
+	if status == 0 && strings.HasPrefix(t.code, "invalid_") { // such as invalid_request_error; else it is the server's fault
+		status = http.StatusBadRequest
+	}
+	text := wire.Excerpt(t.message)
+	if t.code != "" {
+		text = t.code + ": " + text
+	}
+	if status != 0 {
+		text = fmt.Sprintf("HTTP status %d: %s", status, text)
+	}
+	cause := answered{text, nil}
+	if api := (*openai.Error)(nil); errors.As(sdk, &api) {
+		cause.sdk = api
+	}
+	return wire.HTTPError(provider, status, h, t.code, t.message, cause)
+}
+
+// answered keeps the SDK's error for those that look for it; its own text leaves out what the server said.
+type answered struct {
+	text string
+	sdk  error
+}
+
+func (a answered) Error() string { return a.text }
+func (a answered) Unwrap() error { return a.sdk }
 
 // word is a JSON string's text; numbers and other values are their JSON, null is nothing.
 func word(raw json.RawMessage) string {
@@ -91,19 +128,5 @@ func word(raw json.RawMessage) string {
 	if len(raw) == 0 || json.Unmarshal(raw, &s) == nil {
 		return s
 	}
-	return excerpt(raw)
-}
-
-// excerpt is the beginning of a text, on one line.
-func excerpt(text []byte) string {
-	const most = 300 // bytes
-	s := strings.Join(strings.Fields(strings.ToValidUTF8(string(text[:min(len(text), 4*most)]), "\uFFFD")), " ")
-	if len(s) <= most {
-		return s
-	}
-	cut := most
-	for !utf8.RuneStart(s[cut]) {
-		cut--
-	}
-	return s[:cut] + "..."
+	return wire.Excerpt(string(raw))
 }
