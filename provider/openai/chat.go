@@ -3,6 +3,7 @@ package openai
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"iter"
 	"net/http"
@@ -83,6 +84,8 @@ func NewChat(o ChatOptions) (*Chat, error) {
 	if len(o.Extra) > 0 {
 		if err := json.Unmarshal(o.Extra, &c.extra); err != nil {
 			return nil, fmt.Errorf("openai: ChatOptions.Extra is no JSON object: %w", err)
+		} else if c.extra == nil {
+			return nil, errors.New("openai: ChatOptions.Extra is no JSON object, but null")
 		}
 	}
 	for _, taken := range []string{"messages", "model", "n", "stream", "stream_options", "tools"} {

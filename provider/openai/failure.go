@@ -57,8 +57,8 @@ func (e endpoint) failure(outer context.Context, provider string, res *http.Resp
 
 // trouble is what a server says is wrong.
 type trouble struct {
-	status        int // the HTTP status that it names, if it does
-	code, message string
+	status             int // the HTTP status that it names, if it does
+	code, typ, message string
 }
 
 // trouble reads the body of an error, or an event that tells of one. OpenAI sends {"error": {"message", "type", "code"}}; compatible
@@ -81,9 +81,9 @@ func (e endpoint) trouble(body []byte) trouble {
 		inner = outer
 		t.message = word(raw)
 	}
-	t.code = word(inner["code"])
-	if n, err := strconv.Atoi(t.code); err == nil || t.code == "" {
-		t.status, t.code = n, cmp.Or(word(inner["type"]), word(inner["status"]))
+	t.code, t.typ = word(inner["code"]), cmp.Or(word(inner["type"]), word(inner["status"]))
+	if n, err := strconv.Atoi(t.code); err == nil {
+		t.status, t.code = n, ""
 	}
 	t.message = cmp.Or(word(inner["message"]), word(inner["msg"]), word(inner["detail"]), t.message, wire.Excerpt(string(body)))
 	var more struct{ Raw json.RawMessage }
@@ -96,12 +96,15 @@ func (e endpoint) trouble(body []byte) trouble {
 // error is for an answer of the given status; 0: it came in the middle of a stream. sdk may be nil.
 func (t trouble) error(provider string, status int, h http.Header, sdk error) error {
 	status = cmp.Or(status, t.status)
-	if status == 0 && strings.HasPrefix(t.code, "invalid_") { // such as invalid_request_error; else it is the server's fault
+	if status == 0 && strings.HasPrefix(t.typ, "invalid_") { // such as invalid_request_error; else it is the server's fault
 		status = http.StatusBadRequest
 	}
-	text := wire.Excerpt(t.message)
-	if t.code != "" {
-		text = t.code + ": " + text
+	text, code := wire.Excerpt(t.message), cmp.Or(t.code, t.typ)
+	if code != "" {
+		text = code + ": " + text
+	}
+	if status/100 == 4 { // says more than the type: Ollama calls a model that isn't there an api_error
+		code = t.code
 	}
 	if status != 0 {
 		text = fmt.Sprintf("HTTP status %d: %s", status, text)
@@ -110,7 +113,7 @@ func (t trouble) error(provider string, status int, h http.Header, sdk error) er
 	if api := (*openai.Error)(nil); errors.As(sdk, &api) {
 		cause.sdk = api
 	}
-	return wire.HTTPError(provider, status, h, t.code, t.message, cause)
+	return wire.HTTPError(provider, status, h, code, t.message, cause)
 }
 
 // answered keeps the SDK's error for those that look for it; its own text leaves out what the server said.
