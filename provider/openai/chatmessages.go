@@ -1,0 +1,245 @@
+package openai
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/fermata-ai/fermata/llm"
+	"github.com/fermata-ai/fermata/llm/wire"
+	"github.com/openai/openai-go/v3"
+	"github.com/openai/openai-go/v3/packages/param"
+)
+
+// chatMessages writes a conversation as the API wants it.
+type chatMessages struct {
+	model *Chat
+	ids   wire.IDs
+	all   []openai.ChatCompletionMessageParamUnion
+	// later is media of results and of the model's own. The API takes it from a user only, and nothing may stand between calls and
+	// their results: it goes into a user's message after them.
+	later []openai.ChatCompletionContentPartUnionParam
+}
+
+func (c *Chat) messages(r llm.Request) ([]openai.ChatCompletionMessageParamUnion, error) {
+	form := wire.IDForm{Max: 40, Also: "_-"}
+	if !c.at.own { // vLLM's are longer, Kimi's are like functions.name:0
+		form = wire.IDForm{Max: 64, Also: "_-.:"}
+	}
+	w := &chatMessages{model: c, ids: wire.NewIDs(r.Messages, form)}
+	switch {
+	case r.System == "":
+	case c.options.SystemRole == "developer":
+		w.all = append(w.all, openai.DeveloperMessage(r.System))
+	default:
+		w.all = append(w.all, openai.SystemMessage(r.System))
+	}
+	for i, m := range r.Messages {
+		var err error
+		switch m.Role {
+		case llm.RoleUser:
+			err = w.user(m)
+		case llm.RoleAssistant:
+			err = w.assistant(m)
+		case llm.RoleTool:
+			err = w.tool(m)
+		default:
+			err = fmt.Errorf("the role %q is unknown", m.Role)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("message %d: %w", i, err)
+		}
+	}
+	w.flush()
+	return w.all, nil
+}
+
+func (w *chatMessages) user(m llm.Message) error {
+	w.flush()
+	var texts []string
+	var parts []openai.ChatCompletionContentPartUnionParam
+	for _, p := range m.Parts {
+		switch p := p.(type) {
+		case llm.Text:
+			switch own := w.own(p.Native); {
+			case own != nil:
+				parts = append(parts, raw[openai.ChatCompletionContentPartUnionParam](own))
+			case p.Text != "":
+				texts, parts = append(texts, p.Text), append(parts, openai.TextContentPart(p.Text))
+			}
+		case llm.Media:
+			part, err := w.media(p)
+			if err != nil {
+				return err
+			}
+			parts = append(parts, part)
+		case llm.Opaque:
+			if own := w.own(&p.Native); own != nil {
+				parts = append(parts, raw[openai.ChatCompletionContentPartUnionParam](own))
+			}
+		case llm.Unknown:
+		default:
+			return fmt.Errorf("%T is no part of a user's message", p)
+		}
+	}
+	switch {
+	case len(parts) == 0:
+	case len(texts) == len(parts) && (len(texts) == 1 || !w.model.at.own):
+		w.all = append(w.all, openai.UserMessage(w.join(texts)))
+	default:
+		w.all = append(w.all, openai.UserMessage(parts))
+	}
+	return nil
+}
+
+func (w *chatMessages) assistant(m llm.Message) error {
+	w.flush()
+	var out openai.ChatCompletionAssistantMessageParam
+	var texts []string
+	fields := map[string]json.RawMessage{}
+	for _, p := range m.Parts {
+		var err error
+		switch p := p.(type) {
+		case llm.Text:
+			if p.Text != "" {
+				texts = append(texts, p.Text)
+			}
+		case llm.Reasoning:
+			err = merge(fields, w.own(p.Native))
+		case llm.Opaque:
+			err = merge(fields, w.own(&p.Native))
+		case llm.ToolCall:
+			var call openai.ChatCompletionMessageToolCallUnionParam
+			call, err = w.call(p)
+			out.ToolCalls = append(out.ToolCalls, call)
+		case llm.Media:
+			err = w.show("Media of the assistant's message above:", []llm.Media{p})
+		case llm.Unknown:
+		default:
+			err = fmt.Errorf("%T is no part of an assistant's message", p)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	switch {
+	case len(texts) == 1 || len(texts) > 1 && !w.model.at.own:
+		out.Content.OfString = openai.String(w.join(texts))
+	case len(texts) > 1:
+		for _, t := range texts {
+			out.Content.OfArrayOfContentParts = append(out.Content.OfArrayOfContentParts,
+				openai.ChatCompletionAssistantMessageParamContentArrayOfContentPartUnion{OfText: &openai.ChatCompletionContentPartTextParam{Text: t}})
+		}
+	case len(out.ToolCalls) > 0: // as the API itself writes it; some servers want the member
+		out.Content = param.NullStruct[openai.ChatCompletionAssistantMessageParamContentUnion]()
+	case len(fields) == 0:
+		return nil // it said nothing
+	default:
+		out.Content.OfString = openai.String("")
+	}
+	if len(fields) > 0 {
+		out.SetExtraFields(extraFields(fields))
+	}
+	w.all = append(w.all, openai.ChatCompletionMessageParamUnion{OfAssistant: &out})
+	return nil
+}
+
+func (w *chatMessages) call(c llm.ToolCall) (openai.ChatCompletionMessageToolCallUnionParam, error) {
+	out := openai.ChatCompletionMessageFunctionToolCallParam{ID: w.ids.Of(c.ID)}
+	out.Function.Name, out.Function.Arguments = c.Name, string(wire.Arguments(c))
+	fields := map[string]json.RawMessage{}
+	if err := merge(fields, w.own(c.Native)); err != nil {
+		return openai.ChatCompletionMessageToolCallUnionParam{}, err
+	}
+	if len(fields) > 0 {
+		out.SetExtraFields(extraFields(fields))
+	}
+	return openai.ChatCompletionMessageToolCallUnionParam{OfFunction: &out}, nil
+}
+
+func (w *chatMessages) tool(m llm.Message) error {
+	for _, p := range m.Parts {
+		switch p := p.(type) {
+		case llm.ToolResult:
+			id := w.ids.Of(p.Call)
+			w.all = append(w.all, openai.ToolMessage(wire.ResultText(p, true), id))
+			if err := w.show(fmt.Sprintf("Media of the result of call %s (%s):", id, p.Name), p.Media); err != nil {
+				return err
+			}
+		case llm.Opaque, llm.Unknown:
+		default:
+			return fmt.Errorf("%T is no part of a message of results", p)
+		}
+	}
+	return nil
+}
+
+// show puts media aside, to be sent when the results of all calls are.
+func (w *chatMessages) show(title string, media []llm.Media) error {
+	if len(media) == 0 {
+		return nil
+	}
+	w.later = append(w.later, openai.TextContentPart(title))
+	for _, m := range media {
+		part, err := w.media(m)
+		if err != nil {
+			return err
+		}
+		w.later = append(w.later, part)
+	}
+	return nil
+}
+
+func (w *chatMessages) flush() {
+	if len(w.later) > 0 {
+		w.all = append(w.all, openai.UserMessage(w.later))
+		w.later = nil
+	}
+}
+
+// own is the data of a native form, if it is this server's.
+func (w *chatMessages) own(n *llm.Native) json.RawMessage {
+	if n == nil || n.Provider != w.model.name {
+		return nil
+	}
+	return n.Data
+}
+
+// join makes one string of several texts, for compatible servers, many of which take no list of them.
+func (w *chatMessages) join(texts []string) string { return strings.Join(texts, "\n\n") }
+
+// merge adds the members of a native form to a message's. A message may have reasoning in several places, but has one place for it:
+// texts and lists are joined.
+func merge(fields map[string]json.RawMessage, native json.RawMessage) error {
+	if native == nil {
+		return nil
+	}
+	var more map[string]json.RawMessage
+	if err := json.Unmarshal(native, &more); err != nil {
+		return fmt.Errorf("the native form of a part is no JSON object: %w", err)
+	}
+	for name, value := range more {
+		before, ok := fields[name]
+		if !ok {
+			fields[name] = value
+			continue
+		}
+		var err error
+		if value[0] == '"' && before[0] == '"' {
+			var a, b string
+			_, _ = json.Unmarshal(before, &a), json.Unmarshal(value, &b)
+			fields[name], err = encode(a + b)
+		} else if value[0] == '[' && before[0] == '[' {
+			var a, b []json.RawMessage
+			_, _ = json.Unmarshal(before, &a), json.Unmarshal(value, &b)
+			fields[name], err = encode(append(a, b...))
+		} else if !bytes.Equal(before, value) {
+			err = fmt.Errorf("two native forms have different %s", name)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,96 @@
+package openai
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"os"
+	"testing"
+
+	"github.com/fermata-ai/fermata/llm"
+	"github.com/fermata-ai/fermata/llm/llmtest"
+)
+
+// chatAt is Chat Completions at a server of the given base URL, whose requests go to the suite's server in its place.
+func chatAt(name, base, replies string, lacks map[string]string) llmtest.Provider {
+	return llmtest.Provider{
+		Name: name,
+		New: func(t testing.TB, o llmtest.Options) llm.Model {
+			c, err := NewChat(ChatOptions{Model: "gpt-5-mini", APIKey: llmtest.APIKey, BaseURL: base, Whole: o.Whole, Strict: o.Strict, Client: detour(t, o)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return c
+		},
+		Replies: replies,
+		Calls:   chatIDs,
+		Lists: func(request []byte) json.RawMessage {
+			var r struct{ Tools json.RawMessage }
+			_ = json.Unmarshal(request, &r)
+			return r.Tools
+		},
+		Lacks: lacks,
+	}
+}
+
+// detour sends all requests to the suite's server.
+func detour(t testing.TB, o llmtest.Options) *http.Client {
+	to, err := url.Parse(o.BaseURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	inner := o.Client.Transport
+	return &http.Client{Transport: transport(func(r *http.Request) (*http.Response, error) {
+		r = r.Clone(r.Context())
+		r.URL.Scheme, r.URL.Host, r.Host = to.Scheme, to.Host, ""
+		return inner.RoundTrip(r)
+	})}
+}
+
+func chatIDs(request []byte) (calls, results []string) {
+	var r struct {
+		Messages []struct {
+			Role       string
+			ToolCallID string                `json:"tool_call_id"`
+			ToolCalls  []struct{ ID string } `json:"tool_calls"`
+		}
+	}
+	_ = json.Unmarshal(request, &r)
+	for _, m := range r.Messages {
+		for _, c := range m.ToolCalls {
+			calls = append(calls, c.ID)
+		}
+		if m.Role == "tool" {
+			results = append(results, m.ToolCallID)
+		}
+	}
+	return calls, results
+}
+
+func atOpenAI() llmtest.Provider {
+	p := chatAt("openai.chat", ownURL, "testdata/chat/replies", map[string]string{
+		"reasoning": "Chat Completions at OpenAI tells nothing of the reasoning but the number of its tokens",
+		"redacted":  "Chat Completions at OpenAI tells nothing of the reasoning but the number of its tokens",
+	})
+	if os.Getenv("OPENAI_API_KEY") != "" {
+		p.Real = func(t testing.TB, whole bool) llm.Model {
+			c, err := NewChat(ChatOptions{Model: "gpt-5-mini", Effort: "low", Whole: whole})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return c
+		}
+	}
+	return p
+}
+
+func TestChat(t *testing.T) { llmtest.Run(t, atOpenAI()) }
+
+// A compatible server, with reasoning that it wants back.
+func TestChatOpenRouter(t *testing.T) {
+	llmtest.Run(t, chatAt("openai.chat/openrouter.ai", "https://openrouter.ai/api/v1", "testdata/openrouter/replies", nil))
+}
+
+func TestChatAimock(t *testing.T) { llmtest.RunAimock(t, atOpenAI(), "") }
+
+func TestChatReal(t *testing.T) { llmtest.RunReal(t, atOpenAI()) }

@@ -1,0 +1,123 @@
+package openai
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/openai/openai-go/v3"
+	"github.com/openai/openai-go/v3/option"
+)
+
+const (
+	ownURL  = "https://api.openai.com/v1"
+	ownHost = "openai.com" // and every host below it, such as eu.api.openai.com
+)
+
+// connection is what the options of both APIs say about the way to the server.
+type connection struct {
+	Model   string
+	APIKey  string
+	BaseURL string
+	Client  *http.Client
+	Timeout time.Duration
+	Retries int
+}
+
+// endpoint is a connection that was checked.
+type endpoint struct {
+	model   string
+	host    string // of the base URL, with its port if it has one
+	own     bool   // OpenAI itself, not a server that speaks its API
+	key     string // never told
+	timeout time.Duration
+	options []option.RequestOption
+}
+
+// open checks a connection. typ is the name of the options, for errors.
+//
+// The environment (OPENAI_BASE_URL, OPENAI_API_KEY, and what else the SDK reads) belongs together: it is left aside where
+// BaseURL names a server other than OpenAI's, so that a key for one never goes to the other.
+func (c connection) open(typ string) (endpoint, error) {
+	fail := func(format string, args ...any) (endpoint, error) {
+		return endpoint{}, fmt.Errorf("openai: "+typ+"."+format, args...)
+	}
+	switch {
+	case strings.TrimSpace(c.Model) == "":
+		return fail("Model is empty; give it the id of a model, such as %q", "gpt-5-mini")
+	case c.Timeout < 0:
+		return fail("Timeout is negative (%v); 0 means none", c.Timeout)
+	case c.Retries < 0:
+		return fail("Retries is negative (%d); 0 means none", c.Retries)
+	}
+	base := cmp.Or(c.BaseURL, os.Getenv("OPENAI_BASE_URL"), ownURL)
+	u, err := parseBase(base)
+	if err != nil {
+		return fail("BaseURL (or OPENAI_BASE_URL) %w; it looks like %q", err, ownURL)
+	}
+	e := endpoint{model: c.Model, host: strings.ToLower(u.Host), timeout: c.Timeout}
+	e.own = strings.HasSuffix("."+strings.ToLower(u.Hostname()), "."+ownHost)
+
+	key := c.APIKey
+	if c.BaseURL == "" || e.own {
+		e.options = openai.DefaultClientOptions()
+		key = cmp.Or(key, os.Getenv("OPENAI_API_KEY"))
+	}
+	switch {
+	case key == "" && e.own:
+		return fail("APIKey is empty, and so is OPENAI_API_KEY: OpenAI needs a key; servers that need none are named by BaseURL")
+	case strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r >= 0x7f }):
+		return fail("APIKey (or OPENAI_API_KEY) holds a space, a line break or the like") // the key itself is not told
+	}
+	e.key = key
+	e.options = append(e.options, option.WithBaseURL(u.String()), option.WithAPIKey(key),
+		option.WithHTTPClient(cmp.Or(c.Client, http.DefaultClient)), option.WithMaxRetries(c.Retries),
+		option.WithMiddleware(boundErrors))
+	return e, nil
+}
+
+// boundErrors keeps an endless error from filling the memory: the SDK reads them to their end.
+func boundErrors(r *http.Request, next option.MiddlewareNext) (*http.Response, error) {
+	const most = 1 << 20
+	res, err := next(r)
+	if err == nil && res.StatusCode >= 400 && res.Body != nil {
+		res.Body = struct {
+			io.Reader
+			io.Closer
+		}{io.LimitReader(res.Body, most), res.Body}
+	}
+	return res, err
+}
+
+// parseBase doesn't quote the URL in its errors, since there may be a password in it.
+func parseBase(base string) (*url.URL, error) {
+	u, err := url.Parse(base)
+	switch {
+	case err != nil:
+		return nil, errors.New("is no URL")
+	case u.Scheme != "http" && u.Scheme != "https":
+		return nil, errors.New("begins with neither http:// nor https://")
+	case u.Hostname() == "":
+		return nil, errors.New("names no host")
+	case u.User != nil:
+		return nil, errors.New("holds a user; credentials that are no API key are the business of Client's transport")
+	case u.RawQuery != "" || u.Fragment != "":
+		return nil, errors.New("has a query or fragment")
+	}
+	return u, nil
+}
+
+// bound is the context of one generation.
+func (e endpoint) bound(ctx context.Context) (context.Context, context.CancelFunc) {
+	if e.timeout == 0 {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, e.timeout)
+}
