@@ -1,0 +1,136 @@
+package openai
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/openai/openai-go/v3/option"
+	"github.com/openai/openai-go/v3/responses"
+
+	"github.com/fermata-ai/fermata/llm"
+	"github.com/fermata-ai/fermata/llm/wire"
+)
+
+// responsesName is the provider of the parts and errors of [Responses].
+const responsesName = "openai.responses"
+
+// ResponsesOptions say which model is asked, where, and how. Zero values leave it to the provider.
+type ResponsesOptions struct {
+	Model   string        // the model's id; required
+	APIKey  string        // default: OPENAI_API_KEY, unless BaseURL names a server other than OpenAI's
+	BaseURL string        // default: OPENAI_BASE_URL, then OpenAI's own
+	Client  *http.Client  // default: http.DefaultClient
+	Timeout time.Duration // of one whole generation; 0: none beyond the context's
+	Retries int           // before a reply has begun; 0: none, since the agent itself retries
+	Whole   bool          // ask for the message at once in place of a stream
+
+	// Effort is how much the model is to think, such as "low" or "high". Summary is what it tells of that: "auto", "concise" or
+	// "detailed"; without it, reasoning has no text.
+	Effort, Summary string
+	// NoReasoning says that the model doesn't think. Such a model refuses to be asked for its encrypted reasoning, which every
+	// other has to be asked for, since nothing is stored at the provider. The families gpt-3.5, gpt-4 and chat are known.
+	NoReasoning bool
+	// Strict holds the model to the schemas of the tools and of the response format. Every object is closed then, and a member
+	// that may be left out comes as null: in a call's arguments such nulls are left out again, in the text of a response format
+	// they stay. The arguments of a call come at its end, not in pieces.
+	Strict bool
+	// Sequential asks for at most one call at a time.
+	Sequential bool
+}
+
+// Responses is an [llm.Model] that speaks OpenAI's Responses API. It keeps no state at the provider: every request holds the
+// whole conversation, with the model's own items as they came. It is safe for concurrent use.
+type Responses struct {
+	endpoint endpoint
+	service  responses.ResponseService
+	o        ResponsesOptions
+}
+
+var (
+	_ llm.Model       = (*Responses)(nil)
+	_ llm.ToolChecker = (*Responses)(nil)
+)
+
+// NewResponses checks the options. It doesn't connect.
+func NewResponses(o ResponsesOptions) (*Responses, error) {
+	const typ = "ResponsesOptions"
+	e, err := connection{o.Model, o.APIKey, o.BaseURL, o.Client, o.Timeout, o.Retries}.open(typ)
+	if err != nil {
+		return nil, err
+	}
+	if o.NoReasoning && (o.Effort != "" || o.Summary != "") {
+		return nil, fmt.Errorf("openai: %s.NoReasoning goes with neither Effort nor Summary", typ)
+	}
+	o.NoReasoning = o.NoReasoning || o.Effort == "" && o.Summary == "" && knownPlain(o.Model)
+	return &Responses{endpoint: e, service: responses.NewResponseService(e.options...), o: o}, nil
+}
+
+// knownPlain says that a model, or one fine-tuned from it, is of a family from before the models that reason, or of the chat
+// models beside them. No family is added to these any more but for a suffix.
+func knownPlain(model string) bool {
+	model = strings.TrimPrefix(model, "ft:")
+	for _, family := range []string{"gpt-3.5", "gpt-4", "chatgpt-"} {
+		if strings.HasPrefix(model, family) {
+			return true
+		}
+	}
+	return strings.HasPrefix(model, "gpt-") && strings.Contains(model, "-chat")
+}
+
+// Generate implements [llm.Model]. Its errors are [*llm.Error]s, and the context's own.
+func (m *Responses) Generate(ctx context.Context, req llm.Request) iter.Seq2[llm.Event, error] {
+	return func(yield func(llm.Event, error) bool) {
+		outer := ctx
+		params, err := m.params(req)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		ctx, cancel := m.endpoint.bound(outer)
+		defer cancel()
+		r := newReply(yield)
+		if m.o.Strict {
+			r.schemas = schemas(req.Tools)
+		}
+		var answer *http.Response
+		if m.o.Whole {
+			err = m.whole(ctx, params, &answer, r)
+		} else {
+			err = m.stream(ctx, params, &answer, r)
+		}
+		if err != nil {
+			yield(nil, m.failure(outer, answer, err))
+		}
+	}
+}
+
+func (m *Responses) whole(ctx context.Context, params responses.ResponseNewParams, answer **http.Response, r *reply) error {
+	response, err := m.service.New(ctx, params, option.WithResponseInto(answer))
+	if err != nil {
+		return err
+	}
+	return r.end("", *response)
+}
+
+func (m *Responses) stream(ctx context.Context, params responses.ResponseNewParams, answer **http.Response, r *reply) error {
+	stream := m.service.NewStreaming(ctx, params, option.WithResponseInto(answer))
+	defer stream.Close()
+	if stream.Err() == nil {
+		if err := checkStream(*answer); err != nil {
+			return err
+		}
+	}
+	for stream.Next() {
+		if err := r.event(stream.Current()); err != nil || r.over {
+			return err
+		}
+	}
+	if err := stream.Err(); err != nil {
+		return err
+	}
+	return wire.Truncated(responsesName)
+}

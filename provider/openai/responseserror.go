@@ -1,0 +1,77 @@
+package openai
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strings"
+
+	"github.com/openai/openai-go/v3/packages/ssestream"
+	"github.com/openai/openai-go/v3/responses"
+
+	"github.com/fermata-ai/fermata/llm"
+	"github.com/fermata-ai/fermata/llm/wire"
+)
+
+// reported is what the API says is wrong, in a reply that had begun well.
+type reported struct{ code, message string }
+
+func reportedBy(response responses.Response) reported {
+	return reported{string(response.Error.Code), response.Error.Message}
+}
+
+func (e reported) Error() string {
+	return strings.TrimPrefix(e.code+": "+wire.Excerpt(e.message), ": ")
+}
+
+// status is the HTTP status that the reply would have had if it had been known then.
+func (e reported) status() int {
+	for _, word := range []string{"invalid_", "image", "polic"} {
+		if strings.Contains(e.code, word) {
+			return http.StatusBadRequest
+		}
+	}
+	return http.StatusInternalServerError
+}
+
+// failure makes an error of the right kind of what went wrong in a request, or while its answer was read. answer may be nil.
+func (m *Responses) failure(outer context.Context, answer *http.Response, err error) error {
+	var event *ssestream.StreamError
+	if errors.As(err, &event) { // what the SDK makes of an event with an error in it
+		t := m.endpoint.trouble(event.Event.Data)
+		err = reported{cmp.Or(t.code, t.typ), t.message}
+	}
+	var inside reported
+	if errors.As(err, &inside) {
+		err = wire.HTTPError(responsesName, inside.status(), answer.Header, inside.code, inside.message, inside)
+	} else if answer != nil && answer.StatusCode < 300 && unreadable(err) {
+		err = malformed("%w", err)
+	}
+	err = m.endpoint.failure(outer, responsesName, answer, err)
+	var e *llm.Error
+	if errors.As(err, &e) && e.RequestID == "" && answer != nil {
+		e.RequestID = answer.Header.Get("x-request-id")
+	}
+	return err
+}
+
+// unreadable says that an answer makes no sense.
+func unreadable(err error) bool {
+	var (
+		syntax *json.SyntaxError
+		typ    *json.UnmarshalTypeError
+	)
+	return errors.As(err, &syntax) || errors.As(err, &typ) || errors.Is(err, bufio.ErrTooLong)
+}
+
+// checkStream refuses an answer that is something else than a stream, such as a page of a proxy's: read as a stream it would seem
+// to be cut off.
+func checkStream(answer *http.Response) error {
+	if t := answer.Header.Get("Content-Type"); t != "" && !strings.HasPrefix(strings.ToLower(t), "text/event-stream") {
+		return malformed("the answer is no stream of events: its type is %q", t)
+	}
+	return nil
+}

@@ -1,0 +1,233 @@
+package openai
+
+import (
+	"encoding/json"
+
+	"github.com/openai/openai-go/v3/responses"
+
+	"github.com/fermata-ai/fermata/llm"
+	"github.com/fermata-ai/fermata/llm/wire"
+)
+
+// reply makes events of what the API sends of one response.
+//
+// A response is a list of items: messages, reasoning, calls, and what tools of OpenAI's own did. An item begins, comes in
+// deltas, and then comes again whole. Items are told apart by their place in the list alone, since some servers give an item
+// another id in each event.
+type reply struct {
+	yield   func(llm.Event, error) bool
+	over    bool                       // the end has come, or nobody listens any more
+	items   map[int64]*item            // by place
+	waiting []*item                    // those not passed on to their end, the first of which is being passed on
+	schemas map[string]json.RawMessage // of the tools whose arguments may hold nulls that they don't take
+	calls   bool
+	refusal bool
+}
+
+func newReply(yield func(llm.Event, error) bool) *reply {
+	return &reply{yield: yield, items: map[int64]*item{}}
+}
+
+// event takes the next event of a stream. Those that only say again what others say, or how far along something is, are left
+// aside, and so are kinds to come: whatever an item holds comes with its end.
+func (r *reply) event(e responses.ResponseStreamEventUnion) error {
+	switch e.Type {
+	case "response.output_item.added":
+		return r.begin(e)
+	case "response.output_item.done":
+		it, err := r.find(e, e.Item.Type)
+		if err != nil {
+			return err
+		}
+		return r.done(it, e.Item)
+	case "response.output_text.delta", "response.refusal.delta":
+		return r.delta(e, "message", e.ContentIndex, "")
+	case "response.reasoning_summary_text.delta":
+		return r.delta(e, "reasoning", e.SummaryIndex, paragraph)
+	case "response.reasoning_text.delta":
+		return r.delta(e, "reasoning", e.ContentIndex, paragraph)
+	case "response.function_call_arguments.delta":
+		return r.delta(e, "function_call", 0, "")
+	case "response.completed", "response.incomplete", "response.failed":
+		return r.end(responses.ResponseStatus(e.Type[len("response."):]), e.Response)
+	case "error":
+		return reported{e.Code, e.Message}
+	}
+	return nil
+}
+
+func (r *reply) begin(e responses.ResponseStreamEventUnion) error {
+	if !e.JSON.OutputIndex.Valid() {
+		return malformed("%s names no place in the output", e.Type)
+	}
+	if r.items[e.OutputIndex] != nil {
+		return malformed("output[%d] begins twice", e.OutputIndex)
+	}
+	r.add(e.OutputIndex, e.Item)
+	return nil
+}
+
+// add begins an item.
+func (r *reply) add(place int64, raw responses.ResponseOutputItemUnion) *item {
+	it := &item{place: place, kind: raw.Type}
+	r.items[place] = it
+	r.waiting = append(r.waiting, it)
+	if it.kind == "function_call" {
+		r.calls = true
+		it.name, it.id = raw.Name, raw.CallID
+		r.send(it, llm.ToolCallDelta{Index: int(place), ProviderID: raw.CallID, Name: raw.Name})
+		r.more(it, arguments(raw))
+	}
+	return it
+}
+
+// find is the item that an event is about.
+func (r *reply) find(e responses.ResponseStreamEventUnion, kind string) (*item, error) {
+	it := r.items[e.OutputIndex]
+	switch {
+	case !e.JSON.OutputIndex.Valid():
+		return nil, malformed("%s names no place in the output", e.Type)
+	case it == nil:
+		return nil, malformed("%s for output[%d], which has not begun", e.Type, e.OutputIndex)
+	case it.done:
+		return nil, malformed("%s for output[%d], which is done", e.Type, e.OutputIndex)
+	case it.kind != kind:
+		return nil, malformed("%s for output[%d], which is a %s and no %s", e.Type, e.OutputIndex, it.kind, kind)
+	}
+	return it, nil
+}
+
+// delta takes more of an item's text or arguments. between stands between two parts of the item.
+func (r *reply) delta(e responses.ResponseStreamEventUnion, kind string, part int64, between string) error {
+	it, err := r.find(e, kind)
+	if err != nil {
+		return err
+	}
+	if part != it.part && it.text.Len() > 0 {
+		r.more(it, between)
+	}
+	it.part = part
+	r.more(it, e.Delta)
+	return nil
+}
+
+// more passes on more of an item's text or arguments.
+func (r *reply) more(it *item, s string) {
+	if s == "" {
+		return
+	}
+	it.text.WriteString(s)
+	switch {
+	case it.kind == "message":
+		r.send(it, llm.TextDelta{Text: s})
+	case it.kind == "reasoning":
+		r.send(it, llm.ReasoningDelta{Text: s})
+	case it.kind == "function_call" && r.schemas[it.name] == nil:
+		r.send(it, llm.ToolCallDelta{Index: int(it.place), Arguments: s})
+	}
+}
+
+// send passes on an event of an item, when those before it are done: a part that comes whole takes the place of the one that
+// is being written.
+func (r *reply) send(it *item, e llm.Event) {
+	if r.waiting[0] == it {
+		r.emit(e)
+	} else {
+		it.held = append(it.held, e)
+	}
+}
+
+// next passes on what was held back by an item that is done.
+func (r *reply) next() {
+	for len(r.waiting) > 0 && r.waiting[0].done {
+		if r.waiting = r.waiting[1:]; len(r.waiting) == 0 {
+			return
+		}
+		it := r.waiting[0]
+		for _, e := range it.held {
+			r.emit(e)
+		}
+		it.held = nil
+	}
+}
+
+func (r *reply) emit(e llm.Event) {
+	if !r.over && !r.yield(e, nil) {
+		r.over = true
+	}
+}
+
+// end takes the response as it is at its end. status is what the event says, "" where there is none.
+func (r *reply) end(status responses.ResponseStatus, response responses.Response) error {
+	if status == "" {
+		status = response.Status
+	}
+	switch status {
+	case "completed", "incomplete":
+	case "failed":
+		return reportedBy(response)
+	default:
+		if response.Error.Message != "" {
+			return reportedBy(response)
+		}
+		return malformed("the response ends with the status %q", status)
+	}
+	// Items that have not come, or not whole, are taken from the response. Some servers leave them out of it, others of the
+	// stream.
+	for i, raw := range response.Output {
+		it := r.items[int64(i)]
+		if it == nil {
+			it = r.add(int64(i), raw)
+		}
+		if !it.done && it.kind == raw.Type {
+			if err := r.done(it, raw); err != nil {
+				return err
+			}
+		}
+	}
+	for _, it := range r.waiting {
+		if it.done {
+			continue
+		}
+		if status == "completed" {
+			return malformed("the response is completed, and its output[%d], a %s, isn't", it.place, it.kind)
+		}
+		r.cut(it)
+		it.done = true
+	}
+	r.next()
+	if !r.over {
+		r.emit(llm.Finish{Reason: r.reason(status, response.IncompleteDetails.Reason), Usage: usage(response.Usage)})
+	}
+	r.over = true
+	return nil
+}
+
+func (r *reply) reason(status responses.ResponseStatus, why string) llm.StopReason {
+	switch {
+	case status == "incomplete" && why == "max_output_tokens":
+		return llm.StopLength
+	case status == "incomplete" && why == "content_filter":
+		return llm.StopRefusal
+	case status == "incomplete":
+		return llm.StopOther
+	case r.calls:
+		return llm.StopToolCalls
+	case r.refusal:
+		return llm.StopRefusal
+	}
+	return llm.StopEnd
+}
+
+func usage(u responses.ResponseUsage) llm.Usage {
+	return llm.Usage{
+		Input:     int(u.InputTokens),
+		Cached:    int(u.InputTokensDetails.CachedTokens),
+		Output:    int(u.OutputTokens),
+		Reasoning: int(u.OutputTokensDetails.ReasoningTokens),
+	}
+}
+
+func malformed(format string, args ...any) error {
+	return wire.Malformed(responsesName, format, args...)
+}

@@ -1,0 +1,200 @@
+package openai
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/openai/openai-go/v3"
+	"github.com/openai/openai-go/v3/packages/param"
+	"github.com/openai/openai-go/v3/responses"
+	"github.com/openai/openai-go/v3/shared"
+
+	"github.com/fermata-ai/fermata/llm"
+	"github.com/fermata-ai/fermata/llm/wire"
+)
+
+// params is a request in the API's words.
+func (m *Responses) params(req llm.Request) (responses.ResponseNewParams, error) {
+	p := responses.ResponseNewParams{
+		Model:     m.o.Model,
+		Store:     openai.Bool(false),
+		Reasoning: shared.ReasoningParam{Effort: shared.ReasoningEffort(m.o.Effort), Summary: shared.ReasoningSummary(m.o.Summary)},
+	}
+	if !m.o.NoReasoning {
+		p.Include = []responses.ResponseIncludable{responses.ResponseIncludableReasoningEncryptedContent}
+	}
+	if req.System != "" {
+		p.Instructions = openai.String(req.System)
+	}
+	switch n := req.Limits.OutputTokens; {
+	case n < 0:
+		return p, wire.Invalid(responsesName, "Limits.OutputTokens is negative (%d)", n)
+	case n > 0:
+		p.MaxOutputTokens = openai.Int(int64(n))
+	}
+	if err := m.cache(&p, req); err != nil {
+		return p, err
+	}
+	if err := m.tools(&p, req); err != nil {
+		return p, err
+	}
+	if err := m.format(&p, req.ResponseFormat); err != nil {
+		return p, err
+	}
+	items, err := newInput(req.Messages)
+	p.Input.OfInputItemList = items
+	return p, err
+}
+
+// cache passes a hint on. OpenAI caches by itself; the key brings the requests of a session to where its cache is. There is no
+// way to turn the cache off that every model knows, so that CacheNone asks for nothing.
+func (m *Responses) cache(p *responses.ResponseNewParams, req llm.Request) error {
+	switch req.Cache {
+	case llm.CacheDefault, llm.CacheNone:
+		return nil
+	case llm.CacheShort, llm.CacheLong:
+	default:
+		return wire.Invalid(responsesName, "the cache hint %q is unknown", req.Cache)
+	}
+	if session := req.Metadata["session"]; session != "" {
+		p.PromptCacheKey = openai.String(cacheKey(session))
+	}
+	if req.Cache == llm.CacheLong && m.endpoint.own { // compatible servers don't know it, and some refuse what they don't know
+		p.PromptCacheRetention = responses.ResponseNewParamsPromptCacheRetention24h
+	}
+	return nil
+}
+
+// cacheKey fits a key to the length that the API takes.
+func cacheKey(key string) string {
+	if len(key) <= 64 {
+		return key
+	}
+	sum := sha256.Sum256([]byte(key))
+	return hex.EncodeToString(sum[:])
+}
+
+func (m *Responses) tools(p *responses.ResponseNewParams, req llm.Request) error {
+	for _, t := range req.Tools {
+		tool, err := m.tool(t)
+		if err != nil {
+			return wire.Invalid(responsesName, "%w", err)
+		}
+		p.Tools = append(p.Tools, tool)
+	}
+	named := func(t llm.ToolDef) bool { return t.Name == req.ToolChoice.Name }
+	switch req.ToolChoice.Mode {
+	case llm.ToolAuto:
+	case llm.ToolNone:
+		p.ToolChoice.OfToolChoiceMode = param.NewOpt(responses.ToolChoiceOptionsNone)
+	case llm.ToolAny:
+		p.ToolChoice.OfToolChoiceMode = param.NewOpt(responses.ToolChoiceOptionsRequired)
+	case llm.ToolNamed:
+		if !slices.ContainsFunc(req.Tools, named) {
+			return wire.Invalid(responsesName, "the tool choice names %q, which is none of the tools", req.ToolChoice.Name)
+		}
+		p.ToolChoice.OfFunctionTool = &responses.ToolChoiceFunctionParam{Name: req.ToolChoice.Name}
+	default:
+		return wire.Invalid(responsesName, "%q is no mode of a tool choice", req.ToolChoice.Mode)
+	}
+	switch {
+	case len(req.Tools) > 0 && m.o.Sequential:
+		p.ParallelToolCalls = openai.Bool(false) // true is the default, and some models don't know the member
+	case len(req.Tools) == 0 && req.ToolChoice.Mode == llm.ToolAny:
+		return wire.Invalid(responsesName, "the model must call a tool, and there are none")
+	case len(req.Tools) == 0:
+		p.ToolChoice = responses.ResponseNewParamsToolChoiceUnion{} // none of none
+	}
+	return nil
+}
+
+// function is a tool on the wire. The SDK's own form has the schema as a map, which loses the order of its members.
+type function struct {
+	Type        string          `json:"type"`
+	Name        string          `json:"name"`
+	Description string          `json:"description,omitempty"`
+	Parameters  json.RawMessage `json:"parameters"`
+	Strict      bool            `json:"strict"`
+}
+
+// tool describes a tool, closed where the options want it.
+func (m *Responses) tool(t llm.ToolDef) (responses.ToolUnionParam, error) {
+	schema, err := m.dialect().Convert(t.Input)
+	if err != nil {
+		return responses.ToolUnionParam{}, fmt.Errorf("tool %q: %w", t.Name, err)
+	}
+	raw, err := compose(function{"function", t.Name, t.Description, schema, m.o.Strict})
+	return param.Override[responses.ToolUnionParam](raw), err
+}
+
+// format is likewise the schema of the model's text.
+type format struct {
+	Type        string          `json:"type"`
+	Name        string          `json:"name"`
+	Description string          `json:"description,omitempty"`
+	Schema      json.RawMessage `json:"schema"`
+	Strict      bool            `json:"strict"`
+}
+
+func (m *Responses) format(p *responses.ResponseNewParams, f llm.ResponseFormat) error {
+	if len(f.Schema) == 0 {
+		return nil
+	}
+	schema, err := m.dialect().Convert(f.Schema)
+	if err != nil {
+		return wire.Invalid(responsesName, "response format %q: %w", f.Name, err)
+	}
+	raw, err := compose(format{"json_schema", cmp.Or(f.Name, "response"), f.Description, schema, m.o.Strict})
+	p.Text.Format = param.Override[responses.ResponseFormatTextConfigUnionParam](raw)
+	return err
+}
+
+// CheckTools implements [llm.ToolChecker].
+func (m *Responses) CheckTools(tools []llm.ToolDef) error {
+	for _, t := range tools {
+		if len(t.Name) > nameLength || t.Name == "" || strings.ContainsFunc(t.Name, notInName) {
+			return fmt.Errorf("%s: tool %q: a name has 1 to %d letters, digits, '_' and '-'", responsesName, t.Name, nameLength)
+		}
+		if _, err := m.tool(t); err != nil {
+			return fmt.Errorf("%s: %w", responsesName, err)
+		}
+	}
+	return nil
+}
+
+const nameLength = 64
+
+func notInName(c rune) bool {
+	return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '_' && c != '-'
+}
+
+func (m *Responses) dialect() wire.Dialect {
+	if m.o.Strict {
+		return chatStrict
+	}
+	return chatDialect
+}
+
+// compose encodes without escaping what is none of HTML's business.
+func compose(v any) (json.RawMessage, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	err := e.Encode(v)
+	return bytes.TrimRight(b.Bytes(), "\n"), err
+}
+
+// schemas are those of tools, by name.
+func schemas(tools []llm.ToolDef) map[string]json.RawMessage {
+	by := map[string]json.RawMessage{}
+	for _, t := range tools {
+		by[t.Name] = t.Input
+	}
+	return by
+}
