@@ -31,13 +31,17 @@ func (x *exchange) close() {
 type transport struct{ http.RoundTripper }
 
 func (t transport) RoundTrip(req *http.Request) (*http.Response, error) {
-	resp, err := t.RoundTripper.RoundTrip(req)
 	x, ours := req.Context().Value(exchangeKey{}).(*exchange)
-	if err != nil || !ours {
-		return resp, err
+	if !ours {
+		return t.RoundTripper.RoundTrip(req)
 	}
-	x.close() // of an earlier attempt; there is none today, since the SDK retries no reply of status 2xx
-	x.status, x.header, x.body = resp.StatusCode, resp.Header, nil
+	x.close()
+	*x = exchange{} // of an earlier attempt nothing is left
+	resp, err := t.RoundTripper.RoundTrip(req)
+	if err != nil {
+		return nil, err
+	}
+	x.status, x.header = resp.StatusCode, resp.Header
 	seen := *resp
 	if resp.StatusCode/100 == 2 {
 		x.body = resp.Body

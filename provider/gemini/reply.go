@@ -8,10 +8,10 @@ import (
 
 // reply is one event of a stream, or a whole reply: what of genai.GenerateContentResponse matters here, its parts as they came.
 type reply struct {
-	Candidates     []*candidate                                `json:"candidates"`
+	Candidates     []*candidate                                 `json:"candidates"`
 	PromptFeedback *genai.GenerateContentResponsePromptFeedback `json:"promptFeedback"`
-	Usage          *usage                                      `json:"usageMetadata"`
-	Error          *genai.APIError                             `json:"error"`
+	Usage          *usage                                       `json:"usageMetadata"`
+	Error          *genai.APIError                              `json:"error"`
 }
 
 type candidate struct {
@@ -33,13 +33,13 @@ type usage struct {
 
 // part is a genai.Part whose arguments and signature stay as they came.
 type part struct {
-	Text             *string          `json:"text,omitempty"`
-	Thought          bool             `json:"thought,omitempty"`
-	FunctionCall     *functionCall    `json:"functionCall,omitempty"`
-	FunctionResponse *functionResult  `json:"functionResponse,omitempty"`
-	InlineData       *genai.Blob      `json:"inlineData,omitempty"`
-	FileData         *genai.FileData  `json:"fileData,omitempty"`
-	ThoughtSignature string           `json:"thoughtSignature,omitempty"`
+	Text             *string         `json:"text,omitempty"`
+	Thought          bool            `json:"thought,omitempty"`
+	FunctionCall     *functionCall   `json:"functionCall,omitempty"`
+	FunctionResponse *functionResult `json:"functionResponse,omitempty"`
+	InlineData       *genai.Blob     `json:"inlineData,omitempty"`
+	FileData         *genai.FileData `json:"fileData,omitempty"`
+	ThoughtSignature string          `json:"thoughtSignature,omitempty"`
 }
 
 type functionCall struct {
