@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"time"
 
 	"github.com/fermata-ai/fermata/llm"
 	"google.golang.org/genai"
