@@ -146,7 +146,7 @@ func (t *turn) call(p part, m members, raw json.RawMessage) error {
 		return wire.Malformed(provider, "a call in pieces, which wasn't asked for: %.200q", raw)
 	}
 	t.calls = true
-	call := llm.ToolCall{Name: c.Name, ProviderID: c.ID, Arguments: c.Args}
+	call := llm.ToolCall{Name: c.Name, ProviderID: c.ID, Arguments: compact(c.Args)}
 	if !m.only("functionCall") || !inner.only("id", "name", "args") {
 		call.Native = native(raw)
 	}
@@ -222,11 +222,16 @@ func (t *turn) stop() (llm.StopReason, error) {
 	return llm.StopOther, nil // LANGUAGE, OTHER, TOO_MANY_TOOL_CALLS, NO_IMAGE, and what is new
 }
 
-// native keeps a part for the way back. White space between its members goes: it goes in storage anyway.
+// native keeps a part for the way back.
 func native(raw json.RawMessage) *llm.Native {
+	return &llm.Native{Provider: provider, Data: compact(raw)}
+}
+
+// compact takes out the white space that the service sets a reply with. Nothing else changes.
+func compact(raw json.RawMessage) json.RawMessage {
 	var b bytes.Buffer
-	json.Compact(&b, raw) // it has been read already: it is JSON
-	return &llm.Native{Provider: provider, Data: b.Bytes()}
+	_ = json.Compact(&b, raw) // it has been read already: it is JSON, or there is none
+	return b.Bytes()
 }
 
 // because adds what the service explains, if anything.
