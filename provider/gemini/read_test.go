@@ -199,6 +199,7 @@ func TestLeavingAStream(t *testing.T) {
 	}
 	<-gone
 	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
 	for _, err := range s.model(t, Options{}).Generate(ctx, req) {
 		if cancel(); err != nil && err != context.Canceled {
 			t.Error(err)
