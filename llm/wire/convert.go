@@ -40,6 +40,9 @@ func (c converter) schema(s *jsontree.Object, at string) (*jsontree.Object, erro
 	if err := c.subs(s, at); err != nil {
 		return nil, err
 	}
+	if c.BareRefs {
+		c.bareRefs(s)
+	}
 	if !c.Closed {
 		return s, nil
 	}
@@ -103,6 +106,47 @@ func (c converter) constant(s *jsontree.Object) {
 		rename(s, "const", "enum", []any{v})
 	}
 	s.Delete("const")
+}
+
+// bareRefs moves what stands beside a reference around it, and makes properties optional that lead to one. What is left of references
+// are those of types that hold themselves.
+func (c converter) bareRefs(s *jsontree.Object) {
+	if ref, ok := s.Get("$ref"); ok && len(s.Members) > 1 && !s.Has("anyOf") {
+		rename(s, "$ref", "anyOf", []any{jsontree.New("$ref", ref)})
+	}
+	properties, _ := s.Get("properties")
+	by, _ := properties.(*jsontree.Object)
+	required, _ := s.Get("required")
+	list, _ := required.([]any)
+	var kept, told []any
+	for _, name := range list {
+		var key string
+		if json.Unmarshal(jsontree.Text(name), &key) == nil && by != nil {
+			if v, _ := by.Get(key); holdsRef(v) {
+				told = append(told, name)
+				continue
+			}
+		}
+		kept = append(kept, name)
+	}
+	if len(told) == 0 {
+		return
+	}
+	c.describe(s, "required", told)
+	if s.Set("required", kept); len(kept) == 0 {
+		s.Delete("required")
+	}
+}
+
+func holdsRef(v any) bool {
+	switch v := v.(type) {
+	case []any:
+		return slices.ContainsFunc(v, holdsRef)
+	case *jsontree.Object:
+		_, ok := v.Text("$ref")
+		return ok || slices.ContainsFunc(v.Members, func(m jsontree.Member) bool { return holdsRef(m.Value) })
+	}
+	return false
 }
 
 // rename puts a member in the place of another.

@@ -21,6 +21,9 @@ type Dialect struct {
 	TypeList bool     // it takes several types in a list; otherwise anyOf, or Nullable
 	Nullable bool     // it takes "nullable": true, in place of the type "null"
 	Const    bool     // it takes const; otherwise enum with one value
+	// BareRefs is for a provider that writes references out to some depth: nothing may stand beside $ref, and a property that leads to
+	// one is never required. Which ones are is told in the description.
+	BareRefs bool
 	// Closed is strict mode: each object has additionalProperties false and all its properties required, and those that were optional take
 	// null. What can't be said so, a map or a value of any type, is an error. See DropNulls.
 	Closed bool

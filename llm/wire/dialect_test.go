@@ -54,6 +54,11 @@ func TestConvert(t *testing.T) {
 			`{"type":"object","properties":{"a":{"type":"integer"}}}`},
 		{"a type that holds itself", `{"properties":{"n":{"$ref":"#/$defs/N"}},"$defs":{"N":{"type":"object","properties":{"kids":{"type":"array","items":{"$ref":"#/$defs/N"}}}}}}`, full,
 			`{"type":"object","properties":{"n":{"$ref":"#/$defs/N"}},"$defs":{"N":{"type":"object","properties":{"kids":{"type":"array","items":{"$ref":"#/$defs/N"}}}}}}`},
+		{"bare references", `{"properties":{"n":{"$ref":"#/$defs/N"}},"required":["n"],"$defs":{"N":{"type":"object","properties":{"v":{"type":"integer"},"$ref":{"type":"integer"},` +
+			`"left":{"$ref":"#/$defs/N","description":"L"},"kids":{"type":"array","items":{"$ref":"#/$defs/N"}}},"required":["v","$ref","left","kids"],"description":"N"}}}`,
+			Dialect{Refs: true, BareRefs: true}, `{"type":"object","properties":{"n":{"$ref":"#/$defs/N"}},"description":"required: [\"n\"]","$defs":{"N":{"type":"object",` +
+				`"properties":{"v":{"type":"integer"},"$ref":{"type":"integer"},"left":{"anyOf":[{"$ref":"#/$defs/N"}],"description":"L"},"kids":{"type":"array","items":{"$ref":"#/$defs/N"}}},` +
+				`"required":["v","$ref"],"description":"N (required: [\"left\",\"kids\"])"}}}`},
 		{"strict", `{"properties":{"a":{"type":"string"},"b":{"type":"integer","description":"B"},"c":{"type":"string","enum":["x"]},"d":{"type":"object","properties":{"e":{"type":"boolean"}}}},"required":["a"]}`, strict,
 			`{"type":"object","properties":{"a":{"type":"string"},"b":{"type":["integer","null"],"description":"B"},"c":{"anyOf":[{"type":"string","enum":["x"]},{"type":"null"}]},` +
 				`"d":{"type":["object","null"],"properties":{"e":{"type":["boolean","null"]}},"required":["e"],"additionalProperties":false}},"required":["a","b","c","d"],"additionalProperties":false}`},

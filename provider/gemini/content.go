@@ -1,0 +1,234 @@
+package gemini
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/fermata-ai/fermata/llm"
+	"github.com/fermata-ai/fermata/llm/wire"
+	"google.golang.org/genai"
+)
+
+// add translates a message. The error says what in it is wrong.
+func (c *conversation) add(m llm.Message) error {
+	switch m.Role {
+	case llm.RoleTool:
+		return c.results(m)
+	case llm.RoleUser, llm.RoleAssistant:
+	default:
+		return fmt.Errorf("the role is %q", m.Role)
+	}
+	var parts []json.RawMessage
+	place := 0
+	for i, p := range m.Parts {
+		var raw json.RawMessage
+		var err error
+		switch p := p.(type) {
+		case llm.Text:
+			raw, err = text(p)
+		case llm.Media:
+			raw, err = media(p)
+		case llm.Reasoning:
+			raw, err = own(p.Native)
+		case llm.Opaque:
+			raw, err = own(&p.Native)
+		case llm.Unknown: // not ours to know
+		case llm.ToolCall:
+			if m.Role != llm.RoleAssistant {
+				err = errors.New("a tool call stands in an assistant's message alone")
+				break
+			}
+			raw, err = c.call(p, place)
+			place++
+		default:
+			err = fmt.Errorf("%T has no place in a message of role %q", p, m.Role)
+		}
+		if err != nil {
+			return fmt.Errorf("part %d: %w", i, err)
+		}
+		if raw != nil {
+			parts = append(parts, raw)
+		}
+	}
+	if m.Role == llm.RoleAssistant {
+		c.push(genai.RoleModel, parts)
+		return nil
+	}
+	if len(parts) > 0 {
+		c.turn = len(c.all)
+	}
+	c.push(genai.RoleUser, parts)
+	return nil
+}
+
+// own is a part in the form that Gemini gave it, nil where there is none.
+func own(n *llm.Native) (json.RawMessage, error) {
+	if n == nil || n.Provider != provider {
+		return nil, nil
+	}
+	if membersOf(n.Data) == nil {
+		return nil, fmt.Errorf("its native form is no JSON object: %.80q", n.Data)
+	}
+	return n.Data, nil
+}
+
+func text(t llm.Text) (json.RawMessage, error) {
+	if raw, err := own(t.Native); raw != nil || err != nil || t.Text == "" { // the API takes no empty text
+		return raw, err
+	}
+	return json.Marshal(part{Text: &t.Text})
+}
+
+// media is inline, or where a URL leads: to Gemini's Files API, YouTube, or a public address. Names aren't sent: the API has no
+// place for them outside of its own tools.
+func media(p llm.Media) (json.RawMessage, error) {
+	if raw, err := own(p.Native); raw != nil || err != nil {
+		return raw, err
+	}
+	switch {
+	case len(p.Data) > 0 && p.MediaType == "":
+		return nil, errors.New("media needs its MediaType, such as \"image/png\"")
+	case len(p.Data) > 0:
+		return json.Marshal(part{InlineData: &genai.Blob{MIMEType: p.MediaType, Data: p.Data}})
+	case p.URL == "":
+		return nil, errors.New("media has neither data nor a URL")
+	case strings.HasPrefix(p.URL, "data:"):
+		return nil, errors.New("media has a data: URL: set its bytes as Data")
+	}
+	return json.Marshal(part{FileData: &genai.FileData{MIMEType: p.MediaType, FileURI: p.URL}})
+}
+
+// call translates a call. An id that the model didn't give isn't made up: the API goes by order and name then.
+func (c *conversation) call(t llm.ToolCall, place int) (json.RawMessage, error) {
+	raw, err := own(t.Native)
+	if err != nil {
+		return nil, err
+	}
+	var p part
+	if raw != nil && json.Unmarshal(raw, &p) == nil && p.FunctionCall != nil {
+		c.calls[t.ID] = call{p.FunctionCall.ID, p.FunctionCall.Name, place}
+		return raw, nil
+	}
+	id := ""
+	if t.ProviderID != "" {
+		id = c.ids.Of(t.ID)
+	}
+	c.calls[t.ID] = call{id, named(t.Name), place}
+	return json.Marshal(part{FunctionCall: &functionCall{ID: id, Name: named(t.Name), Args: wire.Arguments(t)}})
+}
+
+// named is a call's name: the API refuses one of nothing, which a model may have called nevertheless.
+func named(name string) string {
+	if name == "" {
+		return "unnamed"
+	}
+	return name
+}
+
+// results translates a message of results: all those of one message of calls stand in one content, in the order of the calls.
+func (c *conversation) results(m llm.Message) error {
+	results := make([]llm.ToolResult, 0, len(m.Parts))
+	for i, p := range m.Parts {
+		switch p := p.(type) {
+		case llm.ToolResult:
+			results = append(results, p)
+		case llm.Unknown, llm.Opaque: // not ours to know
+		default:
+			return fmt.Errorf("part %d: %T has no place in a message of role %q", i, p, m.Role)
+		}
+	}
+	slices.SortStableFunc(results, func(a, b llm.ToolResult) int { return c.calls[a.Call].place - c.calls[b.Call].place })
+	var parts []json.RawMessage
+	for _, r := range results {
+		raw, err := c.resultParts(r)
+		if err != nil {
+			return fmt.Errorf("result of call %q: %w", r.Call, err)
+		}
+		parts = append(parts, raw...)
+	}
+	if last := len(c.all) - 1; c.result && len(parts) > 0 { // the message before was of results, too
+		c.all[last].Parts = append(c.all[last].Parts, parts...)
+		return nil
+	}
+	c.push(genai.RoleUser, parts)
+	c.result = len(parts) > 0
+	return nil
+}
+
+// resultParts is a result, and after it the media that it can't hold itself.
+func (c *conversation) resultParts(r llm.ToolResult) ([]json.RawMessage, error) {
+	known, ok := c.calls[r.Call]
+	if !ok {
+		known = call{name: named(r.Name)}
+	}
+	response, err := response(r)
+	if err != nil {
+		return nil, err
+	}
+	result := &functionResult{ID: known.id, Name: known.name, Response: response}
+	var after []json.RawMessage
+	for _, p := range r.Media {
+		if c.model.takesInResults(p) {
+			result.Parts = append(result.Parts, part{InlineData: &genai.Blob{MIMEType: p.MediaType, Data: p.Data}})
+			continue
+		}
+		raw, err := media(p)
+		if err != nil {
+			return nil, err
+		}
+		after = append(after, raw)
+	}
+	raw, err := json.Marshal(part{FunctionResponse: result})
+	if err != nil {
+		return nil, err
+	}
+	return append([]json.RawMessage{raw}, after...), nil
+}
+
+// response is a result's object: "output" and "error" are the names that the API documents.
+func response(r llm.ToolResult) (json.RawMessage, error) {
+	output := r.Output
+	switch {
+	case len(output) == 0:
+		output = json.RawMessage("null")
+	case !json.Valid(output):
+		return nil, fmt.Errorf("its output is no JSON: %.80q", output)
+	case hasRef(output):
+		// The API takes a member "$ref" for a reference to one of the result's media, and refuses what leads nowhere. The model
+		// reads the same from a text.
+		output, _ = json.Marshal(string(output))
+	}
+	if r.Error {
+		return json.Marshal(map[string]json.RawMessage{"error": output})
+	}
+	return json.Marshal(map[string]json.RawMessage{"output": output})
+}
+
+// hasRef finds a member "$ref", at any depth.
+func hasRef(value json.RawMessage) bool {
+	if !strings.Contains(string(value), "ref") { // most have none, escaped or not
+		return false
+	}
+	var v any
+	if json.Unmarshal(value, &v) != nil {
+		return false
+	}
+	var find func(v any) bool
+	find = func(v any) bool {
+		switch v := v.(type) {
+		case map[string]any:
+			for key, inner := range v {
+				if key == "$ref" || find(inner) {
+					return true
+				}
+			}
+		case []any:
+			return slices.ContainsFunc(v, find)
+		}
+		return false
+	}
+	return find(v)
+}

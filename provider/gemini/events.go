@@ -1,0 +1,74 @@
+package gemini
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+)
+
+// mostEvent is how long an event may be, in bytes. Images come within one.
+const mostEvent = 256 << 20
+
+var errTooLong = fmt.Errorf("an event of more than %d MiB", mostEvent>>20)
+
+// notEvents is a body, or the rest of one, that is no stream of events: the service may end a stream with a bare error object,
+// and what stands between may answer with a page.
+type notEvents struct{ text []byte } // its beginning, up to 64 KiB
+
+func (e *notEvents) Error() string { return fmt.Sprintf("no stream of events: %.200q", e.text) }
+
+// events reads the data of server-sent events. An event that the end of the body cuts off is none.
+// See https://html.spec.whatwg.org/multipage/server-sent-events.html#parsing-an-event-stream; the service sends data only.
+func events(body io.Reader) iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
+		r := bufio.NewReaderSize(body, 64<<10)
+		var data []byte
+		has := false
+		for {
+			line, err := readLine(r, mostEvent-len(data))
+			whole := err == nil
+			line = bytes.TrimRight(line, "\r\n")
+			field, value, _ := bytes.Cut(line, []byte(":"))
+			switch f := string(field); {
+			case err != nil && !errors.Is(err, io.EOF):
+				yield(nil, err)
+				return
+			case whole && len(line) == 0:
+				if has && !yield(data, nil) {
+					return
+				}
+				data, has = nil, false
+			case whole && f == "data":
+				if has {
+					data = append(data, '\n')
+				}
+				data, has = append(data, bytes.TrimPrefix(value, []byte(" "))...), true
+			case f == "data" || f == "" || f == "event" || f == "id" || f == "retry":
+			case whole || line[0] == '{' || line[0] == '[' || line[0] == '<':
+				rest, _ := io.ReadAll(io.LimitReader(r, 64<<10))
+				yield(nil, &notEvents{append(append(line, '\n'), rest...)})
+				return
+			}
+			if !whole {
+				return
+			}
+		}
+	}
+}
+
+// readLine reads a line and its end. With io.EOF, it is what stands before the end of the body.
+func readLine(r *bufio.Reader, most int) ([]byte, error) {
+	var line []byte
+	for {
+		piece, err := r.ReadSlice('\n')
+		if line = append(line, piece...); len(line) > most {
+			return nil, errTooLong
+		}
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			return line, err
+		}
+	}
+}

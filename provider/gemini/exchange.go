@@ -1,0 +1,75 @@
+package gemini
+
+import (
+	"context"
+	"io"
+	"net/http"
+)
+
+// exchange is one request's reply, as the transport keeps it for Generate.
+type exchange struct {
+	status int
+	header http.Header
+	body   io.ReadCloser // of a reply of status 2xx; the SDK sees an empty one
+}
+
+type exchangeKey struct{}
+
+// begin makes an exchange, and the context by which the transport finds it.
+func begin(ctx context.Context) (context.Context, *exchange) {
+	x := new(exchange)
+	return context.WithValue(ctx, exchangeKey{}, x), x
+}
+
+func (x *exchange) close() {
+	if x.body != nil {
+		x.body.Close()
+	}
+}
+
+// transport stands below the SDK, and takes the bodies of good replies from under it.
+type transport struct{ http.RoundTripper }
+
+func (t transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	x, ours := req.Context().Value(exchangeKey{}).(*exchange)
+	if !ours {
+		return t.RoundTripper.RoundTrip(req)
+	}
+	x.close()
+	*x = exchange{} // of an earlier attempt nothing is left
+	resp, err := t.RoundTripper.RoundTrip(req)
+	if err != nil {
+		return nil, err
+	}
+	x.status, x.header = resp.StatusCode, resp.Header
+	seen := *resp
+	if resp.StatusCode/100 == 2 {
+		x.body = resp.Body
+		seen.Body, seen.ContentLength = http.NoBody, 0
+	} else {
+		const most = 1 << 20 // the SDK reads an error's body to its end
+		seen.Body = limited{io.LimitReader(resp.Body, most), resp.Body}
+	}
+	return &seen, nil
+}
+
+type limited struct {
+	io.Reader
+	io.Closer
+}
+
+// client is the caller's with our transport in it. Its timeout is left out: it ends when the SDK has read the body, and so would
+// cut off the true one. Redirects aren't followed: the API has none, and the key would go along.
+func client(of *http.Client) *http.Client {
+	c := http.Client{}
+	if of != nil {
+		c = *of
+	}
+	base := c.Transport
+	if base == nil {
+		base = http.DefaultTransport
+	}
+	c.Transport, c.Timeout = transport{base}, 0
+	c.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return &c
+}

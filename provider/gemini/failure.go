@@ -1,0 +1,108 @@
+package gemini
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/fermata-ai/fermata/llm"
+	"github.com/fermata-ai/fermata/llm/wire"
+	"google.golang.org/genai"
+)
+
+// failure makes of what went wrong the error that Generate yields.
+func (m *Model) failure(ctx context.Context, x *exchange, cause error) error {
+	var known *llm.Error
+	var api genai.APIError
+	var page *notEvents
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case errors.As(cause, &known):
+		return cause
+	case errors.As(cause, &api):
+		return m.apiError(x, api)
+	case errors.As(cause, &page):
+		// A stream may end with a bare error, and a reply in place of a stream be one.
+		if err := bareError(page.text); err != nil {
+			return m.apiError(x, *err)
+		}
+		return wire.Malformed(provider, "%w", cause)
+	case errors.Is(cause, errTooLong):
+		return wire.Malformed(provider, "%w", cause)
+	case x.status != 0 && x.status/100 != 2: // the error's body broke off
+		return wire.HTTPError(provider, x.status, x.header, "", cause.Error(), cause)
+	}
+	return wire.TransportError(provider, cause)
+}
+
+// bareError reads an error object, or the first one of a list. It is nil where text is none.
+func bareError(text []byte) *genai.APIError {
+	type object struct {
+		Error *genai.APIError `json:"error"`
+	}
+	var one object
+	if json.Unmarshal(text, &one) == nil {
+		return one.Error
+	}
+	var list []object
+	if json.Unmarshal(text, &list) == nil && len(list) > 0 {
+		return list[0].Error
+	}
+	return nil
+}
+
+// ours are the service's words for what is the caller's fault. They are told from the rest by their HTTP status, but within a stream.
+// See https://github.com/googleapis/googleapis/blob/master/google/rpc/code.proto.
+var ours = []string{"INVALID_ARGUMENT", "FAILED_PRECONDITION", "OUT_OF_RANGE", "NOT_FOUND", "UNIMPLEMENTED"}
+
+func (m *Model) apiError(x *exchange, e genai.APIError) error {
+	if list := bareError([]byte(e.Message)); list != nil { // the SDK doesn't read lists
+		e = *list
+	} else if e.Details == nil && x.status != 0 && strings.HasPrefix(e.Status, strconv.Itoa(x.status)) { // it found no error in the body, but a page
+		e.Message = wire.Excerpt(e.Message)
+	}
+	e = m.withoutKey(e)
+	status := x.status
+	if status == 0 || status/100 == 2 { // the error came in a stream
+		switch status = e.Code; {
+		case status >= 400:
+		case slices.Contains(ours, e.Status):
+			status = http.StatusBadRequest
+		default:
+			status = http.StatusInternalServerError
+		}
+	}
+	err := wire.HTTPError(provider, status, x.header, e.Status, e.Message, e)
+	for _, d := range e.Details {
+		s, _ := d["retryDelay"].(string) // of google.rpc.RetryInfo, such as "7s" or "0.5s"
+		if wait, parsed := time.ParseDuration(s); parsed == nil && wait > 0 {
+			err.RetryAfter = min(wait, 24*time.Hour)
+		}
+	}
+	return err
+}
+
+// withoutKey takes our key out of an error: the service names it where a project is suspended.
+func (m *Model) withoutKey(e genai.APIError) genai.APIError {
+	text, err := json.Marshal(e)
+	if err != nil || !strings.Contains(string(text), m.options.APIKey) {
+		return e
+	}
+	var clean genai.APIError
+	if json.Unmarshal([]byte(strings.ReplaceAll(string(text), m.options.APIKey, "(key)")), &clean) != nil {
+		return genai.APIError{Code: e.Code, Status: e.Status, Message: "(left out: it holds the API key)"}
+	}
+	return clean
+}
+
+// cutOff says that a whole reply's JSON ends too early.
+func cutOff(err error) bool {
+	var syntax *json.SyntaxError
+	return errors.As(err, &syntax) && syntax.Error() == "unexpected end of JSON input"
+}

@@ -1,0 +1,134 @@
+package gemini
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+
+	"github.com/fermata-ai/fermata/llm"
+	"google.golang.org/genai"
+)
+
+// provider is the name under which native parts are kept, and errors told.
+const provider = "gemini"
+
+// Model is an [llm.Model] and an [llm.ToolChecker]. It may be used by many goroutines at once.
+type Model struct {
+	options Options
+	models  *genai.Models
+}
+
+// New makes a model. It reads the environment where the options leave something out, and calls nobody.
+func New(o Options) (*Model, error) {
+	o, err := o.complete()
+	if err != nil {
+		return nil, err
+	}
+	if c := o.Client; c != nil && c.Timeout > 0 && (o.Timeout == 0 || c.Timeout < o.Timeout) {
+		o.Timeout = c.Timeout
+	}
+	config := &genai.ClientConfig{
+		Backend:     genai.BackendGeminiAPI,
+		APIKey:      o.APIKey,
+		HTTPClient:  client(o.Client),
+		HTTPOptions: genai.HTTPOptions{BaseURL: o.BaseURL, APIVersion: apiVersion[1:]},
+	}
+	if o.Retries > 0 {
+		config.HTTPOptions.RetryOptions = &genai.HTTPRetryOptions{Attempts: genai.Ptr(int32(o.Retries + 1))}
+	}
+	c, err := genai.NewClient(context.Background(), config)
+	if err != nil {
+		return nil, errors.New("gemini: the SDK takes no such options") // its error would show the key
+	}
+	return &Model{o, c.Models}, nil
+}
+
+// Generate implements [llm.Model]. Errors are an [*llm.Error], or the context's own.
+func (m *Model) Generate(ctx context.Context, req llm.Request) iter.Seq2[llm.Event, error] {
+	return func(yield func(llm.Event, error) bool) {
+		if err := m.generate(ctx, req, &turn{yield: yield}); err != nil && !errors.Is(err, errStopped) {
+			yield(nil, err)
+		}
+	}
+}
+
+func (m *Model) generate(outer context.Context, req llm.Request, t *turn) error {
+	config, err := m.config(req)
+	if err != nil {
+		return err
+	}
+	ctx, x := begin(outer)
+	if m.options.Timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, m.options.Timeout)
+		defer cancel()
+	}
+	defer x.close()
+	err = m.send(ctx, config)
+	if err == nil {
+		err = m.receive(x, t)
+	}
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, errStopped):
+		return err
+	case ctx.Err() != nil && outer.Err() == nil:
+		return &llm.Error{Kind: llm.ErrNetwork, Provider: provider, Err: fmt.Errorf("no end within %v, which is Options.Timeout", m.options.Timeout)}
+	}
+	return m.failure(outer, x, err)
+}
+
+// send sends the request. The reply is in the exchange then.
+func (m *Model) send(ctx context.Context, config *genai.GenerateContentConfig) error {
+	if m.options.Whole {
+		_, err := m.models.GenerateContent(ctx, m.options.Model, nil, config)
+		return err
+	}
+	for _, err := range m.models.GenerateContentStream(ctx, m.options.Model, nil, config) {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// receive reads the reply to its end.
+func (m *Model) receive(x *exchange, t *turn) error {
+	if m.options.Whole {
+		if err := m.receiveWhole(x, t); err != nil {
+			return err
+		}
+	} else {
+		for data, err := range events(x.body) {
+			if err == nil {
+				err = t.read(data)
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}
+	reason, err := t.stop()
+	if err != nil {
+		return err
+	}
+	return t.emit(llm.Finish{Reason: reason, Usage: t.usage})
+}
+
+func (m *Model) receiveWhole(x *exchange, t *turn) error {
+	data, err := io.ReadAll(io.LimitReader(x.body, mostEvent+1))
+	switch {
+	case err != nil:
+		return err
+	case len(data) > mostEvent:
+		return errTooLong
+	}
+	if err := json.Unmarshal(data, new(json.RawMessage)); err != nil && cutOff(err) {
+		return &llm.Error{Kind: llm.ErrTruncated, Provider: provider, Err: err}
+	}
+	return t.read(data)
+}

@@ -1,0 +1,119 @@
+package gemini
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"google.golang.org/genai"
+)
+
+// Options say which model to use, and how to reach it.
+type Options struct {
+	// Model is the model's id, such as "gemini-3-flash"; "models/" before it makes no difference.
+	Model string
+	// APIKey is by default that of the environment: GEMINI_API_KEY, or else GOOGLE_API_KEY.
+	APIKey string
+	// BaseURL is where the API is, without its version: by default GOOGLE_GEMINI_BASE_URL, or else Google's own.
+	BaseURL string
+	Client  *http.Client  // by default http.DefaultTransport and no timeout; its redirects are never followed
+	Timeout time.Duration // of one whole generation; 0: none beyond the context's
+	Retries int           // by the SDK, before a reply has begun; 0: none, since the agent retries
+	Whole   bool          // ask for the message at once in place of a stream
+
+	Thinking Thinking
+}
+
+// Thinking says how much a model thinks before it answers; zero values leave it to the model. Level and Budget exclude each
+// other.
+type Thinking struct {
+	Level   string // for Gemini 3: "minimal", "low", "medium" or "high"
+	Budget  *int   // for Gemini 2.5, in tokens; 0: none, -1: as much as the model likes
+	Include bool   // summaries of the thoughts come along, as llm.Reasoning
+}
+
+// complete fills in the defaults, and says what is wrong with the rest.
+func (o Options) complete() (Options, error) {
+	if o.Model == "" {
+		return o, errors.New("gemini: Options.Model is empty: set the model's id, such as \"gemini-3-flash\"")
+	}
+	if strings.ContainsAny(o.Model, "?&#%\\ \t\r\n") || strings.Contains(o.Model, "..") {
+		return o, fmt.Errorf("gemini: Options.Model is %q, which can't be part of a URL: set the model's id", o.Model)
+	}
+	o.APIKey = first(o.APIKey, os.Getenv("GEMINI_API_KEY"), os.Getenv("GOOGLE_API_KEY"))
+	if o.APIKey == "" {
+		return o, errors.New("gemini: no API key: set Options.APIKey, or GEMINI_API_KEY in the environment")
+	}
+	if strings.ContainsFunc(o.APIKey, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return o, errors.New("gemini: the API key holds white space, or what no key holds: was it cut out wrongly?")
+	}
+	var err error
+	if o.BaseURL, err = baseURL(first(o.BaseURL, os.Getenv("GOOGLE_GEMINI_BASE_URL"), "https://generativelanguage.googleapis.com")); err != nil {
+		return o, err
+	}
+	switch {
+	case o.Timeout < 0:
+		return o, fmt.Errorf("gemini: Options.Timeout is %v: it can't be negative; 0 is none", o.Timeout)
+	case o.Retries < 0 || o.Retries > 100:
+		return o, fmt.Errorf("gemini: Options.Retries is %d: it must be from 0 to 100", o.Retries)
+	}
+	return o, o.Thinking.check()
+}
+
+// apiVersion is the one that the SDK adds to a base URL.
+const apiVersion = "/v1beta"
+
+func baseURL(s string) (string, error) {
+	u, err := url.Parse(s)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return "", fmt.Errorf("gemini: the base URL is %q: it must be like https://generativelanguage.googleapis.com", s)
+	}
+	if u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		return "", errors.New("gemini: the base URL holds a user, a query or a fragment: leave them out; the key goes in Options.APIKey")
+	}
+	return strings.TrimSuffix(strings.TrimRight(s, "/"), apiVersion), nil
+}
+
+func (t Thinking) check() error {
+	switch t.Level {
+	case "", "minimal", "low", "medium", "high":
+	default:
+		return fmt.Errorf("gemini: Options.Thinking.Level is %q: it must be minimal, low, medium or high", t.Level)
+	}
+	switch {
+	case t.Budget == nil:
+		return nil
+	case t.Level != "":
+		return errors.New("gemini: Options.Thinking has a level and a budget: the API takes one of them")
+	case *t.Budget < -1 || *t.Budget > math.MaxInt32:
+		return fmt.Errorf("gemini: Options.Thinking.Budget is %d: it must be a number of tokens, 0 or -1", *t.Budget)
+	}
+	return nil
+}
+
+// config is the wire's form, nil where everything is left to the model.
+func (t Thinking) config() *genai.ThinkingConfig {
+	if t == (Thinking{}) {
+		return nil
+	}
+	c := &genai.ThinkingConfig{IncludeThoughts: t.Include, ThinkingLevel: genai.ThinkingLevel(strings.ToUpper(t.Level))}
+	if t.Budget != nil {
+		c.ThinkingBudget = genai.Ptr(int32(*t.Budget))
+	}
+	return c
+}
+
+// first is the first of them that isn't empty.
+func first(all ...string) string {
+	for _, s := range all {
+		if s != "" {
+			return s
+		}
+	}
+	return ""
+}

@@ -1,0 +1,111 @@
+package gemini
+
+import (
+	"encoding/json"
+	"math"
+
+	"github.com/fermata-ai/fermata/llm"
+	"github.com/fermata-ai/fermata/llm/wire"
+	"google.golang.org/genai"
+)
+
+// config is a request in the SDK's form. What the SDK would decode and encode anew, and so change, is put in at its end, as JSON.
+func (m *Model) config(req llm.Request) (*genai.GenerateContentConfig, error) {
+	contents, err := m.contents(req.Messages)
+	if err != nil {
+		return nil, err
+	}
+	tools, err := declarations(req.Tools)
+	if err != nil {
+		return nil, err
+	}
+	choice, err := toolConfig(req)
+	if err != nil {
+		return nil, err
+	}
+	schema, err := responseSchema(req.ResponseFormat)
+	if err != nil {
+		return nil, err
+	}
+	if n := req.Limits.OutputTokens; n < 0 || n > math.MaxInt32 {
+		return nil, wire.Invalid(provider, "the limit of output tokens is %d", n)
+	}
+	c := &genai.GenerateContentConfig{
+		MaxOutputTokens: int32(req.Limits.OutputTokens),
+		ThinkingConfig:  m.options.Thinking.config(),
+		ToolConfig:      choice,
+		// The API continues no reply for us: what the limit cuts off is told.
+		AutomaticContinuation: genai.Ptr(false),
+	}
+	if req.System != "" {
+		c.SystemInstruction = genai.NewContentFromText(req.System, "")
+	}
+	if schema != nil {
+		c.ResponseMIMEType = "application/json"
+	}
+	c.HTTPOptions = &genai.HTTPOptions{ExtrasRequestProvider: func(body map[string]any) map[string]any {
+		body["contents"] = contents
+		if tools != nil {
+			body["tools"] = tools
+		}
+		generation, _ := body["generationConfig"].(map[string]any)
+		switch {
+		case schema != nil:
+			generation["responseJsonSchema"] = schema
+		case len(generation) == 0:
+			delete(body, "generationConfig")
+		}
+		return body
+	}}
+	return c, nil
+}
+
+// content is one turn of the conversation. Roles are "user", for people and tools, and "model".
+type content struct {
+	Role  string            `json:"role"`
+	Parts []json.RawMessage `json:"parts"`
+}
+
+// conversation puts contents together, message by message.
+type conversation struct {
+	model  *Model
+	ids    wire.IDs
+	calls  map[string]call // by fermata's id
+	turn   int             // where the user's last word stands, in contents
+	result bool            // the last content holds results
+	all    []content
+}
+
+// call is what a result has to know of its call.
+type call struct {
+	id, name string // on the wire; the id may be empty
+	place    int    // among the calls of its message
+}
+
+func (m *Model) contents(messages []llm.Message) (json.RawMessage, error) {
+	// Ids are Gemini's own to choose; nothing is documented of their form. Those of other providers have this one.
+	c := &conversation{model: m, ids: wire.NewIDs(messages, wire.IDForm{Max: 64, Also: "_-"}), calls: map[string]call{}}
+	for i, msg := range messages {
+		if err := c.add(msg); err != nil {
+			return nil, wire.Invalid(provider, "message %d: %w", i, err)
+		}
+	}
+	if len(c.all) == 0 {
+		return nil, wire.Invalid(provider, "the request has no message with anything in it: the API wants one")
+	}
+	if m.wantsSignatures() {
+		for i := c.turn; i < len(c.all); i++ {
+			if c.all[i].Role == genai.RoleModel {
+				sign(c.all[i].Parts)
+			}
+		}
+	}
+	return json.Marshal(c.all)
+}
+
+func (c *conversation) push(role string, parts []json.RawMessage) {
+	if len(parts) > 0 { // the API takes no content of nothing
+		c.all = append(c.all, content{role, parts})
+		c.result = false
+	}
+}

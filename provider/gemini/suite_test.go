@@ -1,0 +1,63 @@
+package gemini
+
+import (
+	"encoding/json"
+	"os"
+	"testing"
+
+	"github.com/fermata-ai/fermata/llm"
+	"github.com/fermata-ai/fermata/llm/llmtest"
+)
+
+func suite() llmtest.Provider {
+	const pieces = "a call's arguments are JSON within the reply's JSON: they come whole, or the reply is broken"
+	return llmtest.Provider{
+		Name:    provider,
+		Replies: "testdata/replies",
+		New: func(t testing.TB, o llmtest.Options) llm.Model {
+			m, err := New(Options{Model: "gemini-3-flash-preview", APIKey: llmtest.APIKey, BaseURL: o.BaseURL, Client: o.Client, Whole: o.Whole})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return m
+		},
+		Calls: func(request []byte) (calls, results []string) {
+			var body struct{ Contents []struct{ Parts []part } }
+			if err := json.Unmarshal(request, &body); err != nil {
+				return []string{err.Error()}, nil
+			}
+			for _, c := range body.Contents {
+				for _, p := range c.Parts {
+					if f := p.FunctionCall; f != nil {
+						calls = append(calls, first(f.ID, f.Name))
+					}
+					if f := p.FunctionResponse; f != nil {
+						results = append(results, first(f.ID, f.Name))
+					}
+				}
+			}
+			return calls, results
+		},
+		Lists: func(request []byte) json.RawMessage { return membersOf(request)["tools"] },
+		Lacks: map[string]string{
+			"fenced":           pieces,
+			"broken_arguments": pieces,
+			"cut_arguments":    pieces,
+			"redacted":         "Gemini signs the parts of its answer, and has no parts for thoughts that it hides: see TestSignedTextKeepsItsPlace",
+		},
+		Real: func(t testing.TB, whole bool) llm.Model {
+			if first(os.Getenv("GEMINI_API_KEY"), os.Getenv("GOOGLE_API_KEY")) == "" {
+				return nil
+			}
+			m, err := New(Options{Model: first(os.Getenv("FERMATA_GEMINI_MODEL"), "gemini-2.5-flash"), Whole: whole})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return m
+		},
+	}
+}
+
+func TestSuite(t *testing.T)  { llmtest.Run(t, suite()) }
+func TestAimock(t *testing.T) { llmtest.RunAimock(t, suite(), "") }
+func TestReal(t *testing.T)   { llmtest.RunReal(t, suite()) }

@@ -1,0 +1,117 @@
+package gemini
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/fermata-ai/fermata/llm"
+	"github.com/fermata-ai/fermata/llm/wire"
+	"google.golang.org/genai"
+)
+
+// dialect is what the API documents of JSON Schema, at responseJsonSchema: "not all features are supported".
+//
+// Tools go as parametersJsonSchema, and not in the older form, parameters: that is a fixed message, so that one keyword which it
+// doesn't know refuses the whole request, and it has no references, hence no recursive types. Here, what is unknown is told as text,
+// rather than left to be ignored.
+// See https://ai.google.dev/api/generate-content#GenerationConfig and https://ai.google.dev/api/caching#FunctionDeclaration.
+var dialect = wire.Dialect{
+	Keywords: []string{"title", "format", "prefixItems", "minItems", "maxItems", "minimum", "maximum"},
+	Formats:  []string{"date-time", "date", "time"},
+	Refs:     true,
+	OneOf:    true,
+	TypeList: true,
+}
+
+// declaration is a genai.FunctionDeclaration whose schema stays as it is.
+type declaration struct {
+	Name        string          `json:"name"`
+	Description string          `json:"description,omitempty"`
+	Parameters  json.RawMessage `json:"parametersJsonSchema"`
+}
+
+// CheckTools implements [llm.ToolChecker].
+func (m *Model) CheckTools(tools []llm.ToolDef) error {
+	_, err := declarations(tools)
+	return err
+}
+
+// declarations is the request's list of tools, nil where there are none.
+func declarations(tools []llm.ToolDef) (json.RawMessage, error) {
+	if len(tools) == 0 {
+		return nil, nil
+	}
+	all := make([]declaration, 0, len(tools))
+	for _, t := range tools {
+		if !isName(t.Name) {
+			return nil, wire.Invalid(provider, "tool %q: its name must begin with a letter or '_', and go on with letters, digits, '_', '.', ':' and '-', up to 128", t.Name)
+		}
+		schema, err := dialect.Convert(t.Input)
+		if err != nil {
+			return nil, wire.Invalid(provider, "tool %q: %w", t.Name, err)
+		}
+		all = append(all, declaration{t.Name, t.Description, schema})
+	}
+	return json.Marshal([]map[string][]declaration{{"functionDeclarations": all}})
+}
+
+// isName says whether a tool may be called so. See https://ai.google.dev/api/caching#FunctionDeclaration.
+func isName(s string) bool {
+	for i, c := range []byte(s) {
+		letter := 'a' <= c|' ' && c|' ' <= 'z' || c == '_'
+		if !letter && (i == 0 || (c < '0' || c > '9') && c != '.' && c != ':' && c != '-') {
+			return false
+		}
+	}
+	return s != "" && len(s) <= 128
+}
+
+func toolConfig(req llm.Request) (*genai.ToolConfig, error) {
+	f := new(genai.FunctionCallingConfig)
+	switch c := req.ToolChoice; c.Mode {
+	case llm.ToolAuto:
+		return nil, nil // which is AUTO
+	case llm.ToolNone:
+		if len(req.Tools) == 0 {
+			return nil, nil
+		}
+		f.Mode = genai.FunctionCallingConfigModeNone
+	case llm.ToolAny:
+		if len(req.Tools) == 0 {
+			return nil, wire.Invalid(provider, "the model must call a tool, and there is none")
+		}
+		f.Mode = genai.FunctionCallingConfigModeAny
+	case llm.ToolNamed:
+		if !slices.ContainsFunc(req.Tools, func(t llm.ToolDef) bool { return t.Name == c.Name }) {
+			return nil, wire.Invalid(provider, "the model must call the tool %q, which is not among the request's", c.Name)
+		}
+		f.Mode, f.AllowedFunctionNames = genai.FunctionCallingConfigModeAny, []string{c.Name}
+	default:
+		return nil, wire.Invalid(provider, "the tool choice is %q", c.Mode)
+	}
+	return &genai.ToolConfig{FunctionCallingConfig: f}, nil
+}
+
+// responseSchema is nil where the text is free. The API has no place for a name or a description but the schema.
+func responseSchema(f llm.ResponseFormat) (json.RawMessage, error) {
+	if len(f.Schema) == 0 {
+		return nil, nil
+	}
+	schema, err := dialect.Convert(f.Schema)
+	if err != nil {
+		return nil, wire.Invalid(provider, "the response format: %w", err)
+	}
+	has := membersOf(schema)
+	for key, text := range map[string]string{"description": f.Description, "title": f.Name} {
+		if _, said := has[key]; said || text == "" {
+			continue
+		}
+		value, err := json.Marshal(text)
+		if err != nil {
+			return nil, fmt.Errorf("gemini: %w", err)
+		}
+		schema = json.RawMessage(fmt.Sprintf(`{%q:%s,%s`, key, value, schema[1:])) // it has a type and properties
+	}
+	return schema, nil
+}

@@ -1,0 +1,243 @@
+package gemini
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/fermata-ai/fermata/llm"
+	"github.com/fermata-ai/fermata/llm/wire"
+	"google.golang.org/genai"
+)
+
+// turn makes events of a model's turn, reply by reply.
+type turn struct {
+	yield func(llm.Event, error) bool
+	done  bool // yield returned false
+
+	// The text or reasoning that is being written, so that it can be ended where a part begins that has a Native form.
+	open      strings.Builder
+	reasoning bool
+
+	calls  bool
+	finish genai.FinishReason
+	why    string
+	usage  llm.Usage
+}
+
+// stopped is no error: the receiver wants no more.
+var errStopped = errors.New("stopped")
+
+func (t *turn) emit(e llm.Event) error {
+	if !t.yield(e, nil) {
+		t.done = true
+		return errStopped
+	}
+	return nil
+}
+
+// read takes one reply.
+func (t *turn) read(data []byte) error {
+	var r reply
+	if err := json.Unmarshal(data, &r); err != nil {
+		return wire.Malformed(provider, "%w: %.200q", err, data)
+	}
+	if r.Error != nil {
+		return *r.Error
+	}
+	if u := r.Usage; u != nil {
+		t.usage = llm.Usage{Input: u.Prompt + u.ToolPrompt, Output: u.Candidates + u.Thoughts, Cached: u.Cached, Reasoning: u.Thoughts}
+	}
+	if f := r.PromptFeedback; f != nil && f.BlockReason != "" && len(r.Candidates) == 0 {
+		return &llm.Error{Kind: llm.ErrRefused, Provider: provider, Err: fmt.Errorf("the prompt was blocked: %s%s", f.BlockReason, because(f.BlockReasonMessage))}
+	}
+	if len(r.Candidates) > 1 {
+		return wire.Malformed(provider, "%d candidates, where one was asked for", len(r.Candidates))
+	}
+	for _, c := range r.Candidates {
+		if c == nil {
+			return wire.Malformed(provider, "a candidate of nothing: %.200q", data)
+		}
+		if c.FinishReason != "" && c.FinishReason != genai.FinishReasonUnspecified {
+			t.finish, t.why = c.FinishReason, c.FinishMessage
+		}
+		if c.Content == nil {
+			continue
+		}
+		for _, raw := range c.Content.Parts {
+			if err := t.part(raw); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (t *turn) part(raw json.RawMessage) error {
+	m := membersOf(raw)
+	var p part
+	if err := json.Unmarshal(raw, &p); err != nil || m == nil {
+		return wire.Malformed(provider, "a part that is none: %.200q", raw)
+	}
+	delete(m, "thought") // where it is false, it says nothing; where it is true, p knows
+	switch {
+	case len(m) == 0:
+		return nil
+	case p.FunctionCall != nil:
+		return t.call(p, m, raw)
+	case p.Thought && (p.Text != nil || m.only("thoughtSignature")):
+		return t.think(p, m, raw)
+	case p.Text != nil:
+		return t.write(p, m, raw)
+	case p.InlineData != nil && !p.Thought:
+		return t.media(llm.Media{MediaType: p.InlineData.MIMEType, Name: p.InlineData.DisplayName, Data: p.InlineData.Data}, m.only("inlineData"), raw)
+	case p.FileData != nil && !p.Thought:
+		return t.media(llm.Media{MediaType: p.FileData.MIMEType, Name: p.FileData.DisplayName, URL: p.FileData.FileURI}, m.only("fileData"), raw)
+	}
+	return t.whole(llm.Opaque{Native: *native(raw)})
+}
+
+// write takes text. What is signed is a part of its own: it must not be joined with what isn't.
+// See https://ai.google.dev/gemini-api/docs/thought-signatures.
+func (t *turn) write(p part, m members, raw json.RawMessage) error {
+	switch {
+	case m.only("text"):
+		return t.delta(false, *p.Text)
+	case *p.Text == "": // the signature of what came before, at the end of a stream
+		return t.whole(llm.Opaque{Native: *native(raw)})
+	}
+	if err := t.end(); err != nil {
+		return err
+	}
+	if err := t.delta(false, *p.Text); err != nil {
+		return err
+	}
+	return t.whole(llm.Text{Text: *p.Text, Native: native(raw)})
+}
+
+// think takes a summary of thoughts.
+func (t *turn) think(p part, m members, raw json.RawMessage) error {
+	text := ""
+	if p.Text != nil {
+		text = *p.Text
+	}
+	if m.only("text") {
+		return t.delta(true, text)
+	}
+	if err := t.end(); err != nil {
+		return err
+	}
+	if err := t.delta(true, text); err != nil {
+		return err
+	}
+	return t.whole(llm.Reasoning{Text: text, Native: native(raw)})
+}
+
+// call takes a call, which always comes whole. Calls may be alike and have no ids; so they aren't sent as deltas, from which the
+// Collector couldn't tell what was signed.
+func (t *turn) call(p part, m members, raw json.RawMessage) error {
+	c, inner := p.FunctionCall, membersOf(m["functionCall"])
+	if c.Name == "" && c.ID == "" {
+		return wire.Malformed(provider, "a call without a name: %.200q", raw)
+	}
+	if partial, more := inner["partialArgs"], inner["willContinue"]; len(partial) > 0 || string(more) == "true" {
+		return wire.Malformed(provider, "a call in pieces, which wasn't asked for: %.200q", raw)
+	}
+	t.calls = true
+	call := llm.ToolCall{Name: c.Name, ProviderID: c.ID, Arguments: compact(c.Args)}
+	if !m.only("functionCall") || !inner.only("id", "name", "args") {
+		call.Native = native(raw)
+	}
+	return t.whole(call)
+}
+
+func (t *turn) media(p llm.Media, plain bool, raw json.RawMessage) error {
+	if p.MediaType == "" && p.URL == "" {
+		return wire.Malformed(provider, "media of no type: %.200q", raw)
+	}
+	if !plain {
+		p.Native = native(raw)
+	}
+	if p.MediaType == "" {
+		p.MediaType = "application/octet-stream" // the API need not name a file's type
+	}
+	return t.whole(p)
+}
+
+func (t *turn) delta(reasoning bool, s string) error {
+	if s == "" {
+		return nil
+	}
+	if t.reasoning != reasoning {
+		t.open.Reset() // one ends the other
+		t.reasoning = reasoning
+	}
+	t.open.WriteString(s)
+	if reasoning {
+		return t.emit(llm.ReasoningDelta{Text: s})
+	}
+	return t.emit(llm.TextDelta{Text: s})
+}
+
+// end ends the text or reasoning that is being written.
+func (t *turn) end() error {
+	switch {
+	case t.open.Len() == 0:
+		return nil
+	case t.reasoning:
+		return t.whole(llm.Reasoning{Text: t.open.String()})
+	}
+	return t.whole(llm.Text{Text: t.open.String()})
+}
+
+func (t *turn) whole(p llm.Part) error {
+	t.open.Reset()
+	return t.emit(llm.PartDone{Part: p})
+}
+
+// stop is why the model stopped.
+func (t *turn) stop() (llm.StopReason, error) {
+	switch t.finish {
+	case "":
+		return "", wire.Truncated(provider)
+	case genai.FinishReasonMaxTokens, genai.FinishReasonContinuation:
+		return llm.StopLength, nil
+	case genai.FinishReasonSafety, genai.FinishReasonRecitation, genai.FinishReasonBlocklist, genai.FinishReasonProhibitedContent,
+		genai.FinishReasonSPII, genai.FinishReasonImageSafety, genai.FinishReasonImageProhibitedContent, genai.FinishReasonImageRecitation:
+		return llm.StopRefusal, nil
+	case genai.FinishReasonMalformedFunctionCall, genai.FinishReasonUnexpectedToolCall, "MALFORMED_RESPONSE":
+		// The message lacks what the model meant to say: as it stands, it would pass for an answer.
+		return "", wire.Malformed(provider, "the model wrote what the service can't read: %s%s", t.finish, because(t.why))
+	case "MISSING_THOUGHT_SIGNATURE":
+		return "", wire.Invalid(provider, "the service misses a thought signature: %s%s", t.finish, because(t.why))
+	}
+	switch {
+	case t.calls:
+		return llm.StopToolCalls, nil
+	case t.finish == genai.FinishReasonStop:
+		return llm.StopEnd, nil
+	}
+	return llm.StopOther, nil // LANGUAGE, OTHER, TOO_MANY_TOOL_CALLS, NO_IMAGE, and what is new
+}
+
+// native keeps a part for the way back.
+func native(raw json.RawMessage) *llm.Native {
+	return &llm.Native{Provider: provider, Data: compact(raw)}
+}
+
+// compact takes out the white space that the service sets a reply with. Nothing else changes.
+func compact(raw json.RawMessage) json.RawMessage {
+	var b bytes.Buffer
+	_ = json.Compact(&b, raw) // it has been read already: it is JSON, or there is none
+	return b.Bytes()
+}
+
+// because adds what the service explains, if anything.
+func because(s string) string {
+	if s == "" {
+		return ""
+	}
+	return ": " + s
+}
