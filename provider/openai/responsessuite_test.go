@@ -69,9 +69,5 @@ func TestResponsesReal(t *testing.T) {
 }
 
 func TestResponsesSuite(t *testing.T) {
-	p := responsesProvider
-	p.Lacks = map[string]string{
-		"fenced": "arguments are sent by the API in a member of their own: no model has put a fence around them there",
-	}
-	llmtest.Run(t, p)
+	llmtest.Run(t, responsesProvider)
 }
