@@ -24,7 +24,7 @@ type Provider struct {
 	Calls func(request []byte) (calls, results []string)
 	// Lists reads from a request's body the tools.
 	Lists func(request []byte) json.RawMessage
-	// Lacks says of scenarios why the provider can't have them.
+	// Lacks says of tests why the provider can't have them; of "call_ids", why its calls have names in place of ids.
 	Lacks map[string]string
 	// Real makes the adapter for the real service; nil where the environment has no key for it.
 	Real func(t testing.TB, whole bool) llm.Model
@@ -57,14 +57,19 @@ func Run(t *testing.T, p Provider) {
 				t.Skip(why)
 			}
 			for _, form := range forms {
+				if form.whole && s.streamed {
+					continue
+				}
 				t.Run(form.name, func(t *testing.T) { s.run(t, p, form.whole) })
 			}
 		})
 	}
+	t.Run("arguments", func(t *testing.T) { arguments(t, p) })
 	t.Run("chunks", func(t *testing.T) { chunks(t, p) })
 	t.Run("cuts", func(t *testing.T) { cuts(t, p) })
 	t.Run("cancel", func(t *testing.T) { cancel(t, p) })
 	t.Run("requests", func(t *testing.T) { requests(t, p) })
 	t.Run("schemas", func(t *testing.T) { schemas(t, p) })
 	t.Run("pauses", func(t *testing.T) { pauses(t, p) })
+	t.Run("table", func(t *testing.T) { table(t, p) })
 }

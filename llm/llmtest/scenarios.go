@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -25,8 +26,9 @@ type scenario struct {
 	// native is what a native form holds, and has to be in the next request byte for byte.
 	native string
 	// format asks for a JSON value.
-	format bool
-	fails  *failure
+	format   bool
+	streamed bool // there is no such reply but in a stream
+	fails    *failure
 }
 
 // failure is what an error says.
@@ -73,6 +75,7 @@ var scenarios = []scenario{
 	{name: "error_server", fails: &failure{llm.ErrOverloaded, true, requestID, 0}},
 	{name: "error_context", fails: &failure{llm.ErrContextTooLong, false, requestID, 0}},
 	{name: "error_invalid", fails: &failure{llm.ErrInvalid, false, requestID, 0}},
+	{name: "error_midstream", streamed: true, fails: &failure{llm.ErrOverloaded, true, requestID, 0}},
 	{name: "error_html", fails: &failure{llm.ErrOverloaded, true, "", 0}},
 }
 
@@ -227,6 +230,9 @@ func stored(t testing.TB, m llm.Message) []llm.Message {
 func paired(t testing.TB, p Provider, body []byte) {
 	t.Helper()
 	calls, results := p.Calls(body)
+	if sorted := slices.Sorted(slices.Values(calls)); p.Lacks["call_ids"] == "" && len(slices.Compact(sorted)) != len(calls) {
+		t.Errorf("an id comes twice among %q", calls)
+	}
 	if !cmp.Equal(calls, results, cmpopts.EquateEmpty()) {
 		t.Errorf("the calls are %q, and the results %q", calls, results)
 	}

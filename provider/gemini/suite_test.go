@@ -40,6 +40,7 @@ func suite() llmtest.Provider {
 		},
 		Lists: func(request []byte) json.RawMessage { return membersOf(request)["tools"] },
 		Lacks: map[string]string{
+			"arguments":        pieces,
 			"fenced":           pieces,
 			"broken_arguments": pieces,
 			"cut_arguments":    pieces,

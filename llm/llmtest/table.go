@@ -1,0 +1,89 @@
+package llmtest
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// table compares what the repository's README says of a provider with what its tests show. The table's columns are a feature, the
+// suite's tests of it, and a provider each, headed by its name. A cell says yes where the provider lacks none of the row's tests, and
+// otherwise no, with the reason's first word at least.
+func table(t *testing.T, p Provider) {
+	rows := tableOf(t)
+	if rows == nil {
+		t.Skip("there is no README with a table of providers above this folder")
+	}
+	name, _, _ := strings.Cut(p.Name, "/")
+	column := slices.IndexFunc(rows[0], func(cell string) bool { return strings.Contains(cell, "`"+name+"`") })
+	if column < 0 {
+		t.Fatalf("the README's table has no column for `%s`", name)
+	}
+	known := tests()
+	shown := map[string]bool{}
+	for _, row := range rows[1:] {
+		if column >= len(row) {
+			t.Fatalf("the row of %q is too short", row[0])
+		}
+		lacks := false
+		for _, m := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(row[1], -1) {
+			if !slices.Contains(known, m[1]) {
+				t.Errorf("the suite has no test %q, which the README names for %q", m[1], row[0])
+			}
+			_, lack := p.Lacks[m[1]]
+			shown[m[1]], lacks = true, lacks || lack
+		}
+		if cell := row[column]; strings.HasPrefix(cell, "no") != lacks || cell != "yes" && !strings.HasPrefix(cell, "no: ") {
+			t.Errorf("the README says %q of %s and %q; by the suite, it lacks it: %v", cell, p.Name, row[0], lacks)
+		}
+	}
+	for _, test := range known {
+		if !shown[test] {
+			t.Errorf("the README's table has no row for the suite's test %q", test)
+		}
+	}
+}
+
+// tests are the names of the suite's tests that a provider may lack, and of the others.
+func tests() (all []string) {
+	for _, s := range scenarios {
+		all = append(all, s.name)
+	}
+	for _, c := range conversations() {
+		if !slices.Contains(all, c.name) {
+			all = append(all, c.name)
+		}
+	}
+	return append(all, "arguments", "chunks", "cuts", "cancel", "schemas", "pauses")
+}
+
+// tableOf reads the table from the README of the folder above that has one; nil if there is none.
+func tableOf(t testing.TB) (rows [][]string) {
+	t.Helper()
+	dir, err := os.Getwd()
+	for ; err == nil; dir = filepath.Dir(dir) {
+		text, readErr := os.ReadFile(filepath.Join(dir, "README.md"))
+		if i := strings.Index(string(text), "| feature |"); readErr == nil && i >= 0 {
+			for line := range strings.Lines(string(text)[i:]) {
+				if !strings.HasPrefix(line, "|") {
+					break
+				}
+				var row []string
+				for cell := range strings.SplitSeq(strings.Trim(strings.TrimSpace(line), "|"), "|") {
+					row = append(row, strings.TrimSpace(cell))
+				}
+				if !strings.HasPrefix(row[0], "---") {
+					rows = append(rows, row)
+				}
+			}
+			return rows
+		}
+		if dir == filepath.Dir(dir) {
+			break
+		}
+	}
+	return nil
+}
