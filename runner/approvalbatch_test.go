@@ -118,7 +118,8 @@ func TestBulkIsJudgedByItem(t *testing.T) {
 		runner.Approve(waits[0].ID, "bob", ""), runner.Approve(waits[1].ID, "bob", ""), runner.Approve(others[0], "bob", ""))
 	must(t, err)
 	var conflict *session.ConflictError
-	if err := res.Receipts[1].Err; !errors.As(err, &conflict) || conflict.Receipt.By != "ann" || conflict.Receipt.Kind != session.KindDecision {
+	if err := res.Receipts[1].Err; !errors.As(err, &conflict) || conflict.Receipt.By != "ann" || conflict.Receipt.Kind != session.KindDecision ||
+		conflict.Receipt.Decided != "denied" || !strings.Contains(err.Error(), "with decision (denied) by ann") {
 		t.Errorf("another decision than Ann's: %v", err)
 	}
 	if err := res.Receipts[2].Err; !errors.Is(err, session.ErrUnknownCall) {

@@ -33,6 +33,9 @@ type Fits func(schema string, value json.RawMessage, forGo bool) (misfit, err er
 func (tx *Tx) Answer(in *Reply, fits Fits) (Receipt, error) {
 	call, number := splitPause(in.Pause)
 	rc := Receipt{Call: call, Pause: number, Kind: in.Kind, Hash: in.Hash, By: in.By, Delivery: in.Delivery, At: tx.Now}
+	if in.Kind == KindDecision {
+		rc.Decided = decided(in.Decision)
+	}
 	judge := judgement{tx: tx, in: in, fits: fits, c: tx.Call(call), rc: rc}
 	err := judge.pass()
 	var refusal *refusal
@@ -40,6 +43,13 @@ func (tx *Tx) Answer(in *Reply, fits Fits) (Receipt, error) {
 		judge.rc.Err, err = refusal.error, nil
 	}
 	return judge.rc, err
+}
+
+func decided(d tool.Decision) string {
+	if d.Approved {
+		return "approved"
+	}
+	return "denied"
 }
 
 // splitPause takes a pause's id apart. A call's id has number zero.

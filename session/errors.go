@@ -40,8 +40,12 @@ type ConflictError struct{ Receipt Receipt }
 
 func (e *ConflictError) Error() string {
 	r := e.Receipt
+	with := string(r.Kind)
+	if r.Decided != "" {
+		with += " (" + r.Decided + ")"
+	}
 	return fmt.Sprintf("session: pause %s was answered before, with %s by %s at %s",
-		tool.PauseID(r.Call, r.Pause), r.Kind, orNobody(r.By), r.At.Format(time.RFC3339))
+		tool.PauseID(r.Call, r.Pause), with, orNobody(r.By), r.At.Format(time.RFC3339))
 }
 
 // Unwrap makes it an ErrResumeConflict.

@@ -40,6 +40,8 @@ type Receipt struct {
 	Delivery string    `json:"delivery,omitempty"`
 	At       time.Time `json:"at"`
 	Fate     Fate      `json:"fate,omitempty"`
+	// Decided is, of a decision, "approved" or "denied"; empty in a receipt that was written before receipts said so.
+	Decided string `json:"decided,omitempty"`
 
 	Duplicate bool  `json:"-"` // it was accepted before
 	Err       error `json:"-"` // it was refused
