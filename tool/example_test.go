@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/tool"
 )
 
@@ -221,4 +222,21 @@ func ExampleSchema_Validate() {
 	}
 	// Output:
 	// /cents minimum 0 must be at least 1
+}
+
+// A tool shows the model a picture beside its result, and hands the caller a file that the model never sees.
+func ExampleWith() {
+	chart := tool.Must(tool.Func(
+		tool.Spec{Name: "chart", Description: "Draw the load of a service.", Effect: tool.ReadOnly},
+		func(_ context.Context, in struct {
+			Service string `json:"service"`
+		}) (tool.Result[string], error) {
+			png, csv := []byte("\x89PNG..."), []byte("at,load\n")
+			return tool.With(tool.Done("the load of "+in.Service),
+				tool.Action{Media: &llm.Media{MediaType: "image/png", Name: "load.png", Data: png}},
+				tool.Action{Artifact: &tool.Artifact{MediaType: "text/csv", Name: "load.csv", Data: csv}}), nil
+		}))
+	exec, err := chart.Execute(context.Background(), tool.Call{Arguments: json.RawMessage(`{"service":"checkout"}`)})
+	fmt.Println(string(exec.Output), exec.Actions[0].Media.Name, exec.Actions[1].Artifact.Name, err)
+	// Output: "the load of checkout" load.png load.csv <nil>
 }
