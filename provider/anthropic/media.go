@@ -95,36 +95,32 @@ func isText(kind string) bool {
 	return strings.HasPrefix(kind, "text/") || strings.HasSuffix(kind, "+json") || strings.HasSuffix(kind, "+xml") && !strings.HasPrefix(kind, "image/")
 }
 
-// inline checks a URL, and takes the bytes out of one that holds them itself (RFC 2397): the API loads such a one not.
+// inline checks a URL, and takes the bytes out of one that holds them itself (RFC 2397), which the API doesn't load.
 func inline(m *llm.Media) error {
 	if len(m.Data) > 0 || m.URL == "" {
 		return nil
 	}
-	u, err := url.Parse(m.URL)
-	switch {
-	case err != nil:
-		return errorf("the media's URL can't be read: %w", err)
-	case u.Scheme == "https" || u.Scheme == "http":
+	if len(m.URL) < 5 || !strings.EqualFold(m.URL[:5], "data:") {
+		u, err := url.Parse(m.URL)
+		switch {
+		case err != nil:
+			return errorf("the media's URL is none: %w", err)
+		case u.Scheme != "https" && u.Scheme != "http":
+			return errorf("the media's URL has the scheme %q: the API loads https only, so send the bytes", u.Scheme)
+		}
 		return nil
-	case u.Scheme != "data":
-		return errorf("the media's URL has the scheme %q: the API loads https only, so send the bytes", u.Scheme)
 	}
-	head, data, found := strings.Cut(u.Opaque, ",")
-	if !found {
-		return errorf("the media's data: URL has no comma")
+	head, data, found := strings.Cut(m.URL[5:], ",")
+	if !found || data == "" {
+		return errorf("the media's data: URL has no comma, or nothing behind it")
 	}
-	if coded, ok := strings.CutSuffix(head, ";base64"); ok {
+	data, err := url.PathUnescape(data)
+	m.Data = []byte(data)
+	if strings.HasSuffix(head, ";base64") && err == nil {
 		m.Data, err = base64.StdEncoding.DecodeString(data)
-		head = coded
-	} else {
-		data, err = url.PathUnescape(data)
-		m.Data = []byte(data)
 	}
 	if err != nil {
 		return errorf("the media's data: URL can't be read: %w", err)
-	}
-	if m.MediaType == "" {
-		m.MediaType = head
 	}
 	return nil
 }
