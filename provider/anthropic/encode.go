@@ -7,7 +7,7 @@ import (
 )
 
 // encode is the request's JSON. The SDK escapes <, > and & everywhere, also within what is to be replayed byte for byte; here they
-// come back.
+// come back. White space between values is gone, too, which the API doesn't send within a block.
 func encode(p sdk.MessageNewParams) ([]byte, error) {
 	b, err := p.MarshalJSON()
 	if err != nil {

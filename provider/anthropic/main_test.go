@@ -2,7 +2,6 @@ package anthropic
 
 import (
 	"bufio"
-	"bytes"
 	"io"
 	"net/http"
 	"os"
@@ -22,6 +21,7 @@ type service struct {
 	status   int    // 0: 200
 	kind     string // of the content; "": of a stream
 	body     string
+	later    []string // bodies of the answers after the first
 	requests []*http.Request
 	bodies   []string
 }
@@ -31,18 +31,22 @@ func (s *service) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.requests, s.bodies = append(s.requests, r), append(s.bodies, string(body))
-	if strings.HasPrefix(s.body, "HTTP/") {
-		return http.ReadResponse(bufio.NewReader(strings.NewReader(s.body)), r)
+	answer := s.body
+	if n := len(s.bodies); n > 0 && n <= len(s.later) {
+		answer = s.later[n-1]
 	}
-	res := &http.Response{StatusCode: max(s.status, 200), Header: http.Header{"Content-Type": {"text/event-stream"}}, Request: r}
+	s.requests, s.bodies = append(s.requests, r), append(s.bodies, string(body))
+	if strings.HasPrefix(answer, "HTTP/") {
+		return http.ReadResponse(bufio.NewReader(strings.NewReader(answer)), r)
+	}
+	res := &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"text/event-stream"}}, Request: r}
 	if s.status != 0 {
 		res.StatusCode = s.status
 	}
 	if s.kind != "" {
 		res.Header.Set("Content-Type", s.kind)
 	}
-	res.Body = io.NopCloser(bytes.NewReader([]byte(s.body)))
+	res.Body = io.NopCloser(strings.NewReader(answer))
 	return res, nil
 }
 

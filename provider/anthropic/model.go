@@ -17,6 +17,9 @@ import (
 // provider is the name in [llm.Native] and [llm.Error].
 const provider = "anthropic"
 
+// maxPauses is how often in one generation a message goes on that the API paused, since a tool of its own takes long.
+const maxPauses = 16
+
 // Model asks one of Anthropic's models. It is safe for use from many goroutines.
 type Model struct {
 	options Options
@@ -66,29 +69,38 @@ func (m *Model) generate(ctx context.Context, req llm.Request, yield func(llm.Ev
 	if err != nil {
 		return err
 	}
-	body, err := encode(params)
-	if err != nil {
-		return invalid("the request can't be encoded: %w", err)
-	}
-	caller := ctx
+	caller, messages := ctx, params.Messages
 	if m.options.Timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, m.options.Timeout)
 		defer cancel()
 	}
-	// The body is what counts; the SDK looks at these for its own ends.
-	head := sdk.MessageNewParams{Model: params.Model, MaxTokens: params.MaxTokens, Thinking: params.Thinking}
-	opts := []option.RequestOption{option.WithRequestBody("application/json", body)}
 	r := &reply{yield: yield}
+	for pauses := 0; ; pauses++ {
+		r.pausing = pauses < maxPauses
+		if err := m.ask(ctx, params, r); err != nil && !r.enough {
+			return m.failure(caller, ctx, err)
+		}
+		if !r.paused || r.enough {
+			return nil
+		}
+		params.Messages = append(messages[:len(messages):len(messages)], r.resume())
+	}
+}
+
+// ask makes one request.
+func (m *Model) ask(ctx context.Context, params sdk.MessageNewParams, r *reply) error {
+	body, err := encode(params)
+	if err != nil {
+		return invalid("the request can't be encoded: %w", err)
+	}
+	// The body is what counts; the SDK looks at these for its own ends.
+	head := sdk.MessageNewParams{Model: params.Model, MaxTokens: params.MaxTokens}
+	opts := []option.RequestOption{option.WithRequestBody("application/json", body)}
 	if m.options.Whole {
-		err = m.whole(ctx, head, opts, r)
-	} else {
-		err = m.stream(ctx, head, opts, r)
+		return m.whole(ctx, head, opts, r)
 	}
-	if err == nil || r.enough {
-		return nil
-	}
-	return m.failure(caller, ctx, err)
+	return m.stream(ctx, head, opts, r)
 }
 
 // stream reads the message while it is being written.

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	sdk "github.com/anthropics/anthropic-sdk-go/v2"
+	"github.com/anthropics/anthropic-sdk-go/v2/packages/param"
 
 	"github.com/fermata-ai/fermata/llm"
 )
@@ -17,11 +18,16 @@ type reply struct {
 
 	begun  bool       // message_start has come
 	blocks []*content // all of them
+	from   int        // the first one of this message of the API's: a paused one goes on in another
 	front  int        // the first that hasn't ended
 	calls  bool       // the model calls tools
 	text   *content   // whose text was written last, if nothing has ended it
 	stop   sdk.StopReason
 	usage  usage
+
+	pausing bool // a message that is paused may go on
+	paused  bool
+	before  llm.Usage // of what came before the pauses
 }
 
 // add takes the next event of the stream. done says that it was the last one, or that there is no use for another.
@@ -43,8 +49,8 @@ func (r *reply) add(e sdk.MessageStreamEventUnion) (done bool, err error) {
 		r.begun = true
 		r.usage.add(e.Message.Usage.RawJSON())
 	case "content_block_start":
-		if e.Index != int64(len(r.blocks)) {
-			return false, malformed("content block %d begins where %d would", e.Index, len(r.blocks))
+		if next := len(r.blocks) - r.from; e.Index != int64(next) {
+			return false, malformed("content block %d begins where %d would", e.Index, next)
 		}
 		err = r.start(json.RawMessage(e.ContentBlock.RawJSON()))
 	case "content_block_delta":
@@ -64,9 +70,9 @@ func (r *reply) add(e sdk.MessageStreamEventUnion) (done bool, err error) {
 		r.usage.add(e.Usage.RawJSON())
 	case "message_stop":
 		if r.front < len(r.blocks) {
-			return false, malformed("the message stops within content block %d", r.front)
+			return false, malformed("the message stops within content block %d", r.front-r.from)
 		}
-		r.emit(r.finish())
+		r.finish()
 		return true, nil
 	}
 	// Other events may come to be, as the API's documentation says.
@@ -75,10 +81,11 @@ func (r *reply) add(e sdk.MessageStreamEventUnion) (done bool, err error) {
 
 // open finds the block that an event is about.
 func (r *reply) open(e sdk.MessageStreamEventUnion) (*content, error) {
-	if e.Index < 0 || e.Index >= int64(len(r.blocks)) || !e.JSON.Index.Valid() {
-		return nil, malformed("%s for content block %d, where %d have begun", e.Type, e.Index, len(r.blocks))
+	begun := len(r.blocks) - r.from
+	if e.Index < 0 || e.Index >= int64(begun) || !e.JSON.Index.Valid() {
+		return nil, malformed("%s for content block %d, where %d have begun", e.Type, e.Index, begun)
 	}
-	c := r.blocks[e.Index]
+	c := r.blocks[r.from+int(e.Index)]
 	if c.ended {
 		return nil, malformed("%s for content block %d, which has ended", e.Type, e.Index)
 	}
@@ -172,9 +179,14 @@ func (r *reply) emit(e llm.Event) {
 	r.enough = r.enough || !r.yield(e)
 }
 
-// finish is how it ended.
-func (r *reply) finish() llm.Finish {
-	f := llm.Finish{Reason: llm.StopOther, Usage: r.usage.neutral()}
+// finish says how it ended, unless it is to go on.
+func (r *reply) finish() {
+	// Without anything said since, it would be asked the same again; and calls need results first.
+	r.paused = r.pausing && r.stop == sdk.StopReasonPauseTurn && len(r.blocks) > r.from && !r.calls
+	if r.paused {
+		return
+	}
+	f := llm.Finish{Reason: llm.StopOther, Usage: r.before.Add(r.usage.neutral())}
 	switch r.stop {
 	case sdk.StopReasonEndTurn, sdk.StopReasonStopSequence:
 		f.Reason = llm.StopEnd
@@ -190,7 +202,21 @@ func (r *reply) finish() llm.Finish {
 	if f.Reason == llm.StopEnd && r.calls { // so some compatible servers say it
 		f.Reason = llm.StopToolCalls
 	}
-	return f
+	r.emit(f)
+}
+
+// resume is the message so far, for the API to go on from, and makes room for the rest of it.
+func (r *reply) resume() sdk.MessageParam {
+	var blocks []sdk.ContentBlockParamUnion
+	for _, c := range r.blocks {
+		if c.kind == "text" && isBlank(c.text.String()) {
+			continue // the API takes none back
+		}
+		blocks = append(blocks, param.Override[sdk.ContentBlockParamUnion](c.whole().Data))
+	}
+	r.before = r.before.Add(r.usage.neutral())
+	r.begun, r.stop, r.usage, r.from = false, "", usage{}, len(r.blocks)
+	return sdk.NewAssistantMessage(blocks...)
 }
 
 // usage counts as the API does. Each count replaces the one before; what is left out stays.

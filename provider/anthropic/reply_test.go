@@ -161,7 +161,8 @@ func TestOddReplies(t *testing.T) {
 		{"a block of a kind to come", message(endTurn, at(0, `{"type":"dream","of":"sheep","n":1e2}`)), []llm.Part{llm.Opaque{Native: *native(`{"type":"dream","of":"sheep","n":1e2}`)}}, llm.StopEnd},
 		{"text with more to it", message(endTurn, at(0, `{"type":"text","text":"a","mood":"calm"}`)), []llm.Part{llm.Text{Text: "a", Native: native(`{"type":"text","text":"a","mood":"calm"}`)}}, llm.StopEnd},
 		{"an event of a kind to come", events(begin, `{"type":"weather"}`, endTurn, stop), nil, llm.StopEnd},
-		{"pause_turn", message(`{"type":"message_delta","delta":{"stop_reason":"pause_turn"},"usage":{}}`, at(0, `{"type":"text","text":"a"}`)), []llm.Part{llm.Text{Text: "a"}}, llm.StopOther},
+		{"pause_turn with nothing", message(`{"type":"message_delta","delta":{"stop_reason":"pause_turn"},"usage":{}}`), nil, llm.StopOther},
+		{"pause_turn with a call", message(`{"type":"message_delta","delta":{"stop_reason":"pause_turn"},"usage":{}}`, at(0, fmt.Sprintf(look, `{}`))), []llm.Part{call(`{}`)}, llm.StopOther},
 		{"stop_sequence", message(`{"type":"message_delta","delta":{"stop_reason":"stop_sequence","stop_sequence":"X"},"usage":{}}`, at(0, `{"type":"text","text":"a"}`)), []llm.Part{llm.Text{Text: "a"}}, llm.StopEnd},
 		{"window", message(`{"type":"message_delta","delta":{"stop_reason":"model_context_window_exceeded"},"usage":{}}`, at(0, `{"type":"text","text":"a"}`)), []llm.Part{llm.Text{Text: "a"}}, llm.StopLength},
 		{"a reason to come", message(`{"type":"message_delta","delta":{"stop_reason":"boredom"},"usage":{}}`), nil, llm.StopOther},
@@ -176,6 +177,80 @@ func TestOddReplies(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A message that the API pauses, while a tool of its own works, goes on in another; they are one.
+func TestPauseTurn(t *testing.T) {
+	const (
+		paused = `{"type":"message_delta","delta":{"stop_reason":"pause_turn"},"usage":{"output_tokens":5}}`
+		look   = `{"type":"server_tool_use","id":"srvtoolu_1","name":"web_search","input":{"query":"a"}}`
+		found  = `{"type":"web_search_tool_result","tool_use_id":"srvtoolu_1","content":[]}`
+		again  = `{"type":"server_tool_use","id":"srvtoolu_2","name":"web_search","input":{"query":"b"}}`
+		use    = `{"type":"tool_use","id":"toolu_1","name":"look","input":{"n":1}}`
+	)
+	says := func(s string) string { return `{"type":"text","text":"` + s + `"}` }
+	each := func(blocks ...string) (all [][]string) {
+		for i, b := range blocks {
+			all = append(all, at(i, b))
+		}
+		return all
+	}
+	whole := func(reason string, blocks ...string) string {
+		return `{"type":"message","content":[` + strings.Join(blocks, ",") + `],"stop_reason":"` + reason + `","usage":{"input_tokens":3,"output_tokens":5}}`
+	}
+	for name, s := range map[string]*service{
+		"stream": {body: message(paused, each(says("One."), look)...),
+			later: []string{message(paused, each(found, says("  "), again)...), message(callsOut, each(says("Two."), use)...)}},
+		"whole": {kind: "application/json", body: whole("pause_turn", says("One."), look),
+			later: []string{whole("pause_turn", found, says("  "), again), whole("tool_use", says("Two."), use)}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m, fin := collect(t, s.model(t, Options{Whole: name == "whole"}), hello())
+			want := []llm.Part{llm.Text{Text: "One."}, llm.Opaque{Native: *native(look)}, llm.Opaque{Native: *native(found)}, llm.Opaque{Native: *native(again)},
+				llm.Text{Text: "Two."}, llm.ToolCall{Name: "look", ProviderID: "toolu_1", Arguments: json.RawMessage(`{"n":1}`)}}
+			if d := cmp.Diff(want, m.Parts); d != "" {
+				t.Errorf("the message differs (-want +got):\n%s", d)
+			}
+			if want := (llm.Finish{Reason: llm.StopToolCalls, Usage: llm.Usage{Input: 9, Output: 15}}); fin != want {
+				t.Errorf("%+v, want %+v", fin, want)
+			}
+			if len(s.bodies) != 3 {
+				t.Fatalf("%d requests, want 3", len(s.bodies))
+			}
+			for i, want := range []string{says("One.") + "," + look, says("One.") + "," + look + "," + found + "," + again} {
+				if want = `{"content":[` + want + `],"role":"assistant"}]`; !strings.Contains(s.bodies[i+1], want) {
+					t.Errorf("request %d doesn't end with %s:\n%s", i+1, want, s.bodies[i+1])
+				}
+			}
+		})
+	}
+	t.Run("for ever", func(t *testing.T) {
+		s := &service{body: message(paused, each(look)...)}
+		m, fin := collect(t, s.model(t, Options{}), hello())
+		if len(s.bodies) != maxPauses+1 || fin.Reason != llm.StopOther || len(m.Parts) != maxPauses+1 {
+			t.Errorf("%d requests, %v, %d parts", len(s.bodies), fin, len(m.Parts))
+		}
+	})
+	t.Run("an error later", func(t *testing.T) {
+		s := &service{body: message(paused, each(look)...), later: []string{recorded(t, "error_overloaded.http")}}
+		_, _, err := llm.Collect(s.model(t, Options{}).Generate(t.Context(), hello()))
+		var e *llm.Error
+		if !errors.As(err, &e) || e.Kind != llm.ErrOverloaded {
+			t.Errorf("%v, want an error of kind %s", err, llm.ErrOverloaded)
+		}
+	})
+	t.Run("left in between", func(t *testing.T) {
+		s := &service{body: message(paused, each(look, look)...)}
+		for _, err := range s.model(t, Options{}).Generate(t.Context(), hello()) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			break
+		}
+		if len(s.bodies) != 1 {
+			t.Errorf("%d requests, want one", len(s.bodies))
+		}
+	})
 }
 
 // Events that make no sense are errors: nothing is guessed.

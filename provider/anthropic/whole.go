@@ -42,14 +42,14 @@ func (r *reply) message(body []byte, res *http.Response) error {
 		if err := r.start(raw); err != nil {
 			return err
 		}
-		c := r.blocks[i]
+		c := r.blocks[r.from+i]
 		// The limit of tokens cut the message off here. A call's input is JSON all the same, made so by the service.
 		c.cut = i == len(m.Content)-1 && (m.StopReason == sdk.StopReasonMaxTokens || m.StopReason == sdk.StopReasonModelContextWindowExceeded)
 		if r.end(c); r.enough {
 			return nil
 		}
 	}
-	r.emit(r.finish())
+	r.finish()
 	return nil
 }
 
