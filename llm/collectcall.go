@@ -49,14 +49,14 @@ func (c *Collector) begin(d ToolCallDelta) error {
 	return nil
 }
 
-// cutOff marks a call that the limit of tokens may have cut off at its beginning.
+// cutOff marks a call that the limit of tokens, or a filter, may have cut off at its beginning.
 func cutOff(parts []Part) {
 	if len(parts) == 0 {
 		return
 	}
 	last := &parts[len(parts)-1]
 	if call, ok := (*last).(ToolCall); ok && string(call.Arguments) == "{}" {
-		call.Arguments = json.RawMessage(`"(cut off by the limit of tokens)"`)
+		call.Arguments = json.RawMessage(`"(cut off before its arguments came)"`)
 		*last = call
 	}
 }

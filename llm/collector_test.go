@@ -113,7 +113,7 @@ func TestCollect(t *testing.T) {
 }
 
 // A call that was cut off before its arguments came must not run as one without arguments.
-func TestCallThatTheLimitOfTokensCutOff(t *testing.T) {
+func TestCallThatWasCutOff(t *testing.T) {
 	type d = ToolCallDelta
 	for name, c := range map[string]struct {
 		events []Event
@@ -126,6 +126,7 @@ func TestCallThatTheLimitOfTokensCutOff(t *testing.T) {
 		"in its arguments":            {[]Event{d{0, "a", "f", `{"p":`}}, StopLength, []bool{true}},
 		"after its arguments":         {[]Event{d{0, "a", "f", `{"p":1}`}}, StopLength, []bool{false}},
 		"in the text after it":        {[]Event{d{0, "a", "f", ""}, TextDelta{"Let me"}}, StopLength, []bool{false}},
+		"by a filter":                 {[]Event{d{0, "a", "f", ""}}, StopRefusal, []bool{true}},
 		"not at all":                  {[]Event{d{0, "a", "f", ""}}, StopToolCalls, []bool{false}},
 	} {
 		m, fin, err := Collect(streamOf(append(c.events, Finish{Reason: c.reason})...))
