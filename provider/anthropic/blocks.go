@@ -82,10 +82,11 @@ func (c *content) more(s string) llm.Event {
 func (c *content) end() []llm.Event {
 	switch c.kind {
 	case "text":
-		if n := c.native("type", "text"); n != nil {
-			return []llm.Event{llm.PartDone{Part: llm.Text{Text: c.text.String(), Native: n}}}
+		n := c.native("type", "text")
+		if n == nil || isBlank(c.text.String()) { // blank text, the API doesn't take back
+			return nil
 		}
-		return nil
+		return []llm.Event{llm.PartDone{Part: llm.Text{Text: c.text.String(), Native: n}}}
 	case "thinking":
 		r := llm.Reasoning{Text: c.text.String()}
 		// Without a signature, the API doesn't take it back.

@@ -116,13 +116,24 @@ func (o Options) check() error {
 			return fmt.Errorf("the header %q can't be sent: check its name, and its value for line breaks", name)
 		}
 	}
-	for i, raw := range o.ServerTools {
-		var tool struct{ Type, Name string }
-		if err := json.Unmarshal(raw, &tool); err != nil || tool.Type == "" || tool.Name == "" {
+	for i, name := range o.serverNames() {
+		if name == "" {
 			return fmt.Errorf(`Options.ServerTools[%d] must be an object with "type" and "name", as the API takes it`, i)
 		}
 	}
 	return nil
+}
+
+// serverNames are the names of the server tools; one that is no tool has none.
+func (o Options) serverNames() []string {
+	names := make([]string, len(o.ServerTools))
+	for i, raw := range o.ServerTools {
+		var tool struct{ Type, Name string }
+		if err := json.Unmarshal(raw, &tool); err == nil && tool.Type != "" {
+			names[i] = tool.Name
+		}
+	}
+	return names
 }
 
 func (t Thinking) check(maxTokens int) error {

@@ -124,7 +124,7 @@ func (r *reply) delta(c *content, d sdk.MessageStreamEventUnionDelta) error {
 		c.citations = append(c.citations, json.RawMessage(d.Citation.RawJSON()))
 	default:
 		// Server tools' blocks have an input too, under many names. Anything else would be lost if it were passed over.
-		if d.Type != "input_json_delta" || !c.begun.Has("input") {
+		if d.Type != "input_json_delta" || c.kind != "tool_use" && !c.begun.Has("input") {
 			return malformed("%s for content block %d, a %s, is not known to this version", d.Type, c.index, c.kind)
 		}
 		ok = d.JSON.PartialJSON.Valid()

@@ -4,7 +4,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -148,6 +150,9 @@ func TestOddReplies(t *testing.T) {
 	}{
 		{"the input at the beginning", message(callsOut, at(0, fmt.Sprintf(look, `{"n":18446744073709551615}`))), []llm.Part{call(`{"n":18446744073709551615}`)}, llm.StopToolCalls},
 		{"no input", message(callsOut, at(0, `{"type":"tool_use","id":"toolu_1","name":"look"}`)), []llm.Part{call(`{}`)}, llm.StopToolCalls},
+		{"no input at first", message(callsOut, at(0, `{"type":"tool_use","id":"toolu_1","name":"look"}`, `{"type":"input_json_delta","partial_json":"{\"n\":1}"}`)), []llm.Part{call(`{"n":1}`)}, llm.StopToolCalls},
+		{"a call that a filter cut off", message(`{"type":"message_delta","delta":{"stop_reason":"refusal"},"usage":{}}`, at(0, fmt.Sprintf(look, `{}`))), []llm.Part{call(`"(cut off before its arguments came)"`)}, llm.StopRefusal},
+		{"blank text with citations", message(endTurn, at(0, `{"type":"text","text":" ","citations":[{"type":"x"}]}`)), nil, llm.StopEnd},
 		{"input null", message(callsOut, at(0, fmt.Sprintf(look, `null`))), []llm.Part{call(`{}`)}, llm.StopToolCalls},
 		{"no id", message(callsOut, at(0, `{"type":"tool_use","name":"look","input":{}}`)), []llm.Part{llm.ToolCall{Name: "look", Arguments: json.RawMessage(`{}`)}}, llm.StopToolCalls},
 		{"end_turn with a call", message(endTurn, at(0, fmt.Sprintf(look, `{}`))), []llm.Part{call(`{}`)}, llm.StopToolCalls},
@@ -253,6 +258,20 @@ func TestPauseTurn(t *testing.T) {
 	})
 }
 
+// In a message that came at once and was cut off, the last call's input is JSON, but not what it was going to be.
+func TestWholeThatWasCutOff(t *testing.T) {
+	for _, reason := range []string{"max_tokens", "model_context_window_exceeded", "refusal"} {
+		use := `{"type":"tool_use","id":"toolu_1","name":"look","input":{"city":"Os"}}`
+		s := &service{kind: "application/json", body: `{"type":"message","content":[` + use + `,` + use + `],"stop_reason":"` + reason + `","usage":{}}`}
+		m, _ := collect(t, s.model(t, Options{Whole: true}), hello())
+		for i, c := range m.ToolCalls() {
+			if args, err := llm.Arguments(c.Arguments); (err != nil) != (i == 1) {
+				t.Errorf("%s: call %d has the arguments %s, %v", reason, i, args, err)
+			}
+		}
+	}
+}
+
 // Events that make no sense are errors: nothing is guessed.
 func TestMalformed(t *testing.T) {
 	text := `{"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}`
@@ -315,6 +334,32 @@ func TestUsage(t *testing.T) {
 		})
 	}
 }
+
+// A model may be asked by many at once.
+func TestMany(t *testing.T) {
+	body := recorded(t, "parallel.stream.http")
+	client := &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+		return (&service{body: body}).RoundTrip(r)
+	})}
+	m, err := New(Options{Model: "m", APIKey: "sk-test", Client: client})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wait sync.WaitGroup
+	for range 20 {
+		wait.Go(func() {
+			msg, _, err := llm.Collect(m.Generate(t.Context(), hello()))
+			if err != nil || len(msg.ToolCalls()) != 3 {
+				t.Errorf("%v, %v", msg, err)
+			}
+		})
+	}
+	wait.Wait()
+}
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 // FuzzStream reads any body as a stream: no panic, and exactly one end.
 func FuzzStream(f *testing.F) {

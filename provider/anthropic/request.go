@@ -101,7 +101,8 @@ func (m *Model) toolChoice(req llm.Request) (u sdk.ToolChoiceUnionParam, err err
 	case llm.ToolAny:
 		u.OfAny = &sdk.ToolChoiceAnyParam{}
 	case llm.ToolNamed:
-		if len(m.options.ServerTools) == 0 && !slices.ContainsFunc(req.Tools, func(d llm.ToolDef) bool { return d.Name == c.Name }) {
+		named := func(d llm.ToolDef) bool { return d.Name == c.Name }
+		if !slices.ContainsFunc(req.Tools, named) && !slices.Contains(m.options.serverNames(), c.Name) {
 			return u, invalid("the tool choice names %q, which is none of the tools", c.Name)
 		}
 		u.OfTool = &sdk.ToolChoiceToolParam{Name: c.Name}

@@ -263,7 +263,14 @@ func TestServerTools(t *testing.T) {
 		t.Errorf("the tools are %s", got)
 	}
 	req := hello()
-	req.ToolChoice.Mode = llm.ToolNone
+	req.ToolChoice = llm.ToolChoice{Mode: llm.ToolNamed, Name: "web_search"}
+	if got := put(t, o, req, "tool_choice"); got != `{"name":"web_search","type":"tool"}` {
+		t.Errorf("the choice is %s", got)
+	}
+	if err := (&service{}).model(t, o).CheckTools([]llm.ToolDef{{Name: "web_search"}}); err == nil {
+		t.Error("two tools have the name web_search")
+	}
+	req.ToolChoice = llm.ToolChoice{Mode: llm.ToolNone}
 	if got := put(t, o, req, "tool_choice"); got != `{"type":"none"}` {
 		t.Errorf("the choice is %s", got)
 	}

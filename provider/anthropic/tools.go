@@ -50,13 +50,15 @@ func (m *Model) tools(defs []llm.ToolDef) ([]sdk.ToolUnionParam, error) {
 
 func (m *Model) definitions(defs []llm.ToolDef) ([]sdk.ToolUnionParam, error) {
 	var tools []sdk.ToolUnionParam
-	for i, d := range defs {
+	taken := m.options.serverNames()
+	for _, d := range defs {
 		if !toolName.MatchString(d.Name) {
 			return nil, invalid("tool %q: the API takes names of 1 to 128 letters, digits, _ and -: rename it", d.Name)
 		}
-		if slices.ContainsFunc(defs[:i], func(e llm.ToolDef) bool { return e.Name == d.Name }) {
-			return nil, invalid("tool %q: there are two of that name", d.Name)
+		if slices.Contains(taken, d.Name) {
+			return nil, invalid("tool %q: there are two of that name: rename one", d.Name)
 		}
+		taken = append(taken, d.Name)
 		schema, err := m.schema(d.Input)
 		if err != nil {
 			return nil, invalid("tool %q: %w", d.Name, err)
