@@ -116,7 +116,7 @@ func (c *chatCalls) end(provider string) ([]llm.Event, error) {
 		if call.extra == nil {
 			continue
 		}
-		native, err := json.Marshal(map[string]json.RawMessage{"extra_content": call.extra})
+		native, err := encode(map[string]json.RawMessage{"extra_content": call.extra})
 		if err != nil {
 			return nil, fmt.Errorf("extra_content of the call %q: %w", call.id, err)
 		}

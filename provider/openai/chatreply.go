@@ -32,6 +32,7 @@ type (
 		ReasoningDetails []json.RawMessage `json:"reasoning_details"` // OpenRouter
 		ToolCalls        []chatToolCall    `json:"tool_calls"`
 		FunctionCall     *chatFunction     `json:"function_call"` // the form before tool_calls
+		Images           []chatImage       `json:"images"`        // OpenRouter
 	}
 	chatToolCall struct {
 		Index    *int            `json:"index"`
@@ -39,6 +40,11 @@ type (
 		Type     string          `json:"type"`
 		Function chatFunction    `json:"function"`
 		Extra    json.RawMessage `json:"extra_content"` // Google: a signature that it wants back
+	}
+	chatImage struct {
+		ImageURL struct {
+			URL string `json:"url"`
+		} `json:"image_url"`
 	}
 	chatFunction struct {
 		Name      string        `json:"name"`
@@ -104,6 +110,18 @@ func (r *chatReply) delta(d chatDelta) error {
 	if d.Refusal != "" {
 		r.refused = true
 		if err := r.text(d.Refusal); err != nil {
+			return err
+		}
+	}
+	for _, i := range d.Images {
+		m, err := imageAt(i.ImageURL.URL)
+		if err != nil {
+			return r.malformed("an image: %w", err)
+		}
+		if err := r.thought(); err != nil {
+			return err
+		}
+		if err := r.send(llm.PartDone{Part: m}); err != nil {
 			return err
 		}
 	}
