@@ -248,7 +248,7 @@ func TestAnswersThatAreNone(t *testing.T) {
 			switch {
 			case c.want == "" && (err != nil || m.Text() != "It is" || fin.Reason != llm.StopEnd):
 				t.Errorf("%v, %v, %v", m, fin, err)
-			case c.want != "" && (kind(err) != c.want || !strings.Contains(err.Error(), c.says) || len(err.Error()) > 1000):
+			case c.want != "" && (kind(err) != c.want || !strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), "(request req_1)") || len(err.Error()) > 1000):
 				t.Errorf("%v, want %s: %s", err, c.want, c.says)
 			}
 		})

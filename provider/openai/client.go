@@ -3,8 +3,6 @@ package openai
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -122,13 +120,4 @@ func (e endpoint) bound(ctx context.Context) (context.Context, context.CancelFun
 		return context.WithCancel(ctx)
 	}
 	return context.WithTimeout(ctx, e.timeout)
-}
-
-// cacheKey is the prompt cache key of a session. OpenAI takes no more than 64 bytes.
-func cacheKey(session string) string {
-	if len(session) <= 64 {
-		return session
-	}
-	sum := sha256.Sum256([]byte(session))
-	return hex.EncodeToString(sum[:])
 }

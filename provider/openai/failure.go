@@ -33,6 +33,15 @@ func (e endpoint) request(outer context.Context, provider string, do func(option
 
 // failure makes an *llm.Error of what went wrong in a request, or while its answer was read. res is the answer, if one came.
 func (e endpoint) failure(outer context.Context, provider string, res *http.Response, err error) error {
+	err = e.classified(outer, provider, res, err)
+	var known *llm.Error
+	if errors.As(err, &known) && known.RequestID == "" && res != nil {
+		known.RequestID = res.Header.Get("x-request-id")
+	}
+	return err
+}
+
+func (e endpoint) classified(outer context.Context, provider string, res *http.Response, err error) error {
 	var known *llm.Error
 	switch {
 	case outer.Err() != nil:
