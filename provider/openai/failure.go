@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 
@@ -60,6 +61,12 @@ func (e endpoint) classified(outer context.Context, provider string, res *http.R
 			err = errors.New("the answer didn't come within the HTTP client's timeout")
 		}
 		return &llm.Error{Kind: llm.ErrNetwork, Provider: provider, Err: err}
+	}
+	var sent *url.Error
+	if errors.As(err, &sent) {
+		if u, parsed := url.Parse(sent.URL); parsed == nil && !strings.EqualFold(u.Host, e.host) { // the SDK doesn't follow
+			return wire.Invalid(provider, "%s sends requests on to %s; if that is right, name it in BaseURL: %w", e.host, u.Host, sent.Err)
+		}
 	}
 	return wire.TransportError(provider, err)
 }
