@@ -17,10 +17,12 @@ func table(t *testing.T, p Provider) {
 	if rows == nil {
 		t.Skip("there is no README with a table of providers above this folder")
 	}
-	name, _, _ := strings.Cut(p.Name, "/")
-	column := slices.IndexFunc(rows[0], func(cell string) bool { return strings.Contains(cell, "`"+name+"`") })
+	column := slices.IndexFunc(rows[0], func(cell string) bool { return strings.Contains(cell, "`"+p.Name+"`") })
 	if column < 0 {
-		t.Fatalf("the README's table has no column for `%s`", name)
+		if api, at, compatible := strings.Cut(p.Name, "/"); compatible {
+			t.Skipf("%s, which speaks %s, has no column of its own, and may have more or less than the provider whose API it is", at, api)
+		}
+		t.Fatalf("the README's table has no column for `%s`", p.Name)
 	}
 	known := tests()
 	shown := map[string]bool{}

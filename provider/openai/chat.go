@@ -96,6 +96,9 @@ func NewChat(o ChatOptions) (*Chat, error) {
 	return c, nil
 }
 
+// String names the model, and never the key.
+func (c *Chat) String() string { return c.name + " " + c.options.Model }
+
 func choose(field string, value *string, otherwise string, allowed ...string) error {
 	if *value == "" {
 		*value = otherwise

@@ -1,7 +1,6 @@
 package openai
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -108,13 +107,4 @@ func calls(m llm.Message) string {
 		all = append(all, strings.TrimSpace(fmt.Sprintf("%s %s %s", c.ProviderID, c.Name, c.Arguments)))
 	}
 	return strings.Join(all, "\n")
-}
-
-func field(t *testing.T, body string, name string) string {
-	t.Helper()
-	var all map[string]json.RawMessage
-	if err := json.Unmarshal([]byte(body), &all); err != nil {
-		t.Fatalf("%v: %s", err, body)
-	}
-	return string(all[name])
 }

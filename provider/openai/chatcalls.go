@@ -75,6 +75,8 @@ func (c *chatCalls) find(e chatToolCall) (*chatCall, error) {
 		}
 	}
 	switch {
+	case e.ID == "" && newest != nil && newest.endsBefore(e):
+		return nil, nil
 	case e.ID == "" && e.Index == nil:
 		return c.follow(e, newest)
 	case e.ID == "", newest == nil:
@@ -83,6 +85,14 @@ func (c *chatCalls) find(e chatToolCall) (*chatCall, error) {
 		return newest, nil // its id comes late
 	}
 	return nil, nil
+}
+
+// endsBefore says that an entry without an id begins another call, though it may have the same index: after complete arguments, a
+// name is no piece of this call's. The same name with nothing more might be this call, named again.
+func (c *chatCall) endsBefore(e chatToolCall) bool {
+	args := c.args.String()
+	return c.name != "" && e.Function.Name != "" && (e.Function.Name != c.name || e.Function.Arguments != "") &&
+		strings.HasPrefix(strings.TrimSpace(args), "{") && json.Valid([]byte(args))
 }
 
 // follow is find for an entry with neither index nor id. It goes on with the newest call, if there was no other way to say so.
@@ -95,8 +105,6 @@ func (c *chatCalls) follow(e chatToolCall, newest *chatCall) (*chatCall, error) 
 			len(c.all), e.Function.Name+string(e.Function.Arguments))
 	case e.Function.Name == "":
 		return newest, nil
-	case newest.id == "" && json.Valid([]byte(newest.args.String())):
-		return nil, nil // the one before is complete
 	}
 	return nil, fmt.Errorf("the name %q with neither index nor id, while the call of %q is incomplete: another call, or a name in pieces",
 		e.Function.Name, newest.name)
@@ -116,7 +124,7 @@ func (c *chatCalls) end(provider string) ([]llm.Event, error) {
 		if call.extra == nil {
 			continue
 		}
-		native, err := json.Marshal(map[string]json.RawMessage{"extra_content": call.extra})
+		native, err := encode(map[string]json.RawMessage{"extra_content": call.extra})
 		if err != nil {
 			return nil, fmt.Errorf("extra_content of the call %q: %w", call.id, err)
 		}

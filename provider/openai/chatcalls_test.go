@@ -59,9 +59,19 @@ func TestPiecesOfCallsFindTheirCall(t *testing.T) {
 		{"two entries of index 0 in one chunk with different ids", []string{
 			`{"tool_calls":[{"index":0,"id":"a","function":{"name":"get_weather","arguments":"{\"city\":\"Oslo\"}"}},{"index":0,"id":"b","function":{"name":"get_time","arguments":"{}"}}]}`,
 		}, oslo + "\n" + time, ""},
-		{"two entries of index 0 in one chunk without ids", []string{
-			`{"tool_calls":[{"index":0,"function":{"name":"get_weather","arguments":"{}"}},{"index":0,"function":{"name":"get_time","arguments":"{}"}}]}`,
+		{"whole calls of index 0 without ids, as Gemini sent them", []string{
+			`{"tool_calls":[{"index":0,"function":{"name":"get_weather","arguments":"{\"city\":\"Oslo\"}"}},{"index":0,"function":{"name":"get_time","arguments":"{}"}}]}`,
+			`{"tool_calls":[{"index":0,"function":{"name":"get_time","arguments":"{}"}}]}`,
+		}, `get_weather {"city":"Oslo"}` + "\nget_time {}\nget_time {}", ""},
+		{"calls of index 0 without ids, of which the first is not complete", []string{
+			`{"tool_calls":[{"index":0,"function":{"name":"get_weather","arguments":"{\"city\":"}},{"index":0,"function":{"name":"get_time","arguments":"{}"}}]}`,
 		}, "", "two calls, or a name in pieces"},
+		{"a complete call that is named again", []string{
+			`{"tool_calls":[{"index":0,"function":{"name":"get_time","arguments":"{}"}}]}`, `{"tool_calls":[{"index":0,"function":{"name":"get_time","arguments":""}}]}`,
+		}, "", `names the tool "get_time" again`},
+		{"a complete call that is named again, without an index", []string{
+			`{"tool_calls":[{"function":{"name":"get_time","arguments":"{}"}}]}`, `{"tool_calls":[{"function":{"name":"get_time","arguments":""}}]}`,
+		}, "", "another call, or a name in pieces"},
 		{"the id and the name in each chunk", []string{
 			`{"tool_calls":[{"index":0,"id":"a","function":{"name":"get_weather","arguments":"{\"city\":"}}]}`,
 			`{"tool_calls":[{"index":0,"id":"a","function":{"name":"get_weather","arguments":"\"Oslo\""}}]}`,

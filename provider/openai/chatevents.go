@@ -50,8 +50,10 @@ func firstByte(r *bufio.Reader) (byte, error) {
 	}
 }
 
-// stream reads server-sent events up to the line [DONE].
+// stream reads server-sent events up to the line [DONE]. Some servers leave out the empty line after it: it is added.
 func (r *chatReply) stream(res *http.Response, body io.Reader) error {
+	added := strings.NewReader("\n\n")
+	body = io.MultiReader(body, added)
 	decoder := ssestream.NewDecoder(&http.Response{Header: res.Header, Body: io.NopCloser(body)})
 	for decoder.Next() {
 		event := decoder.Event()
@@ -68,6 +70,8 @@ func (r *chatReply) stream(res *http.Response, body io.Reader) error {
 			return problem
 		}
 		switch {
+		case err != nil && added.Len() == 0 && isCutOff(err, data):
+			return r.truncated("the stream ended within an event: %w", err)
 		case err != nil:
 			return r.malformed("%w in the event %s", err, wire.Excerpt(string(data)))
 		case c.Choices == nil && c.Usage == nil && event.Type == "":
@@ -97,10 +101,9 @@ func (r *chatReply) whole(res *http.Response, body io.Reader) error {
 	if problem := r.told(res, "", data, c); problem != nil {
 		return problem
 	}
-	var syntax *json.SyntaxError
 	switch {
-	case errors.As(err, &syntax) && syntax.Offset >= int64(len(data)):
-		return r.truncated("the answer ends in the middle: %v", err)
+	case err != nil && isCutOff(err, data):
+		return r.truncated("the answer ended in the middle: %w", err)
 	case err != nil:
 		return r.malformed("%w in the answer %s", err, wire.Excerpt(string(data)))
 	case len(c.Choices) == 0:
@@ -119,6 +122,12 @@ func (r *chatReply) whole(res *http.Response, body io.Reader) error {
 		return err
 	}
 	return r.end()
+}
+
+// isCutOff says that data is the beginning of JSON, or of [DONE].
+func isCutOff(err error, data []byte) bool {
+	var syntax *json.SyntaxError
+	return errors.As(err, &syntax) && (syntax.Offset >= int64(len(data)) || strings.HasPrefix("[DONE]", string(data)))
 }
 
 // told is the error that an event tells of, nil if it tells of none.

@@ -1,10 +1,12 @@
 package openai
 
 import (
+	"cmp"
 	"encoding/base64"
 	"fmt"
 	"mime"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/openai/openai-go/v3"
@@ -27,6 +29,7 @@ func (w *chatMessages) media(m llm.Media) (part openai.ChatCompletionContentPart
 	if len(m.Data) > 0 {
 		at = "data:" + kind + ";base64," + encoded
 	}
+	name := cmp.Or(m.Name, map[string]string{"application/pdf": "document.pdf"}[kind], "document")
 	main, sub, _ := strings.Cut(kind, "/")
 	switch {
 	case main == "image":
@@ -37,15 +40,28 @@ func (w *chatMessages) media(m llm.Media) (part openai.ChatCompletionContentPart
 			return part, fmt.Errorf("the media %q of type %q with %d bytes: the API takes sound as the bytes of audio/wav or audio/mpeg", m.Name, kind, len(m.Data))
 		}
 		return openai.InputAudioContentPart(openai.ChatCompletionContentPartInputAudioInputAudioParam{Data: encoded, Format: format}), nil
+	case isText(kind) && len(m.Data) > 0 && utf8.Valid(m.Data): // files are PDFs, or nothing at many servers; text is understood by all
+		return openai.TextContentPart(name + ":\n\n" + string(m.Data) + "\n"), nil
 	case len(m.Data) == 0 && w.model.at.own: // OpenRouter, for one, takes it
 		return part, fmt.Errorf("the media %q of type %q is given by URL: OpenAI takes documents as bytes", m.Name, kind)
 	}
-	name := m.Name
-	if name == "" {
-		name = "document"
-		if sub == "pdf" {
-			name += ".pdf"
-		}
-	}
 	return openai.FileContentPart(openai.ChatCompletionContentPartFileFileParam{FileData: openai.String(at), Filename: openai.String(name)}), nil
+}
+
+func isText(kind string) bool {
+	return strings.HasPrefix(kind, "text/") || kind == "application/json" || kind == "application/xml" || kind == "application/yaml"
+}
+
+// imageAt is what a model drew: a data URL, or where the image is.
+func imageAt(at string) (llm.Media, error) {
+	head, encoded, ok := strings.Cut(at, ";base64,")
+	kind, isData := strings.CutPrefix(head, "data:")
+	if !ok || !isData {
+		if at == "" || isData {
+			return llm.Media{}, fmt.Errorf("the URL %.40q", at)
+		}
+		return llm.Media{MediaType: "image/*", URL: at}, nil
+	}
+	data, err := base64.StdEncoding.DecodeString(encoded)
+	return llm.Media{MediaType: kind, Data: data}, err
 }

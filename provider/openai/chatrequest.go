@@ -33,8 +33,10 @@ func (c *Chat) dialect() wire.Dialect {
 
 // CheckTools implements [llm.ToolChecker].
 func (c *Chat) CheckTools(tools []llm.ToolDef) error {
-	_, err := c.tools(tools)
-	return err
+	if _, err := c.tools(tools); err != nil {
+		return fmt.Errorf("openai: %w", err)
+	}
+	return nil
 }
 
 // params is a request in the SDK's terms.
@@ -81,7 +83,7 @@ func (c *Chat) tools(tools []llm.ToolDef) ([]openai.ChatCompletionToolUnionParam
 	for _, t := range tools {
 		schema, err := c.dialect().Convert(t.Input)
 		if err != nil {
-			return nil, fmt.Errorf("openai: tool %q: %w", t.Name, err)
+			return nil, fmt.Errorf("tool %q: %w", t.Name, err)
 		}
 		f := shared.FunctionDefinitionParam{Name: t.Name, Strict: openai.Bool(c.options.Strict)}
 		if t.Description != "" {
@@ -139,7 +141,7 @@ func (c *Chat) cache(p *openai.ChatCompletionNewParams, r llm.Request) error {
 		return fmt.Errorf("the cache hint %q is unknown", r.Cache)
 	}
 	if session := r.Metadata["session"]; session != "" {
-		p.PromptCacheKey = openai.String(session)
+		p.PromptCacheKey = openai.String(cacheKey(session))
 	}
 	if r.Cache == llm.CacheLong && c.at.own { // compatible servers don't know it, and some refuse what they don't know
 		p.PromptCacheRetention = openai.ChatCompletionNewParamsPromptCacheRetention24h

@@ -110,6 +110,8 @@ func parseBase(base string) (*url.URL, error) {
 		return nil, errors.New("holds a user; credentials that are no API key are the business of Client's transport")
 	case u.RawQuery != "" || u.Fragment != "":
 		return nil, errors.New("has a query or fragment")
+	case strings.HasSuffix(strings.TrimRight(u.Path, "/"), "/chat/completions"), strings.HasSuffix(strings.TrimRight(u.Path, "/"), "/responses"):
+		return nil, errors.New("goes on behind the version, which the API's own path follows")
 	}
 	return u, nil
 }

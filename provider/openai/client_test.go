@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -33,6 +34,7 @@ func TestOptionsAreChecked(t *testing.T) {
 		{"no host", ChatOptions{Model: "m", BaseURL: "http:///v1"}, "names no host"},
 		{"a password in the URL", ChatOptions{Model: "m", BaseURL: "http://me:secret@example.com"}, "holds a user"},
 		{"a query", ChatOptions{Model: "m", BaseURL: "http://example.com/v1?key=secret"}, "has a query"},
+		{"the path of the API", ChatOptions{Model: "m", BaseURL: "http://localhost/v1/chat/completions/"}, "goes on behind the version"},
 		{"a negative timeout", ChatOptions{Model: "m", APIKey: "k", Timeout: -time.Second}, "Timeout is negative"},
 		{"negative retries", ChatOptions{Model: "m", APIKey: "k", Retries: -1}, "Retries is negative"},
 		{"a role", ChatOptions{Model: "m", APIKey: "k", SystemRole: "user"}, `SystemRole is "user"`},
@@ -51,6 +53,9 @@ func TestOptionsAreChecked(t *testing.T) {
 	}
 	if c, err := NewChat(ChatOptions{Model: "m", BaseURL: "http://localhost:11434/v1"}); err != nil || c.name != "openai.chat/localhost:11434" {
 		t.Errorf("a server that needs no key: %v", err)
+	}
+	if c, err := NewChat(ChatOptions{Model: "m", APIKey: "secret"}); err != nil || strings.Contains(fmt.Sprintf("%v %+v %s", c, c, c), "secret") {
+		t.Errorf("a model that is printed tells its key: %v, %v", c, err)
 	}
 	if c, err := NewChat(ChatOptions{Model: "m", APIKey: "k"}); err != nil || c.name != "openai.chat" {
 		t.Errorf("OpenAI: %v", err)

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 
@@ -33,6 +34,15 @@ func (e endpoint) request(outer context.Context, provider string, do func(option
 
 // failure makes an *llm.Error of what went wrong in a request, or while its answer was read. res is the answer, if one came.
 func (e endpoint) failure(outer context.Context, provider string, res *http.Response, err error) error {
+	err = e.classified(outer, provider, res, err)
+	var known *llm.Error
+	if errors.As(err, &known) && known.RequestID == "" && res != nil {
+		known.RequestID = res.Header.Get("x-request-id")
+	}
+	return err
+}
+
+func (e endpoint) classified(outer context.Context, provider string, res *http.Response, err error) error {
 	var known *llm.Error
 	switch {
 	case outer.Err() != nil:
@@ -51,6 +61,12 @@ func (e endpoint) failure(outer context.Context, provider string, res *http.Resp
 			err = errors.New("the answer didn't come within the HTTP client's timeout")
 		}
 		return &llm.Error{Kind: llm.ErrNetwork, Provider: provider, Err: err}
+	}
+	var sent *url.Error
+	if errors.As(err, &sent) {
+		if u, parsed := url.Parse(sent.URL); parsed == nil && !strings.EqualFold(u.Host, e.host) { // the SDK doesn't follow
+			return wire.Invalid(provider, "%s sends requests on to %s; if that is right, name it in BaseURL: %w", e.host, u.Host, sent.Err)
+		}
 	}
 	return wire.TransportError(provider, err)
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/openai/openai-go/v3/packages/ssestream"
 	"github.com/openai/openai-go/v3/responses"
 
-	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/llm/wire"
 )
 
@@ -50,12 +49,7 @@ func (m *Responses) failure(outer context.Context, answer *http.Response, err er
 	} else if answer != nil && answer.StatusCode < 300 && unreadable(err) {
 		err = malformed("%w", err)
 	}
-	err = m.endpoint.failure(outer, responsesName, answer, err)
-	var e *llm.Error
-	if errors.As(err, &e) && e.RequestID == "" && answer != nil {
-		e.RequestID = answer.Header.Get("x-request-id")
-	}
-	return err
+	return m.endpoint.failure(outer, responsesName, answer, err)
 }
 
 // unreadable says that an answer makes no sense.
