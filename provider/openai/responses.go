@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"iter"
@@ -31,8 +32,9 @@ type ResponsesOptions struct {
 	// Effort is how much the model is to think, such as "low" or "high". Summary is what it tells of that: "auto", "concise" or
 	// "detailed"; without it, reasoning has no text.
 	Effort, Summary string
-	// NoReasoning says that the model doesn't think. Such a model refuses to be asked for its encrypted reasoning, which every
-	// other has to be asked for, since nothing is stored at the provider. The families gpt-3.5, gpt-4 and chat are known.
+	// NoReasoning says that the model doesn't think. Such a model refuses reasoning, in a conversation that another one began, and
+	// to be asked for its own in encrypted form, which every other has to be asked for, since nothing is stored at the provider.
+	// It is known of gpt-3.5, gpt-4, chatgpt and gpt-5-chat.
 	NoReasoning bool
 	// Strict holds the model to the schemas of the tools and of the response format. Every object is closed then, and a member
 	// that may be left out comes as null: in a call's arguments such nulls are left out again, in the text of a response format
@@ -69,16 +71,15 @@ func NewResponses(o ResponsesOptions) (*Responses, error) {
 	return &Responses{endpoint: e, service: responses.NewResponseService(e.options...), o: o}, nil
 }
 
-// knownPlain says that a model, or one fine-tuned from it, is of a family from before the models that reason, or of the chat
-// models beside them. No family is added to these any more but for a suffix.
+// knownPlain says that a model, or one fine-tuned from it, is of a family from before the models that think.
 func knownPlain(model string) bool {
 	model = strings.TrimPrefix(model, "ft:")
-	for _, family := range []string{"gpt-3.5", "gpt-4", "chatgpt-"} {
+	for _, family := range []string{"gpt-3.5", "gpt-4", "chatgpt-", "gpt-5-chat"} {
 		if strings.HasPrefix(model, family) {
 			return true
 		}
 	}
-	return strings.HasPrefix(model, "gpt-") && strings.Contains(model, "-chat")
+	return false
 }
 
 // Generate implements [llm.Model]. Its errors are [*llm.Error]s, and the context's own.
@@ -102,7 +103,7 @@ func (m *Responses) Generate(ctx context.Context, req llm.Request) iter.Seq2[llm
 		} else {
 			err = m.stream(ctx, params, &answer, r)
 		}
-		if err != nil {
+		if err != nil && !r.over {
 			yield(nil, m.failure(outer, answer, err))
 		}
 	}
@@ -110,6 +111,9 @@ func (m *Responses) Generate(ctx context.Context, req llm.Request) iter.Seq2[llm
 
 func (m *Responses) whole(ctx context.Context, params responses.ResponseNewParams, answer **http.Response, r *reply) error {
 	response, err := m.service.New(ctx, params, option.WithResponseInto(answer))
+	if err != nil && ctx.Err() == nil {
+		err = cmp.Or(checkType(*answer, "application/json"), err)
+	}
 	if err != nil {
 		return err
 	}
@@ -119,10 +123,8 @@ func (m *Responses) whole(ctx context.Context, params responses.ResponseNewParam
 func (m *Responses) stream(ctx context.Context, params responses.ResponseNewParams, answer **http.Response, r *reply) error {
 	stream := m.service.NewStreaming(ctx, params, option.WithResponseInto(answer))
 	defer stream.Close()
-	if stream.Err() == nil {
-		if err := checkStream(*answer); err != nil {
-			return err
-		}
+	if err := checkType(*answer, "text/event-stream"); err != nil {
+		return err
 	}
 	for stream.Next() {
 		if err := r.event(stream.Current()); err != nil || r.over {

@@ -67,11 +67,14 @@ func unreadable(err error) bool {
 	return errors.As(err, &syntax) || errors.As(err, &typ) || errors.Is(err, bufio.ErrTooLong)
 }
 
-// checkStream refuses an answer that is something else than a stream, such as a page of a proxy's: read as a stream it would seem
-// to be cut off.
-func checkStream(answer *http.Response) error {
-	if t := answer.Header.Get("Content-Type"); t != "" && !strings.HasPrefix(strings.ToLower(t), "text/event-stream") {
-		return malformed("the answer is no stream of events: its type is %q", t)
+// checkType refuses an answer that is something else than was asked for, such as a page of a proxy's: read as a stream, it would
+// seem to be cut off. nil, and answers that tell of an error, pass.
+func checkType(answer *http.Response, want string) error {
+	if answer == nil || answer.StatusCode >= 300 {
+		return nil
+	}
+	if t := answer.Header.Get("Content-Type"); t != "" && !strings.HasPrefix(strings.ToLower(t), want) {
+		return malformed("the answer is of the type %q, and not %q", t, want)
 	}
 	return nil
 }

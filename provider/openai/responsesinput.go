@@ -20,19 +20,20 @@ type input struct {
 
 	// held is reasoning whose item is still to come. The API refuses reasoning without the item that the model went on to
 	// make, and an item that names itself without the reasoning that led to it: bare says that this one's can't be sent.
-	held []json.RawMessage
-	bare bool
+	held  []json.RawMessage
+	bare  bool
+	plain bool // the model takes no reasoning
 }
 
-func newInput(messages []llm.Message) ([]responses.ResponseInputItemUnionParam, error) {
-	in := input{ids: wire.NewIDs(messages, wire.IDForm{Max: 64, Also: "_-"}), seen: map[string]bool{}}
-	if len(messages) == 0 {
-		return nil, wire.Invalid(responsesName, "the request has no messages")
-	}
+func (m *Responses) input(messages []llm.Message) ([]responses.ResponseInputItemUnionParam, error) {
+	in := input{ids: wire.NewIDs(messages, wire.IDForm{Max: 64, Also: "_-"}), seen: map[string]bool{}, plain: m.o.NoReasoning}
 	for i, m := range messages {
 		if err := in.message(m); err != nil {
 			return nil, wire.Invalid(responsesName, "messages[%d]: %w", i, err)
 		}
+	}
+	if len(in.items) == 0 {
+		return nil, wire.Invalid(responsesName, "the request's %d messages hold nothing to send", len(messages))
 	}
 	return in.items, nil
 }
@@ -135,7 +136,7 @@ func (in *input) assistant(parts []llm.Part) error {
 func (in *input) said(p llm.Part, raw json.RawMessage) error {
 	switch p := p.(type) {
 	case llm.Reasoning:
-		if sealed(raw) {
+		if sealed(raw) && !in.plain {
 			in.held = append(in.held, raw)
 		} else if raw != nil {
 			in.bare = true

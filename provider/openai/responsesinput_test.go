@@ -148,7 +148,8 @@ func TestBadRequests(t *testing.T) {
 	s := plays(t, completed)
 	m := s.model(t, openai.ResponsesOptions{})
 	for want, req := range map[string]llm.Request{
-		"no messages":             {},
+		"0 messages":              {},
+		"1 messages":              {Messages: user(llm.Unknown{})},
 		"no role":                 {Messages: []llm.Message{{Role: "system", Parts: []llm.Part{llm.Text{Text: "a"}}}}},
 		"in a user's message":     {Messages: user(asks("1"))},
 		"in an assistant's":       {Messages: []llm.Message{{Role: llm.RoleAssistant, Parts: []llm.Part{llm.ToolResult{}}}}},
@@ -156,15 +157,16 @@ func TestBadRequests(t *testing.T) {
 		"no JSON object":          {Messages: []llm.Message{{Role: llm.RoleAssistant, Parts: []llm.Part{speaks(`{"id":`)}}}},
 		`object: "[]"`:            {Messages: []llm.Message{{Role: llm.RoleAssistant, Parts: []llm.Part{llm.Opaque{Native: *native(`[]`)}}}}},
 		`object: ""`:              {Messages: []llm.Message{{Role: llm.RoleAssistant, Parts: []llm.Part{llm.Opaque{Native: *native(``)}}}}},
-		"takes no audio/mpeg":     {Messages: user(llm.Media{MediaType: "audio/mpeg", Data: []byte("a")})},
+		"type audio/mpeg, which":  {Messages: user(llm.Media{MediaType: "audio/mpeg", Data: []byte("a")})},
 		"neither data nor URL":    {Messages: user(llm.Media{MediaType: "image/png"})},
-		`type "png" is none`:      {Messages: user(llm.Media{MediaType: "png", Data: []byte("a")})},
+		`"png", which is none`:    {Messages: user(llm.Media{MediaType: "png", Data: []byte("a")})},
 		"is negative":             {Messages: user(llm.Text{Text: "a"}), Limits: llm.Limits{OutputTokens: -1}},
 		"none of the tools":       {Messages: user(llm.Text{Text: "a"}), ToolChoice: llm.ToolChoice{Mode: llm.ToolNamed, Name: "x"}},
 		"there are none":          {Messages: user(llm.Text{Text: "a"}), ToolChoice: llm.ToolChoice{Mode: llm.ToolAny}},
 		"no mode":                 {Messages: user(llm.Text{Text: "a"}), ToolChoice: llm.ToolChoice{Mode: "maybe"}},
 		"hint":                    {Messages: user(llm.Text{Text: "a"}), Cache: "forever"},
 		`tool "t"`:                {Messages: user(llm.Text{Text: "a"}), Tools: []llm.ToolDef{{Name: "t", Input: json.RawMessage(`{"type":"string"}`)}}},
+		"letters, digits":         {Messages: user(llm.Text{Text: "a"}), Tools: []llm.ToolDef{{Name: "read.file", Input: json.RawMessage(`{}`)}}},
 		`format "f"`:              {Messages: user(llm.Text{Text: "a"}), ResponseFormat: llm.ResponseFormat{Name: "f", Schema: json.RawMessage(`[]`)}},
 	} {
 		_, _, err := llm.Collect(m.Generate(t.Context(), req))

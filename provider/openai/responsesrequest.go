@@ -47,7 +47,7 @@ func (m *Responses) params(req llm.Request) (responses.ResponseNewParams, error)
 	if err := m.format(&p, req.ResponseFormat); err != nil {
 		return p, err
 	}
-	items, err := newInput(req.Messages)
+	items, err := m.input(req.Messages)
 	p.Input.OfInputItemList = items
 	return p, err
 }
@@ -125,6 +125,9 @@ type function struct {
 
 // tool describes a tool, closed where the options want it.
 func (m *Responses) tool(t llm.ToolDef) (responses.ToolUnionParam, error) {
+	if len(t.Name) > nameLength || t.Name == "" || strings.ContainsFunc(t.Name, notInName) {
+		return responses.ToolUnionParam{}, fmt.Errorf("tool %q: a name has 1 to %d letters, digits, '_' and '-'", t.Name, nameLength)
+	}
 	schema, err := m.dialect().Convert(t.Input)
 	if err != nil {
 		return responses.ToolUnionParam{}, fmt.Errorf("tool %q: %w", t.Name, err)
@@ -158,9 +161,6 @@ func (m *Responses) format(p *responses.ResponseNewParams, f llm.ResponseFormat)
 // CheckTools implements [llm.ToolChecker].
 func (m *Responses) CheckTools(tools []llm.ToolDef) error {
 	for _, t := range tools {
-		if len(t.Name) > nameLength || t.Name == "" || strings.ContainsFunc(t.Name, notInName) {
-			return fmt.Errorf("%s: tool %q: a name has 1 to %d letters, digits, '_' and '-'", responsesName, t.Name, nameLength)
-		}
 		if _, err := m.tool(t); err != nil {
 			return fmt.Errorf("%s: %w", responsesName, err)
 		}
