@@ -68,7 +68,7 @@ func NewResponses(o ResponsesOptions) (*Responses, error) {
 		return nil, fmt.Errorf("openai: %s.NoReasoning goes with neither Effort nor Summary", typ)
 	}
 	o.NoReasoning = o.NoReasoning || o.Effort == "" && o.Summary == "" && knownPlain(o.Model)
-	return &Responses{endpoint: e, service: responses.NewResponseService(e.options...), o: o}, nil
+	return &Responses{e, responses.NewResponseService(e.options...), o}, nil
 }
 
 // knownPlain says that a model, or one fine-tuned from it, is of a family from before the models that think.
@@ -112,10 +112,13 @@ func (m *Responses) Generate(ctx context.Context, req llm.Request) iter.Seq2[llm
 func (m *Responses) whole(ctx context.Context, params responses.ResponseNewParams, answer **http.Response, r *reply) error {
 	response, err := m.service.New(ctx, params, option.WithResponseInto(answer))
 	if err != nil && ctx.Err() == nil {
-		err = cmp.Or(checkType(*answer, "application/json"), err)
+		err = cmp.Or(m.checkType(*answer, "application/json"), err)
 	}
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
+	case response == nil:
+		return malformed("the answer is null")
 	}
 	return r.end("", *response)
 }
@@ -123,7 +126,7 @@ func (m *Responses) whole(ctx context.Context, params responses.ResponseNewParam
 func (m *Responses) stream(ctx context.Context, params responses.ResponseNewParams, answer **http.Response, r *reply) error {
 	stream := m.service.NewStreaming(ctx, params, option.WithResponseInto(answer))
 	defer stream.Close()
-	if err := checkType(*answer, "text/event-stream"); err != nil {
+	if err := m.checkType(*answer, "text/event-stream"); err != nil {
 		return err
 	}
 	for stream.Next() {

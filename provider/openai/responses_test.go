@@ -142,6 +142,8 @@ func TestStreamsThatMakeNoSense(t *testing.T) {
 		"less arguments whole than in pieces":      {added(0, call("c1", "read", "")), args(0, `{"a":1}`), ended(0, call("c1", "read", ``))},
 		"completed without an item's end":          {added(0, call("c1", "read", "")), args(0, `{"a":1}`), completed},
 		"a response without its end":               {`{"type":"response.completed","response":{"status":"completed"}`},
+		"an item without a type":                   {added(0, `{"id":"x"}`)},
+		"an item that is none":                     {`{"type":"response.completed","response":{"status":"completed","output":[{}]}}`},
 		"no JSON":                                  {`{"type":`},
 	} {
 		t.Run(name, func(t *testing.T) {

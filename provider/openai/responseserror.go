@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"net/http"
 	"strings"
 
@@ -68,13 +69,16 @@ func unreadable(err error) bool {
 }
 
 // checkType refuses an answer that is something else than was asked for, such as a page of a proxy's: read as a stream, it would
-// seem to be cut off. nil, and answers that tell of an error, pass.
-func checkType(answer *http.Response, want string) error {
+// seem to be cut off. nil, and answers with the status of an error, pass.
+func (m *Responses) checkType(answer *http.Response, want string) error {
 	if answer == nil || answer.StatusCode >= 300 {
 		return nil
 	}
-	if t := answer.Header.Get("Content-Type"); t != "" && !strings.HasPrefix(strings.ToLower(t), want) {
-		return malformed("the answer is of the type %q, and not %q", t, want)
+	t := answer.Header.Get("Content-Type")
+	if t == "" || strings.HasPrefix(strings.ToLower(t), want) {
+		return nil
 	}
-	return nil
+	const excerpt = 4096
+	body, _ := io.ReadAll(io.LimitReader(answer.Body, excerpt)) // nothing, where the SDK has read it
+	return malformed("the answer is of the type %q, and not %q: %s", t, want, wire.Excerpt(m.endpoint.trouble(body).message))
 }

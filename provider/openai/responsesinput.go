@@ -168,7 +168,7 @@ func (in *input) said(p llm.Part, raw json.RawMessage) error {
 func (in *input) call(c llm.ToolCall, raw json.RawMessage) error {
 	id := in.ids.Of(c.ID)
 	if raw == nil {
-		in.add(responses.ResponseInputItemParamOfFunctionCall(string(wire.Arguments(c)), id, c.Name))
+		in.add(responses.ResponseInputItemParamOfFunctionCall(string(wire.Arguments(c)), id, fitName(c.Name)))
 		return nil
 	}
 	quoted, err := json.Marshal(id)

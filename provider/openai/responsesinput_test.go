@@ -60,6 +60,8 @@ func TestTheModelsOwnItemsAreReplayed(t *testing.T) {
 		"what a tool of the API's did":           {[]llm.Part{thinks(thought), llm.Opaque{Native: *native(search)}, speaks(cited)}, []string{thought, search, cited}},
 		"an item twice":                          {[]llm.Part{speaks(cited), speaks(cited)}, []string{cited, dropped(t, cited, "id")}},
 		"another's reasoning":                    {[]llm.Part{llm.Reasoning{Text: "Hm.", Native: &llm.Native{Provider: "x", Data: json.RawMessage(thought)}}, asks("1")}, []string{asked("1")}},
+		"a call of no tool's name": {[]llm.Part{llm.ToolCall{ID: "1", ProviderID: "p_1", Name: "functions.read/é"}, llm.ToolCall{ID: "2", ProviderID: "p_2", Name: ""}},
+			[]string{strings.Replace(asked("1"), `"read"`, `"functions_read__"`, 1), strings.Replace(asked("2"), `"read"`, `"unnamed"`, 1)}},
 		"media": {[]llm.Part{speaks(cited), llm.Media{MediaType: "image/png", URL: "https://example.com/a.png"}, asks("1")}, []string{cited,
 			`{"content":[{"detail":"auto","image_url":"https://example.com/a.png","type":"input_image"}],"role":"user","type":"message"}`, asked("1")}},
 	} {

@@ -174,6 +174,17 @@ func notInName(c rune) bool {
 	return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '_' && c != '-'
 }
 
+// fitName gives a name that some model called, and that is no tool's, a form that the API takes: it refuses a conversation for it.
+func fitName(name string) string {
+	fit := strings.Map(func(c rune) rune {
+		if notInName(c) {
+			return '_'
+		}
+		return c
+	}, name)
+	return cmp.Or(fit[:min(len(fit), nameLength)], "unnamed")
+}
+
 func (m *Responses) dialect() wire.Dialect {
 	if m.o.Strict {
 		return chatStrict
