@@ -45,7 +45,8 @@ type ResponsesOptions struct {
 }
 
 // Responses is an [llm.Model] that speaks OpenAI's Responses API. It keeps no state at the provider: every request holds the
-// whole conversation, with the model's own items as they came. It is safe for concurrent use.
+// whole conversation, with the model's own items as they came. Where the API can't read the reasoning any more that it once
+// encrypted, since the key is another organization's now, say, it is asked again without. Safe for concurrent use.
 type Responses struct {
 	endpoint endpoint
 	service  responses.ResponseService
@@ -85,34 +86,48 @@ func knownPlain(model string) bool {
 // Generate implements [llm.Model]. Its errors are [*llm.Error]s, and the context's own.
 func (m *Responses) Generate(ctx context.Context, req llm.Request) iter.Seq2[llm.Event, error] {
 	return func(yield func(llm.Event, error) bool) {
-		outer := ctx
-		params, err := m.params(req)
+		how := everything
+		if m.o.NoReasoning {
+			how = noReasoning
+		}
+		err := m.generate(ctx, req, how, yield)
+		if estranged(err) {
+			err = m.generate(ctx, req, noNames, yield)
+		}
 		if err != nil {
 			yield(nil, err)
-			return
-		}
-		ctx, cancel := m.endpoint.bound(outer)
-		defer cancel()
-		r := newReply(yield)
-		if m.o.Strict {
-			r.schemas = schemas(req.Tools)
-		}
-		var answer *http.Response
-		if m.o.Whole {
-			err = m.whole(ctx, params, &answer, r)
-		} else {
-			err = m.stream(ctx, params, &answer, r)
-		}
-		if err != nil && !r.over {
-			yield(nil, m.failure(outer, answer, err))
 		}
 	}
+}
+
+// generate makes one request. The error is nil too where nobody listens any more.
+func (m *Responses) generate(outer context.Context, req llm.Request, how memory, yield func(llm.Event, error) bool) error {
+	params, err := m.params(req, how)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := m.endpoint.bound(outer)
+	defer cancel()
+	r := newReply(yield)
+	if m.o.Strict {
+		r.schemas = schemas(req.Tools)
+	}
+	var answer *http.Response
+	if m.o.Whole {
+		err = m.whole(ctx, params, &answer, r)
+	} else {
+		err = m.stream(ctx, params, &answer, r)
+	}
+	if err == nil || r.over {
+		return nil
+	}
+	return m.failure(outer, answer, err)
 }
 
 func (m *Responses) whole(ctx context.Context, params responses.ResponseNewParams, answer **http.Response, r *reply) error {
 	response, err := m.service.New(ctx, params, option.WithResponseInto(answer))
 	if err != nil && ctx.Err() == nil {
-		err = cmp.Or(m.checkType(*answer, "application/json"), err)
+		err = cmp.Or(m.checkType(*answer, isJSON), err)
 	}
 	switch {
 	case err != nil:
@@ -126,7 +141,7 @@ func (m *Responses) whole(ctx context.Context, params responses.ResponseNewParam
 func (m *Responses) stream(ctx context.Context, params responses.ResponseNewParams, answer **http.Response, r *reply) error {
 	stream := m.service.NewStreaming(ctx, params, option.WithResponseInto(answer))
 	defer stream.Close()
-	if err := m.checkType(*answer, "text/event-stream"); err != nil {
+	if err := m.checkType(*answer, isStream); err != nil {
 		return err
 	}
 	for stream.Next() {

@@ -12,21 +12,30 @@ import (
 	"github.com/fermata-ai/fermata/llm/wire"
 )
 
+// memory is how much of its own items a model is shown again.
+type memory int
+
+const (
+	everything  memory = iota
+	noReasoning        // and an item that reasoning led to has no id, since the API misses it otherwise
+	noNames            // nor any other item
+)
+
 // input makes the API's items of a conversation.
 type input struct {
 	ids   wire.IDs
+	how   memory
 	items []responses.ResponseInputItemUnionParam
 	seen  map[string]bool // the ids of the items so far
 
 	// held is reasoning whose item is still to come. The API refuses reasoning without the item that the model went on to
 	// make, and an item that names itself without the reasoning that led to it: bare says that this one's can't be sent.
-	held  []json.RawMessage
-	bare  bool
-	plain bool // the model takes no reasoning
+	held []json.RawMessage
+	bare bool
 }
 
-func (m *Responses) input(messages []llm.Message) ([]responses.ResponseInputItemUnionParam, error) {
-	in := input{ids: wire.NewIDs(messages, wire.IDForm{Max: 64, Also: "_-"}), seen: map[string]bool{}, plain: m.o.NoReasoning}
+func newInput(messages []llm.Message, how memory) ([]responses.ResponseInputItemUnionParam, error) {
+	in := input{ids: wire.NewIDs(messages, wire.IDForm{Max: 64, Also: "_-"}), how: how, seen: map[string]bool{}}
 	for i, m := range messages {
 		if err := in.message(m); err != nil {
 			return nil, wire.Invalid(responsesName, "messages[%d]: %w", i, err)
@@ -136,7 +145,7 @@ func (in *input) assistant(parts []llm.Part) error {
 func (in *input) said(p llm.Part, raw json.RawMessage) error {
 	switch p := p.(type) {
 	case llm.Reasoning:
-		if sealed(raw) && !in.plain {
+		if sealed(raw) && in.how == everything {
 			in.held = append(in.held, raw)
 		} else if raw != nil {
 			in.bare = true
@@ -200,7 +209,7 @@ func (in *input) replay(raw json.RawMessage) error {
 		}
 		in.held[i] = named
 	}
-	raw, err := in.named(raw, in.bare)
+	raw, err := in.named(raw, in.bare || in.how == noNames)
 	if err != nil {
 		return err
 	}

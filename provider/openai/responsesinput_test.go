@@ -2,6 +2,9 @@ package openai_test
 
 import (
 	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -143,6 +146,56 @@ func TestARoundTrip(t *testing.T) {
 func identified(c llm.ToolCall) llm.ToolCall {
 	c.ID = "own"
 	return c
+}
+
+// A key of another organization's can't read the reasoning that the conversation holds. The conversation goes on without it.
+func TestReasoningThatCantBeReadAnyMore(t *testing.T) {
+	history := []llm.Message{llm.UserText("a"), {Role: llm.RoleAssistant, Parts: []llm.Part{
+		thinks(thought), speaks(cited), llm.Opaque{Native: *native(search)}, asks("1"),
+	}}, {Role: llm.RoleTool, Parts: []llm.Part{llm.ToolResult{Call: "1", Name: "read", Output: json.RawMessage(`"ok"`)}}}}
+	for body, again := range map[string]bool{
+		`{"error":{"message":"The encrypted content c2Vh... could not be verified.","type":"invalid_request_error","param":null,"code":"invalid_encrypted_content"}}`:                   true,
+		`{"error":{"message":"Item 'msg_1' of type 'message' was provided without its required 'reasoning' item: 'rs_1'.","type":"invalid_request_error","param":"input","code":null}}`: true,
+		`{"error":{"message":"Item 'rs_1' of type 'reasoning' was provided without its required following item.","type":"invalid_request_error","param":"input","code":null}}`:          true,
+		`{"error":{"message":"Invalid 'input[0].name': string does not match pattern.","type":"invalid_request_error","param":"input[0].name","code":"invalid_value"}}`:                 false,
+	} {
+		for _, whole := range []bool{false, true} {
+			var asks [][]byte
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				b, _ := io.ReadAll(r.Body)
+				asks = append(asks, b)
+				if len(asks) == 1 || !again {
+					w.Header().Set("Content-Type", "application/json")
+					w.WriteHeader(http.StatusBadRequest)
+					io.WriteString(w, body)
+				} else if whole {
+					w.Header().Set("Content-Type", "application/json")
+					io.WriteString(w, `{"status":"completed","output":[]}`)
+				} else {
+					io.WriteString(w, "data: "+completed+"\n\n")
+				}
+			}))
+			s := &script{url: server.URL}
+			_, _, err := s.ask(t, openai.ResponsesOptions{Whole: whole}, history...)
+			server.Close()
+			if !again {
+				if kind(err) != llm.ErrInvalid || len(asks) != 1 {
+					t.Errorf("%d requests, %v", len(asks), err)
+				}
+				continue
+			}
+			if err != nil || len(asks) != 2 {
+				t.Fatalf("%d requests, %v", len(asks), err)
+			}
+			s.request = asks[1]
+			got, want := s.input(t)[1:], []string{dropped(t, cited, "id"), dropped(t, search, "id"), asked("1"), answered("1")}
+			for i := range want {
+				if len(got) != len(want) || string(got[i]) != want[i] {
+					t.Fatalf("got %s, want %s", got, want)
+				}
+			}
+		}
+	}
 }
 
 func TestBadRequests(t *testing.T) {

@@ -131,7 +131,7 @@ func TestNullsOfStrictMode(t *testing.T) {
 // A page of a proxy's is neither cut off nor a network's fault: asking again doesn't help.
 func TestAnswersThatAreSomethingElse(t *testing.T) {
 	for _, whole := range []bool{false, true} {
-		for _, contentType := range []string{"text/html; charset=utf-8", "text/plain"} {
+		for _, contentType := range []string{"text/html; charset=utf-8", "application/xml"} {
 			_, _, err := answers(t, contentType, "<html>Log in").ask(t, openai.ResponsesOptions{Whole: whole})
 			if kind(err) != llm.ErrMalformed || !strings.Contains(err.Error(), contentType) || !whole && !strings.Contains(err.Error(), "Log in") {
 				t.Errorf("%v", err)

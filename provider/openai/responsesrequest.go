@@ -20,7 +20,7 @@ import (
 )
 
 // params is a request in the API's words.
-func (m *Responses) params(req llm.Request) (responses.ResponseNewParams, error) {
+func (m *Responses) params(req llm.Request, how memory) (responses.ResponseNewParams, error) {
 	p := responses.ResponseNewParams{
 		Model:     m.o.Model,
 		Store:     openai.Bool(false),
@@ -47,7 +47,7 @@ func (m *Responses) params(req llm.Request) (responses.ResponseNewParams, error)
 	if err := m.format(&p, req.ResponseFormat); err != nil {
 		return p, err
 	}
-	items, err := m.input(req.Messages)
+	items, err := newInput(req.Messages, how)
 	p.Input.OfInputItemList = items
 	return p, err
 }
