@@ -3,9 +3,11 @@ package openai
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"iter"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -42,6 +44,8 @@ type ResponsesOptions struct {
 	Strict bool
 	// Sequential asks for at most one call at a time.
 	Sequential bool
+	// Extra is a JSON object of members for every request, such as {"service_tier":"flex"}.
+	Extra json.RawMessage
 }
 
 // Responses is an [llm.Model] that speaks OpenAI's Responses API. It keeps no state at the provider: every request holds the
@@ -51,12 +55,21 @@ type Responses struct {
 	endpoint endpoint
 	service  responses.ResponseService
 	o        ResponsesOptions
+	extra    map[string]json.RawMessage
 }
 
 var (
 	_ llm.Model       = (*Responses)(nil)
 	_ llm.ToolChecker = (*Responses)(nil)
 )
+
+// taken are the members of a request that Extra mustn't hold: those that have their own place, and those that would leave the
+// conversation at the provider.
+var taken = []string{
+	"include", "input", "instructions", "max_output_tokens", "model", "parallel_tool_calls", "prompt_cache_key", "prompt_cache_retention",
+	"reasoning", "store", "stream", "text", "tool_choice", "tools",
+	"background", "conversation", "previous_response_id", "prompt",
+}
 
 // NewResponses checks the options. It doesn't connect.
 func NewResponses(o ResponsesOptions) (*Responses, error) {
@@ -69,7 +82,20 @@ func NewResponses(o ResponsesOptions) (*Responses, error) {
 		return nil, fmt.Errorf("openai: %s.NoReasoning goes with neither Effort nor Summary", typ)
 	}
 	o.NoReasoning = o.NoReasoning || o.Effort == "" && o.Summary == "" && knownPlain(o.Model)
-	return &Responses{e, responses.NewResponseService(e.options...), o}, nil
+	m := &Responses{endpoint: e, service: responses.NewResponseService(e.options...), o: o}
+	if len(o.Extra) > 0 {
+		if err := json.Unmarshal(o.Extra, &m.extra); err != nil {
+			return nil, fmt.Errorf("openai: %s.Extra is no JSON object: %w", typ, err)
+		} else if m.extra == nil {
+			return nil, fmt.Errorf("openai: %s.Extra is null, and no JSON object", typ)
+		}
+	}
+	for name := range m.extra {
+		if slices.Contains(taken, name) {
+			return nil, fmt.Errorf("openai: %s.Extra holds %q, which Generate sets itself", typ, name)
+		}
+	}
+	return m, nil
 }
 
 // knownPlain says that a model, or one fine-tuned from it, is of a family from before the models that think.
@@ -90,9 +116,14 @@ func (m *Responses) Generate(ctx context.Context, req llm.Request) iter.Seq2[llm
 		if m.o.NoReasoning {
 			how = noReasoning
 		}
-		err := m.generate(ctx, req, how, yield)
+		outer := ctx
+		ctx, cancel := m.endpoint.bound(outer)
+		defer cancel()
+		answer, err := m.generate(ctx, req, how, yield)
+		err = m.failure(outer, answer, err)
 		if estranged(err) {
-			err = m.generate(ctx, req, noNames, yield)
+			answer, err = m.generate(ctx, req, noNames, yield)
+			err = m.failure(outer, answer, err)
 		}
 		if err != nil {
 			yield(nil, err)
@@ -101,27 +132,24 @@ func (m *Responses) Generate(ctx context.Context, req llm.Request) iter.Seq2[llm
 }
 
 // generate makes one request. The error is nil too where nobody listens any more.
-func (m *Responses) generate(outer context.Context, req llm.Request, how memory, yield func(llm.Event, error) bool) error {
+func (m *Responses) generate(ctx context.Context, req llm.Request, how memory, yield func(llm.Event, error) bool) (answer *http.Response, err error) {
 	params, err := m.params(req, how)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	ctx, cancel := m.endpoint.bound(outer)
-	defer cancel()
 	r := newReply(yield)
 	if m.o.Strict {
 		r.schemas = schemas(req.Tools)
 	}
-	var answer *http.Response
 	if m.o.Whole {
 		err = m.whole(ctx, params, &answer, r)
 	} else {
 		err = m.stream(ctx, params, &answer, r)
 	}
-	if err == nil || r.over {
-		return nil
+	if r.over {
+		return answer, nil
 	}
-	return m.failure(outer, answer, err)
+	return answer, err
 }
 
 func (m *Responses) whole(ctx context.Context, params responses.ResponseNewParams, answer **http.Response, r *reply) error {

@@ -39,8 +39,12 @@ func (e reported) status() int {
 	return http.StatusInternalServerError
 }
 
-// failure makes an error of the right kind of what went wrong in a request, or while its answer was read. answer may be nil.
+// failure makes an error of the right kind of what went wrong in a request, or while its answer was read. answer may be nil, and so
+// may err.
 func (m *Responses) failure(outer context.Context, answer *http.Response, err error) error {
+	if err == nil {
+		return nil
+	}
 	var event *ssestream.StreamError
 	if errors.As(err, &event) { // what the SDK makes of an event with an error in it
 		t := m.endpoint.trouble(event.Event.Data)

@@ -74,7 +74,10 @@ func TestOptionsInTheRequest(t *testing.T) {
 		"a long session":  {openai.ResponsesOptions{Model: "gpt-5"}, session(llm.CacheShort, strings.Repeat("a", 65)), map[string]string{"prompt_cache_key": `"635361c48bb9eab14198e76ea8ab7f1a41685d6ad62aa9146d301d4f17eb0ae0"`}},
 		"strict tools":    {openai.ResponsesOptions{Model: "gpt-5", Strict: true}, tools, map[string]string{"tools": `[{"type":"function","name":"read","parameters":{"type":"object","properties":{"path":{"type":["string","null"]}},"required":["path"],"additionalProperties":false},"strict":true}]`}},
 		"a strict format": {openai.ResponsesOptions{Model: "gpt-5", Strict: true}, format, map[string]string{"text": `{"format":{"type":"json_schema","name":"response","schema":{"type":"object","properties":{"a":{"type":"string"}},"required":["a"],"additionalProperties":false},"strict":true}}`}},
-		"a whole reply":   {openai.ResponsesOptions{Model: "gpt-5"}, llm.Request{System: "Be <brief>.", Limits: llm.Limits{OutputTokens: 9}}, map[string]string{"stream": `true`, "instructions": `"Be <brief>."`, "max_output_tokens": `9`}},
+		"extra": {openai.ResponsesOptions{Model: "gpt-5", Extra: json.RawMessage(`{"temperature":0.10,"metadata":{"a.b":"1"}}`)}, history, map[string]string{
+			"temperature": `0.10`, "metadata": `{"a.b":"1"}`, "stream": `true`,
+			"input": `[{"content":[{"text":"a","type":"input_text"}],"role":"user","type":"message"},` + thought + "," + cited + `,{"content":[{"text":"b","type":"input_text"}],"role":"user","type":"message"}]`}},
+		"a whole reply": {openai.ResponsesOptions{Model: "gpt-5"}, llm.Request{System: "Be <brief>.", Limits: llm.Limits{OutputTokens: 9}}, map[string]string{"stream": `true`, "instructions": `"Be <brief>."`, "max_output_tokens": `9`}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := sent(t, test.o, test.req)
@@ -95,6 +98,9 @@ func TestResponsesOptionsAreChecked(t *testing.T) {
 		"ResponsesOptions.APIKey":      {Model: "gpt-5"},
 		"ResponsesOptions.BaseURL":     {Model: "gpt-5", APIKey: "sk-1", BaseURL: "localhost:80"},
 		"ResponsesOptions.Timeout":     {Model: "gpt-5", APIKey: "sk-1", Timeout: -1},
+		"Extra is no JSON object":      {Model: "gpt-5", APIKey: "sk-1", Extra: json.RawMessage(`[]`)},
+		"Extra is null":                {Model: "gpt-5", APIKey: "sk-1", Extra: json.RawMessage(`null`)},
+		`Extra holds "store"`:          {Model: "gpt-5", APIKey: "sk-1", Extra: json.RawMessage(`{"store":true}`)},
 		"ResponsesOptions.NoReasoning": {Model: "gpt-5", APIKey: "sk-1", NoReasoning: true, Effort: "low"},
 	} {
 		if m, err := openai.NewResponses(o); m != nil || err == nil || !strings.Contains(err.Error(), want) {

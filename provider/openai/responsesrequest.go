@@ -49,6 +49,9 @@ func (m *Responses) params(req llm.Request, how memory) (responses.ResponseNewPa
 	}
 	items, err := newInput(req.Messages, how)
 	p.Input.OfInputItemList = items
+	if len(m.extra) > 0 {
+		p.SetExtraFields(extraFields(m.extra))
+	}
 	return p, err
 }
 
