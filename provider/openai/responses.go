@@ -1,10 +1,13 @@
 package openai
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"iter"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -31,8 +34,9 @@ type ResponsesOptions struct {
 	// Effort is how much the model is to think, such as "low" or "high". Summary is what it tells of that: "auto", "concise" or
 	// "detailed"; without it, reasoning has no text.
 	Effort, Summary string
-	// NoReasoning says that the model doesn't think. Such a model refuses to be asked for its encrypted reasoning, which every
-	// other has to be asked for, since nothing is stored at the provider. The families gpt-3.5, gpt-4 and chat are known.
+	// NoReasoning says that the model doesn't think. Such a model refuses reasoning, in a conversation that another one began, and
+	// to be asked for its own in encrypted form, which every other has to be asked for, since nothing is stored at the provider.
+	// It is known of gpt-3.5, gpt-4, chatgpt and gpt-5-chat.
 	NoReasoning bool
 	// Strict holds the model to the schemas of the tools and of the response format. Every object is closed then, and a member
 	// that may be left out comes as null: in a call's arguments such nulls are left out again, in the text of a response format
@@ -40,20 +44,32 @@ type ResponsesOptions struct {
 	Strict bool
 	// Sequential asks for at most one call at a time.
 	Sequential bool
+	// Extra is a JSON object of members for every request, such as {"service_tier":"flex"}.
+	Extra json.RawMessage
 }
 
 // Responses is an [llm.Model] that speaks OpenAI's Responses API. It keeps no state at the provider: every request holds the
-// whole conversation, with the model's own items as they came. It is safe for concurrent use.
+// whole conversation, with the model's own items as they came. Where the API can't read the reasoning any more that it once
+// encrypted, since the key is another organization's now, say, it is asked again without. Safe for concurrent use.
 type Responses struct {
 	endpoint endpoint
 	service  responses.ResponseService
 	o        ResponsesOptions
+	extra    map[string]json.RawMessage
 }
 
 var (
 	_ llm.Model       = (*Responses)(nil)
 	_ llm.ToolChecker = (*Responses)(nil)
 )
+
+// taken are the members of a request that Extra mustn't hold: those that have their own place, and those that would leave the
+// conversation at the provider.
+var taken = []string{
+	"include", "input", "instructions", "max_output_tokens", "model", "parallel_tool_calls", "prompt_cache_key", "prompt_cache_retention",
+	"reasoning", "store", "stream", "text", "tool_choice", "tools",
+	"background", "conversation", "previous_response_id", "prompt",
+}
 
 // NewResponses checks the options. It doesn't connect.
 func NewResponses(o ResponsesOptions) (*Responses, error) {
@@ -66,52 +82,86 @@ func NewResponses(o ResponsesOptions) (*Responses, error) {
 		return nil, fmt.Errorf("openai: %s.NoReasoning goes with neither Effort nor Summary", typ)
 	}
 	o.NoReasoning = o.NoReasoning || o.Effort == "" && o.Summary == "" && knownPlain(o.Model)
-	return &Responses{endpoint: e, service: responses.NewResponseService(e.options...), o: o}, nil
+	m := &Responses{endpoint: e, service: responses.NewResponseService(e.options...), o: o}
+	if len(o.Extra) > 0 {
+		if err := json.Unmarshal(o.Extra, &m.extra); err != nil {
+			return nil, fmt.Errorf("openai: %s.Extra is no JSON object: %w", typ, err)
+		} else if m.extra == nil {
+			return nil, fmt.Errorf("openai: %s.Extra is null, and no JSON object", typ)
+		}
+	}
+	for name := range m.extra {
+		if slices.Contains(taken, name) {
+			return nil, fmt.Errorf("openai: %s.Extra holds %q, which Generate sets itself", typ, name)
+		}
+	}
+	return m, nil
 }
 
-// knownPlain says that a model, or one fine-tuned from it, is of a family from before the models that reason, or of the chat
-// models beside them. No family is added to these any more but for a suffix.
+// knownPlain says that a model, or one fine-tuned from it, is of a family from before the models that think.
 func knownPlain(model string) bool {
 	model = strings.TrimPrefix(model, "ft:")
-	for _, family := range []string{"gpt-3.5", "gpt-4", "chatgpt-"} {
+	for _, family := range []string{"gpt-3.5", "gpt-4", "chatgpt-", "gpt-5-chat"} {
 		if strings.HasPrefix(model, family) {
 			return true
 		}
 	}
-	return strings.HasPrefix(model, "gpt-") && strings.Contains(model, "-chat")
+	return false
 }
 
 // Generate implements [llm.Model]. Its errors are [*llm.Error]s, and the context's own.
 func (m *Responses) Generate(ctx context.Context, req llm.Request) iter.Seq2[llm.Event, error] {
 	return func(yield func(llm.Event, error) bool) {
-		outer := ctx
-		params, err := m.params(req)
-		if err != nil {
-			yield(nil, err)
-			return
+		how := everything
+		if m.o.NoReasoning {
+			how = noReasoning
 		}
+		outer := ctx
 		ctx, cancel := m.endpoint.bound(outer)
 		defer cancel()
-		r := newReply(yield)
-		if m.o.Strict {
-			r.schemas = schemas(req.Tools)
-		}
-		var answer *http.Response
-		if m.o.Whole {
-			err = m.whole(ctx, params, &answer, r)
-		} else {
-			err = m.stream(ctx, params, &answer, r)
+		answer, err := m.generate(ctx, req, how, yield)
+		err = m.failure(outer, answer, err)
+		if estranged(err) {
+			answer, err = m.generate(ctx, req, noNames, yield)
+			err = m.failure(outer, answer, err)
 		}
 		if err != nil {
-			yield(nil, m.failure(outer, answer, err))
+			yield(nil, err)
 		}
 	}
 }
 
+// generate makes one request. The error is nil too where nobody listens any more.
+func (m *Responses) generate(ctx context.Context, req llm.Request, how memory, yield func(llm.Event, error) bool) (answer *http.Response, err error) {
+	params, err := m.params(req, how)
+	if err != nil {
+		return nil, err
+	}
+	r := newReply(yield)
+	if m.o.Strict {
+		r.schemas = schemas(req.Tools)
+	}
+	if m.o.Whole {
+		err = m.whole(ctx, params, &answer, r)
+	} else {
+		err = m.stream(ctx, params, &answer, r)
+	}
+	if r.over {
+		return answer, nil
+	}
+	return answer, err
+}
+
 func (m *Responses) whole(ctx context.Context, params responses.ResponseNewParams, answer **http.Response, r *reply) error {
 	response, err := m.service.New(ctx, params, option.WithResponseInto(answer))
-	if err != nil {
+	if err != nil && ctx.Err() == nil {
+		err = cmp.Or(m.checkType(*answer, isJSON), err)
+	}
+	switch {
+	case err != nil:
 		return err
+	case response == nil:
+		return malformed("the answer is null")
 	}
 	return r.end("", *response)
 }
@@ -119,10 +169,8 @@ func (m *Responses) whole(ctx context.Context, params responses.ResponseNewParam
 func (m *Responses) stream(ctx context.Context, params responses.ResponseNewParams, answer **http.Response, r *reply) error {
 	stream := m.service.NewStreaming(ctx, params, option.WithResponseInto(answer))
 	defer stream.Close()
-	if stream.Err() == nil {
-		if err := checkStream(*answer); err != nil {
-			return err
-		}
+	if err := m.checkType(*answer, isStream); err != nil {
+		return err
 	}
 	for stream.Next() {
 		if err := r.event(stream.Current()); err != nil || r.over {

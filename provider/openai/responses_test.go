@@ -142,6 +142,8 @@ func TestStreamsThatMakeNoSense(t *testing.T) {
 		"less arguments whole than in pieces":      {added(0, call("c1", "read", "")), args(0, `{"a":1}`), ended(0, call("c1", "read", ``))},
 		"completed without an item's end":          {added(0, call("c1", "read", "")), args(0, `{"a":1}`), completed},
 		"a response without its end":               {`{"type":"response.completed","response":{"status":"completed"}`},
+		"an item without a type":                   {added(0, `{"id":"x"}`)},
+		"an item that is none":                     {`{"type":"response.completed","response":{"status":"completed","output":[{}]}}`},
 		"no JSON":                                  {`{"type":`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -229,6 +231,36 @@ func TestErrorsInsideAReply(t *testing.T) {
 		m, f, err := plays(t, added(0, begun), text(0, "It is"), event).ask(t, openai.ResponsesOptions{})
 		if kind(err) != want || f != (llm.Finish{}) || m.Text() != "It is" {
 			t.Errorf("%s: %v, %v", event, f, err)
+		}
+	}
+}
+
+// hangs begins a stream, and goes on when the channel is closed.
+func hangs(t testing.TB, until chan struct{}) *script {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		io.Copy(io.Discard, r.Body)
+		w.Header().Set("Content-Type", "text/event-stream")
+		io.WriteString(w, "data: "+added(0, begun)+"\n\n")
+		w.(http.Flusher).Flush()
+		<-until
+	}))
+	t.Cleanup(server.Close)
+	return &script{url: server.URL}
+}
+
+// Whoever leaves the loop is not called again, wherever that is, and whatever comes after.
+func TestLeavingTheLoop(t *testing.T) {
+	for _, last := range []string{completed, text(7, "nonsense"), `{"type":"error","message":"Sorry."}`} {
+		s := plays(t, added(0, begun), text(0, "a"), text(0, "b"), added(1, call("c1", "read", "")), args(1, "{}"),
+			ended(0, said("msg_1", "abc")), added(2, search), ended(2, search), ended(1, call("c1", "read", "{}")), last)
+		m := s.model(t, openai.ResponsesOptions{})
+		for n := range 12 {
+			seen := 0
+			for range m.Generate(t.Context(), llm.Request{Messages: []llm.Message{llm.UserText("a")}}) {
+				if seen++; seen > n {
+					break
+				}
+			}
 		}
 	}
 }

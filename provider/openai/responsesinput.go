@@ -12,9 +12,19 @@ import (
 	"github.com/fermata-ai/fermata/llm/wire"
 )
 
+// memory is how much of its own items a model is shown again.
+type memory int
+
+const (
+	everything  memory = iota
+	noReasoning        // and an item that reasoning led to has no id, since the API misses it otherwise
+	noNames            // nor any other item
+)
+
 // input makes the API's items of a conversation.
 type input struct {
 	ids   wire.IDs
+	how   memory
 	items []responses.ResponseInputItemUnionParam
 	seen  map[string]bool // the ids of the items so far
 
@@ -24,15 +34,15 @@ type input struct {
 	bare bool
 }
 
-func newInput(messages []llm.Message) ([]responses.ResponseInputItemUnionParam, error) {
-	in := input{ids: wire.NewIDs(messages, wire.IDForm{Max: 64, Also: "_-"}), seen: map[string]bool{}}
-	if len(messages) == 0 {
-		return nil, wire.Invalid(responsesName, "the request has no messages")
-	}
+func newInput(messages []llm.Message, how memory) ([]responses.ResponseInputItemUnionParam, error) {
+	in := input{ids: wire.NewIDs(messages, wire.IDForm{Max: 64, Also: "_-"}), how: how, seen: map[string]bool{}}
 	for i, m := range messages {
 		if err := in.message(m); err != nil {
 			return nil, wire.Invalid(responsesName, "messages[%d]: %w", i, err)
 		}
+	}
+	if len(in.items) == 0 {
+		return nil, wire.Invalid(responsesName, "the request's %d messages hold nothing to send", len(messages))
 	}
 	return in.items, nil
 }
@@ -135,7 +145,7 @@ func (in *input) assistant(parts []llm.Part) error {
 func (in *input) said(p llm.Part, raw json.RawMessage) error {
 	switch p := p.(type) {
 	case llm.Reasoning:
-		if sealed(raw) {
+		if sealed(raw) && in.how == everything {
 			in.held = append(in.held, raw)
 		} else if raw != nil {
 			in.bare = true
@@ -167,7 +177,7 @@ func (in *input) said(p llm.Part, raw json.RawMessage) error {
 func (in *input) call(c llm.ToolCall, raw json.RawMessage) error {
 	id := in.ids.Of(c.ID)
 	if raw == nil {
-		in.add(responses.ResponseInputItemParamOfFunctionCall(string(wire.Arguments(c)), id, c.Name))
+		in.add(responses.ResponseInputItemParamOfFunctionCall(string(wire.Arguments(c)), id, fitName(c.Name)))
 		return nil
 	}
 	quoted, err := json.Marshal(id)
@@ -199,7 +209,7 @@ func (in *input) replay(raw json.RawMessage) error {
 		}
 		in.held[i] = named
 	}
-	raw, err := in.named(raw, in.bare)
+	raw, err := in.named(raw, in.bare || in.how == noNames)
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,9 @@ package openai_test
 
 import (
 	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -60,6 +63,8 @@ func TestTheModelsOwnItemsAreReplayed(t *testing.T) {
 		"what a tool of the API's did":           {[]llm.Part{thinks(thought), llm.Opaque{Native: *native(search)}, speaks(cited)}, []string{thought, search, cited}},
 		"an item twice":                          {[]llm.Part{speaks(cited), speaks(cited)}, []string{cited, dropped(t, cited, "id")}},
 		"another's reasoning":                    {[]llm.Part{llm.Reasoning{Text: "Hm.", Native: &llm.Native{Provider: "x", Data: json.RawMessage(thought)}}, asks("1")}, []string{asked("1")}},
+		"a call of no tool's name": {[]llm.Part{llm.ToolCall{ID: "1", ProviderID: "p_1", Name: "functions.read/é"}, llm.ToolCall{ID: "2", ProviderID: "p_2", Name: ""}},
+			[]string{strings.Replace(asked("1"), `"read"`, `"functions_read__"`, 1), strings.Replace(asked("2"), `"read"`, `"unnamed"`, 1)}},
 		"media": {[]llm.Part{speaks(cited), llm.Media{MediaType: "image/png", URL: "https://example.com/a.png"}, asks("1")}, []string{cited,
 			`{"content":[{"detail":"auto","image_url":"https://example.com/a.png","type":"input_image"}],"role":"user","type":"message"}`, asked("1")}},
 	} {
@@ -143,12 +148,63 @@ func identified(c llm.ToolCall) llm.ToolCall {
 	return c
 }
 
+// A key of another organization's can't read the reasoning that the conversation holds. The conversation goes on without it.
+func TestReasoningThatCantBeReadAnyMore(t *testing.T) {
+	history := []llm.Message{llm.UserText("a"), {Role: llm.RoleAssistant, Parts: []llm.Part{
+		thinks(thought), speaks(cited), llm.Opaque{Native: *native(search)}, asks("1"),
+	}}, {Role: llm.RoleTool, Parts: []llm.Part{llm.ToolResult{Call: "1", Name: "read", Output: json.RawMessage(`"ok"`)}}}}
+	for body, again := range map[string]bool{
+		`{"error":{"message":"The encrypted content c2Vh... could not be verified.","type":"invalid_request_error","param":null,"code":"invalid_encrypted_content"}}`:                   true,
+		`{"error":{"message":"Item 'msg_1' of type 'message' was provided without its required 'reasoning' item: 'rs_1'.","type":"invalid_request_error","param":"input","code":null}}`: true,
+		`{"error":{"message":"Item 'rs_1' of type 'reasoning' was provided without its required following item.","type":"invalid_request_error","param":"input","code":null}}`:          true,
+		`{"error":{"message":"Invalid 'input[0].name': string does not match pattern.","type":"invalid_request_error","param":"input[0].name","code":"invalid_value"}}`:                 false,
+	} {
+		for _, whole := range []bool{false, true} {
+			var asks [][]byte
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				b, _ := io.ReadAll(r.Body)
+				asks = append(asks, b)
+				if len(asks) == 1 || !again {
+					w.Header().Set("Content-Type", "application/json")
+					w.WriteHeader(http.StatusBadRequest)
+					io.WriteString(w, body)
+				} else if whole {
+					w.Header().Set("Content-Type", "application/json")
+					io.WriteString(w, `{"status":"completed","output":[]}`)
+				} else {
+					io.WriteString(w, "data: "+completed+"\n\n")
+				}
+			}))
+			s := &script{url: server.URL}
+			_, _, err := s.ask(t, openai.ResponsesOptions{Whole: whole}, history...)
+			server.Close()
+			if !again {
+				if kind(err) != llm.ErrInvalid || len(asks) != 1 {
+					t.Errorf("%d requests, %v", len(asks), err)
+				}
+				continue
+			}
+			if err != nil || len(asks) != 2 {
+				t.Fatalf("%d requests, %v", len(asks), err)
+			}
+			s.request = asks[1]
+			got, want := s.input(t)[1:], []string{dropped(t, cited, "id"), dropped(t, search, "id"), asked("1"), answered("1")}
+			for i := range want {
+				if len(got) != len(want) || string(got[i]) != want[i] {
+					t.Fatalf("got %s, want %s", got, want)
+				}
+			}
+		}
+	}
+}
+
 func TestBadRequests(t *testing.T) {
 	user := func(parts ...llm.Part) []llm.Message { return []llm.Message{{Role: llm.RoleUser, Parts: parts}} }
 	s := plays(t, completed)
 	m := s.model(t, openai.ResponsesOptions{})
 	for want, req := range map[string]llm.Request{
-		"no messages":             {},
+		"0 messages":              {},
+		"1 messages":              {Messages: user(llm.Unknown{})},
 		"no role":                 {Messages: []llm.Message{{Role: "system", Parts: []llm.Part{llm.Text{Text: "a"}}}}},
 		"in a user's message":     {Messages: user(asks("1"))},
 		"in an assistant's":       {Messages: []llm.Message{{Role: llm.RoleAssistant, Parts: []llm.Part{llm.ToolResult{}}}}},
@@ -156,15 +212,16 @@ func TestBadRequests(t *testing.T) {
 		"no JSON object":          {Messages: []llm.Message{{Role: llm.RoleAssistant, Parts: []llm.Part{speaks(`{"id":`)}}}},
 		`object: "[]"`:            {Messages: []llm.Message{{Role: llm.RoleAssistant, Parts: []llm.Part{llm.Opaque{Native: *native(`[]`)}}}}},
 		`object: ""`:              {Messages: []llm.Message{{Role: llm.RoleAssistant, Parts: []llm.Part{llm.Opaque{Native: *native(``)}}}}},
-		"takes no audio/mpeg":     {Messages: user(llm.Media{MediaType: "audio/mpeg", Data: []byte("a")})},
+		"type audio/mpeg, which":  {Messages: user(llm.Media{MediaType: "audio/mpeg", Data: []byte("a")})},
 		"neither data nor URL":    {Messages: user(llm.Media{MediaType: "image/png"})},
-		`type "png" is none`:      {Messages: user(llm.Media{MediaType: "png", Data: []byte("a")})},
+		`"png", which is none`:    {Messages: user(llm.Media{MediaType: "png", Data: []byte("a")})},
 		"is negative":             {Messages: user(llm.Text{Text: "a"}), Limits: llm.Limits{OutputTokens: -1}},
 		"none of the tools":       {Messages: user(llm.Text{Text: "a"}), ToolChoice: llm.ToolChoice{Mode: llm.ToolNamed, Name: "x"}},
 		"there are none":          {Messages: user(llm.Text{Text: "a"}), ToolChoice: llm.ToolChoice{Mode: llm.ToolAny}},
 		"no mode":                 {Messages: user(llm.Text{Text: "a"}), ToolChoice: llm.ToolChoice{Mode: "maybe"}},
 		"hint":                    {Messages: user(llm.Text{Text: "a"}), Cache: "forever"},
 		`tool "t"`:                {Messages: user(llm.Text{Text: "a"}), Tools: []llm.ToolDef{{Name: "t", Input: json.RawMessage(`{"type":"string"}`)}}},
+		"letters, digits":         {Messages: user(llm.Text{Text: "a"}), Tools: []llm.ToolDef{{Name: "read.file", Input: json.RawMessage(`{}`)}}},
 		`format "f"`:              {Messages: user(llm.Text{Text: "a"}), ResponseFormat: llm.ResponseFormat{Name: "f", Schema: json.RawMessage(`[]`)}},
 	} {
 		_, _, err := llm.Collect(m.Generate(t.Context(), req))

@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"mime"
 	"strings"
 
 	"github.com/openai/openai-go/v3"
@@ -64,18 +65,19 @@ func newSource(m llm.Media) (source, error) {
 	if raw != nil || err != nil {
 		return source{raw: raw}, err
 	}
-	kind, sub, ok := strings.Cut(strings.ToLower(m.MediaType), "/")
+	typ, _, err := mime.ParseMediaType(m.MediaType)
+	kind, sub, ok := strings.Cut(typ, "/")
 	switch {
-	case !ok || kind == "" || sub == "":
-		return source{}, fmt.Errorf("the media type %q is none; it looks like \"image/png\"", m.MediaType)
+	case err != nil || !ok:
+		return source{}, fmt.Errorf("the media %q has the type %q, which is none; it looks like \"image/png\"", m.Name, m.MediaType)
 	case kind == "audio" || kind == "video":
-		return source{}, fmt.Errorf("the Responses API takes no %s: leave it out, or send what is said in it as text", m.MediaType)
+		return source{}, fmt.Errorf("the media %q is of the type %s, which the Responses API doesn't take: leave it out, or send what is said in it as text", m.Name, typ)
 	case len(m.Data) == 0 && m.URL == "":
-		return source{}, fmt.Errorf("the media of type %s has neither data nor URL", m.MediaType)
+		return source{}, fmt.Errorf("the media %q of type %s has neither data nor URL", m.Name, typ)
 	}
 	url := m.URL
 	if len(m.Data) > 0 {
-		url = "data:" + m.MediaType + ";base64," + base64.StdEncoding.EncodeToString(m.Data)
+		url = "data:" + typ + ";base64," + base64.StdEncoding.EncodeToString(m.Data)
 	}
 	switch {
 	case kind == "image":
@@ -85,7 +87,6 @@ func newSource(m llm.Media) (source, error) {
 	}
 	name := m.Name
 	if name == "" { // the API wants one
-		sub, _, _ = strings.Cut(sub, ";")
 		name = "file." + sub
 	}
 	return source{data: openai.String(url), name: openai.String(name)}, nil

@@ -63,12 +63,15 @@ func (r *reply) begin(e responses.ResponseStreamEventUnion) error {
 	if r.items[e.OutputIndex] != nil {
 		return malformed("output[%d] begins twice", e.OutputIndex)
 	}
-	r.add(e.OutputIndex, e.Item)
-	return nil
+	_, err := r.add(e.OutputIndex, e.Item)
+	return err
 }
 
 // add begins an item.
-func (r *reply) add(place int64, raw responses.ResponseOutputItemUnion) *item {
+func (r *reply) add(place int64, raw responses.ResponseOutputItemUnion) (*item, error) {
+	if raw.Type == "" {
+		return nil, malformed("output[%d] is of no type: %.80s", place, raw.RawJSON())
+	}
 	it := &item{place: place, kind: raw.Type}
 	r.items[place] = it
 	r.waiting = append(r.waiting, it)
@@ -78,7 +81,7 @@ func (r *reply) add(place int64, raw responses.ResponseOutputItemUnion) *item {
 		r.send(it, llm.ToolCallDelta{Index: int(place), ProviderID: raw.CallID, Name: raw.Name})
 		r.more(it, arguments(raw))
 	}
-	return it
+	return it, nil
 }
 
 // find is the item that an event is about.
@@ -177,7 +180,10 @@ func (r *reply) end(status responses.ResponseStatus, response responses.Response
 	for i, raw := range response.Output {
 		it := r.items[int64(i)]
 		if it == nil {
-			it = r.add(int64(i), raw)
+			var err error
+			if it, err = r.add(int64(i), raw); err != nil {
+				return err
+			}
 		}
 		if !it.done && it.kind == raw.Type {
 			if err := r.done(it, raw); err != nil {

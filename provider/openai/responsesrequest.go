@@ -20,7 +20,7 @@ import (
 )
 
 // params is a request in the API's words.
-func (m *Responses) params(req llm.Request) (responses.ResponseNewParams, error) {
+func (m *Responses) params(req llm.Request, how memory) (responses.ResponseNewParams, error) {
 	p := responses.ResponseNewParams{
 		Model:     m.o.Model,
 		Store:     openai.Bool(false),
@@ -47,8 +47,11 @@ func (m *Responses) params(req llm.Request) (responses.ResponseNewParams, error)
 	if err := m.format(&p, req.ResponseFormat); err != nil {
 		return p, err
 	}
-	items, err := newInput(req.Messages)
+	items, err := newInput(req.Messages, how)
 	p.Input.OfInputItemList = items
+	if len(m.extra) > 0 {
+		p.SetExtraFields(extraFields(m.extra))
+	}
 	return p, err
 }
 
@@ -125,6 +128,9 @@ type function struct {
 
 // tool describes a tool, closed where the options want it.
 func (m *Responses) tool(t llm.ToolDef) (responses.ToolUnionParam, error) {
+	if len(t.Name) > nameLength || t.Name == "" || strings.ContainsFunc(t.Name, notInName) {
+		return responses.ToolUnionParam{}, fmt.Errorf("tool %q: a name has 1 to %d letters, digits, '_' and '-'", t.Name, nameLength)
+	}
 	schema, err := m.dialect().Convert(t.Input)
 	if err != nil {
 		return responses.ToolUnionParam{}, fmt.Errorf("tool %q: %w", t.Name, err)
@@ -158,9 +164,6 @@ func (m *Responses) format(p *responses.ResponseNewParams, f llm.ResponseFormat)
 // CheckTools implements [llm.ToolChecker].
 func (m *Responses) CheckTools(tools []llm.ToolDef) error {
 	for _, t := range tools {
-		if len(t.Name) > nameLength || t.Name == "" || strings.ContainsFunc(t.Name, notInName) {
-			return fmt.Errorf("%s: tool %q: a name has 1 to %d letters, digits, '_' and '-'", responsesName, t.Name, nameLength)
-		}
 		if _, err := m.tool(t); err != nil {
 			return fmt.Errorf("%s: %w", responsesName, err)
 		}
@@ -172,6 +175,17 @@ const nameLength = 64
 
 func notInName(c rune) bool {
 	return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '_' && c != '-'
+}
+
+// fitName gives a name that some model called, and that is no tool's, a form that the API takes: it refuses a conversation for it.
+func fitName(name string) string {
+	fit := strings.Map(func(c rune) rune {
+		if notInName(c) {
+			return '_'
+		}
+		return c
+	}, name)
+	return cmp.Or(fit[:min(len(fit), nameLength)], "unnamed")
 }
 
 func (m *Responses) dialect() wire.Dialect {
