@@ -116,7 +116,9 @@ func TestRetries(t *testing.T) {
 // The key would go along: net/http takes out of a redirected request only the headers that it knows.
 func TestRedirectsAreNotFollowed(t *testing.T) {
 	other := serve(t, stream(says("STOP", `{"text":"a"}`)))
-	s := serve(t, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, other.URL, http.StatusTemporaryRedirect) })
+	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, other.URL, http.StatusTemporaryRedirect)
+	})
 	if _, _, err := s.ask(t, Options{}); err == nil || len(other.asked) > 0 {
 		t.Errorf("%v, and %d requests", err, len(other.asked))
 	}

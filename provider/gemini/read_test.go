@@ -2,10 +2,13 @@ package gemini
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -55,6 +58,7 @@ func TestPartsOfAllKinds(t *testing.T) {
 		{`{"functionCall":{"name":"f","args":null}}`, llm.ToolCall{Name: "f", Arguments: []byte(`{}`)}},
 		{`{"functionCall":{"name":"f","id":"i","args":{ "n" : 1.0, "m": 1e3, "s": "\u003c&" }}}`, llm.ToolCall{Name: "f", ProviderID: "i", Arguments: []byte(`{"n":1.0,"m":1e3,"s":"\u003c&"}`)}},
 		{`{"functionCall":{"id":"i"}}`, llm.ToolCall{ProviderID: "i", Arguments: []byte(`{}`)}},
+		{`{"text":" \n","thoughtSignature":"YQ=="}`, llm.Opaque{Native: *native([]byte(`{"text":" \n","thoughtSignature":"YQ=="}`))}},
 		{`{}`, nil},
 		{`{"text":""}`, nil},
 		{`{"text":null}`, llm.Opaque{Native: *native([]byte(`{"text":null}`))}},
@@ -213,4 +217,28 @@ func TestLeavingAStream(t *testing.T) {
 		}
 		<-gone
 	}
+}
+
+// One model serves many sessions at once: what one is sent never reaches another.
+func TestManyAtOnce(t *testing.T) {
+	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		said, _ := io.ReadAll(r.Body)
+		text, _ := json.Marshal(map[string]string{"text": string(said)})
+		for _, e := range []string{says("", `{"text":"<"}`), says("", string(text)), says("STOP", `{"text":">"}`)} {
+			stream(e)(w, r)
+			_ = http.NewResponseController(w).Flush()
+		}
+	})
+	m := s.model(t, Options{})
+	var all sync.WaitGroup
+	for i := range 50 {
+		all.Go(func() {
+			word := fmt.Sprintf("word-%d-", i)
+			got, _, err := llm.Collect(m.Generate(t.Context(), llm.Request{Messages: []llm.Message{llm.UserText(word)}}))
+			if text := got.Text(); err != nil || !strings.Contains(text, word) || !strings.HasPrefix(text, "<{") || !strings.HasSuffix(text, "}\n>") {
+				t.Errorf("%s: %q, %v", word, text, err)
+			}
+		})
+	}
+	all.Wait()
 }

@@ -20,8 +20,10 @@ func wireContents(t *testing.T, model string, messages ...llm.Message) string {
 	return string(contents)
 }
 
-func assistant(parts ...llm.Part) llm.Message { return llm.Message{Role: llm.RoleAssistant, Parts: parts} }
-func results(parts ...llm.Part) llm.Message   { return llm.Message{Role: llm.RoleTool, Parts: parts} }
+func assistant(parts ...llm.Part) llm.Message {
+	return llm.Message{Role: llm.RoleAssistant, Parts: parts}
+}
+func results(parts ...llm.Part) llm.Message { return llm.Message{Role: llm.RoleTool, Parts: parts} }
 
 func foreign(id, theirs string) llm.ToolCall {
 	return llm.ToolCall{ID: id, ProviderID: theirs, Name: "f", Arguments: json.RawMessage(`{"n":9007199254740993}`), Native: &llm.Native{Provider: "another", Data: json.RawMessage(`{}`)}}

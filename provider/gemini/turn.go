@@ -105,7 +105,8 @@ func (t *turn) write(p part, m members, raw json.RawMessage) error {
 	switch {
 	case m.only("text"):
 		return t.delta(false, *p.Text)
-	case *p.Text == "": // the signature of what came before, at the end of a stream
+	case strings.TrimSpace(*p.Text) == "":
+		// The signature of what came before, at the end of a stream. It is no Text: others refuse to be sent one of white space.
 		return t.whole(llm.Opaque{Native: *native(raw)})
 	}
 	if err := t.end(); err != nil {
