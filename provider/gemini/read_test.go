@@ -105,8 +105,9 @@ func TestFinishReasons(t *testing.T) {
 		{"OTHER", `{"text":"a"}`, llm.StopOther, ""},
 		{"OTHER", roll, llm.StopToolCalls, ""},
 		{"SOMETHING_NEW", "", llm.StopOther, ""},
-		{"MALFORMED_FUNCTION_CALL", "", "", llm.ErrMalformed},
-		{"UNEXPECTED_TOOL_CALL", roll, "", llm.ErrMalformed},
+		{"MALFORMED_FUNCTION_CALL", "", "", llm.ErrTruncated},
+		{"UNEXPECTED_TOOL_CALL", roll, "", llm.ErrTruncated},
+		{"MISSING_THOUGHT_SIGNATURE", "", "", llm.ErrInvalid},
 		{"", `{"text":"a"}`, "", llm.ErrTruncated},
 		{"FINISH_REASON_UNSPECIFIED", `{"text":"a"}`, "", llm.ErrTruncated},
 	} {
@@ -166,9 +167,13 @@ func TestStreamsThatMakeNoSense(t *testing.T) {
 		{"data: {\"error\":{\"message\":\"wrong\"}}\n\n", llm.ErrOverloaded},
 		{"data: {\"error\":{}}\n\n", llm.ErrOverloaded},
 	} {
-		_, fin, err := serve(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, c.body) }).ask(t, Options{})
+		s := serve(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, c.body) })
+		_, fin, err := s.ask(t, Options{})
 		if kind(err) != c.want {
 			t.Errorf("%q: %v, %v; want %s", c.body, fin, err, c.want)
+		}
+		if len(s.asked) != 1 { // the SDK may ask again for the rest of a reply
+			t.Errorf("%q: %d requests", c.body, len(s.asked))
 		}
 	}
 }

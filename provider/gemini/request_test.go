@@ -106,6 +106,16 @@ func TestResultsStandInTheOrderOfTheirCalls(t *testing.T) {
 	}
 }
 
+// The API refuses a call that follows the model's own words in another content.
+func TestTheModelsMessagesInARowAreOne(t *testing.T) {
+	got := wireContents(t, "gemini-3-flash", llm.UserText("a"), assistant(llm.Text{Text: "b"}), assistant(), assistant(foreign("c1", "x")), results(result("c1", `1`)))
+	want := `[{"role":"user","parts":[{"text":"a"}]},{"role":"model","parts":[{"text":"b"},{"functionCall":{"id":"x","name":"f","args":{"n":9007199254740993}},"thoughtSignature":"skip_thought_signature_validator"}]},` +
+		`{"role":"user","parts":[{"functionResponse":{"id":"x","name":"f","response":{"output":1}}}]}]`
+	if got != want {
+		t.Errorf("contents are\n%s\nwant\n%s", got, want)
+	}
+}
+
 func TestResults(t *testing.T) {
 	for _, c := range []struct {
 		result llm.ToolResult

@@ -209,8 +209,9 @@ func (t *turn) stop() (llm.StopReason, error) {
 		genai.FinishReasonSPII, genai.FinishReasonImageSafety, genai.FinishReasonImageProhibitedContent, genai.FinishReasonImageRecitation:
 		return llm.StopRefusal, nil
 	case genai.FinishReasonMalformedFunctionCall, genai.FinishReasonUnexpectedToolCall, "MALFORMED_RESPONSE":
-		// The message lacks what the model meant to say: as it stands, it would pass for an answer.
-		return "", wire.Malformed(provider, "the model wrote what the service can't read: %s%s", t.finish, because(t.why))
+		// What the model meant to say is lost: the rest would pass for an answer. The same request may well succeed, so the kind is one
+		// that passes.
+		return "", &llm.Error{Kind: llm.ErrTruncated, Provider: provider, Err: fmt.Errorf("the model wrote what the service couldn't read: %s%s", t.finish, because(t.why))}
 	case "MISSING_THOUGHT_SIGNATURE":
 		return "", wire.Invalid(provider, "the service misses a thought signature: %s%s", t.finish, because(t.why))
 	}
