@@ -140,6 +140,8 @@ func TestStreamsThatMakeNoSense(t *testing.T) {
 		{": ping\n\nevent: x\nid: 1\nretry: 5\n\n", llm.ErrTruncated},
 		{"data: " + says("STOP", `{"text":"a"}`), llm.ErrTruncated},        // cut off before its blank line
 		{"data: " + says("STOP", `{"text":"a"}`) + "\r", llm.ErrTruncated}, // and within the line's end
+		{"data: " + says("STOP", `{"text":"a"}`) + "\r\n", llm.ErrTruncated},
+		{"data: " + says("STOP", `{"text":"a"}`) + "\n", llm.ErrTruncated},
 		{"data: {}\n\n", llm.ErrTruncated},
 		{"data: null\n\n", llm.ErrTruncated},
 		{"data: {\"candidates\":null}\n\n", llm.ErrTruncated},

@@ -99,7 +99,7 @@ func TestAnUnsignedCallOfItsOwn(t *testing.T) {
 
 func TestResultsStandInTheOrderOfTheirCalls(t *testing.T) {
 	got := wireContents(t, "gemini-2.5-flash", assistant(foreign("c1", ""), foreign("c2", ""), foreign("c3", "")),
-		results(result("c3", `3`)), results(result("c1", `1`), result("c2", `2`)))
+		results(result("c3", `3`)), results(result("c2", `2`), result("c1", `1`)))
 	// Those of one message are put in order; messages of results, one after the other, become one content.
 	if want := `{"role":"user","parts":[{"functionResponse":{"name":"f","response":{"output":3}}},{"functionResponse":{"name":"f","response":{"output":1}}},{"functionResponse":{"name":"f","response":{"output":2}}}]}`; !strings.Contains(got, want) {
 		t.Errorf("contents are %s", got)
