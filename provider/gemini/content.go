@@ -109,7 +109,7 @@ func (c *conversation) call(t llm.ToolCall, place int) (json.RawMessage, error) 
 	}
 	var p part
 	if raw != nil && json.Unmarshal(raw, &p) == nil && p.FunctionCall != nil {
-		c.calls[t.ID] = call{p.FunctionCall.ID, p.FunctionCall.Name, place}
+		c.calls[t.ID] = call{p.FunctionCall.ID, named(p.FunctionCall.Name), place}
 		return raw, nil
 	}
 	id := ""

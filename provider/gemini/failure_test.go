@@ -1,6 +1,7 @@
 package gemini
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"net/http"
@@ -56,6 +57,21 @@ func TestErrors(t *testing.T) {
 				t.Errorf("%d %.100s: the error has %d bytes", c.status, c.body, len(err.Error()))
 			}
 		}
+	}
+}
+
+// A page that has no end isn't read to it.
+func TestAnErrorWithoutEnd(t *testing.T) {
+	s := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		for page := bytes.Repeat([]byte("<p>"), 1000); ; {
+			if _, err := w.Write(page); err != nil {
+				return
+			}
+		}
+	})
+	if _, _, err := s.ask(t, Options{}); kind(err) != llm.ErrOverloaded || len(err.Error()) > 1000 {
+		t.Error(err)
 	}
 }
 
@@ -116,7 +132,9 @@ func TestRetries(t *testing.T) {
 // The key would go along: net/http takes out of a redirected request only the headers that it knows.
 func TestRedirectsAreNotFollowed(t *testing.T) {
 	other := serve(t, stream(says("STOP", `{"text":"a"}`)))
-	s := serve(t, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, other.URL, http.StatusTemporaryRedirect) })
+	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, other.URL, http.StatusTemporaryRedirect)
+	})
 	if _, _, err := s.ask(t, Options{}); err == nil || len(other.asked) > 0 {
 		t.Errorf("%v, and %d requests", err, len(other.asked))
 	}

@@ -46,6 +46,12 @@ func New(o Options) (*Model, error) {
 	return &Model{o, c.Models}, nil
 }
 
+// String names the model. Its options hold the key, which a log must not.
+func (m *Model) String() string { return provider + "/" + m.options.Model }
+
+// GoString is String.
+func (m *Model) GoString() string { return m.String() }
+
 // Generate implements [llm.Model]. Errors are an [*llm.Error], or the context's own.
 func (m *Model) Generate(ctx context.Context, req llm.Request) iter.Seq2[llm.Event, error] {
 	return func(yield func(llm.Event, error) bool) {

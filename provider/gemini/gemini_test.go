@@ -1,6 +1,7 @@
 package gemini
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -34,6 +35,7 @@ func serve(t testing.TB, answer http.HandlerFunc) *service {
 		s.mu.Lock()
 		s.asked, s.body = append(s.asked, r), append(s.body, b)
 		s.mu.Unlock()
+		r.Body = io.NopCloser(bytes.NewReader(b))
 		answer(w, r)
 	}))
 	t.Cleanup(s.Close)

@@ -17,7 +17,7 @@ import (
 type Options struct {
 	// Model is the model's id, such as "gemini-3-flash"; "models/" before it makes no difference.
 	Model string
-	// APIKey is by default that of the environment: GEMINI_API_KEY, or else GOOGLE_API_KEY.
+	// APIKey is by default that of the environment: GOOGLE_API_KEY, or else GEMINI_API_KEY, in the order of Google's own libraries.
 	APIKey string
 	// BaseURL is where the API is, without its version: by default GOOGLE_GEMINI_BASE_URL, or else Google's own.
 	BaseURL string
@@ -45,7 +45,7 @@ func (o Options) complete() (Options, error) {
 	if strings.ContainsAny(o.Model, "?&#%\\ \t\r\n") || strings.Contains(o.Model, "..") {
 		return o, fmt.Errorf("gemini: Options.Model is %q, which can't be part of a URL: set the model's id", o.Model)
 	}
-	o.APIKey = first(o.APIKey, os.Getenv("GEMINI_API_KEY"), os.Getenv("GOOGLE_API_KEY"))
+	o.APIKey = first(o.APIKey, os.Getenv("GOOGLE_API_KEY"), os.Getenv("GEMINI_API_KEY"))
 	if o.APIKey == "" {
 		return o, errors.New("gemini: no API key: set Options.APIKey, or GEMINI_API_KEY in the environment")
 	}

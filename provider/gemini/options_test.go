@@ -1,6 +1,9 @@
 package gemini
 
 import (
+	"fmt"
+	"io"
+	"log"
 	"net/http"
 	"strings"
 	"testing"
@@ -39,12 +42,14 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// The environment fills in what is left out: GEMINI_API_KEY before GOOGLE_API_KEY, though the SDK has it the other way round.
+// The environment fills in what is left out.
 func TestEnvironment(t *testing.T) {
 	s := serve(t, stream(says("STOP", `{"text":"a"}`)))
 	t.Setenv("GOOGLE_GEMINI_BASE_URL", s.URL+"/proxy/v1beta/")
 	t.Setenv("GOOGLE_GENAI_USE_VERTEXAI", "true") // this package is not for Vertex AI
-	for _, c := range []struct{ gemini, google, want string }{{"one", "two", "one"}, {"", "two", "two"}} {
+	defer log.SetOutput(log.Writer())
+	log.SetOutput(io.Discard) // the SDK says which of two keys it takes, and it is the one that we take
+	for _, c := range []struct{ gemini, google, want string }{{"one", "two", "two"}, {"one", "", "one"}} {
 		t.Setenv("GEMINI_API_KEY", c.gemini)
 		t.Setenv("GOOGLE_API_KEY", c.google)
 		m, err := New(Options{Model: "models/gemini-3-flash", Client: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}})
@@ -80,6 +85,18 @@ func TestThinking(t *testing.T) {
 		}
 		if got := string(s.body[0]); !strings.Contains(got, want) {
 			t.Errorf("%+v: the request is %s", o, got)
+		}
+	}
+}
+
+func TestAModelDoesNotTellItsKey(t *testing.T) {
+	m, err := New(Options{Model: "gemini-3-flash", APIKey: key})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, verb := range []string{"%v", "%+v", "%s", "%#v"} {
+		if s := fmt.Sprintf(verb, m); s != "gemini/gemini-3-flash" {
+			t.Errorf("%s is %s", verb, s)
 		}
 	}
 }

@@ -2,10 +2,13 @@ package gemini
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -55,6 +58,7 @@ func TestPartsOfAllKinds(t *testing.T) {
 		{`{"functionCall":{"name":"f","args":null}}`, llm.ToolCall{Name: "f", Arguments: []byte(`{}`)}},
 		{`{"functionCall":{"name":"f","id":"i","args":{ "n" : 1.0, "m": 1e3, "s": "\u003c&" }}}`, llm.ToolCall{Name: "f", ProviderID: "i", Arguments: []byte(`{"n":1.0,"m":1e3,"s":"\u003c&"}`)}},
 		{`{"functionCall":{"id":"i"}}`, llm.ToolCall{ProviderID: "i", Arguments: []byte(`{}`)}},
+		{`{"text":" \n","thoughtSignature":"YQ=="}`, llm.Opaque{Native: *native([]byte(`{"text":" \n","thoughtSignature":"YQ=="}`))}},
 		{`{}`, nil},
 		{`{"text":""}`, nil},
 		{`{"text":null}`, llm.Opaque{Native: *native([]byte(`{"text":null}`))}},
@@ -101,8 +105,9 @@ func TestFinishReasons(t *testing.T) {
 		{"OTHER", `{"text":"a"}`, llm.StopOther, ""},
 		{"OTHER", roll, llm.StopToolCalls, ""},
 		{"SOMETHING_NEW", "", llm.StopOther, ""},
-		{"MALFORMED_FUNCTION_CALL", "", "", llm.ErrMalformed},
-		{"UNEXPECTED_TOOL_CALL", roll, "", llm.ErrMalformed},
+		{"MALFORMED_FUNCTION_CALL", "", "", llm.ErrTruncated},
+		{"UNEXPECTED_TOOL_CALL", roll, "", llm.ErrTruncated},
+		{"MISSING_THOUGHT_SIGNATURE", "", "", llm.ErrInvalid},
 		{"", `{"text":"a"}`, "", llm.ErrTruncated},
 		{"FINISH_REASON_UNSPECIFIED", `{"text":"a"}`, "", llm.ErrTruncated},
 	} {
@@ -135,6 +140,8 @@ func TestStreamsThatMakeNoSense(t *testing.T) {
 		{": ping\n\nevent: x\nid: 1\nretry: 5\n\n", llm.ErrTruncated},
 		{"data: " + says("STOP", `{"text":"a"}`), llm.ErrTruncated},        // cut off before its blank line
 		{"data: " + says("STOP", `{"text":"a"}`) + "\r", llm.ErrTruncated}, // and within the line's end
+		{"data: " + says("STOP", `{"text":"a"}`) + "\r\n", llm.ErrTruncated},
+		{"data: " + says("STOP", `{"text":"a"}`) + "\n", llm.ErrTruncated},
 		{"data: {}\n\n", llm.ErrTruncated},
 		{"data: null\n\n", llm.ErrTruncated},
 		{"data: {\"candidates\":null}\n\n", llm.ErrTruncated},
@@ -162,9 +169,13 @@ func TestStreamsThatMakeNoSense(t *testing.T) {
 		{"data: {\"error\":{\"message\":\"wrong\"}}\n\n", llm.ErrOverloaded},
 		{"data: {\"error\":{}}\n\n", llm.ErrOverloaded},
 	} {
-		_, fin, err := serve(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, c.body) }).ask(t, Options{})
+		s := serve(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, c.body) })
+		_, fin, err := s.ask(t, Options{})
 		if kind(err) != c.want {
 			t.Errorf("%q: %v, %v; want %s", c.body, fin, err, c.want)
+		}
+		if len(s.asked) != 1 { // the SDK may ask again for the rest of a reply
+			t.Errorf("%q: %d requests", c.body, len(s.asked))
 		}
 	}
 }
@@ -213,4 +224,28 @@ func TestLeavingAStream(t *testing.T) {
 		}
 		<-gone
 	}
+}
+
+// One model serves many sessions at once: what one is sent never reaches another.
+func TestManyAtOnce(t *testing.T) {
+	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		said, _ := io.ReadAll(r.Body)
+		text, _ := json.Marshal(map[string]string{"text": string(said)})
+		for _, e := range []string{says("", `{"text":"<"}`), says("", string(text)), says("STOP", `{"text":">"}`)} {
+			stream(e)(w, r)
+			_ = http.NewResponseController(w).Flush()
+		}
+	})
+	m := s.model(t, Options{})
+	var all sync.WaitGroup
+	for i := range 50 {
+		all.Go(func() {
+			word := fmt.Sprintf("word-%d-", i)
+			got, _, err := llm.Collect(m.Generate(t.Context(), llm.Request{Messages: []llm.Message{llm.UserText(word)}}))
+			if text := got.Text(); err != nil || !strings.Contains(text, word) || !strings.HasPrefix(text, "<{") || !strings.HasSuffix(text, "}\n>") {
+				t.Errorf("%s: %q, %v", word, text, err)
+			}
+		})
+	}
+	all.Wait()
 }

@@ -103,9 +103,16 @@ func (m *Model) contents(messages []llm.Message) (json.RawMessage, error) {
 	return json.Marshal(c.all)
 }
 
+// push adds parts to the conversation. The API takes no content of nothing; and a call must follow the user's word or a result, so that
+// what the model said in two messages, one after the other, is one content.
 func (c *conversation) push(role string, parts []json.RawMessage) {
-	if len(parts) > 0 { // the API takes no content of nothing
-		c.all = append(c.all, content{role, parts})
-		c.result = false
+	if len(parts) == 0 {
+		return
 	}
+	if last := len(c.all) - 1; role == genai.RoleModel && last >= 0 && c.all[last].Role == role {
+		c.all[last].Parts = append(c.all[last].Parts, parts...)
+		return
+	}
+	c.all = append(c.all, content{role, parts})
+	c.result = false
 }

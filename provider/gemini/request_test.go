@@ -20,8 +20,10 @@ func wireContents(t *testing.T, model string, messages ...llm.Message) string {
 	return string(contents)
 }
 
-func assistant(parts ...llm.Part) llm.Message { return llm.Message{Role: llm.RoleAssistant, Parts: parts} }
-func results(parts ...llm.Part) llm.Message   { return llm.Message{Role: llm.RoleTool, Parts: parts} }
+func assistant(parts ...llm.Part) llm.Message {
+	return llm.Message{Role: llm.RoleAssistant, Parts: parts}
+}
+func results(parts ...llm.Part) llm.Message { return llm.Message{Role: llm.RoleTool, Parts: parts} }
 
 func foreign(id, theirs string) llm.ToolCall {
 	return llm.ToolCall{ID: id, ProviderID: theirs, Name: "f", Arguments: json.RawMessage(`{"n":9007199254740993}`), Native: &llm.Native{Provider: "another", Data: json.RawMessage(`{}`)}}
@@ -97,10 +99,20 @@ func TestAnUnsignedCallOfItsOwn(t *testing.T) {
 
 func TestResultsStandInTheOrderOfTheirCalls(t *testing.T) {
 	got := wireContents(t, "gemini-2.5-flash", assistant(foreign("c1", ""), foreign("c2", ""), foreign("c3", "")),
-		results(result("c3", `3`)), results(result("c1", `1`), result("c2", `2`)))
+		results(result("c3", `3`)), results(result("c2", `2`), result("c1", `1`)))
 	// Those of one message are put in order; messages of results, one after the other, become one content.
 	if want := `{"role":"user","parts":[{"functionResponse":{"name":"f","response":{"output":3}}},{"functionResponse":{"name":"f","response":{"output":1}}},{"functionResponse":{"name":"f","response":{"output":2}}}]}`; !strings.Contains(got, want) {
 		t.Errorf("contents are %s", got)
+	}
+}
+
+// The API refuses a call that follows the model's own words in another content.
+func TestTheModelsMessagesInARowAreOne(t *testing.T) {
+	got := wireContents(t, "gemini-3-flash", llm.UserText("a"), assistant(llm.Text{Text: "b"}), assistant(), assistant(foreign("c1", "x")), results(result("c1", `1`)))
+	want := `[{"role":"user","parts":[{"text":"a"}]},{"role":"model","parts":[{"text":"b"},{"functionCall":{"id":"x","name":"f","args":{"n":9007199254740993}},"thoughtSignature":"skip_thought_signature_validator"}]},` +
+		`{"role":"user","parts":[{"functionResponse":{"id":"x","name":"f","response":{"output":1}}}]}]`
+	if got != want {
+		t.Errorf("contents are\n%s\nwant\n%s", got, want)
 	}
 }
 

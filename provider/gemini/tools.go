@@ -20,6 +20,7 @@ var dialect = wire.Dialect{
 	Keywords: []string{"title", "format", "prefixItems", "minItems", "maxItems", "minimum", "maximum"},
 	Formats:  []string{"date-time", "date", "time"},
 	Refs:     true,
+	BareRefs: true, // "cyclic references ... may only be used within non-required properties"
 	OneOf:    true,
 	TypeList: true,
 }

@@ -105,7 +105,8 @@ func (t *turn) write(p part, m members, raw json.RawMessage) error {
 	switch {
 	case m.only("text"):
 		return t.delta(false, *p.Text)
-	case *p.Text == "": // the signature of what came before, at the end of a stream
+	case strings.TrimSpace(*p.Text) == "":
+		// The signature of what came before, at the end of a stream. It is no Text: others refuse to be sent one of white space.
 		return t.whole(llm.Opaque{Native: *native(raw)})
 	}
 	if err := t.end(); err != nil {
@@ -208,8 +209,9 @@ func (t *turn) stop() (llm.StopReason, error) {
 		genai.FinishReasonSPII, genai.FinishReasonImageSafety, genai.FinishReasonImageProhibitedContent, genai.FinishReasonImageRecitation:
 		return llm.StopRefusal, nil
 	case genai.FinishReasonMalformedFunctionCall, genai.FinishReasonUnexpectedToolCall, "MALFORMED_RESPONSE":
-		// The message lacks what the model meant to say: as it stands, it would pass for an answer.
-		return "", wire.Malformed(provider, "the model wrote what the service can't read: %s%s", t.finish, because(t.why))
+		// What the model meant to say is lost: the rest would pass for an answer. The same request may well succeed, so the kind is one
+		// that passes.
+		return "", &llm.Error{Kind: llm.ErrTruncated, Provider: provider, Err: fmt.Errorf("the model wrote what the service couldn't read: %s%s", t.finish, because(t.why))}
 	case "MISSING_THOUGHT_SIGNATURE":
 		return "", wire.Invalid(provider, "the service misses a thought signature: %s%s", t.finish, because(t.why))
 	}
