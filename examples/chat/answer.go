@@ -47,10 +47,20 @@ func (c *chat) question(p tool.Pause, hint string) {
 
 // hint says what the answer must look like, unless any text will do.
 func hint(schema json.RawMessage) string {
-	if strings.HasPrefix(shape(schema).Type, "string") && len(shape(schema).Enum) == 0 {
+	s := shape(schema)
+	var all []string
+	for _, one := range s.Enum {
+		if text, ok := one.(string); ok {
+			all = append(all, text)
+		}
+	}
+	switch {
+	case len(all) > 0 && len(all) == len(s.Enum):
+		return "one of: " + strings.Join(all, ", ")
+	case string(schema) == `{"type":"string"}`:
 		return ""
 	}
-	return "it must fit " + short(schema)
+	return "must fit " + short(schema)
 }
 
 // shape is what matters here of a JSON Schema.

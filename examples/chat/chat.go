@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"iter"
 	"strings"
 
@@ -22,6 +21,7 @@ const user = "you"
 type chat struct {
 	rn      *runner.Runner
 	session string
+	file    string
 	screen  *screen
 	show    *display
 	model   model
@@ -178,16 +178,19 @@ func (c *chat) pending(ctx context.Context) (all []tool.Pause, err error) {
 
 // leave says what is kept.
 func (c *chat) leave(ctx context.Context) {
-	waiting, err := c.pending(ctx)
+	if err := c.screen.Leave(); err != nil {
+		c.fail(ctx, err)
+	}
+	t, err := c.rn.Show(ctx, c.session)
+	if errors.Is(err, session.ErrUnknownSession) {
+		return // nothing was said
+	}
 	if err != nil {
 		c.fail(ctx, err)
 	}
-	if _, err := c.rn.Show(ctx, c.session); err != nil {
-		return // nothing was said
+	flags := "-session " + c.session
+	if c.file != defaultFile {
+		flags += " -file " + c.file
 	}
-	rest := ""
-	if len(waiting) > 0 {
-		rest = fmt.Sprintf(" %s may be answered meanwhile.", count(len(waiting), "waiting call"))
-	}
-	c.show.Say("\nAll is kept.%s Go on with: go run ./examples/chat -session %s", rest, c.session)
+	c.show.Say("Kept: %s and %s. Go on with: go run ./examples/chat %s", count(t.Messages, "message"), count(len(t.Pending), "waiting call"), flags)
 }

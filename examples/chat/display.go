@@ -68,7 +68,7 @@ func (d *display) Event(ev event.Event) {
 	case event.Message:
 		d.message(ev)
 	case event.Call:
-		d.Line("calls", "%s %s  (%s)", ev.Call.Name, short(ev.Call.Arguments), ev.Call.ID)
+		d.Line("calls", "%s %s", ev.Call.Name, short(ev.Call.Arguments))
 	case event.Pause:
 		d.Line("kept", "%s", waits(ev.Pause))
 	case event.Progress:
@@ -114,7 +114,7 @@ func (d *display) result(r event.Result) {
 
 // Answered shows an answer that has become durable.
 func (d *display) Answered(p tool.Pause, r session.Receipt) {
-	d.Line("kept", "the answer to %s: %s by %s", p.Tool, r.Kind, r.By)
+	d.Line("kept", "the answer to %s, by %s", p.Tool, r.By)
 }
 
 // Progress shows a bar, in the place of the one before it.

@@ -42,9 +42,11 @@ type options struct {
 	step            time.Duration
 }
 
+const defaultFile = "fermata-chat.db"
+
 func parse(args []string) (o options, err error) {
 	f := flag.NewFlagSet("chat", flag.ContinueOnError)
-	f.StringVar(&o.file, "file", "fermata-chat.db", "the `file` that keeps the sessions")
+	f.StringVar(&o.file, "file", defaultFile, "the `file` that keeps the sessions")
 	f.StringVar(&o.session, "session", "", "the `id` of the session that goes on, or begins; default a new one")
 	f.BoolVar(&o.list, "list", false, "list the sessions and what they wait for, and leave")
 	f.StringVar(&o.provider, "provider", "", "who answers: "+strings.Join(names(), ", "))

@@ -63,7 +63,7 @@ func choose(o options) (m model, err error) {
 	m.name, m.about = p.name+", "+id, cmp.Or(p.set(), strings.Join(p.keys, " or "))
 	switch {
 	case p.name == "script" && o.provider == "":
-		m.name = "a script, since the environment has no ANTHROPIC_API_KEY, OPENAI_API_KEY, GEMINI_API_KEY or OPENAI_BASE_URL"
+		m.name = "a script; for a real one, set ANTHROPIC_API_KEY, OPENAI_API_KEY or GEMINI_API_KEY"
 	case p.name == "script":
 		m.name = "a script"
 	}

@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"strings"
 
 	"github.com/fermata-ai/fermata/tool"
 )
@@ -61,8 +60,7 @@ var askUser = tool.Must(tool.Func(
 		if err != nil {
 			return nil, err
 		}
-		prompt := in.Question + " (" + strings.Join(in.Choices, ", ") + ")"
-		return tool.Pending[string](tool.Await{Reason: tool.ReasonInput, Prompt: prompt, Schema: schema}), nil
+		return tool.Pending[string](tool.Await{Reason: tool.ReasonInput, Prompt: in.Question, Schema: schema}), nil
 	}))
 
 type RefundInput struct {

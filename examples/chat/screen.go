@@ -95,25 +95,30 @@ func (s *screen) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-// Close leaves the terminal as it was.
-func (s *screen) Close() error {
-	if s.tty == nil {
+// Leave leaves the terminal as it was. No line is wanted any more; text still is.
+func (s *screen) Leave() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.tty == nil || !s.asked {
 		return nil
 	}
-	return s.tty.restore()
+	s.asked, s.out = false, s.tty.out
+	err := s.tty.restore()
+	_, _ = s.out.Write([]byte{'\n'}) // below what was typed
+	return err
 }
 
 // tty is a terminal, which is raw only while a line is typed: otherwise Ctrl-C is a signal as in any program.
 type tty struct {
 	terminal *term.Terminal
-	in       *os.File
+	in, out  *os.File
 
 	mu     sync.Mutex
 	before *term.State // while it is raw
 }
 
 func newTTY(in, out *os.File) *tty {
-	return &tty{in: in, terminal: term.NewTerminal(struct {
+	return &tty{in: in, out: out, terminal: term.NewTerminal(struct {
 		io.Reader
 		io.Writer
 	}{in, out}, "")}

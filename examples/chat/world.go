@@ -50,7 +50,6 @@ func start(ctx context.Context, o options) (err error) {
 		return err
 	}
 	scr := newScreen(os.Stdin, os.Stdout)
-	defer closed(scr.Close)
 	logger := slog.New(slog.NewTextHandler(scr, nil))
 	rn, err := runner.New(ag, store, &runner.Options{Logger: logger})
 	if err != nil {
@@ -70,7 +69,7 @@ func start(ctx context.Context, o options) (err error) {
 	defer server.Close()
 	defer closed(serve(jobs, server))
 
-	c := &chat{rn: rn, session: o.session, screen: scr, show: newDisplay(scr), model: m, news: news}
+	c := &chat{rn: rn, session: o.session, file: o.file, screen: scr, show: newDisplay(scr), model: m, news: news}
 	return c.talk(ctx)
 }
 

@@ -27,6 +27,7 @@ type conversation struct {
 	results map[string]llm.ToolResult // by the tool's name
 	turn    fakellm.Turn              // the calls that are to be made
 	calls   int
+	asks    bool // they are such as tell what is to be done
 	report  []string
 }
 
@@ -43,9 +44,9 @@ func assist(r llm.Request) fakellm.Turn {
 			}
 		}
 	}
-	c.deploy(words.FindStringSubmatch(c.said))
 	c.weather(city.FindStringSubmatch(c.said))
 	c.order(refunded.FindStringSubmatch(c.said), ordered.FindStringSubmatch(c.said))
+	c.deploy(words.FindStringSubmatch(c.said))
 	turn := c.turn
 	switch {
 	case c.calls > 0:
@@ -73,6 +74,7 @@ func (c *conversation) call(tool string, args ...any) (result llm.ToolResult, do
 	}
 	c.turn = c.turn.And(tool, string(text))
 	c.calls++
+	c.asks = c.asks || tool != "refund"
 	return result, false
 }
 
@@ -102,6 +104,9 @@ func (c *conversation) deploy(wish []string) {
 			return
 		}
 		_ = json.Unmarshal(answer.Output, &where)
+	}
+	if _, begun := c.results["deploy"]; c.asks && !begun {
+		return // what takes long comes last, beside the refund
 	}
 	result, done := c.call("deploy", "service", wish[service], "version", wish[version], "environment", where)
 	if done {
