@@ -5,8 +5,9 @@
 //	go run ./examples/deploy -i    you type the message, and answer what the agent asks
 //
 // Four processes take part, each of them this program in another role. The parent, below, starts the others: ask runs the agent
-// until a call waits, resume carries it on (processes.go), and ci is the outside world (ci.go). The agent is in agent.go. What they
-// print, and how they are started, is in package stage; what stands in for a model, in package standin.
+// until a call waits, resume carries it on (processes.go), and ci is the outside world (ci.go). The agent's tools, of which deploy is
+// the one that waits, are in package tools. What the processes print, and how they are started, is in package stage; what stands in
+// for a model, in package standin; and for a CI server, in package ci.
 package main
 
 import (

@@ -5,7 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 
+	"github.com/fermata-ai/fermata/agent"
 	"github.com/fermata-ai/fermata/examples/internal/stage"
+	"github.com/fermata-ai/fermata/examples/internal/standin"
+	"github.com/fermata-ai/fermata/examples/internal/tools"
+	"github.com/fermata-ai/fermata/kvstore/bolt"
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/runner"
 	"github.com/fermata-ai/fermata/session"
@@ -14,6 +18,16 @@ import (
 )
 
 const chat = "chat-1"
+
+// open opens the store, and makes a runner for the agent on it: what each process does that has to do with the agent.
+func open(args []string) (rn *runner.Runner, closeAll func()) {
+	ag := stage.Must(agent.New(agent.Config{
+		Name: "ops", Model: standin.Deployer, Tools: []tool.Tool{tools.Deploy(args[1], args[2]), tools.Weather, tools.Where},
+	}))
+	db := stage.Must(bolt.Open(args[0], nil))
+	rn = stage.Must(runner.New(ag, session.NewStore(db, nil), nil))
+	return rn, func() { stage.Check(rn.Close()); stage.Check(db.Close()) }
+}
 
 // ask is the first process. It runs the agent until nothing is left to do but wait for the outside world.
 func ask(ctx context.Context, args []string) {

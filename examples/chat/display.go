@@ -1,0 +1,188 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/llm"
+	"github.com/fermata-ai/fermata/session"
+	"github.com/fermata-ai/fermata/tool"
+)
+
+// display makes lines of events. What the model says stands at the margin; all else is indented, and begins with a word that says what it
+// is: "kept" is what has become durable.
+type display struct {
+	w        io.Writer
+	terminal bool
+	dim, off string // escape sequences, if any
+
+	speaking event.Event          // the kind of text whose line is not ended
+	reported map[string]time.Time // the progress that was shown last, by call
+	bar      string               // the call whose bar is the last line
+}
+
+func newDisplay(s *screen) *display {
+	d := &display{w: s, terminal: s.tty != nil, reported: map[string]time.Time{}}
+	if d.terminal && os.Getenv("NO_COLOR") == "" {
+		d.dim, d.off = "\x1b[2m", "\x1b[0m"
+	}
+	return d
+}
+
+// Line shows one thing.
+func (d *display) Line(word, format string, args ...any) {
+	d.pause()
+	d.bar = ""
+	fmt.Fprintf(d.w, "%s  %-8s%s%s\n", d.dim, word, clean(fmt.Sprintf(format, args...)), d.off)
+}
+
+// Say shows a line at the margin.
+func (d *display) Say(format string, args ...any) {
+	d.pause()
+	d.bar = ""
+	fmt.Fprintln(d.w, clean(fmt.Sprintf(format, args...)))
+}
+
+// Event shows an event. The end of a run is the caller's to show.
+func (d *display) Event(ev event.Event) {
+	switch ev := ev.(type) {
+	case event.Text:
+		if _, ok := d.speaking.(event.Text); !ok {
+			d.pause()
+			d.speaking = ev
+		}
+		fmt.Fprint(d.w, clean(ev.Delta))
+	case event.Reasoning:
+		if _, ok := d.speaking.(event.Reasoning); !ok {
+			d.pause()
+			fmt.Fprintf(d.w, "%s  %-8s", d.dim, "thinks")
+			d.speaking = ev
+		}
+		fmt.Fprint(d.w, strings.ReplaceAll(clean(ev.Delta), "\n", "\n          "))
+	case event.Message:
+		d.message(ev)
+	case event.Call:
+		d.Line("calls", "%s %s", ev.Call.Name, short(ev.Call.Arguments))
+	case event.Pause:
+		d.Line("kept", "%s", waits(ev.Pause))
+	case event.Progress:
+		d.Progress(ev.Call, ev.Tool, ev.Progress)
+	case event.Result:
+		d.result(ev)
+	case event.Artifact:
+		d.Line("made", "%s, by %s", ev.Artifact.Name, ev.Tool)
+	case event.Retry:
+		d.Line("again", "in %v, since the model failed: %v", time.Until(ev.At).Round(100*time.Millisecond), ev.Err)
+	}
+}
+
+// pause ends a line of the model's text.
+func (d *display) pause() {
+	switch d.speaking.(type) {
+	case event.Text:
+		fmt.Fprintln(d.w)
+	case event.Reasoning:
+		fmt.Fprintln(d.w, d.off)
+	}
+	d.speaking = nil
+}
+
+func (d *display) message(m event.Message) {
+	switch calls := len(m.Message.ToolCalls()); {
+	case m.Message.Role == llm.RoleTool:
+		d.Line("kept", "message %d: %s", m.Number, count(len(m.Message.Parts), "result"))
+	case calls > 0:
+		d.Line("kept", "message %d: the model's, with %s", m.Number, count(calls, "call"))
+	default:
+		d.Line("kept", "message %d: the model's", m.Number)
+	}
+}
+
+func (d *display) result(r event.Result) {
+	how := ""
+	if r.Status != event.Done {
+		how = fmt.Sprintf(" (%s)", r.Status)
+	}
+	d.Line("result", "%s %s%s", r.Result.Name, short(r.Result.Output), how)
+}
+
+// Answered shows an answer that has become durable.
+func (d *display) Answered(p tool.Pause, r session.Receipt) {
+	d.Line("kept", "the answer to %s, by %s", p.Tool, r.By)
+}
+
+// Progress shows a bar, in the place of the one before it.
+func (d *display) Progress(call, name string, p tool.Progress) {
+	if d.reported[call].Equal(p.At) {
+		return
+	}
+	d.reported[call] = p.At
+	up := ""
+	if d.terminal && d.bar == call {
+		up = "\x1b[1A\r\x1b[2K"
+	}
+	d.pause()
+	const width = 20
+	n := int(p.Fraction*width + 0.5)
+	fmt.Fprintf(d.w, "%s  %-8s[%s%s] %3.0f %%  %s: %s\n", up, "job", strings.Repeat("#", n), strings.Repeat("-", width-n),
+		100*p.Fraction, name, clean(p.Message))
+	d.bar = call
+}
+
+// Usage shows what a run has cost so far.
+func (d *display) Usage(u llm.Usage) {
+	if u == (llm.Usage{}) {
+		d.Line("tokens", "none reported")
+		return
+	}
+	d.Line("tokens", "%d in, %d of them cached; %d out, %d of them reasoning", u.Input, u.Cached, u.Output, u.Reasoning)
+}
+
+// waits says what a call waits for.
+func waits(p tool.Pause) string {
+	what := map[tool.Reason]string{
+		tool.ReasonExternal: "a job", tool.ReasonApproval: "an approval", tool.ReasonInput: "an answer",
+		tool.ReasonUnknown: "somebody who knows what became of it",
+	}[p.Await.Reason]
+	if what == "" {
+		what = string(p.Await.Reason)
+	}
+	if p.Await.Key != "" {
+		what += " (" + p.Await.Key + ")"
+	}
+	if !p.Deadline.IsZero() {
+		what += ", until " + p.Deadline.Local().Format("Jan 2 15:04")
+	}
+	return fmt.Sprintf("%s waits for %s  (%s)", p.Tool, what, p.Call)
+}
+
+func count(n int, what string) string {
+	if n != 1 {
+		what += "s"
+	}
+	return fmt.Sprintf("%d %s", n, what)
+}
+
+func short(raw json.RawMessage) string {
+	const most = 200
+	if r := []rune(string(raw)); len(r) > most {
+		return string(r[:most]) + "…"
+	}
+	return string(raw)
+}
+
+// clean takes out what would steer a terminal.
+func clean(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) && r != '\n' && r != '\t' {
+			return -1
+		}
+		return r
+	}, s)
+}

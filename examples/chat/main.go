@@ -1,0 +1,82 @@
+// Command chat is an agent in a terminal, with a model of yours or a script, whose tool calls may wait: for a job, for your answer, for
+// your approval. What it keeps is in one file. Leave it while a call waits, come back tomorrow, and the call goes on.
+//
+//	go run ./examples/chat                      a new session; the program prints its id
+//	go run ./examples/chat -session ID          a session goes on, under this model or another one
+//	go run ./examples/chat -list                the sessions, and what they wait for
+//
+// The model is that of the first of these that the environment has: OPENAI_BASE_URL (a server that speaks OpenAI's Chat Completions;
+// say with -model which model), ANTHROPIC_API_KEY, OPENAI_API_KEY, GEMINI_API_KEY, GOOGLE_API_KEY. Without any of them a script
+// answers. -provider and -model choose otherwise.
+//
+// Try "deploy checkout v2.5.0 and refund order 1042": the deployment takes a while, and reports over a real webhook how far it is; the
+// refund asks you why, and whether it may. Type /quit while they wait.
+//
+// # How to read it
+//
+// chat.go is the conversation, and the one to begin with: three operations of a runner, Run, Resume and Continue, and what is shown of
+// their events. answer.go turns a line into an answer, command.go has the commands, orders.go and agent.go the tools and the agent,
+// model.go the providers. The rest is about terminals and texts: screen.go, display.go, failure.go; and world.go starts what would be
+// elsewhere, a CI server. Its tools and the script are shared with examples/deploy, under examples/internal.
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// options are the flags.
+type options struct {
+	file, session   string
+	list            bool
+	provider, model string
+	reasoning       bool
+	step            time.Duration
+}
+
+const defaultFile = "fermata-chat.db"
+
+func parse(args []string) (o options, err error) {
+	f := flag.NewFlagSet("chat", flag.ContinueOnError)
+	f.StringVar(&o.file, "file", defaultFile, "the `file` that keeps the sessions")
+	f.StringVar(&o.session, "session", "", "the `id` of the session that goes on, or begins; default a new one")
+	f.BoolVar(&o.list, "list", false, "list the sessions and what they wait for, and leave")
+	f.StringVar(&o.provider, "provider", "", "who answers: "+strings.Join(names(), ", "))
+	f.StringVar(&o.model, "model", "", "the provider's `id` of the model")
+	f.BoolVar(&o.reasoning, "reasoning", false, "ask the model for its reasoning, or a summary of it; not every model can")
+	f.DurationVar(&o.step, "step", 3*time.Second, "how long each of the three steps of a deployment takes")
+	if err := f.Parse(args); err != nil {
+		return o, err
+	}
+	if f.NArg() > 0 {
+		return o, fmt.Errorf("%q is no flag; messages are typed at the prompt", f.Arg(0))
+	}
+	if o.session == "" {
+		o.session = "chat-" + strings.ToLower(rand.Text()[:6])
+	}
+	return o, nil
+}
+
+func main() {
+	o, err := parse(os.Args[1:])
+	if errors.Is(err, flag.ErrHelp) {
+		return
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the process at once
+	if err == nil {
+		err = start(ctx, o)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "chat:", words(err))
+		os.Exit(1)
+	}
+}

@@ -1,0 +1,152 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"io"
+	"os"
+	"strings"
+	"sync"
+
+	"golang.org/x/term"
+)
+
+// screen is where the person is. Text goes to it at any time, also while a line is being typed; a line comes when one was asked for. It is
+// a terminal, with a prompt and a history, or a pair of pipes.
+type screen struct {
+	Lines <-chan string // closed when there will be no more
+
+	lines chan string
+	read  func() (string, error)
+	out   io.Writer
+	tty   *tty // nil: pipes
+
+	mu    sync.Mutex
+	asked bool
+	held  []byte // the beginning of an output line, while a line is typed below it
+}
+
+func newScreen(in, out *os.File) *screen {
+	s := &screen{lines: make(chan string), out: out}
+	s.Lines = s.lines
+	if term.IsTerminal(int(in.Fd())) && term.IsTerminal(int(out.Fd())) {
+		s.tty = newTTY(in, out)
+		s.read, s.out = s.tty.line, s.tty.terminal
+		return s
+	}
+	pipe := bufio.NewReader(in)
+	s.read = func() (string, error) {
+		line, err := pipe.ReadString('\n')
+		if line != "" {
+			err = nil // the last line may lack its end
+		}
+		return strings.TrimRight(line, "\r\n"), err
+	}
+	return s
+}
+
+// Ask wants a line, if none is being typed, and shows the prompt.
+func (s *screen) Ask(prompt string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.tty != nil {
+		s.tty.terminal.SetPrompt(prompt)
+	}
+	if s.asked {
+		_, _ = s.out.Write(nil) // draws the prompt, if this is a terminal
+		return
+	}
+	s.asked = true
+	go func() {
+		line, err := s.read()
+		if err != nil {
+			close(s.lines)
+			return
+		}
+		s.lines <- line
+	}()
+}
+
+// Took is called when a line has come.
+func (s *screen) Took() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.asked = false
+}
+
+// Write shows text. While a line is typed, a line of text appears above it once it is whole.
+func (s *screen) Write(text []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := text
+	if s.tty != nil && s.asked {
+		all = append(s.held, text...)
+		end := bytes.LastIndexByte(all, '\n') + 1
+		s.held = bytes.Clone(all[end:])
+		if all = all[:end]; len(all) == 0 {
+			return len(text), nil
+		}
+	} else if len(s.held) > 0 {
+		all, s.held = append(s.held, text...), nil
+	}
+	if _, err := s.out.Write(all); err != nil {
+		return 0, err
+	}
+	return len(text), nil
+}
+
+// Leave leaves the terminal as it was. No line is wanted any more; text still is.
+func (s *screen) Leave() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.tty == nil || !s.asked {
+		return nil
+	}
+	s.asked, s.out = false, s.tty.out
+	err := s.tty.restore()
+	_, _ = s.out.Write([]byte{'\n'}) // below what was typed
+	return err
+}
+
+// tty is a terminal, which is raw only while a line is typed: otherwise Ctrl-C is a signal as in any program.
+type tty struct {
+	terminal *term.Terminal
+	in, out  *os.File
+
+	mu     sync.Mutex
+	before *term.State // while it is raw
+}
+
+func newTTY(in, out *os.File) *tty {
+	return &tty{in: in, out: out, terminal: term.NewTerminal(struct {
+		io.Reader
+		io.Writer
+	}{in, out}, "")}
+}
+
+// line reads one. Ctrl-C and Ctrl-D are the end of all lines.
+func (t *tty) line() (string, error) {
+	if width, height, err := term.GetSize(int(t.in.Fd())); err == nil {
+		_ = t.terminal.SetSize(width, height)
+	}
+	t.mu.Lock()
+	before, err := term.MakeRaw(int(t.in.Fd()))
+	t.before = before
+	t.mu.Unlock()
+	if err != nil {
+		return "", err
+	}
+	defer t.restore()
+	return t.terminal.ReadLine()
+}
+
+func (t *tty) restore() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.before == nil {
+		return nil
+	}
+	err := term.Restore(int(t.in.Fd()), t.before)
+	t.before = nil
+	return err
+}

@@ -1,0 +1,132 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/fermata-ai/fermata/examples/internal/ci"
+	"github.com/fermata-ai/fermata/kvstore/bolt"
+	"github.com/fermata-ai/fermata/runner"
+	"github.com/fermata-ai/fermata/session"
+	"github.com/fermata-ai/fermata/webhook"
+)
+
+// start opens the file, serves webhooks on the loopback, has a CI server beside that, and talks until the person leaves.
+func start(ctx context.Context, o options) (err error) {
+	db, err := bolt.Open(o.file, nil)
+	if err != nil {
+		return err
+	}
+	closed := func(close func() error) { err = errors.Join(err, close()) }
+	defer closed(db.Close)
+	store := session.NewStore(db, nil)
+	if o.list {
+		return list(ctx, store, os.Stdout)
+	}
+	m, err := choose(o)
+	if err != nil {
+		return err
+	}
+
+	jobs, err := listen()
+	if err != nil {
+		return err
+	}
+	defer jobs.Close()
+	hooks, err := listen()
+	if err != nil {
+		return err
+	}
+	defer hooks.Close()
+	ag, err := newAgent(m.llm, "http://"+jobs.Addr().String(), "http://"+hooks.Addr().String()+"/hooks")
+	if err != nil {
+		return err
+	}
+	scr := newScreen(os.Stdin, os.Stdout)
+	logger := slog.New(slog.NewTextHandler(scr, nil))
+	rn, err := runner.New(ag, store, &runner.Options{Logger: logger})
+	if err != nil {
+		return err
+	}
+	defer closed(rn.Close)
+	deliveries, err := webhook.New(rn, webhook.Config{Logger: logger})
+	if err != nil {
+		return err
+	}
+	news := make(chan struct{}, 1)
+	defer closed(serve(hooks, telling(news, deliveries)))
+	server, err := ci.New(ctx, ci.Config{Pace: o.step, File: o.file + ".jobs", Hooks: hooks.Addr().String()})
+	if err != nil {
+		return err
+	}
+	defer server.Close()
+	defer closed(serve(jobs, server))
+
+	c := &chat{rn: rn, session: o.session, file: o.file, screen: scr, show: newDisplay(scr), model: m, news: news}
+	return c.talk(ctx)
+}
+
+func listen() (net.Listener, error) { return net.Listen("tcp", "127.0.0.1:0") }
+
+// serve serves until what it returns is called.
+func serve(l net.Listener, h http.Handler) (end func() error) {
+	s := &http.Server{Handler: h, ReadHeaderTimeout: 5 * time.Second}
+	ended := make(chan error, 1)
+	go func() { ended <- s.Serve(l) }()
+	return func() error {
+		s.Close()
+		if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
+			return err
+		}
+		return nil
+	}
+}
+
+// telling says on news that something was delivered. What that is, the session knows.
+func telling(news chan<- struct{}, deliveries http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		deliveries.ServeHTTP(w, r)
+		select {
+		case news <- struct{}{}:
+		default: // there is news already
+		}
+	})
+}
+
+// list shows all sessions. A runner needs no agent for that.
+func list(ctx context.Context, store *session.Store, w io.Writer) error {
+	rn, err := runner.New(nil, store, nil)
+	if err != nil {
+		return err
+	}
+	defer rn.Close()
+	n := 0
+	for s, err := range rn.Sessions(ctx, session.Filter{}) {
+		if err != nil {
+			return err
+		}
+		n++
+		state := string(s.Finish)
+		if state == "" {
+			state = "has work left"
+		}
+		fmt.Fprintf(w, "%-16s %s, %d messages, since %s\n", s.ID, state, s.Messages, s.Created.Local().Format(time.DateTime))
+		for p, err := range rn.Pending(ctx, runner.Filter{Session: s.ID}) {
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(w, "%16s %s\n", "", waits(p))
+		}
+	}
+	if n == 0 {
+		fmt.Fprintln(w, "There are no sessions.")
+	}
+	return nil
+}
