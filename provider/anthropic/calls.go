@@ -3,6 +3,7 @@ package anthropic
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"strings"
 
 	sdk "github.com/anthropics/anthropic-sdk-go/v2"
@@ -23,7 +24,7 @@ func toolUse(c llm.ToolCall, id string) (block, error) {
 	native, err := jsontree.Parse(c.Native.Data)
 	more, ok := native.(*jsontree.Object)
 	if err != nil || !ok {
-		return block{}, errorf("the call's native form is no object: %.80q", c.Native.Data)
+		return block{}, fmt.Errorf("the call's native form is no object: %.80q", c.Native.Data)
 	}
 	whole := jsontree.New("type", "tool_use", "id", id, "name", name, "input", input)
 	for _, m := range more.Members {
@@ -66,7 +67,7 @@ func toolResult(r llm.ToolResult, id string) (block, error) {
 	for _, m := range r.Media {
 		if own(m.Native) {
 			if !json.Valid(m.Native.Data) || !bytes.HasPrefix(bytes.TrimSpace(m.Native.Data), []byte("{")) {
-				return block{}, errorf("the native form of the result's media is no object: %.80q", m.Native.Data)
+				return block{}, fmt.Errorf("the native form of the result's media is no object: %.80q", m.Native.Data)
 			}
 			p.Content = append(p.Content, param.Override[sdk.ToolResultBlockParamContentUnion](m.Native.Data))
 			continue

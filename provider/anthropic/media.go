@@ -14,8 +14,6 @@ import (
 	"github.com/fermata-ai/fermata/llm"
 )
 
-var errorf = fmt.Errorf
-
 // media is an image or a document in a turn. The API takes none from the assistant: there, a line of text stands for it.
 func (t *turn) media(m llm.Media) (block, error) {
 	if t.assistant {
@@ -36,11 +34,11 @@ func mediaBlock(m llm.Media) (b sdk.ContentBlockParamUnion, err error) {
 	}
 	kind, _, err := mime.ParseMediaType(m.MediaType)
 	if err != nil {
-		return b, errorf("the media type %q is none: %w", m.MediaType, err)
+		return b, fmt.Errorf("the media type %q is none: %w", m.MediaType, err)
 	}
 	switch {
 	case len(m.Data) == 0 && m.URL == "":
-		return b, errorf("media of type %s with neither bytes nor a URL", kind)
+		return b, fmt.Errorf("media of type %s with neither bytes nor a URL", kind)
 	case kind == "image/jpg": // often written so
 		kind = "image/jpeg"
 	}
@@ -50,17 +48,17 @@ func mediaBlock(m llm.Media) (b sdk.ContentBlockParamUnion, err error) {
 	case kind == "application/pdf":
 		b.OfDocument = &sdk.DocumentBlockParam{Source: pdfSource(m)}
 	case isText(kind) && len(m.Data) == 0:
-		return b, errorf("text of type %s at a URL: the API loads images and PDF documents only, so send the text itself", kind)
+		return b, fmt.Errorf("text of type %s at a URL: the API loads images and PDF documents only, so send the text itself", kind)
 	case isText(kind):
 		if !utf8.Valid(m.Data) {
-			return b, errorf("text of type %s that is no UTF-8: convert it", kind)
+			return b, fmt.Errorf("text of type %s that is no UTF-8: convert it", kind)
 		}
 		if isBlank(string(m.Data)) {
-			return b, errorf("text of type %s with nothing in it", kind)
+			return b, fmt.Errorf("text of type %s with nothing in it", kind)
 		}
 		b.OfDocument = &sdk.DocumentBlockParam{Source: sdk.DocumentBlockParamSourceUnion{OfText: &sdk.PlainTextSourceParam{Data: string(m.Data)}}}
 	default:
-		return b, errorf("media of type %s: the API takes images (JPEG, PNG, GIF, WebP), PDF documents and text", kind)
+		return b, fmt.Errorf("media of type %s: the API takes images (JPEG, PNG, GIF, WebP), PDF documents and text", kind)
 	}
 	if b.OfDocument != nil && m.Name != "" {
 		b.OfDocument.Title = param.NewOpt(m.Name)
@@ -104,15 +102,15 @@ func inline(m *llm.Media) error {
 		u, err := url.Parse(m.URL)
 		switch {
 		case err != nil:
-			return errorf("the media's URL is none: %w", err)
+			return fmt.Errorf("the media's URL is none: %w", err)
 		case u.Scheme != "https" && u.Scheme != "http":
-			return errorf("the media's URL has the scheme %q: the API loads https only, so send the bytes", u.Scheme)
+			return fmt.Errorf("the media's URL has the scheme %q: the API loads https only, so send the bytes", u.Scheme)
 		}
 		return nil
 	}
 	head, data, found := strings.Cut(m.URL[5:], ",")
 	if !found || data == "" {
-		return errorf("the media's data: URL has no comma, or nothing behind it")
+		return fmt.Errorf("the media's data: URL has no comma, or nothing behind it")
 	}
 	data, err := url.PathUnescape(data)
 	m.Data = []byte(data)
@@ -120,7 +118,7 @@ func inline(m *llm.Media) error {
 		m.Data, err = base64.StdEncoding.DecodeString(data)
 	}
 	if err != nil {
-		return errorf("the media's data: URL can't be read: %w", err)
+		return fmt.Errorf("the media's data: URL can't be read: %w", err)
 	}
 	return nil
 }

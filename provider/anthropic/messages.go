@@ -2,6 +2,7 @@ package anthropic
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"unicode"
 
@@ -110,7 +111,7 @@ func (t *turn) add(p llm.Part, ids wire.IDs) error {
 		}
 	case llm.ToolCall:
 		if !t.assistant {
-			return errorf("a tool call, in a message that isn't the assistant's")
+			return fmt.Errorf("a tool call, in a message that isn't the assistant's")
 		}
 		b, err := toolUse(p, ids.Of(p.ID))
 		if err != nil {
@@ -119,7 +120,7 @@ func (t *turn) add(p llm.Part, ids wire.IDs) error {
 		t.blocks = append(t.blocks, b)
 	case llm.ToolResult:
 		if t.assistant {
-			return errorf("a tool result, in a message of the assistant's")
+			return fmt.Errorf("a tool result, in a message of the assistant's")
 		}
 		b, err := toolResult(p, ids.Of(p.Call))
 		if err != nil {
@@ -141,7 +142,7 @@ func (t *turn) add(p llm.Part, ids wire.IDs) error {
 		}
 	case llm.Unknown:
 	default:
-		return errorf("%T is no part that this version knows", p)
+		return fmt.Errorf("%T is no part that this version knows", p)
 	}
 	return nil
 }
@@ -152,7 +153,7 @@ func own(n *llm.Native) bool { return n != nil && n.Provider == provider }
 func (t *turn) replay(n llm.Native) error {
 	var head struct{ Type string }
 	if err := json.Unmarshal(n.Data, &head); err != nil || head.Type == "" {
-		return errorf(`the native form is no block of the API's, which would be an object with a "type": %.80q`, n.Data)
+		return fmt.Errorf(`the native form is no block of the API's, which would be an object with a "type": %.80q`, n.Data)
 	}
 	t.blocks = append(t.blocks, block{
 		param.Override[sdk.ContentBlockParamUnion](n.Data),

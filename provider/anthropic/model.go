@@ -52,6 +52,9 @@ func New(o Options) (*Model, error) {
 }
 
 // Generate asks the model for the next message. Errors are [*llm.Error], or the context's.
+//
+// Of the request's metadata, "user_id" goes along, by which Anthropic tells an application's users apart. A message that the API
+// pauses while one of its own tools works goes on by itself, up to 16 times; it counts as one, with the usage of all its parts.
 func (m *Model) Generate(ctx context.Context, req llm.Request) iter.Seq2[llm.Event, error] {
 	return func(yield func(llm.Event, error) bool) {
 		if err := m.generate(ctx, req, func(e llm.Event) bool { return yield(e, nil) }); err != nil {

@@ -45,6 +45,9 @@ type Options struct {
 
 // Thinking configures the model's reasoning, in the API's own terms. Which types a model knows, and what it does without, is
 // told in its documentation.
+//
+// With "enabled", the API wants each message with calls to begin with thinking. A turn that another model began goes on without.
+// And there as with "adaptive", the API may refuse a tool choice that forces a call: such requests need a Model without thinking.
 type Thinking struct {
 	Type    string // "": as the model does by itself; "adaptive", "enabled", "between_tools" or "disabled"
 	Budget  int    // tokens, 1024 at least: with "enabled" only
@@ -94,7 +97,7 @@ func (o Options) check() error {
 		return errors.New("the base URL must end with its path: without ? and #")
 	case strings.HasSuffix(strings.TrimRight(base.Path, "/"), "/v1"):
 		return fmt.Errorf("the base URL %q ends in /v1, which is put there anyway: leave it out", base.Redacted())
-	case o.APIKey == "" && base.Host == "api.anthropic.com":
+	case o.APIKey == "" && base.Host == "api.anthropic.com" && o.header().Get("Authorization")+o.header().Get("X-Api-Key") == "":
 		return errors.New("no API key: set Options.APIKey or ANTHROPIC_API_KEY")
 	case strings.ContainsFunc(o.APIKey, func(r rune) bool { return r <= ' ' || r >= 0x7f }):
 		return errors.New("the API key holds white space, a line break or another character that no key has: was it read from a file?")

@@ -29,6 +29,7 @@ func TestOptions(t *testing.T) {
 		{"no model", with(func(o *Options) { o.Model = " " }), []string{"Options.Model"}},
 		{"no key", with(func(o *Options) { o.APIKey = "" }), []string{"ANTHROPIC_API_KEY"}},
 		{"no key, elsewhere", with(func(o *Options) { o.APIKey, o.BaseURL = "", "http://localhost:8080/anthropic" }), nil},
+		{"no key, but its header", with(func(o *Options) { o.APIKey, o.Header = "", http.Header{"x-api-key": {"sk"}} }), nil},
 		{"a key with its line's end", with(func(o *Options) { o.APIKey = "sk-secret\n" }), []string{"line break"}},
 		{"no URL", with(func(o *Options) { o.BaseURL = "https://user:secret@[" }), []string{"BaseURL"}},
 		{"no scheme", with(func(o *Options) { o.BaseURL = "localhost:8080" }), []string{"https://"}},
@@ -90,6 +91,21 @@ func TestEnvironment(t *testing.T) {
 		if got := strings.Join(r.Header.Values(name), "; "); got != want {
 			t.Errorf("%s is %q, want %q", name, got, want)
 		}
+	}
+}
+
+// Without a key, none is sent, wherever the SDK would look for one.
+func TestNoKey(t *testing.T) {
+	t.Setenv("ANTHROPIC_API_KEY", "")
+	t.Setenv("ANTHROPIC_AUTH_TOKEN", "token")
+	s := &service{body: recorded(t, "text.stream.http")}
+	m, err := New(Options{Model: "m", BaseURL: "http://localhost:1", Client: &http.Client{Transport: s}, Header: http.Header{"x-api-key": {"mine"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	collect(t, m, hello())
+	if h := s.requests[0].Header; h.Get("Authorization") != "" || h.Get("X-Api-Key") != "mine" {
+		t.Errorf("the headers are %v", h)
 	}
 }
 

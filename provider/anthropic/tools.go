@@ -2,6 +2,7 @@ package anthropic
 
 import (
 	"encoding/json"
+	"fmt"
 	"regexp"
 	"slices"
 
@@ -88,14 +89,14 @@ func (m *Model) schema(input json.RawMessage) (json.RawMessage, error) {
 	}
 	for _, key := range []string{"anyOf", "oneOf", "allOf"} {
 		if s.Has(key) {
-			return nil, errorf("at its root, the schema has %s, which the API doesn't take there: put it into a property", key)
+			return nil, fmt.Errorf("at its root, the schema has %s, which the API doesn't take there: put it into a property", key)
 		}
 	}
 	v, _ := s.Get("properties")
 	properties, _ := v.(*jsontree.Object)
 	for _, p := range properties.Members { // what lies deeper, the API doesn't look at
 		if !propertyName.MatchString(p.Key) {
-			return nil, errorf("the property %q: the API takes names of 1 to 64 letters, digits, _, . and -: rename it", p.Key)
+			return nil, fmt.Errorf("the property %q: the API takes names of 1 to 64 letters, digits, _, . and -: rename it", p.Key)
 		}
 	}
 	return s.Raw(), nil
