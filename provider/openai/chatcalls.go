@@ -26,6 +26,7 @@ type chatCall struct {
 	index    *int // as sent; nil: it came without
 	id, name string
 	args     strings.Builder
+	half     chatHalf // of the arguments
 	extra    json.RawMessage
 }
 
@@ -48,11 +49,12 @@ func (c *chatCalls) add(e chatToolCall) (llm.Event, error) {
 	if e.Function.Name != "" {
 		call.name = e.Function.Name
 	}
-	call.args.WriteString(string(e.Function.Arguments))
+	more := call.half.join(e.Function.Arguments.chatText)
+	call.args.WriteString(more)
 	if len(e.Extra) > 0 && string(e.Extra) != "null" {
 		call.extra = e.Extra
 	}
-	d := llm.ToolCallDelta{Index: call.place, ProviderID: e.ID, Name: e.Function.Name, Arguments: string(e.Function.Arguments)}
+	d := llm.ToolCallDelta{Index: call.place, ProviderID: e.ID, Name: e.Function.Name, Arguments: more}
 	if c.strict != nil {
 		d.Arguments = ""
 	}
@@ -91,7 +93,7 @@ func (c *chatCalls) find(e chatToolCall) (*chatCall, error) {
 // name is no piece of this call's. The same name with nothing more might be this call, named again.
 func (c *chatCall) endsBefore(e chatToolCall) bool {
 	args := c.args.String()
-	return c.name != "" && e.Function.Name != "" && (e.Function.Name != c.name || e.Function.Arguments != "") &&
+	return c.name != "" && e.Function.Name != "" && (e.Function.Name != c.name || !e.Function.Arguments.isEmpty()) &&
 		strings.HasPrefix(strings.TrimSpace(args), "{") && json.Valid([]byte(args))
 }
 
@@ -102,7 +104,7 @@ func (c *chatCalls) follow(e chatToolCall, newest *chatCall) (*chatCall, error) 
 		return nil, nil // the Collector wants a name
 	case newest.index != nil && len(c.all) > 1:
 		return nil, fmt.Errorf("a piece of a tool call with neither index nor id, after %d calls that had an index: %.80q",
-			len(c.all), e.Function.Name+string(e.Function.Arguments))
+			len(c.all), e.Function.Name+e.Function.Arguments.s)
 	case e.Function.Name == "":
 		return newest, nil
 	}
@@ -114,12 +116,16 @@ func (c *chatCalls) follow(e chatToolCall, newest *chatCall) (*chatCall, error) 
 func (c *chatCalls) end(provider string) ([]llm.Event, error) {
 	var events []llm.Event
 	for _, call := range c.all {
-		args := call.args.String()
+		rest := call.half.rest()
+		args := call.args.String() + rest
 		if schema, ok := c.strict[call.name]; ok {
 			args = string(wire.DropNulls(json.RawMessage(args), schema))
 		}
 		if c.strict != nil {
-			events = append(events, llm.ToolCallDelta{Index: call.place, Arguments: args})
+			rest = args
+		}
+		if rest != "" {
+			events = append(events, llm.ToolCallDelta{Index: call.place, Arguments: rest})
 		}
 		if call.extra == nil {
 			continue

@@ -11,6 +11,7 @@ import (
 type chatReply struct {
 	model     *Chat
 	send      func(llm.Event) error
+	half      chatHalf // of the text
 	reasoning chatReasoning
 	calls     chatCalls
 	refused   bool
@@ -58,7 +59,7 @@ func (r *chatReply) delta(d chatDelta) error {
 		if err := r.think(chatDelta{Reasoning: c.thinking}); err != nil {
 			return err
 		}
-		if err := r.text(c.text); err != nil {
+		if err := r.text(r.half.join(c.text)); err != nil {
 			return err
 		}
 	}
@@ -86,6 +87,9 @@ func (r *chatReply) delta(d chatDelta) error {
 	}
 	if len(d.ToolCalls) == 0 {
 		return nil
+	}
+	if err := r.text(r.half.rest()); err != nil {
+		return err
 	}
 	if err := r.thought(); err != nil {
 		return err
@@ -116,6 +120,9 @@ func (r *chatReply) text(s string) error {
 func (r *chatReply) end() error {
 	if r.finish == "" {
 		return r.truncated("the answer ended without a finish_reason")
+	}
+	if err := r.text(r.half.rest()); err != nil {
+		return err
 	}
 	if err := r.thought(); err != nil {
 		return err

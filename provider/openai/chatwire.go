@@ -50,20 +50,21 @@ type (
 )
 
 // chatContent is text, or Mistral's list of texts and thoughts.
-type chatContent []struct{ text, thinking string }
+type chatContent []chatContentPart
+
+type chatContentPart struct {
+	text     chatText
+	thinking string
+}
 
 func (c *chatContent) UnmarshalJSON(data []byte) error {
-	var s *string
 	if data[0] != '[' {
-		if err := json.Unmarshal(data, &s); err != nil || s == nil {
-			return err
-		}
-		*c = chatContent{{text: *s}}
-		return nil
+		*c = chatContent{{}}
+		return json.Unmarshal(data, &(*c)[0].text)
 	}
 	var items []struct {
 		Type     string      `json:"type"`
-		Text     string      `json:"text"`
+		Text     chatText    `json:"text"`
 		Thinking chatContent `json:"thinking"`
 	}
 	if err := json.Unmarshal(data, &items); err != nil {
@@ -75,12 +76,12 @@ func (c *chatContent) UnmarshalJSON(data []byte) error {
 		case "text":
 		case "thinking":
 			for _, t := range i.Thinking {
-				thinking.WriteString(t.text)
+				thinking.WriteString(t.text.s)
 			}
 		default:
 			return errContent(i.Type)
 		}
-		*c = append(*c, struct{ text, thinking string }{i.Text, thinking.String()})
+		*c = append(*c, chatContentPart{i.Text, thinking.String()})
 	}
 	return nil
 }
@@ -90,14 +91,12 @@ type errContent string
 func (e errContent) Error() string { return "content of the unknown type " + string(e) }
 
 // chatArguments are the text of a call's arguments. Some servers send the object itself.
-type chatArguments string
+type chatArguments struct{ chatText }
 
 func (a *chatArguments) UnmarshalJSON(data []byte) error {
-	if data[0] != '"' {
-		if string(data) != "null" {
-			*a = chatArguments(data)
-		}
+	if data[0] != '"' && string(data) != "null" {
+		a.chatText = chatText{s: string(data)}
 		return nil
 	}
-	return json.Unmarshal(data, (*string)(a))
+	return a.chatText.UnmarshalJSON(data)
 }
