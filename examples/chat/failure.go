@@ -41,6 +41,15 @@ func advice(k llm.ErrorKind, m model) string {
 	return "/retry tries again."
 }
 
+// kind is a failure in a word.
+func kind(err error) string {
+	var failed *llm.Error
+	if errors.As(err, &failed) {
+		return string(failed.Kind)
+	}
+	return err.Error()
+}
+
 // words are an error's own, or better ones.
 func words(err error) string {
 	switch {
