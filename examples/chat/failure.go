@@ -28,7 +28,7 @@ func advice(k llm.ErrorKind, m model) string {
 	const again = "Then leave, and go on with -session; or choose another model with -provider or -model."
 	switch k {
 	case llm.ErrAuth:
-		return "The key is not accepted: check " + m.about + ". " + again
+		return "The key is not accepted: check " + m.key + ". " + again
 	case llm.ErrNetwork:
 		return "The service can't be reached: check your connection, and the base URL if you have set one. /retry tries again."
 	case llm.ErrRateLimited, llm.ErrOverloaded, llm.ErrTruncated:
