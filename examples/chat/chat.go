@@ -71,9 +71,11 @@ func (c *chat) begin(ctx context.Context) error {
 	}
 	c.show.Say("Session: %s, with %s.", c.session, count(t.Messages, "message"))
 	for _, p := range t.Pending {
-		c.show.Line("kept", "%s", waits(p))
+		c.show.Waits(p)
 	}
-	c.carryOn(ctx, c.rn.Continue(ctx, c.session))
+	if t.Finish != event.FinishStop {
+		c.carryOn(ctx, c.rn.Continue(ctx, c.session))
+	}
 	return nil
 }
 
@@ -93,6 +95,11 @@ func (c *chat) take(ctx context.Context, question *tool.Pause, line string) (lea
 
 // carryOn shows what happens in the session until the model is done, or calls wait.
 func (c *chat) carryOn(ctx context.Context, events iter.Seq2[event.Event, error]) {
+	for call := range c.show.waiting { // a failure or a cancellation settles a call by itself, and is no event of what follows
+		if s, err := c.rn.Call(ctx, c.session, call); err == nil && s.Status == session.Settled {
+			c.show.Result(s.Call, s.Tool, s.Output, s.Settled)
+		}
+	}
 	for ev, err := range events {
 		if err != nil {
 			c.fail(ctx, err)

@@ -24,11 +24,12 @@ type display struct {
 
 	speaking event.Event          // the kind of text whose line is not ended
 	reported map[string]time.Time // the progress that was shown last, by call
+	waiting  map[string]bool      // the calls whose results are still to be shown
 	bar      string               // the call whose bar is the last line
 }
 
 func newDisplay(s *screen) *display {
-	d := &display{w: s, terminal: s.tty != nil, reported: map[string]time.Time{}}
+	d := &display{w: s, terminal: s.tty != nil, reported: map[string]time.Time{}, waiting: map[string]bool{}}
 	if d.terminal && os.Getenv("NO_COLOR") == "" {
 		d.dim, d.off = "\x1b[2m", "\x1b[0m"
 	}
@@ -70,15 +71,15 @@ func (d *display) Event(ev event.Event) {
 	case event.Call:
 		d.Line("calls", "%s %s", ev.Call.Name, short(ev.Call.Arguments))
 	case event.Pause:
-		d.Line("kept", "%s", waits(ev.Pause))
+		d.Waits(ev.Pause)
 	case event.Progress:
 		d.Progress(ev.Call, ev.Tool, ev.Progress)
 	case event.Result:
-		d.result(ev)
+		d.Result(ev.Result.Call, ev.Result.Name, ev.Result.Output, ev.Status)
 	case event.Artifact:
 		d.Line("made", "%s, by %s", ev.Artifact.Name, ev.Tool)
 	case event.Retry:
-		d.Line("again", "in %v, since the model failed: %v", time.Until(ev.At).Round(100*time.Millisecond), ev.Err)
+		d.Line("again", "in %v, since the model failed (%s)", time.Until(ev.At).Round(100*time.Millisecond), kind(ev.Err))
 	}
 }
 
@@ -104,12 +105,20 @@ func (d *display) message(m event.Message) {
 	}
 }
 
-func (d *display) result(r event.Result) {
+// Result shows the result of a call.
+func (d *display) Result(call, name string, output json.RawMessage, s event.Status) {
+	delete(d.waiting, call)
 	how := ""
-	if r.Status != event.Done {
-		how = fmt.Sprintf(" (%s)", r.Status)
+	if s != event.Done {
+		how = fmt.Sprintf(" (%s)", s)
 	}
-	d.Line("result", "%s %s%s", r.Result.Name, short(r.Result.Output), how)
+	d.Line("result", "%s %s%s", name, short(output), how)
+}
+
+// Waits shows a call that waits.
+func (d *display) Waits(p tool.Pause) {
+	d.waiting[p.Call] = true
+	d.Line("kept", "%s", waits(p))
 }
 
 // Answered shows an answer that has become durable.
@@ -119,7 +128,7 @@ func (d *display) Answered(p tool.Pause, r session.Receipt) {
 
 // Progress shows a bar, in the place of the one before it.
 func (d *display) Progress(call, name string, p tool.Progress) {
-	if d.reported[call].Equal(p.At) {
+	if !p.At.After(d.reported[call]) {
 		return
 	}
 	d.reported[call] = p.At

@@ -28,7 +28,7 @@ func advice(k llm.ErrorKind, m model) string {
 	const again = "Then leave, and go on with -session; or choose another model with -provider or -model."
 	switch k {
 	case llm.ErrAuth:
-		return "The key is not accepted: check " + m.about + ". " + again
+		return "The key is not accepted: check " + m.key + ". " + again
 	case llm.ErrNetwork:
 		return "The service can't be reached: check your connection, and the base URL if you have set one. /retry tries again."
 	case llm.ErrRateLimited, llm.ErrOverloaded, llm.ErrTruncated:
@@ -39,6 +39,15 @@ func advice(k llm.ErrorKind, m model) string {
 		return "The service doesn't take the request: check whether it has this model. " + again
 	}
 	return "/retry tries again."
+}
+
+// kind is a failure in a word.
+func kind(err error) string {
+	var failed *llm.Error
+	if errors.As(err, &failed) {
+		return string(failed.Kind)
+	}
+	return err.Error()
 }
 
 // words are an error's own, or better ones.

@@ -14,6 +14,7 @@ require (
 	github.com/fermata-ai/fermata/provider/anthropic v0.0.0
 	github.com/fermata-ai/fermata/provider/gemini v0.0.0
 	github.com/fermata-ai/fermata/provider/openai v0.0.0
+	go.uber.org/goleak v1.3.0
 	golang.org/x/term v0.46.0
 )
 

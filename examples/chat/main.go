@@ -54,10 +54,7 @@ func parse(args []string) (o options, err error) {
 	f.BoolVar(&o.reasoning, "reasoning", false, "ask the model for its reasoning, or a summary of it; not every model can")
 	f.DurationVar(&o.step, "step", 3*time.Second, "how long each of the three steps of a deployment takes")
 	if err := f.Parse(args); err != nil {
-		return o, err
-	}
-	if f.NArg() > 0 {
-		return o, fmt.Errorf("%q is no flag; messages are typed at the prompt", f.Arg(0))
+		return o, err // which was shown
 	}
 	if o.session == "" {
 		o.session = "chat-" + strings.ToLower(rand.Text()[:6])
@@ -67,15 +64,15 @@ func parse(args []string) (o options, err error) {
 
 func main() {
 	o, err := parse(os.Args[1:])
-	if errors.Is(err, flag.ErrHelp) {
+	switch {
+	case errors.Is(err, flag.ErrHelp):
 		return
+	case err != nil:
+		os.Exit(2)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the process at once
-	if err == nil {
-		err = start(ctx, o)
-	}
-	if err != nil {
+	if err := start(ctx, o); err != nil {
 		fmt.Fprintln(os.Stderr, "chat:", words(err))
 		os.Exit(1)
 	}

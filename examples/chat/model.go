@@ -18,9 +18,9 @@ import (
 
 // model is who answers, and what to call it.
 type model struct {
-	llm   llm.Model
-	name  string
-	about string // what to look at where it can't be reached: variables of the environment
+	llm  llm.Model
+	name string
+	key  string // the variable that the key is in
 }
 
 // provider is a way to get a model.
@@ -60,8 +60,10 @@ func choose(o options) (m model, err error) {
 	if strings.HasPrefix(p.name, "openai") && o.model == "" && compatible() {
 		return m, errors.New("OPENAI_BASE_URL names a server of its own, and not which of its models to use: add -model ID")
 	}
-	m.name, m.about = p.name+", "+id, cmp.Or(p.set(), strings.Join(p.keys, " or "))
+	m.name, m.key = p.name+", "+id, p.set()
 	switch {
+	case p.name == "openai-chat":
+		m.key = "OPENAI_API_KEY"
 	case p.name == "script" && o.provider == "":
 		m.name = "a script; for a real one, set ANTHROPIC_API_KEY, OPENAI_API_KEY or GEMINI_API_KEY"
 	case p.name == "script":
