@@ -50,7 +50,7 @@ func suite() llmtest.Provider {
 			if first(os.Getenv("GEMINI_API_KEY"), os.Getenv("GOOGLE_API_KEY")) == "" {
 				return nil
 			}
-			m, err := New(Options{Model: first(os.Getenv("FERMATA_GEMINI_MODEL"), "gemini-2.5-flash"), Whole: whole})
+			m, err := New(Options{Model: first(os.Getenv("FERMATA_GEMINI_MODEL"), "gemini-3.8-flash"), Whole: whole})
 			if err != nil {
 				t.Fatal(err)
 			}
