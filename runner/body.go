@@ -296,7 +296,7 @@ func (b *body) result(ctx context.Context, out tool.Outcome) error {
 			return err
 		}
 		if out.Status == tool.StatusFatal {
-			tx.End(event.FinishFailed, out.Err.Error())
+			tx.End(event.FinishFailed, "", out.Err.Error())
 		}
 		// Here, not after the commit: the loop may find the call settled as soon as it is.
 		b.d.outcomes.put(b.c.ID, known{status: settled.Status, output: settled.Output.JSON(), by: settled.By})
@@ -326,7 +326,9 @@ func (b *body) stopped(tx *session.Tx, cause error) *session.Outcome {
 	by, why := "", errLeft.Error() // why else its context ended, a store that failed for one, is none of the model's business
 	if c := tx.Call(b.c.ID); c != nil && c.Cancel != nil {
 		by, why = c.Cancel.By, c.Cancel.Why
-	} else if errors.Is(cause, errRunEnded) || errors.Is(cause, errCallCancelled) {
+	} else if errors.Is(cause, errRunEnded) {
+		by, why = tx.EndedBy()
+	} else if errors.Is(cause, errCallCancelled) {
 		why = cause.Error()
 	}
 	begun := b.c

@@ -48,10 +48,8 @@ func (d *drive) advance(ctx context.Context, c *session.Call, ending bool) error
 		return d.lease.Ride(d.commitCtx(), func(tx *session.Tx) error { return tx.TakeEarly(c.ID) })
 	case c.Status == session.Running:
 		return d.recover(ctx, c)
-	case c.Cancel != nil:
-		return d.settleCancelled(c, c.Cancel.By, c.Cancel.Why)
-	case ending:
-		return d.settleCancelled(c, "", errRunEnded.Error())
+	case c.Cancel != nil, ending:
+		return d.settleCancelled(c)
 	case d.running() < d.agent.Concurrency() && d.stopping.Err() == nil:
 		if err := d.lease.Ready(d.commitCtx()); err != nil {
 			return err
@@ -61,8 +59,13 @@ func (d *drive) advance(ctx context.Context, c *session.Call, ending bool) error
 	return nil
 }
 
-func (d *drive) settleCancelled(c *session.Call, by, why string) error {
+// settleCancelled settles a call that somebody cancelled, or whose run somebody ended, and whose body doesn't run.
+func (d *drive) settleCancelled(c *session.Call) error {
 	return d.lease.Update(d.commitCtx(), func(tx *session.Tx) error {
+		by, why := tx.EndedBy()
+		if c.Cancel != nil {
+			by, why = c.Cancel.By, c.Cancel.Why
+		}
 		return tx.Settle(c.ID, session.CancelledOutcome(c, by, why, d.turn.opened))
 	})
 }
@@ -111,13 +114,13 @@ func (d *drive) stopBody(c *session.Call, cause error) error {
 	if c.Status == session.Settled {
 		return nil
 	}
-	by, why := "", cause.Error()
-	if c.Cancel != nil {
-		by, why = c.Cancel.By, c.Cancel.Why
-	}
 	begun := *c
 	begun.Attempt = max(begun.Attempt, 1) // a body without a claim doesn't show in the head
 	return d.lease.Update(d.commitCtx(), func(tx *session.Tx) error {
+		by, why := tx.EndedBy()
+		if c.Cancel != nil {
+			by, why = c.Cancel.By, c.Cancel.Why
+		}
 		return tx.Settle(c.ID, session.GivenUpOutcome(&begun, by, why))
 	})
 }

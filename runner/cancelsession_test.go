@@ -116,6 +116,13 @@ func TestCancelSession(t *testing.T) {
 				if got.Finish != event.FinishCancelled || got.Why != "enough" || len(got.Pending) != 0 || len(got.History) != 3 {
 					t.Fatalf("it is shown as %q: %q, with %d messages, and %v wait", got.Finish, got.Why, len(got.History), got.Pending)
 				}
+				for _, asked := range got.History[1].ToolCalls()[:2] { // those that waited
+					c, err := r.Call(t.Context(), chat, asked.ID)
+					must(t, err)
+					if c.Settled != event.Cancelled || c.By != "bob" || !strings.Contains(string(c.Output), "the run was ended: enough") {
+						t.Errorf("%s is kept as %s by %q: %s", c.Tool, c.Settled, c.By, c.Output)
+					}
+				}
 				if len(inbox(t, r, chat)) != 0 {
 					t.Error("its approval is still in the inbox")
 				}

@@ -146,9 +146,9 @@ func (d *drive) reply(m llm.Message, fin llm.Finish) error {
 		switch {
 		case len(calls) == 0:
 		case limits.ToolCalls > 0 && tx.Run.Calls > limits.ToolCalls:
-			tx.End(event.FinishMaxCalls, "")
+			tx.End(event.FinishMaxCalls, "", "")
 		case limits.Tokens > 0 && tx.Run.Tokens() > limits.Tokens:
-			tx.End(event.FinishMaxTokens, "")
+			tx.End(event.FinishMaxTokens, "", "")
 		}
 		return nil
 	})

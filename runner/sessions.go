@@ -123,7 +123,7 @@ func (rn *Runner) CancelSession(ctx context.Context, sessionID, actor, why strin
 			return fmt.Errorf("%w: %q", session.ErrDeleted, sessionID)
 		}
 		if len(tx.Calls) > 0 || tx.Due {
-			tx.End(event.FinishCancelled, why)
+			tx.End(event.FinishCancelled, actor, why)
 		}
 		return nil
 	})

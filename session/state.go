@@ -82,7 +82,8 @@ type Retry struct {
 
 // Halt keeps workers off a session that has work left; Continue and Run lift it.
 type Halt struct {
-	Finish event.Finish `json:"finish"` // interrupted, failed, or a limit
+	Finish event.Finish `json:"finish"`       // interrupted, failed, cancelled, or a limit
+	By     string       `json:"by,omitempty"` // of a cancellation: who did it
 	Why    string       `json:"why,omitempty"`
 	At     time.Time    `json:"at"`
 

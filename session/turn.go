@@ -102,15 +102,27 @@ func (tx *Tx) Close(results *Entry, ends []event.Status) error {
 }
 
 // End says how the run is to end as soon as its open turn is closed; calls that have not settled are cancelled. Without an
-// open turn it ends at once.
-func (tx *Tx) End(finish event.Finish, why string) {
+// open turn it ends at once. By is who ended it, if somebody did.
+func (tx *Tx) End(finish event.Finish, by, why string) {
 	tx.touch()
-	h := &Halt{Finish: finish, Why: brief(why), At: tx.Now}
+	h := &Halt{Finish: finish, By: by, Why: brief(why), At: tx.Now}
 	if len(tx.Calls) > 0 {
 		tx.Ending = h
 		return
 	}
 	tx.Halt, tx.Finish = h, finish
+}
+
+// EndedBy is who ends the run, and what its calls are told of it.
+func (s *State) EndedBy() (by, why string) {
+	why = "the run was ended"
+	if h := s.Ending; h != nil && h.Finish == event.FinishCancelled {
+		by = h.By
+		if h.Why != "" {
+			why += ": " + h.Why
+		}
+	}
+	return by, why
 }
 
 // Stop halts a session that has work left: only Continue or Run carries it on.
