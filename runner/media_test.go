@@ -74,3 +74,33 @@ func TestMediaGoesToTheModelWithTheResult(t *testing.T) {
 		r.acceptable()
 	}
 }
+
+// Likewise where the answer is the output, whose commit rides with a later one.
+func TestMediaOfAPauseGoesToTheModel(t *testing.T) {
+	scan := tool.Must(tool.Func(tool.Spec{Name: "scan", Description: "Scans a page.", MayPause: true},
+		func(context.Context, struct{}) (tool.Result[string], error) {
+			m := picture("page.png", 3000)
+			return tool.With(tool.NeedInput[string]("What does it say?"), tool.Action{Media: &m}), nil
+		}))
+	for _, restart := range []bool{false, true} {
+		model := fakellm.New(fakellm.Calls("scan", `{}`), fakellm.Says("I see."))
+		r := newRig(t, agent.Config{Tools: []tool.Tool{scan}, Model: model}, nil)
+		p := r.say("Look.").finished(event.FinishPaused).pause("scan")
+		if restart {
+			r.restart()
+		}
+		seen := r.answer(runner.Complete(p.ID, []byte(`"fermata"`), user)).finished(event.FinishStop)
+		want := []llm.Media{picture("page.png", 3000)}
+		if got := of[event.Result](seen); len(got) != 1 || !cmp.Equal(got[0].Result.Media, want) {
+			t.Errorf("the result that was shown is %v", got)
+		}
+		asked := model.Requests()[1].Messages[2]
+		if got := asked.Parts[0].(llm.ToolResult).Media; !cmp.Equal(got, want) {
+			t.Errorf("the model saw %v", got)
+		}
+		if d := cmp.Diff(asked, r.transcript().History[2]); d != "" {
+			t.Errorf("the transcript differs from what the model saw:\n%s", d)
+		}
+		r.acceptable()
+	}
+}
