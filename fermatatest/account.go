@@ -177,6 +177,9 @@ func (l *life) callAccount(id string, p places) (callAccount, error) {
 	for _, a := range s.Artifacts {
 		fmt.Fprintf(&b, "; artifact %s, %d bytes", a.Name, len(a.Data))
 	}
+	for _, m := range s.Media {
+		fmt.Fprintf(&b, "; media %s, %d bytes", m.Name, len(m.Data))
+	}
 	c.summary = p.in(b.String())
 	for _, e := range l.entries {
 		if e.call == id {

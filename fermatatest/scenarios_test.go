@@ -126,6 +126,13 @@ func scenarios() []fermatatest.Scenario {
 		fermatatest.Answer("haggle", runner.Complete("", json.RawMessage(`5`), "ada")),
 		fermatatest.Answer("haggle", runner.Complete("", json.RawMessage(`50`), "ada")).OfPause(2))...)
 
+	add(each("pictures before and after a pause", func(e tool.Effect) agent.Config {
+		return agent.Config{
+			Tools: []tool.Tool{scanning("scan", e)},
+			Model: fakellm.New(fakellm.Calls("scan", `{"text":"page"}`), fakellm.Says("Done.")),
+		}
+	}, hello, fermatatest.Answer("scan", runner.Complete("", json.RawMessage(`true`), "ada")))...)
+
 	add(each("an early answer", func(e tool.Effect) agent.Config {
 		return agent.Config{
 			Tools: []tool.Tool{waiting("deploy", e)},

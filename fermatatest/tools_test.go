@@ -6,6 +6,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/tool"
 )
 
@@ -41,6 +42,21 @@ func waiting(name string, e tool.Effect) tool.Tool {
 	return fn(tool.Spec{Name: name, Effect: e, MayPause: true}, func(_ context.Context, in textIn) (tool.Result[textOut], error) {
 		return tool.Pending[textOut](tool.Await{Key: in.Text, Timeout: time.Hour}), nil
 	})
+}
+
+// scanning shows the model a picture, asks, and shows another one.
+func scanning(name string, e tool.Effect) tool.Tool {
+	picture := func(name string, size int) tool.Action {
+		return tool.Action{Media: &llm.Media{MediaType: "image/png", Name: name, Data: make([]byte, size)}}
+	}
+	file := tool.Action{Artifact: &tool.Artifact{Name: "raw", MediaType: "text/plain", Data: []byte("raw")}}
+	return tool.Must(tool.Resumable(tool.Spec{Name: name, Description: "One of a scenario.", Effect: e},
+		func(_ context.Context, in textIn, ask tool.Ask[textOut, int]) (tool.Result[textOut], error) {
+			return tool.With(ask("Turned?", 1), picture("one", 3000), file), nil
+		},
+		func(_ context.Context, in textIn, re tool.Reply[textOut, int, bool]) (tool.Result[textOut], error) {
+			return tool.With(tool.Done(textOut{in.Text}), picture("two", 5)), nil
+		}))
 }
 
 // asking asks a person.
