@@ -145,6 +145,35 @@ func TestNothingWasSaid(t *testing.T) {
 	}
 }
 
+// The model is the one that the flags name, or that the environment has a key for; every provider takes the tools.
+func TestWhoAnswers(t *testing.T) {
+	t.Parallel()
+	const anthropic, openai, gemini, google = "ANTHROPIC_API_KEY=k", "OPENAI_API_KEY=k", "GEMINI_API_KEY=k", "GOOGLE_API_KEY=k"
+	for _, test := range []struct {
+		env  []string
+		args []string
+		says string
+	}{
+		{[]string{gemini, openai, anthropic}, nil, "anthropic, claude-sonnet-5-5"},
+		{[]string{gemini, openai}, nil, "openai, gpt-5.6-terra"},
+		{[]string{google}, nil, "gemini, gemini-3.8-flash"},
+		{[]string{openai, "OPENAI_BASE_URL=http://localhost:11434/v1"}, []string{"-model", "qwen3"}, "openai-chat, qwen3"},
+		{[]string{openai}, []string{"-provider", "openai-chat"}, "openai-chat, gpt-5.6-terra"},
+		{[]string{anthropic, gemini}, []string{"-provider", "gemini", "-model", "gemini-3.5-flash", "-reasoning"}, "gemini, gemini-3.5-flash"},
+		{[]string{anthropic}, []string{"-reasoning"}, "anthropic, claude-sonnet-5-5"},
+		{[]string{openai}, []string{"-reasoning"}, "openai, gpt-5.6-terra"},
+		{[]string{anthropic}, []string{"-provider", "script"}, "a script"},
+	} {
+		t.Run(test.says, func(t *testing.T) {
+			t.Parallel()
+			text := talk(t, test.env, append([]string{"-file", file(t)}, test.args...)...).ends()
+			if !strings.HasPrefix(text, "Model: "+test.says+".\n") {
+				t.Errorf("it shows\n%s", text)
+			}
+		})
+	}
+}
+
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	damaged := file(t)
