@@ -9,6 +9,8 @@ BENCH      ?= .
 BENCHFLAGS ?=
 PROVE      ?=
 AIMOCK      = @copilotkit/aimock@1.43.0
+# npm trusts authorities of its own, and not those that the machine trusts beside them, such as a company's.
+export NODE_EXTRA_CA_CERTS ?= $(firstword $(wildcard /etc/ssl/certs/ca-certificates.crt /etc/ssl/cert.pem))
 
 # The modules of go.work, the core first.
 MODULES = $(shell $(GO) list -m -f '{{.Dir}}')
