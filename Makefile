@@ -21,7 +21,7 @@ RACE = $(if $(filter 1,$(shell $(GO) env CGO_ENABLED)),-race)
 .PHONY: help run test test-providers test-real aimock lint fmt bench fuzz prove
 
 help: ## what there is to make
-	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 8
+	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 16
 
 run: ## the example: a call waits, its process exits, a webhook brings it back
 	$(GO) run ./examples/deploy
