@@ -1,0 +1,80 @@
+package anthropic
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/fermata-ai/fermata/llm"
+)
+
+// TestModelShowsNoKey: a model in a log shows no key.
+func TestModelShowsNoKey(t *testing.T) {
+	const key = "sk-ant-very-secret"
+	m, err := New(Options{Model: "m", APIKey: key})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s"} {
+		if s := fmt.Sprintf(verb, m); strings.Contains(s, key) {
+			t.Errorf("%s shows the key", verb)
+		}
+	}
+}
+
+// TestServerToolWithoutResultIsLeftOut: the limit of tokens, or the last pause, may cut a message off between a server tool's use and its
+// result. The API refuses a history with one.
+func TestServerToolWithoutResultIsLeftOut(t *testing.T) {
+	cut := events(begin,
+		`{"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}`,
+		`{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"I'll look."}}`,
+		`{"type":"content_block_stop","index":0}`,
+		`{"type":"content_block_start","index":1,"content_block":{"type":"server_tool_use","id":"srvtoolu_1","name":"web_search","input":{}}}`,
+		`{"type":"content_block_delta","index":1,"delta":{"type":"input_json_delta","partial_json":"{\"query\":\"x\"}"}}`,
+		`{"type":"content_block_stop","index":1}`,
+		`{"type":"message_delta","delta":{"stop_reason":"max_tokens"},"usage":{"output_tokens":5}}`, stop)
+	s := &service{body: cut}
+	m := s.model(t, Options{})
+	msg, _ := collect(t, m, hello())
+	collect(t, m, llm.Request{Messages: []llm.Message{llm.UserText("Hello"), msg, llm.UserText("And?")}})
+	if b := s.bodies[1]; strings.Contains(b, "srvtoolu_1") || !strings.Contains(b, "I'll look.") {
+		t.Errorf("the request: %s", b)
+	}
+}
+
+// TestUnsendableMediaInResults: what a tool made an hour ago must not make every later request fail.
+func TestUnsendableMediaInResults(t *testing.T) {
+	s := &service{body: events(begin, endTurn, stop)}
+	m := s.model(t, Options{})
+	history := []llm.Message{
+		llm.UserText("Hello"),
+		{Role: llm.RoleAssistant, Parts: []llm.Part{llm.ToolCall{ID: "call_1", Name: "f", Arguments: []byte(`{}`)}}},
+		{Role: llm.RoleTool, Parts: []llm.Part{llm.ToolResult{Call: "call_1", Name: "f", Output: []byte(`"ok"`),
+			Media: []llm.Media{{MediaType: "image/svg+xml", Name: "plot.svg", Data: []byte("<svg/>")}, {MediaType: "audio/wav", Data: []byte("RIFF")}}}}},
+	}
+	if _, _, err := llm.Collect(m.Generate(t.Context(), llm.Request{Messages: history})); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestSignaturesOfAnotherServer: a compatible server's signature is no use to Anthropic, which refuses the request for it.
+func TestSignaturesOfAnotherServer(t *testing.T) {
+	s := &service{body: events(begin,
+		`{"type":"content_block_start","index":0,"content_block":{"type":"thinking","thinking":"","signature":""}}`,
+		`{"type":"content_block_delta","index":0,"delta":{"type":"thinking_delta","thinking":"Hm"}}`,
+		`{"type":"content_block_delta","index":0,"delta":{"type":"signature_delta","signature":"not-anthropics"}}`,
+		`{"type":"content_block_stop","index":0}`,
+		`{"type":"content_block_start","index":1,"content_block":{"type":"text","text":"Hi"}}`,
+		`{"type":"content_block_stop","index":1}`, endTurn, stop)}
+	other := s.model(t, Options{})
+	msg, _ := collect(t, other, hello())
+	own, err := New(Options{Model: "m", APIKey: "k", BaseURL: "https://api.anthropic.com", Client: &http.Client{Transport: s}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	collect(t, own, llm.Request{Messages: []llm.Message{llm.UserText("Hello"), msg, llm.UserText("And?")}})
+	if strings.Contains(s.bodies[1], "not-anthropics") {
+		t.Errorf("the request: %s", s.bodies[1])
+	}
+}
