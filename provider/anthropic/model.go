@@ -51,6 +51,12 @@ func New(o Options) (*Model, error) {
 	return &Model{options: o, client: sdk.NewClient(opts...)}, nil
 }
 
+// String names the model. Its options hold the key, which a log must not.
+func (m *Model) String() string { return provider + " " + m.options.Model }
+
+// GoString is String.
+func (m *Model) GoString() string { return m.String() }
+
 // Generate asks the model for the next message. Errors are [*llm.Error], or the context's.
 //
 // Of the request's metadata, "user_id" goes along, by which Anthropic tells an application's users apart. A message that the API
