@@ -133,10 +133,8 @@ func (w *chatMessages) assistant(m llm.Message) error {
 		}
 	case len(out.ToolCalls) > 0: // as the API itself writes it; some servers want the member
 		out.Content = param.NullStruct[openai.ChatCompletionAssistantMessageParamContentUnion]()
-	case len(fields) == 0:
-		return nil // it said nothing
 	default:
-		out.Content.OfString = openai.String("")
+		return nil // it said nothing, or the limit cut it off while it thought: many servers refuse an empty message
 	}
 	if len(fields) > 0 {
 		out.SetExtraFields(extraFields(fields))
