@@ -1,12 +1,14 @@
 package gemini
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
+	"github.com/fermata-ai/fermata/internal/jsontree"
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/llm/wire"
 	"google.golang.org/genai"
@@ -76,8 +78,13 @@ func own(n *llm.Native) (json.RawMessage, error) {
 }
 
 func text(t llm.Text) (json.RawMessage, error) {
-	if raw, err := own(t.Native); raw != nil || err != nil || t.Text == "" { // the API takes no empty text
-		return raw, err
+	raw, err := own(t.Native)
+	var p part
+	if raw != nil && json.Unmarshal(raw, &p) == nil && (p.Text == nil || *p.Text == t.Text) { // or else somebody edited it
+		return raw, nil
+	}
+	if err != nil || t.Text == "" { // the API takes no empty text
+		return nil, err
 	}
 	return json.Marshal(part{Text: &t.Text})
 }
@@ -109,8 +116,9 @@ func (c *conversation) call(t llm.ToolCall, place int) (json.RawMessage, error) 
 	}
 	var p part
 	if raw != nil && json.Unmarshal(raw, &p) == nil && p.FunctionCall != nil {
-		c.calls[t.ID] = call{p.FunctionCall.ID, named(p.FunctionCall.Name), place}
-		return raw, nil
+		name := first(p.FunctionCall.Name, named(t.Name))
+		c.calls[t.ID] = call{p.FunctionCall.ID, name, place}
+		return edited(raw, p.FunctionCall, name, t)
 	}
 	id := ""
 	if t.ProviderID != "" {
@@ -118,6 +126,27 @@ func (c *conversation) call(t llm.ToolCall, place int) (json.RawMessage, error) 
 	}
 	c.calls[t.ID] = call{id, named(t.Name), place}
 	return json.Marshal(part{FunctionCall: &functionCall{ID: id, Name: named(t.Name), Args: wire.Arguments(t)}})
+}
+
+// edited is a call as Gemini made it, other than a name that it left out, and arguments that somebody changed since.
+func edited(raw json.RawMessage, f *functionCall, name string, t llm.ToolCall) (json.RawMessage, error) {
+	args, _ := llm.Arguments(f.Args) // as the collector has them
+	same := len(t.Arguments) == 0 || bytes.Equal(args, t.Arguments)
+	if f.Name == name && same {
+		return raw, nil
+	}
+	v, err := jsontree.Parse(raw)
+	if err != nil {
+		return nil, err
+	}
+	whole, _ := v.(*jsontree.Object)
+	v, _ = whole.Get("functionCall")
+	inner, _ := v.(*jsontree.Object)
+	inner.Set("name", name)
+	if !same {
+		inner.Set("args", wire.Arguments(t))
+	}
+	return whole.Raw(), nil
 }
 
 // named is a call's name: the API refuses one of nothing, which a model may have called nevertheless.

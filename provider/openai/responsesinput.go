@@ -154,6 +154,9 @@ func (in *input) said(p llm.Part, raw json.RawMessage) error {
 	case llm.ToolCall:
 		return in.call(p, raw)
 	case llm.Text:
+		if raw != nil && textOf(raw) != p.Text { // somebody edited it
+			raw = nil
+		}
 		if raw == nil && p.Text != "" {
 			in.add(message(responses.EasyInputMessageRoleAssistant,
 				responses.EasyInputMessageContentUnionParam{OfString: openai.String(p.Text)}))
