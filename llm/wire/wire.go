@@ -4,6 +4,7 @@ package wire
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 
 	"github.com/fermata-ai/fermata/llm"
@@ -23,6 +24,16 @@ func ResultText(r llm.ToolResult, mark bool) string {
 		text = "Error: " + text
 	}
 	return text
+}
+
+// MediaNote stands for media in history that a provider doesn't take, and why says why. What a tool, or another provider's model, made an
+// hour ago would otherwise make every later request of the session fail.
+func MediaNote(m llm.Media, why error) string {
+	name := ""
+	if m.Name != "" {
+		name = ", named " + m.Name
+	}
+	return fmt.Sprintf("[media of type %s%s; it can't be shown here: %v]", m.MediaType, name, why)
 }
 
 // Arguments are a call's as a JSON object. Text that was no JSON is stored as a string, and most providers take nothing but objects: it

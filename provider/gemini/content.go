@@ -2,6 +2,7 @@ package gemini
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -102,8 +103,13 @@ func media(p llm.Media) (json.RawMessage, error) {
 		return json.Marshal(part{InlineData: &genai.Blob{MIMEType: p.MediaType, Data: p.Data}})
 	case p.URL == "":
 		return nil, errors.New("media has neither data nor a URL")
-	case strings.HasPrefix(p.URL, "data:"):
-		return nil, errors.New("media has a data: URL: set its bytes as Data")
+	case strings.HasPrefix(p.URL, "data:"): // as OpenAI takes it; the API doesn't load it
+		head, data, _ := strings.Cut(p.URL[len("data:"):], ";base64,")
+		b, err := base64.StdEncoding.DecodeString(data)
+		if err != nil || len(b) == 0 {
+			return nil, errors.New("media has a data: URL without bytes in base64")
+		}
+		return json.Marshal(part{InlineData: &genai.Blob{MIMEType: first(p.MediaType, head), Data: b}})
 	}
 	return json.Marshal(part{FileData: &genai.FileData{MIMEType: p.MediaType, FileURI: p.URL}})
 }
@@ -205,8 +211,11 @@ func (c *conversation) resultParts(r llm.ToolResult) ([]json.RawMessage, error) 
 			continue
 		}
 		raw, err := media(p)
-		if err != nil {
-			return nil, err
+		if err != nil { // it is for ever in the history
+			note := wire.MediaNote(p, err)
+			if raw, err = json.Marshal(part{Text: &note}); err != nil {
+				return nil, err
+			}
 		}
 		after = append(after, raw)
 	}

@@ -114,7 +114,7 @@ func (w *chatMessages) assistant(m llm.Message) error {
 			call, err = w.call(p)
 			out.ToolCalls = append(out.ToolCalls, call)
 		case llm.Media:
-			err = w.show("Media of the assistant's message above:", []llm.Media{p})
+			w.show("Media of the assistant's message above:", []llm.Media{p})
 		case llm.Unknown:
 		default:
 			err = fmt.Errorf("%T is no part of an assistant's message", p)
@@ -162,9 +162,7 @@ func (w *chatMessages) tool(m llm.Message) error {
 		case llm.ToolResult:
 			id := w.ids.Of(p.Call)
 			w.all = append(w.all, openai.ToolMessage(wire.ResultText(p, true), id))
-			if err := w.show(fmt.Sprintf("Media of the result of call %s (%s):", id, p.Name), p.Media); err != nil {
-				return err
-			}
+			w.show(fmt.Sprintf("Media of the result of call %s (%s):", id, p.Name), p.Media)
 		case llm.Opaque, llm.Unknown:
 		default:
 			return fmt.Errorf("%T is no part of a message of results", p)
@@ -174,19 +172,18 @@ func (w *chatMessages) tool(m llm.Message) error {
 }
 
 // show puts media aside, to be sent when the results of all calls are.
-func (w *chatMessages) show(title string, media []llm.Media) error {
+func (w *chatMessages) show(title string, media []llm.Media) {
 	if len(media) == 0 {
-		return nil
+		return
 	}
 	w.later = append(w.later, openai.TextContentPart(title))
 	for _, m := range media {
 		part, err := w.media(m)
-		if err != nil {
-			return err
+		if err != nil { // it is for ever in the history
+			part = openai.TextContentPart(wire.MediaNote(m, err))
 		}
 		w.later = append(w.later, part)
 	}
-	return nil
 }
 
 func (w *chatMessages) flush() {

@@ -104,6 +104,15 @@ func (e endpoint) parameters(d wire.Dialect, t llm.ToolDef) (json.RawMessage, er
 	return schema, nil
 }
 
+// isImage says whether OpenAI looks at images of a type; it refuses a request with another.
+func isImage(sub string) bool {
+	switch sub {
+	case "png", "jpeg", "jpg", "gif", "webp":
+		return true
+	}
+	return false
+}
+
 // boundErrors keeps an endless error from filling the memory: the SDK reads them to their end.
 func boundErrors(r *http.Request, next option.MiddlewareNext) (*http.Response, error) {
 	const most = 1 << 20

@@ -166,7 +166,7 @@ func (in *input) said(p llm.Part, raw json.RawMessage) error {
 			// The API knows no media by the assistant: the user shows it.
 			c, err := content(p)
 			if err != nil {
-				return err
+				c = responses.ResponseInputContentParamOfInputText(wire.MediaNote(p, err))
 			}
 			in.say(responses.ResponseInputMessageContentListParam{c})
 		}
@@ -264,8 +264,8 @@ func (in *input) result(r llm.ToolResult) (responses.ResponseInputItemUnionParam
 	}
 	for _, m := range r.Media {
 		c, err := output(m)
-		if err != nil {
-			return responses.ResponseInputItemUnionParam{}, err
+		if err != nil { // it is for ever in the history
+			c = responses.ResponseFunctionCallOutputItemUnionParam{OfInputText: &responses.ResponseInputTextContentParam{Text: wire.MediaNote(m, err)}}
 		}
 		list = append(list, c)
 	}
