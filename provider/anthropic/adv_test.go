@@ -2,7 +2,6 @@ package anthropic
 
 import (
 	"fmt"
-	"net/http"
 	"strings"
 	"testing"
 
@@ -58,23 +57,26 @@ func TestUnsendableMediaInResults(t *testing.T) {
 	}
 }
 
-// TestSignaturesOfAnotherServer: a compatible server's signature is no use to Anthropic, which refuses the request for it.
+// TestSignaturesOfAnotherServer: a compatible server's signature is no use to Anthropic, which refuses the request for it, and every later one.
 func TestSignaturesOfAnotherServer(t *testing.T) {
-	s := &service{body: events(begin,
-		`{"type":"content_block_start","index":0,"content_block":{"type":"thinking","thinking":"","signature":""}}`,
-		`{"type":"content_block_delta","index":0,"delta":{"type":"thinking_delta","thinking":"Hm"}}`,
-		`{"type":"content_block_delta","index":0,"delta":{"type":"signature_delta","signature":"not-anthropics"}}`,
-		`{"type":"content_block_stop","index":0}`,
-		`{"type":"content_block_start","index":1,"content_block":{"type":"text","text":"Hi"}}`,
-		`{"type":"content_block_stop","index":1}`, endTurn, stop)}
-	other := s.model(t, Options{})
-	msg, _ := collect(t, other, hello())
-	own, err := New(Options{Model: "m", APIKey: "k", BaseURL: "https://api.anthropic.com", Client: &http.Client{Transport: s}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	collect(t, own, llm.Request{Messages: []llm.Message{llm.UserText("Hello"), msg, llm.UserText("And?")}})
-	if strings.Contains(s.bodies[1], "not-anthropics") {
-		t.Errorf("the request: %s", s.bodies[1])
+	const refusal = "{\"type\":\"error\",\"error\":{\"type\":\"invalid_request_error\",\"message\":\"messages.1.content.0: Invalid `signature` in `thinking` block\"}}"
+	for _, whole := range []bool{false, true} {
+		s := &service{body: fmt.Sprintf("HTTP/1.1 400 Bad Request\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(refusal), refusal)}
+		good := events(begin, endTurn, stop)
+		if whole {
+			good = `{"type":"message","content":[],"stop_reason":"end_turn"}`
+		}
+		s.later = []string{good, s.body, s.body}
+		m := s.model(t, Options{Whole: whole})
+		thought := llm.Reasoning{Text: "Hm", Native: &llm.Native{Provider: provider, Data: []byte(`{"type":"thinking","thinking":"Hm","signature":"not-anthropics"}`)}}
+		history := []llm.Message{llm.UserText("Hello"), {Role: llm.RoleAssistant, Parts: []llm.Part{thought, llm.Text{Text: "Hi"}}}, llm.UserText("And?")}
+		collect(t, m, llm.Request{Messages: history})
+		if len(s.bodies) != 2 || strings.Contains(s.bodies[1], "not-anthropics") || !strings.Contains(s.bodies[0], "not-anthropics") {
+			t.Errorf("the requests: %s", s.bodies)
+		}
+		// Not for ever.
+		if _, _, err := llm.Collect(m.Generate(t.Context(), llm.Request{Messages: history})); err == nil || len(s.bodies) != 4 {
+			t.Errorf("%v after %d requests", err, len(s.bodies))
+		}
 	}
 }
