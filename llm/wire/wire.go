@@ -26,8 +26,19 @@ func ResultText(r llm.ToolResult, mark bool) string {
 	return text
 }
 
-// MediaNote stands for media in history that a provider doesn't take, and why says why. What a tool, or another provider's model, made an
-// hour ago would otherwise make every later request of the session fail.
+// LastWord is the place of the user's last message, -1 if there is none. What is wrong with it is told; what is wrong with an older one,
+// nobody can mend any more.
+func LastWord(messages []llm.Message) int {
+	for i := len(messages) - 1; i >= 0; i-- {
+		if messages[i].Role == llm.RoleUser {
+			return i
+		}
+	}
+	return -1
+}
+
+// MediaNote stands for media in history that a provider doesn't take, and why says why. What a tool or another provider's model made, or
+// the user sent, an hour ago would otherwise make every later request of the session fail.
 func MediaNote(m llm.Media, why error) string {
 	name := ""
 	if m.Name != "" {

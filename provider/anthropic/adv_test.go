@@ -1,11 +1,16 @@
 package anthropic
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
 
+	"github.com/fermata-ai/fermata/agent"
+	"github.com/fermata-ai/fermata/kvstore"
 	"github.com/fermata-ai/fermata/llm"
+	"github.com/fermata-ai/fermata/runner"
+	"github.com/fermata-ai/fermata/session"
 )
 
 // TestModelShowsNoKey: a model in a log shows no key.
@@ -78,5 +83,31 @@ func TestSignaturesOfAnotherServer(t *testing.T) {
 		if _, _, err := llm.Collect(m.Generate(t.Context(), llm.Request{Messages: history})); err == nil || len(s.bodies) != 4 {
 			t.Errorf("%v after %d requests", err, len(s.bodies))
 		}
+	}
+}
+
+// TestSessionOutlivesBadMedia: the user's message is stored before the model refuses it. It must not be the last one.
+func TestSessionOutlivesBadMedia(t *testing.T) {
+	s := &service{body: events(begin, endTurn, stop)}
+	ag, err := agent.New(agent.Config{Name: "a", Model: s.model(t, Options{})})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rn, err := runner.New(ag, session.NewStore(kvstore.NewMemory(), nil), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rn.Close()
+	say := func(m llm.Message) (err error) {
+		for _, e := range rn.Run(t.Context(), "ada", "chat-1", m, nil) {
+			err = errors.Join(err, e)
+		}
+		return err
+	}
+	if err := say(llm.Message{Role: llm.RoleUser, Parts: []llm.Part{llm.Media{MediaType: "image/svg+xml", Data: []byte("<svg/>")}}}); err == nil {
+		t.Error("no error")
+	}
+	if err := say(llm.UserText("Never mind.")); err != nil {
+		t.Error(err)
 	}
 }

@@ -16,6 +16,7 @@ import (
 // turn is a message of the API's: one or more of ours, since the roles alternate there, and results are the user's.
 type turn struct {
 	assistant bool
+	old       bool    // the user has said something since
 	results   []block // the API wants them first
 	blocks    []block
 }
@@ -38,7 +39,7 @@ func conversation(messages []llm.Message) ([]*turn, error) {
 	ids := wire.NewIDs(messages, callIDs)
 	answered := serverResults(messages)
 	for i, m := range messages {
-		t := &turn{assistant: m.Role == llm.RoleAssistant}
+		t := &turn{assistant: m.Role == llm.RoleAssistant, old: i < wire.LastWord(messages)}
 		switch m.Role {
 		case llm.RoleUser, llm.RoleAssistant, llm.RoleTool:
 		default:

@@ -33,7 +33,9 @@ func (c *conversation) add(m llm.Message) error {
 		case llm.Text:
 			raw, err = text(p)
 		case llm.Media:
-			raw, err = media(p)
+			if raw, err = media(p); err != nil && (c.old || m.Role == llm.RoleAssistant) {
+				raw, err = noted(p, err)
+			}
 		case llm.Reasoning:
 			raw, err = own(p.Native)
 		case llm.Opaque:
@@ -112,6 +114,12 @@ func media(p llm.Media) (json.RawMessage, error) {
 		return json.Marshal(part{InlineData: &genai.Blob{MIMEType: first(p.MediaType, head), Data: b}})
 	}
 	return json.Marshal(part{FileData: &genai.FileData{MIMEType: p.MediaType, FileURI: p.URL}})
+}
+
+// noted is a text in place of media.
+func noted(p llm.Media, why error) (json.RawMessage, error) {
+	note := wire.MediaNote(p, why)
+	return json.Marshal(part{Text: &note})
 }
 
 // call translates a call. An id that the model didn't give isn't made up: the API goes by order and name then.
@@ -212,8 +220,7 @@ func (c *conversation) resultParts(r llm.ToolResult) ([]json.RawMessage, error) 
 		}
 		raw, err := media(p)
 		if err != nil { // it is for ever in the history
-			note := wire.MediaNote(p, err)
-			if raw, err = json.Marshal(part{Text: &note}); err != nil {
+			if raw, err = noted(p, err); err != nil {
 				return nil, err
 			}
 		}

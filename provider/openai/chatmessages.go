@@ -39,7 +39,7 @@ func (c *Chat) messages(r llm.Request) ([]openai.ChatCompletionMessageParamUnion
 		var err error
 		switch m.Role {
 		case llm.RoleUser:
-			err = w.user(m)
+			err = w.user(m, i < wire.LastWord(r.Messages))
 		case llm.RoleAssistant:
 			err = w.assistant(m)
 		case llm.RoleTool:
@@ -55,7 +55,8 @@ func (c *Chat) messages(r llm.Request) ([]openai.ChatCompletionMessageParamUnion
 	return w.all, nil
 }
 
-func (w *chatMessages) user(m llm.Message) error {
+// user writes a message of the user's. old says that there is a later one.
+func (w *chatMessages) user(m llm.Message, old bool) error {
 	w.flush()
 	var texts []string
 	var parts []openai.ChatCompletionContentPartUnionParam
@@ -70,7 +71,10 @@ func (w *chatMessages) user(m llm.Message) error {
 			}
 		case llm.Media:
 			part, err := w.media(p)
-			if err != nil {
+			switch {
+			case err != nil && old:
+				part = openai.TextContentPart(wire.MediaNote(p, err))
+			case err != nil:
 				return err
 			}
 			parts = append(parts, part)

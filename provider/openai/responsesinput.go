@@ -27,6 +27,7 @@ type input struct {
 	how   memory
 	items []responses.ResponseInputItemUnionParam
 	seen  map[string]bool // the ids of the items so far
+	old   bool            // the user has said something since
 
 	// held is reasoning whose item is still to come. The API refuses reasoning without the item that the model went on to
 	// make, and an item that names itself without the reasoning that led to it: bare says that this one's can't be sent.
@@ -37,6 +38,7 @@ type input struct {
 func newInput(messages []llm.Message, how memory) ([]responses.ResponseInputItemUnionParam, error) {
 	in := input{ids: wire.NewIDs(messages, wire.IDForm{Max: 64, Also: "_-"}), how: how, seen: map[string]bool{}}
 	for i, m := range messages {
+		in.old = i < wire.LastWord(messages)
 		if err := in.message(m); err != nil {
 			return nil, wire.Invalid(responsesName, "messages[%d]: %w", i, err)
 		}
@@ -75,7 +77,10 @@ func (in *input) user(parts []llm.Part) error {
 			}
 		case llm.Media:
 			c, err := content(p)
-			if err != nil {
+			switch {
+			case err != nil && in.old:
+				c = responses.ResponseInputContentParamOfInputText(wire.MediaNote(p, err))
+			case err != nil:
 				return err
 			}
 			list = append(list, c)
