@@ -28,3 +28,14 @@ func TestEditedTextIsWhatIsSent(t *testing.T) {
 		t.Errorf("the request: %s", s.request)
 	}
 }
+
+// TestUnknownPartOfResults: what a later version stored beside results is skipped, as by every other provider.
+func TestUnknownPartOfResults(t *testing.T) {
+	s := plays(t, `{"type":"response.completed","response":{"status":"completed","output":[]}}`)
+	_, _, err := s.ask(t, openai.ResponsesOptions{}, llm.UserText("a"),
+		llm.Message{Role: llm.RoleAssistant, Parts: []llm.Part{llm.ToolCall{ID: "c", Name: "f", Arguments: []byte(`{}`)}}},
+		llm.Message{Role: llm.RoleTool, Parts: []llm.Part{llm.ToolResult{Call: "c", Name: "f", Output: []byte(`1`)}, llm.Unknown{Type: "note", Raw: []byte(`{"type":"note"}`)}}})
+	if err != nil {
+		t.Error(err)
+	}
+}
