@@ -243,8 +243,13 @@ func (in *input) named(raw json.RawMessage, bare bool) (json.RawMessage, error) 
 
 func (in *input) results(parts []llm.Part) error {
 	for _, p := range parts {
-		r, ok := p.(llm.ToolResult)
-		if !ok {
+		var r llm.ToolResult
+		switch p := p.(type) {
+		case llm.ToolResult:
+			r = p
+		case llm.Opaque, llm.Unknown: // of other providers, and of later versions
+			continue
+		default:
 			return fmt.Errorf("%T doesn't belong in a message of results", p)
 		}
 		item, err := in.result(r)
