@@ -60,3 +60,20 @@ func TestDataURLInHistory(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestTypesThatGeminiRefuses: one such in the history makes the API refuse every request.
+func TestTypesThatGeminiRefuses(t *testing.T) {
+	s := serve(t, stream(says("STOP", `{"text":"ok"}`)))
+	for typ, want := range map[string]string{
+		"image/jpg": `"mimeType":"image/jpeg"`, "image/gif": "can't be shown", "image/svg+xml": "can't be shown", "png": "can't be shown",
+		"application/json; charset=utf-8": `"mimeType":"text/plain"`, "image/png": `"mimeType":"image/png"`, "video/mp4": `"mimeType":"video/mp4"`,
+	} {
+		for _, model := range []string{"gemini-2.5-flash", "gemini-3-flash"} {
+			_, _, err := s.ask(t, Options{Model: model}, llm.UserText("a"), llm.Message{Role: llm.RoleAssistant, Parts: []llm.Part{llm.ToolCall{ID: "c", Name: "f", Arguments: []byte(`{}`)}}},
+				llm.Message{Role: llm.RoleTool, Parts: []llm.Part{llm.ToolResult{Call: "c", Name: "f", Output: []byte(`1`), Media: []llm.Media{{MediaType: typ, Data: []byte("{}")}}}}})
+			if got := s.contents(t); err != nil || !strings.Contains(got, want) {
+				t.Errorf("%s: %v, %s", typ, err, got)
+			}
+		}
+	}
+}

@@ -107,3 +107,25 @@ func TestUnknownFinishRunsNoCutCall(t *testing.T) {
 		}
 	}
 }
+
+// TestMistralIDs: Mistral takes ids of nine letters and digits, and refuses every request of a session that another provider began.
+func TestMistralIDs(t *testing.T) {
+	c, err := NewChat(ChatOptions{Model: "m", BaseURL: "https://api.mistral.ai/v1", APIKey: "k"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]bool{}
+	for _, id := range []string{"call_PTLP8xhu3uwZk4l3nlnrrJha", "tool:0", "x", "D681PevKs", ""} {
+		p, err := c.params(llm.Request{Messages: []llm.Message{llm.UserText("a"),
+			{Role: llm.RoleAssistant, Parts: []llm.Part{llm.ToolCall{ID: "call_1", ProviderID: id, Name: "f", Arguments: []byte(`{}`)}, llm.ToolCall{ID: "call_2", ProviderID: id, Name: "f", Arguments: []byte(`{}`)}}}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		calls := p.Messages[1].OfAssistant.ToolCalls
+		a, b := calls[0].OfFunction.ID, calls[1].OfFunction.ID
+		if len(a) != 9 || len(b) != 9 || a == b || strings.ContainsAny(a+b, "_-:.") || id == "D681PevKs" && a != id {
+			t.Errorf("%q: %q and %q", id, a, b)
+		}
+		seen[a] = true
+	}
+}
