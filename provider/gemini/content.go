@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"mime"
 	"slices"
 	"strings"
 
@@ -99,10 +100,8 @@ func media(p llm.Media) (json.RawMessage, error) {
 		return raw, err
 	}
 	switch {
-	case len(p.Data) > 0 && p.MediaType == "":
-		return nil, errors.New("media needs its MediaType, such as \"image/png\"")
 	case len(p.Data) > 0:
-		return json.Marshal(part{InlineData: &genai.Blob{MIMEType: p.MediaType, Data: p.Data}})
+		return inline(p.MediaType, p.Data)
 	case p.URL == "":
 		return nil, errors.New("media has neither data nor a URL")
 	case strings.HasPrefix(p.URL, "data:"): // as OpenAI takes it; the API doesn't load it
@@ -111,9 +110,26 @@ func media(p llm.Media) (json.RawMessage, error) {
 		if err != nil || len(b) == 0 {
 			return nil, errors.New("media has a data: URL without bytes in base64")
 		}
-		return json.Marshal(part{InlineData: &genai.Blob{MIMEType: first(p.MediaType, head), Data: b}})
+		return inline(first(p.MediaType, head), b)
 	}
 	return json.Marshal(part{FileData: &genai.FileData{MIMEType: p.MediaType, FileURI: p.URL}})
+}
+
+// inline is media by its bytes, of a type that the API takes: it refuses a request with another kind of image, or of text.
+func inline(typ string, data []byte) (json.RawMessage, error) {
+	kind, _, err := mime.ParseMediaType(typ)
+	main, sub, ok := strings.Cut(kind, "/")
+	switch {
+	case err != nil || !ok:
+		return nil, fmt.Errorf("media needs its MediaType, such as \"image/png\": it is %q", typ)
+	case kind == "image/jpg": // often written so
+		kind = "image/jpeg"
+	case main == "image" && !slices.Contains([]string{"png", "jpeg", "webp", "heic", "heif"}, sub):
+		return nil, fmt.Errorf("media of type %s: the API takes PNG, JPEG, WebP, HEIC and HEIF", kind)
+	case slices.Contains([]string{"json", "xml", "yaml"}, sub) && main == "application", strings.HasSuffix(sub, "+json"), strings.HasSuffix(sub, "+xml"):
+		kind = "text/plain"
+	}
+	return json.Marshal(part{InlineData: &genai.Blob{MIMEType: kind, Data: data}})
 }
 
 // noted is a text in place of media.
