@@ -27,6 +27,9 @@ func (c *Chat) messages(r llm.Request) ([]openai.ChatCompletionMessageParamUnion
 	if !c.at.own { // vLLM's are longer, Kimi's are like functions.name:0
 		form = wire.IDForm{Max: 64, Also: "_-.:"}
 	}
+	if strings.HasSuffix("."+c.at.host, ".mistral.ai") {
+		form = wire.IDForm{Min: 9, Max: 9}
+	}
 	w := &chatMessages{model: c, ids: wire.NewIDs(r.Messages, form)}
 	switch {
 	case r.System == "":
