@@ -6,10 +6,10 @@ import (
 	"github.com/fermata-ai/fermata/llm"
 )
 
-// IDForm is what a provider takes as the id of a call: 1 to Max bytes, letters, digits, and the bytes in Also.
+// IDForm is what a provider takes as the id of a call: 1, or Min, to Max bytes, letters, digits, and the bytes in Also.
 type IDForm struct {
-	Max  int
-	Also string
+	Min, Max int
+	Also     string
 }
 
 // IDs are the ids that the calls of one request have on the wire, each unique in it.
@@ -47,7 +47,7 @@ func (ids IDs) Of(call string) string {
 }
 
 func (f IDForm) fits(id string) bool {
-	return id != "" && len(id) <= f.Max && f.clean(id) == id
+	return id != "" && len(id) >= f.Min && len(id) <= f.Max && f.clean(id) == id
 }
 
 func (f IDForm) clean(id string) string {
@@ -65,6 +65,7 @@ func (f IDForm) free(id string, taken map[string]bool) string {
 	if n := len(id); n > f.Max {
 		id = id[n-f.Max:] // the end tells ids apart
 	}
+	id += strings.Repeat("0", max(f.Min-len(id), 0))
 	for n := 0; id == "" || taken[id]; n++ {
 		id = numbered(id, n, f.Max)
 	}

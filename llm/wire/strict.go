@@ -45,9 +45,9 @@ func (c converter) close(s *jsontree.Object, optional []string, at string) error
 	case s.Has("$ref"), s.Has("anyOf"), s.Has("oneOf"), s.Has("allOf"), s.Has("enum"), s.Has("const"):
 	case typ == "" && !s.Has("type"):
 		return fmt.Errorf("at %s, a value may be of any type, which strict mode can't say: %s", place(at), instead)
-	case typ == "object" && !s.Has("properties"):
+	case hasType(s, "object") && !s.Has("properties"):
 		return fmt.Errorf("at %s, an object has no properties, which strict mode can't say: %s", place(at), instead)
-	case typ == "array" && !s.Has("items"):
+	case hasType(s, "array") && !s.Has("items"):
 		return fmt.Errorf("at %s, a list holds values of any type, which strict mode can't say: %s", place(at), instead)
 	}
 	v, _ := s.Get("properties")

@@ -12,6 +12,7 @@ import (
 	"github.com/anthropics/anthropic-sdk-go/v2/packages/param"
 
 	"github.com/fermata-ai/fermata/llm"
+	"github.com/fermata-ai/fermata/llm/wire"
 )
 
 // media is an image or a document in a turn. The API takes none from the assistant: there, a line of text stands for it.
@@ -24,6 +25,9 @@ func (t *turn) media(m llm.Media) (block, error) {
 		return text(note + "; it can't be shown here]"), nil
 	}
 	b, err := mediaBlock(m)
+	if err != nil && t.old {
+		return text(wire.MediaNote(m, err)), nil
+	}
 	return block{ContentBlockParamUnion: b}, err
 }
 

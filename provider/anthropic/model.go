@@ -51,6 +51,12 @@ func New(o Options) (*Model, error) {
 	return &Model{options: o, client: sdk.NewClient(opts...)}, nil
 }
 
+// String names the model. Its options hold the key, which a log must not.
+func (m *Model) String() string { return provider + " " + m.options.Model }
+
+// GoString is String.
+func (m *Model) GoString() string { return m.String() }
+
 // Generate asks the model for the next message. Errors are [*llm.Error], or the context's.
 //
 // Of the request's metadata, "user_id" goes along, by which Anthropic tells an application's users apart. A message that the API
@@ -72,22 +78,32 @@ func (m *Model) generate(ctx context.Context, req llm.Request, yield func(llm.Ev
 	if err != nil {
 		return err
 	}
-	caller, messages := ctx, params.Messages
+	caller := ctx
 	if m.options.Timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, m.options.Timeout)
 		defer cancel()
 	}
 	r := &reply{yield: yield}
+	resumed := 0 // messages at the end that are the one that goes on
 	for pauses := 0; ; pauses++ {
 		r.pausing = pauses < maxPauses
-		if err := m.ask(ctx, params, r); err != nil && !r.enough {
+		err := m.ask(ctx, params, r)
+		if err != nil && !r.enough && len(r.blocks) == 0 && foreign(err) {
+			if params, err = m.params(unthought(req)); err != nil {
+				return err
+			}
+			err = m.ask(ctx, params, r)
+		}
+		if err != nil && !r.enough {
 			return m.failure(caller, ctx, err)
 		}
 		if !r.paused || r.enough {
 			return nil
 		}
+		messages := params.Messages[:len(params.Messages)-resumed]
 		params.Messages = append(messages[:len(messages):len(messages)], r.resume())
+		resumed = 1
 	}
 }
 

@@ -1,12 +1,16 @@
 package gemini
 
 import (
+	"bytes"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"mime"
 	"slices"
 	"strings"
 
+	"github.com/fermata-ai/fermata/internal/jsontree"
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/llm/wire"
 	"google.golang.org/genai"
@@ -30,7 +34,9 @@ func (c *conversation) add(m llm.Message) error {
 		case llm.Text:
 			raw, err = text(p)
 		case llm.Media:
-			raw, err = media(p)
+			if raw, err = media(p); err != nil && (c.old || m.Role == llm.RoleAssistant) {
+				raw, err = noted(p, err)
+			}
 		case llm.Reasoning:
 			raw, err = own(p.Native)
 		case llm.Opaque:
@@ -76,8 +82,13 @@ func own(n *llm.Native) (json.RawMessage, error) {
 }
 
 func text(t llm.Text) (json.RawMessage, error) {
-	if raw, err := own(t.Native); raw != nil || err != nil || t.Text == "" { // the API takes no empty text
-		return raw, err
+	raw, err := own(t.Native)
+	var p part
+	if raw != nil && json.Unmarshal(raw, &p) == nil && (p.Text == nil || *p.Text == t.Text) { // or else somebody edited it
+		return raw, nil
+	}
+	if err != nil || t.Text == "" { // the API takes no empty text
+		return nil, err
 	}
 	return json.Marshal(part{Text: &t.Text})
 }
@@ -89,16 +100,42 @@ func media(p llm.Media) (json.RawMessage, error) {
 		return raw, err
 	}
 	switch {
-	case len(p.Data) > 0 && p.MediaType == "":
-		return nil, errors.New("media needs its MediaType, such as \"image/png\"")
 	case len(p.Data) > 0:
-		return json.Marshal(part{InlineData: &genai.Blob{MIMEType: p.MediaType, Data: p.Data}})
+		return inline(p.MediaType, p.Data)
 	case p.URL == "":
 		return nil, errors.New("media has neither data nor a URL")
-	case strings.HasPrefix(p.URL, "data:"):
-		return nil, errors.New("media has a data: URL: set its bytes as Data")
+	case strings.HasPrefix(p.URL, "data:"): // as OpenAI takes it; the API doesn't load it
+		head, data, _ := strings.Cut(p.URL[len("data:"):], ";base64,")
+		b, err := base64.StdEncoding.DecodeString(data)
+		if err != nil || len(b) == 0 {
+			return nil, errors.New("media has a data: URL without bytes in base64")
+		}
+		return inline(first(p.MediaType, head), b)
 	}
 	return json.Marshal(part{FileData: &genai.FileData{MIMEType: p.MediaType, FileURI: p.URL}})
+}
+
+// inline is media by its bytes, of a type that the API takes: it refuses a request with another kind of image, or of text.
+func inline(typ string, data []byte) (json.RawMessage, error) {
+	kind, _, err := mime.ParseMediaType(typ)
+	main, sub, ok := strings.Cut(kind, "/")
+	switch {
+	case err != nil || !ok:
+		return nil, fmt.Errorf("media needs its MediaType, such as \"image/png\": it is %q", typ)
+	case kind == "image/jpg": // often written so
+		kind = "image/jpeg"
+	case main == "image" && !slices.Contains([]string{"png", "jpeg", "webp", "heic", "heif"}, sub):
+		return nil, fmt.Errorf("media of type %s: the API takes PNG, JPEG, WebP, HEIC and HEIF", kind)
+	case slices.Contains([]string{"json", "xml", "yaml"}, sub) && main == "application", strings.HasSuffix(sub, "+json"), strings.HasSuffix(sub, "+xml"):
+		kind = "text/plain"
+	}
+	return json.Marshal(part{InlineData: &genai.Blob{MIMEType: kind, Data: data}})
+}
+
+// noted is a text in place of media.
+func noted(p llm.Media, why error) (json.RawMessage, error) {
+	note := wire.MediaNote(p, why)
+	return json.Marshal(part{Text: &note})
 }
 
 // call translates a call. An id that the model didn't give isn't made up: the API goes by order and name then.
@@ -109,8 +146,9 @@ func (c *conversation) call(t llm.ToolCall, place int) (json.RawMessage, error) 
 	}
 	var p part
 	if raw != nil && json.Unmarshal(raw, &p) == nil && p.FunctionCall != nil {
-		c.calls[t.ID] = call{p.FunctionCall.ID, named(p.FunctionCall.Name), place}
-		return raw, nil
+		name := first(p.FunctionCall.Name, named(t.Name))
+		c.calls[t.ID] = call{p.FunctionCall.ID, name, place}
+		return edited(raw, p.FunctionCall, name, t)
 	}
 	id := ""
 	if t.ProviderID != "" {
@@ -118,6 +156,27 @@ func (c *conversation) call(t llm.ToolCall, place int) (json.RawMessage, error) 
 	}
 	c.calls[t.ID] = call{id, named(t.Name), place}
 	return json.Marshal(part{FunctionCall: &functionCall{ID: id, Name: named(t.Name), Args: wire.Arguments(t)}})
+}
+
+// edited is a call as Gemini made it, other than a name that it left out, and arguments that somebody changed since.
+func edited(raw json.RawMessage, f *functionCall, name string, t llm.ToolCall) (json.RawMessage, error) {
+	args, _ := llm.Arguments(f.Args) // as the collector has them
+	same := len(t.Arguments) == 0 || bytes.Equal(args, t.Arguments)
+	if f.Name == name && same {
+		return raw, nil
+	}
+	v, err := jsontree.Parse(raw)
+	if err != nil {
+		return nil, err
+	}
+	whole, _ := v.(*jsontree.Object)
+	v, _ = whole.Get("functionCall")
+	inner, _ := v.(*jsontree.Object)
+	inner.Set("name", name)
+	if !same {
+		inner.Set("args", wire.Arguments(t))
+	}
+	return whole.Raw(), nil
 }
 
 // named is a call's name: the API refuses one of nothing, which a model may have called nevertheless.
@@ -176,8 +235,10 @@ func (c *conversation) resultParts(r llm.ToolResult) ([]json.RawMessage, error) 
 			continue
 		}
 		raw, err := media(p)
-		if err != nil {
-			return nil, err
+		if err != nil { // it is for ever in the history
+			if raw, err = noted(p, err); err != nil {
+				return nil, err
+			}
 		}
 		after = append(after, raw)
 	}

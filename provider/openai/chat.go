@@ -99,6 +99,9 @@ func NewChat(o ChatOptions) (*Chat, error) {
 // String names the model, and never the key.
 func (c *Chat) String() string { return c.name + " " + c.options.Model }
 
+// GoString is String.
+func (c *Chat) GoString() string { return c.String() }
+
 func choose(field string, value *string, otherwise string, allowed ...string) error {
 	if *value == "" {
 		*value = otherwise

@@ -81,7 +81,7 @@ func (c *Chat) params(r llm.Request) (p openai.ChatCompletionNewParams, err erro
 func (c *Chat) tools(tools []llm.ToolDef) ([]openai.ChatCompletionToolUnionParam, error) {
 	var all []openai.ChatCompletionToolUnionParam
 	for _, t := range tools {
-		schema, err := c.dialect().Convert(t.Input)
+		schema, err := c.at.parameters(c.dialect(), t)
 		if err != nil {
 			return nil, fmt.Errorf("tool %q: %w", t.Name, err)
 		}

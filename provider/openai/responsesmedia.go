@@ -70,6 +70,8 @@ func newSource(m llm.Media) (source, error) {
 	switch {
 	case err != nil || !ok:
 		return source{}, fmt.Errorf("the media %q has the type %q, which is none; it looks like \"image/png\"", m.Name, m.MediaType)
+	case kind == "image" && len(m.Data) > 0 && !isImage(sub):
+		return source{}, fmt.Errorf("the media %q is of type %s: the Responses API takes PNG, JPEG, GIF and WebP", m.Name, typ)
 	case kind == "audio" || kind == "video":
 		return source{}, fmt.Errorf("the media %q is of the type %s, which the Responses API doesn't take: leave it out, or send what is said in it as text", m.Name, typ)
 	case len(m.Data) == 0 && m.URL == "":

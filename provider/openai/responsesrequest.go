@@ -131,7 +131,7 @@ func (m *Responses) tool(t llm.ToolDef) (responses.ToolUnionParam, error) {
 	if len(t.Name) > nameLength || t.Name == "" || strings.ContainsFunc(t.Name, notInName) {
 		return responses.ToolUnionParam{}, fmt.Errorf("tool %q: a name has 1 to %d letters, digits, '_' and '-'", t.Name, nameLength)
 	}
-	schema, err := m.dialect().Convert(t.Input)
+	schema, err := m.endpoint.parameters(m.dialect(), t)
 	if err != nil {
 		return responses.ToolUnionParam{}, fmt.Errorf("tool %q: %w", t.Name, err)
 	}
