@@ -22,7 +22,6 @@ var dialect = wire.Dialect{
 	Refs:     true,
 	BareRefs: true, // "cyclic references ... may only be used within non-required properties"
 	OneOf:    true,
-	TypeList: true,
 }
 
 // declaration is a genai.FunctionDeclaration whose schema stays as it is.

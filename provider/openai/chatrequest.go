@@ -15,12 +15,12 @@ import (
 
 var (
 	// What the functions API takes of JSON Schema when it isn't strict: everything.
-	chatDialect = wire.Dialect{Refs: true, OneOf: true, TypeList: true, Const: true}
+	chatDialect = wire.Dialect{Refs: true, OneOf: true, Const: true}
 	// See "Supported schemas" in OpenAI's guide to structured outputs.
 	chatStrict = wire.Dialect{
 		Keywords: []string{"pattern", "format", "multipleOf", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "minItems", "maxItems"},
 		Formats:  []string{"date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"},
-		Refs:     true, TypeList: true, Const: true, Closed: true,
+		Refs:     true, Const: true, Closed: true,
 	}
 )
 
