@@ -247,7 +247,7 @@ func (f failure) check(t testing.TB, p Provider, err error) {
 	if e.Kind != f.kind || e.Temporary() != f.temporary || e.RequestID != f.id || e.RetryAfter != f.after || e.Provider != p.Name {
 		t.Errorf("the error is %+v, want %+v", e, f)
 	}
-	if s := e.Error(); len(s) > 2000 || strings.Contains(s, apiKey) {
+	if s := e.Error(); len(s) > 2000 || strings.Contains(s, APIKey) {
 		t.Errorf("the error is too long, or tells the key: %s", clip(s))
 	}
 }

@@ -18,7 +18,7 @@ type Options struct {
 	Model   string        // the model's id, such as "claude-opus-5-5"
 	APIKey  string        // default: ANTHROPIC_API_KEY. A BaseURL other than Anthropic's may do without
 	BaseURL string        // default: ANTHROPIC_BASE_URL, then https://api.anthropic.com
-	Client  *http.Client  // default: http.DefaultClient
+	Client  *http.Client  // default: http.DefaultClient; redirections are never followed
 	Timeout time.Duration // of one whole generation; 0: none beyond the context's
 	Retries int           // by the SDK, before a stream has begun; 0: none, since an agent tries again itself
 	Whole   bool          // ask for the message at once in place of a stream
@@ -70,9 +70,6 @@ func (o Options) complete() Options {
 	}
 	if o.BaseURL == "" {
 		o.BaseURL = defaultURL
-	}
-	if o.Client == nil {
-		o.Client = http.DefaultClient
 	}
 	if o.MaxTokens == 0 {
 		o.MaxTokens = defaultMaxTokens + o.Thinking.Budget

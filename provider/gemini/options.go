@@ -21,7 +21,7 @@ type Options struct {
 	APIKey string
 	// BaseURL is where the API is, without its version: by default GOOGLE_GEMINI_BASE_URL, or else Google's own.
 	BaseURL string
-	Client  *http.Client  // by default http.DefaultTransport and no timeout; its redirects are never followed
+	Client  *http.Client  // default: http.DefaultClient; redirections are never followed
 	Timeout time.Duration // of one whole generation; 0: none beyond the context's
 	Retries int           // by the SDK, before a reply has begun; 0: none, since the agent retries
 	Whole   bool          // ask for the message at once in place of a stream

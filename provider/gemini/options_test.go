@@ -1,7 +1,6 @@
 package gemini
 
 import (
-	"fmt"
 	"io"
 	"log"
 	"net/http"
@@ -85,18 +84,6 @@ func TestThinking(t *testing.T) {
 		}
 		if got := string(s.body[0]); !strings.Contains(got, want) {
 			t.Errorf("%+v: the request is %s", o, got)
-		}
-	}
-}
-
-func TestAModelDoesNotTellItsKey(t *testing.T) {
-	m, err := New(Options{Model: "gemini-3-flash", APIKey: key})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, verb := range []string{"%v", "%+v", "%s", "%#v"} {
-		if s := fmt.Sprintf(verb, m); s != "gemini/gemini-3-flash" {
-			t.Errorf("%s is %s", verb, s)
 		}
 	}
 }

@@ -25,7 +25,7 @@ type ChatOptions struct {
 	APIKey string
 	// BaseURL is the server's, with the version, such as "https://openrouter.ai/api/v1"; default: OPENAI_BASE_URL, then OpenAI's.
 	BaseURL string
-	Client  *http.Client  // default: http.DefaultClient
+	Client  *http.Client  // default: http.DefaultClient; redirections are never followed
 	Timeout time.Duration // of one whole generation; 0: none beyond the context's
 	Retries int           // by the SDK, before an answer has begun; 0: none, since an agent retries itself
 	Whole   bool          // ask for the message at once in place of a stream
@@ -98,6 +98,9 @@ func NewChat(o ChatOptions) (*Chat, error) {
 
 // String names the model, and never the key.
 func (c *Chat) String() string { return c.name + " " + c.options.Model }
+
+// GoString is String.
+func (c *Chat) GoString() string { return c.String() }
 
 func choose(field string, value *string, otherwise string, allowed ...string) error {
 	if *value == "" {

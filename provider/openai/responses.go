@@ -26,7 +26,7 @@ type ResponsesOptions struct {
 	Model   string        // the model's id; required
 	APIKey  string        // default: OPENAI_API_KEY, unless BaseURL names a server other than OpenAI's
 	BaseURL string        // default: OPENAI_BASE_URL, then OpenAI's own
-	Client  *http.Client  // default: http.DefaultClient
+	Client  *http.Client  // default: http.DefaultClient; redirections are never followed
 	Timeout time.Duration // of one whole generation; 0: none beyond the context's
 	Retries int           // before a reply has begun; 0: none, since the agent itself retries
 	Whole   bool          // ask for the message at once in place of a stream
@@ -108,6 +108,12 @@ func knownPlain(model string) bool {
 	}
 	return false
 }
+
+// String names the model, and never the key.
+func (m *Responses) String() string { return responsesName + " " + m.o.Model }
+
+// GoString is String.
+func (m *Responses) GoString() string { return m.String() }
 
 // Generate implements [llm.Model]. Its errors are [*llm.Error]s, and the context's own.
 func (m *Responses) Generate(ctx context.Context, req llm.Request) iter.Seq2[llm.Event, error] {
