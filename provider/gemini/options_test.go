@@ -22,7 +22,7 @@ func TestOptions(t *testing.T) {
 		{Options{APIKey: key}, "Options.Model is empty"},
 		{Options{Model: "a?b", APIKey: key}, "can't be part of a URL"},
 		{Options{Model: "../b", APIKey: key}, "can't be part of a URL"},
-		{Options{Model: "m"}, "no API key: set Options.APIKey, or GEMINI_API_KEY"},
+		{Options{Model: "m"}, "GEMINI_API_KEY"},
 		{Options{Model: "m", APIKey: "secret\n"}, "white space"},
 		{Options{Model: "m", APIKey: key, BaseURL: "localhost:1"}, "the base URL is"},
 		{Options{Model: "m", APIKey: key, BaseURL: "http://"}, "the base URL is"},
@@ -66,6 +66,18 @@ func TestEnvironment(t *testing.T) {
 		}
 		if got := r.URL.String(); got != "/proxy/v1beta/models/gemini-3-flash:streamGenerateContent?alt=sse" {
 			t.Errorf("the address was %s", got)
+		}
+	}
+}
+
+// A key of the environment goes to Google, or to where GOOGLE_GEMINI_BASE_URL says, and to no other server.
+func TestTheEnvironmentsKeyGoesToItsServerOnly(t *testing.T) {
+	t.Setenv("GOOGLE_API_KEY", "")
+	t.Setenv("GEMINI_API_KEY", key)
+	t.Setenv("GOOGLE_GEMINI_BASE_URL", "http://gateway.invalid")
+	for base, want := range map[string]bool{"": true, "https://generativelanguage.googleapis.com": true, "http://other.invalid": false, "http://evilgoogleapis.com": false} {
+		if _, err := New(Options{Model: "m", BaseURL: base}); (err == nil) != want {
+			t.Errorf("a model at %q: %v", base, err)
 		}
 	}
 }
