@@ -101,7 +101,7 @@ func (s scenario) request() llm.Request {
 	req := llm.Request{System: "Be brief.", Messages: []llm.Message{llm.UserText("What is the weather?")}, Tools: weatherTools}
 	if s.format {
 		req.Tools = nil
-		req.ResponseFormat = llm.ResponseFormat{Name: "weather", Schema: json.RawMessage(
+		req.ResponseFormat = llm.ResponseFormat{Name: "weather", Description: "What it is like outside.", Schema: json.RawMessage(
 			`{"type":"object","properties":{"temp_c":{"type":"number"}},"required":["temp_c"],"additionalProperties":false}`)}
 	}
 	return req
