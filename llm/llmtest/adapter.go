@@ -6,10 +6,7 @@ import (
 	"github.com/fermata-ai/fermata/llm"
 )
 
-// apiKey is the key that adapters are made with, by way of the environment or of their options: no error may tell it.
-const apiKey = APIKey
-
-// APIKey is a key that means nothing, for [Provider].New.
+// APIKey is a key that means nothing, for [Provider].New: no error may tell it.
 const APIKey = "sk-fermata-means-nothing"
 
 // adapter is a model under test.

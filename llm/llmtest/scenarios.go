@@ -101,7 +101,7 @@ func (s scenario) request() llm.Request {
 	req := llm.Request{System: "Be brief.", Messages: []llm.Message{llm.UserText("What is the weather?")}, Tools: weatherTools}
 	if s.format {
 		req.Tools = nil
-		req.ResponseFormat = llm.ResponseFormat{Name: "weather", Schema: json.RawMessage(
+		req.ResponseFormat = llm.ResponseFormat{Name: "weather", Description: "What it is like outside.", Schema: json.RawMessage(
 			`{"type":"object","properties":{"temp_c":{"type":"number"}},"required":["temp_c"],"additionalProperties":false}`)}
 	}
 	return req
@@ -250,7 +250,7 @@ func (f failure) check(t testing.TB, p Provider, err error) {
 	if e.Kind != f.kind || e.Temporary() != f.temporary || e.RequestID != f.id || e.RetryAfter != f.after || e.Provider != p.Name {
 		t.Errorf("the error is %+v, want %+v", e, f)
 	}
-	if s := e.Error(); len(s) > 2000 || strings.Contains(s, apiKey) {
+	if s := e.Error(); len(s) > 2000 || strings.Contains(s, APIKey) {
 		t.Errorf("the error is too long, or tells the key: %s", clip(s))
 	}
 }

@@ -37,7 +37,6 @@ func (c converter) schema(s *jsontree.Object, at string) (*jsontree.Object, erro
 	}
 	c.unions(s)
 	c.constant(s)
-	c.types(s)
 	c.tell(s)
 	optional := optionalProperties(s)
 	if err := c.subs(s, at); err != nil {
@@ -171,98 +170,6 @@ func rename(s *jsontree.Object, old, key string, value any) {
 	}
 }
 
-// types writes a list of types as the provider takes it.
-func (c converter) types(s *jsontree.Object) {
-	v, _ := s.Get("type")
-	list, ok := v.([]any)
-	if !ok || c.TypeList && !c.Nullable {
-		return
-	}
-	var names []any
-	null := false
-	for _, t := range list {
-		if string(jsontree.Text(t)) == `"null"` {
-			null = true
-			continue
-		}
-		names = append(names, t)
-	}
-	if null && c.Nullable {
-		s.Set("nullable", json.RawMessage("true"))
-		dropNull(s)
-		null = false
-	}
-	switch {
-	case len(names) == 0:
-		s.Set("type", "null")
-	case len(names) == 1 && !null:
-		s.Set("type", names[0])
-	case c.TypeList && !null:
-		s.Set("type", names)
-	default:
-		c.split(s, names, null)
-	}
-}
-
-// dropNull takes null out of an enum: "nullable" says it.
-func dropNull(s *jsontree.Object) {
-	v, _ := s.Get("enum")
-	if list, ok := v.([]any); ok {
-		s.Set("enum", slices.DeleteFunc(slices.Clone(list), func(v any) bool { return string(jsontree.Text(v)) == "null" }))
-	}
-}
-
-// split writes a schema of several types as one of several schemas. What is about the whole stays outside.
-func (c converter) split(s *jsontree.Object, names []any, null bool) {
-	inner, outer := s.Clone(), &jsontree.Object{}
-	for _, key := range []string{"description", "title", "default"} {
-		if v, ok := s.Get(key); ok {
-			outer.Set(key, v)
-			inner.Delete(key)
-		}
-	}
-	if s.Has("anyOf") { // each of its own may say what it is
-		inner.Delete("type")
-		s.Members = append(outer.Members, inner.Members...)
-		return
-	}
-	var all []any
-	for _, name := range names {
-		one := inner.Clone()
-		one.Set("type", name)
-		onlyFor(one, string(jsontree.Text(name)))
-		if null {
-			dropNull(one)
-		}
-		all = append(all, one)
-	}
-	if null {
-		all = append(all, jsontree.New("type", "null"))
-	}
-	outer.Set("anyOf", all)
-	s.Members = outer.Members
-}
-
-// of says of which types a member speaks.
-var of = map[string]string{
-	"properties": `"object"`, "required": `"object"`, "additionalProperties": `"object"`, "patternProperties": `"object"`, "propertyNames": `"object"`,
-	"minProperties": `"object"`, "maxProperties": `"object"`, "items": `"array"`, "prefixItems": `"array"`, "contains": `"array"`,
-	"minItems": `"array"`, "maxItems": `"array"`, "uniqueItems": `"array"`, "pattern": `"string"`, "format": `"string"`, "minLength": `"string"`,
-	"maxLength": `"string"`, "contentEncoding": `"string"`, "minimum": `"number"`, "maximum": `"number"`, "exclusiveMinimum": `"number"`,
-	"exclusiveMaximum": `"number"`, "multipleOf": `"number"`,
-}
-
-// onlyFor takes out what speaks of other types.
-func onlyFor(s *jsontree.Object, typ string) {
-	if typ == `"integer"` {
-		typ = `"number"`
-	}
-	s.Members = slices.DeleteFunc(slices.Clone(s.Members), func(m jsontree.Member) bool {
-		t, ok := of[m.Key]
-		return ok && t != typ
-	})
-}
-
 // tell moves what the provider doesn't take into the description.
 func (c converter) tell(s *jsontree.Object) {
 	for _, m := range slices.Clone(s.Members) {
@@ -275,7 +182,7 @@ func (c converter) tell(s *jsontree.Object) {
 		}
 		switch {
 		case c.Keywords == nil, slices.Contains(always, m.Key), slices.Contains(c.Keywords, m.Key):
-		case m.Key == "$ref", m.Key == "oneOf" && c.OneOf, m.Key == "const" && c.Const, m.Key == "nullable" && c.Nullable: // or keep complains of it
+		case m.Key == "$ref", m.Key == "oneOf" && c.OneOf, m.Key == "const" && c.Const: // or keep complains of it
 		case m.Key == "title", m.Key == "examples" && len(jsontree.Text(m.Value)) > 200:
 			s.Delete(m.Key)
 		default:

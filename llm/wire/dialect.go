@@ -18,8 +18,6 @@ type Dialect struct {
 	Formats  []string // values of "format" that it takes; nil: all
 	Refs     bool     // it takes $ref and $defs. Without it, a type that holds itself is an error; other references are written out either way
 	OneOf    bool     // it takes oneOf; otherwise anyOf
-	TypeList bool     // it takes several types in a list; otherwise anyOf, or Nullable
-	Nullable bool     // it takes "nullable": true, in place of the type "null"
 	Const    bool     // it takes const; otherwise enum with one value
 	// BareRefs is for a provider that writes references out to some depth: nothing may stand beside $ref, and a property that leads to
 	// one is never required. Which ones are is told in the description.

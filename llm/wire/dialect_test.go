@@ -13,8 +13,8 @@ import (
 var plain = Dialect{Keywords: []string{}, Formats: []string{}}
 
 func TestConvert(t *testing.T) {
-	full := Dialect{OneOf: true, TypeList: true, Const: true, Refs: true}
-	strict := Dialect{Keywords: []string{}, Formats: []string{}, TypeList: true, Refs: true, Closed: true}
+	full := Dialect{OneOf: true, Const: true, Refs: true}
+	strict := Dialect{Keywords: []string{}, Formats: []string{}, Refs: true, Closed: true}
 	for _, c := range []struct {
 		name, in string
 		d        Dialect
@@ -41,13 +41,7 @@ func TestConvert(t *testing.T) {
 		{"oneOf that is taken", `{"properties":{"p":{"oneOf":[{"type":"string"},{"type":"integer"}]}}}`, full,
 			`{"type":"object","properties":{"p":{"oneOf":[{"type":"string"},{"type":"integer"}]}}}`},
 		{"const", `{"properties":{"p":{"type":"string","const":"a"}}}`, plain, `{"type":"object","properties":{"p":{"type":"string","enum":["a"]}}}`},
-		{"types in a list", `{"properties":{"p":{"type":["string","null"],"enum":["a",null],"description":"x"}}}`, plain,
-			`{"type":"object","properties":{"p":{"description":"x","anyOf":[{"type":"string","enum":["a"]},{"type":"null"}]}}}`},
-		{"types in a list that is taken", `{"properties":{"p":{"type":["string","null"]}}}`, full, `{"type":"object","properties":{"p":{"type":["string","null"]}}}`},
-		{"nullable", `{"properties":{"p":{"type":["string","null"],"enum":["a",null]}}}`, Dialect{Nullable: true},
-			`{"type":"object","properties":{"p":{"type":"string","enum":["a"],"nullable":true}}}`},
-		{"two types, one with its own words", `{"properties":{"p":{"type":["string","integer"],"minLength":2,"minimum":1}}}`, Dialect{},
-			`{"type":"object","properties":{"p":{"anyOf":[{"type":"string","minLength":2},{"type":"integer","minimum":1}]}}}`},
+		{"types in a list", `{"properties":{"p":{"type":["string","null"]}}}`, plain, `{"type":"object","properties":{"p":{"type":["string","null"]}}}`},
 		{"references are written out", `{"properties":{"a":{"$ref":"#/$defs/P"},"b":{"$ref":"#/$defs/P","description":"B"}},"$defs":{"P":{"type":"object","properties":{"x":{"type":"integer"}},"$schema":"s"}}}`, plain,
 			`{"type":"object","properties":{"a":{"type":"object","properties":{"x":{"type":"integer"}}},"b":{"type":"object","properties":{"x":{"type":"integer"}},"description":"B"}}}`},
 		{"references in the older form", `{"properties":{"a":{"$ref":"#/definitions/P"}},"definitions":{"P":{"type":"integer"}}}`, plain,
@@ -82,7 +76,7 @@ func TestConvert(t *testing.T) {
 }
 
 func TestSchemasThatCannotBeTold(t *testing.T) {
-	strict := Dialect{Keywords: []string{}, TypeList: true, Closed: true}
+	strict := Dialect{Keywords: []string{}, Closed: true}
 	for _, c := range []struct {
 		name, in string
 		d        Dialect
@@ -139,7 +133,7 @@ func TestDialectsSayNoLessThanTheSchema(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		schema, value, filled := drawObject(t, 3)
 		d := Dialect{
-			OneOf: rapid.Bool().Draw(t, "oneOf"), TypeList: rapid.Bool().Draw(t, "list"), Const: rapid.Bool().Draw(t, "const"),
+			OneOf: rapid.Bool().Draw(t, "oneOf"), Const: rapid.Bool().Draw(t, "const"),
 			Closed: rapid.Bool().Draw(t, "closed"),
 		}
 		if rapid.Bool().Draw(t, "few") {

@@ -27,17 +27,29 @@ func HTTPError(provider string, status int, h http.Header, code, message string,
 }
 
 // TransportError is a failure to reach a provider, or to read its answer to the end. The errors of an ended context stay as they are.
+// A redirection that [Client] didn't follow is an invalid request.
 func TransportError(provider string, cause error) error {
-	var e *llm.Error
+	var (
+		e    *llm.Error
+		sent redirected
+	)
 	switch {
 	case cause == nil:
 		return nil
+	case errors.As(cause, &sent):
+		return Invalid(provider, "%w", sent)
 	case errors.As(cause, &e), errors.Is(cause, context.Canceled), errors.Is(cause, context.DeadlineExceeded):
 		return cause
 	case errors.Is(cause, io.ErrUnexpectedEOF), errors.Is(cause, io.EOF):
 		return &llm.Error{Kind: llm.ErrTruncated, Provider: provider, Err: cause}
 	}
 	return &llm.Error{Kind: llm.ErrNetwork, Provider: provider, Err: cause}
+}
+
+// Timeout is a generation that took longer than the adapter's Options.Timeout. It holds no context.DeadlineExceeded: the caller's context
+// goes on.
+func Timeout(provider string, after time.Duration) error {
+	return &llm.Error{Kind: llm.ErrNetwork, Provider: provider, Err: fmt.Errorf("there is no whole message after %v, which is the options' Timeout", after)}
 }
 
 // Truncated is a stream that ended without its end marker.

@@ -60,7 +60,7 @@ func (c converter) close(s *jsontree.Object, optional []string, at string) error
 		for i, m := range properties.Members {
 			names = append(names, m.Key)
 			if o, ok := m.Value.(*jsontree.Object); ok && slices.Contains(optional, m.Key) {
-				properties.Members[i].Value = c.orNull(o)
+				properties.Members[i].Value = orNull(o)
 			}
 		}
 		s.Set("required", names)
@@ -77,17 +77,13 @@ func place(at string) string {
 }
 
 // orNull is a schema that takes null as well.
-func (c converter) orNull(s *jsontree.Object) *jsontree.Object {
+func orNull(s *jsontree.Object) *jsontree.Object {
 	null := json.RawMessage(`"null"`)
 	if takesNull(s) {
 		return s
 	}
-	if c.Nullable {
-		s.Set("nullable", json.RawMessage("true"))
-		return s
-	}
 	typ, _ := s.Get("type")
-	if t, ok := typ.(json.RawMessage); ok && c.TypeList && !s.Has("enum") && !s.Has("const") {
+	if t, ok := typ.(json.RawMessage); ok && !s.Has("enum") && !s.Has("const") {
 		s.Set("type", []any{t, null})
 		return s
 	}
@@ -109,9 +105,6 @@ func (c converter) orNull(s *jsontree.Object) *jsontree.Object {
 // takesNull says whether null fits a schema, as far as its type, its enum and its alternatives say. One that says nothing takes it.
 func takesNull(s *jsontree.Object) bool {
 	text := func(v any) string { return string(jsontree.Text(v)) }
-	if v, ok := s.Get("nullable"); ok && text(v) == "true" {
-		return true
-	}
 	hasNull := func(list []any) bool {
 		return slices.ContainsFunc(list, func(v any) bool { t := text(v); return t == `"null"` || t == "null" })
 	}

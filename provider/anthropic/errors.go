@@ -22,18 +22,13 @@ func invalid(format string, args ...any) error { return wire.Invalid(provider, f
 // malformed is a reply that breaks the API's rules.
 func malformed(format string, args ...any) error { return wire.Malformed(provider, format, args...) }
 
-// network is a failure that has nothing to do with what was asked.
-func network(format string, args ...any) error {
-	return &llm.Error{Kind: llm.ErrNetwork, Provider: provider, Err: fmt.Errorf(format, args...)}
-}
-
 // failure makes of what went wrong what a caller can work with. The generation's context is the caller's, with Options.Timeout.
 func (m *Model) failure(caller, generation context.Context, err error) error {
 	if err := caller.Err(); err != nil {
 		return err
 	}
-	if cause := generation.Err(); cause != nil {
-		return network("there is no whole message after %v, which is Options.Timeout: %w", m.options.Timeout, cause)
+	if generation.Err() != nil {
+		return wire.Timeout(provider, m.options.Timeout)
 	}
 	var (
 		known  *llm.Error
@@ -51,7 +46,8 @@ func (m *Model) failure(caller, generation context.Context, err error) error {
 	case errors.Is(err, bufio.ErrTooLong):
 		return malformed("an event of the stream is too long: %w", err)
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
-		return network("the HTTP client gave up: %w", err) // since the caller didn't
+		// The HTTP client gave up, and not the caller.
+		return &llm.Error{Kind: llm.ErrNetwork, Provider: provider, Err: errors.New("the message didn't come within the HTTP client's timeout")}
 	}
 	return wire.TransportError(provider, err)
 }
@@ -92,15 +88,7 @@ func (m *Model) apiError(e *sdk.Error) error {
 	if e.Response != nil {
 		header = e.Response.Header
 	}
-	return wire.HTTPError(provider, status, header, code, message, &apiError{m.withoutKey(text), e})
-}
-
-// withoutKey hides the API key, which some gateways quote.
-func (m *Model) withoutKey(text string) string {
-	if m.options.APIKey == "" {
-		return text
-	}
-	return strings.ReplaceAll(text, m.options.APIKey, "***")
+	return wire.HTTPError(provider, status, header, code, message, &apiError{wire.HideKey(text, m.options.APIKey), e})
 }
 
 // apiError is the SDK's error for errors.As, without its text: that holds the URL and the whole reply.

@@ -56,7 +56,7 @@ func (s *service) model(t testing.TB, o Options) *Model {
 	if o.Model == "" {
 		o.Model = "claude-opus-5-5"
 	}
-	o.APIKey, o.BaseURL, o.Client = "sk-test", "http://anthropic.invalid", &http.Client{Transport: s}
+	o.APIKey, o.BaseURL, o.Client = "sk-test-key", "http://anthropic.invalid", &http.Client{Transport: s}
 	m, err := New(o)
 	if err != nil {
 		t.Fatal(err)

@@ -36,7 +36,7 @@ func New(o Options) (*Model, error) {
 	opts := []option.RequestOption{
 		option.WithoutEnvironmentDefaults(),
 		option.WithBaseURL(o.BaseURL),
-		option.WithHTTPClient(o.Client),
+		option.WithHTTPClient(wire.Client(o.Client)),
 		option.WithMaxRetries(o.Retries),
 	}
 	if o.APIKey != "" {
@@ -51,7 +51,7 @@ func New(o Options) (*Model, error) {
 	return &Model{options: o, client: sdk.NewClient(opts...)}, nil
 }
 
-// String names the model. Its options hold the key, which a log must not.
+// String names the model, and never the key.
 func (m *Model) String() string { return provider + " " + m.options.Model }
 
 // GoString is String.

@@ -16,11 +16,11 @@ import (
 // Options say which model is asked, where, and how. Model is required.
 type Options struct {
 	Model   string        // the model's id, such as "claude-opus-5-5"
-	APIKey  string        // default: ANTHROPIC_API_KEY. A BaseURL other than Anthropic's may do without
+	APIKey  string        // default: ANTHROPIC_API_KEY, unless BaseURL names a server other than Anthropic's, which may do without
 	BaseURL string        // default: ANTHROPIC_BASE_URL, then https://api.anthropic.com
-	Client  *http.Client  // default: http.DefaultClient
+	Client  *http.Client  // default: http.DefaultClient; redirections are never followed
 	Timeout time.Duration // of one whole generation; 0: none beyond the context's
-	Retries int           // by the SDK, before a stream has begun; 0: none, since an agent tries again itself
+	Retries int           // by the SDK, before an answer has begun; 0: none, since the agent retries
 	Whole   bool          // ask for the message at once in place of a stream
 
 	// MaxTokens bounds a message where the request's Limits don't; the API wants to be told. Default: 16384, and the thinking
@@ -62,7 +62,7 @@ const (
 
 // complete fills in what the environment knows, and what is left out.
 func (o Options) complete() Options {
-	if o.APIKey == "" {
+	if o.APIKey == "" && (o.BaseURL == "" || isOwn(o.BaseURL)) { // the environment's key goes to no server that it isn't for
 		o.APIKey = os.Getenv("ANTHROPIC_API_KEY")
 	}
 	if o.BaseURL == "" {
@@ -71,15 +71,18 @@ func (o Options) complete() Options {
 	if o.BaseURL == "" {
 		o.BaseURL = defaultURL
 	}
-	if o.Client == nil {
-		o.Client = http.DefaultClient
-	}
 	if o.MaxTokens == 0 {
 		o.MaxTokens = defaultMaxTokens + o.Thinking.Budget
 	}
 	// What the caller goes on to do with its own is no matter of ours.
 	o.ServerTools, o.Betas, o.Header = slices.Clone(o.ServerTools), slices.Clone(o.Betas), o.Header.Clone()
 	return o
+}
+
+// isOwn says that a base URL is Anthropic's.
+func isOwn(base string) bool {
+	u, err := url.Parse(base)
+	return err == nil && strings.HasSuffix("."+strings.ToLower(u.Hostname()), ".anthropic.com")
 }
 
 // check reports the first thing that is wrong. No value that may be a secret is in the error.
@@ -97,7 +100,7 @@ func (o Options) check() error {
 		return errors.New("the base URL must end with its path: without ? and #")
 	case strings.HasSuffix(strings.TrimRight(base.Path, "/"), "/v1"):
 		return fmt.Errorf("the base URL %q ends in /v1, which is put there anyway: leave it out", base.Redacted())
-	case o.APIKey == "" && base.Host == "api.anthropic.com" && o.header().Get("Authorization")+o.header().Get("X-Api-Key") == "":
+	case o.APIKey == "" && isOwn(o.BaseURL) && o.header().Get("Authorization")+o.header().Get("X-Api-Key") == "":
 		return errors.New("no API key: set Options.APIKey or ANTHROPIC_API_KEY")
 	case strings.ContainsFunc(o.APIKey, func(r rune) bool { return r <= ' ' || r >= 0x7f }):
 		return errors.New("the API key holds white space, a line break or another character that no key has: was it read from a file?")

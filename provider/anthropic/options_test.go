@@ -94,6 +94,23 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
+// ANTHROPIC_API_KEY goes to Anthropic, or to where ANTHROPIC_BASE_URL says, and to no other server.
+func TestTheEnvironmentsKeyGoesToItsServerOnly(t *testing.T) {
+	t.Setenv("ANTHROPIC_API_KEY", "sk-environment")
+	t.Setenv("ANTHROPIC_BASE_URL", "http://gateway.invalid")
+	for base, want := range map[string]string{
+		"": "sk-environment", "https://api.anthropic.com": "sk-environment", "http://other.invalid": "", "http://evilanthropic.com": "",
+	} {
+		m, err := New(Options{Model: "m", BaseURL: base})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := m.options.APIKey; got != want {
+			t.Errorf("the key for %q is %q", base, got)
+		}
+	}
+}
+
 // Without a key, none is sent, wherever the SDK would look for one.
 func TestNoKey(t *testing.T) {
 	t.Setenv("ANTHROPIC_API_KEY", "")

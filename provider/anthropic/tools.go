@@ -17,11 +17,11 @@ import (
 // What the API takes of JSON Schema: nearly everything where it only tells the model, and what its documentation of structured
 // outputs lists where the model is held to it. There a type can't hold itself.
 var (
-	told = wire.Dialect{Refs: true, OneOf: true, TypeList: true, Const: true}
+	told = wire.Dialect{Refs: true, OneOf: true, Const: true}
 	held = wire.Dialect{
 		Keywords: []string{"default", "pattern", "format"}, // closed objects that must all fit would take nothing
 		Formats:  []string{"date-time", "time", "date", "duration", "email", "hostname", "uri", "ipv4", "ipv6", "uuid"},
-		TypeList: true, Const: true, Closed: true, Optional: true,
+		Const:    true, Closed: true, Optional: true,
 	}
 )
 

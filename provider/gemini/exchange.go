@@ -4,6 +4,8 @@ import (
 	"context"
 	"io"
 	"net/http"
+
+	"github.com/fermata-ai/fermata/llm/wire"
 )
 
 // exchange is one request's reply, as the transport keeps it for Generate.
@@ -59,17 +61,13 @@ type limited struct {
 }
 
 // client is the caller's with our transport in it. Its timeout is left out: it ends when the SDK has read the body, and so would
-// cut off the true one. Redirects aren't followed: the API has none, and the key would go along.
+// cut off the true one.
 func client(of *http.Client) *http.Client {
-	c := http.Client{}
-	if of != nil {
-		c = *of
-	}
+	c := wire.Client(of)
 	base := c.Transport
 	if base == nil {
 		base = http.DefaultTransport
 	}
 	c.Transport, c.Timeout = transport{base}, 0
-	c.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	return &c
+	return c
 }

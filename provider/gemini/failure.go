@@ -35,7 +35,7 @@ func (m *Model) failure(ctx context.Context, x *exchange, cause error) error {
 		return wire.Malformed(provider, "%w", cause)
 	case errors.Is(cause, errTooLong):
 		return wire.Malformed(provider, "%w", cause)
-	case x.status != 0 && x.status/100 != 2: // the error's body broke off
+	case x.status >= 400: // the error's body broke off
 		return wire.HTTPError(provider, x.status, x.header, "", cause.Error(), cause)
 	}
 	return wire.TransportError(provider, cause)
@@ -91,11 +91,12 @@ func (m *Model) apiError(x *exchange, e genai.APIError) error {
 // withoutKey takes our key out of an error: the service names it where a project is suspended.
 func (m *Model) withoutKey(e genai.APIError) genai.APIError {
 	text, err := json.Marshal(e)
-	if err != nil || !strings.Contains(string(text), m.options.APIKey) {
+	hidden := wire.HideKey(string(text), m.options.APIKey)
+	if err != nil || hidden == string(text) {
 		return e
 	}
 	var clean genai.APIError
-	if json.Unmarshal([]byte(strings.ReplaceAll(string(text), m.options.APIKey, "(key)")), &clean) != nil {
+	if json.Unmarshal([]byte(hidden), &clean) != nil {
 		return genai.APIError{Code: e.Code, Status: e.Status, Message: "(left out: it holds the API key)"}
 	}
 	return clean

@@ -4,11 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"iter"
 
 	"github.com/fermata-ai/fermata/llm"
+	"github.com/fermata-ai/fermata/llm/wire"
 	"google.golang.org/genai"
 )
 
@@ -46,8 +46,8 @@ func New(o Options) (*Model, error) {
 	return &Model{o, c.Models}, nil
 }
 
-// String names the model. Its options hold the key, which a log must not.
-func (m *Model) String() string { return provider + "/" + m.options.Model }
+// String names the model, and never the key.
+func (m *Model) String() string { return provider + " " + m.options.Model }
 
 // GoString is String.
 func (m *Model) GoString() string { return m.String() }
@@ -83,7 +83,7 @@ func (m *Model) generate(outer context.Context, req llm.Request, t *turn) error 
 	case errors.Is(err, errStopped):
 		return err
 	case ctx.Err() != nil && outer.Err() == nil:
-		return &llm.Error{Kind: llm.ErrNetwork, Provider: provider, Err: fmt.Errorf("no end within %v, which is Options.Timeout", m.options.Timeout)}
+		return wire.Timeout(provider, m.options.Timeout)
 	}
 	return m.failure(outer, x, err)
 }

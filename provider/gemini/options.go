@@ -17,13 +17,14 @@ import (
 type Options struct {
 	// Model is the model's id, such as "gemini-3-flash"; "models/" before it makes no difference.
 	Model string
-	// APIKey is by default that of the environment: GOOGLE_API_KEY, or else GEMINI_API_KEY, in the order of Google's own libraries.
+	// APIKey defaults to GOOGLE_API_KEY, then GEMINI_API_KEY, in the order of Google's own libraries, unless BaseURL names a server
+	// other than Google's: a key goes to none that it isn't for.
 	APIKey string
-	// BaseURL is where the API is, without its version: by default GOOGLE_GEMINI_BASE_URL, or else Google's own.
+	// BaseURL is where the API is, without its version; default: GOOGLE_GEMINI_BASE_URL, then Google's own.
 	BaseURL string
-	Client  *http.Client  // by default http.DefaultTransport and no timeout; its redirects are never followed
+	Client  *http.Client  // default: http.DefaultClient; redirections are never followed
 	Timeout time.Duration // of one whole generation; 0: none beyond the context's
-	Retries int           // by the SDK, before a reply has begun; 0: none, since the agent retries
+	Retries int           // by the SDK, before an answer has begun; 0: none, since the agent retries
 	Whole   bool          // ask for the message at once in place of a stream
 
 	Thinking Thinking
@@ -45,9 +46,11 @@ func (o Options) complete() (Options, error) {
 	if strings.ContainsAny(o.Model, "?&#%\\ \t\r\n") || strings.Contains(o.Model, "..") {
 		return o, fmt.Errorf("gemini: Options.Model is %q, which can't be part of a URL: set the model's id", o.Model)
 	}
-	o.APIKey = first(o.APIKey, os.Getenv("GOOGLE_API_KEY"), os.Getenv("GEMINI_API_KEY"))
+	if o.BaseURL == "" || isOwn(o.BaseURL) {
+		o.APIKey = first(o.APIKey, os.Getenv("GOOGLE_API_KEY"), os.Getenv("GEMINI_API_KEY"))
+	}
 	if o.APIKey == "" {
-		return o, errors.New("gemini: no API key: set Options.APIKey, or GEMINI_API_KEY in the environment")
+		return o, errors.New("gemini: no API key: set Options.APIKey, or, for Google's own service, GEMINI_API_KEY in the environment")
 	}
 	if strings.ContainsFunc(o.APIKey, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		return o, errors.New("gemini: the API key holds white space, or what no key holds: was it cut out wrongly?")
@@ -67,6 +70,12 @@ func (o Options) complete() (Options, error) {
 
 // apiVersion is the one that the SDK adds to a base URL.
 const apiVersion = "/v1beta"
+
+// isOwn says that a base URL is Google's.
+func isOwn(base string) bool {
+	u, err := url.Parse(base)
+	return err == nil && strings.HasSuffix("."+strings.ToLower(u.Hostname()), ".googleapis.com")
+}
 
 func baseURL(s string) (string, error) {
 	u, err := url.Parse(s)

@@ -2,9 +2,9 @@ package gemini
 
 import (
 	"encoding/json"
-	"fmt"
 	"slices"
 
+	"github.com/fermata-ai/fermata/internal/jsontree"
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/llm/wire"
 	"google.golang.org/genai"
@@ -22,7 +22,6 @@ var dialect = wire.Dialect{
 	Refs:     true,
 	BareRefs: true, // "cyclic references ... may only be used within non-required properties"
 	OneOf:    true,
-	TypeList: true,
 }
 
 // declaration is a genai.FunctionDeclaration whose schema stays as it is.
@@ -103,16 +102,15 @@ func responseSchema(f llm.ResponseFormat) (json.RawMessage, error) {
 	if err != nil {
 		return nil, wire.Invalid(provider, "the response format: %w", err)
 	}
-	has := membersOf(schema)
-	for key, text := range map[string]string{"description": f.Description, "title": f.Name} {
-		if _, said := has[key]; said || text == "" {
-			continue
-		}
-		value, err := json.Marshal(text)
-		if err != nil {
-			return nil, fmt.Errorf("gemini: %w", err)
-		}
-		schema = json.RawMessage(fmt.Sprintf(`{%q:%s,%s`, key, value, schema[1:])) // it has a type and properties
+	root, err := jsontree.Parse(schema)
+	if err != nil {
+		return nil, wire.Invalid(provider, "the response format: %w", err)
 	}
-	return schema, nil
+	o := root.(*jsontree.Object) // so Convert says
+	for _, said := range []struct{ key, text string }{{"title", f.Name}, {"description", f.Description}} {
+		if said.text != "" && !o.Has(said.key) {
+			o.Set(said.key, said.text)
+		}
+	}
+	return o.Raw(), nil
 }

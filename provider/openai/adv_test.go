@@ -41,7 +41,7 @@ func TestSchemasThatOpenAIRefuses(t *testing.T) {
 		`{"type":"object","properties":{"a":{"type":["array","null"]}}}`,
 		`{"type":"object","properties":{"a":{"type":["string","array"]}}}`,
 	} {
-		got, err := chatDialect.Convert(json.RawMessage(schema))
+		got, err := told.Convert(json.RawMessage(schema))
 		if err != nil || !strings.Contains(string(got), `"items"`) {
 			t.Errorf("array schema missing items: %s, %v", got, err)
 		}
@@ -54,7 +54,7 @@ func TestStrictRefusesOpenObjectsThatTakeNull(t *testing.T) {
 		`{"type":"object","properties":{"a":{"type":["object","null"]}},"required":["a"]}`,
 		`{"type":"object","properties":{"a":{"type":["array","null"]}},"required":["a"]}`,
 	} {
-		if got, err := chatStrict.Convert(json.RawMessage(schema)); err == nil {
+		if got, err := held.Convert(json.RawMessage(schema)); err == nil {
 			t.Errorf("%s became %s", schema, got)
 		}
 	}

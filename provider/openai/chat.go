@@ -25,9 +25,9 @@ type ChatOptions struct {
 	APIKey string
 	// BaseURL is the server's, with the version, such as "https://openrouter.ai/api/v1"; default: OPENAI_BASE_URL, then OpenAI's.
 	BaseURL string
-	Client  *http.Client  // default: http.DefaultClient
+	Client  *http.Client  // default: http.DefaultClient; redirections are never followed
 	Timeout time.Duration // of one whole generation; 0: none beyond the context's
-	Retries int           // by the SDK, before an answer has begun; 0: none, since an agent retries itself
+	Retries int           // by the SDK, before an answer has begun; 0: none, since the agent retries
 	Whole   bool          // ask for the message at once in place of a stream
 
 	// Effort is how much a reasoning model is to think, such as "low" or "high"; default: the model's own.

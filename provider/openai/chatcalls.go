@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/fermata-ai/fermata/internal/jsontree"
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/llm/wire"
 )
@@ -130,7 +131,7 @@ func (c *chatCalls) end(provider string) ([]llm.Event, error) {
 		if call.extra == nil {
 			continue
 		}
-		native, err := encode(map[string]json.RawMessage{"extra_content": call.extra})
+		native, err := jsontree.Encode(map[string]json.RawMessage{"extra_content": call.extra})
 		if err != nil {
 			return nil, fmt.Errorf("extra_content of the call %q: %w", call.id, err)
 		}

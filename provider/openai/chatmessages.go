@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/fermata-ai/fermata/internal/jsontree"
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/llm/wire"
 	"github.com/openai/openai-go/v3"
@@ -231,11 +232,11 @@ func merge(fields map[string]json.RawMessage, native json.RawMessage) error {
 		if value[0] == '"' && before[0] == '"' {
 			var a, b string
 			_, _ = json.Unmarshal(before, &a), json.Unmarshal(value, &b)
-			fields[name], err = encode(a + b)
+			fields[name], err = jsontree.Encode(a + b)
 		} else if value[0] == '[' && before[0] == '[' {
 			var a, b []json.RawMessage
 			_, _ = json.Unmarshal(before, &a), json.Unmarshal(value, &b)
-			fields[name], err = encode(append(a, b...))
+			fields[name], err = jsontree.Encode(append(a, b...))
 		} else if !bytes.Equal(before, value) {
 			err = fmt.Errorf("two native forms have different %s", name)
 		}

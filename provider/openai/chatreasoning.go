@@ -1,10 +1,10 @@
 package openai
 
 import (
-	"bytes"
 	"encoding/json"
 	"strings"
 
+	"github.com/fermata-ai/fermata/internal/jsontree"
 	"github.com/fermata-ai/fermata/llm"
 )
 
@@ -70,7 +70,7 @@ func (r *chatReply) thought() error {
 	if len(fields) == 0 {
 		return nil
 	}
-	native, err := encode(fields)
+	native, err := jsontree.Encode(fields)
 	if err != nil {
 		return r.malformed("reasoning: %w", err)
 	}
@@ -134,22 +134,11 @@ func (d *chatDetail) json() (json.RawMessage, error) {
 		if b.Len() == 0 {
 			continue
 		}
-		text, err := encode(b.String())
+		text, err := jsontree.Encode(b.String())
 		if err != nil {
 			return nil, err
 		}
 		d.members[name] = text
 	}
-	return encode(d.members)
-}
-
-// encode is json.Marshal, but leaves <, > and & alone.
-func encode(v any) (json.RawMessage, error) {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(v); err != nil {
-		return nil, err
-	}
-	return bytes.TrimSpace(b.Bytes()), nil
+	return jsontree.Encode(d.members)
 }

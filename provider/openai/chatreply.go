@@ -22,10 +22,7 @@ type chatReply struct {
 func newChatReply(c *Chat, tools []llm.ToolDef, send func(llm.Event) error) *chatReply {
 	r := &chatReply{model: c, send: send}
 	if c.options.Strict {
-		r.calls.strict = map[string]json.RawMessage{}
-		for _, t := range tools {
-			r.calls.strict[t.Name] = t.Input
-		}
+		r.calls.strict = schemas(tools)
 	}
 	return r
 }

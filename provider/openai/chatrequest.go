@@ -7,29 +7,10 @@ import (
 	"slices"
 
 	"github.com/fermata-ai/fermata/llm"
-	"github.com/fermata-ai/fermata/llm/wire"
 	"github.com/openai/openai-go/v3"
 	"github.com/openai/openai-go/v3/packages/param"
 	"github.com/openai/openai-go/v3/shared"
 )
-
-var (
-	// What the functions API takes of JSON Schema when it isn't strict: everything.
-	chatDialect = wire.Dialect{Refs: true, OneOf: true, TypeList: true, Const: true}
-	// See "Supported schemas" in OpenAI's guide to structured outputs.
-	chatStrict = wire.Dialect{
-		Keywords: []string{"pattern", "format", "multipleOf", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "minItems", "maxItems"},
-		Formats:  []string{"date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"},
-		Refs:     true, TypeList: true, Const: true, Closed: true,
-	}
-)
-
-func (c *Chat) dialect() wire.Dialect {
-	if c.options.Strict {
-		return chatStrict
-	}
-	return chatDialect
-}
 
 // CheckTools implements [llm.ToolChecker].
 func (c *Chat) CheckTools(tools []llm.ToolDef) error {
@@ -81,7 +62,7 @@ func (c *Chat) params(r llm.Request) (p openai.ChatCompletionNewParams, err erro
 func (c *Chat) tools(tools []llm.ToolDef) ([]openai.ChatCompletionToolUnionParam, error) {
 	var all []openai.ChatCompletionToolUnionParam
 	for _, t := range tools {
-		schema, err := c.at.parameters(c.dialect(), t)
+		schema, err := c.at.parameters(dialect(c.options.Strict), t)
 		if err != nil {
 			return nil, fmt.Errorf("tool %q: %w", t.Name, err)
 		}
@@ -118,7 +99,7 @@ func (c *Chat) format(p *openai.ChatCompletionNewParams, f llm.ResponseFormat) e
 	if len(f.Schema) == 0 {
 		return nil
 	}
-	schema, err := c.dialect().Convert(f.Schema)
+	schema, err := dialect(c.options.Strict).Convert(f.Schema)
 	if err != nil {
 		return fmt.Errorf("the response format %q: %w", f.Name, err)
 	}

@@ -81,7 +81,7 @@ func (c connection) open(typ string) (endpoint, error) {
 	}
 	e.key = key
 	e.options = append(e.options, option.WithBaseURL(u.String()), option.WithAPIKey(key),
-		option.WithHTTPClient(cmp.Or(c.Client, http.DefaultClient)), option.WithMaxRetries(c.Retries),
+		option.WithHTTPClient(wire.Client(c.Client)), option.WithMaxRetries(c.Retries),
 		option.WithMiddleware(boundErrors))
 	return e, nil
 }

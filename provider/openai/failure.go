@@ -1,7 +1,6 @@
 package openai
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -9,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"strconv"
 	"strings"
 
@@ -56,17 +54,9 @@ func (e endpoint) classified(outer context.Context, provider string, res *http.R
 	case errors.Is(err, context.DeadlineExceeded):
 		// The context that Generate was given goes on, so its user must not be told that it is over.
 		if e.timeout > 0 {
-			err = fmt.Errorf("the whole answer didn't come within %v, the options' Timeout", e.timeout)
-		} else {
-			err = errors.New("the answer didn't come within the HTTP client's timeout")
+			return wire.Timeout(provider, e.timeout)
 		}
-		return &llm.Error{Kind: llm.ErrNetwork, Provider: provider, Err: err}
-	}
-	var sent *url.Error
-	if errors.As(err, &sent) {
-		if u, parsed := url.Parse(sent.URL); parsed == nil && !strings.EqualFold(u.Host, e.host) { // the SDK doesn't follow
-			return wire.Invalid(provider, "%s sends requests on to %s; if that is right, name it in BaseURL: %w", e.host, u.Host, sent.Err)
-		}
+		return &llm.Error{Kind: llm.ErrNetwork, Provider: provider, Err: errors.New("the answer didn't come within the HTTP client's timeout")}
 	}
 	return wire.TransportError(provider, err)
 }
@@ -81,9 +71,7 @@ type trouble struct {
 // servers send an "error" that is a string, or these members without "error", or "detail", or a list of one; and what stands between
 // sends HTML.
 func (e endpoint) trouble(body []byte) trouble {
-	if len(e.key) >= 16 { // some servers quote the key that they don't know
-		body = bytes.ReplaceAll(body, []byte(e.key), []byte("(the key)"))
-	}
+	body = []byte(wire.HideKey(string(body), e.key))
 	var list []json.RawMessage
 	if json.Unmarshal(body, &list) == nil && len(list) > 0 {
 		body = list[0]

@@ -182,17 +182,3 @@ func TestAServerThatIsNotThere(t *testing.T) {
 		t.Error(err)
 	}
 }
-
-// A redirection to another server would take the key along: it isn't followed.
-func TestRedirections(t *testing.T) {
-	other := newChatServer(t, pieces("stop", `{"content":"ok"}`))
-	for _, status := range []int{301, 307, 308} {
-		s := newChatServer(t, func(w http.ResponseWriter, r *http.Request) {
-			http.Redirect(w, r, strings.Replace(other.URL, "127.0.0.1", "localhost", 1)+r.URL.Path, status)
-		})
-		_, _, err := ask(t, s.model(t, ChatOptions{APIKey: "sk-0123456789abcdef"}), llm.Request{})
-		if kind(err) != llm.ErrInvalid || !strings.Contains(err.Error(), "on to localhost") || len(other.requests) > 0 {
-			t.Errorf("%d: %v, and the other server was asked %d times", status, err, len(other.requests))
-		}
-	}
-}

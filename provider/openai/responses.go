@@ -26,9 +26,9 @@ type ResponsesOptions struct {
 	Model   string        // the model's id; required
 	APIKey  string        // default: OPENAI_API_KEY, unless BaseURL names a server other than OpenAI's
 	BaseURL string        // default: OPENAI_BASE_URL, then OpenAI's own
-	Client  *http.Client  // default: http.DefaultClient
+	Client  *http.Client  // default: http.DefaultClient; redirections are never followed
 	Timeout time.Duration // of one whole generation; 0: none beyond the context's
-	Retries int           // before a reply has begun; 0: none, since the agent itself retries
+	Retries int           // by the SDK, before an answer has begun; 0: none, since the agent retries
 	Whole   bool          // ask for the message at once in place of a stream
 
 	// Effort is how much the model is to think, such as "low" or "high". Summary is what it tells of that: "auto", "concise" or

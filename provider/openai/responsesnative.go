@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"github.com/fermata-ai/fermata/internal/jsontree"
 	"github.com/fermata-ai/fermata/llm"
 )
 
@@ -59,5 +60,5 @@ func with(raw json.RawMessage, name string, value json.RawMessage) (json.RawMess
 	if delete(members, name); value != nil {
 		members[name] = value
 	}
-	return compose(members) // the other members stay byte for byte
+	return jsontree.Encode(members) // the other members stay byte for byte
 }

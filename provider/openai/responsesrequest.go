@@ -1,7 +1,6 @@
 package openai
 
 import (
-	"bytes"
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
@@ -15,6 +14,7 @@ import (
 	"github.com/openai/openai-go/v3/responses"
 	"github.com/openai/openai-go/v3/shared"
 
+	"github.com/fermata-ai/fermata/internal/jsontree"
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/llm/wire"
 )
@@ -131,11 +131,11 @@ func (m *Responses) tool(t llm.ToolDef) (responses.ToolUnionParam, error) {
 	if len(t.Name) > nameLength || t.Name == "" || strings.ContainsFunc(t.Name, notInName) {
 		return responses.ToolUnionParam{}, fmt.Errorf("tool %q: a name has 1 to %d letters, digits, '_' and '-'", t.Name, nameLength)
 	}
-	schema, err := m.endpoint.parameters(m.dialect(), t)
+	schema, err := m.endpoint.parameters(dialect(m.o.Strict), t)
 	if err != nil {
 		return responses.ToolUnionParam{}, fmt.Errorf("tool %q: %w", t.Name, err)
 	}
-	raw, err := compose(function{"function", t.Name, t.Description, schema, m.o.Strict})
+	raw, err := jsontree.Encode(function{"function", t.Name, t.Description, schema, m.o.Strict})
 	return param.Override[responses.ToolUnionParam](raw), err
 }
 
@@ -152,11 +152,11 @@ func (m *Responses) format(p *responses.ResponseNewParams, f llm.ResponseFormat)
 	if len(f.Schema) == 0 {
 		return nil
 	}
-	schema, err := m.dialect().Convert(f.Schema)
+	schema, err := dialect(m.o.Strict).Convert(f.Schema)
 	if err != nil {
 		return wire.Invalid(responsesName, "response format %q: %w", f.Name, err)
 	}
-	raw, err := compose(format{"json_schema", cmp.Or(f.Name, "response"), f.Description, schema, m.o.Strict})
+	raw, err := jsontree.Encode(format{"json_schema", cmp.Or(f.Name, "response"), f.Description, schema, m.o.Strict})
 	p.Text.Format = param.Override[responses.ResponseFormatTextConfigUnionParam](raw)
 	return err
 }
@@ -186,29 +186,4 @@ func fitName(name string) string {
 		return c
 	}, name)
 	return cmp.Or(fit[:min(len(fit), nameLength)], "unnamed")
-}
-
-func (m *Responses) dialect() wire.Dialect {
-	if m.o.Strict {
-		return chatStrict
-	}
-	return chatDialect
-}
-
-// compose encodes without escaping what is none of HTML's business.
-func compose(v any) (json.RawMessage, error) {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	err := e.Encode(v)
-	return bytes.TrimRight(b.Bytes(), "\n"), err
-}
-
-// schemas are those of tools, by name.
-func schemas(tools []llm.ToolDef) map[string]json.RawMessage {
-	by := map[string]json.RawMessage{}
-	for _, t := range tools {
-		by[t.Name] = t.Input
-	}
-	return by
 }
