@@ -201,7 +201,7 @@ func (d *dropper) object(o, s *jsontree.Object) *jsontree.Object {
 	for _, m := range o.Members {
 		sub, _ := properties.Get(m.Key)
 		known, ok := sub.(*jsontree.Object)
-		if raw, isRaw := m.Value.(json.RawMessage); ok && isRaw && string(raw) == "null" && slices.Contains(optional, m.Key) && !takesNull(known) {
+		if raw, isRaw := m.Value.(json.RawMessage); ok && isRaw && string(raw) == "null" && slices.Contains(optional, m.Key) && !takesNull(known) && !twice(o, m.Key) {
 			d.dropped = true
 			continue
 		}
@@ -211,6 +211,17 @@ func (d *dropper) object(o, s *jsontree.Object) *jsontree.Object {
 		out.Members = append(out.Members, m)
 	}
 	return out
+}
+
+// twice says that a member stands there more than once, which the tool is to refuse.
+func twice(o *jsontree.Object, key string) bool {
+	n := 0
+	for _, m := range o.Members {
+		if m.Key == key {
+			n++
+		}
+	}
+	return n > 1
 }
 
 // alternatives follows the one alternative that is about objects.
