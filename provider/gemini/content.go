@@ -1,6 +1,7 @@
 package gemini
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -109,23 +110,16 @@ func (c *conversation) call(t llm.ToolCall, place int) (json.RawMessage, error) 
 	}
 	var p part
 	if raw != nil && json.Unmarshal(raw, &p) == nil && p.FunctionCall != nil {
-		c.calls[t.ID] = call{p.FunctionCall.ID, named(p.FunctionCall.Name), place}
+		c.calls[t.ID] = call{p.FunctionCall.ID, cmp.Or(p.FunctionCall.Name, "unnamed"), place}
 		return raw, nil
 	}
 	id := ""
 	if t.ProviderID != "" {
 		id = c.ids.Of(t.ID)
 	}
-	c.calls[t.ID] = call{id, named(t.Name), place}
-	return json.Marshal(part{FunctionCall: &functionCall{ID: id, Name: named(t.Name), Args: wire.Arguments(t)}})
-}
-
-// named is a call's name: the API refuses one of nothing, which a model may have called nevertheless.
-func named(name string) string {
-	if name == "" {
-		return "unnamed"
-	}
-	return name
+	name := names.Name(t.Name)
+	c.calls[t.ID] = call{id, name, place}
+	return json.Marshal(part{FunctionCall: &functionCall{ID: id, Name: name, Args: wire.Arguments(t)}})
 }
 
 // results translates a message of results: all those of one message of calls stand in one content, in the order of the calls.
@@ -162,7 +156,7 @@ func (c *conversation) results(m llm.Message) error {
 func (c *conversation) resultParts(r llm.ToolResult) ([]json.RawMessage, error) {
 	known, ok := c.calls[r.Call]
 	if !ok {
-		known = call{name: named(r.Name)}
+		known = call{name: names.Name(r.Name)}
 	}
 	response, err := response(r)
 	if err != nil {
