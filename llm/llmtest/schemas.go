@@ -3,6 +3,7 @@ package llmtest
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -35,8 +36,9 @@ func schemas(t *testing.T, p Provider) {
 					t.Fatalf("CheckTools says %v, and Generate %v", refused, err)
 				}
 				if refused != nil {
-					if !strings.Contains(refused.Error(), def.Name) {
-						t.Errorf("the error doesn't name the tool: %v", refused)
+					var e *llm.Error
+					if !errors.As(refused, &e) || e.Kind != llm.ErrInvalid || e.Provider != p.Name || !strings.Contains(refused.Error(), def.Name) {
+						t.Errorf("%v, want an error of kind %s that names the provider and the tool", refused, llm.ErrInvalid)
 					}
 					said, _ := json.Marshal(map[string]string{"refused": refused.Error()})
 					golden(t, path, said)

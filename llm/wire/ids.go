@@ -1,15 +1,29 @@
 package wire
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/fermata-ai/fermata/llm"
 )
 
-// IDForm is what a provider takes as the id of a call: 1, or Min, to Max bytes, letters, digits, and the bytes in Also.
-type IDForm struct {
+// Form is what a provider takes as the id of a call, or as the name of a tool: 1, or Min, to Max bytes, letters, digits, and the bytes in
+// Also.
+type Form struct {
 	Min, Max int
 	Also     string
+}
+
+// Fits says whether s has the form.
+func (f Form) Fits(s string) bool {
+	return s != "" && len(s) >= f.Min && len(s) <= f.Max && f.clean(s, '0') == s
+}
+
+// Name makes the name of a called tool fit. A tool of a name that doesn't isn't offered, so the call has failed; but it stays in the
+// history, which a provider would refuse for it.
+func (f Form) Name(name string) string {
+	name = f.clean(name, '_')
+	return cmp.Or(name[:min(len(name), f.Max)], "unnamed")
 }
 
 // IDs are the ids that the calls of one request have on the wire, each unique in it.
@@ -20,7 +34,7 @@ type IDForm struct {
 type IDs map[string]string
 
 // NewIDs gives each call in messages its id.
-func NewIDs(messages []llm.Message, form IDForm) IDs {
+func NewIDs(messages []llm.Message, form Form) IDs {
 	ids, taken := IDs{}, map[string]bool{}
 	for _, m := range messages {
 		for _, p := range m.Parts {
@@ -29,7 +43,7 @@ func NewIDs(messages []llm.Message, form IDForm) IDs {
 				continue
 			}
 			id := c.ProviderID
-			if !form.fits(id) || taken[id] {
+			if !form.Fits(id) || taken[id] {
 				id = form.free(c.ID, taken)
 			}
 			ids[c.ID], taken[id] = id, true
@@ -46,22 +60,18 @@ func (ids IDs) Of(call string) string {
 	return call // a result without a call: the provider will say so
 }
 
-func (f IDForm) fits(id string) bool {
-	return id != "" && len(id) >= f.Min && len(id) <= f.Max && f.clean(id) == id
-}
-
-func (f IDForm) clean(id string) string {
+func (f Form) clean(s string, other rune) string {
 	return strings.Map(func(c rune) rune {
 		if 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.ContainsRune(f.Also, c) {
 			return c
 		}
-		return '0'
-	}, id)
+		return other
+	}, s)
 }
 
 // free makes an id of the form that is not taken: id itself where it can be.
-func (f IDForm) free(id string, taken map[string]bool) string {
-	id = f.clean(id)
+func (f Form) free(id string, taken map[string]bool) string {
+	id = f.clean(id, '0')
 	if n := len(id); n > f.Max {
 		id = id[n-f.Max:] // the end tells ids apart
 	}

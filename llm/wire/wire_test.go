@@ -58,7 +58,7 @@ func TestIDs(t *testing.T) {
 		}
 		return m
 	}
-	form := IDForm{Max: 12, Also: "_-"}
+	form := Form{Max: 12, Also: "_-"}
 	ids := NewIDs([]llm.Message{
 		turn("call_1=call_0", "call_2=tool:0", "call_3="),
 		turn("call_4=call_0", "call_5=call_5", "call_6=a_very_long_id"),
@@ -74,9 +74,18 @@ func TestIDs(t *testing.T) {
 	}
 }
 
+func TestNames(t *testing.T) {
+	form := Form{Max: 8, Also: "_-"}
+	for name, want := range map[string]string{"a-b_C9": "a-b_C9", "a.b c": "a_b_c", "é𝄞": "__", "": "unnamed", "123456789": "12345678"} {
+		if got := form.Name(name); got != want || form.Fits(name) != (got == name) {
+			t.Errorf("%q is called %q, want %q", name, got, want)
+		}
+	}
+}
+
 func TestIDsAreUniqueFitAndStay(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		form := IDForm{Max: rapid.IntRange(3, 40).Draw(t, "max"), Also: rapid.SampledFrom([]string{"", "_-"}).Draw(t, "also")}
+		form := Form{Max: rapid.IntRange(3, 40).Draw(t, "max"), Also: rapid.SampledFrom([]string{"", "_-"}).Draw(t, "also")}
 		theirs := rapid.SampledFrom([]string{"", "call_0", "0", "c0", "tool:0", "é", strings.Repeat("x", 50)})
 		var messages []llm.Message
 		for i := range rapid.IntRange(1, 12).Draw(t, "calls") {
@@ -87,7 +96,7 @@ func TestIDsAreUniqueFitAndStay(t *testing.T) {
 		seen := map[string]bool{}
 		for i, m := range messages {
 			id := all.Of(m.ToolCalls()[0].ID)
-			if !form.fits(id) || seen[id] {
+			if !form.Fits(id) || seen[id] {
 				t.Fatalf("%q doesn't fit, or comes twice", id)
 			}
 			seen[id] = true

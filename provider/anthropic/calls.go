@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"strings"
 
 	sdk "github.com/anthropics/anthropic-sdk-go/v2"
 	"github.com/anthropics/anthropic-sdk-go/v2/packages/param"
@@ -17,7 +16,7 @@ import (
 // toolUse is a call in the API's form. Its native form is what a block of the API's has beside id, name and input: which code
 // of the model's made the call, for one. So it may be replayed under another id.
 func toolUse(c llm.ToolCall, id string) (block, error) {
-	name, input := wireName(c.Name), wire.Arguments(c)
+	name, input := toolNames.Name(c.Name), wire.Arguments(c)
 	if !own(c.Native) {
 		return block{ContentBlockParamUnion: sdk.ContentBlockParamUnion{OfToolUse: &sdk.ToolUseBlockParam{ID: id, Name: name, Input: input}}}, nil
 	}
@@ -33,26 +32,6 @@ func toolUse(c llm.ToolCall, id string) (block, error) {
 		}
 	}
 	return block{ContentBlockParamUnion: param.Override[sdk.ContentBlockParamUnion](whole.Raw())}, nil
-}
-
-// wireName makes a name fit that another provider's model called a tool by. A tool of such a name isn't offered, so the call has
-// failed, but it stays in the history.
-func wireName(name string) string {
-	const most = 128
-	fit := strings.Map(func(c rune) rune {
-		if isNameByte(c) {
-			return c
-		}
-		return '_'
-	}, name)
-	if fit == "" {
-		return "_"
-	}
-	return fit[:min(len(fit), most)]
-}
-
-func isNameByte(c rune) bool {
-	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '_' || c == '-'
 }
 
 // toolResult is a result in the API's form. A result of no text at all has no content.

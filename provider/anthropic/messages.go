@@ -31,7 +31,7 @@ type block struct {
 const opening = "(The conversation begins with the assistant.)"
 
 // callIDs is the form that the API takes as the id of a tool's use.
-var callIDs = wire.IDForm{Max: 64, Also: "_-"}
+var callIDs = wire.Form{Max: 64, Also: "_-"}
 
 // conversation puts messages in the API's form.
 func conversation(messages []llm.Message) ([]*turn, error) {

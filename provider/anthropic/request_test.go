@@ -84,7 +84,7 @@ func TestConversation(t *testing.T) {
 		{"a name that is none here", []llm.Message{llm.UserText("hi"), assistant(llm.ToolCall{ID: "call_1", Name: "fs.read é", Arguments: json.RawMessage(`[1]`)}), results(result)},
 			hi + `,{"content":[{"id":"call_1","input":{"arguments":[1]},"name":"fs_read__","type":"tool_use"}],"role":"assistant"},{"content":[` + seen + `],"role":"user"}`},
 		{"no name at all", []llm.Message{llm.UserText("hi"), assistant(llm.ToolCall{ID: "call_1"}), results(result)},
-			hi + `,{"content":[{"id":"call_1","input":{},"name":"_","type":"tool_use"}],"role":"assistant"},{"content":[` + seen + `],"role":"user"}`},
+			hi + `,{"content":[{"id":"call_1","input":{},"name":"unnamed","type":"tool_use"}],"role":"assistant"},{"content":[` + seen + `],"role":"user"}`},
 		{"a block that the user made", []llm.Message{user(llm.Opaque{Native: *native(`{"type":"document","source":{"type":"file","file_id":"file_1"}}`)}, llm.Text{Text: "hi"})},
 			`{"content":[{"type":"document","source":{"type":"file","file_id":"file_1"}},{"text":"hi","type":"text"}],"role":"user"}`},
 		{"the assistant's picture", []llm.Message{llm.UserText("hi"), assistant(llm.Media{MediaType: "image/png", Name: "a.png", Data: []byte("x")}), llm.UserText("?")},

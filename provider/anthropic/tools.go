@@ -3,7 +3,6 @@ package anthropic
 import (
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"slices"
 
 	sdk "github.com/anthropics/anthropic-sdk-go/v2"
@@ -27,8 +26,8 @@ var (
 
 // What the API asks of names.
 var (
-	toolName     = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,128}$`)
-	propertyName = regexp.MustCompile(`^[a-zA-Z0-9_.-]{1,64}$`)
+	toolNames     = wire.Form{Max: 128, Also: "_-"}
+	propertyNames = wire.Form{Max: 64, Also: "_.-"}
 )
 
 // CheckTools reports the first tool that the API would refuse, and what to do.
@@ -53,7 +52,7 @@ func (m *Model) definitions(defs []llm.ToolDef) ([]sdk.ToolUnionParam, error) {
 	var tools []sdk.ToolUnionParam
 	taken := m.options.serverNames()
 	for _, d := range defs {
-		if !toolName.MatchString(d.Name) {
+		if !toolNames.Fits(d.Name) {
 			return nil, invalid("tool %q: the API takes names of 1 to 128 letters, digits, _ and -: rename it", d.Name)
 		}
 		if slices.Contains(taken, d.Name) {
@@ -95,7 +94,7 @@ func (m *Model) schema(input json.RawMessage) (json.RawMessage, error) {
 	v, _ := s.Get("properties")
 	properties, _ := v.(*jsontree.Object)
 	for _, p := range properties.Members { // what lies deeper, the API doesn't look at
-		if !propertyName.MatchString(p.Key) {
+		if !propertyNames.Fits(p.Key) {
 			return nil, fmt.Errorf("the property %q: the API takes names of 1 to 64 letters, digits, _, . and -: rename it", p.Key)
 		}
 	}

@@ -2,6 +2,7 @@ package gemini
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -146,7 +147,7 @@ func (c *conversation) call(t llm.ToolCall, place int) (json.RawMessage, error) 
 	}
 	var p part
 	if raw != nil && json.Unmarshal(raw, &p) == nil && p.FunctionCall != nil {
-		name := first(p.FunctionCall.Name, named(t.Name))
+		name := cmp.Or(p.FunctionCall.Name, names.Name(t.Name))
 		c.calls[t.ID] = call{p.FunctionCall.ID, name, place}
 		return edited(raw, p.FunctionCall, name, t)
 	}
@@ -154,8 +155,9 @@ func (c *conversation) call(t llm.ToolCall, place int) (json.RawMessage, error) 
 	if t.ProviderID != "" {
 		id = c.ids.Of(t.ID)
 	}
-	c.calls[t.ID] = call{id, named(t.Name), place}
-	return json.Marshal(part{FunctionCall: &functionCall{ID: id, Name: named(t.Name), Args: wire.Arguments(t)}})
+	name := names.Name(t.Name)
+	c.calls[t.ID] = call{id, name, place}
+	return json.Marshal(part{FunctionCall: &functionCall{ID: id, Name: name, Args: wire.Arguments(t)}})
 }
 
 // edited is a call as Gemini made it, other than a name that it left out, and arguments that somebody changed since.
@@ -177,14 +179,6 @@ func edited(raw json.RawMessage, f *functionCall, name string, t llm.ToolCall) (
 		inner.Set("args", wire.Arguments(t))
 	}
 	return whole.Raw(), nil
-}
-
-// named is a call's name: the API refuses one of nothing, which a model may have called nevertheless.
-func named(name string) string {
-	if name == "" {
-		return "unnamed"
-	}
-	return name
 }
 
 // results translates a message of results: all those of one message of calls stand in one content, in the order of the calls.
@@ -221,7 +215,7 @@ func (c *conversation) results(m llm.Message) error {
 func (c *conversation) resultParts(r llm.ToolResult) ([]json.RawMessage, error) {
 	known, ok := c.calls[r.Call]
 	if !ok {
-		known = call{name: named(r.Name)}
+		known = call{name: names.Name(r.Name)}
 	}
 	response, err := response(r)
 	if err != nil {

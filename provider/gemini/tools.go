@@ -3,6 +3,7 @@ package gemini
 import (
 	"encoding/json"
 	"slices"
+	"strings"
 
 	"github.com/fermata-ai/fermata/internal/jsontree"
 	"github.com/fermata-ai/fermata/llm"
@@ -56,15 +57,12 @@ func declarations(tools []llm.ToolDef) (json.RawMessage, error) {
 	return json.Marshal([]map[string][]declaration{{"functionDeclarations": all}})
 }
 
-// isName says whether a tool may be called so. See https://ai.google.dev/api/caching#FunctionDeclaration.
+// names are what the API takes as the name of a tool; a digit or a sign other than '_' doesn't begin one.
+// See https://ai.google.dev/api/caching#FunctionDeclaration.
+var names = wire.Form{Max: 128, Also: "_.:-"}
+
 func isName(s string) bool {
-	for i, c := range []byte(s) {
-		letter := 'a' <= c|' ' && c|' ' <= 'z' || c == '_'
-		if !letter && (i == 0 || (c < '0' || c > '9') && c != '.' && c != ':' && c != '-') {
-			return false
-		}
-	}
-	return s != "" && len(s) <= 128
+	return names.Fits(s) && !strings.ContainsRune("0123456789.:-", rune(s[0]))
 }
 
 func toolConfig(req llm.Request) (*genai.ToolConfig, error) {

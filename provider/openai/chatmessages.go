@@ -2,6 +2,7 @@ package openai
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -24,12 +25,12 @@ type chatMessages struct {
 }
 
 func (c *Chat) messages(r llm.Request) ([]openai.ChatCompletionMessageParamUnion, error) {
-	form := wire.IDForm{Max: 40, Also: "_-"}
+	form := wire.Form{Max: 40, Also: "_-"}
 	if !c.at.own { // vLLM's are longer, Kimi's are like functions.name:0
-		form = wire.IDForm{Max: 64, Also: "_-.:"}
+		form = wire.Form{Max: 64, Also: "_-.:"}
 	}
 	if strings.HasSuffix("."+c.at.host, ".mistral.ai") {
-		form = wire.IDForm{Min: 9, Max: 9}
+		form = wire.Form{Min: 9, Max: 9}
 	}
 	w := &chatMessages{model: c, ids: wire.NewIDs(r.Messages, form)}
 	switch {
@@ -153,7 +154,10 @@ func (w *chatMessages) assistant(m llm.Message) error {
 
 func (w *chatMessages) call(c llm.ToolCall) (openai.ChatCompletionMessageToolCallUnionParam, error) {
 	out := openai.ChatCompletionMessageFunctionToolCallParam{ID: w.ids.Of(c.ID)}
-	out.Function.Name, out.Function.Arguments = c.Name, string(wire.Arguments(c))
+	out.Function.Name, out.Function.Arguments = cmp.Or(c.Name, "unnamed"), string(wire.Arguments(c))
+	if w.model.at.own {
+		out.Function.Name = names.Name(c.Name)
+	}
 	fields := map[string]json.RawMessage{}
 	if err := merge(fields, w.own(c.Native)); err != nil {
 		return openai.ChatCompletionMessageToolCallUnionParam{}, err

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/fermata-ai/fermata/llm"
+	"github.com/fermata-ai/fermata/llm/wire"
 	"github.com/openai/openai-go/v3"
 	"github.com/openai/openai-go/v3/packages/param"
 	"github.com/openai/openai-go/v3/shared"
@@ -15,7 +16,7 @@ import (
 // CheckTools implements [llm.ToolChecker].
 func (c *Chat) CheckTools(tools []llm.ToolDef) error {
 	if _, err := c.tools(tools); err != nil {
-		return fmt.Errorf("openai: %w", err)
+		return wire.Invalid(c.name, "%w", err)
 	}
 	return nil
 }
@@ -62,6 +63,9 @@ func (c *Chat) params(r llm.Request) (p openai.ChatCompletionNewParams, err erro
 func (c *Chat) tools(tools []llm.ToolDef) ([]openai.ChatCompletionToolUnionParam, error) {
 	var all []openai.ChatCompletionToolUnionParam
 	for _, t := range tools {
+		if c.at.own && !names.Fits(t.Name) { // other servers have their own idea of names
+			return nil, errName(t.Name)
+		}
 		schema, err := c.at.parameters(dialect(c.options.Strict), t)
 		if err != nil {
 			return nil, fmt.Errorf("tool %q: %w", t.Name, err)

@@ -36,7 +36,7 @@ type input struct {
 }
 
 func newInput(messages []llm.Message, how memory) ([]responses.ResponseInputItemUnionParam, error) {
-	in := input{ids: wire.NewIDs(messages, wire.IDForm{Max: 64, Also: "_-"}), how: how, seen: map[string]bool{}}
+	in := input{ids: wire.NewIDs(messages, wire.Form{Max: 64, Also: "_-"}), how: how, seen: map[string]bool{}}
 	for i, m := range messages {
 		in.old = i < wire.LastWord(messages)
 		if err := in.message(m); err != nil {
@@ -185,7 +185,7 @@ func (in *input) said(p llm.Part, raw json.RawMessage) error {
 func (in *input) call(c llm.ToolCall, raw json.RawMessage) error {
 	id := in.ids.Of(c.ID)
 	if raw == nil {
-		in.add(responses.ResponseInputItemParamOfFunctionCall(string(wire.Arguments(c)), id, fitName(c.Name)))
+		in.add(responses.ResponseInputItemParamOfFunctionCall(string(wire.Arguments(c)), id, names.Name(c.Name)))
 		return nil
 	}
 	quoted, err := json.Marshal(id)

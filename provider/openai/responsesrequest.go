@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/openai/openai-go/v3"
 	"github.com/openai/openai-go/v3/packages/param"
@@ -128,8 +127,8 @@ type function struct {
 
 // tool describes a tool, closed where the options want it.
 func (m *Responses) tool(t llm.ToolDef) (responses.ToolUnionParam, error) {
-	if len(t.Name) > nameLength || t.Name == "" || strings.ContainsFunc(t.Name, notInName) {
-		return responses.ToolUnionParam{}, fmt.Errorf("tool %q: a name has 1 to %d letters, digits, '_' and '-'", t.Name, nameLength)
+	if !names.Fits(t.Name) {
+		return responses.ToolUnionParam{}, errName(t.Name)
 	}
 	schema, err := m.endpoint.parameters(dialect(m.o.Strict), t)
 	if err != nil {
@@ -165,25 +164,8 @@ func (m *Responses) format(p *responses.ResponseNewParams, f llm.ResponseFormat)
 func (m *Responses) CheckTools(tools []llm.ToolDef) error {
 	for _, t := range tools {
 		if _, err := m.tool(t); err != nil {
-			return fmt.Errorf("%s: %w", responsesName, err)
+			return wire.Invalid(responsesName, "%w", err)
 		}
 	}
 	return nil
-}
-
-const nameLength = 64
-
-func notInName(c rune) bool {
-	return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '_' && c != '-'
-}
-
-// fitName gives a name that some model called, and that is no tool's, a form that the API takes: it refuses a conversation for it.
-func fitName(name string) string {
-	fit := strings.Map(func(c rune) rune {
-		if notInName(c) {
-			return '_'
-		}
-		return c
-	}, name)
-	return cmp.Or(fit[:min(len(fit), nameLength)], "unnamed")
 }

@@ -2,6 +2,7 @@ package openai
 
 import (
 	"encoding/json"
+	"fmt"
 
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/llm/wire"
@@ -18,6 +19,13 @@ var (
 		Refs:     true, Const: true, Closed: true,
 	}
 )
+
+// names are what OpenAI takes as the name of a tool.
+var names = wire.Form{Max: 64, Also: "_-"}
+
+func errName(name string) error {
+	return fmt.Errorf("tool %q: OpenAI takes names of 1 to %d letters, digits, _ and -: rename it", name, names.Max)
+}
 
 func dialect(strict bool) wire.Dialect {
 	if strict {
