@@ -69,7 +69,7 @@ func start(ctx context.Context, o options) (err error) {
 	defer server.Close()
 	defer closed(serve(jobs, server))
 
-	c := &chat{rn: rn, session: o.session, file: o.file, screen: scr, show: newDisplay(scr), model: m, news: news}
+	c := &chat{rn: rn, session: o.session, again: o.again(), screen: scr, show: newDisplay(scr), model: m, news: news}
 	return c.talk(ctx)
 }
 
@@ -117,7 +117,7 @@ func list(ctx context.Context, store *session.Store, w io.Writer) error {
 		if state == "" {
 			state = "has work left"
 		}
-		fmt.Fprintf(w, "%-16s %s, %d messages, since %s\n", s.ID, state, s.Messages, s.Created.Local().Format(time.DateTime))
+		fmt.Fprintf(w, "%-16s %s, %s, since %s\n", s.ID, state, count(s.Messages, "message"), s.Created.Local().Format(time.DateTime))
 		for p, err := range rn.Pending(ctx, runner.Filter{Session: s.ID}) {
 			if err != nil {
 				return err
