@@ -22,7 +22,7 @@ const user = "you"
 type chat struct {
 	rn      *runner.Runner
 	session string
-	file    string
+	again   string // the flags that go on with the session
 	screen  *screen
 	show    *display
 	model   model
@@ -222,9 +222,5 @@ func (c *chat) leave(ctx context.Context) {
 	if err != nil {
 		c.fail(ctx, err)
 	}
-	flags := "-session " + c.session
-	if c.file != defaultFile {
-		flags += " -file " + c.file
-	}
-	c.show.Say("Kept: %s and %s. Go on with: go run ./examples/chat %s", count(t.Messages, "message"), count(len(t.Pending), "waiting call"), flags)
+	c.show.Say("Kept: %s and %s. Go on with: go run ./examples/chat %s", count(t.Messages, "message"), count(len(t.Pending), "waiting call"), c.again)
 }

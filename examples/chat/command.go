@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -55,6 +56,9 @@ func (c *chat) cancel(ctx context.Context, call, why string) error {
 	waiting, err := c.pending(ctx)
 	if err != nil {
 		return err
+	}
+	if call == "" {
+		return errors.New("say which call: /cancel CALL WHY; /pending tells which wait")
 	}
 	i := slices.IndexFunc(waiting, func(p tool.Pause) bool { return p.Call == call || p.Tool == call })
 	if i < 0 {

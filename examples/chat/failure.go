@@ -28,7 +28,7 @@ func advice(k llm.ErrorKind, m model) string {
 	const again = "Then leave, and go on with -session; or choose another model with -provider or -model."
 	switch k {
 	case llm.ErrAuth:
-		return "The key is not accepted: check " + m.key + ". " + again
+		return "The key is not accepted: check " + m.key + ", and whether its account has credit and may do this. " + again
 	case llm.ErrNetwork:
 		return "The service can't be reached: check your connection, and the base URL if you have set one. /retry tries again."
 	case llm.ErrRateLimited, llm.ErrOverloaded, llm.ErrTruncated:
@@ -36,7 +36,7 @@ func advice(k llm.ErrorKind, m model) string {
 	case llm.ErrContextTooLong:
 		return "The session is too long for this model. Begin a new one, or go on with a model that takes more."
 	case llm.ErrInvalid:
-		return "The service doesn't take the request: check whether it has this model. " + again
+		return "The service doesn't take the request: check whether it has this model, and, if you have set a base URL, whether that is whole. " + again
 	}
 	return "/retry tries again."
 }

@@ -31,6 +31,7 @@ import (
 	"strings"
 	"syscall"
 	"time"
+	"unicode"
 )
 
 // options are the flags.
@@ -41,6 +42,13 @@ type options struct {
 	reasoning       bool
 	step            time.Duration
 }
+
+const usage = `A chat in the terminal with a model, whose tool calls may wait.
+
+The model is that of the first of these that the environment has: OPENAI_BASE_URL (a server that speaks Chat Completions; it
+takes -model, too), ANTHROPIC_API_KEY, OPENAI_API_KEY, GEMINI_API_KEY, GOOGLE_API_KEY. Without any of them a script answers.
+
+`
 
 const defaultFile = "fermata-chat.db"
 
@@ -53,13 +61,48 @@ func parse(args []string) (o options, err error) {
 	f.StringVar(&o.model, "model", "", "the provider's `id` of the model")
 	f.BoolVar(&o.reasoning, "reasoning", false, "ask the model for its reasoning, or a summary of it; not every model can")
 	f.DurationVar(&o.step, "step", 3*time.Second, "how long each of the three steps of a deployment takes")
+	f.Usage = func() {
+		fmt.Fprint(f.Output(), usage)
+		f.PrintDefaults()
+	}
 	if err := f.Parse(args); err != nil {
 		return o, err // which was shown
+	}
+	if f.NArg() > 0 {
+		err := fmt.Errorf("chat: there is no use for %q: messages are typed, or come by a pipe; -h tells the flags", f.Arg(0))
+		fmt.Fprintln(f.Output(), err)
+		return o, err
 	}
 	if o.session == "" {
 		o.session = "chat-" + strings.ToLower(rand.Text()[:6])
 	}
 	return o, nil
+}
+
+// again are the flags with which a session goes on as it was, for a shell.
+func (o options) again() string {
+	all := "-session " + quoted(o.session)
+	if o.file != defaultFile {
+		all += " -file " + quoted(o.file)
+	}
+	if o.provider != "" {
+		all += " -provider " + quoted(o.provider)
+	}
+	if o.model != "" {
+		all += " -model " + quoted(o.model)
+	}
+	return all
+}
+
+// quoted is a word of a command line.
+func quoted(s string) string {
+	plain := func(r rune) bool {
+		return unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("-_./:@+", r)
+	}
+	if s != "" && strings.TrimFunc(s, plain) == "" {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
 func main() {

@@ -68,7 +68,7 @@ func start(ctx context.Context, o options) (err error) {
 	defer closed(serve(jobs, server))
 
 	c := &chat{
-		rn: rn, session: o.session, file: o.file, model: m, news: news,
+		rn: rn, session: o.session, again: o.again(), model: m, news: news,
 		screen: scr, show: newDisplay(scr), open: map[string]bool{},
 	}
 	return c.talk(ctx)

@@ -51,6 +51,7 @@ func arguments(t *testing.T, p Provider) {
 		}
 	}
 	if !found {
-		t.Fatalf("%s has no reply for %q", p.Replies, "arguments")
+		t.Fatalf("%s has no arguments.stream.http, arguments.whole.http or arguments.http: record a call of get_weather whose arguments, within a "+
+			"JSON string, are @@ARGUMENTS@@, or say in Lacks why the provider can't have it", p.Replies)
 	}
 }

@@ -1,5 +1,23 @@
 // Package llmtest is the suite that every adapter to a model provider passes: against replies recorded in the provider's wire form and
 // delivered in awkward ways ([Run]), against a server that others wrote ([RunAimock]), and against the real service ([RunReal]).
+//
+// # A new adapter
+//
+// Write a test that calls [Run], and run it. It fails, and names each file that it misses in [Provider].Replies, with what the reply in it
+// has to come to: the model's message, or an error. Write these replies in the provider's wire form: a status line, headers, an empty line,
+// and the body. What the provider can't have goes into [Provider].Lacks, by the test's name, with the reason. In a reply's body,
+// @@LONG@@ stands for a text that is very long, and in arguments.http @@ARGUMENTS@@, within a JSON string, for what models have written as
+// arguments. Those of the adapters here, such as provider/openai/testdata/chat/replies, are there to be copied.
+//
+// Then run it once with -update, and read what it writes beside the replies, in requests and schemas: what the adapter sends in each case.
+// Nothing else tells whether it passes on a tool choice, a limit, a cache hint, or the media in a result.
+//
+// Besides what [llm.Model] says, an adapter has to
+//
+//   - be an [llm.ToolChecker], whose answer is that of Generate;
+//   - give an error that is Temporary, such as [llm.ErrTruncated], for a stream that was cut off, also in the middle of a line or of its JSON;
+//   - return the context's error once that has ended;
+//   - leave out native parts of other providers, and send its own byte for byte.
 package llmtest
 
 import (

@@ -3,8 +3,9 @@ package llmtest
 import (
 	"bufio"
 	"bytes"
+	"encoding/json"
+	"fmt"
 	"io"
-	"io/fs"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -62,9 +63,49 @@ func must(t testing.TB, p Provider, scenario string, whole bool) reply {
 	t.Helper()
 	r, ok := recorded(t, p, scenario, whole)
 	if !ok {
-		t.Fatalf("%s has no reply for %q: record one, or say in Lacks why the provider can't have it: %v", p.Replies, scenario, fs.ErrNotExist)
+		form := "stream"
+		if whole {
+			form = "whole"
+		}
+		t.Fatalf("there is no %s, nor %s.http: record one (%s), or say in Lacks[%q] why the provider can't have it",
+			filepath.Join(p.Replies, scenario+"."+form+".http"), scenario, wanted(scenario), scenario)
 	}
 	return r
+}
+
+// wanted says what a scenario's reply has to come to.
+func wanted(name string) string {
+	for _, s := range scenarios {
+		switch {
+		case s.name != name:
+		case s.fails != nil && s.fails.id == "":
+			return fmt.Sprintf("an HTTP error that becomes an *llm.Error %s, without a request id", s.fails.kind)
+		case s.fails != nil:
+			return fmt.Sprintf("an error that becomes an *llm.Error %s, with the request id %s and RetryAfter %v", s.fails.kind, s.fails.id, s.fails.after)
+		case name == "long":
+			return "a text that is @@LONG@@"
+		default:
+			say := fmt.Sprintf("it stops for %q", s.stop)
+			for _, p := range s.parts {
+				b, err := json.Marshal(p)
+				if err != nil {
+					return err.Error()
+				}
+				say += ", with " + string(b)
+			}
+			if s.broken {
+				say += ", whose arguments are broken or cut off"
+			}
+			if s.native != "" {
+				say += ", signed " + s.native
+			}
+			if s.usage != nil {
+				say += fmt.Sprintf(", and reports %+v", *s.usage)
+			}
+			return say
+		}
+	}
+	return "any"
 }
 
 // server answers with replies, one request after the other, the last one again and again, and keeps what it was asked.
