@@ -89,15 +89,12 @@ func media(p llm.Media) (json.RawMessage, error) {
 	if raw, err := own(p.Native); raw != nil || err != nil {
 		return raw, err
 	}
-	switch {
-	case len(p.Data) > 0 && p.MediaType == "":
-		return nil, errors.New("media needs its MediaType, such as \"image/png\"")
-	case len(p.Data) > 0:
+	p, err := wire.Media(p)
+	if err != nil {
+		return nil, err
+	}
+	if len(p.Data) > 0 {
 		return json.Marshal(part{InlineData: &genai.Blob{MIMEType: p.MediaType, Data: p.Data}})
-	case p.URL == "":
-		return nil, errors.New("media has neither data nor a URL")
-	case strings.HasPrefix(p.URL, "data:"):
-		return nil, errors.New("media has a data: URL: set its bytes as Data")
 	}
 	return json.Marshal(part{FileData: &genai.FileData{MIMEType: p.MediaType, FileURI: p.URL}})
 }
@@ -165,8 +162,8 @@ func (c *conversation) resultParts(r llm.ToolResult) ([]json.RawMessage, error) 
 	result := &functionResult{ID: known.id, Name: known.name, Response: response}
 	var after []json.RawMessage
 	for _, p := range r.Media {
-		if c.model.takesInResults(p) {
-			result.Parts = append(result.Parts, part{InlineData: &genai.Blob{MIMEType: p.MediaType, Data: p.Data}})
+		if b := c.model.inResult(p); b != nil {
+			result.Parts = append(result.Parts, part{InlineData: b})
 			continue
 		}
 		raw, err := media(p)
