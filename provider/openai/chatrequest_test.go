@@ -102,7 +102,7 @@ func TestRequestsThatCantBeSent(t *testing.T) {
 		"message 1: llm.ToolResult is no part":  say(llm.RoleAssistant, llm.ToolResult{}),
 		"message 1: llm.Text is no part":        say(llm.RoleTool, llm.Text{Text: "a"}),
 		"neither bytes nor a URL":               say(llm.RoleUser, llm.Media{MediaType: "image/png"}),
-		`the media type ""`:                           say(llm.RoleUser, llm.Media{Data: []byte("x")}),
+		`the media type ""`:                     say(llm.RoleUser, llm.Media{Data: []byte("x")}),
 		"audio/wav":                             say(llm.RoleUser, llm.Media{MediaType: "audio/ogg", Data: []byte("x")}),
 		"OutputTokens is negative":              {Limits: llm.Limits{OutputTokens: -1}},
 		`the cache hint "forever" is unknown`:   {Cache: "forever"},
