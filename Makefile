@@ -32,6 +32,7 @@ test: aimock ## all tests of all modules, with the race detector
 test-providers: aimock ## the tests of the model providers alone
 	@set -e; for m in $(PROVIDERS); do (cd "$$m" && $(GO) test $(RACE) ./...); done
 
+# FERMATA_ANTHROPIC_MODEL, FERMATA_OPENAI_MODEL and FERMATA_GEMINI_MODEL choose other models.
 test-real: ## the providers against the real services whose keys are in the environment; costs a little money
 	@set -e; for m in $(PROVIDERS); do (cd "$$m" && FERMATA_REAL=1 $(GO) test -v -count=1 -run 'Real$$' ./...); done
 

@@ -3,7 +3,6 @@ package anthropic
 import (
 	"encoding/base64"
 	"fmt"
-	"mime"
 	"net/url"
 	"strings"
 	"unicode/utf8"
@@ -33,19 +32,15 @@ func (t *turn) media(m llm.Media) (block, error) {
 
 // mediaBlock is an image or a document: of OfImage and OfDocument, one is set.
 func mediaBlock(m llm.Media) (b sdk.ContentBlockParamUnion, err error) {
-	if err := inline(&m); err != nil {
+	if m, err = wire.Media(m); err != nil {
 		return b, err
 	}
-	kind, _, err := mime.ParseMediaType(m.MediaType)
-	if err != nil {
-		return b, fmt.Errorf("the media type %q is none: %w", m.MediaType, err)
+	if m.URL != "" {
+		if err := checkURL(m.URL); err != nil {
+			return b, err
+		}
 	}
-	switch {
-	case len(m.Data) == 0 && m.URL == "":
-		return b, fmt.Errorf("media of type %s with neither bytes nor a URL", kind)
-	case kind == "image/jpg": // often written so
-		kind = "image/jpeg"
-	}
+	kind := m.MediaType
 	switch {
 	case kind == "image/jpeg", kind == "image/png", kind == "image/gif", kind == "image/webp":
 		b.OfImage = &sdk.ImageBlockParam{Source: imageSource(kind, m)}
@@ -97,32 +92,14 @@ func isText(kind string) bool {
 	return strings.HasPrefix(kind, "text/") || strings.HasSuffix(kind, "+json") || strings.HasSuffix(kind, "+xml") && !strings.HasPrefix(kind, "image/")
 }
 
-// inline checks a URL, and takes the bytes out of one that holds them itself (RFC 2397), which the API doesn't load.
-func inline(m *llm.Media) error {
-	if len(m.Data) > 0 || m.URL == "" {
-		return nil
-	}
-	if len(m.URL) < 5 || !strings.EqualFold(m.URL[:5], "data:") {
-		u, err := url.Parse(m.URL)
-		switch {
-		case err != nil:
-			return fmt.Errorf("the media's URL is none: %w", err)
-		case u.Scheme != "https" && u.Scheme != "http":
-			return fmt.Errorf("the media's URL has the scheme %q: the API loads https only, so send the bytes", u.Scheme)
-		}
-		return nil
-	}
-	head, data, found := strings.Cut(m.URL[5:], ",")
-	if !found || data == "" {
-		return fmt.Errorf("the media's data: URL has no comma, or nothing behind it")
-	}
-	data, err := url.PathUnescape(data)
-	m.Data = []byte(data)
-	if strings.HasSuffix(head, ";base64") && err == nil {
-		m.Data, err = base64.StdEncoding.DecodeString(data)
-	}
-	if err != nil {
-		return fmt.Errorf("the media's data: URL can't be read: %w", err)
+// checkURL reports one that the API wouldn't load.
+func checkURL(s string) error {
+	u, err := url.Parse(s)
+	switch {
+	case err != nil:
+		return fmt.Errorf("the media's URL is none: %w", err)
+	case u.Scheme != "https" && u.Scheme != "http":
+		return fmt.Errorf("the media's URL has the scheme %q: the API loads https only, so send the bytes", u.Scheme)
 	}
 	return nil
 }

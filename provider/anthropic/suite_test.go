@@ -1,6 +1,7 @@
 package anthropic_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"os"
 	"testing"
@@ -30,11 +31,7 @@ func suite() llmtest.Provider {
 			if os.Getenv("ANTHROPIC_API_KEY") == "" {
 				return nil
 			}
-			name := os.Getenv("ANTHROPIC_MODEL")
-			if name == "" {
-				name = "claude-haiku-5-5"
-			}
-			return made(t, anthropic.Options{Model: name, Whole: whole})
+			return made(t, anthropic.Options{Model: cmp.Or(os.Getenv("FERMATA_ANTHROPIC_MODEL"), "claude-haiku-5-5"), Whole: whole})
 		},
 	}
 }

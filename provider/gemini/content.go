@@ -3,11 +3,9 @@ package gemini
 import (
 	"bytes"
 	"cmp"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"mime"
 	"slices"
 	"strings"
 
@@ -100,31 +98,20 @@ func media(p llm.Media) (json.RawMessage, error) {
 	if raw, err := own(p.Native); raw != nil || err != nil {
 		return raw, err
 	}
-	switch {
-	case len(p.Data) > 0:
+	p, err := wire.Media(p)
+	if err != nil {
+		return nil, err
+	}
+	if len(p.Data) > 0 {
 		return inline(p.MediaType, p.Data)
-	case p.URL == "":
-		return nil, errors.New("media has neither data nor a URL")
-	case strings.HasPrefix(p.URL, "data:"): // as OpenAI takes it; the API doesn't load it
-		head, data, _ := strings.Cut(p.URL[len("data:"):], ";base64,")
-		b, err := base64.StdEncoding.DecodeString(data)
-		if err != nil || len(b) == 0 {
-			return nil, errors.New("media has a data: URL without bytes in base64")
-		}
-		return inline(first(p.MediaType, head), b)
 	}
 	return json.Marshal(part{FileData: &genai.FileData{MIMEType: p.MediaType, FileURI: p.URL}})
 }
 
 // inline is media by its bytes, of a type that the API takes: it refuses a request with another kind of image, or of text.
-func inline(typ string, data []byte) (json.RawMessage, error) {
-	kind, _, err := mime.ParseMediaType(typ)
-	main, sub, ok := strings.Cut(kind, "/")
+func inline(kind string, data []byte) (json.RawMessage, error) {
+	main, sub, _ := strings.Cut(kind, "/")
 	switch {
-	case err != nil || !ok:
-		return nil, fmt.Errorf("media needs its MediaType, such as \"image/png\": it is %q", typ)
-	case kind == "image/jpg": // often written so
-		kind = "image/jpeg"
 	case main == "image" && !slices.Contains([]string{"png", "jpeg", "webp", "heic", "heif"}, sub):
 		return nil, fmt.Errorf("media of type %s: the API takes PNG, JPEG, WebP, HEIC and HEIF", kind)
 	case slices.Contains([]string{"json", "xml", "yaml"}, sub) && main == "application", strings.HasSuffix(sub, "+json"), strings.HasSuffix(sub, "+xml"):
@@ -224,8 +211,8 @@ func (c *conversation) resultParts(r llm.ToolResult) ([]json.RawMessage, error) 
 	result := &functionResult{ID: known.id, Name: known.name, Response: response}
 	var after []json.RawMessage
 	for _, p := range r.Media {
-		if c.model.takesInResults(p) {
-			result.Parts = append(result.Parts, part{InlineData: &genai.Blob{MIMEType: p.MediaType, Data: p.Data}})
+		if b := c.model.inResult(p); b != nil {
+			result.Parts = append(result.Parts, part{InlineData: b})
 			continue
 		}
 		raw, err := media(p)

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/fermata-ai/fermata/llm"
+	"github.com/fermata-ai/fermata/llm/wire"
+	"google.golang.org/genai"
 )
 
 // generation is the number of a Gemini model: 3 for "gemini-3-flash". Aliases such as "gemini-flash-latest" are of the newest. It is 0
@@ -55,7 +57,12 @@ func sign(parts []json.RawMessage) {
 // See https://ai.google.dev/gemini-api/docs/function-calling, on multimodal function responses.
 var inResults = []string{"image/png", "image/jpeg", "image/webp", "application/pdf", "text/plain"}
 
-func (m *Model) takesInResults(p llm.Media) bool {
-	return generation(m.options.Model) >= 3 && len(p.Data) > 0 && slices.Contains(inResults, p.MediaType) &&
-		(p.Native == nil || p.Native.Provider != provider)
+// inResult is media as a part of a result, nil where it has to stand after it.
+func (m *Model) inResult(p llm.Media) *genai.Blob {
+	ready, err := wire.Media(p)
+	if err != nil || generation(m.options.Model) < 3 || len(ready.Data) == 0 || !slices.Contains(inResults, ready.MediaType) ||
+		p.Native != nil && p.Native.Provider == provider {
+		return nil
+	}
+	return &genai.Blob{MIMEType: ready.MediaType, Data: ready.Data}
 }

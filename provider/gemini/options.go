@@ -1,6 +1,7 @@
 package gemini
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -47,7 +48,7 @@ func (o Options) complete() (Options, error) {
 		return o, fmt.Errorf("gemini: Options.Model is %q, which can't be part of a URL: set the model's id", o.Model)
 	}
 	if o.BaseURL == "" || isOwn(o.BaseURL) {
-		o.APIKey = first(o.APIKey, os.Getenv("GOOGLE_API_KEY"), os.Getenv("GEMINI_API_KEY"))
+		o.APIKey = cmp.Or(o.APIKey, os.Getenv("GOOGLE_API_KEY"), os.Getenv("GEMINI_API_KEY"))
 	}
 	if o.APIKey == "" {
 		return o, errors.New("gemini: no API key: set Options.APIKey, or, for Google's own service, GEMINI_API_KEY in the environment")
@@ -56,7 +57,7 @@ func (o Options) complete() (Options, error) {
 		return o, errors.New("gemini: the API key holds white space, or what no key holds: was it cut out wrongly?")
 	}
 	var err error
-	if o.BaseURL, err = baseURL(first(o.BaseURL, os.Getenv("GOOGLE_GEMINI_BASE_URL"), "https://generativelanguage.googleapis.com")); err != nil {
+	if o.BaseURL, err = baseURL(cmp.Or(o.BaseURL, os.Getenv("GOOGLE_GEMINI_BASE_URL"), "https://generativelanguage.googleapis.com")); err != nil {
 		return o, err
 	}
 	switch {
@@ -115,14 +116,4 @@ func (t Thinking) config() *genai.ThinkingConfig {
 		c.ThinkingBudget = genai.Ptr(int32(*t.Budget))
 	}
 	return c
-}
-
-// first is the first of them that isn't empty.
-func first(all ...string) string {
-	for _, s := range all {
-		if s != "" {
-			return s
-		}
-	}
-	return ""
 }

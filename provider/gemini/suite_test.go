@@ -1,6 +1,7 @@
 package gemini
 
 import (
+	"cmp"
 	"encoding/json"
 	"os"
 	"testing"
@@ -29,10 +30,10 @@ func suite() llmtest.Provider {
 			for _, c := range body.Contents {
 				for _, p := range c.Parts {
 					if f := p.FunctionCall; f != nil {
-						calls = append(calls, first(f.ID, f.Name))
+						calls = append(calls, cmp.Or(f.ID, f.Name))
 					}
 					if f := p.FunctionResponse; f != nil {
-						results = append(results, first(f.ID, f.Name))
+						results = append(results, cmp.Or(f.ID, f.Name))
 					}
 				}
 			}
@@ -47,10 +48,10 @@ func suite() llmtest.Provider {
 			"redacted":         "Gemini signs the parts of its answer, and has no parts for thoughts that it hides: see TestSignedTextKeepsItsPlace",
 		},
 		Real: func(t testing.TB, whole bool) llm.Model {
-			if first(os.Getenv("GEMINI_API_KEY"), os.Getenv("GOOGLE_API_KEY")) == "" {
+			if cmp.Or(os.Getenv("GEMINI_API_KEY"), os.Getenv("GOOGLE_API_KEY")) == "" {
 				return nil
 			}
-			m, err := New(Options{Model: first(os.Getenv("FERMATA_GEMINI_MODEL"), "gemini-3.8-flash"), Whole: whole})
+			m, err := New(Options{Model: cmp.Or(os.Getenv("FERMATA_GEMINI_MODEL"), "gemini-3.8-flash"), Whole: whole})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -4,11 +4,11 @@ import (
 	"cmp"
 	"encoding/base64"
 	"fmt"
-	"mime"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/fermata-ai/fermata/llm"
+	"github.com/fermata-ai/fermata/llm/wire"
 	"github.com/openai/openai-go/v3"
 )
 
@@ -17,14 +17,10 @@ func (w *chatMessages) media(m llm.Media) (part openai.ChatCompletionContentPart
 	if own := w.own(m.Native); own != nil {
 		return raw[openai.ChatCompletionContentPartUnionParam](own), nil
 	}
-	kind, _, err := mime.ParseMediaType(m.MediaType)
-	switch {
-	case err != nil:
-		return part, fmt.Errorf("the media %q has the type %q, which is none: %w", m.Name, m.MediaType, err)
-	case len(m.Data) == 0 && m.URL == "":
-		return part, fmt.Errorf("the media %q of type %q has neither data nor a URL", m.Name, kind)
+	if m, err = wire.Media(m); err != nil {
+		return part, err
 	}
-	at := m.URL
+	kind, at := m.MediaType, m.URL
 	encoded := base64.StdEncoding.EncodeToString(m.Data)
 	if len(m.Data) > 0 {
 		at = "data:" + kind + ";base64," + encoded

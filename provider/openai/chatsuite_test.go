@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"cmp"
 	"encoding/json"
 	"net/http"
 	"net/url"
@@ -74,7 +75,7 @@ func atOpenAI() llmtest.Provider {
 	})
 	if os.Getenv("OPENAI_API_KEY") != "" {
 		p.Real = func(t testing.TB, whole bool) llm.Model {
-			c, err := NewChat(ChatOptions{Model: "gpt-5-mini", Effort: "low", Whole: whole})
+			c, err := NewChat(ChatOptions{Model: cmp.Or(os.Getenv("FERMATA_OPENAI_MODEL"), "gpt-5-mini"), Effort: "low", Whole: whole})
 			if err != nil {
 				t.Fatal(err)
 			}

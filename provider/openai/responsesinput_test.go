@@ -213,7 +213,7 @@ func TestBadRequests(t *testing.T) {
 		`object: "[]"`:            {Messages: []llm.Message{{Role: llm.RoleAssistant, Parts: []llm.Part{llm.Opaque{Native: *native(`[]`)}}}}},
 		`object: ""`:              {Messages: []llm.Message{{Role: llm.RoleAssistant, Parts: []llm.Part{llm.Opaque{Native: *native(``)}}}}},
 		"type audio/mpeg, which":  {Messages: user(llm.Media{MediaType: "audio/mpeg", Data: []byte("a")})},
-		"neither data nor URL":    {Messages: user(llm.Media{MediaType: "image/png"})},
+		"neither bytes nor a URL": {Messages: user(llm.Media{MediaType: "image/png"})},
 		`"png", which is none`:    {Messages: user(llm.Media{MediaType: "png", Data: []byte("a")})},
 		"is negative":             {Messages: user(llm.Text{Text: "a"}), Limits: llm.Limits{OutputTokens: -1}},
 		"none of the tools":       {Messages: user(llm.Text{Text: "a"}), ToolChoice: llm.ToolChoice{Mode: llm.ToolNamed, Name: "x"}},

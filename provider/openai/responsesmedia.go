@@ -4,7 +4,6 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
-	"mime"
 	"strings"
 
 	"github.com/openai/openai-go/v3"
@@ -12,6 +11,7 @@ import (
 	"github.com/openai/openai-go/v3/responses"
 
 	"github.com/fermata-ai/fermata/llm"
+	"github.com/fermata-ai/fermata/llm/wire"
 )
 
 // content is media in a user's message.
@@ -65,17 +65,16 @@ func newSource(m llm.Media) (source, error) {
 	if raw != nil || err != nil {
 		return source{raw: raw}, err
 	}
-	typ, _, err := mime.ParseMediaType(m.MediaType)
-	kind, sub, ok := strings.Cut(typ, "/")
+	if m, err = wire.Media(m); err != nil {
+		return source{}, err
+	}
+	typ := m.MediaType
+	kind, sub, _ := strings.Cut(typ, "/")
 	switch {
-	case err != nil || !ok:
-		return source{}, fmt.Errorf("the media %q has the type %q, which is none; it looks like \"image/png\"", m.Name, m.MediaType)
 	case kind == "image" && len(m.Data) > 0 && !isImage(sub):
 		return source{}, fmt.Errorf("the media %q is of type %s: the Responses API takes PNG, JPEG, GIF and WebP", m.Name, typ)
 	case kind == "audio" || kind == "video":
 		return source{}, fmt.Errorf("the media %q is of the type %s, which the Responses API doesn't take: leave it out, or send what is said in it as text", m.Name, typ)
-	case len(m.Data) == 0 && m.URL == "":
-		return source{}, fmt.Errorf("the media %q of type %s has neither data nor URL", m.Name, typ)
 	}
 	url := m.URL
 	if len(m.Data) > 0 {

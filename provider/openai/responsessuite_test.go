@@ -59,7 +59,7 @@ func TestResponsesReal(t *testing.T) {
 		if key == "" {
 			return nil
 		}
-		m, err := openai.NewResponses(openai.ResponsesOptions{Model: cmp.Or(os.Getenv("OPENAI_MODEL"), "gpt-5-mini"), Summary: "auto", Whole: whole})
+		m, err := openai.NewResponses(openai.ResponsesOptions{Model: cmp.Or(os.Getenv("FERMATA_OPENAI_MODEL"), "gpt-5-mini"), Summary: "auto", Whole: whole})
 		if err != nil {
 			t.Fatal(err)
 		}
