@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -102,5 +103,41 @@ func TestMediaOfAPauseGoesToTheModel(t *testing.T) {
 			t.Errorf("the transcript differs from what the model saw:\n%s", d)
 		}
 		r.acceptable()
+	}
+}
+
+// TestMediaWithStrangeTexts: what a tool makes is text that every provider parses.
+func TestMediaWithStrangeTexts(t *testing.T) {
+	shoot := tool.Must(tool.Func(tool.Spec{Name: "shoot", Description: "Takes a picture."},
+		func(context.Context, struct{}) (tool.Result[string], error) {
+			return tool.With(tool.Done("shot"), tool.Action{Media: &llm.Media{MediaType: "image/png", Name: "a\xffb<&>", Data: []byte{1}}},
+				tool.Action{Media: &llm.Media{MediaType: "image/png", URL: "https://x/\xff?a=1&b=<2>"}}), nil
+		}))
+	model := fakellm.New(fakellm.Calls("shoot", `{}`), fakellm.Says("I see."))
+	r := newRig(t, agent.Config{Tools: []tool.Tool{shoot}, Model: model}, nil)
+	r.say("Look.").finished(event.FinishStop)
+	r.acceptable()
+	m := model.Requests()[1].Messages[2].Parts[0].(llm.ToolResult).Media
+	if len(m) != 2 || !strings.Contains(m[1].URL, "&b=<2>") || !strings.Contains(m[0].Name, "<&>") {
+		t.Errorf("%+v", m)
+	}
+}
+
+// TestManyLargeMedia: a turn's results may be large together, and are still one message.
+func TestManyLargeMedia(t *testing.T) {
+	shoot := tool.Must(tool.Func(tool.Spec{Name: "shoot", Description: "Takes a picture."},
+		func(context.Context, struct{}) (tool.Result[string], error) {
+			return tool.With(tool.Done("shot"), tool.Action{Media: &llm.Media{MediaType: "image/png", Data: make([]byte, 1<<20-100)}}), nil
+		}))
+	calls := fakellm.Calls("shoot", `{}`)
+	for range 15 {
+		calls = calls.And("shoot", `{}`)
+	}
+	model := fakellm.New(calls, fakellm.Says("I see."))
+	r := newRig(t, agent.Config{Tools: []tool.Tool{shoot}, Model: model}, nil)
+	r.say("Look.").finished(event.FinishStop)
+	r.restart()
+	if got := r.transcript().History[2].Parts; len(got) != 16 || len(got[15].(llm.ToolResult).Media) != 1 {
+		t.Errorf("%d results", len(got))
 	}
 }

@@ -145,6 +145,8 @@ func (d *drive) reply(m llm.Message, fin llm.Finish) error {
 		}
 		switch {
 		case len(calls) == 0:
+		case fin.Reason == llm.StopRefusal: // what was asked for before is not what the model, or its filter, means
+			tx.End(event.FinishRefusal, "", "")
 		case limits.ToolCalls > 0 && tx.Run.Calls > limits.ToolCalls:
 			tx.End(event.FinishMaxCalls, "", "")
 		case limits.Tokens > 0 && tx.Run.Tokens() > limits.Tokens:
