@@ -9,6 +9,8 @@ BENCH      ?= .
 BENCHFLAGS ?=
 PROVE      ?=
 AIMOCK      = @copilotkit/aimock@1.43.0
+# npm trusts authorities of its own, and not those that the machine trusts beside them, such as a company's.
+export NODE_EXTRA_CA_CERTS ?= $(firstword $(wildcard /etc/ssl/certs/ca-certificates.crt /etc/ssl/cert.pem))
 
 # The modules of go.work, the core first.
 MODULES = $(shell $(GO) list -m -f '{{.Dir}}')
@@ -19,7 +21,7 @@ RACE = $(if $(filter 1,$(shell $(GO) env CGO_ENABLED)),-race)
 .PHONY: help run test test-providers test-real aimock lint fmt bench fuzz prove
 
 help: ## what there is to make
-	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 8
+	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 16
 
 run: ## the example: a call waits, its process exits, a webhook brings it back
 	$(GO) run ./examples/deploy

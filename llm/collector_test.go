@@ -91,7 +91,7 @@ func TestCollect(t *testing.T) {
 			[]Part{wholeCall("", "f", `{}`), call("", "f", `{}`)}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			end := Finish{Reason: StopOther, Usage: Usage{Input: 3, Output: 2}}
+			end := Finish{Reason: StopToolCalls, Usage: Usage{Input: 3, Output: 2}}
 			got, fin, err := Collect(streamOf(append(c.events, end)...))
 			if err != nil || fin != end {
 				t.Fatalf("%v, %v", fin, err)

@@ -31,7 +31,8 @@ type Request struct {
 }
 
 // ToolChecker is a Model that can say beforehand which tools its provider wouldn't take. An agent asks it once, when it is made.
-// The error names the tool, the place in its schema, and what to do.
+// The error names the tool, the place in its schema, and what to do. A wrapper around a Model needs the method too: embedding the
+// interface Model doesn't bring it along, and then nothing is checked.
 type ToolChecker interface {
 	CheckTools([]ToolDef) error
 }

@@ -12,25 +12,21 @@ import (
 )
 
 // ask asks the first question that waits for a person, if there is one, or for a message.
-func (c *chat) ask(ctx context.Context) (question *tool.Pause, err error) {
-	waiting, err := c.pending(ctx)
-	if err != nil {
-		return nil, err
-	}
+func (c *chat) ask(waiting []tool.Pause) (question *tool.Pause) {
 	for _, p := range waiting {
 		switch p.Await.Reason {
 		case tool.ReasonApproval:
 			c.question(p, "y, or n and why not, or other arguments as JSON: "+string(p.Arguments))
 			c.screen.Ask("y/n> ")
-			return &p, nil
+			return &p
 		case tool.ReasonInput, tool.ReasonUnknown:
 			c.question(p, hint(p.Await.Schema))
 			c.screen.Ask("answer> ")
-			return &p, nil
+			return &p
 		}
 	}
 	c.screen.Ask("> ")
-	return nil, nil
+	return nil
 }
 
 // question shows a question once.

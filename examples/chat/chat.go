@@ -5,6 +5,7 @@ import (
 	"errors"
 	"iter"
 	"strings"
+	"time"
 
 	"github.com/fermata-ai/fermata/event"
 	"github.com/fermata-ai/fermata/llm"
@@ -27,6 +28,7 @@ type chat struct {
 	model   model
 	news    <-chan struct{} // something was delivered to some call that waits
 	asking  string          // the pause whose question is on the screen
+	open    map[string]bool // the calls that were shown to wait, and whose results were not shown
 }
 
 // talk ends when the person leaves.
@@ -36,10 +38,11 @@ func (c *chat) talk(ctx context.Context) error {
 		return err
 	}
 	for {
-		question, err := c.ask(ctx)
+		waiting, err := c.pending(ctx)
 		if err != nil {
 			return ignore(err, ctx.Err())
 		}
+		question := c.ask(waiting)
 		select {
 		case line, more := <-c.screen.Lines:
 			if !more {
@@ -51,6 +54,8 @@ func (c *chat) talk(ctx context.Context) error {
 			}
 		case <-c.news:
 			c.look(ctx)
+		case <-overdue(waiting):
+			c.carryOn(ctx, c.rn.Continue(ctx, c.session))
 		case <-ctx.Done():
 			return nil
 		}
@@ -71,7 +76,8 @@ func (c *chat) begin(ctx context.Context) error {
 	}
 	c.show.Say("Session: %s, with %s.", c.session, count(t.Messages, "message"))
 	for _, p := range t.Pending {
-		c.show.Waits(p)
+		c.open[p.Call] = true
+		c.show.Line("kept", "%s", waits(p))
 	}
 	if t.Finish != event.FinishStop {
 		c.carryOn(ctx, c.rn.Continue(ctx, c.session))
@@ -95,20 +101,27 @@ func (c *chat) take(ctx context.Context, question *tool.Pause, line string) (lea
 
 // carryOn shows what happens in the session until the model is done, or calls wait.
 func (c *chat) carryOn(ctx context.Context, events iter.Seq2[event.Event, error]) {
-	for call := range c.show.waiting { // a failure or a cancellation settles a call by itself, and is no event of what follows
+	for call := range c.open { // a failure, a cancellation or a deadline ends a call by itself, and is no event of what follows
 		if s, err := c.rn.Call(ctx, c.session, call); err == nil && s.Status == session.Settled {
-			c.show.Result(s.Call, s.Tool, s.Output, s.Settled)
+			c.show.Result(s.Tool, s.Output, s.Settled)
+			delete(c.open, call)
 		}
 	}
 	for ev, err := range events {
 		if err != nil {
 			c.fail(ctx, err)
+			continue
 		}
-		if end, ok := ev.(event.End); ok {
-			c.end(end)
-		} else if err == nil {
-			c.show.Event(ev)
+		switch ev := ev.(type) {
+		case event.End:
+			c.end(ev)
+			continue
+		case event.Pause:
+			c.open[ev.Pause.Call] = true
+		case event.Result:
+			delete(c.open, ev.Result.Call)
 		}
+		c.show.Event(ev)
 	}
 }
 
@@ -181,6 +194,20 @@ func (c *chat) pending(ctx context.Context) (all []tool.Pause, err error) {
 		all = append(all, p)
 	}
 	return all, nil
+}
+
+// overdue is when the first of the deadlines has passed, a second late: should that change nothing, it is not asked for in a loop.
+func overdue(waiting []tool.Pause) <-chan time.Time {
+	var first time.Time
+	for _, p := range waiting {
+		if !p.Deadline.IsZero() && (first.IsZero() || p.Deadline.Before(first)) {
+			first = p.Deadline
+		}
+	}
+	if first.IsZero() {
+		return nil
+	}
+	return time.After(max(0, time.Until(first)) + time.Second)
 }
 
 // leave says what is kept.

@@ -36,7 +36,7 @@ func TestScriptedConversation(t *testing.T) {
 	c.says(`{"order":"1042","cents":0,"reason":"damaged"}`)
 	c.sees(`^  refused .*cents.*at least 1`, `^Refund 29\.00 €`)
 	c.says(`{"order":"1042","cents":1450,"reason":"damaged"}`)
-	c.sees(`^  kept    the answer to refund, by you$`, `^  result  refund {"refund":"R-[0-9a-f]{8}","cents":1450}$`, `^Order 1042 is refunded. Deployed: https://cart.staging.example.com, after 0 s.$`)
+	c.sees(`^  kept    the answer to refund, by you$`, `^  result  refund {"refund":"R-[0-9a-f]{8}","cents":1450}$`, `^Order 1042 is refunded\.$`, `^Deployed: https://cart.staging.example.com, after 0 s.$`)
 	text := c.leaves()
 
 	for _, waits := range []string{`refund waits for an approval, until`, `deploy waits for a job \(job-1\), until`} {
@@ -73,8 +73,7 @@ func TestLeavingWhileACallWaits(t *testing.T) {
 	c.ends()
 
 	c = talk(t, nil, "-file", db, "-session", "s1", atOnce)
-	c.sees(`^Session: s1, with 2 messages\.$`, `^  kept    deploy waits for a job`)
-	c.sees(`^  result  deploy {"url":"https://checkout.production.example.com"`, `^Deployed: https://checkout.production.example.com`, `^  tokens `)
+	c.sees(`^Session: s1, with 2 messages\.$`, `^  result  deploy {"url":"https://checkout.production.example.com"`, `^Deployed: https://checkout.production.example.com`, `^  tokens `)
 	c.says("weather in Rome")
 	c.sees(`^It has 3.5 degrees in Rome`)
 	text := c.leaves()
@@ -86,6 +85,29 @@ func TestLeavingWhileACallWaits(t *testing.T) {
 	text += c.leaves()
 	if n := times(text, `(?m)^  result  deploy `); n != 1 {
 		t.Errorf("the result of deploy came %d times:\n%s", n, text)
+	}
+}
+
+// A process that is killed on the spot leaves what it said was kept.
+func TestKilledWhileCallsWait(t *testing.T) {
+	t.Parallel()
+	db := file(t)
+	c := talk(t, nil, "-file", db, "-session", "s1", never)
+	c.says("deploy cart v3 to staging and refund order 1043")
+	c.sees(`^Why is order 1043`)
+	c.says("late")
+	c.sees(`^Refund 12\.80 €`)
+	if err := c.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = c.cmd.Wait()
+
+	c = talk(t, nil, "-file", db, "-session", "s1", atOnce)
+	c.sees(`^Refund 12\.80 €`)
+	c.says("yes")
+	c.sees(`^Order 1043 is refunded\.$`, `^Deployed: https://cart.staging.example.com`)
+	if text := c.leaves(); times(text, `(?m)^  result  deploy `) != 1 || times(text, `(?m)^  result  refund `) != 1 {
+		t.Errorf("each result comes once:\n%s", text)
 	}
 }
 
@@ -142,6 +164,35 @@ func TestNothingWasSaid(t *testing.T) {
 	}
 	if text := talk(t, nil, "-file", db, "-list").ends(); text != "There are no sessions.\n" {
 		t.Errorf("the list is\n%s", text)
+	}
+}
+
+// The model is the one that the flags name, or that the environment has a key for; every provider takes the tools.
+func TestWhoAnswers(t *testing.T) {
+	t.Parallel()
+	const anthropic, openai, gemini, google = "ANTHROPIC_API_KEY=k", "OPENAI_API_KEY=k", "GEMINI_API_KEY=k", "GOOGLE_API_KEY=k"
+	for _, test := range []struct {
+		env  []string
+		args []string
+		says string
+	}{
+		{[]string{gemini, openai, anthropic}, nil, "anthropic, claude-sonnet-5-5"},
+		{[]string{gemini, openai}, nil, "openai, gpt-5.6-terra"},
+		{[]string{google}, nil, "gemini, gemini-3.8-flash"},
+		{[]string{openai, "OPENAI_BASE_URL=http://localhost:11434/v1"}, []string{"-model", "qwen3"}, "openai-chat, qwen3"},
+		{[]string{openai}, []string{"-provider", "openai-chat"}, "openai-chat, gpt-5.6-terra"},
+		{[]string{anthropic, gemini}, []string{"-provider", "gemini", "-model", "gemini-3.5-flash", "-reasoning"}, "gemini, gemini-3.5-flash"},
+		{[]string{anthropic}, []string{"-reasoning"}, "anthropic, claude-sonnet-5-5"},
+		{[]string{openai}, []string{"-reasoning"}, "openai, gpt-5.6-terra"},
+		{[]string{anthropic}, []string{"-provider", "script"}, "a script"},
+	} {
+		t.Run(test.says, func(t *testing.T) {
+			t.Parallel()
+			text := talk(t, test.env, append([]string{"-file", file(t)}, test.args...)...).ends()
+			if !strings.HasPrefix(text, "Model: "+test.says+".\n") {
+				t.Errorf("it shows\n%s", text)
+			}
+		})
 	}
 }
 

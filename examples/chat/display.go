@@ -7,7 +7,6 @@ import (
 	"os"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/fermata-ai/fermata/event"
 	"github.com/fermata-ai/fermata/llm"
@@ -24,12 +23,11 @@ type display struct {
 
 	speaking event.Event          // the kind of text whose line is not ended
 	reported map[string]time.Time // the progress that was shown last, by call
-	waiting  map[string]bool      // the calls whose results are still to be shown
 	bar      string               // the call whose bar is the last line
 }
 
 func newDisplay(s *screen) *display {
-	d := &display{w: s, terminal: s.tty != nil, reported: map[string]time.Time{}, waiting: map[string]bool{}}
+	d := &display{w: s, terminal: s.tty != nil, reported: map[string]time.Time{}}
 	if d.terminal && os.Getenv("NO_COLOR") == "" {
 		d.dim, d.off = "\x1b[2m", "\x1b[0m"
 	}
@@ -71,11 +69,11 @@ func (d *display) Event(ev event.Event) {
 	case event.Call:
 		d.Line("calls", "%s %s", ev.Call.Name, short(ev.Call.Arguments))
 	case event.Pause:
-		d.Waits(ev.Pause)
+		d.Line("kept", "%s", waits(ev.Pause))
 	case event.Progress:
 		d.Progress(ev.Call, ev.Tool, ev.Progress)
 	case event.Result:
-		d.Result(ev.Result.Call, ev.Result.Name, ev.Result.Output, ev.Status)
+		d.Result(ev.Result.Name, ev.Result.Output, ev.Status)
 	case event.Artifact:
 		d.Line("made", "%s, by %s", ev.Artifact.Name, ev.Tool)
 	case event.Retry:
@@ -106,19 +104,12 @@ func (d *display) message(m event.Message) {
 }
 
 // Result shows the result of a call.
-func (d *display) Result(call, name string, output json.RawMessage, s event.Status) {
-	delete(d.waiting, call)
+func (d *display) Result(name string, output json.RawMessage, s event.Status) {
 	how := ""
 	if s != event.Done {
 		how = fmt.Sprintf(" (%s)", s)
 	}
 	d.Line("result", "%s %s%s", name, short(output), how)
-}
-
-// Waits shows a call that waits.
-func (d *display) Waits(p tool.Pause) {
-	d.waiting[p.Call] = true
-	d.Line("kept", "%s", waits(p))
 }
 
 // Answered shows an answer that has become durable.
@@ -151,47 +142,4 @@ func (d *display) Usage(u llm.Usage) {
 		return
 	}
 	d.Line("tokens", "%d in, %d of them cached; %d out, %d of them reasoning", u.Input, u.Cached, u.Output, u.Reasoning)
-}
-
-// waits says what a call waits for.
-func waits(p tool.Pause) string {
-	what := map[tool.Reason]string{
-		tool.ReasonExternal: "a job", tool.ReasonApproval: "an approval", tool.ReasonInput: "an answer",
-		tool.ReasonUnknown: "somebody who knows what became of it",
-	}[p.Await.Reason]
-	if what == "" {
-		what = string(p.Await.Reason)
-	}
-	if p.Await.Key != "" {
-		what += " (" + p.Await.Key + ")"
-	}
-	if !p.Deadline.IsZero() {
-		what += ", until " + p.Deadline.Local().Format("Jan 2 15:04")
-	}
-	return fmt.Sprintf("%s waits for %s  (%s)", p.Tool, what, p.Call)
-}
-
-func count(n int, what string) string {
-	if n != 1 {
-		what += "s"
-	}
-	return fmt.Sprintf("%d %s", n, what)
-}
-
-func short(raw json.RawMessage) string {
-	const most = 200
-	if r := []rune(string(raw)); len(r) > most {
-		return string(r[:most]) + "…"
-	}
-	return string(raw)
-}
-
-// clean takes out what would steer a terminal.
-func clean(s string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) && r != '\n' && r != '\t' {
-			return -1
-		}
-		return r
-	}, s)
 }

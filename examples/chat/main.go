@@ -16,8 +16,8 @@
 //
 // chat.go is the conversation, and the one to begin with: three operations of a runner, Run, Resume and Continue, and what is shown of
 // their events. answer.go turns a line into an answer, command.go has the commands, orders.go and agent.go the tools and the agent,
-// model.go the providers. The rest is about terminals and texts: screen.go, display.go, failure.go; and world.go starts what would be
-// elsewhere, a CI server. Its tools and the script are shared with examples/deploy, under examples/internal.
+// model.go the providers; world.go puts all of it together, beside what would be elsewhere, a CI server. The rest is about terminals and
+// texts. The tools and the script that are shared with examples/deploy are under examples/internal.
 package main
 
 import (

@@ -26,7 +26,7 @@ type model struct {
 // provider is a way to get a model.
 type provider struct {
 	name  string
-	keys  []string // variables of the environment that choose it
+	vars  []string // variables of the environment that choose it
 	model string   // the default
 	open  func(id string, reasoning bool) (llm.Model, error)
 }
@@ -50,7 +50,7 @@ func names() (all []string) {
 // choose takes the provider that the flags name, or the first that the environment has something for.
 func choose(o options) (m model, err error) {
 	i := slices.IndexFunc(providers, func(p provider) bool {
-		return p.name == o.provider || o.provider == "" && (p.keys == nil || p.set() != "")
+		return p.name == o.provider || o.provider == "" && (p.vars == nil || p.set() != "")
 	})
 	if i < 0 {
 		return m, fmt.Errorf("there is no provider %q: choose one of %s", o.provider, strings.Join(names(), ", "))
@@ -75,7 +75,7 @@ func choose(o options) (m model, err error) {
 
 // set is the variable that the environment has.
 func (p provider) set() string {
-	for _, k := range p.keys {
+	for _, k := range p.vars {
 		if os.Getenv(k) != "" {
 			return k
 		}

@@ -76,7 +76,11 @@ func (s *service) last(n int) string {
 // talk starts the program with this server in its environment.
 func (s *service) talk(args ...string) *conversation {
 	s.t.Helper()
-	return talk(s.t, []string{"OPENAI_BASE_URL=" + s.URL + "/v1", "OPENAI_API_KEY=" + secret}, append([]string{"-model", "small"}, args...)...)
+	return talk(s.t, s.env(), append([]string{"-model", "small"}, args...)...)
+}
+
+func (s *service) env() []string {
+	return []string{"OPENAI_BASE_URL=" + s.URL + "/v1", "OPENAI_API_KEY=" + secret}
 }
 
 // streams answers with chunks of these deltas.
@@ -99,6 +103,17 @@ func refuses(status int, code string) http.HandlerFunc {
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(status)
 		fmt.Fprintf(w, `{"error":{"message":"It is refused: %s.","type":"invalid_request_error","code":%q}}`, secret, code)
+	}
+}
+
+// hangs begins to answer, says so, and goes no further.
+func hangs(asked chan<- struct{}) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = io.WriteString(w, ": nothing yet\n\n")
+		w.(http.Flusher).Flush()
+		close(asked)
+		<-r.Context().Done()
 	}
 }
 
@@ -173,10 +188,8 @@ func TestTheModelFails(t *testing.T) {
 
 func TestNobodyIsThere(t *testing.T) {
 	t.Parallel()
-	gone := httptest.NewServer(nil)
-	gone.Close()
 	db := file(t)
-	c := talk(t, []string{"OPENAI_BASE_URL=" + gone.URL}, "-file", db, "-session", "s1", "-model", "small")
+	c := talk(t, []string{"OPENAI_BASE_URL=http://127.0.0.1:1"}, "-file", db, "-session", "s1", "-model", "small")
 	c.says("weather in Oslo")
 	c.sees(`^  again   .*\(network\)$`, `^  error   .*connection refused`, `^ +What you said is kept\. The service can't be reached: check your connection`)
 	c.leaves()
@@ -192,13 +205,7 @@ func TestInterrupted(t *testing.T) {
 	db := file(t)
 	asked := make(chan struct{})
 	s := serveChat(t,
-		func(w http.ResponseWriter, r *http.Request) {
-			w.Header().Set("Content-Type", "text/event-stream")
-			_, _ = io.WriteString(w, ": nothing yet\n\n")
-			w.(http.Flusher).Flush()
-			close(asked)
-			<-r.Context().Done()
-		},
+		hangs(asked),
 		streams("stop", `{"content":"Here I am."}`))
 	c := s.talk("-file", db, "-session", "s1")
 	c.says("hello")

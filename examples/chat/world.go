@@ -3,8 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -69,7 +67,10 @@ func start(ctx context.Context, o options) (err error) {
 	defer server.Close()
 	defer closed(serve(jobs, server))
 
-	c := &chat{rn: rn, session: o.session, file: o.file, screen: scr, show: newDisplay(scr), model: m, news: news}
+	c := &chat{
+		rn: rn, session: o.session, file: o.file, model: m, news: news,
+		screen: scr, show: newDisplay(scr), open: map[string]bool{},
+	}
 	return c.talk(ctx)
 }
 
@@ -98,35 +99,4 @@ func telling(news chan<- struct{}, deliveries http.Handler) http.Handler {
 		default: // there is news already
 		}
 	})
-}
-
-// list shows all sessions. A runner needs no agent for that.
-func list(ctx context.Context, store *session.Store, w io.Writer) error {
-	rn, err := runner.New(nil, store, nil)
-	if err != nil {
-		return err
-	}
-	defer rn.Close()
-	n := 0
-	for s, err := range rn.Sessions(ctx, session.Filter{}) {
-		if err != nil {
-			return err
-		}
-		n++
-		state := string(s.Finish)
-		if state == "" {
-			state = "has work left"
-		}
-		fmt.Fprintf(w, "%-16s %s, %d messages, since %s\n", s.ID, state, s.Messages, s.Created.Local().Format(time.DateTime))
-		for p, err := range rn.Pending(ctx, runner.Filter{Session: s.ID}) {
-			if err != nil {
-				return err
-			}
-			fmt.Fprintf(w, "%16s %s\n", "", waits(p))
-		}
-	}
-	if n == 0 {
-		fmt.Fprintln(w, "There are no sessions.")
-	}
-	return nil
 }

@@ -230,6 +230,9 @@ func stored(t testing.TB, m llm.Message) []llm.Message {
 func paired(t testing.TB, p Provider, body []byte) {
 	t.Helper()
 	calls, results := p.Calls(body)
+	if strings.Contains(string(body), "four degrees") && len(calls) == 0 {
+		t.Errorf("Provider.Calls finds no call in %s", body)
+	}
 	if sorted := slices.Sorted(slices.Values(calls)); p.Lacks["call_ids"] == "" && len(slices.Compact(sorted)) != len(calls) {
 		t.Errorf("an id comes twice among %q", calls)
 	}

@@ -32,6 +32,9 @@ func (c converter) schema(s *jsontree.Object, at string) (*jsontree.Object, erro
 	if v, ok := s.Get("properties"); ok && !isObject(v) {
 		s.Set("properties", &jsontree.Object{})
 	}
+	if hasType(s, "array") && !s.Has("items") && !c.Closed { // which OpenAI refuses, with the whole request
+		s.Set("items", &jsontree.Object{})
+	}
 	c.unions(s)
 	c.constant(s)
 	c.tell(s)
@@ -46,6 +49,16 @@ func (c converter) schema(s *jsontree.Object, at string) (*jsontree.Object, erro
 		return s, nil
 	}
 	return s, c.close(s, optional, at)
+}
+
+// hasType says whether a type is a schema's, or one of them.
+func hasType(s *jsontree.Object, name string) bool {
+	v, _ := s.Get("type")
+	list, ok := v.([]any)
+	if !ok {
+		list = []any{v}
+	}
+	return slices.ContainsFunc(list, func(t any) bool { return t != nil && string(jsontree.Text(t)) == `"`+name+`"` })
 }
 
 // subs converts the schemas right below s.

@@ -7,14 +7,17 @@ import (
 	"github.com/fermata-ai/fermata/llm"
 )
 
-// Form is what a provider takes as the id of a call, or as the name of a tool: 1 to Max bytes, letters, digits, and the bytes in Also.
+// Form is what a provider takes as the id of a call, or as the name of a tool: 1, or Min, to Max bytes, letters, digits, and the bytes in
+// Also.
 type Form struct {
-	Max  int
-	Also string
+	Min, Max int
+	Also     string
 }
 
 // Fits says whether s has the form.
-func (f Form) Fits(s string) bool { return s != "" && len(s) <= f.Max && f.clean(s, '0') == s }
+func (f Form) Fits(s string) bool {
+	return s != "" && len(s) >= f.Min && len(s) <= f.Max && f.clean(s, '0') == s
+}
 
 // Name makes the name of a called tool fit. A tool of a name that doesn't isn't offered, so the call has failed; but it stays in the
 // history, which a provider would refuse for it.
@@ -72,6 +75,7 @@ func (f Form) free(id string, taken map[string]bool) string {
 	if n := len(id); n > f.Max {
 		id = id[n-f.Max:] // the end tells ids apart
 	}
+	id += strings.Repeat("0", max(f.Min-len(id), 0))
 	for n := 0; id == "" || taken[id]; n++ {
 		id = numbered(id, n, f.Max)
 	}

@@ -45,9 +45,9 @@ func (c converter) close(s *jsontree.Object, optional []string, at string) error
 	case s.Has("$ref"), s.Has("anyOf"), s.Has("oneOf"), s.Has("allOf"), s.Has("enum"), s.Has("const"):
 	case typ == "" && !s.Has("type"):
 		return fmt.Errorf("at %s, a value may be of any type, which strict mode can't say: %s", place(at), instead)
-	case typ == "object" && !s.Has("properties"):
+	case hasType(s, "object") && !s.Has("properties"):
 		return fmt.Errorf("at %s, an object has no properties, which strict mode can't say: %s", place(at), instead)
-	case typ == "array" && !s.Has("items"):
+	case hasType(s, "array") && !s.Has("items"):
 		return fmt.Errorf("at %s, a list holds values of any type, which strict mode can't say: %s", place(at), instead)
 	}
 	v, _ := s.Get("properties")
@@ -201,7 +201,7 @@ func (d *dropper) object(o, s *jsontree.Object) *jsontree.Object {
 	for _, m := range o.Members {
 		sub, _ := properties.Get(m.Key)
 		known, ok := sub.(*jsontree.Object)
-		if raw, isRaw := m.Value.(json.RawMessage); ok && isRaw && string(raw) == "null" && slices.Contains(optional, m.Key) && !takesNull(known) {
+		if raw, isRaw := m.Value.(json.RawMessage); ok && isRaw && string(raw) == "null" && slices.Contains(optional, m.Key) && !takesNull(known) && !twice(o, m.Key) {
 			d.dropped = true
 			continue
 		}
@@ -211,6 +211,17 @@ func (d *dropper) object(o, s *jsontree.Object) *jsontree.Object {
 		out.Members = append(out.Members, m)
 	}
 	return out
+}
+
+// twice says that a member stands there more than once, which the tool is to refuse.
+func twice(o *jsontree.Object, key string) bool {
+	n := 0
+	for _, m := range o.Members {
+		if m.Key == key {
+			n++
+		}
+	}
+	return n > 1
 }
 
 // alternatives follows the one alternative that is about objects.

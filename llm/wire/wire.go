@@ -5,6 +5,7 @@ package wire
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 
 	"github.com/fermata-ai/fermata/llm"
@@ -24,6 +25,27 @@ func ResultText(r llm.ToolResult, mark bool) string {
 		text = "Error: " + text
 	}
 	return text
+}
+
+// LastWord is the place of the user's last message, -1 if there is none. What is wrong with it is told; what is wrong with an older one,
+// nobody can mend any more.
+func LastWord(messages []llm.Message) int {
+	for i := len(messages) - 1; i >= 0; i-- {
+		if messages[i].Role == llm.RoleUser {
+			return i
+		}
+	}
+	return -1
+}
+
+// MediaNote stands for media in history that a provider doesn't take, and why says why. What a tool or another provider's model made, or
+// the user sent, an hour ago would otherwise make every later request of the session fail.
+func MediaNote(m llm.Media, why error) string {
+	name := ""
+	if m.Name != "" {
+		name = ", named " + m.Name
+	}
+	return fmt.Sprintf("[media of type %s%s; it can't be shown here: %v]", m.MediaType, name, why)
 }
 
 // Arguments are a call's as a JSON object. Text that was no JSON is stored as a string, and most providers take nothing but objects: it

@@ -52,8 +52,9 @@ func toolResult(r llm.ToolResult, id string) (block, error) {
 			continue
 		}
 		c, err := mediaBlock(m)
-		if err != nil {
-			return block{}, err
+		if err != nil { // it is for ever in the history
+			p.Content = append(p.Content, sdk.ToolResultBlockParamContentUnion{OfText: &sdk.TextBlockParam{Text: wire.MediaNote(m, err)}})
+			continue
 		}
 		p.Content = append(p.Content, sdk.ToolResultBlockParamContentUnion{OfImage: c.OfImage, OfDocument: c.OfDocument})
 	}

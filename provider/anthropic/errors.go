@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
+	"strings"
 
 	sdk "github.com/anthropics/anthropic-sdk-go/v2"
 
@@ -48,6 +50,24 @@ func (m *Model) failure(caller, generation context.Context, err error) error {
 		return &llm.Error{Kind: llm.ErrNetwork, Provider: provider, Err: errors.New("the message didn't come within the HTTP client's timeout")}
 	}
 	return wire.TransportError(provider, err)
+}
+
+// foreign says that the API refuses the signature of thinking, as where a compatible server made it.
+func foreign(err error) bool {
+	var api *sdk.Error
+	return errors.As(err, &api) && api.StatusCode == http.StatusBadRequest &&
+		strings.Contains(api.Message, "signature") && strings.Contains(api.Message, "thinking")
+}
+
+// unthought is a request without what the model thought before.
+func unthought(req llm.Request) llm.Request {
+	messages := make([]llm.Message, len(req.Messages))
+	for i, m := range req.Messages {
+		m.Parts = slices.DeleteFunc(slices.Clone(m.Parts), func(p llm.Part) bool { _, ok := p.(llm.Reasoning); return ok })
+		messages[i] = m
+	}
+	req.Messages = messages
+	return req
 }
 
 // apiError tells what the API answered, in place of a stream or within it.

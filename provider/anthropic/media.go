@@ -24,6 +24,9 @@ func (t *turn) media(m llm.Media) (block, error) {
 		return text(note + "; it can't be shown here]"), nil
 	}
 	b, err := mediaBlock(m)
+	if err != nil && t.old {
+		return text(wire.MediaNote(m, err)), nil
+	}
 	return block{ContentBlockParamUnion: b}, err
 }
 

@@ -2,6 +2,7 @@ package anthropic
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -67,8 +68,13 @@ func TestBadMedia(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			refused(t, Options{}, llm.Request{Messages: []llm.Message{user(llm.Text{Text: "a"}, c.media)}}, append(c.words, "messages[0] parts[1]")...)
-			refused(t, Options{}, llm.Request{Messages: []llm.Message{llm.UserText("a"), assistant(llm.ToolCall{ID: "c", Name: "look"}),
-				results(llm.ToolResult{Call: "c", Media: []llm.Media{c.media}})}}, append(c.words, "messages[2] parts[0]")...)
+			// In a result it is for ever: it is told, and the session goes on.
+			s := &service{body: events(begin, endTurn, stop)}
+			collect(t, s.model(t, Options{}), llm.Request{Messages: []llm.Message{llm.UserText("a"), assistant(llm.ToolCall{ID: "c", Name: "look"}),
+				results(llm.ToolResult{Call: "c", Media: []llm.Media{c.media}})}})
+			if !strings.Contains(s.bodies[0], "can't be shown here") {
+				t.Errorf("the request: %s", s.bodies[0])
+			}
 		})
 	}
 }

@@ -16,6 +16,7 @@ import (
 // turn is a message of the API's: one or more of ours, since the roles alternate there, and results are the user's.
 type turn struct {
 	assistant bool
+	old       bool    // the user has said something since
 	results   []block // the API wants them first
 	blocks    []block
 }
@@ -36,14 +37,18 @@ var callIDs = wire.Form{Max: 64, Also: "_-"}
 func conversation(messages []llm.Message) ([]*turn, error) {
 	var turns []*turn
 	ids := wire.NewIDs(messages, callIDs)
+	answered := serverResults(messages)
 	for i, m := range messages {
-		t := &turn{assistant: m.Role == llm.RoleAssistant}
+		t := &turn{assistant: m.Role == llm.RoleAssistant, old: i < wire.LastWord(messages)}
 		switch m.Role {
 		case llm.RoleUser, llm.RoleAssistant, llm.RoleTool:
 		default:
 			return nil, invalid("messages[%d]: %q is no role of a message", i, m.Role)
 		}
 		for j, p := range m.Parts {
+			if len(m.ToolCalls()) == 0 && isPending(p, answered) {
+				continue
+			}
 			if err := t.add(p, ids); err != nil {
 				return nil, invalid("messages[%d] parts[%d]: %w", i, j, err)
 			}
@@ -63,6 +68,40 @@ func conversation(messages []llm.Message) ([]*turn, error) {
 		}
 	}
 	return turns, nil
+}
+
+// serverBlock is what ties the use of a tool of the API's own to its result.
+type serverBlock struct {
+	Type string
+	ID   string
+	Use  string `json:"tool_use_id"`
+}
+
+func serverBlockOf(p llm.Part) (b serverBlock) {
+	if o, ok := p.(llm.Opaque); ok && own(&o.Native) {
+		_ = json.Unmarshal(o.Native.Data, &b) // replay says what is wrong with it
+	}
+	return b
+}
+
+// serverResults names the uses of the API's own tools that have a result.
+func serverResults(messages []llm.Message) map[string]bool {
+	answered := map[string]bool{}
+	for _, m := range messages {
+		for _, p := range m.Parts {
+			if b := serverBlockOf(p); b.Use != "" {
+				answered[b.Use] = true
+			}
+		}
+	}
+	return answered
+}
+
+// isPending says that the API's own tool was used and has come to nothing, since the message was cut off before, or paused too often. The
+// API refuses a history with such, unless the model's code waits for calls beside it.
+func isPending(p llm.Part, answered map[string]bool) bool {
+	b := serverBlockOf(p)
+	return (b.Type == "server_tool_use" || b.Type == "mcp_tool_use") && !answered[b.ID]
 }
 
 // join adds a turn. One that is empty is none, and one of the same role as the one before is a part of that.
@@ -99,7 +138,7 @@ func (t *turn) param() sdk.MessageParam {
 func (t *turn) add(p llm.Part, ids wire.IDs) error {
 	switch p := p.(type) {
 	case llm.Text:
-		if own(p.Native) {
+		if own(p.Native) && !edited(p) {
 			return t.replay(*p.Native)
 		}
 		if !isBlank(p.Text) { // the API takes no blank text
@@ -145,6 +184,12 @@ func (t *turn) add(p llm.Part, ids wire.IDs) error {
 		return fmt.Errorf("%T is no part that this version knows", p)
 	}
 	return nil
+}
+
+// edited says that somebody changed a text since the API sent it.
+func edited(p llm.Text) bool {
+	var was struct{ Text *string }
+	return json.Unmarshal(p.Native.Data, &was) == nil && was.Text != nil && *was.Text != p.Text
 }
 
 func own(n *llm.Native) bool { return n != nil && n.Provider == provider }

@@ -78,22 +78,32 @@ func (m *Model) generate(ctx context.Context, req llm.Request, yield func(llm.Ev
 	if err != nil {
 		return err
 	}
-	caller, messages := ctx, params.Messages
+	caller := ctx
 	if m.options.Timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, m.options.Timeout)
 		defer cancel()
 	}
 	r := &reply{yield: yield}
+	resumed := 0 // messages at the end that are the one that goes on
 	for pauses := 0; ; pauses++ {
 		r.pausing = pauses < maxPauses
-		if err := m.ask(ctx, params, r); err != nil && !r.enough {
+		err := m.ask(ctx, params, r)
+		if err != nil && !r.enough && len(r.blocks) == 0 && foreign(err) {
+			if params, err = m.params(unthought(req)); err != nil {
+				return err
+			}
+			err = m.ask(ctx, params, r)
+		}
+		if err != nil && !r.enough {
 			return m.failure(caller, ctx, err)
 		}
 		if !r.paused || r.enough {
 			return nil
 		}
+		messages := params.Messages[:len(params.Messages)-resumed]
 		params.Messages = append(messages[:len(messages):len(messages)], r.resume())
+		resumed = 1
 	}
 }
 

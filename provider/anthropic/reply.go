@@ -194,7 +194,7 @@ func (r *reply) finish() {
 		f.Reason = llm.StopLength
 	case sdk.StopReasonRefusal:
 		f.Reason = llm.StopRefusal
-	case sdk.StopReasonToolUse, "":
+	case sdk.StopReasonToolUse, sdk.StopReasonPauseTurn, "": // each call is there to its end
 		if r.calls {
 			f.Reason = llm.StopToolCalls
 		}

@@ -167,7 +167,7 @@ func TestOddReplies(t *testing.T) {
 		{"text with more to it", message(endTurn, at(0, `{"type":"text","text":"a","mood":"calm"}`)), []llm.Part{llm.Text{Text: "a", Native: native(`{"type":"text","text":"a","mood":"calm"}`)}}, llm.StopEnd},
 		{"an event of a kind to come", events(begin, `{"type":"weather"}`, endTurn, stop), nil, llm.StopEnd},
 		{"pause_turn with nothing", message(`{"type":"message_delta","delta":{"stop_reason":"pause_turn"},"usage":{}}`), nil, llm.StopOther},
-		{"pause_turn with a call", message(`{"type":"message_delta","delta":{"stop_reason":"pause_turn"},"usage":{}}`, at(0, fmt.Sprintf(look, `{}`))), []llm.Part{call(`{}`)}, llm.StopOther},
+		{"pause_turn with a call", message(`{"type":"message_delta","delta":{"stop_reason":"pause_turn"},"usage":{}}`, at(0, fmt.Sprintf(look, `{}`))), []llm.Part{call(`{}`)}, llm.StopToolCalls},
 		{"stop_sequence", message(`{"type":"message_delta","delta":{"stop_reason":"stop_sequence","stop_sequence":"X"},"usage":{}}`, at(0, `{"type":"text","text":"a"}`)), []llm.Part{llm.Text{Text: "a"}}, llm.StopEnd},
 		{"window", message(`{"type":"message_delta","delta":{"stop_reason":"model_context_window_exceeded"},"usage":{}}`, at(0, `{"type":"text","text":"a"}`)), []llm.Part{llm.Text{Text: "a"}}, llm.StopLength},
 		{"a reason to come", message(`{"type":"message_delta","delta":{"stop_reason":"boredom"},"usage":{}}`), nil, llm.StopOther},

@@ -1,6 +1,7 @@
 package gemini
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -8,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/fermata-ai/fermata/internal/jsontree"
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/llm/wire"
 	"google.golang.org/genai"
@@ -31,7 +33,9 @@ func (c *conversation) add(m llm.Message) error {
 		case llm.Text:
 			raw, err = text(p)
 		case llm.Media:
-			raw, err = media(p)
+			if raw, err = media(p); err != nil && (c.old || m.Role == llm.RoleAssistant) {
+				raw, err = noted(p, err)
+			}
 		case llm.Reasoning:
 			raw, err = own(p.Native)
 		case llm.Opaque:
@@ -77,8 +81,13 @@ func own(n *llm.Native) (json.RawMessage, error) {
 }
 
 func text(t llm.Text) (json.RawMessage, error) {
-	if raw, err := own(t.Native); raw != nil || err != nil || t.Text == "" { // the API takes no empty text
-		return raw, err
+	raw, err := own(t.Native)
+	var p part
+	if raw != nil && json.Unmarshal(raw, &p) == nil && (p.Text == nil || *p.Text == t.Text) { // or else somebody edited it
+		return raw, nil
+	}
+	if err != nil || t.Text == "" { // the API takes no empty text
+		return nil, err
 	}
 	return json.Marshal(part{Text: &t.Text})
 }
@@ -94,9 +103,27 @@ func media(p llm.Media) (json.RawMessage, error) {
 		return nil, err
 	}
 	if len(p.Data) > 0 {
-		return json.Marshal(part{InlineData: &genai.Blob{MIMEType: p.MediaType, Data: p.Data}})
+		return inline(p.MediaType, p.Data)
 	}
 	return json.Marshal(part{FileData: &genai.FileData{MIMEType: p.MediaType, FileURI: p.URL}})
+}
+
+// inline is media by its bytes, of a type that the API takes: it refuses a request with another kind of image, or of text.
+func inline(kind string, data []byte) (json.RawMessage, error) {
+	main, sub, _ := strings.Cut(kind, "/")
+	switch {
+	case main == "image" && !slices.Contains([]string{"png", "jpeg", "webp", "heic", "heif"}, sub):
+		return nil, fmt.Errorf("media of type %s: the API takes PNG, JPEG, WebP, HEIC and HEIF", kind)
+	case slices.Contains([]string{"json", "xml", "yaml"}, sub) && main == "application", strings.HasSuffix(sub, "+json"), strings.HasSuffix(sub, "+xml"):
+		kind = "text/plain"
+	}
+	return json.Marshal(part{InlineData: &genai.Blob{MIMEType: kind, Data: data}})
+}
+
+// noted is a text in place of media.
+func noted(p llm.Media, why error) (json.RawMessage, error) {
+	note := wire.MediaNote(p, why)
+	return json.Marshal(part{Text: &note})
 }
 
 // call translates a call. An id that the model didn't give isn't made up: the API goes by order and name then.
@@ -107,8 +134,9 @@ func (c *conversation) call(t llm.ToolCall, place int) (json.RawMessage, error) 
 	}
 	var p part
 	if raw != nil && json.Unmarshal(raw, &p) == nil && p.FunctionCall != nil {
-		c.calls[t.ID] = call{p.FunctionCall.ID, cmp.Or(p.FunctionCall.Name, "unnamed"), place}
-		return raw, nil
+		name := cmp.Or(p.FunctionCall.Name, names.Name(t.Name))
+		c.calls[t.ID] = call{p.FunctionCall.ID, name, place}
+		return edited(raw, p.FunctionCall, name, t)
 	}
 	id := ""
 	if t.ProviderID != "" {
@@ -117,6 +145,27 @@ func (c *conversation) call(t llm.ToolCall, place int) (json.RawMessage, error) 
 	name := names.Name(t.Name)
 	c.calls[t.ID] = call{id, name, place}
 	return json.Marshal(part{FunctionCall: &functionCall{ID: id, Name: name, Args: wire.Arguments(t)}})
+}
+
+// edited is a call as Gemini made it, other than a name that it left out, and arguments that somebody changed since.
+func edited(raw json.RawMessage, f *functionCall, name string, t llm.ToolCall) (json.RawMessage, error) {
+	args, _ := llm.Arguments(f.Args) // as the collector has them
+	same := len(t.Arguments) == 0 || bytes.Equal(args, t.Arguments)
+	if f.Name == name && same {
+		return raw, nil
+	}
+	v, err := jsontree.Parse(raw)
+	if err != nil {
+		return nil, err
+	}
+	whole, _ := v.(*jsontree.Object)
+	v, _ = whole.Get("functionCall")
+	inner, _ := v.(*jsontree.Object)
+	inner.Set("name", name)
+	if !same {
+		inner.Set("args", wire.Arguments(t))
+	}
+	return whole.Raw(), nil
 }
 
 // results translates a message of results: all those of one message of calls stand in one content, in the order of the calls.
@@ -167,8 +216,10 @@ func (c *conversation) resultParts(r llm.ToolResult) ([]json.RawMessage, error) 
 			continue
 		}
 		raw, err := media(p)
-		if err != nil {
-			return nil, err
+		if err != nil { // it is for ever in the history
+			if raw, err = noted(p, err); err != nil {
+				return nil, err
+			}
 		}
 		after = append(after, raw)
 	}

@@ -73,6 +73,7 @@ type conversation struct {
 	calls  map[string]call // by fermata's id
 	turn   int             // where the user's last word stands, in contents
 	result bool            // the last content holds results
+	old    bool            // the user has said something since
 	all    []content
 }
 
@@ -86,6 +87,7 @@ func (m *Model) contents(messages []llm.Message) (json.RawMessage, error) {
 	// Ids are Gemini's own to choose; nothing is documented of their form. Those of other providers have this one.
 	c := &conversation{model: m, ids: wire.NewIDs(messages, wire.Form{Max: 64, Also: "_-"}), calls: map[string]call{}}
 	for i, msg := range messages {
+		c.old = i < wire.LastWord(messages)
 		if err := c.add(msg); err != nil {
 			return nil, wire.Invalid(provider, "message %d: %w", i, err)
 		}

@@ -76,7 +76,7 @@ func TestCallsOfAnotherProvider(t *testing.T) {
 // What Gemini made goes back as it was, the id of its calls included; its signature isn't written over.
 func TestItsOwnCallsGoBackAsTheyWere(t *testing.T) {
 	const raw = `{"functionCall":{"name":"f","args":{"n":18446744073709551615,"s":"\u003c"},"id":"x","new":1},"thoughtSignature":"YS8rPT0="}`
-	own := llm.ToolCall{ID: "c1", ProviderID: "x", Name: "f", Arguments: json.RawMessage(`{}`), Native: &llm.Native{Provider: provider, Data: json.RawMessage(raw)}}
+	own := llm.ToolCall{ID: "c1", ProviderID: "x", Name: "f", Arguments: json.RawMessage(`{"n":18446744073709551615,"s":"\u003c"}`), Native: &llm.Native{Provider: provider, Data: json.RawMessage(raw)}}
 	again := own
 	again.ID = "c2"
 	got := wireContents(t, "gemini-3-flash", llm.UserText("a"), assistant(own), results(result("c1", `1`)), assistant(again), results(result("c2", `2`)))
@@ -172,6 +172,7 @@ func TestRequestsThatCannotBeSent(t *testing.T) {
 		{user(llm.ToolCall{}), "message 0: part 0: a tool call"},
 		{user(llm.Media{MediaType: "image/png"}), "neither bytes nor a URL"},
 		{user(llm.Media{Data: []byte("a")}), "media type"},
+		{user(llm.Media{MediaType: "image/png", URL: "data:image/png;base64,"}), "data: URL"},
 		{user(llm.Text{Native: &llm.Native{Provider: provider, Data: json.RawMessage(`[`)}}), "no JSON object"},
 		{llm.Request{Messages: []llm.Message{results(llm.Text{Text: "a"})}}, "llm.Text has no place"},
 		{llm.Request{Messages: []llm.Message{results(result("c", `{`))}}, "no JSON"},

@@ -28,6 +28,8 @@ func (w *chatMessages) media(m llm.Media) (part openai.ChatCompletionContentPart
 	name := cmp.Or(m.Name, map[string]string{"application/pdf": "document.pdf"}[kind], "document")
 	main, sub, _ := strings.Cut(kind, "/")
 	switch {
+	case main == "image" && len(m.Data) > 0 && w.model.at.own && !isImage(sub):
+		return part, fmt.Errorf("the media %q is of type %s: OpenAI takes PNG, JPEG, GIF and WebP", m.Name, kind)
 	case main == "image":
 		return openai.ImageContentPart(openai.ChatCompletionContentPartImageImageURLParam{URL: at}), nil
 	case main == "audio":

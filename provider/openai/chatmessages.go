@@ -29,6 +29,9 @@ func (c *Chat) messages(r llm.Request) ([]openai.ChatCompletionMessageParamUnion
 	if !c.at.own { // vLLM's are longer, Kimi's are like functions.name:0
 		form = wire.Form{Max: 64, Also: "_-.:"}
 	}
+	if strings.HasSuffix("."+c.at.host, ".mistral.ai") {
+		form = wire.Form{Min: 9, Max: 9}
+	}
 	w := &chatMessages{model: c, ids: wire.NewIDs(r.Messages, form)}
 	switch {
 	case r.System == "":
@@ -41,7 +44,7 @@ func (c *Chat) messages(r llm.Request) ([]openai.ChatCompletionMessageParamUnion
 		var err error
 		switch m.Role {
 		case llm.RoleUser:
-			err = w.user(m)
+			err = w.user(m, i < wire.LastWord(r.Messages))
 		case llm.RoleAssistant:
 			err = w.assistant(m)
 		case llm.RoleTool:
@@ -57,7 +60,8 @@ func (c *Chat) messages(r llm.Request) ([]openai.ChatCompletionMessageParamUnion
 	return w.all, nil
 }
 
-func (w *chatMessages) user(m llm.Message) error {
+// user writes a message of the user's. old says that there is a later one.
+func (w *chatMessages) user(m llm.Message, old bool) error {
 	w.flush()
 	var texts []string
 	var parts []openai.ChatCompletionContentPartUnionParam
@@ -72,7 +76,10 @@ func (w *chatMessages) user(m llm.Message) error {
 			}
 		case llm.Media:
 			part, err := w.media(p)
-			if err != nil {
+			switch {
+			case err != nil && old:
+				part = openai.TextContentPart(wire.MediaNote(p, err))
+			case err != nil:
 				return err
 			}
 			parts = append(parts, part)
@@ -116,7 +123,7 @@ func (w *chatMessages) assistant(m llm.Message) error {
 			call, err = w.call(p)
 			out.ToolCalls = append(out.ToolCalls, call)
 		case llm.Media:
-			err = w.show("Media of the assistant's message above:", []llm.Media{p})
+			w.show("Media of the assistant's message above:", []llm.Media{p})
 		case llm.Unknown:
 		default:
 			err = fmt.Errorf("%T is no part of an assistant's message", p)
@@ -135,10 +142,8 @@ func (w *chatMessages) assistant(m llm.Message) error {
 		}
 	case len(out.ToolCalls) > 0: // as the API itself writes it; some servers want the member
 		out.Content = param.NullStruct[openai.ChatCompletionAssistantMessageParamContentUnion]()
-	case len(fields) == 0:
-		return nil // it said nothing
 	default:
-		out.Content.OfString = openai.String("")
+		return nil // it said nothing, or the limit cut it off while it thought: many servers refuse an empty message
 	}
 	if len(fields) > 0 {
 		out.SetExtraFields(extraFields(fields))
@@ -169,9 +174,7 @@ func (w *chatMessages) tool(m llm.Message) error {
 		case llm.ToolResult:
 			id := w.ids.Of(p.Call)
 			w.all = append(w.all, openai.ToolMessage(wire.ResultText(p, true), id))
-			if err := w.show(fmt.Sprintf("Media of the result of call %s (%s):", id, p.Name), p.Media); err != nil {
-				return err
-			}
+			w.show(fmt.Sprintf("Media of the result of call %s (%s):", id, p.Name), p.Media)
 		case llm.Opaque, llm.Unknown:
 		default:
 			return fmt.Errorf("%T is no part of a message of results", p)
@@ -181,19 +184,18 @@ func (w *chatMessages) tool(m llm.Message) error {
 }
 
 // show puts media aside, to be sent when the results of all calls are.
-func (w *chatMessages) show(title string, media []llm.Media) error {
+func (w *chatMessages) show(title string, media []llm.Media) {
 	if len(media) == 0 {
-		return nil
+		return
 	}
 	w.later = append(w.later, openai.TextContentPart(title))
 	for _, m := range media {
 		part, err := w.media(m)
-		if err != nil {
-			return err
+		if err != nil { // it is for ever in the history
+			part = openai.TextContentPart(wire.MediaNote(m, err))
 		}
 		w.later = append(w.later, part)
 	}
-	return nil
 }
 
 func (w *chatMessages) flush() {

@@ -66,7 +66,7 @@ func (c *Chat) tools(tools []llm.ToolDef) ([]openai.ChatCompletionToolUnionParam
 		if c.at.own && !names.Fits(t.Name) { // other servers have their own idea of names
 			return nil, errName(t.Name)
 		}
-		schema, err := dialect(c.options.Strict).Convert(t.Input)
+		schema, err := c.at.parameters(dialect(c.options.Strict), t)
 		if err != nil {
 			return nil, fmt.Errorf("tool %q: %w", t.Name, err)
 		}

@@ -3,6 +3,7 @@ package openai
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -12,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/llm/wire"
 	"github.com/openai/openai-go/v3"
 	"github.com/openai/openai-go/v3/option"
@@ -82,6 +84,33 @@ func (c connection) open(typ string) (endpoint, error) {
 		option.WithHTTPClient(wire.Client(c.Client)), option.WithMaxRetries(c.Retries),
 		option.WithMiddleware(boundErrors))
 	return e, nil
+}
+
+// parameters is a tool's schema, as the API takes it.
+func (e endpoint) parameters(d wire.Dialect, t llm.ToolDef) (json.RawMessage, error) {
+	schema, err := d.Convert(t.Input)
+	if err != nil || !e.own { // compatible servers take more
+		return schema, err
+	}
+	var root map[string]json.RawMessage
+	if err := json.Unmarshal(schema, &root); err != nil {
+		return nil, err
+	}
+	for _, key := range []string{"anyOf", "oneOf", "allOf", "enum", "const", "not"} {
+		if _, ok := root[key]; ok {
+			return nil, fmt.Errorf("at its root, the schema has %s, which the API doesn't take there: put it into a property", key)
+		}
+	}
+	return schema, nil
+}
+
+// isImage says whether OpenAI looks at images of a type; it refuses a request with another.
+func isImage(sub string) bool {
+	switch sub {
+	case "png", "jpeg", "jpg", "gif", "webp":
+		return true
+	}
+	return false
 }
 
 // boundErrors keeps an endless error from filling the memory: the SDK reads them to their end.

@@ -98,6 +98,12 @@ func NewResponses(o ResponsesOptions) (*Responses, error) {
 	return m, nil
 }
 
+// String names the model, and never the key.
+func (m *Responses) String() string { return responsesName + " " + m.o.Model }
+
+// GoString is String.
+func (m *Responses) GoString() string { return m.String() }
+
 // knownPlain says that a model, or one fine-tuned from it, is of a family from before the models that think.
 func knownPlain(model string) bool {
 	model = strings.TrimPrefix(model, "ft:")
@@ -108,12 +114,6 @@ func knownPlain(model string) bool {
 	}
 	return false
 }
-
-// String names the model, and never the key.
-func (m *Responses) String() string { return responsesName + " " + m.o.Model }
-
-// GoString is String.
-func (m *Responses) GoString() string { return m.String() }
 
 // Generate implements [llm.Model]. Its errors are [*llm.Error]s, and the context's own.
 func (m *Responses) Generate(ctx context.Context, req llm.Request) iter.Seq2[llm.Event, error] {

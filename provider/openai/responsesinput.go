@@ -27,6 +27,7 @@ type input struct {
 	how   memory
 	items []responses.ResponseInputItemUnionParam
 	seen  map[string]bool // the ids of the items so far
+	old   bool            // the user has said something since
 
 	// held is reasoning whose item is still to come. The API refuses reasoning without the item that the model went on to
 	// make, and an item that names itself without the reasoning that led to it: bare says that this one's can't be sent.
@@ -37,6 +38,7 @@ type input struct {
 func newInput(messages []llm.Message, how memory) ([]responses.ResponseInputItemUnionParam, error) {
 	in := input{ids: wire.NewIDs(messages, wire.Form{Max: 64, Also: "_-"}), how: how, seen: map[string]bool{}}
 	for i, m := range messages {
+		in.old = i < wire.LastWord(messages)
 		if err := in.message(m); err != nil {
 			return nil, wire.Invalid(responsesName, "messages[%d]: %w", i, err)
 		}
@@ -75,7 +77,10 @@ func (in *input) user(parts []llm.Part) error {
 			}
 		case llm.Media:
 			c, err := content(p)
-			if err != nil {
+			switch {
+			case err != nil && in.old:
+				c = responses.ResponseInputContentParamOfInputText(wire.MediaNote(p, err))
+			case err != nil:
 				return err
 			}
 			list = append(list, c)
@@ -154,6 +159,9 @@ func (in *input) said(p llm.Part, raw json.RawMessage) error {
 	case llm.ToolCall:
 		return in.call(p, raw)
 	case llm.Text:
+		if raw != nil && textOf(raw) != p.Text { // somebody edited it
+			raw = nil
+		}
 		if raw == nil && p.Text != "" {
 			in.add(message(responses.EasyInputMessageRoleAssistant,
 				responses.EasyInputMessageContentUnionParam{OfString: openai.String(p.Text)}))
@@ -163,7 +171,7 @@ func (in *input) said(p llm.Part, raw json.RawMessage) error {
 			// The API knows no media by the assistant: the user shows it.
 			c, err := content(p)
 			if err != nil {
-				return err
+				c = responses.ResponseInputContentParamOfInputText(wire.MediaNote(p, err))
 			}
 			in.say(responses.ResponseInputMessageContentListParam{c})
 		}
@@ -235,8 +243,13 @@ func (in *input) named(raw json.RawMessage, bare bool) (json.RawMessage, error) 
 
 func (in *input) results(parts []llm.Part) error {
 	for _, p := range parts {
-		r, ok := p.(llm.ToolResult)
-		if !ok {
+		var r llm.ToolResult
+		switch p := p.(type) {
+		case llm.ToolResult:
+			r = p
+		case llm.Opaque, llm.Unknown: // of other providers, and of later versions
+			continue
+		default:
 			return fmt.Errorf("%T doesn't belong in a message of results", p)
 		}
 		item, err := in.result(r)
@@ -261,8 +274,8 @@ func (in *input) result(r llm.ToolResult) (responses.ResponseInputItemUnionParam
 	}
 	for _, m := range r.Media {
 		c, err := output(m)
-		if err != nil {
-			return responses.ResponseInputItemUnionParam{}, err
+		if err != nil { // it is for ever in the history
+			c = responses.ResponseFunctionCallOutputItemUnionParam{OfInputText: &responses.ResponseInputTextContentParam{Text: wire.MediaNote(m, err)}}
 		}
 		list = append(list, c)
 	}

@@ -70,7 +70,10 @@ func newSource(m llm.Media) (source, error) {
 	}
 	typ := m.MediaType
 	kind, sub, _ := strings.Cut(typ, "/")
-	if kind == "audio" || kind == "video" {
+	switch {
+	case kind == "image" && len(m.Data) > 0 && !isImage(sub):
+		return source{}, fmt.Errorf("the media %q is of type %s: the Responses API takes PNG, JPEG, GIF and WebP", m.Name, typ)
+	case kind == "audio" || kind == "video":
 		return source{}, fmt.Errorf("the media %q is of the type %s, which the Responses API doesn't take: leave it out, or send what is said in it as text", m.Name, typ)
 	}
 	url := m.URL

@@ -20,6 +20,24 @@ func own(n *llm.Native) (json.RawMessage, error) {
 	return n.Data, nil
 }
 
+// textOf is the text of a message in the API's own form.
+func textOf(raw json.RawMessage) string {
+	var item struct {
+		Content []struct{ Type, Text, Refusal string }
+	}
+	_ = json.Unmarshal(raw, &item) // what is no message has none
+	var s string
+	for _, c := range item.Content {
+		switch c.Type {
+		case "output_text":
+			s += c.Text
+		case "refusal":
+			s += c.Refusal
+		}
+	}
+	return s
+}
+
 // sealed says that a reasoning item holds the reasoning itself, encrypted or in the open. One that doesn't is a mere name of
 // what the API would have stored, and has not.
 func sealed(raw json.RawMessage) bool {

@@ -130,7 +130,7 @@ func (m *Responses) tool(t llm.ToolDef) (responses.ToolUnionParam, error) {
 	if !names.Fits(t.Name) {
 		return responses.ToolUnionParam{}, errName(t.Name)
 	}
-	schema, err := dialect(m.o.Strict).Convert(t.Input)
+	schema, err := m.endpoint.parameters(dialect(m.o.Strict), t)
 	if err != nil {
 		return responses.ToolUnionParam{}, fmt.Errorf("tool %q: %w", t.Name, err)
 	}

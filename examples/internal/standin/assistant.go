@@ -51,7 +51,7 @@ func assist(r llm.Request) fakellm.Turn {
 	switch {
 	case c.calls > 0:
 	case len(c.report) > 0:
-		turn = turn.Says(strings.Join(c.report, " "))
+		turn = turn.Says(strings.Join(c.report, "\n"))
 	default:
 		turn = turn.Says(fmt.Sprintf("You said %q. I am a script, and understand these: deploy SERVICE VERSION [to staging or production], "+
 			"weather in CITY, order NUMBER, refund order NUMBER. Several may stand in one message.", c.said))

@@ -1,0 +1,108 @@
+package openai
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/fermata-ai/fermata/llm"
+)
+
+// TestDamagedStreamsRunNothingElse: a stream with an event lost, repeated or moved, or cut off anywhere, is an error, or has no call but those
+// that the model made.
+func TestDamagedStreamsRunNothingElse(t *testing.T) {
+	chatEnd := []string{`{"object":"chat.completion.chunk","choices":[{"index":0,"delta":{},"finish_reason":"tool_calls"}]}`, "[DONE]"}
+	piece := func(calls string) string {
+		return `{"object":"chat.completion.chunk","choices":[{"index":0,"delta":{"tool_calls":[` + calls + `]}}]}`
+	}
+	item := func(i int, status, args string) string {
+		return fmt.Sprintf(`{"type":"function_call","id":"fc_%d","call_id":"c%d","name":"f","status":%q,"arguments":%q}`, i, i, status, args)
+	}
+	added := func(i int) string {
+		return fmt.Sprintf(`{"type":"response.output_item.added","output_index":%d,"item":%s}`, i, item(i, "in_progress", ""))
+	}
+	delta := func(i int, s string) string {
+		return fmt.Sprintf(`{"type":"response.function_call_arguments.delta","output_index":%d,"item_id":"fc_%d","delta":%q}`, i, i, s)
+	}
+	done := func(i int, s string) string {
+		return fmt.Sprintf(`{"type":"response.output_item.done","output_index":%d,"item":%s}`, i, item(i, "completed", s))
+	}
+	streams := map[string][]string{
+		"ids": append([]string{
+			piece(`{"index":0,"id":"c0","function":{"name":"f","arguments":""}}`), piece(`{"index":0,"function":{"arguments":"{\"a\""}}`), piece(`{"index":0,"function":{"arguments":":1}"}}`),
+			piece(`{"index":1,"id":"c1","function":{"name":"f","arguments":""}}`), piece(`{"index":1,"function":{"arguments":"{\"b\""}}`), piece(`{"index":1,"function":{"arguments":":2}"}}`)}, chatEnd...),
+		"interleaved": append([]string{
+			piece(`{"index":0,"id":"c0","function":{"name":"f","arguments":""}}`), piece(`{"index":1,"id":"c1","function":{"name":"f","arguments":""}}`),
+			piece(`{"index":0,"function":{"arguments":"{\"a\""}}`), piece(`{"index":1,"function":{"arguments":"{\"b\""}}`),
+			piece(`{"index":0,"function":{"arguments":":1}"}}`), piece(`{"index":1,"function":{"arguments":":2}"}}`)}, chatEnd...),
+		"no index": append([]string{
+			piece(`{"id":"c0","function":{"name":"f","arguments":""}}`), piece(`{"function":{"arguments":"{\"a\""}}`), piece(`{"function":{"arguments":":1}"}}`),
+			piece(`{"id":"c1","function":{"name":"f","arguments":""}}`), piece(`{"function":{"arguments":"{\"b\""}}`), piece(`{"function":{"arguments":":2}"}}`)}, chatEnd...),
+		"no ids": append([]string{
+			piece(`{"index":0,"function":{"name":"f","arguments":"{\"a\""}}`), piece(`{"index":0,"function":{"arguments":":1}"}}`),
+			piece(`{"index":0,"function":{"name":"f","arguments":"{\"b\""}}`), piece(`{"index":0,"function":{"arguments":":2}"}}`)}, chatEnd...),
+		"responses": {added(0), delta(0, `{"a"`), delta(0, `:1}`), done(0, `{"a":1}`), added(1), delta(1, `{"b"`), delta(1, `:2}`), done(1, `{"b":2}`),
+			`{"type":"response.completed","response":{"status":"completed","output":[` + item(0, "completed", `{"a":1}`) + "," + item(1, "completed", `{"b":2}`) + `]}}`},
+	}
+	var body string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		fmt.Fprint(w, body)
+	}))
+	defer server.Close()
+	text := func(events []string) string { return "data: " + strings.Join(events, "\n\ndata: ") + "\n\n" }
+	for name, events := range streams {
+		for _, strict := range []bool{false, true} {
+			var m llm.Model
+			m, err := NewChat(ChatOptions{Model: "m", BaseURL: server.URL, Client: server.Client(), Strict: strict})
+			if name == "responses" {
+				m, err = NewResponses(ResponsesOptions{Model: "m", BaseURL: server.URL, Client: server.Client(), Strict: strict})
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			tools := []llm.ToolDef{{Name: "f", Input: []byte(`{"type":"object","properties":{"a":{"type":"integer"},"b":{"type":"integer"}}}`)}}
+			try := func(what, b string, both bool) {
+				body = b
+				msg, fin, err := llm.Collect(m.Generate(t.Context(), llm.Request{Tools: tools, Messages: []llm.Message{llm.UserText("x")}}))
+				if err != nil {
+					return
+				}
+				var got []string
+				for _, c := range msg.ToolCalls() {
+					if _, err := llm.Arguments(c.Arguments); err == nil && strings.HasPrefix(string(c.Arguments), "{") {
+						got = append(got, string(c.Arguments))
+					}
+				}
+				s := strings.Join(got, " ")
+				switch {
+				case s == `{"a":1} {"b":2}`, !both && (s == `{"a":1}` || s == `{"b":2}` || s == `{"b":2} {"a":1}` || s == ""):
+				default:
+					t.Errorf("%s strict %v, %s: %v %s", name, strict, what, fin.Reason, s)
+				}
+			}
+			whole := text(events)
+			for i := range whole {
+				if i%3 == 0 || i > len(whole)-200 {
+					try(fmt.Sprintf("cut at %d", i), whole[:i], true)
+				}
+			}
+			try("whole", whole, true)
+			for i := range events {
+				without := append(append([]string{}, events[:i]...), events[i+1:]...)
+				try(fmt.Sprintf("without %d", i), text(without), false)
+				twice := append(append(append([]string{}, events[:i]...), events[i]), events[i:]...)
+				try(fmt.Sprintf("twice %d", i), text(twice), false)
+				for j := range without {
+					if name == "no index" { // nothing tells the pieces apart then
+						break
+					}
+					moved := append(append(append([]string{}, without[:j]...), events[i]), without[j:]...)
+					try(fmt.Sprintf("%d moved to %d", i, j), text(moved), false)
+				}
+			}
+		}
+	}
+}
