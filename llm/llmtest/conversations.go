@@ -2,10 +2,12 @@ package llmtest
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/json"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -44,8 +46,45 @@ func requests(t *testing.T, p Provider) {
 					t.Errorf("what is another provider's own was sent: %s", body)
 				}
 			}
+			heeded(t, p, c.request, body)
 			golden(t, filepath.Join(filepath.Dir(p.Replies), "requests", c.name+".json"), body)
 		})
+	}
+}
+
+// heeded says that what a request asks for besides its messages, and the media in them, made a difference to what was sent.
+func heeded(t *testing.T, p Provider, req llm.Request, body []byte) {
+	t.Helper()
+	plain := req
+	plain.ToolChoice, plain.Limits, plain.Cache = llm.ToolChoice{}, llm.Limits{}, llm.CacheDefault
+	if req.ToolChoice != plain.ToolChoice || req.Limits != plain.Limits || req.Cache != plain.Cache {
+		srv := serve(t, atOnce, must(t, p, "text", false))
+		if _, _, err := model(t, p, srv, false).collect(t, plain); err != nil {
+			t.Fatal(err)
+		}
+		if bytes.Equal(srv.asked()[0], body) {
+			t.Errorf("without the tool choice %v, the limits %v and the cache hint %q, the request is the same", req.ToolChoice, req.Limits, req.Cache)
+		}
+	}
+	for _, m := range req.Messages {
+		for _, part := range m.Parts {
+			media := []llm.Media{}
+			switch part := part.(type) {
+			case llm.Media:
+				media = append(media, part)
+			case llm.ToolResult:
+				media = part.Media
+			}
+			for _, one := range media {
+				said := one.URL
+				if len(one.Data) > 0 {
+					said = base64.StdEncoding.EncodeToString(one.Data)
+				}
+				if !bytes.Contains(body, []byte(said)) && !(strings.HasPrefix(one.MediaType, "text/") && bytes.Contains(body, one.Data)) {
+					t.Errorf("the media %q isn't in the request", one.Name)
+				}
+			}
+		}
 	}
 }
 

@@ -88,7 +88,8 @@ func Run(t *testing.T, p Provider) {
 	t.Run("cancel", func(t *testing.T) { cancel(t, p) })
 	t.Run("secrets", func(t *testing.T) { secrets(t, p) })
 	t.Run("requests", func(t *testing.T) { requests(t, p) })
-	t.Run("schemas", func(t *testing.T) { schemas(t, p) })
+	t.Run("schemas", func(t *testing.T) { schemas(t, p, false) })
+	t.Run("schemas_strict", func(t *testing.T) { schemas(t, p, true) })
 	t.Run("pauses", func(t *testing.T) { pauses(t, p) })
 	t.Run("table", func(t *testing.T) { table(t, p) })
 }

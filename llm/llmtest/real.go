@@ -33,7 +33,7 @@ func RunReal(t *testing.T, p Provider) {
 			})
 			t.Run("awkward tools", func(t *testing.T) {
 				var tools []llm.ToolDef
-				for _, def := range Awkward(t) {
+				for _, def := range awkward(t) {
 					if c, ok := m.Model.(llm.ToolChecker); ok && c.CheckTools([]llm.ToolDef{def}) == nil {
 						tools = append(tools, def)
 					}

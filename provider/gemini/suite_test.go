@@ -41,6 +41,9 @@ func suite() llmtest.Provider {
 		},
 		Lists: func(request []byte) json.RawMessage { return membersOf(request)["tools"] },
 		Lacks: map[string]string{
+			"cache_short":      "the API caches by itself, and can't be told to for one request",
+			"cache_long":       "the API caches by itself, and can't be told to for one request",
+			"schemas_strict":   "the API has no strict mode for tools",
 			"arguments":        pieces,
 			"fenced":           pieces,
 			"broken_arguments": pieces,
