@@ -302,7 +302,7 @@ func TestOtherFiles(t *testing.T) {
 		t.Helper()
 		before, _ := os.ReadFile(path)
 		_, err := bolt.Open(path, nil)
-		if err == nil || errors.Is(err, kvstore.ErrCorrupt) || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), says) {
+		if err == nil || errors.Is(err, kvstore.ErrCorrupt) || !strings.Contains(err.Error(), path+": ") || !strings.Contains(err.Error(), says) {
 			t.Errorf("Open: %v", err)
 		}
 		if after, _ := os.ReadFile(path); !bytes.Equal(before, after) {

@@ -56,7 +56,11 @@ func create(path string, o *Options) error {
 	defer os.Remove(work)
 	db, err := openDatabase(work, o.mode(), o.bbolt())
 	if err != nil {
-		return err
+		var named *fs.PathError
+		if errors.As(err, &named) { // it names a file that the caller doesn't know
+			err = named.Err
+		}
+		return fmt.Errorf("kvstore/bolt: create %s: %w", path, err)
 	}
 	if err := errors.Join(db.update(format), db.close()); err != nil {
 		return fmt.Errorf("kvstore/bolt: create %s: %w", path, err)
