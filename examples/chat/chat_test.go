@@ -126,7 +126,7 @@ func TestCancelAndFailAndSessionsSideBySide(t *testing.T) {
 	c.says("refund 1041")
 	c.sees(`^Why is order 1041`)
 	c.says("/cancel ask_user not today")
-	c.sees(`^  kept    the answer to ask_user, by you$`, `^  result  ask_user .*not today.* \(cancelled\)$`, `^Nothing is refunded\.`)
+	c.sees(`^  kept    the cancellation of ask_user, by you$`, `^  result  ask_user .*not today.* \(cancelled\)$`, `^Nothing is refunded\.`)
 	c.says("order 7")
 	c.sees(`^I can't find it\. .*there is no order 7; there are 1041, 1042 and 1043`)
 	c.says("/cancel nothing")

@@ -114,7 +114,11 @@ func (d *display) Result(name string, output json.RawMessage, s event.Status) {
 
 // Answered shows an answer that has become durable.
 func (d *display) Answered(p tool.Pause, r session.Receipt) {
-	d.Line("kept", "the answer to %s, by %s", p.Tool, r.By)
+	what := "the answer to"
+	if r.Kind == session.KindCancel {
+		what = "the cancellation of"
+	}
+	d.Line("kept", "%s %s, by %s", what, p.Tool, r.By)
 }
 
 // Progress shows a bar, in the place of the one before it.
