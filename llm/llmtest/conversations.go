@@ -2,6 +2,7 @@ package llmtest
 
 import (
 	"bytes"
+	_ "embed"
 	"encoding/base64"
 	"encoding/json"
 	"os"
@@ -126,6 +127,14 @@ func golden(t testing.TB, path string, body []byte) {
 	}
 }
 
+// A picture of one pixel, and a document of one line.
+var (
+	//go:embed pixel.png
+	pixel []byte
+	//go:embed bill.pdf
+	bill []byte
+)
+
 type conversation struct {
 	name    string
 	request llm.Request
@@ -168,9 +177,8 @@ func conversations() []conversation {
 		return with(func(r *llm.Request) { r.Messages = messages })
 	}
 	alien := &llm.Native{Provider: "another", Data: json.RawMessage(`{"alien":1}`)}
-	pixel := []byte("\x89PNG\r\n\x1a\n")
 	picture := llm.Media{MediaType: "image/png", Name: "pixel.png", Data: pixel}
-	document := llm.Media{MediaType: "application/pdf", Name: "bill.pdf", Data: []byte("%PDF-1.7")}
+	document := llm.Media{MediaType: "application/pdf", Name: "bill.pdf", Data: bill}
 	withMedia := result("call_1", `{"page":1}`)
 	withMedia.Media = []llm.Media{picture, document}
 	all := []conversation{

@@ -1,6 +1,9 @@
 package llmtest
 
 import (
+	"context"
+	"encoding/json"
+	"errors"
 	"os"
 	"strings"
 	"testing"
@@ -9,7 +12,8 @@ import (
 	"github.com/fermata-ai/fermata/llm"
 )
 
-// RunReal takes an adapter to the real service, if the environment has a key for it: text, a call, and a pause. It costs a little money.
+// RunReal takes an adapter to the real service, if the environment has a key for it: text, all the conversations of [Run], the awkward tools,
+// a cancellation, and a pause. It costs a little money.
 func RunReal(t *testing.T, p Provider) {
 	for _, form := range forms {
 		t.Run(form.name, func(t *testing.T) {
@@ -19,11 +23,11 @@ func RunReal(t *testing.T, p Provider) {
 			if p.Real == nil {
 				t.Skip("no real service is known")
 			}
-			real := p.Real(t, form.whole)
-			if real == nil {
+			service := p.Real(t, form.whole)
+			if service == nil {
 				t.Skip("the environment has no key for the service")
 			}
-			m := adapter{real}
+			m := adapter{service}
 			t.Run("text", func(t *testing.T) {
 				got, fin, err := m.collect(t, llm.Request{Messages: []llm.Message{llm.UserText("Answer with the one word: fermata")}, Limits: llm.Limits{OutputTokens: 2000}})
 				check(t, err)
@@ -31,6 +35,20 @@ func RunReal(t *testing.T, p Provider) {
 					t.Errorf("%v, %+v", got, fin)
 				}
 			})
+			for _, c := range conversations() {
+				t.Run(c.name, func(t *testing.T) {
+					if why, ok := p.Lacks[c.name]; ok || c.name == "media_by_url" { // there is nothing at that URL
+						t.Skip(why)
+					}
+					req := c.request
+					req.Limits.OutputTokens = max(req.Limits.OutputTokens, 2000)
+					got, _, err := m.collect(t, req)
+					check(t, err)
+					if c.name == "structured" && !json.Valid([]byte(got.Text())) {
+						t.Errorf("%q is no JSON", got.Text())
+					}
+				})
+			}
 			t.Run("awkward tools", func(t *testing.T) {
 				var tools []llm.ToolDef
 				for _, def := range awkward(t) {
@@ -40,6 +58,18 @@ func RunReal(t *testing.T, p Provider) {
 				}
 				_, _, err := m.collect(t, llm.Request{Messages: []llm.Message{llm.UserText("Say hello, and call no tool.")}, Tools: tools, Limits: llm.Limits{OutputTokens: 2000}})
 				check(t, err)
+			})
+			t.Run("cancel", func(t *testing.T) {
+				ctx, stop := context.WithCancel(t.Context())
+				defer stop()
+				var last error
+				for _, err := range m.Generate(ctx, llm.Request{Messages: []llm.Message{llm.UserText("Count to a thousand.")}}) {
+					last = err
+					stop()
+				}
+				if !form.whole && !errors.Is(last, context.Canceled) {
+					t.Errorf("the stream ended with %v", last)
+				}
 			})
 			t.Run("pause", func(t *testing.T) {
 				db, err := bolt.Open(t.TempDir()+"/fermata.db", nil)
