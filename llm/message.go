@@ -31,7 +31,8 @@ type Message struct {
 type Part interface{ isPart() }
 
 // Native is a provider's own form of a part, kept byte for byte. It is replayed to the provider that made it and to no
-// other; others get the neutral form beside it.
+// other; others get the neutral form beside it. Whoever edits a part takes its Native off: otherwise the provider may be sent what it said,
+// and not what was made of it.
 type Native struct {
 	Provider string          `json:"provider"`
 	Data     json.RawMessage `json:"data"`
