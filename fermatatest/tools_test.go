@@ -55,7 +55,7 @@ func scanning(name string, e tool.Effect) tool.Tool {
 			return tool.With(ask("Turned?", 1), picture("one", 3000), file), nil
 		},
 		func(_ context.Context, in textIn, re tool.Reply[textOut, int, bool]) (tool.Result[textOut], error) {
-			return tool.With(tool.Done(textOut{in.Text}), picture("two", 5)), nil
+			return tool.With(tool.Done(textOut(in)), picture("two", 5)), nil
 		}))
 }
 
