@@ -133,7 +133,7 @@ func (c *conversation) call(t llm.ToolCall, place int) (json.RawMessage, error) 
 		return nil, err
 	}
 	var p part
-	if raw != nil && json.Unmarshal(raw, &p) == nil && p.FunctionCall != nil {
+	if raw != nil && json.Unmarshal(raw, &p) == nil && p.FunctionCall != nil && membersOf(membersOf(raw)["functionCall"]) != nil {
 		name := cmp.Or(p.FunctionCall.Name, names.Name(t.Name))
 		c.calls[t.ID] = call{p.FunctionCall.ID, name, place}
 		return edited(raw, p.FunctionCall, name, t)

@@ -15,6 +15,7 @@ type reply struct {
 }
 
 type candidate struct {
+	Index   int `json:"index"`
 	Content *struct {
 		Parts []json.RawMessage `json:"parts"`
 	} `json:"content"`

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 
 	"github.com/fermata-ai/fermata/llm"
@@ -60,6 +61,9 @@ func (t *turn) read(data []byte) error {
 		if c == nil {
 			return wire.Malformed(provider, "a candidate of nothing: %.200q", data)
 		}
+		if c.Index != 0 {
+			return wire.Malformed(provider, "a candidate of index %d, where one was asked for", c.Index)
+		}
 		if c.FinishReason != "" && c.FinishReason != genai.FinishReasonUnspecified {
 			t.finish, t.why = c.FinishReason, c.FinishMessage
 		}
@@ -81,7 +85,8 @@ func (t *turn) part(raw json.RawMessage) error {
 	if err := json.Unmarshal(raw, &p); err != nil || m == nil {
 		return wire.Malformed(provider, "a part that is none: %.200q", raw)
 	}
-	delete(m, "thought") // where it is false, it says nothing; where it is true, p knows
+	maps.DeleteFunc(m, func(_ string, v json.RawMessage) bool { return string(v) == "null" }) // the API takes it for nothing, and no part of that
+	delete(m, "thought")                                                                      // where it is false, it says nothing; where it is true, p knows
 	switch {
 	case len(m) == 0:
 		return nil
@@ -140,6 +145,9 @@ func (t *turn) think(p part, m members, raw json.RawMessage) error {
 // Collector couldn't tell what was signed.
 func (t *turn) call(p part, m members, raw json.RawMessage) error {
 	c, inner := p.FunctionCall, membersOf(m["functionCall"])
+	if inner == nil { // encoding/json goes by the name in any case; the API doesn't
+		return wire.Malformed(provider, "a part that is none: %.200q", raw)
+	}
 	if c.Name == "" && c.ID == "" {
 		return wire.Malformed(provider, "a call without a name: %.200q", raw)
 	}
@@ -216,9 +224,10 @@ func (t *turn) stop() (llm.StopReason, error) {
 		return "", wire.Invalid(provider, "the service misses a thought signature: %s%s", t.finish, because(t.why))
 	}
 	switch {
+	case t.finish != genai.FinishReasonStop:
 	case t.calls:
 		return llm.StopToolCalls, nil
-	case t.finish == genai.FinishReasonStop:
+	default:
 		return llm.StopEnd, nil
 	}
 	return llm.StopOther, nil // LANGUAGE, OTHER, TOO_MANY_TOOL_CALLS, NO_IMAGE, and what is new

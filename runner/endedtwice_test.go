@@ -1,0 +1,62 @@
+package runner_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/fermata-ai/fermata/agent"
+	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/llm"
+	"github.com/fermata-ai/fermata/tool"
+)
+
+// TestCancelledWhileTheModelSpoke: who cancelled a run, and why, stands, though the model's message would have ended the run anyway.
+func TestCancelledWhileTheModelSpoke(t *testing.T) {
+	for name, test := range map[string]struct {
+		reason llm.StopReason
+		limits agent.Limits
+	}{
+		"and was refused":        {llm.StopRefusal, agent.Limits{}},
+		"and used up its calls":  {llm.StopToolCalls, agent.Limits{ToolCalls: 1}},
+		"and used up its tokens": {llm.StopToolCalls, agent.Limits{Tokens: 5}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var n counter
+			model := &scripted{
+				{llm.TextDelta{Text: "Well."}, llm.ToolCallDelta{Index: 0, ProviderID: "a", Name: "act", Arguments: `{"text":"a"}`},
+					llm.ToolCallDelta{Index: 1, ProviderID: "b", Name: "job", Arguments: `{"text":"b"}`}, llm.Finish{Reason: test.reason, Usage: llm.Usage{Input: 10}}},
+				{llm.TextDelta{Text: "ok"}, llm.Finish{Reason: llm.StopEnd}},
+			}
+			r := newRig(t, agent.Config{Tools: []tool.Tool{instant("act", tool.Once, &n), waiting("job", tool.Once, &n)}, Model: model, Limits: test.limits}, nil)
+			var results []event.Result
+			for ev, err := range r.Run(t.Context(), user, chat, llm.UserText("Go."), nil) {
+				must(t, err)
+				switch ev := ev.(type) {
+				case event.Text:
+					must(t, r.CancelSession(context.Background(), chat, "bob", "enough"))
+				case event.Result:
+					results = append(results, ev)
+				case event.End:
+					if ev.Finish != event.FinishCancelled {
+						t.Errorf("it ended as %s", ev.Finish)
+					}
+				}
+			}
+			if got := r.transcript(); got.Finish != event.FinishCancelled || got.Why != "enough" {
+				t.Errorf("it is shown as %q: %q", got.Finish, got.Why)
+			}
+			for _, e := range results {
+				if e.By != "bob" || !strings.Contains(string(e.Result.Output), "enough") {
+					t.Errorf("%s is %s by %q: %s", e.Result.Name, e.Status, e.By, e.Result.Output)
+				}
+			}
+			if len(results) != 2 || n.get("act")+n.get("job") != 0 {
+				t.Errorf("%d results", len(results))
+			}
+			r.acceptable()
+			r.say("Else.").finished(event.FinishStop)
+			r.acceptable()
+		})
+	}
+}
