@@ -27,12 +27,16 @@ func ResultText(r llm.ToolResult, mark bool) string {
 	return text
 }
 
-// LastWord is the place of the user's last message, -1 if there is none. What is wrong with it is told; what is wrong with an older one,
-// nobody can mend any more.
+// LastWord is the place of the user's last message, if no model has answered it. What is wrong with it is told; what is wrong with an older
+// one, nobody can mend any more. Where a model has answered, another provider's perhaps before a pause, all are older: it is the number of
+// messages then. Without any, it is -1.
 func LastWord(messages []llm.Message) int {
 	for i := len(messages) - 1; i >= 0; i-- {
-		if messages[i].Role == llm.RoleUser {
+		switch messages[i].Role {
+		case llm.RoleUser:
 			return i
+		case llm.RoleAssistant:
+			return len(messages)
 		}
 	}
 	return -1
