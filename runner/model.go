@@ -145,7 +145,6 @@ func (d *drive) reply(m llm.Message, fin llm.Finish) error {
 		}
 		switch {
 		case len(calls) == 0:
-		case tx.Ending != nil: // somebody ended the run while the model spoke, and the calls are told who
 		case fin.Reason == llm.StopRefusal: // what was asked for before is not what the model, or its filter, means
 			tx.End(event.FinishRefusal, "", "")
 		case limits.ToolCalls > 0 && tx.Run.Calls > limits.ToolCalls:

@@ -102,8 +102,12 @@ func (tx *Tx) Close(results *Entry, ends []event.Status) error {
 }
 
 // End says how the run is to end as soon as its open turn is closed; calls that have not settled are cancelled. Without an
-// open turn it ends at once. By is who ended it, if somebody did.
+// open turn it ends at once. By is who ended it, if somebody did. With an open turn, whoever comes first has ended it: the calls are told one
+// reason, and who.
 func (tx *Tx) End(finish event.Finish, by, why string) {
+	if tx.Ending != nil {
+		return
+	}
 	tx.touch()
 	h := &Halt{Finish: finish, By: by, Why: brief(why), At: tx.Now}
 	if len(tx.Calls) > 0 {
