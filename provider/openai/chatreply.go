@@ -149,10 +149,10 @@ func (r *chatReply) reason() (llm.StopReason, error) {
 		return llm.StopRefusal, nil
 	case "stop", "tool_calls", "function_call":
 		switch {
+		case r.refused: // what it calls beside that, it doesn't mean
+			return llm.StopRefusal, nil
 		case called: // compatible servers say "stop", too
 			return llm.StopToolCalls, nil
-		case r.refused:
-			return llm.StopRefusal, nil
 		case r.finish == "stop":
 			return llm.StopEnd, nil
 		}

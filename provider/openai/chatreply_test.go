@@ -163,6 +163,7 @@ func TestWhyTheModelStopped(t *testing.T) {
 		{"stop", call, llm.StopToolCalls, ""},
 		{"stop", refusal, llm.StopRefusal, ""},
 		{"tool_calls", call, llm.StopToolCalls, ""},
+		{"tool_calls", `{"refusal":"I can't.",` + call[1:], llm.StopRefusal, ""},
 		{"function_call", call, llm.StopToolCalls, ""},
 		{"tool_calls", text, "", llm.ErrMalformed},
 		{"length", text, llm.StopLength, ""},

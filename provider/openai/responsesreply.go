@@ -217,10 +217,10 @@ func (r *reply) reason(status responses.ResponseStatus, why string) llm.StopReas
 		return llm.StopRefusal
 	case status == "incomplete":
 		return llm.StopOther
+	case r.refusal: // what it calls beside that, it doesn't mean
+		return llm.StopRefusal
 	case r.calls:
 		return llm.StopToolCalls
-	case r.refusal:
-		return llm.StopRefusal
 	}
 	return llm.StopEnd
 }
