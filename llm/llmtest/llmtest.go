@@ -10,8 +10,8 @@
 // arguments. Those of the adapters here, such as provider/openai/testdata/chat/replies, are there to be copied.
 //
 // Then run it once with -update, and read what it writes beside the replies, in requests and schemas: what the adapter sends in each case.
-// The suite sees that a
-// tool choice, a limit, a cache hint and media make a difference to what is sent; whether it is the right one, only a reader does.
+// The suite sees that a tool choice, a limit, a cache hint and media make a difference to what is sent; whether it is the right one, only a
+// reader does.
 //
 // Besides what [llm.Model] says, an adapter has to
 //
