@@ -17,8 +17,13 @@ import (
 // own tests have recorded.
 func TestASessionGoesOnUnderAnotherProvider(t *testing.T) {
 	t.Parallel()
+	llmtest.Across(t, adapters(), nil)
+}
+
+// adapters are those of all providers.
+func adapters() []llmtest.Provider {
 	const replies = "../../provider/"
-	llmtest.Across(t, []llmtest.Provider{
+	return []llmtest.Provider{
 		{
 			Name: "anthropic", Replies: replies + "anthropic/testdata/replies", Calls: some(anthropicIDs),
 			New: func(t testing.TB, o llmtest.Options) llm.Model {
@@ -43,7 +48,7 @@ func TestASessionGoesOnUnderAnotherProvider(t *testing.T) {
 				return opened(gemini.New(gemini.Options{Model: "gemini-3.8-flash", APIKey: llmtest.APIKey, BaseURL: o.BaseURL, Client: o.Client}))(t)
 			},
 		},
-	}, nil)
+	}
 }
 
 // opened is a model that must have been made.
