@@ -49,15 +49,21 @@ func (c *Collector) begin(d ToolCallDelta) error {
 	return nil
 }
 
-// cutOff marks a call that the limit of tokens, or a filter, may have cut off at its beginning.
-func cutOff(parts []Part) {
-	if len(parts) == 0 {
-		return
+// cutOff marks the calls that the limit of tokens, or a filter, may have cut off at their beginning.
+func (c *Collector) cutOff(parts []Part) {
+	mark := func(p *Part) {
+		if call, ok := (*p).(ToolCall); ok && string(call.Arguments) == "{}" {
+			call.Arguments = json.RawMessage(`"(cut off before its arguments came)"`)
+			*p = call
+		}
 	}
-	last := &parts[len(parts)-1]
-	if call, ok := (*last).(ToolCall); ok && string(call.Arguments) == "{}" {
-		call.Arguments = json.RawMessage(`"(cut off before its arguments came)"`)
-		*last = call
+	for i := range c.calls {
+		if s := &c.calls[i]; !s.whole && s.args.empty() {
+			mark(&parts[s.place])
+		}
+	}
+	if n := len(parts); n > 0 {
+		mark(&parts[n-1])
 	}
 }
 

@@ -55,8 +55,9 @@ func (c *Collector) Add(e Event) error {
 // [Arguments] makes them. Text and reasoning of nothing but white space are left out: some models write it before a call, and
 // providers refuse to be sent it. So a model may have said nothing at all: the message then has no parts, and that is no error.
 //
-// After [StopLength], [StopRefusal] and [StopOther], a last call with no arguments may have been cut off before they came: they are
-// then a string that says so, which [Arguments] refuses, so that no tool runs without what it was going to be told.
+// After [StopLength], [StopRefusal] and [StopOther], a call with no arguments may have been cut off before they came, if it is the last, or
+// came in pieces of which none had any: several may be written side by side. They are then a string that says so, which [Arguments]
+// refuses, so that no tool runs without what it was going to be told.
 //
 // Before a [Finish] has come, the error is an [*Error] of kind [ErrTruncated].
 func (c *Collector) Message() (Message, Finish, error) {
@@ -78,7 +79,7 @@ func (c *Collector) Message() (Message, Finish, error) {
 	}
 	m = m.Clean()
 	if r := c.finish.Reason; r == StopLength || r == StopRefusal || r == StopOther {
-		cutOff(m.Parts)
+		c.cutOff(m.Parts)
 	}
 	if !c.done {
 		return m, Finish{}, &Error{Kind: ErrTruncated, Err: errors.New("the stream ended without its end marker")}

@@ -22,6 +22,8 @@ func (j *joined) add(s string) {
 	}
 }
 
+func (j *joined) empty() bool { return j.one == "" && len(j.more) == 0 }
+
 func (j *joined) string() string {
 	if len(j.more) > 0 {
 		return string(j.more)

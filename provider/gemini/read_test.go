@@ -104,6 +104,7 @@ func TestFinishReasons(t *testing.T) {
 		{"IMAGE_SAFETY", "", llm.StopRefusal, ""},
 		{"LANGUAGE", "", llm.StopOther, ""},
 		{"OTHER", `{"text":"a"}`, llm.StopOther, ""},
+		{"FUNCTION_CALL", roll, llm.StopToolCalls, ""},
 		{"OTHER", roll, llm.StopOther, ""}, // so that a call without arguments isn't run: they may not have come
 		{"TOO_MANY_TOOL_CALLS", roll, llm.StopOther, ""},
 		{"SOMETHING_NEW", roll, llm.StopOther, ""},

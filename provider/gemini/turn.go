@@ -223,11 +223,11 @@ func (t *turn) stop() (llm.StopReason, error) {
 	case "MISSING_THOUGHT_SIGNATURE":
 		return "", wire.Invalid(provider, "the service misses a thought signature: %s%s", t.finish, because(t.why))
 	}
+	const called = "FUNCTION_CALL" // what servers that speak the API say, where it says STOP
 	switch {
-	case t.finish != genai.FinishReasonStop:
-	case t.calls:
+	case t.calls && (t.finish == genai.FinishReasonStop || t.finish == called):
 		return llm.StopToolCalls, nil
-	default:
+	case t.finish == genai.FinishReasonStop:
 		return llm.StopEnd, nil
 	}
 	return llm.StopOther, nil // LANGUAGE, OTHER, TOO_MANY_TOOL_CALLS, NO_IMAGE, and what is new
