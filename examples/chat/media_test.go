@@ -29,7 +29,7 @@ func TestMediaBeforeAPauseUnderAnotherProvider(t *testing.T) {
 	o := llmtest.Options{BaseURL: srv.URL, Client: &http.Client{Transport: transport}}
 	models := []llm.Model{
 		opened(anthropic.New(anthropic.Options{Model: "claude-sonnet-5-5", APIKey: llmtest.APIKey, BaseURL: o.BaseURL, Client: o.Client}))(t),
-		opened(openai.NewChat(openai.ChatOptions{Model: "acme/large", APIKey: llmtest.APIKey, BaseURL: "https://openrouter.ai/api/v1", Client: detour(t, o)}))(t),
+		opened(openai.NewChat(openai.ChatOptions{Model: "acme/large", APIKey: llmtest.APIKey, BaseURL: "https://openrouter.ai/api/v1", Client: llmtest.Detour(t, o)}))(t),
 		opened(openai.NewResponses(openai.ResponsesOptions{Model: "gpt-5.6-terra", APIKey: llmtest.APIKey, BaseURL: o.BaseURL, Client: o.Client}))(t),
 		opened(gemini.New(gemini.Options{Model: "gemini-3.8-flash", APIKey: llmtest.APIKey, BaseURL: o.BaseURL, Client: o.Client}))(t),
 	}

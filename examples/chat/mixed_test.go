@@ -120,3 +120,7 @@ func native(by string) *llm.Native {
 	}
 	return &llm.Native{Provider: by, Data: json.RawMessage(fmt.Sprintf(form, signed(by)))}
 }
+
+type transport func(*http.Request) (*http.Response, error)
+
+func (t transport) RoundTrip(r *http.Request) (*http.Response, error) { return t(r) }

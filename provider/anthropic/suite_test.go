@@ -20,7 +20,7 @@ func suite() llmtest.Provider {
 				Model: "claude-opus-5-5", APIKey: llmtest.APIKey, BaseURL: o.BaseURL, Client: o.Client, Whole: o.Whole, Strict: o.Strict,
 			})
 		},
-		Calls: calls,
+		Calls: llmtest.AnthropicCalls,
 		Lists: func(request []byte) json.RawMessage {
 			var r struct{ Tools json.RawMessage }
 			_ = json.Unmarshal(request, &r)
@@ -43,31 +43,6 @@ func made(t testing.TB, o anthropic.Options) llm.Model {
 		t.Fatal(err)
 	}
 	return m
-}
-
-// calls reads the ids of tool uses and of their results.
-func calls(request []byte) (uses, results []string) {
-	var r struct {
-		Messages []struct {
-			Content []struct {
-				Type      string
-				ID        string
-				ToolUseID string `json:"tool_use_id"`
-			}
-		}
-	}
-	_ = json.Unmarshal(request, &r)
-	for _, m := range r.Messages {
-		for _, b := range m.Content {
-			switch b.Type {
-			case "tool_use":
-				uses = append(uses, b.ID)
-			case "tool_result":
-				results = append(results, b.ToolUseID)
-			}
-		}
-	}
-	return uses, results
 }
 
 func TestSuite(t *testing.T) { llmtest.Run(t, suite()) }

@@ -22,23 +22,7 @@ func suite() llmtest.Provider {
 			}
 			return m
 		},
-		Calls: func(request []byte) (calls, results []string) {
-			var body struct{ Contents []struct{ Parts []part } }
-			if err := json.Unmarshal(request, &body); err != nil {
-				return []string{err.Error()}, nil
-			}
-			for _, c := range body.Contents {
-				for _, p := range c.Parts {
-					if f := p.FunctionCall; f != nil {
-						calls = append(calls, cmp.Or(f.ID, f.Name))
-					}
-					if f := p.FunctionResponse; f != nil {
-						results = append(results, cmp.Or(f.ID, f.Name))
-					}
-				}
-			}
-			return calls, results
-		},
+		Calls: llmtest.GeminiCalls,
 		Lists: func(request []byte) json.RawMessage { return membersOf(request)["tools"] },
 		Lacks: map[string]string{
 			"cache_short":      "the API caches by itself, and can't be told to for one request",

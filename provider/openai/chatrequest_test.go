@@ -21,7 +21,7 @@ func atBoth(t *testing.T, o ChatOptions, r llm.Request) (own, other string) {
 	}
 	other = s.last()
 	o.Model, o.APIKey, o.BaseURL = "m", "k", ownURL
-	o.Client = detour(t, llmtest.Options{BaseURL: s.URL, Client: &http.Client{Transport: s.Client().Transport}})
+	o.Client = llmtest.Detour(t, llmtest.Options{BaseURL: s.URL, Client: &http.Client{Transport: s.Client().Transport}})
 	m, err := NewChat(o)
 	if err != nil {
 		t.Fatal(err)

@@ -3,8 +3,6 @@ package openai
 import (
 	"cmp"
 	"encoding/json"
-	"net/http"
-	"net/url"
 	"os"
 	"testing"
 
@@ -17,14 +15,14 @@ func chatAt(name, base, replies string, lacks map[string]string) llmtest.Provide
 	return llmtest.Provider{
 		Name: name,
 		New: func(t testing.TB, o llmtest.Options) llm.Model {
-			c, err := NewChat(ChatOptions{Model: "gpt-5-mini", APIKey: llmtest.APIKey, BaseURL: base, Whole: o.Whole, Strict: o.Strict, Client: detour(t, o)})
+			c, err := NewChat(ChatOptions{Model: "gpt-5-mini", APIKey: llmtest.APIKey, BaseURL: base, Whole: o.Whole, Strict: o.Strict, Client: llmtest.Detour(t, o)})
 			if err != nil {
 				t.Fatal(err)
 			}
 			return c
 		},
 		Replies: replies,
-		Calls:   chatIDs,
+		Calls:   llmtest.ChatCalls,
 		Lists: func(request []byte) json.RawMessage {
 			var r struct{ Tools json.RawMessage }
 			_ = json.Unmarshal(request, &r)
@@ -32,40 +30,6 @@ func chatAt(name, base, replies string, lacks map[string]string) llmtest.Provide
 		},
 		Lacks: lacks,
 	}
-}
-
-// detour sends all requests to the suite's server.
-func detour(t testing.TB, o llmtest.Options) *http.Client {
-	to, err := url.Parse(o.BaseURL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	inner := o.Client.Transport
-	return &http.Client{Transport: transport(func(r *http.Request) (*http.Response, error) {
-		r = r.Clone(r.Context())
-		r.URL.Scheme, r.URL.Host, r.Host = to.Scheme, to.Host, ""
-		return inner.RoundTrip(r)
-	})}
-}
-
-func chatIDs(request []byte) (calls, results []string) {
-	var r struct {
-		Messages []struct {
-			Role       string
-			ToolCallID string                `json:"tool_call_id"`
-			ToolCalls  []struct{ ID string } `json:"tool_calls"`
-		}
-	}
-	_ = json.Unmarshal(request, &r)
-	for _, m := range r.Messages {
-		for _, c := range m.ToolCalls {
-			calls = append(calls, c.ID)
-		}
-		if m.Role == "tool" {
-			results = append(results, m.ToolCallID)
-		}
-	}
-	return calls, results
 }
 
 func atOpenAI() llmtest.Provider {

@@ -23,26 +23,7 @@ var responsesProvider = llmtest.Provider{
 		}
 		return m
 	},
-	Calls: func(request []byte) (calls, results []string) {
-		var body struct {
-			Input []struct {
-				Type string
-				Call string `json:"call_id"`
-			}
-		}
-		if json.Unmarshal(request, &body) != nil {
-			return nil, nil
-		}
-		for _, item := range body.Input {
-			switch item.Type {
-			case "function_call":
-				calls = append(calls, item.Call)
-			case "function_call_output":
-				results = append(results, item.Call)
-			}
-		}
-		return calls, results
-	},
+	Calls: llmtest.ResponsesCalls,
 	Lists: func(request []byte) json.RawMessage {
 		var body struct{ Tools json.RawMessage }
 		_ = json.Unmarshal(request, &body)
