@@ -189,11 +189,10 @@ func (d *drive) loop(callsOnly bool) error {
 		if err := d.over(); err != nil {
 			return err
 		}
-		if dying, err := d.secure(); dying || err != nil {
+		if secured, dying, err := d.secure(); dying || err != nil {
 			return err
-		}
-		if d.next() != step { // the lease came with what somebody else had done
-			continue
+		} else if secured {
+			continue // with what somebody else may have done
 		}
 		err := d.inLayers(step, changed)
 		if errors.Is(err, session.ErrStale) {
@@ -231,15 +230,15 @@ func (d *drive) startOver() error {
 const maxTakeovers = 5
 
 // secure makes the lease durable where it must be before anything runs. A session that kills whoever drives it is failed.
-func (d *drive) secure() (dying bool, err error) {
-	if err := d.lease.Secure(d.commitCtx()); err != nil {
-		return false, err
+func (d *drive) secure() (secured, dying bool, err error) {
+	if secured, err = d.lease.Secure(d.commitCtx()); err != nil {
+		return secured, false, err
 	}
 	d.lease.View(func(st *session.State) { dying = st.Takeovers > maxTakeovers })
 	if !dying {
-		return false, nil
+		return secured, false, nil
 	}
-	return true, d.fail(fmt.Errorf("%d drives of session %q died one after the other without getting on; Continue tries again",
+	return secured, true, d.fail(fmt.Errorf("%d drives of session %q died one after the other without getting on; Continue tries again",
 		maxTakeovers, d.session))
 }
 

@@ -142,7 +142,7 @@ func TestProgress(t *testing.T) {
 		must(t, r.Progress(t.Context(), chat, p.ID, tool.Progress{Message: "by the pause's id"}))
 		after, err := r.store.Load(t.Context(), chat)
 		must(t, err)
-		if before.Commits != after.Commits || after.Calls[0].Status != session.Pending {
+		if string(before.Commits) != string(after.Commits) || after.Calls[0].Status != session.Pending {
 			t.Errorf("the head was written; the call is %s", after.Calls[0].Status)
 		}
 		r.answer(runner.Complete(p.ID, text("v2"), "ci")).finished(event.FinishStop)

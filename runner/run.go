@@ -281,7 +281,7 @@ func (d *drive) supersede(waiting []tool.Pause, in *input) error {
 			return refused
 		}
 	}
-	if err := d.lease.Secure(d.commitCtx()); err != nil {
+	if _, err := d.lease.Secure(d.commitCtx()); err != nil {
 		return err
 	}
 	// The last of them are denied in the commit that has the message: until then the turn is open, and the model is not called.

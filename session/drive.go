@@ -40,7 +40,8 @@ type New struct{ User, Agent string }
 // Drive takes the lease of a session, or says who has it with a *BusyError. With n, a session that isn't there is begun, and one
 // of another user is ErrWrongUser. Nothing is committed yet.
 func (s *Store) Drive(ctx context.Context, id string, n *New) (*Drive, error) {
-	d := &Drive{store: s, id: id, holder: newCommitID()}
+	holder := newCommitID() // any id that is not another one's
+	d := &Drive{store: s, id: id, holder: string(holder[:])}
 	d.before, d.after = d.check, d.hold
 	if s.exclusive && !s.local.Acquire(leaseName(id), d.holder) {
 		return nil, s.busy(ctx, id, n)
@@ -134,17 +135,18 @@ func (d *Drive) hold(tx *Tx) {
 }
 
 // Secure makes sure that the lease is durable where it must be before anything runs: where leases are stored, and where an
-// earlier drive died, so that deaths are counted. A lease that is known to be lost is ErrFenced.
-func (d *Drive) Secure(ctx context.Context) error {
+// earlier drive died, so that deaths are counted. It says whether that took a commit, which may have brought what others have
+// done. A lease that is known to be lost is ErrFenced.
+func (d *Drive) Secure(ctx context.Context) (committed bool, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.lost {
-		return d.fenced()
+		return false, d.fenced()
 	}
 	if d.taken || d.store.exclusive && d.head.state.Takeovers == 0 {
-		return nil
+		return false, nil
 	}
-	return d.update(ctx)
+	return true, d.update(ctx)
 }
 
 // Ready renews a lease of which too little is left to enter a body. One that is known to be lost is ErrFenced.
@@ -176,7 +178,10 @@ func (d *Drive) update(ctx context.Context, ts ...Transition) error {
 	if d.lost {
 		return d.fenced()
 	}
-	at := time.Now()
+	var at time.Time
+	if !d.store.exclusive {
+		at = time.Now()
+	}
 	err := d.head.update(ctx, d.before, d.after, ts...)
 	if err != nil {
 		d.head.rollback(ctx)

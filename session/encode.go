@@ -120,10 +120,10 @@ func (o *object) decisions(ds []Decision) error {
 }
 
 // appendString appends s as a JSON string.
-func appendString(b []byte, s string) []byte {
+func appendString[S ~string | ~[]byte](b []byte, s S) []byte {
 	for i := 0; i < len(s); i++ {
 		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
-			quoted, _ := encode(s) // a string always encodes
+			quoted, _ := encode(string(s)) // a string always encodes
 			return append(b, quoted...)
 		}
 	}
@@ -178,7 +178,8 @@ func (s *State) appendJSON(b []byte) ([]byte, error) {
 	o.int("incarnation", int(s.Incarnation))
 	o.int("takeovers", s.Takeovers)
 	o.time("wake", s.Wake)
-	o.alwaysString("commits", s.Commits)
+	o.name("commits")
+	o.b = appendString(o.b, s.Commits)
 	return closeObject(o.b, s.kept())
 }
 

@@ -99,7 +99,7 @@ func TestHeadsAreReadQuickly(t *testing.T) {
 	st := State{
 		Version: 1, ID: "s", User: "ada", Agent: "ops", Created: at, Messages: 2, Turn: 1, Asked: at, TokenKey: 1, Epoch: 3, Held: true,
 		Run: Run{Turns: 1, Calls: 2, Usage: llm.Usage{Input: 5, Output: 7}, Detached: true}, Retry: &Retry{Failures: 1, At: at, Why: "x"},
-		Halt: &Halt{Finish: "failed", Why: `"`, At: at}, Takeovers: 1, Wake: at, Commits: "abcdefgh", Incarnation: 7,
+		Halt: &Halt{Finish: "failed", Why: `"`, At: at}, Takeovers: 1, Wake: at, Commits: commits("abcdefgh"), Incarnation: 7,
 		Calls: []Call{
 			{ID: "c", Tool: "pay", Status: Pending, Effect: tool.Once, MayPause: true, Attempt: 1, Pauses: 1,
 				Pause: &Pause{Reason: tool.ReasonExternal, Mode: tool.ModeOutput, Prompt: blob, Since: at}},

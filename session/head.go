@@ -2,12 +2,9 @@ package session
 
 import (
 	"context"
-	"encoding/base64"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"strings"
 
 	"github.com/fermata-ai/fermata/kvstore"
 )
@@ -29,8 +26,9 @@ type head struct {
 	riding []Transition
 	outrun bool // some were dropped
 	tx     *Tx
-	spare  *Tx    // one that was committed, for the next: its slices are good for it
-	buf    []byte // the same for the next value
+	spare  *Tx                     // one that was committed, for the next: its slices are good for it
+	buf    []byte                  // the same for the next value
+	only   [1]kvstore.Precondition // of a commit: that nobody else was faster
 }
 
 // head reads the head of a session.
@@ -103,12 +101,8 @@ func (h *head) refresh(ctx context.Context) (bool, error) {
 // open returns the transition in the making, with all that rides already in it.
 func (h *head) open(ctx context.Context) (*Tx, error) {
 	s := h.store
-	get := func(key []byte) ([]byte, error) {
-		e, err := s.kv.Get(ctx, key)
-		return e.Value, err
-	}
 	if h.tx != nil {
-		h.tx.Now, h.tx.get = s.Now(), get
+		h.tx.Now, h.tx.ctx = s.Now(), ctx
 		return h.tx, nil
 	}
 	tx := h.spare
@@ -116,7 +110,8 @@ func (h *head) open(ctx context.Context) (*Tx, error) {
 		tx = new(Tx)
 	}
 	h.spare = nil
-	*tx = Tx{State: h.state, Now: s.Now(), driven: s.driven(h.state), get: get, puts: tx.puts[:0], deletes: tx.deletes[:0]}
+	*tx = Tx{State: h.state, Now: s.Now(), driven: s.driven(h.state), kv: s.kv, ctx: ctx,
+		puts: tx.puts[:0], deletes: tx.deletes[:0]}
 	if h.base != nil {
 		if err := h.base(tx); err != nil {
 			h.stale = true
@@ -179,7 +174,7 @@ func (h *head) update(ctx context.Context, before Transition, after func(*Tx), t
 			if err := h.load(ctx); err != nil {
 				return doubtful(err, doubt)
 			}
-			if h.state.committed(commit) {
+			if h.state.Commits.has(commit) {
 				h.base, h.riding = nil, nil // only the acknowledgement was lost
 				return nil
 			}
@@ -222,7 +217,7 @@ func doubtful(err, doubt error) error {
 var errAgain = errors.New("try again")
 
 // try makes one attempt. Whatever it returns but nil, the head is stale.
-func (h *head) try(ctx context.Context, commit string, before Transition, after func(*Tx), ts []Transition) error {
+func (h *head) try(ctx context.Context, commit commitID, before Transition, after func(*Tx), ts []Transition) error {
 	tx, err := h.open(ctx)
 	h.stale = true
 	if err != nil {
@@ -261,10 +256,10 @@ func (h *head) try(ctx context.Context, commit string, before Transition, after 
 	return h.commit(ctx, tx, commit)
 }
 
-func (h *head) commit(ctx context.Context, tx *Tx, commit string) error {
+func (h *head) commit(ctx context.Context, tx *Tx, id commitID) error {
 	s := h.store
 	woke := tx.schedule(s.exclusive)
-	tx.sign(commit)
+	tx.Commits.add(id)
 	if s.exclusive {
 		tx.Incarnation = s.incarnation
 	}
@@ -277,10 +272,8 @@ func (h *head) commit(ctx context.Context, tx *Tx, commit string) error {
 	}
 	h.buf = value[:0]
 	tx.put(h.key, value)
-	rev, err := s.kv.Apply(ctx, kvstore.Batch{
-		Preconditions: []kvstore.Precondition{{Key: h.key, Revision: h.rev}},
-		Puts:          tx.puts, Deletes: tx.deletes,
-	})
+	h.only[0] = kvstore.Precondition{Key: h.key, Revision: h.rev}
+	rev, err := s.kv.Apply(ctx, kvstore.Batch{Preconditions: h.only[:], Puts: tx.puts, Deletes: tx.deletes})
 	if err != nil {
 		return err
 	}
@@ -320,31 +313,43 @@ func (tx *Tx) schedule(exclusive bool) (woke bool) {
 
 // A head keeps the ids of its last commits, so that whoever lost an acknowledgement finds out. They need only differ from
 // their neighbours.
-const (
-	commitIDLen = 8
-	keptCommits = 16
-)
+const keptCommits = 16
 
-func newCommitID() string {
-	var b [6]byte
-	var n [8]byte
-	binary.LittleEndian.PutUint64(n[:], rand.Uint64())
-	copy(b[:], n[:])
-	return base64.RawURLEncoding.EncodeToString(b[:])
-}
+type commitID [8]byte
 
-func (tx *Tx) sign(commit string) {
-	tx.Commits += commit
-	if extra := len(tx.Commits) - commitIDLen*keptCommits; extra > 0 {
-		tx.Commits = tx.Commits[extra:]
+func newCommitID() (id commitID) {
+	const digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+	n := rand.Uint64()
+	for i := range id {
+		id[i] = digits[n%64]
+		n /= 64
 	}
+	return id
 }
 
-func (s *State) committed(commit string) bool {
-	for i := 0; i+commitIDLen <= len(s.Commits); i += commitIDLen {
-		if strings.HasPrefix(s.Commits[i:], commit) {
+// commits are the ids of a head's last commits, newest last.
+type commits []byte
+
+// add appends an id and drops the oldest.
+func (cs *commits) add(id commitID) {
+	if extra := len(*cs) + len(id) - keptCommits*len(id); extra > 0 {
+		*cs = append((*cs)[:0], (*cs)[extra:]...)
+	}
+	*cs = append(*cs, id[:]...)
+}
+
+func (cs commits) has(id commitID) bool {
+	for rest := cs; len(rest) >= len(id); rest = rest[len(id):] {
+		if commitID(rest[:len(id)]) == id {
 			return true
 		}
 	}
 	return false
+}
+
+func (cs commits) MarshalText() ([]byte, error) { return cs, nil }
+
+func (cs *commits) UnmarshalText(text []byte) error {
+	*cs = append(commits{}, text...)
+	return nil
 }

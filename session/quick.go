@@ -45,7 +45,7 @@ func quickState(b []byte) *State {
 	s.Incarnation = uint64(q.int("incarnation"))
 	s.Takeovers = q.int("takeovers")
 	s.Wake = q.time("wake")
-	s.Commits = q.string("commits")
+	s.Commits = commits(q.string("commits"))
 	if !q.skip("}") || q.bad || len(q.b) > 0 {
 		return nil
 	}

@@ -52,7 +52,7 @@ type State struct {
 	Takeovers   int       `json:"takeovers,omitempty"`   // drives that died, since the last progress
 
 	Wake    time.Time `json:"wake,omitzero"` // where the session stands in the wake index; zero: nowhere
-	Commits string    `json:"commits"`       // the ids of the last commits, newest last
+	Commits commits   `json:"commits"`
 
 	later
 }

@@ -73,7 +73,7 @@ func (tx *Tx) Reply(m *Entry, calls []Call, finish event.Finish, used llm.Usage,
 		tx.Finish, tx.Ended = finish, tx.Now
 		return nil
 	}
-	tx.Calls = append([]Call(nil), calls...) // a transition that runs again begins with these
+	tx.Calls = append(tx.Calls[:0], calls...) // a transition that runs again begins with these
 	tx.Asked, tx.TokenKey = tx.Now, tokenKey
 	if tx.Halt != nil { // somebody ended the run while the model spoke: what it asks for is not begun
 		tx.Ending, tx.Halt = tx.Halt, nil
@@ -93,7 +93,8 @@ func (tx *Tx) Close(results *Entry, ends []event.Status) error {
 		}
 	}
 	tx.append(results)
-	tx.Calls, tx.Asked, tx.TokenKey, tx.Due = nil, time.Time{}, 0, true
+	clear(tx.Calls)
+	tx.Calls, tx.Asked, tx.TokenKey, tx.Due = tx.Calls[:0], time.Time{}, 0, true
 	if tx.Ending != nil {
 		tx.Halt, tx.Ending = tx.Ending, nil
 		tx.Finish = tx.Halt.Finish

@@ -2,6 +2,7 @@ package session
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,10 +18,12 @@ type Tx struct {
 	*State
 	Now time.Time
 
+	kv  kvstore.Store // to read what lies beside the head
+	ctx context.Context
+
 	puts     []kvstore.Put
 	deletes  [][]byte
-	changed  bool // something has to be committed
-	get      func(key []byte) ([]byte, error)
+	changed  bool    // something has to be committed
 	large    []*Blob // payloads too large for this commit; they must be written before
 	payloads int     // bytes of those that are written in this commit
 	driven   bool    // some drive holds the session
@@ -83,14 +86,14 @@ func (tx *Tx) read(key []byte, v any) (found bool, err error) {
 			return true, decode(key, tx.puts[i].Value, v)
 		}
 	}
-	b, err := tx.get(key)
+	e, err := tx.kv.Get(tx.ctx, key)
 	switch {
 	case errors.Is(err, kvstore.ErrNotFound):
 		return false, nil
 	case err != nil:
 		return false, err
 	}
-	return true, decode(key, b, v)
+	return true, decode(key, e.Value, v)
 }
 
 // encode is the one way in which records become bytes.

@@ -50,7 +50,7 @@ func BenchmarkValidateThenDecode(b *testing.B) {
 		if err := t.input.Validate(args); err != nil {
 			b.Fatal(err)
 		}
-		if err := t.readable(args); err != nil {
+		if _, err := t.decode(args); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -23,7 +23,7 @@ type Call struct {
 	Decisions []Decision // what layers were told
 	Host      Host       // nil in unit tests
 
-	checked json.RawMessage // the arguments that a Registry found valid: the very slice, not an equal one
+	checked *checked // what a Registry found valid
 }
 
 // Answer is what a Resume delivered for the tool's own pause.

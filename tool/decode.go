@@ -28,33 +28,37 @@ func newDecoding(t reflect.Type, in inferred, given bool) decoding {
 }
 
 // decode reads a T. The error is a *ValidationError.
-func decode[T any](d *decoding, text json.RawMessage) (T, error) {
+func decode[T any](d *decoding, text json.RawMessage) (*T, error) {
 	if d.always {
-		var none T
 		conformed, err := d.conforms.conform(text, d.typ)
 		if err != nil {
-			return none, unreadable(err)
+			return nil, unreadable(err)
 		}
 		text = conformed
 	}
-	v, err := decodeOnce[T](d, text)
-	if wrong := (*json.UnmarshalTypeError)(nil); errors.As(err, &wrong) && strings.HasPrefix(wrong.Value, "number") && !d.always {
+	v := new(T)
+	err := d.into(v, text)
+	if err != nil && !d.always && isNumberError(err) {
 		if conformed, cerr := d.conforms.conform(text, d.typ); cerr == nil {
-			v, err = decodeOnce[T](d, conformed) // into a fresh value: a failed attempt may have set parts of the first
+			v = new(T) // the failed attempt may have set parts of the first
+			err = d.into(v, conformed)
 		}
 	}
 	if err != nil {
-		var none T
-		return none, unreadable(err)
+		return nil, unreadable(err)
 	}
 	return v, nil
 }
 
-func decodeOnce[T any](d *decoding, text json.RawMessage) (T, error) {
-	var v T
+func isNumberError(err error) bool {
+	var wrong *json.UnmarshalTypeError
+	return errors.As(err, &wrong) && strings.HasPrefix(wrong.Value, "number")
+}
+
+// into decodes a text once.
+func (d *decoding) into(v any, text json.RawMessage) error {
 	if !d.numbers && !d.known {
-		err := json.Unmarshal(text, &v)
-		return v, err
+		return json.Unmarshal(text, v)
 	}
 	dec := json.NewDecoder(bytes.NewReader(text))
 	if d.numbers {
@@ -63,13 +67,13 @@ func decodeOnce[T any](d *decoding, text json.RawMessage) (T, error) {
 	if d.known {
 		dec.DisallowUnknownFields()
 	}
-	if err := dec.Decode(&v); err != nil {
-		return v, err
+	if err := dec.Decode(v); err != nil {
+		return err
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return v, errors.New("there is text after the end of the JSON value")
+		return errors.New("there is text after the end of the JSON value")
 	}
-	return v, nil
+	return nil
 }
 
 // unreadable puts what encoding/json, or a type's own method, said in words for a model.

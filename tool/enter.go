@@ -22,7 +22,10 @@ func (p *Prepared) Enter(ctx context.Context, call Call) (Execution, error) {
 	if err != nil {
 		return Execution{}, err
 	}
-	return p.run(ctx, call, p.Tool.Execute)
+	if own, ok := p.Tool.(*typed); ok && own == p.entry.typed { // which gives its function the call itself
+		return p.run(ctx, call, own.Execute)
+	}
+	return p.run(WithCall(ctx, call), call, p.Tool.Execute)
 }
 
 // Reconcile asks Spec.Reconcile what became of a call whose outcome is unknown, bounded and checked as Enter does. ok is false
@@ -31,12 +34,15 @@ func (p *Prepared) Reconcile(ctx context.Context, call Call) (exec Execution, ok
 	if p.Spec.Reconcile == nil {
 		return Execution{}, false, nil
 	}
-	exec, err = p.run(ctx, call, p.Spec.Reconcile)
+	exec, err = p.run(WithCall(ctx, call), call, p.Spec.Reconcile)
 	return exec, true, err
 }
 
-func (p *Prepared) run(ctx context.Context, call Call, body func(context.Context, Call) (Execution, error)) (Execution, error) {
-	exec, err := p.bounded(ctx, func(ctx context.Context) (Execution, error) { return body(WithCall(ctx, call), call) })
+// userCode is a tool's body, or what stands in for it.
+type userCode func(context.Context, Call) (Execution, error)
+
+func (p *Prepared) run(ctx context.Context, call Call, body userCode) (Execution, error) {
+	exec, err := p.bounded(ctx, call, body)
 	if err == nil {
 		exec, err = p.checked(exec)
 	}
@@ -46,11 +52,22 @@ func (p *Prepared) run(ctx context.Context, call Call, body func(context.Context
 	return exec, nil
 }
 
-// bounded runs body until it ends, or, with a timeout, until its time is over. Then it runs in a goroutine of its own.
-func (p *Prepared) bounded(ctx context.Context, body func(context.Context) (Execution, error)) (Execution, error) {
+// bounded runs body until it ends, or, with a timeout, until its time is over.
+func (p *Prepared) bounded(ctx context.Context, call Call, body userCode) (Execution, error) {
 	if p.Spec.Timeout <= 0 {
-		return guard(p.Spec.Name, func() (Execution, error) { return body(ctx) })
+		return p.guarded(ctx, call, body)
 	}
+	return p.inTime(ctx, call, body)
+}
+
+// guarded runs body and makes a panic its error.
+func (p *Prepared) guarded(ctx context.Context, call Call, body userCode) (exec Execution, err error) {
+	defer recovered(p.Spec.Name, &err)
+	return body(ctx, call)
+}
+
+// inTime runs body in a goroutine of its own, until its time is over.
+func (p *Prepared) inTime(ctx context.Context, call Call, body userCode) (Execution, error) {
 	late := &TimeoutError{Tool: p.Spec.Name, After: p.Spec.Timeout, Effect: p.Spec.Effect}
 	ctx, cancel := context.WithTimeoutCause(ctx, p.Spec.Timeout, late)
 	defer cancel()
@@ -65,7 +82,7 @@ func (p *Prepared) bounded(ctx context.Context, body func(context.Context) (Exec
 		var r result
 		defer func() { ended <- r }()
 		r.err = &PanicError{Tool: p.Spec.Name} // what runtime.Goexit leaves
-		r.exec, r.err = guard(p.Spec.Name, func() (Execution, error) { return body(ctx) })
+		r.exec, r.err = p.guarded(ctx, call, body)
 	}()
 	var r result
 	select {

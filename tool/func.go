@@ -42,12 +42,12 @@ func Func[In, Out any](s Spec, f func(context.Context, In) (Result[Out], error))
 	if err != nil {
 		return nil, err
 	}
-	t.body = func(ctx context.Context, _ Call, args json.RawMessage) (Execution, error) {
-		in, err := read(args)
+	t.body = func(ctx context.Context, call Call) (Execution, error) {
+		in, err := read(call)
 		if err != nil {
 			return Execution{}, err
 		}
-		return settle(f(ctx, in))
+		return settle(f(ctx, *in))
 	}
 	return t, nil
 }
@@ -66,12 +66,18 @@ type typed struct {
 	input *Schema
 	// total: whatever Out encodes to fits the spec's Output, so that it needs no check.
 	total bool
-	// readable decodes arguments that fit the schema, and drops the value.
-	readable func(args json.RawMessage) error
-	body     func(ctx context.Context, call Call, args json.RawMessage) (Execution, error)
+	// decode makes a *In of arguments that fit the schema.
+	decode func(args json.RawMessage) (in any, err error)
+	body   func(ctx context.Context, call Call) (Execution, error)
 }
 
 func (t *typed) Spec() Spec { return t.spec }
+
+// decoded is decode, which may run code of the user's.
+func (t *typed) decoded(args json.RawMessage) (in any, err error) {
+	defer recovered(t.spec.Name, &err)
+	return t.decode(args)
+}
 
 // Execute runs the function. Arguments that a Registry has checked are not checked again.
 func (t *typed) Execute(ctx context.Context, call Call) (Execution, error) {
@@ -81,11 +87,11 @@ func (t *typed) Execute(ctx context.Context, call Call) (Execution, error) {
 			return Execution{}, invalidArguments(t.spec.Name, err)
 		}
 	}
-	return t.body(WithCall(ctx, call), call, call.Arguments)
+	return t.body(WithCall(ctx, call), call)
 }
 
 // newTyped makes all of a tool but its body, and says how arguments become an In.
-func newTyped[In, Out any](s Spec) (t *typed, read func(json.RawMessage) (In, error), err error) {
+func newTyped[In, Out any](s Spec) (t *typed, read func(Call) (*In, error), err error) {
 	if err := checkName(s.Name); err != nil {
 		return nil, nil, fmt.Errorf("tool: %w", err)
 	}
@@ -94,8 +100,11 @@ func newTyped[In, Out any](s Spec) (t *typed, read func(json.RawMessage) (In, er
 	if err != nil {
 		return nil, nil, fmt.Errorf("tool %q: input: %w", s.Name, err)
 	}
-	read = func(args json.RawMessage) (In, error) {
-		in, err := decode(args)
+	read = func(call Call) (*In, error) {
+		if in, ok := call.take(t); ok {
+			return in.(*In), nil
+		}
+		in, err := decode(call.Arguments)
 		if err != nil {
 			err = invalidArguments(s.Name, err)
 		}
@@ -104,10 +113,7 @@ func newTyped[In, Out any](s Spec) (t *typed, read func(json.RawMessage) (In, er
 	if err = t.makeOutput(reflect.TypeFor[Out]()); err != nil {
 		return nil, nil, fmt.Errorf("tool %q: output: %w", s.Name, err)
 	}
-	t.readable = func(args json.RawMessage) error {
-		_, err := read(args)
-		return err
-	}
+	t.decode = func(args json.RawMessage) (any, error) { return decode(args) }
 	return t, read, nil
 }
 
@@ -116,7 +122,7 @@ type valued[In any] struct {
 	Value In `json:"value"`
 }
 
-func readInput[In any](t *typed) (func(json.RawMessage) (In, error), error) {
+func readInput[In any](t *typed) (func(json.RawMessage) (*In, error), error) {
 	typ := reflect.TypeFor[In]()
 	in, err := inferInput(typ)
 	given := !isNull(t.spec.Input)
@@ -137,15 +143,18 @@ func readInput[In any](t *typed) (func(json.RawMessage) (In, error), error) {
 	}
 	if !in.wrapped {
 		d := newDecoding(typ, in, given)
-		return func(args json.RawMessage) (In, error) { return decode[In](&d, args) }, nil
+		return func(args json.RawMessage) (*In, error) { return decode[In](&d, args) }, nil
 	}
 	if _, ok := lookup(t.input.doc, []string{"properties", "value"}); !ok {
 		return nil, fmt.Errorf(`the JSON of %v is no object: the schema must ask for it as the property "value"`, typ)
 	}
 	d := newDecoding(reflect.TypeFor[valued[In]](), in, given)
-	return func(args json.RawMessage) (In, error) {
+	return func(args json.RawMessage) (*In, error) {
 		v, err := decode[valued[In]](&d, args)
-		return v.Value, err
+		if err != nil {
+			return nil, err
+		}
+		return &v.Value, nil
 	}, nil
 }
 

@@ -7,14 +7,11 @@ import (
 	"time"
 )
 
-// guard runs user code and makes a panic its error.
-func guard(name string, f func() (Execution, error)) (exec Execution, err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			exec, err = Execution{}, &PanicError{Tool: name, value: v, stack: debug.Stack()}
-		}
-	}()
-	return f()
+// recovered makes a panic of user code its error. It is deferred.
+func recovered(name string, err *error) {
+	if v := recover(); v != nil {
+		*err = &PanicError{Tool: name, value: v, stack: debug.Stack()}
+	}
 }
 
 // PanicError says that user code panicked, or ended its goroutine. Its text, which the model reads, has no stack.

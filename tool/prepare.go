@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"sync/atomic"
 )
 
 // Prepared is a call that may be run: its tool is known, and its arguments fit.
@@ -46,14 +47,23 @@ func (r *Registry) check(e *entry, call Call) (Call, error) {
 	if err := e.input.Validate(call.Arguments); err != nil {
 		return call, invalidArguments(e.spec.Name, err)
 	}
+	valid := &checked{arguments: call.Arguments, typed: e.typed}
 	if e.typed != nil {
-		_, err := guard(e.spec.Name, func() (Execution, error) { return Execution{}, e.typed.readable(call.Arguments) })
-		if err != nil {
+		var err error
+		if valid.in, err = e.typed.decoded(call.Arguments); err != nil {
 			return call, invalidArguments(e.spec.Name, err)
 		}
 	}
-	call.checked = call.Arguments
+	call.checked = valid
 	return call, nil
+}
+
+// checked are arguments that were found valid.
+type checked struct {
+	arguments json.RawMessage // the very slice, not an equal one
+	typed     *typed          // the tool that in is for
+	in        any             // what was decoded of them, as a *In, for the body that comes first
+	taken     atomic.Bool     // by a body, which may change it
 }
 
 // withArguments is the call with {} for no arguments: what a model sends for a tool that needs none.
@@ -67,7 +77,16 @@ func (c Call) withArguments() Call {
 // isChecked says that the arguments are the very slice that was found valid. Nobody writes into a call's arguments; whoever
 // edits them puts others in their place, which are then checked.
 func (c Call) isChecked() bool {
-	return len(c.Arguments) > 0 && len(c.checked) == len(c.Arguments) && &c.checked[0] == &c.Arguments[0]
+	return c.checked != nil && len(c.Arguments) > 0 && len(c.checked.arguments) == len(c.Arguments) &&
+		&c.checked.arguments[0] == &c.Arguments[0]
+}
+
+// take returns what was decoded of the arguments for t when they were checked, once.
+func (c Call) take(t *typed) (in any, ok bool) {
+	if !c.isChecked() || c.checked.typed != t || c.checked.taken.Swap(true) {
+		return nil, false
+	}
+	return c.checked.in, true
 }
 
 // Refusal is why a call is not run. Its text is for the model.

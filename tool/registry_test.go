@@ -173,7 +173,7 @@ func TestAnUnknownToolIsRefusedWithTheNamesThereAre(t *testing.T) {
 	contains(t, err.Error(), "Some of the 200 tools are: tool_000, ", "tool_049.")
 }
 
-func TestArgumentsAreCheckedOnceAndEditedOnesAgain(t *testing.T) {
+func TestArgumentsAreDecodedOnceAndEditedOnesAgain(t *testing.T) {
 	checks := 0
 	made := make1(t, func(_ context.Context, in countsItself) (Result[int], error) { return Done(in.N), nil })
 	counting = &checks
@@ -186,12 +186,15 @@ func TestArgumentsAreCheckedOnceAndEditedOnesAgain(t *testing.T) {
 	if !p.Call.isChecked() {
 		t.Error("the call is not marked")
 	}
-	if exec, err := p.Enter(t.Context(), p.Call); err != nil || string(exec.Output) != "1" || checks != 2 {
+	if exec, err := p.Enter(t.Context(), p.Call); err != nil || string(exec.Output) != "1" || checks != 1 {
 		t.Errorf("%s %v %d", exec.Output, err, checks)
+	}
+	if exec, err := p.Enter(t.Context(), p.Call); err != nil || string(exec.Output) != "1" || checks != 2 {
+		t.Errorf("once more: %s %v %d", exec.Output, err, checks)
 	}
 	edited := p.Call
 	edited.Arguments = raw(`{"value":{"N":2}}`)
-	if exec, err := p.Enter(t.Context(), edited); err != nil || string(exec.Output) != "2" || checks != 4 {
+	if exec, err := p.Enter(t.Context(), edited); err != nil || string(exec.Output) != "2" || checks != 3 {
 		t.Errorf("%s %v %d", exec.Output, err, checks)
 	}
 	for _, args := range []string{`{"value":{"N":"x"}}`, `{"Value":{}}`, `{}`} {
@@ -202,6 +205,52 @@ func TestArgumentsAreCheckedOnceAndEditedOnesAgain(t *testing.T) {
 			t.Errorf("%s: %v", args, err)
 		}
 	}
+}
+
+// Each body gets a value of its own, however often it is entered.
+func TestBodiesShareNoArguments(t *testing.T) {
+	made := make1(t, func(_ context.Context, in map[string][]int) (Result[int], error) {
+		in["n"] = append(in["n"], 1)
+		in["n"][0]++
+		return Done(in["n"][0]*10 + len(in["n"])), nil
+	})
+	p, err := registry(t, made).Prepare(call(`{"n":[1]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		if exec, err := p.Enter(t.Context(), p.Call); err != nil || string(exec.Output) != "22" {
+			t.Errorf("%s %v", exec.Output, err)
+		}
+	}
+}
+
+// Two tools that look alike to a wrapper don't get each other's values.
+func TestArgumentsAreDecodedForTheToolThatTakesThem(t *testing.T) {
+	one, two := make1(t, func(_ context.Context, in countsItself) (Result[int], error) { return Done(in.N), nil }),
+		make1(t, func(_ context.Context, in countsItself) (Result[int], error) { return Done(-in.N), nil })
+	p, err := registry(t, diverted{one, two}).Prepare(call(`{"value":{"N":1}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	checks := 0
+	counting = &checks
+	defer func() { counting = nil }()
+	if exec, err := p.Enter(t.Context(), p.Call); err != nil || string(exec.Output) != "-1" || checks != 1 {
+		t.Errorf("%s %v %d", exec.Output, err, checks)
+	}
+}
+
+// diverted wraps one tool and runs another.
+type diverted struct {
+	Tool
+	to Tool
+}
+
+func (e diverted) Unwrap() Tool { return e.Tool }
+
+func (e diverted) Execute(ctx context.Context, c Call) (Execution, error) {
+	return e.to.Execute(ctx, c)
 }
 
 // countsItself counts how often it is decoded.

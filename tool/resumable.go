@@ -47,19 +47,19 @@ func Resumable[In, Out, State, Choice any](s Spec,
 	if err != nil {
 		return nil, fmt.Errorf("tool %q: %w", s.Name, err)
 	}
-	t.body = func(ctx context.Context, call Call, args json.RawMessage) (Execution, error) {
-		in, err := read(args)
+	t.body = func(ctx context.Context, call Call) (Execution, error) {
+		in, err := read(call)
 		if err != nil {
 			return Execution{}, err
 		}
 		if call.Answer == nil {
-			return settle(ask(ctx, in, q.ask))
+			return settle(ask(ctx, *in, q.ask))
 		}
 		reply, err := q.reply(call.Answer)
 		if err != nil {
 			return Execution{}, err
 		}
-		return settle(act(ctx, in, reply))
+		return settle(act(ctx, *in, reply))
 	}
 	return t, nil
 }
@@ -110,7 +110,7 @@ func (q *question[Out, State, Choice]) ask(prompt string, s State) Result[Out] {
 	if err != nil {
 		return invalid[Out]{fmt.Errorf("the state of the question can't be kept: it would not be read back: %w", err)}
 	}
-	if why := differs(reflect.ValueOf(&s).Elem(), reflect.ValueOf(&back).Elem(), ""); why != "" {
+	if why := differs(reflect.ValueOf(&s).Elem(), reflect.ValueOf(back).Elem(), ""); why != "" {
 		return invalid[Out]{fmt.Errorf("the state of the question can't be kept: %s", why)}
 	}
 	return pending[Out]{Await{Reason: ReasonInput, Mode: ModeReenter, Prompt: prompt, Schema: q.text, Data: data}}
@@ -122,15 +122,17 @@ func (q *question[Out, State, Choice]) reply(a *Answer) (Reply[Out, State, Choic
 	if len(a.Data) == 0 {
 		return re, fmt.Errorf("the question was stored without a state; %s", since)
 	}
-	var err error
-	if re.State, err = decode[State](&q.state, a.Data); err != nil {
+	state, err := decode[State](&q.state, a.Data)
+	if err != nil {
 		return re, fmt.Errorf("the state that was stored with the question can't be read; %s: %w", since, err)
 	}
 	if err := q.schema.Validate(a.Payload); err != nil {
 		return re, fmt.Errorf("the answer does not fit the question; %s: %w", since, err)
 	}
-	if re.Answer, err = decode[Choice](&q.choice, a.Payload); err != nil {
+	choice, err := decode[Choice](&q.choice, a.Payload)
+	if err != nil {
 		return re, fmt.Errorf("the answer can't be read; %s: %w", since, err)
 	}
+	re.State, re.Answer = *state, *choice
 	return re, nil
 }
