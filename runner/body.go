@@ -39,7 +39,7 @@ type body struct {
 // start runs a call, first entry or re-entry.
 func (d *drive) start(ctx context.Context, c *session.Call) {
 	b := d.body(c)
-	d.batch.Start(ctx, c.ID, func(ctx context.Context) { b.guard(ctx, b.run) })
+	d.batch.Start(ctx, c.ID, func(ctx context.Context) { b.guard(ctx, (*body).run) })
 }
 
 func (d *drive) body(c *session.Call) *body {
@@ -47,7 +47,7 @@ func (d *drive) body(c *session.Call) *body {
 }
 
 // guard runs f and settles the call with what comes of it, be it a panic or the goroutine's end.
-func (b *body) guard(ctx context.Context, f func(context.Context) tool.Outcome) {
+func (b *body) guard(ctx context.Context, f func(*body, context.Context) tool.Outcome) {
 	b.ctx = ctx
 	ended := false
 	defer func() {
@@ -55,7 +55,7 @@ func (b *body) guard(ctx context.Context, f func(context.Context) tool.Outcome) 
 			b.end(ctx, tool.Resolve(tool.Execution{}, b.crashed(recover())))
 		}
 	}()
-	out := f(ctx)
+	out := f(b, ctx)
 	ended = true
 	b.end(ctx, out)
 }
@@ -225,8 +225,9 @@ func (b *body) claim() error {
 // approved says whether the arguments that are about to run are those that were decided on: each decision is bound to those it
 // was shown, and an edit takes their place for those that come after.
 func approved(decisions []tool.Decision, asked, running json.RawMessage) error {
-	changed := errors.New("the arguments were changed after they were approved, and were not run; " +
-		"a layer that changes them belongs outside the layers that ask")
+	if len(decisions) == 0 {
+		return nil
+	}
 	current := tool.HashArguments(asked)
 	for i, d := range decisions {
 		switch {
@@ -235,27 +236,25 @@ func approved(decisions []tool.Decision, asked, running json.RawMessage) error {
 		case i == 0 && d.Shown != current:
 			current = d.Shown // a layer outside the gate changed them before they were shown
 		case d.Shown != current:
-			return changed
+			return errChanged
 		}
 		if len(d.Arguments) > 0 {
 			current = tool.HashArguments(d.Arguments)
 		}
 	}
-	if len(decisions) > 0 && tool.HashArguments(running) != current {
-		return changed
+	if tool.HashArguments(running) != current {
+		return errChanged
 	}
 	return nil
 }
 
+var errChanged = errors.New("the arguments were changed after they were approved, and were not run; " +
+	"a layer that changes them belongs outside the layers that ask")
+
 // settle commits what came of the call: its result, or its pause. What follows from what is stored rides with the next commit.
 func (b *body) settle(ctx context.Context, out tool.Outcome) {
-	var p *tool.PanicError
-	if errors.As(out.Err, &p) {
-		b.d.rn.options.Logger.Error("a tool panicked", "session", b.d.session, "tool", b.c.Tool, "call", b.c.ID,
-			"panic", p.Error(), "stack", string(p.Stack()))
-	}
-	if errors.Is(out.Err, tool.ErrMayNotPause) { // the model reads it, and can't do anything about it
-		b.d.rn.options.Logger.Error("a tool may not pause", "session", b.d.session, "tool", b.c.Tool, "call", b.c.ID, "error", out.Err)
+	if out.Err != nil {
+		b.log(out.Err)
 	}
 	var err error
 	if out.Status == tool.StatusPaused {
@@ -265,6 +264,18 @@ func (b *body) settle(ctx context.Context, out tool.Outcome) {
 	}
 	if err != nil {
 		b.fail(err)
+	}
+}
+
+// log tells the programmer what the model can't do anything about.
+func (b *body) log(err error) {
+	log := b.d.rn.options.Logger.With("session", b.d.session, "tool", b.c.Tool, "call", b.c.ID)
+	var p *tool.PanicError
+	if errors.As(err, &p) {
+		log.Error("a tool panicked", "panic", p.Error(), "stack", string(p.Stack()))
+	}
+	if errors.Is(err, tool.ErrMayNotPause) {
+		log.Error("a tool may not pause", "error", err)
 	}
 }
 

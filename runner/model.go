@@ -22,7 +22,9 @@ func (d *drive) model(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	defer context.AfterFunc(d.stopping, cancel)()
+	if d.stopping.Done() != nil {
+		defer context.AfterFunc(d.stopping, cancel)()
+	}
 	m, fin, err := d.generate(ctx)
 	switch {
 	case errors.Is(err, errLeft):
@@ -98,15 +100,22 @@ func (d *drive) loadHistory() (err error) {
 }
 
 // generate streams one model call to whoever listens and collects its message.
-func (d *drive) generate(ctx context.Context) (m llm.Message, fin llm.Finish, err error) {
-	defer d.recovered("the model, or a layer around it,", &err)
+func (d *drive) generate(ctx context.Context) (llm.Message, llm.Finish, error) {
 	var c llm.Collector
+	if err := d.stream(ctx, &c); err != nil {
+		return llm.Message{}, llm.Finish{}, err
+	}
+	return c.Message()
+}
+
+func (d *drive) stream(ctx context.Context, c *llm.Collector) (err error) {
+	defer d.recovered("the model, or a layer around it,", &err)
 	for ev, err := range d.agent.Generate(ctx, d.history[:len(d.history):len(d.history)], d.metadata) {
 		if err != nil {
-			return m, fin, err
+			return err
 		}
 		if err := c.Add(ev); err != nil {
-			return m, fin, err
+			return err
 		}
 		var shown event.Event
 		switch ev := ev.(type) {
@@ -118,10 +127,10 @@ func (d *drive) generate(ctx context.Context) (m llm.Message, fin llm.Finish, er
 			continue
 		}
 		if !d.emit(shown) {
-			return m, fin, errLeft
+			return errLeft
 		}
 	}
-	return c.Message()
+	return nil
 }
 
 // reply commits the model's message, with the calls that it opens.
