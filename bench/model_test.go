@@ -16,18 +16,17 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// plain is a model that does as little as a model can: it answers with one message after the other, by how many it finds in
-// the history since the user spoke last.
+// plain is a model that does as little as a model can: it answers with one message after the other, by the place of the user's
+// last message in the history. Between two of its own is one of results.
 type plain []llm.Part
 
 func (p plain) Generate(_ context.Context, r llm.Request) iter.Seq2[llm.Event, error] {
 	return func(yield func(llm.Event, error) bool) {
-		n := 0
-		for i := len(r.Messages) - 1; i >= 0 && r.Messages[i].Role != llm.RoleUser; i-- {
-			if r.Messages[i].Role == llm.RoleAssistant {
-				n++
-			}
+		i := len(r.Messages) - 1
+		for r.Messages[i].Role != llm.RoleUser {
+			i -= 2
 		}
+		n := (len(r.Messages) - 1 - i) / 2
 		if yield(llm.PartDone{Part: p[n]}, nil) {
 			yield(llm.Finish{Reason: llm.StopEnd, Usage: llm.Usage{Input: 10, Output: 10}}, nil)
 		}

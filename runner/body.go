@@ -23,7 +23,6 @@ type body struct {
 	turn     turnFacts       // of its own turn
 	c        session.Call    // as the head had it
 	args     json.RawMessage // as the model wrote them
-	call     tool.Call
 	prepared *tool.Prepared
 
 	ctx     context.Context // ends when the body may not be entered any more
@@ -113,7 +112,7 @@ func (b *body) layers(ctx context.Context) (exec tool.Execution, err error) {
 			exec, err = tool.Execution{}, b.crashed(p)
 		}
 	}()
-	exec, err = b.d.agent.Execute(ctx, b.call, b.enter)
+	exec, err = b.d.agent.Execute(ctx, b.prepared.Call, b.enter)
 	if err == nil && !b.answered() {
 		err = b.prepared.Bounds(exec)
 	}
@@ -133,21 +132,20 @@ func (b *body) prepare(ctx context.Context) error {
 	if _, err := llm.Arguments(b.args); err != nil {
 		return err
 	}
-	b.call = tool.Call{
+	call := tool.Call{
 		ID: c.ID, Session: d.session, User: d.user, Tool: c.Tool, Turn: b.turn.number, Effect: c.Effect,
 		Attempt: 1, Pauses: c.Pauses, Arguments: b.args, Host: host{d.rn, b.turn},
 	}
 	if c.Effect.NeedsClaim() {
-		b.call.Attempt = c.Attempt + 1
+		call.Attempt = c.Attempt + 1
 	}
 	var err error
-	if b.call.Answer, b.call.Decisions, err = b.told(ctx); err != nil {
+	if call.Answer, call.Decisions, err = b.told(ctx); err != nil {
 		b.runtime = err
 		return err
 	}
-	b.prepared, err = d.agent.Tools().Prepare(b.call)
-	if err == nil {
-		b.call, b.prepared.Left = b.prepared.Call, d.rn.left
+	if b.prepared, err = d.agent.Tools().Prepare(call); err == nil {
+		b.prepared.Left = d.rn.left
 	}
 	return err
 }
@@ -185,7 +183,7 @@ func (b *body) enter(ctx context.Context, call tool.Call) (tool.Execution, error
 }
 
 func (b *body) admit(call tool.Call) (exec tool.Execution, admitted bool, err error) {
-	if err := approved(b.call.Decisions, b.call.Arguments, call.Arguments); err != nil {
+	if err := approved(b.prepared.Call.Decisions, b.prepared.Call.Arguments, call.Arguments); err != nil {
 		return exec, false, err
 	}
 	b.mu.Lock()
@@ -195,7 +193,7 @@ func (b *body) admit(call tool.Call) (exec tool.Execution, admitted bool, err er
 	}
 	if a := b.c.Answer; a != nil && a.Mode != tool.ModeReenter {
 		b.derived = true
-		return tool.Execution{Output: b.call.Answer.Payload}, false, nil
+		return tool.Execution{Output: b.prepared.Call.Answer.Payload}, false, nil
 	}
 	if b.ctx.Err() != nil { // a layer that didn't look at its own has taken its time
 		return exec, false, context.Cause(b.ctx)
@@ -324,7 +322,10 @@ func (b *body) result(ctx context.Context, out tool.Outcome) error {
 
 // deniedBy is who denied the call; nobody, where a layer did so by itself.
 func (b *body) deniedBy() string {
-	for _, d := range b.call.Decisions {
+	if b.prepared == nil { // what reads the arguments may deny them, too
+		return ""
+	}
+	for _, d := range b.prepared.Call.Decisions {
 		if !d.Approved {
 			return d.By
 		}

@@ -55,7 +55,7 @@ func (b *body) reconcile(ctx context.Context) tool.Outcome {
 	err := b.prepare(ctx)
 	var exec tool.Execution
 	if err == nil {
-		exec, _, err = b.prepared.Reconcile(ctx, b.call)
+		exec, _, err = b.prepared.Reconcile(ctx, b.prepared.Call)
 	}
 	cause := context.Cause(ctx)
 	switch {

@@ -53,9 +53,27 @@ func (o *object) bool(name string, v bool) {
 
 func (o *object) alwaysTime(name string, t time.Time) {
 	o.name(name)
-	o.b = append(o.b, '"')
-	o.b = t.AppendFormat(o.b, time.RFC3339Nano)
-	o.b = append(o.b, '"')
+	o.b = append(appendTime(append(o.b, '"'), t), '"')
+}
+
+// appendTime appends t as time.RFC3339Nano does; what is stored is in UTC, and has milliseconds.
+func appendTime(b []byte, t time.Time) []byte {
+	year, month, day := t.Date()
+	if t.Location() != time.UTC || year < 1000 || year > 9999 || t.Nanosecond()%1e6 != 0 {
+		return t.AppendFormat(b, time.RFC3339Nano)
+	}
+	hour, minute, second := t.Clock()
+	b = strconv.AppendInt(b, int64(year), 10)
+	for i, n := range [...]int{int(month), day, hour, minute, second} {
+		b = append(b, "--T::"[i], byte('0'+n/10), byte('0'+n%10))
+	}
+	if ms := t.Nanosecond() / 1e6; ms != 0 {
+		b = append(b, '.', byte('0'+ms/100), byte('0'+ms/10%10), byte('0'+ms%10))
+		for b[len(b)-1] == '0' {
+			b = b[:len(b)-1]
+		}
+	}
+	return append(b, 'Z')
 }
 
 func (o *object) time(name string, t time.Time) {

@@ -70,6 +70,24 @@ func TestHandEncodingFollowsTheTags(t *testing.T) {
 	})
 }
 
+func TestTimesAreWrittenAsAlways(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		at := time.UnixMilli(rapid.Int64Range(-1<<47, 1<<48).Draw(t, "milliseconds")).UTC()
+		if rapid.Bool().Draw(t, "whole") {
+			at = at.Truncate(100 * time.Millisecond)
+		}
+		if rapid.Bool().Draw(t, "finer") {
+			at = at.Add(time.Duration(rapid.IntRange(0, 999_999).Draw(t, "nanoseconds")))
+		}
+		if rapid.Bool().Draw(t, "elsewhere") {
+			at = at.In(time.FixedZone("", rapid.IntRange(-50_000, 50_000).Draw(t, "seconds")))
+		}
+		if got, want := string(appendTime(nil, at)), at.Format(time.RFC3339Nano); got != want {
+			t.Fatalf("%s, not %s", got, want)
+		}
+	})
+}
+
 // A head that is read is what was written, to the byte: decodeState goes the long way over any other.
 func TestHeadsAreReadExactly(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
