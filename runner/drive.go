@@ -189,10 +189,13 @@ func (d *drive) loop(callsOnly bool) error {
 		if err := d.over(); err != nil {
 			return err
 		}
-		if secured, dying, err := d.secure(); dying || err != nil {
+		if secured, err := d.lease.Secure(d.commitCtx()); err != nil {
 			return err
-		} else if secured {
-			continue // with what somebody else may have done
+		} else if secured { // and there may be what somebody else has done
+			if dying, err := d.dying(); dying {
+				return err
+			}
+			continue
 		}
 		err := d.inLayers(step, changed)
 		if errors.Is(err, session.ErrStale) {
@@ -229,16 +232,13 @@ func (d *drive) startOver() error {
 // maxTakeovers is how many drives may die of a session, one after the other, before it is left alone.
 const maxTakeovers = 5
 
-// secure makes the lease durable where it must be before anything runs. A session that kills whoever drives it is failed.
-func (d *drive) secure() (secured, dying bool, err error) {
-	if secured, err = d.lease.Secure(d.commitCtx()); err != nil {
-		return secured, false, err
-	}
+// dying says whether the session kills whoever drives it. Such a one is failed.
+func (d *drive) dying() (dying bool, err error) {
 	d.lease.View(func(st *session.State) { dying = st.Takeovers > maxTakeovers })
 	if !dying {
-		return secured, false, nil
+		return false, nil
 	}
-	return secured, true, d.fail(fmt.Errorf("%d drives of session %q died one after the other without getting on; Continue tries again",
+	return true, d.fail(fmt.Errorf("%d drives of session %q died one after the other without getting on; Continue tries again",
 		maxTakeovers, d.session))
 }
 
