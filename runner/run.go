@@ -228,10 +228,11 @@ func (d *drive) haltAgain(halt *session.Halt) error {
 
 // lift takes an interruption, a failure or a used-up limit off the session: a caller carries it on.
 func (d *drive) lift() error {
-	if d.halt() == nil {
+	halt := d.halt()
+	if halt == nil {
 		return nil
 	}
-	return d.lease.Ride(d.commitCtx(), func(tx *session.Tx) error { tx.Lift(); return nil })
+	return d.lease.Ride(d.commitCtx(), func(tx *session.Tx) error { tx.Lift(halt); return nil })
 }
 
 func (d *drive) pending() (pauses []tool.Pause, err error) {
