@@ -2,7 +2,9 @@ package runner
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"slices"
 
 	"github.com/fermata-ai/fermata/session"
 	"github.com/fermata-ai/fermata/tool"
@@ -55,6 +57,7 @@ func (b *body) reconcile(ctx context.Context) tool.Outcome {
 	err := b.prepare(ctx)
 	var exec tool.Execution
 	if err == nil {
+		b.call.Arguments = ran(b.call)
 		exec, _, err = b.prepared.Reconcile(ctx, b.call)
 	}
 	cause := context.Cause(ctx)
@@ -66,6 +69,16 @@ func (b *body) reconcile(ctx context.Context) tool.Outcome {
 		return tool.Outcome{}
 	}
 	return b.unreconciled(err)
+}
+
+// ran are the arguments that a lost body was entered with, as far as they are stored: those that were edited last, or the model's.
+func ran(c tool.Call) json.RawMessage {
+	for _, d := range slices.Backward(c.Decisions) {
+		if len(d.Arguments) > 0 {
+			return d.Arguments
+		}
+	}
+	return c.Arguments
 }
 
 // unreconciled ends the attempt: the outcome stays unknown.
