@@ -147,6 +147,9 @@ func (b *body) prepare(ctx context.Context) error {
 	}
 	b.prepared, err = d.agent.Tools().Prepare(b.call)
 	if err == nil {
+		if b.prepared.Spec.Effect.NeedsClaim() && !c.Effect.NeedsClaim() { // it was declared otherwise when the call was asked for
+			c.Effect, b.prepared.Call.Attempt = b.prepared.Spec.Effect, c.Attempt+1
+		}
 		b.call, b.prepared.Left = b.prepared.Call, d.rn.left
 	}
 	return err

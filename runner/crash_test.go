@@ -286,3 +286,33 @@ func TestReconcileIsAskedAboutWhatRan(t *testing.T) {
 		t.Errorf("it ran with %s, and was asked about %s", ran, asked)
 	}
 }
+
+// A tool is declared anew while a call of it waits: where a second entry is harmful now, the call is claimed, and not entered again.
+func TestEffectThatWasDeclaredAnew(t *testing.T) {
+	var inj *faultkv.Injector
+	var attempts []int
+	pay := func(effect tool.Effect) []tool.Tool {
+		return []tool.Tool{tool.Must(tool.Func(tool.Spec{Name: "pay", Effect: effect}, func(ctx context.Context, in textIn) (tool.Result[textOut], error) {
+			attempts = append(attempts, tool.CallFrom(ctx).Attempt)
+			inj.Kill()
+			return tool.Done(textOut(in)), nil
+		}))}
+	}
+	for _, was := range []tool.Effect{tool.ReadOnly, tool.Idempotent} {
+		t.Run(string(was), func(t *testing.T) {
+			attempts = nil
+			gate := interceptor.Approval(&interceptor.ApprovalOptions{Tools: []string{"pay"}})
+			r := newRig(t, agent.Config{Tools: pay(was), Interceptors: interceptor.Chain{gate}, Model: messages(calls("pay", `{"text":"5"}`), says("Done."))},
+				&rigOptions{wrap: func(kv kvstore.Store) kvstore.Store { inj = faultkv.New(kv); return inj.Store }})
+			p := r.say("Pay.").finished(event.FinishPaused).pause("pay")
+			r.config.Tools = pay(tool.Once)
+			r.restart()
+			r.answer(runner.Approve(p.ID, "bob", ""))
+			r.restart()
+			res := of[event.Result](r.carryOn().finished(event.FinishStop))
+			if len(attempts) != 1 || attempts[0] != 1 || len(res) != 1 || res[0].Status != event.Unknown {
+				t.Errorf("it was entered as attempts %v, and settled as %v", attempts, res)
+			}
+		})
+	}
+}
