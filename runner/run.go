@@ -219,11 +219,17 @@ func (d *drive) halt() (halt *session.Halt) {
 }
 
 // haltAgain halts a session as it was before a message that was refused, where settling what was accepted has stored that it was lifted.
+// An interruption stays lifted if an answer has come since, which would have lifted it.
 func (d *drive) haltAgain(halt *session.Halt) error {
 	if halt == nil || d.ctx.Err() != nil || !d.lease.Taken() {
 		return nil
 	}
-	return d.lease.Update(d.commitCtx(), func(tx *session.Tx) error { tx.Stop(halt.Finish, halt.Why); return nil })
+	return d.lease.Update(d.commitCtx(), func(tx *session.Tx) error {
+		if halt.Finish != event.FinishInterrupted || !session.Next(tx.State, tx.Now).Working() {
+			tx.Stop(halt.Finish, halt.Why)
+		}
+		return nil
+	})
 }
 
 // lift takes an interruption, a failure or a used-up limit off the session: a caller carries it on.
