@@ -378,6 +378,10 @@ func (b *body) pause(ctx context.Context, out tool.Outcome) error {
 		return b.result(ctx, tool.Resolve(tool.Execution{}, fmt.Errorf("%s has paused %d times with artifacts, which is as often as a call may",
 			b.c.Tool, maxMade)))
 	}
+	if n := len(await.Schema); n > session.MaxSchema && await.Gate == "" {
+		return b.result(ctx, tool.Resolve(tool.Execution{}, fmt.Errorf("%s asked to pause: the answer's schema has %d bytes, at most %d are taken",
+			b.c.Tool, n, session.MaxSchema)))
+	}
 	h, err := b.hold(await)
 	if err != nil {
 		return err
