@@ -173,6 +173,7 @@ const maxConflicts = 1000
 func (h *head) update(ctx context.Context, before Transition, after func(*Tx), ts ...Transition) error {
 	commit := newCommitID()
 	var doubt error // of a try that may have been applied, or may yet be
+	var last string // the commit that the last try built on; empty: none
 	for conflicts, uncertain := 0, 0; ; {
 		if h.stale {
 			rev := h.rev
@@ -183,10 +184,14 @@ func (h *head) update(ctx context.Context, before Transition, after func(*Tx), t
 				h.base, h.riding = nil, nil // only the acknowledgement was lost
 				return nil
 			}
-			if h.rev != rev {
+			if h.rev != rev && doubt != nil {
+				if !h.state.goesBackTo(last) {
+					return doubt // so much has happened since that nothing tells
+				}
 				doubt = nil // somebody else was faster, and so it never will be
 			}
 		}
+		last = h.state.lastCommit()
 		err := h.try(ctx, commit, before, after, ts)
 		switch {
 		case err == nil:
@@ -338,6 +343,18 @@ func (tx *Tx) sign(commit string) {
 	if extra := len(tx.Commits) - commitIDLen*keptCommits; extra > 0 {
 		tx.Commits = tx.Commits[extra:]
 	}
+}
+
+func (s *State) lastCommit() string {
+	return s.Commits[max(0, len(s.Commits)-commitIDLen):]
+}
+
+// goesBackTo says that all commits after that one are still among those that are kept.
+func (s *State) goesBackTo(commit string) bool {
+	if commit == "" {
+		return len(s.Commits) < commitIDLen*keptCommits
+	}
+	return s.committed(commit)
 }
 
 func (s *State) committed(commit string) bool {
