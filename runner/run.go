@@ -291,6 +291,8 @@ func (d *drive) supersede(waiting []tool.Pause, in *input) error {
 	if err := d.lease.Secure(d.commitCtx()); err != nil {
 		return err
 	}
+	d.lease.Keep(true) // though what is denied first leaves nothing to do but wait
+	defer d.lease.Keep(false)
 	// The last of them are denied in the commit that has the message: until then the turn is open, and the model is not called.
 	for left := len(waiting); left > 0; left -= session.SupersedeAtOnce {
 		commit := d.lease.Update

@@ -237,3 +237,34 @@ func TestEarlyAnswerThatAGateDenies(t *testing.T) {
 		t.Errorf("the answer's receipt says %q", rc.Fate)
 	}
 }
+
+// A message that supersedes more than one commit denies keeps its lease in between: somebody who approves one of the rest, and another
+// process that would carry that on, don't have it refused half done.
+func TestSupersededInSeveralCommits(t *testing.T) {
+	var n counter
+	turn := fakellm.Turn{}
+	for range session.SupersedeAtOnce + 2 {
+		turn = turn.And("refund", `{"text":"a"}`)
+	}
+	h := new(hooked)
+	r := newRig(t, gated(&n, fakellm.New(turn, fakellm.Says("As you like.")), "clerk"), &rigOptions{wrap: h.wrap})
+	other := r.another()
+	r.say("Go.").finished(event.FinishPaused)
+	h.before = func(kvstore.Batch) {
+		p := must2(r.Show(t.Context(), chat)).Pending
+		if len(p) > 2 {
+			return // the first are not denied yet
+		}
+		h.before = nil
+		_, err := other.Resume(t.Context(), chat, runner.Approve(p[0].ID, "bob", ""))
+		must(t, err)
+		if err := watch(t, other.Continue(t.Context(), chat)).err; !errors.Is(err, session.ErrBusy) {
+			t.Errorf("another process carries it on: %v", err)
+		}
+	}
+	s := watch(t, r.Run(t.Context(), user, chat, llm.UserText("Stop."), &runner.RunOptions{Supersede: true})).finished(event.FinishStop)
+	if n.get("refund") != 1 || !slices.Contains(r.texts(), "Stop.") || h.before != nil {
+		t.Errorf("refund was entered %d times; it ended as %s, and the session has %q", n.get("refund"), s.end.Finish, r.texts())
+	}
+	r.acceptable()
+}
