@@ -145,7 +145,11 @@ func (b *body) prepare(ctx context.Context) error {
 		b.runtime = err
 		return err
 	}
-	b.prepared, err = d.agent.Tools().Prepare(b.call)
+	prepare := d.agent.Tools().Prepare
+	if c.Answer != nil && c.Answer.Mode != tool.ModeReenter {
+		prepare = d.agent.Tools().PrepareAnswered
+	}
+	b.prepared, err = prepare(b.call)
 	if err == nil {
 		if b.prepared.Spec.Effect.NeedsClaim() && !c.Effect.NeedsClaim() { // it was declared otherwise when the call was asked for
 			c.Effect, b.prepared.Call.Attempt = b.prepared.Spec.Effect, c.Attempt+1
