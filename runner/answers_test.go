@@ -2,6 +2,7 @@ package runner_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"testing"
 
@@ -136,4 +137,26 @@ func TestAnswerBeforeTheCallIsBegunPassesTheGates(t *testing.T) {
 			r.acceptable()
 		})
 	}
+}
+
+// The answer that is a call's output counts, although the tool has been changed since, and wouldn't take the call's arguments any more:
+// the work is done, and the model is not told to ask for it again.
+func TestAnswerOutlivesTheInputsSchema(t *testing.T) {
+	deploy := func(input string) []tool.Tool {
+		return []tool.Tool{rawTool{tool.Spec{Name: "deploy", MayPause: true, Input: json.RawMessage(input)},
+			func(context.Context, tool.Call) (tool.Execution, error) {
+				return tool.Execution{Await: &tool.Await{}}, nil
+			}}}
+	}
+	r := newRig(t, agent.Config{Tools: deploy(`{"type":"object"}`), Model: messages(calls("deploy", `{}`), says("Done."))}, nil)
+	p := r.say("Deploy.").finished(event.FinishPaused).pause("deploy")
+	_, err := r.Resume(t.Context(), chat, runner.Complete(p.ID, text("live"), "ci"))
+	must(t, err)
+	r.config.Tools = deploy(`{"type":"object","properties":{"env":{"type":"string"}},"required":["env"]}`)
+	r.restart()
+	r.carryOn().finished(event.FinishStop)
+	if got := r.result(p.Call); got.Error || string(got.Output) != string(text("live")) {
+		t.Errorf("the result is %s", got.Output)
+	}
+	r.acceptable()
 }

@@ -144,7 +144,14 @@ func (b *body) prepare(ctx context.Context) error {
 		b.runtime = err
 		return err
 	}
-	if b.prepared, err = d.agent.Tools().Prepare(call); err == nil {
+	prepare := d.agent.Tools().Prepare
+	if c.Answer != nil && c.Answer.Mode != tool.ModeReenter {
+		prepare = d.agent.Tools().PrepareAnswered
+	}
+	if b.prepared, err = prepare(call); err == nil {
+		if b.prepared.Spec.Effect.NeedsClaim() && !c.Effect.NeedsClaim() { // it was declared otherwise when the call was asked for
+			c.Effect, b.prepared.Call.Attempt = b.prepared.Spec.Effect, c.Attempt+1
+		}
 		b.prepared.Left = d.rn.left
 	}
 	return err
@@ -386,6 +393,10 @@ func (b *body) pause(ctx context.Context, out tool.Outcome) error {
 	if len(out.Actions) > 0 && len(b.c.Actions) >= maxMade {
 		return b.result(ctx, tool.Resolve(tool.Execution{}, fmt.Errorf("%s has paused %d times with artifacts, which is as often as a call may",
 			b.c.Tool, maxMade)))
+	}
+	if n := len(await.Schema); n > session.MaxSchema && await.Gate == "" {
+		return b.result(ctx, tool.Resolve(tool.Execution{}, fmt.Errorf("%s asked to pause: the answer's schema has %d bytes, at most %d are taken",
+			b.c.Tool, n, session.MaxSchema)))
 	}
 	h, err := b.hold(await)
 	if err != nil {

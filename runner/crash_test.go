@@ -9,6 +9,7 @@ import (
 
 	"github.com/fermata-ai/fermata/agent"
 	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/interceptor"
 	"github.com/fermata-ai/fermata/kvstore"
 	"github.com/fermata-ai/fermata/kvstore/faultkv"
 	"github.com/fermata-ai/fermata/llm"
@@ -252,6 +253,66 @@ func TestSessionThatKillsItsDriver(t *testing.T) {
 			deadly = false
 			r.carryOn().finished(event.FinishStop)
 			r.acceptable()
+		})
+	}
+}
+
+// A body that ran with edited arguments is lost: its tool is asked what became of those, rather than of what the model wrote.
+func TestReconcileIsAskedAboutWhatRan(t *testing.T) {
+	var inj *faultkv.Injector
+	var ran, asked []string
+	pay := tool.Must(tool.Func(tool.Spec{Name: "pay", Reconcile: func(_ context.Context, c tool.Call) (tool.Execution, error) {
+		asked = append(asked, string(c.Arguments))
+		return tool.Execution{Output: c.Arguments}, nil
+	}}, func(ctx context.Context, in textIn) (tool.Result[textOut], error) {
+		ran = append(ran, string(tool.CallFrom(ctx).Arguments))
+		inj.Kill()
+		return tool.Done(textOut(in)), nil
+	}))
+	gates := interceptor.Chain{
+		interceptor.Approval(&interceptor.ApprovalOptions{Name: "clerk"}), interceptor.Approval(&interceptor.ApprovalOptions{Name: "boss"}),
+		interceptor.Approval(&interceptor.ApprovalOptions{Name: "owner"}),
+	}
+	r := newRig(t, agent.Config{Tools: []tool.Tool{pay}, Interceptors: gates, Model: messages(calls("pay", `{"text":"100"}`), says("Done."))},
+		&rigOptions{wrap: func(kv kvstore.Store) kvstore.Store { inj = faultkv.New(kv); return inj.Store }})
+	p := r.say("Pay.").finished(event.FinishPaused).pause("pay")
+	p = r.answer(runner.ApproveEdited(p.ID, "carl", "", textIn{"50"})).finished(event.FinishPaused).pause("pay")
+	p = r.answer(runner.ApproveEdited(p.ID, "bea", "", textIn{"6"})).finished(event.FinishPaused).pause("pay")
+	r.answer(runner.Approve(p.ID, "olga", ""))
+	r.restart()
+	r.carryOn().finished(event.FinishStop)
+	const want = `{"text":"6"}`
+	if len(ran) != 1 || ran[0] != want || len(asked) != 1 || asked[0] != want {
+		t.Errorf("it ran with %s, and was asked about %s", ran, asked)
+	}
+}
+
+// A tool is declared anew while a call of it waits: where a second entry is harmful now, the call is claimed, and not entered again.
+func TestEffectThatWasDeclaredAnew(t *testing.T) {
+	var inj *faultkv.Injector
+	var attempts []int
+	pay := func(effect tool.Effect) []tool.Tool {
+		return []tool.Tool{tool.Must(tool.Func(tool.Spec{Name: "pay", Effect: effect}, func(ctx context.Context, in textIn) (tool.Result[textOut], error) {
+			attempts = append(attempts, tool.CallFrom(ctx).Attempt)
+			inj.Kill()
+			return tool.Done(textOut(in)), nil
+		}))}
+	}
+	for _, was := range []tool.Effect{tool.ReadOnly, tool.Idempotent} {
+		t.Run(string(was), func(t *testing.T) {
+			attempts = nil
+			gate := interceptor.Approval(&interceptor.ApprovalOptions{Tools: []string{"pay"}})
+			r := newRig(t, agent.Config{Tools: pay(was), Interceptors: interceptor.Chain{gate}, Model: messages(calls("pay", `{"text":"5"}`), says("Done."))},
+				&rigOptions{wrap: func(kv kvstore.Store) kvstore.Store { inj = faultkv.New(kv); return inj.Store }})
+			p := r.say("Pay.").finished(event.FinishPaused).pause("pay")
+			r.config.Tools = pay(tool.Once)
+			r.restart()
+			r.answer(runner.Approve(p.ID, "bob", ""))
+			r.restart()
+			res := of[event.Result](r.carryOn().finished(event.FinishStop))
+			if len(attempts) != 1 || attempts[0] != 1 || len(res) != 1 || res[0].Status != event.Unknown {
+				t.Errorf("it was entered as attempts %v, and settled as %v", attempts, res)
+			}
 		})
 	}
 }

@@ -159,6 +159,9 @@ func (d *drive) loop(callsOnly bool) error {
 	progress, stopProgress := d.rn.live.subscribe(d.session)
 	defer stopProgress()
 	d.progress = progress
+	if err := d.look(); err != nil { // at what came before this watched: a body may be started by it, and told to end by nobody
+		return err
+	}
 	for {
 		if err := d.takeUp(changed); err != nil {
 			return err
@@ -283,13 +286,18 @@ func (d *drive) pauseForRetry(step session.Step, changed <-chan struct{}) error 
 func (d *drive) takeUp(changed <-chan struct{}) error {
 	select {
 	case <-changed:
-		if _, err := d.lease.Refresh(d.commitCtx()); err != nil {
-			return err
-		}
-		return d.show()
+		return d.look()
 	default:
 		return nil
 	}
+}
+
+// look reads the head again, and shows what is new.
+func (d *drive) look() error {
+	if changed, err := d.lease.Refresh(d.commitCtx()); err != nil || !changed {
+		return err
+	}
+	return d.show()
 }
 
 // rest gives the lease up, since there is nothing to do, and looks once more: an answer that came in between must not be left

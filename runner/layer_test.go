@@ -254,6 +254,7 @@ func TestOutcomesThatAreNone(t *testing.T) {
 		"no such reason":        {Await: &tool.Await{Reason: "boredom"}},
 		"a bad schema":          {Await: &tool.Await{Reason: tool.ReasonInput, Schema: json.RawMessage(`{"type":"nosuch"}`)}},
 		"a schema that is none": {Await: &tool.Await{Reason: tool.ReasonInput, Schema: json.RawMessage(`{`)}},
+		"a schema too large":    {Await: &tool.Await{Schema: json.RawMessage(`{"description":"` + strings.Repeat("x", 70<<10) + `"}`)}},
 		"a key too long":        {Await: &tool.Await{Key: strings.Repeat("k", 1000)}},
 		"a negative timeout":    {Await: &tool.Await{Timeout: -1}},
 		"a layer's reason":      {Await: &tool.Await{Reason: tool.ReasonApproval}},

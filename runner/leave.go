@@ -133,6 +133,9 @@ func (d *drive) ending(ctx context.Context, cause error) (end event.End, err err
 
 // ending says how a session stands, as a last event.
 func (rn *Runner) ending(ctx context.Context, id string, cause error) (event.End, error) {
+	if errors.Is(cause, session.ErrWrongUser) { // how it stands is not for whoever is told
+		return event.End{Session: id, Finish: event.FinishFailed}, nil
+	}
 	st, err := rn.store.Load(ctx, id)
 	switch {
 	case errors.Is(err, session.ErrUnknownSession) && cause != nil: // it was never begun

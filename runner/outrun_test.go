@@ -3,8 +3,10 @@ package runner_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -192,6 +194,32 @@ func TestRefusedMessageLiftsNothing(t *testing.T) {
 	}
 	if got := r.transcript(); got.Finish != event.FinishInterrupted || len(got.Pending) != 1 {
 		t.Errorf("it is %q, and %d calls wait", got.Finish, len(got.Pending))
+	}
+}
+
+// An answer that comes while a refused message is given up lifts the interruption, as it does before and after.
+func TestAnswerBesideARefusedMessage(t *testing.T) {
+	var n counter
+	h := new(hooked)
+	r := newRig(t, jobs(&n, 3), &rigOptions{wrap: h.wrap})
+	p := r.say("Go.").finished(event.FinishPaused).end.Pending
+	_, err := r.Resume(t.Context(), chat, runner.Complete(p[0].ID, text("v"), "ci"))
+	must(t, err)
+	must(t, r.store.Update(t.Context(), chat, func(tx *session.Tx) error { tx.Stop(event.FinishInterrupted, ""); return nil }))
+	h.before = func(b kvstore.Batch) {
+		if slices.ContainsFunc(b.Puts, func(put kvstore.Put) bool { return bytes.Contains(put.Value, []byte(`"halt":{`)) }) {
+			h.before = nil
+			_, err := r.Resume(t.Context(), chat, runner.Complete(p[1].ID, text("w"), "ci"))
+			must(t, err)
+		}
+	}
+	if err := r.say("And?").err; !errors.Is(err, session.ErrPending) || h.before != nil {
+		t.Fatalf("the message is taken, or the session was not halted again: %v", err)
+	}
+	st, err := r.store.Load(t.Context(), chat)
+	must(t, err)
+	if step := session.Next(st, r.store.Now()); !step.Working() {
+		t.Errorf("an answer is accepted, and what comes next is %q", step.Kind)
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/fermata-ai/fermata/agent"
 	"github.com/fermata-ai/fermata/event"
@@ -98,10 +100,10 @@ func (r *reader) Get(ctx context.Context, key []byte) (kvstore.Entry, error) {
 	return r.Store.Get(ctx, key)
 }
 
-// looked has something happen before a head is read.
+// looked has something happen before or after a head is read, once.
 type looked struct {
 	kvstore.Exclusive
-	before func()
+	before, after func()
 }
 
 func (l *looked) Get(ctx context.Context, key []byte) (kvstore.Entry, error) {
@@ -109,7 +111,12 @@ func (l *looked) Get(ctx context.Context, key []byte) (kvstore.Entry, error) {
 		l.before = nil
 		f()
 	}
-	return l.Exclusive.Get(ctx, key)
+	e, err := l.Exclusive.Get(ctx, key)
+	if f := l.after; f != nil && strings.HasPrefix(string(key), "h\x00") {
+		l.after = nil
+		f()
+	}
+	return e, err
 }
 
 // An answer comes when a drive has found nothing to do, and before it looks once more: nobody else would take it up.
@@ -133,6 +140,44 @@ func TestAnswerBetweenTwoLooks(t *testing.T) {
 	}
 	if end != event.FinishStop {
 		t.Errorf("the run ended as %q", end)
+	}
+}
+
+// A call, or its session, is cancelled when a drive has read its head, and does not watch it yet: the body is told to end all the same.
+func TestCancelledBeforeTheDriveWatches(t *testing.T) {
+	for name, cancel := range map[string]func(*rig, tool.Pause) error{
+		"a call": func(r *rig, p tool.Pause) error {
+			_, err := r.Cancel(context.Background(), chat, p.Call, "bob", "enough")
+			return err
+		},
+		"a session": func(r *rig, p tool.Pause) error { return r.CancelSession(context.Background(), chat, "bob", "enough") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := new(looked)
+				look := tool.Must(tool.Func(tool.Spec{Name: "look", Effect: tool.ReadOnly, MayPause: true}, func(ctx context.Context, in textIn) (tool.Result[textOut], error) {
+					if tool.CallFrom(ctx).Answer == nil {
+						return tool.Pending[textOut](tool.Await{Mode: tool.ModeReenter}), nil
+					}
+					select {
+					case <-ctx.Done():
+						return nil, context.Cause(ctx)
+					case <-time.After(time.Hour):
+						return tool.Done(textOut{"nobody told it to end"}), nil
+					}
+				}))
+				r := newRig(t, agent.Config{Tools: []tool.Tool{look}, Model: messages(calls("look", `{"text":"a"}`), says("Done."))},
+					&rigOptions{memory: true, wrap: func(kv kvstore.Store) kvstore.Store { l.Exclusive = kv.(kvstore.Exclusive); return l }})
+				p := r.say("Look.").finished(event.FinishPaused).pause("look")
+				_, err := r.Resume(t.Context(), chat, runner.Complete(p.ID, []byte(`1`), "ci"))
+				must(t, err)
+				l.after = func() { must(t, cancel(r, p)) }
+				r.carryOn()
+				if c, err := r.Call(t.Context(), chat, p.Call); err != nil || c.Settled != event.Cancelled || c.By != "bob" {
+					t.Errorf("it settled as %s by %q with %s, %v", c.Settled, c.By, c.Output, err)
+				}
+			})
+		})
 	}
 }
 

@@ -2,7 +2,9 @@ package runner
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"slices"
 
 	"github.com/fermata-ai/fermata/session"
 	"github.com/fermata-ai/fermata/tool"
@@ -55,7 +57,9 @@ func (b *body) reconcile(ctx context.Context) tool.Outcome {
 	err := b.prepare(ctx)
 	var exec tool.Execution
 	if err == nil {
-		exec, _, err = b.prepared.Reconcile(ctx, b.prepared.Call)
+		call := b.prepared.Call
+		call.Arguments = ran(call)
+		exec, _, err = b.prepared.Reconcile(ctx, call)
 	}
 	cause := context.Cause(ctx)
 	switch {
@@ -66,6 +70,16 @@ func (b *body) reconcile(ctx context.Context) tool.Outcome {
 		return tool.Outcome{}
 	}
 	return b.unreconciled(err)
+}
+
+// ran are the arguments that a lost body was entered with, as far as they are stored: those that were edited last, or the model's.
+func ran(c tool.Call) json.RawMessage {
+	for _, d := range slices.Backward(c.Decisions) {
+		if len(d.Arguments) > 0 {
+			return d.Arguments
+		}
+	}
+	return c.Arguments
 }
 
 // unreconciled ends the attempt: the outcome stays unknown.

@@ -219,19 +219,26 @@ func (d *drive) halt() (halt *session.Halt) {
 }
 
 // haltAgain halts a session as it was before a message that was refused, where settling what was accepted has stored that it was lifted.
+// An interruption stays lifted if an answer has come since, which would have lifted it.
 func (d *drive) haltAgain(halt *session.Halt) error {
 	if halt == nil || d.ctx.Err() != nil || !d.lease.Taken() {
 		return nil
 	}
-	return d.lease.Update(d.commitCtx(), func(tx *session.Tx) error { tx.Stop(halt.Finish, halt.Why); return nil })
+	return d.lease.Update(d.commitCtx(), func(tx *session.Tx) error {
+		if halt.Finish != event.FinishInterrupted || !session.Next(tx.State, tx.Now).Working() {
+			tx.Stop(halt.Finish, halt.Why)
+		}
+		return nil
+	})
 }
 
 // lift takes an interruption, a failure or a used-up limit off the session: a caller carries it on.
 func (d *drive) lift() error {
-	if d.halt() == nil {
+	halt := d.halt()
+	if halt == nil {
 		return nil
 	}
-	return d.lease.Ride(d.commitCtx(), func(tx *session.Tx) error { tx.Lift(); return nil })
+	return d.lease.Ride(d.commitCtx(), func(tx *session.Tx) error { tx.Lift(halt); return nil })
 }
 
 func (d *drive) pending() (pauses []tool.Pause, err error) {
@@ -284,6 +291,8 @@ func (d *drive) supersede(waiting []tool.Pause, in *input) error {
 	if _, err := d.lease.Secure(d.commitCtx()); err != nil {
 		return err
 	}
+	d.lease.Keep(true) // though what is denied first leaves nothing to do but wait
+	defer d.lease.Keep(false)
 	// The last of them are denied in the commit that has the message: until then the turn is open, and the model is not called.
 	for left := len(waiting); left > 0; left -= session.SupersedeAtOnce {
 		commit := d.lease.Update

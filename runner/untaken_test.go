@@ -52,6 +52,42 @@ func TestMessageThatComesSecond(t *testing.T) {
 	}
 }
 
+// Another process begins the session between a run's look at it and its first commit, and is done, too: for another user, or with another
+// agent. Nothing is said in a session of somebody else's, nor told of it.
+func TestSessionThatSomebodyElseBegan(t *testing.T) {
+	for name, test := range map[string]struct {
+		user, agent string
+		want        error
+	}{
+		"another user":             {"eve", "ops", session.ErrWrongUser},
+		"another agent":            {user, "sales", session.ErrBusy},
+		"another user's and agent": {"eve", "sales", session.ErrWrongUser},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h, n := new(hooked), counter{}
+			sales, err := agent.New(agent.Config{
+				Name: "sales", Tools: []tool.Tool{waiting("deploy", tool.Once, &n)}, Model: messages(calls("deploy", `{"text":"secret"}`)),
+			})
+			must(t, err)
+			c := jobs(&n, 1)
+			c.Name = "ops"
+			r := newRig(t, c, &rigOptions{wrap: h.wrap, runner: &runner.Options{Agents: []*agent.Agent{sales}}})
+			h.before = func(kvstore.Batch) {
+				h.before = nil
+				o := &runner.RunOptions{Agent: test.agent, MessageID: "m-1"}
+				watch(t, r.Run(t.Context(), test.user, chat, llm.UserText("theirs"), o)).finished(event.FinishPaused)
+			}
+			s := watch(t, r.Run(t.Context(), user, chat, llm.UserText("mine"), nil))
+			if !errors.Is(s.err, test.want) || slices.Contains(r.texts(), "mine") {
+				t.Errorf("it ended as %q, %v; the session has %q", s.end.Finish, s.err, r.texts())
+			}
+			if test.user != user && (len(s.end.Pending) != 0 || strings.Contains(printed(s.events), "secret")) {
+				t.Errorf("told is %v", s.events)
+			}
+		})
+	}
+}
+
 // settling is a rig whose session has an accepted answer, and a run that settles it first. It is in the body, until it may go on.
 func settling(t *testing.T, o *rigOptions) (r *rig, ended func() *seen, goOn func()) {
 	entered, may := make(chan struct{}), make(chan struct{})
@@ -200,4 +236,35 @@ func TestEarlyAnswerThatAGateDenies(t *testing.T) {
 	if rc := r.receipt(call, 1); rc.Fate != session.Superseded {
 		t.Errorf("the answer's receipt says %q", rc.Fate)
 	}
+}
+
+// A message that supersedes more than one commit denies keeps its lease in between: somebody who approves one of the rest, and another
+// process that would carry that on, don't have it refused half done.
+func TestSupersededInSeveralCommits(t *testing.T) {
+	var n counter
+	turn := fakellm.Turn{}
+	for range session.SupersedeAtOnce + 2 {
+		turn = turn.And("refund", `{"text":"a"}`)
+	}
+	h := new(hooked)
+	r := newRig(t, gated(&n, fakellm.New(turn, fakellm.Says("As you like.")), "clerk"), &rigOptions{wrap: h.wrap})
+	other := r.another()
+	r.say("Go.").finished(event.FinishPaused)
+	h.before = func(kvstore.Batch) {
+		p := must2(r.Show(t.Context(), chat)).Pending
+		if len(p) > 2 {
+			return // the first are not denied yet
+		}
+		h.before = nil
+		_, err := other.Resume(t.Context(), chat, runner.Approve(p[0].ID, "bob", ""))
+		must(t, err)
+		if err := watch(t, other.Continue(t.Context(), chat)).err; !errors.Is(err, session.ErrBusy) {
+			t.Errorf("another process carries it on: %v", err)
+		}
+	}
+	s := watch(t, r.Run(t.Context(), user, chat, llm.UserText("Stop."), &runner.RunOptions{Supersede: true})).finished(event.FinishStop)
+	if n.get("refund") != 1 || !slices.Contains(r.texts(), "Stop.") || h.before != nil {
+		t.Errorf("refund was entered %d times; it ended as %s, and the session has %q", n.get("refund"), s.end.Finish, r.texts())
+	}
+	r.acceptable()
 }

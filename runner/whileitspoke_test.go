@@ -2,12 +2,15 @@ package runner_test
 
 import (
 	"context"
+	"errors"
+	"iter"
 	"strings"
 	"testing"
 
 	"github.com/fermata-ai/fermata/agent"
 	"github.com/fermata-ai/fermata/event"
 	"github.com/fermata-ai/fermata/llm"
+	"github.com/fermata-ai/fermata/runner"
 	"github.com/fermata-ai/fermata/tool"
 )
 
@@ -57,6 +60,44 @@ func TestCancelledWhileTheModelSpoke(t *testing.T) {
 			r.acceptable()
 			r.say("Else.").finished(event.FinishStop)
 			r.acceptable()
+		})
+	}
+}
+
+// A run that was carried on, be it by Continue or by its message once more, is cancelled while the model speaks: what lifted the earlier
+// halt does not lift that.
+func TestCancelledWhileTheCarriedOnModelSpoke(t *testing.T) {
+	goOn := llm.UserText("Go.")
+	o := &runner.RunOptions{MessageID: "m-1"}
+	for name, carryOn := range map[string]func(*rig) *seen{
+		"Continue":         (*rig).carryOn,
+		"the same message": func(r *rig) *seen { return watch(t, r.Run(t.Context(), user, chat, goOn, o)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			var r *rig
+			var n, asked counter
+			say := messages(calls("act", `{"text":"a"}`), says("Done."))
+			r = newRig(t, agent.Config{
+				Tools: []tool.Tool{instant("act", tool.Once, &n)},
+				Model: streams(func(ctx context.Context, req llm.Request) iter.Seq2[llm.Event, error] {
+					switch asked.add("model") {
+					case 1:
+						return func(yield func(llm.Event, error) bool) { yield(nil, errors.New("no such model")) }
+					case 2:
+						must(t, r.CancelSession(context.Background(), chat, "bob", "enough"))
+					}
+					return say.Generate(ctx, req)
+				}),
+			}, nil)
+			if s := watch(t, r.Run(t.Context(), user, chat, goOn, o)); s.end.Finish != event.FinishFailed {
+				t.Fatalf("the model failed, and the run ended as %s", s.end.Finish)
+			}
+			s := carryOn(r).finished(event.FinishCancelled)
+			if res := of[event.Result](s); len(res) != 1 || res[0].By != "bob" || n.get("act") != 0 {
+				t.Errorf("act was entered %d times; the results are %v", n.get("act"), res)
+			}
+			r.acceptable()
+			r.carryOn().finished(event.FinishStop)
 		})
 	}
 }

@@ -26,6 +26,7 @@ func (tx *Tx) Claim(call string) error {
 	}
 	c.Attempt++
 	c.Epoch = tx.Epoch
+	c.Effect = tool.Once // the tool may have been declared otherwise when it was asked for
 	tx.touch()
 	return nil
 }

@@ -57,7 +57,13 @@ func (s *Store) Drive(ctx context.Context, id string, n *New) (*Drive, error) {
 		err = n.own(d.head.state)
 	}
 	if err == nil {
-		d.head.base = d.take
+		begins := d.head.rev == 0
+		d.head.base = func(tx *Tx) error {
+			if err := n.begun(tx.State, begins); err != nil {
+				return err
+			}
+			return d.take(tx)
+		}
 		_, err = d.head.open(ctx)
 	}
 	if err != nil {
@@ -71,6 +77,17 @@ func (s *Store) Drive(ctx context.Context, id string, n *New) (*Drive, error) {
 func (n *New) own(st *State) error {
 	if n != nil && n.User != st.User {
 		return fmt.Errorf("session %q: %w", st.ID, ErrWrongUser)
+	}
+	return nil
+}
+
+// begun refuses a session that somebody else has begun since this drive found none: another user, or with another agent.
+func (n *New) begun(st *State, begins bool) error {
+	if err := n.own(st); err != nil {
+		return err
+	}
+	if begins && n.Agent != st.Agent {
+		return &BusyError{Session: st.ID}
 	}
 	return nil
 }
@@ -187,7 +204,7 @@ func (d *Drive) update(ctx context.Context, ts ...Transition) error {
 		d.head.rollback(ctx)
 	}
 	switch {
-	case errors.Is(err, ErrFenced), errors.Is(err, ErrDeleted), errors.Is(err, ErrBusy):
+	case errors.Is(err, ErrFenced), errors.Is(err, ErrDeleted), errors.Is(err, ErrBusy), errors.Is(err, ErrWrongUser):
 		d.lost = true
 	case err == nil:
 		d.taken, d.rides, d.renewed = true, false, at

@@ -167,7 +167,8 @@ const maxConflicts = 1000
 // if given, run first and last. When it returns an error, nothing was committed, unless the error is kvstore.ErrUncertain.
 func (h *head) update(ctx context.Context, before Transition, after func(*Tx), ts ...Transition) error {
 	commit := newCommitID()
-	var doubt error // of a try that may have been applied, or may yet be
+	var doubt error   // of a try that may have been applied, or may yet be
+	var last commitID // that the last try built on; zero: none
 	for conflicts, uncertain := 0, 0; ; {
 		if h.stale {
 			rev := h.rev
@@ -178,10 +179,14 @@ func (h *head) update(ctx context.Context, before Transition, after func(*Tx), t
 				h.base, h.riding = nil, nil // only the acknowledgement was lost
 				return nil
 			}
-			if h.rev != rev {
+			if h.rev != rev && doubt != nil {
+				if !h.state.Commits.reach(last) {
+					return doubt // so much has happened since that nothing tells
+				}
 				doubt = nil // somebody else was faster, and so it never will be
 			}
 		}
+		last = h.state.Commits.last()
 		err := h.try(ctx, commit, before, after, ts)
 		switch {
 		case err == nil:
@@ -336,6 +341,22 @@ func (cs *commits) add(id commitID) {
 		*cs = append((*cs)[:0], (*cs)[extra:]...)
 	}
 	*cs = append(*cs, id[:]...)
+}
+
+// last is the newest id; zero: there is none.
+func (cs commits) last() (id commitID) {
+	if len(cs) >= len(id) {
+		id = commitID(cs[len(cs)-len(id):])
+	}
+	return id
+}
+
+// reach says that all commits after id are still among those that are kept.
+func (cs commits) reach(id commitID) bool {
+	if id == (commitID{}) {
+		return len(cs) < keptCommits*len(id)
+	}
+	return cs.has(id)
 }
 
 func (cs commits) has(id commitID) bool {

@@ -167,9 +167,17 @@ func (tx *Tx) UseUp(finish event.Finish) error {
 	return nil
 }
 
-// Lift lets a halted session go on, with fresh limits.
-func (tx *Tx) Lift() {
-	if tx.Halt == nil {
+// same says that it is the same halt, perhaps read anew.
+func (h *Halt) same(other *Halt) bool {
+	if h == nil || other == nil {
+		return false
+	}
+	return h.Finish == other.Finish && h.By == other.By && h.Why == other.Why && h.At.Equal(other.At)
+}
+
+// Lift lets a session go on that is halted by h, with fresh limits. A later halt stays: somebody ended the run meanwhile.
+func (tx *Tx) Lift(h *Halt) {
+	if !tx.Halt.same(h) {
 		return
 	}
 	tx.touch()

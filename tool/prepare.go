@@ -30,8 +30,22 @@ func (r *Registry) Prepare(call Call) (*Prepared, error) {
 	if err != nil {
 		return nil, err
 	}
+	return r.prepared(e, call), nil
+}
+
+// PrepareAnswered is Prepare for a call whose answer is its output. The work is done; so its arguments are not checked again, by a
+// schema that may have changed since.
+func (r *Registry) PrepareAnswered(call Call) (*Prepared, error) {
+	e, ok := r.entries[call.Tool]
+	if !ok {
+		return nil, r.unknown(call.Tool)
+	}
+	return r.prepared(e, call.withArguments()), nil
+}
+
+func (r *Registry) prepared(e *entry, call Call) *Prepared {
 	call.Effect = e.spec.Effect
-	return &Prepared{Tool: e.tool, Spec: e.spec, Call: call, registry: r, entry: e}, nil
+	return &Prepared{Tool: e.tool, Spec: e.spec, Call: call, registry: r, entry: e}
 }
 
 // check returns the call with its arguments marked as checked.

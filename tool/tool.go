@@ -51,7 +51,7 @@ type Spec struct {
 	// the model is told that it is unknown.
 	AskOperator bool
 	// Reconcile finds out what became of a call whose outcome is unknown, without doing the work again. An error means that
-	// it could not find out. It may be called again.
+	// it could not find out. It may be called again. The call has the arguments that were edited last, if any were.
 	Reconcile func(context.Context, Call) (Execution, error)
 }
 
