@@ -154,7 +154,7 @@ func (w *writer) unknown(p Unknown) {
 
 // sizeHint is about how long the JSON form is, so that it is mostly written without growing.
 func (m Message) sizeHint() int {
-	n := 64 + len(m.Extra)
+	n := 48 + len(m.Extra)
 	for _, p := range m.Parts {
 		n += partSize(p)
 	}
@@ -162,7 +162,7 @@ func (m Message) sizeHint() int {
 }
 
 func partSize(p Part) int {
-	const fixed = 128 // names, quotes, some escapes
+	const fixed = 80 // names, quotes, some escapes
 	switch p := p.(type) {
 	case Text:
 		return fixed + len(p.Text) + len(p.Text)/16 + nativeSize(p.Native)

@@ -39,6 +39,8 @@ type drive struct {
 	asked     []llm.ToolCall       // the open turn's calls, once loaded
 	turn      turnFacts
 	copied    []session.Call // the open calls, for openCalls
+	opening   []session.Call // the calls to be opened, for open
+	collector llm.Collector  // of the message that the model streams
 	progress  <-chan event.Progress
 	held      []event.Event // to be shown after the next commit
 

@@ -101,20 +101,20 @@ func (d *drive) loadHistory() (err error) {
 
 // generate streams one model call to whoever listens and collects its message.
 func (d *drive) generate(ctx context.Context) (llm.Message, llm.Finish, error) {
-	var c llm.Collector
-	if err := d.stream(ctx, &c); err != nil {
+	d.collector = llm.Collector{}
+	if err := d.stream(ctx); err != nil {
 		return llm.Message{}, llm.Finish{}, err
 	}
-	return c.Message()
+	return d.collector.Message()
 }
 
-func (d *drive) stream(ctx context.Context, c *llm.Collector) (err error) {
+func (d *drive) stream(ctx context.Context) (err error) {
 	defer d.recovered("the model, or a layer around it,", &err)
 	for ev, err := range d.agent.Generate(ctx, d.history[:len(d.history):len(d.history)], d.metadata) {
 		if err != nil {
 			return err
 		}
-		if err := c.Add(ev); err != nil {
+		if err := d.collector.Add(ev); err != nil {
 			return err
 		}
 		var shown event.Event
@@ -217,8 +217,10 @@ func (d *drive) acceptable(name string) string {
 	}
 }
 
-// open is the head's view of the message's calls. Those beyond agent.MaxCalls are left out: they settle by themselves.
+// open is the head's view of the message's calls. Those beyond agent.MaxCalls are left out: they settle by themselves. The list is
+// good until this is asked again.
 func (d *drive) open(asked []llm.ToolCall) (calls []session.Call, key int, err error) {
+	calls = d.opening[:0]
 	for _, c := range asked[:min(len(asked), agent.MaxCalls)] {
 		call := session.Call{ID: c.ID, Tool: c.Name, Status: session.Requested}
 		if _, spec, known := d.agent.Tools().Lookup(c.Name); known {
@@ -236,6 +238,7 @@ func (d *drive) open(asked []llm.ToolCall) (calls []session.Call, key int, err e
 		}
 		calls = append(calls, call)
 	}
+	d.opening = calls
 	return calls, key, nil
 }
 

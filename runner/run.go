@@ -64,6 +64,7 @@ func (rn *Runner) Run(ctx context.Context, user, sessionID string, m llm.Message
 // input is a user's message on its way in.
 type input struct {
 	user, agent string
+	message     llm.Message
 	entry       *session.Entry
 	hash        string
 	o           *RunOptions
@@ -94,12 +95,12 @@ func (rn *Runner) input(ctx context.Context, user, id string, m llm.Message, o *
 	if _, err := rn.agent(in.agent); err != nil {
 		return nil, err
 	}
-	m = m.Clean()
-	if err := sayable(m); err != nil {
+	in.message = m.Clean()
+	if err := sayable(in.message); err != nil {
 		return nil, err
 	}
 	var err error
-	if in.entry, err = session.NewEntry(m); err != nil {
+	if in.entry, err = session.NewEntry(in.message); err != nil {
 		return nil, err
 	}
 	in.hash = in.entry.Hash()
@@ -176,7 +177,7 @@ func (d *drive) say(in *input) (taken bool, err error) {
 	}
 	d.flushHeld()
 	if d.history != nil {
-		d.history = append(d.history, in.entry.Message)
+		d.history = append(d.history, in.message)
 	}
 	return true, nil
 }
@@ -255,12 +256,12 @@ func (d *drive) answerWith(waiting []tool.Pause, in *input) (bool, error) {
 	if err := d.rn.authorize(d.ctx, Operation{Kind: OpResume, Actor: in.user, Session: d.session, Call: p.Call}); err != nil {
 		return false, err
 	}
-	for _, part := range in.entry.Message.Parts {
+	for _, part := range in.message.Parts {
 		if _, ok := part.(llm.Text); !ok {
 			return false, fmt.Errorf("%w: the answer to %s is a text, and it holds %T", session.ErrInvalidMessage, p.ID, part)
 		}
 	}
-	text := session.StringBlob(in.entry.Message.Text()).JSON()
+	text := session.StringBlob(in.message.Text()).JSON()
 	reply, err := d.rn.reply(Resumption{Pause: p.ID, Payload: text, Actor: in.user})
 	if err != nil {
 		return false, err

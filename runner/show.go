@@ -17,21 +17,23 @@ type display struct {
 	rn       *Runner
 	session  string
 	shown    map[string]string // what was last shown of each call
+	fresh    []session.Call    // what news returns
 	outcomes outcomes          // of bodies of this process
 	emit     func(event.Event) bool
 	record   func(ctx context.Context, call string) (session.Record, error)
 	pause    func(ctx context.Context, c *session.Call) (tool.Pause, error) // one without Await is over already
 }
 
-// news lists the calls of the open turn that have settled or paused since this was last asked, in call order.
+// news lists the calls of the open turn that have settled or paused since this was last asked, in call order. The list is good
+// until this is asked again.
 func (d *display) news(st *session.State) []session.Call {
-	var news []session.Call
+	d.fresh = d.fresh[:0]
 	for i := range st.Calls {
 		if c := &st.Calls[i]; d.isNews(c) {
-			news = append(news, *c)
+			d.fresh = append(d.fresh, *c)
 		}
 	}
-	return news
+	return d.fresh
 }
 
 // show emits the results and pauses of calls.

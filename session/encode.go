@@ -14,12 +14,13 @@ import (
 type object struct{ b []byte }
 
 func (o *object) name(name string) {
-	if o.b[len(o.b)-1] != '{' {
-		o.b = append(o.b, ',')
+	b := o.b
+	if b[len(b)-1] != '{' {
+		b = append(b, ',')
 	}
-	o.b = append(o.b, '"')
-	o.b = append(o.b, name...)
-	o.b = append(o.b, '"', ':')
+	b = append(b, '"')
+	b = append(b, name...)
+	o.b = append(b, '"', ':')
 }
 
 func (o *object) alwaysString(name, s string) {

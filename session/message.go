@@ -13,18 +13,15 @@ import (
 )
 
 // Entry is a message on its way into the history: encoded once, however often its transition runs.
-type Entry struct {
-	Message llm.Message
-	blob    Blob
-}
+type Entry struct{ blob Blob }
 
 // NewEntry encodes a message.
 func NewEntry(m llm.Message) (*Entry, error) {
-	b, err := m.AppendJSON(make([]byte, 0, 256))
+	b, err := m.AppendJSON(nil)
 	if err != nil {
 		return nil, fmt.Errorf("session: a message does not encode: %w", err)
 	}
-	return &Entry{Message: m, blob: Blob{value: b}}, nil
+	return &Entry{Blob{value: b}}, nil
 }
 
 // Hash names the message by its content.
