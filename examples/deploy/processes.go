@@ -71,7 +71,7 @@ func resume(ctx context.Context, args []string) {
 	stage.Serve(ctx, hooks, nil, func() { // after each request
 		stage.Call("stored", stage.Must(rn.Call(ctx, chat, p.Call)), stage.Must(rn.Find(ctx, runner.Ref{Pause: p.ID})))
 	})
-	for _, err := range rn.Follow(ctx, chat, 0) { // until the session is at rest
+	for _, err := range rn.Follow(ctx, chat, nil) { // until the session is at rest
 		stage.Check(err)
 	}
 	t := stage.Must(rn.Show(ctx, chat))
