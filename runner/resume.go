@@ -81,10 +81,7 @@ func (r *Resumed) Events(ctx context.Context) iter.Seq2[event.Event, error] {
 			yield(nil, err)
 			return
 		}
-		for _, receipt := range r.Receipts {
-			delete(d.shown, receipt.Call) // what this Resume settled is news
-		}
-		d.events(d.show)(yield)
+		d.events(nil)(yield)
 	}
 }
 

@@ -56,7 +56,7 @@ func (s *Store) Drive(ctx context.Context, id string, n *New) (*Drive, error) {
 		err = n.own(d.head.state)
 	}
 	if err == nil {
-		d.head.base = d.take
+		d.head.base, d.head.driver = d.take, true
 		_, err = d.head.open(ctx)
 	}
 	if err != nil {
