@@ -41,9 +41,15 @@ func FromText(p tool.Pause, text, actor string) (Resumption, error) {
 		}
 		return Resumption{Pause: p.ID, Actor: actor, Decision: d}, nil
 	}
-	payload, err := typedAnswer(p.Await, text)
+	schema, err := tool.CompileSchema(p.Await.Schema)
 	if err != nil {
-		return misfit(err)
+		return Resumption{}, fmt.Errorf("runner: pause %s: %w", p.ID, err)
+	}
+	payload := json.RawMessage(session.StringBlob(text).JSON())
+	if p.Await.Mode != tool.ModeMessage {
+		if payload, err = typedAnswer(schema, payload, text); err != nil {
+			return misfit(err)
+		}
 	}
 	return Complete(p.ID, payload, actor), nil
 }
@@ -71,16 +77,8 @@ func typedDecision(text string) (*tool.Decision, error) {
 	return nil, errNoDecision
 }
 
-// typedAnswer finds out what a text is by what fits.
-func typedAnswer(a tool.Await, text string) (json.RawMessage, error) {
-	verbatim := session.StringBlob(text).JSON()
-	if a.Mode == tool.ModeMessage {
-		return verbatim, nil
-	}
-	schema, err := tool.CompileSchema(a.Schema)
-	if err != nil {
-		return nil, err
-	}
+// typedAnswer is a text as it stands, or as the JSON that it is: what fits.
+func typedAnswer(schema *tool.Schema, verbatim json.RawMessage, text string) (json.RawMessage, error) {
 	textErr := schema.ValidateResult(verbatim)
 	if !json.Valid([]byte(text)) {
 		return verbatim, textErr
