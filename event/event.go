@@ -38,7 +38,7 @@ type Progress struct {
 	Progress   tool.Progress
 }
 
-// Result is a call's one final result.
+// Result is a call's one final result. That of a call which settled while nobody drove its session is shown by the next drive.
 type Result struct {
 	Status Status
 	Result llm.ToolResult

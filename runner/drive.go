@@ -78,7 +78,12 @@ func (rn *Runner) newDrive(ctx context.Context, id string, n *session.New) (*dri
 	var name string
 	lease.View(func(st *session.State) {
 		name, d.user = st.Agent, st.User
-		d.news(st) // what was settled or paused before is none
+		d.news(st) // what was settled or paused before is none, but for what nobody has shown
+		for _, c := range st.Calls {
+			if c.Unshown {
+				delete(d.shown, c.ID)
+			}
+		}
 	})
 	if d.agent, err = rn.agent(name); err == nil {
 		err = rn.begin(d)
@@ -135,6 +140,9 @@ func (d *drive) toTheEnd(before func() error) (event.End, error) {
 
 // whole drives until there is nothing to do.
 func (d *drive) whole(before func() error) error {
+	if err := d.show(); err != nil {
+		return err
+	}
 	if before != nil {
 		if err := before(); err != nil {
 			return err
@@ -305,6 +313,9 @@ func (d *drive) look() error {
 // rest gives the lease up, since there is nothing to do, and looks once more: an answer that came in between must not be left
 // lying. It says whether the drive goes on.
 func (d *drive) rest() (more bool, err error) {
+	if err := d.told(); err != nil {
+		return false, err
+	}
 	if err := d.lease.Rest(d.commitCtx()); err != nil {
 		return false, err
 	}

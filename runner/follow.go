@@ -1,27 +1,49 @@
 package runner
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"iter"
 	"time"
 
 	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/session"
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// followEvery is how often a session is looked at whose commits no signal tells of.
+// followEvery is how often a session is looked at whose commits, and progress, no signal tells of.
 const followEvery = 250 * time.Millisecond
 
-// Follow shows a session that is driven elsewhere: its messages from number from on, the results and pauses of its open turn,
-// as they are committed, and progress. It ends with an event.End when the session is at rest.
-func (rn *Runner) Follow(ctx context.Context, sessionID string, from int) iter.Seq2[event.Event, error] {
+// FollowOptions configure one Follow. Nil means the defaults.
+type FollowOptions struct {
+	// From is the number of the first message to show; default 0, the session's first.
+	From int
+	// ThroughWaits: go on while calls wait, and show what comes then, until the run is over. Otherwise Follow ends, with
+	// event.FinishPaused, when calls wait and nobody drives.
+	ThroughWaits bool
+}
+
+// Follow shows a session that is driven elsewhere, or by nobody: its messages, the results and pauses of its turns, as they are
+// committed, and the progress of calls that run or wait. Progress is shown at once where it is reported in this process, and
+// otherwise the latest that is stored, within 250 ms. What a model says as it streams, only its driver sees.
+//
+// It drives nothing. It ends with an event.End when the session is at rest, and with an error when ctx or the runner ends. Turns that
+// were over before it began are in their messages alone.
+func (rn *Runner) Follow(ctx context.Context, sessionID string, o *FollowOptions) iter.Seq2[event.Event, error] {
+	if o == nil {
+		o = &FollowOptions{}
+	}
 	return func(yield func(event.Event, error) bool) {
 		if _, err := rn.visible(ctx, OpFollow, sessionID); err != nil {
 			yield(nil, err)
 			return
 		}
-		f := &follower{display: display{rn: rn, session: sessionID, shown: map[string]string{}}, number: from}
+		f := &follower{
+			display: display{rn: rn, session: sessionID, shown: map[string]string{}},
+			number:  o.From, through: o.ThroughWaits, reported: map[string]report{},
+		}
 		f.record = func(ctx context.Context, call string) (session.Record, error) {
 			r, _, err := rn.store.Record(ctx, sessionID, call)
 			return r, err
@@ -42,8 +64,21 @@ func (rn *Runner) Follow(ctx context.Context, sessionID string, from int) iter.S
 // follower is one Follow.
 type follower struct {
 	display
-	number int  // of the next message to show
-	left   bool // whoever ranged over the events has gone
+	number   int               // of the next message to show
+	through  bool              // waits are no end
+	began    bool              // it has looked once
+	reported map[string]report // by call: the progress that was shown last
+	left     bool              // whoever ranged over the events has gone
+}
+
+// report is progress that was shown.
+type report struct {
+	tool.Progress
+	live bool // as it was reported, rather than from the store
+}
+
+func (r report) same(p tool.Progress) bool {
+	return r.At.Equal(p.At) && r.Message == p.Message && r.Fraction == p.Fraction && bytes.Equal(r.Data, p.Data)
 }
 
 func (f *follower) follow(ctx context.Context) error {
@@ -54,13 +89,13 @@ func (f *follower) follow(ctx context.Context) error {
 	poll := time.NewTicker(followEvery)
 	defer poll.Stop()
 	for {
-		if atRest, err := f.look(ctx); atRest || f.left || err != nil {
+		if atRest, err := f.look(ctx, progress); atRest || f.left || err != nil {
 			return err
 		}
 		select {
 		case <-changed:
 		case p := <-progress:
-			f.emit(p)
+			f.live(p)
 		case <-poll.C:
 		case <-f.rn.closing.Done():
 			return ErrClosed
@@ -71,28 +106,26 @@ func (f *follower) follow(ctx context.Context) error {
 }
 
 // look shows what is new, and says whether the session is at rest.
-func (f *follower) look(ctx context.Context) (atRest bool, err error) {
+func (f *follower) look(ctx context.Context, progress <-chan liveEvent) (atRest bool, err error) {
 	st, err := f.rn.store.Load(ctx, f.session)
 	if err != nil {
 		return false, err
 	}
-	if f.number < st.Messages {
-		messages, err := f.rn.store.History(ctx, st, f.number)
-		if err != nil {
-			return false, err
-		}
-		for _, m := range messages {
-			if !f.emit(event.Message{Number: f.number, Message: m}) {
-				return false, nil
-			}
-			f.number++
-		}
+	for range len(progress) { // it was reported before what is shown next
+		f.live(<-progress)
+	}
+	if err := f.messages(ctx, st); err != nil || f.left {
+		return false, err
 	}
 	if err := f.show(ctx, f.news(st)); err != nil || f.left {
 		return false, err
 	}
-	driven, _ := f.rn.store.Driven(st)
-	if driven || session.Next(st, f.rn.store.Now()).Left() {
+	if err := f.stored(ctx, st); err != nil || f.left {
+		return false, err
+	}
+	f.began = true
+	step := session.Next(st, f.rn.store.Now())
+	if driven, _ := f.rn.store.Driven(st); driven || step.Left() || f.through && step.Kind == session.StepWait {
 		return false, nil
 	}
 	end, err := f.rn.ending(ctx, f.session, nil)
@@ -100,4 +133,85 @@ func (f *follower) look(ctx context.Context) (atRest bool, err error) {
 		f.emit(end)
 	}
 	return true, err
+}
+
+// messages shows those that are new. A turn that was opened or closed since the last look may have had results that no head showed.
+func (f *follower) messages(ctx context.Context, st *session.State) error {
+	if f.number >= st.Messages {
+		return nil
+	}
+	messages, err := f.rn.store.History(ctx, st, f.number)
+	if err != nil {
+		return err
+	}
+	for _, m := range messages {
+		if f.began && m.Role == llm.RoleTool {
+			if err := f.results(ctx, m); err != nil || f.left {
+				return err
+			}
+		}
+		if !f.emit(event.Message{Number: f.number, Message: m}) {
+			return nil
+		}
+		f.number++
+	}
+	return nil
+}
+
+// results shows those of a closed turn that were not shown while it was open.
+func (f *follower) results(ctx context.Context, m llm.Message) error {
+	for _, p := range m.Parts {
+		r, ok := p.(llm.ToolResult)
+		if !ok {
+			continue
+		}
+		c := session.Call{ID: r.Call, Tool: r.Name, Status: session.Settled, Settled: event.Done, Media: len(r.Media) > 0}
+		if r.Error {
+			c.Settled = event.Failed
+		}
+		if !f.isNews(&c) {
+			continue
+		}
+		switch record, err := f.record(ctx, r.Call); {
+		case err == nil:
+			f.emit(event.Result{Status: record.Status, By: record.By, Result: r})
+		case errors.Is(err, session.ErrUnknownCall): // one beyond the limit of a turn has no record
+			f.emit(event.Result{Status: c.Settled, Result: r})
+		default:
+			return err
+		}
+	}
+	return nil
+}
+
+// live shows progress as it is reported, unless the store was faster.
+func (f *follower) live(p liveEvent) {
+	last, ok := f.reported[p.Call]
+	if ok && (p.Progress.At.Before(last.At) || !last.live && last.same(p.Progress)) {
+		return
+	}
+	f.reported[p.Call] = report{p.Progress, true}
+	f.emit(p)
+}
+
+// stored shows the stored progress of open calls where it is newer than what was shown.
+func (f *follower) stored(ctx context.Context, st *session.State) error {
+	for i := range st.Calls {
+		c := &st.Calls[i]
+		if c.Status == session.Settled {
+			continue
+		}
+		p, err := f.rn.store.LatestProgress(ctx, f.session, c.ID)
+		if err != nil {
+			return err
+		}
+		if p == nil || !p.At.After(f.reported[c.ID].At) {
+			continue
+		}
+		f.reported[c.ID] = report{*p, false}
+		if !f.emit(event.Progress{Call: c.ID, Tool: c.Tool, Progress: *p}) {
+			return nil
+		}
+	}
+	return nil
 }

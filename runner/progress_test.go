@@ -77,7 +77,7 @@ func TestProgress(t *testing.T) {
 		_, err := r.Resume(t.Context(), chat, runner.Complete(p.ID, text("v2"), "ci"))
 		must(t, err)
 		shown := 0
-		for ev, err := range r.Follow(t.Context(), chat, 0) {
+		for ev, err := range r.Follow(t.Context(), chat, nil) {
 			must(t, err)
 			switch ev := ev.(type) {
 			case event.Message:

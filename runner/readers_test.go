@@ -59,7 +59,7 @@ func TestSlowReadersHoldNothing(t *testing.T) {
 			flood()
 		}
 	}
-	for ev, err := range r.Follow(t.Context(), chat, 0) {
+	for ev, err := range r.Follow(t.Context(), chat, nil) {
 		must(t, err)
 		if m, ok := ev.(event.Message); ok && m.Number == 0 {
 			flood()

@@ -223,7 +223,7 @@ func TestAuthorizerSeesEveryOperation(t *testing.T) {
 	}
 	for what, err := range map[string]error{
 		"run": r.say("Hi.").err, "continue": r.carryOn().err, "resume": resume, "cancel": cancel, "find": find, "find nothing": findNone, "rotate": r.RotateTokenKeys(ctx), "show": show, "call": call,
-		"pending": pending, "list": list, "follow": watch(t, r.Follow(ctx, chat, 0)).err,
+		"pending": pending, "list": list, "follow": watch(t, r.Follow(ctx, chat, nil)).err,
 		"progress": r.Progress(ctx, chat, p.Call, tool.Progress{}), "extend": r.Extend(ctx, chat, p.ID, user, time.Time{}),
 		"cancel session": r.CancelSession(ctx, chat, user, ""), "delete": r.Delete(ctx, chat, user),
 	} {

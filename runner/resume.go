@@ -13,7 +13,7 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// Resumption is an answer to a pause. Make it with Complete, Fail, Approve, Deny or ApproveEdited.
+// Resumption is an answer to a pause. Make it with Complete, Fail, Approve, Deny, ApproveEdited or FromText.
 type Resumption struct {
 	// Pause is a pause's id; or a call's, as long as the call has had one pause only.
 	Pause string
@@ -81,10 +81,7 @@ func (r *Resumed) Events(ctx context.Context) iter.Seq2[event.Event, error] {
 			yield(nil, err)
 			return
 		}
-		for _, receipt := range r.Receipts {
-			delete(d.shown, receipt.Call) // what this Resume settled is news
-		}
-		d.events(d.show)(yield)
+		d.events(nil)(yield)
 	}
 }
 

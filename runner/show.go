@@ -56,6 +56,22 @@ func (d *drive) show() error {
 	return d.display.show(d.commitCtx(), news)
 }
 
+// told notes which results were shown that others had settled. They matter only while the turn is open.
+func (d *drive) told() error {
+	var calls []string
+	d.lease.View(func(st *session.State) {
+		for i := range st.Calls {
+			if c := &st.Calls[i]; c.Unshown && d.shown[c.ID] == string(session.Settled) {
+				calls = append(calls, c.ID)
+			}
+		}
+	})
+	if len(calls) == 0 {
+		return nil
+	}
+	return d.lease.Ride(d.commitCtx(), func(tx *session.Tx) error { return tx.Shown(calls) })
+}
+
 // catchUp emits the progress that is there: it was reported before what is shown next.
 func (d *drive) catchUp() {
 	for range len(d.progress) {

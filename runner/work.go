@@ -3,6 +3,7 @@ package runner
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"runtime/debug"
 	"sync"
@@ -14,6 +15,13 @@ import (
 
 // WorkOptions configure Work. Nil means the defaults.
 type WorkOptions struct {
+	// Session, if set, is the one session that this worker looks after, for a program that serves one person, or a test. It need not
+	// exist yet. Such a worker sweeps nothing. A session that was deleted, that can't be read, or whose agent the runner doesn't have,
+	// is the error of Work.
+	Session string
+	// UntilOver, with Session: Work returns nil as soon as the session exists and has nothing left that a worker could do, now or later:
+	// its run is over, no call waits, and no drive holds it.
+	UntilOver bool
 	// Concurrency is how many sessions are driven at once; default 16.
 	Concurrency int
 	// Poll is how often the store is asked for work that no signal told of; default 1 s.
@@ -34,18 +42,20 @@ type WorkOptions struct {
 // What it finds comes from an index that holds what is due and nothing else, so that idle sessions cost nothing.
 func (rn *Runner) Work(ctx context.Context, o *WorkOptions) error {
 	w := newWorker(rn, o)
-	due, stop := rn.store.WatchWork()
+	due, stop := w.watch()
 	defer stop()
 	defer w.drives.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	w.drives.Go(func() { w.sweep(ctx) })
 	for {
-		next, err := w.round(ctx)
-		if ctx.Err() != nil {
+		next, over, err := w.due(ctx)
+		switch {
+		case ctx.Err() != nil:
 			return ctx.Err()
-		}
-		if err != nil {
+		case over || err != nil && w.o.Session != "":
+			return err
+		case err != nil:
 			rn.options.Logger.Error("a worker can't read what is due", "error", err)
 		}
 		timer := time.NewTimer(w.pause(next))
@@ -106,7 +116,7 @@ func newWorker(rn *Runner, o *WorkOptions) *worker {
 
 // sweep removes what has outlived its retention, now and then. Workers that share a store begin at different times.
 func (w *worker) sweep(ctx context.Context) {
-	if w.o.SweepEvery < 0 {
+	if w.o.SweepEvery < 0 || w.o.Session != "" {
 		return
 	}
 	wait := rand.N(w.o.SweepEvery)
@@ -123,6 +133,59 @@ func (w *worker) sweep(ctx context.Context) {
 		}
 		wait = w.o.SweepEvery
 	}
+}
+
+// due starts what is due, says when the next session will be, and whether the work is over.
+func (w *worker) due(ctx context.Context) (next time.Time, over bool, err error) {
+	if w.o.Session != "" {
+		return w.one(ctx)
+	}
+	next, err = w.round(ctx)
+	return next, false, err
+}
+
+// one is due for the one session of this worker.
+func (w *worker) one(ctx context.Context) (next time.Time, over bool, err error) {
+	id := w.o.Session
+	st, err := w.rn.store.Load(ctx, id)
+	if errors.Is(err, session.ErrUnknownSession) {
+		return next, false, nil // somebody will begin it
+	}
+	if err == nil && !st.Deleted.IsZero() {
+		err = fmt.Errorf("%w: %q", session.ErrDeleted, id)
+	}
+	if err == nil {
+		_, err = w.rn.agent(st.Agent)
+	}
+	if err != nil {
+		return next, false, err
+	}
+	step := session.Next(st, w.rn.store.Now())
+	switch driven, _ := w.rn.store.Driven(st); {
+	case driven || w.busy():
+	case step.Working():
+		w.start(ctx, id)
+	case step.Left() || step.Kind == session.StepWait:
+		next = step.Until
+	default:
+		over = w.o.UntilOver
+	}
+	return next, over, nil
+}
+
+// watch tells when it is worth looking what is due, as far as this process knows.
+func (w *worker) watch() (c <-chan struct{}, stop func()) {
+	if w.o.Session != "" {
+		return w.rn.store.WatchAll(w.o.Session)
+	}
+	return w.rn.store.WatchWork()
+}
+
+// busy says that this worker drives something.
+func (w *worker) busy() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.active) > 0
 }
 
 // round starts what is due, as far as there is room, and says when the next session will be due.

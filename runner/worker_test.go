@@ -313,3 +313,15 @@ func TestSweptSpaceIsGivenBack(t *testing.T) {
 	}
 	r.acceptable()
 }
+
+// works has a worker carry on what is due until an event is the last to be seen.
+func (r *rig) works(last func(event.Event) bool) {
+	r.t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	_ = r.Work(ctx, &runner.WorkOptions{OnEvent: func(_ string, ev event.Event, _ error) {
+		if last(ev) {
+			cancel()
+		}
+	}})
+}

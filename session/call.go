@@ -196,8 +196,22 @@ func (tx *Tx) settle(c *Call, o *Outcome) error {
 	b, err := record.appendJSON(make([]byte, 0, 256))
 	tx.putEncoded(recordKey(tx.ID, c.ID), b, err)
 	media := (c.Media || o.Media) && o.Status == event.Done
-	*c = Call{ID: c.ID, Tool: c.Tool, Status: Settled, Settled: o.Status, Pauses: c.Pauses, MayPause: c.MayPause, Media: media, later: c.later}
+	*c = Call{
+		ID: c.ID, Tool: c.Tool, Status: Settled, Settled: o.Status, Pauses: c.Pauses, MayPause: c.MayPause, Media: media, Unshown: tx.beside,
+		later: c.later,
+	}
 	tx.Takeovers = 0
+	return nil
+}
+
+// Shown says that a drive has shown the results of calls which others had settled: the next drive doesn't.
+func (tx *Tx) Shown(calls []string) error {
+	for _, id := range calls {
+		if c := tx.Call(id); c != nil && c.Unshown {
+			c.Unshown = false
+			tx.touch()
+		}
+	}
 	return nil
 }
 

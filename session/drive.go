@@ -57,6 +57,7 @@ func (s *Store) Drive(ctx context.Context, id string, n *New) (*Drive, error) {
 		err = n.own(d.head.state)
 	}
 	if err == nil {
+		d.head.driver = true
 		begins := d.head.rev == 0
 		d.head.base = func(tx *Tx) error {
 			if err := n.begun(tx.State, begins); err != nil {

@@ -263,6 +263,7 @@ func (c *Call) appendJSON(b []byte) ([]byte, error) {
 	}
 	o.string("settled", string(c.Settled))
 	o.bool("media", c.Media)
+	o.bool("unshown", c.Unshown)
 	return closeObject(o.b, c.kept())
 }
 

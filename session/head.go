@@ -20,6 +20,8 @@ type head struct {
 	stale bool             // state is not what is stored at rev, with tx on top
 	fresh func() *State    // what a session begins with; nil: it must exist
 
+	driver bool // whoever writes it drives the session
+
 	// base and riding are transitions that were applied to state, in tx, and are not committed yet. They run again on a head that
 	// was read anew. Riding ones that no longer apply then, because somebody else was faster, are dropped.
 	base   Transition
@@ -110,7 +112,7 @@ func (h *head) open(ctx context.Context) (*Tx, error) {
 		tx = new(Tx)
 	}
 	h.spare = nil
-	*tx = Tx{State: h.state, Now: s.Now(), driven: s.driven(h.state), kv: s.kv, ctx: ctx,
+	*tx = Tx{State: h.state, Now: s.Now(), driven: s.driven(h.state), beside: !h.driver, kv: s.kv, ctx: ctx,
 		puts: tx.puts[:0], deletes: tx.deletes[:0]}
 	if h.base != nil {
 		if err := h.base(tx); err != nil {

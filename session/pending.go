@@ -97,7 +97,7 @@ func (s *Store) Pause(ctx context.Context, st *State, c *Call, args json.RawMess
 		}
 		out.Await.Schema = schema.raw
 	}
-	out.Progress, err = s.progress(ctx, st.ID, c.ID)
+	out.Progress, err = s.LatestProgress(ctx, st.ID, c.ID)
 	return out, err
 }
 

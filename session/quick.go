@@ -88,6 +88,7 @@ func (q *quick) call() (c Call) {
 	q.other("decisions", &c.Decisions)
 	q.text("settled", (*string)(&c.Settled))
 	c.Media = q.bool("media")
+	c.Unshown = q.bool("unshown")
 	q.close()
 	return c
 }

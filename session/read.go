@@ -149,8 +149,8 @@ type Due struct {
 	Key     []byte
 }
 
-// progress reads the latest progress that was written of a call, if any.
-func (s *Store) progress(ctx context.Context, session, call string) (*tool.Progress, error) {
+// LatestProgress reads the latest progress that was stored of a call; nil if there is none.
+func (s *Store) LatestProgress(ctx context.Context, session, call string) (*tool.Progress, error) {
 	p := new(tool.Progress)
 	found, err := s.read(ctx, progressKey(session, call), p)
 	if err != nil || !found {

@@ -1,6 +1,8 @@
 package session
 
 import (
+	"encoding/json"
+	"errors"
 	"strconv"
 	"time"
 
@@ -31,20 +33,53 @@ const (
 
 // Receipt is the durable trace of an accepted operation. In what Resume returns it may also stand for a refused one: then
 // Err says why, and nothing is stored.
+//
+// Its JSON is good for an HTTP API, too: times are as in RFC 3339, "duplicate" is true of one that was accepted before, and "error" is
+// the text of Err, by which a receipt of a refusal is told.
 type Receipt struct {
 	Call     string    `json:"call"`
 	Pause    int       `json:"pause"` // zero for a cancellation
-	Kind     Kind      `json:"kind"`
+	Kind     Kind      `json:"kind,omitempty"`
 	Hash     string    `json:"hash,omitempty"` // of the payload, by content
 	By       string    `json:"by,omitempty"`
 	Delivery string    `json:"delivery,omitempty"`
-	At       time.Time `json:"at"`
+	At       time.Time `json:"at,omitzero"`
 	Fate     Fate      `json:"fate,omitempty"`
 	// Decided is, of a decision, "approved" or "denied"; empty in a receipt that was written before receipts said so.
 	Decided string `json:"decided,omitempty"`
 
-	Duplicate bool  `json:"-"` // it was accepted before
-	Err       error `json:"-"` // it was refused
+	Duplicate bool  `json:"duplicate,omitempty"` // it was accepted before
+	Err       error `json:"-"`                   // it was refused
+}
+
+// MarshalJSON adds the text of Err.
+func (r Receipt) MarshalJSON() ([]byte, error) {
+	type plain Receipt
+	out := struct {
+		plain
+		Error string `json:"error,omitempty"`
+	}{plain: plain(r)}
+	if r.Err != nil {
+		out.Error = r.Err.Error()
+	}
+	return encode(out)
+}
+
+// UnmarshalJSON reads what MarshalJSON writes. Of Err the text is left: it is none of the package's errors any more.
+func (r *Receipt) UnmarshalJSON(b []byte) error {
+	type plain Receipt
+	var in struct {
+		plain
+		Error string `json:"error"`
+	}
+	if err := json.Unmarshal(b, &in); err != nil {
+		return err
+	}
+	*r = Receipt(in.plain)
+	if in.Error != "" {
+		r.Err = errors.New(in.Error)
+	}
+	return nil
 }
 
 // slot is where a receipt lies among those of its call. That of an answer which was refused after it had been accepted makes
@@ -62,6 +97,7 @@ func (r Receipt) slot() string {
 func refusedSlot(pause int) string { return strconv.Itoa(pause) + ".refused" }
 
 func (tx *Tx) putReceipt(r Receipt) {
+	r.Duplicate, r.Err = false, nil // which are about one Resume
 	tx.putJSON(receiptKey(tx.ID, r.Call, r.slot()), r)
 }
 

@@ -129,6 +129,9 @@ func (r *Record) check() error {
 
 // check says what doesn't add up in a receipt.
 func (r *Receipt) check() error {
+	if r.Duplicate || r.Err != nil {
+		return fmt.Errorf("it is of one delivery")
+	}
 	switch r.Kind {
 	case KindCancel:
 	case KindComplete, KindFail, KindDecision, KindMessage, KindTimer:

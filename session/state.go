@@ -108,7 +108,8 @@ type Call struct {
 	Actions   []*Blob      `json:"actions,omitempty"` // what the body made before it paused; each a list
 	Cancel    *Cancel      `json:"cancel,omitempty"`  // asked for while the body runs
 	Settled   event.Status `json:"settled,omitempty"`
-	Media     bool         `json:"media,omitempty"` // among the actions, the settled call's too, is media for the model
+	Media     bool         `json:"media,omitempty"`   // among the actions, the settled call's too, is media for the model
+	Unshown   bool         `json:"unshown,omitempty"` // somebody other than a driver settled it, and no drive has shown that yet
 
 	later
 }

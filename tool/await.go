@@ -17,8 +17,9 @@ type Await struct {
 	Schema json.RawMessage `json:"schema,omitempty"` // of the answer; empty in output mode: the tool's Output; at a gate, of edited arguments
 	// Key is the outside system's own name for the job, by which the pause can be found.
 	Key string `json:"key,omitempty"`
-	// Timeout is how long the pause may last; zero: for ever. With ReasonTimer it is when the call goes on.
-	Timeout time.Duration `json:"timeout,omitempty"`
+	// Timeout is how long the pause may last; zero: for ever. With ReasonTimer it is when the call goes on. In JSON the pause's deadline
+	// stands for it.
+	Timeout time.Duration `json:"-"`
 	// Gate names the layer that asks; empty: the tool does.
 	Gate string `json:"gate,omitempty"`
 	// Arguments are those that the layer saw; the chain sets them.

@@ -16,7 +16,7 @@ func (c *chat) ask(waiting []tool.Pause) (question *tool.Pause) {
 	for _, p := range waiting {
 		switch p.Await.Reason {
 		case tool.ReasonApproval:
-			c.question(p, "y, or n and why not, or other arguments as JSON: "+string(p.Arguments))
+			c.question(p, "y, or n and why not, or y and other arguments as JSON: "+string(p.Arguments))
 			c.screen.Ask("y/n> ")
 			return &p
 		case tool.ReasonInput, tool.ReasonUnknown:
@@ -43,7 +43,8 @@ func (c *chat) question(p tool.Pause, hint string) {
 
 // hint says what the answer must look like, unless any text will do.
 func hint(schema json.RawMessage) string {
-	s := shape(schema)
+	var s struct{ Enum []any }
+	_ = json.Unmarshal(schema, &s)
 	var all []string
 	for _, one := range s.Enum {
 		if text, ok := one.(string); ok {
@@ -59,23 +60,13 @@ func hint(schema json.RawMessage) string {
 	return "must fit " + short(schema)
 }
 
-// shape is what matters here of a JSON Schema.
-func shape(schema json.RawMessage) (s struct {
-	Type string
-	Enum []any
-}) {
-	_ = json.Unmarshal(schema, &s) // a list of types, for one, is no string
-	return s
-}
-
 // answer answers a question, and goes on.
 func (c *chat) answer(ctx context.Context, p tool.Pause, line string) {
-	r, ok := resumption(p, strings.TrimSpace(line))
-	if !ok {
-		c.show.Line("refused", "that is neither y nor n nor JSON")
-		return
+	r, err := runner.FromText(p, line, user)
+	var res *runner.Resumed
+	if err == nil {
+		res, err = c.rn.Resume(ctx, c.session, r)
 	}
-	res, err := c.rn.Resume(ctx, c.session, r)
 	var misfit *session.PayloadError
 	switch {
 	case errors.As(err, &misfit):
@@ -87,27 +78,4 @@ func (c *chat) answer(ctx context.Context, p tool.Pause, line string) {
 		c.show.Answered(p, res.Receipts[0])
 		c.carryOn(ctx, res.Events(ctx))
 	}
-}
-
-// resumption makes an answer of a line.
-func resumption(p tool.Pause, line string) (r runner.Resumption, ok bool) {
-	if p.Await.Reason != tool.ReasonApproval {
-		return runner.Complete(p.ID, value(p.Await.Schema, line), user), true
-	}
-	word, rest, _ := strings.Cut(line, " ")
-	switch strings.ToLower(word) {
-	case "y", "yes":
-		return runner.Approve(p.ID, user, strings.TrimSpace(rest)), true
-	case "n", "no":
-		return runner.Deny(p.ID, user, strings.TrimSpace(rest)), true
-	}
-	return runner.ApproveEdited(p.ID, user, "", json.RawMessage(line)), json.Valid([]byte(line))
-}
-
-// value is what was typed: text where text is wanted, or where it is nothing else; otherwise JSON.
-func value(schema json.RawMessage, line string) json.RawMessage {
-	if shape(schema).Type != "string" && json.Valid([]byte(line)) {
-		return json.RawMessage(line)
-	}
-	return tool.Text(line)
 }

@@ -3,9 +3,11 @@ package main
 import (
 	"context"
 	"errors"
+	"io"
 	"iter"
+	"math"
 	"strings"
-	"time"
+	"sync"
 
 	"github.com/fermata-ai/fermata/event"
 	"github.com/fermata-ai/fermata/llm"
@@ -17,8 +19,8 @@ import (
 // user is whose sessions these are, and who answers.
 const user = "you"
 
-// chat is one session on one screen. Whatever drives the session, drives it from here, one thing at a time, so that the screen shows one
-// thing at a time. A service would have runner.Work carry on all sessions in the background.
+// chat is one session on one screen. One thing at a time drives the session, so that the screen shows one thing at a time: what the person
+// typed, or, while a line is waited for, a worker, which carries on what was delivered and what is overdue.
 type chat struct {
 	rn      *runner.Runner
 	session string
@@ -26,9 +28,7 @@ type chat struct {
 	screen  *screen
 	show    *display
 	model   model
-	news    <-chan struct{} // something was delivered to some call that waits
-	asking  string          // the pause whose question is on the screen
-	open    map[string]bool // the calls that were shown to wait, and whose results were not shown
+	asking  string // the pause whose question is on the screen
 }
 
 // talk ends when the person leaves.
@@ -38,28 +38,91 @@ func (c *chat) talk(ctx context.Context) error {
 		return err
 	}
 	for {
-		waiting, err := c.pending(ctx)
+		question, line, err := c.attend(ctx)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
 		if err != nil {
 			return ignore(err, ctx.Err())
 		}
-		question := c.ask(waiting)
-		select {
-		case line, more := <-c.screen.Lines:
-			if !more {
-				return nil
-			}
-			c.screen.Took()
-			if leave := c.take(ctx, question, line); leave {
-				return nil
-			}
-		case <-c.news:
-			c.look(ctx)
-		case <-overdue(waiting):
-			c.carryOn(ctx, c.rn.Continue(ctx, c.session))
-		case <-ctx.Done():
+		c.screen.Took()
+		if leave := c.take(ctx, question, line); leave {
 			return nil
 		}
 	}
+}
+
+// attend asks what waits, and shows what happens, until a line comes, which is io.EOF if there are no more. The worker has stopped then.
+func (c *chat) attend(ctx context.Context) (question *tool.Pause, line string, err error) {
+	working, stop := context.WithCancel(ctx)
+	happens := c.work(working)
+	defer func() {
+		stop()
+		for h := range happens {
+			c.see(working, h.event, h.err)
+		}
+	}()
+	for driving := false; ; {
+		lines := c.screen.Lines
+		if driving {
+			lines = nil // not before that is done
+		} else {
+			waiting, err := c.pending(ctx)
+			if err != nil {
+				return nil, "", err
+			}
+			question = c.ask(waiting)
+		}
+		select {
+		case line, more := <-lines:
+			if !more {
+				return nil, "", io.EOF
+			}
+			return question, line, nil
+		case h := <-happens:
+			c.see(ctx, h.event, h.err)
+			switch h.event.(type) {
+			case nil, event.End:
+				driving = false
+			case event.Progress:
+			default:
+				driving = true
+			}
+		case <-ctx.Done():
+			return nil, "", ctx.Err()
+		}
+	}
+}
+
+// happening is an event, or an error.
+type happening struct {
+	event event.Event
+	err   error
+}
+
+// work carries the session on, and follows the progress of what waits, until ctx ends. The channel is closed when it has.
+func (c *chat) work(ctx context.Context) <-chan happening {
+	happens := make(chan happening)
+	var all sync.WaitGroup
+	all.Go(func() {
+		err := c.rn.Work(ctx, &runner.WorkOptions{Session: c.session, OnEvent: func(_ string, ev event.Event, err error) {
+			happens <- happening{ev, err}
+		}})
+		if ctx.Err() == nil {
+			happens <- happening{nil, err}
+		}
+		<-ctx.Done() // the channel stays open until then
+	})
+	all.Go(func() {
+		// The messages, and all else, are the worker's to show. There may be no session yet.
+		for ev := range c.rn.Follow(ctx, c.session, &runner.FollowOptions{From: math.MaxInt, ThroughWaits: true}) {
+			if p, ok := ev.(event.Progress); ok {
+				happens <- happening{p, nil}
+			}
+		}
+	})
+	go func() { all.Wait(); close(happens) }()
+	return happens
 }
 
 // begin shows where the session stands, and goes on with what it has left to do: what was delivered meanwhile, what was interrupted,
@@ -76,7 +139,6 @@ func (c *chat) begin(ctx context.Context) error {
 	}
 	c.show.Say("Session: %s, with %s.", c.session, count(t.Messages, "message"))
 	for _, p := range t.Pending {
-		c.open[p.Call] = true
 		c.show.Line("kept", "%s", waits(p))
 	}
 	if t.Finish != event.FinishStop {
@@ -101,28 +163,22 @@ func (c *chat) take(ctx context.Context, question *tool.Pause, line string) (lea
 
 // carryOn shows what happens in the session until the model is done, or calls wait.
 func (c *chat) carryOn(ctx context.Context, events iter.Seq2[event.Event, error]) {
-	for call := range c.open { // a failure, a cancellation or a deadline ends a call by itself, and is no event of what follows
-		if s, err := c.rn.Call(ctx, c.session, call); err == nil && s.Status == session.Settled {
-			c.show.Result(s.Tool, s.Output, s.Settled)
-			delete(c.open, call)
-		}
-	}
 	for ev, err := range events {
-		if err != nil {
-			c.fail(ctx, err)
-			continue
-		}
-		switch ev := ev.(type) {
-		case event.End:
-			c.end(ev)
-			continue
-		case event.Pause:
-			c.open[ev.Pause.Call] = true
-		case event.Result:
-			delete(c.open, ev.Result.Call)
-		}
-		c.show.Event(ev)
+		c.see(ctx, ev, err)
 	}
+}
+
+// see shows an event, or an error.
+func (c *chat) see(ctx context.Context, ev event.Event, err error) {
+	if err != nil {
+		c.fail(ctx, err)
+		return
+	}
+	if end, ok := ev.(event.End); ok {
+		c.end(end)
+		return
+	}
+	c.show.Event(ev)
 }
 
 func (c *chat) end(e event.End) {
@@ -130,9 +186,7 @@ func (c *chat) end(e event.End) {
 	case event.FinishStop:
 		c.show.Usage(e.Usage)
 	case event.FinishPaused: // the pauses were shown
-		for _, p := range e.Pending {
-			c.progress(p)
-		}
+	case event.FinishElsewhere: // the worker was stopped, and what is left goes on in a moment
 	case event.FinishFailed: // the error was shown
 	case event.FinishInterrupted:
 		c.show.Line("kept", "the run is interrupted, and goes on when the session does")
@@ -143,30 +197,6 @@ func (c *chat) end(e event.End) {
 		c.show.Usage(e.Usage)
 	default:
 		c.show.Line("ends", "%s; /retry goes on", e.Finish)
-	}
-}
-
-// look sees what was delivered, and goes on with it.
-func (c *chat) look(ctx context.Context) {
-	t, err := c.rn.Show(ctx, c.session)
-	switch {
-	case errors.Is(err, session.ErrUnknownSession): // it was for another session, which goes on when it is opened
-		return
-	case err != nil:
-		c.fail(ctx, err)
-		return
-	}
-	for _, p := range t.Pending {
-		c.progress(p)
-	}
-	if t.Finish == "" { // there is something to do
-		c.carryOn(ctx, c.rn.Continue(ctx, c.session))
-	}
-}
-
-func (c *chat) progress(p tool.Pause) {
-	if p.Progress != nil {
-		c.show.Progress(p.Call, p.Tool, *p.Progress)
 	}
 }
 
@@ -194,20 +224,6 @@ func (c *chat) pending(ctx context.Context) (all []tool.Pause, err error) {
 		all = append(all, p)
 	}
 	return all, nil
-}
-
-// overdue is when the first of the deadlines has passed, a second late: should that change nothing, it is not asked for in a loop.
-func overdue(waiting []tool.Pause) <-chan time.Time {
-	var first time.Time
-	for _, p := range waiting {
-		if !p.Deadline.IsZero() && (first.IsZero() || p.Deadline.Before(first)) {
-			first = p.Deadline
-		}
-	}
-	if first.IsZero() {
-		return nil
-	}
-	return time.After(max(0, time.Until(first)) + time.Second)
 }
 
 // leave says what is kept.

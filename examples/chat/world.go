@@ -58,8 +58,7 @@ func start(ctx context.Context, o options) (err error) {
 	if err != nil {
 		return err
 	}
-	news := make(chan struct{}, 1)
-	defer closed(serve(hooks, telling(news, deliveries)))
+	defer closed(serve(hooks, deliveries))
 	server, err := ci.New(ctx, ci.Config{Pace: o.step, File: o.file + ".jobs", Hooks: hooks.Addr().String()})
 	if err != nil {
 		return err
@@ -67,10 +66,7 @@ func start(ctx context.Context, o options) (err error) {
 	defer server.Close()
 	defer closed(serve(jobs, server))
 
-	c := &chat{
-		rn: rn, session: o.session, again: o.again(), model: m, news: news,
-		screen: scr, show: newDisplay(scr), open: map[string]bool{},
-	}
+	c := &chat{rn: rn, session: o.session, again: o.again(), model: m, screen: scr, show: newDisplay(scr)}
 	return c.talk(ctx)
 }
 
@@ -88,15 +84,4 @@ func serve(l net.Listener, h http.Handler) (end func() error) {
 		}
 		return nil
 	}
-}
-
-// telling says on news that something was delivered. What that is, the session knows.
-func telling(news chan<- struct{}, deliveries http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		deliveries.ServeHTTP(w, r)
-		select {
-		case news <- struct{}{}:
-		default: // there is news already
-		}
-	})
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 
 	"github.com/fermata-ai/fermata/agent"
@@ -41,8 +40,11 @@ func ask(ctx context.Context, args []string) {
 	end := stage.Events(rn.Run(ctx, "ada", chat, llm.UserText(message), nil))
 	for len(end.Pending) > 0 && end.Pending[0].Await.Reason == tool.ReasonInput {
 		question := end.Pending[0]
-		answer := stage.Must(json.Marshal(stage.Prompt(question.Await.Prompt)))
-		res, err := rn.Resume(ctx, chat, runner.Complete(question.ID, answer, "ada"))
+		answer, err := runner.FromText(question, stage.Prompt(question.Await.Prompt), "ada")
+		var res *runner.Resumed
+		if err == nil {
+			res, err = rn.Resume(ctx, chat, answer)
+		}
 		if errors.Is(err, session.ErrInvalidResumePayload) {
 			stage.Line("refused", "answer", "%v", err)
 			continue // the question is still open
@@ -71,7 +73,7 @@ func resume(ctx context.Context, args []string) {
 	stage.Serve(ctx, hooks, nil, func() { // after each request
 		stage.Call("stored", stage.Must(rn.Call(ctx, chat, p.Call)), stage.Must(rn.Find(ctx, runner.Ref{Pause: p.ID})))
 	})
-	for _, err := range rn.Follow(ctx, chat, 0) { // until the session is at rest
+	for _, err := range rn.Follow(ctx, chat, nil) { // until the session is at rest
 		stage.Check(err)
 	}
 	t := stage.Must(rn.Show(ctx, chat))

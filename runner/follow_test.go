@@ -1,0 +1,148 @@
+package runner_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/fermata-ai/fermata/agent"
+	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/fakellm"
+	"github.com/fermata-ai/fermata/runner"
+	"github.com/fermata-ai/fermata/tool"
+)
+
+// followed takes the events of a Follow one by one, as lines.
+type followed struct {
+	t    *testing.T
+	next func() (event.Event, error, bool)
+}
+
+func follows(t *testing.T, events iter.Seq2[event.Event, error]) *followed {
+	next, stop := iter.Pull2(events)
+	t.Cleanup(stop)
+	return &followed{t, next}
+}
+
+// sees takes as many events as there are lines.
+func (f *followed) sees(want ...string) {
+	f.t.Helper()
+	var got []string
+	for range want {
+		ev, err, more := f.next()
+		if err != nil || !more {
+			f.t.Fatalf("after %q it ended, with %v", got, err)
+		}
+		switch ev := ev.(type) {
+		case event.Message:
+			got = append(got, fmt.Sprintf("message %d %s", ev.Number, ev.Message.Role))
+		case event.Pause:
+			got = append(got, "pause "+ev.Pause.Tool)
+		case event.Progress:
+			got = append(got, "progress "+ev.Tool+" "+ev.Progress.Message)
+		case event.Result:
+			got = append(got, "result "+ev.Result.Name+" "+string(ev.Status))
+		case event.End:
+			got = append(got, "end "+string(ev.Finish))
+		default:
+			got = append(got, fmt.Sprintf("%T", ev))
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		f.t.Fatalf("it showed (-want +got):\n%s", diff)
+	}
+}
+
+// ends fails the test unless there is no more.
+func (f *followed) ends() {
+	f.t.Helper()
+	if ev, err, more := f.next(); more {
+		f.t.Fatalf("after the end comes %+v, %v", ev, err)
+	}
+}
+
+func TestFollowThroughWaits(t *testing.T) {
+	through := &runner.FollowOptions{ThroughWaits: true}
+	// start is a rig whose one call waits.
+	start := func(t *testing.T) (*rig, tool.Pause) {
+		var n counter
+		r := newRig(t, agent.Config{
+			Tools: []tool.Tool{waiting("deploy", tool.Once, &n)},
+			Model: fakellm.New(fakellm.Calls("deploy", `{"text":"job-1"}`), fakellm.Says("Deployed.")),
+		}, &rigOptions{memory: true})
+		return r, r.say("Deploy.").finished(event.FinishPaused).pause("deploy")
+	}
+	report := func(rn *runner.Runner, p tool.Pause, message string) {
+		must(t, rn.Progress(t.Context(), chat, p.Call, tool.Progress{Message: message}))
+	}
+	begin := []string{"message 0 user", "message 1 assistant", "pause deploy"}
+	t.Run("progress, the result, and what the next drive does", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			r, p := start(t)
+			f := follows(t, r.Follow(t.Context(), chat, through))
+			f.sees(begin...)
+			at := time.Now()
+			for _, message := range []string{"one", "two", "three"} { // of which one is stored
+				report(r.Runner, p, message)
+				f.sees("progress deploy " + message)
+			}
+			if time.Since(at) != 0 {
+				t.Errorf("progress took %v", time.Since(at))
+			}
+			r.answer(runner.Complete(p.ID, text("v2"), "ci")).finished(event.FinishStop)
+			f.sees("result deploy done", "message 2 tool", "message 3 assistant", "end stop")
+			f.ends()
+			r.Close()
+		})
+	})
+	t.Run("progress that another process reports, before and since", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			r, p := start(t)
+			other := r.another()
+			report(other, p, "before")
+			f := follows(t, r.Follow(t.Context(), chat, through))
+			f.sees(append(begin, "progress deploy before")...)
+			time.Sleep(time.Second) // of the bubble: it is stored again
+			at := time.Now()
+			report(other, p, "since")
+			f.sees("progress deploy since")
+			if got := time.Since(at); got > 250*time.Millisecond {
+				t.Errorf("it took %v", got)
+			}
+			r.Close()
+			other.Close()
+		})
+	})
+	t.Run("from some message on", func(t *testing.T) {
+		r, p := start(t)
+		f := follows(t, r.Follow(t.Context(), chat, &runner.FollowOptions{From: 1, ThroughWaits: true}))
+		f.sees("message 1 assistant", "pause deploy")
+		must2(r.Cancel(t.Context(), chat, p.Call, "ada", "no"))
+		f.sees("result deploy cancelled")
+		r.carryOn().finished(event.FinishStop)
+		f.sees("message 2 tool", "message 3 assistant", "end stop")
+		f.ends()
+	})
+	t.Run("until its context ends", func(t *testing.T) {
+		r, _ := start(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		f := follows(t, r.Follow(ctx, chat, through))
+		f.sees(begin...)
+		cancel()
+		if _, err, _ := f.next(); !errors.Is(err, context.Canceled) {
+			t.Errorf("it ended with %v", err)
+		}
+	})
+	t.Run("or else a wait is the end", func(t *testing.T) {
+		r, _ := start(t)
+		f := follows(t, r.Follow(t.Context(), chat, nil))
+		f.sees(append(begin, "end paused")...)
+		f.ends()
+	})
+}
