@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -72,30 +71,13 @@ func unthought(req llm.Request) llm.Request {
 
 // apiError tells what the API answered, in place of a stream or within it.
 func (m *Model) apiError(e *sdk.Error) error {
-	code, status, message := string(e.Type()), e.StatusCode, e.Message
-	if message == "" { // not from the API itself, but from something on the way
-		message = e.RawJSON()
+	a := wire.Answer{Status: e.StatusCode, Type: string(e.Type()), Message: e.Message, Cause: e}
+	if a.Message == "" { // not from the API itself, but from something on the way
+		a.Message = e.RawJSON()
 	}
-	text := fmt.Sprintf("HTTP status %d: %s", status, wire.Excerpt(message))
-	if status < http.StatusBadRequest { // of the stream, which had begun well
-		text = wire.Excerpt(code + ": " + message)
-		status = http.StatusInternalServerError
-		if code == "invalid_request_error" || code == "not_found_error" {
-			status = http.StatusBadRequest
-		}
-	}
-	var header http.Header
+	a.Message = wire.HideKey(a.Message, m.options.APIKey)
 	if e.Response != nil {
-		header = e.Response.Header
+		a.Header = e.Response.Header
 	}
-	return wire.HTTPError(provider, status, header, code, message, &apiError{wire.HideKey(text, m.options.APIKey), e})
+	return wire.AnswerError(provider, a)
 }
-
-// apiError is the SDK's error for errors.As, without its text: that holds the URL and the whole reply.
-type apiError struct {
-	text string
-	sdk  *sdk.Error
-}
-
-func (e *apiError) Error() string { return e.text }
-func (e *apiError) Unwrap() error { return e.sdk }
