@@ -40,7 +40,7 @@ func AnswerError(provider string, a Answer) *llm.Error {
 	}
 	return &llm.Error{
 		Kind: kindOf(status, a.Code, a.Type, a.Message), Provider: provider, RequestID: requestID(a.Header), RetryAfter: RetryAfter(a.Header, time.Now()),
-		Err: told{text, a.Cause},
+		Err: &told{text, a.Cause},
 	}
 }
 
@@ -50,8 +50,8 @@ type told struct {
 	cause error
 }
 
-func (t told) Error() string { return t.text }
-func (t told) Unwrap() error { return t.cause }
+func (t *told) Error() string { return t.text }
+func (t *told) Unwrap() error { return t.cause }
 
 // statusOf is the status that an error would have had which came too late for one. Words for what is the caller's fault are known, or
 // look like it; whatever else there is, or comes to be, is the service's, and may pass.

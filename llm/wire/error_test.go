@@ -133,15 +133,3 @@ func TestRetryAfter(t *testing.T) {
 		t.Errorf("milliseconds: %v", got)
 	}
 }
-
-func TestHideKey(t *testing.T) {
-	for _, c := range []struct{ text, key, want string }{
-		{"no key sk-12345678, or sk-12345678", "sk-12345678", "no key (the key), or (the key)"},
-		{"none was found", "none", "none was found"},
-		{"text", "", "text"},
-	} {
-		if got := HideKey(c.text, c.key); got != c.want {
-			t.Errorf("%q without %q is %q", c.text, c.key, got)
-		}
-	}
-}

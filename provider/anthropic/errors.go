@@ -75,7 +75,6 @@ func (m *Model) apiError(e *sdk.Error) error {
 	if a.Message == "" { // not from the API itself, but from something on the way
 		a.Message = e.RawJSON()
 	}
-	a.Message = wire.HideKey(a.Message, m.options.APIKey)
 	if e.Response != nil {
 		a.Header = e.Response.Header
 	}

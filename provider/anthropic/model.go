@@ -3,6 +3,7 @@ package anthropic
 import (
 	"context"
 	"fmt"
+	"io"
 	"iter"
 	"net/http"
 	"time"
@@ -24,6 +25,7 @@ const maxPauses = 16
 type Model struct {
 	options Options
 	client  sdk.Client
+	secrets wire.Secrets
 }
 
 // New checks the options and makes a Model. Nothing is sent yet.
@@ -48,14 +50,14 @@ func New(o Options) (*Model, error) {
 			opts = append(opts, option.WithHeaderAdd(name, v))
 		}
 	}
-	return &Model{options: o, client: sdk.NewClient(opts...)}, nil
+	return &Model{options: o, client: sdk.NewClient(opts...), secrets: o.secrets()}, nil
 }
 
 // String names the model, and never the key.
-func (m *Model) String() string { return provider + " " + m.options.Model }
+func (m Model) String() string { return provider + " " + m.options.Model }
 
-// GoString is String.
-func (m *Model) GoString() string { return m.String() }
+// Format is String, for every verb.
+func (m Model) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, m.String()) }
 
 // Generate asks the model for the next message. Errors are [*llm.Error], or the context's.
 //
@@ -64,7 +66,7 @@ func (m *Model) GoString() string { return m.String() }
 func (m *Model) Generate(ctx context.Context, req llm.Request) iter.Seq2[llm.Event, error] {
 	return func(yield func(llm.Event, error) bool) {
 		if err := m.generate(ctx, req, func(e llm.Event) bool { return yield(e, nil) }); err != nil {
-			yield(nil, err)
+			yield(nil, m.secrets.Error(err))
 		}
 	}
 }

@@ -80,7 +80,7 @@ func (m *Model) apiError(x *exchange, e genai.APIError) error {
 // withoutKey takes our key out of an error: the service names it where a project is suspended.
 func (m *Model) withoutKey(e genai.APIError) genai.APIError {
 	text, err := json.Marshal(e)
-	hidden := wire.HideKey(string(text), m.options.APIKey)
+	hidden := m.secrets.Text(string(text))
 	if err != nil || hidden == string(text) {
 		return e
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"iter"
 
@@ -19,6 +20,7 @@ const provider = "gemini"
 type Model struct {
 	options Options
 	models  *genai.Models
+	secrets wire.Secrets
 }
 
 // New makes a model. It reads the environment where the options leave something out, and calls nobody.
@@ -43,20 +45,20 @@ func New(o Options) (*Model, error) {
 	if err != nil {
 		return nil, errors.New("gemini: the SDK takes no such options") // its error would show the key
 	}
-	return &Model{o, c.Models}, nil
+	return &Model{o, c.Models, wire.NewSecrets(o.APIKey, nil)}, nil
 }
 
 // String names the model, and never the key.
-func (m *Model) String() string { return provider + " " + m.options.Model }
+func (m Model) String() string { return provider + " " + m.options.Model }
 
-// GoString is String.
-func (m *Model) GoString() string { return m.String() }
+// Format is String, for every verb.
+func (m Model) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, m.String()) }
 
 // Generate implements [llm.Model]. Errors are an [*llm.Error], or the context's own.
 func (m *Model) Generate(ctx context.Context, req llm.Request) iter.Seq2[llm.Event, error] {
 	return func(yield func(llm.Event, error) bool) {
 		if err := m.generate(ctx, req, &turn{yield: yield}); err != nil && !errors.Is(err, errStopped) {
-			yield(nil, err)
+			yield(nil, m.secrets.Error(err))
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"iter"
 	"net/http"
 	"time"
@@ -48,6 +49,19 @@ type ChatOptions struct {
 	// Extra is a JSON object of members for every request, such as {"temperature":0} or what a compatible server has of its own.
 	Extra json.RawMessage
 }
+
+// String tells the options without the key. However they are printed, logged or encoded, this is what is told.
+func (o ChatOptions) String() string {
+	type plain ChatOptions
+	o.APIKey, o.BaseURL = wire.ShownKey(o.APIKey), wire.ShownURL(o.BaseURL)
+	return fmt.Sprintf("openai.ChatOptions%+v", plain(o))
+}
+
+// Format is for every verb.
+func (o ChatOptions) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, o.String()) }
+
+// MarshalText is for log/slog and encoding/json.
+func (o ChatOptions) MarshalText() ([]byte, error) { return []byte(o.String()), nil }
 
 // Chat is a model behind Chat Completions. It is safe for use from many goroutines.
 type Chat struct {
@@ -97,10 +111,10 @@ func NewChat(o ChatOptions) (*Chat, error) {
 }
 
 // String names the model, and never the key.
-func (c *Chat) String() string { return c.name + " " + c.options.Model }
+func (c Chat) String() string { return c.name + " " + c.options.Model }
 
-// GoString is String.
-func (c *Chat) GoString() string { return c.String() }
+// Format is String, for every verb.
+func (c Chat) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, c.String()) }
 
 func choose(field string, value *string, otherwise string, allowed ...string) error {
 	if *value == "" {
@@ -118,7 +132,7 @@ func choose(field string, value *string, otherwise string, allowed ...string) er
 func (c *Chat) Generate(ctx context.Context, r llm.Request) iter.Seq2[llm.Event, error] {
 	return func(yield func(llm.Event, error) bool) {
 		if err := c.generate(ctx, r, yield); err != nil && err != errStopped {
-			yield(nil, err)
+			yield(nil, c.at.secrets.Error(err))
 		}
 	}
 }

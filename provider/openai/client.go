@@ -39,7 +39,7 @@ type endpoint struct {
 	model   string
 	host    string // of the base URL, with its port if it has one
 	own     bool   // OpenAI itself, not a server that speaks its API
-	key     string // never told
+	secrets wire.Secrets
 	timeout time.Duration
 	options []option.RequestOption
 }
@@ -79,7 +79,10 @@ func (c connection) open(typ string) (endpoint, error) {
 	case strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r >= 0x7f }):
 		return fail("APIKey (or OPENAI_API_KEY) holds a space, a line break or the like") // the key itself is not told
 	}
-	e.key = key
+	e.secrets = wire.NewSecrets(key, nil)
+	if c.BaseURL == "" || e.own {
+		e.secrets = wire.NewSecrets(key, environment())
+	}
 	e.options = append(e.options, option.WithBaseURL(u.String()), option.WithAPIKey(key),
 		option.WithHTTPClient(wire.Client(c.Client)), option.WithMaxRetries(c.Retries),
 		option.WithMiddleware(boundErrors))
@@ -144,6 +147,16 @@ func parseBase(base string) (*url.URL, error) {
 		return nil, errors.New("goes on behind the version, which the API's own path follows")
 	}
 	return u, nil
+}
+
+// environment is what the SDK takes from there as headers, and may hold a key.
+func environment() http.Header {
+	h := http.Header{"Admin-Key": {os.Getenv("OPENAI_ADMIN_KEY")}}
+	for line := range strings.Lines(os.Getenv("OPENAI_CUSTOM_HEADERS")) {
+		name, value, _ := strings.Cut(line, ":")
+		h.Add(strings.TrimSpace(name), strings.TrimSpace(value))
+	}
+	return h
 }
 
 // bound is the context of one generation.

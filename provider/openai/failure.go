@@ -69,7 +69,6 @@ type trouble struct {
 // servers send an "error" that is a string, or these members without "error", or "detail", or a list of one; and what stands between
 // sends HTML.
 func (e endpoint) trouble(body []byte) trouble {
-	body = []byte(wire.HideKey(string(body), e.key))
 	var list []json.RawMessage
 	if json.Unmarshal(body, &list) == nil && len(list) > 0 {
 		body = list[0]

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"iter"
 	"net/http"
 	"slices"
@@ -47,6 +48,19 @@ type ResponsesOptions struct {
 	// Extra is a JSON object of members for every request, such as {"service_tier":"flex"}.
 	Extra json.RawMessage
 }
+
+// String tells the options without the key. However they are printed, logged or encoded, this is what is told.
+func (o ResponsesOptions) String() string {
+	type plain ResponsesOptions
+	o.APIKey, o.BaseURL = wire.ShownKey(o.APIKey), wire.ShownURL(o.BaseURL)
+	return fmt.Sprintf("openai.ResponsesOptions%+v", plain(o))
+}
+
+// Format is for every verb.
+func (o ResponsesOptions) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, o.String()) }
+
+// MarshalText is for log/slog and encoding/json.
+func (o ResponsesOptions) MarshalText() ([]byte, error) { return []byte(o.String()), nil }
 
 // Responses is an [llm.Model] that speaks OpenAI's Responses API. It keeps no state at the provider: every request holds the
 // whole conversation, with the model's own items as they came. Where the API can't read the reasoning any more that it once
@@ -99,10 +113,10 @@ func NewResponses(o ResponsesOptions) (*Responses, error) {
 }
 
 // String names the model, and never the key.
-func (m *Responses) String() string { return responsesName + " " + m.o.Model }
+func (m Responses) String() string { return responsesName + " " + m.o.Model }
 
-// GoString is String.
-func (m *Responses) GoString() string { return m.String() }
+// Format is String, for every verb.
+func (m Responses) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, m.String()) }
 
 // knownPlain says that a model, or one fine-tuned from it, is of a family from before the models that think.
 func knownPlain(model string) bool {
@@ -132,7 +146,7 @@ func (m *Responses) Generate(ctx context.Context, req llm.Request) iter.Seq2[llm
 			err = m.failure(outer, answer, err)
 		}
 		if err != nil {
-			yield(nil, err)
+			yield(nil, m.endpoint.secrets.Error(err))
 		}
 	}
 }
