@@ -15,7 +15,7 @@ import (
 	"github.com/fermata-ai/fermata/llm/wire"
 )
 
-// provider is the name in [llm.Native] and [llm.Error].
+// provider is the name in [llm.Error], and in [llm.Native] as far as this package sees it.
 const provider = "anthropic"
 
 // maxPauses is how often in one generation a message goes on that the API paused, since a tool of its own takes long.
@@ -26,12 +26,17 @@ type Model struct {
 	options Options
 	client  sdk.Client
 	secrets wire.Secrets
+	origin  wire.Origin
 }
 
 // New checks the options and makes a Model. Nothing is sent yet.
 func New(o Options) (*Model, error) {
 	o = o.complete()
 	if err := o.check(); err != nil {
+		return nil, fmt.Errorf("anthropic: %w", err)
+	}
+	origin, err := wire.NewOrigin(provider, domain, o.BaseURL, o.Origin)
+	if err != nil {
 		return nil, fmt.Errorf("anthropic: %w", err)
 	}
 	// Whatever else is in the environment is no matter of ours: all that counts is in the options.
@@ -50,7 +55,7 @@ func New(o Options) (*Model, error) {
 			opts = append(opts, option.WithHeaderAdd(name, v))
 		}
 	}
-	return &Model{options: o, client: sdk.NewClient(opts...), secrets: o.secrets()}, nil
+	return &Model{options: o, client: sdk.NewClient(opts...), secrets: o.secrets(), origin: origin}, nil
 }
 
 // String names the model, and never the key.
@@ -65,7 +70,8 @@ func (m Model) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, m.String()
 // pauses while one of its own tools works goes on by itself, up to 16 times; it counts as one, with the usage of all its parts.
 func (m *Model) Generate(ctx context.Context, req llm.Request) iter.Seq2[llm.Event, error] {
 	return func(yield func(llm.Event, error) bool) {
-		if err := m.generate(ctx, req, func(e llm.Event) bool { return yield(e, nil) }); err != nil {
+		req.Messages = m.origin.Sent(req.Messages)
+		if err := m.generate(ctx, req, func(e llm.Event) bool { return yield(m.origin.Made(e), nil) }); err != nil {
 			yield(nil, m.secrets.Error(err))
 		}
 	}

@@ -25,6 +25,9 @@ type Options struct {
 	Timeout time.Duration // of one whole generation; 0: none beyond the context's
 	Retries int           // by the SDK, before an answer has begun; 0: none, since the agent retries
 	Whole   bool          // ask for the message at once in place of a stream
+	// Origin is the host that what the model encrypts or signs belongs to, and goes back to alone; default: BaseURL's, where all
+	// hosts of Anthropic's are one. A gateway to Anthropic is told of by "api.anthropic.com".
+	Origin string
 
 	// MaxTokens bounds a message where the request's Limits don't; the API wants to be told. Default: 16384, and the thinking
 	// budget on top. Thinking counts.
@@ -59,6 +62,7 @@ type Thinking struct {
 
 const (
 	defaultURL       = "https://api.anthropic.com"
+	domain           = "anthropic.com"
 	defaultMaxTokens = 16384
 	minBudget        = 1024 // by the API
 )
@@ -83,10 +87,7 @@ func (o Options) complete() Options {
 }
 
 // isOwn says that a base URL is Anthropic's.
-func isOwn(base string) bool {
-	u, err := url.Parse(base)
-	return err == nil && strings.HasSuffix("."+strings.ToLower(u.Hostname()), ".anthropic.com")
-}
+func isOwn(base string) bool { return wire.InDomain(base, domain) }
 
 // check reports the first thing that is wrong. No value that may be a secret is in the error.
 func (o Options) check() error {

@@ -13,7 +13,7 @@ import (
 	"google.golang.org/genai"
 )
 
-// provider is the name under which native parts are kept, and errors told.
+// provider is the name under which errors are told, and native parts kept as far as this package sees it.
 const provider = "gemini"
 
 // Model is an [llm.Model] and an [llm.ToolChecker]. It may be used by many goroutines at once.
@@ -21,6 +21,7 @@ type Model struct {
 	options Options
 	models  *genai.Models
 	secrets wire.Secrets
+	origin  wire.Origin
 }
 
 // New makes a model. It reads the environment where the options leave something out, and calls nobody.
@@ -28,6 +29,10 @@ func New(o Options) (*Model, error) {
 	o, err := o.complete()
 	if err != nil {
 		return nil, err
+	}
+	origin, err := wire.NewOrigin(provider, domain, o.BaseURL, o.Origin)
+	if err != nil {
+		return nil, fmt.Errorf("gemini: %w", err)
 	}
 	if c := o.Client; c != nil && c.Timeout > 0 && (o.Timeout == 0 || c.Timeout < o.Timeout) {
 		o.Timeout = c.Timeout
@@ -45,7 +50,7 @@ func New(o Options) (*Model, error) {
 	if err != nil {
 		return nil, errors.New("gemini: the SDK takes no such options") // its error would show the key
 	}
-	return &Model{o, c.Models, wire.NewSecrets(o.APIKey, nil)}, nil
+	return &Model{o, c.Models, wire.NewSecrets(o.APIKey, nil), origin}, nil
 }
 
 // String names the model, and never the key.
@@ -57,7 +62,9 @@ func (m Model) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, m.String()
 // Generate implements [llm.Model]. Errors are an [*llm.Error], or the context's own.
 func (m *Model) Generate(ctx context.Context, req llm.Request) iter.Seq2[llm.Event, error] {
 	return func(yield func(llm.Event, error) bool) {
-		if err := m.generate(ctx, req, &turn{yield: yield}); err != nil && !errors.Is(err, errStopped) {
+		req.Messages = m.origin.Sent(req.Messages)
+		made := func(e llm.Event, err error) bool { return yield(m.origin.Made(e), err) }
+		if err := m.generate(ctx, req, &turn{yield: made}); err != nil && !errors.Is(err, errStopped) {
 			yield(nil, m.secrets.Error(err))
 		}
 	}

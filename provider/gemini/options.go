@@ -29,6 +29,9 @@ type Options struct {
 	Timeout time.Duration // of one whole generation; 0: none beyond the context's
 	Retries int           // by the SDK, before an answer has begun; 0: none, since the agent retries
 	Whole   bool          // ask for the message at once in place of a stream
+	// Origin is the host that what the model encrypts or signs belongs to, and goes back to alone; default: BaseURL's, where all
+	// hosts of Google's are one. A gateway to Google is told of by "generativelanguage.googleapis.com".
+	Origin string
 
 	Thinking Thinking
 }
@@ -75,10 +78,9 @@ func (o Options) complete() (Options, error) {
 const apiVersion = "/v1beta"
 
 // isOwn says that a base URL is Google's.
-func isOwn(base string) bool {
-	u, err := url.Parse(base)
-	return err == nil && strings.HasSuffix("."+strings.ToLower(u.Hostname()), ".googleapis.com")
-}
+func isOwn(base string) bool { return wire.InDomain(base, domain) }
+
+const domain = "googleapis.com"
 
 func baseURL(s string) (string, error) {
 	u, err := url.Parse(s)

@@ -30,6 +30,9 @@ type ChatOptions struct {
 	Timeout time.Duration // of one whole generation; 0: none beyond the context's
 	Retries int           // by the SDK, before an answer has begun; 0: none, since the agent retries
 	Whole   bool          // ask for the message at once in place of a stream
+	// Origin is the host that what the model encrypts or signs belongs to, and goes back to alone; default: BaseURL's, where all
+	// hosts of OpenAI's are one. A gateway to OpenAI is told of by "api.openai.com".
+	Origin string
 
 	// Effort is how much a reasoning model is to think, such as "low" or "high"; default: the model's own.
 	Effort string
@@ -83,10 +86,13 @@ func NewChat(o ChatOptions) (*Chat, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Chat{options: o, at: at, name: "openai.chat", service: openai.NewChatCompletionService(at.options...)}
+	origin, err := wire.NewOrigin("openai.chat", ownHost, at.base, o.Origin)
+	if err != nil {
+		return nil, fmt.Errorf("openai: Chat%w", err)
+	}
+	c := &Chat{options: o, at: at, name: origin.Name(), service: openai.NewChatCompletionService(at.options...)}
 	role, limit := "developer", "max_completion_tokens"
-	if !at.own { // what a compatible server thought aloud belongs to that server
-		c.name += "/" + at.host
+	if !at.own {
 		role, limit = "system", "max_tokens"
 	}
 	if err := choose("SystemRole", &c.options.SystemRole, role, "developer", "system"); err != nil {

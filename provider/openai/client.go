@@ -37,7 +37,8 @@ type connection struct {
 // endpoint is a connection that was checked.
 type endpoint struct {
 	model   string
-	host    string // of the base URL, with its port if it has one
+	base    string // the base URL
+	host    string // its host, with its port if it has one
 	own     bool   // OpenAI itself, not a server that speaks its API
 	secrets wire.Secrets
 	timeout time.Duration
@@ -65,8 +66,8 @@ func (c connection) open(typ string) (endpoint, error) {
 	if err != nil {
 		return fail("BaseURL (or OPENAI_BASE_URL) %w; it looks like %q", err, ownURL)
 	}
-	e := endpoint{model: c.Model, host: strings.ToLower(u.Host), timeout: c.Timeout}
-	e.own = strings.HasSuffix("."+strings.ToLower(u.Hostname()), "."+ownHost)
+	e := endpoint{model: c.Model, base: u.String(), host: strings.ToLower(u.Host), timeout: c.Timeout}
+	e.own = wire.InDomain(e.base, ownHost)
 
 	key := c.APIKey
 	if c.BaseURL == "" || e.own {
