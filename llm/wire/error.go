@@ -99,6 +99,11 @@ func Timeout(provider string, after time.Duration) error {
 	return &llm.Error{Kind: llm.ErrNetwork, Provider: provider, Err: fmt.Errorf("there is no whole message after %v, which is the options' Timeout", after)}
 }
 
+// ClientTimeout is a generation that took longer than the HTTP client's own Timeout. Like [Timeout], it is no end of the caller's context.
+func ClientTimeout(provider string) error {
+	return &llm.Error{Kind: llm.ErrNetwork, Provider: provider, Err: errors.New("there is no whole message within the Timeout of the HTTP client, Options.Client: raise it, or leave it to Options.Timeout")}
+}
+
 // Truncated is a stream that ended without its end marker.
 func Truncated(provider string) error {
 	return &llm.Error{Kind: llm.ErrTruncated, Provider: provider, Err: errors.New("the stream ended without its end marker")}

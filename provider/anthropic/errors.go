@@ -46,7 +46,7 @@ func (m *Model) failure(caller, generation context.Context, err error) error {
 		return malformed("an event of the stream is too long: %w", err)
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		// The HTTP client gave up, and not the caller.
-		return &llm.Error{Kind: llm.ErrNetwork, Provider: provider, Err: errors.New("the message didn't come within the HTTP client's timeout")}
+		return wire.ClientTimeout(provider)
 	}
 	return wire.TransportError(provider, err)
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"time"
 
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/llm/wire"
@@ -33,9 +34,6 @@ func New(o Options) (*Model, error) {
 	origin, err := wire.NewOrigin(provider, domain, o.BaseURL, o.Origin)
 	if err != nil {
 		return nil, fmt.Errorf("gemini: %w", err)
-	}
-	if c := o.Client; c != nil && c.Timeout > 0 && (o.Timeout == 0 || c.Timeout < o.Timeout) {
-		o.Timeout = c.Timeout
 	}
 	config := &genai.ClientConfig{
 		Backend:     genai.BackendGeminiAPI,
@@ -76,9 +74,10 @@ func (m *Model) generate(outer context.Context, req llm.Request, t *turn) error 
 		return err
 	}
 	ctx, x := begin(outer)
-	if m.options.Timeout > 0 {
+	limit, late := m.limit()
+	if limit > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, m.options.Timeout)
+		ctx, cancel = context.WithTimeout(ctx, limit)
 		defer cancel()
 	}
 	defer x.close()
@@ -92,9 +91,19 @@ func (m *Model) generate(outer context.Context, req llm.Request, t *turn) error 
 	case errors.Is(err, errStopped):
 		return err
 	case ctx.Err() != nil && outer.Err() == nil:
-		return wire.Timeout(provider, m.options.Timeout)
+		return late
 	}
 	return m.failure(outer, x, err)
+}
+
+// limit is how long a generation may take, 0 for ever, and what it is then: the options' Timeout, or the HTTP client's, which our transport
+// has to keep in its place.
+func (m *Model) limit() (time.Duration, error) {
+	limit := m.options.Timeout
+	if c := m.options.Client; c != nil && c.Timeout > 0 && (limit == 0 || c.Timeout < limit) {
+		return c.Timeout, wire.ClientTimeout(provider)
+	}
+	return limit, wire.Timeout(provider, limit)
 }
 
 // send sends the request. The reply is in the exchange then.

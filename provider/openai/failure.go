@@ -54,7 +54,7 @@ func (e endpoint) classified(outer context.Context, provider string, res *http.R
 		if e.timeout > 0 {
 			return wire.Timeout(provider, e.timeout)
 		}
-		return &llm.Error{Kind: llm.ErrNetwork, Provider: provider, Err: errors.New("the answer didn't come within the HTTP client's timeout")}
+		return wire.ClientTimeout(provider)
 	}
 	return wire.TransportError(provider, err)
 }
