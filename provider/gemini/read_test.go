@@ -274,3 +274,15 @@ func TestACallThatIsDeliveredTwice(t *testing.T) {
 		}
 	}
 }
+
+// Counts that make no sense lose no message.
+func TestOddUsage(t *testing.T) {
+	for odd, want := range map[string]llm.Usage{
+		`null`: {}, `"many"`: {}, `[]`: {}, `{"promptTokenCount":"7"}`: {}, `{"promptTokenCount":7.5}`: {}, `{"promptTokenCount":-7,"candidatesTokenCount":2}`: {Output: 2},
+	} {
+		m, fin, err := serve(t, stream(`{"candidates":[{"content":{"parts":[{"text":"a"}]},"finishReason":"STOP"}],"usageMetadata":`+odd+`}`)).ask(t, Options{})
+		if err != nil || m.Text() != "a" || fin.Usage != want {
+			t.Errorf("%s: %q, %+v, %v", odd, m.Text(), fin.Usage, err)
+		}
+	}
+}

@@ -49,8 +49,8 @@ func (t *turn) read(data []byte) error {
 	if r.Error != nil {
 		return *r.Error
 	}
-	if u := r.Usage; u != nil {
-		t.usage = llm.Usage{Input: u.Prompt + u.ToolPrompt, Output: u.Candidates + u.Thoughts, Cached: u.Cached, Reasoning: u.Thoughts}
+	if u := (usage{}); len(r.Usage) > 0 && string(r.Usage) != "null" && json.Unmarshal(r.Usage, &u) == nil {
+		t.usage = u.neutral()
 	}
 	if f := r.PromptFeedback; f != nil && f.BlockReason != "" && len(r.Candidates) == 0 {
 		return &llm.Error{Kind: llm.ErrRefused, Provider: provider, Err: fmt.Errorf("the prompt was blocked: %s%s", f.BlockReason, because(f.BlockReasonMessage))}
