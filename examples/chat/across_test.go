@@ -24,7 +24,7 @@ func adapters() []llmtest.Provider {
 		{
 			Name: "anthropic", Replies: replies + "anthropic/testdata/replies", Calls: some(llmtest.AnthropicCalls),
 			New: func(t testing.TB, o llmtest.Options) llm.Model {
-				return opened(anthropic.New(anthropic.Options{Model: "claude-sonnet-5-5", APIKey: llmtest.APIKey, BaseURL: o.BaseURL, Client: o.Client}))(t)
+				return opened(anthropic.New(anthropic.Options{Model: "claude-sonnet-5-5", APIKey: llmtest.APIKey, BaseURL: o.BaseURL, Origin: "api.anthropic.com", Client: o.Client}))(t)
 			},
 		}, {
 			// A part belongs to the server that made it, so that the server needs a name that lasts.
@@ -37,12 +37,12 @@ func adapters() []llmtest.Provider {
 		}, {
 			Name: "openai.responses", Replies: replies + "openai/testdata/responses/replies", Calls: some(llmtest.ResponsesCalls),
 			New: func(t testing.TB, o llmtest.Options) llm.Model {
-				return opened(openai.NewResponses(openai.ResponsesOptions{Model: "gpt-5.6-terra", APIKey: llmtest.APIKey, BaseURL: o.BaseURL, Client: o.Client}))(t)
+				return opened(openai.NewResponses(openai.ResponsesOptions{Model: "gpt-5.6-terra", APIKey: llmtest.APIKey, BaseURL: o.BaseURL, Origin: "api.openai.com", Client: o.Client}))(t)
 			},
 		}, {
 			Name: "gemini", Replies: replies + "gemini/testdata/replies", Calls: some(llmtest.GeminiCalls),
 			New: func(t testing.TB, o llmtest.Options) llm.Model {
-				return opened(gemini.New(gemini.Options{Model: "gemini-3.8-flash", APIKey: llmtest.APIKey, BaseURL: o.BaseURL, Client: o.Client}))(t)
+				return opened(gemini.New(gemini.Options{Model: "gemini-3.8-flash", APIKey: llmtest.APIKey, BaseURL: o.BaseURL, Origin: "googleapis.com", Client: o.Client}))(t)
 			},
 		},
 	}

@@ -28,10 +28,10 @@ func TestMediaBeforeAPauseUnderAnotherProvider(t *testing.T) {
 	t.Cleanup(transport.CloseIdleConnections)
 	o := llmtest.Options{BaseURL: srv.URL, Client: &http.Client{Transport: transport}}
 	models := []llm.Model{
-		opened(anthropic.New(anthropic.Options{Model: "claude-sonnet-5-5", APIKey: llmtest.APIKey, BaseURL: o.BaseURL, Client: o.Client}))(t),
+		opened(anthropic.New(anthropic.Options{Model: "claude-sonnet-5-5", APIKey: llmtest.APIKey, BaseURL: o.BaseURL, Origin: "api.anthropic.com", Client: o.Client}))(t),
 		opened(openai.NewChat(openai.ChatOptions{Model: "acme/large", APIKey: llmtest.APIKey, BaseURL: "https://openrouter.ai/api/v1", Client: llmtest.Detour(t, o)}))(t),
-		opened(openai.NewResponses(openai.ResponsesOptions{Model: "gpt-5.6-terra", APIKey: llmtest.APIKey, BaseURL: o.BaseURL, Client: o.Client}))(t),
-		opened(gemini.New(gemini.Options{Model: "gemini-3.8-flash", APIKey: llmtest.APIKey, BaseURL: o.BaseURL, Client: o.Client}))(t),
+		opened(openai.NewResponses(openai.ResponsesOptions{Model: "gpt-5.6-terra", APIKey: llmtest.APIKey, BaseURL: o.BaseURL, Origin: "api.openai.com", Client: o.Client}))(t),
+		opened(gemini.New(gemini.Options{Model: "gemini-3.8-flash", APIKey: llmtest.APIKey, BaseURL: o.BaseURL, Origin: "googleapis.com", Client: o.Client}))(t),
 	}
 	for _, media := range []llm.Media{
 		{MediaType: "audio/wav", Data: []byte("RIFF")}, {MediaType: "image/bmp", Data: []byte("BM")}, {MediaType: "text/csv", Data: []byte{0xff}}, {MediaType: "video/mp4", URL: "gs://a/b"},

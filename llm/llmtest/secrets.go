@@ -3,6 +3,7 @@ package llmtest
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"strings"
 	"testing"
@@ -10,17 +11,54 @@ import (
 	"github.com/fermata-ai/fermata/llm"
 )
 
+// Printed is a value in all the ways in which it may come to a log.
+func Printed(v any) map[string]string {
+	all := map[string]string{}
+	for _, verb := range []string{"%v", "%+v", "%s", "%#v", "%q", "%d"} {
+		all[verb] = fmt.Sprintf(verb, v)
+	}
+	var text, json strings.Builder
+	slog.New(slog.NewTextHandler(&text, nil)).Info("printed", "value", v, "in", slog.GroupValue(slog.Any("value", v)))
+	slog.New(slog.NewJSONHandler(&json, nil)).Info("printed", "value", v, "in", struct{ Value any }{v})
+	all["slog's text"], all["slog's JSON"] = text.String(), json.String()
+	return all
+}
+
 // secrets keeps the key where it belongs: out of what is printed, and away from where a service sends its callers on to. net/http would
 // take along every header but those that it knows.
 func secrets(t *testing.T, p Provider) {
 	t.Run("printed", func(t *testing.T) {
 		m := model(t, p, serve(t, atOnce, must(t, p, "text", false)), false)
-		for _, verb := range []string{"%v", "%+v", "%s", "%#v"} {
-			if s := fmt.Sprintf(verb, m.Model); strings.Contains(s, APIKey) {
+		for verb, s := range Printed(m.Model) {
+			if strings.Contains(s, APIKey) {
 				t.Errorf("%s tells the key: %s", verb, clip(s))
 			}
 		}
 	})
+	for _, form := range forms {
+		for _, status := range []int{http.StatusOK, http.StatusUnauthorized, http.StatusBadGateway} {
+			for kind, body := range map[string]string{
+				"text/html":         "<html>" + APIKey + "</html>",
+				"application/json":  `{"type":"error","error":{"type":"` + APIKey + `","message":"` + APIKey + ` is unknown"}}`,
+				"text/event-stream": "event: error\ndata: {\"type\":\"error\",\"error\":{\"message\":\"" + APIKey + " is unknown\"}}\n\n",
+				"text/plain":        "data: " + APIKey + "\n\n",
+			} {
+				t.Run(fmt.Sprintf("quoted/%s/%d/%s", form.name, status, kind), func(t *testing.T) {
+					srv := serve(t, atOnce, reply{status: status, header: http.Header{"Content-Type": {kind}}, body: []byte(body)})
+					_, _, err := model(t, p, srv, form.whole).collect(t, scenarios[0].request())
+					var e *llm.Error
+					if !errors.As(err, &e) {
+						t.Fatalf("%v, want an *llm.Error", err)
+					}
+					for verb, s := range Printed(err) {
+						if strings.Contains(s, APIKey) {
+							t.Errorf("%s tells the key: %s", verb, clip(s))
+						}
+					}
+				})
+			}
+		}
+	}
 	for _, form := range forms {
 		for _, status := range []int{http.StatusMovedPermanently, http.StatusTemporaryRedirect} {
 			t.Run(fmt.Sprintf("redirected/%s/%d", form.name, status), func(t *testing.T) {

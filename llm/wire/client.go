@@ -3,7 +3,6 @@ package wire
 import (
 	"fmt"
 	"net/http"
-	"strings"
 )
 
 // Client is a copy of an HTTP client, nil for the default one, that follows no redirection: net/http takes along every header but those
@@ -21,12 +20,4 @@ type redirected struct{ from, to string }
 
 func (r redirected) Error() string {
 	return fmt.Sprintf("%s sends requests on to %s; if that is right, name it as the base URL", r.from, r.to)
-}
-
-// HideKey takes a key out of a text, since services and gateways quote it. A short one stays: it is no key, but a word such as "none".
-func HideKey(text, key string) string {
-	if len(key) < 8 {
-		return text
-	}
-	return strings.ReplaceAll(text, key, "(the key)")
 }

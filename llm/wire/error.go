@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,17 +14,63 @@ import (
 	"github.com/fermata-ai/fermata/llm"
 )
 
-// HTTPError is a provider's answer with a status other than 2xx, as an error of the right kind. code is the provider's own word for what
-// is wrong, such as "rate_limit_exceeded"; message is for people; cause may be nil.
+// Answer is what a provider says is wrong: in place of a message, with an HTTP status, or within one that had begun well.
+type Answer struct {
+	Status     int // of HTTP. Below 400, the error came within an answer that had begun well: Code and Type say whose fault it is
+	Header     http.Header
+	Code, Type string // the provider's own words for what is wrong, such as "rate_limit_exceeded"; either may be empty
+	Message    string // for people
+	Cause      error  // the SDK's, for errors.As; its text, which may be the whole answer, isn't told
+}
+
+// AnswerError is what a provider says is wrong as an error of the right kind.
 //
 // The kind follows from the code where it tells more than the status, then from the message, then from the status.
-func HTTPError(provider string, status int, h http.Header, code, message string, cause error) *llm.Error {
-	if cause == nil {
-		cause = fmt.Errorf("HTTP status %d: %s", status, Excerpt(message))
+func AnswerError(provider string, a Answer) *llm.Error {
+	text, code := Excerpt(a.Message), cmp.Or(a.Code, a.Type)
+	if code != "" {
+		text = strings.TrimSuffix(code+": "+text, ": ")
+	}
+	status := a.Status
+	if status < http.StatusBadRequest {
+		status = statusOf(a.Code, a.Type)
+		text = cmp.Or(text, "an error of which nothing more is said")
+	} else {
+		text = strings.TrimSuffix(fmt.Sprintf("HTTP status %d: %s", status, text), ": ")
 	}
 	return &llm.Error{
-		Kind: kindOf(status, code, message), Provider: provider, RequestID: requestID(h), RetryAfter: RetryAfter(h, time.Now()), Err: cause,
+		Kind: kindOf(status, a.Code, a.Type, a.Message), Provider: provider, RequestID: requestID(a.Header), RetryAfter: RetryAfter(a.Header, time.Now()),
+		Err: &told{text, a.Cause},
 	}
+}
+
+// told is an error in our words, with another's behind it.
+type told struct {
+	text  string
+	cause error
+}
+
+func (t *told) Error() string { return t.text }
+func (t *told) Unwrap() error { return t.cause }
+
+// statusOf is the status that an error would have had which came too late for one. Words for what is the caller's fault are known, or
+// look like it; whatever else there is, or comes to be, is the service's, and may pass.
+func statusOf(words ...string) int {
+	for _, w := range words {
+		w = strings.ToLower(w)
+		for _, of := range callers {
+			if strings.Contains(w, of) {
+				return http.StatusBadRequest
+			}
+		}
+	}
+	return http.StatusInternalServerError
+}
+
+// callers are parts of the words for what is the caller's fault: of Anthropic's errors, of the codes of a failed response at OpenAI
+// ("invalid_prompt", "unsupported_image_media_type", "image_content_policy_violation"), and of google.rpc.Code.
+var callers = []string{
+	"invalid_", "not_found", "image", "polic", "failed_precondition", "out_of_range", "unimplemented", "unsupported_",
 }
 
 // TransportError is a failure to reach a provider, or to read its answer to the end. The errors of an ended context stay as they are.
@@ -50,6 +97,11 @@ func TransportError(provider string, cause error) error {
 // goes on.
 func Timeout(provider string, after time.Duration) error {
 	return &llm.Error{Kind: llm.ErrNetwork, Provider: provider, Err: fmt.Errorf("there is no whole message after %v, which is the options' Timeout", after)}
+}
+
+// ClientTimeout is a generation that took longer than the HTTP client's own Timeout. Like [Timeout], it is no end of the caller's context.
+func ClientTimeout(provider string) error {
+	return &llm.Error{Kind: llm.ErrNetwork, Provider: provider, Err: errors.New("there is no whole message within the Timeout of the HTTP client, Options.Client: raise it, or leave it to Options.Timeout")}
 }
 
 // Truncated is a stream that ended without its end marker.
@@ -85,9 +137,13 @@ var (
 	badKey = []string{"api key not valid", "api key expired", "incorrect api key", "invalid api key", "invalid x-api-key"}
 )
 
-func kindOf(status int, code, message string) llm.ErrorKind {
-	if kind, ok := codes[code]; ok {
-		return kind
+func kindOf(status int, code, typ, message string) llm.ErrorKind {
+	client := status >= 400 && status < 500
+	for _, word := range []string{code, typ} {
+		// A status of the caller's fault says more than a word for the service's: Ollama calls a model that isn't there an api_error.
+		if kind, ok := codes[word]; ok && !(client && kind == llm.ErrOverloaded) {
+			return kind
+		}
 	}
 	lower := strings.ToLower(message)
 	has := func(words []string) bool {
@@ -98,7 +154,6 @@ func kindOf(status int, code, message string) llm.ErrorKind {
 		}
 		return false
 	}
-	client := status >= 400 && status < 500
 	switch {
 	case client && has(badKey):
 		return llm.ErrAuth

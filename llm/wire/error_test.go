@@ -39,19 +39,55 @@ func TestHTTPErrors(t *testing.T) {
 		{400, "content_filter", "", llm.ErrRefused},
 		{400, "", "unknown parameter", llm.ErrInvalid},
 		{404, "", "no such model", llm.ErrInvalid},
+		{404, "api_error", "no such model", llm.ErrInvalid},
+		{409, "api_error", "busy", llm.ErrOverloaded},
+		{429, "slow_down", "", llm.ErrRateLimited},
 	} {
 		h := http.Header{"X-Request-Id": {"req_1"}, "Retry-After": {"7"}}
-		e := HTTPError("acme", c.status, h, c.code, c.message, nil)
+		e := AnswerError("acme", Answer{Status: c.status, Header: h, Code: c.code, Message: c.message})
 		if e.Kind != c.want || e.RequestID != "req_1" || e.RetryAfter != 7*time.Second || e.Provider != "acme" {
 			t.Errorf("%d %s %q: %+v, want %s", c.status, c.code, c.message, e, c.want)
 		}
 	}
-	long := HTTPError("acme", 502, nil, "", "<html>\n\n"+strings.Repeat("é ", 4000), nil)
+	long := AnswerError("acme", Answer{Status: 502, Message: "<html>\n\n" + strings.Repeat("é ", 4000)})
 	if s := long.Error(); len(s) > 500 || strings.Contains(s, "\n") {
 		t.Errorf("the error is %d bytes: %s", len(s), s)
 	}
-	if cause := errors.New("boom"); !errors.Is(HTTPError("acme", 500, nil, "", "", cause), cause) {
+	if cause := errors.New("boom"); !errors.Is(AnswerError("acme", Answer{Status: 500, Cause: cause}), cause) {
 		t.Error("the cause can't be found")
+	}
+}
+
+// An error within an answer that had begun well has no status; whose fault it is follows by one rule for all providers.
+func TestErrorsWithinAnAnswer(t *testing.T) {
+	for _, c := range []struct {
+		code, typ, message string
+		want               llm.ErrorKind
+		says               string
+	}{
+		{"", "overloaded_error", "Overloaded", llm.ErrOverloaded, "acme: overloaded: overloaded_error: Overloaded"},
+		{"", "invalid_request_error", "No", llm.ErrInvalid, "acme: invalid_request: invalid_request_error: No"},
+		{"", "not_found_error", "No", llm.ErrInvalid, "not_found_error"},
+		{"", "invalid_request_error", "prompt is too long: 2 tokens > 1", llm.ErrContextTooLong, "prompt"},
+		{"model_unknown", "invalid_request_error", "No", llm.ErrInvalid, "model_unknown: No"},
+		{"context_length_exceeded", "invalid_request_error", "No", llm.ErrContextTooLong, "No"},
+		{"rate_limit_exceeded", "", "Slow", llm.ErrRateLimited, "Slow"},
+		{"image_too_large", "", "No", llm.ErrInvalid, "No"},
+		{"cyber_policy", "", "No", llm.ErrInvalid, "No"},
+		{"vector_store_timeout", "", "Late", llm.ErrOverloaded, "Late"},
+		{"INVALID_ARGUMENT", "", "No", llm.ErrInvalid, "No"},
+		{"FAILED_PRECONDITION", "", "No", llm.ErrInvalid, "No"},
+		{"RESOURCE_EXHAUSTED", "", "Slow", llm.ErrRateLimited, "Slow"},
+		{"", "dream_error", "Zzz", llm.ErrOverloaded, "Zzz"},
+		{"", "", "Oops", llm.ErrOverloaded, "acme: overloaded: Oops"},
+		{"", "", "", llm.ErrOverloaded, "nothing more is said"},
+	} {
+		for _, status := range []int{0, 200} {
+			err := AnswerError("acme", Answer{Status: status, Code: c.code, Type: c.typ, Message: c.message})
+			if err.Kind != c.want || !strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), "HTTP") {
+				t.Errorf("%+v: %v", c, err)
+			}
+		}
 	}
 }
 
@@ -95,17 +131,5 @@ func TestRetryAfter(t *testing.T) {
 	}
 	if got := RetryAfter(http.Header{"Retry-After-Ms": {"250"}, "Retry-After": {"9"}}, now); got != 250*time.Millisecond {
 		t.Errorf("milliseconds: %v", got)
-	}
-}
-
-func TestHideKey(t *testing.T) {
-	for _, c := range []struct{ text, key, want string }{
-		{"no key sk-12345678, or sk-12345678", "sk-12345678", "no key (the key), or (the key)"},
-		{"none was found", "none", "none was found"},
-		{"text", "", "text"},
-	} {
-		if got := HideKey(c.text, c.key); got != c.want {
-			t.Errorf("%q without %q is %q", c.text, c.key, got)
-		}
 	}
 }

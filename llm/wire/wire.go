@@ -1,5 +1,6 @@
 // Package wire is what the adapters to model providers share: the ids that calls have on the wire and the names of their tools, results
-// as text, media that can be sent, schemas in a provider's dialect, failures as one typed error, and a client that keeps the key to itself.
+// as text, media that can be sent, schemas in a provider's dialect, checks of a request, failures as one typed error, and a client that keeps
+// the key to itself.
 // It knows no provider, and no SDK.
 package wire
 

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -47,7 +46,7 @@ func (m *Model) failure(caller, generation context.Context, err error) error {
 		return malformed("an event of the stream is too long: %w", err)
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		// The HTTP client gave up, and not the caller.
-		return &llm.Error{Kind: llm.ErrNetwork, Provider: provider, Err: errors.New("the message didn't come within the HTTP client's timeout")}
+		return wire.ClientTimeout(provider)
 	}
 	return wire.TransportError(provider, err)
 }
@@ -72,30 +71,12 @@ func unthought(req llm.Request) llm.Request {
 
 // apiError tells what the API answered, in place of a stream or within it.
 func (m *Model) apiError(e *sdk.Error) error {
-	code, status, message := string(e.Type()), e.StatusCode, e.Message
-	if message == "" { // not from the API itself, but from something on the way
-		message = e.RawJSON()
+	a := wire.Answer{Status: e.StatusCode, Type: string(e.Type()), Message: e.Message, Cause: e}
+	if a.Message == "" { // not from the API itself, but from something on the way
+		a.Message = e.RawJSON()
 	}
-	text := fmt.Sprintf("HTTP status %d: %s", status, wire.Excerpt(message))
-	if status < http.StatusBadRequest { // of the stream, which had begun well
-		text = wire.Excerpt(code + ": " + message)
-		status = http.StatusInternalServerError
-		if code == "invalid_request_error" || code == "not_found_error" {
-			status = http.StatusBadRequest
-		}
-	}
-	var header http.Header
 	if e.Response != nil {
-		header = e.Response.Header
+		a.Header = e.Response.Header
 	}
-	return wire.HTTPError(provider, status, header, code, message, &apiError{wire.HideKey(text, m.options.APIKey), e})
+	return wire.AnswerError(provider, a)
 }
-
-// apiError is the SDK's error for errors.As, without its text: that holds the URL and the whole reply.
-type apiError struct {
-	text string
-	sdk  *sdk.Error
-}
-
-func (e *apiError) Error() string { return e.text }
-func (e *apiError) Unwrap() error { return e.sdk }

@@ -56,6 +56,9 @@ func (s *service) model(t testing.TB, o Options) *Model {
 	if o.Model == "" {
 		o.Model = "claude-opus-5-5"
 	}
+	if o.Origin == "" {
+		o.Origin = "api.anthropic.com"
+	}
 	o.APIKey, o.BaseURL, o.Client = "sk-test-key", "http://anthropic.invalid", &http.Client{Transport: s}
 	m, err := New(o)
 	if err != nil {

@@ -3,6 +3,7 @@ package anthropic
 import (
 	"context"
 	"fmt"
+	"io"
 	"iter"
 	"net/http"
 	"time"
@@ -14,7 +15,7 @@ import (
 	"github.com/fermata-ai/fermata/llm/wire"
 )
 
-// provider is the name in [llm.Native] and [llm.Error].
+// provider is the name in [llm.Error], and in [llm.Native] as far as this package sees it.
 const provider = "anthropic"
 
 // maxPauses is how often in one generation a message goes on that the API paused, since a tool of its own takes long.
@@ -24,12 +25,18 @@ const maxPauses = 16
 type Model struct {
 	options Options
 	client  sdk.Client
+	secrets wire.Secrets
+	origin  wire.Origin
 }
 
 // New checks the options and makes a Model. Nothing is sent yet.
 func New(o Options) (*Model, error) {
 	o = o.complete()
 	if err := o.check(); err != nil {
+		return nil, fmt.Errorf("anthropic: %w", err)
+	}
+	origin, err := wire.NewOrigin(provider, domain, o.BaseURL, o.Origin)
+	if err != nil {
 		return nil, fmt.Errorf("anthropic: %w", err)
 	}
 	// Whatever else is in the environment is no matter of ours: all that counts is in the options.
@@ -48,14 +55,14 @@ func New(o Options) (*Model, error) {
 			opts = append(opts, option.WithHeaderAdd(name, v))
 		}
 	}
-	return &Model{options: o, client: sdk.NewClient(opts...)}, nil
+	return &Model{options: o, client: sdk.NewClient(opts...), secrets: o.secrets(), origin: origin}, nil
 }
 
 // String names the model, and never the key.
-func (m *Model) String() string { return provider + " " + m.options.Model }
+func (m Model) String() string { return provider + " " + m.options.Model }
 
-// GoString is String.
-func (m *Model) GoString() string { return m.String() }
+// Format is String, for every verb.
+func (m Model) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, m.String()) }
 
 // Generate asks the model for the next message. Errors are [*llm.Error], or the context's.
 //
@@ -63,8 +70,9 @@ func (m *Model) GoString() string { return m.String() }
 // pauses while one of its own tools works goes on by itself, up to 16 times; it counts as one, with the usage of all its parts.
 func (m *Model) Generate(ctx context.Context, req llm.Request) iter.Seq2[llm.Event, error] {
 	return func(yield func(llm.Event, error) bool) {
-		if err := m.generate(ctx, req, func(e llm.Event) bool { return yield(e, nil) }); err != nil {
-			yield(nil, err)
+		req.Messages = m.origin.Sent(req.Messages)
+		if err := m.generate(ctx, req, func(e llm.Event) bool { return yield(m.origin.Made(e), nil) }); err != nil {
+			yield(nil, m.secrets.Error(err))
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/textproto"
 	"net/url"
@@ -11,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/fermata-ai/fermata/llm/wire"
 )
 
 // Options say which model is asked, where, and how. Model is required.
@@ -22,6 +25,9 @@ type Options struct {
 	Timeout time.Duration // of one whole generation; 0: none beyond the context's
 	Retries int           // by the SDK, before an answer has begun; 0: none, since the agent retries
 	Whole   bool          // ask for the message at once in place of a stream
+	// Origin is the host that what the model encrypts or signs belongs to, and goes back to alone; default: BaseURL's, where all
+	// hosts of Anthropic's are one. A gateway to Anthropic is told of by "api.anthropic.com".
+	Origin string
 
 	// MaxTokens bounds a message where the request's Limits don't; the API wants to be told. Default: 16384, and the thinking
 	// budget on top. Thinking counts.
@@ -56,6 +62,7 @@ type Thinking struct {
 
 const (
 	defaultURL       = "https://api.anthropic.com"
+	domain           = "anthropic.com"
 	defaultMaxTokens = 16384
 	minBudget        = 1024 // by the API
 )
@@ -80,10 +87,7 @@ func (o Options) complete() Options {
 }
 
 // isOwn says that a base URL is Anthropic's.
-func isOwn(base string) bool {
-	u, err := url.Parse(base)
-	return err == nil && strings.HasSuffix("."+strings.ToLower(u.Hostname()), ".anthropic.com")
-}
+func isOwn(base string) bool { return wire.InDomain(base, domain) }
 
 // check reports the first thing that is wrong. No value that may be a secret is in the error.
 func (o Options) check() error {
@@ -119,6 +123,7 @@ func (o Options) check() error {
 	}
 	for name, values := range o.Header {
 		if name == "" || strings.ContainsAny(name, " :\t\r\n") || strings.ContainsAny(strings.Join(values, ""), "\r\n\x00") {
+			name, _, _ = strings.Cut(name, ":") // somebody may have put a key there, too
 			return fmt.Errorf("the header %q can't be sent: check its name, and its value for line breaks", name)
 		}
 	}
@@ -179,3 +184,26 @@ func (o Options) header() http.Header {
 	}
 	return h
 }
+
+// secrets are what no error tells.
+func (o Options) secrets() wire.Secrets {
+	s := wire.NewSecrets(o.APIKey, o.header())
+	if u, err := url.Parse(o.BaseURL); err == nil && u.User != nil {
+		password, _ := u.User.Password()
+		s = append(s, wire.NewSecrets(password, nil)...)
+	}
+	return s
+}
+
+// String tells the options without the key, and without what headers and the base URL hold of one. However they are printed, logged or encoded, this is what is told.
+func (o Options) String() string {
+	type plain Options
+	o.APIKey, o.Header, o.BaseURL = wire.ShownKey(o.APIKey), wire.ShownHeader(o.Header), wire.ShownURL(o.BaseURL)
+	return fmt.Sprintf("anthropic.Options%+v", plain(o))
+}
+
+// Format is for every verb.
+func (o Options) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, o.String()) }
+
+// MarshalText is for log/slog and encoding/json.
+func (o Options) MarshalText() ([]byte, error) { return []byte(o.String()), nil }

@@ -1,24 +1,23 @@
 package anthropic
 
 import (
-	"slices"
-
 	sdk "github.com/anthropics/anthropic-sdk-go/v2"
 	"github.com/anthropics/anthropic-sdk-go/v2/packages/param"
 
 	"github.com/fermata-ai/fermata/internal/jsontree"
 	"github.com/fermata-ai/fermata/llm"
+	"github.com/fermata-ai/fermata/llm/wire"
 )
 
 // params puts a request in the API's form.
 func (m *Model) params(req llm.Request) (p sdk.MessageNewParams, err error) {
+	if err := wire.CheckRequest(req, m.options.serverNames()...); err != nil {
+		return p, invalid("%w", err)
+	}
 	p.Model = m.options.Model
 	p.MaxTokens = int64(m.options.MaxTokens)
 	if n := req.Limits.OutputTokens; n != 0 {
 		p.MaxTokens = int64(n)
-	}
-	if p.MaxTokens < 1 {
-		return p, invalid("Limits.OutputTokens is %d: it must not be negative", req.Limits.OutputTokens)
 	}
 	if !isBlank(req.System) {
 		p.System = []sdk.TextBlockParam{{Text: req.System}}
@@ -33,9 +32,7 @@ func (m *Model) params(req llm.Request) (p sdk.MessageNewParams, err error) {
 	if p.Tools, err = m.tools(req.Tools); err != nil {
 		return p, err
 	}
-	if p.ToolChoice, err = m.toolChoice(req); err != nil {
-		return p, err
-	}
+	p.ToolChoice = m.toolChoice(req)
 	if p.OutputConfig, err = m.outputConfig(req.ResponseFormat); err != nil {
 		return p, err
 	}
@@ -46,7 +43,8 @@ func (m *Model) params(req llm.Request) (p sdk.MessageNewParams, err error) {
 	for _, t := range turns {
 		p.Messages = append(p.Messages, t.param())
 	}
-	return p, remember(&p, req.Cache)
+	remember(&p, req.Cache)
+	return p, nil
 }
 
 // thinking is what the options say, as far as the history allows it.
@@ -85,31 +83,19 @@ func unthinking(turns []*turn) bool {
 	return len(asked) == 0 || !asked[0].thinking
 }
 
-func (m *Model) toolChoice(req llm.Request) (u sdk.ToolChoiceUnionParam, err error) {
-	c := req.ToolChoice
-	offered := len(req.Tools) + len(m.options.ServerTools)
-	if (c.Mode == llm.ToolAny || c.Mode == llm.ToolNamed) && offered == 0 {
-		return u, invalid("the tool choice is %q, but there are no tools", c.Mode)
-	}
-	switch c.Mode {
-	case llm.ToolAuto:
+func (m *Model) toolChoice(req llm.Request) (u sdk.ToolChoiceUnionParam) {
+	switch c := req.ToolChoice; c.Mode {
 	case llm.ToolNone:
-		if offered > 0 { // or else the API wants no choice
+		if len(req.Tools)+len(m.options.ServerTools) > 0 { // or else the API wants no choice
 			none := sdk.NewToolChoiceNoneParam()
 			u.OfNone = &none
 		}
 	case llm.ToolAny:
 		u.OfAny = &sdk.ToolChoiceAnyParam{}
 	case llm.ToolNamed:
-		named := func(d llm.ToolDef) bool { return d.Name == c.Name }
-		if !slices.ContainsFunc(req.Tools, named) && !slices.Contains(m.options.serverNames(), c.Name) {
-			return u, invalid("the tool choice names %q, which is none of the tools", c.Name)
-		}
 		u.OfTool = &sdk.ToolChoiceToolParam{Name: c.Name}
-	default:
-		return u, invalid("%q is no mode of a tool choice", c.Mode)
 	}
-	return u, nil
+	return u
 }
 
 // outputConfig has no place for the format's name. Its description goes into the schema, if that has none itself.
@@ -118,9 +104,13 @@ func (m *Model) outputConfig(f llm.ResponseFormat) (c sdk.OutputConfigParam, err
 	if len(f.Schema) == 0 {
 		return c, nil
 	}
-	schema, err := convert(held, f.Schema)
+	raw, err := held.Response(f)
 	if err != nil {
-		return c, invalid("the response format %q: %w", f.Name, err)
+		return c, invalid("%w", err)
+	}
+	schema, err := parsed(raw)
+	if err != nil {
+		return c, err
 	}
 	if f.Description != "" && !schema.Has("description") {
 		schema.Set("description", f.Description)
@@ -132,17 +122,15 @@ func (m *Model) outputConfig(f llm.ResponseFormat) (c sdk.OutputConfigParam, err
 
 // remember marks what the provider is to keep: tools, instructions, and everything up to the last message, each by itself, since
 // what comes later changes more often.
-func remember(p *sdk.MessageNewParams, hint llm.Cache) error {
+func remember(p *sdk.MessageNewParams, hint llm.Cache) {
 	mark := sdk.NewCacheControlEphemeralParam()
 	switch hint {
 	case llm.CacheDefault, llm.CacheNone: // the API keeps nothing that isn't marked
-		return nil
+		return
 	case llm.CacheShort:
 		mark.TTL = sdk.CacheControlEphemeralTTLTTL5m
 	case llm.CacheLong:
 		mark.TTL = sdk.CacheControlEphemeralTTLTTL1h
-	default:
-		return invalid("%q is no cache hint", hint)
 	}
 	for i := len(p.Tools) - 1; i >= 0; i-- {
 		if c := p.Tools[i].GetCacheControl(); c != nil {
@@ -162,5 +150,4 @@ func remember(p *sdk.MessageNewParams, hint llm.Cache) error {
 			break
 		}
 	}
-	return nil
 }

@@ -124,7 +124,7 @@ func TestBadRequests(t *testing.T) {
 		{"negative limit", with(func(r *llm.Request) { r.Limits.OutputTokens = -1 }), []string{"OutputTokens", "-1"}},
 		{"a hint that is none", with(func(r *llm.Request) { r.Cache = "forever" }), []string{"forever"}},
 		{"a choice that is none", with(func(r *llm.Request) { r.ToolChoice.Mode = "some" }), []string{"some"}},
-		{"a choice without tools", with(func(r *llm.Request) { r.ToolChoice.Mode = llm.ToolAny }), []string{"no tools"}},
+		{"a choice without tools", with(func(r *llm.Request) { r.ToolChoice.Mode = llm.ToolAny }), []string{"Request.Tools is empty"}},
 		{"a choice of another tool", with(func(r *llm.Request) {
 			r.Tools, r.ToolChoice = []llm.ToolDef{{Name: "look"}}, llm.ToolChoice{Mode: llm.ToolNamed, Name: "leap"}
 		}), []string{"leap"}},

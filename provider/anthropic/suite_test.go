@@ -17,7 +17,7 @@ func suite() llmtest.Provider {
 		Replies: "testdata/replies",
 		New: func(t testing.TB, o llmtest.Options) llm.Model {
 			return made(t, anthropic.Options{
-				Model: "claude-opus-5-5", APIKey: llmtest.APIKey, BaseURL: o.BaseURL, Client: o.Client, Whole: o.Whole, Strict: o.Strict,
+				Model: "claude-opus-5-5", APIKey: llmtest.APIKey, BaseURL: o.BaseURL, Origin: "api.anthropic.com", Client: o.Client, Whole: o.Whole, Strict: o.Strict,
 			})
 		},
 		Calls: llmtest.AnthropicCalls,

@@ -106,7 +106,11 @@ func convert(dialect wire.Dialect, schema json.RawMessage) (*jsontree.Object, er
 	if err != nil {
 		return nil, err
 	}
-	v, err := jsontree.Parse(raw)
+	return parsed(raw)
+}
+
+func parsed(schema json.RawMessage) (*jsontree.Object, error) {
+	v, err := jsontree.Parse(schema)
 	if err != nil {
 		return nil, err
 	}

@@ -52,7 +52,7 @@ func (c *conversation) add(m llm.Message) error {
 			err = fmt.Errorf("%T has no place in a message of role %q", p, m.Role)
 		}
 		if err != nil {
-			return fmt.Errorf("part %d: %w", i, err)
+			return fmt.Errorf("parts[%d]: %w", i, err)
 		}
 		if raw != nil {
 			parts = append(parts, raw)
@@ -177,7 +177,7 @@ func (c *conversation) results(m llm.Message) error {
 			results = append(results, p)
 		case llm.Unknown, llm.Opaque: // not ours to know
 		default:
-			return fmt.Errorf("part %d: %T has no place in a message of role %q", i, p, m.Role)
+			return fmt.Errorf("parts[%d]: %T has no place in a message of role %q", i, p, m.Role)
 		}
 	}
 	slices.SortStableFunc(results, func(a, b llm.ToolResult) int { return c.calls[a.Call].place - c.calls[b.Call].place })

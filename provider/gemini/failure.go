@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -36,7 +35,7 @@ func (m *Model) failure(ctx context.Context, x *exchange, cause error) error {
 	case errors.Is(cause, errTooLong):
 		return wire.Malformed(provider, "%w", cause)
 	case x.status >= 400: // the error's body broke off
-		return wire.HTTPError(provider, x.status, x.header, "", cause.Error(), cause)
+		return wire.AnswerError(provider, wire.Answer{Status: x.status, Header: x.header, Message: cause.Error(), Cause: cause})
 	}
 	return wire.TransportError(provider, cause)
 }
@@ -57,10 +56,6 @@ func bareError(text []byte) *genai.APIError {
 	return nil
 }
 
-// ours are the service's words for what is the caller's fault. They are told from the rest by their HTTP status, but within a stream.
-// See https://github.com/googleapis/googleapis/blob/master/google/rpc/code.proto.
-var ours = []string{"INVALID_ARGUMENT", "FAILED_PRECONDITION", "OUT_OF_RANGE", "NOT_FOUND", "UNIMPLEMENTED"}
-
 func (m *Model) apiError(x *exchange, e genai.APIError) error {
 	if list := bareError([]byte(e.Message)); list != nil { // the SDK doesn't read lists
 		e = *list
@@ -69,16 +64,10 @@ func (m *Model) apiError(x *exchange, e genai.APIError) error {
 	}
 	e = m.withoutKey(e)
 	status := x.status
-	if status == 0 || status/100 == 2 { // the error came in a stream
-		switch status = e.Code; {
-		case status >= 400:
-		case slices.Contains(ours, e.Status):
-			status = http.StatusBadRequest
-		default:
-			status = http.StatusInternalServerError
-		}
+	if status < http.StatusBadRequest && e.Code != 0 { // the error came in a stream, and names its status
+		status = e.Code
 	}
-	err := wire.HTTPError(provider, status, x.header, e.Status, e.Message, e)
+	err := wire.AnswerError(provider, wire.Answer{Status: status, Header: x.header, Code: e.Status, Message: e.Message, Cause: e})
 	for _, d := range e.Details {
 		s, _ := d["retryDelay"].(string) // of google.rpc.RetryInfo, such as "7s" or "0.5s"
 		if wait, parsed := time.ParseDuration(s); parsed == nil && wait > 0 {
@@ -91,7 +80,7 @@ func (m *Model) apiError(x *exchange, e genai.APIError) error {
 // withoutKey takes our key out of an error: the service names it where a project is suspended.
 func (m *Model) withoutKey(e genai.APIError) genai.APIError {
 	text, err := json.Marshal(e)
-	hidden := wire.HideKey(string(text), m.options.APIKey)
+	hidden := m.secrets.Text(string(text))
 	if err != nil || hidden == string(text) {
 		return e
 	}

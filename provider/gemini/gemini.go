@@ -4,21 +4,25 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"iter"
+	"time"
 
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/llm/wire"
 	"google.golang.org/genai"
 )
 
-// provider is the name under which native parts are kept, and errors told.
+// provider is the name under which errors are told, and native parts kept as far as this package sees it.
 const provider = "gemini"
 
 // Model is an [llm.Model] and an [llm.ToolChecker]. It may be used by many goroutines at once.
 type Model struct {
 	options Options
 	models  *genai.Models
+	secrets wire.Secrets
+	origin  wire.Origin
 }
 
 // New makes a model. It reads the environment where the options leave something out, and calls nobody.
@@ -27,8 +31,9 @@ func New(o Options) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	if c := o.Client; c != nil && c.Timeout > 0 && (o.Timeout == 0 || c.Timeout < o.Timeout) {
-		o.Timeout = c.Timeout
+	origin, err := wire.NewOrigin(provider, domain, o.BaseURL, o.Origin)
+	if err != nil {
+		return nil, fmt.Errorf("gemini: %w", err)
 	}
 	config := &genai.ClientConfig{
 		Backend:     genai.BackendGeminiAPI,
@@ -43,20 +48,22 @@ func New(o Options) (*Model, error) {
 	if err != nil {
 		return nil, errors.New("gemini: the SDK takes no such options") // its error would show the key
 	}
-	return &Model{o, c.Models}, nil
+	return &Model{o, c.Models, wire.NewSecrets(o.APIKey, nil), origin}, nil
 }
 
 // String names the model, and never the key.
-func (m *Model) String() string { return provider + " " + m.options.Model }
+func (m Model) String() string { return provider + " " + m.options.Model }
 
-// GoString is String.
-func (m *Model) GoString() string { return m.String() }
+// Format is String, for every verb.
+func (m Model) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, m.String()) }
 
 // Generate implements [llm.Model]. Errors are an [*llm.Error], or the context's own.
 func (m *Model) Generate(ctx context.Context, req llm.Request) iter.Seq2[llm.Event, error] {
 	return func(yield func(llm.Event, error) bool) {
-		if err := m.generate(ctx, req, &turn{yield: yield}); err != nil && !errors.Is(err, errStopped) {
-			yield(nil, err)
+		req.Messages = m.origin.Sent(req.Messages)
+		made := func(e llm.Event, err error) bool { return yield(m.origin.Made(e), err) }
+		if err := m.generate(ctx, req, &turn{yield: made}); err != nil && !errors.Is(err, errStopped) {
+			yield(nil, m.secrets.Error(err))
 		}
 	}
 }
@@ -67,9 +74,10 @@ func (m *Model) generate(outer context.Context, req llm.Request, t *turn) error 
 		return err
 	}
 	ctx, x := begin(outer)
-	if m.options.Timeout > 0 {
+	limit, late := m.limit()
+	if limit > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, m.options.Timeout)
+		ctx, cancel = context.WithTimeout(ctx, limit)
 		defer cancel()
 	}
 	defer x.close()
@@ -83,9 +91,19 @@ func (m *Model) generate(outer context.Context, req llm.Request, t *turn) error 
 	case errors.Is(err, errStopped):
 		return err
 	case ctx.Err() != nil && outer.Err() == nil:
-		return wire.Timeout(provider, m.options.Timeout)
+		return late
 	}
 	return m.failure(outer, x, err)
+}
+
+// limit is how long a generation may take, 0 for ever, and what it is then: the options' Timeout, or the HTTP client's, which our transport
+// has to keep in its place.
+func (m *Model) limit() (time.Duration, error) {
+	limit := m.options.Timeout
+	if c := m.options.Client; c != nil && c.Timeout > 0 && (limit == 0 || c.Timeout < limit) {
+		return c.Timeout, wire.ClientTimeout(provider)
+	}
+	return limit, wire.Timeout(provider, limit)
 }
 
 // send sends the request. The reply is in the exchange then.

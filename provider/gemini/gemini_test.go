@@ -72,6 +72,9 @@ func (s *service) model(t testing.TB, o Options) *Model {
 		o.Model = "gemini-3-flash-preview"
 	}
 	o.APIKey, o.BaseURL = key, s.URL
+	if o.Origin == "" {
+		o.Origin = domain
+	}
 	m, err := New(o)
 	if err != nil {
 		t.Fatal(err)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"net/http"
 	"net/url"
@@ -11,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/fermata-ai/fermata/llm/wire"
 	"google.golang.org/genai"
 )
 
@@ -27,6 +29,9 @@ type Options struct {
 	Timeout time.Duration // of one whole generation; 0: none beyond the context's
 	Retries int           // by the SDK, before an answer has begun; 0: none, since the agent retries
 	Whole   bool          // ask for the message at once in place of a stream
+	// Origin is the host that what the model encrypts or signs belongs to, and goes back to alone; default: BaseURL's, where all
+	// hosts of Google's are one. A gateway to Google is told of by "generativelanguage.googleapis.com".
+	Origin string
 
 	Thinking Thinking
 }
@@ -73,15 +78,14 @@ func (o Options) complete() (Options, error) {
 const apiVersion = "/v1beta"
 
 // isOwn says that a base URL is Google's.
-func isOwn(base string) bool {
-	u, err := url.Parse(base)
-	return err == nil && strings.HasSuffix("."+strings.ToLower(u.Hostname()), ".googleapis.com")
-}
+func isOwn(base string) bool { return wire.InDomain(base, domain) }
+
+const domain = "googleapis.com"
 
 func baseURL(s string) (string, error) {
 	u, err := url.Parse(s)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return "", fmt.Errorf("gemini: the base URL is %q: it must be like https://generativelanguage.googleapis.com", s)
+		return "", errors.New("gemini: Options.BaseURL (or GOOGLE_GEMINI_BASE_URL) must be like https://generativelanguage.googleapis.com") // it may hold a password
 	}
 	if u.User != nil || u.RawQuery != "" || u.Fragment != "" {
 		return "", errors.New("gemini: the base URL holds a user, a query or a fragment: leave them out; the key goes in Options.APIKey")
@@ -117,3 +121,16 @@ func (t Thinking) config() *genai.ThinkingConfig {
 	}
 	return c
 }
+
+// String tells the options without the key. However they are printed, logged or encoded, this is what is told.
+func (o Options) String() string {
+	type plain Options
+	o.APIKey, o.BaseURL = wire.ShownKey(o.APIKey), wire.ShownURL(o.BaseURL)
+	return fmt.Sprintf("gemini.Options%+v", plain(o))
+}
+
+// Format is for every verb.
+func (o Options) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, o.String()) }
+
+// MarshalText is for log/slog and encoding/json.
+func (o Options) MarshalText() ([]byte, error) { return []byte(o.String()), nil }

@@ -223,7 +223,7 @@ func TestLeavingAStream(t *testing.T) {
 	<-gone
 	for _, o := range []Options{{Timeout: 20 * time.Millisecond}, {Client: &http.Client{Timeout: 20 * time.Millisecond, Transport: &http.Transport{DisableKeepAlives: true}}}} {
 		_, _, err := s.ask(t, o)
-		if kind(err) != llm.ErrNetwork || errors.Is(err, context.DeadlineExceeded) {
+		if kind(err) != llm.ErrNetwork || errors.Is(err, context.DeadlineExceeded) || strings.Contains(err.Error(), "HTTP client") != (o.Client != nil) {
 			t.Error(err)
 		}
 		<-gone
@@ -252,4 +252,37 @@ func TestManyAtOnce(t *testing.T) {
 		})
 	}
 	all.Wait()
+}
+
+// A call that came twice, by its id, runs once; calls that are merely alike are two.
+func TestACallThatIsDeliveredTwice(t *testing.T) {
+	const first, second = `{"functionCall":{"id":"a","name":"f","args":{"x":1}}}`, `{"functionCall":{"id":"b","name":"f","args":{"x":1}}}`
+	const other, bare = `{"functionCall":{"id":"a","name":"f","args":{"x":2}}}`, `{"functionCall":{"name":"f","args":{"x":1}}}`
+	for _, c := range []struct {
+		parts []string
+		want  int
+	}{
+		{[]string{first, first}, 1}, {[]string{first, second}, 2}, {[]string{first, second, first}, 2}, {[]string{first, other}, 2}, {[]string{bare, bare}, 2},
+	} {
+		var events []string
+		for _, p := range c.parts {
+			events = append(events, says("", p))
+		}
+		m, _, err := serve(t, stream(append(events, says("STOP", `{"text":""}`))...)).ask(t, Options{})
+		if err != nil || len(m.ToolCalls()) != c.want {
+			t.Errorf("%s: %d calls, want %d: %v", c.parts, len(m.ToolCalls()), c.want, err)
+		}
+	}
+}
+
+// Counts that make no sense lose no message.
+func TestOddUsage(t *testing.T) {
+	for odd, want := range map[string]llm.Usage{
+		`null`: {}, `"many"`: {}, `[]`: {}, `{"promptTokenCount":"7"}`: {}, `{"promptTokenCount":7.5}`: {}, `{"promptTokenCount":-7,"candidatesTokenCount":2}`: {Output: 2},
+	} {
+		m, fin, err := serve(t, stream(`{"candidates":[{"content":{"parts":[{"text":"a"}]},"finishReason":"STOP"}],"usageMetadata":`+odd+`}`)).ask(t, Options{})
+		if err != nil || m.Text() != "a" || fin.Usage != want {
+			t.Errorf("%s: %q, %+v, %v", odd, m.Text(), fin.Usage, err)
+		}
+	}
 }

@@ -3,6 +3,7 @@ package gemini
 import (
 	"encoding/json"
 
+	"github.com/fermata-ai/fermata/llm"
 	"google.golang.org/genai"
 )
 
@@ -10,7 +11,7 @@ import (
 type reply struct {
 	Candidates     []*candidate                                 `json:"candidates"`
 	PromptFeedback *genai.GenerateContentResponsePromptFeedback `json:"promptFeedback"`
-	Usage          *usage                                       `json:"usageMetadata"`
+	Usage          json.RawMessage                              `json:"usageMetadata"`
 	Error          *genai.APIError                              `json:"error"`
 }
 
@@ -30,6 +31,14 @@ type usage struct {
 	Cached     int `json:"cachedContentTokenCount"`
 	Candidates int `json:"candidatesTokenCount"` // without thoughts
 	Thoughts   int `json:"thoughtsTokenCount"`
+}
+
+// neutral are the counts, if they make sense: the message is none the worse for others.
+func (u usage) neutral() llm.Usage {
+	n := func(count int) int { return max(count, 0) }
+	return llm.Usage{
+		Input: n(u.Prompt) + n(u.ToolPrompt), Output: n(u.Candidates) + n(u.Thoughts), Cached: n(u.Cached), Reasoning: n(u.Thoughts),
+	}
 }
 
 // part is a genai.Part whose arguments and signature stay as they came.

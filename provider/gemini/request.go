@@ -11,6 +11,9 @@ import (
 
 // config is a request in the SDK's form. What the SDK would decode and encode anew, and so change, is put in at its end, as JSON.
 func (m *Model) config(req llm.Request) (*genai.GenerateContentConfig, error) {
+	if err := wire.CheckRequest(req); err != nil {
+		return nil, wire.Invalid(provider, "%w", err)
+	}
 	contents, err := m.contents(req.Messages)
 	if err != nil {
 		return nil, err
@@ -19,21 +22,17 @@ func (m *Model) config(req llm.Request) (*genai.GenerateContentConfig, error) {
 	if err != nil {
 		return nil, err
 	}
-	choice, err := toolConfig(req)
-	if err != nil {
-		return nil, err
-	}
 	schema, err := responseSchema(req.ResponseFormat)
 	if err != nil {
 		return nil, err
 	}
-	if n := req.Limits.OutputTokens; n < 0 || n > math.MaxInt32 {
-		return nil, wire.Invalid(provider, "the limit of output tokens is %d", n)
+	if n := req.Limits.OutputTokens; n > math.MaxInt32 {
+		return nil, wire.Invalid(provider, "Request.Limits.OutputTokens is %d: the API takes %d at most", n, math.MaxInt32)
 	}
 	c := &genai.GenerateContentConfig{
 		MaxOutputTokens: int32(req.Limits.OutputTokens),
 		ThinkingConfig:  m.options.Thinking.config(),
-		ToolConfig:      choice,
+		ToolConfig:      toolConfig(req),
 		// The API continues no reply for us: what the limit cuts off is told.
 		AutomaticContinuation: genai.Ptr(false),
 	}
@@ -89,7 +88,7 @@ func (m *Model) contents(messages []llm.Message) (json.RawMessage, error) {
 	for i, msg := range messages {
 		c.old = i < wire.LastWord(messages)
 		if err := c.add(msg); err != nil {
-			return nil, wire.Invalid(provider, "message %d: %w", i, err)
+			return nil, wire.Invalid(provider, "messages[%d]: %w", i, err)
 		}
 	}
 	if len(c.all) == 0 {

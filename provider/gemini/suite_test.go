@@ -16,7 +16,7 @@ func suite() llmtest.Provider {
 		Name:    provider,
 		Replies: "testdata/replies",
 		New: func(t testing.TB, o llmtest.Options) llm.Model {
-			m, err := New(Options{Model: "gemini-3-flash-preview", APIKey: llmtest.APIKey, BaseURL: o.BaseURL, Client: o.Client, Whole: o.Whole})
+			m, err := New(Options{Model: "gemini-3-flash-preview", APIKey: llmtest.APIKey, BaseURL: o.BaseURL, Origin: domain, Client: o.Client, Whole: o.Whole})
 			if err != nil {
 				t.Fatal(err)
 			}

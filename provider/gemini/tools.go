@@ -2,7 +2,6 @@ package gemini
 
 import (
 	"encoding/json"
-	"slices"
 	"strings"
 
 	"github.com/fermata-ai/fermata/internal/jsontree"
@@ -65,44 +64,33 @@ func isName(s string) bool {
 	return names.Fits(s) && !strings.ContainsRune("0123456789.:-", rune(s[0]))
 }
 
-func toolConfig(req llm.Request) (*genai.ToolConfig, error) {
+func toolConfig(req llm.Request) *genai.ToolConfig {
 	f := new(genai.FunctionCallingConfig)
-	switch c := req.ToolChoice; c.Mode {
-	case llm.ToolAuto:
-		return nil, nil // which is AUTO
-	case llm.ToolNone:
-		if len(req.Tools) == 0 {
-			return nil, nil
-		}
+	switch c := req.ToolChoice; {
+	case c.Mode == llm.ToolAuto, c.Mode == llm.ToolNone && len(req.Tools) == 0:
+		return nil // which is AUTO
+	case c.Mode == llm.ToolNone:
 		f.Mode = genai.FunctionCallingConfigModeNone
-	case llm.ToolAny:
-		if len(req.Tools) == 0 {
-			return nil, wire.Invalid(provider, "the model must call a tool, and there is none")
-		}
+	case c.Mode == llm.ToolAny:
 		f.Mode = genai.FunctionCallingConfigModeAny
-	case llm.ToolNamed:
-		if !slices.ContainsFunc(req.Tools, func(t llm.ToolDef) bool { return t.Name == c.Name }) {
-			return nil, wire.Invalid(provider, "the model must call the tool %q, which is not among the request's", c.Name)
-		}
+	case c.Mode == llm.ToolNamed:
 		f.Mode, f.AllowedFunctionNames = genai.FunctionCallingConfigModeAny, []string{c.Name}
-	default:
-		return nil, wire.Invalid(provider, "the tool choice is %q", c.Mode)
 	}
-	return &genai.ToolConfig{FunctionCallingConfig: f}, nil
+	return &genai.ToolConfig{FunctionCallingConfig: f}
 }
 
 // responseSchema is nil where the text is free. The API has no place for a name or a description but the schema.
 func responseSchema(f llm.ResponseFormat) (json.RawMessage, error) {
-	if len(f.Schema) == 0 {
-		return nil, nil
-	}
-	schema, err := dialect.Convert(f.Schema)
+	schema, err := dialect.Response(f)
 	if err != nil {
-		return nil, wire.Invalid(provider, "the response format: %w", err)
+		return nil, wire.Invalid(provider, "%w", err)
+	}
+	if schema == nil {
+		return nil, nil
 	}
 	root, err := jsontree.Parse(schema)
 	if err != nil {
-		return nil, wire.Invalid(provider, "the response format: %w", err)
+		return nil, err
 	}
 	o := root.(*jsontree.Object) // so Convert says
 	for _, said := range []struct{ key, text string }{{"title", f.Name}, {"description", f.Description}} {

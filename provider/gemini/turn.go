@@ -23,6 +23,7 @@ type turn struct {
 	reasoning bool
 
 	calls  bool
+	called map[string]string // the calls that have an id, by it
 	finish genai.FinishReason
 	why    string
 	usage  llm.Usage
@@ -48,8 +49,8 @@ func (t *turn) read(data []byte) error {
 	if r.Error != nil {
 		return *r.Error
 	}
-	if u := r.Usage; u != nil {
-		t.usage = llm.Usage{Input: u.Prompt + u.ToolPrompt, Output: u.Candidates + u.Thoughts, Cached: u.Cached, Reasoning: u.Thoughts}
+	if u := (usage{}); len(r.Usage) > 0 && string(r.Usage) != "null" && json.Unmarshal(r.Usage, &u) == nil {
+		t.usage = u.neutral()
 	}
 	if f := r.PromptFeedback; f != nil && f.BlockReason != "" && len(r.Candidates) == 0 {
 		return &llm.Error{Kind: llm.ErrRefused, Provider: provider, Err: fmt.Errorf("the prompt was blocked: %s%s", f.BlockReason, because(f.BlockReasonMessage))}
@@ -155,6 +156,18 @@ func (t *turn) call(p part, m members, raw json.RawMessage) error {
 		return wire.Malformed(provider, "a call in pieces, which wasn't asked for: %.200q", raw)
 	}
 	t.calls = true
+	// An event that is delivered twice has nothing to know it by but the id of a call in it, which is the call's own. Without one, two calls
+	// that are alike are two. See https://ai.google.dev/api/caching#FunctionCall.
+	if c.ID != "" {
+		said := c.Name + " " + string(compact(c.Args))
+		if before, ok := t.called[c.ID]; ok && before == said {
+			return nil
+		}
+		if t.called == nil {
+			t.called = map[string]string{}
+		}
+		t.called[c.ID] = said
+	}
 	call := llm.ToolCall{Name: c.Name, ProviderID: c.ID, Arguments: compact(c.Args)}
 	if !m.only("functionCall") || !inner.only("id", "name", "args") {
 		call.Native = native(raw)

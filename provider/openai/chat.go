@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"iter"
 	"net/http"
 	"time"
@@ -29,6 +30,9 @@ type ChatOptions struct {
 	Timeout time.Duration // of one whole generation; 0: none beyond the context's
 	Retries int           // by the SDK, before an answer has begun; 0: none, since the agent retries
 	Whole   bool          // ask for the message at once in place of a stream
+	// Origin is the host that what the model encrypts or signs belongs to, and goes back to alone; default: BaseURL's, where all
+	// hosts of OpenAI's are one. A gateway to OpenAI is told of by "api.openai.com".
+	Origin string
 
 	// Effort is how much a reasoning model is to think, such as "low" or "high"; default: the model's own.
 	Effort string
@@ -48,6 +52,19 @@ type ChatOptions struct {
 	// Extra is a JSON object of members for every request, such as {"temperature":0} or what a compatible server has of its own.
 	Extra json.RawMessage
 }
+
+// String tells the options without the key. However they are printed, logged or encoded, this is what is told.
+func (o ChatOptions) String() string {
+	type plain ChatOptions
+	o.APIKey, o.BaseURL = wire.ShownKey(o.APIKey), wire.ShownURL(o.BaseURL)
+	return fmt.Sprintf("openai.ChatOptions%+v", plain(o))
+}
+
+// Format is for every verb.
+func (o ChatOptions) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, o.String()) }
+
+// MarshalText is for log/slog and encoding/json.
+func (o ChatOptions) MarshalText() ([]byte, error) { return []byte(o.String()), nil }
 
 // Chat is a model behind Chat Completions. It is safe for use from many goroutines.
 type Chat struct {
@@ -69,10 +86,13 @@ func NewChat(o ChatOptions) (*Chat, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Chat{options: o, at: at, name: "openai.chat", service: openai.NewChatCompletionService(at.options...)}
+	origin, err := wire.NewOrigin("openai.chat", ownHost, at.base, o.Origin)
+	if err != nil {
+		return nil, fmt.Errorf("openai: Chat%w", err)
+	}
+	c := &Chat{options: o, at: at, name: origin.Name(), service: openai.NewChatCompletionService(at.options...)}
 	role, limit := "developer", "max_completion_tokens"
-	if !at.own { // what a compatible server thought aloud belongs to that server
-		c.name += "/" + at.host
+	if !at.own {
 		role, limit = "system", "max_tokens"
 	}
 	if err := choose("SystemRole", &c.options.SystemRole, role, "developer", "system"); err != nil {
@@ -97,10 +117,10 @@ func NewChat(o ChatOptions) (*Chat, error) {
 }
 
 // String names the model, and never the key.
-func (c *Chat) String() string { return c.name + " " + c.options.Model }
+func (c Chat) String() string { return c.name + " " + c.options.Model }
 
-// GoString is String.
-func (c *Chat) GoString() string { return c.String() }
+// Format is String, for every verb.
+func (c Chat) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, c.String()) }
 
 func choose(field string, value *string, otherwise string, allowed ...string) error {
 	if *value == "" {
@@ -118,7 +138,7 @@ func choose(field string, value *string, otherwise string, allowed ...string) er
 func (c *Chat) Generate(ctx context.Context, r llm.Request) iter.Seq2[llm.Event, error] {
 	return func(yield func(llm.Event, error) bool) {
 		if err := c.generate(ctx, r, yield); err != nil && err != errStopped {
-			yield(nil, err)
+			yield(nil, c.at.secrets.Error(err))
 		}
 	}
 }

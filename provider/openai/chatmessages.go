@@ -53,7 +53,7 @@ func (c *Chat) messages(r llm.Request) ([]openai.ChatCompletionMessageParamUnion
 			err = fmt.Errorf("the role %q is unknown", m.Role)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("message %d: %w", i, err)
+			return nil, fmt.Errorf("messages[%d]: %w", i, err)
 		}
 	}
 	w.flush()

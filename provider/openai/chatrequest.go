@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"slices"
 
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/llm/wire"
@@ -23,6 +22,9 @@ func (c *Chat) CheckTools(tools []llm.ToolDef) error {
 
 // params is a request in the SDK's terms.
 func (c *Chat) params(r llm.Request) (p openai.ChatCompletionNewParams, err error) {
+	if err := wire.CheckRequest(r); err != nil {
+		return p, err
+	}
 	p.Model = c.options.Model
 	if p.Messages, err = c.messages(r); err != nil {
 		return p, err
@@ -30,9 +32,7 @@ func (c *Chat) params(r llm.Request) (p openai.ChatCompletionNewParams, err erro
 	if p.Tools, err = c.tools(r.Tools); err != nil {
 		return p, err
 	}
-	if p.ToolChoice, err = toolChoice(r); err != nil {
-		return p, err
-	}
+	p.ToolChoice = toolChoice(r)
 	if len(r.Tools) > 0 && c.options.Sequential {
 		p.ParallelToolCalls = openai.Bool(false)
 	}
@@ -40,17 +40,13 @@ func (c *Chat) params(r llm.Request) (p openai.ChatCompletionNewParams, err erro
 		return p, err
 	}
 	switch n := r.Limits.OutputTokens; {
-	case n < 0:
-		return p, fmt.Errorf("Limits.OutputTokens is negative: %d", n)
 	case n > 0 && c.options.LimitField == "max_tokens":
 		p.MaxTokens = openai.Int(int64(n))
 	case n > 0:
 		p.MaxCompletionTokens = openai.Int(int64(n))
 	}
 	p.ReasoningEffort = shared.ReasoningEffort(c.options.Effort)
-	if err := c.cache(&p, r); err != nil {
-		return p, err
-	}
+	c.cache(&p, r)
 	if !c.options.Whole && !c.options.NoStreamOptions {
 		p.StreamOptions.IncludeUsage = openai.Bool(true)
 	}
@@ -81,31 +77,24 @@ func (c *Chat) tools(tools []llm.ToolDef) ([]openai.ChatCompletionToolUnionParam
 	return all, nil
 }
 
-func toolChoice(r llm.Request) (choice openai.ChatCompletionToolChoiceOptionUnionParam, err error) {
-	mode, name := r.ToolChoice.Mode, r.ToolChoice.Name
-	switch {
-	case mode == llm.ToolAuto, mode == llm.ToolNone && len(r.Tools) == 0:
-	case mode == llm.ToolNone:
-		choice.OfAuto = openai.String("none")
-	case mode == llm.ToolAny && len(r.Tools) > 0:
+func toolChoice(r llm.Request) (choice openai.ChatCompletionToolChoiceOptionUnionParam) {
+	switch r.ToolChoice.Mode {
+	case llm.ToolNone:
+		if len(r.Tools) > 0 { // or else the API wants no choice
+			choice.OfAuto = openai.String("none")
+		}
+	case llm.ToolAny:
 		choice.OfAuto = openai.String("required")
-	case mode == llm.ToolNamed && slices.ContainsFunc(r.Tools, func(t llm.ToolDef) bool { return t.Name == name }):
-		return openai.ToolChoiceOptionFunctionToolChoice(openai.ChatCompletionNamedToolChoiceFunctionParam{Name: name}), nil
-	case mode == llm.ToolAny, mode == llm.ToolNamed:
-		return choice, fmt.Errorf("the tool choice %q %q asks for a call that none of the request's %d tools can answer", mode, name, len(r.Tools))
-	default:
-		return choice, fmt.Errorf("the tool choice %q is unknown", mode)
+	case llm.ToolNamed:
+		return openai.ToolChoiceOptionFunctionToolChoice(openai.ChatCompletionNamedToolChoiceFunctionParam{Name: r.ToolChoice.Name})
 	}
-	return choice, nil
+	return choice
 }
 
 func (c *Chat) format(p *openai.ChatCompletionNewParams, f llm.ResponseFormat) error {
-	if len(f.Schema) == 0 {
-		return nil
-	}
-	schema, err := dialect(c.options.Strict).Convert(f.Schema)
-	if err != nil {
-		return fmt.Errorf("the response format %q: %w", f.Name, err)
+	schema, err := dialect(c.options.Strict).Response(f)
+	if schema == nil {
+		return err
 	}
 	j := shared.ResponseFormatJSONSchemaJSONSchemaParam{Name: cmp.Or(f.Name, "response"), Schema: schema, Strict: openai.Bool(c.options.Strict)}
 	if f.Description != "" {
@@ -117,13 +106,9 @@ func (c *Chat) format(p *openai.ChatCompletionNewParams, f llm.ResponseFormat) e
 
 // cache passes a hint on. OpenAI caches by itself; the key brings the requests of a session to where its cache is. There is no way
 // to turn the cache off, so that CacheNone asks for nothing.
-func (c *Chat) cache(p *openai.ChatCompletionNewParams, r llm.Request) error {
-	switch r.Cache {
-	case llm.CacheDefault, llm.CacheNone:
-		return nil
-	case llm.CacheShort, llm.CacheLong:
-	default:
-		return fmt.Errorf("the cache hint %q is unknown", r.Cache)
+func (c *Chat) cache(p *openai.ChatCompletionNewParams, r llm.Request) {
+	if r.Cache != llm.CacheShort && r.Cache != llm.CacheLong {
+		return
 	}
 	if session := r.Metadata["session"]; session != "" {
 		p.PromptCacheKey = openai.String(cacheKey(session))
@@ -131,7 +116,6 @@ func (c *Chat) cache(p *openai.ChatCompletionNewParams, r llm.Request) error {
 	if r.Cache == llm.CacheLong && c.at.own { // compatible servers don't know it, and some refuse what they don't know
 		p.PromptCacheRetention = openai.ChatCompletionNewParamsPromptCacheRetention24h
 	}
-	return nil
 }
 
 // extraFields are members beside those that the SDK has.

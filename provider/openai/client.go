@@ -37,9 +37,10 @@ type connection struct {
 // endpoint is a connection that was checked.
 type endpoint struct {
 	model   string
-	host    string // of the base URL, with its port if it has one
+	base    string // the base URL
+	host    string // its host, with its port if it has one
 	own     bool   // OpenAI itself, not a server that speaks its API
-	key     string // never told
+	secrets wire.Secrets
 	timeout time.Duration
 	options []option.RequestOption
 }
@@ -65,8 +66,8 @@ func (c connection) open(typ string) (endpoint, error) {
 	if err != nil {
 		return fail("BaseURL (or OPENAI_BASE_URL) %w; it looks like %q", err, ownURL)
 	}
-	e := endpoint{model: c.Model, host: strings.ToLower(u.Host), timeout: c.Timeout}
-	e.own = strings.HasSuffix("."+strings.ToLower(u.Hostname()), "."+ownHost)
+	e := endpoint{model: c.Model, base: u.String(), host: strings.ToLower(u.Host), timeout: c.Timeout}
+	e.own = wire.InDomain(e.base, ownHost)
 
 	key := c.APIKey
 	if c.BaseURL == "" || e.own {
@@ -79,7 +80,10 @@ func (c connection) open(typ string) (endpoint, error) {
 	case strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r >= 0x7f }):
 		return fail("APIKey (or OPENAI_API_KEY) holds a space, a line break or the like") // the key itself is not told
 	}
-	e.key = key
+	e.secrets = wire.NewSecrets(key, nil)
+	if c.BaseURL == "" || e.own {
+		e.secrets = wire.NewSecrets(key, environment())
+	}
 	e.options = append(e.options, option.WithBaseURL(u.String()), option.WithAPIKey(key),
 		option.WithHTTPClient(wire.Client(c.Client)), option.WithMaxRetries(c.Retries),
 		option.WithMiddleware(boundErrors))
@@ -144,6 +148,16 @@ func parseBase(base string) (*url.URL, error) {
 		return nil, errors.New("goes on behind the version, which the API's own path follows")
 	}
 	return u, nil
+}
+
+// environment is what the SDK takes from there as headers, and may hold a key.
+func environment() http.Header {
+	h := http.Header{"Admin-Key": {os.Getenv("OPENAI_ADMIN_KEY")}}
+	for line := range strings.Lines(os.Getenv("OPENAI_CUSTOM_HEADERS")) {
+		name, value, _ := strings.Cut(line, ":")
+		h.Add(strings.TrimSpace(name), strings.TrimSpace(value))
+	}
+	return h
 }
 
 // bound is the context of one generation.

@@ -58,7 +58,7 @@ func TestDamagedStreamsRunNothingElse(t *testing.T) {
 			var m llm.Model
 			m, err := NewChat(ChatOptions{Model: "m", BaseURL: server.URL, Client: server.Client(), Strict: strict})
 			if name == "responses" {
-				m, err = NewResponses(ResponsesOptions{Model: "m", BaseURL: server.URL, Client: server.Client(), Strict: strict})
+				m, err = NewResponses(ResponsesOptions{Model: "m", BaseURL: server.URL, Origin: "api.openai.com", Client: server.Client(), Strict: strict})
 			}
 			if err != nil {
 				t.Fatal(err)

@@ -5,11 +5,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"strconv"
-	"strings"
 
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/llm/wire"
@@ -56,7 +54,7 @@ func (e endpoint) classified(outer context.Context, provider string, res *http.R
 		if e.timeout > 0 {
 			return wire.Timeout(provider, e.timeout)
 		}
-		return &llm.Error{Kind: llm.ErrNetwork, Provider: provider, Err: errors.New("the answer didn't come within the HTTP client's timeout")}
+		return wire.ClientTimeout(provider)
 	}
 	return wire.TransportError(provider, err)
 }
@@ -71,7 +69,6 @@ type trouble struct {
 // servers send an "error" that is a string, or these members without "error", or "detail", or a list of one; and what stands between
 // sends HTML.
 func (e endpoint) trouble(body []byte) trouble {
-	body = []byte(wire.HideKey(string(body), e.key))
 	var list []json.RawMessage
 	if json.Unmarshal(body, &list) == nil && len(list) > 0 {
 		body = list[0]
@@ -99,35 +96,12 @@ func (e endpoint) trouble(body []byte) trouble {
 
 // error is for an answer of the given status; 0: it came in the middle of a stream. sdk may be nil.
 func (t trouble) error(provider string, status int, h http.Header, sdk error) error {
-	status = cmp.Or(status, t.status)
-	if status == 0 && strings.HasPrefix(t.typ, "invalid_") { // such as invalid_request_error; else it is the server's fault
-		status = http.StatusBadRequest
-	}
-	text, code := wire.Excerpt(t.message), cmp.Or(t.code, t.typ)
-	if code != "" {
-		text = code + ": " + text
-	}
-	if status/100 == 4 { // says more than the type: Ollama calls a model that isn't there an api_error
-		code = t.code
-	}
-	if status != 0 {
-		text = fmt.Sprintf("HTTP status %d: %s", status, text)
-	}
-	cause := answered{text, nil}
+	a := wire.Answer{Status: cmp.Or(status, t.status), Header: h, Code: t.code, Type: t.typ, Message: t.message}
 	if api := (*openai.Error)(nil); errors.As(sdk, &api) {
-		cause.sdk = api
+		a.Cause = api
 	}
-	return wire.HTTPError(provider, status, h, code, t.message, cause)
+	return wire.AnswerError(provider, a)
 }
-
-// answered keeps the SDK's error for those that look for it; its own text leaves out what the server said.
-type answered struct {
-	text string
-	sdk  error
-}
-
-func (a answered) Error() string { return a.text }
-func (a answered) Unwrap() error { return a.sdk }
 
 // word is a JSON string's text; numbers and other values are their JSON, null is nothing.
 func word(raw json.RawMessage) string {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"iter"
 	"net/http"
 	"slices"
@@ -30,6 +31,9 @@ type ResponsesOptions struct {
 	Timeout time.Duration // of one whole generation; 0: none beyond the context's
 	Retries int           // by the SDK, before an answer has begun; 0: none, since the agent retries
 	Whole   bool          // ask for the message at once in place of a stream
+	// Origin is the host that what the model encrypts or signs belongs to, and goes back to alone; default: BaseURL's, where all
+	// hosts of OpenAI's are one. A gateway to OpenAI is told of by "api.openai.com".
+	Origin string
 
 	// Effort is how much the model is to think, such as "low" or "high". Summary is what it tells of that: "auto", "concise" or
 	// "detailed"; without it, reasoning has no text.
@@ -48,12 +52,26 @@ type ResponsesOptions struct {
 	Extra json.RawMessage
 }
 
+// String tells the options without the key. However they are printed, logged or encoded, this is what is told.
+func (o ResponsesOptions) String() string {
+	type plain ResponsesOptions
+	o.APIKey, o.BaseURL = wire.ShownKey(o.APIKey), wire.ShownURL(o.BaseURL)
+	return fmt.Sprintf("openai.ResponsesOptions%+v", plain(o))
+}
+
+// Format is for every verb.
+func (o ResponsesOptions) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, o.String()) }
+
+// MarshalText is for log/slog and encoding/json.
+func (o ResponsesOptions) MarshalText() ([]byte, error) { return []byte(o.String()), nil }
+
 // Responses is an [llm.Model] that speaks OpenAI's Responses API. It keeps no state at the provider: every request holds the
 // whole conversation, with the model's own items as they came. Where the API can't read the reasoning any more that it once
 // encrypted, since the key is another organization's now, say, it is asked again without. Safe for concurrent use.
 type Responses struct {
 	endpoint endpoint
 	service  responses.ResponseService
+	origin   wire.Origin
 	o        ResponsesOptions
 	extra    map[string]json.RawMessage
 }
@@ -78,11 +96,15 @@ func NewResponses(o ResponsesOptions) (*Responses, error) {
 	if err != nil {
 		return nil, err
 	}
+	origin, err := wire.NewOrigin(responsesName, ownHost, e.base, o.Origin)
+	if err != nil {
+		return nil, fmt.Errorf("openai: Responses%w", err)
+	}
 	if o.NoReasoning && (o.Effort != "" || o.Summary != "") {
 		return nil, fmt.Errorf("openai: %s.NoReasoning goes with neither Effort nor Summary", typ)
 	}
 	o.NoReasoning = o.NoReasoning || o.Effort == "" && o.Summary == "" && knownPlain(o.Model)
-	m := &Responses{endpoint: e, service: responses.NewResponseService(e.options...), o: o}
+	m := &Responses{endpoint: e, service: responses.NewResponseService(e.options...), origin: origin, o: o}
 	if len(o.Extra) > 0 {
 		if err := json.Unmarshal(o.Extra, &m.extra); err != nil {
 			return nil, fmt.Errorf("openai: %s.Extra is no JSON object: %w", typ, err)
@@ -99,10 +121,10 @@ func NewResponses(o ResponsesOptions) (*Responses, error) {
 }
 
 // String names the model, and never the key.
-func (m *Responses) String() string { return responsesName + " " + m.o.Model }
+func (m Responses) String() string { return responsesName + " " + m.o.Model }
 
-// GoString is String.
-func (m *Responses) GoString() string { return m.String() }
+// Format is String, for every verb.
+func (m Responses) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, m.String()) }
 
 // knownPlain says that a model, or one fine-tuned from it, is of a family from before the models that think.
 func knownPlain(model string) bool {
@@ -118,6 +140,8 @@ func knownPlain(model string) bool {
 // Generate implements [llm.Model]. Its errors are [*llm.Error]s, and the context's own.
 func (m *Responses) Generate(ctx context.Context, req llm.Request) iter.Seq2[llm.Event, error] {
 	return func(yield func(llm.Event, error) bool) {
+		req.Messages = m.origin.Sent(req.Messages)
+		made := func(e llm.Event, err error) bool { return yield(m.origin.Made(e), err) }
 		how := everything
 		if m.o.NoReasoning {
 			how = noReasoning
@@ -125,14 +149,14 @@ func (m *Responses) Generate(ctx context.Context, req llm.Request) iter.Seq2[llm
 		outer := ctx
 		ctx, cancel := m.endpoint.bound(outer)
 		defer cancel()
-		answer, err := m.generate(ctx, req, how, yield)
+		answer, err := m.generate(ctx, req, how, made)
 		err = m.failure(outer, answer, err)
 		if estranged(err) {
-			answer, err = m.generate(ctx, req, noNames, yield)
+			answer, err = m.generate(ctx, req, noNames, made)
 			err = m.failure(outer, answer, err)
 		}
 		if err != nil {
-			yield(nil, err)
+			yield(nil, m.endpoint.secrets.Error(err))
 		}
 	}
 }

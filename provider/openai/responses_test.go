@@ -46,6 +46,9 @@ func answers(t testing.TB, contentType, body string) *script {
 func (s *script) model(t testing.TB, o openai.ResponsesOptions) *openai.Responses {
 	t.Helper()
 	o.Model, o.BaseURL = "gpt-5-mini", s.url
+	if o.Origin == "" {
+		o.Origin = "api.openai.com"
+	}
 	m, err := openai.NewResponses(o)
 	if err != nil {
 		t.Fatal(err)

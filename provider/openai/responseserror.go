@@ -2,7 +2,6 @@ package openai
 
 import (
 	"bufio"
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -18,25 +17,13 @@ import (
 )
 
 // reported is what the API says is wrong, in a reply that had begun well.
-type reported struct{ code, message string }
+type reported trouble
 
 func reportedBy(response responses.Response) reported {
-	return reported{string(response.Error.Code), response.Error.Message}
+	return reported{code: string(response.Error.Code), message: response.Error.Message}
 }
 
-func (e reported) Error() string {
-	return strings.TrimPrefix(e.code+": "+wire.Excerpt(e.message), ": ")
-}
-
-// status is the HTTP status that the reply would have had if it had been known then.
-func (e reported) status() int {
-	for _, word := range []string{"invalid_", "image", "polic"} {
-		if strings.Contains(e.code, word) {
-			return http.StatusBadRequest
-		}
-	}
-	return http.StatusInternalServerError
-}
+func (e reported) Error() string { return e.code + ": " + e.message }
 
 // failure makes an error of the right kind of what went wrong in a request, or while its answer was read. answer may be nil, and so
 // may err.
@@ -46,12 +33,11 @@ func (m *Responses) failure(outer context.Context, answer *http.Response, err er
 	}
 	var event *ssestream.StreamError
 	if errors.As(err, &event) { // what the SDK makes of an event with an error in it
-		t := m.endpoint.trouble(event.Event.Data)
-		err = reported{cmp.Or(t.code, t.typ), t.message}
+		err = reported(m.endpoint.trouble(event.Event.Data))
 	}
 	var inside reported
 	if errors.As(err, &inside) {
-		err = wire.HTTPError(responsesName, inside.status(), answer.Header, inside.code, inside.message, inside)
+		err = trouble(inside).error(responsesName, 0, answer.Header, nil)
 	} else if answer != nil && answer.StatusCode < 300 && unreadable(err) {
 		err = malformed("%w", err)
 	}

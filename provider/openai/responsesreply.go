@@ -51,7 +51,7 @@ func (r *reply) event(e responses.ResponseStreamEventUnion) error {
 	case "response.completed", "response.incomplete", "response.failed":
 		return r.end(responses.ResponseStatus(e.Type[len("response."):]), e.Response)
 	case "error":
-		return reported{e.Code, e.Message}
+		return reported{code: e.Code, message: e.Message}
 	}
 	return nil
 }

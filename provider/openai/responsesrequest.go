@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"slices"
 
 	"github.com/openai/openai-go/v3"
 	"github.com/openai/openai-go/v3/packages/param"
@@ -20,6 +19,9 @@ import (
 
 // params is a request in the API's words.
 func (m *Responses) params(req llm.Request, how memory) (responses.ResponseNewParams, error) {
+	if err := wire.CheckRequest(req); err != nil {
+		return responses.ResponseNewParams{}, wire.Invalid(responsesName, "%w", err)
+	}
 	p := responses.ResponseNewParams{
 		Model:     m.o.Model,
 		Store:     openai.Bool(false),
@@ -31,15 +33,10 @@ func (m *Responses) params(req llm.Request, how memory) (responses.ResponseNewPa
 	if req.System != "" {
 		p.Instructions = openai.String(req.System)
 	}
-	switch n := req.Limits.OutputTokens; {
-	case n < 0:
-		return p, wire.Invalid(responsesName, "Limits.OutputTokens is negative (%d)", n)
-	case n > 0:
+	if n := req.Limits.OutputTokens; n > 0 {
 		p.MaxOutputTokens = openai.Int(int64(n))
 	}
-	if err := m.cache(&p, req); err != nil {
-		return p, err
-	}
+	m.cache(&p, req)
 	if err := m.tools(&p, req); err != nil {
 		return p, err
 	}
@@ -56,13 +53,9 @@ func (m *Responses) params(req llm.Request, how memory) (responses.ResponseNewPa
 
 // cache passes a hint on. OpenAI caches by itself; the key brings the requests of a session to where its cache is. There is no
 // way to turn the cache off that every model knows, so that CacheNone asks for nothing.
-func (m *Responses) cache(p *responses.ResponseNewParams, req llm.Request) error {
-	switch req.Cache {
-	case llm.CacheDefault, llm.CacheNone:
-		return nil
-	case llm.CacheShort, llm.CacheLong:
-	default:
-		return wire.Invalid(responsesName, "the cache hint %q is unknown", req.Cache)
+func (m *Responses) cache(p *responses.ResponseNewParams, req llm.Request) {
+	if req.Cache != llm.CacheShort && req.Cache != llm.CacheLong {
+		return
 	}
 	if session := req.Metadata["session"]; session != "" {
 		p.PromptCacheKey = openai.String(cacheKey(session))
@@ -70,7 +63,6 @@ func (m *Responses) cache(p *responses.ResponseNewParams, req llm.Request) error
 	if req.Cache == llm.CacheLong && m.endpoint.own { // compatible servers don't know it, and some refuse what they don't know
 		p.PromptCacheRetention = responses.ResponseNewParamsPromptCacheRetention24h
 	}
-	return nil
 }
 
 // cacheKey fits a key to the length that the API takes.
@@ -90,28 +82,19 @@ func (m *Responses) tools(p *responses.ResponseNewParams, req llm.Request) error
 		}
 		p.Tools = append(p.Tools, tool)
 	}
-	named := func(t llm.ToolDef) bool { return t.Name == req.ToolChoice.Name }
+	if len(req.Tools) == 0 { // the API wants no choice then
+		return nil
+	}
 	switch req.ToolChoice.Mode {
-	case llm.ToolAuto:
 	case llm.ToolNone:
 		p.ToolChoice.OfToolChoiceMode = param.NewOpt(responses.ToolChoiceOptionsNone)
 	case llm.ToolAny:
 		p.ToolChoice.OfToolChoiceMode = param.NewOpt(responses.ToolChoiceOptionsRequired)
 	case llm.ToolNamed:
-		if !slices.ContainsFunc(req.Tools, named) {
-			return wire.Invalid(responsesName, "the tool choice names %q, which is none of the tools", req.ToolChoice.Name)
-		}
 		p.ToolChoice.OfFunctionTool = &responses.ToolChoiceFunctionParam{Name: req.ToolChoice.Name}
-	default:
-		return wire.Invalid(responsesName, "%q is no mode of a tool choice", req.ToolChoice.Mode)
 	}
-	switch {
-	case len(req.Tools) > 0 && m.o.Sequential:
+	if m.o.Sequential {
 		p.ParallelToolCalls = openai.Bool(false) // true is the default, and some models don't know the member
-	case len(req.Tools) == 0 && req.ToolChoice.Mode == llm.ToolAny:
-		return wire.Invalid(responsesName, "the model must call a tool, and there are none")
-	case len(req.Tools) == 0:
-		p.ToolChoice = responses.ResponseNewParamsToolChoiceUnion{} // none of none
 	}
 	return nil
 }
@@ -148,12 +131,12 @@ type format struct {
 }
 
 func (m *Responses) format(p *responses.ResponseNewParams, f llm.ResponseFormat) error {
-	if len(f.Schema) == 0 {
-		return nil
-	}
-	schema, err := dialect(m.o.Strict).Convert(f.Schema)
+	schema, err := dialect(m.o.Strict).Response(f)
 	if err != nil {
-		return wire.Invalid(responsesName, "response format %q: %w", f.Name, err)
+		return wire.Invalid(responsesName, "%w", err)
+	}
+	if schema == nil {
+		return nil
 	}
 	raw, err := jsontree.Encode(format{"json_schema", cmp.Or(f.Name, "response"), f.Description, schema, m.o.Strict})
 	p.Text.Format = param.Override[responses.ResponseFormatTextConfigUnionParam](raw)

@@ -16,7 +16,7 @@ var responsesProvider = llmtest.Provider{
 	Replies: "testdata/responses/replies",
 	New: func(t testing.TB, o llmtest.Options) llm.Model {
 		m, err := openai.NewResponses(openai.ResponsesOptions{
-			Model: "gpt-5-mini", APIKey: llmtest.APIKey, BaseURL: o.BaseURL, Client: o.Client, Whole: o.Whole, Strict: o.Strict,
+			Model: "gpt-5-mini", APIKey: llmtest.APIKey, BaseURL: o.BaseURL, Origin: "api.openai.com", Client: o.Client, Whole: o.Whole, Strict: o.Strict,
 		})
 		if err != nil {
 			t.Fatal(err)
