@@ -6,15 +6,22 @@ import (
 	"slices"
 )
 
-// Batch runs functions side by side, at most a fixed number at once, each under a name and a context of its own. Its methods
-// are for one goroutine, the one that also receives from Done.
+// Batch runs functions side by side, each under a name and a context of its own. Its methods are for one goroutine, the one that also
+// receives from Done and Handed.
 //
 // Its goroutines are kept from one function to the next, with the stacks that they have grown, until Close.
 type Batch struct {
 	running map[string]context.CancelCauseFunc
 	work    chan func()
+	handed  chan Handed
 	done    chan string
 	idle    int // goroutines that wait for work, or soon will
+}
+
+// Handed is a function that has returned, and whose rest is left to whoever received this.
+type Handed struct {
+	Name string
+	Rest func()
 }
 
 // NewBatch makes an empty batch.
@@ -22,6 +29,7 @@ func NewBatch() *Batch {
 	return &Batch{
 		running: map[string]context.CancelCauseFunc{},
 		work:    make(chan func()),
+		handed:  make(chan Handed),
 		// A finished function doesn't wait for somebody to hear of it, unless very many do.
 		done: make(chan string, 2*MaxCalls),
 	}
@@ -39,22 +47,32 @@ func (b *Batch) Running(name string) bool {
 	return ok
 }
 
-// Start runs f. Its context ends with ctx, with Cancel, or when f has returned. The name is sent to Done when f returns, or
-// ends its goroutine. F must not panic.
-func (b *Batch) Start(ctx context.Context, name string, f func(context.Context)) {
+// Start runs f, and then rest, also if f ends its goroutine. The context ends with ctx, with Cancel, or after rest.
+//
+// If somebody waits to receive from Handed when f returns, rest is left to them: it saves waking them for it later. Otherwise
+// rest runs at once, and then the name is sent to Done. F and rest must not panic.
+func (b *Batch) Start(ctx context.Context, name string, f func(context.Context), rest func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	b.running[name] = cancel
 	run := func() {
-		returned := false
+		returned, handed := false, false
 		defer func() {
 			if !returned { // runtime.Goexit ends the goroutine: another one takes its place
 				go b.serve(nil)
 			}
-			cancel(nil)
-			b.done <- name
+			if !handed {
+				rest()
+				cancel(nil)
+				b.done <- name
+			}
 		}()
 		f(ctx)
 		returned = true
+		select {
+		case b.handed <- Handed{name, rest}:
+			handed = true
+		default:
+		}
 	}
 	if b.idle > 0 {
 		b.idle--
@@ -74,11 +92,16 @@ func (b *Batch) serve(first func()) {
 	}
 }
 
-// Done receives the name of each function that ended. Whoever receives one calls Finished with it.
+// Handed receives the functions that returned while somebody waited for it. Whoever receives one runs its Rest, and then calls
+// Finished with its name.
+func (b *Batch) Handed() <-chan Handed { return b.handed }
+
+// Done receives the name of each other function, when its rest has run. Whoever receives one calls Finished with it.
 func (b *Batch) Done() <-chan string { return b.done }
 
-// Finished frees the place of a function that Done told of.
+// Finished frees the place of a function that Handed or Done told of.
 func (b *Batch) Finished(name string) {
+	b.Cancel(name, nil)
 	delete(b.running, name)
 	b.idle++
 }

@@ -19,13 +19,15 @@ func await(t *testing.T, b *agent.Batch) string {
 	return name
 }
 
+func nothing() {}
+
 func TestBatchRunsSideBySide(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := agent.NewBatch()
 		defer b.Close()
 		release := map[string]chan struct{}{"a": make(chan struct{}), "b": make(chan struct{})}
 		for name, c := range release {
-			b.Start(t.Context(), name, func(context.Context) { <-c })
+			b.Start(t.Context(), name, func(context.Context) { <-c }, nothing)
 		}
 		synctest.Wait()
 		if b.Len() != 2 || !b.Running("a") || !b.Running("b") || b.Running("c") {
@@ -52,8 +54,8 @@ func TestBatchContexts(t *testing.T) {
 			ends <- fmt.Sprint(name, ": ", context.Cause(ctx))
 		}
 	}
-	b.Start(ctx, "one", wait("one"))
-	b.Start(ctx, "two", wait("two"))
+	b.Start(ctx, "one", wait("one"), nothing)
+	b.Start(ctx, "two", wait("two"), nothing)
 	b.Cancel("nobody", errors.New("no matter"))
 	b.Cancel("one", errors.New("enough"))
 	b.Cancel("one", errors.New("a second time"))
@@ -65,7 +67,7 @@ func TestBatchContexts(t *testing.T) {
 		t.Errorf("%s ended, %s", name, got)
 	}
 	var kept context.Context
-	b.Start(t.Context(), "three", func(ctx context.Context) { kept = ctx })
+	b.Start(t.Context(), "three", func(ctx context.Context) { kept = ctx }, nothing)
 	await(t, b)
 	if kept.Err() == nil {
 		t.Error("a function returned, and its context lasts")
@@ -83,7 +85,7 @@ func TestBatchUsesGoroutinesAgain(t *testing.T) {
 				if i%3 == 0 {
 					runtime.Goexit()
 				}
-			})
+			}, nothing)
 			if got := await(t, b); got != name {
 				t.Fatalf("%s ended, not %s", got, name)
 			}
@@ -97,7 +99,7 @@ func TestBatchManyAtOnce(t *testing.T) {
 		b := agent.NewBatch()
 		defer b.Close()
 		for i := range 2 * agent.MaxCalls {
-			b.Start(t.Context(), fmt.Sprint(i), func(context.Context) {})
+			b.Start(t.Context(), fmt.Sprint(i), func(context.Context) {}, nothing)
 		}
 		synctest.Wait()
 		for range 2 * agent.MaxCalls {
@@ -107,4 +109,50 @@ func TestBatchManyAtOnce(t *testing.T) {
 			t.Errorf("%d functions run", b.Len())
 		}
 	})
+}
+
+// TestBatchRest: what is left to do when a function has returned is done once, by whoever waits for it, or else where it ran.
+func TestBatchRest(t *testing.T) {
+	for name, f := range map[string]func(context.Context){"returns": func(context.Context) {}, "ends its goroutine": func(context.Context) { runtime.Goexit() }} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := agent.NewBatch()
+				defer b.Close()
+				rests := 0
+				var kept context.Context
+				rest := func() {
+					rests++
+					if kept.Err() != nil {
+						t.Error("the context has ended before the rest")
+					}
+				}
+				begin := make(chan struct{})
+				b.Start(t.Context(), "nobody waits", func(ctx context.Context) { kept = ctx; f(ctx) }, rest)
+				synctest.Wait()
+				if rests != 1 {
+					t.Errorf("the rest ran %d times", rests)
+				}
+				await(t, b)
+
+				b.Start(t.Context(), "somebody waits", func(ctx context.Context) { kept = ctx; <-begin; f(ctx) }, rest)
+				go func() { synctest.Wait(); close(begin) }()
+				select {
+				case h := <-b.Handed():
+					if name != "returns" || rests != 1 {
+						t.Errorf("%s was handed over, and its rest ran %d times", h.Name, rests)
+					}
+					h.Rest()
+					b.Finished(h.Name)
+				case got := <-b.Done():
+					if name == "returns" {
+						t.Errorf("%s was not handed over", got)
+					}
+					b.Finished(got)
+				}
+				if rests != 2 || kept.Err() == nil || b.Len() != 0 {
+					t.Errorf("the rest ran %d times, the context says %v, %d functions run", rests, kept.Err(), b.Len())
+				}
+			})
+		})
+	}
 }

@@ -15,8 +15,9 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// body is one attempt at a call: through the layers, perhaps into the tool, and on to its committed outcome. It runs in a
-// goroutine of its own.
+// body is one attempt at a call: through the layers, perhaps into the tool, and on to its committed outcome. The layers and the tool run
+// in a goroutine of its own. The outcome is committed by the loop if that waits for it, and there too if it doesn't: whoever ranges
+// over the events may take his time with one.
 type body struct {
 	d        *drive
 	lease    *session.Drive  // the one that it was started under
@@ -26,7 +27,8 @@ type body struct {
 	prepared *tool.Prepared
 
 	ctx     context.Context // ends when the body may not be entered any more
-	settled bool            // the outcome is committed already
+	out     tool.Outcome
+	settled bool // the outcome is committed already
 
 	mu      sync.Mutex // guards the rest until the body is over: a layer may call next from goroutines of its own
 	over    bool       // the layers have returned
@@ -35,43 +37,49 @@ type body struct {
 	runtime error      // why the call could not be run, which is not the call's own failure
 }
 
-// start runs a call, first entry or re-entry.
-func (d *drive) start(ctx context.Context, c *session.Call) {
+// start runs a call, first entry or re-entry. One that can't be run settles at once.
+func (d *drive) start(ctx context.Context, c *session.Call) error {
 	b := d.body(c)
-	d.batch.Start(ctx, c.ID, func(ctx context.Context) { b.guard(ctx, (*body).run) })
+	if err := b.prepare(ctx); err != nil {
+		b.ctx, b.out = ctx, tool.Resolve(tool.Execution{}, err)
+		b.end()
+		return d.outcomes.failure()
+	}
+	d.batch.Start(ctx, c.ID, func(ctx context.Context) { b.guard(ctx, (*body).run) }, b.end)
+	return nil
 }
 
 func (d *drive) body(c *session.Call) *body {
 	return &body{d: d, lease: d.lease, turn: d.turn, c: *c, args: session.Arguments(d.asked, c.ID)}
 }
 
-// guard runs f and settles the call with what comes of it, be it a panic or the goroutine's end.
+// guard runs f and keeps what comes of it, be it a panic or the goroutine's end. A layer that has left next behind doesn't get any
+// further with it.
 func (b *body) guard(ctx context.Context, f func(*body, context.Context) tool.Outcome) {
 	b.ctx = ctx
 	ended := false
 	defer func() {
 		if !ended { // by a panic of our own making, or runtime.Goexit in a layer
-			b.end(ctx, tool.Resolve(tool.Execution{}, b.crashed(recover())))
+			b.out = tool.Resolve(tool.Execution{}, b.crashed(recover()))
 		}
+		b.mu.Lock()
+		b.over = true
+		b.mu.Unlock()
 	}()
-	out := f(b, ctx)
+	b.out = f(b, ctx)
 	ended = true
-	b.end(ctx, out)
 }
 
-// end settles the call. A layer that has left next behind doesn't get any further with it.
-func (b *body) end(ctx context.Context, out tool.Outcome) {
-	b.mu.Lock()
-	b.over = true
-	b.mu.Unlock()
+// end settles the call.
+func (b *body) end() {
 	switch {
 	case b.settled:
 	case b.runtime != nil:
 		b.fail(b.runtime)
-	case !b.entered && ctx.Err() != nil && out.Status == tool.StatusFailed:
+	case !b.entered && b.ctx.Err() != nil && b.out.Status == tool.StatusFailed:
 		// It was stopped before it began: it begins when the session is carried on.
 	default:
-		b.settle(ctx, out)
+		b.settle(b.ctx, b.out)
 	}
 }
 
@@ -99,12 +107,7 @@ func (b *body) crashed(p any) error {
 }
 
 // run takes the call through the layers.
-func (b *body) run(ctx context.Context) tool.Outcome {
-	if err := b.prepare(ctx); err != nil {
-		return tool.Resolve(tool.Execution{}, err)
-	}
-	return tool.Resolve(b.layers(ctx))
-}
+func (b *body) run(ctx context.Context) tool.Outcome { return tool.Resolve(b.layers(ctx)) }
 
 func (b *body) layers(ctx context.Context) (exec tool.Execution, err error) {
 	defer func() {

@@ -54,7 +54,7 @@ func (d *drive) advance(ctx context.Context, c *session.Call, ending bool) error
 		if err := d.lease.Ready(d.commitCtx()); err != nil {
 			return err
 		}
-		d.start(ctx, c)
+		return d.start(ctx, c)
 	}
 	return nil
 }
@@ -132,6 +132,10 @@ func (d *drive) wait(step session.Step, changed <-chan struct{}) error {
 	stopping := d.stopping.Done()
 	for {
 		select {
+		case b := <-d.batch.Handed():
+			b.Rest()
+			d.ended(b.Name)
+			return d.outcomes.failure()
 		case id := <-d.batch.Done():
 			d.ended(id)
 			return d.outcomes.failure()

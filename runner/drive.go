@@ -17,7 +17,8 @@ import (
 //
 // Data flows one way: the head says what to do; the loop does it, or starts a body that does; what came of it is committed;
 // what the commit changed is shown. The loop, and all that yields, run in the goroutine of whoever ranges over the events. A
-// body runs in its own, commits its own outcome, and touches nothing else of the drive than what is marked so.
+// body runs in its own, commits its own outcome where the loop doesn't wait for it, and touches nothing else of the drive than what is
+// marked so.
 type drive struct {
 	display
 	agent    *agent.Agent

@@ -23,7 +23,7 @@ func (d *drive) recover(ctx context.Context, c *session.Call) error {
 		if d.running() < d.agent.Concurrency() {
 			b := d.body(c)
 			b.entered = true // by whoever died
-			d.batch.Start(ctx, c.ID, func(ctx context.Context) { b.guard(ctx, (*body).reconcile) })
+			d.batch.Start(ctx, c.ID, func(ctx context.Context) { b.guard(ctx, (*body).reconcile) }, b.end)
 		}
 		return nil
 	}

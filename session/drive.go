@@ -14,9 +14,10 @@ import (
 // Where the engine belongs to one process, the lease lives in memory and is void with the process. Elsewhere it is stored in
 // the head, ends by time, and is renewed by each commit.
 type Drive struct {
-	store  *Store
-	id     string
-	holder string // in Local
+	store    *Store
+	id       string
+	holder   string // in Local
+	followed string // the topic of those who follow the session
 
 	before Transition // d.check
 	after  func(*Tx)  // d.hold
@@ -41,7 +42,7 @@ type New struct{ User, Agent string }
 // of another user is ErrWrongUser. Nothing is committed yet.
 func (s *Store) Drive(ctx context.Context, id string, n *New) (*Drive, error) {
 	holder := newCommitID() // any id that is not another one's
-	d := &Drive{store: s, id: id, holder: string(holder[:])}
+	d := &Drive{store: s, id: id, holder: string(holder[:]), followed: followTopic(id)}
 	d.before, d.after = d.check, d.hold
 	if s.exclusive && !s.local.Acquire(leaseName(id), d.holder) {
 		return nil, s.busy(ctx, id, n)
@@ -210,7 +211,7 @@ func (d *Drive) update(ctx context.Context, ts ...Transition) error {
 	case err == nil:
 		d.taken, d.rides, d.renewed = true, false, at
 		d.renewLater(d.RenewEvery())
-		d.store.local.Signal(followTopic(d.id))
+		d.store.local.Signal(d.followed)
 	}
 	return err
 }

@@ -112,7 +112,7 @@ func (h *head) open(ctx context.Context) (*Tx, error) {
 		tx = new(Tx)
 	}
 	h.spare = nil
-	*tx = Tx{State: h.state, Now: s.Now(), driven: s.driven(h.state), beside: !h.driver, kv: s.kv, ctx: ctx,
+	*tx = Tx{State: h.state, Now: s.Now(), driven: h.driver || s.driven(h.state), beside: !h.driver, kv: s.kv, ctx: ctx,
 		puts: tx.puts[:0], deletes: tx.deletes[:0]}
 	if h.base != nil {
 		if err := h.base(tx); err != nil {
