@@ -158,6 +158,9 @@ func (a *Agent) HasTurnLayers() bool {
 	return slices.ContainsFunc(a.config.Interceptors, func(l interceptor.Layer) bool { return l.Turn != nil })
 }
 
+// HasToolLayers says whether layers are around the tool called name.
+func (a *Agent) HasToolLayers(name string) bool { return a.config.Interceptors.Wraps(name) }
+
 // Turn puts the chain's turn layers around inner.
 func (a *Agent) Turn(inner interceptor.TurnHandler) interceptor.TurnHandler {
 	return a.config.Interceptors.WrapTurn(inner)

@@ -97,11 +97,20 @@ func (c Chain) WrapModel(h ModelHandler) ModelHandler {
 // WrapTool returns h inside the chain's layers for the tool called name.
 func (c Chain) WrapTool(name string, h ToolHandler) ToolHandler {
 	for _, l := range slices.Backward(c) {
-		if l.Tool != nil && (len(l.Tools) == 0 || slices.Contains(l.Tools, name)) {
+		if l.around(name) {
 			h = l.gate(h)
 		}
 	}
 	return h
+}
+
+// Wraps says whether any of the chain's layers is around the tool called name.
+func (c Chain) Wraps(name string) bool {
+	return slices.ContainsFunc(c, func(l Layer) bool { return l.around(name) })
+}
+
+func (l *Layer) around(tool string) bool {
+	return l.Tool != nil && (len(l.Tools) == 0 || slices.Contains(l.Tools, tool))
 }
 
 // gate is the layer around next. It signs the layer's pauses with the layer's name and the arguments the layer saw, and

@@ -37,15 +37,24 @@ type body struct {
 	runtime error      // why the call could not be run, which is not the call's own failure
 }
 
-// start runs a call, first entry or re-entry. One that can't be run settles at once.
+// start runs a call, first entry or re-entry. What needs no code of others settles at once: a call that can't be run, or is answered
+// and has no layers around it.
 func (d *drive) start(ctx context.Context, c *session.Call) error {
 	b := d.body(c)
-	if err := b.prepare(ctx); err != nil {
-		b.ctx, b.out = ctx, tool.Resolve(tool.Execution{}, err)
+	b.ctx = ctx
+	var exec tool.Execution
+	err := b.prepare(ctx)
+	goesOn, run := err == nil, (*body).run
+	if goesOn && !d.agent.HasToolLayers(c.Tool) {
+		run = (*body).inside
+		exec, goesOn, err = b.admit(b.prepared.Call)
+	}
+	if !goesOn {
+		b.out = tool.Resolve(exec, err)
 		b.end()
 		return d.outcomes.failure()
 	}
-	d.batch.Start(ctx, c.ID, func(ctx context.Context) { b.guard(ctx, (*body).run) }, b.end)
+	d.batch.Start(ctx, c.ID, func(ctx context.Context) { b.guard(ctx, run) }, b.end)
 	return nil
 }
 
@@ -108,6 +117,11 @@ func (b *body) crashed(p any) error {
 
 // run takes the call through the layers.
 func (b *body) run(ctx context.Context) tool.Outcome { return tool.Resolve(b.layers(ctx)) }
+
+// inside enters the body of a tool without layers, which was admitted.
+func (b *body) inside(ctx context.Context) tool.Outcome {
+	return tool.Resolve(b.prepared.Enter(ctx, b.prepared.Call))
+}
 
 func (b *body) layers(ctx context.Context) (exec tool.Execution, err error) {
 	defer func() {
