@@ -146,6 +146,9 @@ func (w *worker) due(ctx context.Context) (next time.Time, over bool, err error)
 
 // one is due for the one session of this worker.
 func (w *worker) one(ctx context.Context) (next time.Time, over bool, err error) {
+	if w.busy() { // asked first: what the drive leaves is what is read then
+		return next, false, nil
+	}
 	id := w.o.Session
 	st, err := w.rn.store.Load(ctx, id)
 	if errors.Is(err, session.ErrUnknownSession) {
@@ -162,7 +165,7 @@ func (w *worker) one(ctx context.Context) (next time.Time, over bool, err error)
 	}
 	step := session.Next(st, w.rn.store.Now())
 	switch driven, _ := w.rn.store.Driven(st); {
-	case driven || w.busy():
+	case driven:
 	case step.Working():
 		w.start(ctx, id)
 	case step.Left() || step.Kind == session.StepWait:
