@@ -17,6 +17,7 @@ type head struct {
 	state *State
 	rev   kvstore.Revision // zero: nothing is stored yet
 	value []byte           // what is stored at rev
+	aside *Blob            // where value lies, if it doesn't lie under key
 	stale bool             // state is not what is stored at rev, with tx on top
 	fresh func() *State    // what a session begins with; nil: it must exist
 
@@ -49,15 +50,19 @@ func (h *head) load(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return h.set(e)
+	return h.set(ctx, e)
 }
 
-func (h *head) set(e kvstore.Entry) error {
+func (h *head) set(ctx context.Context, e kvstore.Entry) error {
+	e, aside, err := h.store.whole(ctx, e)
+	if err != nil {
+		return err
+	}
 	state, err := decodeState(h.key, e.Value)
 	if err != nil {
 		return err
 	}
-	h.state, h.rev, h.value, h.tx, h.stale = state, e.Revision, e.Value, nil, false
+	h.state, h.rev, h.value, h.aside, h.tx, h.stale = state, e.Revision, e.Value, aside, nil, false
 	return nil
 }
 
@@ -91,7 +96,7 @@ func (h *head) refresh(ctx context.Context) (bool, error) {
 	case e.Revision == h.rev && !h.stale:
 		return false, nil
 	}
-	if err := h.set(e); err != nil {
+	if err := h.set(ctx, e); err != nil {
 		return false, err
 	}
 	_, err = h.open(ctx)
@@ -276,13 +281,23 @@ func (h *head) commit(ctx context.Context, tx *Tx, id commitID) error {
 		return err
 	}
 	h.buf = value[:0]
-	tx.put(h.key, value)
+	stored, aside := value, (*Blob)(nil)
+	if len(value) > kvstore.MaxValue {
+		if aside, stored, err = s.putAside(ctx, tx.ID, value); err != nil {
+			return err
+		}
+	}
+	tx.put(h.key, stored)
 	h.only[0] = kvstore.Precondition{Key: h.key, Revision: h.rev}
 	rev, err := s.kv.Apply(ctx, kvstore.Batch{Preconditions: h.only[:], Puts: tx.puts, Deletes: tx.deletes})
 	if err != nil {
+		if !errors.Is(err, kvstore.ErrUncertain) {
+			s.dropAside(ctx, tx.ID, aside)
+		}
 		return err
 	}
-	h.value, h.buf = value, h.value[:0]
+	s.dropAside(ctx, tx.ID, h.aside)
+	h.value, h.buf, h.aside = value, h.value[:0], aside
 	h.rev, h.stale, h.base, h.riding, h.tx, h.spare = rev, false, nil, h.riding[:0], nil, tx
 	if woke {
 		s.local.Signal(workTopic)

@@ -104,7 +104,7 @@ func (s *Store) List(ctx context.Context, f Filter) iter.Seq2[*State, error] {
 				yield(nil, err)
 				return
 			}
-			st, err := decodeState(e.Key, e.Value)
+			st, err := s.decodeHead(ctx, e)
 			if err == nil && (!st.Deleted.IsZero() || f.User != "" && f.User != st.User || f.Agent != "" && f.Agent != st.Agent) {
 				continue
 			}
