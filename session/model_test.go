@@ -151,7 +151,7 @@ func (h *harness) claim(t *rapid.T) {
 	taken := (h.m.status == session.Requested || h.m.status == session.Answered) && !h.m.cancelling
 	h.do(t, taken, func(tx *session.Tx) error { return tx.Claim("c") })
 	if taken {
-		h.m.status = session.Running
+		h.m.status, h.m.once = session.Running, true // a call that was claimed is one that needs it
 	}
 }
 
