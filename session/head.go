@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"time"
 
 	"github.com/fermata-ai/fermata/kvstore"
 )
@@ -313,10 +314,10 @@ func (tx *Tx) schedule(exclusive bool) (woke bool) {
 	switch {
 	case tx.Held && !exclusive:
 		want = tx.LeaseEnd
-	case step.Working() && !tx.Wake.IsZero() && !tx.Wake.After(tx.Now):
+	case step.Working() && isAtOnce(tx.Wake):
 		return false // it stands there already
 	case step.Working():
-		want = tx.Now
+		want = atOnce(tx.Now)
 	}
 	if want.Equal(tx.Wake) {
 		return false
@@ -329,6 +330,15 @@ func (tx *Tx) schedule(exclusive bool) (woke bool) {
 	}
 	tx.Wake = want
 	return !want.IsZero() && !want.After(tx.Now)
+}
+
+// atOnce is where what is due at once stands in the wake index: before every time that a clock may show, in the order, to the second,
+// in which it became due. A clock that goes back, or another process's that is behind, keeps nobody from it.
+func atOnce(now time.Time) time.Time { return time.UnixMilli(now.Unix()).UTC() }
+
+// isAtOnce says that a place in the wake index was made by atOnce; no other is of 1970's first months.
+func isAtOnce(wake time.Time) bool {
+	return !wake.IsZero() && wake.Year() == 1970 && wake.YearDay() < 100
 }
 
 // A head keeps the ids of its last commits, so that whoever lost an acknowledgement finds out. They need only differ from

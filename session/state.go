@@ -52,7 +52,7 @@ type State struct {
 	Incarnation uint64    `json:"incarnation,omitempty"` // of the engine, at the last commit; where leases are not stored
 	Takeovers   int       `json:"takeovers,omitempty"`   // drives that died, since the last progress
 
-	Wake    time.Time `json:"wake,omitzero"` // where the session stands in the wake index; zero: nowhere
+	Wake    time.Time `json:"wake,omitzero"` // where the session stands in the wake index, see atOnce; zero: nowhere
 	Commits commits   `json:"commits"`
 
 	later
