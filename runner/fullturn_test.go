@@ -178,3 +178,34 @@ func TestLargeHeadIsReadWhole(t *testing.T) {
 	r.say("More.").finished(event.FinishStop)
 	r.acceptable()
 }
+
+// A layer may hold one call again and again, and those who answer may say much: a call about which no more can be kept ends, and its
+// body is not entered.
+func TestLayerHoldsForEver(t *testing.T) {
+	for name, actor := range longNames {
+		t.Run(name, func(t *testing.T) {
+			var n counter
+			r := newRig(t, oneCall(instant("act", tool.Once, &n), toolLayer(strings.Repeat(actor[:1], 200),
+				func(context.Context, tool.Call, interceptor.ToolHandler) (tool.Execution, error) {
+					return tool.Execution{Await: &tool.Await{}}, nil
+				})), &rigOptions{memory: true})
+			s := r.say("Go.")
+			var call string
+			held := 0
+			for ; s.end.Finish == event.FinishPaused && held < 1000; held++ {
+				p := s.end.Pending[0]
+				call = p.Call
+				why := strings.Repeat("y", 1000)
+				s = r.answer(runner.ApproveEdited(p.ID, actor, why, textIn{strings.Repeat("x", 900)}))
+			}
+			s.finished(event.FinishStop)
+			st, err := r.Call(t.Context(), chat, call)
+			if err != nil || len(st.Decisions) != held || held < 8 || n.get("act") != 0 ||
+				!strings.Contains(string(st.Output), "was held by layers") {
+				t.Errorf("held %d times, decided %d times, entered %d times: %s, %v", held, len(st.Decisions), n.get("act"), st.Output, err)
+			}
+			r.acceptable()
+			r.sound()
+		})
+	}
+}
