@@ -16,6 +16,7 @@ import (
 	"github.com/fermata-ai/fermata/fakellm"
 	"github.com/fermata-ai/fermata/interceptor"
 	"github.com/fermata-ai/fermata/llm"
+	"github.com/fermata-ai/fermata/session"
 	"github.com/fermata-ai/fermata/tool"
 )
 
@@ -172,5 +173,55 @@ func TestTurn(t *testing.T) {
 	}
 	if want := []string{"outer", "inner"}; !a.HasTurnLayers() || !cmp.Equal(order, want) {
 		t.Errorf("the layers came as %q, not %q", order, want)
+	}
+}
+
+// bulky is a tool whose schema has so many bytes, in its normal form.
+func bulky(spec tool.Spec, input, output int) tool.Tool {
+	schema := func(n int) json.RawMessage {
+		const frame = `{"type":"object","properties":{},"description":""}`
+		if n == 0 {
+			return json.RawMessage(`{"type":"object"}`)
+		}
+		return json.RawMessage(`{"type":"object","properties":{},"description":"` + strings.Repeat("x", n-len(frame)) + `"}`)
+	}
+	spec.Name, spec.Input, spec.Output = "deploy", schema(input), schema(output)
+	return raw{spec}
+}
+
+type raw struct{ spec tool.Spec }
+
+func (r raw) Spec() tool.Spec { return r.spec }
+func (r raw) Execute(context.Context, tool.Call) (tool.Execution, error) {
+	return tool.Execution{}, nil
+}
+
+// A tool whose calls could not be held, since its schema can't be kept with a pause, is refused before any call of it.
+func TestSchemasThatCannotBeKept(t *testing.T) {
+	if agent.MaxSchema != session.MaxSchema {
+		t.Errorf("an agent takes schemas of %d bytes, a session of %d", agent.MaxSchema, session.MaxSchema)
+	}
+	const most, over = agent.MaxSchema, agent.MaxSchema + 1
+	all := interceptor.Chain{interceptor.Approval(nil)}
+	other := interceptor.Chain{interceptor.Approval(&interceptor.ApprovalOptions{Tools: []string{"other"}})}
+	for name, test := range map[string]struct {
+		tool   tool.Tool
+		layers interceptor.Chain
+		want   string // in the error; empty: there is none
+	}{
+		"an output, of one that may pause":     {bulky(tool.Spec{MayPause: true}, 0, over), nil, `tool "deploy": its output schema has 65537 bytes, and at most 65536`},
+		"an output, of one that asks":          {bulky(tool.Spec{AskOperator: true}, 0, over), nil, "its output schema"},
+		"an output that just fits":             {bulky(tool.Spec{MayPause: true}, 0, most), nil, ""},
+		"an output, of one that never waits":   {bulky(tool.Spec{}, 0, over), all, ""},
+		"an input behind a gate":               {bulky(tool.Spec{}, over, 0), all, `tool "deploy": its input schema has 65537 bytes, and at most 65536`},
+		"an input that just fits":              {bulky(tool.Spec{}, most, 0), all, ""},
+		"an input behind nothing":              {bulky(tool.Spec{MayPause: true}, over, 0), nil, ""},
+		"an input beside a gate for another's": {bulky(tool.Spec{}, over, 0), other, ""},
+	} {
+		_, err := agent.New(agent.Config{Name: "ops", Model: fakellm.Echo(), Interceptors: test.layers,
+			Tools: []tool.Tool{test.tool, named("other")}})
+		if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: the error is %v", name, err)
+		}
 	}
 }

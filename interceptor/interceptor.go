@@ -60,6 +60,8 @@ func (c Chain) Check(tools []string) error {
 		switch {
 		case l.Name == "":
 			return fmt.Errorf("interceptor: layer %d has no name", i)
+		case len(l.Name) > tool.MaxKey:
+			return fmt.Errorf("interceptor: layer %d has a name of %d bytes, at most %d are allowed: it stands in each decision", i, len(l.Name), tool.MaxKey)
 		case seen[l.Name]:
 			return fmt.Errorf("interceptor: two layers are named %q; names key what was decided, so give one another", l.Name)
 		}

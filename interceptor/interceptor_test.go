@@ -50,6 +50,7 @@ func TestChainCheck(t *testing.T) {
 		"for all tools":     {chain: interceptor.Chain{layer("a", pass), layer("b", pass)}},
 		"for some tools":    {chain: interceptor.Chain{layer("a", pass, "deploy", "refund")}},
 		"without a name":    {interceptor.Chain{layer("a", pass), layer("", pass)}, "layer 1 has no name"},
+		"of a long name":    {interceptor.Chain{layer(strings.Repeat("a", 201), pass)}, "201 bytes"},
 		"of one name":       {interceptor.Chain{layer("a", pass), layer("b", pass), layer("a", pass)}, `two layers are named "a"`},
 		"for a typo":        {interceptor.Chain{layer("a", pass, "refund", "delpoy")}, `"delpoy", which the agent does not have; it has: refund, deploy`},
 		"case of the names": {interceptor.Chain{layer("a", pass, "Refund")}, `"Refund"`},

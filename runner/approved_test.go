@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -153,6 +154,31 @@ func TestChangedBetweenPauseAndApproval(t *testing.T) {
 				t.Errorf("transfer ran with %q, audit %d times; the model reads %s", ran, n.get("audit"), r.result(p.Call).Output)
 			}
 			r.acceptable()
+		})
+	}
+}
+
+// Edited arguments that are larger than the tools take are refused before they are accepted, where the agent is at hand.
+func TestEditedArgumentsTooLarge(t *testing.T) {
+	for name, limit := range map[string]int{"by default": 0, "of one's own": 1000} {
+		t.Run(name, func(t *testing.T) {
+			var n counter
+			c := gated(&n, fakellm.New(fakellm.Calls("refund", `{"text":"a"}`), fakellm.Says("Done.")))
+			c.ToolLimits.Arguments = limit
+			r := newRig(t, c, nil)
+			p := r.say("Go.").finished(event.FinishPaused).pause("refund")
+			if limit == 0 {
+				limit = 256 << 10
+			}
+			fits := strings.Repeat("x", limit-len(text("")))
+			_, err := r.Resume(t.Context(), chat, runner.ApproveEdited(p.ID, "bob", "", textIn{fits + "x"}))
+			if !errors.Is(err, session.ErrInvalidResumePayload) || !strings.Contains(err.Error(), fmt.Sprint(limit)) {
+				t.Errorf("Resume: %v", err)
+			}
+			r.answer(runner.ApproveEdited(p.ID, "bob", "", textIn{fits})).finished(event.FinishStop)
+			if got := r.result(p.Call).Output; n.get("refund") != 1 || string(got) != string(text(fits)) {
+				t.Errorf("it ran %d times; the result has %d bytes", n.get("refund"), len(got))
+			}
 		})
 	}
 }

@@ -398,7 +398,7 @@ func actionsBlob(actions []tool.Action) (*session.Blob, error) {
 	return session.NewBlob(b)
 }
 
-// maxMade is how many of a call's pauses may come with artifacts: where those lie stands in the head, which is bounded.
+// maxMade is how many of a call's pauses may come with artifacts: where those lie stands in the call's record, which is bounded.
 const maxMade = 200
 
 // pause commits a pause. A call that is being cancelled does not pause.
@@ -410,6 +410,10 @@ func (b *body) pause(ctx context.Context, out tool.Outcome) error {
 	if len(out.Actions) > 0 && len(b.c.Actions) >= maxMade {
 		return b.result(ctx, tool.Resolve(tool.Execution{}, fmt.Errorf("%s has paused %d times with artifacts, which is as often as a call may",
 			b.c.Tool, maxMade)))
+	}
+	if await.Gate != "" && !b.c.MayBeDecided() {
+		return b.result(ctx, tool.Resolve(tool.Execution{}, fmt.Errorf("%s was held by layers %d times, which is as often as what is decided about it can be kept",
+			b.c.Tool, len(b.c.Decisions))))
 	}
 	if n := len(await.Schema); n > session.MaxSchema && await.Gate == "" {
 		return b.result(ctx, tool.Resolve(tool.Execution{}, fmt.Errorf("%s asked to pause: the answer's schema has %d bytes, at most %d are taken",

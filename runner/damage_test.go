@@ -20,7 +20,7 @@ import (
 // damaged is what errors of a damaged store are, and of one in which nothing is damaged but what it says has changed.
 var damaged = []error{
 	session.ErrCorrupt, session.ErrNewerVersion, session.ErrUnknownSession, session.ErrUnknownCall, session.ErrUnknownPause, session.ErrNotPaused,
-	session.ErrSettled, session.ErrResumeConflict, session.ErrInvalidResumePayload, session.ErrPauseRequired, session.ErrNotYetKnown,
+	session.ErrSettled, session.ErrResumeConflict, session.ErrInvalidResumePayload, session.ErrPauseRequired, session.ErrNotYetKnown, session.ErrAmbiguousKey,
 	session.ErrPending, session.ErrWrongUser, session.ErrDeleted, runner.ErrUnknownAgent, runner.ErrBadToken, runner.ErrTokenExpired,
 }
 

@@ -189,3 +189,31 @@ func TestExtendMovesTheDeadline(t *testing.T) {
 		t.Errorf("it settled as %s, %v", st.Settled, err)
 	}
 }
+
+// What is due at once is due whatever the clock says: one that goes back, or another process's that is behind, keeps nobody from it.
+func TestDueAtOnceBeforeEveryClock(t *testing.T) {
+	for name, passed := range map[string]time.Duration{"an answer": 0, "an answer after the deadline of another call": 2 * time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			cl := newClock()
+			var n counter
+			r := newRig(t, jobs(&n, 2), at(cl))
+			p := r.say("Go.").finished(event.FinishPaused).end.Pending
+			must(t, r.Extend(t.Context(), chat, p[1].ID, "ci", time.Time{}))
+			cl.pass(passed)
+			if passed == 0 {
+				_, err := r.Resume(t.Context(), chat, runner.Complete(p[0].ID, text("v"), "ci"))
+				must(t, err)
+			}
+			_, err := r.Resume(t.Context(), chat, runner.Complete(p[1].ID, text("v"), "ci"))
+			must(t, err)
+			cl.pass(-24 * time.Hour)
+			due, _, _, err := r.store.Due(t.Context(), "ops", nil)
+			if err != nil || len(due) != 1 || due[0].Session != chat {
+				t.Errorf("due are %v, %v", due, err)
+			}
+			r.sound()
+			r.work(runner.WorkOptions{}, 1)
+			r.acceptable()
+		})
+	}
+}

@@ -20,7 +20,8 @@ type Ref struct {
 type Filter = session.PauseFilter
 
 // Find shows a pause. By token it also finds the one that the running body is about to ask for; by key one that isn't stored
-// yet is session.ErrNotYetKnown, since the outside system may be faster than the commit. A pause that is over has no Await.
+// yet is session.ErrNotYetKnown, since the outside system may be faster than the commit, and one that several open pauses have is
+// session.ErrAmbiguousKey. A pause that is over has no Await.
 func (rn *Runner) Find(ctx context.Context, ref Ref) (tool.Pause, error) {
 	p, err := rn.find(ctx, ref)
 	// Whoever may not look isn't told that there is nothing, either.

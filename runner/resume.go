@@ -50,8 +50,9 @@ func Deny(pause, actor, why string) Resumption {
 	return Resumption{Pause: pause, Actor: actor, Decision: &tool.Decision{Reason: why}}
 }
 
-// ApproveEdited lets a call run with other arguments, which are checked against the tool's schema. An argument that does not
-// encode as JSON is an error of Resume.
+// ApproveEdited lets a call run with other arguments, which are checked against the tool's schema, and against the limit of the agent's
+// ToolLimits. A runner that doesn't have the session's agent can't know that limit: there, arguments over it are accepted, and the call
+// then settles with an error that says so, without having run. An argument that does not encode as JSON is an error of Resume.
 func ApproveEdited[In any](pause, actor, why string, args In) Resumption {
 	raw, err := json.Marshal(args)
 	return Resumption{Pause: pause, Actor: actor, err: err, Decision: &tool.Decision{Approved: true, Reason: why, Arguments: raw}}
@@ -107,7 +108,7 @@ func (rn *Runner) Resume(ctx context.Context, sessionID string, rs ...Resumption
 		for i := range rs {
 			if misfits[i] != nil {
 				out.Receipts[i] = session.Receipt{Call: session.CallID(rs[i].Pause), By: rs[i].Actor, Err: misfits[i]}
-			} else if out.Receipts[i], err = tx.Answer(replies[i], rn.store.Fits(ctx)); err != nil {
+			} else if out.Receipts[i], err = tx.Answer(replies[i], rn.fits(ctx, tx.Agent, replies[i].Kind)); err != nil {
 				return err
 			}
 		}
@@ -117,6 +118,23 @@ func (rn *Runner) Resume(ctx context.Context, sessionID string, rs ...Resumption
 		return nil, err
 	}
 	return out, refusal(out.Receipts)
+}
+
+// fits is the check of an answer to a session of that agent. Edited arguments must not be larger than its tools take, as far as this
+// runner has the agent.
+func (rn *Runner) fits(ctx context.Context, agent string, kind session.Kind) session.Fits {
+	fits := rn.store.Fits(ctx)
+	a := rn.agents[agent]
+	if kind != session.KindDecision || a == nil {
+		return fits
+	}
+	most := a.Tools().Limits().Arguments
+	return func(schema string, value json.RawMessage, forGo bool) (misfit, err error) {
+		if n := len(value); n > most {
+			return fmt.Errorf("the edited arguments have %d bytes, at most %d are taken", n, most), nil
+		}
+		return fits(schema, value, forGo)
+	}
 }
 
 // maxResumptions is how many answers fit one commit, with their receipts and index entries.

@@ -129,6 +129,19 @@ func (tx *Tx) accept(c *Call, a *Answer) {
 	tx.touch()
 }
 
+// MayBeDecided says that the call's record has room for one more decision.
+func (c *Call) MayBeDecided() bool {
+	if len(c.Decisions) < 8 {
+		return true
+	}
+	o := object{[]byte{'{'}}
+	return o.decisions(c.Decisions) == nil && len(o.b) <= maxDecided
+}
+
+// maxDecided is how much may be decided about one call, in bytes: with what else its record holds, that has to fit one value. Eight
+// decisions at the greatest length do, and a hundred at the usual one.
+const maxDecided = 40 << 10
+
 // decide ends the open pause of a layer with a decision.
 func (tx *Tx) decide(c *Call, d Decision) {
 	d.Gate, d.Shown, d.Pause, d.At = c.Pause.Gate, c.Pause.Shown, c.Pauses, tx.Now
@@ -195,6 +208,7 @@ func (tx *Tx) settle(c *Call, o *Outcome) error {
 	}
 	b, err := record.appendJSON(make([]byte, 0, 256))
 	tx.putEncoded(recordKey(tx.ID, c.ID), b, err)
+	tx.payloads += len(b)
 	media := (c.Media || o.Media) && o.Status == event.Done
 	*c = Call{
 		ID: c.ID, Tool: c.Tool, Status: Settled, Settled: o.Status, Pauses: c.Pauses, MayPause: c.MayPause, Media: media, Unshown: tx.beside,

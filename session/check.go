@@ -76,7 +76,7 @@ func (c *check) session(ctx context.Context, e kvstore.Entry) error {
 	if parts, err := kvstore.Parts(e.Key); err == nil && len(parts) == 2 {
 		id = parts[1]
 	}
-	st, err := decodeState(e.Key, e.Value)
+	st, err := c.store.decodeHead(ctx, e)
 	if err != nil {
 		return c.judge(id, "head", err)
 	}

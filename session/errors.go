@@ -19,6 +19,7 @@ var (
 	ErrNotPaused            = errors.New("session: the call does not wait for an answer")
 	ErrPauseRequired        = errors.New("session: the call has paused more than once; name the pause")
 	ErrNotYetKnown          = errors.New("session: not known yet; try again")
+	ErrAmbiguousKey         = errors.New("session: more than one open pause has the key")
 	ErrResumeConflict       = errors.New("session: another answer was accepted before")
 	ErrInvalidResumePayload = errors.New("session: the answer does not fit")
 	ErrSettled              = errors.New("session: the call has its result")

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"time"
 
 	"github.com/fermata-ai/fermata/kvstore"
 )
@@ -17,6 +18,7 @@ type head struct {
 	state *State
 	rev   kvstore.Revision // zero: nothing is stored yet
 	value []byte           // what is stored at rev
+	aside *Blob            // where value lies, if it doesn't lie under key
 	stale bool             // state is not what is stored at rev, with tx on top
 	fresh func() *State    // what a session begins with; nil: it must exist
 
@@ -51,15 +53,19 @@ func (h *head) load(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return h.set(e)
+	return h.set(ctx, e)
 }
 
-func (h *head) set(e kvstore.Entry) error {
+func (h *head) set(ctx context.Context, e kvstore.Entry) error {
+	e, aside, err := h.store.whole(ctx, e)
+	if err != nil {
+		return err
+	}
 	state, err := decodeState(h.key, e.Value)
 	if err != nil {
 		return err
 	}
-	h.state, h.rev, h.value, h.tx, h.stale = state, e.Revision, e.Value, nil, false
+	h.state, h.rev, h.value, h.aside, h.tx, h.stale = state, e.Revision, e.Value, aside, nil, false
 	return nil
 }
 
@@ -93,7 +99,7 @@ func (h *head) refresh(ctx context.Context) (bool, error) {
 	case e.Revision == h.rev && !h.stale:
 		return false, nil
 	}
-	if err := h.set(e); err != nil {
+	if err := h.set(ctx, e); err != nil {
 		return false, err
 	}
 	_, err = h.open(ctx)
@@ -278,13 +284,23 @@ func (h *head) commit(ctx context.Context, tx *Tx, id commitID) error {
 		return err
 	}
 	h.buf = value[:0]
-	tx.put(h.key, value)
+	stored, aside := value, (*Blob)(nil)
+	if len(value) > kvstore.MaxValue {
+		if aside, stored, err = s.putAside(ctx, tx.ID, value); err != nil {
+			return err
+		}
+	}
+	tx.put(h.key, stored)
 	h.only[0] = kvstore.Precondition{Key: h.key, Revision: h.rev}
 	rev, err := s.kv.Apply(ctx, kvstore.Batch{Preconditions: h.only[:], Puts: tx.puts, Deletes: tx.deletes})
 	if err != nil {
+		if !errors.Is(err, kvstore.ErrUncertain) {
+			s.dropAside(ctx, tx.ID, aside)
+		}
 		return err
 	}
-	h.value, h.buf = value, h.value[:0]
+	s.dropAside(ctx, tx.ID, h.aside)
+	h.value, h.buf, h.aside = value, h.value[:0], aside
 	h.rev, h.stale, h.base, h.riding, h.tx, h.spare = rev, false, nil, h.riding[:0], nil, tx
 	if woke {
 		s.local.Signal(workTopic)
@@ -300,10 +316,10 @@ func (tx *Tx) schedule(exclusive bool) (woke bool) {
 	switch {
 	case tx.Held && !exclusive:
 		want = tx.LeaseEnd
-	case step.Working() && !tx.Wake.IsZero() && !tx.Wake.After(tx.Now):
+	case step.Working() && isAtOnce(tx.Wake):
 		return false // it stands there already
 	case step.Working():
-		want = tx.Now
+		want = atOnce(tx.Now)
 	}
 	if want.Equal(tx.Wake) {
 		return false
@@ -316,6 +332,15 @@ func (tx *Tx) schedule(exclusive bool) (woke bool) {
 	}
 	tx.Wake = want
 	return !want.IsZero() && !want.After(tx.Now)
+}
+
+// atOnce is where what is due at once stands in the wake index: before every time that a clock may show, in the order, to the second,
+// in which it became due. A clock that goes back, or another process's that is behind, keeps nobody from it.
+func atOnce(now time.Time) time.Time { return time.UnixMilli(now.Unix()).UTC() }
+
+// isAtOnce says that a place in the wake index was made by atOnce; no other is of 1970's first months.
+func isAtOnce(wake time.Time) bool {
+	return !wake.IsZero() && wake.Year() == 1970 && wake.YearDay() < 100
 }
 
 // A head keeps the ids of its last commits, so that whoever lost an acknowledgement finds out. They need only differ from

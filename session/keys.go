@@ -12,7 +12,7 @@ import (
 
 // What is stored, and under which keys. All are tuples; the first part says what it is.
 //
-//	h session                     head
+//	h session                     head, or where it lies
 //	m session generation number   message, or where it lies
 //	c session call                call record, once settled
 //	r session call slot           receipt

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"time"
 
 	"github.com/fermata-ai/fermata/kvstore"
 	"github.com/fermata-ai/fermata/llm"
@@ -218,10 +219,12 @@ func (s *Store) PauseSession(ctx context.Context, id string) (string, error) {
 	return entry.Session, err
 }
 
-// FindKey finds the pause that a tool gave an outside key: the open one, or else the latest. One that isn't known may be known
-// soon, since the outside system can be faster than the commit: ErrNotYetKnown.
+// FindKey finds the pause that a tool gave an outside key: the open one, or else that of the call which ended last; a call that goes on
+// comes after all that ended. Several that are open are ErrAmbiguousKey. One that isn't known may be known soon, since the outside system
+// can be faster than the commit: ErrNotYetKnown.
 func (s *Store) FindKey(ctx context.Context, toolName, key string) (tool.Pause, error) {
 	var found tool.Pause
+	var ended time.Time // of found, if it isn't open
 	open := 0
 	for e, err := range s.scan(ctx, kvstore.Key("k", toolName, key)) {
 		if err != nil {
@@ -239,18 +242,34 @@ func (s *Store) FindKey(ctx context.Context, toolName, key string) (tool.Pause, 
 		case err != nil:
 			return found, err
 		}
-		if isOpen := p.Await.Reason != ""; isOpen || open == 0 {
+		if p.Await.Reason != "" {
 			found = p
-			if isOpen {
-				open++
+			open++
+		} else if open == 0 {
+			at, err := s.ended(ctx, p)
+			if err != nil {
+				return found, err
+			}
+			if !at.Before(ended) {
+				found, ended = p, at
 			}
 		}
 	}
 	switch {
 	case open > 1:
-		return tool.Pause{}, fmt.Errorf("session: key %q of tool %q names %d open pauses; answer by token or pause id", key, toolName, open)
+		return tool.Pause{}, fmt.Errorf("%w: key %q of tool %q names %d; answer by token or pause id", ErrAmbiguousKey, key, toolName, open)
 	case found.ID == "":
 		return tool.Pause{}, fmt.Errorf("%w: key %q of tool %q", ErrNotYetKnown, key, toolName)
 	}
 	return found, nil
+}
+
+// ended is when the call of a pause that is over ended; of one that goes on, now.
+func (s *Store) ended(ctx context.Context, p tool.Pause) (time.Time, error) {
+	var r Record
+	found, err := s.read(ctx, recordKey(p.Session, p.Call), &r)
+	if !found {
+		return s.Now(), err
+	}
+	return r.At, err
 }

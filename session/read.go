@@ -104,7 +104,7 @@ func (s *Store) List(ctx context.Context, f Filter) iter.Seq2[*State, error] {
 				yield(nil, err)
 				return
 			}
-			st, err := decodeState(e.Key, e.Value)
+			st, err := s.decodeHead(ctx, e)
 			if err == nil && (!st.Deleted.IsZero() || f.User != "" && f.User != st.User || f.Agent != "" && f.Agent != st.Agent) {
 				continue
 			}
@@ -115,8 +115,8 @@ func (s *Store) List(ctx context.Context, f Filter) iter.Seq2[*State, error] {
 	}
 }
 
-// Due lists sessions of an agent that stand in the wake index up to now, the longest due first, and says when the next one
-// will be due. It reads at most a page.
+// Due lists sessions of an agent that stand in the wake index up to now: those that are due at once, whatever the clock says, and those
+// whose time has come, the longest due first; and says when the next one will be due. It reads at most a page.
 func (s *Store) Due(ctx context.Context, agent string, after []byte) (due []Due, more bool, next time.Time, err error) {
 	now := s.Now()
 	prefix := kvstore.Key("w", agent)

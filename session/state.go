@@ -18,7 +18,8 @@ import (
 const Version = 1
 
 // State is the head of a session: everything that decides what happens next, and no history. It stays small: payloads above
-// 1 KiB lie elsewhere, and a [Blob] says where.
+// 1 KiB lie elsewhere, and a [Blob] says where. One that grows large all the same, because much was said of many calls, is written
+// in several pieces.
 type State struct {
 	Version int       `json:"v"`
 	ID      string    `json:"id"`
@@ -51,7 +52,7 @@ type State struct {
 	Incarnation uint64    `json:"incarnation,omitempty"` // of the engine, at the last commit; where leases are not stored
 	Takeovers   int       `json:"takeovers,omitempty"`   // drives that died, since the last progress
 
-	Wake    time.Time `json:"wake,omitzero"` // where the session stands in the wake index; zero: nowhere
+	Wake    time.Time `json:"wake,omitzero"` // where the session stands in the wake index, see atOnce; zero: nowhere
 	Commits commits   `json:"commits"`
 
 	later

@@ -83,7 +83,7 @@ type sweep struct {
 
 // session sweeps what belongs to one session.
 func (sw *sweep) session(ctx context.Context, e kvstore.Entry) error {
-	st, err := decodeState(e.Key, e.Value)
+	st, err := sw.store.decodeHead(ctx, e)
 	if err != nil {
 		return err
 	}
@@ -216,11 +216,14 @@ func (s *Store) usedPayloads(ctx context.Context, id string) (map[string]bool, e
 		}
 	}
 	// The head first: what it refers to may move on to a record or a message while these are read, and not the other way.
-	st, err := s.Load(ctx, id)
+	h, err := s.head(ctx, id, nil)
 	if err != nil {
 		return nil, err
 	}
-	st.blobs(note)
+	h.state.blobs(note)
+	if h.aside != nil {
+		note(h.aside)
+	}
 	for e, err := range s.scan(ctx, kvstore.Key("m", id)) {
 		if err != nil {
 			return nil, err

@@ -25,7 +25,7 @@ type Tx struct {
 	deletes  [][]byte
 	changed  bool    // something has to be committed
 	large    []*Blob // payloads too large for this commit; they must be written before
-	payloads int     // bytes of those that are written in this commit
+	payloads int     // bytes of those, and of call records, that are written in this commit
 	driven   bool    // some drive holds the session
 	beside   bool    // it is not a driver's
 	err      error   // the first thing that could not be encoded

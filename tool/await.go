@@ -64,7 +64,7 @@ var modes = map[Reason][]Mode{
 // DefaultApprovalTimeout is how long an approval waits that names no Timeout.
 const DefaultApprovalTimeout = 7 * 24 * time.Hour
 
-// MaxKey is the longest Await.Key, in bytes.
+// MaxKey is the longest Await.Key, and the longest Await.Gate, in bytes.
 const MaxKey = 200
 
 // Normalize fills in what follows from the rest and checks that the parts of a go together. It is the one place where that
@@ -105,6 +105,8 @@ func (a Await) Normalize() (Await, error) {
 		return a, fmt.Errorf("tool: await: timeout %v is negative", a.Timeout)
 	case len(a.Key) > MaxKey:
 		return a, fmt.Errorf("tool: await: key of %d bytes, at most %d are allowed", len(a.Key), MaxKey)
+	case len(a.Gate) > MaxKey:
+		return a, fmt.Errorf("tool: await of layer: its name has %d bytes, at most %d are allowed", len(a.Gate), MaxKey)
 	case !utf8.ValidString(a.Key) || strings.ContainsFunc(a.Key, unicode.IsControl):
 		return a, fmt.Errorf("tool: await: key %q is not valid UTF-8, or has a control character", a.Key)
 	}

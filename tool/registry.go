@@ -70,6 +70,9 @@ func NewLimitedRegistry(l Limits, tools ...Tool) (*Registry, error) {
 	return r, nil
 }
 
+// Limits are the registry's limits, defaults filled in.
+func (r *Registry) Limits() Limits { return r.limits }
+
 func isNil(t Tool) bool {
 	if t == nil {
 		return true

@@ -198,6 +198,7 @@ func TestStatus(t *testing.T) {
 		session.ErrUnknownPause:                        404,
 		session.ErrNotPaused:                           409,
 		session.ErrPauseRequired:                       409,
+		session.ErrAmbiguousKey:                        409,
 		session.ErrPending:                             409,
 		session.ErrMessageConflict:                     409,
 		session.ErrNotYetKnown:                         503,
