@@ -21,7 +21,7 @@ type notice struct {
 	Aside   *Blob  `json:"aside"`
 }
 
-// noticeVersion keeps those from a notice who would take it for a head without calls.
+// noticeVersion keeps those from a notice who would take it for a head without calls. So the version of heads that follows 1 is 3.
 const noticeVersion = 2
 
 // readNotice returns where the head lies, if b is a notice, and otherwise nil.
