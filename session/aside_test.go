@@ -69,7 +69,7 @@ func TestHeadsOfEverySize(t *testing.T) {
 		}
 		_, err = s.Sweep(t.Context(), nil)
 		must(t, err)
-		st, err = s.Load(t.Context(), "s")
+		_, err = s.Load(t.Context(), "s")
 		must(t, err)
 		for p, err := range s.Check(t.Context()) {
 			must(t, err)
