@@ -41,6 +41,10 @@ type body struct {
 // and has no layers around it.
 func (d *drive) start(ctx context.Context, c *session.Call) error {
 	b := d.body(c)
+	if d.agent.Tools().ReadsItself(c.Tool) {
+		d.batch.Start(ctx, c.ID, func(ctx context.Context) { b.guard(ctx, (*body).whole) }, b.end)
+		return nil
+	}
 	b.ctx = ctx
 	var exec tool.Execution
 	err := b.prepare(ctx)
@@ -113,6 +117,14 @@ func (b *body) crashed(p any) error {
 	b.d.rn.options.Logger.Error("a layer panicked", "session", b.d.session, "tool", b.c.Tool, "call", b.c.ID,
 		"panic", p, "stack", string(debug.Stack()))
 	return errors.New("a layer around the tool panicked")
+}
+
+// whole is run for a tool whose own code reads the arguments: that may take its time, or end the goroutine, as the body may.
+func (b *body) whole(ctx context.Context) tool.Outcome {
+	if err := b.prepare(ctx); err != nil {
+		return tool.Resolve(tool.Execution{}, err)
+	}
+	return b.run(ctx)
 }
 
 // run takes the call through the layers.

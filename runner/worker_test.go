@@ -325,3 +325,20 @@ func (r *rig) works(last func(event.Event) bool) {
 		}
 	}})
 }
+
+// A clock of 1970, as a machine's that can't keep the time, keeps no answer from being due before its pause's deadline.
+func TestDueIn1970(t *testing.T) {
+	at := &clock{at: time.Unix(3600, 0)}
+	var n counter
+	r := newRig(t, agent.Config{
+		Tools: []tool.Tool{waiting("deploy", tool.Once, &n)},
+		Model: messages(calls("deploy", `{"text":"job"}`), says("Done.")),
+	}, &rigOptions{session: &session.Options{Now: at.now}})
+	p := r.say("Go.").finished(event.FinishPaused).pause("deploy")
+	must2(r.Resume(t.Context(), chat, runner.Complete(p.ID, text("green"), "ci")))
+	due, _, _, err := r.store.Due(t.Context(), "ops", nil)
+	must(t, err)
+	if len(due) != 1 {
+		t.Errorf("due are %v, though an answer was accepted", due)
+	}
+}

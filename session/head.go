@@ -316,7 +316,7 @@ func (tx *Tx) schedule(exclusive bool) (woke bool) {
 	switch {
 	case tx.Held && !exclusive:
 		want = tx.LeaseEnd
-	case step.Working() && isAtOnce(tx.Wake):
+	case step.Working() && isAtOnce(tx.Wake) && !tx.Wake.After(tx.Now):
 		return false // it stands there already
 	case step.Working():
 		want = atOnce(tx.Now)
@@ -338,7 +338,7 @@ func (tx *Tx) schedule(exclusive bool) (woke bool) {
 // in which it became due. A clock that goes back, or another process's that is behind, keeps nobody from it.
 func atOnce(now time.Time) time.Time { return time.UnixMilli(now.Unix()).UTC() }
 
-// isAtOnce says that a place in the wake index was made by atOnce; no other is of 1970's first months.
+// isAtOnce says that a place in the wake index was made by atOnce; no other is of 1970's first months, unless a clock was set to them.
 func isAtOnce(wake time.Time) bool {
 	return !wake.IsZero() && wake.Year() == 1970 && wake.YearDay() < 100
 }

@@ -66,6 +66,8 @@ type typed struct {
 	input *Schema
 	// total: whatever Out encodes to fits the spec's Output, so that it needs no check.
 	total bool
+	// foreign: methods of In, or of types in it, read the arguments.
+	foreign bool
 	// decode makes a *In of arguments that fit the schema.
 	decode func(args json.RawMessage) (in any, err error)
 	body   func(ctx context.Context, call Call) (Execution, error)
@@ -128,7 +130,7 @@ func readInput[In any](t *typed) (func(json.RawMessage) (*In, error), error) {
 	given := !isNull(t.spec.Input)
 	switch {
 	case given && errors.Is(err, jsontree.ErrTooLarge):
-		in = inferred{dynamic: true, wrapped: !isComposite(typ)}
+		in = inferred{dynamic: true, foreign: true, wrapped: !isComposite(typ)}
 	case err != nil:
 		return nil, err
 	}
@@ -137,7 +139,7 @@ func readInput[In any](t *typed) (func(json.RawMessage) (*In, error), error) {
 			return nil, err
 		}
 	}
-	t.spec.Input = in.schema
+	t.spec.Input, t.foreign = in.schema, in.foreign
 	if t.input, err = compileSchema(in.schema); err != nil {
 		return nil, err
 	}

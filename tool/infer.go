@@ -50,7 +50,9 @@ type walker struct {
 	// not fit it.
 	tight bool
 	// dynamic: there are interfaces, of which only a value says what they hold.
-	dynamic  bool
+	dynamic bool
+	// foreign: it is read by methods of types in it.
+	foreign  bool
 	defaults defaults // only when reading
 }
 

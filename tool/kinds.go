@@ -34,6 +34,9 @@ func (w *walker) special(t reflect.Type, at string, addressable bool) (*jsontree
 	case timeType:
 		return jsontree.New("type", "string", "format", "date-time"), nil
 	}
+	if w.dir == reading && t != bigIntType && (w.implements(t, jsonUnmarshaler) || w.implements(t, textUnmarshaler)) {
+		w.foreign = true
+	}
 	if describesItself(t) {
 		s, ok := w.own[t]
 		if !ok {
@@ -154,6 +157,7 @@ func (w *walker) mapping(t reflect.Type, at string) (*jsontree.Object, error) {
 	key := t.Key()
 	byText := w.dir == writing && key.Implements(textMarshaler) ||
 		w.dir == reading && reflect.PointerTo(key).Implements(textUnmarshaler)
+	w.foreign = w.foreign || w.dir == reading && byText
 	switch k := key.Kind(); {
 	case k == reflect.String, byText:
 	case reflect.Int <= k && k <= reflect.Int64:

@@ -153,6 +153,13 @@ func (r *Registry) Lookup(name string) (Tool, Spec, bool) {
 	return e.tool, e.spec, true
 }
 
+// ReadsItself says that code of the tool's own reads its arguments: a method of their type. Prepare runs it, and so may take its time
+// then, or end the goroutine.
+func (r *Registry) ReadsItself(name string) bool {
+	e, ok := r.entries[name]
+	return ok && e.typed != nil && e.typed.foreign
+}
+
 // Defs is what a model is told of the tools, in order. The descriptions of those that may pause say not to call them again
 // while they do.
 func (r *Registry) Defs() []llm.ToolDef { return slices.Clone(r.defs) }

@@ -18,6 +18,7 @@ type inferred struct {
 	tight   bool // it demands more than the Go type does
 	open    bool // it takes every JSON value
 	dynamic bool // there are interfaces in it
+	foreign bool // methods of types in it read it
 
 	defaults defaults
 }
@@ -108,7 +109,7 @@ func (w *walker) inferred(root *jsontree.Object) (inferred, error) {
 	if len(defs.Members) > 0 {
 		root.Set("$defs", defs)
 	}
-	return inferred{schema: root.Raw(), tight: w.tight, open: open, dynamic: w.dynamic, defaults: w.defaults}, nil
+	return inferred{schema: root.Raw(), tight: w.tight, open: open, dynamic: w.dynamic, foreign: w.foreign, defaults: w.defaults}, nil
 }
 
 // The methods by which a type may describe itself to the generator.
