@@ -77,10 +77,6 @@ const DefaultTurns = 64
 // MaxCalls is how many tool calls of one turn are run. Further ones settle with an error that says so.
 const MaxCalls = 64
 
-// MaxSchema is the longest schema, in bytes, of what is kept with a pause: the output of a tool that may pause, or that asks an operator,
-// and the input of a tool that a layer may hold.
-const MaxSchema = 64 << 10
-
 // Agent is made by New. It is safe for use from many goroutines.
 type Agent struct {
 	config Config
@@ -133,15 +129,12 @@ func New(c Config) (*Agent, error) {
 func checkSchemas(tools *tool.Registry, layers interceptor.Chain) error {
 	for _, name := range tools.Names() {
 		_, spec, _ := tools.Lookup(name)
-		held := slices.ContainsFunc(layers, func(l interceptor.Layer) bool {
-			return l.Tool != nil && (len(l.Tools) == 0 || slices.Contains(l.Tools, name))
-		})
 		const keep = "tool %q: its %s schema has %d bytes, and at most %d can be kept with a pause; %s"
 		switch {
-		case len(spec.Output) > MaxSchema && (spec.MayPause || spec.AskOperator):
-			return fmt.Errorf(keep, name, "output", len(spec.Output), MaxSchema, "shorten it, or let the tool check its output itself")
-		case len(spec.Input) > MaxSchema && held:
-			return fmt.Errorf(keep, name, "input", len(spec.Input), MaxSchema, "shorten it, or name the tools of each layer in Layer.Tools, without this one")
+		case len(spec.Output) > tool.MaxSchema && (spec.MayPause || spec.AskOperator):
+			return fmt.Errorf(keep, name, "output", len(spec.Output), tool.MaxSchema, "shorten it, or let the tool check its output itself")
+		case len(spec.Input) > tool.MaxSchema && layers.Wraps(name):
+			return fmt.Errorf(keep, name, "input", len(spec.Input), tool.MaxSchema, "shorten it, or name the tools of each layer in Layer.Tools, without this one")
 		}
 	}
 	return nil

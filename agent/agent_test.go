@@ -16,7 +16,6 @@ import (
 	"github.com/fermata-ai/fermata/fakellm"
 	"github.com/fermata-ai/fermata/interceptor"
 	"github.com/fermata-ai/fermata/llm"
-	"github.com/fermata-ai/fermata/session"
 	"github.com/fermata-ai/fermata/tool"
 )
 
@@ -198,10 +197,7 @@ func (r raw) Execute(context.Context, tool.Call) (tool.Execution, error) {
 
 // A tool whose calls could not be held, since its schema can't be kept with a pause, is refused before any call of it.
 func TestSchemasThatCannotBeKept(t *testing.T) {
-	if agent.MaxSchema != session.MaxSchema {
-		t.Errorf("an agent takes schemas of %d bytes, a session of %d", agent.MaxSchema, session.MaxSchema)
-	}
-	const most, over = agent.MaxSchema, agent.MaxSchema + 1
+	const most, over = tool.MaxSchema, tool.MaxSchema + 1
 	all := interceptor.Chain{interceptor.Approval(nil)}
 	other := interceptor.Chain{interceptor.Approval(&interceptor.ApprovalOptions{Tools: []string{"other"}})}
 	for name, test := range map[string]struct {

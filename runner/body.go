@@ -16,8 +16,8 @@ import (
 )
 
 // body is one attempt at a call: through the layers, perhaps into the tool, and on to its committed outcome. The layers and the tool run
-// in a goroutine of its own. The outcome is committed by the loop if that waits for it, and there too if it doesn't: whoever ranges
-// over the events may take his time with one.
+// in a goroutine of their own, the body's. The loop commits the outcome if it waits for one just then; otherwise that goroutine does, since
+// whoever ranges over the events may take his time with one.
 type body struct {
 	d        *drive
 	lease    *session.Drive  // the one that it was started under
@@ -42,7 +42,7 @@ type body struct {
 func (d *drive) start(ctx context.Context, c *session.Call) error {
 	b := d.body(c)
 	if d.agent.Tools().ReadsItself(c.Tool) {
-		d.batch.Start(ctx, c.ID, func(ctx context.Context) { b.guard(ctx, (*body).whole) }, b.end)
+		d.batch.Start(ctx, c.ID, func(ctx context.Context) { b.guard(ctx, (*body).prepareAndRun) }, b.end)
 		return nil
 	}
 	b.ctx = ctx
@@ -119,8 +119,8 @@ func (b *body) crashed(p any) error {
 	return errors.New("a layer around the tool panicked")
 }
 
-// whole is run for a tool whose own code reads the arguments: that may take its time, or end the goroutine, as the body may.
-func (b *body) whole(ctx context.Context) tool.Outcome {
+// prepareAndRun is run for a tool whose own code reads the arguments: that may take its time, or end the goroutine, as the body may.
+func (b *body) prepareAndRun(ctx context.Context) tool.Outcome {
 	if err := b.prepare(ctx); err != nil {
 		return tool.Resolve(tool.Execution{}, err)
 	}
@@ -427,9 +427,9 @@ func (b *body) pause(ctx context.Context, out tool.Outcome) error {
 		return b.result(ctx, tool.Resolve(tool.Execution{}, fmt.Errorf("%s was held by layers %d times, which is as often as what is decided about it can be kept",
 			b.c.Tool, len(b.c.Decisions))))
 	}
-	if n := len(await.Schema); n > session.MaxSchema && await.Gate == "" {
+	if n := len(await.Schema); n > tool.MaxSchema && await.Gate == "" {
 		return b.result(ctx, tool.Resolve(tool.Execution{}, fmt.Errorf("%s asked to pause: the answer's schema has %d bytes, at most %d are taken",
-			b.c.Tool, n, session.MaxSchema)))
+			b.c.Tool, n, tool.MaxSchema)))
 	}
 	h, err := b.hold(await)
 	if err != nil {

@@ -314,7 +314,7 @@ func (d *drive) look() error {
 // rest gives the lease up, since there is nothing to do, and looks once more: an answer that came in between must not be left
 // lying. It says whether the drive goes on.
 func (d *drive) rest() (more bool, err error) {
-	if err := d.told(); err != nil {
+	if err := d.noteShown(); err != nil {
 		return false, err
 	}
 	if err := d.lease.Rest(d.commitCtx()); err != nil {

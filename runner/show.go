@@ -56,8 +56,8 @@ func (d *drive) show() error {
 	return d.display.show(d.commitCtx(), news)
 }
 
-// told notes which results were shown that others had settled. They matter only while the turn is open.
-func (d *drive) told() error {
+// noteShown notes which results were shown that others had settled. They matter only while the turn is open.
+func (d *drive) noteShown() error {
 	var calls []string
 	d.lease.View(func(st *session.State) {
 		for i := range st.Calls {

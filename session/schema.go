@@ -27,8 +27,8 @@ func schemaHash(schema json.RawMessage) string {
 	return base64.RawURLEncoding.EncodeToString(h[:12])
 }
 
-// MaxSchema is the longest schema that is kept, in bytes.
-const MaxSchema = kvstore.MaxValue
+// The longest schema fits one value, or this does not compile.
+const _ = uint(kvstore.MaxValue - tool.MaxSchema)
 
 // PutSchema makes sure that a schema is in the store, where it lies once under its hash, for ever.
 func (s *Store) PutSchema(ctx context.Context, schema json.RawMessage) (hash string, err error) {

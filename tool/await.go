@@ -64,6 +64,10 @@ var modes = map[Reason][]Mode{
 // DefaultApprovalTimeout is how long an approval waits that names no Timeout.
 const DefaultApprovalTimeout = 7 * 24 * time.Hour
 
+// MaxSchema is the longest schema that can be kept with a pause, in bytes: of a question, of the output of a tool that may pause or that asks
+// an operator, of the input of a tool that a layer may hold.
+const MaxSchema = 64 << 10
+
 // MaxKey is the longest Await.Key, and the longest Await.Gate, in bytes.
 const MaxKey = 200
 
