@@ -12,10 +12,19 @@ import (
 // Its goroutines are kept from one function to the next, with the stacks that they have grown, until Close.
 type Batch struct {
 	running map[string]context.CancelCauseFunc
-	work    chan func()
+	work    chan job
 	handed  chan Handed
 	done    chan string
 	idle    int // goroutines that wait for work, or soon will
+}
+
+// job is a function that runs.
+type job struct {
+	name   string
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	f      func(context.Context)
+	rest   func()
 }
 
 // Handed is a function that has returned, and whose rest is left to whoever received this.
@@ -28,7 +37,7 @@ type Handed struct {
 func NewBatch() *Batch {
 	return &Batch{
 		running: map[string]context.CancelCauseFunc{},
-		work:    make(chan func()),
+		work:    make(chan job),
 		handed:  make(chan Handed),
 		// A finished function doesn't wait for somebody to hear of it, unless very many do.
 		done: make(chan string, 2*MaxCalls),
@@ -54,41 +63,43 @@ func (b *Batch) Running(name string) bool {
 func (b *Batch) Start(ctx context.Context, name string, f func(context.Context), rest func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	b.running[name] = cancel
-	run := func() {
-		returned, handed := false, false
-		defer func() {
-			if !returned { // runtime.Goexit ends the goroutine: another one takes its place
-				go b.serve(nil)
-			}
-			if !handed {
-				rest()
-				cancel(nil)
-				b.done <- name
-			}
-		}()
-		f(ctx)
-		returned = true
-		select {
-		case b.handed <- Handed{name, rest}:
-			handed = true
-		default:
-		}
-	}
+	j := job{name, ctx, cancel, f, rest}
 	if b.idle > 0 {
 		b.idle--
-		b.work <- run
+		b.work <- j
 		return
 	}
-	go b.serve(run)
+	go func() {
+		b.run(&j)
+		b.serve()
+	}()
 }
 
-// serve runs first, if there is one, and then what comes, until Close.
-func (b *Batch) serve(first func()) {
-	if first != nil {
-		first()
+// serve runs what comes, until Close.
+func (b *Batch) serve() {
+	for j := range b.work {
+		b.run(&j)
 	}
-	for run := range b.work {
-		run()
+}
+
+func (b *Batch) run(j *job) {
+	returned, handed := false, false
+	defer func() {
+		if !returned { // runtime.Goexit ends the goroutine: another one takes its place
+			go b.serve()
+		}
+		if !handed {
+			j.rest()
+			j.cancel(nil)
+			b.done <- j.name
+		}
+	}()
+	j.f(j.ctx)
+	returned = true
+	select {
+	case b.handed <- Handed{j.name, j.rest}:
+		handed = true
+	default:
 	}
 }
 

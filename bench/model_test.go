@@ -3,7 +3,6 @@ package bench
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"iter"
 	"testing"
@@ -21,25 +20,35 @@ import (
 type plain []llm.Part
 
 func (p plain) Generate(_ context.Context, r llm.Request) iter.Seq2[llm.Event, error] {
+	i := len(r.Messages) - 1
+	for r.Messages[i].Role != llm.RoleUser {
+		i -= 2
+	}
+	return say(p[(len(r.Messages)-1-i)/2])
+}
+
+var finish llm.Event = llm.Finish{Reason: llm.StopEnd, Usage: llm.Usage{Input: 10, Output: 10}}
+
+func say(p llm.Part) iter.Seq2[llm.Event, error] {
 	return func(yield func(llm.Event, error) bool) {
-		i := len(r.Messages) - 1
-		for r.Messages[i].Role != llm.RoleUser {
-			i -= 2
-		}
-		n := (len(r.Messages) - 1 - i) / 2
-		if yield(llm.PartDone{Part: p[n]}, nil) {
-			yield(llm.Finish{Reason: llm.StopEnd, Usage: llm.Usage{Input: 10, Output: 10}}, nil)
+		if yield(llm.PartDone{Part: p}, nil) {
+			yield(finish, nil)
 		}
 	}
 }
 
-// calling is a model that calls a tool n times, once a turn, and then says that it is done.
-func calling(n int, name, args string) plain {
-	var p plain
-	for range n {
-		p = append(p, llm.ToolCall{Name: name, Arguments: json.RawMessage(args)})
+// calling is a model that makes the same call so many times, once a turn, and then says that it is done, in sessions of one
+// message of the user's.
+type calling struct {
+	times int
+	call  llm.Part
+}
+
+func (c calling) Generate(_ context.Context, r llm.Request) iter.Seq2[llm.Event, error] {
+	if len(r.Messages)/2 < c.times {
+		return say(c.call)
 	}
-	return append(p, llm.Text{Text: "Done."})
+	return say(llm.Text{Text: "Done."})
 }
 
 func newRunner(b testing.TB, store *session.Store, m llm.Model, tools ...tool.Tool) *runner.Runner {

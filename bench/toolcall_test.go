@@ -47,7 +47,7 @@ func BenchmarkToolCall(b *testing.B) {
 }
 
 func toolCalls(b *testing.B, turns int) {
-	model := calling(turns, "echo", `{"text":"hello"}`)
+	model := calling{turns, llm.ToolCall{Name: "echo", Arguments: json.RawMessage(`{"text":"hello"}`)}}
 	ag, err := agent.New(agent.Config{Name: "bench", Model: model, Tools: []tool.Tool{echo}, Limits: agent.Limits{Turns: 1 << 30}})
 	if err != nil {
 		b.Fatal(err)

@@ -27,6 +27,7 @@ type memory struct {
 	last         Revision
 	items        map[string]*item
 	order        btree.Map[string, *item]
+	fresh        []item // for the next keys: allocated together
 }
 
 type item struct {
@@ -157,7 +158,10 @@ func (s *memory) write(b Batch) Revision {
 func (s *memory) put(p *Put) {
 	it, found := s.items[string(p.Key)]
 	if !found {
-		it = &item{}
+		if len(s.fresh) == 0 {
+			s.fresh = make([]item, 16)
+		}
+		it, s.fresh = &s.fresh[0], s.fresh[1:]
 		key := string(p.Key)
 		s.items[key] = it
 		s.order.Set(key, it)

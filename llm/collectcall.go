@@ -79,7 +79,7 @@ func (c *Collector) find(index int) *stream {
 
 // wholeCall adds a call, or puts it in the place of the one that was streamed before it came whole.
 func (c *Collector) wholeCall(p ToolCall) error {
-	given := string(p.Arguments)
+	given := p.Arguments
 	p.Arguments, _ = Arguments(p.Arguments)
 	for i := range c.calls {
 		s := &c.calls[i]

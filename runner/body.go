@@ -21,7 +21,7 @@ import (
 type body struct {
 	d        *drive
 	lease    *session.Drive  // the one that it was started under
-	turn     turnFacts       // of its own turn
+	turn     *turnFacts      // of its own turn
 	c        session.Call    // as the head had it
 	args     json.RawMessage // as the model wrote them
 	prepared *tool.Prepared

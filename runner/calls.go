@@ -208,7 +208,7 @@ func (d *drive) loadTurn() error {
 func (d *drive) turnOpened(asked []llm.ToolCall, here bool) (err error) {
 	d.asked = asked
 	d.lease.View(func(st *session.State) {
-		d.turn = turnFacts{number: st.Turn, asked: st.Asked, key: st.TokenKey, opened: here}
+		d.turn = &turnFacts{number: st.Turn, asked: st.Asked, key: st.TokenKey, opened: here}
 	})
 	if d.turn.key != 0 {
 		d.turn.secret, err = d.rn.tokens.key(d.commitCtx(), d.turn.key)

@@ -38,7 +38,7 @@ type drive struct {
 	grace     map[string]time.Time // when a cancelled body's call settles without it
 	history   []llm.Message        // once loaded
 	asked     []llm.ToolCall       // the open turn's calls, once loaded
-	turn      turnFacts
+	turn      *turnFacts
 	copied    []session.Call // the open calls, for openCalls
 	opening   []session.Call // the calls to be opened, for open
 	collector llm.Collector  // of the message that the model streams
@@ -50,7 +50,7 @@ type drive struct {
 	worker    bool // nobody waits for the events
 }
 
-// turnFacts are what bodies need to know of the open turn.
+// turnFacts are what bodies need to know of the open turn. They are not changed once a body has them.
 type turnFacts struct {
 	number int
 	asked  time.Time

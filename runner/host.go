@@ -11,7 +11,7 @@ import (
 // host is what a body reaches the runner by.
 type host struct {
 	rn   *Runner
-	turn turnFacts
+	turn *turnFacts
 }
 
 // Token makes the token of the call's next pause.

@@ -135,7 +135,7 @@ func (d *drive) stream(ctx context.Context) (err error) {
 
 // reply commits the model's message, with the calls that it opens.
 func (d *drive) reply(m llm.Message, fin llm.Finish) error {
-	m = d.own(m.Clean())
+	m = d.own(m)
 	asked := m.ToolCalls()
 	calls, key, err := d.open(asked)
 	if err != nil {
@@ -177,8 +177,8 @@ func (d *drive) reply(m llm.Message, fin llm.Finish) error {
 	return d.turnOpened(asked, true)
 }
 
-// own makes the message's calls fermata's own: with ids that are unique, arguments that are JSON, and names that every provider
-// takes back.
+// own makes the message's calls fermata's own: with ids that are unique, and names that every provider takes back. Their arguments
+// are JSON already: those that can't be read are kept as text, and the call is refused for them when its turn comes.
 func (d *drive) own(m llm.Message) llm.Message {
 	for i, p := range m.Parts {
 		c, ok := p.(llm.ToolCall)
@@ -187,8 +187,6 @@ func (d *drive) own(m llm.Message) llm.Message {
 		}
 		c.ID = d.rn.store.NewID("call")
 		c.Name = d.acceptable(c.Name)
-		// Arguments that can't be read are kept as text; the call is refused for them when its turn comes.
-		c.Arguments, _ = llm.Arguments(c.Arguments)
 		m.Parts[i] = c
 	}
 	return m
@@ -268,5 +266,6 @@ func (d *drive) flushHeld() {
 	for _, ev := range d.held {
 		d.emit(ev)
 	}
-	d.held = nil
+	clear(d.held)
+	d.held = d.held[:0]
 }

@@ -28,25 +28,30 @@ type known struct {
 
 // put says how a call ended. What it made is kept.
 func (o *outcomes) put(call string, k known) {
-	o.change(call, func(was *known) { k.actions = was.actions; *was = k })
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	k.actions = o.of(call).actions
+	o.known[call] = k
 }
 
 // made adds what a call made, before the commit that has it.
 func (o *outcomes) made(call string, actions []tool.Action) {
-	if len(actions) > 0 {
-		o.change(call, func(k *known) { k.actions = append(k.actions, actions...) })
+	if len(actions) == 0 {
+		return
 	}
-}
-
-func (o *outcomes) change(call string, f func(*known)) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	k := o.of(call)
+	k.actions = append(k.actions, actions...)
+	o.known[call] = k
+}
+
+// of is what is known of a call, perhaps nothing, for whoever goes on to change it.
+func (o *outcomes) of(call string) known {
 	if o.known == nil {
 		o.known = map[string]known{}
 	}
-	k := o.known[call]
-	f(&k)
-	o.known[call] = k
+	return o.known[call]
 }
 
 // forget drops what is known of a call whose commit failed: somebody else may have settled it.

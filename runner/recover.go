@@ -34,7 +34,7 @@ func (d *drive) recover(ctx context.Context, c *session.Call) error {
 func (b *body) lose() error {
 	var h *session.Hold
 	if _, spec, known := b.d.agent.Tools().Lookup(b.c.Tool); known && spec.AskOperator {
-		b.prepared = &tool.Prepared{Spec: spec}
+		b.prepared = &tool.Prepared{Spec: &spec}
 		var err error
 		if h, err = b.hold(tool.Await{Reason: tool.ReasonUnknown, Mode: tool.ModeOutput, Prompt: "The program stopped while " +
 			b.c.Tool + " was running. What became of it? The answer is the tool's output."}); err != nil {

@@ -134,8 +134,8 @@ func (c *Call) MayBeDecided() bool {
 	if len(c.Decisions) < 8 {
 		return true
 	}
-	o := object{[]byte{'{'}}
-	return o.decisions(c.Decisions) == nil && len(o.b) <= maxDecided
+	o, err := begin(nil).decisions(c.Decisions)
+	return err == nil && len(o) <= maxDecided
 }
 
 // maxDecided is how much may be decided about one call, in bytes: with what else its record holds, that has to fit one value. Eight
@@ -206,9 +206,13 @@ func (tx *Tx) settle(c *Call, o *Outcome) error {
 		Version: Version, Call: c.ID, Tool: c.Tool, Turn: tx.Turn, Status: o.Status, Output: tx.placeBeside(o.Output), By: o.By,
 		At: tx.Now, Attempt: c.Attempt, Pauses: c.Pauses, Decisions: c.Decisions, Actions: actions,
 	}
-	b, err := record.appendJSON(make([]byte, 0, 256))
-	tx.putEncoded(recordKey(tx.ID, c.ID), b, err)
-	tx.payloads += len(b)
+	begins := len(tx.records)
+	records, err := record.appendJSON(tx.records)
+	if err == nil {
+		tx.records = records
+	}
+	tx.putEncoded(recordKey(tx.ID, c.ID), tx.records[begins:len(tx.records):len(tx.records)], err)
+	tx.payloads += len(tx.records) - begins
 	media := (c.Media || o.Media) && o.Status == event.Done
 	*c = Call{
 		ID: c.ID, Tool: c.Tool, Status: Settled, Settled: o.Status, Pauses: c.Pauses, MayPause: c.MayPause, Media: media, Unshown: tx.beside,

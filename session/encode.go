@@ -10,51 +10,57 @@ import (
 // The head is encoded in each commit, and a record with each result: by hand, since reflection costs more than all else that
 // a commit in memory does. The struct tags remain the definition; a test compares the two.
 
-// object appends the fields of a JSON object, those with an empty value left out unless their name says always.
-type object struct{ b []byte }
+// object is a JSON object in the making. Its methods append a field, one with an empty value only if their name says always.
+type object []byte
 
-func (o *object) name(name string) {
-	b := o.b
-	if b[len(b)-1] != '{' {
-		b = append(b, ',')
+// begin begins an object after b.
+func begin(b []byte) object { return append(b, '{') }
+
+func (o object) name(name string) object {
+	if o[len(o)-1] != '{' {
+		o = append(o, ',')
 	}
-	b = append(b, '"')
-	b = append(b, name...)
-	o.b = append(b, '"', ':')
+	o = append(o, '"')
+	o = append(o, name...)
+	return append(o, '"', ':')
 }
 
-func (o *object) alwaysString(name, s string) {
-	o.name(name)
-	o.b = appendString(o.b, s)
-}
+func (o object) alwaysString(name, s string) object { return appendString(o.name(name), s) }
 
-func (o *object) string(name, s string) {
-	if s != "" {
-		o.alwaysString(name, s)
+func (o object) string(name, s string) object {
+	if s == "" {
+		return o
 	}
+	return o.alwaysString(name, s)
 }
 
-func (o *object) alwaysInt(name string, n int) {
-	o.name(name)
-	o.b = strconv.AppendInt(o.b, int64(n), 10)
+func (o object) alwaysInt(name string, n int) object {
+	return strconv.AppendInt(o.name(name), int64(n), 10)
 }
 
-func (o *object) int(name string, n int) {
-	if n != 0 {
-		o.alwaysInt(name, n)
+func (o object) int(name string, n int) object {
+	if n == 0 {
+		return o
 	}
+	return o.alwaysInt(name, n)
 }
 
-func (o *object) bool(name string, v bool) {
-	if v {
-		o.name(name)
-		o.b = append(o.b, "true"...)
+func (o object) bool(name string, v bool) object {
+	if !v {
+		return o
 	}
+	return append(o.name(name), "true"...)
 }
 
-func (o *object) alwaysTime(name string, t time.Time) {
-	o.name(name)
-	o.b = append(appendTime(append(o.b, '"'), t), '"')
+func (o object) alwaysTime(name string, t time.Time) object {
+	return append(appendTime(append(o.name(name), '"'), t), '"')
+}
+
+func (o object) time(name string, t time.Time) object {
+	if t.IsZero() {
+		return o
+	}
+	return o.alwaysTime(name, t)
 }
 
 // appendTime appends t as time.RFC3339Nano does; what is stored is in UTC, and has milliseconds.
@@ -77,39 +83,27 @@ func appendTime(b []byte, t time.Time) []byte {
 	return append(b, 'Z')
 }
 
-func (o *object) time(name string, t time.Time) {
-	if !t.IsZero() {
-		o.alwaysTime(name, t)
-	}
-}
-
-func (o *object) blob(name string, b *Blob) {
+func (o object) blob(name string, b *Blob) object {
 	if b == nil {
-		return
+		return o
 	}
-	o.name(name)
-	blob := object{append(o.b, '{')}
+	blob := begin(o.name(name))
 	if len(b.Inline) > 0 {
-		blob.name("json")
-		blob.b = append(blob.b, b.Inline...) // compact already
+		blob = append(blob.name("json"), b.Inline...) // compact already
 	}
-	blob.string("ref", b.Ref)
-	blob.int("size", b.Size)
-	o.b = append(blob.b, '}')
+	return append(blob.string("ref", b.Ref).int("size", b.Size), '}')
 }
 
 // other appends a value that is rare enough for reflection.
-func (o *object) other(name string, v any, present bool) error {
+func (o object) other(name string, v any, present bool) (object, error) {
 	if !present {
-		return nil
+		return o, nil
 	}
 	b, err := encode(v)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	o.name(name)
-	o.b, err = appendKept(o.b, b, v)
-	return err
+	return appendKept(o.name(name), b, v)
 }
 
 // appendKept appends an encoded value, with what a later version wrote into it.
@@ -120,22 +114,21 @@ func appendKept(b, encoded []byte, v any) ([]byte, error) {
 	return append(b, encoded...), nil
 }
 
-func (o *object) decisions(ds []Decision) error {
+func (o object) decisions(ds []Decision) (object, error) {
 	if len(ds) == 0 {
-		return nil
+		return o, nil
 	}
-	o.name("decisions")
+	list := []byte(o.name("decisions"))
 	for i := range ds {
 		b, err := encode(&ds[i])
 		if err != nil {
-			return err
+			return nil, err
 		}
-		if o.b, err = appendKept(append(o.b, "[,"[min(i, 1)]), b, &ds[i]); err != nil {
-			return err
+		if list, err = appendKept(append(list, "[,"[min(i, 1)]), b, &ds[i]); err != nil {
+			return nil, err
 		}
 	}
-	o.b = append(o.b, ']')
-	return nil
+	return append(list, ']'), nil
 }
 
 // appendString appends s as a JSON string.
@@ -153,94 +146,85 @@ func appendString[S ~string | ~[]byte](b []byte, s S) []byte {
 
 // appendJSON appends the head.
 func (s *State) appendJSON(b []byte) ([]byte, error) {
-	o := object{append(b, '{')}
-	o.alwaysInt("v", s.Version)
-	o.alwaysString("id", s.ID)
-	o.alwaysString("user", s.User)
-	o.string("agent", s.Agent)
-	o.alwaysTime("created", s.Created)
-	o.time("deleted", s.Deleted)
-	o.int("gen", s.Generation)
-	o.alwaysInt("msgs", s.Messages)
-	o.alwaysInt("turn", s.Turn)
-	o.bool("due", s.Due)
+	o := begin(b).alwaysInt("v", s.Version)
+	o = o.alwaysString("id", s.ID)
+	o = o.alwaysString("user", s.User)
+	o = o.string("agent", s.Agent)
+	o = o.alwaysTime("created", s.Created)
+	o = o.time("deleted", s.Deleted)
+	o = o.int("gen", s.Generation)
+	o = o.alwaysInt("msgs", s.Messages)
+	o = o.alwaysInt("turn", s.Turn)
+	o = o.bool("due", s.Due)
+	var err error
 	if len(s.Calls) > 0 {
-		o.name("calls")
+		b = o.name("calls")
 		for i := range s.Calls {
-			o.b = append(o.b, "[,"[min(i, 1)])
-			var err error
-			if o.b, err = s.Calls[i].appendJSON(o.b); err != nil {
+			if b, err = s.Calls[i].appendJSON(append(b, "[,"[min(i, 1)])); err != nil {
 				return nil, err
 			}
 		}
-		o.b = append(o.b, ']')
+		o = append(b, ']')
 	}
-	o.time("asked", s.Asked)
-	o.int("token_key", s.TokenKey)
-	if err := s.Run.append(&o); err != nil {
+	o = o.time("asked", s.Asked)
+	o = o.int("token_key", s.TokenKey)
+	if o, err = s.Run.append(o); err != nil {
 		return nil, err
 	}
-	if err := o.other("retry", s.Retry, s.Retry != nil); err != nil {
+	if o, err = o.other("retry", s.Retry, s.Retry != nil); err != nil {
 		return nil, err
 	}
-	o.string("finish", string(s.Finish))
-	o.time("ended", s.Ended)
-	if err := o.other("halt", s.Halt, s.Halt != nil); err != nil {
+	o = o.string("finish", string(s.Finish))
+	o = o.time("ended", s.Ended)
+	if o, err = o.other("halt", s.Halt, s.Halt != nil); err != nil {
 		return nil, err
 	}
-	if err := o.other("ending", s.Ending, s.Ending != nil); err != nil {
+	if o, err = o.other("ending", s.Ending, s.Ending != nil); err != nil {
 		return nil, err
 	}
-	o.int("epoch", s.Epoch)
-	o.bool("held", s.Held)
-	o.time("lease_end", s.LeaseEnd)
-	o.int("incarnation", int(s.Incarnation))
-	o.int("takeovers", s.Takeovers)
-	o.time("wake", s.Wake)
-	o.name("commits")
-	o.b = appendString(o.b, s.Commits)
-	return closeObject(o.b, s.kept())
+	o = o.int("epoch", s.Epoch)
+	o = o.bool("held", s.Held)
+	o = o.time("lease_end", s.LeaseEnd)
+	o = o.int("incarnation", int(s.Incarnation))
+	o = o.int("takeovers", s.Takeovers)
+	o = o.time("wake", s.Wake)
+	o = appendString(o.name("commits"), s.Commits)
+	return closeObject(o, s.kept())
 }
 
-func (r *Run) append(o *object) (err error) {
+// append appends the run to the head, unless it is empty.
+func (r *Run) append(head object) (object, error) {
 	if r.Turns == 0 && r.Calls == 0 && r.Usage == (llm.Usage{}) && r.Waived == 0 && !r.Detached && len(r.kept()) == 0 {
-		return nil
+		return head, nil
 	}
-	o.name("run")
-	run := object{append(o.b, '{')}
-	run.int("turns", r.Turns)
-	run.int("calls", r.Calls)
+	o := begin(head.name("run")).int("turns", r.Turns)
+	o = o.int("calls", r.Calls)
 	if r.Usage != (llm.Usage{}) {
-		run.name("usage")
-		usage := object{append(run.b, '{')}
-		usage.int("input", r.Usage.Input)
-		usage.int("output", r.Usage.Output)
-		usage.int("cached", r.Usage.Cached)
-		usage.int("reasoning", r.Usage.Reasoning)
-		run.b = append(usage.b, '}')
+		usage := begin(o.name("usage")).int("input", r.Usage.Input)
+		usage = usage.int("output", r.Usage.Output)
+		usage = usage.int("cached", r.Usage.Cached)
+		usage = usage.int("reasoning", r.Usage.Reasoning)
+		o = append(usage, '}')
 	}
-	run.int("waived", r.Waived)
-	run.bool("detached", r.Detached)
-	o.b, err = closeObject(run.b, r.kept())
-	return err
+	o = o.int("waived", r.Waived)
+	o = o.bool("detached", r.Detached)
+	return closeObject(o, r.kept())
 }
 
 // appendJSON appends a call of the open turn.
 func (c *Call) appendJSON(b []byte) ([]byte, error) {
-	o := object{append(b, '{')}
-	o.alwaysString("id", c.ID)
-	o.alwaysString("tool", c.Tool)
-	o.alwaysString("status", string(c.Status))
-	o.string("effect", string(c.Effect))
-	o.string("out", c.Output)
-	o.bool("may_pause", c.MayPause)
-	o.int("attempt", c.Attempt)
-	o.int("epoch", c.Epoch)
-	o.int("pauses", c.Pauses)
+	o := begin(b).alwaysString("id", c.ID)
+	o = o.alwaysString("tool", c.Tool)
+	o = o.alwaysString("status", string(c.Status))
+	o = o.string("effect", string(c.Effect))
+	o = o.string("out", c.Output)
+	o = o.bool("may_pause", c.MayPause)
+	o = o.int("attempt", c.Attempt)
+	o = o.int("epoch", c.Epoch)
+	o = o.int("pauses", c.Pauses)
+	var err error
 	if c.Pause != nil {
-		o.name("pause")
-		var err error
-		if o.b, err = c.Pause.appendJSON(o.b); err != nil {
+		if o, err = c.Pause.appendJSON(o.name("pause")); err != nil {
 			return nil, err
 		}
 	}
@@ -254,55 +238,54 @@ func (c *Call) appendJSON(b []byte) ([]byte, error) {
 		{"actions", c.Actions, len(c.Actions) > 0},
 		{"cancel", c.Cancel, c.Cancel != nil},
 	} {
-		if err := o.other(f.name, f.value, f.present); err != nil {
+		if o, err = o.other(f.name, f.value, f.present); err != nil {
 			return nil, err
 		}
 	}
-	if err := o.decisions(c.Decisions); err != nil {
+	if o, err = o.decisions(c.Decisions); err != nil {
 		return nil, err
 	}
-	o.string("settled", string(c.Settled))
-	o.bool("media", c.Media)
-	o.bool("unshown", c.Unshown)
-	return closeObject(o.b, c.kept())
+	o = o.string("settled", string(c.Settled))
+	o = o.bool("media", c.Media)
+	o = o.bool("unshown", c.Unshown)
+	return closeObject(o, c.kept())
 }
 
 // appendJSON appends an open pause.
 func (p *Pause) appendJSON(b []byte) ([]byte, error) {
-	o := object{append(b, '{')}
-	o.alwaysString("reason", string(p.Reason))
-	o.alwaysString("mode", string(p.Mode))
-	o.blob("prompt", p.Prompt)
-	o.string("schema", p.Schema)
-	o.string("key", p.Key)
-	o.string("gate", p.Gate)
-	o.blob("data", p.Data)
-	o.string("shown", p.Shown)
-	o.blob("args", p.Args)
-	o.alwaysTime("since", p.Since)
-	o.time("deadline", p.Deadline)
-	o.bool("refused", p.Refused)
-	return closeObject(o.b, p.kept())
+	o := begin(b).alwaysString("reason", string(p.Reason))
+	o = o.alwaysString("mode", string(p.Mode))
+	o = o.blob("prompt", p.Prompt)
+	o = o.string("schema", p.Schema)
+	o = o.string("key", p.Key)
+	o = o.string("gate", p.Gate)
+	o = o.blob("data", p.Data)
+	o = o.string("shown", p.Shown)
+	o = o.blob("args", p.Args)
+	o = o.alwaysTime("since", p.Since)
+	o = o.time("deadline", p.Deadline)
+	o = o.bool("refused", p.Refused)
+	return closeObject(o, p.kept())
 }
 
 // appendJSON appends the record of a settled call.
 func (r *Record) appendJSON(b []byte) ([]byte, error) {
-	o := object{append(b, '{')}
-	o.alwaysInt("v", r.Version)
-	o.alwaysString("call", r.Call)
-	o.alwaysString("tool", r.Tool)
-	o.alwaysInt("turn", r.Turn)
-	o.alwaysString("status", string(r.Status))
-	o.blob("output", r.Output)
-	o.string("by", r.By)
-	o.alwaysTime("at", r.At)
-	o.int("attempt", r.Attempt)
-	o.int("pauses", r.Pauses)
-	if err := o.decisions(r.Decisions); err != nil {
+	o := begin(b).alwaysInt("v", r.Version)
+	o = o.alwaysString("call", r.Call)
+	o = o.alwaysString("tool", r.Tool)
+	o = o.alwaysInt("turn", r.Turn)
+	o = o.alwaysString("status", string(r.Status))
+	o = o.blob("output", r.Output)
+	o = o.string("by", r.By)
+	o = o.alwaysTime("at", r.At)
+	o = o.int("attempt", r.Attempt)
+	o = o.int("pauses", r.Pauses)
+	o, err := o.decisions(r.Decisions)
+	if err != nil {
 		return nil, err
 	}
-	if err := o.other("actions", r.Actions, len(r.Actions) > 0); err != nil {
+	if o, err = o.other("actions", r.Actions, len(r.Actions) > 0); err != nil {
 		return nil, err
 	}
-	return append(o.b, '}'), nil
+	return append(o, '}'), nil
 }

@@ -119,7 +119,7 @@ func (h *head) open(ctx context.Context) (*Tx, error) {
 	}
 	h.spare = nil
 	*tx = Tx{State: h.state, Now: s.Now(), driven: h.driver || s.driven(h.state), beside: !h.driver, kv: s.kv, ctx: ctx,
-		puts: tx.puts[:0], deletes: tx.deletes[:0]}
+		puts: tx.puts[:0], deletes: tx.deletes[:0], records: tx.records[:0]}
 	if h.base != nil {
 		if err := h.base(tx); err != nil {
 			h.stale = true

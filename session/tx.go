@@ -29,6 +29,7 @@ type Tx struct {
 	driven   bool    // some drive holds the session
 	beside   bool    // it is not a driver's
 	err      error   // the first thing that could not be encoded
+	records  []byte  // where call records are encoded
 }
 
 // full says that no more should ride with the next commit: it must have room for what that is made for.

@@ -7,6 +7,7 @@ import (
 	"hash"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // CanonicalHash names a JSON value up to JSON equality: order of keys, white space and escapes of strings don't count.
@@ -42,16 +43,12 @@ func writeCanonical(h hash.Hash, v any) {
 		for _, e := range v {
 			writeCanonical(h, e)
 		}
-	case map[string]any:
-		keys := make([]string, 0, len(v))
-		for k := range v {
-			keys = append(keys, k)
-		}
-		slices.Sort(keys)
+	case object:
+		v = slices.SortedFunc(slices.Values(v), func(a, b member) int { return strings.Compare(a.name, b.name) })
 		write('o', strconv.Itoa(len(v)))
-		for _, k := range keys {
-			write('s', k)
-			writeCanonical(h, v[k])
+		for _, m := range v {
+			write('s', m.name)
+			writeCanonical(h, m.value)
 		}
 	}
 }

@@ -6,18 +6,19 @@ import (
 	"unicode/utf8"
 )
 
-// keys finds keys of one object that differ only by case.
+// keys finds keys of one object that are equal, or, unless exact, differ only by case.
 type keys struct {
+	exact  bool
 	few    [fewKeys]string
 	n      int
 	folded map[string]string // from fewKeys on: a folded key to the key
 }
 
-// alike returns an earlier key that encoding/json would take for k, and otherwise remembers k.
+// alike returns an earlier key that equals k, or that encoding/json would take for it, and otherwise remembers k.
 func (ks *keys) alike(k string) (string, bool) {
 	if ks.folded == nil && ks.n < fewKeys {
 		for _, other := range ks.few[:ks.n] {
-			if strings.EqualFold(other, k) {
+			if other == k || !ks.exact && strings.EqualFold(other, k) {
 				return other, true
 			}
 		}
@@ -28,15 +29,22 @@ func (ks *keys) alike(k string) (string, bool) {
 	if ks.folded == nil {
 		ks.folded = make(map[string]string, 4*fewKeys)
 		for _, other := range ks.few {
-			ks.folded[fold(other)] = other
+			ks.folded[ks.fold(other)] = other
 		}
 	}
-	f := fold(k)
+	f := ks.fold(k)
 	if other, ok := ks.folded[f]; ok {
 		return other, true
 	}
 	ks.folded[f] = k
 	return "", false
+}
+
+func (ks *keys) fold(k string) string {
+	if ks.exact {
+		return k
+	}
+	return fold(k)
 }
 
 // fold maps two strings to one exactly if strings.EqualFold holds of them, as encoding/json compares field names: by simple

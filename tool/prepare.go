@@ -10,8 +10,8 @@ import (
 // Prepared is a call that may be run: its tool is known, and its arguments fit.
 type Prepared struct {
 	Tool Tool
-	Spec Spec // as Registry.Lookup gives it
-	Call Call // as it was given; without arguments it has {}
+	Spec *Spec // as Registry.Lookup gives it; shared
+	Call Call  // as it was given; without arguments it has {}
 	// Left, if set, is told of a body that is left behind when its time is over; wait returns when it has ended.
 	Left func(wait func())
 
@@ -45,7 +45,7 @@ func (r *Registry) PrepareAnswered(call Call) (*Prepared, error) {
 
 func (r *Registry) prepared(e *entry, call Call) *Prepared {
 	call.Effect = e.spec.Effect
-	return &Prepared{Tool: e.tool, Spec: e.spec, Call: call, registry: r, entry: e}
+	return &Prepared{Tool: e.tool, Spec: &e.spec, Call: call, registry: r, entry: e}
 }
 
 // check returns the call with its arguments marked as checked.

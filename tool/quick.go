@@ -15,13 +15,19 @@ type quick struct {
 	all        bool  // everything fits
 	never      bool  // there is something in the schema that quick does not know
 	types      kinds // 0: any
-	properties map[string]*quick
+	properties map[string]property
 	required   []string
 	others     *quick // what further properties must fit; nil: none may be there
 	items      *quick
 	enum       []string // strings only
 	min, max   *int64
 	ref        *quick // what a reference refers to
+}
+
+// property is what a member of an object must fit.
+type property struct {
+	*quick
+	required bool
 }
 
 // kinds is a set of JSON types.
@@ -61,7 +67,7 @@ func (c *quickCompiler) compile(doc any) *quick {
 	if !ok {
 		return &quick{never: true}
 	}
-	q := &quick{others: &quick{all: true}, all: true}
+	q := &quick{others: &quick{all: true}, all: true, properties: map[string]property{}}
 	for key, v := range s {
 		if slices.Contains(annotations, key) {
 			continue
@@ -73,6 +79,13 @@ func (c *quickCompiler) compile(doc any) *quick {
 		if !c.keyword(q, key, v) {
 			return &quick{never: true}
 		}
+	}
+	for _, name := range q.required {
+		p, known := q.properties[name]
+		if !known {
+			p.quick = q.others
+		}
+		q.properties[name] = property{p.quick, true}
 	}
 	return q
 }
@@ -126,9 +139,8 @@ func readKinds(v any) (all kinds) {
 
 func (c *quickCompiler) readProperties(q *quick, v any) bool {
 	m, ok := v.(map[string]any)
-	q.properties = make(map[string]*quick, len(m))
 	for name, sub := range m {
-		q.properties[name] = c.compile(sub)
+		q.properties[name] = property{c.compile(sub), false}
 	}
 	return ok
 }
@@ -195,7 +207,7 @@ func (q *quick) fits(v any) bool {
 		return q.number(v)
 	case []any:
 		return q.is(anArray) && q.list(v)
-	case map[string]any:
+	case object:
 		return q.is(anObject) && q.object(v)
 	}
 	return false
@@ -224,20 +236,19 @@ func (q *quick) list(v []any) bool {
 	return true
 }
 
-func (q *quick) object(v map[string]any) bool {
-	for _, name := range q.required {
-		if _, ok := v[name]; !ok {
+func (q *quick) object(o object) bool {
+	missing := len(q.required)
+	for i := range o {
+		p, known := q.properties[o[i].name]
+		if !known {
+			p.quick = q.others
+		}
+		if !p.fits(o[i].value) {
 			return false
 		}
-	}
-	for name, e := range v {
-		p, ok := q.properties[name]
-		if !ok {
-			p = q.others
-		}
-		if !p.fits(e) {
-			return false
+		if p.required {
+			missing--
 		}
 	}
-	return true
+	return missing == 0 // a name that is required twice is never found twice
 }

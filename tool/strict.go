@@ -10,15 +10,15 @@ import (
 
 // encoding/json can't be used for checking what a model wrote: it takes the last of two equal keys, takes keys in any case,
 // and its decoder ignores what follows the value. So this is a parser of JSON (RFC 8259) that refuses what two readers might
-// understand differently, and says where. It builds the tree that the validator reads: map[string]any, []any, string,
-// json.Number, bool and nil.
+// understand differently, and says where. It builds a tree of object, []any, string, json.Number, bool and nil; whole makes of it
+// the one that the validator reads.
 
 const (
 	maxDepth    = 1000 // of nesting; encoding/json takes 10000
 	maxSchema   = 200  // of nesting in a schema: the compiler's time grows with the square
 	maxNumber   = 4096 // characters of a number: more than the largest RSA key has digits
 	maxExponent = 1000 // a float64 has 308; the validator calculates exactly, and 1e999999 would cost it minutes
-	fewKeys     = 8    // objects up to this size are searched for look-alike keys by comparing each with each
+	fewKeys     = 8    // objects up to this size are searched for equal keys by comparing each with each
 )
 
 // strictness says what of legal JSON to refuse besides duplicate keys.
@@ -38,7 +38,33 @@ func parseStrict(data []byte, s strictness) (any, error) {
 // parseSchema parses a schema's text.
 func parseSchema(data []byte) (any, error) {
 	p := parser{s: string(data), deepest: maxSchema}
-	return p.document()
+	v, err := p.document()
+	return whole(v), err
+}
+
+// object is a JSON object as it was written. It costs a fraction of a map, where there are few members.
+type object []member
+
+type member struct {
+	name  string
+	value any
+}
+
+// whole is a tree with maps for objects.
+func whole(v any) any {
+	switch v := v.(type) {
+	case []any:
+		for i := range v {
+			v[i] = whole(v[i])
+		}
+	case object:
+		m := make(map[string]any, len(v))
+		for _, f := range v {
+			m[f.name] = whole(f.value)
+		}
+		return m
+	}
+	return v
 }
 
 // syntaxError says where a text stops being strict JSON.
@@ -196,12 +222,12 @@ func (p *parser) object(depth int) (any, *syntaxError) {
 		return nil, err
 	}
 	p.i++ // {
-	m := make(map[string]any)
-	var ks keys
+	ks := keys{exact: p.strict != forGo}
 	p.space()
 	if p.eat('}') {
-		return m, nil
+		return object{}, nil
 	}
+	o := make(object, 0, 4)
 	for {
 		p.space()
 		at := p.i
@@ -212,13 +238,11 @@ func (p *parser) object(depth int) (any, *syntaxError) {
 		if err != nil {
 			return nil, err
 		}
-		if _, twice := m[k]; twice {
+		switch other, ok := ks.alike(k); {
+		case ok && other == k:
 			return nil, p.fail(at, "the key %q is there twice", clip(k))
-		}
-		if p.strict == forGo {
-			if other, ok := ks.alike(k); ok {
-				return nil, p.fail(at, "the keys %q and %q differ only by case", clip(other), clip(k))
-			}
+		case ok:
+			return nil, p.fail(at, "the keys %q and %q differ only by case", clip(other), clip(k))
 		}
 		p.space()
 		if !p.eat(':') {
@@ -230,12 +254,12 @@ func (p *parser) object(depth int) (any, *syntaxError) {
 			err.path = append(err.path, k)
 			return nil, err
 		}
-		m[k] = v
+		o = append(o, member{k, v})
 		p.space()
 		switch {
 		case p.eat(','):
 		case p.eat('}'):
-			return m, nil
+			return o, nil
 		default:
 			return nil, p.fail(p.i, "',' or '}' is expected where %s", p.found())
 		}

@@ -92,6 +92,7 @@ func (s *Schema) validate(value json.RawMessage, strict strictness) error {
 
 // judge asks the full validator.
 func (s *Schema) judge(value any) (err error) {
+	value = whole(value)
 	defer func() {
 		if r := recover(); r != nil {
 			err = &ValidationError{Faults: []Fault{{Rule: "schema", Message: fmt.Sprintf("the validator panicked: %v", r)}}}
