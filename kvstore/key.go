@@ -1,6 +1,9 @@
 package kvstore
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // Key joins parts to a key that sorts as the tuple of its parts does: no part is mistaken for another's beginning, so that
 // "chat-1" is no prefix of "chat-10". Each part is followed by 0x00; inside a part 0x00 becomes 0x01 0x01 and 0x01 becomes
@@ -16,15 +19,24 @@ func Key(parts ...string) []byte {
 // AppendKey appends what Key makes of parts to b.
 func AppendKey(b []byte, parts ...string) []byte {
 	for _, p := range parts {
-		for i := 0; i < len(p); i++ {
-			switch c := p[i]; c {
-			case 0, 1:
-				b = append(b, 1, c+1)
-			default:
-				b = append(b, c)
-			}
+		if strings.IndexByte(p, 0) < 0 && strings.IndexByte(p, 1) < 0 {
+			b = append(b, p...)
+		} else {
+			b = appendEscaped(b, p)
 		}
 		b = append(b, 0)
+	}
+	return b
+}
+
+func appendEscaped(b []byte, part string) []byte {
+	for i := 0; i < len(part); i++ {
+		switch c := part[i]; c {
+		case 0, 1:
+			b = append(b, 1, c+1)
+		default:
+			b = append(b, c)
+		}
 	}
 	return b
 }

@@ -258,7 +258,7 @@ func (d *drive) dying() (dying bool, err error) {
 
 // next is the next step as far as this drive knows.
 func (d *drive) next() (step session.Step) {
-	d.lease.View(func(st *session.State) { step = session.Next(st, d.rn.store.Now()) })
+	d.lease.View(func(st *session.State) { step = d.rn.store.Next(st) })
 	return step
 }
 

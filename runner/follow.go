@@ -124,7 +124,7 @@ func (f *follower) look(ctx context.Context, progress <-chan liveEvent) (atRest 
 		return false, err
 	}
 	f.began = true
-	step := session.Next(st, f.rn.store.Now())
+	step := f.rn.store.Next(st)
 	if driven, _ := f.rn.store.Driven(st); driven || step.Left() || f.through && step.Kind == session.StepWait {
 		return false, nil
 	}

@@ -158,7 +158,7 @@ func (rn *Runner) standing(ctx context.Context, st *session.State, asked []llm.T
 	case cause != nil && !refusedMessage(cause):
 	case len(end.Pending) > 0:
 		end.Finish = event.FinishPaused
-	case session.Next(st, rn.store.Now()).Left():
+	case rn.store.Next(st).Left():
 		end.Finish = event.FinishElsewhere
 	default:
 		end.Finish = st.Finish

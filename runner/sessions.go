@@ -51,7 +51,7 @@ func (rn *Runner) overview(st *session.State) Session {
 		Usage: st.Run.Usage,
 	}
 	s.Driven, _ = rn.store.Driven(st)
-	switch step := session.Next(st, rn.store.Now()); {
+	switch step := rn.store.Next(st); {
 	case st.Halt != nil:
 		s.Finish, s.Why = st.Halt.Finish, st.Halt.Why
 	case step.Kind == session.StepWait:

@@ -163,7 +163,7 @@ func (w *worker) one(ctx context.Context) (next time.Time, over bool, err error)
 	if err != nil {
 		return next, false, err
 	}
-	step := session.Next(st, w.rn.store.Now())
+	step := w.rn.store.Next(st)
 	switch driven, _ := w.rn.store.Driven(st); {
 	case driven:
 	case step.Working():

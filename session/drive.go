@@ -141,7 +141,7 @@ func (d *Drive) take(tx *Tx) error {
 
 // leftBehind says that an earlier process left work in the session, perhaps by dying of it.
 func (d *Drive) leftBehind(st *State) bool {
-	return d.store.exclusive && st.Incarnation != 0 && st.Incarnation != d.store.incarnation && Next(st, d.store.Now()).Working()
+	return d.store.exclusive && st.Incarnation != 0 && st.Incarnation != d.store.incarnation && d.store.Next(st).Working()
 }
 
 // hold writes into the head whether the drive goes on: while there is work, or bodies run.

@@ -24,14 +24,19 @@ const (
 )
 
 // Next says what has to happen next. It is the only place where that is decided.
-func Next(s *State, now time.Time) Step {
+func Next(s *State, now time.Time) Step { return nextBy(s, func() time.Time { return now }) }
+
+// Next is [Next] by the store's clock, which is looked at only where the time matters.
+func (s *Store) Next(st *State) Step { return nextBy(st, s.Now) }
+
+func nextBy(s *State, now func() time.Time) Step {
 	step := Step{Kind: next(s), Until: s.deadline()}
 	switch {
-	case !step.Until.IsZero() && !step.Until.After(now):
+	case !step.Until.IsZero() && !step.Until.After(now()):
 		step.Kind = StepExpire
 	case s.Halt != nil && s.Ending == nil && step.Kind != StepIdle && step.Kind != StepWait:
 		step.Kind = StepHalted
-	case step.Kind == StepModel && s.Retry != nil && s.Retry.At.After(now):
+	case step.Kind == StepModel && s.Retry != nil && s.Retry.At.After(now()):
 		step = Step{Kind: StepRetry, Until: s.Retry.At}
 	}
 	return step

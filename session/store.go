@@ -91,7 +91,7 @@ func (s *Store) Update(ctx context.Context, id string, t Transition) error {
 	refused := h.update(ctx, nil, nil, t)
 	for refused != nil && !errors.Is(refused, kvstore.ErrUncertain) {
 		h.restore() // to what it was judged by
-		if Next(h.state, s.Now()).Kind != StepExpire {
+		if s.Next(h.state).Kind != StepExpire {
 			break
 		}
 		if err := h.update(ctx, nil, nil); err != nil {
