@@ -45,7 +45,6 @@ type drive struct {
 	progress  <-chan event.Progress
 	held      []event.Event // to be shown after the next commit
 
-	left      bool // whoever ranged over the events has gone
 	listening bool // whoever ranges over the events is looking at one
 	worker    bool // nobody waits for the events
 }

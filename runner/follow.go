@@ -68,7 +68,6 @@ type follower struct {
 	through  bool              // waits are no end
 	began    bool              // it has looked once
 	reported map[string]report // by call: the progress that was shown last
-	left     bool              // whoever ranged over the events has gone
 }
 
 // report is progress that was shown.

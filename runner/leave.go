@@ -26,6 +26,9 @@ func (d *drive) finish(cause error) (event.End, error) {
 			return nil
 		})
 	}
+	if cause != nil && !refusedMessage(cause) {
+		stop = append(stop, d.noteSeen()...)
+	}
 	ctx, cancel := context.WithTimeout(d.commitCtx(), d.rn.options.CloseTimeout)
 	defer cancel()
 	var err error
@@ -85,7 +88,7 @@ func (d *drive) drain() {
 		}
 		if d.running() == 0 {
 			d.lease.Keep(false)
-			if err := d.lease.Leave(d.commitCtx()); err != nil {
+			if err := d.lease.Leave(d.commitCtx(), d.noteSeen()...); err != nil {
 				d.rn.options.Logger.Error("a lease was not given up", "session", d.session, "error", err)
 			}
 		}

@@ -20,6 +20,7 @@ type display struct {
 	fresh    []session.Call    // what news returns
 	outcomes outcomes          // of bodies of this process
 	emit     func(event.Event) bool
+	left     bool // whoever ranged over the events has gone
 	record   func(ctx context.Context, call string) (session.Record, error)
 	pause    func(ctx context.Context, c *session.Call) (tool.Pause, error) // one without Await is over already
 }
@@ -39,6 +40,10 @@ func (d *display) news(st *session.State) []session.Call {
 // show emits the results and pauses of calls.
 func (d *display) show(ctx context.Context, news []session.Call) error {
 	for i := range news {
+		if d.left {
+			delete(d.shown, news[i].ID)
+			continue
+		}
 		if err := d.showCall(ctx, &news[i]); err != nil {
 			return err
 		}
@@ -56,20 +61,39 @@ func (d *drive) show() error {
 	return d.display.show(d.commitCtx(), news)
 }
 
-// noteShown notes which results were shown that others had settled. They matter only while the turn is open.
+// noteShown has it noted which results were shown that nobody could be shown before. They matter only while the turn is open.
 func (d *drive) noteShown() error {
-	var calls []string
+	shown, _ := d.marks()
+	if len(shown) == 0 {
+		return nil
+	}
+	return d.lease.Ride(d.commitCtx(), func(tx *session.Tx) error { return tx.Seen(shown, nil) })
+}
+
+// noteSeen is for a drive that ends before it has shown everything: it has noted what the next one is to show, and what not.
+func (d *drive) noteSeen() []session.Transition {
+	shown, unseen := d.marks()
+	if len(shown)+len(unseen) == 0 {
+		return nil
+	}
+	return []session.Transition{func(tx *session.Tx) error { return tx.Seen(shown, unseen) }}
+}
+
+// marks lists the settled calls of the open turn that were shown, and those that were not, where the head says otherwise.
+func (d *drive) marks() (shown, unseen []string) {
 	d.lease.View(func(st *session.State) {
 		for i := range st.Calls {
-			if c := &st.Calls[i]; c.Unshown && d.shown[c.ID] == string(session.Settled) {
-				calls = append(calls, c.ID)
+			c := &st.Calls[i]
+			switch was := d.shown[c.ID] == string(session.Settled); {
+			case c.Status != session.Settled || was != c.Unshown:
+			case was:
+				shown = append(shown, c.ID)
+			default:
+				unseen = append(unseen, c.ID)
 			}
 		}
 	})
-	if len(calls) == 0 {
-		return nil
-	}
-	return d.lease.Ride(d.commitCtx(), func(tx *session.Tx) error { return tx.Shown(calls) })
+	return shown, unseen
 }
 
 // catchUp emits the progress that is there: it was reported before what is shown next.

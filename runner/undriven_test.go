@@ -1,8 +1,11 @@
 package runner_test
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -115,6 +118,67 @@ func TestSettledWhileNobodyDrives(t *testing.T) {
 		shows(t, s, "deploy failed")
 		must(t, settle["failed"](r, nil, p[1]))
 		shows(t, r.carryOn().finished(event.FinishStop), "deploy failed", "deploy failed") // nothing was committed when it was first shown
+	})
+}
+
+// What a body comes back with when its caller has left, or what settled while the caller made up his mind to leave, is shown by the
+// next drive, once.
+func TestSettledAfterTheCallerLeft(t *testing.T) {
+	for _, restart := range []bool{false, true} {
+		t.Run(fmt.Sprintf("restart %v", restart), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				entered, let := make(chan struct{}), make(chan struct{})
+				slow := does(tool.Spec{Name: "slow"}, func(context.Context, string) (tool.Result[textOut], error) {
+					close(entered)
+					<-let
+					return tool.Done(textOut{"late"}), nil
+				})
+				var n counter
+				r := newRig(t, agent.Config{
+					Tools: []tool.Tool{slow, instant("weather", tool.ReadOnly, &n)},
+					Model: messages(append(calls("slow", `{"text":"x"}`), calls("weather", `{"text":"Oslo"}`)...), says("Done.")),
+				}, nil)
+				s := &seen{t: t}
+				for ev, err := range r.Run(t.Context(), user, chat, llm.UserText("Go."), nil) {
+					must(t, err)
+					s.events = append(s.events, ev)
+					if _, ok := ev.(event.Result); ok {
+						break
+					}
+				}
+				shows(t, s, "weather done")
+				<-entered
+				close(let)
+				r.idle()
+				if restart {
+					r.restart()
+				}
+				shows(t, r.carryOn().finished(event.FinishStop), "slow done")
+				r.acceptable()
+			})
+		})
+	}
+	t.Run("both before", func(t *testing.T) {
+		var n counter
+		r := newRig(t, agent.Config{
+			Tools: []tool.Tool{waiting("deploy", tool.Once, &n)},
+			Model: messages(append(calls("deploy", `{"text":"a"}`), calls("deploy", `{"text":"b"}`)...), says("Done.")),
+		}, nil)
+		s := r.say("Go.").finished(event.FinishPaused)
+		var answers []runner.Resumption
+		for _, p := range s.end.Pending {
+			answers = append(answers, runner.Fail(p.ID, "red", "ci", false))
+		}
+		res, err := r.Resume(t.Context(), chat, answers...)
+		must(t, err)
+		first := &seen{t: t}
+		for ev, err := range res.Events(t.Context()) {
+			must(t, err)
+			first.events = append(first.events, ev)
+			break
+		}
+		shows(t, first, "deploy failed")
+		shows(t, r.carryOn().finished(event.FinishStop), "deploy failed")
 	})
 }
 

@@ -3,6 +3,7 @@ package session
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/fermata-ai/fermata/event"
@@ -222,11 +223,12 @@ func (tx *Tx) settle(c *Call, o *Outcome) error {
 	return nil
 }
 
-// Shown says that a drive has shown the results of calls which others had settled: the next drive doesn't.
-func (tx *Tx) Shown(calls []string) error {
-	for _, id := range calls {
-		if c := tx.Call(id); c != nil && c.Unshown {
-			c.Unshown = false
+// Seen says which results a drive has shown, and which it has not, so that the next one shows those.
+func (tx *Tx) Seen(shown, unseen []string) error {
+	for i, id := range slices.Concat(shown, unseen) {
+		unshown := i >= len(shown)
+		if c := tx.Call(id); c != nil && c.Status == Settled && c.Unshown != unshown {
+			c.Unshown = unshown
 			tx.touch()
 		}
 	}

@@ -110,7 +110,7 @@ type Call struct {
 	Cancel    *Cancel      `json:"cancel,omitempty"`  // asked for while the body runs
 	Settled   event.Status `json:"settled,omitempty"`
 	Media     bool         `json:"media,omitempty"`   // among the actions, the settled call's too, is media for the model
-	Unshown   bool         `json:"unshown,omitempty"` // somebody other than a driver settled it, and no drive has shown that yet
+	Unshown   bool         `json:"unshown,omitempty"` // it was settled without a drive that could show it, and no drive has shown it yet
 
 	later
 }
