@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -110,6 +111,11 @@ func FuzzStoredRecords(f *testing.F) {
 				f.Add(uint8(i), uint8(n), e.Value[:len(e.Value)/2])
 				f.Add(uint8(i), uint8(n), bytes.Replace(e.Value, []byte(`"v":1`), []byte(`"v":2`), 1))
 			}
+			if parts, err := kvstore.Parts(e.Key); err == nil && parts[0] == "h" {
+				for _, size := range []int{len(e.Value), len(e.Value) - 1, 1 << 40} { // a head that lies aside, as it is and damaged
+					f.Add(uint8(i), uint8(n), fmt.Appendf(nil, `{"v":2,"id":%q,"aside":{"ref":"pl_aside","size":%d}}`, parts[1], size))
+				}
+			}
 		}
 	}
 	f.Fuzz(func(t *testing.T, file, entry uint8, value []byte) {
@@ -121,7 +127,11 @@ func FuzzStoredRecords(f *testing.F) {
 		}
 		all := entries(t, kv)
 		key := all[int(entry)%len(all)].Key
-		_, err := kv.Apply(t.Context(), kvstore.Batch{Puts: []kvstore.Put{{Key: key, Value: value}}})
+		parts, err := kvstore.Parts(key)
+		must(t, err)
+		_, err = kv.Apply(t.Context(), kvstore.Batch{Puts: []kvstore.Put{
+			{Key: key, Value: value}, {Key: kvstore.Key("p", parts[len(parts)-1], "pl_aside", "00000"), Value: all[int(entry)%len(all)].Value},
+		}})
 		must(t, err)
 		r := newFixtureRig(t, &fx, kv)
 		r.call, r.token = call, token
