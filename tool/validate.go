@@ -179,6 +179,8 @@ func (x *explainer) explainMore(v *jsonschema.ValidationError) {
 		x.add(at, "contains", "has too few items of the kind that the schema asks for")
 	case *kind.FalseSchema:
 		x.add(at, "false", "is not allowed here")
+	case *kind.RefCycle:
+		x.add(at, "$ref", "can't be judged: the schema refers to itself without end")
 	case *kind.Not:
 		x.add(at, "not", "is what the schema excludes")
 	default: // the library's own words, without its notion of where
