@@ -26,7 +26,7 @@ func (d *drive) finish(cause error) (event.End, error) {
 			return nil
 		})
 	}
-	if cause != nil && !refusedMessage(cause) {
+	if cause != nil && (!refusedMessage(cause) || d.lease.Taken()) { // of one that is refused at once nothing is written
 		stop = append(stop, d.noteSeen()...)
 	}
 	ctx, cancel := context.WithTimeout(d.commitCtx(), d.rn.options.CloseTimeout)
