@@ -175,7 +175,10 @@ func refusedMessage(cause error) bool {
 	if !errors.As(cause, &u) {
 		return false
 	}
-	for _, e := range []error{session.ErrPending, session.ErrMessageConflict, session.ErrInvalidMessage, session.ErrBusy, session.ErrFenced} {
+	for _, e := range []error{
+		session.ErrPending, session.ErrMessageConflict, session.ErrInvalidMessage, session.ErrBusy, session.ErrFenced,
+		session.ErrInvalidResumePayload, session.ErrResumeConflict, session.ErrExpired, session.ErrSettled, // as the answer that it would have been
+	} {
 		if errors.Is(u, e) {
 			return true
 		}

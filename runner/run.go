@@ -152,8 +152,8 @@ func (d *drive) say(in *input) (taken bool, err error) {
 			return false, err
 		}
 		answered, err := d.settled(in)
-		if answered {
-			return err == nil, err
+		if answered && err == nil {
+			return true, nil
 		}
 		if errors.Is(err, session.ErrPending) { // perhaps because of the message itself, which another run of it brought
 			if said, err := d.said(in); said || err != nil {
