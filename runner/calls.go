@@ -247,7 +247,6 @@ func (d *drive) closeTurn() error {
 		return err
 	}
 	d.asked = nil
-	clear(d.shown)
 	d.outcomes.clear()
 	d.history = append(d.history, m)
 	d.held = append(d.held, event.Message{Number: len(d.history) - 1, Message: m})

@@ -43,7 +43,8 @@ type drive struct {
 	opening   []session.Call // the calls to be opened, for open
 	collector llm.Collector  // of the message that the model streams
 	progress  <-chan event.Progress
-	held      []event.Event // to be shown after the next commit
+	held      []event.Event    // to be shown after the next commit
+	before    map[string]sight // while results and pauses are held: shown as it was before
 
 	listening bool // whoever ranges over the events is looking at one
 	worker    bool // nobody waits for the events
@@ -68,7 +69,7 @@ func (rn *Runner) newDrive(ctx context.Context, id string, n *session.New) (*dri
 		return nil, err
 	}
 	d := &drive{
-		display: display{rn: rn, session: id, shown: map[string]string{}}, lease: lease,
+		display: display{rn: rn, session: id, shown: map[string]sight{}}, lease: lease,
 		metadata:  map[string]string{"session": id},
 		abandoned: map[string]bool{}, grace: map[string]time.Time{},
 	}
@@ -78,10 +79,9 @@ func (rn *Runner) newDrive(ctx context.Context, id string, n *session.New) (*dri
 	var name string
 	lease.View(func(st *session.State) {
 		name, d.user = st.Agent, st.User
-		d.news(st) // what was settled or paused before is none, but for what nobody has shown
-		for _, c := range st.Calls {
-			if c.Unshown {
-				delete(d.shown, c.ID)
+		for i := range st.Calls { // what was settled or paused before is no news, but for what nobody has shown
+			if c := &st.Calls[i]; !c.Unshown {
+				d.shown[c.ID] = sightOf(c)
 			}
 		}
 	})
@@ -233,9 +233,9 @@ func (d *drive) over() error {
 
 // startOver forgets what the drive thought to know, because somebody else's commit came first.
 func (d *drive) startOver() error {
-	d.history, d.asked, d.held = nil, nil, nil
+	d.history, d.asked = nil, nil
 	d.outcomes.clear()
-	clear(d.shown)
+	d.dropHeld()
 	if _, err := d.lease.Refresh(d.commitCtx()); err != nil {
 		return err
 	}

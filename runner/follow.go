@@ -41,7 +41,7 @@ func (rn *Runner) Follow(ctx context.Context, sessionID string, o *FollowOptions
 			return
 		}
 		f := &follower{
-			display: display{rn: rn, session: sessionID, shown: map[string]string{}},
+			display: display{rn: rn, session: sessionID, shown: map[string]sight{}},
 			number:  o.From, through: o.ThroughWaits, reported: map[string]report{},
 		}
 		f.record = func(ctx context.Context, call string) (session.Record, error) {
@@ -168,9 +168,10 @@ func (f *follower) results(ctx context.Context, m llm.Message) error {
 		if r.Error {
 			c.Settled = event.Failed
 		}
-		if !f.isNews(&c) {
+		if f.shown[c.ID].settled != "" {
 			continue
 		}
+		f.shown[c.ID] = sightOf(&c)
 		switch record, err := f.record(ctx, r.Call); {
 		case err == nil:
 			f.emit(event.Result{Status: record.Status, By: record.By, Result: r})

@@ -26,7 +26,7 @@ func (d *drive) finish(cause error) (event.End, error) {
 			return nil
 		})
 	}
-	if cause != nil && !refusedMessage(cause) {
+	if cause != nil && (!refusedMessage(cause) || d.lease.Taken()) { // of one that is refused at once nothing is written
 		stop = append(stop, d.noteSeen()...)
 	}
 	ctx, cancel := context.WithTimeout(d.commitCtx(), d.rn.options.CloseTimeout)
@@ -175,7 +175,10 @@ func refusedMessage(cause error) bool {
 	if !errors.As(cause, &u) {
 		return false
 	}
-	for _, e := range []error{session.ErrPending, session.ErrMessageConflict, session.ErrInvalidMessage, session.ErrBusy, session.ErrFenced} {
+	for _, e := range []error{
+		session.ErrPending, session.ErrMessageConflict, session.ErrInvalidMessage, session.ErrBusy, session.ErrFenced,
+		session.ErrInvalidResumePayload, session.ErrResumeConflict, session.ErrExpired, session.ErrSettled, // as the answer that it would have been
+	} {
 		if errors.Is(u, e) {
 			return true
 		}

@@ -16,6 +16,40 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
+// A message that does not fit what it would answer is refused like any other: the session stands as it did.
+func TestMessageThatDoesNotFit(t *testing.T) {
+	var n counter
+	ask := tool.Must(tool.Func(tool.Spec{Name: "ask", MayPause: true, Output: []byte(`{"enum":["yes","no"]}`)},
+		func(context.Context, textIn) (tool.Result[string], error) {
+			return tool.Pending[string](tool.Await{Reason: tool.ReasonInput, Mode: tool.ModeMessage, Prompt: "Sure?"}), nil
+		}))
+	r := newRig(t, agent.Config{
+		Tools: []tool.Tool{ask, instant("pay", tool.Once, &n)}, Concurrency: 1,
+		Model: messages(calls("ask", `{"text":"x"}`, "pay", `{"text":"5"}`), says("Done.")),
+	}, nil)
+	for ev, err := range r.Run(t.Context(), user, chat, llm.UserText("Go."), nil) {
+		must(t, err)
+		if _, ok := ev.(event.Pause); ok {
+			break
+		}
+	}
+	for range 2 { // the first settles what was interrupted
+		s := r.say("perhaps")
+		if !errors.Is(s.err, session.ErrInvalidResumePayload) || s.end.Finish != event.FinishInterrupted || len(s.end.Pending) != 1 {
+			t.Errorf("it is told %v, and ended as %q with %d pauses", s.err, s.end.Finish, len(s.end.Pending))
+		}
+	}
+	r.carryOn().finished(event.FinishPaused)
+	if s := r.say("perhaps"); !errors.Is(s.err, session.ErrInvalidResumePayload) || s.end.Finish != event.FinishPaused {
+		t.Errorf("it is told %v, and ended as %q", s.err, s.end.Finish)
+	}
+	r.say("yes").finished(event.FinishStop)
+	if n.get("pay") != 1 {
+		t.Errorf("it was paid %d times", n.get("pay"))
+	}
+	r.acceptable()
+}
+
 // Free text in place of a button: it is refused, with what waits, or it supersedes. It never approves, and is never lost.
 func TestMessageWhileAnApprovalIsOpen(t *testing.T) {
 	start := func(t *testing.T) (*rig, *counter, tool.Pause) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/fermata-ai/fermata/agent"
@@ -167,6 +168,7 @@ func (d *drive) reply(m llm.Message, fin llm.Finish) error {
 		return err
 	}
 	d.flushHeld()
+	clear(d.shown) // of the turn before
 	if entry != nil {
 		d.history = append(d.history, m)
 		d.emit(event.Message{Number: len(d.history) - 1, Message: m})
@@ -261,11 +263,22 @@ func finishOf(r llm.StopReason) event.Finish {
 	return event.FinishStop
 }
 
-// flushHeld shows what waited for a commit.
+// flushHeld shows what waited for a commit, unless it waits for a later one.
 func (d *drive) flushHeld() {
+	if d.before != nil {
+		return
+	}
 	for _, ev := range d.held {
 		d.emit(ev)
 	}
 	clear(d.held)
 	d.held = d.held[:0]
+}
+
+// dropHeld forgets what waited for a commit: it is still to be shown, or something else in its place.
+func (d *drive) dropHeld() {
+	d.held = nil
+	if d.before != nil {
+		d.shown, d.before = d.before, maps.Clone(d.before)
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"strings"
 
 	"github.com/fermata-ai/fermata/event"
@@ -55,6 +56,9 @@ func (rn *Runner) Run(ctx context.Context, user, sessionID string, m llm.Message
 			taken, err := d.say(in)
 			if err != nil && !taken {
 				err = &untaken{err}
+				if in.denied || !refusedMessage(err) && !d.interrupts(err) {
+					d.lease.Drop(d.commitCtx()) // calls that were denied for it, a halt that was lifted for it
+				}
 			}
 			return err
 		})(yield)
@@ -68,6 +72,7 @@ type input struct {
 	entry       *session.Entry
 	hash        string
 	o           *RunOptions
+	denied      bool // calls were denied for it
 }
 
 // untaken is why a message was not taken. The session, which somebody else may have, stands as it did.
@@ -147,8 +152,8 @@ func (d *drive) say(in *input) (taken bool, err error) {
 			return false, err
 		}
 		answered, err := d.settled(in)
-		if answered {
-			return err == nil, err
+		if answered && err == nil {
+			return true, nil
 		}
 		if errors.Is(err, session.ErrPending) { // perhaps because of the message itself, which another run of it brought
 			if said, err := d.said(in); said || err != nil {
@@ -165,6 +170,10 @@ func (d *drive) say(in *input) (taken bool, err error) {
 			}
 			return tx.Say(in.entry, in.o.MessageID, in.hash, in.o.Detached)
 		})
+		if err != nil || said {
+			d.dropHeld()
+		}
+		d.before = nil
 		if err == nil && !said {
 			break
 		}
@@ -279,7 +288,7 @@ func (d *drive) answerWith(waiting []tool.Pause, in *input) (bool, error) {
 }
 
 // supersede denies what waits for a person, if the caller asked for that and nothing else waits.
-func (d *drive) supersede(waiting []tool.Pause, in *input) error {
+func (d *drive) supersede(waiting []tool.Pause, in *input) (err error) {
 	refused := &session.PendingError{Session: d.session, Pending: waiting}
 	if !in.o.Supersede {
 		return refused
@@ -289,11 +298,29 @@ func (d *drive) supersede(waiting []tool.Pause, in *input) error {
 			return refused
 		}
 	}
+	d.lease.Keep(true) // though what is denied first leaves nothing to do but wait
+	defer d.lease.Keep(false)
 	if _, err := d.lease.Secure(d.commitCtx()); err != nil {
 		return err
 	}
-	d.lease.Keep(true) // though what is denied first leaves nothing to do but wait
-	defer d.lease.Keep(false)
+	// What that leads to is shown once the message is stored: until then somebody may still approve.
+	outer := d.emit
+	d.before, in.denied = maps.Clone(d.shown), true
+	defer func() {
+		d.emit = outer
+		switch {
+		case err != nil:
+			d.dropHeld()
+			d.before = nil
+		case !d.lease.Rides(): // somebody has ended the run meanwhile: it is stored already
+			d.before = nil
+			d.flushHeld()
+		}
+	}()
+	d.emit = func(ev event.Event) bool {
+		d.held = append(d.held, ev)
+		return !d.left
+	}
 	// The last of them are denied in the commit that has the message: until then the turn is open, and the model is not called.
 	for left := len(waiting); left > 0; left -= session.SupersedeAtOnce {
 		commit := d.lease.Update
@@ -303,13 +330,6 @@ func (d *drive) supersede(waiting []tool.Pause, in *input) error {
 		if err := commit(d.commitCtx(), func(tx *session.Tx) error { return tx.Supersede(in.user) }); err != nil {
 			return err
 		}
-	}
-	// What that leads to is shown once the message is stored: until then somebody may still approve.
-	outer := d.emit
-	defer func() { d.emit = outer }()
-	d.emit = func(ev event.Event) bool {
-		d.held = append(d.held, ev)
-		return !d.left
 	}
 	return d.settle() // which closes the turn
 }

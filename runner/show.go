@@ -16,37 +16,52 @@ import (
 type display struct {
 	rn       *Runner
 	session  string
-	shown    map[string]string // what was last shown of each call
-	fresh    []session.Call    // what news returns
-	outcomes outcomes          // of bodies of this process
+	shown    map[string]sight // what was last shown of each call
+	fresh    []session.Call   // what news returns
+	outcomes outcomes         // of bodies of this process
 	emit     func(event.Event) bool
 	left     bool // whoever ranged over the events has gone
 	record   func(ctx context.Context, call string) (session.Record, error)
 	pause    func(ctx context.Context, c *session.Call) (tool.Pause, error) // one without Await is over already
 }
 
-// news lists the calls of the open turn that have settled or paused since this was last asked, in call order. The list is good
+// sight is what there is to show of a call: its open pause, by number, or its result, by how it settled.
+type sight struct {
+	pause   int
+	settled event.Status
+}
+
+func sightOf(c *session.Call) (s sight) {
+	switch c.Status {
+	case session.Settled:
+		s.settled = c.Settled
+	case session.Pending:
+		s.pause = c.Pauses
+	}
+	return s
+}
+
+// news lists the calls of the open turn that have settled or paused since they were last shown, in call order. The list is good
 // until this is asked again.
 func (d *display) news(st *session.State) []session.Call {
 	d.fresh = d.fresh[:0]
 	for i := range st.Calls {
-		if c := &st.Calls[i]; d.isNews(c) {
+		c := &st.Calls[i]
+		if s := sightOf(c); s != (sight{}) && s != d.shown[c.ID] {
 			d.fresh = append(d.fresh, *c)
 		}
 	}
 	return d.fresh
 }
 
-// show emits the results and pauses of calls.
+// show emits the results and pauses of calls. Those that it doesn't come to are still to be shown: whoever listened has left, or panics, or
+// one can't be read.
 func (d *display) show(ctx context.Context, news []session.Call) error {
-	for i := range news {
-		if d.left {
-			delete(d.shown, news[i].ID)
-			continue
-		}
+	for i := 0; i < len(news) && !d.left; i++ {
 		if err := d.showCall(ctx, &news[i]); err != nil {
 			return err
 		}
+		d.shown[news[i].ID] = sightOf(&news[i])
 	}
 	return nil
 }
@@ -84,7 +99,7 @@ func (d *drive) marks() (shown, unseen []string) {
 	d.lease.View(func(st *session.State) {
 		for i := range st.Calls {
 			c := &st.Calls[i]
-			switch was := d.shown[c.ID] == string(session.Settled); {
+			switch was := d.shown[c.ID] == sightOf(c); {
 			case c.Status != session.Settled || was != c.Unshown:
 			case was:
 				shown = append(shown, c.ID)
@@ -101,21 +116,6 @@ func (d *drive) catchUp() {
 	for range len(d.progress) {
 		d.emit(<-d.progress)
 	}
-}
-
-func (d *display) isNews(c *session.Call) bool {
-	var now string
-	switch c.Status {
-	case session.Settled:
-		now = string(session.Settled)
-	case session.Pending:
-		now = tool.PauseID(c.ID, c.Pauses)
-	default:
-		return false
-	}
-	news := d.shown[c.ID] != now
-	d.shown[c.ID] = now
-	return news
 }
 
 func (d *display) showCall(ctx context.Context, c *session.Call) error {

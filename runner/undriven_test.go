@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,6 +14,8 @@ import (
 
 	"github.com/fermata-ai/fermata/agent"
 	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/kvstore"
+	"github.com/fermata-ai/fermata/kvstore/faultkv"
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/runner"
 	"github.com/fermata-ai/fermata/session"
@@ -158,6 +162,44 @@ func TestSettledAfterTheCallerLeft(t *testing.T) {
 			})
 		})
 	}
+	// two is a rig of which two calls have failed while nobody drives.
+	two := func(t *testing.T, o *rigOptions) *rig {
+		var n counter
+		r := newRig(t, agent.Config{
+			Tools: []tool.Tool{waiting("deploy", tool.Once, &n)},
+			Model: messages(append(calls("deploy", `{"text":"a"}`), calls("deploy", `{"text":"b"}`)...), says("Done.")),
+		}, o)
+		var answers []runner.Resumption
+		for _, p := range r.say("Go.").finished(event.FinishPaused).end.Pending {
+			answers = append(answers, runner.Fail(p.ID, "red", "ci", false))
+		}
+		_, err := r.Resume(t.Context(), chat, answers...)
+		must(t, err)
+		return r
+	}
+	t.Run("by a panic", func(t *testing.T) {
+		r := two(t, nil)
+		func() {
+			defer func() { _ = recover() }()
+			for ev := range r.Continue(t.Context(), chat) {
+				if _, ok := ev.(event.Result); ok {
+					panic("it can't be drawn")
+				}
+			}
+		}()
+		shows(t, r.carryOn().finished(event.FinishStop), "deploy failed", "deploy failed") // the first was not taken in
+	})
+	t.Run("or a result can't be read", func(t *testing.T) {
+		stutters := &stutter{}
+		r := two(t, &rigOptions{wrap: func(kv kvstore.Store) kvstore.Store { stutters.Store = kv; return stutters }})
+		stutters.at = "c\x00"
+		s := r.carryOn()
+		if !errors.Is(s.err, errStutter) {
+			t.Fatalf("it ended with %v", s.err)
+		}
+		shows(t, s)
+		shows(t, r.carryOn().finished(event.FinishStop), "deploy failed", "deploy failed")
+	})
 	t.Run("both before", func(t *testing.T) {
 		var n counter
 		r := newRig(t, agent.Config{
@@ -179,6 +221,80 @@ func TestSettledAfterTheCallerLeft(t *testing.T) {
 		}
 		shows(t, first, "deploy failed")
 		shows(t, r.carryOn().finished(event.FinishStop), "deploy failed")
+	})
+}
+
+// stutter is an engine of which one read fails.
+type stutter struct {
+	kvstore.Store
+	at string // of the next key that begins so
+}
+
+var errStutter = errors.New("the disk stutters")
+
+func (s *stutter) Get(ctx context.Context, key []byte) (kvstore.Entry, error) {
+	if s.at != "" && strings.HasPrefix(string(key), s.at) {
+		s.at = ""
+		return kvstore.Entry{}, errStutter
+	}
+	return s.Store.Get(ctx, key)
+}
+
+// What a drive has shown it doesn't show again because somebody else's commit made it start over; only what has changed by that.
+func TestShownOnceThoughTheDriveStartsOver(t *testing.T) {
+	var n counter
+	var r *rig
+	var s *seen
+	turns := messages(calls("deploy", `{"text":"a"}`, "deploy", `{"text":"b"}`, "weather", `{"text":"c"}`), says("Done."))
+	asked := 0
+	r = newRig(t, agent.Config{
+		Tools: []tool.Tool{waiting("deploy", tool.Once, &n), instant("weather", tool.ReadOnly, &n)},
+		Model: streams(func(ctx context.Context, req llm.Request) iter.Seq2[llm.Event, error] {
+			if asked++; asked == 2 { // the results are not stored yet
+				_, err := r.Cancel(context.Background(), chat, s.end.Pending[1].Call, "bob", "no")
+				must(t, err)
+			}
+			return turns.Generate(ctx, req)
+		}),
+	}, nil)
+	s = r.say("Go.").finished(event.FinishPaused)
+	shows(t, s, "weather done")
+	_, err := r.Resume(t.Context(), chat, runner.Fail(s.end.Pending[0].ID, "red", "ci", false), runner.Complete(s.end.Pending[1].ID, text("x"), "ci"))
+	must(t, err)
+	shows(t, r.carryOn().finished(event.FinishStop), "deploy failed", "deploy done", "deploy cancelled")
+	r.acceptable()
+}
+
+// A message can't be stored. An interruption that it would have lifted stays, also where a result was shown meanwhile, which is noted.
+func TestMessageThatIsNotStoredLiftsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		entered, let := make(chan struct{}), make(chan struct{})
+		slow := does(tool.Spec{Name: "slow"}, func(context.Context, string) (tool.Result[textOut], error) {
+			close(entered)
+			<-let
+			return tool.Done(textOut{"late"}), nil
+		})
+		var n counter
+		r := newRig(t, agent.Config{
+			Tools: []tool.Tool{slow, instant("weather", tool.ReadOnly, &n), instant("pay", tool.Once, &n)}, Concurrency: 2,
+			Model: messages(calls("slow", `{"text":"x"}`, "weather", `{"text":"Oslo"}`, "pay", `{"text":"5"}`), says("Done.")),
+		}, nil)
+		for ev, err := range r.Run(t.Context(), user, chat, llm.UserText("Go."), nil) {
+			must(t, err)
+			if _, ok := ev.(event.Result); ok {
+				break
+			}
+		}
+		<-entered
+		close(let)
+		r.idle()
+		r.faults.Add(faultkv.FailAt(r.faults.Applies() + 1)) // the claim of what is left to pay
+		s := r.say("And?")
+		shows(t, s, "slow done")
+		if !errors.Is(s.err, faultkv.ErrFault) || r.transcript().Finish != event.FinishInterrupted {
+			t.Errorf("it ended with %v, and the session is left as %q", s.err, r.transcript().Finish)
+		}
+		shows(t, r.carryOn().finished(event.FinishStop), "pay done")
 	})
 }
 

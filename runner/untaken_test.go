@@ -14,6 +14,7 @@ import (
 	"github.com/fermata-ai/fermata/event"
 	"github.com/fermata-ai/fermata/fakellm"
 	"github.com/fermata-ai/fermata/kvstore"
+	"github.com/fermata-ai/fermata/kvstore/faultkv"
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/runner"
 	"github.com/fermata-ai/fermata/session"
@@ -265,6 +266,55 @@ func TestSupersededInSeveralCommits(t *testing.T) {
 	s := watch(t, r.Run(t.Context(), user, chat, llm.UserText("Stop."), &runner.RunOptions{Supersede: true})).finished(event.FinishStop)
 	if n.get("refund") != 1 || !slices.Contains(r.texts(), "Stop.") || h.before != nil {
 		t.Errorf("refund was entered %d times; it ended as %s, and the session has %q", n.get("refund"), s.end.Finish, r.texts())
+	}
+	r.acceptable()
+}
+
+// manyGated is a rig where more refunds wait than one commit denies, and so two do.
+func manyGated(t *testing.T, wrap func(kvstore.Store) kvstore.Store) *rig {
+	var n counter
+	turn := fakellm.Turn{}
+	for range session.SupersedeAtOnce + 2 {
+		turn = turn.And("refund", `{"text":"a"}`)
+	}
+	r := newRig(t, gated(&n, fakellm.New(turn, fakellm.Says("As you like.")), "clerk"), &rigOptions{wrap: wrap})
+	r.say("Go.").finished(event.FinishPaused)
+	return r
+}
+
+// A message that supersedes can't be stored. What was to be denied with it waits on, the model is not asked, and what was denied before
+// it is shown by the next drive.
+func TestSupersedingMessageThatIsNotStored(t *testing.T) {
+	for name, wrap := range map[string]func(kvstore.Store) kvstore.Store{"exclusive": nil, "shared": hidden} {
+		t.Run(name, func(t *testing.T) {
+			r := manyGated(t, wrap)
+			r.faults.Before(func(c faultkv.Call) {
+				if len(must2(r.Show(t.Context(), chat)).Pending) == 2 { // the others are denied
+					r.faults.Before(nil)
+					r.faults.Add(faultkv.FailAt(c.Number))
+				}
+			})
+			s := watch(t, r.Run(t.Context(), user, chat, llm.UserText("Stop."), &runner.RunOptions{Supersede: true}))
+			if !errors.Is(s.err, faultkv.ErrFault) || len(s.end.Pending) != 2 || len(r.transcript().Pending) != 2 {
+				t.Errorf("it ended with %v; %d calls wait, and %d as it said", s.err, len(r.transcript().Pending), len(s.end.Pending))
+			}
+			shows(t, s)
+			shows(t, r.carryOn().finished(event.FinishPaused), slices.Repeat([]string{"refund denied"}, session.SupersedeAtOnce)...)
+		})
+	}
+}
+
+// Somebody ends the run while a message supersedes its calls: what was denied is shown all the same, and the message with the results.
+func TestRunThatIsEndedWhileItIsSuperseded(t *testing.T) {
+	r := manyGated(t, nil)
+	r.faults.Before(func(faultkv.Call) {
+		r.faults.Before(nil)
+		must(t, r.CancelSession(t.Context(), chat, "bob", "enough"))
+	})
+	s := watch(t, r.Run(t.Context(), user, chat, llm.UserText("Stop."), &runner.RunOptions{Supersede: true})).finished(event.FinishStop)
+	shows(t, s, slices.Repeat([]string{"refund denied"}, session.SupersedeAtOnce+2)...)
+	if m := of[event.Message](s); len(m) != 2 || m[0].Message.Role != llm.RoleTool {
+		t.Errorf("the messages shown are %v", m)
 	}
 	r.acceptable()
 }

@@ -244,6 +244,23 @@ func (d *Drive) Ride(ctx context.Context, ts ...Transition) error {
 	return err
 }
 
+// Drop forgets what rides, but for the lease: it was for something that is not going to be.
+func (d *Drive) Drop(ctx context.Context) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.rides {
+		d.rides, d.head.riding = false, nil
+		d.head.rollback(ctx)
+	}
+}
+
+// Rides says whether something rides, and is not stored yet, but for the lease.
+func (d *Drive) Rides() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.rides
+}
+
 // Taken says whether this drive has committed anything.
 func (d *Drive) Taken() bool {
 	d.mu.Lock()
