@@ -21,7 +21,8 @@ import (
 
 // Config is what an agent is made of. Model is required.
 type Config struct {
-	// Name is stored with each session; a session is driven only by an agent of that name.
+	// Name is stored with each session; a session is driven only by an agent of that name. Whoever renames an agent leaves the sessions of
+	// before waiting, unless an agent of the old name is among runner.Options.Agents.
 	Name         string
 	Model        llm.Model
 	Instructions string

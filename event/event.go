@@ -97,7 +97,7 @@ const (
 	FinishMaxTokens   Finish = "max_tokens"       // Limits.Tokens is used up
 	FinishFailed      Finish = "failed"           // an error ended the run; it was yielded before
 	FinishCancelled   Finish = "cancelled"        // somebody cancelled the session
-	FinishInterrupted Finish = "interrupted"      // the caller left; Continue or Run carries on
+	FinishInterrupted Finish = "interrupted"      // the caller left, or the runner was closed; Continue or Run carries on, or, if it was detached or closed, a worker
 	FinishElsewhere   Finish = "driven_elsewhere" // another drive holds the session
 )
 

@@ -22,6 +22,9 @@ func TestAnswerByARunnerWithoutTheAgent(t *testing.T) {
 	bare, err := runner.New(nil, session.NewStore(r.kv, nil), nil)
 	must(t, err)
 	defer bare.Close()
+	if err := bare.Work(t.Context(), nil); !errors.Is(err, runner.ErrUnknownAgent) {
+		t.Errorf("a worker without an agent is told %v", err)
+	}
 	if _, err := bare.Resume(t.Context(), chat, runner.Complete(p.ID, []byte(`{"txt":""}`), "ci")); !errors.Is(err, session.ErrInvalidResumePayload) {
 		t.Errorf("an answer that does not fit is told %v", err)
 	}

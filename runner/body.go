@@ -311,6 +311,9 @@ func (b *body) log(err error) {
 	if errors.Is(err, tool.ErrMayNotPause) {
 		log.Error("a tool may not pause", "error", err)
 	}
+	if errors.Is(err, tool.ErrInvalidAwait) {
+		log.Error("a pause makes no sense", "error", err)
+	}
 }
 
 // result commits a final outcome.
@@ -417,6 +420,7 @@ const maxMade = 200
 func (b *body) pause(ctx context.Context, out tool.Outcome) error {
 	await, err := out.Await.Normalize()
 	if err != nil {
+		b.log(err)
 		return b.result(ctx, tool.Resolve(tool.Execution{}, err))
 	}
 	if len(out.Actions) > 0 && len(b.c.Actions) >= maxMade {

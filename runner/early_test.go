@@ -293,7 +293,7 @@ func TestFatesOfEarlyAnswers(t *testing.T) {
 	for name, await := range map[string]tool.Await{
 		"refused by a pause of another mode":   {Mode: tool.ModeReenter},
 		"refused by a pause of another schema": {Schema: []byte(`{"type":"integer"}`)},
-		"refused by a question to the user":    {Reason: tool.ReasonInput, Mode: tool.ModeMessage},
+		"refused by a question to the user":    {Reason: tool.ReasonInput, Mode: tool.ModeMessage, Schema: []byte(`{"type":["integer","string"]}`)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, s, rc := early(t, tool.Once, asks(await))

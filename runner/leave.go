@@ -127,6 +127,9 @@ func (d *drive) ended(name string) {
 
 // ending is the last event of a drive that stopped for cause.
 func (d *drive) ending(ctx context.Context, cause error) (end event.End, err error) {
+	if d.caller.Err() != nil || errors.Is(cause, errLeft) || errors.Is(cause, ErrClosed) {
+		cause = errLeft // whatever it was: nothing has failed
+	}
 	if _, err := d.lease.Refresh(ctx); err != nil || !d.lease.Taken() {
 		return d.rn.ending(ctx, d.session, cause) // as it is stored, whoever has it now
 	}
@@ -158,9 +161,11 @@ func (rn *Runner) standing(ctx context.Context, st *session.State, asked []llm.T
 	switch {
 	case st.Halt != nil:
 		end.Finish = st.Halt.Finish
-	case cause != nil && !refusedMessage(cause):
+	case cause != nil && cause != errLeft && !refusedMessage(cause):
 	case len(end.Pending) > 0:
 		end.Finish = event.FinishPaused
+	case cause == errLeft && rn.store.Next(st).Left():
+		end.Finish = event.FinishInterrupted
 	case rn.store.Next(st).Left():
 		end.Finish = event.FinishElsewhere
 	default:

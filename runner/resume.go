@@ -93,7 +93,7 @@ func (r *Resumed) Events(ctx context.Context) iter.Seq2[event.Event, error] {
 // It may be called in another process than the one that paused, long after, again and again, and while a drive holds the session.
 func (rn *Runner) Resume(ctx context.Context, sessionID string, rs ...Resumption) (*Resumed, error) {
 	if len(rs) == 0 || len(rs) > maxResumptions {
-		return nil, fmt.Errorf("runner: Resume takes 1 to %d resumptions at once, not %d", maxResumptions, len(rs))
+		return nil, fmt.Errorf("%w: Resume takes 1 to %d resumptions at once, not %d", session.ErrInvalidResumePayload, maxResumptions, len(rs))
 	}
 	replies, misfits := make([]*session.Reply, len(rs)), make([]error, len(rs))
 	for i, r := range rs {

@@ -19,9 +19,12 @@ type RunOptions struct {
 	// Agent names the agent of a session that the message begins; empty: the runner's first.
 	Agent string
 	// MessageID makes Run safe to repeat: a message of the same id and content is not appended again, and of another content
-	// is session.ErrMessageConflict. The id is the session's own.
+	// is session.ErrMessageConflict. The id is the session's own. Of a message that came before only the last event is shown; Show and
+	// Follow have the rest.
 	MessageID string
-	// Detached: when the caller leaves, a worker carries the run on. Otherwise only Continue or Run does.
+	// Detached: when the caller leaves, a worker carries the run on. Otherwise only Continue or Run does, or an answer that is accepted
+	// afterwards. Either way the contexts of bodies end when the caller leaves: where that must not be, hand Run a context that outlives
+	// the caller, such as context.WithoutCancel, and don't leave.
 	Detached bool
 	// Supersede: calls that wait for a person are denied in favour of this message. Calls that wait for a machine refuse it
 	// all the same.

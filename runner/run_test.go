@@ -88,6 +88,60 @@ func TestLeavingTheLoop(t *testing.T) {
 	}
 }
 
+// A run that ends because its caller leaves, or the runner is closed, has not failed: its last event says how the session stands.
+func TestLastEventOfARunThatWasLeft(t *testing.T) {
+	for name, c := range map[string]struct {
+		detached, waits, closed bool
+		want                    event.Finish
+	}{
+		"":                    {want: event.FinishInterrupted},
+		"detached":            {detached: true, want: event.FinishInterrupted},
+		"closed":              {closed: true, want: event.FinishInterrupted},
+		"a call waits":        {waits: true, want: event.FinishPaused},
+		"detached, one waits": {detached: true, waits: true, want: event.FinishPaused},
+		"closed, one waits":   {closed: true, waits: true, want: event.FinishPaused},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var n counter
+				entered := make(chan struct{})
+				slow := does(tool.Spec{Name: "slow"}, func(ctx context.Context, _ string) (tool.Result[textOut], error) {
+					close(entered)
+					<-ctx.Done()
+					return nil, ctx.Err()
+				})
+				asked := calls("slow", `{"text":"a"}`)
+				if c.waits {
+					asked = append(asked, calls("deploy", `{"text":"job"}`)...)
+				}
+				r := newRig(t, agent.Config{Tools: []tool.Tool{slow, waiting("deploy", tool.Once, &n)}, Model: messages(asked, says("Done."))},
+					&rigOptions{memory: true})
+				ctx, cancel := context.WithCancel(context.Background())
+				defer cancel()
+				ended := make(chan *seen)
+				go func() {
+					ended <- watch(t, r.Run(ctx, user, chat, llm.UserText("Go."), &runner.RunOptions{Detached: c.detached}))
+				}()
+				<-entered
+				synctest.Wait()
+				if c.closed {
+					r.Close()
+				} else {
+					cancel()
+				}
+				s := <-ended
+				// A body that ends at once leaves nothing to do but wait; one that is still ending is part of what was interrupted.
+				if got := s.end.Finish; got != c.want && (!c.waits || got != event.FinishInterrupted) || s.err == nil {
+					t.Errorf("it ended as %q, with %v", got, s.err)
+				}
+				if waits := len(s.end.Pending) > 0; waits != c.waits {
+					t.Errorf("%d calls wait", len(s.end.Pending))
+				}
+			})
+		})
+	}
+}
+
 // openCall is the first call of the open turn that is not settled.
 func openCall(r *rig) string {
 	st, err := r.store.Load(context.Background(), chat)

@@ -104,7 +104,8 @@ func (o *Options) defaults() {
 	}
 }
 
-// ErrClosed refuses operations of a runner that was closed.
+// ErrClosed refuses to drive anything by a runner that was closed. What only reads the store, or writes an answer into it, goes on as long
+// as that is open.
 var ErrClosed = errors.New("runner: closed")
 
 // ErrUnknownAgent refuses to drive a session whose agent the runner doesn't have.

@@ -135,7 +135,8 @@ func (rn *Runner) CancelSession(ctx context.Context, sessionID, actor, why strin
 
 // Cancel cancels one call. One that waits, or was not begun, settles as cancelled at once. One whose body runs is told to end:
 // it settles with the body's result if it still returns one, as cancelled if it returns an error, and without it after
-// Options.CancelGrace. Cancelling again is a duplicate.
+// Options.CancelGrace. Of one whose answer was accepted, and not driven yet, the answer's receipt says superseded from then on. Cancelling
+// again is a duplicate. The id of one of the call's pauses will do, too.
 func (rn *Runner) Cancel(ctx context.Context, sessionID, call, actor, why string) (receipt session.Receipt, err error) {
 	call = session.CallID(call)
 	if err := rn.authorize(ctx, Operation{Kind: OpCancel, Actor: actor, Session: sessionID, Call: call}); err != nil {

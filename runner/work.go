@@ -27,7 +27,7 @@ type WorkOptions struct {
 	// Poll is how often the store is asked for work that no signal told of; default 1 s.
 	Poll time.Duration
 	// OnEvent, if set, sees the events of all sessions that this worker drives, of several at once, and the errors that end a
-	// drive. The drive waits for it.
+	// drive, then without an event. The drive waits for it.
 	OnEvent func(sessionID string, ev event.Event, err error)
 	// Retention says how long things are kept; nil means the defaults. What has outlived it is swept every SweepEvery; default
 	// an hour, negative never.
@@ -36,11 +36,15 @@ type WorkOptions struct {
 }
 
 // Work carries on what is due in the sessions of this runner's agents: answers that were accepted, deadlines, and, after a
-// crash, everything. It returns when ctx ends, with its error, and after what it drives has stopped: models are no longer
+// crash, everything; not runs that were interrupted or have failed, which Continue and the next message carry on, as does an answer to a
+// call of one that was interrupted. It returns when ctx ends, with its error, and after what it drives has stopped: models are no longer
 // waited for, bodies are, for Options.CloseTimeout.
 //
 // What it finds comes from an index that holds what is due and nothing else, so that idle sessions cost nothing.
 func (rn *Runner) Work(ctx context.Context, o *WorkOptions) error {
+	if len(rn.agents) == 0 {
+		return fmt.Errorf("%w: this runner has none, and so a worker would find nothing", ErrUnknownAgent)
+	}
 	w := newWorker(rn, o)
 	due, stop := w.watch()
 	defer stop()

@@ -227,7 +227,8 @@ func (j *judgement) answer() error {
 	switch decision := j.in.Kind == KindDecision; {
 	case decision != (p.Gate != ""):
 		want := map[bool]string{true: "a decision", false: "an output or a failure"}[p.Gate != ""]
-		return j.misfit(fmt.Errorf("it is a %s, and the pause takes %s", j.in.Kind, want))
+		got := map[bool]string{true: "a decision", false: "an output, a failure or a message"}[decision]
+		return j.misfit(fmt.Errorf("it is %s, and the pause takes %s", got, want))
 	case j.in.Kind != KindFail && len(j.in.Value) > 0:
 		if err := j.check(p.Schema, p.Mode == tool.ModeReenter); err != nil {
 			return err

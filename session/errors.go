@@ -13,6 +13,7 @@ import (
 var (
 	ErrUnknownSession       = errors.New("session: no such session")
 	ErrUnknownCall          = errors.New("session: no such call")
+	ErrInvalidID            = errors.New("session: no good id")
 	ErrUnknownPause         = errors.New("session: no such pause")
 	ErrWrongUser            = errors.New("session: belongs to another user")
 	ErrDeleted              = errors.New("session: was deleted")
@@ -62,7 +63,11 @@ type SettledError struct {
 }
 
 func (e *SettledError) Error() string {
-	return fmt.Sprintf("session: call %s is settled: %s by %s at %s", e.Call, e.Status, orNobody(e.By), e.At.Format(time.RFC3339))
+	by := ""
+	if e.By != "" {
+		by = " by " + e.By
+	}
+	return fmt.Sprintf("session: call %s is settled: %s%s at %s", e.Call, e.Status, by, e.At.Format(time.RFC3339))
 }
 
 // Unwrap gives the sentinels.
@@ -113,10 +118,16 @@ type PendingError struct {
 
 func (e *PendingError) Error() string {
 	p := e.Pending[0]
-	if len(e.Pending) == 1 {
-		return fmt.Sprintf("session %q: a call of %s waits for an answer (%s); answer or cancel it, or supersede", e.Session, p.Tool, p.ID)
+	for _, other := range e.Pending {
+		if !forPerson(other.Await.Reason) {
+			return fmt.Sprintf("session %q: a call of %s waits for something else than a person (%s), and can't be superseded; answer or cancel it",
+				e.Session, other.Tool, other.ID)
+		}
 	}
-	return fmt.Sprintf("session %q: %d calls wait for answers (the first: %s, of %s); answer or cancel them, or supersede",
+	if len(e.Pending) == 1 {
+		return fmt.Sprintf("session %q: a call of %s waits for an answer (%s); answer or cancel it, or set RunOptions.Supersede", e.Session, p.Tool, p.ID)
+	}
+	return fmt.Sprintf("session %q: %d calls wait for answers (the first: %s, of %s); answer or cancel them, or set RunOptions.Supersede",
 		e.Session, len(e.Pending), p.ID, p.Tool)
 }
 

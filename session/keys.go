@@ -73,19 +73,19 @@ func padded(n, digits int) string {
 // maxID is the longest id that a caller may choose for a session, a user or a message, in bytes.
 const maxID = 128
 
-// CheckID says what is wrong with an id that a caller chose. What names it in the error.
+// CheckID says what is wrong with an id that a caller chose: ErrInvalidID. What names it in the error.
 func CheckID(what, id string) error {
 	switch {
 	case id == "":
-		return fmt.Errorf("session: the %s is empty", what)
+		return fmt.Errorf("%w: the %s is empty", ErrInvalidID, what)
 	case len(id) > maxID:
-		return fmt.Errorf("session: the %s is %d bytes long; at most %d are allowed", what, len(id), maxID)
+		return fmt.Errorf("%w: the %s is %d bytes long; at most %d are allowed", ErrInvalidID, what, len(id), maxID)
 	case !utf8.ValidString(id):
-		return fmt.Errorf("session: the %s %q is not valid UTF-8", what, id)
+		return fmt.Errorf("%w: the %s %q is not valid UTF-8", ErrInvalidID, what, id)
 	}
 	for _, r := range id {
 		if unicode.IsControl(r) {
-			return fmt.Errorf("session: the %s %q has a control character", what, id)
+			return fmt.Errorf("%w: the %s %q has a control character", ErrInvalidID, what, id)
 		}
 	}
 	return nil

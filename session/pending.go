@@ -208,11 +208,12 @@ func (s *Store) Find(ctx context.Context, session, id string) (tool.Pause, error
 
 // PauseSession says in which session a pause, or a pause's call, is.
 func (s *Store) PauseSession(ctx context.Context, id string) (string, error) {
+	key := pauseKey(id)
 	if _, number := splitPause(id); number == 0 {
-		id = tool.PauseID(id, 1)
+		key = pauseKey(tool.PauseID(id, 1))
 	}
 	var entry pauseEntry
-	found, err := s.read(ctx, pauseKey(id), &entry)
+	found, err := s.read(ctx, key, &entry)
 	if err == nil && !found {
 		err = fmt.Errorf("%w: %s", ErrUnknownPause, id)
 	}

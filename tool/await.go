@@ -2,6 +2,7 @@ package tool
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -17,8 +18,9 @@ type Await struct {
 	Schema json.RawMessage `json:"schema,omitempty"` // of the answer; empty in output mode: the tool's Output; at a gate, of edited arguments
 	// Key is the outside system's own name for the job, by which the pause can be found.
 	Key string `json:"key,omitempty"`
-	// Timeout is how long the pause may last; zero: for ever. With ReasonTimer it is when the call goes on. In JSON the pause's deadline
-	// stands for it.
+	// Timeout is how long the pause may last; zero: for ever. With ReasonTimer it is after how long the call goes on, at once if it isn't
+	// positive; the tool that is entered again has to look at Call.Answer, or it waits without end. In JSON the pause's deadline stands
+	// for it.
 	Timeout time.Duration `json:"-"`
 	// Gate names the layer that asks; empty: the tool does.
 	Gate string `json:"gate,omitempty"`
@@ -71,9 +73,20 @@ const MaxSchema = 64 << 10
 // MaxKey is the longest Await.Key, and the longest Await.Gate, in bytes.
 const MaxKey = 200
 
-// Normalize fills in what follows from the rest and checks that the parts of a go together. It is the one place where that
-// is decided, for tools and layers alike.
+// ErrInvalidAwait is how a call ends whose tool, or a layer around it, asked for a pause that makes no sense: a mistake of whoever wrote it.
+var ErrInvalidAwait = errors.New("tool: await")
+
+// Normalize fills in what follows from the rest and checks that the parts of a go together, or else that is ErrInvalidAwait. It is the one
+// place where that is decided, for tools and layers alike.
 func (a Await) Normalize() (Await, error) {
+	a, err := a.normal()
+	if err != nil {
+		return a, fmt.Errorf("%w: %w", ErrInvalidAwait, err)
+	}
+	return a, nil
+}
+
+func (a Await) normal() (Await, error) {
 	if a.Reason == "" {
 		switch {
 		case a.Gate != "":
@@ -86,7 +99,7 @@ func (a Await) Normalize() (Await, error) {
 	}
 	allowed, known := modes[a.Reason]
 	if !known {
-		return a, fmt.Errorf("tool: await: unknown reason %q", a.Reason)
+		return a, fmt.Errorf("unknown reason %q", a.Reason)
 	}
 	if a.Gate != "" && a.Mode == "" {
 		a.Mode = ModeReenter // a layer's answer always goes back to the layer
@@ -100,25 +113,27 @@ func (a Await) Normalize() (Await, error) {
 	}
 	switch {
 	case a.Gate != "" && a.Mode != ModeReenter:
-		return a, fmt.Errorf("tool: await of layer %q: mode %q: a layer's pause always re-enters", a.Gate, a.Mode)
+		return a, fmt.Errorf("of layer %q: mode %q: a layer's pause always re-enters", a.Gate, a.Mode)
 	case a.Gate == "" && a.Reason == ReasonApproval:
-		return a, fmt.Errorf("tool: await: reason %q is for layers; a tool asks with reason %q", a.Reason, ReasonInput)
+		return a, fmt.Errorf("reason %q is for layers; a tool asks with reason %q", a.Reason, ReasonInput)
+	case a.Gate == "" && !ok && a.Mode == ModeMessage:
+		return a, fmt.Errorf("mode %q goes with reason %q, not %q", a.Mode, ReasonInput, a.Reason)
 	case a.Gate == "" && !ok:
-		return a, fmt.Errorf("tool: await: reason %q goes with mode %q, not %q", a.Reason, allowed, a.Mode)
+		return a, fmt.Errorf("reason %q goes with mode %q, not %q", a.Reason, allowed, a.Mode)
 	case a.Timeout < 0 && a.Reason != ReasonTimer:
-		return a, fmt.Errorf("tool: await: timeout %v is negative", a.Timeout)
+		return a, fmt.Errorf("timeout %v is negative", a.Timeout)
 	case len(a.Key) > MaxKey:
-		return a, fmt.Errorf("tool: await: key of %d bytes, at most %d are allowed", len(a.Key), MaxKey)
+		return a, fmt.Errorf("key of %d bytes, at most %d are allowed", len(a.Key), MaxKey)
 	case len(a.Gate) > MaxKey:
-		return a, fmt.Errorf("tool: await of layer: its name has %d bytes, at most %d are allowed", len(a.Gate), MaxKey)
+		return a, fmt.Errorf("of layer: its name has %d bytes, at most %d are allowed", len(a.Gate), MaxKey)
 	case !utf8.ValidString(a.Key) || strings.ContainsFunc(a.Key, unicode.IsControl):
-		return a, fmt.Errorf("tool: await: key %q is not valid UTF-8, or has a control character", a.Key)
+		return a, fmt.Errorf("key %q is not valid UTF-8, or has a control character", a.Key)
 	}
 	if len(a.Schema) > 0 && !json.Valid(a.Schema) {
-		return a, fmt.Errorf("tool: await: schema is not JSON")
+		return a, fmt.Errorf("schema is not JSON")
 	}
 	if len(a.Data) > 0 && !json.Valid(a.Data) {
-		return a, fmt.Errorf("tool: await: data is not JSON")
+		return a, fmt.Errorf("data is not JSON")
 	}
 	if a.Reason == ReasonApproval && a.Timeout == 0 {
 		a.Timeout = DefaultApprovalTimeout

@@ -101,15 +101,15 @@ func TestAnAwaitGetsItsNormalForm(t *testing.T) {
 		}
 	}
 	for want, a := range map[string]Await{
-		"unknown reason":          {Reason: "x"},
-		`goes with mode`:          {Reason: ReasonAgent, Mode: ModeReenter},
-		`not "message"`:           {Mode: ModeMessage},
-		"always re-enters":        {Gate: "g", Mode: ModeOutput},
-		`is for layers`:           {Reason: ReasonApproval},
-		"timeout -1s is negative": {Timeout: -time.Second},
-		"key of 201 bytes":        {Key: strings.Repeat("k", 201)},
-		"schema is not JSON":      {Schema: raw("{")},
-		"data is not JSON":        {Data: raw("{")},
+		"unknown reason":           {Reason: "x"},
+		`goes with mode`:           {Reason: ReasonAgent, Mode: ModeReenter},
+		`goes with reason "input"`: {Mode: ModeMessage},
+		"always re-enters":         {Gate: "g", Mode: ModeOutput},
+		`is for layers`:            {Reason: ReasonApproval},
+		"timeout -1s is negative":  {Timeout: -time.Second},
+		"key of 201 bytes":         {Key: strings.Repeat("k", 201)},
+		"schema is not JSON":       {Schema: raw("{")},
+		"data is not JSON":         {Data: raw("{")},
 	} {
 		if _, err := a.Normalize(); err == nil {
 			t.Errorf("%s: no error", want)

@@ -138,6 +138,10 @@ func (p *Prepared) checkAwait(a Await) (Await, error) {
 	if err != nil {
 		return a, fmt.Errorf("%s asked to pause: %w", p.Spec.Name, err)
 	}
+	if a.Mode == ModeMessage && len(a.Schema) == 0 && p.entry.noText {
+		return a, fmt.Errorf("%s asked to pause: %w: mode %q makes the user's words the output, as a string, and the tool's output is none",
+			p.Spec.Name, ErrInvalidAwait, a.Mode)
+	}
 	if n := len(a.Prompt) + len(a.Schema) + len(a.Data); n > p.registry.limits.Result {
 		return a, fmt.Errorf("%s asked to pause with %d bytes of prompt, schema and data, at most %d are taken",
 			p.Spec.Name, n, p.registry.limits.Result)

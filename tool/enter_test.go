@@ -310,3 +310,32 @@ func TestAnOutcomeIsDecidedInOnePlace(t *testing.T) {
 		t.Error("the text was cut within a character")
 	}
 }
+
+// The user's words are a string; so a tool whose output is never one can't wait for them.
+func TestAMessageIsAString(t *testing.T) {
+	asks := Await{Reason: ReasonInput, Mode: ModeMessage, Prompt: "Which seat?"}
+	seat := struct {
+		Row int `json:"row"`
+	}{}
+	if _, err := enter(t, pausing(t, asks, seat)); !errors.Is(err, ErrInvalidAwait) {
+		t.Errorf("an object: %v", err)
+	}
+	if _, err := enter(t, pausing(t, asks, 0)); !errors.Is(err, ErrInvalidAwait) {
+		t.Errorf("a number: %v", err)
+	}
+	for name, tl := range map[string]Tool{"a string": pausing(t, asks, ""), "anything": pausing(t, asks, any(nil))} {
+		if exec, err := enter(t, tl); err != nil || exec.Await == nil {
+			t.Errorf("%s: %+v, %v", name, exec, err)
+		}
+	}
+}
+
+// pausing makes a tool with an output like out.
+func pausing[Out any](t *testing.T, a Await, _ Out) Tool {
+	t.Helper()
+	tl, err := Func(Spec{Name: "a", MayPause: true}, func(context.Context, struct{}) (Result[Out], error) { return Pending[Out](a), nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tl
+}

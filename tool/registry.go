@@ -42,6 +42,7 @@ type entry struct {
 	spec   Spec // as the tool gave it once, its schemas in their normal form
 	input  *Schema
 	output *Schema // nil: what the tool makes needs no check
+	noText bool    // the tool's output is never a string
 	typed  *typed  // what the tool is, or wraps, if arguments go to it as they are
 }
 
@@ -99,6 +100,9 @@ func newEntry(t Tool) (e *entry, err error) {
 	}
 	if e.output, err = compileSchema(s.Output); err != nil {
 		return e, fmt.Errorf("output: %w", err)
+	}
+	if doc, ok := e.output.doc.(map[string]any); ok && doc["type"] != nil {
+		e.noText = readKinds(doc["type"])&aString == 0
 	}
 	own, ok := As[*typed](t)
 	if ok && bytes.Equal(own.spec.Input, s.Input) {

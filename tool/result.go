@@ -37,7 +37,8 @@ func Pending[Out any](a Await) Result[Out] {
 }
 
 // NeedInput pauses the call, which needs Spec.MayPause, until somebody answers prompt with runner.Complete. The answer is checked
-// against Out, and is the call's result. For the user's next message to be the answer, return Pending with ModeMessage.
+// against Out, and is the call's result. For the user's next message to be the answer, return
+// Pending[string](Await{Reason: ReasonInput, Mode: ModeMessage, Prompt: prompt}).
 func NeedInput[Out any](prompt string) Result[Out] {
 	return pending[Out]{Await{Reason: ReasonInput, Mode: ModeOutput, Prompt: prompt}}
 }

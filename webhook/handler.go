@@ -75,7 +75,7 @@ func (h *handler) route(r *http.Request) (token string, op operation, err error)
 	}
 	op, known := operations[name]
 	if !ours || !known || two && name == "" {
-		return "", op, &requestError{http.StatusNotFound, "no_such_path", "there is nothing at this path"}
+		return "", op, &requestError{http.StatusNotFound, "no_such_path", "there is nothing at this path: this handler's begin with " + h.config.Path}
 	}
 	if token == "" {
 		token = bearer(r)

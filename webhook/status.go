@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"github.com/fermata-ai/fermata/kvstore"
+	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/runner"
 	"github.com/fermata-ai/fermata/session"
 )
@@ -18,7 +19,8 @@ import (
 //	409  another answer came first; the call does not wait for this one; or several calls wait under one key
 //	410  too late: the token, the pause or the session is over, or the call has its result
 //	413  the body is over an http.MaxBytesReader's limit
-//	422  the answer does not fit
+//	422  the answer, or an id, does not fit
+//	502  the model refuses what it is asked for, for good
 //	500  a stored record is damaged, or the session's agent is not here
 //	503  try again: not known yet, driven elsewhere, or the store could not be read or written
 //
@@ -47,6 +49,7 @@ var classes = []struct {
 	{session.ErrExpired, http.StatusGone, "expired"},
 	{session.ErrSettled, http.StatusGone, "settled"},
 	{session.ErrInvalidResumePayload, http.StatusUnprocessableEntity, "invalid"},
+	{session.ErrInvalidID, http.StatusUnprocessableEntity, "invalid"},
 	{session.ErrInvalidMessage, http.StatusUnprocessableEntity, "invalid"},
 	{runner.ErrInvalidProgress, http.StatusUnprocessableEntity, "invalid"},
 	{runner.ErrLongReason, http.StatusUnprocessableEntity, "invalid"},
@@ -78,6 +81,10 @@ func classify(err error) (status int, code string) {
 	var over *http.MaxBytesError
 	if errors.As(err, &over) {
 		return http.StatusRequestEntityTooLarge, "too_large"
+	}
+	var model *llm.Error
+	if errors.As(err, &model) && !model.Temporary() {
+		return http.StatusBadGateway, "model"
 	}
 	return http.StatusServiceUnavailable, "unavailable"
 }

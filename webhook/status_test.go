@@ -15,6 +15,7 @@ import (
 	"github.com/fermata-ai/fermata/event"
 	"github.com/fermata-ai/fermata/kvstore"
 	"github.com/fermata-ai/fermata/kvstore/faultkv"
+	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/runner"
 	"github.com/fermata-ai/fermata/session"
 	"github.com/fermata-ai/fermata/webhook"
@@ -191,6 +192,11 @@ func TestStatus(t *testing.T) {
 		runner.ErrLongReason:                           422,
 		runner.ErrUnknownAgent:                         500,
 		runner.ErrClosed:                               503,
+		session.ErrInvalidID:                           422,
+		session.CheckID("user", ""):                    422,
+		&llm.Error{Kind: llm.ErrInvalid}:               502,
+		&llm.Error{Kind: llm.ErrAuth}:                  502,
+		&llm.Error{Kind: llm.ErrOverloaded}:            503,
 		session.ErrWrongUser:                           403,
 		session.ErrDeleted:                             410,
 		session.ErrUnknownSession:                      404,

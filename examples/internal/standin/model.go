@@ -12,8 +12,8 @@ import (
 	"github.com/fermata-ai/fermata/llm"
 )
 
-// Deployer understands messages such as "deploy checkout v2.5.0 to production". It calls the tools deploy and get_weather, and
-// ask_environment where the message doesn't say where to.
+// Deployer understands messages such as "deploy checkout v2.5.0 to production". It calls the tool deploy, get_weather if the
+// message speaks of it, and ask_environment where the message doesn't say where to.
 var Deployer llm.Model = fakellm.New(
 	fakellm.When(said(environment), fakellm.From(deployAsSaid), fakellm.From(report)),
 	fakellm.When(said(service), fakellm.Calls("ask_environment", `{}`), fakellm.From(deployAsSaid), fakellm.From(report)),
@@ -47,7 +47,11 @@ func deployAsSaid(r llm.Request) fakellm.Turn {
 		Version     string `json:"version"`
 		Environment string `json:"environment"`
 	}{o[service], o[version], where})
-	return fakellm.Calls("deploy", string(args)).And("get_weather", `{"city":"Oslo"}`)
+	turn := fakellm.Calls("deploy", string(args))
+	if strings.Contains(strings.ToLower(fakellm.LastUserText(r)), "weather") {
+		turn = turn.And("get_weather", `{"city":"Oslo"}`)
+	}
+	return turn
 }
 
 func report(r llm.Request) fakellm.Turn {
@@ -58,10 +62,14 @@ func report(r llm.Request) fakellm.Turn {
 		URL     string
 		Seconds int
 	}
-	var oslo struct {
-		TempC float64 `json:"temp_c"`
-	}
 	_ = json.Unmarshal(result(r, 0).Output, &live)
-	_ = json.Unmarshal(result(r, 1).Output, &oslo)
-	return fakellm.Says(fmt.Sprintf("Deployed: %s, after %d s. It has %.1f degrees in Oslo.", live.URL, live.Seconds, oslo.TempC))
+	said := fmt.Sprintf("Deployed: %s, after %d s.", live.URL, live.Seconds)
+	if len(r.Messages[len(r.Messages)-1].Parts) > 1 {
+		var oslo struct {
+			TempC float64 `json:"temp_c"`
+		}
+		_ = json.Unmarshal(result(r, 1).Output, &oslo)
+		said += fmt.Sprintf(" It has %.1f degrees in Oslo.", oslo.TempC)
+	}
+	return fakellm.Says(said)
 }
