@@ -14,16 +14,19 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// Session is a session as it is listed and shown.
+// Session is a session as it is listed and shown. Its JSON, that of a Transcript, and that of a CallStatus are good for an HTTP API, as that
+// of a tool.Pause is.
 type Session struct {
-	ID, User, Agent string
-	Created         time.Time
-	Messages        int          // committed
-	Turn            int          // model messages so far
-	Finish          event.Finish // how the last run ended; FinishPaused while calls wait; empty while it goes on
-	Why             string       // with FinishFailed: what happened
-	Driven          bool         // some drive holds it
-	Usage           llm.Usage    // of the current run
+	ID       string       `json:"id"`
+	User     string       `json:"user"`
+	Agent    string       `json:"agent"`
+	Created  time.Time    `json:"created"`
+	Messages int          `json:"messages"`         // committed
+	Turn     int          `json:"turn"`             // model messages so far
+	Finish   event.Finish `json:"finish,omitempty"` // how the last run ended; FinishPaused while calls wait; empty while it goes on
+	Why      string       `json:"why,omitempty"`    // with FinishFailed: what happened
+	Driven   bool         `json:"driven,omitempty"` // some drive holds it
+	Usage    llm.Usage    `json:"usage,omitzero"`   // of the current run
 }
 
 // Sessions lists sessions by id. One that can't be read is an error in its place.
@@ -65,8 +68,8 @@ func (rn *Runner) overview(st *session.State) Session {
 // Transcript is all that is committed of a session.
 type Transcript struct {
 	Session
-	History []llm.Message // up to the last closed turn, acceptable to every provider; of an open turn, the message that asked
-	Pending []tool.Pause
+	History []llm.Message `json:"history"` // up to the last closed turn, acceptable to every provider; of an open turn, the message that asked
+	Pending []tool.Pause  `json:"pending,omitempty"`
 }
 
 // Show reads a session with its messages and open pauses.
@@ -85,18 +88,19 @@ func (rn *Runner) Show(ctx context.Context, sessionID string) (Transcript, error
 
 // CallStatus is what is known of one call.
 type CallStatus struct {
-	Call, Tool string
-	Status     session.CallStatus
-	Settled    event.Status    // how it ended
-	Output     json.RawMessage // with which result
-	By         string
-	At         time.Time // when it settled
-	Attempt    int
-	Pauses     int
-	Decisions  []tool.Decision // who decided, when, what, why, and on which arguments
-	Artifacts  []tool.Artifact
-	Media      []llm.Media       // for the model
-	Receipts   []session.Receipt // what was accepted for it
+	Call      string             `json:"call"`
+	Tool      string             `json:"tool"`
+	Status    session.CallStatus `json:"status"`            // of a tool that isn't effect once, Requested also while a body runs
+	Settled   event.Status       `json:"settled,omitempty"` // how it ended
+	Output    json.RawMessage    `json:"output,omitempty"`  // with which result
+	By        string             `json:"by,omitempty"`
+	At        time.Time          `json:"at,omitzero"`       // when it settled
+	Attempt   int                `json:"attempt,omitempty"` // of a tool of effect once
+	Pauses    int                `json:"pauses,omitempty"`
+	Decisions []tool.Decision    `json:"decisions,omitempty"` // who decided, when, what, why, and on which arguments
+	Artifacts []tool.Artifact    `json:"artifacts,omitempty"`
+	Media     []llm.Media        `json:"media,omitempty"`    // for the model
+	Receipts  []session.Receipt  `json:"receipts,omitempty"` // what was accepted for it
 }
 
 // Call shows one call of a session, while it is open and for as long as receipts are kept.
