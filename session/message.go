@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/fermata-ai/fermata/kvstore"
@@ -145,7 +146,7 @@ func (s *Store) payload(ctx context.Context, session string, b *Blob) ([]byte, e
 	for i := 0; len(value) < b.Size; i++ {
 		e, err := s.kv.Get(ctx, chunkKey(session, b.Ref, i))
 		if err != nil {
-			return nil, fmt.Errorf("%w: payload %q of session %q, chunk %d: %w", ErrCorrupt, b.Ref, session, i, err)
+			return nil, unread(fmt.Sprintf("payload %q of session %q, chunk %d", b.Ref, session, i), err)
 		}
 		value = append(value, e.Value...)
 	}
@@ -153,6 +154,15 @@ func (s *Store) payload(ctx context.Context, session string, b *Blob) ([]byte, e
 		return nil, fmt.Errorf("%w: payload %q of session %q has %d bytes, not %d", ErrCorrupt, b.Ref, session, len(value), b.Size)
 	}
 	return value, nil
+}
+
+// unread is the error of something that a record refers to. If it isn't there, that is damage; if the store could not be read just now, it
+// is not, and may be tried again.
+func unread(what string, err error) error {
+	if errors.Is(err, kvstore.ErrNotFound) || errors.Is(err, kvstore.ErrCorrupt) {
+		return fmt.Errorf("%w: %s: %w", ErrCorrupt, what, err)
+	}
+	return fmt.Errorf("session: %s: %w", what, err)
 }
 
 // write puts a large payload where its Ref says, before the commit that refers to it.
