@@ -51,6 +51,22 @@ func (tx *Tx) append(e *Entry) {
 
 // History reads the messages of a session from number from on.
 func (s *Store) History(ctx context.Context, st *State, from int) ([]llm.Message, error) {
+	messages, err := s.history(ctx, st, from)
+	return messages, s.orDeleted(ctx, st.ID, err)
+}
+
+// orDeleted is an error of reading what lies beside a head: what is missing since the session was deleted meanwhile is not damage.
+func (s *Store) orDeleted(ctx context.Context, id string, err error) error {
+	if !errors.Is(err, ErrCorrupt) {
+		return err
+	}
+	if st, now := s.Load(ctx, id); now == nil && !st.Deleted.IsZero() {
+		return fmt.Errorf("%w: %q", ErrDeleted, id)
+	}
+	return err
+}
+
+func (s *Store) history(ctx context.Context, st *State, from int) ([]llm.Message, error) {
 	messages := make([]llm.Message, 0, min(max(0, st.Messages-from), 4096)) // a damaged count must not ask for all memory
 	r := kvstore.Range{Prefix: messagesPrefix(st.ID, st.Generation)}
 	if from > 0 {
@@ -135,7 +151,7 @@ func (s *Store) Value(ctx context.Context, session string, b *Blob) (json.RawMes
 		err = fmt.Errorf("%w: payload %q of session %q is not JSON", ErrCorrupt, b.Ref, session)
 	}
 	if err != nil {
-		return nil, err
+		return nil, s.orDeleted(ctx, session, err)
 	}
 	return value, nil
 }
