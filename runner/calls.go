@@ -121,6 +121,9 @@ func (d *drive) stopBody(c *session.Call, cause error) error {
 		if c.Cancel != nil {
 			by, why = c.Cancel.By, c.Cancel.Why
 		}
+		if now := tx.Call(c.ID); now != nil && now.Effect.NeedsClaim() && now.Status != session.Running {
+			return tx.Settle(c.ID, session.CancelledOutcome(now, by, why, true)) // it was not claimed: only its layers did not stop
+		}
 		return tx.Settle(c.ID, session.GivenUpOutcome(&begun, by, why))
 	})
 }

@@ -217,3 +217,25 @@ func TestDueAtOnceBeforeEveryClock(t *testing.T) {
 		})
 	}
 }
+
+// What is stored can be read again: a deadline of a year that JSON has no form for is refused, and the pause is as it was.
+func TestExtendRefusesWhatCannotBeStored(t *testing.T) {
+	var n counter
+	r := newRig(t, agent.Config{
+		Tools: []tool.Tool{waiting("deploy", tool.Once, &n)}, Model: messages(calls("deploy", `{"text":"job"}`), says("Done.")),
+	}, &rigOptions{memory: true})
+	p := r.say("Go.").finished(event.FinishPaused).pause("deploy")
+	west := time.FixedZone("west", -3600)
+	for _, far := range []time.Time{
+		time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC), time.Unix(1<<50, 0), time.Date(9999, 12, 31, 23, 30, 0, 0, west),
+	} {
+		if err := r.Extend(t.Context(), chat, p.ID, "ada", far); err == nil {
+			t.Errorf("%v is taken", far)
+		}
+		if got := r.transcript().Pending; len(got) != 1 || !got[0].Deadline.Equal(p.Deadline) {
+			t.Errorf("after %v it waits for %+v", far, got)
+		}
+	}
+	must(t, r.Extend(t.Context(), chat, p.ID, "ada", time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)))
+	r.answer(runner.Complete(p.ID, text("v1"), "ci")).finished(event.FinishStop)
+}

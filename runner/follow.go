@@ -42,7 +42,7 @@ func (rn *Runner) Follow(ctx context.Context, sessionID string, o *FollowOptions
 		}
 		f := &follower{
 			display: display{rn: rn, session: sessionID, shown: map[string]sight{}},
-			number:  o.From, through: o.ThroughWaits, reported: map[string]report{},
+			number:  max(0, o.From), through: o.ThroughWaits, reported: map[string]report{},
 		}
 		f.record = func(ctx context.Context, call string) (session.Record, error) {
 			r, _, err := rn.store.Record(ctx, sessionID, call)

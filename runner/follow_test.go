@@ -146,3 +146,13 @@ func TestFollowThroughWaits(t *testing.T) {
 		f.ends()
 	})
 }
+
+// A number below the first message's is the first, and no sign of damage.
+func TestFollowFromBeforeTheFirst(t *testing.T) {
+	r := newRig(t, agent.Config{Model: fakellm.New(fakellm.Says("Hello."))}, &rigOptions{memory: true})
+	r.say("Hi.").finished(event.FinishStop)
+	s := watch(t, r.Follow(t.Context(), chat, &runner.FollowOptions{From: -1})).finished(event.FinishStop)
+	if got := len(of[event.Message](s)); got != 2 {
+		t.Errorf("it shows %d messages", got)
+	}
+}

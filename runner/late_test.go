@@ -80,6 +80,40 @@ func TestCancelledInItsLayers(t *testing.T) {
 	})
 }
 
+// The layers of a call don't stop when it is cancelled, or the session is. The body was never entered, and the model is told so, rather than
+// that nobody knows.
+func TestLayersThatDoNotStop(t *testing.T) {
+	for _, how := range []string{"the call", "the session"} {
+		t.Run(how, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var n counter
+				entered, release := make(chan struct{}), make(chan struct{})
+				stubborn := toolLayer("stubborn", func(ctx context.Context, c tool.Call, next interceptor.ToolHandler) (tool.Execution, error) {
+					close(entered)
+					<-release
+					return next(ctx, c)
+				})
+				r := newRig(t, oneCall(instant("charge", tool.Once, &n), stubborn), &rigOptions{memory: true})
+				ended := r.begin("Go.")
+				<-entered
+				call := r.onlyCall()
+				if how == "the call" {
+					must2(r.Cancel(t.Context(), chat, call, "bob", "stop"))
+				} else {
+					must(t, r.CancelSession(t.Context(), chat, "bob", "stop"))
+				}
+				ended()
+				close(release)
+				synctest.Wait()
+				st := must2(r.Call(t.Context(), chat, call))
+				if st.Settled != event.Cancelled || !strings.Contains(string(st.Output), "The tool was not run.") || n.get("charge") != 0 {
+					t.Errorf("it is %s with %s, and was entered %d times", st.Settled, st.Output, n.get("charge"))
+				}
+			})
+		})
+	}
+}
+
 // Reconcile is interrupted, by its caller or by Close: it is asked again, and what it knows counts.
 func TestReconcileIsInterrupted(t *testing.T) {
 	for _, how := range []string{"left", "closed"} {

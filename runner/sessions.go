@@ -170,7 +170,7 @@ func cleanReason(actor, why string) (string, error) {
 	return why, nil
 }
 
-// Extend moves the deadline of an open pause; the zero time takes it away.
+// Extend moves the deadline of an open pause; the zero time takes it away. One that is past, or after the year 9999, is an error.
 func (rn *Runner) Extend(ctx context.Context, sessionID, pause, actor string, deadline time.Time) error {
 	call := session.CallID(pause)
 	if err := rn.authorize(ctx, Operation{Kind: OpExtend, Actor: actor, Session: sessionID, Call: call}); err != nil {

@@ -172,7 +172,7 @@ func (w *worker) one(ctx context.Context) (next time.Time, over bool, err error)
 	case driven:
 	case step.Working():
 		w.start(ctx, id)
-	case step.Left() || step.Kind == session.StepWait:
+	case step.Left() || step.Kind == session.StepWait || st.Open() > 0: // also of a run that was interrupted while a call waited
 		next = step.Until
 	default:
 		over = w.o.UntilOver

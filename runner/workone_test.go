@@ -97,6 +97,43 @@ func TestWorkOnOneSession(t *testing.T) {
 		must(t, r.Work(t.Context(), &runner.WorkOptions{Session: chat, UntilOver: true}))
 		stands(r, chat, event.FinishCancelled)
 	})
+	t.Run("one that was interrupted while a call waits goes on with the answer", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			var n counter
+			begun := make(chan struct{}, 1)
+			slow := tool.Must(tool.Func(tool.Spec{Name: "slow", Description: "Begins anew.", Effect: tool.Idempotent},
+				func(ctx context.Context, in textIn) (tool.Result[textOut], error) {
+					if n.add("slow") == 1 {
+						begun <- struct{}{}
+						<-ctx.Done()
+						return nil, ctx.Err()
+					}
+					return tool.Done(textOut(in)), nil
+				}))
+			r := newRig(t, agent.Config{
+				Tools: []tool.Tool{waiting("deploy", tool.Once, &n), slow}, Concurrency: 1,
+				Model: messages(calls("deploy", `{"text":"job"}`, "slow", `{"text":"a"}`, "slow", `{"text":"b"}`), says("Done.")),
+			}, &rigOptions{memory: true})
+			ctx, leave := context.WithCancel(t.Context())
+			defer leave()
+			go func() { <-begun; leave() }()
+			watch(t, r.Run(ctx, user, chat, llm.UserText("Go."), nil))
+			synctest.Wait()
+			stands(r, chat, event.FinishInterrupted)
+			worked := make(chan error, 1)
+			go func() { worked <- r.Work(t.Context(), &runner.WorkOptions{Session: chat, UntilOver: true}) }()
+			synctest.Wait()
+			select {
+			case err := <-worked:
+				t.Errorf("while a call waits it ends, with %v", err)
+			default:
+				must2(r.Resume(t.Context(), chat, runner.Complete(r.transcript().Pending[0].ID, text("v1"), "ci")))
+				must(t, <-worked)
+				stands(r, chat, event.FinishStop)
+			}
+			r.Close()
+		})
+	})
 	t.Run("until its context ends", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			r, p, _ := start(t)

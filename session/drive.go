@@ -26,6 +26,7 @@ type Drive struct {
 	head     *head
 	epoch    int
 	taken    bool // the lease is committed
+	heir     bool // the head says that another drive holds it, which is dead
 	keep     bool // the drive goes on, though the head doesn't show it
 	rides    bool // something rides that is more than the lease
 	leaving  bool
@@ -128,6 +129,7 @@ func (d *Drive) take(tx *Tx) error {
 	if !tx.Deleted.IsZero() {
 		return fmt.Errorf("%w: %q", ErrDeleted, tx.ID)
 	}
+	d.heir = tx.Held
 	if tx.Held || d.leftBehind(tx.State) {
 		tx.Takeovers++
 	}
@@ -386,12 +388,12 @@ func (d *Drive) renew() {
 
 func touch(tx *Tx) error { tx.touch(); return nil }
 
-// Rest commits what rides and gives a stored lease up, if there is nothing to do. Commits that left nothing to do have done
-// so already; then this does nothing.
+// Rest commits what rides and gives a stored lease up, if there is nothing to do: this drive's, or that of one that died and left
+// nothing to do, which would be due for ever. Commits that left nothing to do have done so already; then this does nothing.
 func (d *Drive) Rest(ctx context.Context) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.lost || !d.rides && !(d.taken && d.head.state.Held) {
+	if d.lost || !d.rides && !(d.taken && d.head.state.Held) && (d.taken || !d.heir) {
 		return nil
 	}
 	return d.update(ctx, touch)

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/fermata-ai/fermata/kvstore"
@@ -50,6 +51,22 @@ func (tx *Tx) append(e *Entry) {
 
 // History reads the messages of a session from number from on.
 func (s *Store) History(ctx context.Context, st *State, from int) ([]llm.Message, error) {
+	messages, err := s.history(ctx, st, from)
+	return messages, s.orDeleted(ctx, st.ID, err)
+}
+
+// orDeleted is an error of reading what lies beside a head: what is missing since the session was deleted meanwhile is not damage.
+func (s *Store) orDeleted(ctx context.Context, id string, err error) error {
+	if !errors.Is(err, ErrCorrupt) {
+		return err
+	}
+	if st, now := s.Load(ctx, id); now == nil && !st.Deleted.IsZero() {
+		return fmt.Errorf("%w: %q", ErrDeleted, id)
+	}
+	return err
+}
+
+func (s *Store) history(ctx context.Context, st *State, from int) ([]llm.Message, error) {
 	messages := make([]llm.Message, 0, min(max(0, st.Messages-from), 4096)) // a damaged count must not ask for all memory
 	r := kvstore.Range{Prefix: messagesPrefix(st.ID, st.Generation)}
 	if from > 0 {
@@ -134,7 +151,7 @@ func (s *Store) Value(ctx context.Context, session string, b *Blob) (json.RawMes
 		err = fmt.Errorf("%w: payload %q of session %q is not JSON", ErrCorrupt, b.Ref, session)
 	}
 	if err != nil {
-		return nil, err
+		return nil, s.orDeleted(ctx, session, err)
 	}
 	return value, nil
 }
@@ -145,7 +162,7 @@ func (s *Store) payload(ctx context.Context, session string, b *Blob) ([]byte, e
 	for i := 0; len(value) < b.Size; i++ {
 		e, err := s.kv.Get(ctx, chunkKey(session, b.Ref, i))
 		if err != nil {
-			return nil, fmt.Errorf("%w: payload %q of session %q, chunk %d: %w", ErrCorrupt, b.Ref, session, i, err)
+			return nil, unread(fmt.Sprintf("payload %q of session %q, chunk %d", b.Ref, session, i), err)
 		}
 		value = append(value, e.Value...)
 	}
@@ -153,6 +170,15 @@ func (s *Store) payload(ctx context.Context, session string, b *Blob) ([]byte, e
 		return nil, fmt.Errorf("%w: payload %q of session %q has %d bytes, not %d", ErrCorrupt, b.Ref, session, len(value), b.Size)
 	}
 	return value, nil
+}
+
+// unread is the error of something that a record refers to. If it isn't there, that is damage; if the store could not be read just now, it
+// is not, and may be tried again.
+func unread(what string, err error) error {
+	if errors.Is(err, kvstore.ErrNotFound) || errors.Is(err, kvstore.ErrCorrupt) {
+		return fmt.Errorf("%w: %s: %w", ErrCorrupt, what, err)
+	}
+	return fmt.Errorf("session: %s: %w", what, err)
 }
 
 // write puts a large payload where its Ref says, before the commit that refers to it.

@@ -72,6 +72,7 @@ func forPerson(r tool.Reason) bool {
 // Extend moves the deadline of an open pause, given by its id or its call's; zero takes it away.
 func (tx *Tx) Extend(pause string, deadline time.Time) error {
 	call, number := splitPause(pause)
+	deadline = deadline.UTC().Truncate(time.Millisecond)
 	c, err := tx.live(call)
 	switch {
 	case err != nil:
@@ -80,11 +81,16 @@ func (tx *Tx) Extend(pause string, deadline time.Time) error {
 		return fmt.Errorf("%w: %s is not open", ErrNotPaused, pause)
 	case !deadline.IsZero() && !deadline.After(tx.Now):
 		return fmt.Errorf("session: the new deadline of %s, %s, is past", pause, deadline.Format(time.RFC3339))
+	case deadline.Year() > maxYear:
+		return fmt.Errorf("session: the new deadline of %s is after the year %d; the zero time takes it away", pause, maxYear)
 	}
 	tx.touch()
-	c.Pause.Deadline = deadline.UTC().Truncate(time.Millisecond)
+	c.Pause.Deadline = deadline
 	return nil
 }
+
+// maxYear is the last year that a stored time can be of: RFC 3339 has four digits for it.
+const maxYear = 9999
 
 // Delete leaves nothing but a tombstone; what lies beside the head goes afterwards.
 func (tx *Tx) Delete() {

@@ -61,7 +61,7 @@ func (s *Store) schema(ctx context.Context, hash string) (*storedSchema, error) 
 	key := schemaKey(hash)
 	e, err := s.kv.Get(ctx, key)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %s: %w", ErrCorrupt, keyName(key), err)
+		return nil, unread(keyName(key), err)
 	}
 	compiled, err := tool.CompileSchema(e.Value)
 	if err != nil || schemaHash(e.Value) != hash {

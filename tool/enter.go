@@ -118,6 +118,9 @@ func (p *Prepared) checked(exec Execution) (Execution, error) {
 	if n := len(exec.Output); n > p.registry.limits.Result {
 		return exec, fmt.Errorf("the result of %s has %d bytes, at most %d are taken", p.Spec.Name, n, p.registry.limits.Result)
 	}
+	if tooDeep(exec.Output) {
+		return exec, fmt.Errorf("the result of %s is nested more than %d deep", p.Spec.Name, maxDepth)
+	}
 	if p.entry.output != nil {
 		if err := p.entry.output.ValidateResult(exec.Output); err != nil {
 			return exec, fmt.Errorf("the result of %s does not fit its schema: %w", p.Spec.Name, err)
@@ -160,6 +163,9 @@ func (p *Prepared) Bounds(exec Execution) error {
 	if err := p.checkActions(exec.Actions); err != nil {
 		return err
 	}
+	if tooDeep(exec.Output) {
+		return fmt.Errorf("what a layer made of %s is nested more than %d deep", p.Spec.Name, maxDepth)
+	}
 	n := len(exec.Output)
 	if a := exec.Await; a != nil {
 		n = len(a.Prompt) + len(a.Schema) + len(a.Data)
@@ -168,6 +174,31 @@ func (p *Prepared) Bounds(exec Execution) error {
 		return fmt.Errorf("what a layer made of %s has %d bytes, at most %d are taken", p.Spec.Name, n, p.registry.limits.Result)
 	}
 	return nil
+}
+
+// tooDeep says that a JSON text is nested more than maxDepth deep, as no argument or answer may be either. A result stands inside a
+// message, which encoding/json, and many a provider, reads only to some depth.
+func tooDeep(text json.RawMessage) bool {
+	if len(text) <= 2*maxDepth {
+		return false
+	}
+	depth, inString := 0, false
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case inString && c == '\\':
+			i++
+		case c == '"':
+			inString = !inString
+		case inString:
+		case c == '{' || c == '[':
+			if depth++; depth > maxDepth {
+				return true
+			}
+		case c == '}' || c == ']':
+			depth--
+		}
+	}
+	return false
 }
 
 func (p *Prepared) checkActions(actions []Action) error {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/fermata-ai/fermata/internal/jsontree"
 )
@@ -172,7 +173,7 @@ func (c *quickCompiler) readRef(q *quick, v any) bool {
 	}
 	name := ref[len(jsontree.DefsPrefix):]
 	def, ok := defs[name]
-	if !ok {
+	if !ok || strings.ContainsAny(name, "/~%") { // a path, or escaped: it may mean another definition than the one of that very name
 		return false
 	}
 	if q.ref, ok = c.defs[name]; !ok {

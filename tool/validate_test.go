@@ -285,3 +285,20 @@ func TestCanonicalHashIsEqualityOfJSON(t *testing.T) {
 		}
 	}
 }
+
+// A reference with a path or an escape in it is not to the definition whose name is written in that way.
+func TestReferencesAreReadAsPointers(t *testing.T) {
+	for _, schema := range []string{
+		`{"$defs":{"a":{"properties":{"x":{"type":"integer"}}},"a/properties/x":{}},"properties":{"v":{"$ref":"#/$defs/a/properties/x"}}}`,
+		`{"$defs":{"a b":{"type":"integer"},"a%20b":{}},"properties":{"v":{"$ref":"#/$defs/a%20b"}}}`,
+		`{"$defs":{"a~b":{"type":"integer"},"a~0b":{}},"properties":{"v":{"$ref":"#/$defs/a~0b"}}}`,
+	} {
+		s, err := CompileSchema(raw(schema))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.Validate(raw(`{"v":"text"}`)) == nil || s.Validate(raw(`{"v":1}`)) != nil {
+			t.Errorf("%s takes a text for an integer, or no integer", schema)
+		}
+	}
+}

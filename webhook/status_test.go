@@ -1,6 +1,7 @@
 package webhook_test
 
 import (
+	"bytes"
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
@@ -231,4 +232,37 @@ func TestStatus(t *testing.T) {
 			t.Errorf("Status(%v) = %d, want %d", err, got, want)
 		}
 	}
+}
+
+// What is read for an answer beside the session's head can't be read just now. The sender is told to try again, and not that something is
+// damaged: nothing is.
+func TestStoreCannotBeReadForAWhile(t *testing.T) {
+	var reads *failingReads
+	s := newSite(t, siteOptions{wrap: func(kv kvstore.Store) kvstore.Store {
+		reads = &failingReads{Exclusive: kv.(kvstore.Exclusive)}
+		return reads
+	}})
+	url := s.paused()
+	s.restart() // which forgets the schema
+	reads.prefix = kvstore.Key("s")
+	r := s.post(url, `{"url":"a"}`)
+	r.is(t, http.StatusServiceUnavailable, "unavailable")
+	if r.header.Get("Retry-After") == "" {
+		t.Error("a 503 without Retry-After")
+	}
+	reads.prefix = nil
+	s.post(url, `{"url":"a"}`).accepted(t, false)
+}
+
+// failingReads is an engine that can't read what begins with prefix.
+type failingReads struct {
+	kvstore.Exclusive
+	prefix []byte
+}
+
+func (f *failingReads) Get(ctx context.Context, key []byte) (kvstore.Entry, error) {
+	if f.prefix != nil && bytes.HasPrefix(key, f.prefix) {
+		return kvstore.Entry{}, errors.New("the disk is away")
+	}
+	return f.Exclusive.Get(ctx, key)
 }
