@@ -163,7 +163,7 @@ func closeAmidWrites(t *testing.T, c Config) {
 	s := open(t, c)
 	var f fates
 	var all sync.WaitGroup
-	enough := make(chan struct{})
+	enough := make(chan struct{}, 1)
 	var closed atomic.Bool // Close has returned
 	for w := range 8 {
 		all.Go(func() {
@@ -171,7 +171,7 @@ func closeAmidWrites(t *testing.T, c Config) {
 				key, late := fmt.Sprintf("w%d-%d", w, i), closed.Load()
 				_, err := s.kv.Apply(t.Context(), kvstore.Batch{Puts: []kvstore.Put{put(key, "v")}})
 				f.note(key, err)
-				if f.acknowledged.Load() == 100 {
+				if f.acknowledged.Load() >= 100 {
 					select {
 					case enough <- struct{}{}:
 					default:
