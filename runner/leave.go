@@ -164,10 +164,11 @@ func (rn *Runner) standing(ctx context.Context, st *session.State, asked []llm.T
 	case cause != nil && cause != errLeft && !refusedMessage(cause):
 	case len(end.Pending) > 0:
 		end.Finish = event.FinishPaused
-	case cause == errLeft && rn.store.Next(st).Left():
-		end.Finish = event.FinishInterrupted
 	case rn.store.Next(st).Left():
 		end.Finish = event.FinishElsewhere
+		if cause == errLeft {
+			end.Finish = event.FinishInterrupted
+		}
 	default:
 		end.Finish = st.Finish
 	}

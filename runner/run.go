@@ -297,7 +297,7 @@ func (d *drive) supersede(waiting []tool.Pause, in *input) (err error) {
 		return refused
 	}
 	for _, p := range waiting {
-		if p.Await.Reason != tool.ReasonApproval && p.Await.Reason != tool.ReasonInput {
+		if !session.ForPerson(p.Await.Reason) {
 			return refused
 		}
 	}

@@ -119,7 +119,7 @@ type PendingError struct {
 func (e *PendingError) Error() string {
 	p := e.Pending[0]
 	for _, other := range e.Pending {
-		if !forPerson(other.Await.Reason) {
+		if !ForPerson(other.Await.Reason) {
 			return fmt.Sprintf("session %q: a call of %s waits for something else than a person (%s), and can't be superseded; answer or cancel it",
 				e.Session, other.Tool, other.ID)
 		}

@@ -42,7 +42,7 @@ func (tx *Tx) Supersede(by string) error {
 	n := 0
 	for i := range tx.Calls {
 		c := &tx.Calls[i]
-		if c.Status != Pending || !forPerson(c.Pause.Reason) {
+		if c.Status != Pending || !ForPerson(c.Pause.Reason) {
 			continue
 		}
 		if n++; n > SupersedeAtOnce {
@@ -64,8 +64,8 @@ func (tx *Tx) Supersede(by string) error {
 // SupersedeAtOnce is how many calls one commit denies.
 const SupersedeAtOnce = expireAtOnce
 
-// forPerson says that a person, rather than a machine, is waited for.
-func forPerson(r tool.Reason) bool {
+// ForPerson says that a person, rather than a machine, is waited for.
+func ForPerson(r tool.Reason) bool {
 	return r == tool.ReasonApproval || r == tool.ReasonInput
 }
 

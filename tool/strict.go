@@ -14,11 +14,11 @@ import (
 // the one that the validator reads.
 
 const (
-	maxDepth    = 1000 // of nesting; encoding/json takes 10000
-	maxSchema   = 200  // of nesting in a schema: the compiler's time grows with the square
-	maxNumber   = 4096 // characters of a number: more than the largest RSA key has digits
-	maxExponent = 1000 // a float64 has 308; the validator calculates exactly, and 1e999999 would cost it minutes
-	fewKeys     = 8    // objects up to this size are searched for equal keys by comparing each with each
+	maxDepth       = 1000 // of nesting; encoding/json takes 10000
+	maxSchemaDepth = 200  // of nesting in a schema: the compiler's time grows with the square
+	maxNumber      = 4096 // characters of a number: more than the largest RSA key has digits
+	maxExponent    = 1000 // a float64 has 308; the validator calculates exactly, and 1e999999 would cost it minutes
+	fewKeys        = 8    // objects up to this size are searched for equal keys by comparing each with each
 )
 
 // strictness says what of legal JSON to refuse besides duplicate keys.
@@ -37,7 +37,7 @@ func parseStrict(data []byte, s strictness) (any, error) {
 
 // parseSchema parses a schema's text.
 func parseSchema(data []byte) (any, error) {
-	p := parser{s: string(data), deepest: maxSchema}
+	p := parser{s: string(data), deepest: maxSchemaDepth}
 	v, err := p.document()
 	return whole(v), err
 }

@@ -20,8 +20,8 @@ import (
 //	410  too late: the token, the pause or the session is over, or the call has its result
 //	413  the body is over an http.MaxBytesReader's limit
 //	422  the answer, or an id, does not fit
-//	502  the model refuses what it is asked for, for good
 //	500  a stored record is damaged, or the session's agent is not here
+//	502  the model refuses what it is asked for, for good
 //	503  try again: not known yet, driven elsewhere, or the store could not be read or written
 //
 // 503 is also for what Status does not know: an answer that may be good is better retried than dropped.
