@@ -71,7 +71,7 @@ func (d *drive) settleCancelled(c *session.Call) error {
 }
 
 // stopBodies stops those that nobody waits for any more: of calls that are settled, be it in a turn that is closed, or are to be.
-func (d *drive) stopBodies() error {
+func (d *drive) stopBodies(ctx context.Context) error {
 	if d.running() == 0 {
 		return nil
 	}
@@ -91,7 +91,7 @@ func (d *drive) stopBodies() error {
 		default:
 			continue
 		}
-		if err := d.stopBody(c, cause); err != nil {
+		if err := d.stopBody(ctx, c, cause); err != nil {
 			return err
 		}
 	}
@@ -99,7 +99,7 @@ func (d *drive) stopBodies() error {
 }
 
 // stopBody ends a body's context. When its time of grace is over, the call settles without it.
-func (d *drive) stopBody(c *session.Call, cause error) error {
+func (d *drive) stopBody(ctx context.Context, c *session.Call, cause error) error {
 	until, asked := d.grace[c.ID]
 	if !asked {
 		d.batch.Cancel(c.ID, cause)
@@ -116,7 +116,7 @@ func (d *drive) stopBody(c *session.Call, cause error) error {
 	}
 	begun := *c
 	begun.Attempt = max(begun.Attempt, 1) // a body without a claim doesn't show in the head
-	return d.lease.Update(d.commitCtx(), func(tx *session.Tx) error {
+	return d.lease.Update(ctx, func(tx *session.Tx) error {
 		by, why := tx.EndedBy()
 		if c.Cancel != nil {
 			by, why = c.Cancel.By, c.Cancel.Why
@@ -198,9 +198,7 @@ func (d *drive) loadTurn() error {
 	if d.asked != nil {
 		return nil
 	}
-	var asked []llm.ToolCall
-	var err error
-	d.lease.View(func(st *session.State) { asked, err = d.rn.store.Asked(d.commitCtx(), st) })
+	asked, err := d.rn.store.Asked(d.commitCtx(), d.lease.State())
 	if err != nil {
 		return err
 	}
