@@ -203,7 +203,9 @@ func (r *Run) append(head object) (object, error) {
 		usage := begin(o.name("usage")).int("input", r.Usage.Input)
 		usage = usage.int("output", r.Usage.Output)
 		usage = usage.int("cached", r.Usage.Cached)
+		usage = usage.int("written", r.Usage.Written)
 		usage = usage.int("reasoning", r.Usage.Reasoning)
+		usage = usage.int("predicted", r.Usage.Predicted)
 		o = append(usage, '}')
 	}
 	o = o.int("waived", r.Waived)

@@ -59,7 +59,9 @@ func (q *quick) run() (r Run) {
 		r.Usage.Input = q.int("input")
 		r.Usage.Output = q.int("output")
 		r.Usage.Cached = q.int("cached")
+		r.Usage.Written = q.int("written")
 		r.Usage.Reasoning = q.int("reasoning")
+		r.Usage.Predicted = q.int("predicted")
 		q.close()
 	}
 	r.Waived = q.int("waived")
