@@ -95,6 +95,7 @@ const (
 	FinishMaxTurns    Finish = "max_turns"        // Limits.Turns is used up
 	FinishMaxCalls    Finish = "max_tool_calls"   // Limits.ToolCalls is used up
 	FinishMaxTokens   Finish = "max_tokens"       // Limits.Tokens is used up
+	FinishMaxMessage  Finish = "max_message"      // a message of the model went over Limits.Message, and was not stored
 	FinishFailed      Finish = "failed"           // an error ended the run; it was yielded before
 	FinishCancelled   Finish = "cancelled"        // somebody cancelled the session
 	FinishInterrupted Finish = "interrupted"      // the caller left, or the runner was closed; Continue or Run carries on, or, if it was detached or closed, a worker

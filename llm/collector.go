@@ -13,6 +13,11 @@ import (
 // It is strict, since a call that is put together wrongly does harm: an event that makes no sense where it comes is an
 // [*Error] of kind [ErrMalformed], never dropped, and never glued to a call that it may not belong to.
 type Collector struct {
+	// Limit bounds the message, in bytes of what its events hold; zero: it has
+	// none. The event that goes over it is an [*Error] of kind [ErrTooLong].
+	Limit int
+
+	size   int
 	parts  []Part   // in order of first appearance; a streamed call keeps its place with nil
 	calls  []stream // in that order too
 	open   kind     // what is being written, and follows parts
@@ -33,6 +38,9 @@ const (
 func (c *Collector) Add(e Event) error {
 	if c.done {
 		return malformed("%T comes after the end of the stream", e)
+	}
+	if c.size += eventSize(e); c.Limit > 0 && c.size > c.Limit {
+		return &Error{Kind: ErrTooLong, Err: fmt.Errorf("the message has more than %d bytes", c.Limit)}
 	}
 	switch e := e.(type) {
 	case TextDelta:
