@@ -125,7 +125,7 @@ func TestAbandonedPausesAreReclaimed(t *testing.T) {
 	page, err := kv.Scan(t.Context(), kvstore.Range{})
 	must(t, err)
 	for _, e := range page.Entries {
-		if kind := string(e.Key[:2]); kind != "s\x00" && kind != "x\x00" { // schemas, and what is the store's as a whole
+		if kind := string(e.Key[:2]); kind != "s\x00" && kind != "t\x00" && kind != "x\x00" { // schemas, and what is the store's as a whole
 			t.Errorf("%q is left", e.Key)
 		}
 	}

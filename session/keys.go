@@ -24,6 +24,7 @@ import (
 //	k tool key session call       a tool's own key for its job
 //	w agent time session          wake index: what is due, and when
 //	s hash                        JSON Schema
+//	t hash                        when that was last used
 //	x name                        of the store as a whole
 func headKey(session string) []byte            { return kvstore.Key("h", session) }
 func recordKey(session, call string) []byte    { return kvstore.Key("c", session, call) }
@@ -31,6 +32,7 @@ func progressKey(session, call string) []byte  { return kvstore.Key("g", session
 func userMessageKey(session, id string) []byte { return kvstore.Key("u", session, id) }
 func pauseKey(pause string) []byte             { return kvstore.Key("o", pause) }
 func schemaKey(hash string) []byte             { return kvstore.Key("s", hash) }
+func schemaUseKey(hash string) []byte          { return kvstore.Key("t", hash) }
 
 func receiptKey(session, call, slot string) []byte {
 	return kvstore.Key("r", session, call, slot)
