@@ -67,6 +67,16 @@ type Artifact struct {
 // Pause is a call that waits. It is committed.
 type Pause struct{ Pause tool.Pause }
 
+// Parked is a call whose tool was there when it was asked for, and is gone from
+// the agent since. It is committed. The call goes on when a drive has the tool;
+// until then it can be cancelled, failed, or superseded by a message.
+type Parked struct {
+	Call  string    `json:"call"`
+	Tool  string    `json:"tool"` // what is missing
+	Since time.Time `json:"since"`
+	Until time.Time `json:"until,omitzero"` // when it fails; zero: never
+}
+
 // Retry tells that the model failed in a way that may pass, and will be called again. What it said so far is void.
 type Retry struct {
 	Failures int // in a row
@@ -79,6 +89,7 @@ type End struct {
 	Session string
 	Finish  Finish
 	Pending []tool.Pause // with FinishPaused: what is waited for
+	Parked  []Parked     // with FinishPaused: the calls whose tools are gone
 	Until   time.Time    // with FinishElsewhere: when the other drive's lease ends, if known
 	Usage   llm.Usage    // of the run so far
 }
@@ -110,5 +121,6 @@ func (Progress) isEvent()  {}
 func (Result) isEvent()    {}
 func (Artifact) isEvent()  {}
 func (Pause) isEvent()     {}
+func (Parked) isEvent()    {}
 func (Retry) isEvent()     {}
 func (End) isEvent()       {}

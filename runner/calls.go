@@ -46,6 +46,8 @@ func (d *drive) advance(ctx context.Context, c *session.Call, ending bool) error
 		return d.lease.Update(d.commitCtx(), func(tx *session.Tx) error { return tx.TakeEarly(c.ID) })
 	case c.Early != nil:
 		return d.lease.Ride(d.commitCtx(), func(tx *session.Tx) error { return tx.TakeEarly(c.ID) })
+	case c.Cancel == nil && !ending && d.gone(c):
+		return d.park(c)
 	case c.Status == session.Running:
 		return d.recover(ctx, c)
 	case c.Cancel != nil, ending:

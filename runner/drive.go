@@ -172,6 +172,9 @@ func (d *drive) loop(callsOnly bool) error {
 	if err := d.look(); err != nil { // at what came before this watched: a body may be started by it, and told to end by nobody
 		return err
 	}
+	if err := d.unpark(); err != nil {
+		return err
+	}
 	for {
 		if err := d.takeUp(changed); err != nil {
 			return err

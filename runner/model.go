@@ -269,6 +269,8 @@ func (d *drive) open(asked []llm.ToolCall) (calls []session.Call, key int, err e
 					}
 				}
 			}
+		} else {
+			call.Invented = true
 		}
 		calls = append(calls, call)
 	}

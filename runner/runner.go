@@ -28,6 +28,9 @@ type Options struct {
 	CancelGrace time.Duration
 	// CloseTimeout is how long Close waits for bodies to end; default 10 s.
 	CloseTimeout time.Duration
+	// ParkedTimeout is how long a call waits for its tool that is gone from the agent
+	// since it was asked for, before the call fails; zero: for ever.
+	ParkedTimeout time.Duration
 	// MaxAnswer bounds what Resume takes, in bytes; default 1 MiB.
 	MaxAnswer int
 	// TokenLifetime is how long a callback token is good, from when its call was asked for; default a year.

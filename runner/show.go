@@ -29,6 +29,7 @@ type display struct {
 type sight struct {
 	pause   int
 	settled event.Status
+	parked  bool
 }
 
 func sightOf(c *session.Call) (s sight) {
@@ -37,6 +38,8 @@ func sightOf(c *session.Call) (s sight) {
 		s.settled = c.Settled
 	case session.Pending:
 		s.pause = c.Pauses
+	default:
+		s.parked = c.Parked != nil
 	}
 	return s
 }
@@ -128,6 +131,10 @@ func (d *display) showCall(ctx context.Context, c *session.Call) error {
 		if p.Await.Reason != "" { // otherwise its result will be shown
 			d.emit(event.Pause{Pause: p})
 		}
+		return nil
+	}
+	if c.Parked != nil {
+		d.emit(c.ShowParked())
 		return nil
 	}
 	k, err := d.result(ctx, c)

@@ -16,6 +16,9 @@ func (rn *Runner) callStatus(ctx context.Context, st *session.State, id string) 
 	var decisions []session.Decision
 	if c := st.Call(id); c != nil && c.Status != session.Settled {
 		out.Tool, out.Status, out.Attempt, out.Pauses = c.Tool, c.Status, c.Attempt, c.Pauses
+		if c.Parked != nil {
+			out.Parked = c.Parked.Since
+		}
 		decisions = c.Decisions
 		if err := rn.made(ctx, st.ID, c.Actions, &out); err != nil {
 			return out, err

@@ -23,6 +23,7 @@ import (
 //	i since pause                 the same, while it is open: the inbox
 //	k tool key session call       a tool's own key for its job
 //	w agent time session          wake index: what is due, and when
+//	n agent tool session          parked: a call waits for a tool that the agent has no more
 //	s hash                        JSON Schema
 //	t hash                        when that was last used
 //	x name                        of the store as a whole
@@ -60,6 +61,10 @@ func outsideKey(tool, key, session, call string) []byte {
 
 func wakeKey(agent string, at time.Time, session string) []byte {
 	return kvstore.Key("w", agent, millis(at), session)
+}
+
+func parkedKey(agent, tool, session string) []byte {
+	return kvstore.Key("n", agent, tool, session)
 }
 
 // millis is a time as text that sorts.

@@ -44,6 +44,7 @@ func quickState(b []byte) *State {
 	s.LeaseEnd = q.time("lease_end")
 	s.Incarnation = uint64(q.int("incarnation"))
 	s.Takeovers = q.int("takeovers")
+	q.other("missing", &s.Missing)
 	s.Wake = q.time("wake")
 	s.Commits = commits(q.string("commits"))
 	if !q.skip("}") || q.bad || len(q.b) > 0 {
@@ -87,10 +88,12 @@ func (q *quick) call() (c Call) {
 	q.other("early", &c.Early)
 	q.other("actions", &c.Actions)
 	q.other("cancel", &c.Cancel)
+	q.other("parked", &c.Parked)
 	q.other("decisions", &c.Decisions)
 	q.text("settled", (*string)(&c.Settled))
 	c.Media = q.bool("media")
 	c.Unshown = q.bool("unshown")
+	c.Invented = q.bool("invented")
 	q.close()
 	return c
 }
