@@ -23,7 +23,10 @@ type Text struct{ Delta string }
 // Reasoning is more of the model's reasoning, as it streams.
 type Reasoning struct{ Delta string }
 
-// Message is a message that has been committed to the session: the model's, or the results of a turn.
+// Message is a message of the session: the model's, committed, or the results of a
+// turn, which follow from what is committed and are stored with the model's next
+// message at the latest. So every listener sees a turn in one order: what was
+// asked, what waited, what came of it, and then what the model says of it.
 type Message struct {
 	Number  int // its place in the session, from 0
 	Message llm.Message

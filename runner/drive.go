@@ -41,13 +41,15 @@ type drive struct {
 	turn      *turnFacts
 	copied    []session.Call // the open calls, for openCalls
 	opening   []session.Call // the calls to be opened, for open
-	collector llm.Collector  // of the message that the model streams
+	closed    closedTurn
+	collector llm.Collector // of the message that the model streams
 	progress  <-chan event.Progress
 	held      []event.Event    // to be shown after the next commit
 	before    map[string]sight // while results and pauses are held: shown as it was before
 
-	listening bool // whoever ranges over the events is looking at one
-	worker    bool // nobody waits for the events
+	listening bool             // whoever ranges over the events is looking at one
+	worker    bool             // nobody waits for the events
+	heard     map[string]sight // what others have shown, where nobody listens to this drive; nil: its caller does
 }
 
 // turnFacts are what bodies need to know of the open turn. They are not changed once a body has them.
@@ -140,6 +142,9 @@ func (d *drive) toTheEnd(before func() error) (event.End, error) {
 
 // whole drives until there is nothing to do.
 func (d *drive) whole(before func() error) error {
+	if err := d.showUnseen(); err != nil {
+		return err
+	}
 	if err := d.show(); err != nil {
 		return err
 	}

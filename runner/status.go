@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 
 	"github.com/fermata-ai/fermata/session"
 	"github.com/fermata-ai/fermata/tool"
@@ -88,6 +89,7 @@ func (rn *Runner) carryOn(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
+	d.heard = maps.Clone(d.shown)
 	for _, err := range d.events(nil) {
 		if err != nil {
 			return err

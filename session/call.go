@@ -223,6 +223,15 @@ func (tx *Tx) settle(c *Call, o *Outcome) error {
 	return nil
 }
 
+// SeenBefore notes that a drive has shown what an earlier one had closed unseen.
+func (tx *Tx) SeenBefore() error {
+	if tx.Unseen != nil {
+		tx.Unseen = nil
+		tx.touch()
+	}
+	return nil
+}
+
 // Seen says which results a drive has shown, and which it has not, so that the next one shows those.
 func (tx *Tx) Seen(shown, unseen []string) error {
 	for i, id := range slices.Concat(shown, unseen) {

@@ -179,6 +179,9 @@ func (s *State) appendJSON(b []byte) ([]byte, error) {
 	if o, err = o.other("halt", s.Halt, s.Halt != nil); err != nil {
 		return nil, err
 	}
+	if o, err = o.other("unseen", s.Unseen, s.Unseen != nil); err != nil {
+		return nil, err
+	}
 	if o, err = o.other("ending", s.Ending, s.Ending != nil); err != nil {
 		return nil, err
 	}

@@ -38,6 +38,7 @@ func quickState(b []byte) *State {
 	q.text("finish", (*string)(&s.Finish))
 	s.Ended = q.time("ended")
 	q.other("halt", &s.Halt)
+	q.other("unseen", &s.Unseen)
 	q.other("ending", &s.Ending)
 	s.Epoch = q.int("epoch")
 	s.Held = q.bool("held")

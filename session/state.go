@@ -43,6 +43,7 @@ type State struct {
 	Finish event.Finish `json:"finish,omitempty"` // of the last run, once it is over
 	Ended  time.Time    `json:"ended,omitzero"`   // when the last run ended, once it has
 	Halt   *Halt        `json:"halt,omitempty"`
+	Unseen *Unseen      `json:"unseen,omitempty"` // results of a closed turn that no drive has shown
 	Ending *Halt        `json:"ending,omitempty"` // what Halt is to be when the open turn is closed
 
 	// The drive that holds the session, and the count of all that did.
@@ -88,6 +89,15 @@ type Halt struct {
 	By     string       `json:"by,omitempty"` // of a cancellation: who did it
 	Why    string       `json:"why,omitempty"`
 	At     time.Time    `json:"at"`
+
+	later
+}
+
+// Unseen is what a drive settled to which nobody listened, and whose turn it
+// closed: the next drive shows it.
+type Unseen struct {
+	Message int      `json:"msg"`   // the number of the message with the results
+	Calls   []string `json:"calls"` // in call order
 
 	later
 }
