@@ -80,6 +80,13 @@ type Parked struct {
 	Until time.Time `json:"until,omitzero"` // when it fails; zero: never
 }
 
+// Undriven tells who follows a session that work is due in it, and that no drive
+// has taken it up: Continue or Run does, or a worker that has its agent.
+type Undriven struct {
+	Agent string
+	Since time.Time // as far as the follower has seen
+}
+
 // Retry tells that the model failed in a way that may pass, and will be called again. What it said so far is void.
 type Retry struct {
 	Failures int // in a row
@@ -125,5 +132,6 @@ func (Result) isEvent()    {}
 func (Artifact) isEvent()  {}
 func (Pause) isEvent()     {}
 func (Parked) isEvent()    {}
+func (Undriven) isEvent()  {}
 func (Retry) isEvent()     {}
 func (End) isEvent()       {}

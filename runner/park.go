@@ -87,6 +87,15 @@ func (d *drive) parked() (parked []event.Parked) {
 	return parked
 }
 
+// idle reports whether there is nothing for a drive to do.
+func (d *drive) idle() (idle bool) {
+	if d.lease.Heir() { // which died before it showed how the run ended
+		return false
+	}
+	d.lease.View(func(st *session.State) { idle = !d.rn.store.Next(st).Working() && !d.rn.returned(st) })
+	return idle
+}
+
 // returned reports whether a call is parked whose tool is here.
 func (rn *Runner) returned(st *session.State) bool {
 	for i := range st.Calls {

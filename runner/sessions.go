@@ -72,9 +72,11 @@ type Transcript struct {
 	Session
 	History []llm.Message `json:"history"` // up to the last closed turn, acceptable to every provider; of an open turn, the message that asked
 	Pending []tool.Pause  `json:"pending,omitempty"`
+	Calls   []CallStatus  `json:"calls,omitempty"` // of the open turn, in call order: those that are done have their results
 }
 
-// Show reads a session with its messages and open pauses.
+// Show reads a session with its messages, its open pauses, and what became of the
+// calls beside them.
 func (rn *Runner) Show(ctx context.Context, sessionID string) (Transcript, error) {
 	st, err := rn.visible(ctx, OpShow, sessionID)
 	if err != nil {
@@ -84,8 +86,17 @@ func (rn *Runner) Show(ctx context.Context, sessionID string) (Transcript, error
 	if t.History, err = rn.store.History(ctx, st, 0); err != nil {
 		return Transcript{}, err
 	}
-	t.Pending, err = rn.store.Pauses(ctx, st, nil)
-	return t, err
+	if t.Pending, err = rn.store.Pauses(ctx, st, nil); err != nil {
+		return Transcript{}, err
+	}
+	for i := range st.Calls {
+		c, err := rn.callStatus(ctx, st, st.Calls[i].ID)
+		if err != nil {
+			return Transcript{}, err
+		}
+		t.Calls = append(t.Calls, c)
+	}
+	return t, nil
 }
 
 // CallStatus is what is known of one call.

@@ -302,7 +302,11 @@ func (w *worker) drive(ctx context.Context, id string) error {
 	}
 	d.worker, d.stopping = true, ctx
 	var failed error
+	idle := d.idle()
 	for ev, err := range d.events(nil) {
+		if idle && err == nil {
+			continue // another drive was faster, and has shown how the run ended
+		}
 		if err != nil {
 			failed = err
 			if ctx.Err() == nil {
