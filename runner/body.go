@@ -32,13 +32,14 @@ type body struct {
 	out     tool.Outcome
 	settled bool // the outcome is committed already
 
-	mu      sync.Mutex // guards the rest until the body is over: a layer may call next from goroutines of its own
-	over    bool       // the layers have returned
-	claimed bool       // the call may be entered: it is claimed, where that is needed, or about to be
-	entered bool       // the tool's body was entered
-	put     bool       // off: the body was not entered after all, and the call is as it was
-	derived bool       // the outcome follows from what is stored
-	runtime error      // why the call could not be run, which is not the call's own failure
+	mu       sync.Mutex // guards the rest until the body is over: a layer may call next from goroutines of its own
+	over     bool       // the layers have returned
+	claimed  bool       // the call may be entered: it is claimed, where that is needed, or about to be
+	entered  bool       // the tool's body was entered
+	returned bool       // it returned without an error
+	put      bool       // off: the body was not entered after all, and the call is as it was
+	derived  bool       // the outcome follows from what is stored
+	runtime  error      // why the call could not be run, which is not the call's own failure
 }
 
 // start runs a call, first entry or re-entry. What needs no code of others settles at once: a call that can't be run, or is answered
@@ -77,7 +78,7 @@ func (b *body) guard(ctx context.Context, f func(*body, context.Context) tool.Ou
 	ended := false
 	defer func() {
 		if !ended { // by a panic of our own making, or runtime.Goexit in a layer
-			b.out = tool.Resolve(tool.Execution{}, b.crashed(recover()))
+			b.out = tool.Resolve(tool.Execution{}, b.after(b.crashed(recover())))
 		}
 		b.mu.Lock()
 		b.over = true
@@ -152,12 +153,23 @@ func (b *body) layers(ctx context.Context) (exec tool.Execution, err error) {
 		if p := recover(); p != nil {
 			exec, err = tool.Execution{}, b.crashed(p)
 		}
+		err = b.after(err)
 	}()
 	exec, err = b.d.agent.Execute(ctx, b.prepared.Call, b.enter)
 	if err == nil && !b.answered() {
-		err = b.prepared.Bounds(exec)
+		exec, err = b.prepared.Bounds(exec)
 	}
 	return exec, err
+}
+
+// after words an error that comes after the body has returned, if it has.
+func (b *body) after(err error) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if err == nil || !b.returned {
+		return err
+	}
+	return tool.After(b.c.Tool, b.c.Effect, err)
 }
 
 // answered says that the outcome is the answer, whose size was judged when it was accepted.
@@ -284,7 +296,13 @@ func (b *body) into(ctx context.Context, call tool.Call) (tool.Execution, error)
 	if err := b.lastLook(ctx); err != nil {
 		return tool.Execution{}, b.putOff(b.d.lasting, true, err)
 	}
-	return b.prepared.Enter(ctx, call)
+	exec, err := b.prepared.Enter(ctx, call)
+	if err == nil {
+		b.mu.Lock()
+		b.returned = true
+		b.mu.Unlock()
+	}
+	return exec, err
 }
 
 // lastLook is the last thing before code of the tool's own runs: it reports why it must not.
@@ -415,7 +433,7 @@ func (b *body) result(ctx context.Context, out tool.Outcome) error {
 		out.Output = tool.Text(session.BegunText(out.Err.Error()))
 	}
 	if err := b.output(o, out); err != nil { // a layer made it
-		return b.result(ctx, tool.Resolve(tool.Execution{}, fmt.Errorf("what a layer made of %s can't be kept: %w", b.c.Tool, err)))
+		return b.refuse(ctx, fmt.Errorf("what a layer made of %s can't be kept: %w", b.c.Tool, err))
 	}
 	failed := out.Status == tool.StatusFailed && b.entered
 	commit := b.lease.Update
@@ -502,27 +520,15 @@ func actionsBlob(actions []tool.Action) (*session.Blob, error) {
 	return session.NewBlob(b)
 }
 
-// maxMade is how many of a call's pauses may come with artifacts: where those lie stands in the call's record, which is bounded.
-const maxMade = 200
-
 // pause commits a pause. A call that is being cancelled does not pause.
 func (b *body) pause(ctx context.Context, out tool.Outcome) error {
 	await, err := out.Await.Normalize()
+	if err == nil {
+		err = b.mayPause(&await, len(out.Actions) > 0)
+	}
 	if err != nil {
 		b.log(err)
-		return b.result(ctx, tool.Resolve(tool.Execution{}, err))
-	}
-	if len(out.Actions) > 0 && len(b.c.Actions) >= maxMade {
-		return b.result(ctx, tool.Resolve(tool.Execution{}, fmt.Errorf("%s has paused %d times with artifacts, which is as often as a call may",
-			b.c.Tool, maxMade)))
-	}
-	if await.Gate != "" && !b.c.MayBeDecided() {
-		return b.result(ctx, tool.Resolve(tool.Execution{}, fmt.Errorf("%s was held by layers %d times, which is as often as what is decided about it can be kept",
-			b.c.Tool, len(b.c.Decisions))))
-	}
-	if n := len(await.Schema); n > tool.MaxSchema && await.Gate == "" {
-		return b.result(ctx, tool.Resolve(tool.Execution{}, fmt.Errorf("%s asked to pause: the answer's schema has %d bytes, at most %d are taken",
-			b.c.Tool, n, tool.MaxSchema)))
+		return b.refuse(ctx, err)
 	}
 	h, err := b.hold(await)
 	if err != nil {
@@ -543,6 +549,11 @@ func (b *body) pause(ctx context.Context, out tool.Outcome) error {
 		b.d.outcomes.forget(b.c.ID)
 	}
 	return err
+}
+
+// refuse ends the call whose result, or pause, can't be taken.
+func (b *body) refuse(ctx context.Context, err error) error {
+	return b.result(ctx, tool.Resolve(tool.Execution{}, b.after(err)))
 }
 
 // hold makes a pause of what the tool or a layer asked for, in its normal form. Its error is the runtime's, not the tool's.

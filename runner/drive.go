@@ -45,13 +45,15 @@ type drive struct {
 	turn      *turnFacts
 	copied    []session.Call // the open calls, for openCalls
 	opening   []session.Call // the calls to be opened, for open
-	collector llm.Collector  // of the message that the model streams
+	closed    closedTurn
+	collector llm.Collector // of the message that the model streams
 	progress  <-chan event.Progress
 	held      []event.Event    // to be shown after the next commit
 	before    map[string]sight // while results and pauses are held: shown as it was before
 
-	listening bool // whoever ranges over the events is looking at one
-	worker    bool // nobody waits for the events
+	listening bool             // whoever ranges over the events is looking at one
+	worker    bool             // nobody waits for the events
+	heard     map[string]sight // what others have shown, where nobody listens to this drive; nil: its caller does
 }
 
 // turnFacts are what bodies need to know of the open turn. They are not changed once a body has them.
@@ -172,6 +174,9 @@ func (d *drive) reason(err error) error {
 
 // whole drives until there is nothing to do.
 func (d *drive) whole(before func() error) error {
+	if err := d.showUnseen(); err != nil {
+		return err
+	}
 	if err := d.show(); err != nil {
 		return err
 	}
@@ -202,6 +207,9 @@ func (d *drive) loop(callsOnly bool) error {
 	defer stopProgress()
 	d.progress = progress
 	if err := d.look(); err != nil { // at what came before this watched: a body may be started by it, and told to end by nobody
+		return err
+	}
+	if err := d.unpark(); err != nil {
 		return err
 	}
 	for {

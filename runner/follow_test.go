@@ -156,3 +156,30 @@ func TestFollowFromBeforeTheFirst(t *testing.T) {
 		t.Errorf("it shows %d messages", got)
 	}
 }
+
+// TestFollowTellsOfWorkThatNobodyDoes: once each time, and not while a drive, or a
+// worker that takes a moment, is at it.
+func TestFollowTellsOfWorkThatNobodyDoes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var n counter
+		r := newRig(t, agent.Config{
+			Tools: []tool.Tool{waiting("deploy", tool.Once, &n)},
+			Model: fakellm.New(fakellm.Calls("deploy", `{"text":"job-1"}`), fakellm.Says("Deployed.")),
+		}, &rigOptions{memory: true})
+		p := r.say("Deploy.").finished(event.FinishPaused).pause("deploy")
+		must2(r.Resume(t.Context(), chat, runner.Complete(p.ID, text("v2"), "ci")))
+		at := time.Now()
+		f := follows(t, r.Follow(t.Context(), chat, nil))
+		f.sees("message 0 user", "message 1 assistant")
+		ev, err, _ := f.next()
+		must(t, err)
+		if got, ok := ev.(event.Undriven); !ok || got.Agent != "ops" || time.Since(at) < 2*time.Second || time.Since(at) > 3*time.Second {
+			t.Errorf("after %v it shows %+v", time.Since(at), ev)
+		}
+		time.Sleep(time.Hour) // and says so once
+		r.carryOn().finished(event.FinishStop)
+		f.sees("result deploy done", "message 2 tool", "message 3 assistant", "end stop")
+		f.ends()
+		r.Close()
+	})
+}

@@ -193,11 +193,12 @@ func (rn *Runner) standing(ctx context.Context, st *session.State, asked []llm.T
 	if end.Pending, err = rn.store.Pauses(ctx, st, asked); err != nil {
 		return end, err
 	}
+	end.Parked = st.Parked()
 	switch {
 	case st.Halt != nil:
 		end.Finish = st.Halt.Finish
 	case cause != nil && cause != errLeft && !refusedMessage(cause):
-	case len(end.Pending) > 0:
+	case len(end.Pending)+len(end.Parked) > 0:
 		end.Finish = event.FinishPaused
 	case rn.store.Next(st).Left():
 		end.Finish = event.FinishElsewhere

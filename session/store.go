@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/rs/xid"
 
+	"github.com/fermata-ai/fermata/internal/recent"
 	"github.com/fermata-ai/fermata/kvstore"
 )
 
@@ -22,7 +22,7 @@ type Store struct {
 	now         func() time.Time
 	newID       func(kind string) string
 	lease       time.Duration
-	schemas     sync.Map // hash -> *storedSchema
+	schemas     recent.Cache[string, storedSchema] // by hash
 }
 
 // Options configure a Store. The zero value means the defaults.
