@@ -78,6 +78,7 @@ type Retry struct {
 type End struct {
 	Session string
 	Finish  Finish
+	Why     string       // of FinishFailed, what happened; of FinishOther, the provider's word for it; of FinishCancelled, the reason given
 	Pending []tool.Pause // with FinishPaused: what is waited for
 	Until   time.Time    // with FinishElsewhere: when the other drive's lease ends, if known
 	Usage   llm.Usage    // of the run so far
@@ -92,6 +93,7 @@ const (
 	FinishPaused      Finish = "paused"           // calls wait
 	FinishLength      Finish = "length"           // the model's output was cut off by a limit of tokens
 	FinishRefusal     Finish = "refusal"          // the model declined
+	FinishOther       Finish = "other"            // the model stopped for a reason that has no finish of its own, or said nothing at all
 	FinishMaxTurns    Finish = "max_turns"        // Limits.Turns is used up
 	FinishMaxCalls    Finish = "max_tool_calls"   // Limits.ToolCalls is used up
 	FinishMaxTokens   Finish = "max_tokens"       // Limits.Tokens is used up

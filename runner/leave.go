@@ -160,7 +160,7 @@ func (rn *Runner) standing(ctx context.Context, st *session.State, asked []llm.T
 	}
 	switch {
 	case st.Halt != nil:
-		end.Finish = st.Halt.Finish
+		end.Finish, end.Why = st.Halt.Finish, st.Halt.Why
 	case cause != nil && cause != errLeft && !refusedMessage(cause):
 	case len(end.Pending) > 0:
 		end.Finish = event.FinishPaused
@@ -170,7 +170,7 @@ func (rn *Runner) standing(ctx context.Context, st *session.State, asked []llm.T
 			end.Finish = event.FinishInterrupted
 		}
 	default:
-		end.Finish = st.Finish
+		end.Finish, end.Why = st.Finish, st.Why
 	}
 	return end, nil
 }

@@ -24,7 +24,7 @@ type Session struct {
 	Messages int          `json:"messages"`         // committed
 	Turn     int          `json:"turn"`             // model messages so far
 	Finish   event.Finish `json:"finish,omitempty"` // how the last run ended; FinishPaused while calls wait; empty while it goes on
-	Why      string       `json:"why,omitempty"`    // with FinishFailed: what happened
+	Why      string       `json:"why,omitempty"`    // of FinishFailed, what happened; of FinishOther, the provider's word; of FinishCancelled, the reason given
 	Driven   bool         `json:"driven,omitempty"` // some drive holds it
 	Usage    llm.Usage    `json:"usage,omitzero"`   // of the current run
 }
@@ -51,7 +51,7 @@ func (rn *Runner) Sessions(ctx context.Context, f session.Filter) iter.Seq2[Sess
 func (rn *Runner) overview(st *session.State) Session {
 	s := Session{
 		ID: st.ID, User: st.User, Agent: st.Agent, Created: st.Created, Messages: st.Messages, Turn: st.Turn, Finish: st.Finish,
-		Usage: st.Run.Usage,
+		Why: st.Why, Usage: st.Run.Usage,
 	}
 	s.Driven, _ = rn.store.Driven(st)
 	switch step := rn.store.Next(st); {

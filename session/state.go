@@ -41,6 +41,7 @@ type State struct {
 	Run    Run          `json:"run,omitzero"`
 	Retry  *Retry       `json:"retry,omitempty"`  // the model failed in a way that may pass
 	Finish event.Finish `json:"finish,omitempty"` // of the last run, once it is over
+	Why    string       `json:"why,omitempty"`    // with FinishOther: the provider's word; that of a Halt stands there
 	Ended  time.Time    `json:"ended,omitzero"`   // when the last run ended, once it has
 	Halt   *Halt        `json:"halt,omitempty"`
 	Ending *Halt        `json:"ending,omitempty"` // what Halt is to be when the open turn is closed

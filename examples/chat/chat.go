@@ -195,6 +195,9 @@ func (c *chat) end(e event.End) {
 	case event.FinishLength:
 		c.show.Line("ends", "the model's answer was cut off by its limit of tokens")
 		c.show.Usage(e.Usage)
+	case event.FinishOther:
+		c.show.Line("ends", "the model stopped: %s", e.Why)
+		c.show.Usage(e.Usage)
 	default:
 		c.show.Line("ends", "%s; /retry goes on", e.Finish)
 	}
