@@ -105,19 +105,17 @@ func (w *chatMessages) user(m llm.Message, old bool) error {
 func (w *chatMessages) assistant(m llm.Message) error {
 	w.flush()
 	var out openai.ChatCompletionAssistantMessageParam
-	var texts []string
+	var said chatSaid
 	fields := map[string]json.RawMessage{}
 	for _, p := range m.Parts {
 		var err error
 		switch p := p.(type) {
 		case llm.Text:
-			if p.Text != "" {
-				texts = append(texts, p.Text)
-			}
+			err = said.text(p.Text)
 		case llm.Reasoning:
-			err = merge(fields, w.own(p.Native))
+			err = said.native(fields, w.own(p.Native), false)
 		case llm.Opaque:
-			err = merge(fields, w.own(&p.Native))
+			err = said.native(fields, w.own(&p.Native), true)
 		case llm.ToolCall:
 			var call openai.ChatCompletionMessageToolCallUnionParam
 			call, err = w.call(p)
@@ -132,7 +130,14 @@ func (w *chatMessages) assistant(m llm.Message) error {
 			return err
 		}
 	}
+	texts := said.texts
 	switch {
+	case said.needsList(len(out.ToolCalls) > 0):
+		list, err := jsontree.Encode(said.list)
+		if err != nil {
+			return err
+		}
+		fields["content"] = list
 	case len(texts) == 1 || len(texts) > 1 && !w.model.at.own:
 		out.Content.OfString = openai.String(w.join(texts))
 	case len(texts) > 1:
@@ -158,9 +163,11 @@ func (w *chatMessages) call(c llm.ToolCall) (openai.ChatCompletionMessageToolCal
 	if w.model.at.own {
 		out.Function.Name = names.Name(c.Name)
 	}
-	fields := map[string]json.RawMessage{}
-	if err := merge(fields, w.own(c.Native)); err != nil {
-		return openai.ChatCompletionMessageToolCallUnionParam{}, err
+	var fields map[string]json.RawMessage
+	if native := w.own(c.Native); native != nil {
+		if err := json.Unmarshal(native, &fields); err != nil {
+			return openai.ChatCompletionMessageToolCallUnionParam{}, fmt.Errorf("the native form of a call is no JSON object: %w", err)
+		}
 	}
 	if len(fields) > 0 {
 		out.SetExtraFields(extraFields(fields))
@@ -216,16 +223,9 @@ func (w *chatMessages) own(n *llm.Native) json.RawMessage {
 // join makes one string of several texts, for compatible servers, many of which take no list of them.
 func (w *chatMessages) join(texts []string) string { return strings.Join(texts, "\n\n") }
 
-// merge adds the members of a native form to a message's. A message may have reasoning in several places, but has one place for it:
-// texts and lists are joined.
-func merge(fields map[string]json.RawMessage, native json.RawMessage) error {
-	if native == nil {
-		return nil
-	}
-	var more map[string]json.RawMessage
-	if err := json.Unmarshal(native, &more); err != nil {
-		return fmt.Errorf("the native form of a part is no JSON object: %w", err)
-	}
+// merge adds members to a message's. A message may have reasoning in several places, but has one place for it: texts and lists are
+// joined.
+func merge(fields, more map[string]json.RawMessage) error {
 	for name, value := range more {
 		before, ok := fields[name]
 		if !ok {

@@ -1,7 +1,6 @@
 package openai
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -146,14 +145,9 @@ func (m *Responses) Generate(ctx context.Context, req llm.Request) iter.Seq2[llm
 		if m.o.NoReasoning {
 			how = noReasoning
 		}
-		outer := ctx
-		ctx, cancel := m.endpoint.bound(outer)
-		defer cancel()
-		answer, err := m.generate(ctx, req, how, made)
-		err = m.failure(outer, answer, err)
+		err := m.generate(ctx, req, how, made)
 		if estranged(err) {
-			answer, err = m.generate(ctx, req, noNames, made)
-			err = m.failure(outer, answer, err)
+			err = m.generate(ctx, req, noNames, made)
 		}
 		if err != nil {
 			yield(nil, m.endpoint.secrets.Error(err))
@@ -162,53 +156,30 @@ func (m *Responses) Generate(ctx context.Context, req llm.Request) iter.Seq2[llm
 }
 
 // generate makes one request. The error is nil too where nobody listens any more.
-func (m *Responses) generate(ctx context.Context, req llm.Request, how memory, yield func(llm.Event, error) bool) (answer *http.Response, err error) {
+func (m *Responses) generate(outer context.Context, req llm.Request, how memory, yield func(llm.Event, error) bool) error {
+	ctx, cancel := m.endpoint.bound(outer)
+	defer cancel()
 	params, err := m.params(req, how)
 	if err != nil {
-		return nil, err
+		return m.endpoint.failure(outer, responsesName, nil, err)
 	}
-	r := newReply(yield)
+	res, err := m.endpoint.request(outer, responsesName, func(into option.RequestOption) error {
+		if m.o.Whole {
+			_, err := m.service.New(ctx, params, into)
+			return err
+		}
+		return m.service.NewStreaming(ctx, params, into).Err()
+	})
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	r := newReply(m, yield)
 	if m.o.Strict {
 		r.schemas = schemas(req.Tools)
 	}
-	if m.o.Whole {
-		err = m.whole(ctx, params, &answer, r)
-	} else {
-		err = m.stream(ctx, params, &answer, r)
+	if err := r.read(res); err != nil && !r.over {
+		return m.endpoint.failure(outer, responsesName, res, err)
 	}
-	if r.over {
-		return answer, nil
-	}
-	return answer, err
-}
-
-func (m *Responses) whole(ctx context.Context, params responses.ResponseNewParams, answer **http.Response, r *reply) error {
-	response, err := m.service.New(ctx, params, option.WithResponseInto(answer))
-	if err != nil && ctx.Err() == nil {
-		err = cmp.Or(m.checkType(*answer, isJSON), err)
-	}
-	switch {
-	case err != nil:
-		return err
-	case response == nil:
-		return malformed("the answer is null")
-	}
-	return r.end("", *response)
-}
-
-func (m *Responses) stream(ctx context.Context, params responses.ResponseNewParams, answer **http.Response, r *reply) error {
-	stream := m.service.NewStreaming(ctx, params, option.WithResponseInto(answer))
-	defer stream.Close()
-	if err := m.checkType(*answer, isStream); err != nil {
-		return err
-	}
-	for stream.Next() {
-		if err := r.event(stream.Current()); err != nil || r.over {
-			return err
-		}
-	}
-	if err := stream.Err(); err != nil {
-		return err
-	}
-	return wire.Truncated(responsesName)
+	return nil
 }
