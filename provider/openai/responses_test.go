@@ -198,6 +198,7 @@ func TestCallsThatAreBrokenOff(t *testing.T) {
 			"by the filter, and told": {added(0, call("c1", "wipe", "")), ended(0, half), filtered},
 			"by the limit":            {added(0, call("c1", "wipe", "")), cutOff},
 			"by the limit, and told":  {added(0, call("c1", "wipe", "")), ended(0, half), cutOff},
+			"after what stood for it": {added(0, call("c1", "wipe", "")), args(0, "{}"), added(1, call("c2", "read", "")), ended(1, call("c2", "read", "{}")), cutOff},
 			"in the middle":           {added(0, call("c1", "wipe", "")), args(0, `{"dir`), cutOff},
 			"before another":          {added(0, call("c1", "wipe", "")), added(1, call("c2", "read", "")), ended(1, call("c2", "read", "{}")), cutOff},
 		} {
