@@ -200,7 +200,7 @@ func Traced(err error, h http.Header) error {
 }
 
 func requestID(h http.Header) string {
-	for _, name := range []string{"x-request-id", "request-id", "x-goog-request-id"} {
+	for _, name := range []string{"x-request-id", "request-id", "x-goog-request-id", "apim-request-id"} {
 		if id := h.Get(name); id != "" {
 			return id
 		}

@@ -13,6 +13,7 @@ import (
 type chatArgs struct {
 	text   strings.Builder
 	held   string // a first piece that may stand for nothing: it counts if no more come
+	stood  bool   // it did stand for nothing
 	pieces int    // that made the text
 	half   wire.Halves
 }
@@ -32,7 +33,7 @@ func (a *chatArgs) add(p wire.Piece) string {
 	case a.text.Len() == 0 && strings.TrimSpace(s) == "":
 		return ""
 	}
-	a.held = ""
+	a.held, a.stood = "", a.held != "" || a.stood
 	return a.write(s)
 }
 
@@ -64,8 +65,8 @@ func isPlaceholder(s string) bool {
 
 // isObject reports whether the arguments are a whole JSON object.
 func (a *chatArgs) isObject() bool {
-	s := a.String()
-	return strings.HasPrefix(strings.TrimSpace(s), "{") && json.Valid([]byte(s))
+	s := strings.TrimSpace(a.String())
+	return strings.HasPrefix(s, "{") && strings.HasSuffix(s, "}") && json.Valid([]byte(s))
 }
 
 // repeats reports whether a piece is the arguments once more, whole. Another object after a whole one is none: what it means isn't

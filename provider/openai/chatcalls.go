@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/fermata-ai/fermata/internal/jsontree"
@@ -161,14 +162,17 @@ func (c *chatCall) isAnother(e chatToolCall) bool {
 		(f.Name != c.name || f.Arguments.Piece != "" && !c.args.repeats(f.Arguments.Piece))
 }
 
-// end is what is left to send when the message is complete: arguments that were held back, and native forms. Unless the model finished
-// by its own account, arguments that aren't whole JSON are cut off. So are those of which nothing came.
-func (c *chatCalls) end(provider string, finished bool) ([]llm.Event, error) {
+// end is what is left to send when the message is complete: arguments that were held back, and native forms. finished reports whether a
+// finish_reason came. If none did, a call of which no arguments came is cut off. So is one, where the limit or a filter ended the
+// message, that has no more than what stood for nothing in another call. Broken JSON is no object in any case.
+func (c *chatCalls) end(provider string, finished bool, why llm.StopReason) ([]llm.Event, error) {
 	var events []llm.Event
+	broken := (why == llm.StopLength || why == llm.StopRefusal) && slices.ContainsFunc(c.all, func(call *chatCall) bool { return call.args.stood })
 	for _, call := range c.all {
+		held := call.args.held != ""
 		rest := call.args.end()
 		args := call.args.String()
-		if !finished && strings.TrimSpace(args) == "" {
+		if !finished && strings.TrimSpace(args) == "" || broken && held {
 			rest, args = cutOff, cutOff
 		}
 		if schema, ok := c.strict[call.name]; ok {

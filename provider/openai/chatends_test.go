@@ -157,6 +157,37 @@ func TestEmptyArgumentsByTheReason(t *testing.T) {
 	}
 }
 
+// Where the server begins each call with {}, one that has no more at the limit was cut off, also if it isn't the last.
+func TestPlaceholdersAtTheLimit(t *testing.T) {
+	entry := func(i int, name, args string) string {
+		return fmt.Sprintf(`{"tool_calls":[{"index":%d,"id":"c%[1]d","function":{"name":%q,"arguments":%q}}]}`, i, name, args)
+	}
+	begun := []string{entry(0, "f", "{}"), entry(1, "f", "{}"), entry(2, "f", "{}")}
+	for _, c := range []struct {
+		finish string
+		deltas []string
+		runs   []bool
+	}{
+		{"length", append(begun[:3:3], entry(0, "f", `{"n":1}`)), []bool{true, false, false}},
+		{"content_filter", append(begun[:3:3], entry(2, "f", `{"n":1}`)), []bool{false, false, true}},
+		{"stop", append(begun[:3:3], entry(0, "f", `{"n":1}`)), []bool{true, true, true}},
+		{"length", []string{entry(0, "f", "{}"), entry(1, "f", `{"n":1}`)}, []bool{true, true}},
+	} {
+		for _, strict := range []bool{false, true} {
+			m, _, err := ask(t, newChatServer(t, pieces(c.finish, c.deltas...)).model(t, ChatOptions{Strict: strict}), llm.Request{})
+			if err != nil || len(m.ToolCalls()) != len(c.runs) {
+				t.Errorf("%s: %v, %v", c.finish, m, err)
+				continue
+			}
+			for i, call := range m.ToolCalls() {
+				if _, err := llm.Arguments(call.Arguments); (err == nil) != c.runs[i] {
+					t.Errorf("%s, strict %v, call %d: %s, want that it runs: %v", c.finish, strict, i, call.Arguments, c.runs[i])
+				}
+			}
+		}
+	}
+}
+
 // A connection that breaks within a stream is an error that tells the request.
 func TestBrokenStreamsTellTheRequest(t *testing.T) {
 	for name, header := range map[string]string{"x-request-id": "req_1", "request-id": "req_2", "apim-request-id": "req_3"} {

@@ -22,7 +22,7 @@ func (r *chatReply) read(res *http.Response) error {
 	case a.isJSON():
 		return r.whole(a)
 	case r.model.options.Whole || a.first == '<':
-		return a.noJSON(r.model.name, "chat completion")
+		return a.page(r.model.name)
 	}
 	return r.stream(a)
 }
@@ -82,7 +82,7 @@ func (r *chatReply) whole(a answer) error {
 	case err != nil && isCutOff(err, data):
 		return r.truncated("the answer ended in the middle: %w", err)
 	case err != nil && isSyntax(err):
-		return pageError(r.model.name, "chat completion", data)
+		return a.noJSON(r.model.name, data)
 	case err != nil:
 		return r.malformed("%w in the answer %s", err, wire.Excerpt(string(data)))
 	case len(c.Choices) == 0:

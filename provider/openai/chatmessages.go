@@ -25,14 +25,7 @@ type chatMessages struct {
 }
 
 func (c *Chat) messages(r llm.Request) ([]openai.ChatCompletionMessageParamUnion, error) {
-	form := wire.Form{Max: 40, Also: "_-"}
-	if !c.at.own { // vLLM's are longer, Kimi's are like functions.name:0
-		form = wire.Form{Max: 64, Also: "_-.:"}
-	}
-	if strings.HasSuffix("."+c.at.host, ".mistral.ai") {
-		form = wire.Form{Min: 9, Max: 9}
-	}
-	w := &chatMessages{model: c, ids: wire.NewIDs(r.Messages, form)}
+	w := &chatMessages{model: c, ids: wire.NewIDs(r.Messages, c.callIDs())}
 	switch {
 	case r.System == "":
 	case c.options.SystemRole == "developer":
@@ -59,6 +52,21 @@ func (c *Chat) messages(r llm.Request) ([]openai.ChatCompletionMessageParamUnion
 	w.flush()
 	return w.all, nil
 }
+
+// callIDs are the ids that the server takes.
+func (c *Chat) callIDs() wire.Form {
+	switch {
+	case c.options.CallIDs != wire.Form{}:
+		return c.options.CallIDs
+	case c.at.openai:
+		return wire.Form{Max: 40, Also: "_-"}
+	case c.isMistral():
+		return wire.Form{Min: 9, Max: 9}
+	}
+	return wire.Form{Max: 64, Also: "_-.:"} // vLLM's are longer, Kimi's are like functions.name:0
+}
+
+func (c *Chat) isMistral() bool { return wire.InDomain(c.at.base, "mistral.ai") }
 
 // user writes a message of the user's. old says that there is a later one.
 func (w *chatMessages) user(m llm.Message, old bool) error {
@@ -94,7 +102,7 @@ func (w *chatMessages) user(m llm.Message, old bool) error {
 	}
 	switch {
 	case len(parts) == 0:
-	case len(texts) == len(parts) && (len(texts) == 1 || !w.model.at.own):
+	case len(texts) == len(parts) && (len(texts) == 1 || !w.model.at.openai):
 		w.all = append(w.all, openai.UserMessage(w.join(texts)))
 	default:
 		w.all = append(w.all, openai.UserMessage(parts))
@@ -113,9 +121,9 @@ func (w *chatMessages) assistant(m llm.Message) error {
 		case llm.Text:
 			err = said.text(p.Text)
 		case llm.Reasoning:
-			err = said.native(fields, w.own(p.Native), false)
+			err = said.thought(fields, w.own(p.Native), w.model.isMistral())
 		case llm.Opaque:
-			err = said.native(fields, w.own(&p.Native), true)
+			err = said.native(fields, w.own(&p.Native))
 		case llm.ToolCall:
 			var call openai.ChatCompletionMessageToolCallUnionParam
 			call, err = w.call(p)
@@ -138,7 +146,7 @@ func (w *chatMessages) assistant(m llm.Message) error {
 			return err
 		}
 		fields["content"] = list
-	case len(texts) == 1 || len(texts) > 1 && !w.model.at.own:
+	case len(texts) == 1 || len(texts) > 1 && !w.model.at.openai:
 		out.Content.OfString = openai.String(w.join(texts))
 	case len(texts) > 1:
 		for _, t := range texts {
@@ -160,7 +168,7 @@ func (w *chatMessages) assistant(m llm.Message) error {
 func (w *chatMessages) call(c llm.ToolCall) (openai.ChatCompletionMessageToolCallUnionParam, error) {
 	out := openai.ChatCompletionMessageFunctionToolCallParam{ID: w.ids.Of(c.ID)}
 	out.Function.Name, out.Function.Arguments = cmp.Or(c.Name, "unnamed"), string(wire.Arguments(c))
-	if w.model.at.own {
+	if w.model.at.openai {
 		out.Function.Name = names.Name(c.Name)
 	}
 	var fields map[string]json.RawMessage

@@ -142,7 +142,11 @@ func (r *chatReply) end(a answer) error {
 	if err := r.thought(); err != nil {
 		return err
 	}
-	events, err := r.calls.end(r.model.name, r.finish != "")
+	reason, err := r.reason()
+	if err != nil {
+		return err
+	}
+	events, err := r.calls.end(r.model.name, r.finish != "", reason)
 	if err != nil {
 		return r.malformed("%w", err)
 	}
@@ -150,10 +154,6 @@ func (r *chatReply) end(a answer) error {
 		if err := r.send(e); err != nil {
 			return err
 		}
-	}
-	reason, err := r.reason()
-	if err != nil {
-		return err
 	}
 	return r.send(llm.Finish{Reason: reason, Word: r.finish, Usage: r.usage})
 }

@@ -131,6 +131,9 @@ func TestUsageOfManyServers(t *testing.T) {
 			llm.Usage{Input: 32, Output: 224, Reasoning: 215}},
 		{"DeepSeek", `{"prompt_tokens":100,"completion_tokens":30,"total_tokens":130,"prompt_cache_hit_tokens":64,"prompt_cache_miss_tokens":36}`, llm.Usage{Input: 100, Output: 30, Cached: 64}},
 		{"Moonshot", `{"prompt_tokens":100,"completion_tokens":30,"total_tokens":130,"cached_tokens":50}`, llm.Usage{Input: 100, Output: 30, Cached: 50}},
+		{"a prediction, and what was written to the cache", `{"prompt_tokens":100,"completion_tokens":30,"total_tokens":130,"prompt_tokens_details":{"cached_tokens":10,"cache_write_tokens":20},` +
+			`"completion_tokens_details":{"accepted_prediction_tokens":5,"rejected_prediction_tokens":3}}`, llm.Usage{Input: 100, Output: 30, Cached: 10, Written: 20, Predicted: 8}},
+		{"LiteLLM", `{"prompt_tokens":100,"completion_tokens":30,"cache_creation_input_tokens":20}`, llm.Usage{Input: 100, Output: 30, Written: 20}},
 		{"no total", `{"prompt_tokens":100,"completion_tokens":30}`, llm.Usage{Input: 100, Output: 30}},
 		{"numbers with a fraction", `{"prompt_tokens":100.0,"completion_tokens":"30"}`, llm.Usage{Input: 100, Output: 30}},
 		{"null", `null`, llm.Usage{}},
@@ -145,6 +148,15 @@ func TestUsageOfManyServers(t *testing.T) {
 				t.Errorf("%s, in %s: %v, %+v, want %+v", c.name, where, err, fin.Usage, c.want)
 			}
 		}
+	}
+}
+
+// Zeros at the end don't wipe out what was told before.
+func TestUsageIsNotWipedOut(t *testing.T) {
+	s := newChatServer(t, streamed(`{"choices":[{"index":0,"delta":{"content":"ok"}}],"usage":{"prompt_tokens":100,"completion_tokens":1}}`,
+		`{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}],"usage":{"prompt_tokens":0,"completion_tokens":30}}`, `{"choices":[],"usage":{"prompt_tokens":0,"completion_tokens":0}}`, "[DONE]"))
+	if _, fin, err := ask(t, s.model(t, ChatOptions{}), llm.Request{}); err != nil || (fin.Usage != llm.Usage{Input: 100, Output: 30}) {
+		t.Errorf("%v, %+v", err, fin)
 	}
 }
 
@@ -245,6 +257,7 @@ func TestAnswersThatAreNone(t *testing.T) {
 		{"an error event", "event: error\ndata: {\"message\":\"rate limit\",\"code\":429}\n\n", llm.ErrRateLimited, "rate limit"},
 		{"an error event of text", "event: error\ndata: it broke\n\n", llm.ErrOverloaded, "it broke"},
 		{"an error with the answer's status", `{"error":{"message":"no credit","code":402}}`, llm.ErrAuth, "no credit"},
+		{"Groq's, of what the model wrote", "data: " + text + "\n\nevent: error\ndata: " + `{"error":{"message":"Failed to call a function","type":"invalid_request_error","code":"tool_use_failed","failed_generation":"<function=f>","status_code":400}}` + "\n\n", llm.ErrTruncated, "Failed to call a function: <function=f>"},
 		{"an error of the request's", `data: {"error":{"message":"bad tool","type":"invalid_request_error"}}` + "\n\n", llm.ErrInvalid, "bad tool"},
 		{"HTML", "<html><body>Welcome</body></html>", llm.ErrOverloaded, "base URL right? It begins: <html>"},
 		{"a whole message that is no JSON", "{Service unavailable}", llm.ErrOverloaded, "It begins: {Service unavailable}"},

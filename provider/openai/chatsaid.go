@@ -13,7 +13,7 @@ type chatSaid struct {
 	texts []string
 	list  []json.RawMessage
 	odd   bool // the list holds what is no text
-	shown bool // and what is no thought
+	shown bool // it holds what is no thought
 }
 
 func (s *chatSaid) text(text string) error {
@@ -28,8 +28,17 @@ func (s *chatSaid) text(text string) error {
 	return err
 }
 
-// native adds a native form: parts of the content, and other members of the message. shown reports whether it is more than a thought.
-func (s *chatSaid) native(fields map[string]json.RawMessage, native json.RawMessage, shown bool) error {
+// native adds the native form of a part that is no thought: parts of the content, and other members of the message.
+func (s *chatSaid) native(fields map[string]json.RawMessage, native json.RawMessage) error {
+	before := len(s.list)
+	err := s.thought(fields, native, false)
+	s.shown = s.shown || len(s.list) > before
+	return err
+}
+
+// thought adds the native form of reasoning. Where the server wants it in the content alone, it is left out in any other form, in which
+// an earlier version of this package stored it.
+func (s *chatSaid) thought(fields map[string]json.RawMessage, native json.RawMessage, contentAlone bool) error {
 	if native == nil {
 		return nil
 	}
@@ -42,8 +51,11 @@ func (s *chatSaid) native(fields map[string]json.RawMessage, native json.RawMess
 		if err := json.Unmarshal(content, &list); err != nil {
 			return fmt.Errorf("the native form of a part has a content that is no list: %w", err)
 		}
-		s.list, s.odd, s.shown = append(s.list, list...), true, s.shown || shown
+		s.list, s.odd = append(s.list, list...), true
 		delete(members, "content")
+	}
+	if contentAlone {
+		return nil
 	}
 	return merge(fields, members)
 }

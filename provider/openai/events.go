@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/llm/wire"
 	"github.com/openai/openai-go/v3/packages/ssestream"
 )
@@ -22,18 +21,18 @@ var errStopped = errors.New("stopped")
 type answer struct {
 	*http.Response
 	body  *bufio.Reader
-	first byte // of the body, and still in it; white space doesn't count
+	first byte // of the body, and still in it; white space doesn't count, nor does a byte order mark
 }
 
 // open reads up to the first byte. Its error is io.EOF where the answer is empty.
 func open(res *http.Response) (answer, error) {
-	a := answer{Response: res, body: bufio.NewReader(wire.Lines(res.Body))}
+	a := answer{Response: res, body: bufio.NewReader(res.Body)}
 	for {
 		c, err := a.body.ReadByte()
 		if err != nil {
 			return a, err
 		}
-		if !strings.ContainsRune(" \t\r\n", rune(c)) {
+		if !strings.ContainsRune(" \t\r\n\u00EF\u00BB\u00BF", rune(c)) {
 			a.first = c
 			return a, a.body.UnreadByte()
 		}
@@ -52,17 +51,17 @@ func (a answer) isFramed() bool {
 
 // noJSON is an answer that is neither a stream nor JSON: a page of something between here and the server, which says with the status
 // 200 what it should say with 502. Like that, it may pass.
-func (a answer) noJSON(provider, what string) error {
+func (a answer) noJSON(provider string, text []byte) error {
+	return wire.Page(provider, a.Header.Get("Content-Type"), text)
+}
+
+// page is noJSON of an answer that is no stream.
+func (a answer) page(provider string) error {
 	text, err := io.ReadAll(io.LimitReader(a.body, 4<<10))
 	if err != nil {
 		return err
 	}
-	return pageError(provider, what, text)
-}
-
-func pageError(provider, what string, text []byte) error {
-	return &llm.Error{Kind: llm.ErrOverloaded, Provider: provider,
-		Err: errors.New("the answer is no " + what + "; is the base URL right? It begins: " + wire.Excerpt(string(text)))}
+	return a.noJSON(provider, text)
 }
 
 // events are the server-sent events of an answer.

@@ -25,9 +25,10 @@ const responsesName = "openai.responses"
 type ResponsesOptions struct {
 	Model   string        // the model's id; required
 	APIKey  string        // default: OPENAI_API_KEY, unless BaseURL names a server other than OpenAI's
-	BaseURL string        // default: OPENAI_BASE_URL, then OpenAI's own
-	Client  *http.Client  // default: http.DefaultClient; redirections are never followed
+	BaseURL string        // default: OPENAI_BASE_URL, then OpenAI's own; on Azure "https://NAME.openai.azure.com/openai/v1", perhaps with "?api-version="
+	Client  *http.Client  // default: http.DefaultClient; redirections are never followed; a transport that authenticates needs no key
 	Timeout time.Duration // of one whole generation; 0: none beyond the context's
+	Idle    time.Duration // how long a stream may be silent; comments and pings count as life; 0: 10 minutes, negative: for ever
 	Retries int           // by the SDK, before an answer has begun; 0: none, since the agent retries
 	Whole   bool          // ask for the message at once in place of a stream
 	// Origin is the host that what the model encrypts or signs belongs to, and goes back to alone; default: BaseURL's, where all
@@ -47,6 +48,9 @@ type ResponsesOptions struct {
 	Strict bool
 	// Sequential asks for at most one call at a time.
 	Sequential bool
+	// CacheKey sends prompt_cache_key, which brings the requests of a session to where its cache is, also to a server of which it isn't
+	// known that it takes it. It is of OpenAI, Azure and xAI.
+	CacheKey bool
 	// Extra is a JSON object of members for every request, such as {"service_tier":"flex"}.
 	Extra json.RawMessage
 }
@@ -78,6 +82,7 @@ type Responses struct {
 var (
 	_ llm.Model       = (*Responses)(nil)
 	_ llm.ToolChecker = (*Responses)(nil)
+	_ llm.Retrier     = (*Responses)(nil)
 )
 
 // taken are the members of a request that Extra mustn't hold: those that have their own place, and those that would leave the
@@ -118,6 +123,9 @@ func NewResponses(o ResponsesOptions) (*Responses, error) {
 	}
 	return m, nil
 }
+
+// Retries is how often the SDK tries again by itself; see [llm.Retrier].
+func (m *Responses) Retries() int { return m.o.Retries }
 
 // String names the model, and never the key.
 func (m Responses) String() string { return responsesName + " " + m.o.Model }
@@ -168,7 +176,7 @@ func (m *Responses) generate(outer context.Context, req llm.Request, how memory,
 			_, err := m.service.New(ctx, params, into)
 			return err
 		}
-		return m.service.NewStreaming(ctx, params, into).Err()
+		return m.service.NewStreaming(wire.Stream(ctx, responsesName, m.o.Idle), params, into).Err()
 	})
 	if err != nil {
 		return err

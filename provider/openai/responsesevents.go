@@ -39,7 +39,7 @@ func (r *reply) read(res *http.Response) error {
 	case a.isJSON():
 		return r.whole(a)
 	case r.model.o.Whole || a.first == '<':
-		return a.noJSON(responsesName, "response")
+		return a.page(responsesName)
 	}
 	return r.stream(a)
 }
@@ -94,7 +94,7 @@ func (r *reply) whole(a answer) error {
 	case err != nil && isCutOff(err, data):
 		return truncated("the answer ended in the middle: %w", err)
 	case err != nil && isSyntax(err):
-		return pageError(responsesName, "response", data)
+		return a.noJSON(responsesName, data)
 	case err != nil:
 		return malformed("%w in the answer %s", err, wire.Excerpt(string(data)))
 	}

@@ -25,12 +25,19 @@ func (r *reply) begin(e responsesEvent) error {
 
 // find is the item of a kind that an event is about. own is the item's id, and call that of a call, as far as they are told.
 func (r *reply) find(e responsesEvent, kind, own, call string) (*item, error) {
-	at := func(it *item) bool { return e.OutputIndex != nil && it.place == *e.OutputIndex }
-	known := r.those(func(it *item) bool { return own != "" && it.own == own })
-	here := r.those(at)
-	switch both := r.those(func(it *item) bool { return own != "" && it.own == own && at(it) }); {
-	case len(both) == 1:
-		return both[0].takes(e, kind)
+	var known, here []*item
+	for _, it := range r.items {
+		isOwn, isHere := own != "" && it.own == own, e.OutputIndex != nil && it.place == *e.OutputIndex
+		switch {
+		case isOwn && isHere:
+			return it.takes(e, kind)
+		case isOwn:
+			known = append(known, it)
+		case isHere:
+			here = append(here, it)
+		}
+	}
+	switch {
 	case len(known) == 1:
 		return known[0].takes(e, kind)
 	case e.OutputIndex == nil:

@@ -133,13 +133,14 @@ func arguments(raw responses.ResponseOutputItemUnion) string {
 	return raw.Arguments.OfString
 }
 
-// cut ends an item that the response broke off. A call whose arguments had not begun must not look like one without any.
+// cut ends an item that the response broke off. A call whose arguments had not begun must not look like one without any, and what may
+// have stood for them doesn't count.
 func (r *reply) cut(it *item) {
 	if it.kind != "function_call" {
 		return
 	}
 	args := it.text.String()
-	if strings.TrimSpace(args) == "" {
+	if strings.TrimSpace(args) == "" || isPlaceholder(args) {
 		args = cutOff
 	}
 	r.send(it, llm.ToolCallDelta{Index: it.order, Arguments: args})
