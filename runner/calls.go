@@ -252,7 +252,7 @@ func (d *drive) closeTurn() error {
 	d.asked = nil
 	d.outcomes.clear()
 	d.history = append(d.history, m)
-	d.held = append(d.held, event.Message{Number: len(d.history) - 1, Message: m})
+	d.held = append(d.held, event.Message{Number: len(d.history) - 1, Message: m.Clone()})
 	if ending {
 		d.flushHeld()
 	}

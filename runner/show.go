@@ -135,7 +135,7 @@ func (d *display) showCall(ctx context.Context, c *session.Call) error {
 		return err
 	}
 	d.showActions(c)
-	d.emit(event.Result{Status: k.status, By: k.by, Result: toolResult(c.ID, c.Tool, k)})
+	d.emit(event.Result{Status: k.status, By: k.by, Result: toolResult(c.ID, c.Tool, k).Clone()})
 	return nil
 }
 
@@ -203,7 +203,7 @@ func (d *drive) results() (m llm.Message, ends []event.Status, err error) {
 	for _, c := range d.asked[len(settled):] {
 		k := known{status: event.Failed, output: tooMany}
 		m.Parts = append(m.Parts, toolResult(c.ID, c.Name, k))
-		d.emit(event.Result{Status: k.status, Result: toolResult(c.ID, c.Name, k)})
+		d.emit(event.Result{Status: k.status, Result: toolResult(c.ID, c.Name, k).Clone()})
 	}
 	return m, ends, nil
 }

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
@@ -50,7 +51,7 @@ func (s *Store) PutSchema(ctx context.Context, schema json.RawMessage) (hash str
 	} else if err != nil {
 		return "", err
 	}
-	s.schemas.Store(hash, &storedSchema{schema, compiled})
+	s.schemas.Store(hash, &storedSchema{bytes.Clone(schema), compiled})
 	return hash, nil
 }
 
