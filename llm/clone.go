@@ -186,7 +186,7 @@ type boxes[P Part] struct {
 	n      int
 }
 
-const boxed = 16
+const boxed = 32
 
 // put has value stand in a slot, at the latest when b is emptied.
 func (b *boxes[P]) put(slots []Part, place int, value P) {
@@ -196,18 +196,22 @@ func (b *boxes[P]) put(slots []Part, place int, value P) {
 	}
 	b.values[b.n], b.places[b.n] = value, place
 	if b.n++; b.n == boxed {
-		all := reflect.ValueOf(b.values) // which allocates; an interface of one of its elements points into it
-		for i, place := range b.places {
-			slots[place] = all.Index(i).Interface().(Part)
-		}
-		b.n = 0
+		b.empty(slots)
 	}
 }
 
-// empty puts what is left into boxes of its own.
+// empty has all values stand in their slots.
 func (b *boxes[P]) empty(slots []Part) {
-	for i := range b.n {
-		slots[b.places[i]] = b.values[i]
+	const few = 4 // for which so much room would be wasted
+	if b.n <= few {
+		for i, place := range b.places[:b.n] {
+			slots[place] = b.values[i]
+		}
+	} else {
+		all := reflect.ValueOf(b.values) // which allocates; an interface of one of its elements points into it
+		for i, place := range b.places[:b.n] {
+			slots[place] = all.Index(i).Interface().(Part)
+		}
 	}
 	b.n = 0
 }
