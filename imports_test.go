@@ -19,6 +19,7 @@ const module = "github.com/fermata-ai/fermata"
 var mayImport = map[string][]string{
 	"llm":               {},
 	"internal/jsontree": {},
+	"internal/scribble": {}, // of tests
 	"llm/wire":          {"internal/jsontree", "llm"},
 	"tool":              {"internal/jsontree", "llm"},
 	"event":             {"tool", "llm"},
