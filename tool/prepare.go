@@ -10,7 +10,7 @@ import (
 // Prepared is a call that may be run: its tool is known, and its arguments fit.
 type Prepared struct {
 	Tool Tool
-	Spec *Spec // as Registry.Lookup gives it; shared
+	Spec *Spec // the registry's own, to be read
 	Call Call  // as it was given; without arguments it has {}
 	// Left, if set, is told of a body that is left behind when its time is over; wait returns when it has ended.
 	Left func(wait func())
