@@ -6,6 +6,7 @@
 package agent
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -122,6 +123,7 @@ func New(c Config) (*Agent, error) {
 			"leave the model's option Retries at 0, or set Config.Retry.Failures to -1, and no Patience", c.Name, m.Retries())
 	}
 	c.Retry = c.Retry.defaults()
+	c = c.own()
 	tools, err := tool.NewLimitedRegistry(c.ToolLimits, c.Tools...)
 	if err != nil {
 		return nil, fmt.Errorf("agent %q: %w", c.Name, err)
@@ -137,14 +139,20 @@ func New(c Config) (*Agent, error) {
 			return nil, fmt.Errorf("agent %q: %w", c.Name, err)
 		}
 	}
-	// The agent keeps its gates, whatever becomes of the slices.
-	c.Interceptors = slices.Clone(c.Interceptors)
-	for i := range c.Interceptors {
-		c.Interceptors[i].Tools = slices.Clone(c.Interceptors[i].Tools)
-	}
 	a := &Agent{config: c, tools: tools, defs: tools.Defs()}
 	a.model = c.Interceptors.WrapModel(c.Model.Generate)
 	return a, nil
+}
+
+// own is the configuration with slices of its own: the agent keeps its gates,
+// whatever becomes of those that it was made of.
+func (c Config) own() Config {
+	c.Tools, c.Interceptors = slices.Clone(c.Tools), slices.Clone(c.Interceptors)
+	for i := range c.Interceptors {
+		c.Interceptors[i].Tools = slices.Clone(c.Interceptors[i].Tools)
+	}
+	c.ResponseFormat.Schema = bytes.Clone(c.ResponseFormat.Schema)
+	return c
 }
 
 // checkSchemas refuses a tool whose calls could not be held, since its schema can't be kept with the pause.
@@ -209,9 +217,10 @@ func (a *Agent) Turn(inner interceptor.TurnHandler) interceptor.TurnHandler {
 	return a.config.Interceptors.WrapTurn(inner)
 }
 
-// Generate asks the model, through the chain's model layers, to answer history. Neither history nor metadata is copied.
+// Generate asks the model, through the chain's model layers, to answer history. All of the request is copied once: it belongs to
+// the layers and the model.
 func (a *Agent) Generate(ctx context.Context, history []llm.Message, metadata map[string]string) iter.Seq2[llm.Event, error] {
-	return a.model(ctx, llm.Request{
+	r := llm.Request{
 		System:         a.config.Instructions,
 		Messages:       history,
 		Tools:          a.defs,
@@ -220,7 +229,8 @@ func (a *Agent) Generate(ctx context.Context, history []llm.Message, metadata ma
 		ResponseFormat: a.config.ResponseFormat,
 		Cache:          a.config.Cache,
 		Metadata:       metadata,
-	})
+	}
+	return a.model(ctx, r.Clone())
 }
 
 // Execute takes a call through the chain's tool layers to enter.

@@ -127,7 +127,7 @@ func (d *drive) generate(ctx context.Context) (llm.Message, llm.Finish, error) {
 
 func (d *drive) stream(ctx context.Context) (err error) {
 	defer d.recovered("the model, or a layer around it,", &err)
-	for ev, err := range d.agent.Generate(ctx, d.history[:len(d.history):len(d.history)], d.metadata) {
+	for ev, err := range d.agent.Generate(ctx, d.history, d.metadata) {
 		if err != nil {
 			return err
 		}
@@ -191,10 +191,10 @@ func (d *drive) reply(m llm.Message, fin llm.Finish) error {
 	clear(d.shown) // of the turn before
 	if entry != nil {
 		d.history = append(d.history, m)
-		d.emit(event.Message{Number: len(d.history) - 1, Message: m})
+		d.emit(event.Message{Number: len(d.history) - 1, Message: m.Clone()})
 	}
 	for _, c := range asked {
-		d.emit(event.Call{Call: c})
+		d.emit(event.Call{Call: c.Clone()})
 	}
 	return d.turnOpened(asked, true)
 }
@@ -250,7 +250,7 @@ func (d *drive) acceptable(name string) string {
 	name = "invalid_" + string(clean)
 	name = name[:min(len(name), most)]
 	for {
-		if _, _, taken := d.agent.Tools().Lookup(name); !taken {
+		if _, _, taken := d.agent.Tools().Declared(name); !taken {
 			return name
 		}
 		name = name[:min(len(name), most-1)] + "_"
@@ -263,9 +263,10 @@ func (d *drive) open(asked []llm.ToolCall) (calls []session.Call, key int, err e
 	calls = d.opening[:0]
 	for _, c := range asked[:min(len(asked), agent.MaxCalls)] {
 		call := session.Call{ID: c.ID, Tool: c.Name, Status: session.Requested}
-		if _, spec, known := d.agent.Tools().Lookup(c.Name); known {
-			call.Effect, call.MayPause = spec.Effect, spec.MayPause
-			if spec.MayPause {
+		if effect, mayPause, known := d.agent.Tools().Declared(c.Name); known {
+			call.Effect, call.MayPause = effect, mayPause
+			if mayPause {
+				_, spec, _ := d.agent.Tools().Lookup(c.Name)
 				if call.Output, err = d.rn.store.PutSchema(d.commitCtx(), spec.Output); err != nil {
 					return nil, 0, err
 				}

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -31,7 +32,7 @@ func (rn *Runner) Progress(ctx context.Context, sessionID, call string, p tool.P
 const maxProgress = 16 << 10 // bytes of Message and Data together
 
 func (rn *Runner) progress(ctx context.Context, id, call, toolName string, p tool.Progress) error {
-	p.Message, p.Data, p.At = llm.CleanString(p.Message), llm.CleanJSON(p.Data), rn.store.Now()
+	p.Message, p.Data, p.At = llm.CleanString(p.Message), llm.CleanJSON(bytes.Clone(p.Data)), rn.store.Now()
 	switch {
 	case len(p.Message)+len(p.Data) > maxProgress:
 		return fmt.Errorf("%w: it has %d bytes, at most %d are taken", ErrInvalidProgress, len(p.Message)+len(p.Data), maxProgress)

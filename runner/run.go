@@ -41,11 +41,14 @@ type RunOptions struct {
 //
 // Leaving the loop, or the end of ctx, interrupts the run: Run returns at once, and what still runs ends by itself.
 func (rn *Runner) Run(ctx context.Context, user, sessionID string, m llm.Message, o *RunOptions) iter.Seq2[event.Event, error] {
-	if o == nil {
-		o = &RunOptions{}
+	// Both are the caller's, who may go on with them before the result is ranged over.
+	m = m.Clone()
+	var own RunOptions
+	if o != nil {
+		own = *o
 	}
 	return func(yield func(event.Event, error) bool) {
-		in, err := rn.input(ctx, user, sessionID, m, o)
+		in, err := rn.input(ctx, user, sessionID, m, &own)
 		if err != nil {
 			yield(nil, err)
 			return

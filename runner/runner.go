@@ -70,10 +70,11 @@ func New(a *agent.Agent, store *session.Store, o *Options) (*Runner, error) {
 	rn := &Runner{store: store, first: a, options: *o, agents: map[string]*agent.Agent{}, drives: map[*drive]struct{}{}}
 	rn.left = rn.leftBehind
 	rn.options.defaults()
-	all := rn.options.Agents
+	all := o.Agents
 	if a != nil {
 		all = append([]*agent.Agent{a}, all...)
 	}
+	rn.options.Agents = nil // they are the caller's
 	for _, a := range all {
 		if a == nil {
 			return nil, errors.New("runner: Options.Agents has a nil agent")
