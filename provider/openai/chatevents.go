@@ -21,7 +21,7 @@ func (r *chatReply) read(res *http.Response) error {
 		return err
 	case a.isJSON():
 		return r.whole(a)
-	case r.model.options.Whole || a.first == '<':
+	case !a.isStream():
 		return a.page(r.model.name)
 	}
 	return r.stream(a)
