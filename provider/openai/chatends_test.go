@@ -54,6 +54,7 @@ func TestOneEndMarkerIsEnoughAtACleanEnd(t *testing.T) {
 		{"neither", text, false, false},
 		{"[DONE] alone", done, false, false},
 		{"no choice, and [DONE]", usage + done, false, false},
+		{"an empty delta, and [DONE]", `data: {"choices":[{"index":0,"delta":{"role":"assistant","content":""}}]}` + "\n\n" + done, false, false},
 		{"half of the reason", text + reason[:len(reason)-8], false, false},
 		{"a reason, and half of the usage", text + reason + usage[:len(usage)-8], false, false},
 		{"half of [DONE]", text + reason + "data: [DO", false, false},

@@ -93,6 +93,7 @@ func (r *chatReply) whole(a answer) error {
 		if choice.Message == nil {
 			return r.malformed("the answer's choice has no message: %s", wire.Excerpt(string(data)))
 		}
+		choice.Delta = nil
 		for place := range choice.Message.ToolCalls {
 			choice.Message.ToolCalls[place].Index = &place
 		}

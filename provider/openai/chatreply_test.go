@@ -240,6 +240,10 @@ func TestAnswersThatAreNone(t *testing.T) {
 		{"choices that are null", `data: {"id":"x","choices":null}` + "\n\ndata: " + text + "\n\n" + `data: {"choices":null,"usage":null}` + "\n\ndata: " + end + "\n\ndata: [DONE]\n\n", "", ""},
 		{"a chunk without choices", `data: {"object":"chat.completion.chunk"}` + "\n\ndata: " + text + "\n\ndata: " + end + "\n\ndata: [DONE]\n\n", "", ""},
 		{"a choice and a delta that are null", `data: {"choices":[null,{"delta":null}]}` + "\n\ndata: " + text + "\n\ndata: " + end + "\n\ndata: [DONE]\n\n", "", ""},
+		{"all that has come so far beside each piece, as at Perplexity", `data: {"choices":[{"index":0,"delta":{"content":"It"},"message":{"content":"It"},"finish_reason":null}]}` + "\n\n" +
+			`data: {"choices":[{"index":0,"delta":{"content":" is"},"message":{"content":"It is"},"finish_reason":"stop"}]}` + "\n\ndata: [DONE]\n\n", "", ""},
+		{"the message whole, in a stream", `data: {"choices":[{"index":0,"message":{"content":"It is"},"finish_reason":"stop"}]}` + "\n\ndata: [DONE]\n\n", "", ""},
+		{"a whole message beside a delta", `{"choices":[{"index":0,"delta":{},"message":{"content":"It is"},"finish_reason":"stop"}]}`, "", ""},
 		{"an empty function_call in each chunk", "data: " + strings.Replace(text, `"content"`, `"function_call":{},"content"`, 1) + "\n\n" +
 			`data: {"choices":[{"index":0,"delta":{"function_call":{"name":"","arguments":null},"tool_calls":[null,{}]},"finish_reason":"stop"}]}` + "\n\ndata: [DONE]\n\n", "", ""},
 		{"a whole message without a reason", `{"choices":[{"index":0,"message":{"role":"assistant","content":"It is"}}]}`, "", ""},
