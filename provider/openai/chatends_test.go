@@ -161,7 +161,7 @@ func TestEmptyArgumentsByTheReason(t *testing.T) {
 	}
 }
 
-// Where the server begins each call with {}, one that has no more at the limit was cut off, also if it isn't the last.
+// Where the server begins each call with {}, one that has no more at the limit, or without a reason, was cut off, also if it isn't the last.
 func TestPlaceholdersAtTheLimit(t *testing.T) {
 	entry := func(i int, name, args string) string {
 		return fmt.Sprintf(`{"tool_calls":[{"index":%d,"id":"c%[1]d","function":{"name":%q,"arguments":%q}}]}`, i, name, args)
@@ -174,6 +174,7 @@ func TestPlaceholdersAtTheLimit(t *testing.T) {
 	}{
 		{"length", append(begun[:3:3], entry(0, "f", `{"n":1}`)), []bool{true, false, false}},
 		{"content_filter", append(begun[:3:3], entry(2, "f", `{"n":1}`)), []bool{false, false, true}},
+		{"", append(begun[:3:3], entry(0, "f", `{"n":1}`)), []bool{true, false, false}}, // no reason at all
 		{"stop", append(begun[:3:3], entry(0, "f", `{"n":1}`)), []bool{true, true, true}},
 		{"length", []string{entry(0, "f", "{}"), entry(1, "f", `{"n":1}`)}, []bool{true, true}},
 	} {
