@@ -78,9 +78,9 @@ type Retry struct {
 type End struct {
 	Session string
 	Finish  Finish
-	Why     string       // of FinishFailed, what happened; of FinishOther, the provider's word for it; of FinishCancelled, the reason given
+	Why     string       // of FinishFailed and FinishDelayed, what happened; of FinishOther, the provider's word for it; of FinishCancelled, the reason given
 	Pending []tool.Pause // with FinishPaused: what is waited for
-	Until   time.Time    // with FinishElsewhere: when the other drive's lease ends, if known
+	Until   time.Time    // with FinishElsewhere: when the other drive's lease ends, if known; with FinishDelayed: when the model is called again
 	Usage   llm.Usage    // of the run so far
 }
 
@@ -100,6 +100,7 @@ const (
 	FinishFailed      Finish = "failed"           // an error ended the run; it was yielded before
 	FinishCancelled   Finish = "cancelled"        // somebody cancelled the session
 	FinishInterrupted Finish = "interrupted"      // the caller left, or the runner was closed; Continue or Run carries on, or, if it was detached or closed, a worker
+	FinishDelayed     Finish = "delayed"          // the model is called again at End.Until: by a worker, or by Continue
 	FinishElsewhere   Finish = "driven_elsewhere" // another drive holds the session
 )
 

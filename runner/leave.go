@@ -166,8 +166,11 @@ func (rn *Runner) standing(ctx context.Context, st *session.State, asked []llm.T
 		end.Finish = event.FinishPaused
 	case rn.store.Next(st).Left():
 		end.Finish = event.FinishElsewhere
-		if cause == errLeft {
+		switch driven, _ := rn.store.Driven(st); {
+		case cause == errLeft:
 			end.Finish = event.FinishInterrupted
+		case !driven && rn.store.Next(st).Kind == session.StepRetry:
+			end.Finish, end.Until, end.Why = event.FinishDelayed, st.Retry.At, st.Retry.Why
 		}
 	default:
 		end.Finish, end.Why = st.Finish, st.Why

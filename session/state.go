@@ -75,7 +75,8 @@ func (r *Run) Tokens() int { return r.Usage.Total() - r.Waived }
 
 // Retry says when a model that failed in a way that may pass is called again.
 type Retry struct {
-	Failures int       `json:"failures"` // in a row
+	Failures int       `json:"failures"`       // in a row
+	Since    time.Time `json:"since,omitzero"` // the first of them
 	At       time.Time `json:"at"`
 	Why      string    `json:"why"`
 

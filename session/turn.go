@@ -149,11 +149,14 @@ func (tx *Tx) Again(after time.Duration, why string) error {
 		return err
 	}
 	tx.touch()
-	n := 0
+	n, since := 0, tx.Now
 	if tx.Retry != nil {
 		n = tx.Retry.Failures
+		if !tx.Retry.Since.IsZero() {
+			since = tx.Retry.Since
+		}
 	}
-	tx.Retry = &Retry{Failures: n + 1, At: tx.Now.Add(max(after, time.Millisecond)).Truncate(time.Millisecond), Why: brief(why)}
+	tx.Retry = &Retry{Failures: n + 1, Since: since, At: tx.Now.Add(max(after, time.Millisecond)).Truncate(time.Millisecond), Why: brief(why)}
 	return nil
 }
 

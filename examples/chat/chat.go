@@ -8,6 +8,7 @@ import (
 	"math"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/fermata-ai/fermata/event"
 	"github.com/fermata-ai/fermata/llm"
@@ -188,6 +189,8 @@ func (c *chat) end(e event.End) {
 	case event.FinishPaused: // the pauses were shown
 	case event.FinishElsewhere: // the worker was stopped, and what is left goes on in a moment
 	case event.FinishFailed: // the error was shown
+	case event.FinishDelayed:
+		c.show.Line("kept", "the model is asked again at %s: %s", e.Until.Format(time.RFC1123), e.Why)
 	case event.FinishInterrupted:
 		c.show.Line("kept", "the run is interrupted, and goes on when the session does")
 	case event.FinishRefusal:

@@ -38,10 +38,14 @@ func AnswerError(provider string, a Answer) *llm.Error {
 	} else {
 		text = strings.TrimSuffix(fmt.Sprintf("HTTP status %d: %s", status, text), ": ")
 	}
-	return &llm.Error{
+	e := &llm.Error{
 		Kind: kindOf(status, a.Code, a.Type, a.Message), Provider: provider, RequestID: requestID(a.Header), RetryAfter: RetryAfter(a.Header, time.Now()),
 		Err: &told{text, a.Cause},
 	}
+	if e.Kind == llm.ErrRateLimited && e.RetryAfter == 0 {
+		e.RetryAfter = limitReset(a.Header, time.Now())
+	}
+	return e
 }
 
 // told is an error in our words, with another's behind it.

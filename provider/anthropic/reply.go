@@ -226,7 +226,19 @@ func (r *reply) finish() {
 	if f.Reason == llm.StopEnd && r.calls { // so some compatible servers say it
 		f.Reason = llm.StopToolCalls
 	}
+	if f.Reason == llm.StopOther {
+		r.wholeCalls()
+	}
 	r.emit(f)
+}
+
+// wholeCalls says of the calls whose input is empty that it is: their blocks have come to their end, and no limit cut the message off.
+func (r *reply) wholeCalls() {
+	for _, c := range r.blocks {
+		if c.kind == "tool_use" && c.input.Len() == 0 && c.endCall() == nil {
+			r.emit(llm.ToolCallDelta{Index: c.index, Arguments: "{}"})
+		}
+	}
 }
 
 // resume is the message so far, for the API to go on from, and makes room for the rest of it.
