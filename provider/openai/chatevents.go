@@ -21,7 +21,7 @@ func (r *chatReply) read(res *http.Response) error {
 		return err
 	case a.isJSON():
 		return r.whole(a)
-	case r.model.options.Whole || a.first == '<':
+	case !a.isStream():
 		return a.page(r.model.name)
 	}
 	return r.stream(a)
@@ -93,6 +93,7 @@ func (r *chatReply) whole(a answer) error {
 		if choice.Message == nil {
 			return r.malformed("the answer's choice has no message: %s", wire.Excerpt(string(data)))
 		}
+		choice.Delta = nil
 		for place := range choice.Message.ToolCalls {
 			choice.Message.ToolCalls[place].Index = &place
 		}

@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"cmp"
 	"encoding/json"
 	"strings"
 
@@ -16,14 +17,18 @@ type chatReply struct {
 	half      wire.Halves // of the text
 	reasoning chatReasoning
 	calls     chatCalls
-	begun     bool // a choice has come
+	begun     bool // the model has said something
 	refused   bool
 	finish    string // the finish_reason, "" where none has come
 	usage     llm.Usage
 }
 
 func newChatReply(c *Chat, tools []llm.ToolDef, send func(llm.Event) error) *chatReply {
-	r := &chatReply{model: c, send: send}
+	r := &chatReply{model: c}
+	r.send = func(e llm.Event) error {
+		r.begun = true
+		return send(e)
+	}
 	if c.options.Strict {
 		r.calls.strict = schemas(tools)
 	}
@@ -36,14 +41,11 @@ func (r *chatReply) chunk(c chatChunk) error {
 		if choice.Index != 0 {
 			return r.malformed("a choice of index %d, where one choice was asked for", choice.Index)
 		}
-		r.begun = true
 		r.count(choice.Usage)
-		delta := choice.Delta
-		if choice.Message != nil {
-			delta = *choice.Message
-		}
-		if err := r.delta(delta); err != nil {
-			return err
+		if delta := cmp.Or(choice.Delta, choice.Message); delta != nil {
+			if err := r.delta(*delta); err != nil {
+				return err
+			}
 		}
 		if choice.FinishReason != "" {
 			r.finish = choice.FinishReason
@@ -131,7 +133,7 @@ func (r *chatReply) text(s string) error {
 	return r.send(llm.TextDelta{Text: s})
 }
 
-// end is the end of the answer, as the server marked it.
+// end is the end of the answer, as the server marked it. An answer that says neither why it ends nor anything else is none.
 func (r *chatReply) end(a answer) error {
 	if r.finish == "" && !(r.begun && a.isFramed()) {
 		return r.truncated("the answer ended without a finish_reason")

@@ -19,8 +19,8 @@ type (
 	}
 	chatChoice struct {
 		Index        int             `json:"index"`
-		Delta        chatDelta       `json:"delta"`
-		Message      *chatDelta      `json:"message"` // in place of Delta, when it comes whole
+		Delta        *chatDelta      `json:"delta"`   // in a stream
+		Message      *chatDelta      `json:"message"` // when it comes whole; Perplexity has all so far in it, beside each Delta
 		FinishReason string          `json:"finish_reason"`
 		Usage        json.RawMessage `json:"usage"` // where Moonshot has it
 	}

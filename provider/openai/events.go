@@ -17,7 +17,8 @@ import (
 var errStopped = errors.New("stopped")
 
 // answer is what a server sends, whose body is being read. What comes is judged by its first byte, not by its content type, which
-// compatible servers often get wrong: a server that can't stream answers a request for a stream with the whole message.
+// compatible servers often get wrong: one that can't stream answers a request for a stream with the whole message, and one that can't do
+// otherwise streams what was to come at once.
 type answer struct {
 	*http.Response
 	body  *bufio.Reader
@@ -41,6 +42,10 @@ func open(res *http.Response) (answer, error) {
 
 // isJSON reports whether the answer is a message that comes at once, or an error.
 func (a answer) isJSON() bool { return a.first == '{' || a.first == '[' }
+
+// isStream reports whether the answer begins as server-sent events do: with a comment, or with one of the fields data, event, id and
+// retry.
+func (a answer) isStream() bool { return strings.IndexByte(":deir", a.first) >= 0 }
 
 // isFramed reports whether HTTP itself tells the end of the answer: by chunks, by a length, by a compression with a checksum at its
 // end, or by the frames of HTTP/2 and HTTP/3. Where nothing tells it but that the connection is closed (RFC 9112, section 6.3), one

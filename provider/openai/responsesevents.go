@@ -38,7 +38,7 @@ func (r *reply) read(res *http.Response) error {
 		return err
 	case a.isJSON():
 		return r.whole(a)
-	case r.model.o.Whole || a.first == '<':
+	case !a.isStream():
 		return a.page(responsesName)
 	}
 	return r.stream(a)

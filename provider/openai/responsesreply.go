@@ -2,6 +2,7 @@ package openai
 
 import (
 	"encoding/json"
+	"strings"
 
 	"github.com/openai/openai-go/v3/responses"
 
@@ -192,11 +193,13 @@ func (r *reply) end(a answer, status responses.ResponseStatus, response response
 
 func (r *reply) reason(status responses.ResponseStatus, why string) llm.StopReason {
 	switch {
-	case status == "incomplete" && why == "max_output_tokens":
-		return llm.StopLength
-	case status == "incomplete" && why == "content_filter":
-		return llm.StopRefusal
 	case status == "incomplete":
+		switch strings.ToLower(why) {
+		case "max_output_tokens", "max_tokens", "length": // OpenAI's, and those of the services that others translate
+			return llm.StopLength
+		case "content_filter":
+			return llm.StopRefusal
+		}
 		return llm.StopOther
 	case r.refusal: // what it calls beside that, it doesn't mean
 		return llm.StopRefusal
