@@ -35,7 +35,7 @@ func TestOneKeyOfManyCalls(t *testing.T) {
 	}
 	named := func(want tool.Pause) {
 		t.Helper()
-		if got, err := r.Find(t.Context(), key); err != nil || got.ID != want.ID {
+		if got, err := r.Find(t.Context(), key, user); err != nil || got.ID != want.ID {
 			t.Errorf("the key names %s of session %q, not %s of %q: %v", got.ID, got.Session, want.ID, want.Session, err)
 		}
 	}
@@ -48,7 +48,7 @@ func TestOneKeyOfManyCalls(t *testing.T) {
 	named(second)
 
 	third, fourth := begin("m"), begin("b")
-	if _, err := r.Find(t.Context(), key); !errors.Is(err, session.ErrAmbiguousKey) {
+	if _, err := r.Find(t.Context(), key, user); !errors.Is(err, session.ErrAmbiguousKey) {
 		t.Errorf("with two open: %v", err)
 	}
 	end(fourth)

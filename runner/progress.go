@@ -17,11 +17,11 @@ import (
 // ErrInvalidProgress refuses progress that is too large, whose data are no JSON, or whose fraction is not between 0 and 1.
 var ErrInvalidProgress = errors.New("runner: the progress can't be taken")
 
-// Progress tells how far a call's outside job is. It is shown live at once, in this process, and refused once the call is
+// Progress tells how far a call's outside job is. The call is given by its id; or by that of one of its pauses: then the progress is
+// refused once that pause is over. It is shown live at once, in this process, and refused once the call is
 // settled. The latest is stored, at most every 250 ms for a call; nil doesn't promise that this one is.
-func (rn *Runner) Progress(ctx context.Context, sessionID, call string, p tool.Progress) error {
-	call = session.CallID(call)
-	if err := rn.authorize(ctx, Operation{Kind: OpProgress, Session: sessionID, Call: call}); err != nil {
+func (rn *Runner) Progress(ctx context.Context, sessionID, call string, actor Actor, p tool.Progress) error {
+	if err := rn.authorize(ctx, about(OpProgress, sessionID, call, actor)); err != nil {
 		return err
 	}
 	return rn.progress(ctx, sessionID, call, "", p)
@@ -32,7 +32,8 @@ const (
 	maxProgress   = 16 << 10 // bytes of Message and Data together
 )
 
-func (rn *Runner) progress(ctx context.Context, id, call, toolName string, p tool.Progress) error {
+func (rn *Runner) progress(ctx context.Context, id, callOrPause, toolName string, p tool.Progress) error {
+	call := session.CallID(callOrPause)
 	p.Message, p.Data, p.At = llm.CleanString(p.Message), llm.CleanJSON(p.Data), rn.store.Now()
 	switch {
 	case len(p.Message)+len(p.Data) > maxProgress:
@@ -43,7 +44,7 @@ func (rn *Runner) progress(ctx context.Context, id, call, toolName string, p too
 		return fmt.Errorf("%w: its fraction %v is not between 0 and 1", ErrInvalidProgress, p.Fraction)
 	}
 	write := rn.reports.due(id+" "+call, p.At)
-	name, err := rn.store.Progress(ctx, id, call, p, write)
+	name, err := rn.store.Progress(ctx, id, callOrPause, p, write)
 	if err != nil {
 		rn.reports.forget(id + " " + call)
 		return err

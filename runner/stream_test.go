@@ -175,7 +175,7 @@ func TestWhatUsersSayIsAcceptable(t *testing.T) {
 		if !errors.Is(run.err, session.ErrInvalidMessage) {
 			t.Errorf("%s: %v", name, run.err)
 		}
-		if _, err := r.Show(t.Context(), chat); !errors.Is(err, session.ErrUnknownSession) {
+		if _, err := r.Show(t.Context(), chat, user); !errors.Is(err, session.ErrUnknownSession) {
 			t.Errorf("%s: there is a session: %v", name, err)
 		}
 	}

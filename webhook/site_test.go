@@ -50,6 +50,7 @@ type siteOptions struct {
 	effect  tool.Effect
 	timeout bool                        // the pause has a deadline
 	body    func(s *site, token string) // runs in the tool's body, before it pauses
+	permits []tool.Permit               // of the job's token; nil: all of a job's, empty: what a tool gets that asks for nothing
 	tools   []tool.Tool                 // beside the job
 	model   llm.Model
 }
@@ -69,6 +70,9 @@ func newSite(t *testing.T, o siteOptions) *site {
 	s := &site{t: t, o: o}
 	if s.o.model == nil {
 		s.o.model = fakellm.New(fakellm.Calls("job", `{"name":"build"}`), fakellm.Says("Built."))
+	}
+	if s.o.permits == nil {
+		s.o.permits = []tool.Permit{tool.PermitComplete, tool.PermitFail, tool.PermitProgress, tool.PermitCancel}
 	}
 	s.open()
 	t.Cleanup(func() {
@@ -127,7 +131,7 @@ func (s *site) restart() {
 func (s *site) job() tool.Tool {
 	return tool.Must(tool.Func(tool.Spec{Name: "job", Effect: s.o.effect, MayPause: true},
 		func(ctx context.Context, in jobInput) (tool.Result[jobOutput], error) {
-			token := tool.CallFrom(ctx).Token()
+			token := tool.CallFrom(ctx).Token(s.o.permits...)
 			s.tokens = append(s.tokens, token)
 			if s.o.body != nil {
 				s.o.body(s, token)
@@ -151,7 +155,7 @@ func (s *site) run() event.End {
 // carryOn drives the session as a worker would.
 func (s *site) carryOn() event.End {
 	s.t.Helper()
-	return s.drain(s.rn.Continue(s.t.Context(), chat))
+	return s.drain(s.rn.Continue(s.t.Context(), chat, "ada"))
 }
 
 func (s *site) drain(events func(func(event.Event, error) bool)) (end event.End) {
@@ -177,9 +181,9 @@ func (s *site) paused() string {
 // call is the one call of the session.
 func (s *site) call() runner.CallStatus {
 	s.t.Helper()
-	transcript, err := s.rn.Show(s.t.Context(), chat)
+	transcript, err := s.rn.Show(s.t.Context(), chat, "ada")
 	must(s.t, err)
-	status, err := s.rn.Call(s.t.Context(), chat, transcript.History[1].ToolCalls()[0].ID)
+	status, err := s.rn.Call(s.t.Context(), chat, transcript.History[1].ToolCalls()[0].ID, "ada")
 	must(s.t, err)
 	return status
 }
