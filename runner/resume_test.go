@@ -178,11 +178,19 @@ func TestRepeatedAnswerIsADuplicate(t *testing.T) {
 		tool string
 		make func(p tool.Pause, by runner.Actor, delivery string) runner.Resumption
 	}{
-		"output":   {"deploy", func(p tool.Pause, by runner.Actor, _ string) runner.Resumption { return runner.Complete(p.ID, text("v2"), by) }},
-		"by call":  {"deploy", func(p tool.Pause, by runner.Actor, _ string) runner.Resumption { return runner.Complete(p.Call, text("v2"), by) }},
-		"failure":  {"deploy", func(p tool.Pause, by runner.Actor, _ string) runner.Resumption { return runner.Fail(p.ID, "no disk", by, true) }},
-		"approval": {"refund", func(p tool.Pause, by runner.Actor, _ string) runner.Resumption { return runner.Approve(p.ID, by, "fine") }},
-		"denial":   {"refund", func(p tool.Pause, by runner.Actor, _ string) runner.Resumption { return runner.Deny(p.ID, by, "") }},
+		"output": {"deploy", func(p tool.Pause, by runner.Actor, _ string) runner.Resumption {
+			return runner.Complete(p.ID, text("v2"), by)
+		}},
+		"by call": {"deploy", func(p tool.Pause, by runner.Actor, _ string) runner.Resumption {
+			return runner.Complete(p.Call, text("v2"), by)
+		}},
+		"failure": {"deploy", func(p tool.Pause, by runner.Actor, _ string) runner.Resumption {
+			return runner.Fail(p.ID, "no disk", by, true)
+		}},
+		"approval": {"refund", func(p tool.Pause, by runner.Actor, _ string) runner.Resumption {
+			return runner.Approve(p.ID, by, "fine")
+		}},
+		"denial": {"refund", func(p tool.Pause, by runner.Actor, _ string) runner.Resumption { return runner.Deny(p.ID, by, "") }},
 		"edit": {"refund", func(p tool.Pause, by runner.Actor, _ string) runner.Resumption {
 			return runner.ApproveEdited(p.ID, by, "half", textIn{"5"})
 		}},

@@ -18,6 +18,7 @@ import (
 	"github.com/fermata-ai/fermata/agent"
 	"github.com/fermata-ai/fermata/event"
 	"github.com/fermata-ai/fermata/fakellm"
+	"github.com/fermata-ai/fermata/interceptor"
 	"github.com/fermata-ai/fermata/kvstore"
 	"github.com/fermata-ai/fermata/kvstore/bolt"
 	"github.com/fermata-ai/fermata/llm"
@@ -52,6 +53,7 @@ type siteOptions struct {
 	body    func(s *site, token string) // runs in the tool's body, before it pauses
 	permits []tool.Permit               // of the job's token; nil: all of a job's, empty: what a tool gets that asks for nothing
 	tools   []tool.Tool                 // beside the job
+	layers  interceptor.Chain
 	model   llm.Model
 }
 
@@ -104,7 +106,7 @@ func (s *site) open() {
 		kv = s.o.wrap(kv)
 	}
 	s.store = session.NewStore(kv, s.o.session)
-	ag, err := agent.New(agent.Config{Name: "ops", Model: s.o.model, Tools: append(s.o.tools, s.job())})
+	ag, err := agent.New(agent.Config{Name: "ops", Model: s.o.model, Tools: append(s.o.tools, s.job()), Interceptors: s.o.layers})
 	must(s.t, err)
 	logger := slog.New(slog.NewTextHandler(&s.logs, nil))
 	s.o.runner.Logger, s.o.webhook.Logger = logger, logger

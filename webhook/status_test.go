@@ -89,11 +89,17 @@ func TestTokenThatPermitsLess(t *testing.T) {
 // sign makes a token as the runner does, with the store's own key.
 func (s *site) sign(claims runner.Token) string {
 	s.t.Helper()
+	return s.signed("f2.", claims)
+}
+
+// signed is claims of the form that a prefix names.
+func (s *site) signed(prefix string, claims any) string {
+	s.t.Helper()
 	keys, err := s.store.TokenKeys(s.t.Context())
 	must(s.t, err)
 	text, err := json.Marshal(claims)
 	must(s.t, err)
-	signed := "f2." + base64.RawURLEncoding.EncodeToString(text)
+	signed := prefix + base64.RawURLEncoding.EncodeToString(text)
 	mac := hmac.New(sha256.New, keys[len(keys)-1].Secret)
 	mac.Write([]byte(signed))
 	return signed + "." + base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
