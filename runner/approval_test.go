@@ -83,7 +83,7 @@ func TestGateRefusals(t *testing.T) {
 			if want := string(tool.Text(test.want)); !res.Error || string(res.Output) != want {
 				t.Errorf("the model reads %s, not %s", res.Output, want)
 			}
-			c, err := r.Call(t.Context(), chat, p.Call)
+			c, err := r.Call(t.Context(), chat, p.Call, user)
 			must(t, err)
 			if c.Settled != test.status || c.By != test.by || c.Attempt != 0 {
 				t.Errorf("the call ended as %q by %q, in attempt %d", c.Settled, c.By, c.Attempt)
@@ -212,7 +212,7 @@ func TestDecisionsAreKept(t *testing.T) {
 	}}
 	kept := func() []tool.Decision {
 		t.Helper()
-		c, err := r.Call(t.Context(), chat, p.Call)
+		c, err := r.Call(t.Context(), chat, p.Call, user)
 		must(t, err)
 		return c.Decisions
 	}

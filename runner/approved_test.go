@@ -225,7 +225,7 @@ func TestEditedArguments(t *testing.T) {
 	if got := string(r.transcript().History[1].ToolCalls()[0].Arguments); got != `{"cents":1000}` {
 		t.Errorf("the transcript has the arguments %s", got)
 	}
-	c, err := r.Call(t.Context(), chat, p.Call)
+	c, err := r.Call(t.Context(), chat, p.Call, user)
 	must(t, err)
 	if len(c.Decisions) != 2 || string(c.Decisions[0].Arguments) != want || c.Decisions[1].Arguments != nil {
 		t.Errorf("the decisions are %+v", c.Decisions)

@@ -46,6 +46,9 @@ type body struct {
 // start runs a call, first entry or re-entry. What needs no code of others settles at once: a call that can't be run, or is answered
 // and has no layers around it.
 func (d *drive) start(ctx context.Context, c *session.Call) error {
+	if goesOn, err := d.reconcile(c); !goesOn {
+		return err
+	}
 	b := d.body(c)
 	if d.agent.Tools().ReadsItself(c.Tool) {
 		d.batch.Start(ctx, c.ID, func(ctx context.Context) { b.guard(ctx, (*body).prepareAndRun) }, b.end)
@@ -203,9 +206,6 @@ func (b *body) prepare(ctx context.Context) error {
 		prepare = d.agent.Tools().PrepareAnswered
 	}
 	if b.prepared, err = prepare(call); err == nil {
-		if b.prepared.Spec.Effect.NeedsClaim() && !c.Effect.NeedsClaim() { // it was declared otherwise when the call was asked for
-			c.Effect, b.prepared.Call.Attempt = b.prepared.Spec.Effect, c.Attempt+1
-		}
 		b.prepared.Left = d.rn.left
 	}
 	return err

@@ -56,7 +56,7 @@ func TestPolicysArgumentsRun(t *testing.T) {
 			if failed := strings.Contains(string(res.Result.Output), "changed after they were approved, and were not run"); failed != (test.runs == nil) {
 				t.Errorf("the model reads %s", res.Result.Output)
 			}
-			if st, err := r.Call(t.Context(), chat, res.Result.Call); err != nil || st.Attempt != len(test.runs) {
+			if st, err := r.Call(t.Context(), chat, res.Result.Call, user); err != nil || st.Attempt != len(test.runs) {
 				t.Errorf("it was claimed %d times, %v", st.Attempt, err)
 			}
 			r.acceptable()

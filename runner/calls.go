@@ -208,13 +208,10 @@ func (d *drive) loadTurn() error {
 }
 
 // turnOpened notes what bodies need of the open turn.
-func (d *drive) turnOpened(asked []llm.ToolCall, here bool) (err error) {
-	d.asked = asked
-	d.lease.View(func(st *session.State) {
-		d.turn = &turnFacts{number: st.Turn, asked: st.Asked, key: st.TokenKey, opened: here}
-	})
-	if d.turn.key != 0 {
-		d.turn.secret, err = d.rn.tokens.key(d.commitCtx(), d.turn.key)
+func (d *drive) turnOpened(asked []llm.ToolCall, here bool) error {
+	turn, err := d.factsOf(d.commitCtx(), here)
+	if err == nil {
+		d.asked, d.turn = asked, turn
 	}
 	return err
 }

@@ -117,7 +117,7 @@ func TestCancelSession(t *testing.T) {
 					t.Fatalf("it is shown as %q: %q, with %d messages, and %v wait", got.Finish, got.Why, len(got.History), got.Pending)
 				}
 				for _, asked := range got.History[1].ToolCalls()[:2] { // those that waited
-					c, err := r.Call(t.Context(), chat, asked.ID)
+					c, err := r.Call(t.Context(), chat, asked.ID, user)
 					must(t, err)
 					if c.Settled != event.Cancelled || c.By != "bob" || !strings.Contains(string(c.Output), "the run was ended: enough") {
 						t.Errorf("%s is kept as %s by %q: %s", c.Tool, c.Settled, c.By, c.Output)

@@ -56,15 +56,6 @@ type drive struct {
 	heard     map[string]sight // what others have shown, where nobody listens to this drive; nil: its caller does
 }
 
-// turnFacts are what bodies need to know of the open turn. They are not changed once a body has them.
-type turnFacts struct {
-	number int
-	asked  time.Time
-	key    int
-	secret []byte
-	opened bool // by this drive, which so knows all that has run of it
-}
-
 // errLeft is the cause by which bodies end when the caller leaves.
 var errLeft = errors.New("the run was interrupted")
 

@@ -31,13 +31,13 @@ type FollowOptions struct {
 //
 // It drives nothing; where work is due that nobody does, an event.Undriven says so. It ends with an event.End when the session is at rest, and with an error when ctx or the runner ends. Turns that
 // were over before it began are in their messages alone.
-func (rn *Runner) Follow(ctx context.Context, sessionID string, o *FollowOptions) iter.Seq2[event.Event, error] {
+func (rn *Runner) Follow(ctx context.Context, sessionID string, actor Actor, o *FollowOptions) iter.Seq2[event.Event, error] {
 	var own FollowOptions
 	if o != nil {
 		own = *o
 	}
 	return func(yield func(event.Event, error) bool) {
-		if _, err := rn.visible(ctx, OpFollow, sessionID); err != nil {
+		if _, err := rn.visible(ctx, Operation{Kind: OpFollow, Actor: actor, Session: sessionID}); err != nil {
 			yield(nil, err)
 			return
 		}

@@ -223,6 +223,7 @@ func refusedMessage(cause error) bool {
 	for _, e := range []error{
 		session.ErrPending, session.ErrMessageConflict, session.ErrInvalidMessage, session.ErrBusy, session.ErrFenced,
 		session.ErrInvalidResumePayload, session.ErrResumeConflict, session.ErrExpired, session.ErrSettled, // as the answer that it would have been
+		ErrNotAllowed, // as that answer, or as a denial in superseding
 	} {
 		if errors.Is(u, e) {
 			return true

@@ -257,31 +257,25 @@ func (d *drive) acceptable(name string) string {
 	}
 }
 
-// open is the head's view of the message's calls. Those beyond agent.MaxCalls are left out: they settle by themselves. The list is
-// good until this is asked again.
+// open is the head's view of the message's calls, and the newest token key. Calls beyond agent.MaxCalls are left out: they settle by
+// themselves. The list is good until this is asked again.
 func (d *drive) open(asked []llm.ToolCall) (calls []session.Call, key int, err error) {
 	calls = d.opening[:0]
 	for _, c := range asked[:min(len(asked), agent.MaxCalls)] {
 		call := session.Call{ID: c.ID, Tool: c.Name, Status: session.Requested}
-		if effect, mayPause, known := d.agent.Tools().Declared(c.Name); known {
-			call.Effect, call.MayPause = effect, mayPause
-			if mayPause {
-				_, spec, _ := d.agent.Tools().Lookup(c.Name)
-				if call.Output, err = d.rn.store.PutSchema(d.commitCtx(), spec.Output); err != nil {
-					return nil, 0, err
-				}
-				if key == 0 {
-					if key, err = d.rn.tokens.newest(d.commitCtx()); err != nil {
-						return nil, 0, err
-					}
-				}
-			}
-		} else {
-			call.Invented = true
+		is, known, err := d.declared(c.Name)
+		if err != nil {
+			return nil, 0, err
 		}
+		call.Effect, call.MayPause, call.Output, call.Invented = is.Effect, is.MayPause, is.Output, !known
 		calls = append(calls, call)
 	}
 	d.opening = calls
+	if len(calls) > 0 {
+		if key, err = d.rn.ring.newest(d.commitCtx()); err != nil {
+			key = 0 // what the model said is kept; its calls wait for a key that their tokens can be signed with
+		}
+	}
 	return calls, key, nil
 }
 

@@ -66,7 +66,7 @@ func TestRemovedToolParks(t *testing.T) {
 	if got.Finish != event.FinishPaused || len(got.Parked) != 1 || got.Parked[0].Tool != "refund" || n.get("refund") != 0 {
 		t.Errorf("it is shown as %q with %+v; the body was entered %d times", got.Finish, got.Parked, n.get("refund"))
 	}
-	st, err := r.Call(t.Context(), chat, p.Call)
+	st, err := r.Call(t.Context(), chat, p.Call, user)
 	must(t, err)
 	if st.Parked.IsZero() || st.Settled != "" {
 		t.Errorf("the call is shown as %+v", st)
@@ -129,7 +129,7 @@ func TestWaysToEndAParkedCall(t *testing.T) {
 			r, p, _, _ := parkedRig(t, &n, &rigOptions{memory: true})
 			r.answer(runner.Approve(p.ID, "bob", "")).finished(event.FinishPaused)
 			test.end(r, p)
-			st, err := r.Call(t.Context(), chat, p.Call)
+			st, err := r.Call(t.Context(), chat, p.Call, user)
 			must(t, err)
 			if st.Settled != test.status || !strings.Contains(string(st.Output), test.says) || n.get("refund") != 0 {
 				t.Errorf("it ended as %s with %s; the body was entered %d times", st.Settled, st.Output, n.get("refund"))
@@ -145,7 +145,7 @@ func TestDeniedWithoutItsTool(t *testing.T) {
 	var n counter
 	r, p, _, _ := parkedRig(t, &n, nil)
 	r.answer(runner.Deny(p.ID, "bob", "wrong customer")).finished(event.FinishStop)
-	st, err := r.Call(t.Context(), chat, p.Call)
+	st, err := r.Call(t.Context(), chat, p.Call, user)
 	must(t, err)
 	if st.Settled != event.Denied || st.By != "bob" || !strings.Contains(string(st.Output), "was not run. Do not try again unless you are told to. Reason: wrong customer") {
 		t.Errorf("it ended as %s by %q with %s", st.Settled, st.By, st.Output)

@@ -16,14 +16,14 @@ import (
 // ErrInvalidProgress refuses progress that is too large, whose data are no JSON, or whose fraction is not between 0 and 1.
 var ErrInvalidProgress = errors.New("runner: the progress can't be taken")
 
-// Progress tells how far a call's outside job is. It is shown live at once, in
-// this process, and refused once the call is settled. The latest is stored: at
-// once if the call's last is 250 ms old, and otherwise as soon as it is. So nil
-// doesn't promise that this one is stored, or not yet; [Runner.Close] stores
-// what is still to be.
-func (rn *Runner) Progress(ctx context.Context, sessionID, call string, p tool.Progress) error {
-	call = session.CallID(call)
-	if err := rn.authorize(ctx, Operation{Kind: OpProgress, Session: sessionID, Call: call}); err != nil {
+// Progress tells how far a call's outside job is. The call is given by its id, or
+// by that of one of its pauses: then the progress is refused once that pause is
+// over. It is shown live at once, in this process, and refused once the call is
+// settled. The latest is stored: at once if the call's last is 250 ms old, and
+// otherwise as soon as it is. So nil doesn't promise that this one is stored, or
+// not yet; [Runner.Close] stores what is still to be.
+func (rn *Runner) Progress(ctx context.Context, sessionID, call string, actor Actor, p tool.Progress) error {
+	if err := rn.authorize(ctx, about(OpProgress, sessionID, call, actor)); err != nil {
 		return err
 	}
 	return rn.progress(ctx, sessionID, call, "", p)
@@ -31,7 +31,8 @@ func (rn *Runner) Progress(ctx context.Context, sessionID, call string, p tool.P
 
 const maxProgress = 16 << 10 // bytes of Message and Data together
 
-func (rn *Runner) progress(ctx context.Context, id, call, toolName string, p tool.Progress) error {
+func (rn *Runner) progress(ctx context.Context, id, callOrPause, toolName string, p tool.Progress) error {
+	call := session.CallID(callOrPause)
 	p.Message, p.Data, p.At = llm.CleanString(p.Message), llm.CleanJSON(bytes.Clone(p.Data)), rn.store.Now()
 	switch {
 	case len(p.Message)+len(p.Data) > maxProgress:
@@ -43,7 +44,7 @@ func (rn *Runner) progress(ctx context.Context, id, call, toolName string, p too
 	}
 	key := reported{id, call}
 	now := rn.reports.begin(key)
-	name, err := rn.store.Progress(ctx, id, call, p, now)
+	name, err := rn.store.Progress(ctx, id, callOrPause, p, now)
 	if now {
 		rn.reports.end(key, err != nil)
 	}

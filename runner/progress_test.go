@@ -34,7 +34,7 @@ func TestProgress(t *testing.T) {
 		return r, at, r.say("Deploy.").finished(event.FinishPaused).pause("deploy")
 	}
 	report := func(r *rig, p tool.Pause, message string) error {
-		return r.Progress(r.t.Context(), chat, p.Call, tool.Progress{Message: message, Fraction: 0.5})
+		return r.Progress(r.t.Context(), chat, p.Call, user, tool.Progress{Message: message, Fraction: 0.5})
 	}
 	t.Run("live from the body, each before the result", func(t *testing.T) {
 		const reports = 10
@@ -57,7 +57,7 @@ func TestProgress(t *testing.T) {
 				if shown = append(shown, ev.Tool+" "+ev.Progress.Message); len(shown) > 1 {
 					continue
 				}
-				for st, err := r.Call(t.Context(), chat, ev.Call); st.Settled == ""; st, err = r.Call(t.Context(), chat, ev.Call) {
+				for st, err := r.Call(t.Context(), chat, ev.Call, user); st.Settled == ""; st, err = r.Call(t.Context(), chat, ev.Call, user) {
 					must(t, err)
 					<-changed // whoever listens is slow: the result is there before all progress is shown
 				}
@@ -78,7 +78,7 @@ func TestProgress(t *testing.T) {
 		_, err := r.Resume(t.Context(), chat, runner.Complete(p.ID, text("v2"), "ci"))
 		must(t, err)
 		shown := 0
-		for ev, err := range r.Follow(t.Context(), chat, nil) {
+		for ev, err := range r.Follow(t.Context(), chat, user, nil) {
 			must(t, err)
 			switch ev := ev.(type) {
 			case event.Message:
@@ -175,7 +175,7 @@ func TestProgress(t *testing.T) {
 		before, err := r.store.Load(t.Context(), chat)
 		must(t, err)
 		must(t, report(r, p, "half"))
-		must(t, r.Progress(t.Context(), chat, p.ID, tool.Progress{Message: "by the pause's id"}))
+		must(t, r.Progress(t.Context(), chat, p.ID, user, tool.Progress{Message: "by the pause's id"}))
 		after, err := r.store.Load(t.Context(), chat)
 		must(t, err)
 		if string(before.Commits) != string(after.Commits) || after.Calls[0].Status != session.Pending {
@@ -186,7 +186,7 @@ func TestProgress(t *testing.T) {
 		if err := report(r, p, "late"); !errors.Is(err, session.ErrSettled) {
 			t.Errorf("late progress is told %v", err)
 		}
-		if err := r.Progress(t.Context(), chat, "call_x", tool.Progress{}); !errors.Is(err, session.ErrUnknownCall) {
+		if err := r.Progress(t.Context(), chat, "call_x", user, tool.Progress{}); !errors.Is(err, session.ErrUnknownCall) {
 			t.Errorf("progress of nobody is told %v", err)
 		}
 	})
@@ -197,7 +197,7 @@ func TestProgress(t *testing.T) {
 			"more than all": {Fraction: 1.1}, "less than nothing": {Fraction: -0.1}, "no number": {Fraction: math.NaN()},
 			"no JSON": {Data: []byte(`{"a":`)},
 		} {
-			if err := r.Progress(t.Context(), chat, p.Call, pr); !errors.Is(err, runner.ErrInvalidProgress) {
+			if err := r.Progress(t.Context(), chat, p.Call, user, pr); !errors.Is(err, runner.ErrInvalidProgress) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
@@ -230,7 +230,7 @@ func TestProgressWhileAnswersCome(t *testing.T) {
 				return
 			default:
 			}
-			err := r.Progress(t.Context(), chat, pauses[i%4].Call, tool.Progress{Message: fmt.Sprint(i)})
+			err := r.Progress(t.Context(), chat, pauses[i%4].Call, user, tool.Progress{Message: fmt.Sprint(i)})
 			if err != nil && !errors.Is(err, session.ErrSettled) {
 				t.Error(err)
 				return

@@ -23,7 +23,7 @@ type Resumption struct {
 	Failure  string          // the outside job failed, for this reason
 	MayPass  bool            // with Failure: trying again may help
 
-	Actor    string // who answers
+	Actor    Actor  // who answers
 	Delivery string // an id of the delivery, kept with the receipt
 
 	failed bool  // Failure is meant, even if it is empty
@@ -31,29 +31,29 @@ type Resumption struct {
 }
 
 // Complete answers a pause with an output, or an answer for the tool: a JSON value that fits the pause's schema.
-func Complete(pause string, out json.RawMessage, actor string) Resumption {
+func Complete(pause string, out json.RawMessage, actor Actor) Resumption {
 	return Resumption{Pause: pause, Payload: out, Actor: actor}
 }
 
 // Fail says that the outside job failed, and whether trying again may help. The call settles as a tool error.
-func Fail(pause, why, actor string, mayPass bool) Resumption {
+func Fail(pause, why string, actor Actor, mayPass bool) Resumption {
 	return Resumption{Pause: pause, Failure: why, Actor: actor, MayPass: mayPass, failed: true}
 }
 
 // Approve lets a call run with the arguments that were shown.
-func Approve(pause, actor, why string) Resumption {
+func Approve(pause string, actor Actor, why string) Resumption {
 	return Resumption{Pause: pause, Actor: actor, Decision: &tool.Decision{Approved: true, Reason: why}}
 }
 
 // Deny refuses a call: its body is never entered, and the model reads why.
-func Deny(pause, actor, why string) Resumption {
+func Deny(pause string, actor Actor, why string) Resumption {
 	return Resumption{Pause: pause, Actor: actor, Decision: &tool.Decision{Reason: why}}
 }
 
 // ApproveEdited lets a call run with other arguments, which are checked against the tool's schema, and against the limit of the agent's
 // ToolLimits. A runner that doesn't have the session's agent can't know that limit: there, arguments over it are accepted, and the call
 // then settles with an error that says so, without having run. An argument that does not encode as JSON is an error of Resume.
-func ApproveEdited[In any](pause, actor, why string, args In) Resumption {
+func ApproveEdited[In any](pause string, actor Actor, why string, args In) Resumption {
 	raw, err := json.Marshal(args)
 	return Resumption{Pause: pause, Actor: actor, err: err, Decision: &tool.Decision{Approved: true, Reason: why, Arguments: raw}}
 }
@@ -97,8 +97,9 @@ func (rn *Runner) Resume(ctx context.Context, sessionID string, rs ...Resumption
 	}
 	replies, misfits := make([]*session.Reply, len(rs)), make([]error, len(rs))
 	for i, r := range rs {
-		err := rn.authorize(ctx, Operation{Kind: OpResume, Actor: r.Actor, Session: sessionID, Call: session.CallID(r.Pause)})
-		if err != nil {
+		op := about(OpResume, sessionID, r.Pause, r.Actor)
+		op.Answer = r.answer()
+		if err := rn.authorize(ctx, op); err != nil {
 			return nil, err
 		}
 		replies[i], misfits[i] = rn.reply(r)
@@ -107,7 +108,7 @@ func (rn *Runner) Resume(ctx context.Context, sessionID string, rs ...Resumption
 	err := rn.store.Update(ctx, sessionID, func(tx *session.Tx) (err error) {
 		for i := range rs {
 			if misfits[i] != nil {
-				out.Receipts[i] = session.Receipt{Call: session.CallID(rs[i].Pause), By: rs[i].Actor, Err: misfits[i]}
+				out.Receipts[i] = session.Receipt{Call: session.CallID(rs[i].Pause), By: string(rs[i].Actor), Err: misfits[i]}
 			} else if out.Receipts[i], err = tx.Answer(replies[i], rn.fits(ctx, tx.Agent, replies[i].Kind)); err != nil {
 				return err
 			}
@@ -185,7 +186,7 @@ func (r Resumption) contradiction() error {
 // reply makes of a resumption what the session judges. An error is the resumption's own.
 func (rn *Runner) reply(r Resumption) (*session.Reply, error) {
 	in := &session.Reply{
-		Pause: r.Pause, By: llm.CleanString(r.Actor), Delivery: llm.CleanString(r.Delivery), MayPass: r.MayPass,
+		Pause: r.Pause, By: llm.CleanString(string(r.Actor)), Delivery: llm.CleanString(r.Delivery), MayPass: r.MayPass,
 	}
 	misfit := func(err error) error { return &session.PayloadError{Pause: r.Pause, Err: err} }
 	var content any

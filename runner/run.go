@@ -88,7 +88,7 @@ func (u *untaken) Unwrap() error { return u.error }
 
 // input checks a message before anything is touched.
 func (rn *Runner) input(ctx context.Context, user, id string, m llm.Message, o *RunOptions) (*input, error) {
-	if err := rn.authorize(ctx, Operation{Kind: OpRun, Actor: user, Session: id}); err != nil {
+	if err := rn.authorize(ctx, Operation{Kind: OpRun, Actor: Actor(user), Session: id}); err != nil {
 		return nil, err
 	}
 	if err := errors.Join(session.CheckID("user", user), session.CheckID("session id", id)); err != nil {
@@ -271,7 +271,7 @@ func (d *drive) answerWith(waiting []tool.Pause, in *input) (bool, error) {
 		return false, nil
 	}
 	p := waiting[0]
-	if err := d.rn.authorize(d.ctx, Operation{Kind: OpResume, Actor: in.user, Session: d.session, Call: p.Call}); err != nil {
+	if err := d.mayAnswer(&p, AnswerMessage); err != nil {
 		return false, err
 	}
 	for _, part := range in.message.Parts {
@@ -280,7 +280,7 @@ func (d *drive) answerWith(waiting []tool.Pause, in *input) (bool, error) {
 		}
 	}
 	text := session.StringBlob(in.message.Text()).JSON()
-	reply, err := d.rn.reply(Resumption{Pause: p.ID, Payload: text, Actor: in.user})
+	reply, err := d.rn.reply(Resumption{Pause: p.ID, Payload: text, Actor: Actor(in.user)})
 	if err != nil {
 		return false, err
 	}
@@ -307,6 +307,20 @@ func (d *drive) supersede(waiting []tool.Pause, parked []event.Parked, in *input
 			return refused
 		}
 	}
+	// Each denial is the user's own: all are asked for before anything is denied, and what isn't asked for is not denied.
+	var denied []string
+	for i := range waiting {
+		if err := d.mayAnswer(&waiting[i], AnswerDeny); err != nil {
+			return err
+		}
+		denied = append(denied, waiting[i].ID)
+	}
+	for _, p := range parked {
+		if err := d.mayAnswer(&tool.Pause{Call: p.Call, Tool: p.Tool}, AnswerDeny); err != nil {
+			return err
+		}
+		denied = append(denied, p.Call)
+	}
 	d.lease.Keep(true) // though what is denied first leaves nothing to do but wait
 	defer d.lease.Keep(false)
 	if _, err := d.lease.Secure(d.commitCtx()); err != nil {
@@ -331,22 +345,29 @@ func (d *drive) supersede(waiting []tool.Pause, parked []event.Parked, in *input
 		return !d.left
 	}
 	// The last of them are denied in the commit that has the message: until then the turn is open, and the model is not called.
-	for left := len(waiting) + len(parked); left > 0; left -= session.SupersedeAtOnce {
+	for left := len(denied); left > 0; left -= session.SupersedeAtOnce {
 		commit := d.lease.Update
 		if left <= session.SupersedeAtOnce {
 			commit = d.lease.Ride
 		}
-		if err := commit(d.commitCtx(), func(tx *session.Tx) error { return tx.Supersede(in.user) }); err != nil {
+		if err := commit(d.commitCtx(), func(tx *session.Tx) error { return tx.Supersede(in.user, denied) }); err != nil {
 			return err
 		}
 	}
 	return d.settle() // which closes the turn
 }
 
+// mayAnswer asks whether the session's user may answer a pause by a message.
+func (d *drive) mayAnswer(p *tool.Pause, answer AnswerKind) error {
+	return d.rn.authorize(d.ctx, Operation{
+		Kind: OpResume, Actor: Actor(d.user), Session: d.session, User: d.user, Call: p.Call, Tool: p.Tool, Pause: p.ID, Answer: answer,
+	})
+}
+
 // Continue drives a session that has work left: after an interruption, a failure or a used-up limit, or in place of a worker.
-func (rn *Runner) Continue(ctx context.Context, sessionID string) iter.Seq2[event.Event, error] {
+func (rn *Runner) Continue(ctx context.Context, sessionID string, actor Actor) iter.Seq2[event.Event, error] {
 	return func(yield func(event.Event, error) bool) {
-		if err := rn.authorize(ctx, Operation{Kind: OpContinue, Session: sessionID}); err != nil {
+		if err := rn.authorize(ctx, Operation{Kind: OpContinue, Actor: actor, Session: sessionID}); err != nil {
 			yield(nil, err)
 			return
 		}

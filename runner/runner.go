@@ -22,7 +22,8 @@ import (
 type Options struct {
 	// Agents are further agents whose sessions this runner drives, each under its name.
 	Agents []*agent.Agent
-	// Authorizer is asked before every operation; its error refuses it. Nil allows all.
+	// Authorizer is asked before every operation, and for each answer that a user's message makes; its error refuses it. Nil allows
+	// all.
 	Authorizer func(context.Context, Operation) error
 	// CancelGrace is how long a cancelled body may take to end before its call settles without it; default 10 s.
 	CancelGrace time.Duration
@@ -35,6 +36,11 @@ type Options struct {
 	MaxAnswer int
 	// TokenLifetime is how long a callback token is good, from when its call was asked for; default a year.
 	TokenLifetime time.Duration
+	// TokenKeys, if set, are the keys that callback tokens are signed with, the one that signs last; the others verify. Each has a secret of
+	// 32 random bytes or more, and an id that stands for it for ever. Without them the runner makes keys, and keeps them in the store: then
+	// who has a copy of the store's file can make tokens. A new key goes to every process before it is put last in any; one that is taken
+	// away is retired. Store.TokenKeys returns those that a store has, to begin with.
+	TokenKeys []session.TokenKey
 	// Logger gets what no caller hears of: stacks of panics, results that came too late. Default slog.Default.
 	Logger *slog.Logger
 }
@@ -45,7 +51,7 @@ type Runner struct {
 	first   *agent.Agent            // for new sessions that name none; may be nil
 	agents  map[string]*agent.Agent // by name
 	options Options
-	tokens  tokens
+	ring    *ring
 	live    live
 	reports reports
 
@@ -84,8 +90,11 @@ func New(a *agent.Agent, store *session.Store, o *Options) (*Runner, error) {
 		}
 		rn.agents[a.Name()] = a
 	}
-	rn.tokens = tokens{store: store, lifetime: rn.options.TokenLifetime}
 	rn.reports = reports{write: rn.storeProgress, now: store.Now}
+	var err error
+	if rn.ring, err = newRing(store, rn.options.TokenKeys); err != nil {
+		return nil, err
+	}
 	rn.live.subscribers = map[string]map[chan<- liveEvent]struct{}{}
 	rn.closing, rn.close = context.WithCancel(context.Background())
 	return rn, nil

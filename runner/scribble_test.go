@@ -254,11 +254,11 @@ func enact(t *testing.T, layers bool, over ...string) map[string]any {
 	}}})
 	s.gives("caller", c.ResponseFormat)
 	s.session(waiting)
-	shown, err := s.r.Show(t.Context(), chat)
+	shown, err := s.r.Show(t.Context(), chat, user)
 	must(t, err)
 	out := map[string]any{"stored": shown, "sent": script.Requests(), "told": s.told}
 	for i := 1; i <= 7; i++ {
-		st, err := s.r.Call(t.Context(), chat, fmt.Sprintf("call_%d", i))
+		st, err := s.r.Call(t.Context(), chat, fmt.Sprintf("call_%d", i), user)
 		must(t, err)
 		for i := range st.Receipts {
 			st.Receipts[i].Hash = ""
@@ -280,18 +280,18 @@ func (s *scribblers) session(waiting int) {
 	s.used("caller", o)
 	end := s.listen(events)
 	for _, p := range end.Pending {
-		found, err := r.Find(t.Context(), runner.Ref{Pause: p.ID})
+		found, err := r.Find(t.Context(), runner.Ref{Pause: p.ID}, user)
 		must(t, err)
 		s.got("caller", found)
-		again, err := r.Find(t.Context(), runner.Ref{Pause: p.ID})
+		again, err := r.Find(t.Context(), runner.Ref{Pause: p.ID}, user)
 		must(t, err)
 		s.got("caller", again)
 	}
-	for p, err := range r.Pending(t.Context(), runner.Filter{}) {
+	for p, err := range r.Pending(t.Context(), runner.Filter{}, user) {
 		must(t, err)
 		s.got("caller", p)
 	}
-	shown, err := r.Show(t.Context(), chat)
+	shown, err := r.Show(t.Context(), chat, user)
 	must(t, err)
 	s.got("caller", shown)
 	for range r.Run(t.Context(), user, chat, llm.UserText("And?"), nil) { // it is refused, with what waits
@@ -315,7 +315,7 @@ func (s *scribblers) session(waiting int) {
 	s.used("caller", answers)
 	s.got("caller", res.Receipts)
 	s.listen(res.Events(t.Context()))
-	for ev, err := range r.Follow(t.Context(), chat, nil) {
+	for ev, err := range r.Follow(t.Context(), chat, user, nil) {
 		must(t, err)
 		s.got("caller", ev)
 	}
@@ -328,7 +328,7 @@ func (s *scribblers) session(waiting int) {
 }
 
 func shownAgain(t *testing.T, r *rig) runner.Transcript {
-	shown, err := r.Show(t.Context(), chat)
+	shown, err := r.Show(t.Context(), chat, user)
 	must(t, err)
 	return shown
 }

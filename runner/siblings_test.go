@@ -50,7 +50,7 @@ func TestModelWaitsForAllResults(t *testing.T) {
 	if len(model.Requests()) != 1 {
 		t.Fatalf("the model was called %d times, with a question open", len(model.Requests()))
 	}
-	if st, err := r.Call(t.Context(), chat, deploy.Call); err != nil || st.Settled != event.Done || string(st.Output) != string(text("deployed")) {
+	if st, err := r.Call(t.Context(), chat, deploy.Call, user); err != nil || st.Settled != event.Done || string(st.Output) != string(text("deployed")) {
 		t.Errorf("the answered call is %s with %s, %v", st.Status, st.Output, err)
 	}
 	r.restart()
@@ -119,7 +119,7 @@ func TestFinishedSiblingsSurviveAPause(t *testing.T) {
 		}
 	}
 	r.restart()
-	if st, err := r.Call(t.Context(), chat, r.transcript().History[1].ToolCalls()[1].ID); err != nil || string(st.Output) != `{"text":"b"}` {
+	if st, err := r.Call(t.Context(), chat, r.transcript().History[1].ToolCalls()[1].ID, user); err != nil || string(st.Output) != `{"text":"b"}` {
 		t.Errorf("after a restart the sibling has %s, %v", st.Output, err)
 	}
 	r.answer(runner.Approve(gate.ID, "eve", "")).finished(event.FinishStop)

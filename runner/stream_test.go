@@ -179,7 +179,7 @@ func TestWhatUsersSayIsAcceptable(t *testing.T) {
 		if !errors.Is(run.err, session.ErrInvalidMessage) {
 			t.Errorf("%s: %v", name, run.err)
 		}
-		if _, err := r.Show(t.Context(), chat); !errors.Is(err, session.ErrUnknownSession) {
+		if _, err := r.Show(t.Context(), chat, user); !errors.Is(err, session.ErrUnknownSession) {
 			t.Errorf("%s: there is a session: %v", name, err)
 		}
 	}
@@ -218,7 +218,7 @@ func TestATurnIsShownInOneOrder(t *testing.T) {
 	if diff := cmp.Diff([]string{"Result", "2 tool", "Text", "3 assistant", "End"}, kinds(run.events)); diff != "" {
 		t.Errorf("its driver is shown (-want +got):\n%s", diff)
 	}
-	follower := watch(t, r.Follow(t.Context(), chat, &runner.FollowOptions{From: 2}))
+	follower := watch(t, r.Follow(t.Context(), chat, user, &runner.FollowOptions{From: 2}))
 	if diff := cmp.Diff([]string{"2 tool", "3 assistant", "End"}, kinds(follower.events)); diff != "" {
 		t.Errorf("a follower is shown (-want +got):\n%s", diff)
 	}

@@ -93,13 +93,13 @@ func TestAbandonedPausesAreReclaimed(t *testing.T) {
 	all.Wait()
 	cl.pass(2 * time.Hour)
 	r.work(runner.WorkOptions{SweepEvery: -1}, sessions)
-	for s, err := range r.Sessions(t.Context(), session.Filter{}) {
+	for s, err := range r.Sessions(t.Context(), session.Filter{}, user) {
 		must(t, err)
 		if s.Finish != event.FinishStop {
 			t.Fatalf("session %s is %q", s.ID, s.Finish)
 		}
 	}
-	for _, err := range r.Pending(t.Context(), runner.Filter{}) {
+	for _, err := range r.Pending(t.Context(), runner.Filter{}, user) {
 		t.Fatalf("something waits: %v", err)
 	}
 
@@ -192,7 +192,7 @@ func TestBadSessionsHoldNobodyUp(t *testing.T) {
 		ctx, cancel = context.WithTimeout(t.Context(), 3*time.Second)
 		defer cancel()
 		_ = r.Work(ctx, nil)
-		got, err := r.Show(t.Context(), "bad-busy")
+		got, err := r.Show(t.Context(), "bad-busy", user)
 		must(t, err)
 		if got.Finish != event.FinishStop {
 			t.Errorf("the one that was busy is %q", got.Finish)
@@ -253,7 +253,7 @@ func TestOrphanedPayloadsAreReclaimed(t *testing.T) {
 			t.Errorf("after another %v: %+v swept, and %d are left of %d", step.pass, swept, payloads(), before)
 		}
 	}
-	got, err := r.Call(t.Context(), chat, p.Call)
+	got, err := r.Call(t.Context(), chat, p.Call, user)
 	must(t, err)
 	if string(got.Output) != string(long) {
 		t.Errorf("the output is %.50s", got.Output)
@@ -261,7 +261,7 @@ func TestOrphanedPayloadsAreReclaimed(t *testing.T) {
 	cl.pass(10 * day)
 	_, err = r.store.Sweep(t.Context(), &session.Retention{Receipts: 10 * day})
 	must(t, err)
-	if _, err := r.Call(t.Context(), chat, p.Call); !errors.Is(err, session.ErrUnknownCall) {
+	if _, err := r.Call(t.Context(), chat, p.Call, user); !errors.Is(err, session.ErrUnknownCall) {
 		t.Errorf("after its time the record is there, with %v", err)
 	}
 	if history := r.transcript().History; len(history) != 4 || len(r.result(p.Call).Output) < len(long) {
@@ -308,7 +308,7 @@ func TestSweptSpaceIsGivenBack(t *testing.T) {
 		t.Error(problem)
 	}
 	r.answer(runner.Complete(p.ID, text("live"), "ci")).finished(event.FinishStop)
-	if _, err := r.Show(t.Context(), "old-7"); !errors.Is(err, session.ErrDeleted) {
+	if _, err := r.Show(t.Context(), "old-7", user); !errors.Is(err, session.ErrDeleted) {
 		t.Errorf("one that was swept is shown, with %v", err)
 	}
 	r.acceptable()

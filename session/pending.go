@@ -222,14 +222,24 @@ func (s *Store) PauseSession(ctx context.Context, id string) (string, error) {
 	return entry.Session, err
 }
 
+// OutsideKey is a key that a tool gave for its outside job. User and Session, if set, hide the calls of others.
+type OutsideKey struct {
+	Tool, Key     string
+	User, Session string
+}
+
 // FindKey finds the pause that a tool gave an outside key: the open one, or else that of the call which ended last; a call that goes on
 // comes after all that ended. Several that are open are ErrAmbiguousKey. One that isn't known may be known soon, since the outside system
 // can be faster than the commit: ErrNotYetKnown.
-func (s *Store) FindKey(ctx context.Context, toolName, key string) (tool.Pause, error) {
+func (s *Store) FindKey(ctx context.Context, k OutsideKey) (tool.Pause, error) {
+	prefix := kvstore.Key("k", k.Tool, k.Key)
+	if k.Session != "" {
+		prefix = kvstore.Key("k", k.Tool, k.Key, k.Session)
+	}
 	var found tool.Pause
 	var ended time.Time // of found, if it isn't open
 	open := 0
-	for e, err := range s.scan(ctx, kvstore.Key("k", toolName, key)) {
+	for e, err := range s.scan(ctx, prefix) {
 		if err != nil {
 			return found, err
 		}
@@ -238,7 +248,14 @@ func (s *Store) FindKey(ctx context.Context, toolName, key string) (tool.Pause, 
 		if err != nil || len(parts) != 5 || decode(e.Key, e.Value, &number) != nil {
 			return found, fmt.Errorf("%w: %s", ErrCorrupt, keyName(e.Key))
 		}
-		p, err := s.Find(ctx, parts[3], tool.PauseID(parts[4], int(number)))
+		id := tool.PauseID(parts[4], int(number))
+		if others, err := s.ofOthers(ctx, id, k.User); others || err != nil {
+			if err != nil {
+				return found, err
+			}
+			continue
+		}
+		p, err := s.Find(ctx, parts[3], id)
 		switch {
 		case errors.Is(err, ErrDeleted) || errors.Is(err, ErrUnknownSession) || errors.Is(err, ErrUnknownCall):
 			continue
@@ -260,11 +277,22 @@ func (s *Store) FindKey(ctx context.Context, toolName, key string) (tool.Pause, 
 	}
 	switch {
 	case open > 1:
-		return tool.Pause{}, fmt.Errorf("%w: key %q of tool %q names %d; answer by token or pause id", ErrAmbiguousKey, key, toolName, open)
+		return tool.Pause{}, fmt.Errorf("%w: key %q of tool %q names %d; answer by token or pause id", ErrAmbiguousKey, k.Key, k.Tool, open)
 	case found.ID == "":
-		return tool.Pause{}, fmt.Errorf("%w: key %q of tool %q", ErrNotYetKnown, key, toolName)
+		return tool.Pause{}, fmt.Errorf("%w: key %q of tool %q", ErrNotYetKnown, k.Key, k.Tool)
 	}
 	return found, nil
+}
+
+// ofOthers reports whether a pause is another user's than the given one; the empty user is everybody. Of others nothing else is read: what
+// is damaged of theirs is in no one's way.
+func (s *Store) ofOthers(ctx context.Context, pause, user string) (bool, error) {
+	if user == "" {
+		return false, nil
+	}
+	var entry pauseEntry
+	found, err := s.read(ctx, pauseKey(pause), &entry)
+	return found && entry.User != user, err
 }
 
 // ended is when the call of a pause that is over ended; of one that goes on, now.

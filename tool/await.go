@@ -16,7 +16,8 @@ type Await struct {
 	Mode   Mode            `json:"mode,omitempty"` // empty: it follows from Reason
 	Prompt string          `json:"prompt,omitempty"`
 	Schema json.RawMessage `json:"schema,omitempty"` // of the answer; empty in output mode: the tool's Output; at a gate, of edited arguments
-	// Key is the outside system's own name for the job, by which the pause can be found.
+	// Key is the outside system's own name for the job, by which the pause can be found; or one that the tool makes. It is looked for in all
+	// sessions, so it must not be for a model to choose: another user's call under the same key makes both ambiguous.
 	Key string `json:"key,omitempty"`
 	// Timeout is how long the pause may last; zero: for ever. In JSON the pause's
 	// deadline stands for it. With ReasonTimer it is after how long the call goes
