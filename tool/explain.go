@@ -13,7 +13,7 @@ import (
 // ValidationError tells what in a value does not fit its schema, in words that let a model correct itself in one try.
 type ValidationError struct {
 	Faults []Fault `json:"faults"`         // at least one, ordered by path
-	More   int     `json:"more,omitempty"` // how many further ones there are
+	More   int     `json:"more,omitempty"` // how many further ones there are, at least: of very many not all are looked for
 }
 
 // Fault is one thing that does not fit.
@@ -70,14 +70,11 @@ type explainer struct {
 }
 
 func (x *explainer) add(at []string, rule, format string, args ...any) {
-	f := Fault{Path: pointer(at), Rule: rule, Message: fmt.Sprintf(format, args...)}
-	if v, ok := lookup(x.value, at); ok {
-		f.Value = shown(v)
-	}
-	x.faults = append(x.faults, f)
+	x.faults = append(x.faults, Fault{Path: pointer(at), Rule: rule, Message: fmt.Sprintf(format, args...)})
 }
 
-// result is what was collected, in an order that does not depend on that of Go's maps.
+// result is what was collected, in an order that does not depend on that of Go's maps. Only what is told is looked up: a value may be
+// large.
 func (x *explainer) result() *ValidationError {
 	slices.SortFunc(x.faults, func(a, b Fault) int {
 		return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(a.Rule, b.Rule), cmp.Compare(a.Message, b.Message))
@@ -85,7 +82,13 @@ func (x *explainer) result() *ValidationError {
 	faults := slices.Compact(x.faults)
 	e := &ValidationError{Faults: faults}
 	if len(faults) > maxFaults {
-		e.Faults, e.More = faults[:maxFaults], len(faults)-maxFaults
+		e.Faults, e.More = faults[:maxFaults:maxFaults], len(faults)-maxFaults
+	}
+	for i := range e.Faults {
+		f := &e.Faults[i]
+		if v, ok := lookup(x.value, steps(f.Path)); ok && f.Rule != "additionalProperties" {
+			f.Value = shown(v)
+		}
 	}
 	return e
 }
@@ -166,12 +169,20 @@ func (x *explainer) at(schemaURL string) any {
 	if err != nil || fragment == "" {
 		return x.schema
 	}
-	path := strings.Split(strings.TrimPrefix(fragment, "/"), "/")
+	found, _ := lookup(x.schema, steps(fragment))
+	return found
+}
+
+// steps takes a JSON Pointer apart.
+func steps(pointer string) []string {
+	if pointer == "" {
+		return nil
+	}
+	path := strings.Split(strings.TrimPrefix(pointer, "/"), "/")
 	for i, p := range path {
 		path[i] = strings.ReplaceAll(strings.ReplaceAll(p, "~1", "/"), "~0", "~")
 	}
-	found, _ := lookup(x.schema, path)
-	return found
+	return path
 }
 
 // list writes values of a schema.
