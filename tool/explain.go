@@ -12,8 +12,10 @@ import (
 
 // ValidationError tells what in a value does not fit its schema, in words that let a model correct itself in one try.
 type ValidationError struct {
-	Faults []Fault `json:"faults"`         // at least one, ordered by path
-	More   int     `json:"more,omitempty"` // how many further ones there are, at least: of very many not all are looked for
+	Faults []Fault `json:"faults"` // at least one, ordered by path
+	// encoded are the places where a string stands and an array or an object is wanted.
+	encoded [][]string
+	More    int `json:"more,omitempty"` // how many further ones there are, at least: of very many not all are looked for
 }
 
 // Fault is one thing that does not fit.
@@ -67,6 +69,8 @@ type explainer struct {
 	value  any // the whole value
 	schema any // the whole schema
 	faults []Fault
+
+	encoded [][]string // as in ValidationError
 }
 
 func (x *explainer) add(at []string, rule, format string, args ...any) {
@@ -80,7 +84,7 @@ func (x *explainer) result() *ValidationError {
 		return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(a.Rule, b.Rule), cmp.Compare(a.Message, b.Message))
 	})
 	faults := slices.Compact(x.faults)
-	e := &ValidationError{Faults: faults}
+	e := &ValidationError{Faults: faults, encoded: x.encoded}
 	if len(faults) > maxFaults {
 		e.Faults, e.More = faults[:maxFaults:maxFaults], len(faults)-maxFaults
 	}
@@ -98,7 +102,15 @@ func (x *explainer) wrongType(at []string, want []string) {
 	for i, w := range want {
 		names[i] = article(w)
 	}
+	if v, _ := lookup(x.value, at); isString(v) && (slices.Contains(want, "array") || slices.Contains(want, "object")) {
+		x.encoded = append(x.encoded, at)
+	}
 	x.add(at, "type", "must be %s", strings.Join(names, " or "))
+}
+
+func isString(v any) bool {
+	_, ok := v.(string)
+	return ok
 }
 
 func article(typ string) string {

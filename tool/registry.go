@@ -2,6 +2,7 @@ package tool
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
@@ -40,6 +41,7 @@ type Registry struct {
 type entry struct {
 	tool   Tool
 	spec   Spec // as the tool gave it once, its schemas in their normal form
+	checks Checks
 	input  *Schema
 	output *Schema // nil: what the tool makes needs no check
 	noText bool    // the tool's output is never a string
@@ -101,12 +103,16 @@ func newEntry(t Tool) (e *entry, err error) {
 	if e.output, err = compileSchema(s.Output); err != nil {
 		return e, fmt.Errorf("output: %w", err)
 	}
+	e.checks = Checks{s.Input, s.Output}
 	if doc, ok := e.output.doc.(map[string]any); ok && doc["type"] != nil {
 		e.noText = readKinds(doc["type"])&aString == 0
 	}
 	own, ok := As[*typed](t)
 	if ok && bytes.Equal(own.spec.Input, s.Input) {
-		e.typed = own
+		e.typed, e.input, e.checks.Input = own, own.input, own.exact.input
+	}
+	if ok && bytes.Equal(own.spec.Output, s.Output) {
+		e.checks.Output = own.exact.output
 	}
 	if ok && t == Tool(own) && own.total {
 		e.output = nil
@@ -155,6 +161,18 @@ func (r *Registry) Lookup(name string) (Tool, Spec, bool) {
 		return nil, Spec{}, false
 	}
 	return e.tool, e.spec, true
+}
+
+// Checks are the schemas that a tool's arguments, and answers that are its output, have to fit. They are those of its Spec, and say what
+// models aren't told: see [Func].
+type Checks struct{ Input, Output json.RawMessage }
+
+// Checks returns those of the tool called name.
+func (r *Registry) Checks(name string) Checks {
+	if e, ok := r.entries[name]; ok {
+		return e.checks
+	}
+	return Checks{}
 }
 
 // ReadsItself says that code of the tool's own reads its arguments: a method of their type. Prepare runs it, and so may take its time

@@ -90,12 +90,12 @@ func newQuestion[Out, State, Choice any]() (*question[Out, State, Choice], error
 	if err != nil {
 		return nil, fmt.Errorf("answer: %w", err)
 	}
-	schema, err := compileSchema(choice.schema)
+	schema, err := compileSchema(choice.exact)
 	if err != nil {
 		return nil, fmt.Errorf("answer: %w", err)
 	}
 	q := &question[Out, State, Choice]{
-		state: newDecoding(state, kept, false), choice: newDecoding(typ, choice, false), text: choice.schema, schema: schema,
+		state: newDecoding(state, kept, false), choice: newDecoding(typ, choice, false), text: choice.exact, schema: schema,
 	}
 	q.state.known = true
 	return q, nil

@@ -67,7 +67,7 @@ func TestAResumableAsksThenActs(t *testing.T) {
 	same(t, a.Mode, ModeReenter)
 	same(t, a.Prompt, "Which flight to Oslo?")
 	same(t, string(a.Data), `[{"id":9007199254740993,"Price":"100 <EUR>"},{"id":2,"Price":"90"}]`)
-	same(t, string(a.Schema), `{"type":"object","properties":{"offer":{"type":"integer","minimum":0}},"required":["offer"],"additionalProperties":false}`)
+	same(t, string(a.Schema), `{"type":"object","properties":{"offer":{"type":"integer","minimum":0,"maximum":9223372036854775807}},"required":["offer"],"additionalProperties":false}`)
 
 	c.Answer = &Answer{Pause: 1, Payload: raw(`{"offer":7}`), Data: a.Data, By: "ada"}
 	exec, err = made.Execute(t.Context(), c)

@@ -69,7 +69,7 @@ func (w *walker) property(outer reflect.Type, f field, tags fieldTags, at string
 	w.tight = w.tight || tags.tight() || tags.required && (f.omit || f.loose)
 	optional = f.omit || f.loose || f.typ.Kind() == reflect.Pointer
 	v, hasDefault := s.Get("default")
-	if null || tags.nullable {
+	if null || tags.nullable || w.nilFits(f.typ, s) {
 		s = orNull(s)
 	}
 	if w.dir == reading && hasDefault {

@@ -144,6 +144,10 @@ func (x *explainer) explain(v *jsonschema.ValidationError) {
 	case *kind.Format:
 		x.add(at, "format", "must be a valid %s%s", k.Want, formatExample(k.Want))
 	case *kind.Pattern:
+		if words, ok := keyWords(k.Want); ok {
+			x.add(at, "pattern", "%s", words)
+			return
+		}
 		x.add(at, "pattern", "must match the regular expression %s", k.Want)
 	case *kind.Minimum:
 		x.add(at, "minimum", "must be at least %s", number(k.Want))
