@@ -130,12 +130,13 @@ func New(c Config) (*Agent, error) {
 func checkSchemas(tools *tool.Registry, layers interceptor.Chain) error {
 	for _, name := range tools.Names() {
 		_, spec, _ := tools.Lookup(name)
+		checks := tools.Checks(name) // which are kept
 		const keep = "tool %q: its %s schema has %d bytes, and at most %d can be kept with a pause; %s"
 		switch {
-		case len(spec.Output) > tool.MaxSchema && (spec.MayPause || spec.AskOperator):
-			return fmt.Errorf(keep, name, "output", len(spec.Output), tool.MaxSchema, "shorten it, or let the tool check its output itself")
-		case len(spec.Input) > tool.MaxSchema && layers.Wraps(name):
-			return fmt.Errorf(keep, name, "input", len(spec.Input), tool.MaxSchema, "shorten it, or name the tools of each layer in Layer.Tools, without this one")
+		case len(checks.Output) > tool.MaxSchema && (spec.MayPause || spec.AskOperator):
+			return fmt.Errorf(keep, name, "output", len(checks.Output), tool.MaxSchema, "shorten it, or let the tool check its output itself")
+		case len(checks.Input) > tool.MaxSchema && layers.Wraps(name):
+			return fmt.Errorf(keep, name, "input", len(checks.Input), tool.MaxSchema, "shorten it, or name the tools of each layer in Layer.Tools, without this one")
 		}
 	}
 	return nil

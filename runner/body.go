@@ -197,11 +197,17 @@ func (b *body) told(ctx context.Context) (answer *tool.Answer, decisions []tool.
 		if answer.Data, err = store.Value(ctx, id, a.Data); err != nil {
 			return nil, nil, err
 		}
+		if answer.Prompt, err = store.Words(ctx, id, a.Prompt); err != nil {
+			return nil, nil, err
+		}
 	}
 	for _, rec := range b.c.Decisions {
 		d, err := store.Decided(ctx, id, rec)
 		if err != nil {
 			return nil, nil, err
+		}
+		if len(d.Arguments) > 0 { // the next layer sees what will run
+			d.Arguments = b.d.agent.Tools().Derived(b.c.Tool, d.Arguments)
 		}
 		decisions = append(decisions, d)
 	}
@@ -462,15 +468,15 @@ func (b *body) hold(await tool.Await) (h *session.Hold, err error) {
 	if h.Data, err = session.NewBlob(await.Data); err != nil {
 		return nil, err
 	}
-	schema := await.Schema
+	schema, checks := await.Schema, b.d.agent.Tools().Checks(b.c.Tool)
 	switch {
 	case await.Gate != "":
-		schema = b.prepared.Spec.Input // what edited arguments must fit
+		schema = checks.Input // what edited arguments must fit
 		if string(await.Arguments) != string(b.args) {
 			h.Args, err = session.NewBlob(await.Arguments)
 		}
 	case len(schema) == 0 && await.Mode != tool.ModeReenter:
-		schema = b.prepared.Spec.Output
+		schema = checks.Output
 	}
 	if err == nil {
 		h.Schema, err = b.d.rn.store.PutSchema(b.d.commitCtx(), schema)

@@ -226,7 +226,7 @@ func (d *drive) open(asked []llm.ToolCall) (calls []session.Call, key int, err e
 		if _, spec, known := d.agent.Tools().Lookup(c.Name); known {
 			call.Effect, call.MayPause = spec.Effect, spec.MayPause
 			if spec.MayPause {
-				if call.Output, err = d.rn.store.PutSchema(d.commitCtx(), spec.Output); err != nil {
+				if call.Output, err = d.rn.store.PutSchema(d.commitCtx(), d.agent.Tools().Checks(c.Name).Output); err != nil {
 					return nil, 0, err
 				}
 				if key == 0 {

@@ -18,8 +18,8 @@ type storedSchema struct {
 	compiled *tool.Schema
 }
 
-// schemaHash names a schema by its bytes; the empty schema has no name.
-func schemaHash(schema json.RawMessage) string {
+// SchemaHash names a schema by its bytes; the empty schema, which every value fits, has no name.
+func SchemaHash(schema json.RawMessage) string {
 	if len(schema) == 0 {
 		return ""
 	}
@@ -32,7 +32,7 @@ const _ = uint(kvstore.MaxValue - tool.MaxSchema)
 
 // PutSchema makes sure that a schema is in the store, where it lies once under its hash, for ever.
 func (s *Store) PutSchema(ctx context.Context, schema json.RawMessage) (hash string, err error) {
-	hash = schemaHash(schema)
+	hash = SchemaHash(schema)
 	if hash == "" {
 		return "", nil
 	}
@@ -64,7 +64,7 @@ func (s *Store) schema(ctx context.Context, hash string) (*storedSchema, error) 
 		return nil, unread(keyName(key), err)
 	}
 	compiled, err := tool.CompileSchema(e.Value)
-	if err != nil || schemaHash(e.Value) != hash {
+	if err != nil || SchemaHash(e.Value) != hash {
 		return nil, fmt.Errorf("%w: %s is not the schema of that hash", ErrCorrupt, keyName(key))
 	}
 	known := &storedSchema{e.Value, compiled}
@@ -74,16 +74,17 @@ func (s *Store) schema(ctx context.Context, hash string) (*storedSchema, error) 
 
 // Fits returns the check of values against stored schemas.
 func (s *Store) Fits(ctx context.Context) Fits {
-	return func(hash string, value json.RawMessage, forGo bool) (misfit, err error) {
-		if hash == "" {
+	return func(a Asked, value json.RawMessage) (misfit, err error) {
+		if a.Schema == "" {
 			return nil, nil
 		}
-		schema, err := s.schema(ctx, hash)
+		schema, err := s.schema(ctx, a.Schema)
 		if err != nil {
 			return nil, err
 		}
-		if forGo {
-			return schema.compiled.Validate(value), nil
+		if a.Use == tool.AsArguments || a.Use == tool.AsAnswer { // which Go code decodes
+			_, misfit = schema.compiled.Arguments(value)
+			return misfit, nil
 		}
 		return schema.compiled.ValidateResult(value), nil
 	}

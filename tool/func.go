@@ -66,12 +66,14 @@ func Must(t Tool, err error) Tool {
 type typed struct {
 	spec Spec
 	// exact are the schemas that arguments and outputs are checked against: the spec's, where those were given.
-	exact struct{ input, output json.RawMessage }
+	exact struct{ input, output, answer json.RawMessage }
 	input *Schema // of exact.input
-	// total: whatever Out encodes to fits the spec's Output, so that it needs no check.
-	total bool
 	// foreign: methods of In, or of types in it, read the arguments.
 	foreign bool
+	// total: whatever Out encodes to fits the spec's Output, so that it needs no check.
+	total bool
+	// How what comes from outside is read: edited arguments; answers, of a Resumable; answers that are the output. Nil where it isn't known.
+	arguments, answers, outputs *reader
 	// decode makes a *In of arguments that fit the schema.
 	decode func(args json.RawMessage) (in any, err error)
 	body   func(ctx context.Context, call Call) (Execution, error)
@@ -120,7 +122,9 @@ func newTyped[In, Out any](s Spec) (t *typed, read func(Call) (*In, error), err 
 	if err = t.makeOutput(reflect.TypeFor[Out]()); err != nil {
 		return nil, nil, fmt.Errorf("tool %q: output: %w", s.Name, err)
 	}
+	t.outputs = newOutputs[Out]()
 	t.decode = func(args json.RawMessage) (any, error) { return decode(args) }
+	t.arguments = &reader{foreign: t.foreign, read: func(args json.RawMessage) error { _, err := decode(args); return err }}
 	return t, read, nil
 }
 
