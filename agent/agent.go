@@ -6,6 +6,7 @@
 package agent
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"time"
+	"unicode/utf8"
 
 	"github.com/fermata-ai/fermata/interceptor"
 	"github.com/fermata-ai/fermata/llm"
@@ -99,6 +101,12 @@ func New(c Config) (*Agent, error) {
 	}
 	if c.Limits.Turns == 0 {
 		c.Limits.Turns = DefaultTurns
+	}
+	if !utf8.ValidString(c.Instructions) {
+		return nil, fmt.Errorf("agent %q: Config.Instructions is not valid UTF-8", c.Name)
+	}
+	if s := c.ResponseFormat.Schema; !bytes.Equal(llm.CleanJSON(s), s) {
+		return nil, fmt.Errorf("agent %q: Config.ResponseFormat.Schema has invalid UTF-8, or an escape of half a surrogate pair", c.Name)
 	}
 	c.Retry = c.Retry.defaults()
 	tools, err := tool.NewLimitedRegistry(c.ToolLimits, c.Tools...)

@@ -328,8 +328,8 @@ func (b *body) result(ctx context.Context, out tool.Outcome) error {
 	if out.Status == tool.StatusDenied {
 		o.By = b.deniedBy()
 	}
-	if (out.Status == tool.StatusDenied || out.Status == tool.StatusFailed) && !b.entered && b.c.Begun() {
-		out.Output = tool.Text(session.BegunText(out.Err.Error()))
+	if b.c.Begun() {
+		out.Output = b.begunBefore(out)
 	}
 	if err := b.output(o, out); err != nil { // a layer made it
 		return b.result(ctx, tool.Resolve(tool.Execution{}, fmt.Errorf("what a layer made of %s can't be kept: %w", b.c.Tool, err)))
@@ -363,6 +363,18 @@ func (b *body) result(ctx context.Context, out tool.Outcome) error {
 		b.d.outcomes.end(out.Err)
 	}
 	return err
+}
+
+// begunBefore is what the model reads of a call whose work had begun before this attempt, which may not have come as far.
+func (b *body) begunBefore(out tool.Outcome) json.RawMessage {
+	refusal, refused := out.Err.(*tool.Refusal) // this tool's own; a wrapped one is another's
+	switch {
+	case refused:
+		return tool.Text(session.OutdatedText(&b.c, refusal))
+	case !b.entered && (out.Status == tool.StatusDenied || out.Status == tool.StatusFailed):
+		return tool.Text(session.BegunText(out.Err.Error()))
+	}
+	return out.Output
 }
 
 // deniedBy is who denied the call; nobody, where a layer did so by itself.

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/tool"
 )
 
 // What the model reads where nothing else speaks for a call. Each says whether the work was begun, since that is what the
@@ -67,6 +68,23 @@ func supersededOutcome(c *Call, by string) *Outcome {
 // BegunText adds to a reason for not going on with a call that its work had begun: other words may say that nothing was run.
 func BegunText(why string) string {
 	return why + " (This is about going on with the call. Its work had begun before, and may have had effects.)"
+}
+
+// OutdatedText is what the model reads of a call that had begun, and can't go on since its tool was changed meanwhile: nothing of what it
+// asked for was wrong when it asked, so that it is not told to do it again.
+func OutdatedText(c *Call, r *tool.Refusal) string {
+	why := fmt.Sprintf("%s was changed since", c.Tool)
+	switch {
+	case r.Kind == tool.UnknownTool:
+		why = fmt.Sprintf("there is no tool %s any more", c.Tool)
+	case r.Err != nil:
+		why = fmt.Sprintf("its arguments do not fit %s any more, which was changed since: %v", c.Tool, r.Err)
+	}
+	s := "The call can't go on: " + sentence(why) + " Its work had begun before"
+	if c.Effect == tool.ReadOnly {
+		return s + "."
+	}
+	return s + ", and may have had effects. Find out what became of it before you do anything like it again."
 }
 
 // failed is how a call ends whose outside job failed.

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // ValidationError tells what in a value does not fit its schema, in words that let a model correct itself in one try.
@@ -97,7 +98,10 @@ func (x *explainer) result() *ValidationError {
 	return e
 }
 
-func (x *explainer) wrongType(at []string, want []string) {
+func (x *explainer) wrongType(at []string, schemaURL string, want []string) {
+	if schema, ok := x.at(schemaURL).(map[string]any); ok && schema["$comment"] == nilComment {
+		want = slices.DeleteFunc(slices.Clone(want), func(w string) bool { return w == "null" })
+	}
 	names := make([]string, len(want))
 	for i, w := range want {
 		names[i] = article(w)
@@ -105,7 +109,22 @@ func (x *explainer) wrongType(at []string, want []string) {
 	if v, _ := lookup(x.value, at); isString(v) && (slices.Contains(want, "array") || slices.Contains(want, "object")) {
 		x.encoded = append(x.encoded, at)
 	}
-	x.add(at, "type", "must be %s", strings.Join(names, " or "))
+	x.add(at, "type", "must be %s%s", strings.Join(names, " or "), x.unit(at, schemaURL))
+}
+
+// unit says what a number counts, where that is a duration, and how what was written is said so.
+func (x *explainer) unit(at []string, schemaURL string) string {
+	schema, _ := x.at(schemaURL).(map[string]any)
+	if d, _ := schema["description"].(string); !strings.Contains(d, nanoseconds) {
+		return ""
+	}
+	hint := ", " + inNanoseconds
+	v, _ := lookup(x.value, at)
+	text, _ := v.(string)
+	if d, err := time.ParseDuration(text); err == nil {
+		hint += fmt.Sprintf(" (%d is %v)", int64(d), d)
+	}
+	return hint
 }
 
 func isString(v any) bool {

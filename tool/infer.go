@@ -99,10 +99,26 @@ func (w *walker) findRecursion(t reflect.Type, open, done map[reflect.Type]bool)
 // field: few functions expect a nil among their items.
 func (w *walker) item(t reflect.Type, at string, addressable bool) (*jsontree.Object, error) {
 	s, null, err := w.nullable(t, at, addressable)
-	if err == nil && (null && w.dir == writing || w.nilFits(t, s)) {
+	if err == nil && null && w.dir == writing {
 		s = orNull(s)
 	}
-	return s, err
+	return w.orNil(t, s), err
+}
+
+// nilComment marks a schema that takes null for a nil slice or map. An error doesn't speak of it: those who make null don't read errors, and
+// those who read them should write a list.
+const nilComment = "null is a nil slice or map"
+
+// orNil lets a schema take null where that is a nil t.
+func (w *walker) orNil(t reflect.Type, s *jsontree.Object) *jsontree.Object {
+	if s == nil || !w.nilFits(t, s) {
+		return s
+	}
+	s = orNull(s)
+	if w.dir == reading && len(s.Members) > 0 {
+		s.Set("$comment", nilComment)
+	}
+	return s
 }
 
 // nilFits reports whether null is to fit where t is wanted, since that is what Go makes of a nil slice or map: as a list, a map or bytes of

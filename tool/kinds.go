@@ -32,7 +32,7 @@ func (w *walker) special(t reflect.Type, at string, addressable bool) (*jsontree
 	case numberType:
 		return jsontree.New("type", "number"), nil
 	case durationType:
-		return jsontree.New("type", "integer", "description", "a duration in nanoseconds"), nil
+		return jsontree.New("type", "integer", "description", inNanoseconds), nil
 	case timeType:
 		return jsontree.New("type", "string", "format", "date-time"), nil
 	}

@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/fermata-ai/fermata/llm"
 )
@@ -91,6 +92,9 @@ func newEntry(t Tool) (e *entry, err error) {
 	s := &e.spec
 	if err := checkName(s.Name); err != nil {
 		return e, err
+	}
+	if !utf8.ValidString(s.Description) {
+		return e, fmt.Errorf("description: %q is not valid UTF-8", clip(s.Description))
 	}
 	if s.Input, err = givenInput(s.Input); err != nil {
 		return e, fmt.Errorf("input: %w", err)

@@ -85,8 +85,8 @@ func TestAnAnswerOrAStateThatNoLongerFitsIsAnErrorThatSaysSo(t *testing.T) {
 	made := booking(t)
 	for want, a := range map[string]Answer{
 		"the answer does not fit the question; probably the tool was changed since it asked: /offer: must be at least 0": {
-			Payload: raw(`{"offer":-1}`), Data: raw(`[]`)},
-		"the answer does not fit the question": {Payload: raw(`{"which":1}`), Data: raw(`[]`)},
+			Payload: raw(`{"offer":-1}`), Data: raw(`{"$times":3,"$prompt":"Which?","$state":[]}`)},
+		"the answer does not fit the question": {Payload: raw(`{"which":1}`), Data: raw(`{"$times":3,"$prompt":"Which?","$state":[]}`)},
 		"the state that was stored with the question can't be read; probably the tool was changed": {
 			Payload: raw(`{"offer":1}`), Data: raw(`{}`)},
 		`unknown field "cost"`:   {Payload: raw(`{"offer":1}`), Data: raw(`[{"id":1,"cost":3}]`)},

@@ -56,10 +56,7 @@ func inferObject(w *walker, t reflect.Type) (inferred, error) {
 	root := w.hoist(s)
 	anything := base.Kind() == reflect.Interface || base == rawMessageType
 	if typ, _ := root.Text("type"); typ != "object" && !anything {
-		if w.nilFits(t, s) {
-			s = orNull(s)
-		}
-		return w.wrapped(s, t.Kind() != reflect.Pointer)
+		return w.wrapped(w.orNil(t, s), t.Kind() != reflect.Pointer)
 	}
 	if !root.Has("type") {
 		root.Set("type", "object")
@@ -100,8 +97,10 @@ func inferAny(w *walker, t reflect.Type) (inferred, error) {
 		return inferred{}, err
 	}
 	root := w.hoist(s)
-	if null || w.nilFits(t, root) {
+	if null {
 		root = orNull(root)
+	} else {
+		root = w.orNil(t, root)
 	}
 	return w.inferred(root)
 }

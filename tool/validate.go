@@ -132,7 +132,7 @@ func (x *explainer) explain(v *jsonschema.ValidationError) {
 	case *kind.AnyOf, *kind.OneOf:
 		x.alternatives(v)
 	case *kind.Type:
-		x.wrongType(at, k.Want)
+		x.wrongType(at, v.SchemaURL, k.Want)
 	case *kind.Required:
 		x.missing(at, v.SchemaURL, k.Missing)
 	case *kind.AdditionalProperties:
@@ -221,7 +221,7 @@ func (x *explainer) alternatives(v *jsonschema.ValidationError) {
 	}
 	if len(further) == 0 {
 		slices.Sort(types)
-		x.wrongType(v.InstanceLocation, slices.Compact(types))
+		x.wrongType(v.InstanceLocation, v.SchemaURL, slices.Compact(types))
 		return
 	}
 	best := further[0]

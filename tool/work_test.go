@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
@@ -222,6 +223,30 @@ func FuzzPartsAgreeWithTheLibrary(f *testing.F) {
 			if (our == nil) != (their == nil) {
 				t.Errorf("schema %d on %s: %v, and in the library %v", i, text, our, their)
 			}
+		}
+	})
+}
+
+func TestLargeValuesTakeTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		defer func(before chan struct{}) { turns = before }(turns)
+		turns = make(chan struct{}, 1)
+		s := schema(t, `{"items":{"type":"integer"}}`)
+		large := raw("[1" + strings.Repeat(",1", largeValue) + "]")
+		done := takeTurn(largeValue)
+		validated, hashed := make(chan error, 1), make(chan error, 1)
+		go func() { validated <- s.Validate(large) }()
+		go func() { _, err := CanonicalHash(large); hashed <- err }()
+		synctest.Wait()
+		if len(validated)+len(hashed) > 0 {
+			t.Error("a large value didn't wait for its turn")
+		}
+		if err := s.Validate(raw(`[1]`)); err != nil {
+			t.Error(err)
+		}
+		done()
+		if err := errors.Join(<-validated, <-hashed); err != nil {
+			t.Error(err)
 		}
 	})
 }

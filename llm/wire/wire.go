@@ -12,10 +12,10 @@ import (
 	"github.com/fermata-ai/fermata/llm"
 )
 
-// ResultText is a result for a provider that takes text: a JSON string is its text, and everything else is the JSON itself, byte
-// for byte. With mark, a failed result begins with "Error: ", for a provider that has no flag for it.
+// ResultText is a result for a provider that takes text: a JSON string is its text, and everything else is the JSON itself, as
+// [llm.PlainJSON] has it and otherwise byte for byte. With mark, a failed result begins with "Error: ", for a provider that has no flag for it.
 func ResultText(r llm.ToolResult, mark bool) string {
-	text := string(r.Output)
+	text := string(llm.PlainJSON(r.Output))
 	if strings.HasPrefix(strings.TrimLeft(text, " \t\r\n"), `"`) {
 		var s string
 		if json.Unmarshal(r.Output, &s) == nil {

@@ -23,6 +23,7 @@ func TestResultText(t *testing.T) {
 		{`"no"`, true, "no", "Error: no"},
 		{`"Error: no"`, true, "Error: no", "Error: no"},
 		{`{"n": 9007199254740993}`, false, `{"n": 9007199254740993}`, `{"n": 9007199254740993}`},
+		{`{"a":"\u003cb\u003e"}`, false, `{"a":"<b>"}`, `{"a":"<b>"}`},
 		{`null`, false, `null`, `null`},
 		{``, false, ``, ``},
 		{`{"$ref":"#/x"}`, true, `{"$ref":"#/x"}`, `Error: {"$ref":"#/x"}`},
