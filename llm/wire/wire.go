@@ -53,12 +53,12 @@ func MediaNote(m llm.Media, why error) string {
 	return fmt.Sprintf("[media of type %s%s; it can't be shown here: %v]", m.MediaType, name, why)
 }
 
-// Arguments are a call's as a JSON object. Text that was no JSON is stored as a string, and most providers take nothing but objects: it
+// Arguments are a call's as a JSON object, also where they were encoded twice. Text that was no JSON is stored as a string, and most providers take nothing but objects: it
 // becomes {"arguments": "..."}, so that the model sees again what it wrote, beside the error that it got for it.
 func Arguments(c llm.ToolCall) json.RawMessage {
-	args, err := llm.Arguments(c.Arguments)
-	if err == nil && strings.HasPrefix(string(args), "{") {
+	if args, ok := llm.ArgumentsObject(c.Arguments); ok {
 		return args
 	}
+	args, _ := llm.Arguments(c.Arguments)
 	return append(append([]byte(`{"arguments":`), args...), '}')
 }

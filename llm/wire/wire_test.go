@@ -37,12 +37,13 @@ func TestResultText(t *testing.T) {
 
 func TestArgumentsAreAnObject(t *testing.T) {
 	for in, want := range map[string]string{
-		`{"n": 9007199254740993}`: `{"n": 9007199254740993}`,
-		``:                        `{}`,
-		`null`:                    `{}`,
-		`"{\"city\":\"Os"`:        `{"arguments":"{\"city\":\"Os"}`,
-		`[1]`:                     `{"arguments":[1]}`,
-		`"(cut off)"`:             `{"arguments":"(cut off)"}`,
+		`{"n": 9007199254740993}`:     `{"n": 9007199254740993}`,
+		``:                            `{}`,
+		`null`:                        `{}`,
+		`"{\"city\":\"Os"`:            `{"arguments":"{\"city\":\"Os"}`,
+		`[1]`:                         `{"arguments":[1]}`,
+		`"{\"n\": 9007199254740993}"`: `{"n": 9007199254740993}`,
+		`"(cut off)"`:                 `{"arguments":"(cut off)"}`,
 	} {
 		if got := Arguments(llm.ToolCall{Arguments: raw(in)}); string(got) != want {
 			t.Errorf("%s: %s, want %s", in, got, want)
