@@ -14,6 +14,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"time"
+	"unicode/utf8"
 
 	"github.com/fermata-ai/fermata/interceptor"
 	"github.com/fermata-ai/fermata/llm"
@@ -122,6 +123,12 @@ func New(c Config) (*Agent, error) {
 		return nil, fmt.Errorf("agent %q: its model asks again up to %d times by itself, and the agent calls it again, too: the tries multiply; "+
 			"leave the model's option Retries at 0, or set Config.Retry.Failures to -1, and no Patience", c.Name, m.Retries())
 	}
+	if !utf8.ValidString(c.Instructions) {
+		return nil, fmt.Errorf("agent %q: Config.Instructions is not valid UTF-8", c.Name)
+	}
+	if s := c.ResponseFormat.Schema; !bytes.Equal(llm.CleanJSON(s), s) {
+		return nil, fmt.Errorf("agent %q: Config.ResponseFormat.Schema has invalid UTF-8, or an escape of half a surrogate pair", c.Name)
+	}
 	c.Retry = c.Retry.defaults()
 	c = c.own()
 	tools, err := tool.NewLimitedRegistry(c.ToolLimits, c.Tools...)
@@ -159,12 +166,13 @@ func (c Config) own() Config {
 func checkSchemas(tools *tool.Registry, layers interceptor.Chain) error {
 	for _, name := range tools.Names() {
 		_, spec, _ := tools.Lookup(name)
+		checks := tools.Checks(name) // which are kept
 		const keep = "tool %q: its %s schema has %d bytes, and at most %d can be kept with a pause; %s"
 		switch {
-		case len(spec.Output) > tool.MaxSchema && (spec.MayPause || spec.AskOperator):
-			return fmt.Errorf(keep, name, "output", len(spec.Output), tool.MaxSchema, "shorten it, or let the tool check its output itself")
-		case len(spec.Input) > tool.MaxSchema && layers.Wraps(name):
-			return fmt.Errorf(keep, name, "input", len(spec.Input), tool.MaxSchema, "shorten it, or name the tools of each layer in Layer.Tools, without this one")
+		case len(checks.Output) > tool.MaxSchema && (spec.MayPause || spec.AskOperator):
+			return fmt.Errorf(keep, name, "output", len(checks.Output), tool.MaxSchema, "shorten it, or let the tool check its output itself")
+		case len(checks.Input) > tool.MaxSchema && layers.Wraps(name):
+			return fmt.Errorf(keep, name, "input", len(checks.Input), tool.MaxSchema, "shorten it, or name the tools of each layer in Layer.Tools, without this one")
 		}
 	}
 	return nil

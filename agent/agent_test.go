@@ -48,7 +48,13 @@ func TestNewRefuses(t *testing.T) {
 		"two layers of one name": {agent.Config{Model: model,
 			Interceptors: interceptor.Chain{interceptor.Approval(nil), interceptor.Approval(nil)}}, `two layers are named "approval"`},
 		"a tool that the provider can't take": {agent.Config{Model: fussy{model}, Tools: []tool.Tool{named("a"), named("b")}}, "tool b: no"},
-		"a layer without a name":              {agent.Config{Model: model, Interceptors: interceptor.Chain{{}}}, "no name"},
+		"instructions that are no UTF-8":      {agent.Config{Model: model, Name: "ops", Instructions: "a\xff"}, `"ops": Config.Instructions is not valid UTF-8`},
+		"a response's schema with half a surrogate pair": {agent.Config{Model: model,
+			ResponseFormat: llm.ResponseFormat{Schema: json.RawMessage(`{"description":"\ud800"}`)}}, "ResponseFormat.Schema"},
+		"an approval that is over before it begins": {agent.Config{Model: model,
+			Interceptors: interceptor.Chain{interceptor.Approval(&interceptor.ApprovalOptions{Timeout: -1})}},
+			`layer "approval": ApprovalOptions.Timeout is -1ns: it must not be negative; zero is 168h0m0s`},
+		"a layer without a name": {agent.Config{Model: model, Interceptors: interceptor.Chain{{}}}, "no name"},
 	} {
 		test.config.Name = "ops"
 		_, err := agent.New(test.config)

@@ -34,7 +34,7 @@ type ApprovalOptions struct {
 	Name    string        // of the layer; default "approval". Two approvals in one chain need two names
 	Tools   []string      // the tools it is for; empty: all
 	Policy  Policy        // default: allow what is read-only if Tools is empty, ask for everything else
-	Timeout time.Duration // how long an approval waits before it expires; default 7 days
+	Timeout time.Duration // how long an approval waits before it expires; default 7 days; negative is an error of agent.New
 	Prompt  func(tool.Call) string
 }
 
@@ -55,7 +55,11 @@ func Approval(o *ApprovalOptions) Layer {
 	if gate.prompt == nil {
 		gate.prompt = func(c tool.Call) string { return fmt.Sprintf("Run %s?", c.Tool) }
 	}
-	return Layer{Name: name, Tools: slices.Clone(o.Tools), Binds: true, Tool: gate.wrap}
+	l := Layer{Name: name, Tools: slices.Clone(o.Tools), Binds: true, Tool: gate.wrap}
+	if o.Timeout < 0 {
+		l.err = fmt.Errorf("ApprovalOptions.Timeout is %v: it must not be negative; zero is %v", o.Timeout, tool.DefaultApprovalTimeout)
+	}
+	return l
 }
 
 // askFor asks for every call, but lets read-only tools through where the layer wasn't given tools by name.

@@ -51,6 +51,8 @@ type Layer struct {
 	// Tool may pause the call instead of calling next, by returning an Execution with an Await. It must not pause once next
 	// was called: the body may have run.
 	Tool func(next ToolHandler) ToolHandler
+
+	err error // what is wrong with it, by whoever made it
 }
 
 // Chain is a list of layers, the first outermost.
@@ -69,6 +71,9 @@ func (c Chain) Check(tools []string) error {
 			return fmt.Errorf("interceptor: two layers are named %q; names key what was decided, so give one another", l.Name)
 		}
 		seen[l.Name] = true
+		if l.err != nil {
+			return fmt.Errorf("interceptor: layer %q: %w", l.Name, l.err)
+		}
 		for _, t := range l.Tools {
 			if !slices.Contains(tools, t) {
 				return fmt.Errorf("interceptor: layer %q is for tool %q, which the agent does not have; it has: %s",

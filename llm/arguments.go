@@ -24,6 +24,21 @@ func Arguments[T ~string | ~[]byte](raw T) (json.RawMessage, error) {
 	return arguments([]byte(raw))
 }
 
+// ArgumentsObject returns the object that a call's arguments are, or that they hold as a string: models encode it twice now and then, and
+// a tool may have taken it so. Ok is false where there is none.
+func ArgumentsObject(raw json.RawMessage) (object json.RawMessage, ok bool) {
+	args, err := Arguments(raw)
+	if err != nil {
+		return nil, false
+	}
+	if args[0] == '"' {
+		if args, err = Arguments(unquote(args)); err != nil {
+			return nil, false
+		}
+	}
+	return args, args[0] == '{'
+}
+
 func arguments(raw []byte) (json.RawMessage, error) {
 	if !utf8.Valid(raw) {
 		raw = []byte(CleanString(string(raw)))

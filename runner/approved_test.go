@@ -232,3 +232,46 @@ func TestEditedArguments(t *testing.T) {
 	}
 	r.acceptable()
 }
+
+// TestChangedBetweenPauseAndAnswer: a deploy gave the tool a field that the arguments don't have, after the work had begun. The model isn't told both to call it again and that it may have had effects.
+func TestChangedBetweenPauseAndAnswer(t *testing.T) {
+	for _, effect := range []tool.Effect{tool.Once, tool.Idempotent, tool.ReadOnly} {
+		book := tool.Must(tool.Resumable(tool.Spec{Name: "book", Effect: effect},
+			func(_ context.Context, in textIn, ask tool.Ask[string, string]) (tool.Result[string], error) {
+				return ask("Which seat?", in.Text), nil
+			},
+			func(_ context.Context, _ textIn, r tool.Reply[string, string, string]) (tool.Result[string], error) {
+				return tool.Done(r.Answer), nil
+			}))
+		changed := tool.Must(tool.Func(tool.Spec{Name: "book", Effect: effect, MayPause: true},
+			func(context.Context, struct {
+				textIn
+				Class string `json:"class"`
+			}) (tool.Result[string], error) {
+				t.Error("it was run with arguments that don't fit")
+				return tool.Done(""), nil
+			}))
+		t.Run(string(effect), func(t *testing.T) {
+			r := newRig(t, agent.Config{
+				Tools: []tool.Tool{book}, Model: fakellm.New(fakellm.Calls("book", `{"text":"AF1"}`), fakellm.Says("I see.")),
+			}, nil)
+			p := r.say("Book it.").finished(event.FinishPaused).pause("book")
+			r.config.Tools = []tool.Tool{changed}
+			r.restart()
+			r.answer(runner.Complete(p.ID, []byte(`"12A"`), "ada")).finished(event.FinishStop)
+			text := string(r.result(p.Call).Output)
+			const want = "do not fit book any more, which was changed since: /class: is required"
+			if !strings.Contains(text, want) || !strings.Contains(text, "Its work had begun before") {
+				t.Errorf("the model reads %s", text)
+			}
+			for _, contradiction := range []string{"call it again", "was not run", "nothing was run"} {
+				if strings.Contains(text, contradiction) {
+					t.Errorf("the model reads %q in %s", contradiction, text)
+				}
+			}
+			if strings.Contains(text, "effects") == (effect == tool.ReadOnly) {
+				t.Errorf("of a tool that is %q the model reads %s", effect, text)
+			}
+		})
+	}
+}

@@ -223,12 +223,18 @@ func (b *body) told(ctx context.Context) (answer *tool.Answer, decisions []tool.
 		if answer.Data, err = store.Value(ctx, id, a.Data); err != nil {
 			return nil, nil, err
 		}
+		if answer.Prompt, err = store.Words(ctx, id, a.Prompt); err != nil {
+			return nil, nil, err
+		}
 		answer = answer.Clone()
 	}
 	for _, rec := range b.c.Decisions {
 		d, err := store.Decided(ctx, id, rec)
 		if err != nil {
 			return nil, nil, err
+		}
+		if len(d.Arguments) > 0 { // the next layer sees what will run
+			d.Arguments = b.d.agent.Tools().Derived(b.c.Tool, d.Arguments)
 		}
 		decisions = append(decisions, d)
 	}
@@ -429,8 +435,8 @@ func (b *body) result(ctx context.Context, out tool.Outcome) error {
 	if out.Status == tool.StatusDenied {
 		o.By = b.deniedBy()
 	}
-	if (out.Status == tool.StatusDenied || out.Status == tool.StatusFailed) && !b.entered && b.c.Begun() {
-		out.Output = tool.Text(session.BegunText(out.Err.Error()))
+	if b.c.Begun() {
+		out.Output = b.begunBefore(out)
 	}
 	if err := b.output(o, out); err != nil { // a layer made it
 		return b.refuse(ctx, fmt.Errorf("what a layer made of %s can't be kept: %w", b.c.Tool, err))
@@ -464,6 +470,20 @@ func (b *body) result(ctx context.Context, out tool.Outcome) error {
 		b.d.outcomes.end(out.Err)
 	}
 	return err
+}
+
+// begunBefore is what the model reads of a call whose work had begun before this attempt, which may not have come as far.
+func (b *body) begunBefore(out tool.Outcome) json.RawMessage {
+	refusal, refused := out.Err.(*tool.Refusal) // this tool's own; a wrapped one is another's
+	switch {
+	case refused:
+		return tool.Text(session.OutdatedText(&b.c, refusal))
+	case !b.entered && out.Status == tool.StatusDenied:
+		return tool.Text(session.DeniedText(&b.c, tool.DeniedReason(out.Err)))
+	case !b.entered && out.Status == tool.StatusFailed:
+		return tool.Text(session.BegunText(&b.c, out.Err.Error()))
+	}
+	return out.Output
 }
 
 // deniedBy is who denied the call; nobody, where a layer did so by itself.
@@ -562,15 +582,15 @@ func (b *body) hold(await tool.Await) (h *session.Hold, err error) {
 	if h.Data, err = session.NewBlob(await.Data); err != nil {
 		return nil, err
 	}
-	schema := await.Schema
+	schema, checks := await.Schema, b.d.agent.Tools().Checks(b.c.Tool)
 	switch {
 	case await.Gate != "":
-		schema = b.prepared.Spec.Input // what edited arguments must fit
+		schema = checks.Input // what edited arguments must fit
 		if string(await.Arguments) != string(b.args) {
 			h.Args, err = session.NewBlob(await.Arguments)
 		}
 	case len(schema) == 0 && await.Mode != tool.ModeReenter:
-		schema = b.prepared.Spec.Output
+		schema = checks.Output
 	}
 	if err == nil {
 		h.Schema, err = b.d.rn.store.PutSchema(b.store, schema)

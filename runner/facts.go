@@ -16,8 +16,7 @@ import (
 func (d *drive) declared(name string) (out session.Declared, known bool, err error) {
 	out.Effect, out.MayPause, known = d.agent.Tools().Declared(name)
 	if out.MayPause {
-		_, spec, _ := d.agent.Tools().Lookup(name)
-		out.Output, err = d.rn.store.PutSchema(d.commitCtx(), spec.Output)
+		out.Output, err = d.rn.store.PutSchema(d.commitCtx(), d.agent.Tools().Checks(name).Output)
 	}
 	return out, known, err
 }

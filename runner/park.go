@@ -6,7 +6,6 @@ import (
 
 	"github.com/fermata-ai/fermata/event"
 	"github.com/fermata-ai/fermata/session"
-	"github.com/fermata-ai/fermata/tool"
 )
 
 // gone reports whether a call's tool was there when it was asked for, and is not
@@ -50,10 +49,7 @@ func (d *drive) settleDenied(c *session.Call, rec session.Decision) error {
 	if err != nil {
 		return err
 	}
-	text := tool.Denied(denial.Reason).Error()
-	if c.Begun() {
-		text = session.BegunText(text)
-	}
+	text := session.DeniedText(c, denial.Reason)
 	return d.lease.Update(d.commitCtx(), func(tx *session.Tx) error {
 		return tx.Settle(c.ID, &session.Outcome{Status: event.Denied, Output: session.StringBlob(text), By: denial.By})
 	})

@@ -87,7 +87,8 @@ func (r *Resumed) Events(ctx context.Context) iter.Seq2[event.Event, error] {
 }
 
 // Resume delivers answers to pauses of one session. It judges each by itself, in one commit: accepted, duplicate of an
-// earlier one with the same content, or refused with an error of its own in its receipt. If it returns without an error, at
+// earlier one with the same content, or refused with an error of its own in its receipt. An answer must fit the pause's schema and, where
+// this runner has the session's agent, the Go type that its tool will decode it into. If it returns without an error, at
 // least one is accepted or duplicate, and what was accepted is durable. The refusals are errors of package session.
 //
 // It may be called in another process than the one that paused, long after, again and again, and while a drive holds the session.
@@ -105,37 +106,23 @@ func (rn *Runner) Resume(ctx context.Context, sessionID string, rs ...Resumption
 		replies[i], misfits[i] = rn.reply(r)
 	}
 	out := &Resumed{rn: rn, session: sessionID, Receipts: make([]session.Receipt, len(rs))}
-	err := rn.store.Update(ctx, sessionID, func(tx *session.Tx) (err error) {
-		for i := range rs {
-			if misfits[i] != nil {
-				out.Receipts[i] = session.Receipt{Call: session.CallID(rs[i].Pause), By: string(rs[i].Actor), Err: misfits[i]}
-			} else if out.Receipts[i], err = tx.Answer(replies[i], rn.fits(ctx, tx.Agent, replies[i].Kind)); err != nil {
-				return err
+	judges := make([]judge, len(rs))
+	err := judged(judges, func() error {
+		return rn.store.Update(ctx, sessionID, func(tx *session.Tx) (err error) {
+			for i := range rs {
+				if misfits[i] != nil {
+					out.Receipts[i] = session.Receipt{Call: session.CallID(rs[i].Pause), By: string(rs[i].Actor), Err: misfits[i]}
+				} else if out.Receipts[i], err = tx.Answer(replies[i], judges[i].fits(ctx, rn, tx.Agent)); err != nil {
+					return err
+				}
 			}
-		}
-		return nil
+			return nil
+		})
 	})
 	if err != nil {
 		return nil, err
 	}
 	return out, refusal(out.Receipts)
-}
-
-// fits is the check of an answer to a session of that agent. Edited arguments must not be larger than its tools take, as far as this
-// runner has the agent.
-func (rn *Runner) fits(ctx context.Context, agent string, kind session.Kind) session.Fits {
-	fits := rn.store.Fits(ctx)
-	a := rn.agents[agent]
-	if kind != session.KindDecision || a == nil {
-		return fits
-	}
-	most := a.Tools().Limits().Arguments
-	return func(schema string, value json.RawMessage, forGo bool) (misfit, err error) {
-		if n := len(value); n > most {
-			return fmt.Errorf("the edited arguments have %d bytes, at most %d are taken", n, most), nil
-		}
-		return fits(schema, value, forGo)
-	}
 }
 
 // maxResumptions is how many answers fit one commit, with their receipts and index entries.

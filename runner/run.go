@@ -286,12 +286,15 @@ func (d *drive) answerWith(waiting []tool.Pause, in *input) (bool, error) {
 	}
 	reply.Kind = session.KindMessage
 	var receipt session.Receipt
-	err = d.lease.Update(d.commitCtx(), func(tx *session.Tx) (err error) {
-		if receipt, err = tx.Answer(reply, d.rn.store.Fits(d.commitCtx())); err != nil || receipt.Err != nil {
-			return errors.Join(err, receipt.Err)
-		}
-		tx.Heard(in.o.MessageID, in.hash)
-		return nil
+	judges := make([]judge, 1)
+	err = judged(judges, func() error {
+		return d.lease.Update(d.commitCtx(), func(tx *session.Tx) (err error) {
+			if receipt, err = tx.Answer(reply, judges[0].fits(d.commitCtx(), d.rn, tx.Agent)); err != nil || receipt.Err != nil {
+				return errors.Join(err, receipt.Err)
+			}
+			tx.Heard(in.o.MessageID, in.hash)
+			return nil
+		})
 	})
 	return true, err
 }

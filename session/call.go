@@ -149,6 +149,9 @@ func (tx *Tx) consume(c *Call, early *Answer) error {
 // accept ends the open pause of the tool's own with an answer.
 func (tx *Tx) accept(c *Call, a *Answer) {
 	a.Mode, a.Data = c.Pause.Mode, c.Pause.Data
+	if a.Mode == tool.ModeReenter && a.Kind != KindTimer {
+		a.Prompt = c.Pause.Prompt
+	}
 	c.Answer, c.Pause, c.Status = a, nil, Answered
 	tx.touch()
 }

@@ -247,7 +247,7 @@ func (c *check) schemas(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if !endsWith(e.Key, schemaHash(e.Value)) {
+		if !endsWith(e.Key, SchemaHash(e.Value)) {
 			if err := c.report("", keyName(e.Key), "it is not the schema of that hash"); err != nil {
 				return err
 			}

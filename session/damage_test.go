@@ -58,7 +58,7 @@ func pause(call string, await tool.Await) session.Transition {
 	}
 }
 
-func fits(string, json.RawMessage, bool) (misfit, err error) { return nil, nil }
+func fits(session.Asked, json.RawMessage) (misfit, err error) { return nil, nil }
 
 func entry(t *testing.T, m llm.Message) *session.Entry {
 	t.Helper()

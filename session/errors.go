@@ -136,14 +136,14 @@ func (e *PendingError) Error() string {
 		}
 	}
 	if len(e.Pending) == 0 {
-		return fmt.Sprintf("session %q: call %s waits for its tool %s, which is gone; cancel it, or set RunOptions.Supersede",
+		return fmt.Sprintf("session %q: call %s waits for its tool %s, which is gone; cancel it, or send the message so that it supersedes the call",
 			e.Session, e.Parked[0].Call, e.Parked[0].Tool)
 	}
 	p := e.Pending[0]
 	if len(e.Pending) == 1 {
-		return fmt.Sprintf("session %q: a call of %s waits for an answer (%s); answer or cancel it, or set RunOptions.Supersede", e.Session, p.Tool, p.ID)
+		return fmt.Sprintf("session %q: a call of %s waits for an answer (%s); answer or cancel it, or send the message so that it supersedes the call", e.Session, p.Tool, p.ID)
 	}
-	return fmt.Sprintf("session %q: %d calls wait for answers (the first: %s, of %s); answer or cancel them, or set RunOptions.Supersede",
+	return fmt.Sprintf("session %q: %d calls wait for answers (the first: %s, of %s); answer or cancel them, or send the message so that it supersedes them",
 		e.Session, len(e.Pending), p.ID, p.Tool)
 }
 

@@ -116,7 +116,7 @@ func place(kind string, value []byte) []byte {
 	case "k":
 		return outsideKey("deploy", "job-1", "chat-1", "call_x")
 	case "s":
-		return schemaKey(schemaHash(value))
+		return schemaKey(SchemaHash(value))
 	case "x":
 		return keyRingKey
 	case "p":

@@ -79,14 +79,23 @@ func (s *Store) Receipts(ctx context.Context, session, call string) ([]Receipt, 
 // Decided reads a decision with its values, which are the caller's own.
 func (s *Store) Decided(ctx context.Context, session string, d Decision) (tool.Decision, error) {
 	out := d.Decision
-	why, err := s.Value(ctx, session, d.Why)
-	if err == nil && len(why) > 0 {
-		err = decode([]byte(d.Gate), why, &out.Reason)
-	}
+	why, err := s.Words(ctx, session, d.Why)
 	if err == nil {
+		if d.Why != nil {
+			out.Reason = why
+		}
 		out.Arguments, err = s.ownValue(ctx, session, d.Edited)
 	}
 	return out, err
+}
+
+// Words reads a payload that is a JSON string; of none it is empty.
+func (s *Store) Words(ctx context.Context, session string, b *Blob) (words string, err error) {
+	raw, err := s.Value(ctx, session, b)
+	if err == nil && len(raw) > 0 {
+		err = decode([]byte(session), raw, &words)
+	}
+	return words, err
 }
 
 // Filter selects sessions; empty fields select all.

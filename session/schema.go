@@ -32,8 +32,8 @@ type schemaUse struct {
 // counts on.
 const useEvery = 24 * time.Hour
 
-// schemaHash names a schema by its bytes; the empty schema has no name.
-func schemaHash(schema json.RawMessage) string {
+// SchemaHash names a schema by its bytes; the empty schema, which every value fits, has no name.
+func SchemaHash(schema json.RawMessage) string {
 	if len(schema) == 0 {
 		return ""
 	}
@@ -47,7 +47,7 @@ const _ = uint(kvstore.MaxValue - tool.MaxSchema)
 // PutSchema makes sure that a schema is in the store, where it lies once under
 // its hash, as long as it is in use.
 func (s *Store) PutSchema(ctx context.Context, schema json.RawMessage) (hash string, err error) {
-	hash = schemaHash(schema)
+	hash = SchemaHash(schema)
 	if hash == "" {
 		return "", nil
 	}
@@ -128,7 +128,7 @@ func (s *Store) schema(ctx context.Context, hash string) (known storedSchema, er
 		return known, unread(keyName(key), err)
 	}
 	compiled, err := tool.CompileSchema(e.Value)
-	if err != nil || schemaHash(e.Value) != hash {
+	if err != nil || SchemaHash(e.Value) != hash {
 		return known, fmt.Errorf("%w: %s is not the schema of that hash", ErrCorrupt, keyName(key))
 	}
 	known = storedSchema{raw: e.Value, compiled: compiled}
@@ -138,16 +138,17 @@ func (s *Store) schema(ctx context.Context, hash string) (known storedSchema, er
 
 // Fits returns the check of values against stored schemas.
 func (s *Store) Fits(ctx context.Context) Fits {
-	return func(hash string, value json.RawMessage, forGo bool) (misfit, err error) {
-		if hash == "" {
+	return func(a Asked, value json.RawMessage) (misfit, err error) {
+		if a.Schema == "" {
 			return nil, nil
 		}
-		schema, err := s.schema(ctx, hash)
+		schema, err := s.schema(ctx, a.Schema)
 		if err != nil {
 			return nil, err
 		}
-		if forGo {
-			return schema.compiled.Validate(value), nil
+		if a.Use == tool.AsArguments || a.Use == tool.AsAnswer { // which Go code decodes
+			_, misfit = schema.compiled.Arguments(value)
+			return misfit, nil
 		}
 		return schema.compiled.ValidateResult(value), nil
 	}

@@ -166,8 +166,9 @@ type Answer struct {
 	Kind     Kind      `json:"kind"`
 	Mode     tool.Mode `json:"mode,omitempty"` // of the pause; empty while the answer is early
 	Payload  *Blob     `json:"payload,omitempty"`
-	Data     *Blob     `json:"data,omitempty"` // the pause's own
-	Hash     string    `json:"hash,omitempty"` // of the payload, as receipts have it
+	Data     *Blob     `json:"data,omitempty"`   // the pause's own
+	Prompt   *Blob     `json:"prompt,omitempty"` // of a question, a JSON string: the tool may have to ask again
+	Hash     string    `json:"hash,omitempty"`   // of the payload, as receipts have it
 	By       string    `json:"by,omitempty"`
 	Delivery string    `json:"delivery,omitempty"`
 	MayPass  bool      `json:"may_pass,omitempty"` // of a failure

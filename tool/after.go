@@ -45,14 +45,14 @@ func (e *AfterError) Error() string {
 
 func (e *AfterError) Unwrap() error { return e.Err }
 
-// unusable marks the error of a function that returned without one of its own.
-type unusable struct{ error }
+// spoiled marks the error of a function that returned without one of its own.
+type spoiled struct{ error }
 
-func (u unusable) Unwrap() error { return u.error }
+func (u spoiled) Unwrap() error { return u.error }
 
 // ran reports whether err came after a body's function had returned.
 func ran(err error) bool {
-	var u unusable
+	var u spoiled
 	return errors.As(err, &u)
 }
 

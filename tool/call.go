@@ -35,9 +35,10 @@ type Call struct {
 
 // Answer is what a Resume delivered for the tool's own pause.
 type Answer struct {
-	Pause   int             `json:"pause"`          // the pause's number, from 1
-	Payload json.RawMessage `json:"payload"`        // a JSON value that fits the pause's schema
-	Data    json.RawMessage `json:"data,omitempty"` // the Await's own
+	Pause   int             `json:"pause"`            // the pause's number, from 1
+	Payload json.RawMessage `json:"payload"`          // a JSON value that fits the pause's schema
+	Data    json.RawMessage `json:"data,omitempty"`   // the Await's own
+	Prompt  string          `json:"prompt,omitempty"` // the Await's, where the tool is entered again
 	By      string          `json:"by,omitempty"`
 	At      time.Time       `json:"at"`
 }

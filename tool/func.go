@@ -24,7 +24,9 @@ import (
 // keyword follows it. A type may describe itself, by a method JSONSchema() of github.com/invopop/jsonschema. What would not
 // give a right schema is an error of construction that names the field.
 //
-// In a schema of results, slices and maps take null too, since that is what encoding/json makes of nil ones.
+// In a schema of results, slices and maps take null too, since that is what encoding/json makes of nil ones. In arguments and answers null
+// is taken for them as well, as length 0: a person's program, or another tool's output, may have made it. Models aren't told that; nor
+// are they told the bounds of 64-bit numbers, which are checked all the same.
 //
 // # Arguments
 //
@@ -63,12 +65,16 @@ func Must(t Tool, err error) Tool {
 
 // typed is a tool whose types were erased when it was made.
 type typed struct {
-	spec  Spec
-	input *Schema
-	// total: whatever Out encodes to fits the spec's Output, so that it needs no check.
-	total bool
+	spec Spec
+	// exact are the schemas that arguments and outputs are checked against: the spec's, where those were given.
+	exact struct{ input, output, answer json.RawMessage }
+	input *Schema // of exact.input
 	// foreign: methods of In, or of types in it, read the arguments.
 	foreign bool
+	// total: whatever Out encodes to fits the spec's Output, so that it needs no check.
+	total bool
+	// How what comes from outside is read: edited arguments; answers, of a Resumable; answers that are the output. Nil where it isn't known.
+	arguments, answers, outputs *reader
 	// decode makes a *In of arguments that fit the schema.
 	decode func(args json.RawMessage) (in any, err error)
 	body   func(ctx context.Context, call Call) (Execution, error)
@@ -86,7 +92,8 @@ func (t *typed) decoded(args json.RawMessage) (in any, err error) {
 func (t *typed) Execute(ctx context.Context, call Call) (Execution, error) {
 	call = call.withArguments()
 	if !call.isChecked() {
-		if err := t.input.Validate(call.Arguments); err != nil {
+		var err error
+		if call.Arguments, err = t.input.Arguments(call.Arguments); err != nil {
 			return Execution{}, invalidArguments(t.spec.Name, err)
 		}
 	}
@@ -119,7 +126,9 @@ func newTyped[In, Out any](s Spec) (t *typed, read func(Call) (*In, error), err 
 	if err = t.makeOutput(reflect.TypeFor[Out]()); err != nil {
 		return nil, nil, fmt.Errorf("tool %q: output: %w", s.Name, err)
 	}
+	t.outputs = newOutputs[Out]()
 	t.decode = func(args json.RawMessage) (any, error) { return decode(args) }
+	t.arguments = &reader{foreign: t.foreign, read: func(args json.RawMessage) error { _, err := decode(args); return err }}
 	return t, read, nil
 }
 
@@ -142,9 +151,10 @@ func readInput[In any](t *typed) (func(json.RawMessage) (*In, error), error) {
 		if in.schema, err = givenInput(t.spec.Input); err != nil {
 			return nil, err
 		}
+		in.exact = in.schema
 	}
-	t.spec.Input, t.foreign = in.schema, in.foreign
-	if t.input, err = compileSchema(in.schema); err != nil {
+	t.spec.Input, t.exact.input, t.foreign = in.schema, in.exact, in.foreign
+	if t.input, err = compileSchema(in.exact); err != nil {
 		return nil, err
 	}
 	if !in.wrapped {
@@ -182,11 +192,12 @@ func (t *typed) makeOutput(typ reflect.Type) error {
 		if out.schema, err = givenOutput(t.spec.Output); err != nil {
 			return err
 		}
+		out.exact = out.schema
 	case out.open:
-		out.schema = nil
+		out.schema, out.exact = nil, nil
 	}
-	t.spec.Output = out.schema
+	t.spec.Output, t.exact.output = out.schema, out.exact
 	t.total = !given && !out.tight
-	_, err = compileSchema(out.schema)
+	_, err = compileSchema(out.exact)
 	return err
 }

@@ -11,7 +11,7 @@ import (
 type Prepared struct {
 	Tool Tool
 	Spec *Spec // the registry's own, to be read
-	Call Call  // as it was given; without arguments it has {}
+	Call Call  // as it was given; without arguments it has {}, and those that were encoded twice are decoded once
 	// Left, if set, is told of a body that is left behind when its time is over; wait returns when it has ended.
 	Left func(wait func())
 
@@ -48,7 +48,7 @@ func (r *Registry) prepared(e *entry, call Call) *Prepared {
 	return &Prepared{Tool: e.tool, Spec: &e.spec, Call: call, registry: r, entry: e}
 }
 
-// check returns the call with its arguments marked as checked.
+// check returns the call with its arguments marked as checked, in the form that fits: see [Schema.Arguments].
 func (r *Registry) check(e *entry, call Call) (Call, error) {
 	call = call.withArguments()
 	if call.isChecked() {
@@ -58,12 +58,12 @@ func (r *Registry) check(e *entry, call Call) (Call, error) {
 		return call, &Refusal{Kind: ArgumentsTooLarge, Tool: call.Tool, Text: fmt.Sprintf(
 			"The arguments of %s have %d bytes, at most %d are taken, and it was not run.", e.spec.Name, n, r.limits.Arguments)}
 	}
-	if err := e.input.Validate(call.Arguments); err != nil {
+	var err error
+	if call.Arguments, err = e.input.Arguments(call.Arguments); err != nil {
 		return call, invalidArguments(e.spec.Name, err)
 	}
 	valid := &checked{arguments: string(call.Arguments), typed: e.typed}
 	if e.typed != nil {
-		var err error
 		if valid.in, err = e.typed.decoded(call.Arguments); err != nil {
 			return call, invalidArguments(e.spec.Name, err)
 		}

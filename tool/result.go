@@ -99,12 +99,12 @@ func settle[Out any](r Result[Out], err error) (Execution, error) {
 	case err != nil:
 		return Execution{}, err
 	case r == nil:
-		return Execution{}, unusable{errNoResult}
+		return Execution{}, spoiled{errNoResult}
 	}
 	var out Out
 	exec, err := r.outcome(out)
 	if err != nil {
-		err = unusable{err}
+		err = spoiled{err}
 	}
 	return exec, err
 }

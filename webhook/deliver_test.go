@@ -325,3 +325,18 @@ func TestLongReason(t *testing.T) {
 		t.Errorf("the call is settled as %q", c.Settled)
 	}
 }
+
+// Some systems put a byte order mark before what they send.
+func TestByteOrderMark(t *testing.T) {
+	const mark = "\uFEFF"
+	s := newSite(t, siteOptions{})
+	url := s.paused()
+	s.post(url, mark).is(t, http.StatusUnprocessableEntity, "invalid")
+	s.post(url, mark+mark+`{"url":"a"}`).is(t, http.StatusUnprocessableEntity, "invalid")
+	s.post(url+"/progress", mark+`{"fraction":0.5}`).accepted(t, false)
+	s.post(url, mark+`{"url":"a"}`).accepted(t, false)
+	s.post(url, `{"url":"a"}`).accepted(t, true)
+
+	other := newSite(t, siteOptions{})
+	other.post(other.paused()+"/fail", mark+`{"message":"no"}`).accepted(t, false)
+}

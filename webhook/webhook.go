@@ -28,8 +28,8 @@
 //
 // # Bodies
 //
-// A body is JSON in UTF-8, uncompressed, of 1 MiB at most. Its Content-Type is application/json, another type that ends in
-// +json, or left out. One that is too large is refused, and the call waits on: send a reference in its place, or a failure.
+// A body is JSON in UTF-8, uncompressed, of 1 MiB at most; a byte order mark before it is taken off. Its Content-Type is
+// application/json, another type that ends in +json, or left out. One that is too large is refused, and the call waits on: send a reference in its place, or a failure.
 //
 // An empty body is no output: it could as well be one that got lost. To complete a call without an output, send null. The bodies
 // of fail, cancel, approve and deny may be empty. Members that are not listed above are refused, since a misspelt may_pass would go unseen.
