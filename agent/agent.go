@@ -58,12 +58,18 @@ type Retry struct {
 	Failures int           // in a row, after which the run fails; 0: 6; negative: it fails at once
 	First    time.Duration // 0: 1 s
 	Most     time.Duration // 0: 1 min
+	// Patience is for how long, from the first failure in a row, the model is called again however often it fails: 72 hours, say, to outlast
+	// a provider's bad weekend, best with a Most of many minutes. 0: Failures alone decide.
+	Patience time.Duration
+	// Hold is the longest wait for which a drive keeps its session. Before a longer one, such as a provider may ask for, the drive ends
+	// with event.FinishDelayed, and a worker, or Continue, goes on when it is over. 0: 5 min.
+	Hold time.Duration
 }
 
-// After is how long to wait after so many failures in a row; ok is false if there were too many.
-func (r Retry) After(failures int, err error) (wait time.Duration, ok bool) {
+// After is how long to wait after so many failures in a row, the first of which is so long ago; ok is false if that is enough.
+func (r Retry) After(failures int, since time.Duration, err error) (wait time.Duration, ok bool) {
 	var e *llm.Error
-	if failures > r.Failures || !errors.As(err, &e) || !e.Temporary() {
+	if failures > r.Failures && since >= r.Patience || !errors.As(err, &e) || !e.Temporary() {
 		return 0, false
 	}
 	wait = r.First << min(failures-1, 30)
@@ -108,6 +114,13 @@ func New(c Config) (*Agent, error) {
 	}
 	if c.Limits.Message == 0 {
 		c.Limits.Message = DefaultMessage
+	}
+	if c.Retry.Patience < 0 || c.Retry.Hold < 0 {
+		return nil, errors.New("agent: Config.Retry has a negative Patience or Hold")
+	}
+	if m, ok := c.Model.(llm.Retrier); ok && m.Retries() > 0 && (c.Retry.Failures >= 0 || c.Retry.Patience > 0) {
+		return nil, fmt.Errorf("agent %q: its model asks again up to %d times by itself, and the agent calls it again, too: the tries multiply; "+
+			"leave the model's option Retries at 0, or set Config.Retry.Failures to -1, and no Patience", c.Name, m.Retries())
 	}
 	c.Retry = c.Retry.defaults()
 	c = c.own()
@@ -169,6 +182,9 @@ func (r Retry) defaults() Retry {
 	}
 	if r.Most <= 0 {
 		r.Most = time.Minute
+	}
+	if r.Hold == 0 {
+		r.Hold = 5 * time.Minute
 	}
 	return r
 }

@@ -107,7 +107,9 @@ func TestAPersonsEditComesAfterAPolicy(t *testing.T) {
 
 // A layer of one's own binds as an approval does, where it says so.
 func TestBinds(t *testing.T) {
-	pass := layer("mine", func(ctx context.Context, c tool.Call, next interceptor.ToolHandler) (tool.Execution, error) { return next(ctx, c) })
+	pass := layer("mine", func(ctx context.Context, c tool.Call, next interceptor.ToolHandler) (tool.Execution, error) {
+		return next(ctx, c)
+	})
 	for _, binds := range []bool{false, true} {
 		pass.Binds = binds
 		_, err := interceptor.Chain{pass, changing("l", `{}`)}.WrapTool("refund", output)(t.Context(), call(`{"cents":10}`))

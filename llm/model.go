@@ -37,6 +37,13 @@ type ToolChecker interface {
 	CheckTools([]ToolDef) error
 }
 
+// Retrier is a Model that may ask its provider again by itself. An agent that calls its model again, too, refuses one that does: the tries
+// of both multiply. A wrapper around a Model needs the method as well, as with [ToolChecker].
+type Retrier interface {
+	// Retries is how often one Generate may ask again; zero: never.
+	Retries() int
+}
+
 // ToolDef is what a model is told of a tool.
 type ToolDef struct {
 	Name        string          `json:"name"`

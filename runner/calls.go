@@ -259,7 +259,7 @@ func (d *drive) closeTurn() error {
 	d.asked = nil
 	d.outcomes.clear()
 	d.history = append(d.history, m)
-	d.showResults(event.Message{Number: len(d.history) - 1, Message: m}, ends)
+	d.showResults(event.Message{Number: len(d.history) - 1, Message: m.Clone()}, ends)
 	return nil
 }
 
@@ -270,7 +270,6 @@ func (d *drive) showResults(m event.Message, ends []event.Status) {
 		return
 	}
 	d.closed = closedTurn{m.Number, ends}
-	m.Message = m.Message.Clone()
 	d.emit(m)
 }
 
