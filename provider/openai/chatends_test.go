@@ -54,13 +54,17 @@ func TestOneEndMarkerIsEnoughAtACleanEnd(t *testing.T) {
 		{"neither", text, false, false},
 		{"[DONE] alone", done, false, false},
 		{"no choice, and [DONE]", usage + done, false, false},
+		{"an empty delta, and [DONE]", `data: {"choices":[{"index":0,"delta":{"role":"assistant","content":""}}]}` + "\n\n" + done, false, false},
 		{"half of the reason", text + reason[:len(reason)-8], false, false},
 		{"a reason, and half of the usage", text + reason + usage[:len(usage)-8], false, false},
 		{"half of [DONE]", text + reason + "data: [DO", false, false},
 	} {
 		for framing, write := range framings {
 			want := c.clean && framing != "closed" || c.closed
-			s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { write(w, c.body) }))
+			s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				_, _ = io.Copy(io.Discard, r.Body) // or else the close of the connection may reset it
+				write(w, c.body)
+			}))
 			check := func(client *http.Client, framing string) {
 				m, err := NewChat(ChatOptions{Model: "m", BaseURL: s.URL, Client: client})
 				if err != nil {
@@ -157,7 +161,7 @@ func TestEmptyArgumentsByTheReason(t *testing.T) {
 	}
 }
 
-// Where the server begins each call with {}, one that has no more at the limit was cut off, also if it isn't the last.
+// Where the server begins each call with {}, one that has no more at the limit, or without a reason, was cut off, also if it isn't the last.
 func TestPlaceholdersAtTheLimit(t *testing.T) {
 	entry := func(i int, name, args string) string {
 		return fmt.Sprintf(`{"tool_calls":[{"index":%d,"id":"c%[1]d","function":{"name":%q,"arguments":%q}}]}`, i, name, args)
@@ -170,6 +174,7 @@ func TestPlaceholdersAtTheLimit(t *testing.T) {
 	}{
 		{"length", append(begun[:3:3], entry(0, "f", `{"n":1}`)), []bool{true, false, false}},
 		{"content_filter", append(begun[:3:3], entry(2, "f", `{"n":1}`)), []bool{false, false, true}},
+		{"", append(begun[:3:3], entry(0, "f", `{"n":1}`)), []bool{true, false, false}}, // no reason at all
 		{"stop", append(begun[:3:3], entry(0, "f", `{"n":1}`)), []bool{true, true, true}},
 		{"length", []string{entry(0, "f", "{}"), entry(1, "f", `{"n":1}`)}, []bool{true, true}},
 	} {

@@ -240,6 +240,10 @@ func TestAnswersThatAreNone(t *testing.T) {
 		{"choices that are null", `data: {"id":"x","choices":null}` + "\n\ndata: " + text + "\n\n" + `data: {"choices":null,"usage":null}` + "\n\ndata: " + end + "\n\ndata: [DONE]\n\n", "", ""},
 		{"a chunk without choices", `data: {"object":"chat.completion.chunk"}` + "\n\ndata: " + text + "\n\ndata: " + end + "\n\ndata: [DONE]\n\n", "", ""},
 		{"a choice and a delta that are null", `data: {"choices":[null,{"delta":null}]}` + "\n\ndata: " + text + "\n\ndata: " + end + "\n\ndata: [DONE]\n\n", "", ""},
+		{"all that has come so far beside each piece, as at Perplexity", `data: {"choices":[{"index":0,"delta":{"content":"It"},"message":{"content":"It"},"finish_reason":null}]}` + "\n\n" +
+			`data: {"choices":[{"index":0,"delta":{"content":" is"},"message":{"content":"It is"},"finish_reason":"stop"}]}` + "\n\ndata: [DONE]\n\n", "", ""},
+		{"the message whole, in a stream", `data: {"choices":[{"index":0,"message":{"content":"It is"},"finish_reason":"stop"}]}` + "\n\ndata: [DONE]\n\n", "", ""},
+		{"a whole message beside a delta", `{"choices":[{"index":0,"delta":{},"message":{"content":"It is"},"finish_reason":"stop"}]}`, "", ""},
 		{"an empty function_call in each chunk", "data: " + strings.Replace(text, `"content"`, `"function_call":{},"content"`, 1) + "\n\n" +
 			`data: {"choices":[{"index":0,"delta":{"function_call":{"name":"","arguments":null},"tool_calls":[null,{}]},"finish_reason":"stop"}]}` + "\n\ndata: [DONE]\n\n", "", ""},
 		{"a whole message without a reason", `{"choices":[{"index":0,"message":{"role":"assistant","content":"It is"}}]}`, "", ""},
@@ -261,7 +265,8 @@ func TestAnswersThatAreNone(t *testing.T) {
 		{"an error of the request's", `data: {"error":{"message":"bad tool","type":"invalid_request_error"}}` + "\n\n", llm.ErrInvalid, "bad tool"},
 		{"HTML", "<html><body>Welcome</body></html>", llm.ErrOverloaded, "base URL right? It begins: <html>"},
 		{"a whole message that is no JSON", "{Service unavailable}", llm.ErrOverloaded, "It begins: {Service unavailable}"},
-		{"text", "Hello there", llm.ErrTruncated, "[DONE]"},
+		{"text", "Hello there", llm.ErrOverloaded, "It begins: Hello there"},
+		{"text that begins like a field", "error code: 502", llm.ErrTruncated, "[DONE]"},
 		{"no JSON", "data: {\"choices\":x}\n\ndata: [DONE]\n\n", llm.ErrMalformed, "invalid character"},
 		{"no chunk", "data: {\"hello\":1}\n\ndata: [DONE]\n\n", llm.ErrMalformed, "no chat completion chunk"},
 		{"a list", "data: [1]\n\n", llm.ErrMalformed, "[1]"},
@@ -278,12 +283,14 @@ func TestAnswersThatAreNone(t *testing.T) {
 				w.Header().Set("X-Request-Id", "req_1")
 				_, _ = io.WriteString(w, c.body)
 			})
-			m, fin, err := ask(t, s.model(t, ChatOptions{}), llm.Request{})
-			switch {
-			case c.want == "" && (err != nil || m.Text() != "It is" || fin.Reason != llm.StopEnd):
-				t.Errorf("%v, %v, %v", m, fin, err)
-			case c.want != "" && (kind(err) != c.want || !strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), "(request req_1)") || len(err.Error()) > 1000):
-				t.Errorf("%v, want %s: %s", err, c.want, c.says)
+			for _, whole := range []bool{false, true} { // whatever was asked for, what comes counts
+				m, fin, err := ask(t, s.model(t, ChatOptions{Whole: whole}), llm.Request{})
+				switch {
+				case c.want == "" && (err != nil || m.Text() != "It is" || fin.Reason != llm.StopEnd):
+					t.Errorf("%v, %v, %v", m, fin, err)
+				case c.want != "" && (kind(err) != c.want || !strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), "(request req_1)") || len(err.Error()) > 1000):
+					t.Errorf("%v, want %s: %s", err, c.want, c.says)
+				}
 			}
 		})
 	}

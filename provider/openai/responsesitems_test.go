@@ -126,6 +126,12 @@ func TestWhyAResponseEnds(t *testing.T) {
 	if m.Text() != "a" || f.Reason != llm.StopEnd || f.Word != "completed" {
 		t.Errorf("%v, %v", m, f)
 	}
+	for why, want := range map[string]llm.StopReason{"max_output_tokens": llm.StopLength, "MAX_TOKENS": llm.StopLength, "content_filter": llm.StopRefusal, "dreaming": llm.StopOther, "": llm.StopOther} {
+		event := `{"type":"response.incomplete","response":{"status":"incomplete","incomplete_details":{"reason":"` + why + `"},"output":[]}}`
+		if _, f := plays(t, event).must(t); f.Reason != want || why != "" && f.Word != why {
+			t.Errorf("%q: %+v", why, f)
+		}
+	}
 	whole, half := call("c1", "read", "{}"), call("c2", "wipe", "")
 	m, f = plays(t, added(0, whole), ended(0, whole), added(1, half),
 		`{"type":"response.incomplete","response":{"status":"incomplete","incomplete_details":{"reason":"dreaming"},"output":[]}}`).must(t)

@@ -158,10 +158,6 @@ func TestAnswersThatAreSomethingElse(t *testing.T) {
 		`{"error":{"code":"server_error","message":"Sorry."}}`:                                     llm.ErrOverloaded,
 	} {
 		for _, whole := range []bool{false, true} {
-			want := want
-			if body == "Log in" && !whole {
-				want = llm.ErrTruncated // a stream without an event
-			}
 			if _, _, err := answers(t, "application/json", body).ask(t, openai.ResponsesOptions{Whole: whole}); kind(err) != want {
 				t.Errorf("%s, whole %v: %v", body, whole, err)
 			}
@@ -169,8 +165,13 @@ func TestAnswersThatAreSomethingElse(t *testing.T) {
 	}
 }
 
-// A server that can't stream answers a request for a stream with the whole response, whatever type it says that is.
+// A server that can't stream answers a request for a stream with the whole response, whatever its content type, and one that always
+// streams does so for a request that wants none.
 func TestAWholeResponseInPlaceOfAStream(t *testing.T) {
+	m, f, err := plays(t, added(0, begun), text(0, "a"), ended(0, said("msg_1", "a")), completed).ask(t, openai.ResponsesOptions{Whole: true})
+	if err != nil || m.Text() != "a" || f.Reason != llm.StopEnd {
+		t.Errorf("%v, %v, %v", m, f, err)
+	}
 	for _, contentType := range []string{"application/json", "text/event-stream", "text/plain", ""} {
 		m, f, err := answers(t, contentType, "\uFEFF\r\n"+`{"status":"completed","output":[`+said("m1", "Let me look.")+","+call("c1", "read", `{"n":1}`)+`],"usage":{"input_tokens":3}}`).
 			ask(t, openai.ResponsesOptions{})
