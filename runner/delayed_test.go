@@ -71,12 +71,12 @@ func TestLongDelayGivesTheSessionUp(t *testing.T) {
 					}
 				}
 				listed(r.transcript().Session)
-				for s, err := range r.Sessions(t.Context(), session.Filter{}) {
+				for s, err := range r.Sessions(t.Context(), session.Filter{}, user) {
 					must(t, err)
 					listed(s)
 				}
 				time.Sleep(time.Hour)
-				if run := watch(t, r.another().Continue(t.Context(), chat)).finished(event.FinishDelayed); !run.end.Until.Equal(at) {
+				if run := watch(t, r.another().Continue(t.Context(), chat, user)).finished(event.FinishDelayed); !run.end.Until.Equal(at) {
 					t.Errorf("Continue, too early, is delayed until %v", run.end.Until)
 				}
 				if due, _, next, err := r.store.Due(t.Context(), "ops", nil); err != nil || len(due) > 0 || !next.Equal(at) {

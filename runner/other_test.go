@@ -53,7 +53,7 @@ func TestUnmappedReasonIsAFinishOfItsOwn(t *testing.T) {
 				if tr := r.transcript(); tr.Finish != c.finish || tr.Why != c.why {
 					t.Errorf("the session is shown as %q, %q", tr.Finish, tr.Why)
 				}
-				for s, err := range r.Sessions(t.Context(), session.Filter{}) {
+				for s, err := range r.Sessions(t.Context(), session.Filter{}, user) {
 					if must(t, err); s.Finish != c.finish || s.Why != c.why {
 						t.Errorf("the session is listed as %q, %q", s.Finish, s.Why)
 					}

@@ -188,7 +188,7 @@ func TestNewerVersions(t *testing.T) {
 		t.Errorf("a newer version is written, with %v", err)
 	}
 
-	for key, value := range map[string]string{"c": `{"v":2,"call":"c9","status":"done"}`, "x": `{"v":2,"keys":[{"id":1}]}`} {
+	for key, value := range map[string]string{"c": `{"v":2,"call":"c9","status":"done"}`, "x": `{"v":3,"keys":[{"id":1}]}`} {
 		k := map[string][]byte{"c": kvstore.Key("c", "first", "c9"), "x": kvstore.Key("x", "token-keys")}[key]
 		_, err := kv.Apply(t.Context(), kvstore.Batch{Puts: []kvstore.Put{{Key: k, Value: []byte(value)}}})
 		must(t, err)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/fermata-ai/fermata/event"
 	"github.com/fermata-ai/fermata/llm"
+	"github.com/fermata-ai/fermata/tool"
 )
 
 // The transitions of a session that its driver makes.
@@ -84,6 +85,31 @@ func (tx *Tx) Reply(m *Entry, calls []Call, how Stopped, tokenKey int) error {
 	tx.Asked, tx.TokenKey = tx.Now, tokenKey
 	if tx.Halt != nil { // somebody ended the run while the model spoke: what it asks for is not begun
 		tx.Ending, tx.Halt = tx.Halt, nil
+	}
+	return nil
+}
+
+// Declared is what the head keeps of how a call's tool is declared: all that answers are judged by where the tool isn't at hand.
+type Declared struct {
+	Effect   tool.Effect
+	MayPause bool
+	Output   string // hash of the output schema, if it may pause
+}
+
+// Declare takes for a call that is about to begin what its tool declares by now. An answer that has come early was judged by the output
+// schema as it was, and is compared with that of the pause, so that schema stays.
+func (tx *Tx) Declare(call string, is Declared) error {
+	c, err := tx.live(call)
+	switch {
+	case err != nil:
+		return err
+	case c.Status != Requested && c.Status != Answered:
+		return fmt.Errorf("%w: call %s is %s", ErrStale, call, c.Status)
+	}
+	tx.touch()
+	c.Effect, c.MayPause = is.Effect, is.MayPause
+	if c.Early == nil {
+		c.Output = is.Output
 	}
 	return nil
 }
@@ -168,12 +194,13 @@ func (tx *Tx) due() error {
 	return nil
 }
 
-// UseUp halts the run before a model call that its agent's limits don't allow.
-func (tx *Tx) UseUp(finish event.Finish) error {
+// UseUp halts the run before a model call that its agent's limits don't allow,
+// or instead of a message that they don't allow.
+func (tx *Tx) UseUp(finish event.Finish, why string) error {
 	if err := tx.due(); err != nil {
 		return err
 	}
-	tx.Stop(finish, "")
+	tx.Stop(finish, why)
 	return nil
 }
 

@@ -1,6 +1,7 @@
 package anthropic
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -84,6 +85,9 @@ func (o Options) complete() Options {
 	}
 	// What the caller goes on to do with its own is no matter of ours.
 	o.ServerTools, o.Betas, o.Header = slices.Clone(o.ServerTools), slices.Clone(o.Betas), o.Header.Clone()
+	for i, raw := range o.ServerTools {
+		o.ServerTools[i] = bytes.Clone(raw)
+	}
 	return o
 }
 

@@ -74,6 +74,10 @@ func (o Options) complete() (Options, error) {
 	case o.Retries < 0 || o.Retries > 100:
 		return o, fmt.Errorf("gemini: Options.Retries is %d: it must be from 0 to 100", o.Retries)
 	}
+	if o.Thinking.Budget != nil { // what the caller goes on to do with its own is no matter of ours
+		own := *o.Thinking.Budget
+		o.Thinking.Budget = &own
+	}
 	return o, o.Thinking.check()
 }
 
