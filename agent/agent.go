@@ -48,6 +48,7 @@ type Limits struct {
 	Turns     int // model calls; 0: 64
 	ToolCalls int // 0: no limit
 	Tokens    int // input and output together, as the model reports them; 0: no limit
+	Message   int // bytes of one message of the model, as it streams; 0: 16 MiB. One that goes over it is not stored
 }
 
 // Retry says how a model is called again that failed in a way that may pass: rate limited, overloaded, a network that broke. The
@@ -75,6 +76,10 @@ func (r Retry) After(failures int, err error) (wait time.Duration, ok bool) {
 // DefaultTurns is how many model calls a run may take where Limits says nothing.
 const DefaultTurns = 64
 
+// DefaultMessage is how many bytes a message of the model may have where Limits
+// says nothing.
+const DefaultMessage = 16 << 20
+
 // MaxCalls is how many tool calls of one turn are run. Further ones settle with an error that says so.
 const MaxCalls = 64
 
@@ -91,7 +96,7 @@ func New(c Config) (*Agent, error) {
 	if c.Model == nil {
 		return nil, errors.New("agent: Config.Model is nil; give it a model, or fakellm.Echo() to try things out")
 	}
-	if c.Concurrency < 0 || c.Limits.Turns < 0 || c.Limits.ToolCalls < 0 || c.Limits.Tokens < 0 {
+	if c.Concurrency < 0 || c.Limits.Turns < 0 || c.Limits.ToolCalls < 0 || c.Limits.Tokens < 0 || c.Limits.Message < 0 {
 		return nil, errors.New("agent: Config has a negative limit")
 	}
 	if c.Concurrency == 0 {
@@ -99,6 +104,9 @@ func New(c Config) (*Agent, error) {
 	}
 	if c.Limits.Turns == 0 {
 		c.Limits.Turns = DefaultTurns
+	}
+	if c.Limits.Message == 0 {
+		c.Limits.Message = DefaultMessage
 	}
 	c.Retry = c.Retry.defaults()
 	tools, err := tool.NewLimitedRegistry(c.ToolLimits, c.Tools...)

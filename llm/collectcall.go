@@ -49,8 +49,9 @@ func (c *Collector) begin(d ToolCallDelta) error {
 	return nil
 }
 
-// cutOff marks the calls that the limit of tokens, or a filter, may have cut off at their beginning.
-func (c *Collector) cutOff(parts []Part) {
+// cutOff marks the calls that may have been cut off at their beginning: those of which no arguments came, and, where the model was
+// broken off for sure, the last one, whose {} may be what a service made of none.
+func (c *Collector) cutOff(parts []Part, broken bool) {
 	mark := func(p *Part) {
 		if call, ok := (*p).(ToolCall); ok && string(call.Arguments) == "{}" {
 			call.Arguments = json.RawMessage(`"(cut off before its arguments came)"`)
@@ -62,7 +63,7 @@ func (c *Collector) cutOff(parts []Part) {
 			mark(&parts[s.place])
 		}
 	}
-	if n := len(parts); n > 0 {
+	if n := len(parts); n > 0 && broken {
 		mark(&parts[n-1])
 	}
 }

@@ -112,6 +112,7 @@ type PartDone struct{ Part Part }
 // Finish ends a stream.
 type Finish struct {
 	Reason StopReason
+	Word   string // the provider's own for the reason, such as "stop" or "MALFORMED_FUNCTION_CALL"; with StopOther it is all that is known
 	Usage  Usage
 }
 
@@ -130,20 +131,26 @@ const (
 	StopToolCalls StopReason = "tool_calls" // it waits for results
 	StopLength    StopReason = "length"     // the limit of tokens cut it off
 	StopRefusal   StopReason = "refusal"    // it, or a filter, declined
-	StopOther     StopReason = "other"
+	StopOther     StopReason = "other"      // for a reason that has no neutral form: Finish.Word is the provider's
 )
 
-// Usage counts tokens. Input includes Cached; Output includes Reasoning.
+// Usage counts tokens. Input includes Cached and Written; Output includes Reasoning and Predicted. A count that the provider
+// doesn't tell is zero.
 type Usage struct {
 	Input     int `json:"input,omitempty"`
 	Output    int `json:"output,omitempty"`
-	Cached    int `json:"cached,omitempty"`
-	Reasoning int `json:"reasoning,omitempty"`
+	Cached    int `json:"cached,omitempty"`    // read from the provider's cache
+	Written   int `json:"written,omitempty"`   // written to the provider's cache
+	Reasoning int `json:"reasoning,omitempty"` // thought, and not said
+	Predicted int `json:"predicted,omitempty"` // of a prediction in the request, whether the model took it up or not
 }
 
 // Add sums two usages.
 func (u Usage) Add(v Usage) Usage {
-	return Usage{u.Input + v.Input, u.Output + v.Output, u.Cached + v.Cached, u.Reasoning + v.Reasoning}
+	return Usage{
+		Input: u.Input + v.Input, Cached: u.Cached + v.Cached, Written: u.Written + v.Written,
+		Output: u.Output + v.Output, Reasoning: u.Reasoning + v.Reasoning, Predicted: u.Predicted + v.Predicted,
+	}
 }
 
 // Total is Input and Output together.

@@ -256,7 +256,10 @@ func TestRefusedAfterItHadBegun(t *testing.T) {
 		"by a deploy that takes the tool away": func(r *rig, p tool.Pause) {
 			r.config.Tools, r.config.Interceptors = nil, nil
 			r.restart()
-			r.answer(runner.Complete(p.ID, text("v2"), "ci"))
+			r.answer(runner.Complete(p.ID, text("v2"), "ci")).finished(event.FinishPaused)
+			_, err := r.Cancel(r.t.Context(), chat, p.Call, "bob", "its tool is gone")
+			must(r.t, err)
+			r.carryOn()
 		},
 	} {
 		r := newRig(t, agent.Config{

@@ -117,8 +117,8 @@ func TestALayerCannotOverruleAGate(t *testing.T) {
 	}
 }
 
-// TestChangedBetweenPauseAndApproval: the arguments no longer fit a new version of the tool, or the tool is gone. Then nothing is
-// run, the model reads why, and its sibling goes on.
+// TestChangedBetweenPauseAndApproval: the arguments no longer fit a new version of the tool. Then nothing is run, the model reads why, and
+// its sibling goes on.
 func TestChangedBetweenPauseAndApproval(t *testing.T) {
 	stricter := tool.Must(tool.Func(tool.Spec{Name: "transfer"},
 		func(context.Context, struct {
@@ -128,34 +128,24 @@ func TestChangedBetweenPauseAndApproval(t *testing.T) {
 			t.Error("the new version was run with the old arguments")
 			return tool.Done[int64](0), nil
 		}))
-	for name, test := range map[string]struct {
-		tools []tool.Tool
-		want  string
-	}{
-		"new schema": {[]tool.Tool{stricter}, "iban"},
-		"removed":    {nil, `There is no tool \"transfer\"`},
-	} {
-		t.Run(name, func(t *testing.T) {
-			var ran []string
-			var n counter
-			audit := instant("audit", tool.Once, &n)
-			r := newRig(t, agent.Config{
-				Model: fakellm.New(fakellm.Calls("transfer", `{"cents":1}`).And("audit", `{"text":"log"}`), fakellm.Says("I see.")),
-				Tools: []tool.Tool{transfer(&ran), audit}, Interceptors: interceptor.Chain{interceptor.Approval(nil)},
-			}, nil)
-			run := r.say("Send money.")
-			r.config.Tools = append(test.tools, audit)
-			r.restart()
-			p := run.pause("transfer")
-			res, err := r.Resume(t.Context(), chat, runner.Approve(p.ID, "bob", ""), runner.Approve(run.pause("audit").ID, "bob", ""))
-			must(t, err)
-			watch(t, res.Events(t.Context())).finished(event.FinishStop)
-			if len(ran) != 0 || n.get("audit") != 1 || !strings.Contains(string(r.result(p.Call).Output), test.want) {
-				t.Errorf("transfer ran with %q, audit %d times; the model reads %s", ran, n.get("audit"), r.result(p.Call).Output)
-			}
-			r.acceptable()
-		})
+	var ran []string
+	var n counter
+	audit := instant("audit", tool.Once, &n)
+	r := newRig(t, agent.Config{
+		Model: fakellm.New(fakellm.Calls("transfer", `{"cents":1}`).And("audit", `{"text":"log"}`), fakellm.Says("I see.")),
+		Tools: []tool.Tool{transfer(&ran), audit}, Interceptors: interceptor.Chain{interceptor.Approval(nil)},
+	}, nil)
+	run := r.say("Send money.")
+	r.config.Tools = []tool.Tool{stricter, audit}
+	r.restart()
+	p := run.pause("transfer")
+	res, err := r.Resume(t.Context(), chat, runner.Approve(p.ID, "bob", ""), runner.Approve(run.pause("audit").ID, "bob", ""))
+	must(t, err)
+	watch(t, res.Events(t.Context())).finished(event.FinishStop)
+	if len(ran) != 0 || n.get("audit") != 1 || !strings.Contains(string(r.result(p.Call).Output), "iban") {
+		t.Errorf("transfer ran with %q, audit %d times; the model reads %s", ran, n.get("audit"), r.result(p.Call).Output)
 	}
+	r.acceptable()
 }
 
 // Edited arguments that are larger than the tools take are refused before they are accepted, where the agent is at hand.

@@ -29,7 +29,7 @@ type FollowOptions struct {
 // committed, and the progress of calls that run or wait. Progress is shown at once where it is reported in this process, and
 // otherwise the latest that is stored, within 250 ms. What a model says as it streams, only its driver sees.
 //
-// It drives nothing. It ends with an event.End when the session is at rest, and with an error when ctx or the runner ends. Turns that
+// It drives nothing; where work is due that nobody does, an event.Undriven says so. It ends with an event.End when the session is at rest, and with an error when ctx or the runner ends. Turns that
 // were over before it began are in their messages alone.
 func (rn *Runner) Follow(ctx context.Context, sessionID string, actor Actor, o *FollowOptions) iter.Seq2[event.Event, error] {
 	if o == nil {
@@ -68,6 +68,8 @@ type follower struct {
 	through  bool              // waits are no end
 	began    bool              // it has looked once
 	reported map[string]report // by call: the progress that was shown last
+	undriven time.Time         // since when work is due that nobody does; zero: none is
+	told     bool              // that was shown
 }
 
 // report is progress that was shown.
@@ -124,7 +126,11 @@ func (f *follower) look(ctx context.Context, progress <-chan liveEvent) (atRest 
 	}
 	f.began = true
 	step := f.rn.store.Next(st)
-	if driven, _ := f.rn.store.Driven(st); driven || step.Left() || f.through && step.Kind == session.StepWait {
+	driven, _ := f.rn.store.Driven(st)
+	if f.lies(st, step.Working() && !driven); f.left {
+		return false, nil
+	}
+	if driven || step.Left() || f.through && step.Kind == session.StepWait {
 		return false, nil
 	}
 	end, err := f.rn.ending(ctx, f.session, nil)
@@ -132,6 +138,23 @@ func (f *follower) look(ctx context.Context, progress <-chan liveEvent) (atRest 
 		f.emit(end)
 	}
 	return true, err
+}
+
+// undrivenAfter is how long work may be due before a follower is told that nobody
+// does it. A worker takes it up within a second.
+const undrivenAfter = 2 * time.Second
+
+// lies notes whether work lies there undone, and shows it once it has for a while.
+func (f *follower) lies(st *session.State, undone bool) {
+	switch now := time.Now(); {
+	case !undone:
+		f.undriven, f.told = time.Time{}, false
+	case f.undriven.IsZero():
+		f.undriven = now
+	case !f.told && now.Sub(f.undriven) >= undrivenAfter:
+		f.told = true
+		f.emit(event.Undriven{Agent: st.Agent, Since: f.undriven})
+	}
 }
 
 // messages shows those that are new. A turn that was opened or closed since the last look may have had results that no head showed.

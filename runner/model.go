@@ -34,6 +34,8 @@ func (d *drive) model(ctx context.Context) error {
 		return context.Cause(d.ctx)
 	case err != nil && d.stopping.Err() != nil:
 		return nil // the loop sees why
+	case tooLong(err):
+		return d.tooLong(err)
 	case err != nil:
 		return d.retry(fmt.Errorf("model: %w", err))
 	}
@@ -87,7 +89,16 @@ func (d *drive) overLimit() (bool, error) {
 	if finish == "" {
 		return false, nil
 	}
-	return true, d.lease.Update(d.commitCtx(), func(tx *session.Tx) error { return tx.UseUp(finish) })
+	return true, d.useUp(finish, "")
+}
+
+// useUp halts the run over one of its limits.
+func (d *drive) useUp(finish event.Finish, why string) error {
+	err := d.lease.Update(d.commitCtx(), func(tx *session.Tx) error { return tx.UseUp(finish, why) })
+	if err == nil {
+		d.flushHeld() // the results that rode with it
+	}
+	return err
 }
 
 func (d *drive) loadHistory() (err error) {
@@ -102,7 +113,7 @@ func (d *drive) loadHistory() (err error) {
 
 // generate streams one model call to whoever listens and collects its message.
 func (d *drive) generate(ctx context.Context) (llm.Message, llm.Finish, error) {
-	d.collector = llm.Collector{}
+	d.collector = llm.Collector{Limit: d.agent.Limits().Message}
 	if err := d.stream(ctx); err != nil {
 		return llm.Message{}, llm.Finish{}, err
 	}
@@ -136,7 +147,10 @@ func (d *drive) stream(ctx context.Context) (err error) {
 
 // reply commits the model's message, with the calls that it opens.
 func (d *drive) reply(m llm.Message, fin llm.Finish) error {
-	m = d.own(m)
+	m, err := d.own(m)
+	if err != nil {
+		return d.tooLong(err)
+	}
 	asked := m.ToolCalls()
 	calls, key, err := d.open(asked)
 	if err != nil {
@@ -180,8 +194,11 @@ func (d *drive) reply(m llm.Message, fin llm.Finish) error {
 }
 
 // own makes the message's calls fermata's own: with ids that are unique, and names that every provider takes back. Their arguments
-// are JSON already: those that can't be read are kept as text, and the call is refused for them when its turn comes.
-func (d *drive) own(m llm.Message) llm.Message {
+// are JSON already: those that can't be read are kept as text, and the call is refused for them when its turn comes. Those that no
+// tool would take for their length are kept as an excerpt; where the provider signed the call, that can't be sent back, and the message
+// can't be kept at all.
+func (d *drive) own(m llm.Message) (llm.Message, error) {
+	limit := d.agent.Tools().Limits().Arguments
 	for i, p := range m.Parts {
 		c, ok := p.(llm.ToolCall)
 		if !ok {
@@ -189,10 +206,27 @@ func (d *drive) own(m llm.Message) llm.Message {
 		}
 		c.ID = d.rn.store.NewID("call")
 		c.Name = d.acceptable(c.Name)
+		if len(c.Arguments) > limit {
+			if c.Native != nil {
+				return m, fmt.Errorf("the arguments of a call to %s have %d bytes, at most %d are taken, and the provider signed them",
+					c.Name, len(c.Arguments), limit)
+			}
+			c.Arguments = llm.ShortenArguments(c.Arguments, limit)
+		}
 		m.Parts[i] = c
 	}
-	return m
+	return m, nil
 }
+
+// tooLong reports whether a model's message went over its limit.
+func tooLong(err error) bool {
+	var e *llm.Error
+	return errors.As(err, &e) && e.Kind == llm.ErrTooLong
+}
+
+// tooLong ends the run over a message that is not stored. Continue asks the model
+// again.
+func (d *drive) tooLong(cause error) error { return d.useUp(event.FinishMaxMessage, cause.Error()) }
 
 // acceptable is the name itself where a provider would take it back, and otherwise one that names no tool.
 func (d *drive) acceptable(name string) string {
@@ -229,6 +263,8 @@ func (d *drive) open(asked []llm.ToolCall) (calls []session.Call, key int, err e
 				return nil, 0, err
 			}
 			call.Effect, call.MayPause, call.Output = is.Effect, is.MayPause, is.Output
+		} else {
+			call.Invented = true
 		}
 		calls = append(calls, call)
 	}

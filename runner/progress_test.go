@@ -7,6 +7,7 @@ import (
 	"math"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -122,6 +123,41 @@ func TestProgress(t *testing.T) {
 		if got := r.transcript().Pending[0].Progress; got == nil || got.Message != "just then" {
 			t.Errorf("after a restart it is %+v", got)
 		}
+	})
+	t.Run("the last of a burst is written, though no more come", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			var n counter
+			r := newRig(t, agent.Config{
+				Tools: []tool.Tool{waiting("deploy", tool.Once, &n)},
+				Model: fakellm.New(fakellm.Calls("deploy", `{"text":"job-1"}`), fakellm.Says("Deployed.")),
+			}, &rigOptions{memory: true})
+			p := r.say("Deploy.").finished(event.FinishPaused).pause("deploy")
+			before := r.faults.Commits()
+			stored := func(want string, commits int) {
+				t.Helper()
+				synctest.Wait()
+				got := r.transcript().Pending[0].Progress
+				if got == nil || got.Message != want || r.faults.Commits()-before != commits {
+					t.Errorf("stored is %+v after %d commits, not %q after %d", got, r.faults.Commits()-before, want, commits)
+				}
+			}
+			for i := range 50 {
+				must(t, report(r, p, fmt.Sprint(i)))
+			}
+			time.Sleep(249 * time.Millisecond)
+			stored("0", 1)
+			time.Sleep(time.Millisecond)
+			stored("49", 2)
+			must(t, report(r, p, "soon after"))
+			stored("49", 2)
+			time.Sleep(250 * time.Millisecond)
+			stored("soon after", 3)
+			must(t, report(r, p, "before it closes"))
+			must(t, r.Close())
+			stored("before it closes", 4)
+			must(t, report(r, p, "after that")) // by whoever still has the runner: at once, since nothing comes later
+			stored("after that", 5)
+		})
 	})
 	t.Run("of two calls, each is written", func(t *testing.T) {
 		r, pauses := many(t, 2)

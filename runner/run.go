@@ -26,7 +26,7 @@ type RunOptions struct {
 	// afterwards. Either way the contexts of bodies end when the caller leaves: where that must not be, hand Run a context that outlives
 	// the caller, such as context.WithoutCancel, and don't leave.
 	Detached bool
-	// Supersede: calls that wait for a person are denied in favour of this message. Calls that wait for a machine refuse it
+	// Supersede: calls that wait for a person, or for a tool that is gone, are denied in favour of this message. Calls that wait for a machine refuse it
 	// all the same.
 	Supersede bool
 }
@@ -60,7 +60,7 @@ func (rn *Runner) Run(ctx context.Context, user, sessionID string, m llm.Message
 			if err != nil && !taken {
 				err = &untaken{err}
 				if in.denied || !refusedMessage(err) && !d.interrupts(err) {
-					d.lease.Drop(d.commitCtx()) // calls that were denied for it, a halt that was lifted for it
+					_ = d.lease.Drop(d.commitCtx()) // before anything else is committed: calls that were denied for it, a halt that was lifted for it
 				}
 			}
 			return err
@@ -173,6 +173,9 @@ func (d *drive) say(in *input) (taken bool, err error) {
 			}
 			return tx.Say(in.entry, in.o.MessageID, in.hash, in.o.Detached)
 		})
+		if errors.Is(err, session.ErrGoesOn) {
+			return false, err
+		}
 		if err != nil || said {
 			d.dropHeld()
 		}
@@ -201,13 +204,14 @@ func (d *drive) settled(in *input) (answered bool, err error) {
 		return false, err
 	}
 	waiting, err := d.pending()
-	if err != nil || len(waiting) == 0 {
+	parked := d.parked()
+	if err != nil || len(waiting)+len(parked) == 0 {
 		return false, err
 	}
 	if answered, err := d.answerWith(waiting, in); answered || err != nil {
 		return answered, err
 	}
-	return false, d.supersede(waiting, in)
+	return false, d.supersede(waiting, parked, in)
 }
 
 // said says whether the message was taken before. Then the run goes on as it is.
@@ -254,9 +258,8 @@ func (d *drive) lift() error {
 	return d.lease.Ride(d.commitCtx(), func(tx *session.Tx) error { tx.Lift(halt); return nil })
 }
 
-func (d *drive) pending() (pauses []tool.Pause, err error) {
-	d.lease.View(func(st *session.State) { pauses, err = d.rn.store.Pauses(d.commitCtx(), st, d.asked) })
-	return pauses, err
+func (d *drive) pending() ([]tool.Pause, error) {
+	return d.rn.store.Pauses(d.commitCtx(), d.lease.State(), d.asked)
 }
 
 // answerWith takes the message for an answer, if exactly one pause is open and it asks for that.
@@ -265,7 +268,7 @@ func (d *drive) answerWith(waiting []tool.Pause, in *input) (bool, error) {
 		return false, nil
 	}
 	p := waiting[0]
-	if err := d.mayAnswer(&p, AnswerMessage); err != nil {
+	if err := d.mayAnswer(p.ID, p.Call, p.Tool, AnswerMessage); err != nil {
 		return false, err
 	}
 	for _, part := range in.message.Parts {
@@ -290,9 +293,9 @@ func (d *drive) answerWith(waiting []tool.Pause, in *input) (bool, error) {
 	return true, err
 }
 
-// supersede denies what waits for a person, if the caller asked for that and nothing else waits.
-func (d *drive) supersede(waiting []tool.Pause, in *input) (err error) {
-	refused := &session.PendingError{Session: d.session, Pending: waiting}
+// supersede denies what waits for a person or for a tool that is gone, if the caller asked for that and nothing else waits.
+func (d *drive) supersede(waiting []tool.Pause, parked []event.Parked, in *input) (err error) {
+	refused := &session.PendingError{Session: d.session, Pending: waiting, Parked: parked}
 	if !in.o.Supersede {
 		return refused
 	}
@@ -302,12 +305,18 @@ func (d *drive) supersede(waiting []tool.Pause, in *input) (err error) {
 		}
 	}
 	// Each denial is the user's own: all are asked for before anything is denied, and what isn't asked for is not denied.
-	denied := make([]string, len(waiting))
-	for i := range waiting {
-		if err := d.mayAnswer(&waiting[i], AnswerDeny); err != nil {
+	var denied []string
+	for _, p := range waiting {
+		if err := d.mayAnswer(p.ID, p.Call, p.Tool, AnswerDeny); err != nil {
 			return err
 		}
-		denied[i] = waiting[i].ID
+		denied = append(denied, p.ID)
+	}
+	for _, c := range parked {
+		if err := d.mayAnswer("", c.Call, c.Tool, AnswerDeny); err != nil {
+			return err
+		}
+		denied = append(denied, c.Call)
 	}
 	d.lease.Keep(true) // though what is denied first leaves nothing to do but wait
 	defer d.lease.Keep(false)
@@ -333,7 +342,7 @@ func (d *drive) supersede(waiting []tool.Pause, in *input) (err error) {
 		return !d.left
 	}
 	// The last of them are denied in the commit that has the message: until then the turn is open, and the model is not called.
-	for left := len(waiting); left > 0; left -= session.SupersedeAtOnce {
+	for left := len(waiting) + len(parked); left > 0; left -= session.SupersedeAtOnce {
 		commit := d.lease.Update
 		if left <= session.SupersedeAtOnce {
 			commit = d.lease.Ride
@@ -345,11 +354,11 @@ func (d *drive) supersede(waiting []tool.Pause, in *input) (err error) {
 	return d.settle() // which closes the turn
 }
 
-// mayAnswer asks whether the session's user may answer a pause by a message.
-func (d *drive) mayAnswer(p *tool.Pause, answer AnswerKind) error {
-	return d.rn.authorize(d.ctx, Operation{
-		Kind: OpResume, Actor: Actor(d.user), Session: d.session, User: d.user, Call: p.Call, Tool: p.Tool, Pause: p.ID, Answer: answer,
-	})
+// mayAnswer asks whether the session's user may answer by a message: a pause, or a call that is parked and has none.
+func (d *drive) mayAnswer(pause, call, toolName string, answer AnswerKind) error {
+	op := Operation{Kind: OpResume, Actor: Actor(d.user), Session: d.session, User: d.user, Call: call, Tool: toolName, Pause: pause}
+	op.Answer = answer
+	return d.rn.authorize(d.ctx, op)
 }
 
 // Continue drives a session that has work left: after an interruption, a failure or a used-up limit, or in place of a worker.

@@ -29,6 +29,9 @@ type Options struct {
 	CancelGrace time.Duration
 	// CloseTimeout is how long Close waits for bodies to end; default 10 s.
 	CloseTimeout time.Duration
+	// ParkedTimeout is how long a call waits for its tool that is gone from the agent
+	// since it was asked for, before the call fails; zero: for ever.
+	ParkedTimeout time.Duration
 	// MaxAnswer bounds what Resume takes, in bytes; default 1 MiB.
 	MaxAnswer int
 	// TokenLifetime is how long a callback token is good, from when its call was asked for; default a year.
@@ -90,6 +93,7 @@ func New(a *agent.Agent, store *session.Store, o *Options) (*Runner, error) {
 	if rn.ring, err = newRing(store, rn.options.TokenKeys); err != nil {
 		return nil, err
 	}
+	rn.reports = reports{write: rn.storeProgress, now: store.Now}
 	rn.live.subscribers = map[string]map[chan<- liveEvent]struct{}{}
 	rn.closing, rn.close = context.WithCancel(context.Background())
 	return rn, nil
@@ -129,7 +133,8 @@ func (rn *Runner) agent(name string) (*agent.Agent, error) {
 }
 
 // Close ends what this runner drives, and waits for it: bodies' contexts end at once, and those that have not returned when
-// CloseTimeout is over lose their lease; what they come back with is refused then. Close does not close the store.
+// CloseTimeout is over lose their lease; what they come back with is refused then. Progress that is still to be stored is. Close does not
+// close the store.
 func (rn *Runner) Close() error {
 	rn.mu.Lock()
 	rn.closed = true
@@ -137,17 +142,20 @@ func (rn *Runner) Close() error {
 	rn.close()
 	ended := make(chan struct{})
 	go func() { rn.bodies.Wait(); close(ended) }()
-	timeout := time.NewTimer(rn.options.CloseTimeout)
-	defer timeout.Stop()
+	ctx, cancel := context.WithTimeout(context.Background(), rn.options.CloseTimeout)
+	defer cancel()
 	select {
 	case <-ended:
+		rn.reports.close(ctx)
 		return nil
-	case <-timeout.C:
+	case <-ctx.Done():
 	}
+	rn.reports.close(ctx)
 	rn.mu.Lock()
 	defer rn.mu.Unlock()
 	for d := range rn.drives {
 		d.lease.Abandon()
+		d.endAll()
 	}
 	return fmt.Errorf("runner: closed, but bodies ignore that their context ended, and still run; %d sessions have lost their drive",
 		len(rn.drives))

@@ -27,6 +27,8 @@ type Session struct {
 	Why      string       `json:"why,omitempty"`    // with FinishFailed: what happened
 	Driven   bool         `json:"driven,omitempty"` // some drive holds it
 	Usage    llm.Usage    `json:"usage,omitzero"`   // of the current run
+
+	Parked []event.Parked `json:"parked,omitempty"` // calls whose tools are gone
 }
 
 // Sessions lists sessions by id. One that can't be read is an error in its place.
@@ -51,7 +53,7 @@ func (rn *Runner) Sessions(ctx context.Context, f session.Filter, actor Actor) i
 func (rn *Runner) overview(st *session.State) Session {
 	s := Session{
 		ID: st.ID, User: st.User, Agent: st.Agent, Created: st.Created, Messages: st.Messages, Turn: st.Turn, Finish: st.Finish,
-		Usage: st.Run.Usage,
+		Usage: st.Run.Usage, Parked: st.Parked(),
 	}
 	s.Driven, _ = rn.store.Driven(st)
 	switch step := rn.store.Next(st); {
@@ -70,9 +72,11 @@ type Transcript struct {
 	Session
 	History []llm.Message `json:"history"` // up to the last closed turn, acceptable to every provider; of an open turn, the message that asked
 	Pending []tool.Pause  `json:"pending,omitempty"`
+	Calls   []CallStatus  `json:"calls,omitempty"` // of the open turn, in call order: those that are done have their results
 }
 
-// Show reads a session with its messages and open pauses.
+// Show reads a session with its messages, its open pauses, and what became of the
+// calls beside them.
 func (rn *Runner) Show(ctx context.Context, sessionID string, actor Actor) (Transcript, error) {
 	st, err := rn.visible(ctx, Operation{Kind: OpShow, Actor: actor, Session: sessionID})
 	if err != nil {
@@ -82,8 +86,17 @@ func (rn *Runner) Show(ctx context.Context, sessionID string, actor Actor) (Tran
 	if t.History, err = rn.store.History(ctx, st, 0); err != nil {
 		return Transcript{}, err
 	}
-	t.Pending, err = rn.store.Pauses(ctx, st, nil)
-	return t, err
+	if t.Pending, err = rn.store.Pauses(ctx, st, nil); err != nil {
+		return Transcript{}, err
+	}
+	for i := range st.Calls {
+		c, err := rn.callStatus(ctx, st, st.Calls[i].ID)
+		if err != nil {
+			return Transcript{}, err
+		}
+		t.Calls = append(t.Calls, c)
+	}
+	return t, nil
 }
 
 // CallStatus is what is known of one call.
@@ -95,6 +108,7 @@ type CallStatus struct {
 	Output    json.RawMessage    `json:"output,omitempty"`  // with which result
 	By        string             `json:"by,omitempty"`
 	At        time.Time          `json:"at,omitzero"`       // when it settled
+	Parked    time.Time          `json:"parked,omitzero"`   // since when it waits for its tool, which is gone
 	Attempt   int                `json:"attempt,omitempty"` // of a tool of effect once
 	Pauses    int                `json:"pauses,omitempty"`
 	Decisions []tool.Decision    `json:"decisions,omitempty"` // who decided, when, what, why, and on which arguments

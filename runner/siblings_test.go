@@ -172,3 +172,24 @@ func TestCallsNotBegunBeforeACrash(t *testing.T) {
 }
 
 func approval() interceptor.Chain { return interceptor.Chain{interceptor.Approval(nil)} }
+
+// TestShowHasTheResultsOfSiblings: those that are done stand beside those that
+// wait, before any of them is in the history.
+func TestShowHasTheResultsOfSiblings(t *testing.T) {
+	var n counter
+	r := newRig(t, agent.Config{
+		Tools: []tool.Tool{waiting("deploy", tool.Once, &n), instant("weather", tool.ReadOnly, &n)},
+		Model: fakellm.New(fakellm.Calls("deploy", `{"text":"job-1"}`).And("weather", `{"text":"Oslo"}`), fakellm.Says("Done.")),
+	}, nil)
+	p := r.say("Go.").finished(event.FinishPaused).pause("deploy")
+	r.restart()
+	calls := r.transcript().Calls
+	if len(calls) != 2 || calls[0].Call != p.Call || calls[0].Status != session.Pending || calls[1].Settled != event.Done ||
+		string(calls[1].Output) != string(text("Oslo")) {
+		t.Errorf("its calls are %+v", calls)
+	}
+	r.answer(runner.Complete(p.ID, text("v2"), "ci")).finished(event.FinishStop)
+	if calls := r.transcript().Calls; len(calls) != 0 {
+		t.Errorf("no turn is open, and its calls are %+v", calls)
+	}
+}

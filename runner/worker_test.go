@@ -125,7 +125,7 @@ func TestAbandonedPausesAreReclaimed(t *testing.T) {
 	page, err := kv.Scan(t.Context(), kvstore.Range{})
 	must(t, err)
 	for _, e := range page.Entries {
-		if kind := string(e.Key[:2]); kind != "s\x00" && kind != "x\x00" { // schemas, and what is the store's as a whole
+		if kind := string(e.Key[:2]); kind != "s\x00" && kind != "t\x00" && kind != "x\x00" { // schemas, and what is the store's as a whole
 			t.Errorf("%q is left", e.Key)
 		}
 	}
@@ -341,4 +341,55 @@ func TestDueIn1970(t *testing.T) {
 	if len(due) != 1 {
 		t.Errorf("due are %v, though an answer was accepted", due)
 	}
+}
+
+// TestOneEndForEachRun: a worker that takes a session up which another one has
+// just finished shows nothing of it.
+func TestOneEndForEachRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var n counter
+		release := make(chan struct{})
+		r := newRig(t, oneCall(waiting("deploy", tool.Once, &n)), &rigOptions{memory: true})
+		r.say("Deploy.").finished(event.FinishPaused)
+		ag, err := agent.New(r.config)
+		must(t, err)
+		slow, err := runner.New(ag, session.NewStore(&scannedLate{Memory: r.engine.(*kvstore.Memory), release: release}, nil), r.o.runner)
+		must(t, err)
+		ends := make(chan event.Finish, 10)
+		ctx, cancel := context.WithCancel(t.Context())
+		var all sync.WaitGroup
+		for _, rn := range []*runner.Runner{slow, r.Runner} {
+			all.Go(func() {
+				_ = rn.Work(ctx, &runner.WorkOptions{OnEvent: func(_ string, ev event.Event, _ error) {
+					if ev, ok := ev.(event.End); ok {
+						ends <- ev.Finish
+					}
+				}})
+			})
+		}
+		time.Sleep(2 * time.Hour) // the deadline passes, and both see what is due, one of them late
+		close(release)
+		time.Sleep(time.Hour)
+		cancel()
+		all.Wait()
+		must(t, slow.Close())
+		if len(ends) != 1 || <-ends != event.FinishStop {
+			t.Errorf("the run ended %d times", len(ends)+1)
+		}
+	})
+}
+
+// scannedLate is an engine that shows what is due only when it is released, as it
+// was when it was asked.
+type scannedLate struct {
+	*kvstore.Memory
+	release chan struct{}
+}
+
+func (s *scannedLate) Scan(ctx context.Context, r kvstore.Range) (kvstore.Page, error) {
+	page, err := s.Memory.Scan(ctx, r)
+	if len(r.Before) > 0 && len(page.Entries) > 0 {
+		<-s.release
+	}
+	return page, err
 }

@@ -261,6 +261,10 @@ func (j *judgement) early() error {
 		j.rc.Duplicate = true
 		return nil
 	}
+	if c.Parked != nil && j.in.Kind == KindFail {
+		j.record()
+		return j.tx.settle(c, failed(j.kept()))
+	}
 	if !c.mayPauseNext() {
 		return refuse(fmt.Errorf("%w: call %s is %s", ErrNotPaused, c.ID, c.Status))
 	}

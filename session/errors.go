@@ -125,16 +125,21 @@ func (e *PayloadError) Unwrap() []error { return []error{ErrInvalidResumePayload
 type PendingError struct {
 	Session string
 	Pending []tool.Pause
+	Parked  []event.Parked // for their tools, which are gone
 }
 
 func (e *PendingError) Error() string {
-	p := e.Pending[0]
 	for _, other := range e.Pending {
 		if !ForPerson(other.Await.Reason) {
 			return fmt.Sprintf("session %q: a call of %s waits for something else than a person (%s), and can't be superseded; answer or cancel it",
 				e.Session, other.Tool, other.ID)
 		}
 	}
+	if len(e.Pending) == 0 {
+		return fmt.Sprintf("session %q: call %s waits for its tool %s, which is gone; cancel it, or set RunOptions.Supersede",
+			e.Session, e.Parked[0].Call, e.Parked[0].Tool)
+	}
+	p := e.Pending[0]
 	if len(e.Pending) == 1 {
 		return fmt.Sprintf("session %q: a call of %s waits for an answer (%s); answer or cancel it, or set RunOptions.Supersede", e.Session, p.Tool, p.ID)
 	}

@@ -32,7 +32,10 @@ func (tx *Tx) Cancel(callOrPause, by, why string) (Receipt, error) {
 	}
 	tx.putReceipt(rc)
 	tx.goOn()
-	if c.Status == Running || tx.driven && c.Status != Pending && !c.Effect.NeedsClaim() {
+	switch {
+	case c.Parked != nil:
+		return rc, tx.settle(c, c.withoutTool(by, why))
+	case c.Status == Running || tx.driven && c.Status != Pending && !c.Effect.NeedsClaim():
 		c.Cancel = &Cancel{By: by, Why: why, At: tx.Now}
 		return rc, nil
 	}
@@ -73,12 +76,14 @@ func (tx *Tx) goOn() {
 	}
 }
 
-// Supersede denies calls that wait for a person, by those pauses and no others, SupersedeAtOnce at most.
-func (tx *Tx) Supersede(by string, pauses []string) error {
+// Supersede denies calls that wait for a person, by the ids of those pauses, and
+// parked ones, by their own ids: SupersedeAtOnce at most, and none but those.
+func (tx *Tx) Supersede(by string, denied []string) error {
 	n := 0
 	for i := range tx.Calls {
 		c := &tx.Calls[i]
-		if c.Status != Pending || !ForPerson(c.Pause.Reason) || !slices.Contains(pauses, tool.PauseID(c.ID, c.Pauses)) {
+		waits := c.Status == Pending && ForPerson(c.Pause.Reason) && slices.Contains(denied, tool.PauseID(c.ID, c.Pauses))
+		if !waits && (c.Parked == nil || !slices.Contains(denied, c.ID)) {
 			continue
 		}
 		if n++; n > SupersedeAtOnce {
@@ -90,7 +95,11 @@ func (tx *Tx) Supersede(by string, pauses []string) error {
 			}
 			continue
 		}
-		if err := tx.settle(c, supersededOutcome(c, by)); err != nil {
+		o := supersededOutcome(c, by)
+		if c.Status == Running {
+			o = c.withoutTool(by, "the user sent another message")
+		}
+		if err := tx.settle(c, o); err != nil {
 			return err
 		}
 	}
@@ -121,7 +130,8 @@ func (tx *Tx) Extend(pause string, deadline time.Time) error {
 		return fmt.Errorf("session: the new deadline of %s is after the year %d; the zero time takes it away", pause, maxYear)
 	}
 	tx.touch()
-	c.Pause.Deadline = deadline
+	p := *c.Pause
+	p.Deadline, c.Pause = deadline, &p
 	return nil
 }
 
@@ -135,6 +145,9 @@ func (tx *Tx) Delete() {
 		if c := &tx.Calls[i]; c.Status == Pending {
 			tx.delete(inboxKey(c.Pause.Since, tool.PauseID(c.ID, c.Pauses)))
 		}
+	}
+	for _, tool := range tx.Missing {
+		tx.delete(parkedKey(tx.Agent, tool, tx.ID))
 	}
 	*tx.State = State{
 		Version: tx.Version, ID: tx.ID, User: tx.User, Agent: tx.Agent, Created: tx.Created, Deleted: tx.Now,

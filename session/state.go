@@ -43,6 +43,7 @@ type State struct {
 	Finish event.Finish `json:"finish,omitempty"` // of the last run, once it is over
 	Ended  time.Time    `json:"ended,omitzero"`   // when the last run ended, once it has
 	Halt   *Halt        `json:"halt,omitempty"`
+	Unseen *Unseen      `json:"unseen,omitempty"` // results of a closed turn that no drive has shown
 	Ending *Halt        `json:"ending,omitempty"` // what Halt is to be when the open turn is closed
 
 	// The drive that holds the session, and the count of all that did.
@@ -52,7 +53,8 @@ type State struct {
 	Incarnation uint64    `json:"incarnation,omitempty"` // of the engine, at the last commit; where leases are not stored
 	Takeovers   int       `json:"takeovers,omitempty"`   // drives that died, since the last progress
 
-	Wake    time.Time `json:"wake,omitzero"` // where the session stands in the wake index, see atOnce; zero: nowhere
+	Missing []string  `json:"missing,omitempty"` // the tools under which it stands in the index of parked sessions, in order
+	Wake    time.Time `json:"wake,omitzero"`     // where the session stands in the wake index, see atOnce; zero: nowhere
 	Commits commits   `json:"commits"`
 
 	later
@@ -91,6 +93,15 @@ type Halt struct {
 	later
 }
 
+// Unseen is what a drive settled to which nobody listened, and whose turn it
+// closed: the next drive shows it.
+type Unseen struct {
+	Message int      `json:"msg"`   // the number of the message with the results
+	Calls   []string `json:"calls"` // in call order
+
+	later
+}
+
 // Call is a tool call of the open turn. Its arguments stand in the message that asked, its result in its call record.
 type Call struct {
 	ID        string       `json:"id"`
@@ -109,8 +120,10 @@ type Call struct {
 	Actions   []*Blob      `json:"actions,omitempty"` // what the body made before it paused; each a list
 	Cancel    *Cancel      `json:"cancel,omitempty"`  // asked for while the body runs
 	Settled   event.Status `json:"settled,omitempty"`
-	Media     bool         `json:"media,omitempty"`   // among the actions, the settled call's too, is media for the model
-	Unshown   bool         `json:"unshown,omitempty"` // it was settled without a drive that could show it, and no drive has shown it yet
+	Media     bool         `json:"media,omitempty"`    // among the actions, the settled call's too, is media for the model
+	Unshown   bool         `json:"unshown,omitempty"`  // it was settled without a drive that could show it, and no drive has shown it yet
+	Invented  bool         `json:"invented,omitempty"` // the agent had no such tool when it was asked for
+	Parked    *Parked      `json:"parked,omitempty"`   // the agent has its tool no more
 
 	later
 }
@@ -167,6 +180,14 @@ type Decision struct {
 	Edited *Blob `json:"edited,omitempty"` // in place of Decision.Arguments
 	Why    *Blob `json:"why,omitempty"`    // in place of Decision.Reason; a JSON string
 	Pause  int   `json:"pause"`            // the number of the pause that it answered
+
+	later
+}
+
+// Parked is since when a call waits for its tool to come back, and until when.
+type Parked struct {
+	Since time.Time `json:"since"`
+	Until time.Time `json:"until,omitzero"` // zero: for ever
 
 	later
 }

@@ -184,12 +184,13 @@ func (tx *Tx) due() error {
 	return nil
 }
 
-// UseUp halts the run before a model call that its agent's limits don't allow.
-func (tx *Tx) UseUp(finish event.Finish) error {
+// UseUp halts the run before a model call that its agent's limits don't allow,
+// or instead of a message that they don't allow.
+func (tx *Tx) UseUp(finish event.Finish, why string) error {
 	if err := tx.due(); err != nil {
 		return err
 	}
-	tx.Stop(finish, "")
+	tx.Stop(finish, why)
 	return nil
 }
 

@@ -100,8 +100,12 @@ func settle[Out any](r Result[Out], err error) (Execution, error) {
 	case err != nil:
 		return Execution{}, err
 	case r == nil:
-		return Execution{}, errNoResult
+		return Execution{}, unusable{errNoResult}
 	}
 	var out Out
-	return r.outcome(out)
+	exec, err := r.outcome(out)
+	if err != nil {
+		err = unusable{err}
+	}
+	return exec, err
 }
