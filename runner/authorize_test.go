@@ -7,6 +7,7 @@ import (
 	"go/parser"
 	"go/token"
 	"iter"
+	"log/slog"
 	"reflect"
 	"strconv"
 	"sync"
@@ -249,5 +250,29 @@ func TestSupersedingAsksForEachDenial(t *testing.T) {
 		if printed(op) != printed(want) {
 			t.Errorf("a denial is asked for as %+v, not %+v", op, want)
 		}
+	}
+}
+
+// So is one of a call that waits for its tool, and not for a person: it has no pause.
+func TestSupersedingAParkedCallIsADenial(t *testing.T) {
+	var n counter
+	var denials []runner.Operation
+	r, p, _, _ := parkedRig(t, &n, &rigOptions{memory: true, runner: &runner.Options{
+		Logger: slog.New(slog.DiscardHandler),
+		Authorizer: func(_ context.Context, op runner.Operation) error {
+			if op.Answer != runner.AnswerDeny {
+				return nil
+			}
+			denials = append(denials, op)
+			return errors.New("only a manager denies a refund")
+		},
+	}})
+	r.answer(runner.Approve(p.ID, "bob", "")).finished(event.FinishPaused)
+	s := watch(t, r.Run(t.Context(), user, chat, llm.UserText("Forget it."), &runner.RunOptions{Supersede: true}))
+	if !errors.Is(s.err, runner.ErrNotAllowed) || s.end.Finish != event.FinishPaused || len(r.transcript().Parked) != 1 {
+		t.Errorf("the message ended the run as %q, with %v", s.end.Finish, s.err)
+	}
+	if len(denials) != 1 || denials[0].Call != p.Call || denials[0].Tool != "refund" || denials[0].Pause != "" || denials[0].Actor != user {
+		t.Errorf("it is asked for as %+v", denials)
 	}
 }

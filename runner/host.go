@@ -14,9 +14,10 @@ type host struct {
 	turn *turnFacts
 }
 
-// Token makes the token of the call's next pause. It depends on what is stored only, so that each attempt makes the same.
+// Token makes the token of the call's next pause. It depends on what is stored only, so that each attempt makes the same, until the turn's
+// key is retired.
 func (h host) Token(c tool.Call, permits ...tool.Permit) string {
-	token, err := h.turn.signer.mint(Token{
+	token, err := h.rn.ring.held(h.turn.signer).mint(Token{
 		Session: c.Session, Call: c.ID, Pause: c.Pauses + 1, Permits: permits, Expires: h.turn.asked.Add(h.rn.options.TokenLifetime).Unix(),
 	})
 	if err != nil {

@@ -84,6 +84,17 @@ func (r *ring) signer(ctx context.Context, id int) (signer, error) {
 	return newSigner(keys[0])
 }
 
+// held is the key itself as long as it isn't retired, and otherwise the oldest. It reads nothing: a body asks for it.
+func (r *ring) held(s signer) signer {
+	keys, _, _ := r.view()
+	if len(keys) > 0 && find(keys, s.id) < 0 {
+		if oldest, err := newSigner(keys[0]); err == nil {
+			return oldest
+		}
+	}
+	return s
+}
+
 // trusted is the ring for who drives. Where the store fails, what is in memory is good enough.
 func (r *ring) trusted(ctx context.Context) ([]session.TokenKey, error) {
 	keys, reads, age := r.view()

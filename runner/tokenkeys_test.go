@@ -82,6 +82,26 @@ func TestHeadWithoutAKeyGetsTheOldest(t *testing.T) {
 	}
 }
 
+// A key that retires while a body runs signs no more.
+func TestKeyRetiresWhileABodyRuns(t *testing.T) {
+	var r *rig
+	var tokens []string
+	act := tool.Must(tool.Func(tool.Spec{Name: "act", Description: "a"}, func(ctx context.Context, in textIn) (tool.Result[textOut], error) {
+		c := tool.CallFrom(ctx)
+		tokens = append(tokens, c.Token())
+		must(t, r.RotateTokenKeys(ctx, user, &runner.RotateOptions{Retire: time.Now().Add(time.Hour)}))
+		tokens = append(tokens, c.Token())
+		return tool.Done(textOut(in)), nil
+	}))
+	r = newRig(t, agent.Config{Tools: []tool.Tool{act}, Model: messages(calls("act", `{"text":"a"}`), says("Done."))}, nil)
+	r.say("Go.").finished(event.FinishStop)
+	for i, want := range []error{runner.ErrBadToken, nil} {
+		if _, err := r.ReadToken(t.Context(), tokens[i]); !errors.Is(err, want) {
+			t.Errorf("token %d: %v", i, err)
+		}
+	}
+}
+
 // Where no key can be had, no code of others runs: neither layers nor the body. What the model said is kept, and goes on when there
 // is a key again.
 func TestNoKeyNoCall(t *testing.T) {
