@@ -24,8 +24,9 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// operations is each exported method of a Runner, and what it asks the Authorizer for. Those that ask for nothing are nobody's
-// operation: Close and Work are the program's own, and what ReadToken tells stands in the token.
+// operations is each exported method of a Runner, and what it asks the
+// Authorizer for. Those that ask for nothing are nobody's operation: Close and
+// Work are the program's own, and what ReadToken tells stands in the token.
 var operations = map[string]runner.OperationKind{
 	"Run": runner.OpRun, "Continue": runner.OpContinue, "Resume": runner.OpResume, "Progress": runner.OpProgress,
 	"Cancel": runner.OpCancel, "CancelSession": runner.OpCancelSession, "Extend": runner.OpExtend, "Delete": runner.OpDelete,
@@ -34,7 +35,8 @@ var operations = map[string]runner.OperationKind{
 	"Close": "", "Work": "", "ReadToken": "",
 }
 
-// No exported operation forgets the Authorizer, or who asks: each method is called, by reflection, where nothing is allowed.
+// No exported operation forgets the Authorizer, or who asks: each method is
+// called, by reflection, where nothing is allowed.
 func TestEveryExportedOperationIsAuthorized(t *testing.T) {
 	var mu sync.Mutex
 	var asked []runner.Operation
@@ -105,8 +107,9 @@ func TestEveryExportedOperationIsAuthorized(t *testing.T) {
 	}
 }
 
-// called calls a method and returns its error, or the one that ends what it yields. Strings are taken from names, in order; what is
-// not among values is the zero value.
+// called calls a method and returns its error, or the one that ends what it
+// yields. Strings are taken from names, in order; what is not among values is
+// the zero value.
 func called(t *testing.T, method reflect.Value, values map[reflect.Type]reflect.Value, names []string) error {
 	t.Helper()
 	args := []reflect.Value{reflect.ValueOf(t.Context())}
@@ -165,7 +168,8 @@ func operationKinds(t *testing.T) (kinds []string) {
 	return kinds
 }
 
-// What an actor answers with is told apart, and a listing shows what it selects.
+// What an actor answers with is told apart, and a listing shows what it
+// selects.
 func TestOperationsSayWhatARuleNeeds(t *testing.T) {
 	var last runner.Operation
 	var n counter
@@ -211,7 +215,8 @@ func drained[V any](t *testing.T, all iter.Seq2[V, error]) {
 	}
 }
 
-// A message that supersedes is a denial of each pause, and is authorized as one, before anything is denied.
+// A message that supersedes is a denial of each pause, and is authorized as
+// one, before anything is denied.
 func TestSupersedingAsksForEachDenial(t *testing.T) {
 	var asked []runner.Operation
 	forbidden := "pay"
@@ -253,7 +258,8 @@ func TestSupersedingAsksForEachDenial(t *testing.T) {
 	}
 }
 
-// So is one of a call that waits for its tool, and not for a person: it has no pause.
+// So is one of a call that waits for its tool, and not for a person: it has no
+// pause.
 func TestSupersedingAParkedCallIsADenial(t *testing.T) {
 	var n counter
 	var denials []runner.Operation
