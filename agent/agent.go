@@ -6,6 +6,7 @@
 package agent
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -57,12 +58,18 @@ type Retry struct {
 	Failures int           // in a row, after which the run fails; 0: 6; negative: it fails at once
 	First    time.Duration // 0: 1 s
 	Most     time.Duration // 0: 1 min
+	// Patience is for how long, from the first failure in a row, the model is called again however often it fails: 72 hours, say, to outlast
+	// a provider's bad weekend, best with a Most of many minutes. 0: Failures alone decide.
+	Patience time.Duration
+	// Hold is the longest wait for which a drive keeps its session. Before a longer one, such as a provider may ask for, the drive ends
+	// with event.FinishDelayed, and a worker, or Continue, goes on when it is over. 0: 5 min.
+	Hold time.Duration
 }
 
-// After is how long to wait after so many failures in a row; ok is false if there were too many.
-func (r Retry) After(failures int, err error) (wait time.Duration, ok bool) {
+// After is how long to wait after so many failures in a row, the first of which is so long ago; ok is false if that is enough.
+func (r Retry) After(failures int, since time.Duration, err error) (wait time.Duration, ok bool) {
 	var e *llm.Error
-	if failures > r.Failures || !errors.As(err, &e) || !e.Temporary() {
+	if failures > r.Failures && since >= r.Patience || !errors.As(err, &e) || !e.Temporary() {
 		return 0, false
 	}
 	wait = r.First << min(failures-1, 30)
@@ -108,7 +115,15 @@ func New(c Config) (*Agent, error) {
 	if c.Limits.Message == 0 {
 		c.Limits.Message = DefaultMessage
 	}
+	if c.Retry.Patience < 0 || c.Retry.Hold < 0 {
+		return nil, errors.New("agent: Config.Retry has a negative Patience or Hold")
+	}
+	if m, ok := c.Model.(llm.Retrier); ok && m.Retries() > 0 && (c.Retry.Failures >= 0 || c.Retry.Patience > 0) {
+		return nil, fmt.Errorf("agent %q: its model asks again up to %d times by itself, and the agent calls it again, too: the tries multiply; "+
+			"leave the model's option Retries at 0, or set Config.Retry.Failures to -1, and no Patience", c.Name, m.Retries())
+	}
 	c.Retry = c.Retry.defaults()
+	c = c.own()
 	tools, err := tool.NewLimitedRegistry(c.ToolLimits, c.Tools...)
 	if err != nil {
 		return nil, fmt.Errorf("agent %q: %w", c.Name, err)
@@ -124,14 +139,20 @@ func New(c Config) (*Agent, error) {
 			return nil, fmt.Errorf("agent %q: %w", c.Name, err)
 		}
 	}
-	// The agent keeps its gates, whatever becomes of the slices.
-	c.Interceptors = slices.Clone(c.Interceptors)
-	for i := range c.Interceptors {
-		c.Interceptors[i].Tools = slices.Clone(c.Interceptors[i].Tools)
-	}
 	a := &Agent{config: c, tools: tools, defs: tools.Defs()}
 	a.model = c.Interceptors.WrapModel(c.Model.Generate)
 	return a, nil
+}
+
+// own is the configuration with slices of its own: the agent keeps its gates,
+// whatever becomes of those that it was made of.
+func (c Config) own() Config {
+	c.Tools, c.Interceptors = slices.Clone(c.Tools), slices.Clone(c.Interceptors)
+	for i := range c.Interceptors {
+		c.Interceptors[i].Tools = slices.Clone(c.Interceptors[i].Tools)
+	}
+	c.ResponseFormat.Schema = bytes.Clone(c.ResponseFormat.Schema)
+	return c
 }
 
 // checkSchemas refuses a tool whose calls could not be held, since its schema can't be kept with the pause.
@@ -161,6 +182,9 @@ func (r Retry) defaults() Retry {
 	}
 	if r.Most <= 0 {
 		r.Most = time.Minute
+	}
+	if r.Hold == 0 {
+		r.Hold = 5 * time.Minute
 	}
 	return r
 }
@@ -193,9 +217,10 @@ func (a *Agent) Turn(inner interceptor.TurnHandler) interceptor.TurnHandler {
 	return a.config.Interceptors.WrapTurn(inner)
 }
 
-// Generate asks the model, through the chain's model layers, to answer history. Neither history nor metadata is copied.
+// Generate asks the model, through the chain's model layers, to answer history. All of the request is copied once: it belongs to
+// the layers and the model.
 func (a *Agent) Generate(ctx context.Context, history []llm.Message, metadata map[string]string) iter.Seq2[llm.Event, error] {
-	return a.model(ctx, llm.Request{
+	r := llm.Request{
 		System:         a.config.Instructions,
 		Messages:       history,
 		Tools:          a.defs,
@@ -204,7 +229,8 @@ func (a *Agent) Generate(ctx context.Context, history []llm.Message, metadata ma
 		ResponseFormat: a.config.ResponseFormat,
 		Cache:          a.config.Cache,
 		Metadata:       metadata,
-	})
+	}
+	return a.model(ctx, r.Clone())
 }
 
 // Execute takes a call through the chain's tool layers to enter.

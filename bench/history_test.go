@@ -116,7 +116,7 @@ func fill(b *testing.B, store *session.Store, id string, messages int) {
 				if err := tx.Say(question, "", "", false); err != nil {
 					return err
 				}
-				if err := tx.Reply(answer, nil, event.FinishStop, llm.Usage{}, 0); err != nil {
+				if err := tx.Reply(answer, nil, session.Stopped{Finish: event.FinishStop}, 0); err != nil {
 					return err
 				}
 			}

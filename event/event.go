@@ -1,8 +1,8 @@
 // Package event is what a caller sees of a run: what the model says as it is said, and what became of each tool call. The
 // last event of a run is an [End].
 //
-// Events are for showing. What must not be missed is in the session: an event that tells of a pause or a final result
-// comes after the commit that made it so. But for one: the result of a call whose answer is its output is shown as soon as the
+// Events are for showing, and belong to whoever ranges over them: writing into one, to mask it, say, changes nothing else. What must
+// not be missed is in the session: an event that tells of a pause or a final result comes after the commit that made it so. But for one: the result of a call whose answer is its output is shown as soon as the
 // layers have let it through, and is stored with the session's next commit. If the call is cancelled before that, the cancellation
 // counts, and the result is shown again, as it is.
 package event
@@ -98,9 +98,10 @@ type Retry struct {
 type End struct {
 	Session string
 	Finish  Finish
+	Why     string       // of FinishFailed and FinishDelayed, what happened; of FinishOther, the provider's word for it; of FinishCancelled, the reason given
 	Pending []tool.Pause // with FinishPaused: what is waited for
 	Parked  []Parked     // with FinishPaused: the calls whose tools are gone
-	Until   time.Time    // with FinishElsewhere: when the other drive's lease ends, if known
+	Until   time.Time    // with FinishElsewhere: when the other drive's lease ends, if known; with FinishDelayed: when the model is called again
 	Usage   llm.Usage    // of the run so far
 }
 
@@ -113,6 +114,7 @@ const (
 	FinishPaused      Finish = "paused"           // calls wait
 	FinishLength      Finish = "length"           // the model's output was cut off by a limit of tokens
 	FinishRefusal     Finish = "refusal"          // the model declined
+	FinishOther       Finish = "other"            // the model stopped for a reason that has no finish of its own, or said nothing at all
 	FinishMaxTurns    Finish = "max_turns"        // Limits.Turns is used up
 	FinishMaxCalls    Finish = "max_tool_calls"   // Limits.ToolCalls is used up
 	FinishMaxTokens   Finish = "max_tokens"       // Limits.Tokens is used up
@@ -120,6 +122,7 @@ const (
 	FinishFailed      Finish = "failed"           // an error ended the run; it was yielded before
 	FinishCancelled   Finish = "cancelled"        // somebody cancelled the session
 	FinishInterrupted Finish = "interrupted"      // the caller left, or the runner was closed; Continue or Run carries on, or, if it was detached or closed, a worker
+	FinishDelayed     Finish = "delayed"          // the model is called again at End.Until: by a worker, or by Continue
 	FinishElsewhere   Finish = "driven_elsewhere" // another drive holds the session
 )
 

@@ -81,6 +81,7 @@ func (c *Collector) find(index int) *stream {
 // wholeCall adds a call, or puts it in the place of the one that was streamed before it came whole.
 func (c *Collector) wholeCall(p ToolCall) error {
 	given := p.Arguments
+	p = p.Clone() // the model, or a layer around it, may keep its own
 	p.Arguments, _ = Arguments(p.Arguments)
 	for i := range c.calls {
 		s := &c.calls[i]

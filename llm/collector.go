@@ -1,6 +1,7 @@
 package llm
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"iter"
@@ -156,12 +157,15 @@ func (c *Collector) written() Part {
 
 func isBlank(s string) bool { return strings.TrimSpace(s) == "" }
 
-// whole takes a part that comes at once.
+// whole takes a part that comes at once. It is copied, since the model, or a
+// layer around it, may keep its own.
 func (c *Collector) whole(p Part) error {
 	switch p := p.(type) {
 	case Text:
+		p.Native = p.Native.Clone()
 		c.instead(text, p, p.Native == nil && isBlank(p.Text))
 	case Reasoning:
+		p.Native = p.Native.Clone()
 		c.instead(reasoning, p, p.Native == nil && isBlank(p.Text))
 	case ToolCall:
 		return c.wholeCall(p)
@@ -169,8 +173,11 @@ func (c *Collector) whole(p Part) error {
 		if p.MediaType == "" || len(p.Data) == 0 && p.URL == "" {
 			return malformed("media of type %q with %d bytes and the URL %q", p.MediaType, len(p.Data), p.URL)
 		}
-		c.instead(none, p, false)
-	case Opaque, Unknown:
+		c.instead(none, p.Clone(), false)
+	case Opaque:
+		c.instead(none, Opaque{Native: *p.Native.Clone()}, false)
+	case Unknown:
+		p.Raw = bytes.Clone(p.Raw)
 		c.instead(none, p, false)
 	default: // a tool result too: a model doesn't answer its own calls
 		return malformed("%T is no part of a model's message", p)

@@ -10,7 +10,7 @@ import (
 //
 // Generate streams events; the last one is a [Finish]. A stream that ends without it was cut off, and is an error: see
 // [Collector]. An error ends the stream; where it is an [*Error], its Kind says whether to try again. The request is the
-// model's to read, not to change: its slices may be shared.
+// model's own, and that of the layers around it; what it streams is copied when it is collected.
 type Model interface {
 	Generate(context.Context, Request) iter.Seq2[Event, error]
 }
@@ -35,6 +35,13 @@ type Request struct {
 // interface Model doesn't bring it along, and then nothing is checked.
 type ToolChecker interface {
 	CheckTools([]ToolDef) error
+}
+
+// Retrier is a Model that may ask its provider again by itself. An agent that calls its model again, too, refuses one that does: the tries
+// of both multiply. A wrapper around a Model needs the method as well, as with [ToolChecker].
+type Retrier interface {
+	// Retries is how often one Generate may ask again; zero: never.
+	Retries() int
 }
 
 // ToolDef is what a model is told of a tool.

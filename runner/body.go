@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/interceptor"
 	"github.com/fermata-ai/fermata/kvstore"
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/session"
@@ -210,7 +211,8 @@ func (b *body) prepare(ctx context.Context) error {
 	return err
 }
 
-// told loads the answer and the decisions that the call was given.
+// told loads the answer and the decisions that the call was given. They are the
+// call's own, and not the head's.
 func (b *body) told(ctx context.Context) (answer *tool.Answer, decisions []tool.Decision, err error) {
 	store, id := b.d.rn.store, b.d.session
 	if a := b.c.Answer; a != nil {
@@ -221,6 +223,7 @@ func (b *body) told(ctx context.Context) (answer *tool.Answer, decisions []tool.
 		if answer.Data, err = store.Value(ctx, id, a.Data); err != nil {
 			return nil, nil, err
 		}
+		answer = answer.Clone()
 	}
 	for _, rec := range b.c.Decisions {
 		d, err := store.Decided(ctx, id, rec)
@@ -377,20 +380,17 @@ func approved(decisions []tool.Decision, asked, running json.RawMessage) error {
 		case i == 0 && d.Shown != current:
 			current = d.Shown // a layer outside the gate changed them before they were shown
 		case d.Shown != current:
-			return errChanged
+			return interceptor.ErrChanged
 		}
 		if len(d.Arguments) > 0 {
 			current = tool.HashArguments(d.Arguments)
 		}
 	}
 	if tool.HashArguments(running) != current {
-		return errChanged
+		return interceptor.ErrChanged
 	}
 	return nil
 }
-
-var errChanged = errors.New("the arguments were changed after they were approved, and were not run; " +
-	"a layer that changes them belongs outside the layers that ask")
 
 // settle commits what came of the call: its result, or its pause. What follows from what is stored rides with the next commit.
 func (b *body) settle(ctx context.Context, out tool.Outcome) {

@@ -256,7 +256,7 @@ func (d *drive) closeTurn() error {
 	d.asked = nil
 	d.outcomes.clear()
 	d.history = append(d.history, m)
-	d.showResults(event.Message{Number: len(d.history) - 1, Message: m}, ends)
+	d.showResults(event.Message{Number: len(d.history) - 1, Message: m.Clone()}, ends)
 	return nil
 }
 

@@ -222,7 +222,7 @@ func (d *drive) loop(callsOnly bool) error {
 				return nil
 			}
 		case session.StepRetry:
-			if callsOnly || d.worker { // a worker comes back then
+			if callsOnly || d.worker || d.isTooLong(step) { // a worker comes back then
 				return nil
 			}
 		case session.StepModel:
@@ -321,6 +321,11 @@ func (d *drive) pauseForRetry(step session.Step, changed <-chan struct{}) error 
 	d.lease.Keep(true)
 	defer d.lease.Keep(false)
 	return d.wait(step, changed)
+}
+
+// isTooLong reports whether the model is to be called again so late that the session is given up until then.
+func (d *drive) isTooLong(step session.Step) bool {
+	return step.Until.Sub(d.rn.store.Now()) > d.agent.Retry().Hold
 }
 
 // takeUp reads the head again if somebody may have changed it.

@@ -15,12 +15,13 @@ import (
 // brought together, and nowhere else.
 
 // declared is what the head keeps of a tool as it is declared today.
-func (d *drive) declared(spec *tool.Spec) (out session.Declared, err error) {
-	out = session.Declared{Effect: spec.Effect, MayPause: spec.MayPause}
-	if spec.MayPause {
+func (d *drive) declared(name string) (out session.Declared, known bool, err error) {
+	out.Effect, out.MayPause, known = d.agent.Tools().Declared(name)
+	if out.MayPause {
+		_, spec, _ := d.agent.Tools().Lookup(name)
 		out.Output, err = d.rn.store.PutSchema(d.commitCtx(), spec.Output)
 	}
-	return out, err
+	return out, known, err
 }
 
 // reconcile brings a call that is about to begin up to its tool as it is
@@ -32,13 +33,9 @@ func (d *drive) reconcile(c *session.Call) (goesOn bool, err error) {
 	if d.turn.opened || c.Answer != nil && c.Answer.Mode != tool.ModeReenter {
 		return true, nil
 	}
-	_, spec, known := d.agent.Tools().Lookup(c.Tool)
-	if !known {
-		return true, nil
-	}
-	today, err := d.declared(&spec)
-	if err != nil {
-		return false, err
+	today, known, err := d.declared(c.Tool)
+	if err != nil || !known {
+		return !known, err
 	}
 	if c.Effect.NeedsClaim() {
 		today.Effect = c.Effect

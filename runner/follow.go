@@ -32,8 +32,9 @@ type FollowOptions struct {
 // It drives nothing; where work is due that nobody does, an event.Undriven says so. It ends with an event.End when the session is at rest, and with an error when ctx or the runner ends. Turns that
 // were over before it began are in their messages alone.
 func (rn *Runner) Follow(ctx context.Context, sessionID string, actor Actor, o *FollowOptions) iter.Seq2[event.Event, error] {
-	if o == nil {
-		o = &FollowOptions{}
+	var own FollowOptions
+	if o != nil {
+		own = *o
 	}
 	return func(yield func(event.Event, error) bool) {
 		if _, err := rn.visible(ctx, Operation{Kind: OpFollow, Actor: actor, Session: sessionID}); err != nil {
@@ -42,7 +43,7 @@ func (rn *Runner) Follow(ctx context.Context, sessionID string, actor Actor, o *
 		}
 		f := &follower{
 			display: display{rn: rn, session: sessionID, shown: map[string]sight{}},
-			number:  max(0, o.From), through: o.ThroughWaits, reported: map[string]report{},
+			number:  max(0, own.From), through: own.ThroughWaits, reported: map[string]report{},
 		}
 		f.record = func(ctx context.Context, call string) (session.Record, error) {
 			r, _, err := rn.store.Record(ctx, sessionID, call)
@@ -197,9 +198,9 @@ func (f *follower) results(ctx context.Context, m llm.Message) error {
 		f.shown[c.ID] = sightOf(&c)
 		switch record, err := f.record(ctx, r.Call); {
 		case err == nil:
-			f.emit(event.Result{Status: record.Status, By: record.By, Result: r})
+			f.emit(event.Result{Status: record.Status, By: record.By, Result: r.Clone()})
 		case errors.Is(err, session.ErrUnknownCall): // one beyond the limit of a turn has no record
-			f.emit(event.Result{Status: c.Settled, Result: r})
+			f.emit(event.Result{Status: c.Settled, Result: r.Clone()})
 		default:
 			return err
 		}
@@ -214,7 +215,7 @@ func (f *follower) live(p liveEvent) {
 		return
 	}
 	f.reported[p.Call] = report{p.Progress, true}
-	f.emit(p)
+	f.emit(event.Clone(p))
 }
 
 // stored shows the stored progress of open calls where it is newer than what was shown.
@@ -232,7 +233,7 @@ func (f *follower) stored(ctx context.Context, st *session.State) error {
 			continue
 		}
 		f.reported[c.ID] = report{*p, false}
-		if !f.emit(event.Progress{Call: c.ID, Tool: c.Tool, Progress: *p}) {
+		if !f.emit(event.Clone(event.Progress{Call: c.ID, Tool: c.Tool, Progress: *p})) {
 			return nil
 		}
 	}

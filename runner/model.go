@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -44,13 +45,17 @@ func (d *drive) model(ctx context.Context) error {
 
 // retry has the model called again after a while, if its failure may pass, and fails the run otherwise.
 func (d *drive) retry(cause error) error {
-	failures := 1
+	failures, since := 1, time.Duration(0)
 	d.lease.View(func(st *session.State) {
-		if st.Retry != nil {
-			failures += st.Retry.Failures
+		if st.Retry == nil {
+			return
+		}
+		failures += st.Retry.Failures
+		if !st.Retry.Since.IsZero() {
+			since = d.rn.store.Now().Sub(st.Retry.Since)
 		}
 	})
-	wait, ok := d.agent.Retry().After(failures, cause)
+	wait, ok := d.agent.Retry().After(failures, since, cause)
 	if !ok {
 		return d.fail(cause)
 	}
@@ -122,7 +127,7 @@ func (d *drive) generate(ctx context.Context) (llm.Message, llm.Finish, error) {
 
 func (d *drive) stream(ctx context.Context) (err error) {
 	defer d.recovered("the model, or a layer around it,", &err)
-	for ev, err := range d.agent.Generate(ctx, d.history[:len(d.history):len(d.history)], d.metadata) {
+	for ev, err := range d.agent.Generate(ctx, d.history, d.metadata) {
 		if err != nil {
 			return err
 		}
@@ -162,9 +167,10 @@ func (d *drive) reply(m llm.Message, fin llm.Finish) error {
 			return d.fail(fmt.Errorf("model: %w", err))
 		}
 	}
+	how := stopped(fin, entry == nil)
 	limits := d.agent.Limits()
 	err = d.lease.Update(d.commitCtx(), func(tx *session.Tx) error {
-		if err := tx.Reply(entry, calls, finishOf(fin.Reason), fin.Usage, key); err != nil {
+		if err := tx.Reply(entry, calls, how, key); err != nil {
 			return err
 		}
 		switch {
@@ -185,10 +191,10 @@ func (d *drive) reply(m llm.Message, fin llm.Finish) error {
 	clear(d.shown) // of the turn before
 	if entry != nil {
 		d.history = append(d.history, m)
-		d.emit(event.Message{Number: len(d.history) - 1, Message: m})
+		d.emit(event.Message{Number: len(d.history) - 1, Message: m.Clone()})
 	}
 	for _, c := range asked {
-		d.emit(event.Call{Call: c})
+		d.emit(event.Call{Call: c.Clone()})
 	}
 	return d.turnOpened(asked, true)
 }
@@ -244,7 +250,7 @@ func (d *drive) acceptable(name string) string {
 	name = "invalid_" + string(clean)
 	name = name[:min(len(name), most)]
 	for {
-		if _, _, taken := d.agent.Tools().Lookup(name); !taken {
+		if _, _, taken := d.agent.Tools().Declared(name); !taken {
 			return name
 		}
 		name = name[:min(len(name), most-1)] + "_"
@@ -257,15 +263,11 @@ func (d *drive) open(asked []llm.ToolCall) (calls []session.Call, key int, err e
 	calls = d.opening[:0]
 	for _, c := range asked[:min(len(asked), agent.MaxCalls)] {
 		call := session.Call{ID: c.ID, Tool: c.Name, Status: session.Requested}
-		if _, spec, known := d.agent.Tools().Lookup(c.Name); known {
-			is, err := d.declared(&spec)
-			if err != nil {
-				return nil, 0, err
-			}
-			call.Effect, call.MayPause, call.Output = is.Effect, is.MayPause, is.Output
-		} else {
-			call.Invented = true
+		is, known, err := d.declared(c.Name)
+		if err != nil {
+			return nil, 0, err
 		}
+		call.Effect, call.MayPause, call.Output, call.Invented = is.Effect, is.MayPause, is.Output, !known
 		calls = append(calls, call)
 	}
 	d.opening = calls
@@ -288,14 +290,22 @@ func (d *drive) fail(cause error) error {
 	return errors.Join(cause, err)
 }
 
-func finishOf(r llm.StopReason) event.Finish {
-	switch r {
-	case llm.StopLength:
-		return event.FinishLength
-	case llm.StopRefusal:
-		return event.FinishRefusal
+// stopped is how a run ends with a message that asks for nothing. Of a reason that fermata has no finish for, and of a message with
+// nothing in it, the provider's word is all there is to tell.
+func stopped(fin llm.Finish, empty bool) session.Stopped {
+	how := session.Stopped{Finish: event.FinishStop, Usage: fin.Usage}
+	word := cmp.Or(llm.CleanString(fin.Word), string(fin.Reason))
+	switch {
+	case fin.Reason == llm.StopLength:
+		how.Finish = event.FinishLength
+	case fin.Reason == llm.StopRefusal:
+		how.Finish = event.FinishRefusal
+	case empty:
+		how.Finish, how.Why = event.FinishOther, "an empty message: "+word
+	case fin.Reason == llm.StopOther:
+		how.Finish, how.Why = event.FinishOther, word
 	}
-	return event.FinishStop
+	return how
 }
 
 // flushHeld shows what waited for a commit, unless it waits for a later one.

@@ -21,7 +21,7 @@ func (rn *Runner) has(agent, name string) bool {
 	if a == nil {
 		return false
 	}
-	_, _, known := a.Tools().Lookup(name)
+	_, _, known := a.Tools().Declared(name)
 	return known
 }
 

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -15,7 +16,7 @@ import (
 // ErrInvalidProgress refuses progress that is too large, whose data are no JSON, or whose fraction is not between 0 and 1.
 var ErrInvalidProgress = errors.New("runner: the progress can't be taken")
 
-// Progress tells how far a call's outside job is. The call is given by its id; or
+// Progress tells how far a call's outside job is. The call is given by its id, or
 // by that of one of its pauses: then the progress is refused once that pause is
 // over. It is shown live at once, in this process, and refused once the call is
 // settled. The latest is stored: at once if the call's last is 250 ms old, and
@@ -32,7 +33,7 @@ const maxProgress = 16 << 10 // bytes of Message and Data together
 
 func (rn *Runner) progress(ctx context.Context, id, callOrPause, toolName string, p tool.Progress) error {
 	call := session.CallID(callOrPause)
-	p.Message, p.Data, p.At = llm.CleanString(p.Message), llm.CleanJSON(p.Data), rn.store.Now()
+	p.Message, p.Data, p.At = llm.CleanString(p.Message), llm.CleanJSON(bytes.Clone(p.Data)), rn.store.Now()
 	switch {
 	case len(p.Message)+len(p.Data) > maxProgress:
 		return fmt.Errorf("%w: it has %d bytes, at most %d are taken", ErrInvalidProgress, len(p.Message)+len(p.Data), maxProgress)

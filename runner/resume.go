@@ -17,9 +17,9 @@ import (
 type Resumption struct {
 	// Pause is a pause's id; or a call's, as long as the call has had one pause only.
 	Pause string
-	// One of these is set.
+	// One of these is set; several are refused.
 	Payload  json.RawMessage // the answer: a JSON value that fits the pause's schema
-	Decision *tool.Decision  // at a gate: Approved, Reason, and Arguments where they are edited
+	Decision *tool.Decision  // at a gate: Approved, Reason, and Arguments where they are edited; the rest is the session's to say, and refused
 	Failure  string          // the outside job failed, for this reason
 	MayPass  bool            // with Failure: trying again may help
 
@@ -156,6 +156,33 @@ func refusal(receipts []session.Receipt) error {
 	return errors.Join(errs...)
 }
 
+// contradiction says what a resumption can't mean. What would be left aside is
+// refused, rather than accepted in another sense than its sender's.
+func (r Resumption) contradiction() error {
+	failed := r.failed || r.Failure != ""
+	switch d := r.Decision; {
+	case d != nil && failed:
+		return errors.New("it has a decision and a failure, and an answer is one of them")
+	case d != nil && len(r.Payload) > 0:
+		return errors.New("it has a decision and a payload, and an answer is one of them; edited arguments belong into Decision.Arguments")
+	case failed && len(r.Payload) > 0:
+		return errors.New("it has a failure and a payload, and an answer is one of them")
+	case r.MayPass && !failed:
+		return errors.New("it says that trying again may help, and that nothing has failed; MayPass goes with Failure")
+	case d == nil:
+		return nil
+	case d.Gate != "":
+		return errors.New("its decision names a gate; which layer asked follows from the pause, so leave Decision.Gate empty")
+	case d.Shown != "":
+		return errors.New("its decision says what was shown; that follows from the pause, so leave Decision.Shown empty")
+	case d.By != "":
+		return errors.New("its decision says who decided; that is Resumption.Actor, so leave Decision.By empty")
+	case !d.At.IsZero():
+		return errors.New("its decision says when it was made; that is when it is accepted, so leave Decision.At zero")
+	}
+	return nil
+}
+
 // reply makes of a resumption what the session judges. An error is the resumption's own.
 func (rn *Runner) reply(r Resumption) (*session.Reply, error) {
 	in := &session.Reply{
@@ -164,6 +191,9 @@ func (rn *Runner) reply(r Resumption) (*session.Reply, error) {
 	misfit := func(err error) error { return &session.PayloadError{Pause: r.Pause, Err: err} }
 	var content any
 	var kept json.RawMessage
+	if err := r.contradiction(); err != nil {
+		return nil, misfit(err)
+	}
 	switch {
 	case r.err != nil:
 		return nil, misfit(r.err)

@@ -41,11 +41,14 @@ type RunOptions struct {
 //
 // Leaving the loop, or the end of ctx, interrupts the run: Run returns at once, and what still runs ends by itself.
 func (rn *Runner) Run(ctx context.Context, user, sessionID string, m llm.Message, o *RunOptions) iter.Seq2[event.Event, error] {
-	if o == nil {
-		o = &RunOptions{}
+	// Both are the caller's, who may go on with them before the result is ranged over.
+	m = m.Clone()
+	var own RunOptions
+	if o != nil {
+		own = *o
 	}
 	return func(yield func(event.Event, error) bool) {
-		in, err := rn.input(ctx, user, sessionID, m, o)
+		in, err := rn.input(ctx, user, sessionID, m, &own)
 		if err != nil {
 			yield(nil, err)
 			return
@@ -268,7 +271,7 @@ func (d *drive) answerWith(waiting []tool.Pause, in *input) (bool, error) {
 		return false, nil
 	}
 	p := waiting[0]
-	if err := d.mayAnswer(p.ID, p.Call, p.Tool, AnswerMessage); err != nil {
+	if err := d.mayAnswer(&p, AnswerMessage); err != nil {
 		return false, err
 	}
 	for _, part := range in.message.Parts {
@@ -306,17 +309,17 @@ func (d *drive) supersede(waiting []tool.Pause, parked []event.Parked, in *input
 	}
 	// Each denial is the user's own: all are asked for before anything is denied, and what isn't asked for is not denied.
 	var denied []string
-	for _, p := range waiting {
-		if err := d.mayAnswer(p.ID, p.Call, p.Tool, AnswerDeny); err != nil {
+	for i := range waiting {
+		if err := d.mayAnswer(&waiting[i], AnswerDeny); err != nil {
 			return err
 		}
-		denied = append(denied, p.ID)
+		denied = append(denied, waiting[i].ID)
 	}
-	for _, c := range parked {
-		if err := d.mayAnswer("", c.Call, c.Tool, AnswerDeny); err != nil {
+	for _, p := range parked {
+		if err := d.mayAnswer(&tool.Pause{Call: p.Call, Tool: p.Tool}, AnswerDeny); err != nil {
 			return err
 		}
-		denied = append(denied, c.Call)
+		denied = append(denied, p.Call)
 	}
 	d.lease.Keep(true) // though what is denied first leaves nothing to do but wait
 	defer d.lease.Keep(false)
@@ -342,7 +345,7 @@ func (d *drive) supersede(waiting []tool.Pause, parked []event.Parked, in *input
 		return !d.left
 	}
 	// The last of them are denied in the commit that has the message: until then the turn is open, and the model is not called.
-	for left := len(waiting) + len(parked); left > 0; left -= session.SupersedeAtOnce {
+	for left := len(denied); left > 0; left -= session.SupersedeAtOnce {
 		commit := d.lease.Update
 		if left <= session.SupersedeAtOnce {
 			commit = d.lease.Ride
@@ -354,11 +357,11 @@ func (d *drive) supersede(waiting []tool.Pause, parked []event.Parked, in *input
 	return d.settle() // which closes the turn
 }
 
-// mayAnswer asks whether the session's user may answer by a message: a pause, or a call that is parked and has none.
-func (d *drive) mayAnswer(pause, call, toolName string, answer AnswerKind) error {
-	op := Operation{Kind: OpResume, Actor: Actor(d.user), Session: d.session, User: d.user, Call: call, Tool: toolName, Pause: pause}
-	op.Answer = answer
-	return d.rn.authorize(d.ctx, op)
+// mayAnswer asks whether the session's user may answer a pause by a message.
+func (d *drive) mayAnswer(p *tool.Pause, answer AnswerKind) error {
+	return d.rn.authorize(d.ctx, Operation{
+		Kind: OpResume, Actor: Actor(d.user), Session: d.session, User: d.user, Call: p.Call, Tool: p.Tool, Pause: p.ID, Answer: answer,
+	})
 }
 
 // Continue drives a session that has work left: after an interruption, a failure or a used-up limit, or in place of a worker.

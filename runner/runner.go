@@ -76,10 +76,11 @@ func New(a *agent.Agent, store *session.Store, o *Options) (*Runner, error) {
 	rn := &Runner{store: store, first: a, options: *o, agents: map[string]*agent.Agent{}, drives: map[*drive]struct{}{}}
 	rn.left = rn.leftBehind
 	rn.options.defaults()
-	all := rn.options.Agents
+	all := o.Agents
 	if a != nil {
 		all = append([]*agent.Agent{a}, all...)
 	}
+	rn.options.Agents = nil // they are the caller's
 	for _, a := range all {
 		if a == nil {
 			return nil, errors.New("runner: Options.Agents has a nil agent")
@@ -89,11 +90,11 @@ func New(a *agent.Agent, store *session.Store, o *Options) (*Runner, error) {
 		}
 		rn.agents[a.Name()] = a
 	}
+	rn.reports = reports{write: rn.storeProgress, now: store.Now}
 	var err error
 	if rn.ring, err = newRing(store, rn.options.TokenKeys); err != nil {
 		return nil, err
 	}
-	rn.reports = reports{write: rn.storeProgress, now: store.Now}
 	rn.live.subscribers = map[string]map[chan<- liveEvent]struct{}{}
 	rn.closing, rn.close = context.WithCancel(context.Background())
 	return rn, nil

@@ -24,8 +24,9 @@ type Session struct {
 	Messages int          `json:"messages"`         // committed
 	Turn     int          `json:"turn"`             // model messages so far
 	Finish   event.Finish `json:"finish,omitempty"` // how the last run ended; FinishPaused while calls wait; empty while it goes on
-	Why      string       `json:"why,omitempty"`    // with FinishFailed: what happened
+	Why      string       `json:"why,omitempty"`    // of FinishFailed, what happened; with Again, what it waits after; of FinishOther, the provider's word; of FinishCancelled, the reason given
 	Driven   bool         `json:"driven,omitempty"` // some drive holds it
+	Again    time.Time    `json:"again,omitzero"`   // when the model, which failed, is called again
 	Usage    llm.Usage    `json:"usage,omitzero"`   // of the current run
 
 	Parked []event.Parked `json:"parked,omitempty"` // calls whose tools are gone
@@ -53,7 +54,7 @@ func (rn *Runner) Sessions(ctx context.Context, f session.Filter, actor Actor) i
 func (rn *Runner) overview(st *session.State) Session {
 	s := Session{
 		ID: st.ID, User: st.User, Agent: st.Agent, Created: st.Created, Messages: st.Messages, Turn: st.Turn, Finish: st.Finish,
-		Usage: st.Run.Usage, Parked: st.Parked(),
+		Why: st.Why, Usage: st.Run.Usage, Parked: st.Parked(),
 	}
 	s.Driven, _ = rn.store.Driven(st)
 	switch step := rn.store.Next(st); {
@@ -63,6 +64,11 @@ func (rn *Runner) overview(st *session.State) Session {
 		s.Finish = event.FinishPaused
 	case step.Working():
 		s.Finish = ""
+	case step.Kind == session.StepRetry:
+		s.Again, s.Why = step.Until, st.Retry.Why
+		if !s.Driven {
+			s.Finish = event.FinishDelayed
+		}
 	}
 	return s
 }

@@ -142,7 +142,7 @@ func (d *display) showCall(ctx context.Context, c *session.Call) error {
 		return err
 	}
 	d.showActions(c)
-	d.emit(event.Result{Status: k.status, By: k.by, Result: toolResult(c.ID, c.Tool, k)})
+	d.emit(event.Result{Status: k.status, By: k.by, Result: toolResult(c.ID, c.Tool, k).Clone()})
 	return nil
 }
 
@@ -209,7 +209,7 @@ func (d *drive) results() (m llm.Message, ends []event.Status, err error) {
 	for _, c := range d.asked[len(settled):] {
 		k := known{status: event.Failed, output: tooMany}
 		m.Parts = append(m.Parts, toolResult(c.ID, c.Name, k))
-		d.emit(event.Result{Status: k.status, Result: toolResult(c.ID, c.Name, k)})
+		d.emit(event.Result{Status: k.status, Result: toolResult(c.ID, c.Name, k).Clone()})
 	}
 	return m, ends, nil
 }
@@ -240,7 +240,7 @@ func (d *drive) showUnseen() error {
 		return err
 	}
 	if unseen.Message < len(d.history) {
-		d.emit(event.Message{Number: unseen.Message, Message: d.history[unseen.Message]})
+		d.emit(event.Message{Number: unseen.Message, Message: d.history[unseen.Message].Clone()})
 	}
 	if d.left {
 		return nil

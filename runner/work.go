@@ -110,6 +110,10 @@ func newWorker(rn *Runner, o *WorkOptions) *worker {
 	if o != nil {
 		w.o = *o
 	}
+	if w.o.Retention != nil {
+		own := *w.o.Retention
+		w.o.Retention = &own
+	}
 	if w.o.Concurrency <= 0 {
 		w.o.Concurrency = 16
 	}

@@ -175,6 +175,7 @@ func (s *State) appendJSON(b []byte) ([]byte, error) {
 		return nil, err
 	}
 	o = o.string("finish", string(s.Finish))
+	o = o.string("why", s.Why)
 	o = o.time("ended", s.Ended)
 	if o, err = o.other("halt", s.Halt, s.Halt != nil); err != nil {
 		return nil, err

@@ -76,14 +76,16 @@ func (tx *Tx) goOn() {
 	}
 }
 
-// Supersede denies calls that wait for a person, by the ids of those pauses, and
-// parked ones, by their own ids: SupersedeAtOnce at most, and none but those.
-func (tx *Tx) Supersede(by string, denied []string) error {
+// Supersede denies calls that wait for a person, by those pauses and no others,
+// and parked calls, by their ids; SupersedeAtOnce at most.
+func (tx *Tx) Supersede(by string, ids []string) error {
 	n := 0
 	for i := range tx.Calls {
 		c := &tx.Calls[i]
-		waits := c.Status == Pending && ForPerson(c.Pause.Reason) && slices.Contains(denied, tool.PauseID(c.ID, c.Pauses))
-		if !waits && (c.Parked == nil || !slices.Contains(denied, c.ID)) {
+		switch {
+		case c.Parked != nil && slices.Contains(ids, c.ID):
+		case c.Status == Pending && ForPerson(c.Pause.Reason) && slices.Contains(ids, tool.PauseID(c.ID, c.Pauses)):
+		default:
 			continue
 		}
 		if n++; n > SupersedeAtOnce {

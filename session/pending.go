@@ -1,6 +1,7 @@
 package session
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -65,12 +66,13 @@ func (s *Store) Pauses(ctx context.Context, st *State, asked []llm.ToolCall) ([]
 	return pauses, nil
 }
 
-// Pause shows the open pause of a call, which the model made with args.
+// Pause shows the open pause of a call, which the model made with args. It
+// belongs to who gets it: what it holds is copied, and not the head's own.
 func (s *Store) Pause(ctx context.Context, st *State, c *Call, args json.RawMessage) (tool.Pause, error) {
 	p := c.Pause
 	out := tool.Pause{
 		ID: tool.PauseID(c.ID, c.Pauses), Call: c.ID, Session: st.ID, User: st.User, Tool: c.Tool, Number: c.Pauses,
-		Arguments: args, Since: p.Since, Deadline: p.Deadline,
+		Arguments: bytes.Clone(args), Since: p.Since, Deadline: p.Deadline,
 		Await: tool.Await{Reason: p.Reason, Mode: p.Mode, Key: p.Key, Gate: p.Gate},
 	}
 	if !p.Deadline.IsZero() {
@@ -83,11 +85,11 @@ func (s *Store) Pause(ctx context.Context, st *State, c *Call, args json.RawMess
 	if err != nil {
 		return out, err
 	}
-	if out.Await.Data, err = s.Value(ctx, st.ID, p.Data); err != nil {
+	if out.Await.Data, err = s.ownValue(ctx, st.ID, p.Data); err != nil {
 		return out, err
 	}
 	if p.Args != nil {
-		if out.Arguments, err = s.Value(ctx, st.ID, p.Args); err != nil {
+		if out.Arguments, err = s.ownValue(ctx, st.ID, p.Args); err != nil {
 			return out, err
 		}
 	}
@@ -96,7 +98,7 @@ func (s *Store) Pause(ctx context.Context, st *State, c *Call, args json.RawMess
 		if err != nil {
 			return out, err
 		}
-		out.Await.Schema = schema.raw
+		out.Await.Schema = bytes.Clone(schema.raw)
 	}
 	out.Progress, err = s.LatestProgress(ctx, st.ID, c.ID)
 	return out, err

@@ -36,6 +36,7 @@ func quickState(b []byte) *State {
 	}
 	q.other("retry", &s.Retry)
 	q.text("finish", (*string)(&s.Finish))
+	q.text("why", &s.Why)
 	s.Ended = q.time("ended")
 	q.other("halt", &s.Halt)
 	q.other("unseen", &s.Unseen)

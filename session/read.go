@@ -76,7 +76,7 @@ func (s *Store) Receipts(ctx context.Context, session, call string) ([]Receipt, 
 	return all, nil
 }
 
-// Decided reads a decision with its values.
+// Decided reads a decision with its values, which are the caller's own.
 func (s *Store) Decided(ctx context.Context, session string, d Decision) (tool.Decision, error) {
 	out := d.Decision
 	why, err := s.Value(ctx, session, d.Why)
@@ -84,7 +84,7 @@ func (s *Store) Decided(ctx context.Context, session string, d Decision) (tool.D
 		err = decode([]byte(d.Gate), why, &out.Reason)
 	}
 	if err == nil {
-		out.Arguments, err = s.Value(ctx, session, d.Edited)
+		out.Arguments, err = s.ownValue(ctx, session, d.Edited)
 	}
 	return out, err
 }

@@ -41,6 +41,7 @@ type State struct {
 	Run    Run          `json:"run,omitzero"`
 	Retry  *Retry       `json:"retry,omitempty"`  // the model failed in a way that may pass
 	Finish event.Finish `json:"finish,omitempty"` // of the last run, once it is over
+	Why    string       `json:"why,omitempty"`    // with FinishOther: the provider's word; that of a Halt stands there
 	Ended  time.Time    `json:"ended,omitzero"`   // when the last run ended, once it has
 	Halt   *Halt        `json:"halt,omitempty"`
 	Unseen *Unseen      `json:"unseen,omitempty"` // results of a closed turn that no drive has shown
@@ -76,7 +77,8 @@ func (r *Run) Tokens() int { return r.Usage.Total() - r.Waived }
 
 // Retry says when a model that failed in a way that may pass is called again.
 type Retry struct {
-	Failures int       `json:"failures"` // in a row
+	Failures int       `json:"failures"`       // in a row
+	Since    time.Time `json:"since,omitzero"` // the first of them
 	At       time.Time `json:"at"`
 	Why      string    `json:"why"`
 

@@ -27,7 +27,7 @@ func TestSupersedeDeniesWhatItIsTold(t *testing.T) {
 		if err := tx.Say(entry(t, llm.UserText("Go.")), "", "", false); err != nil {
 			return err
 		}
-		return tx.Reply(entry(t, m), calls, "", llm.Usage{}, 0)
+		return tx.Reply(entry(t, m), calls, session.Stopped{}, 0)
 	}))
 	for _, id := range []string{"c7", "c8"} {
 		must(t, d.Update(t.Context(), pause(id, tool.Await{Gate: "approval", Arguments: json.RawMessage(`{}`)})))

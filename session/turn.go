@@ -20,7 +20,7 @@ func (tx *Tx) Say(m *Entry, messageID, hash string, detached bool) error {
 	if messageID != "" {
 		tx.putJSON(userMessageKey(tx.ID, messageID), userMessage{Hash: hash, Number: tx.Messages - 1})
 	}
-	tx.Due, tx.Halt, tx.Retry, tx.Finish = true, nil, nil, ""
+	tx.Due, tx.Halt, tx.Retry, tx.Finish, tx.Why = true, nil, nil, "", ""
 	tx.Run, tx.Ended = Run{Detached: detached}, time.Time{}
 	tx.Takeovers = 0
 	return nil
@@ -55,9 +55,16 @@ func (tx *Tx) Heard(messageID, hash string) {
 	}
 }
 
+// Stopped is how the model's message ended.
+type Stopped struct {
+	Finish event.Finish // of the run, if the message asks for no calls
+	Why    string       // with FinishOther
+	Usage  llm.Usage
+}
+
 // Reply takes the model's message; nil is one without content, of which nothing is kept. With calls it opens a turn; without,
 // the run is over.
-func (tx *Tx) Reply(m *Entry, calls []Call, finish event.Finish, used llm.Usage, tokenKey int) error {
+func (tx *Tx) Reply(m *Entry, calls []Call, how Stopped, tokenKey int) error {
 	if err := tx.due(); err != nil {
 		return err
 	}
@@ -69,9 +76,9 @@ func (tx *Tx) Reply(m *Entry, calls []Call, finish event.Finish, used llm.Usage,
 	tx.Due, tx.Retry, tx.Takeovers = false, nil, 0
 	tx.Run.Turns++
 	tx.Run.Calls += len(calls)
-	tx.Run.Usage = tx.Run.Usage.Add(used)
+	tx.Run.Usage = tx.Run.Usage.Add(how.Usage)
 	if len(calls) == 0 {
-		tx.Finish, tx.Ended = finish, tx.Now
+		tx.Finish, tx.Why, tx.Ended = how.Finish, brief(how.Why), tx.Now
 		return nil
 	}
 	tx.Calls = append(tx.Calls[:0], calls...) // a transition that runs again begins with these
@@ -123,7 +130,7 @@ func (tx *Tx) Close(results *Entry, ends []event.Status) error {
 	tx.Calls, tx.Asked, tx.TokenKey, tx.Due = tx.Calls[:0], time.Time{}, 0, true
 	if tx.Ending != nil {
 		tx.Halt, tx.Ending = tx.Ending, nil
-		tx.Finish = tx.Halt.Finish
+		tx.Finish, tx.Why = tx.Halt.Finish, ""
 	}
 	return nil
 }
@@ -141,7 +148,7 @@ func (tx *Tx) End(finish event.Finish, by, why string) {
 		tx.Ending = h
 		return
 	}
-	tx.Halt, tx.Finish = h, finish
+	tx.Halt, tx.Finish, tx.Why = h, finish, ""
 }
 
 // EndedBy is who ends the run, and what its calls are told of it.
@@ -159,7 +166,7 @@ func (s *State) EndedBy() (by, why string) {
 // Stop halts a session that has work left: only Continue or Run carries it on.
 func (tx *Tx) Stop(finish event.Finish, why string) {
 	tx.touch()
-	tx.Halt, tx.Finish = &Halt{Finish: finish, Why: brief(why), At: tx.Now}, finish
+	tx.Halt, tx.Finish, tx.Why = &Halt{Finish: finish, Why: brief(why), At: tx.Now}, finish, ""
 }
 
 // Again makes the model's call wait for a while after it failed.
@@ -168,11 +175,14 @@ func (tx *Tx) Again(after time.Duration, why string) error {
 		return err
 	}
 	tx.touch()
-	n := 0
+	n, since := 0, tx.Now
 	if tx.Retry != nil {
 		n = tx.Retry.Failures
+		if !tx.Retry.Since.IsZero() {
+			since = tx.Retry.Since
+		}
 	}
-	tx.Retry = &Retry{Failures: n + 1, At: tx.Now.Add(max(after, time.Millisecond)).Truncate(time.Millisecond), Why: brief(why)}
+	tx.Retry = &Retry{Failures: n + 1, Since: since, At: tx.Now.Add(max(after, time.Millisecond)).Truncate(time.Millisecond), Why: brief(why)}
 	return nil
 }
 

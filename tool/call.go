@@ -177,10 +177,11 @@ func WithCall(ctx context.Context, c Call) context.Context {
 	return &callContext{ctx, c}
 }
 
-// CallFrom returns the call that ctx was made for: the zero Call outside of one.
+// CallFrom returns a copy of the call that ctx was made for: the zero Call
+// outside of one.
 func CallFrom(ctx context.Context) Call {
 	if c, ok := ctx.Value(callKey{}).(*Call); ok {
-		return *c
+		return c.Clone()
 	}
 	return Call{}
 }

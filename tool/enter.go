@@ -11,7 +11,7 @@ import (
 )
 
 // Enter runs the tool's body once. The call is p.Call, perhaps with other arguments (edited ones, which are checked again),
-// an answer, decisions.
+// an answer, decisions. The body gets a copy of it.
 //
 // The body gets the call by its context, too. It is bounded by Spec.Timeout; one that ignores its context is left behind then,
 // and what it returns is dropped. Without a timeout Enter waits for it, whatever becomes of ctx: whoever calls Enter decides
@@ -22,10 +22,10 @@ func (p *Prepared) Enter(ctx context.Context, call Call) (Execution, error) {
 	if err != nil {
 		return Execution{}, err
 	}
-	if own, ok := p.Tool.(*typed); ok && own == p.entry.typed { // which gives its function the call itself
+	if own, ok := p.Tool.(*typed); ok && own == p.entry.typed { // which gives its function the call itself, and returns what nobody else has
 		return p.run(ctx, call, own.Execute)
 	}
-	return p.run(WithCall(ctx, call), call, p.Tool.Execute)
+	return p.run(WithCall(ctx, call), call, apart(p.Tool.Execute))
 }
 
 // Reconcile asks Spec.Reconcile what became of a call whose outcome is unknown, bounded and checked as Enter does. ok is false
@@ -34,12 +34,22 @@ func (p *Prepared) Reconcile(ctx context.Context, call Call) (exec Execution, ok
 	if p.Spec.Reconcile == nil {
 		return Execution{}, false, nil
 	}
-	exec, err = p.run(WithCall(ctx, call), call, p.Spec.Reconcile)
+	exec, err = p.run(WithCall(ctx, call), call, apart(p.Spec.Reconcile))
 	return exec, true, err
 }
 
 // userCode is a tool's body, or what stands in for it.
 type userCode func(context.Context, Call) (Execution, error)
+
+// apart runs code that may keep, and write into, the call that it is given and
+// the Execution that it returns: it gets a copy of the one, and a copy is taken
+// of the other.
+func apart(f userCode) userCode {
+	return func(ctx context.Context, call Call) (Execution, error) {
+		exec, err := f(ctx, call.Clone())
+		return exec.Clone(), err
+	}
+}
 
 func (p *Prepared) run(ctx context.Context, call Call, body userCode) (Execution, error) {
 	exec, err := p.bounded(ctx, call, body)

@@ -8,6 +8,7 @@ import (
 	"math"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/fermata-ai/fermata/event"
 	"github.com/fermata-ai/fermata/llm"
@@ -188,12 +189,17 @@ func (c *chat) end(e event.End) {
 	case event.FinishPaused: // the pauses were shown
 	case event.FinishElsewhere: // the worker was stopped, and what is left goes on in a moment
 	case event.FinishFailed: // the error was shown
+	case event.FinishDelayed:
+		c.show.Line("kept", "the model is asked again at %s: %s", e.Until.Format(time.RFC1123), e.Why)
 	case event.FinishInterrupted:
 		c.show.Line("kept", "the run is interrupted, and goes on when the session does")
 	case event.FinishRefusal:
 		c.show.Line("ends", "the model declines to answer")
 	case event.FinishLength:
 		c.show.Line("ends", "the model's answer was cut off by its limit of tokens")
+		c.show.Usage(e.Usage)
+	case event.FinishOther:
+		c.show.Line("ends", "the model stopped: %s", e.Why)
 		c.show.Usage(e.Usage)
 	default:
 		c.show.Line("ends", "%s; /retry goes on", e.Finish)
