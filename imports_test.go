@@ -19,8 +19,10 @@ const module = "github.com/fermata-ai/fermata"
 var mayImport = map[string][]string{
 	"llm":               {},
 	"internal/jsontree": {},
+	"internal/recent":   {},
+	"internal/scribble": {}, // of tests
 	"llm/wire":          {"internal/jsontree", "llm"},
-	"tool":              {"internal/jsontree", "llm"},
+	"tool":              {"internal/jsontree", "internal/recent", "llm"},
 	"event":             {"tool", "llm"},
 	"interceptor":       {"event", "tool", "llm"},
 	"agent":             {"interceptor", "event", "tool", "llm"},
@@ -28,7 +30,7 @@ var mayImport = map[string][]string{
 	"kvstore/bolt":      {"kvstore"},
 	"kvstore/faultkv":   {"kvstore"},
 	"kvstore/kvtest":    {"kvstore", "kvstore/faultkv"},
-	"session":           {"kvstore", "event", "tool", "llm"},
+	"session":           {"internal/recent", "kvstore", "event", "tool", "llm"},
 	"runner":            {"session", "agent", "interceptor", "kvstore", "event", "tool", "llm"},
 	"fakellm":           {"llm"},
 	"webhook":           {"runner", "session", "kvstore", "event", "tool", "llm"},

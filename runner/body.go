@@ -10,6 +10,8 @@ import (
 	"sync"
 
 	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/interceptor"
+	"github.com/fermata-ai/fermata/kvstore"
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/session"
 	"github.com/fermata-ai/fermata/tool"
@@ -27,19 +29,26 @@ type body struct {
 	prepared *tool.Prepared
 
 	ctx     context.Context // ends when the body may not be entered any more
+	store   context.Context // how long the store is waited for: the loop's, or that of the body's own goroutine
 	out     tool.Outcome
 	settled bool // the outcome is committed already
 
-	mu      sync.Mutex // guards the rest until the body is over: a layer may call next from goroutines of its own
-	over    bool       // the layers have returned
-	entered bool       // the tool's body was entered
-	derived bool       // the outcome follows from what is stored
-	runtime error      // why the call could not be run, which is not the call's own failure
+	mu       sync.Mutex // guards the rest until the body is over: a layer may call next from goroutines of its own
+	over     bool       // the layers have returned
+	claimed  bool       // the call may be entered: it is claimed, where that is needed, or about to be
+	entered  bool       // the tool's body was entered
+	returned bool       // it returned without an error
+	put      bool       // off: the body was not entered after all, and the call is as it was
+	derived  bool       // the outcome follows from what is stored
+	runtime  error      // why the call could not be run, which is not the call's own failure
 }
 
 // start runs a call, first entry or re-entry. What needs no code of others settles at once: a call that can't be run, or is answered
 // and has no layers around it.
 func (d *drive) start(ctx context.Context, c *session.Call) error {
+	if goesOn, err := d.reconcile(c); !goesOn {
+		return err
+	}
 	b := d.body(c)
 	if d.agent.Tools().ReadsItself(c.Tool) {
 		d.batch.Start(ctx, c.ID, func(ctx context.Context) { b.guard(ctx, (*body).prepareAndRun) }, b.end)
@@ -51,11 +60,11 @@ func (d *drive) start(ctx context.Context, c *session.Call) error {
 	goesOn, run := err == nil, (*body).run
 	if goesOn && !d.agent.HasToolLayers(c.Tool) {
 		run = (*body).inside
-		exec, goesOn, err = b.admit(b.prepared.Call)
+		exec, goesOn, err = b.admit(d.patience, b.prepared.Call)
 	}
 	if !goesOn {
 		b.out = tool.Resolve(exec, err)
-		b.end()
+		b.end(true)
 		return d.outcomes.failure()
 	}
 	d.batch.Start(ctx, c.ID, func(ctx context.Context) { b.guard(ctx, run) }, b.end)
@@ -63,17 +72,17 @@ func (d *drive) start(ctx context.Context, c *session.Call) error {
 }
 
 func (d *drive) body(c *session.Call) *body {
-	return &body{d: d, lease: d.lease, turn: d.turn, c: *c, args: session.Arguments(d.asked, c.ID)}
+	return &body{d: d, lease: d.lease, turn: d.turn, c: *c, args: session.Arguments(d.asked, c.ID), store: d.patience}
 }
 
 // guard runs f and keeps what comes of it, be it a panic or the goroutine's end. A layer that has left next behind doesn't get any
 // further with it.
 func (b *body) guard(ctx context.Context, f func(*body, context.Context) tool.Outcome) {
-	b.ctx = ctx
+	b.ctx, b.store = ctx, b.d.lasting
 	ended := false
 	defer func() {
 		if !ended { // by a panic of our own making, or runtime.Goexit in a layer
-			b.out = tool.Resolve(tool.Execution{}, b.crashed(recover()))
+			b.out = tool.Resolve(tool.Execution{}, b.after(b.crashed(recover())))
 		}
 		b.mu.Lock()
 		b.over = true
@@ -83,12 +92,17 @@ func (b *body) guard(ctx context.Context, f func(*body, context.Context) tool.Ou
 	ended = true
 }
 
-// end settles the call.
-func (b *body) end() {
+// end settles the call. Handed: the loop does it.
+func (b *body) end(handed bool) {
+	if handed {
+		b.store = b.d.patience
+	}
 	switch {
 	case b.settled:
 	case b.runtime != nil:
 		b.fail(b.runtime)
+	case b.put:
+		// Nothing has happened: the loop looks at the call again.
 	case !b.entered && b.ctx.Err() != nil && b.out.Status == tool.StatusFailed:
 		// It was stopped before it began: it begins when the session is carried on.
 	default:
@@ -99,6 +113,9 @@ func (b *body) end() {
 // fail reports that the call could not be run, or its outcome not be committed. A drive that has lost its lease, or its call,
 // finds that out by itself.
 func (b *body) fail(err error) {
+	if errors.Is(err, session.ErrGoesOn) { // the drive sees to it
+		return
+	}
 	if errors.Is(err, session.ErrSettled) || errors.Is(err, session.ErrUnknownCall) || errors.Is(err, session.ErrFenced) ||
 		errors.Is(err, session.ErrCancelled) {
 		b.d.rn.options.Logger.Warn("a call's outcome was dropped", "session", b.d.session, "tool", b.c.Tool, "call", b.c.ID,
@@ -132,7 +149,7 @@ func (b *body) run(ctx context.Context) tool.Outcome { return tool.Resolve(b.lay
 
 // inside enters the body of a tool without layers, which was admitted.
 func (b *body) inside(ctx context.Context) tool.Outcome {
-	return tool.Resolve(b.prepared.Enter(ctx, b.prepared.Call))
+	return tool.Resolve(b.into(ctx, b.prepared.Call))
 }
 
 func (b *body) layers(ctx context.Context) (exec tool.Execution, err error) {
@@ -140,12 +157,23 @@ func (b *body) layers(ctx context.Context) (exec tool.Execution, err error) {
 		if p := recover(); p != nil {
 			exec, err = tool.Execution{}, b.crashed(p)
 		}
+		err = b.after(err)
 	}()
 	exec, err = b.d.agent.Execute(ctx, b.prepared.Call, b.enter)
 	if err == nil && !b.answered() {
-		err = b.prepared.Bounds(exec)
+		exec, err = b.prepared.Bounds(exec)
 	}
 	return exec, err
+}
+
+// after words an error that comes after the body has returned, if it has.
+func (b *body) after(err error) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if err == nil || !b.returned {
+		return err
+	}
+	return tool.After(b.c.Tool, b.c.Effect, err)
 }
 
 // answered says that the outcome is the answer, whose size was judged when it was accepted.
@@ -163,7 +191,7 @@ func (b *body) prepare(ctx context.Context) error {
 	}
 	call := tool.Call{
 		ID: c.ID, Session: d.session, User: d.user, Tool: c.Tool, Turn: b.turn.number, Effect: c.Effect,
-		Attempt: 1, Pauses: c.Pauses, Arguments: b.args, Host: host{d.rn, b.turn},
+		Attempt: 1, Fence: b.lease.Fence(), Pauses: c.Pauses, Arguments: b.args, Host: host{d.rn, b.turn},
 	}
 	if c.Effect.NeedsClaim() {
 		call.Attempt = c.Attempt + 1
@@ -178,15 +206,13 @@ func (b *body) prepare(ctx context.Context) error {
 		prepare = d.agent.Tools().PrepareAnswered
 	}
 	if b.prepared, err = prepare(call); err == nil {
-		if b.prepared.Spec.Effect.NeedsClaim() && !c.Effect.NeedsClaim() { // it was declared otherwise when the call was asked for
-			c.Effect, b.prepared.Call.Attempt = b.prepared.Spec.Effect, c.Attempt+1
-		}
 		b.prepared.Left = d.rn.left
 	}
 	return err
 }
 
-// told loads the answer and the decisions that the call was given.
+// told loads the answer and the decisions that the call was given. They are the
+// call's own, and not the head's.
 func (b *body) told(ctx context.Context) (answer *tool.Answer, decisions []tool.Decision, err error) {
 	store, id := b.d.rn.store, b.d.session
 	if a := b.c.Answer; a != nil {
@@ -200,6 +226,7 @@ func (b *body) told(ctx context.Context) (answer *tool.Answer, decisions []tool.
 		if answer.Prompt, err = store.Words(ctx, id, a.Prompt); err != nil {
 			return nil, nil, err
 		}
+		answer = answer.Clone()
 	}
 	for _, rec := range b.c.Decisions {
 		d, err := store.Decided(ctx, id, rec)
@@ -217,49 +244,132 @@ func (b *body) told(ctx context.Context) (answer *tool.Answer, decisions []tool.
 // enter is the innermost handler: it checks what was decided, claims the call, and enters the body; or it returns the answer
 // that is the output.
 func (b *body) enter(ctx context.Context, call tool.Call) (tool.Execution, error) {
-	exec, admitted, err := b.admit(call)
+	exec, admitted, err := b.admit(b.d.lasting, call)
 	if !admitted {
 		return exec, err
 	}
-	return b.prepared.Enter(ctx, call)
+	return b.into(ctx, call)
 }
 
-func (b *body) admit(call tool.Call) (exec tool.Execution, admitted bool, err error) {
+// admit checks what was decided, and claims the call. Store is how long the store is waited for.
+func (b *body) admit(store context.Context, call tool.Call) (exec tool.Execution, admitted bool, err error) {
 	if err := approved(b.prepared.Call.Decisions, b.prepared.Call.Arguments, call.Arguments); err != nil {
 		return exec, false, err
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.over {
-		return exec, false, fmt.Errorf("the layers around tool %s have returned: it is too late to enter it", call.Tool)
-	}
-	if a := b.c.Answer; a != nil && a.Mode != tool.ModeReenter {
-		b.derived = true
-		return tool.Execution{Output: b.prepared.Call.Answer.Payload}, false, nil
-	}
-	if b.ctx.Err() != nil { // a layer that didn't look at its own has taken its time
-		return exec, false, context.Cause(b.ctx)
-	}
-	if b.entered && b.c.Effect.NeedsClaim() {
-		return exec, false, fmt.Errorf("tool %s was entered already, and must not be entered twice", call.Tool)
-	}
-	if err := b.claim(); err != nil {
-		b.runtime = err
+	if answered, err := b.begin(call.Tool); answered || err != nil {
+		if answered {
+			exec.Output = b.prepared.Call.Answer.Payload
+		}
 		return exec, false, err
 	}
-	b.entered, b.derived = true, false
+	if claimed, err := b.claim(store); err != nil {
+		return exec, false, b.putOff(store, claimed, err)
+	}
 	return exec, true, nil
 }
 
-// claim makes it durable that the body is about to be entered, where that is needed.
-func (b *body) claim() error {
-	if err := b.lease.MayEnter(); err != nil {
+// begin notes that the call is about to be claimed, unless it is answered already, or must not be.
+func (b *body) begin(name string) (answered bool, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.over {
+		return false, fmt.Errorf("the layers around tool %s have returned: it is too late to enter it", name)
+	}
+	if a := b.c.Answer; a != nil && a.Mode != tool.ModeReenter {
+		b.derived = true
+		return true, nil
+	}
+	if b.ctx.Err() != nil { // a layer that didn't look at its own has taken its time
+		return false, context.Cause(b.ctx)
+	}
+	if b.claimed && b.c.Effect.NeedsClaim() {
+		return false, fmt.Errorf("tool %s was entered already, and must not be entered twice", name)
+	}
+	b.claimed, b.put = true, false
+	return false, nil
+}
+
+// claim makes it durable that the body is about to be entered, where that is needed; and then looks again at all that could have
+// changed while it waited. Claimed: it is, or may be, also where the body must not be entered.
+func (b *body) claim(store context.Context) (claimed bool, err error) {
+	if b.c.Effect.NeedsClaim() {
+		if err := b.lease.Update(store, func(tx *session.Tx) error { return tx.Claim(b.c.ID) }); err != nil {
+			return errors.Is(err, session.ErrGoesOn) || errors.Is(err, kvstore.ErrUncertain), err
+		}
+	}
+	return true, b.lease.MayEnter(store, b.c.ID)
+}
+
+// into enters the tool's body, after the last look.
+func (b *body) into(ctx context.Context, call tool.Call) (tool.Execution, error) {
+	if err := b.lastLook(ctx); err != nil {
+		return tool.Execution{}, b.putOff(b.d.lasting, true, err)
+	}
+	exec, err := b.prepared.Enter(ctx, call)
+	if err == nil {
+		b.mu.Lock()
+		b.returned = true
+		b.mu.Unlock()
+	}
+	return exec, err
+}
+
+// lastLook is the last thing before code of the tool's own runs: it reports why it must not.
+func (b *body) lastLook(ctx context.Context) error {
+	if err := b.lease.Stands(); err != nil {
 		return err
 	}
-	if !b.c.Effect.NeedsClaim() {
-		return nil
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch {
+	case b.over:
+		return fmt.Errorf("the layers around tool %s have returned: it is too late to enter it", b.c.Tool)
+	case b.ctx.Err() != nil:
+		return context.Cause(b.ctx)
+	case ctx.Err() != nil:
+		return &layerEnded{context.Cause(ctx)}
 	}
-	return b.lease.Update(b.d.commitCtx(), func(tx *session.Tx) error { return tx.Claim(b.c.ID) })
+	b.entered, b.derived = true, false
+	return nil
+}
+
+// layerEnded is why a body is not entered whose own context lasts: a layer has ended the one that it passed on.
+type layerEnded struct{ error }
+
+func (e *layerEnded) Unwrap() error { return e.error }
+
+// putOff takes back the claim of a body that was not entered after all. What then becomes of the call is for the loop: it begins anew, or
+// settles as cancelled; a layer that has ended it itself says so. Where the claim can't be taken back, since the lease is lost, the next
+// drive finds a call that is.
+func (b *body) putOff(store context.Context, claimed bool, why error) error {
+	b.mu.Lock()
+	if b.entered || b.over { // by another next of the same layer; the layers have said what becomes of it
+		b.mu.Unlock()
+		return why
+	}
+	var layer *layerEnded
+	b.claimed, b.put = false, !errors.As(why, &layer)
+	if b.put && failsRun(why) && b.ctx.Err() == nil {
+		b.runtime = why
+	}
+	b.mu.Unlock()
+	if claimed && b.c.Effect.NeedsClaim() {
+		was := b.c
+		if err := b.lease.Update(store, func(tx *session.Tx) error { return tx.Unclaim(&was) }); err != nil && !errors.Is(err, session.ErrStale) {
+			b.d.rn.options.Logger.Warn("a claim was not taken back", "session", b.d.session, "tool", b.c.Tool, "call", b.c.ID, "error", err)
+		}
+	}
+	return why
+}
+
+// failsRun reports whether a body's not being entered is the store's failure, rather than what a run goes on, or ends, with.
+func failsRun(why error) bool {
+	for _, e := range []error{session.ErrFenced, session.ErrDeleted, session.ErrSettled, session.ErrUnknownCall, session.ErrCancelled, session.ErrGoesOn} {
+		if errors.Is(why, e) {
+			return false
+		}
+	}
+	return true
 }
 
 // approved says whether the arguments that are about to run are those that were decided on: each decision is bound to those it
@@ -276,20 +386,17 @@ func approved(decisions []tool.Decision, asked, running json.RawMessage) error {
 		case i == 0 && d.Shown != current:
 			current = d.Shown // a layer outside the gate changed them before they were shown
 		case d.Shown != current:
-			return errChanged
+			return interceptor.ErrChanged
 		}
 		if len(d.Arguments) > 0 {
 			current = tool.HashArguments(d.Arguments)
 		}
 	}
 	if tool.HashArguments(running) != current {
-		return errChanged
+		return interceptor.ErrChanged
 	}
 	return nil
 }
-
-var errChanged = errors.New("the arguments were changed after they were approved, and were not run; " +
-	"a layer that changes them belongs outside the layers that ask")
 
 // settle commits what came of the call: its result, or its pause. What follows from what is stored rides with the next commit.
 func (b *body) settle(ctx context.Context, out tool.Outcome) {
@@ -332,7 +439,7 @@ func (b *body) result(ctx context.Context, out tool.Outcome) error {
 		out.Output = b.begunBefore(out)
 	}
 	if err := b.output(o, out); err != nil { // a layer made it
-		return b.result(ctx, tool.Resolve(tool.Execution{}, fmt.Errorf("what a layer made of %s can't be kept: %w", b.c.Tool, err)))
+		return b.refuse(ctx, fmt.Errorf("what a layer made of %s can't be kept: %w", b.c.Tool, err))
 	}
 	failed := out.Status == tool.StatusFailed && b.entered
 	commit := b.lease.Update
@@ -341,7 +448,7 @@ func (b *body) result(ctx context.Context, out tool.Outcome) error {
 		o.By = b.c.Answer.By
 	}
 	b.d.outcomes.made(b.c.ID, out.Actions)
-	err := commit(b.d.commitCtx(), func(tx *session.Tx) error {
+	err := commit(b.store, func(tx *session.Tx) error {
 		settled := o
 		if c := tx.Call(b.c.ID); failed && (ctx.Err() != nil || c != nil && c.Cancel != nil) {
 			settled = b.stopped(tx, context.Cause(ctx))
@@ -371,8 +478,10 @@ func (b *body) begunBefore(out tool.Outcome) json.RawMessage {
 	switch {
 	case refused:
 		return tool.Text(session.OutdatedText(&b.c, refusal))
-	case !b.entered && (out.Status == tool.StatusDenied || out.Status == tool.StatusFailed):
-		return tool.Text(session.BegunText(out.Err.Error()))
+	case !b.entered && out.Status == tool.StatusDenied:
+		return tool.Text(session.DeniedText(&b.c, tool.DeniedReason(out.Err)))
+	case !b.entered && out.Status == tool.StatusFailed:
+		return tool.Text(session.BegunText(&b.c, out.Err.Error()))
 	}
 	return out.Output
 }
@@ -431,27 +540,15 @@ func actionsBlob(actions []tool.Action) (*session.Blob, error) {
 	return session.NewBlob(b)
 }
 
-// maxMade is how many of a call's pauses may come with artifacts: where those lie stands in the call's record, which is bounded.
-const maxMade = 200
-
 // pause commits a pause. A call that is being cancelled does not pause.
 func (b *body) pause(ctx context.Context, out tool.Outcome) error {
 	await, err := out.Await.Normalize()
+	if err == nil {
+		err = b.mayPause(&await, len(out.Actions) > 0)
+	}
 	if err != nil {
 		b.log(err)
-		return b.result(ctx, tool.Resolve(tool.Execution{}, err))
-	}
-	if len(out.Actions) > 0 && len(b.c.Actions) >= maxMade {
-		return b.result(ctx, tool.Resolve(tool.Execution{}, fmt.Errorf("%s has paused %d times with artifacts, which is as often as a call may",
-			b.c.Tool, maxMade)))
-	}
-	if await.Gate != "" && !b.c.MayBeDecided() {
-		return b.result(ctx, tool.Resolve(tool.Execution{}, fmt.Errorf("%s was held by layers %d times, which is as often as what is decided about it can be kept",
-			b.c.Tool, len(b.c.Decisions))))
-	}
-	if n := len(await.Schema); n > tool.MaxSchema && await.Gate == "" {
-		return b.result(ctx, tool.Resolve(tool.Execution{}, fmt.Errorf("%s asked to pause: the answer's schema has %d bytes, at most %d are taken",
-			b.c.Tool, n, tool.MaxSchema)))
+		return b.refuse(ctx, err)
 	}
 	h, err := b.hold(await)
 	if err != nil {
@@ -462,7 +559,7 @@ func (b *body) pause(ctx context.Context, out tool.Outcome) error {
 	}
 	h.Media = hasMedia(out.Actions)
 	b.d.outcomes.made(b.c.ID, out.Actions)
-	err = b.lease.Update(b.d.commitCtx(), func(tx *session.Tx) error {
+	err = b.lease.Update(b.store, func(tx *session.Tx) error {
 		if c := tx.Call(b.c.ID); c != nil && c.Status != session.Settled && (c.Cancel != nil || tx.Ending != nil) {
 			return tx.Settle(c.ID, b.stopped(tx, errRunEnded))
 		}
@@ -472,6 +569,11 @@ func (b *body) pause(ctx context.Context, out tool.Outcome) error {
 		b.d.outcomes.forget(b.c.ID)
 	}
 	return err
+}
+
+// refuse ends the call whose result, or pause, can't be taken.
+func (b *body) refuse(ctx context.Context, err error) error {
+	return b.result(ctx, tool.Resolve(tool.Execution{}, b.after(err)))
 }
 
 // hold makes a pause of what the tool or a layer asked for, in its normal form. Its error is the runtime's, not the tool's.
@@ -491,7 +593,7 @@ func (b *body) hold(await tool.Await) (h *session.Hold, err error) {
 		schema = checks.Output
 	}
 	if err == nil {
-		h.Schema, err = b.d.rn.store.PutSchema(b.d.commitCtx(), schema)
+		h.Schema, err = b.d.rn.store.PutSchema(b.store, schema)
 	}
 	return h, err
 }

@@ -46,6 +46,8 @@ func (d *drive) advance(ctx context.Context, c *session.Call, ending bool) error
 		return d.lease.Update(d.commitCtx(), func(tx *session.Tx) error { return tx.TakeEarly(c.ID) })
 	case c.Early != nil:
 		return d.lease.Ride(d.commitCtx(), func(tx *session.Tx) error { return tx.TakeEarly(c.ID) })
+	case c.Cancel == nil && !ending && d.gone(c):
+		return d.park(c)
 	case c.Status == session.Running:
 		return d.recover(ctx, c)
 	case c.Cancel != nil, ending:
@@ -71,7 +73,7 @@ func (d *drive) settleCancelled(c *session.Call) error {
 }
 
 // stopBodies stops those that nobody waits for any more: of calls that are settled, be it in a turn that is closed, or are to be.
-func (d *drive) stopBodies() error {
+func (d *drive) stopBodies(ctx context.Context) error {
 	if d.running() == 0 {
 		return nil
 	}
@@ -91,7 +93,7 @@ func (d *drive) stopBodies() error {
 		default:
 			continue
 		}
-		if err := d.stopBody(c, cause); err != nil {
+		if err := d.stopBody(ctx, c, cause); err != nil {
 			return err
 		}
 	}
@@ -99,7 +101,7 @@ func (d *drive) stopBodies() error {
 }
 
 // stopBody ends a body's context. When its time of grace is over, the call settles without it.
-func (d *drive) stopBody(c *session.Call, cause error) error {
+func (d *drive) stopBody(ctx context.Context, c *session.Call, cause error) error {
 	until, asked := d.grace[c.ID]
 	if !asked {
 		d.batch.Cancel(c.ID, cause)
@@ -116,7 +118,7 @@ func (d *drive) stopBody(c *session.Call, cause error) error {
 	}
 	begun := *c
 	begun.Attempt = max(begun.Attempt, 1) // a body without a claim doesn't show in the head
-	return d.lease.Update(d.commitCtx(), func(tx *session.Tx) error {
+	return d.lease.Update(ctx, func(tx *session.Tx) error {
 		by, why := tx.EndedBy()
 		if c.Cancel != nil {
 			by, why = c.Cancel.By, c.Cancel.Why
@@ -198,9 +200,7 @@ func (d *drive) loadTurn() error {
 	if d.asked != nil {
 		return nil
 	}
-	var asked []llm.ToolCall
-	var err error
-	d.lease.View(func(st *session.State) { asked, err = d.rn.store.Asked(d.commitCtx(), st) })
+	asked, err := d.rn.store.Asked(d.commitCtx(), d.lease.State())
 	if err != nil {
 		return err
 	}
@@ -208,19 +208,16 @@ func (d *drive) loadTurn() error {
 }
 
 // turnOpened notes what bodies need of the open turn.
-func (d *drive) turnOpened(asked []llm.ToolCall, here bool) (err error) {
-	d.asked = asked
-	d.lease.View(func(st *session.State) {
-		d.turn = &turnFacts{number: st.Turn, asked: st.Asked, key: st.TokenKey, opened: here}
-	})
-	if d.turn.key != 0 {
-		d.turn.secret, err = d.rn.tokens.key(d.commitCtx(), d.turn.key)
+func (d *drive) turnOpened(asked []llm.ToolCall, here bool) error {
+	turn, err := d.factsOf(d.commitCtx(), here)
+	if err == nil {
+		d.asked, d.turn = asked, turn
 	}
 	return err
 }
 
 // closeTurn stores the results of the turn, whose calls are all settled. It follows from what is stored; so unless it ends the
-// run, it rides with the model's next message.
+// run, it rides with the model's next message, and is shown before the model says anything of it.
 func (d *drive) closeTurn() error {
 	if err := d.show(); err != nil { // what has settled since the last look: the head is about to forget it
 		return err
@@ -240,7 +237,14 @@ func (d *drive) closeTurn() error {
 		return err
 	}
 	_, ending := d.openCalls()
-	closing := func(tx *session.Tx) error { return tx.Close(entry, ends) }
+	unseen := d.unheard()
+	closing := func(tx *session.Tx) error {
+		err := tx.Close(entry, ends)
+		if err == nil && len(unseen) > 0 {
+			tx.Unseen = &session.Unseen{Message: tx.Messages - 1, Calls: unseen}
+		}
+		return err
+	}
 	if ending {
 		err = d.lease.Update(d.commitCtx(), closing)
 	} else {
@@ -252,9 +256,22 @@ func (d *drive) closeTurn() error {
 	d.asked = nil
 	d.outcomes.clear()
 	d.history = append(d.history, m)
-	d.held = append(d.held, event.Message{Number: len(d.history) - 1, Message: m})
-	if ending {
-		d.flushHeld()
-	}
+	d.showResults(event.Message{Number: len(d.history) - 1, Message: m.Clone()}, ends)
 	return nil
+}
+
+// showResults shows the message of a turn's results, once, although the turn may
+// be closed again where the commit that it rode with was overtaken.
+func (d *drive) showResults(m event.Message, ends []event.Status) {
+	if d.closed.number == m.Number && slices.Equal(d.closed.ends, ends) {
+		return
+	}
+	d.closed = closedTurn{m.Number, ends}
+	d.emit(m)
+}
+
+// closedTurn is the turn whose results were shown last.
+type closedTurn struct {
+	number int // of the message with them; a turn's is never 0
+	ends   []event.Status
 }

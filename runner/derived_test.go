@@ -101,7 +101,7 @@ func TestIDsOfPausesHaveOneForm(t *testing.T) {
 		if !errors.Is(err, session.ErrUnknownCall) {
 			t.Errorf("%q is told %v", id, err)
 		}
-		if _, err := r.Find(t.Context(), runner.Ref{Pause: id}); err == nil {
+		if _, err := r.Find(t.Context(), runner.Ref{Pause: id}, user); err == nil {
 			t.Errorf("%q is found", id)
 		}
 	}

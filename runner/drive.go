@@ -31,7 +31,11 @@ type drive struct {
 	ctx      context.Context // of the bodies and the model
 	cancel   context.CancelCauseFunc
 	unhook   func() bool     // from the runner's end
-	lasting  context.Context // ctx without its end
+	patience context.Context // how long the loop waits for the store: see hurry
+	giveUp   context.CancelFunc
+	unhurry  func() bool     // from the caller's end
+	lasting  context.Context // of bodies, for the store: it ends when the runner no longer waits for them
+	endAll   context.CancelFunc
 
 	batch     *agent.Batch
 	abandoned map[string]bool      // bodies whose calls settled without them
@@ -41,22 +45,15 @@ type drive struct {
 	turn      *turnFacts
 	copied    []session.Call // the open calls, for openCalls
 	opening   []session.Call // the calls to be opened, for open
-	collector llm.Collector  // of the message that the model streams
+	closed    closedTurn
+	collector llm.Collector // of the message that the model streams
 	progress  <-chan event.Progress
 	held      []event.Event    // to be shown after the next commit
 	before    map[string]sight // while results and pauses are held: shown as it was before
 
-	listening bool // whoever ranges over the events is looking at one
-	worker    bool // nobody waits for the events
-}
-
-// turnFacts are what bodies need to know of the open turn. They are not changed once a body has them.
-type turnFacts struct {
-	number int
-	asked  time.Time
-	key    int
-	secret []byte
-	opened bool // by this drive, which so knows all that has run of it
+	listening bool             // whoever ranges over the events is looking at one
+	worker    bool             // nobody waits for the events
+	heard     map[string]sight // what others have shown, where nobody listens to this drive; nil: its caller does
 }
 
 // errLeft is the cause by which bodies end when the caller leaves.
@@ -85,23 +82,35 @@ func (rn *Runner) newDrive(ctx context.Context, id string, n *session.New) (*dri
 			}
 		}
 	})
+	d.batch = agent.NewBatch()
+	d.caller, d.stopping = ctx, context.Background()
+	d.ctx, d.cancel = context.WithCancelCause(ctx)
+	d.lasting, d.endAll = context.WithCancel(context.WithoutCancel(ctx))
+	d.patience, d.giveUp = context.WithCancel(d.lasting)
 	if d.agent, err = rn.agent(name); err == nil {
 		err = rn.begin(d)
 	}
 	if err != nil {
+		d.cancel(err)
+		d.endAll()
 		lease.Release()
 		return nil, err
 	}
-	d.batch = agent.NewBatch()
-	d.caller, d.stopping = ctx, context.Background()
-	d.ctx, d.cancel = context.WithCancelCause(ctx)
-	d.lasting = context.WithoutCancel(ctx)
-	d.unhook = context.AfterFunc(rn.closing, func() { d.cancel(ErrClosed) })
+	d.unhook = context.AfterFunc(rn.closing, func() { d.cancel(ErrClosed); d.hurry() })
+	d.unhurry = context.AfterFunc(ctx, d.hurry)
+	lease.OnLost(func(why error) { d.cancel(why); d.hurry() })
 	return d, nil
 }
 
-// commitCtx is the context for commits: a result is recorded also after its run was left.
-func (d *drive) commitCtx() context.Context { return d.lasting }
+// patience is how long the store may still take for what the loop waits for once the caller has left. What it has not done by
+// then goes on without the loop, so that Run is back although the store hangs.
+const patience = 100 * time.Millisecond
+
+// hurry lets the loop wait for the store only a little longer.
+func (d *drive) hurry() { time.AfterFunc(patience, d.giveUp) }
+
+// commitCtx is the loop's context for the store. It outlasts the caller's by a little: a result is recorded also after its run was left.
+func (d *drive) commitCtx() context.Context { return d.patience }
 
 // events is the drive, for ranging over. Before, if given, runs first; it may drive the open turn to its end with d.settle.
 func (d *drive) events(before func() error) iter.Seq2[event.Event, error] {
@@ -135,11 +144,30 @@ func (d *drive) toTheEnd(before func() error) (event.End, error) {
 	}()
 	err := d.whole(before)
 	ended = true
-	return d.finish(err)
+	return d.finish(d.reason(err))
+}
+
+// reason is why the drive ends: where the caller has left, and the store was no longer waited for, that.
+func (d *drive) reason(err error) error {
+	if err == nil || d.patience.Err() == nil || !errors.Is(err, session.ErrGoesOn) && !errors.Is(err, context.Canceled) {
+		return err
+	}
+	cause := context.Cause(d.ctx)
+	if cause == nil {
+		cause = errLeft
+	}
+	var u *untaken
+	if errors.As(err, &u) {
+		return &untaken{cause}
+	}
+	return cause
 }
 
 // whole drives until there is nothing to do.
 func (d *drive) whole(before func() error) error {
+	if err := d.showUnseen(); err != nil {
+		return err
+	}
 	if err := d.show(); err != nil {
 		return err
 	}
@@ -172,6 +200,9 @@ func (d *drive) loop(callsOnly bool) error {
 	if err := d.look(); err != nil { // at what came before this watched: a body may be started by it, and told to end by nobody
 		return err
 	}
+	if err := d.unpark(); err != nil {
+		return err
+	}
 	for {
 		if err := d.takeUp(changed); err != nil {
 			return err
@@ -191,7 +222,7 @@ func (d *drive) loop(callsOnly bool) error {
 				return nil
 			}
 		case session.StepRetry:
-			if callsOnly || d.worker { // a worker comes back then
+			if callsOnly || d.worker || d.isTooLong(step) { // a worker comes back then
 				return nil
 			}
 		case session.StepModel:
@@ -263,7 +294,7 @@ func (d *drive) next() (step session.Step) {
 
 // step takes one step.
 func (d *drive) step(ctx context.Context, step session.Step, changed <-chan struct{}) error {
-	err := d.stopBodies()
+	err := d.stopBodies(d.commitCtx())
 	if err != nil {
 		return err
 	}
@@ -290,6 +321,11 @@ func (d *drive) pauseForRetry(step session.Step, changed <-chan struct{}) error 
 	d.lease.Keep(true)
 	defer d.lease.Keep(false)
 	return d.wait(step, changed)
+}
+
+// isTooLong reports whether the model is to be called again so late that the session is given up until then.
+func (d *drive) isTooLong(step session.Step) bool {
+	return step.Until.Sub(d.rn.store.Now()) > d.agent.Retry().Hold
 }
 
 // takeUp reads the head again if somebody may have changed it.

@@ -232,10 +232,10 @@ func (j *judgement) answer() error {
 		}
 	}
 	switch decision := j.in.Kind == KindDecision; {
-	case decision != (p.Gate != ""):
-		want := map[bool]string{true: "a decision", false: "an output or a failure"}[p.Gate != ""]
-		got := map[bool]string{true: "a decision", false: "an output, a failure or a message"}[decision]
-		return j.misfit(fmt.Errorf("it is %s, and the pause takes %s", got, want))
+	case p.Gate != "" && !decision:
+		return j.misfit(fmt.Errorf("it is a %s answer, and the call waits for a decision before it may run: approve or deny it", j.in.Kind))
+	case p.Gate == "" && decision:
+		return j.misfit(errors.New("it is a decision, and the call waits for an output: complete it, or fail it"))
 	case j.in.Kind != KindFail && len(j.in.Value) > 0:
 		if err := j.check(p.Schema, p.use()); err != nil {
 			return err
@@ -267,6 +267,10 @@ func (j *judgement) early() error {
 		j.rc = c.Early.receipt(c.ID)
 		j.rc.Duplicate = true
 		return nil
+	}
+	if c.Parked != nil && j.in.Kind == KindFail {
+		j.record()
+		return j.tx.settle(c, failed(j.kept()))
 	}
 	if !c.mayPauseNext() {
 		return refuse(fmt.Errorf("%w: call %s is %s", ErrNotPaused, c.ID, c.Status))

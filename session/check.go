@@ -232,6 +232,7 @@ func (c *check) whole(ctx context.Context) error {
 		func() error { return readable[pauseNumber](ctx, c, "", kvstore.Key("k")) },
 		func() error { return readable[keyRing](ctx, c, "", keyRingKey) },
 		func() error { return c.schemas(ctx) },
+		func() error { return readable[schemaUse](ctx, c, "", kvstore.Key("t")) },
 	} {
 		if err := step(); err != nil {
 			return err

@@ -128,7 +128,7 @@ func (h *harness) begin(t *rapid.T) {
 		if err := tx.Say(question, "", "", false); err != nil {
 			return err
 		}
-		return tx.Reply(asks, []session.Call{{ID: "c", Tool: "x", Status: session.Requested, Effect: effect, MayPause: true}}, "", llm.Usage{}, 0)
+		return tx.Reply(asks, []session.Call{{ID: "c", Tool: "x", Status: session.Requested, Effect: effect, MayPause: true}}, session.Stopped{}, 0)
 	}))
 }
 

@@ -16,7 +16,14 @@ type Call struct {
 	Effect                  Effect
 	Turn                    int // the turn of the session, from 1
 	// Attempt counts durable claims of the call, from 1; it stays 1 where the effect needs none.
-	Attempt   int
+	Attempt int
+	// Fence grows with every drive of the session, and is the same for all
+	// bodies of one drive. An outside system that keeps the greatest fence it
+	// has seen of a session, and refuses what comes with a smaller one, keeps
+	// out a body whose drive has lost the session: of a process that was
+	// stopped, say, between the last look at its lease and the body's first
+	// line, and woke up when another one had taken over. Zero in unit tests.
+	Fence     int64
 	Pauses    int // how many times the call has paused
 	Arguments json.RawMessage
 	Answer    *Answer    // to the tool's own last pause; nil at first entry
@@ -82,13 +89,19 @@ func (c Call) IdempotencyKey(parts ...string) string {
 	return key + "." + base64.RawURLEncoding.EncodeToString(h.Sum(nil)[:12])
 }
 
-// Token is a secret by which an outside system may answer the next pause of this call, and report its progress, perhaps
-// before the body has returned. It is the same in each attempt. Without a Host it is a placeholder.
-func (c Call) Token() string {
+// Token is a secret by which an outside system may do what is permitted, on the next pause of this call and no other, perhaps
+// before the body has returned. Without permits it may complete and fail. It is the same in each attempt. Without a Host it is a
+// placeholder.
+//
+// A layer that is about to ask for a decision gets a token for its own pause so: c.Token(tool.PermitApprove, tool.PermitDeny).
+func (c Call) Token(permits ...Permit) string {
 	if c.Host == nil {
 		return "token-of-" + c.ID
 	}
-	return c.Host.Token(c)
+	if len(permits) == 0 {
+		permits = []Permit{PermitComplete, PermitFail}
+	}
+	return c.Host.Token(c, permits...)
 }
 
 // Report tells those who watch the session how far the call is. Without a Host it does nothing.
@@ -101,7 +114,7 @@ func (c Call) Report(ctx context.Context, p Progress) error {
 
 // Host is what a call reaches the runtime by. The runner implements it.
 type Host interface {
-	Token(Call) string
+	Token(Call, ...Permit) string
 	Report(context.Context, Call, Progress) error
 }
 
@@ -165,10 +178,11 @@ func WithCall(ctx context.Context, c Call) context.Context {
 	return &callContext{ctx, c}
 }
 
-// CallFrom returns the call that ctx was made for: the zero Call outside of one.
+// CallFrom returns a copy of the call that ctx was made for: the zero Call
+// outside of one.
 func CallFrom(ctx context.Context) Call {
 	if c, ok := ctx.Value(callKey{}).(*Call); ok {
-		return *c
+		return c.Clone()
 	}
 	return Call{}
 }

@@ -1,6 +1,7 @@
 package tool
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -80,7 +81,7 @@ type typed struct {
 	body   func(ctx context.Context, call Call) (Execution, error)
 }
 
-func (t *typed) Spec() Spec { return t.spec }
+func (t *typed) Spec() Spec { return t.spec.Clone() }
 
 // decoded is decode, which may run code of the user's.
 func (t *typed) decoded(args json.RawMessage) (in any, err error) {
@@ -109,6 +110,9 @@ func newTyped[In, Out any](s Spec) (t *typed, read func(Call) (*In, error), err 
 	decode, err := readInput[In](t)
 	if err != nil {
 		return nil, nil, fmt.Errorf("tool %q: input: %w", s.Name, err)
+	}
+	if plain := decode; t.foreign { // encoding/json hands such methods parts of the very text
+		decode = func(args json.RawMessage) (*In, error) { return plain(bytes.Clone(args)) }
 	}
 	read = func(call Call) (*In, error) {
 		if in, ok := call.take(t); ok {

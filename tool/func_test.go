@@ -6,6 +6,7 @@ import (
 	"errors"
 	"math"
 	"os/exec"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -413,7 +414,7 @@ func TestWithAddsToAResultAndNotToAnError(t *testing.T) {
 		return enter(t, made)
 	}
 	exec, err := run(With(With(Done("x"), picture), file), nil)
-	if err != nil || string(exec.Output) != `"x"` || len(exec.Actions) != 2 || exec.Actions[0] != picture || exec.Actions[1] != file {
+	if err != nil || string(exec.Output) != `"x"` || !reflect.DeepEqual(exec.Actions, []Action{picture, file}) {
 		t.Errorf("%+v, %v", exec, err)
 	}
 	exec, err = run(With(NeedInput[string]("who?"), file), nil)

@@ -159,13 +159,23 @@ func (e *entry) def() llm.ToolDef {
 // Names lists the tools' names in order.
 func (r *Registry) Names() []string { return slices.Clone(r.names) }
 
-// Lookup finds a tool, and the Spec it gave when the registry was made, its schemas in the form that models see.
+// Lookup finds a tool, and a copy of the Spec it gave when the registry was made, its schemas in the form that models see.
 func (r *Registry) Lookup(name string) (Tool, Spec, bool) {
 	e, ok := r.entries[name]
 	if !ok {
 		return nil, Spec{}, false
 	}
-	return e.tool, e.spec, true
+	return e.tool, e.spec.Clone(), true
+}
+
+// Declared is what the tool called name says of its calls, as far as they depend
+// on it while they are open. It is Lookup without the schemas, which are copied.
+func (r *Registry) Declared(name string) (effect Effect, mayPause, known bool) {
+	e, ok := r.entries[name]
+	if !ok {
+		return Once, false, false
+	}
+	return e.spec.Effect, e.spec.MayPause, true
 }
 
 // Checks are the schemas that a tool's arguments, and answers to it, have to fit. They are those of its Spec, and say what
@@ -191,5 +201,5 @@ func (r *Registry) ReadsItself(name string) bool {
 }
 
 // Defs is what a model is told of the tools, in order. The descriptions of those that may pause say not to call them again
-// while they do.
-func (r *Registry) Defs() []llm.ToolDef { return slices.Clone(r.defs) }
+// while they do. Each list is the caller's own.
+func (r *Registry) Defs() []llm.ToolDef { return llm.CloneTools(r.defs) }

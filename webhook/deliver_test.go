@@ -38,8 +38,8 @@ func TestCompleteIsAcceptedOnce(t *testing.T) {
 	s.post(url, `{"url":"https://example.com"}`).accepted(t, true)
 	conflict := s.post(url, `{"url":"https://other.example.com"}`)
 	conflict.is(t, http.StatusConflict, "conflict")
-	if !strings.Contains(conflict.Detail, "complete by webhook") {
-		t.Errorf("a conflict doesn't say what came first: %s", conflict.Detail)
+	if !strings.Contains(conflict.Detail, "answered before, with complete at") || strings.Contains(conflict.Detail, "by webhook") {
+		t.Errorf("a conflict says not what came first, or by whom: %s", conflict.Detail)
 	}
 	if c := s.call(); string(c.Output) != `{"url":"https://example.com"}` || len(c.Receipts) != 1 {
 		t.Errorf("the call has output %s and %d receipts", c.Output, len(c.Receipts))
@@ -134,7 +134,7 @@ func TestProgress(t *testing.T) {
 	url := s.paused()
 	r := s.post(url+"/progress", `{"message": "half-way", "fraction": 0.5, "data": {"step": 9007199254740993}}`)
 	r.accepted(t, false)
-	transcript, err := s.rn.Show(t.Context(), chat)
+	transcript, err := s.rn.Show(t.Context(), chat, "ada")
 	must(t, err)
 	p := transcript.Pending[0].Progress
 	if p == nil || p.Message != "half-way" || p.Fraction != 0.5 || string(p.Data) != `{"step":9007199254740993}` {

@@ -52,7 +52,7 @@ func Example() {
 		res.Body.Close()
 		fmt.Println(res.StatusCode, "duplicate:", strings.Contains(body.String(), `"duplicate":true`))
 	}
-	for ev, err := range rn.Continue(context.Background(), "chat-1") {
+	for ev, err := range rn.Continue(context.Background(), "chat-1", "ada") {
 		check(err)
 		if text, ok := ev.(event.Text); ok {
 			fmt.Println(text.Delta)
