@@ -28,8 +28,8 @@ func lister(ran *[]string) tool.Tool {
 	}))
 }
 
-// Arguments that a model encoded twice: who approves sees the form that runs, before a restart and after it, and the transcript keeps what
-// the model wrote.
+// Arguments that a model encoded twice: who approves sees the form that runs,
+// before a restart and after it, and the transcript keeps what the model wrote.
 func TestArgumentsThatWereEncodedTwice(t *testing.T) {
 	for _, asked := range []string{`{"ids":"[1,2]"}`, `"{\"ids\":[1,2]}"`} {
 		t.Run(asked, func(t *testing.T) {
@@ -61,7 +61,8 @@ func TestArgumentsThatWereEncodedTwice(t *testing.T) {
 	}
 }
 
-// Edited arguments may come encoded twice as well, with null for a list: the next approver sees, and the tool gets, the form that fits.
+// Edited arguments may come encoded twice as well, with null for a list: the
+// next approver sees, and the tool gets, the form that fits.
 func TestEditedArgumentsThatWereEncodedTwice(t *testing.T) {
 	for edited, want := range map[string]string{`{"ids":"[3]"}`: `{"ids":[3]}`, `"{\"ids\":null}"`: `{"ids":null}`, `{"ids":null}`: `{"ids":null}`} {
 		t.Run(edited, func(t *testing.T) {
@@ -90,7 +91,8 @@ func TestEditedArgumentsThatWereEncodedTwice(t *testing.T) {
 	}
 }
 
-// What is not written as fermata writes it names no pause: call.01 is not call.1.
+// What is not written as fermata writes it names no pause: call.01 is not
+// call.1.
 func TestIDsOfPausesHaveOneForm(t *testing.T) {
 	var n counter
 	r, p := deployed(t, &n)
@@ -106,7 +108,8 @@ func TestIDsOfPausesHaveOneForm(t *testing.T) {
 	r.answer(runner.Complete(p.ID, text("v2"), "ci")).finished(event.FinishStop)
 }
 
-// A model reads a result as text: what json.Marshal escapes reaches it as itself, and is stored as it came.
+// A model reads a result as text: what json.Marshal escapes reaches it as
+// itself, and is stored as it came.
 func TestResultsReachTheModelUnescaped(t *testing.T) {
 	var n counter
 	r, p := deployed(t, &n)

@@ -10,15 +10,20 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// judge finds out whether one reply can be used, before it is accepted: it has to fit the schema that was stored with its pause and, where
-// this runner has the session's agent, the Go type that the tool will decode it into.
+// judge finds out whether one reply can be used, before it is accepted: it has
+// to fit the schema that was stored with its pause and, where this runner has
+// the session's agent, the Go type that the tool will decode it into.
 //
-// Outputs and answers to a tool's question are for the tool that asked: where the schema was another one, the tool was changed since, and
-// what fits the one it has now need not fit the one that those who answer were shown. Such an answer is taken by the schema alone, and a
-// tool that can't read it asks again.
+// Outputs and answers to a tool's question are for the tool that asked: where
+// the schema was another one, the tool was changed since, and what fits the one
+// it has now need not fit the one that those who answer were shown. Such an
+// answer is taken by the schema alone, and a tool that can't read it asks
+// again.
 //
-// Where code of the user's reads that type, it is run outside of the transition, which stops for it and is run again: that looks for receipts
-// first, and applies the verdict if the reply is still for the pause that it was given for.
+// Where code of the user's reads that type, it is run outside of the
+// transition, which stops for it and is run again: that looks for receipts
+// first, and applies the verdict if the reply is still for the pause that it
+// was given for.
 type judge struct {
 	verdicts map[session.Asked]error
 	tools    *tool.Registry
@@ -29,7 +34,8 @@ type judge struct {
 // errUnjudged stops a transition.
 var errUnjudged = errors.New("runner: an answer is to be judged first")
 
-// maxJudged is how often a reply is judged: its pause has changed each time. Afterwards the schema alone decides.
+// maxJudged is how often a reply is judged: its pause has changed each time.
+// Afterwards the schema alone decides.
 const maxJudged = 4
 
 // judged runs update until none of its judges has stopped it.

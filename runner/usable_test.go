@@ -61,8 +61,9 @@ func (o *odd) UnmarshalText(text []byte) error {
 
 func (o odd) MarshalText() ([]byte, error) { return []byte(o), nil }
 
-// unusable are values that fit a schema which says only what models are told, and a part of what is said of each. Those in bySchema are
-// refused by runners without the agent, too.
+// unusable are values that fit a schema which says only what models are told,
+// and a part of what is said of each. Those in bySchema are refused by runners
+// without the agent, too.
 var unusable = map[string]string{
 	`{"at":"2026-01-01T23:59:60Z"}`: "second out of range",
 	`{"ip":"nope"}`:                 "nope",
@@ -92,7 +93,8 @@ var usable = []string{
 	`{"list":null,"by_id":null,"tags":["a"]}`, `{"odd":"fine"}`,
 }
 
-// planner asks in one of the three ways in which an answer becomes a Go value, and notes what it got.
+// planner asks in one of the three ways in which an answer becomes a Go value,
+// and notes what it got.
 type planner struct {
 	use tool.Use
 	got atomic.Pointer[plan]
@@ -180,7 +182,8 @@ func TestAnswersAreJudgedByWhoWillUseThem(t *testing.T) {
 	}
 }
 
-// A runner without the agent knows what a schema can say, which is more than models are told.
+// A runner without the agent knows what a schema can say, which is more than
+// models are told.
 func TestAnswersAreJudgedByTheStoredSchemaWithoutTheAgent(t *testing.T) {
 	for _, use := range uses {
 		t.Run(string(use), func(t *testing.T) {
@@ -212,7 +215,8 @@ func TestAnswersAreJudgedByTheStoredSchemaWithoutTheAgent(t *testing.T) {
 	}
 }
 
-// A method that doesn't return keeps an answer from being judged by it, and from nothing else.
+// A method that doesn't return keeps an answer from being judged by it, and
+// from nothing else.
 func TestMethodThatHangsLeavesTheAnswerToTheSchema(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPlanner(tool.AsAnswer)
@@ -235,7 +239,8 @@ func TestMethodThatHangsLeavesTheAnswerToTheSchema(t *testing.T) {
 	})
 }
 
-// While an answer is judged by a method, another one is accepted for the same pause.
+// While an answer is judged by a method, another one is accepted for the same
+// pause.
 func TestVerdictIsForThePauseThatItWasGivenFor(t *testing.T) {
 	for name, then := range map[string]struct {
 		value string
@@ -313,8 +318,9 @@ func TestRedeliveryIsADuplicateWhateverTheTypeOfTodaySays(t *testing.T) {
 	}
 }
 
-// An answer was accepted, and the program that is deployed then can't read it. The question is asked again, with what is wrong, and with the
-// state that was kept; three times at most.
+// An answer was accepted, and the program that is deployed then can't read it.
+// The question is asked again, with what is wrong, and with the state that was
+// kept; three times at most.
 func TestAnswerThatCanNotBeReadIsAskedForAgain(t *testing.T) {
 	for name, bad := range map[string]int{"once": 1, "three times": 3, "four times": 4} {
 		t.Run(name, func(t *testing.T) {

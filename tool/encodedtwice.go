@@ -8,11 +8,11 @@ import (
 )
 
 // Models write an array or an object now and then as a string that holds its
-// JSON: {"ids":"[1,2]"}, or all of the arguments as one string. Such a string is
-// decoded once more: only after it was refused, only where the schema wants an
-// array or an object, and what is in it has to be as strict, and fit as well, as
-// anything else. Nothing else is guessed. What comes of it is derived anew each
-// time; what the model wrote is what is stored.
+// JSON: {"ids":"[1,2]"}, or all of the arguments as one string. Such a string
+// is decoded once more: only after it was refused, only where the schema wants
+// an array or an object, and what is in it has to be as strict, and fit as
+// well, as anything else. Nothing else is guessed. What comes of it is derived
+// anew each time; what the model wrote is what is stored.
 
 // Arguments returns a value in the form that it is to be decoded from, if it
 // fits: as it is, in most cases. Otherwise the error is a *ValidationError.

@@ -21,7 +21,7 @@ import (
 // it too; the keywords are title, description, type, format, enum and example (both may be repeated), const, default, pattern,
 // minLength, maxLength, minimum, maximum, exclusiveMinimum, exclusiveMaximum, multipleOf, minItems, maxItems, minProperties,
 // maxProperties, and the flags uniqueItems, deprecated, required, nullable. A comma inside of a value is written \, where a
-// keyword follows it. A type may describe itself, by a method JSONSchema() of github.com/invopop/jsonschema. What would not
+// keyword follows it, and anywhere in an enum; a keyword twice is an error. A type may describe itself, by a method JSONSchema() of github.com/invopop/jsonschema. What would not
 // give a right schema is an error of construction that names the field.
 //
 // In a schema of results, slices and maps take null too, since that is what encoding/json makes of nil ones. In arguments and answers null
@@ -32,7 +32,8 @@ import (
 //
 // Arguments are checked as raw JSON, then decoded; what does not fit never reaches f. An In whose JSON is no object (string,
 // []Item, time.Time) is asked of the model as {"value": ...}, and f gets the value. An In of any or json.RawMessage takes every
-// object. Numbers in an interface are json.Number, which is exact. An absent field that has a default gets it.
+// object. Numbers in an interface are json.Number, which is exact. An absent field that has a default gets it. A string where a list or an
+// object is wanted, as models write now and then, is decoded once more if that fits: see [Schema.Arguments].
 //
 // # Results
 //

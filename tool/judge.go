@@ -30,9 +30,11 @@ func newReader[T any](d *decoding, foreign bool) *reader {
 	}}
 }
 
-// Judge says why the tool called name can't use a value, which has fitted the schema that was stored for it: nil where it can, and where
-// nothing tells. Arguments have to fit the tool's schema of today, too. Where methods of the value's type read it, they get a second; few do at
-// once; and what they have not said by then counts for nothing.
+// Judge returns why the tool called name can't use a value, which has fitted
+// the schema that was stored for it: nil where it can, and where that isn't
+// known. Arguments have to fit the tool's schema of today, too. Where methods
+// of the value's type read it, they get a second; few do at once; and what they
+// have not said by then counts for nothing.
 func (r *Registry) Judge(name string, use Use, value json.RawMessage) error {
 	e, ok := r.entries[name]
 	if !ok {
@@ -60,8 +62,8 @@ func (r *Registry) JudgesByMethods(name string, use Use) bool {
 	return ok && e.reader(use) != nil && e.reader(use).foreign
 }
 
-// Derived returns edited arguments in the form that the tool called name is given them; as they are, if they don't fit. See
-// [Schema.Arguments].
+// Derived returns edited arguments in the form that the tool called name is
+// given them; as they are, if they don't fit. See [Schema.Arguments].
 func (r *Registry) Derived(name string, args json.RawMessage) json.RawMessage {
 	if e, ok := r.entries[name]; ok {
 		if derived, err := e.input.Arguments(args); err == nil {
@@ -71,7 +73,8 @@ func (r *Registry) Derived(name string, args json.RawMessage) json.RawMessage {
 	return args
 }
 
-// reader is how the tool reads a value for that use; nil where that isn't known.
+// reader is how the tool reads a value for that use; nil where that isn't
+// known.
 func (e *entry) reader(use Use) *reader {
 	switch {
 	case use == AsOutput:
@@ -91,10 +94,12 @@ const (
 	judgesMost = 4
 )
 
-// judges are the places of those who judge by methods. One that doesn't return keeps its place: so many are left behind at most.
+// judges are the places of those who judge by methods. One that doesn't return
+// keeps its place: so many are left behind at most.
 var judges = make(chan struct{}, judgesMost)
 
-// inASecond runs code of the user's, which may panic, end its goroutine, or not return.
+// inASecond runs code of the user's, which may panic, end its goroutine, or not
+// return.
 func inASecond(read func(json.RawMessage) error, value json.RawMessage) error {
 	late := time.NewTimer(judgeTime)
 	defer late.Stop()
@@ -128,7 +133,8 @@ func unusable(how string) *ValidationError {
 	return &ValidationError{Faults: []Fault{{Rule: "decode", Message: "it can't be read: the method of its type that reads it " + how}}}
 }
 
-// newOutputs is how an Out is read again; nil where what is written need not be what can be read.
+// newOutputs is how an Out is read again; nil where what is written need not be
+// what can be read.
 func newOutputs[Out any]() *reader {
 	t := reflect.TypeFor[Out]()
 	in, err := infer(reading, t)
@@ -140,8 +146,8 @@ func newOutputs[Out any]() *reader {
 	return newReader[Out](&d, in.foreign)
 }
 
-// readsWhatItWrites reports whether a type, and all that it is made of, has a method to read JSON wherever it has one to write it, and no
-// other.
+// readsWhatItWrites reports whether a type, and all that it is made of, has a
+// method to read JSON wherever it has one to write it, and no other.
 func readsWhatItWrites(t reflect.Type, seen map[reflect.Type]bool) bool {
 	t = target(t)
 	if seen[t] {

@@ -6,7 +6,8 @@ import (
 	"sync"
 )
 
-// keyPattern is the pattern of the integers that a map's keys may be: of all of them, or, if exact, of those of that size.
+// keyPattern is the pattern of the integers that a map's keys may be: of all of
+// them, or, if exact, of those of that size.
 func keyPattern(signed bool, bits int, exact bool) string {
 	switch {
 	case exact:
@@ -26,7 +27,8 @@ func exactKeys(signed bool, bits int) string {
 	return pattern
 }
 
-// upTo is a pattern of the whole numbers from 1 to most, which has several digits.
+// upTo is a pattern of the whole numbers from 1 to most, which has several
+// digits.
 func upTo(most string) string {
 	n := len(most)
 	alternatives := []string{fmt.Sprintf("[1-9][0-9]{0,%d}", n-2), most} // shorter ones, and itself

@@ -116,8 +116,8 @@ func (p *part) takeOver() {
 }
 
 // Validate is called by the library for each value that the subschema is
-// applied to, unless that fails by its type, an enum, a constant or a format. Of
-// such few are tried: they are errors.
+// applied to, unless that fails by its type, an enum, a constant or a format.
+// Of such few are tried: they are errors.
 func (p *part) Validate(ctx *jsonschema.ValidatorContext, v any) {
 	p.work.spend(1)
 	switch v := v.(type) {
