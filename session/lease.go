@@ -142,14 +142,14 @@ func (d *Drive) Stands() error {
 // outdated reports whether others may have committed since the head was last
 // read or written.
 func (d *Drive) outdated() bool {
-	if len(d.heard) > 0 {
-		return true
-	}
-	if d.store.exclusive { // everybody is heard
-		return false
-	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	switch {
+	case d.news || len(d.heard) > 0:
+		return true
+	case d.store.exclusive: // everybody is heard
+		return false
+	}
 	return d.store.since(d.known) > leaseNews
 }
 
