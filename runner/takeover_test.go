@@ -45,6 +45,7 @@ func TestBesideASessionThatKills(t *testing.T) {
 						select {
 						case <-time.After(300 * time.Millisecond):
 						case <-ctx.Done():
+							return func(yield func(llm.Event, error) bool) { yield(nil, ctx.Err()) }
 						}
 					}
 					return jobs.Generate(ctx, req)
