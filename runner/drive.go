@@ -199,6 +199,12 @@ func (d *drive) loop(callsOnly bool) error {
 			if callsOnly {
 				return nil
 			}
+			if step.Early {
+				if err := d.lease.Ride(d.commitCtx(), func(tx *session.Tx) error { tx.AskNow(); return nil }); err != nil {
+					return err
+				}
+				continue
+			}
 		}
 		if err := d.over(); err != nil {
 			return err

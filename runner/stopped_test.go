@@ -49,7 +49,7 @@ func stop() *stopped {
 func TestStoppedDriverEntersNoBody(t *testing.T) {
 	clock := newClock()
 	s := stop()
-	r := newRig(t, s.Config, &rigOptions{memory: true, wrap: hidden, session: &session.Options{Now: clock.now}})
+	r := newRig(t, s.Config, &rigOptions{memory: true, wrap: hidden, session: &session.Options{Now: clock.now, MaxSkew: time.Millisecond}})
 	run := make(chan *seen, 1)
 	go func() { run <- watch(t, r.Run(context.Background(), user, chat, llm.UserText("Go."), nil)) }()
 	<-s.got
@@ -57,7 +57,7 @@ func TestStoppedDriverEntersNoBody(t *testing.T) {
 	if err := watch(t, other.Continue(t.Context(), chat)).err; !errors.Is(err, session.ErrBusy) {
 		t.Errorf("while the lease lasts, another driver gets %v", err)
 	}
-	clock.pass(session.DefaultLease)
+	clock.pass(session.DefaultLease + time.Second)
 	watch(t, other.Continue(t.Context(), chat)).finished(event.FinishStop)
 	close(s.wake)
 	if run := <-run; run.err != nil {

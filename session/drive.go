@@ -114,19 +114,19 @@ func (s *Store) driven(st *State) bool {
 	if s.exclusive {
 		return s.local.Holder(leaseName(st.ID)) != ""
 	}
-	return st.Held && st.LeaseEnd.After(s.Now())
+	return !s.leasedUntil(st).IsZero()
 }
 
-// Driven says whether some drive holds the session, and until when, if that is known.
+// Driven says whether some drive holds the session, and until when at least, unless that drive ends it, if that is known.
 func (s *Store) Driven(st *State) (held bool, until time.Time) {
-	return s.driven(st), st.LeaseEnd
+	return s.driven(st), s.leasedUntil(st)
 }
 
 // take makes the lease this drive's. It rides with the first commit.
 func (d *Drive) take(tx *Tx) error {
 	s := d.store
-	if !s.exclusive && tx.Held && tx.LeaseEnd.After(tx.Now) {
-		return &BusyError{Session: tx.ID, Until: tx.LeaseEnd}
+	if until := s.leasedUntil(tx.State); !until.IsZero() {
+		return &BusyError{Session: tx.ID, Until: until}
 	}
 	if !tx.Deleted.IsZero() {
 		return fmt.Errorf("%w: %q", ErrDeleted, tx.ID)
@@ -143,9 +143,10 @@ func (d *Drive) take(tx *Tx) error {
 // hold writes into the head whether the drive goes on: while there is work, or bodies run.
 func (d *Drive) hold(tx *Tx) {
 	tx.Held = !d.leaving && (d.keep || Next(tx.State, tx.Now).Working())
-	tx.LeaseEnd = time.Time{}
 	if tx.Held && !d.store.exclusive {
-		tx.LeaseEnd = tx.Now.Add(d.store.lease)
+		tx.LeaseEnd, tx.Lease, tx.Beat = tx.Now.Add(d.store.lease), int(d.store.lease.Milliseconds()), tx.Beat+1
+	} else {
+		tx.LeaseEnd, tx.Lease, tx.Beat = time.Time{}, 0, 0
 	}
 }
 

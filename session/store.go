@@ -22,6 +22,7 @@ type Store struct {
 	now         func() time.Time
 	newID       func(kind string) string
 	lease       time.Duration
+	maxSkew     time.Duration
 	schemas     sync.Map // hash -> *storedSchema
 	seen        sightings
 }
@@ -30,6 +31,10 @@ type Store struct {
 type Options struct {
 	// Lease is how long a drive holds a session without a sign of life, where leases are stored; default 30 s.
 	Lease time.Duration
+	// MaxSkew is by how much the clocks of processes that share the store differ at most; default 15 min. A stored lease that ended
+	// longer ago is over. Any other is over once this process has seen it unchanged for its length and a tenth, by its own monotonic
+	// clock. Where all processes have one clock, on one machine, a millisecond lets a drive that died be followed sooner.
+	MaxSkew time.Duration
 	// Now is the clock; default time.Now. What is stored has milliseconds.
 	Now func() time.Time
 	// NewID makes ids, unique for ever, that begin with kind; default: kind, '_' and an xid. They are short, and have no '.': a
@@ -40,17 +45,23 @@ type Options struct {
 // DefaultLease is how long a drive holds a session without a sign of life.
 const DefaultLease = 30 * time.Second
 
+// DefaultMaxSkew is by how much the clocks of processes that share a store differ at most.
+const DefaultMaxSkew = 15 * time.Minute
+
 // NewStore returns a Store over kv, which remains the caller's to close.
 func NewStore(kv kvstore.Store, o *Options) *Store {
 	if o == nil {
 		o = &Options{}
 	}
-	s := &Store{kv: kv, now: o.Now, newID: o.NewID, lease: o.Lease}
+	s := &Store{kv: kv, now: o.Now, newID: o.NewID, lease: o.Lease, maxSkew: o.MaxSkew}
 	if s.now == nil {
 		s.now = time.Now
 	}
 	if s.newID == nil {
 		s.newID = func(kind string) string { return kind + "_" + xid.New().String() }
+	}
+	if s.maxSkew <= 0 {
+		s.maxSkew = DefaultMaxSkew
 	}
 	if s.lease <= 0 {
 		s.lease = DefaultLease

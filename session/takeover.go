@@ -92,7 +92,7 @@ func (s *Store) TriedAgain(st *State) time.Time {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(st.ID))
 	wait = wait/2 + time.Duration(h.Sum32()%1024)*wait/1024 // half of it to one and a half
-	this := mark{count: st.Takeovers, millis: st.TakenOver.UnixMilli()}
+	this := mark{count: st.Takeovers, end: st.TakenOver.UnixMilli()}
 	return s.soonest(subject{st.ID, sawDeath}, this, st.TakenOver.Add(wait), wait)
 }
 
