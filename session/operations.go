@@ -85,7 +85,8 @@ func (tx *Tx) Extend(pause string, deadline time.Time) error {
 		return fmt.Errorf("session: the new deadline of %s is after the year %d; the zero time takes it away", pause, maxYear)
 	}
 	tx.touch()
-	c.Pause.Deadline = deadline
+	p := *c.Pause
+	p.Deadline, c.Pause = deadline, &p
 	return nil
 }
 
