@@ -116,8 +116,7 @@ func (b *body) fail(err error) {
 	if errors.Is(err, session.ErrGoesOn) { // the drive sees to it
 		return
 	}
-	if errors.Is(err, session.ErrSettled) || errors.Is(err, session.ErrUnknownCall) || errors.Is(err, session.ErrFenced) ||
-		errors.Is(err, session.ErrCancelled) {
+	if session.Moved(err) || errors.Is(err, session.ErrFenced) || errors.Is(err, session.ErrCancelled) {
 		b.d.rn.options.Logger.Warn("a call's outcome was dropped", "session", b.d.session, "tool", b.c.Tool, "call", b.c.ID,
 			"reason", err)
 		return

@@ -70,7 +70,7 @@ func (d *drive) retry(cause error) error {
 		return nil
 	})
 	if err != nil {
-		return err
+		return decided(err)
 	}
 	d.flushHeld()
 	if !d.emit(event.Retry{Failures: failures, At: at, Err: cause}) {
@@ -99,7 +99,7 @@ func (d *drive) overLimit() (bool, error) {
 
 // useUp halts the run over one of its limits.
 func (d *drive) useUp(finish event.Finish, why string) error {
-	err := d.lease.Update(d.commitCtx(), func(tx *session.Tx) error { return tx.UseUp(finish, why) })
+	err := decided(d.lease.Update(d.commitCtx(), func(tx *session.Tx) error { return tx.UseUp(finish, why) }))
 	if err == nil {
 		d.flushHeld() // the results that rode with it
 	}
@@ -185,7 +185,7 @@ func (d *drive) reply(m llm.Message, fin llm.Finish) error {
 		return nil
 	})
 	if err != nil {
-		return err
+		return decided(err)
 	}
 	d.flushHeld()
 	clear(d.shown) // of the turn before

@@ -189,12 +189,18 @@ func (s *State) appendJSON(b []byte) ([]byte, error) {
 	o = o.int("epoch", s.Epoch)
 	o = o.bool("held", s.Held)
 	o = o.time("lease_end", s.LeaseEnd)
+	o = o.int("lease", s.Lease)
+	o = o.int("beat", s.Beat)
 	o = o.int("incarnation", int(s.Incarnation))
+	o = o.bool("left", s.Left)
 	o = o.int("takeovers", s.Takeovers)
+	o = o.int("deadly", s.Deadly)
+	o = o.time("taken_over", s.TakenOver)
 	if o, err = o.other("missing", s.Missing, len(s.Missing) > 0); err != nil {
 		return nil, err
 	}
 	o = o.time("wake", s.Wake)
+	o = o.bool("watched", s.Watched)
 	o = appendString(o.name("commits"), s.Commits)
 	return closeObject(o, s.kept())
 }

@@ -24,6 +24,7 @@ import (
 //	k tool key session call       a tool's own key for its job
 //	w agent time session          wake index: what is due, and when
 //	n agent tool session          parked: a call waits for a tool that the agent has no more
+//	v agent session               what is due by the clock of another process
 //	s hash                        JSON Schema
 //	t hash                        when that was last used
 //	x name                        of the store as a whole
@@ -62,6 +63,8 @@ func outsideKey(tool, key, session, call string) []byte {
 func wakeKey(agent string, at time.Time, session string) []byte {
 	return kvstore.Key("w", agent, millis(at), session)
 }
+
+func watchKey(agent, session string) []byte { return kvstore.Key("v", agent, session) }
 
 func parkedKey(agent, tool, session string) []byte {
 	return kvstore.Key("n", agent, tool, session)

@@ -22,7 +22,7 @@ func (tx *Tx) Say(m *Entry, messageID, hash string, detached bool) error {
 	}
 	tx.Due, tx.Halt, tx.Retry, tx.Finish, tx.Why = true, nil, nil, "", ""
 	tx.Run, tx.Ended = Run{Detached: detached}, time.Time{}
-	tx.Takeovers = 0
+	tx.gotOn()
 	return nil
 }
 
@@ -73,7 +73,8 @@ func (tx *Tx) Reply(m *Entry, calls []Call, how Stopped, tokenKey int) error {
 		tx.append(m)
 	}
 	tx.Turn++
-	tx.Due, tx.Retry, tx.Takeovers = false, nil, 0
+	tx.Due, tx.Retry = false, nil
+	tx.gotOn()
 	tx.Run.Turns++
 	tx.Run.Calls += len(calls)
 	tx.Run.Usage = tx.Run.Usage.Add(how.Usage)
@@ -182,8 +183,19 @@ func (tx *Tx) Again(after time.Duration, why string) error {
 			since = tx.Retry.Since
 		}
 	}
-	tx.Retry = &Retry{Failures: n + 1, Since: since, At: tx.Now.Add(max(after, time.Millisecond)).Truncate(time.Millisecond), Why: brief(why)}
+	after = max(after, time.Millisecond).Truncate(time.Millisecond)
+	tx.Retry = &Retry{Failures: n + 1, Since: since, At: tx.Now.Add(after), Wait: int(after.Milliseconds()), Why: brief(why)}
 	return nil
+}
+
+// AskNow ends the wait for the model's next try, whatever time was stored for it.
+func (tx *Tx) AskNow() {
+	if r := tx.Retry; r != nil && r.At.After(tx.Now) {
+		now := *r
+		now.At = tx.Now
+		tx.Retry = &now
+		tx.touch()
+	}
 }
 
 // due refuses what is for a moment when the model's answer is due: somebody else's commit has undone that.
@@ -218,6 +230,7 @@ func (tx *Tx) Lift(h *Halt) {
 		return
 	}
 	tx.touch()
-	tx.Halt, tx.Retry, tx.Takeovers = nil, nil, 0
+	tx.Halt, tx.Retry = nil, nil
+	tx.gotOn()
 	tx.Run = Run{Usage: tx.Run.Usage, Waived: tx.Run.Usage.Total(), Detached: tx.Run.Detached}
 }
