@@ -22,7 +22,7 @@ import (
 type Faults struct {
 	// Delay is the most that a request waits before it is carried out. Requests that are under way at once overtake each other.
 	Delay time.Duration
-	// Late is the chance that an Apply is carried out, and its answer held back for LateBy.
+	// Late is the chance that an Apply is carried out, and its answer held back, for LateBy at most.
 	Late   float64
 	LateBy time.Duration
 	// Lose is the chance that an Apply is carried out and never answered.
@@ -54,7 +54,7 @@ func (f Faults) fate(write bool) (x fate) {
 	}
 	switch p := rand.Float64(); {
 	case p < f.Late:
-		x.late = f.LateBy
+		x.late = 1 + rand.N(max(f.LateBy, 1))
 	case p < f.Late+f.Lose:
 		x.lose = true
 	case p < f.Late+f.Lose+f.Cut/2:
