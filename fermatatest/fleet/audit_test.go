@@ -120,6 +120,9 @@ func (a *audit) body(c *call) {
 			if n.Left > slack {
 				a.violation("the body of %s was entered %v after the caller had left: %+v", c.Tool, n.Left, n)
 			}
+			if at := c.chat.cancelled; !at.IsZero() && n.At.After(at.Add(slack)) && !a.excused(n) {
+				a.violation("the body of %s was entered %v after its session was cancelled: %+v", c.Tool, n.At.Sub(at), n)
+			}
 		case reconciled:
 			a.word(c, n)
 		}
@@ -168,7 +171,7 @@ func (a *audit) word(c *call, said note) {
 }
 
 // slack is the time that lies at most between a driver's last look and the first line of a body, on a machine that is busy.
-const slack = 200 * time.Millisecond
+const slack = 100 * time.Millisecond
 
 // excused reports whether a process was stopped right before an entry, for longer than a lease: so that it may have been between its
 // last look and the first line of the body.

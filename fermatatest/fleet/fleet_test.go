@@ -43,7 +43,7 @@ func TestFleetUnderFaults(t *testing.T) {
 	}
 	const lease = 800 * time.Millisecond
 	w := newWorld(t, lease)
-	w.engine.SetFaults("", sharedkv.Faults{Delay: 10 * time.Millisecond, Late: .05, LateBy: 2 * lease, Lose: .004, Cut: .01})
+	w.engine.SetFaults("", sharedkv.Faults{Delay: 20 * time.Millisecond, Late: .05, LateBy: 2 * lease, Lose: .004, Cut: .01})
 	w.run(false, func(r *rand.Rand) {
 		for range deedsInAll {
 			w.befall(r)

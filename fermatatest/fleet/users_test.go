@@ -26,7 +26,7 @@ type chat struct {
 	refused   map[string]string // by call: why an answer was refused for good
 	done      map[string]bool   // what needn't be answered any more: by call or pause
 	cancels   bool              // the session is cancelled in its middle
-	cancelled bool              // that was acknowledged
+	cancelled time.Time         // when that was acknowledged
 	continued int               // how often it was carried on by hand
 	setAside  int               // how often that was because drives had failed
 	finished  bool
@@ -170,7 +170,7 @@ func (c *chat) look() (over bool) {
 	c.w.mu.Lock()
 	c.waits, c.finished = waits, over
 	c.w.mu.Unlock()
-	if c.cancels && !c.cancelled && t.Turn > 1 {
+	if c.cancels && c.cancelled.IsZero() && t.Turn > 1 {
 		c.cancelSession(query)
 	}
 	switch t.Finish {
@@ -198,7 +198,7 @@ func (c *chat) settle(p tool.Pause) {
 		status, text := c.once("/say?"+second.Encode(), "")
 		if status == http.StatusOK {
 			c.done[p.ID] = true
-		} else if status != http.StatusServiceUnavailable && status != gaveUp && status != http.StatusConflict && !c.cancelled {
+		} else if status != http.StatusServiceUnavailable && status != gaveUp && status != http.StatusConflict && c.cancelled.IsZero() {
 			c.w.violation("session %s: the message that answers got %d %s", c.id, status, text)
 		}
 	}
@@ -208,7 +208,7 @@ func (c *chat) settle(p tool.Pause) {
 func (c *chat) cancelSession(query string) {
 	switch status, text := c.once("/cancelsession"+query, ""); status {
 	case http.StatusOK:
-		c.cancelled = true
+		c.cancelled = time.Now()
 	case gaveUp, http.StatusServiceUnavailable:
 	default:
 		c.w.violation("session %s: to cancel it got %d %s", c.id, status, text)
