@@ -99,8 +99,7 @@ func (b *body) end() {
 // fail reports that the call could not be run, or its outcome not be committed. A drive that has lost its lease, or its call,
 // finds that out by itself.
 func (b *body) fail(err error) {
-	if errors.Is(err, session.ErrSettled) || errors.Is(err, session.ErrUnknownCall) || errors.Is(err, session.ErrFenced) ||
-		errors.Is(err, session.ErrCancelled) {
+	if session.Moved(err) || errors.Is(err, session.ErrFenced) || errors.Is(err, session.ErrCancelled) {
 		b.d.rn.options.Logger.Warn("a call's outcome was dropped", "session", b.d.session, "tool", b.c.Tool, "call", b.c.ID,
 			"reason", err)
 		return

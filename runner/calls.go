@@ -25,7 +25,7 @@ func (d *drive) calls(ctx context.Context, step session.Step, changed <-chan str
 	}
 	open, ending := d.openCalls()
 	for i := range open {
-		if err := d.advance(ctx, &open[i], ending); err != nil {
+		if err := decided(d.advance(ctx, &open[i], ending)); err != nil {
 			return err
 		}
 	}
@@ -62,12 +62,27 @@ func (d *drive) advance(ctx context.Context, c *session.Call, ending bool) error
 // settleCancelled settles a call that somebody cancelled, or whose run somebody ended, and whose body doesn't run.
 func (d *drive) settleCancelled(c *session.Call) error {
 	return d.lease.Update(d.commitCtx(), func(tx *session.Tx) error {
-		by, why := tx.EndedBy()
-		if c.Cancel != nil {
-			by, why = c.Cancel.By, c.Cancel.Why
-		}
-		return tx.Settle(c.ID, session.CancelledOutcome(c, by, why, d.turn.opened))
+		now := asItIs(tx, c)
+		by, why := endedBy(tx, now)
+		return tx.Settle(c.ID, session.CancelledOutcome(now, by, why, d.turn.opened))
 	})
+}
+
+// asItIs is a call that was copied as the transition finds it. One that is gone stays as it was copied: to settle it is
+// refused.
+func asItIs(tx *session.Tx, copied *session.Call) *session.Call {
+	if c := tx.Call(copied.ID); c != nil {
+		return c
+	}
+	return copied
+}
+
+// endedBy returns who ends a call, and why: by a cancellation of its own, or with its run.
+func endedBy(tx *session.Tx, c *session.Call) (by, why string) {
+	if c.Cancel != nil {
+		return c.Cancel.By, c.Cancel.Why
+	}
+	return tx.EndedBy()
 }
 
 // stopBodies stops those that nobody waits for any more: of calls that are settled, be it in a turn that is closed, or are to be.
@@ -91,7 +106,7 @@ func (d *drive) stopBodies() error {
 		default:
 			continue
 		}
-		if err := d.stopBody(c, cause); err != nil {
+		if err := decided(d.stopBody(c, cause)); err != nil {
 			return err
 		}
 	}
@@ -114,17 +129,13 @@ func (d *drive) stopBody(c *session.Call, cause error) error {
 	if c.Status == session.Settled {
 		return nil
 	}
-	begun := *c
-	begun.Attempt = max(begun.Attempt, 1) // a body without a claim doesn't show in the head
 	return d.lease.Update(d.commitCtx(), func(tx *session.Tx) error {
-		by, why := tx.EndedBy()
-		if c.Cancel != nil {
-			by, why = c.Cancel.By, c.Cancel.Why
-		}
-		if now := tx.Call(c.ID); now != nil && now.Effect.NeedsClaim() && now.Status != session.Running {
+		now := asItIs(tx, c)
+		by, why := endedBy(tx, now)
+		if now.Effect.NeedsClaim() && now.Status != session.Running {
 			return tx.Settle(c.ID, session.CancelledOutcome(now, by, why, true)) // it was not claimed: only its layers did not stop
 		}
-		return tx.Settle(c.ID, session.GivenUpOutcome(&begun, by, why))
+		return tx.Settle(c.ID, session.GivenUpOutcome(now, by, why))
 	})
 }
 
@@ -247,7 +258,7 @@ func (d *drive) closeTurn() error {
 		err = d.lease.Ride(d.commitCtx(), closing)
 	}
 	if err != nil {
-		return err
+		return decided(err)
 	}
 	d.asked = nil
 	d.outcomes.clear()

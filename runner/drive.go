@@ -48,6 +48,7 @@ type drive struct {
 
 	listening bool // whoever ranges over the events is looking at one
 	worker    bool // nobody waits for the events
+	moves     int  // how often in a row it has looked again, see lookAgain
 }
 
 // turnFacts are what bodies need to know of the open turn. They are not changed once a body has them.
@@ -210,11 +211,7 @@ func (d *drive) loop(callsOnly bool) error {
 			}
 			continue
 		}
-		err := d.inLayers(step, changed)
-		if errors.Is(err, session.ErrStale) {
-			err = d.startOver()
-		}
-		if err != nil {
+		if err := d.inLayers(step, changed); err != nil {
 			return err
 		}
 	}
@@ -264,22 +261,20 @@ func (d *drive) next() (step session.Step) {
 // step takes one step.
 func (d *drive) step(ctx context.Context, step session.Step, changed <-chan struct{}) error {
 	err := d.stopBodies()
-	if err != nil {
-		return err
-	}
-	switch step.Kind {
-	case session.StepModel:
+	switch {
+	case err != nil:
+	case step.Kind == session.StepModel:
 		err = d.model(ctx)
-	case session.StepClose:
+	case step.Kind == session.StepClose:
 		err = d.closeTurn()
-	case session.StepRetry:
+	case step.Kind == session.StepRetry:
 		err = d.pauseForRetry(step, changed)
-	case session.StepExpire:
+	case step.Kind == session.StepExpire:
 		err = d.lease.Update(d.commitCtx()) // every commit expires what is overdue
 	default:
 		err = d.calls(ctx, step, changed)
 	}
-	if err == nil {
+	if err = d.lookAgain(err); err == nil {
 		err = d.show()
 	}
 	return err

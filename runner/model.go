@@ -63,7 +63,7 @@ func (d *drive) retry(cause error) error {
 		return nil
 	})
 	if err != nil {
-		return err
+		return decided(err)
 	}
 	d.flushHeld()
 	if !d.emit(event.Retry{Failures: failures, At: at, Err: cause}) {
@@ -87,7 +87,7 @@ func (d *drive) overLimit() (bool, error) {
 	if finish == "" {
 		return false, nil
 	}
-	return true, d.lease.Update(d.commitCtx(), func(tx *session.Tx) error { return tx.UseUp(finish) })
+	return true, decided(d.lease.Update(d.commitCtx(), func(tx *session.Tx) error { return tx.UseUp(finish) }))
 }
 
 func (d *drive) loadHistory() (err error) {
@@ -165,7 +165,7 @@ func (d *drive) reply(m llm.Message, fin llm.Finish) error {
 		return nil
 	})
 	if err != nil {
-		return err
+		return decided(err)
 	}
 	d.flushHeld()
 	clear(d.shown) // of the turn before

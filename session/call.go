@@ -267,7 +267,7 @@ func (tx *Tx) TakeEarly(call string) error {
 		return err
 	}
 	if c.Early == nil {
-		return fmt.Errorf("session: call %s has no early answer", call)
+		return fmt.Errorf("%w: call %s has no early answer", ErrStale, call)
 	}
 	a := c.Early
 	c.Early = nil

@@ -36,6 +36,10 @@ var (
 	ErrNewerVersion         = errors.New("session: a record was written by a newer version")
 )
 
+// Moved reports whether err refuses a transition because the session is no longer as its maker knew it: another commit
+// came first.
+func Moved(err error) bool { return outrun(err) }
+
 // ConflictError refuses an answer because another one came first. Receipt says what kind of answer that was, by whom and
 // when.
 type ConflictError struct{ Receipt Receipt }
