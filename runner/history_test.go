@@ -29,8 +29,12 @@ func TestHistoriesAreLinearizable(t *testing.T) {
 	for _, e := range []historyEngine{
 		{}, {faults: true}, {shared: true}, {shared: true, faults: true}, {shared: true, remote: true, faults: true},
 	} {
+		n := histories * 6 / 25
+		if e.remote {
+			n = histories / 25 // it is slow
+		}
 		t.Run(e.String(), func(t *testing.T) {
-			for seed := range histories / 5 {
+			for seed := range n {
 				w := newHistoryWorld(t, uint64(seed), e)
 				w.run()
 				if w.check(&all); t.Failed() {

@@ -316,37 +316,30 @@ func (c *client) waiting(b began, runner int, known []string, pending []tool.Pau
 // say has a user's message taken, perhaps in place of what waits for a person.
 func (c *client) say(ctx context.Context, in operation) {
 	b := c.begin()
-	in.content, in.by = sayings[c.r.IntN(len(sayings))], user
+	in.call, in.content, in.by = everyCall, sayings[c.r.IntN(len(sayings))], user
 	o := &runner.RunOptions{Supersede: in.name == "supersede"}
 	err := c.watch(in.runner, c.runners[in.runner].Run(ctx, user, chat, llm.UserText(in.content), o))
 	switch {
 	case errors.Is(err, session.ErrPending), errors.Is(err, session.ErrBusy), errors.Is(err, session.ErrInvalidResumePayload):
 		return // it was refused
 	case err != nil:
-		c.everywhere(b, in, outcome{text: err.Error(), uncertain: true})
+		c.ended(b, in, outcome{text: err.Error(), uncertain: true})
 	default:
-		c.everywhere(b, in, outcome{text: "taken"})
+		c.ended(b, in, outcome{text: "taken"})
 	}
 }
 
 // endRun cancels the session.
 func (c *client) endRun(ctx context.Context, runner int) {
-	b, in := c.begin(), operation{name: "end", runner: runner}
+	b, in := c.begin(), operation{name: "end", call: everyCall, runner: runner}
 	switch err := c.runners[runner].CancelSession(ctx, chat, "bob", "enough"); {
 	case errors.Is(err, session.ErrUnknownSession):
 	case err == nil:
-		c.everywhere(b, in, outcome{text: "ok"})
+		c.ended(b, in, outcome{text: "ok"})
 	case errors.Is(err, kvstore.ErrUncertain), isFault(err), errors.Is(err, context.Canceled):
-		c.everywhere(b, in, outcome{text: err.Error(), uncertain: true}) // what follows the commit may have failed
+		c.ended(b, in, outcome{text: err.Error(), uncertain: true}) // what follows the commit may have failed
 	default:
 		c.t.Errorf("seed %d: the session could not be cancelled: %v", c.seed, err)
-	}
-}
-
-// everywhere records an operation on the session, of each call that the session has by now.
-func (c *client) everywhere(b began, in operation, out outcome) {
-	for _, in.call = range c.calls() {
-		c.ended(b, in, out)
 	}
 }
 

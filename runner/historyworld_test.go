@@ -213,6 +213,9 @@ func (w *historyWorld) calls() (ids []string) {
 	return ids
 }
 
+// everyCall is what operations on the session name, which are operations on each of its calls, also on those that are yet to come.
+const everyCall = ""
+
 // of are the operations on one call. A message that may not have been taken matters only where it would have been an answer, or a
 // denial.
 func (w *historyWorld) of(call string) (mine []porcupine.Operation) {
@@ -222,6 +225,10 @@ func (w *historyWorld) of(call string) (mine []porcupine.Operation) {
 		matters := !out.uncertain || in.name != "say" && in.name != "supersede" || slices.ContainsFunc(steps, func(s step) bool {
 			return s.kind == message || s.kind == gate && in.name == "supersede"
 		})
+		if in.call == everyCall {
+			in.call = call
+			o.Input = in
+		}
 		if in.call == call && matters {
 			mine = append(mine, o)
 		}
