@@ -239,17 +239,22 @@ func (d *drive) startOver() error {
 	return d.show()
 }
 
-// maxTakeovers is how many drives may die of a session, one after the other, before it is left alone.
+// maxTakeovers is how many drives may die of a session, one after the other, before it is left alone. Package session tells who
+// died of it, rather than beside it.
 const maxTakeovers = 5
 
 // dying says whether the session kills whoever drives it. Such a one is failed.
 func (d *drive) dying() (dying bool, err error) {
-	d.lease.View(func(st *session.State) { dying = st.Takeovers > maxTakeovers })
+	takeovers := 0
+	d.lease.View(func(st *session.State) { dying, takeovers = st.Deadly > maxTakeovers, st.Takeovers })
 	if !dying {
+		if takeovers > 0 {
+			d.rn.options.Logger.Warn("a drive of the session died; another carries it on", "session", d.session, "deaths", takeovers)
+		}
 		return false, nil
 	}
-	return true, d.fail(fmt.Errorf("%d drives of session %q died one after the other without getting on; Continue tries again",
-		maxTakeovers, d.session))
+	return true, d.fail(fmt.Errorf("%d drives of session %q died one after the other, each while a call of it, or a commit, was in flight; "+
+		"Continue tries again", maxTakeovers, d.session))
 }
 
 // next is the next step as far as this drive knows.

@@ -53,6 +53,13 @@ func (d *drive) finish(cause error) (event.End, error) {
 	return end, errors.Join(cause, err, endErr)
 }
 
+// drop ends a drive that has not begun: nothing is left of it.
+func (d *drive) drop() {
+	d.cancel(errLeft)
+	d.lease.Release()
+	d.close()
+}
+
 // close lets go of what the drive holds beside its lease.
 func (d *drive) close() {
 	d.batch.Close()

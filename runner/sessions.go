@@ -24,8 +24,10 @@ type Session struct {
 	Messages int          `json:"messages"`         // committed
 	Turn     int          `json:"turn"`             // model messages so far
 	Finish   event.Finish `json:"finish,omitempty"` // how the last run ended; FinishPaused while calls wait; empty while it goes on
-	Why      string       `json:"why,omitempty"`    // with FinishFailed: what happened
+	Why      string       `json:"why,omitempty"`    // with FinishFailed: what happened; with Again: what it waits after
 	Driven   bool         `json:"driven,omitempty"` // some drive holds it
+	Deaths   int          `json:"deaths,omitempty"` // drives of it that died one after the other, without its getting on
+	Again    time.Time    `json:"again,omitzero"`   // when workers carry it on, after deaths or since its model failed; Continue need not wait
 	Usage    llm.Usage    `json:"usage,omitzero"`   // of the current run
 }
 
@@ -61,8 +63,20 @@ func (rn *Runner) overview(st *session.State) Session {
 		s.Finish = event.FinishPaused
 	case step.Working():
 		s.Finish = ""
+		rn.backingOff(st, &s)
+	case step.Kind == session.StepRetry:
+		s.Again, s.Why = step.Until, st.Retry.Why
 	}
 	return s
+}
+
+// backingOff tells of a session that workers leave alone for a while, since drives of it died.
+func (rn *Runner) backingOff(st *session.State, s *Session) {
+	s.Deaths = st.Takeovers
+	if at := rn.store.TriedAgain(st); !s.Driven && at.After(rn.store.Now()) {
+		s.Again = at
+		s.Why = fmt.Sprintf("%d drives of it died one after the other without getting on", st.Takeovers)
+	}
 }
 
 // Transcript is all that is committed of a session.

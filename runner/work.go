@@ -248,14 +248,23 @@ func (w *worker) start(ctx context.Context, id string) bool {
 // errNotDriven is how a drive ends whose goroutine was ended by a tool, a model or OnEvent.
 var errNotDriven = errors.New("the drive's goroutine was ended")
 
+// backsOff is why a session is not driven yet whose drives died: it is tried again at its time.
+type backsOff struct{ until time.Time }
+
+func (b *backsOff) Error() string { return "drives of the session died; it is tried again later" }
+
 // ended notes how a drive went. One that got nowhere is tried again later and later; one that somebody else has, soon.
 func (w *worker) ended(id string, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.active, id)
+	var later *backsOff
 	switch b := w.backoff[id]; {
 	case err == nil:
 		delete(w.backoff, id)
+	case errors.As(err, &later):
+		wait := later.until.Sub(w.rn.store.Now())
+		w.backoff[id] = &backoff{wait: 2 * firstBackoff, until: time.Now().Add(wait)}
 	case b == nil || errors.Is(err, session.ErrBusy):
 		w.backoff[id] = &backoff{wait: 2 * firstBackoff, until: time.Now().Add(firstBackoff)}
 	default:
@@ -285,6 +294,10 @@ func (w *worker) drive(ctx context.Context, id string) error {
 			w.show(id, nil, err)
 		}
 		return err
+	}
+	if at := d.lease.NotUntil(); at.After(w.rn.store.Now()) {
+		d.drop()
+		return &backsOff{at}
 	}
 	d.worker, d.stopping = true, ctx
 	var failed error

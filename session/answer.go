@@ -281,20 +281,12 @@ func (j *judgement) early() error {
 func (j *judgement) record() {
 	j.tx.putReceipt(j.rc)
 	j.tx.goOn()
-	j.tx.Takeovers = 0
+	j.tx.gotOn()
 }
 
 // mayPauseNext says that the call's body may be running, and may ask for a pause.
 func (c *Call) mayPauseNext() bool {
-	switch {
-	case !c.MayPause:
-		return false
-	case c.Status == Running:
-		return true
-	case c.Effect.NeedsClaim(): // it would be running
-		return false
-	}
-	return c.Status == Requested || c.Status == Answered && (c.Answer == nil || c.Answer.Mode == tool.ModeReenter)
+	return c.MayPause && c.mayRun()
 }
 
 // kept is the reply as the head keeps it.

@@ -53,6 +53,7 @@ func (tx *Tx) Pause(call string, h *Hold) error {
 		return err
 	}
 	tx.touch()
+	tx.gotOn()
 	if c.Early != nil && h.Await.Gate != "" {
 		// It came for the tool's pause, and a layer asks first: that number is taken.
 		if err := tx.setFate(c.ID, c.Early.Pause, Refused); err != nil {
@@ -219,7 +220,7 @@ func (tx *Tx) settle(c *Call, o *Outcome) error {
 		ID: c.ID, Tool: c.Tool, Status: Settled, Settled: o.Status, Pauses: c.Pauses, MayPause: c.MayPause, Media: media, Unshown: tx.beside,
 		later: c.later,
 	}
-	tx.Takeovers = 0
+	tx.gotOn()
 	return nil
 }
 

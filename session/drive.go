@@ -25,10 +25,12 @@ type Drive struct {
 	mu       sync.Mutex
 	head     *head
 	epoch    int
-	taken    bool // the lease is committed
-	heir     bool // the head says that another drive holds it, which is dead
-	keep     bool // the drive goes on, though the head doesn't show it
-	rides    bool // something rides that is more than the lease
+	taken    bool      // the lease is committed
+	heir     bool      // the head says that another drive holds it, which is dead
+	marked   bool      // it is to be known of this drive that it began, in case it dies
+	notUntil time.Time // workers wait until then, see TriedAgain
+	keep     bool      // the drive goes on, though the head doesn't show it
+	rides    bool      // something rides that is more than the lease
 	leaving  bool
 	lost     bool
 	released bool
@@ -129,21 +131,13 @@ func (d *Drive) take(tx *Tx) error {
 	if !tx.Deleted.IsZero() {
 		return fmt.Errorf("%w: %q", ErrDeleted, tx.ID)
 	}
-	d.heir = tx.Held
-	if tx.Held || d.leftBehind(tx.State) {
-		tx.Takeovers++
-	}
+	d.takeOver(tx)
 	tx.touch()
 	tx.Version = Version
 	tx.Epoch++
 	d.epoch = tx.Epoch
 	d.hold(tx)
 	return nil
-}
-
-// leftBehind says that an earlier process left work in the session, perhaps by dying of it.
-func (d *Drive) leftBehind(st *State) bool {
-	return d.store.exclusive && st.Incarnation != 0 && st.Incarnation != d.store.incarnation && d.store.Next(st).Working()
 }
 
 // hold writes into the head whether the drive goes on: while there is work, or bodies run.
@@ -156,7 +150,7 @@ func (d *Drive) hold(tx *Tx) {
 }
 
 // Secure makes sure that the lease is durable where it must be before anything runs: where leases are stored, and where an
-// earlier drive died, so that deaths are counted. It says whether that took a commit, which may have brought what others have
+// earlier drive died, or may have, so that deaths are counted. It says whether that took a commit, which may have brought what others have
 // done. A lease that is known to be lost is ErrFenced.
 func (d *Drive) Secure(ctx context.Context) (committed bool, err error) {
 	d.mu.Lock()
@@ -164,7 +158,7 @@ func (d *Drive) Secure(ctx context.Context) (committed bool, err error) {
 	if d.lost {
 		return false, d.fenced()
 	}
-	if d.taken || d.store.exclusive && d.head.state.Takeovers == 0 {
+	if d.taken || d.store.exclusive && !d.marked {
 		return false, nil
 	}
 	return true, d.update(ctx)

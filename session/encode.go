@@ -187,6 +187,8 @@ func (s *State) appendJSON(b []byte) ([]byte, error) {
 	o = o.time("lease_end", s.LeaseEnd)
 	o = o.int("incarnation", int(s.Incarnation))
 	o = o.int("takeovers", s.Takeovers)
+	o = o.int("deadly", s.Deadly)
+	o = o.time("taken_over", s.TakenOver)
 	o = o.time("wake", s.Wake)
 	o = appendString(o.name("commits"), s.Commits)
 	return closeObject(o, s.kept())

@@ -44,6 +44,8 @@ func quickState(b []byte) *State {
 	s.LeaseEnd = q.time("lease_end")
 	s.Incarnation = uint64(q.int("incarnation"))
 	s.Takeovers = q.int("takeovers")
+	s.Deadly = q.int("deadly")
+	s.TakenOver = q.time("taken_over")
 	s.Wake = q.time("wake")
 	s.Commits = commits(q.string("commits"))
 	if !q.skip("}") || q.bad || len(q.b) > 0 {

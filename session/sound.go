@@ -17,7 +17,7 @@ func (s *State) check() error {
 	switch {
 	case s.ID == "":
 		return fmt.Errorf("it has no id")
-	case s.Messages < 0 || s.Turn < 0 || s.Epoch < 0 || s.Generation < 0:
+	case s.Messages < 0 || s.Turn < 0 || s.Epoch < 0 || s.Generation < 0 || s.Takeovers < 0 || s.Deadly < 0:
 		return fmt.Errorf("it has a negative count")
 	case len(s.Calls) > 0 && s.Due:
 		return fmt.Errorf("a turn is open, and yet the model's answer is due")

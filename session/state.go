@@ -50,7 +50,9 @@ type State struct {
 	Held        bool      `json:"held,omitempty"`
 	LeaseEnd    time.Time `json:"lease_end,omitzero"`    // where leases are stored
 	Incarnation uint64    `json:"incarnation,omitempty"` // of the engine, at the last commit; where leases are not stored
-	Takeovers   int       `json:"takeovers,omitempty"`   // drives that died, since the last progress
+	Takeovers   int       `json:"takeovers,omitempty"`   // drives that died, since the last progress; takeover.go has the rules
+	Deadly      int       `json:"deadly,omitempty"`      // of those, the last ones in a row that may have died of the session
+	TakenOver   time.Time `json:"taken_over,omitzero"`   // when the last of them was followed by another drive
 
 	Wake    time.Time `json:"wake,omitzero"` // where the session stands in the wake index, see atOnce; zero: nowhere
 	Commits commits   `json:"commits"`

@@ -23,6 +23,7 @@ type Store struct {
 	newID       func(kind string) string
 	lease       time.Duration
 	schemas     sync.Map // hash -> *storedSchema
+	seen        sightings
 }
 
 // Options configure a Store. The zero value means the defaults.

@@ -21,7 +21,7 @@ func (tx *Tx) Say(m *Entry, messageID, hash string, detached bool) error {
 	}
 	tx.Due, tx.Halt, tx.Retry, tx.Finish = true, nil, nil, ""
 	tx.Run, tx.Ended = Run{Detached: detached}, time.Time{}
-	tx.Takeovers = 0
+	tx.gotOn()
 	return nil
 }
 
@@ -65,7 +65,8 @@ func (tx *Tx) Reply(m *Entry, calls []Call, finish event.Finish, used llm.Usage,
 		tx.append(m)
 	}
 	tx.Turn++
-	tx.Due, tx.Retry, tx.Takeovers = false, nil, 0
+	tx.Due, tx.Retry = false, nil
+	tx.gotOn()
 	tx.Run.Turns++
 	tx.Run.Calls += len(calls)
 	tx.Run.Usage = tx.Run.Usage.Add(used)
@@ -181,6 +182,7 @@ func (tx *Tx) Lift(h *Halt) {
 		return
 	}
 	tx.touch()
-	tx.Halt, tx.Retry, tx.Takeovers = nil, nil, 0
+	tx.Halt, tx.Retry = nil, nil
+	tx.gotOn()
 	tx.Run = Run{Usage: tx.Run.Usage, Waived: tx.Run.Usage.Total(), Detached: tx.Run.Detached}
 }
