@@ -28,7 +28,9 @@ type head struct {
 	// was read anew. Riding ones that no longer apply then, because somebody else was faster, are dropped.
 	base   Transition
 	riding []Transition
-	outrun bool // some were dropped
+	outrun bool      // some were dropped
+	tried  time.Time // when the last try was made
+	again  time.Time // the same, where nothing tells what became of it: the next one is to be its equal
 	tx     *Tx
 	spare  *Tx                     // one that was committed, for the next: its slices are good for it
 	buf    []byte                  // the same for the next value
@@ -106,11 +108,19 @@ func (h *head) refresh(ctx context.Context) (bool, error) {
 	return true, err
 }
 
+// now is the time of the transition in the making.
+func (h *head) now() time.Time {
+	if !h.again.IsZero() {
+		return h.again
+	}
+	return h.store.Now()
+}
+
 // open returns the transition in the making, with all that rides already in it.
 func (h *head) open(ctx context.Context) (*Tx, error) {
 	s := h.store
 	if h.tx != nil {
-		h.tx.Now, h.tx.ctx = s.Now(), ctx
+		h.tx.Now, h.tx.ctx = h.now(), ctx
 		return h.tx, nil
 	}
 	tx := h.spare
@@ -118,7 +128,7 @@ func (h *head) open(ctx context.Context) (*Tx, error) {
 		tx = new(Tx)
 	}
 	h.spare = nil
-	*tx = Tx{State: h.state, Now: s.Now(), driven: h.driver || s.driven(h.state), beside: !h.driver, kv: s.kv, ctx: ctx,
+	*tx = Tx{State: h.state, Now: h.now(), driven: h.driver || s.driven(h.state), beside: !h.driver, kv: s.kv, ctx: ctx,
 		puts: tx.puts[:0], deletes: tx.deletes[:0], records: tx.records[:0]}
 	if h.base != nil {
 		if err := h.base(tx); err != nil {
@@ -177,6 +187,7 @@ func (h *head) update(ctx context.Context, before Transition, after func(*Tx), t
 	commit := newCommitID()
 	var doubt error   // of a try that may have been applied, or may yet be
 	var last commitID // that the last try built on; zero: none
+	defer func() { h.again = time.Time{} }()
 	for conflicts, uncertain := 0, 0; ; {
 		if h.stale {
 			rev := h.rev
@@ -191,7 +202,7 @@ func (h *head) update(ctx context.Context, before Transition, after func(*Tx), t
 				if !h.state.Commits.reach(last) {
 					return doubt // so much has happened since that nothing tells
 				}
-				doubt = nil // somebody else was faster, and so it never will be
+				doubt, h.again = nil, time.Time{} // somebody else was faster, and so it never will be
 			}
 		}
 		last = h.state.Commits.last()
@@ -205,7 +216,8 @@ func (h *head) update(ctx context.Context, before Transition, after func(*Tx), t
 				return doubtful(fmt.Errorf("session: gave up after %d conflicts: %w", conflicts, err), doubt)
 			}
 		case errors.Is(err, kvstore.ErrUncertain):
-			doubt = err
+			// Should it be applied after all, and the next one not, then what the transitions have told their caller must still be true.
+			doubt, h.again = err, h.tried
 			if uncertain++; uncertain == uncertainTries {
 				return err
 			}
@@ -236,6 +248,7 @@ func (h *head) try(ctx context.Context, commit commitID, before Transition, afte
 	if err != nil {
 		return err
 	}
+	h.tried = tx.Now
 	if before != nil {
 		if err := before(tx); err != nil {
 			return err

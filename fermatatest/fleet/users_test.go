@@ -70,7 +70,6 @@ func (c *chat) run() {
 	}
 	if status, text := c.send("/say?"+first.Encode(), ""); status != http.StatusOK && status != gaveUp {
 		c.w.violation("session %s: the message got %d %s", c.id, status, text)
-		return
 	}
 	for n := 0; !c.w.isOver(); n++ {
 		c.answerByLedger()
