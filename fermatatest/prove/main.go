@@ -2,7 +2,7 @@
 // table: scenarios by engines and cuts, lives that ended by a kill, what befell processes that share an engine, histories that were checked,
 // inputs that were fuzzed, and the violations of each.
 //
-//	go run ./fermatatest/prove -lives 400 -histories 2000 -fuzz 20000x
+//	go run ./fermatatest/prove -lives 400 -deeds 300 -histories 2000 -fuzz 20000x
 //
 // A test says what it counted in a line of its log, "counted: 36 histories cut at a write, 0 violations". A test that fails is a
 // violation, and its output is shown.
