@@ -24,14 +24,17 @@ type job struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	f      func(context.Context)
-	rest   func()
+	rest   func(handed bool)
 }
 
 // Handed is a function that has returned, and whose rest is left to whoever received this.
 type Handed struct {
 	Name string
-	Rest func()
+	rest func(handed bool)
 }
+
+// Rest runs the function's rest, which is told that it was handed over.
+func (h *Handed) Rest() { h.rest(true) }
 
 // NewBatch makes an empty batch.
 func NewBatch() *Batch {
@@ -60,7 +63,7 @@ func (b *Batch) Running(name string) bool {
 //
 // If somebody waits to receive from Handed when f returns, rest is left to them: it saves waking them for it later. Otherwise
 // rest runs at once, and then the name is sent to Done. F and rest must not panic.
-func (b *Batch) Start(ctx context.Context, name string, f func(context.Context), rest func()) {
+func (b *Batch) Start(ctx context.Context, name string, f func(context.Context), rest func(handed bool)) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	b.running[name] = cancel
 	j := job{name, ctx, cancel, f, rest}
@@ -89,7 +92,7 @@ func (b *Batch) run(j *job) {
 			go b.serve()
 		}
 		if !handed {
-			j.rest()
+			j.rest(false)
 			j.cancel(nil)
 			b.done <- j.name
 		}

@@ -19,7 +19,7 @@ func await(t *testing.T, b *agent.Batch) string {
 	return name
 }
 
-func nothing() {}
+func nothing(bool) {}
 
 func TestBatchRunsSideBySide(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -120,7 +120,7 @@ func TestBatchRest(t *testing.T) {
 				defer b.Close()
 				rests := 0
 				var kept context.Context
-				rest := func() {
+				rest := func(bool) {
 					rests++
 					if kept.Err() != nil {
 						t.Error("the context has ended before the rest")

@@ -53,7 +53,7 @@ func (h *history) open(n int, faults []faultkv.Fault) (*life, error) {
 		c.Tools[i] = watched{t, l}
 	}
 	if l.agent, err = agent.New(c); err == nil {
-		l.store = session.NewStore(l.faults.Store, &session.Options{Now: h.Now, NewID: h.newID})
+		l.store = session.NewStore(l.faults.Store, &session.Options{Now: h.Now, NewID: h.newID, MaxSkew: time.Millisecond})
 		l.runner, err = runner.New(l.agent, l.store, &runner.Options{Logger: silent})
 	}
 	if err != nil {

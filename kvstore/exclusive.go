@@ -17,6 +17,7 @@ type Local struct {
 	mu      sync.Mutex
 	holders map[string]string
 	waiters map[string]map[chan struct{}]struct{}
+	count   int64
 }
 
 // NewLocal returns an empty Local.
@@ -33,6 +34,14 @@ func (l *Local) Acquire(name, holder string) bool {
 	}
 	l.holders[name] = holder
 	return true
+}
+
+// Count returns a number that is greater each time, from 1.
+func (l *Local) Count() int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.count++
+	return l.count
 }
 
 // Holder returns who holds the lease called name; empty if nobody does.

@@ -14,7 +14,10 @@ type Memory struct {
 	local       *Local
 }
 
-var _ Exclusive = (*Memory)(nil)
+var (
+	_ Exclusive = (*Memory)(nil)
+	_ Immediate = (*Memory)(nil)
+)
 
 // memory is the data, which passes from one Memory to the next.
 //
@@ -56,6 +59,9 @@ func (m *Memory) Incarnation() uint64 { return m.incarnation }
 
 // Local is the same for all who hold this value; Reopen begins a new one.
 func (m *Memory) Local() *Local { return m.local }
+
+// Immediate marks that no call waits for more than the map's lock.
+func (m *Memory) Immediate() {}
 
 // Get implements [Store].
 func (m *Memory) Get(ctx context.Context, key []byte) (Entry, error) {

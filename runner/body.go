@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/kvstore"
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/session"
 	"github.com/fermata-ai/fermata/tool"
@@ -27,12 +28,15 @@ type body struct {
 	prepared *tool.Prepared
 
 	ctx     context.Context // ends when the body may not be entered any more
+	store   context.Context // how long the store is waited for: the loop's, or that of the body's own goroutine
 	out     tool.Outcome
 	settled bool // the outcome is committed already
 
 	mu      sync.Mutex // guards the rest until the body is over: a layer may call next from goroutines of its own
 	over    bool       // the layers have returned
+	claimed bool       // the call may be entered: it is claimed, where that is needed, or about to be
 	entered bool       // the tool's body was entered
+	put     bool       // off: the body was not entered after all, and the call is as it was
 	derived bool       // the outcome follows from what is stored
 	runtime error      // why the call could not be run, which is not the call's own failure
 }
@@ -51,11 +55,11 @@ func (d *drive) start(ctx context.Context, c *session.Call) error {
 	goesOn, run := err == nil, (*body).run
 	if goesOn && !d.agent.HasToolLayers(c.Tool) {
 		run = (*body).inside
-		exec, goesOn, err = b.admit(b.prepared.Call)
+		exec, goesOn, err = b.admit(d.patience, b.prepared.Call)
 	}
 	if !goesOn {
 		b.out = tool.Resolve(exec, err)
-		b.end()
+		b.end(true)
 		return d.outcomes.failure()
 	}
 	d.batch.Start(ctx, c.ID, func(ctx context.Context) { b.guard(ctx, run) }, b.end)
@@ -63,13 +67,13 @@ func (d *drive) start(ctx context.Context, c *session.Call) error {
 }
 
 func (d *drive) body(c *session.Call) *body {
-	return &body{d: d, lease: d.lease, turn: d.turn, c: *c, args: session.Arguments(d.asked, c.ID)}
+	return &body{d: d, lease: d.lease, turn: d.turn, c: *c, args: session.Arguments(d.asked, c.ID), store: d.patience}
 }
 
 // guard runs f and keeps what comes of it, be it a panic or the goroutine's end. A layer that has left next behind doesn't get any
 // further with it.
 func (b *body) guard(ctx context.Context, f func(*body, context.Context) tool.Outcome) {
-	b.ctx = ctx
+	b.ctx, b.store = ctx, b.d.lasting
 	ended := false
 	defer func() {
 		if !ended { // by a panic of our own making, or runtime.Goexit in a layer
@@ -83,12 +87,17 @@ func (b *body) guard(ctx context.Context, f func(*body, context.Context) tool.Ou
 	ended = true
 }
 
-// end settles the call.
-func (b *body) end() {
+// end settles the call. Handed: the loop does it.
+func (b *body) end(handed bool) {
+	if handed {
+		b.store = b.d.patience
+	}
 	switch {
 	case b.settled:
 	case b.runtime != nil:
 		b.fail(b.runtime)
+	case b.put:
+		// Nothing has happened: the loop looks at the call again.
 	case !b.entered && b.ctx.Err() != nil && b.out.Status == tool.StatusFailed:
 		// It was stopped before it began: it begins when the session is carried on.
 	default:
@@ -99,6 +108,9 @@ func (b *body) end() {
 // fail reports that the call could not be run, or its outcome not be committed. A drive that has lost its lease, or its call,
 // finds that out by itself.
 func (b *body) fail(err error) {
+	if errors.Is(err, session.ErrGoesOn) { // the drive sees to it
+		return
+	}
 	if session.Moved(err) || errors.Is(err, session.ErrFenced) || errors.Is(err, session.ErrCancelled) {
 		b.d.rn.options.Logger.Warn("a call's outcome was dropped", "session", b.d.session, "tool", b.c.Tool, "call", b.c.ID,
 			"reason", err)
@@ -131,7 +143,7 @@ func (b *body) run(ctx context.Context) tool.Outcome { return tool.Resolve(b.lay
 
 // inside enters the body of a tool without layers, which was admitted.
 func (b *body) inside(ctx context.Context) tool.Outcome {
-	return tool.Resolve(b.prepared.Enter(ctx, b.prepared.Call))
+	return tool.Resolve(b.into(ctx, b.prepared.Call))
 }
 
 func (b *body) layers(ctx context.Context) (exec tool.Execution, err error) {
@@ -162,7 +174,7 @@ func (b *body) prepare(ctx context.Context) error {
 	}
 	call := tool.Call{
 		ID: c.ID, Session: d.session, User: d.user, Tool: c.Tool, Turn: b.turn.number, Effect: c.Effect,
-		Attempt: 1, Pauses: c.Pauses, Arguments: b.args, Host: host{d.rn, b.turn},
+		Attempt: 1, Fence: b.lease.Fence(), Pauses: c.Pauses, Arguments: b.args, Host: host{d.rn, b.turn},
 	}
 	if c.Effect.NeedsClaim() {
 		call.Attempt = c.Attempt + 1
@@ -210,49 +222,126 @@ func (b *body) told(ctx context.Context) (answer *tool.Answer, decisions []tool.
 // enter is the innermost handler: it checks what was decided, claims the call, and enters the body; or it returns the answer
 // that is the output.
 func (b *body) enter(ctx context.Context, call tool.Call) (tool.Execution, error) {
-	exec, admitted, err := b.admit(call)
+	exec, admitted, err := b.admit(b.d.lasting, call)
 	if !admitted {
 		return exec, err
+	}
+	return b.into(ctx, call)
+}
+
+// admit checks what was decided, and claims the call. Store is how long the store is waited for.
+func (b *body) admit(store context.Context, call tool.Call) (exec tool.Execution, admitted bool, err error) {
+	if err := approved(b.prepared.Call.Decisions, b.prepared.Call.Arguments, call.Arguments); err != nil {
+		return exec, false, err
+	}
+	if answered, err := b.begin(call.Tool); answered || err != nil {
+		if answered {
+			exec.Output = b.prepared.Call.Answer.Payload
+		}
+		return exec, false, err
+	}
+	if claimed, err := b.claim(store); err != nil {
+		return exec, false, b.putOff(store, claimed, err)
+	}
+	return exec, true, nil
+}
+
+// begin notes that the call is about to be claimed, unless it is answered already, or must not be.
+func (b *body) begin(name string) (answered bool, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.over {
+		return false, fmt.Errorf("the layers around tool %s have returned: it is too late to enter it", name)
+	}
+	if a := b.c.Answer; a != nil && a.Mode != tool.ModeReenter {
+		b.derived = true
+		return true, nil
+	}
+	if b.ctx.Err() != nil { // a layer that didn't look at its own has taken its time
+		return false, context.Cause(b.ctx)
+	}
+	if b.claimed && b.c.Effect.NeedsClaim() {
+		return false, fmt.Errorf("tool %s was entered already, and must not be entered twice", name)
+	}
+	b.claimed, b.put = true, false
+	return false, nil
+}
+
+// claim makes it durable that the body is about to be entered, where that is needed; and then looks again at all that could have
+// changed while it waited. Claimed: it is, or may be, also where the body must not be entered.
+func (b *body) claim(store context.Context) (claimed bool, err error) {
+	if b.c.Effect.NeedsClaim() {
+		if err := b.lease.Update(store, func(tx *session.Tx) error { return tx.Claim(b.c.ID) }); err != nil {
+			return errors.Is(err, session.ErrGoesOn) || errors.Is(err, kvstore.ErrUncertain), err
+		}
+	}
+	return true, b.lease.MayEnter(store, b.c.ID)
+}
+
+// into enters the tool's body, after the last look.
+func (b *body) into(ctx context.Context, call tool.Call) (tool.Execution, error) {
+	if err := b.lastLook(ctx); err != nil {
+		return tool.Execution{}, b.putOff(b.d.lasting, true, err)
 	}
 	return b.prepared.Enter(ctx, call)
 }
 
-func (b *body) admit(call tool.Call) (exec tool.Execution, admitted bool, err error) {
-	if err := approved(b.prepared.Call.Decisions, b.prepared.Call.Arguments, call.Arguments); err != nil {
-		return exec, false, err
+// lastLook is the last thing before code of the tool's own runs: it reports why it must not.
+func (b *body) lastLook(ctx context.Context) error {
+	if err := b.lease.Stands(); err != nil {
+		return err
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.over {
-		return exec, false, fmt.Errorf("the layers around tool %s have returned: it is too late to enter it", call.Tool)
-	}
-	if a := b.c.Answer; a != nil && a.Mode != tool.ModeReenter {
-		b.derived = true
-		return tool.Execution{Output: b.prepared.Call.Answer.Payload}, false, nil
-	}
-	if b.ctx.Err() != nil { // a layer that didn't look at its own has taken its time
-		return exec, false, context.Cause(b.ctx)
-	}
-	if b.entered && b.c.Effect.NeedsClaim() {
-		return exec, false, fmt.Errorf("tool %s was entered already, and must not be entered twice", call.Tool)
-	}
-	if err := b.claim(); err != nil {
-		b.runtime = err
-		return exec, false, err
+	switch {
+	case b.over:
+		return fmt.Errorf("the layers around tool %s have returned: it is too late to enter it", b.c.Tool)
+	case b.ctx.Err() != nil:
+		return context.Cause(b.ctx)
+	case ctx.Err() != nil:
+		return &layerEnded{context.Cause(ctx)}
 	}
 	b.entered, b.derived = true, false
-	return exec, true, nil
+	return nil
 }
 
-// claim makes it durable that the body is about to be entered, where that is needed.
-func (b *body) claim() error {
-	if err := b.lease.MayEnter(); err != nil {
-		return err
+// layerEnded is why a body is not entered whose own context lasts: a layer has ended the one that it passed on.
+type layerEnded struct{ error }
+
+func (e *layerEnded) Unwrap() error { return e.error }
+
+// putOff takes back the claim of a body that was not entered after all. What then becomes of the call is for the loop: it begins anew, or
+// settles as cancelled; a layer that has ended it itself says so. Where the claim can't be taken back, since the lease is lost, the next
+// drive finds a call that is.
+func (b *body) putOff(store context.Context, claimed bool, why error) error {
+	b.mu.Lock()
+	if b.entered || b.over { // by another next of the same layer; the layers have said what becomes of it
+		b.mu.Unlock()
+		return why
 	}
-	if !b.c.Effect.NeedsClaim() {
-		return nil
+	var layer *layerEnded
+	b.claimed, b.put = false, !errors.As(why, &layer)
+	if b.put && failsRun(why) && b.ctx.Err() == nil {
+		b.runtime = why
 	}
-	return b.lease.Update(b.d.commitCtx(), func(tx *session.Tx) error { return tx.Claim(b.c.ID) })
+	b.mu.Unlock()
+	if claimed && b.c.Effect.NeedsClaim() {
+		was := b.c
+		if err := b.lease.Update(store, func(tx *session.Tx) error { return tx.Unclaim(&was) }); err != nil && !errors.Is(err, session.ErrStale) {
+			b.d.rn.options.Logger.Warn("a claim was not taken back", "session", b.d.session, "tool", b.c.Tool, "call", b.c.ID, "error", err)
+		}
+	}
+	return why
+}
+
+// failsRun reports whether a body's not being entered is the store's failure, rather than what a run goes on, or ends, with.
+func failsRun(why error) bool {
+	for _, e := range []error{session.ErrFenced, session.ErrDeleted, session.ErrSettled, session.ErrUnknownCall, session.ErrCancelled, session.ErrGoesOn} {
+		if errors.Is(why, e) {
+			return false
+		}
+	}
+	return true
 }
 
 // approved says whether the arguments that are about to run are those that were decided on: each decision is bound to those it
@@ -334,7 +423,7 @@ func (b *body) result(ctx context.Context, out tool.Outcome) error {
 		o.By = b.c.Answer.By
 	}
 	b.d.outcomes.made(b.c.ID, out.Actions)
-	err := commit(b.d.commitCtx(), func(tx *session.Tx) error {
+	err := commit(b.store, func(tx *session.Tx) error {
 		settled := o
 		if c := tx.Call(b.c.ID); failed && (ctx.Err() != nil || c != nil && c.Cancel != nil) {
 			settled = b.stopped(tx, context.Cause(ctx))
@@ -443,7 +532,7 @@ func (b *body) pause(ctx context.Context, out tool.Outcome) error {
 	}
 	h.Media = hasMedia(out.Actions)
 	b.d.outcomes.made(b.c.ID, out.Actions)
-	err = b.lease.Update(b.d.commitCtx(), func(tx *session.Tx) error {
+	err = b.lease.Update(b.store, func(tx *session.Tx) error {
 		if c := tx.Call(b.c.ID); c != nil && c.Status != session.Settled && (c.Cancel != nil || tx.Ending != nil) {
 			return tx.Settle(c.ID, b.stopped(tx, errRunEnded))
 		}
@@ -472,7 +561,7 @@ func (b *body) hold(await tool.Await) (h *session.Hold, err error) {
 		schema = b.prepared.Spec.Output
 	}
 	if err == nil {
-		h.Schema, err = b.d.rn.store.PutSchema(b.d.commitCtx(), schema)
+		h.Schema, err = b.d.rn.store.PutSchema(b.store, schema)
 	}
 	return h, err
 }

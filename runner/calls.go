@@ -86,7 +86,7 @@ func endedBy(tx *session.Tx, c *session.Call) (by, why string) {
 }
 
 // stopBodies stops those that nobody waits for any more: of calls that are settled, be it in a turn that is closed, or are to be.
-func (d *drive) stopBodies() error {
+func (d *drive) stopBodies(ctx context.Context) error {
 	if d.running() == 0 {
 		return nil
 	}
@@ -106,7 +106,7 @@ func (d *drive) stopBodies() error {
 		default:
 			continue
 		}
-		if err := decided(d.stopBody(c, cause)); err != nil {
+		if err := decided(d.stopBody(ctx, c, cause)); err != nil {
 			return err
 		}
 	}
@@ -114,7 +114,7 @@ func (d *drive) stopBodies() error {
 }
 
 // stopBody ends a body's context. When its time of grace is over, the call settles without it.
-func (d *drive) stopBody(c *session.Call, cause error) error {
+func (d *drive) stopBody(ctx context.Context, c *session.Call, cause error) error {
 	until, asked := d.grace[c.ID]
 	if !asked {
 		d.batch.Cancel(c.ID, cause)
@@ -129,7 +129,7 @@ func (d *drive) stopBody(c *session.Call, cause error) error {
 	if c.Status == session.Settled {
 		return nil
 	}
-	return d.lease.Update(d.commitCtx(), func(tx *session.Tx) error {
+	return d.lease.Update(ctx, func(tx *session.Tx) error {
 		now := asItIs(tx, c)
 		by, why := endedBy(tx, now)
 		if now.Effect.NeedsClaim() && now.Status != session.Running {
@@ -209,9 +209,7 @@ func (d *drive) loadTurn() error {
 	if d.asked != nil {
 		return nil
 	}
-	var asked []llm.ToolCall
-	var err error
-	d.lease.View(func(st *session.State) { asked, err = d.rn.store.Asked(d.commitCtx(), st) })
+	asked, err := d.rn.store.Asked(d.commitCtx(), d.lease.State())
 	if err != nil {
 		return err
 	}

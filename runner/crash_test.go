@@ -178,7 +178,7 @@ func TestFencing(t *testing.T) {
 		return script(r)
 	})
 	r := newRig(t, agent.Config{Tools: []tool.Tool{instant("act", tool.Once, &n)}, Model: model}, &rigOptions{
-		memory: true, wrap: hidden, session: &session.Options{Now: func() time.Time { return now }},
+		memory: true, wrap: hidden, session: &session.Options{Now: func() time.Time { return now }, MaxSkew: time.Millisecond},
 	})
 	first := make(chan *seen)
 	go func() { first <- watch(t, r.Run(context.Background(), user, chat, llm.UserText("Go."), nil)) }()
@@ -219,7 +219,7 @@ func TestSessionThatKillsItsDriver(t *testing.T) {
 			}))
 			cl := newClock()
 			r = newRig(t, agent.Config{Tools: []tool.Tool{act}, Model: messages(calls("act", `{}`), says("Done."))},
-				&rigOptions{wrap: wrap, session: &session.Options{Now: cl.now}})
+				&rigOptions{wrap: wrap, session: &session.Options{Now: cl.now, MaxSkew: time.Millisecond}})
 			r.say("Go.")
 			work := func() {
 				cl.pass(time.Minute) // until the dead one's lease is over

@@ -31,7 +31,11 @@ type drive struct {
 	ctx      context.Context // of the bodies and the model
 	cancel   context.CancelCauseFunc
 	unhook   func() bool     // from the runner's end
-	lasting  context.Context // ctx without its end
+	patience context.Context // how long the loop waits for the store: see hurry
+	giveUp   context.CancelFunc
+	unhurry  func() bool     // from the caller's end
+	lasting  context.Context // of bodies, for the store: it ends when the runner no longer waits for them
+	endAll   context.CancelFunc
 
 	batch     *agent.Batch
 	abandoned map[string]bool      // bodies whose calls settled without them
@@ -86,23 +90,35 @@ func (rn *Runner) newDrive(ctx context.Context, id string, n *session.New) (*dri
 			}
 		}
 	})
+	d.batch = agent.NewBatch()
+	d.caller, d.stopping = ctx, context.Background()
+	d.ctx, d.cancel = context.WithCancelCause(ctx)
+	d.lasting, d.endAll = context.WithCancel(context.WithoutCancel(ctx))
+	d.patience, d.giveUp = context.WithCancel(d.lasting)
 	if d.agent, err = rn.agent(name); err == nil {
 		err = rn.begin(d)
 	}
 	if err != nil {
+		d.cancel(err)
+		d.endAll()
 		lease.Release()
 		return nil, err
 	}
-	d.batch = agent.NewBatch()
-	d.caller, d.stopping = ctx, context.Background()
-	d.ctx, d.cancel = context.WithCancelCause(ctx)
-	d.lasting = context.WithoutCancel(ctx)
-	d.unhook = context.AfterFunc(rn.closing, func() { d.cancel(ErrClosed) })
+	d.unhook = context.AfterFunc(rn.closing, func() { d.cancel(ErrClosed); d.hurry() })
+	d.unhurry = context.AfterFunc(ctx, d.hurry)
+	lease.OnLost(func(why error) { d.cancel(why); d.hurry() })
 	return d, nil
 }
 
-// commitCtx is the context for commits: a result is recorded also after its run was left.
-func (d *drive) commitCtx() context.Context { return d.lasting }
+// patience is how long the store may still take for what the loop waits for once the caller has left. What it has not done by
+// then goes on without the loop, so that Run is back although the store hangs.
+const patience = 100 * time.Millisecond
+
+// hurry lets the loop wait for the store only a little longer.
+func (d *drive) hurry() { time.AfterFunc(patience, d.giveUp) }
+
+// commitCtx is the loop's context for the store. It outlasts the caller's by a little: a result is recorded also after its run was left.
+func (d *drive) commitCtx() context.Context { return d.patience }
 
 // events is the drive, for ranging over. Before, if given, runs first; it may drive the open turn to its end with d.settle.
 func (d *drive) events(before func() error) iter.Seq2[event.Event, error] {
@@ -136,7 +152,23 @@ func (d *drive) toTheEnd(before func() error) (event.End, error) {
 	}()
 	err := d.whole(before)
 	ended = true
-	return d.finish(err)
+	return d.finish(d.reason(err))
+}
+
+// reason is why the drive ends: where the caller has left, and the store was no longer waited for, that.
+func (d *drive) reason(err error) error {
+	if err == nil || d.patience.Err() == nil || !errors.Is(err, session.ErrGoesOn) && !errors.Is(err, context.Canceled) {
+		return err
+	}
+	cause := context.Cause(d.ctx)
+	if cause == nil {
+		cause = errLeft
+	}
+	var u *untaken
+	if errors.As(err, &u) {
+		return &untaken{cause}
+	}
+	return cause
 }
 
 // whole drives until there is nothing to do.
@@ -198,6 +230,12 @@ func (d *drive) loop(callsOnly bool) error {
 		case session.StepModel:
 			if callsOnly {
 				return nil
+			}
+			if step.Early {
+				if err := d.lease.Ride(d.commitCtx(), func(tx *session.Tx) error { tx.AskNow(); return nil }); err != nil {
+					return err
+				}
+				continue
 			}
 		}
 		if err := d.over(); err != nil {
@@ -265,7 +303,7 @@ func (d *drive) next() (step session.Step) {
 
 // step takes one step.
 func (d *drive) step(ctx context.Context, step session.Step, changed <-chan struct{}) error {
-	err := d.stopBodies()
+	err := d.stopBodies(d.commitCtx())
 	switch {
 	case err != nil:
 	case step.Kind == session.StepModel:

@@ -78,7 +78,7 @@ func TestFollowThroughWaits(t *testing.T) {
 		}, &rigOptions{memory: true})
 		return r, r.say("Deploy.").finished(event.FinishPaused).pause("deploy")
 	}
-	report := func(rn *runner.Runner, p tool.Pause, message string) {
+	report := func(t *testing.T, rn *runner.Runner, p tool.Pause, message string) {
 		must(t, rn.Progress(t.Context(), chat, p.Call, tool.Progress{Message: message}))
 	}
 	begin := []string{"message 0 user", "message 1 assistant", "pause deploy"}
@@ -89,7 +89,7 @@ func TestFollowThroughWaits(t *testing.T) {
 			f.sees(begin...)
 			at := time.Now()
 			for _, message := range []string{"one", "two", "three"} { // of which one is stored
-				report(r.Runner, p, message)
+				report(t, r.Runner, p, message)
 				f.sees("progress deploy " + message)
 			}
 			if time.Since(at) != 0 {
@@ -105,12 +105,12 @@ func TestFollowThroughWaits(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			r, p := start(t)
 			other := r.another()
-			report(other, p, "before")
+			report(t, other, p, "before")
 			f := follows(t, r.Follow(t.Context(), chat, through))
 			f.sees(append(begin, "progress deploy before")...)
 			time.Sleep(time.Second) // of the bubble: it is stored again
 			at := time.Now()
-			report(other, p, "since")
+			report(t, other, p, "since")
 			f.sees("progress deploy since")
 			if got := time.Since(at); got > 250*time.Millisecond {
 				t.Errorf("it took %v", got)

@@ -3,6 +3,7 @@ package runner
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/fermata-ai/fermata/event"
 	"github.com/fermata-ai/fermata/llm"
@@ -15,6 +16,9 @@ import (
 func (d *drive) finish(cause error) (event.End, error) {
 	if cause == nil {
 		cause = d.outcomes.fatality()
+	}
+	if d.left {
+		d.hurry()
 	}
 	d.cancel(cause)
 	var stop []session.Transition
@@ -40,11 +44,16 @@ func (d *drive) finish(cause error) (event.End, error) {
 	} else {
 		err = d.lease.Leave(ctx, stop...)
 	}
-	if d.batch.Len() == 0 {
-		d.close()
-	} else {
-		go d.drain()
+	if errors.Is(err, session.ErrGoesOn) { // and drain hears of it
+		err = nil
 	}
+	defer func() {
+		if d.batch.Len() == 0 && !d.lease.Busy() {
+			d.close()
+		} else {
+			go d.drain()
+		}
+	}()
 	var refused *untaken
 	if !errors.As(cause, &refused) && (errors.Is(cause, session.ErrFenced) || errors.Is(cause, session.ErrBusy)) {
 		return event.End{Session: d.session, Finish: event.FinishElsewhere}, nil
@@ -64,6 +73,8 @@ func (d *drive) drop() {
 func (d *drive) close() {
 	d.batch.Close()
 	d.unhook()
+	d.unhurry()
+	d.endAll()
 	d.rn.end(d)
 }
 
@@ -85,30 +96,47 @@ func (d *drive) drain() {
 	changed, stop := d.rn.store.Watch(d.session)
 	defer stop()
 	for d.running() > 0 {
-		if err := d.stopCancelled(); err != nil { // the first time, those that were cancelled before this watched
-			d.rn.options.Logger.Warn("bodies that run on lost their session", "session", d.session, "error", err)
+		err := d.stopCancelled() // the first time, those that were cancelled before this watched
+		if err != nil {
+			d.rn.options.Logger.Warn("bodies that run on can't see their session", "session", d.session, "error", err)
+		}
+		if lost(err) {
 			d.lease.Abandon()
 			break
 		}
 		if d.running() > 0 {
-			d.drainStep(changed)
+			d.drainStep(changed, err != nil)
 		}
 		if d.running() == 0 {
 			d.lease.Keep(false)
-			if err := d.lease.Leave(d.commitCtx(), d.noteSeen()...); err != nil {
-				d.rn.options.Logger.Error("a lease was not given up", "session", d.session, "error", err)
-			}
+			d.leftUndone(d.lease.Leave(d.lasting, d.noteSeen()...))
 		}
 	}
 	for d.batch.Len() > 0 {
 		d.batch.Finished(<-d.batch.Done())
 	}
+	d.leftUndone(d.lease.Settled(d.lasting))
+}
+
+// leftUndone logs what nobody else hears of.
+func (d *drive) leftUndone(err error) {
+	if err != nil && !lost(err) && d.lasting.Err() == nil {
+		d.rn.options.Logger.Error("a drive was not ended as it should", "session", d.session, "error", err)
+	}
+}
+
+// lost reports whether an error says that the drive has lost its session, rather than that the store could not be asked.
+func lost(err error) bool {
+	return errors.Is(err, session.ErrFenced) || errors.Is(err, session.ErrDeleted) || errors.Is(err, session.ErrBusy)
 }
 
 // drainStep waits until a body has ended, or somebody may have cancelled one, or its time of grace is over.
-func (d *drive) drainStep(changed <-chan struct{}) {
+func (d *drive) drainStep(changed <-chan struct{}, again bool) {
 	due, stop := d.timer(session.Step{})
 	defer stop()
+	if again { // the store could not be asked
+		changed, due = nil, time.After(time.Second)
+	}
 	select {
 	case name := <-d.batch.Done():
 		d.ended(name)
@@ -119,10 +147,10 @@ func (d *drive) drainStep(changed <-chan struct{}) {
 
 // stopCancelled stops the bodies whose calls, or run, were cancelled or settled by others.
 func (d *drive) stopCancelled() error {
-	if _, err := d.lease.Refresh(d.commitCtx()); err != nil {
+	if _, err := d.lease.Refresh(d.lasting); err != nil {
 		return err
 	}
-	return d.stopBodies()
+	return d.stopBodies(d.lasting)
 }
 
 // ended notes that a body has ended.
@@ -137,10 +165,17 @@ func (d *drive) ending(ctx context.Context, cause error) (end event.End, err err
 	if d.caller.Err() != nil || errors.Is(cause, errLeft) || errors.Is(cause, ErrClosed) {
 		cause = errLeft // whatever it was: nothing has failed
 	}
-	if _, err := d.lease.Refresh(ctx); err != nil || !d.lease.Taken() {
+	_, err = d.lease.Refresh(ctx)
+	if ctx.Err() == nil && (err != nil || !d.lease.Taken()) {
 		return d.rn.ending(ctx, d.session, cause) // as it is stored, whoever has it now
 	}
-	d.lease.View(func(st *session.State) { end, err = d.rn.standing(ctx, st, d.asked, cause) })
+	end, err = d.rn.standing(ctx, d.lease.State(), d.asked, cause)
+	if ctx.Err() != nil && cause == errLeft { // as far as one knows
+		err = nil
+		if end.Finish == event.FinishFailed {
+			end.Finish = event.FinishInterrupted
+		}
+	}
 	return end, err
 }
 

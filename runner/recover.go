@@ -43,7 +43,7 @@ func (b *body) lose() error {
 			return err
 		}
 	}
-	return b.lease.Update(b.d.commitCtx(), func(tx *session.Tx) error {
+	return b.lease.Update(b.store, func(tx *session.Tx) error {
 		switch c := tx.Call(b.c.ID); {
 		case c != nil && c.Cancel != nil: // perhaps only now
 			return tx.Lose(c.ID, session.GivenUpOutcome(c, c.Cancel.By, c.Cancel.Why))
@@ -59,6 +59,9 @@ func (b *body) reconcile(ctx context.Context) tool.Outcome {
 	err := b.prepare(ctx)
 	var exec tool.Execution
 	if err == nil {
+		err = b.lastLook(ctx)
+	}
+	if err == nil {
 		call := b.prepared.Call
 		call.Arguments = ran(call)
 		exec, _, err = b.prepared.Reconcile(ctx, call)
@@ -67,7 +70,7 @@ func (b *body) reconcile(ctx context.Context) tool.Outcome {
 	switch {
 	case err == nil:
 		return tool.Resolve(exec, nil)
-	case cause != nil && !errors.Is(cause, errCallCancelled) && !errors.Is(cause, errRunEnded):
+	case cause != nil && !errors.Is(cause, errCallCancelled) && !errors.Is(cause, errRunEnded) || lost(err):
 		b.settled = true // it was interrupted, and is asked again by the next drive
 		return tool.Outcome{}
 	}

@@ -60,7 +60,7 @@ func (rn *Runner) Run(ctx context.Context, user, sessionID string, m llm.Message
 			if err != nil && !taken {
 				err = &untaken{err}
 				if in.denied || !refusedMessage(err) && !d.interrupts(err) {
-					d.lease.Drop(d.commitCtx()) // calls that were denied for it, a halt that was lifted for it
+					_ = d.lease.Drop(d.commitCtx()) // before anything else is committed: calls that were denied for it, a halt that was lifted for it
 				}
 			}
 			return err
@@ -173,6 +173,9 @@ func (d *drive) say(in *input) (taken bool, err error) {
 			}
 			return tx.Say(in.entry, in.o.MessageID, in.hash, in.o.Detached)
 		})
+		if errors.Is(err, session.ErrGoesOn) {
+			return false, err
+		}
 		if err != nil || said {
 			d.dropHeld()
 		}
@@ -258,9 +261,8 @@ func (d *drive) lift() error {
 	return d.lease.Ride(d.commitCtx(), func(tx *session.Tx) error { tx.Lift(halt); return nil })
 }
 
-func (d *drive) pending() (pauses []tool.Pause, err error) {
-	d.lease.View(func(st *session.State) { pauses, err = d.rn.store.Pauses(d.commitCtx(), st, d.asked) })
-	return pauses, err
+func (d *drive) pending() ([]tool.Pause, error) {
+	return d.rn.store.Pauses(d.commitCtx(), d.lease.State(), d.asked)
 }
 
 // answerWith takes the message for an answer, if exactly one pause is open and it asks for that.

@@ -139,6 +139,7 @@ func (rn *Runner) Close() error {
 	defer rn.mu.Unlock()
 	for d := range rn.drives {
 		d.lease.Abandon()
+		d.endAll()
 	}
 	return fmt.Errorf("runner: closed, but bodies ignore that their context ended, and still run; %d sessions have lost their drive",
 		len(rn.drives))

@@ -148,8 +148,7 @@ func (d *drive) showPause(ctx context.Context, c *session.Call) (p tool.Pause, e
 	if err := d.loadTurn(); err != nil {
 		return p, err
 	}
-	d.lease.View(func(st *session.State) { p, err = d.rn.store.Pause(ctx, st, c, session.Arguments(d.asked, c.ID)) })
-	return p, err
+	return d.rn.store.Pause(ctx, d.lease.State(), c, session.Arguments(d.asked, c.ID))
 }
 
 func (d *display) showActions(c *session.Call) {

@@ -130,7 +130,8 @@ func TestSessionsThatDidNothingBackOff(t *testing.T) {
 					<-ended
 				}
 				r.restart()
-				time.Sleep(session.DefaultLease + time.Second) // of the dead drive
+				_ = r.transcript()
+				time.Sleep(2 * session.DefaultLease) // until the dead drive is known to be dead
 				got := r.transcript().Session
 				if got.Finish != "" || got.Deaths < deaths-1 || !strings.Contains(got.Why, "died") || !got.Again.After(time.Now()) {
 					t.Errorf("it is shown as %+v", got)

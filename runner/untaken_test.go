@@ -122,7 +122,7 @@ func TestMessageThatComesTooLate(t *testing.T) {
 	})
 	t.Run("taken over", func(t *testing.T) {
 		c := newClock()
-		r, ended, goOn := settling(t, &rigOptions{wrap: hidden, session: &session.Options{Now: c.now}})
+		r, ended, goOn := settling(t, &rigOptions{wrap: hidden, session: &session.Options{Now: c.now, MaxSkew: time.Millisecond}})
 		c.pass(time.Minute) // the lease ran out: as after a long stop of the process
 		watch(t, r.another().Continue(t.Context(), chat))
 		goOn()

@@ -25,6 +25,7 @@ type Blob struct {
 
 	value   json.RawMessage // in the process that made it: what it stands for
 	written bool            // with Ref: it lies where Ref says
+	moved   *Blob           // what stands for it where a later try had no room for it in place
 }
 
 // newPayloadID makes the id of a payload, which tells when that was made: a sweep spares young ones.
@@ -75,11 +76,19 @@ func (tx *Tx) placeWithin(b *Blob, room int) *Blob {
 		return b
 	}
 	if b.Ref == "" && len(b.value) > min(room, inlineMax) {
-		b.Ref, b.Size, b.Inline = newPayloadID(), len(b.value), nil
+		if len(b.Inline) > 0 { // it rode, and is seen by others, where there was room for it
+			if b.moved == nil {
+				b.moved = &Blob{value: b.value}
+			}
+			return tx.placeWithin(b.moved, room)
+		}
+		b.Ref, b.Size = newPayloadID(), len(b.value)
 	}
 	switch {
 	case b.Ref == "":
-		b.Inline = b.value
+		if len(b.Inline) == 0 { // or else others see it
+			b.Inline = b.value
+		}
 	case b.Size <= chunkSize && tx.payloads+b.Size <= payloadsMax:
 		tx.payloads += b.Size
 		tx.put(chunkKey(tx.ID, b.Ref, 0), b.value)

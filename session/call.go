@@ -32,6 +32,28 @@ func (tx *Tx) Claim(call string) error {
 	return nil
 }
 
+// Unclaim takes back this drive's claim of a call, whose body was not entered: the call is what it was, or, if it was cancelled
+// meanwhile, or its run ended, it settles as one that was not run. Where there is no such claim, that is ErrStale.
+func (tx *Tx) Unclaim(was *Call) error {
+	c := tx.Call(was.ID)
+	if c == nil || c.Status != Running || c.Epoch != tx.Epoch || c.Attempt != was.Attempt+1 {
+		return fmt.Errorf("%w: call %s is not claimed by drive %d", ErrStale, was.ID, tx.Epoch)
+	}
+	c.Attempt, c.Epoch, c.Effect = was.Attempt, was.Epoch, was.Effect
+	if c.Cancel != nil || tx.Ending != nil {
+		by, why := tx.EndedBy()
+		if c.Cancel != nil {
+			by, why = c.Cancel.By, c.Cancel.Why
+		}
+		return tx.settle(c, CancelledOutcome(was, by, why, true))
+	}
+	if c.Early != nil { // no body is left that could write the pause it is for
+		return tx.TakeEarly(c.ID)
+	}
+	tx.touch()
+	return c.move(was.Status)
+}
+
 // Hold is what a call is to wait for: a pause in the making.
 type Hold struct {
 	Await   tool.Await // normalized
@@ -120,7 +142,8 @@ func (tx *Tx) consume(c *Call, early *Answer) error {
 	if early.Kind == KindFail {
 		return tx.settle(c, failed(early))
 	}
-	tx.accept(c, early)
+	own := *early // others see that one
+	tx.accept(c, &own)
 	return nil
 }
 
@@ -270,14 +293,14 @@ func (tx *Tx) TakeEarly(call string) error {
 	if c.Early == nil {
 		return fmt.Errorf("%w: call %s has no early answer", ErrStale, call)
 	}
-	a := c.Early
+	a := *c.Early // others see that one
 	c.Early = nil
 	c.Pauses = a.Pause // the pause counts, although it was never written
 	if a.Kind == KindFail {
-		return tx.settle(c, failed(a))
+		return tx.settle(c, failed(&a))
 	}
 	a.Mode = tool.ModeOutput
-	c.Answer, c.Status = a, Answered
+	c.Answer, c.Status = &a, Answered
 	tx.touch()
 	return nil
 }

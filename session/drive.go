@@ -2,7 +2,6 @@ package session
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -13,18 +12,28 @@ import (
 //
 // Where the engine belongs to one process, the lease lives in memory and is void with the process. Elsewhere it is stored in
 // the head, ends by time, and is renewed by each commit.
+//
+// Changes queue for the drive's slot: see slot.go. What only looks, or ends the drive, waits neither for the slot nor for the
+// engine, however long that takes for an answer.
 type Drive struct {
 	store    *Store
 	id       string
 	holder   string // in Local
 	followed string // the topic of those who follow the session
+	lasting  context.Context
 
 	before Transition // d.check
 	after  func(*Tx)  // d.hold
 
-	mu       sync.Mutex
-	head     *head
+	slot chan struct{} // of one: who has put the value changes the head
+	head *head
+
+	heard   <-chan struct{} // others have committed since the head was last read
+	unwatch func()
+
+	mu       sync.Mutex // guards the rest; held over no call but those of Local
 	epoch    int
+	fence    int64
 	taken    bool      // the lease is committed
 	heir     bool      // the head says that another drive holds it, which is dead
 	marked   bool      // it is to be known of this drive that it began, in case it dies
@@ -34,8 +43,15 @@ type Drive struct {
 	leaving  bool
 	lost     bool
 	released bool
-	renewed  time.Time // monotonic: when the lease was last committed
-	renewal  *time.Timer
+	sent     moment // when the last commit was
+	renewed  moment // when the one was that took, or last renewed, the lease
+	known    moment // when the head was what is known of it
+	pulse    *time.Timer
+	renewing bool
+	onLost   func(error)
+	later    []task // for whoever has the slot to do when it is done
+	failed   error  // of those
+	behind   context.CancelFunc
 }
 
 // New says what a session that doesn't exist yet is to begin with.
@@ -45,11 +61,15 @@ type New struct{ User, Agent string }
 // of another user is ErrWrongUser. Nothing is committed yet.
 func (s *Store) Drive(ctx context.Context, id string, n *New) (*Drive, error) {
 	holder := newCommitID() // any id that is not another one's
-	d := &Drive{store: s, id: id, holder: string(holder[:]), followed: followTopic(id)}
-	d.before, d.after = d.check, d.hold
-	if s.exclusive && !s.local.Acquire(leaseName(id), d.holder) {
-		return nil, s.busy(ctx, id, n)
+	d := &Drive{store: s, id: id, holder: string(holder[:]), followed: followTopic(id), slot: make(chan struct{}, 1)}
+	d.before, d.after, d.lasting = d.check, d.hold, context.WithoutCancel(ctx)
+	if s.exclusive {
+		if !s.local.Acquire(leaseName(id), d.holder) {
+			return nil, s.busy(ctx, id, n)
+		}
+		d.fence = int64(s.incarnation)<<fenceDrives | s.local.Count()
 	}
+	d.heard, d.unwatch = s.local.Watch(topic(id))
 	var fresh func() *State
 	if n != nil {
 		fresh = func() *State {
@@ -61,7 +81,7 @@ func (s *Store) Drive(ctx context.Context, id string, n *New) (*Drive, error) {
 		err = n.own(d.head.state)
 	}
 	if err == nil {
-		d.head.driver = true
+		d.head.driver, d.head.lasting = true, d.lasting
 		begins := d.head.rev == 0
 		d.head.base = func(tx *Tx) error {
 			if err := n.begun(tx.State, begins); err != nil {
@@ -69,13 +89,26 @@ func (s *Store) Drive(ctx context.Context, id string, n *New) (*Drive, error) {
 			}
 			return d.take(tx)
 		}
-		_, err = d.head.open(ctx)
+		err = d.head.adopt(ctx)
 	}
 	if err != nil {
 		d.Release()
 		return nil, err
 	}
 	return d, nil
+}
+
+// A fence of an engine that one process holds has the engine's incarnation above so many bits, and the number of the drive below.
+const fenceDrives = 40
+
+// Fence is a number that grows from drive to drive of a session.
+func (d *Drive) Fence() int64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.store.exclusive {
+		return d.fence
+	}
+	return int64(d.epoch)
 }
 
 // own refuses a session of another user.
@@ -114,19 +147,19 @@ func (s *Store) driven(st *State) bool {
 	if s.exclusive {
 		return s.local.Holder(leaseName(st.ID)) != ""
 	}
-	return st.Held && st.LeaseEnd.After(s.Now())
+	return !s.leasedUntil(st).IsZero()
 }
 
-// Driven says whether some drive holds the session, and until when, if that is known.
+// Driven says whether some drive holds the session, and until when at least, unless that drive ends it, if that is known.
 func (s *Store) Driven(st *State) (held bool, until time.Time) {
-	return s.driven(st), st.LeaseEnd
+	return s.driven(st), s.leasedUntil(st)
 }
 
 // take makes the lease this drive's. It rides with the first commit.
 func (d *Drive) take(tx *Tx) error {
 	s := d.store
-	if !s.exclusive && tx.Held && tx.LeaseEnd.After(tx.Now) {
-		return &BusyError{Session: tx.ID, Until: tx.LeaseEnd}
+	if until := s.leasedUntil(tx.State); !until.IsZero() {
+		return &BusyError{Session: tx.ID, Until: until}
 	}
 	if !tx.Deleted.IsZero() {
 		return fmt.Errorf("%w: %q", ErrDeleted, tx.ID)
@@ -135,189 +168,164 @@ func (d *Drive) take(tx *Tx) error {
 	tx.touch()
 	tx.Version = Version
 	tx.Epoch++
+	d.mu.Lock()
 	d.epoch = tx.Epoch
+	d.mu.Unlock()
 	d.hold(tx)
 	return nil
 }
 
 // hold writes into the head whether the drive goes on: while there is work, or bodies run.
 func (d *Drive) hold(tx *Tx) {
-	tx.Held = !d.leaving && (d.keep || Next(tx.State, tx.Now).Working())
-	tx.LeaseEnd = time.Time{}
+	d.mu.Lock()
+	leaving, keep := d.leaving, d.keep
+	d.mu.Unlock()
+	tx.Held = !leaving && (keep || Next(tx.State, tx.Now).Working())
 	if tx.Held && !d.store.exclusive {
-		tx.LeaseEnd = tx.Now.Add(d.store.lease)
+		tx.LeaseEnd, tx.Lease, tx.Beat = tx.Now.Add(d.store.lease), int(d.store.lease.Milliseconds()), tx.Beat+1
+	} else {
+		tx.LeaseEnd, tx.Lease, tx.Beat = time.Time{}, 0, 0
 	}
 }
 
 // Secure makes sure that the lease is durable where it must be before anything runs: where leases are stored, and where an
-// earlier drive died, or may have, so that deaths are counted. It says whether that took a commit, which may have brought what others have
+// earlier drive died, or may have, so that deaths are counted. It reports whether that took a commit, which may have brought what others have
 // done. A lease that is known to be lost is ErrFenced.
 func (d *Drive) Secure(ctx context.Context) (committed bool, err error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.lost {
-		return false, d.fenced()
+	if err := d.standing(); err != nil {
+		return false, err
 	}
-	if d.taken || d.store.exclusive && !d.marked {
+	d.mu.Lock()
+	unneeded := d.taken || d.store.exclusive && !d.marked
+	d.mu.Unlock()
+	if unneeded {
 		return false, nil
 	}
-	return true, d.update(ctx)
-}
-
-// Ready renews a lease of which too little is left to enter a body. One that is known to be lost is ErrFenced.
-func (d *Drive) Ready(ctx context.Context) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.lost {
-		return d.fenced()
-	}
-	if !d.stale() {
-		return nil
-	}
-	return d.update(ctx, touch)
-}
-
-// stale says that less than a third is left of a stored lease, by the monotonic clock.
-func (d *Drive) stale() bool {
-	return !d.store.exclusive && (!d.taken || time.Since(d.renewed) > d.store.lease*2/3)
-}
-
-// Update commits transitions, with all that rides. A lease that was lost is ErrFenced.
-func (d *Drive) Update(ctx context.Context, ts ...Transition) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.update(ctx, ts...)
-}
-
-func (d *Drive) update(ctx context.Context, ts ...Transition) error {
-	if d.lost {
-		return d.fenced()
-	}
-	var at time.Time
-	if !d.store.exclusive {
-		at = time.Now()
-	}
-	err := d.head.update(ctx, d.before, d.after, ts...)
-	if err != nil {
-		d.head.rollback(ctx)
-	}
-	switch {
-	case errors.Is(err, ErrFenced), errors.Is(err, ErrDeleted), errors.Is(err, ErrBusy), errors.Is(err, ErrWrongUser):
-		d.lost = true
-	case err == nil:
-		d.taken, d.rides, d.renewed = true, false, at
-		d.renewLater(d.RenewEvery())
-		d.store.local.Signal(d.followed)
-	}
-	return err
+	return true, d.commit(ctx)
 }
 
 // Ride applies transitions and leaves it to the next commit to store them: for what follows from what is stored.
 func (d *Drive) Ride(ctx context.Context, ts ...Transition) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.lost {
-		return d.fenced()
-	}
-	d.rides = true
-	err := d.head.ride(ctx, func(tx *Tx) error {
-		if err := d.check(tx); err != nil {
+	return d.alone(ctx, func() error {
+		if err := d.standing(); err != nil {
 			return err
 		}
-		for _, t := range ts {
-			if err := t(tx); err != nil {
+		d.mu.Lock()
+		d.rides = true
+		d.mu.Unlock()
+		err := d.head.ride(ctx, func(tx *Tx) error {
+			if err := d.check(tx); err != nil {
 				return err
 			}
+			for _, t := range ts {
+				if err := t(tx); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err == nil && d.head.now.full() {
+			err = d.update(ctx)
 		}
-		return nil
+		return err
 	})
-	switch {
-	case err != nil:
-		d.head.rollback(ctx)
-	case d.head.tx.full():
-		err = d.update(ctx)
-	}
-	return err
 }
 
-// Drop forgets what rides, but for the lease: it was for something that is not going to be.
-func (d *Drive) Drop(ctx context.Context) {
+// Drop forgets what rides, but for the lease: it was for something that is not going to be. Where ctx ends before that can be done,
+// it is done before anything else is.
+func (d *Drive) Drop(ctx context.Context) error { return d.do(ctx, task{drop: true}) }
+
+func (d *Drive) drop(ctx context.Context) error {
 	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.rides {
-		d.rides, d.head.riding = false, nil
-		d.head.rollback(ctx)
+	rides := d.rides
+	d.rides = false
+	d.mu.Unlock()
+	if !rides {
+		return nil
 	}
+	return d.head.drop(ctx)
 }
 
-// Rides says whether something rides, and is not stored yet, but for the lease.
+// Rides reports whether something rides, and is not stored yet, but for the lease.
 func (d *Drive) Rides() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.rides
 }
 
-// Taken says whether this drive has committed anything.
+// Taken reports whether this drive has committed anything.
 func (d *Drive) Taken() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.taken
 }
 
-// Outrun says whether transitions that rode were dropped, since this was last asked: what the driver concluded from them is void.
+// Outrun reports whether transitions that rode were dropped, since this was last asked: what the driver concluded from them is void.
 func (d *Drive) Outrun() bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	outrun := d.head.outrun
-	d.head.outrun = false
+	h := d.head
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	outrun := h.outrun
+	h.outrun = false
 	return outrun
 }
 
-// check refuses a drive whose lease another one has taken.
+// check refuses a drive whose lease another one has taken, or has run out.
 func (d *Drive) check(tx *Tx) error {
+	if err := d.standing(); err != nil {
+		return err
+	}
+	d.mu.Lock()
+	epoch := d.epoch
+	d.mu.Unlock()
 	switch {
 	case !tx.Deleted.IsZero():
 		return fmt.Errorf("%w: %q", ErrDeleted, tx.ID)
-	case tx.Epoch != d.epoch:
-		return fmt.Errorf("%w: session %q, drive %d; drive %d has it", ErrFenced, tx.ID, d.epoch, tx.Epoch)
+	case tx.Epoch != epoch:
+		return fmt.Errorf("%w: session %q, drive %d; drive %d has it", ErrFenced, tx.ID, epoch, tx.Epoch)
 	}
 	return nil
 }
 
-func (d *Drive) fenced() error {
-	return fmt.Errorf("%w: session %q, drive %d", ErrFenced, d.id, d.epoch)
+// Refresh takes up what others have committed, and reports whether there was anything.
+func (d *Drive) Refresh(ctx context.Context) (changed bool, err error) {
+	err = d.alone(ctx, func() (err error) {
+		changed, err = d.refresh(ctx)
+		return err
+	})
+	return changed, err
 }
 
-// Refresh takes up what others have committed, and says whether there was anything.
-func (d *Drive) Refresh(ctx context.Context) (bool, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	changed, err := d.head.refresh(ctx)
-	if err != nil {
-		d.head.rollback(ctx)
+func (d *Drive) refresh(ctx context.Context) (changed bool, err error) {
+	select {
+	case <-d.heard:
+	default:
+	}
+	at := d.store.moment()
+	if changed, err = d.head.refresh(ctx); err != nil {
 		return false, err
 	}
+	d.mu.Lock()
+	epoch := d.epoch
+	d.known = at
+	d.mu.Unlock()
 	switch st := d.head.state; {
 	case !st.Deleted.IsZero():
-		d.lost = true
-		return changed, fmt.Errorf("%w: %q", ErrDeleted, d.id)
-	case st.Epoch != d.epoch:
-		d.lost = true
-		return changed, d.fenced()
+		return changed, d.lose(fmt.Errorf("%w: %q", ErrDeleted, d.id))
+	case st.Epoch != epoch:
+		return changed, d.lose(fmt.Errorf("%w: session %q, drive %d; drive %d has it", ErrFenced, d.id, epoch, st.Epoch))
 	}
 	return changed, nil
 }
 
 // Look calls f with the head as it will be with what rides, so that it can read what lies beside the head. F must not change it.
 func (d *Drive) Look(ctx context.Context, f func(*Tx) error) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	tx, err := d.head.open(ctx)
-	if err != nil {
-		d.head.rollback(ctx)
-		return err
-	}
-	return f(tx)
+	return d.alone(ctx, func() error {
+		tx := d.head.now
+		tx.ctx = ctx
+		d.head.place(tx)
+		return f(tx)
+	})
 }
 
 // Record reads the record of a settled call, also one that rides and is not stored yet.
@@ -340,98 +348,29 @@ func (d *Drive) Keep(on bool) {
 	d.keep = on
 }
 
-// MayEnter says whether a body may be entered: a third of the lease must be left, by the monotonic clock.
-func (d *Drive) MayEnter() error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.lost || d.stale() {
-		return d.fenced()
-	}
-	return nil
-}
-
-// RenewEvery is how often a stored lease is renewed while nothing else is committed; zero: never.
-func (d *Drive) RenewEvery() time.Duration {
-	if d.store.exclusive {
-		return 0
-	}
-	return d.store.lease / 3
-}
-
-// renewLater has the lease renewed after a while, whatever the driver is busy with: a model that thinks for long, say.
-func (d *Drive) renewLater(after time.Duration) {
-	switch {
-	case after == 0:
-	case d.renewal == nil:
-		d.renewal = time.AfterFunc(after, d.renew)
-	default:
-		d.renewal.Reset(after)
-	}
-}
-
-func (d *Drive) renew() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.lost || d.released || !d.head.state.Held {
-		return
-	}
-	if err := d.update(context.Background(), touch); err != nil {
-		d.renewLater(d.RenewEvery() / 4)
-	}
-}
-
 func touch(tx *Tx) error { tx.touch(); return nil }
 
 // Rest commits what rides and gives a stored lease up, if there is nothing to do: this drive's, or that of one that died and left
 // nothing to do, which would be due for ever. Commits that left nothing to do have done so already; then this does nothing.
 func (d *Drive) Rest(ctx context.Context) error {
+	held := d.holds()
 	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.lost || !d.rides && !(d.taken && d.head.state.Held) && (d.taken || !d.heir) {
+	nothing := d.lost || !d.rides && !(d.taken && held) && (d.taken || !d.heir)
+	d.mu.Unlock()
+	if nothing {
 		return nil
 	}
-	return d.update(ctx, touch)
+	return d.commit(ctx, touch)
 }
 
-// Leave ends the drive with the transitions given, whatever is left to do. Of a drive that committed nothing, and has nothing to
-// commit, no trace is left.
-func (d *Drive) Leave(ctx context.Context, ts ...Transition) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	defer d.release()
-	if d.lost || len(ts) == 0 && !(d.taken && d.head.state.Held) {
-		return nil
-	}
-	d.leaving = true
-	return d.update(ctx, append(ts, touch)...)
+// holds reports whether the head says that a drive goes on.
+func (d *Drive) holds() (held bool) {
+	d.View(func(st *State) { held = st.Held })
+	return held
 }
 
-// Release gives the lease up. A stored lease that a commit has not given up already ends by itself.
-func (d *Drive) Release() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.release()
-}
+// View calls f with the head as this drive knows it. F must not change it, nor keep it, nor call the store.
+func (d *Drive) View(f func(*State)) { d.head.view(f) }
 
-func (d *Drive) release() {
-	d.released = true
-	if d.renewal != nil {
-		d.renewal.Stop()
-	}
-	d.store.local.Release(leaseName(d.id), d.holder)
-}
-
-// Abandon gives the lease up although bodies still run: from here on, whatever they come back with is refused.
-func (d *Drive) Abandon() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.lost = true
-	d.release()
-}
-
-// View calls f with the head as this drive knows it. F must not change it nor keep it.
-func (d *Drive) View(f func(*State)) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	f(d.head.state)
-}
+// State is the head as this drive knows it. It is a copy that nobody changes, nor must the caller.
+func (d *Drive) State() *State { return d.head.lend() }

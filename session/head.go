@@ -3,8 +3,9 @@ package session
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/fermata-ai/fermata/kvstore"
@@ -12,45 +13,71 @@ import (
 
 // head is a session's State as it was last read or written here, with what rides along until the next commit. It is the only
 // way in which State is written.
+//
+// A change is made on a copy, which takes the State's place when it is committed, or rides: so a change that comes to nothing leaves
+// no trace, and the State may be looked at while another one is in the making. There is one change at a time: of a drive, the one that
+// has the drive's slot. Its goroutine alone uses what mu doesn't guard.
 type head struct {
 	store *Store
 	key   []byte
-	state *State
 	rev   kvstore.Revision // zero: nothing is stored yet
 	value []byte           // what is stored at rev
 	aside *Blob            // where value lies, if it doesn't lie under key
-	stale bool             // state is not what is stored at rev, with tx on top
+	stale bool             // something else may be stored by now
 	fresh func() *State    // what a session begins with; nil: it must exist
 
-	driver bool // whoever writes it drives the session
+	driver  bool            // whoever writes it drives the session
+	lasting context.Context // of a driver: that of its writes, which go on when nobody waits for them any more
 
-	// base and riding are transitions that were applied to state, in tx, and are not committed yet. They run again on a head that
+	// base and riding are transitions that were applied to the State, in now, and are not committed yet. They run again on a head that
 	// was read anew. Riding ones that no longer apply then, because somebody else was faster, are dropped.
 	base   Transition
 	riding []Transition
-	outrun bool      // some were dropped
-	tried  time.Time // when the last try was made
-	again  time.Time // the same, where nothing tells what became of it: the next one is to be its equal
-	tx     *Tx
-	spare  *Tx                     // one that was committed, for the next: its slices are good for it
-	buf    []byte                  // the same for the next value
-	only   [1]kvstore.Precondition // of a commit: that nobody else was faster
+	rides  bool // base or riding is in now
+
+	txs        [2]Tx
+	now, spare *Tx                    // the one with the State, and the one for the next change: its slices, and its State, are good for it
+	buf        []byte                 // the same for the next value
+	only       []kvstore.Precondition // of a commit: that nobody else was faster
+	change     change
+	unsure     unsure
+
+	mu     sync.Mutex // guards the rest
+	state  *State     // now's: what is stored at rev, with base and riding
+	lent   bool       // it was handed out, and is never changed
+	outrun bool       // some of riding were dropped
 }
 
 // head reads the head of a session.
 func (s *Store) head(ctx context.Context, id string, fresh func() *State) (*head, error) {
 	h := &head{store: s, key: headKey(id), fresh: fresh}
+	h.now, h.spare = &h.txs[0], &h.txs[1]
 	if err := h.load(ctx); err != nil {
 		return nil, notFound(id, err)
 	}
 	return h, nil
 }
 
+// view calls f with the State as it is known.
+func (h *head) view(f func(*State)) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	f(h.state)
+}
+
+// lend returns the State as it is known, which from then on doesn't change.
+func (h *head) lend() *State {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.lent = true
+	return h.state
+}
+
+// load reads the head.
 func (h *head) load(ctx context.Context) error {
 	e, err := h.store.kv.Get(ctx, h.key)
 	if errors.Is(err, kvstore.ErrNotFound) && h.fresh != nil && h.rev == 0 {
-		h.state, h.tx, h.stale = h.fresh(), nil, false
-		return nil
+		return h.adopt(ctx)
 	}
 	if err != nil {
 		return err
@@ -67,30 +94,109 @@ func (h *head) set(ctx context.Context, e kvstore.Entry) error {
 	if err != nil {
 		return err
 	}
-	h.state, h.rev, h.value, h.aside, h.tx, h.stale = state, e.Revision, e.Value, aside, nil, false
+	h.rev, h.value, h.aside = e.Revision, e.Value, aside
+	return h.put(ctx, state)
+}
+
+// adopt makes the State what is stored at rev, with base and riding, as they are by now.
+func (h *head) adopt(ctx context.Context) error {
+	if h.rev == 0 {
+		return h.put(ctx, h.fresh())
+	}
+	state, err := decodeState(h.key, h.value)
+	if err != nil {
+		return err
+	}
+	return h.put(ctx, state)
+}
+
+// put makes the State one that was read, with base and riding.
+func (h *head) put(ctx context.Context, state *State) error {
+	h.stale = true
+	h.landed(state)
+	tx := h.prepare(ctx, state)
+	if h.base == nil && len(h.riding) == 0 {
+		if !h.rides {
+			tx.records = h.now.records
+		}
+		h.rides, h.stale = false, false
+		h.publish(tx)
+		return nil
+	}
+	h.place(tx)
+	if h.base != nil {
+		if err := h.base(tx); err != nil {
+			return err
+		}
+	}
+	for i, t := range h.riding {
+		switch err := t(tx); {
+		case err == nil:
+		case outrun(err):
+			h.riding = h.riding[:i] // what came after it may build on it
+			h.mu.Lock()
+			h.outrun = true
+			h.mu.Unlock()
+			return h.load(ctx)
+		default:
+			return err
+		}
+	}
+	h.rides, h.stale = true, false
+	h.publish(tx)
 	return nil
 }
 
-// rollback makes of state what it was before a change that was not committed: a driver must not see, nor show, what is not so.
-// The next change begins with what is stored by then.
-func (h *head) rollback(ctx context.Context) {
-	h.restore()
-	if _, err := h.open(ctx); err != nil {
-		h.restore() // without what rides
-	}
-	h.stale = true
+// prepare makes the spare transition one that begins with a State, and nothing beside it.
+func (h *head) prepare(ctx context.Context, state *State) *Tx {
+	tx := h.spare
+	*tx = Tx{State: state, kv: h.store.kv, ctx: ctx, puts: tx.puts[:0], deletes: tx.deletes[:0]}
+	return tx
 }
 
-func (h *head) restore() {
-	h.tx = nil
-	if h.rev == 0 {
-		h.state = h.fresh()
-	} else if state, err := decodeState(h.key, h.value); err == nil { // as it could be read before
-		h.state = state
-	}
+// place tells a transition when it happens, and who makes it.
+func (h *head) place(tx *Tx) {
+	tx.Now, tx.driven, tx.beside = h.time(), h.driver || h.store.driven(tx.State), !h.driver
 }
 
-// refresh reads the head again if it has changed, and says whether it had.
+// open returns the transition in the making: on a copy of the State, with all that rides already in it.
+func (h *head) open(ctx context.Context) *Tx {
+	state, now := h.spare.State, h.now
+	if state == nil {
+		state = new(State)
+	}
+	h.copyTo(state)
+	tx := h.prepare(ctx, state)
+	h.place(tx)
+	tx.records = now.records
+	if h.rides {
+		tx.puts = append(tx.puts, now.puts...)
+		tx.deletes = append(tx.deletes, now.deletes...)
+		tx.changed, tx.large, tx.payloads, tx.err = now.changed, slices.Clone(now.large), now.payloads, now.err
+	}
+	return tx
+}
+
+// copyTo copies the State. What lies behind its pointers is not changed by any transition, and is not copied.
+func (h *head) copyTo(to *State) {
+	calls, commits := to.Calls[:0], to.Commits[:0]
+	*to = *h.state
+	to.Calls = append(calls, h.state.Calls...)
+	to.Commits = append(commits, h.state.Commits...)
+}
+
+// publish makes a transition's State the one that is seen.
+func (h *head) publish(tx *Tx) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.now, h.spare = tx, h.now
+	if h.lent {
+		h.spare.State = nil
+	}
+	h.state, h.lent = tx.State, false
+}
+
+// refresh reads the head again if it has changed, and reports whether it had.
 func (h *head) refresh(ctx context.Context) (bool, error) {
 	e, err := h.store.kv.Get(ctx, h.key)
 	switch {
@@ -101,56 +207,7 @@ func (h *head) refresh(ctx context.Context) (bool, error) {
 	case e.Revision == h.rev && !h.stale:
 		return false, nil
 	}
-	if err := h.set(ctx, e); err != nil {
-		return false, err
-	}
-	_, err = h.open(ctx)
-	return true, err
-}
-
-// now is the time of the transition in the making.
-func (h *head) now() time.Time {
-	if !h.again.IsZero() {
-		return h.again
-	}
-	return h.store.Now()
-}
-
-// open returns the transition in the making, with all that rides already in it.
-func (h *head) open(ctx context.Context) (*Tx, error) {
-	s := h.store
-	if h.tx != nil {
-		h.tx.Now, h.tx.ctx = h.now(), ctx
-		return h.tx, nil
-	}
-	tx := h.spare
-	if tx == nil {
-		tx = new(Tx)
-	}
-	h.spare = nil
-	*tx = Tx{State: h.state, Now: h.now(), driven: h.driver || s.driven(h.state), beside: !h.driver, kv: s.kv, ctx: ctx,
-		puts: tx.puts[:0], deletes: tx.deletes[:0], records: tx.records[:0]}
-	if h.base != nil {
-		if err := h.base(tx); err != nil {
-			h.stale = true
-			return nil, err
-		}
-	}
-	for i, t := range h.riding {
-		if err := t(tx); err != nil {
-			h.stale = true
-			if !outrun(err) {
-				return nil, err
-			}
-			h.riding, h.outrun = h.riding[:i], true // what came after it may build on it
-			if err := h.load(ctx); err != nil {
-				return nil, err
-			}
-			return h.open(ctx)
-		}
-	}
-	h.tx = tx
-	return tx, nil
+	return true, h.set(ctx, e)
 }
 
 // outrun says that a transition was refused because somebody else's came first.
@@ -166,169 +223,32 @@ func (h *head) ride(ctx context.Context, t Transition) error {
 			return err
 		}
 	}
-	tx, err := h.open(ctx)
-	if err != nil {
-		return err
-	}
+	tx := h.open(ctx)
 	if err := t(tx); err != nil {
 		h.stale = true
 		return err
 	}
-	h.riding = append(h.riding, t)
+	h.riding, h.rides = append(h.riding, t), true
+	h.publish(tx)
 	return nil
 }
 
-// maxConflicts is how often a transition is tried again because somebody else was faster.
-const maxConflicts = 1000
-
-// update applies the transitions to the head, after the expiry of what is overdue, and commits what changed. Before and after,
-// if given, run first and last. When it returns an error, nothing was committed, unless the error is kvstore.ErrUncertain.
-func (h *head) update(ctx context.Context, before Transition, after func(*Tx), ts ...Transition) error {
-	commit := newCommitID()
-	var doubt error   // of a try that may have been applied, or may yet be
-	var last commitID // that the last try built on; zero: none
-	defer func() { h.again = time.Time{} }()
-	for conflicts, uncertain := 0, 0; ; {
-		if h.stale {
-			rev := h.rev
-			if err := h.load(ctx); err != nil {
-				return doubtful(err, doubt)
-			}
-			if h.state.Commits.has(commit) {
-				h.base, h.riding = nil, nil // only the acknowledgement was lost
-				return nil
-			}
-			if h.rev != rev && doubt != nil {
-				if !h.state.Commits.reach(last) {
-					return doubt // so much has happened since that nothing tells
-				}
-				doubt, h.again = nil, time.Time{} // somebody else was faster, and so it never will be
-			}
-		}
-		last = h.state.Commits.last()
-		err := h.try(ctx, commit, before, after, ts)
-		switch {
-		case err == nil:
-			return nil
-		case errors.Is(err, errAgain):
-		case errors.Is(err, kvstore.ErrConflict):
-			if conflicts++; conflicts == maxConflicts {
-				return doubtful(fmt.Errorf("session: gave up after %d conflicts: %w", conflicts, err), doubt)
-			}
-		case errors.Is(err, kvstore.ErrUncertain):
-			// Should it be applied after all, and the next one not, then what the transitions have told their caller must still be true.
-			doubt, h.again = err, h.tried
-			if uncertain++; uncertain == uncertainTries {
-				return err
-			}
-		default:
-			return doubtful(err, doubt)
-		}
-		if err := ctx.Err(); err != nil {
-			return doubtful(err, doubt)
-		}
-	}
-}
-
-// doubtful is the error of an update that ends without having found out about a try that was uncertain.
-func doubtful(err, doubt error) error {
-	if doubt == nil || errors.Is(err, kvstore.ErrUncertain) {
-		return err
-	}
-	return fmt.Errorf("%w; before that: %w", err, doubt)
-}
-
-// errAgain says that a try prepared the next one.
-var errAgain = errors.New("try again")
-
-// try makes one attempt. Whatever it returns but nil, the head is stale.
-func (h *head) try(ctx context.Context, commit commitID, before Transition, after func(*Tx), ts []Transition) error {
-	tx, err := h.open(ctx)
-	h.stale = true
-	if err != nil {
-		return err
-	}
-	h.tried = tx.Now
-	if before != nil {
-		if err := before(tx); err != nil {
-			return err
-		}
-	}
-	if err := tx.Expire(); err != nil {
-		return err
-	}
-	for _, t := range ts {
-		if err := t(tx); err != nil {
-			return err
-		}
-	}
-	if after != nil {
-		after(tx)
-	}
-	switch {
-	case tx.err != nil:
-		return tx.err
-	case len(tx.large) > 0:
-		for _, b := range tx.large {
-			if err := h.store.write(ctx, tx.ID, b); err != nil {
-				return err
-			}
-		}
-		return errAgain
-	case !tx.changed:
-		h.stale = false
-		return nil
-	}
-	return h.commit(ctx, tx, commit)
-}
-
-func (h *head) commit(ctx context.Context, tx *Tx, id commitID) error {
-	s := h.store
-	woke := tx.schedule(s.exclusive)
-	tx.Commits.add(id)
-	if s.exclusive {
-		tx.Incarnation = s.incarnation
-	}
-	if cap(h.buf) == 0 {
-		h.buf = make([]byte, 0, len(h.value)+512)
-	}
-	value, err := tx.State.appendJSON(h.buf[:0])
-	if err != nil {
-		return err
-	}
-	h.buf = value[:0]
-	stored, aside := value, (*Blob)(nil)
-	if len(value) > kvstore.MaxValue {
-		if aside, stored, err = s.putAside(ctx, tx.ID, value); err != nil {
-			return err
-		}
-	}
-	tx.put(h.key, stored)
-	h.only[0] = kvstore.Precondition{Key: h.key, Revision: h.rev}
-	rev, err := s.kv.Apply(ctx, kvstore.Batch{Preconditions: h.only[:], Puts: tx.puts, Deletes: tx.deletes})
-	if err != nil {
-		if !errors.Is(err, kvstore.ErrUncertain) {
-			s.dropAside(ctx, tx.ID, aside)
-		}
-		return err
-	}
-	s.dropAside(ctx, tx.ID, h.aside)
-	h.value, h.buf, h.aside = value, h.value[:0], aside
-	h.rev, h.stale, h.base, h.riding, h.tx, h.spare = rev, false, nil, h.riding[:0], nil, tx
-	if woke {
-		s.local.Signal(workTopic)
-	}
-	return nil
+// drop forgets what rides, but for base.
+func (h *head) drop(ctx context.Context) error {
+	h.riding = nil
+	return h.adopt(ctx)
 }
 
 // schedule puts the session at its place in the wake index, and says whether it has become due by that. While a stored lease
-// is held, its place is the lease's end.
+// is held, it is only watched.
 func (tx *Tx) schedule(exclusive bool) (woke bool) {
 	step := Next(tx.State, tx.Now)
+	held := tx.Held && !exclusive
+	tx.watch(held, step.Kind == StepRetry)
 	want := step.Until
 	switch {
-	case tx.Held && !exclusive:
-		want = tx.LeaseEnd
+	case held:
+		want = time.Time{}
 	case step.Working() && isAtOnce(tx.Wake) && !tx.Wake.After(tx.Now):
 		return false // it stands there already
 	case step.Working():

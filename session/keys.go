@@ -23,6 +23,7 @@ import (
 //	i since pause                 the same, while it is open: the inbox
 //	k tool key session call       a tool's own key for its job
 //	w agent time session          wake index: what is due, and when
+//	v agent session               what is due by the clock of another process
 //	s hash                        JSON Schema
 //	x name                        of the store as a whole
 func headKey(session string) []byte            { return kvstore.Key("h", session) }
@@ -59,6 +60,8 @@ func outsideKey(tool, key, session, call string) []byte {
 func wakeKey(agent string, at time.Time, session string) []byte {
 	return kvstore.Key("w", agent, millis(at), session)
 }
+
+func watchKey(agent, session string) []byte { return kvstore.Key("v", agent, session) }
 
 // millis is a time as text that sorts.
 func millis(t time.Time) string { return padded(int(max(0, t.UnixMilli())), 14) }

@@ -6,6 +6,9 @@ import "time"
 type Step struct {
 	Kind  StepKind
 	Until time.Time // the next deadline, if there is one
+	// Early, with StepModel: the model is asked again before the time that was stored, since this process has waited for long
+	// enough by its own clock. Tx.AskNow makes that so.
+	Early bool
 }
 
 // StepKind is the kind of a Step.
@@ -26,8 +29,18 @@ const (
 // Next says what has to happen next. It is the only place where that is decided.
 func Next(s *State, now time.Time) Step { return nextBy(s, func() time.Time { return now }) }
 
-// Next is [Next] by the store's clock, which is looked at only where the time matters.
-func (s *Store) Next(st *State) Step { return nextBy(st, s.Now) }
+// Next is [Next] by the store's clock, which is looked at only where the time matters. A model is asked again after its wait
+// at the latest, counted from when this process first saw that it failed.
+func (s *Store) Next(st *State) Step {
+	step := nextBy(st, s.Now)
+	if step.Kind != StepRetry || st.Retry.Wait == 0 {
+		return step
+	}
+	if step.Until = s.retryAt(st.ID, st.Retry); !step.Until.After(s.Now()) {
+		return Step{Kind: StepModel, Early: true}
+	}
+	return step
+}
 
 func nextBy(s *State, now func() time.Time) Step {
 	step := Step{Kind: next(s), Until: s.deadline()}

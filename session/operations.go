@@ -85,7 +85,8 @@ func (tx *Tx) Extend(pause string, deadline time.Time) error {
 		return fmt.Errorf("session: the new deadline of %s is after the year %d; the zero time takes it away", pause, maxYear)
 	}
 	tx.touch()
-	c.Pause.Deadline = deadline
+	p := *c.Pause
+	p.Deadline, c.Pause = deadline, &p
 	return nil
 }
 
@@ -102,6 +103,6 @@ func (tx *Tx) Delete() {
 	}
 	*tx.State = State{
 		Version: tx.Version, ID: tx.ID, User: tx.User, Agent: tx.Agent, Created: tx.Created, Deleted: tx.Now,
-		Generation: tx.Generation, Epoch: tx.Epoch + 1, Wake: tx.Wake, Commits: tx.Commits, later: tx.later,
+		Generation: tx.Generation, Epoch: tx.Epoch + 1, Wake: tx.Wake, Watched: tx.Watched, Commits: tx.Commits, later: tx.later,
 	}
 }

@@ -42,11 +42,14 @@ func quickState(b []byte) *State {
 	s.Epoch = q.int("epoch")
 	s.Held = q.bool("held")
 	s.LeaseEnd = q.time("lease_end")
+	s.Lease = q.int("lease")
+	s.Beat = q.int("beat")
 	s.Incarnation = uint64(q.int("incarnation"))
 	s.Takeovers = q.int("takeovers")
 	s.Deadly = q.int("deadly")
 	s.TakenOver = q.time("taken_over")
 	s.Wake = q.time("wake")
+	s.Watched = q.bool("watched")
 	s.Commits = commits(q.string("commits"))
 	if !q.skip("}") || q.bad || len(q.b) > 0 {
 		return nil

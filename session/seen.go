@@ -37,9 +37,8 @@ type sighting struct {
 
 // mark tells apart what a subject is at different times.
 type mark struct {
-	commit commitID
-	count  int
-	millis int64
+	epoch, count int
+	end          int64 // milliseconds
 }
 
 // A process notes at most maxSightings. It is as if it had just seen what has no room: that waits, and is not hurried.
@@ -70,13 +69,6 @@ func (s *sightings) age(sub subject, m mark) time.Duration {
 		s.first[sub] = sighting{m, now}
 	}
 	return 0
-}
-
-// forget makes room.
-func (s *sightings) forget(sub subject) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.first, sub)
 }
 
 // soonest returns the earlier of two times by the store's clock: end, which was stored, and when this process will have known

@@ -48,13 +48,16 @@ type State struct {
 	// The drive that holds the session, and the count of all that did.
 	Epoch       int       `json:"epoch,omitempty"`
 	Held        bool      `json:"held,omitempty"`
-	LeaseEnd    time.Time `json:"lease_end,omitzero"`    // where leases are stored
+	LeaseEnd    time.Time `json:"lease_end,omitzero"`    // where leases are stored: by the clock of who holds it, and so a hint
+	Lease       int       `json:"lease,omitempty"`       // its length in milliseconds, where leases are stored
+	Beat        int       `json:"beat,omitempty"`        // greater with each commit of who holds it, where leases are stored
 	Incarnation uint64    `json:"incarnation,omitempty"` // of the engine, at the last commit; where leases are not stored
 	Takeovers   int       `json:"takeovers,omitempty"`   // drives that died, since the last progress; takeover.go has the rules
 	Deadly      int       `json:"deadly,omitempty"`      // of those, the last ones in a row that may have died of the session
 	TakenOver   time.Time `json:"taken_over,omitzero"`   // when the last of them was followed by another drive
 
-	Wake    time.Time `json:"wake,omitzero"` // where the session stands in the wake index, see atOnce; zero: nowhere
+	Wake    time.Time `json:"wake,omitzero"`     // where the session stands in the wake index, see atOnce; zero: nowhere
+	Watched bool      `json:"watched,omitempty"` // it stands in the index of what is watched, see watch.go
 	Commits commits   `json:"commits"`
 
 	later
@@ -78,6 +81,7 @@ func (r *Run) Tokens() int { return r.Usage.Total() - r.Waived }
 type Retry struct {
 	Failures int       `json:"failures"` // in a row
 	At       time.Time `json:"at"`
+	Wait     int       `json:"wait,omitempty"` // how long it is until then at most, in milliseconds, whatever clocks show
 	Why      string    `json:"why"`
 
 	later

@@ -14,7 +14,7 @@ import (
 
 // Store keeps sessions in a kvstore.Store. It may be used from many goroutines, and several may share an engine.
 type Store struct {
-	kv    kvstore.Store
+	kv    *engine
 	local *kvstore.Local
 	// exclusive: leases live in local, and incarnation says which of them a crash has voided.
 	exclusive   bool
@@ -22,6 +22,7 @@ type Store struct {
 	now         func() time.Time
 	newID       func(kind string) string
 	lease       time.Duration
+	maxSkew     time.Duration
 	schemas     sync.Map // hash -> *storedSchema
 	seen        sightings
 }
@@ -30,6 +31,13 @@ type Store struct {
 type Options struct {
 	// Lease is how long a drive holds a session without a sign of life, where leases are stored; default 30 s.
 	Lease time.Duration
+	// MaxSkew is by how much the clocks of processes that share the store differ at most; default 15 min. A stored lease that ended
+	// longer ago is over. Any other is over once this process has seen it unchanged for its length and a tenth, by its own monotonic
+	// clock. Where all processes have one clock, on one machine, a millisecond lets a drive that died be followed sooner.
+	MaxSkew time.Duration
+	// EngineTimeout is how long a call to an engine that this process holds alone may take; default 30 s. A write that takes longer
+	// counts as uncertain, and a read as failed. A call to an engine that others share may take a third of Lease.
+	EngineTimeout time.Duration
 	// Now is the clock; default time.Now. What is stored has milliseconds.
 	Now func() time.Time
 	// NewID makes ids, unique for ever, that begin with kind; default: kind, '_' and an xid. They are short, and have no '.': a
@@ -40,17 +48,26 @@ type Options struct {
 // DefaultLease is how long a drive holds a session without a sign of life.
 const DefaultLease = 30 * time.Second
 
+// DefaultMaxSkew is by how much the clocks of processes that share a store differ at most.
+const DefaultMaxSkew = 15 * time.Minute
+
+// DefaultEngineTimeout is how long a call to an engine that this process holds alone may take.
+const DefaultEngineTimeout = 30 * time.Second
+
 // NewStore returns a Store over kv, which remains the caller's to close.
 func NewStore(kv kvstore.Store, o *Options) *Store {
 	if o == nil {
 		o = &Options{}
 	}
-	s := &Store{kv: kv, now: o.Now, newID: o.NewID, lease: o.Lease}
+	s := &Store{now: o.Now, newID: o.NewID, lease: o.Lease, maxSkew: o.MaxSkew}
 	if s.now == nil {
 		s.now = time.Now
 	}
 	if s.newID == nil {
 		s.newID = func(kind string) string { return kind + "_" + xid.New().String() }
+	}
+	if s.maxSkew <= 0 {
+		s.maxSkew = DefaultMaxSkew
 	}
 	if s.lease <= 0 {
 		s.lease = DefaultLease
@@ -60,6 +77,14 @@ func NewStore(kv kvstore.Store, o *Options) *Store {
 	} else {
 		s.local = kvstore.NewLocal()
 	}
+	bound := s.lease / 3
+	if s.exclusive {
+		bound = o.EngineTimeout
+		if bound <= 0 {
+			bound = DefaultEngineTimeout
+		}
+	}
+	s.kv = newEngine(kv, bound)
 	return s
 }
 
@@ -78,7 +103,7 @@ func (s *Store) Load(ctx context.Context, id string) (*State, error) {
 	if err != nil {
 		return nil, err
 	}
-	return h.state, nil
+	return h.lend(), nil
 }
 
 // Update applies a transition to a session's head and commits it. A transition that changes nothing commits nothing. One that is
@@ -91,7 +116,6 @@ func (s *Store) Update(ctx context.Context, id string, t Transition) error {
 	}
 	refused := h.update(ctx, nil, nil, t)
 	for refused != nil && !errors.Is(refused, kvstore.ErrUncertain) {
-		h.restore() // to what it was judged by
 		if s.Next(h.state).Kind != StepExpire {
 			break
 		}
@@ -135,9 +159,6 @@ func (s *Store) repeat(ctx context.Context, b kvstore.Batch) error {
 	}
 	return err
 }
-
-// uncertainTries is how often a commit is tried whose acknowledgement gets lost.
-const uncertainTries = 4
 
 func notFound(id string, err error) error {
 	if errors.Is(err, kvstore.ErrNotFound) {

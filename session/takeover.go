@@ -18,18 +18,20 @@ import (
 func (d *Drive) takeOver(tx *Tx) {
 	s := d.store
 	here := s.exclusive && tx.Incarnation == s.incarnation // the drive ended badly, and the process lives: it didn't die
-	d.heir = tx.Held
-	d.notUntil = s.TriedAgain(tx.State)
+	died := tx.Held && !here
 	// On an engine of one process a drive may have begun, and died, before its first commit. Nothing counts that; but this
 	// drive says so, before anything runs, in case it dies.
-	d.marked = tx.Takeovers > 0 || s.exclusive && !here && tx.Incarnation != 0 && s.Next(tx.State).Working()
-	if !tx.Held || here {
+	unknown := s.exclusive && !here && tx.Incarnation != 0 && s.Next(tx.State).Working()
+	notUntil := s.TriedAgain(tx.State)
+	d.mu.Lock()
+	d.heir, d.marked, d.notUntil = tx.Held, died || unknown || tx.Takeovers > 0, notUntil
+	d.mu.Unlock()
+	switch {
+	case !died:
 		return
-	}
-	d.marked = true
-	if tx.inFlight(tx.Now) {
+	case tx.inFlight(tx.Now):
 		tx.Deadly++
-	} else {
+	default:
 		tx.Deadly = 0
 	}
 	tx.Takeovers++
@@ -92,9 +94,13 @@ func (s *Store) TriedAgain(st *State) time.Time {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(st.ID))
 	wait = wait/2 + time.Duration(h.Sum32()%1024)*wait/1024 // half of it to one and a half
-	this := mark{count: st.Takeovers, millis: st.TakenOver.UnixMilli()}
+	this := mark{count: st.Takeovers, end: st.TakenOver.UnixMilli()}
 	return s.soonest(subject{st.ID, sawDeath}, this, st.TakenOver.Add(wait), wait)
 }
 
 // NotUntil returns when a worker is to carry on with this drive; zero: at once.
-func (d *Drive) NotUntil() time.Time { return d.notUntil }
+func (d *Drive) NotUntil() time.Time {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.notUntil
+}

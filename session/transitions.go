@@ -9,9 +9,10 @@ var transitions = map[CallStatus]map[CallStatus]bool{
 		Answered: true, // an early answer outlived the body that would have written its pause
 	},
 	Running: {
-		Pending:  true, // the body asked for a pause
-		Answered: true, // an early answer outlived a crash
-		Settled:  true, // the body returned, or its outcome is given up
+		Requested: true, // the claim was taken back: its body was not entered
+		Pending:   true, // the body asked for a pause
+		Answered:  true, // an early answer outlived a crash; or the claim was taken back
+		Settled:   true, // the body returned, or its outcome is given up
 	},
 	Pending: {
 		Answered: true, // Resume, or a timer's deadline

@@ -147,8 +147,19 @@ func (tx *Tx) Again(after time.Duration, why string) error {
 	if tx.Retry != nil {
 		n = tx.Retry.Failures
 	}
-	tx.Retry = &Retry{Failures: n + 1, At: tx.Now.Add(max(after, time.Millisecond)).Truncate(time.Millisecond), Why: brief(why)}
+	after = max(after, time.Millisecond).Truncate(time.Millisecond)
+	tx.Retry = &Retry{Failures: n + 1, At: tx.Now.Add(after), Wait: int(after.Milliseconds()), Why: brief(why)}
 	return nil
+}
+
+// AskNow ends the wait for the model's next try, whatever time was stored for it.
+func (tx *Tx) AskNow() {
+	if r := tx.Retry; r != nil && r.At.After(tx.Now) {
+		now := *r
+		now.At = tx.Now
+		tx.Retry = &now
+		tx.touch()
+	}
 }
 
 // due refuses what is for a moment when the model's answer is due: somebody else's commit has undone that.

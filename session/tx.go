@@ -18,7 +18,7 @@ type Tx struct {
 	*State
 	Now time.Time
 
-	kv  kvstore.Store // to read what lies beside the head
+	kv  *engine // to read what lies beside the head
 	ctx context.Context
 
 	puts     []kvstore.Put

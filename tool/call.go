@@ -16,7 +16,14 @@ type Call struct {
 	Effect                  Effect
 	Turn                    int // the turn of the session, from 1
 	// Attempt counts durable claims of the call, from 1; it stays 1 where the effect needs none.
-	Attempt   int
+	Attempt int
+	// Fence grows with every drive of the session, and is the same for all
+	// bodies of one drive. An outside system that keeps the greatest fence it
+	// has seen of a session, and refuses what comes with a smaller one, keeps
+	// out a body whose drive has lost the session: of a process that was
+	// stopped, say, between the last look at its lease and the body's first
+	// line, and woke up when another one had taken over. Zero in unit tests.
+	Fence     int64
 	Pauses    int // how many times the call has paused
 	Arguments json.RawMessage
 	Answer    *Answer    // to the tool's own last pause; nil at first entry

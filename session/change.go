@@ -1,0 +1,273 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/fermata-ai/fermata/kvstore"
+)
+
+// change is what an update of a head has come to. Whoever made it may leave
+// while it waits for the engine; another goroutine then carries it on.
+type change struct {
+	commit    commitID
+	conflicts int
+	uncertain int
+	doubt     error     // of a try that may have been applied, or may yet be
+	last      commitID  // that the last try built on; zero: none
+	made      time.Time // when the last try was made
+
+	// The try whose write is under way, or was just answered.
+	write *call[kvstore.Revision]
+	tx    *Tx
+	value []byte
+	aside *Blob
+	woke  bool
+}
+
+// unsure is an update that was given up without a word of what became of it.
+// Its write may be applied later; then base, and what rode by then, are stored.
+type unsure struct {
+	commit commitID
+	rode   int
+}
+
+const (
+	// maxConflicts is how often a transition is tried again because somebody else was faster.
+	maxConflicts = 1000
+	// uncertainTries is how often a commit is tried whose acknowledgement gets lost.
+	uncertainTries = 4
+)
+
+// time is when the next try is made. Where nothing tells what became of the last
+// one, the next is made to be its equal: should the last be the one that counts,
+// what the transitions tell their caller is true all the same.
+func (h *head) time() time.Time {
+	if c := &h.change; c.doubt != nil && c.commit != (commitID{}) {
+		return c.made
+	}
+	return h.store.Now()
+}
+
+// update applies the transitions to the head, after the expiry of what is overdue, and commits what changed. Before and after,
+// if given, run first and last. When it returns an error, nothing was committed, unless the error is kvstore.ErrUncertain.
+//
+// A driver's update returns errLeft when ctx ends first, and waits for carryOn.
+func (h *head) update(ctx context.Context, before Transition, after func(*Tx), ts ...Transition) error {
+	h.change = change{commit: newCommitID()}
+	return h.carryOn(ctx, before, after, ts)
+}
+
+// carryOn goes on with an update.
+func (h *head) carryOn(ctx context.Context, before Transition, after func(*Tx), ts []Transition) error {
+	c := &h.change
+	for {
+		err := h.attempt(ctx, before, after, ts)
+		switch {
+		case err == nil, errors.Is(err, errLeft):
+			return err
+		case h.driver && ctx.Err() != nil && (errors.Is(err, ctx.Err()) || errors.Is(err, context.Cause(ctx))):
+			return errLeft
+		case errors.Is(err, errAgain):
+		case errors.Is(err, kvstore.ErrConflict):
+			if c.conflicts++; c.conflicts == maxConflicts {
+				return h.giveUp(fmt.Errorf("session: gave up after %d conflicts: %w", c.conflicts, err))
+			}
+		case errors.Is(err, kvstore.ErrUncertain):
+			c.doubt = err
+			if c.uncertain++; c.uncertain == uncertainTries {
+				return h.giveUp(err)
+			}
+		case h.driver && errors.Is(err, ErrNoAnswer):
+			if c.uncertain++; c.uncertain == uncertainTries {
+				return h.giveUp(err)
+			}
+		default:
+			return h.giveUp(err)
+		}
+		if err := ctx.Err(); err != nil {
+			if h.driver {
+				return errLeft
+			}
+			return h.giveUp(err)
+		}
+	}
+}
+
+// giveUp ends an update with its error, which tells of a try that was uncertain.
+func (h *head) giveUp(err error) error {
+	c := &h.change
+	if c.doubt != nil {
+		h.unsure = unsure{c.commit, len(h.riding)}
+	}
+	c.commit = commitID{}
+	return doubtful(err, c.doubt)
+}
+
+// doubtful is the error of an update that ends without having found out about a try that was uncertain.
+func doubtful(err, doubt error) error {
+	if doubt == nil || errors.Is(err, kvstore.ErrUncertain) {
+		return err
+	}
+	return fmt.Errorf("%w; before that: %w", err, doubt)
+}
+
+// errAgain says that a try prepared the next one.
+var errAgain = errors.New("try again")
+
+// attempt makes one try, or goes on with one. Whatever it returns but nil, the head is stale.
+func (h *head) attempt(ctx context.Context, before Transition, after func(*Tx), ts []Transition) error {
+	c := &h.change
+	if c.write != nil {
+		return h.await(ctx)
+	}
+	if h.stale {
+		if landed, err := h.catchUp(ctx); landed || err != nil {
+			return err
+		}
+	}
+	c.last = h.state.Commits.last()
+	tx := h.open(ctx)
+	c.made = tx.Now
+	h.stale = true
+	if err := apply(tx, before, after, ts); err != nil {
+		return err
+	}
+	switch {
+	case len(tx.large) > 0:
+		for _, b := range tx.large {
+			if err := h.store.write(ctx, tx.ID, b); err != nil {
+				return err
+			}
+		}
+		return errAgain
+	case !tx.changed:
+		h.stale, c.commit = false, commitID{}
+		return nil
+	}
+	return h.commit(ctx, tx)
+}
+
+// apply runs an update's transitions.
+func apply(tx *Tx, before Transition, after func(*Tx), ts []Transition) error {
+	if before != nil {
+		if err := before(tx); err != nil {
+			return err
+		}
+	}
+	if err := tx.Expire(); err != nil {
+		return err
+	}
+	for _, t := range ts {
+		if err := t(tx); err != nil {
+			return err
+		}
+	}
+	if after != nil {
+		after(tx)
+	}
+	return tx.err
+}
+
+// catchUp reads the head again, and reports whether the update is in it: then only an acknowledgement was lost.
+func (h *head) catchUp(ctx context.Context) (landed bool, err error) {
+	c, rev := &h.change, h.rev
+	if err := h.load(ctx); err != nil {
+		return false, err
+	}
+	if h.state.Commits.has(c.commit) {
+		c.commit = commitID{}
+		return true, nil
+	}
+	if h.rev != rev && c.doubt != nil {
+		if !h.state.Commits.reach(c.last) {
+			c.uncertain = uncertainTries - 1 // so much has happened since that nothing tells, nor will
+			return false, c.doubt
+		}
+		c.doubt = nil // somebody else was faster, and so it never will be
+	}
+	return false, nil
+}
+
+// landed forgets base and what rode, if an update of which nothing was known is in what was read.
+func (h *head) landed(st *State) {
+	if c := h.change.commit; c != (commitID{}) && st.Commits.has(c) {
+		h.base, h.riding = nil, h.riding[:0]
+	}
+	if u := h.unsure; u.commit != (commitID{}) && st.Commits.has(u.commit) {
+		h.base, h.riding = nil, slices.Delete(h.riding, 0, min(u.rode, len(h.riding)))
+		h.unsure = unsure{}
+	}
+}
+
+// commit sends the transition to the engine.
+func (h *head) commit(ctx context.Context, tx *Tx) (err error) {
+	s, c := h.store, &h.change
+	c.tx, c.woke, c.aside = tx, tx.schedule(s.exclusive), nil
+	tx.Commits.add(c.commit)
+	if s.exclusive {
+		tx.Incarnation = s.incarnation
+	}
+	if cap(h.buf) == 0 {
+		h.buf = make([]byte, 0, len(h.value)+512)
+	}
+	if c.value, err = tx.State.appendJSON(h.buf[:0]); err != nil {
+		return err
+	}
+	h.buf = c.value[:0]
+	stored := c.value
+	if len(stored) > kvstore.MaxValue {
+		if c.aside, stored, err = s.putAside(ctx, tx.ID, c.value); err != nil {
+			return err
+		}
+	}
+	tx.put(h.key, stored)
+	h.only = append(h.only[:0], kvstore.Precondition{Key: h.key, Revision: h.rev})
+	batch := kvstore.Batch{Preconditions: h.only, Puts: tx.puts, Deletes: tx.deletes}
+	if h.driver && s.kv.bound > 0 {
+		c.write = s.kv.write(h.lasting, batch)
+		return h.await(ctx)
+	}
+	rev, err := s.kv.Apply(ctx, batch)
+	return h.answered(ctx, rev, err)
+}
+
+// await waits for the write that is under way.
+func (h *head) await(ctx context.Context) error {
+	rev, err := h.store.kv.written(ctx, h.change.write)
+	if errors.Is(err, errLeft) {
+		return err
+	}
+	h.change.write = nil
+	return h.answered(ctx, rev, err)
+}
+
+// answered takes the engine's answer to a write.
+func (h *head) answered(ctx context.Context, rev kvstore.Revision, err error) error {
+	s, c, tx := h.store, &h.change, h.change.tx
+	c.tx = nil
+	if behind(err) { // the engine still reads what it was given
+		tx.puts, tx.deletes, tx.records = nil, nil, nil
+		h.now.records = slices.Clip(h.now.records)
+		h.buf, h.only = nil, nil
+	}
+	if err != nil {
+		if !errors.Is(err, kvstore.ErrUncertain) {
+			s.dropAside(ctx, tx.ID, c.aside)
+		}
+		return err
+	}
+	s.dropAside(ctx, tx.ID, h.aside)
+	h.value, h.buf, h.aside = c.value, h.value[:0], c.aside
+	h.rev, h.stale, h.base, h.riding, h.rides = rev, false, nil, h.riding[:0], false
+	c.commit, h.unsure = commitID{}, unsure{}
+	tx.puts, tx.deletes, tx.records, tx.large, tx.payloads, tx.changed = tx.puts[:0], tx.deletes[:0], tx.records[:0], nil, 0, false
+	h.publish(tx)
+	if c.woke {
+		s.local.Signal(workTopic)
+	}
+	return nil
+}

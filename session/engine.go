@@ -1,0 +1,189 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"time"
+
+	"github.com/fermata-ai/fermata/kvstore"
+)
+
+// ErrNoAnswer is the error of a call to the storage engine that has not
+// returned within its bound. It may pass. Of a write it is a
+// kvstore.ErrUncertain as well: what is still under way may yet be applied.
+var ErrNoAnswer = errors.New("session: the storage engine has not answered in time")
+
+// engine is the one way to the Store's kvstore.Store. A call that takes longer
+// than bound, or than its context, is left behind in a goroutine of its own,
+// whether or not the engine obeys contexts: whoever made it goes on. An engine
+// that never waits is called directly, since the hop to a goroutine costs more
+// than the call.
+type engine struct {
+	kv    kvstore.Store
+	bound time.Duration // zero: the engine never waits
+}
+
+func newEngine(kv kvstore.Store, bound time.Duration) *engine {
+	if _, ok := kv.(kvstore.Immediate); ok {
+		bound = 0
+	}
+	return &engine{kv, bound}
+}
+
+// Get is the engine's.
+func (e *engine) Get(ctx context.Context, key []byte) (kvstore.Entry, error) {
+	if e.bound == 0 {
+		return e.kv.Get(ctx, key)
+	}
+	return read(ctx, e, func(ctx context.Context) (kvstore.Entry, error) { return e.kv.Get(ctx, key) })
+}
+
+// Scan is the engine's.
+func (e *engine) Scan(ctx context.Context, r kvstore.Range) (kvstore.Page, error) {
+	if e.bound == 0 {
+		return e.kv.Scan(ctx, r)
+	}
+	return read(ctx, e, func(ctx context.Context) (kvstore.Page, error) { return e.kv.Scan(ctx, r) })
+}
+
+// Apply is the engine's. After an error that is ErrNoAnswer, or a context's,
+// the engine may still be reading the batch: its slices must not be used again.
+func (e *engine) Apply(ctx context.Context, b kvstore.Batch) (kvstore.Revision, error) {
+	if e.bound == 0 {
+		return e.kv.Apply(ctx, b)
+	}
+	return e.written(context.Background(), e.write(ctx, b))
+}
+
+// call is a call to the engine that may be left behind.
+type call[T any] struct {
+	parent, ctx context.Context // the caller's, and the same with the bound
+	cancel      context.CancelFunc
+	ended       chan struct{}
+
+	// What came of it, once it has ended.
+	value    T
+	err      error
+	returned bool
+	panicked any
+}
+
+func ask[T any](ctx context.Context, e *engine, f func(context.Context) (T, error)) *call[T] {
+	c := &call[T]{parent: ctx, ended: make(chan struct{})}
+	c.ctx, c.cancel = context.WithTimeout(ctx, e.bound)
+	go func() {
+		defer close(c.ended)
+		defer func() {
+			if !c.returned {
+				c.panicked = recover()
+			}
+		}()
+		c.value, c.err = f(c.ctx)
+		c.returned = true
+	}()
+	return c
+}
+
+// result is what came of a call that has ended, and whether its bound was over
+// by then. What went wrong in its goroutine goes on in the caller's.
+func (c *call[T]) result() (value T, err error, late bool) {
+	late = c.ctx.Err() != nil && c.parent.Err() == nil
+	c.cancel()
+	switch {
+	case c.returned:
+	case c.panicked != nil:
+		panic(c.panicked)
+	default:
+		runtime.Goexit()
+	}
+	return c.value, c.err, late
+}
+
+// read makes a call that changes nothing.
+func read[T any](ctx context.Context, e *engine, f func(context.Context) (T, error)) (T, error) {
+	c := ask(ctx, e, f)
+	select {
+	case <-c.ended:
+	case <-c.ctx.Done():
+	}
+	select {
+	case <-c.ended: // perhaps in the same moment
+		value, err, late := c.result()
+		if err != nil && late {
+			err = e.noAnswer() // in the words of an engine that obeys its context
+		}
+		return value, err
+	default:
+	}
+	c.cancel()
+	var none T
+	if ctx.Err() != nil {
+		return none, context.Cause(ctx)
+	}
+	return none, e.noAnswer()
+}
+
+func (e *engine) noAnswer() error { return fmt.Errorf("%w, which is %v", ErrNoAnswer, e.bound) }
+
+// write begins an Apply.
+func (e *engine) write(ctx context.Context, b kvstore.Batch) *call[kvstore.Revision] {
+	return ask(ctx, e, func(ctx context.Context) (kvstore.Revision, error) { return e.kv.Apply(ctx, b) })
+}
+
+// errLeft is the error of a wait that was given up while the write goes on.
+var errLeft = errors.New("session: nobody waits for the write")
+
+// written waits for a write until it has ended, its bound is over, or ctx ends;
+// then it may be waited for again.
+func (e *engine) written(ctx context.Context, c *call[kvstore.Revision]) (kvstore.Revision, error) {
+	select {
+	case <-c.ended:
+		return e.answer(c)
+	case <-c.ctx.Done():
+	case <-ctx.Done():
+	}
+	select {
+	case <-c.ended: // in the same moment
+		return e.answer(c)
+	default:
+	}
+	switch {
+	case c.ctx.Err() == nil:
+		return 0, errLeft
+	case c.parent.Err() == nil:
+		c.cancel()
+		return 0, fmt.Errorf("%w: %w", kvstore.ErrUncertain, e.noAnswer())
+	}
+	// Its caller has ended it. An engine that obeys says in a moment whether the batch was applied.
+	moment := time.NewTimer(lastWord)
+	defer moment.Stop()
+	select {
+	case <-c.ended:
+		return e.answer(c)
+	case <-moment.C:
+		c.cancel()
+		return 0, fmt.Errorf("%w: %w", kvstore.ErrUncertain, errors.Join(context.Cause(c.parent), errBehind))
+	}
+}
+
+// errBehind marks a write that was left behind because its caller's context
+// has ended.
+var errBehind = errors.New("the storage engine was still at it")
+
+// lastWord is how long an engine has to say what became of a write whose
+// context has ended.
+const lastWord = 10 * time.Millisecond
+
+func (e *engine) answer(c *call[kvstore.Revision]) (kvstore.Revision, error) {
+	rev, err, late := c.result()
+	if err != nil && late && !errors.Is(err, kvstore.ErrConflict) {
+		err = fmt.Errorf("%w: %w: %w", kvstore.ErrUncertain, ErrNoAnswer, err)
+	}
+	return rev, err
+}
+
+// behind reports whether a write was left behind: the engine may still be
+// reading its batch.
+func behind(err error) bool { return errors.Is(err, ErrNoAnswer) || errors.Is(err, errBehind) }
