@@ -22,7 +22,7 @@ type audit struct {
 	rn      *runner.Runner
 	calls   map[string]*call
 	settled map[event.Status]int
-	late    int // entries that a stopped process made after its takeover
+	late    int // entries of bodies that a stopped process made after another drive had begun
 	again   int // entries of idempotent bodies, after the first
 	entries int
 }
@@ -55,7 +55,12 @@ func (w *world) audit(calm bool) *audit {
 	}
 	notes, err := w.ledger.all()
 	must(t, err)
+	fences := map[string]int64{} // the greatest so far, by session
 	for _, n := range notes {
+		if n.What == entered && n.Fence < fences[n.Session] {
+			a.fenced(n, fences[n.Session])
+		}
+		fences[n.Session] = max(fences[n.Session], n.Fence)
 		if c := a.calls[n.Call]; c != nil {
 			c.notes = append(c.notes, n)
 		} else if s := w.sessions[n.Session]; s.finished {
@@ -75,6 +80,14 @@ func (w *world) audit(calm bool) *audit {
 		}
 	}
 	return a
+}
+
+// fenced judges a body that was entered when a later drive had begun to run others, or had reconciled some.
+func (a *audit) fenced(n note, latest int64) {
+	if !a.excused(n) {
+		a.violation("the body of %s was entered by a drive that had lost the session, fence %d after %d: %+v", n.Tool, n.Fence, latest, n)
+	}
+	a.late++
 }
 
 // transcript judges that of a session, and finds its calls.
@@ -138,11 +151,10 @@ func (a *audit) body(c *call) {
 					excused++
 				}
 			}
-			if excused < extra {
+			if excused < extra { // each drive enters once, and a later one only where it could not know of the earlier
 				a.violation("the body of %s, of effect once, was entered %d times with one key, %d of them just after a stop: %+v",
 					c.Tool, len(entries), excused, entries)
 			}
-			a.late += min(excused, extra)
 		case a.calm:
 			a.violation("the body of %s was entered %d times, and nothing befell the fleet: %+v", c.Tool, len(entries), entries)
 		default:

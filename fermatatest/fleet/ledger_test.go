@@ -26,7 +26,7 @@ type note struct {
 	Key     string        `json:",omitempty"` // for outside effects
 	Token   string        `json:",omitempty"` // of a body that waits for an answer by it
 	Attempt int           `json:",omitempty"`
-	Epoch   int           `json:",omitempty"` // of the drive: the fencing token
+	Fence   int64         `json:",omitempty"` // the drive's
 	Left    time.Duration `json:",omitempty"` // how long before the body was entered the caller of its run had left
 	Found   int           `json:",omitempty"` // how many entries Reconcile found
 

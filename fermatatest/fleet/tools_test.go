@@ -144,7 +144,7 @@ func (o *outside) enter(ctx context.Context, call tool.Call, k kind) {
 func (o *outside) note(w what, call tool.Call) note {
 	return note{
 		What: w, Process: o.process, Life: o.life, At: time.Now(), Session: call.Session, Call: call.ID, Tool: call.Tool,
-		Key: call.IdempotencyKey(), Attempt: call.Attempt, Epoch: epochOf(call),
+		Key: call.IdempotencyKey(), Attempt: call.Attempt, Fence: call.Fence,
 	}
 }
 
@@ -184,6 +184,3 @@ func (o *outside) write(n note) {
 		os.Exit(1)
 	}
 }
-
-// epochOf is the fencing token that a body is given.
-func epochOf(tool.Call) int { return 0 }
