@@ -16,6 +16,8 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/fermata-ai/fermata/fermatatest/sharedkv"
+	"github.com/fermata-ai/fermata/kvstore/kvtest"
+	"github.com/fermata-ai/fermata/session"
 	"github.com/fermata-ai/fermata/tool"
 )
 
@@ -87,7 +89,7 @@ func (w *world) run(calm bool, befall func(*rand.Rand)) {
 	}
 	w.until(func() bool { return len(w.unfinished("")) == 0 })
 	for _, c := range w.unfinished("") {
-		w.violation("session %s does not come to its end: it waits for %v", c.id, c.waits)
+		w.violation("session %s does not come to its end: it waits for %v; %s", c.id, c.waits, w.toldLast(c))
 	}
 	w.giveUp()
 	<-ended
@@ -102,8 +104,21 @@ func (w *world) withoutTheFirst() {
 	w.kill(w.fleet[0])
 	w.until(func() bool { return len(w.unfinished(string(tool.ReasonTimer))) == 0 })
 	for _, c := range w.unfinished(string(tool.ReasonTimer)) {
-		w.violation("session %s is stuck while two processes work: it waits for %v", c.id, c.waits)
+		w.violation("session %s is stuck while two processes work: it waits for %v; %s", c.id, c.waits, w.toldLast(c))
 	}
+}
+
+// toldLast is what the user of a session was told last, and how it is stored.
+func (w *world) toldLast(c *chat) string {
+	w.mu.Lock()
+	last := c.last
+	w.mu.Unlock()
+	st, err := session.NewStore(kvtest.Shared(w.kv), nil).Load(w.t.Context(), c.id)
+	if err != nil {
+		return fmt.Sprintf("its user was told %q; %v", last, err)
+	}
+	return fmt.Sprintf("its user was told %q; it is held: %v, until %v, turn %d, due %v, halt %+v, %d takeovers, wake %v, calls %+v", last, st.Held,
+		st.LeaseEnd, st.Turn, st.Due, st.Halt, st.Takeovers, st.Wake, st.Calls)
 }
 
 func (w *world) giveUp() {

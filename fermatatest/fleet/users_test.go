@@ -31,6 +31,7 @@ type chat struct {
 	setAside  int               // how often that was because drives had failed
 	finished  bool
 	waits     []string // for what, when last seen
+	last      string   // what the user was told last
 	repeats   int
 }
 
@@ -230,8 +231,20 @@ func (c *chat) send(path, body string) (status int, text string) {
 	return gaveUp, ""
 }
 
-// once posts to any process that lives.
+// once posts to any process that lives, and notes what comes of it.
 func (c *chat) once(path, body string) (status int, text string) {
+	status, text = c.post(path, body)
+	what, _, _ := strings.Cut(path, "?") // a token is nobody's business
+	if strings.HasPrefix(what, "/hooks/") {
+		what = "/hooks/"
+	}
+	c.w.mu.Lock()
+	defer c.w.mu.Unlock()
+	c.last = fmt.Sprintf("%s: %d %.300s", what, status, text)
+	return status, text
+}
+
+func (c *chat) post(path, body string) (status int, text string) {
 	address := c.w.address(c.r)
 	if address == "" {
 		return gaveUp, ""
