@@ -50,9 +50,11 @@ type drive struct {
 	held      []event.Event    // to be shown after the next commit
 	before    map[string]sight // while results and pauses are held: shown as it was before
 
-	listening bool // whoever ranges over the events is looking at one
-	worker    bool // nobody waits for the events
-	moves     int  // how often in a row it has looked again, see lookAgain
+	listening bool      // whoever ranges over the events is looking at one
+	worker    bool      // nobody waits for the events
+	toldAt    time.Time // when the runner or worker ended, as far as drain knows
+	inOrder   bool      // the head says that this drive was ended in order
+	moves     int       // how often in a row it has looked again, see lookAgain
 }
 
 // turnFacts are what bodies need to know of the open turn. They are not changed once a body has them.

@@ -96,6 +96,7 @@ func (d *drive) drain() {
 	changed, stop := d.rn.store.Watch(d.session)
 	defer stop()
 	for d.running() > 0 {
+		d.endInOrder()
 		err := d.stopCancelled() // the first time, those that were cancelled before this watched
 		if err != nil {
 			d.rn.options.Logger.Warn("bodies that run on can't see their session", "session", d.session, "error", err)
@@ -137,11 +138,42 @@ func (d *drive) drainStep(changed <-chan struct{}, again bool) {
 	if again { // the store could not be asked
 		changed, due = nil, time.After(time.Second)
 	}
+	told, overdue := d.told()
 	select {
 	case name := <-d.batch.Done():
 		d.ended(name)
 	case <-changed:
 	case <-due:
+	case <-told:
+	case <-overdue:
+	}
+}
+
+// told returns a channel that is closed when the runner or the worker ends, or if it has, one that gets a value when bodies
+// should have ended by that: after half the time that Close waits. Of a drive that was noted as ended in order both are nil.
+func (d *drive) told() (told <-chan struct{}, overdue <-chan time.Time) {
+	switch {
+	case d.inOrder:
+	case !d.toldAt.IsZero():
+		overdue = time.After(time.Until(d.toldAt.Add(d.rn.options.CloseTimeout / 2)))
+	case d.worker:
+		told = d.stopping.Done()
+	default:
+		told = d.rn.closing.Done()
+	}
+	return told, overdue
+}
+
+// endInOrder notes, once, that bodies run on although the runner, or the worker, has ended and told them. If the process ends
+// next, the session isn't blamed.
+func (d *drive) endInOrder() {
+	switch {
+	case d.inOrder || d.rn.closing.Err() == nil && d.stopping.Err() == nil:
+	case d.toldAt.IsZero():
+		d.toldAt = time.Now()
+	case time.Since(d.toldAt) >= d.rn.options.CloseTimeout/2:
+		d.inOrder = true
+		d.leftUndone(d.lease.Update(d.lasting, func(tx *session.Tx) error { tx.EndInOrder(); return nil }))
 	}
 }
 

@@ -153,3 +153,49 @@ func TestSessionsThatDidNothingBackOff(t *testing.T) {
 		})
 	}
 }
+
+// A body that ignores its context is left behind by Close, deploy after deploy: that is no death, and the session goes on.
+func TestDeploysAroundABodyThatDoesNotEnd(t *testing.T) {
+	for name, wrap := range map[string]func(kvstore.Store) kvstore.Store{"exclusive": nil, "shared": hidden} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				takes := time.Hour
+				entered := 0
+				slow := does(tool.Spec{Name: "slow", Effect: tool.Idempotent}, func(context.Context, string) (tool.Result[textOut], error) {
+					entered++
+					time.Sleep(takes)
+					return tool.Done(textOut{"done"}), nil
+				})
+				r := newRig(t, agent.Config{Tools: []tool.Tool{slow}, Model: messages(calls("slow", `{"text":"a"}`), says("Done."))},
+					&rigOptions{memory: true, wrap: wrap})
+				work := func(ctx context.Context) error {
+					return r.Work(ctx, &runner.WorkOptions{Session: chat, UntilOver: true})
+				}
+				begun, leave := context.WithTimeout(t.Context(), time.Second)
+				defer leave()
+				watch(t, r.Run(begun, user, chat, llm.UserText("Go."), &runner.RunOptions{Detached: true}))
+				const deploys = 7
+				for i := range deploys {
+					if err := r.Close(); err == nil {
+						t.Fatal("the body has ended")
+					}
+					r.restart()
+					if i == deploys-1 {
+						takes = time.Second
+					}
+					ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+					err := work(ctx)
+					cancel()
+					if got := r.transcript(); got.Deaths != 0 || (err == nil) != (i == deploys-1) {
+						t.Errorf("after deploy %d it is %+v: %v", i, got.Session, err)
+					}
+				}
+				if got := r.transcript(); got.Finish != event.FinishStop || entered != deploys+1 {
+					t.Errorf("the body was entered %d times, and the session is left as %q: %s", entered, got.Finish, got.Why)
+				}
+				r.acceptable()
+				time.Sleep(time.Hour) // until the bodies that were left have ended
+			})
+		})
+	}
+}

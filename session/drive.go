@@ -187,6 +187,7 @@ func (d *Drive) hold(tx *Tx) {
 	} else {
 		tx.LeaseEnd, tx.Lease, tx.Beat = time.Time{}, 0, 0
 	}
+	tx.Left = tx.Left && tx.Held
 }
 
 // Secure makes sure that the lease is durable where it must be before anything runs: where leases are stored, and where an

@@ -188,6 +188,7 @@ func (s *State) appendJSON(b []byte) ([]byte, error) {
 	o = o.int("lease", s.Lease)
 	o = o.int("beat", s.Beat)
 	o = o.int("incarnation", int(s.Incarnation))
+	o = o.bool("left", s.Left)
 	o = o.int("takeovers", s.Takeovers)
 	o = o.int("deadly", s.Deadly)
 	o = o.time("taken_over", s.TakenOver)

@@ -45,6 +45,7 @@ func quickState(b []byte) *State {
 	s.Lease = q.int("lease")
 	s.Beat = q.int("beat")
 	s.Incarnation = uint64(q.int("incarnation"))
+	s.Left = q.bool("left")
 	s.Takeovers = q.int("takeovers")
 	s.Deadly = q.int("deadly")
 	s.TakenOver = q.time("taken_over")

@@ -52,6 +52,7 @@ type State struct {
 	Lease       int       `json:"lease,omitempty"`       // its length in milliseconds, where leases are stored
 	Beat        int       `json:"beat,omitempty"`        // greater with each commit of who holds it, where leases are stored
 	Incarnation uint64    `json:"incarnation,omitempty"` // of the engine, at the last commit; where leases are not stored
+	Left        bool      `json:"left,omitempty"`        // with Held: the drive was ended in order, and only bodies of it run on
 	Takeovers   int       `json:"takeovers,omitempty"`   // drives that died, since the last progress; takeover.go has the rules
 	Deadly      int       `json:"deadly,omitempty"`      // of those, the last ones in a row that may have died of the session
 	TakenOver   time.Time `json:"taken_over,omitzero"`   // when the last of them was followed by another drive

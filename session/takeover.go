@@ -18,7 +18,7 @@ import (
 func (d *Drive) takeOver(tx *Tx) {
 	s := d.store
 	here := s.exclusive && tx.Incarnation == s.incarnation // the drive ended badly, and the process lives: it didn't die
-	died := tx.Held && !here
+	died := tx.Held && !here && !tx.Left
 	// On an engine of one process a drive may have begun, and died, before its first commit. Nothing counts that; but this
 	// drive says so, before anything runs, in case it dies.
 	unknown := s.exclusive && !here && tx.Incarnation != 0 && s.Next(tx.State).Working()
@@ -26,6 +26,7 @@ func (d *Drive) takeOver(tx *Tx) {
 	d.mu.Lock()
 	d.heir, d.marked, d.notUntil = tx.Held, died || unknown || tx.Takeovers > 0, notUntil
 	d.mu.Unlock()
+	tx.Left = false
 	switch {
 	case !died:
 		return
@@ -36,6 +37,15 @@ func (d *Drive) takeOver(tx *Tx) {
 	}
 	tx.Takeovers++
 	tx.TakenOver = tx.Now
+}
+
+// EndInOrder notes that the drive which holds the session was told to end, and did but for bodies that don't. If its process
+// ends next, that is no death.
+func (tx *Tx) EndInOrder() {
+	if tx.Held && !tx.Left {
+		tx.Left = true
+		tx.touch()
+	}
 }
 
 // gotOn forgets the drives that died: the session has got on.
