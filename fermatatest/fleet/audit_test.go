@@ -17,7 +17,6 @@ import (
 // audit holds the store against what senders were told, and what happened out there.
 type audit struct {
 	*world
-	calm bool // nothing befell the fleet but delays and wrong clocks: then nothing is lost, or done again
 
 	rn      *runner.Runner
 	calls   map[string]*call
@@ -35,7 +34,7 @@ type call struct {
 	results []llm.ToolResult // in the transcript
 }
 
-func (w *world) audit(calm bool) *audit {
+func (w *world) audit() *audit {
 	t := w.t
 	store := session.NewStore(kvtest.Shared(w.kv), nil)
 	l, err := openLedger(t.TempDir())
@@ -43,7 +42,7 @@ func (w *world) audit(calm bool) *audit {
 	rn, err := newRunner(store, &outside{ledger: l})
 	must(t, err)
 	defer rn.Close()
-	a := &audit{world: w, calm: calm, rn: rn, calls: map[string]*call{}, settled: map[event.Status]int{}}
+	a := &audit{world: w, rn: rn, calls: map[string]*call{}, settled: map[event.Status]int{}}
 	for p, err := range store.Check(t.Context()) {
 		must(t, err)
 		w.violation("the store: %s", p)

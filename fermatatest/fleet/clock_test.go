@@ -28,12 +28,13 @@ func (c clock) now() time.Time {
 const fastest = 2 * time.Minute
 
 // clockOf is the clock of the n-th process in its next life: one that is ahead, one that steps, and others that are wrong otherwise
-// in each life.
-func clockOf(n int, r *rand.Rand) clock {
-	switch n {
-	case 0:
+// in each life. In a calm world no clock steps: a process whose clock steps ahead has to take its machine for one that has slept, and
+// its leases for lost.
+func clockOf(n int, calm bool, r *rand.Rand) clock {
+	switch {
+	case n == 0:
 		return clock{Offsets: []time.Duration{fastest}}
-	case 1:
+	case n == 1 && !calm:
 		return clock{
 			Offsets: []time.Duration{-time.Minute, -3 * time.Minute, time.Minute, -time.Minute - 200*time.Millisecond},
 			Every:   700 * time.Millisecond,

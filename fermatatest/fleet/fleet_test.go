@@ -44,28 +44,28 @@ func TestFleetUnderFaults(t *testing.T) {
 		deedsInAll = 8
 	}
 	const lease = 800 * time.Millisecond
-	w := newWorld(t, lease)
+	w := newWorld(t, lease, false)
 	w.engine.SetFaults("", sharedkv.Faults{Delay: 20 * time.Millisecond, Late: .05, LateBy: 2 * lease, Lose: .004, Cut: .01})
-	w.run(false, func(r *rand.Rand) {
+	w.run(func(r *rand.Rand) {
 		for range deedsInAll {
 			w.befall(r)
 		}
 	})
-	w.report(w.audit(false))
+	w.report(w.audit())
 }
 
-// Processes whose clocks are minutes apart, and step, don't disturb each other: no call is taken for lost, none is done again.
+// Processes whose clocks are minutes apart don't disturb each other: no call is taken for lost, none is done again.
 func TestFleetWithWrongClocks(t *testing.T) {
-	w := newWorld(t, 2*time.Second)
+	w := newWorld(t, 2*time.Second, true)
 	w.engine.SetFaults("", sharedkv.Faults{Delay: 5 * time.Millisecond})
-	w.run(true, func(*rand.Rand) {
+	w.run(func(*rand.Rand) {
 		time.Sleep(time.Duration(number(t, "FERMATA_DEEDS", usual)) * 100 * time.Millisecond)
 	})
-	w.report(w.audit(true))
+	w.report(w.audit())
 }
 
 // run has users talk to the fleet while things befall it, and then brings all sessions to their end.
-func (w *world) run(calm bool, befall func(*rand.Rand)) {
+func (w *world) run(befall func(*rand.Rand)) {
 	seed := number(w.t, "FERMATA_SEED", rand.Uint64())
 	w.t.Logf("FERMATA_SEED=%d makes the same choices", seed)
 	r := rand.New(rand.NewPCG(seed, 0))
@@ -83,7 +83,7 @@ func (w *world) run(calm bool, befall func(*rand.Rand)) {
 	close(stop)
 	w.engine.Heal()
 
-	if !calm {
+	if !w.calm {
 		w.withoutTheFirst()
 		w.start(w.fleet[0], r)
 	}

@@ -23,6 +23,7 @@ type world struct {
 	t      *testing.T
 	dir    string
 	lease  time.Duration
+	calm   bool // nothing befalls the fleet but delays and wrong clocks: then nothing is lost, or done again
 	kv     *kvstore.Memory
 	engine *sharedkv.Server
 	ledger *reader
@@ -70,12 +71,12 @@ type stop struct {
 
 const processes = 3
 
-func newWorld(t *testing.T, lease time.Duration) *world {
+func newWorld(t *testing.T, lease time.Duration, calm bool) *world {
 	kv := kvstore.NewMemory()
 	engine, err := sharedkv.Listen(kv)
 	must(t, err)
 	w := &world{
-		t: t, dir: t.TempDir(), lease: lease, kv: kv, engine: engine, sessions: map[string]*chat{}, did: map[deed]int{},
+		t: t, dir: t.TempDir(), lease: lease, calm: calm, kv: kv, engine: engine, sessions: map[string]*chat{}, did: map[deed]int{},
 		said: map[string]int{},
 	}
 	w.ledger = &reader{dir: w.dir}
@@ -112,7 +113,7 @@ func (w *world) start(p *process, r *rand.Rand) {
 	must(w.t, err)
 	p.life++
 	o := order{
-		Engine: w.engine.Addr(), Process: p.name, Life: p.life, Lease: w.lease, Clock: clockOf(p.number, r),
+		Engine: w.engine.Addr(), Process: p.name, Life: p.life, Lease: w.lease, Clock: clockOf(p.number, w.calm, r),
 		Deaf: p.number == 1 && p.life%2 == 0,
 	}
 	b, err := json.Marshal(o)
