@@ -11,8 +11,8 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// TestHistoriesAreLinearizable has clients resume, cancel, extend, report, look, run and carry on at once, through two runners on
-// one store, while the clock moves. Of each call it is then asked whether some order of what was done to it, each operation at one
+// TestHistoriesAreLinearizable has clients resume, cancel, extend, report, look, say, supersede, end the run and carry on at once,
+// through two runners on one store, while the clock moves, and timers with it. Of each call it is then asked whether some order of what was done to it, each operation at one
 // moment between its call and its return, explains all that the clients were told and shown.
 //
 // FERMATA_HISTORIES says how many histories there are to be.
@@ -26,19 +26,22 @@ func TestHistoriesAreLinearizable(t *testing.T) {
 		histories = 20
 	}
 	var all tallyOfHistories
-	for _, shared := range []bool{false, true} {
-		for _, faults := range []bool{false, true} {
-			name := map[bool]string{false: "exclusive", true: "shared"}[shared] + map[bool]string{true: ", faults"}[faults]
-			t.Run(name, func(t *testing.T) {
-				for seed := range histories / 4 {
-					w := newHistoryWorld(t, uint64(seed), shared, faults)
-					w.run()
-					if w.check(&all); t.Failed() {
-						break // one is enough to read
-					}
-				}
-			})
+	for _, e := range []historyEngine{
+		{}, {faults: true}, {shared: true}, {shared: true, faults: true}, {shared: true, remote: true, faults: true},
+	} {
+		n := histories * 6 / 25
+		if e.remote {
+			n = histories / 25 // it is slow
 		}
+		t.Run(e.String(), func(t *testing.T) {
+			for seed := range n {
+				w := newHistoryWorld(t, uint64(seed), e)
+				w.run()
+				if w.check(&all); t.Failed() {
+					break // one is enough to read
+				}
+			}
+		})
 	}
 	all.log(t)
 }
@@ -84,6 +87,7 @@ func (c *tallyOfHistories) log(t *testing.T) {
 		"resume: accepted", "resume: duplicate of", "resume: conflict with", "resume: misfit", "resume: not paused",
 		"resume: settled expired", "resume: settled cancelled", "cancel: accepted", "cancel: duplicate of",
 		"progress: ok", "extend: ok", "find: over", "result: settled done", "result: settled expired",
+		"say: taken", "supersede: taken", "end: ok", "result: settled denied", "result: settled cancelled",
 	} {
 		if c.outcomes[want] == 0 {
 			t.Errorf("no operation came to %q", want)
@@ -103,7 +107,7 @@ func (w *historyWorld) check(all *tallyOfHistories) {
 		}
 		mine := w.of(call)
 		all.count(mine)
-		m := callModel{steps: historySteps[tool], once: w.once, lossy: w.lossy}
+		m := callModel{steps: historySteps[tool], once: w.once, lossy: w.lossy, text: textual(tool)}
 		model := m.porcupine()
 		result, facts := porcupine.CheckOperationsVerbose(model, mine, 20*time.Second)
 		if result == porcupine.Ok {

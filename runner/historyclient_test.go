@@ -111,9 +111,15 @@ func (c *client) act(by string) {
 		c.find(ctx, in)
 	case p < 78:
 		c.show(ctx, in.runner)
-	case p < 86:
-		_ = c.drive(ctx, in.runner, "run")
-	case p < 94:
+	case p < 84:
+		in.name = "say"
+		c.say(ctx, in)
+	case p < 87:
+		in.name = "supersede"
+		c.say(ctx, in)
+	case p < 88:
+		c.endRun(ctx, in.runner)
+	case p < 95:
 		_ = c.drive(ctx, in.runner, "continue")
 	case c.hour.Load() < mostHours:
 		c.hour.Add(1)
@@ -122,13 +128,19 @@ func (c *client) act(by string) {
 
 func (c *client) content(call string) string {
 	c.mu.Lock()
-	gated := c.tools[call] == "act"
+	tool := c.tools[call]
 	c.mu.Unlock()
-	if gated && c.r.IntN(2) == 0 {
+	switch gated := tool == "act" || tool == "pay"; {
+	case gated && c.r.IntN(2) == 0:
 		return []string{yes, yes, yes, no}[c.r.IntN(4)]
+	case textual(tool) && c.r.IntN(8) > 0:
+		return sayings[c.r.IntN(len(sayings))]
 	}
 	return []string{"a", "a", "a", "b", "b", failure, yes}[c.r.IntN(7)]
 }
+
+// sayings are the user's messages, and the answers to questions that take one.
+var sayings = []string{"say a", "say a", "say b"}
 
 // do is an operation whose refusal is its outcome.
 func (c *client) do(in operation, f func() (string, error)) string {
@@ -197,7 +209,7 @@ func (c *client) resume(ctx context.Context, rn *runner.Runner, in operation) {
 	}
 	r, special := answer[in.content]
 	if !special {
-		r = runner.Complete(pause, text(in.content), runner.Actor(in.by))
+		r = runner.Complete(pause, payload(in.content), runner.Actor(in.by))
 	}
 	var resumed *runner.Resumed
 	came := c.do(in, func() (string, error) {
@@ -245,7 +257,19 @@ func (c *client) look(ctx context.Context, runner int, call string) {
 	c.ended(b, in, outcome{text: receiptsText(all)})
 }
 
-func textOf(raw json.RawMessage) string {
+// payload is an answer that isn't special: a string, or an object.
+func payload(content string) json.RawMessage {
+	if isString(content) {
+		b, _ := json.Marshal(content)
+		return b
+	}
+	return text(content)
+}
+
+func textOf(raw json.RawMessage) (s string) {
+	if json.Unmarshal(raw, &s) == nil {
+		return s
+	}
 	var out textOut
 	_ = json.Unmarshal(raw, &out)
 	return out.Text
@@ -289,6 +313,36 @@ func (c *client) waiting(b began, runner int, known []string, pending []tool.Pau
 	}
 }
 
+// say has a user's message taken, perhaps in place of what waits for a person.
+func (c *client) say(ctx context.Context, in operation) {
+	b := c.begin()
+	in.call, in.content, in.by = everyCall, sayings[c.r.IntN(len(sayings))], user
+	o := &runner.RunOptions{Supersede: in.name == "supersede"}
+	err := c.watch(in.runner, c.runners[in.runner].Run(ctx, user, chat, llm.UserText(in.content), o))
+	switch {
+	case errors.Is(err, session.ErrPending), errors.Is(err, session.ErrBusy), errors.Is(err, session.ErrInvalidResumePayload):
+		return // it was refused
+	case err != nil:
+		c.ended(b, in, outcome{text: err.Error(), uncertain: true})
+	default:
+		c.ended(b, in, outcome{text: "taken"})
+	}
+}
+
+// endRun cancels the session.
+func (c *client) endRun(ctx context.Context, runner int) {
+	b, in := c.begin(), operation{name: "end", call: everyCall, runner: runner}
+	switch err := c.runners[runner].CancelSession(ctx, chat, "bob", "enough"); {
+	case errors.Is(err, session.ErrUnknownSession):
+	case err == nil:
+		c.ended(b, in, outcome{text: "ok"})
+	case errors.Is(err, kvstore.ErrUncertain), isFault(err), errors.Is(err, context.Canceled):
+		c.ended(b, in, outcome{text: err.Error(), uncertain: true}) // what follows the commit may have failed
+	default:
+		c.t.Errorf("seed %d: the session could not be cancelled: %v", c.seed, err)
+	}
+}
+
 // drive runs or carries on, and may leave early.
 func (c *client) drive(ctx context.Context, runner int, name string) error {
 	rn := c.runners[runner]
@@ -297,6 +351,9 @@ func (c *client) drive(ctx context.Context, runner int, name string) error {
 	}
 	return c.watch(runner, rn.Continue(ctx, chat, user))
 }
+
+// errNotToTheEnd is what watch says of a drive that the client left, or that others ended.
+var errNotToTheEnd = errors.New("the drive was not seen to its end")
 
 // watch records what a drive shows: each result and each pause was there at some moment between the drive's begin and then.
 func (c *client) watch(runner int, events iter.Seq2[event.Event, error]) (failure error) {
@@ -331,10 +388,12 @@ func (c *client) watch(runner int, events iter.Seq2[event.Event, error]) (failur
 		case event.End:
 			if failure == nil && (ev.Finish == event.FinishPaused || ev.Finish == event.FinishStop) {
 				c.waiting(b, runner, known, ev.Pending)
+			} else if failure == nil {
+				failure = errNotToTheEnd
 			}
 		}
 		if leave--; leave == 0 {
-			return nil
+			return errNotToTheEnd
 		}
 	}
 	return failure
@@ -402,7 +461,7 @@ func (c *client) atRest(late bool) {
 			c.t.Errorf("seed %d: %s is left %s", c.seed, call, st.Status)
 		}
 		p, err := c.runners[0].Find(c.t.Context(), runner.Ref{Pause: tool.PauseID(call, st.Pauses)}, user)
-		if st.Status == session.Pending && (err != nil || late && !p.Deadline.IsZero()) {
+		if st.Status == session.Pending && (err != nil || late && !p.Deadline.IsZero() && !p.Deadline.After(c.now())) {
 			c.t.Errorf("seed %d: %s waits beyond its deadline, %s, %v", c.seed, call, p.Deadline, err)
 		}
 		if n := c.entries.get(call); c.once && n > len(historySteps[st.Tool]) {

@@ -2,7 +2,6 @@ package runner_test
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/fermata-ai/fermata/event"
@@ -15,6 +14,7 @@ type callModel struct {
 	steps []step // the pauses that the call asks for, one after the other
 	once  bool   // its effect
 	lossy bool   // drives may die, or lose their lease, while a body runs
+	text  bool   // its output is a string
 }
 
 // step is a pause that a call asks for.
@@ -27,6 +27,8 @@ const (
 	gate    = 'g' // a layer's
 	reenter = 'r' // the body's, which is entered again with the answer
 	output  = 'o' // the body's, and the answer is the result
+	message = 'm' // the body's, and the user's next message is the result
+	timer   = 't' // the body's, which is entered again at the deadline
 )
 
 // accepted is a receipt. The zero one is none.
@@ -44,6 +46,12 @@ const (
 )
 
 func isDecision(content string) bool { return content == yes || content == no }
+
+// isString says that the payload is a JSON string, as a user's message is; others are objects.
+func isString(content string) bool { return strings.HasPrefix(content, "say ") }
+
+// byTimer is who answers at a timer's deadline.
+const byTimer = "timer"
 
 // mostPauses is the highest number of a pause that matters.
 const mostPauses = 5
@@ -65,6 +73,8 @@ type callState struct {
 	unwritten  [mostPauses + 1]bool // pauses that count, and were never written
 	cancel     accepted
 	cancelling bool
+	ending     bool // the session was cancelled
+	timerOf    int  // the pause that was answered by its deadline, if no answer came after it
 	settled    event.Status
 }
 
@@ -131,23 +141,27 @@ func (m *callModel) drive(s callState, now int) (next []callState) {
 	case s.status == "":
 		s.status = session.Requested
 		return []callState{s}
+	case s.status == session.Pending && s.deadline > 0 && s.deadline <= now && s.kind == timer:
+		s.status, s.answer, s.deadline, s.refusedNow, s.timerOf = session.Answered, byTimer, 0, false, s.pauses
+		return []callState{s}
 	case s.status == session.Pending && s.deadline > 0 && s.deadline <= now:
-		return []callState{s.settle(event.Expired, "")}
-	case s.answered() && m.steps[min(s.asked, len(m.steps)-1)].kind == gate && !s.cancelling:
+		next = append(next, s.settle(event.Expired, ""))
+	case s.answered() && m.steps[min(s.asked, len(m.steps)-1)].kind == gate && !s.stopping():
 		next = append(next, m.pause(s, now)...)
 	case s.answered():
 		next = append(next, s.settleBody(event.Done, s.output))
 	case s.status == session.Answered && s.answer == no:
 		next = append(next, s.settleBody(event.Denied, ""))
-	case s.reenters() && m.steps[s.asked].kind == gate && !s.cancelling:
+	case s.reenters() && m.steps[s.asked].kind == gate && !s.stopping():
 		next = append(next, m.pause(s, now)...)
-	case s.reenters() && m.once:
-		s.status = session.Running
-		next = append(next, s)
-	case body && !s.cancelling:
+	case s.reenters() && m.once && !s.ending:
+		claimed := s
+		claimed.status = session.Running
+		next = append(next, claimed)
+	case body && !s.stopping():
 		next = append(next, m.pause(s, now)...)
 	}
-	if s.cancelling && s.status != session.Settled {
+	if s.stopping() && s.status != session.Settled {
 		next = append(next, s.settle(event.Cancelled, ""))
 	}
 	if s.early != "" && (m.lossy || !m.once) {
@@ -157,6 +171,9 @@ func (m *callModel) drive(s callState, now int) (next []callState) {
 	}
 	return next
 }
+
+// stopping says that the call isn't to wait any more.
+func (s callState) stopping() bool { return s.cancelling || s.ending }
 
 // answered says that the call has the answer that is to be its output.
 func (s callState) answered() bool {
@@ -186,7 +203,7 @@ func (m *callModel) pause(s callState, now int) (next []callState) {
 		s.early = ""
 		return []callState{s.settle(event.Failed, "")}
 	case early != "" && st.kind == output:
-		s.early, s.status, s.output, s.outputOf = "", session.Answered, early, s.pauses
+		s.early, s.status, s.output, s.outputOf, s.timerOf = "", session.Answered, early, s.pauses, 0
 		return []callState{s}
 	case early != "":
 		s.refuseEarly()
@@ -216,7 +233,7 @@ func (s callState) takeEarly() callState {
 	if early == failure {
 		return s.settle(event.Failed, "")
 	}
-	s.status, s.output, s.outputOf = session.Answered, early, s.pauses
+	s.status, s.output, s.outputOf, s.timerOf = session.Answered, early, s.pauses, 0
 	return s
 }
 
@@ -265,10 +282,14 @@ func (m *callModel) do(s callState, in operation) []possible {
 		return only(s.result())
 	case "find":
 		return m.find(s, in, overdue)
+	case "end":
+		return s.endedRun()
 	}
 	switch {
 	case overdue: // it finds the expiry applied, which is another state
 		return nil
+	case in.name == "say", in.name == "supersede":
+		return m.said(s, in)
 	case s.status == "":
 		return only("unknown")
 	}
@@ -287,6 +308,62 @@ func (m *callModel) do(s callState, in operation) []possible {
 		return m.extend(s, in)
 	}
 	panic("the model doesn't know " + in.name)
+}
+
+// endedRun is what cancelling the session does to the call. One that is not asked for yet may be asked for by the model that speaks just
+// then, or by a later run.
+func (s callState) endedRun() []possible {
+	ending := s
+	ending.ending = true
+	switch s.status {
+	case session.Settled:
+		return []possible{{"ok", s}}
+	case "":
+		return []possible{{"ok", s}, {"ok", ending}}
+	}
+	return []possible{{"ok", ending}}
+}
+
+// said is what a user's message does that was taken. It is taken only if all calls of the turn have settled, or wait for it.
+func (m *callModel) said(s callState, in operation) (all []possible) {
+	switch {
+	case s.status == "" || s.status == session.Settled:
+		return []possible{{"taken", s}}
+	case s.status != session.Pending:
+		return nil
+	}
+	if s.kind == message {
+		answered := s
+		answered.got[s.pauses] = accepted{content: in.content, by: in.by}
+		m.accept(&answered, in.content)
+		all = append(all, possible{"taken", answered})
+	}
+	if in.name == "supersede" && (s.kind == message || s.kind == gate) {
+		all = append(all, possible{"taken", s.settle(event.Denied, "")})
+	}
+	return all
+}
+
+// accept ends the open pause with an answer.
+func (m *callModel) accept(s *callState, content string) {
+	if s.kind != gate {
+		s.timerOf = 0
+	}
+	s.status, s.answer, s.deadline, s.refusedNow = session.Answered, content, 0, false
+	if s.kind == output || s.kind == message {
+		s.output, s.outputOf = content, s.pauses
+	}
+}
+
+// fits says whether an answer is one that a pause takes.
+func (m *callModel) fits(kind byte, content string) bool {
+	switch {
+	case isDecision(content) || kind == gate:
+		return isDecision(content) && kind == gate
+	case content == failure || kind == reenter || kind == timer:
+		return true
+	}
+	return isString(content) == m.text
 }
 
 func (m *callModel) extend(s callState, in operation) (all []possible) {
@@ -351,17 +428,14 @@ func (m *callModel) answer(s *callState, in operation) string {
 	switch {
 	case open && s.refusedNow && s.refused[n].content == in.content:
 		return "duplicate of " + s.refused[n].by
-	case open && isDecision(in.content) != (s.kind == gate):
+	case open && !m.fits(s.kind, in.content):
 		return "misfit"
 	case open:
 		s.got[n] = accepted{content: in.content, by: in.by}
 		if in.content == failure {
 			*s = s.settle(event.Failed, "")
 		} else {
-			s.status, s.answer, s.deadline, s.refusedNow = session.Answered, in.content, 0, false
-			if s.kind == output {
-				s.output, s.outputOf = in.content, n
-			}
+			m.accept(s, in.content)
 		}
 		return "accepted"
 	case s.got[n].content == in.content: // an early one, too
@@ -372,13 +446,15 @@ func (m *callModel) answer(s *callState, in operation) string {
 		return "conflict with " + s.got[n].by
 	case s.status == session.Settled:
 		return s.ended()
+	case n == s.timerOf: // a timer leaves no receipt
+		return "conflict with " + byTimer
 	case n <= s.pauses:
 		return "not paused"
 	case n > s.pauses+1:
 		return "unknown pause"
 	case s.status != session.Running && (m.once || s.status != session.Requested && (s.status != session.Answered || s.output != "")):
 		return "not paused"
-	case isDecision(in.content):
+	case !m.fits(output, in.content):
 		return "misfit"
 	}
 	s.got[n], s.early = accepted{content: in.content, by: in.by}, in.content
@@ -401,63 +477,4 @@ func (s *callState) bare(in operation) string {
 		return fmt.Sprint("pause required: ", s.pauses)
 	}
 	return "pause required"
-}
-
-func (s callState) ended() string {
-	if s.status != session.Settled {
-		return "open"
-	}
-	return fmt.Sprint("settled ", s.settled)
-}
-
-// shows is what a look at the call shows.
-func (s callState) shows() string {
-	switch s.status {
-	case "":
-		return "unknown"
-	case session.Settled:
-		return fmt.Sprintf("%s, %d pauses", s.result(), s.pauses)
-	}
-	return fmt.Sprintf("%s, %d pauses", s.status, s.pauses)
-}
-
-// result is what an event shows of how the call ended.
-func (s callState) result() string { return strings.TrimSpace(s.ended() + " " + s.output) }
-
-// waits is what a list of open pauses has of the call.
-func (s callState) waits() string {
-	if s.status != session.Pending {
-		return "doesn't wait"
-	}
-	return waitsText(s.pauses, s.deadline)
-}
-
-// waitsText is an open pause; a deadline of 0 is none.
-func waitsText(pause, deadline int) string {
-	return fmt.Sprintf("pause %d waits until %d", pause, deadline)
-}
-
-// receipts is the list of what was accepted.
-func (s callState) receipts() string {
-	var all []string
-	for n := range s.got {
-		for _, a := range []accepted{s.got[n], s.refused[n]} {
-			if a.by != "" {
-				all = append(all, receiptText(n, a.by, a.fate))
-			}
-		}
-	}
-	if s.cancel.by != "" {
-		all = append(all, receiptText(0, s.cancel.by, s.cancel.fate))
-	}
-	return receiptsText(all)
-}
-
-func receiptText(pause int, by string, fate session.Fate) string {
-	return strings.TrimSpace(fmt.Sprintf("%d by %s %s", pause, by, fate))
-}
-
-func receiptsText(all []string) string {
-	slices.Sort(all)
-	return strings.Join(all, ", ")
 }

@@ -2,10 +2,12 @@ package runner_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -14,6 +16,7 @@ import (
 	"github.com/anishathalye/porcupine"
 
 	"github.com/fermata-ai/fermata/agent"
+	"github.com/fermata-ai/fermata/fermatatest/sharedkv"
 	"github.com/fermata-ai/fermata/interceptor"
 	"github.com/fermata-ai/fermata/kvstore"
 	"github.com/fermata-ai/fermata/kvstore/faultkv"
@@ -47,12 +50,21 @@ type historyWorld struct {
 	started chan struct{} // the model has asked for calls
 }
 
-// historySteps are the tools that the model asks for, in each turn all of them, and the pauses of each.
+// historySteps are the tools that the model may ask for, and the pauses of each.
 var historySteps = map[string][]step{
-	"job": {{output, 1}},
-	"ask": {{reenter, 0}, {output, 2}},
-	"act": {{gate, 2}, {output, 1}},
+	"job":  {{output, 1}},
+	"ask":  {{reenter, 0}, {output, 2}},
+	"act":  {{gate, 2}, {output, 1}},
+	"nap":  {{timer, 1}, {output, 2}},
+	"quiz": {{message, 2}},
+	"pay":  {{gate, 1}, {message, 2}},
 }
+
+// casts are the tools that the model asks for in each turn of a history. What waits in the second one waits for a person.
+var casts = [][3]string{{"job", "ask", "act"}, {"quiz", "pay", "quiz"}, {"nap", "quiz", "act"}}
+
+// textual says that the output of a tool is a string.
+func textual(tool string) bool { return tool == "quiz" || tool == "pay" }
 
 const (
 	clients    = 4
@@ -62,12 +74,38 @@ const (
 	theJobsKey = "the job's key, of " // and its call
 )
 
-func newHistoryWorld(t *testing.T, seed uint64, shared, faults bool) *historyWorld {
+// historyEngine is what the histories of one kind are kept in.
+type historyEngine struct{ shared, remote, faults bool }
+
+func (e historyEngine) String() string {
+	name := map[bool]string{false: "exclusive", true: "shared"}[e.shared]
+	return name + map[bool]string{true: ", over TCP"}[e.remote] + map[bool]string{true: ", faults"}[e.faults]
+}
+
+// open makes an engine that is empty. A remote one is late now and then.
+func (e historyEngine) open(t *testing.T) kvstore.Store {
+	t.Helper()
+	if !e.remote {
+		return kvstore.NewMemory()
+	}
+	server, err := sharedkv.Listen(kvstore.NewMemory())
+	must(t, err)
+	client := sharedkv.Open(server.Addr(), nil)
+	t.Cleanup(func() {
+		must(t, client.Close())
+		must(t, server.Close())
+	})
+	server.SetFaults("", sharedkv.Faults{Delay: 200 * time.Microsecond, Late: .1, LateBy: time.Millisecond})
+	return client
+}
+
+func newHistoryWorld(t *testing.T, seed uint64, e historyEngine) *historyWorld {
+	shared, faults := e.shared, e.faults
 	w := &historyWorld{
 		t: t, seed: seed, once: seed%3 > 0, lossy: shared || faults, ids: map[string]int{}, tools: map[string]string{},
 		begun: time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC), started: make(chan struct{}),
 	}
-	w.faults = faultkv.New(kvstore.NewMemory())
+	w.faults = faultkv.New(e.open(t))
 	chaos := faultkv.Chaos{Seed: seed, Overtaken: .2, Delay: 100 * time.Microsecond}
 	if faults {
 		chaos.Fail, chaos.Lose, chaos.Conflict = .03, .05, .1
@@ -93,8 +131,13 @@ func (w *historyWorld) agent() agent.Config {
 	if w.once {
 		effect = tool.Once
 	}
-	make := func(name string) tool.Tool {
-		return tool.Must(tool.Func(tool.Spec{Name: name, Description: "d", Effect: effect, MayPause: true},
+	var tools []tool.Tool
+	for name := range historySteps {
+		out := json.RawMessage(nil)
+		if textual(name) {
+			out = json.RawMessage(`{"type":"string"}`)
+		}
+		tools = append(tools, tool.Must(tool.Func(tool.Spec{Name: name, Description: "d", Effect: effect, MayPause: true, Output: out},
 			func(ctx context.Context, in textIn) (tool.Result[textOut], error) {
 				c := tool.CallFrom(ctx)
 				w.entries.add(c.ID)
@@ -106,21 +149,30 @@ func (w *historyWorld) agent() agent.Config {
 					st = historySteps[name][1]
 				}
 				a := tool.Await{Reason: tool.ReasonExternal, Mode: tool.ModeOutput, Timeout: time.Duration(st.hours) * time.Hour}
-				if st.kind == reenter {
+				switch st.kind {
+				case reenter:
 					a.Mode = tool.ModeReenter
-				} else {
+				case output:
 					a.Key = theJobsKey + c.ID
+				case timer:
+					a.Reason, a.Mode = tool.ReasonTimer, tool.ModeReenter
+				case message:
+					a.Reason, a.Mode = tool.ReasonInput, tool.ModeMessage
 				}
 				return tool.Pending[textOut](a), nil
-			}))
+			})))
 	}
+	cast := casts[w.seed/2%uint64(len(casts))]
 	return agent.Config{
-		Name: "ops", Tools: []tool.Tool{make("job"), make("ask"), make("act")},
-		Interceptors: interceptor.Chain{interceptor.Approval(&interceptor.ApprovalOptions{Tools: []string{"act"}, Timeout: 2 * time.Hour})},
+		Name: "ops", Tools: tools,
+		Interceptors: interceptor.Chain{
+			interceptor.Approval(&interceptor.ApprovalOptions{Name: "pay", Tools: []string{"pay"}, Timeout: time.Hour}),
+			interceptor.Approval(&interceptor.ApprovalOptions{Tools: []string{"act"}, Timeout: 2 * time.Hour}),
+		},
 		Model: modelFunc(func(r llm.Request) []llm.Event {
 			parts := says("Done.")
 			if r.Messages[len(r.Messages)-1].Role == llm.RoleUser {
-				parts = calls("job", `{"text":"a"}`, "ask", `{"text":"b"}`, "act", `{"text":"c"}`)
+				parts = calls(cast[0], `{"text":"a"}`, cast[1], `{"text":"b"}`, cast[2], `{"text":"c"}`)
 			}
 			var events []llm.Event
 			for _, p := range parts {
@@ -161,10 +213,23 @@ func (w *historyWorld) calls() (ids []string) {
 	return ids
 }
 
-// of are the operations on one call.
+// everyCall is what operations on the session name, which are operations on each of its calls, also on those that are yet to come.
+const everyCall = ""
+
+// of are the operations on one call. A message that may not have been taken matters only where it would have been an answer, or a
+// denial.
 func (w *historyWorld) of(call string) (mine []porcupine.Operation) {
+	steps := historySteps[w.tools[call]]
 	for _, o := range w.all {
-		if o.Input.(operation).call == call {
+		in, out := o.Input.(operation), o.Output.(outcome)
+		matters := !out.uncertain || in.name != "say" && in.name != "supersede" || slices.ContainsFunc(steps, func(s step) bool {
+			return s.kind == message || s.kind == gate && in.name == "supersede"
+		})
+		if in.call == everyCall {
+			in.call = call
+			o.Input = in
+		}
+		if in.call == call && matters {
 			mine = append(mine, o)
 		}
 	}

@@ -189,6 +189,10 @@ func (d *drive) say(in *input) (taken bool, err error) {
 		if err != nil && !errors.Is(err, session.ErrStale) {
 			return false, err
 		}
+		if in.denied { // what was denied for it rides still, and would be shown as if it were stored
+			d.lease.Drop(d.commitCtx())
+			in.denied = false
+		}
 		if err := d.startOver(); err != nil || said { // said by another run of it
 			return said, err
 		}

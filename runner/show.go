@@ -76,7 +76,11 @@ func (d *drive) show() error {
 	if len(news) > 0 {
 		d.catchUp()
 	}
-	return d.display.show(d.commitCtx(), news)
+	err := d.display.show(d.commitCtx(), news)
+	if session.Moved(err) { // a result that rode was dropped while the news was told, and has no record
+		return d.lookAgain(decided(err))
+	}
+	return err
 }
 
 // noteShown has it noted which results were shown that nobody could be shown before. They matter only while the turn is open.
@@ -198,15 +202,19 @@ func toolResult(id, name string, k known) llm.ToolResult {
 func (d *drive) results() (m llm.Message, ends []event.Status, err error) {
 	m.Role = llm.RoleTool
 	settled, _ := d.openCalls()
+	opened := min(len(d.asked), agent.MaxCalls)
+	if len(settled) < opened { // a renewal of the lease has found that another drive closed the turn
+		return m, nil, decided(fmt.Errorf("%w: the turn is closed", session.ErrStale))
+	}
 	for i := range settled {
 		k, err := d.result(d.commitCtx(), &settled[i])
 		if err != nil {
-			return m, nil, err
+			return m, nil, decided(err)
 		}
 		m.Parts = append(m.Parts, toolResult(settled[i].ID, settled[i].Tool, k))
 		ends = append(ends, k.status)
 	}
-	for _, c := range d.asked[len(settled):] {
+	for _, c := range d.asked[opened:] {
 		k := known{status: event.Failed, output: tooMany}
 		m.Parts = append(m.Parts, toolResult(c.ID, c.Name, k))
 		d.emit(event.Result{Status: k.status, Result: toolResult(c.ID, c.Name, k).Clone()})

@@ -19,7 +19,7 @@ func (tx *Tx) Claim(call string) error {
 	if err != nil {
 		return err
 	}
-	if c.Cancel != nil {
+	if c.Cancel != nil || tx.Ending != nil {
 		return fmt.Errorf("%w: call %s", ErrCancelled, call)
 	}
 	if err := c.move(Running); err != nil {

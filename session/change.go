@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/fermata-ai/fermata/kvstore"
 )
@@ -15,8 +16,9 @@ type change struct {
 	commit    commitID
 	conflicts int
 	uncertain int
-	doubt     error    // of a try that may have been applied, or may yet be
-	last      commitID // that the last try built on; zero: none
+	doubt     error     // of a try that may have been applied, or may yet be
+	last      commitID  // that the last try built on; zero: none
+	made      time.Time // when the last try was made
 
 	// The try whose write is under way, or was just answered.
 	write *call[kvstore.Revision]
@@ -39,6 +41,16 @@ const (
 	// uncertainTries is how often a commit is tried whose acknowledgement gets lost.
 	uncertainTries = 4
 )
+
+// time is when the next try is made. Where nothing tells what became of the last
+// one, the next is made to be its equal: should the last be the one that counts,
+// what the transitions tell their caller is true all the same.
+func (h *head) time() time.Time {
+	if c := &h.change; c.doubt != nil && c.commit != (commitID{}) {
+		return c.made
+	}
+	return h.store.Now()
+}
 
 // update applies the transitions to the head, after the expiry of what is overdue, and commits what changed. Before and after,
 // if given, run first and last. When it returns an error, nothing was committed, unless the error is kvstore.ErrUncertain.
@@ -119,6 +131,7 @@ func (h *head) attempt(ctx context.Context, before Transition, after func(*Tx), 
 	}
 	c.last = h.state.Commits.last()
 	tx := h.open(ctx)
+	c.made = tx.Now
 	h.stale = true
 	if err := apply(tx, before, after, ts); err != nil {
 		return err

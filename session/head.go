@@ -156,7 +156,7 @@ func (h *head) prepare(ctx context.Context, state *State) *Tx {
 
 // place tells a transition when it happens, and who makes it.
 func (h *head) place(tx *Tx) {
-	tx.Now, tx.driven, tx.beside = h.store.Now(), h.driver || h.store.driven(tx.State), !h.driver
+	tx.Now, tx.driven, tx.beside = h.time(), h.driver || h.store.driven(tx.State), !h.driver
 }
 
 // open returns the transition in the making: on a copy of the State, with all that rides already in it.

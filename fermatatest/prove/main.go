@@ -1,8 +1,8 @@
 // Command prove runs the tests of what is promised under faults, longer than "make test" does, and prints what they counted as one
-// table: scenarios by engines and cuts, lives that ended by a kill, histories that were checked, inputs that were fuzzed, and the
-// violations of each.
+// table: scenarios by engines and cuts, lives that ended by a kill, what befell processes that share an engine, histories that were checked,
+// inputs that were fuzzed, and the violations of each.
 //
-//	go run ./fermatatest/prove -lives 400 -histories 2000 -fuzz 20000x
+//	go run ./fermatatest/prove -lives 400 -deeds 300 -histories 2000 -fuzz 20000x
 //
 // A test says what it counted in a line of its log, "counted: 36 histories cut at a write, 0 violations". A test that fails is a
 // violation, and its output is shown.
@@ -20,6 +20,7 @@ import (
 
 func main() {
 	lives := flag.Int("lives", 400, "how many processes are killed")
+	deeds := flag.Int("deeds", 300, "how many things befall processes that share an engine")
 	histories := flag.Int("histories", 2000, "how many concurrent histories are checked")
 	fuzz := flag.String("fuzz", "20000x", "how long each fuzz test runs, as go test -fuzztime has it; empty: not at all")
 	flag.Parse()
@@ -27,6 +28,7 @@ func main() {
 	parts := []part{
 		{name: "killed at every write", args: []string{"-run", "^TestKilled", "./fermatatest"}},
 		{name: "killed for real", args: []string{"-run", "^TestLives", "./fermatatest/lives"}, env: fmt.Sprint("FERMATA_LIVES=", *lives)},
+		{name: "several processes", args: []string{"-run", "^TestFleet", "./fermatatest/fleet"}, env: fmt.Sprint("FERMATA_DEEDS=", *deeds)},
 		{name: "concurrent histories", args: []string{"-run", "^TestHistories", "./runner", "./fermatatest/..."},
 			env: fmt.Sprint("FERMATA_HISTORIES=", *histories)},
 		{name: "engines", args: []string{"./kvstore/..."}},

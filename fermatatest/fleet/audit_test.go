@@ -1,0 +1,252 @@
+package fleet
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/fakellm"
+	"github.com/fermata-ai/fermata/kvstore/kvtest"
+	"github.com/fermata-ai/fermata/llm"
+	"github.com/fermata-ai/fermata/runner"
+	"github.com/fermata-ai/fermata/session"
+	"github.com/fermata-ai/fermata/tool"
+)
+
+// audit holds the store against what senders were told, and what happened out there.
+type audit struct {
+	*world
+
+	rn      *runner.Runner
+	calls   map[string]*call
+	settled map[event.Status]int
+	late    int // entries of bodies that a stopped process made after another drive had begun
+	again   int // entries of idempotent bodies, after the first
+	entries int
+}
+
+// call is all that is known of one in the end.
+type call struct {
+	runner.CallStatus
+	chat    *chat
+	notes   []note
+	results []llm.ToolResult // in the transcript
+}
+
+func (w *world) audit() *audit {
+	t := w.t
+	store := session.NewStore(kvtest.Shared(w.kv), nil)
+	l, err := openLedger(t.TempDir())
+	must(t, err)
+	rn, err := newRunner(store, &outside{ledger: l})
+	must(t, err)
+	defer rn.Close()
+	a := &audit{world: w, rn: rn, calls: map[string]*call{}, settled: map[event.Status]int{}}
+	for p, err := range store.Check(t.Context()) {
+		must(t, err)
+		w.violation("the store: %s", p)
+	}
+	for _, c := range w.sessions {
+		if c.finished {
+			a.transcript(c)
+		}
+	}
+	notes, err := w.ledger.all()
+	must(t, err)
+	fences := map[string]int64{} // the greatest so far, by session
+	for _, n := range notes {
+		if n.What == entered && n.Fence < fences[n.Session] {
+			a.fenced(n, fences[n.Session])
+		}
+		fences[n.Session] = max(fences[n.Session], n.Fence)
+		if c := a.calls[n.Call]; c != nil {
+			c.notes = append(c.notes, n)
+		} else if s := w.sessions[n.Session]; s.finished {
+			w.violation("%s tells of a call that is in no transcript: %+v", n.What, n)
+		}
+	}
+	for _, c := range a.calls {
+		a.settled[c.Settled]++
+		a.body(c)
+		a.outcome(c)
+	}
+	for _, c := range w.sessions {
+		for id, x := range c.answers {
+			if c.finished {
+				a.kept(id, x)
+			}
+		}
+	}
+	return a
+}
+
+// fenced judges a body that was entered when a later drive had begun to run others, or had reconciled some.
+func (a *audit) fenced(n note, latest int64) {
+	if !a.excused(n) {
+		a.violation("the body of %s was entered by a drive that had lost the session, fence %d after %d: %+v", n.Tool, n.Fence, latest, n)
+	}
+	a.late++
+}
+
+// transcript judges that of a session, and finds its calls.
+func (a *audit) transcript(c *chat) {
+	t := a.t
+	s, err := a.rn.Show(t.Context(), c.id, "audit")
+	must(t, err)
+	if err := fakellm.Check(llm.Request{Messages: s.History}); err != nil {
+		a.violation("a provider would refuse the transcript of session %s: %v", c.id, err)
+	}
+	said, asked := 0, 0
+	for _, m := range s.History {
+		if m.Role == llm.RoleUser {
+			said++
+		}
+		for _, tc := range m.ToolCalls() {
+			st, err := a.rn.Call(t.Context(), c.id, tc.ID, "audit")
+			must(t, err)
+			asked++
+			a.calls[tc.ID] = &call{CallStatus: st, chat: c}
+		}
+		for _, p := range m.Parts {
+			if r, ok := p.(llm.ToolResult); ok && a.calls[r.Call] != nil {
+				a.calls[r.Call].results = append(a.calls[r.Call].results, r)
+			}
+		}
+	}
+	whole := asked == len(kinds) || c.cancels
+	if said != 1 || !whole || s.Finish == event.FinishCancelled && !c.cancels {
+		a.violation("session %s ended as %q, with %d messages of its user and %d calls", c.id, s.Finish, said, asked)
+	}
+}
+
+// body judges how often that of a call was entered, and when.
+func (a *audit) body(c *call) {
+	k := kinds[c.Tool]
+	byKey := map[string][]note{}
+	for _, n := range c.notes {
+		switch n.What {
+		case entered:
+			byKey[n.Key] = append(byKey[n.Key], n)
+			a.entries++
+			if n.Left > slack {
+				a.violation("the body of %s was entered %v after the caller had left: %+v", c.Tool, n.Left, n)
+			}
+			if at := c.chat.cancelled; !at.IsZero() && n.At.After(at.Add(slack)) && !a.excused(n) {
+				a.violation("the body of %s was entered %v after its session was cancelled: %+v", c.Tool, n.At.Sub(at), n)
+			}
+		case reconciled:
+			a.word(c, n)
+		}
+	}
+	for _, entries := range byKey {
+		extra := len(entries) - 1
+		switch {
+		case extra == 0:
+		case k.effect.NeedsClaim():
+			excused := 0
+			for _, e := range entries {
+				if a.excused(e) {
+					excused++
+				}
+			}
+			if excused < extra { // each drive enters once, and a later one only where it could not know of the earlier
+				a.violation("the body of %s, of effect once, was entered %d times with one key, %d of them just after a stop: %+v",
+					c.Tool, len(entries), excused, entries)
+			}
+		case a.calm:
+			a.violation("the body of %s was entered %d times, and nothing befell the fleet: %+v", c.Tool, len(entries), entries)
+		default:
+			a.again += extra
+		}
+	}
+	if c.Settled == event.Done && len(byKey) == 0 && !(k.reconcile && string(c.Output) == `{"n":0}`) {
+		a.violation("call %s of %s is done, and its body was never entered", c.Call, c.Tool)
+	}
+}
+
+// word holds a Reconcile to its word: a body that it has not found was not entered, and isn't afterwards.
+func (a *audit) word(c *call, said note) {
+	found := 0
+	for _, e := range c.notes {
+		if e.What == entered && e.Key == said.Key && !(e.At.After(said.At) && a.excused(e)) {
+			found++
+		}
+	}
+	if found != said.Found {
+		a.violation("Reconcile told of %d entries of %s, and there are %d: %+v", said.Found, c.Tool, found, c.notes)
+	}
+	if a.calm {
+		a.violation("a call of %s was reconciled, and nothing befell the fleet: %+v", c.Tool, c.notes)
+	}
+}
+
+// slack is the time that lies at most between a driver's last look and the first line of a body, on a machine that is busy.
+const slack = 100 * time.Millisecond
+
+// excused reports whether a process was stopped right before an entry, for longer than a lease: so that it may have been between its
+// last look and the first line of the body.
+func (a *audit) excused(e note) bool {
+	i := slices.IndexFunc(a.fleet, func(p *process) bool { return p.name == e.Process })
+	return i >= 0 && slices.ContainsFunc(a.fleet[i].stops, func(s stop) bool {
+		return s.life == e.Life && e.At.After(s.from) && e.At.Before(s.to.Add(slack))
+	})
+}
+
+// outcome judges how a call ended: once, as it may end, and nothing else was ever shown.
+func (a *audit) outcome(c *call) {
+	k := kinds[c.Tool]
+	_, answered := c.chat.answers[c.Call]
+	switch {
+	case c.Status != session.Settled:
+		a.violation("call %s of %s is %s, and its session over", c.Call, c.Tool, c.Status)
+		return
+	case c.chat.cancels:
+	case c.Settled == event.Unknown && (!k.effect.NeedsClaim() || k.reconcile || a.calm):
+		a.violation("call %s of %s is of unknown outcome: %+v", c.Call, c.Tool, c.notes)
+	case c.Settled == event.Unknown:
+	case (k.wait == byToken || k.wait == byKey) && !answered:
+		a.violation("call %s of %s is %s %s, and no answer to it was acknowledged; refused was %q", c.Call, c.Tool, c.Settled, c.Output,
+			c.chat.refused[c.Call])
+	case k.wait == noWait && c.Settled != event.Done, k.wait == byTime && c.Settled != event.Done:
+		a.violation("call %s of %s is %s %s", c.Call, c.Tool, c.Settled, c.Output)
+	}
+	if len(c.results) != 1 {
+		a.violation("call %s of %s has %d results", c.Call, c.Tool, len(c.results))
+		return
+	}
+	for _, n := range c.notes {
+		if n.What == shown && c.chat.cancels && n.Status == event.Done && c.Settled == event.Cancelled {
+			continue // the result of an answered call is shown before the commit that stores it
+		}
+		if n.What == shown && (n.Status != c.Settled || n.Output != outputOf(c.results[0])) {
+			a.violation("call %s of %s was shown as %s %s, and is %s %s", c.Call, c.Tool, n.Status, n.Output, c.Settled,
+				outputOf(c.results[0]))
+		}
+	}
+}
+
+// kept holds a call against the answer that was acknowledged to its sender. Id is the call's, or one of its pauses'.
+func (a *audit) kept(id string, x answer) {
+	id, _, _ = strings.Cut(id, ".")
+	c := a.calls[id]
+	if c == nil {
+		a.violation("call %s, whose answer was acknowledged, is gone", id)
+		return
+	}
+	if !slices.ContainsFunc(c.Receipts, func(r session.Receipt) bool { return r.At.Equal(x.at) }) {
+		a.violation("call %s has no receipt for %+v, which was acknowledged; its receipts are %+v", id, x, c.Receipts)
+	}
+	ends := map[string]event.Status{"": event.Done, "/fail": event.Failed, "/cancel": event.Cancelled}
+	switch want, settles := ends[x.operation]; {
+	case c.chat.cancels:
+	case !settles: // an approval
+		if !slices.ContainsFunc(c.Decisions, func(d tool.Decision) bool { return d.Approved }) {
+			a.violation("call %s was approved, and is %s %s", id, c.Settled, c.Output)
+		}
+	case c.Settled == want && (want != event.Done || string(c.Output) == x.body):
+	case want == event.Cancelled && c.Settled == event.Unknown:
+	default:
+		a.violation("call %s is %s %s; acknowledged was %+v; its receipts are %+v", id, c.Settled, c.Output, x, c.Receipts)
+	}
+}

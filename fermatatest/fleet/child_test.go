@@ -1,0 +1,165 @@
+package fleet
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/fermatatest/sharedkv"
+	"github.com/fermata-ai/fermata/llm"
+	"github.com/fermata-ai/fermata/runner"
+	"github.com/fermata-ai/fermata/session"
+	"github.com/fermata-ai/fermata/webhook"
+)
+
+// directoryVariable is the environment variable that makes this program a child, and says where the ledger is; orderVariable says
+// the rest, as JSON.
+const (
+	directoryVariable = "FERMATA_FLEET_DIRECTORY"
+	orderVariable     = "FERMATA_FLEET_ORDER"
+)
+
+// order is what a child is told.
+type order struct {
+	Engine  string // its address
+	Process string
+	Life    int
+	Lease   time.Duration
+	Clock   clock
+	Deaf    bool
+}
+
+// child is the program: a runner with a worker on the shared engine, a webhook, and handlers for users. It tells its parent where
+// it listens, and ends when its input does: that is, with its parent at the latest.
+func child(dir string) error {
+	var o order
+	if err := json.Unmarshal([]byte(os.Getenv(orderVariable)), &o); err != nil {
+		return err
+	}
+	l, err := openLedger(dir)
+	if err != nil {
+		return err
+	}
+	log, err := os.OpenFile(filepath.Join(dir, o.Process+".log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return err
+	}
+	out := &outside{ledger: l, log: log, process: o.Process, life: o.Life, lease: o.Lease, left: map[string]time.Time{}}
+	kv := sharedkv.Open(o.Engine, &sharedkv.Options{Name: o.Process, Deaf: o.Deaf})
+	rn, err := newRunner(session.NewStore(kv, &session.Options{Lease: o.Lease, Now: o.Clock.now}), out)
+	if err != nil {
+		return err
+	}
+	mux, err := handlers(rn, out)
+	if err != nil {
+		return err
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	server := &http.Server{Handler: mux, ReadHeaderTimeout: time.Minute}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go func() {
+		_ = rn.Work(ctx, &runner.WorkOptions{
+			Poll: 20 * time.Millisecond, SweepEvery: -1,
+			OnEvent: func(id string, ev event.Event, _ error) { out.show(id, ev) },
+		})
+	}()
+	go func() { _ = server.Serve(listener) }()
+	fmt.Println("at " + listener.Addr().String())
+	_, _ = io.Copy(io.Discard, os.Stdin)
+	_ = server.Close()
+	return rn.Close()
+}
+
+// reply is what the handlers say of what they accepted, as the webhook does.
+type reply struct {
+	Duplicate bool
+	At        time.Time
+}
+
+func handlers(rn *runner.Runner, o *outside) (http.Handler, error) {
+	hooks, err := webhook.New(rn, webhook.Config{})
+	if err != nil {
+		return nil, err
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/hooks/", hooks)
+	handle := func(path string, f func(r *http.Request, id string) (any, error)) {
+		mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
+			v, err := f(r, r.FormValue("session"))
+			w.WriteHeader(webhook.Status(err))
+			if err != nil {
+				fmt.Fprint(w, err)
+			} else {
+				_ = json.NewEncoder(w).Encode(v)
+			}
+		})
+	}
+	handle("/say", func(r *http.Request, id string) (any, error) {
+		return nil, o.say(rn, id, r.FormValue("id"), r.FormValue("text"), r.FormValue("leave"))
+	})
+	handle("/continue", func(r *http.Request, id string) (any, error) {
+		return nil, o.watch(id, rn.Continue(context.WithoutCancel(r.Context()), id, "worker"))
+	})
+	handle("/show", func(r *http.Request, id string) (any, error) { return rn.Show(r.Context(), id, "parent") })
+	handle("/cancelsession", func(r *http.Request, id string) (any, error) {
+		return nil, rn.CancelSession(r.Context(), id, "ada", "no longer")
+	})
+	handle("/decide", func(r *http.Request, id string) (any, error) {
+		return resume(r, rn, id, runner.Approve(r.FormValue("pause"), "bob", ""))
+	})
+	handle("/key", func(r *http.Request, id string) (any, error) {
+		p, err := rn.Find(r.Context(), runner.Ref{Tool: "batch", Key: r.FormValue("key")}, "ci")
+		if err != nil {
+			return nil, err
+		}
+		return resume(r, rn, p.Session, runner.Complete(p.ID, json.RawMessage(r.FormValue("text")), "the batch system"))
+	})
+	return mux, nil
+}
+
+func resume(r *http.Request, rn *runner.Runner, id string, a runner.Resumption) (any, error) {
+	done, err := rn.Resume(r.Context(), id, a)
+	if err != nil {
+		return nil, err
+	}
+	return reply{done.Receipts[0].Duplicate, done.Receipts[0].At}, nil
+}
+
+// say takes a message, which may have come before. With leave, a duration, the caller leaves after it, and nobody carries the run on.
+func (o *outside) say(rn *runner.Runner, id, message, text, leave string) error {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	options := &runner.RunOptions{MessageID: message, Detached: leave == ""}
+	if d, err := time.ParseDuration(leave); err == nil {
+		timer := time.AfterFunc(d, func() {
+			o.mu.Lock()
+			o.left[id] = time.Now()
+			o.mu.Unlock()
+			cancel()
+		})
+		defer timer.Stop()
+	}
+	return o.watch(id, rn.Run(ctx, "ada", id, llm.UserText(text), options))
+}
+
+func (o *outside) watch(id string, events func(func(event.Event, error) bool)) (failed error) {
+	for ev, err := range events {
+		if err != nil {
+			failed = err
+			continue
+		}
+		o.show(id, ev)
+	}
+	return failed
+}

@@ -1,0 +1,186 @@
+package fleet
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/fermata-ai/fermata/agent"
+	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/fakellm"
+	"github.com/fermata-ai/fermata/interceptor"
+	"github.com/fermata-ai/fermata/llm"
+	"github.com/fermata-ai/fermata/runner"
+	"github.com/fermata-ai/fermata/session"
+	"github.com/fermata-ai/fermata/tool"
+)
+
+type in struct{}
+
+type out struct {
+	N int `json:"n"` // how often the body was entered, as far as it or Reconcile knows
+}
+
+// wait is what a tool waits for.
+type wait string
+
+const (
+	noWait    wait = ""
+	byToken   wait = "token"
+	byKey     wait = "key"
+	byTime    wait = "time"
+	byMessage wait = "message"
+)
+
+// kind is a tool of the fleet.
+type kind struct {
+	effect    tool.Effect
+	wait      wait
+	gated     bool // needs an approval
+	reconcile bool
+}
+
+var kinds = map[string]kind{
+	"pay":    {effect: tool.Once},
+	"wire":   {effect: tool.Once, reconcile: true},
+	"look":   {effect: tool.ReadOnly},
+	"put":    {effect: tool.Idempotent},
+	"ship":   {effect: tool.Once, wait: byToken},
+	"batch":  {effect: tool.Idempotent, wait: byKey},
+	"refund": {effect: tool.Once, gated: true},
+	"nap":    {effect: tool.Once, wait: byTime},
+	"ask":    {effect: tool.Idempotent, wait: byMessage},
+}
+
+// newRunner makes the agent, each session of which calls every tool once.
+func newRunner(store *session.Store, o *outside) (*runner.Runner, error) {
+	var tools []tool.Tool
+	for name, k := range kinds {
+		tools = append(tools, o.tool(name, k))
+	}
+	ag, err := agent.New(agent.Config{
+		Name: "fleet", Tools: tools,
+		Interceptors: interceptor.Chain{interceptor.Approval(&interceptor.ApprovalOptions{Tools: []string{"refund"}})},
+		Model: fakellm.New(
+			fakellm.Calls("pay", `{}`).And("wire", `{}`).And("look", `{}`).And("put", `{}`),
+			fakellm.Calls("ship", `{}`).And("batch", `{}`).And("refund", `{}`).And("nap", `{}`),
+			fakellm.Calls("ask", `{}`), fakellm.Says("Done.")),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return runner.New(ag, store, &runner.Options{
+		Logger: slog.New(slog.NewTextHandler(o.log, nil)), CloseTimeout: time.Second, CancelGrace: time.Second,
+	})
+}
+
+// outside is the world beside the store, as one process sees it.
+type outside struct {
+	ledger  ledger
+	log     *os.File
+	process string
+	life    int
+	lease   time.Duration
+
+	mu   sync.Mutex
+	left map[string]time.Time // by session: when the caller of its run left
+}
+
+// keyOf is the outside system's own name for the job of a call.
+func keyOf(call string) string { return "job of " + call }
+
+func (o *outside) tool(name string, k kind) tool.Tool {
+	spec := tool.Spec{Name: name, Effect: k.effect, MayPause: k.wait != noWait}
+	if k.reconcile {
+		spec.Reconcile = o.reconcile
+	}
+	return tool.Must(tool.Func(spec, func(ctx context.Context, _ in) (tool.Result[out], error) {
+		call := tool.CallFrom(ctx)
+		o.enter(ctx, call, k) // the first line: here is the effect
+		o.linger()
+		switch {
+		case k.wait == byToken:
+			return tool.Pending[out](tool.Await{}), nil
+		case k.wait == byKey:
+			return tool.Pending[out](tool.Await{Key: keyOf(call.ID)}), nil
+		case k.wait == byTime && call.Answer == nil:
+			return tool.Pending[out](tool.Await{Reason: tool.ReasonTimer, Timeout: o.lease / 4}), nil
+		case k.wait == byMessage:
+			return tool.Pending[out](tool.Await{
+				Reason: tool.ReasonInput, Mode: tool.ModeMessage, Prompt: "How many?", Schema: json.RawMessage(`{"type":"string"}`),
+			}), nil
+		}
+		return tool.Done(out{1}), nil
+	}))
+}
+
+// linger takes the time that bodies take: mostly little, and sometimes more than a lease.
+func (o *outside) linger() {
+	d := rand.N(30 * time.Millisecond)
+	if rand.IntN(12) == 0 {
+		d += rand.N(o.lease * 3 / 2)
+	}
+	time.Sleep(d)
+}
+
+func (o *outside) enter(ctx context.Context, call tool.Call, k kind) {
+	n := o.note(entered, call)
+	if k.wait == byToken {
+		n.Token = call.Token()
+	}
+	o.mu.Lock()
+	if at, left := o.left[call.Session]; left && ctx.Err() != nil {
+		n.Left = n.At.Sub(at)
+	}
+	o.mu.Unlock()
+	o.write(n)
+}
+
+func (o *outside) note(w what, call tool.Call) note {
+	return note{
+		What: w, Process: o.process, Life: o.life, At: time.Now(), Session: call.Session, Call: call.ID, Tool: call.Tool,
+		Key: call.IdempotencyKey(), Attempt: call.Attempt, Fence: call.Fence,
+	}
+}
+
+// reconcile asks the ledger how often the body was entered.
+func (o *outside) reconcile(_ context.Context, call tool.Call) (tool.Execution, error) {
+	all, err := (&reader{dir: os.Getenv(directoryVariable)}).all()
+	if err != nil {
+		return tool.Execution{}, err
+	}
+	n := o.note(reconciled, call)
+	for _, e := range all {
+		if e.What == entered && e.Key == n.Key {
+			n.Found++
+		}
+	}
+	o.write(n)
+	b, err := json.Marshal(out{n.Found})
+	return tool.Execution{Output: b}, err
+}
+
+// show keeps the results that events tell of.
+func (o *outside) show(session string, ev event.Event) {
+	if ev, ok := ev.(event.Result); ok {
+		o.write(note{
+			What: shown, Process: o.process, Life: o.life, At: time.Now(), Session: session, Call: ev.Result.Call, Status: ev.Status,
+			Output: outputOf(ev.Result),
+		})
+	}
+}
+
+// outputOf is what a result says.
+func outputOf(r llm.ToolResult) string { return fmt.Sprintf("%v %.200s", r.Error, r.Output) }
+
+func (o *outside) write(n note) {
+	if err := o.ledger.write(n); err != nil {
+		fmt.Fprintln(os.Stderr, "child:", err)
+		os.Exit(1)
+	}
+}

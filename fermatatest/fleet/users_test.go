@@ -1,0 +1,284 @@
+package fleet
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/runner"
+	"github.com/fermata-ai/fermata/tool"
+)
+
+// chat is one session, and what its user and those who answer were told.
+type chat struct {
+	w  *world
+	id string
+	r  *rand.Rand
+
+	answers   map[string]answer // by call: what was acknowledged
+	refused   map[string]string // by call: why an answer was refused for good
+	done      map[string]bool   // what needn't be answered any more: by call or pause
+	cancels   bool              // the session is cancelled in its middle
+	cancelled time.Time         // when that was acknowledged
+	continued int               // how often it was carried on by hand
+	setAside  int               // how often that was because drives had failed
+	finished  bool
+	waits     []string // for what, when last seen
+	last      string   // what the user was told last
+	repeats   int
+}
+
+// answer is what was acknowledged to its sender.
+type answer struct {
+	operation string // the last part of the webhook's path
+	body      string
+	at        time.Time
+}
+
+// user has one session after the other, until told to stop, and sees each to its end.
+func (w *world) user(stop <-chan struct{}, name string, r *rand.Rand) {
+	for n := 0; ; n++ {
+		select {
+		case <-stop:
+			return
+		default:
+		}
+		w.chat(fmt.Sprintf("%s-%d", name, n), r).run()
+	}
+}
+
+func (w *world) chat(id string, r *rand.Rand) *chat {
+	c := &chat{w: w, id: id, r: r, answers: map[string]answer{}, refused: map[string]string{}, done: map[string]bool{}}
+	c.cancels = r.IntN(10) == 0
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.sessions[id] = c
+	return c
+}
+
+// run has the session, from its message to its end.
+func (c *chat) run() {
+	first := url.Values{"session": {c.id}, "id": {"first"}, "text": {"Go."}}
+	if c.r.IntN(3) == 0 { // the user leaves in the middle, perhaps before the message is taken
+		c.once("/say?"+first.Encode()+"&leave="+rand.N(250*time.Millisecond).String(), "")
+	}
+	if status, text := c.send("/say?"+first.Encode(), ""); status != http.StatusOK && status != gaveUp {
+		c.w.violation("session %s: the message got %d %s", c.id, status, text)
+	}
+	for n := 0; !c.w.isOver(); n++ {
+		c.answerByLedger()
+		if n%4 == 0 && c.look() {
+			return
+		}
+		time.Sleep(15 * time.Millisecond)
+	}
+}
+
+// answerByLedger answers the jobs that bodies have begun out there.
+func (c *chat) answerByLedger() {
+	notes, err := c.w.ledger.all()
+	must(c.w.t, err)
+	for _, n := range notes {
+		if n.What != entered || n.Session != c.id || c.done[n.Call] {
+			continue
+		}
+		switch kinds[n.Tool].wait {
+		case byToken:
+			c.done[n.Call] = true
+			c.byToken(n)
+		case byKey:
+			c.done[n.Call] = true
+			body := fmt.Sprintf(`{"n":%d}`, c.r.IntN(1000))
+			c.answer(n.Call, answer{body: body}, "/key?"+url.Values{"key": {keyOf(n.Call)}, "text": {body}}.Encode())
+		}
+	}
+}
+
+func (c *chat) byToken(n note) {
+	a := answer{body: fmt.Sprintf(`{"n":%d}`, c.r.IntN(1000))}
+	switch c.r.IntN(8) {
+	case 0:
+		a.operation, a.body = "/fail", `{"message":"no such thing"}`
+	case 1:
+		a.operation, a.body = "/cancel", `{"reason":"no longer needed"}`
+	case 2:
+		c.once("/hooks/"+n.Token+"/progress", `{"message":"on its way","fraction":0.5}`)
+	}
+	c.answer(n.Call, a, "/hooks/"+n.Token+a.operation)
+}
+
+// answer delivers until it is acknowledged, and then, perhaps, once more.
+func (c *chat) answer(call string, a answer, path string) {
+	status, text := c.send(path, a.body)
+	switch status {
+	case http.StatusOK:
+		a.at = c.read(text).At
+		c.answers[call] = a
+	case http.StatusGone, http.StatusConflict: // the call has its result, or does not wait any more
+		c.refused[call] = text
+		return
+	case gaveUp:
+		return
+	default:
+		c.w.violation("session %s: the answer to a call got %d: %s %s", c.id, status, call, text)
+		return
+	}
+	if c.r.IntN(3) > 0 {
+		return
+	}
+	switch status, text := c.send(path, a.body); {
+	case status == gaveUp:
+	case status != http.StatusOK || c.read(text) != reply{Duplicate: true, At: a.at}:
+		c.w.violation("session %s: an answer that was accepted got, when sent again, %d %s: %s %v", c.id, status, text, call, a)
+	default:
+		c.repeats++
+	}
+}
+
+func (c *chat) read(text string) (r reply) {
+	if err := json.Unmarshal([]byte(text), &r); err != nil {
+		c.w.violation("session %s: what was accepted is answered by %q: %v", c.id, text, err)
+	}
+	return r
+}
+
+// look sees how far the session is, and does what the user has to do. It reports whether the session has come to its end.
+func (c *chat) look() (over bool) {
+	query := "?" + url.Values{"session": {c.id}}.Encode()
+	status, text := c.once("/show"+query, "")
+	if status != http.StatusOK {
+		return false
+	}
+	var t runner.Transcript
+	if err := json.Unmarshal([]byte(text), &t); err != nil {
+		c.w.violation("session %s is shown as %q: %v", c.id, text, err)
+		return true
+	}
+	var waits []string
+	for _, p := range t.Pending {
+		waits = append(waits, string(p.Await.Reason))
+		c.settle(p)
+	}
+	over = t.Finish == event.FinishStop || t.Finish == event.FinishCancelled
+	c.w.mu.Lock()
+	c.waits, c.finished = waits, over
+	c.w.mu.Unlock()
+	if c.cancels && c.cancelled.IsZero() && t.Turn > 1 {
+		c.cancelSession(query)
+	}
+	switch t.Finish {
+	case event.FinishInterrupted, event.FinishFailed:
+		if t.Driven {
+			return false
+		}
+		c.continued++
+		if t.Finish == event.FinishFailed {
+			c.setAside++
+		}
+		c.once("/continue"+query, "")
+	}
+	return over
+}
+
+// settle does what a person does about a pause.
+func (c *chat) settle(p tool.Pause) {
+	switch {
+	case p.Await.Gate != "" && !c.done[p.ID]:
+		c.done[p.ID] = true
+		c.answer(p.ID, answer{operation: "approve"}, "/decide?"+url.Values{"session": {c.id}, "pause": {p.ID}}.Encode())
+	case p.Await.Mode == tool.ModeMessage:
+		second := url.Values{"session": {c.id}, "id": {"second"}, "text": {"Three."}}
+		status, text := c.once("/say?"+second.Encode(), "")
+		if status == http.StatusOK {
+			c.done[p.ID] = true
+		} else if status != http.StatusServiceUnavailable && status != gaveUp && status != http.StatusConflict && c.cancelled.IsZero() {
+			c.w.violation("session %s: the message that answers got %d %s", c.id, status, text)
+		}
+	}
+}
+
+// cancelSession ends the session for good. It is refused for a moment or not at all.
+func (c *chat) cancelSession(query string) {
+	switch status, text := c.once("/cancelsession"+query, ""); status {
+	case http.StatusOK:
+		c.cancelled = time.Now()
+	case gaveUp, http.StatusServiceUnavailable:
+	default:
+		c.w.violation("session %s: to cancel it got %d %s", c.id, status, text)
+		c.cancels = false
+	}
+}
+
+// gaveUp stands for a status where there was none.
+const gaveUp = 0
+
+// send posts to any process that lives, again and again until it gets an answer that isn't "try again".
+func (c *chat) send(path, body string) (status int, text string) {
+	for !c.w.isOver() {
+		status, text := c.once(path, body)
+		if status != gaveUp && status != http.StatusServiceUnavailable {
+			return status, text
+		}
+		time.Sleep(15 * time.Millisecond)
+	}
+	return gaveUp, ""
+}
+
+// once posts to any process that lives, and notes what comes of it.
+func (c *chat) once(path, body string) (status int, text string) {
+	status, text = c.post(path, body)
+	what, _, _ := strings.Cut(path, "?") // a token is nobody's business
+	if strings.HasPrefix(what, "/hooks/") {
+		what = "/hooks/"
+	}
+	c.w.mu.Lock()
+	defer c.w.mu.Unlock()
+	c.last = fmt.Sprintf("%s: %d %.300s", what, status, text)
+	return status, text
+}
+
+func (c *chat) post(path, body string) (status int, text string) {
+	address := c.w.address(c.r)
+	if address == "" {
+		return gaveUp, ""
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, address+path, strings.NewReader(body))
+	must(c.w.t, err)
+	res, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return gaveUp, ""
+	}
+	defer res.Body.Close()
+	b, err := io.ReadAll(res.Body)
+	if err != nil {
+		return gaveUp, ""
+	}
+	return res.StatusCode, string(b)
+}
+
+// address is that of any process that lives; empty if none does.
+func (w *world) address(r *rand.Rand) string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, n := range r.Perm(len(w.fleet)) {
+		if a := w.fleet[n].address; a != "" {
+			return a
+		}
+	}
+	return ""
+}
+
+func (w *world) isOver() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.over
+}
