@@ -2,6 +2,7 @@ package event
 
 import (
 	"bytes"
+	"slices"
 )
 
 // Clone returns an event that shares nothing with ev which can be changed. The
@@ -28,10 +29,9 @@ func Clone(ev Event) Event {
 		ev.Pause = ev.Pause.Clone()
 		return ev
 	case End:
-		pauses := ev.Pending
-		ev.Pending = nil
-		for _, p := range pauses {
-			ev.Pending = append(ev.Pending, p.Clone())
+		ev.Pending, ev.Parked = slices.Clone(ev.Pending), slices.Clone(ev.Parked)
+		for i := range ev.Pending {
+			ev.Pending[i] = ev.Pending[i].Clone()
 		}
 		return ev
 	}

@@ -20,7 +20,7 @@ func all() []event.Event {
 	return []event.Event{
 		event.Text{Delta: "a"}, event.Reasoning{Delta: "a"}, m, scribble.Filled[event.Call](), scribble.Filled[event.Progress](),
 		scribble.Filled[event.Result](), scribble.Filled[event.Artifact](), scribble.Filled[event.Pause](), scribble.Filled[event.Retry](),
-		scribble.Filled[event.End](),
+		scribble.Filled[event.End](), scribble.Filled[event.Undriven](), scribble.Filled[event.Parked](),
 	}
 }
 

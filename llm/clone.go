@@ -18,24 +18,29 @@ func (m Message) Clone() Message {
 }
 
 // Clone returns a call with bytes of its own.
-func (c ToolCall) Clone() ToolCall {
-	c.Arguments, c.Native = bytes.Clone(c.Arguments), c.Native.Clone()
-	return c
+func (p ToolCall) Clone() ToolCall {
+	p.Arguments, p.Native = bytes.Clone(p.Arguments), p.Native.Clone()
+	return p
 }
 
 // Clone returns a result with bytes of its own.
-func (r ToolResult) Clone() ToolResult {
-	r.Output, r.Media = bytes.Clone(r.Output), slices.Clone(r.Media)
-	for i := range r.Media {
-		r.Media[i] = r.Media[i].Clone()
+func (p ToolResult) Clone() ToolResult {
+	p.Output, p.Media = bytes.Clone(p.Output), cloneMedia(p.Media)
+	return p
+}
+
+func cloneMedia(all []Media) []Media {
+	all = slices.Clone(all)
+	for i := range all {
+		all[i] = all[i].Clone()
 	}
-	return r
+	return all
 }
 
 // Clone returns media with bytes of its own.
-func (m Media) Clone() Media {
-	m.Data, m.Native = bytes.Clone(m.Data), m.Native.Clone()
-	return m
+func (p Media) Clone() Media {
+	p.Data, p.Native = bytes.Clone(p.Data), p.Native.Clone()
+	return p
 }
 
 // Clone returns a native form with bytes of its own; nil stays nil.
@@ -160,13 +165,7 @@ func (s *space) part(at int, calls *boxes[ToolCall], results *boxes[ToolResult])
 		p.Arguments, p.Native = s.raw(p.Arguments), p.Native.Clone()
 		calls.put(s.slots, at, p)
 	case ToolResult:
-		p.Output = s.raw(p.Output)
-		if p.Media != nil {
-			p.Media = slices.Clone(p.Media)
-			for i := range p.Media {
-				p.Media[i] = p.Media[i].Clone()
-			}
-		}
+		p.Output, p.Media = s.raw(p.Output), cloneMedia(p.Media)
 		results.put(s.slots, at, p)
 	case Media:
 		s.slots[at] = p.Clone()

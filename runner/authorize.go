@@ -9,12 +9,14 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// Actor is who does something: a person, a program, a job. The Authorizer is asked about it, and receipts name it. The runner
-// believes what it is told: a program that serves several people finds out first who asks.
+// Actor is who does something: a person, a program, a job. The Authorizer is
+// asked about it, and receipts name it. The runner believes what it is told: a
+// program that serves several people finds out first who asks.
 type Actor string
 
-// Operation is what an actor wants to do, as an Authorizer sees it. What it says of the session and the call is read from the store
-// before the Authorizer is asked, and empty where there is no such session or call.
+// Operation is what an actor wants to do, as an Authorizer sees it. What it
+// says of the session and the call is read from the store before the Authorizer
+// is asked, and empty where there is no such session or call.
 type Operation struct {
 	Kind    OperationKind
 	Actor   Actor
@@ -31,7 +33,8 @@ type Operation struct {
 	Sessions session.Filter // of OpList
 }
 
-// Own reports whether the actor is the user whose session it is; of a listing, the one whose sessions or pauses it lists.
+// Own reports whether the actor is the user whose session it is; of a listing,
+// the one whose sessions or pauses it lists.
 func (op Operation) Own() bool { return op.User != "" && op.User == string(op.Actor) }
 
 // about is an operation on a call, or on one of its pauses, as id says.
@@ -46,11 +49,12 @@ func about(kind OperationKind, sessionID, id string, actor Actor) Operation {
 // OperationKind is the kind of an Operation.
 type OperationKind string
 
-// The operations. Each is asked for by the method of Runner that it is named after, if nothing else is said.
+// The operations. Each is asked for by the method of Runner that it is named
+// after, if nothing else is said.
 const (
 	OpRun           OperationKind = "run"
 	OpContinue      OperationKind = "continue"
-	OpResume        OperationKind = "resume" // also by Run: a message that answers a pause, or denies one in superseding it
+	OpResume        OperationKind = "resume" // also by Run, for each answer of a message
 	OpProgress      OperationKind = "progress"
 	OpCancel        OperationKind = "cancel"
 	OpCancelSession OperationKind = "cancel_session"
@@ -93,12 +97,14 @@ func (r *Resumption) answer() AnswerKind {
 	return AnswerApprove
 }
 
-// ErrNotAllowed is every refusal of an Authorizer. It is wrapped together with the Authorizer's own error, so that callers can
-// tell it from a store that failed.
+// ErrNotAllowed is every refusal of an Authorizer. It is wrapped together with
+// the Authorizer's own error, so that callers can tell it from a store that
+// failed.
 var ErrNotAllowed = errors.New("runner: not allowed")
 
-// authorize asks the Authorizer. What the operation is about is looked up first, which costs a read of the store, and only where
-// there is an Authorizer.
+// authorize asks the Authorizer. What the operation is about is looked up
+// first, which costs a read of the store, and only where there is an
+// Authorizer.
 func (rn *Runner) authorize(ctx context.Context, op Operation) error {
 	if rn.options.Authorizer == nil {
 		return nil
@@ -114,8 +120,9 @@ func (rn *Runner) authorize(ctx context.Context, op Operation) error {
 	return nil
 }
 
-// describe fills in whose session an operation is about, and which tool. That there is none, or that it can't be read, is for the
-// operation to say, to who is allowed; only where the store fails is the Authorizer not asked.
+// describe fills in whose session an operation is about, and which tool. That
+// there is none, or that it can't be read, is for the operation to say, to who
+// is allowed; only where the store fails is the Authorizer not asked.
 func (rn *Runner) describe(ctx context.Context, op *Operation) error {
 	st, err := rn.store.Load(ctx, op.Session)
 	switch {
@@ -135,9 +142,12 @@ func (rn *Runner) describe(ctx context.Context, op *Operation) error {
 	return unlessKnown(err)
 }
 
-// unlessKnown drops an error that tells something of a session, rather than that the store failed.
+// unlessKnown drops an error that tells something of a session, rather than
+// that the store failed.
 func unlessKnown(err error) error {
-	for _, known := range []error{session.ErrUnknownSession, session.ErrUnknownCall, session.ErrCorrupt, session.ErrNewerVersion} {
+	for _, known := range []error{
+		session.ErrUnknownSession, session.ErrUnknownCall, session.ErrCorrupt, session.ErrNewerVersion,
+	} {
 		if errors.Is(err, known) {
 			return nil
 		}

@@ -7,6 +7,7 @@ import (
 	"go/parser"
 	"go/token"
 	"iter"
+	"log/slog"
 	"reflect"
 	"strconv"
 	"sync"
@@ -23,8 +24,9 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// operations is each exported method of a Runner, and what it asks the Authorizer for. Those that ask for nothing are nobody's
-// operation: Close and Work are the program's own, and what ReadToken tells stands in the token.
+// operations is each exported method of a Runner, and what it asks the
+// Authorizer for. Those that ask for nothing are nobody's operation: Close and
+// Work are the program's own, and what ReadToken tells stands in the token.
 var operations = map[string]runner.OperationKind{
 	"Run": runner.OpRun, "Continue": runner.OpContinue, "Resume": runner.OpResume, "Progress": runner.OpProgress,
 	"Cancel": runner.OpCancel, "CancelSession": runner.OpCancelSession, "Extend": runner.OpExtend, "Delete": runner.OpDelete,
@@ -33,7 +35,8 @@ var operations = map[string]runner.OperationKind{
 	"Close": "", "Work": "", "ReadToken": "",
 }
 
-// No exported operation forgets the Authorizer, or who asks: each method is called, by reflection, where nothing is allowed.
+// No exported operation forgets the Authorizer, or who asks: each method is
+// called, by reflection, where nothing is allowed.
 func TestEveryExportedOperationIsAuthorized(t *testing.T) {
 	var mu sync.Mutex
 	var asked []runner.Operation
@@ -104,8 +107,9 @@ func TestEveryExportedOperationIsAuthorized(t *testing.T) {
 	}
 }
 
-// called calls a method and returns its error, or the one that ends what it yields. Strings are taken from names, in order; what is
-// not among values is the zero value.
+// called calls a method and returns its error, or the one that ends what it
+// yields. Strings are taken from names, in order; what is not among values is
+// the zero value.
 func called(t *testing.T, method reflect.Value, values map[reflect.Type]reflect.Value, names []string) error {
 	t.Helper()
 	args := []reflect.Value{reflect.ValueOf(t.Context())}
@@ -164,7 +168,8 @@ func operationKinds(t *testing.T) (kinds []string) {
 	return kinds
 }
 
-// What an actor answers with is told apart, and a listing shows what it selects.
+// What an actor answers with is told apart, and a listing shows what it
+// selects.
 func TestOperationsSayWhatARuleNeeds(t *testing.T) {
 	var last runner.Operation
 	var n counter
@@ -210,7 +215,8 @@ func drained[V any](t *testing.T, all iter.Seq2[V, error]) {
 	}
 }
 
-// A message that supersedes is a denial of each pause, and is authorized as one, before anything is denied.
+// A message that supersedes is a denial of each pause, and is authorized as
+// one, before anything is denied.
 func TestSupersedingAsksForEachDenial(t *testing.T) {
 	var asked []runner.Operation
 	forbidden := "pay"
@@ -249,5 +255,30 @@ func TestSupersedingAsksForEachDenial(t *testing.T) {
 		if printed(op) != printed(want) {
 			t.Errorf("a denial is asked for as %+v, not %+v", op, want)
 		}
+	}
+}
+
+// So is one of a call that waits for its tool, and not for a person: it has no
+// pause.
+func TestSupersedingAParkedCallIsADenial(t *testing.T) {
+	var n counter
+	var denials []runner.Operation
+	r, p, _, _ := parkedRig(t, &n, &rigOptions{memory: true, runner: &runner.Options{
+		Logger: slog.New(slog.DiscardHandler),
+		Authorizer: func(_ context.Context, op runner.Operation) error {
+			if op.Answer != runner.AnswerDeny {
+				return nil
+			}
+			denials = append(denials, op)
+			return errors.New("only a manager denies a refund")
+		},
+	}})
+	r.answer(runner.Approve(p.ID, "bob", "")).finished(event.FinishPaused)
+	s := watch(t, r.Run(t.Context(), user, chat, llm.UserText("Forget it."), &runner.RunOptions{Supersede: true}))
+	if !errors.Is(s.err, runner.ErrNotAllowed) || s.end.Finish != event.FinishPaused || len(r.transcript().Parked) != 1 {
+		t.Errorf("the message ended the run as %q, with %v", s.end.Finish, s.err)
+	}
+	if len(denials) != 1 || denials[0].Call != p.Call || denials[0].Tool != "refund" || denials[0].Pause != "" || denials[0].Actor != user {
+		t.Errorf("it is asked for as %+v", denials)
 	}
 }

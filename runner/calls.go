@@ -145,11 +145,9 @@ func (d *drive) wait(step session.Step, changed <-chan struct{}) error {
 			d.ended(id)
 			return d.outcomes.failure()
 		case <-changed:
-			_, err := d.lease.Refresh(d.commitCtx())
-			return err
+			return d.readAgain()
 		case <-due:
-			_, err := d.lease.Refresh(d.commitCtx())
-			return err
+			return d.readAgain()
 		case p := <-d.progress:
 			if !d.emit(p) {
 				return errLeft
@@ -163,6 +161,16 @@ func (d *drive) wait(step session.Step, changed <-chan struct{}) error {
 			return context.Cause(d.ctx)
 		}
 	}
+}
+
+// readAgain takes up what others have committed. Where the store doesn't answer, what runs is waited for all the same, while the lease
+// lasts.
+func (d *drive) readAgain() error {
+	_, err := d.lease.Refresh(d.commitCtx())
+	if errors.Is(err, session.ErrNoAnswer) {
+		err = nil
+	}
+	return err
 }
 
 // timer fires when there may be something to do although nobody says so: at the next deadline of a pause; when a body's time of grace

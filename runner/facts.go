@@ -9,8 +9,10 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// What the head keeps of a tool's declaration, so that processes without the tool can judge answers, is fixed when a call is asked for.
-// The tool may be declared otherwise when the call begins, after a deploy. Here both are brought together, and nowhere else.
+// What the head keeps of a tool's declaration, so that processes without the
+// tool can judge answers, is fixed when a call is asked for. The tool may be
+// declared otherwise when the call begins, after a deploy. Here both are
+// brought together, and nowhere else.
 
 // declared is what the head keeps of a tool as it is declared today.
 func (d *drive) declared(name string) (out session.Declared, known bool, err error) {
@@ -21,9 +23,11 @@ func (d *drive) declared(name string) (out session.Declared, known bool, err err
 	return out, known, err
 }
 
-// reconcile brings a call that is about to begin up to its tool as it is declared today: in the store, and in c. The more careful of two
-// effects counts. It returns false if the call has moved on meanwhile. A turn that this drive has opened is up to date, and so is
-// a call whose answer is its output, since its body is not entered.
+// reconcile brings a call that is about to begin up to its tool as it is
+// declared today: in the store, and in c. The more careful of two effects
+// counts. It returns false if the call has moved on meanwhile. A turn that this
+// drive has opened is up to date, and so is a call whose answer is its output,
+// since its body is not entered.
 func (d *drive) reconcile(c *session.Call) (goesOn bool, err error) {
 	if d.turn.opened || c.Answer != nil && c.Answer.Mode != tool.ModeReenter {
 		return true, nil
@@ -51,16 +55,17 @@ func (d *drive) reconcile(c *session.Call) (goesOn bool, err error) {
 	return err == nil, err
 }
 
-// turnFacts are what bodies need to know of the open turn. They are not changed once a body has them.
+// turnFacts are what bodies need to know of the open turn. They are not changed
+// once a body has them.
 type turnFacts struct {
 	number int
 	asked  time.Time
-	signer signer // of the turn's tokens, also where no tool of it may pause: a layer, or a prompt, may want one
+	signer signer // of the turn's tokens: a layer or a prompt may want one, though no tool of it may pause
 	opened bool   // by this drive, which so knows all that has run of it
 }
 
-// factsOf reads the turn's facts off the head. Without a key that tokens can be signed with there are none, and no code of others is
-// entered.
+// factsOf reads the turn's facts off the head. Without a key that tokens can be
+// signed with there are none, and no code of others is entered.
 func (d *drive) factsOf(ctx context.Context, opened bool) (*turnFacts, error) {
 	f := &turnFacts{opened: opened}
 	key := 0

@@ -22,7 +22,7 @@ func (d *drive) finish(cause error) (event.End, error) {
 	}
 	d.cancel(cause)
 	var stop []session.Transition
-	if d.interrupts(cause) && d.next().Left() {
+	if d.interrupts(cause) && (d.next().Left() || d.lease.Busy()) { // which may leave something to do
 		stop = append(stop, func(tx *session.Tx) error {
 			if tx.Halt == nil && session.Next(tx.State, tx.Now).Left() { // nobody else has ended it meanwhile
 				tx.Stop(event.FinishInterrupted, "")

@@ -13,8 +13,9 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// A call waits at a gate while its tool is deployed anew. What answers are judged by is the tool that runs: an answer that is faster than
-// its pause is taken, or refused, as for a call that was asked for after the deploy.
+// A call waits at a gate while its tool is deployed anew. What answers are
+// judged by is the tool that runs: an answer that is faster than its pause is
+// taken, or refused, as for a call that was asked for after the deploy.
 func TestToolThatWasDeclaredAnewWhileItsCallWaited(t *testing.T) {
 	type outcome struct {
 		URL string `json:"url"`
@@ -59,7 +60,8 @@ func TestToolThatWasDeclaredAnewWhileItsCallWaited(t *testing.T) {
 	}
 }
 
-// Cancel and Progress that name a pause are about that one: once it was answered they do nothing.
+// Cancel and Progress that name a pause are about that one: once it was
+// answered they do nothing.
 func TestCancelAndProgressOfAPauseThatIsOver(t *testing.T) {
 	entered := 0
 	twice := tool.Must(tool.Func(tool.Spec{Name: "job", Description: "j", MayPause: true, Effect: tool.Idempotent},

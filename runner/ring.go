@@ -11,25 +11,29 @@ import (
 	"github.com/fermata-ai/fermata/session"
 )
 
-// ring holds the keys that tokens are signed with: those that the program gave, or the store's, as they were read last. So neither a
-// turn nor a token costs a read of the store, but for one a minute, which finds out what other processes have added and retired.
+// ring holds the keys that tokens are signed with: those that the program gave,
+// or the store's, as they were read last. So neither a turn nor a token costs a
+// read of the store, but for one a minute, which finds out what other processes
+// have added and retired.
 type ring struct {
 	store *session.Store // nil: the program gave the keys
 
-	// reading is held by the goroutine that reads the store. It is awaited with a context, since a store may hang.
+	// reading is held by the goroutine that reads the store. It is awaited with
+	// a context, since a store may hang.
 	reading chan struct{}
 
 	mu    sync.Mutex         // guards the rest; never held over the store
 	keys  []session.TokenKey // the one that signs last; replaced as a whole
 	reads int                // how often the store was read
-	last  time.Time          // when, by this process's own clock
+	err   error              // what came of the last time
+	last  time.Time          // when that was, by this process's own clock
 }
 
 const (
 	// ringStale is how old the keys in memory may be.
 	ringStale = time.Minute
-	// ringPatience is the time between two reads of the store that nobody has shown a credential for: tokens with the number of a key
-	// that isn't known.
+	// ringPatience is the time between two reads of the store that nobody has
+	// shown a credential for: tokens with the number of a key that isn't known.
 	ringPatience = time.Second
 )
 
@@ -57,7 +61,8 @@ func (r *ring) view() (keys []session.TokenKey, reads int, age time.Duration) {
 	return r.keys, r.reads, time.Since(r.last)
 }
 
-// newest is the number of the key that tokens of a call asked for now are signed with.
+// newest is the number of the key that tokens of a call asked for now are
+// signed with.
 func (r *ring) newest(ctx context.Context) (int, error) {
 	keys, err := r.trusted(ctx)
 	if err != nil {
@@ -66,7 +71,8 @@ func (r *ring) newest(ctx context.Context) (int, error) {
 	return keys[len(keys)-1].ID, nil
 }
 
-// signer is the key of a number; in its place, where a head notes none, or one that is retired, the oldest that isn't.
+// signer is the key of a number; in its place, where a head notes none, or one
+// that is retired, the oldest that isn't.
 func (r *ring) signer(ctx context.Context, id int) (signer, error) {
 	keys, err := r.trusted(ctx)
 	if err == nil && r.store != nil && id > keys[len(keys)-1].ID { // another process has made it
@@ -84,7 +90,20 @@ func (r *ring) signer(ctx context.Context, id int) (signer, error) {
 	return newSigner(keys[0])
 }
 
-// trusted is the ring for who drives. Where the store fails, what is in memory is good enough.
+// held is the key itself as long as it isn't retired, and otherwise the oldest.
+// It reads nothing: a body asks for it.
+func (r *ring) held(s signer) signer {
+	keys, _, _ := r.view()
+	if len(keys) > 0 && find(keys, s.id) < 0 {
+		if oldest, err := newSigner(keys[0]); err == nil {
+			return oldest
+		}
+	}
+	return s
+}
+
+// trusted is the ring for who drives. Where the store fails, what is in memory
+// is good enough.
 func (r *ring) trusted(ctx context.Context) ([]session.TokenKey, error) {
 	keys, reads, age := r.view()
 	if len(keys) > 0 && age < ringStale {
@@ -100,14 +119,15 @@ func (r *ring) trusted(ctx context.Context) ([]session.TokenKey, error) {
 // errRingUnread is why a token can't be judged for a moment.
 var errRingUnread = fmt.Errorf("runner: the token's key is not known yet: %w", session.ErrNotYetKnown)
 
-// verifier is the key of a number that a token bears, which anybody may have written.
+// verifier is the key of a number that a token bears, which anybody may have
+// written.
 func (r *ring) verifier(ctx context.Context, id int) (signer, error) {
 	keys, reads, age := r.view()
 	i := find(keys, id)
 	switch {
 	case r.store == nil, i >= 0 && age < ringStale:
 	case i < 0 && (id < 1 || len(keys) > 0 && id < keys[0].ID): // no ring ever had it, or it is retired
-	case reads > 0 && age < ringPatience:
+	case age < ringPatience:
 		if i < 0 {
 			return signer{}, errRingUnread
 		}
@@ -128,7 +148,8 @@ func find(keys []session.TokenKey, id int) int {
 	return slices.IndexFunc(keys, func(k session.TokenKey) bool { return k.ID == id })
 }
 
-// read reads the store's keys, unless somebody else has since it was read so many times.
+// read reads the store's keys, unless another goroutine has since the ring was
+// read so many times: then what came of that counts.
 func (r *ring) read(ctx context.Context, reads int) error {
 	select {
 	case r.reading <- struct{}{}:
@@ -136,26 +157,34 @@ func (r *ring) read(ctx context.Context, reads int) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	if _, now, _ := r.view(); now != reads {
-		return nil
+	r.mu.Lock()
+	now, err := r.reads, r.err
+	r.mu.Unlock()
+	if now != reads {
+		return err
 	}
 	keys, err := r.store.TokenKeys(ctx)
-	r.put(keys)
+	r.put(keys, err, ctx.Err() == nil)
 	return err
 }
 
-// put notes that the store was read, and what it had; nil is nothing.
-func (r *ring) put(keys []session.TokenKey) {
+// put notes that the store was read, and what came of it. Where that doesn't
+// count, since the reader left, the next in line reads for itself.
+func (r *ring) put(keys []session.TokenKey, err error, counts bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.reads++
 	r.last = time.Now()
-	if keys != nil {
+	if counts {
+		r.reads++
+		r.err = err
+	}
+	if err == nil {
 		r.keys = keys
 	}
 }
 
-// ErrGivenKeys refuses to rotate keys that the program gave in Options.TokenKeys.
+// ErrGivenKeys refuses to rotate keys that the program gave in
+// Options.TokenKeys.
 var ErrGivenKeys = errors.New("runner: the token keys come from Options.TokenKeys; rotate them there")
 
 // rotate adds a key to the store's ring.
@@ -165,7 +194,7 @@ func (r *ring) rotate(ctx context.Context, retire time.Time) error {
 	}
 	keys, err := r.store.RotateTokenKeys(ctx, retire)
 	if err == nil {
-		r.put(keys)
+		r.put(keys, nil, true)
 	}
 	return err
 }

@@ -199,8 +199,10 @@ func (s *scribblers) tools() []tool.Tool {
 	ask := tool.Must(tool.Resumable(tool.Spec{Name: "ask"},
 		func(_ context.Context, in textIn, ask tool.Ask[textOut, textIn]) (tool.Result[textOut], error) {
 			picture := tool.Action{Media: &llm.Media{MediaType: "image/png", Data: []byte("before")}}
+			file := tool.Action{Artifact: &tool.Artifact{Name: "b", MediaType: "text/plain", Data: []byte("artifact")}}
 			s.gives("typed body", picture)
-			return tool.With(ask("Well?", in), picture), nil
+			s.gives("typed body", file)
+			return tool.With(ask("Well?", in), picture, file), nil
 		},
 		func(ctx context.Context, in textIn, re tool.Reply[textOut, textIn, textIn]) (tool.Result[textOut], error) {
 			s.got("typed body", tool.CallFrom(ctx))
@@ -223,7 +225,7 @@ func enact(t *testing.T, layers bool, over ...string) map[string]any {
 		fakellm.Turn{}.Part(llm.Reasoning{Text: "Hm.", Native: native}).Says("I look.").
 			Part(llm.ToolCall{Name: "look", Arguments: json.RawMessage(`{"text":"here"}`), Native: native}).
 			And("pay", `{"cents":100,"more":{"a":[1]}}`).And("read", `{"own":{"x":1}}`).And("ask", `{"text":"a"}`).And("job", `{}`),
-		fakellm.Calls("look", `{"text":"again"}`).And("pay", `{"cents":7}`),
+		fakellm.Calls("look", `{"text":"again"}`).And("pay", `{"cents":7}`).And("ask", `{"text":"c"}`),
 		fakellm.Says("Done."),
 	)
 	approval := interceptor.Approval(&interceptor.ApprovalOptions{
@@ -257,7 +259,7 @@ func enact(t *testing.T, layers bool, over ...string) map[string]any {
 	shown, err := s.r.Show(t.Context(), chat, user)
 	must(t, err)
 	out := map[string]any{"stored": shown, "sent": script.Requests(), "told": s.told}
-	for i := 1; i <= 7; i++ {
+	for i := 1; i <= 8; i++ {
 		st, err := s.r.Call(t.Context(), chat, fmt.Sprintf("call_%d", i), user)
 		must(t, err)
 		for i := range st.Receipts {
@@ -296,8 +298,25 @@ func (s *scribblers) session(waiting int) {
 	s.got("caller", shown)
 	for range r.Run(t.Context(), user, chat, llm.UserText("And?"), nil) { // it is refused, with what waits
 	}
+	s.answer(waiting)
+	s.answer(1)
+	for ev, err := range r.Follow(t.Context(), chat, user, nil) {
+		must(t, err)
+		s.got("caller", ev)
+	}
+	for _, tl := range []string{"look", "job", "pay"} {
+		ag, err := agent.New(r.config)
+		must(t, err)
+		_, spec, _ := ag.Tools().Lookup(tl)
+		s.got("caller", []json.RawMessage{spec.Input, spec.Output})
+	}
+}
+
+// answer answers what waits.
+func (s *scribblers) answer(waiting int) {
+	t, r := s.t, s.r
 	var answers []runner.Resumption
-	for _, p := range shownAgain(t, r).Pending {
+	for _, p := range r.transcript().Pending {
 		switch p.Tool {
 		case "pay":
 			answers = append(answers, runner.ApproveEdited(p.ID, "bob", "less", json.RawMessage(`{"cents":50,"more":[2]}`)))
@@ -315,22 +334,6 @@ func (s *scribblers) session(waiting int) {
 	s.used("caller", answers)
 	s.got("caller", res.Receipts)
 	s.listen(res.Events(t.Context()))
-	for ev, err := range r.Follow(t.Context(), chat, user, nil) {
-		must(t, err)
-		s.got("caller", ev)
-	}
-	for _, tl := range []string{"look", "job", "pay"} {
-		ag, err := agent.New(r.config)
-		must(t, err)
-		_, spec, _ := ag.Tools().Lookup(tl)
-		s.got("caller", []json.RawMessage{spec.Input, spec.Output})
-	}
-}
-
-func shownAgain(t *testing.T, r *rig) runner.Transcript {
-	shown, err := r.Show(t.Context(), chat, user)
-	must(t, err)
-	return shown
 }
 
 // listen ranges over events as somebody does who masks them for the screen.

@@ -22,13 +22,14 @@ var (
 	ErrTokenExpired = errors.New("runner: the token has expired")
 )
 
-// Token is what a callback token says. Its text is "f2.", the claims as base64url JSON, ".", and an HMAC-SHA256 over all
-// before it; nothing about a token is stored. Who has it can read it.
+// Token is what a callback token says. Its text is "f2.", the claims as
+// base64url JSON, ".", and an HMAC-SHA256 over all before it; nothing about a
+// token is stored. Who has it can read it.
 type Token struct {
 	Key     int           `json:"k"` // of the ring
 	Session string        `json:"s"`
 	Call    string        `json:"c"`
-	Pause   int           `json:"p"` // the one that it was made for, and the only one that it is good for
+	Pause   int           `json:"p"` // the only one that it is good for
 	Permits []tool.Permit `json:"o"`
 	Holder  Actor         `json:"h,omitempty"` // who receipts name; empty: who delivers
 	Expires int64         `json:"e"`           // Unix seconds
@@ -42,8 +43,9 @@ func (t Token) Allows(p tool.Permit) bool { return slices.Contains(t.Permits, p)
 // PauseID is the id of the pause that the token was made for.
 func (t Token) PauseID() string { return tool.PauseID(t.Call, t.Pause) }
 
-// Scope is what the token's holder may cancel, or report the progress of: its pause. A token of the old form was good for its whole call,
-// and remains so until it expires.
+// Scope is what the token's holder may cancel, or report the progress of: its
+// pause. A token of the old form was good for its whole call, and remains so
+// until it expires.
 func (t Token) Scope() string {
 	if t.old {
 		return t.Call
@@ -72,13 +74,14 @@ type signer struct {
 // newSigner refuses a key with which anybody could make tokens.
 func newSigner(k session.TokenKey) (signer, error) {
 	if len(k.Secret) < session.MinTokenSecret {
-		return signer{}, fmt.Errorf("runner: token key %d has a secret of %d bytes, and at least %d are needed", k.ID, len(k.Secret),
-			session.MinTokenSecret)
+		return signer{}, fmt.Errorf("runner: the secret of token key %d has %d bytes; at least %d are needed",
+			k.ID, len(k.Secret), session.MinTokenSecret)
 	}
 	return signer{k.ID, k.Secret}, nil
 }
 
-// mint makes a token. It depends on the claims and the key only. Without a key there is none.
+// mint makes a token. It depends on the claims and the key only. Without a key
+// there is none.
 func (s signer) mint(t Token) (string, error) {
 	if len(s.secret) < session.MinTokenSecret {
 		return "", errors.New("runner: there is no key to sign a token with")
@@ -142,21 +145,25 @@ func cutLast(s string) (before, after string, ok bool) {
 type Grant struct {
 	Session string
 	Pause   string // the id of an open pause
-	// Permits are what the token's holder may do. Approving and denying go with the pause of a layer, completing and failing with a tool's
-	// own.
+	// Permits are what the token's holder may do. Approving and denying go with
+	// the pause of a layer, completing and failing with a tool's own.
 	Permits []tool.Permit
-	// Holder, if set, is whom the token is given to: what is done with it counts as theirs. It can be read in the token.
+	// Holder, if set, is whom the token is given to: what is done with it
+	// counts as theirs. It can be read in the token.
 	Holder Actor
-	// Lifetime is how long the token is good; default, and at most, Options.TokenLifetime.
+	// Lifetime is how long the token is good; default, and at most,
+	// Options.TokenLifetime.
 	Lifetime time.Duration
 }
 
-// MintToken makes a token for an open pause, such as for the buttons of a chat: one that permits tool.PermitApprove, and another
-// tool.PermitDeny. It is for programs that hand it on; who has it acts without being asked who they are.
+// MintToken makes a token for an open pause, such as for the buttons of a chat:
+// one that permits tool.PermitApprove, and another tool.PermitDeny. It is for
+// programs that hand it on; who has it acts without being asked who they are.
 func (rn *Runner) MintToken(ctx context.Context, g Grant, actor Actor) (string, error) {
 	call := session.CallID(g.Pause)
 	err := rn.authorize(ctx, Operation{
-		Kind: OpMint, Actor: actor, Session: g.Session, Call: call, Pause: g.Pause, Permits: slices.Clone(g.Permits), Holder: g.Holder,
+		Kind: OpMint, Actor: actor, Session: g.Session, Call: call, Pause: g.Pause,
+		Permits: slices.Clone(g.Permits), Holder: g.Holder,
 	})
 	if err != nil {
 		return "", err
@@ -184,7 +191,8 @@ func (rn *Runner) MintToken(ctx context.Context, g Grant, actor Actor) (string, 
 		lifetime = min(lifetime, g.Lifetime)
 	}
 	return key.mint(Token{
-		Session: p.Session, Call: p.Call, Pause: p.Number, Permits: g.Permits, Holder: g.Holder, Expires: rn.store.Now().Add(lifetime).Unix(),
+		Session: p.Session, Call: p.Call, Pause: p.Number, Permits: g.Permits, Holder: g.Holder,
+		Expires: rn.store.Now().Add(lifetime).Unix(),
 	})
 }
 
@@ -202,11 +210,13 @@ func (g *Grant) check(p tool.Pause) error {
 		case tool.PermitProgress, tool.PermitCancel:
 		case tool.PermitApprove, tool.PermitDeny:
 			if !gate {
-				return fmt.Errorf("runner: Grant.Permits has %q, and pause %s is its tool's own: nobody asked for a decision", permit, p.ID)
+				return fmt.Errorf("runner: Grant.Permits has %q, and pause %s waits for no decision",
+					permit, p.ID)
 			}
 		case tool.PermitComplete, tool.PermitFail:
 			if gate {
-				return fmt.Errorf("runner: Grant.Permits has %q, and pause %s waits for a decision: permit approving or denying", permit, p.ID)
+				return fmt.Errorf("runner: Grant.Permits has %q, and pause %s waits for a decision: "+
+					"permit approving or denying", permit, p.ID)
 			}
 		default:
 			return fmt.Errorf("runner: Grant.Permits has %q, which is no permit", permit)
@@ -217,14 +227,18 @@ func (g *Grant) check(p tool.Pause) error {
 
 // RotateOptions configure one RotateTokenKeys. Nil means the defaults.
 type RotateOptions struct {
-	// Retire retires keys that another one has replaced at or before that time: no token that they signed is valid any more. Default: those
-	// that were replaced longer ago than Options.TokenLifetime, of which every token has expired. After a leak: now.
+	// Retire retires keys that another one has replaced at or before that time:
+	// no token that they signed is valid any more. Default: those that were
+	// replaced longer ago than Options.TokenLifetime, of which every token has
+	// expired. After a leak: now.
 	Retire time.Time
 }
 
-// RotateTokenKeys adds a key to the ring that tokens are signed with. Calls asked for from now on use it, in other processes within a
-// minute; earlier tokens stay good until their key is retired. The ring holds 512 keys, and then retires the oldest at each rotation: who
-// rotates daily keeps tokens of more than a year.
+// RotateTokenKeys adds a key to the ring that tokens are signed with. Calls
+// asked for from now on use it, in other processes within a minute; earlier
+// tokens stay good until their key is retired. The ring holds 512 keys, and
+// then retires the oldest at each rotation: who rotates daily keeps tokens of
+// more than a year.
 func (rn *Runner) RotateTokenKeys(ctx context.Context, actor Actor, o *RotateOptions) error {
 	if err := rn.authorize(ctx, Operation{Kind: OpRotate, Actor: actor}); err != nil {
 		return err

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -24,7 +25,8 @@ import (
 
 var ringKey = kvstore.Key("x", "token-keys")
 
-// Whatever its tool declares, a call's token is good: in a layer, in a prompt, in a body that only reports how far it is.
+// Whatever its tool declares, a call's token is good: in a layer, in a prompt,
+// in a body that only reports how far it is.
 func TestEveryCallHasATokenThatIsGood(t *testing.T) {
 	var tokens []string
 	note := func(c tool.Call) { tokens = append(tokens, c.Token()) }
@@ -56,7 +58,8 @@ func TestEveryCallHasATokenThatIsGood(t *testing.T) {
 	}
 }
 
-// A head of before there were keys for every turn notes none; its calls get the oldest that isn't retired.
+// A head of before there were keys for every turn notes none; its calls get the
+// oldest that isn't retired.
 func TestHeadWithoutAKeyGetsTheOldest(t *testing.T) {
 	var tokens []string
 	r := newRig(t, agent.Config{
@@ -82,8 +85,28 @@ func TestHeadWithoutAKeyGetsTheOldest(t *testing.T) {
 	}
 }
 
-// Where no key can be had, no code of others runs: neither layers nor the body. What the model said is kept, and goes on when there
-// is a key again.
+// A key that retires while a body runs signs no more.
+func TestKeyRetiresWhileABodyRuns(t *testing.T) {
+	var r *rig
+	var tokens []string
+	act := tool.Must(tool.Func(tool.Spec{Name: "act", Description: "a"}, func(ctx context.Context, in textIn) (tool.Result[textOut], error) {
+		c := tool.CallFrom(ctx)
+		tokens = append(tokens, c.Token())
+		must(t, r.RotateTokenKeys(ctx, user, &runner.RotateOptions{Retire: time.Now().Add(time.Hour)}))
+		tokens = append(tokens, c.Token())
+		return tool.Done(textOut(in)), nil
+	}))
+	r = newRig(t, agent.Config{Tools: []tool.Tool{act}, Model: messages(calls("act", `{"text":"a"}`), says("Done."))}, nil)
+	r.say("Go.").finished(event.FinishStop)
+	for i, want := range []error{runner.ErrBadToken, nil} {
+		if _, err := r.ReadToken(t.Context(), tokens[i]); !errors.Is(err, want) {
+			t.Errorf("token %d: %v", i, err)
+		}
+	}
+}
+
+// Where no key can be had, no code of others runs: neither layers nor the body.
+// What the model said is kept, and goes on when there is a key again.
 func TestNoKeyNoCall(t *testing.T) {
 	var entered atomic.Int32
 	act := tool.Must(tool.Func(tool.Spec{Name: "act", Description: "a"}, func(ctx context.Context, in textIn) (tool.Result[textOut], error) {
@@ -119,7 +142,8 @@ func TestNoKeyNoCall(t *testing.T) {
 	}
 }
 
-// The ring is bounded, however often it is rotated; and what was retired is not good any more.
+// The ring is bounded, however often it is rotated; and what was retired is not
+// good any more.
 func TestKeysRetire(t *testing.T) {
 	var tokens []string
 	cl := newClock()
@@ -195,18 +219,23 @@ func (r *rig) mint(g runner.Grant) string {
 // ringReads counts how often the ring is read from the store.
 type ringReads struct {
 	kvstore.Exclusive
-	n atomic.Int32
+	n      atomic.Int32
+	broken atomic.Bool
 }
 
 func (r *ringReads) Get(ctx context.Context, key []byte) (kvstore.Entry, error) {
 	if bytes.Equal(key, ringKey) {
 		r.n.Add(1)
+		if r.broken.Load() {
+			return kvstore.Entry{}, errAway
+		}
 	}
 	return r.Exclusive.Get(ctx, key)
 }
 
-// Neither turns nor tokens cost a read of the ring; numbers that no ring has cost one a second, however many come; and a key that another
-// process has made is found, at the first try or the next.
+// Neither turns nor tokens cost a read of the ring; numbers that no ring has
+// cost one a second, however many come; and a key that another process has made
+// is found, at the first try or the next.
 func TestUnknownKeysAreCheap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var tokens []string
@@ -300,3 +329,47 @@ func TestKeysFromTheProgram(t *testing.T) {
 		}
 	}
 }
+
+// Many that come at once while the ring can't be read are all told so, and none
+// that its token is bad; when it can be read again, all are served.
+func TestRingThatCannotBeReadForAWhile(t *testing.T) {
+	var tokens []string
+	reads := &ringReads{}
+	r := newRig(t, agent.Config{
+		Tools: []tool.Tool{tokenTool(tool.Idempotent, &tokens)},
+		Model: messages(calls("job", `{}`), says("Done.")),
+	}, &rigOptions{memory: true, wrap: func(kv kvstore.Store) kvstore.Store {
+		reads.Exclusive = kv.(kvstore.Exclusive)
+		return reads
+	}})
+	p := r.say("Go.").finished(event.FinishPaused).pause("job")
+	r.restart()
+	reads.broken.Store(true)
+	all := func(want error) {
+		t.Helper()
+		var wg sync.WaitGroup
+		for i := range 20 {
+			wg.Go(func() {
+				_, err := r.ReadToken(t.Context(), tokens[0])
+				if i%2 == 0 && want != nil {
+					_, err = r.MintToken(t.Context(), runner.Grant{Session: chat, Pause: p.ID, Permits: []tool.Permit{tool.PermitFail}}, user)
+				}
+				if (err == nil) != (want == nil) || errors.Is(err, runner.ErrBadToken) {
+					t.Errorf("it is judged, with %v", err)
+				}
+			})
+		}
+		wg.Wait()
+	}
+	all(errAway)
+	reads.broken.Store(false)
+	_, err := r.MintToken(t.Context(), runner.Grant{Session: chat, Pause: p.ID, Permits: []tool.Permit{tool.PermitFail}}, user)
+	must(t, err) // who has a say in it waits for no second
+	before := reads.n.Load()
+	all(nil)
+	if n := reads.n.Load() - before; n != 0 {
+		t.Errorf("the ring was read %d times", n)
+	}
+}
+
+var errAway = errors.New("the disk is away")

@@ -44,6 +44,7 @@ type Drive struct {
 	sent     moment // when the last commit was
 	renewed  moment // when the one was that took, or last renewed, the lease
 	known    moment // when the head was what is known of it
+	news     bool   // there is more than what is known
 	pulse    *time.Timer
 	renewing bool
 	onLost   func(error)
@@ -314,17 +315,20 @@ func (d *Drive) Refresh(ctx context.Context) (changed bool, err error) {
 }
 
 func (d *Drive) refresh(ctx context.Context) (changed bool, err error) {
+	d.mu.Lock()
 	select {
 	case <-d.heard:
+		d.news = true // until it is read
 	default:
 	}
+	d.mu.Unlock()
 	at := d.store.moment()
 	if changed, err = d.head.refresh(ctx); err != nil {
 		return false, err
 	}
 	d.mu.Lock()
 	epoch := d.epoch
-	d.known = at
+	d.known, d.news = at, false
 	d.mu.Unlock()
 	switch st := d.head.state; {
 	case !st.Deleted.IsZero():

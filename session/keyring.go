@@ -18,7 +18,8 @@ type TokenKey struct {
 	Created time.Time `json:"created"`
 }
 
-// String names the key without its secret, so that one that is printed by mistake gives nothing away.
+// String names the key without its secret, so that one that is printed by
+// mistake gives nothing away.
 func (k TokenKey) String() string { return fmt.Sprintf("token key %d", k.ID) }
 
 // GoString is String.
@@ -40,14 +41,16 @@ func CheckTokenKeys(keys []TokenKey) error {
 		case known[k.ID]:
 			return fmt.Errorf("session: two token keys have the id %d", k.ID)
 		case len(k.Secret) < MinTokenSecret:
-			return fmt.Errorf("session: the secret of token key %d has %d bytes; at least %d are needed", k.ID, len(k.Secret), MinTokenSecret)
+			return fmt.Errorf("session: the secret of token key %d has %d bytes; at least %d are needed",
+				k.ID, len(k.Secret), MinTokenSecret)
 		}
 		known[k.ID] = true
 	}
 	return nil
 }
 
-// keyRing is how the store keeps its keys. Those below the floor are retired, and gone.
+// keyRing is how the store keeps its keys. Those below the floor are retired,
+// and gone.
 type keyRing struct {
 	Version int        `json:"v"`
 	Floor   int        `json:"floor,omitempty"` // the first key's id; of version 1, which knows no floor: 1
@@ -55,10 +58,12 @@ type keyRing struct {
 }
 
 const (
-	// A ring with a floor has a version of its own, so that no older program takes it for damage.
+	// A ring with a floor has a version of its own, so that no older program
+	// takes it for damage.
 	floorVersion = 2
 	secretSize   = MinTokenSecret
-	// maxTokenKeys is how many keys a ring holds; they have to fit one value of the engine. One more retires the oldest.
+	// maxTokenKeys is how many keys a ring holds; they have to fit one value of
+	// the engine. One more retires the oldest.
 	maxTokenKeys = 512
 )
 
@@ -73,13 +78,15 @@ func (r *keyRing) check() error {
 	first := max(1, r.Floor)
 	for i, k := range r.Keys {
 		if k.ID != first+i || len(k.Secret) != secretSize {
-			return fmt.Errorf("key %d is damaged", first+i) // with a shorter secret, anybody could make tokens
+			// With a shorter secret, anybody could make tokens.
+			return fmt.Errorf("key %d is damaged", first+i)
 		}
 	}
 	return nil
 }
 
-// add puts a key at the ring's end, and retires those that another key replaced at or before the given time, or that find no room.
+// add puts a key at the ring's end, and retires those that another key replaced
+// at or before the given time, or that find no room.
 func (r *keyRing) add(secret []byte, now, retire time.Time) {
 	id := 1
 	if n := len(r.Keys); n > 0 {
@@ -98,7 +105,8 @@ func (r *keyRing) add(secret []byte, now, retire time.Time) {
 
 var keyRingKey = kvstore.Key("x", "token-keys")
 
-// TokenKeys reads the ring of token keys, the newest last. The first is made on first use.
+// TokenKeys reads the ring of token keys, the newest last. The first is made on
+// first use.
 func (s *Store) TokenKeys(ctx context.Context) ([]TokenKey, error) {
 	var ring keyRing
 	found, err := s.read(ctx, keyRingKey, &ring)
@@ -111,8 +119,9 @@ func (s *Store) TokenKeys(ctx context.Context) ([]TokenKey, error) {
 	return ring.Keys, nil
 }
 
-// RotateTokenKeys adds a key, and retires those that another one replaced at or before the given time: tokens signed with them are
-// not valid any more. It returns the ring. A ring that is full retires its oldest.
+// RotateTokenKeys adds a key, and retires those that another one replaced at or
+// before the given time: tokens signed with them are not valid any more. It
+// returns the ring. A ring that is full retires its oldest.
 func (s *Store) RotateTokenKeys(ctx context.Context, retire time.Time) ([]TokenKey, error) {
 	return s.addTokenKey(ctx, false, retire)
 }

@@ -28,9 +28,9 @@ func (s *Store) since(m moment) time.Duration {
 }
 
 const (
-	leaseMargin = 10 // a drive gives a stored lease up for lost with a tenth of it left
-	leasePulse  = 12 // how often in its time a stored lease is looked at
-	leaseNews   = 100 * time.Millisecond
+	leaseMargin = 10                     // a drive gives a stored lease up for lost with a tenth of it left
+	leasePulse  = 12                     // how often in its time a stored lease is looked at
+	leaseNews   = 100 * time.Millisecond // what is known of a shared head for longer is read again before a body
 )
 
 // standing refuses a drive that is known to have lost its lease. One that has
@@ -91,8 +91,9 @@ func (d *Drive) stale() bool {
 		return false
 	}
 	d.mu.Lock()
-	defer d.mu.Unlock()
-	return !d.taken || d.store.since(d.renewed) > d.store.lease*2/3
+	taken, renewed := d.taken, d.renewed
+	d.mu.Unlock()
+	return !taken || d.store.since(renewed) > d.store.lease*2/3
 }
 
 // MayEnter is the last look before the body of a call is entered, after
@@ -142,15 +143,11 @@ func (d *Drive) Stands() error {
 // outdated reports whether others may have committed since the head was last
 // read or written.
 func (d *Drive) outdated() bool {
-	if len(d.heard) > 0 {
-		return true
-	}
-	if d.store.exclusive { // everybody is heard
-		return false
-	}
 	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.store.since(d.known) > leaseNews
+	news, known := d.news || len(d.heard) > 0, d.known
+	d.mu.Unlock()
+	// Where one process has the engine, everybody in it is heard.
+	return news || !d.store.exclusive && d.store.since(known) > leaseNews
 }
 
 // RenewEvery is how often a stored lease is renewed while nothing else is committed; zero: never.
@@ -180,7 +177,10 @@ func (d *Drive) look() {
 		return
 	}
 	d.mu.Lock()
-	age := d.store.since(d.renewed)
+	renewed := d.renewed
+	d.mu.Unlock()
+	age := d.store.since(renewed)
+	d.mu.Lock()
 	over := d.store.lease - d.store.lease/leaseMargin
 	due := age >= d.store.lease/3 && !d.renewing && !d.released
 	d.renewing = d.renewing || due

@@ -10,7 +10,8 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// A superseding message denies the pauses that it was allowed to, and none that has come since.
+// A superseding message denies the pauses that it was allowed to, and none that
+// has come since.
 func TestSupersedeDeniesWhatItIsTold(t *testing.T) {
 	_, s := gated(t)
 	d, err := s.Drive(t.Context(), "third", &session.New{User: "ada"})

@@ -37,7 +37,8 @@ func twice(tokens *[]string) tool.Tool {
 		}))
 }
 
-// The token of a pause that was answered does nothing more, while the call goes on, while it waits again, and when it is over.
+// The token of a pause that was answered does nothing more, while the call goes
+// on, while it waits again, and when it is over.
 func TestTokenOfAnAnsweredPause(t *testing.T) {
 	var tokens []string
 	s := newSite(t, siteOptions{tools: []tool.Tool{twice(&tokens)}, model: fakellm.New(fakellm.Calls("twice", `{}`), fakellm.Says("Done."))})
@@ -61,8 +62,8 @@ func TestTokenOfAnAnsweredPause(t *testing.T) {
 	s.post(tokens[1]+"/cancel", `{}`).is(t, http.StatusGone, "settled")
 }
 
-// A token of the form before this one completes, fails and reports, and cancels its call whichever pause is open, until it expires. It
-// decides nothing.
+// A token of the form before this one completes, fails and reports, and cancels
+// its call whichever pause is open, until it expires. It decides nothing.
 func TestTokenOfTheOldForm(t *testing.T) {
 	var tokens []string
 	s := newSite(t, siteOptions{tools: []tool.Tool{twice(&tokens)}, model: fakellm.New(fakellm.Calls("twice", `{}`), fakellm.Says("Done."))})
@@ -148,7 +149,8 @@ func TestDecisionOverHTTP(t *testing.T) {
 	})
 }
 
-// Whatever came before, and by whom: who has no more than a token reads no name.
+// Whatever came before, and by whom: who has no more than a token reads no
+// name.
 func TestTokenHoldersReadNoNames(t *testing.T) {
 	const name = "Grace Hopper"
 	never := func(t *testing.T, r response) {

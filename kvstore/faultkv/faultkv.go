@@ -41,6 +41,7 @@ type Injector struct {
 	struck        int
 	dead          bool
 	before, after func(Call)
+	stalled       *stall
 	passed        chan struct{} // closed, and made anew, whenever the engine has answered an Apply
 }
 
@@ -84,6 +85,10 @@ func (f *Injector) Heal() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.faults, f.chaos = nil, Chaos{}
+	if f.stalled != nil {
+		close(f.stalled.over)
+		f.stalled = nil
+	}
 }
 
 // Kill makes the store dead, as AndDie does. Close still reaches the engine, so that what is left can be opened again.
@@ -214,6 +219,9 @@ func (f *Injector) apply(ctx context.Context, c Call, b kvstore.Batch) (kvstore.
 	}
 	if err := f.wait(ctx, x); err != nil {
 		return 0, err // a context's: the engine hasn't seen the batch
+	}
+	if err := f.hang(ctx); err != nil {
+		return 0, err
 	}
 	revision, err := f.inner.Apply(ctx, b)
 	f.pass()

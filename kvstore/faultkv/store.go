@@ -32,6 +32,9 @@ func (s store) Get(ctx context.Context, key []byte) (kvstore.Entry, error) {
 	if s.f.Dead() {
 		return kvstore.Entry{}, ErrDead
 	}
+	if err := s.f.hang(ctx); err != nil {
+		return kvstore.Entry{}, err
+	}
 	e, err := s.f.inner.Get(ctx, key)
 	if s.f.Dead() {
 		return kvstore.Entry{}, ErrDead
@@ -42,6 +45,9 @@ func (s store) Get(ctx context.Context, key []byte) (kvstore.Entry, error) {
 func (s store) Scan(ctx context.Context, r kvstore.Range) (kvstore.Page, error) {
 	if s.f.Dead() {
 		return kvstore.Page{}, ErrDead
+	}
+	if err := s.f.hang(ctx); err != nil {
+		return kvstore.Page{}, err
 	}
 	p, err := s.f.inner.Scan(ctx, r)
 	if s.f.Dead() {

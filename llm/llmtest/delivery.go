@@ -86,6 +86,7 @@ func linesOf(body []byte) map[string][]byte {
 	}
 	return map[string][]byte{
 		"lines that end with a carriage return": lines("\r"), "lines that end with both": lines("\r\n"), "a byte order mark": append([]byte("\uFEFF"), body...),
+		"runes cut between bytes": bytes.ReplaceAll(bytes.ReplaceAll(body, []byte(`\ud834`), []byte("\xf0\x9d")), []byte(`\udd1e`), []byte("\x84\x9e")),
 	}
 }
 

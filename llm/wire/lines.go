@@ -2,12 +2,15 @@ package wire
 
 import "io"
 
-// Lines is a stream of server-sent events as the decoders of the SDKs read it: each line ends with one line feed, and there is no byte
-// order mark. The standard has lines end with a carriage return, too, alone or before the line feed, and lets a mark begin the stream
+// Lines is a stream of server-sent events as the decoders of the SDKs read it:
+// each line ends with one line feed, and there is no byte order mark. The
+// standard has lines end with a carriage return, too, alone or before the line
+// feed, and lets a mark begin the stream
 // (https://html.spec.whatwg.org/multipage/server-sent-events.html#parsing-an-event-stream).
 //
-// A carriage return counts as soon as it comes: the event that it ends doesn't wait for what may follow. JSON stays what it is, since
-// there both are white space.
+// A carriage return counts as soon as it comes: the event that it ends doesn't
+// wait for what may follow. JSON stays what it is, since there both are white
+// space.
 func Lines(r io.Reader) io.Reader { return &lines{r: r} }
 
 type lines struct {

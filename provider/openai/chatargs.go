@@ -8,8 +8,10 @@ import (
 	"github.com/fermata-ai/fermata/llm/wire"
 )
 
-// chatArgs are a call's arguments, which come in pieces. Two habits of compatible servers are seen to. Some begin each call with {},
-// null or "", and then send its arguments. Others send the arguments once more at the end, whole.
+// chatArgs are a call's arguments, which come in pieces. Two habits of
+// compatible servers are seen to. Some begin each call with {}, null or "", and
+// then send its arguments. Others send the arguments once more at the end,
+// whole.
 type chatArgs struct {
 	text   strings.Builder
 	held   string // a first piece that may stand for nothing: it counts if no more come
@@ -69,8 +71,9 @@ func (a *chatArgs) isObject() bool {
 	return strings.HasPrefix(s, "{") && strings.HasSuffix(s, "}") && json.Valid([]byte(s))
 }
 
-// repeats reports whether a piece is the arguments once more, whole. Another object after a whole one is none: what it means isn't
-// known, and the model is told.
+// repeats reports whether a piece is the arguments once more, whole. Another
+// object after a whole one is none: what it means isn't known, and the model is
+// told.
 func (a *chatArgs) repeats(p wire.Piece) bool {
 	if a.text.Len() == 0 || !strings.HasPrefix(strings.TrimSpace(string(p)), "{") || !a.isObject() {
 		return false
@@ -79,10 +82,12 @@ func (a *chatArgs) repeats(p wire.Piece) bool {
 	return strings.TrimSpace(text) == strings.TrimSpace(string(p)) || sameJSON(text, string(p))
 }
 
-// isResent reports whether a piece without an id is the arguments once more. What came at once may as well be what another call has.
+// isResent reports whether a piece without an id is the arguments once more.
+// What came at once may as well be what another call has.
 func (a *chatArgs) isResent(p wire.Piece) bool { return a.pieces > 1 && a.repeats(p) }
 
-// sameJSON reports whether two texts are the same JSON: white space and the order of members don't count, the digits of numbers do.
+// sameJSON reports whether two texts are the same JSON: white space and the
+// order of members don't count, the digits of numbers do.
 func sameJSON(a, b string) bool {
 	var values [2]any
 	for i, s := range []string{a, b} {

@@ -233,6 +233,7 @@ func TestPiecesOfCallsFindTheirCall(t *testing.T) {
 		{"a tool that is no function", []string{
 			`{"tool_calls":[{"index":0,"id":"a","type":"custom","custom":{"name":"sql","input":"select 1"}}]}`,
 		}, "", `type "custom"`},
+		{"a tool that is no function, and has no id", []string{`{"tool_calls":[{"index":0,"type":"custom","custom":{"name":"sql"}}]}`}, "", `type "custom"`},
 		{"calls that are no list", []string{`{"tool_calls":{"index":0}}`}, "", "tool_calls of type"},
 		{"an index that is text", []string{`{"tool_calls":[{"index":"0","id":"a","function":{"name":"get_time"}}]}`}, "", "index"},
 	} {

@@ -27,9 +27,10 @@ func (r *chatReply) read(res *http.Response) error {
 	return r.stream(a)
 }
 
-// stream reads server-sent events up to the line [DONE]. There are services that leave it out, and others that leave out the
-// finish_reason: where HTTP tells that the stream has ended, one of the two is enough. Where it doesn't, a stream that lacks
-// either may have broken off.
+// stream reads server-sent events up to the line [DONE]. There are services
+// that leave it out, and others that leave out the finish_reason: where HTTP
+// tells that the stream has ended, one of the two is enough. Where it doesn't,
+// a stream that lacks either may have broken off.
 func (r *chatReply) stream(a answer) error {
 	events := a.events()
 	for events.decoder.Next() {
@@ -67,7 +68,8 @@ func (r *chatReply) stream(a answer) error {
 	return r.truncated("the stream ended without its line [DONE]")
 }
 
-// whole reads a message that comes at once. It is like a stream of one chunk, but each call is an entry of its own.
+// whole reads a message that comes at once. It is like a stream of one chunk,
+// but each call is an entry of its own.
 func (r *chatReply) whole(a answer) error {
 	data, err := io.ReadAll(a.body)
 	if err != nil {

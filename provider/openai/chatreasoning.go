@@ -10,8 +10,9 @@ import (
 	"github.com/fermata-ai/fermata/llm/wire"
 )
 
-// chatReasoning is the reasoning that is being read. Servers have four places for it, some of them use more than one at a time. What
-// came is kept as the part's native form, which is members of an assistant's message:
+// chatReasoning is the reasoning that is being read. Servers have four places
+// for it, some of them use more than one at a time. What came is kept as the
+// part's native form, which is members of an assistant's message:
 //
 //	{"reasoning": "...", "reasoning_details": [...]}
 //	{"content": [{"type": "thinking", "thinking": [...]}]}
@@ -142,7 +143,8 @@ func (c *chatReasoning) fields() (map[string]any, error) {
 	return fields, nil
 }
 
-// chatDetail is an entry of reasoning_details: the JSON that came or, where it came in pieces, what they make together.
+// chatDetail is an entry of reasoning_details: the JSON that came or, where it
+// came in pieces, what they make together.
 type chatDetail struct {
 	raw     json.RawMessage
 	members map[string]json.RawMessage
@@ -153,7 +155,8 @@ type chatDetail struct {
 // pieced are the members of which a stream sends more and more.
 var pieced = []string{"text", "summary"}
 
-// detail adds an entry, and returns the text in it. In a stream, a text comes in pieces of one index.
+// detail adds an entry, and returns the text in it. In a stream, a text comes
+// in pieces of one index.
 func (c *chatReasoning) detail(raw json.RawMessage) (string, error) {
 	next := &chatDetail{raw: raw, texts: map[string]*chatText{}}
 	if err := json.Unmarshal(raw, &next.members); err != nil || next.members == nil {

@@ -93,7 +93,8 @@ func (r *chatReply) delta(d chatDelta) error {
 	return r.called(d)
 }
 
-// called takes the calls of a piece. Some servers send an empty one of the older form in each.
+// called takes the calls of a piece. Some servers send an empty one of the
+// older form in each.
 func (r *chatReply) called(d chatDelta) error {
 	if f := d.FunctionCall; f != nil {
 		before := -1 // no index of tool_calls
@@ -133,7 +134,8 @@ func (r *chatReply) text(s string) error {
 	return r.send(llm.TextDelta{Text: s})
 }
 
-// end is the end of the answer, as the server marked it. An answer that says neither why it ends nor anything else is none.
+// end is the end of the answer, as the server marked it. An answer that says
+// neither why it ends nor anything else is none.
 func (r *chatReply) end(a answer) error {
 	if r.finish == "" && !(r.begun && a.isFramed()) {
 		return r.truncated("the answer ended without a finish_reason")
@@ -160,7 +162,8 @@ func (r *chatReply) end(a answer) error {
 	return r.send(llm.Finish{Reason: reason, Word: r.finish, Usage: r.usage})
 }
 
-// reason is why the model stopped. Services differ in the case of the words, and some pass on those of the one behind them.
+// reason is why the model stopped. Services differ in the case of the words,
+// and some pass on those of the one behind them.
 func (r *chatReply) reason() (llm.StopReason, error) {
 	called := len(r.calls.all) > 0
 	switch word := strings.ToLower(r.finish); word {
@@ -188,7 +191,8 @@ type errFinish string
 
 func (e errFinish) Error() string { return "the server broke off with finish_reason " + string(e) }
 
-// count takes a usage. Servers that send it more than once send sums, some of them with zeros for what they told before.
+// count takes a usage. Servers that send it more than once send sums, some of
+// them with zeros for what they told before.
 func (r *chatReply) count(raw json.RawMessage) {
 	var u openai.CompletionUsage // the SDK reads it loosely, as is right here
 	if isNull(raw) || json.Unmarshal(raw, &u) != nil {

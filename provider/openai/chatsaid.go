@@ -7,8 +7,9 @@ import (
 	"github.com/fermata-ai/fermata/internal/jsontree"
 )
 
-// chatSaid is the content of an assistant's message: its texts or, for the server whose model made parts that are no text, the list of
-// all parts in their order.
+// chatSaid is the content of an assistant's message: its texts or, for the
+// server whose model made parts that are no text, the list of all parts in
+// their order.
 type chatSaid struct {
 	texts []string
 	list  []json.RawMessage
@@ -28,7 +29,8 @@ func (s *chatSaid) text(text string) error {
 	return err
 }
 
-// native adds the native form of a part that is no thought: parts of the content, and other members of the message.
+// native adds the native form of a part that is no thought: parts of the
+// content, and other members of the message.
 func (s *chatSaid) native(fields map[string]json.RawMessage, native json.RawMessage) error {
 	before := len(s.list)
 	err := s.thought(fields, native, false)
@@ -36,8 +38,9 @@ func (s *chatSaid) native(fields map[string]json.RawMessage, native json.RawMess
 	return err
 }
 
-// thought adds the native form of reasoning. Where the server wants it in the content alone, it is left out in any other form, in which
-// an earlier version of this package stored it.
+// thought adds the native form of reasoning. Where the server wants it in the
+// content alone, it is left out in any other form, in which an earlier version
+// of this package stored it.
 func (s *chatSaid) thought(fields map[string]json.RawMessage, native json.RawMessage, contentAlone bool) error {
 	if native == nil {
 		return nil
@@ -60,5 +63,6 @@ func (s *chatSaid) thought(fields map[string]json.RawMessage, native json.RawMes
 	return merge(fields, members)
 }
 
-// needsList reports whether the message has to have the list. A message of thoughts alone is none, unless it calls.
+// needsList reports whether the message has to have the list. A message of
+// thoughts alone is none, unless it calls.
 func (s *chatSaid) needsList(calls bool) bool { return s.odd && (s.shown || calls) }

@@ -9,8 +9,9 @@ import (
 	"github.com/fermata-ai/fermata/llm/wire"
 )
 
-// chatThinking is what a model thinks as a part of the list content, which is how Mistral has it. In a stream, the part comes again and
-// again with more of its own list, which is of texts and what they refer to:
+// chatThinking is what a model thinks as a part of the list content, which is
+// how Mistral has it. In a stream, the part comes again and again with more of
+// its own list, which is of texts and what they refer to:
 //
 //	{"type": "thinking", "thinking": [{"type": "text", "text": "..."}]}
 type chatThinking struct {
@@ -103,8 +104,8 @@ func (t *chatThinking) json() (json.RawMessage, error) {
 	return jsontree.Encode(t.members)
 }
 
-// part takes a part of the list content that is no text. One of a kind that isn't known is kept as it is: it goes back to the server
-// that made it.
+// part takes a part of the list content that is no text. One of a kind that
+// isn't known is kept as it is: it goes back to the server that made it.
 func (r *chatReply) part(p chatContentPart) error {
 	if p.kind == "thinking" {
 		return r.thinks(p.raw)

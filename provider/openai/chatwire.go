@@ -6,8 +6,10 @@ import (
 	"github.com/fermata-ai/fermata/llm/wire"
 )
 
-// What a server sends, whole or in pieces. The SDK's own types aren't used to read it: they make zero values of what doesn't
-// fit, can't tell a missing index from 0 where calls are merged by it, and don't know the fields of compatible servers.
+// What a server sends, whole or in pieces. The SDK's own types aren't used to
+// read it: they make zero values of what doesn't fit, can't tell a missing
+// index from 0 where calls are merged by it, and don't know the fields of
+// compatible servers.
 //
 // Text is a [wire.Piece]: some gateways cut it within a rune.
 type (
@@ -64,10 +66,12 @@ func (c *chatChoices) UnmarshalJSON(data []byte) error {
 
 // isEmpty reports whether an entry says nothing.
 func (e chatToolCall) isEmpty() bool {
-	return e.ID == "" && isNull(e.Extra) && e.Function == chatFunction{}
+	return e.ID == "" && isNull(e.Extra) && e.Function == chatFunction{} &&
+		(e.Type == "" || e.Type == "function")
 }
 
-// chatContent is text, or a list of parts, such as Mistral's of texts and thoughts.
+// chatContent is text, or a list of parts, such as Mistral's of texts and
+// thoughts.
 type chatContent []chatContentPart
 
 // chatContentPart is text, or a part of another kind as it came.
@@ -109,7 +113,8 @@ func (c *chatContent) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// chatArguments are the text of a call's arguments. Some servers send the object itself.
+// chatArguments are the text of a call's arguments. Some servers send the
+// object itself.
 type chatArguments struct{ wire.Piece }
 
 func (a *chatArguments) UnmarshalJSON(data []byte) error {

@@ -9,14 +9,16 @@ import (
 	"github.com/openai/openai-go/v3/responses"
 )
 
-// gaveUp is the error of a response that the API gave up, in a reply that had begun well.
+// gaveUp is the error of a response that the API gave up, in a reply that had
+// begun well.
 func gaveUp(a answer, response responses.Response) error {
 	t := trouble{code: string(response.Error.Code), message: response.Error.Message}
 	return t.error(responsesName, 0, a.Header, nil)
 }
 
-// estranged reports whether the API refuses what it made itself, by its code or by its words: encrypted reasoning that it can't read, or
-// an item without one that it was made with.
+// estranged reports whether the API refuses what it made itself, by its code or
+// by its words: encrypted reasoning that it can't read, or an item without one
+// that it was made with.
 func estranged(err error) bool {
 	var api *openai.Error
 	if !errors.As(err, &api) || api.StatusCode != http.StatusBadRequest && api.StatusCode != http.StatusNotFound {

@@ -13,7 +13,8 @@ import (
 	"github.com/fermata-ai/fermata/llm/wire"
 )
 
-// responsesEvent is an event of a stream. The SDK's own would replace the half of a rune that a piece of text may end with.
+// responsesEvent is an event of a stream. The SDK's own would replace the half
+// of a rune that a piece of text may end with.
 type responsesEvent struct {
 	Type         string                            `json:"type"`
 	OutputIndex  *int64                            `json:"output_index"`
@@ -28,7 +29,8 @@ type responsesEvent struct {
 	Message      json.RawMessage                   `json:"message"` // likewise
 }
 
-// read takes the server's answer: a stream, or the whole response in place of one.
+// read takes the server's answer: a stream, or the whole response in place of
+// one.
 func (r *reply) read(res *http.Response) error {
 	a, err := open(res)
 	switch {

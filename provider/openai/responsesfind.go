@@ -6,8 +6,10 @@ import (
 	"github.com/openai/openai-go/v3/responses"
 )
 
-// Items are told apart by their ids, so that several may have one place in the output. Where an id isn't known they are by their place,
-// since some servers give an item another id in each event. An event that may belong to several items is an error.
+// Items are told apart by their ids, so that several may have one place in the
+// output. Where an id isn't known they are by their place, since some servers
+// give an item another id in each event. An event that may belong to several
+// items is an error.
 
 func (r *reply) begin(e responsesEvent) error {
 	if e.OutputIndex == nil {
@@ -23,11 +25,13 @@ func (r *reply) begin(e responsesEvent) error {
 	return err
 }
 
-// find is the item of a kind that an event is about. own is the item's id, and call that of a call, as far as they are told.
+// find is the item of a kind that an event is about. own is the item's id, and
+// call that of a call, as far as they are told.
 func (r *reply) find(e responsesEvent, kind, own, call string) (*item, error) {
 	var known, here []*item
 	for _, it := range r.items {
-		isOwn, isHere := own != "" && it.own == own, e.OutputIndex != nil && it.place == *e.OutputIndex
+		isOwn := own != "" && it.own == own
+		isHere := e.OutputIndex != nil && it.place == *e.OutputIndex
 		switch {
 		case isOwn && isHere:
 			return it.takes(e, kind)
@@ -47,7 +51,9 @@ func (r *reply) find(e responsesEvent, kind, own, call string) (*item, error) {
 	case len(here) == 1:
 		return here[0].takes(e, kind)
 	}
-	open := slices.DeleteFunc(slices.Clone(here), func(it *item) bool { return it.done || it.kind != kind || call != "" && it.id != call })
+	open := slices.DeleteFunc(slices.Clone(here), func(it *item) bool {
+		return it.done || it.kind != kind || call != "" && it.id != call
+	})
 	switch len(open) {
 	case 0:
 		return here[len(here)-1].takes(e, kind)
@@ -68,12 +74,14 @@ func (it *item) takes(e responsesEvent, kind string) (*item, error) {
 	return it, nil
 }
 
-// match finds the items that have come in the response's output: for each entry its item, nil if it has not come. What can be told by
-// an id is, before the rest is told by its place: taken for another's, an entry would count twice.
+// match finds the items that have come in the response's output: for each entry
+// its item, nil if it has not come. What can be told by an id is, before the
+// rest is told by its place: taken for another's, an entry would count twice.
 func (r *reply) match(output []responses.ResponseOutputItemUnion) []*item {
 	shared := false // the places in the stream are none of the list
 	for i, it := range r.items {
-		shared = shared || slices.ContainsFunc(r.items[:i], func(other *item) bool { return other.place == it.place })
+		alike := func(other *item) bool { return other.place == it.place }
+		shared = shared || slices.ContainsFunc(r.items[:i], alike)
 	}
 	found := make([]*item, len(output))
 	for _, is := range []func(it *item, place int64, raw responses.ResponseOutputItemUnion) bool{

@@ -165,7 +165,7 @@ func TestAnswersThatAreSomethingElse(t *testing.T) {
 	}
 }
 
-// A server that can't stream answers a request for a stream with the whole response, whatever type it says that is, and one that always
+// A server that can't stream answers a request for a stream with the whole response, whatever its content type, and one that always
 // streams does so for a request that wants none.
 func TestAWholeResponseInPlaceOfAStream(t *testing.T) {
 	m, f, err := plays(t, added(0, begun), text(0, "a"), ended(0, said("msg_1", "a")), completed).ask(t, openai.ResponsesOptions{Whole: true})

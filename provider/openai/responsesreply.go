@@ -12,8 +12,9 @@ import (
 
 // reply makes events of what the API sends of one response.
 //
-// A response is a list of items: messages, reasoning, calls, and what tools of OpenAI's own did. An item begins, comes in
-// deltas, and then comes again whole. See responsesfind.go for how items are told apart.
+// A response is a list of items: messages, reasoning, calls, and what tools of
+// OpenAI's own did. An item begins, comes in deltas, and then comes again
+// whole. See responsesfind.go for how items are told apart.
 type reply struct {
 	model   *Responses
 	yield   func(llm.Event, error) bool
@@ -29,8 +30,9 @@ func newReply(m *Responses, yield func(llm.Event, error) bool) *reply {
 	return &reply{model: m, yield: yield}
 }
 
-// event takes the next event of a stream. Those that only say again what others say, or how far along something is, are left
-// aside, and so are kinds to come: whatever an item holds comes with its end.
+// event takes the next event of a stream. Those that only say again what others
+// say, or how far along something is, are left aside, and so are kinds to come:
+// whatever an item holds comes with its end.
 func (r *reply) event(a answer, e responsesEvent) error {
 	switch e.Type {
 	case "response.output_item.added":
@@ -72,7 +74,8 @@ func (r *reply) add(place int64, raw responses.ResponseOutputItemUnion) (*item, 
 	return it, nil
 }
 
-// delta takes more of an item's text or arguments. between stands between two parts of the item.
+// delta takes more of an item's text or arguments. between stands between two
+// parts of the item.
 func (r *reply) delta(e responsesEvent, kind string, part int64, between string) error {
 	it, err := r.find(e, kind, e.ItemID, "")
 	if err != nil {
@@ -93,8 +96,9 @@ func (r *reply) delta(e responsesEvent, kind string, part int64, between string)
 	return nil
 }
 
-// more takes more of an item's text, and passes it on, or of its arguments. Those are held back: they may come otherwise with the end
-// of the item, which counts.
+// more takes more of an item's text, and passes it on, or of its arguments.
+// Those are held back: they may come otherwise with the end of the item, which
+// counts.
 func (r *reply) more(it *item, s string) {
 	if s == "" {
 		return
@@ -108,8 +112,8 @@ func (r *reply) more(it *item, s string) {
 	}
 }
 
-// send passes on an event of an item, when those before it are done: a part that comes whole takes the place of the one that
-// is being written.
+// send passes on an event of an item, when those before it are done: a part
+// that comes whole takes the place of the one that is being written.
 func (r *reply) send(it *item, e llm.Event) {
 	if r.waiting[0] == it {
 		r.emit(e)
@@ -138,7 +142,8 @@ func (r *reply) emit(e llm.Event) {
 	}
 }
 
-// end takes the response as it is at its end. status is what the event says, or the response itself.
+// end takes the response as it is at its end. status is what the event says, or
+// the response itself.
 func (r *reply) end(a answer, status responses.ResponseStatus, response responses.Response) error {
 	switch status {
 	case "completed", "incomplete":
@@ -152,8 +157,8 @@ func (r *reply) end(a answer, status responses.ResponseStatus, response response
 		}
 		return malformed("the response ends with the status %q", status)
 	}
-	// Items that have not come, or not whole, are taken from the response. Some servers leave them out of it, others of the
-	// stream.
+	// Items that have not come, or not whole, are taken from the response. Some
+	// servers leave them out of it, others of the stream.
 	for i, it := range r.match(response.Output) {
 		raw := response.Output[i]
 		if it == nil {
