@@ -261,8 +261,8 @@ func TestFailureBeforeThePause(t *testing.T) {
 func TestTokenInTheHeader(t *testing.T) {
 	s := newSite(t, siteOptions{})
 	token := s.paused()
-	for path, body := range map[string]string{"progress": `{"fraction":0.5}`, "": `{"url":"a"}`} {
-		r := s.request(http.MethodPost, path, strings.NewReader(body))
+	for _, to := range [][2]string{{"progress", `{"fraction":0.5}`}, {"", `{"url":"a"}`}} { // progress first: the answer ends the pause
+		r := s.request(http.MethodPost, to[0], strings.NewReader(to[1]))
 		r.Header.Set("Authorization", "bearer "+token)
 		s.send(r).accepted(t, false)
 	}
