@@ -79,7 +79,7 @@ func TestDefaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if a.Name() != "ops" || a.Concurrency() != 4 || a.Limits() != (agent.Limits{Turns: agent.DefaultTurns}) || a.HasTurnLayers() {
+	if a.Name() != "ops" || a.Concurrency() != 4 || a.Limits() != (agent.Limits{Turns: agent.DefaultTurns, Message: agent.DefaultMessage}) || a.HasTurnLayers() {
 		t.Errorf("name %q, concurrency %d, limits %+v, turn layers %v", a.Name(), a.Concurrency(), a.Limits(), a.HasTurnLayers())
 	}
 }
