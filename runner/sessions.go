@@ -27,7 +27,7 @@ type Session struct {
 	Why      string       `json:"why,omitempty"`    // of FinishFailed, what happened; with Again, what it waits after; of FinishOther, the provider's word; of FinishCancelled, the reason given
 	Driven   bool         `json:"driven,omitempty"` // some drive holds it
 	Deaths   int          `json:"deaths,omitempty"` // drives of it that died one after the other, without its getting on
-	Again    time.Time    `json:"again,omitzero"`   // when workers carry it on, after deaths or since its model failed; Continue need not wait
+	Again    time.Time    `json:"again,omitzero"`   // when it is carried on: after deaths, for which Continue need not wait, or since its model failed
 	Usage    llm.Usage    `json:"usage,omitzero"`   // of the current run
 
 	Parked []event.Parked `json:"parked,omitempty"` // calls whose tools are gone
