@@ -55,7 +55,7 @@ func TestMistakesInPausesAreLogged(t *testing.T) {
 
 // Who is refused because calls wait is told what helps: a machine can't be superseded.
 func TestWaitingCallsSayWhatHelps(t *testing.T) {
-	for want, reason := range map[string]tool.Reason{"set RunOptions.Supersede": tool.ReasonInput, "can't be superseded": tool.ReasonExternal} {
+	for want, reason := range map[string]tool.Reason{"send the message so that it supersedes": tool.ReasonInput, "can't be superseded": tool.ReasonExternal} {
 		ask := does(tool.Spec{Name: "ask", MayPause: true}, func(context.Context, string) (tool.Result[textOut], error) {
 			return tool.Pending[textOut](tool.Await{Reason: reason}), nil
 		})

@@ -58,7 +58,7 @@ func (s *State) inFlight(now time.Time) bool {
 	for i := range s.Calls {
 		c := &s.Calls[i]
 		switch {
-		case c.Status == Settled:
+		case c.Status == Settled, c.Parked != nil:
 		case c.mayRun(), c.Cancel != nil, s.Ending != nil, c.Early != nil && c.Early.Kind == KindFail:
 			return true
 		}
