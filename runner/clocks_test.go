@@ -97,7 +97,7 @@ func TestSkewedClocks(t *testing.T) {
 						shown, err := b.Show(t.Context(), chat, user)
 						must(t, err)
 						if !shown.Driven {
-							t.Fatal("it is shown as driven by nobody")
+							t.Fatal("it is shown as not driven")
 						}
 					}
 					<-died
@@ -171,7 +171,7 @@ func TestClockThatIsSet(t *testing.T) {
 					}
 					other := newMachine(t, engine, config, 0)
 					other.work(t)
-					time.Sleep(12 * time.Second) // it has seen what there is
+					time.Sleep(12 * time.Second) // it has looked at the store
 					other.skew.Store(int64(set))
 					was := time.Now()
 					for range 600 {
