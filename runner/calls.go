@@ -117,7 +117,7 @@ func (d *drive) stopBody(ctx context.Context, c *session.Call, cause error) erro
 	if c.Status == session.Settled {
 		return nil
 	}
-	begun := *c // which is good only until the open calls are copied again
+	begun := *c                           // which is good only until the open calls are copied again
 	begun.Attempt = max(begun.Attempt, 1) // a body without a claim doesn't show in the head
 	return d.lease.Update(ctx, func(tx *session.Tx) error {
 		by, why := tx.EndedBy()
