@@ -53,7 +53,7 @@ func (h *history) open(n int, faults []faultkv.Fault) (*life, error) {
 		c.Tools[i] = watched{t, l}
 	}
 	if l.agent, err = agent.New(c); err == nil {
-		l.store = session.NewStore(l.faults.Store, &session.Options{Now: h.Now, NewID: h.newID})
+		l.store = session.NewStore(l.faults.Store, &session.Options{Now: h.Now, NewID: h.newID, MaxSkew: time.Millisecond})
 		l.runner, err = runner.New(l.agent, l.store, &runner.Options{Logger: silent})
 	}
 	if err != nil {
@@ -144,7 +144,7 @@ func (l *life) rest() {
 		if !l.isDue() {
 			l.violation("there is work, and the session is not in the index of what is due: %s", session.Next(st, l.Now()).Kind)
 		}
-		err = l.watch(l.runner.Continue(l.ctx, theSession))
+		err = l.watch(l.runner.Continue(l.ctx, theSession, "test"))
 		if !errors.Is(err, session.ErrBusy) {
 			l.note("life %d: driven on: %v", l.number, err)
 		}

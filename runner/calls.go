@@ -25,7 +25,7 @@ func (d *drive) calls(ctx context.Context, step session.Step, changed <-chan str
 	}
 	open, ending := d.openCalls()
 	for i := range open {
-		if err := d.advance(ctx, &open[i], ending); err != nil {
+		if err := decided(d.advance(ctx, &open[i], ending)); err != nil {
 			return err
 		}
 	}
@@ -43,11 +43,10 @@ func (d *drive) advance(ctx context.Context, c *session.Call, ending bool) error
 	case c.Status == session.Settled, c.Status == session.Pending && !ending:
 		return nil
 	case c.Early != nil:
-		id, commit := c.ID, d.lease.Ride // c is good only until the open calls are copied again
-		if c.Early.Kind == session.KindFail {
-			commit = d.lease.Update
-		}
-		return commit(d.commitCtx(), func(tx *session.Tx) error { return tx.TakeEarly(id) })
+		id := c.ID // c is good only until the open calls are copied again
+		return d.lease.Ride(d.commitCtx(), func(tx *session.Tx) error { return tx.TakeEarly(id) })
+	case c.Cancel == nil && !ending && d.gone(c):
+		return d.park(c)
 	case c.Status == session.Running:
 		return d.recover(ctx, c)
 	case c.Cancel != nil, ending:
@@ -65,12 +64,27 @@ func (d *drive) advance(ctx context.Context, c *session.Call, ending bool) error
 func (d *drive) settleCancelled(cancelled *session.Call) error {
 	c, opened := *cancelled, d.turn.opened
 	return d.lease.Update(d.commitCtx(), func(tx *session.Tx) error {
-		by, why := tx.EndedBy()
-		if c.Cancel != nil {
-			by, why = c.Cancel.By, c.Cancel.Why
-		}
-		return tx.Settle(c.ID, session.CancelledOutcome(&c, by, why, opened))
+		now := asItIs(tx, &c)
+		by, why := endedBy(tx, now)
+		return tx.Settle(c.ID, session.CancelledOutcome(now, by, why, opened))
 	})
+}
+
+// asItIs is a call that was copied as the transition finds it. One that is gone stays as it was copied: to settle it is
+// refused.
+func asItIs(tx *session.Tx, copied *session.Call) *session.Call {
+	if c := tx.Call(copied.ID); c != nil {
+		return c
+	}
+	return copied
+}
+
+// endedBy returns who ends a call, and why: by a cancellation of its own, or with its run.
+func endedBy(tx *session.Tx, c *session.Call) (by, why string) {
+	if c.Cancel != nil {
+		return c.Cancel.By, c.Cancel.Why
+	}
+	return tx.EndedBy()
 }
 
 // stopBodies stops those that nobody waits for any more: of calls that are settled, be it in a turn that is closed, or are to be.
@@ -94,7 +108,7 @@ func (d *drive) stopBodies(ctx context.Context) error {
 		default:
 			continue
 		}
-		if err := d.stopBody(ctx, c, cause); err != nil {
+		if err := decided(d.stopBody(ctx, c, cause)); err != nil {
 			return err
 		}
 	}
@@ -117,17 +131,14 @@ func (d *drive) stopBody(ctx context.Context, c *session.Call, cause error) erro
 	if c.Status == session.Settled {
 		return nil
 	}
-	begun := *c                           // which is good only until the open calls are copied again
-	begun.Attempt = max(begun.Attempt, 1) // a body without a claim doesn't show in the head
+	seen := *c // which is good only until the open calls are copied again
 	return d.lease.Update(ctx, func(tx *session.Tx) error {
-		by, why := tx.EndedBy()
-		if begun.Cancel != nil {
-			by, why = begun.Cancel.By, begun.Cancel.Why
+		now := asItIs(tx, &seen)
+		by, why := endedBy(tx, now)
+		if now.Effect.NeedsClaim() && now.Status != session.Running {
+			return tx.Settle(seen.ID, session.CancelledOutcome(now, by, why, true)) // it was not claimed: only its layers did not stop
 		}
-		if now := tx.Call(begun.ID); now != nil && now.Effect.NeedsClaim() && now.Status != session.Running {
-			return tx.Settle(begun.ID, session.CancelledOutcome(now, by, why, true)) // it was not claimed: only its layers did not stop
-		}
-		return tx.Settle(begun.ID, session.GivenUpOutcome(&begun, by, why))
+		return tx.Settle(seen.ID, session.GivenUpOutcome(now, by, why))
 	})
 }
 
@@ -217,19 +228,16 @@ func (d *drive) loadTurn() error {
 }
 
 // turnOpened notes what bodies need of the open turn.
-func (d *drive) turnOpened(asked []llm.ToolCall, here bool) (err error) {
-	d.asked = asked
-	d.lease.View(func(st *session.State) {
-		d.turn = &turnFacts{number: st.Turn, asked: st.Asked, key: st.TokenKey, opened: here}
-	})
-	if d.turn.key != 0 {
-		d.turn.secret, err = d.rn.tokens.key(d.commitCtx(), d.turn.key)
+func (d *drive) turnOpened(asked []llm.ToolCall, here bool) error {
+	turn, err := d.factsOf(d.commitCtx(), here)
+	if err == nil {
+		d.asked, d.turn = asked, turn
 	}
 	return err
 }
 
 // closeTurn stores the results of the turn, whose calls are all settled. It follows from what is stored; so unless it ends the
-// run, it rides with the model's next message.
+// run, it rides with the model's next message, and is shown before the model says anything of it.
 func (d *drive) closeTurn() error {
 	if err := d.show(); err != nil { // what has settled since the last look: the head is about to forget it
 		return err
@@ -249,21 +257,41 @@ func (d *drive) closeTurn() error {
 		return err
 	}
 	_, ending := d.openCalls()
-	closing := func(tx *session.Tx) error { return tx.Close(entry, ends) }
+	unseen := d.unheard()
+	closing := func(tx *session.Tx) error {
+		err := tx.Close(entry, ends)
+		if err == nil && len(unseen) > 0 {
+			tx.Unseen = &session.Unseen{Message: tx.Messages - 1, Calls: unseen}
+		}
+		return err
+	}
 	if ending {
 		err = d.lease.Update(d.commitCtx(), closing)
 	} else {
 		err = d.lease.Ride(d.commitCtx(), closing)
 	}
 	if err != nil {
-		return err
+		return decided(err)
 	}
 	d.asked = nil
 	d.outcomes.clear()
 	d.history = append(d.history, m)
-	d.held = append(d.held, event.Message{Number: len(d.history) - 1, Message: m})
-	if ending {
-		d.flushHeld()
-	}
+	d.showResults(event.Message{Number: len(d.history) - 1, Message: m.Clone()}, ends)
 	return nil
+}
+
+// showResults shows the message of a turn's results, once, although the turn may
+// be closed again where the commit that it rode with was overtaken.
+func (d *drive) showResults(m event.Message, ends []event.Status) {
+	if d.closed.number == m.Number && slices.Equal(d.closed.ends, ends) {
+		return
+	}
+	d.closed = closedTurn{m.Number, ends}
+	d.emit(m)
+}
+
+// closedTurn is the turn whose results were shown last.
+type closedTurn struct {
+	number int // of the message with them; a turn's is never 0
+	ends   []event.Status
 }

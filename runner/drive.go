@@ -45,22 +45,18 @@ type drive struct {
 	turn      *turnFacts
 	copied    []session.Call // the open calls, for openCalls
 	opening   []session.Call // the calls to be opened, for open
-	collector llm.Collector  // of the message that the model streams
+	closed    closedTurn
+	collector llm.Collector // of the message that the model streams
 	progress  <-chan event.Progress
 	held      []event.Event    // to be shown after the next commit
 	before    map[string]sight // while results and pauses are held: shown as it was before
 
-	listening bool // whoever ranges over the events is looking at one
-	worker    bool // nobody waits for the events
-}
-
-// turnFacts are what bodies need to know of the open turn. They are not changed once a body has them.
-type turnFacts struct {
-	number int
-	asked  time.Time
-	key    int
-	secret []byte
-	opened bool // by this drive, which so knows all that has run of it
+	listening bool             // whoever ranges over the events is looking at one
+	worker    bool             // nobody waits for the events
+	heard     map[string]sight // what others have shown, where nobody listens to this drive; nil: its caller does
+	toldAt    time.Time        // when the runner or worker ended, as far as drain knows
+	inOrder   bool             // the head says that this drive was ended in order
+	moves     int              // how often in a row it has looked again, see lookAgain
 }
 
 // errLeft is the cause by which bodies end when the caller leaves.
@@ -172,6 +168,9 @@ func (d *drive) reason(err error) error {
 
 // whole drives until there is nothing to do.
 func (d *drive) whole(before func() error) error {
+	if err := d.showUnseen(); err != nil {
+		return err
+	}
 	if err := d.show(); err != nil {
 		return err
 	}
@@ -204,6 +203,9 @@ func (d *drive) loop(callsOnly bool) error {
 	if err := d.look(); err != nil { // at what came before this watched: a body may be started by it, and told to end by nobody
 		return err
 	}
+	if err := d.unpark(); err != nil {
+		return err
+	}
 	for {
 		if err := d.takeUp(changed); err != nil {
 			return err
@@ -223,12 +225,18 @@ func (d *drive) loop(callsOnly bool) error {
 				return nil
 			}
 		case session.StepRetry:
-			if callsOnly || d.worker { // a worker comes back then
+			if callsOnly || d.worker || d.isTooLong(step) { // a worker comes back then
 				return nil
 			}
 		case session.StepModel:
 			if callsOnly {
 				return nil
+			}
+			if step.Early {
+				if err := d.lease.Ride(d.commitCtx(), func(tx *session.Tx) error { tx.AskNow(); return nil }); err != nil {
+					return err
+				}
+				continue
 			}
 		}
 		if err := d.over(); err != nil {
@@ -242,11 +250,7 @@ func (d *drive) loop(callsOnly bool) error {
 			}
 			continue
 		}
-		err := d.inLayers(step, changed)
-		if errors.Is(err, session.ErrStale) {
-			err = d.startOver()
-		}
-		if err != nil {
+		if err := d.inLayers(step, changed); err != nil {
 			return err
 		}
 	}
@@ -274,17 +278,22 @@ func (d *drive) startOver() error {
 	return d.show()
 }
 
-// maxTakeovers is how many drives may die of a session, one after the other, before it is left alone.
+// maxTakeovers is how many drives may die of a session, one after the other, before it is left alone. Package session tells who
+// died of it, rather than beside it.
 const maxTakeovers = 5
 
 // dying says whether the session kills whoever drives it. Such a one is failed.
 func (d *drive) dying() (dying bool, err error) {
-	d.lease.View(func(st *session.State) { dying = st.Takeovers > maxTakeovers })
+	takeovers := 0
+	d.lease.View(func(st *session.State) { dying, takeovers = st.Deadly > maxTakeovers, st.Takeovers })
 	if !dying {
+		if takeovers > 0 {
+			d.rn.options.Logger.Warn("a drive of the session died; another carries it on", "session", d.session, "deaths", takeovers)
+		}
 		return false, nil
 	}
-	return true, d.fail(fmt.Errorf("%d drives of session %q died one after the other without getting on; Continue tries again",
-		maxTakeovers, d.session))
+	return true, d.fail(fmt.Errorf("%d drives of session %q died one after the other, each while a call of it, or a commit, was in flight; "+
+		"Continue tries again", maxTakeovers, d.session))
 }
 
 // next is the next step as far as this drive knows.
@@ -296,22 +305,20 @@ func (d *drive) next() (step session.Step) {
 // step takes one step.
 func (d *drive) step(ctx context.Context, step session.Step, changed <-chan struct{}) error {
 	err := d.stopBodies(d.commitCtx())
-	if err != nil {
-		return err
-	}
-	switch step.Kind {
-	case session.StepModel:
+	switch {
+	case err != nil:
+	case step.Kind == session.StepModel:
 		err = d.model(ctx)
-	case session.StepClose:
+	case step.Kind == session.StepClose:
 		err = d.closeTurn()
-	case session.StepRetry:
+	case step.Kind == session.StepRetry:
 		err = d.pauseForRetry(step, changed)
-	case session.StepExpire:
+	case step.Kind == session.StepExpire:
 		err = d.lease.Update(d.commitCtx()) // every commit expires what is overdue
 	default:
 		err = d.calls(ctx, step, changed)
 	}
-	if err == nil {
+	if err = d.lookAgain(err); err == nil {
 		err = d.show()
 	}
 	return err
@@ -322,6 +329,11 @@ func (d *drive) pauseForRetry(step session.Step, changed <-chan struct{}) error 
 	d.lease.Keep(true)
 	defer d.lease.Keep(false)
 	return d.wait(step, changed)
+}
+
+// isTooLong reports whether the model is to be called again so late that the session is given up until then.
+func (d *drive) isTooLong(step session.Step) bool {
+	return step.Until.Sub(d.rn.store.Now()) > d.agent.Retry().Hold
 }
 
 // takeUp reads the head again if somebody may have changed it.

@@ -38,12 +38,12 @@ func TestFencedBeforeTheBody(t *testing.T) {
 			r := newRig(t, agent.Config{
 				Tools: []tool.Tool{instant("act", effect, &n)}, Interceptors: interceptor.Chain{brake},
 				Model: messages(calls("act", `{"text":"a"}`), says("Done.")),
-			}, &rigOptions{memory: true, wrap: hidden, session: &session.Options{Now: at.now}})
+			}, &rigOptions{memory: true, wrap: hidden, session: &session.Options{Now: at.now, MaxSkew: time.Millisecond}})
 			ended := r.begin("Act.")
 			<-reached
 			at.pass(time.Hour)
 			other, carriedOn := r.another(), make(chan *seen, 1)
-			go func() { carriedOn <- watch(t, other.Continue(t.Context(), chat)) }()
+			go func() { carriedOn <- watch(t, other.Continue(t.Context(), chat, user)) }()
 			<-reached
 			close(first)
 			ended().finished(event.FinishElsewhere)

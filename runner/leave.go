@@ -62,6 +62,13 @@ func (d *drive) finish(cause error) (event.End, error) {
 	return end, errors.Join(cause, err, endErr)
 }
 
+// drop ends a drive that has not begun: nothing is left of it.
+func (d *drive) drop() {
+	d.cancel(errLeft)
+	d.lease.Release()
+	d.close()
+}
+
 // close lets go of what the drive holds beside its lease.
 func (d *drive) close() {
 	d.batch.Close()
@@ -89,6 +96,7 @@ func (d *drive) drain() {
 	changed, stop := d.rn.store.Watch(d.session)
 	defer stop()
 	for d.running() > 0 {
+		d.endInOrder()
 		err := d.stopCancelled() // the first time, those that were cancelled before this watched
 		if err != nil {
 			d.rn.options.Logger.Warn("bodies that run on can't see their session", "session", d.session, "error", err)
@@ -130,11 +138,42 @@ func (d *drive) drainStep(changed <-chan struct{}, again bool) {
 	if again { // the store could not be asked
 		changed, due = nil, time.After(time.Second)
 	}
+	told, overdue := d.told()
 	select {
 	case name := <-d.batch.Done():
 		d.ended(name)
 	case <-changed:
 	case <-due:
+	case <-told:
+	case <-overdue:
+	}
+}
+
+// told returns a channel that is closed when the runner or the worker ends, or if it has, one that gets a value when bodies
+// should have ended by that: after half the time that Close waits. Of a drive that was noted as ended in order both are nil.
+func (d *drive) told() (told <-chan struct{}, overdue <-chan time.Time) {
+	switch {
+	case d.inOrder:
+	case !d.toldAt.IsZero():
+		overdue = time.After(time.Until(d.toldAt.Add(d.rn.options.CloseTimeout / 2)))
+	case d.worker:
+		told = d.stopping.Done()
+	default:
+		told = d.rn.closing.Done()
+	}
+	return told, overdue
+}
+
+// endInOrder notes, once, that bodies run on although the runner, or the worker, has ended and told them. If the process ends
+// next, the session isn't blamed.
+func (d *drive) endInOrder() {
+	switch {
+	case d.inOrder || d.rn.closing.Err() == nil && d.stopping.Err() == nil:
+	case d.toldAt.IsZero():
+		d.toldAt = time.Now()
+	case time.Since(d.toldAt) >= d.rn.options.CloseTimeout/2:
+		d.inOrder = true
+		d.leftUndone(d.lease.Update(d.lasting, func(tx *session.Tx) error { tx.EndInOrder(); return nil }))
 	}
 }
 
@@ -193,19 +232,23 @@ func (rn *Runner) standing(ctx context.Context, st *session.State, asked []llm.T
 	if end.Pending, err = rn.store.Pauses(ctx, st, asked); err != nil {
 		return end, err
 	}
+	end.Parked = st.Parked()
 	switch {
 	case st.Halt != nil:
-		end.Finish = st.Halt.Finish
+		end.Finish, end.Why = st.Halt.Finish, st.Halt.Why
 	case cause != nil && cause != errLeft && !refusedMessage(cause):
-	case len(end.Pending) > 0:
+	case len(end.Pending)+len(end.Parked) > 0:
 		end.Finish = event.FinishPaused
 	case rn.store.Next(st).Left():
 		end.Finish = event.FinishElsewhere
-		if cause == errLeft {
+		switch driven, _ := rn.store.Driven(st); {
+		case cause == errLeft:
 			end.Finish = event.FinishInterrupted
+		case !driven && rn.store.Next(st).Kind == session.StepRetry:
+			end.Finish, end.Until, end.Why = event.FinishDelayed, st.Retry.At, st.Retry.Why
 		}
 	default:
-		end.Finish = st.Finish
+		end.Finish, end.Why = st.Finish, st.Why
 	}
 	return end, nil
 }
@@ -219,6 +262,7 @@ func refusedMessage(cause error) bool {
 	for _, e := range []error{
 		session.ErrPending, session.ErrMessageConflict, session.ErrInvalidMessage, session.ErrBusy, session.ErrFenced,
 		session.ErrInvalidResumePayload, session.ErrResumeConflict, session.ErrExpired, session.ErrSettled, // as the answer that it would have been
+		ErrNotAllowed, // as that answer, or as a denial in superseding
 	} {
 		if errors.Is(u, e) {
 			return true

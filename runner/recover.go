@@ -17,7 +17,9 @@ func (d *drive) recover(ctx context.Context, c *session.Call) error {
 	if c.Cancel != nil {
 		c := *c // that one is good only until the open calls are copied again
 		return d.lease.Update(d.commitCtx(), func(tx *session.Tx) error {
-			return tx.Lose(c.ID, session.GivenUpOutcome(&c, c.Cancel.By, c.Cancel.Why))
+			now := asItIs(tx, &c)
+			by, why := endedBy(tx, now)
+			return tx.Lose(c.ID, session.GivenUpOutcome(now, by, why))
 		})
 	}
 	if _, spec, known := d.agent.Tools().Lookup(c.Tool); known && spec.Reconcile != nil {

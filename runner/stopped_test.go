@@ -49,16 +49,16 @@ func stop() *stopped {
 func TestStoppedDriverEntersNoBody(t *testing.T) {
 	clock := newClock()
 	s := stop()
-	r := newRig(t, s.Config, &rigOptions{memory: true, wrap: hidden, session: &session.Options{Now: clock.now}})
+	r := newRig(t, s.Config, &rigOptions{memory: true, wrap: hidden, session: &session.Options{Now: clock.now, MaxSkew: time.Millisecond}})
 	run := make(chan *seen, 1)
 	go func() { run <- watch(t, r.Run(context.Background(), user, chat, llm.UserText("Go."), nil)) }()
 	<-s.got
 	other := r.another()
-	if err := watch(t, other.Continue(t.Context(), chat)).err; !errors.Is(err, session.ErrBusy) {
+	if err := watch(t, other.Continue(t.Context(), chat, user)).err; !errors.Is(err, session.ErrBusy) {
 		t.Errorf("while the lease lasts, another driver gets %v", err)
 	}
-	clock.pass(session.DefaultLease)
-	watch(t, other.Continue(t.Context(), chat)).finished(event.FinishStop)
+	clock.pass(session.DefaultLease + time.Second)
+	watch(t, other.Continue(t.Context(), chat, user)).finished(event.FinishStop)
 	close(s.wake)
 	if run := <-run; run.err != nil {
 		t.Errorf("the driver that lost its lease ended with %v", run.err)
@@ -92,6 +92,10 @@ func TestLeaseIsTakenAnew(t *testing.T) {
 					(<-run).finished(event.FinishStop)
 				} else {
 					(<-run).finished(event.FinishElsewhere)
+					if err := r.carryOn().err; !errors.Is(err, session.ErrBusy) { // it may be another process's
+						t.Errorf("at once, another drive gets %v", err)
+					}
+					time.Sleep(2 * session.DefaultLease)
 					r.carryOn().finished(event.FinishStop)
 				}
 				must(t, r.Close())

@@ -84,16 +84,22 @@ type worker struct {
 	o      WorkOptions
 	drives sync.WaitGroup
 	freed  chan struct{} // gets a value when a drive has ended
+	watching
 
 	mu      sync.Mutex
 	active  map[string]bool
 	backoff map[string]*backoff // of sessions that could not be driven
+
+	// Of the goroutine of Work:
+	looked time.Time            // when it last looked for strangers
+	warned map[string]time.Time // of which it warned, by agent
 }
 
 // backoff keeps a session that can't be driven from being tried all the time.
 type backoff struct {
 	wait  time.Duration
 	until time.Time
+	key   string // if set, only while it is due by this index entry
 }
 
 const (
@@ -102,9 +108,13 @@ const (
 )
 
 func newWorker(rn *Runner, o *WorkOptions) *worker {
-	w := &worker{rn: rn, active: map[string]bool{}, backoff: map[string]*backoff{}, freed: make(chan struct{}, 1)}
+	w := &worker{rn: rn, active: map[string]bool{}, backoff: map[string]*backoff{}, freed: make(chan struct{}, 1), warned: map[string]time.Time{}}
 	if o != nil {
 		w.o = *o
+	}
+	if w.o.Retention != nil {
+		own := *w.o.Retention
+		w.o.Retention = &own
 	}
 	if w.o.Concurrency <= 0 {
 		w.o.Concurrency = 16
@@ -168,10 +178,11 @@ func (w *worker) one(ctx context.Context) (next time.Time, over bool, err error)
 		return next, false, err
 	}
 	step := w.rn.store.Next(st)
-	switch driven, _ := w.rn.store.Driven(st); {
+	switch driven, until := w.rn.store.Driven(st); {
 	case driven:
-	case step.Working():
-		w.start(ctx, id)
+		next = until
+	case step.Working(), w.rn.returned(st):
+		w.start(ctx, session.Due{Session: id})
 	case step.Left() || step.Kind == session.StepWait || st.Open() > 0: // also of a run that was interrupted while a call waited
 		next = step.Until
 	default:
@@ -211,7 +222,7 @@ func (w *worker) round(ctx context.Context) (next time.Time, err error) {
 			// Workers that share a store begin at different places, so that they don't all run for the same session.
 			rand.Shuffle(len(due), func(i, j int) { due[i], due[j] = due[j], due[i] })
 			for _, e := range due {
-				if !w.start(ctx, e.Session) {
+				if !w.start(ctx, e) {
 					return next, nil // no more room
 				}
 			}
@@ -219,17 +230,32 @@ func (w *worker) round(ctx context.Context) (next time.Time, err error) {
 				next = at
 			}
 		}
+		parked, err := w.rn.store.Parked(ctx, name, func(tool string) bool { return w.rn.has(name, tool) })
+		if err != nil {
+			return next, err
+		}
+		for _, id := range parked {
+			if !w.start(ctx, session.Due{Session: id}) {
+				return next, nil
+			}
+		}
 	}
-	return next, nil
+	at, err := w.watched(ctx)
+	if next.IsZero() || !at.IsZero() && at.Before(next) {
+		next = at
+	}
+	w.strangers(ctx)
+	return next, err
 }
 
-// start drives a session, unless that is hopeless now. It says whether there was room.
-func (w *worker) start(ctx context.Context, id string) bool {
+// start drives a session that is due, unless that is hopeless now. It says whether there was room.
+func (w *worker) start(ctx context.Context, due session.Due) bool {
+	id := due.Session
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	b := w.backoff[id]
 	switch {
-	case w.active[id], b != nil && time.Now().Before(b.until):
+	case w.active[id], b != nil && time.Now().Before(b.until) && (b.key == "" || b.key == string(due.Key)):
 		return true
 	case len(w.active) >= w.o.Concurrency:
 		return false
@@ -239,7 +265,7 @@ func (w *worker) start(ctx context.Context, id string) bool {
 	go func() {
 		defer w.drives.Done()
 		err := errNotDriven
-		defer func() { w.ended(id, err) }()
+		defer func() { w.ended(due, err) }()
 		err = w.drive(ctx, id)
 	}()
 	return true
@@ -248,14 +274,28 @@ func (w *worker) start(ctx context.Context, id string) bool {
 // errNotDriven is how a drive ends whose goroutine was ended by a tool, a model or OnEvent.
 var errNotDriven = errors.New("the drive's goroutine was ended")
 
-// ended notes how a drive went. One that got nowhere is tried again later and later; one that somebody else has, soon.
-func (w *worker) ended(id string, err error) {
+// backsOff is why a session is not driven yet whose drives died: it is tried again at its time.
+type backsOff struct{ until time.Time }
+
+func (b *backsOff) Error() string { return "drives of the session died; it is tried again later" }
+
+// ended notes how a drive went. One that got nowhere is tried again later and later; one that another drive has, when that one's
+// lease ends, if it is known, or the session is due by another entry, and otherwise soon.
+func (w *worker) ended(due session.Due, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	id := due.Session
 	delete(w.active, id)
+	var later *backsOff
+	var busy *session.BusyError
+	in := func(until time.Time) time.Time { return time.Now().Add(max(firstBackoff, until.Sub(w.rn.store.Now()))) }
 	switch b := w.backoff[id]; {
 	case err == nil:
 		delete(w.backoff, id)
+	case errors.As(err, &later):
+		w.backoff[id] = &backoff{wait: 2 * firstBackoff, until: in(later.until)}
+	case errors.As(err, &busy) && !busy.Until.IsZero():
+		w.backoff[id] = &backoff{wait: 2 * firstBackoff, until: in(busy.Until), key: string(due.Key)}
 	case b == nil || errors.Is(err, session.ErrBusy):
 		w.backoff[id] = &backoff{wait: 2 * firstBackoff, until: time.Now().Add(firstBackoff)}
 	default:
@@ -286,9 +326,17 @@ func (w *worker) drive(ctx context.Context, id string) error {
 		}
 		return err
 	}
+	if at := d.lease.NotUntil(); at.After(w.rn.store.Now()) {
+		d.drop()
+		return &backsOff{at}
+	}
 	d.worker, d.stopping = true, ctx
 	var failed error
+	idle := d.idle()
 	for ev, err := range d.events(nil) {
+		if idle && err == nil {
+			continue // another drive was faster, and has shown how the run ended
+		}
 		if err != nil {
 			failed = err
 			if ctx.Err() == nil {

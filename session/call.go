@@ -75,6 +75,7 @@ func (tx *Tx) Pause(call string, h *Hold) error {
 		return err
 	}
 	tx.touch()
+	tx.gotOn()
 	if c.Early != nil && h.Await.Gate != "" {
 		// It came for the tool's pause, and a layer asks first: that number is taken.
 		if err := tx.setFate(c.ID, c.Early.Pause, Refused); err != nil {
@@ -149,6 +150,9 @@ func (tx *Tx) consume(c *Call, early *Answer) error {
 // accept ends the open pause of the tool's own with an answer.
 func (tx *Tx) accept(c *Call, a *Answer) {
 	a.Mode, a.Data = c.Pause.Mode, c.Pause.Data
+	if a.Mode == tool.ModeReenter && a.Kind != KindTimer {
+		a.Prompt = c.Pause.Prompt
+	}
 	c.Answer, c.Pause, c.Status = a, nil, Answered
 	tx.touch()
 }
@@ -242,7 +246,16 @@ func (tx *Tx) settle(c *Call, o *Outcome) error {
 		ID: c.ID, Tool: c.Tool, Status: Settled, Settled: o.Status, Pauses: c.Pauses, MayPause: c.MayPause, Media: media, Unshown: tx.beside,
 		later: c.later,
 	}
-	tx.Takeovers = 0
+	tx.gotOn()
+	return nil
+}
+
+// SeenBefore notes that a drive has shown what an earlier one had closed unseen.
+func (tx *Tx) SeenBefore() error {
+	if tx.Unseen != nil {
+		tx.Unseen = nil
+		tx.touch()
+	}
 	return nil
 }
 
@@ -290,7 +303,7 @@ func (tx *Tx) TakeEarly(call string) error {
 		return err
 	}
 	if c.Early == nil {
-		return fmt.Errorf("session: call %s has no early answer", call)
+		return fmt.Errorf("%w: call %s has no early answer", ErrStale, call)
 	}
 	a := *c.Early // others see that one
 	c.Early = nil
@@ -335,10 +348,25 @@ func (tx *Tx) Expire() error {
 const expireAtOnce = 8
 
 func (c *Call) overdue(now time.Time) bool {
-	return c.Status == Pending && c.Pause != nil && !c.Pause.Deadline.IsZero() && !c.Pause.Deadline.After(now)
+	d := c.deadline()
+	return !d.IsZero() && !d.After(now)
+}
+
+// deadline is until when a call waits; zero: it doesn't, or for ever.
+func (c *Call) deadline() time.Time {
+	switch {
+	case c.Status == Pending && c.Pause != nil:
+		return c.Pause.Deadline
+	case c.Parked != nil:
+		return c.Parked.Until
+	}
+	return time.Time{}
 }
 
 func (tx *Tx) expire(c *Call) error {
+	if c.Parked != nil {
+		return tx.settle(c, goneOutcome(c))
+	}
 	p := c.Pause
 	if p.Reason != tool.ReasonTimer {
 		return tx.settle(c, expiredOutcome(c))

@@ -210,8 +210,17 @@ func (c *check) record(ctx context.Context, st *State, e kvstore.Entry) error {
 
 // wake reports a session that a worker would not find.
 func (c *check) wake(ctx context.Context, st *State) error {
+	if st.Watched {
+		_, err := c.store.kv.Get(ctx, watchKey(st.Agent, st.ID))
+		if errors.Is(err, kvstore.ErrNotFound) {
+			err = c.report(st.ID, "watch", "its entry in the index of what is watched is missing")
+		}
+		if err != nil {
+			return err
+		}
+	}
 	if st.Wake.IsZero() {
-		if step := Next(st, c.now); step.Left() || !step.Until.IsZero() {
+		if step := Next(st, c.now); !st.Watched && (step.Left() || !step.Until.IsZero()) {
 			return c.report(st.ID, "head", "it is due some time, and stands nowhere in the wake index")
 		}
 		return nil
@@ -227,11 +236,13 @@ func (c *check) wake(ctx context.Context, st *State) error {
 func (c *check) whole(ctx context.Context) error {
 	for _, step := range []func() error{
 		func() error { return c.wakes(ctx) },
+		func() error { return readable[watched](ctx, c, "", kvstore.Key("v")) },
 		func() error { return readable[pauseEntry](ctx, c, "", kvstore.Key("o")) },
 		func() error { return readable[pauseEntry](ctx, c, "", kvstore.Key("i")) },
 		func() error { return readable[pauseNumber](ctx, c, "", kvstore.Key("k")) },
 		func() error { return readable[keyRing](ctx, c, "", keyRingKey) },
 		func() error { return c.schemas(ctx) },
+		func() error { return readable[schemaUse](ctx, c, "", kvstore.Key("t")) },
 	} {
 		if err := step(); err != nil {
 			return err
@@ -246,7 +257,7 @@ func (c *check) schemas(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if !endsWith(e.Key, schemaHash(e.Value)) {
+		if !endsWith(e.Key, SchemaHash(e.Value)) {
 			if err := c.report("", keyName(e.Key), "it is not the schema of that hash"); err != nil {
 				return err
 			}

@@ -34,10 +34,12 @@ type Drive struct {
 	mu       sync.Mutex // guards the rest; held over no call but those of Local
 	epoch    int
 	fence    int64
-	taken    bool // the lease is committed
-	heir     bool // the head says that another drive holds it, which is dead
-	keep     bool // the drive goes on, though the head doesn't show it
-	rides    bool // something rides that is more than the lease
+	taken    bool      // the lease is committed
+	heir     bool      // the head says that another drive holds it, which is dead
+	marked   bool      // it is to be known of this drive that it began, in case it dies
+	notUntil time.Time // workers wait until then, see TriedAgain
+	keep     bool      // the drive goes on, though the head doesn't show it
+	rides    bool      // something rides that is more than the lease
 	leaving  bool
 	lost     bool
 	released bool
@@ -146,40 +148,32 @@ func (s *Store) driven(st *State) bool {
 	if s.exclusive {
 		return s.local.Holder(leaseName(st.ID)) != ""
 	}
-	return st.Held && st.LeaseEnd.After(s.Now())
+	return !s.leasedUntil(st).IsZero()
 }
 
-// Driven says whether some drive holds the session, and until when, if that is known.
+// Driven says whether some drive holds the session, and until when at least, unless that drive ends it, if that is known.
 func (s *Store) Driven(st *State) (held bool, until time.Time) {
-	return s.driven(st), st.LeaseEnd
+	return s.driven(st), s.leasedUntil(st)
 }
 
 // take makes the lease this drive's. It rides with the first commit.
 func (d *Drive) take(tx *Tx) error {
 	s := d.store
-	if !s.exclusive && tx.Held && tx.LeaseEnd.After(tx.Now) {
-		return &BusyError{Session: tx.ID, Until: tx.LeaseEnd}
+	if until := s.leasedUntil(tx.State); !until.IsZero() {
+		return &BusyError{Session: tx.ID, Until: until}
 	}
 	if !tx.Deleted.IsZero() {
 		return fmt.Errorf("%w: %q", ErrDeleted, tx.ID)
 	}
-	heir := tx.Held
-	if heir || d.leftBehind(tx.State) {
-		tx.Takeovers++
-	}
+	d.takeOver(tx)
 	tx.touch()
 	tx.Version = Version
 	tx.Epoch++
 	d.mu.Lock()
-	d.heir, d.epoch = heir, tx.Epoch
+	d.epoch = tx.Epoch
 	d.mu.Unlock()
 	d.hold(tx)
 	return nil
-}
-
-// leftBehind says that an earlier process left work in the session, perhaps by dying of it.
-func (d *Drive) leftBehind(st *State) bool {
-	return d.store.exclusive && st.Incarnation != 0 && st.Incarnation != d.store.incarnation && d.store.Next(st).Working()
 }
 
 // hold writes into the head whether the drive goes on: while there is work, or bodies run.
@@ -188,28 +182,26 @@ func (d *Drive) hold(tx *Tx) {
 	leaving, keep := d.leaving, d.keep
 	d.mu.Unlock()
 	tx.Held = !leaving && (keep || Next(tx.State, tx.Now).Working())
-	tx.LeaseEnd = time.Time{}
 	if tx.Held && !d.store.exclusive {
-		tx.LeaseEnd = tx.Now.Add(d.store.lease)
+		tx.LeaseEnd, tx.Lease, tx.Beat = tx.Now.Add(d.store.lease), int(d.store.lease.Milliseconds()), tx.Beat+1
+	} else {
+		tx.LeaseEnd, tx.Lease, tx.Beat = time.Time{}, 0, 0
 	}
+	tx.Left = tx.Left && tx.Held
 }
 
 // Secure makes sure that the lease is durable where it must be before anything runs: where leases are stored, and where an
-// earlier drive died, so that deaths are counted. It reports whether that took a commit, which may have brought what others have
+// earlier drive died, or may have, so that deaths are counted. It reports whether that took a commit, which may have brought what others have
 // done. A lease that is known to be lost is ErrFenced.
 func (d *Drive) Secure(ctx context.Context) (committed bool, err error) {
 	if err := d.standing(); err != nil {
 		return false, err
 	}
-	if d.Taken() {
+	d.mu.Lock()
+	unneeded := d.taken || d.store.exclusive && !d.marked
+	d.mu.Unlock()
+	if unneeded {
 		return false, nil
-	}
-	if d.store.exclusive {
-		dead := 0
-		d.View(func(st *State) { dead = st.Takeovers })
-		if dead == 0 {
-			return false, nil
-		}
 	}
 	return true, d.commit(ctx)
 }
@@ -268,6 +260,14 @@ func (d *Drive) Taken() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.taken
+}
+
+// Heir reports whether this drive begins where another one died holding the
+// session.
+func (d *Drive) Heir() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.heir
 }
 
 // Outrun reports whether transitions that rode were dropped, since this was last asked: what the driver concluded from them is void.

@@ -240,13 +240,16 @@ func (h *head) drop(ctx context.Context) error {
 }
 
 // schedule puts the session at its place in the wake index, and says whether it has become due by that. While a stored lease
-// is held, its place is the lease's end.
+// is held, it is only watched.
 func (tx *Tx) schedule(exclusive bool) (woke bool) {
+	tx.indexParked()
 	step := Next(tx.State, tx.Now)
+	held := tx.Held && !exclusive
+	tx.watch(held, step.Kind == StepRetry)
 	want := step.Until
 	switch {
-	case tx.Held && !exclusive:
-		want = tx.LeaseEnd
+	case held:
+		want = time.Time{}
 	case step.Working() && isAtOnce(tx.Wake) && !tx.Wake.After(tx.Now):
 		return false // it stands there already
 	case step.Working():

@@ -6,6 +6,9 @@ import "time"
 type Step struct {
 	Kind  StepKind
 	Until time.Time // the next deadline, if there is one
+	// Early, with StepModel: the model is asked again before the time that was stored, since this process has waited for long
+	// enough by its own clock. Tx.AskNow makes that so.
+	Early bool
 }
 
 // StepKind is the kind of a Step.
@@ -26,8 +29,18 @@ const (
 // Next says what has to happen next. It is the only place where that is decided.
 func Next(s *State, now time.Time) Step { return nextBy(s, func() time.Time { return now }) }
 
-// Next is [Next] by the store's clock, which is looked at only where the time matters.
-func (s *Store) Next(st *State) Step { return nextBy(st, s.Now) }
+// Next is [Next] by the store's clock, which is looked at only where the time matters. A model is asked again after its wait
+// at the latest, counted from when this process first saw that it failed.
+func (s *Store) Next(st *State) Step {
+	step := nextBy(st, s.Now)
+	if step.Kind != StepRetry || st.Retry.Wait == 0 {
+		return step
+	}
+	if step.Until = s.retryAt(st.ID, st.Retry); !step.Until.After(s.Now()) {
+		return Step{Kind: StepModel, Early: true}
+	}
+	return step
+}
 
 func nextBy(s *State, now func() time.Time) Step {
 	step := Step{Kind: next(s), Until: s.deadline()}
@@ -56,7 +69,10 @@ func next(s *State) StepKind {
 	for i := range s.Calls {
 		switch s.Calls[i].Status {
 		case Requested, Running, Answered:
-			return StepCalls
+			if c := &s.Calls[i]; c.Parked == nil || c.Cancel != nil || s.Ending != nil {
+				return StepCalls
+			}
+			kind = StepWait
 		case Pending:
 			if s.Ending != nil {
 				return StepCalls // to be cancelled
@@ -67,14 +83,13 @@ func next(s *State) StepKind {
 	return kind
 }
 
-// deadline is the earliest deadline of an open pause; zero if there is none.
+// deadline is the earliest deadline of an open pause, or of a parked call; zero if
+// there is none.
 func (s *State) deadline() time.Time {
 	var first time.Time
 	for i := range s.Calls {
-		if p := s.Calls[i].Pause; p != nil && s.Calls[i].Status == Pending && !p.Deadline.IsZero() {
-			if first.IsZero() || p.Deadline.Before(first) {
-				first = p.Deadline
-			}
+		if d := s.Calls[i].deadline(); !d.IsZero() && (first.IsZero() || d.Before(first)) {
+			first = d
 		}
 	}
 	return first

@@ -17,8 +17,10 @@ func (s *State) check() error {
 	switch {
 	case s.ID == "":
 		return fmt.Errorf("it has no id")
-	case s.Messages < 0 || s.Turn < 0 || s.Epoch < 0 || s.Generation < 0:
+	case s.Messages < 0 || s.Turn < 0 || s.Epoch < 0 || s.Generation < 0 || s.Takeovers < 0 || s.Deadly < 0 || s.Lease < 0 || s.Beat < 0:
 		return fmt.Errorf("it has a negative count")
+	case s.Retry != nil && s.Retry.Wait < 0:
+		return fmt.Errorf("its model is asked again after a negative wait")
 	case len(s.Calls) > 0 && s.Due:
 		return fmt.Errorf("a turn is open, and yet the model's answer is due")
 	case len(s.Calls) > 0 && s.Messages == 0:
@@ -60,6 +62,8 @@ func (c *Call) check() error {
 		return fmt.Errorf("it is %s, and its end doesn't go with that", c.Status)
 	case c.Status == Answered && c.Answer == nil && len(c.Decisions) == 0:
 		return fmt.Errorf("it is answered, and has no answer")
+	case c.Parked != nil && (c.Status == Pending || c.Status == Settled):
+		return fmt.Errorf("it is %s, and parked", c.Status)
 	case c.Status == Running && c.Attempt < 1:
 		return fmt.Errorf("it is running, and was never claimed")
 	}

@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/rs/xid"
 
+	"github.com/fermata-ai/fermata/internal/recent"
 	"github.com/fermata-ai/fermata/kvstore"
 )
 
@@ -22,13 +22,19 @@ type Store struct {
 	now         func() time.Time
 	newID       func(kind string) string
 	lease       time.Duration
-	schemas     sync.Map // hash -> *storedSchema
+	maxSkew     time.Duration
+	schemas     recent.Cache[string, storedSchema] // by hash
+	seen        sightings
 }
 
 // Options configure a Store. The zero value means the defaults.
 type Options struct {
 	// Lease is how long a drive holds a session without a sign of life, where leases are stored; default 30 s.
 	Lease time.Duration
+	// MaxSkew is by how much the clocks of processes that share the store differ at most; default 15 min. A stored lease that ended
+	// longer ago is over. Any other is over once this process has seen it unchanged for its length and a tenth, by its own monotonic
+	// clock. Where all processes have one clock, on one machine, a millisecond lets a drive that died be followed sooner.
+	MaxSkew time.Duration
 	// EngineTimeout is how long a call to an engine that this process holds alone may take; default 30 s. A write that takes longer
 	// counts as uncertain, and a read as failed. A call to an engine that others share may take a third of Lease.
 	EngineTimeout time.Duration
@@ -42,6 +48,9 @@ type Options struct {
 // DefaultLease is how long a drive holds a session without a sign of life.
 const DefaultLease = 30 * time.Second
 
+// DefaultMaxSkew is by how much the clocks of processes that share a store differ at most.
+const DefaultMaxSkew = 15 * time.Minute
+
 // DefaultEngineTimeout is how long a call to an engine that this process holds alone may take.
 const DefaultEngineTimeout = 30 * time.Second
 
@@ -50,12 +59,15 @@ func NewStore(kv kvstore.Store, o *Options) *Store {
 	if o == nil {
 		o = &Options{}
 	}
-	s := &Store{now: o.Now, newID: o.NewID, lease: o.Lease}
+	s := &Store{now: o.Now, newID: o.NewID, lease: o.Lease, maxSkew: o.MaxSkew}
 	if s.now == nil {
 		s.now = time.Now
 	}
 	if s.newID == nil {
 		s.newID = func(kind string) string { return kind + "_" + xid.New().String() }
+	}
+	if s.maxSkew <= 0 {
+		s.maxSkew = DefaultMaxSkew
 	}
 	if s.lease <= 0 {
 		s.lease = DefaultLease

@@ -1,0 +1,201 @@
+package runner_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/fermata-ai/fermata/agent"
+	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/kvstore"
+	"github.com/fermata-ai/fermata/llm"
+	"github.com/fermata-ai/fermata/runner"
+	"github.com/fermata-ai/fermata/session"
+	"github.com/fermata-ai/fermata/tool"
+)
+
+// Twenty sessions have accepted answers, and one kills the process that drives it. Through crashes and deploys all twenty are
+// carried on, none is failed, and the one is set aside after five takeovers.
+func TestBesideASessionThatKills(t *testing.T) {
+	for name, wrap := range map[string]func(kvstore.Store) kvstore.Store{"exclusive": nil, "shared": hidden} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				const innocents = 20
+				var n counter
+				var r *rig
+				died := make(chan struct{}, 1)
+				deadly := tool.Must(tool.Func(tool.Spec{Name: "deadly", Effect: tool.Idempotent}, func(context.Context, struct{}) (tool.Result[textOut], error) {
+					n.add("deadly")
+					time.Sleep(100 * time.Millisecond)
+					r.faults.Kill()
+					died <- struct{}{}
+					return tool.Done(textOut{"?"}), nil
+				}))
+				jobs, kills := messages(calls("job", `{"text":"j"}`), says("Done.")), messages(calls("deadly", `{}`), says("Done."))
+				model := streams(func(ctx context.Context, req llm.Request) iter.Seq2[llm.Event, error] {
+					if strings.Contains(req.Messages[0].Text(), "kill") {
+						return kills.Generate(ctx, req)
+					}
+					if len(req.Messages) > 1 { // longer than the one that kills
+						select {
+						case <-time.After(300 * time.Millisecond):
+						case <-ctx.Done():
+							return func(yield func(llm.Event, error) bool) { yield(nil, ctx.Err()) }
+						}
+					}
+					return jobs.Generate(ctx, req)
+				})
+				r = newRig(t, agent.Config{Tools: []tool.Tool{waiting("job", tool.Idempotent, &n), deadly}, Model: model}, &rigOptions{wrap: wrap})
+				for i := range innocents {
+					id := fmt.Sprint("job-", i)
+					p := watch(t, r.Run(t.Context(), user, id, llm.UserText("Go."), nil)).finished(event.FinishPaused).pause("job")
+					must2(r.Resume(t.Context(), id, runner.Complete(p.ID, text("v"), "ci")))
+				}
+				watch(t, r.Run(t.Context(), user, "killer", llm.UserText("Please kill."), &runner.RunOptions{Detached: true}))
+				<-died
+				for range 6 {
+					r.restart() // after the crash
+					deploy, stop := context.WithTimeout(t.Context(), 50*time.Millisecond)
+					_ = r.Work(deploy, nil)
+					stop()
+					must(t, r.Close())
+					r.restart() // in order
+					ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+					ended := make(chan struct{})
+					go func() { defer close(ended); _ = r.Work(ctx, nil) }()
+					select {
+					case <-died:
+					case <-ended: // it isn't tried any more
+					}
+					cancel()
+					<-ended
+				}
+				r.restart()
+				for s, err := range r.Sessions(t.Context(), session.Filter{}, user) {
+					must(t, err)
+					want := event.FinishStop
+					if s.ID == "killer" {
+						want = event.FinishFailed
+					}
+					if s.Finish != want {
+						t.Errorf("session %s is %q: %s", s.ID, s.Finish, s.Why)
+					}
+				}
+				if got := n.get("deadly"); got != 6 { // the first time, and five takeovers
+					t.Errorf("the one that kills was entered %d times", got)
+				}
+			})
+		})
+	}
+}
+
+// A model's adapter that kills the process: nothing of the session was in flight, so it is never set aside. Workers try it ever
+// less often, whoever restarts them, and the list tells why and when. It goes on by itself as soon as it can.
+func TestSessionsThatDidNothingBackOff(t *testing.T) {
+	for name, wrap := range map[string]func(kvstore.Store) kvstore.Store{"exclusive": nil, "shared": hidden} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var r *rig
+				var tries []time.Time
+				died, healed := make(chan struct{}, 1), false
+				script := messages(says("Done."))
+				model := streams(func(ctx context.Context, req llm.Request) iter.Seq2[llm.Event, error] {
+					if tries = append(tries, time.Now()); healed {
+						return script.Generate(ctx, req)
+					}
+					r.faults.Kill()
+					died <- struct{}{}
+					return func(yield func(llm.Event, error) bool) { yield(nil, errors.New("the process is dead")) }
+				})
+				r = newRig(t, agent.Config{Model: model}, &rigOptions{wrap: wrap})
+				watch(t, r.Run(t.Context(), user, chat, llm.UserText("Go."), &runner.RunOptions{Detached: true}))
+				<-died
+				const deaths = 12
+				for range deaths {
+					r.restart()
+					ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+					ended := make(chan struct{})
+					go func() { defer close(ended); _ = r.Work(ctx, nil) }()
+					select {
+					case <-died:
+					case <-ended:
+						t.Fatalf("after %d tries it is not tried again", len(tries))
+					}
+					cancel()
+					<-ended
+				}
+				r.restart()
+				_ = r.transcript()
+				time.Sleep(2 * session.DefaultLease) // until the dead drive is known to be dead
+				got := r.transcript().Session
+				if got.Finish != "" || got.Deaths < deaths-1 || !strings.Contains(got.Why, "died") || !got.Again.After(time.Now()) {
+					t.Errorf("it is shown as %+v", got)
+				}
+				healed = true
+				ctx, cancel := context.WithTimeout(t.Context(), time.Until(got.Again)+time.Minute)
+				defer cancel()
+				must(t, r.Work(ctx, &runner.WorkOptions{Session: chat, UntilOver: true}))
+				if first, last := tries[2].Sub(tries[1]), tries[deaths].Sub(tries[deaths-1]); last < time.Minute || first > last {
+					t.Errorf("the second try came after %v, the last but one after %v", first, last)
+				}
+				if at := tries[len(tries)-1]; at.Before(got.Again) {
+					t.Errorf("it was tried at %v, and is shown as waiting until %v", at, got.Again)
+				}
+				if got := r.transcript(); got.Finish != event.FinishStop || got.Deaths != 0 || !got.Again.IsZero() {
+					t.Errorf("at last it is shown as %+v", got.Session)
+				}
+			})
+		})
+	}
+}
+
+// A body that ignores its context is left behind by Close, deploy after deploy: that is no death, and the session goes on.
+func TestDeploysAroundABodyThatDoesNotEnd(t *testing.T) {
+	for name, wrap := range map[string]func(kvstore.Store) kvstore.Store{"exclusive": nil, "shared": hidden} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				takes := time.Hour
+				entered := 0
+				slow := does(tool.Spec{Name: "slow", Effect: tool.Idempotent}, func(context.Context, string) (tool.Result[textOut], error) {
+					entered++
+					time.Sleep(takes)
+					return tool.Done(textOut{"done"}), nil
+				})
+				r := newRig(t, agent.Config{Tools: []tool.Tool{slow}, Model: messages(calls("slow", `{"text":"a"}`), says("Done."))},
+					&rigOptions{memory: true, wrap: wrap})
+				work := func(ctx context.Context) error {
+					return r.Work(ctx, &runner.WorkOptions{Session: chat, UntilOver: true})
+				}
+				begun, leave := context.WithTimeout(t.Context(), time.Second)
+				defer leave()
+				watch(t, r.Run(begun, user, chat, llm.UserText("Go."), &runner.RunOptions{Detached: true}))
+				const deploys = 7
+				for i := range deploys {
+					if err := r.Close(); err == nil {
+						t.Fatal("the body has ended")
+					}
+					r.restart()
+					if i == deploys-1 {
+						takes = time.Second
+					}
+					ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+					err := work(ctx)
+					cancel()
+					if got := r.transcript(); got.Deaths != 0 || (err == nil) != (i == deploys-1) {
+						t.Errorf("after deploy %d it is %+v: %v", i, got.Session, err)
+					}
+				}
+				if got := r.transcript(); got.Finish != event.FinishStop || entered != deploys+1 {
+					t.Errorf("the body was entered %d times, and the session is left as %q: %s", entered, got.Finish, got.Why)
+				}
+				r.acceptable()
+				time.Sleep(time.Hour) // until the bodies that were left have ended
+			})
+		})
+	}
+}

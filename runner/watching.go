@@ -1,0 +1,60 @@
+package runner
+
+import (
+	"context"
+	"time"
+)
+
+// watching is when a worker looks at the sessions that are due by other processes' clocks, or by one that has been set since.
+// The loop of Work alone uses it.
+type watching struct {
+	looked bool
+	last   time.Time // monotonic: when it looked
+	next   time.Time // monotonic: when the earliest of what it saw will be due; zero: nothing will
+	wall   time.Time // the store's clock in the last round
+	mono   time.Time // monotonic: when that was
+}
+
+// aStep is by how much the store's clock must differ from the monotonic one, since the last round, to have been set.
+const aStep = time.Second
+
+// due reports whether it is time to look: what was seen is due now, a third of a lease has passed, or the clock was set.
+func (v *watching) due(wall time.Time, every time.Duration) bool {
+	now := time.Now()
+	stepped := (wall.Sub(v.wall) - now.Sub(v.mono)).Abs() > aStep
+	v.wall, v.mono = wall, now
+	return !v.looked || stepped || now.Sub(v.last) >= every || !v.next.IsZero() && !now.Before(v.next)
+}
+
+// watched starts what is due by other processes' clocks, as far as there is room, and returns when the next session will be. Only
+// now and then does it look; each look costs as much as there are sessions that are driven, or wait for their models.
+func (w *worker) watched(ctx context.Context) (next time.Time, err error) {
+	store, v := w.rn.store, &w.watching
+	wall := store.Now()
+	if !v.due(wall, store.Lease()/3) {
+		if !v.next.IsZero() {
+			next = wall.Add(time.Until(v.next))
+		}
+		return next, nil
+	}
+	v.looked, v.last, v.next = true, time.Now(), time.Time{}
+	for name := range w.rn.agents {
+		due, at, err := store.Watched(ctx, name)
+		if err != nil {
+			return next, err
+		}
+		for _, e := range due {
+			if !w.start(ctx, e) {
+				v.looked = false // no more room: again as soon as there is
+				return next, nil
+			}
+		}
+		if !at.IsZero() && (next.IsZero() || at.Before(next)) {
+			next = at
+		}
+	}
+	if !next.IsZero() {
+		v.next = v.last.Add(next.Sub(wall))
+	}
+	return next, nil
+}
