@@ -43,11 +43,8 @@ func (d *drive) advance(ctx context.Context, c *session.Call, ending bool) error
 	case c.Status == session.Settled, c.Status == session.Pending && !ending:
 		return nil
 	case c.Early != nil:
-		id, commit := c.ID, d.lease.Ride // c is good only until the open calls are copied again
-		if c.Early.Kind == session.KindFail {
-			commit = d.lease.Update
-		}
-		return commit(d.commitCtx(), func(tx *session.Tx) error { return tx.TakeEarly(id) })
+		id := c.ID // c is good only until the open calls are copied again
+		return d.lease.Ride(d.commitCtx(), func(tx *session.Tx) error { return tx.TakeEarly(id) })
 	case c.Cancel == nil && !ending && d.gone(c):
 		return d.park(c)
 	case c.Status == session.Running:
@@ -134,14 +131,14 @@ func (d *drive) stopBody(ctx context.Context, c *session.Call, cause error) erro
 	if c.Status == session.Settled {
 		return nil
 	}
-	told := *c // which is good only until the open calls are copied again
+	seen := *c // which is good only until the open calls are copied again
 	return d.lease.Update(ctx, func(tx *session.Tx) error {
-		now := asItIs(tx, &told)
+		now := asItIs(tx, &seen)
 		by, why := endedBy(tx, now)
 		if now.Effect.NeedsClaim() && now.Status != session.Running {
-			return tx.Settle(told.ID, session.CancelledOutcome(now, by, why, true)) // it was not claimed: only its layers did not stop
+			return tx.Settle(seen.ID, session.CancelledOutcome(now, by, why, true)) // it was not claimed: only its layers did not stop
 		}
-		return tx.Settle(told.ID, session.GivenUpOutcome(now, by, why))
+		return tx.Settle(seen.ID, session.GivenUpOutcome(now, by, why))
 	})
 }
 

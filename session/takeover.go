@@ -59,7 +59,7 @@ func (s *State) inFlight(now time.Time) bool {
 		c := &s.Calls[i]
 		switch {
 		case c.Status == Settled:
-		case c.mayRun(), c.Cancel != nil, s.Ending != nil, c.Early != nil && c.Early.Kind == KindFail:
+		case c.mayRun(), c.Cancel != nil, s.Ending != nil:
 			return true
 		}
 	}
