@@ -42,10 +42,9 @@ func (d *drive) advance(ctx context.Context, c *session.Call, ending bool) error
 		return nil
 	case c.Status == session.Settled, c.Status == session.Pending && !ending:
 		return nil
-	case c.Early != nil && c.Early.Kind == session.KindFail:
-		return d.lease.Update(d.commitCtx(), func(tx *session.Tx) error { return tx.TakeEarly(c.ID) })
 	case c.Early != nil:
-		return d.lease.Ride(d.commitCtx(), func(tx *session.Tx) error { return tx.TakeEarly(c.ID) })
+		id := c.ID // c is good only until the open calls are copied again
+		return d.lease.Ride(d.commitCtx(), func(tx *session.Tx) error { return tx.TakeEarly(id) })
 	case c.Cancel == nil && !ending && d.gone(c):
 		return d.park(c)
 	case c.Status == session.Running:
@@ -62,11 +61,12 @@ func (d *drive) advance(ctx context.Context, c *session.Call, ending bool) error
 }
 
 // settleCancelled settles a call that somebody cancelled, or whose run somebody ended, and whose body doesn't run.
-func (d *drive) settleCancelled(c *session.Call) error {
+func (d *drive) settleCancelled(cancelled *session.Call) error {
+	c, opened := *cancelled, d.turn.opened
 	return d.lease.Update(d.commitCtx(), func(tx *session.Tx) error {
-		now := asItIs(tx, c)
+		now := asItIs(tx, &c)
 		by, why := endedBy(tx, now)
-		return tx.Settle(c.ID, session.CancelledOutcome(now, by, why, d.turn.opened))
+		return tx.Settle(c.ID, session.CancelledOutcome(now, by, why, opened))
 	})
 }
 
@@ -131,13 +131,14 @@ func (d *drive) stopBody(ctx context.Context, c *session.Call, cause error) erro
 	if c.Status == session.Settled {
 		return nil
 	}
+	seen := *c // which is good only until the open calls are copied again
 	return d.lease.Update(ctx, func(tx *session.Tx) error {
-		now := asItIs(tx, c)
+		now := asItIs(tx, &seen)
 		by, why := endedBy(tx, now)
 		if now.Effect.NeedsClaim() && now.Status != session.Running {
-			return tx.Settle(c.ID, session.CancelledOutcome(now, by, why, true)) // it was not claimed: only its layers did not stop
+			return tx.Settle(seen.ID, session.CancelledOutcome(now, by, why, true)) // it was not claimed: only its layers did not stop
 		}
-		return tx.Settle(c.ID, session.GivenUpOutcome(now, by, why))
+		return tx.Settle(seen.ID, session.GivenUpOutcome(now, by, why))
 	})
 }
 

@@ -97,7 +97,7 @@ func TestSkewedClocks(t *testing.T) {
 						shown, err := b.Show(t.Context(), chat, user)
 						must(t, err)
 						if !shown.Driven {
-							t.Fatal("it is shown as driven by nobody")
+							t.Fatal("it is shown as not driven")
 						}
 					}
 					<-died
@@ -171,7 +171,7 @@ func TestClockThatIsSet(t *testing.T) {
 					}
 					other := newMachine(t, engine, config, 0)
 					other.work(t)
-					time.Sleep(12 * time.Second) // it has seen what there is
+					time.Sleep(12 * time.Second) // it has looked at the store
 					other.skew.Store(int64(set))
 					was := time.Now()
 					for range 600 {
@@ -296,4 +296,39 @@ func TestLeaseWithoutALength(t *testing.T) {
 			t.Error(problem)
 		}
 	})
+}
+
+// A worker reads no head of a session that another machine drives, however long that takes: what is watched tells it.
+func TestWorkerLeavesLiveDrivesAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		act := does(tool.Spec{Name: "act"}, func(context.Context, string) (tool.Result[textOut], error) {
+			time.Sleep(time.Hour)
+			return tool.Done(textOut{"done"}), nil
+		})
+		config := agent.Config{Tools: []tool.Tool{act}, Model: fakellm.New(fakellm.Calls("act", `{"text":"a"}`), fakellm.Says("Done."))}
+		engine := hidden(kvstore.NewMemory())
+		heads := &headReads{Store: engine}
+		a, b := newMachine(t, engine, config, 0), newMachine(t, heads, config, -3*time.Minute)
+		ended := make(chan *seen, 1)
+		go func() { ended <- watch(t, a.Run(context.Background(), user, chat, llm.UserText("Go."), nil)) }()
+		synctest.Wait()
+		b.work(t)
+		(<-ended).finished(event.FinishStop)
+		if n := heads.n.Load(); n > 2 {
+			t.Errorf("in an hour the worker read the head %d times", n)
+		}
+	})
+}
+
+// headReads counts the reads of heads.
+type headReads struct {
+	kvstore.Store
+	n atomic.Int32
+}
+
+func (h *headReads) Get(ctx context.Context, key []byte) (kvstore.Entry, error) {
+	if strings.HasPrefix(string(key), "h\x00") {
+		h.n.Add(1)
+	}
+	return h.Store.Get(ctx, key)
 }

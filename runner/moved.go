@@ -17,7 +17,7 @@ func (m *movedError) Unwrap() error { return m.error }
 
 // decided is the error of a commit that the loop decided on a copied head.
 func decided(err error) error {
-	if session.Moved(err) {
+	if err != nil && session.Moved(err) {
 		return &movedError{err}
 	}
 	return err
@@ -28,9 +28,12 @@ const maxMoves = 1000
 
 // lookAgain starts the drive over if err is a movedError. Any other error, nil too, it returns.
 func (d *drive) lookAgain(err error) error {
+	if err == nil {
+		d.moves = 0
+		return nil
+	}
 	var m *movedError
 	if !errors.As(err, &m) {
-		d.moves = 0
 		return err
 	}
 	if d.moves++; d.moves > maxMoves {

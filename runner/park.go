@@ -39,7 +39,8 @@ func (d *drive) park(c *session.Call) error {
 		until = d.rn.store.Now().Add(wait)
 	}
 	d.rn.options.Logger.Warn("a call is parked: its tool is gone", "session", d.session, "agent", d.agent.Name(), "tool", c.Tool, "call", c.ID)
-	return d.lease.Update(d.commitCtx(), func(tx *session.Tx) error { return tx.Park(c.ID, until) })
+	id := c.ID // c is good only until the open calls are copied again
+	return d.lease.Update(d.commitCtx(), func(tx *session.Tx) error { return tx.Park(id, until) })
 }
 
 // settleDenied settles a call that was denied, in the words that its layer would
@@ -49,9 +50,9 @@ func (d *drive) settleDenied(c *session.Call, rec session.Decision) error {
 	if err != nil {
 		return err
 	}
-	text := session.DeniedText(c, denial.Reason)
+	id, text := c.ID, session.DeniedText(c, denial.Reason)
 	return d.lease.Update(d.commitCtx(), func(tx *session.Tx) error {
-		return tx.Settle(c.ID, &session.Outcome{Status: event.Denied, Output: session.StringBlob(text), By: denial.By})
+		return tx.Settle(id, &session.Outcome{Status: event.Denied, Output: session.StringBlob(text), By: denial.By})
 	})
 }
 

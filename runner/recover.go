@@ -15,8 +15,9 @@ import (
 // nobody knows.
 func (d *drive) recover(ctx context.Context, c *session.Call) error {
 	if c.Cancel != nil {
+		c := *c // that one is good only until the open calls are copied again
 		return d.lease.Update(d.commitCtx(), func(tx *session.Tx) error {
-			now := asItIs(tx, c)
+			now := asItIs(tx, &c)
 			by, why := endedBy(tx, now)
 			return tx.Lose(c.ID, session.GivenUpOutcome(now, by, why))
 		})

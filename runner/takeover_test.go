@@ -95,7 +95,7 @@ func TestBesideASessionThatKills(t *testing.T) {
 }
 
 // A model's adapter that kills the process: nothing of the session was in flight, so it is never set aside. Workers try it ever
-// less often, whoever restarts them, and the list tells why and when. It goes on by itself as soon as it can.
+// less often, in whichever process, and the list tells why and when. It goes on by itself as soon as it can.
 func TestSessionsThatDidNothingBackOff(t *testing.T) {
 	for name, wrap := range map[string]func(kvstore.Store) kvstore.Store{"exclusive": nil, "shared": hidden} {
 		t.Run(name, func(t *testing.T) {

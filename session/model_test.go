@@ -89,6 +89,7 @@ type harness struct {
 	drive *session.Drive
 	now   time.Time
 	m     model
+	was   session.Call // before the last claim
 }
 
 // The second, hand-written model and the transitions agree on every random history.
@@ -98,15 +99,16 @@ func TestLifeOfACallModel(t *testing.T) {
 		h.m = model{once: rapid.Bool().Draw(t, "once"), mayPause: true, status: session.Requested, receipts: map[int]string{}, refused: map[int]string{}}
 		h.begin(t)
 		t.Repeat(map[string]func(*rapid.T){
-			"claim":  h.claim,
-			"pause":  h.pause,
-			"gate":   h.atGate,
-			"answer": h.answer,
-			"cancel": h.cancel,
-			"settle": h.settle,
-			"time":   h.time,
-			"crash":  h.crash,
-			"":       h.compare,
+			"claim":   h.claim,
+			"unclaim": h.unclaim,
+			"pause":   h.pause,
+			"gate":    h.atGate,
+			"answer":  h.answer,
+			"cancel":  h.cancel,
+			"settle":  h.settle,
+			"time":    h.time,
+			"crash":   h.crash,
+			"":        h.compare,
 		})
 	})
 }
@@ -151,7 +153,24 @@ func (h *harness) claim(t *rapid.T) {
 	taken := (h.m.status == session.Requested || h.m.status == session.Answered) && !h.m.cancelling
 	h.do(t, taken, func(tx *session.Tx) error { return tx.Claim("c") })
 	if taken {
+		h.drive.View(func(st *session.State) { h.was = *st.Call("c") })
+		h.was.Status, h.was.Attempt = h.m.status, h.was.Attempt-1
 		h.m.status, h.m.once = session.Running, true // only what must not run twice is claimed
+	}
+}
+
+// unclaim takes the last claim back, as a drive does that didn't enter the body.
+func (h *harness) unclaim(t *rapid.T) {
+	taken := h.m.status == session.Running
+	h.do(t, taken, func(tx *session.Tx) error { return tx.Unclaim(&h.was) })
+	switch {
+	case !taken:
+	case h.m.cancelling:
+		h.m.settle()
+	case h.m.early != "":
+		h.takenEarly()
+	default:
+		h.m.status = h.was.Status
 	}
 }
 
@@ -278,9 +297,12 @@ func (h *harness) time(t *rapid.T) {
 func (h *harness) crash(t *rapid.T) {
 	taken := h.m.early != "" && h.m.status != session.Settled
 	h.do(t, taken, func(tx *session.Tx) error { return tx.TakeEarly("c") })
-	if !taken {
-		return
+	if taken {
+		h.takenEarly()
 	}
+}
+
+func (h *harness) takenEarly() {
 	h.m.pauses++
 	if h.m.early[0] == 'f' {
 		h.m.settle()

@@ -52,7 +52,7 @@ type State struct {
 	Held        bool      `json:"held,omitempty"`
 	LeaseEnd    time.Time `json:"lease_end,omitzero"`    // where leases are stored: by the clock of who holds it, and so a hint
 	Lease       int       `json:"lease,omitempty"`       // its length in milliseconds, where leases are stored
-	Beat        int       `json:"beat,omitempty"`        // greater with each commit of who holds it, where leases are stored
+	Beat        int       `json:"beat,omitempty"`        // greater with each commit of its holder, where leases are stored
 	Incarnation uint64    `json:"incarnation,omitempty"` // of the engine, at the last commit; where leases are not stored
 	Left        bool      `json:"left,omitempty"`        // with Held: the drive was ended in order, and only bodies of it run on
 	Takeovers   int       `json:"takeovers,omitempty"`   // drives that died, since the last progress; takeover.go has the rules

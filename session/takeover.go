@@ -7,8 +7,8 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// What a drive concludes from one that died before it. A session that kills whoever drives it must not do so for ever; one that
-// was beside it when the process died must not suffer for that.
+// What a drive concludes from one that died before it. A session that kills its drivers must not do so for ever; one that was
+// beside it when the process died must not suffer for that.
 //
 // Each takeover counts until the session gets on, and each makes workers wait longer before the next. Only those in a row that
 // found something in flight are counted as deadly; the runner sets a session aside after some of them. A drive that ended in
@@ -59,7 +59,7 @@ func (s *State) inFlight(now time.Time) bool {
 		c := &s.Calls[i]
 		switch {
 		case c.Status == Settled, c.Parked != nil:
-		case c.mayRun(), c.Cancel != nil, s.Ending != nil, c.Early != nil && c.Early.Kind == KindFail:
+		case c.mayRun(), c.Cancel != nil, s.Ending != nil:
 			return true
 		}
 	}

@@ -38,7 +38,7 @@ func (w *watched) appendJSON(b []byte) []byte {
 }
 
 // watch puts the session among those that are watched, or takes it away. Of a session that is held the entry is written with
-// each commit of who holds it, since each begins the wait anew.
+// each commit of its holder, since each begins the wait anew.
 func (tx *Tx) watch(held, retry bool) {
 	switch {
 	case held && tx.Watched && tx.beside:
