@@ -164,7 +164,7 @@ func (m *callModel) drive(s callState, now int) (next []callState) {
 	if s.stopping() && s.status != session.Settled {
 		next = append(next, s.settle(event.Cancelled, ""))
 	}
-	if s.early != "" && (m.lossy || !m.once) {
+	if s.early != "" { // after a crash; or where a caller left while the call was claimed, and the claim was taken back
 		next = append(next, s.takeEarly())
 	} else if m.lossy && s.status == session.Running {
 		next = append(next, s.settle(event.Unknown, ""))
