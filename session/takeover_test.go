@@ -1,0 +1,212 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/fermata-ai/fermata/kvstore"
+	"github.com/fermata-ai/fermata/llm"
+	"github.com/fermata-ai/fermata/tool"
+)
+
+// What a dead drive left says whether it may have died of the session.
+func TestWhatWasInFlight(t *testing.T) {
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	output := &Answer{Pause: 1, Kind: KindComplete, Mode: tool.ModeOutput}
+	again := &Answer{Pause: 1, Kind: KindComplete, Mode: tool.ModeReenter}
+	waits := &Pause{Reason: tool.ReasonExternal, Mode: tool.ModeOutput}
+	for name, test := range map[string]struct {
+		st   State
+		want bool
+	}{
+		"nothing":                              {State{}, false},
+		"the model was asked":                  {State{Due: true}, false},
+		"the model failed":                     {State{Due: true, Retry: &Retry{Failures: 1, At: now.Add(time.Hour)}}, false},
+		"a body that was claimed":              {State{Calls: []Call{{Status: Running}}}, true},
+		"a call that needs a claim":            {State{Calls: []Call{{Status: Requested}}}, false},
+		"a call that needs none":               {State{Calls: []Call{{Status: Requested, Effect: tool.Idempotent}}}, true},
+		"an output that was accepted":          {State{Calls: []Call{{Status: Answered, Effect: tool.ReadOnly, Answer: output}}}, false},
+		"an answer to go on with":              {State{Calls: []Call{{Status: Answered, Effect: tool.ReadOnly, Answer: again}}}, true},
+		"an answer to go on with, by a claim":  {State{Calls: []Call{{Status: Answered, Answer: again}}}, false},
+		"an approval":                          {State{Calls: []Call{{Status: Answered, Decisions: []Decision{{}}}}}, false},
+		"one that waits":                       {State{Calls: []Call{{Status: Pending, Pause: waits}}}, false},
+		"one whose deadline has passed":        {State{Calls: []Call{{Status: Pending, Pause: &Pause{Deadline: now}}}}, true},
+		"one that is to be cancelled":          {State{Ending: &Halt{}, Calls: []Call{{Status: Pending, Pause: waits}}}, true},
+		"results that ride with the model's":   {State{Calls: []Call{{Status: Settled}}}, false},
+		"results that end the run":             {State{Ending: &Halt{}, Calls: []Call{{Status: Settled}}}, true},
+		"a failure that came before its pause": {State{Calls: []Call{{Status: Requested, Early: &Answer{Kind: KindFail}}}}, true},
+	} {
+		if got := test.st.inFlight(now); got != test.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+// Each of a thousand sessions that one death has thrown together is tried again at a time of its own, later after each death,
+// and at the same time by every process.
+func TestSessionsAreTriedAgainOneByOne(t *testing.T) {
+	at := time.Now().UTC()
+	one := NewStore(kvstore.NewMemory(), &Options{Now: func() time.Time { return at }})
+	other := NewStore(kvstore.NewMemory(), &Options{Now: func() time.Time { return at }})
+	times := map[time.Time]bool{}
+	for i := range 1000 {
+		before := time.Duration(0)
+		for n := 1; n < 40; n++ {
+			st := &State{ID: fmt.Sprint("s-", i), Takeovers: n, TakenOver: at}
+			again := one.TriedAgain(st)
+			if !again.Equal(other.TriedAgain(st)) {
+				t.Fatal("two processes differ")
+			}
+			wait := again.Sub(at)
+			if wait < before || wait > 3*maxWait/2 {
+				t.Fatalf("after %d deaths it waits for %v, and before that for %v", n, wait, before)
+			}
+			before = wait
+			if n == 5 {
+				times[again] = true
+			}
+		}
+	}
+	if len(times) < 500 {
+		t.Errorf("a thousand sessions are tried at %d times", len(times))
+	}
+}
+
+// A drive lives for as long as it commits, though its clock stands still: what it commits is told apart without that.
+func TestHolderWhoseClockStandsStill(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		engine := struct{ kvstore.Store }{kvstore.NewMemory()}
+		at := time.Now()
+		holder, other := NewStore(engine, &Options{Now: func() time.Time { return at }}), NewStore(engine, nil)
+		d, err := holder.Drive(t.Context(), "s", &New{User: "ada"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		entry, err := NewEntry(llm.UserText("Go."))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := d.Update(t.Context(), func(tx *Tx) error { return tx.Say(entry, "", "", false) }); err != nil {
+			t.Fatal(err)
+		}
+		take := func() error {
+			d, err := other.Drive(context.Background(), "s", nil)
+			if err == nil {
+				d.Release()
+			}
+			return err
+		}
+		for range 60 { // the drive renews its lease by itself
+			time.Sleep(10 * time.Second)
+			if err := take(); !errors.Is(err, ErrBusy) {
+				t.Fatalf("another drive gets %v", err)
+			}
+			// What others commit is no sign of life.
+			if err := other.Update(t.Context(), "s", func(tx *Tx) error { tx.Run.Detached = !tx.Run.Detached; tx.touch(); return nil }); err != nil {
+				t.Fatal(err)
+			}
+		}
+		d.Abandon()
+		for range 3 {
+			if err := take(); !errors.Is(err, ErrBusy) {
+				t.Fatalf("another drive gets %v", err)
+			}
+			if err := other.Update(t.Context(), "s", func(tx *Tx) error { tx.touch(); return nil }); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(12 * time.Second)
+		}
+		if err := take(); err != nil {
+			t.Errorf("a lease and a tenth later, another drive gets %v", err)
+		}
+		for problem, err := range other.Check(t.Context()) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Error(problem)
+		}
+	})
+}
+
+// What a process has seen is bounded. What has no room waits.
+func TestSightingsAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var s sightings
+		for i := range maxSightings + 100 {
+			s.age(subject{fmt.Sprint(i), sawLease}, mark{count: 1})
+		}
+		time.Sleep(time.Minute)
+		if got := s.age(subject{"0", sawLease}, mark{count: 1}); got != time.Minute {
+			t.Errorf("one that was seen a minute ago has been known for %v", got)
+		}
+		if got := s.age(subject{"0", sawLease}, mark{count: 2}); got != 0 {
+			t.Errorf("one that has changed has been known for %v", got)
+		}
+		last := subject{fmt.Sprint(maxSightings + 1), sawLease}
+		if got := s.age(last, mark{count: 1}); got != 0 || len(s.first) > maxSightings {
+			t.Errorf("one without room has been known for %v, and %d are noted", got, len(s.first))
+		}
+		time.Sleep(2 * staleAfter)
+		s.age(last, mark{count: 1})
+		time.Sleep(time.Second)
+		if got := s.age(last, mark{count: 1}); got != time.Second {
+			t.Errorf("when there is room again, it has been known for %v", got)
+		}
+	})
+}
+
+// The entries of what is watched are written by hand as by their tags.
+func TestWatchedIsWrittenAsItsTagsSay(t *testing.T) {
+	at := time.Date(2026, 1, 2, 3, 4, 5, 600_000_000, time.UTC)
+	for _, w := range []watched{{Epoch: 3, Beat: 7, End: at, For: 30_000}, {Failures: 2, End: at, For: 0}} {
+		byTags, err := encode(w)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var read watched
+		if byHand := w.appendJSON(nil); string(byHand) != string(byTags) {
+			t.Errorf("%s, not %s", byHand, byTags)
+		} else if err := decode([]byte("v"), byHand, &read); err != nil || read != w {
+			t.Errorf("%+v is read as %+v: %v", w, read, err)
+		}
+	}
+}
+
+// A session whose entry among those that are watched is gone would not be found by a worker: Check tells.
+func TestCheckMissesWhatIsWatched(t *testing.T) {
+	kv := kvstore.NewMemory()
+	s := NewStore(kv, nil)
+	d, err := s.Drive(t.Context(), "s", &New{User: "ada", Agent: "ops"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = d.Update(t.Context(), func(tx *Tx) error { tx.Due = true; return tx.Again(time.Minute, "overloaded") })
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.Release()
+	problems := func() (n int) {
+		for problem, err := range s.Check(t.Context()) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n++; problem.Session != "s" {
+				t.Error(problem)
+			}
+		}
+		return n
+	}
+	if n := problems(); n != 0 {
+		t.Errorf("%d problems", n)
+	}
+	if _, err := kv.Apply(t.Context(), kvstore.Batch{Deletes: [][]byte{watchKey("ops", "s")}}); err != nil {
+		t.Fatal(err)
+	}
+	if n := problems(); n != 1 {
+		t.Errorf("%d problems", n)
+	}
+}
