@@ -82,6 +82,9 @@ func (w *world) run(befall func(*rand.Rand)) {
 	befall(r)
 	close(stop)
 	w.engine.Heal()
+	w.mu.Lock()
+	w.peace = true
+	w.mu.Unlock()
 
 	if !w.calm {
 		w.withoutTheFirst()
@@ -157,18 +160,18 @@ func (w *world) logs() {
 
 // report says what there was, and fails the test if that was not what it was to be.
 func (w *world) report(a *audit) {
-	var answers, repeats, refused, continued, setAside, finished int
+	var answers, repeats, refused, continued, setAside, heldBack, finished int
 	for _, c := range w.sessions {
 		answers, repeats, refused = answers+len(c.answers), repeats+c.repeats, refused+len(c.refused)
-		continued, setAside = continued+c.continued, setAside+c.setAside
+		continued, setAside, heldBack = continued+c.continued, setAside+c.setAside, heldBack+c.heldBack
 		if c.finished {
 			finished++
 		}
 	}
 	w.t.Logf("\n%6d  sessions, %d of them at their end\n%6d  answers acknowledged\n%6d  of them once more\n%6d  refused, as the call was over\n"+
-		"%6d  sessions carried on by hand, %d of them because drives had failed\n%6d  entries of bodies\n%6d  of idempotent ones again\n"+
+		"%6d  times one was carried on by hand, %d of them after it had failed; %d times after deaths held it back\n%6d  entries of bodies\n%6d  of idempotent ones again\n"+
 		"%6d  faults of the engine: %+v\n%6d  violations\ncalls by outcome: %v\nviolations by kind: %v",
-		len(w.sessions), finished, answers, repeats, refused, continued, setAside, a.entries, a.again,
+		len(w.sessions), finished, answers, repeats, refused, continued, setAside, heldBack, a.entries, a.again,
 		w.engine.Counts().Sum(), w.engine.Counts(), w.violations, a.settled, w.said)
 	for _, d := range deeds {
 		if w.did[d] > 0 {

@@ -29,6 +29,7 @@ type chat struct {
 	cancelled time.Time         // when that was acknowledged
 	continued int               // how often it was carried on by hand
 	setAside  int               // how often that was because drives had failed
+	heldBack  int               // how often because drives had died, and workers waited
 	finished  bool
 	waits     []string // for what, when last seen
 	last      string   // what the user was told last
@@ -173,6 +174,11 @@ func (c *chat) look() (over bool) {
 	if c.cancels && c.cancelled.IsZero() && t.Turn > 1 {
 		c.cancelSession(query)
 	}
+	if !t.Again.IsZero() && !t.Driven && c.w.isPeace() { // who sees in the list that deaths hold it back carries it on
+		c.heldBack++
+		c.once("/continue"+query, "")
+		return false
+	}
 	switch t.Finish {
 	case event.FinishInterrupted, event.FinishFailed:
 		if t.Driven {
@@ -275,6 +281,12 @@ func (w *world) address(r *rand.Rand) string {
 		}
 	}
 	return ""
+}
+
+func (w *world) isPeace() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.peace
 }
 
 func (w *world) isOver() bool {
