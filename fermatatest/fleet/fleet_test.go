@@ -1,6 +1,8 @@
-// Package fleet has several processes of one program share an engine, and does to them what befalls processes on several machines:
-// they are killed, stopped for longer than their lease, cut off from the engine, and their clocks are minutes apart. Users, and the
-// senders of webhooks, meanwhile talk to any of them. A ledger out there notes each entry of a body.
+// Package fleet has several processes of one program share an engine, and does
+// to them what befalls processes on several machines: they are killed, stopped
+// for longer than their lease, cut off from the engine, and their clocks are
+// minutes apart. Users, and the senders of webhooks, meanwhile talk to any of
+// them. A ledger out there notes each entry of a body.
 package fleet
 
 import (
@@ -35,9 +37,11 @@ func TestMain(m *testing.M) {
 // usual is how many things befall the fleet, where FERMATA_DEEDS doesn't say.
 const usual = 20
 
-// Processes that share an engine, and are killed, stopped, stalled and cut off, by clocks that are minutes apart, lose nothing that was
-// acknowledged, do nothing twice, and leave no session behind. What a process does that was stopped between its last look and the first
-// line of a body can't be excluded. Such entries are counted apart.
+// Processes that share an engine, and are killed, stopped, stalled and cut off,
+// by clocks that are minutes apart, lose nothing that was acknowledged, do
+// nothing twice, and leave no session behind. What a process does that was
+// stopped between its last look and the first line of a body can't be excluded.
+// Such entries are counted apart.
 func TestFleetUnderFaults(t *testing.T) {
 	deedsInAll := int(number(t, "FERMATA_DEEDS", usual))
 	if testing.Short() {
@@ -54,7 +58,8 @@ func TestFleetUnderFaults(t *testing.T) {
 	w.report(w.audit())
 }
 
-// Processes whose clocks are minutes apart don't disturb each other: no call is taken for lost, none is done again.
+// Processes whose clocks are minutes apart don't disturb each other: no call is
+// taken for lost, none is done again.
 func TestFleetWithWrongClocks(t *testing.T) {
 	w := newWorld(t, 2*time.Second, true)
 	w.engine.SetFaults("", sharedkv.Faults{Delay: 5 * time.Millisecond})
@@ -64,7 +69,8 @@ func TestFleetWithWrongClocks(t *testing.T) {
 	w.report(w.audit())
 }
 
-// run has users talk to the fleet while things befall it, and then brings all sessions to their end.
+// run has users talk to the fleet while things befall it, and then brings all
+// sessions to their end.
 func (w *world) run(befall func(*rand.Rand)) {
 	seed := number(w.t, "FERMATA_SEED", rand.Uint64())
 	w.t.Logf("FERMATA_SEED=%d makes the same choices", seed)
@@ -102,7 +108,8 @@ func (w *world) run(befall func(*rand.Rand)) {
 	w.logs()
 }
 
-// withoutTheFirst kills the first process. What it held is carried on by the others; but its timers, by their clocks, are not due yet.
+// withoutTheFirst kills the first process. What it held is carried on by the
+// others; but its timers, by their clocks, are not due yet.
 func (w *world) withoutTheFirst() {
 	w.kill(w.fleet[0])
 	w.until(func() bool { return len(w.unfinished(string(tool.ReasonTimer))) == 0 })
@@ -137,7 +144,8 @@ func (w *world) until(so func() bool) {
 	}
 }
 
-// unfinished are the sessions that are not at their end, but for those that wait for one thing only, which is given.
+// unfinished are the sessions that are not at their end, but for those that
+// wait for one thing only, which is given.
 func (w *world) unfinished(butFor string) (all []*chat) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -158,7 +166,8 @@ func (w *world) logs() {
 	}
 }
 
-// report says what there was, and fails the test if that was not what it was to be.
+// report says what there was, and fails the test if that was not what it was to
+// be.
 func (w *world) report(a *audit) {
 	var answers, repeats, refused, continued, setAside, heldBack, finished int
 	for _, c := range w.sessions {

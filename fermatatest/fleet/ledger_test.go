@@ -12,7 +12,8 @@ import (
 	"github.com/fermata-ai/fermata/event"
 )
 
-// note is an entry of the ledger, which is the world outside: it survives every process, and has its own order.
+// note is an entry of the ledger, which is the world outside: it survives every
+// process, and has its own order.
 type note struct {
 	What    what
 	Process string // which of the fleet
@@ -43,7 +44,8 @@ const (
 	shown      what = "shown"      // the result, by an event
 )
 
-// noteSize is that of every note, in bytes. It divides a page: a kill cuts a write only between two pages.
+// noteSize is that of every note, in bytes. It divides a page: a kill cuts a
+// write only between two pages.
 const noteSize = 1024
 
 const ledgerFile = "ledger"
