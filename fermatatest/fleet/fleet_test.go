@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -157,11 +158,18 @@ func (w *world) unfinished(butFor string) (all []*chat) {
 	return all
 }
 
-// logs shows what the processes have logged as errors, if something is wrong.
+// logs shows what the processes have logged, if FERMATA_LOGS is set, and otherwise
+// only why Reconcile could not be asked.
 func (w *world) logs() {
 	for _, p := range w.fleet {
-		if b, err := os.ReadFile(w.dir + "/" + p.name + ".log"); err == nil && os.Getenv("FERMATA_LOGS") != "" {
-			w.t.Logf("%s:\n%s", p.name, b)
+		b, err := os.ReadFile(filepath.Join(w.dir, p.name+".log"))
+		if err != nil {
+			continue
+		}
+		for line := range strings.Lines(string(b)) {
+			if os.Getenv("FERMATA_LOGS") != "" || strings.Contains(line, "could not be reconciled") {
+				w.t.Logf("%s: %s", p.name, line)
+			}
 		}
 	}
 }
