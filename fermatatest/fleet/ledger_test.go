@@ -88,7 +88,7 @@ func (r *reader) all() ([]note, error) {
 	}
 	defer f.Close()
 	for b := make([]byte, noteSize); ; {
-		if _, err := f.ReadAt(b, int64(len(r.notes)*noteSize)); err != nil {
+		if _, err := f.ReadAt(b, int64(len(r.notes)*noteSize)); err != nil || b[noteSize-1] != '\n' {
 			return r.notes, nil // the rest isn't there yet
 		}
 		var n note
