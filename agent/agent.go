@@ -6,6 +6,7 @@
 package agent
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"time"
+	"unicode/utf8"
 
 	"github.com/fermata-ai/fermata/interceptor"
 	"github.com/fermata-ai/fermata/llm"
@@ -48,6 +50,7 @@ type Limits struct {
 	Turns     int // model calls; 0: 64
 	ToolCalls int // 0: no limit
 	Tokens    int // input and output together, as the model reports them; 0: no limit
+	Message   int // bytes of one message of the model, as it streams; 0: 16 MiB. One that goes over it is not stored
 }
 
 // Retry says how a model is called again that failed in a way that may pass: rate limited, overloaded, a network that broke. The
@@ -56,12 +59,18 @@ type Retry struct {
 	Failures int           // in a row, after which the run fails; 0: 6; negative: it fails at once
 	First    time.Duration // 0: 1 s
 	Most     time.Duration // 0: 1 min
+	// Patience is for how long, from the first failure in a row, the model is called again however often it fails: 72 hours, say, to outlast
+	// a provider's bad weekend, best with a Most of many minutes. 0: Failures alone decide.
+	Patience time.Duration
+	// Hold is the longest wait for which a drive keeps its session. Before a longer one, such as a provider may ask for, the drive ends
+	// with event.FinishDelayed, and a worker, or Continue, goes on when it is over. 0: 5 min.
+	Hold time.Duration
 }
 
-// After is how long to wait after so many failures in a row; ok is false if there were too many.
-func (r Retry) After(failures int, err error) (wait time.Duration, ok bool) {
+// After is how long to wait after so many failures in a row, the first of which is so long ago; ok is false if that is enough.
+func (r Retry) After(failures int, since time.Duration, err error) (wait time.Duration, ok bool) {
 	var e *llm.Error
-	if failures > r.Failures || !errors.As(err, &e) || !e.Temporary() {
+	if failures > r.Failures && since >= r.Patience || !errors.As(err, &e) || !e.Temporary() {
 		return 0, false
 	}
 	wait = r.First << min(failures-1, 30)
@@ -74,6 +83,10 @@ func (r Retry) After(failures int, err error) (wait time.Duration, ok bool) {
 
 // DefaultTurns is how many model calls a run may take where Limits says nothing.
 const DefaultTurns = 64
+
+// DefaultMessage is how many bytes a message of the model may have where Limits
+// says nothing.
+const DefaultMessage = 16 << 20
 
 // MaxCalls is how many tool calls of one turn are run. Further ones settle with an error that says so.
 const MaxCalls = 64
@@ -91,7 +104,7 @@ func New(c Config) (*Agent, error) {
 	if c.Model == nil {
 		return nil, errors.New("agent: Config.Model is nil; give it a model, or fakellm.Echo() to try things out")
 	}
-	if c.Concurrency < 0 || c.Limits.Turns < 0 || c.Limits.ToolCalls < 0 || c.Limits.Tokens < 0 {
+	if c.Concurrency < 0 || c.Limits.Turns < 0 || c.Limits.ToolCalls < 0 || c.Limits.Tokens < 0 || c.Limits.Message < 0 {
 		return nil, errors.New("agent: Config has a negative limit")
 	}
 	if c.Concurrency == 0 {
@@ -100,7 +113,24 @@ func New(c Config) (*Agent, error) {
 	if c.Limits.Turns == 0 {
 		c.Limits.Turns = DefaultTurns
 	}
+	if c.Limits.Message == 0 {
+		c.Limits.Message = DefaultMessage
+	}
+	if c.Retry.Patience < 0 || c.Retry.Hold < 0 {
+		return nil, errors.New("agent: Config.Retry has a negative Patience or Hold")
+	}
+	if m, ok := c.Model.(llm.Retrier); ok && m.Retries() > 0 && (c.Retry.Failures >= 0 || c.Retry.Patience > 0) {
+		return nil, fmt.Errorf("agent %q: its model asks again up to %d times by itself, and the agent calls it again, too: the tries multiply; "+
+			"leave the model's option Retries at 0, or set Config.Retry.Failures to -1, and no Patience", c.Name, m.Retries())
+	}
+	if !utf8.ValidString(c.Instructions) {
+		return nil, fmt.Errorf("agent %q: Config.Instructions is not valid UTF-8", c.Name)
+	}
+	if s := c.ResponseFormat.Schema; !bytes.Equal(llm.CleanJSON(s), s) {
+		return nil, fmt.Errorf("agent %q: Config.ResponseFormat.Schema has invalid UTF-8, or an escape of half a surrogate pair", c.Name)
+	}
 	c.Retry = c.Retry.defaults()
+	c = c.own()
 	tools, err := tool.NewLimitedRegistry(c.ToolLimits, c.Tools...)
 	if err != nil {
 		return nil, fmt.Errorf("agent %q: %w", c.Name, err)
@@ -116,26 +146,33 @@ func New(c Config) (*Agent, error) {
 			return nil, fmt.Errorf("agent %q: %w", c.Name, err)
 		}
 	}
-	// The agent keeps its gates, whatever becomes of the slices.
-	c.Interceptors = slices.Clone(c.Interceptors)
-	for i := range c.Interceptors {
-		c.Interceptors[i].Tools = slices.Clone(c.Interceptors[i].Tools)
-	}
 	a := &Agent{config: c, tools: tools, defs: tools.Defs()}
 	a.model = c.Interceptors.WrapModel(c.Model.Generate)
 	return a, nil
+}
+
+// own is the configuration with slices of its own: the agent keeps its gates,
+// whatever becomes of those that it was made of.
+func (c Config) own() Config {
+	c.Tools, c.Interceptors = slices.Clone(c.Tools), slices.Clone(c.Interceptors)
+	for i := range c.Interceptors {
+		c.Interceptors[i].Tools = slices.Clone(c.Interceptors[i].Tools)
+	}
+	c.ResponseFormat.Schema = bytes.Clone(c.ResponseFormat.Schema)
+	return c
 }
 
 // checkSchemas refuses a tool whose calls could not be held, since its schema can't be kept with the pause.
 func checkSchemas(tools *tool.Registry, layers interceptor.Chain) error {
 	for _, name := range tools.Names() {
 		_, spec, _ := tools.Lookup(name)
+		checks := tools.Checks(name) // which are kept
 		const keep = "tool %q: its %s schema has %d bytes, and at most %d can be kept with a pause; %s"
 		switch {
-		case len(spec.Output) > tool.MaxSchema && (spec.MayPause || spec.AskOperator):
-			return fmt.Errorf(keep, name, "output", len(spec.Output), tool.MaxSchema, "shorten it, or let the tool check its output itself")
-		case len(spec.Input) > tool.MaxSchema && layers.Wraps(name):
-			return fmt.Errorf(keep, name, "input", len(spec.Input), tool.MaxSchema, "shorten it, or name the tools of each layer in Layer.Tools, without this one")
+		case len(checks.Output) > tool.MaxSchema && (spec.MayPause || spec.AskOperator):
+			return fmt.Errorf(keep, name, "output", len(checks.Output), tool.MaxSchema, "shorten it, or let the tool check its output itself")
+		case len(checks.Input) > tool.MaxSchema && layers.Wraps(name):
+			return fmt.Errorf(keep, name, "input", len(checks.Input), tool.MaxSchema, "shorten it, or name the tools of each layer in Layer.Tools, without this one")
 		}
 	}
 	return nil
@@ -153,6 +190,9 @@ func (r Retry) defaults() Retry {
 	}
 	if r.Most <= 0 {
 		r.Most = time.Minute
+	}
+	if r.Hold == 0 {
+		r.Hold = 5 * time.Minute
 	}
 	return r
 }
@@ -185,9 +225,10 @@ func (a *Agent) Turn(inner interceptor.TurnHandler) interceptor.TurnHandler {
 	return a.config.Interceptors.WrapTurn(inner)
 }
 
-// Generate asks the model, through the chain's model layers, to answer history. Neither history nor metadata is copied.
+// Generate asks the model, through the chain's model layers, to answer history. All of the request is copied once: it belongs to
+// the layers and the model.
 func (a *Agent) Generate(ctx context.Context, history []llm.Message, metadata map[string]string) iter.Seq2[llm.Event, error] {
-	return a.model(ctx, llm.Request{
+	r := llm.Request{
 		System:         a.config.Instructions,
 		Messages:       history,
 		Tools:          a.defs,
@@ -196,7 +237,8 @@ func (a *Agent) Generate(ctx context.Context, history []llm.Message, metadata ma
 		ResponseFormat: a.config.ResponseFormat,
 		Cache:          a.config.Cache,
 		Metadata:       metadata,
-	})
+	}
+	return a.model(ctx, r.Clone())
 }
 
 // Execute takes a call through the chain's tool layers to enter.

@@ -8,6 +8,7 @@ import (
 	"iter"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -47,7 +48,13 @@ func TestNewRefuses(t *testing.T) {
 		"two layers of one name": {agent.Config{Model: model,
 			Interceptors: interceptor.Chain{interceptor.Approval(nil), interceptor.Approval(nil)}}, `two layers are named "approval"`},
 		"a tool that the provider can't take": {agent.Config{Model: fussy{model}, Tools: []tool.Tool{named("a"), named("b")}}, "tool b: no"},
-		"a layer without a name":              {agent.Config{Model: model, Interceptors: interceptor.Chain{{}}}, "no name"},
+		"instructions that are no UTF-8":      {agent.Config{Model: model, Name: "ops", Instructions: "a\xff"}, `"ops": Config.Instructions is not valid UTF-8`},
+		"a response's schema with half a surrogate pair": {agent.Config{Model: model,
+			ResponseFormat: llm.ResponseFormat{Schema: json.RawMessage(`{"description":"\ud800"}`)}}, "ResponseFormat.Schema"},
+		"an approval that is over before it begins": {agent.Config{Model: model,
+			Interceptors: interceptor.Chain{interceptor.Approval(&interceptor.ApprovalOptions{Timeout: -1})}},
+			`layer "approval": ApprovalOptions.Timeout is -1ns: it must not be negative; zero is 168h0m0s`},
+		"a layer without a name": {agent.Config{Model: model, Interceptors: interceptor.Chain{{}}}, "no name"},
 	} {
 		test.config.Name = "ops"
 		_, err := agent.New(test.config)
@@ -72,7 +79,7 @@ func TestDefaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if a.Name() != "ops" || a.Concurrency() != 4 || a.Limits() != (agent.Limits{Turns: agent.DefaultTurns}) || a.HasTurnLayers() {
+	if a.Name() != "ops" || a.Concurrency() != 4 || a.Limits() != (agent.Limits{Turns: agent.DefaultTurns, Message: agent.DefaultMessage}) || a.HasTurnLayers() {
 		t.Errorf("name %q, concurrency %d, limits %+v, turn layers %v", a.Name(), a.Concurrency(), a.Limits(), a.HasTurnLayers())
 	}
 }
@@ -218,6 +225,59 @@ func TestSchemasThatCannotBeKept(t *testing.T) {
 			Tools: []tool.Tool{test.tool, named("other")}})
 		if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: the error is %v", name, err)
+		}
+	}
+}
+
+// stubborn is a model that asks again by itself.
+type stubborn struct {
+	llm.Model
+	retries int
+}
+
+func (s stubborn) Retries() int { return s.retries }
+
+// TestRetriesDontMultiply: either the model asks again by itself, or its agent does.
+func TestRetriesDontMultiply(t *testing.T) {
+	for name, c := range map[string]struct {
+		retries int
+		retry   agent.Retry
+		taken   bool
+	}{
+		"the agent's alone":         {0, agent.Retry{}, true},
+		"the model's alone":         {2, agent.Retry{Failures: -1}, true},
+		"both":                      {2, agent.Retry{}, false},
+		"both, and the agent's few": {2, agent.Retry{Failures: 1}, false},
+		"both, for days":            {2, agent.Retry{Failures: -1, Patience: time.Hour}, false},
+		"negative patience":         {0, agent.Retry{Patience: -1}, false},
+		"a negative hold":           {0, agent.Retry{Hold: -1}, false},
+	} {
+		if _, err := agent.New(agent.Config{Model: stubborn{fakellm.Echo(), c.retries}, Retry: c.retry}); (err == nil) != c.taken {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestRetryAfter(t *testing.T) {
+	limited := &llm.Error{Kind: llm.ErrRateLimited, RetryAfter: time.Hour}
+	r := agent.Retry{Failures: 2, First: time.Second, Most: 4 * time.Second, Patience: time.Hour}
+	for name, c := range map[string]struct {
+		failures int
+		since    time.Duration
+		err      error
+		least    time.Duration
+		ok       bool
+	}{
+		"the first":                         {1, 0, &llm.Error{Kind: llm.ErrNetwork}, time.Second / 2, true},
+		"what the provider asked for":       {1, 0, limited, time.Hour, true},
+		"the last one":                      {2, 2 * time.Hour, limited, time.Hour, true},
+		"one more, with patience left":      {3, time.Hour - 1, limited, time.Hour, true},
+		"one more, and patience is used up": {3, time.Hour, limited, 0, false},
+		"many, with patience left":          {1000, time.Minute, &llm.Error{Kind: llm.ErrNetwork}, 2 * time.Second, true},
+		"what does not pass":                {1, 0, &llm.Error{Kind: llm.ErrAuth}, 0, false},
+	} {
+		if wait, ok := r.After(c.failures, c.since, c.err); ok != c.ok || wait < c.least || c.least < time.Hour && wait > 4*time.Second {
+			t.Errorf("%s: %v, %v", name, wait, ok)
 		}
 	}
 }

@@ -33,7 +33,7 @@ func BenchmarkHistory(b *testing.B) {
 	b.Run("Progress", func(b *testing.B) {
 		benchHistory(b, func(s *long, p tool.Pause) error {
 			s.clock.Add(int64(time.Second)) // so that each one is written
-			return s.rn.Progress(b.Context(), s.id, p.Call, tool.Progress{Message: "building", Fraction: 0.5})
+			return s.rn.Progress(b.Context(), s.id, p.Call, "test", tool.Progress{Message: "building", Fraction: 0.5})
 		})
 	})
 	b.Run("Cancel", func(b *testing.B) {
@@ -116,7 +116,7 @@ func fill(b *testing.B, store *session.Store, id string, messages int) {
 				if err := tx.Say(question, "", "", false); err != nil {
 					return err
 				}
-				if err := tx.Reply(answer, nil, event.FinishStop, llm.Usage{}, 0); err != nil {
+				if err := tx.Reply(answer, nil, session.Stopped{Finish: event.FinishStop}, 0); err != nil {
 					return err
 				}
 			}
@@ -145,7 +145,7 @@ func (s *long) time(b *testing.B, op func(*long, tool.Pause) error) float64 {
 
 // finish drives the session to its final message, answering what waits.
 func (s *long) finish(b *testing.B) {
-	for p, err := range s.rn.Pending(b.Context(), runner.Filter{Session: s.id}) {
+	for p, err := range s.rn.Pending(b.Context(), runner.Filter{Session: s.id}, "test") {
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -153,7 +153,7 @@ func (s *long) finish(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
-	drain(b, s.rn.Continue(b.Context(), s.id), event.FinishStop)
+	drain(b, s.rn.Continue(b.Context(), s.id, "test"), event.FinishStop)
 }
 
 type jobIn struct {

@@ -1,8 +1,8 @@
 // Package event is what a caller sees of a run: what the model says as it is said, and what became of each tool call. The
 // last event of a run is an [End].
 //
-// Events are for showing. What must not be missed is in the session: an event that tells of a pause or a final result
-// comes after the commit that made it so. But for one: the result of a call whose answer is its output is shown as soon as the
+// Events are for showing, and belong to whoever ranges over them: writing into one, to mask it, say, changes nothing else. What must
+// not be missed is in the session: an event that tells of a pause or a final result comes after the commit that made it so. But for one: the result of a call whose answer is its output is shown as soon as the
 // layers have let it through, and is stored with the session's next commit. If the call is cancelled before that, the cancellation
 // counts, and the result is shown again, as it is.
 package event
@@ -23,7 +23,10 @@ type Text struct{ Delta string }
 // Reasoning is more of the model's reasoning, as it streams.
 type Reasoning struct{ Delta string }
 
-// Message is a message that has been committed to the session: the model's, or the results of a turn.
+// Message is a message of the session: the model's, committed, or the results of a
+// turn, which follow from what is committed and are stored with the model's next
+// message at the latest. So every listener sees a turn in one order: what was
+// asked, what waited, what came of it, and then what the model says of it.
 type Message struct {
 	Number  int // its place in the session, from 0
 	Message llm.Message
@@ -67,6 +70,23 @@ type Artifact struct {
 // Pause is a call that waits. It is committed.
 type Pause struct{ Pause tool.Pause }
 
+// Parked is a call whose tool was there when it was asked for, and is gone from
+// the agent since. It is committed. The call goes on when a drive has the tool;
+// until then it can be cancelled, failed, or superseded by a message.
+type Parked struct {
+	Call  string    `json:"call"`
+	Tool  string    `json:"tool"` // what is missing
+	Since time.Time `json:"since"`
+	Until time.Time `json:"until,omitzero"` // when it fails; zero: never
+}
+
+// Undriven tells who follows a session that work is due in it, and that no drive
+// has taken it up: Continue or Run does, or a worker that has its agent.
+type Undriven struct {
+	Agent string
+	Since time.Time // as far as the follower has seen
+}
+
 // Retry tells that the model failed in a way that may pass, and will be called again. What it said so far is void.
 type Retry struct {
 	Failures int // in a row
@@ -78,8 +98,10 @@ type Retry struct {
 type End struct {
 	Session string
 	Finish  Finish
+	Why     string       // of FinishFailed and FinishDelayed, what happened; of FinishOther, the provider's word for it; of FinishCancelled, the reason given
 	Pending []tool.Pause // with FinishPaused: what is waited for
-	Until   time.Time    // with FinishElsewhere: when the other drive's lease ends, if known
+	Parked  []Parked     // with FinishPaused: the calls whose tools are gone
+	Until   time.Time    // with FinishElsewhere: when the other drive's lease ends, if known; with FinishDelayed: when the model is called again
 	Usage   llm.Usage    // of the run so far
 }
 
@@ -92,12 +114,15 @@ const (
 	FinishPaused      Finish = "paused"           // calls wait
 	FinishLength      Finish = "length"           // the model's output was cut off by a limit of tokens
 	FinishRefusal     Finish = "refusal"          // the model declined
+	FinishOther       Finish = "other"            // the model stopped for a reason that has no finish of its own, or said nothing at all
 	FinishMaxTurns    Finish = "max_turns"        // Limits.Turns is used up
 	FinishMaxCalls    Finish = "max_tool_calls"   // Limits.ToolCalls is used up
 	FinishMaxTokens   Finish = "max_tokens"       // Limits.Tokens is used up
+	FinishMaxMessage  Finish = "max_message"      // a message of the model went over Limits.Message, and was not stored
 	FinishFailed      Finish = "failed"           // an error ended the run; it was yielded before
 	FinishCancelled   Finish = "cancelled"        // somebody cancelled the session
 	FinishInterrupted Finish = "interrupted"      // the caller left, or the runner was closed; Continue or Run carries on, or, if it was detached or closed, a worker
+	FinishDelayed     Finish = "delayed"          // the model is called again at End.Until: by a worker, or by Continue
 	FinishElsewhere   Finish = "driven_elsewhere" // another drive holds the session
 )
 
@@ -109,5 +134,7 @@ func (Progress) isEvent()  {}
 func (Result) isEvent()    {}
 func (Artifact) isEvent()  {}
 func (Pause) isEvent()     {}
+func (Parked) isEvent()    {}
+func (Undriven) isEvent()  {}
 func (Retry) isEvent()     {}
 func (End) isEvent()       {}

@@ -144,7 +144,7 @@ func (c *checker) result(i, j int, r llm.ToolResult) error {
 		return c.refuse(i, j, "the result names the tool %q, its call %q", r.Name, s.call.Name)
 	case !r.Error && len(c.offered) > 0 && !c.offered[r.Name]:
 		return c.refuse(i, j, "the tool %q isn't offered, and yet its call has a result that is no error", r.Name)
-	case !r.Error && !isObject(s.call.Arguments):
+	case !r.Error && !holdsObject(s.call.Arguments):
 		return c.refuse(i, j, "the arguments of call %q are no object, and yet it has a result that is no error", r.Call)
 	}
 	return nil

@@ -147,6 +147,12 @@ func (r *readability) native(n *llm.Native) {
 }
 
 // isObject says of JSON whether it is an object.
+// holdsObject reports whether a tool may have taken the arguments.
+func holdsObject(raw json.RawMessage) bool {
+	_, ok := llm.ArgumentsObject(raw)
+	return ok
+}
+
 func isObject(raw json.RawMessage) bool {
 	raw = bytes.TrimLeft(raw, " \t\r\n")
 	return len(raw) > 0 && raw[0] == '{'

@@ -2,7 +2,6 @@ package fakellm
 
 import (
 	"bytes"
-	"maps"
 	"slices"
 
 	"github.com/fermata-ai/fermata/llm"
@@ -11,60 +10,23 @@ import (
 // clone copies a request so deep that nothing is shared with it. Its first messages are equal to those known, which take
 // their place.
 func clone(req llm.Request, known []llm.Message) llm.Request {
-	from := req.Messages
-	req.Messages = append(make([]llm.Message, 0, len(from)), known...)
-	for _, m := range from[len(known):] {
-		m.Extra = bytes.Clone(m.Extra)
-		m.Parts = slices.Clone(m.Parts)
-		for i, p := range m.Parts {
-			m.Parts[i] = clonePart(p)
-		}
-		req.Messages = append(req.Messages, m)
-	}
-	req.Tools = slices.Clone(req.Tools)
-	for i := range req.Tools {
-		t := &req.Tools[i]
-		t.Input, t.Output = bytes.Clone(t.Input), bytes.Clone(t.Output)
-	}
-	req.Metadata = maps.Clone(req.Metadata)
+	req.Messages = req.Messages[len(known):]
+	req = req.Clone()
+	req.Messages = append(slices.Clip(known), req.Messages...)
 	return req
 }
 
-func clonePart(p llm.Part) llm.Part {
-	switch p := p.(type) {
-	case llm.Text:
-		p.Native = cloneNative(p.Native)
-		return p
-	case llm.Reasoning:
-		p.Native = cloneNative(p.Native)
-		return p
-	case llm.ToolCall:
-		p.Arguments, p.Native = bytes.Clone(p.Arguments), cloneNative(p.Native)
-		return p
-	case llm.ToolResult:
-		p.Output, p.Media = bytes.Clone(p.Output), slices.Clone(p.Media)
-		for i, m := range p.Media {
-			p.Media[i] = clonePart(m).(llm.Media)
-		}
-		return p
-	case llm.Media:
-		p.Data, p.Native = bytes.Clone(p.Data), cloneNative(p.Native)
-		return p
-	case llm.Opaque:
-		p.Native.Data = bytes.Clone(p.Native.Data)
-		return p
-	case llm.Unknown:
-		p.Raw = bytes.Clone(p.Raw)
-		return p
+// cloneEvent copies what can be changed in an event: the script stays as it
+// was written, whatever a layer makes of what the model says.
+func cloneEvent(e llm.Event) llm.Event {
+	if whole, ok := e.(llm.PartDone); ok {
+		return llm.PartDone{Part: clonePart(whole.Part)}
 	}
-	return p
+	return e
 }
 
-func cloneNative(n *llm.Native) *llm.Native {
-	if n == nil {
-		return nil
-	}
-	return &llm.Native{Provider: n.Provider, Data: bytes.Clone(n.Data)}
+func clonePart(p llm.Part) llm.Part {
+	return llm.Message{Parts: []llm.Part{p}}.Clone().Parts[0]
 }
 
 // same says that two messages say the same, byte for byte.

@@ -21,7 +21,7 @@ func (m *Model) stream(ctx context.Context, t Turn, yield func(llm.Event, error)
 			yield(nil, err)
 			return
 		}
-		if !yield(ev, nil) {
+		if !yield(cloneEvent(ev), nil) {
 			return
 		}
 	}

@@ -54,7 +54,9 @@ func Reasons(text string) Turn { return Turn{}.Reasons(text) }
 // Events is a stream given event by event, as it is: for what no well-behaved provider sends.
 func Events(events ...llm.Event) Turn {
 	t := Turn{}
-	t.events = slices.Clone(events)
+	for _, e := range events {
+		t.events = append(t.events, cloneEvent(e))
+	}
 	if !slices.ContainsFunc(events, isFinish) {
 		t.broken, t.cut = true, len(events)
 	}
@@ -117,7 +119,7 @@ func (t Turn) Says(text string) Turn {
 func (t Turn) Reasons(text string) Turn { return t.add(llm.Reasoning{Text: text}, false) }
 
 // Part adds a part that comes whole, by [llm.PartDone]: one with a native form, say.
-func (t Turn) Part(p llm.Part) Turn { return t.add(p, true) }
+func (t Turn) Part(p llm.Part) Turn { return t.add(clonePart(p), true) }
 
 func (t Turn) add(p llm.Part, whole bool) Turn {
 	t.pieces = append(slices.Clip(t.pieces), piece{p, whole})

@@ -43,7 +43,7 @@ type callAccount struct {
 
 // account takes stock, in a life that does nothing else.
 func (l *life) account() (*account, error) {
-	shown, err := l.runner.Show(l.ctx, theSession)
+	shown, err := l.runner.Show(l.ctx, theSession, "test")
 	if err != nil {
 		return nil, err
 	}
@@ -79,7 +79,7 @@ func (l *life) inspect(waiting []tool.Pause) error {
 		l.violation("the store has a flaw: %v", p)
 	}
 	listed := map[string]bool{}
-	for p, err := range l.runner.Pending(l.ctx, runner.Filter{}) {
+	for p, err := range l.runner.Pending(l.ctx, runner.Filter{}, "test") {
 		if err != nil {
 			return err
 		}
@@ -161,7 +161,7 @@ func restOf(t runner.Transcript) string {
 
 // callAccount takes stock of one call.
 func (l *life) callAccount(id string, p places) (callAccount, error) {
-	s, err := l.runner.Call(l.ctx, theSession, id)
+	s, err := l.runner.Call(l.ctx, theSession, id, "test")
 	if err != nil {
 		return callAccount{}, err
 	}
@@ -211,7 +211,7 @@ func (l *life) receipts(id string, s runner.CallStatus) {
 // look makes sure that what has settled stays as it was.
 func (l *life) look() {
 	for _, c := range l.calls() {
-		s, err := l.runner.Call(l.ctx, theSession, c.ID)
+		s, err := l.runner.Call(l.ctx, theSession, c.ID, "test")
 		if err != nil || s.Settled == "" {
 			continue
 		}

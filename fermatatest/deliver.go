@@ -69,7 +69,7 @@ func (l *life) try(in Input) (got []string, err error) {
 		return []string{absent}, nil
 	}
 	if in.kind == isProgress {
-		err = l.runner.Progress(l.ctx, theSession, id, in.report)
+		err = l.runner.Progress(l.ctx, theSession, id, "test", in.report)
 	} else {
 		var r session.Receipt
 		if r, err = l.runner.Cancel(l.ctx, theSession, id, "somebody", in.why); err == nil {
@@ -144,7 +144,7 @@ func (l *life) find(pause string) error {
 	if token == "" {
 		return nil
 	}
-	p, err := l.runner.Find(l.ctx, runner.Ref{Token: token})
+	p, err := l.runner.Find(l.ctx, runner.Ref{Token: token}, "test")
 	if err == nil && p.ID != pause {
 		l.violation("the token of pause %s finds %s", pause, p.ID)
 	}

@@ -144,7 +144,7 @@ func (l *life) rest() {
 		if !l.isDue() {
 			l.violation("there is work, and the session is not in the index of what is due: %s", session.Next(st, l.Now()).Kind)
 		}
-		err = l.watch(l.runner.Continue(l.ctx, theSession))
+		err = l.watch(l.runner.Continue(l.ctx, theSession, "test"))
 		if !errors.Is(err, session.ErrBusy) {
 			l.note("life %d: driven on: %v", l.number, err)
 		}

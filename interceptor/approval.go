@@ -3,6 +3,7 @@ package interceptor
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/fermata-ai/fermata/tool"
@@ -24,7 +25,8 @@ type Verdict struct {
 	Reason string
 }
 
-// Policy rules on a call before it runs. One that errs, panics or gives an unknown ruling asks.
+// Policy rules on a call before it runs. One that errs, panics or gives an unknown ruling asks. The call is the policy's own. What
+// it allowed is what runs: if a layer behind the approval changes the arguments, the call fails. After a crash it is asked again.
 type Policy func(context.Context, tool.Call) (Verdict, error)
 
 // ApprovalOptions configure Approval.
@@ -32,12 +34,12 @@ type ApprovalOptions struct {
 	Name    string        // of the layer; default "approval". Two approvals in one chain need two names
 	Tools   []string      // the tools it is for; empty: all
 	Policy  Policy        // default: allow what is read-only if Tools is empty, ask for everything else
-	Timeout time.Duration // how long an approval waits before it expires; default 7 days
+	Timeout time.Duration // how long an approval waits before it expires; default 7 days; negative is an error of agent.New
 	Prompt  func(tool.Call) string
 }
 
 // Approval is a layer that lets a person decide before a tool's body is entered. The decision is bound to the arguments
-// that were shown: what was approved is what runs. It is asked for once in a call's life.
+// that were shown: what was approved is what runs, by a person as by the policy. It is asked for once in a call's life.
 func Approval(o *ApprovalOptions) Layer {
 	if o == nil {
 		o = &ApprovalOptions{}
@@ -53,7 +55,11 @@ func Approval(o *ApprovalOptions) Layer {
 	if gate.prompt == nil {
 		gate.prompt = func(c tool.Call) string { return fmt.Sprintf("Run %s?", c.Tool) }
 	}
-	return Layer{Name: name, Tools: o.Tools, Tool: gate.wrap}
+	l := Layer{Name: name, Tools: slices.Clone(o.Tools), Binds: true, Tool: gate.wrap}
+	if o.Timeout < 0 {
+		l.err = fmt.Errorf("ApprovalOptions.Timeout is %v: it must not be negative; zero is %v", o.Timeout, tool.DefaultApprovalTimeout)
+	}
+	return l
 }
 
 // askFor asks for every call, but lets read-only tools through where the layer wasn't given tools by name.
@@ -91,7 +97,7 @@ func (a approval) wrap(next ToolHandler) ToolHandler {
 		case Deny:
 			return tool.Execution{}, tool.Denied(v.Reason)
 		}
-		prompt := a.prompt(call)
+		prompt := a.prompt(call) // which nobody else has, and nothing else is done with
 		if v.Reason != "" {
 			prompt += " (" + v.Reason + ")"
 		}
@@ -106,7 +112,7 @@ func (a approval) rule(ctx context.Context, call tool.Call) (v Verdict) {
 			v = Verdict{Ruling: Ask, Reason: "the policy failed"}
 		}
 	}()
-	v, err := a.policy(ctx, call)
+	v, err := a.policy(ctx, call.Clone())
 	if err != nil {
 		return Verdict{Ruling: Ask, Reason: "the policy failed"}
 	}

@@ -11,7 +11,6 @@ import (
 	"iter"
 	"slices"
 	"strings"
-	"sync/atomic"
 
 	"github.com/fermata-ai/fermata/event"
 	"github.com/fermata-ai/fermata/llm"
@@ -42,12 +41,18 @@ type Layer struct {
 	Name string
 	// Tools names the tools whose calls Tool sees; empty: all.
 	Tools []string
+	// Binds makes the arguments that Tool lets through those that run: if a layer
+	// behind it changes them, and doesn't bind them itself, the call fails.
+	// Approval binds.
+	Binds bool
 
 	Turn  func(next TurnHandler) TurnHandler
 	Model func(next ModelHandler) ModelHandler
 	// Tool may pause the call instead of calling next, by returning an Execution with an Await. It must not pause once next
 	// was called: the body may have run.
 	Tool func(next ToolHandler) ToolHandler
+
+	err error // what is wrong with it, by whoever made it
 }
 
 // Chain is a list of layers, the first outermost.
@@ -66,6 +71,9 @@ func (c Chain) Check(tools []string) error {
 			return fmt.Errorf("interceptor: two layers are named %q; names key what was decided, so give one another", l.Name)
 		}
 		seen[l.Name] = true
+		if l.err != nil {
+			return fmt.Errorf("interceptor: layer %q: %w", l.Name, l.err)
+		}
 		for _, t := range l.Tools {
 			if !slices.Contains(tools, t) {
 				return fmt.Errorf("interceptor: layer %q is for tool %q, which the agent does not have; it has: %s",
@@ -80,10 +88,23 @@ func (c Chain) Check(tools []string) error {
 func (c Chain) WrapTurn(h TurnHandler) TurnHandler {
 	for _, l := range slices.Backward(c) {
 		if l.Turn != nil {
-			h = l.Turn(h)
+			h = ownEvents(l.Turn(h))
 		}
 	}
 	return h
+}
+
+// ownEvents copies what comes out of a layer, which may keep its events.
+func ownEvents(h TurnHandler) TurnHandler {
+	return func(ctx context.Context, t Turn) iter.Seq2[event.Event, error] {
+		return func(yield func(event.Event, error) bool) {
+			for ev, err := range h(ctx, t) {
+				if !yield(event.Clone(ev), err) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // WrapModel returns h inside the chain's model layers.
@@ -98,12 +119,12 @@ func (c Chain) WrapModel(h ModelHandler) ModelHandler {
 
 // WrapTool returns h inside the chain's layers for the tool called name.
 func (c Chain) WrapTool(name string, h ToolHandler) ToolHandler {
-	for _, l := range slices.Backward(c) {
-		if l.around(name) {
-			h = l.gate(h)
-		}
+	if !c.Wraps(name) {
+		return h
 	}
-	return h
+	return func(ctx context.Context, call tool.Call) (tool.Execution, error) {
+		return c.inside(name, call.Decisions, h)(ctx, call)
+	}
 }
 
 // Wraps says whether any of the chain's layers is around the tool called name.
@@ -113,29 +134,4 @@ func (c Chain) Wraps(name string) bool {
 
 func (l *Layer) around(tool string) bool {
 	return l.Tool != nil && (len(l.Tools) == 0 || slices.Contains(l.Tools, tool))
-}
-
-// gate is the layer around next. It signs the layer's pauses with the layer's name and the arguments the layer saw, and
-// refuses a pause that comes after next was called.
-func (l Layer) gate(next ToolHandler) ToolHandler {
-	return func(ctx context.Context, call tool.Call) (tool.Execution, error) {
-		var called atomic.Bool // atomic, since a layer may leave next behind in a goroutine
-		var inner atomic.Pointer[tool.Await]
-		exec, err := l.Tool(func(ctx context.Context, c tool.Call) (tool.Execution, error) {
-			called.Store(true)
-			exec, err := next(ctx, c)
-			inner.Store(exec.Await)
-			return exec, err
-		})(ctx, call)
-		switch {
-		case err != nil || exec.Await == nil || exec.Await == inner.Load():
-			return exec, err
-		case called.Load():
-			return tool.Execution{}, fmt.Errorf("layer %q asked for a pause after the tool had been entered; it must ask before", l.Name)
-		}
-		await := *exec.Await
-		await.Gate, await.Arguments = l.Name, call.Arguments
-		exec.Await = &await
-		return exec, nil
-	}
 }

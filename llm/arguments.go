@@ -24,6 +24,21 @@ func Arguments[T ~string | ~[]byte](raw T) (json.RawMessage, error) {
 	return arguments([]byte(raw))
 }
 
+// ArgumentsObject returns the object that a call's arguments are, or that they hold as a string: models encode it twice now and then, and
+// a tool may have taken it so. Ok is false where there is none.
+func ArgumentsObject(raw json.RawMessage) (object json.RawMessage, ok bool) {
+	args, err := Arguments(raw)
+	if err != nil {
+		return nil, false
+	}
+	if args[0] == '"' {
+		if args, err = Arguments(unquote(args)); err != nil {
+			return nil, false
+		}
+	}
+	return args, args[0] == '{'
+}
+
 func arguments(raw []byte) (json.RawMessage, error) {
 	if !utf8.Valid(raw) {
 		raw = []byte(CleanString(string(raw)))
@@ -46,11 +61,33 @@ func isNothing[T ~string | ~[]byte](v T) bool { return len(v) == 0 || string(v) 
 // stringArguments judges a value that is a string: no object, but perhaps text that an earlier call could not parse.
 func stringArguments(v []byte) (json.RawMessage, error) {
 	inner := unquote(v)
+	if strings.HasPrefix(inner, shortened) {
+		return CleanJSON(v), tooLong(inner)
+	}
 	if t := strings.TrimSpace(inner); isNothing(t) || t == "{}" {
 		return json.RawMessage("{}"), nil
 	}
 	_, err := arguments([]byte(inner))
 	return CleanJSON(v), err
+}
+
+// shortened begins what [ShortenArguments] makes.
+const shortened = "(too long: "
+
+// ShortenArguments returns what can be kept of arguments that no tool takes since
+// they are over a limit, in bytes: a JSON string with their beginning, of which
+// [Arguments] says how long they were.
+func ShortenArguments(args json.RawMessage, limit int) json.RawMessage {
+	const most = 1 << 10 // bytes of their beginning
+	text := fmt.Sprintf("%s%d bytes, at most %d are taken)\n%s", shortened, len(args), limit,
+		strings.ToValidUTF8(string(args[:min(len(args), most)]), ""))
+	return appendString(nil, text)
+}
+
+// tooLong is the error of arguments that were shortened.
+func tooLong(inner string) error {
+	line, _, _ := strings.Cut(inner, "\n")
+	return fmt.Errorf("the arguments are %.100s; write less", strings.Trim(line, "()"))
 }
 
 const (

@@ -49,8 +49,9 @@ func (c *Collector) begin(d ToolCallDelta) error {
 	return nil
 }
 
-// cutOff marks the calls that the limit of tokens, or a filter, may have cut off at their beginning.
-func (c *Collector) cutOff(parts []Part) {
+// cutOff marks the calls that may have been cut off at their beginning: those of which no arguments came, and, where the model was
+// broken off for sure, the last one, whose {} may be what a service made of none.
+func (c *Collector) cutOff(parts []Part, broken bool) {
 	mark := func(p *Part) {
 		if call, ok := (*p).(ToolCall); ok && string(call.Arguments) == "{}" {
 			call.Arguments = json.RawMessage(`"(cut off before its arguments came)"`)
@@ -62,7 +63,7 @@ func (c *Collector) cutOff(parts []Part) {
 			mark(&parts[s.place])
 		}
 	}
-	if n := len(parts); n > 0 {
+	if n := len(parts); n > 0 && broken {
 		mark(&parts[n-1])
 	}
 }
@@ -80,6 +81,7 @@ func (c *Collector) find(index int) *stream {
 // wholeCall adds a call, or puts it in the place of the one that was streamed before it came whole.
 func (c *Collector) wholeCall(p ToolCall) error {
 	given := p.Arguments
+	p = p.Clone() // the model, or a layer around it, may keep its own
 	p.Arguments, _ = Arguments(p.Arguments)
 	for i := range c.calls {
 		s := &c.calls[i]

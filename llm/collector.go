@@ -1,6 +1,7 @@
 package llm
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"iter"
@@ -13,6 +14,11 @@ import (
 // It is strict, since a call that is put together wrongly does harm: an event that makes no sense where it comes is an
 // [*Error] of kind [ErrMalformed], never dropped, and never glued to a call that it may not belong to.
 type Collector struct {
+	// Limit bounds the message, in bytes of what its events hold; zero: it has
+	// none. The event that goes over it is an [*Error] of kind [ErrTooLong].
+	Limit int
+
+	size   int
 	parts  []Part   // in order of first appearance; a streamed call keeps its place with nil
 	calls  []stream // in that order too
 	open   kind     // what is being written, and follows parts
@@ -33,6 +39,9 @@ const (
 func (c *Collector) Add(e Event) error {
 	if c.done {
 		return malformed("%T comes after the end of the stream", e)
+	}
+	if c.size += eventSize(e); c.Limit > 0 && c.size > c.Limit {
+		return &Error{Kind: ErrTooLong, Err: fmt.Errorf("the message has more than %d bytes", c.Limit)}
 	}
 	switch e := e.(type) {
 	case TextDelta:
@@ -55,9 +64,10 @@ func (c *Collector) Add(e Event) error {
 // [Arguments] makes them. Text and reasoning of nothing but white space are left out: some models write it before a call, and
 // providers refuse to be sent it. So a model may have said nothing at all: the message then has no parts, and that is no error.
 //
-// After [StopLength], [StopRefusal] and [StopOther], a call with no arguments may have been cut off before they came, if it is the last, or
-// came in pieces of which none had any: several may be written side by side. They are then a string that says so, which [Arguments]
-// refuses, so that no tool runs without what it was going to be told.
+// After [StopLength], [StopRefusal] and [StopOther], a call that came in pieces, of which none had any arguments, may have been cut
+// off before they came: several may be written side by side. After the first two, so may the last call, if its arguments are empty. They
+// are then a string that says so, which [Arguments] refuses, so that no tool runs without what it was going to be told. After a reason
+// that has no neutral form, a call that is there to its end counts, one with the arguments {} too.
 //
 // Before a [Finish] has come, the error is an [*Error] of kind [ErrTruncated].
 func (c *Collector) Message() (Message, Finish, error) {
@@ -78,8 +88,11 @@ func (c *Collector) Message() (Message, Finish, error) {
 		m.Parts = append(m.Parts, last)
 	}
 	m = m.Clean()
-	if r := c.finish.Reason; r == StopLength || r == StopRefusal || r == StopOther {
-		c.cutOff(m.Parts)
+	switch c.finish.Reason {
+	case StopLength, StopRefusal:
+		c.cutOff(m.Parts, true)
+	case StopOther:
+		c.cutOff(m.Parts, false)
 	}
 	if !c.done {
 		return m, Finish{}, &Error{Kind: ErrTruncated, Err: errors.New("the stream ended without its end marker")}
@@ -144,12 +157,15 @@ func (c *Collector) written() Part {
 
 func isBlank(s string) bool { return strings.TrimSpace(s) == "" }
 
-// whole takes a part that comes at once.
+// whole takes a part that comes at once. It is copied, since the model, or a
+// layer around it, may keep its own.
 func (c *Collector) whole(p Part) error {
 	switch p := p.(type) {
 	case Text:
+		p.Native = p.Native.Clone()
 		c.instead(text, p, p.Native == nil && isBlank(p.Text))
 	case Reasoning:
+		p.Native = p.Native.Clone()
 		c.instead(reasoning, p, p.Native == nil && isBlank(p.Text))
 	case ToolCall:
 		return c.wholeCall(p)
@@ -157,8 +173,11 @@ func (c *Collector) whole(p Part) error {
 		if p.MediaType == "" || len(p.Data) == 0 && p.URL == "" {
 			return malformed("media of type %q with %d bytes and the URL %q", p.MediaType, len(p.Data), p.URL)
 		}
-		c.instead(none, p, false)
-	case Opaque, Unknown:
+		c.instead(none, p.Clone(), false)
+	case Opaque:
+		c.instead(none, Opaque{Native: *p.Native.Clone()}, false)
+	case Unknown:
+		p.Raw = bytes.Clone(p.Raw)
 		c.instead(none, p, false)
 	default: // a tool result too: a model doesn't answer its own calls
 		return malformed("%T is no part of a model's message", p)

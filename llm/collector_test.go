@@ -120,16 +120,22 @@ func TestCallThatWasCutOff(t *testing.T) {
 		reason StopReason
 		cut    []bool // for each call
 	}{
-		"at once":                            {[]Event{d{0, "a", "f", ""}}, StopLength, []bool{true}},
-		"after another call":                 {[]Event{d{0, "a", "f", ""}, d{1, "b", "g", ""}}, StopLength, []bool{true, true}},
-		"after another call, which is whole": {[]Event{PartDone{ToolCall{Name: "f", Arguments: raw("{}")}}, d{1, "b", "g", ""}}, StopLength, []bool{false, true}},
-		"after another call's arguments":     {[]Event{d{0, "a", "f", "{}"}, d{1, "b", "g", ""}}, StopLength, []bool{false, true}},
-		"whole, with empty arguments":        {[]Event{PartDone{ToolCall{Name: "f", Arguments: raw("{}")}}}, StopLength, []bool{true}},
-		"in its arguments":                   {[]Event{d{0, "a", "f", `{"p":`}}, StopLength, []bool{true}},
-		"after its arguments":                {[]Event{d{0, "a", "f", `{"p":1}`}}, StopLength, []bool{false}},
-		"in the text after it":               {[]Event{d{0, "a", "f", ""}, TextDelta{"Let me"}}, StopLength, []bool{true}},
-		"by a filter":                        {[]Event{d{0, "a", "f", ""}}, StopRefusal, []bool{true}},
-		"not at all":                         {[]Event{d{0, "a", "f", ""}}, StopToolCalls, []bool{false}},
+		"at once":                              {[]Event{d{0, "a", "f", ""}}, StopLength, []bool{true}},
+		"after another call":                   {[]Event{d{0, "a", "f", ""}, d{1, "b", "g", ""}}, StopLength, []bool{true, true}},
+		"after another call, which is whole":   {[]Event{PartDone{ToolCall{Name: "f", Arguments: raw("{}")}}, d{1, "b", "g", ""}}, StopLength, []bool{false, true}},
+		"after another call's arguments":       {[]Event{d{0, "a", "f", "{}"}, d{1, "b", "g", ""}}, StopLength, []bool{false, true}},
+		"whole, with empty arguments":          {[]Event{PartDone{ToolCall{Name: "f", Arguments: raw("{}")}}}, StopLength, []bool{true}},
+		"in its arguments":                     {[]Event{d{0, "a", "f", `{"p":`}}, StopLength, []bool{true}},
+		"after its arguments":                  {[]Event{d{0, "a", "f", `{"p":1}`}}, StopLength, []bool{false}},
+		"in the text after it":                 {[]Event{d{0, "a", "f", ""}, TextDelta{"Let me"}}, StopLength, []bool{true}},
+		"in pieces that make {}":               {[]Event{d{0, "a", "f", "{"}, d{Index: 0, Arguments: "}"}}, StopLength, []bool{true}},
+		"by a filter":                          {[]Event{d{0, "a", "f", ""}}, StopRefusal, []bool{true}},
+		"by a filter, in pieces that make {}":  {[]Event{d{0, "a", "f", "{}"}}, StopRefusal, []bool{true}},
+		"for another reason":                   {[]Event{d{0, "a", "f", "{}"}, d{1, "b", "g", ""}}, StopOther, []bool{false, true}},
+		"for another reason, in its arguments": {[]Event{d{0, "a", "f", `{"p":`}}, StopOther, []bool{true}},
+		"for another reason, pieces make {}":   {[]Event{d{0, "a", "f", "{"}, d{Index: 0, Arguments: "}"}}, StopOther, []bool{false}},
+		"for another reason, whole with {}":    {[]Event{PartDone{ToolCall{Name: "f", Arguments: raw("{}")}}}, StopOther, []bool{false}},
+		"not at all":                           {[]Event{d{0, "a", "f", ""}}, StopToolCalls, []bool{false}},
 	} {
 		m, fin, err := Collect(streamOf(append(c.events, Finish{Reason: c.reason})...))
 		if err != nil || fin.Reason != c.reason || len(m.ToolCalls()) != len(c.cut) {

@@ -22,8 +22,9 @@ const (
 	ErrRateLimited    ErrorKind = "rate_limited"
 	ErrOverloaded     ErrorKind = "overloaded"
 	ErrNetwork        ErrorKind = "network"
-	ErrTruncated      ErrorKind = "truncated" // the stream ended without its end marker
-	ErrMalformed      ErrorKind = "malformed" // the stream breaks its own rules, such as arguments for no call
+	ErrTruncated      ErrorKind = "truncated"        // the stream ended without its end marker
+	ErrMalformed      ErrorKind = "malformed"        // the stream breaks its own rules, such as arguments for no call
+	ErrTooLong        ErrorKind = "message_too_long" // the message goes over Collector.Limit
 	ErrContextTooLong ErrorKind = "context_too_long"
 	ErrInvalid        ErrorKind = "invalid_request"
 	ErrAuth           ErrorKind = "authentication"

@@ -10,7 +10,7 @@ import (
 //
 // Generate streams events; the last one is a [Finish]. A stream that ends without it was cut off, and is an error: see
 // [Collector]. An error ends the stream; where it is an [*Error], its Kind says whether to try again. The request is the
-// model's to read, not to change: its slices may be shared.
+// model's own, and that of the layers around it; what it streams is copied when it is collected.
 type Model interface {
 	Generate(context.Context, Request) iter.Seq2[Event, error]
 }
@@ -35,6 +35,13 @@ type Request struct {
 // interface Model doesn't bring it along, and then nothing is checked.
 type ToolChecker interface {
 	CheckTools([]ToolDef) error
+}
+
+// Retrier is a Model that may ask its provider again by itself. An agent that calls its model again, too, refuses one that does: the tries
+// of both multiply. A wrapper around a Model needs the method as well, as with [ToolChecker].
+type Retrier interface {
+	// Retries is how often one Generate may ask again; zero: never.
+	Retries() int
 }
 
 // ToolDef is what a model is told of a tool.
@@ -112,6 +119,7 @@ type PartDone struct{ Part Part }
 // Finish ends a stream.
 type Finish struct {
 	Reason StopReason
+	Word   string // the provider's own for the reason, such as "stop" or "MALFORMED_FUNCTION_CALL"; with StopOther it is all that is known
 	Usage  Usage
 }
 
@@ -130,20 +138,26 @@ const (
 	StopToolCalls StopReason = "tool_calls" // it waits for results
 	StopLength    StopReason = "length"     // the limit of tokens cut it off
 	StopRefusal   StopReason = "refusal"    // it, or a filter, declined
-	StopOther     StopReason = "other"
+	StopOther     StopReason = "other"      // for a reason that has no neutral form: Finish.Word is the provider's
 )
 
-// Usage counts tokens. Input includes Cached; Output includes Reasoning.
+// Usage counts tokens. Input includes Cached and Written; Output includes Reasoning and Predicted. A count that the provider
+// doesn't tell is zero.
 type Usage struct {
 	Input     int `json:"input,omitempty"`
 	Output    int `json:"output,omitempty"`
-	Cached    int `json:"cached,omitempty"`
-	Reasoning int `json:"reasoning,omitempty"`
+	Cached    int `json:"cached,omitempty"`    // read from the provider's cache
+	Written   int `json:"written,omitempty"`   // written to the provider's cache
+	Reasoning int `json:"reasoning,omitempty"` // thought, and not said
+	Predicted int `json:"predicted,omitempty"` // of a prediction in the request, whether the model took it up or not
 }
 
 // Add sums two usages.
 func (u Usage) Add(v Usage) Usage {
-	return Usage{u.Input + v.Input, u.Output + v.Output, u.Cached + v.Cached, u.Reasoning + v.Reasoning}
+	return Usage{
+		Input: u.Input + v.Input, Cached: u.Cached + v.Cached, Written: u.Written + v.Written,
+		Output: u.Output + v.Output, Reasoning: u.Reasoning + v.Reasoning, Predicted: u.Predicted + v.Predicted,
+	}
 }
 
 // Total is Input and Output together.

@@ -28,7 +28,7 @@ func TestAnswerByARunnerWithoutTheAgent(t *testing.T) {
 	if _, err := bare.Resume(t.Context(), chat, runner.Complete(p.ID, []byte(`{"txt":""}`), "ci")); !errors.Is(err, session.ErrInvalidResumePayload) {
 		t.Errorf("an answer that does not fit is told %v", err)
 	}
-	must(t, bare.Progress(t.Context(), chat, p.Call, tool.Progress{Message: "half"}))
+	must(t, bare.Progress(t.Context(), chat, p.Call, user, tool.Progress{Message: "half"}))
 	res, err := bare.Resume(t.Context(), chat, runner.Complete(p.ID, text("v2"), "ci"))
 	must(t, err)
 	if s := watch(t, res.Events(t.Context())); !errors.Is(s.err, runner.ErrUnknownAgent) {
@@ -57,7 +57,7 @@ func TestAnswerOfTheWrongKind(t *testing.T) {
 				t.Errorf("%+v is told %v", in, err)
 			}
 		}
-		if st, err := r.Call(t.Context(), chat, p.Call); err != nil || st.Status != session.Pending || r.faults.Commits() != before {
+		if st, err := r.Call(t.Context(), chat, p.Call, user); err != nil || st.Status != session.Pending || r.faults.Commits() != before {
 			t.Errorf("the call is %s, %v, after %d commits", st.Status, err, r.faults.Commits()-before)
 		}
 	}

@@ -83,7 +83,7 @@ func TestGateRefusals(t *testing.T) {
 			if want := string(tool.Text(test.want)); !res.Error || string(res.Output) != want {
 				t.Errorf("the model reads %s, not %s", res.Output, want)
 			}
-			c, err := r.Call(t.Context(), chat, p.Call)
+			c, err := r.Call(t.Context(), chat, p.Call, user)
 			must(t, err)
 			if c.Settled != test.status || c.By != test.by || c.Attempt != 0 {
 				t.Errorf("the call ended as %q by %q, in attempt %d", c.Settled, c.By, c.Attempt)
@@ -212,7 +212,7 @@ func TestDecisionsAreKept(t *testing.T) {
 	}}
 	kept := func() []tool.Decision {
 		t.Helper()
-		c, err := r.Call(t.Context(), chat, p.Call)
+		c, err := r.Call(t.Context(), chat, p.Call, user)
 		must(t, err)
 		return c.Decisions
 	}
@@ -256,7 +256,10 @@ func TestRefusedAfterItHadBegun(t *testing.T) {
 		"by a deploy that takes the tool away": func(r *rig, p tool.Pause) {
 			r.config.Tools, r.config.Interceptors = nil, nil
 			r.restart()
-			r.answer(runner.Complete(p.ID, text("v2"), "ci"))
+			r.answer(runner.Complete(p.ID, text("v2"), "ci")).finished(event.FinishPaused)
+			_, err := r.Cancel(r.t.Context(), chat, p.Call, "bob", "its tool is gone")
+			must(r.t, err)
+			r.carryOn()
 		},
 	} {
 		r := newRig(t, agent.Config{

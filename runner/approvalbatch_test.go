@@ -30,7 +30,7 @@ func deletions(t *testing.T, n *counter) (r *rig, waiting []tool.Pause) {
 // inbox lists what waits in a session, by pause, as a second client sees it; sorted, since calls pause in any order.
 func inbox(t *testing.T, r *rig, id string) (pauses []string) {
 	t.Helper()
-	for p, err := range r.another().Pending(t.Context(), runner.Filter{Session: id, Reason: tool.ReasonApproval}) {
+	for p, err := range r.another().Pending(t.Context(), runner.Filter{Session: id, Reason: tool.ReasonApproval}, user) {
 		must(t, err)
 		pauses = append(pauses, p.ID)
 	}
@@ -93,7 +93,7 @@ func TestApprovalBatch(t *testing.T) {
 				t.Errorf("refund was entered %d times; the results are %q", n.get("refund"), ends)
 			}
 			for i, want := range []string{"1", "once is enough", "2"} {
-				c, err := r.Call(t.Context(), chat, waits[i].Call)
+				c, err := r.Call(t.Context(), chat, waits[i].Call, user)
 				must(t, err)
 				if c.Status != session.Settled || !strings.Contains(string(c.Output), want) || (c.Settled == event.Denied) != (i == 1) {
 					t.Errorf("call %d ended as %q with %s", i, c.Settled, c.Output)
@@ -162,7 +162,7 @@ func TestTwoTabsDecide(t *testing.T) {
 	}
 	r.carryOn().finished(event.FinishStop)
 	for _, p := range waits {
-		c, err := r.Call(t.Context(), chat, p.Call)
+		c, err := r.Call(t.Context(), chat, p.Call, user)
 		must(t, err)
 		if c.Status != session.Settled || len(c.Decisions) != 1 || c.Decisions[0].Approved != (c.Settled == event.Done) {
 			t.Errorf("call %s ended as %q with decisions %+v", p.Call, c.Settled, c.Decisions)

@@ -117,8 +117,8 @@ func TestALayerCannotOverruleAGate(t *testing.T) {
 	}
 }
 
-// TestChangedBetweenPauseAndApproval: the arguments no longer fit a new version of the tool, or the tool is gone. Then nothing is
-// run, the model reads why, and its sibling goes on.
+// TestChangedBetweenPauseAndApproval: the arguments no longer fit a new version of the tool. Then nothing is run, the model reads why, and
+// its sibling goes on.
 func TestChangedBetweenPauseAndApproval(t *testing.T) {
 	stricter := tool.Must(tool.Func(tool.Spec{Name: "transfer"},
 		func(context.Context, struct {
@@ -128,34 +128,24 @@ func TestChangedBetweenPauseAndApproval(t *testing.T) {
 			t.Error("the new version was run with the old arguments")
 			return tool.Done[int64](0), nil
 		}))
-	for name, test := range map[string]struct {
-		tools []tool.Tool
-		want  string
-	}{
-		"new schema": {[]tool.Tool{stricter}, "iban"},
-		"removed":    {nil, `There is no tool \"transfer\"`},
-	} {
-		t.Run(name, func(t *testing.T) {
-			var ran []string
-			var n counter
-			audit := instant("audit", tool.Once, &n)
-			r := newRig(t, agent.Config{
-				Model: fakellm.New(fakellm.Calls("transfer", `{"cents":1}`).And("audit", `{"text":"log"}`), fakellm.Says("I see.")),
-				Tools: []tool.Tool{transfer(&ran), audit}, Interceptors: interceptor.Chain{interceptor.Approval(nil)},
-			}, nil)
-			run := r.say("Send money.")
-			r.config.Tools = append(test.tools, audit)
-			r.restart()
-			p := run.pause("transfer")
-			res, err := r.Resume(t.Context(), chat, runner.Approve(p.ID, "bob", ""), runner.Approve(run.pause("audit").ID, "bob", ""))
-			must(t, err)
-			watch(t, res.Events(t.Context())).finished(event.FinishStop)
-			if len(ran) != 0 || n.get("audit") != 1 || !strings.Contains(string(r.result(p.Call).Output), test.want) {
-				t.Errorf("transfer ran with %q, audit %d times; the model reads %s", ran, n.get("audit"), r.result(p.Call).Output)
-			}
-			r.acceptable()
-		})
+	var ran []string
+	var n counter
+	audit := instant("audit", tool.Once, &n)
+	r := newRig(t, agent.Config{
+		Model: fakellm.New(fakellm.Calls("transfer", `{"cents":1}`).And("audit", `{"text":"log"}`), fakellm.Says("I see.")),
+		Tools: []tool.Tool{transfer(&ran), audit}, Interceptors: interceptor.Chain{interceptor.Approval(nil)},
+	}, nil)
+	run := r.say("Send money.")
+	r.config.Tools = []tool.Tool{stricter, audit}
+	r.restart()
+	p := run.pause("transfer")
+	res, err := r.Resume(t.Context(), chat, runner.Approve(p.ID, "bob", ""), runner.Approve(run.pause("audit").ID, "bob", ""))
+	must(t, err)
+	watch(t, res.Events(t.Context())).finished(event.FinishStop)
+	if len(ran) != 0 || n.get("audit") != 1 || !strings.Contains(string(r.result(p.Call).Output), "iban") {
+		t.Errorf("transfer ran with %q, audit %d times; the model reads %s", ran, n.get("audit"), r.result(p.Call).Output)
 	}
+	r.acceptable()
 }
 
 // Edited arguments that are larger than the tools take are refused before they are accepted, where the agent is at hand.
@@ -235,10 +225,53 @@ func TestEditedArguments(t *testing.T) {
 	if got := string(r.transcript().History[1].ToolCalls()[0].Arguments); got != `{"cents":1000}` {
 		t.Errorf("the transcript has the arguments %s", got)
 	}
-	c, err := r.Call(t.Context(), chat, p.Call)
+	c, err := r.Call(t.Context(), chat, p.Call, user)
 	must(t, err)
 	if len(c.Decisions) != 2 || string(c.Decisions[0].Arguments) != want || c.Decisions[1].Arguments != nil {
 		t.Errorf("the decisions are %+v", c.Decisions)
 	}
 	r.acceptable()
+}
+
+// TestChangedBetweenPauseAndAnswer: a deploy gave the tool a field that the arguments don't have, after the work had begun. The model isn't told both to call it again and that it may have had effects.
+func TestChangedBetweenPauseAndAnswer(t *testing.T) {
+	for _, effect := range []tool.Effect{tool.Once, tool.Idempotent, tool.ReadOnly} {
+		book := tool.Must(tool.Resumable(tool.Spec{Name: "book", Effect: effect},
+			func(_ context.Context, in textIn, ask tool.Ask[string, string]) (tool.Result[string], error) {
+				return ask("Which seat?", in.Text), nil
+			},
+			func(_ context.Context, _ textIn, r tool.Reply[string, string, string]) (tool.Result[string], error) {
+				return tool.Done(r.Answer), nil
+			}))
+		changed := tool.Must(tool.Func(tool.Spec{Name: "book", Effect: effect, MayPause: true},
+			func(context.Context, struct {
+				textIn
+				Class string `json:"class"`
+			}) (tool.Result[string], error) {
+				t.Error("it was run with arguments that don't fit")
+				return tool.Done(""), nil
+			}))
+		t.Run(string(effect), func(t *testing.T) {
+			r := newRig(t, agent.Config{
+				Tools: []tool.Tool{book}, Model: fakellm.New(fakellm.Calls("book", `{"text":"AF1"}`), fakellm.Says("I see.")),
+			}, nil)
+			p := r.say("Book it.").finished(event.FinishPaused).pause("book")
+			r.config.Tools = []tool.Tool{changed}
+			r.restart()
+			r.answer(runner.Complete(p.ID, []byte(`"12A"`), "ada")).finished(event.FinishStop)
+			text := string(r.result(p.Call).Output)
+			const want = "do not fit book any more, which was changed since: /class: is required"
+			if !strings.Contains(text, want) || !strings.Contains(text, "Its work had begun before") {
+				t.Errorf("the model reads %s", text)
+			}
+			for _, contradiction := range []string{"call it again", "was not run", "nothing was run"} {
+				if strings.Contains(text, contradiction) {
+					t.Errorf("the model reads %q in %s", contradiction, text)
+				}
+			}
+			if strings.Contains(text, "effects") == (effect == tool.ReadOnly) {
+				t.Errorf("of a tool that is %q the model reads %s", effect, text)
+			}
+		})
+	}
 }

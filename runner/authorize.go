@@ -4,24 +4,57 @@ import (
 	"context"
 	"errors"
 	"fmt"
+
+	"github.com/fermata-ai/fermata/session"
+	"github.com/fermata-ai/fermata/tool"
 )
 
-// Operation is what somebody wants to do, as an Authorizer sees it.
+// Actor is who does something: a person, a program, a job. The Authorizer is
+// asked about it, and receipts name it. The runner believes what it is told: a
+// program that serves several people finds out first who asks.
+type Actor string
+
+// Operation is what an actor wants to do, as an Authorizer sees it. What it
+// says of the session and the call is read from the store before the Authorizer
+// is asked, and empty where there is no such session or call.
 type Operation struct {
 	Kind    OperationKind
-	Actor   string // empty where the operation's signature has none
+	Actor   Actor
 	Session string // empty for operations on the whole store
+	User    string // whose session it is; of a listing, whose the filter selects
 	Call    string // where it is about one call
+	Tool    string // the call's
+	Pause   string // where it is about one pause: its id
+	Answer  AnswerKind
+	// Permits are what a token is asked for, and Holder whom it is for.
+	Permits  []tool.Permit
+	Holder   Actor
+	Pauses   Filter         // of OpPending
+	Sessions session.Filter // of OpList
+}
+
+// Own reports whether the actor is the user whose session it is; of a listing,
+// the one whose sessions or pauses it lists.
+func (op Operation) Own() bool { return op.User != "" && op.User == string(op.Actor) }
+
+// about is an operation on a call, or on one of its pauses, as id says.
+func about(kind OperationKind, sessionID, id string, actor Actor) Operation {
+	op := Operation{Kind: kind, Actor: actor, Session: sessionID, Call: session.CallID(id)}
+	if op.Call != id {
+		op.Pause = id
+	}
+	return op
 }
 
 // OperationKind is the kind of an Operation.
 type OperationKind string
 
-// The operations.
+// The operations. Each is asked for by the method of Runner that it is named
+// after, if nothing else is said.
 const (
 	OpRun           OperationKind = "run"
 	OpContinue      OperationKind = "continue"
-	OpResume        OperationKind = "resume" // also a user's message that answers a pause
+	OpResume        OperationKind = "resume" // also by Run, for each answer of a message
 	OpProgress      OperationKind = "progress"
 	OpCancel        OperationKind = "cancel"
 	OpCancelSession OperationKind = "cancel_session"
@@ -29,22 +62,95 @@ const (
 	OpDelete        OperationKind = "delete"
 	OpFind          OperationKind = "find"
 	OpPending       OperationKind = "pending"
-	OpList          OperationKind = "list"
-	OpShow          OperationKind = "show"
+	OpList          OperationKind = "list" // by Sessions
+	OpShow          OperationKind = "show" // also by Call
 	OpFollow        OperationKind = "follow"
+	OpMint          OperationKind = "mint_token"
 	OpRotate        OperationKind = "rotate_token_keys"
 )
 
-// ErrNotAllowed is every refusal of an Authorizer. It is wrapped together with the Authorizer's own error, so that callers can
-// tell it from a store that failed.
+// AnswerKind is what an OpResume answers with.
+type AnswerKind string
+
+// The answers.
+const (
+	AnswerComplete AnswerKind = "complete"
+	AnswerFail     AnswerKind = "fail"
+	AnswerApprove  AnswerKind = "approve"
+	AnswerEdit     AnswerKind = "edit" // approve with other arguments
+	AnswerDeny     AnswerKind = "deny"
+	AnswerMessage  AnswerKind = "message" // the user's next message
+)
+
+// answer is what a resumption answers with.
+func (r *Resumption) answer() AnswerKind {
+	switch {
+	case r.Decision == nil && (r.failed || r.Failure != ""):
+		return AnswerFail
+	case r.Decision == nil:
+		return AnswerComplete
+	case !r.Decision.Approved:
+		return AnswerDeny
+	case r.err != nil || len(r.Decision.Arguments) > 0:
+		return AnswerEdit
+	}
+	return AnswerApprove
+}
+
+// ErrNotAllowed is every refusal of an Authorizer. It is wrapped together with
+// the Authorizer's own error, so that callers can tell it from a store that
+// failed.
 var ErrNotAllowed = errors.New("runner: not allowed")
 
+// authorize asks the Authorizer. What the operation is about is looked up
+// first, which costs a read of the store, and only where there is an
+// Authorizer.
 func (rn *Runner) authorize(ctx context.Context, op Operation) error {
 	if rn.options.Authorizer == nil {
 		return nil
+	}
+	if op.Session != "" && (op.User == "" || op.Call != "" && op.Tool == "") {
+		if err := rn.describe(ctx, &op); err != nil {
+			return err
+		}
 	}
 	if err := rn.options.Authorizer(ctx, op); err != nil {
 		return fmt.Errorf("%w: %s: %w", ErrNotAllowed, op.Kind, err)
 	}
 	return nil
+}
+
+// describe fills in whose session an operation is about, and which tool. That
+// there is none, or that it can't be read, is for the operation to say, to who
+// is allowed; only where the store fails is the Authorizer not asked.
+func (rn *Runner) describe(ctx context.Context, op *Operation) error {
+	st, err := rn.store.Load(ctx, op.Session)
+	switch {
+	case err != nil:
+		return unlessKnown(err)
+	case op.Call == "":
+		op.User = st.User
+		return nil
+	}
+	op.User = st.User
+	if c := st.Call(op.Call); c != nil {
+		op.Tool = c.Tool
+		return nil
+	}
+	r, _, err := rn.store.Record(ctx, op.Session, op.Call)
+	op.Tool = r.Tool
+	return unlessKnown(err)
+}
+
+// unlessKnown drops an error that tells something of a session, rather than
+// that the store failed.
+func unlessKnown(err error) error {
+	for _, known := range []error{
+		session.ErrUnknownSession, session.ErrUnknownCall, session.ErrCorrupt, session.ErrNewerVersion,
+	} {
+		if errors.Is(err, known) {
+			return nil
+		}
+	}
+	return err
 }

@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/interceptor"
 	"github.com/fermata-ai/fermata/kvstore"
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/session"
@@ -32,18 +33,22 @@ type body struct {
 	out     tool.Outcome
 	settled bool // the outcome is committed already
 
-	mu      sync.Mutex // guards the rest until the body is over: a layer may call next from goroutines of its own
-	over    bool       // the layers have returned
-	claimed bool       // the call may be entered: it is claimed, where that is needed, or about to be
-	entered bool       // the tool's body was entered
-	put     bool       // off: the body was not entered after all, and the call is as it was
-	derived bool       // the outcome follows from what is stored
-	runtime error      // why the call could not be run, which is not the call's own failure
+	mu       sync.Mutex // guards the rest until the body is over: a layer may call next from goroutines of its own
+	over     bool       // the layers have returned
+	claimed  bool       // the call may be entered: it is claimed, where that is needed, or about to be
+	entered  bool       // the tool's body was entered
+	returned bool       // it returned without an error
+	put      bool       // off: the body was not entered after all, and the call is as it was
+	derived  bool       // the outcome follows from what is stored
+	runtime  error      // why the call could not be run, which is not the call's own failure
 }
 
 // start runs a call, first entry or re-entry. What needs no code of others settles at once: a call that can't be run, or is answered
 // and has no layers around it.
 func (d *drive) start(ctx context.Context, c *session.Call) error {
+	if goesOn, err := d.reconcile(c); !goesOn {
+		return err
+	}
 	b := d.body(c)
 	if d.agent.Tools().ReadsItself(c.Tool) {
 		d.batch.Start(ctx, c.ID, func(ctx context.Context) { b.guard(ctx, (*body).prepareAndRun) }, b.end)
@@ -77,7 +82,7 @@ func (b *body) guard(ctx context.Context, f func(*body, context.Context) tool.Ou
 	ended := false
 	defer func() {
 		if !ended { // by a panic of our own making, or runtime.Goexit in a layer
-			b.out = tool.Resolve(tool.Execution{}, b.crashed(recover()))
+			b.out = tool.Resolve(tool.Execution{}, b.after(b.crashed(recover())))
 		}
 		b.mu.Lock()
 		b.over = true
@@ -151,12 +156,23 @@ func (b *body) layers(ctx context.Context) (exec tool.Execution, err error) {
 		if p := recover(); p != nil {
 			exec, err = tool.Execution{}, b.crashed(p)
 		}
+		err = b.after(err)
 	}()
 	exec, err = b.d.agent.Execute(ctx, b.prepared.Call, b.enter)
 	if err == nil && !b.answered() {
-		err = b.prepared.Bounds(exec)
+		exec, err = b.prepared.Bounds(exec)
 	}
 	return exec, err
+}
+
+// after words an error that comes after the body has returned, if it has.
+func (b *body) after(err error) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if err == nil || !b.returned {
+		return err
+	}
+	return tool.After(b.c.Tool, b.c.Effect, err)
 }
 
 // answered says that the outcome is the answer, whose size was judged when it was accepted.
@@ -189,15 +205,13 @@ func (b *body) prepare(ctx context.Context) error {
 		prepare = d.agent.Tools().PrepareAnswered
 	}
 	if b.prepared, err = prepare(call); err == nil {
-		if b.prepared.Spec.Effect.NeedsClaim() && !c.Effect.NeedsClaim() { // it was declared otherwise when the call was asked for
-			c.Effect, b.prepared.Call.Attempt = b.prepared.Spec.Effect, c.Attempt+1
-		}
 		b.prepared.Left = d.rn.left
 	}
 	return err
 }
 
-// told loads the answer and the decisions that the call was given.
+// told loads the answer and the decisions that the call was given. They are the
+// call's own, and not the head's.
 func (b *body) told(ctx context.Context) (answer *tool.Answer, decisions []tool.Decision, err error) {
 	store, id := b.d.rn.store, b.d.session
 	if a := b.c.Answer; a != nil {
@@ -208,11 +222,18 @@ func (b *body) told(ctx context.Context) (answer *tool.Answer, decisions []tool.
 		if answer.Data, err = store.Value(ctx, id, a.Data); err != nil {
 			return nil, nil, err
 		}
+		if answer.Prompt, err = store.Words(ctx, id, a.Prompt); err != nil {
+			return nil, nil, err
+		}
+		answer = answer.Clone()
 	}
 	for _, rec := range b.c.Decisions {
 		d, err := store.Decided(ctx, id, rec)
 		if err != nil {
 			return nil, nil, err
+		}
+		if len(d.Arguments) > 0 { // the next layer sees what will run
+			d.Arguments = b.d.agent.Tools().Derived(b.c.Tool, d.Arguments)
 		}
 		decisions = append(decisions, d)
 	}
@@ -283,7 +304,13 @@ func (b *body) into(ctx context.Context, call tool.Call) (tool.Execution, error)
 	if err := b.lastLook(ctx); err != nil {
 		return tool.Execution{}, b.putOff(b.d.lasting, true, err)
 	}
-	return b.prepared.Enter(ctx, call)
+	exec, err := b.prepared.Enter(ctx, call)
+	if err == nil {
+		b.mu.Lock()
+		b.returned = true
+		b.mu.Unlock()
+	}
+	return exec, err
 }
 
 // lastLook is the last thing before code of the tool's own runs: it reports why it must not.
@@ -358,20 +385,17 @@ func approved(decisions []tool.Decision, asked, running json.RawMessage) error {
 		case i == 0 && d.Shown != current:
 			current = d.Shown // a layer outside the gate changed them before they were shown
 		case d.Shown != current:
-			return errChanged
+			return interceptor.ErrChanged
 		}
 		if len(d.Arguments) > 0 {
 			current = tool.HashArguments(d.Arguments)
 		}
 	}
 	if tool.HashArguments(running) != current {
-		return errChanged
+		return interceptor.ErrChanged
 	}
 	return nil
 }
-
-var errChanged = errors.New("the arguments were changed after they were approved, and were not run; " +
-	"a layer that changes them belongs outside the layers that ask")
 
 // settle commits what came of the call: its result, or its pause. What follows from what is stored rides with the next commit.
 func (b *body) settle(ctx context.Context, out tool.Outcome) {
@@ -410,11 +434,11 @@ func (b *body) result(ctx context.Context, out tool.Outcome) error {
 	if out.Status == tool.StatusDenied {
 		o.By = b.deniedBy()
 	}
-	if (out.Status == tool.StatusDenied || out.Status == tool.StatusFailed) && !b.entered && b.c.Begun() {
-		out.Output = tool.Text(session.BegunText(out.Err.Error()))
+	if b.c.Begun() {
+		out.Output = b.begunBefore(out)
 	}
 	if err := b.output(o, out); err != nil { // a layer made it
-		return b.result(ctx, tool.Resolve(tool.Execution{}, fmt.Errorf("what a layer made of %s can't be kept: %w", b.c.Tool, err)))
+		return b.refuse(ctx, fmt.Errorf("what a layer made of %s can't be kept: %w", b.c.Tool, err))
 	}
 	failed := out.Status == tool.StatusFailed && b.entered
 	commit := b.lease.Update
@@ -445,6 +469,20 @@ func (b *body) result(ctx context.Context, out tool.Outcome) error {
 		b.d.outcomes.end(out.Err)
 	}
 	return err
+}
+
+// begunBefore is what the model reads of a call whose work had begun before this attempt, which may not have come as far.
+func (b *body) begunBefore(out tool.Outcome) json.RawMessage {
+	refusal, refused := out.Err.(*tool.Refusal) // this tool's own; a wrapped one is another's
+	switch {
+	case refused:
+		return tool.Text(session.OutdatedText(&b.c, refusal))
+	case !b.entered && out.Status == tool.StatusDenied:
+		return tool.Text(session.DeniedText(&b.c, tool.DeniedReason(out.Err)))
+	case !b.entered && out.Status == tool.StatusFailed:
+		return tool.Text(session.BegunText(&b.c, out.Err.Error()))
+	}
+	return out.Output
 }
 
 // deniedBy is who denied the call; nobody, where a layer did so by itself.
@@ -501,27 +539,15 @@ func actionsBlob(actions []tool.Action) (*session.Blob, error) {
 	return session.NewBlob(b)
 }
 
-// maxMade is how many of a call's pauses may come with artifacts: where those lie stands in the call's record, which is bounded.
-const maxMade = 200
-
 // pause commits a pause. A call that is being cancelled does not pause.
 func (b *body) pause(ctx context.Context, out tool.Outcome) error {
 	await, err := out.Await.Normalize()
+	if err == nil {
+		err = b.mayPause(&await, len(out.Actions) > 0)
+	}
 	if err != nil {
 		b.log(err)
-		return b.result(ctx, tool.Resolve(tool.Execution{}, err))
-	}
-	if len(out.Actions) > 0 && len(b.c.Actions) >= maxMade {
-		return b.result(ctx, tool.Resolve(tool.Execution{}, fmt.Errorf("%s has paused %d times with artifacts, which is as often as a call may",
-			b.c.Tool, maxMade)))
-	}
-	if await.Gate != "" && !b.c.MayBeDecided() {
-		return b.result(ctx, tool.Resolve(tool.Execution{}, fmt.Errorf("%s was held by layers %d times, which is as often as what is decided about it can be kept",
-			b.c.Tool, len(b.c.Decisions))))
-	}
-	if n := len(await.Schema); n > tool.MaxSchema && await.Gate == "" {
-		return b.result(ctx, tool.Resolve(tool.Execution{}, fmt.Errorf("%s asked to pause: the answer's schema has %d bytes, at most %d are taken",
-			b.c.Tool, n, tool.MaxSchema)))
+		return b.refuse(ctx, err)
 	}
 	h, err := b.hold(await)
 	if err != nil {
@@ -544,21 +570,26 @@ func (b *body) pause(ctx context.Context, out tool.Outcome) error {
 	return err
 }
 
+// refuse ends the call whose result, or pause, can't be taken.
+func (b *body) refuse(ctx context.Context, err error) error {
+	return b.result(ctx, tool.Resolve(tool.Execution{}, b.after(err)))
+}
+
 // hold makes a pause of what the tool or a layer asked for, in its normal form. Its error is the runtime's, not the tool's.
 func (b *body) hold(await tool.Await) (h *session.Hold, err error) {
 	h = &session.Hold{Await: await, Prompt: session.StringBlob(await.Prompt)}
 	if h.Data, err = session.NewBlob(await.Data); err != nil {
 		return nil, err
 	}
-	schema := await.Schema
+	schema, checks := await.Schema, b.d.agent.Tools().Checks(b.c.Tool)
 	switch {
 	case await.Gate != "":
-		schema = b.prepared.Spec.Input // what edited arguments must fit
+		schema = checks.Input // what edited arguments must fit
 		if string(await.Arguments) != string(b.args) {
 			h.Args, err = session.NewBlob(await.Arguments)
 		}
 	case len(schema) == 0 && await.Mode != tool.ModeReenter:
-		schema = b.prepared.Spec.Output
+		schema = checks.Output
 	}
 	if err == nil {
 		h.Schema, err = b.d.rn.store.PutSchema(b.store, schema)

@@ -92,7 +92,7 @@ func TestFullTurnIsDecidedAtLength(t *testing.T) {
 	if n.get("refund") != agent.MaxCalls {
 		t.Errorf("the body was entered %d times", n.get("refund"))
 	}
-	st, err := r.Call(t.Context(), chat, pauses[7].Call)
+	st, err := r.Call(t.Context(), chat, pauses[7].Call, user)
 	if err != nil || len(st.Decisions) != 1 || st.Decisions[0].Reason != why {
 		t.Errorf("what was said is kept as %+v, %v", st.Decisions, err)
 	}
@@ -135,7 +135,7 @@ func TestPayloadSizes(t *testing.T) {
 				if !errors.Is(err, session.ErrInvalidResumePayload) || !strings.Contains(err.Error(), fmt.Sprint(limit)) {
 					t.Errorf("Resume: %v", err)
 				}
-				if st, err := r.Call(t.Context(), chat, p.Call); err != nil || st.Status != session.Pending {
+				if st, err := r.Call(t.Context(), chat, p.Call, user); err != nil || st.Status != session.Pending {
 					t.Errorf("the call is %s, %v", st.Status, err)
 				}
 				return
@@ -146,7 +146,7 @@ func TestPayloadSizes(t *testing.T) {
 			if got := r.result(p.Call).Output; string(got) != string(payload) {
 				t.Errorf("the result has %d bytes", len(got))
 			}
-			st, err := r.Call(t.Context(), chat, p.Call)
+			st, err := r.Call(t.Context(), chat, p.Call, user)
 			if err != nil || string(st.Output) != string(payload) {
 				t.Errorf("the call's output has %d bytes, %v", len(st.Output), err)
 			}
@@ -184,7 +184,7 @@ func TestLongNamesAreRefused(t *testing.T) {
 	var n counter
 	r, p := deployed(t, &n)
 	for _, in := range []runner.Resumption{
-		{Pause: p.ID, Payload: text("v2"), Actor: strings.Repeat("x", 70_000)},
+		{Pause: p.ID, Payload: text("v2"), Actor: runner.Actor(strings.Repeat("x", 70_000))},
 		{Pause: p.ID, Payload: text("v2"), Delivery: strings.Repeat("x", 70_000)},
 	} {
 		if _, err := r.Resume(t.Context(), chat, in); !errors.Is(err, session.ErrInvalidResumePayload) {
@@ -192,9 +192,9 @@ func TestLongNamesAreRefused(t *testing.T) {
 		}
 	}
 	for actor, why := range map[string]string{strings.Repeat("x", 70_000): "no", "ada": strings.Repeat("x", 70_000)} {
-		if _, err := r.Cancel(t.Context(), chat, p.Call, actor, why); !errors.Is(err, runner.ErrLongReason) {
+		if _, err := r.Cancel(t.Context(), chat, p.Call, runner.Actor(actor), why); !errors.Is(err, runner.ErrLongReason) {
 			t.Errorf("Cancel: %.200v", err)
 		}
 	}
-	r.answer(runner.Complete(p.ID, text("v2"), strings.Repeat("x", 256))).finished(event.FinishStop)
+	r.answer(runner.Complete(p.ID, text("v2"), runner.Actor(strings.Repeat("x", 256)))).finished(event.FinishStop)
 }

@@ -46,6 +46,8 @@ func (d *drive) advance(ctx context.Context, c *session.Call, ending bool) error
 		return d.lease.Update(d.commitCtx(), func(tx *session.Tx) error { return tx.TakeEarly(c.ID) })
 	case c.Early != nil:
 		return d.lease.Ride(d.commitCtx(), func(tx *session.Tx) error { return tx.TakeEarly(c.ID) })
+	case c.Cancel == nil && !ending && d.gone(c):
+		return d.park(c)
 	case c.Status == session.Running:
 		return d.recover(ctx, c)
 	case c.Cancel != nil, ending:
@@ -225,19 +227,16 @@ func (d *drive) loadTurn() error {
 }
 
 // turnOpened notes what bodies need of the open turn.
-func (d *drive) turnOpened(asked []llm.ToolCall, here bool) (err error) {
-	d.asked = asked
-	d.lease.View(func(st *session.State) {
-		d.turn = &turnFacts{number: st.Turn, asked: st.Asked, key: st.TokenKey, opened: here}
-	})
-	if d.turn.key != 0 {
-		d.turn.secret, err = d.rn.tokens.key(d.commitCtx(), d.turn.key)
+func (d *drive) turnOpened(asked []llm.ToolCall, here bool) error {
+	turn, err := d.factsOf(d.commitCtx(), here)
+	if err == nil {
+		d.asked, d.turn = asked, turn
 	}
 	return err
 }
 
 // closeTurn stores the results of the turn, whose calls are all settled. It follows from what is stored; so unless it ends the
-// run, it rides with the model's next message.
+// run, it rides with the model's next message, and is shown before the model says anything of it.
 func (d *drive) closeTurn() error {
 	if err := d.show(); err != nil { // what has settled since the last look: the head is about to forget it
 		return err
@@ -257,7 +256,14 @@ func (d *drive) closeTurn() error {
 		return err
 	}
 	_, ending := d.openCalls()
-	closing := func(tx *session.Tx) error { return tx.Close(entry, ends) }
+	unseen := d.unheard()
+	closing := func(tx *session.Tx) error {
+		err := tx.Close(entry, ends)
+		if err == nil && len(unseen) > 0 {
+			tx.Unseen = &session.Unseen{Message: tx.Messages - 1, Calls: unseen}
+		}
+		return err
+	}
 	if ending {
 		err = d.lease.Update(d.commitCtx(), closing)
 	} else {
@@ -269,9 +275,22 @@ func (d *drive) closeTurn() error {
 	d.asked = nil
 	d.outcomes.clear()
 	d.history = append(d.history, m)
-	d.held = append(d.held, event.Message{Number: len(d.history) - 1, Message: m})
-	if ending {
-		d.flushHeld()
-	}
+	d.showResults(event.Message{Number: len(d.history) - 1, Message: m.Clone()}, ends)
 	return nil
+}
+
+// showResults shows the message of a turn's results, once, although the turn may
+// be closed again where the commit that it rode with was overtaken.
+func (d *drive) showResults(m event.Message, ends []event.Status) {
+	if d.closed.number == m.Number && slices.Equal(d.closed.ends, ends) {
+		return
+	}
+	d.closed = closedTurn{m.Number, ends}
+	d.emit(m)
+}
+
+// closedTurn is the turn whose results were shown last.
+type closedTurn struct {
+	number int // of the message with them; a turn's is never 0
+	ends   []event.Status
 }

@@ -65,7 +65,7 @@ func TestCancelWhileRunning(t *testing.T) {
 				ended().finished(event.FinishStop)
 				close(let)
 				synctest.Wait() // what comes too late has come
-				st, err := r.Call(t.Context(), chat, call)
+				st, err := r.Call(t.Context(), chat, call, user)
 				must(t, err)
 				if st.Settled != c.status || !strings.Contains(string(st.Output), c.says) {
 					t.Errorf("it settled as %s with %s", st.Settled, st.Output)
@@ -101,7 +101,7 @@ func TestCancelledBodyFailsByItself(t *testing.T) {
 				Tools: []tool.Tool{act}, Model: fakellm.New(fakellm.Calls("act", `{"text":"a"}`), fakellm.Says("I see.")),
 			}, nil)
 			r.say("Act.").finished(event.FinishStop)
-			if st, err := r.Call(t.Context(), chat, r.onlyCall()); err != nil || st.Settled != event.Cancelled || st.By != "ada" {
+			if st, err := r.Call(t.Context(), chat, r.onlyCall(), user); err != nil || st.Settled != event.Cancelled || st.By != "ada" {
 				t.Errorf("it settled as %s by %q, %v", st.Settled, st.By, err)
 			}
 		})
@@ -164,7 +164,7 @@ func TestSettledIsFinal(t *testing.T) {
 				told("a cancellation", err)
 			}
 			told("a deadline", r.Extend(t.Context(), chat, p.ID, "ada", later))
-			told("progress", r.Progress(t.Context(), chat, p.Call, tool.Progress{Message: "late"}))
+			told("progress", r.Progress(t.Context(), chat, p.Call, user, tool.Progress{Message: "late"}))
 			if after := r.result(p.Call); string(after.Output) != string(before.Output) || after.Error != before.Error {
 				t.Errorf("the result was %s, and is %s", before.Output, after.Output)
 			}
@@ -189,7 +189,7 @@ func TestCancelAgainstAnswer(t *testing.T) {
 		race.Go(func() { _, answered = other.Resume(t.Context(), chat, runner.Complete(p.ID, text("v2"), "ci")) })
 		race.Wait()
 		r.carryOn().finished(event.FinishStop)
-		st, err := r.Call(t.Context(), chat, p.Call)
+		st, err := r.Call(t.Context(), chat, p.Call, user)
 		must(t, err)
 		if cancelled != nil {
 			t.Fatalf("a call that nobody has driven can be cancelled: %v", cancelled)
@@ -234,7 +234,7 @@ func TestCancelWhileTheModelReadsTheAnswer(t *testing.T) {
 			}, nil)
 			p = r.say("Deploy.").finished(event.FinishPaused).pause("deploy")
 			r.answer(runner.Complete(p.ID, text("v2"), "ci")).finished(event.FinishStop)
-			st, err := r.Call(t.Context(), chat, p.Call)
+			st, err := r.Call(t.Context(), chat, p.Call, user)
 			must(t, err)
 			superseded := map[event.Status]session.Kind{event.Done: session.KindCancel, event.Cancelled: session.KindComplete}[st.Settled]
 			for _, rc := range st.Receipts {

@@ -117,7 +117,7 @@ func TestCancelSession(t *testing.T) {
 					t.Fatalf("it is shown as %q: %q, with %d messages, and %v wait", got.Finish, got.Why, len(got.History), got.Pending)
 				}
 				for _, asked := range got.History[1].ToolCalls()[:2] { // those that waited
-					c, err := r.Call(t.Context(), chat, asked.ID)
+					c, err := r.Call(t.Context(), chat, asked.ID, user)
 					must(t, err)
 					if c.Settled != event.Cancelled || c.By != "bob" || !strings.Contains(string(c.Output), "the run was ended: enough") {
 						t.Errorf("%s is kept as %s by %q: %s", c.Tool, c.Settled, c.By, c.Output)
@@ -130,8 +130,10 @@ func TestCancelSession(t *testing.T) {
 				must(t, r.CancelSession(t.Context(), chat, "bob", "once more")) // there is nothing to cancel
 				r.restart()
 				run := r.say("Hello?").finished(event.FinishStop)
-				if got := of[event.Result](run); len(got) != 0 {
-					t.Errorf("the next message settles %v", got)
+				for _, got := range of[event.Result](run) {
+					if got.Status != event.Cancelled && got.Result.Name != "act" { // what it shows was settled before
+						t.Errorf("the next message settles %v", got)
+					}
 				}
 				if n.get("refund") != 0 {
 					t.Error("a refund that nobody approved was made")
@@ -140,4 +142,24 @@ func TestCancelSession(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestResultsOfACancelledSessionAreShown: by the next run, once, with what the
+// session's other calls showed before left out.
+func TestResultsOfACancelledSessionAreShown(t *testing.T) {
+	var n counter
+	r := newRig(t, agent.Config{
+		Model: fakellm.New(fakellm.Calls("job", `{"text":"a"}`).And("act", `{"text":"c"}`), fakellm.Says("Next."), fakellm.Says("More.")),
+		Tools: []tool.Tool{waiting("job", tool.Once, &n), instant("act", tool.ReadOnly, &n)},
+	}, nil)
+	shows(t, r.say("Go.").finished(event.FinishPaused), "act done")
+	must(t, r.CancelSession(t.Context(), chat, "bob", "enough"))
+	r.restart()
+	run := r.say("Something else.").finished(event.FinishStop)
+	shows(t, run, "job cancelled")
+	if m, ok := run.events[1].(event.Message); !ok || m.Number != 2 || m.Message.Role != llm.RoleTool {
+		t.Errorf("after the result it shows %+v", run.events[1])
+	}
+	shows(t, r.say("And?").finished(event.FinishStop))
+	r.acceptable()
 }

@@ -88,13 +88,13 @@ func TestSkewedClocks(t *testing.T) {
 							continue
 						}
 						var busy *session.BusyError
-						if err := watch(t, b.Continue(t.Context(), chat)).err; !errors.As(err, &busy) {
+						if err := watch(t, b.Continue(t.Context(), chat, user)).err; !errors.As(err, &busy) {
 							t.Fatalf("another driver gets %v", err)
 						}
 						if left := busy.Until.Sub(b.store.Now()); left <= 0 || left > session.DefaultLease*11/10 {
 							t.Fatalf("it is told to wait for %v", left)
 						}
-						shown, err := b.Show(t.Context(), chat)
+						shown, err := b.Show(t.Context(), chat, user)
 						must(t, err)
 						if !shown.Driven {
 							t.Fatal("it is shown as driven by nobody")
@@ -132,11 +132,11 @@ func TestLeaseThatEndedLongAgo(t *testing.T) {
 		watch(t, a.Run(t.Context(), user, chat, llm.UserText("Go."), &runner.RunOptions{Detached: true}))
 		time.Sleep(session.DefaultLease + session.DefaultMaxSkew - time.Second)
 		b := newMachine(t, engine, agent.Config{Model: fakellm.Echo()}, 0)
-		if err := watch(t, b.Continue(t.Context(), chat)).err; !errors.Is(err, session.ErrBusy) {
+		if err := watch(t, b.Continue(t.Context(), chat, user)).err; !errors.Is(err, session.ErrBusy) {
 			t.Errorf("while clocks may differ by so much, another drive gets %v", err)
 		}
 		time.Sleep(2 * time.Second)
-		watch(t, b.Continue(t.Context(), chat)).finished(event.FinishStop)
+		watch(t, b.Continue(t.Context(), chat, user)).finished(event.FinishStop)
 	})
 }
 
@@ -197,7 +197,7 @@ func TestClockThatIsSet(t *testing.T) {
 						t.Errorf("it is carried on after %v, long before its time", took)
 					}
 					synctest.Wait()
-					shown, err := other.Show(t.Context(), chat)
+					shown, err := other.Show(t.Context(), chat, user)
 					must(t, err)
 					if shown.Finish != event.FinishStop {
 						t.Errorf("it is %q", shown.Finish)
@@ -230,7 +230,7 @@ func TestClockGoesBackWhileTheModelIsWaitedFor(t *testing.T) {
 				other := r.another()
 				for range 16 {
 					time.Sleep(10 * time.Second)
-					if err := watch(t, other.Continue(t.Context(), chat)).err; !errors.Is(err, session.ErrBusy) {
+					if err := watch(t, other.Continue(t.Context(), chat, user)).err; !errors.Is(err, session.ErrBusy) {
 						t.Fatalf("another driver gets %v", err)
 					}
 				}
@@ -286,7 +286,7 @@ func TestLeaseWithoutALength(t *testing.T) {
 		if took := time.Since(at); took < 2*session.DefaultLease || took > 3*session.DefaultLease {
 			t.Errorf("it was carried on after %v", took)
 		}
-		shown, err := b.Show(t.Context(), chat)
+		shown, err := b.Show(t.Context(), chat, user)
 		must(t, err)
 		if shown.Finish != event.FinishStop {
 			t.Errorf("it is %q", shown.Finish)

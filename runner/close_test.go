@@ -67,12 +67,12 @@ func TestClose(t *testing.T) {
 			}
 			close(release)
 			synctest.Wait()
-			if err := watch(t, r.Continue(context.Background(), chat)).err; !errors.Is(err, runner.ErrClosed) {
+			if err := watch(t, r.Continue(context.Background(), chat, user)).err; !errors.Is(err, runner.ErrClosed) {
 				t.Errorf("a closed runner answers %v", err)
 			}
 			// Another process carries the session on: nobody had left it.
 			r.open()
-			watch(t, r.Continue(context.Background(), chat)).finished(event.FinishStop)
+			watch(t, r.Continue(context.Background(), chat, user)).finished(event.FinishStop)
 			history := r.transcript().History
 			if got := string(history[2].Parts[0].(llm.ToolResult).Output); strings.Contains(got, "late") {
 				t.Errorf("a result that came after Close is recorded: %s", got)

@@ -81,7 +81,7 @@ func TestCloseEndsEverything(t *testing.T) {
 		go func() { ends <- r.Work(t.Context(), nil) }()
 		go func() { ends <- watch(t, r.Run(t.Context(), user, chat, llm.UserText("Go."), nil)).err }()
 		<-entered
-		go func() { ends <- watch(t, r.Follow(t.Context(), chat, nil)).err }()
+		go func() { ends <- watch(t, r.Follow(t.Context(), chat, user, nil)).err }()
 		synctest.Wait()
 		must(t, r.Close())
 		for range 3 {

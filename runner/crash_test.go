@@ -184,11 +184,11 @@ func TestFencing(t *testing.T) {
 	go func() { first <- watch(t, r.Run(context.Background(), user, chat, llm.UserText("Go."), nil)) }()
 	<-asked
 	other := r.another()
-	if err := watch(t, other.Continue(t.Context(), chat)).err; !errors.Is(err, session.ErrBusy) {
+	if err := watch(t, other.Continue(t.Context(), chat, user)).err; !errors.Is(err, session.ErrBusy) {
 		t.Errorf("while the lease lasts, another driver gets %v", err)
 	}
 	now = now.Add(time.Minute)
-	watch(t, other.Continue(t.Context(), chat)).finished(event.FinishStop)
+	watch(t, other.Continue(t.Context(), chat, user)).finished(event.FinishStop)
 	close(wake)
 	if run := <-first; run.end.Finish != event.FinishElsewhere || run.err != nil {
 		t.Errorf("the drive that lost its lease ended as %q with %v", run.end.Finish, run.err)
@@ -243,7 +243,7 @@ func TestSessionThatKillsItsDriver(t *testing.T) {
 				t.Errorf("the body was entered %d times", entered)
 			}
 			var listed []runner.Session
-			for s, err := range r.Sessions(t.Context(), session.Filter{}) {
+			for s, err := range r.Sessions(t.Context(), session.Filter{}, user) {
 				must(t, err)
 				listed = append(listed, s)
 			}

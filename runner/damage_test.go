@@ -54,29 +54,29 @@ func handled(t *testing.T, f *fixtureRig) (errs []error) {
 	for _, err := range f.store.Check(ctx) {
 		note(err)
 	}
-	_, err := f.Show(ctx, chat)
+	_, err := f.Show(ctx, chat, user)
 	note(err)
-	for p, err := range f.Pending(ctx, runner.Filter{}) {
+	for p, err := range f.Pending(ctx, runner.Filter{}, user) {
 		if note(err); err == nil {
-			_, err = f.Find(ctx, runner.Ref{Pause: p.ID})
+			_, err = f.Find(ctx, runner.Ref{Pause: p.ID}, user)
 			note(err)
 		}
 	}
 	if f.token != "" {
-		p, err := f.Find(ctx, runner.Ref{Token: f.token})
+		p, err := f.Find(ctx, runner.Ref{Token: f.token}, user)
 		if note(err); err == nil {
 			_, err = f.Resume(ctx, chat, runner.Complete(p.ID, text("live"), "ci"))
 			note(err)
 		}
 	}
 	if f.call != "" {
-		_, err = f.Call(ctx, chat, f.call)
+		_, err = f.Call(ctx, chat, f.call, user)
 		note(err)
 	}
 	f.clock.pass(time.Hour)
 	soon, cancel := context.WithTimeout(ctx, 100*time.Millisecond) // a damaged record may say: in a hundred years
 	defer cancel()
-	for _, err := range f.Continue(soon, chat) {
+	for _, err := range f.Continue(soon, chat, user) {
 		note(err)
 	}
 	return errs

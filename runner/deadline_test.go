@@ -62,7 +62,7 @@ func TestDeadlineBeforeAnswer(t *testing.T) {
 			return r.Extend(r.t.Context(), chat, p.ID, "ada", p.Deadline.Add(time.Hour))
 		},
 		"progress": func(r *rig, p tool.Pause) error {
-			return r.Progress(r.t.Context(), chat, p.Call, tool.Progress{Message: "late"})
+			return r.Progress(r.t.Context(), chat, p.Call, user, tool.Progress{Message: "late"})
 		},
 	}
 	for name, come := range late {
@@ -80,7 +80,7 @@ func TestDeadlineBeforeAnswer(t *testing.T) {
 				}
 			}
 			r.carryOn().finished(event.FinishStop)
-			if st, err := r.Call(t.Context(), chat, p.Call); err != nil || st.Settled != event.Expired || len(st.Receipts) != 0 {
+			if st, err := r.Call(t.Context(), chat, p.Call, user); err != nil || st.Settled != event.Expired || len(st.Receipts) != 0 {
 				t.Errorf("it settled as %s with receipts %v, %v", st.Settled, st.Receipts, err)
 			}
 		})
@@ -89,7 +89,7 @@ func TestDeadlineBeforeAnswer(t *testing.T) {
 		r, at, p := start(t, tool.Await{Key: "job-1", Timeout: time.Hour})
 		at.pass(time.Hour)
 		for _, ref := range []runner.Ref{{Pause: p.ID}, {Tool: "deploy", Key: "job-1"}} {
-			if found, err := r.Find(t.Context(), ref); err != nil || found.ID != p.ID || found.Await.Reason != "" {
+			if found, err := r.Find(t.Context(), ref, user); err != nil || found.ID != p.ID || found.Await.Reason != "" {
 				t.Errorf("an overdue pause is found as %+v, %v", found, err)
 			}
 		}
@@ -151,7 +151,7 @@ func TestLayerWaitsForATimer(t *testing.T) {
 	p := r.say("Act.").finished(event.FinishPaused).pause("act")
 	at.pass(time.Minute)
 	r.carryOn().finished(event.FinishStop)
-	if st, err := r.Call(t.Context(), chat, p.Call); err != nil || st.Settled != event.Done || n.get("act") != 1 {
+	if st, err := r.Call(t.Context(), chat, p.Call, user); err != nil || st.Settled != event.Done || n.get("act") != 1 {
 		t.Errorf("it settled as %s with %s, %v; the body was entered %d times", st.Settled, st.Output, err, n.get("act"))
 	}
 }
@@ -185,7 +185,7 @@ func TestExtendMovesTheDeadline(t *testing.T) {
 	must(t, extend(p.ID, time.Second))
 	at.pass(time.Second)
 	r.carryOn().finished(event.FinishStop)
-	if st, err := r.Call(t.Context(), chat, p.Call); err != nil || st.Settled != event.Expired {
+	if st, err := r.Call(t.Context(), chat, p.Call, user); err != nil || st.Settled != event.Expired {
 		t.Errorf("it settled as %s, %v", st.Settled, err)
 	}
 }

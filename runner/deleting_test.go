@@ -33,7 +33,7 @@ func TestDeletedWhileItIsRead(t *testing.T) {
 			must(t, err)
 			r.carryOn().finished(event.FinishStop)
 			reads.prefix, reads.do = kvstore.Key(kind, chat), func() { must(t, r.Delete(t.Context(), chat, "ada")) }
-			if _, err := r.Show(t.Context(), chat); !errors.Is(err, session.ErrDeleted) || errors.Is(err, session.ErrCorrupt) {
+			if _, err := r.Show(t.Context(), chat, user); !errors.Is(err, session.ErrDeleted) || errors.Is(err, session.ErrCorrupt) {
 				t.Errorf("it is %v", err)
 			}
 		})

@@ -45,25 +45,18 @@ type drive struct {
 	turn      *turnFacts
 	copied    []session.Call // the open calls, for openCalls
 	opening   []session.Call // the calls to be opened, for open
-	collector llm.Collector  // of the message that the model streams
+	closed    closedTurn
+	collector llm.Collector // of the message that the model streams
 	progress  <-chan event.Progress
 	held      []event.Event    // to be shown after the next commit
 	before    map[string]sight // while results and pauses are held: shown as it was before
 
-	listening bool      // whoever ranges over the events is looking at one
-	worker    bool      // nobody waits for the events
-	toldAt    time.Time // when the runner or worker ended, as far as drain knows
-	inOrder   bool      // the head says that this drive was ended in order
-	moves     int       // how often in a row it has looked again, see lookAgain
-}
-
-// turnFacts are what bodies need to know of the open turn. They are not changed once a body has them.
-type turnFacts struct {
-	number int
-	asked  time.Time
-	key    int
-	secret []byte
-	opened bool // by this drive, which so knows all that has run of it
+	listening bool             // whoever ranges over the events is looking at one
+	worker    bool             // nobody waits for the events
+	heard     map[string]sight // what others have shown, where nobody listens to this drive; nil: its caller does
+	toldAt    time.Time        // when the runner or worker ended, as far as drain knows
+	inOrder   bool             // the head says that this drive was ended in order
+	moves     int              // how often in a row it has looked again, see lookAgain
 }
 
 // errLeft is the cause by which bodies end when the caller leaves.
@@ -175,6 +168,9 @@ func (d *drive) reason(err error) error {
 
 // whole drives until there is nothing to do.
 func (d *drive) whole(before func() error) error {
+	if err := d.showUnseen(); err != nil {
+		return err
+	}
 	if err := d.show(); err != nil {
 		return err
 	}
@@ -207,6 +203,9 @@ func (d *drive) loop(callsOnly bool) error {
 	if err := d.look(); err != nil { // at what came before this watched: a body may be started by it, and told to end by nobody
 		return err
 	}
+	if err := d.unpark(); err != nil {
+		return err
+	}
 	for {
 		if err := d.takeUp(changed); err != nil {
 			return err
@@ -226,7 +225,7 @@ func (d *drive) loop(callsOnly bool) error {
 				return nil
 			}
 		case session.StepRetry:
-			if callsOnly || d.worker { // a worker comes back then
+			if callsOnly || d.worker || d.isTooLong(step) { // a worker comes back then
 				return nil
 			}
 		case session.StepModel:
@@ -330,6 +329,11 @@ func (d *drive) pauseForRetry(step session.Step, changed <-chan struct{}) error 
 	d.lease.Keep(true)
 	defer d.lease.Keep(false)
 	return d.wait(step, changed)
+}
+
+// isTooLong reports whether the model is to be called again so late that the session is given up until then.
+func (d *drive) isTooLong(step session.Step) bool {
+	return step.Until.Sub(d.rn.store.Now()) > d.agent.Retry().Hold
 }
 
 // takeUp reads the head again if somebody may have changed it.

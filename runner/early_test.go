@@ -37,7 +37,7 @@ func deploying(t *testing.T, deploy tool.Tool) *rig {
 
 // deliver answers as a webhook does: it finds the pause by a token, and resumes.
 func (r *rig) deliver(token, output string) (session.Receipt, error) {
-	p, err := r.Find(r.t.Context(), runner.Ref{Token: token})
+	p, err := r.Find(r.t.Context(), runner.Ref{Token: token}, user)
 	if err != nil {
 		return session.Receipt{}, err
 	}
@@ -51,7 +51,7 @@ func (r *rig) deliver(token, output string) (session.Receipt, error) {
 // receipt is the one of a call's pause, as it is stored.
 func (r *rig) receipt(call string, pause int) session.Receipt {
 	r.t.Helper()
-	st, err := r.Call(r.t.Context(), chat, call)
+	st, err := r.Call(r.t.Context(), chat, call, user)
 	must(r.t, err)
 	for _, rc := range st.Receipts {
 		if rc.Pause == pause && rc.Kind != session.KindCancel {
@@ -307,7 +307,7 @@ func TestFatesOfEarlyAnswers(t *testing.T) {
 			if got := res.Receipts[0]; !got.Duplicate || got.Fate != session.Refused || !got.At.Equal(rc.At) {
 				t.Errorf("redelivered: %+v", got)
 			}
-			if st, err := r.Call(t.Context(), chat, p.Call); err != nil || st.Status != session.Pending {
+			if st, err := r.Call(t.Context(), chat, p.Call, user); err != nil || st.Status != session.Pending {
 				t.Errorf("after the redelivery the call is %s, %v", st.Status, err)
 			}
 			// An answer of the right kind is taken, and both receipts stay.
@@ -316,7 +316,7 @@ func TestFatesOfEarlyAnswers(t *testing.T) {
 				answer = `{"text":"7"}`
 			}
 			r.answer(runner.Complete(p.ID, []byte(answer), "ada")).finished(event.FinishStop)
-			st, err := r.Call(t.Context(), chat, p.Call)
+			st, err := r.Call(t.Context(), chat, p.Call, user)
 			must(t, err)
 			fates := map[session.Fate]string{}
 			for _, rc := range st.Receipts {
@@ -342,7 +342,7 @@ func TestFatesOfEarlyAnswers(t *testing.T) {
 			return tool.Pending[textOut](tool.Await{}), nil
 		}))
 		p := r.say("Deploy.").finished(event.FinishPaused).pause("deploy")
-		if st, err := r.Call(t.Context(), chat, p.Call); err != nil || len(st.Receipts) != 0 {
+		if st, err := r.Call(t.Context(), chat, p.Call, user); err != nil || len(st.Receipts) != 0 {
 			t.Errorf("its receipts are %v, %v", st.Receipts, err)
 		}
 	})
@@ -441,21 +441,21 @@ func TestUnknownKeyIsNotYetKnown(t *testing.T) {
 	var n counter
 	var r *rig
 	r = deploying(t, starting(tool.Once, &n, func(ctx context.Context, call tool.Call) (tool.Result[textOut], error) {
-		_, err := r.Find(ctx, runner.Ref{Tool: "deploy", Key: "job-1"}) // the job is faster than the pause
+		_, err := r.Find(ctx, runner.Ref{Tool: "deploy", Key: "job-1"}, user) // the job is faster than the pause
 		if !errors.Is(err, session.ErrNotYetKnown) || errors.Is(err, session.ErrUnknownPause) {
 			t.Errorf("before the pause: %v", err)
 		}
 		return tool.Pending[textOut](tool.Await{Key: "job-1"}), nil
 	}))
 	r.say("Deploy.").finished(event.FinishPaused)
-	p, err := r.Find(t.Context(), runner.Ref{Tool: "deploy", Key: "job-1"})
+	p, err := r.Find(t.Context(), runner.Ref{Tool: "deploy", Key: "job-1"}, user)
 	must(t, err)
 	r.answer(runner.Complete(p.ID, text("v2"), "ci")).finished(event.FinishStop)
-	over, err := r.Find(t.Context(), runner.Ref{Tool: "deploy", Key: "job-1"})
+	over, err := r.Find(t.Context(), runner.Ref{Tool: "deploy", Key: "job-1"}, user)
 	if err != nil || over.ID != p.ID || over.Await.Reason != "" {
 		t.Errorf("after the end: %+v, %v", over, err)
 	}
-	if _, err := r.Find(t.Context(), runner.Ref{Tool: "deploy", Key: "job-2"}); !errors.Is(err, session.ErrNotYetKnown) {
+	if _, err := r.Find(t.Context(), runner.Ref{Tool: "deploy", Key: "job-2"}, user); !errors.Is(err, session.ErrNotYetKnown) {
 		t.Errorf("a key of nobody: %v", err)
 	}
 }

@@ -253,11 +253,11 @@ func paysOnce(t *testing.T, deaf, layered bool, effect tool.Effect) {
 		ran <- s
 	}()
 	<-stalled
-	if err := watch(t, b.Continue(context.Background(), chat)).err; !errors.Is(err, session.ErrBusy) {
+	if err := watch(t, b.Continue(context.Background(), chat, user)).err; !errors.Is(err, session.ErrBusy) {
 		t.Errorf("while the lease lasts, the other driver gets %v", err)
 	}
 	time.Sleep(lease + 50*time.Millisecond)
-	watch(t, b.Continue(context.Background(), chat)).finished(event.FinishStop)
+	watch(t, b.Continue(context.Background(), chat, user)).finished(event.FinishStop)
 	time.Sleep(lease)
 	slow.Heal()
 	close(over)

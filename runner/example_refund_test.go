@@ -51,14 +51,14 @@ func Example_refund() {
 	rn, err := runner.New(ag, session.NewStore(db, nil), nil)
 	check(err)
 	http.HandleFunc("/approve", func(w http.ResponseWriter, r *http.Request) {
-		p, err := rn.Find(r.Context(), runner.Ref{Pause: r.FormValue("pause")})
+		p, err := rn.Find(r.Context(), runner.Ref{Pause: r.FormValue("pause")}, user)
 		if err == nil {
 			_, err = rn.Resume(r.Context(), p.Session, runner.Approve(p.ID, "ada", "checked the order"))
 		}
 		w.WriteHeader(webhook.Status(err))
 	})
 	show(rn.Run(context.Background(), "bob", "chat-1", llm.UserText("Please refund order 7."), nil))
-	show(rn.Continue(context.Background(), "chat-1")) // in a service, rn.Work does this
+	show(rn.Continue(context.Background(), "chat-1", user)) // in a service, rn.Work does this
 	// Output:
 	// waits: Run refund? {"order":"7","cents":500}
 	// the webhook answers 200

@@ -50,7 +50,7 @@ func fatalAgent(n *counter, let <-chan struct{}, concurrency int, acts ...string
 func statuses(t *testing.T, r *rig) (ends []event.Status) {
 	t.Helper()
 	for _, c := range r.transcript().History[1].ToolCalls() {
-		s, err := r.Call(t.Context(), chat, c.ID)
+		s, err := r.Call(t.Context(), chat, c.ID, user)
 		must(t, err)
 		ends = append(ends, s.Settled)
 	}

@@ -46,7 +46,7 @@ func TestAnswerThatALayerHoldsBack(t *testing.T) {
 			gate := r.answer(runner.Complete(p.ID, text("v2"), "ci")).finished(event.FinishPaused).pause("deploy")
 			c.end(r, at, gate)
 			r.carryOn().finished(event.FinishStop)
-			st, err := r.Call(t.Context(), chat, p.Call)
+			st, err := r.Call(t.Context(), chat, p.Call, user)
 			must(t, err)
 			if st.Settled != c.status || st.Receipts[0].Kind != session.KindComplete || st.Receipts[0].Fate != c.fate {
 				t.Errorf("it settled as %s, and the answer's receipt is %+v", st.Settled, st.Receipts[0])

@@ -43,7 +43,7 @@ func TestFencedBeforeTheBody(t *testing.T) {
 			<-reached
 			at.pass(time.Hour)
 			other, carriedOn := r.another(), make(chan *seen, 1)
-			go func() { carriedOn <- watch(t, other.Continue(t.Context(), chat)) }()
+			go func() { carriedOn <- watch(t, other.Continue(t.Context(), chat, user)) }()
 			<-reached
 			close(first)
 			ended().finished(event.FinishElsewhere)

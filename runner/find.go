@@ -3,29 +3,54 @@ package runner
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
+	"time"
 
 	"github.com/fermata-ai/fermata/session"
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// Ref names a pause in one of three ways: by a callback token; by the key that a tool gave for its outside job; by its id.
+// Ref names a pause in one of three ways: by a callback token; by the key that
+// a tool gave for its outside job; by its id.
 type Ref struct {
 	Token     string
 	Tool, Key string
 	Pause     string
+
+	// User and Session, if set, say whose pause it is, or in which session:
+	// those of others are as if they were not there. Without them a key is
+	// looked for in all sessions, and two calls that wait under one key make it
+	// ambiguous for both. So a key is the outside system's, or made by the
+	// tool; one that a model may choose lets a user get in the way of another.
+	User, Session string
+	// At, with Key, is when the outside system says that what it tells of
+	// happened. See Find.
+	At time.Time
 }
 
 // Filter selects open pauses; empty fields select all.
 type Filter = session.PauseFilter
 
-// Find shows a pause. By token it also finds the one that the running body is about to ask for; by key one that isn't stored
-// yet is session.ErrNotYetKnown, since the outside system may be faster than the commit, and one that several open pauses have is
-// session.ErrAmbiguousKey. A pause that is over has no Await.
-func (rn *Runner) Find(ctx context.Context, ref Ref) (tool.Pause, error) {
+// keyYouth is how old an event may be whose key no call has, yet. A tool that
+// starts a job and then works on for longer than that, before it pauses, needs
+// a token rather than a key.
+const keyYouth = time.Hour
+
+// Find shows a pause. By token it also finds the one that the running body is
+// about to ask for; by key one that isn't stored yet is session.ErrNotYetKnown,
+// since the outside system may be faster than the commit: try again. If Ref.At
+// says that the event is older than an hour, it is session.ErrUnknownPause, for
+// good. A key that several open pauses have is session.ErrAmbiguousKey. A pause
+// that is over has no Await.
+func (rn *Runner) Find(ctx context.Context, ref Ref, actor Actor) (tool.Pause, error) {
 	p, err := rn.find(ctx, ref)
-	// Whoever may not look isn't told that there is nothing, either.
-	if refused := rn.authorize(ctx, Operation{Kind: OpFind, Session: p.Session, Call: p.Call}); refused != nil {
+	// An actor who may not look isn't told that there is nothing, either.
+	refused := rn.authorize(ctx, Operation{
+		Kind: OpFind, Actor: actor, Session: p.Session, User: p.User,
+		Call: p.Call, Tool: p.Tool, Pause: p.ID,
+	})
+	if refused != nil {
 		err = refused
 	}
 	if err != nil {
@@ -34,44 +59,53 @@ func (rn *Runner) Find(ctx context.Context, ref Ref) (tool.Pause, error) {
 	return p, nil
 }
 
-func (rn *Runner) find(ctx context.Context, ref Ref) (tool.Pause, error) {
+func (rn *Runner) find(ctx context.Context, ref Ref) (p tool.Pause, err error) {
+	name := ref.Pause
 	switch {
 	case ref.Token != "":
-		tok, err := rn.tokens.read(ctx, ref.Token)
+		tok, err := rn.ReadToken(ctx, ref.Token)
 		if err != nil {
-			return tool.Pause{}, err
+			return p, err
 		}
-		return rn.store.Find(ctx, tok.Session, tool.PauseID(tok.Call, tok.Pause))
+		p, err = rn.store.Find(ctx, tok.Session, tok.PauseID())
+		if err != nil {
+			return p, err
+		}
+		name = "the token's"
 	case ref.Pause != "":
 		id, err := rn.store.PauseSession(ctx, ref.Pause)
 		if err != nil {
-			return tool.Pause{}, err
+			return p, err
 		}
-		return rn.store.Find(ctx, id, ref.Pause)
+		if p, err = rn.store.Find(ctx, id, ref.Pause); err != nil {
+			return p, err
+		}
 	case ref.Key != "" && ref.Tool != "":
-		return rn.store.FindKey(ctx, ref.Tool, ref.Key)
+		p, err = rn.store.FindKey(ctx, session.OutsideKey{
+			Tool: ref.Tool, Key: ref.Key, User: ref.User, Session: ref.Session,
+		})
+		old := !ref.At.IsZero() && rn.store.Now().Sub(ref.At) > keyYouth
+		if old && errors.Is(err, session.ErrNotYetKnown) {
+			err = fmt.Errorf("%w: no call has the key %q of tool %q, and the event is of %s",
+				session.ErrUnknownPause, ref.Key, ref.Tool, ref.At.Format(time.RFC3339))
+		}
+		return p, err
+	default:
+		return p, errors.New("runner: Ref is empty; it takes a Token, a Pause, or a Tool and a Key")
 	}
-	return tool.Pause{}, errors.New("runner: Ref is empty; it takes a Token, a Pause, or a Tool and a Key")
-}
-
-// ReadToken checks a callback token and says what it permits.
-func (rn *Runner) ReadToken(ctx context.Context, token string) (Token, error) {
-	return rn.tokens.read(ctx, token)
-}
-
-// RotateTokenKeys adds a key to the ring that tokens are signed with. Calls asked for from now on use it; earlier tokens stay
-// good.
-func (rn *Runner) RotateTokenKeys(ctx context.Context) error {
-	if err := rn.authorize(ctx, Operation{Kind: OpRotate}); err != nil {
-		return err
+	if ref.User != "" && ref.User != p.User || ref.Session != "" && ref.Session != p.Session {
+		return tool.Pause{}, fmt.Errorf("%w: %s, of that user and session", session.ErrUnknownPause, name)
 	}
-	return rn.store.RotateTokenKeys(ctx)
+	return p, nil
 }
 
 // Pending lists the open pauses of all sessions, the oldest first: an inbox.
-func (rn *Runner) Pending(ctx context.Context, f Filter) iter.Seq2[tool.Pause, error] {
+func (rn *Runner) Pending(ctx context.Context, f Filter, actor Actor) iter.Seq2[tool.Pause, error] {
 	return func(yield func(tool.Pause, error) bool) {
-		if err := rn.authorize(ctx, Operation{Kind: OpPending, Session: f.Session}); err != nil {
+		op := Operation{
+			Kind: OpPending, Actor: actor, Session: f.Session, User: f.User, Tool: f.Tool, Pauses: f,
+		}
+		if err := rn.authorize(ctx, op); err != nil {
 			yield(tool.Pause{}, err)
 			return
 		}

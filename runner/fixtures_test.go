@@ -46,9 +46,9 @@ var fixtures = map[string]fixture{
 	"paused": {
 		calls: calls("deploy", `{"text":"job-1"}`, "look", `{"text":"a"}`),
 		goOn: func(f *fixtureRig) *seen {
-			p, err := f.Find(f.t.Context(), runner.Ref{Token: f.token})
+			p, err := f.Find(f.t.Context(), runner.Ref{Token: f.token}, user)
 			must(f.t, err)
-			byKey, err := f.Find(f.t.Context(), runner.Ref{Tool: "deploy", Key: "job-1"})
+			byKey, err := f.Find(f.t.Context(), runner.Ref{Tool: "deploy", Key: "job-1"}, user)
 			must(f.t, err)
 			if p.ID != byKey.ID || p.Call != f.call || p.Deadline.IsZero() {
 				f.t.Errorf("by its token it is %+v, by its key %+v", p, byKey)
@@ -68,7 +68,7 @@ var fixtures = map[string]fixture{
 		},
 		want: func(f *fixtureRig, r *seen) {
 			f.has(f.call, event.Done, string(text("100")))
-			c, err := f.Call(f.t.Context(), chat, f.call)
+			c, err := f.Call(f.t.Context(), chat, f.call, user)
 			must(f.t, err)
 			if len(c.Decisions) != 1 || c.Decisions[0].By != "grace" || f.n.get("refund") != 1 {
 				f.t.Errorf("decided was %+v; it ran %d times", c.Decisions, f.n.get("refund"))
@@ -146,9 +146,9 @@ var fixtures = map[string]fixture{
 			must(f.t, f.Delete(ctx, "deleted", "bob"))
 			first := llm.UserText(strings.Repeat("Go. ", 17_000)) // more than one value holds
 			p := watch(f.t, f.Run(ctx, user, chat, first, &runner.RunOptions{MessageID: "m-1"})).finished(event.FinishPaused).end.Pending
-			must(f.t, f.Progress(ctx, chat, p[0].Call, tool.Progress{Message: "half of it", Fraction: 0.5}))
+			must(f.t, f.Progress(ctx, chat, p[0].Call, user, tool.Progress{Message: "half of it", Fraction: 0.5}))
 			token := f.token
-			must(f.t, f.RotateTokenKeys(ctx))
+			must(f.t, f.RotateTokenKeys(ctx, user, nil))
 			_, err := f.Resume(ctx, chat, runner.Deny(p[1].ID, "grace", "no"), runner.ApproveEdited(p[2].ID, "eve", "less", textIn{"6"}))
 			must(f.t, err)
 			f.carryOn().finished(event.FinishPaused)
@@ -156,10 +156,10 @@ var fixtures = map[string]fixture{
 		},
 		goOn: func(f *fixtureRig) *seen {
 			ctx := f.t.Context()
-			if _, err := f.Show(ctx, "deleted"); !errors.Is(err, session.ErrDeleted) {
+			if _, err := f.Show(ctx, "deleted", user); !errors.Is(err, session.ErrDeleted) {
 				f.t.Errorf("the other session is shown, with %v", err)
 			}
-			p, err := f.Find(ctx, runner.Ref{Token: f.token})
+			p, err := f.Find(ctx, runner.Ref{Token: f.token}, user)
 			must(f.t, err)
 			if p.Progress == nil || p.Progress.Message != "half of it" {
 				f.t.Errorf("its progress is %+v", p.Progress)
@@ -202,7 +202,7 @@ var fixtures = map[string]fixture{
 // has checks how a call ended.
 func (f *fixtureRig) has(call string, want event.Status, output string) {
 	f.t.Helper()
-	c, err := f.Call(f.t.Context(), chat, call)
+	c, err := f.Call(f.t.Context(), chat, call, user)
 	must(f.t, err)
 	if c.Settled != want || output != "" && string(c.Output) != output {
 		f.t.Errorf("call %s ended as %s, with %.80s", call, c.Settled, c.Output)
@@ -319,7 +319,7 @@ func writeFixture(t *testing.T, file string, fx *fixture) {
 	}
 	var b strings.Builder
 	if f.call == "" {
-		for _, m := range must2(f.Show(t.Context(), chat)).History {
+		for _, m := range must2(f.Show(t.Context(), chat, user)).History {
 			for _, c := range m.ToolCalls() {
 				f.call = c.ID
 			}

@@ -29,20 +29,21 @@ type FollowOptions struct {
 // committed, and the progress of calls that run or wait. Progress is shown at once where it is reported in this process, and
 // otherwise the latest that is stored, within 250 ms. What a model says as it streams, only its driver sees.
 //
-// It drives nothing. It ends with an event.End when the session is at rest, and with an error when ctx or the runner ends. Turns that
+// It drives nothing; where work is due that nobody does, an event.Undriven says so. It ends with an event.End when the session is at rest, and with an error when ctx or the runner ends. Turns that
 // were over before it began are in their messages alone.
-func (rn *Runner) Follow(ctx context.Context, sessionID string, o *FollowOptions) iter.Seq2[event.Event, error] {
-	if o == nil {
-		o = &FollowOptions{}
+func (rn *Runner) Follow(ctx context.Context, sessionID string, actor Actor, o *FollowOptions) iter.Seq2[event.Event, error] {
+	var own FollowOptions
+	if o != nil {
+		own = *o
 	}
 	return func(yield func(event.Event, error) bool) {
-		if _, err := rn.visible(ctx, OpFollow, sessionID); err != nil {
+		if _, err := rn.visible(ctx, Operation{Kind: OpFollow, Actor: actor, Session: sessionID}); err != nil {
 			yield(nil, err)
 			return
 		}
 		f := &follower{
 			display: display{rn: rn, session: sessionID, shown: map[string]sight{}},
-			number:  max(0, o.From), through: o.ThroughWaits, reported: map[string]report{},
+			number:  max(0, own.From), through: own.ThroughWaits, reported: map[string]report{},
 		}
 		f.record = func(ctx context.Context, call string) (session.Record, error) {
 			r, _, err := rn.store.Record(ctx, sessionID, call)
@@ -68,6 +69,8 @@ type follower struct {
 	through  bool              // waits are no end
 	began    bool              // it has looked once
 	reported map[string]report // by call: the progress that was shown last
+	undriven time.Time         // since when work is due that nobody does; zero: none is
+	told     bool              // that was shown
 }
 
 // report is progress that was shown.
@@ -124,7 +127,11 @@ func (f *follower) look(ctx context.Context, progress <-chan liveEvent) (atRest 
 	}
 	f.began = true
 	step := f.rn.store.Next(st)
-	if driven, _ := f.rn.store.Driven(st); driven || step.Left() || f.through && step.Kind == session.StepWait {
+	driven, _ := f.rn.store.Driven(st)
+	if f.lies(st, step.Working() && !driven); f.left {
+		return false, nil
+	}
+	if driven || step.Left() || f.through && step.Kind == session.StepWait {
 		return false, nil
 	}
 	end, err := f.rn.ending(ctx, f.session, nil)
@@ -132,6 +139,23 @@ func (f *follower) look(ctx context.Context, progress <-chan liveEvent) (atRest 
 		f.emit(end)
 	}
 	return true, err
+}
+
+// undrivenAfter is how long work may be due before a follower is told that nobody
+// does it. A worker takes it up within a second.
+const undrivenAfter = 2 * time.Second
+
+// lies notes whether work lies there undone, and shows it once it has for a while.
+func (f *follower) lies(st *session.State, undone bool) {
+	switch now := time.Now(); {
+	case !undone:
+		f.undriven, f.told = time.Time{}, false
+	case f.undriven.IsZero():
+		f.undriven = now
+	case !f.told && now.Sub(f.undriven) >= undrivenAfter:
+		f.told = true
+		f.emit(event.Undriven{Agent: st.Agent, Since: f.undriven})
+	}
 }
 
 // messages shows those that are new. A turn that was opened or closed since the last look may have had results that no head showed.
@@ -174,9 +198,9 @@ func (f *follower) results(ctx context.Context, m llm.Message) error {
 		f.shown[c.ID] = sightOf(&c)
 		switch record, err := f.record(ctx, r.Call); {
 		case err == nil:
-			f.emit(event.Result{Status: record.Status, By: record.By, Result: r})
+			f.emit(event.Result{Status: record.Status, By: record.By, Result: r.Clone()})
 		case errors.Is(err, session.ErrUnknownCall): // one beyond the limit of a turn has no record
-			f.emit(event.Result{Status: c.Settled, Result: r})
+			f.emit(event.Result{Status: c.Settled, Result: r.Clone()})
 		default:
 			return err
 		}
@@ -191,7 +215,7 @@ func (f *follower) live(p liveEvent) {
 		return
 	}
 	f.reported[p.Call] = report{p.Progress, true}
-	f.emit(p)
+	f.emit(event.Clone(p))
 }
 
 // stored shows the stored progress of open calls where it is newer than what was shown.
@@ -209,7 +233,7 @@ func (f *follower) stored(ctx context.Context, st *session.State) error {
 			continue
 		}
 		f.reported[c.ID] = report{*p, false}
-		if !f.emit(event.Progress{Call: c.ID, Tool: c.Tool, Progress: *p}) {
+		if !f.emit(event.Clone(event.Progress{Call: c.ID, Tool: c.Tool, Progress: *p})) {
 			return nil
 		}
 	}

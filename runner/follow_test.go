@@ -79,13 +79,13 @@ func TestFollowThroughWaits(t *testing.T) {
 		return r, r.say("Deploy.").finished(event.FinishPaused).pause("deploy")
 	}
 	report := func(t *testing.T, rn *runner.Runner, p tool.Pause, message string) {
-		must(t, rn.Progress(t.Context(), chat, p.Call, tool.Progress{Message: message}))
+		must(t, rn.Progress(t.Context(), chat, p.Call, user, tool.Progress{Message: message}))
 	}
 	begin := []string{"message 0 user", "message 1 assistant", "pause deploy"}
 	t.Run("progress, the result, and what the next drive does", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			r, p := start(t)
-			f := follows(t, r.Follow(t.Context(), chat, through))
+			f := follows(t, r.Follow(t.Context(), chat, user, through))
 			f.sees(begin...)
 			at := time.Now()
 			for _, message := range []string{"one", "two", "three"} { // of which one is stored
@@ -106,7 +106,7 @@ func TestFollowThroughWaits(t *testing.T) {
 			r, p := start(t)
 			other := r.another()
 			report(t, other, p, "before")
-			f := follows(t, r.Follow(t.Context(), chat, through))
+			f := follows(t, r.Follow(t.Context(), chat, user, through))
 			f.sees(append(begin, "progress deploy before")...)
 			time.Sleep(time.Second) // of the bubble: it is stored again
 			at := time.Now()
@@ -121,7 +121,7 @@ func TestFollowThroughWaits(t *testing.T) {
 	})
 	t.Run("from some message on", func(t *testing.T) {
 		r, p := start(t)
-		f := follows(t, r.Follow(t.Context(), chat, &runner.FollowOptions{From: 1, ThroughWaits: true}))
+		f := follows(t, r.Follow(t.Context(), chat, user, &runner.FollowOptions{From: 1, ThroughWaits: true}))
 		f.sees("message 1 assistant", "pause deploy")
 		must2(r.Cancel(t.Context(), chat, p.Call, "ada", "no"))
 		f.sees("result deploy cancelled")
@@ -132,7 +132,7 @@ func TestFollowThroughWaits(t *testing.T) {
 	t.Run("until its context ends", func(t *testing.T) {
 		r, _ := start(t)
 		ctx, cancel := context.WithCancel(t.Context())
-		f := follows(t, r.Follow(ctx, chat, through))
+		f := follows(t, r.Follow(ctx, chat, user, through))
 		f.sees(begin...)
 		cancel()
 		if _, err, _ := f.next(); !errors.Is(err, context.Canceled) {
@@ -141,7 +141,7 @@ func TestFollowThroughWaits(t *testing.T) {
 	})
 	t.Run("or else a wait is the end", func(t *testing.T) {
 		r, _ := start(t)
-		f := follows(t, r.Follow(t.Context(), chat, nil))
+		f := follows(t, r.Follow(t.Context(), chat, user, nil))
 		f.sees(append(begin, "end paused")...)
 		f.ends()
 	})
@@ -151,8 +151,35 @@ func TestFollowThroughWaits(t *testing.T) {
 func TestFollowFromBeforeTheFirst(t *testing.T) {
 	r := newRig(t, agent.Config{Model: fakellm.New(fakellm.Says("Hello."))}, &rigOptions{memory: true})
 	r.say("Hi.").finished(event.FinishStop)
-	s := watch(t, r.Follow(t.Context(), chat, &runner.FollowOptions{From: -1})).finished(event.FinishStop)
+	s := watch(t, r.Follow(t.Context(), chat, user, &runner.FollowOptions{From: -1})).finished(event.FinishStop)
 	if got := len(of[event.Message](s)); got != 2 {
 		t.Errorf("it shows %d messages", got)
 	}
+}
+
+// TestFollowTellsOfWorkThatNobodyDoes: once each time, and not while a drive, or a
+// worker that takes a moment, is at it.
+func TestFollowTellsOfWorkThatNobodyDoes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var n counter
+		r := newRig(t, agent.Config{
+			Tools: []tool.Tool{waiting("deploy", tool.Once, &n)},
+			Model: fakellm.New(fakellm.Calls("deploy", `{"text":"job-1"}`), fakellm.Says("Deployed.")),
+		}, &rigOptions{memory: true})
+		p := r.say("Deploy.").finished(event.FinishPaused).pause("deploy")
+		must2(r.Resume(t.Context(), chat, runner.Complete(p.ID, text("v2"), "ci")))
+		at := time.Now()
+		f := follows(t, r.Follow(t.Context(), chat, user, nil))
+		f.sees("message 0 user", "message 1 assistant")
+		ev, err, _ := f.next()
+		must(t, err)
+		if got, ok := ev.(event.Undriven); !ok || got.Agent != "ops" || time.Since(at) < 2*time.Second || time.Since(at) > 3*time.Second {
+			t.Errorf("after %v it shows %+v", time.Since(at), ev)
+		}
+		time.Sleep(time.Hour) // and says so once
+		r.carryOn().finished(event.FinishStop)
+		f.sees("result deploy done", "message 2 tool", "message 3 assistant", "end stop")
+		f.ends()
+		r.Close()
+	})
 }

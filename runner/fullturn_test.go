@@ -75,7 +75,7 @@ func TestFullTurnPausesAfterLongDecisions(t *testing.T) {
 			s := r.say("Go.").finished(event.FinishPaused)
 			for range 2 {
 				r.inBatches(s.end.Pending, func(p tool.Pause) runner.Resumption {
-					return runner.Approve(p.ID, actor, strings.Repeat(`"`, 900))
+					return runner.Approve(p.ID, runner.Actor(actor), strings.Repeat(`"`, 900))
 				})
 				r.restart()
 				s = r.carryOn().finished(event.FinishPaused)
@@ -89,12 +89,12 @@ func TestFullTurnPausesAfterLongDecisions(t *testing.T) {
 			r.sound()
 			r.restart()
 			p := s.end.Pending[7]
-			st, err := r.Call(t.Context(), chat, p.Call)
+			st, err := r.Call(t.Context(), chat, p.Call, user)
 			if err != nil || len(st.Decisions) != 2 || st.Decisions[1].By != actor {
 				t.Errorf("what was decided is kept as %+v, %v", st.Decisions, err)
 			}
 			r.inBatches(s.end.Pending, func(p tool.Pause) runner.Resumption {
-				in := runner.Complete(p.ID, text("v"), actor)
+				in := runner.Complete(p.ID, text("v"), runner.Actor(actor))
 				in.Delivery = actor
 				return in
 			})
@@ -126,13 +126,13 @@ func TestFullTurnIsCancelledAtLength(t *testing.T) {
 	st, err := r.store.Load(t.Context(), chat)
 	must(t, err)
 	for _, c := range st.Calls {
-		_, err := r.Cancel(t.Context(), chat, c.ID, longNames["control characters"], strings.Repeat("\x01", 1000))
+		_, err := r.Cancel(t.Context(), chat, c.ID, runner.Actor(longNames["control characters"]), strings.Repeat("\x01", 1000))
 		must(t, err)
 	}
 	close(release)
 	ended().finished(event.FinishStop)
 	for _, c := range st.Calls {
-		if got, err := r.Call(t.Context(), chat, c.ID); err != nil || got.Status != session.Settled {
+		if got, err := r.Call(t.Context(), chat, c.ID, user); err != nil || got.Status != session.Settled {
 			t.Errorf("call %s is %s, %v", c.ID, got.Status, err)
 		}
 	}
@@ -159,7 +159,7 @@ func TestLargeHeadIsReadWhole(t *testing.T) {
 		}
 	}()
 	for _, p := range pauses {
-		in := runner.Complete(p.ID, text("v"), longNames["control characters"])
+		in := runner.Complete(p.ID, text("v"), runner.Actor(longNames["control characters"]))
 		in.Delivery = longNames["control characters"]
 		_, err := r.Resume(t.Context(), chat, in)
 		must(t, err)
@@ -196,10 +196,10 @@ func TestLayerHoldsForEver(t *testing.T) {
 				p := s.end.Pending[0]
 				call = p.Call
 				why := strings.Repeat("y", 1000)
-				s = r.answer(runner.ApproveEdited(p.ID, actor, why, textIn{strings.Repeat("x", 900)}))
+				s = r.answer(runner.ApproveEdited(p.ID, runner.Actor(actor), why, textIn{strings.Repeat("x", 900)}))
 			}
 			s.finished(event.FinishStop)
-			st, err := r.Call(t.Context(), chat, call)
+			st, err := r.Call(t.Context(), chat, call, user)
 			if err != nil || len(st.Decisions) != held || held < 8 || n.get("act") != 0 ||
 				!strings.Contains(string(st.Output), "was held by layers") {
 				t.Errorf("held %d times, decided %d times, entered %d times: %s, %v", held, len(st.Decisions), n.get("act"), st.Output, err)

@@ -124,7 +124,7 @@ func (p *play) resumes(title string, rs ...runner.Resumption) *seen {
 func (p *play) restarts() {
 	p.section("the process is started anew")
 	p.restart()
-	for w, err := range p.Pending(p.t.Context(), runner.Filter{}) {
+	for w, err := range p.Pending(p.t.Context(), runner.Filter{}, user) {
 		must(p.t, err)
 		how := ""
 		if w.Progress != nil {
@@ -200,9 +200,9 @@ func playDeploy(t *testing.T) *play {
 		Model: fakellm.New(fakellm.Calls("deploy", `{"text":"job-1"}`), fakellm.Says("It is deployed.")), Tools: []tool.Tool{waiting("deploy", tool.Once, &n)},
 	})
 	p.says("Deploy checkout v2.5.0.")
-	w, err := p.Find(t.Context(), runner.Ref{Tool: "deploy", Key: "job-1"})
+	w, err := p.Find(t.Context(), runner.Ref{Tool: "deploy", Key: "job-1"}, user)
 	must(t, err)
-	must(t, p.Progress(t.Context(), chat, w.ID, tool.Progress{Message: "half"}))
+	must(t, p.Progress(t.Context(), chat, w.ID, user, tool.Progress{Message: "half"}))
 	p.restarts()
 	p.resumes("the webhook comes with something else than the tool's output", runner.Complete(w.ID, []byte(`{"text":1}`), "ci"))
 	p.resumes("the webhook comes", runner.Complete(w.ID, text("green"), "ci"))

@@ -89,12 +89,12 @@ func (c *client) act(by string) {
 	case p < 41:
 		in.name = "cancel"
 		c.do(in, func() (string, error) {
-			receipt, err := rn.Cancel(ctx, chat, call, by, "")
+			receipt, err := rn.Cancel(ctx, chat, call, runner.Actor(by), "")
 			return told(receipt), err
 		})
 	case p < 50:
 		in.name, in.by = "progress", ""
-		c.do(in, func() (string, error) { return "ok", rn.Progress(ctx, chat, call, tool.Progress{Message: by}) })
+		c.do(in, func() (string, error) { return "ok", rn.Progress(ctx, chat, call, user, tool.Progress{Message: by}) })
 	case p < 56:
 		in.name, in.pause = "extend", c.r.IntN(3)
 		in.deadline = int(c.hour.Load()) + 1 + c.r.IntN(3)
@@ -103,7 +103,7 @@ func (c *client) act(by string) {
 			pause = tool.PauseID(call, in.pause)
 		}
 		c.do(in, func() (string, error) {
-			return "ok", rn.Extend(ctx, chat, pause, by, c.begun.Add(time.Duration(in.deadline)*time.Hour))
+			return "ok", rn.Extend(ctx, chat, pause, runner.Actor(by), c.begun.Add(time.Duration(in.deadline)*time.Hour))
 		})
 	case p < 66:
 		c.look(ctx, in.runner, call)
@@ -205,11 +205,11 @@ func (c *client) resume(ctx context.Context, rn *runner.Runner, in operation) {
 		pause = tool.PauseID(in.call, in.pause)
 	}
 	answer := map[string]runner.Resumption{
-		yes: runner.Approve(pause, in.by, ""), no: runner.Deny(pause, in.by, ""), failure: runner.Fail(pause, "no disk", in.by, false),
+		yes: runner.Approve(pause, runner.Actor(in.by), ""), no: runner.Deny(pause, runner.Actor(in.by), ""), failure: runner.Fail(pause, "no disk", runner.Actor(in.by), false),
 	}
 	r, special := answer[in.content]
 	if !special {
-		r = runner.Complete(pause, payload(in.content), in.by)
+		r = runner.Complete(pause, payload(in.content), runner.Actor(in.by))
 	}
 	var resumed *runner.Resumed
 	came := c.do(in, func() (string, error) {
@@ -233,7 +233,7 @@ func (c *client) resume(ctx context.Context, rn *runner.Runner, in operation) {
 func (c *client) look(ctx context.Context, runner int, call string) {
 	in := operation{name: "call", call: call, runner: runner}
 	b := c.begin()
-	st, err := c.runners[runner].Call(ctx, chat, call)
+	st, err := c.runners[runner].Call(ctx, chat, call, user)
 	shows := callState{status: st.Status, settled: st.Settled, pauses: st.Pauses}
 	if st.Settled == event.Done {
 		shows.output = textOf(st.Output)
@@ -279,7 +279,7 @@ func textOf(raw json.RawMessage) (s string) {
 func (c *client) find(ctx context.Context, in operation) {
 	in.name, in.by, in.pause = "find", "", 1+c.r.IntN(2)
 	c.do(in, func() (string, error) {
-		p, err := c.runners[in.runner].Find(ctx, runner.Ref{Pause: tool.PauseID(in.call, in.pause)})
+		p, err := c.runners[in.runner].Find(ctx, runner.Ref{Pause: tool.PauseID(in.call, in.pause)}, user)
 		switch {
 		case errors.Is(err, session.ErrUnknownPause):
 			return "unknown", nil
@@ -295,7 +295,7 @@ func (c *client) waits(p tool.Pause) string { return waitsText(p.Number, c.hourO
 // show looks at what waits.
 func (c *client) show(ctx context.Context, runner int) {
 	b, known := c.begin(), c.calls()
-	t, err := c.runners[runner].Show(ctx, chat)
+	t, err := c.runners[runner].Show(ctx, chat, user)
 	if _, happened := c.outcome("", err); happened && err == nil {
 		c.waiting(b, runner, known, t.Pending)
 	}
@@ -349,7 +349,7 @@ func (c *client) drive(ctx context.Context, runner int, name string) error {
 	if name == "run" {
 		return c.watch(runner, rn.Run(ctx, user, chat, llm.UserText("Go."), nil))
 	}
-	return c.watch(runner, rn.Continue(ctx, chat))
+	return c.watch(runner, rn.Continue(ctx, chat, user))
 }
 
 // errNotToTheEnd is what watch says of a drive that the client left, or that others ended.
@@ -410,7 +410,7 @@ func (c *client) settle() {
 	c.hour.Add(2 * mostHours)
 	c.rest()
 	c.atRest(true)
-	t, err := c.runners[0].Show(c.t.Context(), chat)
+	t, err := c.runners[0].Show(c.t.Context(), chat, user)
 	must(c.t, err)
 	closed := t.History
 	if len(t.Pending) > 0 {
@@ -455,12 +455,12 @@ func (c *client) atRest(late bool) {
 		if in.call != call || in.name != "receipts" {
 			continue // the model's message was given up
 		}
-		st, err := c.runners[0].Call(c.t.Context(), chat, call)
+		st, err := c.runners[0].Call(c.t.Context(), chat, call, user)
 		must(c.t, err)
 		if st.Status != session.Pending && st.Status != session.Settled {
 			c.t.Errorf("seed %d: %s is left %s", c.seed, call, st.Status)
 		}
-		p, err := c.runners[0].Find(c.t.Context(), runner.Ref{Pause: tool.PauseID(call, st.Pauses)})
+		p, err := c.runners[0].Find(c.t.Context(), runner.Ref{Pause: tool.PauseID(call, st.Pauses)}, user)
 		if st.Status == session.Pending && (err != nil || late && !p.Deadline.IsZero() && !p.Deadline.After(c.now())) {
 			c.t.Errorf("seed %d: %s waits beyond its deadline, %s, %v", c.seed, call, p.Deadline, err)
 		}

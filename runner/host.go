@@ -14,13 +14,22 @@ type host struct {
 	turn *turnFacts
 }
 
-// Token makes the token of the call's next pause.
-func (h host) Token(c tool.Call) string {
-	return h.rn.tokens.mint(c, h.turn.key, h.turn.secret, h.turn.asked)
+// Token makes the token of the call's next pause. It depends on what is stored
+// only, so that each attempt makes the same, until the turn's key is retired.
+func (h host) Token(c tool.Call, permits ...tool.Permit) string {
+	token, err := h.rn.ring.held(h.turn.signer).mint(Token{
+		Session: c.Session, Call: c.ID, Pause: c.Pauses + 1, Permits: permits,
+		Expires: h.turn.asked.Add(h.rn.options.TokenLifetime).Unix(),
+	})
+	if err != nil {
+		panic(err) // no call is begun without a key; and no token is better than one that is never valid
+	}
+	return token
 }
 
-// Report shows a running call's progress. That it could not be stored is not the body's business: it is refused only if it makes
-// no sense, or comes too late.
+// Report shows a running call's progress. That it could not be stored is not
+// the body's business: it is refused only if it makes no sense, or comes too
+// late.
 func (h host) Report(ctx context.Context, c tool.Call, p tool.Progress) error {
 	err := h.rn.progress(ctx, c.Session, c.ID, c.Tool, p)
 	if err == nil || errors.Is(err, ErrInvalidProgress) || errors.Is(err, session.ErrSettled) || errors.Is(err, session.ErrDeleted) {

@@ -105,7 +105,7 @@ func TestLayersThatDoNotStop(t *testing.T) {
 				ended()
 				close(release)
 				synctest.Wait()
-				st := must2(r.Call(t.Context(), chat, call))
+				st := must2(r.Call(t.Context(), chat, call, user))
 				if st.Settled != event.Cancelled || !strings.Contains(string(st.Output), "The tool was not run.") || n.get("charge") != 0 {
 					t.Errorf("it is %s with %s, and was entered %d times", st.Settled, st.Output, n.get("charge"))
 				}
@@ -130,7 +130,7 @@ func TestReconcileIsInterrupted(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			ended := make(chan struct{})
-			go func() { watch(t, r.Continue(ctx, chat)); close(ended) }()
+			go func() { watch(t, r.Continue(ctx, chat, user)); close(ended) }()
 			<-asked
 			if how == "left" {
 				cancel()
@@ -163,7 +163,7 @@ func TestCancelledDuringReconcile(t *testing.T) {
 		}
 	}()
 	r.carryOn().finished(event.FinishStop)
-	c, err := r.Call(t.Context(), chat, call)
+	c, err := r.Call(t.Context(), chat, call, user)
 	must(t, err)
 	if c.Settled != event.Unknown || !strings.Contains(string(c.Output), "Cancelled") {
 		t.Errorf("it ended as %s, with %s", c.Settled, c.Output)
@@ -196,7 +196,7 @@ func TestCancelSessionOfABodyLeftBehind(t *testing.T) {
 		call := r.onlyCall()
 		must(t, r.CancelSession(context.Background(), chat, "bob", "stop"))
 		time.Sleep(11 * time.Second)
-		c, err := r.Call(context.Background(), chat, call)
+		c, err := r.Call(context.Background(), chat, call, user)
 		must(t, err)
 		if c.Settled != event.Unknown {
 			t.Errorf("it is %s %s", c.Status, c.Settled)

@@ -288,3 +288,38 @@ func TestOutcomesThatAreNone(t *testing.T) {
 		}
 	}
 }
+
+// TestLayerFailsAfterTheBody: whatever a layer does behind the body, the model
+// reads that the tool ran, and the call is not denied.
+func TestLayerFailsAfterTheBody(t *testing.T) {
+	for name, behind := range map[string]func() (tool.Execution, error){
+		"an error":        func() (tool.Execution, error) { return tool.Execution{}, errors.New("the ledger is down") },
+		"a refusal":       func() (tool.Execution, error) { return tool.Execution{}, tool.Denied("it names a customer") },
+		"a pause":         func() (tool.Execution, error) { return tool.Execution{Await: &tool.Await{}}, nil },
+		"a panic":         func() (tool.Execution, error) { panic("boom") },
+		"an end":          func() (tool.Execution, error) { runtime.Goexit(); return tool.Execution{}, nil },
+		"a large result":  func() (tool.Execution, error) { return tool.Execution{Output: text(strings.Repeat("x", 1<<20))}, nil },
+		"a broken result": func() (tool.Execution, error) { return tool.Execution{Output: []byte("{")}, nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			var n counter
+			r := newRig(t, oneCall(instant("refund", tool.Once, &n), toolLayer("behind",
+				func(ctx context.Context, c tool.Call, next interceptor.ToolHandler) (tool.Execution, error) {
+					if exec, err := next(ctx, c); err != nil {
+						return exec, err
+					}
+					return behind()
+				})), &rigOptions{memory: true})
+			got := r.say("Refund it.").finished(event.FinishStop)
+			if out := r.outputs()[0]; n.get("refund") != 1 || !strings.Contains(out, "refund ran, but") ||
+				!strings.Contains(out, "Its effects stand.") || strings.Contains(out, "not run") {
+				t.Errorf("the body was entered %d times; the model reads %s", n.get("refund"), out)
+			}
+			for _, ev := range got.events {
+				if res, ok := ev.(event.Result); ok && res.Status != event.Failed {
+					t.Errorf("it ended as %s", res.Status)
+				}
+			}
+		})
+	}
+}

@@ -60,14 +60,14 @@ func TestSlowDrivesKeepTheirLease(t *testing.T) {
 				other := r.another()
 				for range 8 {
 					time.Sleep(time.Minute)
-					if err := watch(t, other.Continue(t.Context(), chat)).err; !errors.Is(err, session.ErrBusy) {
+					if err := watch(t, other.Continue(t.Context(), chat, user)).err; !errors.Is(err, session.ErrBusy) {
 						t.Fatalf("another driver gets %v", err)
 					}
 				}
 				run := <-ran
 				if test.leave {
 					time.Sleep(long)
-					run = watch(t, other.Continue(t.Context(), chat))
+					run = watch(t, other.Continue(t.Context(), chat, user))
 				}
 				run.finished(event.FinishStop)
 				if n.get("act") != 1 || len(model.Requests()) != 2 {

@@ -232,19 +232,23 @@ func (rn *Runner) standing(ctx context.Context, st *session.State, asked []llm.T
 	if end.Pending, err = rn.store.Pauses(ctx, st, asked); err != nil {
 		return end, err
 	}
+	end.Parked = st.Parked()
 	switch {
 	case st.Halt != nil:
-		end.Finish = st.Halt.Finish
+		end.Finish, end.Why = st.Halt.Finish, st.Halt.Why
 	case cause != nil && cause != errLeft && !refusedMessage(cause):
-	case len(end.Pending) > 0:
+	case len(end.Pending)+len(end.Parked) > 0:
 		end.Finish = event.FinishPaused
 	case rn.store.Next(st).Left():
 		end.Finish = event.FinishElsewhere
-		if cause == errLeft {
+		switch driven, _ := rn.store.Driven(st); {
+		case cause == errLeft:
 			end.Finish = event.FinishInterrupted
+		case !driven && rn.store.Next(st).Kind == session.StepRetry:
+			end.Finish, end.Until, end.Why = event.FinishDelayed, st.Retry.At, st.Retry.Why
 		}
 	default:
-		end.Finish = st.Finish
+		end.Finish, end.Why = st.Finish, st.Why
 	}
 	return end, nil
 }
@@ -258,6 +262,7 @@ func refusedMessage(cause error) bool {
 	for _, e := range []error{
 		session.ErrPending, session.ErrMessageConflict, session.ErrInvalidMessage, session.ErrBusy, session.ErrFenced,
 		session.ErrInvalidResumePayload, session.ErrResumeConflict, session.ErrExpired, session.ErrSettled, // as the answer that it would have been
+		ErrNotAllowed, // as that answer, or as a denial in superseding
 	} {
 		if errors.Is(u, e) {
 			return true

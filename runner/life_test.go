@@ -22,7 +22,7 @@ import (
 func TestBodyRunsAfterTheMessageIsStored(t *testing.T) {
 	var r *rig
 	look := func(ctx context.Context, _ textIn) (tool.Result[textOut], error) {
-		stored, err := r.Show(ctx, chat)
+		stored, err := r.Show(ctx, chat, user)
 		if err != nil {
 			return nil, err
 		}
@@ -105,7 +105,7 @@ func TestCancelledBeforeItsTurnIsNeverEntered(t *testing.T) {
 			must(t, err)
 			close(let)
 			ended().finished(event.FinishStop)
-			st, err := r.Call(t.Context(), chat, touch)
+			st, err := r.Call(t.Context(), chat, touch, user)
 			must(t, err)
 			if st.Settled != event.Cancelled || st.By != "ada" || !strings.Contains(string(st.Output), "no need") {
 				t.Errorf("it ended as %s by %q with %s", st.Settled, st.By, st.Output)
@@ -129,7 +129,7 @@ func TestGatePausesBeforeTheBody(t *testing.T) {
 	if p.Await.Gate != "approval" || p.Await.Reason != tool.ReasonApproval || p.Number != 1 {
 		t.Errorf("it waits for %+v", p)
 	}
-	if st, err := r.Call(t.Context(), chat, p.Call); err != nil || st.Status != session.Pending || st.Attempt != 0 {
+	if st, err := r.Call(t.Context(), chat, p.Call, user); err != nil || st.Status != session.Pending || st.Attempt != 0 {
 		t.Errorf("the call is %+v, %v", st, err)
 	}
 	if n.get("refund") != 0 {

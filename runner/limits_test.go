@@ -36,6 +36,9 @@ func TestFreshLimits(t *testing.T) {
 			model := fakellm.New(endless)
 			r := newRig(t, agent.Config{Limits: test.limits, Model: model, Tools: []tool.Tool{instant("look", tool.ReadOnly, &n)}}, nil)
 			run := r.say("Go.")
+			if shown := run.messages(); shown != len(r.transcript().History)-1 {
+				t.Errorf("%d messages were shown, and %d are stored", shown, len(r.transcript().History)-1)
+			}
 			for i := 1; ; i++ {
 				run.finished(test.finish)
 				if len(model.Requests()) != i*test.asked || n.get("look") != i*test.looked {
@@ -74,4 +77,14 @@ func TestLimitsLetAnAnswerThrough(t *testing.T) {
 	if run.end.Usage.Total() != 2000 || r.transcript().History[1].Text() != "A long answer." {
 		t.Errorf("it used %+v; the history is %v", run.end.Usage, r.transcript().History)
 	}
+}
+
+// messages counts the messages that were shown.
+func (s *seen) messages() (n int) {
+	for _, ev := range s.events {
+		if _, ok := ev.(event.Message); ok {
+			n++
+		}
+	}
+	return n
 }

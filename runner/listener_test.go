@@ -145,16 +145,18 @@ func TestCallingBackFromTheLoop(t *testing.T) {
 		"Run": {func(ctx context.Context, r *rig, _ event.Event) error {
 			return watch(r.t, r.Run(ctx, user, chat, llm.UserText("Me too."), nil)).err
 		}, session.ErrBusy},
-		"Continue": {func(ctx context.Context, r *rig, _ event.Event) error { return watch(r.t, r.Continue(ctx, chat)).err }, session.ErrBusy},
-		"Show":     {func(ctx context.Context, r *rig, _ event.Event) error { _, err := r.Show(ctx, chat); return err }, nil},
+		"Continue": {func(ctx context.Context, r *rig, _ event.Event) error {
+			return watch(r.t, r.Continue(ctx, chat, user)).err
+		}, session.ErrBusy},
+		"Show": {func(ctx context.Context, r *rig, _ event.Event) error { _, err := r.Show(ctx, chat, user); return err }, nil},
 		"Pending": {func(ctx context.Context, r *rig, _ event.Event) (err error) {
-			for _, err = range r.Pending(ctx, runner.Filter{}) {
+			for _, err = range r.Pending(ctx, runner.Filter{}, user) {
 			}
 			return err
 		}, nil},
 		"Progress": {func(ctx context.Context, r *rig, ev event.Event) error {
 			if ev, ok := ev.(event.Call); ok {
-				return r.Progress(ctx, chat, ev.Call.ID, tool.Progress{Message: "seen"})
+				return r.Progress(ctx, chat, ev.Call.ID, user, tool.Progress{Message: "seen"})
 			}
 			return nil
 		}, nil},

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"bytes"
 	"sync"
 
 	"github.com/fermata-ai/fermata/event"
@@ -37,6 +38,8 @@ func (l *live) publish(session string, ev liveEvent) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for ch := range l.subscribers[session] {
+		ev := ev
+		ev.Progress.Data = bytes.Clone(ev.Progress.Data) // each is somebody else's
 		select {
 		case ch <- ev:
 		default:

@@ -67,7 +67,7 @@ func TestMediaGoesToTheModelWithTheResult(t *testing.T) {
 		if d := cmp.Diff(asked, r.transcript().History[2]); d != "" {
 			t.Errorf("the transcript differs from what the model saw:\n%s", d)
 		}
-		status, err := r.Call(t.Context(), chat, p.Call)
+		status, err := r.Call(t.Context(), chat, p.Call, user)
 		must(t, err)
 		if len(status.Media) == 0 || len(status.Artifacts) > 1 || turned && !cmp.Equal(status.Media, want) {
 			t.Errorf("the call has made %v and %v", status.Media, status.Artifacts)

@@ -80,7 +80,7 @@ func TestMessageWhileAnApprovalIsOpen(t *testing.T) {
 	t.Run("superseding", func(t *testing.T) {
 		r, n, p := start(t)
 		watch(t, r.Run(t.Context(), user, chat, llm.UserText("No, wait."), &runner.RunOptions{Supersede: true})).finished(event.FinishStop)
-		if st, err := r.Call(t.Context(), chat, p.Call); err != nil || st.Settled != event.Denied || st.By != user {
+		if st, err := r.Call(t.Context(), chat, p.Call, user); err != nil || st.Settled != event.Denied || st.By != user {
 			t.Errorf("the call ended as %s by %q, %v", st.Settled, st.By, err)
 		}
 		if says := string(r.result(p.Call).Output); !strings.Contains(says, "was not run") {
@@ -137,7 +137,7 @@ func TestMessageAfterTheQuestionExpired(t *testing.T) {
 	at.pass(time.Hour)
 	r.say("blue").finished(event.FinishStop)
 	history := r.transcript().History
-	if st, err := r.Call(t.Context(), chat, p.Call); err != nil || st.Settled != event.Expired || len(history) != 5 || history[3].Text() != "blue" {
+	if st, err := r.Call(t.Context(), chat, p.Call, user); err != nil || st.Settled != event.Expired || len(history) != 5 || history[3].Text() != "blue" {
 		t.Errorf("the call ended as %s, %v, and the history is %v", st.Settled, err, history)
 	}
 	r.acceptable()

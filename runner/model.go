@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -34,6 +35,8 @@ func (d *drive) model(ctx context.Context) error {
 		return context.Cause(d.ctx)
 	case err != nil && d.stopping.Err() != nil:
 		return nil // the loop sees why
+	case tooLong(err):
+		return d.tooLong(err)
 	case err != nil:
 		return d.retry(fmt.Errorf("model: %w", err))
 	}
@@ -42,13 +45,17 @@ func (d *drive) model(ctx context.Context) error {
 
 // retry has the model called again after a while, if its failure may pass, and fails the run otherwise.
 func (d *drive) retry(cause error) error {
-	failures := 1
+	failures, since := 1, time.Duration(0)
 	d.lease.View(func(st *session.State) {
-		if st.Retry != nil {
-			failures += st.Retry.Failures
+		if st.Retry == nil {
+			return
+		}
+		failures += st.Retry.Failures
+		if !st.Retry.Since.IsZero() {
+			since = d.rn.store.Now().Sub(st.Retry.Since)
 		}
 	})
-	wait, ok := d.agent.Retry().After(failures, cause)
+	wait, ok := d.agent.Retry().After(failures, since, cause)
 	if !ok {
 		return d.fail(cause)
 	}
@@ -87,7 +94,16 @@ func (d *drive) overLimit() (bool, error) {
 	if finish == "" {
 		return false, nil
 	}
-	return true, decided(d.lease.Update(d.commitCtx(), func(tx *session.Tx) error { return tx.UseUp(finish) }))
+	return true, d.useUp(finish, "")
+}
+
+// useUp halts the run over one of its limits.
+func (d *drive) useUp(finish event.Finish, why string) error {
+	err := decided(d.lease.Update(d.commitCtx(), func(tx *session.Tx) error { return tx.UseUp(finish, why) }))
+	if err == nil {
+		d.flushHeld() // the results that rode with it
+	}
+	return err
 }
 
 func (d *drive) loadHistory() (err error) {
@@ -102,7 +118,7 @@ func (d *drive) loadHistory() (err error) {
 
 // generate streams one model call to whoever listens and collects its message.
 func (d *drive) generate(ctx context.Context) (llm.Message, llm.Finish, error) {
-	d.collector = llm.Collector{}
+	d.collector = llm.Collector{Limit: d.agent.Limits().Message}
 	if err := d.stream(ctx); err != nil {
 		return llm.Message{}, llm.Finish{}, err
 	}
@@ -111,7 +127,7 @@ func (d *drive) generate(ctx context.Context) (llm.Message, llm.Finish, error) {
 
 func (d *drive) stream(ctx context.Context) (err error) {
 	defer d.recovered("the model, or a layer around it,", &err)
-	for ev, err := range d.agent.Generate(ctx, d.history[:len(d.history):len(d.history)], d.metadata) {
+	for ev, err := range d.agent.Generate(ctx, d.history, d.metadata) {
 		if err != nil {
 			return err
 		}
@@ -136,7 +152,10 @@ func (d *drive) stream(ctx context.Context) (err error) {
 
 // reply commits the model's message, with the calls that it opens.
 func (d *drive) reply(m llm.Message, fin llm.Finish) error {
-	m = d.own(m)
+	m, err := d.own(m)
+	if err != nil {
+		return d.tooLong(err)
+	}
 	asked := m.ToolCalls()
 	calls, key, err := d.open(asked)
 	if err != nil {
@@ -148,9 +167,10 @@ func (d *drive) reply(m llm.Message, fin llm.Finish) error {
 			return d.fail(fmt.Errorf("model: %w", err))
 		}
 	}
+	how := stopped(fin, entry == nil)
 	limits := d.agent.Limits()
 	err = d.lease.Update(d.commitCtx(), func(tx *session.Tx) error {
-		if err := tx.Reply(entry, calls, finishOf(fin.Reason), fin.Usage, key); err != nil {
+		if err := tx.Reply(entry, calls, how, key); err != nil {
 			return err
 		}
 		switch {
@@ -171,17 +191,20 @@ func (d *drive) reply(m llm.Message, fin llm.Finish) error {
 	clear(d.shown) // of the turn before
 	if entry != nil {
 		d.history = append(d.history, m)
-		d.emit(event.Message{Number: len(d.history) - 1, Message: m})
+		d.emit(event.Message{Number: len(d.history) - 1, Message: m.Clone()})
 	}
 	for _, c := range asked {
-		d.emit(event.Call{Call: c})
+		d.emit(event.Call{Call: c.Clone()})
 	}
 	return d.turnOpened(asked, true)
 }
 
 // own makes the message's calls fermata's own: with ids that are unique, and names that every provider takes back. Their arguments
-// are JSON already: those that can't be read are kept as text, and the call is refused for them when its turn comes.
-func (d *drive) own(m llm.Message) llm.Message {
+// are JSON already: those that can't be read are kept as text, and the call is refused for them when its turn comes. Those that no
+// tool would take for their length are kept as an excerpt; where the provider signed the call, that can't be sent back, and the message
+// can't be kept at all.
+func (d *drive) own(m llm.Message) (llm.Message, error) {
+	limit := d.agent.Tools().Limits().Arguments
 	for i, p := range m.Parts {
 		c, ok := p.(llm.ToolCall)
 		if !ok {
@@ -189,10 +212,27 @@ func (d *drive) own(m llm.Message) llm.Message {
 		}
 		c.ID = d.rn.store.NewID("call")
 		c.Name = d.acceptable(c.Name)
+		if len(c.Arguments) > limit {
+			if c.Native != nil {
+				return m, fmt.Errorf("the arguments of a call to %s have %d bytes, at most %d are taken, and the provider signed them",
+					c.Name, len(c.Arguments), limit)
+			}
+			c.Arguments = llm.ShortenArguments(c.Arguments, limit)
+		}
 		m.Parts[i] = c
 	}
-	return m
+	return m, nil
 }
+
+// tooLong reports whether a model's message went over its limit.
+func tooLong(err error) bool {
+	var e *llm.Error
+	return errors.As(err, &e) && e.Kind == llm.ErrTooLong
+}
+
+// tooLong ends the run over a message that is not stored. Continue asks the model
+// again.
+func (d *drive) tooLong(cause error) error { return d.useUp(event.FinishMaxMessage, cause.Error()) }
 
 // acceptable is the name itself where a provider would take it back, and otherwise one that names no tool.
 func (d *drive) acceptable(name string) string {
@@ -210,35 +250,32 @@ func (d *drive) acceptable(name string) string {
 	name = "invalid_" + string(clean)
 	name = name[:min(len(name), most)]
 	for {
-		if _, _, taken := d.agent.Tools().Lookup(name); !taken {
+		if _, _, taken := d.agent.Tools().Declared(name); !taken {
 			return name
 		}
 		name = name[:min(len(name), most-1)] + "_"
 	}
 }
 
-// open is the head's view of the message's calls. Those beyond agent.MaxCalls are left out: they settle by themselves. The list is
-// good until this is asked again.
+// open is the head's view of the message's calls, and the newest token key. Calls beyond agent.MaxCalls are left out: they settle by
+// themselves. The list is good until this is asked again.
 func (d *drive) open(asked []llm.ToolCall) (calls []session.Call, key int, err error) {
 	calls = d.opening[:0]
 	for _, c := range asked[:min(len(asked), agent.MaxCalls)] {
 		call := session.Call{ID: c.ID, Tool: c.Name, Status: session.Requested}
-		if _, spec, known := d.agent.Tools().Lookup(c.Name); known {
-			call.Effect, call.MayPause = spec.Effect, spec.MayPause
-			if spec.MayPause {
-				if call.Output, err = d.rn.store.PutSchema(d.commitCtx(), spec.Output); err != nil {
-					return nil, 0, err
-				}
-				if key == 0 {
-					if key, err = d.rn.tokens.newest(d.commitCtx()); err != nil {
-						return nil, 0, err
-					}
-				}
-			}
+		is, known, err := d.declared(c.Name)
+		if err != nil {
+			return nil, 0, err
 		}
+		call.Effect, call.MayPause, call.Output, call.Invented = is.Effect, is.MayPause, is.Output, !known
 		calls = append(calls, call)
 	}
 	d.opening = calls
+	if len(calls) > 0 {
+		if key, err = d.rn.ring.newest(d.commitCtx()); err != nil {
+			key = 0 // what the model said is kept; its calls wait for a key that their tokens can be signed with
+		}
+	}
 	return calls, key, nil
 }
 
@@ -253,14 +290,22 @@ func (d *drive) fail(cause error) error {
 	return errors.Join(cause, err)
 }
 
-func finishOf(r llm.StopReason) event.Finish {
-	switch r {
-	case llm.StopLength:
-		return event.FinishLength
-	case llm.StopRefusal:
-		return event.FinishRefusal
+// stopped is how a run ends with a message that asks for nothing. Of a reason that fermata has no finish for, and of a message with
+// nothing in it, the provider's word is all there is to tell.
+func stopped(fin llm.Finish, empty bool) session.Stopped {
+	how := session.Stopped{Finish: event.FinishStop, Usage: fin.Usage}
+	word := cmp.Or(llm.CleanString(fin.Word), string(fin.Reason))
+	switch {
+	case fin.Reason == llm.StopLength:
+		how.Finish = event.FinishLength
+	case fin.Reason == llm.StopRefusal:
+		how.Finish = event.FinishRefusal
+	case empty:
+		how.Finish, how.Why = event.FinishOther, "an empty message: "+word
+	case fin.Reason == llm.StopOther:
+		how.Finish, how.Why = event.FinishOther, word
 	}
-	return event.FinishStop
+	return how
 }
 
 // flushHeld shows what waited for a commit, unless it waits for a later one.

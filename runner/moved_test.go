@@ -43,7 +43,7 @@ func TestCancelSessionThatIsOvertaken(t *testing.T) {
 		"by an approval":                      func(w *world) error { return answer(w, runner.Approve(w.calls[2].ID, "bob", "")) },
 		"by a deadline":                       func(w *world) error { w.clock.pass(2 * time.Hour); return nil },
 		"by another cancellation":             func(w *world) error { return w.CancelSession(ctx, chat, "eve", "I was first") },
-		"by a driver":                         func(w *world) error { return watch(w.t, w.another().Continue(ctx, chat)).err },
+		"by a driver":                         func(w *world) error { return watch(w.t, w.another().Continue(ctx, chat, user)).err },
 	} {
 		t.Run(name, func(t *testing.T) {
 			for n, commits := 1, 1; n <= commits; n++ {
@@ -108,14 +108,14 @@ func TestCallThatIsCancelledTwiceAtOnce(t *testing.T) {
 		if commits++; commits == 3 { // those before end the run and take the lease
 			h.before = nil
 			for i, p := range pending {
-				_, err := r.Cancel(context.Background(), chat, p.Call, fmt.Sprint("eve-", i), "")
+				_, err := r.Cancel(context.Background(), chat, p.Call, runner.Actor(fmt.Sprint("eve-", i)), "")
 				must(t, err)
 			}
 		}
 	}
 	must(t, r.CancelSession(t.Context(), chat, "bob", "enough"))
 	for i, p := range pending {
-		got, err := r.Call(t.Context(), chat, p.Call)
+		got, err := r.Call(t.Context(), chat, p.Call, user)
 		must(t, err)
 		if want := fmt.Sprint("eve-", i); got.By != want {
 			t.Errorf("call %d is kept as cancelled by %q, not %q", i, got.By, want)

@@ -66,14 +66,14 @@ func TestAnswerNamesAPause(t *testing.T) {
 	if _, err = resume(one, `2`); !errors.Is(err, session.ErrResumeConflict) {
 		t.Errorf("another answer to pause 1: %v", err)
 	}
-	found, err := r.Find(t.Context(), runner.Ref{Token: tokens[1]})
+	found, err := r.Find(t.Context(), runner.Ref{Token: tokens[1]}, user)
 	if err != nil || found.ID != one || found.Await.Reason != "" {
 		t.Errorf("the token of pause 1 finds %+v, %v", found, err)
 	}
-	if found, err = r.Find(t.Context(), runner.Ref{Token: tokens[2]}); err != nil || found.ID != two || found.Await.Reason == "" {
+	if found, err = r.Find(t.Context(), runner.Ref{Token: tokens[2]}, user); err != nil || found.ID != two || found.Await.Reason == "" {
 		t.Errorf("the token of pause 2 finds %+v, %v", found, err)
 	}
-	if st, err := r.Call(t.Context(), chat, p.Call); err != nil || st.Status != session.Pending {
+	if st, err := r.Call(t.Context(), chat, p.Call, user); err != nil || st.Status != session.Pending {
 		t.Fatalf("the call is %s, %v", st.Status, err)
 	}
 	for _, id := range []string{three, tool.PauseID(p.Call, 4), p.Call + ".0", p.Call + ".x", p.Call + ".99999999999999999999"} {
@@ -114,7 +114,7 @@ func TestTokenIsForTheNextPause(t *testing.T) {
 	var r *rig
 	r = newRig(t, agent.Config{
 		Tools: []tool.Tool{stepping(2, func(step int, token string) {
-			p, err := r.Find(t.Context(), runner.Ref{Token: token})
+			p, err := r.Find(t.Context(), runner.Ref{Token: token}, user)
 			if err != nil || p.Number != step || p.Await.Reason != "" {
 				t.Errorf("in the body, the token of step %d finds %+v, %v", step, p, err)
 			}
@@ -185,7 +185,7 @@ func TestProviderReusesIDsInLaterTurns(t *testing.T) {
 			t.Errorf("%s: %+v, %v", late, res, err)
 		}
 	}
-	if st, err := r.Call(t.Context(), chat, next.Call); err != nil || st.Status != session.Pending {
+	if st, err := r.Call(t.Context(), chat, next.Call, user); err != nil || st.Status != session.Pending {
 		t.Fatalf("the new call is %s, %v", st.Status, err)
 	}
 	r.answer(runner.Complete(next.ID, text("v3"), "ci")).finished(event.FinishStop)

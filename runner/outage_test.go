@@ -56,7 +56,7 @@ func TestFullDiskChangesNothing(t *testing.T) {
 			return err
 		},
 		"progress": func(ctx context.Context, rn *runner.Runner, p tool.Pause) error {
-			return rn.Progress(ctx, chat, p.Call, tool.Progress{Message: "half"})
+			return rn.Progress(ctx, chat, p.Call, user, tool.Progress{Message: "half"})
 		},
 		"another session's message": func(ctx context.Context, rn *runner.Runner, p tool.Pause) (err error) {
 			for _, err = range rn.Run(ctx, user, "chat-2", llm.UserText("Go."), &runner.RunOptions{MessageID: "m1"}) {

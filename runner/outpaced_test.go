@@ -94,7 +94,7 @@ func TestDenialIsShownWhenItIsStored(t *testing.T) {
 			for ev, err := range r.Run(t.Context(), user, chat, llm.UserText("No, wait."), &runner.RunOptions{Supersede: true}) {
 				must(t, err)
 				if ev, ok := ev.(event.Result); ok {
-					st, err := other.Call(t.Context(), chat, ev.Result.Call)
+					st, err := other.Call(t.Context(), chat, ev.Result.Call, user)
 					if err != nil || ev.Status == event.Denied && st.Settled != event.Denied {
 						t.Errorf("%s is shown as %s, and is %s %s, %v", st.Tool, ev.Status, st.Status, st.Settled, err)
 					}

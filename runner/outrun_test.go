@@ -142,7 +142,7 @@ func TestOverdueForEverybody(t *testing.T) {
 			if err := late(r, last, cl.now()); err == nil {
 				t.Error("it is taken")
 			}
-			got, err := r.Call(t.Context(), chat, last.Call)
+			got, err := r.Call(t.Context(), chat, last.Call, user)
 			must(t, err)
 			if got.Settled != event.Expired {
 				t.Errorf("the call is %s %s", got.Status, got.Settled)
@@ -169,12 +169,12 @@ func TestCancelAfterTheCallerLeft(t *testing.T) {
 		_, err := r.Cancel(context.Background(), chat, call, user, "enough")
 		must(t, err)
 		time.Sleep(11 * time.Second)
-		got, err := r.Call(context.Background(), chat, call)
+		got, err := r.Call(context.Background(), chat, call, user)
 		must(t, err)
 		if got.Settled != event.Unknown {
 			t.Errorf("after the grace the call is %s %s", got.Status, got.Settled)
 		}
-		watch(t, r.Continue(context.Background(), chat)).finished(event.FinishStop)
+		watch(t, r.Continue(context.Background(), chat, user)).finished(event.FinishStop)
 		close(release)
 		synctest.Wait()
 		r.acceptable()
@@ -270,7 +270,7 @@ func TestSweepSparesPayloadsThatMove(t *testing.T) {
 			}
 			_, err = r.store.Sweep(t.Context(), nil)
 			must(t, err)
-			status, err := r.Call(t.Context(), chat, p.Call)
+			status, err := r.Call(t.Context(), chat, p.Call, user)
 			must(t, err)
 			if len(status.Decisions) != 1 || len(status.Decisions[0].Arguments) < 5000 {
 				t.Errorf("the decision is %.100v", status.Decisions)

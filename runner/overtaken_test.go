@@ -65,7 +65,7 @@ func TestModelIsNotAskedForWhatIsThere(t *testing.T) {
 	asked := 0
 	r, second := interrupted(t, &asked)
 	r.before(func() { r.carryOn().finished(event.FinishStop) })
-	watch(t, second.Continue(t.Context(), chat)).finished(event.FinishStop)
+	watch(t, second.Continue(t.Context(), chat, user)).finished(event.FinishStop)
 	if got := r.transcript().History; len(got) != 2 || asked != 1 {
 		t.Errorf("the history is %v, and the model was asked %d times", got, asked)
 	}
@@ -83,7 +83,7 @@ func TestLeavingWhatIsFinished(t *testing.T) {
 	must(t, err)
 	t.Cleanup(func() { second.Close() })
 	r.before(func() { r.carryOn().finished(event.FinishStop) })
-	watch(t, second.Continue(ctx, chat))
+	watch(t, second.Continue(ctx, chat, user))
 	if got := r.transcript(); got.Finish != event.FinishStop || asked != 1 {
 		t.Errorf("it is %q, and the model was asked %d times", got.Finish, asked)
 	}
@@ -173,7 +173,7 @@ func TestCancelledBeforeTheDriveWatches(t *testing.T) {
 				must(t, err)
 				l.after = func() { must(t, cancel(r, p)) }
 				r.carryOn()
-				if c, err := r.Call(t.Context(), chat, p.Call); err != nil || c.Settled != event.Cancelled || c.By != "bob" {
+				if c, err := r.Call(t.Context(), chat, p.Call, user); err != nil || c.Settled != event.Cancelled || c.By != "bob" {
 					t.Errorf("it settled as %s by %q with %s, %v", c.Settled, c.By, c.Output, err)
 				}
 			})

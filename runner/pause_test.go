@@ -38,7 +38,7 @@ func TestPauseIsStoredBeforeItIsTold(t *testing.T) {
 			}
 			for _, p := range pauses {
 				told++
-				stored, err := elsewhere.Show(t.Context(), chat)
+				stored, err := elsewhere.Show(t.Context(), chat, user)
 				if err != nil || len(stored.Pending) != 1 || stored.Pending[0].ID != p.ID {
 					t.Errorf("pause %s is told of, and %v are stored, %v", p.ID, stored.Pending, err)
 				}
@@ -85,7 +85,7 @@ func TestAnswerFromWithinThePauseEvent(t *testing.T) {
 	}
 	// The pause that is over is nowhere to be found, not after a crash either, and is in nobody's way.
 	r.restart()
-	for p, err := range r.Pending(t.Context(), runner.Filter{}) {
+	for p, err := range r.Pending(t.Context(), runner.Filter{}, user) {
 		t.Errorf("%s is still listed, %v", p.ID, err)
 	}
 	r.say("Hello.").finished(event.FinishStop)
@@ -137,7 +137,7 @@ func TestWaysToEndAPause(t *testing.T) {
 			r.restart()
 			c.end(r, at, p)
 			r.carryOn().finished(event.FinishStop)
-			st, err := r.Call(t.Context(), chat, p.Call)
+			st, err := r.Call(t.Context(), chat, p.Call, user)
 			must(t, err)
 			if st.Settled != c.status || !strings.Contains(string(st.Output), c.says) {
 				t.Errorf("it settled as %s with %s", st.Settled, st.Output)

@@ -1,12 +1,11 @@
 package runner
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"sync"
-	"time"
 
 	"github.com/fermata-ai/fermata/event"
 	"github.com/fermata-ai/fermata/llm"
@@ -17,23 +16,24 @@ import (
 // ErrInvalidProgress refuses progress that is too large, whose data are no JSON, or whose fraction is not between 0 and 1.
 var ErrInvalidProgress = errors.New("runner: the progress can't be taken")
 
-// Progress tells how far a call's outside job is. It is shown live at once, in this process, and refused once the call is
-// settled. The latest is stored, at most every 250 ms for a call; nil doesn't promise that this one is.
-func (rn *Runner) Progress(ctx context.Context, sessionID, call string, p tool.Progress) error {
-	call = session.CallID(call)
-	if err := rn.authorize(ctx, Operation{Kind: OpProgress, Session: sessionID, Call: call}); err != nil {
+// Progress tells how far a call's outside job is. The call is given by its id, or
+// by that of one of its pauses: then the progress is refused once that pause is
+// over. It is shown live at once, in this process, and refused once the call is
+// settled. The latest is stored: at once if the call's last is 250 ms old, and
+// otherwise as soon as it is. So nil doesn't promise that this one is stored, or
+// not yet; [Runner.Close] stores what is still to be.
+func (rn *Runner) Progress(ctx context.Context, sessionID, call string, actor Actor, p tool.Progress) error {
+	if err := rn.authorize(ctx, about(OpProgress, sessionID, call, actor)); err != nil {
 		return err
 	}
 	return rn.progress(ctx, sessionID, call, "", p)
 }
 
-const (
-	progressEvery = 250 * time.Millisecond
-	maxProgress   = 16 << 10 // bytes of Message and Data together
-)
+const maxProgress = 16 << 10 // bytes of Message and Data together
 
-func (rn *Runner) progress(ctx context.Context, id, call, toolName string, p tool.Progress) error {
-	p.Message, p.Data, p.At = llm.CleanString(p.Message), llm.CleanJSON(p.Data), rn.store.Now()
+func (rn *Runner) progress(ctx context.Context, id, callOrPause, toolName string, p tool.Progress) error {
+	call := session.CallID(callOrPause)
+	p.Message, p.Data, p.At = llm.CleanString(p.Message), llm.CleanJSON(bytes.Clone(p.Data)), rn.store.Now()
 	switch {
 	case len(p.Message)+len(p.Data) > maxProgress:
 		return fmt.Errorf("%w: it has %d bytes, at most %d are taken", ErrInvalidProgress, len(p.Message)+len(p.Data), maxProgress)
@@ -42,11 +42,17 @@ func (rn *Runner) progress(ctx context.Context, id, call, toolName string, p too
 	case !(p.Fraction >= 0 && p.Fraction <= 1):
 		return fmt.Errorf("%w: its fraction %v is not between 0 and 1", ErrInvalidProgress, p.Fraction)
 	}
-	write := rn.reports.due(id+" "+call, p.At)
-	name, err := rn.store.Progress(ctx, id, call, p, write)
+	key := reported{id, call}
+	now := rn.reports.begin(key)
+	name, err := rn.store.Progress(ctx, id, callOrPause, p, now)
+	if now {
+		rn.reports.end(key, err != nil)
+	}
 	if err != nil {
-		rn.reports.forget(id + " " + call)
 		return err
+	}
+	if !now {
+		rn.reports.keep(key, p)
 	}
 	if toolName == "" {
 		toolName = name
@@ -55,30 +61,11 @@ func (rn *Runner) progress(ctx context.Context, id, call, toolName string, p too
 	return nil
 }
 
-// reports remembers when the progress of a call was last stored.
-type reports struct {
-	mu   sync.Mutex
-	last map[string]time.Time
-}
-
-// maxReports bounds what is remembered; beyond it, a call's progress may be stored more often than need be.
-const maxReports = 10000
-
-func (r *reports) due(call string, now time.Time) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if last, ok := r.last[call]; ok && now.Sub(last) < progressEvery && !now.Before(last) {
-		return false
+// storeProgress stores the last of a burst of progress.
+func (rn *Runner) storeProgress(call reported, p tool.Progress) (refused bool) {
+	_, err := rn.store.Progress(context.Background(), call.session, call.call, p, true)
+	if err != nil && !errors.Is(err, session.ErrSettled) && !errors.Is(err, session.ErrDeleted) {
+		rn.options.Logger.Warn("progress was not stored", "session", call.session, "call", call.call, "error", err)
 	}
-	if r.last == nil || len(r.last) >= maxReports {
-		r.last = map[string]time.Time{}
-	}
-	r.last[call] = now
-	return true
-}
-
-func (r *reports) forget(call string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	delete(r.last, call)
+	return err != nil
 }

@@ -7,6 +7,7 @@ import (
 	"math"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -33,7 +34,7 @@ func TestProgress(t *testing.T) {
 		return r, at, r.say("Deploy.").finished(event.FinishPaused).pause("deploy")
 	}
 	report := func(r *rig, p tool.Pause, message string) error {
-		return r.Progress(r.t.Context(), chat, p.Call, tool.Progress{Message: message, Fraction: 0.5})
+		return r.Progress(r.t.Context(), chat, p.Call, user, tool.Progress{Message: message, Fraction: 0.5})
 	}
 	t.Run("live from the body, each before the result", func(t *testing.T) {
 		const reports = 10
@@ -56,7 +57,7 @@ func TestProgress(t *testing.T) {
 				if shown = append(shown, ev.Tool+" "+ev.Progress.Message); len(shown) > 1 {
 					continue
 				}
-				for st, err := r.Call(t.Context(), chat, ev.Call); st.Settled == ""; st, err = r.Call(t.Context(), chat, ev.Call) {
+				for st, err := r.Call(t.Context(), chat, ev.Call, user); st.Settled == ""; st, err = r.Call(t.Context(), chat, ev.Call, user) {
 					must(t, err)
 					<-changed // whoever listens is slow: the result is there before all progress is shown
 				}
@@ -77,7 +78,7 @@ func TestProgress(t *testing.T) {
 		_, err := r.Resume(t.Context(), chat, runner.Complete(p.ID, text("v2"), "ci"))
 		must(t, err)
 		shown := 0
-		for ev, err := range r.Follow(t.Context(), chat, nil) {
+		for ev, err := range r.Follow(t.Context(), chat, user, nil) {
 			must(t, err)
 			switch ev := ev.(type) {
 			case event.Message:
@@ -123,6 +124,41 @@ func TestProgress(t *testing.T) {
 			t.Errorf("after a restart it is %+v", got)
 		}
 	})
+	t.Run("the last of a burst is written, though no more come", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			var n counter
+			r := newRig(t, agent.Config{
+				Tools: []tool.Tool{waiting("deploy", tool.Once, &n)},
+				Model: fakellm.New(fakellm.Calls("deploy", `{"text":"job-1"}`), fakellm.Says("Deployed.")),
+			}, &rigOptions{memory: true})
+			p := r.say("Deploy.").finished(event.FinishPaused).pause("deploy")
+			before := r.faults.Commits()
+			stored := func(want string, commits int) {
+				t.Helper()
+				synctest.Wait()
+				got := r.transcript().Pending[0].Progress
+				if got == nil || got.Message != want || r.faults.Commits()-before != commits {
+					t.Errorf("stored is %+v after %d commits, not %q after %d", got, r.faults.Commits()-before, want, commits)
+				}
+			}
+			for i := range 50 {
+				must(t, report(r, p, fmt.Sprint(i)))
+			}
+			time.Sleep(249 * time.Millisecond)
+			stored("0", 1)
+			time.Sleep(time.Millisecond)
+			stored("49", 2)
+			must(t, report(r, p, "soon after"))
+			stored("49", 2)
+			time.Sleep(250 * time.Millisecond)
+			stored("soon after", 3)
+			must(t, report(r, p, "before it closes"))
+			must(t, r.Close())
+			stored("before it closes", 4)
+			must(t, report(r, p, "after that")) // by whoever still has the runner: at once, since nothing comes later
+			stored("after that", 5)
+		})
+	})
 	t.Run("of two calls, each is written", func(t *testing.T) {
 		r, pauses := many(t, 2)
 		for i, p := range pauses {
@@ -139,7 +175,7 @@ func TestProgress(t *testing.T) {
 		before, err := r.store.Load(t.Context(), chat)
 		must(t, err)
 		must(t, report(r, p, "half"))
-		must(t, r.Progress(t.Context(), chat, p.ID, tool.Progress{Message: "by the pause's id"}))
+		must(t, r.Progress(t.Context(), chat, p.ID, user, tool.Progress{Message: "by the pause's id"}))
 		after, err := r.store.Load(t.Context(), chat)
 		must(t, err)
 		if string(before.Commits) != string(after.Commits) || after.Calls[0].Status != session.Pending {
@@ -150,7 +186,7 @@ func TestProgress(t *testing.T) {
 		if err := report(r, p, "late"); !errors.Is(err, session.ErrSettled) {
 			t.Errorf("late progress is told %v", err)
 		}
-		if err := r.Progress(t.Context(), chat, "call_x", tool.Progress{}); !errors.Is(err, session.ErrUnknownCall) {
+		if err := r.Progress(t.Context(), chat, "call_x", user, tool.Progress{}); !errors.Is(err, session.ErrUnknownCall) {
 			t.Errorf("progress of nobody is told %v", err)
 		}
 	})
@@ -161,7 +197,7 @@ func TestProgress(t *testing.T) {
 			"more than all": {Fraction: 1.1}, "less than nothing": {Fraction: -0.1}, "no number": {Fraction: math.NaN()},
 			"no JSON": {Data: []byte(`{"a":`)},
 		} {
-			if err := r.Progress(t.Context(), chat, p.Call, pr); !errors.Is(err, runner.ErrInvalidProgress) {
+			if err := r.Progress(t.Context(), chat, p.Call, user, pr); !errors.Is(err, runner.ErrInvalidProgress) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
@@ -194,7 +230,7 @@ func TestProgressWhileAnswersCome(t *testing.T) {
 				return
 			default:
 			}
-			err := r.Progress(t.Context(), chat, pauses[i%4].Call, tool.Progress{Message: fmt.Sprint(i)})
+			err := r.Progress(t.Context(), chat, pauses[i%4].Call, user, tool.Progress{Message: fmt.Sprint(i)})
 			if err != nil && !errors.Is(err, session.ErrSettled) {
 				t.Error(err)
 				return

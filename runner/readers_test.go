@@ -38,7 +38,7 @@ func TestSlowReadersHoldNothing(t *testing.T) {
 		before, commits := r.size(), r.faults.Commits()
 		for range 200 {
 			now.pass(time.Second) // each of them is written
-			must(t, r.Progress(t.Context(), chat, p.Call, tool.Progress{Message: strings.Repeat("x", 1000)}))
+			must(t, r.Progress(t.Context(), chat, p.Call, user, tool.Progress{Message: strings.Repeat("x", 1000)}))
 		}
 		if got := r.faults.Commits() - commits; got != 200 {
 			t.Errorf("there were %d commits", got)
@@ -47,19 +47,19 @@ func TestSlowReadersHoldNothing(t *testing.T) {
 			t.Errorf("the file grew from %d to %d bytes", before, after)
 		}
 	}
-	for p, err := range r.Pending(t.Context(), runner.Filter{}) {
+	for p, err := range r.Pending(t.Context(), runner.Filter{}, user) {
 		must(t, err)
 		if p.Session == chat {
 			flood()
 		}
 	}
-	for s, err := range r.Sessions(t.Context(), session.Filter{}) {
+	for s, err := range r.Sessions(t.Context(), session.Filter{}, user) {
 		must(t, err)
 		if s.ID == chat {
 			flood()
 		}
 	}
-	for ev, err := range r.Follow(t.Context(), chat, nil) {
+	for ev, err := range r.Follow(t.Context(), chat, user, nil) {
 		must(t, err)
 		if m, ok := ev.(event.Message); ok && m.Number == 0 {
 			flood()
@@ -76,7 +76,7 @@ func TestFloodOfProgressIsCoalesced(t *testing.T) {
 	before := r.faults.Commits()
 	for range 1000 {
 		now.pass(time.Millisecond)
-		must(t, r.Progress(t.Context(), chat, p.Call, tool.Progress{Message: "x"}))
+		must(t, r.Progress(t.Context(), chat, p.Call, user, tool.Progress{Message: "x"}))
 	}
 	if got := r.faults.Commits() - before; got > 5 {
 		t.Errorf("a second of it took %d commits", got)

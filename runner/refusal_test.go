@@ -129,7 +129,7 @@ func TestMisfittingAnswers(t *testing.T) {
 	if after := printed(r.transcript()); after != before {
 		t.Errorf("refused answers left a trace: %s", after)
 	}
-	if got, err := r.Call(t.Context(), chat, p.Call); err != nil || len(got.Receipts) > 0 {
+	if got, err := r.Call(t.Context(), chat, p.Call, user); err != nil || len(got.Receipts) > 0 {
 		t.Errorf("refused answers left receipts: %v, %v", got.Receipts, err)
 	}
 	r.answer(runner.Complete(p.ID, text("a"), "ci")).finished(event.FinishStop)
@@ -167,11 +167,11 @@ func TestRefusalsAreTyped(t *testing.T) {
 	check("settled", complete(chat, p[1].ID), session.ErrResumeConflict)
 	check("expired", complete(chat, p[2].ID), session.ErrExpired, session.ErrSettled)
 	check("another user", watch(t, r.Run(t.Context(), "eve", chat, llm.UserText("Hi."), nil)).err, session.ErrWrongUser)
-	check("progress of a settled call", r.Progress(t.Context(), chat, p[0].Call, tool.Progress{}), session.ErrSettled)
-	check("progress of no call", r.Progress(t.Context(), chat, "call_nosuch", tool.Progress{}), session.ErrUnknownCall)
+	check("progress of a settled call", r.Progress(t.Context(), chat, p[0].Call, user, tool.Progress{}), session.ErrSettled)
+	check("progress of no call", r.Progress(t.Context(), chat, "call_nosuch", user, tool.Progress{}), session.ErrUnknownCall)
 	_, err = r.Cancel(t.Context(), chat, p[1].Call, user, "")
 	check("cancel what is settled", err, session.ErrSettled)
-	_, err = r.Find(t.Context(), runner.Ref{Pause: "call_nosuch.1"})
+	_, err = r.Find(t.Context(), runner.Ref{Pause: "call_nosuch.1"}, user)
 	check("find no pause", err, session.ErrUnknownPause)
 	for what, m := range map[string]llm.Message{
 		"an empty message": {Role: llm.RoleUser}, "a model's": llm.AssistantText("x"), "white space": llm.UserText(" \n"),
@@ -179,13 +179,13 @@ func TestRefusalsAreTyped(t *testing.T) {
 	} {
 		check(what, watch(t, r.Run(t.Context(), user, "chat-2", m, nil)).err, session.ErrInvalidMessage)
 	}
-	if _, err := r.Show(t.Context(), "chat-2"); !errors.Is(err, session.ErrUnknownSession) {
+	if _, err := r.Show(t.Context(), "chat-2", user); !errors.Is(err, session.ErrUnknownSession) {
 		t.Errorf("a refused message began a session: %v", err)
 	}
 	must(t, r.Delete(t.Context(), chat, user))
 	check("deleted", complete(chat, p[3].ID), session.ErrDeleted)
 	check("run when deleted", watch(t, r.Run(t.Context(), user, chat, llm.UserText("Hi."), nil)).err, session.ErrDeleted)
-	check("progress when deleted", r.Progress(t.Context(), chat, p[3].Call, tool.Progress{}), session.ErrDeleted)
+	check("progress when deleted", r.Progress(t.Context(), chat, p[3].Call, user, tool.Progress{}), session.ErrDeleted)
 }
 
 func TestAuthorizerSeesEveryOperation(t *testing.T) {
@@ -210,21 +210,21 @@ func TestAuthorizerSeesEveryOperation(t *testing.T) {
 	ctx := t.Context()
 	_, resume := r.Resume(ctx, chat, runner.Complete(p.ID, text("x"), user))
 	_, cancel := r.Cancel(ctx, chat, p.Call, user, "")
-	_, find := r.Find(ctx, runner.Ref{Pause: p.ID})
-	_, findNone := r.Find(ctx, runner.Ref{Pause: "call_nosuch.1"})
-	_, show := r.Show(ctx, chat)
-	_, call := r.Call(ctx, chat, p.Call)
+	_, find := r.Find(ctx, runner.Ref{Pause: p.ID}, user)
+	_, findNone := r.Find(ctx, runner.Ref{Pause: "call_nosuch.1"}, user)
+	_, show := r.Show(ctx, chat, user)
+	_, call := r.Call(ctx, chat, p.Call, user)
 	var pending, list error
-	for _, err := range r.Pending(ctx, runner.Filter{}) {
+	for _, err := range r.Pending(ctx, runner.Filter{}, user) {
 		pending = err
 	}
-	for _, err := range r.Sessions(ctx, session.Filter{}) {
+	for _, err := range r.Sessions(ctx, session.Filter{}, user) {
 		list = err
 	}
 	for what, err := range map[string]error{
-		"run": r.say("Hi.").err, "continue": r.carryOn().err, "resume": resume, "cancel": cancel, "find": find, "find nothing": findNone, "rotate": r.RotateTokenKeys(ctx), "show": show, "call": call,
-		"pending": pending, "list": list, "follow": watch(t, r.Follow(ctx, chat, nil)).err,
-		"progress": r.Progress(ctx, chat, p.Call, tool.Progress{}), "extend": r.Extend(ctx, chat, p.ID, user, time.Time{}),
+		"run": r.say("Hi.").err, "continue": r.carryOn().err, "resume": resume, "cancel": cancel, "find": find, "find nothing": findNone, "rotate": r.RotateTokenKeys(ctx, user, nil), "show": show, "call": call,
+		"pending": pending, "list": list, "follow": watch(t, r.Follow(ctx, chat, user, nil)).err,
+		"progress": r.Progress(ctx, chat, p.Call, user, tool.Progress{}), "extend": r.Extend(ctx, chat, p.ID, user, time.Time{}),
 		"cancel session": r.CancelSession(ctx, chat, user, ""), "delete": r.Delete(ctx, chat, user),
 	} {
 		if !errors.Is(err, denied) {
@@ -275,7 +275,7 @@ func TestMessageAnswers(t *testing.T) {
 	if got := len(r.transcript().History); got != 4 {
 		t.Errorf("%d messages are stored: the answer is none", got)
 	}
-	status, err := r.Call(t.Context(), chat, run.pause("ask").Call)
+	status, err := r.Call(t.Context(), chat, run.pause("ask").Call, user)
 	must(t, err)
 	if len(status.Receipts) != 1 || status.Receipts[0].Kind != session.KindMessage || status.Receipts[0].By != user {
 		t.Errorf("its receipts are %v", status.Receipts)
@@ -374,12 +374,12 @@ func TestNoUserCodeInTransactions(t *testing.T) {
 	var r *rig
 	reenter := func() {
 		ctx := context.Background()
-		for range r.Sessions(ctx, session.Filter{}) {
-			for range r.Pending(ctx, runner.Filter{}) {
+		for range r.Sessions(ctx, session.Filter{}, user) {
+			for range r.Pending(ctx, runner.Filter{}, user) {
 			}
 		}
-		if got, err := r.Show(ctx, chat); err == nil && len(got.Pending) > 0 {
-			must(t, r.Progress(ctx, chat, got.Pending[0].Call, tool.Progress{Message: "x"}))
+		if got, err := r.Show(ctx, chat, user); err == nil && len(got.Pending) > 0 {
+			must(t, r.Progress(ctx, chat, got.Pending[0].Call, user, tool.Progress{Message: "x"}))
 		}
 	}
 	act := tool.Must(tool.Func(tool.Spec{Name: "act", Description: "a"}, func(context.Context, textIn) (tool.Result[textOut], error) {

@@ -17,13 +17,13 @@ import (
 type Resumption struct {
 	// Pause is a pause's id; or a call's, as long as the call has had one pause only.
 	Pause string
-	// One of these is set.
+	// One of these is set; several are refused.
 	Payload  json.RawMessage // the answer: a JSON value that fits the pause's schema
-	Decision *tool.Decision  // at a gate: Approved, Reason, and Arguments where they are edited
+	Decision *tool.Decision  // at a gate: Approved, Reason, and Arguments where they are edited; the rest is the session's to say, and refused
 	Failure  string          // the outside job failed, for this reason
 	MayPass  bool            // with Failure: trying again may help
 
-	Actor    string // who answers
+	Actor    Actor  // who answers
 	Delivery string // an id of the delivery, kept with the receipt
 
 	failed bool  // Failure is meant, even if it is empty
@@ -31,29 +31,29 @@ type Resumption struct {
 }
 
 // Complete answers a pause with an output, or an answer for the tool: a JSON value that fits the pause's schema.
-func Complete(pause string, out json.RawMessage, actor string) Resumption {
+func Complete(pause string, out json.RawMessage, actor Actor) Resumption {
 	return Resumption{Pause: pause, Payload: out, Actor: actor}
 }
 
 // Fail says that the outside job failed, and whether trying again may help. The call settles as a tool error.
-func Fail(pause, why, actor string, mayPass bool) Resumption {
+func Fail(pause, why string, actor Actor, mayPass bool) Resumption {
 	return Resumption{Pause: pause, Failure: why, Actor: actor, MayPass: mayPass, failed: true}
 }
 
 // Approve lets a call run with the arguments that were shown.
-func Approve(pause, actor, why string) Resumption {
+func Approve(pause string, actor Actor, why string) Resumption {
 	return Resumption{Pause: pause, Actor: actor, Decision: &tool.Decision{Approved: true, Reason: why}}
 }
 
 // Deny refuses a call: its body is never entered, and the model reads why.
-func Deny(pause, actor, why string) Resumption {
+func Deny(pause string, actor Actor, why string) Resumption {
 	return Resumption{Pause: pause, Actor: actor, Decision: &tool.Decision{Reason: why}}
 }
 
 // ApproveEdited lets a call run with other arguments, which are checked against the tool's schema, and against the limit of the agent's
 // ToolLimits. A runner that doesn't have the session's agent can't know that limit: there, arguments over it are accepted, and the call
 // then settles with an error that says so, without having run. An argument that does not encode as JSON is an error of Resume.
-func ApproveEdited[In any](pause, actor, why string, args In) Resumption {
+func ApproveEdited[In any](pause string, actor Actor, why string, args In) Resumption {
 	raw, err := json.Marshal(args)
 	return Resumption{Pause: pause, Actor: actor, err: err, Decision: &tool.Decision{Approved: true, Reason: why, Arguments: raw}}
 }
@@ -87,7 +87,8 @@ func (r *Resumed) Events(ctx context.Context) iter.Seq2[event.Event, error] {
 }
 
 // Resume delivers answers to pauses of one session. It judges each by itself, in one commit: accepted, duplicate of an
-// earlier one with the same content, or refused with an error of its own in its receipt. If it returns without an error, at
+// earlier one with the same content, or refused with an error of its own in its receipt. An answer must fit the pause's schema and, where
+// this runner has the session's agent, the Go type that its tool will decode it into. If it returns without an error, at
 // least one is accepted or duplicate, and what was accepted is durable. The refusals are errors of package session.
 //
 // It may be called in another process than the one that paused, long after, again and again, and while a drive holds the session.
@@ -97,44 +98,31 @@ func (rn *Runner) Resume(ctx context.Context, sessionID string, rs ...Resumption
 	}
 	replies, misfits := make([]*session.Reply, len(rs)), make([]error, len(rs))
 	for i, r := range rs {
-		err := rn.authorize(ctx, Operation{Kind: OpResume, Actor: r.Actor, Session: sessionID, Call: session.CallID(r.Pause)})
-		if err != nil {
+		op := about(OpResume, sessionID, r.Pause, r.Actor)
+		op.Answer = r.answer()
+		if err := rn.authorize(ctx, op); err != nil {
 			return nil, err
 		}
 		replies[i], misfits[i] = rn.reply(r)
 	}
 	out := &Resumed{rn: rn, session: sessionID, Receipts: make([]session.Receipt, len(rs))}
-	err := rn.store.Update(ctx, sessionID, func(tx *session.Tx) (err error) {
-		for i := range rs {
-			if misfits[i] != nil {
-				out.Receipts[i] = session.Receipt{Call: session.CallID(rs[i].Pause), By: rs[i].Actor, Err: misfits[i]}
-			} else if out.Receipts[i], err = tx.Answer(replies[i], rn.fits(ctx, tx.Agent, replies[i].Kind)); err != nil {
-				return err
+	judges := make([]judge, len(rs))
+	err := judged(judges, func() error {
+		return rn.store.Update(ctx, sessionID, func(tx *session.Tx) (err error) {
+			for i := range rs {
+				if misfits[i] != nil {
+					out.Receipts[i] = session.Receipt{Call: session.CallID(rs[i].Pause), By: string(rs[i].Actor), Err: misfits[i]}
+				} else if out.Receipts[i], err = tx.Answer(replies[i], judges[i].fits(ctx, rn, tx.Agent)); err != nil {
+					return err
+				}
 			}
-		}
-		return nil
+			return nil
+		})
 	})
 	if err != nil {
 		return nil, err
 	}
 	return out, refusal(out.Receipts)
-}
-
-// fits is the check of an answer to a session of that agent. Edited arguments must not be larger than its tools take, as far as this
-// runner has the agent.
-func (rn *Runner) fits(ctx context.Context, agent string, kind session.Kind) session.Fits {
-	fits := rn.store.Fits(ctx)
-	a := rn.agents[agent]
-	if kind != session.KindDecision || a == nil {
-		return fits
-	}
-	most := a.Tools().Limits().Arguments
-	return func(schema string, value json.RawMessage, forGo bool) (misfit, err error) {
-		if n := len(value); n > most {
-			return fmt.Errorf("the edited arguments have %d bytes, at most %d are taken", n, most), nil
-		}
-		return fits(schema, value, forGo)
-	}
 }
 
 // maxResumptions is how many answers fit one commit, with their receipts and index entries.
@@ -155,14 +143,44 @@ func refusal(receipts []session.Receipt) error {
 	return errors.Join(errs...)
 }
 
+// contradiction says what a resumption can't mean. What would be left aside is
+// refused, rather than accepted in another sense than its sender's.
+func (r Resumption) contradiction() error {
+	failed := r.failed || r.Failure != ""
+	switch d := r.Decision; {
+	case d != nil && failed:
+		return errors.New("it has a decision and a failure, and an answer is one of them")
+	case d != nil && len(r.Payload) > 0:
+		return errors.New("it has a decision and a payload, and an answer is one of them; edited arguments belong into Decision.Arguments")
+	case failed && len(r.Payload) > 0:
+		return errors.New("it has a failure and a payload, and an answer is one of them")
+	case r.MayPass && !failed:
+		return errors.New("it says that trying again may help, and that nothing has failed; MayPass goes with Failure")
+	case d == nil:
+		return nil
+	case d.Gate != "":
+		return errors.New("its decision names a gate; which layer asked follows from the pause, so leave Decision.Gate empty")
+	case d.Shown != "":
+		return errors.New("its decision says what was shown; that follows from the pause, so leave Decision.Shown empty")
+	case d.By != "":
+		return errors.New("its decision says who decided; that is Resumption.Actor, so leave Decision.By empty")
+	case !d.At.IsZero():
+		return errors.New("its decision says when it was made; that is when it is accepted, so leave Decision.At zero")
+	}
+	return nil
+}
+
 // reply makes of a resumption what the session judges. An error is the resumption's own.
 func (rn *Runner) reply(r Resumption) (*session.Reply, error) {
 	in := &session.Reply{
-		Pause: r.Pause, By: llm.CleanString(r.Actor), Delivery: llm.CleanString(r.Delivery), MayPass: r.MayPass,
+		Pause: r.Pause, By: llm.CleanString(string(r.Actor)), Delivery: llm.CleanString(r.Delivery), MayPass: r.MayPass,
 	}
 	misfit := func(err error) error { return &session.PayloadError{Pause: r.Pause, Err: err} }
 	var content any
 	var kept json.RawMessage
+	if err := r.contradiction(); err != nil {
+		return nil, misfit(err)
+	}
 	switch {
 	case r.err != nil:
 		return nil, misfit(r.err)

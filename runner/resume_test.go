@@ -89,7 +89,7 @@ func TestAcceptingIsOneCommit(t *testing.T) {
 					t.Errorf("accepting took %d commits", writes)
 				}
 				r.restart()
-				st, err := r.Call(t.Context(), chat, p.Call)
+				st, err := r.Call(t.Context(), chat, p.Call, user)
 				must(t, err)
 				due, _, _, err := r.store.Due(t.Context(), "ops", nil)
 				must(t, err)
@@ -176,17 +176,25 @@ func TestRepeatedAnswerIsADuplicate(t *testing.T) {
 	gate := interceptor.Chain{interceptor.Approval(&interceptor.ApprovalOptions{Tools: []string{"refund"}})}
 	for name, in := range map[string]struct {
 		tool string
-		make func(p tool.Pause, by, delivery string) runner.Resumption
+		make func(p tool.Pause, by runner.Actor, delivery string) runner.Resumption
 	}{
-		"output":   {"deploy", func(p tool.Pause, by, _ string) runner.Resumption { return runner.Complete(p.ID, text("v2"), by) }},
-		"by call":  {"deploy", func(p tool.Pause, by, _ string) runner.Resumption { return runner.Complete(p.Call, text("v2"), by) }},
-		"failure":  {"deploy", func(p tool.Pause, by, _ string) runner.Resumption { return runner.Fail(p.ID, "no disk", by, true) }},
-		"approval": {"refund", func(p tool.Pause, by, _ string) runner.Resumption { return runner.Approve(p.ID, by, "fine") }},
-		"denial":   {"refund", func(p tool.Pause, by, _ string) runner.Resumption { return runner.Deny(p.ID, by, "") }},
-		"edit": {"refund", func(p tool.Pause, by, _ string) runner.Resumption {
+		"output": {"deploy", func(p tool.Pause, by runner.Actor, _ string) runner.Resumption {
+			return runner.Complete(p.ID, text("v2"), by)
+		}},
+		"by call": {"deploy", func(p tool.Pause, by runner.Actor, _ string) runner.Resumption {
+			return runner.Complete(p.Call, text("v2"), by)
+		}},
+		"failure": {"deploy", func(p tool.Pause, by runner.Actor, _ string) runner.Resumption {
+			return runner.Fail(p.ID, "no disk", by, true)
+		}},
+		"approval": {"refund", func(p tool.Pause, by runner.Actor, _ string) runner.Resumption {
+			return runner.Approve(p.ID, by, "fine")
+		}},
+		"denial": {"refund", func(p tool.Pause, by runner.Actor, _ string) runner.Resumption { return runner.Deny(p.ID, by, "") }},
+		"edit": {"refund", func(p tool.Pause, by runner.Actor, _ string) runner.Resumption {
 			return runner.ApproveEdited(p.ID, by, "half", textIn{"5"})
 		}},
-		"delivery": {"deploy", func(p tool.Pause, by, delivery string) runner.Resumption {
+		"delivery": {"deploy", func(p tool.Pause, by runner.Actor, delivery string) runner.Resumption {
 			return runner.Resumption{Pause: p.ID, Payload: text("v2"), Actor: by, Delivery: delivery}
 		}},
 	} {

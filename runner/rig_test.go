@@ -127,7 +127,7 @@ func (r *rig) begin(text string) (ended func() *seen) {
 // carryOn drives the session, as a worker would.
 func (r *rig) carryOn() *seen {
 	r.t.Helper()
-	return watch(r.t, r.Continue(r.t.Context(), chat))
+	return watch(r.t, r.Continue(r.t.Context(), chat, user))
 }
 
 // answer resumes with one answer and drives on.
@@ -141,7 +141,7 @@ func (r *rig) answer(in runner.Resumption) *seen {
 // transcript is what is committed of the session.
 func (r *rig) transcript() runner.Transcript {
 	r.t.Helper()
-	t, err := r.Show(r.t.Context(), chat)
+	t, err := r.Show(r.t.Context(), chat, user)
 	must(r.t, err)
 	return t
 }

@@ -26,7 +26,7 @@ type RunOptions struct {
 	// afterwards. Either way the contexts of bodies end when the caller leaves: where that must not be, hand Run a context that outlives
 	// the caller, such as context.WithoutCancel, and don't leave.
 	Detached bool
-	// Supersede: calls that wait for a person are denied in favour of this message. Calls that wait for a machine refuse it
+	// Supersede: calls that wait for a person, or for a tool that is gone, are denied in favour of this message. Calls that wait for a machine refuse it
 	// all the same.
 	Supersede bool
 }
@@ -41,11 +41,14 @@ type RunOptions struct {
 //
 // Leaving the loop, or the end of ctx, interrupts the run: Run returns at once, and what still runs ends by itself.
 func (rn *Runner) Run(ctx context.Context, user, sessionID string, m llm.Message, o *RunOptions) iter.Seq2[event.Event, error] {
-	if o == nil {
-		o = &RunOptions{}
+	// Both are the caller's, who may go on with them before the result is ranged over.
+	m = m.Clone()
+	var own RunOptions
+	if o != nil {
+		own = *o
 	}
 	return func(yield func(event.Event, error) bool) {
-		in, err := rn.input(ctx, user, sessionID, m, o)
+		in, err := rn.input(ctx, user, sessionID, m, &own)
 		if err != nil {
 			yield(nil, err)
 			return
@@ -85,7 +88,7 @@ func (u *untaken) Unwrap() error { return u.error }
 
 // input checks a message before anything is touched.
 func (rn *Runner) input(ctx context.Context, user, id string, m llm.Message, o *RunOptions) (*input, error) {
-	if err := rn.authorize(ctx, Operation{Kind: OpRun, Actor: user, Session: id}); err != nil {
+	if err := rn.authorize(ctx, Operation{Kind: OpRun, Actor: Actor(user), Session: id}); err != nil {
 		return nil, err
 	}
 	if err := errors.Join(session.CheckID("user", user), session.CheckID("session id", id)); err != nil {
@@ -208,13 +211,14 @@ func (d *drive) settled(in *input) (answered bool, err error) {
 		return false, err
 	}
 	waiting, err := d.pending()
-	if err != nil || len(waiting) == 0 {
+	parked := d.parked()
+	if err != nil || len(waiting)+len(parked) == 0 {
 		return false, err
 	}
 	if answered, err := d.answerWith(waiting, in); answered || err != nil {
 		return answered, err
 	}
-	return false, d.supersede(waiting, in)
+	return false, d.supersede(waiting, parked, in)
 }
 
 // said says whether the message was taken before. Then the run goes on as it is.
@@ -271,7 +275,7 @@ func (d *drive) answerWith(waiting []tool.Pause, in *input) (bool, error) {
 		return false, nil
 	}
 	p := waiting[0]
-	if err := d.rn.authorize(d.ctx, Operation{Kind: OpResume, Actor: in.user, Session: d.session, Call: p.Call}); err != nil {
+	if err := d.mayAnswer(&p, AnswerMessage); err != nil {
 		return false, err
 	}
 	for _, part := range in.message.Parts {
@@ -280,25 +284,28 @@ func (d *drive) answerWith(waiting []tool.Pause, in *input) (bool, error) {
 		}
 	}
 	text := session.StringBlob(in.message.Text()).JSON()
-	reply, err := d.rn.reply(Resumption{Pause: p.ID, Payload: text, Actor: in.user})
+	reply, err := d.rn.reply(Resumption{Pause: p.ID, Payload: text, Actor: Actor(in.user)})
 	if err != nil {
 		return false, err
 	}
 	reply.Kind = session.KindMessage
 	var receipt session.Receipt
-	err = d.lease.Update(d.commitCtx(), func(tx *session.Tx) (err error) {
-		if receipt, err = tx.Answer(reply, d.rn.store.Fits(d.commitCtx())); err != nil || receipt.Err != nil {
-			return errors.Join(err, receipt.Err)
-		}
-		tx.Heard(in.o.MessageID, in.hash)
-		return nil
+	judges := make([]judge, 1)
+	err = judged(judges, func() error {
+		return d.lease.Update(d.commitCtx(), func(tx *session.Tx) (err error) {
+			if receipt, err = tx.Answer(reply, judges[0].fits(d.commitCtx(), d.rn, tx.Agent)); err != nil || receipt.Err != nil {
+				return errors.Join(err, receipt.Err)
+			}
+			tx.Heard(in.o.MessageID, in.hash)
+			return nil
+		})
 	})
 	return true, err
 }
 
-// supersede denies what waits for a person, if the caller asked for that and nothing else waits.
-func (d *drive) supersede(waiting []tool.Pause, in *input) (err error) {
-	refused := &session.PendingError{Session: d.session, Pending: waiting}
+// supersede denies what waits for a person or for a tool that is gone, if the caller asked for that and nothing else waits.
+func (d *drive) supersede(waiting []tool.Pause, parked []event.Parked, in *input) (err error) {
+	refused := &session.PendingError{Session: d.session, Pending: waiting, Parked: parked}
 	if !in.o.Supersede {
 		return refused
 	}
@@ -306,6 +313,20 @@ func (d *drive) supersede(waiting []tool.Pause, in *input) (err error) {
 		if !session.ForPerson(p.Await.Reason) {
 			return refused
 		}
+	}
+	// Each denial is the user's own: all are asked for before anything is denied, and what isn't asked for is not denied.
+	var denied []string
+	for i := range waiting {
+		if err := d.mayAnswer(&waiting[i], AnswerDeny); err != nil {
+			return err
+		}
+		denied = append(denied, waiting[i].ID)
+	}
+	for _, p := range parked {
+		if err := d.mayAnswer(&tool.Pause{Call: p.Call, Tool: p.Tool}, AnswerDeny); err != nil {
+			return err
+		}
+		denied = append(denied, p.Call)
 	}
 	d.lease.Keep(true) // though what is denied first leaves nothing to do but wait
 	defer d.lease.Keep(false)
@@ -331,22 +352,29 @@ func (d *drive) supersede(waiting []tool.Pause, in *input) (err error) {
 		return !d.left
 	}
 	// The last of them are denied in the commit that has the message: until then the turn is open, and the model is not called.
-	for left := len(waiting); left > 0; left -= session.SupersedeAtOnce {
+	for left := len(denied); left > 0; left -= session.SupersedeAtOnce {
 		commit := d.lease.Update
 		if left <= session.SupersedeAtOnce {
 			commit = d.lease.Ride
 		}
-		if err := commit(d.commitCtx(), func(tx *session.Tx) error { return tx.Supersede(in.user) }); err != nil {
+		if err := commit(d.commitCtx(), func(tx *session.Tx) error { return tx.Supersede(in.user, denied) }); err != nil {
 			return err
 		}
 	}
 	return d.settle() // which closes the turn
 }
 
+// mayAnswer asks whether the session's user may answer a pause by a message.
+func (d *drive) mayAnswer(p *tool.Pause, answer AnswerKind) error {
+	return d.rn.authorize(d.ctx, Operation{
+		Kind: OpResume, Actor: Actor(d.user), Session: d.session, User: d.user, Call: p.Call, Tool: p.Tool, Pause: p.ID, Answer: answer,
+	})
+}
+
 // Continue drives a session that has work left: after an interruption, a failure or a used-up limit, or in place of a worker.
-func (rn *Runner) Continue(ctx context.Context, sessionID string) iter.Seq2[event.Event, error] {
+func (rn *Runner) Continue(ctx context.Context, sessionID string, actor Actor) iter.Seq2[event.Event, error] {
 	return func(yield func(event.Event, error) bool) {
-		if err := rn.authorize(ctx, Operation{Kind: OpContinue, Session: sessionID}); err != nil {
+		if err := rn.authorize(ctx, Operation{Kind: OpContinue, Actor: actor, Session: sessionID}); err != nil {
 			yield(nil, err)
 			return
 		}

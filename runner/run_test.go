@@ -44,7 +44,7 @@ func TestLeavingTheLoop(t *testing.T) {
 				if how == "cancel" {
 					cancel()
 				} else {
-					must(t, r.Progress(ctx, chat, openCall(r), tool.Progress{Message: "half"})) // something to break at
+					must(t, r.Progress(ctx, chat, openCall(r), user, tool.Progress{Message: "half"})) // something to break at
 				}
 			}()
 			var last event.Event
@@ -63,7 +63,7 @@ func TestLeavingTheLoop(t *testing.T) {
 				t.Errorf("it ended with %v", last)
 			}
 			// The body goes on, under the lease, and its result is recorded.
-			if err := watch(t, r.Continue(context.Background(), chat)).err; !errors.Is(err, session.ErrBusy) {
+			if err := watch(t, r.Continue(context.Background(), chat, user)).err; !errors.Is(err, session.ErrBusy) {
 				t.Errorf("%s: while the body runs, Continue gets %v", how, err)
 			}
 			close(release)
@@ -77,7 +77,7 @@ func TestLeavingTheLoop(t *testing.T) {
 			if len(entered) > 0 || r.transcript().Finish != event.FinishInterrupted {
 				t.Errorf("%s: a worker carried on a session that was left", how)
 			}
-			watch(t, r.Continue(context.Background(), chat)).finished(event.FinishStop)
+			watch(t, r.Continue(context.Background(), chat, user)).finished(event.FinishStop)
 			for _, p := range r.transcript().History[2].Parts {
 				if res := p.(llm.ToolResult); res.Error || string(res.Output) != string(text("in the end")) {
 					t.Errorf("%s: the result is %s", how, res.Output)

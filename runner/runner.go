@@ -22,16 +22,25 @@ import (
 type Options struct {
 	// Agents are further agents whose sessions this runner drives, each under its name.
 	Agents []*agent.Agent
-	// Authorizer is asked before every operation; its error refuses it. Nil allows all.
+	// Authorizer is asked before every operation, and for each answer that a user's message makes; its error refuses it. Nil allows
+	// all.
 	Authorizer func(context.Context, Operation) error
 	// CancelGrace is how long a cancelled body may take to end before its call settles without it; default 10 s.
 	CancelGrace time.Duration
 	// CloseTimeout is how long Close waits for bodies to end; default 10 s.
 	CloseTimeout time.Duration
+	// ParkedTimeout is how long a call waits for its tool that is gone from the agent
+	// since it was asked for, before the call fails; zero: for ever.
+	ParkedTimeout time.Duration
 	// MaxAnswer bounds what Resume takes, in bytes; default 1 MiB.
 	MaxAnswer int
 	// TokenLifetime is how long a callback token is good, from when its call was asked for; default a year.
 	TokenLifetime time.Duration
+	// TokenKeys, if set, are the keys that callback tokens are signed with, the one that signs last; the others verify. Each has a secret of
+	// 32 random bytes or more, and an id that stands for it for ever. Without them the runner makes keys, and keeps them in the store: then
+	// who has a copy of the store's file can make tokens. A new key goes to every process before it is put last in any; one that is taken
+	// away is retired. Store.TokenKeys returns those that a store has, to begin with.
+	TokenKeys []session.TokenKey
 	// Logger gets what no caller hears of: stacks of panics, results that came too late. Default slog.Default.
 	Logger *slog.Logger
 }
@@ -42,7 +51,7 @@ type Runner struct {
 	first   *agent.Agent            // for new sessions that name none; may be nil
 	agents  map[string]*agent.Agent // by name
 	options Options
-	tokens  tokens
+	ring    *ring
 	live    live
 	reports reports
 
@@ -67,10 +76,11 @@ func New(a *agent.Agent, store *session.Store, o *Options) (*Runner, error) {
 	rn := &Runner{store: store, first: a, options: *o, agents: map[string]*agent.Agent{}, drives: map[*drive]struct{}{}}
 	rn.left = rn.leftBehind
 	rn.options.defaults()
-	all := rn.options.Agents
+	all := o.Agents
 	if a != nil {
 		all = append([]*agent.Agent{a}, all...)
 	}
+	rn.options.Agents = nil // they are the caller's
 	for _, a := range all {
 		if a == nil {
 			return nil, errors.New("runner: Options.Agents has a nil agent")
@@ -80,7 +90,11 @@ func New(a *agent.Agent, store *session.Store, o *Options) (*Runner, error) {
 		}
 		rn.agents[a.Name()] = a
 	}
-	rn.tokens = tokens{store: store, lifetime: rn.options.TokenLifetime}
+	rn.reports = reports{write: rn.storeProgress, now: store.Now}
+	var err error
+	if rn.ring, err = newRing(store, rn.options.TokenKeys); err != nil {
+		return nil, err
+	}
 	rn.live.subscribers = map[string]map[chan<- liveEvent]struct{}{}
 	rn.closing, rn.close = context.WithCancel(context.Background())
 	return rn, nil
@@ -120,7 +134,8 @@ func (rn *Runner) agent(name string) (*agent.Agent, error) {
 }
 
 // Close ends what this runner drives, and waits for it: bodies' contexts end at once, and those that have not returned when
-// CloseTimeout is over lose their lease; what they come back with is refused then. Close does not close the store.
+// CloseTimeout is over lose their lease; what they come back with is refused then. Progress that is still to be stored is. Close does not
+// close the store.
 func (rn *Runner) Close() error {
 	rn.mu.Lock()
 	rn.closed = true
@@ -128,13 +143,15 @@ func (rn *Runner) Close() error {
 	rn.close()
 	ended := make(chan struct{})
 	go func() { rn.bodies.Wait(); close(ended) }()
-	timeout := time.NewTimer(rn.options.CloseTimeout)
-	defer timeout.Stop()
+	ctx, cancel := context.WithTimeout(context.Background(), rn.options.CloseTimeout)
+	defer cancel()
 	select {
 	case <-ended:
+		rn.reports.close(ctx)
 		return nil
-	case <-timeout.C:
+	case <-ctx.Done():
 	}
+	rn.reports.close(ctx)
 	rn.mu.Lock()
 	defer rn.mu.Unlock()
 	for d := range rn.drives {

@@ -24,17 +24,19 @@ type Session struct {
 	Messages int          `json:"messages"`         // committed
 	Turn     int          `json:"turn"`             // model messages so far
 	Finish   event.Finish `json:"finish,omitempty"` // how the last run ended; FinishPaused while calls wait; empty while it goes on
-	Why      string       `json:"why,omitempty"`    // with FinishFailed: what happened; with Again: what it waits after
+	Why      string       `json:"why,omitempty"`    // of FinishFailed, what happened; with Again, what it waits after; of FinishOther, the provider's word; of FinishCancelled, the reason given
 	Driven   bool         `json:"driven,omitempty"` // some drive holds it
 	Deaths   int          `json:"deaths,omitempty"` // drives of it that died one after the other, without its getting on
-	Again    time.Time    `json:"again,omitzero"`   // when workers carry it on, after deaths or since its model failed; Continue need not wait
+	Again    time.Time    `json:"again,omitzero"`   // when it is carried on: after deaths, for which Continue need not wait, or since its model failed
 	Usage    llm.Usage    `json:"usage,omitzero"`   // of the current run
+
+	Parked []event.Parked `json:"parked,omitempty"` // calls whose tools are gone
 }
 
 // Sessions lists sessions by id. One that can't be read is an error in its place.
-func (rn *Runner) Sessions(ctx context.Context, f session.Filter) iter.Seq2[Session, error] {
+func (rn *Runner) Sessions(ctx context.Context, f session.Filter, actor Actor) iter.Seq2[Session, error] {
 	return func(yield func(Session, error) bool) {
-		if err := rn.authorize(ctx, Operation{Kind: OpList}); err != nil {
+		if err := rn.authorize(ctx, Operation{Kind: OpList, Actor: actor, User: f.User, Sessions: f}); err != nil {
 			yield(Session{}, err)
 			return
 		}
@@ -53,7 +55,7 @@ func (rn *Runner) Sessions(ctx context.Context, f session.Filter) iter.Seq2[Sess
 func (rn *Runner) overview(st *session.State) Session {
 	s := Session{
 		ID: st.ID, User: st.User, Agent: st.Agent, Created: st.Created, Messages: st.Messages, Turn: st.Turn, Finish: st.Finish,
-		Usage: st.Run.Usage,
+		Why: st.Why, Usage: st.Run.Usage, Parked: st.Parked(),
 	}
 	s.Driven, _ = rn.store.Driven(st)
 	switch step := rn.store.Next(st); {
@@ -66,6 +68,9 @@ func (rn *Runner) overview(st *session.State) Session {
 		rn.backingOff(st, &s)
 	case step.Kind == session.StepRetry:
 		s.Again, s.Why = step.Until, st.Retry.Why
+		if !s.Driven {
+			s.Finish = event.FinishDelayed
+		}
 	}
 	return s
 }
@@ -84,11 +89,13 @@ type Transcript struct {
 	Session
 	History []llm.Message `json:"history"` // up to the last closed turn, acceptable to every provider; of an open turn, the message that asked
 	Pending []tool.Pause  `json:"pending,omitempty"`
+	Calls   []CallStatus  `json:"calls,omitempty"` // of the open turn, in call order: those that are done have their results
 }
 
-// Show reads a session with its messages and open pauses.
-func (rn *Runner) Show(ctx context.Context, sessionID string) (Transcript, error) {
-	st, err := rn.visible(ctx, OpShow, sessionID)
+// Show reads a session with its messages, its open pauses, and what became of the
+// calls beside them.
+func (rn *Runner) Show(ctx context.Context, sessionID string, actor Actor) (Transcript, error) {
+	st, err := rn.visible(ctx, Operation{Kind: OpShow, Actor: actor, Session: sessionID})
 	if err != nil {
 		return Transcript{}, err
 	}
@@ -96,8 +103,17 @@ func (rn *Runner) Show(ctx context.Context, sessionID string) (Transcript, error
 	if t.History, err = rn.store.History(ctx, st, 0); err != nil {
 		return Transcript{}, err
 	}
-	t.Pending, err = rn.store.Pauses(ctx, st, nil)
-	return t, err
+	if t.Pending, err = rn.store.Pauses(ctx, st, nil); err != nil {
+		return Transcript{}, err
+	}
+	for i := range st.Calls {
+		c, err := rn.callStatus(ctx, st, st.Calls[i].ID)
+		if err != nil {
+			return Transcript{}, err
+		}
+		t.Calls = append(t.Calls, c)
+	}
+	return t, nil
 }
 
 // CallStatus is what is known of one call.
@@ -109,6 +125,7 @@ type CallStatus struct {
 	Output    json.RawMessage    `json:"output,omitempty"`  // with which result
 	By        string             `json:"by,omitempty"`
 	At        time.Time          `json:"at,omitzero"`       // when it settled
+	Parked    time.Time          `json:"parked,omitzero"`   // since when it waits for its tool, which is gone
 	Attempt   int                `json:"attempt,omitempty"` // of a tool of effect once
 	Pauses    int                `json:"pauses,omitempty"`
 	Decisions []tool.Decision    `json:"decisions,omitempty"` // who decided, when, what, why, and on which arguments
@@ -118,17 +135,18 @@ type CallStatus struct {
 }
 
 // Call shows one call of a session, while it is open and for as long as receipts are kept.
-func (rn *Runner) Call(ctx context.Context, sessionID, call string) (CallStatus, error) {
-	st, err := rn.visible(ctx, OpShow, sessionID)
+func (rn *Runner) Call(ctx context.Context, sessionID, call string, actor Actor) (CallStatus, error) {
+	call = session.CallID(call)
+	st, err := rn.visible(ctx, Operation{Kind: OpShow, Actor: actor, Session: sessionID, Call: call})
 	if err != nil {
 		return CallStatus{}, err
 	}
-	return rn.callStatus(ctx, st, session.CallID(call))
+	return rn.callStatus(ctx, st, call)
 }
 
 // CancelSession cancels all that a session does: open calls are cancelled, no more is started, and the run ends. Continue or
 // the next message goes on.
-func (rn *Runner) CancelSession(ctx context.Context, sessionID, actor, why string) error {
+func (rn *Runner) CancelSession(ctx context.Context, sessionID string, actor Actor, why string) error {
 	if err := rn.authorize(ctx, Operation{Kind: OpCancelSession, Actor: actor, Session: sessionID}); err != nil {
 		return err
 	}
@@ -141,7 +159,7 @@ func (rn *Runner) CancelSession(ctx context.Context, sessionID, actor, why strin
 			return fmt.Errorf("%w: %q", session.ErrDeleted, sessionID)
 		}
 		if len(tx.Calls) > 0 || tx.Due {
-			tx.End(event.FinishCancelled, actor, why)
+			tx.End(event.FinishCancelled, string(actor), why)
 		}
 		return nil
 	})
@@ -151,20 +169,20 @@ func (rn *Runner) CancelSession(ctx context.Context, sessionID, actor, why strin
 	return rn.carryOn(ctx, sessionID)
 }
 
-// Cancel cancels one call. One that waits, or was not begun, settles as cancelled at once. One whose body runs is told to end:
+// Cancel cancels one call, given by its id; or by the id of one of its pauses: then only as long as that pause is open, or still to come.
+// A call that waits, or was not begun, settles as cancelled at once. One whose body runs is told to end:
 // it settles with the body's result if it still returns one, as cancelled if it returns an error, and without it after
 // Options.CancelGrace. Of one whose answer was accepted, and not driven yet, the answer's receipt says superseded from then on. Cancelling
-// again is a duplicate. The id of one of the call's pauses will do, too.
-func (rn *Runner) Cancel(ctx context.Context, sessionID, call, actor, why string) (receipt session.Receipt, err error) {
-	call = session.CallID(call)
-	if err := rn.authorize(ctx, Operation{Kind: OpCancel, Actor: actor, Session: sessionID, Call: call}); err != nil {
+// again is a duplicate.
+func (rn *Runner) Cancel(ctx context.Context, sessionID, call string, actor Actor, why string) (receipt session.Receipt, err error) {
+	if err := rn.authorize(ctx, about(OpCancel, sessionID, call, actor)); err != nil {
 		return receipt, err
 	}
 	if why, err = cleanReason(actor, why); err != nil {
 		return receipt, err
 	}
 	err = rn.store.Update(ctx, sessionID, func(tx *session.Tx) (err error) {
-		receipt, err = tx.Cancel(call, actor, why)
+		receipt, err = tx.Cancel(call, string(actor), why)
 		return err
 	})
 	return receipt, err
@@ -174,7 +192,7 @@ func (rn *Runner) Cancel(ctx context.Context, sessionID, call, actor, why string
 var ErrLongReason = errors.New("runner: the reason is too long")
 
 // cleanReason makes a reason fit to be stored. It stands in the head, and so is short.
-func cleanReason(actor, why string) (string, error) {
+func cleanReason(actor Actor, why string) (string, error) {
 	if len(actor) > maxName {
 		return "", fmt.Errorf("%w: its actor has %d bytes, at most %d are taken", ErrLongReason, len(actor), maxName)
 	}
@@ -185,9 +203,8 @@ func cleanReason(actor, why string) (string, error) {
 }
 
 // Extend moves the deadline of an open pause; the zero time takes it away. One that is past, or after the year 9999, is an error.
-func (rn *Runner) Extend(ctx context.Context, sessionID, pause, actor string, deadline time.Time) error {
-	call := session.CallID(pause)
-	if err := rn.authorize(ctx, Operation{Kind: OpExtend, Actor: actor, Session: sessionID, Call: call}); err != nil {
+func (rn *Runner) Extend(ctx context.Context, sessionID, pause string, actor Actor, deadline time.Time) error {
+	if err := rn.authorize(ctx, about(OpExtend, sessionID, pause, actor)); err != nil {
 		return err
 	}
 	return rn.store.Update(ctx, sessionID, func(tx *session.Tx) error { return tx.Extend(pause, deadline) })
@@ -195,7 +212,7 @@ func (rn *Runner) Extend(ctx context.Context, sessionID, pause, actor string, de
 
 // Delete deletes a session: its messages, calls and payloads, and whatever waits. What its tools have begun outside goes on.
 // Its id can't be used again. A drive that holds the session loses it.
-func (rn *Runner) Delete(ctx context.Context, sessionID, actor string) error {
+func (rn *Runner) Delete(ctx context.Context, sessionID string, actor Actor) error {
 	if err := rn.authorize(ctx, Operation{Kind: OpDelete, Actor: actor, Session: sessionID}); err != nil {
 		return err
 	}
@@ -203,13 +220,13 @@ func (rn *Runner) Delete(ctx context.Context, sessionID, actor string) error {
 }
 
 // visible authorizes and loads a session that is not deleted.
-func (rn *Runner) visible(ctx context.Context, op OperationKind, id string) (*session.State, error) {
-	if err := rn.authorize(ctx, Operation{Kind: op, Session: id}); err != nil {
+func (rn *Runner) visible(ctx context.Context, op Operation) (*session.State, error) {
+	if err := rn.authorize(ctx, op); err != nil {
 		return nil, err
 	}
-	st, err := rn.store.Load(ctx, id)
+	st, err := rn.store.Load(ctx, op.Session)
 	if err == nil && !st.Deleted.IsZero() {
-		err = fmt.Errorf("%w: %q", session.ErrDeleted, id)
+		err = fmt.Errorf("%w: %q", session.ErrDeleted, op.Session)
 	}
 	return st, err
 }

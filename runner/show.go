@@ -29,6 +29,7 @@ type display struct {
 type sight struct {
 	pause   int
 	settled event.Status
+	parked  bool
 }
 
 func sightOf(c *session.Call) (s sight) {
@@ -37,6 +38,8 @@ func sightOf(c *session.Call) (s sight) {
 		s.settled = c.Settled
 	case session.Pending:
 		s.pause = c.Pauses
+	default:
+		s.parked = c.Parked != nil
 	}
 	return s
 }
@@ -134,12 +137,16 @@ func (d *display) showCall(ctx context.Context, c *session.Call) error {
 		}
 		return nil
 	}
+	if c.Parked != nil {
+		d.emit(c.ShowParked())
+		return nil
+	}
 	k, err := d.result(ctx, c)
 	if err != nil {
 		return err
 	}
 	d.showActions(c)
-	d.emit(event.Result{Status: k.status, By: k.by, Result: toolResult(c.ID, c.Tool, k)})
+	d.emit(event.Result{Status: k.status, By: k.by, Result: toolResult(c.ID, c.Tool, k).Clone()})
 	return nil
 }
 
@@ -210,7 +217,7 @@ func (d *drive) results() (m llm.Message, ends []event.Status, err error) {
 	for _, c := range d.asked[opened:] {
 		k := known{status: event.Failed, output: tooMany}
 		m.Parts = append(m.Parts, toolResult(c.ID, c.Name, k))
-		d.emit(event.Result{Status: k.status, Result: toolResult(c.ID, c.Name, k)})
+		d.emit(event.Result{Status: k.status, Result: toolResult(c.ID, c.Name, k).Clone()})
 	}
 	return m, ends, nil
 }
@@ -218,3 +225,48 @@ func (d *drive) results() (m llm.Message, ends []event.Status, err error) {
 // tooMany is what the model reads of a call beyond the limit of a turn.
 var tooMany = json.RawMessage(fmt.Sprintf(`"The tool was not run: a turn holds at most %d tool calls. Ask again for what is missing."`,
 	agent.MaxCalls))
+
+// showUnseen shows the results of a turn that was closed by a drive to which
+// nobody listened.
+func (d *drive) showUnseen() error {
+	var unseen *session.Unseen
+	d.lease.View(func(st *session.State) { unseen = st.Unseen })
+	if unseen == nil || d.heard != nil {
+		return nil
+	}
+	for _, id := range unseen.Calls {
+		r, err := d.lease.Record(d.commitCtx(), id)
+		if err != nil {
+			return err
+		}
+		c := session.Call{ID: id, Tool: r.Tool, Status: session.Settled, Settled: r.Status}
+		if err := d.showCall(d.commitCtx(), &c); err != nil || d.left {
+			return err
+		}
+	}
+	if err := d.loadHistory(); err != nil {
+		return err
+	}
+	if unseen.Message < len(d.history) {
+		d.emit(event.Message{Number: unseen.Message, Message: d.history[unseen.Message].Clone()})
+	}
+	if d.left {
+		return nil
+	}
+	return d.lease.Ride(d.commitCtx(), (*session.Tx).SeenBefore)
+}
+
+// unheard lists the settled calls that this drive would be the first to show, if
+// anybody listened to it.
+func (d *drive) unheard() (calls []string) {
+	if d.heard == nil {
+		return nil
+	}
+	settled, _ := d.openCalls()
+	for i := range settled {
+		if c := &settled[i]; d.heard[c.ID] != sightOf(c) {
+			calls = append(calls, c.ID)
+		}
+	}
+	return calls
+}

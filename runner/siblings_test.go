@@ -50,7 +50,7 @@ func TestModelWaitsForAllResults(t *testing.T) {
 	if len(model.Requests()) != 1 {
 		t.Fatalf("the model was called %d times, with a question open", len(model.Requests()))
 	}
-	if st, err := r.Call(t.Context(), chat, deploy.Call); err != nil || st.Settled != event.Done || string(st.Output) != string(text("deployed")) {
+	if st, err := r.Call(t.Context(), chat, deploy.Call, user); err != nil || st.Settled != event.Done || string(st.Output) != string(text("deployed")) {
 		t.Errorf("the answered call is %s with %s, %v", st.Status, st.Output, err)
 	}
 	r.restart()
@@ -119,7 +119,7 @@ func TestFinishedSiblingsSurviveAPause(t *testing.T) {
 		}
 	}
 	r.restart()
-	if st, err := r.Call(t.Context(), chat, r.transcript().History[1].ToolCalls()[1].ID); err != nil || string(st.Output) != `{"text":"b"}` {
+	if st, err := r.Call(t.Context(), chat, r.transcript().History[1].ToolCalls()[1].ID, user); err != nil || string(st.Output) != `{"text":"b"}` {
 		t.Errorf("after a restart the sibling has %s, %v", st.Output, err)
 	}
 	r.answer(runner.Approve(gate.ID, "eve", "")).finished(event.FinishStop)
@@ -172,3 +172,24 @@ func TestCallsNotBegunBeforeACrash(t *testing.T) {
 }
 
 func approval() interceptor.Chain { return interceptor.Chain{interceptor.Approval(nil)} }
+
+// TestShowHasTheResultsOfSiblings: those that are done stand beside those that
+// wait, before any of them is in the history.
+func TestShowHasTheResultsOfSiblings(t *testing.T) {
+	var n counter
+	r := newRig(t, agent.Config{
+		Tools: []tool.Tool{waiting("deploy", tool.Once, &n), instant("weather", tool.ReadOnly, &n)},
+		Model: fakellm.New(fakellm.Calls("deploy", `{"text":"job-1"}`).And("weather", `{"text":"Oslo"}`), fakellm.Says("Done.")),
+	}, nil)
+	p := r.say("Go.").finished(event.FinishPaused).pause("deploy")
+	r.restart()
+	calls := r.transcript().Calls
+	if len(calls) != 2 || calls[0].Call != p.Call || calls[0].Status != session.Pending || calls[1].Settled != event.Done ||
+		string(calls[1].Output) != string(text("Oslo")) {
+		t.Errorf("its calls are %+v", calls)
+	}
+	r.answer(runner.Complete(p.ID, text("v2"), "ci")).finished(event.FinishStop)
+	if calls := r.transcript().Calls; len(calls) != 0 {
+		t.Errorf("no turn is open, and its calls are %+v", calls)
+	}
+}

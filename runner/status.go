@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 
 	"github.com/fermata-ai/fermata/session"
 	"github.com/fermata-ai/fermata/tool"
@@ -16,6 +17,9 @@ func (rn *Runner) callStatus(ctx context.Context, st *session.State, id string) 
 	var decisions []session.Decision
 	if c := st.Call(id); c != nil && c.Status != session.Settled {
 		out.Tool, out.Status, out.Attempt, out.Pauses = c.Tool, c.Status, c.Attempt, c.Pauses
+		if c.Parked != nil {
+			out.Parked = c.Parked.Since
+		}
 		decisions = c.Decisions
 		if err := rn.made(ctx, st.ID, c.Actions, &out); err != nil {
 			return out, err
@@ -85,6 +89,7 @@ func (rn *Runner) carryOn(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
+	d.heard = maps.Clone(d.shown)
 	for _, err := range d.events(nil) {
 		if err != nil {
 			return err

@@ -54,11 +54,11 @@ func TestStoppedDriverEntersNoBody(t *testing.T) {
 	go func() { run <- watch(t, r.Run(context.Background(), user, chat, llm.UserText("Go."), nil)) }()
 	<-s.got
 	other := r.another()
-	if err := watch(t, other.Continue(t.Context(), chat)).err; !errors.Is(err, session.ErrBusy) {
+	if err := watch(t, other.Continue(t.Context(), chat, user)).err; !errors.Is(err, session.ErrBusy) {
 		t.Errorf("while the lease lasts, another driver gets %v", err)
 	}
 	clock.pass(session.DefaultLease + time.Second)
-	watch(t, other.Continue(t.Context(), chat)).finished(event.FinishStop)
+	watch(t, other.Continue(t.Context(), chat, user)).finished(event.FinishStop)
 	close(s.wake)
 	if run := <-run; run.err != nil {
 		t.Errorf("the driver that lost its lease ended with %v", run.err)

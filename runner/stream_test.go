@@ -3,16 +3,20 @@ package runner_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/fermata-ai/fermata/agent"
 	"github.com/fermata-ai/fermata/event"
 	"github.com/fermata-ai/fermata/fakellm"
 	"github.com/fermata-ai/fermata/llm"
+	"github.com/fermata-ai/fermata/runner"
 	"github.com/fermata-ai/fermata/session"
 	"github.com/fermata-ai/fermata/tool"
 )
@@ -123,7 +127,7 @@ func TestWhatModelsSayIsAcceptable(t *testing.T) {
 			r.restart()
 			r.acceptable()
 			if run.err == nil {
-				r.say("Hello?").finished(event.FinishStop)
+				r.say("Hello?").finished(run.end.Finish) // of a message with nothing in it nothing is stored: the model says it again
 				r.acceptable()
 			}
 		})
@@ -175,7 +179,7 @@ func TestWhatUsersSayIsAcceptable(t *testing.T) {
 		if !errors.Is(run.err, session.ErrInvalidMessage) {
 			t.Errorf("%s: %v", name, run.err)
 		}
-		if _, err := r.Show(t.Context(), chat); !errors.Is(err, session.ErrUnknownSession) {
+		if _, err := r.Show(t.Context(), chat, user); !errors.Is(err, session.ErrUnknownSession) {
 			t.Errorf("%s: there is a session: %v", name, err)
 		}
 	}
@@ -189,4 +193,33 @@ func TestWhatUsersSayIsAcceptable(t *testing.T) {
 		llm.Text{Text: "Look at this."}, llm.Media{MediaType: "image/png", Data: []byte{1}}, llm.Media{MediaType: "image/png", URL: "https://example.com/a.png"},
 	}}, nil)).finished(event.FinishStop)
 	r.acceptable()
+}
+
+// TestATurnIsShownInOneOrder: what waited, what came of it, and then what the
+// model says of it, to the driver as to those who follow.
+func TestATurnIsShownInOneOrder(t *testing.T) {
+	var n counter
+	r := newRig(t, agent.Config{
+		Tools: []tool.Tool{waiting("deploy", tool.Once, &n), instant("weather", tool.ReadOnly, &n)},
+		Model: fakellm.New(fakellm.Calls("deploy", `{"text":"job-1"}`).And("weather", `{"text":"Oslo"}`), fakellm.Says("Done.")),
+	}, nil)
+	p := r.say("Go.").finished(event.FinishPaused).pause("deploy")
+	kinds := func(events []event.Event) (kinds []string) {
+		for _, ev := range events {
+			if m, ok := ev.(event.Message); ok {
+				kinds = append(kinds, fmt.Sprint(m.Number, " ", m.Message.Role))
+			} else {
+				kinds = append(kinds, strings.TrimPrefix(fmt.Sprintf("%T", ev), "event."))
+			}
+		}
+		return kinds
+	}
+	run := r.answer(runner.Complete(p.ID, text("v2"), "ci")).finished(event.FinishStop)
+	if diff := cmp.Diff([]string{"Result", "2 tool", "Text", "3 assistant", "End"}, kinds(run.events)); diff != "" {
+		t.Errorf("its driver is shown (-want +got):\n%s", diff)
+	}
+	follower := watch(t, r.Follow(t.Context(), chat, user, &runner.FollowOptions{From: 2}))
+	if diff := cmp.Diff([]string{"2 tool", "3 assistant", "End"}, kinds(follower.events)); diff != "" {
+		t.Errorf("a follower is shown (-want +got):\n%s", diff)
+	}
 }

@@ -76,7 +76,7 @@ func TestBesideASessionThatKills(t *testing.T) {
 					<-ended
 				}
 				r.restart()
-				for s, err := range r.Sessions(t.Context(), session.Filter{}) {
+				for s, err := range r.Sessions(t.Context(), session.Filter{}, user) {
 					must(t, err)
 					want := event.FinishStop
 					if s.ID == "killer" {

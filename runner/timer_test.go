@@ -138,3 +138,37 @@ func TestOverdueAfterARestart(t *testing.T) {
 	}
 	r.acceptable()
 }
+
+// TestTimersWithoutEnd: a tool that doesn't look at its answer is slowed down, and
+// then fails by name; one that asks for long timers may go on for ever.
+func TestTimersWithoutEnd(t *testing.T) {
+	for d, ends := range map[time.Duration]bool{0: true, 999 * time.Millisecond: true, time.Second: false} {
+		t.Run(d.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var n counter
+				tick := tool.Must(tool.Func(tool.Spec{Name: "tick", MayPause: true, Effect: tool.ReadOnly},
+					func(context.Context, textIn) (tool.Result[textOut], error) {
+						n.add("tick")
+						return tool.Pending[textOut](tool.Await{Reason: tool.ReasonTimer, Timeout: d}), nil
+					}))
+				r := newRig(t, agent.Config{
+					Model: fakellm.New(fakellm.Calls("tick", `{"text":"a"}`), fakellm.Says("Never mind.")), Tools: []tool.Tool{tick},
+				}, &rigOptions{memory: true})
+				works(t, r.Runner)
+				r.say("Tick.")
+				time.Sleep(time.Hour)
+				got := r.transcript()
+				switch {
+				case !ends:
+					if got.Finish == event.FinishStop || n.get("tick") < 3000 {
+						t.Errorf("after %d timers of %v it is %q", n.get("tick"), d, got.Finish)
+					}
+				case got.Finish != event.FinishStop || n.get("tick") != 201:
+					t.Errorf("after %d timers of %v it is %q", n.get("tick"), d, got.Finish)
+				case !strings.Contains(r.outputs()[0], "tick has paused 200 times, and asks for a timer of "+d.String()):
+					t.Errorf("the model reads %s", r.outputs()[0])
+				}
+			})
+		})
+	}
+}

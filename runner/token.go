@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/fermata-ai/fermata/session"
@@ -23,104 +22,113 @@ var (
 	ErrTokenExpired = errors.New("runner: the token has expired")
 )
 
-// Token is what a callback token says. Its text is "f1.", the claims as base64url JSON, ".", and an HMAC-SHA256 over all
-// before it; nothing about a token is stored.
+// Token is what a callback token says. Its text is "f2.", the claims as
+// base64url JSON, ".", and an HMAC-SHA256 over all before it; nothing about a
+// token is stored. Who has it can read it.
 type Token struct {
-	Key     int             `json:"k"` // of the store's ring
-	Session string          `json:"s"`
-	Call    string          `json:"c"`
-	Pause   int             `json:"p"`
-	Ops     []OperationKind `json:"o"`
-	Expires int64           `json:"e"` // Unix seconds
+	Key     int           `json:"k"` // of the ring
+	Session string        `json:"s"`
+	Call    string        `json:"c"`
+	Pause   int           `json:"p"` // the only one that it is good for
+	Permits []tool.Permit `json:"o"`
+	Holder  Actor         `json:"h,omitempty"` // who receipts name; empty: who delivers
+	Expires int64         `json:"e"`           // Unix seconds
+
+	old bool
 }
 
-// Allows says whether the token permits an operation.
-func (t Token) Allows(op OperationKind) bool { return slices.Contains(t.Ops, op) }
+// Allows reports whether the token permits an operation.
+func (t Token) Allows(p tool.Permit) bool { return slices.Contains(t.Permits, p) }
 
-const tokenPrefix = "f1."
+// PauseID is the id of the pause that the token was made for.
+func (t Token) PauseID() string { return tool.PauseID(t.Call, t.Pause) }
 
-// tokenOps is what a token of a call permits.
-var tokenOps = []OperationKind{OpResume, OpProgress, OpCancel}
-
-// tokens mints and reads tokens.
-type tokens struct {
-	store    *session.Store
-	lifetime time.Duration
-
-	mu   sync.Mutex
-	ring []session.TokenKey
-}
-
-// newest is the number of the key that a call asked for now gets its tokens signed with.
-func (t *tokens) newest(ctx context.Context) (int, error) {
-	ring, err := t.store.TokenKeys(ctx)
-	if err != nil {
-		return 0, err
+// Scope is what the token's holder may cancel, or report the progress of: its
+// pause. A token of the old form was good for its whole call, and remains so
+// until it expires.
+func (t Token) Scope() string {
+	if t.old {
+		return t.Call
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.ring = ring
-	return ring[len(ring)-1].ID, nil
+	return t.PauseID()
 }
 
-// key finds a key. An unknown one reloads the ring, once.
-func (t *tokens) key(ctx context.Context, id int) ([]byte, error) {
-	for reloaded := false; ; reloaded = true {
-		t.mu.Lock()
-		for _, k := range t.ring {
-			if k.ID == id {
-				t.mu.Unlock()
-				return k.Secret, nil
-			}
-		}
-		t.mu.Unlock()
-		if reloaded {
-			return nil, fmt.Errorf("%w: it is signed with key %d, which is not in the ring", ErrBadToken, id)
-		}
-		if _, err := t.newest(ctx); err != nil {
-			return nil, err
-		}
+const (
+	tokenPrefix = "f2."
+	oldPrefix   = "f1."
+)
+
+// oldPermits are what the words of tokens of the old form permit.
+var oldPermits = map[tool.Permit][]tool.Permit{
+	"resume":   {tool.PermitComplete, tool.PermitFail},
+	"progress": {tool.PermitProgress},
+	"cancel":   {tool.PermitCancel},
+}
+
+// signer signs with one key of the ring.
+type signer struct {
+	id     int
+	secret []byte
+}
+
+// newSigner refuses a key with which anybody could make tokens.
+func newSigner(k session.TokenKey) (signer, error) {
+	if len(k.Secret) < session.MinTokenSecret {
+		return signer{}, fmt.Errorf("runner: the secret of token key %d has %d bytes; at least %d are needed",
+			k.ID, len(k.Secret), session.MinTokenSecret)
 	}
+	return signer{k.ID, k.Secret}, nil
 }
 
-// mint makes the token of a call's next pause. It depends on what is stored only.
-func (t *tokens) mint(c tool.Call, key int, secret []byte, asked time.Time) string {
-	claims, err := json.Marshal(Token{
-		Key: key, Session: c.Session, Call: c.ID, Pause: c.Pauses + 1, Ops: tokenOps, Expires: asked.Add(t.lifetime).Unix(),
-	})
+// mint makes a token. It depends on the claims and the key only. Without a key
+// there is none.
+func (s signer) mint(t Token) (string, error) {
+	if len(s.secret) < session.MinTokenSecret {
+		return "", errors.New("runner: there is no key to sign a token with")
+	}
+	t.Key = s.id
+	claims, err := json.Marshal(t)
 	if err != nil {
-		return "" // strings and numbers always encode
+		return "", err
 	}
 	signed := tokenPrefix + base64.RawURLEncoding.EncodeToString(claims)
-	return signed + "." + sign(secret, signed)
+	return signed + "." + s.sign(signed), nil
 }
 
-func sign(secret []byte, text string) string {
-	mac := hmac.New(sha256.New, secret)
+func (s signer) sign(text string) string {
+	mac := hmac.New(sha256.New, s.secret)
 	mac.Write([]byte(text))
 	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
 }
 
-// read checks a token. What is wrong with it is said without quoting it.
-func (t *tokens) read(ctx context.Context, text string) (Token, error) {
-	var tok Token
-	signed, mac, ok := cutLast(text)
-	if !ok || !strings.HasPrefix(signed, tokenPrefix) {
-		return tok, fmt.Errorf("%w: it has not the form of one", ErrBadToken)
+// ReadToken checks a callback token, and returns what it permits.
+func (rn *Runner) ReadToken(ctx context.Context, token string) (Token, error) {
+	signed, mac, ok := cutLast(token)
+	old := strings.HasPrefix(signed, oldPrefix)
+	if !ok || !old && !strings.HasPrefix(signed, tokenPrefix) {
+		return Token{}, fmt.Errorf("%w: it has not the form of one", ErrBadToken)
 	}
-	claims, err := base64.RawURLEncoding.Strict().DecodeString(strings.TrimPrefix(signed, tokenPrefix))
+	tok := Token{old: old}
+	claims, err := base64.RawURLEncoding.Strict().DecodeString(signed[len(tokenPrefix):])
 	if err != nil || json.Unmarshal(claims, &tok) != nil {
 		return Token{}, fmt.Errorf("%w: it can't be read", ErrBadToken)
 	}
-	secret, err := t.key(ctx, tok.Key)
+	key, err := rn.ring.verifier(ctx, tok.Key)
 	if err != nil {
 		return Token{}, err
 	}
-	if !hmac.Equal([]byte(mac), []byte(sign(secret, signed))) {
+	if !hmac.Equal([]byte(mac), []byte(key.sign(signed))) {
 		return Token{}, fmt.Errorf("%w: its signature is wrong", ErrBadToken)
 	}
-	if t.store.Now().Unix() >= tok.Expires {
+	if rn.store.Now().Unix() >= tok.Expires {
 		return tok, ErrTokenExpired
+	}
+	if old {
+		var permits []tool.Permit
+		for _, word := range tok.Permits {
+			permits = append(permits, oldPermits[word]...)
+		}
+		tok.Permits = permits
 	}
 	return tok, nil
 }
@@ -131,4 +139,113 @@ func cutLast(s string) (before, after string, ok bool) {
 		return s, "", false
 	}
 	return s[:i], s[i+1:], true
+}
+
+// Grant is what a token is to be for.
+type Grant struct {
+	Session string
+	Pause   string // the id of an open pause
+	// Permits are what the token's holder may do. Approving and denying go with
+	// the pause of a layer, completing and failing with a tool's own.
+	Permits []tool.Permit
+	// Holder, if set, is whom the token is given to: what is done with it
+	// counts as theirs. It can be read in the token.
+	Holder Actor
+	// Lifetime is how long the token is good; default, and at most,
+	// Options.TokenLifetime.
+	Lifetime time.Duration
+}
+
+// MintToken makes a token for an open pause, such as for the buttons of a chat:
+// one that permits tool.PermitApprove, and another tool.PermitDeny. It is for
+// programs that hand it on; who has it acts without being asked who they are.
+func (rn *Runner) MintToken(ctx context.Context, g Grant, actor Actor) (string, error) {
+	call := session.CallID(g.Pause)
+	err := rn.authorize(ctx, Operation{
+		Kind: OpMint, Actor: actor, Session: g.Session, Call: call, Pause: g.Pause,
+		Permits: slices.Clone(g.Permits), Holder: g.Holder,
+	})
+	if err != nil {
+		return "", err
+	}
+	p, err := rn.store.Find(ctx, g.Session, g.Pause)
+	if err != nil {
+		return "", err
+	}
+	if p.Await.Reason == "" {
+		return "", fmt.Errorf("%w: %s is not open, and gets no token", session.ErrNotPaused, p.ID)
+	}
+	if err := g.check(p); err != nil {
+		return "", err
+	}
+	id, err := rn.ring.newest(ctx)
+	if err != nil {
+		return "", err
+	}
+	key, err := rn.ring.signer(ctx, id)
+	if err != nil {
+		return "", err
+	}
+	lifetime := rn.options.TokenLifetime
+	if g.Lifetime > 0 {
+		lifetime = min(lifetime, g.Lifetime)
+	}
+	return key.mint(Token{
+		Session: p.Session, Call: p.Call, Pause: p.Number, Permits: g.Permits, Holder: g.Holder,
+		Expires: rn.store.Now().Add(lifetime).Unix(),
+	})
+}
+
+// check returns what is wrong with a grant for that pause.
+func (g *Grant) check(p tool.Pause) error {
+	if len(g.Permits) == 0 {
+		return errors.New("runner: Grant.Permits is empty; a token that permits nothing is of no use")
+	}
+	if len(g.Holder) > maxName {
+		return fmt.Errorf("runner: Grant.Holder has %d bytes, at most %d are taken", len(g.Holder), maxName)
+	}
+	gate := p.Await.Gate != ""
+	for _, permit := range g.Permits {
+		switch permit {
+		case tool.PermitProgress, tool.PermitCancel:
+		case tool.PermitApprove, tool.PermitDeny:
+			if !gate {
+				return fmt.Errorf("runner: Grant.Permits has %q, and pause %s waits for no decision",
+					permit, p.ID)
+			}
+		case tool.PermitComplete, tool.PermitFail:
+			if gate {
+				return fmt.Errorf("runner: Grant.Permits has %q, and pause %s waits for a decision: "+
+					"permit approving or denying", permit, p.ID)
+			}
+		default:
+			return fmt.Errorf("runner: Grant.Permits has %q, which is no permit", permit)
+		}
+	}
+	return nil
+}
+
+// RotateOptions configure one RotateTokenKeys. Nil means the defaults.
+type RotateOptions struct {
+	// Retire retires keys that another one has replaced at or before that time:
+	// no token that they signed is valid any more. Default: those that were
+	// replaced longer ago than Options.TokenLifetime, of which every token has
+	// expired. After a leak: now.
+	Retire time.Time
+}
+
+// RotateTokenKeys adds a key to the ring that tokens are signed with. Calls
+// asked for from now on use it, in other processes within a minute; earlier
+// tokens stay good until their key is retired. The ring holds 512 keys, and
+// then retires the oldest at each rotation: who rotates daily keeps tokens of
+// more than a year.
+func (rn *Runner) RotateTokenKeys(ctx context.Context, actor Actor, o *RotateOptions) error {
+	if err := rn.authorize(ctx, Operation{Kind: OpRotate, Actor: actor}); err != nil {
+		return err
+	}
+	retire := rn.store.Now().Add(-rn.options.TokenLifetime)
+	if o != nil && !o.Retire.IsZero() {
+		retire = o.Retire
+	}
+	return rn.ring.rotate(ctx, retire)
 }

@@ -49,9 +49,9 @@ func TestTokens(t *testing.T) {
 	first := tokens[0]
 
 	// In another process, and after the keys were rotated, it is good, and names the pause.
-	must(t, r.RotateTokenKeys(t.Context()))
+	must(t, r.RotateTokenKeys(t.Context(), user, nil))
 	r.restart()
-	found, err := r.Find(t.Context(), runner.Ref{Token: first})
+	found, err := r.Find(t.Context(), runner.Ref{Token: first}, user)
 	must(t, err)
 	if found.ID != p.ID {
 		t.Errorf("the token names %s, not %s", found.ID, p.ID)
@@ -66,24 +66,24 @@ func TestTokens(t *testing.T) {
 	for i := range first {
 		bad := []byte(first)
 		bad[i] ^= 1
-		if _, err := r.Find(t.Context(), runner.Ref{Token: string(bad)}); err == nil {
+		if _, err := r.Find(t.Context(), runner.Ref{Token: string(bad)}, user); err == nil {
 			t.Fatalf("a token with another byte %d is taken", i)
 		} else if strings.Contains(err.Error(), first[10:]) {
 			t.Errorf("the error quotes the token: %v", err)
 		}
 	}
 	for _, bad := range []string{"x", "f1.", "f1..", "f1.e30.", first + "x", first[:len(first)-1], "." + first} {
-		if _, err := r.Find(t.Context(), runner.Ref{Token: bad}); !errors.Is(err, runner.ErrBadToken) {
+		if _, err := r.Find(t.Context(), runner.Ref{Token: bad}, user); !errors.Is(err, runner.ErrBadToken) {
 			t.Errorf("%q: %v", bad, err)
 		}
 	}
 
 	at(364 * 24 * time.Hour)
-	if _, err := r.Find(t.Context(), runner.Ref{Token: first}); err != nil {
+	if _, err := r.Find(t.Context(), runner.Ref{Token: first}, user); err != nil {
 		t.Errorf("within its year: %v", err)
 	}
 	at(2 * 24 * time.Hour)
-	if _, err := r.Find(t.Context(), runner.Ref{Token: first}); !errors.Is(err, runner.ErrTokenExpired) {
+	if _, err := r.Find(t.Context(), runner.Ref{Token: first}, user); !errors.Is(err, runner.ErrTokenExpired) {
 		t.Errorf("after its year: %v", err)
 	}
 }
@@ -115,7 +115,7 @@ func TestTokenIsTheSameInEachAttempt(t *testing.T) {
 		watch(t, first.Run(context.Background(), user, chat, llm.UserText("Go."), nil))
 	}()
 	token := <-tokens
-	must(t, r.RotateTokenKeys(t.Context()))
+	must(t, r.RotateTokenKeys(t.Context(), user, nil))
 	r.restart() // while the body of the first attempt runs
 	close(hangs)
 	r.carryOn().finished(event.FinishPaused)
@@ -137,8 +137,8 @@ func TestSecretsStaySecret(t *testing.T) {
 	}, &rigOptions{runner: &runner.Options{Logger: logger}})
 	run := r.say("Go.").finished(event.FinishPaused)
 	rest := r.answer(runner.Complete(run.pause("job").ID, text("v"), "ci")).finished(event.FinishStop)
-	_, err := r.Find(t.Context(), runner.Ref{Token: tokens[0] + "x"})
-	status, statusErr := r.Call(t.Context(), chat, session.CallID(run.pause("job").ID))
+	_, err := r.Find(t.Context(), runner.Ref{Token: tokens[0] + "x"}, user)
+	status, statusErr := r.Call(t.Context(), chat, session.CallID(run.pause("job").ID), user)
 	must(t, statusErr)
 	keys, keyErr := r.store.TokenKeys(t.Context())
 	must(t, keyErr)
@@ -148,4 +148,10 @@ func TestSecretsStaySecret(t *testing.T) {
 			t.Errorf("%.12s... is shown in %s", secret, shown)
 		}
 	}
+}
+
+// sealed is claims with a signature that no key has made.
+func sealed(t *testing.T, claims string) string {
+	t.Helper()
+	return "f2." + base64.RawURLEncoding.EncodeToString([]byte(claims)) + "." + base64.RawURLEncoding.EncodeToString(make([]byte, 32))
 }

@@ -214,7 +214,7 @@ func TestTurnLayerAroundACancelledBody(t *testing.T) {
 		_, err := r.Cancel(context.Background(), chat, call, user, "enough")
 		must(t, err)
 		(<-ended).finished(event.FinishStop)
-		if c, err := r.Call(context.Background(), chat, call); err != nil || c.Settled != event.Cancelled {
+		if c, err := r.Call(context.Background(), chat, call, user); err != nil || c.Settled != event.Cancelled {
 			t.Errorf("it is %s %s, %v", c.Status, c.Settled, err)
 		}
 	})

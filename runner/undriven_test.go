@@ -181,7 +181,7 @@ func TestSettledAfterTheCallerLeft(t *testing.T) {
 		r := two(t, nil)
 		func() {
 			defer func() { _ = recover() }()
-			for ev := range r.Continue(t.Context(), chat) {
+			for ev := range r.Continue(t.Context(), chat, user) {
 				if _, ok := ev.(event.Result); ok {
 					panic("it can't be drawn")
 				}

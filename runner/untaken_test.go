@@ -124,7 +124,7 @@ func TestMessageThatComesTooLate(t *testing.T) {
 		c := newClock()
 		r, ended, goOn := settling(t, &rigOptions{wrap: hidden, session: &session.Options{Now: c.now, MaxSkew: time.Millisecond}})
 		c.pass(time.Minute) // the lease ran out: as after a long stop of the process
-		watch(t, r.another().Continue(t.Context(), chat))
+		watch(t, r.another().Continue(t.Context(), chat, user))
 		goOn()
 		if s := ended(); !errors.Is(s.err, session.ErrFenced) || slices.Contains(r.texts(), "mine") {
 			t.Errorf("it ended as %q, %v; the session has %q", s.end.Finish, s.err, r.texts())
@@ -252,14 +252,14 @@ func TestSupersededInSeveralCommits(t *testing.T) {
 	other := r.another()
 	r.say("Go.").finished(event.FinishPaused)
 	h.before = func(kvstore.Batch) {
-		p := must2(r.Show(t.Context(), chat)).Pending
+		p := must2(r.Show(t.Context(), chat, user)).Pending
 		if len(p) > 2 {
 			return // the first are not denied yet
 		}
 		h.before = nil
 		_, err := other.Resume(t.Context(), chat, runner.Approve(p[0].ID, "bob", ""))
 		must(t, err)
-		if err := watch(t, other.Continue(t.Context(), chat)).err; !errors.Is(err, session.ErrBusy) {
+		if err := watch(t, other.Continue(t.Context(), chat, user)).err; !errors.Is(err, session.ErrBusy) {
 			t.Errorf("another process carries it on: %v", err)
 		}
 	}
@@ -289,7 +289,7 @@ func TestSupersedingMessageThatIsNotStored(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := manyGated(t, wrap)
 			r.faults.Before(func(c faultkv.Call) {
-				if len(must2(r.Show(t.Context(), chat)).Pending) == 2 { // the others are denied
+				if len(must2(r.Show(t.Context(), chat, user)).Pending) == 2 { // the others are denied
 					r.faults.Before(nil)
 					r.faults.Add(faultkv.FailAt(c.Number))
 				}

@@ -89,6 +89,10 @@ type worker struct {
 	mu      sync.Mutex
 	active  map[string]bool
 	backoff map[string]*backoff // of sessions that could not be driven
+
+	// Of the goroutine of Work:
+	looked time.Time            // when it last looked for strangers
+	warned map[string]time.Time // of which it warned, by agent
 }
 
 // backoff keeps a session that can't be driven from being tried all the time.
@@ -104,9 +108,13 @@ const (
 )
 
 func newWorker(rn *Runner, o *WorkOptions) *worker {
-	w := &worker{rn: rn, active: map[string]bool{}, backoff: map[string]*backoff{}, freed: make(chan struct{}, 1)}
+	w := &worker{rn: rn, active: map[string]bool{}, backoff: map[string]*backoff{}, freed: make(chan struct{}, 1), warned: map[string]time.Time{}}
 	if o != nil {
 		w.o = *o
+	}
+	if w.o.Retention != nil {
+		own := *w.o.Retention
+		w.o.Retention = &own
 	}
 	if w.o.Concurrency <= 0 {
 		w.o.Concurrency = 16
@@ -173,7 +181,7 @@ func (w *worker) one(ctx context.Context) (next time.Time, over bool, err error)
 	switch driven, until := w.rn.store.Driven(st); {
 	case driven:
 		next = until
-	case step.Working():
+	case step.Working(), w.rn.returned(st):
 		w.start(ctx, session.Due{Session: id})
 	case step.Left() || step.Kind == session.StepWait || st.Open() > 0: // also of a run that was interrupted while a call waited
 		next = step.Until
@@ -222,11 +230,21 @@ func (w *worker) round(ctx context.Context) (next time.Time, err error) {
 				next = at
 			}
 		}
+		parked, err := w.rn.store.Parked(ctx, name, func(tool string) bool { return w.rn.has(name, tool) })
+		if err != nil {
+			return next, err
+		}
+		for _, id := range parked {
+			if !w.start(ctx, session.Due{Session: id}) {
+				return next, nil
+			}
+		}
 	}
 	at, err := w.watched(ctx)
 	if next.IsZero() || !at.IsZero() && at.Before(next) {
 		next = at
 	}
+	w.strangers(ctx)
 	return next, err
 }
 
@@ -314,7 +332,11 @@ func (w *worker) drive(ctx context.Context, id string) error {
 	}
 	d.worker, d.stopping = true, ctx
 	var failed error
+	idle := d.idle()
 	for ev, err := range d.events(nil) {
+		if idle && err == nil {
+			continue // another drive was faster, and has shown how the run ended
+		}
 		if err != nil {
 			failed = err
 			if ctx.Err() == nil {

@@ -93,13 +93,13 @@ func TestAbandonedPausesAreReclaimed(t *testing.T) {
 	all.Wait()
 	cl.pass(2 * time.Hour)
 	r.work(runner.WorkOptions{SweepEvery: -1}, sessions)
-	for s, err := range r.Sessions(t.Context(), session.Filter{}) {
+	for s, err := range r.Sessions(t.Context(), session.Filter{}, user) {
 		must(t, err)
 		if s.Finish != event.FinishStop {
 			t.Fatalf("session %s is %q", s.ID, s.Finish)
 		}
 	}
-	for _, err := range r.Pending(t.Context(), runner.Filter{}) {
+	for _, err := range r.Pending(t.Context(), runner.Filter{}, user) {
 		t.Fatalf("something waits: %v", err)
 	}
 
@@ -125,7 +125,7 @@ func TestAbandonedPausesAreReclaimed(t *testing.T) {
 	page, err := kv.Scan(t.Context(), kvstore.Range{})
 	must(t, err)
 	for _, e := range page.Entries {
-		if kind := string(e.Key[:2]); kind != "s\x00" && kind != "x\x00" { // schemas, and what is the store's as a whole
+		if kind := string(e.Key[:2]); kind != "s\x00" && kind != "t\x00" && kind != "x\x00" { // schemas, and what is the store's as a whole
 			t.Errorf("%q is left", e.Key)
 		}
 	}
@@ -192,7 +192,7 @@ func TestBadSessionsHoldNobodyUp(t *testing.T) {
 		ctx, cancel = context.WithTimeout(t.Context(), 3*time.Second)
 		defer cancel()
 		_ = r.Work(ctx, nil)
-		got, err := r.Show(t.Context(), "bad-busy")
+		got, err := r.Show(t.Context(), "bad-busy", user)
 		must(t, err)
 		if got.Finish != event.FinishStop {
 			t.Errorf("the one that was busy is %q", got.Finish)
@@ -253,7 +253,7 @@ func TestOrphanedPayloadsAreReclaimed(t *testing.T) {
 			t.Errorf("after another %v: %+v swept, and %d are left of %d", step.pass, swept, payloads(), before)
 		}
 	}
-	got, err := r.Call(t.Context(), chat, p.Call)
+	got, err := r.Call(t.Context(), chat, p.Call, user)
 	must(t, err)
 	if string(got.Output) != string(long) {
 		t.Errorf("the output is %.50s", got.Output)
@@ -261,7 +261,7 @@ func TestOrphanedPayloadsAreReclaimed(t *testing.T) {
 	cl.pass(10 * day)
 	_, err = r.store.Sweep(t.Context(), &session.Retention{Receipts: 10 * day})
 	must(t, err)
-	if _, err := r.Call(t.Context(), chat, p.Call); !errors.Is(err, session.ErrUnknownCall) {
+	if _, err := r.Call(t.Context(), chat, p.Call, user); !errors.Is(err, session.ErrUnknownCall) {
 		t.Errorf("after its time the record is there, with %v", err)
 	}
 	if history := r.transcript().History; len(history) != 4 || len(r.result(p.Call).Output) < len(long) {
@@ -308,7 +308,7 @@ func TestSweptSpaceIsGivenBack(t *testing.T) {
 		t.Error(problem)
 	}
 	r.answer(runner.Complete(p.ID, text("live"), "ci")).finished(event.FinishStop)
-	if _, err := r.Show(t.Context(), "old-7"); !errors.Is(err, session.ErrDeleted) {
+	if _, err := r.Show(t.Context(), "old-7", user); !errors.Is(err, session.ErrDeleted) {
 		t.Errorf("one that was swept is shown, with %v", err)
 	}
 	r.acceptable()
@@ -341,4 +341,55 @@ func TestDueIn1970(t *testing.T) {
 	if len(due) != 1 {
 		t.Errorf("due are %v, though an answer was accepted", due)
 	}
+}
+
+// TestOneEndForEachRun: a worker that takes a session up which another one has
+// just finished shows nothing of it.
+func TestOneEndForEachRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var n counter
+		release := make(chan struct{})
+		r := newRig(t, oneCall(waiting("deploy", tool.Once, &n)), &rigOptions{memory: true})
+		r.say("Deploy.").finished(event.FinishPaused)
+		ag, err := agent.New(r.config)
+		must(t, err)
+		slow, err := runner.New(ag, session.NewStore(&scannedLate{Memory: r.engine.(*kvstore.Memory), release: release}, nil), r.o.runner)
+		must(t, err)
+		ends := make(chan event.Finish, 10)
+		ctx, cancel := context.WithCancel(t.Context())
+		var all sync.WaitGroup
+		for _, rn := range []*runner.Runner{slow, r.Runner} {
+			all.Go(func() {
+				_ = rn.Work(ctx, &runner.WorkOptions{OnEvent: func(_ string, ev event.Event, _ error) {
+					if ev, ok := ev.(event.End); ok {
+						ends <- ev.Finish
+					}
+				}})
+			})
+		}
+		time.Sleep(2 * time.Hour) // the deadline passes, and both see what is due, one of them late
+		close(release)
+		time.Sleep(time.Hour)
+		cancel()
+		all.Wait()
+		must(t, slow.Close())
+		if len(ends) != 1 || <-ends != event.FinishStop {
+			t.Errorf("the run ended %d times", len(ends)+1)
+		}
+	})
+}
+
+// scannedLate is an engine that shows what is due only when it is released, as it
+// was when it was asked.
+type scannedLate struct {
+	*kvstore.Memory
+	release chan struct{}
+}
+
+func (s *scannedLate) Scan(ctx context.Context, r kvstore.Range) (kvstore.Page, error) {
+	page, err := s.Memory.Scan(ctx, r)
+	if len(r.Before) > 0 && len(page.Entries) > 0 {
+		<-s.release
+	}
+	return page, err
 }

@@ -37,7 +37,7 @@ func TestWorkOnOneSession(t *testing.T) {
 	}
 	stands := func(r *rig, id string, want event.Finish) {
 		t.Helper()
-		if s := must2(r.Show(r.t.Context(), id)); s.Finish != want {
+		if s := must2(r.Show(r.t.Context(), id, user)); s.Finish != want {
 			t.Errorf("%s is %q", id, s.Finish)
 		}
 	}

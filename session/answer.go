@@ -24,9 +24,16 @@ type Reply struct {
 	Delivery string
 }
 
-// Fits checks a value against the schema of that hash; an empty hash takes every value. Misfit says what is wrong with the value, err
-// what kept Fits from finding out. ForGo: the value will be decoded by Go code, which tells apart keys less strictly than JSON does.
-type Fits func(schema string, value json.RawMessage, forGo bool) (misfit, err error)
+// Asked is what a value is for: the answer to which pause, and what becomes of it there.
+type Asked struct {
+	Call, Tool string
+	Pause      int
+	Schema     string // see SchemaHash
+	Use        tool.Use
+}
+
+// Fits judges a value that is otherwise good. Misfit says what is wrong with the value, err what kept Fits from finding out.
+type Fits func(Asked, json.RawMessage) (misfit, err error)
 
 // Answer judges a reply and, if it is good, applies it. What it returns is the reply's receipt: a duplicate's is the
 // original one; a refused one's has Err. The error is for what kept it from judging.
@@ -55,7 +62,7 @@ func decided(d tool.Decision) string {
 // splitPause takes a pause's id apart. A call's id has number zero.
 func splitPause(id string) (call string, number int) {
 	if i := strings.LastIndexByte(id, '.'); i > 0 {
-		if n, err := strconv.Atoi(id[i+1:]); err == nil && n > 0 {
+		if n, err := strconv.Atoi(id[i+1:]); err == nil && n > 0 && strconv.Itoa(n) == id[i+1:] {
 			return id[:i], n
 		}
 	}
@@ -225,12 +232,12 @@ func (j *judgement) answer() error {
 		}
 	}
 	switch decision := j.in.Kind == KindDecision; {
-	case decision != (p.Gate != ""):
-		want := map[bool]string{true: "a decision", false: "an output or a failure"}[p.Gate != ""]
-		got := map[bool]string{true: "a decision", false: "an output, a failure or a message"}[decision]
-		return j.misfit(fmt.Errorf("it is %s, and the pause takes %s", got, want))
+	case p.Gate != "" && !decision:
+		return j.misfit(fmt.Errorf("it is a %s answer, and the call waits for a decision before it may run: approve or deny it", j.in.Kind))
+	case p.Gate == "" && decision:
+		return j.misfit(errors.New("it is a decision, and the call waits for an output: complete it, or fail it"))
 	case j.in.Kind != KindFail && len(j.in.Value) > 0:
-		if err := j.check(p.Schema, p.Mode == tool.ModeReenter); err != nil {
+		if err := j.check(p.Schema, p.use()); err != nil {
 			return err
 		}
 	}
@@ -261,6 +268,10 @@ func (j *judgement) early() error {
 		j.rc.Duplicate = true
 		return nil
 	}
+	if c.Parked != nil && j.in.Kind == KindFail {
+		j.record()
+		return j.tx.settle(c, failed(j.kept()))
+	}
 	if !c.mayPauseNext() {
 		return refuse(fmt.Errorf("%w: call %s is %s", ErrNotPaused, c.ID, c.Status))
 	}
@@ -268,7 +279,7 @@ func (j *judgement) early() error {
 	case j.in.Kind == KindDecision:
 		return j.misfit(errors.New("it is a decision, and no layer has asked for one"))
 	case completes(j.in.Kind):
-		if err := j.check(c.Output, false); err != nil {
+		if err := j.check(c.Output, tool.AsOutput); err != nil {
 			return err
 		}
 	}
@@ -297,8 +308,19 @@ func (j *judgement) kept() *Answer {
 	}
 }
 
-func (j *judgement) check(schema string, forGo bool) error {
-	misfit, err := j.fits(schema, j.in.Value, forGo)
+// use is what an answer to the pause is for.
+func (p *Pause) use() tool.Use {
+	switch {
+	case p.Gate != "":
+		return tool.AsArguments
+	case p.Mode == tool.ModeReenter:
+		return tool.AsAnswer
+	}
+	return tool.AsOutput
+}
+
+func (j *judgement) check(schema string, use tool.Use) error {
+	misfit, err := j.fits(Asked{Call: j.rc.Call, Tool: j.c.Tool, Pause: j.rc.Pause, Schema: schema, Use: use}, j.in.Value)
 	if misfit != nil {
 		return j.misfit(misfit)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/fermata-ai/fermata/kvstore"
 	"github.com/fermata-ai/fermata/llm"
@@ -25,10 +26,13 @@ func TestDamageBesideTheHead(t *testing.T) {
 		return s.Update(ctx, "first", func(tx *session.Tx) error { _, err := tx.Said("m", "h"); return err })
 	}
 	keys := func(s *session.Store) error { _, err := s.TokenKeys(ctx); return err }
-	rotate := func(s *session.Store) error { return s.RotateTokenKeys(ctx) }
+	rotate := func(s *session.Store) error { _, err := s.RotateTokenKeys(ctx, time.Time{}); return err }
 	record := func(s *session.Store) error { _, _, err := s.Record(ctx, "first", "c9"); return err }
 	find := func(s *session.Store) error { _, err := s.PauseSession(ctx, "c1.1"); return err }
-	byKey := func(s *session.Store) error { _, err := s.FindKey(ctx, "job", "k"); return err }
+	byKey := func(s *session.Store) error {
+		_, err := s.FindKey(ctx, session.OutsideKey{Tool: "job", Key: "k"})
+		return err
+	}
 	load := func(s *session.Store) error { _, err := s.Load(ctx, "first"); return err }
 	history := func(s *session.Store) error {
 		st, err := s.Load(ctx, "first")
@@ -72,6 +76,8 @@ func TestDamageBesideTheHead(t *testing.T) {
 		"a key ring without a secret":          {ring, `{"v":1,"keys":[{"id":1,"created":"2026-01-01T00:00:00Z"}]}`, keys},
 		"a key ring with a short secret":       {ring, `{"v":1,"keys":[{"id":1,"secret":"AAAA"}]}`, rotate},
 		"a key ring in disorder":               {ring, `{"v":1,"keys":[{"id":2,` + secret + `}]}`, keys},
+		"a key ring above its floor":           {ring, `{"v":2,"floor":3,"keys":[{"id":4,` + secret + `}]}`, keys},
+		"a key ring with a floor of nothing":   {ring, `{"v":2,"keys":[{"id":1,` + secret + `}]}`, keys},
 		"a record of another call":             {kvstore.Key("c", "first", "c9"), strings.Replace(done(""), "c9", "c8", 1), record},
 		"a record of an empty action":          {kvstore.Key("c", "first", "c9"), done(`,"actions":[null]`), record},
 		"a record with half a decision":        {kvstore.Key("c", "first", "c9"), done(`,"decisions":[{"gate":"g","approved":true,"pause":1}]`), record},

@@ -129,6 +129,7 @@ func (s *State) blobs(f func(*Blob)) {
 			if a != nil {
 				visit(a.Payload)
 				visit(a.Data)
+				visit(a.Prompt)
 			}
 		}
 		for _, b := range c.Actions {

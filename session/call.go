@@ -150,6 +150,9 @@ func (tx *Tx) consume(c *Call, early *Answer) error {
 // accept ends the open pause of the tool's own with an answer.
 func (tx *Tx) accept(c *Call, a *Answer) {
 	a.Mode, a.Data = c.Pause.Mode, c.Pause.Data
+	if a.Mode == tool.ModeReenter && a.Kind != KindTimer {
+		a.Prompt = c.Pause.Prompt
+	}
 	c.Answer, c.Pause, c.Status = a, nil, Answered
 	tx.touch()
 }
@@ -247,6 +250,15 @@ func (tx *Tx) settle(c *Call, o *Outcome) error {
 	return nil
 }
 
+// SeenBefore notes that a drive has shown what an earlier one had closed unseen.
+func (tx *Tx) SeenBefore() error {
+	if tx.Unseen != nil {
+		tx.Unseen = nil
+		tx.touch()
+	}
+	return nil
+}
+
 // Seen says which results a drive has shown, and which it has not, so that the next one shows those.
 func (tx *Tx) Seen(shown, unseen []string) error {
 	for i, id := range slices.Concat(shown, unseen) {
@@ -336,10 +348,25 @@ func (tx *Tx) Expire() error {
 const expireAtOnce = 8
 
 func (c *Call) overdue(now time.Time) bool {
-	return c.Status == Pending && c.Pause != nil && !c.Pause.Deadline.IsZero() && !c.Pause.Deadline.After(now)
+	d := c.deadline()
+	return !d.IsZero() && !d.After(now)
+}
+
+// deadline is until when a call waits; zero: it doesn't, or for ever.
+func (c *Call) deadline() time.Time {
+	switch {
+	case c.Status == Pending && c.Pause != nil:
+		return c.Pause.Deadline
+	case c.Parked != nil:
+		return c.Parked.Until
+	}
+	return time.Time{}
 }
 
 func (tx *Tx) expire(c *Call) error {
+	if c.Parked != nil {
+		return tx.settle(c, goneOutcome(c))
+	}
 	p := c.Pause
 	if p.Reason != tool.ReasonTimer {
 		return tx.settle(c, expiredOutcome(c))

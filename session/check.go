@@ -242,6 +242,7 @@ func (c *check) whole(ctx context.Context) error {
 		func() error { return readable[pauseNumber](ctx, c, "", kvstore.Key("k")) },
 		func() error { return readable[keyRing](ctx, c, "", keyRingKey) },
 		func() error { return c.schemas(ctx) },
+		func() error { return readable[schemaUse](ctx, c, "", kvstore.Key("t")) },
 	} {
 		if err := step(); err != nil {
 			return err
@@ -256,7 +257,7 @@ func (c *check) schemas(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if !endsWith(e.Key, schemaHash(e.Value)) {
+		if !endsWith(e.Key, SchemaHash(e.Value)) {
 			if err := c.report("", keyName(e.Key), "it is not the schema of that hash"); err != nil {
 				return err
 			}

@@ -30,10 +30,10 @@ func gated(t *testing.T) (kvstore.Store, *session.Store) {
 				return err
 			}
 			if id == "second" {
-				return tx.Reply(entry(t, llm.AssistantText("Yes?")), nil, event.FinishStop, llm.Usage{}, 0)
+				return tx.Reply(entry(t, llm.AssistantText("Yes?")), nil, session.Stopped{Finish: event.FinishStop}, 0)
 			}
 			calls := []session.Call{{ID: "c1", Tool: "pay", Status: session.Requested}, {ID: "c2", Tool: "job", Status: session.Requested, MayPause: true, Effect: tool.Idempotent}}
-			return tx.Reply(entry(t, m), calls, "", llm.Usage{}, 0)
+			return tx.Reply(entry(t, m), calls, session.Stopped{}, 0)
 		}))
 		if id == "first" {
 			must(t, d.Update(t.Context(), pause("c1", tool.Await{Gate: "approval", Arguments: json.RawMessage(`{}`)})))
@@ -58,7 +58,7 @@ func pause(call string, await tool.Await) session.Transition {
 	}
 }
 
-func fits(string, json.RawMessage, bool) (misfit, err error) { return nil, nil }
+func fits(session.Asked, json.RawMessage) (misfit, err error) { return nil, nil }
 
 func entry(t *testing.T, m llm.Message) *session.Entry {
 	t.Helper()
@@ -188,7 +188,7 @@ func TestNewerVersions(t *testing.T) {
 		t.Errorf("a newer version is written, with %v", err)
 	}
 
-	for key, value := range map[string]string{"c": `{"v":2,"call":"c9","status":"done"}`, "x": `{"v":2,"keys":[{"id":1}]}`} {
+	for key, value := range map[string]string{"c": `{"v":2,"call":"c9","status":"done"}`, "x": `{"v":3,"keys":[{"id":1}]}`} {
 		k := map[string][]byte{"c": kvstore.Key("c", "first", "c9"), "x": kvstore.Key("x", "token-keys")}[key]
 		_, err := kv.Apply(t.Context(), kvstore.Batch{Puts: []kvstore.Put{{Key: k, Value: []byte(value)}}})
 		must(t, err)

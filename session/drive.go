@@ -262,6 +262,14 @@ func (d *Drive) Taken() bool {
 	return d.taken
 }
 
+// Heir reports whether this drive begins where another one died holding the
+// session.
+func (d *Drive) Heir() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.heir
+}
+
 // Outrun reports whether transitions that rode were dropped, since this was last asked: what the driver concluded from them is void.
 func (d *Drive) Outrun() bool {
 	h := d.head

@@ -24,7 +24,7 @@ func TestADriveSeesWhatIsCommitted(t *testing.T) {
 			return err
 		}
 		calls := []session.Call{{ID: "c", Tool: "job", Status: session.Requested}, {ID: "e", Tool: "job", Status: session.Requested}}
-		return tx.Reply(entry(t, llm.AssistantText("I call.")), calls, "", llm.Usage{}, 0)
+		return tx.Reply(entry(t, llm.AssistantText("I call.")), calls, session.Stopped{}, 0)
 	}))
 	settle := func(call string) session.Transition {
 		return func(tx *session.Tx) error {

@@ -175,8 +175,12 @@ func (s *State) appendJSON(b []byte) ([]byte, error) {
 		return nil, err
 	}
 	o = o.string("finish", string(s.Finish))
+	o = o.string("why", s.Why)
 	o = o.time("ended", s.Ended)
 	if o, err = o.other("halt", s.Halt, s.Halt != nil); err != nil {
+		return nil, err
+	}
+	if o, err = o.other("unseen", s.Unseen, s.Unseen != nil); err != nil {
 		return nil, err
 	}
 	if o, err = o.other("ending", s.Ending, s.Ending != nil); err != nil {
@@ -192,6 +196,9 @@ func (s *State) appendJSON(b []byte) ([]byte, error) {
 	o = o.int("takeovers", s.Takeovers)
 	o = o.int("deadly", s.Deadly)
 	o = o.time("taken_over", s.TakenOver)
+	if o, err = o.other("missing", s.Missing, len(s.Missing) > 0); err != nil {
+		return nil, err
+	}
 	o = o.time("wake", s.Wake)
 	o = o.bool("watched", s.Watched)
 	o = appendString(o.name("commits"), s.Commits)
@@ -209,7 +216,9 @@ func (r *Run) append(head object) (object, error) {
 		usage := begin(o.name("usage")).int("input", r.Usage.Input)
 		usage = usage.int("output", r.Usage.Output)
 		usage = usage.int("cached", r.Usage.Cached)
+		usage = usage.int("written", r.Usage.Written)
 		usage = usage.int("reasoning", r.Usage.Reasoning)
+		usage = usage.int("predicted", r.Usage.Predicted)
 		o = append(usage, '}')
 	}
 	o = o.int("waived", r.Waived)
@@ -243,6 +252,7 @@ func (c *Call) appendJSON(b []byte) ([]byte, error) {
 		{"early", c.Early, c.Early != nil},
 		{"actions", c.Actions, len(c.Actions) > 0},
 		{"cancel", c.Cancel, c.Cancel != nil},
+		{"parked", c.Parked, c.Parked != nil},
 	} {
 		if o, err = o.other(f.name, f.value, f.present); err != nil {
 			return nil, err
@@ -254,6 +264,7 @@ func (c *Call) appendJSON(b []byte) ([]byte, error) {
 	o = o.string("settled", string(c.Settled))
 	o = o.bool("media", c.Media)
 	o = o.bool("unshown", c.Unshown)
+	o = o.bool("invented", c.Invented)
 	return closeObject(o, c.kept())
 }
 

@@ -44,14 +44,19 @@ func Moved(err error) bool { return outrun(err) }
 // when.
 type ConflictError struct{ Receipt Receipt }
 
-func (e *ConflictError) Error() string {
+func (e *ConflictError) Error() string { return e.told(" by " + orNobody(e.Receipt.By)) }
+
+// Impersonal is Error without the name of who answered, for those who are not to know.
+func (e *ConflictError) Impersonal() string { return e.told("") }
+
+func (e *ConflictError) told(by string) string {
 	r := e.Receipt
 	with := string(r.Kind)
 	if r.Decided != "" {
 		with += " (" + r.Decided + ")"
 	}
-	return fmt.Sprintf("session: pause %s was answered before, with %s by %s at %s",
-		tool.PauseID(r.Call, r.Pause), with, orNobody(r.By), r.At.Format(time.RFC3339))
+	return fmt.Sprintf("session: pause %s was answered before, with %s%s at %s",
+		tool.PauseID(r.Call, r.Pause), with, by, r.At.Format(time.RFC3339))
 }
 
 // Unwrap makes it an ErrResumeConflict.
@@ -67,10 +72,16 @@ type SettledError struct {
 }
 
 func (e *SettledError) Error() string {
-	by := ""
-	if e.By != "" {
-		by = " by " + e.By
+	if e.By == "" {
+		return e.told("")
 	}
+	return e.told(" by " + e.By)
+}
+
+// Impersonal is Error without the name of who settled the call, for those who are not to know.
+func (e *SettledError) Impersonal() string { return e.told("") }
+
+func (e *SettledError) told(by string) string {
 	return fmt.Sprintf("session: call %s is settled: %s%s at %s", e.Call, e.Status, by, e.At.Format(time.RFC3339))
 }
 
@@ -118,20 +129,25 @@ func (e *PayloadError) Unwrap() []error { return []error{ErrInvalidResumePayload
 type PendingError struct {
 	Session string
 	Pending []tool.Pause
+	Parked  []event.Parked // for their tools, which are gone
 }
 
 func (e *PendingError) Error() string {
-	p := e.Pending[0]
 	for _, other := range e.Pending {
 		if !ForPerson(other.Await.Reason) {
 			return fmt.Sprintf("session %q: a call of %s waits for something else than a person (%s), and can't be superseded; answer or cancel it",
 				e.Session, other.Tool, other.ID)
 		}
 	}
-	if len(e.Pending) == 1 {
-		return fmt.Sprintf("session %q: a call of %s waits for an answer (%s); answer or cancel it, or set RunOptions.Supersede", e.Session, p.Tool, p.ID)
+	if len(e.Pending) == 0 {
+		return fmt.Sprintf("session %q: call %s waits for its tool %s, which is gone; cancel it, or send the message so that it supersedes the call",
+			e.Session, e.Parked[0].Call, e.Parked[0].Tool)
 	}
-	return fmt.Sprintf("session %q: %d calls wait for answers (the first: %s, of %s); answer or cancel them, or set RunOptions.Supersede",
+	p := e.Pending[0]
+	if len(e.Pending) == 1 {
+		return fmt.Sprintf("session %q: a call of %s waits for an answer (%s); answer or cancel it, or send the message so that it supersedes the call", e.Session, p.Tool, p.ID)
+	}
+	return fmt.Sprintf("session %q: %d calls wait for answers (the first: %s, of %s); answer or cancel them, or send the message so that it supersedes them",
 		e.Session, len(e.Pending), p.ID, p.Tool)
 }
 

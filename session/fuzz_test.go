@@ -28,7 +28,7 @@ var records = []struct {
 	{"u", reads[userMessage]},
 	{"o", reads[pauseEntry]},
 	{"k", func(ctx context.Context, s *Store, key, value []byte) (any, error) {
-		_, err := s.FindKey(ctx, "deploy", "job-1")
+		_, err := s.FindKey(ctx, OutsideKey{Tool: "deploy", Key: "job-1"})
 		return nil, err
 	}},
 	{"s", func(ctx context.Context, s *Store, key, value []byte) (any, error) {
@@ -116,7 +116,7 @@ func place(kind string, value []byte) []byte {
 	case "k":
 		return outsideKey("deploy", "job-1", "chat-1", "call_x")
 	case "s":
-		return schemaKey(schemaHash(value))
+		return schemaKey(SchemaHash(value))
 	case "x":
 		return keyRingKey
 	case "p":

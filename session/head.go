@@ -242,6 +242,7 @@ func (h *head) drop(ctx context.Context) error {
 // schedule puts the session at its place in the wake index, and says whether it has become due by that. While a stored lease
 // is held, it is only watched.
 func (tx *Tx) schedule(exclusive bool) (woke bool) {
+	tx.indexParked()
 	step := Next(tx.State, tx.Now)
 	held := tx.Held && !exclusive
 	tx.watch(held, step.Kind == StepRetry)

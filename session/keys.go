@@ -23,8 +23,10 @@ import (
 //	i since pause                 the same, while it is open: the inbox
 //	k tool key session call       a tool's own key for its job
 //	w agent time session          wake index: what is due, and when
+//	n agent tool session          parked: a call waits for a tool that the agent has no more
 //	v agent session               what is due by the clock of another process
 //	s hash                        JSON Schema
+//	t hash                        when that was last used
 //	x name                        of the store as a whole
 func headKey(session string) []byte            { return kvstore.Key("h", session) }
 func recordKey(session, call string) []byte    { return kvstore.Key("c", session, call) }
@@ -32,6 +34,7 @@ func progressKey(session, call string) []byte  { return kvstore.Key("g", session
 func userMessageKey(session, id string) []byte { return kvstore.Key("u", session, id) }
 func pauseKey(pause string) []byte             { return kvstore.Key("o", pause) }
 func schemaKey(hash string) []byte             { return kvstore.Key("s", hash) }
+func schemaUseKey(hash string) []byte          { return kvstore.Key("t", hash) }
 
 func receiptKey(session, call, slot string) []byte {
 	return kvstore.Key("r", session, call, slot)
@@ -62,6 +65,10 @@ func wakeKey(agent string, at time.Time, session string) []byte {
 }
 
 func watchKey(agent, session string) []byte { return kvstore.Key("v", agent, session) }
+
+func parkedKey(agent, tool, session string) []byte {
+	return kvstore.Key("n", agent, tool, session)
+}
 
 // millis is a time as text that sorts.
 func millis(t time.Time) string { return padded(int(max(0, t.UnixMilli())), 14) }

@@ -156,6 +156,12 @@ func (s *Store) Value(ctx context.Context, session string, b *Blob) (json.RawMes
 	return value, nil
 }
 
+// ownValue is Value for who may change what it returns.
+func (s *Store) ownValue(ctx context.Context, session string, b *Blob) (json.RawMessage, error) {
+	value, err := s.Value(ctx, session, b)
+	return bytes.Clone(value), err
+}
+
 // payload reads what lies under an id of its own.
 func (s *Store) payload(ctx context.Context, session string, b *Blob) ([]byte, error) {
 	value := make([]byte, 0, min(b.Size, 1<<20)) // a damaged size must not ask for all memory

@@ -128,7 +128,7 @@ func (h *harness) begin(t *rapid.T) {
 		if err := tx.Say(question, "", "", false); err != nil {
 			return err
 		}
-		return tx.Reply(asks, []session.Call{{ID: "c", Tool: "x", Status: session.Requested, Effect: effect, MayPause: true}}, "", llm.Usage{}, 0)
+		return tx.Reply(asks, []session.Call{{ID: "c", Tool: "x", Status: session.Requested, Effect: effect, MayPause: true}}, session.Stopped{}, 0)
 	}))
 }
 
@@ -210,7 +210,7 @@ func (h *harness) answer(t *rapid.T) {
 	want := h.m.answer(n, kind, kind[0] == 'd', kind[0] == 'f')
 	var r session.Receipt
 	fatal(t, h.store.Update(t.Context(), "s", func(tx *session.Tx) (err error) {
-		r, err = tx.Answer(in, func(string, json.RawMessage, bool) (error, error) { return nil, nil })
+		r, err = tx.Answer(in, func(session.Asked, json.RawMessage) (error, error) { return nil, nil })
 		return err
 	}))
 	got := "accepted"

@@ -69,7 +69,10 @@ func next(s *State) StepKind {
 	for i := range s.Calls {
 		switch s.Calls[i].Status {
 		case Requested, Running, Answered:
-			return StepCalls
+			if c := &s.Calls[i]; c.Parked == nil || c.Cancel != nil || s.Ending != nil {
+				return StepCalls
+			}
+			kind = StepWait
 		case Pending:
 			if s.Ending != nil {
 				return StepCalls // to be cancelled
@@ -80,14 +83,13 @@ func next(s *State) StepKind {
 	return kind
 }
 
-// deadline is the earliest deadline of an open pause; zero if there is none.
+// deadline is the earliest deadline of an open pause, or of a parked call; zero if
+// there is none.
 func (s *State) deadline() time.Time {
 	var first time.Time
 	for i := range s.Calls {
-		if p := s.Calls[i].Pause; p != nil && s.Calls[i].Status == Pending && !p.Deadline.IsZero() {
-			if first.IsZero() || p.Deadline.Before(first) {
-				first = p.Deadline
-			}
+		if d := s.Calls[i].deadline(); !d.IsZero() && (first.IsZero() || d.Before(first)) {
+			first = d
 		}
 	}
 	return first

@@ -2,6 +2,7 @@ package session
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/fermata-ai/fermata/event"
@@ -10,24 +11,62 @@ import (
 
 // The transitions that anybody may make, beside [Tx.Answer], whoever drives the session.
 
-// Cancel cancels a call: at once, or, while its body may run, as soon as that ends.
-func (tx *Tx) Cancel(call, by, why string) (Receipt, error) {
+// Cancel cancels a call: at once, or, while its body may run, as soon as that ends. By the id of one of its pauses it does so only as long
+// as that pause is open, or still to come.
+func (tx *Tx) Cancel(callOrPause, by, why string) (Receipt, error) {
+	call, number := splitPause(callOrPause)
 	rc := Receipt{Call: call, Kind: KindCancel, By: by, At: tx.Now}
+	if err := tx.notOver(call, number); err != nil {
+		return rc, err
+	}
 	if r, found, err := tx.receipt(call, rc.slot()); err != nil || found {
 		r.Duplicate = true
 		return r, err
 	}
 	c, err := tx.live(call)
+	if err == nil && number > 0 {
+		err = c.notOver(number) // a timer's may be over just now
+	}
 	if err != nil {
 		return rc, err
 	}
 	tx.putReceipt(rc)
 	tx.goOn()
-	if c.Status == Running || tx.driven && c.Status != Pending && !c.Effect.NeedsClaim() {
+	switch {
+	case c.Parked != nil:
+		return rc, tx.settle(c, c.withoutTool(by, why))
+	case c.Status == Running || tx.driven && c.Status != Pending && !c.Effect.NeedsClaim():
 		c.Cancel = &Cancel{By: by, Why: why, At: tx.Now}
 		return rc, nil
 	}
 	return rc, tx.settle(c, CancelledOutcome(c, by, why, false))
+}
+
+// notOver refuses what is about a pause that was answered, or that the call can't be about to ask for. Number zero is no pause.
+func (tx *Tx) notOver(call string, number int) error {
+	if number == 0 {
+		return nil
+	}
+	if c := tx.Call(call); c != nil && c.Status != Settled {
+		return c.notOver(number)
+	}
+	_, answered, err := tx.receipt(call, Receipt{Pause: number}.slot())
+	if err == nil && answered {
+		err = tx.settledError(call)
+	}
+	return err
+}
+
+// notOver is that of an open call. A timer's pause leaves no receipt, so the count of pauses decides.
+func (c *Call) notOver(number int) error {
+	id := tool.PauseID(c.ID, number)
+	switch {
+	case number > c.Pauses+1, number > c.Pauses && c.Status == Pending:
+		return fmt.Errorf("%w: %s", ErrUnknownPause, id)
+	case number < c.Pauses, number == c.Pauses && c.Status != Pending, c.Early != nil && number == c.Early.Pause:
+		return fmt.Errorf("%w: pause %s is over", ErrNotPaused, id)
+	}
+	return nil
 }
 
 // goOn lets an interrupted session go on without a caller, since somebody wants that.
@@ -37,12 +76,16 @@ func (tx *Tx) goOn() {
 	}
 }
 
-// Supersede denies calls that wait for a person, SupersedeAtOnce at most.
-func (tx *Tx) Supersede(by string) error {
+// Supersede denies calls that wait for a person, by those pauses and no others,
+// and parked calls, by their ids; SupersedeAtOnce at most.
+func (tx *Tx) Supersede(by string, ids []string) error {
 	n := 0
 	for i := range tx.Calls {
 		c := &tx.Calls[i]
-		if c.Status != Pending || !ForPerson(c.Pause.Reason) {
+		switch {
+		case c.Parked != nil && slices.Contains(ids, c.ID):
+		case c.Status == Pending && ForPerson(c.Pause.Reason) && slices.Contains(ids, tool.PauseID(c.ID, c.Pauses)):
+		default:
 			continue
 		}
 		if n++; n > SupersedeAtOnce {
@@ -54,7 +97,11 @@ func (tx *Tx) Supersede(by string) error {
 			}
 			continue
 		}
-		if err := tx.settle(c, supersededOutcome(c, by)); err != nil {
+		o := supersededOutcome(c, by)
+		if c.Status == Running {
+			o = c.withoutTool(by, "the user sent another message")
+		}
+		if err := tx.settle(c, o); err != nil {
 			return err
 		}
 	}
@@ -100,6 +147,9 @@ func (tx *Tx) Delete() {
 		if c := &tx.Calls[i]; c.Status == Pending {
 			tx.delete(inboxKey(c.Pause.Since, tool.PauseID(c.ID, c.Pauses)))
 		}
+	}
+	for _, tool := range tx.Missing {
+		tx.delete(parkedKey(tx.Agent, tool, tx.ID))
 	}
 	*tx.State = State{
 		Version: tx.Version, ID: tx.ID, User: tx.User, Agent: tx.Agent, Created: tx.Created, Deleted: tx.Now,

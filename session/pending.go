@@ -1,6 +1,7 @@
 package session
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -65,12 +66,13 @@ func (s *Store) Pauses(ctx context.Context, st *State, asked []llm.ToolCall) ([]
 	return pauses, nil
 }
 
-// Pause shows the open pause of a call, which the model made with args.
+// Pause shows the open pause of a call, which the model made with args. It
+// belongs to who gets it: what it holds is copied, and not the head's own.
 func (s *Store) Pause(ctx context.Context, st *State, c *Call, args json.RawMessage) (tool.Pause, error) {
 	p := c.Pause
 	out := tool.Pause{
 		ID: tool.PauseID(c.ID, c.Pauses), Call: c.ID, Session: st.ID, User: st.User, Tool: c.Tool, Number: c.Pauses,
-		Arguments: args, Since: p.Since, Deadline: p.Deadline,
+		Arguments: bytes.Clone(args), Since: p.Since, Deadline: p.Deadline,
 		Await: tool.Await{Reason: p.Reason, Mode: p.Mode, Key: p.Key, Gate: p.Gate},
 	}
 	if !p.Deadline.IsZero() {
@@ -83,11 +85,11 @@ func (s *Store) Pause(ctx context.Context, st *State, c *Call, args json.RawMess
 	if err != nil {
 		return out, err
 	}
-	if out.Await.Data, err = s.Value(ctx, st.ID, p.Data); err != nil {
+	if out.Await.Data, err = s.ownValue(ctx, st.ID, p.Data); err != nil {
 		return out, err
 	}
 	if p.Args != nil {
-		if out.Arguments, err = s.Value(ctx, st.ID, p.Args); err != nil {
+		if out.Arguments, err = s.ownValue(ctx, st.ID, p.Args); err != nil {
 			return out, err
 		}
 	}
@@ -96,7 +98,7 @@ func (s *Store) Pause(ctx context.Context, st *State, c *Call, args json.RawMess
 		if err != nil {
 			return out, err
 		}
-		out.Await.Schema = schema.raw
+		out.Await.Schema = bytes.Clone(schema.raw)
 	}
 	out.Progress, err = s.LatestProgress(ctx, st.ID, c.ID)
 	return out, err
@@ -220,14 +222,24 @@ func (s *Store) PauseSession(ctx context.Context, id string) (string, error) {
 	return entry.Session, err
 }
 
+// OutsideKey is a key that a tool gave for its outside job. User and Session, if set, hide the calls of others.
+type OutsideKey struct {
+	Tool, Key     string
+	User, Session string
+}
+
 // FindKey finds the pause that a tool gave an outside key: the open one, or else that of the call which ended last; a call that goes on
 // comes after all that ended. Several that are open are ErrAmbiguousKey. One that isn't known may be known soon, since the outside system
 // can be faster than the commit: ErrNotYetKnown.
-func (s *Store) FindKey(ctx context.Context, toolName, key string) (tool.Pause, error) {
+func (s *Store) FindKey(ctx context.Context, k OutsideKey) (tool.Pause, error) {
+	prefix := kvstore.Key("k", k.Tool, k.Key)
+	if k.Session != "" {
+		prefix = kvstore.Key("k", k.Tool, k.Key, k.Session)
+	}
 	var found tool.Pause
 	var ended time.Time // of found, if it isn't open
 	open := 0
-	for e, err := range s.scan(ctx, kvstore.Key("k", toolName, key)) {
+	for e, err := range s.scan(ctx, prefix) {
 		if err != nil {
 			return found, err
 		}
@@ -236,7 +248,14 @@ func (s *Store) FindKey(ctx context.Context, toolName, key string) (tool.Pause, 
 		if err != nil || len(parts) != 5 || decode(e.Key, e.Value, &number) != nil {
 			return found, fmt.Errorf("%w: %s", ErrCorrupt, keyName(e.Key))
 		}
-		p, err := s.Find(ctx, parts[3], tool.PauseID(parts[4], int(number)))
+		id := tool.PauseID(parts[4], int(number))
+		if others, err := s.ofOthers(ctx, id, k.User); others || err != nil {
+			if err != nil {
+				return found, err
+			}
+			continue
+		}
+		p, err := s.Find(ctx, parts[3], id)
 		switch {
 		case errors.Is(err, ErrDeleted) || errors.Is(err, ErrUnknownSession) || errors.Is(err, ErrUnknownCall):
 			continue
@@ -258,11 +277,22 @@ func (s *Store) FindKey(ctx context.Context, toolName, key string) (tool.Pause, 
 	}
 	switch {
 	case open > 1:
-		return tool.Pause{}, fmt.Errorf("%w: key %q of tool %q names %d; answer by token or pause id", ErrAmbiguousKey, key, toolName, open)
+		return tool.Pause{}, fmt.Errorf("%w: key %q of tool %q names %d; answer by token or pause id", ErrAmbiguousKey, k.Key, k.Tool, open)
 	case found.ID == "":
-		return tool.Pause{}, fmt.Errorf("%w: key %q of tool %q", ErrNotYetKnown, key, toolName)
+		return tool.Pause{}, fmt.Errorf("%w: key %q of tool %q", ErrNotYetKnown, k.Key, k.Tool)
 	}
 	return found, nil
+}
+
+// ofOthers reports whether a pause is another user's than the given one; the empty user is everybody. Of others nothing else is read: what
+// is damaged of theirs is in no one's way.
+func (s *Store) ofOthers(ctx context.Context, pause, user string) (bool, error) {
+	if user == "" {
+		return false, nil
+	}
+	var entry pauseEntry
+	found, err := s.read(ctx, pauseKey(pause), &entry)
+	return found && entry.User != user, err
 }
 
 // ended is when the call of a pause that is over ended; of one that goes on, now.

@@ -36,8 +36,10 @@ func quickState(b []byte) *State {
 	}
 	q.other("retry", &s.Retry)
 	q.text("finish", (*string)(&s.Finish))
+	q.text("why", &s.Why)
 	s.Ended = q.time("ended")
 	q.other("halt", &s.Halt)
+	q.other("unseen", &s.Unseen)
 	q.other("ending", &s.Ending)
 	s.Epoch = q.int("epoch")
 	s.Held = q.bool("held")
@@ -49,6 +51,7 @@ func quickState(b []byte) *State {
 	s.Takeovers = q.int("takeovers")
 	s.Deadly = q.int("deadly")
 	s.TakenOver = q.time("taken_over")
+	q.other("missing", &s.Missing)
 	s.Wake = q.time("wake")
 	s.Watched = q.bool("watched")
 	s.Commits = commits(q.string("commits"))
@@ -65,7 +68,9 @@ func (q *quick) run() (r Run) {
 		r.Usage.Input = q.int("input")
 		r.Usage.Output = q.int("output")
 		r.Usage.Cached = q.int("cached")
+		r.Usage.Written = q.int("written")
 		r.Usage.Reasoning = q.int("reasoning")
+		r.Usage.Predicted = q.int("predicted")
 		q.close()
 	}
 	r.Waived = q.int("waived")
@@ -91,10 +96,12 @@ func (q *quick) call() (c Call) {
 	q.other("early", &c.Early)
 	q.other("actions", &c.Actions)
 	q.other("cancel", &c.Cancel)
+	q.other("parked", &c.Parked)
 	q.other("decisions", &c.Decisions)
 	q.text("settled", (*string)(&c.Settled))
 	c.Media = q.bool("media")
 	c.Unshown = q.bool("unshown")
+	c.Invented = q.bool("invented")
 	q.close()
 	return c
 }

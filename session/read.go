@@ -76,17 +76,26 @@ func (s *Store) Receipts(ctx context.Context, session, call string) ([]Receipt, 
 	return all, nil
 }
 
-// Decided reads a decision with its values.
+// Decided reads a decision with its values, which are the caller's own.
 func (s *Store) Decided(ctx context.Context, session string, d Decision) (tool.Decision, error) {
 	out := d.Decision
-	why, err := s.Value(ctx, session, d.Why)
-	if err == nil && len(why) > 0 {
-		err = decode([]byte(d.Gate), why, &out.Reason)
-	}
+	why, err := s.Words(ctx, session, d.Why)
 	if err == nil {
-		out.Arguments, err = s.Value(ctx, session, d.Edited)
+		if d.Why != nil {
+			out.Reason = why
+		}
+		out.Arguments, err = s.ownValue(ctx, session, d.Edited)
 	}
 	return out, err
+}
+
+// Words reads a payload that is a JSON string; of none it is empty.
+func (s *Store) Words(ctx context.Context, session string, b *Blob) (words string, err error) {
+	raw, err := s.Value(ctx, session, b)
+	if err == nil && len(raw) > 0 {
+		err = decode([]byte(session), raw, &words)
+	}
+	return words, err
 }
 
 // Filter selects sessions; empty fields select all.
@@ -161,7 +170,10 @@ func (s *Store) LatestProgress(ctx context.Context, session, call string) (*tool
 
 // Progress checks that a call may have progress, which one that is settled may not, and says which tool it calls. With write
 // the progress is stored, under the condition that the head is still the one that was checked.
-func (s *Store) Progress(ctx context.Context, session, call string, p tool.Progress, write bool) (toolName string, err error) {
+//
+// The call may be given by the id of one of its pauses: then that must not be over.
+func (s *Store) Progress(ctx context.Context, session, callOrPause string, p tool.Progress, write bool) (toolName string, err error) {
+	call, number := splitPause(callOrPause)
 	value, err := encode(p)
 	if err != nil {
 		return "", fmt.Errorf("session: progress: %w", err)
@@ -182,6 +194,13 @@ func (s *Store) Progress(ctx context.Context, session, call string, p tool.Progr
 				return "", err
 			}
 			continue
+		}
+		if number > 0 {
+			if err := c.notOver(number); err != nil {
+				return "", err
+			}
+		}
+		switch {
 		case !write:
 			return c.Tool, nil
 		}

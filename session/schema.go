@@ -1,12 +1,14 @@
 package session
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/fermata-ai/fermata/kvstore"
 	"github.com/fermata-ai/fermata/tool"
@@ -16,10 +18,22 @@ import (
 type storedSchema struct {
 	raw      json.RawMessage
 	compiled *tool.Schema
+	used     time.Time // when its use was last noted, as far as this process knows
 }
 
-// schemaHash names a schema by its bytes; the empty schema has no name.
-func schemaHash(schema json.RawMessage) string {
+// schemaUse notes that a schema is in use, beside it. A sweep removes those that
+// no open call names and whose last use is long ago.
+type schemaUse struct {
+	At time.Time `json:"at"`
+}
+
+// useEvery is how often a schema's use is noted: not with each pause. It is far
+// less than what a sweep waits for, so that none goes that a pause in the making
+// counts on.
+const useEvery = 24 * time.Hour
+
+// SchemaHash names a schema by its bytes; the empty schema, which every value fits, has no name.
+func SchemaHash(schema json.RawMessage) string {
 	if len(schema) == 0 {
 		return ""
 	}
@@ -30,60 +44,111 @@ func schemaHash(schema json.RawMessage) string {
 // The longest schema fits one value, or this does not compile.
 const _ = uint(kvstore.MaxValue - tool.MaxSchema)
 
-// PutSchema makes sure that a schema is in the store, where it lies once under its hash, for ever.
+// PutSchema makes sure that a schema is in the store, where it lies once under
+// its hash, as long as it is in use.
 func (s *Store) PutSchema(ctx context.Context, schema json.RawMessage) (hash string, err error) {
-	hash = schemaHash(schema)
+	hash = SchemaHash(schema)
 	if hash == "" {
 		return "", nil
 	}
-	if _, known := s.schemas.Load(hash); known {
+	now := s.Now()
+	known, ok := s.schemas.Get(hash)
+	switch {
+	case !ok:
+		compiled, err := tool.CompileSchema(schema)
+		if err != nil {
+			return "", fmt.Errorf("session: schema: %w", err)
+		}
+		known = storedSchema{raw: bytes.Clone(schema), compiled: compiled}
+	case !stale(known.used, now):
 		return hash, nil
 	}
-	compiled, err := tool.CompileSchema(schema)
-	if err != nil {
-		return "", fmt.Errorf("session: schema: %w", err)
+	if known.used, err = s.useSchema(ctx, hash, known.raw, now); err != nil {
+		return "", fmt.Errorf("session: schema of %d bytes: %w", len(schema), err)
 	}
-	if _, err := s.kv.Get(ctx, schemaKey(hash)); errors.Is(err, kvstore.ErrNotFound) {
-		if err := s.repeat(ctx, kvstore.Batch{Puts: []kvstore.Put{{Key: schemaKey(hash), Value: schema}}}); err != nil {
-			return "", fmt.Errorf("session: schema of %d bytes: %w", len(schema), err)
-		}
-	} else if err != nil {
-		return "", err
-	}
-	s.schemas.Store(hash, &storedSchema{schema, compiled})
+	s.schemas.Put(hash, known, maxSchemas)
 	return hash, nil
 }
 
-func (s *Store) schema(ctx context.Context, hash string) (*storedSchema, error) {
-	if known, ok := s.schemas.Load(hash); ok {
-		return known.(*storedSchema), nil
+// maxSchemas is how many compiled schemas are kept in memory.
+const maxSchemas = 512
+
+// stale reports whether a use is to be noted anew. A clock that was set back
+// makes it so as well.
+func stale(used, now time.Time) bool {
+	age := now.Sub(used)
+	return age < 0 || age >= useEvery
+}
+
+// useSchema stores a schema, if it isn't there, and that it is in use, unless
+// that is noted already. It returns when that was noted.
+func (s *Store) useSchema(ctx context.Context, hash string, schema json.RawMessage, now time.Time) (time.Time, error) {
+	key := schemaKey(hash)
+	use, err := encode(schemaUse{now})
+	if err != nil {
+		return now, err
+	}
+	for {
+		stored, err := s.kv.Get(ctx, key)
+		if err != nil && !errors.Is(err, kvstore.ErrNotFound) {
+			return now, err
+		}
+		// A sweep that is faster makes this a conflict.
+		b := kvstore.Batch{
+			Preconditions: []kvstore.Precondition{{Key: key, Revision: stored.Revision}},
+			Puts:          []kvstore.Put{{Key: schemaUseKey(hash), Value: use}},
+		}
+		if stored.Revision == 0 {
+			b.Puts = append(b.Puts, kvstore.Put{Key: key, Value: schema})
+		} else {
+			var last schemaUse
+			if found, err := s.read(ctx, schemaUseKey(hash), &last); err != nil {
+				return now, err
+			} else if found && !stale(last.At, now) {
+				return last.At, nil
+			}
+		}
+		if _, err := s.kv.Apply(ctx, b); err == nil {
+			return now, nil
+		} else if !errors.Is(err, kvstore.ErrConflict) && !errors.Is(err, kvstore.ErrUncertain) || ctx.Err() != nil {
+			return now, err
+		}
+	}
+}
+
+// schema compiles a stored schema. That it is looked up is no use of it that is
+// noted: the pause that names it is open.
+func (s *Store) schema(ctx context.Context, hash string) (known storedSchema, err error) {
+	if known, ok := s.schemas.Get(hash); ok {
+		return known, nil
 	}
 	key := schemaKey(hash)
 	e, err := s.kv.Get(ctx, key)
 	if err != nil {
-		return nil, unread(keyName(key), err)
+		return known, unread(keyName(key), err)
 	}
 	compiled, err := tool.CompileSchema(e.Value)
-	if err != nil || schemaHash(e.Value) != hash {
-		return nil, fmt.Errorf("%w: %s is not the schema of that hash", ErrCorrupt, keyName(key))
+	if err != nil || SchemaHash(e.Value) != hash {
+		return known, fmt.Errorf("%w: %s is not the schema of that hash", ErrCorrupt, keyName(key))
 	}
-	known := &storedSchema{e.Value, compiled}
-	s.schemas.Store(hash, known)
+	known = storedSchema{raw: e.Value, compiled: compiled}
+	s.schemas.Put(hash, known, maxSchemas)
 	return known, nil
 }
 
 // Fits returns the check of values against stored schemas.
 func (s *Store) Fits(ctx context.Context) Fits {
-	return func(hash string, value json.RawMessage, forGo bool) (misfit, err error) {
-		if hash == "" {
+	return func(a Asked, value json.RawMessage) (misfit, err error) {
+		if a.Schema == "" {
 			return nil, nil
 		}
-		schema, err := s.schema(ctx, hash)
+		schema, err := s.schema(ctx, a.Schema)
 		if err != nil {
 			return nil, err
 		}
-		if forGo {
-			return schema.compiled.Validate(value), nil
+		if a.Use == tool.AsArguments || a.Use == tool.AsAnswer { // which Go code decodes
+			_, misfit = schema.compiled.Arguments(value)
+			return misfit, nil
 		}
 		return schema.compiled.ValidateResult(value), nil
 	}

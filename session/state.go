@@ -41,8 +41,10 @@ type State struct {
 	Run    Run          `json:"run,omitzero"`
 	Retry  *Retry       `json:"retry,omitempty"`  // the model failed in a way that may pass
 	Finish event.Finish `json:"finish,omitempty"` // of the last run, once it is over
+	Why    string       `json:"why,omitempty"`    // with FinishOther: the provider's word; that of a Halt stands there
 	Ended  time.Time    `json:"ended,omitzero"`   // when the last run ended, once it has
 	Halt   *Halt        `json:"halt,omitempty"`
+	Unseen *Unseen      `json:"unseen,omitempty"` // results of a closed turn that no drive has shown
 	Ending *Halt        `json:"ending,omitempty"` // what Halt is to be when the open turn is closed
 
 	// The drive that holds the session, and the count of all that did.
@@ -57,6 +59,7 @@ type State struct {
 	Deadly      int       `json:"deadly,omitempty"`      // of those, the last ones in a row that may have died of the session
 	TakenOver   time.Time `json:"taken_over,omitzero"`   // when the last of them was followed by another drive
 
+	Missing []string  `json:"missing,omitempty"` // the tools under which it stands in the index of parked sessions, in order
 	Wake    time.Time `json:"wake,omitzero"`     // where the session stands in the wake index, see atOnce; zero: nowhere
 	Watched bool      `json:"watched,omitempty"` // it stands in the index of what is watched, see watch.go
 	Commits commits   `json:"commits"`
@@ -80,7 +83,8 @@ func (r *Run) Tokens() int { return r.Usage.Total() - r.Waived }
 
 // Retry says when a model that failed in a way that may pass is called again.
 type Retry struct {
-	Failures int       `json:"failures"` // in a row
+	Failures int       `json:"failures"`       // in a row
+	Since    time.Time `json:"since,omitzero"` // the first of them
 	At       time.Time `json:"at"`
 	Wait     int       `json:"wait,omitempty"` // how long it is until then at most, in milliseconds, whatever clocks show
 	Why      string    `json:"why"`
@@ -94,6 +98,15 @@ type Halt struct {
 	By     string       `json:"by,omitempty"` // of a cancellation: who did it
 	Why    string       `json:"why,omitempty"`
 	At     time.Time    `json:"at"`
+
+	later
+}
+
+// Unseen is what a drive settled to which nobody listened, and whose turn it
+// closed: the next drive shows it.
+type Unseen struct {
+	Message int      `json:"msg"`   // the number of the message with the results
+	Calls   []string `json:"calls"` // in call order
 
 	later
 }
@@ -116,8 +129,10 @@ type Call struct {
 	Actions   []*Blob      `json:"actions,omitempty"` // what the body made before it paused; each a list
 	Cancel    *Cancel      `json:"cancel,omitempty"`  // asked for while the body runs
 	Settled   event.Status `json:"settled,omitempty"`
-	Media     bool         `json:"media,omitempty"`   // among the actions, the settled call's too, is media for the model
-	Unshown   bool         `json:"unshown,omitempty"` // it was settled without a drive that could show it, and no drive has shown it yet
+	Media     bool         `json:"media,omitempty"`    // among the actions, the settled call's too, is media for the model
+	Unshown   bool         `json:"unshown,omitempty"`  // it was settled without a drive that could show it, and no drive has shown it yet
+	Invented  bool         `json:"invented,omitempty"` // the agent had no such tool when it was asked for
+	Parked    *Parked      `json:"parked,omitempty"`   // the agent has its tool no more
 
 	later
 }
@@ -158,8 +173,9 @@ type Answer struct {
 	Kind     Kind      `json:"kind"`
 	Mode     tool.Mode `json:"mode,omitempty"` // of the pause; empty while the answer is early
 	Payload  *Blob     `json:"payload,omitempty"`
-	Data     *Blob     `json:"data,omitempty"` // the pause's own
-	Hash     string    `json:"hash,omitempty"` // of the payload, as receipts have it
+	Data     *Blob     `json:"data,omitempty"`   // the pause's own
+	Prompt   *Blob     `json:"prompt,omitempty"` // of a question, a JSON string: the tool may have to ask again
+	Hash     string    `json:"hash,omitempty"`   // of the payload, as receipts have it
 	By       string    `json:"by,omitempty"`
 	Delivery string    `json:"delivery,omitempty"`
 	MayPass  bool      `json:"may_pass,omitempty"` // of a failure
@@ -174,6 +190,14 @@ type Decision struct {
 	Edited *Blob `json:"edited,omitempty"` // in place of Decision.Arguments
 	Why    *Blob `json:"why,omitempty"`    // in place of Decision.Reason; a JSON string
 	Pause  int   `json:"pause"`            // the number of the pause that it answered
+
+	later
+}
+
+// Parked is since when a call waits for its tool to come back, and until when.
+type Parked struct {
+	Since time.Time `json:"since"`
+	Until time.Time `json:"until,omitzero"` // zero: for ever
 
 	later
 }

@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/rs/xid"
 
+	"github.com/fermata-ai/fermata/internal/recent"
 	"github.com/fermata-ai/fermata/kvstore"
 )
 
@@ -23,7 +23,7 @@ type Store struct {
 	newID       func(kind string) string
 	lease       time.Duration
 	maxSkew     time.Duration
-	schemas     sync.Map // hash -> *storedSchema
+	schemas     recent.Cache[string, storedSchema] // by hash
 	seen        sightings
 }
 

@@ -20,6 +20,9 @@ type Retention struct {
 	Sessions time.Duration
 	// Tombstones is how long the id of a deleted session can't be used again; default: three times Receipts.
 	Tombstones time.Duration
+	// Schemas is how long a schema is kept that no open call names, after its last
+	// use; default 30 days, and never less than two.
+	Schemas time.Duration
 	// Orphans is how long a payload may lie about that nothing refers to (yet); default an hour.
 	Orphans time.Duration
 }
@@ -32,6 +35,10 @@ func (r Retention) defaults() Retention {
 		r.Tombstones = 3 * r.Receipts
 	}
 	r.Tombstones = max(r.Tombstones, r.Receipts)
+	if r.Schemas <= 0 {
+		r.Schemas = 30 * 24 * time.Hour
+	}
+	r.Schemas = max(r.Schemas, 2*useEvery)
 	if r.Orphans <= 0 {
 		r.Orphans = time.Hour
 	}
@@ -40,21 +47,23 @@ func (r Retention) defaults() Retention {
 
 // Swept counts what a sweep removed.
 type Swept struct {
-	Sessions, Tombstones, Calls, Payloads, Entries int
+	Sessions, Tombstones, Calls, Payloads, Entries, Schemas int
 }
 
 // Sweep removes what has outlived its retention, and what nothing refers to. It goes through the store in small steps, with
 // nothing held in between, and may be cut off at any of them. A session that can't be read is left alone; its error comes with
 // those of the others, at the end.
 func (s *Store) Sweep(ctx context.Context, r *Retention) (Swept, error) {
-	sw := &sweep{store: s, now: s.Now()}
+	sw := &sweep{store: s, now: s.Now(), named: map[string]bool{}}
 	if r != nil {
 		sw.keep = *r
 	}
 	sw.keep = sw.keep.defaults()
 	var errs []error
 	for e, err := range s.scan(ctx, kvstore.Key("h")) {
-		if err == nil {
+		if err != nil {
+			sw.unread = true
+		} else {
 			err = sw.session(ctx, e)
 		}
 		if ctx.Err() != nil {
@@ -69,6 +78,11 @@ func (s *Store) Sweep(ctx context.Context, r *Retention) (Swept, error) {
 			errs = append(errs, err)
 		}
 	}
+	if !sw.unread { // what a session that can't be read names is unknown
+		if err := sw.schemas(ctx); err != nil {
+			errs = append(errs, err)
+		}
+	}
 	return sw.swept, errors.Join(errs...)
 }
 
@@ -79,13 +93,24 @@ type sweep struct {
 	swept Swept
 	store *Store
 	now   time.Time
+
+	named  map[string]bool // hashes of the schemas that open calls name
+	unread bool            // a head could not be read
 }
 
 // session sweeps what belongs to one session.
 func (sw *sweep) session(ctx context.Context, e kvstore.Entry) error {
 	st, err := sw.store.decodeHead(ctx, e)
 	if err != nil {
+		sw.unread = true
 		return err
+	}
+	for i := range st.Calls {
+		c := &st.Calls[i]
+		sw.named[c.Output] = true
+		if c.Pause != nil {
+			sw.named[c.Pause.Schema] = true
+		}
 	}
 	if !st.Deleted.IsZero() {
 		return sw.tombstone(ctx, e, st)

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/tool"
 )
 
 // What the model reads where nothing else speaks for a call. Each says whether the work was begun, since that is what the
@@ -19,7 +20,7 @@ func (c *Call) Begun() bool {
 func (c *Call) begun(certain bool) string {
 	switch {
 	case c.Begun():
-		return "The work had begun, and may have had effects."
+		return "The work had begun" + c.andEffects() + "."
 	case certain, c.Effect.NeedsClaim(), c.Status == Pending:
 		return "The tool was not run."
 	}
@@ -64,9 +65,45 @@ func supersededOutcome(c *Call, by string) *Outcome {
 		Output: StringBlob("Denied: the user sent another message instead of an answer. " + c.begun(false))}
 }
 
-// BegunText adds to a reason for not going on with a call that its work had begun: other words may say that nothing was run.
-func BegunText(why string) string {
-	return why + " (This is about going on with the call. Its work had begun before, and may have had effects.)"
+// andEffects is what work that had begun may have left. A read-only tool's
+// leaves nothing.
+func (c *Call) andEffects() string {
+	if c.Effect == tool.ReadOnly {
+		return ""
+	}
+	return ", and may have had effects"
+}
+
+// BegunText adds to a reason for not going on with a call that its work had begun.
+func BegunText(c *Call, why string) string {
+	return why + " (This is about going on with the call. Its work had begun before" + c.andEffects() + ".)"
+}
+
+// DeniedText is what the model reads of a call that was denied. Of one that had
+// begun it doesn't say that nothing was run.
+func DeniedText(c *Call, reason string) string {
+	if !c.Begun() {
+		return tool.Denied(reason).Error()
+	}
+	s := "The call was refused, and does not go on. Its work had begun before" + c.andEffects() + ". Do not try again unless you are told to."
+	if reason != "" {
+		s += " Reason: " + reason
+	}
+	return s
+}
+
+// OutdatedText is what the model reads of a call that had begun, and can't go on since its tool was changed meanwhile: nothing of what it
+// asked for was wrong when it asked, so that it is not told to do it again.
+func OutdatedText(c *Call, r *tool.Refusal) string {
+	why := fmt.Sprintf("%s was changed since", c.Tool)
+	if r.Err != nil {
+		why = fmt.Sprintf("its arguments do not fit %s any more, which was changed since: %v", c.Tool, r.Err)
+	}
+	s := "The call can't go on: " + sentence(why) + " Its work had begun before" + c.andEffects() + "."
+	if c.Effect == tool.ReadOnly {
+		return s
+	}
+	return s + " Find out what became of it before you do anything like it again."
 }
 
 // failed is how a call ends whose outside job failed.

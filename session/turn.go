@@ -6,6 +6,7 @@ import (
 
 	"github.com/fermata-ai/fermata/event"
 	"github.com/fermata-ai/fermata/llm"
+	"github.com/fermata-ai/fermata/tool"
 )
 
 // The transitions of a session that its driver makes.
@@ -19,7 +20,7 @@ func (tx *Tx) Say(m *Entry, messageID, hash string, detached bool) error {
 	if messageID != "" {
 		tx.putJSON(userMessageKey(tx.ID, messageID), userMessage{Hash: hash, Number: tx.Messages - 1})
 	}
-	tx.Due, tx.Halt, tx.Retry, tx.Finish = true, nil, nil, ""
+	tx.Due, tx.Halt, tx.Retry, tx.Finish, tx.Why = true, nil, nil, "", ""
 	tx.Run, tx.Ended = Run{Detached: detached}, time.Time{}
 	tx.gotOn()
 	return nil
@@ -54,9 +55,16 @@ func (tx *Tx) Heard(messageID, hash string) {
 	}
 }
 
+// Stopped is how the model's message ended.
+type Stopped struct {
+	Finish event.Finish // of the run, if the message asks for no calls
+	Why    string       // with FinishOther
+	Usage  llm.Usage
+}
+
 // Reply takes the model's message; nil is one without content, of which nothing is kept. With calls it opens a turn; without,
 // the run is over.
-func (tx *Tx) Reply(m *Entry, calls []Call, finish event.Finish, used llm.Usage, tokenKey int) error {
+func (tx *Tx) Reply(m *Entry, calls []Call, how Stopped, tokenKey int) error {
 	if err := tx.due(); err != nil {
 		return err
 	}
@@ -69,15 +77,40 @@ func (tx *Tx) Reply(m *Entry, calls []Call, finish event.Finish, used llm.Usage,
 	tx.gotOn()
 	tx.Run.Turns++
 	tx.Run.Calls += len(calls)
-	tx.Run.Usage = tx.Run.Usage.Add(used)
+	tx.Run.Usage = tx.Run.Usage.Add(how.Usage)
 	if len(calls) == 0 {
-		tx.Finish, tx.Ended = finish, tx.Now
+		tx.Finish, tx.Why, tx.Ended = how.Finish, brief(how.Why), tx.Now
 		return nil
 	}
 	tx.Calls = append(tx.Calls[:0], calls...) // a transition that runs again begins with these
 	tx.Asked, tx.TokenKey = tx.Now, tokenKey
 	if tx.Halt != nil { // somebody ended the run while the model spoke: what it asks for is not begun
 		tx.Ending, tx.Halt = tx.Halt, nil
+	}
+	return nil
+}
+
+// Declared is what the head keeps of how a call's tool is declared: all that answers are judged by where the tool isn't at hand.
+type Declared struct {
+	Effect   tool.Effect
+	MayPause bool
+	Output   string // hash of the output schema, if it may pause
+}
+
+// Declare takes for a call that is about to begin what its tool declares by now. An answer that has come early was judged by the output
+// schema as it was, and is compared with that of the pause, so that schema stays.
+func (tx *Tx) Declare(call string, is Declared) error {
+	c, err := tx.live(call)
+	switch {
+	case err != nil:
+		return err
+	case c.Status != Requested && c.Status != Answered:
+		return fmt.Errorf("%w: call %s is %s", ErrStale, call, c.Status)
+	}
+	tx.touch()
+	c.Effect, c.MayPause = is.Effect, is.MayPause
+	if c.Early == nil {
+		c.Output = is.Output
 	}
 	return nil
 }
@@ -98,7 +131,7 @@ func (tx *Tx) Close(results *Entry, ends []event.Status) error {
 	tx.Calls, tx.Asked, tx.TokenKey, tx.Due = tx.Calls[:0], time.Time{}, 0, true
 	if tx.Ending != nil {
 		tx.Halt, tx.Ending = tx.Ending, nil
-		tx.Finish = tx.Halt.Finish
+		tx.Finish, tx.Why = tx.Halt.Finish, ""
 	}
 	return nil
 }
@@ -116,7 +149,7 @@ func (tx *Tx) End(finish event.Finish, by, why string) {
 		tx.Ending = h
 		return
 	}
-	tx.Halt, tx.Finish = h, finish
+	tx.Halt, tx.Finish, tx.Why = h, finish, ""
 }
 
 // EndedBy is who ends the run, and what its calls are told of it.
@@ -134,7 +167,7 @@ func (s *State) EndedBy() (by, why string) {
 // Stop halts a session that has work left: only Continue or Run carries it on.
 func (tx *Tx) Stop(finish event.Finish, why string) {
 	tx.touch()
-	tx.Halt, tx.Finish = &Halt{Finish: finish, Why: brief(why), At: tx.Now}, finish
+	tx.Halt, tx.Finish, tx.Why = &Halt{Finish: finish, Why: brief(why), At: tx.Now}, finish, ""
 }
 
 // Again makes the model's call wait for a while after it failed.
@@ -143,12 +176,15 @@ func (tx *Tx) Again(after time.Duration, why string) error {
 		return err
 	}
 	tx.touch()
-	n := 0
+	n, since := 0, tx.Now
 	if tx.Retry != nil {
 		n = tx.Retry.Failures
+		if !tx.Retry.Since.IsZero() {
+			since = tx.Retry.Since
+		}
 	}
 	after = max(after, time.Millisecond).Truncate(time.Millisecond)
-	tx.Retry = &Retry{Failures: n + 1, At: tx.Now.Add(after), Wait: int(after.Milliseconds()), Why: brief(why)}
+	tx.Retry = &Retry{Failures: n + 1, Since: since, At: tx.Now.Add(after), Wait: int(after.Milliseconds()), Why: brief(why)}
 	return nil
 }
 
@@ -170,12 +206,13 @@ func (tx *Tx) due() error {
 	return nil
 }
 
-// UseUp halts the run before a model call that its agent's limits don't allow.
-func (tx *Tx) UseUp(finish event.Finish) error {
+// UseUp halts the run before a model call that its agent's limits don't allow,
+// or instead of a message that they don't allow.
+func (tx *Tx) UseUp(finish event.Finish, why string) error {
 	if err := tx.due(); err != nil {
 		return err
 	}
-	tx.Stop(finish, "")
+	tx.Stop(finish, why)
 	return nil
 }
 

@@ -37,7 +37,7 @@ func BenchmarkValidateInFull(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		v, err := parseStrict(args, forGo)
-		if err != nil || s.judge(v) != nil {
+		if err != nil || s.judge(v, len(args)) != nil {
 			b.Fatal(err)
 		}
 	}

@@ -1,25 +1,19 @@
 package tool
 
 import (
-	"container/list"
 	"encoding/json"
 	"fmt"
-	"sync"
+
+	"github.com/fermata-ai/fermata/internal/recent"
 )
 
-// SchemaCache compiles each schema once, as long as it is among the last that were asked for. The zero value is ready to use;
-// so is a nil one, which keeps nothing. It is for schemas that are stored with what they check.
+// SchemaCache compiles each schema once, as long as it is among the last that
+// were asked for. The zero value is ready to use; so is a nil one, which keeps
+// nothing. It is for schemas that are stored with what they check.
 type SchemaCache struct {
 	Max int // how many to keep; zero: 256
 
-	mu     sync.Mutex
-	byText map[string]*list.Element // of *cached
-	recent list.List                // the last one asked for is first
-}
-
-type cached struct {
-	text   string
-	schema *Schema
+	byText recent.Cache[string, *Schema]
 }
 
 // Compile is CompileSchema, remembered. Errors are not.
@@ -35,44 +29,13 @@ func (c *SchemaCache) compile(raw json.RawMessage) (*Schema, error) {
 	if c == nil {
 		return compileSchema(raw)
 	}
-	if s := c.get(raw); s != nil {
+	text := string(raw)
+	if s, ok := c.byText.Get(text); ok {
 		return s, nil
 	}
-	s, err := compileSchema(raw) // outside of the lock: two may do it at once, and that is all right
+	s, err := compileSchema(raw) // two may do it at once, and that is all right
 	if err == nil {
-		c.put(string(raw), s)
+		c.byText.Put(text, s, c.Max)
 	}
 	return s, err
-}
-
-func (c *SchemaCache) get(raw json.RawMessage) *Schema {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	e, ok := c.byText[string(raw)]
-	if !ok {
-		return nil
-	}
-	c.recent.MoveToFront(e)
-	return e.Value.(*cached).schema
-}
-
-func (c *SchemaCache) put(text string, s *Schema) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if _, ok := c.byText[text]; ok {
-		return
-	}
-	if c.byText == nil {
-		c.byText = map[string]*list.Element{}
-	}
-	c.byText[text] = c.recent.PushFront(&cached{text, s})
-	limit := c.Max
-	if limit <= 0 {
-		limit = 256
-	}
-	for c.recent.Len() > limit {
-		last := c.recent.Back()
-		c.recent.Remove(last)
-		delete(c.byText, last.Value.(*cached).text)
-	}
 }

@@ -35,9 +35,10 @@ type Call struct {
 
 // Answer is what a Resume delivered for the tool's own pause.
 type Answer struct {
-	Pause   int             `json:"pause"`          // the pause's number, from 1
-	Payload json.RawMessage `json:"payload"`        // a JSON value that fits the pause's schema
-	Data    json.RawMessage `json:"data,omitempty"` // the Await's own
+	Pause   int             `json:"pause"`            // the pause's number, from 1
+	Payload json.RawMessage `json:"payload"`          // a JSON value that fits the pause's schema
+	Data    json.RawMessage `json:"data,omitempty"`   // the Await's own
+	Prompt  string          `json:"prompt,omitempty"` // the Await's, where the tool is entered again
 	By      string          `json:"by,omitempty"`
 	At      time.Time       `json:"at"`
 }
@@ -88,13 +89,19 @@ func (c Call) IdempotencyKey(parts ...string) string {
 	return key + "." + base64.RawURLEncoding.EncodeToString(h.Sum(nil)[:12])
 }
 
-// Token is a secret by which an outside system may answer the next pause of this call, and report its progress, perhaps
-// before the body has returned. It is the same in each attempt. Without a Host it is a placeholder.
-func (c Call) Token() string {
+// Token is a secret by which an outside system may do what is permitted, on the next pause of this call and no other, perhaps
+// before the body has returned. Without permits it may complete and fail. It is the same in each attempt. Without a Host it is a
+// placeholder.
+//
+// A layer that is about to ask for a decision gets a token for its own pause so: c.Token(tool.PermitApprove, tool.PermitDeny).
+func (c Call) Token(permits ...Permit) string {
 	if c.Host == nil {
 		return "token-of-" + c.ID
 	}
-	return c.Host.Token(c)
+	if len(permits) == 0 {
+		permits = []Permit{PermitComplete, PermitFail}
+	}
+	return c.Host.Token(c, permits...)
 }
 
 // Report tells those who watch the session how far the call is. Without a Host it does nothing.
@@ -107,7 +114,7 @@ func (c Call) Report(ctx context.Context, p Progress) error {
 
 // Host is what a call reaches the runtime by. The runner implements it.
 type Host interface {
-	Token(Call) string
+	Token(Call, ...Permit) string
 	Report(context.Context, Call, Progress) error
 }
 
@@ -171,10 +178,11 @@ func WithCall(ctx context.Context, c Call) context.Context {
 	return &callContext{ctx, c}
 }
 
-// CallFrom returns the call that ctx was made for: the zero Call outside of one.
+// CallFrom returns a copy of the call that ctx was made for: the zero Call
+// outside of one.
 func CallFrom(ctx context.Context) Call {
 	if c, ok := ctx.Value(callKey{}).(*Call); ok {
-		return *c
+		return c.Clone()
 	}
 	return Call{}
 }

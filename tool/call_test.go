@@ -3,6 +3,7 @@ package tool
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -47,7 +48,9 @@ func TestArgumentsAreNamedByTheirBytes(t *testing.T) {
 
 type host struct{ reported string }
 
-func (h *host) Token(c Call) string { return "secret of " + c.ID }
+func (h *host) Token(c Call, permits ...Permit) string {
+	return fmt.Sprintf("secret of %s to %v", c.ID, permits)
+}
 func (h *host) Report(_ context.Context, c Call, p Progress) error {
 	h.reported = c.ID + " " + p.Message
 	return nil
@@ -56,7 +59,8 @@ func (h *host) Report(_ context.Context, c Call, p Progress) error {
 func TestACallReachesItsHost(t *testing.T) {
 	h := &host{}
 	c := Call{ID: "c1", Host: h}
-	same(t, c.Token(), "secret of c1")
+	same(t, c.Token(), "secret of c1 to [complete fail]")
+	same(t, c.Token(PermitFail, PermitProgress), "secret of c1 to [fail progress]")
 	if err := c.Report(t.Context(), Progress{Message: "half"}); err != nil || h.reported != "c1 half" {
 		t.Error(h.reported, err)
 	}

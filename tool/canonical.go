@@ -15,6 +15,7 @@ import (
 // for one. By it a redelivered answer is told from another one. The error is that of a value that is no JSON, or has two
 // equal keys.
 func CanonicalHash(value json.RawMessage) (string, error) {
+	defer takeTurn(len(value))()
 	v, err := parseStrict(value, forReader)
 	if err != nil {
 		return "", err

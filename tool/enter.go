@@ -11,7 +11,7 @@ import (
 )
 
 // Enter runs the tool's body once. The call is p.Call, perhaps with other arguments (edited ones, which are checked again),
-// an answer, decisions.
+// an answer, decisions. The body gets a copy of it.
 //
 // The body gets the call by its context, too. It is bounded by Spec.Timeout; one that ignores its context is left behind then,
 // and what it returns is dropped. Without a timeout Enter waits for it, whatever becomes of ctx: whoever calls Enter decides
@@ -22,10 +22,10 @@ func (p *Prepared) Enter(ctx context.Context, call Call) (Execution, error) {
 	if err != nil {
 		return Execution{}, err
 	}
-	if own, ok := p.Tool.(*typed); ok && own == p.entry.typed { // which gives its function the call itself
+	if own, ok := p.Tool.(*typed); ok && own == p.entry.typed { // which gives its function the call itself, and returns what nobody else has
 		return p.run(ctx, call, own.Execute)
 	}
-	return p.run(WithCall(ctx, call), call, p.Tool.Execute)
+	return p.run(WithCall(ctx, call), call, apart(p.Tool.Execute))
 }
 
 // Reconcile asks Spec.Reconcile what became of a call whose outcome is unknown, bounded and checked as Enter does. ok is false
@@ -34,19 +34,33 @@ func (p *Prepared) Reconcile(ctx context.Context, call Call) (exec Execution, ok
 	if p.Spec.Reconcile == nil {
 		return Execution{}, false, nil
 	}
-	exec, err = p.run(WithCall(ctx, call), call, p.Spec.Reconcile)
+	exec, err = p.run(WithCall(ctx, call), call, apart(p.Spec.Reconcile))
 	return exec, true, err
 }
 
 // userCode is a tool's body, or what stands in for it.
 type userCode func(context.Context, Call) (Execution, error)
 
+// apart runs code that may keep, and write into, the call that it is given and
+// the Execution that it returns: it gets a copy of the one, and a copy is taken
+// of the other.
+func apart(f userCode) userCode {
+	return func(ctx context.Context, call Call) (Execution, error) {
+		exec, err := f(ctx, call.Clone())
+		return exec.Clone(), err
+	}
+}
+
 func (p *Prepared) run(ctx context.Context, call Call, body userCode) (Execution, error) {
 	exec, err := p.bounded(ctx, call, body)
-	if err == nil {
+	returned := err == nil
+	if returned {
 		exec, err = p.checked(exec)
 	}
 	if err != nil {
+		if returned || ran(err) {
+			err = After(p.Spec.Name, min(p.Spec.Effect, call.Effect), err)
+		}
 		return Execution{}, err
 	}
 	return exec, nil
@@ -108,6 +122,7 @@ func (p *Prepared) checked(exec Execution) (Execution, error) {
 	if err := p.checkActions(exec.Actions); err != nil {
 		return exec, err
 	}
+	exec.Actions = p.fitting(exec.Actions)
 	if exec.Await != nil {
 		await, err := p.checkAwait(*exec.Await)
 		return Execution{Await: &await, Actions: exec.Actions}, err
@@ -157,23 +172,25 @@ func (p *Prepared) checkAwait(a Await) (Await, error) {
 	return a, nil
 }
 
-// Bounds says what in an Execution is too large, or incomplete. Enter sees to that for what the body makes; a layer may make
-// something else of it.
-func (p *Prepared) Bounds(exec Execution) error {
+// Bounds returns exec without the side products that are too large, or the error
+// of what else in it is too large, or incomplete. Enter sees to that for what the
+// body makes; a layer may make something else of it.
+func (p *Prepared) Bounds(exec Execution) (Execution, error) {
 	if err := p.checkActions(exec.Actions); err != nil {
-		return err
+		return Execution{}, err
 	}
+	exec.Actions = p.fitting(exec.Actions)
 	if tooDeep(exec.Output) {
-		return fmt.Errorf("what a layer made of %s is nested more than %d deep", p.Spec.Name, maxDepth)
+		return Execution{}, fmt.Errorf("what a layer made of %s is nested more than %d deep", p.Spec.Name, maxDepth)
 	}
 	n := len(exec.Output)
 	if a := exec.Await; a != nil {
 		n = len(a.Prompt) + len(a.Schema) + len(a.Data)
 	}
 	if n > p.registry.limits.Result {
-		return fmt.Errorf("what a layer made of %s has %d bytes, at most %d are taken", p.Spec.Name, n, p.registry.limits.Result)
+		return Execution{}, fmt.Errorf("what a layer made of %s has %d bytes, at most %d are taken", p.Spec.Name, n, p.registry.limits.Result)
 	}
-	return nil
+	return exec, nil
 }
 
 // tooDeep says that a JSON text is nested more than maxDepth deep, as no argument or answer may be either. A result stands inside a
@@ -202,13 +219,11 @@ func tooDeep(text json.RawMessage) bool {
 }
 
 func (p *Prepared) checkActions(actions []Action) error {
-	size := 0
 	for i, a := range actions {
 		switch m := a.Media; {
 		case a.Artifact != nil && m != nil:
 			return fmt.Errorf("action %d of %s is two: one action has one field", i, p.Spec.Name)
 		case a.Artifact != nil:
-			size += len(a.Artifact.Name) + len(a.Artifact.MediaType) + len(a.Artifact.Data) + len(a.Artifact.URL)
 		case m == nil:
 			return fmt.Errorf("action %d of %s is empty", i, p.Spec.Name)
 		case m.Native != nil:
@@ -216,12 +231,7 @@ func (p *Prepared) checkActions(actions []Action) error {
 		case m.MediaType == "" || len(m.Data) == 0 && m.URL == "":
 			return fmt.Errorf("action %d of %s is media of type %q with %d bytes and the URL %q: it needs a type, and bytes or a URL",
 				i, p.Spec.Name, m.MediaType, len(m.Data), m.URL)
-		default:
-			size += len(m.Name) + len(m.MediaType) + len(m.Data) + len(m.URL)
 		}
-	}
-	if size > p.registry.limits.Result {
-		return fmt.Errorf("the actions of %s have %d bytes, at most %d are taken", p.Spec.Name, size, p.registry.limits.Result)
 	}
 	return nil
 }

@@ -58,13 +58,8 @@ func appendShort(b []byte, v any) []byte {
 }
 
 func appendShortObject(b []byte, v map[string]any) []byte {
-	names := make([]string, 0, len(v))
-	for k := range v {
-		names = append(names, k)
-	}
-	slices.Sort(names) // an error has the same words each time
 	b = append(b, '{')
-	for i, k := range names {
+	for i, k := range firstNames(v) { // an error has the same words each time
 		if i > 0 {
 			b = append(b, ',')
 		}
@@ -74,4 +69,19 @@ func appendShortObject(b []byte, v map[string]any) []byte {
 		}
 	}
 	return append(b, '}')
+}
+
+// firstNames are the first names of an object, in order: as many as an excerpt
+// has room for.
+func firstNames(v map[string]any) []string {
+	const most = maxExcerpt / 4
+	names := make([]string, 0, most+1)
+	for k := range v {
+		if len(names) == most && k > names[most-1] {
+			continue
+		}
+		at, _ := slices.BinarySearch(names, k)
+		names = slices.Insert(names, at, k)[:min(len(names)+1, most)]
+	}
+	return names
 }

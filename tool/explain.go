@@ -8,12 +8,15 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // ValidationError tells what in a value does not fit its schema, in words that let a model correct itself in one try.
 type ValidationError struct {
-	Faults []Fault `json:"faults"`         // at least one, ordered by path
-	More   int     `json:"more,omitempty"` // how many further ones there are
+	Faults []Fault `json:"faults"` // at least one, ordered by path
+	// encoded are the places where a string stands and an array or an object is wanted.
+	encoded [][]string
+	More    int `json:"more,omitempty"` // how many further ones there are, at least: of very many not all are looked for
 }
 
 // Fault is one thing that does not fit.
@@ -67,35 +70,66 @@ type explainer struct {
 	value  any // the whole value
 	schema any // the whole schema
 	faults []Fault
+
+	encoded [][]string // as in ValidationError
 }
 
 func (x *explainer) add(at []string, rule, format string, args ...any) {
-	f := Fault{Path: pointer(at), Rule: rule, Message: fmt.Sprintf(format, args...)}
-	if v, ok := lookup(x.value, at); ok {
-		f.Value = shown(v)
-	}
-	x.faults = append(x.faults, f)
+	x.faults = append(x.faults, Fault{Path: pointer(at), Rule: rule, Message: fmt.Sprintf(format, args...)})
 }
 
-// result is what was collected, in an order that does not depend on that of Go's maps.
+// result is what was collected, in an order that does not depend on that of Go's maps. Only what is told is looked up: a value may be
+// large.
 func (x *explainer) result() *ValidationError {
 	slices.SortFunc(x.faults, func(a, b Fault) int {
 		return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(a.Rule, b.Rule), cmp.Compare(a.Message, b.Message))
 	})
 	faults := slices.Compact(x.faults)
-	e := &ValidationError{Faults: faults}
+	e := &ValidationError{Faults: faults, encoded: x.encoded}
 	if len(faults) > maxFaults {
-		e.Faults, e.More = faults[:maxFaults], len(faults)-maxFaults
+		e.Faults, e.More = faults[:maxFaults:maxFaults], len(faults)-maxFaults
+	}
+	for i := range e.Faults {
+		f := &e.Faults[i]
+		if v, ok := lookup(x.value, steps(f.Path)); ok && f.Rule != "additionalProperties" {
+			f.Value = shown(v)
+		}
 	}
 	return e
 }
 
-func (x *explainer) wrongType(at []string, want []string) {
+func (x *explainer) wrongType(at []string, schemaURL string, want []string) {
+	if schema, ok := x.at(schemaURL).(map[string]any); ok && schema["$comment"] == nilComment {
+		want = slices.DeleteFunc(slices.Clone(want), func(w string) bool { return w == "null" })
+	}
 	names := make([]string, len(want))
 	for i, w := range want {
 		names[i] = article(w)
 	}
-	x.add(at, "type", "must be %s", strings.Join(names, " or "))
+	if v, _ := lookup(x.value, at); isString(v) && (slices.Contains(want, "array") || slices.Contains(want, "object")) {
+		x.encoded = append(x.encoded, at)
+	}
+	x.add(at, "type", "must be %s%s", strings.Join(names, " or "), x.unit(at, schemaURL))
+}
+
+// unit says what a number counts, where that is a duration, and how what was written is said so.
+func (x *explainer) unit(at []string, schemaURL string) string {
+	schema, _ := x.at(schemaURL).(map[string]any)
+	if d, _ := schema["description"].(string); !strings.Contains(d, nanoseconds) {
+		return ""
+	}
+	hint := ", " + inNanoseconds
+	v, _ := lookup(x.value, at)
+	text, _ := v.(string)
+	if d, err := time.ParseDuration(text); err == nil {
+		hint += fmt.Sprintf(" (%d is %v)", int64(d), d)
+	}
+	return hint
+}
+
+func isString(v any) bool {
+	_, ok := v.(string)
+	return ok
 }
 
 func article(typ string) string {
@@ -166,12 +200,20 @@ func (x *explainer) at(schemaURL string) any {
 	if err != nil || fragment == "" {
 		return x.schema
 	}
-	path := strings.Split(strings.TrimPrefix(fragment, "/"), "/")
+	found, _ := lookup(x.schema, steps(fragment))
+	return found
+}
+
+// steps takes a JSON Pointer apart.
+func steps(pointer string) []string {
+	if pointer == "" {
+		return nil
+	}
+	path := strings.Split(strings.TrimPrefix(pointer, "/"), "/")
 	for i, p := range path {
 		path[i] = strings.ReplaceAll(strings.ReplaceAll(p, "~1", "/"), "~0", "~")
 	}
-	found, _ := lookup(x.schema, path)
-	return found
+	return path
 }
 
 // list writes values of a schema.

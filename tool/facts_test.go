@@ -253,7 +253,7 @@ func TestAMapWithIntegerKeysTakesNegativeOnes(t *testing.T) {
 		}
 	}
 	_, err = given[map[uint]string](t, `{"-1":"a"}`)
-	contains(t, err.Error(), `the key "-1" must match`)
+	contains(t, err.Error(), `the key "-1" must be a whole number from 0 to 18446744073709551615`)
 	if v, err := given[map[netip.Addr]int](t, `{"192.0.2.1":1}`); err != nil || len(v) != 1 {
 		t.Error(v, err)
 	}

@@ -124,7 +124,7 @@ func TestFieldsAreThoseOfEncodingJSON(t *testing.T) {
 		if !slices.Equal(got, want) {
 			t.Errorf("%T has %q, encoding/json writes %q", v, got, want)
 		}
-		w := newWalker(writing, p.Elem().Type())
+		w := newWalker(writing, false, p.Elem().Type())
 		s, err := w.bare(p.Elem().Type(), "", true)
 		if err != nil {
 			t.Fatal(err)
@@ -235,7 +235,7 @@ func TestATagThatMakesNoSenseIsAnErrorThatNamesTheField(t *testing.T) {
 		`description=x,minimum=1,y=2`: `unknown keyword "y"`,
 	} {
 		field := reflect.StructField{Name: "N", Type: reflect.TypeFor[int](), Tag: reflect.StructTag(fmt.Sprintf("jsonschema:%q", tag))}
-		w := newWalker(reading, reflect.StructOf([]reflect.StructField{field}))
+		w := newWalker(reading, false, reflect.StructOf([]reflect.StructField{field}))
 		_, err := w.bare(reflect.StructOf([]reflect.StructField{field}), "", true)
 		if err == nil {
 			t.Errorf("%s: no error", tag)

@@ -1,6 +1,7 @@
 package tool
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -20,16 +21,19 @@ import (
 // it too; the keywords are title, description, type, format, enum and example (both may be repeated), const, default, pattern,
 // minLength, maxLength, minimum, maximum, exclusiveMinimum, exclusiveMaximum, multipleOf, minItems, maxItems, minProperties,
 // maxProperties, and the flags uniqueItems, deprecated, required, nullable. A comma inside of a value is written \, where a
-// keyword follows it. A type may describe itself, by a method JSONSchema() of github.com/invopop/jsonschema. What would not
+// keyword follows it, and anywhere in an enum; a keyword twice is an error. A type may describe itself, by a method JSONSchema() of github.com/invopop/jsonschema. What would not
 // give a right schema is an error of construction that names the field.
 //
-// In a schema of results, slices and maps take null too, since that is what encoding/json makes of nil ones.
+// In a schema of results, slices and maps take null too, since that is what encoding/json makes of nil ones. In arguments and answers null
+// is taken for them as well, as length 0: a person's program, or another tool's output, may have made it. Models aren't told that; nor
+// are they told the bounds of 64-bit numbers, which are checked all the same.
 //
 // # Arguments
 //
 // Arguments are checked as raw JSON, then decoded; what does not fit never reaches f. An In whose JSON is no object (string,
 // []Item, time.Time) is asked of the model as {"value": ...}, and f gets the value. An In of any or json.RawMessage takes every
-// object. Numbers in an interface are json.Number, which is exact. An absent field that has a default gets it.
+// object. Numbers in an interface are json.Number, which is exact. An absent field that has a default gets it. A string where a list or an
+// object is wanted, as models write now and then, is decoded once more if that fits: see [Schema.Arguments].
 //
 // # Results
 //
@@ -62,18 +66,22 @@ func Must(t Tool, err error) Tool {
 
 // typed is a tool whose types were erased when it was made.
 type typed struct {
-	spec  Spec
-	input *Schema
-	// total: whatever Out encodes to fits the spec's Output, so that it needs no check.
-	total bool
+	spec Spec
+	// exact are the schemas that arguments and outputs are checked against: the spec's, where those were given.
+	exact struct{ input, output, answer json.RawMessage }
+	input *Schema // of exact.input
 	// foreign: methods of In, or of types in it, read the arguments.
 	foreign bool
+	// total: whatever Out encodes to fits the spec's Output, so that it needs no check.
+	total bool
+	// How what comes from outside is read: edited arguments; answers, of a Resumable; answers that are the output. Nil where it isn't known.
+	arguments, answers, outputs *reader
 	// decode makes a *In of arguments that fit the schema.
 	decode func(args json.RawMessage) (in any, err error)
 	body   func(ctx context.Context, call Call) (Execution, error)
 }
 
-func (t *typed) Spec() Spec { return t.spec }
+func (t *typed) Spec() Spec { return t.spec.Clone() }
 
 // decoded is decode, which may run code of the user's.
 func (t *typed) decoded(args json.RawMessage) (in any, err error) {
@@ -85,7 +93,8 @@ func (t *typed) decoded(args json.RawMessage) (in any, err error) {
 func (t *typed) Execute(ctx context.Context, call Call) (Execution, error) {
 	call = call.withArguments()
 	if !call.isChecked() {
-		if err := t.input.Validate(call.Arguments); err != nil {
+		var err error
+		if call.Arguments, err = t.input.Arguments(call.Arguments); err != nil {
 			return Execution{}, invalidArguments(t.spec.Name, err)
 		}
 	}
@@ -102,6 +111,9 @@ func newTyped[In, Out any](s Spec) (t *typed, read func(Call) (*In, error), err 
 	if err != nil {
 		return nil, nil, fmt.Errorf("tool %q: input: %w", s.Name, err)
 	}
+	if plain := decode; t.foreign { // encoding/json hands such methods parts of the very text
+		decode = func(args json.RawMessage) (*In, error) { return plain(bytes.Clone(args)) }
+	}
 	read = func(call Call) (*In, error) {
 		if in, ok := call.take(t); ok {
 			return in.(*In), nil
@@ -115,7 +127,9 @@ func newTyped[In, Out any](s Spec) (t *typed, read func(Call) (*In, error), err 
 	if err = t.makeOutput(reflect.TypeFor[Out]()); err != nil {
 		return nil, nil, fmt.Errorf("tool %q: output: %w", s.Name, err)
 	}
+	t.outputs = newOutputs[Out]()
 	t.decode = func(args json.RawMessage) (any, error) { return decode(args) }
+	t.arguments = &reader{foreign: t.foreign, read: func(args json.RawMessage) error { _, err := decode(args); return err }}
 	return t, read, nil
 }
 
@@ -138,9 +152,10 @@ func readInput[In any](t *typed) (func(json.RawMessage) (*In, error), error) {
 		if in.schema, err = givenInput(t.spec.Input); err != nil {
 			return nil, err
 		}
+		in.exact = in.schema
 	}
-	t.spec.Input, t.foreign = in.schema, in.foreign
-	if t.input, err = compileSchema(in.schema); err != nil {
+	t.spec.Input, t.exact.input, t.foreign = in.schema, in.exact, in.foreign
+	if t.input, err = compileSchema(in.exact); err != nil {
 		return nil, err
 	}
 	if !in.wrapped {
@@ -178,11 +193,12 @@ func (t *typed) makeOutput(typ reflect.Type) error {
 		if out.schema, err = givenOutput(t.spec.Output); err != nil {
 			return err
 		}
+		out.exact = out.schema
 	case out.open:
-		out.schema = nil
+		out.schema, out.exact = nil, nil
 	}
-	t.spec.Output = out.schema
+	t.spec.Output, t.exact.output = out.schema, out.exact
 	t.total = !given && !out.tight
-	_, err = compileSchema(out.schema)
+	_, err = compileSchema(out.exact)
 	return err
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"math"
 	"os/exec"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -48,7 +49,7 @@ func TestWholeNumbersInOtherFormsAreDecoded(t *testing.T) {
 	_, err = given[in](t, `{"n":1.5,"m":{},"In":[],"F":1,"Raw":1}`)
 	contains(t, err.Error(), "/n: must be an integer, got 1.5")
 	_, err = given[in](t, `{"n":1e300,"m":{},"In":[],"F":1,"Raw":1}`)
-	contains(t, err.Error(), "/n: must be a whole number from -9223372036854775808 to 9223372036854775807")
+	contains(t, err.Error(), "/n: must be at most 9223372036854775807, got 1e300")
 	for form, want := range map[string]string{
 		"1": "1", "-0": "0", "0.000": "0", "0e9": "0", "1.0": "1", "1e3": "1000", "1E+3": "1000", "15e-1": "", "150e-1": "15",
 		"0.1e1": "1", "-1.5e1": "-15", "1e1000": "1" + strings.Repeat("0", 1000), "100": "100", "0.5": "",
@@ -413,7 +414,7 @@ func TestWithAddsToAResultAndNotToAnError(t *testing.T) {
 		return enter(t, made)
 	}
 	exec, err := run(With(With(Done("x"), picture), file), nil)
-	if err != nil || string(exec.Output) != `"x"` || len(exec.Actions) != 2 || exec.Actions[0] != picture || exec.Actions[1] != file {
+	if err != nil || string(exec.Output) != `"x"` || !reflect.DeepEqual(exec.Actions, []Action{picture, file}) {
 		t.Errorf("%+v, %v", exec, err)
 	}
 	exec, err = run(With(NeedInput[string]("who?"), file), nil)

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/fermata-ai/fermata/internal/jsontree"
+	"github.com/fermata-ai/fermata/llm"
 )
 
 // cleanSchema takes out what providers refuse and what only names a schema: $schema, $id, and schemas that are booleans.
@@ -35,6 +36,12 @@ func cleanSchema(key string, v any) (any, error) {
 
 // parseSchemaNode reads a schema and cleans it.
 func parseSchemaNode(text json.RawMessage) (*jsontree.Object, error) {
+	if !bytes.Equal(llm.CleanJSON(text), text) {
+		return nil, errors.New("the schema has invalid UTF-8, or an escape of half a surrogate pair: write the character itself")
+	}
+	if string(bytes.TrimSpace(text)) == "false" {
+		return nil, errors.New("the schema is false, which no value fits: leave it out to take every value, or no arguments")
+	}
 	if _, err := parseSchema(text); err != nil {
 		return nil, fmt.Errorf("the schema is no JSON: %w", err)
 	}

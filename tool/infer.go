@@ -15,7 +15,7 @@ import (
 )
 
 // direction says what a schema describes: JSON that is decoded into a type, or JSON that is made from one. They differ: a nil
-// slice is made into null, while null is not taken for a slice.
+// slice is made into null, which providers are not told to write for one.
 type direction int
 
 const (
@@ -40,6 +40,7 @@ var (
 // happens once, when a tool is made.
 type walker struct {
 	dir       direction
+	exact     bool                  // the schema says all that a schema can, see inferred.exact
 	recursive map[reflect.Type]bool // types that hold themselves: they are referred to, all others are written out
 	names     map[reflect.Type]string
 	own       map[reflect.Type]*jsontree.Object // of types that describe themselves
@@ -56,9 +57,9 @@ type walker struct {
 	defaults defaults // only when reading
 }
 
-func newWalker(dir direction, t reflect.Type) *walker {
+func newWalker(dir direction, exact bool, t reflect.Type) *walker {
 	w := &walker{
-		dir: dir, recursive: map[reflect.Type]bool{}, names: map[reflect.Type]string{}, own: map[reflect.Type]*jsontree.Object{},
+		dir: dir, exact: exact, recursive: map[reflect.Type]bool{}, names: map[reflect.Type]string{}, own: map[reflect.Type]*jsontree.Object{},
 		defs: &jsontree.Object{}, defaults: defaults{},
 	}
 	w.findRecursion(t, map[reflect.Type]bool{}, map[reflect.Type]bool{})
@@ -101,7 +102,37 @@ func (w *walker) item(t reflect.Type, at string, addressable bool) (*jsontree.Ob
 	if err == nil && null && w.dir == writing {
 		s = orNull(s)
 	}
-	return s, err
+	return w.orNil(t, s), err
+}
+
+// nilComment marks a schema that takes null for a nil slice or map. An error doesn't speak of it: those who make null don't read errors, and
+// those who read them should write a list.
+const nilComment = "null is a nil slice or map"
+
+// orNil lets a schema take null where that is a nil t.
+func (w *walker) orNil(t reflect.Type, s *jsontree.Object) *jsontree.Object {
+	if s == nil || !w.nilFits(t, s) {
+		return s
+	}
+	s = orNull(s)
+	if w.dir == reading && len(s.Members) > 0 {
+		s.Set("$comment", nilComment)
+	}
+	return s
+}
+
+// nilFits reports whether null is to fit where t is wanted, since that is what Go makes of a nil slice or map: as a list, a map or bytes of
+// length 0, and so only where that length fits s.
+func (w *walker) nilFits(t reflect.Type, s *jsontree.Object) bool {
+	if k := t.Kind(); k != reflect.Slice && k != reflect.Map || w.dir == reading && (!w.exact || w.hasOwnForm(t)) {
+		return false
+	}
+	for _, least := range []string{"minItems", "minProperties", "minLength"} {
+		if n, ok := s.Get(least); ok && string(jsontree.Text(n)) != "0" {
+			return false
+		}
+	}
+	return !s.Has("enum") && !s.Has("const")
 }
 
 // nullable is the schema of t without null, and whether null is to be added. addressable says whether encoding/json can take
@@ -112,9 +143,6 @@ func (w *walker) nullable(t reflect.Type, at string, addressable bool) (s *jsont
 			return nil, false, fmt.Errorf("%sthe pointer type %v points to itself", place(at), t)
 		}
 		t, null, addressable = t.Elem(), true, true
-	}
-	if k := t.Kind(); w.dir == writing && (k == reflect.Slice || k == reflect.Map) {
-		null = true // what a nil one is made into
 	}
 	if w.nodes++; w.nodes > jsontree.MaxNodes {
 		return nil, false, fmt.Errorf("%s%w", place(at), jsontree.ErrTooLarge)

@@ -1,8 +1,10 @@
 package tool
 
 import (
+	"encoding/json"
 	"fmt"
 	"reflect"
+	"strconv"
 
 	"github.com/fermata-ai/fermata/internal/jsontree"
 )
@@ -30,7 +32,7 @@ func (w *walker) special(t reflect.Type, at string, addressable bool) (*jsontree
 	case numberType:
 		return jsontree.New("type", "number"), nil
 	case durationType:
-		return jsontree.New("type", "integer", "description", "a duration in nanoseconds"), nil
+		return jsontree.New("type", "integer", "description", inNanoseconds), nil
 	case timeType:
 		return jsontree.New("type", "string", "format", "date-time"), nil
 	}
@@ -82,7 +84,7 @@ func (w *walker) bare(t reflect.Type, at string, addressable bool) (*jsontree.Ob
 	case reflect.String:
 		return jsontree.New("type", "string"), nil
 	case reflect.Float32, reflect.Float64:
-		return jsontree.New("type", "number"), nil
+		return w.float(k), nil
 	case reflect.Struct:
 		return w.structure(t, at, addressable)
 	case reflect.Map:
@@ -96,7 +98,7 @@ func (w *walker) bare(t reflect.Type, at string, addressable bool) (*jsontree.Ob
 		w.dynamic = true
 		return &jsontree.Object{}, nil
 	default:
-		if s := integer(k, t.Bits); s != nil {
+		if s := integer(k, t.Bits, w.exact); s != nil {
 			return s, nil
 		}
 		return nil, fmt.Errorf("%sthe type %v has no JSON form", place(at), t)
@@ -104,22 +106,47 @@ func (w *walker) bare(t reflect.Type, at string, addressable bool) (*jsontree.Ob
 }
 
 // integer is the schema of an integer kind, with the bounds of up to 32 bits; those of 64 bits would mean little to a model,
-// and are checked when the value is decoded.
-func integer(k reflect.Kind, bits func() int) *jsontree.Object {
+// and are in the exact schema only.
+func integer(k reflect.Kind, bits func() int, exact bool) *jsontree.Object {
 	s := jsontree.New("type", "integer")
+	signed := reflect.Int <= k && k <= reflect.Int64
 	switch {
-	case reflect.Int <= k && k <= reflect.Int64:
-		if n := bits(); n < 64 {
-			s.Set("minimum", -1<<(n-1))
-			s.Set("maximum", 1<<(n-1)-1)
-		}
-	case reflect.Uint <= k && k <= reflect.Uintptr:
-		s.Set("minimum", 0)
-		if n := bits(); n < 64 {
-			s.Set("maximum", 1<<n-1)
-		}
-	default:
+	case !signed && !(reflect.Uint <= k && k <= reflect.Uintptr):
 		return nil
+	case exact || bits() < 64:
+		least, most := integerBounds(signed, bits())
+		s.Set("minimum", json.RawMessage(least))
+		s.Set("maximum", json.RawMessage(most))
+	case !signed:
+		s.Set("minimum", 0)
+	}
+	return s
+}
+
+// integerBounds are the least and the greatest integer of a size, in digits.
+func integerBounds(signed bool, bits int) (least, most string) {
+	if signed {
+		return strconv.FormatInt(-1<<(bits-1), 10), strconv.FormatInt(1<<(bits-1)-1, 10)
+	}
+	return "0", strconv.FormatUint(^uint64(0)>>(64-bits), 10)
+}
+
+// The greatest floats, as encoding/json writes them; what is further from zero is none that can be decoded, but for a little that is
+// rounded.
+const (
+	maxFloat32 = "3.4028235e38"
+	maxFloat64 = "1.7976931348623157e308"
+)
+
+func (w *walker) float(k reflect.Kind) *jsontree.Object {
+	s := jsontree.New("type", "number")
+	if w.exact {
+		most := maxFloat64
+		if k == reflect.Float32 {
+			most = maxFloat32
+		}
+		s.Set("minimum", json.RawMessage("-"+most))
+		s.Set("maximum", json.RawMessage(most))
 	}
 	return s
 }
@@ -160,10 +187,8 @@ func (w *walker) mapping(t reflect.Type, at string) (*jsontree.Object, error) {
 	w.foreign = w.foreign || w.dir == reading && byText
 	switch k := key.Kind(); {
 	case k == reflect.String, byText:
-	case reflect.Int <= k && k <= reflect.Int64:
-		s.Set("propertyNames", jsontree.New("pattern", "^(0|-?[1-9][0-9]*)$"))
-	case reflect.Uint <= k && k <= reflect.Uintptr:
-		s.Set("propertyNames", jsontree.New("pattern", "^(0|[1-9][0-9]*)$"))
+	case reflect.Int <= k && k <= reflect.Int64, reflect.Uint <= k && k <= reflect.Uintptr:
+		s.Set("propertyNames", jsontree.New("pattern", keyPattern(k <= reflect.Int64, key.Bits(), w.exact)))
 	default:
 		return nil, fmt.Errorf("%sa map with keys of type %v has no JSON form", place(at), key)
 	}

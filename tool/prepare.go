@@ -10,8 +10,8 @@ import (
 // Prepared is a call that may be run: its tool is known, and its arguments fit.
 type Prepared struct {
 	Tool Tool
-	Spec *Spec // as Registry.Lookup gives it; shared
-	Call Call  // as it was given; without arguments it has {}
+	Spec *Spec // the registry's own, to be read
+	Call Call  // as it was given; without arguments it has {}, and those that were encoded twice are decoded once
 	// Left, if set, is told of a body that is left behind when its time is over; wait returns when it has ended.
 	Left func(wait func())
 
@@ -48,7 +48,7 @@ func (r *Registry) prepared(e *entry, call Call) *Prepared {
 	return &Prepared{Tool: e.tool, Spec: &e.spec, Call: call, registry: r, entry: e}
 }
 
-// check returns the call with its arguments marked as checked.
+// check returns the call with its arguments marked as checked, in the form that fits: see [Schema.Arguments].
 func (r *Registry) check(e *entry, call Call) (Call, error) {
 	call = call.withArguments()
 	if call.isChecked() {
@@ -58,12 +58,12 @@ func (r *Registry) check(e *entry, call Call) (Call, error) {
 		return call, &Refusal{Kind: ArgumentsTooLarge, Tool: call.Tool, Text: fmt.Sprintf(
 			"The arguments of %s have %d bytes, at most %d are taken, and it was not run.", e.spec.Name, n, r.limits.Arguments)}
 	}
-	if err := e.input.Validate(call.Arguments); err != nil {
+	var err error
+	if call.Arguments, err = e.input.Arguments(call.Arguments); err != nil {
 		return call, invalidArguments(e.spec.Name, err)
 	}
-	valid := &checked{arguments: call.Arguments, typed: e.typed}
+	valid := &checked{arguments: string(call.Arguments), typed: e.typed}
 	if e.typed != nil {
-		var err error
 		if valid.in, err = e.typed.decoded(call.Arguments); err != nil {
 			return call, invalidArguments(e.spec.Name, err)
 		}
@@ -74,10 +74,10 @@ func (r *Registry) check(e *entry, call Call) (Call, error) {
 
 // checked are arguments that were found valid.
 type checked struct {
-	arguments json.RawMessage // the very slice, not an equal one
-	typed     *typed          // the tool that in is for
-	in        any             // what was decoded of them, as a *In, for the body that comes first
-	taken     atomic.Bool     // by a body, which may change it
+	arguments string      // a copy that can't be changed
+	typed     *typed      // the tool that in is for
+	in        any         // what was decoded of them, as a *In, for the body that comes first
+	taken     atomic.Bool // by a body, which may change it
 }
 
 // withArguments is the call with {} for no arguments: what a model sends for a tool that needs none.
@@ -88,12 +88,9 @@ func (c Call) withArguments() Call {
 	return c
 }
 
-// isChecked says that the arguments are the very slice that was found valid. Nobody writes into a call's arguments; whoever
-// edits them puts others in their place, which are then checked.
-func (c Call) isChecked() bool {
-	return c.checked != nil && len(c.Arguments) > 0 && len(c.checked.arguments) == len(c.Arguments) &&
-		&c.checked.arguments[0] == &c.Arguments[0]
-}
+// isChecked reports whether the arguments are, byte for byte, those that were
+// found valid. Layers may have written into them, or put others in their place.
+func (c Call) isChecked() bool { return c.checked != nil && string(c.Arguments) == c.checked.arguments }
 
 // take returns what was decoded of the arguments for t when they were checked, once.
 func (c Call) take(t *typed) (in any, ok bool) {

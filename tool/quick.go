@@ -2,6 +2,7 @@ package tool
 
 import (
 	"encoding/json"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -22,7 +23,8 @@ type quick struct {
 	items      *quick
 	enum       []string // strings only
 	min, max   *int64
-	ref        *quick // what a reference refers to
+	float      float64 // numbers are nearer to zero than this; 0: there is no such bound
+	ref        *quick  // what a reference refers to
 }
 
 // property is what a member of an object must fit.
@@ -114,9 +116,9 @@ func (c *quickCompiler) keyword(q *quick, key string, v any) bool {
 		q.items = c.compile(v)
 		return true
 	case "minimum":
-		return readBound(&q.min, v)
+		return q.readBound(&q.min, v, "-")
 	case "maximum":
-		return readBound(&q.max, v)
+		return q.readBound(&q.max, v, "")
 	case "$ref":
 		return c.readRef(q, v)
 	}
@@ -156,12 +158,24 @@ func readStrings(to *[]string, v any) bool {
 	return ok
 }
 
-func readBound(to **int64, v any) bool {
-	n, _ := v.(json.Number)
-	i, err := strconv.ParseInt(string(n), 10, 64)
-	*to = &i
-	return err == nil
+// readBound reads a bound: an int64, or one of those that follow from a Go type of greater numbers.
+func (q *quick) readBound(to **int64, v any, sign string) bool {
+	switch n, _ := v.(json.Number); strings.TrimPrefix(string(n), sign) {
+	case maxFloat64:
+		q.float = math.MaxFloat64
+	case maxFloat32:
+		q.float = math.MaxFloat32
+	case maxUint64:
+		return sign == "" // no int64 is above it, and quick knows no others
+	default:
+		i, err := strconv.ParseInt(string(n), 10, 64)
+		*to = &i
+		return err == nil
+	}
+	return true
 }
+
+const maxUint64 = "18446744073709551615"
 
 // readRef reads a reference to a definition at the root. A definition may refer to itself.
 func (c *quickCompiler) readRef(q *quick, v any) bool {
@@ -219,10 +233,19 @@ func (q *quick) is(k kinds) bool { return (q.types == 0 || q.types&k != 0) && q.
 
 func (q *quick) number(n json.Number) bool {
 	if q.types != 0 && q.types&aNumber != 0 && q.min == nil && q.max == nil {
-		return q.enum == nil
+		return q.enum == nil && q.isFloat(n)
 	}
 	i, err := strconv.ParseInt(string(n), 10, 64) // no other form of a number, and none beyond 64 bits, is known
 	return err == nil && q.is(anInteger) && (q.min == nil || i >= *q.min) && (q.max == nil || i <= *q.max)
+}
+
+// isFloat reports whether a number is certainly within the bounds of a float.
+func (q *quick) isFloat(n json.Number) bool {
+	if q.float == 0 {
+		return true
+	}
+	f, err := strconv.ParseFloat(string(n), 64)
+	return err == nil && -q.float < f && f < q.float
 }
 
 func (q *quick) list(v []any) bool {

@@ -2,12 +2,14 @@ package tool
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
 	"regexp"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/fermata-ai/fermata/llm"
 )
@@ -38,12 +40,14 @@ type Registry struct {
 }
 
 type entry struct {
-	tool   Tool
-	spec   Spec // as the tool gave it once, its schemas in their normal form
-	input  *Schema
-	output *Schema // nil: what the tool makes needs no check
-	noText bool    // the tool's output is never a string
-	typed  *typed  // what the tool is, or wraps, if arguments go to it as they are
+	tool    Tool
+	spec    Spec // as the tool gave it once, its schemas in their normal form
+	checks  Checks
+	input   *Schema
+	output  *Schema // nil: what the tool makes needs no check
+	noText  bool    // the tool's output is never a string
+	outputs *reader // nil: it isn't known how an output is read
+	typed   *typed  // what the tool is, or wraps, if arguments go to it as they are
 }
 
 // NewRegistry makes a registry of tools, in the order given, with the default limits. It asks each tool for its Spec once.
@@ -89,6 +93,9 @@ func newEntry(t Tool) (e *entry, err error) {
 	if err := checkName(s.Name); err != nil {
 		return e, err
 	}
+	if !utf8.ValidString(s.Description) {
+		return e, fmt.Errorf("description: %q is not valid UTF-8", clip(s.Description))
+	}
 	if s.Input, err = givenInput(s.Input); err != nil {
 		return e, fmt.Errorf("input: %w", err)
 	}
@@ -101,12 +108,16 @@ func newEntry(t Tool) (e *entry, err error) {
 	if e.output, err = compileSchema(s.Output); err != nil {
 		return e, fmt.Errorf("output: %w", err)
 	}
+	e.checks = Checks{Input: s.Input, Output: s.Output}
 	if doc, ok := e.output.doc.(map[string]any); ok && doc["type"] != nil {
 		e.noText = readKinds(doc["type"])&aString == 0
 	}
 	own, ok := As[*typed](t)
 	if ok && bytes.Equal(own.spec.Input, s.Input) {
-		e.typed = own
+		e.typed, e.input, e.checks.Input, e.checks.Answer = own, own.input, own.exact.input, own.exact.answer
+	}
+	if ok && bytes.Equal(own.spec.Output, s.Output) {
+		e.checks.Output, e.outputs = own.exact.output, own.outputs
 	}
 	if ok && t == Tool(own) && own.total {
 		e.output = nil
@@ -148,13 +159,38 @@ func (e *entry) def() llm.ToolDef {
 // Names lists the tools' names in order.
 func (r *Registry) Names() []string { return slices.Clone(r.names) }
 
-// Lookup finds a tool, and the Spec it gave when the registry was made, its schemas in the form that models see.
+// Lookup finds a tool, and a copy of the Spec it gave when the registry was made, its schemas in the form that models see.
 func (r *Registry) Lookup(name string) (Tool, Spec, bool) {
 	e, ok := r.entries[name]
 	if !ok {
 		return nil, Spec{}, false
 	}
-	return e.tool, e.spec, true
+	return e.tool, e.spec.Clone(), true
+}
+
+// Declared is what the tool called name says of its calls, as far as they depend
+// on it while they are open. It is Lookup without the schemas, which are copied.
+func (r *Registry) Declared(name string) (effect Effect, mayPause, known bool) {
+	e, ok := r.entries[name]
+	if !ok {
+		return Once, false, false
+	}
+	return e.spec.Effect, e.spec.MayPause, true
+}
+
+// Checks are the schemas that a tool's arguments, and answers to it, have to fit. They are those of its Spec, and say what
+// models aren't told: see [Func].
+type Checks struct {
+	Input, Output json.RawMessage
+	Answer        json.RawMessage // of a Resumable: what its questions are answered by
+}
+
+// Checks returns those of the tool called name.
+func (r *Registry) Checks(name string) Checks {
+	if e, ok := r.entries[name]; ok {
+		return e.checks
+	}
+	return Checks{}
 }
 
 // ReadsItself says that code of the tool's own reads its arguments: a method of their type. Prepare runs it, and so may take its time
@@ -165,5 +201,5 @@ func (r *Registry) ReadsItself(name string) bool {
 }
 
 // Defs is what a model is told of the tools, in order. The descriptions of those that may pause say not to call them again
-// while they do.
-func (r *Registry) Defs() []llm.ToolDef { return slices.Clone(r.defs) }
+// while they do. Each list is the caller's own.
+func (r *Registry) Defs() []llm.ToolDef { return llm.CloneTools(r.defs) }

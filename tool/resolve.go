@@ -87,3 +87,12 @@ func IsDenied(err error) bool {
 	var d *deniedError
 	return errors.As(err, &d)
 }
+
+// DeniedReason is the reason that Denied was given for err, or what err wraps.
+func DeniedReason(err error) string {
+	var d *deniedError
+	if errors.As(err, &d) {
+		return d.reason
+	}
+	return ""
+}

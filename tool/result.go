@@ -61,7 +61,7 @@ type with[Out any] struct {
 func (w *with[Out]) outcome(zero Out) (Execution, error) {
 	exec, err := w.result.outcome(zero)
 	if err == nil {
-		exec.Actions = append(exec.Actions, w.actions...)
+		exec.Actions = append(exec.Actions, CloneActions(w.actions)...)
 	}
 	return exec, err
 }
@@ -79,8 +79,7 @@ func (d done[Out]) outcome(Out) (Execution, error) {
 type pending[Out any] struct{ await Await }
 
 func (p pending[Out]) outcome(Out) (Execution, error) {
-	a := p.await
-	return Execution{Await: &a}, nil
+	return Execution{Await: p.await.Clone()}, nil
 }
 
 // invalid is a Result that could not be made.
@@ -100,8 +99,12 @@ func settle[Out any](r Result[Out], err error) (Execution, error) {
 	case err != nil:
 		return Execution{}, err
 	case r == nil:
-		return Execution{}, errNoResult
+		return Execution{}, spoiled{errNoResult}
 	}
 	var out Out
-	return r.outcome(out)
+	exec, err := r.outcome(out)
+	if err != nil {
+		err = spoiled{err}
+	}
+	return exec, err
 }

@@ -26,7 +26,8 @@ type Reply[Out, State, Choice any] struct {
 // run with each answer, perhaps in another process, days later: it ends the call, or asks again.
 //
 // The schema of answers comes from Choice, as [Func] makes that of In; Choice need not be an object. It is stored with the
-// question, and answers are checked against it before they are accepted.
+// question, and answers are checked against it before they are accepted. An answer that was accepted and can't be read all the same, since
+// Choice was changed in between, is asked for again, with what is wrong with it: three times at most.
 //
 // State is stored as JSON. It is compared with what will be read back when it is stored, so that an interface that holds an
 // int64, or an unexported field, is an error at once instead of a surprise later; a field tagged json:"-" is left out
@@ -47,6 +48,8 @@ func Resumable[In, Out, State, Choice any](s Spec,
 	if err != nil {
 		return nil, fmt.Errorf("tool %q: %w", s.Name, err)
 	}
+	t.exact.answer = q.text
+	t.answers = newReader[Choice](&q.choice, q.foreign)
 	t.body = func(ctx context.Context, call Call) (Execution, error) {
 		in, err := read(call)
 		if err != nil {
@@ -56,6 +59,9 @@ func Resumable[In, Out, State, Choice any](s Spec,
 			return settle(ask(ctx, *in, q.ask))
 		}
 		reply, err := q.reply(call.Answer)
+		if again, ok := q.again(call.Answer, err); ok {
+			return settle(again, nil)
+		}
 		if err != nil {
 			return Execution{}, err
 		}
@@ -66,10 +72,11 @@ func Resumable[In, Out, State, Choice any](s Spec,
 
 // question is what a Resumable knows of its State and its Choice.
 type question[Out, State, Choice any] struct {
-	state  decoding
-	choice decoding
-	text   json.RawMessage // the answer's schema
-	schema *Schema
+	state   decoding
+	choice  decoding
+	foreign bool            // methods of Choice, or of types in it, read the answer
+	text    json.RawMessage // the answer's schema
+	schema  *Schema
 }
 
 func newQuestion[Out, State, Choice any]() (*question[Out, State, Choice], error) {
@@ -90,12 +97,12 @@ func newQuestion[Out, State, Choice any]() (*question[Out, State, Choice], error
 	if err != nil {
 		return nil, fmt.Errorf("answer: %w", err)
 	}
-	schema, err := compileSchema(choice.schema)
+	schema, err := compileSchema(choice.exact)
 	if err != nil {
 		return nil, fmt.Errorf("answer: %w", err)
 	}
 	q := &question[Out, State, Choice]{
-		state: newDecoding(state, kept, false), choice: newDecoding(typ, choice, false), text: choice.schema, schema: schema,
+		state: newDecoding(state, kept, false), choice: newDecoding(typ, choice, false), text: choice.exact, schema: schema, foreign: choice.foreign,
 	}
 	q.state.known = true
 	return q, nil
@@ -122,17 +129,28 @@ func (q *question[Out, State, Choice]) reply(a *Answer) (Reply[Out, State, Choic
 	if len(a.Data) == 0 {
 		return re, fmt.Errorf("the question was stored without a state; %s", since)
 	}
-	state, err := decode[State](&q.state, a.Data)
+	state, err := decode[State](&q.state, askedBefore(a).State)
 	if err != nil {
 		return re, fmt.Errorf("the state that was stored with the question can't be read; %s: %w", since, err)
 	}
-	if err := q.schema.Validate(a.Payload); err != nil {
-		return re, fmt.Errorf("the answer does not fit the question; %s: %w", since, err)
-	}
-	choice, err := decode[Choice](&q.choice, a.Payload)
+	payload, err := q.schema.Arguments(a.Payload)
 	if err != nil {
-		return re, fmt.Errorf("the answer can't be read; %s: %w", since, err)
+		return re, &unreadableAnswer{fmt.Errorf("the answer does not fit the question; %s: %w", since, err)}
+	}
+	choice, err := q.read(payload)
+	if err != nil {
+		return re, &unreadableAnswer{fmt.Errorf("the answer can't be read; %s: %w", since, err)}
 	}
 	re.State, re.Answer = *state, *choice
 	return re, nil
+}
+
+// read decodes an answer. A method of its type may panic.
+func (q *question[Out, State, Choice]) read(payload json.RawMessage) (choice *Choice, err error) {
+	defer func() {
+		if recover() != nil {
+			err = unusable("panicked")
+		}
+	}()
+	return decode[Choice](&q.choice, payload)
 }

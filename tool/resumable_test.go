@@ -67,7 +67,7 @@ func TestAResumableAsksThenActs(t *testing.T) {
 	same(t, a.Mode, ModeReenter)
 	same(t, a.Prompt, "Which flight to Oslo?")
 	same(t, string(a.Data), `[{"id":9007199254740993,"Price":"100 <EUR>"},{"id":2,"Price":"90"}]`)
-	same(t, string(a.Schema), `{"type":"object","properties":{"offer":{"type":"integer","minimum":0}},"required":["offer"],"additionalProperties":false}`)
+	same(t, string(a.Schema), `{"type":"object","properties":{"offer":{"type":"integer","minimum":0,"maximum":9223372036854775807}},"required":["offer"],"additionalProperties":false}`)
 
 	c.Answer = &Answer{Pause: 1, Payload: raw(`{"offer":7}`), Data: a.Data, By: "ada"}
 	exec, err = made.Execute(t.Context(), c)
@@ -85,8 +85,8 @@ func TestAnAnswerOrAStateThatNoLongerFitsIsAnErrorThatSaysSo(t *testing.T) {
 	made := booking(t)
 	for want, a := range map[string]Answer{
 		"the answer does not fit the question; probably the tool was changed since it asked: /offer: must be at least 0": {
-			Payload: raw(`{"offer":-1}`), Data: raw(`[]`)},
-		"the answer does not fit the question": {Payload: raw(`{"which":1}`), Data: raw(`[]`)},
+			Payload: raw(`{"offer":-1}`), Data: raw(`{"$times":3,"$prompt":"Which?","$state":[]}`)},
+		"the answer does not fit the question": {Payload: raw(`{"which":1}`), Data: raw(`{"$times":3,"$prompt":"Which?","$state":[]}`)},
 		"the state that was stored with the question can't be read; probably the tool was changed": {
 			Payload: raw(`{"offer":1}`), Data: raw(`{}`)},
 		`unknown field "cost"`:   {Payload: raw(`{"offer":1}`), Data: raw(`[{"id":1,"cost":3}]`)},

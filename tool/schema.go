@@ -13,7 +13,11 @@ import (
 
 // inferred is a schema that was made from a type.
 type inferred struct {
-	schema  json.RawMessage
+	schema json.RawMessage
+	// exact is what values are checked against. It says all that a schema can, also what a provider isn't told, since it would only
+	// mislead a model: that null fits lists and maps, the bounds of 64-bit numbers and of floats, and those of a map's keys.
+	exact json.RawMessage
+
 	wrapped bool // the type's JSON is no object, and so stands in {"value": ...}
 	tight   bool // it demands more than the Go type does
 	open    bool // it takes every JSON value
@@ -23,10 +27,24 @@ type inferred struct {
 	defaults defaults
 }
 
-// inferInput makes the schema of what a tool is given. That is always an object: a type whose JSON is something else is
+// inferInput makes the schemas of what a tool is given. That is always an object: a type whose JSON is something else is
 // wrapped as {"value": ...}.
 func inferInput(t reflect.Type) (inferred, error) {
-	w := newWalker(reading, t)
+	return bothForms(func(exact bool) (inferred, error) { return inferObject(newWalker(reading, exact, t), t) })
+}
+
+// bothForms makes the schema that providers are told, and the exact one.
+func bothForms(infer func(exact bool) (inferred, error)) (inferred, error) {
+	in, err := infer(false)
+	if err != nil {
+		return in, err
+	}
+	exact, err := infer(true)
+	in.exact = exact.schema
+	return in, err
+}
+
+func inferObject(w *walker, t reflect.Type) (inferred, error) {
 	base := t
 	for n := 0; base.Kind() == reflect.Pointer && n < maxDepth; n++ {
 		base = base.Elem()
@@ -38,7 +56,7 @@ func inferInput(t reflect.Type) (inferred, error) {
 	root := w.hoist(s)
 	anything := base.Kind() == reflect.Interface || base == rawMessageType
 	if typ, _ := root.Text("type"); typ != "object" && !anything {
-		return w.wrapped(s, t.Kind() != reflect.Pointer)
+		return w.wrapped(w.orNil(t, s), t.Kind() != reflect.Pointer)
 	}
 	if !root.Has("type") {
 		root.Set("type", "object")
@@ -70,7 +88,10 @@ func inferOutput(t reflect.Type) (inferred, error) { return infer(writing, t) }
 func inferAnswer(t reflect.Type) (inferred, error) { return infer(reading, t) }
 
 func infer(dir direction, t reflect.Type) (inferred, error) {
-	w := newWalker(dir, t)
+	return bothForms(func(exact bool) (inferred, error) { return inferAny(newWalker(dir, exact, t), t) })
+}
+
+func inferAny(w *walker, t reflect.Type) (inferred, error) {
 	s, null, err := w.nullable(t, "", true)
 	if err != nil {
 		return inferred{}, err
@@ -78,6 +99,8 @@ func infer(dir direction, t reflect.Type) (inferred, error) {
 	root := w.hoist(s)
 	if null {
 		root = orNull(root)
+	} else {
+		root = w.orNil(t, root)
 	}
 	return w.inferred(root)
 }

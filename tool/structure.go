@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 
 	"github.com/fermata-ai/fermata/internal/jsontree"
 )
@@ -66,11 +67,16 @@ func (w *walker) property(outer reflect.Type, f field, tags fieldTags, at string
 	if err := tags.apply(s); err != nil {
 		return nil, false, fmt.Errorf("%s%w", place(at), err)
 	}
+	if target(f.typ) == durationType {
+		keepUnit(s)
+	}
 	w.tight = w.tight || tags.tight() || tags.required && (f.omit || f.loose)
 	optional = f.omit || f.loose || f.typ.Kind() == reflect.Pointer
 	v, hasDefault := s.Get("default")
 	if null || tags.nullable {
 		s = orNull(s)
+	} else {
+		s = w.orNil(f.typ, s)
 	}
 	if w.dir == reading && hasDefault {
 		optional = true
@@ -81,6 +87,22 @@ func (w *walker) property(outer reflect.Type, f field, tags fieldTags, at string
 	}
 	return s, optional, nil
 }
+
+// keepUnit makes the description of a time.Duration, which may be the field's own, say what the number counts.
+func keepUnit(s *jsontree.Object) {
+	own, _ := s.Text("description")
+	switch {
+	case own == "":
+		s.Set("description", inNanoseconds)
+	case !strings.Contains(own, nanoseconds):
+		s.Set("description", own+" ("+inNanoseconds+")")
+	}
+}
+
+const (
+	nanoseconds   = "nanoseconds"
+	inNanoseconds = "a duration in " + nanoseconds
+)
 
 // keepDefault remembers a default, which must fit the schema of its field as far as that can be seen from here.
 func (w *walker) keepDefault(outer reflect.Type, name string, value json.RawMessage, s *jsontree.Object) error {

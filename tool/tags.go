@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/fermata-ai/fermata/internal/jsontree"
 )
@@ -52,6 +53,9 @@ func parseTags(tag reflect.StructTag) (fieldTags, error) {
 		return t, errors.New("the tag jsonschema_extras is not supported: write Spec.Input or Spec.Output by hand")
 	}
 	text := tag.Get("jsonschema")
+	if !utf8.ValidString(string(tag)) {
+		return t, errors.New("its tag is not valid UTF-8")
+	}
 	if text == "-" {
 		t.hidden = true
 		return t, nil
@@ -64,7 +68,18 @@ func parseTags(tag reflect.StructTag) (fieldTags, error) {
 	if d := tag.Get("jsonschema_description"); d != "" {
 		t.keywords = append(t.keywords, keyword{"description", d})
 	}
-	return t, nil
+	return t, t.once()
+}
+
+// once refuses a keyword that is there twice, of which one would be dropped.
+func (t *fieldTags) once() error {
+	for i, k := range t.keywords {
+		same := func(other keyword) bool { return other.name == k.name }
+		if k.name != "enum" && k.name != "example" && slices.ContainsFunc(t.keywords[:i], same) {
+			return fmt.Errorf(`the schema tag has %s twice: leave one out (a comma inside of a text is written \, before a keyword)`, k.name)
+		}
+	}
+	return nil
 }
 
 // add reads the i-th of the pieces between commas.
@@ -94,6 +109,9 @@ func (t *fieldTags) add(i int, item string) error {
 		t.keywords = append(t.keywords, keyword{"description", commas.Replace(item)})
 	case last == nil:
 		return fmt.Errorf("the schema tag has %q after a flag, where a keyword is expected", name)
+	case last.name == "enum":
+		return fmt.Errorf(`the schema tag has %q after enum=%s: write enum=%s,enum=%s for two values, or \, for a comma inside of one`,
+			name, last.value, last.value, name)
 	default:
 		last.value += "," + commas.Replace(item)
 	}

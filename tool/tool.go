@@ -11,7 +11,8 @@ package tool
 //   - what users write with: tool.go, func.go, resumable.go, result.go, await.go, call.go, wrap.go
 //   - running a call: registry.go, prepare.go, enter.go, guard.go, resolve.go
 //   - schemas from types: schema.go begins, then infer.go, kinds.go, structure.go, fields.go, tags.go; by hand: given.go
-//   - checking JSON: validate.go begins, then strict.go, quick.go, explain.go; canonical.go
+//   - checking JSON: validate.go begins, then strict.go, quick.go, work.go, explain.go, encodedtwice.go, turn.go; canonical.go
+//   - answers that come later: judge.go, askagain.go
 //   - between JSON and Go: decode.go, conform.go, encode.go, differs.go
 
 import (

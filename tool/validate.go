@@ -18,6 +18,7 @@ type Schema struct {
 	doc   any // the schema's own tree, to explain faults by
 	quick *quick
 	full  *jsonschema.Schema
+	work  *work // of full
 }
 
 // schemaURL names a schema while it is compiled. Nothing is ever read from there, or from anywhere else.
@@ -49,6 +50,9 @@ func compileSchema(raw json.RawMessage) (s *Schema, err error) {
 	c.UseLoader(noLoader{})
 	c.AssertFormat()
 	c.AssertContent()
+	w := &work{}
+	c.RegisterVocabulary(w.vocabulary())
+	c.AssertVocabs()
 	if err := c.AddResource(schemaURL, doc); err != nil {
 		return nil, fmt.Errorf("schema: %w", err)
 	}
@@ -56,7 +60,8 @@ func compileSchema(raw json.RawMessage) (s *Schema, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("schema: %s", strings.ReplaceAll(err.Error(), schemaURL, ""))
 	}
-	return &Schema{doc, compileQuick(doc), full}, nil
+	w.takeOver()
+	return &Schema{doc, compileQuick(doc), full, w}, nil
 }
 
 // noLoader keeps a schema that came from outside from reading files.
@@ -80,6 +85,7 @@ func (s *Schema) ValidateResult(value json.RawMessage) error {
 }
 
 func (s *Schema) validate(value json.RawMessage, strict strictness) error {
+	defer takeTurn(len(value))()
 	v, err := parseStrict(value, strict)
 	if err != nil {
 		return notStrict(err)
@@ -87,18 +93,22 @@ func (s *Schema) validate(value json.RawMessage, strict strictness) error {
 	if s.quick.fits(v) {
 		return nil
 	}
-	return s.judge(v)
+	return s.judge(v, len(value))
 }
 
-// judge asks the full validator.
-func (s *Schema) judge(value any) (err error) {
+// judge asks the full validator about a value whose text has that many bytes.
+func (s *Schema) judge(value any, size int) (err error) {
 	value = whole(value)
 	defer func() {
-		if r := recover(); r != nil {
+		switch r := recover(); {
+		case r == nil:
+		case r == error(errTooMuchWork):
+			err = &ValidationError{Faults: []Fault{{Rule: "schema", Message: errTooMuchWork.Error()}}}
+		default:
 			err = &ValidationError{Faults: []Fault{{Rule: "schema", Message: fmt.Sprintf("the validator panicked: %v", r)}}}
 		}
 	}()
-	err = s.full.Validate(value)
+	err = s.work.run(s.full, value, size)
 	var v *jsonschema.ValidationError
 	switch {
 	case err == nil:
@@ -122,7 +132,7 @@ func (x *explainer) explain(v *jsonschema.ValidationError) {
 	case *kind.AnyOf, *kind.OneOf:
 		x.alternatives(v)
 	case *kind.Type:
-		x.wrongType(at, k.Want)
+		x.wrongType(at, v.SchemaURL, k.Want)
 	case *kind.Required:
 		x.missing(at, v.SchemaURL, k.Missing)
 	case *kind.AdditionalProperties:
@@ -134,6 +144,10 @@ func (x *explainer) explain(v *jsonschema.ValidationError) {
 	case *kind.Format:
 		x.add(at, "format", "must be a valid %s%s", k.Want, formatExample(k.Want))
 	case *kind.Pattern:
+		if words, ok := keyWords(k.Want); ok {
+			x.add(at, "pattern", "%s", words)
+			return
+		}
 		x.add(at, "pattern", "must match the regular expression %s", k.Want)
 	case *kind.Minimum:
 		x.add(at, "minimum", "must be at least %s", number(k.Want))
@@ -207,7 +221,7 @@ func (x *explainer) alternatives(v *jsonschema.ValidationError) {
 	}
 	if len(further) == 0 {
 		slices.Sort(types)
-		x.wrongType(v.InstanceLocation, slices.Compact(types))
+		x.wrongType(v.InstanceLocation, v.SchemaURL, slices.Compact(types))
 		return
 	}
 	best := further[0]

@@ -228,7 +228,7 @@ func TestASchemaCacheIsBounded(t *testing.T) {
 	if compile(`{"minimum":2}`) == b {
 		t.Error("the oldest one was kept")
 	}
-	same(t, len(c.byText), 2)
+	same(t, c.byText.Len(), 2)
 	if _, err := c.Compile(raw(`{`)); err == nil || !strings.HasPrefix(err.Error(), "tool: ") {
 		t.Error(err)
 	}

@@ -35,17 +35,17 @@ const retryAfter = "2"
 // refuse says no, and why. What is our own fault goes to the log; the sender learns no more of it than whether to try again.
 func (h *handler) refuse(w http.ResponseWriter, r *http.Request, d *delivery, err error) {
 	status, code := classify(err)
-	a := answer{Status: statusRefused, Error: code, Detail: detail(err)}
+	a := answer{Status: statusRefused, Error: code, Detail: Detail(err)}
 	if d.token.Call != "" {
-		a.Call, a.Pause = d.token.Call, d.pause()
+		a.Call, a.Pause = d.token.Call, d.token.PauseID()
 	}
 	switch {
 	case status == http.StatusUnauthorized:
 		w.Header().Set("WWW-Authenticate", "Bearer") // RFC 9110, section 15.5.2
+	case errors.Is(err, session.ErrNotYetKnown): // which passes, and which anybody can bring about
 	case status >= 500:
-		a.Detail = "it could not be taken now"
 		h.config.Logger.ErrorContext(r.Context(), "a webhook delivery was not taken", "session", d.token.Session,
-			"call", d.token.Call, "operation", d.op.kind, "status", status, "error", err)
+			"call", d.token.Call, "operation", d.op.permit, "status", status, "error", err)
 	}
 	if status == http.StatusServiceUnavailable {
 		w.Header().Set("Retry-After", retryAfter)
@@ -57,8 +57,14 @@ func (h *handler) refuse(w http.ResponseWriter, r *http.Request, d *delivery, er
 	reply(w, status, &a)
 }
 
-// detail is an error in words for its sender.
-func detail(err error) string {
+// Detail is what Runner.Resume, Progress, Cancel, Find or Run returned in words for an outside system, for handlers written by hand. It
+// names no people, and nothing of what went wrong inside.
+func Detail(err error) string {
+	if err == nil {
+		return ""
+	}
+	status, _ := classify(err)
+	var about interface{ Impersonal() string }
 	switch e := asRequestError(err); {
 	case e != nil:
 		return e.detail
@@ -66,6 +72,10 @@ func detail(err error) string {
 		return "the token is not valid" // and no hint at why
 	case errors.Is(err, runner.ErrNotAllowed):
 		return "it is not allowed" // the authorizer's reason is for its operator
+	case status >= 500:
+		return "it could not be taken now"
+	case errors.As(err, &about):
+		return about.Impersonal()
 	}
 	return err.Error()
 }

@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -34,6 +35,9 @@ func unsupported(detail string) error {
 	return &requestError{http.StatusUnsupportedMediaType, "unsupported", detail}
 }
 
+// byteOrderMark is what some systems put before a text. RFC 8259, section 8.1, allows to ignore it.
+var byteOrderMark = []byte("\uFEFF")
+
 // read reads a body, up to the limit. One that is announced as larger is refused unread.
 func (h *handler) read(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	if r.ContentLength > h.config.MaxBody {
@@ -44,7 +48,7 @@ func (h *handler) read(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	var over *http.MaxBytesError
 	switch {
 	case err == nil:
-		return body, nil
+		return bytes.TrimPrefix(body, byteOrderMark), nil
 	case errors.As(err, &over):
 		return nil, h.tooLarge()
 	case errors.Is(err, os.ErrDeadlineExceeded):

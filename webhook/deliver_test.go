@@ -38,8 +38,8 @@ func TestCompleteIsAcceptedOnce(t *testing.T) {
 	s.post(url, `{"url":"https://example.com"}`).accepted(t, true)
 	conflict := s.post(url, `{"url":"https://other.example.com"}`)
 	conflict.is(t, http.StatusConflict, "conflict")
-	if !strings.Contains(conflict.Detail, "complete by webhook") {
-		t.Errorf("a conflict doesn't say what came first: %s", conflict.Detail)
+	if !strings.Contains(conflict.Detail, "answered before, with complete at") || strings.Contains(conflict.Detail, "by webhook") {
+		t.Errorf("a conflict says not what came first, or by whom: %s", conflict.Detail)
 	}
 	if c := s.call(); string(c.Output) != `{"url":"https://example.com"}` || len(c.Receipts) != 1 {
 		t.Errorf("the call has output %s and %d receipts", c.Output, len(c.Receipts))
@@ -134,7 +134,7 @@ func TestProgress(t *testing.T) {
 	url := s.paused()
 	r := s.post(url+"/progress", `{"message": "half-way", "fraction": 0.5, "data": {"step": 9007199254740993}}`)
 	r.accepted(t, false)
-	transcript, err := s.rn.Show(t.Context(), chat)
+	transcript, err := s.rn.Show(t.Context(), chat, "ada")
 	must(t, err)
 	p := transcript.Pending[0].Progress
 	if p == nil || p.Message != "half-way" || p.Fraction != 0.5 || string(p.Data) != `{"step":9007199254740993}` {
@@ -261,8 +261,8 @@ func TestFailureBeforeThePause(t *testing.T) {
 func TestTokenInTheHeader(t *testing.T) {
 	s := newSite(t, siteOptions{})
 	token := s.paused()
-	for path, body := range map[string]string{"progress": `{"fraction":0.5}`, "": `{"url":"a"}`} {
-		r := s.request(http.MethodPost, path, strings.NewReader(body))
+	for _, to := range [][2]string{{"progress", `{"fraction":0.5}`}, {"", `{"url":"a"}`}} { // progress first: the answer ends the pause
+		r := s.request(http.MethodPost, to[0], strings.NewReader(to[1]))
 		r.Header.Set("Authorization", "bearer "+token)
 		s.send(r).accepted(t, false)
 	}
@@ -324,4 +324,19 @@ func TestLongReason(t *testing.T) {
 	if c := s.call(); c.Settled != event.Cancelled {
 		t.Errorf("the call is settled as %q", c.Settled)
 	}
+}
+
+// Some systems put a byte order mark before what they send.
+func TestByteOrderMark(t *testing.T) {
+	const mark = "\uFEFF"
+	s := newSite(t, siteOptions{})
+	url := s.paused()
+	s.post(url, mark).is(t, http.StatusUnprocessableEntity, "invalid")
+	s.post(url, mark+mark+`{"url":"a"}`).is(t, http.StatusUnprocessableEntity, "invalid")
+	s.post(url+"/progress", mark+`{"fraction":0.5}`).accepted(t, false)
+	s.post(url, mark+`{"url":"a"}`).accepted(t, false)
+	s.post(url, `{"url":"a"}`).accepted(t, true)
+
+	other := newSite(t, siteOptions{})
+	other.post(other.paused()+"/fail", mark+`{"message":"no"}`).accepted(t, false)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/fermata-ai/fermata/agent"
 	"github.com/fermata-ai/fermata/event"
 	"github.com/fermata-ai/fermata/fakellm"
+	"github.com/fermata-ai/fermata/interceptor"
 	"github.com/fermata-ai/fermata/kvstore"
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/runner"
@@ -52,7 +53,7 @@ func Example() {
 		res.Body.Close()
 		fmt.Println(res.StatusCode, "duplicate:", strings.Contains(body.String(), `"duplicate":true`))
 	}
-	for ev, err := range rn.Continue(context.Background(), "chat-1") {
+	for ev, err := range rn.Continue(context.Background(), "chat-1", "ada") {
 		check(err)
 		if text, ok := ev.(event.Text); ok {
 			fmt.Println(text.Delta)
@@ -62,6 +63,47 @@ func Example() {
 	// 200 duplicate: false
 	// 200 duplicate: true
 	// The film is ready.
+}
+
+// A person decides by a button in a chat, which posts to a URL that was made for that one decision and that person.
+func Example_decision() {
+	refund := tool.Must(tool.Func(tool.Spec{Name: "refund"},
+		func(context.Context, struct{}) (tool.Result[string], error) { return tool.Done("refunded"), nil }))
+	ag, err := agent.New(agent.Config{
+		Name: "shop", Tools: []tool.Tool{refund}, Interceptors: interceptor.Chain{interceptor.Approval(nil)},
+		Model: fakellm.New(fakellm.Calls("refund", `{}`), fakellm.Says("You get it back.")),
+	})
+	check(err)
+	rn, err := runner.New(ag, session.NewStore(kvstore.NewMemory(), nil), nil)
+	check(err)
+	defer rn.Close()
+	hooks, err := webhook.New(rn, webhook.Config{})
+	check(err)
+
+	ctx := context.Background()
+	for _, err := range rn.Run(ctx, "ada", "chat-1", llm.UserText("I want my money back."), nil) {
+		check(err)
+	}
+	for p, err := range rn.Pending(ctx, runner.Filter{Reason: tool.ReasonApproval}, "chat-bot") {
+		check(err)
+		yes, err := rn.MintToken(ctx, runner.Grant{
+			Session: p.Session, Pause: p.ID, Permits: []tool.Permit{tool.PermitApprove}, Holder: "grace",
+		}, "chat-bot")
+		check(err)
+		button := httptest.NewRequest(http.MethodPost, webhook.URL("/hooks", yes)+"/approve", nil)
+		clicked := httptest.NewRecorder()
+		hooks.ServeHTTP(clicked, button)
+		fmt.Println(clicked.Code)
+	}
+	for ev, err := range rn.Continue(ctx, "chat-1", "worker") {
+		check(err)
+		if text, ok := ev.(event.Text); ok {
+			fmt.Println(text.Delta)
+		}
+	}
+	// Output:
+	// 200
+	// You get it back.
 }
 
 func check(err error) {

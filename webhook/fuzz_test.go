@@ -17,6 +17,8 @@ func FuzzHandler(f *testing.F) {
 	f.Add("POST", "/hooks/{token}/fail", "", "", "", `{"message":"no","may_pass":true}`)
 	f.Add("POST", "/hooks/{token}/progress", "", "application/json; charset=utf-8", "", `{"fraction":0.5,"data":[1,{}]}`)
 	f.Add("POST", "/hooks/{token}/cancel", "", "x+json", "identity", `{"reason":"\ud800"}`)
+	f.Add("POST", "/hooks/{token}/approve", "", "", "", `{"reason":"fine"}`)
+	f.Add("POST", "/hooks/{token}/deny", "", "", "", ``)
 	f.Add("POST", "/hooks/fail", "Bearer {token}", "", "gzip", "\xff")
 	f.Add("GET", "/hooks//", "Basic x", "text/plain", "", "")
 	f.Fuzz(func(t *testing.T, method, path, auth, contentType, encoding, body string) {
@@ -33,7 +35,7 @@ func FuzzHandler(f *testing.F) {
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, r)
 		switch w.Code {
-		case 200, 401, 404, 405, 409, 410, 415, 422:
+		case 200, 401, 403, 404, 405, 409, 410, 415, 422:
 		default:
 			t.Errorf("the status is %d", w.Code)
 		}

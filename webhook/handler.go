@@ -56,7 +56,7 @@ func (h *handler) open(w http.ResponseWriter, r *http.Request) (*delivery, error
 	if d.token, err = h.rn.ReadToken(r.Context(), text); err != nil {
 		return d, err
 	}
-	if !d.token.Allows(op.kind) {
+	if !d.token.Allows(op.permit) {
 		return d, &requestError{http.StatusForbidden, "not_allowed", "the token does not permit this"}
 	}
 	if err := checkHeaders(w, r); err != nil {

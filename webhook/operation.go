@@ -11,20 +11,30 @@ import (
 
 // operation is something that a token permits.
 type operation struct {
-	kind    runner.OperationKind
+	permit  tool.Permit
 	deliver func(*handler, context.Context, *delivery) error
 }
 
 // operations are those of the package comment, by the path's last part.
 var operations = map[string]operation{
-	"":         {runner.OpResume, (*handler).complete},
-	"fail":     {runner.OpResume, (*handler).fail},
-	"progress": {runner.OpProgress, (*handler).progress},
-	"cancel":   {runner.OpCancel, (*handler).cancel},
+	"":         {tool.PermitComplete, (*handler).complete},
+	"fail":     {tool.PermitFail, (*handler).fail},
+	"progress": {tool.PermitProgress, (*handler).progress},
+	"cancel":   {tool.PermitCancel, (*handler).cancel},
+	"approve":  {tool.PermitApprove, (*handler).approve},
+	"deny":     {tool.PermitDeny, (*handler).deny},
+}
+
+// actor is who acts: whom the token was made for, or else whoever delivers.
+func (h *handler) actor(d *delivery) runner.Actor {
+	if d.token.Holder != "" {
+		return d.token.Holder
+	}
+	return h.config.Actor
 }
 
 func (h *handler) complete(ctx context.Context, d *delivery) error {
-	return h.resume(ctx, d, runner.Complete(d.pause(), d.body, h.config.Actor))
+	return h.resume(ctx, d, runner.Complete(d.token.PauseID(), d.body, h.actor(d)))
 }
 
 func (h *handler) fail(ctx context.Context, d *delivery) error {
@@ -35,7 +45,23 @@ func (h *handler) fail(ctx context.Context, d *delivery) error {
 	if err := d.decode(&in, failBody); err != nil {
 		return err
 	}
-	return h.resume(ctx, d, runner.Fail(d.pause(), in.Message, h.config.Actor, in.MayPass))
+	return h.resume(ctx, d, runner.Fail(d.token.PauseID(), in.Message, h.actor(d), in.MayPass))
+}
+
+func (h *handler) approve(ctx context.Context, d *delivery) error {
+	why, err := d.reason()
+	if err != nil {
+		return err
+	}
+	return h.resume(ctx, d, runner.Approve(d.token.PauseID(), h.actor(d), why))
+}
+
+func (h *handler) deny(ctx context.Context, d *delivery) error {
+	why, err := d.reason()
+	if err != nil {
+		return err
+	}
+	return h.resume(ctx, d, runner.Deny(d.token.PauseID(), h.actor(d), why))
 }
 
 func (h *handler) resume(ctx context.Context, d *delivery, r runner.Resumption) error {
@@ -55,21 +81,19 @@ func (h *handler) progress(ctx context.Context, d *delivery) error {
 	if err := d.decode(&in, progressBody); err != nil {
 		return err
 	}
-	if err := h.rn.Progress(ctx, d.token.Session, d.token.Call, in); err != nil {
+	if err := h.rn.Progress(ctx, d.token.Session, d.token.Scope(), h.actor(d), in); err != nil {
 		return err
 	}
-	d.answer = answer{Status: statusAccepted, Call: d.token.Call, Pause: d.pause()}
+	d.answer = answer{Status: statusAccepted, Call: d.token.Call, Pause: d.token.PauseID()}
 	return nil
 }
 
 func (h *handler) cancel(ctx context.Context, d *delivery) error {
-	var in struct {
-		Reason string `json:"reason"`
-	}
-	if err := d.decode(&in, cancelBody); err != nil {
+	why, err := d.reason()
+	if err != nil {
 		return err
 	}
-	receipt, err := h.rn.Cancel(ctx, d.token.Session, d.token.Call, h.config.Actor, in.Reason)
+	receipt, err := h.rn.Cancel(ctx, d.token.Session, d.token.Scope(), h.actor(d), why)
 	if err != nil {
 		return err
 	}
@@ -77,12 +101,18 @@ func (h *handler) cancel(ctx context.Context, d *delivery) error {
 	return nil
 }
 
-// pause is the id of the pause that the token is for.
-func (d *delivery) pause() string { return tool.PauseID(d.token.Call, d.token.Pause) }
+// reason is the body of what is decided or cancelled.
+func (d *delivery) reason() (string, error) {
+	var in struct {
+		Reason string `json:"reason"`
+	}
+	err := d.decode(&in, reasonBody)
+	return in.Reason, err
+}
 
 func (d *delivery) accepted(r session.Receipt) {
 	d.answer = answer{
-		Status: statusAccepted, Duplicate: r.Duplicate, Call: r.Call, Pause: d.pause(), At: r.At, Fate: r.Fate,
+		Status: statusAccepted, Duplicate: r.Duplicate, Call: r.Call, Pause: d.token.PauseID(), At: r.At, Fate: r.Fate,
 	}
 }
 
@@ -100,4 +130,6 @@ func (d *delivery) decode(into any, schema *tool.Schema) error {
 	return nil
 }
 
-func (d *delivery) misfit(err error) error { return &session.PayloadError{Pause: d.pause(), Err: err} }
+func (d *delivery) misfit(err error) error {
+	return &session.PayloadError{Pause: d.token.PauseID(), Err: err}
+}

@@ -10,8 +10,9 @@ import (
 // The bodies that are not a tool's output. Schemas, rather than Go's decoder alone, so that a sender is told of each fault in
 // the way of an output's.
 var (
-	failBody   = mustCompile(`{"type":"object","properties":{"message":{"type":"string"},"may_pass":{"type":"boolean"}},"additionalProperties":false}`)
-	cancelBody = mustCompile(`{"type":"object","properties":{"reason":{"type":"string"}},"additionalProperties":false}`)
+	failBody = mustCompile(`{"type":"object","properties":{"message":{"type":"string"},"may_pass":{"type":"boolean"}},"additionalProperties":false}`)
+	// of cancel, approve and deny
+	reasonBody = mustCompile(`{"type":"object","properties":{"reason":{"type":"string"}},"additionalProperties":false}`)
 
 	progressBody = mustCompile(`{"type":"object","properties":{"message":{"type":"string"},
 		"fraction":{"type":"number","minimum":0,"maximum":1},"data":{}},"additionalProperties":false}`)

@@ -18,6 +18,7 @@ import (
 	"github.com/fermata-ai/fermata/agent"
 	"github.com/fermata-ai/fermata/event"
 	"github.com/fermata-ai/fermata/fakellm"
+	"github.com/fermata-ai/fermata/interceptor"
 	"github.com/fermata-ai/fermata/kvstore"
 	"github.com/fermata-ai/fermata/kvstore/bolt"
 	"github.com/fermata-ai/fermata/llm"
@@ -50,7 +51,9 @@ type siteOptions struct {
 	effect  tool.Effect
 	timeout bool                        // the pause has a deadline
 	body    func(s *site, token string) // runs in the tool's body, before it pauses
+	permits []tool.Permit               // of the job's token; nil: all of a job's, empty: what a tool gets that asks for nothing
 	tools   []tool.Tool                 // beside the job
+	layers  interceptor.Chain
 	model   llm.Model
 }
 
@@ -69,6 +72,9 @@ func newSite(t *testing.T, o siteOptions) *site {
 	s := &site{t: t, o: o}
 	if s.o.model == nil {
 		s.o.model = fakellm.New(fakellm.Calls("job", `{"name":"build"}`), fakellm.Says("Built."))
+	}
+	if s.o.permits == nil {
+		s.o.permits = []tool.Permit{tool.PermitComplete, tool.PermitFail, tool.PermitProgress, tool.PermitCancel}
 	}
 	s.open()
 	t.Cleanup(func() {
@@ -100,7 +106,7 @@ func (s *site) open() {
 		kv = s.o.wrap(kv)
 	}
 	s.store = session.NewStore(kv, s.o.session)
-	ag, err := agent.New(agent.Config{Name: "ops", Model: s.o.model, Tools: append(s.o.tools, s.job())})
+	ag, err := agent.New(agent.Config{Name: "ops", Model: s.o.model, Tools: append(s.o.tools, s.job()), Interceptors: s.o.layers})
 	must(s.t, err)
 	logger := slog.New(slog.NewTextHandler(&s.logs, nil))
 	s.o.runner.Logger, s.o.webhook.Logger = logger, logger
@@ -127,7 +133,7 @@ func (s *site) restart() {
 func (s *site) job() tool.Tool {
 	return tool.Must(tool.Func(tool.Spec{Name: "job", Effect: s.o.effect, MayPause: true},
 		func(ctx context.Context, in jobInput) (tool.Result[jobOutput], error) {
-			token := tool.CallFrom(ctx).Token()
+			token := tool.CallFrom(ctx).Token(s.o.permits...)
 			s.tokens = append(s.tokens, token)
 			if s.o.body != nil {
 				s.o.body(s, token)
@@ -151,7 +157,7 @@ func (s *site) run() event.End {
 // carryOn drives the session as a worker would.
 func (s *site) carryOn() event.End {
 	s.t.Helper()
-	return s.drain(s.rn.Continue(s.t.Context(), chat))
+	return s.drain(s.rn.Continue(s.t.Context(), chat, "ada"))
 }
 
 func (s *site) drain(events func(func(event.Event, error) bool)) (end event.End) {
@@ -177,9 +183,9 @@ func (s *site) paused() string {
 // call is the one call of the session.
 func (s *site) call() runner.CallStatus {
 	s.t.Helper()
-	transcript, err := s.rn.Show(s.t.Context(), chat)
+	transcript, err := s.rn.Show(s.t.Context(), chat, "ada")
 	must(s.t, err)
-	status, err := s.rn.Call(s.t.Context(), chat, transcript.History[1].ToolCalls()[0].ID)
+	status, err := s.rn.Call(s.t.Context(), chat, transcript.History[1].ToolCalls()[0].ID, "ada")
 	must(s.t, err)
 	return status
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/runner"
 	"github.com/fermata-ai/fermata/session"
+	"github.com/fermata-ai/fermata/tool"
 	"github.com/fermata-ai/fermata/webhook"
 )
 
@@ -39,7 +40,7 @@ func TestNewRefuses(t *testing.T) {
 func TestPathsAndMethods(t *testing.T) {
 	s := newSite(t, siteOptions{})
 	token := s.paused()
-	for _, path := range []string{token + "/", token + "/approve", token + "/fail/now", "fail/", "x/y"} {
+	for _, path := range []string{token + "/", token + "/edit", token + "/fail/now", "fail/", "x/y"} {
 		s.post(path, `{}`).is(t, http.StatusNotFound, "no_such_path")
 	}
 	for _, method := range []string{http.MethodGet, http.MethodPut, http.MethodDelete, http.MethodOptions} {
@@ -54,7 +55,7 @@ func TestPathsAndMethods(t *testing.T) {
 func TestBadTokens(t *testing.T) {
 	s := newSite(t, siteOptions{})
 	token := s.paused()
-	for _, bad := range []string{"x", "f1.", "f1.e30.AAAA", token + "A", token[:len(token)-1], "f2" + token[2:], "f1.." + token[3:], token[3:]} {
+	for _, bad := range []string{"x", "f1.", "f1.e30.AAAA", token + "A", token[:len(token)-1], "f3" + token[2:], "f1.." + token[3:], token[3:]} {
 		r := s.post(bad, `{"url":"a"}`)
 		r.is(t, http.StatusUnauthorized, "bad_token")
 		if r.header.Get("WWW-Authenticate") != "Bearer" {
@@ -77,7 +78,7 @@ func TestTokenThatPermitsLess(t *testing.T) {
 	s := newSite(t, siteOptions{})
 	full, err := s.rn.ReadToken(t.Context(), s.paused())
 	must(t, err)
-	full.Ops = []runner.OperationKind{runner.OpProgress}
+	full.Permits = []tool.Permit{tool.PermitProgress}
 	token := s.sign(full)
 	s.post(token+"/progress", `{"fraction":0.5}`).accepted(t, false)
 	s.post(token, `{"url":"a"}`).is(t, http.StatusForbidden, "not_allowed")
@@ -88,11 +89,17 @@ func TestTokenThatPermitsLess(t *testing.T) {
 // sign makes a token as the runner does, with the store's own key.
 func (s *site) sign(claims runner.Token) string {
 	s.t.Helper()
+	return s.signed("f2.", claims)
+}
+
+// signed is claims of the form that a prefix names.
+func (s *site) signed(prefix string, claims any) string {
+	s.t.Helper()
 	keys, err := s.store.TokenKeys(s.t.Context())
 	must(s.t, err)
 	text, err := json.Marshal(claims)
 	must(s.t, err)
-	signed := "f1." + base64.RawURLEncoding.EncodeToString(text)
+	signed := prefix + base64.RawURLEncoding.EncodeToString(text)
 	mac := hmac.New(sha256.New, keys[len(keys)-1].Secret)
 	mac.Write([]byte(signed))
 	return signed + "." + base64.RawURLEncoding.EncodeToString(mac.Sum(nil))

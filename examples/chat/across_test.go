@@ -42,7 +42,7 @@ func adapters() []llmtest.Provider {
 		}, {
 			Name: "gemini", Replies: replies + "gemini/testdata/replies", Calls: some(llmtest.GeminiCalls),
 			New: func(t testing.TB, o llmtest.Options) llm.Model {
-				return opened(gemini.New(gemini.Options{Model: "gemini-3.8-flash", APIKey: llmtest.APIKey, BaseURL: o.BaseURL, Origin: "googleapis.com", Client: o.Client}))(t)
+				return opened(gemini.New(gemini.Options{Model: "gemini-3.8-flash", APIKey: llmtest.APIKey, BaseURL: o.BaseURL, Origin: "generativelanguage.googleapis.com", Client: o.Client}))(t)
 			},
 		},
 	}

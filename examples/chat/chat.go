@@ -8,6 +8,7 @@ import (
 	"math"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/fermata-ai/fermata/event"
 	"github.com/fermata-ai/fermata/llm"
@@ -115,7 +116,7 @@ func (c *chat) work(ctx context.Context) <-chan happening {
 	})
 	all.Go(func() {
 		// The messages, and all else, are the worker's to show. There may be no session yet.
-		for ev := range c.rn.Follow(ctx, c.session, &runner.FollowOptions{From: math.MaxInt, ThroughWaits: true}) {
+		for ev := range c.rn.Follow(ctx, c.session, user, &runner.FollowOptions{From: math.MaxInt, ThroughWaits: true}) {
 			if p, ok := ev.(event.Progress); ok {
 				happens <- happening{p, nil}
 			}
@@ -129,7 +130,7 @@ func (c *chat) work(ctx context.Context) <-chan happening {
 // what failed.
 func (c *chat) begin(ctx context.Context) error {
 	c.show.Say("Model: %s.", c.model.name)
-	t, err := c.rn.Show(ctx, c.session)
+	t, err := c.rn.Show(ctx, c.session, user)
 	if errors.Is(err, session.ErrUnknownSession) {
 		c.show.Say("Session: %s, a new one. /help tells what can be typed.", c.session)
 		return nil
@@ -142,7 +143,7 @@ func (c *chat) begin(ctx context.Context) error {
 		c.show.Line("kept", "%s", waits(p))
 	}
 	if t.Finish != event.FinishStop {
-		c.carryOn(ctx, c.rn.Continue(ctx, c.session))
+		c.carryOn(ctx, c.rn.Continue(ctx, c.session, user))
 	}
 	return nil
 }
@@ -188,12 +189,17 @@ func (c *chat) end(e event.End) {
 	case event.FinishPaused: // the pauses were shown
 	case event.FinishElsewhere: // the worker was stopped, and what is left goes on in a moment
 	case event.FinishFailed: // the error was shown
+	case event.FinishDelayed:
+		c.show.Line("kept", "the model is asked again at %s: %s", e.Until.Format(time.RFC1123), e.Why)
 	case event.FinishInterrupted:
 		c.show.Line("kept", "the run is interrupted, and goes on when the session does")
 	case event.FinishRefusal:
 		c.show.Line("ends", "the model declines to answer")
 	case event.FinishLength:
 		c.show.Line("ends", "the model's answer was cut off by its limit of tokens")
+		c.show.Usage(e.Usage)
+	case event.FinishOther:
+		c.show.Line("ends", "the model stopped: %s", e.Why)
 		c.show.Usage(e.Usage)
 	default:
 		c.show.Line("ends", "%s; /retry goes on", e.Finish)
@@ -217,7 +223,7 @@ func ignore(err, leaving error) error {
 
 // pending lists what waits in this session.
 func (c *chat) pending(ctx context.Context) (all []tool.Pause, err error) {
-	for p, err := range c.rn.Pending(ctx, runner.Filter{Session: c.session}) {
+	for p, err := range c.rn.Pending(ctx, runner.Filter{Session: c.session}, user) {
 		if err != nil {
 			return nil, err
 		}
@@ -231,7 +237,7 @@ func (c *chat) leave(ctx context.Context) {
 	if err := c.screen.Leave(); err != nil {
 		c.fail(ctx, err)
 	}
-	t, err := c.rn.Show(ctx, c.session)
+	t, err := c.rn.Show(ctx, c.session, user)
 	if errors.Is(err, session.ErrUnknownSession) {
 		return // nothing was said
 	}

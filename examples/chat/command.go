@@ -27,7 +27,7 @@ func (c *chat) command(ctx context.Context, line string) (leave bool) {
 	case "/help":
 		c.show.Say(help)
 	case "/retry":
-		c.carryOn(ctx, c.rn.Continue(ctx, c.session))
+		c.carryOn(ctx, c.rn.Continue(ctx, c.session, user))
 	case "/pending":
 		waiting, err := c.pending(ctx)
 		if err != nil {
@@ -69,6 +69,6 @@ func (c *chat) cancel(ctx context.Context, call, why string) error {
 		return err
 	}
 	c.show.Answered(waiting[i], receipt)
-	c.carryOn(ctx, c.rn.Continue(ctx, c.session))
+	c.carryOn(ctx, c.rn.Continue(ctx, c.session, user))
 	return nil
 }

@@ -18,7 +18,7 @@ func list(ctx context.Context, store *session.Store, w io.Writer) error {
 	}
 	defer rn.Close()
 	n := 0
-	for s, err := range rn.Sessions(ctx, session.Filter{}) {
+	for s, err := range rn.Sessions(ctx, session.Filter{}, user) {
 		if err != nil {
 			return err
 		}
@@ -28,7 +28,7 @@ func list(ctx context.Context, store *session.Store, w io.Writer) error {
 			state = "has work left"
 		}
 		fmt.Fprintf(w, "%-16s %s, %s, since %s\n", s.ID, state, count(s.Messages, "message"), s.Created.Local().Format(time.DateTime))
-		for p, err := range rn.Pending(ctx, runner.Filter{Session: s.ID}) {
+		for p, err := range rn.Pending(ctx, runner.Filter{Session: s.ID}, user) {
 			if err != nil {
 				return err
 			}

@@ -31,7 +31,7 @@ func TestMediaBeforeAPauseUnderAnotherProvider(t *testing.T) {
 		opened(anthropic.New(anthropic.Options{Model: "claude-sonnet-5-5", APIKey: llmtest.APIKey, BaseURL: o.BaseURL, Origin: "api.anthropic.com", Client: o.Client}))(t),
 		opened(openai.NewChat(openai.ChatOptions{Model: "acme/large", APIKey: llmtest.APIKey, BaseURL: "https://openrouter.ai/api/v1", Client: llmtest.Detour(t, o)}))(t),
 		opened(openai.NewResponses(openai.ResponsesOptions{Model: "gpt-5.6-terra", APIKey: llmtest.APIKey, BaseURL: o.BaseURL, Origin: "api.openai.com", Client: o.Client}))(t),
-		opened(gemini.New(gemini.Options{Model: "gemini-3.8-flash", APIKey: llmtest.APIKey, BaseURL: o.BaseURL, Origin: "googleapis.com", Client: o.Client}))(t),
+		opened(gemini.New(gemini.Options{Model: "gemini-3.8-flash", APIKey: llmtest.APIKey, BaseURL: o.BaseURL, Origin: "generativelanguage.googleapis.com", Client: o.Client}))(t),
 	}
 	for _, media := range []llm.Media{
 		{MediaType: "audio/wav", Data: []byte("RIFF")}, {MediaType: "image/bmp", Data: []byte("BM")}, {MediaType: "text/csv", Data: []byte{0xff}}, {MediaType: "video/mp4", URL: "gs://a/b"},

@@ -58,7 +58,7 @@ func ask(ctx context.Context, args []string) {
 func look(ctx context.Context, args []string) (waiting bool) {
 	rn, closeAll := open(args)
 	defer closeAll()
-	t := stage.Must(rn.Show(ctx, chat))
+	t := stage.Must(rn.Show(ctx, chat, "ada"))
 	stage.Session("stored", t)
 	return len(t.Pending) > 0
 }
@@ -69,14 +69,14 @@ func resume(ctx context.Context, args []string) {
 	defer closeAll()
 	hooks := stage.Must(webhook.New(rn, webhook.Config{}))
 	go func() { _ = rn.Work(ctx, nil) }() // until the runner is closed
-	p := stage.Must(rn.Show(ctx, chat)).Pending[0]
+	p := stage.Must(rn.Show(ctx, chat, "ada")).Pending[0]
 	stage.Serve(ctx, hooks, nil, func() { // after each request
-		stage.Call("stored", stage.Must(rn.Call(ctx, chat, p.Call)), stage.Must(rn.Find(ctx, runner.Ref{Pause: p.ID})))
+		stage.Call("stored", stage.Must(rn.Call(ctx, chat, p.Call, "ada")), stage.Must(rn.Find(ctx, runner.Ref{Pause: p.ID}, "ada")))
 	})
-	for _, err := range rn.Follow(ctx, chat, nil) { // until the session is at rest
+	for _, err := range rn.Follow(ctx, chat, "ada", nil) { // until the session is at rest
 		stage.Check(err)
 	}
-	t := stage.Must(rn.Show(ctx, chat))
+	t := stage.Must(rn.Show(ctx, chat, "ada"))
 	stage.Messages("stored", t.History)
 	stage.Line("answered", t.User, "%s", t.History[t.Messages-1].Text())
 }

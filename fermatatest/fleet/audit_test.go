@@ -94,7 +94,7 @@ func (a *audit) fenced(n note, latest int64) {
 // transcript judges that of a session, and finds its calls.
 func (a *audit) transcript(c *chat) {
 	t := a.t
-	s, err := a.rn.Show(t.Context(), c.id)
+	s, err := a.rn.Show(t.Context(), c.id, "audit")
 	must(t, err)
 	if err := fakellm.Check(llm.Request{Messages: s.History}); err != nil {
 		a.violation("a provider would refuse the transcript of session %s: %v", c.id, err)
@@ -105,7 +105,7 @@ func (a *audit) transcript(c *chat) {
 			said++
 		}
 		for _, tc := range m.ToolCalls() {
-			st, err := a.rn.Call(t.Context(), c.id, tc.ID)
+			st, err := a.rn.Call(t.Context(), c.id, tc.ID, "audit")
 			must(t, err)
 			asked++
 			a.calls[tc.ID] = &call{CallStatus: st, chat: c}

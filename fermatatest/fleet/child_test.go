@@ -110,9 +110,9 @@ func handlers(rn *runner.Runner, o *outside) (http.Handler, error) {
 		return nil, o.say(rn, id, r.FormValue("id"), r.FormValue("text"), r.FormValue("leave"))
 	})
 	handle("/continue", func(r *http.Request, id string) (any, error) {
-		return nil, o.watch(id, rn.Continue(context.WithoutCancel(r.Context()), id))
+		return nil, o.watch(id, rn.Continue(context.WithoutCancel(r.Context()), id, "worker"))
 	})
-	handle("/show", func(r *http.Request, id string) (any, error) { return rn.Show(r.Context(), id) })
+	handle("/show", func(r *http.Request, id string) (any, error) { return rn.Show(r.Context(), id, "parent") })
 	handle("/cancelsession", func(r *http.Request, id string) (any, error) {
 		return nil, rn.CancelSession(r.Context(), id, "ada", "no longer")
 	})
@@ -120,7 +120,7 @@ func handlers(rn *runner.Runner, o *outside) (http.Handler, error) {
 		return resume(r, rn, id, runner.Approve(r.FormValue("pause"), "bob", ""))
 	})
 	handle("/key", func(r *http.Request, id string) (any, error) {
-		p, err := rn.Find(r.Context(), runner.Ref{Tool: "batch", Key: r.FormValue("key")})
+		p, err := rn.Find(r.Context(), runner.Ref{Tool: "batch", Key: r.FormValue("key")}, "ci")
 		if err != nil {
 			return nil, err
 		}

@@ -132,7 +132,7 @@ func (o *outside) linger() {
 func (o *outside) enter(ctx context.Context, call tool.Call, k kind) {
 	n := o.note(entered, call)
 	if k.wait == byToken {
-		n.Token = call.Token()
+		n.Token = call.Token(tool.PermitComplete, tool.PermitFail, tool.PermitProgress, tool.PermitCancel)
 	}
 	o.mu.Lock()
 	if at, left := o.left[call.Session]; left && ctx.Err() != nil {

@@ -72,7 +72,7 @@ func handlers(rn *runner.Runner, outside *outside) (http.Handler, error) {
 		w.WriteHeader(webhook.Status(say(rn, outside, r.FormValue("session"))))
 	})
 	mux.HandleFunc("/finish", func(w http.ResponseWriter, r *http.Request) {
-		t, err := rn.Show(r.Context(), r.FormValue("session"))
+		t, err := rn.Show(r.Context(), r.FormValue("session"), "test")
 		w.WriteHeader(webhook.Status(err))
 		fmt.Fprint(w, t.Finish)
 	})

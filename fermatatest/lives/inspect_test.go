@@ -39,7 +39,7 @@ func (w *world) inspect() {
 	}
 
 	calls, sessions := map[string]*call{}, 0
-	for s, err := range rn.Sessions(t.Context(), session.Filter{}) {
+	for s, err := range rn.Sessions(t.Context(), session.Filter{}, "test") {
 		must(t, err)
 		sessions++
 		w.transcript(rn, s.ID, calls)
@@ -63,7 +63,7 @@ func (w *world) inspect() {
 // transcript judges that of a session, and finds its calls.
 func (w *world) transcript(rn *runner.Runner, id string, calls map[string]*call) {
 	t := w.t
-	shown, err := rn.Show(t.Context(), id)
+	shown, err := rn.Show(t.Context(), id, "test")
 	must(t, err)
 	if err := fakellm.Check(llm.Request{Messages: shown.History}); err != nil || shown.Finish != event.FinishStop {
 		w.violation("session %s ended as %q: %v", id, shown.Finish, err)
@@ -74,7 +74,7 @@ func (w *world) transcript(rn *runner.Runner, id string, calls map[string]*call)
 			said++
 		}
 		for _, c := range m.ToolCalls() {
-			status, err := rn.Call(t.Context(), id, c.ID)
+			status, err := rn.Call(t.Context(), id, c.ID, "test")
 			must(t, err)
 			asked++
 			calls[c.ID] = &call{CallStatus: status}

@@ -89,7 +89,7 @@ func (o *outside) tool(name string, e tool.Effect, waits bool) tool.Tool {
 			call := tool.CallFrom(ctx)
 			entry := effect{Tool: name, Session: call.Session, Call: call.ID, Key: call.IdempotencyKey(), Once: e == tool.Once}
 			if waits {
-				entry.Token = call.Token()
+				entry.Token = call.Token(tool.PermitComplete, tool.PermitFail, tool.PermitProgress, tool.PermitCancel)
 			}
 			if err := enter(o.effects, entry); err != nil {
 				return nil, err

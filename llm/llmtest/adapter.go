@@ -1,6 +1,7 @@
 package llmtest
 
 import (
+	"context"
 	"testing"
 
 	"github.com/fermata-ai/fermata/llm"
@@ -15,9 +16,14 @@ type adapter struct{ llm.Model }
 // collect puts the message together, as the runner does, and holds the stream to its rules.
 func (a adapter) collect(t testing.TB, req llm.Request) (llm.Message, llm.Finish, error) {
 	t.Helper()
+	return a.collectIn(t.Context(), t, req)
+}
+
+func (a adapter) collectIn(ctx context.Context, t testing.TB, req llm.Request) (llm.Message, llm.Finish, error) {
+	t.Helper()
 	var c llm.Collector
 	finished := false
-	for ev, err := range a.Generate(t.Context(), req) {
+	for ev, err := range a.Generate(ctx, req) {
 		if finished {
 			t.Errorf("after its Finish, the stream has %v, %v", ev, err)
 		}

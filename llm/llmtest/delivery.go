@@ -25,7 +25,8 @@ func streams(p Provider) (all []scenario) {
 	return all
 }
 
-// chunks delivers each stream in pieces of many sizes: within lines, within runes, within escapes. The message is the same.
+// chunks delivers each stream in pieces of many sizes: within lines, within runes, within escapes. It ends the lines in each way that the
+// standard of server-sent events allows, and begins the stream with a byte order mark. The message is the same.
 func chunks(t *testing.T, p Provider) {
 	for _, s := range streams(p) {
 		t.Run(s.name, func(t *testing.T) {
@@ -41,6 +42,15 @@ func chunks(t *testing.T, p Provider) {
 				}
 				if d := cmp.Diff(want, got); d != "" || end != fin {
 					t.Fatalf("%s: it ended with %v, and the message differs (-at once +in pieces):\n%s", name, end, clip(d))
+				}
+			}
+			for name, body := range linesOf(answer.body) {
+				odd := reply{answer.status, answer.header, body}
+				for how, d := range map[string]deliver{"at once": atOnce, "by bytes": pieces(cutsOf(body)["byte by byte"]...)} {
+					got, end, err := model(t, p, serve(t, d, odd), false).collect(t, s.request())
+					if d := cmp.Diff(want, got); err != nil || d != "" || end != fin {
+						t.Fatalf("%s, %s: %v, it ended with %v, and the message differs (-want +got):\n%s", name, how, err, end, clip(d))
+					}
 				}
 			}
 		})
@@ -69,22 +79,41 @@ func cutsOf(body []byte) map[string][]int {
 	return all
 }
 
-// cuts ends each stream early, before each of its lines and within each: as if it ended there, and by breaking the connection. It is an
-// error that passes, and never a result.
+// linesOf are other ways to write a stream down.
+func linesOf(body []byte) map[string][]byte {
+	lines := func(end string) []byte {
+		return bytes.ReplaceAll(bytes.ReplaceAll(body, []byte("\r\n"), []byte("\n")), []byte("\n"), []byte(end))
+	}
+	return map[string][]byte{
+		"lines that end with a carriage return": lines("\r"), "lines that end with both": lines("\r\n"), "a byte order mark": append([]byte("\uFEFF"), body...),
+		"runes cut between bytes": bytes.ReplaceAll(bytes.ReplaceAll(body, []byte(`\ud834`), []byte("\xf0\x9d")), []byte(`\udd1e`), []byte("\x84\x9e")),
+	}
+}
+
+// cuts ends each stream early, before each of its lines and within each. Where it breaks off, by an error of the connection or by its
+// close, which may be either, it is an error that passes, and never a result. Where HTTP says that it has ended there, it may count if
+// the model's own end was in it, and the message is whole then.
 func cuts(t *testing.T, p Provider) {
 	for _, s := range streams(p) {
 		t.Run(s.name, func(t *testing.T) {
 			answer := must(t, p, s.name, false)
+			whole, end, err := model(t, p, serve(t, closed(len(answer.body)), answer), false).collect(t, s.request())
+			if err != nil {
+				t.Fatalf("a whole stream, and then the connection is closed: %v", err)
+			}
 			for _, at := range places(answer.body) {
-				for _, broken := range []bool{false, true} {
-					m, fin, err := model(t, p, serve(t, cutAt(at, broken), answer), false).collect(t, s.request())
+				for how, d := range map[string]deliver{"ended": cutAt(at, false), "broken": cutAt(at, true), "closed": closed(at)} {
+					m, fin, err := model(t, p, serve(t, d, answer), false).collect(t, s.request())
 					var e *llm.Error
 					switch {
+					case err == nil && how == "ended" && cmp.Equal(m, whole) && fin.Reason == end.Reason:
 					case err == nil:
-						t.Fatalf("after %d of %d bytes (broken: %v) the message counts, %v, %v; the stream was\n%s",
-							at, len(answer.body), broken, fin, m, clip(string(answer.body[:at])))
+						t.Fatalf("after %d of %d bytes (%s) the message counts, %v, %v; the stream was\n%s",
+							at, len(answer.body), how, fin, m, clip(string(answer.body[:at])))
 					case !errors.As(err, &e) || !e.Temporary() || e.Provider != p.Name && e.Provider != "":
-						t.Fatalf("after %d of %d bytes (broken: %v): %#v; the stream was\n%s", at, len(answer.body), broken, err, clip(string(answer.body[:at])))
+						t.Fatalf("after %d of %d bytes (%s): %#v; the stream was\n%s", at, len(answer.body), how, err, clip(string(answer.body[:at])))
+					case how != "broken" && at > 0 && e.RequestID != answer.id():
+						t.Fatalf("after %d of %d bytes (%s): the error tells of the request %q, and it was %q: %v", at, len(answer.body), how, e.RequestID, answer.id(), err)
 					}
 				}
 			}

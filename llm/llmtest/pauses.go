@@ -147,7 +147,7 @@ func pauseOnce(t testing.TB, rn *runner.Runner) {
 func resumeAll(t testing.TB, rn *runner.Runner) {
 	t.Helper()
 	n := 0
-	for p, err := range rn.Pending(t.Context(), runner.Filter{}) {
+	for p, err := range rn.Pending(t.Context(), runner.Filter{}, "test") {
 		check(t, err)
 		n++
 		if _, err := rn.Resume(t.Context(), p.Session, runner.Complete(p.ID, json.RawMessage(`"four degrees"`), "station")); err != nil {
@@ -157,7 +157,7 @@ func resumeAll(t testing.TB, rn *runner.Runner) {
 	if n == 0 {
 		t.Fatal("nothing waits")
 	}
-	if end := drain(t, rn.Continue(t.Context(), "chat-1")); end.Finish != event.FinishStop {
+	if end := drain(t, rn.Continue(t.Context(), "chat-1", "test")); end.Finish != event.FinishStop {
 		t.Fatalf("after the resumption, the run ended as %s", end.Finish)
 	}
 }

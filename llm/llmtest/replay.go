@@ -136,12 +136,38 @@ func serve(t testing.TB, d deliver, replies ...reply) *server {
 				w.Header()[name] = values
 			}
 		}
-		w.WriteHeader(answer.status)
-		d(w, r, answer.body)
+		d(&answering{ResponseWriter: w, status: answer.status}, r, answer.body)
 	}))
 	t.Cleanup(s.Close)
 	return s
 }
+
+// answering writes the status before the first byte of the body, so that a connection can be taken over.
+type answering struct {
+	http.ResponseWriter
+	status int
+	begun  bool
+}
+
+func (a *answering) Write(p []byte) (int, error) {
+	a.begin()
+	return a.ResponseWriter.Write(p)
+}
+
+// FlushError is for http.ResponseController.
+func (a *answering) FlushError() error {
+	a.begin()
+	return http.NewResponseController(a.ResponseWriter).Flush()
+}
+
+func (a *answering) begin() {
+	if !a.begun {
+		a.begun = true
+		a.ResponseWriter.WriteHeader(a.status)
+	}
+}
+
+func (a *answering) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
 // asked are the bodies of the requests so far.
 func (s *server) asked() [][]byte {
@@ -178,6 +204,31 @@ func cutAt(n int, broken bool) deliver {
 			panic(http.ErrAbortHandler)
 		}
 	}
+}
+
+// closed writes the beginning of a body of which nothing tells the end but that the connection is closed, as servers do that speak
+// HTTP/1.0.
+func closed(n int) deliver {
+	return func(w http.ResponseWriter, _ *http.Request, body []byte) {
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			return
+		}
+		defer conn.Close()
+		head := bytes.NewBufferString("HTTP/1.1 200 OK\r\nConnection: close\r\n")
+		_ = w.Header().Write(head)
+		_, _ = conn.Write(append(append(head.Bytes(), "\r\n"...), body[:n]...))
+	}
+}
+
+// id is the request's, by the header that the provider has for it.
+func (r reply) id() string {
+	for _, name := range []string{"x-request-id", "request-id", "x-goog-request-id"} {
+		if id := r.header.Get(name); id != "" {
+			return id
+		}
+	}
+	return ""
 }
 
 // client is one whose connections don't outlive the test.

@@ -20,6 +20,7 @@ type scenario struct {
 	name  string
 	parts []llm.Part // without ids and native forms; what a reasoning says may differ
 	stop  llm.StopReason
+	word  string // the provider's, with StopOther
 	usage *llm.Usage
 	// broken are the arguments of the last call, which must never be taken for an object.
 	broken bool
@@ -66,6 +67,9 @@ var scenarios = []scenario{
 	{name: "redacted", parts: []llm.Part{llm.Reasoning{}, text("Done.")}, stop: llm.StopEnd, native: signature},
 	{name: "refusal", stop: llm.StopRefusal},
 	{name: "usage", parts: []llm.Part{text("ok")}, stop: llm.StopEnd, usage: &llm.Usage{Input: 100, Cached: 60, Output: 30, Reasoning: 10}},
+	{name: "other", parts: []llm.Part{text("It is 7 °C in Tromsø ☂️ today.")}, stop: llm.StopOther, word: "dreaming"},
+	{name: "other_call", parts: []llm.Part{call("get_weather", `{"city":"Tromsø"}`)}, stop: llm.StopOther, word: "dreaming"},
+	{name: "halves", streamed: true, parts: []llm.Part{text("Let 𝄞 look."), call("get_weather", `{"city":"𝄞"}`)}, stop: llm.StopToolCalls},
 	{name: "structured", parts: []llm.Part{text(`{"temp_c":7}`)}, stop: llm.StopEnd, format: true},
 	{name: "long", parts: []llm.Part{text(longText)}, stop: llm.StopEnd},
 	{name: "empty", stop: llm.StopEnd},
@@ -113,8 +117,15 @@ func (s scenario) check(t testing.TB, m llm.Message, fin llm.Finish) {
 	if fin.Reason != s.stop {
 		t.Errorf("the model stopped for %q, want %q", fin.Reason, s.stop)
 	}
-	if s.usage != nil && fin.Usage != *s.usage {
-		t.Errorf("the usage is %+v, want %+v", fin.Usage, *s.usage)
+	if s.usage != nil {
+		got := fin.Usage
+		got.Written, got.Predicted = s.usage.Written, s.usage.Predicted // which some providers tell of, and others don't
+		if got != *s.usage {
+			t.Errorf("the usage is %+v, want %+v", got, *s.usage)
+		}
+	}
+	if s.stop == llm.StopOther && fin.Word != s.word {
+		t.Errorf("the provider's word is %q, want %q", fin.Word, s.word)
 	}
 	if s.stop == llm.StopRefusal {
 		return // what it says with it is its own

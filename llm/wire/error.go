@@ -38,10 +38,14 @@ func AnswerError(provider string, a Answer) *llm.Error {
 	} else {
 		text = strings.TrimSuffix(fmt.Sprintf("HTTP status %d: %s", status, text), ": ")
 	}
-	return &llm.Error{
+	e := &llm.Error{
 		Kind: kindOf(status, a.Code, a.Type, a.Message), Provider: provider, RequestID: requestID(a.Header), RetryAfter: RetryAfter(a.Header, time.Now()),
 		Err: &told{text, a.Cause},
 	}
+	if e.Kind == llm.ErrRateLimited && e.RetryAfter == 0 {
+		e.RetryAfter = limitReset(a.Header, time.Now())
+	}
+	return e
 }
 
 // told is an error in our words, with another's behind it.
@@ -114,6 +118,13 @@ func Malformed(provider, format string, args ...any) error {
 	return &llm.Error{Kind: llm.ErrMalformed, Provider: provider, Err: fmt.Errorf(format, args...)}
 }
 
+// Page is an answer with a good status that is no JSON at all, but the page of what stands between here and the service. It may pass, as
+// it would with the status 502 that such pages should have.
+func Page(provider, kind string, text []byte) error {
+	return &llm.Error{Kind: llm.ErrOverloaded, Provider: provider,
+		Err: fmt.Errorf("the answer, of type %q, isn't the service's; is the base URL right? It begins: %s", kind, Excerpt(string(text)))}
+}
+
 // Invalid is a request that the provider couldn't be sent.
 func Invalid(provider, format string, args ...any) error {
 	return &llm.Error{Kind: llm.ErrInvalid, Provider: provider, Err: fmt.Errorf(format, args...)}
@@ -176,8 +187,20 @@ func kindOf(status int, code, typ, message string) llm.ErrorKind {
 	return llm.ErrOverloaded
 }
 
+// Traced is an error with the id of the request that it ended, from the answer's header, where it has none yet.
+func Traced(err error, h http.Header) error {
+	var e *llm.Error
+	id := requestID(h)
+	if id == "" || !errors.As(err, &e) || e.RequestID != "" {
+		return err
+	}
+	traced := *e
+	traced.RequestID = id
+	return &traced
+}
+
 func requestID(h http.Header) string {
-	for _, name := range []string{"x-request-id", "request-id", "x-goog-request-id"} {
+	for _, name := range []string{"x-request-id", "request-id", "x-goog-request-id", "apim-request-id"} {
 		if id := h.Get(name); id != "" {
 			return id
 		}

@@ -23,6 +23,7 @@ func TestResultText(t *testing.T) {
 		{`"no"`, true, "no", "Error: no"},
 		{`"Error: no"`, true, "Error: no", "Error: no"},
 		{`{"n": 9007199254740993}`, false, `{"n": 9007199254740993}`, `{"n": 9007199254740993}`},
+		{`{"a":"\u003cb\u003e"}`, false, `{"a":"<b>"}`, `{"a":"<b>"}`},
 		{`null`, false, `null`, `null`},
 		{``, false, ``, ``},
 		{`{"$ref":"#/x"}`, true, `{"$ref":"#/x"}`, `Error: {"$ref":"#/x"}`},
@@ -36,12 +37,13 @@ func TestResultText(t *testing.T) {
 
 func TestArgumentsAreAnObject(t *testing.T) {
 	for in, want := range map[string]string{
-		`{"n": 9007199254740993}`: `{"n": 9007199254740993}`,
-		``:                        `{}`,
-		`null`:                    `{}`,
-		`"{\"city\":\"Os"`:        `{"arguments":"{\"city\":\"Os"}`,
-		`[1]`:                     `{"arguments":[1]}`,
-		`"(cut off)"`:             `{"arguments":"(cut off)"}`,
+		`{"n": 9007199254740993}`:     `{"n": 9007199254740993}`,
+		``:                            `{}`,
+		`null`:                        `{}`,
+		`"{\"city\":\"Os"`:            `{"arguments":"{\"city\":\"Os"}`,
+		`[1]`:                         `{"arguments":[1]}`,
+		`"{\"n\": 9007199254740993}"`: `{"n": 9007199254740993}`,
+		`"(cut off)"`:                 `{"arguments":"(cut off)"}`,
 	} {
 		if got := Arguments(llm.ToolCall{Arguments: raw(in)}); string(got) != want {
 			t.Errorf("%s: %s, want %s", in, got, want)

@@ -4,22 +4,27 @@ import (
 	"encoding/json"
 	"strings"
 
+	"github.com/anthropics/anthropic-sdk-go/v2/packages/respjson"
+
 	"github.com/fermata-ai/fermata/internal/jsontree"
 	"github.com/fermata-ai/fermata/llm"
+	"github.com/fermata-ai/fermata/llm/wire"
 )
 
 // content is a block of the message that is being written.
 type content struct {
-	index int
-	kind  string
-	begun *jsontree.Object // as it was when it began
-	raw   json.RawMessage  // likewise, byte for byte
-	ended bool
-	cut   bool // its input may be a part of what it was to be
+	index  int
+	kind   string
+	begun  *jsontree.Object // as it was when it began
+	raw    json.RawMessage  // likewise, byte for byte
+	ended  bool
+	cut    bool // its input may be a part of what it was to be
+	passed bool // a delta was passed over that this version doesn't know
 
 	text      strings.Builder // of text and thinking
 	input     strings.Builder // JSON in pieces
 	signature strings.Builder
+	halves    wire.Halves // of text and thinking, or of input
 	citations []any
 	waiting   []llm.Event // until the blocks before it have ended
 }
@@ -45,8 +50,12 @@ func newContent(index int, raw json.RawMessage) (*content, error) {
 func (c *content) begin() (llm.Event, error) {
 	switch c.kind {
 	case "text", "thinking":
-		s, _ := c.begun.Text(c.kind)
-		return c.write(s), nil
+		var begun struct{ Text, Thinking wire.Piece }
+		_ = json.Unmarshal(c.raw, &begun) // what is no string is none
+		if c.kind == "thinking" {
+			return c.write(begun.Thinking), nil
+		}
+		return c.write(begun.Text), nil
 	case "tool_use":
 		id, _ := c.begun.Text("id")
 		name, _ := c.begun.Text("name")
@@ -58,7 +67,15 @@ func (c *content) begin() (llm.Event, error) {
 	return nil, nil
 }
 
-func (c *content) write(s string) llm.Event {
+// piece is a string of a delta, whose ends may be halves of runes.
+func piece(f respjson.Field) (p wire.Piece) {
+	_ = json.Unmarshal([]byte(f.Raw()), &p) // what is no string is none
+	return p
+}
+
+func (c *content) write(p wire.Piece) llm.Event { return c.wrote(c.halves.Join(p)) }
+
+func (c *content) wrote(s string) llm.Event {
 	c.text.WriteString(s)
 	switch {
 	case s == "":
@@ -70,12 +87,23 @@ func (c *content) write(s string) llm.Event {
 }
 
 // more adds a piece of JSON to the block's input.
-func (c *content) more(s string) llm.Event {
+func (c *content) more(p wire.Piece) llm.Event { return c.added(c.halves.Join(p)) }
+
+func (c *content) added(s string) llm.Event {
 	c.input.WriteString(s)
 	if s == "" || c.kind != "tool_use" {
 		return nil
 	}
 	return llm.ToolCallDelta{Index: c.index, Arguments: s}
+}
+
+// rest is what is left of the block's text, or of its input, where half a rune has no other.
+func (c *content) rest() llm.Event {
+	s := c.halves.Rest()
+	if c.kind == "text" || c.kind == "thinking" {
+		return c.wrote(s)
+	}
+	return c.added(s)
 }
 
 // end is what is to be said when the block has come to its end.
@@ -101,6 +129,9 @@ func (c *content) end() []llm.Event {
 		return []llm.Event{llm.PartDone{Part: llm.Reasoning{Native: c.whole()}}}
 	case "tool_use":
 		return c.endCall()
+	}
+	if c.passed { // the API can't be sent a part of what it said
+		return nil
 	}
 	return []llm.Event{llm.PartDone{Part: llm.Opaque{Native: *c.whole()}}}
 }

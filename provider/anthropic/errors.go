@@ -37,7 +37,7 @@ func (m *Model) failure(caller, generation context.Context, err error) error {
 	)
 	switch {
 	case errors.As(err, &known):
-		return err
+		return known
 	case errors.As(err, &api):
 		return m.apiError(api)
 	case errors.As(err, &syntax), errors.As(err, &kind):

@@ -34,7 +34,7 @@ func TestErrors(t *testing.T) {
 		{"of a kind to come in the middle", service{body: events(append(middle, problem("dream_error", "Zzz"))...)}, llm.ErrOverloaded, "dream_error"},
 		{"nothing in the middle", service{body: "event: message_start\ndata: " + begin + "\n\nevent: error\ndata: \n\n"}, llm.ErrOverloaded, ""},
 		{"an error with the status 200", service{kind: "application/json", body: problem("overloaded_error", "Overloaded")}, llm.ErrOverloaded, "Overloaded"},
-		{"a page with the status 200", service{kind: "text/html", body: "<html>\n<b>Sign in</b></html>"}, llm.ErrMalformed, "Sign in"},
+		{"a page with the status 200", service{kind: "text/html", body: "<html>\n<b>Sign in</b></html>"}, llm.ErrOverloaded, "Sign in"},
 		{"another value", service{kind: "application/json", body: `[1]`}, llm.ErrMalformed, "[1]"},
 		{"another object", service{kind: "application/json", body: `{"object":"chat.completion"}`}, llm.ErrMalformed, "chat.completion"},
 		{"a part of a message", service{kind: "application/json", body: `{"type":"message","content":[`}, llm.ErrTruncated, ""},

@@ -138,10 +138,11 @@ func (t *turn) param() sdk.MessageParam {
 func (t *turn) add(p llm.Part, ids wire.IDs) error {
 	switch p := p.(type) {
 	case llm.Text:
-		if own(p.Native) && !edited(p) {
+		switch {
+		case isBlank(p.Text): // the API takes none
+		case own(p.Native) && !edited(p):
 			return t.replay(*p.Native)
-		}
-		if !isBlank(p.Text) { // the API takes no blank text
+		default:
 			t.blocks = append(t.blocks, text(p.Text))
 		}
 	case llm.Reasoning:

@@ -58,6 +58,9 @@ func New(o Options) (*Model, error) {
 	return &Model{options: o, client: sdk.NewClient(opts...), secrets: o.secrets(), origin: origin}, nil
 }
 
+// Retries is how often the SDK tries again by itself; see [llm.Retrier].
+func (m *Model) Retries() int { return m.options.Retries }
+
 // String names the model, and never the key.
 func (m Model) String() string { return provider + " " + m.options.Model }
 
@@ -104,7 +107,7 @@ func (m *Model) generate(ctx context.Context, req llm.Request, yield func(llm.Ev
 			err = m.ask(ctx, params, r)
 		}
 		if err != nil && !r.enough {
-			return m.failure(caller, ctx, err)
+			return wire.Traced(m.failure(caller, ctx, err), r.header)
 		}
 		if !r.paused || r.enough {
 			return nil
@@ -133,11 +136,13 @@ func (m *Model) ask(ctx context.Context, params sdk.MessageNewParams, r *reply) 
 // stream reads the message while it is being written.
 func (m *Model) stream(ctx context.Context, head sdk.MessageNewParams, opts []option.RequestOption, r *reply) error {
 	var res *http.Response
+	ctx = wire.Stream(ctx, provider, m.options.Idle)
 	stream := m.client.Messages.NewStreaming(ctx, head, append(opts, option.WithResponseInto(&res))...)
 	if err := stream.Err(); err != nil {
 		return err
 	}
 	defer stream.Close()
+	r.heard(res)
 	if !isStream(res) {
 		return r.instead(res)
 	}
@@ -162,7 +167,9 @@ func (m *Model) whole(ctx context.Context, head sdk.MessageNewParams, opts []opt
 	const never = 365 * 24 * time.Hour
 	opts = append(opts, option.WithRequestTimeout(never), option.WithHeaderDel("X-Stainless-Timeout"))
 	opts = append(opts, option.WithResponseInto(&res), option.WithResponseBodyInto(&body))
-	if _, err := m.client.Messages.New(ctx, head, opts...); err != nil {
+	_, err := m.client.Messages.New(ctx, head, opts...)
+	r.heard(res)
+	if err != nil {
 		return err
 	}
 	return r.message(body, res)

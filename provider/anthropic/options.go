@@ -1,6 +1,7 @@
 package anthropic
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -23,7 +24,8 @@ type Options struct {
 	BaseURL string        // default: ANTHROPIC_BASE_URL, then https://api.anthropic.com
 	Client  *http.Client  // default: http.DefaultClient; redirections are never followed
 	Timeout time.Duration // of one whole generation; 0: none beyond the context's
-	Retries int           // by the SDK, before an answer has begun; 0: none, since the agent retries
+	Idle    time.Duration // how long a stream may be silent; comments and pings count as life; 0: 10 minutes, negative: for ever
+	Retries int           // by the SDK, before an answer has begun; 0: none. An agent that retries too refuses the model: see llm.Retrier
 	Whole   bool          // ask for the message at once in place of a stream
 	// Origin is the host that what the model encrypts or signs belongs to, and goes back to alone; default: BaseURL's, where all
 	// hosts of Anthropic's are one. A gateway to Anthropic is told of by "api.anthropic.com".
@@ -83,6 +85,9 @@ func (o Options) complete() Options {
 	}
 	// What the caller goes on to do with its own is no matter of ours.
 	o.ServerTools, o.Betas, o.Header = slices.Clone(o.ServerTools), slices.Clone(o.Betas), o.Header.Clone()
+	for i, raw := range o.ServerTools {
+		o.ServerTools[i] = bytes.Clone(raw)
+	}
 	return o
 }
 
@@ -104,8 +109,8 @@ func (o Options) check() error {
 		return errors.New("the base URL must end with its path: without ? and #")
 	case strings.HasSuffix(strings.TrimRight(base.Path, "/"), "/v1"):
 		return fmt.Errorf("the base URL %q ends in /v1, which is put there anyway: leave it out", base.Redacted())
-	case o.APIKey == "" && isOwn(o.BaseURL) && o.header().Get("Authorization")+o.header().Get("X-Api-Key") == "":
-		return errors.New("no API key: set Options.APIKey or ANTHROPIC_API_KEY")
+	case o.APIKey == "" && isOwn(o.BaseURL) && !wire.MayAuthenticate(o.Client) && o.header().Get("Authorization")+o.header().Get("X-Api-Key") == "":
+		return errors.New("no API key: set Options.APIKey or ANTHROPIC_API_KEY, or give Options.Client a transport that authenticates")
 	case strings.ContainsFunc(o.APIKey, func(r rune) bool { return r <= ' ' || r >= 0x7f }):
 		return errors.New("the API key holds white space, a line break or another character that no key has: was it read from a file?")
 	case o.Timeout < 0:

@@ -138,3 +138,16 @@ func TestWholeAndLong(t *testing.T) {
 		t.Errorf("the service is told of a timeout of %s", got)
 	}
 }
+
+// What the options were made of may be changed afterwards.
+func TestOptionsAreCopied(t *testing.T) {
+	o := Options{
+		ServerTools: []json.RawMessage{json.RawMessage(`{"type":"a","name":"a"}`)}, Betas: []string{"b"}, Header: http.Header{"X-A": {"a"}},
+	}
+	own := o.complete()
+	copy(o.ServerTools[0], "XXXX")
+	o.ServerTools[0], o.Betas[0], o.Header["X-A"][0] = nil, "x", "x"
+	if string(own.ServerTools[0]) != `{"type":"a","name":"a"}` || own.Betas[0] != "b" || own.Header.Get("X-A") != "a" {
+		t.Errorf("they are %s, %v and %v", own.ServerTools, own.Betas, own.Header)
+	}
+}

@@ -2,6 +2,8 @@ package anthropic
 
 import (
 	"encoding/json"
+	"net/http"
+	"slices"
 	"strings"
 
 	sdk "github.com/anthropics/anthropic-sdk-go/v2"
@@ -16,7 +18,9 @@ type reply struct {
 	yield  func(llm.Event) bool
 	enough bool // yield wants no more
 
+	header http.Header
 	begun  bool       // message_start has come
+	id     string     // of the message of the API's
 	blocks []*content // all of them
 	from   int        // the first one of this message of the API's: a paused one goes on in another
 	front  int        // the first that hasn't ended
@@ -40,13 +44,16 @@ func (r *reply) add(e sdk.MessageStreamEventUnion) (done bool, err error) {
 	}
 	switch e.Type {
 	case "message_start":
+		if r.begun && r.id != "" && r.id == e.Message.ID { // sent again by what stands in between
+			return false, nil
+		}
 		if r.begun {
 			return false, malformed("message_start comes twice")
 		}
 		if len(e.Message.Content) > 0 {
 			return false, malformed("message_start has content already")
 		}
-		r.begun = true
+		r.begun, r.id = true, e.Message.ID
 		r.usage.add(e.Message.Usage.RawJSON())
 	case "content_block_start":
 		if next := len(r.blocks) - r.from; e.Index != int64(next) {
@@ -107,15 +114,18 @@ func (r *reply) start(raw json.RawMessage) error {
 	return nil
 }
 
+// known are the deltas that this version knows.
+var known = []string{"text_delta", "thinking_delta", "signature_delta", "citations_delta", "input_json_delta"}
+
 func (r *reply) delta(c *content, d sdk.MessageStreamEventUnionDelta) error {
 	var ok bool
 	switch d.Type + " of " + c.kind {
 	case "text_delta of text":
 		ok = d.JSON.Text.Valid()
-		r.say(c, c.write(d.Text))
+		r.say(c, c.write(piece(d.JSON.Text)))
 	case "thinking_delta of thinking":
 		ok = d.JSON.Thinking.Valid()
-		r.say(c, c.write(d.Thinking))
+		r.say(c, c.write(piece(d.JSON.Thinking)))
 	case "signature_delta of thinking":
 		ok = d.JSON.Signature.Valid()
 		c.signature.WriteString(d.Signature)
@@ -123,12 +133,16 @@ func (r *reply) delta(c *content, d sdk.MessageStreamEventUnionDelta) error {
 		ok = d.JSON.Citation.Valid()
 		c.citations = append(c.citations, json.RawMessage(d.Citation.RawJSON()))
 	default:
-		// Server tools' blocks have an input too, under many names. Anything else would be lost if it were passed over.
+		if d.Type != "" && !slices.Contains(known, d.Type) { // there may come to be others, as there may be other events
+			c.passed = true
+			return nil
+		}
+		// Server tools' blocks have an input too, under many names.
 		if d.Type != "input_json_delta" || c.kind != "tool_use" && !c.begun.Has("input") {
-			return malformed("%s for content block %d, a %s, is not known to this version", d.Type, c.index, c.kind)
+			return malformed("%s for content block %d, a %s, makes no sense", d.Type, c.index, c.kind)
 		}
 		ok = d.JSON.PartialJSON.Valid()
-		r.say(c, c.more(d.PartialJSON))
+		r.say(c, c.more(piece(d.JSON.PartialJSON)))
 	}
 	if !ok {
 		return malformed("%s for content block %d without what it is to add", d.Type, c.index)
@@ -138,6 +152,7 @@ func (r *reply) delta(c *content, d sdk.MessageStreamEventUnionDelta) error {
 
 // end ends a block, and lets the next ones speak.
 func (r *reply) end(c *content) {
+	r.say(c, c.rest())
 	for _, e := range c.end() {
 		r.say(c, e)
 	}
@@ -166,13 +181,22 @@ func (r *reply) say(c *content, e llm.Event) {
 	_, done := e.(llm.PartDone)
 	if r.text != nil && r.text != c && c.kind == "text" && (more || done) {
 		// Without a word between them, the one block's text would go on in the other's, or be replaced by it.
-		r.emit(llm.PartDone{Part: llm.Text{Text: r.text.text.String()}})
+		r.emit(llm.PartDone{Part: r.between(r.text)})
 	}
 	r.text = nil
 	if more {
 		r.text = c
 	}
 	r.emit(e)
+}
+
+// between is the text of a block that another one's follows. White space between two texts stays, in a form that the collector keeps.
+func (r *reply) between(c *content) llm.Text {
+	t := llm.Text{Text: c.text.String()}
+	if isBlank(t.Text) && c.index > r.from && r.blocks[c.index-1].kind == "text" {
+		t.Native = c.whole()
+	}
+	return t
 }
 
 func (r *reply) emit(e llm.Event) {
@@ -186,7 +210,7 @@ func (r *reply) finish() {
 	if r.paused {
 		return
 	}
-	f := llm.Finish{Reason: llm.StopOther, Usage: r.before.Add(r.usage.neutral())}
+	f := llm.Finish{Reason: llm.StopOther, Word: string(r.stop), Usage: r.before.Add(r.usage.neutral())}
 	switch r.stop {
 	case sdk.StopReasonEndTurn, sdk.StopReasonStopSequence:
 		f.Reason = llm.StopEnd
@@ -202,7 +226,19 @@ func (r *reply) finish() {
 	if f.Reason == llm.StopEnd && r.calls { // so some compatible servers say it
 		f.Reason = llm.StopToolCalls
 	}
+	if f.Reason == llm.StopOther {
+		r.wholeCalls()
+	}
 	r.emit(f)
+}
+
+// wholeCalls says of the calls whose input is empty that it is: their blocks have come to their end, and no limit cut the message off.
+func (r *reply) wholeCalls() {
+	for _, c := range r.blocks {
+		if c.kind == "tool_use" && c.input.Len() == 0 && c.endCall() == nil {
+			r.emit(llm.ToolCallDelta{Index: c.index, Arguments: "{}"})
+		}
+	}
 }
 
 // resume is the message so far, for the API to go on from, and makes room for the rest of it.
@@ -215,11 +251,12 @@ func (r *reply) resume() sdk.MessageParam {
 		blocks = append(blocks, param.Override[sdk.ContentBlockParamUnion](c.whole().Data))
 	}
 	r.before = r.before.Add(r.usage.neutral())
-	r.begun, r.stop, r.usage, r.from = false, "", usage{}, len(r.blocks)
+	r.begun, r.id, r.stop, r.usage, r.from = false, "", "", usage{}, len(r.blocks)
 	return sdk.NewAssistantMessage(blocks...)
 }
 
-// usage counts as the API does. Each count replaces the one before; what is left out stays.
+// usage counts as the API does. Each count replaces the one before; what is left out stays, and so does what compatible servers tell as
+// zero at the end.
 type usage struct {
 	Input    *int `json:"input_tokens"`
 	Written  *int `json:"cache_creation_input_tokens"`
@@ -242,7 +279,7 @@ func (u *usage) add(raw string) {
 		{&u.Input, &next.Input}, {&u.Written, &next.Written}, {&u.Read, &next.Read}, {&u.Output, &next.Output},
 		{&u.Detailed.Thinking, &next.Detailed.Thinking},
 	} {
-		if *c.from != nil {
+		if *c.from != nil && (*c.to == nil || **c.from != 0) {
 			*c.to = *c.from
 		}
 	}
@@ -255,5 +292,8 @@ func (u usage) neutral() llm.Usage {
 		}
 		return max(*p, 0)
 	}
-	return llm.Usage{Input: n(u.Input) + n(u.Written) + n(u.Read), Output: n(u.Output), Cached: n(u.Read), Reasoning: n(u.Detailed.Thinking)}
+	return llm.Usage{
+		Input: n(u.Input) + n(u.Written) + n(u.Read), Cached: n(u.Read), Written: n(u.Written),
+		Output: n(u.Output), Reasoning: n(u.Detailed.Thinking),
+	}
 }

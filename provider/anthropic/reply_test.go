@@ -171,6 +171,10 @@ func TestOddReplies(t *testing.T) {
 		{"stop_sequence", message(`{"type":"message_delta","delta":{"stop_reason":"stop_sequence","stop_sequence":"X"},"usage":{}}`, at(0, `{"type":"text","text":"a"}`)), []llm.Part{llm.Text{Text: "a"}}, llm.StopEnd},
 		{"window", message(`{"type":"message_delta","delta":{"stop_reason":"model_context_window_exceeded"},"usage":{}}`, at(0, `{"type":"text","text":"a"}`)), []llm.Part{llm.Text{Text: "a"}}, llm.StopLength},
 		{"a reason to come", message(`{"type":"message_delta","delta":{"stop_reason":"boredom"},"usage":{}}`), nil, llm.StopOther},
+		{"a reason to come, and a call without input", message(`{"type":"message_delta","delta":{"stop_reason":"boredom"},"usage":{}}`, at(0, fmt.Sprintf(look, `{}`)), at(1, fmt.Sprintf(look, `{}`))), []llm.Part{call(`{}`), call(`{}`)}, llm.StopOther},
+		{"a reason to come, and a call that is cut off", message(`{"type":"message_delta","delta":{"stop_reason":"boredom"},"usage":{}}`, at(0, fmt.Sprintf(look, `{}`), `{"type":"input_json_delta","partial_json":"{\"n\":"}`)), []llm.Part{call(`"{\"n\":"`)}, llm.StopOther},
+		{"a reason to come, and a call of code's", message(`{"type":"message_delta","delta":{"stop_reason":"boredom"},"usage":{}}`, at(0, `{"type":"tool_use","id":"toolu_1","name":"look","input":{},"mood":"calm"}`)),
+			[]llm.Part{llm.ToolCall{Name: "look", ProviderID: "toolu_1", Arguments: json.RawMessage(`{}`), Native: native(`{"mood":"calm"}`)}}, llm.StopOther},
 		{"no reason", events(begin, stop), nil, llm.StopOther},
 		{"lines of Windows", strings.ReplaceAll(message(endTurn, at(0, `{"type":"text","text":"a"}`)), "\n", "\r\n"), []llm.Part{llm.Text{Text: "a"}}, llm.StopEnd},
 		{"comments", ": hello\n\n" + message(endTurn, at(0, `{"type":"text","text":"a"}`)), []llm.Part{llm.Text{Text: "a"}}, llm.StopEnd},
@@ -216,7 +220,7 @@ func TestPauseTurn(t *testing.T) {
 			if d := cmp.Diff(want, m.Parts); d != "" {
 				t.Errorf("the message differs (-want +got):\n%s", d)
 			}
-			if want := (llm.Finish{Reason: llm.StopToolCalls, Usage: llm.Usage{Input: 9, Output: 15}}); fin != want {
+			if want := (llm.Finish{Reason: llm.StopToolCalls, Word: "tool_use", Usage: llm.Usage{Input: 9, Output: 15}}); fin != want {
 				t.Errorf("%+v, want %+v", fin, want)
 			}
 			if len(s.bodies) != 3 {
@@ -296,7 +300,8 @@ func TestMalformed(t *testing.T) {
 		"a use without a name":        {begin, strings.Replace(use, `"name":"look",`, "", 1), end, stop},
 		"text for a use":              {begin, use, delta(`{"type":"text_delta","text":"a"}`), end, stop},
 		"input for text":              {begin, text, delta(`{"type":"input_json_delta","partial_json":"{"}`), end, stop},
-		"a delta of a kind to come":   {begin, text, delta(`{"type":"dream_delta","dream":"a"}`), end, stop},
+		"a delta of no kind":          {begin, text, delta(`{"dream":"a"}`), end, stop},
+		"another message":             {first, strings.Replace(first, "msg_1", "msg_2", 1), text, end, stop},
 		"a delta without its text":    {begin, text, delta(`{"type":"text_delta"}`), end, stop},
 		"text that is a list":         {begin, text, delta(`{"type":"text_delta","text":["a"]}`), end, stop},
 		"a negative index":            {begin, text, `{"type":"content_block_delta","index":-1,"delta":{"type":"text_delta","text":"a"}}`, stop},
@@ -319,11 +324,12 @@ func TestUsage(t *testing.T) {
 		start, delta string
 		want         llm.Usage
 	}{
-		"the end counts all":    {`{"input_tokens":1,"cache_read_input_tokens":2,"cache_creation_input_tokens":4,"output_tokens":1}`, `{"input_tokens":8,"cache_read_input_tokens":16,"cache_creation_input_tokens":32,"output_tokens":64,"output_tokens_details":{"thinking_tokens":7}}`, llm.Usage{Input: 56, Cached: 16, Output: 64, Reasoning: 7}},
-		"the end counts output": {`{"input_tokens":1,"cache_read_input_tokens":2,"cache_creation_input_tokens":4,"output_tokens":1}`, `{"output_tokens":64}`, llm.Usage{Input: 7, Cached: 2, Output: 64}},
-		"null counts nothing":   {`{"input_tokens":1,"output_tokens":1}`, `{"input_tokens":null,"cache_read_input_tokens":null,"output_tokens":2,"output_tokens_details":null}`, llm.Usage{Input: 1, Output: 2}},
-		"no counts":             {`null`, `null`, llm.Usage{}},
-		"counts of nonsense":    {`{"input_tokens":"many"}`, `{"output_tokens":-5}`, llm.Usage{}},
+		"the end counts all":     {`{"input_tokens":1,"cache_read_input_tokens":2,"cache_creation_input_tokens":4,"output_tokens":1}`, `{"input_tokens":8,"cache_read_input_tokens":16,"cache_creation_input_tokens":32,"output_tokens":64,"output_tokens_details":{"thinking_tokens":7}}`, llm.Usage{Input: 56, Cached: 16, Written: 32, Output: 64, Reasoning: 7}},
+		"the end counts output":  {`{"input_tokens":1,"cache_read_input_tokens":2,"cache_creation_input_tokens":4,"output_tokens":1}`, `{"output_tokens":64}`, llm.Usage{Input: 7, Cached: 2, Written: 4, Output: 64}},
+		"null counts nothing":    {`{"input_tokens":1,"output_tokens":1}`, `{"input_tokens":null,"cache_read_input_tokens":null,"output_tokens":2,"output_tokens_details":null}`, llm.Usage{Input: 1, Output: 2}},
+		"zeros wipe out nothing": {`{"input_tokens":3,"cache_read_input_tokens":2,"cache_creation_input_tokens":4,"output_tokens":1}`, `{"input_tokens":0,"cache_read_input_tokens":0,"cache_creation_input_tokens":0,"output_tokens":5}`, llm.Usage{Input: 9, Cached: 2, Written: 4, Output: 5}},
+		"no counts":              {`null`, `null`, llm.Usage{}},
+		"counts of nonsense":     {`{"input_tokens":"many"}`, `{"output_tokens":-5}`, llm.Usage{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := &service{body: events(`{"type":"message_start","message":{"type":"message","content":[],"usage":`+c.start+`}}`,

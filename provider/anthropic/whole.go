@@ -22,9 +22,12 @@ func (r *reply) message(body []byte, res *http.Response) error {
 		Usage      json.RawMessage   `json:"usage"`
 	}
 	err := json.NewDecoder(bytes.NewReader(body)).Decode(&m)
+	var syntax *json.SyntaxError
 	switch {
 	case errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF):
 		return wire.TransportError(provider, err)
+	case errors.As(err, &syntax):
+		return wire.Page(provider, mediaType(res), body)
 	case err != nil:
 		return malformed("the answer, of type %q, is no message: %w: %s", mediaType(res), err, wire.Excerpt(string(body)))
 	case m.Type == "error": // from a gateway that sends errors with the status 200
@@ -68,6 +71,13 @@ func (r *reply) instead(res *http.Response) error {
 		return err
 	}
 	return r.message(body, res)
+}
+
+// heard keeps the header of the answer, whose request id broken streams are told with.
+func (r *reply) heard(res *http.Response) {
+	if res != nil {
+		r.header = res.Header
+	}
 }
 
 func isStream(res *http.Response) bool {

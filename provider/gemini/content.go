@@ -241,7 +241,7 @@ func response(r llm.ToolResult) (json.RawMessage, error) {
 	case hasRef(output):
 		// The API takes a member "$ref" for a reference to one of the result's media, and refuses what leads nowhere. The model
 		// reads the same from a text.
-		output, _ = json.Marshal(string(output))
+		output, _ = json.Marshal(string(llm.PlainJSON(output)))
 	}
 	if r.Error {
 		return json.Marshal(map[string]json.RawMessage{"error": output})

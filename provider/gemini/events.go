@@ -15,18 +15,28 @@ const mostEvent = 256 << 20
 var errTooLong = fmt.Errorf("an event of more than %d MiB", mostEvent>>20)
 
 // notEvents is a body, or the rest of one, that is no stream of events: the service may end a stream with a bare error object,
-// and what stands between may answer with a page.
-type notEvents struct{ text []byte } // its beginning, up to 64 KiB
+// what can't stream answers with the whole message, and what stands between may answer with a page.
+type notEvents struct {
+	text  []byte // its beginning, up to 64 KiB; all of what may be a message
+	later bool   // it comes after events
+}
+
+// isWhole reports whether it may be a message, or a list of its pieces, in place of a stream.
+func (e *notEvents) isWhole() bool { return !e.later && isJSON(e.text) }
+
+func isJSON(text []byte) bool { return len(text) > 0 && (text[0] == '{' || text[0] == '[') }
 
 func (e *notEvents) Error() string { return fmt.Sprintf("no stream of events: %.200q", e.text) }
 
 // events reads the data of server-sent events. An event that the end of the body cuts off is none.
+// The body's lines end as wire.Lines has them.
+//
 // See https://html.spec.whatwg.org/multipage/server-sent-events.html#parsing-an-event-stream; the service sends data only.
 func events(body io.Reader) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		r := bufio.NewReaderSize(body, 64<<10)
 		var data []byte
-		has := false
+		has, later := false, false
 		for {
 			line, err := readLine(r, mostEvent-len(data))
 			whole := err == nil
@@ -40,7 +50,7 @@ func events(body io.Reader) iter.Seq2[[]byte, error] {
 				if has && !yield(data, nil) {
 					return
 				}
-				data, has = nil, false
+				data, has, later = nil, false, later || has
 			case whole && f == "data":
 				if has {
 					data = append(data, '\n')
@@ -48,8 +58,17 @@ func events(body io.Reader) iter.Seq2[[]byte, error] {
 				data, has = append(data, bytes.TrimPrefix(value, []byte(" "))...), true
 			case f == "data" || f == "" || f == "event" || f == "id" || f == "retry":
 			case whole || line[0] == '{' || line[0] == '[' || line[0] == '<':
-				rest, _ := io.ReadAll(io.LimitReader(r, 64<<10))
-				yield(nil, &notEvents{append(append(line, '\n'), rest...)})
+				other := &notEvents{append(line, '\n'), later}
+				most := int64(64 << 10)
+				if other.isWhole() {
+					most = mostEvent
+				}
+				rest, err := io.ReadAll(io.LimitReader(r, most))
+				if other.text = append(other.text, rest...); other.isWhole() && err != nil {
+					yield(nil, err)
+					return
+				}
+				yield(nil, other)
 				return
 			}
 			if !whole {

@@ -29,6 +29,12 @@ func (x *exchange) close() {
 	}
 }
 
+// noKey is what the SDK, which wants a key, is given where the caller's transport knows who asks. It is not sent.
+const (
+	noKey     = "none"
+	keyHeader = "X-Goog-Api-Key"
+)
+
 // transport stands below the SDK, and takes the bodies of good replies from under it.
 type transport struct{ http.RoundTripper }
 
@@ -39,6 +45,10 @@ func (t transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	x.close()
 	*x = exchange{} // of an earlier attempt nothing is left
+	if req.Header.Get(keyHeader) == noKey {
+		req = req.Clone(req.Context())
+		req.Header.Del(keyHeader)
+	}
 	resp, err := t.RoundTripper.RoundTrip(req)
 	if err != nil {
 		return nil, err
@@ -64,10 +74,6 @@ type limited struct {
 // cut off the true one.
 func client(of *http.Client) *http.Client {
 	c := wire.Client(of)
-	base := c.Transport
-	if base == nil {
-		base = http.DefaultTransport
-	}
-	c.Transport, c.Timeout = transport{base}, 0
+	c.Transport, c.Timeout = transport{c.Transport}, 0
 	return c
 }

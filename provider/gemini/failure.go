@@ -23,7 +23,7 @@ func (m *Model) failure(ctx context.Context, x *exchange, cause error) error {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case errors.As(cause, &known):
-		return cause
+		return known
 	case errors.As(cause, &api):
 		return m.apiError(x, api)
 	case errors.As(cause, &page):
@@ -31,7 +31,7 @@ func (m *Model) failure(ctx context.Context, x *exchange, cause error) error {
 		if err := bareError(page.text); err != nil {
 			return m.apiError(x, *err)
 		}
-		return wire.Malformed(provider, "%w", cause)
+		return wire.Page(provider, x.header.Get("Content-Type"), page.text)
 	case errors.Is(cause, errTooLong):
 		return wire.Malformed(provider, "%w", cause)
 	case x.status >= 400: // the error's body broke off

@@ -1,8 +1,8 @@
 package gemini
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -37,7 +37,7 @@ func New(o Options) (*Model, error) {
 	}
 	config := &genai.ClientConfig{
 		Backend:     genai.BackendGeminiAPI,
-		APIKey:      o.APIKey,
+		APIKey:      cmp.Or(o.APIKey, noKey),
 		HTTPClient:  client(o.Client),
 		HTTPOptions: genai.HTTPOptions{BaseURL: o.BaseURL, APIVersion: apiVersion[1:]},
 	}
@@ -50,6 +50,9 @@ func New(o Options) (*Model, error) {
 	}
 	return &Model{o, c.Models, wire.NewSecrets(o.APIKey, nil), origin}, nil
 }
+
+// Retries is how often the SDK tries again by itself; see [llm.Retrier].
+func (m *Model) Retries() int { return m.options.Retries }
 
 // String names the model, and never the key.
 func (m Model) String() string { return provider + " " + m.options.Model }
@@ -91,9 +94,9 @@ func (m *Model) generate(outer context.Context, req llm.Request, t *turn) error 
 	case errors.Is(err, errStopped):
 		return err
 	case ctx.Err() != nil && outer.Err() == nil:
-		return late
+		return wire.Traced(late, x.header)
 	}
-	return m.failure(outer, x, err)
+	return wire.Traced(m.failure(outer, x, err), x.header)
 }
 
 // limit is how long a generation may take, 0 for ever, and what it is then: the options' Timeout, or the HTTP client's, which our transport
@@ -112,6 +115,7 @@ func (m *Model) send(ctx context.Context, config *genai.GenerateContentConfig) e
 		_, err := m.models.GenerateContent(ctx, m.options.Model, nil, config)
 		return err
 	}
+	ctx = wire.Stream(ctx, provider, m.options.Idle)
 	for _, err := range m.models.GenerateContentStream(ctx, m.options.Model, nil, config) {
 		if err != nil {
 			return err
@@ -128,19 +132,26 @@ func (m *Model) receive(x *exchange, t *turn) error {
 		}
 	} else {
 		for data, err := range events(x.body) {
-			if err == nil {
+			var instead *notEvents
+			switch {
+			case err == nil:
 				err = t.read(data)
+			case errors.As(err, &instead) && instead.isWhole():
+				err = t.readAll(instead.text)
 			}
 			if err != nil {
 				return err
 			}
 		}
 	}
+	if err := t.rest(); err != nil {
+		return err
+	}
 	reason, err := t.stop()
 	if err != nil {
 		return err
 	}
-	return t.emit(llm.Finish{Reason: reason, Usage: t.usage})
+	return t.emit(llm.Finish{Reason: reason, Word: string(t.finish), Usage: t.usage})
 }
 
 func (m *Model) receiveWhole(x *exchange, t *turn) error {
@@ -151,8 +162,5 @@ func (m *Model) receiveWhole(x *exchange, t *turn) error {
 	case len(data) > mostEvent:
 		return errTooLong
 	}
-	if err := json.Unmarshal(data, new(json.RawMessage)); err != nil && cutOff(err) {
-		return &llm.Error{Kind: llm.ErrTruncated, Provider: provider, Err: err}
-	}
-	return t.read(data)
+	return t.readAll(data)
 }

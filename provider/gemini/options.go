@@ -21,16 +21,18 @@ type Options struct {
 	// Model is the model's id, such as "gemini-3-flash"; "models/" before it makes no difference.
 	Model string
 	// APIKey defaults to GOOGLE_API_KEY, then GEMINI_API_KEY, in the order of Google's own libraries, unless BaseURL names a server
-	// other than Google's: a key goes to none that it isn't for.
+	// other than the API's own: a key goes to none that it isn't for, nor to the rest of Google's cloud. A Client whose transport
+	// authenticates may do without.
 	APIKey string
 	// BaseURL is where the API is, without its version; default: GOOGLE_GEMINI_BASE_URL, then Google's own.
 	BaseURL string
 	Client  *http.Client  // default: http.DefaultClient; redirections are never followed
 	Timeout time.Duration // of one whole generation; 0: none beyond the context's
-	Retries int           // by the SDK, before an answer has begun; 0: none, since the agent retries
+	Idle    time.Duration // how long a stream may be silent; comments and pings count as life; 0: 10 minutes, negative: for ever
+	Retries int           // by the SDK, before an answer has begun; 0: none. An agent that retries too refuses the model: see llm.Retrier
 	Whole   bool          // ask for the message at once in place of a stream
 	// Origin is the host that what the model encrypts or signs belongs to, and goes back to alone; default: BaseURL's, where all
-	// hosts of Google's are one. A gateway to Google is told of by "generativelanguage.googleapis.com".
+	// hosts below generativelanguage.googleapis.com are one. A gateway to it is told of by that name.
 	Origin string
 
 	Thinking Thinking
@@ -55,8 +57,9 @@ func (o Options) complete() (Options, error) {
 	if o.BaseURL == "" || isOwn(o.BaseURL) {
 		o.APIKey = cmp.Or(o.APIKey, os.Getenv("GOOGLE_API_KEY"), os.Getenv("GEMINI_API_KEY"))
 	}
-	if o.APIKey == "" {
-		return o, errors.New("gemini: no API key: set Options.APIKey, or, for Google's own service, GEMINI_API_KEY in the environment")
+	if o.APIKey == "" && !wire.MayAuthenticate(o.Client) {
+		return o, errors.New("gemini: no API key: set Options.APIKey, or, for Google's own service, GEMINI_API_KEY in the environment, " +
+			"or give Options.Client a transport that authenticates")
 	}
 	if strings.ContainsFunc(o.APIKey, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		return o, errors.New("gemini: the API key holds white space, or what no key holds: was it cut out wrongly?")
@@ -71,16 +74,21 @@ func (o Options) complete() (Options, error) {
 	case o.Retries < 0 || o.Retries > 100:
 		return o, fmt.Errorf("gemini: Options.Retries is %d: it must be from 0 to 100", o.Retries)
 	}
+	if o.Thinking.Budget != nil { // what the caller goes on to do with its own is no matter of ours
+		own := *o.Thinking.Budget
+		o.Thinking.Budget = &own
+	}
 	return o, o.Thinking.check()
 }
 
 // apiVersion is the one that the SDK adds to a base URL.
 const apiVersion = "/v1beta"
 
-// isOwn says that a base URL is Google's.
+// isOwn reports whether a base URL is the API's own.
 func isOwn(base string) bool { return wire.InDomain(base, domain) }
 
-const domain = "googleapis.com"
+// domain is the API's own. The rest of googleapis.com is Google's cloud: other services, and what customers keep there.
+const domain = "generativelanguage.googleapis.com"
 
 func baseURL(s string) (string, error) {
 	u, err := url.Parse(s)

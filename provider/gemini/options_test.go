@@ -99,3 +99,12 @@ func TestThinking(t *testing.T) {
 		}
 	}
 }
+
+// What the options point to may be changed afterwards.
+func TestOptionsAreCopied(t *testing.T) {
+	budget := 1
+	own, err := Options{Model: "m", APIKey: "k", Thinking: Thinking{Budget: &budget}}.complete()
+	if budget = 2; err != nil || *own.Thinking.Budget != 1 {
+		t.Errorf("the budget is %d, %v", *own.Thinking.Budget, err)
+	}
+}

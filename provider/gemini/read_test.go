@@ -102,10 +102,11 @@ func TestFinishReasons(t *testing.T) {
 		{"PROHIBITED_CONTENT", "", llm.StopRefusal, ""},
 		{"SPII", "", llm.StopRefusal, ""},
 		{"IMAGE_SAFETY", "", llm.StopRefusal, ""},
+		{"MODEL_ARMOR", roll, llm.StopRefusal, ""},
 		{"LANGUAGE", "", llm.StopOther, ""},
 		{"OTHER", `{"text":"a"}`, llm.StopOther, ""},
 		{"FUNCTION_CALL", roll, llm.StopToolCalls, ""},
-		{"OTHER", roll, llm.StopOther, ""}, // so that a call without arguments isn't run: they may not have come
+		{"OTHER", roll, llm.StopOther, ""},
 		{"TOO_MANY_TOOL_CALLS", roll, llm.StopOther, ""},
 		{"SOMETHING_NEW", roll, llm.StopOther, ""},
 		{"SOMETHING_NEW", "", llm.StopOther, ""},
@@ -120,6 +121,9 @@ func TestFinishReasons(t *testing.T) {
 			parts = nil
 		}
 		_, fin, err := serve(t, stream(says(c.reason, parts...))).ask(t, Options{})
+		if err == nil && fin.Word != c.reason {
+			t.Errorf("%s: the word is %q", c.reason, fin.Word)
+		}
 		if fin.Reason != c.want || kind(err) != c.kind || (err != nil) != (c.kind != "") {
 			t.Errorf("%s with %s: %q, %v", c.reason, c.part, fin.Reason, err)
 		}
@@ -164,8 +168,15 @@ func TestStreamsThatMakeNoSense(t *testing.T) {
 		{"data: " + says("STOP", `{"functionCall":{}}`) + "\n\n", llm.ErrMalformed},
 		{"data: " + says("STOP", `{"functionCall":{"name":"f","willContinue":true}}`) + "\n\n", llm.ErrMalformed},
 		{"data: " + says("STOP", `{"functionCall":{"name":"f","partialArgs":[{"jsonPath":"$.a"}]}}`) + "\n\n", llm.ErrMalformed},
-		{"<!DOCTYPE html>\n<p>Log in to this network", llm.ErrMalformed},
-		{"<!DOCTYPE html><p>Log in to this network", llm.ErrMalformed},
+		{"<!DOCTYPE html>\n<p>Log in to this network", llm.ErrOverloaded},
+		{"<!DOCTYPE html><p>Log in to this network", llm.ErrOverloaded},
+		{"hello\n", llm.ErrOverloaded},
+		{"{\"candidates\":[", llm.ErrTruncated},
+		{"[" + says("", `{"text":"a"}`) + ",\n", llm.ErrTruncated},
+		{"[" + says("", `{"text":"a"}`) + "]", llm.ErrTruncated},
+		{"[1]", llm.ErrMalformed},
+		{"[]", llm.ErrTruncated},
+		{"{},{}", llm.ErrOverloaded},
 		{`{"error":{"code":503,"message":"busy","status":"UNAVAILABLE"}}`, llm.ErrOverloaded},
 		{"[{\n\"error\":{\"code\":429,\"message\":\"slow\",\"status\":\"RESOURCE_EXHAUSTED\"}}]", llm.ErrRateLimited},
 		{"data: " + says("", `{"text":"a"}`) + "\n\n{\"error\":{\"code\":500,\n\"message\":\"broken\",\"status\":\"INTERNAL\"}}", llm.ErrOverloaded},
@@ -187,6 +198,11 @@ func TestStreamsThatMakeNoSense(t *testing.T) {
 func TestStreamsThatAreOdd(t *testing.T) {
 	for _, body := range []string{
 		"data:" + says("STOP", `{"text":"a"}`) + "\n\n",
+		"data: " + says("STOP", `{"text":"a"}`) + "\r\r",
+		"\uFEFFdata: " + says("STOP", `{"text":"a"}`) + "\n\n",
+		says("STOP", `{"text":"a"}`),
+		"\n" + strings.ReplaceAll(says("STOP", `{"text":"a"}`), ",", ",\r\n"),
+		"[" + says("", `{"text":"a"}`) + ",\r\n" + says("STOP") + "]",
 		": hello\n\nevent: message\ndata: " + says("STOP", `{"text":"a"}`) + "\nid: 1\n\n",
 		"data: {\"candidates\":[{\"finishReason\":\"STOP\",\ndata: \"content\":{\"parts\":[{\"text\":\"a\"}]}}]}\n\n",
 		"data: " + says("STOP") + "\n\ndata: " + says("", `{"text":"a"}`) + "\n\n", // the reason comes first

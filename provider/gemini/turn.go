@@ -20,6 +20,7 @@ type turn struct {
 
 	// The text or reasoning that is being written, so that it can be ended where a part begins that has a Native form.
 	open      strings.Builder
+	halves    wire.Halves
 	reasoning bool
 
 	calls  bool
@@ -36,6 +37,29 @@ func (t *turn) emit(e llm.Event) error {
 	if !t.yield(e, nil) {
 		t.done = true
 		return errStopped
+	}
+	return nil
+}
+
+// readAll takes a message that came at once, or a list of what would be events: from what can't stream, or was asked without alt=sse by
+// something on the way.
+func (t *turn) readAll(data []byte) error {
+	var reply json.RawMessage
+	if err := json.Unmarshal(data, &reply); err != nil {
+		if cutOff(err) {
+			return &llm.Error{Kind: llm.ErrTruncated, Provider: provider, Err: err}
+		}
+		return &notEvents{text: data}
+	}
+	replies := []json.RawMessage{reply}
+	if reply[0] == '[' {
+		replies = nil
+		_ = json.Unmarshal(reply, &replies) // it is a list
+	}
+	for _, r := range replies {
+		if err := t.read(r); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -110,7 +134,7 @@ func (t *turn) part(raw json.RawMessage) error {
 func (t *turn) write(p part, m members, raw json.RawMessage) error {
 	switch {
 	case m.only("text"):
-		return t.delta(false, *p.Text)
+		return t.delta(false, piece(m["text"]))
 	case strings.TrimSpace(*p.Text) == "":
 		// The signature of what came before, at the end of a stream. It is no Text: others refuse to be sent one of white space.
 		return t.whole(llm.Opaque{Native: *native(raw)})
@@ -118,7 +142,7 @@ func (t *turn) write(p part, m members, raw json.RawMessage) error {
 	if err := t.end(); err != nil {
 		return err
 	}
-	if err := t.delta(false, *p.Text); err != nil {
+	if err := t.delta(false, wire.Piece(*p.Text)); err != nil {
 		return err
 	}
 	return t.whole(llm.Text{Text: *p.Text, Native: native(raw)})
@@ -131,12 +155,12 @@ func (t *turn) think(p part, m members, raw json.RawMessage) error {
 		text = *p.Text
 	}
 	if m.only("text") {
-		return t.delta(true, text)
+		return t.delta(true, piece(m["text"]))
 	}
 	if err := t.end(); err != nil {
 		return err
 	}
-	if err := t.delta(true, text); err != nil {
+	if err := t.delta(true, wire.Piece(text)); err != nil {
 		return err
 	}
 	return t.whole(llm.Reasoning{Text: text, Native: native(raw)})
@@ -188,16 +212,35 @@ func (t *turn) media(p llm.Media, plain bool, raw json.RawMessage) error {
 	return t.whole(p)
 }
 
-func (t *turn) delta(reasoning bool, s string) error {
-	if s == "" {
+// piece is a text, whose ends may be halves of runes.
+func piece(raw json.RawMessage) (p wire.Piece) {
+	_ = json.Unmarshal(raw, &p) // it was read before
+	return p
+}
+
+func (t *turn) delta(reasoning bool, p wire.Piece) error {
+	if p == "" {
 		return nil
 	}
 	if t.reasoning != reasoning {
+		if err := t.rest(); err != nil {
+			return err
+		}
 		t.open.Reset() // one ends the other
 		t.reasoning = reasoning
 	}
+	return t.wrote(t.halves.Join(p))
+}
+
+// rest is half a rune of what is being written that nothing followed.
+func (t *turn) rest() error { return t.wrote(t.halves.Rest()) }
+
+func (t *turn) wrote(s string) error {
+	if s == "" {
+		return nil
+	}
 	t.open.WriteString(s)
-	if reasoning {
+	if t.reasoning {
 		return t.emit(llm.ReasoningDelta{Text: s})
 	}
 	return t.emit(llm.TextDelta{Text: s})
@@ -205,6 +248,9 @@ func (t *turn) delta(reasoning bool, s string) error {
 
 // end ends the text or reasoning that is being written.
 func (t *turn) end() error {
+	if err := t.rest(); err != nil {
+		return err
+	}
 	switch {
 	case t.open.Len() == 0:
 		return nil
@@ -215,6 +261,9 @@ func (t *turn) end() error {
 }
 
 func (t *turn) whole(p llm.Part) error {
+	if err := t.rest(); err != nil {
+		return err
+	}
 	t.open.Reset()
 	return t.emit(llm.PartDone{Part: p})
 }
@@ -227,7 +276,8 @@ func (t *turn) stop() (llm.StopReason, error) {
 	case genai.FinishReasonMaxTokens, genai.FinishReasonContinuation:
 		return llm.StopLength, nil
 	case genai.FinishReasonSafety, genai.FinishReasonRecitation, genai.FinishReasonBlocklist, genai.FinishReasonProhibitedContent,
-		genai.FinishReasonSPII, genai.FinishReasonImageSafety, genai.FinishReasonImageProhibitedContent, genai.FinishReasonImageRecitation:
+		genai.FinishReasonSPII, genai.FinishReasonImageSafety, genai.FinishReasonImageProhibitedContent, genai.FinishReasonImageRecitation,
+		"MODEL_ARMOR":
 		return llm.StopRefusal, nil
 	case genai.FinishReasonMalformedFunctionCall, genai.FinishReasonUnexpectedToolCall, "MALFORMED_RESPONSE":
 		// What the model meant to say is lost: the rest would pass for an answer. The same request may well succeed, so the kind is one

@@ -24,10 +24,15 @@ type ChatOptions struct {
 	Model string
 	// APIKey defaults to OPENAI_API_KEY, unless BaseURL names a server other than OpenAI's: a key goes to none that it isn't for.
 	APIKey string
-	// BaseURL is the server's, with the version, such as "https://openrouter.ai/api/v1"; default: OPENAI_BASE_URL, then OpenAI's.
+	// BaseURL is the server's, with the version, such as "https://openrouter.ai/api/v1"; default: OPENAI_BASE_URL, then OpenAI's. On
+	// Azure it is "https://NAME.openai.azure.com/openai/v1", or names a deployment and the version of the API:
+	// "https://NAME.openai.azure.com/openai/deployments/gpt-5?api-version=2025-04-01-preview".
 	BaseURL string
-	Client  *http.Client  // default: http.DefaultClient; redirections are never followed
+	// Client defaults to http.DefaultClient. Redirections are never followed. With a transport of its own, which may authenticate,
+	// no key is needed.
+	Client  *http.Client
 	Timeout time.Duration // of one whole generation; 0: none beyond the context's
+	Idle    time.Duration // how long a stream may be silent; comments and pings count as life; 0: 10 minutes, negative: for ever
 	Retries int           // by the SDK, before an answer has begun; 0: none, since the agent retries
 	Whole   bool          // ask for the message at once in place of a stream
 	// Origin is the host that what the model encrypts or signs belongs to, and goes back to alone; default: BaseURL's, where all
@@ -43,10 +48,17 @@ type ChatOptions struct {
 	// Sequential asks for at most one call at a time.
 	Sequential bool
 
-	// SystemRole is the role of Request.System: "developer" (default at OpenAI) or "system" (default elsewhere).
+	// SystemRole is the role of Request.System: "developer" (default at OpenAI and on Azure) or "system" (default elsewhere).
 	SystemRole string
-	// LimitField is where Limits.OutputTokens goes: "max_completion_tokens" (default at OpenAI) or "max_tokens" (default elsewhere).
+	// LimitField is where Limits.OutputTokens goes: "max_completion_tokens" (default at OpenAI and on Azure) or "max_tokens" (default
+	// elsewhere).
 	LimitField string
+	// CallIDs is the form of the ids of calls that the server takes; default: what OpenAI, Mistral, and most others do. Mistral's
+	// models elsewhere may want wire.Form{Min: 9, Max: 9}.
+	CallIDs wire.Form
+	// CacheKey sends prompt_cache_key, which brings the requests of a session to where its cache is, also to a server of which it isn't
+	// known that it takes it. It is of OpenAI, Azure and Moonshot.
+	CacheKey bool
 	// NoStreamOptions leaves out stream_options, for servers that refuse it; the usage is then unknown.
 	NoStreamOptions bool
 	// Extra is a JSON object of members for every request, such as {"temperature":0} or what a compatible server has of its own.
@@ -78,6 +90,7 @@ type Chat struct {
 var (
 	_ llm.Model       = (*Chat)(nil)
 	_ llm.ToolChecker = (*Chat)(nil)
+	_ llm.Retrier     = (*Chat)(nil)
 )
 
 // NewChat checks the options. It makes no request.
@@ -92,7 +105,7 @@ func NewChat(o ChatOptions) (*Chat, error) {
 	}
 	c := &Chat{options: o, at: at, name: origin.Name(), service: openai.NewChatCompletionService(at.options...)}
 	role, limit := "developer", "max_completion_tokens"
-	if !at.own {
+	if !at.openai {
 		role, limit = "system", "max_tokens"
 	}
 	if err := choose("SystemRole", &c.options.SystemRole, role, "developer", "system"); err != nil {
@@ -100,6 +113,9 @@ func NewChat(o ChatOptions) (*Chat, error) {
 	}
 	if err := choose("LimitField", &c.options.LimitField, limit, "max_completion_tokens", "max_tokens"); err != nil {
 		return nil, err
+	}
+	if f := o.CallIDs; f != (wire.Form{}) && (f.Max < 1 || f.Min < 0 || f.Min > f.Max) {
+		return nil, fmt.Errorf("openai: ChatOptions.CallIDs is of %d to %d bytes; Max must be at least 1, and Min from 0 to Max", f.Min, f.Max)
 	}
 	if len(o.Extra) > 0 {
 		if err := json.Unmarshal(o.Extra, &c.extra); err != nil {
@@ -115,6 +131,9 @@ func NewChat(o ChatOptions) (*Chat, error) {
 	}
 	return c, nil
 }
+
+// Retries is how often the SDK tries again by itself; see [llm.Retrier].
+func (c *Chat) Retries() int { return c.options.Retries }
 
 // String names the model, and never the key.
 func (c Chat) String() string { return c.name + " " + c.options.Model }
@@ -155,7 +174,7 @@ func (c *Chat) generate(outer context.Context, r llm.Request, yield func(llm.Eve
 			_, err := c.service.New(ctx, params, into)
 			return err
 		}
-		return c.service.NewStreaming(ctx, params, into).Err()
+		return c.service.NewStreaming(wire.Stream(ctx, c.name, c.options.Idle), params, into).Err()
 	})
 	if err != nil {
 		return err

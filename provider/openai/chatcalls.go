@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/fermata-ai/fermata/internal/jsontree"
@@ -11,14 +12,19 @@ import (
 	"github.com/fermata-ai/fermata/llm/wire"
 )
 
-// chatCalls finds out which call a piece belongs to. OpenAI says it by index; compatible servers leave the index out, or send
-// the same one for all calls. A piece that can't be told is an error: glued to the wrong call, it would do harm.
+// chatCalls finds out which call a piece belongs to. OpenAI says it by index;
+// compatible servers leave the index out, or send the same one for all calls. A
+// piece that can't be told is an error: glued to the wrong call, it would do
+// harm.
 //
-// It doesn't check the rest. Each call gets an Index of its own, by order of appearance, and [llm.Collector] is strict about
-// names and ids.
+// It doesn't check the rest. Each call gets an Index of its own, by order of
+// appearance, and [llm.Collector] is strict about names and ids.
 type chatCalls struct {
 	all []*chatCall
-	// strict are the schemas of the tools in strict mode, where arguments are held back until the end.
+	// lists is the number of lists of tool_calls so far.
+	lists int
+	// strict are the schemas of the tools in strict mode, where arguments are
+	// held back until the end.
 	strict map[string]json.RawMessage
 }
 
@@ -26,99 +32,73 @@ type chatCall struct {
 	place    int  // in all
 	index    *int // as sent; nil: it came without
 	id, name string
-	args     strings.Builder
-	half     chatHalf // of the arguments
+	args     chatArgs
 	extra    json.RawMessage
+	list     int // the newest list of tool_calls that had a piece of it
 }
 
-// add takes an entry of tool_calls, in a message or in a piece of one.
-func (c *chatCalls) add(e chatToolCall) (llm.Event, error) {
-	if e.Function.Name == "" && e.Type != "" && e.Type != "function" {
-		return nil, fmt.Errorf("a tool call of type %q, where functions were offered", e.Type)
+// add takes the list tool_calls, of a message or of a piece of one.
+func (c *chatCalls) add(list []chatToolCall) (deltas []llm.Event, err error) {
+	c.lists++
+	for _, e := range list {
+		if e.isEmpty() {
+			continue
+		}
+		if e.Function.Name == "" && e.Type != "" && e.Type != "function" {
+			return nil, fmt.Errorf("a tool call of type %q, where functions were offered", e.Type)
+		}
+		call, err := c.find(e)
+		if err != nil {
+			return nil, err
+		}
+		if call == nil {
+			call = &chatCall{place: len(c.all), index: e.Index}
+			c.all = append(c.all, call)
+		}
+		deltas = append(deltas, c.take(call, e))
 	}
-	call, err := c.find(e)
-	if err != nil {
-		return nil, err
-	}
-	if call == nil {
-		call = &chatCall{place: len(c.all), index: e.Index}
-		c.all = append(c.all, call)
+	return deltas, nil
+}
+
+// take adds an entry to a call.
+func (c *chatCalls) take(call *chatCall, e chatToolCall) llm.ToolCallDelta {
+	name, args := e.Function.Name, e.Function.Arguments.Piece
+	d := llm.ToolCallDelta{Index: call.place, ProviderID: e.ID, Name: name}
+	if name == call.name && (e.ID != "" || call.args.repeats(args)) {
+		d.Name = "" // it is this call, named again
 	}
 	if e.ID != "" {
 		call.id = e.ID
 	}
-	if e.Function.Name != "" {
-		call.name = e.Function.Name
+	if name != "" {
+		call.name = name
 	}
-	more := call.half.join(e.Function.Arguments.chatText)
-	call.args.WriteString(more)
-	if len(e.Extra) > 0 && string(e.Extra) != "null" {
+	if !isNull(e.Extra) {
 		call.extra = e.Extra
 	}
-	d := llm.ToolCallDelta{Index: call.place, ProviderID: e.ID, Name: e.Function.Name, Arguments: more}
-	if c.strict != nil {
-		d.Arguments = ""
+	call.list = c.lists
+	if more := call.args.add(args); c.strict == nil {
+		d.Arguments = more
 	}
-	return d, nil
+	return d
 }
 
-// find is the call that an entry goes on with, nil if it begins one.
-func (c *chatCalls) find(e chatToolCall) (*chatCall, error) {
-	var newest *chatCall // of those with the index, or of all
-	for i := len(c.all) - 1; i >= 0; i-- {
-		call := c.all[i]
-		if e.Index != nil && (call.index == nil || *call.index != *e.Index) {
-			continue
-		}
-		if e.ID != "" && call.id == e.ID {
-			return call, nil
-		}
-		if newest == nil {
-			newest = call
-		}
-	}
-	switch {
-	case e.ID == "" && newest != nil && newest.endsBefore(e):
-		return nil, nil
-	case e.ID == "" && e.Index == nil:
-		return c.follow(e, newest)
-	case e.ID == "", newest == nil:
-		return newest, nil
-	case newest.id == "" && e.Index != nil:
-		return newest, nil // its id comes late
-	}
-	return nil, nil
-}
-
-// endsBefore says that an entry without an id begins another call, though it may have the same index: after complete arguments, a
-// name is no piece of this call's. The same name with nothing more might be this call, named again.
-func (c *chatCall) endsBefore(e chatToolCall) bool {
-	args := c.args.String()
-	return c.name != "" && e.Function.Name != "" && (e.Function.Name != c.name || !e.Function.Arguments.isEmpty()) &&
-		strings.HasPrefix(strings.TrimSpace(args), "{") && json.Valid([]byte(args))
-}
-
-// follow is find for an entry with neither index nor id. It goes on with the newest call, if there was no other way to say so.
-func (c *chatCalls) follow(e chatToolCall, newest *chatCall) (*chatCall, error) {
-	switch {
-	case newest == nil:
-		return nil, nil // the Collector wants a name
-	case newest.index != nil && len(c.all) > 1:
-		return nil, fmt.Errorf("a piece of a tool call with neither index nor id, after %d calls that had an index: %.80q",
-			len(c.all), e.Function.Name+e.Function.Arguments.s)
-	case e.Function.Name == "":
-		return newest, nil
-	}
-	return nil, fmt.Errorf("the name %q with neither index nor id, while the call of %q is incomplete: another call, or a name in pieces",
-		e.Function.Name, newest.name)
-}
-
-// end is what is left to send when the message is complete: arguments that were held back, and native forms.
-func (c *chatCalls) end(provider string) ([]llm.Event, error) {
+// end is what is left to send when the message is complete: arguments that were
+// held back, and native forms. finished reports whether a finish_reason came.
+// If none did, a call of which no arguments came is cut off. So is one, then or
+// where the limit or a filter ended the message, that has no more than what
+// stood for nothing in another call. Broken JSON is no object in any case.
+func (c *chatCalls) end(provider string, finished bool, why llm.StopReason) ([]llm.Event, error) {
 	var events []llm.Event
+	broken := !finished || why == llm.StopLength || why == llm.StopRefusal
+	habit := slices.ContainsFunc(c.all, func(call *chatCall) bool { return call.args.stood })
 	for _, call := range c.all {
-		rest := call.half.rest()
-		args := call.args.String() + rest
+		held := call.args.held != ""
+		rest := call.args.end()
+		args := call.args.String()
+		if !finished && strings.TrimSpace(args) == "" || broken && habit && held {
+			rest, args = cutOff, cutOff
+		}
 		if schema, ok := c.strict[call.name]; ok {
 			args = string(wire.DropNulls(json.RawMessage(args), schema))
 		}
@@ -135,8 +115,14 @@ func (c *chatCalls) end(provider string) ([]llm.Event, error) {
 		if err != nil {
 			return nil, fmt.Errorf("extra_content of the call %q: %w", call.id, err)
 		}
-		events = append(events, llm.PartDone{Part: llm.ToolCall{Name: call.name, ProviderID: call.id,
-			Arguments: bytes.TrimSpace([]byte(args)), Native: &llm.Native{Provider: provider, Data: native}}})
+		events = append(events, llm.PartDone{Part: llm.ToolCall{
+			Name: call.name, ProviderID: call.id, Arguments: bytes.TrimSpace([]byte(args)),
+			Native: &llm.Native{Provider: provider, Data: native},
+		}})
 	}
 	return events, nil
 }
+
+// cutOff stands for the arguments of a call that was broken off before they
+// began: it must not look like one without any.
+const cutOff = "(cut off)"

@@ -142,9 +142,98 @@ func TestPiecesOfCallsFindTheirCall(t *testing.T) {
 			`{"function_call":{"name":"get_weather","arguments":""}}`,
 			`{"function_call":{"arguments":"{\"city\":\"Oslo\"}"}}`,
 		}, `get_weather {"city":"Oslo"}`, ""},
+		{"two entries of one chunk without an index, with one id", []string{
+			`{"tool_calls":[{"id":"a","function":{"name":"get_weather","arguments":"{\"city\":\"Oslo\"}"}},{"id":"a","function":{"name":"get_time","arguments":"{}"}}]}`,
+		}, oslo + "\na get_time {}", ""},
+		{"two entries of one chunk without an index, alike", []string{
+			`{"tool_calls":[{"id":"b","function":{"name":"get_time","arguments":"{}"}},{"id":"b","function":{"name":"get_time","arguments":"{}"}}]}`,
+		}, time + "\n" + time, ""},
+		{"two entries of one chunk with neither index nor id", []string{
+			`{"tool_calls":[{"function":{"name":"get_time","arguments":""}},{"function":{"name":"get_time","arguments":""}}]}`,
+		}, "get_time {}\nget_time {}", ""},
+		{"one id over chunks, without an index", []string{
+			`{"tool_calls":[{"id":"a","function":{"name":"get_weather","arguments":"{\"city\":"}},{"id":"b","function":{"name":"get_time","arguments":"{"}}]}`,
+			`{"tool_calls":[{"id":"a","function":{"arguments":"\"Oslo\"}"}},{"id":"b","function":{"arguments":"}"}}]}`,
+		}, oslo + "\n" + time, ""},
+		{"pieces of either of two calls with one id, without an index", []string{
+			`{"tool_calls":[{"id":"a","function":{"name":"f","arguments":"{"}},{"id":"a","function":{"name":"g","arguments":"{"}}]}`,
+			`{"tool_calls":[{"id":"a","function":{"arguments":"}"}}]}`,
+		}, "", "2 calls have its id"},
+		{"two nameless entries of one chunk", []string{
+			`{"tool_calls":[{"function":{"name":"f","arguments":""}},{"function":{"name":"g","arguments":""}}]}`,
+			`{"tool_calls":[{"function":{"arguments":"{\"a\":1}"}},{"function":{"arguments":"{\"b\":2}"}}]}`,
+		}, "", "neither index, id nor name beside another"},
+		{"entries that are empty", []string{
+			`{"tool_calls":[{"index":0,"id":"b","function":{"name":"get_time","arguments":"{}"}}]}`, `{"tool_calls":[{"index":0},null,{"type":"function","function":{}}]}`,
+		}, time, ""},
+		{"{} first, and then the arguments", []string{
+			`{"tool_calls":[{"index":0,"id":"a","function":{"name":"get_weather","arguments":"{}"}}]}`,
+			`{"tool_calls":[{"index":0,"function":{"arguments":""}}]}`,
+			`{"tool_calls":[{"index":0,"function":{"arguments":"{\"city\":"}}]}`,
+			`{"tool_calls":[{"index":0,"function":{"arguments":"\"Oslo\"}"}}]}`,
+		}, oslo, ""},
+		{"an object first that is empty, and then the arguments, without an index", []string{
+			`{"tool_calls":[{"id":"a","function":{"name":"get_weather","arguments":{}}}]}`,
+			`{"tool_calls":[{"id":"a","function":{"arguments":"{\"city\":\"Oslo\"}"}}]}`,
+		}, oslo, ""},
+		{"null first, and then the arguments", []string{
+			`{"tool_calls":[{"index":0,"id":"a","function":{"name":"get_weather","arguments":"null"}}]}`,
+			`{"tool_calls":[{"index":0,"id":"a","function":{"name":"get_weather","arguments":"{\"city\":\"Oslo\"}"}}]}`,
+		}, oslo, ""},
+		{`"" first, and then the arguments`, []string{
+			`{"tool_calls":[{"index":0,"id":"a","function":{"name":"get_weather","arguments":"\"\""}}]}`,
+			`{"tool_calls":[{"index":0,"function":{"arguments":"{\"city\":\"Oslo\"}"}}]}`,
+		}, oslo, ""},
+		{"{} alone", []string{
+			`{"tool_calls":[{"index":0,"id":"b","function":{"name":"get_time","arguments":"{}"}}]}`, `{"tool_calls":[{"index":0,"function":{"arguments":" "}}]}`,
+		}, time, ""},
+		{"{} in two pieces", []string{
+			`{"tool_calls":[{"index":0,"id":"b","function":{"name":"get_time","arguments":"{"}}]}`, `{"tool_calls":[{"index":0,"function":{"arguments":"}"}}]}`,
+		}, time, ""},
+		{"{} after the arguments is none of them", []string{
+			`{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"{\"n\":1}"}}]}`, `{"tool_calls":[{"index":0,"function":{"arguments":"{}"}}]}`,
+		}, `a f "{\"n\":1}{}"`, ""},
+		{"the arguments once more, whole", []string{
+			`{"tool_calls":[{"index":0,"id":"a","function":{"name":"get_weather","arguments":"{\"city\":"}}]}`,
+			`{"tool_calls":[{"index":0,"function":{"arguments":"\"Oslo\"}"}}]}`,
+			`{"tool_calls":[{"index":0,"id":"a","function":{"name":"get_weather","arguments":"{\"city\":\"Oslo\"}"}}]}`,
+		}, oslo, ""},
+		{"the arguments once more, with white space, and without the id", []string{
+			`{"tool_calls":[{"index":0,"id":"a","function":{"name":"get_weather","arguments":"{\"city\":"}}]}`,
+			`{"tool_calls":[{"index":0,"function":{"arguments":"\"Oslo\"}"}}]}`,
+			`{"tool_calls":[{"index":0,"function":{"name":"get_weather","arguments":"{ \"city\": \"Oslo\" }\n"}}]}`,
+		}, oslo, ""},
+		{"the arguments once more, with neither index nor id", []string{
+			`{"tool_calls":[{"function":{"name":"get_weather","arguments":"{\"city\":"}}]}`,
+			`{"tool_calls":[{"function":{"arguments":"\"Oslo\"}"}}]}`,
+			`{"tool_calls":[{"function":{"name":"get_weather","arguments":"{\"city\":\"Oslo\"}"}}]}`,
+		}, `get_weather {"city":"Oslo"}`, ""},
+		{"other arguments once more, whole", []string{
+			`{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"{\"n\":"}}]}`,
+			`{"tool_calls":[{"index":0,"function":{"arguments":"1.0}"}}]}`,
+			`{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"{\"n\":1}"}}]}`,
+		}, `a f "{\"n\":1.0}{\"n\":1}"`, ""},
+		{"pieces without an id, and then the whole with one", []string{
+			`{"tool_calls":[{"index":0,"function":{"name":"get_weather","arguments":"{\"city\":"}}]}`,
+			`{"tool_calls":[{"index":0,"function":{"arguments":"\"Oslo\"}"}}]}`,
+			`{"tool_calls":[{"index":0,"id":"a","function":{"name":"get_weather","arguments":"{\"city\":\"Oslo\"}"}}]}`,
+		}, oslo, ""},
+		{"pieces with neither index nor id, and then the whole with an id", []string{
+			`{"tool_calls":[{"function":{"name":"get_weather","arguments":"{\"city\":"}}]}`,
+			`{"tool_calls":[{"function":{"arguments":"\"Oslo\"}"}}]}`,
+			`{"tool_calls":[{"id":"a","function":{"name":"get_weather","arguments":"{\"city\":\"Oslo\"}"}}]}`,
+		}, oslo, ""},
+		{"a call without an id, and then another with one", []string{
+			`{"tool_calls":[{"index":0,"function":{"name":"get_weather","arguments":"{\"city\":\"Oslo\"}"}}]}`,
+			`{"tool_calls":[{"index":0,"id":"b","function":{"name":"get_time","arguments":"{}"}}]}`,
+		}, `get_weather {"city":"Oslo"}` + "\n" + time, ""},
+		{"an empty function_call beside a call", []string{
+			`{"tool_calls":[{"index":0,"id":"b","function":{"name":"get_time","arguments":""}}],"function_call":{"name":"","arguments":""}}`, `{"function_call":null}`,
+		}, time, ""},
 		{"a tool that is no function", []string{
 			`{"tool_calls":[{"index":0,"id":"a","type":"custom","custom":{"name":"sql","input":"select 1"}}]}`,
 		}, "", `type "custom"`},
+		{"a tool that is no function, and has no id", []string{`{"tool_calls":[{"index":0,"type":"custom","custom":{"name":"sql"}}]}`}, "", `type "custom"`},
 		{"calls that are no list", []string{`{"tool_calls":{"index":0}}`}, "", "tool_calls of type"},
 		{"an index that is text", []string{`{"tool_calls":[{"index":"0","id":"a","function":{"name":"get_time"}}]}`}, "", "index"},
 	} {

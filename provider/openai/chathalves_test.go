@@ -1,12 +1,15 @@
 package openai
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
+	"github.com/fermata-ai/fermata/internal/jsontree"
 	"github.com/fermata-ai/fermata/llm"
 )
 
-// Some gateways cut text by UTF-16 units, and so cut runes in two.
+// Some gateways cut text by UTF-16 units, others by bytes, and so cut runes in two.
 func TestRunesThatAreCutInTwo(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -24,31 +27,49 @@ func TestRunesThatAreCutInTwo(t *testing.T) {
 		{"a half at the end", []string{`a\ud834`}, "a\uFFFD"},
 		{"no escape", []string{`\\ud834`, `\\udd1e`}, `\ud834\udd1e`},
 		{"a backslash before it", []string{`\\\ud834`, `\udd1e`}, `\𝄞`},
+		{"by bytes", []string{"a\xf0\x9d", "\x84\x9eb"}, "a𝄞b"},
+		{"by bytes, in three", []string{"\xf0", "\x9d\x84", "\x9e"}, "𝄞"},
+		{"by bytes, and only half", []string{"a\xc3", "b"}, "a\uFFFDb"},
 		{"other escapes", []string{`\u00e9`, `\n\"`}, "é\n\""},
 	} {
-		var texts, args []string
-		for _, p := range c.pieces {
-			texts = append(texts, `{"content":"`+p+`"}`)
-			args = append(args, `{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"`+p+`"}}]}`)
-		}
-		for _, strict := range []bool{false, true} {
-			s := newChatServer(t, pieces("stop", texts...))
-			m, _, err := ask(t, s.model(t, ChatOptions{Strict: strict}), llm.Request{})
-			if err != nil || m.Text() != c.want {
-				t.Errorf("%s: %v, %q", c.name, err, m.Text())
+		for place, delta := range map[string]string{
+			"text": `{"content":"%s"}`, "a list of texts": `{"content":[{"type":"text","text":"%s"}]}`, "a refusal": `{"refusal":"%s"}`,
+			"reasoning_content": `{"reasoning_content":"%s"}`, "reasoning": `{"reasoning":"%s"}`, "both": `{"reasoning":"%[1]s","reasoning_content":"%[1]s"}`,
+			"reasoning_details": `{"reasoning_details":[{"type":"reasoning.text","index":0,"text":"%s"}]}`,
+			"a summary":         `{"reasoning_details":[{"type":"reasoning.summary","index":0,"summary":"%s"}]}`,
+			"thinking":          `{"content":[{"type":"thinking","thinking":[{"type":"text","text":"%s"}]}]}`,
+			"bare thinking":     `{"content":[{"type":"thinking","thinking":"%s"}]}`,
+			"arguments":         `{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"%s"}}]}`,
+		} {
+			var deltas []string
+			for _, p := range c.pieces {
+				deltas = append(deltas, fmt.Sprintf(delta, p))
 			}
-			s.answer = pieces("stop", args...)
-			all := ""
-			for e, err := range s.model(t, ChatOptions{Strict: strict}).Generate(t.Context(), llm.Request{Messages: []llm.Message{llm.UserText("a")}}) {
-				if err != nil {
-					t.Fatal(err)
+			s := newChatServer(t, pieces("stop", deltas...))
+			for _, strict := range []bool{false, true} {
+				all, native := "", ""
+				for e, err := range s.model(t, ChatOptions{Strict: strict}).Generate(t.Context(), llm.Request{Messages: []llm.Message{llm.UserText("a")}}) {
+					if err != nil {
+						t.Fatal(err)
+					}
+					switch e := e.(type) {
+					case llm.TextDelta:
+						all += e.Text
+					case llm.ReasoningDelta:
+						all += e.Text
+					case llm.ToolCallDelta:
+						all += e.Arguments
+					case llm.PartDone:
+						native = string(e.Part.(llm.Reasoning).Native.Data)
+					}
 				}
-				if d, ok := e.(llm.ToolCallDelta); ok {
-					all += d.Arguments
+				if all != c.want {
+					t.Errorf("%s, in %s, strict %v: %q", c.name, place, strict, all)
 				}
-			}
-			if all != c.want {
-				t.Errorf("%s, in arguments, strict %v: %q", c.name, strict, all)
+				quoted, _ := jsontree.Encode(c.want)
+				if native != "" && !strings.Contains(native, string(quoted)) && len(deltas) > 1 {
+					t.Errorf("%s, in %s: the native form is %s", c.name, place, native)
+				}
 			}
 		}
 	}

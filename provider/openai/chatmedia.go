@@ -28,7 +28,7 @@ func (w *chatMessages) media(m llm.Media) (part openai.ChatCompletionContentPart
 	name := cmp.Or(m.Name, map[string]string{"application/pdf": "document.pdf"}[kind], "document")
 	main, sub, _ := strings.Cut(kind, "/")
 	switch {
-	case main == "image" && len(m.Data) > 0 && w.model.at.own && !isImage(sub):
+	case main == "image" && len(m.Data) > 0 && w.model.at.openai && !isImage(sub):
 		return part, fmt.Errorf("the media %q is of type %s: OpenAI takes PNG, JPEG, GIF and WebP", m.Name, kind)
 	case main == "image":
 		return openai.ImageContentPart(openai.ChatCompletionContentPartImageImageURLParam{URL: at}), nil
@@ -40,7 +40,7 @@ func (w *chatMessages) media(m llm.Media) (part openai.ChatCompletionContentPart
 		return openai.InputAudioContentPart(openai.ChatCompletionContentPartInputAudioInputAudioParam{Data: encoded, Format: format}), nil
 	case isText(kind) && len(m.Data) > 0 && utf8.Valid(m.Data): // files are PDFs, or nothing at many servers; text is understood by all
 		return openai.TextContentPart(name + ":\n\n" + string(m.Data) + "\n"), nil
-	case len(m.Data) == 0 && w.model.at.own: // OpenRouter, for one, takes it
+	case len(m.Data) == 0 && w.model.at.openai: // OpenRouter, for one, takes it
 		return part, fmt.Errorf("the media %q of type %q is given by URL: OpenAI takes documents as bytes", m.Name, kind)
 	}
 	return openai.FileContentPart(openai.ChatCompletionContentPartFileFileParam{FileData: openai.String(at), Filename: openai.String(name)}), nil

@@ -25,14 +25,7 @@ type chatMessages struct {
 }
 
 func (c *Chat) messages(r llm.Request) ([]openai.ChatCompletionMessageParamUnion, error) {
-	form := wire.Form{Max: 40, Also: "_-"}
-	if !c.at.own { // vLLM's are longer, Kimi's are like functions.name:0
-		form = wire.Form{Max: 64, Also: "_-.:"}
-	}
-	if strings.HasSuffix("."+c.at.host, ".mistral.ai") {
-		form = wire.Form{Min: 9, Max: 9}
-	}
-	w := &chatMessages{model: c, ids: wire.NewIDs(r.Messages, form)}
+	w := &chatMessages{model: c, ids: wire.NewIDs(r.Messages, c.callIDs())}
 	switch {
 	case r.System == "":
 	case c.options.SystemRole == "developer":
@@ -59,6 +52,21 @@ func (c *Chat) messages(r llm.Request) ([]openai.ChatCompletionMessageParamUnion
 	w.flush()
 	return w.all, nil
 }
+
+// callIDs are the ids that the server takes.
+func (c *Chat) callIDs() wire.Form {
+	switch {
+	case c.options.CallIDs != wire.Form{}:
+		return c.options.CallIDs
+	case c.at.openai:
+		return wire.Form{Max: 40, Also: "_-"}
+	case c.isMistral():
+		return wire.Form{Min: 9, Max: 9}
+	}
+	return wire.Form{Max: 64, Also: "_-.:"} // vLLM's are longer, Kimi's are like functions.name:0
+}
+
+func (c *Chat) isMistral() bool { return wire.InDomain(c.at.base, "mistral.ai") }
 
 // user writes a message of the user's. old says that there is a later one.
 func (w *chatMessages) user(m llm.Message, old bool) error {
@@ -94,7 +102,7 @@ func (w *chatMessages) user(m llm.Message, old bool) error {
 	}
 	switch {
 	case len(parts) == 0:
-	case len(texts) == len(parts) && (len(texts) == 1 || !w.model.at.own):
+	case len(texts) == len(parts) && (len(texts) == 1 || !w.model.at.openai):
 		w.all = append(w.all, openai.UserMessage(w.join(texts)))
 	default:
 		w.all = append(w.all, openai.UserMessage(parts))
@@ -105,19 +113,17 @@ func (w *chatMessages) user(m llm.Message, old bool) error {
 func (w *chatMessages) assistant(m llm.Message) error {
 	w.flush()
 	var out openai.ChatCompletionAssistantMessageParam
-	var texts []string
+	var said chatSaid
 	fields := map[string]json.RawMessage{}
 	for _, p := range m.Parts {
 		var err error
 		switch p := p.(type) {
 		case llm.Text:
-			if p.Text != "" {
-				texts = append(texts, p.Text)
-			}
+			err = said.text(p.Text)
 		case llm.Reasoning:
-			err = merge(fields, w.own(p.Native))
+			err = said.thought(fields, w.own(p.Native), w.model.isMistral())
 		case llm.Opaque:
-			err = merge(fields, w.own(&p.Native))
+			err = said.native(fields, w.own(&p.Native))
 		case llm.ToolCall:
 			var call openai.ChatCompletionMessageToolCallUnionParam
 			call, err = w.call(p)
@@ -132,8 +138,15 @@ func (w *chatMessages) assistant(m llm.Message) error {
 			return err
 		}
 	}
+	texts := said.texts
 	switch {
-	case len(texts) == 1 || len(texts) > 1 && !w.model.at.own:
+	case said.needsList(len(out.ToolCalls) > 0):
+		list, err := jsontree.Encode(said.list)
+		if err != nil {
+			return err
+		}
+		fields["content"] = list
+	case len(texts) == 1 || len(texts) > 1 && !w.model.at.openai:
 		out.Content.OfString = openai.String(w.join(texts))
 	case len(texts) > 1:
 		for _, t := range texts {
@@ -155,12 +168,14 @@ func (w *chatMessages) assistant(m llm.Message) error {
 func (w *chatMessages) call(c llm.ToolCall) (openai.ChatCompletionMessageToolCallUnionParam, error) {
 	out := openai.ChatCompletionMessageFunctionToolCallParam{ID: w.ids.Of(c.ID)}
 	out.Function.Name, out.Function.Arguments = cmp.Or(c.Name, "unnamed"), string(wire.Arguments(c))
-	if w.model.at.own {
+	if w.model.at.openai {
 		out.Function.Name = names.Name(c.Name)
 	}
-	fields := map[string]json.RawMessage{}
-	if err := merge(fields, w.own(c.Native)); err != nil {
-		return openai.ChatCompletionMessageToolCallUnionParam{}, err
+	var fields map[string]json.RawMessage
+	if native := w.own(c.Native); native != nil {
+		if err := json.Unmarshal(native, &fields); err != nil {
+			return openai.ChatCompletionMessageToolCallUnionParam{}, fmt.Errorf("the native form of a call is no JSON object: %w", err)
+		}
 	}
 	if len(fields) > 0 {
 		out.SetExtraFields(extraFields(fields))
@@ -216,16 +231,9 @@ func (w *chatMessages) own(n *llm.Native) json.RawMessage {
 // join makes one string of several texts, for compatible servers, many of which take no list of them.
 func (w *chatMessages) join(texts []string) string { return strings.Join(texts, "\n\n") }
 
-// merge adds the members of a native form to a message's. A message may have reasoning in several places, but has one place for it:
-// texts and lists are joined.
-func merge(fields map[string]json.RawMessage, native json.RawMessage) error {
-	if native == nil {
-		return nil
-	}
-	var more map[string]json.RawMessage
-	if err := json.Unmarshal(native, &more); err != nil {
-		return fmt.Errorf("the native form of a part is no JSON object: %w", err)
-	}
+// merge adds members to a message's. A message may have reasoning in several places, but has one place for it: texts and lists are
+// joined.
+func merge(fields, more map[string]json.RawMessage) error {
 	for name, value := range more {
 		before, ok := fields[name]
 		if !ok {

@@ -1,9 +1,12 @@
 package openai
 
 import (
+	"cmp"
 	"encoding/json"
+	"strings"
 
 	"github.com/fermata-ai/fermata/llm"
+	"github.com/fermata-ai/fermata/llm/wire"
 	"github.com/openai/openai-go/v3"
 )
 
@@ -11,16 +14,21 @@ import (
 type chatReply struct {
 	model     *Chat
 	send      func(llm.Event) error
-	half      chatHalf // of the text
+	half      wire.Halves // of the text
 	reasoning chatReasoning
 	calls     chatCalls
+	begun     bool // the model has said something
 	refused   bool
-	finish    string
+	finish    string // the finish_reason, "" where none has come
 	usage     llm.Usage
 }
 
 func newChatReply(c *Chat, tools []llm.ToolDef, send func(llm.Event) error) *chatReply {
-	r := &chatReply{model: c, send: send}
+	r := &chatReply{model: c}
+	r.send = func(e llm.Event) error {
+		r.begun = true
+		return send(e)
+	}
 	if c.options.Strict {
 		r.calls.strict = schemas(tools)
 	}
@@ -34,12 +42,10 @@ func (r *chatReply) chunk(c chatChunk) error {
 			return r.malformed("a choice of index %d, where one choice was asked for", choice.Index)
 		}
 		r.count(choice.Usage)
-		delta := choice.Delta
-		if choice.Message != nil {
-			delta = *choice.Message
-		}
-		if err := r.delta(delta); err != nil {
-			return err
+		if delta := cmp.Or(choice.Delta, choice.Message); delta != nil {
+			if err := r.delta(*delta); err != nil {
+				return err
+			}
 		}
 		if choice.FinishReason != "" {
 			r.finish = choice.FinishReason
@@ -53,16 +59,22 @@ func (r *chatReply) delta(d chatDelta) error {
 		return err
 	}
 	for _, c := range d.Content {
-		if err := r.think(chatDelta{Reasoning: c.thinking}); err != nil {
+		if c.kind == "" {
+			if err := r.text(r.half.Join(c.text)); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := r.text(r.half.Rest()); err != nil {
 			return err
 		}
-		if err := r.text(r.half.join(c.text)); err != nil {
+		if err := r.part(c); err != nil {
 			return err
 		}
 	}
 	if d.Refusal != "" {
 		r.refused = true
-		if err := r.text(d.Refusal); err != nil {
+		if err := r.text(r.half.Join(d.Refusal)); err != nil {
 			return err
 		}
 	}
@@ -78,24 +90,33 @@ func (r *chatReply) delta(d chatDelta) error {
 			return err
 		}
 	}
-	if d.FunctionCall != nil {
+	return r.called(d)
+}
+
+// called takes the calls of a piece. Some servers send an empty one of the
+// older form in each.
+func (r *chatReply) called(d chatDelta) error {
+	if f := d.FunctionCall; f != nil {
 		before := -1 // no index of tool_calls
-		d.ToolCalls = append(d.ToolCalls, chatToolCall{Index: &before, Function: *d.FunctionCall})
+		if e := (chatToolCall{Function: *f}); !e.isEmpty() {
+			e.Index = &before
+			d.ToolCalls = append(d.ToolCalls, e)
+		}
 	}
 	if len(d.ToolCalls) == 0 {
 		return nil
 	}
-	if err := r.text(r.half.rest()); err != nil {
+	if err := r.text(r.half.Rest()); err != nil {
 		return err
 	}
 	if err := r.thought(); err != nil {
 		return err
 	}
-	for _, entry := range d.ToolCalls {
-		e, err := r.calls.add(entry)
-		if err != nil {
-			return r.malformed("%w", err)
-		}
+	deltas, err := r.calls.add(d.ToolCalls)
+	if err != nil {
+		return r.malformed("%w", err)
+	}
+	for _, e := range deltas {
 		if err := r.send(e); err != nil {
 			return err
 		}
@@ -113,18 +134,23 @@ func (r *chatReply) text(s string) error {
 	return r.send(llm.TextDelta{Text: s})
 }
 
-// end is the end of the answer, as the server marked it.
-func (r *chatReply) end() error {
-	if r.finish == "" {
+// end is the end of the answer, as the server marked it. An answer that says
+// neither why it ends nor anything else is none.
+func (r *chatReply) end(a answer) error {
+	if r.finish == "" && !(r.begun && a.isFramed()) {
 		return r.truncated("the answer ended without a finish_reason")
 	}
-	if err := r.text(r.half.rest()); err != nil {
+	if err := r.text(r.half.Rest()); err != nil {
 		return err
 	}
 	if err := r.thought(); err != nil {
 		return err
 	}
-	events, err := r.calls.end(r.model.name)
+	reason, err := r.reason()
+	if err != nil {
+		return err
+	}
+	events, err := r.calls.end(r.model.name, r.finish != "", reason)
 	if err != nil {
 		return r.malformed("%w", err)
 	}
@@ -133,30 +159,28 @@ func (r *chatReply) end() error {
 			return err
 		}
 	}
-	reason, err := r.reason()
-	if err != nil {
-		return err
-	}
-	return r.send(llm.Finish{Reason: reason, Usage: r.usage})
+	return r.send(llm.Finish{Reason: reason, Word: r.finish, Usage: r.usage})
 }
 
+// reason is why the model stopped. Services differ in the case of the words,
+// and some pass on those of the one behind them.
 func (r *chatReply) reason() (llm.StopReason, error) {
 	called := len(r.calls.all) > 0
-	switch r.finish {
-	case "length":
+	switch word := strings.ToLower(r.finish); word {
+	case "length", "max_tokens", "model_length": // Anthropic's and Google's, Mistral's
 		return llm.StopLength, nil
-	case "content_filter":
+	case "content_filter", "safety", "refusal": // Google's, Anthropic's
 		return llm.StopRefusal, nil
-	case "stop", "tool_calls", "function_call":
+	case "stop", "tool_calls", "function_call", "":
 		switch {
 		case r.refused: // what it calls beside that, it doesn't mean
 			return llm.StopRefusal, nil
 		case called: // compatible servers say "stop", too
 			return llm.StopToolCalls, nil
-		case r.finish == "stop":
+		case word == "stop", word == "":
 			return llm.StopEnd, nil
 		}
-		return "", r.malformed("finish_reason %q, and no call", r.finish)
+		return "", r.truncated("finish_reason %q, and no call: it was lost on its way", r.finish)
 	case "error", "insufficient_system_resource": // OpenRouter and DeepSeek: the model broke off
 		return "", &llm.Error{Kind: llm.ErrOverloaded, Provider: r.model.name, Err: errFinish(r.finish)}
 	}
@@ -167,22 +191,27 @@ type errFinish string
 
 func (e errFinish) Error() string { return "the server broke off with finish_reason " + string(e) }
 
-// count takes a usage. Servers that send it more than once send sums.
+// count takes a usage. Servers that send it more than once send sums, some of
+// them with zeros for what they told before.
 func (r *chatReply) count(raw json.RawMessage) {
 	var u openai.CompletionUsage // the SDK reads it loosely, as is right here
-	if len(raw) == 0 || string(raw) == "null" || json.Unmarshal(raw, &u) != nil {
+	if isNull(raw) || json.Unmarshal(raw, &u) != nil {
 		return
 	}
-	var more struct { // DeepSeek; Moonshot
-		Hit    int `json:"prompt_cache_hit_tokens"`
-		Cached int `json:"cached_tokens"`
+	var more struct { // DeepSeek; Moonshot; LiteLLM
+		Hit     int `json:"prompt_cache_hit_tokens"`
+		Cached  int `json:"cached_tokens"`
+		Written int `json:"cache_creation_input_tokens"`
 	}
 	_ = json.Unmarshal(raw, &more)
 	in, out, total := int(u.PromptTokens), int(u.CompletionTokens), int(u.TotalTokens)
+	read, made := u.PromptTokensDetails, u.CompletionTokensDetails
 	r.usage = llm.Usage{
-		Input:     in,
-		Output:    max(out, total-in), // some servers count reasoning in the total only
-		Cached:    max(int(u.PromptTokensDetails.CachedTokens), more.Hit, more.Cached),
-		Reasoning: max(int(u.CompletionTokensDetails.ReasoningTokens), total-in-out, 0),
+		Input:     max(r.usage.Input, in),
+		Output:    max(r.usage.Output, out, total-in), // some servers count reasoning in the total only
+		Cached:    max(r.usage.Cached, int(read.CachedTokens), more.Hit, more.Cached),
+		Written:   max(r.usage.Written, int(read.CacheWriteTokens), more.Written),
+		Reasoning: max(r.usage.Reasoning, int(made.ReasoningTokens), total-in-out),
+		Predicted: max(r.usage.Predicted, int(made.AcceptedPredictionTokens+made.RejectedPredictionTokens)),
 	}
 }

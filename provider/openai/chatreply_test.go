@@ -66,7 +66,7 @@ func TestReasoningOfManyServers(t *testing.T) {
 		{"a thought alone", []string{`{"reasoning_content":"Hm."}`}, `reasoning Hm. {"reasoning_content":"Hm."}`},
 		{"Mistral", []string{`{"content":[{"type":"thinking","thinking":[{"type":"text","text":"Lo"}]}]}`,
 			`{"content":[{"type":"thinking","thinking":[{"type":"text","text":"ok"}]}]}`, `{"content":"Do"}`, `{"content":[{"type":"text","text":"ne."}]}`},
-			`reasoning Look {"reasoning":"Look"}` + "\ntext Done."},
+			`reasoning Look {"content":[{"thinking":[{"text":"Look","type":"text"}],"type":"thinking"}]}` + "\ntext Done."},
 		{"Google's signature of a call", []string{
 			`{"tool_calls":[{"index":0,"id":"a","type":"function","function":{"name":"f","arguments":"{\"n\":1}"},"extra_content":{"google":{"thought_signature":"c2ln<>"}}}]}`},
 			`call f {"n":1} {"extra_content":{"google":{"thought_signature":"c2ln<>"}}}`},
@@ -131,6 +131,9 @@ func TestUsageOfManyServers(t *testing.T) {
 			llm.Usage{Input: 32, Output: 224, Reasoning: 215}},
 		{"DeepSeek", `{"prompt_tokens":100,"completion_tokens":30,"total_tokens":130,"prompt_cache_hit_tokens":64,"prompt_cache_miss_tokens":36}`, llm.Usage{Input: 100, Output: 30, Cached: 64}},
 		{"Moonshot", `{"prompt_tokens":100,"completion_tokens":30,"total_tokens":130,"cached_tokens":50}`, llm.Usage{Input: 100, Output: 30, Cached: 50}},
+		{"a prediction, and what was written to the cache", `{"prompt_tokens":100,"completion_tokens":30,"total_tokens":130,"prompt_tokens_details":{"cached_tokens":10,"cache_write_tokens":20},` +
+			`"completion_tokens_details":{"accepted_prediction_tokens":5,"rejected_prediction_tokens":3}}`, llm.Usage{Input: 100, Output: 30, Cached: 10, Written: 20, Predicted: 8}},
+		{"LiteLLM", `{"prompt_tokens":100,"completion_tokens":30,"cache_creation_input_tokens":20}`, llm.Usage{Input: 100, Output: 30, Written: 20}},
 		{"no total", `{"prompt_tokens":100,"completion_tokens":30}`, llm.Usage{Input: 100, Output: 30}},
 		{"numbers with a fraction", `{"prompt_tokens":100.0,"completion_tokens":"30"}`, llm.Usage{Input: 100, Output: 30}},
 		{"null", `null`, llm.Usage{}},
@@ -145,6 +148,15 @@ func TestUsageOfManyServers(t *testing.T) {
 				t.Errorf("%s, in %s: %v, %+v, want %+v", c.name, where, err, fin.Usage, c.want)
 			}
 		}
+	}
+}
+
+// Zeros at the end don't wipe out what was told before.
+func TestUsageIsNotWipedOut(t *testing.T) {
+	s := newChatServer(t, streamed(`{"choices":[{"index":0,"delta":{"content":"ok"}}],"usage":{"prompt_tokens":100,"completion_tokens":1}}`,
+		`{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}],"usage":{"prompt_tokens":0,"completion_tokens":30}}`, `{"choices":[],"usage":{"prompt_tokens":0,"completion_tokens":0}}`, "[DONE]"))
+	if _, fin, err := ask(t, s.model(t, ChatOptions{}), llm.Request{}); err != nil || (fin.Usage != llm.Usage{Input: 100, Output: 30}) {
+		t.Errorf("%v, %+v", err, fin)
 	}
 }
 
@@ -165,12 +177,23 @@ func TestWhyTheModelStopped(t *testing.T) {
 		{"tool_calls", call, llm.StopToolCalls, ""},
 		{"tool_calls", `{"refusal":"I can't.",` + call[1:], llm.StopRefusal, ""},
 		{"function_call", call, llm.StopToolCalls, ""},
-		{"tool_calls", text, "", llm.ErrMalformed},
+		{"tool_calls", text, "", llm.ErrTruncated}, // the call was lost: tried again
+		{"STOP", text, llm.StopEnd, ""},
+		{"Stop", call, llm.StopToolCalls, ""},
+		{"TOOL_CALLS", call, llm.StopToolCalls, ""},
+		{"Tool_Calls", text, "", llm.ErrTruncated},
+		{"MAX_TOKENS", text, llm.StopLength, ""},
+		{"Length", call, llm.StopLength, ""},
+		{"model_length", call, llm.StopLength, ""},
+		{"SAFETY", text, llm.StopRefusal, ""},
+		{"CONTENT_FILTER", call, llm.StopRefusal, ""},
+		{"Error", text, "", llm.ErrOverloaded},
 		{"length", text, llm.StopLength, ""},
 		{"length", call, llm.StopLength, ""},
 		{"content_filter", text, llm.StopRefusal, ""},
 		{"content_filter", call, llm.StopRefusal, ""},
 		{"eos", text, llm.StopOther, ""},
+		{"Dreaming", call, llm.StopOther, ""},
 		{"error", text, "", llm.ErrOverloaded},
 		{"insufficient_system_resource", call, "", llm.ErrOverloaded},
 	} {
@@ -180,7 +203,7 @@ func TestWhyTheModelStopped(t *testing.T) {
 				answer = wholly(fmt.Sprintf(`{"choices":[{"index":0,"message":%s,"finish_reason":%q}]}`, c.delta, c.finish))
 			}
 			_, fin, err := ask(t, newChatServer(t, answer).model(t, ChatOptions{Whole: whole}), llm.Request{})
-			if fin.Reason != c.want || kind(err) != c.kind {
+			if fin.Reason != c.want || kind(err) != c.kind || err == nil && fin.Word != c.finish {
 				t.Errorf("%s with %s, whole %v: %q, %v", c.finish, c.delta, whole, fin.Reason, err)
 			}
 		}
@@ -209,12 +232,26 @@ func TestAnswersThatAreNone(t *testing.T) {
 		{"an error that is null in each chunk", "data: " + strings.Replace(text, "{", `{"error":null,`, 1) + "\n\ndata: " + end + "\n\ndata: [DONE]\n\n", "", ""},
 		{"Azure's first chunk", `data: {"choices":[],"prompt_filter_results":[{"prompt_index":0}]}` + "\n\ndata: " + text + "\n\ndata: " + end + "\n\ndata: [DONE]\n\n", "", ""},
 		{"text after the finish_reason", "data: " + end + "\n\ndata: " + text + "\n\ndata: [DONE]\n\n", "", ""},
+		{"no [DONE]", "data: " + text + "\n\ndata: " + end + "\n\n", "", ""},
+		{"no [DONE], and no end of the line", "data: " + text + "\n\ndata: " + end, "", ""},
+		{"no finish_reason", "data: " + text + "\n\ndata: [DONE]\n\n", "", ""},
+		{"a finish_reason that is empty", "data: " + strings.Replace(text, "null", `""`, 1) + "\n\ndata: [DONE]\n\n", "", ""},
+		{"data that is null", "data: null\n\ndata: " + text + "\n\ndata: null\n\ndata: " + end + "\n\ndata: [DONE]\n\n", "", ""},
+		{"choices that are null", `data: {"id":"x","choices":null}` + "\n\ndata: " + text + "\n\n" + `data: {"choices":null,"usage":null}` + "\n\ndata: " + end + "\n\ndata: [DONE]\n\n", "", ""},
+		{"a chunk without choices", `data: {"object":"chat.completion.chunk"}` + "\n\ndata: " + text + "\n\ndata: " + end + "\n\ndata: [DONE]\n\n", "", ""},
+		{"a choice and a delta that are null", `data: {"choices":[null,{"delta":null}]}` + "\n\ndata: " + text + "\n\ndata: " + end + "\n\ndata: [DONE]\n\n", "", ""},
+		{"all that has come so far beside each piece, as at Perplexity", `data: {"choices":[{"index":0,"delta":{"content":"It"},"message":{"content":"It"},"finish_reason":null}]}` + "\n\n" +
+			`data: {"choices":[{"index":0,"delta":{"content":" is"},"message":{"content":"It is"},"finish_reason":"stop"}]}` + "\n\ndata: [DONE]\n\n", "", ""},
+		{"the message whole, in a stream", `data: {"choices":[{"index":0,"message":{"content":"It is"},"finish_reason":"stop"}]}` + "\n\ndata: [DONE]\n\n", "", ""},
+		{"a whole message beside a delta", `{"choices":[{"index":0,"delta":{},"message":{"content":"It is"},"finish_reason":"stop"}]}`, "", ""},
+		{"an empty function_call in each chunk", "data: " + strings.Replace(text, `"content"`, `"function_call":{},"content"`, 1) + "\n\n" +
+			`data: {"choices":[{"index":0,"delta":{"function_call":{"name":"","arguments":null},"tool_calls":[null,{}]},"finish_reason":"stop"}]}` + "\n\ndata: [DONE]\n\n", "", ""},
+		{"a whole message without a reason", `{"choices":[{"index":0,"message":{"role":"assistant","content":"It is"}}]}`, "", ""},
 		{"a whole message in place of a stream", `{"choices":[{"index":0,"message":{"role":"assistant","content":"It is"},"finish_reason":"stop"}]}`, "", ""},
 
 		{"nothing", "", llm.ErrTruncated, "empty"},
 		{"white space", "\n\n", llm.ErrTruncated, "empty"},
-		{"no [DONE]", "data: " + text + "\n\ndata: " + end + "\n\n", llm.ErrTruncated, "[DONE]"},
-		{"no finish_reason", "data: " + text + "\n\ndata: [DONE]\n\n", llm.ErrTruncated, "finish_reason"},
+		{"neither finish_reason nor [DONE]", "data: " + text + "\n\n", llm.ErrTruncated, "[DONE]"},
 		{"[DONE] alone", "data: [DONE]\n\n", llm.ErrTruncated, "finish_reason"},
 		{"half of [DONE]", "data: " + text + "\n\ndata: " + end + "\n\ndata: [DON", llm.ErrTruncated, "within an event"},
 		{"half of a chunk", "data: " + text + "\n\ndata: " + end[:20], llm.ErrTruncated, "within an event"},
@@ -224,20 +261,21 @@ func TestAnswersThatAreNone(t *testing.T) {
 		{"an error event", "event: error\ndata: {\"message\":\"rate limit\",\"code\":429}\n\n", llm.ErrRateLimited, "rate limit"},
 		{"an error event of text", "event: error\ndata: it broke\n\n", llm.ErrOverloaded, "it broke"},
 		{"an error with the answer's status", `{"error":{"message":"no credit","code":402}}`, llm.ErrAuth, "no credit"},
+		{"Groq's, of what the model wrote", "data: " + text + "\n\nevent: error\ndata: " + `{"error":{"message":"Failed to call a function","type":"invalid_request_error","code":"tool_use_failed","failed_generation":"<function=f>","status_code":400}}` + "\n\n", llm.ErrTruncated, "Failed to call a function: <function=f>"},
 		{"an error of the request's", `data: {"error":{"message":"bad tool","type":"invalid_request_error"}}` + "\n\n", llm.ErrInvalid, "bad tool"},
-		{"HTML", "<html><body>Welcome</body></html>", llm.ErrMalformed, "base URL right? It begins: <html>"},
-		{"text", "Hello there", llm.ErrTruncated, "[DONE]"},
+		{"HTML", "<html><body>Welcome</body></html>", llm.ErrOverloaded, "base URL right? It begins: <html>"},
+		{"a whole message that is no JSON", "{Service unavailable}", llm.ErrOverloaded, "It begins: {Service unavailable}"},
+		{"text", "Hello there", llm.ErrOverloaded, "It begins: Hello there"},
+		{"text that begins like a field", "error code: 502", llm.ErrTruncated, "[DONE]"},
 		{"no JSON", "data: {\"choices\":x}\n\ndata: [DONE]\n\n", llm.ErrMalformed, "invalid character"},
 		{"no chunk", "data: {\"hello\":1}\n\ndata: [DONE]\n\n", llm.ErrMalformed, "no chat completion chunk"},
 		{"a list", "data: [1]\n\n", llm.ErrMalformed, "[1]"},
 		{"a second choice", `data: {"choices":[{"index":1,"delta":{"content":"a"}}]}` + "\n\n", llm.ErrMalformed, "index 1"},
-		{"content of another type", `data: {"choices":[{"index":0,"delta":{"content":[{"type":"image"}]}}]}` + "\n\n", llm.ErrMalformed, "unknown type image"},
 		{"content that is a number", `data: {"choices":[{"index":0,"delta":{"content":7}}]}` + "\n\n", llm.ErrMalformed, "number"},
 		{"a delta that is text", `data: {"choices":[{"index":0,"delta":"a"}]}` + "\n\n", llm.ErrMalformed, "delta"},
 		{"half of a message", `{"choices":[{"index":0,"mess`, llm.ErrTruncated, "in the middle"},
 		{"a message without choices", `{"id":"x"}`, llm.ErrMalformed, "no choices"},
 		{"a choice without a message", `{"choices":[{"index":0,"finish_reason":"stop"}]}`, llm.ErrMalformed, "no message"},
-		{"a message without a reason", `{"choices":[{"index":0,"message":{"content":"a"}}]}`, llm.ErrTruncated, "finish_reason"},
 		{"a line that is too long", "data: " + strings.Repeat("x", 33<<20), llm.ErrMalformed, "too long"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -245,12 +283,14 @@ func TestAnswersThatAreNone(t *testing.T) {
 				w.Header().Set("X-Request-Id", "req_1")
 				_, _ = io.WriteString(w, c.body)
 			})
-			m, fin, err := ask(t, s.model(t, ChatOptions{}), llm.Request{})
-			switch {
-			case c.want == "" && (err != nil || m.Text() != "It is" || fin.Reason != llm.StopEnd):
-				t.Errorf("%v, %v, %v", m, fin, err)
-			case c.want != "" && (kind(err) != c.want || !strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), "(request req_1)") || len(err.Error()) > 1000):
-				t.Errorf("%v, want %s: %s", err, c.want, c.says)
+			for _, whole := range []bool{false, true} { // whatever was asked for, what comes counts
+				m, fin, err := ask(t, s.model(t, ChatOptions{Whole: whole}), llm.Request{})
+				switch {
+				case c.want == "" && (err != nil || m.Text() != "It is" || fin.Reason != llm.StopEnd):
+					t.Errorf("%v, %v, %v", m, fin, err)
+				case c.want != "" && (kind(err) != c.want || !strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), "(request req_1)") || len(err.Error()) > 1000):
+					t.Errorf("%v, want %s: %s", err, c.want, c.says)
+				}
 			}
 		})
 	}

@@ -59,7 +59,7 @@ func (c *Chat) params(r llm.Request) (p openai.ChatCompletionNewParams, err erro
 func (c *Chat) tools(tools []llm.ToolDef) ([]openai.ChatCompletionToolUnionParam, error) {
 	var all []openai.ChatCompletionToolUnionParam
 	for _, t := range tools {
-		if c.at.own && !names.Fits(t.Name) { // other servers have their own idea of names
+		if c.at.openai && !names.Fits(t.Name) { // other servers have their own idea of names
 			return nil, errName(t.Name)
 		}
 		schema, err := c.at.parameters(dialect(c.options.Strict), t)
@@ -105,15 +105,16 @@ func (c *Chat) format(p *openai.ChatCompletionNewParams, f llm.ResponseFormat) e
 }
 
 // cache passes a hint on. OpenAI caches by itself; the key brings the requests of a session to where its cache is. There is no way
-// to turn the cache off, so that CacheNone asks for nothing.
+// to turn the cache off, so that CacheNone asks for nothing. Some compatible servers refuse what they don't know.
 func (c *Chat) cache(p *openai.ChatCompletionNewParams, r llm.Request) {
 	if r.Cache != llm.CacheShort && r.Cache != llm.CacheLong {
 		return
 	}
-	if session := r.Metadata["session"]; session != "" {
+	takes := c.options.CacheKey || c.at.openai || c.name == "openai.chat" || wire.InDomain(c.at.base, "moonshot.ai") || wire.InDomain(c.at.base, "moonshot.cn")
+	if session := r.Metadata["session"]; session != "" && takes {
 		p.PromptCacheKey = openai.String(cacheKey(session))
 	}
-	if r.Cache == llm.CacheLong && c.at.own { // compatible servers don't know it, and some refuse what they don't know
+	if r.Cache == llm.CacheLong && c.at.own {
 		p.PromptCacheRetention = openai.ChatCompletionNewParamsPromptCacheRetention24h
 	}
 }

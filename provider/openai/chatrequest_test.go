@@ -61,7 +61,11 @@ func TestOptionsOfARequest(t *testing.T) {
 		{"no cache", ChatOptions{}, llm.Request{Cache: llm.CacheNone, Metadata: map[string]string{"session": "s"}}, `-"prompt_cache_key"`, `-"prompt_cache_key"`},
 		{"the usual cache", ChatOptions{}, llm.Request{Metadata: map[string]string{"session": "s"}}, `-"prompt_cache_key"`, `-"prompt_cache_key"`},
 		{"a long session", ChatOptions{}, llm.Request{Cache: llm.CacheLong, Metadata: map[string]string{"session": strings.Repeat("s", 65)}},
-			`"prompt_cache_retention":"24h" -ssss`, `-"prompt_cache_retention" "prompt_cache_key" -ssss`},
+			`"prompt_cache_retention":"24h" "prompt_cache_key" -ssss`, `-"prompt_cache_retention" -"prompt_cache_key"`},
+		{"a key for the cache, also elsewhere", ChatOptions{CacheKey: true}, llm.Request{Cache: llm.CacheShort, Metadata: map[string]string{"session": "chat-1"}},
+			`"prompt_cache_key":"chat-1" -"prompt_cache_retention"`, `"prompt_cache_key":"chat-1"`},
+		{"a gateway to OpenAI", ChatOptions{Origin: "api.openai.com"}, llm.Request{Cache: llm.CacheShort, Metadata: map[string]string{"session": "chat-1"}},
+			`"prompt_cache_key":"chat-1"`, `"prompt_cache_key":"chat-1"`},
 		{"several texts", ChatOptions{}, llm.Request{Messages: []llm.Message{
 			{Role: llm.RoleUser, Parts: []llm.Part{llm.Text{Text: "a"}, llm.Text{}, llm.Text{Text: "b"}}}, {Role: llm.RoleAssistant, Parts: []llm.Part{llm.Text{Text: "c"}, llm.Text{Text: "d"}}}}},
 			`{"text":"a","type":"text"},{"text":"b","type":"text"} {"text":"c","type":"text"},{"text":"d","type":"text"}`, `"content":"a\n\nb" "content":"c\n\nd"`},

@@ -53,7 +53,10 @@ func TestChat(t *testing.T) { llmtest.Run(t, atOpenAI()) }
 
 // A compatible server, with reasoning that it wants back.
 func TestChatOpenRouter(t *testing.T) {
-	llmtest.Run(t, chatAt("openai.chat/openrouter.ai", "https://openrouter.ai/api/v1", "testdata/openrouter/replies", nil))
+	llmtest.Run(t, chatAt("openai.chat/openrouter.ai", "https://openrouter.ai/api/v1", "testdata/openrouter/replies", map[string]string{
+		"cache_short": "a key for the cache is sent to those alone that are known to take it, or by ChatOptions.CacheKey",
+		"cache_long":  "a key for the cache is sent to those alone that are known to take it, or by ChatOptions.CacheKey",
+	}))
 }
 
 func TestChatAimock(t *testing.T) { llmtest.RunAimock(t, atOpenAI(), "") }

@@ -2,30 +2,35 @@ package openai
 
 import (
 	"encoding/json"
-	"strings"
+
+	"github.com/fermata-ai/fermata/llm/wire"
 )
 
-// What a server sends, whole or in pieces. The SDK's own types aren't used to read it: they make zero values of what doesn't
-// fit, can't tell a missing index from 0 where calls are merged by it, and don't know the fields of compatible servers.
+// What a server sends, whole or in pieces. The SDK's own types aren't used to
+// read it: they make zero values of what doesn't fit, can't tell a missing
+// index from 0 where calls are merged by it, and don't know the fields of
+// compatible servers.
+//
+// Text is a [wire.Piece]: some gateways cut it within a rune.
 type (
 	chatChunk struct {
 		Object  string          `json:"object"`
-		Choices []chatChoice    `json:"choices"`
+		Choices chatChoices     `json:"choices"`
 		Usage   json.RawMessage `json:"usage"`
 		Error   json.RawMessage `json:"error"`
 	}
 	chatChoice struct {
 		Index        int             `json:"index"`
-		Delta        chatDelta       `json:"delta"`
-		Message      *chatDelta      `json:"message"` // in place of Delta, when it comes whole
+		Delta        *chatDelta      `json:"delta"`   // in a stream
+		Message      *chatDelta      `json:"message"` // when it comes whole; Perplexity has all so far in it, beside each Delta
 		FinishReason string          `json:"finish_reason"`
 		Usage        json.RawMessage `json:"usage"` // where Moonshot has it
 	}
 	chatDelta struct {
 		Content          chatContent       `json:"content"`
-		Refusal          string            `json:"refusal"`
-		ReasoningContent string            `json:"reasoning_content"` // DeepSeek, SGLang, llama.cpp and others
-		Reasoning        string            `json:"reasoning"`         // Ollama, OpenRouter, vLLM and others
+		Refusal          wire.Piece        `json:"refusal"`
+		ReasoningContent wire.Piece        `json:"reasoning_content"` // DeepSeek, SGLang, llama.cpp and others
+		Reasoning        wire.Piece        `json:"reasoning"`         // Ollama, OpenRouter, vLLM and others
 		ReasoningDetails []json.RawMessage `json:"reasoning_details"` // OpenRouter
 		ToolCalls        []chatToolCall    `json:"tool_calls"`
 		FunctionCall     *chatFunction     `json:"function_call"` // the form before tool_calls
@@ -49,12 +54,31 @@ type (
 	}
 )
 
-// chatContent is text, or Mistral's list of texts and thoughts.
+// chatChoices are nil where an event has none, and empty where it has null.
+type chatChoices []chatChoice
+
+func (c *chatChoices) UnmarshalJSON(data []byte) error {
+	if *c = (chatChoices{}); string(data) == "null" {
+		return nil
+	}
+	return json.Unmarshal(data, (*[]chatChoice)(c))
+}
+
+// isEmpty reports whether an entry says nothing.
+func (e chatToolCall) isEmpty() bool {
+	return e.ID == "" && isNull(e.Extra) && e.Function == chatFunction{} &&
+		(e.Type == "" || e.Type == "function")
+}
+
+// chatContent is text, or a list of parts, such as Mistral's of texts and
+// thoughts.
 type chatContent []chatContentPart
 
+// chatContentPart is text, or a part of another kind as it came.
 type chatContentPart struct {
-	text     chatText
-	thinking string
+	text wire.Piece
+	kind string // its type, "" for text
+	raw  json.RawMessage
 }
 
 func (c *chatContent) UnmarshalJSON(data []byte) error {
@@ -62,41 +86,41 @@ func (c *chatContent) UnmarshalJSON(data []byte) error {
 		*c = chatContent{{}}
 		return json.Unmarshal(data, &(*c)[0].text)
 	}
-	var items []struct {
-		Type     string      `json:"type"`
-		Text     chatText    `json:"text"`
-		Thinking chatContent `json:"thinking"`
-	}
-	if err := json.Unmarshal(data, &items); err != nil {
+	var list []json.RawMessage
+	if err := json.Unmarshal(data, &list); err != nil {
 		return err
 	}
-	for _, i := range items {
-		var thinking strings.Builder
-		switch i.Type {
-		case "text":
-		case "thinking":
-			for _, t := range i.Thinking {
-				thinking.WriteString(t.text.s)
-			}
-		default:
-			return errContent(i.Type)
+	for _, raw := range list {
+		if isNull(raw) {
+			continue
 		}
-		*c = append(*c, chatContentPart{i.Text, thinking.String()})
+		var part struct {
+			Type string          `json:"type"`
+			Text json.RawMessage `json:"text"`
+		}
+		if err := json.Unmarshal(raw, &part); err != nil {
+			return err
+		}
+		p := chatContentPart{kind: part.Type, raw: raw}
+		if part.Type == "text" || part.Type == "" && !isNull(part.Text) {
+			p = chatContentPart{}
+			if err := json.Unmarshal(part.Text, &p.text); !isNull(part.Text) && err != nil {
+				return err
+			}
+		}
+		*c = append(*c, p)
 	}
 	return nil
 }
 
-type errContent string
-
-func (e errContent) Error() string { return "content of the unknown type " + string(e) }
-
-// chatArguments are the text of a call's arguments. Some servers send the object itself.
-type chatArguments struct{ chatText }
+// chatArguments are the text of a call's arguments. Some servers send the
+// object itself.
+type chatArguments struct{ wire.Piece }
 
 func (a *chatArguments) UnmarshalJSON(data []byte) error {
 	if data[0] != '"' && string(data) != "null" {
-		a.chatText = chatText{s: string(data)}
+		a.Piece = wire.Piece(data)
 		return nil
 	}
-	return a.chatText.UnmarshalJSON(data)
+	return a.Piece.UnmarshalJSON(data)
 }

@@ -39,7 +39,8 @@ type endpoint struct {
 	model   string
 	base    string // the base URL
 	host    string // its host, with its port if it has one
-	own     bool   // OpenAI itself, not a server that speaks its API
+	own     bool   // OpenAI itself
+	openai  bool   // it, or Azure: their API is OpenAI's to the letter, where compatible servers are more lenient, or lack something
 	secrets wire.Secrets
 	timeout time.Duration
 	options []option.RequestOption
@@ -62,12 +63,14 @@ func (c connection) open(typ string) (endpoint, error) {
 		return fail("Retries is negative (%d); 0 means none", c.Retries)
 	}
 	base := cmp.Or(c.BaseURL, os.Getenv("OPENAI_BASE_URL"), ownURL)
-	u, err := parseBase(base)
+	u, version, err := parseBase(base)
 	if err != nil {
 		return fail("BaseURL (or OPENAI_BASE_URL) %w; it looks like %q", err, ownURL)
 	}
 	e := endpoint{model: c.Model, base: u.String(), host: strings.ToLower(u.Host), timeout: c.Timeout}
 	e.own = wire.InDomain(e.base, ownHost)
+	azure := isAzure(u)
+	e.openai = e.own || azure
 
 	key := c.APIKey
 	if c.BaseURL == "" || e.own {
@@ -75,8 +78,10 @@ func (c connection) open(typ string) (endpoint, error) {
 		key = cmp.Or(key, os.Getenv("OPENAI_API_KEY"))
 	}
 	switch {
-	case key == "" && e.own:
-		return fail("APIKey is empty, and so is OPENAI_API_KEY: OpenAI needs a key; servers that need none are named by BaseURL")
+	case key == "" && e.own && !wire.MayAuthenticate(c.Client):
+		return fail("APIKey is empty, and so is OPENAI_API_KEY: OpenAI needs a key, or a Client whose transport authenticates; servers that need neither are named by BaseURL")
+	case key == "" && azure && !wire.MayAuthenticate(c.Client):
+		return fail("APIKey is empty: Azure needs a key of the resource, or a Client whose transport adds a token of Microsoft Entra")
 	case strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r >= 0x7f }):
 		return fail("APIKey (or OPENAI_API_KEY) holds a space, a line break or the like") // the key itself is not told
 	}
@@ -87,13 +92,19 @@ func (c connection) open(typ string) (endpoint, error) {
 	e.options = append(e.options, option.WithBaseURL(u.String()), option.WithAPIKey(key),
 		option.WithHTTPClient(wire.Client(c.Client)), option.WithMaxRetries(c.Retries),
 		option.WithMiddleware(boundErrors))
+	if version != "" {
+		e.options = append(e.options, option.WithQuery("api-version", version))
+	}
+	if azure && key != "" {
+		e.options = append(e.options, option.WithAPIKey(""), option.WithHeader("api-key", key)) // as a bearer, it takes tokens
+	}
 	return e, nil
 }
 
 // parameters is a tool's schema, as the API takes it.
 func (e endpoint) parameters(d wire.Dialect, t llm.ToolDef) (json.RawMessage, error) {
 	schema, err := d.Convert(t.Input)
-	if err != nil || !e.own { // compatible servers take more
+	if err != nil || !e.openai { // compatible servers take more
 		return schema, err
 	}
 	var root map[string]json.RawMessage
@@ -130,24 +141,45 @@ func boundErrors(r *http.Request, next option.MiddlewareNext) (*http.Response, e
 	return res, err
 }
 
-// parseBase doesn't quote the URL in its errors, since there may be a password in it.
-func parseBase(base string) (*url.URL, error) {
-	u, err := url.Parse(base)
-	switch {
-	case err != nil:
-		return nil, errors.New("is no URL")
-	case u.Scheme != "http" && u.Scheme != "https":
-		return nil, errors.New("begins with neither http:// nor https://")
-	case u.Hostname() == "":
-		return nil, errors.New("names no host")
-	case u.User != nil:
-		return nil, errors.New("holds a user; credentials that are no API key are the business of Client's transport")
-	case u.RawQuery != "" || u.Fragment != "":
-		return nil, errors.New("has a query or fragment")
-	case strings.HasSuffix(strings.TrimRight(u.Path, "/"), "/chat/completions"), strings.HasSuffix(strings.TrimRight(u.Path, "/"), "/responses"):
-		return nil, errors.New("goes on behind the version, which the API's own path follows")
+// parseBase takes a base URL, and from its query the version of the API, which Azure wants there and OpenAI doesn't know. It doesn't quote
+// the URL in its errors, since there may be a password in it.
+func parseBase(base string) (u *url.URL, version string, err error) {
+	fail := func(problem string) (*url.URL, string, error) { return nil, "", errors.New(problem) }
+	if u, err = url.Parse(base); err != nil {
+		return fail("is no URL")
 	}
-	return u, nil
+	query, err := url.ParseQuery(u.RawQuery)
+	version = query.Get("api-version")
+	query.Del("api-version")
+	path := strings.TrimRight(u.Path, "/")
+	switch {
+	case u.Scheme != "http" && u.Scheme != "https":
+		return fail("begins with neither http:// nor https://")
+	case u.Hostname() == "":
+		return fail("names no host")
+	case u.User != nil:
+		return fail("holds a user; credentials that are no API key are the business of Client's transport")
+	case err != nil || len(query) > 0 || u.Fragment != "":
+		return fail("has a query other than api-version, or a fragment")
+	case strings.HasSuffix(path, "/chat/completions"), strings.HasSuffix(path, "/responses"):
+		return fail("goes on behind the version, or the deployment, which the API's own path follows")
+	}
+	u.RawQuery = ""
+	return u, version, nil
+}
+
+// isAzure reports whether OpenAI's models are asked on Azure: of a resource of its own, by a deployment or by the newer path /openai/v1.
+// What else Azure has at other paths is as any compatible server.
+func isAzure(u *url.URL) bool {
+	if path := strings.ToLower(u.Path) + "/"; !strings.HasPrefix(path, "/openai/") {
+		return false
+	}
+	for _, cloud := range []string{"azure.com", "azure.us", "azure.cn"} {
+		if wire.InDomain(u.String(), cloud) {
+			return true
+		}
+	}
+	return false
 }
 
 // environment is what the SDK takes from there as headers, and may hold a key.

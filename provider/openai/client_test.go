@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/fermata-ai/fermata/llm"
+	"github.com/fermata-ai/fermata/llm/wire"
 )
 
 // noEnvironment leaves nothing of the machine's own settings.
@@ -33,6 +34,12 @@ func TestOptionsAreChecked(t *testing.T) {
 		{"no host", ChatOptions{Model: "m", BaseURL: "http:///v1"}, "names no host"},
 		{"a password in the URL", ChatOptions{Model: "m", BaseURL: "http://me:secret@example.com"}, "holds a user"},
 		{"a query", ChatOptions{Model: "m", BaseURL: "http://example.com/v1?key=secret"}, "has a query"},
+		{"a query beside the version", ChatOptions{Model: "m", BaseURL: "http://example.com/v1?api-version=1&key=secret"}, "has a query other than api-version"},
+		{"a query that is none", ChatOptions{Model: "m", BaseURL: "http://example.com/v1?secret;"}, "has a query"},
+		{"no key on Azure", ChatOptions{Model: "m", BaseURL: "https://me.openai.azure.com/openai/v1"}, "Azure needs a key"},
+		{"ids without a length", ChatOptions{Model: "m", APIKey: "k", CallIDs: wire.Form{Also: "_"}}, "CallIDs is of 0 to 0 bytes"},
+		{"ids of no length", ChatOptions{Model: "m", APIKey: "k", CallIDs: wire.Form{Min: 9, Max: 8}}, "CallIDs is of 9 to 8 bytes"},
+		{"the path of the API on Azure", ChatOptions{Model: "m", APIKey: "k", BaseURL: "https://me.openai.azure.com/openai/deployments/d/chat/completions?api-version=1"}, "goes on behind"},
 		{"the path of the API", ChatOptions{Model: "m", BaseURL: "http://localhost/v1/chat/completions/"}, "goes on behind the version"},
 		{"a negative timeout", ChatOptions{Model: "m", APIKey: "k", Timeout: -time.Second}, "Timeout is negative"},
 		{"negative retries", ChatOptions{Model: "m", APIKey: "k", Retries: -1}, "Retries is negative"},

@@ -29,6 +29,7 @@ func TestDamagedStreamsRunNothingElse(t *testing.T) {
 	done := func(i int, s string) string {
 		return fmt.Sprintf(`{"type":"response.output_item.done","output_index":%d,"item":%s}`, i, item(i, "completed", s))
 	}
+	at0 := func(event string) string { return strings.Replace(event, `"output_index":1`, `"output_index":0`, 1) }
 	streams := map[string][]string{
 		"ids": append([]string{
 			piece(`{"index":0,"id":"c0","function":{"name":"f","arguments":""}}`), piece(`{"index":0,"function":{"arguments":"{\"a\""}}`), piece(`{"index":0,"function":{"arguments":":1}"}}`),
@@ -43,6 +44,16 @@ func TestDamagedStreamsRunNothingElse(t *testing.T) {
 		"no ids": append([]string{
 			piece(`{"index":0,"function":{"name":"f","arguments":"{\"a\""}}`), piece(`{"index":0,"function":{"arguments":":1}"}}`),
 			piece(`{"index":0,"function":{"name":"f","arguments":"{\"b\""}}`), piece(`{"index":0,"function":{"arguments":":2}"}}`)}, chatEnd...),
+		"placeholders": append([]string{
+			piece(`{"index":0,"id":"c0","function":{"name":"f","arguments":"{}"}}`), piece(`{"index":0,"function":{"arguments":"{\"a\""}}`), piece(`{"index":0,"function":{"arguments":":1}"}}`),
+			piece(`{"index":1,"id":"c1","function":{"name":"f","arguments":"null"}}`), piece(`{"index":1,"function":{"arguments":"{\"b\""}}`), piece(`{"index":1,"function":{"arguments":":2}"}}`)}, chatEnd...),
+		"once more": append([]string{
+			piece(`{"index":0,"id":"c0","function":{"name":"f","arguments":""}}`), piece(`{"index":0,"function":{"arguments":"{\"a\""}}`), piece(`{"index":0,"function":{"arguments":":1}"}}`),
+			piece(`{"index":0,"id":"c0","function":{"name":"f","arguments":"{\"a\":1}"}}`),
+			piece(`{"index":1,"id":"c1","function":{"name":"f","arguments":""}}`), piece(`{"index":1,"function":{"arguments":"{\"b\""}}`), piece(`{"index":1,"function":{"arguments":":2}"}}`),
+			piece(`{"index":1,"id":"c1","function":{"name":"f","arguments":"{\"b\":2}"}}`)}, chatEnd...),
+		"responses, one place": {at0(added(0)), at0(delta(0, `{"a"`)), at0(added(1)), at0(delta(1, `{"b"`)), at0(delta(0, `:1}`)), at0(done(0, `{"a":1}`)), at0(delta(1, `:2}`)), at0(done(1, `{"b":2}`)),
+			`{"type":"response.completed","response":{"status":"completed","output":[` + item(0, "completed", `{"a":1}`) + "," + item(1, "completed", `{"b":2}`) + `]}}`},
 		"responses": {added(0), delta(0, `{"a"`), delta(0, `:1}`), done(0, `{"a":1}`), added(1), delta(1, `{"b"`), delta(1, `:2}`), done(1, `{"b":2}`),
 			`{"type":"response.completed","response":{"status":"completed","output":[` + item(0, "completed", `{"a":1}`) + "," + item(1, "completed", `{"b":2}`) + `]}}`},
 	}
@@ -57,7 +68,7 @@ func TestDamagedStreamsRunNothingElse(t *testing.T) {
 		for _, strict := range []bool{false, true} {
 			var m llm.Model
 			m, err := NewChat(ChatOptions{Model: "m", BaseURL: server.URL, Client: server.Client(), Strict: strict})
-			if name == "responses" {
+			if strings.HasPrefix(name, "responses") {
 				m, err = NewResponses(ResponsesOptions{Model: "m", BaseURL: server.URL, Origin: "api.openai.com", Client: server.Client(), Strict: strict})
 			}
 			if err != nil {
@@ -98,6 +109,9 @@ func TestDamagedStreamsRunNothingElse(t *testing.T) {
 				for j := range without {
 					if name == "no index" { // nothing tells the pieces apart then
 						break
+					}
+					if name == "placeholders" && events[i] == "[DONE]" && j == 1 { // what stands for the arguments is whole JSON, and all that came
+						continue
 					}
 					moved := append(append(append([]string{}, without[:j]...), events[i]), without[j:]...)
 					try(fmt.Sprintf("%d moved to %d", i, j), text(moved), false)

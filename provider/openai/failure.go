@@ -31,11 +31,10 @@ func (e endpoint) request(outer context.Context, provider string, do func(option
 // failure makes an *llm.Error of what went wrong in a request, or while its answer was read. res is the answer, if one came.
 func (e endpoint) failure(outer context.Context, provider string, res *http.Response, err error) error {
 	err = e.classified(outer, provider, res, err)
-	var known *llm.Error
-	if errors.As(err, &known) && known.RequestID == "" && res != nil {
-		known.RequestID = res.Header.Get("x-request-id")
+	if res == nil {
+		return err
 	}
-	return err
+	return wire.Traced(err, res.Header)
 }
 
 func (e endpoint) classified(outer context.Context, provider string, res *http.Response, err error) error {
@@ -44,7 +43,7 @@ func (e endpoint) classified(outer context.Context, provider string, res *http.R
 	case outer.Err() != nil:
 		return outer.Err()
 	case errors.As(err, &known):
-		return err
+		return known
 	case res != nil && res.StatusCode >= 400:
 		body, _ := io.ReadAll(res.Body) // the SDK has read it already
 		t := e.trouble(body)
@@ -63,6 +62,7 @@ func (e endpoint) classified(outer context.Context, provider string, res *http.R
 type trouble struct {
 	status             int // the HTTP status that it names, if it does
 	code, typ, message string
+	mistake            bool // the model's: what it wrote is in the message
 }
 
 // trouble reads the body of an error, or an event that tells of one. OpenAI sends {"error": {"message", "type", "code"}}; compatible
@@ -87,6 +87,9 @@ func (e endpoint) trouble(body []byte) trouble {
 		t.status, t.code = n, ""
 	}
 	t.message = cmp.Or(word(inner["message"]), word(inner["msg"]), word(inner["detail"]), t.message, wire.Excerpt(string(body)))
+	if made := word(inner["failed_generation"]); made != "" {
+		t.message, t.mistake = t.message+": "+made, true
+	}
 	var more struct{ Raw json.RawMessage }
 	if json.Unmarshal(inner["metadata"], &more) == nil && word(more.Raw) != "" { // a router's: what the server behind it said
 		t.message += ": " + wire.Excerpt(word(more.Raw))
@@ -100,7 +103,11 @@ func (t trouble) error(provider string, status int, h http.Header, sdk error) er
 	if api := (*openai.Error)(nil); errors.As(sdk, &api) {
 		a.Cause = api
 	}
-	return wire.AnswerError(provider, a)
+	err := wire.AnswerError(provider, a)
+	if t.mistake || t.code == "tool_use_failed" {
+		err.Kind = llm.ErrTruncated // Groq can't read what the model wrote: it may write better the next time
+	}
+	return err
 }
 
 // word is a JSON string's text; numbers and other values are their JSON, null is nothing.

@@ -24,7 +24,10 @@ func failed(status int, body string) http.HandlerFunc {
 
 // Compatible servers tell of errors in many forms, and each is told on.
 func TestErrorsOfManyServers(t *testing.T) {
-	const key = "sk-0123456789abcdef"
+	const (
+		key  = "sk-0123456789abcdef"
+		groq = `{"error":{"message":"Failed to call a function","type":"invalid_request_error","code":"tool_use_failed","failed_generation":"<function=f{\"n\":1}>"}}`
+	)
 	for _, c := range []struct {
 		name   string
 		status int
@@ -42,6 +45,9 @@ func TestErrorsOfManyServers(t *testing.T) {
 		{"Gemini", 400, `[{"error":{"code":400,"message":"API key not valid.","status":"INVALID_ARGUMENT"}}]`, llm.ErrAuth, "INVALID_ARGUMENT: API key not valid."},
 		{"OpenRouter", 502, `{"error":{"code":502,"message":"Provider returned error","metadata":{"raw":"{\"error\":\"upstream is full\"}","provider_name":"X"}}}`, llm.ErrOverloaded, "upstream is full"},
 		{"llama.cpp", 400, `{"error":{"code":400,"message":"the request exceeds the available context size","type":"exceed_context_size_error"}}`, llm.ErrContextTooLong, "available context size"},
+		{"Groq, which can't read the model's call", 400, groq, llm.ErrTruncated, "tool_use_failed: Failed to call a function: <function=f{\"n\":1}>"},
+		{"Groq, whose model wrote no JSON", 400, `{"error":{"message":"Failed to generate JSON","code":"json_validate_failed","failed_generation":"{\"n\":"}}`, llm.ErrTruncated, `Failed to generate JSON: {"n":`},
+		{"Groq's code alone", 400, `{"error":{"message":"Tool choice is none, but model called a tool","code":"tool_use_failed"}}`, llm.ErrTruncated, "but model called"},
 		{"a key that is quoted", 401, `{"error":{"message":"key ` + key + ` is unknown"}}`, llm.ErrAuth, "key (the key) is unknown"},
 		{"a key in a page", 403, `<p>` + key + `</p>`, llm.ErrAuth, "<p>(the key)</p>"},
 		{"HTML", 502, "<html>\n<body>Bad gateway</body></html>", llm.ErrOverloaded, "Bad gateway"},

@@ -1,7 +1,6 @@
 package openai
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -26,9 +25,10 @@ const responsesName = "openai.responses"
 type ResponsesOptions struct {
 	Model   string        // the model's id; required
 	APIKey  string        // default: OPENAI_API_KEY, unless BaseURL names a server other than OpenAI's
-	BaseURL string        // default: OPENAI_BASE_URL, then OpenAI's own
-	Client  *http.Client  // default: http.DefaultClient; redirections are never followed
+	BaseURL string        // default: OPENAI_BASE_URL, then OpenAI's own; on Azure "https://NAME.openai.azure.com/openai/v1", perhaps with "?api-version="
+	Client  *http.Client  // default: http.DefaultClient; redirections are never followed; a transport that authenticates needs no key
 	Timeout time.Duration // of one whole generation; 0: none beyond the context's
+	Idle    time.Duration // how long a stream may be silent; comments and pings count as life; 0: 10 minutes, negative: for ever
 	Retries int           // by the SDK, before an answer has begun; 0: none, since the agent retries
 	Whole   bool          // ask for the message at once in place of a stream
 	// Origin is the host that what the model encrypts or signs belongs to, and goes back to alone; default: BaseURL's, where all
@@ -48,6 +48,9 @@ type ResponsesOptions struct {
 	Strict bool
 	// Sequential asks for at most one call at a time.
 	Sequential bool
+	// CacheKey sends prompt_cache_key, which brings the requests of a session to where its cache is, also to a server of which it isn't
+	// known that it takes it. It is of OpenAI, Azure and xAI.
+	CacheKey bool
 	// Extra is a JSON object of members for every request, such as {"service_tier":"flex"}.
 	Extra json.RawMessage
 }
@@ -79,6 +82,7 @@ type Responses struct {
 var (
 	_ llm.Model       = (*Responses)(nil)
 	_ llm.ToolChecker = (*Responses)(nil)
+	_ llm.Retrier     = (*Responses)(nil)
 )
 
 // taken are the members of a request that Extra mustn't hold: those that have their own place, and those that would leave the
@@ -120,6 +124,9 @@ func NewResponses(o ResponsesOptions) (*Responses, error) {
 	return m, nil
 }
 
+// Retries is how often the SDK tries again by itself; see [llm.Retrier].
+func (m *Responses) Retries() int { return m.o.Retries }
+
 // String names the model, and never the key.
 func (m Responses) String() string { return responsesName + " " + m.o.Model }
 
@@ -146,14 +153,9 @@ func (m *Responses) Generate(ctx context.Context, req llm.Request) iter.Seq2[llm
 		if m.o.NoReasoning {
 			how = noReasoning
 		}
-		outer := ctx
-		ctx, cancel := m.endpoint.bound(outer)
-		defer cancel()
-		answer, err := m.generate(ctx, req, how, made)
-		err = m.failure(outer, answer, err)
+		err := m.generate(ctx, req, how, made)
 		if estranged(err) {
-			answer, err = m.generate(ctx, req, noNames, made)
-			err = m.failure(outer, answer, err)
+			err = m.generate(ctx, req, noNames, made)
 		}
 		if err != nil {
 			yield(nil, m.endpoint.secrets.Error(err))
@@ -162,53 +164,30 @@ func (m *Responses) Generate(ctx context.Context, req llm.Request) iter.Seq2[llm
 }
 
 // generate makes one request. The error is nil too where nobody listens any more.
-func (m *Responses) generate(ctx context.Context, req llm.Request, how memory, yield func(llm.Event, error) bool) (answer *http.Response, err error) {
+func (m *Responses) generate(outer context.Context, req llm.Request, how memory, yield func(llm.Event, error) bool) error {
+	ctx, cancel := m.endpoint.bound(outer)
+	defer cancel()
 	params, err := m.params(req, how)
 	if err != nil {
-		return nil, err
+		return m.endpoint.failure(outer, responsesName, nil, err)
 	}
-	r := newReply(yield)
+	res, err := m.endpoint.request(outer, responsesName, func(into option.RequestOption) error {
+		if m.o.Whole {
+			_, err := m.service.New(ctx, params, into)
+			return err
+		}
+		return m.service.NewStreaming(wire.Stream(ctx, responsesName, m.o.Idle), params, into).Err()
+	})
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	r := newReply(m, yield)
 	if m.o.Strict {
 		r.schemas = schemas(req.Tools)
 	}
-	if m.o.Whole {
-		err = m.whole(ctx, params, &answer, r)
-	} else {
-		err = m.stream(ctx, params, &answer, r)
+	if err := r.read(res); err != nil && !r.over {
+		return m.endpoint.failure(outer, responsesName, res, err)
 	}
-	if r.over {
-		return answer, nil
-	}
-	return answer, err
-}
-
-func (m *Responses) whole(ctx context.Context, params responses.ResponseNewParams, answer **http.Response, r *reply) error {
-	response, err := m.service.New(ctx, params, option.WithResponseInto(answer))
-	if err != nil && ctx.Err() == nil {
-		err = cmp.Or(m.checkType(*answer, isJSON), err)
-	}
-	switch {
-	case err != nil:
-		return err
-	case response == nil:
-		return malformed("the answer is null")
-	}
-	return r.end("", *response)
-}
-
-func (m *Responses) stream(ctx context.Context, params responses.ResponseNewParams, answer **http.Response, r *reply) error {
-	stream := m.service.NewStreaming(ctx, params, option.WithResponseInto(answer))
-	defer stream.Close()
-	if err := m.checkType(*answer, isStream); err != nil {
-		return err
-	}
-	for stream.Next() {
-		if err := r.event(stream.Current()); err != nil || r.over {
-			return err
-		}
-	}
-	if err := stream.Err(); err != nil {
-		return err
-	}
-	return wire.Truncated(responsesName)
+	return nil
 }

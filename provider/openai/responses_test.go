@@ -141,7 +141,8 @@ func TestStreamsThatMakeNoSense(t *testing.T) {
 		"an item without a place":                  {`{"type":"response.output_item.added","item":` + begun + `}`},
 		"a call ends under another id":             {added(0, call("c1", "read", "")), ended(0, call("c2", "read", "{}"))},
 		"a call ends under another name":           {added(0, call("c1", "read", "")), ended(0, call("c1", "write", "{}"))},
-		"other arguments whole than in pieces":     {added(0, call("c1", "read", "")), args(0, `{"a":1}`), ended(0, call("c1", "read", `{"a":2}`))},
+		"a delta for one of two items":             {added(0, numbered(1, "")), added(0, numbered(2, "")), args(0, `{}`)},
+		"an item that begins twice, by its id":     {added(0, numbered(1, "")), ended(0, numbered(1, "{}")), added(0, numbered(1, ""))},
 		"less arguments whole than in pieces":      {added(0, call("c1", "read", "")), args(0, `{"a":1}`), ended(0, call("c1", "read", ``))},
 		"completed without an item's end":          {added(0, call("c1", "read", "")), args(0, `{"a":1}`), completed},
 		"a response without its end":               {`{"type":"response.completed","response":{"status":"completed"}`},
@@ -197,6 +198,7 @@ func TestCallsThatAreBrokenOff(t *testing.T) {
 			"by the filter, and told": {added(0, call("c1", "wipe", "")), ended(0, half), filtered},
 			"by the limit":            {added(0, call("c1", "wipe", "")), cutOff},
 			"by the limit, and told":  {added(0, call("c1", "wipe", "")), ended(0, half), cutOff},
+			"after what stood for it": {added(0, call("c1", "wipe", "")), args(0, "{}"), added(1, call("c2", "read", "")), ended(1, call("c2", "read", "{}")), cutOff},
 			"in the middle":           {added(0, call("c1", "wipe", "")), args(0, `{"dir`), cutOff},
 			"before another":          {added(0, call("c1", "wipe", "")), added(1, call("c2", "read", "")), ended(1, call("c2", "read", "{}")), cutOff},
 		} {

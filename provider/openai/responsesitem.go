@@ -16,10 +16,13 @@ const paragraph = "\n\n"
 
 // item is one of a response's output.
 type item struct {
-	place    int64
+	place    int64           // in the output
+	order    int             // among the items that came
 	kind     string          // its type
+	own      string          // its own id
 	id, name string          // of a call
 	text     strings.Builder // what has come of its text or arguments
+	half     wire.Halves     // of the text
 	part     int64           // which part of the text that was
 	held     []llm.Event     // not passed on yet
 	done     bool
@@ -91,30 +94,33 @@ func thought(raw responses.ResponseReasoningItem) string {
 	return strings.Join(parts, paragraph)
 }
 
-// called takes the end of a call.
+// called takes the end of a call. What it says of the arguments counts, whatever came in pieces; if it says nothing, they do.
 func (r *reply) called(it *item, raw responses.ResponseOutputItemUnion, native *llm.Native) error {
-	whole := arguments(raw)
-	rest, ok := strings.CutPrefix(whole, it.text.String())
+	whole, pieces := arguments(raw), it.text.String()
+	if !raw.JSON.Arguments.Valid() {
+		whole = pieces
+	}
 	switch {
 	case raw.CallID != it.id || raw.Name != it.name:
 		return malformed("output[%d] begins as the call %q of %q and ends as %q of %q", it.place, it.id, it.name, raw.CallID, raw.Name)
 	case raw.Status == "incomplete":
-		if ok {
-			r.more(it, rest)
+		if strings.HasPrefix(whole, pieces) {
+			it.text.Reset()
+			it.text.WriteString(whole)
 		}
 		r.cut(it)
 		return nil
-	case !ok:
-		return malformed("call %q came with other arguments whole than in pieces: %.80q and %.80q", it.id, whole, it.text.String())
+	case whole == "" && strings.TrimSpace(pieces) != "":
+		return malformed("call %q came with no arguments whole, and in pieces with %.80q", it.id, pieces)
 	}
-	r.more(it, rest)
-	args := it.text.String()
 	if schema := r.schemas[it.name]; schema != nil {
-		args = string(wire.DropNulls(json.RawMessage(args), schema))
-		r.send(it, llm.ToolCallDelta{Index: int(it.place), Arguments: args})
+		whole = string(wire.DropNulls(json.RawMessage(whole), schema))
+	}
+	if whole != "" {
+		r.send(it, llm.ToolCallDelta{Index: it.order, Arguments: whole})
 	}
 	if special(native.Data) {
-		r.send(it, llm.PartDone{Part: llm.ToolCall{Name: it.name, ProviderID: it.id, Arguments: json.RawMessage(args), Native: native}})
+		r.send(it, llm.PartDone{Part: llm.ToolCall{Name: it.name, ProviderID: it.id, Arguments: json.RawMessage(whole), Native: native}})
 	}
 	return nil
 }
@@ -127,16 +133,17 @@ func arguments(raw responses.ResponseOutputItemUnion) string {
 	return raw.Arguments.OfString
 }
 
-// cut ends an item that the response broke off. A call whose arguments had not begun must not look like one without any.
+// cut ends an item that the response broke off. A call whose arguments had not begun must not look like one without any, and what may
+// have stood for them doesn't count.
 func (r *reply) cut(it *item) {
 	if it.kind != "function_call" {
 		return
 	}
-	if args := it.text.String(); r.schemas[it.name] != nil && args != "" {
-		r.send(it, llm.ToolCallDelta{Index: int(it.place), Arguments: args})
-	} else if strings.TrimSpace(args) == "" {
-		r.send(it, llm.ToolCallDelta{Index: int(it.place), Arguments: "(cut off)"})
+	args := it.text.String()
+	if strings.TrimSpace(args) == "" || isPlaceholder(args) {
+		args = cutOff
 	}
+	r.send(it, llm.ToolCallDelta{Index: it.order, Arguments: args})
 }
 
 // special says that a call has members, such as a namespace, that the neutral form doesn't.

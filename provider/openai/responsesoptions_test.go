@@ -134,12 +134,12 @@ func TestNullsOfStrictMode(t *testing.T) {
 	}
 }
 
-// A page of a proxy's is neither cut off nor a network's fault: asking again doesn't help.
+// A page of a proxy's with a good status may pass, as it would with the status 502.
 func TestAnswersThatAreSomethingElse(t *testing.T) {
 	for _, whole := range []bool{false, true} {
 		for _, contentType := range []string{"text/html; charset=utf-8", "application/xml"} {
 			_, _, err := answers(t, contentType, "<html>Log in").ask(t, openai.ResponsesOptions{Whole: whole})
-			if kind(err) != llm.ErrMalformed || !strings.Contains(err.Error(), contentType) || !whole && !strings.Contains(err.Error(), "Log in") {
+			if kind(err) != llm.ErrOverloaded || !strings.Contains(err.Error(), "base URL right? It begins: <html>Log in") {
 				t.Errorf("%v", err)
 			}
 		}
@@ -148,12 +148,35 @@ func TestAnswersThatAreSomethingElse(t *testing.T) {
 		`{`:                                    llm.ErrTruncated,
 		`{}`:                                   llm.ErrMalformed,
 		`[]`:                                   llm.ErrMalformed,
-		`{"status":"in_progress","output":[]}`: llm.ErrMalformed,
+		`{Log in}`:                             llm.ErrOverloaded,
+		`Log in`:                               llm.ErrOverloaded,
+		``:                                     llm.ErrTruncated,
+		`{"status":"in_progress","output":[]}`: llm.ErrTruncated,
+		`{"status":"queued","output":[]}`:      llm.ErrTruncated,
+		`{"status":"cancelled","output":[]}`:   llm.ErrMalformed,
 		`{"status":"failed","error":{"code":"rate_limit_exceeded","message":"Slow."},"output":[]}`: llm.ErrRateLimited,
 		`{"error":{"code":"server_error","message":"Sorry."}}`:                                     llm.ErrOverloaded,
 	} {
-		if _, _, err := answers(t, "application/json", body).ask(t, openai.ResponsesOptions{Whole: true}); kind(err) != want {
-			t.Errorf("%s: %v", body, err)
+		for _, whole := range []bool{false, true} {
+			if _, _, err := answers(t, "application/json", body).ask(t, openai.ResponsesOptions{Whole: whole}); kind(err) != want {
+				t.Errorf("%s, whole %v: %v", body, whole, err)
+			}
+		}
+	}
+}
+
+// A server that can't stream answers a request for a stream with the whole response, whatever its content type, and one that always
+// streams does so for a request that wants none.
+func TestAWholeResponseInPlaceOfAStream(t *testing.T) {
+	m, f, err := plays(t, added(0, begun), text(0, "a"), ended(0, said("msg_1", "a")), completed).ask(t, openai.ResponsesOptions{Whole: true})
+	if err != nil || m.Text() != "a" || f.Reason != llm.StopEnd {
+		t.Errorf("%v, %v, %v", m, f, err)
+	}
+	for _, contentType := range []string{"application/json", "text/event-stream", "text/plain", ""} {
+		m, f, err := answers(t, contentType, "\uFEFF\r\n"+`{"status":"completed","output":[`+said("m1", "Let me look.")+","+call("c1", "read", `{"n":1}`)+`],"usage":{"input_tokens":3}}`).
+			ask(t, openai.ResponsesOptions{})
+		if err != nil || m.Text() != "Let me look." || len(m.ToolCalls()) != 1 || f.Reason != llm.StopToolCalls || f.Word != "completed" || f.Usage.Input != 3 {
+			t.Errorf("%s: %v, %v, %v", contentType, m, f, err)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package openai
 
 import (
 	"encoding/json"
+	"strings"
 
 	"github.com/openai/openai-go/v3/responses"
 
@@ -11,31 +12,33 @@ import (
 
 // reply makes events of what the API sends of one response.
 //
-// A response is a list of items: messages, reasoning, calls, and what tools of OpenAI's own did. An item begins, comes in
-// deltas, and then comes again whole. Items are told apart by their place in the list alone, since some servers give an item
-// another id in each event.
+// A response is a list of items: messages, reasoning, calls, and what tools of
+// OpenAI's own did. An item begins, comes in deltas, and then comes again
+// whole. See responsesfind.go for how items are told apart.
 type reply struct {
+	model   *Responses
 	yield   func(llm.Event, error) bool
 	over    bool                       // the end has come, or nobody listens any more
-	items   map[int64]*item            // by place
+	items   []*item                    // in the order in which they began
 	waiting []*item                    // those not passed on to their end, the first of which is being passed on
 	schemas map[string]json.RawMessage // of the tools whose arguments may hold nulls that they don't take
 	calls   bool
 	refusal bool
 }
 
-func newReply(yield func(llm.Event, error) bool) *reply {
-	return &reply{yield: yield, items: map[int64]*item{}}
+func newReply(m *Responses, yield func(llm.Event, error) bool) *reply {
+	return &reply{model: m, yield: yield}
 }
 
-// event takes the next event of a stream. Those that only say again what others say, or how far along something is, are left
-// aside, and so are kinds to come: whatever an item holds comes with its end.
-func (r *reply) event(e responses.ResponseStreamEventUnion) error {
+// event takes the next event of a stream. Those that only say again what others
+// say, or how far along something is, are left aside, and so are kinds to come:
+// whatever an item holds comes with its end.
+func (r *reply) event(a answer, e responsesEvent) error {
 	switch e.Type {
 	case "response.output_item.added":
 		return r.begin(e)
 	case "response.output_item.done":
-		it, err := r.find(e, e.Item.Type)
+		it, err := r.find(e, e.Item.Type, e.Item.ID, e.Item.CallID)
 		if err != nil {
 			return err
 		}
@@ -49,22 +52,9 @@ func (r *reply) event(e responses.ResponseStreamEventUnion) error {
 	case "response.function_call_arguments.delta":
 		return r.delta(e, "function_call", 0, "")
 	case "response.completed", "response.incomplete", "response.failed":
-		return r.end(responses.ResponseStatus(e.Type[len("response."):]), e.Response)
-	case "error":
-		return reported{code: e.Code, message: e.Message}
+		return r.end(a, responses.ResponseStatus(e.Type[len("response."):]), e.Response)
 	}
 	return nil
-}
-
-func (r *reply) begin(e responses.ResponseStreamEventUnion) error {
-	if !e.JSON.OutputIndex.Valid() {
-		return malformed("%s names no place in the output", e.Type)
-	}
-	if r.items[e.OutputIndex] != nil {
-		return malformed("output[%d] begins twice", e.OutputIndex)
-	}
-	_, err := r.add(e.OutputIndex, e.Item)
-	return err
 }
 
 // add begins an item.
@@ -72,66 +62,58 @@ func (r *reply) add(place int64, raw responses.ResponseOutputItemUnion) (*item, 
 	if raw.Type == "" {
 		return nil, malformed("output[%d] is of no type: %.80s", place, raw.RawJSON())
 	}
-	it := &item{place: place, kind: raw.Type}
-	r.items[place] = it
+	it := &item{place: place, order: len(r.items), kind: raw.Type, own: raw.ID}
+	r.items = append(r.items, it)
 	r.waiting = append(r.waiting, it)
 	if it.kind == "function_call" {
 		r.calls = true
 		it.name, it.id = raw.Name, raw.CallID
-		r.send(it, llm.ToolCallDelta{Index: int(place), ProviderID: raw.CallID, Name: raw.Name})
+		r.send(it, llm.ToolCallDelta{Index: it.order, ProviderID: raw.CallID, Name: raw.Name})
 		r.more(it, arguments(raw))
 	}
 	return it, nil
 }
 
-// find is the item that an event is about.
-func (r *reply) find(e responses.ResponseStreamEventUnion, kind string) (*item, error) {
-	it := r.items[e.OutputIndex]
-	switch {
-	case !e.JSON.OutputIndex.Valid():
-		return nil, malformed("%s names no place in the output", e.Type)
-	case it == nil:
-		return nil, malformed("%s for output[%d], which has not begun", e.Type, e.OutputIndex)
-	case it.done:
-		return nil, malformed("%s for output[%d], which is done", e.Type, e.OutputIndex)
-	case it.kind != kind:
-		return nil, malformed("%s for output[%d], which is a %s and no %s", e.Type, e.OutputIndex, it.kind, kind)
-	}
-	return it, nil
-}
-
-// delta takes more of an item's text or arguments. between stands between two parts of the item.
-func (r *reply) delta(e responses.ResponseStreamEventUnion, kind string, part int64, between string) error {
-	it, err := r.find(e, kind)
+// delta takes more of an item's text or arguments. between stands between two
+// parts of the item.
+func (r *reply) delta(e responsesEvent, kind string, part int64, between string) error {
+	it, err := r.find(e, kind, e.ItemID, "")
 	if err != nil {
 		return err
 	}
-	if part != it.part && it.text.Len() > 0 {
-		r.more(it, between)
+	var p wire.Piece
+	if err := json.Unmarshal(e.Delta, &p); len(e.Delta) > 0 && err != nil {
+		return malformed("%s: %w", e.Type, err)
+	}
+	if part != it.part {
+		r.more(it, it.half.Rest())
+		if it.text.Len() > 0 {
+			r.more(it, between)
+		}
 	}
 	it.part = part
-	r.more(it, e.Delta)
+	r.more(it, it.half.Join(p))
 	return nil
 }
 
-// more passes on more of an item's text or arguments.
+// more takes more of an item's text, and passes it on, or of its arguments.
+// Those are held back: they may come otherwise with the end of the item, which
+// counts.
 func (r *reply) more(it *item, s string) {
 	if s == "" {
 		return
 	}
 	it.text.WriteString(s)
-	switch {
-	case it.kind == "message":
+	switch it.kind {
+	case "message":
 		r.send(it, llm.TextDelta{Text: s})
-	case it.kind == "reasoning":
+	case "reasoning":
 		r.send(it, llm.ReasoningDelta{Text: s})
-	case it.kind == "function_call" && r.schemas[it.name] == nil:
-		r.send(it, llm.ToolCallDelta{Index: int(it.place), Arguments: s})
 	}
 }
 
-// send passes on an event of an item, when those before it are done: a part that comes whole takes the place of the one that
-// is being written.
+// send passes on an event of an item, when those before it are done: a part
+// that comes whole takes the place of the one that is being written.
 func (r *reply) send(it *item, e llm.Event) {
 	if r.waiting[0] == it {
 		r.emit(e)
@@ -160,32 +142,32 @@ func (r *reply) emit(e llm.Event) {
 	}
 }
 
-// end takes the response as it is at its end. status is what the event says, "" where there is none.
-func (r *reply) end(status responses.ResponseStatus, response responses.Response) error {
-	if status == "" {
-		status = response.Status
-	}
+// end takes the response as it is at its end. status is what the event says, or
+// the response itself.
+func (r *reply) end(a answer, status responses.ResponseStatus, response responses.Response) error {
 	switch status {
 	case "completed", "incomplete":
 	case "failed":
-		return reportedBy(response)
+		return gaveUp(a, response)
+	case "queued", "in_progress":
+		return truncated("the response is %s, which is no end", status)
 	default:
 		if response.Error.Message != "" {
-			return reportedBy(response)
+			return gaveUp(a, response)
 		}
 		return malformed("the response ends with the status %q", status)
 	}
-	// Items that have not come, or not whole, are taken from the response. Some servers leave them out of it, others of the
-	// stream.
-	for i, raw := range response.Output {
-		it := r.items[int64(i)]
+	// Items that have not come, or not whole, are taken from the response. Some
+	// servers leave them out of it, others of the stream.
+	for i, it := range r.match(response.Output) {
+		raw := response.Output[i]
 		if it == nil {
 			var err error
 			if it, err = r.add(int64(i), raw); err != nil {
 				return err
 			}
 		}
-		if !it.done && it.kind == raw.Type {
+		if !it.done {
 			if err := r.done(it, raw); err != nil {
 				return err
 			}
@@ -203,7 +185,12 @@ func (r *reply) end(status responses.ResponseStatus, response responses.Response
 	}
 	r.next()
 	if !r.over {
-		r.emit(llm.Finish{Reason: r.reason(status, response.IncompleteDetails.Reason), Usage: usage(response.Usage)})
+		why := response.IncompleteDetails.Reason
+		f := llm.Finish{Reason: r.reason(status, why), Word: string(status), Usage: usage(response.Usage)}
+		if status == "incomplete" && why != "" {
+			f.Word = why
+		}
+		r.emit(f)
 	}
 	r.over = true
 	return nil
@@ -211,11 +198,13 @@ func (r *reply) end(status responses.ResponseStatus, response responses.Response
 
 func (r *reply) reason(status responses.ResponseStatus, why string) llm.StopReason {
 	switch {
-	case status == "incomplete" && why == "max_output_tokens":
-		return llm.StopLength
-	case status == "incomplete" && why == "content_filter":
-		return llm.StopRefusal
 	case status == "incomplete":
+		switch strings.ToLower(why) {
+		case "max_output_tokens", "max_tokens", "length": // OpenAI's, and those of the services that others translate
+			return llm.StopLength
+		case "content_filter":
+			return llm.StopRefusal
+		}
 		return llm.StopOther
 	case r.refusal: // what it calls beside that, it doesn't mean
 		return llm.StopRefusal
@@ -229,11 +218,8 @@ func usage(u responses.ResponseUsage) llm.Usage {
 	return llm.Usage{
 		Input:     int(u.InputTokens),
 		Cached:    int(u.InputTokensDetails.CachedTokens),
+		Written:   int(u.InputTokensDetails.CacheWriteTokens),
 		Output:    int(u.OutputTokens),
 		Reasoning: int(u.OutputTokensDetails.ReasoningTokens),
 	}
-}
-
-func malformed(format string, args ...any) error {
-	return wire.Malformed(responsesName, format, args...)
 }

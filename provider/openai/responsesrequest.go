@@ -52,15 +52,17 @@ func (m *Responses) params(req llm.Request, how memory) (responses.ResponseNewPa
 }
 
 // cache passes a hint on. OpenAI caches by itself; the key brings the requests of a session to where its cache is. There is no
-// way to turn the cache off that every model knows, so that CacheNone asks for nothing.
+// way to turn the cache off that every model knows, so that CacheNone asks for nothing. Some compatible servers refuse what they don't
+// know.
 func (m *Responses) cache(p *responses.ResponseNewParams, req llm.Request) {
 	if req.Cache != llm.CacheShort && req.Cache != llm.CacheLong {
 		return
 	}
-	if session := req.Metadata["session"]; session != "" {
+	takes := m.o.CacheKey || m.endpoint.openai || m.origin.Name() == responsesName || wire.InDomain(m.endpoint.base, "x.ai")
+	if session := req.Metadata["session"]; session != "" && takes {
 		p.PromptCacheKey = openai.String(cacheKey(session))
 	}
-	if req.Cache == llm.CacheLong && m.endpoint.own { // compatible servers don't know it, and some refuse what they don't know
+	if req.Cache == llm.CacheLong && m.endpoint.own {
 		p.PromptCacheRetention = responses.ResponseNewParamsPromptCacheRetention24h
 	}
 }

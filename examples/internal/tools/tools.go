@@ -28,7 +28,8 @@ func Deploy(server, hooks string) tool.Tool {
 		tool.Spec{Name: "deploy", Description: "Deploy a service.", Effect: tool.Idempotent, MayPause: true},
 		func(ctx context.Context, in DeployInput) (tool.Result[DeployOutput], error) {
 			call := tool.CallFrom(ctx)
-			job, err := ci.Start(ctx, server, ci.Order(in), webhook.URL(hooks, call.Token()), call.IdempotencyKey())
+			token := call.Token(tool.PermitComplete, tool.PermitFail, tool.PermitProgress)
+			job, err := ci.Start(ctx, server, ci.Order(in), webhook.URL(hooks, token), call.IdempotencyKey())
 			if err != nil {
 				return nil, err
 			}

@@ -1,0 +1,52 @@
+package event_test
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/internal/scribble"
+	"github.com/fermata-ai/fermata/llm"
+)
+
+// all has an event of each type, with all that it may hold.
+func all() []event.Event {
+	m := event.Message{Number: 1, Message: llm.Message{Parts: []llm.Part{scribble.Filled[llm.ToolCall](), scribble.Filled[llm.ToolResult]()}}}
+	return []event.Event{
+		event.Text{Delta: "a"}, event.Reasoning{Delta: "a"}, m, scribble.Filled[event.Call](), scribble.Filled[event.Progress](),
+		scribble.Filled[event.Result](), scribble.Filled[event.Artifact](), scribble.Filled[event.Pause](), scribble.Filled[event.Retry](),
+		scribble.Filled[event.End](), scribble.Filled[event.Undriven](), scribble.Filled[event.Parked](),
+	}
+}
+
+// Who writes into a copy of an event changes nothing of it, whatever its type.
+func TestClonesShareNothing(t *testing.T) {
+	seen := map[string]bool{}
+	for i, ev := range all() {
+		copied := event.Clone(ev)
+		if diff := cmp.Diff(ev, copied); diff != "" {
+			t.Errorf("a copy of %T differs (-want +got):\n%s", ev, diff)
+		}
+		scribble.Over(copied)
+		if diff := cmp.Diff(all()[i], ev); diff != "" {
+			t.Errorf("who writes into a copy of %T changes it (-want +got):\n%s", ev, diff)
+		}
+		seen[fmt.Sprintf("%T", ev)] = true
+	}
+	f, err := parser.ParseFile(token.NewFileSet(), "event.go", nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range f.Decls {
+		if m, ok := d.(*ast.FuncDecl); ok && m.Name.Name == "isEvent" {
+			if name := m.Recv.List[0].Type.(*ast.Ident).Name; !seen["event."+name] {
+				t.Errorf("there is no event.%s in this test", name)
+			}
+		}
+	}
+}

@@ -1,0 +1,125 @@
+package wire
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/fermata-ai/fermata/llm"
+)
+
+// DefaultIdle is how long a stream may be silent where an adapter's options say nothing.
+const DefaultIdle = 10 * time.Minute
+
+// Stream marks the requests that are made with a context as requests for a stream, which [Client] ends once it has waited for idle
+// without a byte: for the answer to begin, or to go on. Comments and pings are bytes, too. What comes in place of a stream, a message
+// at once, may take its time. Zero is [DefaultIdle]; with a negative idle, a stream may be silent for ever.
+//
+// The lines of the stream end as [Lines] has them.
+//
+// The time in which whoever reads the stream is busy with what has come doesn't count.
+func Stream(ctx context.Context, provider string, idle time.Duration) context.Context {
+	return context.WithValue(ctx, streamKey{}, stream{provider, cmp.Or(idle, DefaultIdle)})
+}
+
+type streamKey struct{}
+
+type stream struct {
+	provider string
+	idle     time.Duration
+}
+
+func (s stream) silent() error {
+	return &llm.Error{Kind: llm.ErrNetwork, Provider: s.provider,
+		Err: fmt.Errorf("the stream was silent for %v, which is the options' Idle", s.idle)}
+}
+
+// streaming is the transport below [Client].
+type streaming struct{ http.RoundTripper }
+
+func (t streaming) RoundTrip(r *http.Request) (*http.Response, error) {
+	s, marked := r.Context().Value(streamKey{}).(stream)
+	if !marked {
+		return t.RoundTripper.RoundTrip(r)
+	}
+	ctx, cancel := context.WithCancelCause(r.Context())
+	w := &watched{stream: s, ctx: ctx, cancel: cancel}
+	w.begin()
+	res, err := t.RoundTripper.RoundTrip(r.WithContext(ctx))
+	w.end()
+	if err != nil {
+		cancel(nil)
+		return nil, w.why(err)
+	}
+	w.body, w.header = res.Body, res.Header
+	if isJSON(res.Header) {
+		w.idle = -1
+	}
+	res.Body = struct {
+		io.Reader
+		io.Closer
+	}{Lines(w), w}
+	return res, nil
+}
+
+func isJSON(h http.Header) bool {
+	kind, _, _ := mime.ParseMediaType(h.Get("Content-Type"))
+	return strings.HasSuffix(kind, "json")
+}
+
+// watched is the body of a stream. The timer runs while a read waits.
+type watched struct {
+	stream
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	timer  *time.Timer
+	body   io.ReadCloser
+	header http.Header
+}
+
+func (w *watched) begin() {
+	switch {
+	case w.idle < 0:
+	case w.timer == nil:
+		w.timer = time.AfterFunc(w.idle, func() { w.cancel(w.silent()) })
+	default:
+		w.timer.Reset(w.idle)
+	}
+}
+
+func (w *watched) end() {
+	if w.timer != nil {
+		w.timer.Stop()
+	}
+}
+
+// why is the silence, if that ended the stream, in place of what came of it.
+func (w *watched) why(err error) error {
+	var silence *llm.Error
+	if errors.As(context.Cause(w.ctx), &silence) {
+		return Traced(silence, w.header)
+	}
+	return err
+}
+
+func (w *watched) Read(p []byte) (int, error) {
+	w.begin()
+	n, err := w.body.Read(p)
+	w.end()
+	if err != nil && err != io.EOF {
+		err = w.why(err)
+	}
+	return n, err
+}
+
+func (w *watched) Close() error {
+	w.end()
+	w.cancel(nil)
+	return w.body.Close()
+}

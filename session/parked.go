@@ -1,0 +1,164 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/kvstore"
+)
+
+// A call whose tool was there when it was asked for, and is gone since, is
+// parked: a deploy took the tool away, or the program that has it is another
+// one. It keeps its answer, its decisions and its claim, and goes on as soon as
+// a drive has the tool. Until then it waits as a pause does.
+
+// Park parks a call; zero until: for ever.
+func (tx *Tx) Park(call string, until time.Time) error {
+	c, err := tx.live(call)
+	if err != nil || c.Parked != nil {
+		return err
+	}
+	if c.Status == Pending {
+		return fmt.Errorf("%w: call %s is %s", errMove, call, c.Status)
+	}
+	c.Parked = &Parked{Since: tx.Now, Until: until}
+	tx.touch()
+	return nil
+}
+
+// Unpark lets a call go on whose tool is back.
+func (tx *Tx) Unpark(call string) error {
+	c, err := tx.live(call)
+	switch {
+	case errors.Is(err, ErrSettled), errors.Is(err, ErrUnknownCall):
+		return nil // somebody else has ended it
+	case err == nil && c.Parked != nil:
+		c.Parked = nil
+		tx.touch()
+	}
+	return err
+}
+
+// Parked lists the calls that wait for their tools.
+func (s *State) Parked() (parked []event.Parked) {
+	for i := range s.Calls {
+		if c := &s.Calls[i]; c.Parked != nil {
+			parked = append(parked, c.ShowParked())
+		}
+	}
+	return parked
+}
+
+// ShowParked is a parked call as it is shown.
+func (c *Call) ShowParked() event.Parked {
+	return event.Parked{Call: c.ID, Tool: c.Tool, Since: c.Parked.Since, Until: c.Parked.Until}
+}
+
+// goneOutcome is how a parked call ends whose tool did not come back in time.
+func goneOutcome(c *Call) *Outcome {
+	o := c.withoutTool("deadline", "")
+	text := fmt.Sprintf("The tool %s is gone, and did not come back in time. ", c.Tool)
+	if o.Status == event.Unknown {
+		text += "It was running before, and its outcome is unknown: it may have had its effect. Check before you do the same by other means."
+	} else {
+		o.Status = event.Failed
+		text += c.begun(false)
+	}
+	o.Output = StringBlob(text)
+	return o
+}
+
+// withoutTool is how a parked call ends that is cancelled. One that was claimed
+// may have had its effect, and only its tool could tell.
+func (c *Call) withoutTool(by, why string) *Outcome {
+	if c.Status != Running {
+		return CancelledOutcome(c, by, why, false)
+	}
+	return &Outcome{Status: event.Unknown, By: by, Output: StringBlob(reasoned("Cancelled", why) +
+		" The call was running when the program stopped, and its outcome is unknown: check before you try again.")}
+}
+
+// indexParked keeps the session in the index of parked sessions under each tool
+// that is missing, so that only a worker that has one of them looks at it.
+func (tx *Tx) indexParked() {
+	var missing []string
+	for i := range tx.Calls {
+		if c := &tx.Calls[i]; c.Parked != nil && tx.Ending == nil && !slices.Contains(missing, c.Tool) {
+			missing = append(missing, c.Tool)
+		}
+	}
+	if len(missing) == 0 && len(tx.Missing) == 0 {
+		return
+	}
+	slices.Sort(missing)
+	for _, tool := range tx.Missing {
+		if !slices.Contains(missing, tool) {
+			tx.delete(parkedKey(tx.Agent, tool, tx.ID))
+		}
+	}
+	for _, tool := range missing {
+		if !slices.Contains(tx.Missing, tool) {
+			tx.put(parkedKey(tx.Agent, tool, tx.ID), nil)
+		}
+	}
+	tx.Missing = missing
+}
+
+// Parked lists sessions of an agent in which a call waits for a tool that has
+// reports to be there, at most a page of them. What is missing everywhere costs
+// a look for each tool, whatever the number of its sessions.
+func (s *Store) Parked(ctx context.Context, agent string, has func(tool string) bool) (sessions []string, err error) {
+	r := kvstore.Range{Prefix: kvstore.Key("n", agent), Limit: 64}
+	for {
+		page, err := s.kv.Scan(ctx, r)
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range page.Entries {
+			parts, err := kvstore.Parts(e.Key)
+			if err != nil || len(parts) != 4 {
+				return nil, fmt.Errorf("%w: %s", ErrCorrupt, keyName(e.Key))
+			}
+			r.After = e.Key
+			if !has(parts[2]) {
+				r.After = append(kvstore.Key("n", agent, parts[2]), 0xff) // behind all of that tool's
+				break
+			}
+			if !slices.Contains(sessions, parts[3]) {
+				sessions = append(sessions, parts[3])
+			}
+		}
+		if len(page.Entries) == 0 || len(sessions) >= kvstore.MaxPage {
+			return sessions, nil
+		}
+	}
+}
+
+// DueAgents says since when the sessions of each agent are due, of those agents
+// that have any. It costs a look for each agent.
+func (s *Store) DueAgents(ctx context.Context) (since map[string]time.Time, err error) {
+	since = map[string]time.Time{}
+	r := kvstore.Range{Prefix: kvstore.Key("w"), Limit: 1}
+	for {
+		page, err := s.kv.Scan(ctx, r)
+		if err != nil || len(page.Entries) == 0 {
+			return since, err
+		}
+		parts, err := kvstore.Parts(page.Entries[0].Key)
+		if err != nil || len(parts) != 4 {
+			return since, fmt.Errorf("%w: %s", ErrCorrupt, keyName(page.Entries[0].Key))
+		}
+		due := parseMillis(parts[2])
+		if isAtOnce(due) {
+			due = time.Unix(due.UnixMilli(), 0).UTC()
+		}
+		if !due.After(s.Now()) {
+			since[parts[1]] = due
+		}
+		r.After = append(kvstore.Key("w", parts[1]), 0xff)
+	}
+}

@@ -1,0 +1,127 @@
+package tool
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/fermata-ai/fermata/llm"
+)
+
+// AfterError is what went wrong after a tool's body had returned: its result has
+// no JSON form or is too large, it asked for a pause that it may not have, a
+// layer failed behind it. The model then has to know that the tool ran, or it
+// pays twice.
+type AfterError struct {
+	Tool   string
+	Effect Effect
+	Err    error
+}
+
+// After returns err as an [AfterError], unless it is one. A refusal that comes
+// so late is none any more: [IsDenied] is false of what After returns.
+func After(tool string, e Effect, err error) error {
+	var after *AfterError
+	var denied *deniedError
+	switch {
+	case errors.As(err, &after):
+		return err
+	case errors.As(err, &denied):
+		err = errors.New("it was refused afterwards")
+		if denied.reason != "" {
+			err = fmt.Errorf("%w: %s", err, denied.reason)
+		}
+	}
+	return &AfterError{tool, e, err}
+}
+
+func (e *AfterError) Error() string {
+	s := fmt.Sprintf("%s ran, but what came of it could not be taken: %s.", e.Tool, strings.TrimRight(e.Err.Error(), "."))
+	if e.Effect.NeedsClaim() {
+		return s + " Its effects stand. Do not call it again for the same."
+	}
+	return s + " It may be called again."
+}
+
+func (e *AfterError) Unwrap() error { return e.Err }
+
+// spoiled marks the error of a function that returned without one of its own.
+type spoiled struct{ error }
+
+func (u spoiled) Unwrap() error { return u.error }
+
+// ran reports whether err came after a body's function had returned.
+func ran(err error) bool {
+	var u spoiled
+	return errors.As(err, &u)
+}
+
+// fitting are the actions that the limit of a result's size allows, and a note in
+// place of the others. The output is kept whatever becomes of them.
+func (p *Prepared) fitting(actions []Action) []Action {
+	size := 0
+	for _, a := range actions {
+		size += a.size()
+	}
+	limit := p.registry.limits.Result
+	if size <= limit {
+		return actions
+	}
+	var kept []Action
+	var artifacts, media leftOut
+	size = 0
+	for _, a := range actions {
+		n := a.size()
+		switch {
+		case size+n <= limit:
+			size += n
+			kept = append(kept, a)
+		case a.Media != nil:
+			media.add(a.Media.Name, n)
+		default:
+			artifacts.add(a.Artifact.Name, n)
+		}
+	}
+	if artifacts.count > 0 {
+		note := artifacts.note(limit)
+		kept = append(kept, Action{Artifact: &Artifact{Name: "left out", MediaType: "text/plain", Data: []byte(note)}})
+	}
+	if media.count > 0 {
+		note := media.note(limit)
+		kept = append(kept, Action{Media: &llm.Media{Name: note, MediaType: "text/plain", Data: []byte(note)}})
+	}
+	return kept
+}
+
+// leftOut counts what a note speaks of.
+type leftOut struct {
+	count, bytes int
+	first        string // its name
+}
+
+func (l *leftOut) add(name string, size int) {
+	if l.count == 0 {
+		l.first = clip(name)
+	}
+	l.count++
+	l.bytes += size
+}
+
+func (l *leftOut) note(limit int) string {
+	what := fmt.Sprintf("%q was left out", l.first)
+	if l.count > 1 {
+		what = fmt.Sprintf("%q and %d more were left out", l.first, l.count-1)
+	}
+	return fmt.Sprintf("%s: %d bytes, and at most %d are taken beside a result", what, l.bytes, limit)
+}
+
+// size is what an action counts towards the limit, in bytes.
+func (a Action) size() int {
+	if m := a.Media; m != nil {
+		return len(m.Name) + len(m.MediaType) + len(m.Data) + len(m.URL)
+	}
+	if f := a.Artifact; f != nil {
+		return len(f.Name) + len(f.MediaType) + len(f.Data) + len(f.URL)
+	}
+	return 0
+}

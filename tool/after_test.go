@@ -1,0 +1,75 @@
+package tool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/fermata-ai/fermata/llm"
+)
+
+// TestWhatGoesWrongAfterTheBodySaysThatItRan: in the words of its effect; and
+// what the body itself says of its failure stays as it is.
+func TestWhatGoesWrongAfterTheBodySaysThatItRan(t *testing.T) {
+	const stands, again = "Its effects stand. Do not call it again", "It may be called again."
+	for effect, want := range map[Effect]string{Once: stands, Idempotent: again, ReadOnly: again} {
+		spec := Spec{Name: "a", Effect: effect, Output: raw(`{"type":"string"}`)}
+		for name, tl := range map[string]Tool{
+			"a result that is too large":      returns(spec, Execution{Output: raw(`"` + strings.Repeat("x", 1<<20) + `"`)}, nil),
+			"one that does not fit":           returns(spec, Execution{Output: raw("1")}, nil),
+			"a pause that it may not ask for": returns(spec, Execution{Await: &Await{}}, nil),
+			"a side product that is none":     returns(spec, Execution{Output: raw(`""`), Actions: []Action{{}}}, nil),
+			"no result":                       Must(Func(Spec{Name: "a", Effect: effect}, func(context.Context, struct{}) (Result[string], error) { return nil, nil })),
+			"a result without a JSON form": Must(Func(Spec{Name: "a", Effect: effect}, func(context.Context, struct{}) (Result[any], error) {
+				return Done(any(func() {})), nil
+			})),
+		} {
+			_, err := enter(t, tl)
+			var after *AfterError
+			if !errors.As(err, &after) || !strings.HasPrefix(err.Error(), "a ran, but what came of it could not be taken: ") ||
+				!strings.Contains(err.Error(), want) {
+				t.Errorf("%q, %s: %v", effect, name, err)
+			}
+		}
+		_, err := enter(t, returns(spec, Execution{}, errors.New("no such order")))
+		if err == nil || err.Error() != "no such order" {
+			t.Errorf("%q: the body's own error became %v", effect, err)
+		}
+	}
+}
+
+func TestARefusalAfterTheBodyIsNone(t *testing.T) {
+	err := After("a", Once, fmt.Errorf("wrapped: %w", Denied("it names a customer")))
+	if IsDenied(err) || strings.Contains(err.Error(), "not run") || !strings.Contains(err.Error(), "refused afterwards: it names a customer.") {
+		t.Error(err)
+	}
+	if again := After("b", Idempotent, err); again != err {
+		t.Errorf("it was worded twice: %v", again)
+	}
+	if !IsFatal(After("a", Once, Fatal(errors.New("disk full")))) {
+		t.Error("a fatal error lost its meaning")
+	}
+}
+
+// TestSideProductsThatAreTooLargeAreLeftOut: the output is kept, and so is what
+// there is room for.
+func TestSideProductsThatAreTooLargeAreLeftOut(t *testing.T) {
+	small, big := []byte("small"), make([]byte, 1<<20)
+	exec, err := enter(t, returns(Spec{Name: "a"}, Execution{Output: raw("1"), Actions: []Action{
+		{Artifact: &Artifact{Name: "log", Data: small}},
+		{Media: &llm.Media{Name: "chart", MediaType: "image/png", Data: big}},
+		{Artifact: &Artifact{Name: "dump", Data: big}},
+		{Artifact: &Artifact{Name: "core", Data: big}},
+		{Media: &llm.Media{Name: "icon", MediaType: "image/png", Data: small}},
+	}}, nil))
+	if err != nil || string(exec.Output) != "1" {
+		t.Fatal(string(exec.Output), err)
+	}
+	if len(exec.Actions) != 4 || exec.Actions[0].Artifact.Name != "log" || exec.Actions[1].Media.Name != "icon" {
+		t.Fatalf("kept are %+v", exec.Actions)
+	}
+	contains(t, string(exec.Actions[2].Artifact.Data), `"dump" and 1 more were left out: 2097160 bytes, and at most 1048576`)
+	contains(t, string(exec.Actions[3].Media.Data), `"chart" was left out: 1048590 bytes, and at most 1048576`)
+}

@@ -1,0 +1,85 @@
+package tool
+
+import (
+	"bytes"
+	"slices"
+)
+
+// What crosses the edge of the runner is copied there, by these: whoever gets a
+// call, or gave a result, may go on writing into it.
+
+// Clone returns a call that shares nothing with c which can be changed.
+func (c Call) Clone() Call {
+	c.Arguments, c.Answer, c.Decisions = bytes.Clone(c.Arguments), c.Answer.Clone(), CloneDecisions(c.Decisions)
+	return c
+}
+
+// Clone returns an answer with bytes of its own; nil stays nil.
+func (a *Answer) Clone() *Answer {
+	if a == nil {
+		return nil
+	}
+	own := *a
+	own.Payload, own.Data = bytes.Clone(a.Payload), bytes.Clone(a.Data)
+	return &own
+}
+
+// CloneDecisions returns decisions with arguments of their own.
+func CloneDecisions(ds []Decision) []Decision {
+	ds = slices.Clone(ds)
+	for i := range ds {
+		ds[i].Arguments = bytes.Clone(ds[i].Arguments)
+	}
+	return ds
+}
+
+// Clone returns an Execution that shares nothing with e which can be changed.
+func (e Execution) Clone() Execution {
+	e.Output, e.Await, e.Actions = bytes.Clone(e.Output), e.Await.Clone(), CloneActions(e.Actions)
+	return e
+}
+
+// Clone returns an Await with bytes of its own; nil stays nil.
+func (a *Await) Clone() *Await {
+	if a == nil {
+		return nil
+	}
+	own := *a
+	own.Schema, own.Arguments, own.Data = bytes.Clone(a.Schema), bytes.Clone(a.Arguments), bytes.Clone(a.Data)
+	return &own
+}
+
+// CloneActions returns actions with artifacts and media of their own.
+func CloneActions(actions []Action) []Action {
+	actions = slices.Clone(actions)
+	for i := range actions {
+		a := &actions[i]
+		if a.Artifact != nil {
+			own := *a.Artifact
+			own.Data = bytes.Clone(own.Data)
+			a.Artifact = &own
+		}
+		if a.Media != nil {
+			own := a.Media.Clone()
+			a.Media = &own
+		}
+	}
+	return actions
+}
+
+// Clone returns a Spec with schemas of its own.
+func (s Spec) Clone() Spec {
+	s.Input, s.Output = bytes.Clone(s.Input), bytes.Clone(s.Output)
+	return s
+}
+
+// Clone returns a pause that shares nothing with p which can be changed.
+func (p Pause) Clone() Pause {
+	p.Arguments, p.Await = bytes.Clone(p.Arguments), *p.Await.Clone()
+	if p.Progress != nil {
+		own := *p.Progress
+		own.Data = bytes.Clone(own.Data)
+		p.Progress = &own
+	}
+	return p
+}

@@ -1,0 +1,17 @@
+package tool
+
+// Permit is one thing that the holder of a callback token may do. Each is about
+// the pause that the token was made for: once that is over, the token does
+// nothing.
+type Permit string
+
+// The permits. Approving and denying are for pauses that a layer asked for,
+// completing and failing for a tool's own.
+const (
+	PermitComplete Permit = "complete" // answer with an output
+	PermitFail     Permit = "fail"     // tell that the outside job failed
+	PermitProgress Permit = "progress" // tell how far the job is
+	PermitCancel   Permit = "cancel"   // cancel the call
+	PermitApprove  Permit = "approve"  // let the call run with the arguments that were shown
+	PermitDeny     Permit = "deny"     // refuse the call
+)
