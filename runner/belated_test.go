@@ -14,8 +14,9 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// belated is an engine that, once told so, loses sight of a batch: it isn't applied by the time that its caller is told that nothing is
-// certain, but right before the next one.
+// belated is an engine that, once told so, loses sight of a batch: it isn't
+// applied by the time that its caller is told that nothing is certain, but
+// right before the next one.
 type belated struct {
 	kvstore.Store
 
@@ -40,7 +41,8 @@ func (b *belated) Apply(ctx context.Context, batch kvstore.Batch) (kvstore.Revis
 	return b.Store.Apply(ctx, batch)
 }
 
-// copied is a batch of its own: what goes into Apply is the caller's again when that returns.
+// copied is a batch of its own: what goes into Apply is the caller's again when
+// that returns.
 func copied(b kvstore.Batch) *kvstore.Batch {
 	var c kvstore.Batch
 	c.Preconditions = append(c.Preconditions, b.Preconditions...)
@@ -53,8 +55,8 @@ func copied(b kvstore.Batch) *kvstore.Batch {
 	return &c
 }
 
-// A commit that is applied only after it was tried again is the one that its caller is told of: the receipt that Resume returns is the
-// one that is stored.
+// A commit that is applied only after it was tried again is the one that its
+// caller is told of: the receipt that Resume returns is the one that is stored.
 func TestReceiptOfABelatedCommitIsTheStoredOne(t *testing.T) {
 	var n counter
 	engine := &belated{}

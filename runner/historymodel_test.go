@@ -47,7 +47,7 @@ const (
 
 func isDecision(content string) bool { return content == yes || content == no }
 
-// isString says that the payload is a JSON string, as a user's message is; others are objects.
+// isString reports whether the payload is a JSON string, as a user's message is; others are objects.
 func isString(content string) bool { return strings.HasPrefix(content, "say ") }
 
 // byTimer is who answers at a timer's deadline.
@@ -172,7 +172,7 @@ func (m *callModel) drive(s callState, now int) (next []callState) {
 	return next
 }
 
-// stopping says that the call isn't to wait any more.
+// stopping reports whether the call is not to wait any more.
 func (s callState) stopping() bool { return s.cancelling || s.ending }
 
 // answered says that the call has the answer that is to be its output.
@@ -355,7 +355,7 @@ func (m *callModel) accept(s *callState, content string) {
 	}
 }
 
-// fits says whether an answer is one that a pause takes.
+// fits reports whether an answer is one that a pause takes.
 func (m *callModel) fits(kind byte, content string) bool {
 	switch {
 	case isDecision(content) || kind == gate:

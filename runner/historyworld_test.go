@@ -63,7 +63,7 @@ var historySteps = map[string][]step{
 // casts are the tools that the model asks for in each turn of a history. What waits in the second one waits for a person.
 var casts = [][3]string{{"job", "ask", "act"}, {"quiz", "pay", "quiz"}, {"nap", "quiz", "act"}}
 
-// textual says that the output of a tool is a string.
+// textual reports whether the output of a tool is a string.
 func textual(tool string) bool { return tool == "quiz" || tool == "pay" }
 
 const (

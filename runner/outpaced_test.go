@@ -29,7 +29,8 @@ func (r *rig) atApply(n int, do func()) {
 	})
 }
 
-// Whichever write of a run CancelSession comes before, no body is entered once it has returned: also where the write is the claim.
+// Whichever write of a run CancelSession comes before, no body is entered once
+// it has returned: also where the write is the claim.
 func TestNoBodyIsEnteredAfterItsSessionWasCancelled(t *testing.T) {
 	for n, struck := 1, true; struck; n++ {
 		t.Run(fmt.Sprint("before write ", n), func(t *testing.T) {
@@ -68,7 +69,8 @@ func TestNoBodyIsEnteredAfterItsSessionWasCancelled(t *testing.T) {
 	}
 }
 
-// A superseding message may be overtaken at any of its writes by somebody who approves. What is shown as denied then is stored as that.
+// A superseding message may be overtaken at any of its writes by somebody who
+// approves. What is shown as denied then is stored as that.
 func TestDenialIsShownWhenItIsStored(t *testing.T) {
 	for n, struck := 1, true; struck; n++ {
 		t.Run(fmt.Sprint("before write ", n), func(t *testing.T) {

@@ -14,7 +14,8 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// audit holds the store against what senders were told, and what happened out there.
+// audit holds the store against what senders were told, and what happened out
+// there.
 type audit struct {
 	*world
 
@@ -81,7 +82,8 @@ func (w *world) audit() *audit {
 	return a
 }
 
-// fenced judges a body that was entered when a later drive had begun to run others, or had reconciled some.
+// fenced judges a body that was entered when a later drive had begun to run
+// others, or had reconciled some.
 func (a *audit) fenced(n note, latest int64) {
 	if !a.excused(n) {
 		a.violation("the body of %s was entered by a drive that had lost the session, fence %d after %d: %+v", n.Tool, n.Fence, latest, n)
@@ -165,7 +167,8 @@ func (a *audit) body(c *call) {
 	}
 }
 
-// word holds a Reconcile to its word: a body that it has not found was not entered, and isn't afterwards.
+// word holds a Reconcile to its word: a body that it has not found was not
+// entered, and isn't afterwards.
 func (a *audit) word(c *call, said note) {
 	found := 0
 	for _, e := range c.notes {
@@ -181,11 +184,13 @@ func (a *audit) word(c *call, said note) {
 	}
 }
 
-// slack is the time that lies at most between a driver's last look and the first line of a body, on a machine that is busy.
+// slack is the time that lies at most between a driver's last look and the
+// first line of a body, on a machine that is busy.
 const slack = 100 * time.Millisecond
 
-// excused reports whether a process was stopped right before an entry, for longer than a lease: so that it may have been between its
-// last look and the first line of the body.
+// excused reports whether a process was stopped right before an entry, for
+// longer than a lease: so that it may have been between its last look and the
+// first line of the body.
 func (a *audit) excused(e note) bool {
 	i := slices.IndexFunc(a.fleet, func(p *process) bool { return p.name == e.Process })
 	return i >= 0 && slices.ContainsFunc(a.fleet[i].stops, func(s stop) bool {
@@ -193,7 +198,8 @@ func (a *audit) excused(e note) bool {
 	})
 }
 
-// outcome judges how a call ended: once, as it may end, and nothing else was ever shown.
+// outcome judges how a call ended: once, as it may end, and nothing else was
+// ever shown.
 func (a *audit) outcome(c *call) {
 	k := kinds[c.Tool]
 	_, answered := c.chat.answers[c.Call]
@@ -226,7 +232,8 @@ func (a *audit) outcome(c *call) {
 	}
 }
 
-// kept holds a call against the answer that was acknowledged to its sender. Id is the call's, or one of its pauses'.
+// kept holds a call against the answer that was acknowledged to its sender. Id
+// is the call's, or one of its pauses'.
 func (a *audit) kept(id string, x answer) {
 	id, _, _ = strings.Cut(id, ".")
 	c := a.calls[id]

@@ -19,8 +19,8 @@ import (
 	"github.com/fermata-ai/fermata/webhook"
 )
 
-// directoryVariable is the environment variable that makes this program a child, and says where the ledger is; orderVariable says
-// the rest, as JSON.
+// directoryVariable is the environment variable that makes this program a
+// child, and says where the ledger is; orderVariable says the rest, as JSON.
 const (
 	directoryVariable = "FERMATA_FLEET_DIRECTORY"
 	orderVariable     = "FERMATA_FLEET_ORDER"
@@ -36,8 +36,9 @@ type order struct {
 	Deaf    bool
 }
 
-// child is the program: a runner with a worker on the shared engine, a webhook, and handlers for users. It tells its parent where
-// it listens, and ends when its input does: that is, with its parent at the latest.
+// child is the program: a runner with a worker on the shared engine, a webhook,
+// and handlers for users. It tells its parent where it listens, and ends when
+// its input does: that is, with its parent at the latest.
 func child(dir string) error {
 	var o order
 	if err := json.Unmarshal([]byte(os.Getenv(orderVariable)), &o); err != nil {
@@ -136,7 +137,8 @@ func resume(r *http.Request, rn *runner.Runner, id string, a runner.Resumption) 
 	return reply{done.Receipts[0].Duplicate, done.Receipts[0].At}, nil
 }
 
-// say takes a message, which may have come before. With leave, a duration, the caller leaves after it, and nobody carries the run on.
+// say takes a message, which may have come before. With leave, a duration, the
+// caller leaves after it, and nobody carries the run on.
 func (o *outside) say(rn *runner.Runner, id, message, text, leave string) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()

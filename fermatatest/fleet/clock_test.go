@@ -23,13 +23,15 @@ func (c clock) now() time.Time {
 	return right.Add(c.Offsets[at])
 }
 
-// fastest is how far the clock of the first process is ahead. No other one is further: so a timer that any process has set is due
-// for the first one when its time has passed.
+// fastest is how far the clock of the first process is ahead. No other one is
+// further: so a timer that any process has set is due for the first one when
+// its time has passed.
 const fastest = 2 * time.Minute
 
-// clockOf is the clock of the n-th process in its next life: one that is ahead, one that steps, and others that are wrong otherwise
-// in each life. In a calm world no clock steps: a process whose clock steps ahead has to take its machine for one that has slept, and
-// its leases for lost.
+// clockOf is the clock of the n-th process in its next life: one that is ahead,
+// one that steps, and others that are wrong otherwise in each life. In a calm
+// world no clock steps: a process whose clock steps ahead has to take its
+// machine for one that has slept, and its leases for lost.
 func clockOf(n int, calm bool, r *rand.Rand) clock {
 	switch {
 	case n == 0:

@@ -1,12 +1,15 @@
-// Package fleet has several processes of one program share an engine, and does to them what befalls processes on several machines:
-// they are killed, stopped for longer than their lease, cut off from the engine, and their clocks are minutes apart. Users, and the
-// senders of webhooks, meanwhile talk to any of them. A ledger out there notes each entry of a body.
+// Package fleet has several processes of one program share an engine, and does
+// to them what befalls processes on several machines: they are killed, stopped
+// for longer than their lease, cut off from the engine, and their clocks are
+// minutes apart. Users, and the senders of webhooks, meanwhile talk to any of
+// them. A ledger out there notes each entry of a body.
 package fleet
 
 import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -35,9 +38,11 @@ func TestMain(m *testing.M) {
 // usual is how many things befall the fleet, where FERMATA_DEEDS doesn't say.
 const usual = 20
 
-// Processes that share an engine, and are killed, stopped, stalled and cut off, by clocks that are minutes apart, lose nothing that was
-// acknowledged, do nothing twice, and leave no session behind. What a process does that was stopped between its last look and the first
-// line of a body can't be excluded. Such entries are counted apart.
+// Processes that share an engine, and are killed, stopped, stalled and cut off,
+// by clocks that are minutes apart, lose nothing that was acknowledged, do
+// nothing twice, and leave no session behind. What a process does that was
+// stopped between its last look and the first line of a body can't be excluded.
+// Such entries are counted apart.
 func TestFleetUnderFaults(t *testing.T) {
 	deedsInAll := int(number(t, "FERMATA_DEEDS", usual))
 	if testing.Short() {
@@ -54,7 +59,8 @@ func TestFleetUnderFaults(t *testing.T) {
 	w.report(w.audit())
 }
 
-// Processes whose clocks are minutes apart don't disturb each other: no call is taken for lost, none is done again.
+// Processes whose clocks are minutes apart don't disturb each other: no call is
+// taken for lost, none is done again.
 func TestFleetWithWrongClocks(t *testing.T) {
 	w := newWorld(t, 2*time.Second, true)
 	w.engine.SetFaults("", sharedkv.Faults{Delay: 5 * time.Millisecond})
@@ -64,7 +70,8 @@ func TestFleetWithWrongClocks(t *testing.T) {
 	w.report(w.audit())
 }
 
-// run has users talk to the fleet while things befall it, and then brings all sessions to their end.
+// run has users talk to the fleet while things befall it, and then brings all
+// sessions to their end.
 func (w *world) run(befall func(*rand.Rand)) {
 	seed := number(w.t, "FERMATA_SEED", rand.Uint64())
 	w.t.Logf("FERMATA_SEED=%d makes the same choices", seed)
@@ -82,6 +89,9 @@ func (w *world) run(befall func(*rand.Rand)) {
 	befall(r)
 	close(stop)
 	w.engine.Heal()
+	w.mu.Lock()
+	w.peace = true
+	w.mu.Unlock()
 
 	if !w.calm {
 		w.withoutTheFirst()
@@ -99,7 +109,8 @@ func (w *world) run(befall func(*rand.Rand)) {
 	w.logs()
 }
 
-// withoutTheFirst kills the first process. What it held is carried on by the others; but its timers, by their clocks, are not due yet.
+// withoutTheFirst kills the first process. What it held is carried on by the
+// others; but its timers, by their clocks, are not due yet.
 func (w *world) withoutTheFirst() {
 	w.kill(w.fleet[0])
 	w.until(func() bool { return len(w.unfinished(string(tool.ReasonTimer))) == 0 })
@@ -134,7 +145,8 @@ func (w *world) until(so func() bool) {
 	}
 }
 
-// unfinished are the sessions that are not at their end, but for those that wait for one thing only, which is given.
+// unfinished are the sessions that are not at their end, but for those that
+// wait for one thing only, which is given.
 func (w *world) unfinished(butFor string) (all []*chat) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -146,29 +158,37 @@ func (w *world) unfinished(butFor string) (all []*chat) {
 	return all
 }
 
-// logs shows what the processes have logged as errors, if something is wrong.
+// logs shows what the processes have logged, if FERMATA_LOGS is set, and otherwise
+// only why Reconcile could not be asked.
 func (w *world) logs() {
 	for _, p := range w.fleet {
-		if b, err := os.ReadFile(w.dir + "/" + p.name + ".log"); err == nil && os.Getenv("FERMATA_LOGS") != "" {
-			w.t.Logf("%s:\n%s", p.name, b)
+		b, err := os.ReadFile(filepath.Join(w.dir, p.name+".log"))
+		if err != nil {
+			continue
+		}
+		for line := range strings.Lines(string(b)) {
+			if os.Getenv("FERMATA_LOGS") != "" || strings.Contains(line, "could not be reconciled") {
+				w.t.Logf("%s: %s", p.name, line)
+			}
 		}
 	}
 }
 
-// report says what there was, and fails the test if that was not what it was to be.
+// report says what there was, and fails the test if that was not what it was to
+// be.
 func (w *world) report(a *audit) {
-	var answers, repeats, refused, continued, setAside, finished int
+	var answers, repeats, refused, continued, setAside, heldBack, finished int
 	for _, c := range w.sessions {
 		answers, repeats, refused = answers+len(c.answers), repeats+c.repeats, refused+len(c.refused)
-		continued, setAside = continued+c.continued, setAside+c.setAside
+		continued, setAside, heldBack = continued+c.continued, setAside+c.setAside, heldBack+c.heldBack
 		if c.finished {
 			finished++
 		}
 	}
 	w.t.Logf("\n%6d  sessions, %d of them at their end\n%6d  answers acknowledged\n%6d  of them once more\n%6d  refused, as the call was over\n"+
-		"%6d  sessions carried on by hand, %d of them because drives had failed\n%6d  entries of bodies\n%6d  of idempotent ones again\n"+
+		"%6d  times one was carried on by hand, %d of them after it had failed; %d times after deaths held it back\n%6d  entries of bodies\n%6d  of idempotent ones again\n"+
 		"%6d  faults of the engine: %+v\n%6d  violations\ncalls by outcome: %v\nviolations by kind: %v",
-		len(w.sessions), finished, answers, repeats, refused, continued, setAside, a.entries, a.again,
+		len(w.sessions), finished, answers, repeats, refused, continued, setAside, heldBack, a.entries, a.again,
 		w.engine.Counts().Sum(), w.engine.Counts(), w.violations, a.settled, w.said)
 	for _, d := range deeds {
 		if w.did[d] > 0 {

@@ -12,7 +12,8 @@ import (
 	"github.com/fermata-ai/fermata/event"
 )
 
-// note is an entry of the ledger, which is the world outside: it survives every process, and has its own order.
+// note is an entry of the ledger, which is the world outside: it survives every
+// process, and has its own order.
 type note struct {
 	What    what
 	Process string // which of the fleet
@@ -43,7 +44,8 @@ const (
 	shown      what = "shown"      // the result, by an event
 )
 
-// noteSize is that of every note, in bytes. It divides a page: a kill cuts a write only between two pages.
+// noteSize is that of every note, in bytes. It divides a page: a kill cuts a
+// write only between two pages.
 const noteSize = 1024
 
 const ledgerFile = "ledger"
@@ -86,7 +88,7 @@ func (r *reader) all() ([]note, error) {
 	}
 	defer f.Close()
 	for b := make([]byte, noteSize); ; {
-		if _, err := f.ReadAt(b, int64(len(r.notes)*noteSize)); err != nil {
+		if _, err := f.ReadAt(b, int64(len(r.notes)*noteSize)); err != nil || b[noteSize-1] != '\n' {
 			return r.notes, nil // the rest isn't there yet
 		}
 		var n note

@@ -119,7 +119,8 @@ func (o *outside) tool(name string, k kind) tool.Tool {
 	}))
 }
 
-// linger takes the time that bodies take: mostly little, and sometimes more than a lease.
+// linger takes the time that bodies take: mostly little, and sometimes more
+// than a lease.
 func (o *outside) linger() {
 	d := rand.N(30 * time.Millisecond)
 	if rand.IntN(12) == 0 {

@@ -29,6 +29,7 @@ type chat struct {
 	cancelled time.Time         // when that was acknowledged
 	continued int               // how often it was carried on by hand
 	setAside  int               // how often that was because drives had failed
+	heldBack  int               // how often because drives had died, and workers waited
 	finished  bool
 	waits     []string // for what, when last seen
 	last      string   // what the user was told last
@@ -42,7 +43,8 @@ type answer struct {
 	at        time.Time
 }
 
-// user has one session after the other, until told to stop, and sees each to its end.
+// user has one session after the other, until told to stop, and sees each to
+// its end.
 func (w *world) user(stop <-chan struct{}, name string, r *rand.Rand) {
 	for n := 0; ; n++ {
 		select {
@@ -149,7 +151,8 @@ func (c *chat) read(text string) (r reply) {
 	return r
 }
 
-// look sees how far the session is, and does what the user has to do. It reports whether the session has come to its end.
+// look sees how far the session is, and does what the user has to do. It
+// reports whether the session has come to its end.
 func (c *chat) look() (over bool) {
 	query := "?" + url.Values{"session": {c.id}}.Encode()
 	status, text := c.once("/show"+query, "")
@@ -172,6 +175,11 @@ func (c *chat) look() (over bool) {
 	c.w.mu.Unlock()
 	if c.cancels && c.cancelled.IsZero() && t.Turn > 1 {
 		c.cancelSession(query)
+	}
+	if !t.Again.IsZero() && !t.Driven && c.w.isPeace() { // who sees in the list that deaths hold it back carries it on
+		c.heldBack++
+		c.once("/continue"+query, "")
+		return false
 	}
 	switch t.Finish {
 	case event.FinishInterrupted, event.FinishFailed:
@@ -204,7 +212,8 @@ func (c *chat) settle(p tool.Pause) {
 	}
 }
 
-// cancelSession ends the session for good. It is refused for a moment or not at all.
+// cancelSession ends the session for good. It is refused for a moment or not at
+// all.
 func (c *chat) cancelSession(query string) {
 	switch status, text := c.once("/cancelsession"+query, ""); status {
 	case http.StatusOK:
@@ -219,7 +228,8 @@ func (c *chat) cancelSession(query string) {
 // gaveUp stands for a status where there was none.
 const gaveUp = 0
 
-// send posts to any process that lives, again and again until it gets an answer that isn't "try again".
+// send posts to any process that lives, again and again until it gets an answer
+// that isn't "try again".
 func (c *chat) send(path, body string) (status int, text string) {
 	for !c.w.isOver() {
 		status, text := c.once(path, body)
@@ -275,6 +285,12 @@ func (w *world) address(r *rand.Rand) string {
 		}
 	}
 	return ""
+}
+
+func (w *world) isPeace() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.peace
 }
 
 func (w *world) isOver() bool {

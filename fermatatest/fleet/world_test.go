@@ -18,7 +18,8 @@ import (
 	"github.com/fermata-ai/fermata/kvstore"
 )
 
-// world is everything but the processes: the engine, users, senders of webhooks, and what befalls the processes.
+// world is everything but the processes: the engine, users, senders of
+// webhooks, and what befalls the processes.
 type world struct {
 	t      *testing.T
 	dir    string
@@ -30,6 +31,7 @@ type world struct {
 
 	mu         sync.Mutex
 	fleet      []*process
+	peace      bool // nothing befalls the fleet any more
 	over       bool // nobody sends any more, whether or not they have what they want
 	sessions   map[string]*chat
 	did        map[deed]int
@@ -95,7 +97,8 @@ func newWorld(t *testing.T, lease time.Duration, calm bool) *world {
 	return w
 }
 
-// violation counts something that must not be, and says what. Of a kind, which is the format, only the first few are told.
+// violation counts something that must not be, and says what. Of a kind, which
+// is the format, only the first few are told.
 func (w *world) violation(format string, args ...any) {
 	w.t.Helper()
 	w.mu.Lock()
@@ -160,7 +163,8 @@ func (w *world) kill(p *process) {
 	p.cmd = nil
 }
 
-// end lets a process end in order. One that doesn't, although nothing keeps it, is a violation.
+// end lets a process end in order. One that doesn't, although nothing keeps it,
+// is a violation.
 func (w *world) end(p *process) {
 	if p.cmd == nil {
 		return
@@ -188,7 +192,8 @@ func (w *world) pause(p *process, d time.Duration) {
 	must(w.t, p.cmd.Process.Signal(syscall.SIGCONT))
 }
 
-// patience is how long a process may take to end, and sessions to come to theirs once nothing befalls the fleet any more.
+// patience is how long a process may take to end, and sessions to come to
+// theirs once nothing befalls the fleet any more.
 const patience = 30 * time.Second
 
 // befall does something to one of the processes.

@@ -13,12 +13,15 @@ import (
 type Options struct {
 	// Name is what the server's faults know the client by.
 	Name string
-	// Deaf makes a client that doesn't heed contexts: a call returns when it is answered, or its connection breaks.
+	// Deaf makes a client that doesn't heed contexts: a call returns when it is
+	// answered, or its connection breaks.
 	Deaf bool
 }
 
-// Client is the shared store as one process has it. It connects when it needs to, and again after a connection broke. A call
-// whose connection breaks is answered with an error; an Apply that was sent by then, with [kvstore.ErrUncertain].
+// Client is the shared store as one process has it. It connects when it needs
+// to, and again after a connection broke. A call whose connection breaks is
+// answered with an error; an Apply that was sent by then, with
+// [kvstore.ErrUncertain].
 type Client struct {
 	addr string
 	o    Options
@@ -96,7 +99,8 @@ func (c *Client) isClosed() bool {
 	return c.closed
 }
 
-// call sends a request and returns its answer. Sent: there is no answer, and the request may be with the server.
+// call sends a request and returns its answer. Sent: there is no answer, and
+// the request may be with the server.
 func (c *Client) call(ctx context.Context, in request) (out response, sent bool, err error) {
 	if !c.begin() {
 		return out, false, kvstore.ErrClosed
@@ -159,7 +163,8 @@ func (c *Client) connect(ctx context.Context) (*link, error) {
 	return l, nil
 }
 
-// current returns the connection that stands; where none does, made, which may be nil, takes its place.
+// current returns the connection that stands; where none does, made, which may
+// be nil, takes its place.
 func (c *Client) current(made *link) *link {
 	c.mu.Lock()
 	defer c.mu.Unlock()

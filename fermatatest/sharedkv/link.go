@@ -30,8 +30,9 @@ func (l *link) broken() bool {
 	return l.waiting == nil
 }
 
-// send sends a request. Its answer comes on the channel, which is closed without one if the connection breaks. Forget says that
-// it isn't waited for any more.
+// send sends a request. Its answer comes on the channel, which is closed
+// without one if the connection breaks. Forget says that it isn't waited for
+// any more.
 func (l *link) send(in request) (answer <-chan response, forget func()) {
 	ch := make(chan response, 1)
 	l.mu.Lock()

@@ -11,8 +11,9 @@ import (
 	"github.com/fermata-ai/fermata/kvstore"
 )
 
-// Server serves a store to clients, and makes the faults. Its methods may be called from many goroutines. The client called ""
-// stands for all that nothing was said of.
+// Server serves a store to clients, and makes the faults. Its methods may be
+// called from many goroutines. The client called "" stands for all that nothing
+// was said of.
 type Server struct {
 	kv       kvstore.Store
 	listener net.Listener
@@ -35,7 +36,8 @@ type peer struct {
 	writing sync.Mutex // one frame at a time
 }
 
-// Listen serves kv, which remains the caller's to close, on a free port of the loopback interface.
+// Listen serves kv, which remains the caller's to close, on a free port of the
+// loopback interface.
 func Listen(kv kvstore.Store) (*Server, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -59,7 +61,8 @@ func (s *Server) SetFaults(client string, f Faults) {
 	s.faults[client] = f
 }
 
-// Stall keeps a client waiting for so long: for what it asks for meanwhile, and for the answers to what it has asked for.
+// Stall keeps a client waiting for so long: for what it asks for meanwhile, and
+// for the answers to what it has asked for.
 func (s *Server) Stall(client string, d time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -75,7 +78,8 @@ func (s *Server) Heal() {
 	s.faults, s.stalled = map[string]Faults{}, map[string]time.Time{}
 }
 
-// Cut breaks the connections of a client; of all, if it is "". What is under way is carried out, unanswered.
+// Cut breaks the connections of a client; of all, if it is "". What is under
+// way is carried out, unanswered.
 func (s *Server) Cut(client string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -94,7 +98,8 @@ func (s *Server) Counts() Counts {
 	return s.counts
 }
 
-// Close ends the server and all connections. Requests that were held back are not carried out any more.
+// Close ends the server and all connections. Requests that were held back are
+// not carried out any more.
 func (s *Server) Close() error {
 	s.mu.Lock()
 	if s.closed {
@@ -134,7 +139,8 @@ func (s *Server) add(p *peer) bool {
 	return !s.closed
 }
 
-// serve reads what a client asks for, and has it done in goroutines, so that one request doesn't wait for another.
+// serve reads what a client asks for, and has it done in goroutines, so that
+// one request doesn't wait for another.
 func (s *Server) serve(p *peer) {
 	defer func() {
 		p.conn.Close()
@@ -218,7 +224,8 @@ func (s *Server) sleep(d time.Duration) bool {
 	}
 }
 
-// outlast waits until a client is not stalled. It reports whether the server is still there then.
+// outlast waits until a client is not stalled. It reports whether the server is
+// still there then.
 func (s *Server) outlast(client string) bool {
 	for first := true; ; first = false {
 		s.mu.Lock()

@@ -1,6 +1,7 @@
-// Package sharedkv is an engine that several processes share, with the faults of a network: a [Server] serves a [kvstore.Store]
-// over TCP on the loopback interface, and a [Client] is that store for one process. A client is not a [kvstore.Exclusive], so
-// that leases are stored and end by time.
+// Package sharedkv is an engine that several processes share, with the faults
+// of a network: a [Server] serves a [kvstore.Store] over TCP on the loopback
+// interface, and a [Client] is that store for one process. A client is not a
+// [kvstore.Exclusive], so that leases are stored and end by time.
 //
 // It is for tests of several processes, or of several runners in one:
 //
@@ -9,8 +10,9 @@
 //	two := sharedkv.Open(server.Addr(), &sharedkv.Options{Name: "two"})
 //	server.SetFaults("two", sharedkv.Faults{Delay: 20 * time.Millisecond, Lose: .01})
 //
-// Whatever the faults, Apply and Get stay linearizable, and revisions never fall. It is no database: what it serves is as
-// durable as the store beneath, and whoever reaches the port may write.
+// Whatever the faults, Apply and Get stay linearizable, and revisions never
+// fall. It is no database: what it serves is as durable as the store beneath,
+// and whoever reaches the port may write.
 package sharedkv
 
 import (
@@ -18,16 +20,20 @@ import (
 	"time"
 )
 
-// Faults are what may happen to a client's requests. Chances are from 0 to 1. The zero Faults does nothing.
+// Faults are what may happen to a client's requests. Chances are from 0 to 1.
+// The zero Faults does nothing.
 type Faults struct {
-	// Delay is the most that a request waits before it is carried out. Requests that are under way at once overtake each other.
+	// Delay is the most that a request waits before it is carried out. Requests
+	// that are under way at once overtake each other.
 	Delay time.Duration
-	// Late is the chance that an Apply is carried out, and its answer held back, for LateBy at most.
+	// Late is the chance that an Apply is carried out, and its answer held
+	// back, for LateBy at most.
 	Late   float64
 	LateBy time.Duration
 	// Lose is the chance that an Apply is carried out and never answered.
 	Lose float64
-	// Cut is the chance that an Apply breaks its client's connection: before it is carried out, or after.
+	// Cut is the chance that an Apply breaks its client's connection: before it
+	// is carried out, or after.
 	Cut float64
 }
 

@@ -12,8 +12,9 @@ import (
 	"github.com/fermata-ai/fermata/kvstore"
 )
 
-// A frame is a length, of four bytes, and so many bytes of JSON. The first that a client sends has its name; each further one is
-// a request, and what it gets is an answer to each, in any order.
+// A frame is a length, of four bytes, and so many bytes of JSON. The first that
+// a client sends has its name; each further one is a request, and what it gets
+// is an answer to each, in any order.
 
 // request is one call of a Store; one of the three is set.
 type request struct {
