@@ -43,8 +43,11 @@ func (d *drive) advance(ctx context.Context, c *session.Call, ending bool) error
 	case c.Status == session.Settled, c.Status == session.Pending && !ending:
 		return nil
 	case c.Early != nil:
-		id := c.ID // c is good only until the open calls are copied again
-		return d.lease.Ride(d.commitCtx(), func(tx *session.Tx) error { return tx.TakeEarly(id) })
+		id, commit := c.ID, d.lease.Ride      // c is good only until the open calls are copied again
+		if c.Early.Kind == session.KindFail { // which settles it
+			commit = d.lease.Update
+		}
+		return commit(d.commitCtx(), func(tx *session.Tx) error { return tx.TakeEarly(id) })
 	case c.Cancel == nil && !ending && d.gone(c):
 		return d.park(c)
 	case c.Status == session.Running:
