@@ -2,7 +2,6 @@ package runner_test
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -133,34 +132,16 @@ func (w *historyWorld) agent() agent.Config {
 	}
 	var tools []tool.Tool
 	for name := range historySteps {
-		out := json.RawMessage(nil)
+		spec := tool.Spec{Name: name, Description: "d", Effect: effect, MayPause: true}
 		if textual(name) {
-			out = json.RawMessage(`{"type":"string"}`)
-		}
-		tools = append(tools, tool.Must(tool.Func(tool.Spec{Name: name, Description: "d", Effect: effect, MayPause: true, Output: out},
-			func(ctx context.Context, in textIn) (tool.Result[textOut], error) {
-				c := tool.CallFrom(ctx)
-				w.entries.add(c.ID)
-				for range rand.IntN(300) { // answers may be faster
-					runtime.Gosched()
-				}
-				st := historySteps[name][len(c.Decisions)]
-				if c.Answer != nil {
-					st = historySteps[name][1]
-				}
-				a := tool.Await{Reason: tool.ReasonExternal, Mode: tool.ModeOutput, Timeout: time.Duration(st.hours) * time.Hour}
-				switch st.kind {
-				case reenter:
-					a.Mode = tool.ModeReenter
-				case output:
-					a.Key = theJobsKey + c.ID
-				case timer:
-					a.Reason, a.Mode = tool.ReasonTimer, tool.ModeReenter
-				case message:
-					a.Reason, a.Mode = tool.ReasonInput, tool.ModeMessage
-				}
-				return tool.Pending[textOut](a), nil
+			tools = append(tools, tool.Must(tool.Func(spec, func(ctx context.Context, _ textIn) (tool.Result[string], error) {
+				return tool.Pending[string](w.enter(ctx)), nil
 			})))
+			continue
+		}
+		tools = append(tools, tool.Must(tool.Func(spec, func(ctx context.Context, _ textIn) (tool.Result[textOut], error) {
+			return tool.Pending[textOut](w.enter(ctx)), nil
+		})))
 	}
 	cast := casts[w.seed/2%uint64(len(casts))]
 	return agent.Config{
@@ -181,6 +162,31 @@ func (w *historyWorld) agent() agent.Config {
 			return append(events, llm.Finish{Reason: llm.StopEnd})
 		}),
 	}
+}
+
+// enter is the body of each tool: it returns what the call waits for next.
+func (w *historyWorld) enter(ctx context.Context) tool.Await {
+	c := tool.CallFrom(ctx)
+	w.entries.add(c.ID)
+	for range rand.IntN(300) { // answers may be faster
+		runtime.Gosched()
+	}
+	st := historySteps[c.Tool][len(c.Decisions)]
+	if c.Answer != nil {
+		st = historySteps[c.Tool][1]
+	}
+	a := tool.Await{Reason: tool.ReasonExternal, Mode: tool.ModeOutput, Timeout: time.Duration(st.hours) * time.Hour}
+	switch st.kind {
+	case reenter:
+		a.Mode = tool.ModeReenter
+	case output:
+		a.Key = theJobsKey + c.ID
+	case timer:
+		a.Reason, a.Mode = tool.ReasonTimer, tool.ModeReenter
+	case message:
+		a.Reason, a.Mode = tool.ReasonInput, tool.ModeMessage
+	}
+	return a
 }
 
 func (w *historyWorld) now() time.Time { return w.begun.Add(time.Duration(w.hour.Load()) * time.Hour) }
