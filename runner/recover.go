@@ -71,6 +71,8 @@ func (b *body) reconcile(ctx context.Context) tool.Outcome {
 	switch {
 	case err == nil:
 		return tool.Resolve(exec, nil)
+	case b.runtime != nil: // the store could not be read: the next drive asks
+		return tool.Outcome{}
 	case cause != nil && !errors.Is(cause, errCallCancelled) && !errors.Is(cause, errRunEnded) || lost(err):
 		b.settled = true // it was interrupted, and is asked again by the next drive
 		return tool.Outcome{}
