@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
+	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -152,9 +154,15 @@ func TestClockThatIsSet(t *testing.T) {
 						engine = hidden(engine)
 					}
 					var m *machine
+					var mu sync.Mutex // guards asked
 					var asked []time.Time
+					times := func() []time.Time { mu.Lock(); defer mu.Unlock(); return slices.Clone(asked) }
 					model := streams(func(ctx context.Context, req llm.Request) iter.Seq2[llm.Event, error] {
-						if asked = append(asked, time.Now()); len(asked) > 1 {
+						mu.Lock()
+						asked = append(asked, time.Now())
+						again := len(asked) > 1
+						mu.Unlock()
+						if again {
 							return fakellm.Echo().Generate(ctx, req)
 						}
 						if what == "a drive died" {
@@ -176,14 +184,14 @@ func TestClockThatIsSet(t *testing.T) {
 					was := time.Now()
 					for range 600 {
 						time.Sleep(time.Second)
-						if len(asked) > 1 {
+						if len(times()) > 1 {
 							break
 						}
 					}
-					if len(asked) < 2 {
+					if len(times()) < 2 {
 						t.Fatal("it is not carried on")
 					}
-					took, longest := asked[1].Sub(was), 5*time.Minute
+					took, longest := times()[1].Sub(was), 5*time.Minute
 					switch {
 					case set > 0:
 						longest = 2 * time.Second

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -159,11 +160,11 @@ func TestDeploysAroundABodyThatDoesNotEnd(t *testing.T) {
 	for name, wrap := range map[string]func(kvstore.Store) kvstore.Store{"exclusive": nil, "shared": hidden} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				takes := time.Hour
-				entered := 0
+				var takes, entered atomic.Int64
+				takes.Store(int64(time.Hour))
 				slow := does(tool.Spec{Name: "slow", Effect: tool.Idempotent}, func(context.Context, string) (tool.Result[textOut], error) {
-					entered++
-					time.Sleep(takes)
+					entered.Add(1)
+					time.Sleep(time.Duration(takes.Load()))
 					return tool.Done(textOut{"done"}), nil
 				})
 				r := newRig(t, agent.Config{Tools: []tool.Tool{slow}, Model: messages(calls("slow", `{"text":"a"}`), says("Done."))},
@@ -181,7 +182,7 @@ func TestDeploysAroundABodyThatDoesNotEnd(t *testing.T) {
 					}
 					r.restart()
 					if i == deploys-1 {
-						takes = time.Second
+						takes.Store(int64(time.Second))
 					}
 					ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 					err := work(ctx)
@@ -190,8 +191,8 @@ func TestDeploysAroundABodyThatDoesNotEnd(t *testing.T) {
 						t.Errorf("after deploy %d it is %+v: %v", i, got.Session, err)
 					}
 				}
-				if got := r.transcript(); got.Finish != event.FinishStop || entered != deploys+1 {
-					t.Errorf("the body was entered %d times, and the session is left as %q: %s", entered, got.Finish, got.Why)
+				if got := r.transcript(); got.Finish != event.FinishStop || entered.Load() != deploys+1 {
+					t.Errorf("the body was entered %d times, and the session is left as %q: %s", entered.Load(), got.Finish, got.Why)
 				}
 				r.acceptable()
 				time.Sleep(time.Hour) // until the bodies that were left have ended

@@ -117,8 +117,9 @@ func TestHolderWhoseClockStandsStill(t *testing.T) {
 			if err := other.Update(t.Context(), "s", func(tx *Tx) error { tx.touch(); return nil }); err != nil {
 				t.Fatal(err)
 			}
-			time.Sleep(12 * time.Second)
+			time.Sleep(9 * time.Second)
 		}
+		time.Sleep(9 * time.Second)
 		if err := take(); err != nil {
 			t.Errorf("a lease and a tenth later, another drive gets %v", err)
 		}
