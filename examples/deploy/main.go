@@ -33,7 +33,6 @@ func parent(ctx context.Context, args []string) {
 	if *interactive {
 		message = "" // to be typed
 	}
-
 	stage.Step("The outside world: a CI server")
 	ci := stage.Start(ctx, jobs, "ci")
 	defer ci.Kill()
