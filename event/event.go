@@ -23,7 +23,8 @@ type Text struct{ Delta string }
 // Reasoning is more of the model's reasoning, as it streams.
 type Reasoning struct{ Delta string }
 
-// Message is a message of the session: the model's, committed, or the results of a
+// Message is a message of the session: the user's, which only followers are
+// shown, the model's, committed, or the results of a
 // turn, which follow from what is committed and are stored with the model's next
 // message at the latest. So every listener sees a turn in one order: what was
 // asked, what waited, what came of it, and then what the model says of it.
@@ -55,8 +56,8 @@ type Status string
 const (
 	Done      Status = "done"      // with an output
 	Failed    Status = "failed"    // with an error
-	Denied    Status = "denied"    // a policy or a person refused it; the body was not entered
-	Cancelled Status = "cancelled" // by Cancel, by a superseding message, or with its run
+	Denied    Status = "denied"    // a policy, a person or a superseding message refused it; its text says whether its work had begun
+	Cancelled Status = "cancelled" // by Cancel, or with its run
 	Expired   Status = "expired"   // its pause outlasted its deadline
 	Unknown   Status = "unknown"   // a crash, or a body that would not stop, left the outcome open
 )

@@ -21,7 +21,8 @@ type Operation struct {
 	Kind    OperationKind
 	Actor   Actor
 	Session string // empty for operations on the whole store
-	User    string // whose session it is; of a listing, whose the filter selects
+	New     bool   // of OpRun: the message begins the session
+	User    string // whose session it is, or is to be; of a listing, whose the filter selects
 	Call    string // where it is about one call
 	Tool    string // the call's
 	Pause   string // where it is about one pause: its id
@@ -33,8 +34,9 @@ type Operation struct {
 	Sessions session.Filter // of OpList
 }
 
-// Own reports whether the actor is the user whose session it is; of a listing,
-// the one whose sessions or pauses it lists.
+// Own reports whether the actor is the user whose session it is, or, of a new
+// one, is to be; of a listing, the one whose sessions or pauses it lists. What
+// comes by a webhook is its actor's, who is no session's user.
 func (op Operation) Own() bool { return op.User != "" && op.User == string(op.Actor) }
 
 // about is an operation on a call, or on one of its pauses, as id says.
@@ -126,6 +128,9 @@ func (rn *Runner) authorize(ctx context.Context, op Operation) error {
 func (rn *Runner) describe(ctx context.Context, op *Operation) error {
 	st, err := rn.store.Load(ctx, op.Session)
 	switch {
+	case op.Kind == OpRun && errors.Is(err, session.ErrUnknownSession):
+		op.New, op.User = true, string(op.Actor)
+		return nil
 	case err != nil:
 		return unlessKnown(err)
 	case op.Call == "":

@@ -209,6 +209,31 @@ func TestOperationsSayWhatARuleNeeds(t *testing.T) {
 	}
 }
 
+// TestOwnSessionsBeginWithTheirUser: a rule that lets users act on their own
+// sessions lets them begin one, and nobody take another's.
+func TestOwnSessionsBeginWithTheirUser(t *testing.T) {
+	var asked []runner.Operation
+	r := newRig(t, agent.Config{Model: messages(says("Hi."), says("Again."))}, &rigOptions{memory: true, runner: &runner.Options{
+		Authorizer: func(_ context.Context, op runner.Operation) error {
+			asked = append(asked, op)
+			if op.Own() {
+				return nil
+			}
+			return errors.New("it is not yours")
+		}}})
+	run := func(who string) error {
+		return watch(t, r.Run(t.Context(), who, chat, llm.UserText("Hello"), nil)).err
+	}
+	must(t, run("ada"))
+	must(t, run("ada"))
+	if err := run("eve"); !errors.Is(err, runner.ErrNotAllowed) {
+		t.Errorf("eve is told %v", err)
+	}
+	if len(asked) != 3 || !asked[0].New || asked[1].New || asked[2].New || asked[2].User != "ada" {
+		t.Errorf("it was asked about %+v", asked)
+	}
+}
+
 func drained[V any](t *testing.T, all iter.Seq2[V, error]) {
 	for _, err := range all {
 		must(t, err)

@@ -11,6 +11,9 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
+// ErrInvalidRef refuses a Ref that names nothing.
+var ErrInvalidRef = errors.New("runner: Ref")
+
 // Ref names a pause in one of three ways: by a callback token; by the key that
 // a tool gave for its outside job; by its id.
 type Ref struct {
@@ -90,8 +93,10 @@ func (rn *Runner) find(ctx context.Context, ref Ref) (p tool.Pause, err error) {
 				session.ErrUnknownPause, ref.Key, ref.Tool, ref.At.Format(time.RFC3339))
 		}
 		return p, err
+	case ref.Key != "" || ref.Tool != "":
+		return p, fmt.Errorf("%w: Key and Tool go together: a key is a tool's own name for its job", ErrInvalidRef)
 	default:
-		return p, errors.New("runner: Ref is empty; it takes a Token, a Pause, or a Tool and a Key")
+		return p, fmt.Errorf("%w: it is empty; it takes a Token, a Pause, or a Tool and a Key", ErrInvalidRef)
 	}
 	if ref.User != "" && ref.User != p.User || ref.Session != "" && ref.Session != p.Session {
 		return tool.Pause{}, fmt.Errorf("%w: %s, of that user and session", session.ErrUnknownPause, name)

@@ -35,6 +35,7 @@ func TestMintToken(t *testing.T) {
 		"what is no permit":           {Session: chat, Pause: job, Permits: []tool.Permit{"resume"}},
 		"a pause that nobody has":     {Session: chat, Pause: tool.PauseID(session.CallID(job), 2), Permits: []tool.Permit{tool.PermitFail}},
 		"a session that nobody has":   {Session: "chat-2", Pause: job, Permits: []tool.Permit{tool.PermitFail}},
+		"a life that is over":         {Session: chat, Pause: job, Permits: []tool.Permit{tool.PermitFail}, Lifetime: -time.Second},
 		"a holder with too long name": {Session: chat, Pause: job, Permits: []tool.Permit{tool.PermitFail}, Holder: runner.Actor(strings.Repeat("x", 300))},
 	} {
 		if token, err := r.MintToken(t.Context(), g, user); err == nil {

@@ -122,7 +122,7 @@ func TestWaysToEndAParkedCall(t *testing.T) {
 				r.t.Errorf("a message is told %v", run.err)
 			}
 			watch(r.t, r.Run(r.t.Context(), user, chat, llm.UserText("Never mind."), &runner.RunOptions{Supersede: true})).finished(event.FinishStop)
-		}, event.Denied, "Denied: the user sent another message"},
+		}, event.Denied, "Denied: the user sent another message while the call waited for its tool, which is gone. The tool was not run."},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var n counter

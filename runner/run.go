@@ -32,7 +32,8 @@ type RunOptions struct {
 }
 
 // Run takes a user's message to a session, which begins with its first, and drives the session until the model is done or
-// calls wait. Nothing happens before the result is ranged over; the last event is an event.End, and an error comes before it.
+// calls wait. Nothing happens before the result is ranged over; the last event is an event.End, and an error comes before it. A run that
+// was not begun (not allowed, busy, another user's, no such agent, closed) yields its error alone.
 //
 // Answers that were accepted for open calls are settled first. With calls still waiting the message is refused with a
 // *session.PendingError, unless exactly one waits and takes the user's message for its answer, or RunOptions.Supersede. A

@@ -141,6 +141,9 @@ func cutLast(s string) (before, after string, ok bool) {
 	return s[:i], s[i+1:], true
 }
 
+// ErrInvalidGrant refuses to make a token that makes no sense.
+var ErrInvalidGrant = errors.New("runner: Grant")
+
 // Grant is what a token is to be for.
 type Grant struct {
 	Session string
@@ -151,7 +154,7 @@ type Grant struct {
 	// Holder, if set, is whom the token is given to: what is done with it
 	// counts as theirs. It can be read in the token.
 	Holder Actor
-	// Lifetime is how long the token is good; default, and at most,
+	// Lifetime is how long the token is good; zero, or more than that:
 	// Options.TokenLifetime.
 	Lifetime time.Duration
 }
@@ -198,11 +201,13 @@ func (rn *Runner) MintToken(ctx context.Context, g Grant, actor Actor) (string, 
 
 // check returns what is wrong with a grant for that pause.
 func (g *Grant) check(p tool.Pause) error {
-	if len(g.Permits) == 0 {
-		return errors.New("runner: Grant.Permits is empty; a token that permits nothing is of no use")
-	}
-	if len(g.Holder) > maxName {
-		return fmt.Errorf("runner: Grant.Holder has %d bytes, at most %d are taken", len(g.Holder), maxName)
+	switch {
+	case len(g.Permits) == 0:
+		return fmt.Errorf("%w: Permits is empty, and a token that permits nothing is of no use", ErrInvalidGrant)
+	case len(g.Holder) > maxName:
+		return fmt.Errorf("%w: Holder has %d bytes, at most %d are taken", ErrInvalidGrant, len(g.Holder), maxName)
+	case g.Lifetime < 0:
+		return fmt.Errorf("%w: Lifetime is %v, and the token would have expired before it was made", ErrInvalidGrant, g.Lifetime)
 	}
 	gate := p.Await.Gate != ""
 	for _, permit := range g.Permits {
@@ -210,16 +215,15 @@ func (g *Grant) check(p tool.Pause) error {
 		case tool.PermitProgress, tool.PermitCancel:
 		case tool.PermitApprove, tool.PermitDeny:
 			if !gate {
-				return fmt.Errorf("runner: Grant.Permits has %q, and pause %s waits for no decision",
-					permit, p.ID)
+				return fmt.Errorf("%w: Permits has %q, and pause %s waits for no decision", ErrInvalidGrant, permit, p.ID)
 			}
 		case tool.PermitComplete, tool.PermitFail:
 			if gate {
-				return fmt.Errorf("runner: Grant.Permits has %q, and pause %s waits for a decision: "+
-					"permit approving or denying", permit, p.ID)
+				return fmt.Errorf("%w: Permits has %q, and pause %s waits for a decision: "+
+					"permit approving or denying", ErrInvalidGrant, permit, p.ID)
 			}
 		default:
-			return fmt.Errorf("runner: Grant.Permits has %q, which is no permit", permit)
+			return fmt.Errorf("%w: Permits has %q, which is no permit", ErrInvalidGrant, permit)
 		}
 	}
 	return nil

@@ -45,6 +45,9 @@ func (rn *Runner) Work(ctx context.Context, o *WorkOptions) error {
 	if len(rn.agents) == 0 {
 		return fmt.Errorf("%w: this runner has none, and so a worker would find nothing", ErrUnknownAgent)
 	}
+	if o != nil && o.UntilOver && o.Session == "" {
+		return errors.New("runner: WorkOptions.UntilOver goes with Session: the work of a whole store is never over")
+	}
 	w := newWorker(rn, o)
 	due, stop := w.watch()
 	defer stop()

@@ -28,6 +28,7 @@ var (
 	ErrExpired              = errors.New("session: the pause outlasted its deadline")
 	ErrMessageConflict      = errors.New("session: a message of that id, with other content, was accepted before")
 	ErrInvalidMessage       = errors.New("session: the message can't be taken")
+	ErrInvalidDeadline      = errors.New("session: no good deadline")
 	ErrPending              = errors.New("session: calls wait for answers")
 	ErrBusy                 = errors.New("session: another drive holds it")
 	ErrFenced               = errors.New("session: this drive has lost its lease")

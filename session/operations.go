@@ -127,9 +127,9 @@ func (tx *Tx) Extend(pause string, deadline time.Time) error {
 	case c.Status != Pending || number != 0 && number != c.Pauses:
 		return fmt.Errorf("%w: %s is not open", ErrNotPaused, pause)
 	case !deadline.IsZero() && !deadline.After(tx.Now):
-		return fmt.Errorf("session: the new deadline of %s, %s, is past", pause, deadline.Format(time.RFC3339))
+		return fmt.Errorf("%w: that of %s, %s, is past", ErrInvalidDeadline, pause, deadline.Format(time.RFC3339))
 	case deadline.Year() > maxYear:
-		return fmt.Errorf("session: the new deadline of %s is after the year %d; the zero time takes it away", pause, maxYear)
+		return fmt.Errorf("%w: that of %s is after the year %d; the zero time takes it away", ErrInvalidDeadline, pause, maxYear)
 	}
 	tx.touch()
 	p := *c.Pause

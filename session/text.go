@@ -59,10 +59,16 @@ func LostOutcome() *Outcome {
 		"Its outcome is unknown: it may have had its effect, in full or in part, or none. Check before you try again.")}
 }
 
-// supersededOutcome is how a call ends that waited for a person who said something else.
+// supersededOutcome is how a call ends that waited for a person, or for its tool, while the user said something else.
 func supersededOutcome(c *Call, by string) *Outcome {
-	return &Outcome{Status: event.Denied, By: by,
-		Output: StringBlob("Denied: the user sent another message instead of an answer. " + c.begun(false))}
+	why := "the user sent another message instead of an answer."
+	if c.Parked != nil {
+		why = "the user sent another message while the call waited for its tool, which is gone."
+		if c.Answer != nil {
+			why += " What had been answered was not used."
+		}
+	}
+	return &Outcome{Status: event.Denied, By: by, Output: StringBlob("Denied: " + why + " " + c.begun(false))}
 }
 
 // andEffects is what work that had begun may have left. A read-only tool's

@@ -187,7 +187,8 @@ func CallFrom(ctx context.Context) Call {
 	return Call{}
 }
 
-// Fatal wraps an error so that it ends the run, rather than being the call's result for the model.
+// Fatal wraps an error so that it ends the run. Its text is the call's result all the same: the model reads it when the run is carried on,
+// so that it must not hold what is not for the model.
 func Fatal(err error) error {
 	if err == nil {
 		return nil

@@ -157,7 +157,7 @@ func (p *Prepared) checkAwait(a Await) (Await, error) {
 		return a, fmt.Errorf("%s asked to pause: %w", p.Spec.Name, err)
 	}
 	if a.Mode == ModeMessage && len(a.Schema) == 0 && p.entry.noText {
-		return a, fmt.Errorf("%s asked to pause: %w: mode %q makes the user's words the output, as a string, and the tool's output is none",
+		return a, fmt.Errorf("%s asked to pause: %w: mode %q makes the user's words the output, as a string, and the tool's output is no string",
 			p.Spec.Name, ErrInvalidAwait, a.Mode)
 	}
 	if n := len(a.Prompt) + len(a.Schema) + len(a.Data); n > p.registry.limits.Result {

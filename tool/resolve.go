@@ -17,7 +17,7 @@ type Status string
 const (
 	StatusDone   Status = "done"
 	StatusFailed Status = "failed" // the tool failed; the model reads why
-	StatusDenied Status = "denied" // somebody, or a policy, said no; the body was not entered
+	StatusDenied Status = "denied" // a person, or a policy, said no
 	StatusPaused Status = "paused"
 	StatusFatal  Status = "fatal" // failed, and the run ends
 )

@@ -57,7 +57,7 @@ func (h *handler) open(w http.ResponseWriter, r *http.Request) (*delivery, error
 		return d, err
 	}
 	if !d.token.Allows(op.permit) {
-		return d, &requestError{http.StatusForbidden, "not_allowed", "the token does not permit this"}
+		return d, &requestError{http.StatusForbidden, "not_allowed", "the token does not permit " + string(op.permit) + "; it is made for something else, at a path of its own"}
 	}
 	if err := checkHeaders(w, r); err != nil {
 		return d, err
@@ -75,7 +75,8 @@ func (h *handler) route(r *http.Request) (token string, op operation, err error)
 	}
 	op, known := operations[name]
 	if !ours || !known || two && name == "" {
-		return "", op, &requestError{http.StatusNotFound, "no_such_path", "there is nothing at this path: this handler's begin with " + h.config.Path}
+		return "", op, &requestError{http.StatusNotFound, "no_such_path", "there is nothing at this path: this handler's begin with " + h.config.Path +
+			", then a token, and then nothing, fail, progress, cancel, approve or deny"}
 	}
 	if token == "" {
 		token = bearer(r)

@@ -7,8 +7,8 @@
 //	POST .../hooks/{token}/approve    {"reason": "why"}: let the call run that a layer holds
 //	POST .../hooks/{token}/deny       {"reason": "why"}: refuse it
 //
-// as far as the token permits it, and on the pause that it was made for. The token that a tool's body gets by Call.Token completes and
-// fails, if it doesn't ask for more. Decisions take a token that was made for them: by Runner.MintToken, for one pause that is open, or by
+// as far as the token permits it, and on the pause that it was made for. The token that a tool's body gets by Call.Token() completes and
+// fails; with permits it may do those and nothing else. Decisions take a token that was made for them: by Runner.MintToken, for one pause that is open, or by
 // Call.Token in the layer that asks. Only POST acts: a chat that fetches a link to preview it decides nothing, and a person who is to
 // decide by a link needs a page with a button behind it.
 //
@@ -36,7 +36,9 @@
 //
 // # What is not here
 //
-// The token is the only credential. Signatures over a body are not checked, and delivery ids are not read.
+// The token is the only credential. (An Authorizer of the runner is asked all
+// the same, about the token's holder or Config.Actor: give that a name that no
+// user can have.) Signatures over a body are not checked, and delivery ids are not read.
 package webhook
 
 import (
