@@ -277,3 +277,39 @@ func TestWorkerWarnsOfAgentsItDoesNotHave(t *testing.T) {
 		}
 	})
 }
+
+// TestWorkerWarnsOfWhatDeadDrivesHeld: also where the agent was renamed after a
+// drive had died, so that no entry of what is due tells of it.
+func TestWorkerWarnsOfWhatDeadDrivesHeld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		var n counter
+		entered, leave := make(chan struct{}), make(chan struct{})
+		stuck := tool.Must(tool.Func(tool.Spec{Name: "stuck"}, func(context.Context, textIn) (tool.Result[textOut], error) {
+			n.add("stuck")
+			close(entered)
+			<-leave
+			return tool.Done(textOut{}), nil
+		}))
+		r := newRig(t, oneCall(stuck), &rigOptions{memory: true, wrap: hidden,
+			runner: &runner.Options{Logger: slog.New(slog.NewTextHandler(&log, nil)), CloseTimeout: time.Second}})
+		ended := r.begin("Go.")
+		<-entered
+		first := r.Runner
+		r.restart() // the drive's process is gone, as far as the store can tell
+		r.config.Name = "renamed"
+		renamed := r.another()
+		ctx, cancel := context.WithCancel(t.Context())
+		worked := make(chan struct{})
+		go func() { defer close(worked); _ = renamed.Work(ctx, nil) }()
+		time.Sleep(30 * time.Minute)
+		cancel()
+		<-worked
+		close(leave)
+		ended()
+		_ = first.Close()
+		if !strings.Contains(log.String(), "whose agent this worker doesn't have\" agent=ops") {
+			t.Errorf("it didn't warn: %s", log.String())
+		}
+	})
+}

@@ -137,28 +137,3 @@ func (s *Store) Parked(ctx context.Context, agent string, has func(tool string) 
 		}
 	}
 }
-
-// DueAgents says since when the sessions of each agent are due, of those agents
-// that have any. It costs a look for each agent.
-func (s *Store) DueAgents(ctx context.Context) (since map[string]time.Time, err error) {
-	since = map[string]time.Time{}
-	r := kvstore.Range{Prefix: kvstore.Key("w"), Limit: 1}
-	for {
-		page, err := s.kv.Scan(ctx, r)
-		if err != nil || len(page.Entries) == 0 {
-			return since, err
-		}
-		parts, err := kvstore.Parts(page.Entries[0].Key)
-		if err != nil || len(parts) != 4 {
-			return since, fmt.Errorf("%w: %s", ErrCorrupt, keyName(page.Entries[0].Key))
-		}
-		due := parseMillis(parts[2])
-		if isAtOnce(due) {
-			due = time.Unix(due.UnixMilli(), 0).UTC()
-		}
-		if !due.After(s.Now()) {
-			since[parts[1]] = due
-		}
-		r.After = append(kvstore.Key("w", parts[1]), 0xff)
-	}
-}
