@@ -123,7 +123,7 @@ func (c Chain) WrapTool(name string, h ToolHandler) ToolHandler {
 		return h
 	}
 	return func(ctx context.Context, call tool.Call) (tool.Execution, error) {
-		return c.inside(name, call.Decisions, h)(ctx, call)
+		return c.inside(name, call, h)(ctx, call)
 	}
 }
 

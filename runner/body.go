@@ -215,7 +215,7 @@ func (b *body) prepare(ctx context.Context) error {
 func (b *body) told(ctx context.Context) (answer *tool.Answer, decisions []tool.Decision, err error) {
 	store, id := b.d.rn.store, b.d.session
 	if a := b.c.Answer; a != nil {
-		answer = &tool.Answer{Pause: a.Pause, By: a.By, At: a.At}
+		answer = &tool.Answer{Pause: a.Pause, Mode: a.Mode, By: a.By, At: a.At}
 		if answer.Payload, err = store.Value(ctx, id, a.Payload); err != nil {
 			return nil, nil, err
 		}
@@ -252,7 +252,7 @@ func (b *body) enter(ctx context.Context, call tool.Call) (tool.Execution, error
 
 // admit checks what was decided, and claims the call. Store is how long the store is waited for.
 func (b *body) admit(store context.Context, call tool.Call) (exec tool.Execution, admitted bool, err error) {
-	if err := approved(b.prepared.Call.Decisions, b.prepared.Call.Arguments, call.Arguments); err != nil {
+	if err := b.allowed(call.Arguments); err != nil {
 		return exec, false, err
 	}
 	if answered, err := b.begin(call.Tool); answered || err != nil {
@@ -265,6 +265,22 @@ func (b *body) admit(store context.Context, call tool.Call) (exec tool.Execution
 		return exec, false, b.putOff(store, claimed, err)
 	}
 	return exec, true, nil
+}
+
+// allowed reports why the call must not go on, by what was decided. Where its
+// answer is its output nothing runs any more, and only a denial counts: a deploy
+// that changed the layers since must not cost an answer that was accepted.
+func (b *body) allowed(running json.RawMessage) error {
+	call := &b.prepared.Call
+	if call.Answer.Output() {
+		for _, d := range call.Decisions {
+			if !d.Approved {
+				return tool.Denied(d.Reason)
+			}
+		}
+		return nil
+	}
+	return approved(call.Decisions, call.Arguments, running)
 }
 
 // begin notes that the call is about to be claimed, unless it is answered already, or must not be.

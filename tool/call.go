@@ -36,12 +36,17 @@ type Call struct {
 // Answer is what a Resume delivered for the tool's own pause.
 type Answer struct {
 	Pause   int             `json:"pause"`            // the pause's number, from 1
+	Mode    Mode            `json:"mode,omitempty"`   // what it does: it is the output, or the tool is entered again with it
 	Payload json.RawMessage `json:"payload"`          // a JSON value that fits the pause's schema
 	Data    json.RawMessage `json:"data,omitempty"`   // the Await's own
 	Prompt  string          `json:"prompt,omitempty"` // the Await's, where the tool is entered again
 	By      string          `json:"by,omitempty"`
 	At      time.Time       `json:"at"`
 }
+
+// Output reports whether the answer is the call's output, so that the tool is not
+// entered. Of no answer it is false.
+func (a *Answer) Output() bool { return a != nil && a.Mode != "" && a.Mode != ModeReenter }
 
 // Decision is what somebody decided at a layer's pause.
 type Decision struct {
