@@ -21,7 +21,7 @@ type change struct {
 	made      time.Time // when the last try was made
 
 	// The try whose write is under way, or was just answered.
-	write *call[kvstore.Revision]
+	write *engineCall[kvstore.Revision]
 	tx    *Tx
 	value []byte
 	aside *Blob

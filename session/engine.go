@@ -57,8 +57,8 @@ func (e *engine) Apply(ctx context.Context, b kvstore.Batch) (kvstore.Revision, 
 	return e.written(context.Background(), e.write(ctx, b))
 }
 
-// call is a call to the engine that may be left behind.
-type call[T any] struct {
+// engineCall is a call to the engine that may be left behind.
+type engineCall[T any] struct {
 	parent, ctx context.Context // the caller's, and the same with the bound
 	cancel      context.CancelFunc
 	ended       chan struct{}
@@ -70,8 +70,8 @@ type call[T any] struct {
 	panicked any
 }
 
-func ask[T any](ctx context.Context, e *engine, f func(context.Context) (T, error)) *call[T] {
-	c := &call[T]{parent: ctx, ended: make(chan struct{})}
+func ask[T any](ctx context.Context, e *engine, f func(context.Context) (T, error)) *engineCall[T] {
+	c := &engineCall[T]{parent: ctx, ended: make(chan struct{})}
 	c.ctx, c.cancel = context.WithTimeout(ctx, e.bound)
 	go func() {
 		defer close(c.ended)
@@ -88,7 +88,7 @@ func ask[T any](ctx context.Context, e *engine, f func(context.Context) (T, erro
 
 // result is what came of a call that has ended, and whether its bound was over
 // by then. What went wrong in its goroutine goes on in the caller's.
-func (c *call[T]) result() (value T, err error, late bool) {
+func (c *engineCall[T]) result() (value T, err error, late bool) {
 	late = c.ctx.Err() != nil && c.parent.Err() == nil
 	c.cancel()
 	switch {
@@ -128,7 +128,7 @@ func read[T any](ctx context.Context, e *engine, f func(context.Context) (T, err
 func (e *engine) noAnswer() error { return fmt.Errorf("%w, which is %v", ErrNoAnswer, e.bound) }
 
 // write begins an Apply.
-func (e *engine) write(ctx context.Context, b kvstore.Batch) *call[kvstore.Revision] {
+func (e *engine) write(ctx context.Context, b kvstore.Batch) *engineCall[kvstore.Revision] {
 	return ask(ctx, e, func(ctx context.Context) (kvstore.Revision, error) { return e.kv.Apply(ctx, b) })
 }
 
@@ -137,7 +137,7 @@ var errLeft = errors.New("session: nobody waits for the write")
 
 // written waits for a write until it has ended, its bound is over, or ctx ends;
 // then it may be waited for again.
-func (e *engine) written(ctx context.Context, c *call[kvstore.Revision]) (kvstore.Revision, error) {
+func (e *engine) written(ctx context.Context, c *engineCall[kvstore.Revision]) (kvstore.Revision, error) {
 	select {
 	case <-c.ended:
 		return e.answer(c)
@@ -176,7 +176,7 @@ var errBehind = errors.New("the storage engine was still at it")
 // context has ended.
 const lastWord = 10 * time.Millisecond
 
-func (e *engine) answer(c *call[kvstore.Revision]) (kvstore.Revision, error) {
+func (e *engine) answer(c *engineCall[kvstore.Revision]) (kvstore.Revision, error) {
 	rev, err, late := c.result()
 	if err != nil && late && !errors.Is(err, kvstore.ErrConflict) {
 		err = fmt.Errorf("%w: %w: %w", kvstore.ErrUncertain, ErrNoAnswer, err)

@@ -39,7 +39,9 @@ var (
 
 // Moved reports whether err refuses a transition because the session is no longer as its maker knew it: another commit
 // came first.
-func Moved(err error) bool { return outrun(err) }
+func Moved(err error) bool {
+	return errors.Is(err, ErrSettled) || errors.Is(err, ErrUnknownCall) || errors.Is(err, ErrStale) || errors.Is(err, errMove)
+}
 
 // ConflictError refuses an answer because another one came first. Receipt says what kind of answer that was, by whom and
 // when.

@@ -132,7 +132,7 @@ func (h *head) put(ctx context.Context, state *State) error {
 	for i, t := range h.riding {
 		switch err := t(tx); {
 		case err == nil:
-		case outrun(err):
+		case Moved(err):
 			h.riding = h.riding[:i] // what came after it may build on it
 			h.mu.Lock()
 			h.outrun = true
@@ -208,11 +208,6 @@ func (h *head) refresh(ctx context.Context) (bool, error) {
 		return false, nil
 	}
 	return true, h.set(ctx, e)
-}
-
-// outrun says that a transition was refused because somebody else's came first.
-func outrun(err error) bool {
-	return errors.Is(err, ErrSettled) || errors.Is(err, ErrUnknownCall) || errors.Is(err, ErrStale) || errors.Is(err, errMove)
 }
 
 // ride applies a transition here and now, and leaves it to the next commit to store it. It must follow from what is stored: a

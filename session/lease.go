@@ -110,11 +110,8 @@ func (d *Drive) MayEnter(ctx context.Context, call string) error {
 			return err
 		}
 	}
-	if err := d.standing(); err != nil {
+	if err := d.Stands(); err != nil {
 		return err
-	}
-	if d.stale() {
-		return fmt.Errorf("%w: session %q: too little of the lease is left to enter a body", ErrNoAnswer, d.id)
 	}
 	var err error
 	d.View(func(st *State) {
@@ -167,12 +164,13 @@ func (d *Drive) beat() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.pulse == nil && !d.released {
-		d.pulse = time.AfterFunc(d.store.lease/leasePulse, d.look)
+		d.pulse = time.AfterFunc(d.store.lease/leasePulse, d.checkLease)
 	}
 }
 
-// look renews the lease when a third of it is over, and tells when it is lost.
-func (d *Drive) look() {
+// checkLease renews the lease when a third of it is over, and tells when it is
+// lost.
+func (d *Drive) checkLease() {
 	if d.standing() != nil {
 		return
 	}
