@@ -105,12 +105,12 @@ func (rn *Runner) newDrive(ctx context.Context, id string, n *session.New) (*dri
 	return d, nil
 }
 
-// patience is how long the store may still take for what the loop waits for once the caller has left. What it has not done by
+// storeGrace is how long the store may still take for what the loop waits for once the caller has left. What it has not done by
 // then goes on without the loop, so that Run is back although the store hangs.
-const patience = 100 * time.Millisecond
+const storeGrace = 100 * time.Millisecond
 
 // hurry lets the loop wait for the store only a little longer.
-func (d *drive) hurry() { time.AfterFunc(patience, d.giveUp) }
+func (d *drive) hurry() { time.AfterFunc(storeGrace, d.giveUp) }
 
 // commitCtx is the loop's context for the store. It outlasts the caller's by a little: a result is recorded also after its run was left.
 func (d *drive) commitCtx() context.Context { return d.patience }
@@ -152,7 +152,7 @@ func (d *drive) toTheEnd(before func() error) (event.End, error) {
 
 // reason is why the drive ends: where the caller has left, and the store was no longer waited for, that.
 func (d *drive) reason(err error) error {
-	if err == nil || d.patience.Err() == nil || !errors.Is(err, session.ErrGoesOn) && !errors.Is(err, context.Canceled) {
+	if err == nil || d.commitCtx().Err() == nil || !errors.Is(err, session.ErrGoesOn) && !errors.Is(err, context.Canceled) {
 		return err
 	}
 	cause := context.Cause(d.ctx)
@@ -225,7 +225,7 @@ func (d *drive) loop(callsOnly bool) error {
 				return nil
 			}
 		case session.StepRetry:
-			if callsOnly || d.worker || d.isTooLong(step) { // a worker comes back then
+			if callsOnly || d.worker || d.outlastsHold(step) { // a worker comes back then
 				return nil
 			}
 		case session.StepModel:
@@ -331,8 +331,9 @@ func (d *drive) pauseForRetry(step session.Step, changed <-chan struct{}) error 
 	return d.wait(step, changed)
 }
 
-// isTooLong reports whether the model is to be called again so late that the session is given up until then.
-func (d *drive) isTooLong(step session.Step) bool {
+// outlastsHold reports whether the model is to be called again so late that the
+// session is given up until then.
+func (d *drive) outlastsHold(step session.Step) bool {
 	return step.Until.Sub(d.rn.store.Now()) > d.agent.Retry().Hold
 }
 

@@ -36,7 +36,7 @@ func (d *drive) model(ctx context.Context) error {
 	case err != nil && d.stopping.Err() != nil:
 		return nil // the loop sees why
 	case tooLong(err):
-		return d.tooLong(err)
+		return d.overLength(err)
 	case err != nil:
 		return d.retry(fmt.Errorf("model: %w", err))
 	}
@@ -154,7 +154,7 @@ func (d *drive) stream(ctx context.Context) (err error) {
 func (d *drive) reply(m llm.Message, fin llm.Finish) error {
 	m, err := d.own(m)
 	if err != nil {
-		return d.tooLong(err)
+		return d.overLength(err)
 	}
 	asked := m.ToolCalls()
 	calls, key, err := d.open(asked)
@@ -230,9 +230,9 @@ func tooLong(err error) bool {
 	return errors.As(err, &e) && e.Kind == llm.ErrTooLong
 }
 
-// tooLong ends the run over a message that is not stored. Continue asks the model
+// overLength ends the run over a message that is not stored. Continue asks the model
 // again.
-func (d *drive) tooLong(cause error) error { return d.useUp(event.FinishMaxMessage, cause.Error()) }
+func (d *drive) overLength(cause error) error { return d.useUp(event.FinishMaxMessage, cause.Error()) }
 
 // acceptable is the name itself where a provider would take it back, and otherwise one that names no tool.
 func (d *drive) acceptable(name string) string {

@@ -1,7 +1,6 @@
 package runner
 
 import (
-	"context"
 	"time"
 
 	"github.com/fermata-ai/fermata/event"
@@ -101,32 +100,4 @@ func (rn *Runner) returned(st *session.State) bool {
 		}
 	}
 	return false
-}
-
-// How long sessions may be due under an agent that a worker doesn't have before
-// it says so, and how often it does: another worker may have that agent.
-const (
-	strangeAfter = time.Minute
-	strangeEvery = time.Hour
-)
-
-// strangers warns of agents that this runner doesn't have and under which
-// sessions are due: somebody renamed one, or runs no worker for it.
-func (w *worker) strangers(ctx context.Context) {
-	now := time.Now()
-	if now.Before(w.looked.Add(strangeAfter)) {
-		return
-	}
-	w.looked = now
-	due, err := w.rn.store.DueAgents(ctx)
-	if err != nil {
-		return // round says so
-	}
-	for name, since := range due {
-		if w.rn.agents[name] != nil || w.rn.store.Now().Sub(since) < strangeAfter || now.Before(w.warned[name].Add(strangeEvery)) {
-			continue
-		}
-		w.warned[name] = now
-		w.rn.options.Logger.Warn("sessions are due whose agent this worker doesn't have", "agent", name, "since", since)
-	}
 }

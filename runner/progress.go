@@ -42,7 +42,7 @@ func (rn *Runner) progress(ctx context.Context, id, callOrPause, toolName string
 	case !(p.Fraction >= 0 && p.Fraction <= 1):
 		return fmt.Errorf("%w: its fraction %v is not between 0 and 1", ErrInvalidProgress, p.Fraction)
 	}
-	key := reported{id, call}
+	key := callName{id, call}
 	now := rn.reports.begin(key)
 	name, err := rn.store.Progress(ctx, id, callOrPause, p, now)
 	if now {
@@ -62,7 +62,7 @@ func (rn *Runner) progress(ctx context.Context, id, callOrPause, toolName string
 }
 
 // storeProgress stores the last of a burst of progress.
-func (rn *Runner) storeProgress(call reported, p tool.Progress) (refused bool) {
+func (rn *Runner) storeProgress(call callName, p tool.Progress) (refused bool) {
 	_, err := rn.store.Progress(context.Background(), call.session, call.call, p, true)
 	if err != nil && !errors.Is(err, session.ErrSettled) && !errors.Is(err, session.ErrDeleted) {
 		rn.options.Logger.Warn("progress was not stored", "session", call.session, "call", call.call, "error", err)

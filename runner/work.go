@@ -87,15 +87,15 @@ type worker struct {
 	o      WorkOptions
 	drives sync.WaitGroup
 	freed  chan struct{} // gets a value when a drive has ended
-	watching
 
 	mu      sync.Mutex
 	active  map[string]bool
 	backoff map[string]*backoff // of sessions that could not be driven
 
 	// Of the goroutine of Work:
-	looked time.Time            // when it last looked for strangers
-	warned map[string]time.Time // of which it warned, by agent
+	watching watching
+	lookedAt time.Time            // for strangers, the last time
+	warned   map[string]time.Time // of which it warned, by agent
 }
 
 // backoff keeps a session that can't be driven from being tried all the time.
@@ -251,7 +251,8 @@ func (w *worker) round(ctx context.Context) (next time.Time, err error) {
 	return next, err
 }
 
-// start drives a session that is due, unless that is hopeless now. It says whether there was room.
+// start drives a session that is due, unless that is hopeless now. It reports
+// whether there was room.
 func (w *worker) start(ctx context.Context, due session.Due) bool {
 	id := due.Session
 	w.mu.Lock()
