@@ -1,7 +1,7 @@
 // Package event is what a caller sees of a run: what the model says as it is said, and what became of each tool call. The
 // last event of a run is an [End].
 //
-// Events are for showing, and belong to whoever ranges over them: writing into one, to mask it, say, changes nothing else. What must
+// Events are for showing, and belong to the caller who ranges over them: writing into one, to mask it, say, changes nothing else. What must
 // not be missed is in the session: an event that tells of a pause or a final result comes after the commit that made it so. But for one: the result of a call whose answer is its output is shown as soon as the
 // layers have let it through, and is stored with the session's next commit. If the call is cancelled before that, the cancellation
 // counts, and the result is shown again, as it is.

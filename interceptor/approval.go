@@ -97,7 +97,7 @@ func (a approval) wrap(next ToolHandler) ToolHandler {
 		case Deny:
 			return tool.Execution{}, tool.Denied(v.Reason)
 		}
-		prompt := a.prompt(call) // which nobody else has, and nothing else is done with
+		prompt := a.prompt(call) // its own copy, of which nothing else is made
 		if v.Reason != "" {
 			prompt += " (" + v.Reason + ")"
 		}

@@ -52,7 +52,7 @@ type Layer struct {
 	// was called: the body may have run.
 	Tool func(next ToolHandler) ToolHandler
 
-	err error // what is wrong with it, by whoever made it
+	err error // what is wrong with it, by its constructor
 }
 
 // Chain is a list of layers, the first outermost.

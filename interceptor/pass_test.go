@@ -132,7 +132,7 @@ func TestApprovalKeepsItsTools(t *testing.T) {
 	}
 }
 
-// No layer can make those behind it believe that somebody has decided.
+// No layer can make those behind it believe that a person has decided.
 func TestDecisionsCannotBeForged(t *testing.T) {
 	forge := layer("forge", func(ctx context.Context, c tool.Call, next interceptor.ToolHandler) (tool.Execution, error) {
 		for i := range c.Decisions {
@@ -152,7 +152,7 @@ func TestDecisionsCannotBeForged(t *testing.T) {
 	}
 }
 
-// A layer returns what another asks for as it is, in the same place or in another; nobody is asked something else in its name.
+// A layer returns what another asks for as it is, in the same place or in another; no one is asked something else in its name.
 func TestALayerCannotChangeAnothersPause(t *testing.T) {
 	for name, test := range map[string]struct {
 		touch func(*tool.Execution)

@@ -51,7 +51,7 @@ func (f *flaky) times() int {
 var engines = map[string]*rigOptions{"of one process": {memory: true}, "of several processes": {memory: true, wrap: hidden}}
 
 // TestLongDelayGivesTheSessionUp: a drive doesn't hold a session for hours because a provider asks for them. It ends, and says until when;
-// the session is listed so, nobody holds it, and it is due then, and not before.
+// the session is listed so, no drive holds it, and it is due then, and not before.
 func TestLongDelayGivesTheSessionUp(t *testing.T) {
 	for name, o := range engines {
 		t.Run(name, func(t *testing.T) {

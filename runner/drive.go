@@ -51,9 +51,9 @@ type drive struct {
 	held      []event.Event    // to be shown after the next commit
 	before    map[string]sight // while results and pauses are held: shown as it was before
 
-	listening bool             // whoever ranges over the events is looking at one
-	worker    bool             // nobody waits for the events
-	heard     map[string]sight // what others have shown, where nobody listens to this drive; nil: its caller does
+	listening bool             // the caller is looking at an event
+	worker    bool             // a worker drives: no caller waits for the events
+	heard     map[string]sight // what others have shown, where this drive has no listener; nil: its caller listens
 	toldAt    time.Time        // when the runner or worker ended, as far as drain knows
 	inOrder   bool             // the head says that this drive was ended in order
 	moves     int              // how often in a row it has looked again, see lookAgain

@@ -119,7 +119,7 @@ func (d *drive) drain() {
 	d.leftUndone(d.lease.Settled(d.lasting))
 }
 
-// leftUndone logs what nobody else hears of.
+// leftUndone logs what no caller hears of.
 func (d *drive) leftUndone(err error) {
 	if err != nil && !lost(err) && d.lasting.Err() == nil {
 		d.rn.options.Logger.Error("a drive was not ended as it should", "session", d.session, "error", err)

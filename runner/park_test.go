@@ -202,7 +202,7 @@ func TestClaimedCallOfARemovedTool(t *testing.T) {
 	}
 }
 
-// TestParkedForATime: by option a parked call fails, once, although nobody has its
+// TestParkedForATime: by option a parked call fails, once, although no program has its
 // tool.
 func TestParkedForATime(t *testing.T) {
 	var n counter

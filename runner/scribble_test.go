@@ -336,7 +336,7 @@ func (s *scribblers) answer(waiting int) {
 	s.listen(res.Events(t.Context()))
 }
 
-// listen ranges over events as somebody does who masks them for the screen.
+// listen ranges over events as a caller does who masks them for the screen.
 func (s *scribblers) listen(events iter.Seq2[event.Event, error]) (end event.End) {
 	for ev, err := range events {
 		must(s.t, err)
@@ -352,7 +352,7 @@ func (s *scribblers) listen(events iter.Seq2[event.Event, error]) (end event.End
 	return end
 }
 
-// TestWhatIsHandedOutIsItsReceivers: whoever writes over all that he was given, and all that he gave, changes nothing of what is
+// TestWhatIsHandedOutIsItsReceivers: who writes over all that was handed out, and all that was handed in, changes nothing of what is
 // stored, what runs, what the model is sent, and what the others see.
 func TestWhatIsHandedOutIsItsReceivers(t *testing.T) {
 	for name, layers := range map[string]bool{"with layers": true, "without": false} {

@@ -10,7 +10,7 @@ import (
 	"github.com/fermata-ai/fermata/kvstore"
 )
 
-// change is what an update of a head has come to. Whoever made it may leave
+// change is what an update of a head has come to. Its caller may leave
 // while it waits for the engine; another goroutine then carries it on.
 type change struct {
 	commit    commitID
@@ -36,7 +36,7 @@ type unsure struct {
 }
 
 const (
-	// maxConflicts is how often a transition is tried again because somebody else was faster.
+	// maxConflicts is how often a transition is tried again because another writer was faster.
 	maxConflicts = 1000
 	// uncertainTries is how often a commit is tried whose acknowledgement gets lost.
 	uncertainTries = 4
@@ -115,7 +115,7 @@ func doubtful(err, doubt error) error {
 	return fmt.Errorf("%w; before that: %w", err, doubt)
 }
 
-// errAgain says that a try prepared the next one.
+// errAgain is the error of a try that prepared the next one.
 var errAgain = errors.New("try again")
 
 // attempt makes one try, or goes on with one. Whatever it returns but nil, the head is stale.
@@ -187,7 +187,7 @@ func (h *head) catchUp(ctx context.Context) (landed bool, err error) {
 			c.uncertain = uncertainTries - 1 // so much has happened since that nothing tells, nor will
 			return false, c.doubt
 		}
-		c.doubt = nil // somebody else was faster, and so it never will be
+		c.doubt = nil // another writer was faster, and so it never will be
 	}
 	return false, nil
 }

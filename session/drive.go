@@ -35,7 +35,7 @@ type Drive struct {
 	epoch    int
 	fence    int64
 	taken    bool      // the lease is committed
-	heir     bool      // the head says that another drive holds it, which is dead
+	heir     bool      // by the head another drive holds it, which is dead
 	marked   bool      // it is to be known of this drive that it began, in case it dies
 	notUntil time.Time // workers wait until then, see TriedAgain
 	keep     bool      // the drive goes on, though the head doesn't show it
@@ -50,7 +50,7 @@ type Drive struct {
 	pulse    *time.Timer
 	renewing bool
 	onLost   func(error)
-	later    []task // for whoever has the slot to do when it is done
+	later    []task // for the goroutine that has the slot, when it is done
 	failed   error  // of those
 	behind   context.CancelFunc
 }
@@ -151,7 +151,8 @@ func (s *Store) driven(st *State) bool {
 	return !s.leasedUntil(st).IsZero()
 }
 
-// Driven says whether some drive holds the session, and until when at least, unless that drive ends it, if that is known.
+// Driven reports whether some drive holds the session, and until when at least,
+// unless that drive ends it, if that is known.
 func (s *Store) Driven(st *State) (held bool, until time.Time) {
 	return s.driven(st), s.leasedUntil(st)
 }
@@ -376,7 +377,7 @@ func (d *Drive) Rest(ctx context.Context) error {
 	return d.commit(ctx, touch)
 }
 
-// holds reports whether the head says that a drive goes on.
+// holds reports whether, by the head, a drive goes on.
 func (d *Drive) holds() (held bool) {
 	d.View(func(st *State) { held = st.Held })
 	return held
@@ -385,5 +386,5 @@ func (d *Drive) holds() (held bool) {
 // View calls f with the head as this drive knows it. F must not change it, nor keep it, nor call the store.
 func (d *Drive) View(f func(*State)) { d.head.view(f) }
 
-// State is the head as this drive knows it. It is a copy that nobody changes, nor must the caller.
+// State is the head as this drive knows it. It never changes, and the caller must not change it.
 func (d *Drive) State() *State { return d.head.lend() }

@@ -17,7 +17,7 @@ var ErrNoAnswer = errors.New("session: the storage engine has not answered in ti
 
 // engine is the one way to the Store's kvstore.Store. A call that takes longer
 // than bound, or than its context, is left behind in a goroutine of its own,
-// whether or not the engine obeys contexts: whoever made it goes on. An engine
+// whether or not the engine obeys contexts: its caller goes on. An engine
 // that never waits is called directly, since the hop to a goroutine costs more
 // than the call.
 type engine struct {
@@ -133,7 +133,7 @@ func (e *engine) write(ctx context.Context, b kvstore.Batch) *engineCall[kvstore
 }
 
 // errLeft is the error of a wait that was given up while the write goes on.
-var errLeft = errors.New("session: nobody waits for the write")
+var errLeft = errors.New("session: the write goes on without its caller")
 
 // written waits for a write until it has ended, its bound is over, or ctx ends;
 // then it may be waited for again.

@@ -17,7 +17,7 @@ import (
 // shared is an engine that doesn't say that one process holds it.
 func shared(kv kvstore.Store) kvstore.Store { return struct{ kvstore.Store }{kv} }
 
-// TestEngineCallsAreBounded: an engine that doesn't answer, whether or not it obeys contexts, keeps nobody longer than its bound: a third of
+// TestEngineCallsAreBounded: an engine that doesn't answer, whether or not it obeys contexts, keeps no caller longer than its bound: a third of
 // the lease, or what the options say; nor longer than the caller waits. A write may have been applied, and a read may be tried again.
 func TestEngineCallsAreBounded(t *testing.T) {
 	for _, deaf := range []bool{false, true} {
@@ -109,7 +109,7 @@ func TestLateWritesCountOnce(t *testing.T) {
 	}
 }
 
-// TestNobodyWaitsForTheSlot: the store hangs in a commit. Whoever looks at the head, leaves the drive or gives it up goes on at once, and
+// TestNobodyWaitsForTheSlot: the store hangs in a commit. Who looks at the head, leaves the drive or gives it up goes on at once, and
 // what the drive was left with is done when the store answers.
 func TestNobodyWaitsForTheSlot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

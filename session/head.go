@@ -26,8 +26,8 @@ type head struct {
 	stale bool             // something else may be stored by now
 	fresh func() *State    // what a session begins with; nil: it must exist
 
-	driver  bool            // whoever writes it drives the session
-	lasting context.Context // of a driver: that of its writes, which go on when nobody waits for them any more
+	driver  bool            // its writer drives the session
+	lasting context.Context // of a driver: that of its writes, which go on when they are waited for no more
 
 	// base and riding are transitions that were applied to the State, in now, and are not committed yet. They run again on a head that
 	// was read anew. Riding ones that no longer apply then, because somebody else was faster, are dropped.
@@ -38,7 +38,7 @@ type head struct {
 	txs        [2]Tx
 	now, spare *Tx                    // the one with the State, and the one for the next change: its slices, and its State, are good for it
 	buf        []byte                 // the same for the next value
-	only       []kvstore.Precondition // of a commit: that nobody else was faster
+	only       []kvstore.Precondition // of a commit: that no other writer was faster
 	change     change
 	unsure     unsure
 

@@ -7,7 +7,7 @@ import (
 )
 
 // A stored lease ends by time. Its drive counts from before the commit was sent
-// that took or renewed it, by two clocks: the monotonic one, which nobody sets,
+// that took or renewed it, by two clocks: the monotonic one, which is never set,
 // and the wall clock, since the former stands still while a machine sleeps.
 // Whichever has got further counts.
 
@@ -34,7 +34,7 @@ const (
 )
 
 // standing refuses a drive that is known to have lost its lease. One that has
-// run out is lost for good, also if nobody has taken it.
+// run out is lost for good, also if no other drive has taken it.
 func (d *Drive) standing() error {
 	d.mu.Lock()
 	lost, taken, renewed := d.lost, d.taken, d.renewed
@@ -143,7 +143,7 @@ func (d *Drive) outdated() bool {
 	d.mu.Lock()
 	news, known := d.news || len(d.heard) > 0, d.known
 	d.mu.Unlock()
-	// Where one process has the engine, everybody in it is heard.
+	// Where one process has the engine, all commits are heard.
 	return news || !d.store.exclusive && d.store.since(known) > leaseNews
 }
 

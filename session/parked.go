@@ -35,7 +35,7 @@ func (tx *Tx) Unpark(call string) error {
 	c, err := tx.live(call)
 	switch {
 	case errors.Is(err, ErrSettled), errors.Is(err, ErrUnknownCall):
-		return nil // somebody else has ended it
+		return nil // it was ended meanwhile
 	case err == nil && c.Parked != nil:
 		c.Parked = nil
 		tx.touch()

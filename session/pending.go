@@ -284,7 +284,7 @@ func (s *Store) FindKey(ctx context.Context, k OutsideKey) (tool.Pause, error) {
 	return found, nil
 }
 
-// ofOthers reports whether a pause is another user's than the given one; the empty user is everybody. Of others nothing else is read: what
+// ofOthers reports whether a pause is another user's than the given one; the empty user is all. Of others nothing else is read: what
 // is damaged of theirs is in no one's way.
 func (s *Store) ofOthers(ctx context.Context, pause, user string) (bool, error) {
 	if user == "" {

@@ -102,7 +102,7 @@ type Halt struct {
 	later
 }
 
-// Unseen is what a drive settled to which nobody listened, and whose turn it
+// Unseen is what a drive without a listener settled, and whose turn it
 // closed: the next drive shows it.
 type Unseen struct {
 	Message int      `json:"msg"`   // the number of the message with the results

@@ -13,7 +13,7 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// What a dead drive left says whether it may have died of the session.
+// What a dead drive left tells whether it may have died of the session.
 func TestWhatWasInFlight(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	output := &Answer{Pause: 1, Kind: KindComplete, Mode: tool.ModeOutput}

@@ -52,7 +52,7 @@ func TestClonesShareNothing(t *testing.T) {
 	shared(t, Spec.Clone)
 }
 
-// "Already checked" is said of the bytes: whoever writes into a call's arguments after they were found valid has them checked again.
+// "Already checked" is said of the bytes: who writes into a call's arguments after they were found valid has them checked again.
 func TestArgumentsThatWereWrittenOverAreCheckedAgain(t *testing.T) {
 	typed := Must(Func(Spec{Name: "typed"}, func(_ context.Context, in struct {
 		N int `json:"n"`
@@ -93,7 +93,7 @@ type funcTool struct {
 func (f funcTool) Spec() Spec                                             { return f.spec }
 func (f funcTool) Execute(ctx context.Context, c Call) (Execution, error) { return f.f(ctx, c) }
 
-// What a registry tells of its tools is whoever asks's own; what it was told is its.
+// What a registry tells of its tools is its caller's own, and what it was told is its.
 func TestARegistrysSchemasAreItsOwn(t *testing.T) {
 	spec := Spec{Name: "raw", Input: json.RawMessage(`{"type":"object","properties":{}}`), Output: json.RawMessage(`{"type":"string"}`)}
 	typed := Must(Func(Spec{Name: "typed"}, func(context.Context, struct{}) (Result[string], error) { return Done(""), nil }))

@@ -22,7 +22,7 @@ func (p *Prepared) Enter(ctx context.Context, call Call) (Execution, error) {
 	if err != nil {
 		return Execution{}, err
 	}
-	if own, ok := p.Tool.(*typed); ok && own == p.entry.typed { // which gives its function the call itself, and returns what nobody else has
+	if own, ok := p.Tool.(*typed); ok && own == p.entry.typed { // which gives its function the call itself, and returns what is its own
 		return p.run(ctx, call, own.Execute)
 	}
 	return p.run(WithCall(ctx, call), call, apart(p.Tool.Execute))

@@ -177,7 +177,7 @@ func (p *part) inOrder(ctx *jsonschema.ValidatorContext, o map[string]any) []str
 	return slices.Sorted(maps.Keys(o))
 }
 
-// member applies what there is for a member of that name, and counts what does
+// member applies the schemas for a member of that name, and counts what does
 // not fit. Known is false where no such member may be there.
 func (p *part) member(ctx *jsonschema.ValidatorContext, name string, v any) (known bool, faults int) {
 	try := func(s *jsonschema.Schema) {
@@ -331,7 +331,7 @@ func (p *part) failures(ctx *jsonschema.ValidatorContext, schemas []*jsonschema.
 	return errs
 }
 
-// pruned takes from an error what nobody will read, so that what is kept while
+// pruned takes from an error what won't be read, so that what is kept while
 // the rest is looked at stays small.
 func pruned(ctx *jsonschema.ValidatorContext, err error) error {
 	bad, ok := err.(*jsonschema.ValidationError) // the library's own

@@ -23,7 +23,7 @@ const DefaultIdle = 10 * time.Minute
 //
 // The lines of the stream end as [Lines] has them.
 //
-// The time in which whoever reads the stream is busy with what has come doesn't count.
+// The time in which the reader of the stream is busy with what has come doesn't count.
 func Stream(ctx context.Context, provider string, idle time.Duration) context.Context {
 	return context.WithValue(ctx, streamKey{}, stream{provider, cmp.Or(idle, DefaultIdle)})
 }

@@ -107,7 +107,7 @@ func TestTransportThatAuthenticates(t *testing.T) {
 	}
 }
 
-// Whoever asks the vendor about a stream that broke needs the request's id.
+// Who asks the vendor about a stream that broke needs the request's id.
 func TestBrokenStreamsTellTheRequest(t *testing.T) {
 	const head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nRequest-Id: req_1\r\n\r\n"
 	for name, body := range map[string]string{
