@@ -45,14 +45,14 @@ func (d *drive) model(ctx context.Context) error {
 
 // retry has the model called again after a while, if its failure may pass, and fails the run otherwise.
 func (d *drive) retry(cause error) error {
-	failures, since := 1, time.Duration(0)
+	failures, since, now := 1, time.Duration(0), d.rn.store.Now()
 	d.lease.View(func(st *session.State) {
 		if st.Retry == nil {
 			return
 		}
 		failures += st.Retry.Failures
 		if !st.Retry.Since.IsZero() {
-			since = d.rn.store.Now().Sub(st.Retry.Since)
+			since = now.Sub(st.Retry.Since)
 		}
 	})
 	wait, ok := d.agent.Retry().After(failures, since, cause)

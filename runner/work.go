@@ -286,13 +286,14 @@ func (b *backsOff) Error() string { return "drives of the session died; it is tr
 // ended notes how a drive went. One that got nowhere is tried again later and later; one that another drive has, when that one's
 // lease ends, if it is known, or the session is due by another entry, and otherwise soon.
 func (w *worker) ended(due session.Due, err error) {
+	now := w.rn.store.Now() // the clock is code of others: not under the lock
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	id := due.Session
 	delete(w.active, id)
 	var later *backsOff
 	var busy *session.BusyError
-	in := func(until time.Time) time.Time { return time.Now().Add(max(firstBackoff, until.Sub(w.rn.store.Now()))) }
+	in := func(until time.Time) time.Time { return time.Now().Add(max(firstBackoff, until.Sub(now))) }
 	switch b := w.backoff[id]; {
 	case err == nil:
 		delete(w.backoff, id)

@@ -147,7 +147,9 @@ func (d *Drive) outdated() bool {
 	return news || !d.store.exclusive && d.store.since(known) > leaseNews
 }
 
-// RenewEvery is how often a stored lease is renewed while nothing else is committed; zero: never.
+// RenewEvery is how often a stored lease is renewed while nothing else is
+// committed, and how often its driver looks for what other processes have done;
+// zero: never.
 func (d *Drive) RenewEvery() time.Duration {
 	if d.store.exclusive {
 		return 0

@@ -71,6 +71,30 @@ func supersededOutcome(c *Call, by string) *Outcome {
 	return &Outcome{Status: event.Denied, By: by, Output: StringBlob("Denied: " + why + " " + c.begun(false))}
 }
 
+// goneOutcome is how a parked call ends whose tool did not come back in time.
+func goneOutcome(c *Call) *Outcome {
+	o := c.withoutTool("deadline", "")
+	text := fmt.Sprintf("The tool %s is gone, and did not come back in time. ", c.Tool)
+	if o.Status == event.Unknown {
+		text += "It was running before, and its outcome is unknown: it may have had its effect. Check before you do the same by other means."
+	} else {
+		o.Status = event.Failed
+		text += c.begun(false)
+	}
+	o.Output = StringBlob(text)
+	return o
+}
+
+// withoutTool is how a parked call ends that is cancelled. One that was claimed
+// may have had its effect, and only its tool could tell.
+func (c *Call) withoutTool(by, why string) *Outcome {
+	if c.Status != Running {
+		return CancelledOutcome(c, by, why, false)
+	}
+	return &Outcome{Status: event.Unknown, By: by, Output: StringBlob(reasoned("Cancelled", why) +
+		" The call was running when the program stopped, and its outcome is unknown: check before you try again.")}
+}
+
 // andEffects is what work that had begun may have left. A read-only tool's
 // leaves nothing.
 func (c *Call) andEffects() string {
