@@ -6,6 +6,18 @@
 // All of them are one loop over session.Next: see drive.go.
 package runner
 
+// Where things are:
+//
+//   - what callers do: runner.go, run.go, resume.go, typed.go, progress.go,
+//     find.go, sessions.go, status.go, follow.go, token.go, work.go; who may:
+//     authorize.go
+//   - the loop: drive.go begins, then model.go, turn.go, calls.go, moved.go,
+//     recover.go, park.go, facts.go; its end: leave.go
+//   - a call's body: body.go, enter.go, settle.go, pausing.go, host.go, outcomes.go
+//   - what is shown: show.go, live.go, reports.go
+//   - a worker's rounds: watching.go, strangers.go
+//   - what answers and tokens are judged by: judge.go, ring.go
+
 import (
 	"context"
 	"errors"
