@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// Every line of the contract in docs/design.md stands once, and names a test, or
-// several, which exist.
+// Every line of the contract in docs/design.md stands once, and names a test,
+// or several, which exist.
 func TestEveryLineOfTheContractHasItsTest(t *testing.T) {
 	design, err := os.ReadFile("docs/design.md")
 	if err != nil {

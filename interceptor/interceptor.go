@@ -41,9 +41,9 @@ type Layer struct {
 	Name string
 	// Tools names the tools whose calls Tool sees; empty: all.
 	Tools []string
-	// Binds makes the arguments that Tool lets through those that run: if a layer
-	// behind it changes them, and doesn't bind them itself, the call fails.
-	// Approval binds.
+	// Binds makes the arguments that Tool lets through those that run: if a
+	// layer behind it changes them, and doesn't bind them itself, the call
+	// fails. Approval binds.
 	Binds bool
 
 	Turn  func(next TurnHandler) TurnHandler

@@ -147,8 +147,8 @@ func (s *space) message(m Message, calls *boxes[ToolCall], results *boxes[ToolRe
 	return m
 }
 
-// part replaces the part in a slot by a copy, now or when its boxes are full. What holds
-// nothing but strings can't be changed, and stays.
+// part replaces the part in a slot by a copy, now or when its boxes are full.
+// What holds nothing but strings can't be changed, and stays.
 func (s *space) part(at int, calls *boxes[ToolCall], results *boxes[ToolResult]) {
 	switch p := s.slots[at].(type) {
 	case Text:

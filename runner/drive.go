@@ -105,14 +105,16 @@ func (rn *Runner) newDrive(ctx context.Context, id string, n *session.New) (*dri
 	return d, nil
 }
 
-// storeGrace is how long the store may still take for what the loop waits for once the caller has left. What it has not done by
-// then goes on without the loop, so that Run is back although the store hangs.
+// storeGrace is how long the store may still take for what the loop waits for
+// once the caller has left. What it has not done by then goes on without the
+// loop, so that Run is back although the store hangs.
 const storeGrace = 100 * time.Millisecond
 
 // hurry lets the loop wait for the store only a little longer.
 func (d *drive) hurry() { time.AfterFunc(storeGrace, d.giveUp) }
 
-// commitCtx is the loop's context for the store. It outlasts the caller's by a little: a result is recorded also after its run was left.
+// commitCtx is the loop's context for the store. It outlasts the caller's by a
+// little: a result is recorded also after its run was left.
 func (d *drive) commitCtx() context.Context { return d.patience }
 
 // events is the drive, for ranging over. Before, if given, runs first; it may drive the open turn to its end with d.settle.
@@ -150,7 +152,8 @@ func (d *drive) toTheEnd(before func() error) (event.End, error) {
 	return d.finish(d.reason(err))
 }
 
-// reason is why the drive ends: where the caller has left, and the store was no longer waited for, that.
+// reason is why the drive ends: where the caller has left, and the store was no
+// longer waited for, that.
 func (d *drive) reason(err error) error {
 	if err == nil || d.commitCtx().Err() == nil || !errors.Is(err, session.ErrGoesOn) && !errors.Is(err, context.Canceled) {
 		return err
@@ -278,8 +281,9 @@ func (d *drive) startOver() error {
 	return d.show()
 }
 
-// maxTakeovers is how many drives may die of a session, one after the other, before it is left alone. Package session tells who
-// died of it, rather than beside it.
+// maxTakeovers is how many drives may die of a session, one after the other,
+// before it is left alone. Package session tells who died of it, rather than
+// beside it.
 const maxTakeovers = 5
 
 // dying says whether the session kills whoever drives it. Such a one is failed.

@@ -12,11 +12,11 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// The way from the layers into the tool's body: what was decided is checked, the
-// call is claimed, and there is a last look after each wait.
+// The way from the layers into the tool's body: what was decided is checked,
+// the call is claimed, and there is a last look after each wait.
 
-// enter is the innermost handler: it checks what was decided, claims the call, and enters the body; or it returns the answer
-// that is the output.
+// enter is the innermost handler: it checks what was decided, claims the call,
+// and enters the body; or it returns the answer that is the output.
 func (b *body) enter(ctx context.Context, call tool.Call) (tool.Execution, error) {
 	exec, admitted, err := b.admit(b.d.lasting, call)
 	if !admitted {
@@ -25,7 +25,8 @@ func (b *body) enter(ctx context.Context, call tool.Call) (tool.Execution, error
 	return b.into(ctx, call)
 }
 
-// admit checks what was decided, and claims the call. Store is how long the store is waited for.
+// admit checks what was decided, and claims the call. Store is how long the
+// store is waited for.
 func (b *body) admit(store context.Context, call tool.Call) (exec tool.Execution, admitted bool, err error) {
 	if err := approved(b.prepared.Call.Decisions, b.prepared.Call.Arguments, call.Arguments); err != nil {
 		return exec, false, err
@@ -42,7 +43,8 @@ func (b *body) admit(store context.Context, call tool.Call) (exec tool.Execution
 	return exec, true, nil
 }
 
-// begin notes that the call is about to be claimed, unless it is answered already, or must not be.
+// begin notes that the call is about to be claimed, unless it is answered
+// already, or must not be.
 func (b *body) begin(name string) (answered bool, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -63,8 +65,9 @@ func (b *body) begin(name string) (answered bool, err error) {
 	return false, nil
 }
 
-// claim makes it durable that the body is about to be entered, where that is needed; and then looks again at all that could have
-// changed while it waited. Claimed: it is, or may be, also where the body must not be entered.
+// claim makes it durable that the body is about to be entered, where that is
+// needed; and then looks again at all that could have changed while it waited.
+// Claimed: it is, or may be, also where the body must not be entered.
 func (b *body) claim(store context.Context) (claimed bool, err error) {
 	if b.c.Effect.NeedsClaim() {
 		if err := b.lease.Update(store, func(tx *session.Tx) error { return tx.Claim(b.c.ID) }); err != nil {
@@ -88,7 +91,8 @@ func (b *body) into(ctx context.Context, call tool.Call) (tool.Execution, error)
 	return exec, err
 }
 
-// lastLook is the last thing before code of the tool's own runs: it reports why it must not.
+// lastLook is the last thing before code of the tool's own runs: it reports why
+// it must not.
 func (b *body) lastLook(ctx context.Context) error {
 	if err := b.lease.Stands(); err != nil {
 		return err
@@ -107,14 +111,16 @@ func (b *body) lastLook(ctx context.Context) error {
 	return nil
 }
 
-// layerEnded is why a body is not entered whose own context lasts: a layer has ended the one that it passed on.
+// layerEnded is why a body is not entered whose own context lasts: a layer has
+// ended the one that it passed on.
 type layerEnded struct{ error }
 
 func (e *layerEnded) Unwrap() error { return e.error }
 
-// putOff takes back the claim of a body that was not entered after all. What then becomes of the call is for the loop: it begins anew, or
-// settles as cancelled; a layer that has ended it itself says so. Where the claim can't be taken back, since the lease is lost, the next
-// drive finds a call that is.
+// putOff takes back the claim of a body that was not entered after all. What
+// then becomes of the call is for the loop: it begins anew, or settles as
+// cancelled; a layer that has ended it itself says so. Where the claim can't be
+// taken back, since the lease is lost, the next drive finds a call that is.
 func (b *body) putOff(store context.Context, claimed bool, why error) error {
 	b.mu.Lock()
 	if b.entered || b.over { // by another next of the same layer; the layers have said what becomes of it
@@ -136,7 +142,8 @@ func (b *body) putOff(store context.Context, claimed bool, why error) error {
 	return why
 }
 
-// failsRun reports whether a body's not being entered is the store's failure, rather than what a run goes on, or ends, with.
+// failsRun reports whether a body's not being entered is the store's failure,
+// rather than what a run goes on, or ends, with.
 func failsRun(why error) bool {
 	for _, e := range []error{session.ErrFenced, session.ErrDeleted, session.ErrSettled, session.ErrUnknownCall, session.ErrCancelled, session.ErrGoesOn} {
 		if errors.Is(why, e) {
@@ -146,8 +153,9 @@ func failsRun(why error) bool {
 	return true
 }
 
-// approved says whether the arguments that are about to run are those that were decided on: each decision is bound to those it
-// was shown, and an edit takes their place for those that come after.
+// approved says whether the arguments that are about to run are those that were
+// decided on: each decision is bound to those it was shown, and an edit takes
+// their place for those that come after.
 func approved(decisions []tool.Decision, asked, running json.RawMessage) error {
 	if len(decisions) == 0 {
 		return nil

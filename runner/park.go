@@ -7,8 +7,8 @@ import (
 	"github.com/fermata-ai/fermata/session"
 )
 
-// gone reports whether a call's tool was there when it was asked for, and is not
-// now. A tool that the model invented settles its call by itself.
+// gone reports whether a call's tool was there when it was asked for, and is
+// not now. A tool that the model invented settles its call by itself.
 func (d *drive) gone(c *session.Call) bool {
 	return !c.Invented && !d.rn.has(d.agent.Name(), c.Tool)
 }
@@ -23,7 +23,8 @@ func (rn *Runner) has(agent, name string) bool {
 	return known
 }
 
-// park makes a call wait until its tool is back. One that was denied needs none.
+// park makes a call wait until its tool is back. One that was denied needs
+// none.
 func (d *drive) park(c *session.Call) error {
 	for _, rec := range c.Decisions {
 		if !rec.Approved {
@@ -42,8 +43,8 @@ func (d *drive) park(c *session.Call) error {
 	return d.lease.Update(d.commitCtx(), func(tx *session.Tx) error { return tx.Park(id, until) })
 }
 
-// settleDenied settles a call that was denied, in the words that its layer would
-// have used.
+// settleDenied settles a call that was denied, in the words that its layer
+// would have used.
 func (d *drive) settleDenied(c *session.Call, rec session.Decision) error {
 	denial, err := d.rn.store.Decided(d.commitCtx(), d.session, rec)
 	if err != nil {

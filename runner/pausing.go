@@ -11,13 +11,13 @@ import (
 
 // The bounds of how often a call pauses.
 const (
-	// maxMade is how many of a call's pauses may come with artifacts: where those
-	// lie stands in the call's record, which is bounded.
+	// maxMade is how many of a call's pauses may come with artifacts: where
+	// those lie stands in the call's record, which is bounded.
 	maxMade = 200
-	// A call's first freeTimers pauses may be timers of any length. From then on
-	// a timer takes timerFloor at least, and after shortTimers pauses a shorter
-	// one is the call's error: a tool that doesn't look at its answer asks for
-	// the same timer each time that it is entered, without end.
+	// A call's first freeTimers pauses may be timers of any length. From then
+	// on a timer takes timerFloor at least, and after shortTimers pauses a
+	// shorter one is the call's error: a tool that doesn't look at its answer
+	// asks for the same timer each time that it is entered, without end.
 	freeTimers  = 20
 	shortTimers = 200
 	timerFloor  = time.Second
@@ -81,7 +81,8 @@ func (b *body) refuse(ctx context.Context, err error) error {
 	return b.result(ctx, tool.Resolve(tool.Execution{}, b.after(err)))
 }
 
-// hold makes a pause of what the tool or a layer asked for, in its normal form. Its error is the runtime's, not the tool's.
+// hold makes a pause of what the tool or a layer asked for, in its normal form.
+// Its error is the runtime's, not the tool's.
 func (b *body) hold(await tool.Await) (h *session.Hold, err error) {
 	h = &session.Hold{Await: await, Prompt: session.StringBlob(await.Prompt)}
 	if h.Data, err = session.NewBlob(await.Data); err != nil {

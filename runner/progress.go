@@ -16,12 +16,12 @@ import (
 // ErrInvalidProgress refuses progress that is too large, whose data are no JSON, or whose fraction is not between 0 and 1.
 var ErrInvalidProgress = errors.New("runner: the progress can't be taken")
 
-// Progress tells how far a call's outside job is. The call is given by its id, or
-// by that of one of its pauses: then the progress is refused once that pause is
-// over. It is shown live at once, in this process, and refused once the call is
-// settled. The latest is stored: at once if the call's last is 250 ms old, and
-// otherwise as soon as it is. So nil doesn't promise that this one is stored, or
-// not yet; [Runner.Close] stores what is still to be.
+// Progress tells how far a call's outside job is. The call is given by its id,
+// or by that of one of its pauses: then the progress is refused once that pause
+// is over. It is shown live at once, in this process, and refused once the call
+// is settled. The latest is stored: at once if the call's last is 250 ms old,
+// and otherwise as soon as it is. So nil doesn't promise that this one is
+// stored, or not yet; [Runner.Close] stores what is still to be.
 func (rn *Runner) Progress(ctx context.Context, sessionID, call string, actor Actor, p tool.Progress) error {
 	if err := rn.authorize(ctx, about(OpProgress, sessionID, call, actor)); err != nil {
 		return err

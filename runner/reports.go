@@ -13,8 +13,8 @@ const progressEvery = 250 * time.Millisecond
 
 // reports decides when progress is stored. The first of a burst is stored at
 // once and the last when progressEvery has passed: the last is what counts, for
-// it says where the job stands now. At most one write of a call is under way, so
-// that none is overtaken by an older one.
+// it says where the job stands now. At most one write of a call is under way,
+// so that none is overtaken by an older one.
 type reports struct {
 	write func(callName, tool.Progress) (refused bool)
 	now   func() time.Time
@@ -40,8 +40,8 @@ type burst struct {
 // comes.
 const maxReports = 10000
 
-// begin reports whether a call's progress is to be stored now, by the caller, who
-// ends that with [reports.end]. Otherwise it is for [reports.keep].
+// begin reports whether a call's progress is to be stored now, by the caller,
+// who ends that with [reports.end]. Otherwise it is for [reports.keep].
 func (r *reports) begin(call callName) (now bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -99,8 +99,8 @@ func (r *reports) schedule(call callName, b *burst) {
 	})
 }
 
-// store writes what is left of a call's progress, if anything is. Unless that is
-// to be now, it waits until the store's clock, too, has come so far.
+// store writes what is left of a call's progress, if anything is. Unless that
+// is to be now, it waits until the store's clock, too, has come so far.
 func (r *reports) store(call callName, now bool) {
 	r.mu.Lock()
 	b := r.calls[call]

@@ -13,7 +13,8 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// settle commits what came of the call: its result, or its pause. What follows from what is stored rides with the next commit.
+// settle commits what came of the call: its result, or its pause. What follows
+// from what is stored rides with the next commit.
 func (b *body) settle(ctx context.Context, out tool.Outcome) {
 	if out.Err != nil {
 		b.log(out.Err)
@@ -74,7 +75,8 @@ func (b *body) result(ctx context.Context, out tool.Outcome) error {
 		if out.Status == tool.StatusFatal {
 			tx.End(event.FinishFailed, "", out.Err.Error())
 		}
-		// Here, not after the commit: the loop may find the call settled as soon as it is.
+		// Here, not after the commit: the loop may find the call settled as
+		// soon as it is.
 		b.d.outcomes.put(b.c.ID, known{status: settled.Status, output: settled.Output.JSON(), by: settled.By})
 		return nil
 	})
@@ -87,7 +89,8 @@ func (b *body) result(ctx context.Context, out tool.Outcome) error {
 	return err
 }
 
-// begunBefore is what the model reads of a call whose work had begun before this attempt, which may not have come as far.
+// begunBefore is what the model reads of a call whose work had begun before
+// this attempt, which may not have come as far.
 func (b *body) begunBefore(out tool.Outcome) json.RawMessage {
 	refusal, refused := out.Err.(*tool.Refusal) // this tool's own; a wrapped one is another's
 	switch {

@@ -256,8 +256,8 @@ func (d *drive) showUnseen() error {
 	return d.lease.Ride(d.commitCtx(), (*session.Tx).SeenBefore)
 }
 
-// unheard lists the settled calls that this drive would be the first to show, if
-// it had a listener.
+// unheard lists the settled calls that this drive would be the first to show,
+// if it had a listener.
 func (d *drive) unheard() (calls []string) {
 	if d.heard == nil {
 		return nil

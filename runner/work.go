@@ -278,13 +278,15 @@ func (w *worker) start(ctx context.Context, due session.Due) bool {
 // errNotDriven is how a drive ends whose goroutine was ended by a tool, a model or OnEvent.
 var errNotDriven = errors.New("the drive's goroutine was ended")
 
-// backsOff is why a session is not driven yet whose drives died: it is tried again at its time.
+// backsOff is why a session is not driven yet whose drives died: it is tried
+// again at its time.
 type backsOff struct{ until time.Time }
 
 func (b *backsOff) Error() string { return "drives of the session died; it is tried again later" }
 
-// ended notes how a drive went. One that got nowhere is tried again later and later; one that another drive has, when that one's
-// lease ends, if it is known, or the session is due by another entry, and otherwise soon.
+// ended notes how a drive went. One that got nowhere is tried again later and
+// later; one that another drive has, when that one's lease ends, if it is
+// known, or the session is due by another entry, and otherwise soon.
 func (w *worker) ended(due session.Due, err error) {
 	now := w.rn.store.Now() // the clock is code of others: not under the lock
 	w.mu.Lock()

@@ -156,7 +156,8 @@ func (e *engine) written(ctx context.Context, c *engineCall[kvstore.Revision]) (
 		c.cancel()
 		return 0, fmt.Errorf("%w: %w", kvstore.ErrUncertain, e.noAnswer())
 	}
-	// Its caller has ended it. An engine that obeys says in a moment whether the batch was applied.
+	// Its caller has ended it. An engine that obeys says in a moment whether
+	// the batch was applied.
 	moment := time.NewTimer(lastWord)
 	defer moment.Stop()
 	select {

@@ -7,9 +7,9 @@ import (
 )
 
 // A stored lease ends by time. Its drive counts from before the commit was sent
-// that took or renewed it, by two clocks: the monotonic one, which is never set,
-// and the wall clock, since the former stands still while a machine sleeps.
-// Whichever has got further counts.
+// that took or renewed it, by two clocks: the monotonic one, which is never
+// set, and the wall clock, since the former stands still while a machine
+// sleeps. Whichever has got further counts.
 
 // moment is a time by both clocks.
 type moment struct{ at, wall time.Time }
@@ -70,14 +70,16 @@ func (d *Drive) lose(why error) error {
 }
 
 // OnLost has f called with the reason as soon as the lease is known to be lost:
-// when another drive has it, or its time is over. F must not wait for the drive.
+// when another drive has it, or its time is over. F must not wait for the
+// drive.
 func (d *Drive) OnLost(f func(error)) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.onLost = f
 }
 
-// Ready renews a lease of which too little is left to enter a body. One that is known to be lost is ErrFenced.
+// Ready renews a lease of which too little is left to enter a body. One that is
+// known to be lost is ErrFenced.
 func (d *Drive) Ready(ctx context.Context) error {
 	if err := d.standing(); err != nil || !d.stale() {
 		return err
@@ -212,7 +214,8 @@ func (d *Drive) renew() {
 	d.exit()
 }
 
-// Release gives the lease up. A stored lease that a commit has not given up already ends by itself.
+// Release gives the lease up. A stored lease that a commit has not given up
+// already ends by itself.
 func (d *Drive) Release() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -231,7 +234,8 @@ func (d *Drive) release() {
 	d.store.local.Release(leaseName(d.id), d.holder)
 }
 
-// Abandon gives the lease up although bodies still run: from here on, whatever they come back with is refused.
+// Abandon gives the lease up although bodies still run: from here on, whatever
+// they come back with is refused.
 func (d *Drive) Abandon() {
 	d.mu.Lock()
 	defer d.mu.Unlock()

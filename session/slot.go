@@ -6,10 +6,10 @@ import (
 	"fmt"
 )
 
-// A drive's changes are made one at a time, by who has its slot. The slot
-// is awaited with a context, and no lock is held over the engine. A caller that
-// can't wait any longer leaves: what it was about to do is left to the one who has
-// the slot, and what it had begun to a goroutine that carries it on. So a
+// A drive's changes are made one at a time, by who has its slot. The slot is
+// awaited with a context, and no lock is held over the engine. A caller that
+// can't wait any longer leaves: what it was about to do is left to the one who
+// has the slot, and what it had begun to a goroutine that carries it on. So a
 // caller is back at once although the engine hangs; and what was to be stored
 // is stored, if the engine answers while the lease lasts.
 
@@ -134,7 +134,8 @@ func (d *Drive) goesOn(ctx context.Context, t task) error {
 	return fmt.Errorf("%w: %w", ErrGoesOn, context.Cause(ctx))
 }
 
-// alive returns a context for what goes on without its caller. It ends with Abandon.
+// alive returns a context for what goes on without its caller. It ends with
+// Abandon.
 func (d *Drive) alive() context.Context {
 	ctx, cancel := context.WithCancel(d.lasting)
 	d.mu.Lock()

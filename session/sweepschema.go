@@ -8,8 +8,8 @@ import (
 	"github.com/fermata-ai/fermata/kvstore"
 )
 
-// schemas removes those that no open call names and that were not used for long.
-// The use of one that an earlier version stored without it is noted now.
+// schemas removes those that no open call names and that were not used for
+// long. The use of one that an earlier version stored without it is noted now.
 func (sw *sweep) schemas(ctx context.Context) error {
 	for e, err := range sw.store.scan(ctx, kvstore.Key("s")) {
 		if err != nil {

@@ -59,7 +59,8 @@ func LostOutcome() *Outcome {
 		"Its outcome is unknown: it may have had its effect, in full or in part, or none. Check before you try again.")}
 }
 
-// supersededOutcome is how a call ends that waited for a person, or for its tool, while the user said something else.
+// supersededOutcome is how a call ends that waited for a person, or for its
+// tool, while the user said something else.
 func supersededOutcome(c *Call, by string) *Outcome {
 	why := "the user sent another message instead of an answer."
 	if c.Parked != nil {
@@ -104,7 +105,8 @@ func (c *Call) andEffects() string {
 	return ", and may have had effects"
 }
 
-// BegunText adds to a reason for not going on with a call that its work had begun.
+// BegunText adds to a reason for not going on with a call that its work had
+// begun.
 func BegunText(c *Call, why string) string {
 	return why + " (This is about going on with the call. Its work had begun before" + c.andEffects() + ".)"
 }
@@ -122,8 +124,9 @@ func DeniedText(c *Call, reason string) string {
 	return s
 }
 
-// OutdatedText is what the model reads of a call that had begun, and can't go on since its tool was changed meanwhile: nothing of what it
-// asked for was wrong when it asked, so that it is not told to do it again.
+// OutdatedText is what the model reads of a call that had begun, and can't go
+// on since its tool was changed meanwhile: nothing of what it asked for was
+// wrong when it asked, so that it is not told to do it again.
 func OutdatedText(c *Call, r *tool.Refusal) string {
 	why := fmt.Sprintf("%s was changed since", c.Tool)
 	if r.Err != nil {

@@ -172,9 +172,9 @@ func (p *Prepared) checkAwait(a Await) (Await, error) {
 	return a, nil
 }
 
-// Bounds returns exec without the side products that are too large, or the error
-// of what else in it is too large, or incomplete. Enter sees to that for what the
-// body makes; a layer may make something else of it.
+// Bounds returns exec without the side products that are too large, or the
+// error of what else in it is too large, or incomplete. Enter sees to that for
+// what the body makes; a layer may make something else of it.
 func (p *Prepared) Bounds(exec Execution) (Execution, error) {
 	if err := p.checkActions(exec.Actions); err != nil {
 		return Execution{}, err

@@ -57,8 +57,9 @@ func (h *handler) refuse(w http.ResponseWriter, r *http.Request, d *delivery, er
 	reply(w, status, &a)
 }
 
-// Detail is what Runner.Resume, Progress, Cancel, Find or Run returned in words for an outside system, for handlers written by hand. It
-// names no people, and nothing of what went wrong inside.
+// Detail is what Runner.Resume, Progress, Cancel, Find or Run returned in words
+// for an outside system, for handlers written by hand. It names no people, and
+// nothing of what went wrong inside.
 func Detail(err error) string {
 	if err == nil {
 		return ""

@@ -12,7 +12,8 @@ import (
 	"github.com/fermata-ai/fermata/llm"
 )
 
-// What stands between here and Anthropic, and what speaks its API, does as it likes.
+// What stands between here and Anthropic, and what speaks its API, does as it
+// likes.
 func TestWhatServicesMakeOfTheAPI(t *testing.T) {
 	const (
 		cited  = `{"type":"text","text":"Paris","citations":[{"type":"x"}]}`
@@ -90,7 +91,8 @@ func TestProvidersWord(t *testing.T) {
 	}
 }
 
-// A transport of the caller's may know who asks: no key is needed then, nor sent.
+// A transport of the caller's may know who asks: no key is needed then, nor
+// sent.
 func TestTransportThatAuthenticates(t *testing.T) {
 	t.Setenv("ANTHROPIC_API_KEY", "")
 	s := &service{body: message(endTurn, at(0, `{"type":"text","text":"a"}`))}
