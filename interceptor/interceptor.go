@@ -41,9 +41,9 @@ type Layer struct {
 	Name string
 	// Tools names the tools whose calls Tool sees; empty: all.
 	Tools []string
-	// Binds makes the arguments that Tool lets through those that run: if a layer
-	// behind it changes them, and doesn't bind them itself, the call fails.
-	// Approval binds.
+	// Binds makes the arguments that Tool lets through those that run: if a
+	// layer behind it changes them, and doesn't bind them itself, the call
+	// fails. Approval binds.
 	Binds bool
 
 	Turn  func(next TurnHandler) TurnHandler
@@ -52,7 +52,7 @@ type Layer struct {
 	// was called: the body may have run.
 	Tool func(next ToolHandler) ToolHandler
 
-	err error // what is wrong with it, by whoever made it
+	err error // what is wrong with it, by its constructor
 }
 
 // Chain is a list of layers, the first outermost.

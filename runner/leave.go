@@ -119,14 +119,15 @@ func (d *drive) drain() {
 	d.leftUndone(d.lease.Settled(d.lasting))
 }
 
-// leftUndone logs what nobody else hears of.
+// leftUndone logs what no caller hears of.
 func (d *drive) leftUndone(err error) {
 	if err != nil && !lost(err) && d.lasting.Err() == nil {
 		d.rn.options.Logger.Error("a drive was not ended as it should", "session", d.session, "error", err)
 	}
 }
 
-// lost reports whether an error says that the drive has lost its session, rather than that the store could not be asked.
+// lost reports whether an error says that the drive has lost its session,
+// rather than that the store could not be asked.
 func lost(err error) bool {
 	return errors.Is(err, session.ErrFenced) || errors.Is(err, session.ErrDeleted) || errors.Is(err, session.ErrBusy)
 }
@@ -149,8 +150,10 @@ func (d *drive) drainStep(changed <-chan struct{}, again bool) {
 	}
 }
 
-// told returns a channel that is closed when the runner or the worker ends, or if it has, one that gets a value when bodies
-// should have ended by that: after half the time that Close waits. Of a drive that was noted as ended in order both are nil.
+// told returns a channel that is closed when the runner or the worker ends, or
+// if it has, one that gets a value when bodies should have ended by that: after
+// half the time that Close waits. Of a drive that was noted as ended in order
+// both are nil.
 func (d *drive) told() (told <-chan struct{}, overdue <-chan time.Time) {
 	switch {
 	case d.inOrder:
@@ -164,8 +167,9 @@ func (d *drive) told() (told <-chan struct{}, overdue <-chan time.Time) {
 	return told, overdue
 }
 
-// endInOrder notes, once, that bodies run on although the runner, or the worker, has ended and told them. If the process ends
-// next, the session isn't blamed.
+// endInOrder notes, once, that bodies run on although the runner, or the
+// worker, has ended and told them. If the process ends next, the session isn't
+// blamed.
 func (d *drive) endInOrder() {
 	switch {
 	case d.inOrder || d.rn.closing.Err() == nil && d.stopping.Err() == nil:

@@ -155,7 +155,7 @@ func TestProgress(t *testing.T) {
 			must(t, report(r, p, "before it closes"))
 			must(t, r.Close())
 			stored("before it closes", 4)
-			must(t, report(r, p, "after that")) // by whoever still has the runner: at once, since nothing comes later
+			must(t, report(r, p, "after that")) // by a caller who still has the runner: at once, since nothing comes later
 			stored("after that", 5)
 		})
 	})

@@ -13,20 +13,20 @@ const progressEvery = 250 * time.Millisecond
 
 // reports decides when progress is stored. The first of a burst is stored at
 // once and the last when progressEvery has passed: the last is what counts, for
-// it says where the job stands now. At most one write of a call is under way, so
-// that none is overtaken by an older one.
+// it says where the job stands now. At most one write of a call is under way,
+// so that none is overtaken by an older one.
 type reports struct {
-	write func(reported, tool.Progress) (refused bool)
+	write func(callName, tool.Progress) (refused bool)
 	now   func() time.Time
 
 	mu     sync.Mutex
-	calls  map[reported]*burst
+	calls  map[callName]*burst
 	closed bool           // nothing is left for later any more
 	later  sync.WaitGroup // the writes of timers
 }
 
-// reported names a call whose progress is reported.
-type reported struct{ session, call string }
+// callName names a call whose progress is reported.
+type callName struct{ session, call string }
 
 // burst is what is known of one call's progress.
 type burst struct {
@@ -40,9 +40,9 @@ type burst struct {
 // comes.
 const maxReports = 10000
 
-// begin reports whether a call's progress is to be stored now, by the caller, who
-// ends that with [reports.end]. Otherwise it is for [reports.keep].
-func (r *reports) begin(call reported) (now bool) {
+// begin reports whether a call's progress is to be stored now, by the caller,
+// who ends that with [reports.end]. Otherwise it is for [reports.keep].
+func (r *reports) begin(call callName) (now bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	b := r.remember(call)
@@ -57,7 +57,7 @@ func (r *reports) begin(call reported) (now bool) {
 }
 
 // end ends a write. A call whose progress is refused has no more of it.
-func (r *reports) end(call reported, refused bool) {
+func (r *reports) end(call callName, refused bool) {
 	r.mu.Lock()
 	b := r.calls[call]
 	if b == nil {
@@ -78,7 +78,7 @@ func (r *reports) end(call reported, refused bool) {
 }
 
 // keep has the latest progress of a call stored as soon as its time has come.
-func (r *reports) keep(call reported, p tool.Progress) {
+func (r *reports) keep(call callName, p tool.Progress) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if b := r.remember(call); b != nil && !r.closed {
@@ -88,7 +88,7 @@ func (r *reports) keep(call reported, p tool.Progress) {
 }
 
 // schedule has what is left of a call's progress stored later.
-func (r *reports) schedule(call reported, b *burst) {
+func (r *reports) schedule(call callName, b *burst) {
 	if b.next == nil || b.writing || b.timer != nil || r.closed {
 		return
 	}
@@ -99,9 +99,9 @@ func (r *reports) schedule(call reported, b *burst) {
 	})
 }
 
-// store writes what is left of a call's progress, if anything is. Unless that is
-// to be now, it waits until the store's clock, too, has come so far.
-func (r *reports) store(call reported, now bool) {
+// store writes what is left of a call's progress, if anything is. Unless that
+// is to be now, it waits until the store's clock, too, has come so far.
+func (r *reports) store(call callName, now bool) {
 	r.mu.Lock()
 	b := r.calls[call]
 	if b == nil {
@@ -133,7 +133,7 @@ func (r *reports) rest(b *burst) time.Duration {
 // remember returns what is known of a call. It makes room, if need be, by
 // forgetting calls whose last progress is stored and old enough; nil: there is
 // none.
-func (r *reports) remember(call reported) *burst {
+func (r *reports) remember(call callName) *burst {
 	if b := r.calls[call]; b != nil {
 		return b
 	}
@@ -148,7 +148,7 @@ func (r *reports) remember(call reported) *burst {
 		}
 	}
 	if r.calls == nil {
-		r.calls = map[reported]*burst{}
+		r.calls = map[callName]*burst{}
 	}
 	b := &burst{}
 	r.calls[call] = b
@@ -159,7 +159,7 @@ func (r *reports) remember(call reported) *burst {
 func (r *reports) close(ctx context.Context) {
 	r.mu.Lock()
 	r.closed = true
-	var left []reported
+	var left []callName
 	for call, b := range r.calls {
 		if b.timer != nil && b.timer.Stop() {
 			left = append(left, call)

@@ -8,10 +8,10 @@ import (
 	"github.com/fermata-ai/fermata/kvstore"
 )
 
-// DueAgents returns since when work is due under the name of each agent that has
-// any: the oldest that it finds of what stands in the wake index, and of what
-// dead drives held. It costs a look or two for each agent, whatever the number
-// of its sessions.
+// DueAgents returns since when work is due under the name of each agent that
+// has any: the oldest that it finds of what stands in the wake index, and of
+// what dead drives held. It costs a look or two for each agent, whatever the
+// number of its sessions.
 func (s *Store) DueAgents(ctx context.Context) (since map[string]time.Time, err error) {
 	since = map[string]time.Time{}
 	err = s.firsts(ctx, "w", func(agent string, e kvstore.Entry, parts []string) {

@@ -8,8 +8,8 @@ import (
 	"github.com/fermata-ai/fermata/kvstore"
 )
 
-// schemas removes those that no open call names and that were not used for long.
-// The use of one that an earlier version stored without it is noted now.
+// schemas removes those that no open call names and that were not used for
+// long. The use of one that an earlier version stored without it is noted now.
 func (sw *sweep) schemas(ctx context.Context) error {
 	for e, err := range sw.store.scan(ctx, kvstore.Key("s")) {
 		if err != nil {
@@ -43,7 +43,7 @@ func (sw *sweep) schema(ctx context.Context, hash string, e kvstore.Entry) error
 	if err := decode(key, noted.Value, &use); err != nil || sw.now.Sub(use.At) <= sw.keep.Schemas {
 		return err
 	}
-	// Whoever uses it at this moment notes that, and then this is a conflict.
+	// A use at this moment is noted, and then this is a conflict.
 	err = s.repeat(ctx, kvstore.Batch{
 		Preconditions: []kvstore.Precondition{{Key: key, Revision: noted.Revision}, {Key: e.Key, Revision: e.Revision}},
 		Deletes:       [][]byte{e.Key, key},

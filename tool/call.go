@@ -94,11 +94,13 @@ func (c Call) IdempotencyKey(parts ...string) string {
 	return key + "." + base64.RawURLEncoding.EncodeToString(h.Sum(nil)[:12])
 }
 
-// Token is a secret by which an outside system may do what is permitted, on the next pause of this call and no other, perhaps
-// before the body has returned. Without permits it may complete and fail. It is the same in each attempt. Without a Host it is a
-// placeholder.
+// Token is a secret by which an outside system may do what is permitted, on the
+// next pause of this call and no other, perhaps before the body has returned.
+// Without permits it may complete and fail. It is the same in each attempt.
+// Without a Host it is a placeholder.
 //
-// A layer that is about to ask for a decision gets a token for its own pause so: c.Token(tool.PermitApprove, tool.PermitDeny).
+// A layer that is about to ask for a decision gets a token for its own pause
+// so: c.Token(tool.PermitApprove, tool.PermitDeny).
 func (c Call) Token(permits ...Permit) string {
 	if c.Host == nil {
 		return "token-of-" + c.ID
@@ -192,8 +194,9 @@ func CallFrom(ctx context.Context) Call {
 	return Call{}
 }
 
-// Fatal wraps an error so that it ends the run. Its text is the call's result all the same: the model reads it when the run is carried on,
-// so that it must not hold what is not for the model.
+// Fatal wraps an error so that it ends the run. Its text is the call's result
+// all the same: the model reads it when the run is carried on, so that it must
+// not hold what is not for the model.
 func Fatal(err error) error {
 	if err == nil {
 		return nil

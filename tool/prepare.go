@@ -50,7 +50,8 @@ func (r *Registry) prepared(e *entry, call Call) *Prepared {
 	return &Prepared{Tool: e.tool, Spec: &e.spec, Call: call, registry: r, entry: e}
 }
 
-// check returns the call with its arguments marked as checked, in the form that fits: see [Schema.Arguments].
+// check returns the call with its arguments marked as checked, in the form that
+// fits: see [Schema.Arguments].
 func (r *Registry) check(e *entry, call Call) (Call, error) {
 	call = call.withArguments()
 	if call.isChecked() {
