@@ -288,16 +288,16 @@ const maxTakeovers = 5
 
 // dying says whether the session kills whoever drives it. Such a one is failed.
 func (d *drive) dying() (dying bool, err error) {
-	takeovers := 0
-	d.lease.View(func(st *session.State) { dying, takeovers = st.Deadly > maxTakeovers, st.Takeovers })
-	if !dying {
+	takeovers, deadly := 0, 0
+	d.lease.View(func(st *session.State) { takeovers, deadly = st.Takeovers, st.Deadly })
+	if deadly <= maxTakeovers {
 		if takeovers > 0 {
 			d.rn.options.Logger.Warn("a drive of the session died; another carries it on", "session", d.session, "deaths", takeovers)
 		}
 		return false, nil
 	}
 	return true, d.fail(fmt.Errorf("%d drives of session %q died one after the other, each while a call of it, or a commit, was in flight; "+
-		"Continue tries again", maxTakeovers, d.session))
+		"Continue tries again", deadly, d.session))
 }
 
 // next is the next step as far as this drive knows.

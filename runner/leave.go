@@ -56,7 +56,8 @@ func (d *drive) finish(cause error) (event.End, error) {
 	}()
 	var refused *untaken
 	if !errors.As(cause, &refused) && (errors.Is(cause, session.ErrFenced) || errors.Is(cause, session.ErrBusy)) {
-		return event.End{Session: d.session, Finish: event.FinishElsewhere}, nil
+		_, until := d.rn.store.Driven(d.lease.State())
+		return event.End{Session: d.session, Finish: event.FinishElsewhere, Until: until}, nil
 	}
 	end, endErr := d.ending(ctx, cause)
 	return end, errors.Join(cause, err, endErr)
@@ -237,19 +238,22 @@ func (rn *Runner) standing(ctx context.Context, st *session.State, asked []llm.T
 		return end, err
 	}
 	end.Parked = st.Parked()
+	step := rn.store.Next(st)
 	switch {
 	case st.Halt != nil:
 		end.Finish, end.Why = st.Halt.Finish, st.Halt.Why
 	case cause != nil && cause != errLeft && !refusedMessage(cause):
 	case len(end.Pending)+len(end.Parked) > 0:
 		end.Finish = event.FinishPaused
-	case rn.store.Next(st).Left():
+	case step.Left():
 		end.Finish = event.FinishElsewhere
-		switch driven, _ := rn.store.Driven(st); {
+		switch driven, until := rn.store.Driven(st); {
 		case cause == errLeft:
 			end.Finish = event.FinishInterrupted
-		case !driven && rn.store.Next(st).Kind == session.StepRetry:
-			end.Finish, end.Until, end.Why = event.FinishDelayed, st.Retry.At, st.Retry.Why
+		case !driven && step.Kind == session.StepRetry:
+			end.Finish, end.Until, end.Why = event.FinishDelayed, step.Until, st.Retry.Why
+		case driven:
+			end.Until = until
 		}
 	default:
 		end.Finish, end.Why = st.Finish, st.Why
