@@ -89,7 +89,7 @@ func (s *Store) useSchema(ctx context.Context, hash string, schema json.RawMessa
 	if err != nil {
 		return now, err
 	}
-	for {
+	for uncertain := 0; ; {
 		stored, err := s.kv.Get(ctx, key)
 		if err != nil && !errors.Is(err, kvstore.ErrNotFound) {
 			return now, err
@@ -109,9 +109,14 @@ func (s *Store) useSchema(ctx context.Context, hash string, schema json.RawMessa
 				return last.At, nil
 			}
 		}
-		if _, err := s.kv.Apply(ctx, b); err == nil {
-			return now, nil
-		} else if !errors.Is(err, kvstore.ErrConflict) && !errors.Is(err, kvstore.ErrUncertain) || ctx.Err() != nil {
+		_, err = s.kv.Apply(ctx, b)
+		switch {
+		case err == nil, ctx.Err() != nil:
+			return now, err
+		case errors.Is(err, kvstore.ErrConflict):
+		case errors.Is(err, kvstore.ErrUncertain) && uncertain < uncertainTries:
+			uncertain++
+		default:
 			return now, err
 		}
 	}

@@ -47,3 +47,36 @@ func TestErrorsSayWhatMayHaveHappened(t *testing.T) {
 		})
 	}
 }
+
+// TestSchemaThatIsNeverCertain: an engine never tells what became of a schema,
+// and doesn't take it. Who puts it hears of it after a few tries. One that was
+// taken all the same is found.
+func TestSchemaThatIsNeverCertain(t *testing.T) {
+	schema := []byte(`{"type":"string"}`)
+	kv := &neverCertain{Store: kvstore.NewMemory()}
+	s := session.NewStore(kv, nil)
+	if _, err := s.PutSchema(t.Context(), schema); !errors.Is(err, kvstore.ErrUncertain) || kv.tries == 0 || kv.tries > 10 {
+		t.Errorf("after %d tries: %v", kv.tries, err)
+	}
+	kv.takes, kv.tries = true, 0
+	if _, err := s.PutSchema(t.Context(), schema); err != nil || kv.tries != 1 {
+		t.Errorf("after %d tries: %v", kv.tries, err)
+	}
+}
+
+// neverCertain is an engine whose acknowledgements all get lost.
+type neverCertain struct {
+	kvstore.Store
+	takes bool
+	tries int
+}
+
+func (n *neverCertain) Apply(ctx context.Context, b kvstore.Batch) (kvstore.Revision, error) {
+	n.tries++
+	if n.takes {
+		if rev, err := n.Store.Apply(ctx, b); err != nil {
+			return rev, err
+		}
+	}
+	return 0, kvstore.ErrUncertain
+}
