@@ -7,13 +7,16 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/fermata-ai/fermata/agent"
 	"github.com/fermata-ai/fermata/event"
 	"github.com/fermata-ai/fermata/fakellm"
 	"github.com/fermata-ai/fermata/interceptor"
+	"github.com/fermata-ai/fermata/kvstore"
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/runner"
+	"github.com/fermata-ai/fermata/session"
 	"github.com/fermata-ai/fermata/tool"
 )
 
@@ -162,4 +165,39 @@ func TestResultsOfACancelledSessionAreShown(t *testing.T) {
 	}
 	shows(t, r.say("And?").finished(event.FinishStop))
 	r.acceptable()
+}
+
+// TestUnseenResultsOutliveTheSweep: a session was cancelled, and its user comes
+// back long after. The next run shows the results, which the sweep has spared;
+// or it goes on without those that an older version's sweep has removed. After
+// that they are swept like others.
+func TestUnseenResultsOutliveTheSweep(t *testing.T) {
+	for _, gone := range []bool{false, true} {
+		t.Run(map[bool]string{false: "spared", true: "removed"}[gone], func(t *testing.T) {
+			var n counter
+			at := newClock()
+			r := newRig(t, agent.Config{
+				Model: fakellm.New(fakellm.Calls("job", `{"text":"a"}`).And("job", `{"text":"b"}`), fakellm.Says("Next."), fakellm.Says("More.")),
+				Tools: []tool.Tool{waiting("job", tool.Once, &n)},
+			}, &rigOptions{session: &session.Options{Now: at.now}})
+			p := r.say("Go.").finished(event.FinishPaused).pause("job")
+			must(t, r.CancelSession(t.Context(), chat, "bob", "enough"))
+			at.pass(40 * 24 * time.Hour)
+			if swept := must2(r.store.Sweep(t.Context(), nil)); swept.Calls != 0 {
+				t.Errorf("records of %d calls were removed that no run has shown", swept.Calls)
+			}
+			want := []string{"job cancelled", "job cancelled"}
+			if gone {
+				_, err := r.engine.Apply(t.Context(), kvstore.Batch{Deletes: [][]byte{kvstore.Key("c", chat, p.Call)}})
+				must(t, err)
+				want = want[1:]
+			}
+			r.restart()
+			shows(t, r.say("Something else.").finished(event.FinishStop), want...)
+			shows(t, r.say("And?").finished(event.FinishStop))
+			if swept := must2(r.store.Sweep(t.Context(), nil)); swept.Calls != len(want) {
+				t.Errorf("records of %d calls were removed after they were shown", swept.Calls)
+			}
+		})
+	}
 }

@@ -3,6 +3,7 @@ package runner
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/fermata-ai/fermata/agent"
@@ -236,6 +237,9 @@ func (d *drive) showUnseen() error {
 	}
 	for _, id := range unseen.Calls {
 		r, err := d.lease.Record(d.commitCtx(), id)
+		if errors.Is(err, session.ErrUnknownCall) { // swept, by an older version
+			continue
+		}
 		if err != nil {
 			return err
 		}

@@ -21,6 +21,7 @@ package session
 //   - upkeep: check.go, sweep.go, sweepschema.go, delete.go
 
 import (
+	"slices"
 	"time"
 
 	"github.com/fermata-ai/fermata/event"
@@ -124,6 +125,9 @@ type Unseen struct {
 
 	later
 }
+
+// names reports whether the call is one of them. U may be nil.
+func (u *Unseen) names(call string) bool { return u != nil && slices.Contains(u.Calls, call) }
 
 // Call is a tool call of the open turn. Its arguments stand in the message that asked, its result in its call record.
 type Call struct {

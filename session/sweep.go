@@ -166,7 +166,8 @@ func (sw *sweep) tombstone(ctx context.Context, e kvstore.Entry, st *State) erro
 	return err
 }
 
-// calls removes the records and receipts of calls that settled long ago.
+// calls removes the records and receipts of calls that settled long ago, but
+// for those that the next drive is to show.
 func (sw *sweep) calls(ctx context.Context, st *State) error {
 	for e, err := range sw.store.scan(ctx, kvstore.Key("c", st.ID)) {
 		if err != nil {
@@ -176,7 +177,7 @@ func (sw *sweep) calls(ctx context.Context, st *State) error {
 		if err := decode(e.Key, e.Value, &r); err != nil {
 			return err
 		}
-		if st.Call(r.Call) != nil || sw.now.Sub(r.At) <= sw.keep.Receipts {
+		if st.Call(r.Call) != nil || st.Unseen.names(r.Call) || sw.now.Sub(r.At) <= sw.keep.Receipts {
 			continue
 		}
 		// The record goes last, so that an interrupted sweep comes back for the rest.
