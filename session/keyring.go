@@ -130,7 +130,7 @@ func (s *Store) RotateTokenKeys(ctx context.Context, retire time.Time) ([]TokenK
 func (s *Store) addTokenKey(ctx context.Context, first bool, retire time.Time) ([]TokenKey, error) {
 	secret := make([]byte, secretSize)
 	rand.Read(secret) // never fails
-	for {
+	for uncertain := 0; ; {
 		var ring keyRing
 		e, err := s.kv.Get(ctx, keyRingKey)
 		if err == nil {
@@ -161,7 +161,12 @@ func (s *Store) addTokenKey(ctx context.Context, first bool, retire time.Time) (
 		switch {
 		case err == nil:
 			return ring.Keys, nil
-		case !errors.Is(err, kvstore.ErrConflict) && !errors.Is(err, kvstore.ErrUncertain):
+		case ctx.Err() != nil:
+			return nil, err
+		case errors.Is(err, kvstore.ErrConflict):
+		case errors.Is(err, kvstore.ErrUncertain) && uncertain < uncertainTries:
+			uncertain++
+		default:
 			return nil, err
 		}
 	}

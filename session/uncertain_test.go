@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/fermata-ai/fermata/event"
 	"github.com/fermata-ai/fermata/kvstore"
@@ -48,19 +49,25 @@ func TestErrorsSayWhatMayHaveHappened(t *testing.T) {
 	}
 }
 
-// TestSchemaThatIsNeverCertain: an engine never tells what became of a schema,
-// and doesn't take it. Who puts it hears of it after a few tries. One that was
-// taken all the same is found.
-func TestSchemaThatIsNeverCertain(t *testing.T) {
-	schema := []byte(`{"type":"string"}`)
-	kv := &neverCertain{Store: kvstore.NewMemory()}
-	s := session.NewStore(kv, nil)
-	if _, err := s.PutSchema(t.Context(), schema); !errors.Is(err, kvstore.ErrUncertain) || kv.tries == 0 || kv.tries > 10 {
-		t.Errorf("after %d tries: %v", kv.tries, err)
-	}
-	kv.takes, kv.tries = true, 0
-	if _, err := s.PutSchema(t.Context(), schema); err != nil || kv.tries != 1 {
-		t.Errorf("after %d tries: %v", kv.tries, err)
+// TestWhatIsNeverCertain: an engine never tells what became of a schema or a
+// key, and doesn't take it. Who puts it hears of it after a few tries. One that
+// was taken all the same is found.
+func TestWhatIsNeverCertain(t *testing.T) {
+	for name, put := range map[string]func(*session.Store) error{
+		"a schema": func(s *session.Store) error { _, err := s.PutSchema(t.Context(), []byte(`{"type":"string"}`)); return err },
+		"a key":    func(s *session.Store) error { _, err := s.RotateTokenKeys(t.Context(), time.Time{}); return err },
+	} {
+		t.Run(name, func(t *testing.T) {
+			kv := &neverCertain{Store: kvstore.NewMemory()}
+			s := session.NewStore(kv, nil)
+			if err := put(s); !errors.Is(err, kvstore.ErrUncertain) || kv.tries < 2 || kv.tries > 10 {
+				t.Errorf("after %d tries: %v", kv.tries, err)
+			}
+			kv.takes, kv.tries = true, 0
+			if err := put(s); err != nil || kv.tries != 1 {
+				t.Errorf("after %d tries: %v", kv.tries, err)
+			}
+		})
 	}
 }
 
