@@ -101,8 +101,13 @@ func (rn *Runner) newDrive(ctx context.Context, id string, n *session.New) (*dri
 	}
 	d.unhook = context.AfterFunc(rn.closing, func() { d.cancel(ErrClosed); d.hurry() })
 	d.unhurry = context.AfterFunc(ctx, d.hurry)
-	lease.OnLost(func(why error) { d.cancel(why); d.hurry() })
+	d.heed(lease)
 	return d, nil
+}
+
+// heed has the drive end when a lease is lost.
+func (d *drive) heed(lease *session.Drive) {
+	lease.OnLost(func(why error) { d.cancel(why); d.hurry() })
 }
 
 // storeGrace is how long the store may still take for what the loop waits for
@@ -386,6 +391,8 @@ func (d *drive) rest() (more bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	d.lease.OnLost(nil) // which a body that was given up may find out yet
+	d.heed(lease)
 	d.rn.mu.Lock()
 	d.lease = lease // which Close may look at
 	d.rn.mu.Unlock()

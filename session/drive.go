@@ -36,6 +36,7 @@ type Drive struct {
 	epoch    int
 	fence    int64
 	taken    bool      // the lease is committed
+	held     bool      // of a stored one: the last commit has it, and didn't give it up
 	heir     bool      // by the head another drive holds it, which is dead
 	marked   bool      // it is to be known of this drive that it began, in case it dies
 	notUntil time.Time // workers wait until then, see TriedAgain
@@ -202,13 +203,30 @@ func (d *Drive) Secure(ctx context.Context) (committed bool, err error) {
 	if err := d.standing(); err != nil {
 		return false, err
 	}
-	d.mu.Lock()
-	unneeded := d.taken || d.store.exclusive && !d.marked
-	d.mu.Unlock()
-	if unneeded {
+	if !d.insecure() {
 		return false, nil
 	}
-	return true, d.commit(ctx)
+	return true, d.commit(ctx, touch)
+}
+
+// insecure reports whether Secure has something to commit. A stored lease is
+// given up by a commit that leaves nothing to do, and is needed again as soon as
+// there is something: an answer that came just after its pause.
+func (d *Drive) insecure() bool {
+	d.mu.Lock()
+	taken, held, marked := d.taken, d.held, d.marked
+	d.mu.Unlock()
+	switch {
+	case d.store.exclusive:
+		return !taken && marked
+	case !taken:
+		return true
+	case held:
+		return false
+	}
+	working := false
+	d.View(func(st *State) { working = d.store.Next(st).Working() })
+	return working
 }
 
 // Ride applies transitions and leaves it to the next commit to store them: for what follows from what is stored.

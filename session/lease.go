@@ -34,15 +34,17 @@ const (
 )
 
 // standing refuses a drive that is known to have lost its lease. One that has
-// run out is lost for good, also if no other drive has taken it.
+// run out is lost for good, also if no other drive has taken it. One that was
+// given up, since there was nothing to do, can't run out: no body relies on it,
+// and if no other drive has the session, the next commit takes it again.
 func (d *Drive) standing() error {
 	d.mu.Lock()
-	lost, taken, renewed := d.lost, d.taken, d.renewed
+	lost, held, renewed := d.lost, d.held, d.renewed
 	d.mu.Unlock()
 	switch {
 	case lost:
 		return d.fenced()
-	case d.store.exclusive || !taken || d.store.since(renewed) < d.store.lease-d.store.lease/leaseMargin:
+	case d.store.exclusive || !held || d.store.since(renewed) < d.store.lease-d.store.lease/leaseMargin:
 		return nil
 	}
 	return d.lose(fmt.Errorf("%w: session %q: the lease of %v ran out before it was renewed", ErrFenced, d.id, d.store.lease))
@@ -93,9 +95,9 @@ func (d *Drive) stale() bool {
 		return false
 	}
 	d.mu.Lock()
-	taken, renewed := d.taken, d.renewed
+	held, renewed := d.held, d.renewed
 	d.mu.Unlock()
-	return !taken || d.store.since(renewed) > d.store.lease*2/3
+	return !held || d.store.since(renewed) > d.store.lease*2/3
 }
 
 // MayEnter is the last look before the body of a call is entered, after
@@ -112,9 +114,6 @@ func (d *Drive) MayEnter(ctx context.Context, call string) error {
 			return err
 		}
 	}
-	if err := d.Stands(); err != nil {
-		return err
-	}
 	var err error
 	d.View(func(st *State) {
 		switch c := st.Call(call); {
@@ -124,7 +123,10 @@ func (d *Drive) MayEnter(ctx context.Context, call string) error {
 			err = fmt.Errorf("%w: call %s", ErrCancelled, call)
 		}
 	})
-	return err
+	if err != nil {
+		return err
+	}
+	return d.Stands()
 }
 
 // Stands reports why a body that MayEnter has let through must not be entered
@@ -183,11 +185,14 @@ func (d *Drive) checkLease() {
 	d.mu.Unlock()
 	age := d.store.since(renewed)
 	d.mu.Lock()
-	over := d.store.lease - d.store.lease/leaseMargin
-	due := age >= d.store.lease/3 && !d.renewing && !d.released
+	due := d.held && age >= d.store.lease/3 && !d.renewing && !d.released
 	d.renewing = d.renewing || due
 	if !d.released {
-		d.pulse.Reset(max(min(d.store.lease/leasePulse, over-age), time.Millisecond))
+		next := d.store.lease / leasePulse
+		if d.held {
+			next = max(min(next, d.store.lease-d.store.lease/leaseMargin-age), time.Millisecond)
+		}
+		d.pulse.Reset(next)
 	}
 	d.mu.Unlock()
 	if due {

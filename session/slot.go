@@ -251,7 +251,9 @@ func (d *Drive) updated(err error) error {
 	case errors.Is(err, ErrFenced), errors.Is(err, ErrDeleted), errors.Is(err, ErrBusy), errors.Is(err, ErrWrongUser):
 		return d.lose(err)
 	case err == nil:
+		held := !d.store.exclusive && d.holds()
 		d.mu.Lock()
+		d.held = held
 		d.taken, d.rides, d.renewed, d.known = true, false, d.sent, d.sent
 		d.mu.Unlock()
 		d.beat()
