@@ -25,13 +25,15 @@ type body struct {
 	prepared *tool.Prepared
 
 	ctx     context.Context // ends when the body may not be entered any more
-	store   context.Context // how long the store is waited for: the loop's, or that of the body's own goroutine
 	out     tool.Outcome
+	alone   bool // the body's own goroutine is at work, and not the loop's
 	settled bool // the outcome is committed already
 
+	next *body // see bodies
+
 	mu       sync.Mutex // guards the rest until the body is over: a layer may call next from goroutines of its own
-	over     bool       // the layers have returned
-	claimed  bool       // the call may be entered: it is claimed, where that is needed, or about to be
+	over     bool       // the layers have returned, or are not waited for: the tool's body can't be entered any more
+	claimed  bool       // the call may be entered: it is claimed, where that is needed, or about to be; until that is taken back
 	entered  bool       // the tool's body was entered
 	returned bool       // it returned without an error
 	put      bool       // off: the body was not entered after all, and the call is as it was
@@ -46,6 +48,7 @@ func (d *drive) start(ctx context.Context, c *session.Call) error {
 		return err
 	}
 	b := d.body(c)
+	d.bodies.add(b)
 	if d.agent.Tools().ReadsItself(c.Tool) {
 		d.batch.Start(ctx, c.ID, func(ctx context.Context) { b.guard(ctx, (*body).prepareAndRun) }, b.end)
 		return nil
@@ -68,13 +71,22 @@ func (d *drive) start(ctx context.Context, c *session.Call) error {
 }
 
 func (d *drive) body(c *session.Call) *body {
-	return &body{d: d, lease: d.lease, turn: d.turn, c: *c, args: session.Arguments(d.asked, c.ID), store: d.commitCtx()}
+	return &body{d: d, lease: d.lease, turn: d.turn, c: *c, args: session.Arguments(d.asked, c.ID)}
+}
+
+// store returns how long the store is waited for, by the loop or by the body's
+// own goroutine.
+func (b *body) store() context.Context {
+	if b.alone {
+		return b.d.lasting
+	}
+	return b.d.commitCtx()
 }
 
 // guard runs f and keeps what comes of it, be it a panic or the goroutine's end. A layer that has left next behind doesn't get any
 // further with it.
 func (b *body) guard(ctx context.Context, f func(*body, context.Context) tool.Outcome) {
-	b.ctx, b.store = ctx, b.d.lasting
+	b.ctx, b.alone = ctx, true
 	ended := false
 	defer func() {
 		if !ended { // by a panic of our own making, or runtime.Goexit in a layer
@@ -90,9 +102,7 @@ func (b *body) guard(ctx context.Context, f func(*body, context.Context) tool.Ou
 
 // end settles the call. Handed: the loop does it.
 func (b *body) end(handed bool) {
-	if handed {
-		b.store = b.d.commitCtx()
-	}
+	b.alone = !handed
 	switch {
 	case b.settled:
 	case b.runtime != nil:

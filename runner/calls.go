@@ -65,9 +65,12 @@ func (d *drive) advance(ctx context.Context, c *session.Call, ending bool) error
 
 // settleCancelled settles a call that somebody cancelled, or whose run somebody ended, and whose body doesn't run.
 func (d *drive) settleCancelled(cancelled *session.Call) error {
-	c, opened := *cancelled, d.turn.opened
+	c, opened, shut := *cancelled, d.turn.opened, d.bodies.shut(cancelled.ID)
 	return d.lease.Update(d.commitCtx(), func(tx *session.Tx) error {
 		now := asItIs(tx, &c)
+		if shut != nil && now.Status == session.Running { // by a claim that was under way
+			return tx.Unclaim(&shut.c)
+		}
 		by, why := endedBy(tx, now)
 		return tx.Settle(c.ID, session.CancelledOutcome(now, by, why, opened))
 	})
@@ -135,12 +138,17 @@ func (d *drive) stopBody(ctx context.Context, c *session.Call, cause error) erro
 	if c.Status == session.Settled {
 		return nil
 	}
-	seen := *c // which is good only until the open calls are copied again
+	seen, shut := *c, d.bodies.shut(c.ID) // c is good only until the open calls are copied again
 	return d.lease.Update(ctx, func(tx *session.Tx) error {
 		now := asItIs(tx, &seen)
 		by, why := endedBy(tx, now)
-		if now.Effect.NeedsClaim() && now.Status != session.Running {
-			return tx.Settle(seen.ID, session.CancelledOutcome(now, by, why, true)) // it was not claimed: only its layers did not stop
+		switch {
+		case shut != nil && now.Status == session.Running:
+			return tx.Unclaim(&shut.c)
+		case now.Effect.NeedsClaim() && now.Status != session.Running: // only its layers did not stop
+			return tx.Settle(seen.ID, session.CancelledOutcome(now, by, why, true))
+		case shut != nil:
+			return tx.Settle(seen.ID, session.CancelledOutcome(now, by, why, shut.turn.opened))
 		}
 		return tx.Settle(seen.ID, session.GivenUpOutcome(now, by, why))
 	})
@@ -278,7 +286,7 @@ func (d *drive) closeTurn() error {
 	if err != nil {
 		return decided(err)
 	}
-	d.asked = nil
+	d.asked, d.bodies = nil, bodies{}
 	d.outcomes.clear()
 	d.history = append(d.history, m)
 	d.showResults(event.Message{Number: len(d.history) - 1, Message: m.Clone()}, ends)

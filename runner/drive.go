@@ -38,6 +38,7 @@ type drive struct {
 	endAll   context.CancelFunc
 
 	batch     *agent.Batch
+	bodies    bodies
 	abandoned map[string]bool      // bodies whose calls settled without them
 	grace     map[string]time.Time // when a cancelled body's call settles without it
 	history   []llm.Message        // once loaded
@@ -396,7 +397,7 @@ func (d *drive) rest() (more bool, err error) {
 	d.rn.mu.Lock()
 	d.lease = lease // which Close may look at
 	d.rn.mu.Unlock()
-	d.history, d.asked = nil, nil
+	d.history, d.asked, d.bodies = nil, nil, bodies{}
 	return true, d.show()
 }
 

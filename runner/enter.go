@@ -77,7 +77,7 @@ func (b *body) begin(name string) (answered bool, err error) {
 	if b.claimed && b.c.Effect.NeedsClaim() {
 		return false, fmt.Errorf("tool %s was entered already, and must not be entered twice", name)
 	}
-	b.claimed, b.put = true, false
+	b.claimed, b.put, b.runtime = true, false, nil // whatever became of the last try
 	return false, nil
 }
 
@@ -139,23 +139,37 @@ func (e *layerEnded) Unwrap() error { return e.error }
 // taken back, since the lease is lost, the next drive finds a call that is.
 func (b *body) putOff(store context.Context, claimed bool, why error) error {
 	b.mu.Lock()
-	if b.entered || b.over { // by another next of the same layer; the layers have said what becomes of it
+	if b.entered { // by another next of the same layer
 		b.mu.Unlock()
 		return why
 	}
-	var layer *layerEnded
-	b.claimed, b.put = false, !errors.As(why, &layer)
-	if b.put && failsRun(why) && b.ctx.Err() == nil {
-		b.runtime = why
+	over := b.over
+	if !over { // else the layers have said what becomes of the call, and the drive takes the claim back if this can't
+		var layer *layerEnded
+		b.put = !errors.As(why, &layer)
+		if b.put && failsRun(why) && b.ctx.Err() == nil {
+			b.runtime = why
+		}
 	}
 	b.mu.Unlock()
 	if claimed && b.c.Effect.NeedsClaim() {
-		was := b.c
-		if err := b.lease.Update(store, func(tx *session.Tx) error { return tx.Unclaim(&was) }); err != nil && !errors.Is(err, session.ErrStale) {
+		if err := b.lease.Update(store, b.unclaim); err != nil && !over {
 			b.d.rn.options.Logger.Warn("a claim was not taken back", "session", b.d.session, "tool", b.c.Tool, "call", b.c.ID, "error", err)
 		}
 	}
+	b.mu.Lock()
+	b.claimed = false
+	b.mu.Unlock()
 	return why
+}
+
+// unclaim takes the body's claim back, if it stands.
+func (b *body) unclaim(tx *session.Tx) error {
+	was := b.c
+	if err := tx.Unclaim(&was); !errors.Is(err, session.ErrStale) {
+		return err
+	}
+	return nil
 }
 
 // failsRun reports whether a body's not being entered is the store's failure,

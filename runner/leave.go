@@ -33,6 +33,7 @@ func (d *drive) finish(cause error) (event.End, error) {
 	if cause != nil && (!refusedMessage(cause) || d.lease.Taken()) { // of one that is refused at once nothing is written
 		stop = append(stop, d.noteSeen()...)
 	}
+	stop = append(stop, d.bodies.unclaims()...)
 	ctx, cancel := context.WithTimeout(d.commitCtx(), d.rn.options.CloseTimeout)
 	defer cancel()
 	var err error
@@ -111,7 +112,7 @@ func (d *drive) drain() {
 		}
 		if d.running() == 0 {
 			d.lease.Keep(false)
-			d.leftUndone(d.lease.Leave(d.lasting, d.noteSeen()...))
+			d.leftUndone(d.lease.Leave(d.lasting, append(d.noteSeen(), d.bodies.unclaims()...)...))
 		}
 	}
 	for d.batch.Len() > 0 {

@@ -64,7 +64,7 @@ func (b *body) pause(ctx context.Context, out tool.Outcome) error {
 	}
 	h.Media = hasMedia(out.Actions)
 	b.d.outcomes.made(b.c.ID, out.Actions)
-	err = b.lease.Update(b.store, func(tx *session.Tx) error {
+	err = b.lease.Update(b.store(), func(tx *session.Tx) error {
 		if c := tx.Call(b.c.ID); c != nil && c.Status != session.Settled && (c.Cancel != nil || tx.Ending != nil) {
 			return tx.Settle(c.ID, b.stopped(tx, errRunEnded))
 		}
@@ -99,7 +99,7 @@ func (b *body) hold(await tool.Await) (h *session.Hold, err error) {
 		schema = checks.Output
 	}
 	if err == nil {
-		h.Schema, err = b.d.rn.store.PutSchema(b.store, schema)
+		h.Schema, err = b.d.rn.store.PutSchema(b.store(), schema)
 	}
 	return h, err
 }

@@ -10,10 +10,15 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// recover settles a call that a dead drive had claimed: its body may have run, in part or in full, and is never entered again.
+// recover settles a call that runs, by the head, and has no body here. By a claim
+// of this drive, whose layers did not wait for it, nothing was entered, and it is
+// taken back. Else a dead drive had claimed the call: its body may have run, in part or in full, and is never entered again.
 // The tool is asked what became of it, if it can tell; else an operator, if the tool wants that; else the model is told that
 // nobody knows.
 func (d *drive) recover(ctx context.Context, c *session.Call) error {
+	if shut := d.bodies.shut(c.ID); shut != nil {
+		return d.lease.Update(d.commitCtx(), func(tx *session.Tx) error { return tx.Unclaim(&shut.c) })
+	}
 	if c.Cancel != nil {
 		c := *c // that one is good only until the open calls are copied again
 		return d.lease.Update(d.commitCtx(), func(tx *session.Tx) error {
@@ -44,7 +49,7 @@ func (b *body) lose() error {
 			return err
 		}
 	}
-	return b.lease.Update(b.store, func(tx *session.Tx) error {
+	return b.lease.Update(b.store(), func(tx *session.Tx) error {
 		switch c := tx.Call(b.c.ID); {
 		case c != nil && c.Cancel != nil: // perhaps only now
 			return tx.Lose(c.ID, session.GivenUpOutcome(c, c.Cancel.By, c.Cancel.Why))
@@ -60,7 +65,9 @@ func (b *body) reconcile(ctx context.Context) tool.Outcome {
 	err := b.prepare(ctx)
 	var exec tool.Execution
 	if err == nil {
-		err = b.lastLook(ctx)
+		if err = b.mayAsk(ctx); err != nil && failsRun(err) && ctx.Err() == nil {
+			b.runtime = err
+		}
 	}
 	if err == nil {
 		call := b.prepared.Call
@@ -71,13 +78,23 @@ func (b *body) reconcile(ctx context.Context) tool.Outcome {
 	switch {
 	case err == nil:
 		return tool.Resolve(exec, nil)
-	case b.runtime != nil: // the store could not be read: the next drive asks
+	case b.runtime != nil: // the store could not be asked: the next drive asks the tool
 		return tool.Outcome{}
-	case cause != nil && !errors.Is(cause, errCallCancelled) && !errors.Is(cause, errRunEnded) || lost(err):
+	case cause != nil && !errors.Is(cause, errCallCancelled) && !errors.Is(cause, errRunEnded) || lost(err) || session.Moved(err):
 		b.settled = true // it was interrupted, and is asked again by the next drive
 		return tool.Outcome{}
 	}
 	return b.unreconciled(err)
+}
+
+// mayAsk is the last look before the tool is asked what became of the call. Who
+// cancels the call tells it so by its context, and what it knows counts until
+// then.
+func (b *body) mayAsk(ctx context.Context) error {
+	if err := b.lease.MayEnter(b.store(), b.c.ID); err != nil && !errors.Is(err, session.ErrCancelled) {
+		return err
+	}
+	return b.lastLook(ctx)
 }
 
 // ran are the arguments that a lost body was entered with, as far as they are stored: those that were edited last, or the model's.

@@ -13,7 +13,8 @@ package runner
 //     authorize.go
 //   - the loop: drive.go begins, then model.go, turn.go, calls.go, moved.go,
 //     recover.go, park.go, facts.go; its end: leave.go
-//   - a call's body: body.go, enter.go, settle.go, pausing.go, host.go, outcomes.go
+//   - a call's body: body.go, bodies.go, enter.go, settle.go, pausing.go, host.go,
+//     outcomes.go
 //   - what is shown: show.go, live.go, reports.go
 //   - a worker's rounds: watching.go, strangers.go
 //   - what answers and tokens are judged by: judge.go, ring.go

@@ -64,7 +64,7 @@ func (b *body) result(ctx context.Context, out tool.Outcome) error {
 		o.By = b.c.Answer.By
 	}
 	b.d.outcomes.made(b.c.ID, out.Actions)
-	err := commit(b.store, func(tx *session.Tx) error {
+	err := commit(b.store(), func(tx *session.Tx) error {
 		settled := o
 		if c := tx.Call(b.c.ID); failed && (ctx.Err() != nil || c != nil && c.Cancel != nil) {
 			settled = b.stopped(tx, context.Cause(ctx))
