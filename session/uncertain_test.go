@@ -54,8 +54,11 @@ func TestErrorsSayWhatMayHaveHappened(t *testing.T) {
 // was taken all the same is found.
 func TestWhatIsNeverCertain(t *testing.T) {
 	for name, put := range map[string]func(*session.Store) error{
-		"a schema": func(s *session.Store) error { _, err := s.PutSchema(t.Context(), []byte(`{"type":"string"}`)); return err },
-		"a key":    func(s *session.Store) error { _, err := s.RotateTokenKeys(t.Context(), time.Time{}); return err },
+		"a schema": func(s *session.Store) error {
+			_, err := s.PutSchema(t.Context(), []byte(`{"type":"string"}`))
+			return err
+		},
+		"a key": func(s *session.Store) error { _, err := s.RotateTokenKeys(t.Context(), time.Time{}); return err },
 	} {
 		t.Run(name, func(t *testing.T) {
 			kv := &neverCertain{Store: kvstore.NewMemory()}
