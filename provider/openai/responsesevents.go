@@ -22,6 +22,7 @@ type responsesEvent struct {
 	ContentIndex int64                             `json:"content_index"`
 	SummaryIndex int64                             `json:"summary_index"`
 	Delta        json.RawMessage                   `json:"delta"` // text, in the events that are looked at
+	Refusal      json.RawMessage                   `json:"refusal"`
 	Item         responses.ResponseOutputItemUnion `json:"item"`
 	Response     responses.Response                `json:"response"`
 	Error        json.RawMessage                   `json:"error"`
