@@ -53,9 +53,9 @@ func (r *reply) message(body []byte, res *http.Response) error {
 	return nil
 }
 
-// instead reads what came in place of a stream: the message at once, from a server that knows no streams, or something else.
+// instead reads the message at once: as it was asked for, or in place of a stream, from a server that knows none. It may be something else.
 func (r *reply) instead(res *http.Response) error {
-	body, err := io.ReadAll(res.Body)
+	body, err := wire.ReadWhole(provider, res.Body)
 	if err != nil {
 		return err
 	}

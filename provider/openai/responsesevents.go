@@ -82,7 +82,7 @@ func (r *reply) stream(a answer) error {
 
 // whole reads a response that comes at once.
 func (r *reply) whole(a answer) error {
-	data, err := io.ReadAll(a.body)
+	data, err := wire.ReadWhole(responsesName, a.body)
 	if err != nil {
 		return err
 	}
