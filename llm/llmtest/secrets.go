@@ -59,6 +59,7 @@ func secrets(t *testing.T, p Provider) {
 			}
 		}
 	}
+	t.Run("cut", func(t *testing.T) { cutSecrets(t, p) })
 	for _, form := range forms {
 		for _, status := range []int{http.StatusMovedPermanently, http.StatusTemporaryRedirect} {
 			t.Run(fmt.Sprintf("redirected/%s/%d", form.name, status), func(t *testing.T) {
@@ -73,6 +74,32 @@ func secrets(t *testing.T, p Provider) {
 					t.Errorf("%d requests were made", n)
 				}
 			})
+		}
+	}
+}
+
+// cutSecrets has a service quote the key where what is told of its answer ends, wherever that is.
+func cutSecrets(t *testing.T, p Provider) {
+	for _, form := range forms {
+		for before := 0; before < 400; before += 12 {
+			quoted := strings.Repeat("x", before) + " " + APIKey
+			for body, kind := range map[string]string{
+				"<html>" + quoted + "</html>": "text/html",
+				"{" + quoted:                  "application/json",
+				`{"type":"` + quoted + `"}`:   "application/json",
+				`{"type":"error","error":{"message":"` + quoted + `"}}`:                "application/json",
+				"data: {" + quoted + "}\n\n":                                           "text/event-stream",
+				`data: {"type":"` + quoted + "\"}\n\n":                                 "text/event-stream",
+				"event: error\ndata: {\"error\":{\"message\":\"" + quoted + "\"}}\n\n": "text/event-stream",
+			} {
+				for _, status := range []int{http.StatusOK, http.StatusUnauthorized} {
+					srv := serve(t, atOnce, reply{status: status, header: http.Header{"Content-Type": {kind}}, body: []byte(body)})
+					_, _, err := model(t, p, srv, form.whole).collect(t, scenarios[0].request())
+					if err == nil || strings.Contains(err.Error(), APIKey[:8]) {
+						t.Fatalf("%s, status %d: %s: the error tells the key's beginning, or there is none: %v", form.name, status, body, err)
+					}
+				}
+			}
 		}
 	}
 }
