@@ -356,3 +356,33 @@ func TestAnswerThatCanNotBeReadIsAskedForAgain(t *testing.T) {
 		})
 	}
 }
+
+// What goes wrong behind a question that is asked again comes before the tool
+// acts: it is told as it is, and not as what came of the tool's work.
+func TestAskingAgainIsNoWorkOfTheTool(t *testing.T) {
+	defer takes.Store(nil)
+	var fails atomic.Bool
+	layer := interceptor.Layer{Name: "log", Tool: func(next interceptor.ToolHandler) interceptor.ToolHandler {
+		return func(ctx context.Context, call tool.Call) (tool.Execution, error) {
+			exec, err := next(ctx, call)
+			if err == nil && fails.Load() {
+				err = errors.New("the log is full")
+			}
+			return exec, err
+		}
+	}}
+	r := newRig(t, agent.Config{
+		Tools: []tool.Tool{askingWhich()}, Interceptors: interceptor.Chain{layer},
+		Model: fakellm.New(fakellm.Calls("plan", `{}`), fakellm.Says("Done.")),
+	}, nil)
+	p := r.say("Go.").finished(event.FinishPaused).pause("plan")
+	_, err := r.Resume(t.Context(), chat, runner.Complete(p.ID, []byte(`"a"`), "bob"))
+	must(t, err)
+	only := "b"
+	takes.Store(&only)
+	fails.Store(true)
+	r.carryOn().finished(event.FinishStop)
+	if res := r.result(p.Call); !strings.Contains(string(res.Output), "the log is full") || strings.Contains(string(res.Output), "plan ran") {
+		t.Errorf("the model reads %s", res.Output)
+	}
+}

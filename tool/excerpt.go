@@ -13,7 +13,7 @@ const (
 	maxExcerpt = 60  // of a value
 	maxStep    = 64  // of a step of a path: as long as providers let names of properties be
 	maxPath    = 512 // of a path
-	maxWords   = 400 // of what code of others says about a value
+	maxWords   = 800 // of what code of others says about a value
 )
 
 // clip cuts a text short for an error. What is cut off is marked.
