@@ -84,11 +84,11 @@ func (p *Prepared) fitting(actions []Action) []Action {
 	}
 	if artifacts.count > 0 {
 		note := artifacts.note(limit)
-		kept = append(kept, Action{Artifact: &Artifact{Name: "left out", MediaType: "text/plain", Data: []byte(note)}})
+		kept = append(kept, Action{note: true, Artifact: &Artifact{Name: "left out", MediaType: "text/plain", Data: []byte(note)}})
 	}
 	if media.count > 0 {
 		note := media.note(limit)
-		kept = append(kept, Action{Media: &llm.Media{Name: note, MediaType: "text/plain", Data: []byte(note)}})
+		kept = append(kept, Action{note: true, Media: &llm.Media{Name: note, MediaType: "text/plain", Data: []byte(note)}})
 	}
 	return kept
 }
@@ -115,13 +115,21 @@ func (l *leftOut) note(limit int) string {
 	return fmt.Sprintf("%s: %d bytes, and at most %d are taken beside a result", what, l.bytes, limit)
 }
 
-// size is what an action counts towards the limit, in bytes.
-func (a Action) size() int {
-	if m := a.Media; m != nil {
-		return len(m.Name) + len(m.MediaType) + len(m.Data) + len(m.URL)
+// maxNote is longer than a note is, in bytes: a layer may put something else in
+// its place.
+const maxNote = 2 << 10
+
+// size is what an action counts towards the limit, in bytes. A note counts
+// nothing: what a body made is bounded once, and then again behind the layers.
+func (a Action) size() (n int) {
+	switch m, f := a.Media, a.Artifact; {
+	case m != nil:
+		n = len(m.Name) + len(m.MediaType) + len(m.Data) + len(m.URL)
+	case f != nil:
+		n = len(f.Name) + len(f.MediaType) + len(f.Data) + len(f.URL)
 	}
-	if f := a.Artifact; f != nil {
-		return len(f.Name) + len(f.MediaType) + len(f.Data) + len(f.URL)
+	if a.note && n <= maxNote {
+		return 0
 	}
-	return 0
+	return n
 }
