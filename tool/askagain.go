@@ -1,6 +1,7 @@
 package tool
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -16,7 +17,7 @@ func (e *unreadableAnswer) Unwrap() error { return e.error }
 // repeated is what is kept with a question that is asked again, in the place of
 // the state alone.
 type repeated struct {
-	Times  int             `json:"$times"`            // so far
+	Times  int             `json:"$times"`            // so far; the first member, by which it is known
 	Prompt string          `json:"$prompt,omitempty"` // its first words; empty: they are the prompt
 	State  json.RawMessage `json:"$state"`
 }
@@ -50,12 +51,14 @@ func (q *question[Out, State, Choice]) again(a *Answer, err error) (r Result[Out
 		return nil, false
 	}
 	prompt := fmt.Sprintf("%s (Asked again: %s.)", kept.Prompt, inBrief(bad.Error()))
-	return pending[Out]{Await{Reason: ReasonInput, Mode: ModeReenter, Prompt: prompt, Schema: q.text, Data: data, again: true}}, true
+	return pending[Out]{Await{Reason: ReasonInput, Mode: ModeReenter, Prompt: prompt, Schema: q.text, Data: data}}, true
 }
 
 // AsksAgain reports whether a tool asks its question once more since the answer
 // could not be read. No function of the tool has seen that answer.
-func (a *Await) AsksAgain() bool { return a != nil && a.again }
+func (a *Await) AsksAgain() bool {
+	return a != nil && a.Gate == "" && bytes.HasPrefix(a.Data, []byte(`{"$times":`))
+}
 
 // inFirstWords is a question that is asked again without saying why, which needs
 // little more room than it did at first.

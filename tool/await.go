@@ -32,8 +32,6 @@ type Await struct {
 	Arguments json.RawMessage `json:"arguments,omitempty"`
 	// Data comes back in Answer.Data.
 	Data json.RawMessage `json:"data,omitempty"`
-
-	again bool // see AsksAgain
 }
 
 // Reason is why a call waits.

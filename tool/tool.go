@@ -83,8 +83,6 @@ type Action struct {
 	// Media is an image, a document or the like for the model to look at: it stands beside the output in the call's result. A call that
 	// comes to anything but an output shows none.
 	Media *llm.Media `json:"media,omitempty"`
-
-	note bool // on what was left out
 }
 
 // Artifact is a file or the like that a tool made: its bytes, or a reference to them.
