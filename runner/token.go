@@ -234,9 +234,16 @@ type RotateOptions struct {
 	// Retire retires keys that another one has replaced at or before that time:
 	// no token that they signed is valid any more. Default: those that were
 	// replaced longer ago than Options.TokenLifetime, of which every token has
-	// expired. After a leak: now.
+	// expired. After a leak: time.Now(). That, a later time, and one less than a
+	// minute ago retire all keys but the new one.
 	Retire time.Time
 }
+
+// justNow is how long ago a time may be that its caller means for now.
+const justNow = time.Minute
+
+// allKeys is a time by which, whatever clocks said, every key was replaced.
+var allKeys = time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)
 
 // RotateTokenKeys adds a key to the ring that tokens are signed with. Calls
 // asked for from now on use it, in other processes within a minute; earlier
@@ -244,12 +251,16 @@ type RotateOptions struct {
 // then retires the oldest at each rotation: who rotates daily keeps tokens of
 // more than a year.
 func (rn *Runner) RotateTokenKeys(ctx context.Context, actor Actor, o *RotateOptions) error {
+	now := rn.store.Now() // here, since the new key is made later than what the caller means by now
 	if err := rn.authorize(ctx, Operation{Kind: OpRotate, Actor: actor}); err != nil {
 		return err
 	}
-	retire := rn.store.Now().Add(-rn.options.TokenLifetime)
+	retire := now.Add(-rn.options.TokenLifetime)
 	if o != nil && !o.Retire.IsZero() {
 		retire = o.Retire
+		if retire.After(now.Add(-justNow)) {
+			retire = allKeys
+		}
 	}
 	return rn.ring.rotate(ctx, retire)
 }
