@@ -42,9 +42,9 @@ type Layer struct {
 	Name string
 	// Tools names the tools whose calls Tool sees; empty: all.
 	Tools []string
-	// Binds makes the arguments that Tool lets through those that run: if a layer
-	// behind it changes them, and doesn't bind them itself, the call fails.
-	// Approval binds.
+	// Binds makes the arguments that Tool lets through those that run: if a
+	// layer behind it changes them, and doesn't bind them itself, the call
+	// fails. Approval binds.
 	Binds bool
 
 	Turn  func(next TurnHandler) TurnHandler
@@ -53,7 +53,7 @@ type Layer struct {
 	// was called: the body may have run.
 	Tool func(next ToolHandler) ToolHandler
 
-	err error // what is wrong with it, by whoever made it
+	err error // what is wrong with it, by its constructor
 }
 
 // Chain is a list of layers, the first outermost.
@@ -127,7 +127,7 @@ func (c Chain) WrapTool(name string, h ToolHandler) ToolHandler {
 		return h
 	}
 	return func(ctx context.Context, call tool.Call) (tool.Execution, error) {
-		return c.inside(name, call.Decisions, h)(ctx, call)
+		return c.inside(name, call, h)(ctx, call)
 	}
 }
 

@@ -18,14 +18,15 @@ var ErrChanged = errors.New("the arguments were changed after they were approved
 	"a layer that changes them belongs outside the layers that ask")
 
 // inside returns h inside the chain's layers for the tool called name, for one
-// call about which people have decided so much.
-func (c Chain) inside(name string, decided []tool.Decision, h ToolHandler) ToolHandler {
+// call. Nothing binds the arguments of a call whose answer is its output: they
+// were run, and aren't again, whatever a deploy has made of the layers since.
+func (c Chain) inside(name string, call tool.Call, h ToolHandler) ToolHandler {
 	var layers []wrapper
 	var last *bound
 	for i := range c {
 		if l := &c[i]; l.around(name) {
-			w := wrapper{layer: l, decided: decided, outer: last}
-			if l.Binds {
+			w := wrapper{layer: l, decided: call.Decisions, outer: last}
+			if l.Binds && !call.Answer.Output() {
 				last = &bound{}
 				w.binds = last
 			}

@@ -49,8 +49,9 @@ func (c *Collector) begin(d ToolCallDelta) error {
 	return nil
 }
 
-// cutOff marks the calls that may have been cut off at their beginning: those of which no arguments came, and, where the model was
-// broken off for sure, the last one, whose {} may be what a service made of none.
+// cutOff marks the calls that may have been cut off at their beginning: those
+// of which no arguments came, and, where the model was broken off for sure, the
+// last one, whose {} may be what a service made of none.
 func (c *Collector) cutOff(parts []Part, broken bool) {
 	mark := func(p *Part) {
 		if call, ok := (*p).(ToolCall); ok && string(call.Arguments) == "{}" {

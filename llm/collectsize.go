@@ -1,7 +1,8 @@
 package llm
 
-// eventSize is about what an event adds to a message, in bytes. A part that comes
-// whole counts although it came in pieces before: it was held beside them.
+// eventSize is about what an event adds to a message, in bytes. A part that
+// comes whole counts although it came in pieces before: it was held beside
+// them.
 func eventSize(e Event) int {
 	switch e := e.(type) {
 	case TextDelta:

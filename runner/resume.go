@@ -90,11 +90,14 @@ func (r *Resumed) Events(ctx context.Context) iter.Seq2[event.Event, error] {
 	}
 }
 
-// Resume delivers answers to pauses of one session. It judges each by itself, in one commit: accepted, duplicate of an
-// earlier one with the same content, or refused with an error of its own in its receipt. An answer must fit the pause's schema and, where
-// this runner has the session's agent, the Go type that its tool will decode it into. If it returns without an error, at
-// least one is accepted or duplicate, and what was accepted is durable. The refusals are errors of package session. Where the Authorizer
-// refuses one, nothing is taken.
+// Resume delivers answers to pauses of one session. It judges each by itself,
+// in one commit: accepted, duplicate of an earlier one with the same content,
+// or refused with an error of its own in its receipt. An answer must fit the
+// pause's schema and, where this runner has the session's agent, the Go type
+// that its tool will decode it into. If it returns without an error, at least
+// one is accepted or duplicate, and what was accepted is durable. The refusals
+// are errors of package session. Where the Authorizer refuses one, nothing is
+// taken.
 //
 // It may be called in another process than the one that paused, long after, again and again, and while a drive holds the session.
 func (rn *Runner) Resume(ctx context.Context, sessionID string, rs ...Resumption) (*Resumed, error) {

@@ -32,8 +32,8 @@ type ring struct {
 const (
 	// ringStale is how old the keys in memory may be.
 	ringStale = time.Minute
-	// ringPatience is the time between two reads of the store that nobody has
-	// shown a credential for: tokens with the number of a key that isn't known.
+	// ringPatience is the time between two reads of the store that come
+	// without a credential: tokens with the number of a key that isn't known.
 	ringPatience = time.Second
 )
 
@@ -119,8 +119,8 @@ func (r *ring) trusted(ctx context.Context) ([]session.TokenKey, error) {
 // errRingUnread is why a token can't be judged for a moment.
 var errRingUnread = fmt.Errorf("runner: the token's key is not known yet: %w", session.ErrNotYetKnown)
 
-// verifier is the key of a number that a token bears, which anybody may have
-// written.
+// verifier is the key of a number that a token bears, which any sender may
+// have written.
 func (r *ring) verifier(ctx context.Context, id int) (signer, error) {
 	keys, reads, age := r.view()
 	i := find(keys, id)

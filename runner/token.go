@@ -76,7 +76,7 @@ type signer struct {
 	secret []byte
 }
 
-// newSigner refuses a key with which anybody could make tokens.
+// newSigner refuses a key so short that tokens could be forged.
 func newSigner(k session.TokenKey) (signer, error) {
 	if len(k.Secret) < session.MinTokenSecret {
 		return signer{}, fmt.Errorf("runner: the secret of token key %d has %d bytes; at least %d are needed",

@@ -36,7 +36,7 @@ type plan struct {
 	Odd  odd              `json:"odd,omitempty"`
 }
 
-// odd reads itself, in ways that nobody should.
+// odd reads itself, in ways that no type should.
 type odd string
 
 // hang keeps odd's method while it is not nil.

@@ -25,7 +25,8 @@ type Reply struct {
 	Delivery string
 }
 
-// Asked is what a value is for: the answer to which pause, and what becomes of it there.
+// Asked is what a value is for: the answer to which pause, and what becomes of
+// it there.
 type Asked struct {
 	Call, Tool string
 	Pause      int
@@ -33,7 +34,8 @@ type Asked struct {
 	Use        tool.Use
 }
 
-// Fits judges a value that is otherwise good. Misfit says what is wrong with the value, err what kept Fits from finding out.
+// Fits judges a value that is otherwise good. Misfit says what is wrong with
+// the value, err what kept Fits from finding out.
 type Fits func(Asked, json.RawMessage) (misfit, err error)
 
 // Answer judges a reply and, if it is good, applies it. What it returns is the reply's receipt: a duplicate's is the

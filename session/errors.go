@@ -38,9 +38,11 @@ var (
 	ErrNewerVersion         = errors.New("session: a record was written by a newer version")
 )
 
-// Moved reports whether err refuses a transition because the session is no longer as its maker knew it: another commit
-// came first.
-func Moved(err error) bool { return outrun(err) }
+// Moved reports whether err refuses a transition because the session is no
+// longer as its maker knew it: another commit came first.
+func Moved(err error) bool {
+	return errors.Is(err, ErrSettled) || errors.Is(err, ErrUnknownCall) || errors.Is(err, ErrStale) || errors.Is(err, errMove)
+}
 
 // ConflictError refuses an answer because another one came first. Receipt says what kind of answer that was, by whom and
 // when.
@@ -48,7 +50,8 @@ type ConflictError struct{ Receipt Receipt }
 
 func (e *ConflictError) Error() string { return e.told(" by " + orNobody(e.Receipt.By)) }
 
-// Impersonal is Error without the name of who answered, for those who are not to know.
+// Impersonal is Error without the name of who answered, for those who are not
+// to know.
 func (e *ConflictError) Impersonal() string { return e.told("") }
 
 func (e *ConflictError) told(by string) string {
@@ -80,7 +83,8 @@ func (e *SettledError) Error() string {
 	return e.told(" by " + e.By)
 }
 
-// Impersonal is Error without the name of who settled the call, for those who are not to know.
+// Impersonal is Error without the name of who settled the call, for those who
+// are not to know.
 func (e *SettledError) Impersonal() string { return e.told("") }
 
 func (e *SettledError) told(by string) string {

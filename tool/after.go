@@ -8,9 +8,9 @@ import (
 	"github.com/fermata-ai/fermata/llm"
 )
 
-// AfterError is what went wrong after a tool's body had returned: its result has
-// no JSON form or is too large, it asked for a pause that it may not have, a
-// layer failed behind it. The model then has to know that the tool ran, or it
+// AfterError is what went wrong after a tool's body had returned: its result
+// has no JSON form or is too large, it asked for a pause that it may not have,
+// a layer failed behind it. The model then has to know that the tool ran, or it
 // pays twice.
 type AfterError struct {
 	Tool   string
@@ -56,8 +56,8 @@ func ran(err error) bool {
 	return errors.As(err, &u)
 }
 
-// fitting are the actions that the limit of a result's size allows, and a note in
-// place of the others. The output is kept whatever becomes of them.
+// fitting are the actions that the limit of a result's size allows, and a note
+// in place of the others. The output is kept whatever becomes of them.
 func (p *Prepared) fitting(actions []Action) []Action {
 	size := 0
 	for _, a := range actions {

@@ -22,7 +22,7 @@ func (p *Prepared) Enter(ctx context.Context, call Call) (Execution, error) {
 	if err != nil {
 		return Execution{}, err
 	}
-	if own, ok := p.Tool.(*typed); ok && own == p.entry.typed { // which gives its function the call itself, and returns what nobody else has
+	if own, ok := p.Tool.(*typed); ok && own == p.entry.typed { // which gives its function the call itself, and returns what is its own
 		return p.run(ctx, call, own.Execute)
 	}
 	return p.run(WithCall(ctx, call), call, apart(p.Tool.Execute))
@@ -172,9 +172,9 @@ func (p *Prepared) checkAwait(a Await) (Await, error) {
 	return a, nil
 }
 
-// Bounds returns exec without the side products that are too large, or the error
-// of what else in it is too large, or incomplete. Enter sees to that for what the
-// body makes; a layer may make something else of it.
+// Bounds returns exec without the side products that are too large, or the
+// error of what else in it is too large, or incomplete. Enter sees to that for
+// what the body makes; a layer may make something else of it.
 func (p *Prepared) Bounds(exec Execution) (Execution, error) {
 	if err := p.checkActions(exec.Actions); err != nil {
 		return Execution{}, err

@@ -14,7 +14,8 @@ import (
 // ValidationError tells what in a value does not fit its schema, in words that let a model correct itself in one try.
 type ValidationError struct {
 	Faults []Fault `json:"faults"` // at least one, ordered by path
-	// encoded are the places where a string stands and an array or an object is wanted.
+	// encoded are the places where a string stands and an array or an object is
+	// wanted.
 	encoded [][]string
 	More    int `json:"more,omitempty"` // how many further ones there are, at least: of very many not all are looked for
 }
@@ -78,8 +79,8 @@ func (x *explainer) add(at []string, rule, format string, args ...any) {
 	x.faults = append(x.faults, Fault{Path: pointer(at), Rule: rule, Message: fmt.Sprintf(format, args...)})
 }
 
-// result is what was collected, in an order that does not depend on that of Go's maps. Only what is told is looked up: a value may be
-// large.
+// result is what was collected, in an order that does not depend on that of
+// Go's maps. Only what is told is looked up: a value may be large.
 func (x *explainer) result() *ValidationError {
 	slices.SortFunc(x.faults, func(a, b Fault) int {
 		return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(a.Rule, b.Rule), cmp.Compare(a.Message, b.Message))
@@ -112,7 +113,8 @@ func (x *explainer) wrongType(at []string, schemaURL string, want []string) {
 	x.add(at, "type", "must be %s%s", strings.Join(names, " or "), x.unit(at, schemaURL))
 }
 
-// unit says what a number counts, where that is a duration, and how what was written is said so.
+// unit says what a number counts, where that is a duration, and how what was
+// written is said so.
 func (x *explainer) unit(at []string, schemaURL string) string {
 	schema, _ := x.at(schemaURL).(map[string]any)
 	if d, _ := schema["description"].(string); !strings.Contains(d, nanoseconds) {

@@ -25,7 +25,7 @@ var operations = map[string]operation{
 	"deny":     {tool.PermitDeny, (*handler).deny},
 }
 
-// actor is who acts: whom the token was made for, or else whoever delivers.
+// actor is who acts: whom the token was made for, or else who delivers.
 func (h *handler) actor(d *delivery) runner.Actor {
 	if d.token.Holder != "" {
 		return d.token.Holder

@@ -14,8 +14,10 @@ import (
 	"github.com/fermata-ai/fermata/llm"
 )
 
-// silence holds an adapter to what it does where nothing comes: a stream that is silent for ten minutes ends, with an error that may pass,
-// before its answer begins and in the middle of it. Comments are life, and a message that comes at once may take its time.
+// silence holds an adapter to what it does where nothing comes: a stream that
+// is silent for ten minutes ends, with an error that may pass, before its
+// answer begins and in the middle of it. Comments are life, and a message that
+// comes at once may take its time.
 func silence(t *testing.T, p Provider) {
 	streamed, whole := must(t, p, "text", false), must(t, p, "text", true)
 	half := places(streamed.body)[len(places(streamed.body))/2]
@@ -81,7 +83,8 @@ func write(w http.ResponseWriter, r reply, from, to int) {
 	_ = http.NewResponseController(w).Flush()
 }
 
-// inMemory is the client of a server without a network, on which the time of a test has no hold.
+// inMemory is the client of a server without a network, on which the time of a
+// test has no hold.
 func inMemory(t *testing.T, serve http.HandlerFunc) *http.Client {
 	pipes := make(chan net.Conn)
 	done, stop := context.WithCancel(context.Background())

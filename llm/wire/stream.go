@@ -14,16 +14,20 @@ import (
 	"github.com/fermata-ai/fermata/llm"
 )
 
-// DefaultIdle is how long a stream may be silent where an adapter's options say nothing.
+// DefaultIdle is how long a stream may be silent where an adapter's options say
+// nothing.
 const DefaultIdle = 10 * time.Minute
 
-// Stream marks the requests that are made with a context as requests for a stream, which [Client] ends once it has waited for idle
-// without a byte: for the answer to begin, or to go on. Comments and pings are bytes, too. What comes in place of a stream, a message
-// at once, may take its time. Zero is [DefaultIdle]; with a negative idle, a stream may be silent for ever.
+// Stream marks the requests that are made with a context as requests for a
+// stream, which [Client] ends once it has waited for idle without a byte: for
+// the answer to begin, or to go on. Comments and pings are bytes, too. What
+// comes in place of a stream, a message at once, may take its time. Zero is
+// [DefaultIdle]; with a negative idle, a stream may be silent for ever.
 //
 // The lines of the stream end as [Lines] has them.
 //
-// The time in which whoever reads the stream is busy with what has come doesn't count.
+// The time in which the reader of the stream is busy with what has come doesn't
+// count.
 func Stream(ctx context.Context, provider string, idle time.Duration) context.Context {
 	return context.WithValue(ctx, streamKey{}, stream{provider, cmp.Or(idle, DefaultIdle)})
 }

@@ -141,8 +141,9 @@ func boundErrors(r *http.Request, next option.MiddlewareNext) (*http.Response, e
 	return res, err
 }
 
-// parseBase takes a base URL, and from its query the version of the API, which Azure wants there and OpenAI doesn't know. It doesn't quote
-// the URL in its errors, since there may be a password in it.
+// parseBase takes a base URL, and from its query the version of the API, which
+// Azure wants there and OpenAI doesn't know. It doesn't quote the URL in its
+// errors, since there may be a password in it.
 func parseBase(base string) (u *url.URL, version string, err error) {
 	fail := func(problem string) (*url.URL, string, error) { return nil, "", errors.New(problem) }
 	if u, err = url.Parse(base); err != nil {
@@ -168,8 +169,9 @@ func parseBase(base string) (u *url.URL, version string, err error) {
 	return u, version, nil
 }
 
-// isAzure reports whether OpenAI's models are asked on Azure: of a resource of its own, by a deployment or by the newer path /openai/v1.
-// What else Azure has at other paths is as any compatible server.
+// isAzure reports whether OpenAI's models are asked on Azure: of a resource of
+// its own, by a deployment or by the newer path /openai/v1. What else Azure has
+// at other paths is as any compatible server.
 func isAzure(u *url.URL) bool {
 	if path := strings.ToLower(u.Path) + "/"; !strings.HasPrefix(path, "/openai/") {
 		return false
