@@ -35,6 +35,13 @@ func (d *drive) finish(cause error) (event.End, error) {
 	}
 	ctx, cancel := context.WithTimeout(d.commitCtx(), d.rn.options.CloseTimeout)
 	defer cancel()
+	defer func() {
+		if d.batch.Len() == 0 && !d.lease.Busy() {
+			d.close()
+		} else {
+			go d.drain()
+		}
+	}()
 	var err error
 	if d.running() > 0 {
 		d.lease.Keep(true)
@@ -47,13 +54,6 @@ func (d *drive) finish(cause error) (event.End, error) {
 	if errors.Is(err, session.ErrGoesOn) { // and drain hears of it
 		err = nil
 	}
-	defer func() {
-		if d.batch.Len() == 0 && !d.lease.Busy() {
-			d.close()
-		} else {
-			go d.drain()
-		}
-	}()
 	var refused *untaken
 	if !errors.As(cause, &refused) && (errors.Is(cause, session.ErrFenced) || errors.Is(cause, session.ErrBusy)) {
 		_, until := d.rn.store.Driven(d.lease.State())
