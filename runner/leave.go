@@ -30,11 +30,15 @@ func (d *drive) finish(cause error) (event.End, error) {
 			return nil
 		})
 	}
-	if cause != nil && (!refusedMessage(cause) || d.lease.Taken()) { // of one that is refused at once nothing is written
-		stop = append(stop, d.noteSeen()...)
-	}
 	ctx, cancel := context.WithTimeout(d.commitCtx(), d.rn.options.CloseTimeout)
 	defer cancel()
+	switch {
+	case cause == nil:
+	case !refusedMessage(cause) || d.lease.Taken():
+		stop = append(stop, d.noteSeen()...)
+	default:
+		stop = append(stop, d.noteSeenAlone(ctx)...)
+	}
 	defer func() {
 		if d.batch.Len() == 0 && !d.lease.Busy() {
 			d.close()
