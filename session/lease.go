@@ -33,14 +33,15 @@ const (
 	leaseNews   = 100 * time.Millisecond // what is known of a shared head for longer is read again before a body
 )
 
-// standing refuses a drive that is known to have lost its lease. One that has
-// run out is lost for good, also if no other drive has taken it.
+// standing refuses a drive that has given its lease up, or is known to have
+// lost it. One that has run out is lost for good, also if no other drive has
+// taken it.
 func (d *Drive) standing() error {
 	d.mu.Lock()
-	lost, taken, renewed := d.lost, d.taken, d.renewed
+	gone, taken, renewed := d.lost || d.released, d.taken, d.renewed
 	d.mu.Unlock()
 	switch {
-	case lost:
+	case gone:
 		return d.fenced()
 	case d.store.exclusive || !taken || d.store.since(renewed) < d.store.lease-d.store.lease/leaseMargin:
 		return nil
@@ -208,9 +209,12 @@ func (d *Drive) renew() {
 	default:
 		return
 	}
+	returned := false
+	defer d.unwind(&returned)
 	if d.holds() {
 		_ = d.update(d.alive(), touch) // a failure is tried again at the next look
 	}
+	returned = true
 	d.exit()
 }
 
