@@ -82,6 +82,8 @@ func secrets(t *testing.T, p Provider) {
 // cutSecrets has a service quote the key where what is told of its answer ends, wherever that is.
 func cutSecrets(t *testing.T, p Provider) {
 	for _, form := range forms {
+		service := &quoting{}
+		m := adapter{p.New(t, Options{BaseURL: "http://memory.invalid", Whole: form.whole, Client: &http.Client{Transport: service}})}
 		for before := 0; before < 400; before += 12 {
 			quoted := strings.Repeat("x", before) + " " + APIKey
 			for body, kind := range map[string]string{
@@ -94,8 +96,7 @@ func cutSecrets(t *testing.T, p Provider) {
 				"event: error\ndata: {\"error\":{\"message\":\"" + quoted + "\"}}\n\n": "text/event-stream",
 			} {
 				for _, status := range []int{http.StatusOK, http.StatusUnauthorized} {
-					client := &http.Client{Transport: quoting{status, kind, body}}
-					m := adapter{p.New(t, Options{BaseURL: "http://memory.invalid", Whole: form.whole, Client: client})}
+					service.status, service.kind, service.body = status, kind, body
 					_, _, err := m.collect(t, scenarios[0].request())
 					if err == nil || strings.Contains(err.Error(), APIKey[:8]) {
 						t.Fatalf("%s, status %d: %s: the error tells the key's beginning, or there is none: %v", form.name, status, body, err)
@@ -112,6 +113,6 @@ type quoting struct {
 	kind, body string
 }
 
-func (q quoting) RoundTrip(r *http.Request) (*http.Response, error) {
+func (q *quoting) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: q.status, Header: http.Header{"Content-Type": {q.kind}}, Body: io.NopCloser(strings.NewReader(q.body)), Request: r}, nil
 }
