@@ -39,7 +39,8 @@ var mayImport = map[string][]string{
 // ends are folders of packages that nothing else imports, and that may import everything.
 var ends = []string{"bench", "examples", "fermatatest", "llm/llmtest"}
 
-// homes is where a library stands that could be replaced: the one package, or the files, that import it.
+// homes is where a library stands that could be replaced: the one package, or
+// the files, that import it.
 var homes = map[string][]string{
 	"go.etcd.io/bbolt":                      {"kvstore/bolt"},
 	"github.com/invopop/jsonschema":         {"tool/schema.go"},

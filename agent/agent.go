@@ -59,15 +59,20 @@ type Retry struct {
 	Failures int           // in a row, after which the run fails; 0: 6; negative: it fails at once
 	First    time.Duration // 0: 1 s
 	Most     time.Duration // 0: 1 min
-	// Patience is for how long, from the first failure in a row, the model is called again however often it fails: 72 hours, say, to outlast
-	// a provider's bad weekend, best with a Most of many minutes. 0: Failures alone decide.
+	// Patience is for how long, from the first failure in a row, the model is
+	// called again however often it fails: 72 hours, say, to outlast a
+	// provider's bad weekend, best with a Most of many minutes. 0: Failures
+	// alone decide.
 	Patience time.Duration
-	// Hold is the longest wait for which a drive keeps its session. Before a longer one, such as a provider may ask for, the drive ends
-	// with event.FinishDelayed, and a worker, or Continue, goes on when it is over. 0: 5 min.
+	// Hold is the longest wait for which a drive keeps its session. Before a
+	// longer one, such as a provider may ask for, the drive ends with
+	// event.FinishDelayed, and a worker, or Continue, goes on when it is over.
+	// 0: 5 min.
 	Hold time.Duration
 }
 
-// After is how long to wait after so many failures in a row, the first of which is so long ago; ok is false if that is enough.
+// After is how long to wait after so many failures in a row, the first of which
+// is so long ago; ok is false if that is enough.
 func (r Retry) After(failures int, since time.Duration, err error) (wait time.Duration, ok bool) {
 	var e *llm.Error
 	if failures > r.Failures && since >= r.Patience || !errors.As(err, &e) || !e.Temporary() {
@@ -225,8 +230,8 @@ func (a *Agent) Turn(inner interceptor.TurnHandler) interceptor.TurnHandler {
 	return a.config.Interceptors.WrapTurn(inner)
 }
 
-// Generate asks the model, through the chain's model layers, to answer history. All of the request is copied once: it belongs to
-// the layers and the model.
+// Generate asks the model, through the chain's model layers, to answer history.
+// All of the request is copied once: it belongs to the layers and the model.
 func (a *Agent) Generate(ctx context.Context, history []llm.Message, metadata map[string]string) iter.Seq2[llm.Event, error] {
 	r := llm.Request{
 		System:         a.config.Instructions,

@@ -237,7 +237,8 @@ type stubborn struct {
 
 func (s stubborn) Retries() int { return s.retries }
 
-// TestRetriesDontMultiply: either the model asks again by itself, or its agent does.
+// TestRetriesDontMultiply: either the model asks again by itself, or its agent
+// does.
 func TestRetriesDontMultiply(t *testing.T) {
 	for name, c := range map[string]struct {
 		retries int

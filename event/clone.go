@@ -6,8 +6,8 @@ import (
 )
 
 // Clone returns an event that shares nothing with ev which can be changed. The
-// runner hands out such events only: whoever ranges over them may mask what
-// they hold in place.
+// runner hands out such events only: the caller who ranges over them may
+// mask what they hold in place.
 func Clone(ev Event) Event {
 	switch ev := ev.(type) {
 	case Message:

@@ -1,10 +1,14 @@
 // Package event is what a caller sees of a run: what the model says as it is said, and what became of each tool call. The
 // last event of a run is an [End].
 //
-// Events are for showing, and belong to whoever ranges over them: writing into one, to mask it, say, changes nothing else. What must
-// not be missed is in the session: an event that tells of a pause or a final result comes after the commit that made it so. But for one: the result of a call whose answer is its output is shown as soon as the
-// layers have let it through, and is stored with the session's next commit. If the call is cancelled before that, the cancellation
-// counts, and the result is shown again, as it is.
+// Events are for showing, and belong to the caller who ranges over them:
+// writing into one, to mask it, say, changes nothing else. What must not be
+// missed is in the session: an event that tells of a pause or a final result
+// comes after the commit that made it so. But for one: the result of a call
+// whose answer is its output is shown as soon as the layers have let it
+// through, and is stored with the session's next commit. If the call is
+// cancelled before that, the cancellation counts, and the result is shown
+// again, as it is.
 package event
 
 import (
@@ -24,10 +28,10 @@ type Text struct{ Delta string }
 type Reasoning struct{ Delta string }
 
 // Message is a message of the session: the user's, which only followers are
-// shown, the model's, committed, or the results of a
-// turn, which follow from what is committed and are stored with the model's next
-// message at the latest. So every listener sees a turn in one order: what was
-// asked, what waited, what came of it, and then what the model says of it.
+// shown, the model's, committed, or the results of a turn, which follow from
+// what is committed and are stored with the model's next message at the latest.
+// So every listener sees a turn in one order: what was asked, what waited, what
+// came of it, and then what the model says of it.
 type Message struct {
 	Number  int // its place in the session, from 0
 	Message llm.Message
@@ -81,8 +85,8 @@ type Parked struct {
 	Until time.Time `json:"until,omitzero"` // when it fails; zero: never
 }
 
-// Undriven tells who follows a session that work is due in it, and that no drive
-// has taken it up: Continue or Run does, or a worker that has its agent.
+// Undriven tells who follows a session that work is due in it, and that no
+// drive has taken it up: Continue or Run does, or a worker that has its agent.
 type Undriven struct {
 	Agent string
 	Since time.Time // as far as the follower has seen

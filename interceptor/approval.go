@@ -25,8 +25,10 @@ type Verdict struct {
 	Reason string
 }
 
-// Policy rules on a call before it runs. One that errs, panics or gives an unknown ruling asks. The call is the policy's own. What
-// it allowed is what runs: if a layer behind the approval changes the arguments, the call fails. After a crash it is asked again.
+// Policy rules on a call before it runs. One that errs, panics or gives an
+// unknown ruling asks. The call is the policy's own. What it allowed is what
+// runs: if a layer behind the approval changes the arguments, the call fails.
+// After a crash it is asked again.
 type Policy func(context.Context, tool.Call) (Verdict, error)
 
 // ApprovalOptions configure Approval.
@@ -38,8 +40,10 @@ type ApprovalOptions struct {
 	Prompt  func(tool.Call) string
 }
 
-// Approval is a layer that lets a person decide before a tool's body is entered. The decision is bound to the arguments
-// that were shown: what was approved is what runs, by a person as by the policy. It is asked for once in a call's life.
+// Approval is a layer that lets a person decide before a tool's body is
+// entered. The decision is bound to the arguments that were shown: what was
+// approved is what runs, by a person as by the policy. It is asked for once in
+// a call's life.
 func Approval(o *ApprovalOptions) Layer {
 	if o == nil {
 		o = &ApprovalOptions{}
@@ -97,7 +101,7 @@ func (a approval) wrap(next ToolHandler) ToolHandler {
 		case Deny:
 			return tool.Execution{}, tool.Denied(v.Reason)
 		}
-		prompt := a.prompt(call) // which nobody else has, and nothing else is done with
+		prompt := a.prompt(call) // its own copy, of which nothing else is made
 		if v.Reason != "" {
 			prompt += " (" + v.Reason + ")"
 		}

@@ -11,6 +11,7 @@ import (
 	"iter"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/fermata-ai/fermata/event"
 	"github.com/fermata-ai/fermata/llm"
@@ -41,9 +42,9 @@ type Layer struct {
 	Name string
 	// Tools names the tools whose calls Tool sees; empty: all.
 	Tools []string
-	// Binds makes the arguments that Tool lets through those that run: if a layer
-	// behind it changes them, and doesn't bind them itself, the call fails.
-	// Approval binds.
+	// Binds makes the arguments that Tool lets through those that run: if a
+	// layer behind it changes them, and doesn't bind them itself, the call
+	// fails. Approval binds.
 	Binds bool
 
 	Turn  func(next TurnHandler) TurnHandler
@@ -52,7 +53,7 @@ type Layer struct {
 	// was called: the body may have run.
 	Tool func(next ToolHandler) ToolHandler
 
-	err error // what is wrong with it, by whoever made it
+	err error // what is wrong with it, by its constructor
 }
 
 // Chain is a list of layers, the first outermost.
@@ -67,6 +68,9 @@ func (c Chain) Check(tools []string) error {
 			return fmt.Errorf("interceptor: layer %d has no name", i)
 		case len(l.Name) > tool.MaxKey:
 			return fmt.Errorf("interceptor: layer %d has a name of %d bytes, at most %d are allowed: it stands in each decision", i, len(l.Name), tool.MaxKey)
+		case !utf8.ValidString(l.Name):
+			return fmt.Errorf("interceptor: layer %d has the name %q, which is not valid UTF-8: "+
+				"no decision that is stored would name it", i, l.Name)
 		case seen[l.Name]:
 			return fmt.Errorf("interceptor: two layers are named %q; names key what was decided, so give one another", l.Name)
 		}
@@ -123,7 +127,7 @@ func (c Chain) WrapTool(name string, h ToolHandler) ToolHandler {
 		return h
 	}
 	return func(ctx context.Context, call tool.Call) (tool.Execution, error) {
-		return c.inside(name, call.Decisions, h)(ctx, call)
+		return c.inside(name, call, h)(ctx, call)
 	}
 }
 

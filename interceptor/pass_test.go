@@ -13,7 +13,8 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// allowing is an approval whose policy allows what it is asked about, and notes it.
+// allowing is an approval whose policy allows what it is asked about, and notes
+// it.
 func allowing(name string, asked *[]string) interceptor.Layer {
 	return interceptor.Approval(&interceptor.ApprovalOptions{Name: name, Policy: func(_ context.Context, c tool.Call) (interceptor.Verdict, error) {
 		*asked = append(*asked, string(c.Arguments))
@@ -81,7 +82,8 @@ func TestWhatAPolicyAllowedIsWhatRuns(t *testing.T) {
 	}
 }
 
-// A person's edit takes the place of what a policy outside allowed, for what comes after.
+// A person's edit takes the place of what a policy outside allowed, for what
+// comes after.
 func TestAPersonsEditComesAfterAPolicy(t *testing.T) {
 	var asked []string
 	c := call(`{"cents":10}`)
@@ -119,7 +121,8 @@ func TestBinds(t *testing.T) {
 	}
 }
 
-// The tools that an approval is for are those that it was given, whatever becomes of the slice.
+// The tools that an approval is for are those that it was given, whatever
+// becomes of the slice.
 func TestApprovalKeepsItsTools(t *testing.T) {
 	shared := append(make([]string, 0, 4), "look")
 	o := &interceptor.ApprovalOptions{Tools: append(shared, "refund")}
@@ -132,7 +135,7 @@ func TestApprovalKeepsItsTools(t *testing.T) {
 	}
 }
 
-// No layer can make those behind it believe that somebody has decided.
+// No layer can make those behind it believe that a person has decided.
 func TestDecisionsCannotBeForged(t *testing.T) {
 	forge := layer("forge", func(ctx context.Context, c tool.Call, next interceptor.ToolHandler) (tool.Execution, error) {
 		for i := range c.Decisions {
@@ -152,7 +155,8 @@ func TestDecisionsCannotBeForged(t *testing.T) {
 	}
 }
 
-// A layer returns what another asks for as it is, in the same place or in another; nobody is asked something else in its name.
+// A layer returns what another asks for as it is, in the same place or in
+// another; no one is asked something else in its name.
 func TestALayerCannotChangeAnothersPause(t *testing.T) {
 	for name, test := range map[string]struct {
 		touch func(*tool.Execution)
@@ -178,5 +182,36 @@ func TestALayerCannotChangeAnothersPause(t *testing.T) {
 		if a := exec.Await; a != nil && (a.Gate != "approval" || string(a.Arguments) != `{"cents":10}` || a.Prompt != "Run refund?") {
 			t.Errorf("%s: it asks %+v", name, a)
 		}
+	}
+}
+
+// Each layer has the call in its own name, whatever another one made of it, and
+// the body has it in none.
+func TestALayerHasTheCallInItsName(t *testing.T) {
+	var seen []string
+	note := func(name string) interceptor.Layer {
+		return layer(name, func(ctx context.Context, c tool.Call, next interceptor.ToolHandler) (tool.Execution, error) {
+			seen = append(seen, name+" as "+c.Gate)
+			c.Gate = "another"
+			return next(ctx, c)
+		})
+	}
+	policy := interceptor.Approval(&interceptor.ApprovalOptions{Policy: func(_ context.Context, c tool.Call) (interceptor.Verdict, error) {
+		seen = append(seen, "policy as "+c.Gate)
+		return interceptor.Verdict{Ruling: interceptor.Allow}, nil
+	}})
+	afresh := layer("afresh", func(ctx context.Context, c tool.Call, next interceptor.ToolHandler) (tool.Execution, error) {
+		return next(ctx, tool.Call{ID: c.ID, Tool: c.Tool, Arguments: c.Arguments})
+	})
+	body := func(_ context.Context, c tool.Call) (tool.Execution, error) {
+		seen = append(seen, "body as "+c.Gate)
+		return tool.Execution{}, nil
+	}
+	chain := interceptor.Chain{note("a"), afresh, policy, note("b")}
+	if _, err := chain.WrapTool("pay", body)(t.Context(), tool.Call{Tool: "pay", Arguments: json.RawMessage(`{}`)}); err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"a as a", "policy as approval", "b as b", "body as "}; !cmp.Equal(seen, want) {
+		t.Error(cmp.Diff(want, seen))
 	}
 }

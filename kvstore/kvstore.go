@@ -2,10 +2,10 @@
 // atomic batches under preconditions. [NewMemory] keeps it in memory; package kvstore/bolt in a bbolt file; package
 // kvstore/kvtest has the suite that every engine passes.
 //
-// What an engine owes: Apply and Get are linearizable; a call obeys its context,
-// or is left behind: its caller goes on, and takes a write for uncertain. What
-// such a write does late, it does with the preconditions it came with, so that
-// it counts once or not at all.
+// What an engine owes: Apply and Get are linearizable; a call obeys its
+// context, or is left behind: its caller goes on, and takes a write for
+// uncertain. What such a write does late, it does with the preconditions it
+// came with, so that it counts once or not at all.
 //
 // It is not a database interface: there are no transactions that a caller could hold open.
 //

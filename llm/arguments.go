@@ -24,8 +24,9 @@ func Arguments[T ~string | ~[]byte](raw T) (json.RawMessage, error) {
 	return arguments([]byte(raw))
 }
 
-// ArgumentsObject returns the object that a call's arguments are, or that they hold as a string: models encode it twice now and then, and
-// a tool may have taken it so. Ok is false where there is none.
+// ArgumentsObject returns the object that a call's arguments are, or that they
+// hold as a string: models encode it twice now and then, and a tool may have
+// taken it so. Ok is false where there is none.
 func ArgumentsObject(raw json.RawMessage) (object json.RawMessage, ok bool) {
 	args, err := Arguments(raw)
 	if err != nil {
@@ -74,9 +75,9 @@ func stringArguments(v []byte) (json.RawMessage, error) {
 // shortened begins what [ShortenArguments] makes.
 const shortened = "(too long: "
 
-// ShortenArguments returns what can be kept of arguments that no tool takes since
-// they are over a limit, in bytes: a JSON string with their beginning, of which
-// [Arguments] says how long they were.
+// ShortenArguments returns what can be kept of arguments that no tool takes
+// since they are over a limit, in bytes: a JSON string with their beginning, of
+// which [Arguments] says how long they were.
 func ShortenArguments(args json.RawMessage, limit int) json.RawMessage {
 	const most = 1 << 10 // bytes of their beginning
 	text := fmt.Sprintf("%s%d bytes, at most %d are taken)\n%s", shortened, len(args), limit,

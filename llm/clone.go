@@ -9,7 +9,7 @@ import (
 )
 
 // Clone returns a message that shares nothing with m which can be changed:
-// whoever gets it may write into its parts and their bytes.
+// its receiver may write into its parts and their bytes.
 func (m Message) Clone() Message {
 	var s space
 	s.need(m)
@@ -93,7 +93,7 @@ type space struct {
 	slots []Part
 }
 
-// large is from where on bytes get a piece of their own, so that whoever keeps
+// large is from where on bytes get a piece of their own, so that who keeps
 // a short one doesn't keep them.
 const large = 4 << 10
 
@@ -147,8 +147,8 @@ func (s *space) message(m Message, calls *boxes[ToolCall], results *boxes[ToolRe
 	return m
 }
 
-// part replaces the part in a slot by a copy, now or when its boxes are full. What holds
-// nothing but strings can't be changed, and stays.
+// part replaces the part in a slot by a copy, now or when its boxes are full.
+// What holds nothing but strings can't be changed, and stays.
 func (s *space) part(at int, calls *boxes[ToolCall], results *boxes[ToolResult]) {
 	switch p := s.slots[at].(type) {
 	case Text:

@@ -11,7 +11,8 @@ import (
 	"github.com/fermata-ai/fermata/llm"
 )
 
-// everything is a request that has each kind of part, with all that it may hold.
+// everything is a request that has each kind of part, with all that it may
+// hold.
 func everything() llm.Request {
 	native := func() *llm.Native { return &llm.Native{Provider: "p", Data: json.RawMessage(`{"s":1}`)} }
 	media := llm.Media{MediaType: "image/png", Data: []byte("png"), Native: native()}
@@ -65,7 +66,8 @@ func TestClonesAreTheirReceivers(t *testing.T) {
 	}
 }
 
-// What a model, or a layer around it, says in whole parts is copied when it is collected.
+// What a model, or a layer around it, says in whole parts is copied when it is
+// collected.
 func TestCollectedPartsAreCopied(t *testing.T) {
 	parts := func() []llm.Part { return append(everything().Messages[1].Parts, everything().Messages[0].Parts[1]) }
 	collect := func(touch func(any)) llm.Message {
@@ -88,7 +90,8 @@ func TestCollectedPartsAreCopied(t *testing.T) {
 	}
 }
 
-// A history costs few allocations, however long it is: one for some thirty calls or results.
+// A history costs few allocations, however long it is: one for some thirty
+// calls or results.
 func TestHistoriesAreCopiedInFewPieces(t *testing.T) {
 	var r llm.Request
 	for range 320 {

@@ -8,9 +8,11 @@ import (
 
 // Model generates one assistant message from a request.
 //
-// Generate streams events; the last one is a [Finish]. A stream that ends without it was cut off, and is an error: see
-// [Collector]. An error ends the stream; where it is an [*Error], its Kind says whether to try again. The request is the
-// model's own, and that of the layers around it; what it streams is copied when it is collected.
+// Generate streams events; the last one is a [Finish]. A stream that ends
+// without it was cut off, and is an error: see [Collector]. An error ends the
+// stream; where it is an [*Error], its Kind says whether to try again. The
+// request is the model's own, and that of the layers around it; what it streams
+// is copied when it is collected.
 type Model interface {
 	Generate(context.Context, Request) iter.Seq2[Event, error]
 }
@@ -37,8 +39,10 @@ type ToolChecker interface {
 	CheckTools([]ToolDef) error
 }
 
-// Retrier is a Model that may ask its provider again by itself. An agent that calls its model again, too, refuses one that does: the tries
-// of both multiply. A wrapper around a Model needs the method as well, as with [ToolChecker].
+// Retrier is a Model that may ask its provider again by itself. An agent that
+// calls its model again, too, refuses one that does: the tries of both
+// multiply. A wrapper around a Model needs the method as well, as with
+// [ToolChecker].
 type Retrier interface {
 	// Retries is how often one Generate may ask again; zero: never.
 	Retries() int
@@ -141,8 +145,8 @@ const (
 	StopOther     StopReason = "other"      // for a reason that has no neutral form: Finish.Word is the provider's
 )
 
-// Usage counts tokens. Input includes Cached and Written; Output includes Reasoning and Predicted. A count that the provider
-// doesn't tell is zero.
+// Usage counts tokens. Input includes Cached and Written; Output includes
+// Reasoning and Predicted. A count that the provider doesn't tell is zero.
 type Usage struct {
 	Input     int `json:"input,omitempty"`
 	Output    int `json:"output,omitempty"`

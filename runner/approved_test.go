@@ -117,8 +117,9 @@ func TestALayerCannotOverruleAGate(t *testing.T) {
 	}
 }
 
-// TestChangedBetweenPauseAndApproval: the arguments no longer fit a new version of the tool. Then nothing is run, the model reads why, and
-// its sibling goes on.
+// TestChangedBetweenPauseAndApproval: the arguments no longer fit a new version
+// of the tool. Then nothing is run, the model reads why, and its sibling goes
+// on.
 func TestChangedBetweenPauseAndApproval(t *testing.T) {
 	stricter := tool.Must(tool.Func(tool.Spec{Name: "transfer"},
 		func(context.Context, struct {
@@ -233,7 +234,9 @@ func TestEditedArguments(t *testing.T) {
 	r.acceptable()
 }
 
-// TestChangedBetweenPauseAndAnswer: a deploy gave the tool a field that the arguments don't have, after the work had begun. The model isn't told both to call it again and that it may have had effects.
+// TestChangedBetweenPauseAndAnswer: a deploy gave the tool a field that the
+// arguments don't have, after the work had begun. The model isn't told both to
+// call it again and that it may have had effects.
 func TestChangedBetweenPauseAndAnswer(t *testing.T) {
 	for _, effect := range []tool.Effect{tool.Once, tool.Idempotent, tool.ReadOnly} {
 		book := tool.Must(tool.Resumable(tool.Spec{Name: "book", Effect: effect},

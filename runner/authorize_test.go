@@ -25,8 +25,8 @@ import (
 )
 
 // operations is each exported method of a Runner, and what it asks the
-// Authorizer for. Those that ask for nothing are nobody's operation: Close and
-// Work are the program's own, and what ReadToken tells stands in the token.
+// Authorizer for. Those that ask for nothing are no actor's operation: Close
+// and Work are the program's own, and what ReadToken tells stands in the token.
 var operations = map[string]runner.OperationKind{
 	"Run": runner.OpRun, "Continue": runner.OpContinue, "Resume": runner.OpResume, "Progress": runner.OpProgress,
 	"Cancel": runner.OpCancel, "CancelSession": runner.OpCancelSession, "Extend": runner.OpExtend, "Delete": runner.OpDelete,

@@ -21,7 +21,8 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// policy is an approval whose policy rules so, and notes what it is asked about.
+// policy is an approval whose policy rules so, and notes what it is asked
+// about.
 func policy(asked *[]string, ruling interceptor.Ruling) interceptor.Layer {
 	return interceptor.Approval(&interceptor.ApprovalOptions{Policy: func(_ context.Context, c tool.Call) (interceptor.Verdict, error) {
 		*asked = append(*asked, string(c.Arguments))
@@ -30,8 +31,9 @@ func policy(asked *[]string, ruling interceptor.Ruling) interceptor.Layer {
 	}})
 }
 
-// TestPolicysArgumentsRun: what a policy allowed runs, and nothing else, in the words that are said for a person's approval. The
-// body isn't entered, nor claimed.
+// TestPolicysArgumentsRun: what a policy allowed runs, and nothing else, in the
+// words that are said for a person's approval. The body isn't entered, nor
+// claimed.
 func TestPolicysArgumentsRun(t *testing.T) {
 	for name, test := range map[string]struct {
 		behind []interceptor.Layer
@@ -64,7 +66,8 @@ func TestPolicysArgumentsRun(t *testing.T) {
 	}
 }
 
-// TestPolicyRulesAgainAfterACrash: what it ruled is bound to the call without a commit, and so is ruled anew.
+// TestPolicyRulesAgainAfterACrash: what it ruled is bound to the call without a
+// commit, and so is ruled anew.
 func TestPolicyRulesAgainAfterACrash(t *testing.T) {
 	var ran, asked []string
 	crash := make(chan struct{})
@@ -97,7 +100,8 @@ func TestPolicyRulesAgainAfterACrash(t *testing.T) {
 	}
 }
 
-// TestAnswersSayOneThing: what a caller says that isn't his to say, or says twice, is refused with why, and not left aside.
+// TestAnswersSayOneThing: what a caller says that isn't his to say, or says
+// twice, is refused with why, and not left aside.
 func TestAnswersSayOneThing(t *testing.T) {
 	approve := func(d tool.Decision) runner.Resumption {
 		d.Approved = true
@@ -134,7 +138,8 @@ func TestAnswersSayOneThing(t *testing.T) {
 	}
 }
 
-// TestWhatWasGivenIsKept: what an agent, a runner and a run were made of may be changed, and appended to, afterwards.
+// TestWhatWasGivenIsKept: what an agent, a runner and a run were made of may be
+// changed, and appended to, afterwards.
 func TestWhatWasGivenIsKept(t *testing.T) {
 	var n counter
 	names := append(make([]string, 0, 4), "audit")

@@ -73,8 +73,8 @@ func (d *drive) settleCancelled(cancelled *session.Call) error {
 	})
 }
 
-// asItIs is a call that was copied as the transition finds it. One that is gone stays as it was copied: to settle it is
-// refused.
+// asItIs is a call that was copied as the transition finds it. One that is gone
+// stays as it was copied: to settle it is refused.
 func asItIs(tx *session.Tx, copied *session.Call) *session.Call {
 	if c := tx.Call(copied.ID); c != nil {
 		return c
@@ -82,7 +82,8 @@ func asItIs(tx *session.Tx, copied *session.Call) *session.Call {
 	return copied
 }
 
-// endedBy returns who ends a call, and why: by a cancellation of its own, or with its run.
+// endedBy returns who ends a call, and why: by a cancellation of its own, or
+// with its run.
 func endedBy(tx *session.Tx, c *session.Call) (by, why string) {
 	if c.Cancel != nil {
 		return c.Cancel.By, c.Cancel.Why
@@ -178,8 +179,8 @@ func (d *drive) wait(step session.Step, changed <-chan struct{}) error {
 	}
 }
 
-// readAgain takes up what others have committed. Where the store doesn't answer, what runs is waited for all the same, while the lease
-// lasts.
+// readAgain takes up what others have committed. Where the store doesn't
+// answer, what runs is waited for all the same, while the lease lasts.
 func (d *drive) readAgain() error {
 	_, err := d.lease.Refresh(d.commitCtx())
 	if errors.Is(err, session.ErrNoAnswer) {
@@ -239,8 +240,9 @@ func (d *drive) turnOpened(asked []llm.ToolCall, here bool) error {
 	return err
 }
 
-// closeTurn stores the results of the turn, whose calls are all settled. It follows from what is stored; so unless it ends the
-// run, it rides with the model's next message, and is shown before the model says anything of it.
+// closeTurn stores the results of the turn, whose calls are all settled. It
+// follows from what is stored; so unless it ends the run, it rides with the
+// model's next message, and is shown before the model says anything of it.
 func (d *drive) closeTurn() error {
 	if err := d.show(); err != nil { // what has settled since the last look: the head is about to forget it
 		return err
@@ -283,8 +285,8 @@ func (d *drive) closeTurn() error {
 	return nil
 }
 
-// showResults shows the message of a turn's results, once, although the turn may
-// be closed again where the commit that it rode with was overtaken.
+// showResults shows the message of a turn's results, once, although the turn
+// may be closed again where the commit that it rode with was overtaken.
 func (d *drive) showResults(m event.Message, ends []event.Status) {
 	if d.closed.number == m.Number && slices.Equal(d.closed.ends, ends) {
 		return

@@ -25,7 +25,8 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// machine is one of several that share an engine: with a runner, and a clock of its own.
+// machine is one of several that share an engine: with a runner, and a clock of
+// its own.
 type machine struct {
 	*runner.Runner
 	store  *session.Store
@@ -47,7 +48,8 @@ func newMachine(t *testing.T, engine kvstore.Store, c agent.Config, skew time.Du
 	return m
 }
 
-// work has a worker of the machine look after all sessions, until the test has ended or stop is called.
+// work has a worker of the machine look after all sessions, until the test has
+// ended or stop is called.
 func (m *machine) work(t *testing.T) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
@@ -57,9 +59,11 @@ func (m *machine) work(t *testing.T) (stop func()) {
 	return stop
 }
 
-// Whatever the clocks of two machines show, up to the greatest skew that is stated, and behind by any amount: the worker of the one
-// steals no drive of the other that lives. It follows one that has died after a lease and a tenth, counted from when it could have
-// seen its last commit, and not before that lease is over.
+// Whatever the clocks of two machines show, up to the greatest skew that is
+// stated, and behind by any amount: the worker of the one steals no drive of
+// the other that lives. It follows one that has died after a lease and a tenth,
+// counted from when it could have seen its last commit, and not before that
+// lease is over.
 func TestSkewedClocks(t *testing.T) {
 	for _, skew := range []time.Duration{0, 31 * time.Second, -31 * time.Second, 14 * time.Minute, -14 * time.Minute, -25 * time.Hour} {
 		for _, idle := range []bool{true, false} {
@@ -106,7 +110,8 @@ func TestSkewedClocks(t *testing.T) {
 					at := time.Now()
 					must(t, b.Work(t.Context(), &runner.WorkOptions{Session: chat, UntilOver: true}))
 					took := time.Since(at)
-					// The last commit was up to a third of a lease before; the worker looks each third of one.
+					// The last commit was up to a third of a lease before; the
+					// worker looks each third of one.
 					if took < session.DefaultLease*2/3 || took > session.DefaultLease*16/10 {
 						t.Errorf("it is carried on after %v", took)
 					}
@@ -142,8 +147,9 @@ func TestLeaseThatEndedLongAgo(t *testing.T) {
 	})
 }
 
-// The clock of a worker is set, by an hour, after a drive died or a model failed: back, and nothing is an hour late; or forward, and
-// what is due by that is done at once.
+// The clock of a worker is set, by an hour, after a drive died or a model
+// failed: back, and nothing is an hour late; or forward, and what is due by
+// that is done at once.
 func TestClockThatIsSet(t *testing.T) {
 	for name, set := range map[string]time.Duration{"back": -time.Hour, "forward": time.Hour} {
 		for what, shared := range map[string]bool{"a drive died": true, "a model failed, shared": true, "a model failed, exclusive": false} {
@@ -216,7 +222,8 @@ func TestClockThatIsSet(t *testing.T) {
 	}
 }
 
-// A drive waits before it asks its model again, and the clock goes back meanwhile: it keeps its lease, and asks in time.
+// A drive waits before it asks its model again, and the clock goes back
+// meanwhile: it keeps its lease, and asks in time.
 func TestClockGoesBackWhileTheModelIsWaitedFor(t *testing.T) {
 	for name, wrap := range map[string]func(kvstore.Store) kvstore.Store{"exclusive": nil, "shared": hidden} {
 		t.Run(name, func(t *testing.T) {
@@ -251,8 +258,9 @@ func TestClockGoesBackWhileTheModelIsWaitedFor(t *testing.T) {
 	}
 }
 
-// What a version before there were lengths of leases has left: a head that is held, and stands in the index at its lease's end. It
-// is waited out by the store's own lease.
+// What a version before there were lengths of leases has left: a head that is
+// held, and stands in the index at its lease's end. It is waited out by the
+// store's own lease.
 func TestLeaseWithoutALength(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		engine := hidden(kvstore.NewMemory())
@@ -306,7 +314,8 @@ func TestLeaseWithoutALength(t *testing.T) {
 	})
 }
 
-// A worker reads no head of a session that another machine drives, however long that takes: what is watched tells it.
+// A worker reads no head of a session that another machine drives, however long
+// that takes: what is watched tells it.
 func TestWorkerLeavesLiveDrivesAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		act := does(tool.Spec{Name: "act"}, func(context.Context, string) (tool.Result[textOut], error) {

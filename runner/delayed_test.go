@@ -16,7 +16,8 @@ import (
 	"github.com/fermata-ai/fermata/session"
 )
 
-// flaky fails as often as told, in a way that may pass, and then answers. It notes when it was asked.
+// flaky fails as often as told, in a way that may pass, and then answers. It
+// notes when it was asked.
 type flaky struct {
 	failures int
 	after    time.Duration // that the provider asks for
@@ -50,8 +51,9 @@ func (f *flaky) times() int {
 // engines are one that belongs to one process, and one whose leases are stored.
 var engines = map[string]*rigOptions{"of one process": {memory: true}, "of several processes": {memory: true, wrap: hidden}}
 
-// TestLongDelayGivesTheSessionUp: a drive doesn't hold a session for hours because a provider asks for them. It ends, and says until when;
-// the session is listed so, nobody holds it, and it is due then, and not before.
+// TestLongDelayGivesTheSessionUp: a drive doesn't hold a session for hours
+// because a provider asks for them. It ends, and says until when; the session
+// is listed so, no drive holds it, and it is due then, and not before.
 func TestLongDelayGivesTheSessionUp(t *testing.T) {
 	for name, o := range engines {
 		t.Run(name, func(t *testing.T) {
@@ -115,7 +117,8 @@ func TestShortDelayIsWaitedFor(t *testing.T) {
 	}
 }
 
-// A message while the model is delayed asks it at once: the wait was for the message before.
+// A message while the model is delayed asks it at once: the wait was for the
+// message before.
 func TestMessageWhileTheModelIsDelayed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, agent.Config{Model: &flaky{failures: 1, after: time.Hour}}, &rigOptions{memory: true})
@@ -124,7 +127,8 @@ func TestMessageWhileTheModelIsDelayed(t *testing.T) {
 	})
 }
 
-// TestPatienceOutlastsFailures: with patience, the model is called again for days, by one worker after another, and then the run fails.
+// TestPatienceOutlastsFailures: with patience, the model is called again for
+// days, by one worker after another, and then the run fails.
 func TestPatienceOutlastsFailures(t *testing.T) {
 	for name, o := range engines {
 		t.Run(name, func(t *testing.T) {
@@ -160,7 +164,8 @@ func TestPatienceOutlastsFailures(t *testing.T) {
 	}
 }
 
-// What is waited for counts from the first failure in a row: a call that went well begins anew.
+// What is waited for counts from the first failure in a row: a call that went
+// well begins anew.
 func TestPatienceBeginsAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		model := &flaky{failures: 3, after: time.Minute}

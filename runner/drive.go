@@ -51,9 +51,9 @@ type drive struct {
 	held      []event.Event    // to be shown after the next commit
 	before    map[string]sight // while results and pauses are held: shown as it was before
 
-	listening bool             // whoever ranges over the events is looking at one
-	worker    bool             // nobody waits for the events
-	heard     map[string]sight // what others have shown, where nobody listens to this drive; nil: its caller does
+	listening bool             // the caller is looking at an event
+	worker    bool             // a worker drives: no caller waits for the events
+	heard     map[string]sight // what others have shown, where this drive has no listener; nil: its caller listens
 	toldAt    time.Time        // when the runner or worker ended, as far as drain knows
 	inOrder   bool             // the head says that this drive was ended in order
 	moves     int              // how often in a row it has looked again, see lookAgain
@@ -105,14 +105,16 @@ func (rn *Runner) newDrive(ctx context.Context, id string, n *session.New) (*dri
 	return d, nil
 }
 
-// patience is how long the store may still take for what the loop waits for once the caller has left. What it has not done by
-// then goes on without the loop, so that Run is back although the store hangs.
-const patience = 100 * time.Millisecond
+// storeGrace is how long the store may still take for what the loop waits for
+// once the caller has left. What it has not done by then goes on without the
+// loop, so that Run is back although the store hangs.
+const storeGrace = 100 * time.Millisecond
 
 // hurry lets the loop wait for the store only a little longer.
-func (d *drive) hurry() { time.AfterFunc(patience, d.giveUp) }
+func (d *drive) hurry() { time.AfterFunc(storeGrace, d.giveUp) }
 
-// commitCtx is the loop's context for the store. It outlasts the caller's by a little: a result is recorded also after its run was left.
+// commitCtx is the loop's context for the store. It outlasts the caller's by a
+// little: a result is recorded also after its run was left.
 func (d *drive) commitCtx() context.Context { return d.patience }
 
 // events is the drive, for ranging over. Before, if given, runs first; it may drive the open turn to its end with d.settle.
@@ -150,9 +152,10 @@ func (d *drive) toTheEnd(before func() error) (event.End, error) {
 	return d.finish(d.reason(err))
 }
 
-// reason is why the drive ends: where the caller has left, and the store was no longer waited for, that.
+// reason is why the drive ends: where the caller has left, and the store was no
+// longer waited for, that.
 func (d *drive) reason(err error) error {
-	if err == nil || d.patience.Err() == nil || !errors.Is(err, session.ErrGoesOn) && !errors.Is(err, context.Canceled) {
+	if err == nil || d.commitCtx().Err() == nil || !errors.Is(err, session.ErrGoesOn) && !errors.Is(err, context.Canceled) {
 		return err
 	}
 	cause := context.Cause(d.ctx)
@@ -225,7 +228,7 @@ func (d *drive) loop(callsOnly bool) error {
 				return nil
 			}
 		case session.StepRetry:
-			if callsOnly || d.worker || d.isTooLong(step) { // a worker comes back then
+			if callsOnly || d.worker || d.outlastsHold(step) { // a worker comes back then
 				return nil
 			}
 		case session.StepModel:
@@ -278,22 +281,23 @@ func (d *drive) startOver() error {
 	return d.show()
 }
 
-// maxTakeovers is how many drives may die of a session, one after the other, before it is left alone. Package session tells who
-// died of it, rather than beside it.
+// maxTakeovers is how many drives may die of a session, one after the other,
+// before it is left alone. Package session tells who died of it, rather than
+// beside it.
 const maxTakeovers = 5
 
 // dying says whether the session kills whoever drives it. Such a one is failed.
 func (d *drive) dying() (dying bool, err error) {
-	takeovers := 0
-	d.lease.View(func(st *session.State) { dying, takeovers = st.Deadly > maxTakeovers, st.Takeovers })
-	if !dying {
+	takeovers, deadly := 0, 0
+	d.lease.View(func(st *session.State) { takeovers, deadly = st.Takeovers, st.Deadly })
+	if deadly <= maxTakeovers {
 		if takeovers > 0 {
 			d.rn.options.Logger.Warn("a drive of the session died; another carries it on", "session", d.session, "deaths", takeovers)
 		}
 		return false, nil
 	}
 	return true, d.fail(fmt.Errorf("%d drives of session %q died one after the other, each while a call of it, or a commit, was in flight; "+
-		"Continue tries again", maxTakeovers, d.session))
+		"Continue tries again", deadly, d.session))
 }
 
 // next is the next step as far as this drive knows.
@@ -331,8 +335,9 @@ func (d *drive) pauseForRetry(step session.Step, changed <-chan struct{}) error 
 	return d.wait(step, changed)
 }
 
-// isTooLong reports whether the model is to be called again so late that the session is given up until then.
-func (d *drive) isTooLong(step session.Step) bool {
+// outlastsHold reports whether the model is to be called again so late that the
+// session is given up until then.
+func (d *drive) outlastsHold(step session.Step) bool {
 	return step.Until.Sub(d.rn.store.Now()) > d.agent.Retry().Hold
 }
 

@@ -22,7 +22,8 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// passes is a layer that lets every call through. With it, the call is claimed by its own goroutine, and not by the loop.
+// passes is a layer that lets every call through. With it, the call is claimed
+// by its own goroutine, and not by the loop.
 var passes = interceptor.Layer{Name: "passes", Tool: func(next interceptor.ToolHandler) interceptor.ToolHandler { return next }}
 
 // paying is an agent whose model pays once, and which counts that under "pay".
@@ -33,8 +34,9 @@ func paying(n *counter, effect tool.Effect, layers ...interceptor.Layer) agent.C
 	}
 }
 
-// TestNoBodyAfterItsContext: a caller leaves while its call is being claimed: before the store has the claim, and after it. The body is not
-// entered, not later either, and the call is as it was: Continue runs it.
+// TestNoBodyAfterItsContext: a caller leaves while its call is being claimed:
+// before the store has the claim, and after it. The body is not entered, not
+// later either, and the call is as it was: Continue runs it.
 func TestNoBodyAfterItsContext(t *testing.T) {
 	for _, where := range []string{"exclusive", "shared"} {
 		for _, layered := range []bool{false, true} {
@@ -113,8 +115,9 @@ func (r *rig) asked(name string) string {
 	return ""
 }
 
-// TestNoBodyAfterItsCall: a call is cancelled when its claim is stored, before the driver knows. Its body is not entered, and the model is
-// told that it was not run.
+// TestNoBodyAfterItsCall: a call is cancelled when its claim is stored, before
+// the driver knows. Its body is not entered, and the model is told that it was
+// not run.
 func TestNoBodyAfterItsCall(t *testing.T) {
 	for _, layered := range []bool{false, true} {
 		for what, cancel := range map[string]func(rn *runner.Runner, call string) error{
@@ -168,9 +171,11 @@ func TestNoBodyAfterItsCall(t *testing.T) {
 	}
 }
 
-// TestNoBodyAfterItsLease: a driver's store is as good as gone, from when its claim is stored until long after its lease is over.
-// Another driver has taken over and asked the tool, which was never entered, and so pays. The first one, acknowledged at last, doesn't;
-// and its Run doesn't wait for that. The same where a call needs no claim, and the wait is a layer's.
+// TestNoBodyAfterItsLease: a driver's store is as good as gone, from when its
+// claim is stored until long after its lease is over. Another driver has taken
+// over and asked the tool, which was never entered, and so pays. The first one,
+// acknowledged at last, doesn't; and its Run doesn't wait for that. The same
+// where a call needs no claim, and the wait is a layer's.
 func TestNoBodyAfterItsLease(t *testing.T) {
 	for _, deaf := range []bool{false, true} {
 		for _, layered := range []bool{false, true} {

@@ -23,12 +23,12 @@ func (d *drive) declared(name string) (out session.Declared, known bool, err err
 	return out, known, err
 }
 
-// reconcile brings a call that is about to begin up to its tool as it is
+// redeclare brings a call that is about to begin up to its tool as it is
 // declared today: in the store, and in c. The more careful of two effects
 // counts. It returns false if the call has moved on meanwhile. A turn that this
 // drive has opened is up to date, and so is a call whose answer is its output,
 // since its body is not entered.
-func (d *drive) reconcile(c *session.Call) (goesOn bool, err error) {
+func (d *drive) redeclare(c *session.Call) (goesOn bool, err error) {
 	if d.turn.opened || c.Answer != nil && c.Answer.Mode != tool.ModeReenter {
 		return true, nil
 	}

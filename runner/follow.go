@@ -29,8 +29,10 @@ type FollowOptions struct {
 // committed, and the progress of calls that run or wait. Progress is shown at once where it is reported in this process, and
 // otherwise the latest that is stored, within 250 ms. What a model says as it streams, only its driver sees.
 //
-// It drives nothing; where work is due that nobody does, an event.Undriven says so. It ends with an event.End when the session is at rest, and with an error when ctx or the runner ends. Turns that
-// were over before it began are in their messages alone.
+// It drives nothing; where work is due that no drive takes up, it shows an
+// event.Undriven. It ends with an event.End when the session is at rest, and
+// with an error when ctx or the runner ends. Turns that were over before it
+// began are in their messages alone.
 func (rn *Runner) Follow(ctx context.Context, sessionID string, actor Actor, o *FollowOptions) iter.Seq2[event.Event, error] {
 	var own FollowOptions
 	if o != nil {
@@ -69,7 +71,7 @@ type follower struct {
 	through  bool              // waits are no end
 	began    bool              // it has looked once
 	reported map[string]report // by call: the progress that was shown last
-	undriven time.Time         // since when work is due that nobody does; zero: none is
+	undriven time.Time         // since when work is due that no drive takes up; zero: none is
 	told     bool              // that was shown
 }
 
@@ -141,11 +143,12 @@ func (f *follower) look(ctx context.Context, progress <-chan liveEvent) (atRest 
 	return true, err
 }
 
-// undrivenAfter is how long work may be due before a follower is told that nobody
-// does it. A worker takes it up within a second.
+// undrivenAfter is how long work may be due before a follower is told that no
+// drive takes it up. A worker takes it up within a second.
 const undrivenAfter = 2 * time.Second
 
-// lies notes whether work lies there undone, and shows it once it has for a while.
+// lies notes whether work lies there undone, and shows it once it has for a
+// while.
 func (f *follower) lies(st *session.State, undone bool) {
 	switch now := time.Now(); {
 	case !undone:

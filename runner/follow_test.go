@@ -157,8 +157,8 @@ func TestFollowFromBeforeTheFirst(t *testing.T) {
 	}
 }
 
-// TestFollowTellsOfWorkThatNobodyDoes: once each time, and not while a drive, or a
-// worker that takes a moment, is at it.
+// TestFollowTellsOfWorkThatNobodyDoes: once each time, and not while a drive,
+// or a worker that takes a moment, is at it.
 func TestFollowTellsOfWorkThatNobodyDoes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var n counter

@@ -14,8 +14,9 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// TestFollowersGetTheirOwn: several follow a session and write over all that they are shown; who reports progress goes on with its
-// data. Each is shown what was reported.
+// TestFollowersGetTheirOwn: several follow a session and write over all that
+// they are shown; who reports progress goes on with its data. Each is shown
+// what was reported.
 func TestFollowersGetTheirOwn(t *testing.T) {
 	var n counter
 	r := newRig(t, agent.Config{

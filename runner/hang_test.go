@@ -18,7 +18,8 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// hung is a rig over a store that stops to answer at its n-th write, whether or not it obeys contexts.
+// hung is a rig over a store that stops to answer at its n-th write, whether or
+// not it obeys contexts.
 type hung struct {
 	*rig
 	n     counter
@@ -26,8 +27,8 @@ type hung struct {
 	ended chan time.Time // a run
 }
 
-// soon is how long a run whose caller has left may take over a store that hangs: what the loop waits for it, and what the store has for a
-// last word.
+// soon is how long a run whose caller has left may take over a store that
+// hangs: what the loop waits for it, and what the store has for a last word.
 const soon = 110 * time.Millisecond
 
 // eachHang runs f for each write of a run at which the store may hang.
@@ -80,8 +81,9 @@ func (h *hung) run(ctx context.Context) {
 	synctest.Wait()
 }
 
-// TestRunIsBackThoughTheStoreHangs: the caller leaves while the store hangs, and is back at once. When the store answers again, while the
-// lease lasts, what was under way is stored, and nothing that was come back with is lost.
+// TestRunIsBackThoughTheStoreHangs: the caller leaves while the store hangs,
+// and is back at once. When the store answers again, while the lease lasts,
+// what was under way is stored, and nothing that was come back with is lost.
 func TestRunIsBackThoughTheStoreHangs(t *testing.T) {
 	eachHang(t, func(t *testing.T, h *hung, last bool) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -112,7 +114,8 @@ func TestRunIsBackThoughTheStoreHangs(t *testing.T) {
 	})
 }
 
-// TestCloseThoughTheStoreHangs: Close is back when its time is over, and leaves no goroutine but those inside the store's calls.
+// TestCloseThoughTheStoreHangs: Close is back when its time is over, and leaves
+// no goroutine but those inside the store's calls.
 func TestCloseThoughTheStoreHangs(t *testing.T) {
 	eachHang(t, func(t *testing.T, h *hung, _ bool) {
 		h.run(context.Background())

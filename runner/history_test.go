@@ -11,9 +11,12 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// TestHistoriesAreLinearizable has clients resume, cancel, extend, report, look, say, supersede, end the run and carry on at once,
-// through two runners on one store, while the clock moves, and timers with it. Of each call it is then asked whether some order of what was done to it, each operation at one
-// moment between its call and its return, explains all that the clients were told and shown.
+// TestHistoriesAreLinearizable has clients resume, cancel, extend, report,
+// look, say, supersede, end the run and carry on at once, through two runners
+// on one store, while the clock moves, and timers with it. Of each call it is
+// then asked whether some order of what was done to it, each operation at one
+// moment between its call and its return, explains all that the clients were
+// told and shown.
 //
 // FERMATA_HISTORIES says how many histories there are to be.
 func TestHistoriesAreLinearizable(t *testing.T) {

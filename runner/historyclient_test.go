@@ -352,7 +352,8 @@ func (c *client) drive(ctx context.Context, runner int, name string) error {
 	return c.watch(runner, rn.Continue(ctx, chat, user))
 }
 
-// errNotToTheEnd is what watch says of a drive that the client left, or that others ended.
+// errNotToTheEnd is what watch says of a drive that the client left, or that
+// others ended.
 var errNotToTheEnd = errors.New("the drive was not seen to its end")
 
 // watch records what a drive shows: each result and each pause was there at some moment between the drive's begin and then.

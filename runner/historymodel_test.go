@@ -47,7 +47,8 @@ const (
 
 func isDecision(content string) bool { return content == yes || content == no }
 
-// isString reports whether the payload is a JSON string, as a user's message is; others are objects.
+// isString reports whether the payload is a JSON string, as a user's message
+// is; others are objects.
 func isString(content string) bool { return strings.HasPrefix(content, "say ") }
 
 // byTimer is who answers at a timer's deadline.
@@ -310,8 +311,9 @@ func (m *callModel) do(s callState, in operation) []possible {
 	panic("the model doesn't know " + in.name)
 }
 
-// endedRun is what cancelling the session does to the call. One that is not asked for yet may be asked for by the model that speaks just
-// then, or by a later run.
+// endedRun is what cancelling the session does to the call. One that is not
+// asked for yet may be asked for by the model that speaks just then, or by a
+// later run.
 func (s callState) endedRun() []possible {
 	ending := s
 	ending.ending = true
@@ -324,7 +326,8 @@ func (s callState) endedRun() []possible {
 	return []possible{{"ok", ending}}
 }
 
-// said is what a user's message does that was taken. It is taken only if all calls of the turn have settled, or wait for it.
+// said is what a user's message does that was taken. It is taken only if all
+// calls of the turn have settled, or wait for it.
 func (m *callModel) said(s callState, in operation) (all []possible) {
 	switch {
 	case s.status == "" || s.status == session.Settled:

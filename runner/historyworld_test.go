@@ -49,7 +49,8 @@ type historyWorld struct {
 	started chan struct{} // the model has asked for calls
 }
 
-// historySteps are the tools that the model may ask for, and the pauses of each.
+// historySteps are the tools that the model may ask for, and the pauses of
+// each.
 var historySteps = map[string][]step{
 	"job":  {{output, 1}},
 	"ask":  {{reenter, 0}, {output, 2}},
@@ -59,7 +60,8 @@ var historySteps = map[string][]step{
 	"pay":  {{gate, 1}, {message, 2}},
 }
 
-// casts are the tools that the model asks for in each turn of a history. What waits in the second one waits for a person.
+// casts are the tools that the model asks for in each turn of a history. What
+// waits in the second one waits for a person.
 var casts = [][3]string{{"job", "ask", "act"}, {"quiz", "pay", "quiz"}, {"nap", "quiz", "act"}}
 
 // textual reports whether the output of a tool is a string.
@@ -219,11 +221,12 @@ func (w *historyWorld) calls() (ids []string) {
 	return ids
 }
 
-// everyCall is what operations on the session name, which are operations on each of its calls, also on those that are yet to come.
+// everyCall is what operations on the session name, which are operations on
+// each of its calls, also on those that are yet to come.
 const everyCall = ""
 
-// of are the operations on one call. A message that may not have been taken matters only where it would have been an answer, or a
-// denial.
+// of are the operations on one call. A message that may not have been taken
+// matters only where it would have been an answer, or a denial.
 func (w *historyWorld) of(call string) (mine []porcupine.Operation) {
 	steps := historySteps[w.tools[call]]
 	for _, o := range w.all {

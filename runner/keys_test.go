@@ -58,8 +58,9 @@ func TestOneKeyOfManyCalls(t *testing.T) {
 	named(third)
 }
 
-// A key that a caller looks for among his own is blind to the calls of others, however many wait under it; without a name it is ambiguous
-// for all, and never taken for one of them.
+// A key that a caller looks for among his own is blind to the calls of others,
+// however many wait under it; without a name it is ambiguous for all, and never
+// taken for one of them.
 func TestKeyOfAnotherUser(t *testing.T) {
 	var n counter
 	r := newRig(t, agent.Config{
@@ -106,7 +107,8 @@ func TestKeyOfAnotherUser(t *testing.T) {
 	}
 }
 
-// A key that no call has may be known soon, while the event that it came with is young, or of unknown age. Of an old event it never will be.
+// A key that no call has may be known soon, while the event that it came with
+// is young, or of unknown age. Of an old event it never will be.
 func TestKeyOfAnOldEvent(t *testing.T) {
 	var n counter
 	cl := newClock()

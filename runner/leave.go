@@ -56,7 +56,8 @@ func (d *drive) finish(cause error) (event.End, error) {
 	}()
 	var refused *untaken
 	if !errors.As(cause, &refused) && (errors.Is(cause, session.ErrFenced) || errors.Is(cause, session.ErrBusy)) {
-		return event.End{Session: d.session, Finish: event.FinishElsewhere}, nil
+		_, until := d.rn.store.Driven(d.lease.State())
+		return event.End{Session: d.session, Finish: event.FinishElsewhere, Until: until}, nil
 	}
 	end, endErr := d.ending(ctx, cause)
 	return end, errors.Join(cause, err, endErr)
@@ -119,14 +120,15 @@ func (d *drive) drain() {
 	d.leftUndone(d.lease.Settled(d.lasting))
 }
 
-// leftUndone logs what nobody else hears of.
+// leftUndone logs what no caller hears of.
 func (d *drive) leftUndone(err error) {
 	if err != nil && !lost(err) && d.lasting.Err() == nil {
 		d.rn.options.Logger.Error("a drive was not ended as it should", "session", d.session, "error", err)
 	}
 }
 
-// lost reports whether an error says that the drive has lost its session, rather than that the store could not be asked.
+// lost reports whether an error says that the drive has lost its session,
+// rather than that the store could not be asked.
 func lost(err error) bool {
 	return errors.Is(err, session.ErrFenced) || errors.Is(err, session.ErrDeleted) || errors.Is(err, session.ErrBusy)
 }
@@ -149,8 +151,10 @@ func (d *drive) drainStep(changed <-chan struct{}, again bool) {
 	}
 }
 
-// told returns a channel that is closed when the runner or the worker ends, or if it has, one that gets a value when bodies
-// should have ended by that: after half the time that Close waits. Of a drive that was noted as ended in order both are nil.
+// told returns a channel that is closed when the runner or the worker ends, or
+// if it has, one that gets a value when bodies should have ended by that: after
+// half the time that Close waits. Of a drive that was noted as ended in order
+// both are nil.
 func (d *drive) told() (told <-chan struct{}, overdue <-chan time.Time) {
 	switch {
 	case d.inOrder:
@@ -164,8 +168,9 @@ func (d *drive) told() (told <-chan struct{}, overdue <-chan time.Time) {
 	return told, overdue
 }
 
-// endInOrder notes, once, that bodies run on although the runner, or the worker, has ended and told them. If the process ends
-// next, the session isn't blamed.
+// endInOrder notes, once, that bodies run on although the runner, or the
+// worker, has ended and told them. If the process ends next, the session isn't
+// blamed.
 func (d *drive) endInOrder() {
 	switch {
 	case d.inOrder || d.rn.closing.Err() == nil && d.stopping.Err() == nil:
@@ -233,19 +238,22 @@ func (rn *Runner) standing(ctx context.Context, st *session.State, asked []llm.T
 		return end, err
 	}
 	end.Parked = st.Parked()
+	step := rn.store.Next(st)
 	switch {
 	case st.Halt != nil:
 		end.Finish, end.Why = st.Halt.Finish, st.Halt.Why
 	case cause != nil && cause != errLeft && !refusedMessage(cause):
 	case len(end.Pending)+len(end.Parked) > 0:
 		end.Finish = event.FinishPaused
-	case rn.store.Next(st).Left():
+	case step.Left():
 		end.Finish = event.FinishElsewhere
-		switch driven, _ := rn.store.Driven(st); {
+		switch driven, until := rn.store.Driven(st); {
 		case cause == errLeft:
 			end.Finish = event.FinishInterrupted
-		case !driven && rn.store.Next(st).Kind == session.StepRetry:
-			end.Finish, end.Until, end.Why = event.FinishDelayed, st.Retry.At, st.Retry.Why
+		case !driven && step.Kind == session.StepRetry:
+			end.Finish, end.Until, end.Why = event.FinishDelayed, step.Until, st.Retry.Why
+		case driven:
+			end.Until = until
 		}
 	default:
 		end.Finish, end.Why = st.Finish, st.Why

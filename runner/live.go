@@ -39,7 +39,7 @@ func (l *live) publish(session string, ev liveEvent) {
 	defer l.mu.Unlock()
 	for ch := range l.subscribers[session] {
 		ev := ev
-		ev.Progress.Data = bytes.Clone(ev.Progress.Data) // each is somebody else's
+		ev.Progress.Data = bytes.Clone(ev.Progress.Data) // each has its own receiver
 		select {
 		case ch <- ev:
 		default:

@@ -14,7 +14,8 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// floods is a model that writes without end the first time, and answers the next.
+// floods is a model that writes without end the first time, and answers the
+// next.
 type floods struct {
 	event  llm.Event
 	events int // that were taken of the flood
@@ -36,8 +37,8 @@ func (f *floods) Generate(context.Context, llm.Request) iter.Seq2[llm.Event, err
 	}
 }
 
-// TestMessageOverItsLimit: the stream is left at the limit, nothing of the message
-// is stored or run, and the model is not asked again before Continue.
+// TestMessageOverItsLimit: the stream is left at the limit, nothing of the
+// message is stored or run, and the model is not asked again before Continue.
 func TestMessageOverItsLimit(t *testing.T) {
 	piece := strings.Repeat("x", 1<<10)
 	for name, ev := range map[string]llm.Event{
@@ -65,9 +66,9 @@ func TestMessageOverItsLimit(t *testing.T) {
 	}
 }
 
-// TestArgumentsOverTheirLimit: no more than their beginning is kept, and the model
-// reads how long they were, also after a restart; what a provider signed can't be
-// shortened.
+// TestArgumentsOverTheirLimit: no more than their beginning is kept, and the
+// model reads how long they were, also after a restart; what a provider signed
+// can't be shortened.
 func TestArgumentsOverTheirLimit(t *testing.T) {
 	args := fmt.Sprintf(`{"text":"%s"}`, strings.Repeat("é", 300<<10))
 	call := func(n *llm.Native) llm.Model {

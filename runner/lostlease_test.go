@@ -18,9 +18,11 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// TestBodiesAreToldOfALostLease: a body runs, and the store doesn't answer any more; or the machine has slept, so that only the wall clock
-// has gone on. The body is told before the lease is over for others, by a cause that says so; the drive writes nothing more, although
-// nobody has taken over; and what others make of the session counts.
+// TestBodiesAreToldOfALostLease: a body runs, and the store doesn't answer any
+// more; or the machine has slept, so that only the wall clock has gone on. The
+// body is told before the lease is over for others, by a cause that says so;
+// the drive writes nothing more, although nobody has taken over; and what
+// others make of the session counts.
 func TestBodiesAreToldOfALostLease(t *testing.T) {
 	const lease = 30 * time.Second
 	for name, test := range map[string]struct {
@@ -85,7 +87,8 @@ func TestBodiesAreToldOfALostLease(t *testing.T) {
 	}
 }
 
-// TestFence: bodies of one drive have one fence, and every later drive of the session a greater one, also in another process.
+// TestFence: bodies of one drive have one fence, and every later drive of the
+// session a greater one, also in another process.
 func TestFence(t *testing.T) {
 	for name, wrap := range map[string]func(kvstore.Store) kvstore.Store{"exclusive": nil, "shared": hidden} {
 		t.Run(name, func(t *testing.T) {

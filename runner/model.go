@@ -36,7 +36,7 @@ func (d *drive) model(ctx context.Context) error {
 	case err != nil && d.stopping.Err() != nil:
 		return nil // the loop sees why
 	case tooLong(err):
-		return d.tooLong(err)
+		return d.overLength(err)
 	case err != nil:
 		return d.retry(fmt.Errorf("model: %w", err))
 	}
@@ -45,14 +45,14 @@ func (d *drive) model(ctx context.Context) error {
 
 // retry has the model called again after a while, if its failure may pass, and fails the run otherwise.
 func (d *drive) retry(cause error) error {
-	failures, since := 1, time.Duration(0)
+	failures, since, now := 1, time.Duration(0), d.rn.store.Now()
 	d.lease.View(func(st *session.State) {
 		if st.Retry == nil {
 			return
 		}
 		failures += st.Retry.Failures
 		if !st.Retry.Since.IsZero() {
-			since = d.rn.store.Now().Sub(st.Retry.Since)
+			since = now.Sub(st.Retry.Since)
 		}
 	})
 	wait, ok := d.agent.Retry().After(failures, since, cause)
@@ -154,7 +154,7 @@ func (d *drive) stream(ctx context.Context) (err error) {
 func (d *drive) reply(m llm.Message, fin llm.Finish) error {
 	m, err := d.own(m)
 	if err != nil {
-		return d.tooLong(err)
+		return d.overLength(err)
 	}
 	asked := m.ToolCalls()
 	calls, key, err := d.open(asked)
@@ -199,10 +199,12 @@ func (d *drive) reply(m llm.Message, fin llm.Finish) error {
 	return d.turnOpened(asked, true)
 }
 
-// own makes the message's calls fermata's own: with ids that are unique, and names that every provider takes back. Their arguments
-// are JSON already: those that can't be read are kept as text, and the call is refused for them when its turn comes. Those that no
-// tool would take for their length are kept as an excerpt; where the provider signed the call, that can't be sent back, and the message
-// can't be kept at all.
+// own makes the message's calls fermata's own: with ids that are unique, and
+// names that every provider takes back. Their arguments are JSON already: those
+// that can't be read are kept as text, and the call is refused for them when
+// its turn comes. Those that no tool would take for their length are kept as an
+// excerpt; where the provider signed the call, that can't be sent back, and the
+// message can't be kept at all.
 func (d *drive) own(m llm.Message) (llm.Message, error) {
 	limit := d.agent.Tools().Limits().Arguments
 	for i, p := range m.Parts {
@@ -230,9 +232,9 @@ func tooLong(err error) bool {
 	return errors.As(err, &e) && e.Kind == llm.ErrTooLong
 }
 
-// tooLong ends the run over a message that is not stored. Continue asks the model
-// again.
-func (d *drive) tooLong(cause error) error { return d.useUp(event.FinishMaxMessage, cause.Error()) }
+// overLength ends the run over a message that is not stored. Continue asks the
+// model again.
+func (d *drive) overLength(cause error) error { return d.useUp(event.FinishMaxMessage, cause.Error()) }
 
 // acceptable is the name itself where a provider would take it back, and otherwise one that names no tool.
 func (d *drive) acceptable(name string) string {
@@ -257,8 +259,9 @@ func (d *drive) acceptable(name string) string {
 	}
 }
 
-// open is the head's view of the message's calls, and the newest token key. Calls beyond agent.MaxCalls are left out: they settle by
-// themselves. The list is good until this is asked again.
+// open is the head's view of the message's calls, and the newest token key.
+// Calls beyond agent.MaxCalls are left out: they settle by themselves. The list
+// is good until this is asked again.
 func (d *drive) open(asked []llm.ToolCall) (calls []session.Call, key int, err error) {
 	calls = d.opening[:0]
 	for _, c := range asked[:min(len(asked), agent.MaxCalls)] {
@@ -290,8 +293,9 @@ func (d *drive) fail(cause error) error {
 	return errors.Join(cause, err)
 }
 
-// stopped is how a run ends with a message that asks for nothing. Of a reason that fermata has no finish for, and of a message with
-// nothing in it, the provider's word is all there is to tell.
+// stopped is how a run ends with a message that asks for nothing. Of a reason
+// that fermata has no finish for, and of a message with nothing in it, the
+// provider's word is all there is to tell.
 func stopped(fin llm.Finish, empty bool) session.Stopped {
 	how := session.Stopped{Finish: event.FinishStop, Usage: fin.Usage}
 	word := cmp.Or(llm.CleanString(fin.Word), string(fin.Reason))

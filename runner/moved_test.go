@@ -17,8 +17,9 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// TestCancelSessionThatIsOvertaken: before each of its commits, others settle or answer a call, or a deadline passes.
-// Whatever they do, the session is cancelled, without an error, and its turn is closed.
+// TestCancelSessionThatIsOvertaken: before each of its commits, others settle
+// or answer a call, or a deadline passes. Whatever they do, the session is
+// cancelled, without an error, and its turn is closed.
 func TestCancelSessionThatIsOvertaken(t *testing.T) {
 	type world struct {
 		*rig
@@ -97,7 +98,8 @@ type exclusive interface {
 	Local() *kvstore.Local
 }
 
-// TestCallThatIsCancelledTwiceAtOnce: by the session and by itself. The one that came first is who the model is told of.
+// TestCallThatIsCancelledTwiceAtOnce: by the session and by itself. The one
+// that came first is who the model is told of.
 func TestCallThatIsCancelledTwiceAtOnce(t *testing.T) {
 	var c counter
 	h := new(hooked)

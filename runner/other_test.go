@@ -11,7 +11,8 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// script answers the first request with the events given, and every other one with a word.
+// script answers the first request with the events given, and every other one
+// with a word.
 func script(events ...llm.Event) modelFunc {
 	asked := 0
 	return func(llm.Request) []llm.Event {
@@ -22,8 +23,10 @@ func script(events ...llm.Event) modelFunc {
 	}
 }
 
-// TestUnmappedReasonIsAFinishOfItsOwn: what a provider says of a message that it broke off for a reason of its own is told, by the run's
-// last event and by all that lists the session, in this process and the next; and so is that a message had nothing in it.
+// TestUnmappedReasonIsAFinishOfItsOwn: what a provider says of a message that
+// it broke off for a reason of its own is told, by the run's last event and by
+// all that lists the session, in this process and the next; and so is that a
+// message had nothing in it.
 func TestUnmappedReasonIsAFinishOfItsOwn(t *testing.T) {
 	said := llm.TextDelta{Text: "I was going to"}
 	for name, c := range map[string]struct {
@@ -85,7 +88,8 @@ func TestWhyARunFailedIsInItsLastEvent(t *testing.T) {
 	}
 }
 
-// TestWholeCallsRunUnderAnUnmappedReason: a call that is there to its end is what the model wants, whatever its provider calls the end.
+// TestWholeCallsRunUnderAnUnmappedReason: a call that is there to its end is
+// what the model wants, whatever its provider calls the end.
 func TestWholeCallsRunUnderAnUnmappedReason(t *testing.T) {
 	end := llm.Finish{Reason: llm.StopOther, Word: "boredom"}
 	for name, c := range map[string]struct {

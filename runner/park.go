@@ -1,15 +1,14 @@
 package runner
 
 import (
-	"context"
 	"time"
 
 	"github.com/fermata-ai/fermata/event"
 	"github.com/fermata-ai/fermata/session"
 )
 
-// gone reports whether a call's tool was there when it was asked for, and is not
-// now. A tool that the model invented settles its call by itself.
+// gone reports whether a call's tool was there when it was asked for, and is
+// not now. A tool that the model invented settles its call by itself.
 func (d *drive) gone(c *session.Call) bool {
 	return !c.Invented && !d.rn.has(d.agent.Name(), c.Tool)
 }
@@ -24,7 +23,8 @@ func (rn *Runner) has(agent, name string) bool {
 	return known
 }
 
-// park makes a call wait until its tool is back. One that was denied needs none.
+// park makes a call wait until its tool is back. One that was denied needs
+// none.
 func (d *drive) park(c *session.Call) error {
 	for _, rec := range c.Decisions {
 		if !rec.Approved {
@@ -43,8 +43,8 @@ func (d *drive) park(c *session.Call) error {
 	return d.lease.Update(d.commitCtx(), func(tx *session.Tx) error { return tx.Park(id, until) })
 }
 
-// settleDenied settles a call that was denied, in the words that its layer would
-// have used.
+// settleDenied settles a call that was denied, in the words that its layer
+// would have used.
 func (d *drive) settleDenied(c *session.Call, rec session.Decision) error {
 	denial, err := d.rn.store.Decided(d.commitCtx(), d.session, rec)
 	if err != nil {
@@ -101,32 +101,4 @@ func (rn *Runner) returned(st *session.State) bool {
 		}
 	}
 	return false
-}
-
-// How long sessions may be due under an agent that a worker doesn't have before
-// it says so, and how often it does: another worker may have that agent.
-const (
-	strangeAfter = time.Minute
-	strangeEvery = time.Hour
-)
-
-// strangers warns of agents that this runner doesn't have and under which
-// sessions are due: somebody renamed one, or runs no worker for it.
-func (w *worker) strangers(ctx context.Context) {
-	now := time.Now()
-	if now.Before(w.looked.Add(strangeAfter)) {
-		return
-	}
-	w.looked = now
-	due, err := w.rn.store.DueAgents(ctx)
-	if err != nil {
-		return // round says so
-	}
-	for name, since := range due {
-		if w.rn.agents[name] != nil || w.rn.store.Now().Sub(since) < strangeAfter || now.Before(w.warned[name].Add(strangeEvery)) {
-			continue
-		}
-		w.warned[name] = now
-		w.rn.options.Logger.Warn("sessions are due whose agent this worker doesn't have", "agent", name, "since", since)
-	}
 }

@@ -44,8 +44,8 @@ func parkedRig(t *testing.T, n *counter, o *rigOptions) (r *rig, p tool.Pause, w
 	return r, p, without, with
 }
 
-// TestRemovedToolParks: a call whose tool was removed while it waited is neither
-// lost nor run nor silent, and goes on by itself when the tool is back.
+// TestRemovedToolParks: a call whose tool was removed while it waited is
+// neither lost nor run nor silent, and goes on by itself when the tool is back.
 func TestRemovedToolParks(t *testing.T) {
 	var n counter
 	r, p, _, with := parkedRig(t, &n, nil)
@@ -87,7 +87,8 @@ func TestRemovedToolParks(t *testing.T) {
 	r.indexEmpty()
 }
 
-// indexEmpty fails the test if anything is left in the index of parked sessions.
+// indexEmpty fails the test if anything is left in the index of parked
+// sessions.
 func (r *rig) indexEmpty() {
 	r.t.Helper()
 	page, err := r.kv.Scan(r.t.Context(), kvstore.Range{Prefix: kvstore.Key("n")})
@@ -97,7 +98,8 @@ func (r *rig) indexEmpty() {
 	}
 }
 
-// TestWaysToEndAParkedCall: each settles it without its tool, and the run goes on.
+// TestWaysToEndAParkedCall: each settles it without its tool, and the run goes
+// on.
 func TestWaysToEndAParkedCall(t *testing.T) {
 	for name, test := range map[string]struct {
 		end    func(r *rig, p tool.Pause)
@@ -171,8 +173,8 @@ func TestInventedNamesSettleAtOnce(t *testing.T) {
 	}
 }
 
-// TestClaimedCallOfARemovedTool: what became of it only its tool can tell. So it
-// is asked when it is back, rather than given up before.
+// TestClaimedCallOfARemovedTool: what became of it only its tool can tell. So
+// it is asked when it is back, rather than given up before.
 func TestClaimedCallOfARemovedTool(t *testing.T) {
 	var n counter
 	entered := make(chan struct{})
@@ -202,8 +204,8 @@ func TestClaimedCallOfARemovedTool(t *testing.T) {
 	}
 }
 
-// TestParkedForATime: by option a parked call fails, once, although nobody has its
-// tool.
+// TestParkedForATime: by option a parked call fails, once, although no program
+// has its tool.
 func TestParkedForATime(t *testing.T) {
 	var n counter
 	cl := newClock()
@@ -222,8 +224,8 @@ func TestParkedForATime(t *testing.T) {
 	r.indexEmpty()
 }
 
-// TestOnlyAWorkerThatHasTheToolLooks: one that lacks it doesn't touch the session,
-// however long it works; one that has it takes the session up.
+// TestOnlyAWorkerThatHasTheToolLooks: one that lacks it doesn't touch the
+// session, however long it works; one that has it takes the session up.
 func TestOnlyAWorkerThatHasTheToolLooks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var n counter
@@ -248,8 +250,8 @@ func TestOnlyAWorkerThatHasTheToolLooks(t *testing.T) {
 	})
 }
 
-// TestWorkerWarnsOfAgentsItDoesNotHave: once an hour, and not of those that have
-// nothing due.
+// TestWorkerWarnsOfAgentsItDoesNotHave: once an hour, and not of those that
+// have nothing due.
 func TestWorkerWarnsOfAgentsItDoesNotHave(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer

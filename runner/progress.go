@@ -16,12 +16,12 @@ import (
 // ErrInvalidProgress refuses progress that is too large, whose data are no JSON, or whose fraction is not between 0 and 1.
 var ErrInvalidProgress = errors.New("runner: the progress can't be taken")
 
-// Progress tells how far a call's outside job is. The call is given by its id, or
-// by that of one of its pauses: then the progress is refused once that pause is
-// over. It is shown live at once, in this process, and refused once the call is
-// settled. The latest is stored: at once if the call's last is 250 ms old, and
-// otherwise as soon as it is. So nil doesn't promise that this one is stored, or
-// not yet; [Runner.Close] stores what is still to be.
+// Progress tells how far a call's outside job is. The call is given by its id,
+// or by that of one of its pauses: then the progress is refused once that pause
+// is over. It is shown live at once, in this process, and refused once the call
+// is settled. The latest is stored: at once if the call's last is 250 ms old,
+// and otherwise as soon as it is. So nil doesn't promise that this one is
+// stored, or not yet; [Runner.Close] stores what is still to be.
 func (rn *Runner) Progress(ctx context.Context, sessionID, call string, actor Actor, p tool.Progress) error {
 	if err := rn.authorize(ctx, about(OpProgress, sessionID, call, actor)); err != nil {
 		return err
@@ -42,17 +42,17 @@ func (rn *Runner) progress(ctx context.Context, id, callOrPause, toolName string
 	case !(p.Fraction >= 0 && p.Fraction <= 1):
 		return fmt.Errorf("%w: its fraction %v is not between 0 and 1", ErrInvalidProgress, p.Fraction)
 	}
-	key := reported{id, call}
+	key := callName{id, call}
 	now := rn.reports.begin(key)
 	name, err := rn.store.Progress(ctx, id, callOrPause, p, now)
 	if now {
-		rn.reports.end(key, err != nil)
+		rn.reports.end(key, err)
 	}
 	if err != nil {
 		return err
 	}
 	if !now {
-		rn.reports.keep(key, p)
+		rn.reports.keep(key, latest{callOrPause, p})
 	}
 	if toolName == "" {
 		toolName = name
@@ -62,10 +62,10 @@ func (rn *Runner) progress(ctx context.Context, id, callOrPause, toolName string
 }
 
 // storeProgress stores the last of a burst of progress.
-func (rn *Runner) storeProgress(call reported, p tool.Progress) (refused bool) {
-	_, err := rn.store.Progress(context.Background(), call.session, call.call, p, true)
-	if err != nil && !errors.Is(err, session.ErrSettled) && !errors.Is(err, session.ErrDeleted) {
+func (rn *Runner) storeProgress(ctx context.Context, call callName, p latest) error {
+	_, err := rn.store.Progress(ctx, call.session, p.id, p.Progress, true)
+	if err != nil && !callIsOver(err) {
 		rn.options.Logger.Warn("progress was not stored", "session", call.session, "call", call.call, "error", err)
 	}
-	return err != nil
+	return err
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// TestReconcileWaitsForTheStore: a lost call whose decision can't be read just now
-// is not given up; its tool is asked when the store answers again.
+// TestReconcileWaitsForTheStore: a lost call whose decision can't be read just
+// now is not given up; its tool is asked when the store answers again.
 func TestReconcileWaitsForTheStore(t *testing.T) {
 	var n counter
 	var broken atomic.Bool

@@ -26,14 +26,17 @@ type RunOptions struct {
 	// afterwards. Either way the contexts of bodies end when the caller leaves: where that must not be, hand Run a context that outlives
 	// the caller, such as context.WithoutCancel, and don't leave.
 	Detached bool
-	// Supersede: calls that wait for a person, or for a tool that is gone, are denied in favour of this message. Calls that wait for a machine refuse it
+	// Supersede: calls that wait for a person, or for a tool that is gone, are
+	// denied in favour of this message. Calls that wait for a machine refuse it
 	// all the same.
 	Supersede bool
 }
 
-// Run takes a user's message to a session, which begins with its first, and drives the session until the model is done or
-// calls wait. Nothing happens before the result is ranged over; the last event is an event.End, and an error comes before it. A run that
-// was not begun (not allowed, busy, another user's, no such agent, closed) yields its error alone.
+// Run takes a user's message to a session, which begins with its first, and
+// drives the session until the model is done or calls wait. Nothing happens
+// before the result is ranged over; the last event is an event.End, and an
+// error comes before it. A run that was not begun (not allowed, busy, another
+// user's, no such agent, closed) yields its error alone.
 //
 // Answers that were accepted for open calls are settled first. With calls still waiting the message is refused with a
 // *session.PendingError, unless exactly one waits and takes the user's message for its answer, or RunOptions.Supersede. A
@@ -42,7 +45,8 @@ type RunOptions struct {
 //
 // Leaving the loop, or the end of ctx, interrupts the run: Run returns at once, and what still runs ends by itself.
 func (rn *Runner) Run(ctx context.Context, user, sessionID string, m llm.Message, o *RunOptions) iter.Seq2[event.Event, error] {
-	// Both are the caller's, who may go on with them before the result is ranged over.
+	// Both are the caller's, who may go on with them before the result is
+	// ranged over.
 	m = m.Clone()
 	var own RunOptions
 	if o != nil {
@@ -304,7 +308,8 @@ func (d *drive) answerWith(waiting []tool.Pause, in *input) (bool, error) {
 	return true, err
 }
 
-// supersede denies what waits for a person or for a tool that is gone, if the caller asked for that and nothing else waits.
+// supersede denies what waits for a person or for a tool that is gone, if the
+// caller asked for that and nothing else waits.
 func (d *drive) supersede(waiting []tool.Pause, parked []event.Parked, in *input) (err error) {
 	refused := &session.PendingError{Session: d.session, Pending: waiting, Parked: parked}
 	if !in.o.Supersede {
@@ -315,7 +320,8 @@ func (d *drive) supersede(waiting []tool.Pause, parked []event.Parked, in *input
 			return refused
 		}
 	}
-	// Each denial is the user's own: all are asked for before anything is denied, and what isn't asked for is not denied.
+	// Each denial is the user's own: all are asked for before anything is
+	// denied, and what isn't asked for is not denied.
 	var denied []string
 	for i := range waiting {
 		if err := d.mayAnswer(&waiting[i], AnswerDeny); err != nil {

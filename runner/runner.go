@@ -6,6 +6,18 @@
 // All of them are one loop over session.Next: see drive.go.
 package runner
 
+// Where things are:
+//
+//   - what callers do: runner.go, run.go, resume.go, typed.go, progress.go,
+//     find.go, sessions.go, status.go, follow.go, token.go, work.go; who may:
+//     authorize.go
+//   - the loop: drive.go begins, then model.go, turn.go, calls.go, moved.go,
+//     recover.go, park.go, facts.go; its end: leave.go
+//   - a call's body: body.go, enter.go, settle.go, pausing.go, host.go, outcomes.go
+//   - what is shown: show.go, live.go, reports.go
+//   - a worker's rounds: watching.go, strangers.go
+//   - what answers and tokens are judged by: judge.go, ring.go
+
 import (
 	"context"
 	"errors"
@@ -22,24 +34,27 @@ import (
 type Options struct {
 	// Agents are further agents whose sessions this runner drives, each under its name.
 	Agents []*agent.Agent
-	// Authorizer is asked before every operation, and for each answer that a user's message makes; its error refuses it. Nil allows
-	// all.
+	// Authorizer is asked before every operation, and for each answer that a
+	// user's message makes; its error refuses it. Nil allows all.
 	Authorizer func(context.Context, Operation) error
 	// CancelGrace is how long a cancelled body may take to end before its call settles without it; default 10 s.
 	CancelGrace time.Duration
 	// CloseTimeout is how long Close waits for bodies to end; default 10 s.
 	CloseTimeout time.Duration
-	// ParkedTimeout is how long a call waits for its tool that is gone from the agent
-	// since it was asked for, before the call fails; zero: for ever.
+	// ParkedTimeout is how long a call waits for its tool that is gone from the
+	// agent since it was asked for, before the call fails; zero: for ever.
 	ParkedTimeout time.Duration
 	// MaxAnswer bounds what Resume takes, in bytes; default 1 MiB.
 	MaxAnswer int
 	// TokenLifetime is how long a callback token is good, from when its call was asked for; default a year.
 	TokenLifetime time.Duration
-	// TokenKeys, if set, are the keys that callback tokens are signed with, the one that signs last; the others verify. Each has a secret of
-	// 32 random bytes or more, and an id that stands for it for ever. Without them the runner makes keys, and keeps them in the store: then
-	// who has a copy of the store's file can make tokens. A new key goes to every process before it is put last in any; one that is taken
-	// away is retired. Store.TokenKeys returns those that a store has, to begin with.
+	// TokenKeys, if set, are the keys that callback tokens are signed with, the
+	// one that signs last; the others verify. Each has a secret of 32 random
+	// bytes or more, and an id that stands for it for ever. Without them the
+	// runner makes keys, and keeps them in the store: then who has a copy of
+	// the store's file can make tokens. A new key goes to every process before
+	// it is put last in any; one that is taken away is retired. Store.TokenKeys
+	// returns those that a store has, to begin with.
 	TokenKeys []session.TokenKey
 	// Logger gets what no caller hears of: stacks of panics, results that came too late. Default slog.Default.
 	Logger *slog.Logger
@@ -133,9 +148,10 @@ func (rn *Runner) agent(name string) (*agent.Agent, error) {
 	return nil, fmt.Errorf("%w: %q", ErrUnknownAgent, name)
 }
 
-// Close ends what this runner drives, and waits for it: bodies' contexts end at once, and those that have not returned when
-// CloseTimeout is over lose their lease; what they come back with is refused then. Progress that is still to be stored is. Close does not
-// close the store.
+// Close ends what this runner drives, and waits for it: bodies' contexts end at
+// once, and those that have not returned when CloseTimeout is over lose their
+// lease; what they come back with is refused then. Progress that is still to be
+// stored is. Close does not close the store.
 func (rn *Runner) Close() error {
 	rn.mu.Lock()
 	rn.closed = true

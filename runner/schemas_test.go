@@ -29,9 +29,9 @@ func quiz(n *counter) tool.Tool {
 	}}
 }
 
-// TestSchemasAreKeptAsLongAsTheyAreUsed: one that an open pause names stays, however
-// old; one that none names goes when it was not used for long; and its use anew
-// counts, also at the moment when a sweep is about to remove it.
+// TestSchemasAreKeptAsLongAsTheyAreUsed: one that an open pause names stays,
+// however old; one that none names goes when it was not used for long; and its
+// use anew counts, also at the moment when a sweep is about to remove it.
 func TestSchemasAreKeptAsLongAsTheyAreUsed(t *testing.T) {
 	var n counter
 	cl := newClock()

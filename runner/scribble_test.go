@@ -23,8 +23,8 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// scribblers is a session in which those who are there write over all that they were given, and all that they gave, as soon as it
-// is no longer theirs to say.
+// scribblers is a session in which those who are there write over all that they
+// were given, and all that they gave, as soon as it is no longer theirs to say.
 type scribblers struct {
 	t    *testing.T
 	over map[string]bool // who does; the others behave
@@ -64,7 +64,8 @@ func (s *scribblers) used(who string, v any) {
 	}
 }
 
-// gives has what who gave written over from the next event on, when it must have been taken.
+// gives has what who gave written over from the next event on, when it must
+// have been taken.
 func (s *scribblers) gives(who string, v any) {
 	if !s.over[who] {
 		return
@@ -116,8 +117,8 @@ func (s *scribblers) turnLayer() interceptor.Layer {
 	}}
 }
 
-// around goes through what h says, and writes over its events and its request. That it shares with what is behind it: a request is
-// copied once.
+// around goes through what h says, and writes over its events and its request.
+// That it shares with what is behind it: a request is copied once.
 func (s *scribblers) around(who string, h interceptor.ModelHandler) interceptor.ModelHandler {
 	return func(ctx context.Context, r llm.Request) iter.Seq2[llm.Event, error] {
 		return func(yield func(llm.Event, error) bool) {
@@ -151,7 +152,8 @@ func (o *own) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// tools are one of each kind: raw, typed, one that reads itself, one that asks, one that waits.
+// tools are one of each kind: raw, typed, one that reads itself, one that asks,
+// one that waits.
 func (s *scribblers) tools() []tool.Tool {
 	constant := json.RawMessage(`{"seen":"all"}`)
 	look := rawTool{tool.Spec{Name: "look", Effect: tool.ReadOnly, Input: json.RawMessage(`{"type":"object","properties":{"text":{"type":"string"}}}`)},
@@ -211,9 +213,10 @@ func (s *scribblers) tools() []tool.Tool {
 	return []tool.Tool{look, job, pay, read, ask}
 }
 
-// enact runs the session, with those in over writing over everything, and returns what must not depend on them: what is stored,
-// what the model was sent, and what each was told.
-// Without layers, tools are called directly, and nothing is asked.
+// enact runs the session, with those in over writing over everything, and
+// returns what must not depend on them: what is stored, what the model was
+// sent, and what each was told. Without layers, tools are called directly, and
+// nothing is asked.
 func enact(t *testing.T, layers bool, over ...string) map[string]any {
 	s := &scribblers{t: t, over: map[string]bool{}, told: map[string][]string{}}
 	for _, who := range over {
@@ -336,7 +339,7 @@ func (s *scribblers) answer(waiting int) {
 	s.listen(res.Events(t.Context()))
 }
 
-// listen ranges over events as somebody does who masks them for the screen.
+// listen ranges over events as a caller does who masks them for the screen.
 func (s *scribblers) listen(events iter.Seq2[event.Event, error]) (end event.End) {
 	for ev, err := range events {
 		must(s.t, err)
@@ -352,8 +355,9 @@ func (s *scribblers) listen(events iter.Seq2[event.Event, error]) (end event.End
 	return end
 }
 
-// TestWhatIsHandedOutIsItsReceivers: whoever writes over all that he was given, and all that he gave, changes nothing of what is
-// stored, what runs, what the model is sent, and what the others see.
+// TestWhatIsHandedOutIsItsReceivers: who writes over all that was handed out,
+// and all that was handed in, changes nothing of what is stored, what runs,
+// what the model is sent, and what the others see.
 func TestWhatIsHandedOutIsItsReceivers(t *testing.T) {
 	for name, layers := range map[string]bool{"with layers": true, "without": false} {
 		t.Run(name, func(t *testing.T) {

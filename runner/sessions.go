@@ -75,7 +75,8 @@ func (rn *Runner) overview(st *session.State) Session {
 	return s
 }
 
-// backingOff tells of a session that workers leave alone for a while, since drives of it died.
+// backingOff tells of a session that workers leave alone for a while, since
+// drives of it died.
 func (rn *Runner) backingOff(st *session.State, s *Session) {
 	s.Deaths = st.Takeovers
 	if at := rn.store.TriedAgain(st); !s.Driven && at.After(rn.store.Now()) {
@@ -92,8 +93,8 @@ type Transcript struct {
 	Calls   []CallStatus  `json:"calls,omitempty"` // of the open turn, in call order: those that are done have their results
 }
 
-// Show reads a session with its messages, its open pauses, and what became of the
-// calls beside them.
+// Show reads a session with its messages, its open pauses, and what became of
+// the calls beside them.
 func (rn *Runner) Show(ctx context.Context, sessionID string, actor Actor) (Transcript, error) {
 	st, err := rn.visible(ctx, Operation{Kind: OpShow, Actor: actor, Session: sessionID})
 	if err != nil {
@@ -169,11 +170,13 @@ func (rn *Runner) CancelSession(ctx context.Context, sessionID string, actor Act
 	return rn.carryOn(ctx, sessionID)
 }
 
-// Cancel cancels one call, given by its id; or by the id of one of its pauses: then only as long as that pause is open, or still to come.
-// A call that waits, or was not begun, settles as cancelled at once. One whose body runs is told to end:
-// it settles with the body's result if it still returns one, as cancelled if it returns an error, and without it after
-// Options.CancelGrace. Of one whose answer was accepted, and not driven yet, the answer's receipt says superseded from then on. Cancelling
-// again is a duplicate.
+// Cancel cancels one call, given by its id; or by the id of one of its pauses:
+// then only as long as that pause is open, or still to come. A call that waits,
+// or was not begun, settles as cancelled at once. One whose body runs is told
+// to end: it settles with the body's result if it still returns one, as
+// cancelled if it returns an error, and without it after Options.CancelGrace.
+// Of one whose answer was accepted, and not driven yet, the answer's receipt
+// says superseded from then on. Cancelling again is a duplicate.
 func (rn *Runner) Cancel(ctx context.Context, sessionID, call string, actor Actor, why string) (receipt session.Receipt, err error) {
 	if err := rn.authorize(ctx, about(OpCancel, sessionID, call, actor)); err != nil {
 		return receipt, err

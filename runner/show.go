@@ -226,8 +226,8 @@ func (d *drive) results() (m llm.Message, ends []event.Status, err error) {
 var tooMany = json.RawMessage(fmt.Sprintf(`"The tool was not run: a turn holds at most %d tool calls. Ask again for what is missing."`,
 	agent.MaxCalls))
 
-// showUnseen shows the results of a turn that was closed by a drive to which
-// nobody listened.
+// showUnseen shows the results of a turn that was closed by a drive without
+// a listener.
 func (d *drive) showUnseen() error {
 	var unseen *session.Unseen
 	d.lease.View(func(st *session.State) { unseen = st.Unseen })
@@ -256,8 +256,8 @@ func (d *drive) showUnseen() error {
 	return d.lease.Ride(d.commitCtx(), (*session.Tx).SeenBefore)
 }
 
-// unheard lists the settled calls that this drive would be the first to show, if
-// anybody listened to it.
+// unheard lists the settled calls that this drive would be the first to show,
+// if it had a listener.
 func (d *drive) unheard() (calls []string) {
 	if d.heard == nil {
 		return nil

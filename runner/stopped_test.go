@@ -69,8 +69,9 @@ func TestStoppedDriverEntersNoBody(t *testing.T) {
 	r.acceptable()
 }
 
-// One that could not renew its lease enters nothing with what is left of it. It takes it anew as soon as it can, while it lasts; once it
-// is over, it is lost, though nobody else has come.
+// One that could not renew its lease enters nothing with what is left of it. It
+// takes it anew as soon as it can, while it lasts; once it is over, it is lost,
+// though no other drive has come.
 func TestLeaseIsTakenAnew(t *testing.T) {
 	for name, outage := range map[string]time.Duration{"too little is left": session.DefaultLease * 3 / 4, "nothing is left": 2 * session.DefaultLease} {
 		t.Run(name, func(t *testing.T) {

@@ -20,8 +20,9 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// Twenty sessions have accepted answers, and one kills the process that drives it. Through crashes and deploys all twenty are
-// carried on, none is failed, and the one is set aside after five takeovers.
+// Twenty sessions have accepted answers, and one kills the process that drives
+// it. Through crashes and deploys all twenty are carried on, none is failed,
+// and the one is set aside after five takeovers.
 func TestBesideASessionThatKills(t *testing.T) {
 	for name, wrap := range map[string]func(kvstore.Store) kvstore.Store{"exclusive": nil, "shared": hidden} {
 		t.Run(name, func(t *testing.T) {
@@ -95,8 +96,10 @@ func TestBesideASessionThatKills(t *testing.T) {
 	}
 }
 
-// A model's adapter that kills the process: nothing of the session was in flight, so it is never set aside. Workers try it ever
-// less often, in whichever process, and the list tells why and when. It goes on by itself as soon as it can.
+// A model's adapter that kills the process: nothing of the session was in
+// flight, so it is never set aside. Workers try it ever less often, in
+// whichever process, and the list tells why and when. It goes on by itself as
+// soon as it can.
 func TestSessionsThatDidNothingBackOff(t *testing.T) {
 	for name, wrap := range map[string]func(kvstore.Store) kvstore.Store{"exclusive": nil, "shared": hidden} {
 		t.Run(name, func(t *testing.T) {
@@ -155,7 +158,8 @@ func TestSessionsThatDidNothingBackOff(t *testing.T) {
 	}
 }
 
-// A body that ignores its context is left behind by Close, deploy after deploy: that is no death, and the session goes on.
+// A body that ignores its context is left behind by Close, deploy after deploy:
+// that is no death, and the session goes on.
 func TestDeploysAroundABodyThatDoesNotEnd(t *testing.T) {
 	for name, wrap := range map[string]func(kvstore.Store) kvstore.Store{"exclusive": nil, "shared": hidden} {
 		t.Run(name, func(t *testing.T) {

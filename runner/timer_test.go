@@ -139,8 +139,8 @@ func TestOverdueAfterARestart(t *testing.T) {
 	r.acceptable()
 }
 
-// TestTimersWithoutEnd: a tool that doesn't look at its answer is slowed down, and
-// then fails by name; one that asks for long timers may go on for ever.
+// TestTimersWithoutEnd: a tool that doesn't look at its answer is slowed down,
+// and then fails by name; one that asks for long timers may go on for ever.
 func TestTimersWithoutEnd(t *testing.T) {
 	for d, ends := range map[time.Duration]bool{0: true, 999 * time.Millisecond: true, time.Second: false} {
 		t.Run(d.String(), func(t *testing.T) {

@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// watching is when a worker looks at the sessions that are due by other processes' clocks, or by one that has been set since.
-// The loop of Work alone uses it.
+// watching is when a worker looks at the sessions that are due by other
+// processes' clocks, or by one that has been set since. The loop of Work alone
+// uses it.
 type watching struct {
 	looked bool
 	last   time.Time // monotonic: when it looked
@@ -15,10 +16,12 @@ type watching struct {
 	mono   time.Time // monotonic: when that was
 }
 
-// aStep is by how much the store's clock must differ from the monotonic one, since the last round, to have been set.
+// aStep is by how much the store's clock must differ from the monotonic one,
+// since the last round, to have been set.
 const aStep = time.Second
 
-// due reports whether it is time to look: what was seen is due now, a third of a lease has passed, or the clock was set.
+// due reports whether it is time to look: what was seen is due now, a third of
+// a lease has passed, or the clock was set.
 func (v *watching) due(wall time.Time, every time.Duration) bool {
 	now := time.Now()
 	stepped := (wall.Sub(v.wall) - now.Sub(v.mono)).Abs() > aStep
@@ -26,8 +29,10 @@ func (v *watching) due(wall time.Time, every time.Duration) bool {
 	return !v.looked || stepped || now.Sub(v.last) >= every || !v.next.IsZero() && !now.Before(v.next)
 }
 
-// watched starts what is due by other processes' clocks, as far as there is room, and returns when the next session will be. Only
-// now and then does it look; each look costs as much as there are sessions that are driven, or wait for their models.
+// watched starts what is due by other processes' clocks, as far as there is
+// room, and returns when the next session will be. Only now and then does it
+// look; each look costs as much as there are sessions that are driven, or wait
+// for their models.
 func (w *worker) watched(ctx context.Context) (next time.Time, err error) {
 	store, v := w.rn.store, &w.watching
 	wall := store.Now()

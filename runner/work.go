@@ -87,15 +87,15 @@ type worker struct {
 	o      WorkOptions
 	drives sync.WaitGroup
 	freed  chan struct{} // gets a value when a drive has ended
-	watching
 
 	mu      sync.Mutex
 	active  map[string]bool
 	backoff map[string]*backoff // of sessions that could not be driven
 
 	// Of the goroutine of Work:
-	looked time.Time            // when it last looked for strangers
-	warned map[string]time.Time // of which it warned, by agent
+	watching watching
+	lookedAt time.Time            // for strangers, the last time
+	warned   map[string]time.Time // of which it warned, by agent
 }
 
 // backoff keeps a session that can't be driven from being tried all the time.
@@ -251,7 +251,8 @@ func (w *worker) round(ctx context.Context) (next time.Time, err error) {
 	return next, err
 }
 
-// start drives a session that is due, unless that is hopeless now. It says whether there was room.
+// start drives a session that is due, unless that is hopeless now. It reports
+// whether there was room.
 func (w *worker) start(ctx context.Context, due session.Due) bool {
 	id := due.Session
 	w.mu.Lock()
@@ -277,21 +278,24 @@ func (w *worker) start(ctx context.Context, due session.Due) bool {
 // errNotDriven is how a drive ends whose goroutine was ended by a tool, a model or OnEvent.
 var errNotDriven = errors.New("the drive's goroutine was ended")
 
-// backsOff is why a session is not driven yet whose drives died: it is tried again at its time.
+// backsOff is why a session is not driven yet whose drives died: it is tried
+// again at its time.
 type backsOff struct{ until time.Time }
 
 func (b *backsOff) Error() string { return "drives of the session died; it is tried again later" }
 
-// ended notes how a drive went. One that got nowhere is tried again later and later; one that another drive has, when that one's
-// lease ends, if it is known, or the session is due by another entry, and otherwise soon.
+// ended notes how a drive went. One that got nowhere is tried again later and
+// later; one that another drive has, when that one's lease ends, if it is
+// known, or the session is due by another entry, and otherwise soon.
 func (w *worker) ended(due session.Due, err error) {
+	now := w.rn.store.Now() // the clock is code of others: not under the lock
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	id := due.Session
 	delete(w.active, id)
 	var later *backsOff
 	var busy *session.BusyError
-	in := func(until time.Time) time.Time { return time.Now().Add(max(firstBackoff, until.Sub(w.rn.store.Now()))) }
+	in := func(until time.Time) time.Time { return time.Now().Add(max(firstBackoff, until.Sub(now))) }
 	switch b := w.backoff[id]; {
 	case err == nil:
 		delete(w.backoff, id)

@@ -379,8 +379,8 @@ func TestOneEndForEachRun(t *testing.T) {
 	})
 }
 
-// scannedLate is an engine that shows what is due only when it is released, as it
-// was when it was asked.
+// scannedLate is an engine that shows what is due only when it is released, as
+// it was when it was asked.
 type scannedLate struct {
 	*kvstore.Memory
 	release chan struct{}

@@ -32,8 +32,10 @@ func (tx *Tx) Claim(call string) error {
 	return nil
 }
 
-// Unclaim takes back this drive's claim of a call, whose body was not entered: the call is what it was, or, if it was cancelled
-// meanwhile, or its run ended, it settles as one that was not run. Where there is no such claim, that is ErrStale.
+// Unclaim takes back this drive's claim of a call, whose body was not entered:
+// the call is what it was, or, if it was cancelled meanwhile, or its run ended,
+// it settles as one that was not run. Where there is no such claim, that is
+// ErrStale.
 func (tx *Tx) Unclaim(was *Call) error {
 	c := tx.Call(was.ID)
 	if c == nil || c.Status != Running || c.Epoch != tx.Epoch || c.Attempt != was.Attempt+1 {
@@ -250,7 +252,8 @@ func (tx *Tx) settle(c *Call, o *Outcome) error {
 	return nil
 }
 
-// SeenBefore notes that a drive has shown what an earlier one had closed unseen.
+// SeenBefore notes that a drive has shown what an earlier one had closed
+// unseen.
 func (tx *Tx) SeenBefore() error {
 	if tx.Unseen != nil {
 		tx.Unseen = nil

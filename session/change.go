@@ -10,7 +10,7 @@ import (
 	"github.com/fermata-ai/fermata/kvstore"
 )
 
-// change is what an update of a head has come to. Whoever made it may leave
+// change is what an update of a head has come to. Its caller may leave
 // while it waits for the engine; another goroutine then carries it on.
 type change struct {
 	commit    commitID
@@ -21,7 +21,7 @@ type change struct {
 	made      time.Time // when the last try was made
 
 	// The try whose write is under way, or was just answered.
-	write *call[kvstore.Revision]
+	write *engineCall[kvstore.Revision]
 	tx    *Tx
 	value []byte
 	aside *Blob
@@ -36,15 +36,17 @@ type unsure struct {
 }
 
 const (
-	// maxConflicts is how often a transition is tried again because somebody else was faster.
+	// maxConflicts is how often a transition is tried again because another
+	// writer was faster.
 	maxConflicts = 1000
-	// uncertainTries is how often a commit is tried whose acknowledgement gets lost.
+	// uncertainTries is how often a commit is tried whose acknowledgement gets
+	// lost.
 	uncertainTries = 4
 )
 
-// time is when the next try is made. Where nothing tells what became of the last
-// one, the next is made to be its equal: should the last be the one that counts,
-// what the transitions tell their caller is true all the same.
+// time is when the next try is made. Where nothing tells what became of the
+// last one, the next is made to be its equal: should the last be the one that
+// counts, what the transitions tell their caller is true all the same.
 func (h *head) time() time.Time {
 	if c := &h.change; c.doubt != nil && c.commit != (commitID{}) {
 		return c.made
@@ -52,8 +54,10 @@ func (h *head) time() time.Time {
 	return h.store.Now()
 }
 
-// update applies the transitions to the head, after the expiry of what is overdue, and commits what changed. Before and after,
-// if given, run first and last. When it returns an error, nothing was committed, unless the error is kvstore.ErrUncertain.
+// update applies the transitions to the head, after the expiry of what is
+// overdue, and commits what changed. Before and after, if given, run first and
+// last. When it returns an error, nothing was committed, unless the error is
+// kvstore.ErrUncertain.
 //
 // A driver's update returns errLeft when ctx ends first, and waits for carryOn.
 func (h *head) update(ctx context.Context, before Transition, after func(*Tx), ts ...Transition) error {
@@ -97,7 +101,8 @@ func (h *head) carryOn(ctx context.Context, before Transition, after func(*Tx), 
 	}
 }
 
-// giveUp ends an update with its error, which tells of a try that was uncertain.
+// giveUp ends an update with its error, which tells of a try that was
+// uncertain.
 func (h *head) giveUp(err error) error {
 	c := &h.change
 	if c.doubt != nil {
@@ -107,7 +112,8 @@ func (h *head) giveUp(err error) error {
 	return doubtful(err, c.doubt)
 }
 
-// doubtful is the error of an update that ends without having found out about a try that was uncertain.
+// doubtful is the error of an update that ends without having found out about a
+// try that was uncertain.
 func doubtful(err, doubt error) error {
 	if doubt == nil || errors.Is(err, kvstore.ErrUncertain) {
 		return err
@@ -115,10 +121,11 @@ func doubtful(err, doubt error) error {
 	return fmt.Errorf("%w; before that: %w", err, doubt)
 }
 
-// errAgain says that a try prepared the next one.
+// errAgain is the error of a try that prepared the next one.
 var errAgain = errors.New("try again")
 
-// attempt makes one try, or goes on with one. Whatever it returns but nil, the head is stale.
+// attempt makes one try, or goes on with one. Whatever it returns but nil, the
+// head is stale.
 func (h *head) attempt(ctx context.Context, before Transition, after func(*Tx), ts []Transition) error {
 	c := &h.change
 	if c.write != nil {
@@ -172,7 +179,8 @@ func apply(tx *Tx, before Transition, after func(*Tx), ts []Transition) error {
 	return tx.err
 }
 
-// catchUp reads the head again, and reports whether the update is in it: then only an acknowledgement was lost.
+// catchUp reads the head again, and reports whether the update is in it: then
+// only an acknowledgement was lost.
 func (h *head) catchUp(ctx context.Context) (landed bool, err error) {
 	c, rev := &h.change, h.rev
 	if err := h.load(ctx); err != nil {
@@ -187,12 +195,13 @@ func (h *head) catchUp(ctx context.Context) (landed bool, err error) {
 			c.uncertain = uncertainTries - 1 // so much has happened since that nothing tells, nor will
 			return false, c.doubt
 		}
-		c.doubt = nil // somebody else was faster, and so it never will be
+		c.doubt = nil // another writer was faster, and so it never will be
 	}
 	return false, nil
 }
 
-// landed forgets base and what rode, if an update of which nothing was known is in what was read.
+// landed forgets base and what rode, if an update of which nothing was known is
+// in what was read.
 func (h *head) landed(st *State) {
 	if c := h.change.commit; c != (commitID{}) && st.Commits.has(c) {
 		h.base, h.riding = nil, h.riding[:0]

@@ -13,8 +13,9 @@ import (
 // Where the engine belongs to one process, the lease lives in memory and is void with the process. Elsewhere it is stored in
 // the head, ends by time, and is renewed by each commit.
 //
-// Changes queue for the drive's slot: see slot.go. What only looks, or ends the drive, waits neither for the slot nor for the
-// engine, however long that takes for an answer.
+// Changes queue for the drive's slot: see slot.go. What only looks, or ends the
+// drive, waits neither for the slot nor for the engine, however long that takes
+// for an answer.
 type Drive struct {
 	store    *Store
 	id       string
@@ -35,7 +36,7 @@ type Drive struct {
 	epoch    int
 	fence    int64
 	taken    bool      // the lease is committed
-	heir     bool      // the head says that another drive holds it, which is dead
+	heir     bool      // by the head another drive holds it, which is dead
 	marked   bool      // it is to be known of this drive that it began, in case it dies
 	notUntil time.Time // workers wait until then, see TriedAgain
 	keep     bool      // the drive goes on, though the head doesn't show it
@@ -50,7 +51,7 @@ type Drive struct {
 	pulse    *time.Timer
 	renewing bool
 	onLost   func(error)
-	later    []task // for whoever has the slot to do when it is done
+	later    []task // for the goroutine that has the slot, when it is done
 	failed   error  // of those
 	behind   context.CancelFunc
 }
@@ -99,7 +100,8 @@ func (s *Store) Drive(ctx context.Context, id string, n *New) (*Drive, error) {
 	return d, nil
 }
 
-// A fence of an engine that one process holds has the engine's incarnation above so many bits, and the number of the drive below.
+// A fence of an engine that one process holds has the engine's incarnation
+// above so many bits, and the number of the drive below.
 const fenceDrives = 40
 
 // Fence is a number that grows from drive to drive of a session.
@@ -151,7 +153,8 @@ func (s *Store) driven(st *State) bool {
 	return !s.leasedUntil(st).IsZero()
 }
 
-// Driven says whether some drive holds the session, and until when at least, unless that drive ends it, if that is known.
+// Driven reports whether some drive holds the session, and until when at least,
+// unless that drive ends it, if that is known.
 func (s *Store) Driven(st *State) (held bool, until time.Time) {
 	return s.driven(st), s.leasedUntil(st)
 }
@@ -190,9 +193,11 @@ func (d *Drive) hold(tx *Tx) {
 	tx.Left = tx.Left && tx.Held
 }
 
-// Secure makes sure that the lease is durable where it must be before anything runs: where leases are stored, and where an
-// earlier drive died, or may have, so that deaths are counted. It reports whether that took a commit, which may have brought what others have
-// done. A lease that is known to be lost is ErrFenced.
+// Secure makes sure that the lease is durable where it must be before anything
+// runs: where leases are stored, and where an earlier drive died, or may have,
+// so that deaths are counted. It reports whether that took a commit, which may
+// have brought what others have done. A lease that is known to be lost is
+// ErrFenced.
 func (d *Drive) Secure(ctx context.Context) (committed bool, err error) {
 	if err := d.standing(); err != nil {
 		return false, err
@@ -233,8 +238,9 @@ func (d *Drive) Ride(ctx context.Context, ts ...Transition) error {
 	})
 }
 
-// Drop forgets what rides, but for the lease: it was for something that is not going to be. Where ctx ends before that can be done,
-// it is done before anything else is.
+// Drop forgets what rides, but for the lease: it was for something that is not
+// going to be. Where ctx ends before that can be done, it is done before
+// anything else is.
 func (d *Drive) Drop(ctx context.Context) error { return d.do(ctx, task{drop: true}) }
 
 func (d *Drive) drop(ctx context.Context) error {
@@ -248,7 +254,8 @@ func (d *Drive) drop(ctx context.Context) error {
 	return d.head.drop(ctx)
 }
 
-// Rides reports whether something rides, and is not stored yet, but for the lease.
+// Rides reports whether something rides, and is not stored yet, but for the
+// lease.
 func (d *Drive) Rides() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -270,7 +277,8 @@ func (d *Drive) Heir() bool {
 	return d.heir
 }
 
-// Outrun reports whether transitions that rode were dropped, since this was last asked: what the driver concluded from them is void.
+// Outrun reports whether transitions that rode were dropped, since this was
+// last asked: what the driver concluded from them is void.
 func (d *Drive) Outrun() bool {
 	h := d.head
 	h.mu.Lock()
@@ -297,7 +305,8 @@ func (d *Drive) check(tx *Tx) error {
 	return nil
 }
 
-// Refresh takes up what others have committed, and reports whether there was anything.
+// Refresh takes up what others have committed, and reports whether there was
+// anything.
 func (d *Drive) Refresh(ctx context.Context) (changed bool, err error) {
 	err = d.alone(ctx, func() (err error) {
 		changed, err = d.refresh(ctx)
@@ -376,14 +385,16 @@ func (d *Drive) Rest(ctx context.Context) error {
 	return d.commit(ctx, touch)
 }
 
-// holds reports whether the head says that a drive goes on.
+// holds reports whether, by the head, a drive goes on.
 func (d *Drive) holds() (held bool) {
 	d.View(func(st *State) { held = st.Held })
 	return held
 }
 
-// View calls f with the head as this drive knows it. F must not change it, nor keep it, nor call the store.
+// View calls f with the head as this drive knows it. F must not change it, nor
+// keep it, nor call the store.
 func (d *Drive) View(f func(*State)) { d.head.view(f) }
 
-// State is the head as this drive knows it. It is a copy that nobody changes, nor must the caller.
+// State is the head as this drive knows it. It never changes, and the caller
+// must not change it.
 func (d *Drive) State() *State { return d.head.lend() }

@@ -8,31 +8,33 @@ import (
 	"github.com/fermata-ai/fermata/kvstore"
 )
 
-// DueAgents returns since when work is due under the name of each agent that has
-// any: the oldest that it finds of what stands in the wake index, and of what
-// dead drives held. It costs a look or two for each agent, whatever the number
-// of its sessions.
+// DueAgents returns since when work is due under the name of each agent that
+// has any: the oldest that it finds of what stands in the wake index, and of
+// what dead drives held. It costs a look or two for each agent, whatever the
+// number of its sessions.
 func (s *Store) DueAgents(ctx context.Context) (since map[string]time.Time, err error) {
 	since = map[string]time.Time{}
-	err = s.firsts(ctx, "w", func(agent string, e kvstore.Entry, parts []string) {
+	err = s.firsts(ctx, "w", 4, func(parts []string, _ []byte) error {
 		due := parseMillis(parts[2])
 		if isAtOnce(due) {
 			due = time.Unix(due.UnixMilli(), 0).UTC()
 		}
-		since[agent] = due
+		since[parts[1]] = due
+		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
-	err = s.firsts(ctx, "v", func(agent string, e kvstore.Entry, parts []string) {
+	err = s.firsts(ctx, "v", 3, func(parts []string, value []byte) error {
 		var w watched
-		if decode(e.Key, e.Value, &w) != nil {
-			return // who loads the session is told what is wrong
+		if err := decode(watchKey(parts[1], parts[2]), value, &w); err != nil {
+			return err
 		}
 		over := s.over(parts[2], &w)
-		if due, ok := since[agent]; !ok || over.Before(due) {
-			since[agent] = over
+		if due, ok := since[parts[1]]; !ok || over.Before(due) {
+			since[parts[1]] = over
 		}
+		return nil
 	})
 	now := s.Now()
 	for agent, due := range since {
@@ -43,8 +45,9 @@ func (s *Store) DueAgents(ctx context.Context) (since map[string]time.Time, err 
 	return since, err
 }
 
-// firsts calls f with the first entry of each agent in an index.
-func (s *Store) firsts(ctx context.Context, index string, f func(agent string, e kvstore.Entry, parts []string)) error {
+// firsts calls f with the key's parts, of which there are so many, and the value
+// of the first entry of each agent in an index.
+func (s *Store) firsts(ctx context.Context, index string, size int, f func(parts []string, value []byte) error) error {
 	r := kvstore.Range{Prefix: kvstore.Key(index), Limit: 1}
 	for {
 		page, err := s.kv.Scan(ctx, r)
@@ -53,10 +56,12 @@ func (s *Store) firsts(ctx context.Context, index string, f func(agent string, e
 		}
 		e := page.Entries[0]
 		parts, err := kvstore.Parts(e.Key)
-		if err != nil || len(parts) < 3 {
+		if err != nil || len(parts) != size {
 			return fmt.Errorf("%w: %s", ErrCorrupt, keyName(e.Key))
 		}
-		f(parts[1], e, parts)
+		if err := f(parts, e.Value); err != nil {
+			return err
+		}
 		r.After = append(kvstore.Key(index, parts[1]), 0xff)
 	}
 }

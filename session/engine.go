@@ -17,7 +17,7 @@ var ErrNoAnswer = errors.New("session: the storage engine has not answered in ti
 
 // engine is the one way to the Store's kvstore.Store. A call that takes longer
 // than bound, or than its context, is left behind in a goroutine of its own,
-// whether or not the engine obeys contexts: whoever made it goes on. An engine
+// whether or not the engine obeys contexts: its caller goes on. An engine
 // that never waits is called directly, since the hop to a goroutine costs more
 // than the call.
 type engine struct {
@@ -57,8 +57,8 @@ func (e *engine) Apply(ctx context.Context, b kvstore.Batch) (kvstore.Revision, 
 	return e.written(context.Background(), e.write(ctx, b))
 }
 
-// call is a call to the engine that may be left behind.
-type call[T any] struct {
+// engineCall is a call to the engine that may be left behind.
+type engineCall[T any] struct {
 	parent, ctx context.Context // the caller's, and the same with the bound
 	cancel      context.CancelFunc
 	ended       chan struct{}
@@ -70,8 +70,8 @@ type call[T any] struct {
 	panicked any
 }
 
-func ask[T any](ctx context.Context, e *engine, f func(context.Context) (T, error)) *call[T] {
-	c := &call[T]{parent: ctx, ended: make(chan struct{})}
+func ask[T any](ctx context.Context, e *engine, f func(context.Context) (T, error)) *engineCall[T] {
+	c := &engineCall[T]{parent: ctx, ended: make(chan struct{})}
 	c.ctx, c.cancel = context.WithTimeout(ctx, e.bound)
 	go func() {
 		defer close(c.ended)
@@ -88,7 +88,7 @@ func ask[T any](ctx context.Context, e *engine, f func(context.Context) (T, erro
 
 // result is what came of a call that has ended, and whether its bound was over
 // by then. What went wrong in its goroutine goes on in the caller's.
-func (c *call[T]) result() (value T, err error, late bool) {
+func (c *engineCall[T]) result() (value T, err error, late bool) {
 	late = c.ctx.Err() != nil && c.parent.Err() == nil
 	c.cancel()
 	switch {
@@ -128,16 +128,16 @@ func read[T any](ctx context.Context, e *engine, f func(context.Context) (T, err
 func (e *engine) noAnswer() error { return fmt.Errorf("%w, which is %v", ErrNoAnswer, e.bound) }
 
 // write begins an Apply.
-func (e *engine) write(ctx context.Context, b kvstore.Batch) *call[kvstore.Revision] {
+func (e *engine) write(ctx context.Context, b kvstore.Batch) *engineCall[kvstore.Revision] {
 	return ask(ctx, e, func(ctx context.Context) (kvstore.Revision, error) { return e.kv.Apply(ctx, b) })
 }
 
 // errLeft is the error of a wait that was given up while the write goes on.
-var errLeft = errors.New("session: nobody waits for the write")
+var errLeft = errors.New("session: the write goes on without its caller")
 
 // written waits for a write until it has ended, its bound is over, or ctx ends;
 // then it may be waited for again.
-func (e *engine) written(ctx context.Context, c *call[kvstore.Revision]) (kvstore.Revision, error) {
+func (e *engine) written(ctx context.Context, c *engineCall[kvstore.Revision]) (kvstore.Revision, error) {
 	select {
 	case <-c.ended:
 		return e.answer(c)
@@ -156,7 +156,8 @@ func (e *engine) written(ctx context.Context, c *call[kvstore.Revision]) (kvstor
 		c.cancel()
 		return 0, fmt.Errorf("%w: %w", kvstore.ErrUncertain, e.noAnswer())
 	}
-	// Its caller has ended it. An engine that obeys says in a moment whether the batch was applied.
+	// Its caller has ended it. An engine that obeys says in a moment whether
+	// the batch was applied.
 	moment := time.NewTimer(lastWord)
 	defer moment.Stop()
 	select {
@@ -176,7 +177,7 @@ var errBehind = errors.New("the storage engine was still at it")
 // context has ended.
 const lastWord = 10 * time.Millisecond
 
-func (e *engine) answer(c *call[kvstore.Revision]) (kvstore.Revision, error) {
+func (e *engine) answer(c *engineCall[kvstore.Revision]) (kvstore.Revision, error) {
 	rev, err, late := c.result()
 	if err != nil && late && !errors.Is(err, kvstore.ErrConflict) {
 		err = fmt.Errorf("%w: %w: %w", kvstore.ErrUncertain, ErrNoAnswer, err)

@@ -17,8 +17,10 @@ import (
 // shared is an engine that doesn't say that one process holds it.
 func shared(kv kvstore.Store) kvstore.Store { return struct{ kvstore.Store }{kv} }
 
-// TestEngineCallsAreBounded: an engine that doesn't answer, whether or not it obeys contexts, keeps nobody longer than its bound: a third of
-// the lease, or what the options say; nor longer than the caller waits. A write may have been applied, and a read may be tried again.
+// TestEngineCallsAreBounded: an engine that doesn't answer, whether or not it
+// obeys contexts, keeps no caller longer than its bound: a third of the lease,
+// or what the options say; nor longer than the caller waits. A write may have
+// been applied, and a read may be tried again.
 func TestEngineCallsAreBounded(t *testing.T) {
 	for _, deaf := range []bool{false, true} {
 		for name, test := range map[string]struct {
@@ -72,7 +74,8 @@ func TestEngineCallsAreBounded(t *testing.T) {
 	}
 }
 
-// TestLateWritesCountOnce: a write is given up as uncertain, tried again, and applied late, before or after the second try: once.
+// TestLateWritesCountOnce: a write is given up as uncertain, tried again, and
+// applied late, before or after the second try: once.
 func TestLateWritesCountOnce(t *testing.T) {
 	for name, heal := range map[string]time.Duration{"before the second try": 35 * time.Second, "after it": 65 * time.Second} {
 		t.Run(name, func(t *testing.T) {
@@ -109,8 +112,9 @@ func TestLateWritesCountOnce(t *testing.T) {
 	}
 }
 
-// TestNobodyWaitsForTheSlot: the store hangs in a commit. Whoever looks at the head, leaves the drive or gives it up goes on at once, and
-// what the drive was left with is done when the store answers.
+// TestNobodyWaitsForTheSlot: the store hangs in a commit. Who looks at the
+// head, leaves the drive or gives it up goes on at once, and what the drive was
+// left with is done when the store answers.
 func TestNobodyWaitsForTheSlot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		disk := faultkv.New(kvstore.NewMemory())
@@ -171,7 +175,8 @@ type panics struct{ kvstore.Store }
 
 func (panics) Get(context.Context, []byte) (kvstore.Entry, error) { panic("in the engine") }
 
-// A panic of an engine is its caller's, although it happens in another goroutine.
+// A panic of an engine is its caller's, although it happens in another
+// goroutine.
 func TestEnginePanics(t *testing.T) {
 	defer func() {
 		if p := recover(); p != "in the engine" {

@@ -18,6 +18,7 @@ var (
 	ErrWrongUser            = errors.New("session: belongs to another user")
 	ErrDeleted              = errors.New("session: was deleted")
 	ErrNotPaused            = errors.New("session: the call does not wait for an answer")
+	ErrOtherGate            = errors.New("session: another layer asked for the pause")
 	ErrPauseRequired        = errors.New("session: the call has paused more than once; name the pause")
 	ErrNotYetKnown          = errors.New("session: not known yet; try again")
 	ErrAmbiguousKey         = errors.New("session: more than one open pause has the key")
@@ -37,9 +38,11 @@ var (
 	ErrNewerVersion         = errors.New("session: a record was written by a newer version")
 )
 
-// Moved reports whether err refuses a transition because the session is no longer as its maker knew it: another commit
-// came first.
-func Moved(err error) bool { return outrun(err) }
+// Moved reports whether err refuses a transition because the session is no
+// longer as its maker knew it: another commit came first.
+func Moved(err error) bool {
+	return errors.Is(err, ErrSettled) || errors.Is(err, ErrUnknownCall) || errors.Is(err, ErrStale) || errors.Is(err, errMove)
+}
 
 // ConflictError refuses an answer because another one came first. Receipt says what kind of answer that was, by whom and
 // when.
@@ -47,7 +50,8 @@ type ConflictError struct{ Receipt Receipt }
 
 func (e *ConflictError) Error() string { return e.told(" by " + orNobody(e.Receipt.By)) }
 
-// Impersonal is Error without the name of who answered, for those who are not to know.
+// Impersonal is Error without the name of who answered, for those who are not
+// to know.
 func (e *ConflictError) Impersonal() string { return e.told("") }
 
 func (e *ConflictError) told(by string) string {
@@ -79,7 +83,8 @@ func (e *SettledError) Error() string {
 	return e.told(" by " + e.By)
 }
 
-// Impersonal is Error without the name of who settled the call, for those who are not to know.
+// Impersonal is Error without the name of who settled the call, for those who
+// are not to know.
 func (e *SettledError) Impersonal() string { return e.told("") }
 
 func (e *SettledError) told(by string) string {
@@ -112,6 +117,22 @@ func (e *PauseRequiredError) Error() string {
 
 // Unwrap makes it an ErrPauseRequired.
 func (e *PauseRequiredError) Unwrap() error { return ErrPauseRequired }
+
+// GateError refuses an answer that is for the pause of one layer at that of
+// another: the number was taken by a layer that asked first.
+type GateError struct {
+	Pause string
+	Gate  string // the layer that asked
+	For   string // the layer that the answer is for
+}
+
+func (e *GateError) Error() string {
+	return fmt.Sprintf("session: pause %s was asked for by the layer %q, and the answer is for the layer %q; "+
+		"it takes one for %[2]q", e.Pause, e.Gate, e.For)
+}
+
+// Unwrap makes it an ErrOtherGate.
+func (e *GateError) Unwrap() error { return ErrOtherGate }
 
 // PayloadError refuses an answer that does not fit what the pause asks for. Err says which fields and why.
 type PayloadError struct {

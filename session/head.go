@@ -14,9 +14,11 @@ import (
 // head is a session's State as it was last read or written here, with what rides along until the next commit. It is the only
 // way in which State is written.
 //
-// A change is made on a copy, which takes the State's place when it is committed, or rides: so a change that comes to nothing leaves
-// no trace, and the State may be looked at while another one is in the making. There is one change at a time: of a drive, the one that
-// has the drive's slot. Its goroutine alone uses what mu doesn't guard.
+// A change is made on a copy, which takes the State's place when it is
+// committed, or rides: so a change that comes to nothing leaves no trace, and
+// the State may be looked at while another one is in the making. There is one
+// change at a time: of a drive, the one that has the drive's slot. Its
+// goroutine alone uses what mu doesn't guard.
 type head struct {
 	store *Store
 	key   []byte
@@ -26,11 +28,13 @@ type head struct {
 	stale bool             // something else may be stored by now
 	fresh func() *State    // what a session begins with; nil: it must exist
 
-	driver  bool            // whoever writes it drives the session
-	lasting context.Context // of a driver: that of its writes, which go on when nobody waits for them any more
+	driver  bool            // its writer drives the session
+	lasting context.Context // of a driver: that of its writes, which go on when they are waited for no more
 
-	// base and riding are transitions that were applied to the State, in now, and are not committed yet. They run again on a head that
-	// was read anew. Riding ones that no longer apply then, because somebody else was faster, are dropped.
+	// base and riding are transitions that were applied to the State, in now,
+	// and are not committed yet. They run again on a head that was read anew.
+	// Riding ones that no longer apply then, because somebody else was faster,
+	// are dropped.
 	base   Transition
 	riding []Transition
 	rides  bool // base or riding is in now
@@ -38,7 +42,7 @@ type head struct {
 	txs        [2]Tx
 	now, spare *Tx                    // the one with the State, and the one for the next change: its slices, and its State, are good for it
 	buf        []byte                 // the same for the next value
-	only       []kvstore.Precondition // of a commit: that nobody else was faster
+	only       []kvstore.Precondition // of a commit: that no other writer was faster
 	change     change
 	unsure     unsure
 
@@ -98,7 +102,8 @@ func (h *head) set(ctx context.Context, e kvstore.Entry) error {
 	return h.put(ctx, state)
 }
 
-// adopt makes the State what is stored at rev, with base and riding, as they are by now.
+// adopt makes the State what is stored at rev, with base and riding, as they
+// are by now.
 func (h *head) adopt(ctx context.Context) error {
 	if h.rev == 0 {
 		return h.put(ctx, h.fresh())
@@ -132,7 +137,7 @@ func (h *head) put(ctx context.Context, state *State) error {
 	for i, t := range h.riding {
 		switch err := t(tx); {
 		case err == nil:
-		case outrun(err):
+		case Moved(err):
 			h.riding = h.riding[:i] // what came after it may build on it
 			h.mu.Lock()
 			h.outrun = true
@@ -147,7 +152,8 @@ func (h *head) put(ctx context.Context, state *State) error {
 	return nil
 }
 
-// prepare makes the spare transition one that begins with a State, and nothing beside it.
+// prepare makes the spare transition one that begins with a State, and nothing
+// beside it.
 func (h *head) prepare(ctx context.Context, state *State) *Tx {
 	tx := h.spare
 	*tx = Tx{State: state, kv: h.store.kv, ctx: ctx, puts: tx.puts[:0], deletes: tx.deletes[:0]}
@@ -159,7 +165,8 @@ func (h *head) place(tx *Tx) {
 	tx.Now, tx.driven, tx.beside = h.time(), h.driver || h.store.driven(tx.State), !h.driver
 }
 
-// open returns the transition in the making: on a copy of the State, with all that rides already in it.
+// open returns the transition in the making: on a copy of the State, with all
+// that rides already in it.
 func (h *head) open(ctx context.Context) *Tx {
 	state, now := h.spare.State, h.now
 	if state == nil {
@@ -177,7 +184,8 @@ func (h *head) open(ctx context.Context) *Tx {
 	return tx
 }
 
-// copyTo copies the State. What lies behind its pointers is not changed by any transition, and is not copied.
+// copyTo copies the State. What lies behind its pointers is not changed by any
+// transition, and is not copied.
 func (h *head) copyTo(to *State) {
 	calls, commits := to.Calls[:0], to.Commits[:0]
 	*to = *h.state
@@ -210,13 +218,9 @@ func (h *head) refresh(ctx context.Context) (bool, error) {
 	return true, h.set(ctx, e)
 }
 
-// outrun says that a transition was refused because somebody else's came first.
-func outrun(err error) bool {
-	return errors.Is(err, ErrSettled) || errors.Is(err, ErrUnknownCall) || errors.Is(err, ErrStale) || errors.Is(err, errMove)
-}
-
-// ride applies a transition here and now, and leaves it to the next commit to store it. It must follow from what is stored: a
-// crash before that commit forgets it.
+// ride applies a transition here and now, and leaves it to the next commit to
+// store it. It must follow from what is stored: a crash before that commit
+// forgets it.
 func (h *head) ride(ctx context.Context, t Transition) error {
 	if h.stale {
 		if err := h.load(ctx); err != nil {

@@ -78,7 +78,7 @@ func (r *keyRing) check() error {
 	first := max(1, r.Floor)
 	for i, k := range r.Keys {
 		if k.ID != first+i || len(k.Secret) != secretSize {
-			// With a shorter secret, anybody could make tokens.
+			// With a shorter secret, tokens could be forged.
 			return fmt.Errorf("key %d is damaged", first+i)
 		}
 	}

@@ -7,9 +7,9 @@ import (
 )
 
 // A stored lease ends by time. Its drive counts from before the commit was sent
-// that took or renewed it, by two clocks: the monotonic one, which nobody sets,
-// and the wall clock, since the former stands still while a machine sleeps.
-// Whichever has got further counts.
+// that took or renewed it, by two clocks: the monotonic one, which is never
+// set, and the wall clock, since the former stands still while a machine
+// sleeps. Whichever has got further counts.
 
 // moment is a time by both clocks.
 type moment struct{ at, wall time.Time }
@@ -34,7 +34,7 @@ const (
 )
 
 // standing refuses a drive that is known to have lost its lease. One that has
-// run out is lost for good, also if nobody has taken it.
+// run out is lost for good, also if no other drive has taken it.
 func (d *Drive) standing() error {
 	d.mu.Lock()
 	lost, taken, renewed := d.lost, d.taken, d.renewed
@@ -70,14 +70,16 @@ func (d *Drive) lose(why error) error {
 }
 
 // OnLost has f called with the reason as soon as the lease is known to be lost:
-// when another drive has it, or its time is over. F must not wait for the drive.
+// when another drive has it, or its time is over. F must not wait for the
+// drive.
 func (d *Drive) OnLost(f func(error)) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.onLost = f
 }
 
-// Ready renews a lease of which too little is left to enter a body. One that is known to be lost is ErrFenced.
+// Ready renews a lease of which too little is left to enter a body. One that is
+// known to be lost is ErrFenced.
 func (d *Drive) Ready(ctx context.Context) error {
 	if err := d.standing(); err != nil || !d.stale() {
 		return err
@@ -110,11 +112,8 @@ func (d *Drive) MayEnter(ctx context.Context, call string) error {
 			return err
 		}
 	}
-	if err := d.standing(); err != nil {
+	if err := d.Stands(); err != nil {
 		return err
-	}
-	if d.stale() {
-		return fmt.Errorf("%w: session %q: too little of the lease is left to enter a body", ErrNoAnswer, d.id)
 	}
 	var err error
 	d.View(func(st *State) {
@@ -146,11 +145,13 @@ func (d *Drive) outdated() bool {
 	d.mu.Lock()
 	news, known := d.news || len(d.heard) > 0, d.known
 	d.mu.Unlock()
-	// Where one process has the engine, everybody in it is heard.
+	// Where one process has the engine, all commits are heard.
 	return news || !d.store.exclusive && d.store.since(known) > leaseNews
 }
 
-// RenewEvery is how often a stored lease is renewed while nothing else is committed; zero: never.
+// RenewEvery is how often a stored lease is renewed while nothing else is
+// committed, and how often its driver looks for what other processes have done;
+// zero: never.
 func (d *Drive) RenewEvery() time.Duration {
 	if d.store.exclusive {
 		return 0
@@ -167,12 +168,13 @@ func (d *Drive) beat() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.pulse == nil && !d.released {
-		d.pulse = time.AfterFunc(d.store.lease/leasePulse, d.look)
+		d.pulse = time.AfterFunc(d.store.lease/leasePulse, d.checkLease)
 	}
 }
 
-// look renews the lease when a third of it is over, and tells when it is lost.
-func (d *Drive) look() {
+// checkLease renews the lease when a third of it is over, and tells when it is
+// lost.
+func (d *Drive) checkLease() {
 	if d.standing() != nil {
 		return
 	}
@@ -212,7 +214,8 @@ func (d *Drive) renew() {
 	d.exit()
 }
 
-// Release gives the lease up. A stored lease that a commit has not given up already ends by itself.
+// Release gives the lease up. A stored lease that a commit has not given up
+// already ends by itself.
 func (d *Drive) Release() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -231,7 +234,8 @@ func (d *Drive) release() {
 	d.store.local.Release(leaseName(d.id), d.holder)
 }
 
-// Abandon gives the lease up although bodies still run: from here on, whatever they come back with is refused.
+// Abandon gives the lease up although bodies still run: from here on, whatever
+// they come back with is refused.
 func (d *Drive) Abandon() {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -159,7 +159,8 @@ func (h *harness) claim(t *rapid.T) {
 	}
 }
 
-// unclaim takes the last claim back, as a drive does that didn't enter the body.
+// unclaim takes the last claim back, as a drive does that didn't enter the
+// body.
 func (h *harness) unclaim(t *rapid.T) {
 	taken := h.m.status == session.Running
 	h.do(t, taken, func(tx *session.Tx) error { return tx.Unclaim(&h.was) })

@@ -6,8 +6,9 @@ import "time"
 type Step struct {
 	Kind  StepKind
 	Until time.Time // the next deadline, if there is one
-	// Early, with StepModel: the model is asked again before the time that was stored, since this process has waited for long
-	// enough by its own clock. Tx.AskNow makes that so.
+	// Early, with StepModel: the model is asked again before the time that was
+	// stored, since this process has waited for long enough by its own clock.
+	// Tx.AskNow makes that so.
 	Early bool
 }
 
@@ -29,8 +30,9 @@ const (
 // Next says what has to happen next. It is the only place where that is decided.
 func Next(s *State, now time.Time) Step { return nextBy(s, func() time.Time { return now }) }
 
-// Next is [Next] by the store's clock, which is looked at only where the time matters. A model is asked again after its wait
-// at the latest, counted from when this process first saw that it failed.
+// Next is [Next] by the store's clock, which is looked at only where the time
+// matters. A model is asked again after its wait at the latest, counted from
+// when this process first saw that it failed.
 func (s *Store) Next(st *State) Step {
 	step := nextBy(st, s.Now)
 	if step.Kind != StepRetry || st.Retry.Wait == 0 {
@@ -83,8 +85,8 @@ func next(s *State) StepKind {
 	return kind
 }
 
-// deadline is the earliest deadline of an open pause, or of a parked call; zero if
-// there is none.
+// deadline is the earliest deadline of an open pause, or of a parked call; zero
+// if there is none.
 func (s *State) deadline() time.Time {
 	var first time.Time
 	for i := range s.Calls {

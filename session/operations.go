@@ -11,8 +11,9 @@ import (
 
 // The transitions that anybody may make, beside [Tx.Answer], whoever drives the session.
 
-// Cancel cancels a call: at once, or, while its body may run, as soon as that ends. By the id of one of its pauses it does so only as long
-// as that pause is open, or still to come.
+// Cancel cancels a call: at once, or, while its body may run, as soon as that
+// ends. By the id of one of its pauses it does so only as long as that pause is
+// open, or still to come.
 func (tx *Tx) Cancel(callOrPause, by, why string) (Receipt, error) {
 	call, number := splitPause(callOrPause)
 	rc := Receipt{Call: call, Kind: KindCancel, By: by, At: tx.Now}
@@ -42,7 +43,8 @@ func (tx *Tx) Cancel(callOrPause, by, why string) (Receipt, error) {
 	return rc, tx.settle(c, CancelledOutcome(c, by, why, false))
 }
 
-// notOver refuses what is about a pause that was answered, or that the call can't be about to ask for. Number zero is no pause.
+// notOver refuses what is about a pause that was answered, or that the call
+// can't be about to ask for. Number zero is no pause.
 func (tx *Tx) notOver(call string, number int) error {
 	if number == 0 {
 		return nil
@@ -57,7 +59,8 @@ func (tx *Tx) notOver(call string, number int) error {
 	return err
 }
 
-// notOver is that of an open call. A timer's pause leaves no receipt, so the count of pauses decides.
+// notOver is that of an open call. A timer's pause leaves no receipt, so the
+// count of pauses decides.
 func (c *Call) notOver(number int) error {
 	id := tool.PauseID(c.ID, number)
 	switch {

@@ -35,7 +35,7 @@ func (tx *Tx) Unpark(call string) error {
 	c, err := tx.live(call)
 	switch {
 	case errors.Is(err, ErrSettled), errors.Is(err, ErrUnknownCall):
-		return nil // somebody else has ended it
+		return nil // it was ended meanwhile
 	case err == nil && c.Parked != nil:
 		c.Parked = nil
 		tx.touch()
@@ -56,30 +56,6 @@ func (s *State) Parked() (parked []event.Parked) {
 // ShowParked is a parked call as it is shown.
 func (c *Call) ShowParked() event.Parked {
 	return event.Parked{Call: c.ID, Tool: c.Tool, Since: c.Parked.Since, Until: c.Parked.Until}
-}
-
-// goneOutcome is how a parked call ends whose tool did not come back in time.
-func goneOutcome(c *Call) *Outcome {
-	o := c.withoutTool("deadline", "")
-	text := fmt.Sprintf("The tool %s is gone, and did not come back in time. ", c.Tool)
-	if o.Status == event.Unknown {
-		text += "It was running before, and its outcome is unknown: it may have had its effect. Check before you do the same by other means."
-	} else {
-		o.Status = event.Failed
-		text += c.begun(false)
-	}
-	o.Output = StringBlob(text)
-	return o
-}
-
-// withoutTool is how a parked call ends that is cancelled. One that was claimed
-// may have had its effect, and only its tool could tell.
-func (c *Call) withoutTool(by, why string) *Outcome {
-	if c.Status != Running {
-		return CancelledOutcome(c, by, why, false)
-	}
-	return &Outcome{Status: event.Unknown, By: by, Output: StringBlob(reasoned("Cancelled", why) +
-		" The call was running when the program stopped, and its outcome is unknown: check before you try again.")}
 }
 
 // indexParked keeps the session in the index of parked sessions under each tool

@@ -222,7 +222,8 @@ func (s *Store) PauseSession(ctx context.Context, id string) (string, error) {
 	return entry.Session, err
 }
 
-// OutsideKey is a key that a tool gave for its outside job. User and Session, if set, hide the calls of others.
+// OutsideKey is a key that a tool gave for its outside job. User and Session,
+// if set, hide the calls of others.
 type OutsideKey struct {
 	Tool, Key     string
 	User, Session string
@@ -284,8 +285,9 @@ func (s *Store) FindKey(ctx context.Context, k OutsideKey) (tool.Pause, error) {
 	return found, nil
 }
 
-// ofOthers reports whether a pause is another user's than the given one; the empty user is everybody. Of others nothing else is read: what
-// is damaged of theirs is in no one's way.
+// ofOthers reports whether a pause is another user's than the given one; the
+// empty user is all. Of others nothing else is read: what is damaged of theirs
+// is in no one's way.
 func (s *Store) ofOthers(ctx context.Context, pause, user string) (bool, error) {
 	if user == "" {
 		return false, nil

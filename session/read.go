@@ -171,7 +171,8 @@ func (s *Store) LatestProgress(ctx context.Context, session, call string) (*tool
 // Progress checks that a call may have progress, which one that is settled may not, and says which tool it calls. With write
 // the progress is stored, under the condition that the head is still the one that was checked.
 //
-// The call may be given by the id of one of its pauses: then that must not be over.
+// The call may be given by the id of one of its pauses: then that must not be
+// over.
 func (s *Store) Progress(ctx context.Context, session, callOrPause string, p tool.Progress, write bool) (toolName string, err error) {
 	call, number := splitPause(callOrPause)
 	value, err := encode(p)

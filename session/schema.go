@@ -21,18 +21,19 @@ type storedSchema struct {
 	used     time.Time // when its use was last noted, as far as this process knows
 }
 
-// schemaUse notes that a schema is in use, beside it. A sweep removes those that
-// no open call names and whose last use is long ago.
+// schemaUse notes that a schema is in use, beside it. A sweep removes those
+// that no open call names and whose last use is long ago.
 type schemaUse struct {
 	At time.Time `json:"at"`
 }
 
 // useEvery is how often a schema's use is noted: not with each pause. It is far
-// less than what a sweep waits for, so that none goes that a pause in the making
-// counts on.
+// less than what a sweep waits for, so that none goes that a pause in the
+// making counts on.
 const useEvery = 24 * time.Hour
 
-// SchemaHash names a schema by its bytes; the empty schema, which every value fits, has no name.
+// SchemaHash names a schema by its bytes; the empty schema, which every value
+// fits, has no name.
 func SchemaHash(schema json.RawMessage) string {
 	if len(schema) == 0 {
 		return ""

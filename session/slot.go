@@ -6,10 +6,10 @@ import (
 	"fmt"
 )
 
-// A drive's changes are made one at a time, by whoever has its slot. The slot
-// is awaited with a context, and no lock is held over the engine. Whoever can't
-// wait any longer leaves: what it was about to do is left to the one who has
-// the slot, and what it had begun to a goroutine that carries it on. So a
+// A drive's changes are made one at a time, by who has its slot. The slot is
+// awaited with a context, and no lock is held over the engine. A caller that
+// can't wait any longer leaves: what it was about to do is left to the one who
+// has the slot, and what it had begun to a goroutine that carries it on. So a
 // caller is back at once although the engine hangs; and what was to be stored
 // is stored, if the engine answers while the lease lasts.
 
@@ -42,7 +42,7 @@ func (d *Drive) Update(ctx context.Context, ts ...Transition) error {
 
 func clone(ts []Transition) []Transition { return append([]Transition(nil), ts...) }
 
-// commit is Update for what needn't be done when nobody waits for it.
+// commit is Update for what needn't be done once its caller has left.
 func (d *Drive) commit(ctx context.Context, ts ...Transition) error {
 	if !d.enter(ctx) {
 		return context.Cause(ctx)
@@ -115,7 +115,7 @@ func (d *Drive) free() bool {
 	return true
 }
 
-// leaveTo leaves a task to whoever has the slot, or gets it next.
+// leaveTo leaves a task to who has the slot, or gets it next.
 func (d *Drive) leaveTo(ctx context.Context, t task) error {
 	d.mu.Lock()
 	d.later = append(d.later, t)
@@ -134,7 +134,8 @@ func (d *Drive) goesOn(ctx context.Context, t task) error {
 	return fmt.Errorf("%w: %w", ErrGoesOn, context.Cause(ctx))
 }
 
-// alive returns a context for what nobody waits for. It ends with Abandon.
+// alive returns a context for what goes on without its caller. It ends with
+// Abandon.
 func (d *Drive) alive() context.Context {
 	ctx, cancel := context.WithCancel(d.lasting)
 	d.mu.Lock()
@@ -164,7 +165,7 @@ func (d *Drive) work(ctx context.Context, begun *task) {
 	}
 }
 
-// note keeps an error that nobody waited for.
+// note keeps an error whose caller has left.
 func (d *Drive) note(err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -224,7 +225,7 @@ func (d *Drive) Settled(ctx context.Context) error {
 	return err
 }
 
-// Busy reports whether something is under way that nobody waits for, perhaps.
+// Busy reports whether something is under way, perhaps without its caller.
 func (d *Drive) Busy() bool { return len(d.slot) > 0 }
 
 // update commits transitions. The caller has the slot.

@@ -6,6 +6,20 @@
 // The package runs nothing: who calls models and tools is package runner.
 package session
 
+// Where things are:
+//
+//   - the record: state.go, next.go, sound.go; as JSON: encode.go, quick.go,
+//     decode.go, later.go
+//   - the transitions: tx.go, transitions.go, turn.go, call.go, answer.go,
+//     operations.go, parked.go; what the model reads of them: text.go
+//   - one writer: head.go, change.go, aside.go, blob.go; the way to the engine:
+//     engine.go, keys.go
+//   - leases: drive.go, slot.go, lease.go, takeover.go, seen.go, watch.go; what is
+//     due by dead ones: dueagents.go
+//   - the store: store.go, read.go, pending.go, message.go, receipt.go, schema.go,
+//     keyring.go, errors.go
+//   - upkeep: check.go, sweep.go, sweepschema.go, delete.go
+
 import (
 	"time"
 
@@ -102,7 +116,7 @@ type Halt struct {
 	later
 }
 
-// Unseen is what a drive settled to which nobody listened, and whose turn it
+// Unseen is what a drive without a listener settled, and whose turn it
 // closed: the next drive shows it.
 type Unseen struct {
 	Message int      `json:"msg"`   // the number of the message with the results

@@ -31,12 +31,17 @@ type Store struct {
 type Options struct {
 	// Lease is how long a drive holds a session without a sign of life, where leases are stored; default 30 s.
 	Lease time.Duration
-	// MaxSkew is by how much the clocks of processes that share the store differ at most; default 15 min. A stored lease that ended
-	// longer ago is over. Any other is over once this process has seen it unchanged for its length and a tenth, by its own monotonic
-	// clock. Where all processes have one clock, on one machine, a millisecond lets a drive that died be followed sooner.
+	// MaxSkew is by how much the clocks of processes that share the store
+	// differ at most; default 15 min. A stored lease that ended longer ago is
+	// over. Any other is over once this process has seen it unchanged for its
+	// length and a tenth, by its own monotonic clock. Where all processes have
+	// one clock, on one machine, a millisecond lets a drive that died be
+	// followed sooner.
 	MaxSkew time.Duration
-	// EngineTimeout is how long a call to an engine that this process holds alone may take; default 30 s. A write that takes longer
-	// counts as uncertain, and a read as failed. A call to an engine that others share may take a third of Lease.
+	// EngineTimeout is how long a call to an engine that this process holds
+	// alone may take; default 30 s. A write that takes longer counts as
+	// uncertain, and a read as failed. A call to an engine that others share
+	// may take a third of Lease.
 	EngineTimeout time.Duration
 	// Now is the clock; default time.Now. What is stored has milliseconds.
 	Now func() time.Time
@@ -48,10 +53,12 @@ type Options struct {
 // DefaultLease is how long a drive holds a session without a sign of life.
 const DefaultLease = 30 * time.Second
 
-// DefaultMaxSkew is by how much the clocks of processes that share a store differ at most.
+// DefaultMaxSkew is by how much the clocks of processes that share a store
+// differ at most.
 const DefaultMaxSkew = 15 * time.Minute
 
-// DefaultEngineTimeout is how long a call to an engine that this process holds alone may take.
+// DefaultEngineTimeout is how long a call to an engine that this process holds
+// alone may take.
 const DefaultEngineTimeout = 30 * time.Second
 
 // NewStore returns a Store over kv, which remains the caller's to close.

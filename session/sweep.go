@@ -20,8 +20,8 @@ type Retention struct {
 	Sessions time.Duration
 	// Tombstones is how long the id of a deleted session can't be used again; default: three times Receipts.
 	Tombstones time.Duration
-	// Schemas is how long a schema is kept that no open call names, after its last
-	// use; default 30 days, and never less than two.
+	// Schemas is how long a schema is kept that no open call names, after its
+	// last use; default 30 days, and never less than two.
 	Schemas time.Duration
 	// Orphans is how long a payload may lie about that nothing refers to (yet); default an hour.
 	Orphans time.Duration

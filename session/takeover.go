@@ -7,20 +7,24 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// What a drive concludes from one that died before it. A session that kills its drivers must not do so for ever; one that was
-// beside it when the process died must not suffer for that.
+// What a drive concludes from one that died before it. A session that kills its
+// drivers must not do so for ever; one that was beside it when the process died
+// must not suffer for that.
 //
-// Each takeover counts until the session gets on, and each makes workers wait longer before the next. Only those in a row that
-// found something in flight are counted as deadly; the runner sets a session aside after some of them. A drive that ended in
-// order, by Close or since its worker was stopped, has given the session up, and is followed rather than taken over.
+// Each takeover counts until the session gets on, and each makes workers wait
+// longer before the next. Only those in a row that found something in flight
+// are counted as deadly; the runner sets a session aside after some of them. A
+// drive that ended in order, by Close or since its worker was stopped, has
+// given the session up, and is followed rather than taken over.
 
 // takeOver notes what came before this drive.
 func (d *Drive) takeOver(tx *Tx) {
 	s := d.store
 	here := s.exclusive && tx.Incarnation == s.incarnation // the drive ended badly, and the process lives: it didn't die
 	died := tx.Held && !here && !tx.Left
-	// On an engine of one process a drive may have begun, and died, before its first commit. Nothing counts that; but this
-	// drive says so, before anything runs, in case it dies.
+	// On an engine of one process a drive may have begun, and died, before its
+	// first commit. Nothing counts that; but this drive says so, before
+	// anything runs, in case it dies.
 	unknown := s.exclusive && !here && tx.Incarnation != 0 && s.Next(tx.State).Working()
 	notUntil := s.TriedAgain(tx.State)
 	d.mu.Lock()
@@ -39,8 +43,8 @@ func (d *Drive) takeOver(tx *Tx) {
 	tx.TakenOver = tx.Now
 }
 
-// EndInOrder notes that the drive which holds the session was told to end, and did but for bodies that don't. If its process
-// ends next, that is no death.
+// EndInOrder notes that the drive which holds the session was told to end, and
+// did but for bodies that don't. If its process ends next, that is no death.
 func (tx *Tx) EndInOrder() {
 	if tx.Held && !tx.Left {
 		tx.Left = true
@@ -51,9 +55,10 @@ func (tx *Tx) EndInOrder() {
 // gotOn forgets the drives that died: the session has got on.
 func (tx *Tx) gotOn() { tx.Takeovers, tx.Deadly, tx.TakenOver = 0, 0, time.Time{} }
 
-// inFlight reports whether a drive that died may have died of the session: of a body that it may have entered, or of a commit
-// by which alone the session goes on. An accepted answer that waits, or a model that was asked, is neither: what follows from
-// the answer rides with the model's message.
+// inFlight reports whether a drive that died may have died of the session: of a
+// body that it may have entered, or of a commit by which alone the session goes
+// on. An accepted answer that waits, or a model that was asked, is neither:
+// what follows from the answer rides with the model's message.
 func (s *State) inFlight(now time.Time) bool {
 	for i := range s.Calls {
 		c := &s.Calls[i]
@@ -72,7 +77,8 @@ func (s *State) inFlight(now time.Time) bool {
 	return false
 }
 
-// mayRun reports whether the call's body may be running, or have been cut off, as far as the head tells.
+// mayRun reports whether the call's body may be running, or have been cut off,
+// as far as the head tells.
 func (c *Call) mayRun() bool {
 	switch {
 	case c.Status == Running:
@@ -83,16 +89,19 @@ func (c *Call) mayRun() bool {
 	return c.Status == Requested || c.Status == Answered && (c.Answer == nil || c.Answer.Mode == tool.ModeReenter)
 }
 
-// How long workers wait before they take a session over once more: firstWait after the first takeover that came to nothing,
-// twice as long after each further one.
+// How long workers wait before they take a session over once more: firstWait
+// after the first takeover that came to nothing, twice as long after each
+// further one.
 const (
 	firstWait = time.Second
 	maxWait   = 10 * time.Minute
 )
 
-// TriedAgain returns when workers carry on a session whose drives died one after the other; zero: at once. Continue and Run
-// need not wait. It is the same in every process, and different for sessions that a common death has thrown together, so that
-// those which did nothing get on while the one that kills waits.
+// TriedAgain returns when workers carry on a session whose drives died one
+// after the other; zero: at once. Continue and Run need not wait. It is the
+// same in every process, and different for sessions that a common death has
+// thrown together, so that those which did nothing get on while the one that
+// kills waits.
 func (s *Store) TriedAgain(st *State) time.Time {
 	if st.Takeovers == 0 || st.TakenOver.IsZero() {
 		return time.Time{}

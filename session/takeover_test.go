@@ -13,7 +13,7 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// What a dead drive left says whether it may have died of the session.
+// What a dead drive left tells whether it may have died of the session.
 func TestWhatWasInFlight(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	output := &Answer{Pause: 1, Kind: KindComplete, Mode: tool.ModeOutput}
@@ -45,8 +45,9 @@ func TestWhatWasInFlight(t *testing.T) {
 	}
 }
 
-// Each of a thousand sessions that one death has thrown together is tried again at a time of its own, later after each death,
-// and at the same time by every process.
+// Each of a thousand sessions that one death has thrown together is tried again
+// at a time of its own, later after each death, and at the same time by every
+// process.
 func TestSessionsAreTriedAgainOneByOne(t *testing.T) {
 	at := time.Now().UTC()
 	one := NewStore(kvstore.NewMemory(), &Options{Now: func() time.Time { return at }})
@@ -75,7 +76,8 @@ func TestSessionsAreTriedAgainOneByOne(t *testing.T) {
 	}
 }
 
-// A drive lives for as long as it commits, though its clock stands still: what it commits is told apart without that.
+// A drive lives for as long as it commits, though its clock stands still: what
+// it commits is told apart without that.
 func TestHolderWhoseClockStandsStill(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		engine := struct{ kvstore.Store }{kvstore.NewMemory()}
@@ -176,7 +178,8 @@ func TestWatchedIsWrittenAsItsTagsSay(t *testing.T) {
 	}
 }
 
-// A session whose entry among those that are watched is gone would not be found by a worker: Check tells.
+// A session whose entry among those that are watched is gone would not be found
+// by a worker: Check tells.
 func TestCheckMissesWhatIsWatched(t *testing.T) {
 	kv := kvstore.NewMemory()
 	s := NewStore(kv, nil)

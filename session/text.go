@@ -59,7 +59,8 @@ func LostOutcome() *Outcome {
 		"Its outcome is unknown: it may have had its effect, in full or in part, or none. Check before you try again.")}
 }
 
-// supersededOutcome is how a call ends that waited for a person, or for its tool, while the user said something else.
+// supersededOutcome is how a call ends that waited for a person, or for its
+// tool, while the user said something else.
 func supersededOutcome(c *Call, by string) *Outcome {
 	why := "the user sent another message instead of an answer."
 	if c.Parked != nil {
@@ -71,6 +72,30 @@ func supersededOutcome(c *Call, by string) *Outcome {
 	return &Outcome{Status: event.Denied, By: by, Output: StringBlob("Denied: " + why + " " + c.begun(false))}
 }
 
+// goneOutcome is how a parked call ends whose tool did not come back in time.
+func goneOutcome(c *Call) *Outcome {
+	o := c.withoutTool("deadline", "")
+	text := fmt.Sprintf("The tool %s is gone, and did not come back in time. ", c.Tool)
+	if o.Status == event.Unknown {
+		text += "It was running before, and its outcome is unknown: it may have had its effect. Check before you do the same by other means."
+	} else {
+		o.Status = event.Failed
+		text += c.begun(false)
+	}
+	o.Output = StringBlob(text)
+	return o
+}
+
+// withoutTool is how a parked call ends that is cancelled. One that was claimed
+// may have had its effect, and only its tool could tell.
+func (c *Call) withoutTool(by, why string) *Outcome {
+	if c.Status != Running {
+		return CancelledOutcome(c, by, why, false)
+	}
+	return &Outcome{Status: event.Unknown, By: by, Output: StringBlob(reasoned("Cancelled", why) +
+		" The call was running when the program stopped, and its outcome is unknown: check before you try again.")}
+}
+
 // andEffects is what work that had begun may have left. A read-only tool's
 // leaves nothing.
 func (c *Call) andEffects() string {
@@ -80,7 +105,8 @@ func (c *Call) andEffects() string {
 	return ", and may have had effects"
 }
 
-// BegunText adds to a reason for not going on with a call that its work had begun.
+// BegunText adds to a reason for not going on with a call that its work had
+// begun.
 func BegunText(c *Call, why string) string {
 	return why + " (This is about going on with the call. Its work had begun before" + c.andEffects() + ".)"
 }
@@ -98,8 +124,9 @@ func DeniedText(c *Call, reason string) string {
 	return s
 }
 
-// OutdatedText is what the model reads of a call that had begun, and can't go on since its tool was changed meanwhile: nothing of what it
-// asked for was wrong when it asked, so that it is not told to do it again.
+// OutdatedText is what the model reads of a call that had begun, and can't go
+// on since its tool was changed meanwhile: nothing of what it asked for was
+// wrong when it asked, so that it is not told to do it again.
 func OutdatedText(c *Call, r *tool.Refusal) string {
 	why := fmt.Sprintf("%s was changed since", c.Tool)
 	if r.Err != nil {

@@ -90,15 +90,17 @@ func (tx *Tx) Reply(m *Entry, calls []Call, how Stopped, tokenKey int) error {
 	return nil
 }
 
-// Declared is what the head keeps of how a call's tool is declared: all that answers are judged by where the tool isn't at hand.
+// Declared is what the head keeps of how a call's tool is declared: all that
+// answers are judged by where the tool isn't at hand.
 type Declared struct {
 	Effect   tool.Effect
 	MayPause bool
 	Output   string // hash of the output schema, if it may pause
 }
 
-// Declare takes for a call that is about to begin what its tool declares by now. An answer that has come early was judged by the output
-// schema as it was, and is compared with that of the pause, so that schema stays.
+// Declare takes for a call that is about to begin what its tool declares by
+// now. An answer that has come early was judged by the output schema as it was,
+// and is compared with that of the pause, so that schema stays.
 func (tx *Tx) Declare(call string, is Declared) error {
 	c, err := tx.live(call)
 	switch {
@@ -188,7 +190,8 @@ func (tx *Tx) Again(after time.Duration, why string) error {
 	return nil
 }
 
-// AskNow ends the wait for the model's next try, whatever time was stored for it.
+// AskNow ends the wait for the model's next try, whatever time was stored for
+// it.
 func (tx *Tx) AskNow() {
 	if r := tx.Retry; r != nil && r.At.After(tx.Now) {
 		now := *r

@@ -7,13 +7,16 @@ import (
 	"github.com/fermata-ai/fermata/kvstore"
 )
 
-// The wake index is in the order of time, and so finds nothing whose time was written by a clock that is ahead of ours, or was.
-// Two things must not wait for that: a session whose holder may have died, and one whose model is to be asked again. They are
-// watched: they stand in an index of their own, which has as many entries as there are sessions driven, or waiting for their
-// models, just now. Workers go through it now and then, and compare with what they saw before.
+// The wake index is in the order of time, and so finds nothing whose time was
+// written by a clock that is ahead of ours, or was. Two things must not wait
+// for that: a session whose holder may have died, and one whose model is to be
+// asked again. They are watched: they stand in an index of their own, which has
+// as many entries as there are sessions driven, or waiting for their models,
+// just now. Workers go through it now and then, and compare with what they saw
+// before.
 
-// watched is an entry of that index. What it tells of is over at End, by the store's clock, or after For, counted from when it
-// was first seen.
+// watched is an entry of that index. What it tells of is over at End, by the
+// store's clock, or after For, counted from when it was first seen.
 type watched struct {
 	Epoch    int       `json:"epoch,omitempty"`    // of a session that is held: its drive
 	Beat     int       `json:"beat,omitempty"`     // and that drive's last commit
@@ -37,8 +40,9 @@ func (w *watched) appendJSON(b []byte) []byte {
 	return append(o.alwaysInt("for", w.For), '}')
 }
 
-// watch puts the session among those that are watched, or takes it away. Of a session that is held the entry is written with
-// each commit of its holder, since each begins the wait anew.
+// watch puts the session among those that are watched, or takes it away. Of a
+// session that is held the entry is written with each commit of its holder,
+// since each begins the wait anew.
 func (tx *Tx) watch(held, retry bool) {
 	switch {
 	case held && tx.Watched && tx.beside:
@@ -54,9 +58,10 @@ func (tx *Tx) watch(held, retry bool) {
 	tx.Watched = held || retry
 }
 
-// Watched lists the sessions of an agent that are due although the clock that was to tell is another one's: their holders are
-// dead as far as this process can tell, or their models are to be asked again. Next is when the next one will be, unless it
-// changes. What Due lists may be among them.
+// Watched lists the sessions of an agent that are due although the clock that
+// was to tell is another one's: their holders are dead as far as this process
+// can tell, or their models are to be asked again. Next is when the next one
+// will be, unless it changes. What Due lists may be among them.
 func (s *Store) Watched(ctx context.Context, agent string) (due []Due, next time.Time, err error) {
 	now := s.Now()
 	for e, err := range s.scan(ctx, kvstore.Key("v", agent)) {
@@ -90,11 +95,12 @@ func (s *Store) over(session string, w *watched) time.Time {
 	return s.retryAt(session, &Retry{Failures: w.Failures, At: w.End, Wait: w.For})
 }
 
-// drift is which part of a lease those who wait for its end wait longer: by so much the monotonic clocks of two machines differ at
-// most in their speed.
+// drift is which part of a lease those who wait for its end wait longer: by so
+// much the monotonic clocks of two machines differ at most in their speed.
 const drift = 10
 
-// leaseOver returns when a stored lease is over, by this store's clock, unless its holder commits before.
+// leaseOver returns when a stored lease is over, by this store's clock, unless
+// its holder commits before.
 func (s *Store) leaseOver(session string, w *watched) time.Time {
 	wait := time.Duration(w.For) * time.Millisecond
 	if wait == 0 { // an older version holds it, which stores no length
@@ -104,7 +110,8 @@ func (s *Store) leaseOver(session string, w *watched) time.Time {
 	return s.soonest(subject{session, sawLease}, this, w.End.Add(s.maxSkew), wait+wait/drift)
 }
 
-// leasedUntil returns until when a stored lease keeps others out, unless it is renewed or given up; zero: nothing does.
+// leasedUntil returns until when a stored lease keeps others out, unless it is
+// renewed or given up; zero: nothing does.
 func (s *Store) leasedUntil(st *State) time.Time {
 	if s.exclusive || !st.Held {
 		return time.Time{}

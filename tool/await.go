@@ -16,15 +16,17 @@ type Await struct {
 	Mode   Mode            `json:"mode,omitempty"` // empty: it follows from Reason
 	Prompt string          `json:"prompt,omitempty"`
 	Schema json.RawMessage `json:"schema,omitempty"` // of the answer; empty in output mode: the tool's Output; at a gate, of edited arguments
-	// Key is the outside system's own name for the job, by which the pause can be found; or one that the tool makes. It is looked for in all
-	// sessions, so it must not be for a model to choose: another user's call under the same key makes both ambiguous.
+	// Key is the outside system's own name for the job, by which the pause can
+	// be found; or one that the tool makes. It is looked for in all sessions,
+	// so it must not be for a model to choose: another user's call under the
+	// same key makes both ambiguous.
 	Key string `json:"key,omitempty"`
-	// Timeout is how long the pause may last; zero: for ever. In JSON the pause's
-	// deadline stands for it. With ReasonTimer it is after how long the call goes
-	// on, at once if it isn't positive; the tool that is entered again has to
-	// look at Call.Answer, or it asks for the same timer again. A call that has
-	// paused 20 times waits a second at least, and one that has paused 200 times
-	// and asks for less has failed.
+	// Timeout is how long the pause may last; zero: for ever. In JSON the
+	// pause's deadline stands for it. With ReasonTimer it is after how long the
+	// call goes on, at once if it isn't positive; the tool that is entered
+	// again has to look at Call.Answer, or it asks for the same timer again. A
+	// call that has paused 20 times waits a second at least, and one that has
+	// paused 200 times and asks for less has failed.
 	Timeout time.Duration `json:"-"`
 	// Gate names the layer that asks; empty: the tool does.
 	Gate string `json:"gate,omitempty"`

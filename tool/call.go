@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strconv"
 	"time"
 )
@@ -28,7 +29,10 @@ type Call struct {
 	Arguments json.RawMessage
 	Answer    *Answer    // to the tool's own last pause; nil at first entry
 	Decisions []Decision // what layers were told
-	Host      Host       // nil in unit tests
+	// Gate names the layer that has the call just now, as Await.Gate names the
+	// one that asked; empty in the tool's body.
+	Gate string
+	Host Host // nil in unit tests
 
 	checked *checked // what a Registry found valid
 }
@@ -36,12 +40,17 @@ type Call struct {
 // Answer is what a Resume delivered for the tool's own pause.
 type Answer struct {
 	Pause   int             `json:"pause"`            // the pause's number, from 1
+	Mode    Mode            `json:"mode,omitempty"`   // what it does: it is the output, or the tool is entered again with it
 	Payload json.RawMessage `json:"payload"`          // a JSON value that fits the pause's schema
 	Data    json.RawMessage `json:"data,omitempty"`   // the Await's own
 	Prompt  string          `json:"prompt,omitempty"` // the Await's, where the tool is entered again
 	By      string          `json:"by,omitempty"`
 	At      time.Time       `json:"at"`
 }
+
+// Output reports whether the answer is the call's output, so that the tool is not
+// entered. Of no answer it is false.
+func (a *Answer) Output() bool { return a != nil && a.Mode != "" && a.Mode != ModeReenter }
 
 // Decision is what somebody decided at a layer's pause.
 type Decision struct {
@@ -89,12 +98,24 @@ func (c Call) IdempotencyKey(parts ...string) string {
 	return key + "." + base64.RawURLEncoding.EncodeToString(h.Sum(nil)[:12])
 }
 
-// Token is a secret by which an outside system may do what is permitted, on the next pause of this call and no other, perhaps
-// before the body has returned. Without permits it may complete and fail. It is the same in each attempt. Without a Host it is a
-// placeholder.
+// Token is a secret by which an outside system may do what is permitted, on the
+// next pause of this call and no other, perhaps before the body has returned.
+// Without permits it may complete and fail. It is the same in each attempt.
+// Without a Host it is a placeholder.
 //
-// A layer that is about to ask for a decision gets a token for its own pause so: c.Token(tool.PermitApprove, tool.PermitDeny).
+// A layer that is about to ask for a decision gets a token for its own pause
+// so: c.Token(tool.PermitApprove, tool.PermitDeny).
+// It decides nothing at the pause of another layer.
+//
+// Token panics where a permit makes no sense: one that is unknown, as a
+// misspelt one is, or a decision in a tool's body, whose pauses take none. The
+// call then ends with an error rather than wait for what its token can't do.
 func (c Call) Token(permits ...Permit) string {
+	for _, p := range permits {
+		if !p.Known() {
+			panic(fmt.Sprintf("tool: Call.Token: %q is no permit; use the constants Permit...", p))
+		}
+	}
 	if c.Host == nil {
 		return "token-of-" + c.ID
 	}
@@ -187,8 +208,9 @@ func CallFrom(ctx context.Context) Call {
 	return Call{}
 }
 
-// Fatal wraps an error so that it ends the run. Its text is the call's result all the same: the model reads it when the run is carried on,
-// so that it must not hold what is not for the model.
+// Fatal wraps an error so that it ends the run. Its text is the call's result
+// all the same: the model reads it when the run is carried on, so that it must
+// not hold what is not for the model.
 func Fatal(err error) error {
 	if err == nil {
 		return nil

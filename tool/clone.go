@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// What crosses the edge of the runner is copied there, by these: whoever gets a
+// What crosses the edge of the runner is copied there, by these: who gets a
 // call, or gave a result, may go on writing into it.
 
 // Clone returns a call that shares nothing with c which can be changed.

@@ -52,7 +52,8 @@ func TestClonesShareNothing(t *testing.T) {
 	shared(t, Spec.Clone)
 }
 
-// "Already checked" is said of the bytes: whoever writes into a call's arguments after they were found valid has them checked again.
+// "Already checked" is said of the bytes: who writes into a call's arguments
+// after they were found valid has them checked again.
 func TestArgumentsThatWereWrittenOverAreCheckedAgain(t *testing.T) {
 	typed := Must(Func(Spec{Name: "typed"}, func(_ context.Context, in struct {
 		N int `json:"n"`
@@ -93,7 +94,8 @@ type funcTool struct {
 func (f funcTool) Spec() Spec                                             { return f.spec }
 func (f funcTool) Execute(ctx context.Context, c Call) (Execution, error) { return f.f(ctx, c) }
 
-// What a registry tells of its tools is whoever asks's own; what it was told is its.
+// What a registry tells of its tools is its caller's own, and what it was told
+// is its.
 func TestARegistrysSchemasAreItsOwn(t *testing.T) {
 	spec := Spec{Name: "raw", Input: json.RawMessage(`{"type":"object","properties":{}}`), Output: json.RawMessage(`{"type":"string"}`)}
 	typed := Must(Func(Spec{Name: "typed"}, func(context.Context, struct{}) (Result[string], error) { return Done(""), nil }))
@@ -127,7 +129,8 @@ func TestARegistrysSchemasAreItsOwn(t *testing.T) {
 	}
 }
 
-// A lost call's tool is asked with a call of its own, and keeps what it answers.
+// A lost call's tool is asked with a call of its own, and keeps what it
+// answers.
 func TestReconcilersAreGivenCopies(t *testing.T) {
 	answer := json.RawMessage(`"paid"`)
 	raw := funcTool{spec: Spec{Name: "raw", Reconcile: func(_ context.Context, c Call) (Execution, error) {

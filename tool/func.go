@@ -15,25 +15,36 @@ import (
 //
 // # Schemas
 //
-// The schemas come from the types, unless the spec has them. Fields and their names are those of encoding/json. A field is
-// required unless it is tagged omitempty or omitzero, is a pointer, or has a default; a pointer takes null. The tag jsonschema
-// says more: jsonschema:"City name" describes a field, jsonschema:"description=How many days,minimum=1,maximum=10" bounds
-// it too; the keywords are title, description, type, format, enum and example (both may be repeated), const, default, pattern,
-// minLength, maxLength, minimum, maximum, exclusiveMinimum, exclusiveMaximum, multipleOf, minItems, maxItems, minProperties,
-// maxProperties, and the flags uniqueItems, deprecated, required, nullable. A comma inside of a value is written \, where a
-// keyword follows it, and anywhere in an enum; a keyword twice is an error. A type may describe itself, by a method JSONSchema() of github.com/invopop/jsonschema. What would not
-// give a right schema is an error of construction that names the field.
+// The schemas come from the types, unless the spec has them. Fields and their
+// names are those of encoding/json. A field is required unless it is tagged
+// omitempty or omitzero, is a pointer, or has a default; a pointer takes null.
+// The tag jsonschema says more: jsonschema:"City name" describes a field,
+// jsonschema:"description=How many days,minimum=1,maximum=10" bounds it too;
+// the keywords are title, description, type, format, enum and example (both may
+// be repeated), const, default, pattern, minLength, maxLength, minimum,
+// maximum, exclusiveMinimum, exclusiveMaximum, multipleOf, minItems, maxItems,
+// minProperties, maxProperties, and the flags uniqueItems, deprecated,
+// required, nullable. A comma inside of a value is written \, where a keyword
+// follows it, and anywhere in an enum; a keyword twice is an error. A type may
+// describe itself, by a method JSONSchema() of github.com/invopop/jsonschema.
+// What would not give a right schema is an error of construction that names the
+// field.
 //
-// In a schema of results, slices and maps take null too, since that is what encoding/json makes of nil ones. In arguments and answers null
-// is taken for them as well, as length 0: a person's program, or another tool's output, may have made it. Models aren't told that; nor
-// are they told the bounds of 64-bit numbers, which are checked all the same.
+// In a schema of results, slices and maps take null too, since that is what
+// encoding/json makes of nil ones. In arguments and answers null is taken for
+// them as well, as length 0: a person's program, or another tool's output, may
+// have made it. Models aren't told that; nor are they told the bounds of 64-bit
+// numbers, which are checked all the same.
 //
 // # Arguments
 //
-// Arguments are checked as raw JSON, then decoded; what does not fit never reaches f. An In whose JSON is no object (string,
-// []Item, time.Time) is asked of the model as {"value": ...}, and f gets the value. An In of any or json.RawMessage takes every
-// object. Numbers in an interface are json.Number, which is exact. An absent field that has a default gets it. A string where a list or an
-// object is wanted, as models write now and then, is decoded once more if that fits: see [Schema.Arguments].
+// Arguments are checked as raw JSON, then decoded; what does not fit never
+// reaches f. An In whose JSON is no object (string, []Item, time.Time) is asked
+// of the model as {"value": ...}, and f gets the value. An In of any or
+// json.RawMessage takes every object. Numbers in an interface are json.Number,
+// which is exact. An absent field that has a default gets it. A string where a
+// list or an object is wanted, as models write now and then, is decoded once
+// more if that fits: see [Schema.Arguments].
 //
 // # Results
 //
@@ -67,14 +78,17 @@ func Must(t Tool, err error) Tool {
 // typed is a tool whose types were erased when it was made.
 type typed struct {
 	spec Spec
-	// exact are the schemas that arguments and outputs are checked against: the spec's, where those were given.
+	// exact are the schemas that arguments and outputs are checked against: the
+	// spec's, where those were given.
 	exact struct{ input, output, answer json.RawMessage }
 	input *Schema // of exact.input
 	// foreign: methods of In, or of types in it, read the arguments.
 	foreign bool
-	// total: whatever Out encodes to fits the spec's Output, so that it needs no check.
+	// total: whatever Out encodes to fits the spec's Output, so that it needs
+	// no check.
 	total bool
-	// How what comes from outside is read: edited arguments; answers, of a Resumable; answers that are the output. Nil where it isn't known.
+	// How what comes from outside is read: edited arguments; answers, of a
+	// Resumable; answers that are the output. Nil where it isn't known.
 	arguments, answers, outputs *reader
 	// decode makes a *In of arguments that fit the schema.
 	decode func(args json.RawMessage) (in any, err error)

@@ -105,8 +105,9 @@ func (w *walker) item(t reflect.Type, at string, addressable bool) (*jsontree.Ob
 	return w.orNil(t, s), err
 }
 
-// nilComment marks a schema that takes null for a nil slice or map. An error doesn't speak of it: those who make null don't read errors, and
-// those who read them should write a list.
+// nilComment marks a schema that takes null for a nil slice or map. An error
+// doesn't speak of it: those who make null don't read errors, and those who
+// read them should write a list.
 const nilComment = "null is a nil slice or map"
 
 // orNil lets a schema take null where that is a nil t.
@@ -121,8 +122,9 @@ func (w *walker) orNil(t reflect.Type, s *jsontree.Object) *jsontree.Object {
 	return s
 }
 
-// nilFits reports whether null is to fit where t is wanted, since that is what Go makes of a nil slice or map: as a list, a map or bytes of
-// length 0, and so only where that length fits s.
+// nilFits reports whether null is to fit where t is wanted, since that is what
+// Go makes of a nil slice or map: as a list, a map or bytes of length 0, and so
+// only where that length fits s.
 func (w *walker) nilFits(t reflect.Type, s *jsontree.Object) bool {
 	if k := t.Kind(); k != reflect.Slice && k != reflect.Map || w.dir == reading && (!w.exact || w.hasOwnForm(t)) {
 		return false

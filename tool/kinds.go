@@ -131,8 +131,8 @@ func integerBounds(signed bool, bits int) (least, most string) {
 	return "0", strconv.FormatUint(^uint64(0)>>(64-bits), 10)
 }
 
-// The greatest floats, as encoding/json writes them; what is further from zero is none that can be decoded, but for a little that is
-// rounded.
+// The greatest floats, as encoding/json writes them; what is further from zero
+// is none that can be decoded, but for a little that is rounded.
 const (
 	maxFloat32 = "3.4028235e38"
 	maxFloat64 = "1.7976931348623157e308"

@@ -34,13 +34,15 @@ func (r *Registry) Prepare(call Call) (*Prepared, error) {
 }
 
 // PrepareAnswered is Prepare for a call whose answer is its output. The work is done; so its arguments are not checked again, by a
-// schema that may have changed since.
+// schema that may have changed since. Layers see them in the form that they saw before, as far as they fit.
 func (r *Registry) PrepareAnswered(call Call) (*Prepared, error) {
 	e, ok := r.entries[call.Tool]
 	if !ok {
 		return nil, r.unknown(call.Tool)
 	}
-	return r.prepared(e, call.withArguments()), nil
+	call = call.withArguments()
+	call.Arguments = r.Derived(call.Tool, call.Arguments)
+	return r.prepared(e, call), nil
 }
 
 func (r *Registry) prepared(e *entry, call Call) *Prepared {
@@ -48,7 +50,8 @@ func (r *Registry) prepared(e *entry, call Call) *Prepared {
 	return &Prepared{Tool: e.tool, Spec: &e.spec, Call: call, registry: r, entry: e}
 }
 
-// check returns the call with its arguments marked as checked, in the form that fits: see [Schema.Arguments].
+// check returns the call with its arguments marked as checked, in the form that
+// fits: see [Schema.Arguments].
 func (r *Registry) check(e *entry, call Call) (Call, error) {
 	call = call.withArguments()
 	if call.isChecked() {

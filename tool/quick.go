@@ -158,7 +158,8 @@ func readStrings(to *[]string, v any) bool {
 	return ok
 }
 
-// readBound reads a bound: an int64, or one of those that follow from a Go type of greater numbers.
+// readBound reads a bound: an int64, or one of those that follow from a Go type
+// of greater numbers.
 func (q *quick) readBound(to **int64, v any, sign string) bool {
 	switch n, _ := v.(json.Number); strings.TrimPrefix(string(n), sign) {
 	case maxFloat64:

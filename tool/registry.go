@@ -159,7 +159,8 @@ func (e *entry) def() llm.ToolDef {
 // Names lists the tools' names in order.
 func (r *Registry) Names() []string { return slices.Clone(r.names) }
 
-// Lookup finds a tool, and a copy of the Spec it gave when the registry was made, its schemas in the form that models see.
+// Lookup finds a tool, and a copy of the Spec it gave when the registry was
+// made, its schemas in the form that models see.
 func (r *Registry) Lookup(name string) (Tool, Spec, bool) {
 	e, ok := r.entries[name]
 	if !ok {
@@ -168,8 +169,9 @@ func (r *Registry) Lookup(name string) (Tool, Spec, bool) {
 	return e.tool, e.spec.Clone(), true
 }
 
-// Declared is what the tool called name says of its calls, as far as they depend
-// on it while they are open. It is Lookup without the schemas, which are copied.
+// Declared is what the tool called name says of its calls, as far as they
+// depend on it while they are open. It is Lookup without the schemas, which are
+// copied.
 func (r *Registry) Declared(name string) (effect Effect, mayPause, known bool) {
 	e, ok := r.entries[name]
 	if !ok {
@@ -178,8 +180,8 @@ func (r *Registry) Declared(name string) (effect Effect, mayPause, known bool) {
 	return e.spec.Effect, e.spec.MayPause, true
 }
 
-// Checks are the schemas that a tool's arguments, and answers to it, have to fit. They are those of its Spec, and say what
-// models aren't told: see [Func].
+// Checks are the schemas that a tool's arguments, and answers to it, have to
+// fit. They are those of its Spec, and say what models aren't told: see [Func].
 type Checks struct {
 	Input, Output json.RawMessage
 	Answer        json.RawMessage // of a Resumable: what its questions are answered by

@@ -25,9 +25,11 @@ type Reply[Out, State, Choice any] struct {
 // Resumable makes a tool that asks, then acts. The first function is run at first: it ends the call, or asks. The second is
 // run with each answer, perhaps in another process, days later: it ends the call, or asks again.
 //
-// The schema of answers comes from Choice, as [Func] makes that of In; Choice need not be an object. It is stored with the
-// question, and answers are checked against it before they are accepted. An answer that was accepted and can't be read all the same, since
-// Choice was changed in between, is asked for again, with what is wrong with it: three times at most.
+// The schema of answers comes from Choice, as [Func] makes that of In; Choice
+// need not be an object. It is stored with the question, and answers are
+// checked against it before they are accepted. An answer that was accepted and
+// can't be read all the same, since Choice was changed in between, is asked for
+// again, with what is wrong with it: three times at most.
 //
 // State is stored as JSON. It is compared with what will be read back when it is stored, so that an interface that holds an
 // int64, or an unexported field, is an error at once instead of a surprise later; a field tagged json:"-" is left out
@@ -49,7 +51,7 @@ func Resumable[In, Out, State, Choice any](s Spec,
 		return nil, fmt.Errorf("tool %q: %w", s.Name, err)
 	}
 	t.exact.answer = q.text
-	t.answers = newReader[Choice](&q.choice, q.foreign)
+	t.answers = newReader[Choice](&q.choice, q.schema, q.foreign)
 	t.body = func(ctx context.Context, call Call) (Execution, error) {
 		in, err := read(call)
 		if err != nil {

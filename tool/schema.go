@@ -14,8 +14,10 @@ import (
 // inferred is a schema that was made from a type.
 type inferred struct {
 	schema json.RawMessage
-	// exact is what values are checked against. It says all that a schema can, also what a provider isn't told, since it would only
-	// mislead a model: that null fits lists and maps, the bounds of 64-bit numbers and of floats, and those of a map's keys.
+	// exact is what values are checked against. It says all that a schema can,
+	// also what a provider isn't told, since it would only mislead a model:
+	// that null fits lists and maps, the bounds of 64-bit numbers and of
+	// floats, and those of a map's keys.
 	exact json.RawMessage
 
 	wrapped bool // the type's JSON is no object, and so stands in {"value": ...}
@@ -27,8 +29,8 @@ type inferred struct {
 	defaults defaults
 }
 
-// inferInput makes the schemas of what a tool is given. That is always an object: a type whose JSON is something else is
-// wrapped as {"value": ...}.
+// inferInput makes the schemas of what a tool is given. That is always an
+// object: a type whose JSON is something else is wrapped as {"value": ...}.
 func inferInput(t reflect.Type) (inferred, error) {
 	return bothForms(func(exact bool) (inferred, error) { return inferObject(newWalker(reading, exact, t), t) })
 }

@@ -88,7 +88,8 @@ func (w *walker) property(outer reflect.Type, f field, tags fieldTags, at string
 	return s, optional, nil
 }
 
-// keepUnit makes the description of a time.Duration, which may be the field's own, say what the number counts.
+// keepUnit makes the description of a time.Duration, which may be the field's
+// own, say what the number counts.
 func keepUnit(s *jsontree.Object) {
 	own, _ := s.Text("description")
 	switch {

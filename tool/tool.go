@@ -8,12 +8,17 @@ package tool
 
 // Where things are:
 //
-//   - what users write with: tool.go, func.go, resumable.go, result.go, await.go, call.go, wrap.go
-//   - running a call: registry.go, prepare.go, enter.go, guard.go, resolve.go
-//   - schemas from types: schema.go begins, then infer.go, kinds.go, structure.go, fields.go, tags.go; by hand: given.go
-//   - checking JSON: validate.go begins, then strict.go, quick.go, work.go, explain.go, encodedtwice.go, turn.go; canonical.go
+//   - what users write with: tool.go, func.go, resumable.go, result.go, await.go,
+//     call.go, permit.go, wrap.go
+//   - running a call: registry.go, prepare.go, enter.go, guard.go, after.go,
+//     resolve.go; copies at the edge: clone.go
+//   - schemas from types: schema.go begins, then infer.go, kinds.go,
+//     keypattern.go, structure.go, fields.go, tags.go; by hand: given.go, refs.go
+//   - checking JSON: validate.go begins, then strict.go, strictstring.go,
+//     quick.go, work.go, explain.go, nearest.go, excerpt.go, encodedtwice.go,
+//     turn.go; cache.go; canonical.go
 //   - answers that come later: judge.go, askagain.go
-//   - between JSON and Go: decode.go, conform.go, encode.go, differs.go
+//   - between JSON and Go: decode.go, fold.go, conform.go, encode.go, differs.go
 
 import (
 	"context"

@@ -8,7 +8,7 @@ const largeValue = 64 << 10
 var turns = make(chan struct{}, 2)
 
 // takeTurn waits until a value of that size may be worked on. It is bounded:
-// whoever has a turn parses and validates one value, which is bounded, and
+// who has a turn parses and validates one value, which is bounded, and
 // waits for nothing meanwhile but the validations before it.
 func takeTurn(size int) (done func()) {
 	if size < largeValue {

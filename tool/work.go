@@ -21,10 +21,10 @@ import (
 // work is how much one validation may still do. There is one for each compiled
 // schema, whose validations by the library take turns.
 type work struct {
-	mu    sync.Mutex
-	left  int
-	parts []*part
-	all   bool // all alternatives must be tried: some part asks what none of them has looked at
+	mu         sync.Mutex
+	left       int
+	parts      []*part
+	exhaustive bool // all alternatives must be tried: some part asks what none of them has looked at
 }
 
 // How much a validation may do, in subschemas that are applied to a value: so
@@ -69,7 +69,7 @@ func (w *work) vocabulary() *jsonschema.Vocabulary {
 // takeOver gives each part what the library would do without a bound.
 func (w *work) takeOver() {
 	for _, p := range w.parts {
-		w.all = w.all || p.schema.UnevaluatedItems != nil || p.schema.UnevaluatedProperties != nil
+		w.exhaustive = w.exhaustive || p.schema.UnevaluatedItems != nil || p.schema.UnevaluatedProperties != nil
 		p.takeOver()
 	}
 }
@@ -177,7 +177,7 @@ func (p *part) inOrder(ctx *jsonschema.ValidatorContext, o map[string]any) []str
 	return slices.Sorted(maps.Keys(o))
 }
 
-// member applies what there is for a member of that name, and counts what does
+// member applies the schemas for a member of that name, and counts what does
 // not fit. Known is false where no such member may be there.
 func (p *part) member(ctx *jsonschema.ValidatorContext, name string, v any) (known bool, faults int) {
 	try := func(s *jsonschema.Schema) {
@@ -303,7 +303,7 @@ func (p *part) alternatives(ctx *jsonschema.ValidatorContext, v any) {
 	if errs := p.failures(ctx, p.all, v, func(int) bool { return true }); len(errs) > 0 {
 		ctx.AddErrors(errs, &kind.AllOf{})
 	}
-	if errs := p.failures(ctx, p.any, v, func(fit int) bool { return fit == 0 || p.work.all }); len(errs) == len(p.any) && len(p.any) > 0 {
+	if errs := p.failures(ctx, p.any, v, func(fit int) bool { return fit == 0 || p.work.exhaustive }); len(errs) == len(p.any) && len(p.any) > 0 {
 		ctx.AddErrors(errs, &kind.AnyOf{})
 	}
 	fits := 0
@@ -331,7 +331,7 @@ func (p *part) failures(ctx *jsonschema.ValidatorContext, schemas []*jsonschema.
 	return errs
 }
 
-// pruned takes from an error what nobody will read, so that what is kept while
+// pruned takes from an error what won't be read, so that what is kept while
 // the rest is looked at stays small.
 func pruned(ctx *jsonschema.ValidatorContext, err error) error {
 	bad, ok := err.(*jsonschema.ValidationError) // the library's own

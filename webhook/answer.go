@@ -42,7 +42,7 @@ func (h *handler) refuse(w http.ResponseWriter, r *http.Request, d *delivery, er
 	switch {
 	case status == http.StatusUnauthorized:
 		w.Header().Set("WWW-Authenticate", "Bearer") // RFC 9110, section 15.5.2
-	case errors.Is(err, session.ErrNotYetKnown): // which passes, and which anybody can bring about
+	case errors.Is(err, session.ErrNotYetKnown): // which passes, and which any sender can bring about
 	case status >= 500:
 		h.config.Logger.ErrorContext(r.Context(), "a webhook delivery was not taken", "session", d.token.Session,
 			"call", d.token.Call, "operation", d.op.permit, "status", status, "error", err)
@@ -57,8 +57,9 @@ func (h *handler) refuse(w http.ResponseWriter, r *http.Request, d *delivery, er
 	reply(w, status, &a)
 }
 
-// Detail is what Runner.Resume, Progress, Cancel, Find or Run returned in words for an outside system, for handlers written by hand. It
-// names no people, and nothing of what went wrong inside.
+// Detail is what Runner.Resume, Progress, Cancel, Find or Run returned in words
+// for an outside system, for handlers written by hand. It names no people, and
+// nothing of what went wrong inside.
 func Detail(err error) string {
 	if err == nil {
 		return ""

@@ -35,7 +35,8 @@ func unsupported(detail string) error {
 	return &requestError{http.StatusUnsupportedMediaType, "unsupported", detail}
 }
 
-// byteOrderMark is what some systems put before a text. RFC 8259, section 8.1, allows to ignore it.
+// byteOrderMark is what some systems put before a text. RFC 8259, section 8.1,
+// allows to ignore it.
 var byteOrderMark = []byte("\uFEFF")
 
 // read reads a body, up to the limit. One that is announced as larger is refused unread.

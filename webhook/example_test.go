@@ -65,7 +65,8 @@ func Example() {
 	// The film is ready.
 }
 
-// A person decides by a button in a chat, which posts to a URL that was made for that one decision and that person.
+// A person decides by a button in a chat, which posts to a URL that was made
+// for that one decision and that person.
 func Example_decision() {
 	refund := tool.Must(tool.Func(tool.Spec{Name: "refund"},
 		func(context.Context, struct{}) (tool.Result[string], error) { return tool.Done("refunded"), nil }))

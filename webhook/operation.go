@@ -25,7 +25,7 @@ var operations = map[string]operation{
 	"deny":     {tool.PermitDeny, (*handler).deny},
 }
 
-// actor is who acts: whom the token was made for, or else whoever delivers.
+// actor is who acts: whom the token was made for, or else who delivers.
 func (h *handler) actor(d *delivery) runner.Actor {
 	if d.token.Holder != "" {
 		return d.token.Holder
@@ -65,6 +65,7 @@ func (h *handler) deny(ctx context.Context, d *delivery) error {
 }
 
 func (h *handler) resume(ctx context.Context, d *delivery, r runner.Resumption) error {
+	r.Gate = d.token.Gate
 	res, err := h.rn.Resume(ctx, d.token.Session, r)
 	if err != nil {
 		return err

@@ -7,10 +7,14 @@
 //	POST .../hooks/{token}/approve    {"reason": "why"}: let the call run that a layer holds
 //	POST .../hooks/{token}/deny       {"reason": "why"}: refuse it
 //
-// as far as the token permits it, and on the pause that it was made for. The token that a tool's body gets by Call.Token() completes and
-// fails; with permits it may do those and nothing else. Decisions take a token that was made for them: by Runner.MintToken, for one pause that is open, or by
-// Call.Token in the layer that asks. Only POST acts: a chat that fetches a link to preview it decides nothing, and a person who is to
-// decide by a link needs a page with a button behind it.
+// as far as the token permits it, and on the pause that it was made for. The
+// token that a tool's body gets by Call.Token() completes and fails; with
+// permits it may do those and nothing else. Decisions take a token that was
+// made for them: by Runner.MintToken, for one pause that is open, or by
+// Call.Token in the layer that asks; either is good for that layer's pause and
+// no other's. Only POST acts: a chat that fetches a link to preview it decides
+// nothing, and a person who is to decide by a link needs a page with a button
+// behind it.
 //
 // The token may come as "Authorization: Bearer {token}" instead, with nothing in its place in the path; that keeps it out of
 // the access logs of proxies. A token in the path counts before one in the header.
@@ -22,23 +26,29 @@
 // "duplicate": true, for as long as the store keeps receipts; so a sender may retry whenever it is in doubt. (Progress has no
 // receipts. The latest counts.)
 //
-// No answer names people: who has a token learns that another answer came first, and not from whom.
+// No answer names people: who has a token learns that another answer came
+// first, and not from whom.
 //
 // What is refused leaves no trace, and the call waits on. [Status] lists the codes. 503 is the one that asks for another try.
 //
 // # Bodies
 //
-// A body is JSON in UTF-8, uncompressed, of 1 MiB at most; a byte order mark before it is taken off. Its Content-Type is
-// application/json, another type that ends in +json, or left out. One that is too large is refused, and the call waits on: send a reference in its place, or a failure.
+// A body is JSON in UTF-8, uncompressed, of 1 MiB at most; a byte order mark
+// before it is taken off. Its Content-Type is application/json, another type
+// that ends in +json, or left out. One that is too large is refused, and the
+// call waits on: send a reference in its place, or a failure.
 //
-// An empty body is no output: it could as well be one that got lost. To complete a call without an output, send null. The bodies
-// of fail, cancel, approve and deny may be empty. Members that are not listed above are refused, since a misspelt may_pass would go unseen.
+// An empty body is no output: it could as well be one that got lost. To
+// complete a call without an output, send null. The bodies of fail, cancel,
+// approve and deny may be empty. Members that are not listed above are refused,
+// since a misspelt may_pass would go unseen.
 //
 // # What is not here
 //
 // The token is the only credential. (An Authorizer of the runner is asked all
 // the same, about the token's holder or Config.Actor: give that a name that no
-// user can have.) Signatures over a body are not checked, and delivery ids are not read.
+// user can have.) Signatures over a body are not checked, and delivery ids are
+// not read.
 package webhook
 
 import (
@@ -60,7 +70,8 @@ type Config struct {
 	// ReadTimeout bounds how long a request's body may take to arrive; default 30 s. A server with a ReadTimeout of its own
 	// keeps that one.
 	ReadTimeout time.Duration
-	// Actor is who receipts say the answers are from, where the token names no holder; default "webhook".
+	// Actor is who receipts say the answers are from, where the token names no
+	// holder; default "webhook".
 	Actor runner.Actor
 	// Logger gets the errors that the sender is not told; default slog.Default. Tokens and bodies are never logged.
 	Logger *slog.Logger
@@ -102,8 +113,11 @@ func New(rn *runner.Runner, c Config) (http.Handler, error) {
 	return &handler{rn: rn, config: c}, nil
 }
 
-// URL is the address by which an outside system completes the call of a token; with "/fail", "/progress" or "/cancel" after
-// it, it does the rest, and with "/approve" or "/deny" the holder of a token for a decision decides. Base is the handler's own address, as the outside world knows it: "https://agents.example.com/hooks".
+// URL is the address by which an outside system completes the call of a token;
+// with "/fail", "/progress" or "/cancel" after it, it does the rest, and with
+// "/approve" or "/deny" the holder of a token for a decision decides. Base is
+// the handler's own address, as the outside world knows it:
+// "https://agents.example.com/hooks".
 func URL(base, token string) string {
 	return strings.TrimRight(base, "/") + "/" + token
 }

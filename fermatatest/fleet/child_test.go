@@ -138,7 +138,7 @@ func resume(r *http.Request, rn *runner.Runner, id string, a runner.Resumption) 
 }
 
 // say takes a message, which may have come before. With leave, a duration, the
-// caller leaves after it, and nobody carries the run on.
+// caller leaves after it, and no caller carries the run on.
 func (o *outside) say(rn *runner.Runner, id, message, text, leave string) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()

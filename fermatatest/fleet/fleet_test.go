@@ -158,8 +158,8 @@ func (w *world) unfinished(butFor string) (all []*chat) {
 	return all
 }
 
-// logs shows what the processes have logged, if FERMATA_LOGS is set, and otherwise
-// only why Reconcile could not be asked.
+// logs shows what the processes have logged, if FERMATA_LOGS is set, and
+// otherwise only why Reconcile could not be asked.
 func (w *world) logs() {
 	for _, p := range w.fleet {
 		b, err := os.ReadFile(filepath.Join(w.dir, p.name+".log"))

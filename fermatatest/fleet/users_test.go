@@ -244,7 +244,7 @@ func (c *chat) send(path, body string) (status int, text string) {
 // once posts to any process that lives, and notes what comes of it.
 func (c *chat) once(path, body string) (status int, text string) {
 	status, text = c.post(path, body)
-	what, _, _ := strings.Cut(path, "?") // a token is nobody's business
+	what, _, _ := strings.Cut(path, "?") // a token is not for the log
 	if strings.HasPrefix(what, "/hooks/") {
 		what = "/hooks/"
 	}

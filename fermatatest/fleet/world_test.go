@@ -32,7 +32,7 @@ type world struct {
 	mu         sync.Mutex
 	fleet      []*process
 	peace      bool // nothing befalls the fleet any more
-	over       bool // nobody sends any more, whether or not they have what they want
+	over       bool // no user sends any more, whether or not they have what they want
 	sessions   map[string]*chat
 	did        map[deed]int
 	violations int

@@ -1,6 +1,8 @@
-// Command prove runs the tests of what is promised under faults, longer than "make test" does, and prints what they counted as one
-// table: scenarios by engines and cuts, lives that ended by a kill, what befell processes that share an engine, histories that were checked,
-// inputs that were fuzzed, and the violations of each.
+// Command prove runs the tests of what is promised under faults, longer than
+// "make test" does, and prints what they counted as one table: scenarios by
+// engines and cuts, lives that ended by a kill, what befell processes that
+// share an engine, histories that were checked, inputs that were fuzzed, and
+// the violations of each.
 //
 //	go run ./fermatatest/prove -lives 400 -deeds 300 -histories 2000 -fuzz 20000x
 //

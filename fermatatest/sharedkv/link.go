@@ -31,8 +31,8 @@ func (l *link) broken() bool {
 }
 
 // send sends a request. Its answer comes on the channel, which is closed
-// without one if the connection breaks. Forget says that it isn't waited for
-// any more.
+// without one if the connection breaks. Forget drops
+// the wait for it.
 func (l *link) send(in request) (answer <-chan response, forget func()) {
 	ch := make(chan response, 1)
 	l.mu.Lock()

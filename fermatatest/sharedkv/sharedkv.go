@@ -12,7 +12,7 @@
 //
 // Whatever the faults, Apply and Get stay linearizable, and revisions never
 // fall. It is no database: what it serves is as durable as the store beneath,
-// and whoever reaches the port may write.
+// and any process that reaches the port may write.
 package sharedkv
 
 import (

@@ -25,8 +25,10 @@ func streams(p Provider) (all []scenario) {
 	return all
 }
 
-// chunks delivers each stream in pieces of many sizes: within lines, within runes, within escapes. It ends the lines in each way that the
-// standard of server-sent events allows, and begins the stream with a byte order mark. The message is the same.
+// chunks delivers each stream in pieces of many sizes: within lines, within
+// runes, within escapes. It ends the lines in each way that the standard of
+// server-sent events allows, and begins the stream with a byte order mark. The
+// message is the same.
 func chunks(t *testing.T, p Provider) {
 	for _, s := range streams(p) {
 		t.Run(s.name, func(t *testing.T) {
@@ -90,9 +92,11 @@ func linesOf(body []byte) map[string][]byte {
 	}
 }
 
-// cuts ends each stream early, before each of its lines and within each. Where it breaks off, by an error of the connection or by its
-// close, which may be either, it is an error that passes, and never a result. Where HTTP says that it has ended there, it may count if
-// the model's own end was in it, and the message is whole then.
+// cuts ends each stream early, before each of its lines and within each. Where
+// it breaks off, by an error of the connection or by its close, which may be
+// either, it is an error that passes, and never a result. Where HTTP says that
+// it has ended there, it may count if the model's own end was in it, and the
+// message is whole then.
 func cuts(t *testing.T, p Provider) {
 	for _, s := range streams(p) {
 		t.Run(s.name, func(t *testing.T) {

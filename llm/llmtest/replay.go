@@ -142,7 +142,8 @@ func serve(t testing.TB, d deliver, replies ...reply) *server {
 	return s
 }
 
-// answering writes the status before the first byte of the body, so that a connection can be taken over.
+// answering writes the status before the first byte of the body, so that a
+// connection can be taken over.
 type answering struct {
 	http.ResponseWriter
 	status int
@@ -206,8 +207,8 @@ func cutAt(n int, broken bool) deliver {
 	}
 }
 
-// closed writes the beginning of a body of which nothing tells the end but that the connection is closed, as servers do that speak
-// HTTP/1.0.
+// closed writes the beginning of a body of which nothing tells the end but that
+// the connection is closed, as servers do that speak HTTP/1.0.
 func closed(n int) deliver {
 	return func(w http.ResponseWriter, _ *http.Request, body []byte) {
 		conn, _, err := http.NewResponseController(w).Hijack()

@@ -21,8 +21,9 @@ func Client(of *http.Client) *http.Client {
 	return &c
 }
 
-// MayAuthenticate reports whether an HTTP client, which may be nil, has a transport of the caller's own making: it may add to each request
-// what a service wants in place of a key. One of net/http doesn't.
+// MayAuthenticate reports whether an HTTP client, which may be nil, has a
+// transport of the caller's own making: it may add to each request what a
+// service wants in place of a key. One of net/http doesn't.
 func MayAuthenticate(c *http.Client) bool {
 	if c == nil || c.Transport == nil {
 		return false

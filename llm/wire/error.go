@@ -118,8 +118,9 @@ func Malformed(provider, format string, args ...any) error {
 	return &llm.Error{Kind: llm.ErrMalformed, Provider: provider, Err: fmt.Errorf(format, args...)}
 }
 
-// Page is an answer with a good status that is no JSON at all, but the page of what stands between here and the service. It may pass, as
-// it would with the status 502 that such pages should have.
+// Page is an answer with a good status that is no JSON at all, but the page of
+// what stands between here and the service. It may pass, as it would with the
+// status 502 that such pages should have.
 func Page(provider, kind string, text []byte) error {
 	return &llm.Error{Kind: llm.ErrOverloaded, Provider: provider,
 		Err: fmt.Errorf("the answer, of type %q, isn't the service's; is the base URL right? It begins: %s", kind, Excerpt(string(text)))}
@@ -187,7 +188,8 @@ func kindOf(status int, code, typ, message string) llm.ErrorKind {
 	return llm.ErrOverloaded
 }
 
-// Traced is an error with the id of the request that it ended, from the answer's header, where it has none yet.
+// Traced is an error with the id of the request that it ended, from the
+// answer's header, where it has none yet.
 func Traced(err error, h http.Header) error {
 	var e *llm.Error
 	id := requestID(h)

@@ -9,12 +9,14 @@ import (
 	"unicode/utf8"
 )
 
-// Piece is a JSON string that may be a piece of a longer text. What cuts text by UTF-16 units, or by bytes, may cut a rune such
-// as 𝄞 in two: "\ud834" ends one event, and "\udd1e" begins the next. encoding/json replaces each half by U+FFFD, a Piece keeps
-// it, and [Halves] joins the two.
+// Piece is a JSON string that may be a piece of a longer text. What cuts text
+// by UTF-16 units, or by bytes, may cut a rune such as 𝄞 in two: "\ud834" ends
+// one event, and "\udd1e" begins the next. encoding/json replaces each half by
+// U+FFFD, a Piece keeps it, and [Halves] joins the two.
 //
-// A half of a surrogate pair is kept as the three bytes that UTF-8 has no use for (WTF-8, https://simonsapin.github.io/wtf-8/),
-// a half of a rune's bytes as it came. So a Piece is no text to be shown or stored.
+// A half of a surrogate pair is kept as the three bytes that UTF-8 has no use
+// for (WTF-8, https://simonsapin.github.io/wtf-8/), a half of a rune's bytes as
+// it came. So a Piece is no text to be shown or stored.
 type Piece string
 
 // UnmarshalJSON takes a string, or null, which leaves the piece as it is.
@@ -45,7 +47,8 @@ func (p *Piece) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// unescape is the rune, or the half of one, of the escape that b begins with, and its length.
+// unescape is the rune, or the half of one, of the escape that b begins with,
+// and its length.
 func unescape(b []byte) (r rune, n int, err error) {
 	if u := unit(b); u >= 0 {
 		if r := utf16.DecodeRune(u, unit(b[6:])); r != utf8.RuneError {
@@ -59,7 +62,8 @@ func unescape(b []byte) (r rune, n int, err error) {
 	return r, 2, err
 }
 
-// unit is the UTF-16 unit of the escape \uXXXX that b begins with, -1 if it begins with none.
+// unit is the UTF-16 unit of the escape \uXXXX that b begins with, -1 if it
+// begins with none.
 func unit(b []byte) rune {
 	if len(b) < 6 || b[0] != '\\' || b[1] != 'u' {
 		return -1
@@ -78,12 +82,14 @@ func appendUnit(b []byte, r rune) []byte {
 	return utf8.AppendRune(b, r)
 }
 
-// Halves joins the pieces of one text. Its zero value is ready. Texts that are written side by side need one each.
+// Halves joins the pieces of one text. Its zero value is ready. Texts that are
+// written side by side need one each.
 type Halves struct {
 	half string // what the pieces so far ended with, and may be the first half of a rune
 }
 
-// Join is the text that a piece adds. It is valid UTF-8: a half that has no other is U+FFFD.
+// Join is the text that a piece adds. It is valid UTF-8: a half that has no
+// other is U+FFFD.
 func (h *Halves) Join(p Piece) string {
 	if p == "" || h.half == "" && utf8.ValidString(string(p)) {
 		return string(p)
@@ -108,7 +114,8 @@ func (h *Halves) Join(p Piece) string {
 	return text.String()
 }
 
-// Rest is what is left when the text has ended: U+FFFD for a half that waits, and otherwise nothing.
+// Rest is what is left when the text has ended: U+FFFD for a half that waits,
+// and otherwise nothing.
 func (h *Halves) Rest() string {
 	half := h.half
 	h.half = ""
@@ -118,7 +125,8 @@ func (h *Halves) Rest() string {
 	return string(utf8.RuneError)
 }
 
-// surrogate is the half of a surrogate pair that s begins with, 0 if it begins with none.
+// surrogate is the half of a surrogate pair that s begins with, 0 if it begins
+// with none.
 func surrogate(s string) rune {
 	if len(s) < 3 || s[0] != 0xED || s[1] < 0xA0 || s[1] > 0xBF || s[2]&0xC0 != 0x80 {
 		return 0

@@ -30,7 +30,8 @@ func TestLinesEndAsTheStandardHasThem(t *testing.T) {
 	}
 }
 
-// An event doesn't wait for the line feed that may follow its carriage return, and the error of a connection that broke is told.
+// An event doesn't wait for the line feed that may follow its carriage return,
+// and the error of a connection that broke is told.
 func TestLinesDoNotWait(t *testing.T) {
 	r, w := io.Pipe()
 	broken := errors.New("broken")

@@ -7,9 +7,10 @@ import (
 	"time"
 )
 
-// limitReset is when a rate limit that an answer's header tells of is reset, as [RetryAfter] does it: for services that tell no retry-after.
-// Of several limits, as of requests and of tokens, it is the last one to be reset of those that are used up; where the header doesn't say
-// which are, the first.
+// limitReset is when a rate limit that an answer's header tells of is reset, as
+// [RetryAfter] does it: for services that tell no retry-after. Of several
+// limits, as of requests and of tokens, it is the last one to be reset of those
+// that are used up; where the header doesn't say which are, the first.
 //
 //	x-ratelimit-reset: 1767323045            x-ratelimit-remaining: 0
 //	x-ratelimit-reset-tokens: 6m0s           x-ratelimit-remaining-tokens: 0
@@ -35,8 +36,10 @@ func limitReset(h http.Header, now time.Time) time.Duration {
 	return first
 }
 
-// untilReset reads a time in one of the forms that services have for it: seconds, or a duration such as "2m59.56s", from now; seconds or
-// milliseconds since 1970; or a date. What can't be read, or has passed, is 0; it is never more than a day.
+// untilReset reads a time in one of the forms that services have for it:
+// seconds, or a duration such as "2m59.56s", from now; seconds or milliseconds
+// since 1970; or a date. What can't be read, or has passed, is 0; it is never
+// more than a day.
 func untilReset(s string, now time.Time) time.Duration {
 	const epoch = 1e9 // so many seconds from now are no time to wait, but a time in this century
 	if n, err := strconv.ParseFloat(s, 64); err == nil {

@@ -46,7 +46,8 @@ func TestRateLimitsTellWhenToTryAgain(t *testing.T) {
 	}
 }
 
-// A limit's reset counts where the limit is what is wrong, and no retry-after says more.
+// A limit's reset counts where the limit is what is wrong, and no retry-after
+// says more.
 func TestResetsOfLimitsAreForThoseWhoExceedThem(t *testing.T) {
 	reset := http.Header{"X-Ratelimit-Reset": {"90"}}
 	both := http.Header{"X-Ratelimit-Reset": {"90"}, "Retry-After": {"7"}}

@@ -15,7 +15,8 @@ import (
 	"github.com/fermata-ai/fermata/llm"
 )
 
-// DefaultIdle is how long a stream may be silent where an adapter's options say nothing.
+// DefaultIdle is how long a stream may be silent where an adapter's options say
+// nothing.
 const DefaultIdle = 10 * time.Minute
 
 // Stream marks the requests that are made with a context as requests for a stream, which [Client] ends once it has waited for idle
@@ -24,7 +25,8 @@ const DefaultIdle = 10 * time.Minute
 //
 // The lines of the stream end as [Lines] has them.
 //
-// The time in which whoever reads the stream is busy with what has come doesn't count.
+// The time in which the reader of the stream is busy with what has come doesn't
+// count.
 func Stream(ctx context.Context, provider string, idle time.Duration) context.Context {
 	return context.WithValue(ctx, streamKey{}, stream{provider, cmp.Or(idle, DefaultIdle)})
 }

@@ -13,7 +13,8 @@ import (
 	"github.com/fermata-ai/fermata/llm"
 )
 
-// server answers after a while, and then writes pieces, each after another while.
+// server answers after a while, and then writes pieces, each after another
+// while.
 type server struct {
 	begins time.Duration
 	kind   string
@@ -108,7 +109,8 @@ func TestSilentStreamsEnd(t *testing.T) {
 	}
 }
 
-// Whoever reads may take longer than that for what has come, and a request for a whole message is not watched.
+// The reader may take longer than that for what has come, and a request for a
+// whole message is not watched.
 func TestOnlyWaitingForAStreamIsSilence(t *testing.T) {
 	s := server{kind: "text/event-stream", pieces: []time.Duration{time.Minute, time.Minute, time.Minute}}
 	synctest.Test(t, func(t *testing.T) {

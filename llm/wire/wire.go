@@ -12,8 +12,10 @@ import (
 	"github.com/fermata-ai/fermata/llm"
 )
 
-// ResultText is a result for a provider that takes text: a JSON string is its text, and everything else is the JSON itself, as
-// [llm.PlainJSON] has it and otherwise byte for byte. With mark, a failed result begins with "Error: ", for a provider that has no flag for it.
+// ResultText is a result for a provider that takes text: a JSON string is its
+// text, and everything else is the JSON itself, as [llm.PlainJSON] has it and
+// otherwise byte for byte. With mark, a failed result begins with "Error: ",
+// for a provider that has no flag for it.
 func ResultText(r llm.ToolResult, mark bool) string {
 	text := string(llm.PlainJSON(r.Output))
 	if strings.HasPrefix(strings.TrimLeft(text, " \t\r\n"), `"`) {
@@ -53,8 +55,10 @@ func MediaNote(m llm.Media, why error) string {
 	return fmt.Sprintf("[media of type %s%s; it can't be shown here: %v]", m.MediaType, name, why)
 }
 
-// Arguments are a call's as a JSON object, also where they were encoded twice. Text that was no JSON is stored as a string, and most providers take nothing but objects: it
-// becomes {"arguments": "..."}, so that the model sees again what it wrote, beside the error that it got for it.
+// Arguments are a call's as a JSON object, also where they were encoded twice.
+// Text that was no JSON is stored as a string, and most providers take nothing
+// but objects: it becomes {"arguments": "..."}, so that the model sees again
+// what it wrote, beside the error that it got for it.
 func Arguments(c llm.ToolCall) json.RawMessage {
 	if args, ok := llm.ArgumentsObject(c.Arguments); ok {
 		return args

@@ -97,7 +97,8 @@ func (c *content) added(s string) llm.Event {
 	return llm.ToolCallDelta{Index: c.index, Arguments: s}
 }
 
-// rest is what is left of the block's text, or of its input, where half a rune has no other.
+// rest is what is left of the block's text, or of its input, where half a rune
+// has no other.
 func (c *content) rest() llm.Event {
 	s := c.halves.Rest()
 	if c.kind == "text" || c.kind == "thinking" {

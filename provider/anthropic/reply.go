@@ -190,7 +190,8 @@ func (r *reply) say(c *content, e llm.Event) {
 	r.emit(e)
 }
 
-// between is the text of a block that another one's follows. White space between two texts stays, in a form that the collector keeps.
+// between is the text of a block that another one's follows. White space
+// between two texts stays, in a form that the collector keeps.
 func (r *reply) between(c *content) llm.Text {
 	t := llm.Text{Text: c.text.String()}
 	if isBlank(t.Text) && c.index > r.from && r.blocks[c.index-1].kind == "text" {
@@ -285,8 +286,8 @@ func (r *reply) resume() sdk.MessageParam {
 	return sdk.NewAssistantMessage(blocks...)
 }
 
-// usage counts as the API does. Each count replaces the one before; what is left out stays, and so does what compatible servers tell as
-// zero at the end.
+// usage counts as the API does. Each count replaces the one before; what is
+// left out stays, and so does what compatible servers tell as zero at the end.
 type usage struct {
 	Input    *int `json:"input_tokens"`
 	Written  *int `json:"cache_creation_input_tokens"`

@@ -12,7 +12,8 @@ import (
 	"github.com/fermata-ai/fermata/llm"
 )
 
-// What stands between here and Anthropic, and what speaks its API, does as it likes.
+// What stands between here and Anthropic, and what speaks its API, does as it
+// likes.
 func TestWhatServicesMakeOfTheAPI(t *testing.T) {
 	const (
 		cited  = `{"type":"text","text":"Paris","citations":[{"type":"x"}]}`
@@ -90,7 +91,8 @@ func TestProvidersWord(t *testing.T) {
 	}
 }
 
-// A transport of the caller's may know who asks: no key is needed then, nor sent.
+// A transport of the caller's may know who asks: no key is needed then, nor
+// sent.
 func TestTransportThatAuthenticates(t *testing.T) {
 	t.Setenv("ANTHROPIC_API_KEY", "")
 	s := &service{body: message(endTurn, at(0, `{"type":"text","text":"a"}`))}
@@ -107,7 +109,7 @@ func TestTransportThatAuthenticates(t *testing.T) {
 	}
 }
 
-// Whoever asks the vendor about a stream that broke needs the request's id.
+// Who asks the vendor about a stream that broke needs the request's id.
 func TestBrokenStreamsTellTheRequest(t *testing.T) {
 	const head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nRequest-Id: req_1\r\n\r\n"
 	for name, body := range map[string]string{

@@ -62,7 +62,8 @@ func (r *reply) instead(res *http.Response) error {
 	return r.message(body, res)
 }
 
-// heard keeps the header of the answer, whose request id broken streams are told with.
+// heard keeps the header of the answer, whose request id broken streams are
+// told with.
 func (r *reply) heard(res *http.Response) {
 	if res != nil {
 		r.header = res.Header

@@ -14,14 +14,16 @@ import (
 // mostEvent is how long an event may be, in bytes. Images come within one.
 const mostEvent = wire.MaxWhole
 
-// notEvents is a body, or the rest of one, that is no stream of events: the service may end a stream with a bare error object,
-// what can't stream answers with the whole message, and what stands between may answer with a page.
+// notEvents is a body, or the rest of one, that is no stream of events: the
+// service may end a stream with a bare error object, what can't stream answers
+// with the whole message, and what stands between may answer with a page.
 type notEvents struct {
 	text  []byte // its beginning, up to 64 KiB; all of what may be a message
 	later bool   // it comes after events
 }
 
-// isWhole reports whether it may be a message, or a list of its pieces, in place of a stream.
+// isWhole reports whether it may be a message, or a list of its pieces, in
+// place of a stream.
 func (e *notEvents) isWhole() bool { return !e.later && isJSON(e.text) }
 
 func isJSON(text []byte) bool { return len(text) > 0 && (text[0] == '{' || text[0] == '[') }

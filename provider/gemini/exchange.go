@@ -29,7 +29,8 @@ func (x *exchange) close() {
 	}
 }
 
-// noKey is what the SDK, which wants a key, is given where the caller's transport knows who asks. It is not sent.
+// noKey is what the SDK, which wants a key, is given where the caller's
+// transport knows who asks. It is not sent.
 const (
 	noKey     = "none"
 	keyHeader = "X-Goog-Api-Key"

@@ -20,9 +20,10 @@ import (
 type Options struct {
 	// Model is the model's id, such as "gemini-3-flash"; "models/" before it makes no difference.
 	Model string
-	// APIKey defaults to GOOGLE_API_KEY, then GEMINI_API_KEY, in the order of Google's own libraries, unless BaseURL names a server
-	// other than the API's own: a key goes to none that it isn't for, nor to the rest of Google's cloud. A Client whose transport
-	// authenticates may do without.
+	// APIKey defaults to GOOGLE_API_KEY, then GEMINI_API_KEY, in the order of
+	// Google's own libraries, unless BaseURL names a server other than the
+	// API's own: a key goes to none that it isn't for, nor to the rest of
+	// Google's cloud. A Client whose transport authenticates may do without.
 	APIKey string
 	// BaseURL is where the API is, without its version; default: GOOGLE_GEMINI_BASE_URL, then Google's own.
 	BaseURL string
@@ -31,8 +32,10 @@ type Options struct {
 	Idle    time.Duration // how long a stream may be silent; comments and pings count as life; 0: 10 minutes, negative: for ever
 	Retries int           // by the SDK, before an answer has begun; 0: none. An agent that retries too refuses the model: see llm.Retrier
 	Whole   bool          // ask for the message at once in place of a stream
-	// Origin is the host that what the model encrypts or signs belongs to, and goes back to alone; default: BaseURL's, where all
-	// hosts below generativelanguage.googleapis.com are one. A gateway to it is told of by that name.
+	// Origin is the host that what the model encrypts or signs belongs to, and
+	// goes back to alone; default: BaseURL's, where all hosts below
+	// generativelanguage.googleapis.com are one. A gateway to it is told of by
+	// that name.
 	Origin string
 
 	Thinking Thinking
@@ -87,7 +90,8 @@ const apiVersion = "/v1beta"
 // isOwn reports whether a base URL is the API's own.
 func isOwn(base string) bool { return wire.InDomain(base, domain) }
 
-// domain is the API's own. The rest of googleapis.com is Google's cloud: other services, and what customers keep there.
+// domain is the API's own. The rest of googleapis.com is Google's cloud: other
+// services, and what customers keep there.
 const domain = "generativelanguage.googleapis.com"
 
 func baseURL(s string) (string, error) {

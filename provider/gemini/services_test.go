@@ -13,7 +13,8 @@ import (
 	"github.com/fermata-ai/fermata/llm"
 )
 
-// Text that is cut within a rune is whole again, and what is signed stays a part of its own.
+// Text that is cut within a rune is whole again, and what is signed stays a
+// part of its own.
 func TestTextThatIsCutWithinARune(t *testing.T) {
 	says1 := func(part string) string { return says("", part) }
 	for name, c := range map[string]struct {
@@ -89,7 +90,8 @@ func TestTransportThatAuthenticates(t *testing.T) {
 	}
 }
 
-// What Google's cloud has beside the API is not the API: its key, and what it encrypted, go nowhere else.
+// What Google's cloud has beside the API is not the API: its key, and what it
+// encrypted, go nowhere else.
 func TestOwnHosts(t *testing.T) {
 	t.Setenv("GOOGLE_API_KEY", "")
 	t.Setenv("GEMINI_API_KEY", key)

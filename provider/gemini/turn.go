@@ -41,8 +41,8 @@ func (t *turn) emit(e llm.Event) error {
 	return nil
 }
 
-// readAll takes a message that came at once, or a list of what would be events: from what can't stream, or was asked without alt=sse by
-// something on the way.
+// readAll takes a message that came at once, or a list of what would be events:
+// from what can't stream, or was asked without alt=sse by something on the way.
 func (t *turn) readAll(data []byte) error {
 	var reply json.RawMessage
 	if err := json.Unmarshal(data, &reply); err != nil {

@@ -24,12 +24,14 @@ type ChatOptions struct {
 	Model string
 	// APIKey defaults to OPENAI_API_KEY, unless BaseURL names a server other than OpenAI's: a key goes to none that it isn't for.
 	APIKey string
-	// BaseURL is the server's, with the version, such as "https://openrouter.ai/api/v1"; default: OPENAI_BASE_URL, then OpenAI's. On
-	// Azure it is "https://NAME.openai.azure.com/openai/v1", or names a deployment and the version of the API:
+	// BaseURL is the server's, with the version, such as
+	// "https://openrouter.ai/api/v1"; default: OPENAI_BASE_URL, then OpenAI's.
+	// On Azure it is "https://NAME.openai.azure.com/openai/v1", or names a
+	// deployment and the version of the API:
 	// "https://NAME.openai.azure.com/openai/deployments/gpt-5?api-version=2025-04-01-preview".
 	BaseURL string
-	// Client defaults to http.DefaultClient. Redirections are never followed. With a transport of its own, which may authenticate,
-	// no key is needed.
+	// Client defaults to http.DefaultClient. Redirections are never followed.
+	// With a transport of its own, which may authenticate, no key is needed.
 	Client  *http.Client
 	Timeout time.Duration // of one whole generation; 0: none beyond the context's
 	Idle    time.Duration // how long a stream may be silent; comments and pings count as life; 0: 10 minutes, negative: for ever
@@ -48,16 +50,19 @@ type ChatOptions struct {
 	// Sequential asks for at most one call at a time.
 	Sequential bool
 
-	// SystemRole is the role of Request.System: "developer" (default at OpenAI and on Azure) or "system" (default elsewhere).
+	// SystemRole is the role of Request.System: "developer" (default at OpenAI
+	// and on Azure) or "system" (default elsewhere).
 	SystemRole string
-	// LimitField is where Limits.OutputTokens goes: "max_completion_tokens" (default at OpenAI and on Azure) or "max_tokens" (default
-	// elsewhere).
+	// LimitField is where Limits.OutputTokens goes: "max_completion_tokens"
+	// (default at OpenAI and on Azure) or "max_tokens" (default elsewhere).
 	LimitField string
-	// CallIDs is the form of the ids of calls that the server takes; default: what OpenAI, Mistral, and most others do. Mistral's
-	// models elsewhere may want wire.Form{Min: 9, Max: 9}.
+	// CallIDs is the form of the ids of calls that the server takes; default:
+	// what OpenAI, Mistral, and most others do. Mistral's models elsewhere may
+	// want wire.Form{Min: 9, Max: 9}.
 	CallIDs wire.Form
-	// CacheKey sends prompt_cache_key, which brings the requests of a session to where its cache is, also to a server of which it isn't
-	// known that it takes it. It is of OpenAI, Azure and Moonshot.
+	// CacheKey sends prompt_cache_key, which brings the requests of a session
+	// to where its cache is, also to a server of which it isn't known that it
+	// takes it. It is of OpenAI, Azure and Moonshot.
 	CacheKey bool
 	// NoStreamOptions leaves out stream_options, for servers that refuse it; the usage is then unknown.
 	NoStreamOptions bool

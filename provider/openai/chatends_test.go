@@ -11,7 +11,8 @@ import (
 	"github.com/fermata-ai/fermata/llm"
 )
 
-// framings are the ways in which HTTP tells the end of an answer, the last of which doesn't.
+// framings are the ways in which HTTP tells the end of an answer, the last of
+// which doesn't.
 var framings = map[string]func(w http.ResponseWriter, body string){
 	"counted": func(w http.ResponseWriter, body string) {
 		w.Header().Set("Content-Length", fmt.Sprint(len(body)))
@@ -31,8 +32,9 @@ var framings = map[string]func(w http.ResponseWriter, body string){
 	},
 }
 
-// A finish_reason or [DONE] is enough where HTTP itself says that the answer is whole. Where a connection that broke looks like the end
-// of one that didn't, both are.
+// A finish_reason or [DONE] is enough where HTTP itself says that the answer is
+// whole. Where a connection that broke looks like the end of one that didn't,
+// both are.
 func TestOneEndMarkerIsEnoughAtACleanEnd(t *testing.T) {
 	const (
 		text   = `data: {"choices":[{"index":0,"delta":{"content":"It is"},"finish_reason":null}]}` + "\n\n"
@@ -104,7 +106,8 @@ func TestOneEndMarkerIsEnoughAtACleanEnd(t *testing.T) {
 	})
 }
 
-// Where no finish_reason says that the model was done, a call counts if its arguments are whole JSON.
+// Where no finish_reason says that the model was done, a call counts if its
+// arguments are whole JSON.
 func TestArgumentsThatNoReasonEnds(t *testing.T) {
 	call := func(args string) string {
 		return fmt.Sprintf(`{"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":%q}}]}}]}`, args)
@@ -127,7 +130,8 @@ func TestArgumentsThatNoReasonEnds(t *testing.T) {
 	}
 }
 
-// Under a reason that isn't known, a call of which all came runs, with {} too; at the limit, or by a filter, none does that may be cut off.
+// Under a reason that isn't known, a call of which all came runs, with {} too;
+// at the limit, or by a filter, none does that may be cut off.
 func TestEmptyArgumentsByTheReason(t *testing.T) {
 	for _, c := range []struct {
 		reason string
@@ -161,7 +165,8 @@ func TestEmptyArgumentsByTheReason(t *testing.T) {
 	}
 }
 
-// Where the server begins each call with {}, one that has no more at the limit, or without a reason, was cut off, also if it isn't the last.
+// Where the server begins each call with {}, one that has no more at the limit,
+// or without a reason, was cut off, also if it isn't the last.
 func TestPlaceholdersAtTheLimit(t *testing.T) {
 	entry := func(i int, name, args string) string {
 		return fmt.Sprintf(`{"tool_calls":[{"index":%d,"id":"c%[1]d","function":{"name":%q,"arguments":%q}}]}`, i, name, args)

@@ -9,7 +9,8 @@ import (
 	"github.com/fermata-ai/fermata/llm"
 )
 
-// Some gateways cut text by UTF-16 units, others by bytes, and so cut runes in two.
+// Some gateways cut text by UTF-16 units, others by bytes, and so cut runes in
+// two.
 func TestRunesThatAreCutInTwo(t *testing.T) {
 	for _, c := range []struct {
 		name   string

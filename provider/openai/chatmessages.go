@@ -231,8 +231,8 @@ func (w *chatMessages) own(n *llm.Native) json.RawMessage {
 // join makes one string of several texts, for compatible servers, many of which take no list of them.
 func (w *chatMessages) join(texts []string) string { return strings.Join(texts, "\n\n") }
 
-// merge adds members to a message's. A message may have reasoning in several places, but has one place for it: texts and lists are
-// joined.
+// merge adds members to a message's. A message may have reasoning in several
+// places, but has one place for it: texts and lists are joined.
 func merge(fields, more map[string]json.RawMessage) error {
 	for name, value := range more {
 		before, ok := fields[name]

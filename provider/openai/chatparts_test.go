@@ -8,7 +8,8 @@ import (
 	"github.com/fermata-ai/fermata/llm/wire"
 )
 
-// What a model thinks within the list content, as Mistral has it, goes back there, in its place. So do parts of kinds that aren't known.
+// What a model thinks within the list content, as Mistral has it, goes back
+// there, in its place. So do parts of kinds that aren't known.
 func TestPartsOfTheContentGoBack(t *testing.T) {
 	const reference = `{"type":"reference","reference_ids":[1,2]}`
 	s := newChatServer(t, pieces("tool_calls",
@@ -50,7 +51,8 @@ func TestPartsOfTheContentGoBack(t *testing.T) {
 	}
 }
 
-// An earlier version stored Mistral's reasoning as a member that Mistral refuses: it is left out there.
+// An earlier version stored Mistral's reasoning as a member that Mistral
+// refuses: it is left out there.
 func TestReasoningThatMistralRefusesIsLeftOut(t *testing.T) {
 	for base, want := range map[string]bool{"https://api.mistral.ai/v1": false, "https://api.example/v1": true} {
 		var r recorder

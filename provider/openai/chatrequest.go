@@ -104,8 +104,10 @@ func (c *Chat) format(p *openai.ChatCompletionNewParams, f llm.ResponseFormat) e
 	return nil
 }
 
-// cache passes a hint on. OpenAI caches by itself; the key brings the requests of a session to where its cache is. There is no way
-// to turn the cache off, so that CacheNone asks for nothing. Some compatible servers refuse what they don't know.
+// cache passes a hint on. OpenAI caches by itself; the key brings the requests
+// of a session to where its cache is. There is no way to turn the cache off, so
+// that CacheNone asks for nothing. Some compatible servers refuse what they
+// don't know.
 func (c *Chat) cache(p *openai.ChatCompletionNewParams, r llm.Request) {
 	if r.Cache != llm.CacheShort && r.Cache != llm.CacheLong {
 		return

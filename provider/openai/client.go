@@ -153,8 +153,9 @@ func parseBase(base string) (u *url.URL, version string, err error) {
 	return u, version, nil
 }
 
-// isAzure reports whether OpenAI's models are asked on Azure: of a resource of its own, by a deployment or by the newer path /openai/v1.
-// What else Azure has at other paths is as any compatible server.
+// isAzure reports whether OpenAI's models are asked on Azure: of a resource of
+// its own, by a deployment or by the newer path /openai/v1. What else Azure has
+// at other paths is as any compatible server.
 func isAzure(u *url.URL) bool {
 	if path := strings.ToLower(u.Path) + "/"; !strings.HasPrefix(path, "/openai/") {
 		return false

@@ -13,7 +13,7 @@ import (
 	"github.com/openai/openai-go/v3/packages/ssestream"
 )
 
-// errStopped says that the caller wants no more events.
+// errStopped ends a reply whose caller wants no more events.
 var errStopped = errors.New("stopped")
 
 // answer is what a server sends, whose body is being read. What comes is judged

@@ -48,8 +48,9 @@ type ResponsesOptions struct {
 	Strict bool
 	// Sequential asks for at most one call at a time.
 	Sequential bool
-	// CacheKey sends prompt_cache_key, which brings the requests of a session to where its cache is, also to a server of which it isn't
-	// known that it takes it. It is of OpenAI, Azure and xAI.
+	// CacheKey sends prompt_cache_key, which brings the requests of a session
+	// to where its cache is, also to a server of which it isn't known that it
+	// takes it. It is of OpenAI, Azure and xAI.
 	CacheKey bool
 	// Extra is a JSON object of members for every request, such as {"service_tier":"flex"}.
 	Extra json.RawMessage

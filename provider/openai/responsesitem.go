@@ -102,7 +102,8 @@ func thought(raw responses.ResponseReasoningItem) string {
 	return strings.Join(parts, paragraph)
 }
 
-// called takes the end of a call. What it says of the arguments counts, whatever came in pieces; if it says nothing, they do.
+// called takes the end of a call. What it says of the arguments counts,
+// whatever came in pieces; if it says nothing, they do.
 func (r *reply) called(it *item, raw responses.ResponseOutputItemUnion, native *llm.Native) error {
 	whole, pieces := arguments(raw), it.text.String()
 	if !raw.JSON.Arguments.Valid() {
@@ -141,8 +142,9 @@ func arguments(raw responses.ResponseOutputItemUnion) string {
 	return raw.Arguments.OfString
 }
 
-// cut ends an item that the response broke off. A call whose arguments had not begun must not look like one without any, and what may
-// have stood for them doesn't count.
+// cut ends an item that the response broke off. A call whose arguments had not
+// begun must not look like one without any, and what may have stood for them
+// doesn't count.
 func (r *reply) cut(it *item) {
 	if it.kind != "function_call" {
 		return

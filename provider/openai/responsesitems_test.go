@@ -53,7 +53,8 @@ func TestItemsOfOnePlaceAreToldApartByTheirIDs(t *testing.T) {
 	}
 }
 
-// What the end of an item says of a call's arguments counts, and not what came in pieces before.
+// What the end of an item says of a call's arguments counts, and not what came
+// in pieces before.
 func TestTheEndOfAnItemWins(t *testing.T) {
 	const namespace = `"namespace":"files","status"`
 	for name, c := range map[string]struct{ pieces, end, want string }{

@@ -134,7 +134,8 @@ func TestNullsOfStrictMode(t *testing.T) {
 	}
 }
 
-// A page of a proxy's with a good status may pass, as it would with the status 502.
+// A page of a proxy's with a good status may pass, as it would with the status
+// 502.
 func TestAnswersThatAreSomethingElse(t *testing.T) {
 	for _, whole := range []bool{false, true} {
 		for _, contentType := range []string{"text/html; charset=utf-8", "application/xml"} {
@@ -165,8 +166,9 @@ func TestAnswersThatAreSomethingElse(t *testing.T) {
 	}
 }
 
-// A server that can't stream answers a request for a stream with the whole response, whatever its content type, and one that always
-// streams does so for a request that wants none.
+// A server that can't stream answers a request for a stream with the whole
+// response, whatever its content type, and one that always streams does so for
+// a request that wants none.
 func TestAWholeResponseInPlaceOfAStream(t *testing.T) {
 	m, f, err := plays(t, added(0, begun), text(0, "a"), ended(0, said("msg_1", "a")), completed).ask(t, openai.ResponsesOptions{Whole: true})
 	if err != nil || m.Text() != "a" || f.Reason != llm.StopEnd {

@@ -51,9 +51,10 @@ func (m *Responses) params(req llm.Request, how memory) (responses.ResponseNewPa
 	return p, err
 }
 
-// cache passes a hint on. OpenAI caches by itself; the key brings the requests of a session to where its cache is. There is no
-// way to turn the cache off that every model knows, so that CacheNone asks for nothing. Some compatible servers refuse what they don't
-// know.
+// cache passes a hint on. OpenAI caches by itself; the key brings the requests
+// of a session to where its cache is. There is no way to turn the cache off
+// that every model knows, so that CacheNone asks for nothing. Some compatible
+// servers refuse what they don't know.
 func (m *Responses) cache(p *responses.ResponseNewParams, req llm.Request) {
 	if req.Cache != llm.CacheShort && req.Cache != llm.CacheLong {
 		return

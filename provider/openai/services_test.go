@@ -82,7 +82,8 @@ func TestAzure(t *testing.T) {
 	holds(t, "Responses", r.body, `"prompt_cache_key":"chat-1" -"prompt_cache_retention" "max_output_tokens":7`)
 }
 
-// holds checks that a body has what is wanted, and not what has a "-" before it.
+// holds checks that a body has what is wanted, and not what has a "-" before
+// it.
 func holds(t *testing.T, name, body, wants string) {
 	t.Helper()
 	for _, want := range strings.Fields(wants) {
@@ -93,7 +94,8 @@ func holds(t *testing.T, name, body, wants string) {
 	}
 }
 
-// prompt_cache_key goes to a server that is known to take it: others may refuse what they don't know.
+// prompt_cache_key goes to a server that is known to take it: others may refuse
+// what they don't know.
 func TestTheCachesKeyGoesToWhoTakesIt(t *testing.T) {
 	noEnvironment(t)
 	for base, want := range map[string][2]bool{ // Chat Completions, Responses
@@ -122,7 +124,8 @@ func TestTheCachesKeyGoesToWhoTakesIt(t *testing.T) {
 	}
 }
 
-// A transport that authenticates by itself needs no key. One of net/http doesn't.
+// A transport that authenticates by itself needs no key. One of net/http
+// doesn't.
 func TestATransportThatAuthenticatesNeedsNoKey(t *testing.T) {
 	noEnvironment(t)
 	for _, base := range []string{"", "https://eu.api.openai.com/v1", "https://me.openai.azure.com/openai/v1"} {
@@ -160,7 +163,8 @@ func TestATransportThatAuthenticatesNeedsNoKey(t *testing.T) {
 	}
 }
 
-// A stream that is silent for too long is an error that passes, and tells the request; comments count as life.
+// A stream that is silent for too long is an error that passes, and tells the
+// request; comments count as life.
 func TestSilentStreamsEnd(t *testing.T) {
 	for idle, want := range map[time.Duration]time.Duration{0: 19 * time.Minute, time.Hour: 69 * time.Minute} {
 		synctest.Test(t, func(t *testing.T) {
@@ -195,7 +199,8 @@ func TestSilentStreamsEnd(t *testing.T) {
 	}
 }
 
-// The agent is told how often the SDK tries again by itself: the tries of both would multiply.
+// The agent is told how often the SDK tries again by itself: the tries of both
+// would multiply.
 func TestRetriesAreTold(t *testing.T) {
 	chat, err := NewChat(ChatOptions{Model: "m", BaseURL: "http://localhost/v1", Retries: 3})
 	if err != nil {

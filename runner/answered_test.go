@@ -1,0 +1,112 @@
+package runner_test
+
+import (
+	"context"
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/fermata-ai/fermata/agent"
+	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/interceptor"
+	"github.com/fermata-ai/fermata/runner"
+	"github.com/fermata-ai/fermata/tool"
+)
+
+// listIn has a list, which a model may encode twice.
+type listIn struct {
+	IDs []int `json:"ids"`
+}
+
+// becomesTheOutput answers a call with its output, and fails the test unless that is its result.
+func (r *rig) becomesTheOutput(p tool.Pause) {
+	r.t.Helper()
+	r.answer(runner.Complete(p.ID, text("built"), "ci")).finished(event.FinishStop)
+	st, err := r.Call(r.t.Context(), chat, p.Call, user)
+	must(r.t, err)
+	if st.Settled != event.Done || string(st.Output) != string(text("built")) {
+		r.t.Errorf("the accepted answer is lost: %s: %s", st.Settled, st.Output)
+	}
+}
+
+// TestAcceptedOutputIsNotLostOverArguments: they were run, and aren't run again, so
+// that neither their form nor what a deploy has made of the layers since costs
+// the answer, nor has a person asked whether the call may run.
+func TestAcceptedOutputIsNotLostOverArguments(t *testing.T) {
+	job := tool.Must(tool.Func(tool.Spec{Name: "job", MayPause: true}, func(context.Context, listIn) (tool.Result[textOut], error) {
+		return tool.Pending[textOut](tool.Await{Timeout: time.Hour}), nil
+	}))
+	for _, args := range []string{`{"ids":[1,2]}`, `{"ids":"[1,2]"}`, `"{\"ids\":[1,2]}"`} {
+		t.Run("approved "+args, func(t *testing.T) {
+			r := newRig(t, agent.Config{
+				Tools: []tool.Tool{job}, Interceptors: interceptor.Chain{interceptor.Approval(nil)}, Model: messages(calls("job", args), says("Done.")),
+			}, &rigOptions{memory: true})
+			gate := r.say("Go.").finished(event.FinishPaused).pause("job")
+			r.becomesTheOutput(r.answer(runner.Approve(gate.ID, "grace", "")).finished(event.FinishPaused).pause("job"))
+		})
+		t.Run("allowed by a policy that reads them "+args, func(t *testing.T) {
+			policy := func(_ context.Context, c tool.Call) (v interceptor.Verdict, err error) {
+				v.Ruling = interceptor.Allow
+				return v, json.Unmarshal(c.Arguments, new(listIn))
+			}
+			r := newRig(t, agent.Config{
+				Tools: []tool.Tool{job}, Model: messages(calls("job", args), says("Done.")),
+				Interceptors: interceptor.Chain{interceptor.Approval(&interceptor.ApprovalOptions{Policy: policy})},
+			}, &rigOptions{memory: true})
+			r.becomesTheOutput(r.say("Go.").finished(event.FinishPaused).pause("job"))
+		})
+	}
+	t.Run("a layer was changed meanwhile", func(t *testing.T) {
+		var n counter
+		suffix := "-v1"
+		outer := toolLayer("outer", func(ctx context.Context, c tool.Call, next interceptor.ToolHandler) (tool.Execution, error) {
+			var in textIn
+			must(t, json.Unmarshal(c.Arguments, &in))
+			c.Arguments = text(in.Text + suffix)
+			return next(ctx, c)
+		})
+		r := newRig(t, oneCall(waiting("job", tool.Once, &n), outer, interceptor.Approval(nil)), &rigOptions{memory: true})
+		gate := r.say("Go.").finished(event.FinishPaused).pause("job")
+		p := r.answer(runner.Approve(gate.ID, "grace", "")).finished(event.FinishPaused).pause("job")
+		suffix = "-v2"
+		r.becomesTheOutput(p)
+	})
+}
+
+// TestOperatorsWordIsNotLost: nor is an operator's word about a lost call whose
+// arguments were encoded twice.
+func TestOperatorsWordIsNotLost(t *testing.T) {
+	var r *rig
+	job := tool.Must(tool.Func(tool.Spec{Name: "job", AskOperator: true}, func(context.Context, listIn) (tool.Result[textOut], error) {
+		r.faults.Kill()
+		return tool.Done(textOut{"x"}), nil
+	}))
+	r = newRig(t, agent.Config{
+		Tools: []tool.Tool{job}, Interceptors: interceptor.Chain{interceptor.Approval(nil)},
+		Model: messages(calls("job", `{"ids":"[1,2]"}`), says("Done.")),
+	}, nil)
+	gate := r.say("Go.").finished(event.FinishPaused).pause("job")
+	res, err := r.Resume(t.Context(), chat, runner.Approve(gate.ID, "grace", ""))
+	must(t, err)
+	watch(t, res.Events(t.Context()))
+	r.restart()
+	r.becomesTheOutput(r.carryOn().finished(event.FinishPaused).pause("job"))
+}
+
+// TestAnswerDoesNotUnbindAPolicy: a layer that gives the call an answer of its own
+// making gets no other arguments past what a policy allowed.
+func TestAnswerDoesNotUnbindAPolicy(t *testing.T) {
+	var n counter
+	allow := interceptor.Approval(&interceptor.ApprovalOptions{Policy: func(context.Context, tool.Call) (interceptor.Verdict, error) {
+		return interceptor.Verdict{Ruling: interceptor.Allow}, nil
+	}})
+	behind := toolLayer("behind", func(ctx context.Context, c tool.Call, next interceptor.ToolHandler) (tool.Execution, error) {
+		c.Arguments, c.Answer = text("1000"), &tool.Answer{Pause: 1, Mode: tool.ModeOutput, Payload: text("paid")}
+		return next(ctx, c)
+	})
+	r := newRig(t, oneCall(instant("pay", tool.Once, &n), allow, behind), &rigOptions{memory: true})
+	r.say("Pay 10.").finished(event.FinishStop)
+	if n.get("pay") != 0 {
+		t.Errorf("it was paid: %s", r.outputs()[0])
+	}
+}
