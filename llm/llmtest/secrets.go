@@ -3,6 +3,7 @@ package llmtest
 import (
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -81,6 +82,8 @@ func secrets(t *testing.T, p Provider) {
 // cutSecrets has a service quote the key where what is told of its answer ends, wherever that is.
 func cutSecrets(t *testing.T, p Provider) {
 	for _, form := range forms {
+		service := &quoting{}
+		m := adapter{p.New(t, Options{BaseURL: "http://memory.invalid", Whole: form.whole, Client: &http.Client{Transport: service}})}
 		for before := 0; before < 400; before += 12 {
 			quoted := strings.Repeat("x", before) + " " + APIKey
 			for body, kind := range map[string]string{
@@ -93,8 +96,8 @@ func cutSecrets(t *testing.T, p Provider) {
 				"event: error\ndata: {\"error\":{\"message\":\"" + quoted + "\"}}\n\n": "text/event-stream",
 			} {
 				for _, status := range []int{http.StatusOK, http.StatusUnauthorized} {
-					srv := serve(t, atOnce, reply{status: status, header: http.Header{"Content-Type": {kind}}, body: []byte(body)})
-					_, _, err := model(t, p, srv, form.whole).collect(t, scenarios[0].request())
+					service.status, service.kind, service.body = status, kind, body
+					_, _, err := m.collect(t, scenarios[0].request())
 					if err == nil || strings.Contains(err.Error(), APIKey[:8]) {
 						t.Fatalf("%s, status %d: %s: the error tells the key's beginning, or there is none: %v", form.name, status, body, err)
 					}
@@ -102,4 +105,14 @@ func cutSecrets(t *testing.T, p Provider) {
 			}
 		}
 	}
+}
+
+// quoting is a service without a network, for many answers.
+type quoting struct {
+	status     int
+	kind, body string
+}
+
+func (q *quoting) RoundTrip(r *http.Request) (*http.Response, error) {
+	return &http.Response{StatusCode: q.status, Header: http.Header{"Content-Type": {q.kind}}, Body: io.NopCloser(strings.NewReader(q.body)), Request: r}, nil
 }
