@@ -11,6 +11,7 @@ import (
 	"iter"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/fermata-ai/fermata/event"
 	"github.com/fermata-ai/fermata/llm"
@@ -67,6 +68,9 @@ func (c Chain) Check(tools []string) error {
 			return fmt.Errorf("interceptor: layer %d has no name", i)
 		case len(l.Name) > tool.MaxKey:
 			return fmt.Errorf("interceptor: layer %d has a name of %d bytes, at most %d are allowed: it stands in each decision", i, len(l.Name), tool.MaxKey)
+		case !utf8.ValidString(l.Name):
+			return fmt.Errorf("interceptor: layer %d has the name %q, which is not valid UTF-8: "+
+				"no decision that is stored would name it", i, l.Name)
 		case seen[l.Name]:
 			return fmt.Errorf("interceptor: two layers are named %q; names key what was decided, so give one another", l.Name)
 		}

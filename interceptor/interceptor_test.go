@@ -51,6 +51,7 @@ func TestChainCheck(t *testing.T) {
 		"for some tools":    {chain: interceptor.Chain{layer("a", pass, "deploy", "refund")}},
 		"without a name":    {interceptor.Chain{layer("a", pass), layer("", pass)}, "layer 1 has no name"},
 		"of a long name":    {interceptor.Chain{layer(strings.Repeat("a", 201), pass)}, "201 bytes"},
+		"of a name no text": {interceptor.Chain{layer("a\xff", pass)}, "not valid UTF-8"},
 		"of one name":       {interceptor.Chain{layer("a", pass), layer("b", pass), layer("a", pass)}, `two layers are named "a"`},
 		"for a typo":        {interceptor.Chain{layer("a", pass, "refund", "delpoy")}, `"delpoy", which the agent does not have; it has: refund, deploy`},
 		"case of the names": {interceptor.Chain{layer("a", pass, "Refund")}, `"Refund"`},

@@ -41,8 +41,8 @@ func (c Chain) inside(name string, call tool.Call, h ToolHandler) ToolHandler {
 }
 
 // wrapper is one layer around what is behind it. What the layer is given is its
-// own, and what it hands on, or returns, is copied: it may keep all of that and
-// write into it.
+// own, with its name, and what it hands on, or returns, is copied: it may keep
+// all of that and write into it.
 type wrapper struct {
 	layer   *Layer
 	decided []tool.Decision // which no layer can change for those behind it
@@ -63,12 +63,12 @@ func (w wrapper) around(next ToolHandler) ToolHandler {
 		exec, err := w.layer.Tool(func(ctx context.Context, c tool.Call) (tool.Execution, error) {
 			called.Store(true)
 			c = c.Clone()
-			c.Decisions = w.decided
+			c.Decisions, c.Gate = w.decided, ""
 			w.binds.add(c)
 			exec, err := next(ctx, c)
 			inner.Store(exec.Await.Clone())
 			return exec, err
-		})(ctx, call.Clone())
+		})(ctx, w.own(call))
 		exec = exec.Clone()
 		switch {
 		case err != nil || exec.Await == nil || reflect.DeepEqual(exec.Await, inner.Load()):
@@ -80,6 +80,13 @@ func (w wrapper) around(next ToolHandler) ToolHandler {
 		exec.Await.Gate, exec.Await.Arguments = w.layer.Name, call.Arguments
 		return exec, nil
 	}
+}
+
+// own is the call as the layer gets it.
+func (w wrapper) own(call tool.Call) tool.Call {
+	call = call.Clone()
+	call.Gate = w.layer.Name
+	return call
 }
 
 // bound is what a layer that binds has let through. A layer outside may call

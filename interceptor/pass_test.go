@@ -184,3 +184,34 @@ func TestALayerCannotChangeAnothersPause(t *testing.T) {
 		}
 	}
 }
+
+// Each layer has the call in its own name, whatever another one made of it, and
+// the body has it in none.
+func TestALayerHasTheCallInItsName(t *testing.T) {
+	var seen []string
+	note := func(name string) interceptor.Layer {
+		return layer(name, func(ctx context.Context, c tool.Call, next interceptor.ToolHandler) (tool.Execution, error) {
+			seen = append(seen, name+" as "+c.Gate)
+			c.Gate = "another"
+			return next(ctx, c)
+		})
+	}
+	policy := interceptor.Approval(&interceptor.ApprovalOptions{Policy: func(_ context.Context, c tool.Call) (interceptor.Verdict, error) {
+		seen = append(seen, "policy as "+c.Gate)
+		return interceptor.Verdict{Ruling: interceptor.Allow}, nil
+	}})
+	afresh := layer("afresh", func(ctx context.Context, c tool.Call, next interceptor.ToolHandler) (tool.Execution, error) {
+		return next(ctx, tool.Call{ID: c.ID, Tool: c.Tool, Arguments: c.Arguments})
+	})
+	body := func(_ context.Context, c tool.Call) (tool.Execution, error) {
+		seen = append(seen, "body as "+c.Gate)
+		return tool.Execution{}, nil
+	}
+	chain := interceptor.Chain{note("a"), afresh, policy, note("b")}
+	if _, err := chain.WrapTool("pay", body)(t.Context(), tool.Call{Tool: "pay", Arguments: json.RawMessage(`{}`)}); err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"a as a", "policy as approval", "b as b", "body as "}; !cmp.Equal(seen, want) {
+		t.Error(cmp.Diff(want, seen))
+	}
+}

@@ -42,16 +42,29 @@ func (c *Collector) begin(d ToolCallDelta) error {
 	if d.Name == "" && d.ProviderID == "" {
 		return malformed("arguments for index %d, where no call began: %.40q", d.Index, d.Arguments)
 	}
+	if err := c.another(partCost); err != nil {
+		return err
+	}
 	c.close()
 	c.calls = append(c.calls, stream{index: d.Index, place: len(c.parts), id: d.ProviderID, name: d.Name})
 	c.calls[len(c.calls)-1].args.add(d.Arguments)
 	c.parts = append(c.parts, nil)
+	c.found(len(c.calls) - 1)
 	return nil
 }
 
-// cutOff marks the calls that may have been cut off at their beginning: those
-// of which no arguments came, and, where the model was broken off for sure, the
-// last one, whose {} may be what a service made of none.
+// another makes room for one more call, which costs so many bytes beside those
+// that were counted.
+func (c *Collector) another(cost int) error {
+	if c.asked == MaxCalls {
+		return overlong("the message has more than %d tool calls", MaxCalls)
+	}
+	c.asked++
+	return c.grow(cost)
+}
+
+// cutOff marks the calls that may have been cut off at their beginning: those of which no arguments came, and, where the model was
+// broken off for sure, the last one, whose {} may be what a service made of none.
 func (c *Collector) cutOff(parts []Part, broken bool) {
 	mark := func(p *Part) {
 		if call, ok := (*p).(ToolCall); ok && string(call.Arguments) == "{}" {
@@ -64,19 +77,48 @@ func (c *Collector) cutOff(parts []Part, broken bool) {
 			mark(&parts[s.place])
 		}
 	}
-	if n := len(parts); n > 0 && broken {
-		mark(&parts[n-1])
+	if !broken {
+		return
+	}
+	// What stands behind the last call doesn't show that its arguments came: a
+	// signature of the reasoning before it may come last.
+	for i := len(parts) - 1; i >= 0; i-- {
+		if _, ok := parts[i].(ToolCall); ok {
+			mark(&parts[i])
+			return
+		}
 	}
 }
 
 // find is the newest call that has the index, nil if there is none.
 func (c *Collector) find(index int) *stream {
+	if c.newest != nil {
+		if i, ok := c.newest[index]; ok {
+			return &c.calls[i]
+		}
+		return nil
+	}
 	for i := len(c.calls) - 1; i >= 0; i-- {
 		if c.calls[i].index == index {
 			return &c.calls[i]
 		}
 	}
 	return nil
+}
+
+// found has find know the newest call, the i-th. Few calls are looked through;
+// with more, each delta would take as long as there are calls.
+func (c *Collector) found(i int) {
+	const few = 8
+	switch {
+	case c.newest != nil:
+		c.newest[c.calls[i].index] = i
+	case i == few:
+		c.newest = make(map[int]int)
+		for i := range c.calls {
+			c.newest[c.calls[i].index] = i
+		}
+	}
 }
 
 // wholeCall adds a call, or puts it in the place of the one that was streamed before it came whole.
@@ -96,6 +138,9 @@ func (c *Collector) wholeCall(p ToolCall) error {
 		if s.id != "" {
 			return malformed("call %q came with other arguments whole than in pieces: %.80q and %.80q", s.id, given, s.args.string())
 		}
+	}
+	if err := c.another(0); err != nil {
+		return err
 	}
 	c.instead(none, p, false)
 	return nil

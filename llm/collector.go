@@ -14,18 +14,25 @@ import (
 // It is strict, since a call that is put together wrongly does harm: an event that makes no sense where it comes is an
 // [*Error] of kind [ErrMalformed], never dropped, and never glued to a call that it may not belong to.
 type Collector struct {
-	// Limit bounds the message, in bytes of what its events hold; zero: it has
-	// none. The event that goes over it is an [*Error] of kind [ErrTooLong].
+	// Limit bounds the message, in bytes of what its events hold, and some for
+	// each part that begins; zero: it has none. The event that goes over it, or
+	// begins a call beyond [MaxCalls], is an [*Error] of kind [ErrTooLong].
 	Limit int
 
 	size   int
-	parts  []Part   // in order of first appearance; a streamed call keeps its place with nil
-	calls  []stream // in that order too
-	open   kind     // what is being written, and follows parts
+	parts  []Part      // in order of first appearance; a streamed call keeps its place with nil
+	calls  []stream    // in that order too
+	newest map[int]int // by index, the place in calls; nil as long as there are few
+	asked  int         // calls, with those that came whole only
+	open   kind        // what is being written, and follows parts
 	text   joined
 	finish Finish
 	done   bool
 }
+
+// MaxCalls is how many tool calls a message may have. It is far beyond what
+// models ask for at once: one that goes over it repeats itself.
+const MaxCalls = 512
 
 type kind int
 
@@ -40,14 +47,14 @@ func (c *Collector) Add(e Event) error {
 	if c.done {
 		return malformed("%T comes after the end of the stream", e)
 	}
-	if c.size += eventSize(e); c.Limit > 0 && c.size > c.Limit {
-		return &Error{Kind: ErrTooLong, Err: fmt.Errorf("the message has more than %d bytes", c.Limit)}
+	if err := c.grow(eventSize(e)); err != nil {
+		return err
 	}
 	switch e := e.(type) {
 	case TextDelta:
-		c.write(text, e.Text)
+		return c.write(text, e.Text)
 	case ReasoningDelta:
-		c.write(reasoning, e.Text)
+		return c.write(reasoning, e.Text)
 	case ToolCallDelta:
 		return c.delta(e)
 	case PartDone:
@@ -60,17 +67,22 @@ func (c *Collector) Add(e Event) error {
 	return nil
 }
 
+// grow counts more bytes of the message.
+func (c *Collector) grow(n int) error {
+	if c.size += n; c.Limit > 0 && c.size > c.Limit {
+		return overlong("the message has more than %d bytes", c.Limit)
+	}
+	return nil
+}
+
 // Message is the message as far as it has come, cleaned, and how it ended. Calls have no ID yet; their arguments are as
 // [Arguments] makes them. Text and reasoning of nothing but white space are left out: some models write it before a call, and
 // providers refuse to be sent it. So a model may have said nothing at all: the message then has no parts, and that is no error.
 //
-// After [StopLength], [StopRefusal] and [StopOther], a call that came in
-// pieces, of which none had any arguments, may have been cut off before they
-// came: several may be written side by side. After the first two, so may the
-// last call, if its arguments are empty. They are then a string that says so,
-// which [Arguments] refuses, so that no tool runs without what it was going to
-// be told. After a reason that has no neutral form, a call that is there to its
-// end counts, one with the arguments {} too.
+// After [StopLength], [StopRefusal] and [StopOther], a call that came in pieces, of which none had any arguments, may have been cut
+// off before they came: several may be written side by side. After the first two, so may the last call, whatever stands behind it, if its arguments are empty. They
+// are then a string that says so, which [Arguments] refuses, so that no tool runs without what it was going to be told. After a reason
+// that has no neutral form, a call that is there to its end counts, one with the arguments {} too.
 //
 // Before a [Finish] has come, the error is an [*Error] of kind [ErrTruncated].
 func (c *Collector) Message() (Message, Finish, error) {
@@ -122,16 +134,24 @@ func malformed(format string, args ...any) error {
 	return &Error{Kind: ErrMalformed, Err: fmt.Errorf(format, args...)}
 }
 
+func overlong(format string, args ...any) error {
+	return &Error{Kind: ErrTooLong, Err: fmt.Errorf(format, args...)}
+}
+
 // write adds to the text or reasoning that is being written, or begins one.
-func (c *Collector) write(k kind, s string) {
+func (c *Collector) write(k kind, s string) error {
 	if s == "" {
-		return
+		return nil
 	}
 	if c.open != k {
+		if err := c.grow(partCost); err != nil {
+			return err
+		}
 		c.close()
 		c.open = k
 	}
 	c.text.add(s)
+	return nil
 }
 
 // close ends the text or reasoning that is being written.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"iter"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -135,6 +136,10 @@ func TestCallThatWasCutOff(t *testing.T) {
 		"for another reason, in its arguments": {[]Event{d{0, "a", "f", `{"p":`}}, StopOther, []bool{true}},
 		"for another reason, pieces make {}":   {[]Event{d{0, "a", "f", "{"}, d{Index: 0, Arguments: "}"}}, StopOther, []bool{false}},
 		"for another reason, whole with {}":    {[]Event{PartDone{ToolCall{Name: "f", Arguments: raw("{}")}}}, StopOther, []bool{false}},
+		"before text":                          {[]Event{d{0, "a", "f", "{}"}, TextDelta{"and"}}, StopLength, []bool{true}},
+		"before reasoning":                     {[]Event{d{0, "a", "f", ""}, ReasoningDelta{"hm"}, d{Index: 0, Arguments: "{}"}}, StopRefusal, []bool{true}},
+		"before a signature":                   {[]Event{PartDone{ToolCall{Name: "f"}}, PartDone{Opaque{*native}}}, StopLength, []bool{true}},
+		"last of two, before a signature":      {[]Event{d{0, "a", "f", "{}"}, d{1, "b", "g", "{}"}, PartDone{Reasoning{"", native}}}, StopLength, []bool{false, true}},
 		"not at all":                           {[]Event{d{0, "a", "f", ""}}, StopToolCalls, []bool{false}},
 	} {
 		m, fin, err := Collect(streamOf(append(c.events, Finish{Reason: c.reason})...))
@@ -207,6 +212,115 @@ func TestStreamsThatBreakTheRulesAreErrors(t *testing.T) {
 				t.Errorf("the event left traces (-before +after):\n%s", d)
 			}
 		})
+	}
+}
+
+// Whatever a message is made of, it is bounded: a part that holds next to
+// nothing takes room, too.
+func TestEachPartCountsToTheLimit(t *testing.T) {
+	for name, next := range map[string]func(i int) Event{
+		"calls in deltas": func(i int) Event { return ToolCallDelta{Index: i, Name: "f"} },
+		"calls at once":   func(i int) Event { return PartDone{ToolCall{Name: "f"}} },
+		"text and reasoning in turn": func(i int) Event {
+			if i%2 == 0 {
+				return TextDelta{"x"}
+			}
+			return ReasoningDelta{"x"}
+		},
+	} {
+		const most = 100
+		c := Collector{Limit: most * partCost}
+		n, err := 0, error(nil)
+		for ; err == nil && n <= most; n++ {
+			err = c.Add(next(n))
+		}
+		var e *Error
+		if !errors.As(err, &e) || e.Kind != ErrTooLong || e.Temporary() {
+			t.Errorf("%s: after %d events: %v", name, n, err)
+		}
+	}
+}
+
+func TestCallsOfAMessageAreBounded(t *testing.T) {
+	for name, call := range map[string]func(i int) Event{
+		"in deltas": func(i int) Event { return ToolCallDelta{Index: i, Name: "f", Arguments: "{}"} },
+		"at once":   func(int) Event { return PartDone{ToolCall{Name: "f"}} },
+	} {
+		var c Collector
+		for i := range MaxCalls {
+			if err := c.Add(call(i)); err != nil {
+				t.Fatalf("%s: call %d: %v", name, i, err)
+			}
+		}
+		err := c.Add(call(MaxCalls))
+		var e *Error
+		if !errors.As(err, &e) || e.Kind != ErrTooLong || !strings.Contains(err.Error(), "512 tool calls") {
+			t.Errorf("%s: %v", name, err)
+		}
+		if m, _, _ := c.Message(); len(m.ToolCalls()) != MaxCalls {
+			t.Errorf("%s: %d calls are left", name, len(m.ToolCalls()))
+		}
+	}
+}
+
+// A call that is streamed, and then comes whole, is one.
+func TestCallsThatComeTwiceCountOnce(t *testing.T) {
+	var c Collector
+	for i := range MaxCalls {
+		id := strconv.Itoa(i)
+		for _, e := range []Event{ToolCallDelta{i, id, "f", "{}"}, PartDone{ToolCall{ProviderID: id, Name: "f", Native: native}}} {
+			if err := c.Add(e); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if m, _, _ := c.Message(); len(m.ToolCalls()) != MaxCalls {
+		t.Errorf("%d calls", len(m.ToolCalls()))
+	}
+}
+
+// With many calls, too, a piece goes to the newest one of its index.
+func TestPiecesOfManyCallsFindTheNewest(t *testing.T) {
+	const many = 40
+	var c Collector
+	add := func(e Event) {
+		t.Helper()
+		if err := c.Add(e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var want []string
+	for _, turn := range []string{"old", "new"} {
+		for i := range many {
+			id := turn + strconv.Itoa(i)
+			add(ToolCallDelta{Index: -i, ProviderID: id, Name: "f", Arguments: `{"id":"`})
+			want = append(want, id)
+			if turn == "old" {
+				add(ToolCallDelta{Index: -i, Arguments: id + `"}`})
+			}
+		}
+	}
+	for i := range many {
+		add(ToolCallDelta{Index: -i, Arguments: "new" + strconv.Itoa(i) + `"}`})
+	}
+	add(Finish{Reason: StopToolCalls})
+	m, _, err := c.Message()
+	if err != nil || len(m.ToolCalls()) != len(want) {
+		t.Fatalf("%d calls, %v", len(m.ToolCalls()), err)
+	}
+	for i, call := range m.ToolCalls() {
+		if call.ProviderID != want[i] || string(call.Arguments) != `{"id":"`+want[i]+`"}` {
+			t.Errorf("call %d is %q with %s, want %q", i, call.ProviderID, call.Arguments, want[i])
+		}
+	}
+	var none Collector
+	for i := range many {
+		if err := none.Add(ToolCallDelta{Index: i, Name: "f"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := none.Add(ToolCallDelta{Index: many, Arguments: "{}"}); err == nil || !strings.Contains(err.Error(), "where no call began") {
+		t.Error(err)
 	}
 }
 

@@ -162,7 +162,7 @@ func (m Message) sizeHint() int {
 }
 
 func partSize(p Part) int {
-	const fixed = 80 // names, quotes, some escapes
+	const fixed = partCost // names, quotes, some escapes
 	switch p := p.(type) {
 	case Text:
 		return fixed + len(p.Text) + len(p.Text)/16 + nativeSize(p.Native)

@@ -24,7 +24,7 @@ const (
 	ErrNetwork        ErrorKind = "network"
 	ErrTruncated      ErrorKind = "truncated"        // the stream ended without its end marker
 	ErrMalformed      ErrorKind = "malformed"        // the stream breaks its own rules, such as arguments for no call
-	ErrTooLong        ErrorKind = "message_too_long" // the message goes over Collector.Limit
+	ErrTooLong        ErrorKind = "message_too_long" // the message goes over Collector.Limit or MaxCalls, or the answer over what an adapter reads
 	ErrContextTooLong ErrorKind = "context_too_long"
 	ErrInvalid        ErrorKind = "invalid_request"
 	ErrAuth           ErrorKind = "authentication"

@@ -1,10 +1,13 @@
 package runner_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,6 +17,7 @@ import (
 	"github.com/fermata-ai/fermata/fakellm"
 	"github.com/fermata-ai/fermata/interceptor"
 	"github.com/fermata-ai/fermata/kvstore"
+	"github.com/fermata-ai/fermata/kvstore/faultkv"
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/runner"
 	"github.com/fermata-ai/fermata/session"
@@ -165,6 +169,108 @@ func TestResultsOfACancelledSessionAreShown(t *testing.T) {
 	}
 	shows(t, r.say("And?").finished(event.FinishStop))
 	r.acceptable()
+}
+
+// TestResultsAreShownOnceBesideRefusedMessages: those that settled while no
+// drive was there, also if each message that comes is refused.
+func TestResultsAreShownOnceBesideRefusedMessages(t *testing.T) {
+	for name, test := range map[string]struct {
+		settle  func(r *rig, p []tool.Pause) error
+		id      string // of the message that is refused
+		refused error
+		shown   []string
+		left    int // calls that wait
+	}{
+		"of a session that was cancelled": {
+			func(r *rig, _ []tool.Pause) error { return r.CancelSession(t.Context(), chat, user, "enough") },
+			"m1", session.ErrMessageConflict, []string{"job cancelled", "job cancelled"}, 0,
+		},
+		"of a call that was cancelled": {
+			func(r *rig, p []tool.Pause) error {
+				_, err := r.Cancel(t.Context(), chat, p[0].Call, user, "enough")
+				return err
+			},
+			"m3", session.ErrPending, []string{"job cancelled"}, 1,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var n counter
+			r := newRig(t, agent.Config{Tools: []tool.Tool{waiting("job", tool.Once, &n)},
+				Model: messages(says("Hello."), calls("job", `{"text":"a"}`, "job", `{"text":"b"}`), says("Done."))}, nil)
+			run := func(text, id string) *seen {
+				return watch(t, r.Run(t.Context(), user, chat, llm.UserText(text), &runner.RunOptions{MessageID: id}))
+			}
+			run("Hello.", "m1").finished(event.FinishStop)
+			must(t, test.settle(r, run("Go.", "m2").finished(event.FinishPaused).end.Pending))
+			for i := range 3 {
+				s := run("Something else.", test.id)
+				if !errors.Is(s.err, test.refused) {
+					t.Fatalf("the message is not refused: %v", s.err)
+				}
+				if i == 0 {
+					shows(t, s, test.shown...)
+				} else {
+					shows(t, s)
+				}
+				if got := r.transcript(); len(got.Pending) != test.left || len(got.History) != 4+min(1, 1-test.left) {
+					t.Errorf("%d calls wait, and the history is %v", len(got.Pending), got.History)
+				}
+			}
+			r.restart()
+			shows(t, run("Something else.", test.id))
+			if test.left == 0 {
+				r.acceptable()
+			}
+		})
+	}
+}
+
+// TestCancelSessionIsStoredWhateverFollows: what goes wrong after the
+// cancellation is stored is no error of it, and is left to a worker.
+func TestCancelSessionIsStoredWhateverFollows(t *testing.T) {
+	for name, spoil := range map[string]func(r *rig, commit int, cancel func()){
+		"the runner is closed":         func(r *rig, _ int, _ func()) { must(r.t, r.Runner.Close()) },
+		"the context ends":             func(r *rig, commit int, cancel func()) { r.afterCommit(commit, cancel) },
+		"the store dies":               func(r *rig, commit int, _ func()) { r.afterCommit(commit, r.faults.Kill) },
+		"the store refuses one commit": func(r *rig, commit int, _ func()) { r.faults.Add(faultkv.FailAt(commit + 1)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			var n counter
+			var mu sync.Mutex
+			var log bytes.Buffer
+			r := newRig(t, jobs(&n, 2), &rigOptions{runner: &runner.Options{Logger: slog.New(slog.NewTextHandler(lockedWriter{&mu, &log}, nil))}})
+			r.say("Go.").finished(event.FinishPaused)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			spoil(r, r.faults.Applies()+1, cancel)
+			must(t, r.CancelSession(ctx, chat, "bob", "enough"))
+			mu.Lock()
+			logged := log.String()
+			mu.Unlock()
+			if closed := name == "the runner is closed"; strings.Contains(logged, "left to a worker") == closed {
+				t.Errorf("the log has %q", logged)
+			}
+			r.restart()
+			st := must2(r.store.Load(t.Context(), chat))
+			if st.Ending == nil || st.Ending.By != "bob" || !r.store.Next(st).Working() {
+				t.Errorf("it is stored as %+v, and what comes next is %v", st.Ending, r.store.Next(st).Kind)
+			}
+			must(t, r.Work(t.Context(), &runner.WorkOptions{Session: chat, UntilOver: true}))
+			if got := r.transcript(); got.Finish != event.FinishCancelled || got.Why != "enough" || len(got.Pending) != 0 {
+				t.Errorf("a worker has left it as %q: %q, and %v wait", got.Finish, got.Why, got.Pending)
+			}
+			r.acceptable()
+		})
+	}
+}
+
+// afterCommit calls f once the commit with that number is done.
+func (r *rig) afterCommit(number int, f func()) {
+	r.faults.After(func(c faultkv.Call) {
+		if c.Number == number {
+			f()
+		}
+	})
 }
 
 // TestUnseenResultsOutliveTheSweep: a session was cancelled, and its user comes

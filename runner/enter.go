@@ -99,7 +99,7 @@ func (b *body) into(ctx context.Context, call tool.Call) (tool.Execution, error)
 		return tool.Execution{}, b.putOff(b.d.lasting, true, err)
 	}
 	exec, err := b.prepared.Enter(ctx, call)
-	if err == nil {
+	if err == nil && !exec.Await.AsksAgain() {
 		b.mu.Lock()
 		b.returned = true
 		b.mu.Unlock()

@@ -71,6 +71,9 @@ func (rn *Runner) find(ctx context.Context, ref Ref) (p tool.Pause, err error) {
 			return p, err
 		}
 		p, err = rn.store.Find(ctx, tok.Session, tok.PauseID())
+		if gate := p.Await.Gate; err == nil && tok.Gate != "" && gate != "" && gate != tok.Gate {
+			err = &session.GateError{Pause: p.ID, Gate: gate, For: tok.Gate}
+		}
 		if err != nil {
 			return p, err
 		}

@@ -3,6 +3,7 @@ package runner
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/fermata-ai/fermata/session"
 	"github.com/fermata-ai/fermata/tool"
@@ -14,13 +15,22 @@ type host struct {
 	turn *turnFacts
 }
 
-// Token makes the token of the call's next pause. It depends on what is stored
-// only, so that each attempt makes the same, until the turn's key is retired.
+// Token makes the token of the call's next pause. It depends on what is stored,
+// and on the layer that asks, so that each attempt makes the same, until the
+// turn's key is retired. Which layer's pause gets the number is not known yet: a
+// token that decides is good for that of the layer that asks.
 func (h host) Token(c tool.Call, permits ...tool.Permit) string {
-	token, err := h.rn.ring.held(h.turn.signer).mint(Token{
+	t := Token{
 		Session: c.Session, Call: c.ID, Pause: c.Pauses + 1, Permits: permits,
 		Expires: h.turn.asked.Add(h.rn.options.TokenLifetime).Unix(),
-	})
+	}
+	if slices.ContainsFunc(permits, tool.Permit.Decides) {
+		if c.Gate == "" {
+			panic("runner: Call.Token: only a layer may permit a decision")
+		}
+		t.Gate = c.Gate
+	}
+	token, err := h.rn.ring.held(h.turn.signer).mint(t)
 	if err != nil {
 		panic(err) // no call is begun without a key; and no token is better than one that is never valid
 	}

@@ -30,12 +30,23 @@ func (d *drive) finish(cause error) (event.End, error) {
 			return nil
 		})
 	}
-	if cause != nil && (!refusedMessage(cause) || d.lease.Taken()) { // of one that is refused at once nothing is written
-		stop = append(stop, d.noteSeen()...)
-	}
 	stop = append(stop, d.bodies.unclaims()...)
 	ctx, cancel := context.WithTimeout(d.commitCtx(), d.rn.options.CloseTimeout)
 	defer cancel()
+	switch {
+	case cause == nil:
+	case !refusedMessage(cause) || d.lease.Taken():
+		stop = append(stop, d.noteSeen()...)
+	default:
+		stop = append(stop, d.noteSeenAlone(ctx)...)
+	}
+	defer func() {
+		if d.batch.Len() == 0 && !d.lease.Busy() {
+			d.close()
+		} else {
+			go d.drain()
+		}
+	}()
 	var err error
 	if d.running() > 0 {
 		d.lease.Keep(true)
@@ -48,13 +59,6 @@ func (d *drive) finish(cause error) (event.End, error) {
 	if errors.Is(err, session.ErrGoesOn) { // and drain hears of it
 		err = nil
 	}
-	defer func() {
-		if d.batch.Len() == 0 && !d.lease.Busy() {
-			d.close()
-		} else {
-			go d.drain()
-		}
-	}()
 	var refused *untaken
 	if !errors.As(cause, &refused) && (errors.Is(cause, session.ErrFenced) || errors.Is(cause, session.ErrBusy)) {
 		_, until := d.rn.store.Driven(d.lease.State())

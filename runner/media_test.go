@@ -12,6 +12,7 @@ import (
 	"github.com/fermata-ai/fermata/agent"
 	"github.com/fermata-ai/fermata/event"
 	"github.com/fermata-ai/fermata/fakellm"
+	"github.com/fermata-ai/fermata/interceptor"
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/runner"
 	"github.com/fermata-ai/fermata/tool"
@@ -139,5 +140,33 @@ func TestManyLargeMedia(t *testing.T) {
 	r.restart()
 	if got := r.transcript().History[2].Parts; len(got) != 16 || len(got[15].(llm.ToolResult).Media) != 1 {
 		t.Errorf("%d results", len(got))
+	}
+}
+
+// What a result has no room for is left out with a note, which the model reads
+// once, as it is, whatever layers are around the tool.
+func TestModelIsToldWhatWasLeftOut(t *testing.T) {
+	const limit = 1000
+	first := picture("first.png", limit-len("first.png")-len("image/png"))
+	second := picture("second.png", 500)
+	draw := tool.Must(tool.Func(tool.Spec{Name: "draw"}, func(context.Context, struct{}) (tool.Result[int], error) {
+		file := &tool.Artifact{Name: "drawing.pdf", MediaType: "application/pdf", Data: second.Data}
+		return tool.With(tool.Done(1), tool.Action{Media: &first}, tool.Action{Media: &second}, tool.Action{Artifact: file}), nil
+	}))
+	same := func(next interceptor.ToolHandler) interceptor.ToolHandler { return next }
+	for layers, chain := range []interceptor.Chain{nil, {{Name: "a", Tool: same}}, {{Name: "a", Tool: same}, {Name: "b", Tool: same}}} {
+		r := newRig(t, agent.Config{
+			Tools: []tool.Tool{draw}, Interceptors: chain, ToolLimits: tool.Limits{Result: limit},
+			Model: fakellm.New(fakellm.Calls("draw", `{}`), fakellm.Says("Done.")),
+		}, nil)
+		seen := r.say("Go.").finished(event.FinishStop)
+		got := of[event.Result](seen)[0].Result.Media
+		if len(got) != 2 || !cmp.Equal(got[0], first) || got[1].Name != `"second.png" was left out: 519 bytes, and at most 1000 are taken beside a result` {
+			t.Errorf("with %d layers the model is shown %+v", layers, got)
+		}
+		files := of[event.Artifact](seen)
+		if len(files) != 1 || !strings.HasPrefix(string(files[0].Artifact.Data), `"drawing.pdf" was left out: `) {
+			t.Errorf("with %d layers the caller is shown %+v", layers, files)
+		}
 	}
 }

@@ -1,6 +1,7 @@
 package runner_test
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -58,6 +59,78 @@ func TestMintToken(t *testing.T) {
 	if !errors.Is(err, session.ErrNotPaused) {
 		t.Errorf("for a pause that is over: %v", err)
 	}
+}
+
+// However short its life, a token lives that long: the end is rounded up.
+func TestTokenOfAShortLife(t *testing.T) {
+	var n counter
+	cl := newClock()
+	r := newRig(t, agent.Config{
+		Tools: []tool.Tool{waiting("job", tool.Once, &n)},
+		Model: messages(calls("job", `{"text":"j"}`), says("I see.")),
+	}, at(cl))
+	job := r.say("Go.").finished(event.FinishPaused).pause("job").ID
+	cl.pass(300 * time.Millisecond)
+	for _, lifetime := range []time.Duration{1, time.Millisecond, 900 * time.Millisecond, 1500 * time.Millisecond} {
+		tok, err := r.ReadToken(t.Context(), r.mint(runner.Grant{
+			Session: chat, Pause: job, Permits: []tool.Permit{tool.PermitFail}, Lifetime: lifetime}))
+		must(t, err)
+		if got := time.Unix(tok.Expires, 0).Sub(cl.now()); got < lifetime || got >= lifetime+time.Second {
+			t.Errorf("a lifetime of %v gives %v", lifetime, got)
+		}
+	}
+}
+
+// The Authorizer is asked about what the token will be for, and whom: also where
+// the pause is given by its call, and the holder in bytes that no receipt keeps.
+func TestTokenIsAskedForAsItIsMade(t *testing.T) {
+	var n counter
+	var asked []runner.Operation
+	no := errors.New("no")
+	r := newRig(t, agent.Config{
+		Tools: []tool.Tool{waiting("job", tool.Once, &n)},
+		Model: messages(calls("job", `{"text":"j"}`), says("I see.")),
+	}, &rigOptions{runner: &runner.Options{Authorizer: func(_ context.Context, op runner.Operation) error {
+		if op.Kind != runner.OpMint {
+			return nil
+		}
+		if asked = append(asked, op); op.Holder == "eve" {
+			return no
+		}
+		return nil
+	}}})
+	p := r.say("Go.").finished(event.FinishPaused).pause("job")
+	grant := runner.Grant{Session: chat, Pause: p.Call, Permits: []tool.Permit{tool.PermitComplete}, Holder: "gr\xffce"}
+	tok, err := r.ReadToken(t.Context(), r.mint(grant))
+	must(t, err)
+	op := asked[0]
+	if len(asked) != 1 || tok.PauseID() != p.ID || op.Pause != p.ID || op.Call != p.Call || op.User != user || op.Tool != "job" {
+		t.Errorf("for a token of %s it is asked: %+v", tok.PauseID(), asked)
+	}
+	if tok.Holder != op.Holder || tok.Holder != "gr\uFFFDce" {
+		t.Errorf("a token of %q is asked for as one of %q", tok.Holder, op.Holder)
+	}
+
+	// What a token is refused for is not told to those who may not have one.
+	for _, pause := range []string{p.ID, "nothing", tool.PauseID(p.Call, 7)} {
+		for _, session := range []string{chat, "chat-2"} {
+			grant := runner.Grant{Session: session, Pause: pause, Permits: []tool.Permit{"none"}, Holder: "eve"}
+			if _, err := r.MintToken(t.Context(), grant, user); !errors.Is(err, no) || !errors.Is(err, runner.ErrNotAllowed) {
+				t.Errorf("pause %q of %q: %v", pause, session, err)
+			}
+		}
+	}
+
+	// A holder has room for as many bytes as receipts keep of it, and no more.
+	grant.Holder = runner.Actor(strings.Repeat("\xff", 86)) // each of which becomes three
+	if _, err := r.MintToken(t.Context(), grant, user); !errors.Is(err, runner.ErrInvalidGrant) {
+		t.Errorf("a holder that no receipt can name: %v", err)
+	}
+	grant.Holder = grant.Holder[1:]
+	tok, err = r.ReadToken(t.Context(), r.mint(grant))
+	must(t, err)
+	_, err = r.Resume(t.Context(), chat, runner.Complete(tok.PauseID(), text("v"), tok.Holder))
+	must(t, err)
 }
 
 // A layer that asks for a decision gets the token for its own pause.

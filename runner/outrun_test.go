@@ -183,17 +183,30 @@ func TestCancelAfterTheCallerLeft(t *testing.T) {
 
 // A message that is refused leaves an interrupted session interrupted, although what was accepted before is settled for it.
 func TestRefusedMessageLiftsNothing(t *testing.T) {
-	var n counter
-	r := newRig(t, jobs(&n, 2), nil)
-	p := r.say("Go.").finished(event.FinishPaused).end.Pending
-	_, err := r.Resume(t.Context(), chat, runner.Complete(p[0].ID, text("v"), "ci"))
-	must(t, err)
-	must(t, r.store.Update(t.Context(), chat, func(tx *session.Tx) error { tx.Stop(event.FinishInterrupted, ""); return nil }))
-	if err := r.say("And?").err; err == nil {
-		t.Fatal("it is taken")
-	}
-	if got := r.transcript(); got.Finish != event.FinishInterrupted || len(got.Pending) != 1 {
-		t.Errorf("it is %q, and %d calls wait", got.Finish, len(got.Pending))
+	for lease, wrap := range map[string]func(kvstore.Store) kvstore.Store{"exclusive": nil, "shared": hidden} {
+		for _, was := range []session.Halt{{Finish: event.FinishInterrupted}, {Finish: event.FinishCancelled, By: "bob", Why: "enough"}} {
+			t.Run(fmt.Sprint(was.Finish, " ", lease), func(t *testing.T) {
+				var n counter
+				r := newRig(t, jobs(&n, 2), &rigOptions{wrap: wrap})
+				p := r.say("Go.").finished(event.FinishPaused).end.Pending
+				_, err := r.Resume(t.Context(), chat, runner.Complete(p[0].ID, text("v"), "ci"))
+				must(t, err)
+				must(t, r.store.Update(t.Context(), chat, func(tx *session.Tx) error {
+					tx.Stop(was.Finish, was.Why)
+					tx.Halt.By = was.By
+					return nil
+				}))
+				if err := r.say("And?").err; err == nil {
+					t.Fatal("it is taken")
+				}
+				if got := r.transcript(); got.Finish != was.Finish || got.Why != was.Why || len(got.Pending) != 1 {
+					t.Errorf("it is %q, and %d calls wait", got.Finish, len(got.Pending))
+				}
+				if got := must2(r.store.Load(t.Context(), chat)).Halt; got == nil || got.By != was.By {
+					t.Errorf("it was ended by %q, and is kept as %+v", was.By, got)
+				}
+			})
+		}
 	}
 }
 

@@ -46,13 +46,13 @@ func (rn *Runner) progress(ctx context.Context, id, callOrPause, toolName string
 	now := rn.reports.begin(key)
 	name, err := rn.store.Progress(ctx, id, callOrPause, p, now)
 	if now {
-		rn.reports.end(key, err != nil)
+		rn.reports.end(key, err)
 	}
 	if err != nil {
 		return err
 	}
 	if !now {
-		rn.reports.keep(key, p)
+		rn.reports.keep(key, latest{callOrPause, p})
 	}
 	if toolName == "" {
 		toolName = name
@@ -62,10 +62,10 @@ func (rn *Runner) progress(ctx context.Context, id, callOrPause, toolName string
 }
 
 // storeProgress stores the last of a burst of progress.
-func (rn *Runner) storeProgress(call callName, p tool.Progress) (refused bool) {
-	_, err := rn.store.Progress(context.Background(), call.session, call.call, p, true)
-	if err != nil && !errors.Is(err, session.ErrSettled) && !errors.Is(err, session.ErrDeleted) {
+func (rn *Runner) storeProgress(ctx context.Context, call callName, p latest) error {
+	_, err := rn.store.Progress(ctx, call.session, p.id, p.Progress, true)
+	if err != nil && !callIsOver(err) {
 		rn.options.Logger.Warn("progress was not stored", "session", call.session, "call", call.call, "error", err)
 	}
-	return err != nil
+	return err
 }

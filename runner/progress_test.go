@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -214,6 +216,76 @@ func TestProgress(t *testing.T) {
 		must(t, report(r, p, "next"))
 		if got := r.transcript().Pending[0].Progress; got == nil || got.Message != "next" {
 			t.Errorf("stored is %+v", got)
+		}
+	})
+}
+
+// TestAcceptedProgressIsStored: whatever becomes of another report of the call, and
+// although a write fails; also when the runner closes.
+func TestAcceptedProgressIsStored(t *testing.T) {
+	for name, befall := range map[string]func(r *rig, p tool.Pause){
+		"a later one is for a pause that is not there": func(r *rig, p tool.Pause) {
+			time.Sleep(249 * time.Millisecond)
+			err := r.Progress(r.t.Context(), chat, p.Call+".7", user, tool.Progress{Message: "of another pause"})
+			if !errors.Is(err, session.ErrUnknownPause) {
+				r.t.Errorf("progress of a pause that is not there: %v", err)
+			}
+		},
+		"a later one's sender leaves": func(r *rig, p tool.Pause) {
+			time.Sleep(249 * time.Millisecond)
+			ctx, cancel := context.WithCancel(r.t.Context())
+			cancel()
+			_ = r.Progress(ctx, chat, p.Call, user, tool.Progress{Message: "of one who left"})
+		},
+		"its write fails":       func(r *rig, _ tool.Pause) { r.faults.Add(failNext(r)) },
+		"its write fails twice": func(r *rig, _ tool.Pause) { r.faults.Add(failNext(r), faultkv.FailAt(r.faults.Applies()+2)) },
+		"the runner closes":     func(r *rig, _ tool.Pause) { must(r.t, r.Runner.Close()) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var n counter
+				r := newRig(t, oneCall(waiting("deploy", tool.Once, &n)), &rigOptions{memory: true})
+				p := r.say("Deploy.").finished(event.FinishPaused).pause("deploy")
+				must(t, r.Progress(t.Context(), chat, p.Call, user, tool.Progress{Message: "first"}))
+				must(t, r.Progress(t.Context(), chat, p.Call, user, tool.Progress{Message: "second"}))
+				befall(r, p)
+				time.Sleep(10 * time.Second)
+				synctest.Wait()
+				if got := r.transcript().Pending[0].Progress; got == nil || got.Message != "second" {
+					t.Errorf("stored is %+v", got)
+				}
+			})
+		})
+	}
+}
+
+// TestNoProgressIsWrittenAfterClose: what a slow store has not taken when the time
+// of Close is over is not written behind its back.
+func TestNoProgressIsWrittenAfterClose(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var n counter
+		turn := fakellm.Turn{}
+		for i := range 20 {
+			turn = turn.And("deploy", fmt.Sprintf(`{"text":"job-%d"}`, i))
+		}
+		r := newRig(t, agent.Config{Tools: []tool.Tool{waiting("deploy", tool.Once, &n)}, Model: fakellm.New(turn, fakellm.Says("Done."))},
+			&rigOptions{memory: true, runner: &runner.Options{CloseTimeout: time.Second, Logger: slog.New(slog.DiscardHandler)}})
+		pauses := r.say("Go.").finished(event.FinishPaused).end.Pending
+		for range 2 {
+			for _, p := range pauses {
+				must(t, r.Progress(t.Context(), chat, p.Call, user, tool.Progress{Message: "on it"}))
+			}
+		}
+		var writes atomic.Int32
+		r.faults.Before(func(faultkv.Call) {
+			writes.Add(1)
+			time.Sleep(300 * time.Millisecond)
+		})
+		must(t, r.Runner.Close())
+		before := writes.Load()
+		time.Sleep(time.Minute)
+		if after := writes.Load(); before == 0 || after > before {
+			t.Errorf("%d writes were begun before Close was over, and %d after that", before, after-before)
 		}
 	})
 }

@@ -2,9 +2,11 @@ package runner
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
+	"github.com/fermata-ai/fermata/session"
 	"github.com/fermata-ai/fermata/tool"
 )
 
@@ -13,13 +15,13 @@ const progressEvery = 250 * time.Millisecond
 
 // reports decides when progress is stored. The first of a burst is stored at
 // once and the last when progressEvery has passed: the last is what counts, for
-// it says where the job stands now. At most one write of a call is under way,
-// so that none is overtaken by an older one.
+// it says where the job stands now. At most one write of a call is under way, so
+// that none is overtaken by an older one.
 type reports struct {
-	write func(callName, tool.Progress) (refused bool)
+	write func(context.Context, callName, latest) error
 	now   func() time.Time
 
-	mu     sync.Mutex
+	mu     sync.Mutex // held over no write and no clock
 	calls  map[callName]*burst
 	closed bool           // nothing is left for later any more
 	later  sync.WaitGroup // the writes of timers
@@ -28,118 +30,180 @@ type reports struct {
 // callName names a call whose progress is reported.
 type callName struct{ session, call string }
 
-// burst is what is known of one call's progress.
-type burst struct {
-	last    time.Time      // when one was last stored, by the store's clock
-	writing bool           // one is being stored
-	next    *tool.Progress // the latest that is not stored
-	timer   *time.Timer    // stores next; nil where next is, or where one is being stored
+// latest is a progress that was accepted.
+type latest struct {
+	id string // the call's, or that of the pause that it was callName for
+	tool.Progress
 }
 
-// maxReports bounds what is remembered. Beyond it, progress is stored as it
-// comes.
-const maxReports = 10000
+// burst is what is known of one call's progress.
+type burst struct {
+	last    time.Time   // when one was last stored, by the store's clock
+	before  time.Time   // what last was when the write began
+	writing bool        // one is being stored
+	next    *latest     // the newest that is not stored
+	older   *latest     // what next was when the write began
+	fails   int         // of the writes of next, in a row
+	timer   *time.Timer // stores next; nil where next is, or where one is being stored
+}
 
-// begin reports whether a call's progress is to be stored now, by the caller,
-// who ends that with [reports.end]. Otherwise it is for [reports.keep].
-func (r *reports) begin(call callName) (now bool) {
+const (
+	// maxReports bounds what is remembered. Beyond it, progress is stored as it
+	// comes.
+	maxReports = 10000
+	// maxFails is how often the last of a burst is tried.
+	maxFails = 5
+)
+
+// begin reports whether a call's progress is to be stored now, by the caller, who
+// ends that with [reports.end]. Otherwise it is for [reports.keep].
+func (r *reports) begin(call callName) bool {
+	now := r.now()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	b := r.remember(call)
+	b := r.remember(call, now)
 	switch {
 	case b == nil:
 		return true
-	case !r.closed && (b.writing || r.rest(b) > 0):
+	case b.writing, !r.closed && b.rest(now) > 0:
 		return false
 	}
-	b.next, b.last, b.writing = nil, r.now(), true
+	b.begin(now)
 	return true
 }
 
-// end ends a write. A call whose progress is refused has no more of it.
-func (r *reports) end(call callName, refused bool) {
+func (b *burst) begin(now time.Time) {
+	b.before, b.last, b.writing, b.older = b.last, now, true, b.next
+}
+
+// end ends a write. What was accepted before is stored by it, too, unless it
+// failed; of a call that is over nothing more is stored.
+func (r *reports) end(call callName, err error) {
+	now := r.now()
 	r.mu.Lock()
 	b := r.calls[call]
 	if b == nil {
 		r.mu.Unlock()
 		return
 	}
-	if refused {
+	b.writing = false
+	switch {
+	case callIsOver(err):
 		b.next = nil
 		delete(r.calls, call)
+	case err != nil:
+		b.last = b.before
+	case b.next == b.older:
+		b.next, b.fails = nil, 0
 	}
-	b.writing = false
+	b.older = nil
 	left := r.closed && b.next != nil
-	r.schedule(call, b)
+	r.schedule(call, b, now)
 	r.mu.Unlock()
 	if left {
-		r.store(call, true)
+		r.store(context.Background(), call)
 	}
 }
 
+// callIsOver reports whether a call takes no more progress.
+func callIsOver(err error) bool {
+	return errors.Is(err, session.ErrSettled) || errors.Is(err, session.ErrDeleted) || errors.Is(err, session.ErrUnknownCall)
+}
+
 // keep has the latest progress of a call stored as soon as its time has come.
-func (r *reports) keep(call callName, p tool.Progress) {
+func (r *reports) keep(call callName, p latest) {
+	now := r.now()
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	if b := r.remember(call); b != nil && !r.closed {
-		b.next = &p
-		r.schedule(call, b)
+	b := r.remember(call, now)
+	if b == nil {
+		r.mu.Unlock()
+		return
+	}
+	b.next, b.fails = &p, 0
+	left := r.closed && !b.writing
+	r.schedule(call, b, now)
+	r.mu.Unlock()
+	if left {
+		r.store(context.Background(), call)
 	}
 }
 
 // schedule has what is left of a call's progress stored later.
-func (r *reports) schedule(call callName, b *burst) {
+func (r *reports) schedule(call callName, b *burst, now time.Time) {
 	if b.next == nil || b.writing || b.timer != nil || r.closed {
 		return
 	}
 	r.later.Add(1)
-	b.timer = time.AfterFunc(r.rest(b), func() {
+	b.timer = time.AfterFunc(b.rest(now)+time.Duration(b.fails)*progressEvery, func() {
 		defer r.later.Done()
-		r.store(call, false)
+		r.due(call)
 	})
 }
 
-// store writes what is left of a call's progress, if anything is. Unless that
-// is to be now, it waits until the store's clock, too, has come so far.
-func (r *reports) store(call callName, now bool) {
+// due stores what is left of a call's progress, unless the store's clock has not
+// come so far.
+func (r *reports) due(call callName) {
+	now := r.now()
 	r.mu.Lock()
 	b := r.calls[call]
-	if b == nil {
-		r.mu.Unlock()
-		return
+	if b != nil {
+		b.timer = nil
 	}
-	b.timer = nil
-	if b.next == nil || b.writing || !now && !r.closed && r.rest(b) > 0 {
-		r.schedule(call, b) // the write that is under way does so at its end
-		r.mu.Unlock()
-		return
+	if b != nil && !r.closed && b.rest(now) > 0 {
+		r.schedule(call, b, now)
+		b = nil
 	}
-	p := *b.next
-	b.next, b.last, b.writing = nil, r.now(), true
 	r.mu.Unlock()
-	r.end(call, r.write(call, p))
+	if b != nil {
+		r.store(context.Background(), call)
+	}
 }
 
-// rest is how long until the call's next progress may be stored. A clock that
-// was set back doesn't make it longer.
-func (r *reports) rest(b *burst) time.Duration {
-	since := r.now().Sub(b.last)
-	if since < 0 {
+// store writes what is left of a call's progress, if anything is. A write that
+// is under way sees to it at its end.
+func (r *reports) store(ctx context.Context, call callName) {
+	now := r.now()
+	r.mu.Lock()
+	b := r.calls[call]
+	if b == nil || b.next == nil || b.writing {
+		r.mu.Unlock()
+		return
+	}
+	b.begin(now)
+	p := *b.next
+	r.mu.Unlock()
+	err := r.write(ctx, call, p)
+	r.mu.Lock()
+	gone := errors.Is(err, session.ErrNotPaused) || errors.Is(err, session.ErrUnknownPause) // the pause that it was for
+	if err != nil && b.next == b.older {
+		if b.fails++; gone || r.closed || b.fails == maxFails {
+			b.next = nil
+		}
+	}
+	r.mu.Unlock()
+	r.end(call, err)
+}
+
+// rest is how long until a call's next progress may be stored. A clock that was
+// set back by more than that doesn't make it longer.
+func (b *burst) rest(now time.Time) time.Duration {
+	since := now.Sub(b.last)
+	if since < -progressEvery {
 		return 0
 	}
-	return progressEvery - since
+	return progressEvery - max(since, 0)
 }
 
 // remember returns what is known of a call. It makes room, if need be, by
 // forgetting calls whose last progress is stored and old enough; nil: there is
 // none.
-func (r *reports) remember(call callName) *burst {
+func (r *reports) remember(call callName, now time.Time) *burst {
 	if b := r.calls[call]; b != nil {
 		return b
 	}
 	if len(r.calls) >= maxReports {
 		for name, b := range r.calls {
-			if b.next == nil && !b.writing && r.rest(b) <= 0 {
+			if b.next == nil && !b.writing && b.rest(now) <= 0 {
 				delete(r.calls, name)
 			}
 		}
@@ -155,23 +219,36 @@ func (r *reports) remember(call callName) *burst {
 	return b
 }
 
-// close stores what is left, and waits for it as long as ctx lasts.
+// close stores what is left, and waits for it as long as ctx lasts. Then no
+// further write begins.
 func (r *reports) close(ctx context.Context) {
 	r.mu.Lock()
+	if r.closed {
+		r.mu.Unlock()
+		return
+	}
 	r.closed = true
 	var left []callName
+	stopped := 0
 	for call, b := range r.calls {
 		if b.timer != nil && b.timer.Stop() {
+			b.timer = nil
+			stopped++
+		}
+		if b.next != nil {
 			left = append(left, call)
 		}
 	}
 	r.mu.Unlock()
+	r.later.Add(-stopped)
 	stored := make(chan struct{})
 	go func() {
 		defer close(stored)
 		for _, call := range left {
-			r.store(call, true)
-			r.later.Done()
+			if ctx.Err() != nil {
+				return
+			}
+			r.store(ctx, call)
 		}
 		r.later.Wait()
 	}()

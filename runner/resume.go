@@ -23,6 +23,10 @@ type Resumption struct {
 	Failure  string          // the outside job failed, for this reason
 	MayPass  bool            // with Failure: trying again may help
 
+	// Gate, if set, is the layer that the answer is for: at another layer's
+	// pause it is refused. What comes with a token takes it from Token.Gate.
+	Gate string
+
 	Actor    Actor  // who answers
 	Delivery string // an id of the delivery, kept with the receipt
 
@@ -163,7 +167,8 @@ func (r Resumption) contradiction() error {
 	case d == nil:
 		return nil
 	case d.Gate != "":
-		return errors.New("its decision names a gate; which layer asked follows from the pause, so leave Decision.Gate empty")
+		return errors.New("its decision names a gate; which layer asked follows from the pause, so leave Decision.Gate empty; " +
+			"to decide for one layer only, set Resumption.Gate")
 	case d.Shown != "":
 		return errors.New("its decision says what was shown; that follows from the pause, so leave Decision.Shown empty")
 	case d.By != "":
@@ -177,7 +182,7 @@ func (r Resumption) contradiction() error {
 // reply makes of a resumption what the session judges. An error is the resumption's own.
 func (rn *Runner) reply(r Resumption) (*session.Reply, error) {
 	in := &session.Reply{
-		Pause: r.Pause, By: llm.CleanString(string(r.Actor)), Delivery: llm.CleanString(r.Delivery), MayPass: r.MayPass,
+		Pause: r.Pause, Gate: r.Gate, By: llm.CleanString(string(r.Actor)), Delivery: llm.CleanString(r.Delivery), MayPass: r.MayPass,
 	}
 	misfit := func(err error) error { return &session.PayloadError{Pause: r.Pause, Err: err} }
 	var content any

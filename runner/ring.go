@@ -169,7 +169,9 @@ func (r *ring) read(ctx context.Context, reads int) error {
 }
 
 // put notes that the store was read, and what came of it. Where that doesn't
-// count, since the reader left, the next in line reads for itself.
+// count, since the reader left, the next in line reads for itself. A ring that a
+// rotation has overtaken since it was read is dropped: it would make keys good
+// again that were retired.
 func (r *ring) put(keys []session.TokenKey, err error, counts bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -178,9 +180,15 @@ func (r *ring) put(keys []session.TokenKey, err error, counts bool) {
 		r.reads++
 		r.err = err
 	}
-	if err == nil {
+	if err == nil && !older(keys, r.keys) {
 		r.keys = keys
 	}
+}
+
+// older reports whether a ring of the store was replaced by another one: its
+// first and its last number only grow.
+func older(ring, other []session.TokenKey) bool {
+	return len(other) > 0 && (len(ring) == 0 || ring[0].ID < other[0].ID || ring[len(ring)-1].ID < other[len(other)-1].ID)
 }
 
 // ErrGivenKeys refuses to rotate keys that the program gave in

@@ -28,7 +28,8 @@ type RunOptions struct {
 	Detached bool
 	// Supersede: calls that wait for a person, or for a tool that is gone, are
 	// denied in favour of this message. Calls that wait for a machine refuse it
-	// all the same.
+	// all the same. Where more than eight are denied, all but the last of them
+	// are before the message is stored, and stay so if it can't be.
 	Supersede bool
 }
 
@@ -40,8 +41,8 @@ type RunOptions struct {
 //
 // Answers that were accepted for open calls are settled first. With calls still waiting the message is refused with a
 // *session.PendingError, unless exactly one waits and takes the user's message for its answer, or RunOptions.Supersede. A
-// session that is driven elsewhere is a *session.BusyError. Nothing is recorded of a message that is refused, and the run ends as
-// the session stands: paused, if calls wait.
+// session that is driven elsewhere is a *session.BusyError. Nothing is recorded of a message that is refused, but that what it
+// showed was seen, and the run ends as the session stands: paused, if calls wait.
 //
 // Leaving the loop, or the end of ctx, interrupts the run: Run returns at once, and what still runs ends by itself.
 func (rn *Runner) Run(ctx context.Context, user, sessionID string, m llm.Message, o *RunOptions) iter.Seq2[event.Event, error] {
@@ -256,6 +257,7 @@ func (d *drive) haltAgain(halt *session.Halt) error {
 	return d.lease.Update(d.commitCtx(), func(tx *session.Tx) error {
 		if halt.Finish != event.FinishInterrupted || !session.Next(tx.State, tx.Now).Working() {
 			tx.Stop(halt.Finish, halt.Why)
+			tx.Halt.By = halt.By
 		}
 		return nil
 	})

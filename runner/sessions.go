@@ -145,8 +145,13 @@ func (rn *Runner) Call(ctx context.Context, sessionID, call string, actor Actor)
 	return rn.callStatus(ctx, st, call)
 }
 
-// CancelSession cancels all that a session does: open calls are cancelled, no more is started, and the run ends. Continue or
-// the next message goes on.
+// CancelSession cancels all that a session does: open calls are cancelled, no
+// more is started, and the run ends. Continue or the next message goes on.
+//
+// When it returns nil, the cancellation is stored. The drive that holds the
+// session carries it out; where there is none, this runner does, if it is open
+// and has the agent. What it can't do any more, since ctx ends or the store
+// fails, it logs, and leaves to a worker, Continue or the next message.
 func (rn *Runner) CancelSession(ctx context.Context, sessionID string, actor Actor, why string) error {
 	if err := rn.authorize(ctx, Operation{Kind: OpCancelSession, Actor: actor, Session: sessionID}); err != nil {
 		return err
@@ -167,7 +172,10 @@ func (rn *Runner) CancelSession(ctx context.Context, sessionID string, actor Act
 	if err != nil {
 		return err
 	}
-	return rn.carryOn(ctx, sessionID)
+	if err := rn.carryOn(ctx, sessionID); err != nil {
+		rn.options.Logger.Warn("a session was cancelled, and is left to a worker", "session", sessionID, "error", err)
+	}
+	return nil
 }
 
 // Cancel cancels one call, given by its id; or by the id of one of its pauses:

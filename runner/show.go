@@ -102,6 +102,17 @@ func (d *drive) noteSeen() []session.Transition {
 	return []session.Transition{func(tx *session.Tx) error { return tx.Seen(shown, unseen) }}
 }
 
+// noteSeenAlone is for a drive whose message was refused before anything was
+// written: of that nothing is, but which results were shown that nobody could
+// be shown before.
+func (d *drive) noteSeenAlone(ctx context.Context) []session.Transition {
+	shown, _ := d.marks()
+	if len(shown) == 0 || d.lease.Drop(ctx) != nil {
+		return nil
+	}
+	return []session.Transition{func(tx *session.Tx) error { return tx.Seen(shown, nil) }}
+}
+
 // marks lists the settled calls of the open turn that were shown, and those that were not, where the head says otherwise.
 func (d *drive) marks() (shown, unseen []string) {
 	d.lease.View(func(st *session.State) {
@@ -257,7 +268,13 @@ func (d *drive) showUnseen() error {
 	if d.left {
 		return nil
 	}
-	return d.lease.Ride(d.commitCtx(), (*session.Tx).SeenBefore)
+	if err := d.lease.Ride(d.commitCtx(), (*session.Tx).SeenBefore); err != nil {
+		return err
+	}
+	// It is stored at once, since the message that the drive is for may be
+	// refused. Where that fails it rides on, and what comes next fails, too.
+	_ = d.lease.Update(d.commitCtx())
+	return nil
 }
 
 // unheard lists the settled calls that this drive would be the first to show,

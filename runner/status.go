@@ -80,10 +80,11 @@ func (rn *Runner) actions(ctx context.Context, id, call string, blobs []*session
 	return all, nil
 }
 
-// carryOn drives a session whose events nobody wants, if nobody else does and its agent is here.
+// carryOn drives a session whose events nobody wants, if nobody else does, its
+// agent is here, and the runner is open.
 func (rn *Runner) carryOn(ctx context.Context, id string) error {
 	d, err := rn.newDrive(ctx, id, nil)
-	if errors.Is(err, session.ErrBusy) || errors.Is(err, ErrUnknownAgent) {
+	if errors.Is(err, session.ErrBusy) || errors.Is(err, ErrUnknownAgent) || errors.Is(err, ErrClosed) {
 		return nil
 	}
 	if err != nil {

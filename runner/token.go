@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/session"
 	"github.com/fermata-ai/fermata/tool"
 )
@@ -32,7 +33,10 @@ type Token struct {
 	Pause   int           `json:"p"` // the only one that it is good for
 	Permits []tool.Permit `json:"o"`
 	Holder  Actor         `json:"h,omitempty"` // who receipts name; empty: who delivers
-	Expires int64         `json:"e"`           // Unix seconds
+	// Gate is the layer whose pause the token may decide, and no other's: for
+	// Resumption.Gate. Tokens from before tokens named a layer have none.
+	Gate    string `json:"g,omitempty"`
+	Expires int64  `json:"e"` // Unix seconds
 
 	old bool
 }
@@ -40,7 +44,8 @@ type Token struct {
 // Allows reports whether the token permits an operation.
 func (t Token) Allows(p tool.Permit) bool { return slices.Contains(t.Permits, p) }
 
-// PauseID is the id of the pause that the token was made for.
+// PauseID is the id of the pause that the token was made for. Who decides by it
+// sets Resumption.Gate, too.
 func (t Token) PauseID() string { return tool.PauseID(t.Call, t.Pause) }
 
 // Scope is what the token's holder may cancel, or report the progress of: its
@@ -147,15 +152,15 @@ var ErrInvalidGrant = errors.New("runner: Grant")
 // Grant is what a token is to be for.
 type Grant struct {
 	Session string
-	Pause   string // the id of an open pause
+	Pause   string // the id of an open pause, or of a call whose pause is open
 	// Permits are what the token's holder may do. Approving and denying go with
 	// the pause of a layer, completing and failing with a tool's own.
 	Permits []tool.Permit
 	// Holder, if set, is whom the token is given to: what is done with it
 	// counts as theirs. It can be read in the token.
 	Holder Actor
-	// Lifetime is how long the token is good; zero, or more than that:
-	// Options.TokenLifetime.
+	// Lifetime is how long the token is good, rounded up to whole seconds; zero,
+	// or more than that: Options.TokenLifetime.
 	Lifetime time.Duration
 }
 
@@ -163,15 +168,20 @@ type Grant struct {
 // one that permits tool.PermitApprove, and another tool.PermitDeny. It is for
 // programs that hand it on; who has it acts without being asked who they are.
 func (rn *Runner) MintToken(ctx context.Context, g Grant, actor Actor) (string, error) {
-	call := session.CallID(g.Pause)
-	err := rn.authorize(ctx, Operation{
-		Kind: OpMint, Actor: actor, Session: g.Session, Call: call, Pause: g.Pause,
-		Permits: slices.Clone(g.Permits), Holder: g.Holder,
-	})
-	if err != nil {
-		return "", err
-	}
+	g.Holder = Actor(llm.CleanString(string(g.Holder))) // as the receipts will have it
 	p, err := rn.store.Find(ctx, g.Session, g.Pause)
+	pause := g.Pause
+	if p.ID != "" { // of a call's id, which pause that stands for
+		pause = p.ID
+	}
+	// An actor who may not ask isn't told whether there is such a pause, either.
+	refused := rn.authorize(ctx, Operation{
+		Kind: OpMint, Actor: actor, Session: g.Session, User: p.User, Call: session.CallID(g.Pause), Tool: p.Tool,
+		Pause: pause, Permits: slices.Clone(g.Permits), Holder: g.Holder,
+	})
+	if refused != nil {
+		err = refused
+	}
 	if err != nil {
 		return "", err
 	}
@@ -194,8 +204,8 @@ func (rn *Runner) MintToken(ctx context.Context, g Grant, actor Actor) (string, 
 		lifetime = min(lifetime, g.Lifetime)
 	}
 	return key.mint(Token{
-		Session: p.Session, Call: p.Call, Pause: p.Number, Permits: g.Permits, Holder: g.Holder,
-		Expires: rn.store.Now().Add(lifetime).Unix(),
+		Session: p.Session, Call: p.Call, Pause: p.Number, Permits: g.Permits, Holder: g.Holder, Gate: p.Await.Gate,
+		Expires: rn.store.Now().Add(lifetime).Add(time.Second - 1).Unix(), // up to a second longer, and never shorter
 	})
 }
 
@@ -211,19 +221,14 @@ func (g *Grant) check(p tool.Pause) error {
 	}
 	gate := p.Await.Gate != ""
 	for _, permit := range g.Permits {
-		switch permit {
-		case tool.PermitProgress, tool.PermitCancel:
-		case tool.PermitApprove, tool.PermitDeny:
-			if !gate {
-				return fmt.Errorf("%w: Permits has %q, and pause %s waits for no decision", ErrInvalidGrant, permit, p.ID)
-			}
-		case tool.PermitComplete, tool.PermitFail:
-			if gate {
-				return fmt.Errorf("%w: Permits has %q, and pause %s waits for a decision: "+
-					"permit approving or denying", ErrInvalidGrant, permit, p.ID)
-			}
-		default:
+		switch {
+		case !permit.Known():
 			return fmt.Errorf("%w: Permits has %q, which is no permit", ErrInvalidGrant, permit)
+		case permit.Decides() && !gate:
+			return fmt.Errorf("%w: Permits has %q, and pause %s waits for no decision", ErrInvalidGrant, permit, p.ID)
+		case (permit == tool.PermitComplete || permit == tool.PermitFail) && gate:
+			return fmt.Errorf("%w: Permits has %q, and pause %s waits for a decision: "+
+				"permit approving or denying", ErrInvalidGrant, permit, p.ID)
 		}
 	}
 	return nil
@@ -234,9 +239,16 @@ type RotateOptions struct {
 	// Retire retires keys that another one has replaced at or before that time:
 	// no token that they signed is valid any more. Default: those that were
 	// replaced longer ago than Options.TokenLifetime, of which every token has
-	// expired. After a leak: now.
+	// expired. After a leak: time.Now(). That, a later time, and one less than a
+	// minute ago retire all keys but the new one.
 	Retire time.Time
 }
+
+// justNow is how long ago a time may be that its caller means for now.
+const justNow = time.Minute
+
+// allKeys is a time by which, whatever clocks said, every key was replaced.
+var allKeys = time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)
 
 // RotateTokenKeys adds a key to the ring that tokens are signed with. Calls
 // asked for from now on use it, in other processes within a minute; earlier
@@ -244,12 +256,16 @@ type RotateOptions struct {
 // then retires the oldest at each rotation: who rotates daily keeps tokens of
 // more than a year.
 func (rn *Runner) RotateTokenKeys(ctx context.Context, actor Actor, o *RotateOptions) error {
+	now := rn.store.Now() // here, since the new key is made later than what the caller means by now
 	if err := rn.authorize(ctx, Operation{Kind: OpRotate, Actor: actor}); err != nil {
 		return err
 	}
-	retire := rn.store.Now().Add(-rn.options.TokenLifetime)
+	retire := now.Add(-rn.options.TokenLifetime)
 	if o != nil && !o.Retire.IsZero() {
 		retire = o.Retire
+		if retire.After(now.Add(-justNow)) {
+			retire = allKeys
+		}
 	}
 	return rn.ring.rotate(ctx, retire)
 }

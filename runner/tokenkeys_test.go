@@ -192,6 +192,119 @@ func TestKeysRetire(t *testing.T) {
 	}
 }
 
+// After a leak all keys but the new one go, whenever "now" was: also the one
+// that signed until now, which the new one replaces a moment later.
+func TestRetireNow(t *testing.T) {
+	cl := newClock()
+	var n counter
+	var slow time.Duration // of the Authorizer, who asks others
+	r := newRig(t, agent.Config{
+		Tools: []tool.Tool{waiting("job", tool.Once, &n)},
+		Model: messages(calls("job", `{"text":"j"}`), says("I see.")),
+	}, &rigOptions{memory: true, session: &session.Options{Now: cl.now}, runner: &runner.Options{
+		Authorizer: func(context.Context, runner.Operation) error { cl.pass(slow); return nil },
+	}})
+	job := r.say("Go.").finished(event.FinishPaused).pause("job").ID
+	for name, test := range map[string]struct {
+		ago, slow time.Duration
+		retired   bool
+	}{
+		"now":                         {0, 0, true},
+		"now, by a slow Authorizer":   {0, 10 * time.Minute, true},
+		"just now":                    {10 * time.Second, 3 * time.Millisecond, true},
+		"later, to be sure":           {-time.Hour, 0, true},
+		"a time before the key's end": {2 * time.Minute, 0, false},
+	} {
+		slow = 0
+		leaked := r.mint(runner.Grant{Session: chat, Pause: job, Permits: []tool.Permit{tool.PermitComplete}})
+		slow = test.slow
+		must(t, r.RotateTokenKeys(t.Context(), user, &runner.RotateOptions{Retire: cl.now().Add(-test.ago)}))
+		if _, err := r.ReadToken(t.Context(), leaked); errors.Is(err, runner.ErrBadToken) != test.retired {
+			t.Errorf("%s: the leaked key's token gives %v", name, err)
+		}
+		cl.pass(5 * time.Minute)
+	}
+}
+
+// lateRing is an engine on which reads and writes of the ring are done at once,
+// and told late.
+type lateRing struct {
+	kvstore.Exclusive
+	get, apply chan chan struct{} // one that finds a channel here says on it that it is done, and waits there to be let go
+}
+
+func newLateRing(kv kvstore.Store) *lateRing {
+	return &lateRing{kv.(kvstore.Exclusive), make(chan chan struct{}, 1), make(chan chan struct{}, 1)}
+}
+
+func held(by chan chan struct{}) {
+	select {
+	case c := <-by:
+		c <- struct{}{}
+		<-c
+	default:
+	}
+}
+
+func (l *lateRing) Get(ctx context.Context, key []byte) (kvstore.Entry, error) {
+	e, err := l.Exclusive.Get(ctx, key)
+	if bytes.Equal(key, ringKey) {
+		held(l.get)
+	}
+	return e, err
+}
+
+func (l *lateRing) Apply(ctx context.Context, b kvstore.Batch) (kvstore.Revision, error) {
+	rev, err := l.Exclusive.Apply(ctx, b)
+	if len(b.Puts) == 1 && bytes.Equal(b.Puts[0].Key, ringKey) {
+		held(l.apply)
+	}
+	return rev, err
+}
+
+// A look at the ring, or a rotation, that another rotation overtakes brings no
+// key back that was retired.
+func TestRotationThatOvertakesAnother(t *testing.T) {
+	for name, overtaken := range map[string]func(*rig, *lateRing) (chan chan struct{}, func()){
+		"a look at the ring": func(r *rig, late *lateRing) (chan chan struct{}, func()) {
+			return late.get, func() { _, _ = r.ReadToken(context.Background(), sealed(r.t, `{"k":99}`)) }
+		},
+		"a rotation": func(r *rig, late *lateRing) (chan chan struct{}, func()) {
+			return late.apply, func() { must(r.t, r.RotateTokenKeys(context.Background(), user, nil)) }
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var n counter
+				var late *lateRing
+				r := newRig(t, agent.Config{
+					Tools: []tool.Tool{waiting("job", tool.Once, &n)},
+					Model: messages(calls("job", `{"text":"j"}`), says("I see.")),
+				}, &rigOptions{memory: true, wrap: func(kv kvstore.Store) kvstore.Store { late = newLateRing(kv); return late }})
+				job := r.say("Go.").finished(event.FinishPaused).pause("job").ID
+				leaked := r.mint(runner.Grant{Session: chat, Pause: job, Permits: []tool.Permit{tool.PermitComplete}})
+				time.Sleep(2 * time.Second) // in the bubble: the ring may be read again
+
+				held := make(chan struct{})
+				by, do := overtaken(r, late)
+				by <- held
+				over := make(chan struct{})
+				go func() { defer close(over); do() }()
+				<-held // it has seen the old ring
+				must(t, r.RotateTokenKeys(t.Context(), user, &runner.RotateOptions{Retire: time.Now()}))
+				held <- struct{}{}
+				<-over
+				if _, err := r.ReadToken(t.Context(), leaked); !errors.Is(err, runner.ErrBadToken) {
+					t.Errorf("the token of a key that was retired: %v", err)
+				}
+				fresh := r.mint(runner.Grant{Session: chat, Pause: job, Permits: []tool.Permit{tool.PermitComplete}})
+				_, err := r.another().ReadToken(t.Context(), fresh)
+				must(t, err)
+			})
+		})
+	}
+}
+
 // fillRing is what many rotations leave: so many keys.
 func (r *rig) fillRing(n int) {
 	r.t.Helper()

@@ -90,7 +90,7 @@ var bySchema = map[string]string{
 var usable = []string{
 	`{"n":9223372036854775807,"u":18446744073709551615,"f":1.7976931348623157e308,"g":3.4e38}`, `{"n":-9223372036854775808}`,
 	`{"at":"2026-01-01T23:59:59.5+01:00","ip":"2001:db8::1"}`, `{"by_id":{"-128":"a","127":"b"},"long":{"-9223372036854775808":"a"}}`,
-	`{"list":null,"by_id":null,"tags":["a"]}`, `{"odd":"fine"}`,
+	`{"list":null,"by_id":null,"tags":["a"]}`, `{"odd":"fine"}`, `{"list":"[1,2]"}`,
 }
 
 // planner asks in one of the three ways in which an answer becomes a Go value,
@@ -166,6 +166,9 @@ func TestAnswersAreJudgedByWhoWillUseThem(t *testing.T) {
 			}
 		})
 		for _, value := range usable {
+			if use == tool.AsOutput && strings.Contains(value, `"list":"`) {
+				continue // outputs are kept as they came
+			}
 			t.Run(string(use)+" of "+value, func(t *testing.T) {
 				p := newPlanner(use)
 				r := newRig(t, p.in, &rigOptions{memory: true})
@@ -354,5 +357,35 @@ func TestAnswerThatCanNotBeReadIsAskedForAgain(t *testing.T) {
 				t.Errorf("the model reads %s", res.Output)
 			}
 		})
+	}
+}
+
+// What goes wrong behind a question that is asked again comes before the tool
+// acts: it is told as it is, and not as what came of the tool's work.
+func TestAskingAgainIsNoWorkOfTheTool(t *testing.T) {
+	defer takes.Store(nil)
+	var fails atomic.Bool
+	layer := interceptor.Layer{Name: "log", Tool: func(next interceptor.ToolHandler) interceptor.ToolHandler {
+		return func(ctx context.Context, call tool.Call) (tool.Execution, error) {
+			exec, err := next(ctx, call)
+			if err == nil && fails.Load() {
+				err = errors.New("the log is full")
+			}
+			return exec, err
+		}
+	}}
+	r := newRig(t, agent.Config{
+		Tools: []tool.Tool{askingWhich()}, Interceptors: interceptor.Chain{layer},
+		Model: fakellm.New(fakellm.Calls("plan", `{}`), fakellm.Says("Done.")),
+	}, nil)
+	p := r.say("Go.").finished(event.FinishPaused).pause("plan")
+	_, err := r.Resume(t.Context(), chat, runner.Complete(p.ID, []byte(`"a"`), "bob"))
+	must(t, err)
+	only := "b"
+	takes.Store(&only)
+	fails.Store(true)
+	r.carryOn().finished(event.FinishStop)
+	if res := r.result(p.Call); !strings.Contains(string(res.Output), "the log is full") || strings.Contains(string(res.Output), "plan ran") {
+		t.Errorf("the model reads %s", res.Output)
 	}
 }

@@ -13,6 +13,7 @@ import (
 // Reply is what somebody delivers for a pause: an output, a failure, or a decision.
 type Reply struct {
 	Pause    string // a pause's id, or a call's
+	Gate     string // the layer whose pause it is for; empty: whichever asked
 	Kind     Kind
 	Value    json.RawMessage // the payload as it came; of a decision, the edited arguments
 	Payload  *Blob           // the payload to keep; of a failure, the text for the model
@@ -104,6 +105,9 @@ func (j *judgement) pass() error {
 		}
 		j.rc.Pause = 1
 	}
+	if err := j.otherGate(); err != nil {
+		return err
+	}
 	switch n := j.rc.Pause; {
 	case j.c != nil && j.c.Status == Pending && n == pauses:
 		return j.answer()
@@ -118,6 +122,43 @@ func (j *judgement) pass() error {
 		return j.early()
 	}
 	return refuse(fmt.Errorf("%w: %s has paused %d times", ErrUnknownPause, j.rc.Call, pauses))
+}
+
+// otherGate refuses a reply that is for one layer where another one has asked.
+// It comes before the receipts: what another layer was told is no duplicate.
+func (j *judgement) otherGate() error {
+	if j.in.Gate == "" {
+		return nil
+	}
+	gate, err := j.gate()
+	if err == nil && gate != "" && gate != j.in.Gate {
+		err = refuse(&GateError{Pause: tool.PauseID(j.rc.Call, j.rc.Pause), Gate: gate, For: j.in.Gate})
+	}
+	return err
+}
+
+// gate is the layer that asked for the pause; empty where none did, or where
+// that isn't known.
+func (j *judgement) gate() (string, error) {
+	var decisions []Decision
+	switch c := j.c; {
+	case c == nil || c.Status == Settled:
+		var r Record
+		if _, err := j.tx.read(recordKey(j.tx.ID, j.rc.Call), &r); err != nil {
+			return "", err
+		}
+		decisions = r.Decisions
+	case c.Status == Pending && c.Pauses == j.rc.Pause:
+		return c.Pause.Gate, nil
+	default:
+		decisions = c.Decisions
+	}
+	for _, d := range decisions {
+		if d.Pause == j.rc.Pause {
+			return d.Gate, nil
+		}
+	}
+	return "", nil
 }
 
 // pauses is how many times the call has paused, by the head or else by its record.

@@ -112,6 +112,20 @@ func (h *head) giveUp(err error) error {
 	return doubtful(err, c.doubt)
 }
 
+// cutOff ends an update whose goroutine the engine has ended, in whatever it
+// was asked. Its write may have been applied.
+func (h *head) cutOff() {
+	h.stale = true
+	c := &h.change
+	if c.doubt != nil || c.tx != nil {
+		h.unsure = unsure{c.commit, len(h.riding)}
+	}
+	h.change = change{}
+	h.spare.puts, h.spare.deletes, h.spare.records = nil, nil, nil
+	h.now.records = slices.Clip(h.now.records)
+	h.buf, h.only = nil, nil
+}
+
 // doubtful is the error of an update that ends without having found out about a
 // try that was uncertain.
 func doubtful(err, doubt error) error {

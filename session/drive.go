@@ -79,6 +79,12 @@ func (s *Store) Drive(ctx context.Context, id string, n *New) (*Drive, error) {
 			return &State{Version: Version, ID: id, User: n.User, Agent: n.Agent, Created: s.Now()}
 		}
 	}
+	begun := false
+	defer func() {
+		if !begun { // also if the engine ends this goroutine
+			d.Release()
+		}
+	}()
 	var err error
 	if d.head, err = s.head(ctx, id, fresh); err == nil {
 		err = n.own(d.head.state)
@@ -95,9 +101,9 @@ func (s *Store) Drive(ctx context.Context, id string, n *New) (*Drive, error) {
 		err = d.head.adopt(ctx)
 	}
 	if err != nil {
-		d.Release()
 		return nil, err
 	}
+	begun = true
 	return d, nil
 }
 

@@ -18,6 +18,7 @@ var (
 	ErrWrongUser            = errors.New("session: belongs to another user")
 	ErrDeleted              = errors.New("session: was deleted")
 	ErrNotPaused            = errors.New("session: the call does not wait for an answer")
+	ErrOtherGate            = errors.New("session: another layer asked for the pause")
 	ErrPauseRequired        = errors.New("session: the call has paused more than once; name the pause")
 	ErrNotYetKnown          = errors.New("session: not known yet; try again")
 	ErrAmbiguousKey         = errors.New("session: more than one open pause has the key")
@@ -116,6 +117,22 @@ func (e *PauseRequiredError) Error() string {
 
 // Unwrap makes it an ErrPauseRequired.
 func (e *PauseRequiredError) Unwrap() error { return ErrPauseRequired }
+
+// GateError refuses an answer that is for the pause of one layer at that of
+// another: the number was taken by a layer that asked first.
+type GateError struct {
+	Pause string
+	Gate  string // the layer that asked
+	For   string // the layer that the answer is for
+}
+
+func (e *GateError) Error() string {
+	return fmt.Sprintf("session: pause %s was asked for by the layer %q, and the answer is for the layer %q; "+
+		"it takes one for %[2]q", e.Pause, e.Gate, e.For)
+}
+
+// Unwrap makes it an ErrOtherGate.
+func (e *GateError) Unwrap() error { return ErrOtherGate }
 
 // PayloadError refuses an answer that does not fit what the pause asks for. Err says which fields and why.
 type PayloadError struct {

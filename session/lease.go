@@ -33,16 +33,17 @@ const (
 	leaseNews   = 100 * time.Millisecond // what is known of a shared head for longer is read again before a body
 )
 
-// standing refuses a drive that is known to have lost its lease. One that has
-// run out is lost for good, also if no other drive has taken it. One that was
-// given up, since there was nothing to do, can't run out: no body relies on it,
-// and if no other drive has the session, the next commit takes it again.
+// standing refuses a drive that has ended, or is known to have lost its lease.
+// One that has run out is lost for good, also if no other drive has taken it.
+// One that a commit has given up, since there was nothing to do, can't run out:
+// no body relies on it, and if no other drive has the session, the next commit
+// takes it again.
 func (d *Drive) standing() error {
 	d.mu.Lock()
-	lost, held, renewed := d.lost, d.held, d.renewed
+	gone, held, renewed := d.lost || d.released, d.held, d.renewed
 	d.mu.Unlock()
 	switch {
-	case lost:
+	case gone:
 		return d.fenced()
 	case d.store.exclusive || !held || d.store.since(renewed) < d.store.lease-d.store.lease/leaseMargin:
 		return nil
@@ -213,9 +214,12 @@ func (d *Drive) renew() {
 	default:
 		return
 	}
+	returned := false
+	defer d.unwind(&returned)
 	if d.holds() {
 		_ = d.update(d.alive(), touch) // a failure is tried again at the next look
 	}
+	returned = true
 	d.exit()
 }
 

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"maps"
 	"sync"
 	"time"
 )
@@ -13,8 +14,11 @@ import (
 // told when it is over, and when it first saw each. They may be used from many
 // goroutines.
 type sightings struct {
-	mu    sync.Mutex
-	first map[subject]sighting
+	lease time.Duration // that of the store
+
+	mu    sync.Mutex // guards the rest
+	known map[subject]sighting
+	swept time.Time // when room was last made, or looked for
 }
 
 // subject is what a session has one of at a time.
@@ -34,8 +38,8 @@ const (
 // sighting is the first of what has a mark. The same subject with another mark
 // is another thing.
 type sighting struct {
-	mark mark
-	at   time.Time // monotonic
+	mark         mark
+	first, asked time.Time // monotonic: when it was first and last asked for
 }
 
 // mark tells apart what a subject is at different times.
@@ -44,11 +48,14 @@ type mark struct {
 	end          int64 // milliseconds
 }
 
-// A process notes at most maxSightings. It is as if it had just seen what has
-// no room: that waits, and is not hurried.
+// A process notes at most maxSightings. When there is no room, it forgets what
+// it was not asked about in the last forgetAfter leases: that is over. Workers
+// ask about all that is there three times a lease. It looks for room at most
+// once a lease, since that goes through all that it knows. What finds no room
+// is as if it had just been seen: it waits, and is not hurried.
 const (
 	maxSightings = 20_000
-	staleAfter   = time.Hour // of one that may not be there any more, when room is needed
+	forgetAfter  = 3
 )
 
 // age returns for how long this process has known of what has that mark. The
@@ -57,23 +64,28 @@ func (s *sightings) age(sub subject, m mark) time.Duration {
 	now := time.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if known, ok := s.first[sub]; ok && known.mark == m {
-		return now.Sub(known.at)
+	seen, known := s.known[sub]
+	if !known && !s.room(now) {
+		return 0
 	}
-	if s.first == nil {
-		s.first = map[subject]sighting{}
+	if !known || seen.mark != m {
+		seen = sighting{mark: m, first: now}
 	}
-	if len(s.first) >= maxSightings {
-		for old, known := range s.first {
-			if now.Sub(known.at) > staleAfter {
-				delete(s.first, old)
-			}
-		}
+	seen.asked = now
+	s.known[sub] = seen
+	return now.Sub(seen.first)
+}
+
+// room reports whether one more can be noted, and makes room if it may.
+func (s *sightings) room(now time.Time) bool {
+	if s.known == nil {
+		s.known = map[subject]sighting{}
 	}
-	if _, known := s.first[sub]; known || len(s.first) < maxSightings {
-		s.first[sub] = sighting{m, now}
+	if len(s.known) >= maxSightings && now.Sub(s.swept) >= s.lease {
+		s.swept = now
+		maps.DeleteFunc(s.known, func(_ subject, seen sighting) bool { return now.Sub(seen.asked) > forgetAfter*s.lease })
 	}
-	return 0
+	return len(s.known) < maxSightings
 }
 
 // soonest returns the earlier of two times by the store's clock: end, which was

@@ -17,6 +17,9 @@ import (
 // engine had answered. The drive goes on with it.
 var ErrGoesOn = errors.New("session: the commit goes on without its caller")
 
+// errCutOff is what Settled tells of a goroutine that the engine has ended.
+var errCutOff = errors.New("session: the storage engine panicked, or ended the goroutine that had called it")
+
 // task is something that the drive is to do with its slot.
 type task struct {
 	ts    []Transition // to commit
@@ -32,7 +35,10 @@ func (d *Drive) Update(ctx context.Context, ts ...Transition) error {
 	if !d.enter(ctx) {
 		return d.leaveTo(ctx, task{ts: clone(ts)})
 	}
+	returned := false
+	defer d.unwind(&returned)
 	err := d.update(ctx, ts...)
+	returned = true
 	if errors.Is(err, errLeft) {
 		return d.goesOn(ctx, task{ts: clone(ts)})
 	}
@@ -47,7 +53,10 @@ func (d *Drive) commit(ctx context.Context, ts ...Transition) error {
 	if !d.enter(ctx) {
 		return context.Cause(ctx)
 	}
+	returned := false
+	defer d.unwind(&returned)
 	err := d.update(ctx, ts...)
+	returned = true
 	if errors.Is(err, errLeft) {
 		return d.goesOn(ctx, task{ts: clone(ts)})
 	}
@@ -60,7 +69,10 @@ func (d *Drive) do(ctx context.Context, t task) error {
 	if !d.enter(ctx) {
 		return d.leaveTo(ctx, t)
 	}
+	returned := false
+	defer d.unwind(&returned)
 	err := d.perform(ctx, t, false)
+	returned = true
 	if errors.Is(err, errLeft) {
 		return d.goesOn(ctx, t)
 	}
@@ -73,7 +85,10 @@ func (d *Drive) alone(ctx context.Context, f func() error) error {
 	if !d.enter(ctx) {
 		return context.Cause(ctx)
 	}
+	returned := false
+	defer d.unwind(&returned)
 	err := f()
+	returned = true
 	if errors.Is(err, errLeft) { // in a commit that f had begun
 		return d.goesOn(ctx, task{})
 	}
@@ -115,6 +130,17 @@ func (d *Drive) free() bool {
 	return true
 }
 
+// unwind gives the slot up where what its goroutine did with it has not
+// returned: the engine has panicked, or ended the goroutine. The drive goes on,
+// and finds out what is stored.
+func (d *Drive) unwind(returned *bool) {
+	if !*returned {
+		d.head.cutOff()
+		d.note(errCutOff)
+		d.exit()
+	}
+}
+
 // leaveTo leaves a task to who has the slot, or gets it next.
 func (d *Drive) leaveTo(ctx context.Context, t task) error {
 	d.mu.Lock()
@@ -153,6 +179,8 @@ func (d *Drive) alive() context.Context {
 // work goes on with a task that was begun, and with all that others left, and
 // gives the slot up.
 func (d *Drive) work(ctx context.Context, begun *task) {
+	returned := false
+	defer d.unwind(&returned)
 	if begun != nil {
 		d.note(d.perform(ctx, *begun, true))
 	}
@@ -163,6 +191,7 @@ func (d *Drive) work(ctx context.Context, begun *task) {
 		d.mu.Unlock()
 		d.note(d.perform(ctx, t, false))
 	}
+	returned = true
 }
 
 // note keeps an error whose caller has left.
@@ -174,6 +203,14 @@ func (d *Drive) note(err error) {
 
 // perform does a task, or goes on with one that was begun.
 func (d *Drive) perform(ctx context.Context, t task, begun bool) (err error) {
+	over := true // also if the engine ends this goroutine
+	if t.leave {
+		defer func() {
+			if over {
+				d.Release()
+			}
+		}()
+	}
 	switch {
 	case t.drop:
 		return d.drop(ctx)
@@ -184,9 +221,7 @@ func (d *Drive) perform(ctx context.Context, t task, begun bool) (err error) {
 	default:
 		err = d.update(ctx, t.ts...)
 	}
-	if t.leave && (begun || !errors.Is(err, errLeft)) {
-		d.Release()
-	}
+	over = begun || !errors.Is(err, errLeft)
 	return err
 }
 
@@ -202,7 +237,7 @@ func (d *Drive) Leave(ctx context.Context, ts ...Transition) error {
 func (d *Drive) end(ctx context.Context, ts []Transition) error {
 	held := d.holds()
 	d.mu.Lock()
-	nothing := d.lost || len(ts) == 1 && !(d.taken && held)
+	nothing := d.lost || d.released || len(ts) == 1 && !(d.taken && held)
 	d.leaving = true
 	d.mu.Unlock()
 	if nothing {

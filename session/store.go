@@ -79,6 +79,7 @@ func NewStore(kv kvstore.Store, o *Options) *Store {
 	if s.lease <= 0 {
 		s.lease = DefaultLease
 	}
+	s.seen.lease = s.lease
 	if e, ok := kv.(kvstore.Exclusive); ok {
 		s.exclusive, s.incarnation, s.local = true, e.Incarnation(), e.Local()
 	} else {

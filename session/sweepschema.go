@@ -11,9 +11,10 @@ import (
 // schemas removes those that no open call names and that were not used for
 // long. The use of one that an earlier version stored without it is noted now.
 func (sw *sweep) schemas(ctx context.Context) error {
+	var errs []error
 	for e, err := range sw.store.scan(ctx, kvstore.Key("s")) {
 		if err != nil {
-			return err
+			return errors.Join(append(errs, err)...)
 		}
 		parts, err := kvstore.Parts(e.Key)
 		if err != nil || len(parts) != 2 {
@@ -22,11 +23,11 @@ func (sw *sweep) schemas(ctx context.Context) error {
 		if sw.named[parts[1]] {
 			continue
 		}
-		if err := sw.schema(ctx, parts[1], e); err != nil {
-			return err
+		if err := sw.schema(ctx, parts[1], e); err != nil && len(errs) < maxSweepErrors {
+			errs = append(errs, err) // a damaged one is in no other's way
 		}
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 func (sw *sweep) schema(ctx context.Context, hash string, e kvstore.Entry) error {

@@ -134,29 +134,78 @@ func TestHolderWhoseClockStandsStill(t *testing.T) {
 	})
 }
 
-// What a process has seen is bounded. What has no room waits.
+// What a process has seen is bounded. What has no room waits, and what is asked
+// about now and then keeps its place.
 func TestSightingsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var s sightings
-		for i := range maxSightings + 100 {
-			s.age(subject{fmt.Sprint(i), sawLease}, mark{count: 1})
+		s := sightings{lease: DefaultLease}
+		look := func() (age time.Duration) {
+			for i := range maxSightings {
+				age = s.age(subject{fmt.Sprint(i), sawLease}, mark{count: 1})
+			}
+			return age
 		}
-		time.Sleep(time.Minute)
-		if got := s.age(subject{"0", sawLease}, mark{count: 1}); got != time.Minute {
-			t.Errorf("one that was seen a minute ago has been known for %v", got)
+		look()
+		for i := range 20 {
+			time.Sleep(DefaultLease / 2)
+			if got, want := look(), time.Duration(i+1)*DefaultLease/2; got != want {
+				t.Fatalf("one that was seen %v ago has been known for %v", want, got)
+			}
+			last := subject{"last", sawLease}
+			if got := s.age(last, mark{count: 1}); got != 0 || len(s.known) > maxSightings {
+				t.Fatalf("one without room has been known for %v, and %d are noted", got, len(s.known))
+			}
 		}
 		if got := s.age(subject{"0", sawLease}, mark{count: 2}); got != 0 {
 			t.Errorf("one that has changed has been known for %v", got)
 		}
-		last := subject{fmt.Sprint(maxSightings + 1), sawLease}
-		if got := s.age(last, mark{count: 1}); got != 0 || len(s.first) > maxSightings {
-			t.Errorf("one without room has been known for %v, and %d are noted", got, len(s.first))
+	})
+}
+
+// TestSightingsMakeRoom: thousands of sessions that were driven, and are over,
+// don't keep the next drive that dies from being followed in time.
+func TestSightingsMakeRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := sightings{lease: DefaultLease}
+		for i := range maxSightings {
+			s.age(subject{fmt.Sprint("over-", i), sawLease}, mark{epoch: 1, count: 1})
 		}
-		time.Sleep(2 * staleAfter)
-		s.age(last, mark{count: 1})
-		time.Sleep(time.Second)
-		if got := s.age(last, mark{count: 1}); got != time.Second {
-			t.Errorf("when there is room again, it has been known for %v", got)
+		dead, died := subject{"dead", sawLease}, time.Now()
+		for s.age(dead, mark{epoch: 1, count: 3}) == 0 && time.Since(died) < time.Hour {
+			time.Sleep(DefaultLease / 3) // as workers look
+		}
+		if got := time.Since(died); got > (forgetAfter+2)*DefaultLease {
+			t.Errorf("a drive that died was noted only after %v", got)
+		}
+		begun := time.Now()
+		known := s.age(dead, mark{epoch: 1, count: 3})
+		time.Sleep(10 * time.Minute)
+		if got := s.age(dead, mark{epoch: 1, count: 3}); got != known+time.Since(begun) {
+			t.Errorf("%v later it has been known for %v", time.Since(begun), got)
+		}
+	})
+}
+
+// TestSightingsAreGoneThroughNowAndThen: however many have no room.
+func TestSightingsAreGoneThroughNowAndThen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := sightings{lease: DefaultLease}
+		begun, swept, sweeps := time.Now(), s.swept, 0
+		for range 30 {
+			for i := range maxSightings { // all of them are there
+				s.age(subject{fmt.Sprint(i), sawLease}, mark{count: 1})
+			}
+			for i := range 10 {
+				time.Sleep(time.Millisecond)
+				if s.age(subject{fmt.Sprint("new-", i), sawLease}, mark{count: 1}); s.swept != swept {
+					swept = s.swept
+					sweeps++
+				}
+			}
+			time.Sleep(DefaultLease / 6)
+		}
+		if most := int(time.Since(begun)/DefaultLease) + 1; sweeps == 0 || sweeps > most {
+			t.Errorf("in %d leases all that is known was gone through %d times", most-1, sweeps)
 		}
 	})
 }

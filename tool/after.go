@@ -1,6 +1,7 @@
 package tool
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"strings"
@@ -59,10 +60,7 @@ func ran(err error) bool {
 // fitting are the actions that the limit of a result's size allows, and a note
 // in place of the others. The output is kept whatever becomes of them.
 func (p *Prepared) fitting(actions []Action) []Action {
-	size := 0
-	for _, a := range actions {
-		size += a.size()
-	}
+	sizes, size := sizes(actions)
 	limit := p.registry.limits.Result
 	if size <= limit {
 		return actions
@@ -70,8 +68,8 @@ func (p *Prepared) fitting(actions []Action) []Action {
 	var kept []Action
 	var artifacts, media leftOut
 	size = 0
-	for _, a := range actions {
-		n := a.size()
+	for i, a := range actions {
+		n := sizes[i]
 		switch {
 		case size+n <= limit:
 			size += n
@@ -84,11 +82,11 @@ func (p *Prepared) fitting(actions []Action) []Action {
 	}
 	if artifacts.count > 0 {
 		note := artifacts.note(limit)
-		kept = append(kept, Action{Artifact: &Artifact{Name: "left out", MediaType: "text/plain", Data: []byte(note)}})
+		kept = append(kept, Action{Artifact: &Artifact{Name: noteName, MediaType: noteType, Data: []byte(note)}})
 	}
 	if media.count > 0 {
 		note := media.note(limit)
-		kept = append(kept, Action{Media: &llm.Media{Name: note, MediaType: "text/plain", Data: []byte(note)}})
+		kept = append(kept, Action{Media: &llm.Media{Name: note, MediaType: noteType, Data: []byte(note)}})
 	}
 	return kept
 }
@@ -112,16 +110,50 @@ func (l *leftOut) note(limit int) string {
 	if l.count > 1 {
 		what = fmt.Sprintf("%q and %d more were left out", l.first, l.count-1)
 	}
-	return fmt.Sprintf("%s: %d bytes, and at most %d are taken beside a result", what, l.bytes, limit)
+	return fmt.Sprintf("%s: %d bytes, and at most %d"+noteEnd, what, l.bytes, limit)
 }
 
-// size is what an action counts towards the limit, in bytes.
+const (
+	noteName = "left out"
+	noteType = "text/plain"
+	noteEnd  = " are taken beside a result"
+	maxNote  = 1 << 10 // bytes; no note is as long
+)
+
+// isNote reports whether an action is a note, as far as can be seen.
+func (a Action) isNote() bool {
+	if f := a.Artifact; f != nil {
+		return f.Name == noteName && f.MediaType == noteType && f.URL == "" && len(f.Data) <= maxNote && bytes.HasSuffix(f.Data, []byte(noteEnd))
+	}
+	m := a.Media
+	return m.Name == string(m.Data) && m.MediaType == noteType && m.URL == "" && len(m.Data) <= maxNote && strings.HasSuffix(m.Name, noteEnd)
+}
+
+// sizes are what actions count towards the limit, in bytes, each and together.
+// A note counts nothing, one for artifacts and one for media: what a body made is
+// bounded once, and then again behind the layers.
+func sizes(actions []Action) (each []int, all int) {
+	var artifacts, media bool // have their note
+	for _, a := range actions {
+		n := a.size()
+		noted := &media
+		if a.Artifact != nil {
+			noted = &artifacts
+		}
+		if !*noted && a.isNote() {
+			*noted, n = true, 0
+		}
+		each = append(each, n)
+		all += n
+	}
+	return each, all
+}
+
+// size is how large an action is, in bytes.
 func (a Action) size() int {
 	if m := a.Media; m != nil {
 		return len(m.Name) + len(m.MediaType) + len(m.Data) + len(m.URL)
 	}
-	if f := a.Artifact; f != nil {
-		return len(f.Name) + len(f.MediaType) + len(f.Data) + len(f.URL)
-	}
-	return 0
+	f := a.Artifact
+	return len(f.Name) + len(f.MediaType) + len(f.Data) + len(f.URL)
 }

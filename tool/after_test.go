@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -72,4 +73,39 @@ func TestSideProductsThatAreTooLargeAreLeftOut(t *testing.T) {
 	}
 	contains(t, string(exec.Actions[2].Artifact.Data), `"dump" and 1 more were left out: 2097160 bytes, and at most 1048576`)
 	contains(t, string(exec.Actions[3].Media.Data), `"chart" was left out: 1048590 bytes, and at most 1048576`)
+}
+
+// TestTheNoteOnWhatWasLeftOutStays: layers hand on what Enter returned, and it is
+// bounded again behind them. More notes than there can be count as anything does.
+func TestTheNoteOnWhatWasLeftOutStays(t *testing.T) {
+	const limit = 4 << 10
+	full := make([]byte, limit-len("full"))
+	tl := returns(Spec{Name: "a"}, Execution{Output: raw("1"), Actions: []Action{
+		{Artifact: &Artifact{Name: "full", Data: full}},
+		{Artifact: &Artifact{Name: strings.Repeat("\x01", 1000), Data: full}},
+		{Media: &llm.Media{Name: "chart", MediaType: "image/png", Data: full}},
+	}}, nil)
+	r, err := NewLimitedRegistry(Limits{Result: limit}, tl)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := r.Prepare(Call{Tool: "a"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	exec, err := p.Enter(t.Context(), p.Call)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, layered := range []Execution{exec, exec.Clone()} {
+		again, err := p.Bounds(layered)
+		if err != nil || !reflect.DeepEqual(again, exec) {
+			t.Errorf("it became %+v, %v", again.Actions, err)
+		}
+	}
+	exec.Actions = append(exec.Actions, exec.Actions[2])
+	again, err := p.Bounds(exec)
+	if err != nil || len(again.Actions) != 4 || again.Actions[3].Media.Name == exec.Actions[2].Media.Name {
+		t.Fatal("a second note counts nothing, too", again.Actions, err)
+	}
 }

@@ -1,6 +1,8 @@
 package tool
 
 import (
+	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,8 +17,8 @@ func (e *unreadableAnswer) Unwrap() error { return e.error }
 // repeated is what is kept with a question that is asked again, in the place of
 // the state alone.
 type repeated struct {
-	Times  int             `json:"$times"` // so far
-	Prompt string          `json:"$prompt"`
+	Times  int             `json:"$times"`            // so far; the first member, by which it is known
+	Prompt string          `json:"$prompt,omitempty"` // its first words; empty: they are the prompt
 	State  json.RawMessage `json:"$state"`
 }
 
@@ -26,10 +28,11 @@ const mostTimes = 3
 // askedBefore is what was kept with the question that was answered.
 func askedBefore(a *Answer) repeated {
 	var r repeated
-	if err := json.Unmarshal(a.Data, &r); err == nil && r.Times > 0 && len(r.State) > 0 {
-		return r
+	if err := json.Unmarshal(a.Data, &r); err != nil || r.Times == 0 || len(r.State) == 0 {
+		r = repeated{State: a.Data}
 	}
-	return repeated{Prompt: a.Prompt, State: a.Data}
+	r.Prompt = cmp.Or(r.Prompt, a.Prompt, "An answer is needed once more.")
+	return r
 }
 
 // again asks the question of an answer that can't be read once more, and says
@@ -47,10 +50,30 @@ func (q *question[Out, State, Choice]) again(a *Answer, err error) (r Result[Out
 	if err != nil {
 		return nil, false
 	}
-	prompt := kept.Prompt
-	if prompt == "" {
-		prompt = "An answer is needed once more."
-	}
-	prompt += fmt.Sprintf(" (Asked again: %v.)", bad)
+	prompt := fmt.Sprintf("%s (Asked again: %s.)", kept.Prompt, inBrief(bad.Error()))
 	return pending[Out]{Await{Reason: ReasonInput, Mode: ModeReenter, Prompt: prompt, Schema: q.text, Data: data}}, true
+}
+
+// AsksAgain reports whether a tool asks its question once more since the answer
+// could not be read. No function of the tool has seen that answer.
+func (a *Await) AsksAgain() bool {
+	return a != nil && a.Gate == "" && bytes.HasPrefix(a.Data, []byte(`{"$times":`))
+}
+
+// inFirstWords is a question that is asked again without saying why, which needs
+// little more room than it did at first.
+func (a Await) inFirstWords() Await {
+	kept := askedBefore(&Answer{Data: a.Data, Prompt: a.Prompt})
+	prompt := kept.Prompt
+	kept.Prompt = ""
+	if data, err := encodeValue(&kept); err == nil {
+		a.Prompt, a.Data = prompt, data
+	}
+	return a
+}
+
+// notAskedAgain is the error of a question that can't be asked again. It comes
+// before the tool acts, and so doesn't say that it ran.
+func notAskedAgain(tool string, err error) error {
+	return fmt.Errorf("the answer to %s can't be read, so that nothing was done with it; nor can the question be asked again: %w", tool, err)
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strconv"
 	"time"
 )
@@ -28,7 +29,10 @@ type Call struct {
 	Arguments json.RawMessage
 	Answer    *Answer    // to the tool's own last pause; nil at first entry
 	Decisions []Decision // what layers were told
-	Host      Host       // nil in unit tests
+	// Gate names the layer that has the call just now, as Await.Gate names the
+	// one that asked; empty in the tool's body.
+	Gate string
+	Host Host // nil in unit tests
 
 	checked *checked // what a Registry found valid
 }
@@ -101,7 +105,17 @@ func (c Call) IdempotencyKey(parts ...string) string {
 //
 // A layer that is about to ask for a decision gets a token for its own pause
 // so: c.Token(tool.PermitApprove, tool.PermitDeny).
+// It decides nothing at the pause of another layer.
+//
+// Token panics where a permit makes no sense: one that is unknown, as a
+// misspelt one is, or a decision in a tool's body, whose pauses take none. The
+// call then ends with an error rather than wait for what its token can't do.
 func (c Call) Token(permits ...Permit) string {
+	for _, p := range permits {
+		if !p.Known() {
+			panic(fmt.Sprintf("tool: Call.Token: %q is no permit; use the constants Permit...", p))
+		}
+	}
 	if c.Host == nil {
 		return "token-of-" + c.ID
 	}

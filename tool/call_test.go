@@ -72,6 +72,18 @@ func TestACallReachesItsHost(t *testing.T) {
 	same(t, CallFrom(t.Context()).ID, "")
 }
 
+// A misspelt permit is found in the first test of a tool, with a Host or without.
+func TestTokenWithAPermitThatIsNone(t *testing.T) {
+	for _, c := range []Call{{ID: "c1"}, {ID: "c1", Host: &host{}}} {
+		func() {
+			defer func() {
+				same(t, recover(), any(`tool: Call.Token: "aprove" is no permit; use the constants Permit...`))
+			}()
+			c.Token(PermitDeny, "aprove")
+		}()
+	}
+}
+
 func TestFatalIsFoundThroughWrapping(t *testing.T) {
 	boom := errors.New("boom")
 	err := errors.Join(errors.New("x"), Fatal(boom))

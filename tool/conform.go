@@ -151,10 +151,20 @@ func (r *rewriter) array(elem reflect.Type) error {
 	}
 }
 
+// misnamed is the error of a member whose name is a field's in another case.
+type misnamed struct {
+	path  []string // where it is, innermost first: its own name
+	meant string
+}
+
+func (e *misnamed) Error() string {
+	return fmt.Sprintf("there is no property %q; did you mean %q?", clip(e.path[0]), e.meant)
+}
+
 // within adds where an error is.
 func within(err error, key string) error {
-	if v, ok := err.(*ValidationError); ok { // this file made it
-		v.Faults[0].Path = "/" + escapePointer(key) + v.Faults[0].Path
+	if m, ok := err.(*misnamed); ok { // this file made it
+		m.path = append(m.path, key)
 	}
 	return err
 }
@@ -198,9 +208,7 @@ func (r *rewriter) member(t reflect.Type, fields map[string]field, key string) e
 	}
 	for name := range fields {
 		if strings.EqualFold(name, key) {
-			return &ValidationError{Faults: []Fault{{
-				Rule: "additionalProperties", Message: fmt.Sprintf("there is no property %q; did you mean %q?", clip(key), name),
-			}}}
+			return &misnamed{meant: name} // the caller adds the key
 		}
 	}
 	return r.skip()

@@ -79,16 +79,21 @@ func (d *decoding) into(v any, text json.RawMessage) error {
 // unreadable puts what encoding/json, or a type's own method, said in words for a model.
 func unreadable(err error) *ValidationError {
 	var already *ValidationError
-	if errors.As(err, &already) {
-		return already
-	}
-	f := Fault{Rule: "decode", Message: "it can't be read: " + strings.TrimPrefix(err.Error(), "json: ")}
+	var other *misnamed
 	var wrong *json.UnmarshalTypeError
-	if errors.As(err, &wrong) {
+	f := Fault{Rule: "decode"}
+	switch {
+	case errors.As(err, &already):
+		return already
+	case errors.As(err, &other):
+		f = Fault{Path: pointer(inward(other.path)), Rule: "additionalProperties", Message: other.Error()}
+	case errors.As(err, &wrong):
 		if wrong.Field != "" {
-			f.Path = "/" + strings.ReplaceAll(wrong.Field, ".", "/")
+			f.Path = pointer(strings.Split(wrong.Field, "."))
 		}
-		f.Message = fmt.Sprintf("must be %s, and is a %s", words(wrong.Type), wrong.Value)
+		f.Message = fmt.Sprintf("must be %s, and is a %s", words(wrong.Type), clip(wrong.Value))
+	default:
+		f.Message = "it can't be read: " + inBrief(strings.TrimPrefix(err.Error(), "json: "))
 	}
 	return &ValidationError{Faults: []Fault{f}}
 }

@@ -40,7 +40,7 @@ func differs(a, b reflect.Value, at string) string {
 			return lost(at, a, b)
 		}
 		for it := a.MapRange(); it.Next(); {
-			at := fmt.Sprintf("%s[%v]", at, it.Key())
+			at := fmt.Sprintf("%s[%s]", at, clip(fmt.Sprint(it.Key())))
 			v := b.MapIndex(it.Key())
 			if !v.IsValid() {
 				return fmt.Sprintf("%sits key would come back as another one", place(at))

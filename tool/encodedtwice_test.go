@@ -46,6 +46,44 @@ func TestArgumentsThatWereEncodedTwiceAreDecodedOnce(t *testing.T) {
 	}
 }
 
+// TestAnAnswerThatWasEncodedTwiceIsJudgedAsItIsRead: the schema that was stored
+// takes it, and so does the tool. An output is kept as it came, and is refused.
+func TestAnAnswerThatWasEncodedTwiceIsJudgedAsItIsRead(t *testing.T) {
+	type picked struct {
+		IDs []int `json:"ids"`
+	}
+	pick := Must(Resumable(Spec{Name: "pick"},
+		func(_ context.Context, _ struct{}, ask Ask[picked, int]) (Result[picked], error) {
+			return ask("Which?", 1), nil
+		},
+		func(_ context.Context, _ struct{}, re Reply[picked, int, picked]) (Result[picked], error) {
+			return Done(re.Answer), nil
+		}))
+	r := registry(t, pick)
+	for _, answer := range []string{`{"ids":"[1,2]"}`, `"{\"ids\":[1,2]}"`, `{"ids":[1,2]}`} {
+		if err := r.Judge("pick", AsAnswer, raw(answer)); err != nil {
+			t.Errorf("%s is judged as %v", answer, err)
+		}
+		exec, err := pick.Execute(t.Context(), Call{Tool: "pick", Answer: &Answer{Payload: raw(answer), Data: raw("1")}})
+		if err != nil || string(exec.Output) != `{"ids":[1,2]}` {
+			t.Errorf("%s is read as %s, %v", answer, exec.Output, err)
+		}
+	}
+	for use, values := range map[Use][]string{
+		AsAnswer: {`{"ids":"[1,x]"}`, `{"ids":"1"}`, `{"ids":"[\"1\"]"}`},
+		AsOutput: {`{"ids":"[1,2]"}`, `"{\"ids\":[1,2]}"`},
+	} {
+		for _, value := range values {
+			if err := r.Judge("pick", use, raw(value)); err == nil {
+				t.Errorf("%s is taken as %s", value, use)
+			}
+		}
+	}
+	if schema(t, string(r.Checks("pick").Output)).ValidateResult(raw(`{"ids":"[1,2]"}`)) == nil {
+		t.Error("a process without the tool takes an output that one with it refuses")
+	}
+}
+
 func TestWhatIsInAStringHasToBeAsStrictAsAnything(t *testing.T) {
 	for args, why := range map[string]string{
 		`{"ids":"[1,"}`:      `/ids: must be an array, got "[1,"`,

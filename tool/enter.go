@@ -52,18 +52,25 @@ func apart(f userCode) userCode {
 }
 
 func (p *Prepared) run(ctx context.Context, call Call, body userCode) (Execution, error) {
-	exec, err := p.bounded(ctx, call, body)
-	returned := err == nil
-	if returned {
-		exec, err = p.checked(exec)
-	}
+	made, err := p.bounded(ctx, call, body)
 	if err != nil {
-		if returned || ran(err) {
-			err = After(p.Spec.Name, min(p.Spec.Effect, call.Effect), err)
+		if ran(err) {
+			err = p.after(call, err)
 		}
 		return Execution{}, err
 	}
-	return exec, nil
+	exec, err := p.checked(made)
+	switch {
+	case err == nil:
+		return exec, nil
+	case made.Await.AsksAgain():
+		return Execution{}, notAskedAgain(p.Spec.Name, err)
+	}
+	return Execution{}, p.after(call, err)
+}
+
+func (p *Prepared) after(call Call, err error) error {
+	return After(p.Spec.Name, min(p.Spec.Effect, call.Effect), err)
 }
 
 // bounded runs body until it ends, or, with a timeout, until its time is over.
@@ -160,9 +167,13 @@ func (p *Prepared) checkAwait(a Await) (Await, error) {
 		return a, fmt.Errorf("%s asked to pause: %w: mode %q makes the user's words the output, as a string, and the tool's output is no string",
 			p.Spec.Name, ErrInvalidAwait, a.Mode)
 	}
-	if n := len(a.Prompt) + len(a.Schema) + len(a.Data); n > p.registry.limits.Result {
+	limit := p.registry.limits.Result
+	if a.AsksAgain() && a.size() > limit {
+		a = a.inFirstWords()
+	}
+	if n := a.size(); n > limit {
 		return a, fmt.Errorf("%s asked to pause with %d bytes of prompt, schema and data, at most %d are taken",
-			p.Spec.Name, n, p.registry.limits.Result)
+			p.Spec.Name, n, limit)
 	}
 	if len(a.Schema) > 0 {
 		if _, err := p.registry.schemas.compile(a.Schema); err != nil {
@@ -172,9 +183,12 @@ func (p *Prepared) checkAwait(a Await) (Await, error) {
 	return a, nil
 }
 
-// Bounds returns exec without the side products that are too large, or the
-// error of what else in it is too large, or incomplete. Enter sees to that for
-// what the body makes; a layer may make something else of it.
+// size is what a pause counts towards the limit, in bytes.
+func (a *Await) size() int { return len(a.Prompt) + len(a.Schema) + len(a.Data) }
+
+// Bounds returns exec without the side products that are too large, or the error
+// of what else in it is too large, or incomplete. Enter sees to that for what the
+// body makes; a layer may make something else of it.
 func (p *Prepared) Bounds(exec Execution) (Execution, error) {
 	if err := p.checkActions(exec.Actions); err != nil {
 		return Execution{}, err
@@ -185,7 +199,7 @@ func (p *Prepared) Bounds(exec Execution) (Execution, error) {
 	}
 	n := len(exec.Output)
 	if a := exec.Await; a != nil {
-		n = len(a.Prompt) + len(a.Schema) + len(a.Data)
+		n = a.size()
 	}
 	if n > p.registry.limits.Result {
 		return Execution{}, fmt.Errorf("what a layer made of %s has %d bytes, at most %d are taken", p.Spec.Name, n, p.registry.limits.Result)

@@ -7,14 +7,57 @@ import (
 	"strings"
 )
 
-const maxExcerpt = 60 // bytes of a value that an error quotes
+// What an error quotes of what was sent is bounded, in bytes: or whoever is told
+// of it is told as much as was sent, and once for each fault.
+const (
+	maxExcerpt = 60  // of a value
+	maxStep    = 64  // of a step of a path: as long as providers let names of properties be
+	maxPath    = 512 // of a path
+	maxWords   = 800 // of what code of others says about a value
+)
 
 // clip cuts a text short for an error. What is cut off is marked.
-func clip(s string) string {
-	if len(s) <= maxExcerpt {
+func clip(s string) string { return clipTo(s, maxExcerpt) }
+
+func clipTo(s string, most int) string {
+	if len(s) <= most {
 		return strings.ToValidUTF8(s, "\ufffd")
 	}
-	return strings.ToValidUTF8(s[:maxExcerpt], "") + "..."
+	return strings.ToValidUTF8(s[:most], "") + "..."
+}
+
+// inBrief takes the middle out of a text of others that is long: they may quote
+// all that was sent, before they say what is wrong with it.
+func inBrief(s string) string {
+	if len(s) <= maxWords {
+		return strings.ToValidUTF8(s, "\ufffd")
+	}
+	const half = maxWords / 2
+	return strings.ToValidUTF8(s[:half], "") + " ... " + strings.ToValidUTF8(s[len(s)-half:], "")
+}
+
+// pointer is a path as a JSON Pointer. Long steps are cut short, and of a long
+// path the middle is left out.
+func pointer(path []string) string {
+	var b strings.Builder
+	for _, step := range path {
+		b.WriteString("/" + escapePointer(clipTo(step, maxStep)))
+	}
+	all := b.String()
+	if len(all) <= maxPath {
+		return all
+	}
+	const gap = "/..."
+	const half = (maxPath - len(gap)) / 2 // more than the longest step
+	end := all[len(all)-half:]
+	return all[:strings.LastIndexByte(all[:half], '/')] + gap + end[strings.IndexByte(end, '/'):]
+}
+
+// inward is a path that was noted from the inside out.
+func inward(path []string) []string {
+	path = slices.Clone(path)
+	slices.Reverse(path)
+	return path
 }
 
 // excerpt quotes the beginning of a text.

@@ -22,7 +22,7 @@ type ValidationError struct {
 
 // Fault is one thing that does not fit.
 type Fault struct {
-	Path    string `json:"path"`            // a JSON Pointer (RFC 6901) into the value; "" is the value itself
+	Path    string `json:"path"`            // a JSON Pointer (RFC 6901) into the value, cut short with "..." where it is long; "" is the value itself
 	Rule    string `json:"rule"`            // the schema's keyword, as "required"; "json": no strict JSON; "decode": the Go type does not take it
 	Value   string `json:"value,omitempty"` // the beginning of what stands at Path
 	Message string `json:"message"`         // what is wrong, without the path
@@ -61,7 +61,7 @@ func notStrict(err error) *ValidationError {
 	f := Fault{Rule: "json", Message: "it is no valid JSON: " + err.Error()}
 	var s *syntaxError
 	if errors.As(err, &s) {
-		f.Path = s.pointer()
+		f.Path = pointer(inward(s.path))
 	}
 	return &ValidationError{Faults: []Fault{f}}
 }
@@ -70,31 +70,38 @@ func notStrict(err error) *ValidationError {
 type explainer struct {
 	value  any // the whole value
 	schema any // the whole schema
-	faults []Fault
+	faults []found
 
 	encoded [][]string // as in ValidationError
 }
 
+// found is a fault that may be told of. Its path is written out only if it is:
+// all faults below a long key have that key.
+type found struct {
+	at            []string
+	rule, message string
+}
+
 func (x *explainer) add(at []string, rule, format string, args ...any) {
-	x.faults = append(x.faults, Fault{Path: pointer(at), Rule: rule, Message: fmt.Sprintf(format, args...)})
+	x.faults = append(x.faults, found{at, rule, fmt.Sprintf(format, args...)})
 }
 
 // result is what was collected, in an order that does not depend on that of
 // Go's maps. Only what is told is looked up: a value may be large.
 func (x *explainer) result() *ValidationError {
-	slices.SortFunc(x.faults, func(a, b Fault) int {
-		return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(a.Rule, b.Rule), cmp.Compare(a.Message, b.Message))
-	})
-	faults := slices.Compact(x.faults)
-	e := &ValidationError{Faults: faults, encoded: x.encoded}
-	if len(faults) > maxFaults {
-		e.Faults, e.More = faults[:maxFaults:maxFaults], len(faults)-maxFaults
+	order := func(a, b found) int {
+		return cmp.Or(slices.Compare(a.at, b.at), cmp.Compare(a.rule, b.rule), cmp.Compare(a.message, b.message))
 	}
-	for i := range e.Faults {
-		f := &e.Faults[i]
-		if v, ok := lookup(x.value, steps(f.Path)); ok && f.Rule != "additionalProperties" {
-			f.Value = shown(v)
+	slices.SortFunc(x.faults, order)
+	faults := slices.CompactFunc(x.faults, func(a, b found) bool { return order(a, b) == 0 })
+	told := faults[:min(len(faults), maxFaults)]
+	e := &ValidationError{encoded: x.encoded, More: len(faults) - len(told)}
+	for _, f := range told {
+		fault := Fault{Path: pointer(f.at), Rule: f.rule, Message: f.message}
+		if v, ok := lookup(x.value, f.at); ok && f.rule != "additionalProperties" {
+			fault.Value = shown(v)
 		}
+		e.Faults = append(e.Faults, fault)
 	}
 	return e
 }
@@ -179,19 +186,18 @@ func (x *explainer) unknown(at []string, schemaURL string, names []string) {
 	slices.Sort(known)
 	slices.Sort(names)
 	for i, name := range names {
-		f := Fault{Path: pointer(append(at[:len(at):len(at)], name)), Rule: "additionalProperties"}
-		f.Message = fmt.Sprintf("there is no property %q", clip(name))
+		message := fmt.Sprintf("there is no property %q", clip(name))
 		if near, ok := nearest(name, known); ok {
-			f.Message += fmt.Sprintf("; did you mean %q?", clip(near))
+			message += fmt.Sprintf("; did you mean %q?", clip(near))
 		}
 		switch {
 		case i > 0: // the list once is enough
 		case len(known) == 0:
-			f.Message += "; there are no properties"
+			message += "; there are no properties"
 		default:
-			f.Message += "; the properties are " + quoted(known)
+			message += "; the properties are " + quoted(known)
 		}
-		x.faults = append(x.faults, f)
+		x.add(append(at[:len(at):len(at)], name), "additionalProperties", "%s", message)
 	}
 }
 
@@ -238,14 +244,6 @@ func quoted(names []string) string {
 		values[i] = n
 	}
 	return (&explainer{}).list(values)
-}
-
-func pointer(path []string) string {
-	var b strings.Builder
-	for _, p := range path {
-		b.WriteString("/" + escapePointer(p))
-	}
-	return b.String()
 }
 
 // lookup finds a part of a tree.

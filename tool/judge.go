@@ -20,11 +20,12 @@ const (
 // reader decodes a value as the tool will, and drops it.
 type reader struct {
 	read    func(json.RawMessage) error
-	foreign bool // methods of the value's type, or of types in it, read it
+	foreign bool    // methods of the value's type, or of types in it, read it
+	derives *Schema // as of an entry
 }
 
-func newReader[T any](d *decoding, foreign bool) *reader {
-	return &reader{foreign: foreign, read: func(value json.RawMessage) error {
+func newReader[T any](d *decoding, derives *Schema, foreign bool) *reader {
+	return &reader{derives: derives, foreign: foreign, read: func(value json.RawMessage) error {
 		_, err := decode[T](d, value)
 		return err
 	}}
@@ -32,17 +33,18 @@ func newReader[T any](d *decoding, foreign bool) *reader {
 
 // Judge returns why the tool called name can't use a value, which has fitted
 // the schema that was stored for it: nil where it can, and where that isn't
-// known. Arguments have to fit the tool's schema of today, too. Where methods
-// of the value's type read it, they get a second; few do at once; and what they
-// have not said by then counts for nothing.
+// known. Arguments, and answers to a Resumable, have to fit the tool's schema of
+// today, too, and are read in the form that the tool is given. Where methods of
+// the value's type read it, they get a second; few do at once; and what they have
+// not said by then counts for nothing.
 func (r *Registry) Judge(name string, use Use, value json.RawMessage) error {
 	e, ok := r.entries[name]
 	if !ok {
 		return nil
 	}
-	if use == AsArguments {
+	if s := e.derives(use); s != nil {
 		var err error
-		if value, err = e.input.Arguments(value); err != nil {
+		if value, err = s.Arguments(value); err != nil {
 			return err
 		}
 	}
@@ -71,6 +73,19 @@ func (r *Registry) Derived(name string, args json.RawMessage) json.RawMessage {
 		}
 	}
 	return args
+}
+
+// derives is the schema by which a value gets the form that the tool is given:
+// see [Schema.Arguments]. It is nil for an output, which is stored, and shown to
+// the model, as it came.
+func (e *entry) derives(use Use) *Schema {
+	if use == AsArguments {
+		return e.input
+	}
+	if reads := e.reader(use); reads != nil {
+		return reads.derives
+	}
+	return nil
 }
 
 // reader is how the tool reads a value for that use; nil where that isn't
@@ -143,7 +158,7 @@ func newOutputs[Out any]() *reader {
 	}
 	in.defaults = nil
 	d := newDecoding(t, in, false)
-	return newReader[Out](&d, in.foreign)
+	return newReader[Out](&d, nil, in.foreign)
 }
 
 // readsWhatItWrites reports whether a type, and all that it is made of, has a

@@ -1,5 +1,7 @@
 package tool
 
+import "slices"
+
 // Permit is one thing that the holder of a callback token may do. Each is about
 // the pause that the token was made for: once that is over, the token does
 // nothing.
@@ -15,3 +17,11 @@ const (
 	PermitApprove  Permit = "approve"  // let the call run with the arguments that were shown
 	PermitDeny     Permit = "deny"     // refuse the call
 )
+
+var permits = []Permit{PermitComplete, PermitFail, PermitProgress, PermitCancel, PermitApprove, PermitDeny}
+
+// Known reports whether the permit is one of those above.
+func (p Permit) Known() bool { return slices.Contains(permits, p) }
+
+// Decides reports whether the permit is for the pause of a layer.
+func (p Permit) Decides() bool { return p == PermitApprove || p == PermitDeny }

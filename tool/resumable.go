@@ -51,7 +51,7 @@ func Resumable[In, Out, State, Choice any](s Spec,
 		return nil, fmt.Errorf("tool %q: %w", s.Name, err)
 	}
 	t.exact.answer = q.text
-	t.answers = newReader[Choice](&q.choice, q.foreign)
+	t.answers = newReader[Choice](&q.choice, q.schema, q.foreign)
 	t.body = func(ctx context.Context, call Call) (Execution, error) {
 		in, err := read(call)
 		if err != nil {

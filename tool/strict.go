@@ -76,15 +76,6 @@ type syntaxError struct {
 
 func (e *syntaxError) Error() string { return fmt.Sprintf("%s (at byte %d)", e.msg, e.offset) }
 
-// pointer is the path as a JSON Pointer.
-func (e *syntaxError) pointer() string {
-	var b strings.Builder
-	for i := len(e.path) - 1; i >= 0; i-- {
-		b.WriteString("/" + escapePointer(e.path[i]))
-	}
-	return b.String()
-}
-
 func escapePointer(s string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(s, "~", "~0"), "/", "~1")
 }

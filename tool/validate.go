@@ -105,7 +105,7 @@ func (s *Schema) judge(value any, size int) (err error) {
 		case r == error(errTooMuchWork):
 			err = &ValidationError{Faults: []Fault{{Rule: "schema", Message: errTooMuchWork.Error()}}}
 		default:
-			err = &ValidationError{Faults: []Fault{{Rule: "schema", Message: fmt.Sprintf("the validator panicked: %v", r)}}}
+			err = &ValidationError{Faults: []Fault{{Rule: "schema", Message: "the validator panicked: " + inBrief(fmt.Sprint(r))}}}
 		}
 	}()
 	err = s.work.run(s.full, value, size)
@@ -114,7 +114,7 @@ func (s *Schema) judge(value any, size int) (err error) {
 	case err == nil:
 		return nil
 	case !errors.As(err, &v):
-		return &ValidationError{Faults: []Fault{{Rule: "schema", Message: err.Error()}}}
+		return &ValidationError{Faults: []Fault{{Rule: "schema", Message: inBrief(err.Error())}}}
 	}
 	x := explainer{value: value, schema: s.doc}
 	x.explain(v)
@@ -148,7 +148,7 @@ func (x *explainer) explain(v *jsonschema.ValidationError) {
 			x.add(at, "pattern", "%s", words)
 			return
 		}
-		x.add(at, "pattern", "must match the regular expression %s", k.Want)
+		x.add(at, "pattern", "must match the regular expression %s", inBrief(k.Want))
 	case *kind.Minimum:
 		x.add(at, "minimum", "must be at least %s", number(k.Want))
 	case *kind.Maximum:
@@ -199,7 +199,7 @@ func (x *explainer) explainMore(v *jsonschema.ValidationError) {
 		x.add(at, "not", "is what the schema excludes")
 	default: // the library's own words, without its notion of where
 		_, words, _ := strings.Cut((&jsonschema.ValidationError{ErrorKind: k}).Error(), ": ")
-		x.add(at, strings.Join(k.KeywordPath(), "/"), "does not fit the schema: %s", words)
+		x.add(at, strings.Join(k.KeywordPath(), "/"), "does not fit the schema: %s", inBrief(words))
 	}
 }
 
@@ -264,7 +264,7 @@ func (x *explainer) badKey(at []string, key string, v *jsonschema.ValidationErro
 	}
 	words := "is not allowed"
 	if len(inner.faults) > 0 {
-		words = inner.faults[0].Message
+		words = inner.faults[0].message
 	}
 	x.add(at, "propertyNames", "the key %q %s", clip(key), words)
 }

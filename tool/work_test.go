@@ -32,18 +32,27 @@ func TestARefusalCostsNoMoreThanABound(t *testing.T) {
 	}
 	object := "{" + members.String() + `"k":1}`
 	nested := fill(`[`, strings.Repeat(`[1,1,1,1,1,1,1,1],`, 8), `[]]`)
+	long := strings.Repeat("k", size-1000)
+	deep := strings.Repeat(`{"`+strings.Repeat("k", 1000)+`":`, 990) + "1" + strings.Repeat("}", 990)
 	tree := `{"type":"object","properties":{"a":{"$ref":"#"},"b":{"$ref":"#"},"c":{"type":"string"}},"additionalProperties":false}`
 	for name, c := range map[string]struct{ schema, value string }{
-		"items":                {`{"type":"array","items":{"type":"string"}}`, fill("[1", ",1", "]")},
-		"items of items":       {`{"items":{"items":{"type":"string"}}}`, nested},
-		"items that are equal": {`{"items":{"enum":["a"]}}`, fill("[1", ",1", "]")},
-		"members":              {`{"additionalProperties":{"type":"string"}}`, object},
-		"unknown members":      {`{"properties":{"k":{}},"additionalProperties":false}`, object},
-		"keys":                 {`{"propertyNames":{"pattern":"^x"}}`, object},
-		"members by pattern":   {`{"patternProperties":{"^k":{"type":"string"}}}`, object},
-		"contains":             {`{"contains":{"type":"string"}}`, fill("[1", ",1", "]")},
-		"alternatives":         {`{"anyOf":[{"items":{"type":"string"}},{"items":{"type":"null"}}]}`, fill("[1", ",1", "]")},
-		"a list of trees":      {`{"items":` + strings.ReplaceAll(tree, `"#"`, `"#/items"`) + `}`, fill("[", `{"a":{"c":1},"b":{"c":1}},`, "{}]")},
+		"items":                     {`{"type":"array","items":{"type":"string"}}`, fill("[1", ",1", "]")},
+		"items of items":            {`{"items":{"items":{"type":"string"}}}`, nested},
+		"items that are equal":      {`{"items":{"enum":["a"]}}`, fill("[1", ",1", "]")},
+		"members":                   {`{"additionalProperties":{"type":"string"}}`, object},
+		"unknown members":           {`{"properties":{"k":{}},"additionalProperties":false}`, object},
+		"keys":                      {`{"propertyNames":{"pattern":"^x"}}`, object},
+		"members by pattern":        {`{"patternProperties":{"^k":{"type":"string"}}}`, object},
+		"contains":                  {`{"contains":{"type":"string"}}`, fill("[1", ",1", "]")},
+		"alternatives":              {`{"anyOf":[{"items":{"type":"string"}},{"items":{"type":"null"}}]}`, fill("[1", ",1", "]")},
+		"items below a long name":   {`{"additionalProperties":{"items":{"type":"string"}}}`, `{"` + long + `":[` + strings.Repeat("1,", 400) + `1]}`},
+		"a long unknown name":       {`{"additionalProperties":false}`, `{"` + long + `":1}`},
+		"a long key":                {`{"propertyNames":{"maxLength":1}}`, `{"` + long + `":1}`},
+		"a place far inside":        {`{"type":"object","additionalProperties":{"$ref":"#"}}`, deep},
+		"no JSON below a long name": {`{}`, `{"` + long + `":nope}`},
+		"no JSON far inside":        {`{}`, strings.Replace(deep, ":1}", ":nope}", 1)},
+		"a long name twice":         {`{}`, `{"` + long[:size/2] + `":1,"` + long[:size/2] + `":1}`},
+		"a list of trees":           {`{"items":` + strings.ReplaceAll(tree, `"#"`, `"#/items"`) + `}`, fill("[", `{"a":{"c":1},"b":{"c":1}},`, "{}]")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := schema(t, c.schema)

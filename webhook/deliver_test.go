@@ -175,6 +175,19 @@ func TestInvalidPayloadNamesTheFields(t *testing.T) {
 	s.post(url, `{"url":"a"}`).accepted(t, false) // nothing was recorded
 }
 
+func TestARefusalIsShorterThanWhatItRefuses(t *testing.T) {
+	s := newSite(t, siteOptions{})
+	url := s.paused()
+	body := `{"` + strings.Repeat("k", 900<<10) + `":1}`
+	for _, path := range []string{url, url + "/fail", url + "/cancel", url + "/progress"} {
+		r := s.post(path, body)
+		r.is(t, http.StatusUnprocessableEntity, "invalid")
+		if len(r.text) > 4<<10 {
+			t.Errorf("a body of %d bytes is refused in %d", len(body), len(r.text))
+		}
+	}
+}
+
 // The outside system may be faster than the pause is written. What it says is kept, and the call never waits.
 func TestAnswerBeforeThePause(t *testing.T) {
 	for _, effect := range []tool.Effect{tool.Once, tool.Idempotent, tool.ReadOnly} {

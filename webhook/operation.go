@@ -65,6 +65,7 @@ func (h *handler) deny(ctx context.Context, d *delivery) error {
 }
 
 func (h *handler) resume(ctx context.Context, d *delivery, r runner.Resumption) error {
+	r.Gate = d.token.Gate
 	res, err := h.rn.Resume(ctx, d.token.Session, r)
 	if err != nil {
 		return err

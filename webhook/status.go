@@ -16,7 +16,7 @@ import (
 //	401  not a token
 //	403  the authorizer, or the session's user, refuses it
 //	404  no such session, call or pause, or its receipts are gone
-//	409  another answer came first; the call does not wait for this one; or several calls wait under one key
+//	409  another answer came first; the call does not wait for this one, or another layer's pause does; or several calls wait under one key
 //	410  too late: the token, the pause or the session is over, or the call has its result
 //	413  the body is over an http.MaxBytesReader's limit
 //	422  the answer, or an id, does not fit
@@ -59,6 +59,7 @@ var classes = []struct {
 	{session.ErrPauseRequired, http.StatusConflict, "pause_required"},
 	{session.ErrAmbiguousKey, http.StatusConflict, "ambiguous_key"},
 	{session.ErrNotPaused, http.StatusConflict, "not_paused"},
+	{session.ErrOtherGate, http.StatusConflict, "other_gate"},
 	{session.ErrPending, http.StatusConflict, "pending"},
 	{session.ErrMessageConflict, http.StatusConflict, "message_conflict"},
 	{session.ErrNotYetKnown, http.StatusServiceUnavailable, "not_yet_known"},

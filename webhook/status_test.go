@@ -211,6 +211,7 @@ func TestStatus(t *testing.T) {
 		session.ErrUnknownCall:                         404,
 		session.ErrUnknownPause:                        404,
 		session.ErrNotPaused:                           409,
+		session.ErrOtherGate:                           409,
 		session.ErrPauseRequired:                       409,
 		session.ErrAmbiguousKey:                        409,
 		session.ErrPending:                             409,

@@ -134,6 +134,19 @@ func TestDecisionOverHTTP(t *testing.T) {
 			t.Errorf("the call is settled as %q by %q, after %d entries", c.Settled, c.By, len(s.tokens))
 		}
 	})
+	t.Run("by a token for another layer", func(t *testing.T) {
+		s, p := gated(t)
+		tok, err := s.rn.ReadToken(t.Context(), s.mint(p, "", tool.PermitApprove, tool.PermitDeny))
+		must(t, err)
+		tok.Gate = "" // as tokens were before they named a layer
+		before := s.sign(tok)
+		tok.Gate = "clerk"
+		clerks := s.sign(tok)
+		s.post(clerks+"/deny", ``).is(t, http.StatusConflict, "other_gate")
+		s.post(clerks+"/approve", ``).is(t, http.StatusConflict, "other_gate")
+		s.post(before+"/approve", ``).accepted(t, false)
+		s.post(clerks+"/approve", ``).is(t, http.StatusConflict, "other_gate")
+	})
 	t.Run("completed", func(t *testing.T) {
 		s, p := gated(t)
 		tok, err := s.rn.ReadToken(t.Context(), s.mint(p, "", tool.PermitApprove))

@@ -11,9 +11,10 @@
 // token that a tool's body gets by Call.Token() completes and fails; with
 // permits it may do those and nothing else. Decisions take a token that was
 // made for them: by Runner.MintToken, for one pause that is open, or by
-// Call.Token in the layer that asks. Only POST acts: a chat that fetches a link
-// to preview it decides nothing, and a person who is to decide by a link needs
-// a page with a button behind it.
+// Call.Token in the layer that asks; either is good for that layer's pause and
+// no other's. Only POST acts: a chat that fetches a link to preview it decides
+// nothing, and a person who is to decide by a link needs a page with a button
+// behind it.
 //
 // The token may come as "Authorization: Bearer {token}" instead, with nothing in its place in the path; that keeps it out of
 // the access logs of proxies. A token in the path counts before one in the header.

@@ -73,6 +73,7 @@ func (d *display) Event(ev event.Event) {
 	case event.Progress:
 		d.Progress(ev.Call, ev.Tool, ev.Progress)
 	case event.Result:
+		d.reported[ev.Result.Call] = noMore // another goroutine tells of progress, and may be late
 		d.Result(ev.Result.Name, ev.Result.Output, ev.Status)
 	case event.Artifact:
 		d.Line("made", "%s, by %s", ev.Artifact.Name, ev.Tool)
@@ -120,6 +121,9 @@ func (d *display) Answered(p tool.Pause, r session.Receipt) {
 	}
 	d.Line("kept", "%s %s, by %s", what, p.Tool, r.By)
 }
+
+// noMore is after every report.
+var noMore = time.Unix(1<<40, 0)
 
 // Progress shows a bar, in the place of the one before it.
 func (d *display) Progress(call, name string, p tool.Progress) {

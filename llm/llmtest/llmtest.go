@@ -88,6 +88,7 @@ func Run(t *testing.T, p Provider) {
 	t.Run("cuts", func(t *testing.T) { cuts(t, p) })
 	t.Run("cancel", func(t *testing.T) { cancel(t, p) })
 	t.Run("silence", func(t *testing.T) { silence(t, p) })
+	t.Run("endless", func(t *testing.T) { endless(t, p) })
 	t.Run("secrets", func(t *testing.T) { secrets(t, p) })
 	t.Run("requests", func(t *testing.T) { requests(t, p) })
 	t.Run("schemas", func(t *testing.T) { schemas(t, p, false) })

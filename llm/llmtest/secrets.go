@@ -3,6 +3,7 @@ package llmtest
 import (
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -59,6 +60,7 @@ func secrets(t *testing.T, p Provider) {
 			}
 		}
 	}
+	t.Run("cut", func(t *testing.T) { cutSecrets(t, p) })
 	for _, form := range forms {
 		for _, status := range []int{http.StatusMovedPermanently, http.StatusTemporaryRedirect} {
 			t.Run(fmt.Sprintf("redirected/%s/%d", form.name, status), func(t *testing.T) {
@@ -75,4 +77,42 @@ func secrets(t *testing.T, p Provider) {
 			})
 		}
 	}
+}
+
+// cutSecrets has a service quote the key where what is told of its answer ends, wherever that is.
+func cutSecrets(t *testing.T, p Provider) {
+	for _, form := range forms {
+		service := &quoting{}
+		m := adapter{p.New(t, Options{BaseURL: "http://memory.invalid", Whole: form.whole, Client: &http.Client{Transport: service}})}
+		for before := 0; before < 400; before += 12 {
+			quoted := strings.Repeat("x", before) + " " + APIKey
+			for body, kind := range map[string]string{
+				"<html>" + quoted + "</html>": "text/html",
+				"{" + quoted:                  "application/json",
+				`{"type":"` + quoted + `"}`:   "application/json",
+				`{"type":"error","error":{"message":"` + quoted + `"}}`:                "application/json",
+				"data: {" + quoted + "}\n\n":                                           "text/event-stream",
+				`data: {"type":"` + quoted + "\"}\n\n":                                 "text/event-stream",
+				"event: error\ndata: {\"error\":{\"message\":\"" + quoted + "\"}}\n\n": "text/event-stream",
+			} {
+				for _, status := range []int{http.StatusOK, http.StatusUnauthorized} {
+					service.status, service.kind, service.body = status, kind, body
+					_, _, err := m.collect(t, scenarios[0].request())
+					if err == nil || strings.Contains(err.Error(), APIKey[:8]) {
+						t.Fatalf("%s, status %d: %s: the error tells the key's beginning, or there is none: %v", form.name, status, body, err)
+					}
+				}
+			}
+		}
+	}
+}
+
+// quoting is a service without a network, for many answers.
+type quoting struct {
+	status     int
+	kind, body string
+}
+
+func (q *quoting) RoundTrip(r *http.Request) (*http.Response, error) {
+	return &http.Response{StatusCode: q.status, Header: http.Header{"Content-Type": {q.kind}}, Body: io.NopCloser(strings.NewReader(q.body)), Request: r}, nil
 }

@@ -14,10 +14,9 @@ import (
 	"github.com/fermata-ai/fermata/llm"
 )
 
-// silence holds an adapter to what it does where nothing comes: a stream that
-// is silent for ten minutes ends, with an error that may pass, before its
-// answer begins and in the middle of it. Comments are life, and a message that
-// comes at once may take its time.
+// silence holds an adapter to what it does where nothing comes: a stream that is silent for ten minutes ends, with an error that may pass,
+// before its answer begins and in the middle of it, whatever its type says. Comments are life, and a message that comes at once may take
+// its time.
 func silence(t *testing.T, p Provider) {
 	streamed, whole := must(t, p, "text", false), must(t, p, "text", true)
 	half := places(streamed.body)[len(places(streamed.body))/2]
@@ -34,6 +33,17 @@ func silence(t *testing.T, p Provider) {
 			write(w, streamed, 0, end)
 			hang(r)
 		}, 19 * time.Minute},
+		"in the middle, labelled as JSON": {false, func(w http.ResponseWriter, r *http.Request) {
+			time.Sleep(9 * time.Minute)
+			w.Header().Set("Content-Type", "application/json")
+			write(w, reply{body: streamed.body}, 0, end)
+			hang(r)
+		}, 19 * time.Minute},
+		"a whole message in place of a stream": {false, func(w http.ResponseWriter, _ *http.Request) {
+			write(w, whole, 0, len(whole.body)/2)
+			time.Sleep(time.Hour)
+			write(w, whole, len(whole.body)/2, len(whole.body))
+		}, 0},
 		"comments for an hour": {false, func(w http.ResponseWriter, _ *http.Request) {
 			write(w, streamed, 0, end)
 			for range 60 {

@@ -59,7 +59,7 @@ func tests() (all []string) {
 			all = append(all, c.name)
 		}
 	}
-	return append(all, "arguments", "chunks", "cuts", "cancel", "silence", "secrets", "schemas", "schemas_strict", "pauses")
+	return append(all, "arguments", "chunks", "cuts", "cancel", "silence", "endless", "secrets", "schemas", "schemas_strict", "pauses")
 }
 
 // tableOf reads the table from the README of the folder above that has one; nil if there is none.

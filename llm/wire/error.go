@@ -233,12 +233,16 @@ func atMost(seconds float64) time.Duration {
 	return time.Duration(min(seconds, day) * float64(time.Second))
 }
 
-// Excerpt is the beginning of a text that may be long, or a page of HTML, on one line.
+// cutMark stands where [Excerpt] cuts a text.
+const cutMark = "..."
+
+// Excerpt is the beginning of a text that may be long, or a page of HTML, on one
+// line. [Secrets.Text] knows a secret that it cuts.
 func Excerpt(s string) string {
 	const most = 300
 	s = strings.Join(strings.Fields(llm.CleanString(s)), " ")
 	if len(s) > most {
-		s = strings.ToValidUTF8(s[:most], "") + "..."
+		s = strings.ToValidUTF8(s[:most], "") + cutMark
 	}
 	return s
 }

@@ -14,6 +14,10 @@ import (
 // hidden stands in a key's place.
 const hidden = "(the key)"
 
+// leastSecret is how many bytes a secret has at least, and a beginning of one
+// that is hidden.
+const leastSecret = 8
+
 // Secrets are texts that no error may tell, since services and gateways quote them: a key, and what headers hold that is one.
 type Secrets []string
 
@@ -32,7 +36,7 @@ func NewSecrets(key string, h http.Header) Secrets {
 			}
 		}
 	}
-	found = slices.DeleteFunc(found, func(s string) bool { return len(s) < 8 })
+	found = slices.DeleteFunc(found, func(s string) bool { return len(s) < leastSecret })
 	slices.SortFunc(found, func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) }) // the whole before its parts
 	return slices.Compact(found)
 }
@@ -44,12 +48,50 @@ func isSecret(header string) bool {
 		func(word string) bool { return strings.Contains(header, word) })
 }
 
-// Text is a text without the secrets.
+// Text is a text without the secrets, and without the beginning of one where the
+// text was cut: by [Excerpt], by a verb such as %.80q, or at its end.
 func (s Secrets) Text(text string) string {
 	for _, secret := range s {
 		text = strings.ReplaceAll(text, secret, hidden)
 	}
+	for _, secret := range s {
+		text = withoutCut(text, secret)
+	}
 	return text
+}
+
+// withoutCut hides the beginnings of a secret before a cut.
+func withoutCut(text, secret string) string {
+	if len(secret) < leastSecret {
+		return text
+	}
+	var out strings.Builder
+	for {
+		i := strings.Index(text, secret[:leastSecret])
+		if i < 0 {
+			break
+		}
+		told := 0
+		for n := leastSecret; n <= len(secret) && strings.HasPrefix(text[i:], secret[:n]); n++ {
+			if isCut(text[i+n:]) { // and perhaps again: a secret may hold a dot
+				told = n
+			}
+		}
+		if told > 0 {
+			out.WriteString(text[:i] + hidden)
+		} else {
+			told = 1
+			out.WriteString(text[:i+told])
+		}
+		text = text[i+told:]
+	}
+	out.WriteString(text)
+	return out.String()
+}
+
+// isCut reports whether what follows a word may stand where more of it was.
+func isCut(rest string) bool {
+	return rest == "" || rest[0] == '"' || strings.HasPrefix(rest, cutMark)
 }
 
 // Error is an error whose text is without the secrets. What errors.As finds behind it is the same.

@@ -28,6 +28,28 @@ func TestSecrets(t *testing.T) {
 			t.Errorf("%q is %q, want %q", in, got, want)
 		}
 	}
+	long := NewSecrets("sk-proj-0123.4567", nil)
+	for in, want := range map[string]string{
+		"an excerpt of sk-proj-0123.45...":          "an excerpt of (the key)...",
+		"cut at a dot: sk-proj-0123....":            "cut at a dot: (the key)...",
+		"cut before one: sk-proj-0123...":           "cut before one: (the key)...",
+		"no more than sk-proj-... of it":            "no more than (the key)... of it",
+		`an event "with sk-proj-01": more`:          `an event "with (the key)": more`,
+		"at the end sk-proj-0":                      "at the end (the key)",
+		"sk-proj-0... and sk-proj-0123.4567":        "(the key)... and (the key)",
+		"sk-proj-sk-proj-0":                         "sk-proj-(the key)",
+		"keys such as sk-proj-**** begin alike":     "keys such as sk-proj-**** begin alike",
+		"keys begin with sk-proj and end with more": "keys begin with sk-proj and end with more",
+		"sk-proj": "sk-proj",
+		"":        "",
+	} {
+		if got := long.Text(in); got != want {
+			t.Errorf("%q is %q, want %q", in, got, want)
+		}
+	}
+	if got := NewSecrets("aaaaaaaaab", nil).Text("aaaaaaaaaaaa..."); got != "aaa(the key)..." {
+		t.Error(got)
+	}
 	if got := NewSecrets("none", nil).Text("none was found"); got != "none was found" {
 		t.Error(got)
 	}

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -18,11 +19,9 @@ import (
 // nothing.
 const DefaultIdle = 10 * time.Minute
 
-// Stream marks the requests that are made with a context as requests for a
-// stream, which [Client] ends once it has waited for idle without a byte: for
-// the answer to begin, or to go on. Comments and pings are bytes, too. What
-// comes in place of a stream, a message at once, may take its time. Zero is
-// [DefaultIdle]; with a negative idle, a stream may be silent for ever.
+// Stream marks the requests that are made with a context as requests for a stream, which [Client] ends once it has waited for idle
+// without a byte: for the answer to begin, or to go on. Comments and pings are bytes, too. What comes in place of a stream, a message
+// at once, may take its time once it has begun: it is one if its type and its first byte say so. Zero is [DefaultIdle]; with a negative idle, a stream may be silent for ever.
 //
 // The lines of the stream end as [Lines] has them.
 //
@@ -50,7 +49,11 @@ type streaming struct{ http.RoundTripper }
 func (t streaming) RoundTrip(r *http.Request) (*http.Response, error) {
 	s, marked := r.Context().Value(streamKey{}).(stream)
 	if !marked {
-		return t.RoundTripper.RoundTrip(r)
+		res, err := t.RoundTripper.RoundTrip(r)
+		if err == nil {
+			boundError(res)
+		}
+		return res, err
 	}
 	ctx, cancel := context.WithCancelCause(r.Context())
 	w := &watched{stream: s, ctx: ctx, cancel: cancel}
@@ -61,10 +64,8 @@ func (t streaming) RoundTrip(r *http.Request) (*http.Response, error) {
 		cancel(nil)
 		return nil, w.why(err)
 	}
-	w.body, w.header = res.Body, res.Header
-	if isJSON(res.Header) {
-		w.idle = -1
-	}
+	boundError(res)
+	w.body, w.header, w.begun = res.Body, res.Header, !isJSON(res.Header)
 	res.Body = struct {
 		io.Reader
 		io.Closer
@@ -72,9 +73,11 @@ func (t streaming) RoundTrip(r *http.Request) (*http.Response, error) {
 	return res, nil
 }
 
+// isJSON reports whether an answer is labelled as one JSON value. Types such as
+// application/x-ndjson are streams.
 func isJSON(h http.Header) bool {
 	kind, _, _ := mime.ParseMediaType(h.Get("Content-Type"))
-	return strings.HasSuffix(kind, "json")
+	return strings.HasSuffix(kind, "/json") || strings.HasSuffix(kind, "+json")
 }
 
 // watched is the body of a stream. The timer runs while a read waits.
@@ -85,6 +88,7 @@ type watched struct {
 	timer  *time.Timer
 	body   io.ReadCloser
 	header http.Header
+	begun  bool // its first byte has come, or doesn't matter
 }
 
 func (w *watched) begin() {
@@ -116,10 +120,25 @@ func (w *watched) Read(p []byte) (int, error) {
 	w.begin()
 	n, err := w.body.Read(p)
 	w.end()
+	w.look(p[:n])
 	if err != nil && err != io.EOF {
 		err = w.why(err)
 	}
 	return n, err
+}
+
+// look ends the watch if what is labelled as JSON begins as JSON does. Events may
+// come under that label, too.
+func (w *watched) look(p []byte) {
+	if w.begun {
+		return
+	}
+	if p = bytes.TrimLeft(p, " \t\r\n"+byteOrderMark); len(p) > 0 {
+		w.begun = true
+		if p[0] == '{' || p[0] == '[' {
+			w.idle = -1
+		}
+	}
 }
 
 func (w *watched) Close() error {

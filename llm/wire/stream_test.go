@@ -19,7 +19,8 @@ type server struct {
 	begins time.Duration
 	kind   string
 	pieces []time.Duration
-	hangs  bool // in place of the end
+	hangs  bool   // in place of the end
+	first  string // what the first piece is; "": as the others
 }
 
 func (s server) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -37,12 +38,16 @@ func (s server) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	body, w := io.Pipe()
 	go func() {
-		for _, after := range s.pieces {
+		for i, after := range s.pieces {
 			if err := sleep(after); err != nil {
 				w.CloseWithError(err)
 				return
 			}
-			if _, err := io.WriteString(w, ": ping\n"); err != nil {
+			piece := ": ping\n"
+			if i == 0 && s.first != "" {
+				piece = s.first
+			}
+			if _, err := io.WriteString(w, piece); err != nil {
 				return
 			}
 		}
@@ -55,7 +60,8 @@ func (s server) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 func TestSilentStreamsEnd(t *testing.T) {
-	const sse = "text/event-stream; charset=utf-8"
+	const sse, json = "text/event-stream; charset=utf-8", "application/json"
+	message := []time.Duration{time.Minute, time.Hour, time.Hour}
 	every := func(d time.Duration, n int) (all []time.Duration) {
 		for range n {
 			all = append(all, d)
@@ -68,14 +74,21 @@ func TestSilentStreamsEnd(t *testing.T) {
 		ends   time.Duration // zero: not by silence
 		id     string
 	}{
-		"no answer":              {server{begins: time.Hour}, 0, 10 * time.Minute, ""},
-		"no answer, by option":   {server{begins: time.Hour}, time.Minute, time.Minute, ""},
-		"no first byte":          {server{kind: sse, hangs: true}, 0, 10 * time.Minute, "r1"},
-		"no end":                 {server{kind: sse, pieces: every(9*time.Minute, 3), hangs: true}, 0, 37 * time.Minute, "r1"},
-		"no end, of no type":     {server{pieces: every(time.Second, 1), hangs: true}, 0, 10*time.Minute + time.Second, "r1"},
-		"pings for hours":        {server{kind: sse, pieces: every(9*time.Minute, 30)}, 0, 0, ""},
-		"a whole message":        {server{kind: "application/json", pieces: every(time.Hour, 2)}, 0, 0, ""},
-		"silent for ever, asked": {server{kind: sse, begins: time.Hour, pieces: every(5*time.Hour, 2)}, -1, 0, ""},
+		"no answer":                    {server{begins: time.Hour}, 0, 10 * time.Minute, ""},
+		"no answer, by option":         {server{begins: time.Hour}, time.Minute, time.Minute, ""},
+		"no first byte":                {server{kind: sse, hangs: true}, 0, 10 * time.Minute, "r1"},
+		"no end":                       {server{kind: sse, pieces: every(9*time.Minute, 3), hangs: true}, 0, 37 * time.Minute, "r1"},
+		"no end, of no type":           {server{pieces: every(time.Second, 1), hangs: true}, 0, 10*time.Minute + time.Second, "r1"},
+		"pings for hours":              {server{kind: sse, pieces: every(9*time.Minute, 30)}, 0, 0, ""},
+		"a whole message":              {server{kind: json, first: "\uFEFF\r\n {", pieces: message}, 0, 0, ""},
+		"a list":                       {server{kind: "application/vnd.acme+json", first: "[", pieces: message}, 0, 0, ""},
+		"an error":                     {server{kind: "application/problem+json", first: "{", pieces: message}, 0, 0, ""},
+		"a message that doesn't begin": {server{kind: json, hangs: true}, 0, 10 * time.Minute, "r1"},
+		"nothing but white space":      {server{kind: json, first: " \n\t", pieces: every(time.Minute, 1), hangs: true}, 0, 11 * time.Minute, "r1"},
+		"events, labelled as JSON":     {server{kind: json, first: "data: {", pieces: every(time.Minute, 1), hangs: true}, 0, 11 * time.Minute, "r1"},
+		"lines of JSON":                {server{kind: "application/x-ndjson", first: "{}\n", pieces: every(time.Minute, 1), hangs: true}, 0, 11 * time.Minute, "r1"},
+		"JSON, labelled as events":     {server{kind: sse, first: "{", pieces: every(time.Minute, 1), hangs: true}, 0, 11 * time.Minute, "r1"},
+		"silent for ever, asked":       {server{kind: sse, begins: time.Hour, pieces: every(5*time.Hour, 2)}, -1, 0, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -18,7 +18,7 @@ type content struct {
 	begun  *jsontree.Object // as it was when it began
 	raw    json.RawMessage  // likewise, byte for byte
 	ended  bool
-	cut    bool // its input may be a part of what it was to be
+	held   bool // a call's input is, until the message's end
 	passed bool // a delta was passed over that this version doesn't know
 
 	text      strings.Builder // of text and thinking
@@ -137,27 +137,48 @@ func (c *content) end() []llm.Event {
 	return []llm.Event{llm.PartDone{Part: llm.Opaque{Native: *c.whole()}}}
 }
 
-func (c *content) endCall() (events []llm.Event) {
-	if c.input.Len() == 0 {
-		// The input came whole, with the block's beginning. {} is also what stands there before any has come.
-		var begun struct{ Input json.RawMessage }
-		_ = json.Unmarshal(c.raw, &begun) // it was read before
-		if s := string(begun.Input); s != "" && s != "{}" && s != "null" {
-			if c.cut { // never to be taken for what the model wanted
-				s = strings.TrimSuffix(s, "}")
-			}
-			c.input.WriteString(s)
-			events = append(events, llm.ToolCallDelta{Index: c.index, Arguments: s})
-		}
+// endCall holds an input back that came whole, with the block's beginning. Only
+// the message's end tells whether it is all of what the model was to say.
+func (c *content) endCall() []llm.Event {
+	if c.held = c.input.Len() == 0 && c.given() != ""; c.held {
+		return nil
 	}
-	if n := c.native("type", "id", "name", "input"); n != nil {
-		id, _ := c.begun.Text("id")
-		name, _ := c.begun.Text("name")
-		events = append(events, llm.PartDone{Part: llm.ToolCall{
-			Name: name, ProviderID: id, Arguments: json.RawMessage(c.input.String()), Native: n,
-		}})
+	return c.called()
+}
+
+// given is the input that came with the block's beginning. {} is also what
+// stands there before any has come.
+func (c *content) given() string {
+	var begun struct{ Input json.RawMessage }
+	_ = json.Unmarshal(c.raw, &begun) // it was read before
+	if s := string(begun.Input); s != "{}" && s != "null" {
+		return s
 	}
-	return events
+	return ""
+}
+
+// release is the input that was held back. cut reports whether it may be a part
+// of what it was to be: it is never to be taken for what the model wanted then.
+func (c *content) release(cut bool) []llm.Event {
+	s := c.given()
+	if cut {
+		s = strings.TrimSuffix(s, "}")
+	}
+	c.input.WriteString(s)
+	return append([]llm.Event{llm.ToolCallDelta{Index: c.index, Arguments: s}}, c.called()...)
+}
+
+// called is the whole call, where there is more to it than the neutral form has.
+func (c *content) called() []llm.Event {
+	n := c.native("type", "id", "name", "input")
+	if n == nil {
+		return nil
+	}
+	id, _ := c.begun.Text("id")
+	name, _ := c.begun.Text("name")
+	return []llm.Event{llm.PartDone{Part: llm.ToolCall{
+		Name: name, ProviderID: id, Arguments: json.RawMessage(c.input.String()), Native: n,
+	}}}
 }
 
 // whole is the block as the API would have sent it at once.

@@ -75,6 +75,7 @@ func (m *Model) apiError(e *sdk.Error) error {
 	if a.Message == "" { // not from the API itself, but from something on the way
 		a.Message = e.RawJSON()
 	}
+	a.Message = m.secrets.Text(a.Message) // before it is cut
 	if e.Response != nil {
 		a.Header = e.Response.Header
 	}

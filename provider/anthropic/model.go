@@ -159,18 +159,16 @@ func (m *Model) stream(ctx context.Context, head sdk.MessageNewParams, opts []op
 
 // whole reads the message when it is done.
 func (m *Model) whole(ctx context.Context, head sdk.MessageNewParams, opts []option.RequestOption, r *reply) error {
-	var (
-		res  *http.Response
-		body []byte
-	)
+	var res *http.Response
 	// Without a timeout of ours the SDK sets one, and refuses messages that it thinks may take longer.
 	const never = 365 * 24 * time.Hour
 	opts = append(opts, option.WithRequestTimeout(never), option.WithHeaderDel("X-Stainless-Timeout"))
-	opts = append(opts, option.WithResponseInto(&res), option.WithResponseBodyInto(&body))
+	opts = append(opts, option.WithResponseBodyInto(&res)) // with its body unread
 	_, err := m.client.Messages.New(ctx, head, opts...)
 	r.heard(res)
 	if err != nil {
 		return err
 	}
-	return r.message(body, res)
+	defer res.Body.Close()
+	return r.instead(res)
 }

@@ -211,6 +211,7 @@ func (r *reply) finish() {
 	if r.paused {
 		return
 	}
+	r.release()
 	f := llm.Finish{Reason: llm.StopOther, Word: string(r.stop), Usage: r.before.Add(r.usage.neutral())}
 	switch r.stop {
 	case sdk.StopReasonEndTurn, sdk.StopReasonStopSequence:
@@ -233,11 +234,39 @@ func (r *reply) finish() {
 	r.emit(f)
 }
 
-// wholeCalls says of the calls whose input is empty that it is: their blocks
-// have come to their end, and no limit cut the message off.
+// release passes on the inputs that were held back. Where the message ends before
+// it was done, the last call's may be cut off, whatever stands behind it: it is
+// JSON all the same, made so by the service.
+func (r *reply) release() {
+	var last *content
+	for _, c := range r.blocks {
+		if c.kind == "tool_use" {
+			last = c
+		}
+	}
+	for _, c := range r.blocks {
+		if !c.held {
+			continue
+		}
+		for _, e := range c.release(c == last && cutOff(r.stop)) {
+			r.emit(e)
+		}
+	}
+}
+
+// cutOff reports whether a message ends where it wasn't done.
+func cutOff(reason sdk.StopReason) bool {
+	switch reason {
+	case sdk.StopReasonMaxTokens, sdk.StopReasonModelContextWindowExceeded, sdk.StopReasonRefusal:
+		return true
+	}
+	return false
+}
+
+// wholeCalls says of the calls whose input is empty that it is: their blocks have come to their end, and no limit cut the message off.
 func (r *reply) wholeCalls() {
 	for _, c := range r.blocks {
-		if c.kind == "tool_use" && c.input.Len() == 0 && c.endCall() == nil {
+		if c.kind == "tool_use" && c.input.Len() == 0 && c.called() == nil {
 			r.emit(llm.ToolCallDelta{Index: c.index, Arguments: "{}"})
 		}
 	}

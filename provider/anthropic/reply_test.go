@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -262,15 +263,50 @@ func TestPauseTurn(t *testing.T) {
 	})
 }
 
-// In a message that came at once and was cut off, the last call's input is JSON, but not what it was going to be.
-func TestWholeThatWasCutOff(t *testing.T) {
-	for _, reason := range []string{"max_tokens", "model_context_window_exceeded", "refusal"} {
-		use := `{"type":"tool_use","id":"toolu_1","name":"look","input":{"city":"Os"}}`
-		s := &service{kind: "application/json", body: `{"type":"message","content":[` + use + `,` + use + `],"stop_reason":"` + reason + `","usage":{}}`}
-		m, _ := collect(t, s.model(t, Options{Whole: true}), hello())
-		for i, c := range m.ToolCalls() {
-			if args, err := llm.Arguments(c.Arguments); (err != nil) != (i == 1) {
-				t.Errorf("%s: call %d has the arguments %s, %v", reason, i, args, err)
+// An input that came whole is JSON, but not what it was going to be where the message was cut off: at once, and with the beginning of
+// a block of a stream.
+func TestWholeInputsThatWereCutOff(t *testing.T) {
+	const (
+		use    = `{"type":"tool_use","id":"toolu_1","name":"look","input":{"city":"Os"}}`
+		signed = `{"type":"tool_use","id":"toolu_1","name":"look","input":{"city":"Os"},"mood":"calm"}`
+		pieces = `{"type":"tool_use","id":"toolu_1","name":"look","input":{}}`
+		input  = `{"type":"input_json_delta","partial_json":"{\"city\":\"Os\"}"}`
+		text   = `{"type":"text","text":"So"}`
+	)
+	for _, c := range []struct {
+		name   string
+		blocks []string
+		runs   []bool // the calls
+	}{
+		{"the last of two", []string{use, use}, []bool{true, false}},
+		{"the last of two, with more to it", []string{signed, signed}, []bool{true, false}},
+		{"before text", []string{use, text}, []bool{false}},
+		{"before one in pieces", []string{use, pieces}, []bool{true, true}},
+	} {
+		for reason, cuts := range map[string]bool{"max_tokens": true, "model_context_window_exceeded": true, "refusal": true, "tool_use": false, "boredom": false} {
+			var stream [][]string
+			for i, b := range c.blocks {
+				if b == pieces {
+					stream = append(stream, at(i, b, input))
+				} else {
+					stream = append(stream, at(i, b))
+				}
+			}
+			s := []*service{{body: message(`{"type":"message_delta","delta":{"stop_reason":"`+reason+`"},"usage":{}}`, stream...)}}
+			if !slices.Contains(c.blocks, pieces) {
+				s = append(s, &service{kind: "application/json", body: `{"type":"message","content":[` + strings.Join(c.blocks, ",") + `],"stop_reason":"` + reason + `","usage":{}}`})
+			}
+			for whole, s := range s {
+				m, _ := collect(t, s.model(t, Options{Whole: whole == 1}), hello())
+				for i, call := range m.ToolCalls() {
+					args, err := llm.Arguments(call.Arguments)
+					if runs := c.runs[i] || !cuts; (err == nil) != runs || runs && string(args) != `{"city":"Os"}` {
+						t.Errorf("%s, %s, whole %v: call %d has the arguments %s, %v", c.name, reason, whole == 1, i, call.Arguments, err)
+					}
+				}
+				if len(m.ToolCalls()) != len(c.runs) {
+					t.Errorf("%s, %s: %v", c.name, reason, m.Parts)
+				}
 			}
 		}
 	}

@@ -45,9 +45,7 @@ func (r *reply) message(body []byte, res *http.Response) error {
 		if err := r.start(raw); err != nil {
 			return err
 		}
-		c := r.blocks[r.from+i]
-		c.cut = cutOff(m.StopReason) && i == len(m.Content)-1
-		if r.end(c); r.enough {
+		if r.end(r.blocks[r.from+i]); r.enough {
 			return nil
 		}
 	}
@@ -55,18 +53,9 @@ func (r *reply) message(body []byte, res *http.Response) error {
 	return nil
 }
 
-// cutOff says that a message ends where it wasn't done. A call's input is JSON all the same, made so by the service.
-func cutOff(reason sdk.StopReason) bool {
-	switch reason {
-	case sdk.StopReasonMaxTokens, sdk.StopReasonModelContextWindowExceeded, sdk.StopReasonRefusal:
-		return true
-	}
-	return false
-}
-
-// instead reads what came in place of a stream: the message at once, from a server that knows no streams, or something else.
+// instead reads the message at once: as it was asked for, or in place of a stream, from a server that knows none. It may be something else.
 func (r *reply) instead(res *http.Response) error {
-	body, err := io.ReadAll(res.Body)
+	body, err := wire.ReadWhole(provider, res.Body)
 	if err != nil {
 		return err
 	}

@@ -7,12 +7,12 @@ import (
 	"fmt"
 	"io"
 	"iter"
+
+	"github.com/fermata-ai/fermata/llm/wire"
 )
 
 // mostEvent is how long an event may be, in bytes. Images come within one.
-const mostEvent = 256 << 20
-
-var errTooLong = fmt.Errorf("an event of more than %d MiB", mostEvent>>20)
+const mostEvent = wire.MaxWhole
 
 // notEvents is a body, or the rest of one, that is no stream of events: the
 // service may end a stream with a bare error object, what can't stream answers
@@ -61,14 +61,15 @@ func events(body io.Reader) iter.Seq2[[]byte, error] {
 			case f == "data" || f == "" || f == "event" || f == "id" || f == "retry":
 			case whole || line[0] == '{' || line[0] == '[' || line[0] == '<':
 				other := &notEvents{append(line, '\n'), later}
-				most := int64(64 << 10)
 				if other.isWhole() {
-					most = mostEvent
-				}
-				rest, err := io.ReadAll(io.LimitReader(r, most))
-				if other.text = append(other.text, rest...); other.isWhole() && err != nil {
-					yield(nil, err)
-					return
+					other.text, err = wire.ReadWhole(provider, io.MultiReader(bytes.NewReader(other.text), r))
+					if err != nil {
+						yield(nil, err)
+						return
+					}
+				} else {
+					rest, _ := io.ReadAll(io.LimitReader(r, 64<<10))
+					other.text = append(other.text, rest...)
 				}
 				yield(nil, other)
 				return
@@ -86,7 +87,7 @@ func readLine(r *bufio.Reader, most int) ([]byte, error) {
 	for {
 		piece, err := r.ReadSlice('\n')
 		if line = append(line, piece...); len(line) > most {
-			return nil, errTooLong
+			return nil, wire.TooLong(provider)
 		}
 		if !errors.Is(err, bufio.ErrBufferFull) {
 			return line, err

@@ -59,16 +59,8 @@ func (t transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if resp.StatusCode/100 == 2 {
 		x.body = resp.Body
 		seen.Body, seen.ContentLength = http.NoBody, 0
-	} else {
-		const most = 1 << 20 // the SDK reads an error's body to its end
-		seen.Body = limited{io.LimitReader(resp.Body, most), resp.Body}
 	}
 	return &seen, nil
-}
-
-type limited struct {
-	io.Reader
-	io.Closer
 }
 
 // client is the caller's with our transport in it. Its timeout is left out: it ends when the SDK has read the body, and so would

@@ -32,8 +32,6 @@ func (m *Model) failure(ctx context.Context, x *exchange, cause error) error {
 			return m.apiError(x, *err)
 		}
 		return wire.Page(provider, x.header.Get("Content-Type"), page.text)
-	case errors.Is(cause, errTooLong):
-		return wire.Malformed(provider, "%w", cause)
 	case x.status >= 400: // the error's body broke off
 		return wire.AnswerError(provider, wire.Answer{Status: x.status, Header: x.header, Message: cause.Error(), Cause: cause})
 	}

@@ -155,12 +155,9 @@ func (m *Model) receive(x *exchange, t *turn) error {
 }
 
 func (m *Model) receiveWhole(x *exchange, t *turn) error {
-	data, err := io.ReadAll(io.LimitReader(x.body, mostEvent+1))
-	switch {
-	case err != nil:
+	data, err := wire.ReadWhole(provider, x.body)
+	if err != nil {
 		return err
-	case len(data) > mostEvent:
-		return errTooLong
 	}
 	return t.readAll(data)
 }

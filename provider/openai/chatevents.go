@@ -71,7 +71,7 @@ func (r *chatReply) stream(a answer) error {
 // whole reads a message that comes at once. It is like a stream of one chunk,
 // but each call is an entry of its own.
 func (r *chatReply) whole(a answer) error {
-	data, err := io.ReadAll(a.body)
+	data, err := wire.ReadWhole(r.model.name, a.body)
 	if err != nil {
 		return err
 	}

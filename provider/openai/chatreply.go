@@ -165,24 +165,27 @@ func (r *chatReply) end(a answer) error {
 // reason is why the model stopped. Services differ in the case of the words,
 // and some pass on those of the one behind them.
 func (r *chatReply) reason() (llm.StopReason, error) {
+	word := strings.ToLower(r.finish)
+	switch {
+	case word == "error", word == "insufficient_system_resource": // OpenRouter and DeepSeek: the model broke off
+		return "", &llm.Error{Kind: llm.ErrOverloaded, Provider: r.model.name, Err: errFinish(r.finish)}
+	case r.refused: // whatever ended it; what it calls beside that, it doesn't mean
+		return llm.StopRefusal, nil
+	}
 	called := len(r.calls.all) > 0
-	switch word := strings.ToLower(r.finish); word {
+	switch word {
 	case "length", "max_tokens", "model_length": // Anthropic's and Google's, Mistral's
 		return llm.StopLength, nil
 	case "content_filter", "safety", "refusal": // Google's, Anthropic's
 		return llm.StopRefusal, nil
 	case "stop", "tool_calls", "function_call", "":
 		switch {
-		case r.refused: // what it calls beside that, it doesn't mean
-			return llm.StopRefusal, nil
 		case called: // compatible servers say "stop", too
 			return llm.StopToolCalls, nil
 		case word == "stop", word == "":
 			return llm.StopEnd, nil
 		}
 		return "", r.truncated("finish_reason %q, and no call: it was lost on its way", r.finish)
-	case "error", "insufficient_system_resource": // OpenRouter and DeepSeek: the model broke off
-		return "", &llm.Error{Kind: llm.ErrOverloaded, Provider: r.model.name, Err: errFinish(r.finish)}
 	}
 	return llm.StopOther, nil
 }

@@ -176,6 +176,9 @@ func TestWhyTheModelStopped(t *testing.T) {
 		{"stop", refusal, llm.StopRefusal, ""},
 		{"tool_calls", call, llm.StopToolCalls, ""},
 		{"tool_calls", `{"refusal":"I can't.",` + call[1:], llm.StopRefusal, ""},
+		{"length", `{"refusal":"I can't.",` + call[1:], llm.StopRefusal, ""},
+		{"eos", `{"refusal":"I can't.",` + call[1:], llm.StopRefusal, ""},
+		{"error", refusal, "", llm.ErrOverloaded},
 		{"function_call", call, llm.StopToolCalls, ""},
 		{"tool_calls", text, "", llm.ErrTruncated}, // the call was lost: tried again
 		{"STOP", text, llm.StopEnd, ""},

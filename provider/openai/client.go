@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"os"
@@ -90,8 +89,7 @@ func (c connection) open(typ string) (endpoint, error) {
 		e.secrets = wire.NewSecrets(key, environment())
 	}
 	e.options = append(e.options, option.WithBaseURL(u.String()), option.WithAPIKey(key),
-		option.WithHTTPClient(wire.Client(c.Client)), option.WithMaxRetries(c.Retries),
-		option.WithMiddleware(boundErrors))
+		option.WithHTTPClient(wire.Client(c.Client)), option.WithMaxRetries(c.Retries))
 	if version != "" {
 		e.options = append(e.options, option.WithQuery("api-version", version))
 	}
@@ -128,22 +126,8 @@ func isImage(sub string) bool {
 	return false
 }
 
-// boundErrors keeps an endless error from filling the memory: the SDK reads them to their end.
-func boundErrors(r *http.Request, next option.MiddlewareNext) (*http.Response, error) {
-	const most = 1 << 20
-	res, err := next(r)
-	if err == nil && res.StatusCode >= 400 && res.Body != nil {
-		res.Body = struct {
-			io.Reader
-			io.Closer
-		}{io.LimitReader(res.Body, most), res.Body}
-	}
-	return res, err
-}
-
-// parseBase takes a base URL, and from its query the version of the API, which
-// Azure wants there and OpenAI doesn't know. It doesn't quote the URL in its
-// errors, since there may be a password in it.
+// parseBase takes a base URL, and from its query the version of the API, which Azure wants there and OpenAI doesn't know. It doesn't quote
+// the URL in its errors, since there may be a password in it.
 func parseBase(base string) (u *url.URL, version string, err error) {
 	fail := func(problem string) (*url.URL, string, error) { return nil, "", errors.New(problem) }
 	if u, err = url.Parse(base); err != nil {

@@ -69,6 +69,7 @@ type trouble struct {
 // servers send an "error" that is a string, or these members without "error", or "detail", or a list of one; and what stands between
 // sends HTML.
 func (e endpoint) trouble(body []byte) trouble {
+	body = []byte(e.secrets.Text(string(body))) // before it is cut
 	var list []json.RawMessage
 	if json.Unmarshal(body, &list) == nil && len(list) > 0 {
 		body = list[0]

@@ -22,6 +22,7 @@ type responsesEvent struct {
 	ContentIndex int64                             `json:"content_index"`
 	SummaryIndex int64                             `json:"summary_index"`
 	Delta        json.RawMessage                   `json:"delta"` // text, in the events that are looked at
+	Refusal      json.RawMessage                   `json:"refusal"`
 	Item         responses.ResponseOutputItemUnion `json:"item"`
 	Response     responses.Response                `json:"response"`
 	Error        json.RawMessage                   `json:"error"`
@@ -81,7 +82,7 @@ func (r *reply) stream(a answer) error {
 
 // whole reads a response that comes at once.
 func (r *reply) whole(a answer) error {
-	data, err := io.ReadAll(a.body)
+	data, err := wire.ReadWhole(responsesName, a.body)
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package openai
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"github.com/openai/openai-go/v3/responses"
@@ -37,7 +38,8 @@ func (r *reply) done(it *item, raw responses.ResponseOutputItemUnion) error {
 	native := &llm.Native{Provider: responsesName, Data: data.Bytes()}
 	switch it.kind {
 	case "message":
-		text := r.said(raw)
+		text := said(raw)
+		r.refusal = r.refusal || refuses(raw)
 		r.rest(it, text)
 		if strings.TrimSpace(text) != "" { // or else the model said nothing
 			r.send(it, llm.PartDone{Part: llm.Text{Text: text, Native: native}})
@@ -68,7 +70,7 @@ func (r *reply) rest(it *item, whole string) {
 }
 
 // said is the text of a message.
-func (r *reply) said(raw responses.ResponseOutputItemUnion) string {
+func said(raw responses.ResponseOutputItemUnion) string {
 	var s strings.Builder
 	for _, part := range raw.Content {
 		switch part.Type {
@@ -76,10 +78,16 @@ func (r *reply) said(raw responses.ResponseOutputItemUnion) string {
 			s.WriteString(part.Text)
 		case "refusal":
 			s.WriteString(part.Refusal)
-			r.refusal = true
 		}
 	}
 	return s.String()
+}
+
+// refuses reports whether a message has a refusal in it.
+func refuses(raw responses.ResponseOutputItemUnion) bool {
+	return slices.ContainsFunc(raw.Content, func(part responses.ResponseOutputMessageContentUnion) bool {
+		return part.Type == "refusal"
+	})
 }
 
 // thought is what a reasoning item shows: its summary, and the reasoning itself where a server has it in the open.

@@ -148,3 +148,41 @@ func TestWhyAResponseEnds(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A model that refuses doesn't mean what it calls beside that, wherever the refusal stands, and whatever ends the response.
+func TestRefusalsInResponses(t *testing.T) {
+	const no = "I can't do that."
+	whole := `{"type":"message","id":"msg_1","status":"completed","role":"assistant","content":[{"type":"refusal","refusal":"` + no + `"}]}`
+	empty := strings.Replace(begun, "in_progress", "completed", 1)
+	delta := func(s string) string {
+		return `{"type":"response.refusal.delta","item_id":"msg_1","output_index":0,"content_index":0,"delta":"` + s + `"}`
+	}
+	at := func(end, output string) string {
+		return strings.Replace(end, `"output":[]`, `"output":[`+output+`]`, 1)
+	}
+	wipe := []string{added(1, call("c1", "wipe", "")), ended(1, call("c1", "wipe", `{"a":1}`))}
+	for name, c := range map[string]struct {
+		message []string
+		end     string
+		refuses bool
+	}{
+		"in the end of its item":               {[]string{added(0, begun), ended(0, whole)}, completed, true},
+		"in pieces, and an end without it":     {[]string{added(0, begun), delta("I can't"), delta(" do that."), ended(0, empty)}, completed, true},
+		"in pieces, and no end of its item":    {[]string{added(0, begun), delta(no)}, at(completed, empty+","+call("c1", "wipe", `{"a":1}`)), true},
+		"at the end of its text":               {[]string{added(0, begun), `{"type":"response.refusal.done","output_index":0,"content_index":0,"refusal":"` + no + `"}`, ended(0, empty)}, completed, true},
+		"in the response, its item being done": {[]string{added(0, begun), ended(0, empty)}, at(completed, whole+","+call("c1", "wipe", `{"a":1}`)), true},
+		"in the response alone":                {nil, at(completed, whole+","+call("c1", "wipe", `{"a":1}`)), true},
+		"and the limit":                        {[]string{added(0, begun), delta(no)}, cutOff, true},
+		"and a reason to come":                 {[]string{added(0, begun), delta(no)}, strings.Replace(cutOff, "max_output_tokens", "dreaming", 1), true},
+		"a piece that is empty":                {[]string{added(0, begun), delta(""), ended(0, said("msg_1", "Sure."))}, completed, false},
+	} {
+		events := c.message
+		if events != nil {
+			events = append(events, wipe...)
+		}
+		m, f, err := plays(t, append(events, c.end)...).ask(t, openai.ResponsesOptions{})
+		if err != nil || len(m.ToolCalls()) != 1 || (f.Reason == llm.StopRefusal) != c.refuses {
+			t.Errorf("%s: %q, %s, %v, %v", name, m.Text(), f.Reason, m.ToolCalls(), err)
+		}
+	}
+}

@@ -23,7 +23,7 @@ type reply struct {
 	waiting []*item                    // those not passed on to their end, the first of which is being passed on
 	schemas map[string]json.RawMessage // of the tools whose arguments may hold nulls that they don't take
 	calls   bool
-	refusal bool
+	refusal bool // the model has refused, in a piece or in the end of an item
 }
 
 func newReply(m *Responses, yield func(llm.Event, error) bool) *reply {
@@ -43,8 +43,13 @@ func (r *reply) event(a answer, e responsesEvent) error {
 			return err
 		}
 		return r.done(it, e.Item)
-	case "response.output_text.delta", "response.refusal.delta":
+	case "response.output_text.delta":
 		return r.delta(e, "message", e.ContentIndex, "")
+	case "response.refusal.delta":
+		r.refusal = r.refusal || word(e.Delta) != ""
+		return r.delta(e, "message", e.ContentIndex, "")
+	case "response.refusal.done":
+		r.refusal = r.refusal || word(e.Refusal) != ""
 	case "response.reasoning_summary_text.delta":
 		return r.delta(e, "reasoning", e.SummaryIndex, paragraph)
 	case "response.reasoning_text.delta":
@@ -167,10 +172,10 @@ func (r *reply) end(a answer, status responses.ResponseStatus, response response
 				return err
 			}
 		}
-		if !it.done {
-			if err := r.done(it, raw); err != nil {
-				return err
-			}
+		if it.done {
+			r.refusal = r.refusal || refuses(raw)
+		} else if err := r.done(it, raw); err != nil {
+			return err
 		}
 	}
 	for _, it := range r.waiting {
@@ -198,6 +203,8 @@ func (r *reply) end(a answer, status responses.ResponseStatus, response response
 
 func (r *reply) reason(status responses.ResponseStatus, why string) llm.StopReason {
 	switch {
+	case r.refusal: // whatever ended it; what it calls beside that, it doesn't mean
+		return llm.StopRefusal
 	case status == "incomplete":
 		switch strings.ToLower(why) {
 		case "max_output_tokens", "max_tokens", "length": // OpenAI's, and those of the services that others translate
@@ -206,8 +213,6 @@ func (r *reply) reason(status responses.ResponseStatus, why string) llm.StopReas
 			return llm.StopRefusal
 		}
 		return llm.StopOther
-	case r.refusal: // what it calls beside that, it doesn't mean
-		return llm.StopRefusal
 	case r.calls:
 		return llm.StopToolCalls
 	}
