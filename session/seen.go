@@ -83,7 +83,9 @@ func (s *sightings) room(now time.Time) bool {
 	}
 	if len(s.known) >= maxSightings && now.Sub(s.swept) >= s.lease {
 		s.swept = now
-		maps.DeleteFunc(s.known, func(_ subject, seen sighting) bool { return now.Sub(seen.asked) > forgetAfter*s.lease })
+		maps.DeleteFunc(s.known, func(_ subject, seen sighting) bool {
+			return now.Sub(seen.asked) > forgetAfter*s.lease
+		})
 	}
 	return len(s.known) < maxSightings
 }
