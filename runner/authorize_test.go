@@ -210,7 +210,7 @@ func TestOperationsSayWhatARuleNeeds(t *testing.T) {
 }
 
 // TestOwnSessionsBeginWithTheirUser: a rule that lets users act on their own
-// sessions lets them begin one, and nobody take another's.
+// sessions lets them begin one, and none takes another's.
 func TestOwnSessionsBeginWithTheirUser(t *testing.T) {
 	var asked []runner.Operation
 	r := newRig(t, agent.Config{Model: messages(says("Hi."), says("Again."))}, &rigOptions{memory: true, runner: &runner.Options{

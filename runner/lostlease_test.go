@@ -21,7 +21,7 @@ import (
 // TestBodiesAreToldOfALostLease: a body runs, and the store doesn't answer any
 // more; or the machine has slept, so that only the wall clock has gone on. The
 // body is told before the lease is over for others, by a cause that says so;
-// the drive writes nothing more, although nobody has taken over; and what
+// the drive writes nothing more, although no other drive has taken over; and what
 // others make of the session counts.
 func TestBodiesAreToldOfALostLease(t *testing.T) {
 	const lease = 30 * time.Second

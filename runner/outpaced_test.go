@@ -69,7 +69,7 @@ func TestNoBodyIsEnteredAfterItsSessionWasCancelled(t *testing.T) {
 	}
 }
 
-// A superseding message may be overtaken at any of its writes by somebody who
+// A superseding message may be overtaken at any of its writes by an actor who
 // approves. What is shown as denied then is stored as that.
 func TestDenialIsShownWhenItIsStored(t *testing.T) {
 	for n, struck := 1, true; struck; n++ {

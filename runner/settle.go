@@ -104,7 +104,7 @@ func (b *body) begunBefore(out tool.Outcome) json.RawMessage {
 	return out.Output
 }
 
-// deniedBy is who denied the call; nobody, where a layer did so by itself.
+// deniedBy is who denied the call; empty, where a layer did so by itself.
 func (b *body) deniedBy() string {
 	if b.prepared == nil { // what reads the arguments may deny them, too
 		return ""

@@ -103,7 +103,7 @@ func (d *drive) noteSeen() []session.Transition {
 }
 
 // noteSeenAlone is for a drive whose message was refused before anything was
-// written: of that nothing is, but which results were shown that nobody could
+// written: nothing is written of it, but which results were shown that could not
 // be shown before.
 func (d *drive) noteSeenAlone(ctx context.Context) []session.Transition {
 	shown, _ := d.marks()

@@ -80,8 +80,8 @@ func (rn *Runner) actions(ctx context.Context, id, call string, blobs []*session
 	return all, nil
 }
 
-// carryOn drives a session whose events nobody wants, if nobody else does, its
-// agent is here, and the runner is open.
+// carryOn drives a session whose events have no listener, unless another drive
+// holds it, its agent is not here, or the runner is closed.
 func (rn *Runner) carryOn(ctx context.Context, id string) error {
 	d, err := rn.newDrive(ctx, id, nil)
 	if errors.Is(err, session.ErrBusy) || errors.Is(err, ErrUnknownAgent) || errors.Is(err, ErrClosed) {

@@ -33,7 +33,7 @@ type head struct {
 
 	// base and riding are transitions that were applied to the State, in now,
 	// and are not committed yet. They run again on a head that was read anew.
-	// Riding ones that no longer apply then, because somebody else was faster,
+	// Riding ones that no longer apply then, because another writer was faster,
 	// are dropped.
 	base   Transition
 	riding []Transition

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// What an error quotes of what was sent is bounded, in bytes: or whoever is told
-// of it is told as much as was sent, and once for each fault.
+// What an error quotes of what was sent is bounded, in bytes: otherwise each of
+// its faults would tell as much as was sent.
 const (
 	maxExcerpt = 60  // of a value
 	maxStep    = 64  // of a step of a path: as long as providers let names of properties be
