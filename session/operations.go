@@ -1,6 +1,7 @@
 package session
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -25,6 +26,14 @@ func (tx *Tx) Cancel(callOrPause, by, why string) (Receipt, error) {
 		return r, err
 	}
 	c, err := tx.live(call)
+	if errors.Is(err, ErrSettled) {
+		// The head may be older than the call's record, of a call that was not asked
+		// for yet. With the record there is the receipt, if there is one.
+		if r, found, err := tx.receipt(call, rc.slot()); err != nil || found {
+			r.Duplicate = true
+			return r, err
+		}
+	}
 	if err == nil && number > 0 {
 		err = c.notOver(number) // a timer's may be over just now
 	}

@@ -1,0 +1,57 @@
+package session_test
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/fermata-ai/fermata/kvstore"
+	"github.com/fermata-ai/fermata/llm"
+	"github.com/fermata-ai/fermata/session"
+)
+
+// TestCancelThatIsOvertakenByTheCallItself: a cancellation that has read the head
+// before the call was asked for, and finds it settled by another cancellation,
+// is that one's duplicate.
+func TestCancelThatIsOvertakenByTheCallItself(t *testing.T) {
+	kv := kvstore.NewMemory()
+	other := session.NewStore(kv, nil)
+	d, err := other.Drive(t.Context(), "s", &session.New{User: "ada"})
+	must(t, err)
+	must(t, d.Update(t.Context(), func(tx *session.Tx) error { return tx.Say(entry(t, llm.UserText("Go.")), "", "", false) }))
+	cancel := func(s *session.Store, by string) (rc session.Receipt, err error) {
+		err = s.Update(t.Context(), "s", func(tx *session.Tx) (err error) {
+			rc, err = tx.Cancel("c1", by, "")
+			return err
+		})
+		return rc, err
+	}
+	late := session.NewStore(&beforeRecords{Memory: kv, call: func() {
+		m := llm.Message{Role: llm.RoleAssistant, Parts: []llm.Part{llm.ToolCall{ID: "c1", Name: "pay", Arguments: json.RawMessage(`{}`)}}}
+		must(t, d.Update(t.Context(), func(tx *session.Tx) error {
+			return tx.Reply(entry(t, m), []session.Call{{ID: "c1", Tool: "pay", Status: session.Requested}}, session.Stopped{}, 0)
+		}))
+		_, err := cancel(other, "bob")
+		must(t, err)
+	}}, nil)
+	rc, err := cancel(late, "eve")
+	if err != nil || !rc.Duplicate || rc.By != "bob" {
+		t.Errorf("eve is told %+v, %v", rc, err)
+	}
+}
+
+// beforeRecords is an engine that calls a function before it first reads the
+// record of a call.
+type beforeRecords struct {
+	*kvstore.Memory
+	call func()
+}
+
+func (b *beforeRecords) Get(ctx context.Context, key []byte) (kvstore.Entry, error) {
+	if call := b.call; call != nil && strings.HasPrefix(string(key), "c\x00") {
+		b.call = nil
+		call()
+	}
+	return b.Memory.Get(ctx, key)
+}
