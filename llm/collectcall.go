@@ -63,8 +63,9 @@ func (c *Collector) another(cost int) error {
 	return c.grow(cost)
 }
 
-// cutOff marks the calls that may have been cut off at their beginning: those of which no arguments came, and, where the model was
-// broken off for sure, the last one, whose {} may be what a service made of none.
+// cutOff marks the calls that may have been cut off at their beginning: those
+// of which no arguments came, and, where the model was broken off for sure, the
+// last one, whose {} may be what a service made of none.
 func (c *Collector) cutOff(parts []Part, broken bool) {
 	mark := func(p *Part) {
 		if call, ok := (*p).(ToolCall); ok && string(call.Arguments) == "{}" {

@@ -79,10 +79,13 @@ func (c *Collector) grow(n int) error {
 // [Arguments] makes them. Text and reasoning of nothing but white space are left out: some models write it before a call, and
 // providers refuse to be sent it. So a model may have said nothing at all: the message then has no parts, and that is no error.
 //
-// After [StopLength], [StopRefusal] and [StopOther], a call that came in pieces, of which none had any arguments, may have been cut
-// off before they came: several may be written side by side. After the first two, so may the last call, whatever stands behind it, if its arguments are empty. They
-// are then a string that says so, which [Arguments] refuses, so that no tool runs without what it was going to be told. After a reason
-// that has no neutral form, a call that is there to its end counts, one with the arguments {} too.
+// After [StopLength], [StopRefusal] and [StopOther], a call that came in
+// pieces, of which none had any arguments, may have been cut off before they
+// came: several may be written side by side. After the first two, so may the
+// last call, whatever stands behind it, if its arguments are empty. They are
+// then a string that says so, which [Arguments] refuses, so that no tool runs
+// without what it was going to be told. After a reason that has no neutral
+// form, a call that is there to its end counts, one with the arguments {} too.
 //
 // Before a [Finish] has come, the error is an [*Error] of kind [ErrTruncated].
 func (c *Collector) Message() (Message, Finish, error) {

@@ -205,7 +205,8 @@ func TestFencing(t *testing.T) {
 // hidden is an engine that several processes might share: leases on it are stored.
 func hidden(kv kvstore.Store) kvstore.Store { return struct{ kvstore.Store }{kv} }
 
-// A session that kills each of its drives is left alone after five takeovers, as failed and in the list of sessions. Continue tries again.
+// A session that kills each of its drives is left alone after five takeovers,
+// as failed and in the list of sessions. Continue tries again.
 func TestSessionThatKillsItsDriver(t *testing.T) {
 	for name, wrap := range map[string]func(kvstore.Store) kvstore.Store{"exclusive": nil, "shared": hidden} {
 		t.Run(name, func(t *testing.T) {

@@ -10,11 +10,12 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// recover settles a call that runs, by the head, and has no body here. By a claim
-// of this drive, whose layers did not wait for it, nothing was entered, and it is
-// taken back. Else a dead drive had claimed the call: its body may have run, in part or in full, and is never entered again.
-// The tool is asked what became of it, if it can tell; else an operator, if the tool wants that; else the model is told that
-// nobody knows.
+// recover settles a call that runs, by the head, and has no body here. By a
+// claim of this drive, whose layers did not wait for it, nothing was entered,
+// and it is taken back. Else a dead drive had claimed the call: its body may
+// have run, in part or in full, and is never entered again. The tool is asked
+// what became of it, if it can tell; else an operator, if the tool wants that;
+// else the model is told that nobody knows.
 func (d *drive) recover(ctx context.Context, c *session.Call) error {
 	if shut := d.bodies.shut(c.ID); shut != nil {
 		return d.lease.Update(d.commitCtx(), func(tx *session.Tx) error { return tx.Unclaim(&shut.c) })

@@ -39,10 +39,13 @@ type RunOptions struct {
 // error comes before it. A run that was not begun (not allowed, busy, another
 // user's, no such agent, closed) yields its error alone.
 //
-// Answers that were accepted for open calls are settled first. With calls still waiting the message is refused with a
-// *session.PendingError, unless exactly one waits and takes the user's message for its answer, or RunOptions.Supersede. A
-// session that is driven elsewhere is a *session.BusyError. Nothing is recorded of a message that is refused, but that what it
-// showed was seen, and the run ends as the session stands: paused, if calls wait.
+// Answers that were accepted for open calls are settled first. With calls still
+// waiting the message is refused with a *session.PendingError, unless exactly
+// one waits and takes the user's message for its answer, or
+// RunOptions.Supersede. A session that is driven elsewhere is a
+// *session.BusyError. Nothing is recorded of a message that is refused, but
+// that what it showed was seen, and the run ends as the session stands: paused,
+// if calls wait.
 //
 // Leaving the loop, or the end of ctx, interrupts the run: Run returns at once, and what still runs ends by itself.
 func (rn *Runner) Run(ctx context.Context, user, sessionID string, m llm.Message, o *RunOptions) iter.Seq2[event.Event, error] {

@@ -33,8 +33,10 @@ func (r *Registry) Prepare(call Call) (*Prepared, error) {
 	return r.prepared(e, call), nil
 }
 
-// PrepareAnswered is Prepare for a call whose answer is its output. The work is done; so its arguments are not checked again, by a
-// schema that may have changed since. Layers see them in the form that they saw before, as far as they fit.
+// PrepareAnswered is Prepare for a call whose answer is its output. The work is
+// done; so its arguments are not checked again, by a schema that may have
+// changed since. Layers see them in the form that they saw before, as far as
+// they fit.
 func (r *Registry) PrepareAnswered(call Call) (*Prepared, error) {
 	e, ok := r.entries[call.Tool]
 	if !ok {

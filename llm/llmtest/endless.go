@@ -13,8 +13,8 @@ import (
 	"github.com/fermata-ai/fermata/llm/wire"
 )
 
-// endless has a service answer without end: with a message at once, in place of a stream too, and with an error. The adapter reads no
-// further than its bound.
+// endless has a service answer without end: with a message at once, in place of
+// a stream too, and with an error. The adapter reads no further than its bound.
 func endless(t *testing.T, p Provider) {
 	for _, form := range forms {
 		for _, c := range []struct {

@@ -14,9 +14,10 @@ import (
 	"github.com/fermata-ai/fermata/llm"
 )
 
-// silence holds an adapter to what it does where nothing comes: a stream that is silent for ten minutes ends, with an error that may pass,
-// before its answer begins and in the middle of it, whatever its type says. Comments are life, and a message that comes at once may take
-// its time.
+// silence holds an adapter to what it does where nothing comes: a stream that
+// is silent for ten minutes ends, with an error that may pass, before its
+// answer begins and in the middle of it, whatever its type says. Comments are
+// life, and a message that comes at once may take its time.
 func silence(t *testing.T, p Provider) {
 	streamed, whole := must(t, p, "text", false), must(t, p, "text", true)
 	half := places(streamed.body)[len(places(streamed.body))/2]

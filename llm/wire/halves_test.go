@@ -44,7 +44,8 @@ func TestHalvesAreJoined(t *testing.T) {
 	}
 }
 
-// Wherever text is cut, by units or by bytes, it is whole again; and what isn't cut is what encoding/json reads.
+// Wherever text is cut, by units or by bytes, it is whole again; and what isn't
+// cut is what encoding/json reads.
 func TestTextIsWholeWhereverItIsCut(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	alphabet := []rune("a\"\\\n\u00e9\u20ac𝄞😀\u2028\x01\uFFFD")

@@ -19,9 +19,12 @@ import (
 // nothing.
 const DefaultIdle = 10 * time.Minute
 
-// Stream marks the requests that are made with a context as requests for a stream, which [Client] ends once it has waited for idle
-// without a byte: for the answer to begin, or to go on. Comments and pings are bytes, too. What comes in place of a stream, a message
-// at once, may take its time once it has begun: it is one if its type and its first byte say so. Zero is [DefaultIdle]; with a negative idle, a stream may be silent for ever.
+// Stream marks the requests that are made with a context as requests for a
+// stream, which [Client] ends once it has waited for idle without a byte: for
+// the answer to begin, or to go on. Comments and pings are bytes, too. What
+// comes in place of a stream, a message at once, may take its time once it has
+// begun: it is one if its type and its first byte say so. Zero is
+// [DefaultIdle]; with a negative idle, a stream may be silent for ever.
 //
 // The lines of the stream end as [Lines] has them.
 //

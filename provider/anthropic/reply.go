@@ -263,7 +263,8 @@ func cutOff(reason sdk.StopReason) bool {
 	return false
 }
 
-// wholeCalls says of the calls whose input is empty that it is: their blocks have come to their end, and no limit cut the message off.
+// wholeCalls says of the calls whose input is empty that it is: their blocks
+// have come to their end, and no limit cut the message off.
 func (r *reply) wholeCalls() {
 	for _, c := range r.blocks {
 		if c.kind == "tool_use" && c.input.Len() == 0 && c.called() == nil {

@@ -263,8 +263,8 @@ func TestPauseTurn(t *testing.T) {
 	})
 }
 
-// An input that came whole is JSON, but not what it was going to be where the message was cut off: at once, and with the beginning of
-// a block of a stream.
+// An input that came whole is JSON, but not what it was going to be where the
+// message was cut off: at once, and with the beginning of a block of a stream.
 func TestWholeInputsThatWereCutOff(t *testing.T) {
 	const (
 		use    = `{"type":"tool_use","id":"toolu_1","name":"look","input":{"city":"Os"}}`

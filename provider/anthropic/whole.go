@@ -53,7 +53,8 @@ func (r *reply) message(body []byte, res *http.Response) error {
 	return nil
 }
 
-// instead reads the message at once: as it was asked for, or in place of a stream, from a server that knows none. It may be something else.
+// instead reads the message at once: as it was asked for, or in place of a
+// stream, from a server that knows none. It may be something else.
 func (r *reply) instead(res *http.Response) error {
 	body, err := wire.ReadWhole(provider, res.Body)
 	if err != nil {

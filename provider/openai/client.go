@@ -126,8 +126,9 @@ func isImage(sub string) bool {
 	return false
 }
 
-// parseBase takes a base URL, and from its query the version of the API, which Azure wants there and OpenAI doesn't know. It doesn't quote
-// the URL in its errors, since there may be a password in it.
+// parseBase takes a base URL, and from its query the version of the API, which
+// Azure wants there and OpenAI doesn't know. It doesn't quote the URL in its
+// errors, since there may be a password in it.
 func parseBase(base string) (u *url.URL, version string, err error) {
 	fail := func(problem string) (*url.URL, string, error) { return nil, "", errors.New(problem) }
 	if u, err = url.Parse(base); err != nil {

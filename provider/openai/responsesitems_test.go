@@ -149,7 +149,8 @@ func TestWhyAResponseEnds(t *testing.T) {
 	}
 }
 
-// A model that refuses doesn't mean what it calls beside that, wherever the refusal stands, and whatever ends the response.
+// A model that refuses doesn't mean what it calls beside that, wherever the
+// refusal stands, and whatever ends the response.
 func TestRefusalsInResponses(t *testing.T) {
 	const no = "I can't do that."
 	whole := `{"type":"message","id":"msg_1","status":"completed","role":"assistant","content":[{"type":"refusal","refusal":"` + no + `"}]}`
