@@ -50,7 +50,7 @@ fmt: ## format all code
 	gofmt -w .
 
 bench: ## all benchmarks, as one table; BENCH=Cycle BENCHFLAGS='-count 5' for some of them, more often
-	@$(GO) test -run '^$$' -bench '$(BENCH)' $(BENCHFLAGS) -timeout 30m ./bench/... | $(GO) run ./bench/table
+	@$(GO) test -run '^$$' -bench '$(BENCH)' $(BENCHFLAGS) -timeout 30m ./bench/... | $(GO) run ./internal/benchtable
 
 # Not those of the providers: to fuzz, Go instruments all that a package imports, and the vendors' SDKs take it many minutes. Their
 # corpora are tests, too. For one of them: make fuzz FUZZMODULES=$$PWD/provider/gemini
@@ -66,4 +66,4 @@ fuzz: ## each fuzz test for FUZZTIME
 		done; done
 
 prove: ## nothing lost, nothing twice: the tests of it at length, as one table; PROVE='-lives 50 -fuzz ""' for less
-	@$(GO) run ./fermatatest/prove $(PROVE)
+	@$(GO) run ./internal/prove $(PROVE)

@@ -4,7 +4,7 @@
 // share an engine, histories that were checked, inputs that were fuzzed, and
 // the violations of each.
 //
-//	go run ./fermatatest/prove -lives 400 -deeds 300 -histories 2000 -fuzz 20000x
+//	go run ./internal/prove -lives 400 -deeds 300 -histories 2000 -fuzz 20000x
 //
 // A test says what it counted in a line of its log, "counted: 36 histories cut at a write, 0 violations". A test that fails is a
 // violation, and its output is shown.
@@ -29,9 +29,9 @@ func main() {
 
 	parts := []part{
 		{name: "killed at every write", args: []string{"-run", "^TestKilled", "./fermatatest"}},
-		{name: "killed for real", args: []string{"-run", "^TestLives", "./fermatatest/lives"}, env: fmt.Sprint("FERMATA_LIVES=", *lives)},
-		{name: "several processes", args: []string{"-run", "^TestFleet", "./fermatatest/fleet"}, env: fmt.Sprint("FERMATA_DEEDS=", *deeds)},
-		{name: "concurrent histories", args: []string{"-run", "^TestHistories", "./runner", "./fermatatest/..."},
+		{name: "killed for real", args: []string{"-run", "^TestLives", "./internal/lives"}, env: fmt.Sprint("FERMATA_LIVES=", *lives)},
+		{name: "several processes", args: []string{"-run", "^TestFleet", "./internal/fleet"}, env: fmt.Sprint("FERMATA_DEEDS=", *deeds)},
+		{name: "concurrent histories", args: []string{"-run", "^TestHistories", "./runner"},
 			env: fmt.Sprint("FERMATA_HISTORIES=", *histories)},
 		{name: "engines", args: []string{"./kvstore/..."}},
 	}

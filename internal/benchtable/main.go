@@ -1,6 +1,6 @@
-// Command table reads what `go test -bench` prints, and prints one table: a row for each benchmark and metric.
+// Command benchtable reads what `go test -bench` prints, and prints one table: a row for each benchmark and metric.
 //
-//	go test -run '^$' -bench . ./bench | go run ./bench/table
+//	go test -run '^$' -bench . ./bench | go run ./internal/benchtable
 //
 // Metrics that a benchmark reports itself are shown; of one that reports none, the time. Where a benchmark ran several times
 // (-count), the median stands, with the lowest and the highest value beside it. What is no benchmark goes to standard error;
@@ -15,7 +15,7 @@ import (
 
 func main() {
 	if err := run(os.Stdin, os.Stdout, os.Stderr); err != nil {
-		fmt.Fprintln(os.Stderr, "table:", err)
+		fmt.Fprintln(os.Stderr, "benchtable:", err)
 		os.Exit(1)
 	}
 }
