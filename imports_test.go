@@ -30,8 +30,10 @@ var mayImport = map[string][]string{
 	"kvstore/bolt":      {"kvstore"},
 	"kvstore/faultkv":   {"kvstore"},
 	"kvstore/kvtest":    {"kvstore", "kvstore/faultkv"},
-	"session":           {"internal/recent", "kvstore", "event", "tool", "llm"},
-	"runner":            {"session", "agent", "interceptor", "kvstore", "event", "tool", "llm"},
+	"internal/hold":     {},
+	"internal/session":  {"internal/recent", "kvstore", "event", "tool", "llm"},
+	"session":           {"internal/hold", "internal/session", "kvstore"},
+	"runner":            {"internal/hold", "internal/session", "session", "agent", "interceptor", "kvstore", "event", "tool", "llm"},
 	"fakellm":           {"llm"},
 	"webhook":           {"runner", "session", "kvstore", "event", "tool", "llm"},
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/internal/hold"
 	"github.com/fermata-ai/fermata/kvstore"
 	"github.com/fermata-ai/fermata/kvstore/bolt"
 	"github.com/fermata-ai/fermata/llm"
@@ -259,7 +260,7 @@ func renamed(b []byte, i int) []byte {
 func look(b *testing.B, s *session.Store) float64 {
 	start := time.Now()
 	for range 2000 {
-		due, more, _, err := s.Due(b.Context(), "bench", nil)
+		due, more, _, err := hold.Of(s).Due(b.Context(), "bench", nil)
 		if err != nil || len(due) > 0 || more {
 			b.Fatal(due, more, err)
 		}

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/internal/hold"
+	core "github.com/fermata-ai/fermata/internal/session"
 	"github.com/fermata-ai/fermata/kvstore"
 	"github.com/fermata-ai/fermata/kvstore/bolt"
 	"github.com/fermata-ai/fermata/llm"
@@ -103,20 +105,20 @@ func (s *long) begin(b *testing.B, messages int) {
 func fill(b *testing.B, store *session.Store, id string, messages int) {
 	const atOnce = 20
 	for n := 0; n < messages; n += 2 * atOnce {
-		err := store.Update(b.Context(), id, func(tx *session.Tx) error {
+		err := hold.Of(store).Update(b.Context(), id, func(tx *core.Tx) error {
 			for i := 0; i < atOnce && tx.Messages < messages; i++ {
-				question, err := session.NewEntry(llm.UserText("What is the state of the deployment, and of the jobs that belong to it?"))
+				question, err := core.NewEntry(llm.UserText("What is the state of the deployment, and of the jobs that belong to it?"))
 				if err != nil {
 					return err
 				}
-				answer, err := session.NewEntry(llm.AssistantText("All is well: nothing waits, nothing has failed, and nothing is due."))
+				answer, err := core.NewEntry(llm.AssistantText("All is well: nothing waits, nothing has failed, and nothing is due."))
 				if err != nil {
 					return err
 				}
 				if err := tx.Say(question, "", "", false); err != nil {
 					return err
 				}
-				if err := tx.Reply(answer, nil, session.Stopped{Finish: event.FinishStop}, 0); err != nil {
+				if err := tx.Reply(answer, nil, core.Stopped{Finish: event.FinishStop}, 0); err != nil {
 					return err
 				}
 			}

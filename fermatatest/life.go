@@ -9,6 +9,8 @@ import (
 
 	"github.com/fermata-ai/fermata/agent"
 	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/internal/hold"
+	core "github.com/fermata-ai/fermata/internal/session"
 	"github.com/fermata-ai/fermata/kvstore"
 	"github.com/fermata-ai/fermata/kvstore/faultkv"
 	"github.com/fermata-ai/fermata/llm"
@@ -23,7 +25,7 @@ type life struct {
 	number int
 	kv     kvstore.Store // the engine itself
 	faults *faultkv.Injector
-	store  *session.Store
+	store  *core.Store
 	agent  *agent.Agent
 	runner *runner.Runner
 	// patience is how often it is waited for a lease, before time passes until the lease has ended.
@@ -53,8 +55,9 @@ func (h *history) open(n int, faults []faultkv.Fault) (*life, error) {
 		c.Tools[i] = watched{t, l}
 	}
 	if l.agent, err = agent.New(c); err == nil {
-		l.store = session.NewStore(l.faults.Store, &session.Options{Now: h.Now, NewID: h.newID, MaxSkew: time.Millisecond})
-		l.runner, err = runner.New(l.agent, l.store, &runner.Options{Logger: silent})
+		store := session.NewStore(l.faults.Store, &session.Options{Now: h.Now, NewID: h.newID, MaxSkew: time.Millisecond})
+		l.store = hold.Of(store)
+		l.runner, err = runner.New(l.agent, store, &runner.Options{Logger: silent})
 	}
 	if err != nil {
 		return nil, errors.Join(err, l.kv.Close())
@@ -134,7 +137,7 @@ func (l *life) rest() {
 		if l.operate(st) {
 			continue
 		}
-		if !session.Next(st, l.Now()).Working() {
+		if !core.Next(st, l.Now()).Working() {
 			return
 		}
 		if driven, until := l.store.Driven(st); driven {
@@ -142,7 +145,7 @@ func (l *life) rest() {
 			continue
 		}
 		if !l.isDue() {
-			l.violation("there is work, and the session is not in the index of what is due: %s", session.Next(st, l.Now()).Kind)
+			l.violation("there is work, and the session is not in the index of what is due: %s", core.Next(st, l.Now()).Kind)
 		}
 		err = l.watch(l.runner.Continue(l.ctx, theSession, "test"))
 		if !errors.Is(err, session.ErrBusy) {
@@ -186,11 +189,11 @@ func (l *life) wait(until time.Time) {
 
 func (l *life) isDue() bool {
 	due, _, _, err := l.store.Due(l.ctx, l.agent.Name(), nil)
-	return err != nil || slices.ContainsFunc(due, func(d session.Due) bool { return d.Session == theSession })
+	return err != nil || slices.ContainsFunc(due, func(d core.Due) bool { return d.Session == theSession })
 }
 
 // operate answers a pause that asks an operator, if there is one.
-func (l *life) operate(st *session.State) bool {
+func (l *life) operate(st *core.State) bool {
 	pauses, err := l.store.Pauses(l.ctx, st, nil)
 	if err != nil {
 		return false

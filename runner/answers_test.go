@@ -10,8 +10,9 @@ import (
 	"github.com/fermata-ai/fermata/event"
 	"github.com/fermata-ai/fermata/fakellm"
 	"github.com/fermata-ai/fermata/interceptor"
+	"github.com/fermata-ai/fermata/internal/session"
 	"github.com/fermata-ai/fermata/runner"
-	"github.com/fermata-ai/fermata/session"
+	public "github.com/fermata-ai/fermata/session"
 	"github.com/fermata-ai/fermata/tool"
 )
 
@@ -19,7 +20,7 @@ import (
 func TestAnswerByARunnerWithoutTheAgent(t *testing.T) {
 	var n counter
 	r, p := deployed(t, &n)
-	bare, err := runner.New(nil, session.NewStore(r.kv, nil), nil)
+	bare, err := runner.New(nil, public.NewStore(r.kv, nil), nil)
 	must(t, err)
 	defer bare.Close()
 	if err := bare.Work(t.Context(), nil); !errors.Is(err, runner.ErrUnknownAgent) {

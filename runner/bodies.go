@@ -1,6 +1,6 @@
 package runner
 
-import "github.com/fermata-ai/fermata/session"
+import "github.com/fermata-ai/fermata/internal/session"
 
 // bodies are the attempts that the loop has started at calls of the open turn,
 // the last of each call, linked by next. A layer may return while its call is

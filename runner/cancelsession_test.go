@@ -16,11 +16,11 @@ import (
 	"github.com/fermata-ai/fermata/event"
 	"github.com/fermata-ai/fermata/fakellm"
 	"github.com/fermata-ai/fermata/interceptor"
+	"github.com/fermata-ai/fermata/internal/session"
 	"github.com/fermata-ai/fermata/kvstore"
 	"github.com/fermata-ai/fermata/kvstore/faultkv"
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/runner"
-	"github.com/fermata-ai/fermata/session"
 	"github.com/fermata-ai/fermata/tool"
 )
 
@@ -88,7 +88,7 @@ func TestCancelSession(t *testing.T) {
 		"paused":      {false, cancel},
 		"interrupted": {true, cancel},
 		"by a runner without the agent": {false, func(r *rig) error {
-			front, err := runner.New(nil, r.store, nil)
+			front, err := runner.New(nil, r.public, nil)
 			must(r.t, err)
 			if err := front.CancelSession(r.t.Context(), chat, "bob", "enough"); err != nil {
 				return err

@@ -17,11 +17,13 @@ import (
 	"github.com/fermata-ai/fermata/agent"
 	"github.com/fermata-ai/fermata/event"
 	"github.com/fermata-ai/fermata/fakellm"
+	"github.com/fermata-ai/fermata/internal/hold"
+	"github.com/fermata-ai/fermata/internal/session"
 	"github.com/fermata-ai/fermata/kvstore"
 	"github.com/fermata-ai/fermata/kvstore/faultkv"
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/runner"
-	"github.com/fermata-ai/fermata/session"
+	public "github.com/fermata-ai/fermata/session"
 	"github.com/fermata-ai/fermata/tool"
 )
 
@@ -38,11 +40,12 @@ func newMachine(t *testing.T, engine kvstore.Store, c agent.Config, skew time.Du
 	t.Helper()
 	m := &machine{faults: faultkv.New(engine)}
 	m.skew.Store(int64(skew))
-	m.store = session.NewStore(m.faults.Store, &session.Options{Now: func() time.Time { return time.Now().Add(time.Duration(m.skew.Load())) }})
+	face := public.NewStore(m.faults.Store, &session.Options{Now: func() time.Time { return time.Now().Add(time.Duration(m.skew.Load())) }})
 	c.Name = "ops"
 	ag, err := agent.New(c)
 	must(t, err)
-	m.Runner, err = runner.New(ag, m.store, &runner.Options{Logger: slog.New(slog.DiscardHandler)})
+	m.store = hold.Of(face)
+	m.Runner, err = runner.New(ag, face, &runner.Options{Logger: slog.New(slog.DiscardHandler)})
 	must(t, err)
 	t.Cleanup(func() { m.Close() })
 	return m

@@ -12,10 +12,12 @@ import (
 
 	"github.com/fermata-ai/fermata/agent"
 	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/internal/hold"
+	"github.com/fermata-ai/fermata/internal/session"
 	"github.com/fermata-ai/fermata/kvstore"
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/runner"
-	"github.com/fermata-ai/fermata/session"
+	public "github.com/fermata-ai/fermata/session"
 )
 
 // damaged is what errors of a damaged store are, and of one in which nothing is damaged but what it says has changed.
@@ -169,8 +171,9 @@ func TestFlippedBitsNeverApprove(t *testing.T) {
 			}
 			_, err := kv.Apply(t.Context(), b)
 			must(t, err)
-			f.store = session.NewStore(kv, f.o.session)
-			f.Runner, err = runner.New(ag, f.store, f.o.runner)
+			f.public = public.NewStore(kv, f.o.session)
+			f.store = hold.Of(f.public)
+			f.Runner, err = runner.New(ag, f.public, f.o.runner)
 			must(t, err)
 			for _, err := range handled(t, f) {
 				if !isDamage(err) {

@@ -14,11 +14,12 @@ import (
 	"github.com/fermata-ai/fermata/event"
 	"github.com/fermata-ai/fermata/fakellm"
 	"github.com/fermata-ai/fermata/interceptor"
+	"github.com/fermata-ai/fermata/internal/session"
 	"github.com/fermata-ai/fermata/kvstore"
 	"github.com/fermata-ai/fermata/kvstore/faultkv"
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/runner"
-	"github.com/fermata-ai/fermata/session"
+	public "github.com/fermata-ai/fermata/session"
 	"github.com/fermata-ai/fermata/tool"
 )
 
@@ -229,8 +230,8 @@ func paysOnce(t *testing.T, deaf, layered bool, effect tool.Effect) {
 	ag, err := agent.New(r.config)
 	must(t, err)
 	options := &session.Options{Lease: lease}
-	a := must2(runner.New(ag, session.NewStore(slow.Store, options), r.o.runner))
-	b := must2(runner.New(ag, session.NewStore(wrapped, options), r.o.runner))
+	a := must2(runner.New(ag, public.NewStore(slow.Store, options), r.o.runner))
+	b := must2(runner.New(ag, public.NewStore(wrapped, options), r.o.runner))
 	var claiming atomic.Bool
 	slow.After(func(faultkv.Call) {
 		if effect == tool.Once && claiming.CompareAndSwap(true, false) {

@@ -7,7 +7,7 @@ import (
 	"iter"
 	"time"
 
-	"github.com/fermata-ai/fermata/session"
+	"github.com/fermata-ai/fermata/internal/session"
 	"github.com/fermata-ai/fermata/tool"
 )
 

@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/fermata-ai/fermata/event"
-	"github.com/fermata-ai/fermata/session"
+	"github.com/fermata-ai/fermata/internal/session"
 )
 
 // callModel is the life of one call, written down once more, as those see it who don't drive: what an operation comes to follows

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/fermata-ai/fermata/session"
+	"github.com/fermata-ai/fermata/internal/session"
 )
 
 // What a call's state is in the words that clients are told.

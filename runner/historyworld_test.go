@@ -17,11 +17,13 @@ import (
 	"github.com/fermata-ai/fermata/agent"
 	"github.com/fermata-ai/fermata/fermatatest/sharedkv"
 	"github.com/fermata-ai/fermata/interceptor"
+	"github.com/fermata-ai/fermata/internal/hold"
+	"github.com/fermata-ai/fermata/internal/session"
 	"github.com/fermata-ai/fermata/kvstore"
 	"github.com/fermata-ai/fermata/kvstore/faultkv"
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/runner"
-	"github.com/fermata-ai/fermata/session"
+	public "github.com/fermata-ai/fermata/session"
 	"github.com/fermata-ai/fermata/tool"
 )
 
@@ -119,8 +121,9 @@ func newHistoryWorld(t *testing.T, seed uint64, e historyEngine) *historyWorld {
 	for range 2 {
 		ag, err := agent.New(w.agent())
 		must(t, err)
-		w.store = session.NewStore(kv, &session.Options{Now: w.now, NewID: w.newID})
-		rn, err := runner.New(ag, w.store, &runner.Options{Logger: slog.New(slog.DiscardHandler)})
+		face := public.NewStore(kv, &session.Options{Now: w.now, NewID: w.newID})
+		w.store = hold.Of(face)
+		rn, err := runner.New(ag, face, &runner.Options{Logger: slog.New(slog.DiscardHandler)})
 		must(t, err)
 		w.runners = append(w.runners, rn)
 	}

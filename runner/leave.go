@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/internal/session"
 	"github.com/fermata-ai/fermata/llm"
-	"github.com/fermata-ai/fermata/session"
 )
 
 // How a drive ends: with its last event, and with bodies left behind, which the runner waits for.

@@ -3,7 +3,7 @@ package runner
 import (
 	"errors"
 
-	"github.com/fermata-ai/fermata/session"
+	"github.com/fermata-ai/fermata/internal/session"
 )
 
 // The loop decides on a copy of the head: whom to cancel, what to recover,

@@ -9,11 +9,12 @@ import (
 
 	"github.com/fermata-ai/fermata/agent"
 	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/internal/session"
 	"github.com/fermata-ai/fermata/kvstore"
 	"github.com/fermata-ai/fermata/kvstore/faultkv"
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/runner"
-	"github.com/fermata-ai/fermata/session"
+	public "github.com/fermata-ai/fermata/session"
 	"github.com/fermata-ai/fermata/tool"
 )
 
@@ -79,7 +80,7 @@ func TestLeavingWhatIsFinished(t *testing.T) {
 	reading := &reader{Store: r.kv, after: cancel} // before the drive does anything
 	ag, err := agent.New(r.config)
 	must(t, err)
-	second, err := runner.New(ag, session.NewStore(reading, nil), nil)
+	second, err := runner.New(ag, public.NewStore(reading, nil), nil)
 	must(t, err)
 	t.Cleanup(func() { second.Close() })
 	r.before(func() { r.carryOn().finished(event.FinishStop) })

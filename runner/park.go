@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/fermata-ai/fermata/event"
-	"github.com/fermata-ai/fermata/session"
+	"github.com/fermata-ai/fermata/internal/session"
 )
 
 // gone reports whether a call's tool was there when it was asked for, and is

@@ -13,12 +13,14 @@ import (
 	"github.com/fermata-ai/fermata/agent"
 	"github.com/fermata-ai/fermata/event"
 	"github.com/fermata-ai/fermata/fakellm"
+	"github.com/fermata-ai/fermata/internal/hold"
+	"github.com/fermata-ai/fermata/internal/session"
 	"github.com/fermata-ai/fermata/kvstore"
 	"github.com/fermata-ai/fermata/kvstore/bolt"
 	"github.com/fermata-ai/fermata/kvstore/faultkv"
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/runner"
-	"github.com/fermata-ai/fermata/session"
+	public "github.com/fermata-ai/fermata/session"
 	"github.com/fermata-ai/fermata/tool"
 )
 
@@ -32,7 +34,8 @@ type rig struct {
 	faults *faultkv.Injector // around the engine, until the next restart
 	kv     kvstore.Store     // what the runner works on: the engine in its wrappings
 	engine kvstore.Store
-	store  *session.Store
+	public *public.Store
+	store  *session.Store // what lies behind public
 }
 
 type rigOptions struct {
@@ -82,8 +85,9 @@ func (r *rig) open() {
 	}
 	ag, err := agent.New(r.config)
 	must(r.t, err)
-	r.store = session.NewStore(r.kv, r.o.session)
-	r.Runner, err = runner.New(ag, r.store, r.o.runner)
+	r.public = public.NewStore(r.kv, r.o.session)
+	r.store = hold.Of(r.public)
+	r.Runner, err = runner.New(ag, r.public, r.o.runner)
 	must(r.t, err)
 }
 
@@ -104,7 +108,7 @@ func (r *rig) another() *runner.Runner {
 	r.t.Helper()
 	ag, err := agent.New(r.config)
 	must(r.t, err)
-	rn, err := runner.New(ag, session.NewStore(r.kv, r.o.session), r.o.runner)
+	rn, err := runner.New(ag, public.NewStore(r.kv, r.o.session), r.o.runner)
 	must(r.t, err)
 	r.t.Cleanup(func() { rn.Close() })
 	return rn

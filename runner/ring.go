@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/fermata-ai/fermata/session"
+	"github.com/fermata-ai/fermata/internal/session"
 )
 
 // ring holds the keys that tokens are signed with: those that the program gave,

@@ -28,6 +28,8 @@ import (
 	"time"
 
 	"github.com/fermata-ai/fermata/agent"
+	"github.com/fermata-ai/fermata/internal/hold"
+	core "github.com/fermata-ai/fermata/internal/session"
 	"github.com/fermata-ai/fermata/session"
 )
 
@@ -63,7 +65,7 @@ type Options struct {
 
 // Runner drives the sessions of one Store. It is safe for use from many goroutines; several may share a store.
 type Runner struct {
-	store   *session.Store
+	store   *core.Store
 	first   *agent.Agent            // for new sessions that name none; may be nil
 	agents  map[string]*agent.Agent // by name
 	options Options
@@ -89,7 +91,7 @@ func New(a *agent.Agent, store *session.Store, o *Options) (*Runner, error) {
 	if o == nil {
 		o = &Options{}
 	}
-	rn := &Runner{store: store, first: a, options: *o, agents: map[string]*agent.Agent{}, drives: map[*drive]struct{}{}}
+	rn := &Runner{store: hold.Of(store), first: a, options: *o, agents: map[string]*agent.Agent{}, drives: map[*drive]struct{}{}}
 	rn.left = rn.leftBehind
 	rn.options.defaults()
 	all := o.Agents
@@ -106,9 +108,9 @@ func New(a *agent.Agent, store *session.Store, o *Options) (*Runner, error) {
 		}
 		rn.agents[a.Name()] = a
 	}
-	rn.reports = reports{write: rn.storeProgress, now: store.Now}
+	rn.reports = reports{write: rn.storeProgress, now: rn.store.Now}
 	var err error
-	if rn.ring, err = newRing(store, rn.options.TokenKeys); err != nil {
+	if rn.ring, err = newRing(rn.store, rn.options.TokenKeys); err != nil {
 		return nil, err
 	}
 	rn.live.subscribers = map[string]map[chan<- liveEvent]struct{}{}

@@ -7,8 +7,9 @@ import (
 
 	"github.com/fermata-ai/fermata/agent"
 	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/internal/session"
 	"github.com/fermata-ai/fermata/runner"
-	"github.com/fermata-ai/fermata/session"
+	public "github.com/fermata-ai/fermata/session"
 	"github.com/fermata-ai/fermata/tool"
 )
 
@@ -40,7 +41,7 @@ func TestRefusalsRestOnWhatIsStored(t *testing.T) {
 				}
 				return at.now()
 			}
-			late, err := runner.New(nil, session.NewStore(r.kv, &session.Options{Now: now}), nil)
+			late, err := runner.New(nil, public.NewStore(r.kv, &session.Options{Now: now}), nil)
 			must(t, err)
 			defer late.Close()
 			if err := act(late, p); !answered || errors.Is(err, session.ErrExpired) {

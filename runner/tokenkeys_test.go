@@ -16,10 +16,10 @@ import (
 	"github.com/fermata-ai/fermata/agent"
 	"github.com/fermata-ai/fermata/event"
 	"github.com/fermata-ai/fermata/interceptor"
+	"github.com/fermata-ai/fermata/internal/session"
 	"github.com/fermata-ai/fermata/kvstore"
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/runner"
-	"github.com/fermata-ai/fermata/session"
 	"github.com/fermata-ai/fermata/tool"
 )
 
@@ -437,7 +437,7 @@ func TestKeysFromTheProgram(t *testing.T) {
 		"none": {}, "no id": {{Secret: secret}}, "a short secret": {{ID: 1, Secret: secret[:31]}}, "no secret": {{ID: 1}},
 		"one id twice": {{ID: 1, Secret: secret}, {ID: 1, Secret: secret}},
 	} {
-		if _, err := runner.New(nil, r.store, &runner.Options{TokenKeys: keys}); err == nil {
+		if _, err := runner.New(nil, r.public, &runner.Options{TokenKeys: keys}); err == nil {
 			t.Errorf("%s: no error", name)
 		}
 	}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/fermata-ai/fermata/event"
 	"github.com/fermata-ai/fermata/interceptor"
-	"github.com/fermata-ai/fermata/session"
+	"github.com/fermata-ai/fermata/internal/session"
 )
 
 // inLayers takes a step; where the chain has turn layers, inside them, with those that follow until the turn ends or waits.

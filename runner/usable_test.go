@@ -16,8 +16,8 @@ import (
 	"github.com/fermata-ai/fermata/event"
 	"github.com/fermata-ai/fermata/fakellm"
 	"github.com/fermata-ai/fermata/interceptor"
+	"github.com/fermata-ai/fermata/internal/session"
 	"github.com/fermata-ai/fermata/runner"
-	"github.com/fermata-ai/fermata/session"
 	"github.com/fermata-ai/fermata/tool"
 )
 
@@ -193,7 +193,7 @@ func TestAnswersAreJudgedByTheStoredSchemaWithoutTheAgent(t *testing.T) {
 			p := newPlanner(use)
 			r := newRig(t, p.in, &rigOptions{memory: true})
 			pause := r.say("Plan.").finished(event.FinishPaused).pause("plan")
-			hook, err := runner.New(nil, r.store, r.o.runner)
+			hook, err := runner.New(nil, r.public, r.o.runner)
 			must(t, err)
 			defer hook.Close()
 			for value, why := range bySchema {
@@ -257,7 +257,7 @@ func TestVerdictIsForThePauseThatItWasGivenFor(t *testing.T) {
 				p := newPlanner(tool.AsAnswer)
 				r := newRig(t, p.in, &rigOptions{memory: true})
 				pause := r.say("Plan.").finished(event.FinishPaused).pause("plan")
-				hook, err := runner.New(nil, r.store, r.o.runner)
+				hook, err := runner.New(nil, r.public, r.o.runner)
 				must(t, err)
 				defer hook.Close()
 				let := make(chan struct{})

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/fermata-ai/fermata/event"
-	"github.com/fermata-ai/fermata/session"
+	"github.com/fermata-ai/fermata/internal/session"
 )
 
 // WorkOptions configure Work. Nil means the defaults.

@@ -14,11 +14,12 @@ import (
 
 	"github.com/fermata-ai/fermata/agent"
 	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/internal/session"
 	"github.com/fermata-ai/fermata/kvstore"
 	"github.com/fermata-ai/fermata/kvstore/bolt"
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/runner"
-	"github.com/fermata-ai/fermata/session"
+	public "github.com/fermata-ai/fermata/session"
 	"github.com/fermata-ai/fermata/tool"
 )
 
@@ -353,7 +354,7 @@ func TestOneEndForEachRun(t *testing.T) {
 		r.say("Deploy.").finished(event.FinishPaused)
 		ag, err := agent.New(r.config)
 		must(t, err)
-		slow, err := runner.New(ag, session.NewStore(&scannedLate{Memory: r.engine.(*kvstore.Memory), release: release}, nil), r.o.runner)
+		slow, err := runner.New(ag, public.NewStore(&scannedLate{Memory: r.engine.(*kvstore.Memory), release: release}, nil), r.o.runner)
 		must(t, err)
 		ends := make(chan event.Finish, 10)
 		ctx, cancel := context.WithCancel(t.Context())

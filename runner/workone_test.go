@@ -9,9 +9,9 @@ import (
 
 	"github.com/fermata-ai/fermata/agent"
 	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/internal/session"
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/runner"
-	"github.com/fermata-ai/fermata/session"
 	"github.com/fermata-ai/fermata/tool"
 )
 
@@ -148,7 +148,7 @@ func TestWorkOnOneSession(t *testing.T) {
 	})
 	t.Run("one that can't be driven is an error", func(t *testing.T) {
 		r, _, _ := start(t)
-		taker, err := runner.New(nil, r.store, nil)
+		taker, err := runner.New(nil, r.public, nil)
 		must(t, err)
 		defer taker.Close()
 		if err := taker.Work(t.Context(), &runner.WorkOptions{Session: chat}); !errors.Is(err, runner.ErrUnknownAgent) {

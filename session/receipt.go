@@ -1,147 +1,43 @@
 package session
 
-import (
-	"encoding/json"
-	"errors"
-	"strconv"
-	"time"
+import core "github.com/fermata-ai/fermata/internal/session"
 
-	"github.com/fermata-ai/fermata/event"
-)
+// Receipt is the durable trace of an accepted operation. In what Resume returns
+// it may also stand for a refused one: then Err says why, and nothing is
+// stored.
+type Receipt = core.Receipt
 
 // Kind is what an operation on a call was.
-type Kind string
+type Kind = core.Kind
 
 // The kinds. Those of one pause exclude each other.
 const (
-	KindComplete Kind = "complete"
-	KindFail     Kind = "fail"
-	KindDecision Kind = "decision"
-	KindMessage  Kind = "message" // the user's next message was the answer
-	KindTimer    Kind = "timer"   // the deadline was
-	KindCancel   Kind = "cancel"  // of a call, whatever its pause
+	KindComplete = core.KindComplete // an output was given
+	KindFail     = core.KindFail     // an error was
+	KindDecision = core.KindDecision // a person or a policy approved or denied
+	KindMessage  = core.KindMessage  // the user's next message was the answer
+	KindTimer    = core.KindTimer    // the deadline was
+	KindCancel   = core.KindCancel   // of a call, whatever its pause
 )
 
-// Fate is what became of an operation after it was accepted, where that isn't what it asked for.
-type Fate string
+// Fate is what became of an operation after it was accepted, where that isn't
+// what it asked for.
+type Fate = core.Fate
 
 // The fates.
 const (
-	Superseded Fate = "superseded" // the call settled otherwise
-	Refused    Fate = "refused"    // the pause that was written wants another kind of answer
+	Superseded = core.Superseded // the call settled otherwise
+	Refused    = core.Refused    // the pause that was written wants another kind of answer
 )
 
-// Receipt is the durable trace of an accepted operation. In what Resume returns it may also stand for a refused one: then
-// Err says why, and nothing is stored.
-//
-// Its JSON is good for an HTTP API, too: times are as in RFC 3339, "duplicate" is true of one that was accepted before, and "error" is
-// the text of Err, by which a receipt of a refusal is told.
-type Receipt struct {
-	Call     string    `json:"call"`
-	Pause    int       `json:"pause"` // zero for a cancellation
-	Kind     Kind      `json:"kind,omitempty"`
-	Hash     string    `json:"hash,omitempty"` // of the payload, by content
-	By       string    `json:"by,omitempty"`
-	Delivery string    `json:"delivery,omitempty"`
-	At       time.Time `json:"at,omitzero"`
-	Fate     Fate      `json:"fate,omitempty"`
-	// Decided is, of a decision, "approved" or "denied"; empty in a receipt that was written before receipts said so.
-	Decided string `json:"decided,omitempty"`
+// CallStatus is where a call stands in its life.
+type CallStatus = core.CallStatus
 
-	Duplicate bool  `json:"duplicate,omitempty"` // it was accepted before
-	Err       error `json:"-"`                   // it was refused
-}
-
-// MarshalJSON adds the text of Err.
-func (r Receipt) MarshalJSON() ([]byte, error) {
-	type plain Receipt
-	out := struct {
-		plain
-		Error string `json:"error,omitempty"`
-	}{plain: plain(r)}
-	if r.Err != nil {
-		out.Error = r.Err.Error()
-	}
-	return encode(out)
-}
-
-// UnmarshalJSON reads what MarshalJSON writes. Of Err the text is left: it is none of the package's errors any more.
-func (r *Receipt) UnmarshalJSON(b []byte) error {
-	type plain Receipt
-	var in struct {
-		plain
-		Error string `json:"error"`
-	}
-	if err := json.Unmarshal(b, &in); err != nil {
-		return err
-	}
-	*r = Receipt(in.plain)
-	if in.Error != "" {
-		r.Err = errors.New(in.Error)
-	}
-	return nil
-}
-
-// slot is where a receipt lies among those of its call. That of an answer which was refused after it had been accepted makes
-// room for the answer that its pause still waits for.
-func (r Receipt) slot() string {
-	switch {
-	case r.Kind == KindCancel:
-		return "cancel"
-	case r.Fate == Refused:
-		return refusedSlot(r.Pause)
-	}
-	return strconv.Itoa(r.Pause)
-}
-
-func refusedSlot(pause int) string { return strconv.Itoa(pause) + ".refused" }
-
-func (tx *Tx) putReceipt(r Receipt) {
-	r.Duplicate, r.Err = false, nil // which are about one Resume
-	tx.putJSON(receiptKey(tx.ID, r.Call, r.slot()), r)
-}
-
-// receipt returns the receipt in a slot of a call, if there is one.
-func (tx *Tx) receipt(call, slot string) (Receipt, bool, error) {
-	var r Receipt
-	found, err := tx.read(receiptKey(tx.ID, call, slot), &r)
-	return r, found, err
-}
-
-// receipt is that of an answer in the head.
-func (a *Answer) receipt(call string) Receipt {
-	return Receipt{Call: call, Pause: a.Pause, Kind: a.Kind, Hash: a.Hash, By: a.By, Delivery: a.Delivery, At: a.At}
-}
-
-// Record is what is kept of a settled call.
-type Record struct {
-	Version   int          `json:"v"`
-	Call      string       `json:"call"`
-	Tool      string       `json:"tool"`
-	Turn      int          `json:"turn"`
-	Status    event.Status `json:"status"`
-	Output    *Blob        `json:"output,omitempty"`
-	By        string       `json:"by,omitempty"`
-	At        time.Time    `json:"at"`
-	Attempt   int          `json:"attempt,omitempty"`
-	Pauses    int          `json:"pauses,omitempty"`
-	Decisions []Decision   `json:"decisions,omitempty"`
-	Actions   []*Blob      `json:"actions,omitempty"` // each a list
-}
-
-// blobs calls f for each payload that the record refers to or holds.
-func (r *Record) blobs(f func(*Blob)) {
-	visit := func(b *Blob) {
-		if b != nil {
-			f(b)
-		}
-	}
-	visit(r.Output)
-	for _, b := range r.Actions {
-		visit(b)
-	}
-	for i := range r.Decisions {
-		visit(r.Decisions[i].Edited)
-		visit(r.Decisions[i].Why)
-	}
-}
+// The statuses, in the order of a call's life.
+const (
+	Requested = core.Requested // nothing has run; where no claim is needed: nothing whose outcome is known
+	Running   = core.Running   // durably claimed; the body may have been entered
+	Pending   = core.Pending   // paused
+	Answered  = core.Answered  // the pause is over, the call goes on
+	Settled   = core.Settled   // it has its result
+)

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/fermata-ai/fermata/event"
+	core "github.com/fermata-ai/fermata/internal/session"
 	"github.com/fermata-ai/fermata/kvstore"
 	"github.com/fermata-ai/fermata/kvstore/faultkv"
 	"github.com/fermata-ai/fermata/llm"
@@ -201,7 +202,7 @@ func TestStatus(t *testing.T) {
 		runner.ErrUnknownAgent:                         500,
 		runner.ErrClosed:                               503,
 		session.ErrInvalidID:                           422,
-		session.CheckID("user", ""):                    422,
+		core.CheckID("user", ""):                       422,
 		&llm.Error{Kind: llm.ErrInvalid}:               502,
 		&llm.Error{Kind: llm.ErrAuth}:                  502,
 		&llm.Error{Kind: llm.ErrOverloaded}:            503,

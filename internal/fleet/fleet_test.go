@@ -19,6 +19,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/fermata-ai/fermata/fermatatest/sharedkv"
+	"github.com/fermata-ai/fermata/internal/hold"
 	"github.com/fermata-ai/fermata/kvstore/kvtest"
 	"github.com/fermata-ai/fermata/session"
 	"github.com/fermata-ai/fermata/tool"
@@ -124,7 +125,7 @@ func (w *world) toldLast(c *chat) string {
 	w.mu.Lock()
 	last := c.last
 	w.mu.Unlock()
-	st, err := session.NewStore(kvtest.Shared(w.kv), nil).Load(w.t.Context(), c.id)
+	st, err := hold.Of(session.NewStore(kvtest.Shared(w.kv), nil)).Load(w.t.Context(), c.id)
 	if err != nil {
 		return fmt.Sprintf("its user was told %q; %v", last, err)
 	}

@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fermata-ai/fermata/internal/session"
 	"github.com/fermata-ai/fermata/kvstore"
 	"github.com/fermata-ai/fermata/llm"
-	"github.com/fermata-ai/fermata/session"
 )
 
 // What lies beside a head, and is not what belongs there, is an error: it is neither taken for something else nor trusted with how

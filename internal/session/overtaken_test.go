@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fermata-ai/fermata/internal/session"
 	"github.com/fermata-ai/fermata/kvstore"
 	"github.com/fermata-ai/fermata/llm"
-	"github.com/fermata-ai/fermata/session"
 )
 
 // TestCancelThatIsOvertakenByTheCallItself: a cancellation that has read the head

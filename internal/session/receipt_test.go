@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/fermata-ai/fermata/session"
+	"github.com/fermata-ai/fermata/internal/session"
 )
 
 // A receipt in JSON says whether it is a duplicate, and why it was refused; it can be read back, but for what kind of error that was.

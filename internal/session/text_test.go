@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/fermata-ai/fermata/session"
+	"github.com/fermata-ai/fermata/internal/session"
 	"github.com/fermata-ai/fermata/tool"
 )
 

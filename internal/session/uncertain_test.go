@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/internal/session"
 	"github.com/fermata-ai/fermata/kvstore"
 	"github.com/fermata-ai/fermata/kvstore/faultkv"
-	"github.com/fermata-ai/fermata/session"
 )
 
 // Whoever loses a commit's acknowledgement, and can't find out any more, is told that it may have been applied.

@@ -8,10 +8,10 @@ import (
 	"time"
 
 	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/internal/session"
 	"github.com/fermata-ai/fermata/kvstore"
 	"github.com/fermata-ai/fermata/kvstore/faultkv"
 	"github.com/fermata-ai/fermata/llm"
-	"github.com/fermata-ai/fermata/session"
 )
 
 // shared is an engine that doesn't say that one process holds it.

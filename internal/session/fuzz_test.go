@@ -73,7 +73,7 @@ func writes(v any) ([]byte, error) {
 // stored lists the entries of the stores that some version has left, by their kinds.
 func stored(tb testing.TB) map[string][]kvstore.Entry {
 	tb.Helper()
-	files, err := filepath.Glob("../runner/testdata/stores/v*/*.txt")
+	files, err := filepath.Glob("../../runner/testdata/stores/v*/*.txt")
 	if err != nil || len(files) == 0 {
 		tb.Fatalf("no stores, %v", err)
 	}

@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/internal/session"
 	"github.com/fermata-ai/fermata/kvstore"
 	"github.com/fermata-ai/fermata/kvstore/faultkv"
-	"github.com/fermata-ai/fermata/session"
 )
 
 // grow makes a head of about so many bytes.

@@ -1,0 +1,200 @@
+package session
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/tool"
+)
+
+// The refusals that callers tell apart. Each is wrapped with what it is about; nothing was recorded.
+var (
+	ErrUnknownSession       = errors.New("session: no such session")
+	ErrUnknownCall          = errors.New("session: no such call")
+	ErrInvalidID            = errors.New("session: no good id")
+	ErrUnknownPause         = errors.New("session: no such pause")
+	ErrWrongUser            = errors.New("session: belongs to another user")
+	ErrDeleted              = errors.New("session: was deleted")
+	ErrNotPaused            = errors.New("session: the call does not wait for an answer")
+	ErrOtherGate            = errors.New("session: another layer asked for the pause")
+	ErrPauseRequired        = errors.New("session: the call has paused more than once; name the pause")
+	ErrNotYetKnown          = errors.New("session: not known yet; try again")
+	ErrAmbiguousKey         = errors.New("session: more than one open pause has the key")
+	ErrResumeConflict       = errors.New("session: another answer was accepted before")
+	ErrInvalidResumePayload = errors.New("session: the answer does not fit")
+	ErrSettled              = errors.New("session: the call has its result")
+	ErrCancelled            = errors.New("session: the call was cancelled")
+	ErrExpired              = errors.New("session: the pause outlasted its deadline")
+	ErrMessageConflict      = errors.New("session: a message of that id, with other content, was accepted before")
+	ErrInvalidMessage       = errors.New("session: the message can't be taken")
+	ErrInvalidDeadline      = errors.New("session: no good deadline")
+	ErrPending              = errors.New("session: calls wait for answers")
+	ErrBusy                 = errors.New("session: another drive holds it")
+	ErrFenced               = errors.New("session: this drive has lost its lease")
+	ErrStale                = errors.New("session: somebody else's commit came first")
+	ErrCorrupt              = errors.New("session: a stored record is damaged")
+	ErrNewerVersion         = errors.New("session: a record was written by a newer version")
+)
+
+// Moved reports whether err refuses a transition because the session is no
+// longer as its maker knew it: another commit came first.
+func Moved(err error) bool {
+	return errors.Is(err, ErrSettled) || errors.Is(err, ErrUnknownCall) || errors.Is(err, ErrStale) || errors.Is(err, errMove)
+}
+
+// ConflictError refuses an answer because another one came first. Receipt says what kind of answer that was, by whom and
+// when.
+type ConflictError struct{ Receipt Receipt }
+
+func (e *ConflictError) Error() string { return e.told(" by " + orNobody(e.Receipt.By)) }
+
+// Impersonal is Error without the name of who answered, for those who are not
+// to know.
+func (e *ConflictError) Impersonal() string { return e.told("") }
+
+func (e *ConflictError) told(by string) string {
+	r := e.Receipt
+	with := string(r.Kind)
+	if r.Decided != "" {
+		with += " (" + r.Decided + ")"
+	}
+	return fmt.Sprintf("session: pause %s was answered before, with %s%s at %s",
+		tool.PauseID(r.Call, r.Pause), with, by, r.At.Format(time.RFC3339))
+}
+
+// Unwrap makes it an ErrResumeConflict.
+func (e *ConflictError) Unwrap() error { return ErrResumeConflict }
+
+// SettledError refuses an operation on a call that has its result. It unwraps to ErrCancelled or ErrExpired where that is
+// how the call ended, and to ErrSettled always.
+type SettledError struct {
+	Call   string
+	Status event.Status
+	By     string
+	At     time.Time
+}
+
+func (e *SettledError) Error() string {
+	if e.By == "" {
+		return e.told("")
+	}
+	return e.told(" by " + e.By)
+}
+
+// Impersonal is Error without the name of who settled the call, for those who
+// are not to know.
+func (e *SettledError) Impersonal() string { return e.told("") }
+
+func (e *SettledError) told(by string) string {
+	return fmt.Sprintf("session: call %s is settled: %s%s at %s", e.Call, e.Status, by, e.At.Format(time.RFC3339))
+}
+
+// Unwrap gives the sentinels.
+func (e *SettledError) Unwrap() []error {
+	switch e.Status {
+	case event.Cancelled:
+		return []error{ErrSettled, ErrCancelled}
+	case event.Expired:
+		return []error{ErrSettled, ErrExpired}
+	}
+	return []error{ErrSettled}
+}
+
+// PauseRequiredError refuses an answer that names only a call which has paused more than once.
+type PauseRequiredError struct {
+	Call string
+	Open string // the id of the pause that is open; empty if none is
+}
+
+func (e *PauseRequiredError) Error() string {
+	if e.Open == "" {
+		return fmt.Sprintf("session: call %s has paused more than once, and no pause is open; name the pause", e.Call)
+	}
+	return fmt.Sprintf("session: call %s has paused more than once; name the pause: %s is open", e.Call, e.Open)
+}
+
+// Unwrap makes it an ErrPauseRequired.
+func (e *PauseRequiredError) Unwrap() error { return ErrPauseRequired }
+
+// GateError refuses an answer that is for the pause of one layer at that of
+// another: the number was taken by a layer that asked first.
+type GateError struct {
+	Pause string
+	Gate  string // the layer that asked
+	For   string // the layer that the answer is for
+}
+
+func (e *GateError) Error() string {
+	return fmt.Sprintf("session: pause %s was asked for by the layer %q, and the answer is for the layer %q; "+
+		"it takes one for %[2]q", e.Pause, e.Gate, e.For)
+}
+
+// Unwrap makes it an ErrOtherGate.
+func (e *GateError) Unwrap() error { return ErrOtherGate }
+
+// PayloadError refuses an answer that does not fit what the pause asks for. Err says which fields and why.
+type PayloadError struct {
+	Pause string
+	Err   error
+}
+
+func (e *PayloadError) Error() string {
+	return fmt.Sprintf("session: the answer to pause %s does not fit: %v", e.Pause, e.Err)
+}
+
+// Unwrap makes it an ErrInvalidResumePayload.
+func (e *PayloadError) Unwrap() []error { return []error{ErrInvalidResumePayload, e.Err} }
+
+// PendingError refuses a user's message because calls wait.
+type PendingError struct {
+	Session string
+	Pending []tool.Pause
+	Parked  []event.Parked // for their tools, which are gone
+}
+
+func (e *PendingError) Error() string {
+	for _, other := range e.Pending {
+		if !ForPerson(other.Await.Reason) {
+			return fmt.Sprintf("session %q: a call of %s waits for something else than a person (%s), and can't be superseded; answer or cancel it",
+				e.Session, other.Tool, other.ID)
+		}
+	}
+	if len(e.Pending) == 0 {
+		return fmt.Sprintf("session %q: call %s waits for its tool %s, which is gone; cancel it, or send the message so that it supersedes the call",
+			e.Session, e.Parked[0].Call, e.Parked[0].Tool)
+	}
+	p := e.Pending[0]
+	if len(e.Pending) == 1 {
+		return fmt.Sprintf("session %q: a call of %s waits for an answer (%s); answer or cancel it, or send the message so that it supersedes the call", e.Session, p.Tool, p.ID)
+	}
+	return fmt.Sprintf("session %q: %d calls wait for answers (the first: %s, of %s); answer or cancel them, or send the message so that it supersedes them",
+		e.Session, len(e.Pending), p.ID, p.Tool)
+}
+
+// Unwrap makes it an ErrPending.
+func (e *PendingError) Unwrap() error { return ErrPending }
+
+// BusyError refuses to drive a session that another drive holds.
+type BusyError struct {
+	Session string
+	Until   time.Time // when that drive's lease ends, unless it is renewed; zero where leases don't end by time
+}
+
+func (e *BusyError) Error() string {
+	if e.Until.IsZero() {
+		return fmt.Sprintf("session %q is driven elsewhere in this process", e.Session)
+	}
+	return fmt.Sprintf("session %q is driven elsewhere until %s", e.Session, e.Until.Format(time.RFC3339))
+}
+
+// Unwrap makes it an ErrBusy.
+func (e *BusyError) Unwrap() error { return ErrBusy }
+
+func orNobody(who string) string {
+	if who == "" {
+		return "somebody unnamed"
+	}
+	return who
+}
