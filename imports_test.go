@@ -17,25 +17,26 @@ const module = "github.com/fermata-ai/fermata"
 
 // mayImport is the direction of imports: which packages of the module each package may import. Tests are free.
 var mayImport = map[string][]string{
-	"llm":               {},
-	"internal/jsontree": {},
-	"internal/recent":   {},
-	"internal/scribble": {}, // of tests
-	"llm/wire":          {"internal/jsontree", "llm"},
-	"tool":              {"internal/jsontree", "internal/recent", "llm"},
-	"event":             {"tool", "llm"},
-	"interceptor":       {"event", "tool", "llm"},
-	"agent":             {"interceptor", "event", "tool", "llm"},
-	"kvstore":           {},
-	"kvstore/bolt":      {"kvstore"},
-	"kvstore/faultkv":   {"kvstore"},
-	"kvstore/kvtest":    {"kvstore", "kvstore/faultkv"},
-	"internal/hold":     {},
-	"internal/session":  {"internal/recent", "kvstore", "event", "tool", "llm"},
-	"session":           {"internal/hold", "internal/session", "kvstore"},
-	"runner":            {"internal/hold", "internal/session", "session", "agent", "interceptor", "kvstore", "event", "tool", "llm"},
-	"fakellm":           {"llm"},
-	"webhook":           {"runner", "session", "kvstore", "event", "tool", "llm"},
+	"llm":                 {"internal/strictjson"},
+	"internal/jsontree":   {"internal/strictjson"},
+	"internal/recent":     {},
+	"internal/scribble":   {}, // of tests
+	"internal/strictjson": {},
+	"llm/wire":            {"internal/jsontree", "internal/strictjson", "llm"},
+	"tool":                {"internal/jsontree", "internal/recent", "internal/strictjson", "llm"},
+	"event":               {"tool", "llm"},
+	"interceptor":         {"event", "tool", "llm"},
+	"agent":               {"interceptor", "event", "tool", "llm"},
+	"kvstore":             {},
+	"kvstore/bolt":        {"kvstore"},
+	"kvstore/faultkv":     {"kvstore"},
+	"kvstore/kvtest":      {"kvstore", "kvstore/faultkv"},
+	"internal/hold":       {},
+	"internal/session":    {"internal/recent", "internal/strictjson", "kvstore", "event", "tool", "llm"},
+	"session":             {"internal/hold", "internal/session", "kvstore"},
+	"runner":              {"internal/hold", "internal/session", "session", "agent", "interceptor", "kvstore", "event", "tool", "llm"},
+	"fakellm":             {"llm"},
+	"webhook":             {"runner", "session", "kvstore", "event", "tool", "llm"},
 }
 
 // ends are folders of packages that nothing else imports, and that may import everything.
@@ -48,6 +49,7 @@ var ends = []string{
 // the files, that import it.
 var homes = map[string][]string{
 	"go.etcd.io/bbolt":                      {"kvstore/bolt"},
+	"github.com/go-json-experiment/json":    {"internal/strictjson"},
 	"github.com/invopop/jsonschema":         {"tool/schema.go"},
 	"github.com/santhosh-tekuri/jsonschema": {"tool/validate.go", "tool/work.go"},
 }
@@ -109,7 +111,7 @@ func TestLibrariesStandInOnePlace(t *testing.T) {
 func TestTheCoreDependsOnLittle(t *testing.T) {
 	allowed := []string{
 		"github.com/invopop/jsonschema", "github.com/santhosh-tekuri/jsonschema/v6", "go.etcd.io/bbolt", "github.com/rs/xid",
-		"github.com/tidwall/btree", "github.com/anishathalye/porcupine",
+		"github.com/go-json-experiment/json", "github.com/tidwall/btree", "github.com/anishathalye/porcupine",
 		"github.com/google/go-cmp", // in suites of tests
 	}
 	for _, p := range packages(t) {

@@ -1,6 +1,6 @@
 module github.com/fermata-ai/fermata/provider/anthropic
 
-go 1.25.0
+go 1.26.0
 
 replace github.com/fermata-ai/fermata => ../..
 

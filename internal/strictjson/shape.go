@@ -1,0 +1,164 @@
+package strictjson
+
+import (
+	"encoding"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strings"
+	"sync"
+)
+
+// shape is what is to be known of a type to write and read its values. It is
+// made once.
+type shape struct {
+	kind   kind
+	elem   *shape // of a list, or of what a pointer points to
+	fields []field
+	names  map[string]int // of fields
+	rest   int            // the field of type Rest; -1: there is none
+	always uint64         // the fields that are never left out
+}
+
+type kind int
+
+const (
+	leaf    kind = iota // by encoding/json/v2
+	raw                 // json.RawMessage
+	text                // a string without methods
+	integer             // a signed integer without methods
+	natural             // an unsigned one
+	boolean             // a bool without methods
+	object              // a struct without methods
+	list                // a slice, but of bytes
+	pointer
+)
+
+// field is a field of a struct, or of one that is embedded in it.
+type field struct {
+	name     string
+	key      string // as it is written, with the colon
+	index    []int
+	shape    *shape
+	optional omission
+}
+
+// omission says when a field is left out.
+type omission int
+
+const (
+	never omission = iota // and it must be there to be read
+	whenZero
+	whenSaysZero // by its method IsZero
+	whenEmpty    // of a list
+)
+
+type zeroer interface{ IsZero() bool }
+
+// maxFields is how many fields a struct may have: reading notes them in a word.
+const maxFields = 64
+
+var (
+	shapes     sync.Map // reflect.Type to *shape
+	rawType    = reflect.TypeFor[json.RawMessage]()
+	restType   = reflect.TypeFor[Rest]()
+	zeroerType = reflect.TypeFor[zeroer]()
+	methods    = []reflect.Type{
+		reflect.TypeFor[json.Marshaler](), reflect.TypeFor[json.Unmarshaler](),
+		reflect.TypeFor[encoding.TextMarshaler](), reflect.TypeFor[encoding.TextUnmarshaler](),
+	}
+)
+
+// shapeOf returns a type's shape.
+func shapeOf(t reflect.Type) *shape {
+	if s, ok := shapes.Load(t); ok {
+		return s.(*shape)
+	}
+	known := map[reflect.Type]*shape{}
+	s := learn(t, known)
+	for t, s := range known { // whole by now, those that hold themselves too
+		shapes.LoadOrStore(t, s)
+	}
+	return s
+}
+
+func learn(t reflect.Type, known map[reflect.Type]*shape) *shape {
+	if s, ok := known[t]; ok {
+		return s
+	}
+	s := &shape{rest: -1}
+	known[t] = s
+	switch k := t.Kind(); {
+	case t == rawType:
+		s.kind = raw
+	case k == reflect.Pointer:
+		s.kind, s.elem = pointer, learn(t.Elem(), known)
+	case hasMethods(t):
+	case k == reflect.String:
+		s.kind = text
+	case reflect.Int <= k && k <= reflect.Int64:
+		s.kind = integer
+	case reflect.Uint <= k && k <= reflect.Uint64:
+		s.kind = natural
+	case k == reflect.Bool:
+		s.kind = boolean
+	case k == reflect.Slice && t.Elem().Kind() != reflect.Uint8:
+		s.kind, s.elem = list, learn(t.Elem(), known)
+	case k == reflect.Struct:
+		s.kind, s.names = object, map[string]int{}
+		s.learnFields(t, nil, known)
+	}
+	return s
+}
+
+func hasMethods(t reflect.Type) bool {
+	for _, m := range methods {
+		if reflect.PointerTo(t).Implements(m) {
+			return true
+		}
+	}
+	return false
+}
+
+// learnFields lists the fields of a struct in their order, those of embedded
+// structs in their place.
+func (s *shape) learnFields(t reflect.Type, outer []int, known map[reflect.Type]*shape) {
+	for i := range t.NumField() {
+		f := t.Field(i)
+		index := append(outer[:len(outer):len(outer)], i)
+		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+		switch {
+		case f.Type == restType:
+			s.rest = i
+		case f.Anonymous && name == "":
+			s.learnFields(f.Type, index, known)
+		case name != "" && name != "-":
+			own := field{name: name, key: string(AppendString(nil, name)) + ":", index: index, shape: learn(f.Type, known)}
+			own.optional = omissionOf(options, f.Type, own.shape)
+			if _, twice := s.names[name]; twice || len(s.fields) == maxFields || !f.IsExported() {
+				panic(fmt.Sprintf("strictjson: %v can't have the field %s", t, f.Name)) // a test has seen every type
+			}
+			if own.optional == never {
+				s.always |= 1 << len(s.fields)
+			}
+			s.names[name] = len(s.fields)
+			s.fields = append(s.fields, own)
+		}
+	}
+}
+
+// omissionOf reads a tag's options. Of what is no list, omitempty means another
+// thing in version 2 than it did: a raw value that is empty would be left out.
+func omissionOf(options string, t reflect.Type, s *shape) omission {
+	switch {
+	case options == "":
+		return never
+	case options == "omitzero" && t.Implements(zeroerType):
+		return whenSaysZero
+	case options == "omitzero":
+		return whenZero
+	case options == "omitempty" && s.kind == list:
+		return whenEmpty
+	}
+	panic("strictjson: a field of a record has the options " + options + ": omitzero, or of a list omitempty, are known")
+}
