@@ -6,7 +6,6 @@ import (
 
 	"github.com/anthropics/anthropic-sdk-go/v2/packages/respjson"
 
-	"github.com/fermata-ai/fermata/internal/jsontree"
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/llm/wire"
 )
@@ -15,8 +14,8 @@ import (
 type content struct {
 	index  int
 	kind   string
-	begun  *jsontree.Object // as it was when it began
-	raw    json.RawMessage  // likewise, byte for byte
+	begun  wire.Object     // as it was when it began
+	raw    json.RawMessage // likewise, byte for byte
 	ended  bool
 	held   bool // a call's input is, until the message's end
 	passed bool // a delta was passed over that this version doesn't know
@@ -25,24 +24,21 @@ type content struct {
 	input     strings.Builder // JSON in pieces
 	signature strings.Builder
 	halves    wire.Halves // of text and thinking, or of input
-	citations []any
+	citations []json.RawMessage
 	waiting   []llm.Event // until the blocks before it have ended
 }
 
 func newContent(index int, raw json.RawMessage) (*content, error) {
-	v, err := jsontree.Parse(raw)
-	begun, ok := v.(*jsontree.Object)
-	if err != nil || !ok {
+	begun, err := wire.ParseObject(raw)
+	if err != nil {
 		return nil, malformed("content block %d is no object: %.80q", index, raw)
 	}
-	kind, _ := begun.Text("type")
+	kind := begun.Text("type")
 	if kind == "" {
 		return nil, malformed("content block %d has no type: %.80q", index, raw)
 	}
 	c := &content{index: index, kind: kind, begun: begun, raw: raw}
-	if v, ok := begun.Get("citations"); ok {
-		c.citations, _ = v.([]any)
-	}
+	c.citations = c.cited()
 	return c, nil
 }
 
@@ -57,8 +53,8 @@ func (c *content) begin() (llm.Event, error) {
 		}
 		return c.write(begun.Text), nil
 	case "tool_use":
-		id, _ := c.begun.Text("id")
-		name, _ := c.begun.Text("name")
+		id := c.begun.Text("id")
+		name := c.begun.Text("name")
 		if name == "" {
 			return nil, malformed("content block %d is a tool's use without the tool's name", c.index)
 		}
@@ -119,7 +115,7 @@ func (c *content) end() []llm.Event {
 	case "thinking":
 		r := llm.Reasoning{Text: c.text.String()}
 		// Without a signature, the API doesn't take it back.
-		if s, _ := c.begun.Text("signature"); s+c.signature.String() != "" {
+		if s := c.begun.Text("signature"); s+c.signature.String() != "" {
 			r.Native = c.whole()
 		}
 		if r.Native == nil && isBlank(r.Text) {
@@ -174,8 +170,8 @@ func (c *content) called() []llm.Event {
 	if n == nil {
 		return nil
 	}
-	id, _ := c.begun.Text("id")
-	name, _ := c.begun.Text("name")
+	id := c.begun.Text("id")
+	name := c.begun.Text("name")
 	return []llm.Event{llm.PartDone{Part: llm.ToolCall{
 		Name: name, ProviderID: id, Arguments: json.RawMessage(c.input.String()), Native: n,
 	}}}
@@ -188,27 +184,33 @@ func (c *content) whole() *llm.Native {
 	}
 	o := c.begun.Clone()
 	if c.kind == "text" || c.kind == "thinking" {
-		o.Set(c.kind, c.text.String())
+		o.SetText(c.kind, c.text.String())
 	}
 	if c.signature.Len() > 0 {
-		s, _ := c.begun.Text("signature")
-		o.Set("signature", s+c.signature.String())
+		o.SetText("signature", c.begun.Text("signature")+c.signature.String())
 	}
 	if len(c.citations) > 0 {
-		o.Set("citations", c.citations)
+		list, err := wire.Encode(c.citations)
+		if err == nil { // each was read as JSON before
+			o.Set("citations", list)
+		}
 	}
 	if input := c.input.String(); json.Valid([]byte(input)) { // not if it was cut off
 		o.Set("input", json.RawMessage(input))
 	}
-	return &llm.Native{Provider: provider, Data: o.Raw()}
+	return &llm.Native{Provider: provider, Data: o.JSON()}
 }
 
 // untouched says that nothing came after the block's beginning.
 func (c *content) untouched() bool {
-	text, _ := c.begun.Text(c.kind)
-	v, _ := c.begun.Get("citations")
-	cited, _ := v.([]any)
-	return c.text.Len() == len(text) && c.input.Len()+c.signature.Len() == 0 && len(c.citations) == len(cited)
+	return c.text.Len() == len(c.begun.Text(c.kind)) && c.input.Len()+c.signature.Len() == 0 &&
+		len(c.citations) == len(c.cited())
+}
+
+// cited returns the citations that the block began with.
+func (c *content) cited() (list []json.RawMessage) {
+	_ = json.Unmarshal(c.begun.Get("citations"), &list) // what is no list has none
+	return list
 }
 
 // native is what the neutral form has no place for, nil if that is nothing: of text the whole block, of a call the rest of it.
@@ -218,13 +220,13 @@ func (c *content) native(known ...string) *llm.Native {
 		rest.Delete(key)
 	}
 	for _, m := range c.begun.Members {
-		switch s := string(jsontree.Text(m.Value)); {
+		switch s := string(m.Value); {
 		case s == "null":
-			rest.Delete(m.Key)
-		case m.Key == "citations" && len(c.citations) == 0:
-			rest.Delete(m.Key)
-		case m.Key == "caller" && s == `{"type":"direct"}`: // as is every call that no code made
-			rest.Delete(m.Key)
+			rest.Delete(m.Name)
+		case m.Name == "citations" && len(c.citations) == 0:
+			rest.Delete(m.Name)
+		case m.Name == "caller" && s == `{"type":"direct"}`: // as is every call that no code made
+			rest.Delete(m.Name)
 		}
 	}
 	switch {
@@ -233,5 +235,5 @@ func (c *content) native(known ...string) *llm.Native {
 	case c.kind == "text":
 		return c.whole()
 	}
-	return &llm.Native{Provider: provider, Data: rest.Raw()}
+	return &llm.Native{Provider: provider, Data: rest.JSON()}
 }

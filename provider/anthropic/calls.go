@@ -8,7 +8,6 @@ import (
 	sdk "github.com/anthropics/anthropic-sdk-go/v2"
 	"github.com/anthropics/anthropic-sdk-go/v2/packages/param"
 
-	"github.com/fermata-ai/fermata/internal/jsontree"
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/llm/wire"
 )
@@ -20,18 +19,21 @@ func toolUse(c llm.ToolCall, id string) (block, error) {
 	if !own(c.Native) {
 		return block{ContentBlockParamUnion: sdk.ContentBlockParamUnion{OfToolUse: &sdk.ToolUseBlockParam{ID: id, Name: name, Input: input}}}, nil
 	}
-	native, err := jsontree.Parse(c.Native.Data)
-	more, ok := native.(*jsontree.Object)
-	if err != nil || !ok {
+	more, err := wire.ParseObject(c.Native.Data)
+	if err != nil {
 		return block{}, fmt.Errorf("the call's native form is no object: %.80q", c.Native.Data)
 	}
-	whole := jsontree.New("type", "tool_use", "id", id, "name", name, "input", input)
+	var whole wire.Object
+	whole.SetText("type", "tool_use")
+	whole.SetText("id", id)
+	whole.SetText("name", name)
+	whole.Set("input", input)
 	for _, m := range more.Members {
-		if !whole.Has(m.Key) {
-			whole.Set(m.Key, m.Value)
+		if !whole.Has(m.Name) {
+			whole.Set(m.Name, m.Value)
 		}
 	}
-	return block{ContentBlockParamUnion: param.Override[sdk.ContentBlockParamUnion](whole.Raw())}, nil
+	return block{ContentBlockParamUnion: param.Override[sdk.ContentBlockParamUnion](whole.JSON())}, nil
 }
 
 // toolResult is a result in the API's form. A result of no text at all has no content.

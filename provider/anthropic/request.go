@@ -4,7 +4,6 @@ import (
 	sdk "github.com/anthropics/anthropic-sdk-go/v2"
 	"github.com/anthropics/anthropic-sdk-go/v2/packages/param"
 
-	"github.com/fermata-ai/fermata/internal/jsontree"
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/llm/wire"
 )
@@ -108,15 +107,18 @@ func (m *Model) outputConfig(f llm.ResponseFormat) (c sdk.OutputConfigParam, err
 	if err != nil {
 		return c, invalid("%w", err)
 	}
-	schema, err := parsed(raw)
+	schema, err := wire.ParseObject(raw)
 	if err != nil {
 		return c, err
 	}
 	if f.Description != "" && !schema.Has("description") {
-		schema.Set("description", f.Description)
+		schema.SetText("description", f.Description)
 	}
 	// The SDK's map would put the schema's members in another order, which is the order in which the model writes them.
-	c.Format = param.Override[sdk.JSONOutputFormatParam](jsontree.New("type", "json_schema", "schema", schema).Raw())
+	var format wire.Object
+	format.SetText("type", "json_schema")
+	format.Set("schema", schema.JSON())
+	c.Format = param.Override[sdk.JSONOutputFormatParam](format.JSON())
 	return c, nil
 }
 

@@ -8,7 +8,6 @@ import (
 	sdk "github.com/anthropics/anthropic-sdk-go/v2"
 	"github.com/anthropics/anthropic-sdk-go/v2/packages/param"
 
-	"github.com/fermata-ai/fermata/internal/jsontree"
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/llm/wire"
 )
@@ -91,28 +90,22 @@ func (m *Model) schema(input json.RawMessage) (json.RawMessage, error) {
 			return nil, fmt.Errorf("at its root, the schema has %s, which the API doesn't take there: put it into a property", key)
 		}
 	}
-	v, _ := s.Get("properties")
-	properties, _ := v.(*jsontree.Object)
+	properties, err := wire.ParseObject(s.Get("properties"))
+	if err != nil {
+		return nil, err
+	}
 	for _, p := range properties.Members { // what lies deeper, the API doesn't look at
-		if !propertyNames.Fits(p.Key) {
-			return nil, fmt.Errorf("the property %q: the API takes names of 1 to 64 letters, digits, _, . and -: rename it", p.Key)
+		if !propertyNames.Fits(p.Name) {
+			return nil, fmt.Errorf("the property %q: the API takes names of 1 to 64 letters, digits, _, . and -: rename it", p.Name)
 		}
 	}
-	return s.Raw(), nil
+	return s.JSON(), nil
 }
 
-func convert(dialect wire.Dialect, schema json.RawMessage) (*jsontree.Object, error) {
+func convert(dialect wire.Dialect, schema json.RawMessage) (wire.Object, error) {
 	raw, err := dialect.Convert(schema)
 	if err != nil {
-		return nil, err
+		return wire.Object{}, err
 	}
-	return parsed(raw)
-}
-
-func parsed(schema json.RawMessage) (*jsontree.Object, error) {
-	v, err := jsontree.Parse(schema)
-	if err != nil {
-		return nil, err
-	}
-	return v.(*jsontree.Object), nil // so Convert says
+	return wire.ParseObject(raw)
 }

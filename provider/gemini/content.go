@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/fermata-ai/fermata/internal/jsontree"
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/llm/wire"
 	"google.golang.org/genai"
@@ -154,18 +153,20 @@ func edited(raw json.RawMessage, f *functionCall, name string, t llm.ToolCall) (
 	if f.Name == name && same {
 		return raw, nil
 	}
-	v, err := jsontree.Parse(raw)
+	whole, err := wire.ParseObject(raw)
 	if err != nil {
 		return nil, err
 	}
-	whole, _ := v.(*jsontree.Object)
-	v, _ = whole.Get("functionCall")
-	inner, _ := v.(*jsontree.Object)
-	inner.Set("name", name)
+	inner, err := wire.ParseObject(whole.Get("functionCall"))
+	if err != nil {
+		return nil, err
+	}
+	inner.SetText("name", name)
 	if !same {
 		inner.Set("args", wire.Arguments(t))
 	}
-	return whole.Raw(), nil
+	whole.Set("functionCall", inner.JSON())
+	return whole.JSON(), nil
 }
 
 // results translates a message of results: all those of one message of calls stand in one content, in the order of the calls.

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"strings"
 
-	"github.com/fermata-ai/fermata/internal/jsontree"
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/llm/wire"
 	"google.golang.org/genai"
@@ -88,15 +87,14 @@ func responseSchema(f llm.ResponseFormat) (json.RawMessage, error) {
 	if schema == nil {
 		return nil, nil
 	}
-	root, err := jsontree.Parse(schema)
+	o, err := wire.ParseObject(schema)
 	if err != nil {
 		return nil, err
 	}
-	o := root.(*jsontree.Object) // so Convert says
 	for _, said := range []struct{ key, text string }{{"title", f.Name}, {"description", f.Description}} {
 		if said.text != "" && !o.Has(said.key) {
-			o.Set(said.key, said.text)
+			o.SetText(said.key, said.text)
 		}
 	}
-	return o.Raw(), nil
+	return o.JSON(), nil
 }

@@ -46,7 +46,7 @@ func (s *chatServer) last() string {
 }
 
 // model is one behind the server, which is no OpenAI.
-func (s *chatServer) model(t *testing.T, o ChatOptions) *Chat {
+func (s *chatServer) model(t *testing.T, o Options) *Chat {
 	t.Helper()
 	o.Model, o.BaseURL, o.Client = "m", s.URL+"/v1", s.Client()
 	c, err := NewChat(o)

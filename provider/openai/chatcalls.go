@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/fermata-ai/fermata/internal/jsontree"
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/llm/wire"
 )
@@ -111,7 +110,7 @@ func (c *chatCalls) end(provider string, finished bool, why llm.StopReason) ([]l
 		if call.extra == nil {
 			continue
 		}
-		native, err := jsontree.Encode(map[string]json.RawMessage{"extra_content": call.extra})
+		native, err := wire.Encode(map[string]json.RawMessage{"extra_content": call.extra})
 		if err != nil {
 			return nil, fmt.Errorf("extra_content of the call %q: %w", call.id, err)
 		}

@@ -240,7 +240,7 @@ func TestPiecesOfCallsFindTheirCall(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			for _, finish := range []string{"tool_calls", "stop"} { // some servers say "stop" whatever they send
 				s := newChatServer(t, pieces(finish, c.deltas...))
-				m, fin, err := ask(t, s.model(t, ChatOptions{}), llm.Request{})
+				m, fin, err := ask(t, s.model(t, Options{}), llm.Request{})
 				if c.want == "" {
 					if kind(err) != llm.ErrMalformed || !strings.Contains(err.Error(), c.says) {
 						t.Fatalf("%v, want malformed: %s; calls\n%s", err, c.says, calls(m))
@@ -251,7 +251,7 @@ func TestPiecesOfCallsFindTheirCall(t *testing.T) {
 					t.Fatalf("%v, %v, calls\n%s", err, fin, calls(m))
 				}
 				// Held back to the end, the arguments are the same.
-				m, _, err = ask(t, s.model(t, ChatOptions{Strict: true}), llm.Request{})
+				m, _, err = ask(t, s.model(t, Options{Strict: true}), llm.Request{})
 				if err != nil || calls(m) != c.want {
 					t.Fatalf("strict: %v, calls\n%s", err, calls(m))
 				}

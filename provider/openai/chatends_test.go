@@ -68,7 +68,7 @@ func TestOneEndMarkerIsEnoughAtACleanEnd(t *testing.T) {
 				write(w, c.body)
 			}))
 			check := func(client *http.Client, framing string) {
-				m, err := NewChat(ChatOptions{Model: "m", BaseURL: s.URL, Client: client})
+				m, err := NewChat(Options{Model: "m", BaseURL: s.URL, Client: client})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -94,7 +94,7 @@ func TestOneEndMarkerIsEnoughAtACleanEnd(t *testing.T) {
 			}))
 			s.EnableHTTP2 = true
 			s.StartTLS()
-			m, err := NewChat(ChatOptions{Model: "m", BaseURL: s.URL, Client: s.Client()})
+			m, err := NewChat(Options{Model: "m", BaseURL: s.URL, Client: s.Client()})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -117,7 +117,7 @@ func TestArgumentsThatNoReasonEnds(t *testing.T) {
 	} {
 		for _, strict := range []bool{false, true} {
 			s := newChatServer(t, streamed(call(args), "[DONE]"))
-			m, fin, err := ask(t, s.model(t, ChatOptions{Strict: strict}), llm.Request{})
+			m, fin, err := ask(t, s.model(t, Options{Strict: strict}), llm.Request{})
 			if err != nil || fin.Reason != llm.StopToolCalls || len(m.ToolCalls()) != 1 {
 				t.Errorf("%q: %v, %v, %v", args, m, fin, err)
 				continue
@@ -154,7 +154,7 @@ func TestEmptyArgumentsByTheReason(t *testing.T) {
 		for _, a := range c.args {
 			deltas = append(deltas, fmt.Sprintf(`{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":%q}}]}`, a))
 		}
-		m, fin, err := ask(t, newChatServer(t, pieces(c.reason, deltas...)).model(t, ChatOptions{}), llm.Request{})
+		m, fin, err := ask(t, newChatServer(t, pieces(c.reason, deltas...)).model(t, Options{}), llm.Request{})
 		if err != nil || len(m.ToolCalls()) != 1 {
 			t.Errorf("%s %q: %v, %v, %v", c.reason, c.args, m, fin, err)
 			continue
@@ -184,7 +184,7 @@ func TestPlaceholdersAtTheLimit(t *testing.T) {
 		{"length", []string{entry(0, "f", "{}"), entry(1, "f", `{"n":1}`)}, []bool{true, true}},
 	} {
 		for _, strict := range []bool{false, true} {
-			m, _, err := ask(t, newChatServer(t, pieces(c.finish, c.deltas...)).model(t, ChatOptions{Strict: strict}), llm.Request{})
+			m, _, err := ask(t, newChatServer(t, pieces(c.finish, c.deltas...)).model(t, Options{Strict: strict}), llm.Request{})
 			if err != nil || len(m.ToolCalls()) != len(c.runs) {
 				t.Errorf("%s: %v, %v", c.finish, m, err)
 				continue
@@ -207,11 +207,11 @@ func TestBrokenStreamsTellTheRequest(t *testing.T) {
 			body := io.MultiReader(strings.NewReader("data: "+`{"choices":[{"index":0,"delta":{"content":"It is"}}]}`+"\n\n"), failingReader{})
 			return &http.Response{StatusCode: 200, Header: h, Body: io.NopCloser(body), Request: r}, nil
 		})}
-		chat, err := NewChat(ChatOptions{Model: "m", BaseURL: "http://localhost/v1", Client: client})
+		chat, err := NewChat(Options{Model: "m", BaseURL: "http://localhost/v1", Client: client})
 		if err != nil {
 			t.Fatal(err)
 		}
-		responses, err := NewResponses(ResponsesOptions{Model: "m", BaseURL: "http://localhost/v1", Client: client})
+		responses, err := NewResponses(Options{Model: "m", BaseURL: "http://localhost/v1", Client: client})
 		if err != nil {
 			t.Fatal(err)
 		}

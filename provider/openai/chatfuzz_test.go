@@ -72,7 +72,7 @@ func damaged(r *rand.Rand, body string) string {
 }
 
 func tryChatReply(t *testing.T, body string, whole, strict bool) {
-	c, err := NewChat(ChatOptions{Model: "m", BaseURL: "http://fuzz.example/v1", Whole: whole, Strict: strict,
+	c, err := NewChat(Options{Model: "m", BaseURL: "http://fuzz.example/v1", Whole: whole, Strict: strict,
 		Client: &http.Client{Transport: transport(func(*http.Request) (*http.Response, error) {
 			return &http.Response{StatusCode: 200, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(body))}, nil
 		})}})

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/fermata-ai/fermata/internal/jsontree"
 	"github.com/fermata-ai/fermata/llm"
+	"github.com/fermata-ai/fermata/llm/wire"
 )
 
 // Some gateways cut text by UTF-16 units, others by bytes, and so cut runes in
@@ -49,7 +49,7 @@ func TestRunesThatAreCutInTwo(t *testing.T) {
 			s := newChatServer(t, pieces("stop", deltas...))
 			for _, strict := range []bool{false, true} {
 				all, native := "", ""
-				for e, err := range s.model(t, ChatOptions{Strict: strict}).Generate(t.Context(), llm.Request{Messages: []llm.Message{llm.UserText("a")}}) {
+				for e, err := range s.model(t, Options{Strict: strict}).Generate(t.Context(), llm.Request{Messages: []llm.Message{llm.UserText("a")}}) {
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -67,7 +67,7 @@ func TestRunesThatAreCutInTwo(t *testing.T) {
 				if all != c.want {
 					t.Errorf("%s, in %s, strict %v: %q", c.name, place, strict, all)
 				}
-				quoted, _ := jsontree.Encode(c.want)
+				quoted, _ := wire.Encode(c.want)
 				if native != "" && !strings.Contains(native, string(quoted)) && len(deltas) > 1 {
 					t.Errorf("%s, in %s: the native form is %s", c.name, place, native)
 				}

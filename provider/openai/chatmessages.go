@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/fermata-ai/fermata/internal/jsontree"
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/llm/wire"
 	"github.com/openai/openai-go/v3"
@@ -28,7 +27,7 @@ func (c *Chat) messages(r llm.Request) ([]openai.ChatCompletionMessageParamUnion
 	w := &chatMessages{model: c, ids: wire.NewIDs(r.Messages, c.callIDs())}
 	switch {
 	case r.System == "":
-	case c.options.SystemRole == "developer":
+	case c.options.Chat.SystemRole == "developer":
 		w.all = append(w.all, openai.DeveloperMessage(r.System))
 	default:
 		w.all = append(w.all, openai.SystemMessage(r.System))
@@ -56,8 +55,8 @@ func (c *Chat) messages(r llm.Request) ([]openai.ChatCompletionMessageParamUnion
 // callIDs are the ids that the server takes.
 func (c *Chat) callIDs() wire.Form {
 	switch {
-	case c.options.CallIDs != wire.Form{}:
-		return c.options.CallIDs
+	case c.options.Chat.CallIDs != wire.Form{}:
+		return c.options.Chat.CallIDs
 	case c.at.openai:
 		return wire.Form{Max: 40, Also: "_-"}
 	case c.isMistral():
@@ -141,7 +140,7 @@ func (w *chatMessages) assistant(m llm.Message) error {
 	texts := said.texts
 	switch {
 	case said.needsList(len(out.ToolCalls) > 0):
-		list, err := jsontree.Encode(said.list)
+		list, err := wire.Encode(said.list)
 		if err != nil {
 			return err
 		}
@@ -244,11 +243,11 @@ func merge(fields, more map[string]json.RawMessage) error {
 		if value[0] == '"' && before[0] == '"' {
 			var a, b string
 			_, _ = json.Unmarshal(before, &a), json.Unmarshal(value, &b)
-			fields[name], err = jsontree.Encode(a + b)
+			fields[name], err = wire.Encode(a + b)
 		} else if value[0] == '[' && before[0] == '[' {
 			var a, b []json.RawMessage
 			_, _ = json.Unmarshal(before, &a), json.Unmarshal(value, &b)
-			fields[name], err = jsontree.Encode(append(a, b...))
+			fields[name], err = wire.Encode(append(a, b...))
 		} else if !bytes.Equal(before, value) {
 			err = fmt.Errorf("two native forms have different %s", name)
 		}

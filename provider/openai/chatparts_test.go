@@ -17,11 +17,11 @@ func TestPartsOfTheContentGoBack(t *testing.T) {
 		`{"content":[{"type":"thinking","thinking":[{"type":"text","text":"ok"},{"type":"reference","reference_ids":[3]}],"signature":"s+/="}]}`,
 		`{"content":"Do"}`, `{"content":[{"type":"text","text":"ne"},`+reference+`,null,{"type":"text","text":"."}]}`,
 		`{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"{}"}}]}`))
-	m, _, err := ask(t, s.model(t, ChatOptions{}), llm.Request{})
+	m, _, err := ask(t, s.model(t, Options{}), llm.Request{})
 	if err != nil || m.Text() != "Done." || len(m.Parts) != 5 {
 		t.Fatalf("%v\n%s", err, parts(m))
 	}
-	again := func(m llm.Message, o ChatOptions) string {
+	again := func(m llm.Message, o Options) string {
 		t.Helper()
 		r := llm.Request{Messages: []llm.Message{llm.UserText("hello"), m}}
 		if len(m.ToolCalls()) > 0 {
@@ -34,19 +34,19 @@ func TestPartsOfTheContentGoBack(t *testing.T) {
 	}
 	thinking := `{"signature":"s+/=","thinking":[{"text":"Look","type":"text"},{"type":"reference","reference_ids":[3]}],"type":"thinking"}`
 	want := `"content":[` + thinking + `,{"type":"text","text":"Done"},` + reference + `,{"type":"text","text":"."}]`
-	if got := again(m, ChatOptions{}); !strings.Contains(got, want) || strings.Contains(got, `"reasoning"`) {
+	if got := again(m, Options{}); !strings.Contains(got, want) || strings.Contains(got, `"reasoning"`) {
 		t.Errorf("the next request lacks\n%s:\n%s", want, got)
 	}
-	if got := again(llm.Message{Role: llm.RoleAssistant, Parts: []llm.Part{m.Parts[0], m.Parts[4]}}, ChatOptions{}); !strings.Contains(got, `"content":[`+thinking+`]`) {
+	if got := again(llm.Message{Role: llm.RoleAssistant, Parts: []llm.Part{m.Parts[0], m.Parts[4]}}, Options{}); !strings.Contains(got, `"content":[`+thinking+`]`) {
 		t.Errorf("a thought before a call: %s", got)
 	}
-	if got := again(llm.Message{Role: llm.RoleAssistant, Parts: m.Parts[:1]}, ChatOptions{}); strings.Contains(got, "thinking") {
+	if got := again(llm.Message{Role: llm.RoleAssistant, Parts: m.Parts[:1]}, Options{}); strings.Contains(got, "thinking") {
 		t.Errorf("a thought alone makes a message: %s", got)
 	}
-	if got := again(llm.Message{Role: llm.RoleAssistant, Parts: m.Parts[2:3]}, ChatOptions{}); !strings.Contains(got, `"content":[`+reference+`]`) {
+	if got := again(llm.Message{Role: llm.RoleAssistant, Parts: m.Parts[2:3]}, Options{}); !strings.Contains(got, `"content":[`+reference+`]`) {
 		t.Errorf("a part alone makes none: %s", got)
 	}
-	if got := again(m, ChatOptions{Origin: "elsewhere.example"}); strings.Contains(got, "thinking") || strings.Contains(got, "reference") || !strings.Contains(got, `"content":"Done\n\n."`) {
+	if got := again(m, Options{Origin: "elsewhere.example"}); strings.Contains(got, "thinking") || strings.Contains(got, "reference") || !strings.Contains(got, `"content":"Done\n\n."`) {
 		t.Errorf("another server was sent %s", got)
 	}
 }
@@ -56,7 +56,7 @@ func TestPartsOfTheContentGoBack(t *testing.T) {
 func TestReasoningThatMistralRefusesIsLeftOut(t *testing.T) {
 	for base, want := range map[string]bool{"https://api.mistral.ai/v1": false, "https://api.example/v1": true} {
 		var r recorder
-		c, err := NewChat(ChatOptions{Model: "m", BaseURL: base, Client: r.client()})
+		c, err := NewChat(Options{Model: "m", BaseURL: base, Client: r.client()})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -84,7 +84,7 @@ func TestFormOfCallIDs(t *testing.T) {
 		{"https://me.openai.azure.com/openai/v1", wire.Form{Max: 99, Also: ".:"}, "functions.f:0", "functions.f:0"},
 	} {
 		var r recorder
-		m, err := NewChat(ChatOptions{Model: "m", APIKey: "k", BaseURL: c.base, CallIDs: c.form, Client: r.client()})
+		m, err := NewChat(Options{Model: "m", APIKey: "k", BaseURL: c.base, Chat: ChatOptions{CallIDs: c.form}, Client: r.client()})
 		if err != nil {
 			t.Fatal(err)
 		}

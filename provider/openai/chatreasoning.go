@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"strings"
 
-	"github.com/fermata-ai/fermata/internal/jsontree"
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/llm/wire"
 )
@@ -88,7 +87,7 @@ func (r *chatReply) thought() error {
 	if len(fields) == 0 {
 		return nil
 	}
-	native, err := jsontree.Encode(fields)
+	native, err := wire.Encode(fields)
 	if err != nil {
 		return r.malformed("reasoning: %w", err)
 	}
@@ -204,11 +203,11 @@ func (d *chatDetail) json() (json.RawMessage, error) {
 		return d.raw, nil
 	}
 	for name, t := range d.texts {
-		text, err := jsontree.Encode(t.String())
+		text, err := wire.Encode(t.String())
 		if err != nil {
 			return nil, err
 		}
 		d.members[name] = text
 	}
-	return jsontree.Encode(d.members)
+	return wire.Encode(d.members)
 }

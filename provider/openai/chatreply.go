@@ -12,6 +12,7 @@ import (
 
 // chatReply makes events of what a server sends.
 type chatReply struct {
+	voice
 	model     *Chat
 	send      func(llm.Event) error
 	half      wire.Halves // of the text
@@ -24,7 +25,7 @@ type chatReply struct {
 }
 
 func newChatReply(c *Chat, tools []llm.ToolDef, send func(llm.Event) error) *chatReply {
-	r := &chatReply{model: c}
+	r := &chatReply{voice: voice(c.name), model: c}
 	r.send = func(e llm.Event) error {
 		r.begun = true
 		return send(e)

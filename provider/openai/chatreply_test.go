@@ -77,7 +77,7 @@ func TestReasoningOfManyServers(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			s := newChatServer(t, pieces("stop", c.deltas...))
 			for _, strict := range []bool{false, true} {
-				model := s.model(t, ChatOptions{Strict: strict})
+				model := s.model(t, Options{Strict: strict})
 				m, _, err := ask(t, model, llm.Request{})
 				if err != nil || parts(m) != c.want {
 					t.Fatalf("strict %v: %v\n%s", strict, err, parts(m))
@@ -97,12 +97,12 @@ func TestReasoningGoesBackToItsServer(t *testing.T) {
 	s := newChatServer(t, pieces("stop", `{"reasoning":"A","reasoning_details":[{"type":"reasoning.text","text":"A","signature":"s+/=","index":0}]}`, `{"content":"a"}`,
 		`{"reasoning":"B","reasoning_details":[{"type":"reasoning.encrypted","data":"d","index":1}]}`,
 		`{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"{}"},"extra_content":{"s":"x"}}]}`))
-	m, _, err := ask(t, s.model(t, ChatOptions{}), llm.Request{})
+	m, _, err := ask(t, s.model(t, Options{}), llm.Request{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	r := llm.Request{Messages: []llm.Message{llm.UserText("hello"), m, {Role: llm.RoleTool, Parts: []llm.Part{llm.ToolResult{Output: []byte(`1`)}}}}}
-	if _, _, err := ask(t, s.model(t, ChatOptions{}), r); err != nil {
+	if _, _, err := ask(t, s.model(t, Options{}), r); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{`"reasoning":"AB"`, `"content":"a"`, `"extra_content":{"s":"x"}`,
@@ -112,7 +112,7 @@ func TestReasoningGoesBackToItsServer(t *testing.T) {
 		}
 	}
 	other := newChatServer(t, pieces("stop", `{"content":"a"}`))
-	if _, _, err := ask(t, other.model(t, ChatOptions{}), r); err != nil {
+	if _, _, err := ask(t, other.model(t, Options{}), r); err != nil {
 		t.Fatal(err)
 	}
 	if strings.Contains(other.last(), "reasoning") || strings.Contains(other.last(), "extra_content") {
@@ -144,7 +144,7 @@ func TestUsageOfManyServers(t *testing.T) {
 			"beside the end": `{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}],"usage":%s}`,
 		} {
 			s := newChatServer(t, streamed(`{"choices":[{"index":0,"delta":{"content":"ok"},"finish_reason":"stop"}],"usage":null}`, fmt.Sprintf(chunk, c.usage), "[DONE]"))
-			if _, fin, err := ask(t, s.model(t, ChatOptions{}), llm.Request{}); err != nil || fin.Usage != c.want {
+			if _, fin, err := ask(t, s.model(t, Options{}), llm.Request{}); err != nil || fin.Usage != c.want {
 				t.Errorf("%s, in %s: %v, %+v, want %+v", c.name, where, err, fin.Usage, c.want)
 			}
 		}
@@ -155,7 +155,7 @@ func TestUsageOfManyServers(t *testing.T) {
 func TestUsageIsNotWipedOut(t *testing.T) {
 	s := newChatServer(t, streamed(`{"choices":[{"index":0,"delta":{"content":"ok"}}],"usage":{"prompt_tokens":100,"completion_tokens":1}}`,
 		`{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}],"usage":{"prompt_tokens":0,"completion_tokens":30}}`, `{"choices":[],"usage":{"prompt_tokens":0,"completion_tokens":0}}`, "[DONE]"))
-	if _, fin, err := ask(t, s.model(t, ChatOptions{}), llm.Request{}); err != nil || (fin.Usage != llm.Usage{Input: 100, Output: 30}) {
+	if _, fin, err := ask(t, s.model(t, Options{}), llm.Request{}); err != nil || (fin.Usage != llm.Usage{Input: 100, Output: 30}) {
 		t.Errorf("%v, %+v", err, fin)
 	}
 }
@@ -205,7 +205,7 @@ func TestWhyTheModelStopped(t *testing.T) {
 			if whole {
 				answer = wholly(fmt.Sprintf(`{"choices":[{"index":0,"message":%s,"finish_reason":%q}]}`, c.delta, c.finish))
 			}
-			_, fin, err := ask(t, newChatServer(t, answer).model(t, ChatOptions{Whole: whole}), llm.Request{})
+			_, fin, err := ask(t, newChatServer(t, answer).model(t, Options{Whole: whole}), llm.Request{})
 			if fin.Reason != c.want || kind(err) != c.kind || err == nil && fin.Word != c.finish {
 				t.Errorf("%s with %s, whole %v: %q, %v", c.finish, c.delta, whole, fin.Reason, err)
 			}
@@ -287,7 +287,7 @@ func TestAnswersThatAreNone(t *testing.T) {
 				_, _ = io.WriteString(w, c.body)
 			})
 			for _, whole := range []bool{false, true} { // whatever was asked for, what comes counts
-				m, fin, err := ask(t, s.model(t, ChatOptions{Whole: whole}), llm.Request{})
+				m, fin, err := ask(t, s.model(t, Options{Whole: whole}), llm.Request{})
 				switch {
 				case c.want == "" && (err != nil || m.Text() != "It is" || fin.Reason != llm.StopEnd):
 					t.Errorf("%v, %v, %v", m, fin, err)
@@ -311,7 +311,7 @@ func TestAnErrorInTheMiddleOfAStream(t *testing.T) {
 			w.Header().Set("X-Request-Id", "req_fermata_1")
 			_, _ = io.WriteString(w, body)
 		})
-		m, _, err := ask(t, s.model(t, ChatOptions{}), llm.Request{})
+		m, _, err := ask(t, s.model(t, Options{}), llm.Request{})
 		if kind(err) != llm.ErrOverloaded || !strings.HasPrefix(m.Text(), "It is") || !strings.Contains(err.Error(), "req_fermata_1") {
 			t.Errorf("%s: %q, %v", folder, m.Text(), err)
 		}
@@ -325,7 +325,7 @@ func TestStrictArgumentsComeWholeAndWithoutNulls(t *testing.T) {
 		`{"tool_calls":[{"index":0,"function":{"arguments":"4740993,\"may\":null}"}}]}`))
 	tools := []llm.ToolDef{{Name: "f", Input: []byte(`{"type":"object","properties":{"must":{"type":["integer","null"]},"n":{"type":"integer"},"may":{"type":"string"}},"required":["must"]}`)}}
 	r := llm.Request{Messages: []llm.Message{llm.UserText("x")}, Tools: tools}
-	for e, err := range s.model(t, ChatOptions{Strict: true}).Generate(context.Background(), r) {
+	for e, err := range s.model(t, Options{Strict: true}).Generate(context.Background(), r) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -333,7 +333,7 @@ func TestStrictArgumentsComeWholeAndWithoutNulls(t *testing.T) {
 			t.Errorf("a piece of arguments: %q", d.Arguments)
 		}
 	}
-	m, _, err := ask(t, s.model(t, ChatOptions{Strict: true}), r)
+	m, _, err := ask(t, s.model(t, Options{Strict: true}), r)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -40,14 +40,14 @@ func (c *Chat) params(r llm.Request) (p openai.ChatCompletionNewParams, err erro
 		return p, err
 	}
 	switch n := r.Limits.OutputTokens; {
-	case n > 0 && c.options.LimitField == "max_tokens":
+	case n > 0 && c.options.Chat.LimitField == "max_tokens":
 		p.MaxTokens = openai.Int(int64(n))
 	case n > 0:
 		p.MaxCompletionTokens = openai.Int(int64(n))
 	}
 	p.ReasoningEffort = shared.ReasoningEffort(c.options.Effort)
 	c.cache(&p, r)
-	if !c.options.Whole && !c.options.NoStreamOptions {
+	if !c.options.Whole && !c.options.Chat.NoStreamOptions {
 		p.StreamOptions.IncludeUsage = openai.Bool(true)
 	}
 	if len(c.extra) > 0 {

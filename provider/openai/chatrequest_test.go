@@ -10,7 +10,7 @@ import (
 )
 
 // atBoth asks OpenAI and a compatible server, and returns the requests that they got.
-func atBoth(t *testing.T, o ChatOptions, r llm.Request) (own, other string) {
+func atBoth(t *testing.T, o Options, r llm.Request) (own, other string) {
 	t.Helper()
 	s := newChatServer(t, pieces("stop", `{"content":"ok"}`))
 	if o.Whole {
@@ -36,51 +36,51 @@ func TestOptionsOfARequest(t *testing.T) {
 	tools := []llm.ToolDef{{Name: "f"}}
 	for _, c := range []struct {
 		name       string
-		o          ChatOptions
+		o          Options
 		r          llm.Request
 		own, other string // what the bodies hold; "-x": and don't
 	}{
-		{"defaults", ChatOptions{}, llm.Request{System: "s", Limits: llm.Limits{OutputTokens: 7}},
+		{"defaults", Options{}, llm.Request{System: "s", Limits: llm.Limits{OutputTokens: 7}},
 			`"role":"developer" "max_completion_tokens":7 "stream":true "stream_options":{"include_usage":true} -"max_tokens" -"strict" -"tool_choice" -"parallel_tool_calls" -"reasoning_effort"`,
 			`"role":"system" "max_tokens":7 "stream":true "stream_options":{"include_usage":true} -"max_completion_tokens"`},
-		{"turned about", ChatOptions{SystemRole: "system", LimitField: "max_tokens"}, llm.Request{System: "s", Limits: llm.Limits{OutputTokens: 7}},
+		{"turned about", Options{Chat: ChatOptions{SystemRole: "system", LimitField: "max_tokens"}}, llm.Request{System: "s", Limits: llm.Limits{OutputTokens: 7}},
 			`"role":"system" "max_tokens":7 -"max_completion_tokens"`, `"role":"system" "max_tokens":7`},
-		{"turned about for others", ChatOptions{SystemRole: "developer", LimitField: "max_completion_tokens"}, llm.Request{System: "s", Limits: llm.Limits{OutputTokens: 7}},
+		{"turned about for others", Options{Chat: ChatOptions{SystemRole: "developer", LimitField: "max_completion_tokens"}}, llm.Request{System: "s", Limits: llm.Limits{OutputTokens: 7}},
 			`"role":"developer"`, `"role":"developer" "max_completion_tokens":7 -"max_tokens"`},
-		{"no stream options", ChatOptions{NoStreamOptions: true}, llm.Request{}, `-"stream_options" "stream":true`, `-"stream_options"`},
-		{"whole", ChatOptions{Whole: true}, llm.Request{}, `-"stream"`, `-"stream_options"`},
-		{"effort", ChatOptions{Effort: "low"}, llm.Request{}, `"reasoning_effort":"low"`, `"reasoning_effort":"low"`},
-		{"sequential", ChatOptions{Sequential: true}, llm.Request{Tools: tools}, `"parallel_tool_calls":false`, `"parallel_tool_calls":false`},
-		{"sequential without tools", ChatOptions{Sequential: true}, llm.Request{}, `-"parallel_tool_calls"`, `-"parallel_tool_calls"`},
-		{"strict", ChatOptions{Strict: true}, llm.Request{Tools: tools}, `"strict":true "additionalProperties":false`, `"strict":true`},
-		{"not strict", ChatOptions{}, llm.Request{Tools: tools}, `"strict":false "parameters":{"type":"object","properties":{}}`, `"strict":false`},
-		{"a strict format", ChatOptions{Strict: true}, llm.Request{ResponseFormat: llm.ResponseFormat{Description: "d", Schema: []byte(`{"properties":{"a":{"type":"string"}}}`)}},
+		{"no stream options", Options{Chat: ChatOptions{NoStreamOptions: true}}, llm.Request{}, `-"stream_options" "stream":true`, `-"stream_options"`},
+		{"whole", Options{Whole: true}, llm.Request{}, `-"stream"`, `-"stream_options"`},
+		{"effort", Options{Effort: "low"}, llm.Request{}, `"reasoning_effort":"low"`, `"reasoning_effort":"low"`},
+		{"sequential", Options{Sequential: true}, llm.Request{Tools: tools}, `"parallel_tool_calls":false`, `"parallel_tool_calls":false`},
+		{"sequential without tools", Options{Sequential: true}, llm.Request{}, `-"parallel_tool_calls"`, `-"parallel_tool_calls"`},
+		{"strict", Options{Strict: true}, llm.Request{Tools: tools}, `"strict":true "additionalProperties":false`, `"strict":true`},
+		{"not strict", Options{}, llm.Request{Tools: tools}, `"strict":false "parameters":{"type":"object","properties":{}}`, `"strict":false`},
+		{"a strict format", Options{Strict: true}, llm.Request{ResponseFormat: llm.ResponseFormat{Description: "d", Schema: []byte(`{"properties":{"a":{"type":"string"}}}`)}},
 			`"name":"response" "description":"d" "strict":true "a":{"type":["string","null"]}`, `"json_schema"`},
-		{"extra", ChatOptions{Extra: []byte(`{"temperature":0.5,"top_k":3,"max_tokens":9,"provider":{"only":["x"]}}`)}, llm.Request{Limits: llm.Limits{OutputTokens: 7}},
+		{"extra", Options{Extra: []byte(`{"temperature":0.5,"top_k":3,"max_tokens":9,"provider":{"only":["x"]}}`)}, llm.Request{Limits: llm.Limits{OutputTokens: 7}},
 			`"temperature":0.5 "top_k":3 "provider":{"only":["x"]} "stream":true`, `"max_tokens":9 -"max_tokens":7`},
-		{"no cache", ChatOptions{}, llm.Request{Cache: llm.CacheNone, Metadata: map[string]string{"session": "s"}}, `-"prompt_cache_key"`, `-"prompt_cache_key"`},
-		{"the usual cache", ChatOptions{}, llm.Request{Metadata: map[string]string{"session": "s"}}, `-"prompt_cache_key"`, `-"prompt_cache_key"`},
-		{"a long session", ChatOptions{}, llm.Request{Cache: llm.CacheLong, Metadata: map[string]string{"session": strings.Repeat("s", 65)}},
+		{"no cache", Options{}, llm.Request{Cache: llm.CacheNone, Metadata: map[string]string{"session": "s"}}, `-"prompt_cache_key"`, `-"prompt_cache_key"`},
+		{"the usual cache", Options{}, llm.Request{Metadata: map[string]string{"session": "s"}}, `-"prompt_cache_key"`, `-"prompt_cache_key"`},
+		{"a long session", Options{}, llm.Request{Cache: llm.CacheLong, Metadata: map[string]string{"session": strings.Repeat("s", 65)}},
 			`"prompt_cache_retention":"24h" "prompt_cache_key" -ssss`, `-"prompt_cache_retention" -"prompt_cache_key"`},
-		{"a key for the cache, also elsewhere", ChatOptions{CacheKey: true}, llm.Request{Cache: llm.CacheShort, Metadata: map[string]string{"session": "chat-1"}},
+		{"a key for the cache, also elsewhere", Options{CacheKey: true}, llm.Request{Cache: llm.CacheShort, Metadata: map[string]string{"session": "chat-1"}},
 			`"prompt_cache_key":"chat-1" -"prompt_cache_retention"`, `"prompt_cache_key":"chat-1"`},
-		{"a gateway to OpenAI", ChatOptions{Origin: "api.openai.com"}, llm.Request{Cache: llm.CacheShort, Metadata: map[string]string{"session": "chat-1"}},
+		{"a gateway to OpenAI", Options{Origin: "api.openai.com"}, llm.Request{Cache: llm.CacheShort, Metadata: map[string]string{"session": "chat-1"}},
 			`"prompt_cache_key":"chat-1"`, `"prompt_cache_key":"chat-1"`},
-		{"several texts", ChatOptions{}, llm.Request{Messages: []llm.Message{
+		{"several texts", Options{}, llm.Request{Messages: []llm.Message{
 			{Role: llm.RoleUser, Parts: []llm.Part{llm.Text{Text: "a"}, llm.Text{}, llm.Text{Text: "b"}}}, {Role: llm.RoleAssistant, Parts: []llm.Part{llm.Text{Text: "c"}, llm.Text{Text: "d"}}}}},
 			`{"text":"a","type":"text"},{"text":"b","type":"text"} {"text":"c","type":"text"},{"text":"d","type":"text"}`, `"content":"a\n\nb" "content":"c\n\nd"`},
-		{"what is native to OpenAI", ChatOptions{}, llm.Request{Messages: []llm.Message{{Role: llm.RoleUser, Parts: []llm.Part{
+		{"what is native to OpenAI", Options{}, llm.Request{Messages: []llm.Message{{Role: llm.RoleUser, Parts: []llm.Part{
 			llm.Text{Text: "look:"}, llm.Media{MediaType: "x/y", URL: "z", Native: &llm.Native{Provider: "openai.chat", Data: []byte(`{"type":"file","file":{"file_id":"f1"}}`)}},
 			llm.Opaque{Native: llm.Native{Provider: "openai.chat", Data: []byte(`{"type":"text","text":"opaque"}`)}}}}}},
 			`{"type":"file","file":{"file_id":"f1"}} {"type":"text","text":"opaque"}`, `"filename":"document" -"f1" -opaque`},
-		{"sound, and a document by URL", ChatOptions{}, llm.Request{Messages: []llm.Message{{Role: llm.RoleUser, Parts: []llm.Part{
+		{"sound, and a document by URL", Options{}, llm.Request{Messages: []llm.Message{{Role: llm.RoleUser, Parts: []llm.Part{
 			llm.Media{MediaType: "audio/mpeg", Data: []byte("x")}, llm.Media{MediaType: "Image/PNG; x=1", Data: []byte("x")}, llm.Media{MediaType: "application/pdf", Data: []byte("x")}}}}},
 			`"input_audio":{"data":"eA==","format":"mp3"} "data:image/png;base64,eA==" "filename":"document.pdf"`, `"mp3"`},
-		{"an image of the model's, before results", ChatOptions{}, llm.Request{Messages: []llm.Message{llm.UserText("draw"),
+		{"an image of the model's, before results", Options{}, llm.Request{Messages: []llm.Message{llm.UserText("draw"),
 			{Role: llm.RoleAssistant, Parts: []llm.Part{llm.Media{MediaType: "image/png", Data: []byte("x")}, llm.ToolCall{ID: "c1", Name: "f"}}},
 			{Role: llm.RoleTool, Parts: []llm.Part{llm.ToolResult{Call: "c1", Output: []byte(`1`)}}}, {Role: llm.RoleTool, Parts: []llm.Part{llm.Unknown{}}}, llm.UserText("and?")}},
 			`"tool_call_id":"c1","role":"tool"},{"content":[{"text":"Media`, `"tool_call_id":"c1","role":"tool"},{"content":[{"text":"Media`},
-		{"messages that say nothing", ChatOptions{}, llm.Request{Messages: []llm.Message{llm.UserText("a"), {Role: llm.RoleAssistant}, llm.UserText(""), llm.UserText("b")}},
+		{"messages that say nothing", Options{}, llm.Request{Messages: []llm.Message{llm.UserText("a"), {Role: llm.RoleAssistant}, llm.UserText(""), llm.UserText("b")}},
 			`-"assistant" -"content":""`, `-"assistant" -"content":""`},
 	} {
 		own, other := atBoth(t, c.o, c.r)
@@ -118,7 +118,7 @@ func TestRequestsThatCantBeSent(t *testing.T) {
 		"native form of a part is no JSON": say(llm.RoleAssistant, llm.Reasoning{Native: &llm.Native{
 			Provider: "openai.chat/" + strings.TrimPrefix(s.URL, "http://"), Data: []byte(`[1]`)}}),
 	} {
-		_, _, err := ask(t, s.model(t, ChatOptions{}), r)
+		_, _, err := ask(t, s.model(t, Options{}), r)
 		if kind(err) != llm.ErrInvalid || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
 		}
@@ -126,7 +126,7 @@ func TestRequestsThatCantBeSent(t *testing.T) {
 	if len(s.requests) > 0 {
 		t.Errorf("it was asked: %s", s.requests)
 	}
-	own, err := NewChat(ChatOptions{Model: "m", APIKey: "k", BaseURL: ownURL})
+	own, err := NewChat(Options{Model: "m", APIKey: "k", BaseURL: ownURL})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,7 +137,7 @@ func TestRequestsThatCantBeSent(t *testing.T) {
 
 func TestImagesThatAModelDraws(t *testing.T) {
 	s := newChatServer(t, pieces("stop", `{"content":"Here:"}`, `{"images":[{"type":"image_url","image_url":{"url":"data:image/png;base64,eA=="}},{"image_url":{"url":"https://example.com/a"}}]}`))
-	m, _, err := ask(t, s.model(t, ChatOptions{}), llm.Request{})
+	m, _, err := ask(t, s.model(t, Options{}), llm.Request{})
 	if err != nil || len(m.Parts) != 3 {
 		t.Fatal(m, err)
 	}
@@ -146,7 +146,7 @@ func TestImagesThatAModelDraws(t *testing.T) {
 	}
 	for _, bad := range []string{"", "data:image/png;base64,!", "data:,x"} {
 		s.answer = pieces("stop", `{"images":[{"image_url":{"url":"`+bad+`"}}]}`)
-		if _, _, err := ask(t, s.model(t, ChatOptions{}), llm.Request{}); kind(err) != llm.ErrMalformed {
+		if _, _, err := ask(t, s.model(t, Options{}), llm.Request{}); kind(err) != llm.ErrMalformed {
 			t.Errorf("%q: %v", bad, err)
 		}
 	}

@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"github.com/fermata-ai/fermata/internal/jsontree"
+	"github.com/fermata-ai/fermata/llm/wire"
 )
 
 // chatSaid is the content of an assistant's message: its texts or, for the
@@ -21,7 +21,7 @@ func (s *chatSaid) text(text string) error {
 	if text == "" {
 		return nil
 	}
-	part, err := jsontree.Encode(struct {
+	part, err := wire.Encode(struct {
 		Type string `json:"type"`
 		Text string `json:"text"`
 	}{"text", text})

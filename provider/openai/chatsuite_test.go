@@ -15,7 +15,7 @@ func chatAt(name, base, replies string, lacks map[string]string) llmtest.Provide
 	return llmtest.Provider{
 		Name: name,
 		New: func(t testing.TB, o llmtest.Options) llm.Model {
-			c, err := NewChat(ChatOptions{Model: "gpt-5-mini", APIKey: llmtest.APIKey, BaseURL: base, Whole: o.Whole, Strict: o.Strict, Client: llmtest.Detour(t, o)})
+			c, err := NewChat(Options{Model: "gpt-5-mini", APIKey: llmtest.APIKey, BaseURL: base, Whole: o.Whole, Strict: o.Strict, Client: llmtest.Detour(t, o)})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -39,7 +39,7 @@ func atOpenAI() llmtest.Provider {
 	})
 	if os.Getenv("OPENAI_API_KEY") != "" {
 		p.Real = func(t testing.TB, whole bool) llm.Model {
-			c, err := NewChat(ChatOptions{Model: cmp.Or(os.Getenv("FERMATA_OPENAI_MODEL"), "gpt-5-mini"), Effort: "low", Whole: whole})
+			c, err := NewChat(Options{Model: cmp.Or(os.Getenv("FERMATA_OPENAI_MODEL"), "gpt-5-mini"), Effort: "low", Whole: whole})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -54,8 +54,8 @@ func TestChat(t *testing.T) { llmtest.Run(t, atOpenAI()) }
 // A compatible server, with reasoning that it wants back.
 func TestChatOpenRouter(t *testing.T) {
 	llmtest.Run(t, chatAt("openai.chat/openrouter.ai", "https://openrouter.ai/api/v1", "testdata/openrouter/replies", map[string]string{
-		"cache_short": "a key for the cache is sent to those alone that are known to take it, or by ChatOptions.CacheKey",
-		"cache_long":  "a key for the cache is sent to those alone that are known to take it, or by ChatOptions.CacheKey",
+		"cache_short": "a key for the cache is sent to those alone that are known to take it, or by Options.CacheKey",
+		"cache_long":  "a key for the cache is sent to those alone that are known to take it, or by Options.CacheKey",
 	}))
 }
 

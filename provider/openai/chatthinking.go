@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"github.com/fermata-ai/fermata/internal/jsontree"
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/llm/wire"
 )
@@ -81,7 +80,7 @@ func (t *chatThinking) endText() error {
 	if t.text.Len() == 0 {
 		return nil
 	}
-	entry, err := jsontree.Encode(map[string]string{"type": "text", "text": t.text.String()})
+	entry, err := wire.Encode(map[string]string{"type": "text", "text": t.text.String()})
 	t.list, t.text = append(t.list, entry), chatText{}
 	return err
 }
@@ -96,12 +95,12 @@ func (t *chatThinking) json() (json.RawMessage, error) {
 			thinking = []json.RawMessage{}
 		}
 	}
-	raw, err := jsontree.Encode(thinking)
+	raw, err := wire.Encode(thinking)
 	if err != nil {
 		return nil, fmt.Errorf("thinking: %w", err)
 	}
 	t.members["thinking"] = raw
-	return jsontree.Encode(t.members)
+	return wire.Encode(t.members)
 }
 
 // part takes a part of the list content that is no text. One of a kind that
@@ -113,7 +112,7 @@ func (r *chatReply) part(p chatContentPart) error {
 	if err := r.thought(); err != nil {
 		return err
 	}
-	native, err := jsontree.Encode(map[string][]json.RawMessage{"content": {p.raw}})
+	native, err := wire.Encode(map[string][]json.RawMessage{"content": {p.raw}})
 	if err != nil {
 		return r.malformed("content: %w", err)
 	}

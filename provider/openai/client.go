@@ -23,17 +23,7 @@ const (
 	ownHost = "openai.com" // and every host below it, such as eu.api.openai.com
 )
 
-// connection is what the options of both APIs say about the way to the server.
-type connection struct {
-	Model   string
-	APIKey  string
-	BaseURL string
-	Client  *http.Client
-	Timeout time.Duration
-	Retries int
-}
-
-// endpoint is a connection that was checked.
+// endpoint is where the options lead to, once they were checked.
 type endpoint struct {
 	model   string
 	base    string // the base URL
@@ -45,51 +35,51 @@ type endpoint struct {
 	options []option.RequestOption
 }
 
-// open checks a connection. typ is the name of the options, for errors.
+// open checks the options of the way to the server.
 //
 // The environment (OPENAI_BASE_URL, OPENAI_API_KEY, and what else the SDK reads) belongs together: it is left aside where
 // BaseURL names a server other than OpenAI's, so that a key for one never goes to the other.
-func (c connection) open(typ string) (endpoint, error) {
+func (o Options) open() (endpoint, error) {
 	fail := func(format string, args ...any) (endpoint, error) {
-		return endpoint{}, fmt.Errorf("openai: "+typ+"."+format, args...)
+		return endpoint{}, invalid(format, args...)
 	}
 	switch {
-	case strings.TrimSpace(c.Model) == "":
+	case strings.TrimSpace(o.Model) == "":
 		return fail("Model is empty; give it the id of a model, such as %q", "gpt-5-mini")
-	case c.Timeout < 0:
-		return fail("Timeout is negative (%v); 0 means none", c.Timeout)
-	case c.Retries < 0:
-		return fail("Retries is negative (%d); 0 means none", c.Retries)
+	case o.Timeout < 0:
+		return fail("Timeout is negative (%v); 0 means none", o.Timeout)
+	case o.Retries < 0:
+		return fail("Retries is negative (%d); 0 means none", o.Retries)
 	}
-	base := cmp.Or(c.BaseURL, os.Getenv("OPENAI_BASE_URL"), ownURL)
+	base := cmp.Or(o.BaseURL, os.Getenv("OPENAI_BASE_URL"), ownURL)
 	u, version, err := parseBase(base)
 	if err != nil {
 		return fail("BaseURL (or OPENAI_BASE_URL) %w; it looks like %q", err, ownURL)
 	}
-	e := endpoint{model: c.Model, base: u.String(), host: strings.ToLower(u.Host), timeout: c.Timeout}
+	e := endpoint{model: o.Model, base: u.String(), host: strings.ToLower(u.Host), timeout: o.Timeout}
 	e.own = wire.InDomain(e.base, ownHost)
 	azure := isAzure(u)
 	e.openai = e.own || azure
 
-	key := c.APIKey
-	if c.BaseURL == "" || e.own {
+	key := o.APIKey
+	if o.BaseURL == "" || e.own {
 		e.options = openai.DefaultClientOptions()
 		key = cmp.Or(key, os.Getenv("OPENAI_API_KEY"))
 	}
 	switch {
-	case key == "" && e.own && !wire.MayAuthenticate(c.Client):
+	case key == "" && e.own && !wire.MayAuthenticate(o.Client):
 		return fail("APIKey is empty, and so is OPENAI_API_KEY: OpenAI needs a key, or a Client whose transport authenticates; servers that need neither are named by BaseURL")
-	case key == "" && azure && !wire.MayAuthenticate(c.Client):
+	case key == "" && azure && !wire.MayAuthenticate(o.Client):
 		return fail("APIKey is empty: Azure needs a key of the resource, or a Client whose transport adds a token of Microsoft Entra")
 	case strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r >= 0x7f }):
 		return fail("APIKey (or OPENAI_API_KEY) holds a space, a line break or the like") // the key itself is not told
 	}
 	e.secrets = wire.NewSecrets(key, nil)
-	if c.BaseURL == "" || e.own {
+	if o.BaseURL == "" || e.own {
 		e.secrets = wire.NewSecrets(key, environment())
 	}
 	e.options = append(e.options, option.WithBaseURL(u.String()), option.WithAPIKey(key),
-		option.WithHTTPClient(wire.Client(c.Client)), option.WithMaxRetries(c.Retries))
+		option.WithHTTPClient(wire.Client(o.Client)), option.WithMaxRetries(o.Retries))
 	if version != "" {
 		e.options = append(e.options, option.WithQuery("api-version", version))
 	}

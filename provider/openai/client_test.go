@@ -22,32 +22,32 @@ func TestOptionsAreChecked(t *testing.T) {
 	noEnvironment(t)
 	for _, c := range []struct {
 		name string
-		o    ChatOptions
+		o    Options
 		want string
 	}{
-		{"no model", ChatOptions{APIKey: "k"}, "ChatOptions.Model is empty"},
-		{"no key at OpenAI", ChatOptions{Model: "m"}, "OPENAI_API_KEY"},
-		{"no key at OpenAI in Europe", ChatOptions{Model: "m", BaseURL: "https://eu.api.openai.com/v1"}, "OPENAI_API_KEY"},
-		{"a key with a line break", ChatOptions{Model: "m", APIKey: "sk-secret\n"}, "APIKey (or OPENAI_API_KEY) holds a space"},
-		{"no URL", ChatOptions{Model: "m", BaseURL: "http://[::1"}, "BaseURL (or OPENAI_BASE_URL) is no URL"},
-		{"no scheme", ChatOptions{Model: "m", BaseURL: "localhost:11434/v1"}, "neither http:// nor https://"},
-		{"no host", ChatOptions{Model: "m", BaseURL: "http:///v1"}, "names no host"},
-		{"a password in the URL", ChatOptions{Model: "m", BaseURL: "http://me:secret@example.com"}, "holds a user"},
-		{"a query", ChatOptions{Model: "m", BaseURL: "http://example.com/v1?key=secret"}, "has a query"},
-		{"a query beside the version", ChatOptions{Model: "m", BaseURL: "http://example.com/v1?api-version=1&key=secret"}, "has a query other than api-version"},
-		{"a query that is none", ChatOptions{Model: "m", BaseURL: "http://example.com/v1?secret;"}, "has a query"},
-		{"no key on Azure", ChatOptions{Model: "m", BaseURL: "https://me.openai.azure.com/openai/v1"}, "Azure needs a key"},
-		{"ids without a length", ChatOptions{Model: "m", APIKey: "k", CallIDs: wire.Form{Also: "_"}}, "CallIDs is of 0 to 0 bytes"},
-		{"ids of no length", ChatOptions{Model: "m", APIKey: "k", CallIDs: wire.Form{Min: 9, Max: 8}}, "CallIDs is of 9 to 8 bytes"},
-		{"the path of the API on Azure", ChatOptions{Model: "m", APIKey: "k", BaseURL: "https://me.openai.azure.com/openai/deployments/d/chat/completions?api-version=1"}, "goes on behind"},
-		{"the path of the API", ChatOptions{Model: "m", BaseURL: "http://localhost/v1/chat/completions/"}, "goes on behind the version"},
-		{"a negative timeout", ChatOptions{Model: "m", APIKey: "k", Timeout: -time.Second}, "Timeout is negative"},
-		{"negative retries", ChatOptions{Model: "m", APIKey: "k", Retries: -1}, "Retries is negative"},
-		{"a role", ChatOptions{Model: "m", APIKey: "k", SystemRole: "user"}, `SystemRole is "user"`},
-		{"a field", ChatOptions{Model: "m", APIKey: "k", LimitField: "max"}, `LimitField is "max"`},
-		{"extra that is no object", ChatOptions{Model: "m", APIKey: "k", Extra: []byte(`[1]`)}, "Extra is no JSON object"},
-		{"extra that is null", ChatOptions{Model: "m", APIKey: "k", Extra: []byte(`null`)}, "Extra is no JSON object"},
-		{"extra that is Generate's", ChatOptions{Model: "m", APIKey: "k", Extra: []byte(`{"stream":false}`)}, `Extra holds "stream"`},
+		{"no model", Options{APIKey: "k"}, "Options.Model is empty"},
+		{"no key at OpenAI", Options{Model: "m"}, "OPENAI_API_KEY"},
+		{"no key at OpenAI in Europe", Options{Model: "m", BaseURL: "https://eu.api.openai.com/v1"}, "OPENAI_API_KEY"},
+		{"a key with a line break", Options{Model: "m", APIKey: "sk-secret\n"}, "APIKey (or OPENAI_API_KEY) holds a space"},
+		{"no URL", Options{Model: "m", BaseURL: "http://[::1"}, "BaseURL (or OPENAI_BASE_URL) is no URL"},
+		{"no scheme", Options{Model: "m", BaseURL: "localhost:11434/v1"}, "neither http:// nor https://"},
+		{"no host", Options{Model: "m", BaseURL: "http:///v1"}, "names no host"},
+		{"a password in the URL", Options{Model: "m", BaseURL: "http://me:secret@example.com"}, "holds a user"},
+		{"a query", Options{Model: "m", BaseURL: "http://example.com/v1?key=secret"}, "has a query"},
+		{"a query beside the version", Options{Model: "m", BaseURL: "http://example.com/v1?api-version=1&key=secret"}, "has a query other than api-version"},
+		{"a query that is none", Options{Model: "m", BaseURL: "http://example.com/v1?secret;"}, "has a query"},
+		{"no key on Azure", Options{Model: "m", BaseURL: "https://me.openai.azure.com/openai/v1"}, "Azure needs a key"},
+		{"ids without a length", Options{Model: "m", APIKey: "k", Chat: ChatOptions{CallIDs: wire.Form{Also: "_"}}}, "CallIDs is of 0 to 0 bytes"},
+		{"ids of no length", Options{Model: "m", APIKey: "k", Chat: ChatOptions{CallIDs: wire.Form{Min: 9, Max: 8}}}, "CallIDs is of 9 to 8 bytes"},
+		{"the path of the API on Azure", Options{Model: "m", APIKey: "k", BaseURL: "https://me.openai.azure.com/openai/deployments/d/chat/completions?api-version=1"}, "goes on behind"},
+		{"the path of the API", Options{Model: "m", BaseURL: "http://localhost/v1/chat/completions/"}, "goes on behind the version"},
+		{"a negative timeout", Options{Model: "m", APIKey: "k", Timeout: -time.Second}, "Timeout is negative"},
+		{"negative retries", Options{Model: "m", APIKey: "k", Retries: -1}, "Retries is negative"},
+		{"a role", Options{Model: "m", APIKey: "k", Chat: ChatOptions{SystemRole: "user"}}, `SystemRole is "user"`},
+		{"a field", Options{Model: "m", APIKey: "k", Chat: ChatOptions{LimitField: "max"}}, `LimitField is "max"`},
+		{"extra that is no object", Options{Model: "m", APIKey: "k", Extra: []byte(`[1]`)}, "Extra is no JSON object"},
+		{"extra that is null", Options{Model: "m", APIKey: "k", Extra: []byte(`null`)}, "Extra is no JSON object"},
+		{"extra that is Generate's", Options{Model: "m", APIKey: "k", Extra: []byte(`{"stream":false}`)}, `Extra holds "stream"`},
 	} {
 		m, err := NewChat(c.o)
 		switch {
@@ -57,10 +57,10 @@ func TestOptionsAreChecked(t *testing.T) {
 			t.Errorf("%s: %v, want %s", c.name, err, c.want)
 		}
 	}
-	if c, err := NewChat(ChatOptions{Model: "m", BaseURL: "http://localhost:11434/v1"}); err != nil || c.name != "openai.chat/localhost:11434" {
+	if c, err := NewChat(Options{Model: "m", BaseURL: "http://localhost:11434/v1"}); err != nil || c.name != "openai.chat/localhost:11434" {
 		t.Errorf("a server that needs no key: %v", err)
 	}
-	if c, err := NewChat(ChatOptions{Model: "m", APIKey: "k"}); err != nil || c.name != "openai.chat" {
+	if c, err := NewChat(Options{Model: "m", APIKey: "k"}); err != nil || c.name != "openai.chat" {
 		t.Errorf("OpenAI: %v", err)
 	}
 }
@@ -84,7 +84,7 @@ func TestTheEnvironmentsKeyGoesToItsServerOnly(t *testing.T) {
 			got = r
 			return &http.Response{StatusCode: 200, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(""))}, nil
 		})}
-		m, err := NewChat(ChatOptions{Model: "m", BaseURL: c.option, Client: client})
+		m, err := NewChat(Options{Model: "m", BaseURL: c.option, Client: client})
 		if err != nil {
 			t.Fatal(c.name, err)
 		}

@@ -67,9 +67,9 @@ func TestDamagedStreamsRunNothingElse(t *testing.T) {
 	for name, events := range streams {
 		for _, strict := range []bool{false, true} {
 			var m llm.Model
-			m, err := NewChat(ChatOptions{Model: "m", BaseURL: server.URL, Client: server.Client(), Strict: strict})
+			m, err := NewChat(Options{Model: "m", BaseURL: server.URL, Client: server.Client(), Strict: strict})
 			if strings.HasPrefix(name, "responses") {
-				m, err = NewResponses(ResponsesOptions{Model: "m", BaseURL: server.URL, Origin: "api.openai.com", Client: server.Client(), Strict: strict})
+				m, err = NewResponses(Options{Model: "m", BaseURL: server.URL, Origin: "api.openai.com", Client: server.Client(), Strict: strict})
 			}
 			if err != nil {
 				t.Fatal(err)

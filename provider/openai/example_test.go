@@ -24,7 +24,7 @@ data: [DONE]
 	}))
 	defer server.Close()
 
-	model, err := openai.NewChat(openai.ChatOptions{Model: "qwen3:8b", BaseURL: server.URL + "/v1", Client: server.Client()})
+	model, err := openai.NewChat(openai.Options{Model: "qwen3:8b", BaseURL: server.URL + "/v1", Client: server.Client()})
 	if err != nil {
 		fmt.Println(err)
 		return

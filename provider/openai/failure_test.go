@@ -60,7 +60,7 @@ func TestErrorsOfManyServers(t *testing.T) {
 	} {
 		s := newChatServer(t, failed(c.status, c.body))
 		for _, whole := range []bool{false, true} {
-			_, _, err := ask(t, s.model(t, ChatOptions{Whole: whole, APIKey: key}), llm.Request{})
+			_, _, err := ask(t, s.model(t, Options{Whole: whole, APIKey: key}), llm.Request{})
 			var e *llm.Error
 			if !errors.As(err, &e) || e.Kind != c.kind || !strings.Contains(err.Error(), c.says) {
 				t.Errorf("%s: %v, want %s: %s", c.name, err, c.kind, c.says)
@@ -75,7 +75,7 @@ func TestErrorsOfManyServers(t *testing.T) {
 
 func TestTheSDKsErrorCanBeFound(t *testing.T) {
 	s := newChatServer(t, failed(400, `{"error":{"message":"bad","type":"invalid_request_error","param":"tools","code":"x"}}`))
-	_, _, err := ask(t, s.model(t, ChatOptions{}), llm.Request{})
+	_, _, err := ask(t, s.model(t, Options{}), llm.Request{})
 	var e *openai.Error
 	if !errors.As(err, &e) || e.Param != "tools" || len(s.requests) != 1 {
 		t.Errorf("%v, after %d requests", err, len(s.requests))
@@ -92,7 +92,7 @@ func TestEndlessErrorsAreCutOff(t *testing.T) {
 			}
 		}
 	})
-	if _, _, err := ask(t, s.model(t, ChatOptions{}), llm.Request{}); kind(err) != llm.ErrOverloaded || len(err.Error()) > 500 {
+	if _, _, err := ask(t, s.model(t, Options{}), llm.Request{}); kind(err) != llm.ErrOverloaded || len(err.Error()) > 500 {
 		t.Error(err)
 	}
 }
@@ -107,7 +107,7 @@ func TestRetriesOfTheSDK(t *testing.T) {
 		}
 		pieces("stop", `{"content":"ok"}`)(w, r)
 	})
-	m, _, err := ask(t, s.model(t, ChatOptions{Retries: 2}), llm.Request{})
+	m, _, err := ask(t, s.model(t, Options{Retries: 2}), llm.Request{})
 	if err != nil || m.Text() != "ok" || tries != 3 {
 		t.Errorf("%v %q after %d tries", err, m.Text(), tries)
 	}
@@ -136,14 +136,14 @@ func TestTimeouts(t *testing.T) {
 			if whole && beginning != "" {
 				continue
 			}
-			_, _, err := ask(t, s.model(t, ChatOptions{Timeout: 30 * time.Millisecond, Whole: whole}), llm.Request{})
+			_, _, err := ask(t, s.model(t, Options{Timeout: 30 * time.Millisecond, Whole: whole}), llm.Request{})
 			if kind(err) != llm.ErrNetwork || errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "Timeout") {
 				t.Errorf("%q, whole %v: %v", beginning, whole, err)
 			}
 		}
 		client := *s.Client()
 		client.Timeout = 30 * time.Millisecond
-		m, err := NewChat(ChatOptions{Model: "m", BaseURL: s.URL, Client: &client})
+		m, err := NewChat(Options{Model: "m", BaseURL: s.URL, Client: &client})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -157,7 +157,7 @@ func TestTheContextsErrorStaysAsItIs(t *testing.T) {
 	s := newChatServer(t, hangs(t, begun))
 	for _, whole := range []bool{false, true} {
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
-		_, _, err := llm.Collect(s.model(t, ChatOptions{Whole: whole, Timeout: time.Hour}).Generate(ctx, llm.Request{Messages: []llm.Message{llm.UserText("x")}}))
+		_, _, err := llm.Collect(s.model(t, Options{Whole: whole, Timeout: time.Hour}).Generate(ctx, llm.Request{Messages: []llm.Message{llm.UserText("x")}}))
 		cancel()
 		if err != context.DeadlineExceeded {
 			t.Errorf("whole %v: %v", whole, err)
@@ -165,7 +165,7 @@ func TestTheContextsErrorStaysAsItIs(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	for e, err := range s.model(t, ChatOptions{}).Generate(ctx, llm.Request{Messages: []llm.Message{llm.UserText("x")}}) {
+	for e, err := range s.model(t, Options{}).Generate(ctx, llm.Request{Messages: []llm.Message{llm.UserText("x")}}) {
 		if err != nil {
 			if err != context.Canceled {
 				t.Error(err)
@@ -181,7 +181,7 @@ func TestTheContextsErrorStaysAsItIs(t *testing.T) {
 
 func TestAServerThatIsNotThere(t *testing.T) {
 	s := newChatServer(t, nil)
-	m := s.model(t, ChatOptions{APIKey: "sk-0123456789abcdef"})
+	m := s.model(t, Options{APIKey: "sk-0123456789abcdef"})
 	s.Close()
 	_, _, err := ask(t, m, llm.Request{})
 	if kind(err) != llm.ErrNetwork || strings.Contains(fmt.Sprintf("%v %+v", err, err), "sk-") {

@@ -18,7 +18,7 @@ func TestReasoningGoesBackToItsOrigin(t *testing.T) {
 		thought("openai.responses"), thought("openai.responses/compatible.example"), thought("openai.responses/elsewhere.example"), llm.Text{Text: "Hi"},
 	}}, llm.UserText("And?")}}
 	for origin, name := range map[string]string{"": "openai.responses", "compatible.example": "openai.responses/compatible.example"} {
-		body := string(sent(t, openai.ResponsesOptions{Model: "m", Origin: origin}, req)["input"])
+		body := string(sent(t, openai.Options{Model: "m", Origin: origin}, req)["input"])
 		if n := strings.Count(body, "of openai"); n != 1 || !strings.Contains(body, "of "+name+".") {
 			t.Errorf("%d thoughts were sent to %q: %s", n, origin, body)
 		}

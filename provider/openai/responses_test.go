@@ -43,7 +43,7 @@ func answers(t testing.TB, contentType, body string) *script {
 	return s
 }
 
-func (s *script) model(t testing.TB, o openai.ResponsesOptions) *openai.Responses {
+func (s *script) model(t testing.TB, o openai.Options) *openai.Responses {
 	t.Helper()
 	o.Model, o.BaseURL = "gpt-5-mini", s.url
 	if o.Origin == "" {
@@ -56,7 +56,7 @@ func (s *script) model(t testing.TB, o openai.ResponsesOptions) *openai.Response
 	return m
 }
 
-func (s *script) ask(t testing.TB, o openai.ResponsesOptions, messages ...llm.Message) (llm.Message, llm.Finish, error) {
+func (s *script) ask(t testing.TB, o openai.Options, messages ...llm.Message) (llm.Message, llm.Finish, error) {
 	t.Helper()
 	if len(messages) == 0 {
 		messages = []llm.Message{llm.UserText("Go.")}
@@ -67,7 +67,7 @@ func (s *script) ask(t testing.TB, o openai.ResponsesOptions, messages ...llm.Me
 // must is ask where no error is expected.
 func (s *script) must(t testing.TB, messages ...llm.Message) (llm.Message, llm.Finish) {
 	t.Helper()
-	m, f, err := s.ask(t, openai.ResponsesOptions{}, messages...)
+	m, f, err := s.ask(t, openai.Options{}, messages...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,7 +151,7 @@ func TestStreamsThatMakeNoSense(t *testing.T) {
 		"no JSON":                                  {`{"type":`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, _, err := plays(t, append(events, completed)...).ask(t, openai.ResponsesOptions{})
+			_, _, err := plays(t, append(events, completed)...).ask(t, openai.Options{})
 			var e *llm.Error
 			if !errors.As(err, &e) || e.Kind != llm.ErrMalformed || e.Provider != "openai.responses" || e.RequestID != "req_1" {
 				t.Errorf("%#v", err)
@@ -202,7 +202,7 @@ func TestCallsThatAreBrokenOff(t *testing.T) {
 			"in the middle":           {added(0, call("c1", "wipe", "")), args(0, `{"dir`), cutOff},
 			"before another":          {added(0, call("c1", "wipe", "")), added(1, call("c2", "read", "")), ended(1, call("c2", "read", "{}")), cutOff},
 		} {
-			m, f, err := plays(t, events...).ask(t, openai.ResponsesOptions{Strict: strict})
+			m, f, err := plays(t, events...).ask(t, openai.Options{Strict: strict})
 			if err != nil || f.Reason != llm.StopLength && f.Reason != llm.StopRefusal {
 				t.Errorf("%s: %v, %v", name, f.Reason, err)
 				continue
@@ -233,7 +233,7 @@ func TestErrorsInsideAReply(t *testing.T) {
 		`{"error":{"code":500,"message":"out of memory"}}`: llm.ErrOverloaded,
 		`{"type":"response.failed","response":{}}`:         llm.ErrOverloaded,
 	} {
-		m, f, err := plays(t, added(0, begun), text(0, "It is"), event).ask(t, openai.ResponsesOptions{})
+		m, f, err := plays(t, added(0, begun), text(0, "It is"), event).ask(t, openai.Options{})
 		if kind(err) != want || f != (llm.Finish{}) || m.Text() != "It is" {
 			t.Errorf("%s: %v, %v", event, f, err)
 		}
@@ -258,7 +258,7 @@ func TestLeavingTheLoop(t *testing.T) {
 	for _, last := range []string{completed, text(7, "nonsense"), `{"type":"error","message":"Sorry."}`} {
 		s := plays(t, added(0, begun), text(0, "a"), text(0, "b"), added(1, call("c1", "read", "")), args(1, "{}"),
 			ended(0, said("msg_1", "abc")), added(2, search), ended(2, search), ended(1, call("c1", "read", "{}")), last)
-		m := s.model(t, openai.ResponsesOptions{})
+		m := s.model(t, openai.Options{})
 		for n := range 12 {
 			seen := 0
 			for range m.Generate(t.Context(), llm.Request{Messages: []llm.Message{llm.UserText("a")}}) {

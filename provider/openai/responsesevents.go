@@ -1,15 +1,10 @@
 package openai
 
 import (
-	"bytes"
 	"encoding/json"
-	"fmt"
-	"io"
-	"net/http"
 
 	"github.com/openai/openai-go/v3/responses"
 
-	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/llm/wire"
 )
 
@@ -30,89 +25,46 @@ type responsesEvent struct {
 	Message      json.RawMessage                   `json:"message"` // likewise
 }
 
-// read takes the server's answer: a stream, or the whole response in place of
-// one.
-func (r *reply) read(res *http.Response) error {
-	a, err := open(res)
+// event takes the next event of a stream. Those that only say again what others
+// say, or how far along something is, are left aside, and so are kinds to come:
+// whatever an item holds comes with its end.
+func (r *reply) event(s streamEvent) error {
+	var e responsesEvent
+	err := s.decode(&e)
 	switch {
-	case err == io.EOF:
-		return truncated("the answer is empty")
+	case s.kind == "error" && e.Type != "error", !isNull(e.Error):
+		return s.told(r.model.at)
 	case err != nil:
 		return err
-	case a.isJSON():
-		return r.whole(a)
-	case !a.isStream():
-		return a.page(responsesName)
+	case e.Type == "error":
+		return trouble{code: word(e.Code), message: word(e.Message)}.error(responsesName, 0, s.answer.Header, nil)
 	}
-	return r.stream(a)
-}
-
-func (r *reply) stream(a answer) error {
-	events := a.events()
-	for events.decoder.Next() {
-		event := events.decoder.Event()
-		data := bytes.TrimSpace(event.Data)
-		switch string(data) {
-		case "", "null": // keeps the connection alive
-			continue
-		case "[DONE]":
-			return wire.Truncated(responsesName)
-		}
-		var e responsesEvent
-		err := json.Unmarshal(data, &e)
-		switch {
-		case event.Type == "error" && e.Type != "error", !isNull(e.Error):
-			return r.told(a, data)
-		case err != nil && events.isLast() && isCutOff(err, data):
-			return truncated("the stream ended within an event: %w", err)
-		case err != nil:
-			return malformed("%w in the event %s", err, wire.Excerpt(string(data)))
-		case e.Type == "error":
-			return trouble{code: word(e.Code), message: word(e.Message)}.error(responsesName, 0, a.Header, nil)
-		}
-		if err := r.event(a, e); err != nil || r.over {
-			return err
-		}
-	}
-	if err := events.err(responsesName); err != nil {
+	if err := r.take(s.answer, e); err != nil {
 		return err
 	}
-	return wire.Truncated(responsesName)
+	if r.over {
+		return errStopped
+	}
+	return nil
 }
 
-// whole reads a response that comes at once.
-func (r *reply) whole(a answer) error {
-	data, err := wire.ReadWhole(responsesName, a.body)
-	if err != nil {
-		return err
-	}
+// doneLine takes a line that this API doesn't send.
+func (r *reply) doneLine(answer) error { return wire.Truncated(responsesName) }
+
+// streamEnd takes the end of a stream that ended before its response did.
+func (r *reply) streamEnd(answer) error { return wire.Truncated(responsesName) }
+
+// whole takes a response that comes at once.
+func (r *reply) whole(w wholeAnswer) error {
 	var said struct {
 		Error json.RawMessage `json:"error"`
 	}
-	if json.Unmarshal(data, &said) == nil && !isNull(said.Error) {
-		return r.told(a, data)
+	if json.Unmarshal(w.data, &said) == nil && !isNull(said.Error) {
+		return w.told(r.model.at)
 	}
 	var response responses.Response
-	switch err := json.Unmarshal(data, &response); {
-	case err != nil && isCutOff(err, data):
-		return truncated("the answer ended in the middle: %w", err)
-	case err != nil && isSyntax(err):
-		return a.noJSON(responsesName, data)
-	case err != nil:
-		return malformed("%w in the answer %s", err, wire.Excerpt(string(data)))
+	if err := w.decode(&response); err != nil {
+		return err
 	}
-	return r.end(a, response.Status, response)
-}
-
-// told is the error that an event tells of, or an answer of status 200.
-func (r *reply) told(a answer, data []byte) error {
-	return r.model.endpoint.trouble(data).error(responsesName, 0, a.Header, nil)
-}
-
-func truncated(format string, args ...any) error {
-	return &llm.Error{Kind: llm.ErrTruncated, Provider: responsesName, Err: fmt.Errorf(format, args...)}
-}
-
-func malformed(format string, args ...any) error {
-	return wire.Malformed(responsesName, format, args...)
+	return r.end(w.answer, response.Status, response)
 }

@@ -24,13 +24,13 @@ func (r recorded) RoundTrip(req *http.Request) (*http.Response, error) {
 
 // A model that thinks before it calls a tool. What it thought goes back with the next request, as OpenAI encrypted it.
 func ExampleNewResponses() {
-	model, err := openai.NewResponses(openai.ResponsesOptions{
-		Model:   "gpt-5-mini",
-		APIKey:  "sk-example", // or OPENAI_API_KEY
-		BaseURL: "https://api.openai.com/v1",
-		Effort:  "low",
-		Summary: "auto",
-		Client:  &http.Client{Transport: recorded("testdata/responses/replies/reasoning.stream.http")}, // for this example
+	model, err := openai.NewResponses(openai.Options{
+		Model:     "gpt-5-mini",
+		APIKey:    "sk-example", // or OPENAI_API_KEY
+		BaseURL:   "https://api.openai.com/v1",
+		Effort:    "low",
+		Responses: openai.ResponsesOptions{Summary: "auto"},
+		Client:    &http.Client{Transport: recorded("testdata/responses/replies/reasoning.stream.http")}, // for this example
 	})
 	if err != nil {
 		fmt.Println(err)

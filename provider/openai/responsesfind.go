@@ -13,12 +13,12 @@ import (
 
 func (r *reply) begin(e responsesEvent) error {
 	if e.OutputIndex == nil {
-		return malformed("%s names no place in the output", e.Type)
+		return r.malformed("%s names no place in the output", e.Type)
 	}
 	for _, it := range r.items {
 		another := it.own != "" && e.Item.ID != "" && it.own != e.Item.ID
 		if it.place == *e.OutputIndex && !another {
-			return malformed("output[%d] begins twice", *e.OutputIndex)
+			return r.malformed("output[%d] begins twice", *e.OutputIndex)
 		}
 	}
 	_, err := r.add(*e.OutputIndex, e.Item)
@@ -45,9 +45,9 @@ func (r *reply) find(e responsesEvent, kind, own, call string) (*item, error) {
 	case len(known) == 1:
 		return known[0].takes(e, kind)
 	case e.OutputIndex == nil:
-		return nil, malformed("%s names no place in the output", e.Type)
+		return nil, r.malformed("%s names no place in the output", e.Type)
 	case len(here) == 0:
-		return nil, malformed("%s for output[%d], which has not begun", e.Type, *e.OutputIndex)
+		return nil, r.malformed("%s for output[%d], which has not begun", e.Type, *e.OutputIndex)
 	case len(here) == 1:
 		return here[0].takes(e, kind)
 	}
@@ -60,16 +60,16 @@ func (r *reply) find(e responsesEvent, kind, own, call string) (*item, error) {
 	case 1:
 		return open[0], nil
 	}
-	return nil, malformed("%s for one of %d items of output[%d]", e.Type, len(open), *e.OutputIndex)
+	return nil, r.malformed("%s for one of %d items of output[%d]", e.Type, len(open), *e.OutputIndex)
 }
 
 // takes is the item, if an event of the kind fits it.
 func (it *item) takes(e responsesEvent, kind string) (*item, error) {
 	switch {
 	case it.done:
-		return nil, malformed("%s for output[%d], which is done", e.Type, it.place)
+		return nil, voice(responsesName).malformed("%s for output[%d], which is done", e.Type, it.place)
 	case it.kind != kind:
-		return nil, malformed("%s for output[%d], which is a %s and no %s", e.Type, it.place, it.kind, kind)
+		return nil, voice(responsesName).malformed("%s for output[%d], which is a %s and no %s", e.Type, it.place, it.kind, kind)
 	}
 	return it, nil
 }

@@ -123,7 +123,7 @@ func TestARoundTrip(t *testing.T) {
 		if whole {
 			s = answers(t, "application/json", space.Replace(`{"status":"completed","error":null,"output":[`+strings.Join(items, ",")+`]}`))
 		}
-		m, f, err := s.ask(t, openai.ResponsesOptions{Whole: whole})
+		m, f, err := s.ask(t, openai.Options{Whole: whole})
 		if err != nil || f.Reason != llm.StopToolCalls {
 			t.Fatal(f, err)
 		}
@@ -176,7 +176,7 @@ func TestReasoningThatCantBeReadAnyMore(t *testing.T) {
 				}
 			}))
 			s := &script{url: server.URL}
-			_, _, err := s.ask(t, openai.ResponsesOptions{Whole: whole}, history...)
+			_, _, err := s.ask(t, openai.Options{Whole: whole}, history...)
 			server.Close()
 			if !again {
 				if kind(err) != llm.ErrInvalid || len(asks) != 1 {
@@ -201,7 +201,7 @@ func TestReasoningThatCantBeReadAnyMore(t *testing.T) {
 func TestBadRequests(t *testing.T) {
 	user := func(parts ...llm.Part) []llm.Message { return []llm.Message{{Role: llm.RoleUser, Parts: parts}} }
 	s := plays(t, completed)
-	m := s.model(t, openai.ResponsesOptions{})
+	m := s.model(t, openai.Options{})
 	for want, req := range map[string]llm.Request{
 		"0 messages":                {},
 		"1 messages":                {Messages: user(llm.Unknown{})},

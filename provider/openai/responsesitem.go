@@ -33,7 +33,7 @@ type item struct {
 func (r *reply) done(it *item, raw responses.ResponseOutputItemUnion) error {
 	var data bytes.Buffer // without white space, as in a request
 	if err := json.Compact(&data, []byte(raw.RawJSON())); err != nil {
-		return malformed("output[%d]: %w", it.place, err)
+		return r.malformed("output[%d]: %w", it.place, err)
 	}
 	native := &llm.Native{Provider: responsesName, Data: data.Bytes()}
 	switch it.kind {
@@ -111,7 +111,7 @@ func (r *reply) called(it *item, raw responses.ResponseOutputItemUnion, native *
 	}
 	switch {
 	case raw.CallID != it.id || raw.Name != it.name:
-		return malformed("output[%d] begins as the call %q of %q and ends as %q of %q", it.place, it.id, it.name, raw.CallID, raw.Name)
+		return r.malformed("output[%d] begins as the call %q of %q and ends as %q of %q", it.place, it.id, it.name, raw.CallID, raw.Name)
 	case raw.Status == "incomplete":
 		if strings.HasPrefix(whole, pieces) {
 			it.text.Reset()
@@ -120,7 +120,7 @@ func (r *reply) called(it *item, raw responses.ResponseOutputItemUnion, native *
 		r.cut(it)
 		return nil
 	case whole == "" && strings.TrimSpace(pieces) != "":
-		return malformed("call %q came with no arguments whole, and in pieces with %.80q", it.id, pieces)
+		return r.malformed("call %q came with no arguments whole, and in pieces with %.80q", it.id, pieces)
 	}
 	if schema := r.schemas[it.name]; schema != nil {
 		whole = string(wire.DropNulls(json.RawMessage(whole), schema))

@@ -35,7 +35,7 @@ func TestItemsOfOnePlaceAreToldApartByTheirIDs(t *testing.T) {
 		"nothing in the response":     {added(5, numbered(1, "")), ended(5, numbered(1, `{"a":1}`)), added(5, numbered(2, "")), ended(5, numbered(2, `{"b":2}`)), completed},
 	} {
 		for _, strict := range []bool{false, true} {
-			m, f, err := plays(t, events...).ask(t, openai.ResponsesOptions{Strict: strict})
+			m, f, err := plays(t, events...).ask(t, openai.Options{Strict: strict})
 			got := map[string]string{}
 			for _, c := range m.ToolCalls() {
 				got[c.ProviderID+" "+c.Name] += string(c.Arguments)
@@ -72,7 +72,7 @@ func TestTheEndOfAnItemWins(t *testing.T) {
 	} {
 		piece := strings.ReplaceAll(args(0, c.pieces), `\\u`, `\u`)
 		for _, strict := range []bool{false, true} {
-			m, _, err := plays(t, added(0, call("c1", "read", "")), piece, ended(0, c.end), completed).ask(t, openai.ResponsesOptions{Strict: strict})
+			m, _, err := plays(t, added(0, call("c1", "read", "")), piece, ended(0, c.end), completed).ask(t, openai.Options{Strict: strict})
 			if err != nil || len(m.ToolCalls()) != 1 {
 				t.Errorf("%s, strict %v: %v, %v", name, strict, m, err)
 				continue
@@ -100,7 +100,7 @@ func TestHalvesOfRunesInResponses(t *testing.T) {
 				events = append(events, `{"type":"response.`+kind+`.delta","output_index":0,"delta":"`+h+`"}`)
 			}
 			got := ""
-			for e, err := range plays(t, append(events, cutOff)...).model(t, openai.ResponsesOptions{}).Generate(t.Context(), llm.Request{Messages: []llm.Message{llm.UserText("Go.")}}) {
+			for e, err := range plays(t, append(events, cutOff)...).model(t, openai.Options{}).Generate(t.Context(), llm.Request{Messages: []llm.Message{llm.UserText("Go.")}}) {
 				switch e := e.(type) {
 				case llm.TextDelta:
 					got += e.Text
@@ -144,7 +144,7 @@ func TestWhyAResponseEnds(t *testing.T) {
 			t.Errorf("call %d: %s", i, m.ToolCalls()[i].Arguments)
 		}
 	}
-	if _, _, err := plays(t, `{"type":"response.queued","response":{"status":"queued","output":[]}}`).ask(t, openai.ResponsesOptions{}); kind(err) != llm.ErrTruncated {
+	if _, _, err := plays(t, `{"type":"response.queued","response":{"status":"queued","output":[]}}`).ask(t, openai.Options{}); kind(err) != llm.ErrTruncated {
 		t.Error(err)
 	}
 }
@@ -181,7 +181,7 @@ func TestRefusalsInResponses(t *testing.T) {
 		if events != nil {
 			events = append(events, wipe...)
 		}
-		m, f, err := plays(t, append(events, c.end)...).ask(t, openai.ResponsesOptions{})
+		m, f, err := plays(t, append(events, c.end)...).ask(t, openai.Options{})
 		if err != nil || len(m.ToolCalls()) != 1 || (f.Reason == llm.StopRefusal) != c.refuses {
 			t.Errorf("%s: %q, %s, %v, %v", name, m.Text(), f.Reason, m.ToolCalls(), err)
 		}

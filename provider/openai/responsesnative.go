@@ -5,8 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"github.com/fermata-ai/fermata/internal/jsontree"
 	"github.com/fermata-ai/fermata/llm"
+	"github.com/fermata-ai/fermata/llm/wire"
 )
 
 // own is the API's own form of a part, nil where it has none.
@@ -60,5 +60,5 @@ func with(raw json.RawMessage, name string, value json.RawMessage) (json.RawMess
 	if delete(members, name); value != nil {
 		members[name] = value
 	}
-	return jsontree.Encode(members) // the other members stay byte for byte
+	return wire.Encode(members) // the other members stay byte for byte
 }

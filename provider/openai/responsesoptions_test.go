@@ -26,7 +26,7 @@ func (c *toOpenAI) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // sent is what the options make of a request, as members of its JSON.
-func sent(t *testing.T, o openai.ResponsesOptions, req llm.Request) map[string]json.RawMessage {
+func sent(t *testing.T, o openai.Options, req llm.Request) map[string]json.RawMessage {
 	t.Helper()
 	c := &toOpenAI{}
 	o.APIKey, o.Client, o.BaseURL = "sk-1", &http.Client{Transport: c}, "https://api.openai.com/v1"
@@ -55,29 +55,29 @@ func TestOptionsInTheRequest(t *testing.T) {
 	format := llm.Request{ResponseFormat: llm.ResponseFormat{Schema: json.RawMessage(`{"type":"object","properties":{"a":{"type":"string"}},"required":["a"]}`)}}
 	history := llm.Request{Messages: []llm.Message{llm.UserText("a"), {Role: llm.RoleAssistant, Parts: []llm.Part{thinks(thought), speaks(cited)}}, llm.UserText("b")}}
 	for name, test := range map[string]struct {
-		o    openai.ResponsesOptions
+		o    openai.Options
 		req  llm.Request
 		want map[string]string // "": absent
 	}{
-		"by default":      {openai.ResponsesOptions{Model: "gpt-5"}, llm.Request{}, map[string]string{"include": `["reasoning.encrypted_content"]`, "store": `false`, "reasoning": "", "prompt_cache_key": "", "tools": "", "parallel_tool_calls": ""}},
-		"reasoning":       {openai.ResponsesOptions{Model: "gpt-5", Effort: "low", Summary: "auto"}, llm.Request{}, map[string]string{"reasoning": `{"effort":"low","summary":"auto"}`}},
-		"no reasoning":    {openai.ResponsesOptions{Model: "my-deployment", NoReasoning: true}, llm.Request{}, map[string]string{"include": ""}},
-		"gpt-4.1":         {openai.ResponsesOptions{Model: "gpt-4.1-mini"}, llm.Request{}, map[string]string{"include": ""}},
-		"gpt-4o, tuned":   {openai.ResponsesOptions{Model: "ft:gpt-4o-mini:us::1"}, llm.Request{}, map[string]string{"include": ""}},
-		"its history":     {openai.ResponsesOptions{Model: "gpt-4.1"}, history, map[string]string{"input": `[{"content":[{"text":"a","type":"input_text"}],"role":"user","type":"message"},` + dropped(t, cited, "id") + `,{"content":[{"text":"b","type":"input_text"}],"role":"user","type":"message"}]`}},
-		"one call":        {openai.ResponsesOptions{Model: "gpt-5", Sequential: true}, tools, map[string]string{"parallel_tool_calls": `false`}},
-		"no tools":        {openai.ResponsesOptions{Model: "gpt-5", Sequential: true}, llm.Request{ToolChoice: llm.ToolChoice{Mode: llm.ToolNone}}, map[string]string{"parallel_tool_calls": "", "tool_choice": ""}},
-		"cache, default":  {openai.ResponsesOptions{Model: "gpt-5"}, session(llm.CacheDefault, "chat-1"), map[string]string{"prompt_cache_key": "", "prompt_cache_retention": ""}},
-		"cache, none":     {openai.ResponsesOptions{Model: "gpt-5"}, session(llm.CacheNone, "chat-1"), map[string]string{"prompt_cache_key": "", "prompt_cache_retention": ""}},
-		"cache, short":    {openai.ResponsesOptions{Model: "gpt-5"}, session(llm.CacheShort, "chat-1"), map[string]string{"prompt_cache_key": `"chat-1"`, "prompt_cache_retention": ""}},
-		"cache, long":     {openai.ResponsesOptions{Model: "gpt-5"}, session(llm.CacheLong, "chat-1"), map[string]string{"prompt_cache_key": `"chat-1"`, "prompt_cache_retention": `"24h"`}},
-		"a long session":  {openai.ResponsesOptions{Model: "gpt-5"}, session(llm.CacheShort, strings.Repeat("a", 65)), map[string]string{"prompt_cache_key": `"635361c48bb9eab14198e76ea8ab7f1a41685d6ad62aa9146d301d4f17eb0ae0"`}},
-		"strict tools":    {openai.ResponsesOptions{Model: "gpt-5", Strict: true}, tools, map[string]string{"tools": `[{"type":"function","name":"read","parameters":{"type":"object","properties":{"path":{"type":["string","null"]}},"required":["path"],"additionalProperties":false},"strict":true}]`}},
-		"a strict format": {openai.ResponsesOptions{Model: "gpt-5", Strict: true}, format, map[string]string{"text": `{"format":{"type":"json_schema","name":"response","schema":{"type":"object","properties":{"a":{"type":"string"}},"required":["a"],"additionalProperties":false},"strict":true}}`}},
-		"extra": {openai.ResponsesOptions{Model: "gpt-5", Extra: json.RawMessage(`{"temperature":0.10,"metadata":{"a.b":"1"}}`)}, history, map[string]string{
+		"by default":      {openai.Options{Model: "gpt-5"}, llm.Request{}, map[string]string{"include": `["reasoning.encrypted_content"]`, "store": `false`, "reasoning": "", "prompt_cache_key": "", "tools": "", "parallel_tool_calls": ""}},
+		"reasoning":       {openai.Options{Model: "gpt-5", Effort: "low", Responses: openai.ResponsesOptions{Summary: "auto"}}, llm.Request{}, map[string]string{"reasoning": `{"effort":"low","summary":"auto"}`}},
+		"no reasoning":    {openai.Options{Model: "my-deployment", Responses: openai.ResponsesOptions{NoReasoning: true}}, llm.Request{}, map[string]string{"include": ""}},
+		"gpt-4.1":         {openai.Options{Model: "gpt-4.1-mini"}, llm.Request{}, map[string]string{"include": ""}},
+		"gpt-4o, tuned":   {openai.Options{Model: "ft:gpt-4o-mini:us::1"}, llm.Request{}, map[string]string{"include": ""}},
+		"its history":     {openai.Options{Model: "gpt-4.1"}, history, map[string]string{"input": `[{"content":[{"text":"a","type":"input_text"}],"role":"user","type":"message"},` + dropped(t, cited, "id") + `,{"content":[{"text":"b","type":"input_text"}],"role":"user","type":"message"}]`}},
+		"one call":        {openai.Options{Model: "gpt-5", Sequential: true}, tools, map[string]string{"parallel_tool_calls": `false`}},
+		"no tools":        {openai.Options{Model: "gpt-5", Sequential: true}, llm.Request{ToolChoice: llm.ToolChoice{Mode: llm.ToolNone}}, map[string]string{"parallel_tool_calls": "", "tool_choice": ""}},
+		"cache, default":  {openai.Options{Model: "gpt-5"}, session(llm.CacheDefault, "chat-1"), map[string]string{"prompt_cache_key": "", "prompt_cache_retention": ""}},
+		"cache, none":     {openai.Options{Model: "gpt-5"}, session(llm.CacheNone, "chat-1"), map[string]string{"prompt_cache_key": "", "prompt_cache_retention": ""}},
+		"cache, short":    {openai.Options{Model: "gpt-5"}, session(llm.CacheShort, "chat-1"), map[string]string{"prompt_cache_key": `"chat-1"`, "prompt_cache_retention": ""}},
+		"cache, long":     {openai.Options{Model: "gpt-5"}, session(llm.CacheLong, "chat-1"), map[string]string{"prompt_cache_key": `"chat-1"`, "prompt_cache_retention": `"24h"`}},
+		"a long session":  {openai.Options{Model: "gpt-5"}, session(llm.CacheShort, strings.Repeat("a", 65)), map[string]string{"prompt_cache_key": `"635361c48bb9eab14198e76ea8ab7f1a41685d6ad62aa9146d301d4f17eb0ae0"`}},
+		"strict tools":    {openai.Options{Model: "gpt-5", Strict: true}, tools, map[string]string{"tools": `[{"type":"function","name":"read","parameters":{"type":"object","properties":{"path":{"type":["string","null"]}},"required":["path"],"additionalProperties":false},"strict":true}]`}},
+		"a strict format": {openai.Options{Model: "gpt-5", Strict: true}, format, map[string]string{"text": `{"format":{"type":"json_schema","name":"response","schema":{"type":"object","properties":{"a":{"type":"string"}},"required":["a"],"additionalProperties":false},"strict":true}}`}},
+		"extra": {openai.Options{Model: "gpt-5", Extra: json.RawMessage(`{"temperature":0.10,"metadata":{"a.b":"1"}}`)}, history, map[string]string{
 			"temperature": `0.10`, "metadata": `{"a.b":"1"}`, "stream": `true`,
 			"input": `[{"content":[{"text":"a","type":"input_text"}],"role":"user","type":"message"},` + thought + "," + cited + `,{"content":[{"text":"b","type":"input_text"}],"role":"user","type":"message"}]`}},
-		"a whole reply": {openai.ResponsesOptions{Model: "gpt-5"}, llm.Request{System: "Be <brief>.", Limits: llm.Limits{OutputTokens: 9}}, map[string]string{"stream": `true`, "instructions": `"Be <brief>."`, "max_output_tokens": `9`}},
+		"a whole reply": {openai.Options{Model: "gpt-5"}, llm.Request{System: "Be <brief>.", Limits: llm.Limits{OutputTokens: 9}}, map[string]string{"stream": `true`, "instructions": `"Be <brief>."`, "max_output_tokens": `9`}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := sent(t, test.o, test.req)
@@ -93,15 +93,15 @@ func TestOptionsInTheRequest(t *testing.T) {
 func TestResponsesOptionsAreChecked(t *testing.T) {
 	t.Setenv("OPENAI_API_KEY", "")
 	t.Setenv("OPENAI_BASE_URL", "")
-	for want, o := range map[string]openai.ResponsesOptions{
-		"ResponsesOptions.Model":       {APIKey: "sk-1"},
-		"ResponsesOptions.APIKey":      {Model: "gpt-5"},
-		"ResponsesOptions.BaseURL":     {Model: "gpt-5", APIKey: "sk-1", BaseURL: "localhost:80"},
-		"ResponsesOptions.Timeout":     {Model: "gpt-5", APIKey: "sk-1", Timeout: -1},
-		"Extra is no JSON object":      {Model: "gpt-5", APIKey: "sk-1", Extra: json.RawMessage(`[]`)},
-		"Extra is null":                {Model: "gpt-5", APIKey: "sk-1", Extra: json.RawMessage(`null`)},
-		`Extra holds "store"`:          {Model: "gpt-5", APIKey: "sk-1", Extra: json.RawMessage(`{"store":true}`)},
-		"ResponsesOptions.NoReasoning": {Model: "gpt-5", APIKey: "sk-1", NoReasoning: true, Effort: "low"},
+	for want, o := range map[string]openai.Options{
+		"Options.Model":                 {APIKey: "sk-1"},
+		"Options.APIKey":                {Model: "gpt-5"},
+		"Options.BaseURL":               {Model: "gpt-5", APIKey: "sk-1", BaseURL: "localhost:80"},
+		"Options.Timeout":               {Model: "gpt-5", APIKey: "sk-1", Timeout: -1},
+		"Extra is no JSON object":       {Model: "gpt-5", APIKey: "sk-1", Extra: json.RawMessage(`[]`)},
+		"but null":                      {Model: "gpt-5", APIKey: "sk-1", Extra: json.RawMessage(`null`)},
+		`Extra holds "store"`:           {Model: "gpt-5", APIKey: "sk-1", Extra: json.RawMessage(`{"store":true}`)},
+		"Options.Responses.NoReasoning": {Model: "gpt-5", APIKey: "sk-1", Responses: openai.ResponsesOptions{NoReasoning: true}, Effort: "low"},
 	} {
 		if m, err := openai.NewResponses(o); m != nil || err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, %v", want, m, err)
@@ -120,7 +120,7 @@ func TestNullsOfStrictMode(t *testing.T) {
 		"with a form of its own": plays(t, added(0, call("c1", "read", "")), args(0, given),
 			ended(0, strings.Replace(whole, `"status"`, `"namespace":"files","status"`, 1)), completed),
 	} {
-		m := s.model(t, openai.ResponsesOptions{Strict: true, Whole: name == "whole"})
+		m := s.model(t, openai.Options{Strict: true, Whole: name == "whole"})
 		tool := read
 		tool.Input = bytes.Replace(tool.Input, []byte(`"required":["path"]`), []byte(`"required":["id"]`), 1)
 		got, _, err := llm.Collect(m.Generate(t.Context(), llm.Request{Messages: []llm.Message{llm.UserText("a")}, Tools: []llm.ToolDef{tool}}))
@@ -139,7 +139,7 @@ func TestNullsOfStrictMode(t *testing.T) {
 func TestAnswersThatAreSomethingElse(t *testing.T) {
 	for _, whole := range []bool{false, true} {
 		for _, contentType := range []string{"text/html; charset=utf-8", "application/xml"} {
-			_, _, err := answers(t, contentType, "<html>Log in").ask(t, openai.ResponsesOptions{Whole: whole})
+			_, _, err := answers(t, contentType, "<html>Log in").ask(t, openai.Options{Whole: whole})
 			if kind(err) != llm.ErrOverloaded || !strings.Contains(err.Error(), "base URL right? It begins: <html>Log in") {
 				t.Errorf("%v", err)
 			}
@@ -159,7 +159,7 @@ func TestAnswersThatAreSomethingElse(t *testing.T) {
 		`{"error":{"code":"server_error","message":"Sorry."}}`:                                     llm.ErrOverloaded,
 	} {
 		for _, whole := range []bool{false, true} {
-			if _, _, err := answers(t, "application/json", body).ask(t, openai.ResponsesOptions{Whole: whole}); kind(err) != want {
+			if _, _, err := answers(t, "application/json", body).ask(t, openai.Options{Whole: whole}); kind(err) != want {
 				t.Errorf("%s, whole %v: %v", body, whole, err)
 			}
 		}
@@ -170,13 +170,13 @@ func TestAnswersThatAreSomethingElse(t *testing.T) {
 // response, whatever its content type, and one that always streams does so for
 // a request that wants none.
 func TestAWholeResponseInPlaceOfAStream(t *testing.T) {
-	m, f, err := plays(t, added(0, begun), text(0, "a"), ended(0, said("msg_1", "a")), completed).ask(t, openai.ResponsesOptions{Whole: true})
+	m, f, err := plays(t, added(0, begun), text(0, "a"), ended(0, said("msg_1", "a")), completed).ask(t, openai.Options{Whole: true})
 	if err != nil || m.Text() != "a" || f.Reason != llm.StopEnd {
 		t.Errorf("%v, %v, %v", m, f, err)
 	}
 	for _, contentType := range []string{"application/json", "text/event-stream", "text/plain", ""} {
 		m, f, err := answers(t, contentType, "\uFEFF\r\n"+`{"status":"completed","output":[`+said("m1", "Let me look.")+","+call("c1", "read", `{"n":1}`)+`],"usage":{"input_tokens":3}}`).
-			ask(t, openai.ResponsesOptions{})
+			ask(t, openai.Options{})
 		if err != nil || m.Text() != "Let me look." || len(m.ToolCalls()) != 1 || f.Reason != llm.StopToolCalls || f.Word != "completed" || f.Usage.Input != 3 {
 			t.Errorf("%s: %v, %v, %v", contentType, m, f, err)
 		}
@@ -187,7 +187,7 @@ func TestResponsesTimeout(t *testing.T) {
 	for _, whole := range []bool{false, true} {
 		hang := make(chan struct{})
 		s := hangs(t, hang)
-		_, _, err := s.ask(t, openai.ResponsesOptions{Timeout: 50 * time.Millisecond, Whole: whole})
+		_, _, err := s.ask(t, openai.Options{Timeout: 50 * time.Millisecond, Whole: whole})
 		if kind(err) != llm.ErrNetwork || !strings.Contains(err.Error(), "Timeout") {
 			t.Errorf("%v", err)
 		}
@@ -202,7 +202,7 @@ func TestAnErrorInTheMiddle(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, body, _ := strings.Cut(string(recorded), "\n\n")
-	m, _, err := answers(t, "text/event-stream", body).ask(t, openai.ResponsesOptions{})
+	m, _, err := answers(t, "text/event-stream", body).ask(t, openai.Options{})
 	if kind(err) != llm.ErrOverloaded || m.Text() != "It is 7" || !strings.Contains(err.Error(), "currently overloaded") {
 		t.Errorf("%v, %v", m, err)
 	}

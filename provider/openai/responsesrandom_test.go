@@ -83,7 +83,7 @@ func TestRandomReplies(t *testing.T) {
 func (s says) roundTrip(t *testing.T) error {
 	whole, strict := s.contentType == "application/json", len(s.body)%2 == 0
 	model := func(s says) llm.Model {
-		m, err := openai.NewResponses(openai.ResponsesOptions{
+		m, err := openai.NewResponses(openai.Options{
 			Model: "gpt-5", BaseURL: "http://localhost", Origin: "api.openai.com", Whole: whole, Strict: strict, Client: &http.Client{Transport: s},
 		})
 		if err != nil {

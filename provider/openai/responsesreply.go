@@ -16,6 +16,7 @@ import (
 // OpenAI's own did. An item begins, comes in deltas, and then comes again
 // whole. See responsesfind.go for how items are told apart.
 type reply struct {
+	voice
 	model   *Responses
 	yield   func(llm.Event, error) bool
 	over    bool                       // the end has come, or nobody listens any more
@@ -27,13 +28,11 @@ type reply struct {
 }
 
 func newReply(m *Responses, yield func(llm.Event, error) bool) *reply {
-	return &reply{model: m, yield: yield}
+	return &reply{voice: responsesName, model: m, yield: yield}
 }
 
-// event takes the next event of a stream. Those that only say again what others
-// say, or how far along something is, are left aside, and so are kinds to come:
-// whatever an item holds comes with its end.
-func (r *reply) event(a answer, e responsesEvent) error {
+// take takes an event.
+func (r *reply) take(a answer, e responsesEvent) error {
 	switch e.Type {
 	case "response.output_item.added":
 		return r.begin(e)
@@ -65,7 +64,7 @@ func (r *reply) event(a answer, e responsesEvent) error {
 // add begins an item.
 func (r *reply) add(place int64, raw responses.ResponseOutputItemUnion) (*item, error) {
 	if raw.Type == "" {
-		return nil, malformed("output[%d] is of no type: %.80s", place, raw.RawJSON())
+		return nil, r.malformed("output[%d] is of no type: %.80s", place, raw.RawJSON())
 	}
 	it := &item{place: place, order: len(r.items), kind: raw.Type, own: raw.ID}
 	r.items = append(r.items, it)
@@ -88,7 +87,7 @@ func (r *reply) delta(e responsesEvent, kind string, part int64, between string)
 	}
 	var p wire.Piece
 	if err := json.Unmarshal(e.Delta, &p); len(e.Delta) > 0 && err != nil {
-		return malformed("%s: %w", e.Type, err)
+		return r.malformed("%s: %w", e.Type, err)
 	}
 	if part != it.part {
 		r.more(it, it.half.Rest())
@@ -155,12 +154,12 @@ func (r *reply) end(a answer, status responses.ResponseStatus, response response
 	case "failed":
 		return gaveUp(a, response)
 	case "queued", "in_progress":
-		return truncated("the response is %s, which is no end", status)
+		return r.truncated("the response is %s, which is no end", status)
 	default:
 		if response.Error.Message != "" {
 			return gaveUp(a, response)
 		}
-		return malformed("the response ends with the status %q", status)
+		return r.malformed("the response ends with the status %q", status)
 	}
 	// Items that have not come, or not whole, are taken from the response. Some
 	// servers leave them out of it, others of the stream.
@@ -183,7 +182,7 @@ func (r *reply) end(a answer, status responses.ResponseStatus, response response
 			continue
 		}
 		if status == "completed" {
-			return malformed("the response is completed, and its output[%d], a %s, isn't", it.place, it.kind)
+			return r.malformed("the response is completed, and its output[%d], a %s, isn't", it.place, it.kind)
 		}
 		r.cut(it)
 		it.done = true

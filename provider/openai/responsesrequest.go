@@ -12,7 +12,6 @@ import (
 	"github.com/openai/openai-go/v3/responses"
 	"github.com/openai/openai-go/v3/shared"
 
-	"github.com/fermata-ai/fermata/internal/jsontree"
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/llm/wire"
 )
@@ -23,11 +22,11 @@ func (m *Responses) params(req llm.Request, how memory) (responses.ResponseNewPa
 		return responses.ResponseNewParams{}, wire.Invalid(responsesName, "%w", err)
 	}
 	p := responses.ResponseNewParams{
-		Model:     m.o.Model,
+		Model:     m.options.Model,
 		Store:     openai.Bool(false),
-		Reasoning: shared.ReasoningParam{Effort: shared.ReasoningEffort(m.o.Effort), Summary: shared.ReasoningSummary(m.o.Summary)},
+		Reasoning: shared.ReasoningParam{Effort: shared.ReasoningEffort(m.options.Effort), Summary: shared.ReasoningSummary(m.options.Responses.Summary)},
 	}
-	if !m.o.NoReasoning {
+	if !m.options.Responses.NoReasoning {
 		p.Include = []responses.ResponseIncludable{responses.ResponseIncludableReasoningEncryptedContent}
 	}
 	if req.System != "" {
@@ -59,11 +58,11 @@ func (m *Responses) cache(p *responses.ResponseNewParams, req llm.Request) {
 	if req.Cache != llm.CacheShort && req.Cache != llm.CacheLong {
 		return
 	}
-	takes := m.o.CacheKey || m.endpoint.openai || m.origin.Name() == responsesName || wire.InDomain(m.endpoint.base, "x.ai")
+	takes := m.options.CacheKey || m.at.openai || m.origin.Name() == responsesName || wire.InDomain(m.at.base, "x.ai")
 	if session := req.Metadata["session"]; session != "" && takes {
 		p.PromptCacheKey = openai.String(cacheKey(session))
 	}
-	if req.Cache == llm.CacheLong && m.endpoint.own {
+	if req.Cache == llm.CacheLong && m.at.own {
 		p.PromptCacheRetention = responses.ResponseNewParamsPromptCacheRetention24h
 	}
 }
@@ -96,7 +95,7 @@ func (m *Responses) tools(p *responses.ResponseNewParams, req llm.Request) error
 	case llm.ToolNamed:
 		p.ToolChoice.OfFunctionTool = &responses.ToolChoiceFunctionParam{Name: req.ToolChoice.Name}
 	}
-	if m.o.Sequential {
+	if m.options.Sequential {
 		p.ParallelToolCalls = openai.Bool(false) // true is the default, and some models don't know the member
 	}
 	return nil
@@ -116,11 +115,11 @@ func (m *Responses) tool(t llm.ToolDef) (responses.ToolUnionParam, error) {
 	if !names.Fits(t.Name) {
 		return responses.ToolUnionParam{}, errName(t.Name)
 	}
-	schema, err := m.endpoint.parameters(dialect(m.o.Strict), t)
+	schema, err := m.at.parameters(dialect(m.options.Strict), t)
 	if err != nil {
 		return responses.ToolUnionParam{}, fmt.Errorf("tool %q: %w", t.Name, err)
 	}
-	raw, err := jsontree.Encode(function{"function", t.Name, t.Description, schema, m.o.Strict})
+	raw, err := wire.Encode(function{"function", t.Name, t.Description, schema, m.options.Strict})
 	return param.Override[responses.ToolUnionParam](raw), err
 }
 
@@ -134,14 +133,14 @@ type format struct {
 }
 
 func (m *Responses) format(p *responses.ResponseNewParams, f llm.ResponseFormat) error {
-	schema, err := dialect(m.o.Strict).Response(f)
+	schema, err := dialect(m.options.Strict).Response(f)
 	if err != nil {
 		return wire.Invalid(responsesName, "%w", err)
 	}
 	if schema == nil {
 		return nil
 	}
-	raw, err := jsontree.Encode(format{"json_schema", cmp.Or(f.Name, "response"), f.Description, schema, m.o.Strict})
+	raw, err := wire.Encode(format{"json_schema", cmp.Or(f.Name, "response"), f.Description, schema, m.options.Strict})
 	p.Text.Format = param.Override[responses.ResponseFormatTextConfigUnionParam](raw)
 	return err
 }

@@ -15,7 +15,7 @@ var responsesProvider = llmtest.Provider{
 	Name:    "openai.responses",
 	Replies: "testdata/responses/replies",
 	New: func(t testing.TB, o llmtest.Options) llm.Model {
-		m, err := openai.NewResponses(openai.ResponsesOptions{
+		m, err := openai.NewResponses(openai.Options{
 			Model: "gpt-5-mini", APIKey: llmtest.APIKey, BaseURL: o.BaseURL, Origin: "api.openai.com", Client: o.Client, Whole: o.Whole, Strict: o.Strict,
 		})
 		if err != nil {
@@ -40,7 +40,7 @@ func TestResponsesReal(t *testing.T) {
 		if key == "" {
 			return nil
 		}
-		m, err := openai.NewResponses(openai.ResponsesOptions{Model: cmp.Or(os.Getenv("FERMATA_OPENAI_MODEL"), "gpt-5-mini"), Summary: "auto", Whole: whole})
+		m, err := openai.NewResponses(openai.Options{Model: cmp.Or(os.Getenv("FERMATA_OPENAI_MODEL"), "gpt-5-mini"), Responses: openai.ResponsesOptions{Summary: "auto"}, Whole: whole})
 		if err != nil {
 			t.Fatal(err)
 		}

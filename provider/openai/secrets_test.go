@@ -18,17 +18,17 @@ func TestNothingTellsAKey(t *testing.T) {
 	})
 	t.Setenv("OPENAI_BASE_URL", s.URL)
 	t.Setenv("OPENAI_CUSTOM_HEADERS", "X-Team: ops\nX-Gateway-Key: "+custom)
-	chat, err := NewChat(ChatOptions{Model: "m", APIKey: key})
+	chat, err := NewChat(Options{Model: "m", APIKey: key})
 	if err != nil {
 		t.Fatal(err)
 	}
-	responses, err := NewResponses(ResponsesOptions{Model: "m", APIKey: key})
+	responses, err := NewResponses(Options{Model: "m", APIKey: key})
 	if err != nil {
 		t.Fatal(err)
 	}
 	base := "http://ada:" + key + "@localhost"
 	printed := []any{
-		ChatOptions{Model: "m", APIKey: key, BaseURL: base}, &ChatOptions{APIKey: key}, struct{ Of ResponsesOptions }{ResponsesOptions{APIKey: key, BaseURL: base}},
+		Options{Model: "m", APIKey: key, BaseURL: base}, &Options{APIKey: key}, struct{ Of Options }{Options{APIKey: key, BaseURL: base}},
 		chat, *chat, responses, *responses,
 	}
 	for _, m := range []llm.Model{chat, responses} {

@@ -13,11 +13,11 @@ import (
 // in a way that it takes.
 func TestSchemasThatOpenAIRefuses(t *testing.T) {
 	for _, strict := range []bool{false, true} {
-		chat, err := NewChat(ChatOptions{Model: "m", APIKey: "sk-test", Strict: strict})
+		chat, err := NewChat(Options{Model: "m", APIKey: "sk-test", Strict: strict})
 		if err != nil {
 			t.Fatal(err)
 		}
-		resp, err := NewResponses(ResponsesOptions{Model: "m", APIKey: "sk-test", Strict: strict})
+		resp, err := NewResponses(Options{Model: "m", APIKey: "sk-test", Strict: strict})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -63,11 +63,11 @@ func TestStrictRefusesOpenObjectsThatTakeNull(t *testing.T) {
 // TestModelsShowNoKey: a model in a log shows no key.
 func TestModelsShowNoKey(t *testing.T) {
 	const key = "sk-very-secret-key-1234"
-	chat, err := NewChat(ChatOptions{Model: "m", APIKey: key})
+	chat, err := NewChat(Options{Model: "m", APIKey: key})
 	if err != nil {
 		t.Fatal(err)
 	}
-	resp, err := NewResponses(ResponsesOptions{Model: "m", APIKey: key})
+	resp, err := NewResponses(Options{Model: "m", APIKey: key})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +84,7 @@ func TestModelsShowNoKey(t *testing.T) {
 // many servers.
 func TestOrphanReasoningOfChat(t *testing.T) {
 	s := newChatServer(t, pieces("length", `{"reasoning_content":"Hm"}`))
-	m := s.model(t, ChatOptions{})
+	m := s.model(t, Options{})
 	msg, _, err := ask(t, m, llm.Request{})
 	if err != nil {
 		t.Fatal(err)
@@ -101,7 +101,7 @@ func TestOrphanReasoningOfChat(t *testing.T) {
 func TestUnknownFinishRunsNoCutCall(t *testing.T) {
 	for _, finish := range []string{"model_length", "abort", "max_tokens"} {
 		s := newChatServer(t, pieces(finish, `{"tool_calls":[{"index":0,"id":"c1","function":{"name":"delete_all","arguments":""}}]}`))
-		msg, fin, err := ask(t, s.model(t, ChatOptions{}), llm.Request{})
+		msg, fin, err := ask(t, s.model(t, Options{}), llm.Request{})
 		if err == nil && calls(msg) == "c1 delete_all {}" {
 			t.Errorf("%s: %+v %s", finish, fin, calls(msg))
 		}
@@ -110,7 +110,7 @@ func TestUnknownFinishRunsNoCutCall(t *testing.T) {
 
 // TestMistralIDs: Mistral takes ids of nine letters and digits, and refuses every request of a session that another provider began.
 func TestMistralIDs(t *testing.T) {
-	c, err := NewChat(ChatOptions{Model: "m", BaseURL: "https://api.mistral.ai/v1", APIKey: "k"})
+	c, err := NewChat(Options{Model: "m", BaseURL: "https://api.mistral.ai/v1", APIKey: "k"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -52,7 +52,7 @@ func TestAzure(t *testing.T) {
 		{"https://openai.azure.com.evil.example/openai/v1", "https://openai.azure.com.evil.example/openai/v1/chat/completions", "Authorization", other},
 	} {
 		var r recorder
-		m, err := NewChat(ChatOptions{Model: "gpt-5", APIKey: "azure-key", BaseURL: c.base, Client: r.client()})
+		m, err := NewChat(Options{Model: "gpt-5", APIKey: "azure-key", BaseURL: c.base, Client: r.client()})
 		if err != nil {
 			t.Errorf("%s: %v", c.base, err)
 			continue
@@ -71,7 +71,7 @@ func TestAzure(t *testing.T) {
 		}
 	}
 	var r recorder
-	m, err := NewResponses(ResponsesOptions{Model: "gpt-5", APIKey: "azure-key", BaseURL: "https://me.openai.azure.com/openai/v1?api-version=preview", Client: r.client()})
+	m, err := NewResponses(Options{Model: "gpt-5", APIKey: "azure-key", BaseURL: "https://me.openai.azure.com/openai/v1?api-version=preview", Client: r.client()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,9 +108,9 @@ func TestTheCachesKeyGoesToWhoTakesIt(t *testing.T) {
 			for i, want := range want {
 				var r recorder
 				var m llm.Model
-				m, err := NewChat(ChatOptions{Model: "m", APIKey: "k", BaseURL: base, CacheKey: by, Client: r.client()})
+				m, err := NewChat(Options{Model: "m", APIKey: "k", BaseURL: base, CacheKey: by, Client: r.client()})
 				if i == 1 {
-					m, err = NewResponses(ResponsesOptions{Model: "m", APIKey: "k", BaseURL: base, CacheKey: by, Client: r.client()})
+					m, err = NewResponses(Options{Model: "m", APIKey: "k", BaseURL: base, CacheKey: by, Client: r.client()})
 				}
 				if err != nil {
 					t.Fatal(err)
@@ -139,11 +139,11 @@ func TestATransportThatAuthenticatesNeedsNoKey(t *testing.T) {
 			req.Header.Set("Authorization", "Bearer token")
 			return inner.Transport.RoundTrip(req)
 		})}
-		chat, err := NewChat(ChatOptions{Model: "m", BaseURL: base, Client: client})
+		chat, err := NewChat(Options{Model: "m", BaseURL: base, Client: client})
 		if err != nil {
 			t.Fatal(err)
 		}
-		responses, err := NewResponses(ResponsesOptions{Model: "m", BaseURL: base, Client: client})
+		responses, err := NewResponses(Options{Model: "m", BaseURL: base, Client: client})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -153,10 +153,10 @@ func TestATransportThatAuthenticatesNeedsNoKey(t *testing.T) {
 			}
 		}
 		for _, plain := range []*http.Client{nil, {}, {Transport: &http.Transport{}}} {
-			if _, err := NewChat(ChatOptions{Model: "m", BaseURL: base, Client: plain}); err == nil || !strings.Contains(err.Error(), "APIKey is empty") {
+			if _, err := NewChat(Options{Model: "m", BaseURL: base, Client: plain}); err == nil || !strings.Contains(err.Error(), "APIKey is empty") {
 				t.Errorf("%s: %v", base, err)
 			}
-			if _, err := NewResponses(ResponsesOptions{Model: "m", BaseURL: base, Client: plain}); err == nil || !strings.Contains(err.Error(), "APIKey is empty") {
+			if _, err := NewResponses(Options{Model: "m", BaseURL: base, Client: plain}); err == nil || !strings.Contains(err.Error(), "APIKey is empty") {
 				t.Errorf("%s: %v", base, err)
 			}
 		}
@@ -180,11 +180,11 @@ func TestSilentStreamsEnd(t *testing.T) {
 				h := http.Header{"Content-Type": {"text/event-stream"}, "X-Request-Id": {"req_1"}}
 				return &http.Response{StatusCode: 200, Header: h, Body: body, Request: r}, nil
 			})}
-			chat, err := NewChat(ChatOptions{Model: "m", BaseURL: "http://localhost/v1", Client: client, Idle: idle})
+			chat, err := NewChat(Options{Model: "m", BaseURL: "http://localhost/v1", Client: client, Idle: idle})
 			if err != nil {
 				t.Fatal(err)
 			}
-			responses, err := NewResponses(ResponsesOptions{Model: "m", BaseURL: "http://localhost/v1", Client: client, Idle: idle})
+			responses, err := NewResponses(Options{Model: "m", BaseURL: "http://localhost/v1", Client: client, Idle: idle})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -202,11 +202,11 @@ func TestSilentStreamsEnd(t *testing.T) {
 // The agent is told how often the SDK tries again by itself: the tries of both
 // would multiply.
 func TestRetriesAreTold(t *testing.T) {
-	chat, err := NewChat(ChatOptions{Model: "m", BaseURL: "http://localhost/v1", Retries: 3})
+	chat, err := NewChat(Options{Model: "m", BaseURL: "http://localhost/v1", Retries: 3})
 	if err != nil {
 		t.Fatal(err)
 	}
-	responses, err := NewResponses(ResponsesOptions{Model: "m", BaseURL: "http://localhost/v1", Retries: 3})
+	responses, err := NewResponses(Options{Model: "m", BaseURL: "http://localhost/v1", Retries: 3})
 	if err != nil {
 		t.Fatal(err)
 	}
