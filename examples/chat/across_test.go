@@ -30,14 +30,14 @@ func adapters() []llmtest.Provider {
 			// A part belongs to the server that made it, so that the server needs a name that lasts.
 			Name: "openai.chat/openrouter.ai", Replies: replies + "openai/testdata/openrouter/replies", Calls: some(llmtest.ChatCalls),
 			New: func(t testing.TB, o llmtest.Options) llm.Model {
-				return opened(openai.NewChat(openai.ChatOptions{
+				return opened(openai.NewChat(openai.Options{
 					Model: "acme/large", APIKey: llmtest.APIKey, BaseURL: "https://openrouter.ai/api/v1", Client: llmtest.Detour(t, o),
 				}))(t)
 			},
 		}, {
 			Name: "openai.responses", Replies: replies + "openai/testdata/responses/replies", Calls: some(llmtest.ResponsesCalls),
 			New: func(t testing.TB, o llmtest.Options) llm.Model {
-				return opened(openai.NewResponses(openai.ResponsesOptions{Model: "gpt-5.6-terra", APIKey: llmtest.APIKey, BaseURL: o.BaseURL, Origin: "api.openai.com", Client: o.Client}))(t)
+				return opened(openai.NewResponses(openai.Options{Model: "gpt-5.6-terra", APIKey: llmtest.APIKey, BaseURL: o.BaseURL, Origin: "api.openai.com", Client: o.Client}))(t)
 			},
 		}, {
 			Name: "gemini", Replies: replies + "gemini/testdata/replies", Calls: some(llmtest.GeminiCalls),

@@ -29,8 +29,8 @@ func TestMediaBeforeAPauseUnderAnotherProvider(t *testing.T) {
 	o := llmtest.Options{BaseURL: srv.URL, Client: &http.Client{Transport: transport}}
 	models := []llm.Model{
 		opened(anthropic.New(anthropic.Options{Model: "claude-sonnet-5-5", APIKey: llmtest.APIKey, BaseURL: o.BaseURL, Origin: "api.anthropic.com", Client: o.Client}))(t),
-		opened(openai.NewChat(openai.ChatOptions{Model: "acme/large", APIKey: llmtest.APIKey, BaseURL: "https://openrouter.ai/api/v1", Client: llmtest.Detour(t, o)}))(t),
-		opened(openai.NewResponses(openai.ResponsesOptions{Model: "gpt-5.6-terra", APIKey: llmtest.APIKey, BaseURL: o.BaseURL, Origin: "api.openai.com", Client: o.Client}))(t),
+		opened(openai.NewChat(openai.Options{Model: "acme/large", APIKey: llmtest.APIKey, BaseURL: "https://openrouter.ai/api/v1", Client: llmtest.Detour(t, o)}))(t),
+		opened(openai.NewResponses(openai.Options{Model: "gpt-5.6-terra", APIKey: llmtest.APIKey, BaseURL: o.BaseURL, Origin: "api.openai.com", Client: o.Client}))(t),
 		opened(gemini.New(gemini.Options{Model: "gemini-3.8-flash", APIKey: llmtest.APIKey, BaseURL: o.BaseURL, Origin: "generativelanguage.googleapis.com", Client: o.Client}))(t),
 	}
 	for _, media := range []llm.Media{

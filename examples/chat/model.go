@@ -99,16 +99,16 @@ func openAnthropic(id string, reasoning bool) (llm.Model, error) {
 }
 
 func openResponses(id string, reasoning bool) (llm.Model, error) {
-	o := openai.ResponsesOptions{Model: id}
+	o := openai.Options{Model: id}
 	if reasoning {
-		o.Summary = "auto"
+		o.Responses.Summary = "auto"
 	}
 	return openai.NewResponses(o)
 }
 
 // openChat has nothing to ask for reasoning with: servers that send it do so by themselves.
 func openChat(id string, _ bool) (llm.Model, error) {
-	return openai.NewChat(openai.ChatOptions{Model: id})
+	return openai.NewChat(openai.Options{Model: id})
 }
 
 func openGemini(id string, reasoning bool) (llm.Model, error) {

@@ -45,6 +45,7 @@ func TestOptionsAreChecked(t *testing.T) {
 		{"negative retries", Options{Model: "m", APIKey: "k", Retries: -1}, "Retries is negative"},
 		{"a role", Options{Model: "m", APIKey: "k", Chat: ChatOptions{SystemRole: "user"}}, `SystemRole is "user"`},
 		{"a field", Options{Model: "m", APIKey: "k", Chat: ChatOptions{LimitField: "max"}}, `LimitField is "max"`},
+		{"what is for Responses alone", Options{Model: "m", APIKey: "k", Responses: ResponsesOptions{Summary: "auto"}}, "Responses is set"},
 		{"extra that is no object", Options{Model: "m", APIKey: "k", Extra: []byte(`[1]`)}, "Extra is no JSON object"},
 		{"extra that is null", Options{Model: "m", APIKey: "k", Extra: []byte(`null`)}, "Extra is no JSON object"},
 		{"extra that is Generate's", Options{Model: "m", APIKey: "k", Extra: []byte(`{"stream":false}`)}, `Extra holds "stream"`},

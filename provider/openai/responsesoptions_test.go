@@ -98,6 +98,7 @@ func TestResponsesOptionsAreChecked(t *testing.T) {
 		"Options.APIKey":                {Model: "gpt-5"},
 		"Options.BaseURL":               {Model: "gpt-5", APIKey: "sk-1", BaseURL: "localhost:80"},
 		"Options.Timeout":               {Model: "gpt-5", APIKey: "sk-1", Timeout: -1},
+		"Options.Chat is set":           {Model: "gpt-5", APIKey: "sk-1", Chat: openai.ChatOptions{NoStreamOptions: true}},
 		"Extra is no JSON object":       {Model: "gpt-5", APIKey: "sk-1", Extra: json.RawMessage(`[]`)},
 		"but null":                      {Model: "gpt-5", APIKey: "sk-1", Extra: json.RawMessage(`null`)},
 		`Extra holds "store"`:           {Model: "gpt-5", APIKey: "sk-1", Extra: json.RawMessage(`{"store":true}`)},
