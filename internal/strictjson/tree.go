@@ -1,182 +1,107 @@
 package strictjson
 
 import (
-	"bytes"
+	"encoding/json"
 	"strings"
-	"unicode/utf8"
-
-	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Node is a JSON value of a text, with all that is in it.
-type Node struct {
-	Name  string // of a member of an object
-	Kind  Kind
-	Text  string // of a string: what it says; of another value without parts: its text
-	Parts []Node // members or elements, in their order
-
-	Start, End int // the value's place in the text, in bytes
+// Doc is a text that was parsed. Nothing changes it any more: it may be kept,
+// passed on, and read from many goroutines.
+type Doc struct {
+	Text string // a copy of what was given
+	// Root is the tree of the text: a [String], a [Number], an [Object], an
+	// [Array], a bool, or nil for null. The parts say where in the text they
+	// stand, so that one can be replaced there: see [Edit].
+	//
+	// The tree is as small as it can be, since a large text of small parts is
+	// many times larger as a tree.
+	Root any
 }
 
-// Kind is the kind of a value, by the first character of its text; a number's
-// is '0'.
-type Kind byte
-
-// The kinds.
-const (
-	Null   Kind = 'n'
-	False  Kind = 'f'
-	True   Kind = 't'
-	String Kind = '"'
-	Number Kind = '0'
-	Object Kind = '{'
-	Array  Kind = '['
-)
-
-// Member returns an object's member of that name, or nil.
-func (n *Node) Member(name string) *Node {
-	if n.Kind == Object {
-		for i := range n.Parts {
-			if n.Parts[i].Name == name {
-				return &n.Parts[i]
-			}
-		}
-	}
-	return nil
+// String is a string that stands at a byte of the text.
+type String struct {
+	Text  string // what it says
+	Start int    // where its opening quote stands
 }
 
-// Rules say what legal JSON [Parse] refuses, beside equal names.
-type Rules struct {
-	// Fold refuses names that differ only by case, since encoding/json takes
-	// them for one field.
-	Fold bool
-	// Depth bounds nesting; 0 is what the decoder takes, 10000.
-	Depth int
-	// Digits bounds the characters of a number; 0: nothing does.
-	Digits int
-	// Exponent bounds the exponent of a number; 0: nothing does. Who calculates
-	// with 1e999999 exactly is busy for minutes.
-	Exponent int
+// Number is a number as it is written, which stands at a byte of the text.
+type Number struct {
+	Text  string
+	Start int
 }
 
-// Parse reads a text that is one JSON value and nothing else. Strings of the
-// tree are parts of the text where nothing is escaped. Invalid UTF-8 in them,
-// and half a surrogate pair, become U+FFFD. The error is an [*Error].
-func Parse[T ~string | ~[]byte](text T, r Rules) (*Node, error) {
-	p := parser{text: string(text), rules: r}
-	n := new(Node)
-	if err := decode([]byte(text), func(d *jsontext.Decoder) error { return p.value(d, n) }); err != nil {
-		return nil, err
-	}
-	return n, nil
+// Array is an array.
+type Array []any
+
+// Object is an object, its members in the order in which they stand.
+type Object struct {
+	Members []Member
+	End     int // where its closing brace stands
 }
 
-type parser struct {
-	text  string
-	rules Rules
+// Member is a member of an object.
+type Member struct {
+	Name  string
+	Value any
 }
 
-func (p *parser) value(d *jsontext.Decoder, n *Node) error {
-	switch k := d.PeekKind(); k {
-	case '{', '[':
-		n.Kind = Kind(k)
-		return p.parts(d, n)
-	}
-	value, err := d.ReadValue()
-	if err != nil {
-		return err
-	}
-	n.Kind = Kind(jsontext.Value(value).Kind())
-	n.End = int(d.InputOffset())
-	n.Start = n.End - len(value)
-	switch n.Text = p.text[n.Start:n.End]; n.Kind {
+// Plain returns a tree as encoding/json makes it, with json.Number for numbers.
+// It shares nothing with v that can be changed.
+func Plain(v any) any {
+	switch v := v.(type) {
 	case String:
-		n.Text = p.says(value, n.Start)
+		return v.Text
 	case Number:
-		return p.number(d, n)
-	}
-	return nil
-}
-
-// says returns what a string says, which stands at start.
-func (p *parser) says(quoted []byte, start int) string {
-	if s := quoted[1 : len(quoted)-1]; bytes.IndexByte(s, '\\') < 0 && utf8.Valid(s) {
-		return p.text[start+1 : start+1+len(s)]
-	}
-	return Unquote(quoted)
-}
-
-func (p *parser) parts(d *jsontext.Decoder, n *Node) error {
-	if p.rules.Depth > 0 && d.StackDepth() >= p.rules.Depth {
-		return fail(d, "it is nested more than %d deep", p.rules.Depth)
-	}
-	if _, err := d.ReadToken(); err != nil {
-		return err
-	}
-	n.Start = int(d.InputOffset()) - 1
-	end := jsontext.Kind(']')
-	if n.Kind == Object {
-		end = '}'
-	}
-	names := names{exact: !p.rules.Fold}
-	for d.PeekKind() != end {
-		var part Node
-		if n.Kind == Object {
-			if err := p.name(d, &part, &names); err != nil {
-				return err
-			}
+		return json.Number(v.Text)
+	case Array:
+		list := make([]any, len(v))
+		for i := range v {
+			list[i] = Plain(v[i])
 		}
-		if err := p.value(d, &part); err != nil {
-			return err
+		return list
+	case Object:
+		m := make(map[string]any, len(v.Members))
+		for i := range v.Members {
+			m[v.Members[i].Name] = Plain(v.Members[i].Value)
 		}
-		n.Parts = append(n.Parts, part)
+		return m
 	}
-	_, err := d.ReadToken()
-	n.End = int(d.InputOffset())
-	return err
+	return v
 }
 
-// name reads a member's name.
-func (p *parser) name(d *jsontext.Decoder, n *Node, before *names) error {
-	quoted, err := d.ReadValue()
-	if err != nil {
-		return err
-	}
-	n.Name = p.says(quoted, int(d.InputOffset())-len(quoted))
-	switch other, alike := before.alike(n.Name); {
-	case alike && other == n.Name:
-		return fail(d, "the key %q is there twice", clip(n.Name))
-	case alike:
-		return fail(d, "the keys %q and %q differ only by case", clip(other), clip(n.Name))
-	}
-	return nil
+// Edit replaces parts of a text, from its beginning to its end.
+type Edit struct {
+	text   string
+	out    strings.Builder
+	copied int // up to here the text is in out
 }
 
-// number checks a number against the rules.
-func (p *parser) number(d *jsontext.Decoder, n *Node) error {
-	if most := p.rules.Digits; most > 0 && len(n.Text) > most {
-		return fail(d, "a number has %d characters: at most %d are taken", len(n.Text), most)
-	}
-	at := strings.IndexAny(n.Text, "eE")
-	if at < 0 || p.rules.Exponent == 0 {
-		return nil
-	}
-	digits := strings.TrimLeft(n.Text[at+1:], "+-0")
-	exponent := 0
-	for _, c := range digits[:min(len(digits), 9)] {
-		exponent = 10*exponent + int(c-'0')
-	}
-	if exponent > p.rules.Exponent {
-		return fail(d, "the exponent of the number %s is above %d", clip(n.Text), p.rules.Exponent)
-	}
-	return nil
+// NewEdit begins to replace parts of a text.
+func NewEdit(text string) *Edit { return &Edit{text: text} }
+
+// Replace writes with in place of the text from start to end.
+func (e *Edit) Replace(start, end int, with string) {
+	e.out.WriteString(e.text[e.copied:start])
+	e.out.WriteString(with)
+	e.copied = end
 }
 
-// clip shortens what an error quotes.
-func clip(s string) string {
-	const most = 60
-	if len(s) <= most {
-		return s
+// ReplaceString writes with in place of a string of the text's tree.
+func (e *Edit) ReplaceString(s String, with string) {
+	end := s.Start + 1
+	for e.text[end] != '"' {
+		if e.text[end] == '\\' {
+			end++
+		}
+		end++
 	}
-	return strings.ToValidUTF8(s[:most], "") + "..."
+	e.Replace(s.Start, end+1, with)
+}
+
+// Result returns the text with what was replaced.
+func (e *Edit) Result() string {
+	if e.out.Len() == 0 {
+		return e.text[e.copied:]
+	}
+	return e.out.String() + e.text[e.copied:]
 }
