@@ -6,6 +6,7 @@ import (
 	"go/parser"
 	"go/token"
 	"io"
+	"io/fs"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -172,4 +173,30 @@ func imports(t *testing.T, file string) []string {
 		paths = append(paths, strings.Trim(i.Path.Value, `"`))
 	}
 	return paths
+}
+
+// Modules of their own are released by themselves: what the core keeps internal
+// may be another thing, or gone, in the version of it that they get.
+func TestNestedModulesImportNothingInternal(t *testing.T) {
+	seen := 0
+	err := filepath.WalkDir(".", func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.Name() != "go.mod" || path == "go.mod" {
+			return err
+		}
+		seen++
+		return filepath.WalkDir(filepath.Dir(path), func(path string, e fs.DirEntry, err error) error {
+			if err != nil || e.IsDir() || filepath.Ext(path) != ".go" {
+				return err
+			}
+			for _, i := range imports(t, path) {
+				if strings.HasPrefix(i, module+"/internal/") {
+					t.Errorf("%s imports %s", path, i)
+				}
+			}
+			return nil
+		})
+	})
+	if err != nil || seen < 3 {
+		t.Errorf("%d modules, %v", seen, err)
+	}
 }
