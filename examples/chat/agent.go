@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/fermata-ai/fermata/agent"
-	"github.com/fermata-ai/fermata/examples/internal/tools"
+	"github.com/fermata-ai/fermata/examples/chat/internal/tools"
 	"github.com/fermata-ai/fermata/interceptor"
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/tool"

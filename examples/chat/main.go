@@ -14,10 +14,13 @@
 //
 // # How to read it
 //
-// chat.go is the conversation, and the one to begin with: three operations of a runner, Run, Resume and Continue, and what is shown of
-// their events. answer.go turns a line into an answer, command.go has the commands, orders.go and agent.go the tools and the agent,
-// model.go the providers; world.go puts all of it together, beside what would be elsewhere, a CI server. The rest is about terminals and
-// texts. The tools and the script that are shared with examples/deploy are under examples/internal.
+// chat.go is the conversation, and the one to begin with: three operations of a
+// runner, Run, Resume and Continue, and what is shown of their events.
+// answer.go turns a line into an answer, command.go has the commands, orders.go
+// and agent.go the tools and the agent, model.go the providers. world.go puts
+// all of it together, beside what would be elsewhere, a CI server. The rest is
+// about terminals and texts. Under internal are the CI server, the tools that
+// talk to it, and the script.
 package main
 
 import (

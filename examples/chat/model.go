@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/fermata-ai/fermata/examples/internal/standin"
+	"github.com/fermata-ai/fermata/examples/chat/internal/standin"
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/provider/anthropic"
 	"github.com/fermata-ai/fermata/provider/gemini"

@@ -9,7 +9,7 @@ import (
 	"os"
 	"time"
 
-	"github.com/fermata-ai/fermata/examples/internal/ci"
+	"github.com/fermata-ai/fermata/examples/chat/internal/ci"
 	"github.com/fermata-ai/fermata/kvstore/bolt"
 	"github.com/fermata-ai/fermata/runner"
 	"github.com/fermata-ai/fermata/session"

@@ -1,56 +1,158 @@
-// Command deploy is what fermata is for, in one terminal: a tool call waits for an outside job, the process that ran it exits,
-// and another one takes the job's callback and carries the agent on.
+// Command deploy is what fermata is for. A tool call waits for an outside job.
+// The process that ran the call exits. The job calls back days later, and
+// another process carries the agent on.
 //
-//	go run ./examples/deploy       with a message that is given
-//	go run ./examples/deploy -i    you type the message, and answer what the agent asks
+//	go run ./examples/deploy
 //
-// Four processes take part, each of them this program in another role. The parent, below, starts the others: ask runs the agent
-// until a call waits, resume carries it on (processes.go), and ci is the outside world (ci.go). The agent's tools, of which deploy is
-// the one that waits, are in package tools. What the processes print, and how they are started, is in package stage; what stands in
-// for a model, in package standin; and for a CI server, in package ci.
+// The program runs itself twice, as two processes that share one file: see
+// show.go. This file is the program that you would write.
+//
+// It prints:
+//
+//	1  A user asks. The call waits for a job, and the process exits
+//
+//	assistant calls deploy {"service":"checkout","version":"v2.5.0"}
+//	deploy    waits for job-1
+//	run       paused
+//
+//	2  No process runs. The call waits in the file, for a minute or a month
+//
+//	time      a second passes
+//
+//	3  Another process opens the file and shows what is in it
+//
+//	user      Deploy checkout v2.5.0, please.
+//	assistant calls deploy {"service":"checkout","version":"v2.5.0"}
+//	deploy    waits for job-1
+//
+//	4  The job reports how far it is, and calls back when it is done
+//
+//	deploy     33 %  built
+//	deploy     67 %  tested
+//	deploy    done: {"url":"https://checkout.example.com"}
+//	assistant Checkout v2.5.0 is live.
+//	run       stop
+//
+//	5  The job calls back once more, to be sure. Nothing happens twice
+//
+//	webhook   answered 200 OK at first, and then 200 OK, duplicate: true
 package main
 
 import (
 	"context"
 	"flag"
-	"path/filepath"
+	"fmt"
+	"io"
+	"iter"
+	"net/http"
+	"os"
 	"time"
 
-	"github.com/fermata-ai/fermata/examples/internal/stage"
+	"github.com/fermata-ai/fermata/agent"
+	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/fakellm"
+	"github.com/fermata-ai/fermata/kvstore/bolt"
+	"github.com/fermata-ai/fermata/llm"
+	"github.com/fermata-ai/fermata/runner"
+	"github.com/fermata-ai/fermata/session"
+	"github.com/fermata-ai/fermata/tool"
+	"github.com/fermata-ai/fermata/webhook"
 )
 
-var interactive = flag.Bool("i", false, "type the message yourself, and answer what the agent asks")
+var (
+	file   = flag.String("file", "", "the `file` that keeps the sessions")
+	ci     = flag.String("ci", "", "the `URL` of the CI server")
+	listen = flag.String("listen", "", "the `address` where webhooks arrive")
+	ask    = flag.String("ask", "", "a `message` for the agent; without one, the program serves webhooks")
+)
+
+type DeployInput struct {
+	Service string `json:"service"`
+	Version string `json:"version" jsonschema:"description=As tagged,pattern=^v[0-9]"`
+}
+
+type DeployOutput struct {
+	URL string `json:"url"`
+}
+
+// deploy starts a job on the CI server and doesn't wait for it. The job gets a
+// URL by which it reports how far it is and, at the end, what came of it.
+var deploy = tool.Must(tool.Func(
+	tool.Spec{Name: "deploy", Description: "Deploy a service.", Effect: tool.Idempotent, MayPause: true},
+	func(ctx context.Context, in DeployInput) (tool.Result[DeployOutput], error) {
+		call := tool.CallFrom(ctx)
+		token := call.Token(tool.PermitComplete, tool.PermitProgress)
+		job, err := startJob(ctx, in, webhook.URL("http://"+*listen+"/hooks", token), call.IdempotencyKey())
+		if err != nil {
+			return nil, err // the model sees it and may try again
+		}
+		return tool.Pending[DeployOutput](tool.Await{Key: job, Timeout: time.Hour}), nil
+	}))
+
+// model is a script in place of a model, so that the example needs no key.
+var model = fakellm.New(
+	fakellm.Calls("deploy", `{"service":"checkout","version":"v2.5.0"}`),
+	fakellm.Says("Checkout v2.5.0 is live."))
 
 func main() {
 	flag.Parse()
-	stage.Main(15*time.Minute, parent, map[string]stage.Role{"ask": ask, "resume": resume, "ci": serveCI})
-}
-
-func parent(ctx context.Context, args []string) {
-	jobs, hooks := stage.Listen(), stage.Listen()
-	w := []string{filepath.Join(args[0], "fermata.db"), "http://" + jobs.Addr().String(), "http://" + hooks.Addr().String() + "/hooks"}
-	message := "Deploy checkout v2.5.0 to production. How is the weather in Oslo?"
-	if *interactive {
-		message = "" // to be typed
+	if *file == "" {
+		show()
+		return
 	}
-	stage.Step("The outside world: a CI server")
-	ci := stage.Start(ctx, jobs, "ci")
-	defer ci.Kill()
+	ctx := context.Background()
+	db, err := bolt.Open(*file, nil)
+	check(err)
+	defer db.Close()
+	ag, err := agent.New(agent.Config{Name: "ops", Model: model, Tools: []tool.Tool{deploy}})
+	check(err)
+	rn, err := runner.New(ag, session.NewStore(db, nil), nil)
+	check(err)
+	defer rn.Close()
 
-	stage.Step("A user asks, a tool call waits, and the process exits")
-	stage.StartAtPrompt(ctx, "ask", append(w, message)...).Wait()
-
-	stage.Step("Nobody has the agent in memory. What the file says")
-	if waiting := look(ctx, w); !waiting {
-		ci.End()
+	// The first process runs the agent until a call waits, and exits.
+	if *ask != "" {
+		follow(rn.Run(ctx, "ada", "chat-1", llm.UserText(*ask), nil))
 		return
 	}
 
-	stage.Step("Another process opens the file. The job calls back, and delivers twice")
-	second := stage.Start(ctx, hooks, "resume", w...)
-	defer second.Kill()
-	ci.Wait() // it exits when its job is delivered
+	// The second one takes the callback. The webhook makes the result durable,
+	// the worker carries the agent on, and Follow shows what happens.
+	hooks, err := webhook.New(rn, webhook.Config{})
+	check(err)
+	go func() { check(http.ListenAndServe(*listen, hooks)) }()
+	go rn.Work(ctx, nil)
+	follow(rn.Follow(ctx, "chat-1", "ada", &runner.FollowOptions{ThroughWaits: true}))
+	_, _ = io.Copy(io.Discard, os.Stdin) // serve until the input ends
+}
 
-	stage.Step("The agent has gone on. What the file says")
-	second.End()
+// follow prints what a session does.
+func follow(events iter.Seq2[event.Event, error]) {
+	for ev, err := range events {
+		check(err)
+		switch ev := ev.(type) {
+		case event.Message:
+			if ev.Message.Role == llm.RoleUser || len(ev.Message.ToolCalls()) == 0 && ev.Message.Text() != "" {
+				fmt.Printf("%-9s %s\n", ev.Message.Role, ev.Message.Text())
+			}
+			for _, c := range ev.Message.ToolCalls() {
+				fmt.Printf("%-9s calls %s %s\n", ev.Message.Role, c.Name, c.Arguments)
+			}
+		case event.Progress:
+			fmt.Printf("%-9s %3.0f %%  %s\n", ev.Tool, 100*ev.Progress.Fraction, ev.Progress.Message)
+		case event.Pause:
+			fmt.Printf("%-9s waits for %s\n", ev.Pause.Tool, ev.Pause.Await.Key)
+		case event.Result:
+			fmt.Printf("%-9s %s: %s\n", ev.Result.Name, ev.Status, ev.Result.Output)
+		case event.End:
+			fmt.Printf("%-9s %s\n", "run", ev.Finish)
+		}
+	}
+}
+
+func check(err error) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "deploy:", err)
+		os.Exit(1)
+	}
 }

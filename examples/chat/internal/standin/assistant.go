@@ -1,3 +1,5 @@
+// Package standin stands in for a model in the chat: a script. Like a model it
+// goes by the session's messages alone, and so is the same in every process.
 package standin
 
 import (
@@ -16,10 +18,14 @@ import (
 var Assistant llm.Model = fakellm.New(fakellm.From(assist).Forever())
 
 var (
+	words    = regexp.MustCompile(`(?i)deploy\s+(\S+)\s+(v\d+(?:[.-]\w+)*)(?:\s+to\s+(staging|production))?|$`)
 	city     = regexp.MustCompile(`(?i)weather\s+(?:is\s+it\s+)?in\s+(\pL+)`)
 	refunded = regexp.MustCompile(`(?i)refund\s+(?:order\s+)?(\d+)`)
 	ordered  = regexp.MustCompile(`(?i)order\s+(\d+)`)
 )
+
+// The groups of words.
+const service, version, environment = 1, 2, 3
 
 // conversation is what came of the user's last message.
 type conversation struct {

@@ -1,5 +1,7 @@
-// Package ci stands in for the outside world of the examples: a small CI service. POST /jobs starts a job, which reports its progress
-// and its outcome to the job's callback. As real senders do, it tries again what failed, and delivers the outcome twice.
+// Package ci stands in for the outside world of the chat: a small CI service.
+// POST /jobs starts a job, which reports its progress and its outcome to the
+// job's callback. As real senders do, it tries again what failed, and delivers
+// the outcome twice.
 package ci
 
 import (
@@ -20,9 +22,6 @@ type Config struct {
 	// Hooks is the host and port that callbacks go to, where File has jobs that were started for another one: those of examples
 	// change with each start.
 	Hooks string
-	// Answered, if set, is told what the receiver said to a delivery of an outcome, and Ended that a job is over.
-	Answered func(delivery, status int, answer string)
-	Ended    func(error)
 }
 
 // Server is the service, as an HTTP handler.

@@ -1,4 +1,5 @@
-// Package tools has the tools that the examples share: one that waits for a job, one that answers at once, one that asks a person.
+// Package tools has the tools of the chat that talk to others: one waits for a
+// job, one answers at once, one asks a person.
 package tools
 
 import (
@@ -6,7 +7,7 @@ import (
 	"encoding/json"
 	"time"
 
-	"github.com/fermata-ai/fermata/examples/internal/ci"
+	"github.com/fermata-ai/fermata/examples/chat/internal/ci"
 	"github.com/fermata-ai/fermata/tool"
 	"github.com/fermata-ai/fermata/webhook"
 )

@@ -32,16 +32,10 @@ type job struct {
 var steps = []string{"build", "test", "roll out"}
 
 func (s *Server) run(j job) {
-	err := s.work(j)
-	if s.ctx.Err() != nil {
-		return // the next server goes on
+	if s.work(j) == nil {
+		_ = s.over(j.ID)
 	}
-	if err == nil {
-		err = s.over(j.ID)
-	}
-	if s.config.Ended != nil {
-		s.config.Ended(err)
-	}
+	// Otherwise the next server that reads the file tries again.
 }
 
 // work takes a job to its end. How far it is follows from the time when it began: work that a restart interrupts went on meanwhile.
@@ -51,7 +45,7 @@ func (s *Server) work(j job) error {
 			return err
 		}
 		body := fmt.Sprintf(`{"message": %q, "fraction": %.2f}`, name, float64(i+1)/float64(len(steps)+1))
-		if _, _, err := j.post(s.ctx, "/progress", body); err != nil {
+		if err := j.post(s.ctx, "/progress", body); err != nil {
 			return fmt.Errorf("progress could not be reported: %w", err)
 		}
 	}
@@ -60,12 +54,8 @@ func (s *Server) work(j job) error {
 		return err
 	}
 	for n := 1; n <= 2; n++ {
-		status, answer, err := j.post(s.ctx, path, body)
-		if err != nil {
+		if err := j.post(s.ctx, path, body); err != nil {
 			return fmt.Errorf("delivery %d: %w", n, err)
-		}
-		if s.config.Answered != nil {
-			s.config.Answered(n, status, answer)
 		}
 	}
 	return nil
@@ -85,23 +75,23 @@ func (j job) outcome(took time.Duration) (path, body string, err error) {
 }
 
 // post calls back, and tries again while the other side is down.
-func (j job) post(ctx context.Context, path, body string) (status int, answer string, err error) {
+func (j job) post(ctx context.Context, path, body string) error {
 	for try := range 5 {
 		if try > 0 {
 			if err := sleep(ctx, 500*time.Millisecond); err != nil {
-				return 0, "", err
+				return err
 			}
 		}
 		r, err := http.NewRequestWithContext(ctx, http.MethodPost, j.Callback+path, strings.NewReader(body))
 		if err != nil {
-			return 0, "", errors.New("the callback is no URL")
+			return errors.New("the callback is no URL")
 		}
 		r.Header.Set("Content-Type", "application/json")
-		if status, answer, err = send(r); err == nil && status < 500 {
-			return status, answer, nil
+		if status, _, err := send(r); err == nil && status < 500 {
+			return nil
 		}
 	}
-	return status, answer, errors.New("nobody takes it")
+	return errors.New("nobody takes it")
 }
 
 func sleep(ctx context.Context, d time.Duration) error {

@@ -1,0 +1,114 @@
+// Command cancel takes a call back while it waits, and stops another one while
+// its body runs. The model reads what became of both.
+//
+//	go run ./examples/cancel
+//
+// It prints:
+//
+//	ada:   Export all my data.
+//	call waits: export
+//	call ends: export, cancelled by ada: "Cancelled: not needed any more. The work had begun, and may have had effects."
+//	agent: Then I don't export anything.
+//	late answer: is cancelled: true HTTP status: 410
+//	ada:   Search for my keys.
+//	call ends: search, cancelled by ada: "Cancelled: it takes too long. The work had begun."
+//	agent: I stopped looking.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/fermata-ai/fermata/agent"
+	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/fakellm"
+	"github.com/fermata-ai/fermata/kvstore"
+	"github.com/fermata-ai/fermata/llm"
+	"github.com/fermata-ai/fermata/runner"
+	"github.com/fermata-ai/fermata/session"
+	"github.com/fermata-ai/fermata/tool"
+	"github.com/fermata-ai/fermata/webhook"
+)
+
+// export waits for an outside job.
+var export = tool.Must(tool.Func(
+	tool.Spec{Name: "export", Description: "Export all data.", Effect: tool.Idempotent, MayPause: true},
+	func(context.Context, struct{}) (tool.Result[string], error) {
+		return tool.Pending[string](tool.Await{Key: "job-1"}), nil
+	}))
+
+var searching = make(chan tool.Call, 1)
+
+// search runs until its context ends, which a cancellation does.
+var search = tool.Must(tool.Func(
+	tool.Spec{Name: "search", Description: "Search everywhere.", Effect: tool.ReadOnly},
+	func(ctx context.Context, _ struct{}) (tool.Result[string], error) {
+		searching <- tool.CallFrom(ctx)
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}))
+
+// model is a script in place of a model, so that the example needs no key.
+var model = fakellm.New(
+	fakellm.Calls("export", `{}`),
+	fakellm.Says("Then I don't export anything."),
+	fakellm.Calls("search", `{}`),
+	fakellm.Says("I stopped looking."))
+
+func main() {
+	ctx := context.Background()
+	ag, err := agent.New(agent.Config{Name: "desk", Model: model, Tools: []tool.Tool{export, search}})
+	check(err)
+	rn, err := runner.New(ag, session.NewStore(kvstore.NewMemory(), nil), nil)
+	check(err)
+	defer rn.Close()
+
+	// A call that waits settles at once. The agent goes on when it is driven.
+	run := func(text string) {
+		fmt.Println("ada:  ", text)
+		for ev, err := range rn.Run(ctx, "ada", "chat-1", llm.UserText(text), nil) {
+			check(err)
+			show(ev)
+		}
+	}
+	run("Export all my data.")
+	p, err := rn.Find(ctx, runner.Ref{Tool: "export", Key: "job-1"}, "ada")
+	check(err)
+	_, err = rn.Cancel(ctx, "chat-1", p.Call, "ada", "not needed any more")
+	check(err)
+	for ev, err := range rn.Continue(ctx, "chat-1", "ada") {
+		check(err)
+		show(ev)
+	}
+
+	// The job's answer comes too late. The refusal says what happened first.
+	_, err = rn.Resume(ctx, "chat-1", runner.Complete(p.ID, json.RawMessage(`"data.zip"`), "job"))
+	fmt.Println("late answer: is cancelled:", errors.Is(err, session.ErrCancelled), "HTTP status:", webhook.Status(err))
+
+	// A body that runs is told by its context. The run goes on by itself.
+	go func() {
+		call := <-searching
+		_, err := rn.Cancel(ctx, call.Session, call.ID, "ada", "it takes too long")
+		check(err)
+	}()
+	run("Search for my keys.")
+}
+
+func show(ev event.Event) {
+	switch ev := ev.(type) {
+	case event.Pause:
+		fmt.Println("call waits:", ev.Pause.Tool)
+	case event.Result:
+		fmt.Printf("call ends: %s, %s by %s: %s\n", ev.Result.Name, ev.Status, ev.By, ev.Result.Output)
+	case event.Text:
+		fmt.Println("agent:", ev.Delta)
+	}
+}
+
+func check(err error) {
+	if err != nil {
+		panic(err)
+	}
+}

@@ -1,0 +1,129 @@
+// Package examples has one program a feature. Each is one file that uses the
+// public API alone, runs to its end by itself, and says in its comment what it
+// prints.
+package examples
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+var update = flag.Bool("update", false, "write what the programs print into their comments")
+
+// The line in a program's comment after which its output stands.
+const prints = "// It prints:\n//\n"
+
+// Each program prints what its comment says, and no process or file of it is
+// left behind.
+func TestExamples(t *testing.T) {
+	binaries := t.TempDir()
+	// Without tables for debuggers, they link in half the time.
+	build := exec.Command("go", "build", "-ldflags=-s -w", "-o", binaries+string(filepath.Separator), "./...")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for _, name := range programs(t) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			tmp := t.TempDir()
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			cmd := exec.CommandContext(ctx, filepath.Join(binaries, name))
+			cmd.Env = append(os.Environ(), "TMPDIR="+tmp, "TMP="+tmp)
+			var stdout, stderr bytes.Buffer
+			cmd.Stdout, cmd.Stderr = &stdout, &stderr
+			// Run returns when all processes that share the output are gone.
+			if err := cmd.Run(); err != nil || stderr.Len() > 0 {
+				t.Fatalf("%v\n%s%s", err, stdout.String(), stderr.String())
+			}
+			if left, err := os.ReadDir(tmp); err != nil || len(left) > 0 {
+				t.Errorf("left behind: %v (%v)", left, err)
+			}
+			compare(t, filepath.Join(name, "main.go"), stdout.String())
+		})
+	}
+}
+
+// compare checks that the comment of a program says what the program prints.
+func compare(t *testing.T, file, output string) {
+	t.Helper()
+	code, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, found := strings.Cut(string(code), prints)
+	_, after, hasMain := strings.Cut(rest, "package main\n")
+	if !found || !hasMain {
+		t.Fatalf("the comment of %s doesn't say what the program prints", file)
+	}
+	said := strings.TrimSuffix(rest, "package main\n"+after)
+	if want := comment(output); said != want {
+		if !*update {
+			t.Errorf("%s says that it prints\n%s\nit prints\n%s", file, said, want)
+			return
+		}
+		if err := os.WriteFile(file, []byte(before+prints+want+"package main\n"+after), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// comment is a text as an indented block of a comment.
+func comment(text string) string {
+	var b strings.Builder
+	for line := range strings.Lines(strings.TrimLeft(text, "\n")) {
+		b.WriteString(strings.TrimRight("//\t"+line, "\t\n") + "\n")
+	}
+	return b.String()
+}
+
+// Each program is short, in one file, and listed for readers.
+func TestExamplesAreShortAndListed(t *testing.T) {
+	const most = 130 // lines, without the comment at the top
+	list, err := os.ReadFile("../docs/examples.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range programs(t) {
+		if !strings.Contains(string(list), "[`"+name+"`](../examples/"+name+"/main.go)") {
+			t.Errorf("docs/examples.md doesn't list %s", name)
+		}
+		code, err := os.ReadFile(filepath.Join(name, "main.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, program, _ := bytes.Cut(code, []byte("\npackage main\n"))
+		if n := bytes.Count(program, []byte("\n")); n > most {
+			t.Errorf("%s has %d lines, and should have %d at most", name, n, most)
+		}
+		if strings.Contains(string(code), "/internal/") {
+			t.Errorf("%s imports what a user can't", name)
+		}
+	}
+}
+
+// programs lists the examples: the folders here, but for the chat, which is a
+// module of its own.
+func programs(t *testing.T) (names []string) {
+	t.Helper()
+	files, err := filepath.Glob("*/main.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		names = append(names, filepath.Dir(file))
+	}
+	names = slices.DeleteFunc(names, func(name string) bool { return name == "chat" })
+	if len(names) < 10 {
+		t.Fatalf("only %d examples are found: %v", len(names), names)
+	}
+	return names
+}

@@ -1,0 +1,115 @@
+// Command resumable has a tool that asks, and then acts on a typed answer. What
+// the tool found out before it asked is kept with the question.
+//
+//	go run ./examples/resumable
+//
+// It prints:
+//
+//	tool searches flights to Oslo
+//	tool asks: Which flight? [{"flight":"SK1","euros":120},{"flight":"DY2","euros":80}]
+//	ada answers: {"offer": 0}
+//	refused, since it doesn't fit the schema
+//	ada answers: {"offer": 3}
+//	tool asks: There is no such offer. Which flight? [{"flight":"SK1","euros":120},{"flight":"DY2","euros":80}]
+//	ada answers: {"offer": 2}
+//	tool books DY2 for 80 euros
+//	model says: You fly with DY2.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+
+	"github.com/fermata-ai/fermata/agent"
+	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/fakellm"
+	"github.com/fermata-ai/fermata/kvstore"
+	"github.com/fermata-ai/fermata/llm"
+	"github.com/fermata-ai/fermata/runner"
+	"github.com/fermata-ai/fermata/session"
+	"github.com/fermata-ai/fermata/tool"
+)
+
+type BookInput struct {
+	To string `json:"to"`
+}
+
+// Offer is one of the flights that were found. Offers are the tool's state.
+type Offer struct {
+	Flight string `json:"flight"`
+	Euros  int    `json:"euros"`
+}
+
+// Choice is what a person answers. Its schema goes to whoever shows a form.
+type Choice struct {
+	Offer int `json:"offer" jsonschema:"description=Number of the offer,minimum=1"`
+}
+
+type Booking struct {
+	Flight string `json:"flight"`
+}
+
+var book = tool.Must(tool.Resumable(
+	tool.Spec{Name: "book_flight", Description: "Book a flight."},
+	// The first function asks.
+	func(_ context.Context, in BookInput, ask tool.Ask[Booking, []Offer]) (tool.Result[Booking], error) {
+		fmt.Println("tool searches flights to", in.To)
+		return ask("Which flight?", []Offer{{"SK1", 120}, {"DY2", 80}}), nil
+	},
+	// The second one acts, perhaps in another process and days later.
+	func(_ context.Context, _ BookInput, re tool.Reply[Booking, []Offer, Choice]) (tool.Result[Booking], error) {
+		if re.Answer.Offer > len(re.State) {
+			return re.Ask("There is no such offer. Which flight?", re.State), nil
+		}
+		chosen := re.State[re.Answer.Offer-1]
+		fmt.Printf("tool books %s for %d euros\n", chosen.Flight, chosen.Euros)
+		return tool.Done(Booking{chosen.Flight}), nil
+	}))
+
+// model is a script in place of a model, so that the example needs no key.
+var model = fakellm.New(
+	fakellm.Calls("book_flight", `{"to":"Oslo"}`),
+	fakellm.Says("You fly with DY2."))
+
+func main() {
+	ctx := context.Background()
+	ag, err := agent.New(agent.Config{Name: "travel", Model: model, Tools: []tool.Tool{book}})
+	check(err)
+	rn, err := runner.New(ag, session.NewStore(kvstore.NewMemory(), nil), nil)
+	check(err)
+	defer rn.Close()
+
+	question := show(rn.Run(ctx, "ada", "chat-1", llm.UserText("Book me a flight to Oslo."), nil))
+	for _, choice := range []string{`{"offer": 0}`, `{"offer": 3}`, `{"offer": 2}`} {
+		fmt.Println("ada answers:", choice)
+		res, err := rn.Resume(ctx, "chat-1", runner.Complete(question.ID, json.RawMessage(choice), "ada"))
+		if err != nil {
+			fmt.Println("refused, since it doesn't fit the schema")
+			continue // the same question is still open
+		}
+		question = show(res.Events(ctx)) // the tool may ask again: a new pause
+	}
+}
+
+// show prints a run, and returns the question that it ends with.
+func show(events iter.Seq2[event.Event, error]) (question tool.Pause) {
+	for ev, err := range events {
+		check(err)
+		switch ev := ev.(type) {
+		case event.Pause:
+			question = ev.Pause
+			fmt.Println("tool asks:", ev.Pause.Await.Prompt, string(ev.Pause.Await.Data))
+		case event.Text:
+			fmt.Println("model says:", ev.Delta)
+		}
+	}
+	return question
+}
+
+func check(err error) {
+	if err != nil {
+		panic(err)
+	}
+}
