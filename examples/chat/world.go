@@ -48,7 +48,8 @@ func start(ctx context.Context, o options) (err error) {
 		return err
 	}
 	scr := newScreen(os.Stdin, os.Stdout)
-	logger := slog.New(slog.NewTextHandler(scr, nil))
+	// A person at a terminal is told of errors, and of nothing that mends itself.
+	logger := slog.New(slog.NewTextHandler(scr, &slog.HandlerOptions{Level: slog.LevelError}))
 	rn, err := runner.New(ag, store, &runner.Options{Logger: logger})
 	if err != nil {
 		return err
