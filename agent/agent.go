@@ -75,7 +75,7 @@ type Retry struct {
 // is so long ago; ok is false if that is enough.
 func (r Retry) After(failures int, since time.Duration, err error) (wait time.Duration, ok bool) {
 	var e *llm.Error
-	if failures > r.Failures && since >= r.Patience || !errors.As(err, &e) || !e.Temporary() {
+	if failures > r.Failures && since >= r.Patience || !errors.As(err, &e) || !e.Retryable() {
 		return 0, false
 	}
 	wait = r.First << min(failures-1, 30)

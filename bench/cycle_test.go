@@ -139,7 +139,7 @@ func (f *fleet) pause(b *testing.B, i int) (pause string) {
 
 // accept answers its pause.
 func (f *fleet) accept(b *testing.B, i int, pause string) *runner.Resumed {
-	res, err := f.rn.Resume(context.Background(), f.id(i), runner.Complete(pause, jobDone, "ci"))
+	res, err := f.rn.Resume(context.Background(), f.id(i), runner.Complete(pause, "ci", jobDone))
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -173,7 +173,7 @@ func (f *fleet) bare(b *testing.B) time.Duration {
 // BenchmarkDuplicate redelivers an answer that was accepted: dup/s, and writes, of which there are none.
 func BenchmarkDuplicate(b *testing.B) {
 	f := newFleet(b, 1, 10)
-	again := runner.Complete(f.pause(b, 0), jobDone, "ci")
+	again := runner.Complete(f.pause(b, 0), "ci", jobDone)
 	if _, err := f.rn.Resume(b.Context(), f.id(0), again); err != nil {
 		b.Fatal(err)
 	}

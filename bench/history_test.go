@@ -28,7 +28,7 @@ import (
 func BenchmarkHistory(b *testing.B) {
 	b.Run("Resume", func(b *testing.B) {
 		benchHistory(b, func(s *long, p tool.Pause) error {
-			_, err := s.rn.Resume(b.Context(), s.id, runner.Complete(p.ID, jobDone, "ci"))
+			_, err := s.rn.Resume(b.Context(), s.id, runner.Complete(p.ID, "ci", jobDone))
 			return err
 		})
 	})
@@ -147,11 +147,11 @@ func (s *long) time(b *testing.B, op func(*long, tool.Pause) error) float64 {
 
 // finish drives the session to its final message, answering what waits.
 func (s *long) finish(b *testing.B) {
-	for p, err := range s.rn.Pending(b.Context(), runner.Filter{Session: s.id}, "test") {
+	for p, err := range s.rn.Pending(b.Context(), session.PauseFilter{Session: s.id}, "test") {
 		if err != nil {
 			b.Fatal(err)
 		}
-		if _, err := s.rn.Resume(b.Context(), s.id, runner.Complete(p.ID, jobDone, "ci")); err != nil {
+		if _, err := s.rn.Resume(b.Context(), s.id, runner.Complete(p.ID, "ci", jobDone)); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -18,7 +18,7 @@ import (
 func all() []event.Event {
 	m := event.Message{Number: 1, Message: llm.Message{Parts: []llm.Part{scribble.Filled[llm.ToolCall](), scribble.Filled[llm.ToolResult]()}}}
 	return []event.Event{
-		event.Text{Delta: "a"}, event.Reasoning{Delta: "a"}, m, scribble.Filled[event.Call](), scribble.Filled[event.Progress](),
+		event.TextDelta{Delta: "a"}, event.ReasoningDelta{Delta: "a"}, m, scribble.Filled[event.Call](), scribble.Filled[event.Progress](),
 		scribble.Filled[event.Result](), scribble.Filled[event.Artifact](), scribble.Filled[event.Pause](), scribble.Filled[event.Retry](),
 		scribble.Filled[event.End](), scribble.Filled[event.Undriven](), scribble.Filled[event.Parked](),
 	}

@@ -21,11 +21,11 @@ import (
 // Event is one of the types below.
 type Event interface{ isEvent() }
 
-// Text is more of the model's answer, as it streams.
-type Text struct{ Delta string }
+// TextDelta is more of the model's answer, as it streams.
+type TextDelta struct{ Delta string }
 
-// Reasoning is more of the model's reasoning, as it streams.
-type Reasoning struct{ Delta string }
+// ReasoningDelta is more of the model's reasoning, as it streams.
+type ReasoningDelta struct{ Delta string }
 
 // Message is a message of the session: the user's, which only followers are
 // shown, the model's, committed, or the results of a turn, which follow from
@@ -131,15 +131,15 @@ const (
 	FinishElsewhere   Finish = "driven_elsewhere" // another drive holds the session
 )
 
-func (Text) isEvent()      {}
-func (Reasoning) isEvent() {}
-func (Message) isEvent()   {}
-func (Call) isEvent()      {}
-func (Progress) isEvent()  {}
-func (Result) isEvent()    {}
-func (Artifact) isEvent()  {}
-func (Pause) isEvent()     {}
-func (Parked) isEvent()    {}
-func (Undriven) isEvent()  {}
-func (Retry) isEvent()     {}
-func (End) isEvent()       {}
+func (TextDelta) isEvent()      {}
+func (ReasoningDelta) isEvent() {}
+func (Message) isEvent()        {}
+func (Call) isEvent()           {}
+func (Progress) isEvent()       {}
+func (Result) isEvent()         {}
+func (Artifact) isEvent()       {}
+func (Pause) isEvent()          {}
+func (Parked) isEvent()         {}
+func (Undriven) isEvent()       {}
+func (Retry) isEvent()          {}
+func (End) isEvent()            {}

@@ -198,7 +198,7 @@ func refused(t *testing.T, req llm.Request, want string) {
 	}
 	_, _, viaModel := llm.Collect(fakellm.Echo().Generate(context.Background(), req))
 	var e *llm.Error
-	if !errors.As(viaModel, &e) || e.Kind != llm.ErrInvalid || e.Temporary() || !strings.HasSuffix(viaModel.Error(), err.Error()) {
+	if !errors.As(viaModel, &e) || e.Kind != llm.ErrInvalid || e.Retryable() || !strings.HasSuffix(viaModel.Error(), err.Error()) {
 		t.Errorf("the model says %v", viaModel)
 	}
 }

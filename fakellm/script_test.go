@@ -49,7 +49,7 @@ func TestUsedUpScriptNamesThePlace(t *testing.T) {
 	req.Messages = append(req.Messages, user("more"))
 	_, _, err := llm.Collect(m.Generate(context.Background(), req))
 	var e *llm.Error
-	if !errors.Is(err, fakellm.ErrUsedUp) || !errors.As(err, &e) || e.Temporary() {
+	if !errors.Is(err, fakellm.ErrUsedUp) || !errors.As(err, &e) || e.Retryable() {
 		t.Fatal(err)
 	}
 	want := "fakellm: invalid_request: the script is used up: turn 1 of the script is asked for, counted from 0, and it has 1 in all (assistant messages in the history that are no branch's: 1)\n" +

@@ -10,6 +10,7 @@ import (
 	"github.com/fermata-ai/fermata/fakellm"
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/runner"
+	"github.com/fermata-ai/fermata/session"
 	"github.com/fermata-ai/fermata/tool"
 )
 
@@ -79,7 +80,7 @@ func (l *life) inspect(waiting []tool.Pause) error {
 		l.violation("the store has a flaw: %v", p)
 	}
 	listed := map[string]bool{}
-	for p, err := range l.runner.Pending(l.ctx, runner.Filter{}, "test") {
+	for p, err := range l.runner.Pending(l.ctx, session.PauseFilter{}, "test") {
 		if err != nil {
 			return err
 		}
@@ -192,7 +193,7 @@ func (l *life) callAccount(id string, p places) (callAccount, error) {
 }
 
 // receipts makes sure that what was acknowledged for a call is there.
-func (l *life) receipts(id string, s runner.CallStatus) {
+func (l *life) receipts(id string, s runner.CallDetails) {
 	for _, r := range l.acked {
 		if r.Call != id {
 			continue

@@ -50,7 +50,7 @@ func TestFindsAnEffectThatHappensTwice(t *testing.T) {
 
 func TestFindsWhatDependsOnTheProcess(t *testing.T) {
 	s := fermatatest.Scenario{Name: "in memory", Inputs: []fermatatest.Input{
-		hello, fermatatest.Answer("deploy", runner.Complete("", text("v2"), "ci")),
+		hello, fermatatest.Answer("deploy", runner.Complete("", "ci", text("v2"))),
 	}, World: func() fermatatest.World {
 		return fermatatest.World{Agent: func() agent.Config {
 			jobs := 0 // a crash forgets them
@@ -99,7 +99,7 @@ func (f *forgetful) Remove() error { return nil }
 
 func TestFindsAScenarioThatCantBe(t *testing.T) {
 	s := named(t, "one tool, once")[0]
-	s.Inputs = append(s.Inputs, fermatatest.Answer("deploy", runner.Complete("", text("v2"), "ci")))
+	s.Inputs = append(s.Inputs, fermatatest.Answer("deploy", runner.Complete("", "ci", text("v2"))))
 	r := cut(t, fermatatest.Memory(), s)
 	finds(t, r, "answer for deploy comes when there is no such call")
 	if r.Histories > 0 {

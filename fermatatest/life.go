@@ -206,7 +206,7 @@ func (l *life) operate(st *core.State) bool {
 			l.violation("%s asks an operator, and the World has none", p.Tool)
 			return false
 		}
-		_, err := l.runner.Resume(l.ctx, theSession, runner.Complete(p.ID, l.world.Operator(p), "operator"))
+		_, err := l.runner.Resume(l.ctx, theSession, runner.Complete(p.ID, "operator", l.world.Operator(p)))
 		l.note("life %d: the operator answers for %s: %v", l.number, p.Tool, err)
 		if err != nil && !isFault(err) {
 			l.violation("the operator's answer was refused: %v", err)

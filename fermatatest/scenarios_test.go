@@ -57,15 +57,15 @@ func scenarios() []fermatatest.Scenario {
 				fakellm.Says("Done.")),
 		}
 	}, hello,
-		fermatatest.Answer("ask", runner.Complete("", text("because"), "ada")),
-		fermatatest.Answer("deploy", runner.Complete("", text("v2"), "ci")))...)
+		fermatatest.Answer("ask", runner.Complete("", "ada", text("because"))),
+		fermatatest.Answer("deploy", runner.Complete("", "ci", text("v2"))))...)
 
 	add(each("one of two answered", func(e tool.Effect) agent.Config {
 		return agent.Config{
 			Tools: []tool.Tool{waiting("deploy", e), asking("ask", e)},
 			Model: fakellm.New(fakellm.Calls("deploy", `{"text":"job"}`).And("ask", `{"text":"why"}`), fakellm.Says("Done.")),
 		}
-	}, hello, fermatatest.Answer("ask", runner.Complete("", text("because"), "ada")), thanks)...)
+	}, hello, fermatatest.Answer("ask", runner.Complete("", "ada", text("because"))), thanks)...)
 	all[len(all)-2].Diverges = true // when the other one is lost, nothing waits that would refuse the message
 
 	add(each("three answered together", func(e tool.Effect) agent.Config {
@@ -77,10 +77,10 @@ func scenarios() []fermatatest.Scenario {
 		}
 	}, hello,
 		fermatatest.Together(
-			fermatatest.Answer("ask", runner.Complete("", text("because"), "ada")),
-			fermatatest.Answer("deploy", runner.Complete("", json.RawMessage(`{"text":7}`), "ci")),
-			fermatatest.Answer("deploy", runner.Fail("", "no disk", "ci", true)).OfCall(2)),
-		fermatatest.Answer("deploy", runner.Complete("", text("v2"), "ci")))...)
+			fermatatest.Answer("ask", runner.Complete("", "ada", text("because"))),
+			fermatatest.Answer("deploy", runner.Complete("", "ci", json.RawMessage(`{"text":7}`))),
+			fermatatest.Answer("deploy", runner.Fail("", "ci", "no disk", true)).OfCall(2)),
+		fermatatest.Answer("deploy", runner.Complete("", "ci", text("v2"))))...)
 
 	gate := interceptor.Approval(&interceptor.ApprovalOptions{Tools: []string{"deploy"}})
 	add(each("approval, then a pause", func(e tool.Effect) agent.Config {
@@ -91,7 +91,7 @@ func scenarios() []fermatatest.Scenario {
 		}
 	}, hello,
 		fermatatest.Answer("deploy", runner.Approve("", "ada", "fine")),
-		fermatatest.Answer("deploy", runner.Complete("", text("v2"), "ci")).OfPause(2))...)
+		fermatatest.Answer("deploy", runner.Complete("", "ci", text("v2"))).OfPause(2))...)
 
 	second := interceptor.Approval(&interceptor.ApprovalOptions{Name: "second", Tools: []string{"work"}})
 	first := interceptor.Approval(&interceptor.ApprovalOptions{Name: "first", Tools: []string{"work"}})
@@ -123,15 +123,15 @@ func scenarios() []fermatatest.Scenario {
 			Model: fakellm.New(fakellm.Calls("haggle", `{"text":"car"}`), fakellm.Says("Done.")),
 		}
 	}, hello,
-		fermatatest.Answer("haggle", runner.Complete("", json.RawMessage(`5`), "ada")),
-		fermatatest.Answer("haggle", runner.Complete("", json.RawMessage(`50`), "ada")).OfPause(2))...)
+		fermatatest.Answer("haggle", runner.Complete("", "ada", json.RawMessage(`5`))),
+		fermatatest.Answer("haggle", runner.Complete("", "ada", json.RawMessage(`50`))).OfPause(2))...)
 
 	add(each("pictures before and after a pause", func(e tool.Effect) agent.Config {
 		return agent.Config{
 			Tools: []tool.Tool{scanning("scan", e)},
 			Model: fakellm.New(fakellm.Calls("scan", `{"text":"page"}`), fakellm.Says("Done.")),
 		}
-	}, hello, fermatatest.Answer("scan", runner.Complete("", json.RawMessage(`true`), "ada")))...)
+	}, hello, fermatatest.Answer("scan", runner.Complete("", "ada", json.RawMessage(`true`))))...)
 
 	add(each("an early answer", func(e tool.Effect) agent.Config {
 		return agent.Config{
@@ -139,7 +139,7 @@ func scenarios() []fermatatest.Scenario {
 			Model: fakellm.New(fakellm.Calls("deploy", `{"text":"job"}`), fakellm.Says("Done.")),
 		}
 	}, hello,
-		fermatatest.Answer("deploy", runner.Complete("", text("v2"), "ci")).During())...)
+		fermatatest.Answer("deploy", runner.Complete("", "ci", text("v2"))).During())...)
 
 	add(each("an early failure", func(e tool.Effect) agent.Config {
 		return agent.Config{
@@ -147,7 +147,7 @@ func scenarios() []fermatatest.Scenario {
 			Model: fakellm.New(fakellm.Calls("deploy", `{"text":"job"}`), fakellm.Says("Done.")),
 		}
 	}, hello,
-		fermatatest.Answer("deploy", runner.Fail("", "no disk", "ci", false)).During())...)
+		fermatatest.Answer("deploy", runner.Fail("", "ci", "no disk", false)).During())...)
 
 	add(each("answered from within the event", func(e tool.Effect) agent.Config {
 		return agent.Config{
@@ -155,8 +155,8 @@ func scenarios() []fermatatest.Scenario {
 			Model: fakellm.New(fakellm.Calls("deploy", `{"text":"job"}`).And("ask", `{"text":"why"}`), fakellm.Says("Done.")),
 		}
 	}, hello,
-		fermatatest.Answer("deploy", runner.Complete("", text("v2"), "ci")).AtPause(),
-		fermatatest.Answer("ask", runner.Complete("", text("because"), "ada")).AtPause())...)
+		fermatatest.Answer("deploy", runner.Complete("", "ci", text("v2"))).AtPause(),
+		fermatatest.Answer("ask", runner.Complete("", "ada", text("because"))).AtPause())...)
 
 	add(each("cancelled while running", func(e tool.Effect) agent.Config {
 		return agent.Config{
@@ -170,7 +170,7 @@ func scenarios() []fermatatest.Scenario {
 			Tools: []tool.Tool{waiting("deploy", e)},
 			Model: fakellm.New(fakellm.Calls("deploy", `{"text":"job"}`), fakellm.Says("Done.")),
 		}
-	}, hello, fermatatest.Cancel("deploy", "too slow"), fermatatest.Answer("deploy", runner.Complete("", text("v2"), "ci")))...)
+	}, hello, fermatatest.Cancel("deploy", "too slow"), fermatatest.Answer("deploy", runner.Complete("", "ci", text("v2"))))...)
 
 	add(each("deadline", func(e tool.Effect) agent.Config {
 		return agent.Config{
@@ -179,8 +179,8 @@ func scenarios() []fermatatest.Scenario {
 				fakellm.Says("Done.")),
 		}
 	}, hello, fermatatest.Pass(2*time.Hour),
-		fermatatest.Answer("deploy", runner.Complete("", text("v2"), "ci")),
-		fermatatest.Answer("ask", runner.Complete("", text("because"), "ada")))...)
+		fermatatest.Answer("deploy", runner.Complete("", "ci", text("v2"))),
+		fermatatest.Answer("ask", runner.Complete("", "ada", text("because"))))...)
 
 	add(each("duplicate and conflicting webhooks", func(e tool.Effect) agent.Config {
 		return agent.Config{
@@ -188,12 +188,12 @@ func scenarios() []fermatatest.Scenario {
 			Model: fakellm.New(fakellm.Calls("deploy", `{"text":"job"}`), fakellm.Says("Done."), fakellm.Says("Welcome.")),
 		}
 	}, hello,
-		fermatatest.Answer("deploy", runner.Complete("", text("v2"), "ci")).Undriven(),
-		fermatatest.Answer("deploy", runner.Complete("", json.RawMessage(` {"text" : "v2"}`), "ci-2")).Undriven(),
-		fermatatest.Answer("deploy", runner.Complete("", text("v3"), "ci")),
-		fermatatest.Answer("deploy", runner.Fail("", "no disk", "ci", false)),
+		fermatatest.Answer("deploy", runner.Complete("", "ci", text("v2"))).Undriven(),
+		fermatatest.Answer("deploy", runner.Complete("", "ci-2", json.RawMessage(` {"text" : "v2"}`))).Undriven(),
+		fermatatest.Answer("deploy", runner.Complete("", "ci", text("v3"))),
+		fermatatest.Answer("deploy", runner.Fail("", "ci", "no disk", false)),
 		thanks,
-		fermatatest.Answer("deploy", runner.Complete("", text("v2"), "ci")))...)
+		fermatatest.Answer("deploy", runner.Complete("", "ci", text("v2"))))...)
 
 	add(each("progress", func(e tool.Effect) agent.Config {
 		return agent.Config{
@@ -204,7 +204,7 @@ func scenarios() []fermatatest.Scenario {
 		fermatatest.Progress("report", tool.Progress{Message: "half", Fraction: 0.5}),
 		fermatatest.Pass(time.Second),
 		fermatatest.Progress("report", tool.Progress{Message: "nearly", Fraction: 0.9}),
-		fermatatest.Answer("report", runner.Complete("", text("v2"), "ci")),
+		fermatatest.Answer("report", runner.Complete("", "ci", text("v2"))),
 		fermatatest.Progress("report", tool.Progress{Message: "late"}))...)
 
 	add(each("Run repeated", func(e tool.Effect) agent.Config {
@@ -213,7 +213,7 @@ func scenarios() []fermatatest.Scenario {
 			Model: fakellm.New(fakellm.Calls("deploy", `{"text":"job"}`), fakellm.Says("Done."), fakellm.Says("Welcome.")),
 		}
 	}, hello, hello, thanks,
-		fermatatest.Answer("deploy", runner.Complete("", text("v2"), "ci")).Undriven(),
+		fermatatest.Answer("deploy", runner.Complete("", "ci", text("v2"))).Undriven(),
 		hello, fermatatest.Message("m1", "Something else."), thanks, thanks)...)
 	all[len(all)-2].Diverges = true // nothing waits then that would refuse a message
 
@@ -263,7 +263,7 @@ func largeAnswer(size int) fermatatest.Scenario {
 			Tools: []tool.Tool{waiting("deploy", tool.Idempotent)},
 			Model: fakellm.New(fakellm.Calls("deploy", `{"text":"job"}`), fakellm.Says("Done.")),
 		}),
-		Inputs: []fermatatest.Input{hello, fermatatest.Answer("deploy", runner.Complete("", text(strings.Repeat("x", size)), "ci"))},
+		Inputs: []fermatatest.Input{hello, fermatatest.Answer("deploy", runner.Complete("", "ci", text(strings.Repeat("x", size))))},
 	}
 }
 
@@ -279,6 +279,6 @@ func large(size int) []fermatatest.Scenario {
 				fakellm.From(func(llm.Request) fakellm.Turn { return fakellm.Says(big) })),
 		}
 	}, fermatatest.Message("m1", big),
-		fermatatest.Answer("deploy", runner.Complete("", text(big), "ci")),
-		fermatatest.Answer("remember", runner.Complete("", text(big), "ada")))
+		fermatatest.Answer("deploy", runner.Complete("", "ci", text(big))),
+		fermatatest.Answer("remember", runner.Complete("", "ada", text(big))))
 }

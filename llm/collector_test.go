@@ -103,7 +103,7 @@ func TestCollect(t *testing.T) {
 
 			got, fin, err = Collect(streamOf(c.events...))
 			var e *Error
-			if !errors.As(err, &e) || e.Kind != ErrTruncated || !e.Temporary() || fin != (Finish{}) {
+			if !errors.As(err, &e) || e.Kind != ErrTruncated || !e.Retryable() || fin != (Finish{}) {
 				t.Errorf("without an end: %v, %v", fin, err)
 			}
 			if d := cmp.Diff(Message{Role: RoleAssistant, Parts: c.want}, got); d != "" {
@@ -205,7 +205,7 @@ func TestStreamsThatBreakTheRulesAreErrors(t *testing.T) {
 			before, _, _ := Collect(streamOf(c.events[:last]...))
 			got, _, err := Collect(streamOf(c.events...))
 			var e *Error
-			if !errors.As(err, &e) || e.Kind != ErrMalformed || e.Temporary() || !strings.Contains(err.Error(), c.want) {
+			if !errors.As(err, &e) || e.Kind != ErrMalformed || e.Retryable() || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%v; want %q", err, c.want)
 			}
 			if d := cmp.Diff(before, got); d != "" {
@@ -235,7 +235,7 @@ func TestEachPartCountsToTheLimit(t *testing.T) {
 			err = c.Add(next(n))
 		}
 		var e *Error
-		if !errors.As(err, &e) || e.Kind != ErrTooLong || e.Temporary() {
+		if !errors.As(err, &e) || e.Kind != ErrTooLong || e.Retryable() {
 			t.Errorf("%s: after %d events: %v", name, n, err)
 		}
 	}

@@ -47,8 +47,8 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// Temporary says that the same request may succeed later.
-func (e *Error) Temporary() bool {
+// Retryable says that the same request may succeed later.
+func (e *Error) Retryable() bool {
 	switch e.Kind {
 	case ErrRateLimited, ErrOverloaded, ErrNetwork, ErrTruncated:
 		return true

@@ -92,7 +92,7 @@ func ExampleCollector() {
 	}
 	_, _, err := c.Message()
 	var e *llm.Error
-	fmt.Println(errors.As(err, &e) && e.Temporary(), err)
+	fmt.Println(errors.As(err, &e) && e.Retryable(), err)
 	// Output:
 	// shown: It is
 	// true truncated: the stream ended without its end marker

@@ -25,7 +25,7 @@ func TestTemporary(t *testing.T) {
 		ErrRateLimited: true, ErrOverloaded: true, ErrNetwork: true, ErrTruncated: true,
 		ErrMalformed: false, ErrContextTooLong: false, ErrInvalid: false, ErrAuth: false, ErrRefused: false, "later": false,
 	} {
-		if got := (&Error{Kind: kind}).Temporary(); got != want {
+		if got := (&Error{Kind: kind}).Retryable(); got != want {
 			t.Errorf("%s: %v", kind, got)
 		}
 	}

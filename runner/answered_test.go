@@ -21,7 +21,7 @@ type listIn struct {
 // becomesTheOutput answers a call with its output, and fails the test unless that is its result.
 func (r *rig) becomesTheOutput(p tool.Pause) {
 	r.t.Helper()
-	r.answer(runner.Complete(p.ID, text("built"), "ci")).finished(event.FinishStop)
+	r.answer(runner.Complete(p.ID, "ci", text("built"))).finished(event.FinishStop)
 	st, err := r.Call(r.t.Context(), chat, p.Call, user)
 	must(r.t, err)
 	if st.Settled != event.Done || string(st.Output) != string(text("built")) {

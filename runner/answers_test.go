@@ -26,11 +26,11 @@ func TestAnswerByARunnerWithoutTheAgent(t *testing.T) {
 	if err := bare.Work(t.Context(), nil); !errors.Is(err, runner.ErrUnknownAgent) {
 		t.Errorf("a worker without an agent is told %v", err)
 	}
-	if _, err := bare.Resume(t.Context(), chat, runner.Complete(p.ID, []byte(`{"txt":""}`), "ci")); !errors.Is(err, session.ErrInvalidResumePayload) {
+	if _, err := bare.Resume(t.Context(), chat, runner.Complete(p.ID, "ci", []byte(`{"txt":""}`))); !errors.Is(err, session.ErrInvalidResumePayload) {
 		t.Errorf("an answer that does not fit is told %v", err)
 	}
 	must(t, bare.Progress(t.Context(), chat, p.Call, user, tool.Progress{Message: "half"}))
-	res, err := bare.Resume(t.Context(), chat, runner.Complete(p.ID, text("v2"), "ci"))
+	res, err := bare.Resume(t.Context(), chat, runner.Complete(p.ID, "ci", text("v2")))
 	must(t, err)
 	if s := watch(t, res.Events(t.Context())); !errors.Is(s.err, runner.ErrUnknownAgent) {
 		t.Errorf("its events end with %v", s.err)
@@ -64,12 +64,12 @@ func TestAnswerOfTheWrongKind(t *testing.T) {
 	}
 	gate := r.say("Deploy.").finished(event.FinishPaused).pause("deploy")
 	refused(gate,
-		runner.Complete("", text("v2"), "ci"), runner.Complete("", []byte(`true`), "ci"), runner.Complete("", []byte(`{"approved":true}`), "ci"),
-		runner.Fail("", "no disk", "ci", false), runner.ApproveEdited("", "ada", "", textIn2{"job-2"}), runner.ApproveEdited("", "ada", "", 7),
+		runner.Complete("", "ci", text("v2")), runner.Complete("", "ci", []byte(`true`)), runner.Complete("", "ci", []byte(`{"approved":true}`)),
+		runner.Fail("", "ci", "no disk", false), runner.ApproveEdited("", "ada", "", textIn2{"job-2"}), runner.ApproveEdited("", "ada", "", 7),
 		runner.Resumption{Decision: &tool.Decision{Arguments: []byte(`{"text":"a"}`)}})
 	job := r.answer(runner.Approve(gate.ID, "ada", "")).finished(event.FinishPaused).pause("deploy")
 	refused(job, runner.Approve("", "ada", ""), runner.Deny("", "ada", ""), runner.ApproveEdited("", "ada", "", textIn{"job-2"}))
-	r.answer(runner.Complete(job.ID, text("v2"), "ci")).finished(event.FinishStop)
+	r.answer(runner.Complete(job.ID, "ci", text("v2"))).finished(event.FinishStop)
 	r.acceptable()
 }
 
@@ -90,10 +90,10 @@ func TestAnswerFitsTheStoredSchema(t *testing.T) {
 			return tool.Pending[newOut](tool.Await{}), nil
 		}))}
 	r.restart()
-	if _, err := r.Resume(t.Context(), chat, runner.Complete(p.ID, []byte(`{"version":2}`), "ci")); !errors.Is(err, session.ErrInvalidResumePayload) {
+	if _, err := r.Resume(t.Context(), chat, runner.Complete(p.ID, "ci", []byte(`{"version":2}`))); !errors.Is(err, session.ErrInvalidResumePayload) {
 		t.Errorf("an answer of the new shape is told %v", err)
 	}
-	r.answer(runner.Complete(p.ID, text("v2"), "ci")).finished(event.FinishStop)
+	r.answer(runner.Complete(p.ID, "ci", text("v2"))).finished(event.FinishStop)
 	if got := string(r.result(p.Call).Output); got != string(text("v2")) {
 		t.Errorf("the result is %s", got)
 	}
@@ -122,7 +122,7 @@ func TestAnswerBeforeTheCallIsBegunPassesTheGates(t *testing.T) {
 			ended := r.begin("Go.")
 			<-entered
 			call := r.transcript().History[1].ToolCalls()[1].ID
-			_, err := r.Resume(t.Context(), chat, runner.Complete(call, text("v2"), "ci"))
+			_, err := r.Resume(t.Context(), chat, runner.Complete(call, "ci", text("v2")))
 			must(t, err)
 			close(let)
 			p := ended().finished(event.FinishPaused).pause("deploy")
@@ -154,7 +154,7 @@ func TestAnswerOutlivesTheInputsSchema(t *testing.T) {
 	}
 	r := newRig(t, agent.Config{Tools: deploy(`{"type":"object"}`), Model: messages(calls("deploy", `{}`), says("Done."))}, nil)
 	p := r.say("Deploy.").finished(event.FinishPaused).pause("deploy")
-	_, err := r.Resume(t.Context(), chat, runner.Complete(p.ID, text("live"), "ci"))
+	_, err := r.Resume(t.Context(), chat, runner.Complete(p.ID, "ci", text("live")))
 	must(t, err)
 	r.config.Tools = deploy(`{"type":"object","properties":{"env":{"type":"string"}},"required":["env"]}`)
 	r.restart()

@@ -244,11 +244,11 @@ func TestRefusedAfterItHadBegun(t *testing.T) {
 	const begun = "Its work had begun before, and may have had effects."
 	for name, deny := range map[string]func(r *rig, p tool.Pause){
 		"by a person": func(r *rig, p tool.Pause) {
-			p = r.answer(runner.Complete(p.ID, text("v2"), "ci")).finished(event.FinishPaused).pause("deploy")
+			p = r.answer(runner.Complete(p.ID, "ci", text("v2"))).finished(event.FinishPaused).pause("deploy")
 			r.answer(runner.Deny(p.ID, "bob", "bad output"))
 		},
 		"by a cancellation": func(r *rig, p tool.Pause) {
-			p = r.answer(runner.Complete(p.ID, text("v2"), "ci")).finished(event.FinishPaused).pause("deploy")
+			p = r.answer(runner.Complete(p.ID, "ci", text("v2"))).finished(event.FinishPaused).pause("deploy")
 			_, err := r.Cancel(r.t.Context(), chat, p.Call, "bob", "bad output")
 			must(r.t, err)
 			r.carryOn()
@@ -256,7 +256,7 @@ func TestRefusedAfterItHadBegun(t *testing.T) {
 		"by a deploy that takes the tool away": func(r *rig, p tool.Pause) {
 			r.config.Tools, r.config.Interceptors = nil, nil
 			r.restart()
-			r.answer(runner.Complete(p.ID, text("v2"), "ci")).finished(event.FinishPaused)
+			r.answer(runner.Complete(p.ID, "ci", text("v2"))).finished(event.FinishPaused)
 			_, err := r.Cancel(r.t.Context(), chat, p.Call, "bob", "its tool is gone")
 			must(r.t, err)
 			r.carryOn()

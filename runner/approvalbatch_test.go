@@ -30,7 +30,7 @@ func deletions(t *testing.T, n *counter) (r *rig, waiting []tool.Pause) {
 // inbox lists what waits in a session, by pause, as a second client sees it; sorted, since calls pause in any order.
 func inbox(t *testing.T, r *rig, id string) (pauses []string) {
 	t.Helper()
-	for p, err := range r.another().Pending(t.Context(), runner.Filter{Session: id, Reason: tool.ReasonApproval}, user) {
+	for p, err := range r.another().Pending(t.Context(), session.PauseFilter{Session: id, Reason: tool.ReasonApproval}, user) {
 		must(t, err)
 		pauses = append(pauses, p.ID)
 	}

@@ -205,7 +205,7 @@ func TestEditedArguments(t *testing.T) {
 	if _, err := r.Resume(t.Context(), chat, runner.Resumption{Pause: p.ID, Decision: &tool.Decision{Arguments: json.RawMessage(`{"cents":1}`)}}); !errors.Is(err, session.ErrInvalidResumePayload) {
 		t.Errorf("a denial with arguments: %v", err)
 	}
-	if _, err := r.Resume(t.Context(), chat, runner.Complete(p.ID, json.RawMessage(`true`), "bob")); !errors.Is(err, session.ErrInvalidResumePayload) {
+	if _, err := r.Resume(t.Context(), chat, runner.Complete(p.ID, "bob", json.RawMessage(`true`))); !errors.Is(err, session.ErrInvalidResumePayload) {
 		t.Errorf("an output in place of a decision: %v", err)
 	}
 	note := strings.Repeat("half of it. ", 200) // lies outside of the head
@@ -261,7 +261,7 @@ func TestChangedBetweenPauseAndAnswer(t *testing.T) {
 			p := r.say("Book it.").finished(event.FinishPaused).pause("book")
 			r.config.Tools = []tool.Tool{changed}
 			r.restart()
-			r.answer(runner.Complete(p.ID, []byte(`"12A"`), "ada")).finished(event.FinishStop)
+			r.answer(runner.Complete(p.ID, "ada", []byte(`"12A"`))).finished(event.FinishStop)
 			text := string(r.result(p.Call).Output)
 			const want = "do not fit book any more, which was changed since: /class: is required"
 			if !strings.Contains(text, want) || !strings.Contains(text, "Its work had begun before") {

@@ -30,8 +30,8 @@ type Operation struct {
 	// Permits are what a token is asked for, and Holder whom it is for.
 	Permits  []tool.Permit
 	Holder   Actor
-	Pauses   Filter         // of OpPending
-	Sessions session.Filter // of OpList
+	Pauses   session.PauseFilter // of OpPending
+	Sessions session.Filter      // of OpList
 }
 
 // Own reports whether the actor is the user whose session it is, or, of a new

@@ -61,7 +61,7 @@ func TestEveryExportedOperationIsAuthorized(t *testing.T) {
 	values := map[reflect.Type]reflect.Value{}
 	for _, v := range []any{
 		runner.Actor("mallory"), []runner.Resumption{runner.Approve(p.ID, "mallory", "")}, runner.Ref{Pause: p.ID},
-		llm.UserText("Hi."), runner.Filter{Session: chat}, session.Filter{User: user}, time.Now().Add(time.Hour),
+		llm.UserText("Hi."), session.PauseFilter{Session: chat}, session.Filter{User: user}, time.Now().Add(time.Hour),
 		runner.Grant{Session: chat, Pause: p.ID, Permits: []tool.Permit{tool.PermitApprove}},
 	} {
 		values[reflect.TypeOf(v)] = reflect.ValueOf(v)
@@ -185,8 +185,8 @@ func TestOperationsSayWhatARuleNeeds(t *testing.T) {
 	p := r.say("Go.").finished(event.FinishPaused).pause("refund")
 	for want, in := range map[runner.AnswerKind]runner.Resumption{
 		runner.AnswerApprove: runner.Approve(p.ID, "eve", ""), runner.AnswerDeny: runner.Deny(p.ID, "eve", ""),
-		runner.AnswerEdit: runner.ApproveEdited(p.ID, "eve", "", textIn{"5"}), runner.AnswerComplete: runner.Complete(p.ID, text("v"), "eve"),
-		runner.AnswerFail: runner.Fail(p.ID, "", "eve", false),
+		runner.AnswerEdit: runner.ApproveEdited(p.ID, "eve", "", textIn{"5"}), runner.AnswerComplete: runner.Complete(p.ID, "eve", text("v")),
+		runner.AnswerFail: runner.Fail(p.ID, "eve", "", false),
 	} {
 		if _, err := r.Resume(t.Context(), chat, in); !errors.Is(err, runner.ErrNotAllowed) {
 			t.Errorf("%s: %v", want, err)
@@ -199,8 +199,8 @@ func TestOperationsSayWhatARuleNeeds(t *testing.T) {
 	if !errors.Is(err, runner.ErrNotAllowed) || len(last.Permits) != 1 || last.Permits[0] != tool.PermitDeny || last.Holder != "grace" || !last.Own() {
 		t.Errorf("a token is asked for as %+v, %v", last, err)
 	}
-	drained(t, r.Pending(t.Context(), runner.Filter{User: user, Tool: "refund", Limit: 3}, user))
-	if last.Pauses != (runner.Filter{User: user, Tool: "refund", Limit: 3}) || !last.Own() {
+	drained(t, r.Pending(t.Context(), session.PauseFilter{User: user, Tool: "refund", Limit: 3}, user))
+	if last.Pauses != (session.PauseFilter{User: user, Tool: "refund", Limit: 3}) || !last.Own() {
 		t.Errorf("an inbox is asked for as %+v", last)
 	}
 	drained(t, r.Sessions(t.Context(), session.Filter{Agent: "ops"}, user))

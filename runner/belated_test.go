@@ -76,9 +76,9 @@ func TestReceiptOfABelatedCommitIsTheStoredOne(t *testing.T) {
 	engine.mu.Lock()
 	engine.next = true
 	engine.mu.Unlock()
-	first, err := r.Resume(t.Context(), chat, runner.Complete(p.ID, text("x"), "eve"))
+	first, err := r.Resume(t.Context(), chat, runner.Complete(p.ID, "eve", text("x")))
 	must(t, err)
-	again, err := r.Resume(t.Context(), chat, runner.Complete(p.ID, text("x"), "eve"))
+	again, err := r.Resume(t.Context(), chat, runner.Complete(p.ID, "eve", text("x")))
 	must(t, err)
 	if engine.next || engine.kept != nil {
 		t.Fatal("no commit was belated")

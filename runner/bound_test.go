@@ -115,8 +115,8 @@ func TestAnswersSayOneThing(t *testing.T) {
 		"a decision and a failure":     {Decision: &tool.Decision{Approved: true}, Failure: "no"},
 		"a decision and a payload":     {Decision: &tool.Decision{Approved: true}, Payload: text("b")},
 		"a failure and a payload":      {Failure: "no", Payload: text("b")},
-		"MayPass goes with Failure":    {Decision: &tool.Decision{Approved: true}, MayPass: true},
-		"and that nothing has failed;": {Payload: text("b"), MayPass: true},
+		"Retryable goes with Failure":  {Decision: &tool.Decision{Approved: true}, Retryable: true},
+		"and that nothing has failed;": {Payload: text("b"), Retryable: true},
 	} {
 		var n counter
 		r := newRig(t, gated(&n, fakellm.New(fakellm.Calls("refund", `{"text":"a"}`), fakellm.Says("Done."))), &rigOptions{memory: true})

@@ -47,7 +47,7 @@ func TestFullTurnIsAnsweredAtOnce(t *testing.T) {
 			for i := 0; i < len(pauses); i += 16 {
 				var batch []runner.Resumption
 				for _, p := range pauses[i : i+16] {
-					batch = append(batch, runner.Complete(p.ID, text(strings.Repeat("x", size)), "ci"))
+					batch = append(batch, runner.Complete(p.ID, "ci", text(strings.Repeat("x", size))))
 				}
 				_, err := r.Resume(t.Context(), chat, batch...)
 				must(t, err)
@@ -102,7 +102,7 @@ func TestFullTurnIsDecidedAtLength(t *testing.T) {
 // Several senders may share one slice, and send it again after it was refused in part.
 func TestBatchIsTheCallersOwn(t *testing.T) {
 	r, p := many(t, 2)
-	batch := []runner.Resumption{runner.Complete(p[0].ID, text("v2"), "ci"), runner.Complete(p[1].ID, nil, "ci")}
+	batch := []runner.Resumption{runner.Complete(p[0].ID, "ci", text("v2")), runner.Complete(p[1].ID, "ci", nil)}
 	var senders sync.WaitGroup
 	for range 4 {
 		senders.Go(func() {
@@ -130,7 +130,7 @@ func TestPayloadSizes(t *testing.T) {
 			var n counter
 			r, p := deployed(t, &n)
 			payload := text(strings.Repeat("x", c.size-frame))
-			_, err := r.Resume(t.Context(), chat, runner.Complete(p.ID, payload, "ci"))
+			_, err := r.Resume(t.Context(), chat, runner.Complete(p.ID, "ci", payload))
 			if !c.ok {
 				if !errors.Is(err, session.ErrInvalidResumePayload) || !strings.Contains(err.Error(), fmt.Sprint(limit)) {
 					t.Errorf("Resume: %v", err)
@@ -196,5 +196,5 @@ func TestLongNamesAreRefused(t *testing.T) {
 			t.Errorf("Cancel: %.200v", err)
 		}
 	}
-	r.answer(runner.Complete(p.ID, text("v2"), runner.Actor(strings.Repeat("x", 256)))).finished(event.FinishStop)
+	r.answer(runner.Complete(p.ID, runner.Actor(strings.Repeat("x", 256)), text("v2"))).finished(event.FinishStop)
 }

@@ -117,10 +117,10 @@ func TestSettledIsFinal(t *testing.T) {
 		is     error // what latecomers are told
 	}{
 		{"by an answer", func(r *rig, p tool.Pause) {
-			r.answer(runner.Complete(p.ID, text("v2"), "ci")).finished(event.FinishStop)
+			r.answer(runner.Complete(p.ID, "ci", text("v2"))).finished(event.FinishStop)
 		}, event.Done, session.ErrSettled},
 		{"by a failure", func(r *rig, p tool.Pause) {
-			r.answer(runner.Fail(p.ID, "no disk", "ci", false)).finished(event.FinishStop)
+			r.answer(runner.Fail(p.ID, "ci", "no disk", false)).finished(event.FinishStop)
 		}, event.Failed, session.ErrSettled},
 		{"by a cancellation", func(r *rig, p tool.Pause) {
 			_, err := r.Cancel(r.t.Context(), chat, p.Call, "ada", "")
@@ -152,9 +152,9 @@ func TestSettledIsFinal(t *testing.T) {
 				}
 			}
 			for _, rs := range []runner.Resumption{
-				runner.Complete(p.ID, text("late"), "ci"), runner.Complete(p.Call, text("late"), "ci"),
-				runner.Fail(p.ID, "late", "ci", true), runner.Approve(p.ID, "ada", ""),
-				runner.Complete(tool.PauseID(p.Call, 2), text("late"), "ci"),
+				runner.Complete(p.ID, "ci", text("late")), runner.Complete(p.Call, "ci", text("late")),
+				runner.Fail(p.ID, "ci", "late", true), runner.Approve(p.ID, "ada", ""),
+				runner.Complete(tool.PauseID(p.Call, 2), "ci", text("late")),
 			} {
 				_, err := r.Resume(t.Context(), chat, rs)
 				told("an answer", err)
@@ -186,7 +186,7 @@ func TestCancelAgainstAnswer(t *testing.T) {
 		var race sync.WaitGroup
 		var cancelled, answered error
 		race.Go(func() { _, cancelled = r.Cancel(t.Context(), chat, p.Call, "ada", "") })
-		race.Go(func() { _, answered = other.Resume(t.Context(), chat, runner.Complete(p.ID, text("v2"), "ci")) })
+		race.Go(func() { _, answered = other.Resume(t.Context(), chat, runner.Complete(p.ID, "ci", text("v2"))) })
 		race.Wait()
 		r.carryOn().finished(event.FinishStop)
 		st, err := r.Call(t.Context(), chat, p.Call, user)
@@ -233,7 +233,7 @@ func TestCancelWhileTheModelReadsTheAnswer(t *testing.T) {
 				Model: fakellm.New(fakellm.Calls("deploy", `{"text":"job-1"}`), fakellm.Says("I see.").Hook(cancel)),
 			}, nil)
 			p = r.say("Deploy.").finished(event.FinishPaused).pause("deploy")
-			r.answer(runner.Complete(p.ID, text("v2"), "ci")).finished(event.FinishStop)
+			r.answer(runner.Complete(p.ID, "ci", text("v2"))).finished(event.FinishStop)
 			st, err := r.Call(t.Context(), chat, p.Call, user)
 			must(t, err)
 			superseded := map[event.Status]session.Kind{event.Done: session.KindCancel, event.Cancelled: session.KindComplete}[st.Settled]

@@ -102,7 +102,7 @@ func TestAnswersAfterClose(t *testing.T) {
 	r := newRig(t, oneCall(waiting("job", tool.Once, &n)), nil)
 	p := r.say("Go.").finished(event.FinishPaused).pause("job")
 	must(t, r.Close())
-	res, err := r.Resume(t.Context(), chat, runner.Complete(p.ID, text("v"), "ci"))
+	res, err := r.Resume(t.Context(), chat, runner.Complete(p.ID, "ci", text("v")))
 	must(t, err)
 	if err := watch(t, res.Events(t.Context())).err; !errors.Is(err, runner.ErrClosed) {
 		t.Errorf("its events: %v", err)

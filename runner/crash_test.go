@@ -87,10 +87,10 @@ func TestReconcileAndOperator(t *testing.T) {
 				if p.Await.Reason != tool.ReasonUnknown {
 					t.Errorf("it waits for reason %q", p.Await.Reason)
 				}
-				if _, err := r.Resume(t.Context(), chat, runner.Complete(p.ID, []byte(`{"no":1}`), "op")); !errors.Is(err, session.ErrInvalidResumePayload) {
+				if _, err := r.Resume(t.Context(), chat, runner.Complete(p.ID, "op", []byte(`{"no":1}`))); !errors.Is(err, session.ErrInvalidResumePayload) {
 					t.Errorf("an operator's word that is no output: %v", err)
 				}
-				run, want = r.answer(runner.Complete(p.ID, text("op says paid"), "op")), event.Done
+				run, want = r.answer(runner.Complete(p.ID, "op", text("op says paid"))), event.Done
 			}
 			if res := of[event.Result](run.finished(event.FinishStop)); len(res) != 1 || res[0].Status != want {
 				t.Errorf("it settled as %v", res)
@@ -135,8 +135,8 @@ func TestIdempotencyKey(t *testing.T) {
 		}))
 	r := newRig(t, agent.Config{Concurrency: 1, Tools: []tool.Tool{again}, Model: messages(calls("book", `{}`, "book", `{}`), says("Done."))}, nil)
 	for _, p := range r.say("Go.").finished(event.FinishPaused).end.Pending {
-		p = r.answer(runner.Complete(p.ID, []byte("0"), user)).finished(event.FinishPaused).pauseOf(p.Call)
-		r.answer(runner.Complete(p.ID, []byte("1"), user))
+		p = r.answer(runner.Complete(p.ID, user, []byte("0"))).finished(event.FinishPaused).pauseOf(p.Call)
+		r.answer(runner.Complete(p.ID, user, []byte("1")))
 	}
 	seen := map[string]bool{}
 	for _, k := range keys {

@@ -58,7 +58,7 @@ func handled(t *testing.T, f *fixtureRig) (errs []error) {
 	}
 	_, err := f.Show(ctx, chat, user)
 	note(err)
-	for p, err := range f.Pending(ctx, runner.Filter{}, user) {
+	for p, err := range f.Pending(ctx, session.PauseFilter{}, user) {
 		if note(err); err == nil {
 			_, err = f.Find(ctx, runner.Ref{Pause: p.ID}, user)
 			note(err)
@@ -67,7 +67,7 @@ func handled(t *testing.T, f *fixtureRig) (errs []error) {
 	if f.token != "" {
 		p, err := f.Find(ctx, runner.Ref{Token: f.token}, user)
 		if note(err); err == nil {
-			_, err = f.Resume(ctx, chat, runner.Complete(p.ID, text("live"), "ci"))
+			_, err = f.Resume(ctx, chat, runner.Complete(p.ID, "ci", text("live")))
 			note(err)
 		}
 	}

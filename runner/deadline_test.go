@@ -34,7 +34,7 @@ func TestDeadlineBeforeAnswer(t *testing.T) {
 	t.Run("a millisecond before", func(t *testing.T) {
 		r, at, p := start(t, hour)
 		at.pass(time.Hour - time.Millisecond)
-		_, err := r.Resume(t.Context(), chat, runner.Complete(p.ID, text("v2"), "ci"))
+		_, err := r.Resume(t.Context(), chat, runner.Complete(p.ID, "ci", text("v2")))
 		must(t, err)
 		at.pass(24 * time.Hour) // what was accepted doesn't expire
 		r.restart()
@@ -47,11 +47,11 @@ func TestDeadlineBeforeAnswer(t *testing.T) {
 	// is told otherwise.
 	late := map[string]func(*rig, tool.Pause) error{
 		"an answer": func(r *rig, p tool.Pause) error {
-			_, err := r.Resume(r.t.Context(), chat, runner.Complete(p.ID, text("late"), "ci"))
+			_, err := r.Resume(r.t.Context(), chat, runner.Complete(p.ID, "ci", text("late")))
 			return err
 		},
 		"a failure": func(r *rig, p tool.Pause) error {
-			_, err := r.Resume(r.t.Context(), chat, runner.Fail(p.ID, "late", "ci", false))
+			_, err := r.Resume(r.t.Context(), chat, runner.Fail(p.ID, "ci", "late", false))
 			return err
 		},
 		"a cancellation": func(r *rig, p tool.Pause) error {
@@ -97,7 +97,7 @@ func TestDeadlineBeforeAnswer(t *testing.T) {
 	t.Run("a timer's deadline is its answer", func(t *testing.T) {
 		r, at, p := start(t, tool.Await{Reason: tool.ReasonTimer, Timeout: time.Hour})
 		at.pass(time.Hour)
-		_, err := r.Resume(t.Context(), chat, runner.Complete(p.ID, text("late"), "ci"))
+		_, err := r.Resume(t.Context(), chat, runner.Complete(p.ID, "ci", text("late")))
 		var conflict *session.ConflictError
 		if !errors.As(err, &conflict) || conflict.Receipt.Kind != session.KindTimer {
 			t.Errorf("an answer is told %v", err)
@@ -201,10 +201,10 @@ func TestDueAtOnceBeforeEveryClock(t *testing.T) {
 			must(t, r.Extend(t.Context(), chat, p[1].ID, "ci", time.Time{}))
 			cl.pass(passed)
 			if passed == 0 {
-				_, err := r.Resume(t.Context(), chat, runner.Complete(p[0].ID, text("v"), "ci"))
+				_, err := r.Resume(t.Context(), chat, runner.Complete(p[0].ID, "ci", text("v")))
 				must(t, err)
 			}
-			_, err := r.Resume(t.Context(), chat, runner.Complete(p[1].ID, text("v"), "ci"))
+			_, err := r.Resume(t.Context(), chat, runner.Complete(p[1].ID, "ci", text("v")))
 			must(t, err)
 			cl.pass(-24 * time.Hour)
 			due, _, _, err := r.store.Due(t.Context(), "ops", nil)
@@ -237,5 +237,5 @@ func TestExtendRefusesWhatCannotBeStored(t *testing.T) {
 		}
 	}
 	must(t, r.Extend(t.Context(), chat, p.ID, "ada", time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)))
-	r.answer(runner.Complete(p.ID, text("v1"), "ci")).finished(event.FinishStop)
+	r.answer(runner.Complete(p.ID, "ci", text("v1"))).finished(event.FinishStop)
 }

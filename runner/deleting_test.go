@@ -29,7 +29,7 @@ func TestDeletedWhileItIsRead(t *testing.T) {
 				return reads
 			}})
 			p := r.say("Go.").finished(event.FinishPaused).pause("deploy")
-			_, err := r.Resume(t.Context(), chat, runner.Complete(p.ID, text("v1"), "ci"))
+			_, err := r.Resume(t.Context(), chat, runner.Complete(p.ID, "ci", text("v1")))
 			must(t, err)
 			r.carryOn().finished(event.FinishStop)
 			reads.prefix, reads.do = kvstore.Key(kind, chat), func() { must(t, r.Delete(t.Context(), chat, "ada")) }

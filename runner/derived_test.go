@@ -97,7 +97,7 @@ func TestIDsOfPausesHaveOneForm(t *testing.T) {
 	var n counter
 	r, p := deployed(t, &n)
 	for _, id := range []string{p.Call + ".01", p.Call + ".+1", p.Call + ".1 ", p.Call + ".0", p.Call + ".-1"} {
-		_, err := r.Resume(t.Context(), chat, runner.Complete(id, text("v2"), "ci"))
+		_, err := r.Resume(t.Context(), chat, runner.Complete(id, "ci", text("v2")))
 		if !errors.Is(err, session.ErrUnknownCall) {
 			t.Errorf("%q is told %v", id, err)
 		}
@@ -105,7 +105,7 @@ func TestIDsOfPausesHaveOneForm(t *testing.T) {
 			t.Errorf("%q is found", id)
 		}
 	}
-	r.answer(runner.Complete(p.ID, text("v2"), "ci")).finished(event.FinishStop)
+	r.answer(runner.Complete(p.ID, "ci", text("v2"))).finished(event.FinishStop)
 }
 
 // A model reads a result as text: what json.Marshal escapes reaches it as
@@ -114,7 +114,7 @@ func TestResultsReachTheModelUnescaped(t *testing.T) {
 	var n counter
 	r, p := deployed(t, &n)
 	const answer = `{"text":"\u003cb\u003e \u0026 \\u003c"}`
-	r.answer(runner.Complete(p.ID, json.RawMessage(answer), "ci")).finished(event.FinishStop)
+	r.answer(runner.Complete(p.ID, "ci", json.RawMessage(answer))).finished(event.FinishStop)
 	res := r.result(p.Call)
 	if string(res.Output) != answer {
 		t.Errorf("%s is stored", res.Output)
@@ -129,9 +129,9 @@ func TestRefusalOfALargeAnswerIsSmall(t *testing.T) {
 	var n counter
 	r, p := deployed(t, &n)
 	large := json.RawMessage(`[1` + strings.Repeat(",1", 500_000) + `]`)
-	_, err := r.Resume(t.Context(), chat, runner.Complete(p.ID, large, "ci"))
+	_, err := r.Resume(t.Context(), chat, runner.Complete(p.ID, "ci", large))
 	if !errors.Is(err, session.ErrInvalidResumePayload) || len(err.Error()) > 1000 {
 		t.Errorf("it is told %v", err)
 	}
-	r.answer(runner.Complete(p.ID, text("v2"), "ci")).finished(event.FinishStop)
+	r.answer(runner.Complete(p.ID, "ci", text("v2"))).finished(event.FinishStop)
 }

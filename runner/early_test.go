@@ -41,7 +41,7 @@ func (r *rig) deliver(token, output string) (session.Receipt, error) {
 	if err != nil {
 		return session.Receipt{}, err
 	}
-	res, err := r.Resume(r.t.Context(), p.Session, runner.Complete(p.ID, text(output), "ci"))
+	res, err := r.Resume(r.t.Context(), p.Session, runner.Complete(p.ID, "ci", text(output)))
 	if err != nil {
 		return session.Receipt{}, err
 	}
@@ -90,7 +90,7 @@ func TestAnswerFasterThanThePause(t *testing.T) {
 			if rc.Fate != "" || rc.By != "ci" || rc.Kind != session.KindComplete {
 				t.Errorf("the receipt is %+v", rc)
 			}
-			again, err := r.Resume(t.Context(), chat, runner.Complete(r.onlyCall(), text("v2"), "ci"))
+			again, err := r.Resume(t.Context(), chat, runner.Complete(r.onlyCall(), "ci", text("v2")))
 			if err != nil || !again.Receipts[0].Duplicate {
 				t.Errorf("redelivered: %+v, %v", again, err)
 			}
@@ -161,8 +161,8 @@ func TestAnswerWhileASiblingRuns(t *testing.T) {
 func TestEarlyAnswerOutlivesTheBody(t *testing.T) {
 	for _, effect := range []tool.Effect{tool.Once, tool.Idempotent} {
 		for name, in := range map[string]func(call string) runner.Resumption{
-			"output":  func(call string) runner.Resumption { return runner.Complete(call, text("v2"), "ci") },
-			"failure": func(call string) runner.Resumption { return runner.Fail(call, "no disk", "ci", false) },
+			"output":  func(call string) runner.Resumption { return runner.Complete(call, "ci", text("v2")) },
+			"failure": func(call string) runner.Resumption { return runner.Fail(call, "ci", "no disk", false) },
 		} {
 			t.Run(name+" "+string(effect), func(t *testing.T) {
 				var n counter
@@ -218,7 +218,7 @@ func TestAnswerWhileALostCallIsGivenUp(t *testing.T) {
 			writes, answered := 0, false
 			r.faults.Before(func(faultkv.Call) {
 				if writes++; writes == at {
-					_, err := r.Resume(t.Context(), chat, runner.Complete(call, text("v2"), "ci"))
+					_, err := r.Resume(t.Context(), chat, runner.Complete(call, "ci", text("v2")))
 					answered = err == nil
 				}
 			})
@@ -302,7 +302,7 @@ func TestFatesOfEarlyAnswers(t *testing.T) {
 				t.Fatalf("the receipt says %q; pause %d is open", rc.Fate, p.Number)
 			}
 			// The sender tries again: it hears the same, and the pause is not answered by it.
-			res, err := r.Resume(t.Context(), chat, runner.Complete(p.ID, text("v2"), "ci"))
+			res, err := r.Resume(t.Context(), chat, runner.Complete(p.ID, "ci", text("v2")))
 			must(t, err)
 			if got := res.Receipts[0]; !got.Duplicate || got.Fate != session.Refused || !got.At.Equal(rc.At) {
 				t.Errorf("redelivered: %+v", got)
@@ -315,7 +315,7 @@ func TestFatesOfEarlyAnswers(t *testing.T) {
 			if await.Schema == nil {
 				answer = `{"text":"7"}`
 			}
-			r.answer(runner.Complete(p.ID, []byte(answer), "ada")).finished(event.FinishStop)
+			r.answer(runner.Complete(p.ID, "ada", []byte(answer))).finished(event.FinishStop)
 			st, err := r.Call(t.Context(), chat, p.Call, user)
 			must(t, err)
 			fates := map[session.Fate]string{}
@@ -325,7 +325,7 @@ func TestFatesOfEarlyAnswers(t *testing.T) {
 			if len(st.Receipts) != 2 || fates[session.Refused] != "ci" || fates[""] != "ada" {
 				t.Errorf("the receipts are %+v", st.Receipts)
 			}
-			if res, err = r.Resume(t.Context(), chat, runner.Complete(p.ID, text("v2"), "ci")); err != nil || !res.Receipts[0].Duplicate {
+			if res, err = r.Resume(t.Context(), chat, runner.Complete(p.ID, "ci", text("v2"))); err != nil || !res.Receipts[0].Duplicate {
 				t.Errorf("redelivered after the end: %+v, %v", res, err)
 			}
 			r.acceptable()
@@ -335,7 +335,7 @@ func TestFatesOfEarlyAnswers(t *testing.T) {
 		var n counter
 		var r *rig
 		r = deploying(t, starting(tool.Once, &n, func(ctx context.Context, call tool.Call) (tool.Result[textOut], error) {
-			_, err := r.Resume(ctx, chat, runner.Complete(call.ID, []byte(`{"txt":"v2"}`), "ci"))
+			_, err := r.Resume(ctx, chat, runner.Complete(call.ID, "ci", []byte(`{"txt":"v2"}`)))
 			if !errors.Is(err, session.ErrInvalidResumePayload) {
 				t.Errorf("an early answer that does not fit: %v", err)
 			}
@@ -376,7 +376,7 @@ func TestEarlyAnswerAndAGate(t *testing.T) {
 			if _, decided := call.Decided("gate"); decided {
 				return next(ctx, call)
 			}
-			if _, err := r.Resume(ctx, chat, runner.Complete(call.ID, text("v2"), "ci")); err != nil {
+			if _, err := r.Resume(ctx, chat, runner.Complete(call.ID, "ci", text("v2"))); err != nil {
 				t.Error(err)
 			}
 			return tool.Execution{Await: &tool.Await{}}, nil
@@ -395,7 +395,7 @@ func TestEarlyAnswerAndAGate(t *testing.T) {
 	if p.Number != 3 || n.get("deploy") != 1 {
 		t.Errorf("pause %d is open; the body was entered %d times", p.Number, n.get("deploy"))
 	}
-	r.answer(runner.Complete(p.ID, text("v3"), "ci")).finished(event.FinishStop)
+	r.answer(runner.Complete(p.ID, "ci", text("v3"))).finished(event.FinishStop)
 	if got := string(r.result(p.Call).Output); got != string(text("v3")) {
 		t.Errorf("the result is %s", got)
 	}
@@ -419,7 +419,7 @@ func TestEarlyAnswerToAnInterruptedRun(t *testing.T) {
 	if s := <-ended; s.end.Finish != event.FinishInterrupted {
 		t.Fatalf("the run ended as %s", s.end.Finish)
 	}
-	_, err := r.Resume(t.Context(), chat, runner.Complete(call, text("v2"), "ci"))
+	_, err := r.Resume(t.Context(), chat, runner.Complete(call, "ci", text("v2")))
 	must(t, err)
 	close(let)
 	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
@@ -450,7 +450,7 @@ func TestUnknownKeyIsNotYetKnown(t *testing.T) {
 	r.say("Deploy.").finished(event.FinishPaused)
 	p, err := r.Find(t.Context(), runner.Ref{Tool: "deploy", Key: "job-1"}, user)
 	must(t, err)
-	r.answer(runner.Complete(p.ID, text("v2"), "ci")).finished(event.FinishStop)
+	r.answer(runner.Complete(p.ID, "ci", text("v2"))).finished(event.FinishStop)
 	over, err := r.Find(t.Context(), runner.Ref{Tool: "deploy", Key: "job-1"}, user)
 	if err != nil || over.ID != p.ID || over.Await.Reason != "" {
 		t.Errorf("after the end: %+v, %v", over, err)

@@ -80,7 +80,7 @@ func show(events iter.Seq2[event.Event, error]) {
 	for ev, err := range events {
 		check(err)
 		switch ev := ev.(type) {
-		case event.Text:
+		case event.TextDelta:
 			fmt.Print(ev.Delta)
 		case event.Pause:
 			fmt.Println("waits:", ev.Pause.Await.Prompt, string(ev.Pause.Arguments))

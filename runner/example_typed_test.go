@@ -12,7 +12,7 @@ import (
 func ExampleFromText() {
 	gate := tool.Pause{ID: "call_x.1", Await: tool.Await{Reason: tool.ReasonApproval, Gate: "approval"}}
 	for _, typed := range []string{"yes", "no, wrong customer", "yes, but only half of it"} {
-		r, err := runner.FromText(gate, typed, "grace")
+		r, err := runner.FromText(gate, "grace", typed)
 		if err != nil {
 			fmt.Println(err)
 			continue
@@ -22,7 +22,7 @@ func ExampleFromText() {
 	seats := json.RawMessage(`{"type":"integer","minimum":1}`)
 	question := tool.Pause{ID: "call_y.1", Await: tool.Await{Reason: tool.ReasonInput, Prompt: "How many seats?", Schema: seats}}
 	for _, typed := range []string{"2", "two"} {
-		r, err := runner.FromText(question, typed, "ada")
+		r, err := runner.FromText(question, "ada", typed)
 		fmt.Printf("payload: %s, %v\n", r.Payload, err)
 	}
 	// Output:

@@ -43,7 +43,7 @@ func TestAnswerThatALayerHoldsBack(t *testing.T) {
 				Model: messages(calls("deploy", `{"text":"job-1"}`), says("I see.")),
 			}, &rigOptions{memory: true, session: &session.Options{Now: at.now}})
 			p := r.say("Deploy.").finished(event.FinishPaused).pause("deploy")
-			gate := r.answer(runner.Complete(p.ID, text("v2"), "ci")).finished(event.FinishPaused).pause("deploy")
+			gate := r.answer(runner.Complete(p.ID, "ci", text("v2"))).finished(event.FinishPaused).pause("deploy")
 			c.end(r, at, gate)
 			r.carryOn().finished(event.FinishStop)
 			st, err := r.Call(t.Context(), chat, p.Call, user)

@@ -32,9 +32,6 @@ type Ref struct {
 	At time.Time
 }
 
-// Filter selects open pauses; empty fields select all.
-type Filter = session.PauseFilter
-
 // keyYouth is how old an event may be whose key no call has, yet. A tool that
 // starts a job and then works on for longer than that, before it pauses, needs
 // a token rather than a key.
@@ -108,7 +105,7 @@ func (rn *Runner) find(ctx context.Context, ref Ref) (p tool.Pause, err error) {
 }
 
 // Pending lists the open pauses of all sessions, the oldest first: an inbox.
-func (rn *Runner) Pending(ctx context.Context, f Filter, actor Actor) iter.Seq2[tool.Pause, error] {
+func (rn *Runner) Pending(ctx context.Context, f session.PauseFilter, actor Actor) iter.Seq2[tool.Pause, error] {
 	return func(yield func(tool.Pause, error) bool) {
 		op := Operation{
 			Kind: OpPending, Actor: actor, Session: f.Session, User: f.User, Tool: f.Tool, Pauses: f,

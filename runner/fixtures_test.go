@@ -53,7 +53,7 @@ var fixtures = map[string]fixture{
 			if p.ID != byKey.ID || p.Call != f.call || p.Deadline.IsZero() {
 				f.t.Errorf("by its token it is %+v, by its key %+v", p, byKey)
 			}
-			return f.answer(runner.Complete(p.ID, text("live"), "ci"))
+			return f.answer(runner.Complete(p.ID, "ci", text("live")))
 		},
 		want: func(f *fixtureRig, r *seen) { f.has(f.call, event.Done, string(text("live"))) },
 	},
@@ -79,7 +79,7 @@ var fixtures = map[string]fixture{
 		calls: calls("deploy", `{"text":"job-1"}`),
 		leave: func(f *fixtureRig) {
 			p := f.say("Go.").finished(event.FinishPaused).pause("deploy")
-			_, err := f.Resume(f.t.Context(), chat, runner.Complete(p.ID, text(strings.Repeat("long ", 14_000)), "ci"))
+			_, err := f.Resume(f.t.Context(), chat, runner.Complete(p.ID, "ci", text(strings.Repeat("long ", 14_000))))
 			must(f.t, err)
 		},
 		goOn: (*fixtureRig).carryOn,
@@ -88,7 +88,7 @@ var fixtures = map[string]fixture{
 	"a question with a state": {
 		calls: calls("confirm", `{"text":"x"}`),
 		goOn: func(f *fixtureRig) *seen {
-			return f.answer(runner.Complete(f.transcript().Pending[0].ID, []byte("7"), "ada"))
+			return f.answer(runner.Complete(f.transcript().Pending[0].ID, "ada", []byte("7")))
 		},
 		want: func(f *fixtureRig, r *seen) { f.has(f.call, event.Done, string(text("7state"))) },
 	},
@@ -115,7 +115,7 @@ var fixtures = map[string]fixture{
 	"died with an early answer": {
 		calls: calls("deploy", `{"text":"job-1"}`),
 		body: func(f *fixtureRig) error {
-			_, err := f.Resume(context.Background(), chat, runner.Complete(f.call, text("fast"), "ci"))
+			_, err := f.Resume(context.Background(), chat, runner.Complete(f.call, "ci", text("fast")))
 			return err
 		},
 		goOn: (*fixtureRig).carryOn,
@@ -174,7 +174,7 @@ var fixtures = map[string]fixture{
 			if !errors.Is(err, session.ErrResumeConflict) {
 				f.t.Errorf("the denial is replaced, with %v", err)
 			}
-			f.answer(runner.Fail(p.ID, "red", "ci", false)).finished(event.FinishStop)
+			f.answer(runner.Fail(p.ID, "ci", "red", false)).finished(event.FinishStop)
 			again := llm.UserText(strings.Repeat("Go. ", 17_000))
 			return watch(f.t, f.Run(ctx, user, chat, again, &runner.RunOptions{MessageID: "m-1"}))
 		},

@@ -95,7 +95,7 @@ func TestFollowThroughWaits(t *testing.T) {
 			if time.Since(at) != 0 {
 				t.Errorf("progress took %v", time.Since(at))
 			}
-			r.answer(runner.Complete(p.ID, text("v2"), "ci")).finished(event.FinishStop)
+			r.answer(runner.Complete(p.ID, "ci", text("v2"))).finished(event.FinishStop)
 			f.sees("result deploy done", "message 2 tool", "message 3 assistant", "end stop")
 			f.ends()
 			r.Close()
@@ -167,7 +167,7 @@ func TestFollowTellsOfWorkThatNobodyDoes(t *testing.T) {
 			Model: fakellm.New(fakellm.Calls("deploy", `{"text":"job-1"}`), fakellm.Says("Deployed.")),
 		}, &rigOptions{memory: true})
 		p := r.say("Deploy.").finished(event.FinishPaused).pause("deploy")
-		must2(r.Resume(t.Context(), chat, runner.Complete(p.ID, text("v2"), "ci")))
+		must2(r.Resume(t.Context(), chat, runner.Complete(p.ID, "ci", text("v2"))))
 		at := time.Now()
 		f := follows(t, r.Follow(t.Context(), chat, user, nil))
 		f.sees("message 0 user", "message 1 assistant")

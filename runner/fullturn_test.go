@@ -94,7 +94,7 @@ func TestFullTurnPausesAfterLongDecisions(t *testing.T) {
 				t.Errorf("what was decided is kept as %+v, %v", st.Decisions, err)
 			}
 			r.inBatches(s.end.Pending, func(p tool.Pause) runner.Resumption {
-				in := runner.Complete(p.ID, text("v"), runner.Actor(actor))
+				in := runner.Complete(p.ID, runner.Actor(actor), text("v"))
 				in.Delivery = actor
 				return in
 			})
@@ -159,7 +159,7 @@ func TestLargeHeadIsReadWhole(t *testing.T) {
 		}
 	}()
 	for _, p := range pauses {
-		in := runner.Complete(p.ID, text("v"), runner.Actor(longNames["control characters"]))
+		in := runner.Complete(p.ID, runner.Actor(longNames["control characters"]), text("v"))
 		in.Delivery = longNames["control characters"]
 		_, err := r.Resume(t.Context(), chat, in)
 		must(t, err)

@@ -67,7 +67,7 @@ func (p *play) shows(s *seen) *seen {
 		said = ""
 	}
 	for _, ev := range s.events {
-		if ev, ok := ev.(event.Text); ok {
+		if ev, ok := ev.(event.TextDelta); ok {
 			said += ev.Delta
 			continue
 		}
@@ -124,7 +124,7 @@ func (p *play) resumes(title string, rs ...runner.Resumption) *seen {
 func (p *play) restarts() {
 	p.section("the process is started anew")
 	p.restart()
-	for w, err := range p.Pending(p.t.Context(), runner.Filter{}, user) {
+	for w, err := range p.Pending(p.t.Context(), session.PauseFilter{}, user) {
 		must(p.t, err)
 		how := ""
 		if w.Progress != nil {
@@ -204,10 +204,10 @@ func playDeploy(t *testing.T) *play {
 	must(t, err)
 	must(t, p.Progress(t.Context(), chat, w.ID, user, tool.Progress{Message: "half"}))
 	p.restarts()
-	p.resumes("the webhook comes with something else than the tool's output", runner.Complete(w.ID, []byte(`{"text":1}`), "ci"))
-	p.resumes("the webhook comes", runner.Complete(w.ID, text("green"), "ci"))
-	p.resumes("the webhook comes again", runner.Complete(w.ID, []byte(` {"text" : "green"} `), "ci"))
-	p.resumes("another answer comes", runner.Fail(w.ID, "red", "ci", false))
+	p.resumes("the webhook comes with something else than the tool's output", runner.Complete(w.ID, "ci", []byte(`{"text":1}`)))
+	p.resumes("the webhook comes", runner.Complete(w.ID, "ci", text("green")))
+	p.resumes("the webhook comes again", runner.Complete(w.ID, "ci", []byte(` {"text" : "green"} `)))
+	p.resumes("another answer comes", runner.Fail(w.ID, "ci", "red", false))
 	return p
 }
 
@@ -227,9 +227,9 @@ func playBatch(t *testing.T) *play {
 	perform := func(concurrency int) *play {
 		p := newPlay(t, "Four calls: one waits for a person, one for a job, one is done, one is of a tool that isn't there. The answers come in the opposite order.", batchConfig(concurrency))
 		run := p.says("Plan a trip.")
-		p.resumes("the job is done", runner.Complete(run.pause("job").ID, text("done"), "ci"))
+		p.resumes("the job is done", runner.Complete(run.pause("job").ID, "ci", text("done")))
 		p.restarts()
-		p.resumes("ada answers", runner.Complete(run.pause("ask").ID, text("Oslo"), user))
+		p.resumes("ada answers", runner.Complete(run.pause("ask").ID, user, text("Oslo")))
 		return p
 	}
 	stored := func(p *play) string {

@@ -205,11 +205,11 @@ func (c *client) resume(ctx context.Context, rn *runner.Runner, in operation) {
 		pause = tool.PauseID(in.call, in.pause)
 	}
 	answer := map[string]runner.Resumption{
-		yes: runner.Approve(pause, runner.Actor(in.by), ""), no: runner.Deny(pause, runner.Actor(in.by), ""), failure: runner.Fail(pause, "no disk", runner.Actor(in.by), false),
+		yes: runner.Approve(pause, runner.Actor(in.by), ""), no: runner.Deny(pause, runner.Actor(in.by), ""), failure: runner.Fail(pause, runner.Actor(in.by), "no disk", false),
 	}
 	r, special := answer[in.content]
 	if !special {
-		r = runner.Complete(pause, payload(in.content), runner.Actor(in.by))
+		r = runner.Complete(pause, runner.Actor(in.by), payload(in.content))
 	}
 	var resumed *runner.Resumed
 	came := c.do(in, func() (string, error) {

@@ -30,7 +30,7 @@ func TestOneKeyOfManyCalls(t *testing.T) {
 	}
 	end := func(p tool.Pause) {
 		cl.pass(time.Minute)
-		res, err := r.Resume(t.Context(), p.Session, runner.Complete(p.ID, text("v"), "ci"))
+		res, err := r.Resume(t.Context(), p.Session, runner.Complete(p.ID, "ci", text("v")))
 		must(t, err)
 		watch(t, res.Events(t.Context())).finished(event.FinishStop)
 	}

@@ -174,7 +174,7 @@ func TestCancelledDuringReconcile(t *testing.T) {
 func TestLeavingACancelledSession(t *testing.T) {
 	r := newRig(t, agent.Config{Model: fakellm.New(fakellm.Says("Hello world, hello."))}, nil)
 	for ev := range r.Run(t.Context(), user, chat, llm.UserText("Go."), nil) {
-		if _, ok := ev.(event.Text); ok {
+		if _, ok := ev.(event.TextDelta); ok {
 			must(t, r.CancelSession(t.Context(), chat, "bob", "enough"))
 			break
 		}
@@ -266,7 +266,7 @@ func TestWorkerAfterALongRun(t *testing.T) {
 		}()
 		p := watch(t, r.Run(context.Background(), user, chat, llm.UserText("Go."), nil)).finished(event.FinishPaused).pause("job")
 		answered := time.Now()
-		_, err := r.Resume(context.Background(), chat, runner.Complete(p.ID, text("v"), "ci"))
+		_, err := r.Resume(context.Background(), chat, runner.Complete(p.ID, "ci", text("v")))
 		must(t, err)
 		<-worked
 		if late := done.Sub(answered); late > 500*time.Millisecond {

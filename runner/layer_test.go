@@ -222,7 +222,7 @@ func TestLayersAreRepeatable(t *testing.T) {
 	r := newRig(t, oneCall(waiting("job", tool.Once, &n), shout), nil)
 	p := r.say("Go.").finished(event.FinishPaused).pause("job")
 	r.restart()
-	r.answer(runner.Complete(p.ID, text("done"), "ci")).finished(event.FinishStop)
+	r.answer(runner.Complete(p.ID, "ci", text("done"))).finished(event.FinishStop)
 	if want := []string{"", `{"text":"done"}`}; !cmp.Equal(saw, want) || n.get("job") != 1 {
 		t.Errorf("the layer saw %q, not %q; the body was entered %d times", saw, want, n.get("job"))
 	}

@@ -56,7 +56,7 @@ func (r *rig) finish(n *counter) {
 	}
 	for range 3 {
 		for _, p := range run.end.Pending {
-			_, err := r.Resume(r.t.Context(), chat, runner.Complete(p.ID, text("b"), "ci"))
+			_, err := r.Resume(r.t.Context(), chat, runner.Complete(p.ID, "ci", text("b")))
 			must(r.t, err)
 		}
 		if run.end.Finish == event.FinishStop {
@@ -150,7 +150,7 @@ func TestCallingBackFromTheLoop(t *testing.T) {
 		}, session.ErrBusy},
 		"Show": {func(ctx context.Context, r *rig, _ event.Event) error { _, err := r.Show(ctx, chat, user); return err }, nil},
 		"Pending": {func(ctx context.Context, r *rig, _ event.Event) (err error) {
-			for _, err = range r.Pending(ctx, runner.Filter{}, user) {
+			for _, err = range r.Pending(ctx, session.PauseFilter{}, user) {
 			}
 			return err
 		}, nil},
@@ -162,7 +162,7 @@ func TestCallingBackFromTheLoop(t *testing.T) {
 		}, nil},
 		"Resume": {func(ctx context.Context, r *rig, ev event.Event) error {
 			if ev, ok := ev.(event.Pause); ok {
-				res, err := r.Resume(ctx, chat, runner.Complete(ev.Pause.ID, text("b"), "ci"))
+				res, err := r.Resume(ctx, chat, runner.Complete(ev.Pause.ID, "ci", text("b")))
 				must(r.t, err)
 				return errors.Join(err, watch(r.t, res.Events(ctx)).finished(event.FinishElsewhere).err)
 			}

@@ -106,9 +106,9 @@ func TestFence(t *testing.T) {
 				Model: messages(calls("job", `{"text":"a"}`, "job", `{"text":"b"}`), says("Done."))}, &rigOptions{wrap: wrap})
 			s := r.say("Go.").finished(event.FinishPaused)
 			for range 3 {
-				s = r.answer(runner.Complete(s.end.Pending[0].ID, text("on"), "ci")).finished(event.FinishPaused)
+				s = r.answer(runner.Complete(s.end.Pending[0].ID, "ci", text("on"))).finished(event.FinishPaused)
 				r.restart()
-				s = r.answer(runner.Complete(s.end.Pending[1].ID, text("on"), "ci"))
+				s = r.answer(runner.Complete(s.end.Pending[1].ID, "ci", text("on")))
 			}
 			if len(fences) != 8 || fences[0] == 0 || fences[0] != fences[1] {
 				t.Fatalf("the fences are %v", fences)

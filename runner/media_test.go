@@ -56,7 +56,7 @@ func TestMediaGoesToTheModelWithTheResult(t *testing.T) {
 		if turned {
 			answer = "true"
 		}
-		r.answer(runner.Complete(p.ID, []byte(answer), user)).finished(event.FinishStop)
+		r.answer(runner.Complete(p.ID, user, []byte(answer))).finished(event.FinishStop)
 		asked := model.Requests()[1].Messages[2]
 		var got [][]llm.Media
 		for _, part := range asked.Parts {
@@ -91,7 +91,7 @@ func TestMediaOfAPauseGoesToTheModel(t *testing.T) {
 		if restart {
 			r.restart()
 		}
-		seen := r.answer(runner.Complete(p.ID, []byte(`"fermata"`), user)).finished(event.FinishStop)
+		seen := r.answer(runner.Complete(p.ID, user, []byte(`"fermata"`))).finished(event.FinishStop)
 		want := []llm.Media{picture("page.png", 3000)}
 		if got := of[event.Result](seen); len(got) != 1 || !cmp.Equal(got[0].Result.Media, want) {
 			t.Errorf("the result that was shown is %v", got)

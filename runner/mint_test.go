@@ -129,7 +129,7 @@ func TestTokenIsAskedForAsItIsMade(t *testing.T) {
 	grant.Holder = grant.Holder[1:]
 	tok, err = r.ReadToken(t.Context(), r.mint(grant))
 	must(t, err)
-	_, err = r.Resume(t.Context(), chat, runner.Complete(tok.PauseID(), text("v"), tok.Holder))
+	_, err = r.Resume(t.Context(), chat, runner.Complete(tok.PauseID(), tok.Holder, text("v")))
 	must(t, err)
 }
 

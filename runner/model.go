@@ -137,9 +137,9 @@ func (d *drive) stream(ctx context.Context) (err error) {
 		var shown event.Event
 		switch ev := ev.(type) {
 		case llm.TextDelta:
-			shown = event.Text{Delta: ev.Text}
+			shown = event.TextDelta{Delta: ev.Text}
 		case llm.ReasoningDelta:
-			shown = event.Reasoning{Delta: ev.Text}
+			shown = event.ReasoningDelta{Delta: ev.Text}
 		default:
 			continue
 		}

@@ -33,7 +33,7 @@ func TestAnswerNamesAPause(t *testing.T) {
 		Model: fakellm.New(fakellm.Calls("pipeline", `{"text":"a"}`), fakellm.Says("Done.")),
 	}, nil)
 	resume := func(pause, payload string) (session.Receipt, error) {
-		res, err := r.Resume(t.Context(), chat, runner.Complete(pause, []byte(payload), "ci"))
+		res, err := r.Resume(t.Context(), chat, runner.Complete(pause, "ci", []byte(payload)))
 		if err != nil {
 			return session.Receipt{}, err
 		}
@@ -128,12 +128,12 @@ func TestTokenIsForTheNextPause(t *testing.T) {
 	}, nil)
 	p := r.say("Go.").finished(event.FinishPaused).pause("pipeline")
 	// The early answer is an output, and the pause takes one for the tool: it is refused, and pause 2 is open.
-	p = r.answer(runner.Complete(p.ID, []byte(`1`), "ci")).finished(event.FinishPaused).pause("pipeline")
+	p = r.answer(runner.Complete(p.ID, "ci", []byte(`1`))).finished(event.FinishPaused).pause("pipeline")
 	if rc := r.receipt(p.Call, 2); p.Number != 2 || rc.Fate != session.Refused {
 		t.Errorf("pause %d is open; the receipt says %q", p.Number, rc.Fate)
 	}
 	// By the call's id the redelivery is known, too.
-	if res, err := r.Resume(t.Context(), chat, runner.Complete(p.Call, text("fast"), "ci")); err != nil || !res.Receipts[0].Duplicate {
+	if res, err := r.Resume(t.Context(), chat, runner.Complete(p.Call, "ci", text("fast"))); err != nil || !res.Receipts[0].Duplicate {
 		t.Errorf("redelivered: %+v, %v", res, err)
 	}
 }
@@ -146,21 +146,21 @@ func TestEarlyAnswerByCallOfALaterPause(t *testing.T) {
 		if call.Pauses < 2 {
 			return tool.Pending[textOut](tool.Await{Mode: tool.ModeReenter}), nil
 		}
-		if _, err := r.Resume(ctx, chat, runner.Complete(call.ID, text("v3"), "ci")); !errors.Is(err, session.ErrPauseRequired) {
+		if _, err := r.Resume(ctx, chat, runner.Complete(call.ID, "ci", text("v3"))); !errors.Is(err, session.ErrPauseRequired) {
 			t.Errorf("by the call's id: %v", err)
 		}
 		if _, err := r.deliver(call.Token(), "v3"); err != nil {
 			t.Error(err)
 		}
-		res, err := r.Resume(ctx, chat, runner.Complete(call.ID, text("v3"), "ci"))
+		res, err := r.Resume(ctx, chat, runner.Complete(call.ID, "ci", text("v3")))
 		if err != nil || !res.Receipts[0].Duplicate || res.Receipts[0].Pause != 3 {
 			t.Errorf("again, by the call's id: %+v, %v", res, err)
 		}
 		return tool.Pending[textOut](tool.Await{}), nil
 	}))
 	p := r.say("Deploy.").finished(event.FinishPaused).pause("deploy")
-	p = r.answer(runner.Complete(p.ID, []byte(`1`), "ci")).finished(event.FinishPaused).pause("deploy")
-	r.answer(runner.Complete(p.ID, []byte(`2`), "ci")).finished(event.FinishStop)
+	p = r.answer(runner.Complete(p.ID, "ci", []byte(`1`))).finished(event.FinishPaused).pause("deploy")
+	r.answer(runner.Complete(p.ID, "ci", []byte(`2`))).finished(event.FinishStop)
 	if got := string(r.result(p.Call).Output); got != string(text("v3")) {
 		t.Errorf("the result is %s", got)
 	}
@@ -175,12 +175,12 @@ func TestProviderReusesIDsInLaterTurns(t *testing.T) {
 		Model: fakellm.New(fakellm.Calls("touch", `{"text":"a"}`).IDs("call_0"), turn, turn, fakellm.Says("Done.")),
 	}, nil)
 	old := r.say("Go.").finished(event.FinishPaused).pause("deploy")
-	next := r.answer(runner.Complete(old.ID, text("v1"), "ci")).finished(event.FinishPaused).pause("deploy")
+	next := r.answer(runner.Complete(old.ID, "ci", text("v1"))).finished(event.FinishPaused).pause("deploy")
 	if next.Call == old.Call {
 		t.Fatal("two calls have one id")
 	}
 	for _, late := range []string{"v1", "v2"} { // redelivered, and changed
-		res, err := r.Resume(t.Context(), chat, runner.Complete(old.ID, text(late), "ci"))
+		res, err := r.Resume(t.Context(), chat, runner.Complete(old.ID, "ci", text(late)))
 		if late == "v1" && (err != nil || !res.Receipts[0].Duplicate) || late == "v2" && !errors.Is(err, session.ErrResumeConflict) {
 			t.Errorf("%s: %+v, %v", late, res, err)
 		}
@@ -188,7 +188,7 @@ func TestProviderReusesIDsInLaterTurns(t *testing.T) {
 	if st, err := r.Call(t.Context(), chat, next.Call, user); err != nil || st.Status != session.Pending {
 		t.Fatalf("the new call is %s, %v", st.Status, err)
 	}
-	r.answer(runner.Complete(next.ID, text("v3"), "ci")).finished(event.FinishStop)
+	r.answer(runner.Complete(next.ID, "ci", text("v3"))).finished(event.FinishStop)
 	if a, b := r.result(old.Call), r.result(next.Call); string(a.Output) != string(text("v1")) || string(b.Output) != string(text("v3")) {
 		t.Errorf("the results are %s and %s", a.Output, b.Output)
 	}

@@ -137,7 +137,7 @@ func TestTokenOfABodyAtALayersPause(t *testing.T) {
 	answers := func(want error) {
 		t.Helper()
 		for _, in := range []runner.Resumption{
-			runner.Complete(tok.PauseID(), text("v"), "ci"), runner.Fail(tok.PauseID(), "no", "ci", false),
+			runner.Complete(tok.PauseID(), "ci", text("v")), runner.Fail(tok.PauseID(), "ci", "no", false),
 		} {
 			in.Gate = tok.Gate
 			if _, err := r.Resume(t.Context(), chat, in); !errors.Is(err, want) {
@@ -151,7 +151,7 @@ func TestTokenOfABodyAtALayersPause(t *testing.T) {
 	if tok, err = r.ReadToken(t.Context(), token); err != nil || tok.PauseID() != p.ID {
 		t.Errorf("the token of the next entry is %+v, with %v", tok, err)
 	}
-	r.answer(runner.Complete(p.ID, text("v"), "ci")).finished(event.FinishStop)
+	r.answer(runner.Complete(p.ID, "ci", text("v"))).finished(event.FinishStop)
 }
 
 // A token that could do nothing is not made: the call ends with an error that

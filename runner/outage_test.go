@@ -40,15 +40,15 @@ func TestFullDiskChangesNothing(t *testing.T) {
 	large := text(strings.Repeat("x", 200<<10))
 	operations := map[string]func(context.Context, *runner.Runner, tool.Pause) error{
 		"an answer": func(ctx context.Context, rn *runner.Runner, p tool.Pause) error {
-			_, err := rn.Resume(ctx, chat, runner.Complete(p.ID, text("v2"), "ci"))
+			_, err := rn.Resume(ctx, chat, runner.Complete(p.ID, "ci", text("v2")))
 			return err
 		},
 		"a large answer": func(ctx context.Context, rn *runner.Runner, p tool.Pause) error {
-			_, err := rn.Resume(ctx, chat, runner.Complete(p.ID, large, "ci"))
+			_, err := rn.Resume(ctx, chat, runner.Complete(p.ID, "ci", large))
 			return err
 		},
 		"a failure": func(ctx context.Context, rn *runner.Runner, p tool.Pause) error {
-			_, err := rn.Resume(ctx, chat, runner.Fail(p.ID, "no disk", "ci", true))
+			_, err := rn.Resume(ctx, chat, runner.Fail(p.ID, "ci", "no disk", true))
 			return err
 		},
 		"a cancellation": func(ctx context.Context, rn *runner.Runner, p tool.Pause) error {

@@ -83,7 +83,7 @@ func TestModelIsRetriedAfterTheAnswerWasCancelled(t *testing.T) {
 	}, nil)
 	p := r.say("Go.").finished(event.FinishPaused).pause("job")
 	call = p.Call
-	r.answer(runner.Complete(p.ID, text("v"), "ci")).finished(event.FinishStop)
+	r.answer(runner.Complete(p.ID, "ci", text("v"))).finished(event.FinishStop)
 	must(t, fakellm.Check(last))
 	if got := r.result(call); !got.Error || !strings.Contains(string(got.Output), "Cancelled") {
 		t.Errorf("the call ended with %s", got.Output)
@@ -100,7 +100,7 @@ func TestMessageOutrunByACancellation(t *testing.T) {
 		Model: fakellm.New(fakellm.Calls("job", `{"text":"k"}`), fakellm.Says("Well.")),
 	}, &rigOptions{memory: true, wrap: h.wrap})
 	p := r.say("Go.").finished(event.FinishPaused).pause("job")
-	_, err := r.Resume(t.Context(), chat, runner.Complete(p.ID, text("v"), "ci"))
+	_, err := r.Resume(t.Context(), chat, runner.Complete(p.ID, "ci", text("v")))
 	must(t, err)
 	h.before = func(b kvstore.Batch) {
 		for _, put := range b.Puts {
@@ -189,7 +189,7 @@ func TestRefusedMessageLiftsNothing(t *testing.T) {
 				var n counter
 				r := newRig(t, jobs(&n, 2), &rigOptions{wrap: wrap})
 				p := r.say("Go.").finished(event.FinishPaused).end.Pending
-				_, err := r.Resume(t.Context(), chat, runner.Complete(p[0].ID, text("v"), "ci"))
+				_, err := r.Resume(t.Context(), chat, runner.Complete(p[0].ID, "ci", text("v")))
 				must(t, err)
 				must(t, r.store.Update(t.Context(), chat, func(tx *session.Tx) error {
 					tx.Stop(was.Finish, was.Why)
@@ -216,13 +216,13 @@ func TestAnswerBesideARefusedMessage(t *testing.T) {
 	h := new(hooked)
 	r := newRig(t, jobs(&n, 3), &rigOptions{wrap: h.wrap})
 	p := r.say("Go.").finished(event.FinishPaused).end.Pending
-	_, err := r.Resume(t.Context(), chat, runner.Complete(p[0].ID, text("v"), "ci"))
+	_, err := r.Resume(t.Context(), chat, runner.Complete(p[0].ID, "ci", text("v")))
 	must(t, err)
 	must(t, r.store.Update(t.Context(), chat, func(tx *session.Tx) error { tx.Stop(event.FinishInterrupted, ""); return nil }))
 	h.before = func(b kvstore.Batch) {
 		if slices.ContainsFunc(b.Puts, func(put kvstore.Put) bool { return bytes.Contains(put.Value, []byte(`"halt":{`)) }) {
 			h.before = nil
-			_, err := r.Resume(t.Context(), chat, runner.Complete(p[1].ID, text("w"), "ci"))
+			_, err := r.Resume(t.Context(), chat, runner.Complete(p[1].ID, "ci", text("w")))
 			must(t, err)
 		}
 	}

@@ -132,7 +132,7 @@ func TestAnswerBetweenTwoLooks(t *testing.T) {
 		switch ev := ev.(type) {
 		case event.Pause:
 			l.before = func() {
-				_, err := r.Resume(context.Background(), chat, runner.Complete(ev.Pause.ID, text("v"), "ci"))
+				_, err := r.Resume(context.Background(), chat, runner.Complete(ev.Pause.ID, "ci", text("v")))
 				must(t, err)
 			}
 		case event.End:
@@ -170,7 +170,7 @@ func TestCancelledBeforeTheDriveWatches(t *testing.T) {
 				r := newRig(t, agent.Config{Tools: []tool.Tool{look}, Model: messages(calls("look", `{"text":"a"}`), says("Done."))},
 					&rigOptions{memory: true, wrap: func(kv kvstore.Store) kvstore.Store { l.Exclusive = kv.(kvstore.Exclusive); return l }})
 				p := r.say("Look.").finished(event.FinishPaused).pause("look")
-				_, err := r.Resume(t.Context(), chat, runner.Complete(p.ID, []byte(`1`), "ci"))
+				_, err := r.Resume(t.Context(), chat, runner.Complete(p.ID, "ci", []byte(`1`)))
 				must(t, err)
 				l.after = func() { must(t, cancel(r, p)) }
 				r.carryOn()

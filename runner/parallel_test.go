@@ -173,7 +173,7 @@ func TestSiblingsGoOn(t *testing.T) {
 			t.Fatalf("%v wait", run.end.Pending)
 		}
 		for _, p := range run.end.Pending {
-			_, err := r.Resume(t.Context(), chat, runner.Complete(p.ID, text("later"), "ci"))
+			_, err := r.Resume(t.Context(), chat, runner.Complete(p.ID, "ci", text("later")))
 			must(t, err)
 		}
 		r.carryOn().finished(event.FinishStop)
@@ -223,7 +223,7 @@ func TestResultsOfCallsThatEndInReverse(t *testing.T) {
 		run := ended().finished(event.FinishPaused)
 		for i := range 2 {
 			p := run.end.Pending[1-i]
-			_, err := r.Resume(t.Context(), chat, runner.Complete(p.ID, text(p.Await.Key), "ci"))
+			_, err := r.Resume(t.Context(), chat, runner.Complete(p.ID, "ci", text(p.Await.Key)))
 			must(t, err)
 		}
 		r.carryOn().finished(event.FinishStop)

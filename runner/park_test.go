@@ -112,7 +112,7 @@ func TestWaysToEndAParkedCall(t *testing.T) {
 			r.carryOn().finished(event.FinishStop)
 		}, event.Cancelled, "Cancelled: too late. The tool was not run."},
 		"failed": {func(r *rig, p tool.Pause) {
-			r.answer(runner.Fail(p.Call+".2", "there is no refund any more", "bob", false)).finished(event.FinishStop)
+			r.answer(runner.Fail(p.Call+".2", "bob", "there is no refund any more", false)).finished(event.FinishStop)
 		}, event.Failed, "there is no refund any more"},
 		"with its session": {func(r *rig, p tool.Pause) {
 			must(r.t, r.CancelSession(r.t.Context(), chat, "bob", "all over"))
@@ -269,7 +269,7 @@ func TestWorkerWarnsOfAgentsItDoesNotHave(t *testing.T) {
 		if log.Len() > 0 {
 			t.Errorf("it warned of what waits: %s", log.String())
 		}
-		_, err := r.Resume(t.Context(), chat, runner.Complete(p.ID, text("v2"), "ci"))
+		_, err := r.Resume(t.Context(), chat, runner.Complete(p.ID, "ci", text("v2")))
 		must(t, err)
 		time.Sleep(2*time.Hour + 30*time.Minute)
 		cancel()

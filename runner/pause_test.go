@@ -74,7 +74,7 @@ func TestAnswerFromWithinThePauseEvent(t *testing.T) {
 		must(t, err)
 		switch ev := ev.(type) {
 		case event.Pause:
-			_, err := r.Resume(t.Context(), chat, runner.Complete(ev.Pause.ID, text("v2"), "ci"))
+			_, err := r.Resume(t.Context(), chat, runner.Complete(ev.Pause.ID, "ci", text("v2")))
 			must(t, err)
 		case event.End:
 			end = ev
@@ -85,7 +85,7 @@ func TestAnswerFromWithinThePauseEvent(t *testing.T) {
 	}
 	// The pause that is over is nowhere to be found, not after a crash either, and is in nobody's way.
 	r.restart()
-	for p, err := range r.Pending(t.Context(), runner.Filter{}, user) {
+	for p, err := range r.Pending(t.Context(), session.PauseFilter{}, user) {
 		t.Errorf("%s is still listed, %v", p.ID, err)
 	}
 	r.say("Hello.").finished(event.FinishStop)
@@ -105,7 +105,7 @@ func TestWaysToEndAPause(t *testing.T) {
 			must(r.t, err)
 		}, event.Cancelled, "wrong version. The work had begun"},
 		{"a failure", tool.Await{}, func(r *rig, _ *clock, p tool.Pause) {
-			_, err := r.Resume(r.t.Context(), chat, runner.Fail(p.ID, "no disk", "ci", false))
+			_, err := r.Resume(r.t.Context(), chat, runner.Fail(p.ID, "ci", "no disk", false))
 			must(r.t, err)
 		}, event.Failed, "Failed: no disk."},
 		{"the deadline", tool.Await{Timeout: time.Hour}, func(_ *rig, c *clock, _ tool.Pause) { c.pass(time.Hour) },
@@ -190,9 +190,9 @@ func TestACallMayAskAgain(t *testing.T) {
 		in   func(pause string) runner.Resumption
 	}{
 		{"before", func(p string) runner.Resumption { return runner.Approve(p, "eve", "") }},
-		{"", func(p string) runner.Resumption { return runner.Complete(p, []byte(`{"n":5}`), "ada") }},
+		{"", func(p string) runner.Resumption { return runner.Complete(p, "ada", []byte(`{"n":5}`)) }},
 		{"after", func(p string) runner.Resumption { return runner.Approve(p, "eve", "") }},
-		{"", func(p string) runner.Resumption { return runner.Complete(p, []byte(`{"n":1}`), "ada") }},
+		{"", func(p string) runner.Resumption { return runner.Complete(p, "ada", []byte(`{"n":1}`)) }},
 	} {
 		if want := tool.PauseID(p.Call, i+1); p.ID != want || p.Number != i+1 || p.Await.Gate != step.gate {
 			t.Fatalf("%s waits, number %d, for %q; not %s for %q", p.ID, p.Number, p.Await.Gate, want, step.gate)
@@ -272,7 +272,7 @@ func TestEqualQuestionsGetTheirOwnAnswers(t *testing.T) {
 		if i == 1 {
 			want = event.FinishStop
 		}
-		r.answer(runner.Complete(pauses[i].ID, answer, "ada")).finished(want)
+		r.answer(runner.Complete(pauses[i].ID, "ada", answer)).finished(want)
 	}
 	for i, p := range pauses {
 		if got, want := string(r.result(p.Call).Output), fmt.Sprintf(`"answer %d"`, i); got != want {

@@ -77,7 +77,7 @@ func TestProgress(t *testing.T) {
 	t.Run("live to whoever follows", func(t *testing.T) {
 		r, _, p := start(t)
 		// A session at rest has nothing to follow, so another call has to run meanwhile: the model's.
-		_, err := r.Resume(t.Context(), chat, runner.Complete(p.ID, text("v2"), "ci"))
+		_, err := r.Resume(t.Context(), chat, runner.Complete(p.ID, "ci", text("v2")))
 		must(t, err)
 		shown := 0
 		for ev, err := range r.Follow(t.Context(), chat, user, nil) {
@@ -183,7 +183,7 @@ func TestProgress(t *testing.T) {
 		if string(before.Commits) != string(after.Commits) || after.Calls[0].Status != session.Pending {
 			t.Errorf("the head was written; the call is %s", after.Calls[0].Status)
 		}
-		r.answer(runner.Complete(p.ID, text("v2"), "ci")).finished(event.FinishStop)
+		r.answer(runner.Complete(p.ID, "ci", text("v2"))).finished(event.FinishStop)
 		at.pass(time.Hour)
 		if err := report(r, p, "late"); !errors.Is(err, session.ErrSettled) {
 			t.Errorf("late progress is told %v", err)
@@ -314,7 +314,7 @@ func TestProgressWhileAnswersCome(t *testing.T) {
 		if i == len(pauses)-1 {
 			want = event.FinishStop
 		}
-		r.answer(runner.Complete(p.ID, text("v2"), "ci")).finished(want)
+		r.answer(runner.Complete(p.ID, "ci", text("v2"))).finished(want)
 	}
 	close(stop)
 	<-ended

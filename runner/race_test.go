@@ -40,7 +40,7 @@ func TestManyAnswersAtOnce(t *testing.T) {
 							answer = text("same")
 						}
 						<-start
-						res, err := all[i%runners].Resume(t.Context(), chat, runner.Complete(p.ID, answer, runner.Actor(fmt.Sprint(i))))
+						res, err := all[i%runners].Resume(t.Context(), chat, runner.Complete(p.ID, runner.Actor(fmt.Sprint(i)), answer))
 						mu.Lock()
 						var conflict *session.ConflictError
 						switch {

@@ -47,7 +47,7 @@ func TestSlowReadersHoldNothing(t *testing.T) {
 			t.Errorf("the file grew from %d to %d bytes", before, after)
 		}
 	}
-	for p, err := range r.Pending(t.Context(), runner.Filter{}, user) {
+	for p, err := range r.Pending(t.Context(), session.PauseFilter{}, user) {
 		must(t, err)
 		if p.Session == chat {
 			flood()
@@ -144,7 +144,7 @@ func TestAnswersWhileTheRunWrites(t *testing.T) {
 					rn := runners[pauses%2]
 					wg.Go(func() {
 						<-let
-						_, err := rn.Resume(t.Context(), chat, runner.Complete(ev.Pause.ID, text(ev.Pause.Await.Key), "ci"))
+						_, err := rn.Resume(t.Context(), chat, runner.Complete(ev.Pause.ID, "ci", text(ev.Pause.Await.Key)))
 						if err != nil {
 							t.Error(err)
 						}

@@ -41,10 +41,10 @@ func TestToolThatWasDeclaredAnewWhileItsCallWaited(t *testing.T) {
 						entered++
 						tok, err := r.ReadToken(ctx, tool.CallFrom(ctx).Token())
 						must(t, err)
-						if _, err := r.Resume(ctx, chat, runner.Complete(tok.PauseID(), []byte(`1`), "ci")); !errors.Is(err, session.ErrInvalidResumePayload) {
+						if _, err := r.Resume(ctx, chat, runner.Complete(tok.PauseID(), "ci", []byte(`1`))); !errors.Is(err, session.ErrInvalidResumePayload) {
 							t.Errorf("an answer as the tool was once declared: %v", err)
 						}
-						_, err = r.Resume(ctx, chat, runner.Complete(tok.PauseID(), []byte(`{"url":"u"}`), "ci"))
+						_, err = r.Resume(ctx, chat, runner.Complete(tok.PauseID(), "ci", []byte(`{"url":"u"}`)))
 						must(t, err)
 						return tool.Pending[outcome](tool.Await{}), nil
 					}))}
@@ -83,7 +83,7 @@ func TestCancelAndProgressOfAPauseThatIsOver(t *testing.T) {
 	}
 	must(t, progress(first.ID))
 
-	_, err := r.Resume(ctx, chat, runner.Complete(first.ID, text("v"), "ci"))
+	_, err := r.Resume(ctx, chat, runner.Complete(first.ID, "ci", text("v")))
 	must(t, err)
 	for name, do := range map[string]func(string) error{"cancel": cancel, "progress": progress} {
 		if err := do(first.ID); !errors.Is(err, session.ErrNotPaused) {

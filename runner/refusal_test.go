@@ -32,18 +32,18 @@ func TestBatchIsJudgedItemByItem(t *testing.T) {
 	var n counter
 	r := newRig(t, jobs(&n, 4), nil)
 	p := r.say("Go.").finished(event.FinishPaused).end.Pending
-	r.answer(runner.Complete(p[0].ID, text("a"), "ci"))
+	r.answer(runner.Complete(p[0].ID, "ci", text("a")))
 	res, err := r.Resume(t.Context(), chat,
-		runner.Complete(p[0].ID, text("a"), "ci"),                        // a duplicate
-		runner.Complete(p[0].ID, text("other"), "ci"),                    // a conflict
-		runner.Complete(p[1].ID, text("b"), "ci"),                        // accepted
-		runner.Complete(p[1].ID, text("b"), "ci"),                        // a duplicate of that
-		runner.Complete(p[1].ID, text("c"), "ci"),                        // a conflict with it
-		runner.Complete(p[2].ID, []byte(`{"text":1}`), "ci"),             // misfitting
-		runner.Complete("call_nosuch.1", text("x"), "ci"),                // unknown
+		runner.Complete(p[0].ID, "ci", text("a")),
+		runner.Complete(p[0].ID, "ci", text("other")),
+		runner.Complete(p[1].ID, "ci", text("b")),
+		runner.Complete(p[1].ID, "ci", text("b")),
+		runner.Complete(p[1].ID, "ci", text("c")),
+		runner.Complete(p[2].ID, "ci", []byte(`{"text":1}`)),
+		runner.Complete("call_nosuch.1", "ci", text("x")),
 		runner.Approve(p[2].ID, "ada", "yes"),                            // no decision is asked for
 		runner.ApproveEdited(p[2].ID, "ada", "yes", make(chan struct{})), // does not encode
-		runner.Fail(p[3].ID, "no disk", "ci", false))                     // accepted
+		runner.Fail(p[3].ID, "ci", "no disk", false))                     // accepted
 	must(t, err)
 	want := []error{nil, session.ErrResumeConflict, nil, nil, session.ErrResumeConflict, session.ErrInvalidResumePayload,
 		session.ErrUnknownCall, session.ErrInvalidResumePayload, session.ErrInvalidResumePayload, nil}
@@ -55,7 +55,7 @@ func TestBatchIsJudgedItemByItem(t *testing.T) {
 	if got := r.transcript().Pending; len(got) != 1 || got[0].ID != p[2].ID {
 		t.Errorf("what waits is %v", got)
 	}
-	if _, err := r.Resume(t.Context(), chat, runner.Complete(p[2].ID, []byte(`1`), "ci"), runner.Complete("call_nosuch", text("x"), "ci")); !errors.Is(err, session.ErrUnknownCall) || !errors.Is(err, session.ErrInvalidResumePayload) {
+	if _, err := r.Resume(t.Context(), chat, runner.Complete(p[2].ID, "ci", []byte(`1`)), runner.Complete("call_nosuch", "ci", text("x"))); !errors.Is(err, session.ErrUnknownCall) || !errors.Is(err, session.ErrInvalidResumePayload) {
 		t.Errorf("a batch of which nothing is accepted: %v", err)
 	}
 	for _, some := range []int{0, 17} {
@@ -70,13 +70,13 @@ func TestBatchIsJudgedItemByItem(t *testing.T) {
 func TestLargestBatch(t *testing.T) {
 	for name, answer := range map[string]func(pause string) runner.Resumption{
 		"failures": func(pause string) runner.Resumption {
-			return runner.Fail(pause, strings.Repeat("long ", 1000), "ci", true)
+			return runner.Fail(pause, "ci", strings.Repeat("long ", 1000), true)
 		},
 		"outputs": func(pause string) runner.Resumption {
-			return runner.Complete(pause, text(strings.Repeat("x", 55_000)), "ci")
+			return runner.Complete(pause, "ci", text(strings.Repeat("x", 55_000)))
 		},
 		"huge": func(pause string) runner.Resumption {
-			return runner.Complete(pause, text(strings.Repeat("x", 300_000)), "ci")
+			return runner.Complete(pause, "ci", text(strings.Repeat("x", 300_000)))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -120,7 +120,7 @@ func TestMisfittingAnswers(t *testing.T) {
 		`{"text":"a","text":"b"}`:              "text",
 		`"` + strings.Repeat("x", 1<<20) + `"`: "1048576",
 	} {
-		_, err := r.Resume(t.Context(), chat, runner.Complete(p.ID, []byte(payload), "ci"))
+		_, err := r.Resume(t.Context(), chat, runner.Complete(p.ID, "ci", []byte(payload)))
 		var misfit *session.PayloadError
 		if !errors.As(err, &misfit) || !errors.Is(err, session.ErrInvalidResumePayload) || !strings.Contains(err.Error(), words) || len(err.Error()) > 1000 {
 			t.Errorf("%.40s: %.500v", payload, err)
@@ -132,7 +132,7 @@ func TestMisfittingAnswers(t *testing.T) {
 	if got, err := r.Call(t.Context(), chat, p.Call, user); err != nil || len(got.Receipts) > 0 {
 		t.Errorf("refused answers left receipts: %v, %v", got.Receipts, err)
 	}
-	r.answer(runner.Complete(p.ID, text("a"), "ci")).finished(event.FinishStop)
+	r.answer(runner.Complete(p.ID, "ci", text("a"))).finished(event.FinishStop)
 }
 
 func TestRefusalsAreTyped(t *testing.T) {
@@ -141,12 +141,12 @@ func TestRefusalsAreTyped(t *testing.T) {
 	r := newRig(t, jobs(&n, 4), &rigOptions{session: &session.Options{Now: func() time.Time { return now }}})
 	p := r.say("Go.").finished(event.FinishPaused).end.Pending
 	complete := func(id, pause string) error {
-		_, err := r.Resume(t.Context(), id, runner.Complete(pause, text("x"), "ci"))
+		_, err := r.Resume(t.Context(), id, runner.Complete(pause, "ci", text("x")))
 		return err
 	}
 	_, err := r.Cancel(t.Context(), chat, p[0].Call, user, "no")
 	must(t, err)
-	_, err = r.Resume(t.Context(), chat, runner.Fail(p[1].ID, "no", "ci", false))
+	_, err = r.Resume(t.Context(), chat, runner.Fail(p[1].ID, "ci", "no", false))
 	must(t, err)
 	must(t, r.Extend(t.Context(), chat, p[3].ID, user, now.Add(24*time.Hour)))
 	now = now.Add(2 * time.Hour)
@@ -208,14 +208,14 @@ func TestAuthorizerSeesEveryOperation(t *testing.T) {
 	before := printed(r.transcript())
 	allow = false
 	ctx := t.Context()
-	_, resume := r.Resume(ctx, chat, runner.Complete(p.ID, text("x"), user))
+	_, resume := r.Resume(ctx, chat, runner.Complete(p.ID, user, text("x")))
 	_, cancel := r.Cancel(ctx, chat, p.Call, user, "")
 	_, find := r.Find(ctx, runner.Ref{Pause: p.ID}, user)
 	_, findNone := r.Find(ctx, runner.Ref{Pause: "call_nosuch.1"}, user)
 	_, show := r.Show(ctx, chat, user)
 	_, call := r.Call(ctx, chat, p.Call, user)
 	var pending, list error
-	for _, err := range r.Pending(ctx, runner.Filter{}, user) {
+	for _, err := range r.Pending(ctx, session.PauseFilter{}, user) {
 		pending = err
 	}
 	for _, err := range r.Sessions(ctx, session.Filter{}, user) {
@@ -262,7 +262,7 @@ func TestMessageAnswers(t *testing.T) {
 	if err := r.say("The blue one.").err; !errors.Is(err, session.ErrPending) {
 		t.Errorf("with another call waiting: %v", err)
 	}
-	r.answer(runner.Complete(run.pause("job").ID, text("v"), "ci")).finished(event.FinishPaused)
+	r.answer(runner.Complete(run.pause("job").ID, "ci", text("v"))).finished(event.FinishPaused)
 	said := func() *seen {
 		return watch(t, r.Run(t.Context(), user, chat, llm.UserText(`The "blue" <one>.`), &runner.RunOptions{MessageID: "m-2"}))
 	}
@@ -281,7 +281,7 @@ func TestMessageAnswers(t *testing.T) {
 		t.Errorf("its receipts are %v", status.Receipts)
 	}
 	// The same answer by Resume is the same answer.
-	res, err := r.Resume(t.Context(), chat, runner.Complete(run.pause("ask").ID, status.Output, user))
+	res, err := r.Resume(t.Context(), chat, runner.Complete(run.pause("ask").ID, user, status.Output))
 	must(t, err)
 	if !res.Receipts[0].Duplicate {
 		t.Errorf("the receipt is %+v", res.Receipts[0])
@@ -299,7 +299,7 @@ func TestPartialAnswers(t *testing.T) {
 	r := newRig(t, config, nil)
 	p := r.say("Go.").finished(event.FinishPaused).end.Pending
 	for i, at := range []int{3, 0, 5, 1, 4, 2} {
-		res, err := r.Resume(t.Context(), chat, runner.Complete(p[at].ID, text(fmt.Sprint(at)), "ci"))
+		res, err := r.Resume(t.Context(), chat, runner.Complete(p[at].ID, "ci", text(fmt.Sprint(at))))
 		must(t, err)
 		r.restart()
 		if got := len(r.transcript().Pending); got != 5-i {
@@ -336,7 +336,7 @@ func TestMessageIDs(t *testing.T) {
 	if s := say("Stop.", "m-1"); !errors.Is(s.err, session.ErrMessageConflict) || s.end.Finish != event.FinishPaused {
 		t.Errorf("another content: it ends as %q, %v", s.end.Finish, s.err)
 	}
-	r.answer(runner.Complete(p.ID, text("v"), "ci")).finished(event.FinishStop)
+	r.answer(runner.Complete(p.ID, "ci", text("v"))).finished(event.FinishStop)
 	r.restart()
 	say("Go.", "m-1").finished(event.FinishStop)
 	if got := len(r.transcript().History); got != 4 {
@@ -375,7 +375,7 @@ func TestNoUserCodeInTransactions(t *testing.T) {
 	reenter := func() {
 		ctx := context.Background()
 		for range r.Sessions(ctx, session.Filter{}, user) {
-			for range r.Pending(ctx, runner.Filter{}, user) {
+			for range r.Pending(ctx, session.PauseFilter{}, user) {
 			}
 		}
 		if got, err := r.Show(ctx, chat, user); err == nil && len(got.Pending) > 0 {
@@ -414,6 +414,6 @@ func TestNoUserCodeInTransactions(t *testing.T) {
 			p = e.Pause
 		}
 	}
-	r.answer(runner.Complete(p.ID, text("v"), "ci")).finished(event.FinishStop)
+	r.answer(runner.Complete(p.ID, "ci", text("v"))).finished(event.FinishStop)
 	r.acceptable()
 }

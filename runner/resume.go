@@ -18,10 +18,10 @@ type Resumption struct {
 	// Pause is a pause's id; or a call's, as long as the call has had one pause only.
 	Pause string
 	// One of these is set; several are refused.
-	Payload  json.RawMessage // the answer: a JSON value that fits the pause's schema
-	Decision *tool.Decision  // at a gate: Approved, Reason, and Arguments where they are edited; the rest is the session's to say, and refused
-	Failure  string          // the outside job failed, for this reason
-	MayPass  bool            // with Failure: trying again may help
+	Payload   json.RawMessage // the answer: a JSON value that fits the pause's schema
+	Decision  *tool.Decision  // at a gate: Approved, Reason, and Arguments where they are edited; the rest is the session's to say, and refused
+	Failure   string          // the outside job failed, for this reason
+	Retryable bool            // with Failure: trying again may help
 
 	// Gate, if set, is the layer that the answer is for: at another layer's
 	// pause it is refused. What comes with a token takes it from Token.Gate.
@@ -35,13 +35,15 @@ type Resumption struct {
 }
 
 // Complete answers a pause with an output, or an answer for the tool: a JSON value that fits the pause's schema.
-func Complete(pause string, out json.RawMessage, actor Actor) Resumption {
+func Complete(pause string, actor Actor, out json.RawMessage) Resumption {
 	return Resumption{Pause: pause, Payload: out, Actor: actor}
 }
 
-// Fail says that the outside job failed, and whether trying again may help. The call settles as a tool error.
-func Fail(pause, why string, actor Actor, mayPass bool) Resumption {
-	return Resumption{Pause: pause, Failure: why, Actor: actor, MayPass: mayPass, failed: true}
+// Fail answers a pause with the failure of its outside job. The call settles as
+// a tool error, which tells the model why and, if it is retryable, that trying
+// again may help.
+func Fail(pause string, actor Actor, why string, retryable bool) Resumption {
+	return Resumption{Pause: pause, Failure: why, Actor: actor, Retryable: retryable, failed: true}
 }
 
 // Approve lets a call run with the arguments that were shown.
@@ -162,8 +164,8 @@ func (r Resumption) contradiction() error {
 		return errors.New("it has a decision and a payload, and an answer is one of them; edited arguments belong into Decision.Arguments")
 	case failed && len(r.Payload) > 0:
 		return errors.New("it has a failure and a payload, and an answer is one of them")
-	case r.MayPass && !failed:
-		return errors.New("it says that trying again may help, and that nothing has failed; MayPass goes with Failure")
+	case r.Retryable && !failed:
+		return errors.New("it says that trying again may help, and that nothing has failed; Retryable goes with Failure")
 	case d == nil:
 		return nil
 	case d.Gate != "":
@@ -182,7 +184,7 @@ func (r Resumption) contradiction() error {
 // reply makes of a resumption what the session judges. An error is the resumption's own.
 func (rn *Runner) reply(r Resumption) (*session.Reply, error) {
 	in := &session.Reply{
-		Pause: r.Pause, Gate: r.Gate, By: llm.CleanString(string(r.Actor)), Delivery: llm.CleanString(r.Delivery), MayPass: r.MayPass,
+		Pause: r.Pause, Gate: r.Gate, By: llm.CleanString(string(r.Actor)), Delivery: llm.CleanString(r.Delivery), Retryable: r.Retryable,
 	}
 	misfit := func(err error) error { return &session.PayloadError{Pause: r.Pause, Err: err} }
 	var content any
@@ -207,7 +209,7 @@ func (rn *Runner) reply(r Resumption) (*session.Reply, error) {
 	case r.failed || r.Failure != "":
 		in.Kind = session.KindFail
 		why := llm.CleanString(r.Failure)
-		kept, content = tool.Text(session.FailureText(why, r.MayPass)), failureContent{why, r.MayPass}
+		kept, content = tool.Text(session.FailureText(why, r.Retryable)), failureContent{why, r.Retryable}
 	default:
 		in.Kind, in.Value = session.KindComplete, llm.CleanJSON(r.Payload)
 		if len(in.Value) == 0 {
@@ -248,8 +250,8 @@ type (
 		Arguments json.RawMessage `json:"arguments,omitempty"`
 	}
 	failureContent struct {
-		Failure string `json:"failure"`
-		MayPass bool   `json:"may_pass,omitempty"`
+		Failure   string `json:"failure"`
+		Retryable bool   `json:"may_pass,omitempty"` // under the name by which stored hashes were made
 	}
 )
 

@@ -49,7 +49,7 @@ func TestAcceptedMeansDurable(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var n counter
 			r, p := deployed(t, &n)
-			res, err := r.Resume(t.Context(), chat, runner.Complete(p.ID, text("v2"), "ci"))
+			res, err := r.Resume(t.Context(), chat, runner.Complete(p.ID, "ci", text("v2")))
 			must(t, err)
 			if rc := res.Receipts[0]; rc.Duplicate || rc.Err != nil || rc.Call != p.Call || rc.Pause != 1 || rc.By != "ci" {
 				t.Errorf("the receipt is %+v", rc)
@@ -81,7 +81,7 @@ func TestAcceptingIsOneCommit(t *testing.T) {
 				case "lose":
 					r.faults.Add(faultkv.LoseAt(before + 1).AndDie())
 				}
-				_, err := r.Resume(t.Context(), chat, runner.Complete(p.ID, payload, "ci"))
+				_, err := r.Resume(t.Context(), chat, runner.Complete(p.ID, "ci", payload))
 				if (err == nil) != (fault == "none") {
 					t.Fatalf("Resume: %v", err)
 				}
@@ -100,7 +100,7 @@ func TestAcceptingIsOneCommit(t *testing.T) {
 				} else if st.Status != session.Answered || len(st.Receipts) != 1 || len(due) != 1 { // all of it is
 					t.Errorf("the call is %s, with receipts %v and %d wake-ups", st.Status, st.Receipts, len(due))
 				}
-				again, err := r.Resume(t.Context(), chat, runner.Complete(p.ID, payload, "ci"))
+				again, err := r.Resume(t.Context(), chat, runner.Complete(p.ID, "ci", payload))
 				must(t, err)
 				if again.Receipts[0].Duplicate != (fault != "fail") {
 					t.Errorf("redelivered: %+v", again.Receipts[0])
@@ -119,7 +119,7 @@ func TestAcknowledgementLostOnce(t *testing.T) {
 	var n counter
 	r, p := deployed(t, &n)
 	r.faults.Add(faultkv.LoseAt(r.faults.Applies() + 1))
-	res, err := r.Resume(t.Context(), chat, runner.Complete(p.ID, text("v2"), "ci"))
+	res, err := r.Resume(t.Context(), chat, runner.Complete(p.ID, "ci", text("v2")))
 	if err != nil || res.Receipts[0].Duplicate {
 		t.Fatalf("the commit was applied, and Resume says %+v, %v", res, err)
 	}
@@ -152,7 +152,7 @@ func TestOutputModeRepeatsAfterACrash(t *testing.T) {
 				Model: fakellm.New(fakellm.Calls("deploy", `{"text":"job-1"}`), fakellm.Says("Deployed.")),
 			}, nil)
 			p := r.say("Deploy.").finished(event.FinishPaused).pause("deploy")
-			res, err := r.Resume(t.Context(), chat, runner.Complete(p.ID, text("v2"), "ci"))
+			res, err := r.Resume(t.Context(), chat, runner.Complete(p.ID, "ci", text("v2")))
 			must(t, err)
 			r.faults.Add(faultkv.FailAt(r.faults.Applies() + 1).AndDie()) // the result
 			if s := watch(t, res.Events(t.Context())); !errors.Is(s.err, faultkv.ErrFault) {
@@ -179,13 +179,13 @@ func TestRepeatedAnswerIsADuplicate(t *testing.T) {
 		make func(p tool.Pause, by runner.Actor, delivery string) runner.Resumption
 	}{
 		"output": {"deploy", func(p tool.Pause, by runner.Actor, _ string) runner.Resumption {
-			return runner.Complete(p.ID, text("v2"), by)
+			return runner.Complete(p.ID, by, text("v2"))
 		}},
 		"by call": {"deploy", func(p tool.Pause, by runner.Actor, _ string) runner.Resumption {
-			return runner.Complete(p.Call, text("v2"), by)
+			return runner.Complete(p.Call, by, text("v2"))
 		}},
 		"failure": {"deploy", func(p tool.Pause, by runner.Actor, _ string) runner.Resumption {
-			return runner.Fail(p.ID, "no disk", by, true)
+			return runner.Fail(p.ID, by, "no disk", true)
 		}},
 		"approval": {"refund", func(p tool.Pause, by runner.Actor, _ string) runner.Resumption {
 			return runner.Approve(p.ID, by, "fine")
@@ -247,7 +247,7 @@ func TestDuplicatesAreByContent(t *testing.T) {
 		Model: fakellm.New(fakellm.Calls("ask", `{"text":"a"}`), fakellm.Says("Thanks.")),
 	}, nil)
 	p := r.say("Ask.").finished(event.FinishPaused).pause("ask")
-	_, err := r.Resume(t.Context(), chat, runner.Complete(p.ID, json.RawMessage(first), "ada"))
+	_, err := r.Resume(t.Context(), chat, runner.Complete(p.ID, "ada", json.RawMessage(first)))
 	must(t, err)
 	for payload, equal := range map[string]bool{
 		first: true,
@@ -276,10 +276,10 @@ func TestDuplicatesAreByContent(t *testing.T) {
 }
 
 func TestOtherAnswerIsAConflict(t *testing.T) {
-	complete := func(p string) runner.Resumption { return runner.Complete(p, text("v2"), "ci") }
+	complete := func(p string) runner.Resumption { return runner.Complete(p, "ci", text("v2")) }
 	for name, first := range map[string]func(string) runner.Resumption{
 		"an output": complete,
-		"a failure": func(p string) runner.Resumption { return runner.Fail(p, "no disk", "ci", false) },
+		"a failure": func(p string) runner.Resumption { return runner.Fail(p, "ci", "no disk", false) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			var n counter
@@ -289,8 +289,8 @@ func TestOtherAnswerIsAConflict(t *testing.T) {
 			conflicts := func(when string) {
 				t.Helper()
 				for _, other := range []runner.Resumption{
-					runner.Complete(p.ID, text("v3"), "ci"), runner.Complete(p.Call, text("v3"), "ci"),
-					runner.Fail(p.ID, "no power", "ci", false), runner.Fail(p.ID, "no disk", "ci", true),
+					runner.Complete(p.ID, "ci", text("v3")), runner.Complete(p.Call, "ci", text("v3")),
+					runner.Fail(p.ID, "ci", "no power", false), runner.Fail(p.ID, "ci", "no disk", true),
 				} {
 					var conflict *session.ConflictError
 					_, err := r.Resume(t.Context(), chat, other)
@@ -316,7 +316,7 @@ func TestOtherAnswerIsAConflict(t *testing.T) {
 }
 
 func TestFailedJobIsAnAnswer(t *testing.T) {
-	for _, mayPass := range []bool{false, true} {
+	for _, retryable := range []bool{false, true} {
 		for _, mode := range []tool.Mode{tool.ModeOutput, tool.ModeReenter} {
 			t.Run(string(mode), func(t *testing.T) {
 				var n counter
@@ -326,12 +326,12 @@ func TestFailedJobIsAnAnswer(t *testing.T) {
 						return tool.Pending[textOut](tool.Await{Mode: mode}), nil
 					})}}, nil)
 				p := r.say("Deploy.").finished(event.FinishPaused).pause("deploy")
-				s := r.answer(runner.Fail(p.ID, "no disk", "ci", mayPass)).finished(event.FinishStop)
+				s := r.answer(runner.Fail(p.ID, "ci", "no disk", retryable)).finished(event.FinishStop)
 				if res := of[event.Result](s); len(res) != 1 || res[0].Status != event.Failed || res[0].By != "ci" {
 					t.Errorf("it settled as %v", res)
 				}
 				res := r.result(p.Call)
-				if says := string(res.Output); !res.Error || !strings.Contains(says, "no disk") || strings.Contains(says, "tried again") != mayPass {
+				if says := string(res.Output); !res.Error || !strings.Contains(says, "no disk") || strings.Contains(says, "tried again") != retryable {
 					t.Errorf("the model reads %s, error %v", says, res.Error)
 				}
 				if n.get("deploy") != 1 || len(model.Requests()) != 2 {
@@ -347,7 +347,7 @@ func TestFailedJobIsAnAnswer(t *testing.T) {
 func TestFailedJobWithoutAReason(t *testing.T) {
 	var n counter
 	r, p := deployed(t, &n)
-	r.answer(runner.Fail(p.ID, "", "ci", false)).finished(event.FinishStop)
+	r.answer(runner.Fail(p.ID, "ci", "", false)).finished(event.FinishStop)
 	if res := r.result(p.Call); !res.Error || string(res.Output) != `"Failed."` {
 		t.Errorf("the model reads %s", res.Output)
 	}

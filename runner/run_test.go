@@ -250,7 +250,7 @@ func TestDrivenElsewhere(t *testing.T) {
 		if !errors.As(run.err, &busy) || busy.Session != chat {
 			t.Errorf("Run on a driven session: %v", run.err)
 		}
-		res, err := rn.Resume(t.Context(), chat, runner.Complete(p.ID, text("v"), "ci"))
+		res, err := rn.Resume(t.Context(), chat, runner.Complete(p.ID, "ci", text("v")))
 		must(t, err)
 		watch(t, res.Events(t.Context())).finished(event.FinishElsewhere)
 	}
@@ -284,7 +284,7 @@ func TestRunWithCallsPending(t *testing.T) {
 		}
 		// What was accepted is settled first; then the message is appended, and the model called once.
 		for _, tool := range []string{"job", "ask"} {
-			_, err := r.Resume(t.Context(), chat, runner.Complete(p.pause(tool).ID, text("v"), "ci"))
+			_, err := r.Resume(t.Context(), chat, runner.Complete(p.pause(tool).ID, "ci", text("v")))
 			must(t, err)
 		}
 		r.restart()
@@ -298,14 +298,14 @@ func TestRunWithCallsPending(t *testing.T) {
 	t.Run("it supersedes what waits for a person", func(t *testing.T) {
 		r := newRig(t, config, nil)
 		p := r.say("Go.").finished(event.FinishPaused)
-		_, err := r.Resume(t.Context(), chat, runner.Complete(p.pause("job").ID, text("v"), "ci"))
+		_, err := r.Resume(t.Context(), chat, runner.Complete(p.pause("job").ID, "ci", text("v")))
 		must(t, err)
 		watch(t, r.Run(t.Context(), user, chat, llm.UserText("Never mind."), &runner.RunOptions{Supersede: true})).finished(event.FinishStop)
 		denied := r.result(p.pause("ask").Call)
 		if !denied.Error || !strings.Contains(string(denied.Output), "Denied") {
 			t.Errorf("the question settled with %s", denied.Output)
 		}
-		if _, err := r.Resume(t.Context(), chat, runner.Complete(p.pause("ask").ID, text("late"), user)); !errors.Is(err, session.ErrSettled) {
+		if _, err := r.Resume(t.Context(), chat, runner.Complete(p.pause("ask").ID, user, text("late"))); !errors.Is(err, session.ErrSettled) {
 			t.Errorf("a late answer gets %v", err)
 		}
 		r.acceptable()

@@ -62,7 +62,7 @@ func TestSchemasAreKeptAsLongAsTheyAreUsed(t *testing.T) {
 	}
 	answer := func(p tool.Pause) {
 		t.Helper()
-		_, err := r.Resume(t.Context(), p.Session, runner.Complete(p.ID, json.RawMessage(`"b"`), "ada"))
+		_, err := r.Resume(t.Context(), p.Session, runner.Complete(p.ID, "ada", json.RawMessage(`"b"`)))
 		must(t, err)
 	}
 	first, second := ask("one"), ask("two")

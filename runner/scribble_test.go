@@ -292,7 +292,7 @@ func (s *scribblers) session(waiting int) {
 		must(t, err)
 		s.got("caller", again)
 	}
-	for p, err := range r.Pending(t.Context(), runner.Filter{}, user) {
+	for p, err := range r.Pending(t.Context(), session.PauseFilter{}, user) {
 		must(t, err)
 		s.got("caller", p)
 	}
@@ -324,9 +324,9 @@ func (s *scribblers) answer(waiting int) {
 		case "pay":
 			answers = append(answers, runner.ApproveEdited(p.ID, "bob", "less", json.RawMessage(`{"cents":50,"more":[2]}`)))
 		case "ask":
-			answers = append(answers, runner.Complete(p.ID, text("b"), "bob"))
+			answers = append(answers, runner.Complete(p.ID, "bob", text("b")))
 		case "job":
-			answers = append(answers, runner.Complete(p.ID, json.RawMessage(`{"ok":true}`), "ci"))
+			answers = append(answers, runner.Complete(p.ID, "ci", json.RawMessage(`{"ok":true}`)))
 		}
 	}
 	if len(answers) != waiting {

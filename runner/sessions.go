@@ -14,7 +14,7 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// Session is a session as it is listed and shown. Its JSON, that of a Transcript, and that of a CallStatus are good for an HTTP API, as that
+// Session is a session as it is listed and shown. Its JSON, that of a Transcript, and that of a CallDetails are good for an HTTP API, as that
 // of a tool.Pause is.
 type Session struct {
 	ID       string       `json:"id"`
@@ -90,7 +90,7 @@ type Transcript struct {
 	Session
 	History []llm.Message `json:"history"` // up to the last closed turn, acceptable to every provider; of an open turn, the message that asked
 	Pending []tool.Pause  `json:"pending,omitempty"`
-	Calls   []CallStatus  `json:"calls,omitempty"` // of the open turn, in call order: those that are done have their results
+	Calls   []CallDetails `json:"calls,omitempty"` // of the open turn, in call order: those that are done have their results
 }
 
 // Show reads a session with its messages, its open pauses, and what became of
@@ -108,7 +108,7 @@ func (rn *Runner) Show(ctx context.Context, sessionID string, actor Actor) (Tran
 		return Transcript{}, err
 	}
 	for i := range st.Calls {
-		c, err := rn.callStatus(ctx, st, st.Calls[i].ID)
+		c, err := rn.callDetails(ctx, st, st.Calls[i].ID)
 		if err != nil {
 			return Transcript{}, err
 		}
@@ -117,8 +117,8 @@ func (rn *Runner) Show(ctx context.Context, sessionID string, actor Actor) (Tran
 	return t, nil
 }
 
-// CallStatus is what is known of one call.
-type CallStatus struct {
+// CallDetails is what is known of one call.
+type CallDetails struct {
 	Call      string             `json:"call"`
 	Tool      string             `json:"tool"`
 	Status    session.CallStatus `json:"status"`            // of a tool that isn't effect once, Requested also while a body runs
@@ -136,13 +136,13 @@ type CallStatus struct {
 }
 
 // Call shows one call of a session, while it is open and for as long as receipts are kept.
-func (rn *Runner) Call(ctx context.Context, sessionID, call string, actor Actor) (CallStatus, error) {
+func (rn *Runner) Call(ctx context.Context, sessionID, call string, actor Actor) (CallDetails, error) {
 	call = session.CallID(call)
 	st, err := rn.visible(ctx, Operation{Kind: OpShow, Actor: actor, Session: sessionID, Call: call})
 	if err != nil {
-		return CallStatus{}, err
+		return CallDetails{}, err
 	}
-	return rn.callStatus(ctx, st, call)
+	return rn.callDetails(ctx, st, call)
 }
 
 // CancelSession cancels all that a session does: open calls are cancelled, no

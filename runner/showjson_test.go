@@ -15,9 +15,9 @@ func TestShownAsJSON(t *testing.T) {
 	var n counter
 	r, p := deployed(t, &n)
 	same(t, r.transcript(), `"id":"chat-1"`, `"user":`, `"finish":"paused"`, `"history":[{"role":"user"`, `"pending":[{"id":`)
-	_, err := r.Resume(t.Context(), chat, runner.Complete(p.ID, text("v2"), "ci"))
+	_, err := r.Resume(t.Context(), chat, runner.Complete(p.ID, "ci", text("v2")))
 	must(t, err)
-	call := func() runner.CallStatus { return must2(r.Call(t.Context(), chat, p.Call, user)) }
+	call := func() runner.CallDetails { return must2(r.Call(t.Context(), chat, p.Call, user)) }
 	same(t, call(), `"tool":"deploy"`, `"status":"answered"`, `"pauses":1`, `"receipts":[{`)
 	r.carryOn()
 	same(t, call(), `"settled":"done"`, `"output":{"text":"v2"}`, `"at":`)

@@ -46,7 +46,7 @@ func TestModelWaitsForAllResults(t *testing.T) {
 	s := r.say("Go.").finished(event.FinishPaused)
 	deploy, question := s.pause("deploy"), s.pause("ask")
 
-	r.answer(runner.Complete(deploy.ID, text("deployed"), "ci")).finished(event.FinishPaused).pause("ask")
+	r.answer(runner.Complete(deploy.ID, "ci", text("deployed"))).finished(event.FinishPaused).pause("ask")
 	if len(model.Requests()) != 1 {
 		t.Fatalf("the model was called %d times, with a question open", len(model.Requests()))
 	}
@@ -54,7 +54,7 @@ func TestModelWaitsForAllResults(t *testing.T) {
 		t.Errorf("the answered call is %s with %s, %v", st.Status, st.Output, err)
 	}
 	r.restart()
-	r.answer(runner.Complete(question.ID, []byte(`"blue"`), "ada")).finished(event.FinishStop)
+	r.answer(runner.Complete(question.ID, "ada", []byte(`"blue"`))).finished(event.FinishStop)
 	if diff := cmp.Diff([]string{`{"text":"deployed"}`, `"blue"`, `{"text":"c"}`}, r.outputs()); diff != "" {
 		t.Errorf("the results (-want +got):\n%s", diff)
 	}
@@ -84,7 +84,7 @@ func TestOneAnswerRestartsNoSibling(t *testing.T) {
 				if i == len(pauses)-1 {
 					want = event.FinishStop
 				}
-				r.answer(runner.Complete(p.ID, text(fmt.Sprint(i)), "farm")).finished(want)
+				r.answer(runner.Complete(p.ID, "farm", text(fmt.Sprint(i)))).finished(want)
 				r.restart()
 			}
 			for i := range 6 {
@@ -188,7 +188,7 @@ func TestShowHasTheResultsOfSiblings(t *testing.T) {
 		string(calls[1].Output) != string(text("Oslo")) {
 		t.Errorf("its calls are %+v", calls)
 	}
-	r.answer(runner.Complete(p.ID, text("v2"), "ci")).finished(event.FinishStop)
+	r.answer(runner.Complete(p.ID, "ci", text("v2"))).finished(event.FinishStop)
 	if calls := r.transcript().Calls; len(calls) != 0 {
 		t.Errorf("no turn is open, and its calls are %+v", calls)
 	}

@@ -35,7 +35,7 @@ func TestRefusalsRestOnWhatIsStored(t *testing.T) {
 			now := func() time.Time {
 				if !answered {
 					answered = true
-					_, err := r.Resume(t.Context(), chat, runner.Complete(p.ID, text("v2"), "ci"))
+					_, err := r.Resume(t.Context(), chat, runner.Complete(p.ID, "ci", text("v2")))
 					must(t, err)
 					at.pass(2 * time.Hour)
 				}

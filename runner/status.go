@@ -12,8 +12,8 @@ import (
 )
 
 // callStatus shows a call of a session, open or settled.
-func (rn *Runner) callStatus(ctx context.Context, st *session.State, id string) (CallStatus, error) {
-	out := CallStatus{Call: id, Status: session.Settled}
+func (rn *Runner) callDetails(ctx context.Context, st *session.State, id string) (CallDetails, error) {
+	out := CallDetails{Call: id, Status: session.Settled}
 	var decisions []session.Decision
 	if c := st.Call(id); c != nil && c.Status != session.Settled {
 		out.Tool, out.Status, out.Attempt, out.Pauses = c.Tool, c.Status, c.Attempt, c.Pauses
@@ -51,7 +51,7 @@ func (rn *Runner) callStatus(ctx context.Context, st *session.State, id string) 
 }
 
 // made adds what a call made beside its result.
-func (rn *Runner) made(ctx context.Context, id string, blobs []*session.Blob, out *CallStatus) error {
+func (rn *Runner) made(ctx context.Context, id string, blobs []*session.Blob, out *CallDetails) error {
 	actions, err := rn.actions(ctx, id, out.Call, blobs)
 	for _, a := range actions {
 		switch {

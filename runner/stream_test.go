@@ -214,8 +214,8 @@ func TestATurnIsShownInOneOrder(t *testing.T) {
 		}
 		return kinds
 	}
-	run := r.answer(runner.Complete(p.ID, text("v2"), "ci")).finished(event.FinishStop)
-	if diff := cmp.Diff([]string{"Result", "2 tool", "Text", "3 assistant", "End"}, kinds(run.events)); diff != "" {
+	run := r.answer(runner.Complete(p.ID, "ci", text("v2"))).finished(event.FinishStop)
+	if diff := cmp.Diff([]string{"Result", "2 tool", "TextDelta", "3 assistant", "End"}, kinds(run.events)); diff != "" {
 		t.Errorf("its driver is shown (-want +got):\n%s", diff)
 	}
 	follower := watch(t, r.Follow(t.Context(), chat, user, &runner.FollowOptions{From: 2}))

@@ -62,7 +62,7 @@ func TestAnsweredWhileItsPauseIsShown(t *testing.T) {
 							time.Sleep(test.listener)
 							in := runner.Approve(ev.Pause.ID, user, "ok")
 							if test.tool == "deploy" {
-								in = runner.Complete(ev.Pause.ID, text("v2"), "ci")
+								in = runner.Complete(ev.Pause.ID, "ci", text("v2"))
 							}
 							if _, err := r.Resume(t.Context(), chat, in); err != nil {
 								t.Error(err)

@@ -56,7 +56,7 @@ func TestBesideASessionThatKills(t *testing.T) {
 				for i := range innocents {
 					id := fmt.Sprint("job-", i)
 					p := watch(t, r.Run(t.Context(), user, id, llm.UserText("Go."), nil)).finished(event.FinishPaused).pause("job")
-					must2(r.Resume(t.Context(), id, runner.Complete(p.ID, text("v"), "ci")))
+					must2(r.Resume(t.Context(), id, runner.Complete(p.ID, "ci", text("v"))))
 				}
 				watch(t, r.Run(t.Context(), user, "killer", llm.UserText("Please kill."), &runner.RunOptions{Detached: true}))
 				<-died

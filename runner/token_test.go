@@ -56,7 +56,7 @@ func TestTokens(t *testing.T) {
 	if found.ID != p.ID {
 		t.Errorf("the token names %s, not %s", found.ID, p.ID)
 	}
-	r.answer(runner.Complete(found.ID, text("v"), "ci")).finished(event.FinishPaused)
+	r.answer(runner.Complete(found.ID, "ci", text("v"))).finished(event.FinishPaused)
 	second := tokens[1]
 	if key(t, first) == key(t, second) {
 		t.Error("a call that was asked for after the rotation is signed with the old key")
@@ -136,7 +136,7 @@ func TestSecretsStaySecret(t *testing.T) {
 		Model:        messages(calls("job", `{}`), says("Done.")),
 	}, &rigOptions{runner: &runner.Options{Logger: logger}})
 	run := r.say("Go.").finished(event.FinishPaused)
-	rest := r.answer(runner.Complete(run.pause("job").ID, text("v"), "ci")).finished(event.FinishStop)
+	rest := r.answer(runner.Complete(run.pause("job").ID, "ci", text("v"))).finished(event.FinishStop)
 	_, err := r.Find(t.Context(), runner.Ref{Token: tokens[0] + "x"}, user)
 	status, statusErr := r.Call(t.Context(), chat, session.CallID(run.pause("job").ID), user)
 	must(t, statusErr)

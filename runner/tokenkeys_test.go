@@ -366,7 +366,7 @@ func TestUnknownKeysAreCheap(t *testing.T) {
 			_, err := r.ReadToken(t.Context(), tokens[0])
 			must(t, err)
 		}
-		r.answer(runner.Complete(p.ID, text("v"), "ci")).finished(event.FinishPaused)
+		r.answer(runner.Complete(p.ID, "ci", text("v"))).finished(event.FinishPaused)
 		if n := reads.n.Load() - begun; n != 0 {
 			t.Errorf("a turn and a hundred tokens read the ring %d times", n)
 		}
@@ -431,7 +431,7 @@ func TestKeysFromTheProgram(t *testing.T) {
 	if _, err = r.ReadToken(t.Context(), tokens[0]); !errors.Is(err, runner.ErrBadToken) {
 		t.Errorf("of a key that was taken away: %v", err)
 	}
-	r.answer(runner.Complete(p.ID, text("v"), "ci")).finished(event.FinishStop)
+	r.answer(runner.Complete(p.ID, "ci", text("v"))).finished(event.FinishStop)
 
 	for name, keys := range map[string][]session.TokenKey{
 		"none": {}, "no id": {{Secret: secret}}, "a short secret": {{ID: 1, Secret: secret[:31]}}, "no secret": {{ID: 1}},

@@ -71,7 +71,7 @@ func TestStoredTranscriptIsAcceptable(t *testing.T) {
 	// Up to the last closed turn it is what a provider takes.
 	must(t, fakellm.Check(llm.Request{Messages: history[:len(history)-1]}))
 	r.restart()
-	r.answer(runner.Complete(p.ID, text("v"), "ci")).finished(event.FinishStop)
+	r.answer(runner.Complete(p.ID, "ci", text("v"))).finished(event.FinishStop)
 	r.acceptable()
 	before, _ := json.Marshal(r.transcript().History)
 	r.restart()
@@ -87,8 +87,8 @@ func TestResultsAreInCallOrder(t *testing.T) {
 		Model: messages(calls("job", `{"text":"a"}`, "look", `{"text":"b"}`, "job", `{"text":"c"}`, "nosuch", `{}`), says("Done.")),
 	}, nil)
 	pending := r.say("Go.").finished(event.FinishPaused).end.Pending
-	r.answer(runner.Complete(pending[1].ID, text("third"), "ci")).finished(event.FinishPaused)
-	r.answer(runner.Complete(pending[0].ID, text("first"), "ci")).finished(event.FinishStop)
+	r.answer(runner.Complete(pending[1].ID, "ci", text("third"))).finished(event.FinishPaused)
+	r.answer(runner.Complete(pending[0].ID, "ci", text("first"))).finished(event.FinishStop)
 	want := []string{"job " + string(text("first")), "look " + string(text("b")), "job " + string(text("third")), "nosuch "}
 	for i, p := range r.transcript().History[2].Parts {
 		res := p.(llm.ToolResult)
@@ -126,7 +126,7 @@ func TestProviderIDsDoNoHarm(t *testing.T) {
 				t.Fatalf("the id %s comes twice", p.Call)
 			}
 			seen[p.Call] = true
-			in := runner.Complete(p.ID, text(fmt.Sprint(len(seen))), "ci")
+			in := runner.Complete(p.ID, "ci", text(fmt.Sprint(len(seen))))
 			if first.Pause == "" {
 				first = in
 			}
@@ -175,7 +175,7 @@ func TestBytesArriveUnchanged(t *testing.T) {
 	if string(p.Arguments) != args {
 		t.Errorf("a person is shown %s", p.Arguments)
 	}
-	r.answer(runner.Complete(p.ID, json.RawMessage(args), "ci")).finished(event.FinishStop)
+	r.answer(runner.Complete(p.ID, "ci", json.RawMessage(args))).finished(event.FinishStop)
 	want := in{9007199254740993, 18446744073709551615, `<a href="x">&amp;</a>`}
 	for i, v := range got {
 		if v != want {
@@ -196,7 +196,7 @@ func TestWhatNoProviderParsesIsReplaced(t *testing.T) {
 		Model: messages(append(calls("look", `{"text":"\ud800 and \\ud800"}`, "job", `{"text":"j"}`), llm.Text{Text: "a\xffb"}), says("Done.")),
 	}, nil)
 	p := r.say("Go \xff.").finished(event.FinishPaused).pause("job")
-	r.answer(runner.Complete(p.ID, json.RawMessage("{\"text\":\"\\udfff\xff\"}"), "ci")).finished(event.FinishStop)
+	r.answer(runner.Complete(p.ID, "ci", json.RawMessage("{\"text\":\"\\udfff\xff\"}"))).finished(event.FinishStop)
 	b, err := json.Marshal(r.transcript().History)
 	must(t, err)
 	var stored []llm.Message

@@ -43,8 +43,8 @@ func TestTurnLayerSeesTurns(t *testing.T) {
 			turns = append(turns, turn)
 			return func(yield func(event.Event, error) bool) {
 				for ev, err := range next(ctx, turn) {
-					if _, ok := ev.(event.Text); ok {
-						ev = event.Text{Delta: "[hidden]"}
+					if _, ok := ev.(event.TextDelta); ok {
+						ev = event.TextDelta{Delta: "[hidden]"}
 					}
 					if !yield(ev, err) {
 						return
@@ -53,14 +53,14 @@ func TestTurnLayerSeesTurns(t *testing.T) {
 			}
 		})}, nil)
 	run := r.say("Go.").finished(event.FinishPaused)
-	r.answer(runner.Complete(run.pause("job").ID, text("b"), "ci")).finished(event.FinishStop)
+	r.answer(runner.Complete(run.pause("job").ID, "ci", text("b"))).finished(event.FinishStop)
 	turn := func(number int, resumed bool) interceptor.Turn {
 		return interceptor.Turn{Session: chat, User: user, Agent: "ops", Number: number, Resumed: resumed}
 	}
 	if want := []interceptor.Turn{turn(1, false), turn(2, false), turn(2, true), turn(3, false)}; !cmp.Equal(turns, want) {
 		t.Errorf("the turns are %+v, not %+v", turns, want)
 	}
-	if got := of[event.Text](run); len(got) != 1 || got[0].Delta != "[hidden]" {
+	if got := of[event.TextDelta](run); len(got) != 1 || got[0].Delta != "[hidden]" {
 		t.Errorf("the listener read %v", got)
 	}
 	if got := r.transcript().History[1].Text(); got != "I look." {

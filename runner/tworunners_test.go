@@ -37,7 +37,7 @@ func TestTwoRunnersOneStore(t *testing.T) {
 				all.Go(func() {
 					<-start
 					answer := []byte(fmt.Sprint(i / 2)) // each comes twice
-					res, err := runners[i%2].Resume(context.Background(), chat, runner.Complete(p.ID, answer, "ci"))
+					res, err := runners[i%2].Resume(context.Background(), chat, runner.Complete(p.ID, "ci", answer))
 					switch {
 					case err == nil && res.Receipts[0].Duplicate:
 						duplicates.Add(1)

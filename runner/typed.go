@@ -26,7 +26,7 @@ import (
 // Otherwise the text is the answer as it stands, or as the JSON that it is: whichever the pause's schema takes. Where it takes both,
 // a string is what was typed, quotes included, and everything else is JSON. The answer to a question that takes the user's next
 // message is always a string.
-func FromText(p tool.Pause, text string, actor Actor) (Resumption, error) {
+func FromText(p tool.Pause, actor Actor, text string) (Resumption, error) {
 	text = strings.TrimSpace(text)
 	misfit := func(err error) (Resumption, error) { return Resumption{}, &session.PayloadError{Pause: p.ID, Err: err} }
 	switch {
@@ -51,7 +51,7 @@ func FromText(p tool.Pause, text string, actor Actor) (Resumption, error) {
 			return misfit(err)
 		}
 	}
-	return Complete(p.ID, payload, actor), nil
+	return Complete(p.ID, actor, payload), nil
 }
 
 // errNoDecision is what a person reads who typed neither.

@@ -36,7 +36,7 @@ func TestTypedDecisions(t *testing.T) {
 			{Reason: tool.ReasonApproval, Mode: tool.ModeReenter, Gate: "approval"},
 			{Reason: tool.ReasonExternal, Mode: tool.ModeReenter, Gate: "another layer"}, // a layer takes decisions, whatever its reason
 		} {
-			got, err := runner.FromText(tool.Pause{ID: "call_x.1", Await: a}, text, "ada")
+			got, err := runner.FromText(tool.Pause{ID: "call_x.1", Await: a}, "ada", text)
 			var misfit *session.PayloadError
 			if want == nil && !errors.As(err, &misfit) || want != nil && err != nil {
 				t.Errorf("%q: %+v, %v", text, got.Decision, err)
@@ -77,7 +77,7 @@ func TestTypedAnswers(t *testing.T) {
 	} {
 		for text, want := range test.answer {
 			p := tool.Pause{ID: "call_x.1", Await: tool.Await{Reason: tool.ReasonInput, Mode: test.mode, Schema: json.RawMessage(test.schema)}}
-			r, err := runner.FromText(p, text, "ada")
+			r, err := runner.FromText(p, "ada", text)
 			got := string(r.Payload)
 			if err != nil {
 				got = refused
@@ -90,7 +90,7 @@ func TestTypedAnswers(t *testing.T) {
 			}
 		}
 	}
-	if _, err := runner.FromText(tool.Pause{ID: "call_x.1"}, "yes", "ada"); !errors.Is(err, session.ErrNotPaused) {
+	if _, err := runner.FromText(tool.Pause{ID: "call_x.1"}, "ada", "yes"); !errors.Is(err, session.ErrNotPaused) {
 		t.Errorf("one that isn't open: %v", err)
 	}
 }
@@ -105,7 +105,7 @@ func TestTypedToTheEnd(t *testing.T) {
 	p := r.say("Go.").finished(event.FinishPaused).pause("deploy")
 	typed := func(text string) *seen {
 		t.Helper()
-		in, err := runner.FromText(p, text, "ada")
+		in, err := runner.FromText(p, "ada", text)
 		must(t, err)
 		return r.answer(in)
 	}

@@ -42,7 +42,7 @@ func TestSettledWhileNobodyDrives(t *testing.T) {
 	}
 	settle := map[string]func(r *rig, at *clock, p tool.Pause) error{
 		"failed": func(r *rig, _ *clock, p tool.Pause) error {
-			_, err := r.Resume(t.Context(), chat, runner.Fail(p.ID, "red", "ci", false))
+			_, err := r.Resume(t.Context(), chat, runner.Fail(p.ID, "ci", "red", false))
 			return err
 		},
 		"cancelled": func(r *rig, _ *clock, p tool.Pause) error {
@@ -51,7 +51,7 @@ func TestSettledWhileNobodyDrives(t *testing.T) {
 		},
 		"expired": func(r *rig, at *clock, p tool.Pause) error {
 			at.pass(2 * time.Hour)
-			if _, err := r.Resume(t.Context(), chat, runner.Complete(p.ID, text("late"), "ci")); !errors.Is(err, session.ErrExpired) {
+			if _, err := r.Resume(t.Context(), chat, runner.Complete(p.ID, "ci", text("late"))); !errors.Is(err, session.ErrExpired) {
 				return err
 			}
 			return nil
@@ -61,7 +61,7 @@ func TestSettledWhileNobodyDrives(t *testing.T) {
 		"by Continue": (*rig).carryOn,
 		"by Run":      func(r *rig) *seen { return r.say("And?") },
 		"by Resume": func(r *rig) *seen { // of something that was accepted before
-			res, err := r.Resume(t.Context(), chat, runner.Fail(r.transcript().History[1].ToolCalls()[0].ID, "red", "ci", false))
+			res, err := r.Resume(t.Context(), chat, runner.Fail(r.transcript().History[1].ToolCalls()[0].ID, "ci", "red", false))
 			if err != nil {
 				return r.carryOn()
 			}
@@ -171,7 +171,7 @@ func TestSettledAfterTheCallerLeft(t *testing.T) {
 		}, o)
 		var answers []runner.Resumption
 		for _, p := range r.say("Go.").finished(event.FinishPaused).end.Pending {
-			answers = append(answers, runner.Fail(p.ID, "red", "ci", false))
+			answers = append(answers, runner.Fail(p.ID, "ci", "red", false))
 		}
 		_, err := r.Resume(t.Context(), chat, answers...)
 		must(t, err)
@@ -209,7 +209,7 @@ func TestSettledAfterTheCallerLeft(t *testing.T) {
 		s := r.say("Go.").finished(event.FinishPaused)
 		var answers []runner.Resumption
 		for _, p := range s.end.Pending {
-			answers = append(answers, runner.Fail(p.ID, "red", "ci", false))
+			answers = append(answers, runner.Fail(p.ID, "ci", "red", false))
 		}
 		res, err := r.Resume(t.Context(), chat, answers...)
 		must(t, err)
@@ -259,7 +259,7 @@ func TestShownOnceThoughTheDriveStartsOver(t *testing.T) {
 	}, nil)
 	s = r.say("Go.").finished(event.FinishPaused)
 	shows(t, s, "weather done")
-	_, err := r.Resume(t.Context(), chat, runner.Fail(s.end.Pending[0].ID, "red", "ci", false), runner.Complete(s.end.Pending[1].ID, text("x"), "ci"))
+	_, err := r.Resume(t.Context(), chat, runner.Fail(s.end.Pending[0].ID, "ci", "red", false), runner.Complete(s.end.Pending[1].ID, "ci", text("x")))
 	must(t, err)
 	shows(t, r.carryOn().finished(event.FinishStop), "deploy failed", "deploy done", "deploy cancelled")
 	r.acceptable()

@@ -103,7 +103,7 @@ func settling(t *testing.T, o *rigOptions) (r *rig, ended func() *seen, goOn fun
 		}))
 	r = newRig(t, agent.Config{Tools: []tool.Tool{confirm}, Model: messages(calls("confirm", `{"text":"j"}`), says("Done."), says("Done."))}, o)
 	p := r.say("Go.").finished(event.FinishPaused).pause("confirm")
-	_, err := r.Resume(t.Context(), chat, runner.Complete(p.ID, []byte(`1`), "ci"))
+	_, err := r.Resume(t.Context(), chat, runner.Complete(p.ID, "ci", []byte(`1`)))
 	must(t, err)
 	ended = r.begin("mine")
 	<-entered
@@ -160,7 +160,7 @@ func TestSupersededIsShownOnceStored(t *testing.T) {
 func TestMessageThatEqualsARefusedAnswer(t *testing.T) {
 	var r *rig
 	ask := tool.Must(tool.Func(tool.Spec{Name: "ask", MayPause: true}, func(ctx context.Context, _ textIn) (tool.Result[string], error) {
-		_, err := r.Resume(context.Background(), chat, runner.Complete(tool.CallFrom(ctx).ID, []byte(`"yes"`), "ci"))
+		_, err := r.Resume(context.Background(), chat, runner.Complete(tool.CallFrom(ctx).ID, "ci", []byte(`"yes"`)))
 		if err != nil {
 			t.Error(err)
 		}
@@ -192,7 +192,7 @@ func TestSweepWithOwnIDs(t *testing.T) {
 		}
 	}
 	answer := text(strings.Repeat("x", 200<<10))
-	_, err := r.Resume(t.Context(), chat, runner.Complete(p.ID, answer, "ci"))
+	_, err := r.Resume(t.Context(), chat, runner.Complete(p.ID, "ci", answer))
 	must(t, err)
 	r.carryOn().finished(event.FinishStop)
 	if res := r.result(p.Call); string(res.Output) != string(answer) {
@@ -206,7 +206,7 @@ func TestNullAnswerAndALaterField(t *testing.T) {
 		func(context.Context, textIn) (tool.Result[any], error) { return tool.Pending[any](tool.Await{}), nil }))
 	r := newRig(t, agent.Config{Tools: []tool.Tool{job}, Model: fakellm.New(fakellm.Calls("job", `{"text":"k"}`), fakellm.Says("Done."))}, nil)
 	p := r.say("Go.").finished(event.FinishPaused).pause("job")
-	_, err := r.Resume(t.Context(), chat, runner.Complete(p.ID, []byte(`null`), "ci"))
+	_, err := r.Resume(t.Context(), chat, runner.Complete(p.ID, "ci", []byte(`null`)))
 	must(t, err)
 	key := kvstore.Key("h", chat)
 	e, err := r.kv.Get(t.Context(), key)
@@ -230,7 +230,7 @@ func TestEarlyAnswerThatAGateDenies(t *testing.T) {
 		}
 	}
 	call := r.onlyCall()
-	_, err := r.Resume(t.Context(), chat, runner.Complete(call, text("v"), "ci"))
+	_, err := r.Resume(t.Context(), chat, runner.Complete(call, "ci", text("v")))
 	must(t, err)
 	p := r.carryOn().finished(event.FinishPaused).pause("job")
 	r.answer(runner.Deny(p.ID, "eve", "no")).finished(event.FinishStop)

@@ -141,7 +141,7 @@ func (p *planner) reply(pause, value string) runner.Resumption {
 	if p.use == tool.AsArguments {
 		return runner.ApproveEdited(pause, "bob", "", json.RawMessage(value))
 	}
-	return runner.Complete(pause, json.RawMessage(value), "bob")
+	return runner.Complete(pause, "bob", json.RawMessage(value))
 }
 
 var uses = []tool.Use{tool.AsArguments, tool.AsAnswer, tool.AsOutput}
@@ -310,12 +310,12 @@ func TestRedeliveryIsADuplicateWhateverTheTypeOfTodaySays(t *testing.T) {
 	defer takes.Store(nil)
 	r := newRig(t, agent.Config{Tools: []tool.Tool{askingWhich()}, Model: fakellm.New(fakellm.Calls("plan", `{}`), fakellm.Says("Done."))}, nil)
 	p := r.say("Go.").finished(event.FinishPaused).pause("plan")
-	_, err := r.Resume(t.Context(), chat, runner.Complete(p.ID, []byte(`"a"`), "bob"))
+	_, err := r.Resume(t.Context(), chat, runner.Complete(p.ID, "bob", []byte(`"a"`)))
 	must(t, err)
 	only := "b"
 	takes.Store(&only)
 	r.restart()
-	res, err := r.Resume(t.Context(), chat, runner.Complete(p.ID, []byte(`"a"`), "bob"))
+	res, err := r.Resume(t.Context(), chat, runner.Complete(p.ID, "bob", []byte(`"a"`)))
 	if err != nil || !res.Receipts[0].Duplicate {
 		t.Errorf("it is told %v", err)
 	}
@@ -333,7 +333,7 @@ func TestAnswerThatCanNotBeReadIsAskedForAgain(t *testing.T) {
 			only := "b"
 			for n := 1; n <= bad; n++ {
 				takes.Store(nil)
-				_, err := r.Resume(t.Context(), chat, runner.Complete(p.ID, []byte(`"a"`), "bob"))
+				_, err := r.Resume(t.Context(), chat, runner.Complete(p.ID, "bob", []byte(`"a"`)))
 				must(t, err)
 				takes.Store(&only)
 				r.restart()
@@ -352,7 +352,7 @@ func TestAnswerThatCanNotBeReadIsAskedForAgain(t *testing.T) {
 				}
 				p = next
 			}
-			r.answer(runner.Complete(p.ID, []byte(`"b"`), "bob")).finished(event.FinishStop)
+			r.answer(runner.Complete(p.ID, "bob", []byte(`"b"`))).finished(event.FinishStop)
 			if res := r.result(p.Call); string(res.Output) != `"b"` {
 				t.Errorf("the model reads %s", res.Output)
 			}
@@ -379,7 +379,7 @@ func TestAskingAgainIsNoWorkOfTheTool(t *testing.T) {
 		Model: fakellm.New(fakellm.Calls("plan", `{}`), fakellm.Says("Done.")),
 	}, nil)
 	p := r.say("Go.").finished(event.FinishPaused).pause("plan")
-	_, err := r.Resume(t.Context(), chat, runner.Complete(p.ID, []byte(`"a"`), "bob"))
+	_, err := r.Resume(t.Context(), chat, runner.Complete(p.ID, "bob", []byte(`"a"`)))
 	must(t, err)
 	only := "b"
 	takes.Store(&only)

@@ -36,7 +36,7 @@ func TestCancelledWhileTheModelSpoke(t *testing.T) {
 			for ev, err := range r.Run(t.Context(), user, chat, llm.UserText("Go."), nil) {
 				must(t, err)
 				switch ev := ev.(type) {
-				case event.Text:
+				case event.TextDelta:
 					must(t, r.CancelSession(context.Background(), chat, "bob", "enough"))
 				case event.Result:
 					results = append(results, ev)

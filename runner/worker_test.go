@@ -100,7 +100,7 @@ func TestAbandonedPausesAreReclaimed(t *testing.T) {
 			t.Fatalf("session %s is %q", s.ID, s.Finish)
 		}
 	}
-	for _, err := range r.Pending(t.Context(), runner.Filter{}, user) {
+	for _, err := range r.Pending(t.Context(), session.PauseFilter{}, user) {
 		t.Fatalf("something waits: %v", err)
 	}
 
@@ -158,7 +158,7 @@ func TestBadSessionsHoldNobodyUp(t *testing.T) {
 		}
 		for _, id := range ids {
 			p := watch(t, r.Run(t.Context(), user, id, llm.UserText(id), nil)).finished(event.FinishPaused).pause("job")
-			_, err := r.Resume(t.Context(), id, runner.Complete(p.ID, text("v"), "ci"))
+			_, err := r.Resume(t.Context(), id, runner.Complete(p.ID, "ci", text("v")))
 			must(t, err)
 		}
 		for id, edit := range map[string]func(string) string{
@@ -206,7 +206,7 @@ func TestOnEventPanics(t *testing.T) {
 	var n counter
 	r := newRig(t, agent.Config{Tools: []tool.Tool{waiting("job", tool.Once, &n)}, Model: messages(calls("job", `{"text":"j"}`), says("Done."))}, nil)
 	p := r.say("Go.").finished(event.FinishPaused).pause("job")
-	_, err := r.Resume(t.Context(), chat, runner.Complete(p.ID, text("v"), "ci"))
+	_, err := r.Resume(t.Context(), chat, runner.Complete(p.ID, "ci", text("v")))
 	must(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	_ = r.Work(ctx, &runner.WorkOptions{OnEvent: func(_ string, ev event.Event, _ error) {
@@ -229,7 +229,7 @@ func TestOrphanedPayloadsAreReclaimed(t *testing.T) {
 		&rigOptions{memory: true, session: &session.Options{Now: cl.now}})
 	p := r.say("Go.").finished(event.FinishPaused).pause("job")
 	long := text(strings.Repeat("long ", 14_000))
-	r.answer(runner.Complete(p.ID, long, "ci")).finished(event.FinishStop)
+	r.answer(runner.Complete(p.ID, "ci", long)).finished(event.FinishStop)
 	payloads := func() int {
 		page, err := r.kv.Scan(t.Context(), kvstore.Range{Prefix: kvstore.Key("p")})
 		must(t, err)
@@ -280,7 +280,7 @@ func TestSweptSpaceIsGivenBack(t *testing.T) {
 	for i := range old {
 		id := fmt.Sprint("old-", i)
 		p := watch(t, r.Run(t.Context(), user, id, llm.UserText("Go."), nil)).finished(event.FinishPaused).pause("job")
-		res, err := r.Resume(t.Context(), id, runner.Complete(p.ID, text(strings.Repeat("long ", 10_000)), "ci"))
+		res, err := r.Resume(t.Context(), id, runner.Complete(p.ID, "ci", text(strings.Repeat("long ", 10_000))))
 		must(t, err)
 		watch(t, res.Events(t.Context())).finished(event.FinishStop)
 	}
@@ -308,7 +308,7 @@ func TestSweptSpaceIsGivenBack(t *testing.T) {
 		must(t, err)
 		t.Error(problem)
 	}
-	r.answer(runner.Complete(p.ID, text("live"), "ci")).finished(event.FinishStop)
+	r.answer(runner.Complete(p.ID, "ci", text("live"))).finished(event.FinishStop)
 	if _, err := r.Show(t.Context(), "old-7", user); !errors.Is(err, session.ErrDeleted) {
 		t.Errorf("one that was swept is shown, with %v", err)
 	}
@@ -336,7 +336,7 @@ func TestDueIn1970(t *testing.T) {
 		Model: messages(calls("deploy", `{"text":"job"}`), says("Done.")),
 	}, &rigOptions{session: &session.Options{Now: at.now}})
 	p := r.say("Go.").finished(event.FinishPaused).pause("deploy")
-	must2(r.Resume(t.Context(), chat, runner.Complete(p.ID, text("green"), "ci")))
+	must2(r.Resume(t.Context(), chat, runner.Complete(p.ID, "ci", text("green"))))
 	due, _, _, err := r.store.Due(t.Context(), "ops", nil)
 	must(t, err)
 	if len(due) != 1 {

@@ -44,13 +44,13 @@ func TestWorkOnOneSession(t *testing.T) {
 	t.Run("an answer", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			r, p, other := start(t)
-			must2(r.Resume(t.Context(), "chat-2", runner.Complete(other.ID, text("v1"), "ci")))
+			must2(r.Resume(t.Context(), "chat-2", runner.Complete(other.ID, "ci", text("v1"))))
 			var ends []string
 			worked := make(chan error, 1)
 			go func() { worked <- r.Work(t.Context(), untilOver(&ends)) }()
 			synctest.Wait() // it waits, and so does the call
 			at := time.Now()
-			must2(r.Resume(t.Context(), chat, runner.Complete(p.ID, text("v1"), "ci")))
+			must2(r.Resume(t.Context(), chat, runner.Complete(p.ID, "ci", text("v1"))))
 			must(t, <-worked)
 			if len(ends) != 1 || ends[0] != chat+" stop" || time.Since(at) != 0 {
 				t.Errorf("it drove %q, in %v", ends, time.Since(at))
@@ -127,7 +127,7 @@ func TestWorkOnOneSession(t *testing.T) {
 			case err := <-worked:
 				t.Errorf("while a call waits it ends, with %v", err)
 			default:
-				must2(r.Resume(t.Context(), chat, runner.Complete(r.transcript().Pending[0].ID, text("v1"), "ci")))
+				must2(r.Resume(t.Context(), chat, runner.Complete(r.transcript().Pending[0].ID, "ci", text("v1"))))
 				must(t, <-worked)
 				stands(r, chat, event.FinishStop)
 			}
@@ -137,7 +137,7 @@ func TestWorkOnOneSession(t *testing.T) {
 	t.Run("until its context ends", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			r, p, _ := start(t)
-			r.answer(runner.Complete(p.ID, text("v1"), "ci")).finished(event.FinishStop)
+			r.answer(runner.Complete(p.ID, "ci", text("v1"))).finished(event.FinishStop)
 			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 			defer cancel()
 			if err := r.Work(ctx, &runner.WorkOptions{Session: chat}); !errors.Is(err, context.DeadlineExceeded) {

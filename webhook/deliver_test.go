@@ -96,8 +96,8 @@ func TestRedeliveryAfterRestart(t *testing.T) {
 func TestFail(t *testing.T) {
 	s := newSite(t, siteOptions{})
 	url := s.paused()
-	s.post(url+"/fail", `{"message": "the disk is full", "may_pass": true}`).accepted(t, false)
-	s.post(url+"/fail", `{"may_pass": true, "message": "the disk is full"}`).accepted(t, true)
+	s.post(url+"/fail", `{"message": "the disk is full", "retryable": true}`).accepted(t, false)
+	s.post(url+"/fail", `{"retryable": true, "message": "the disk is full"}`).accepted(t, true)
 	s.post(url+"/fail", `{"message": "the disk is full"}`).is(t, http.StatusConflict, "conflict")
 	if end := s.carryOn(); end.Finish != event.FinishStop {
 		t.Errorf("the run ended as %s", end.Finish)
@@ -167,7 +167,7 @@ func TestInvalidPayloadNamesTheFields(t *testing.T) {
 	for _, body := range []string{"", "nope", `{"url":"a"} {}`, "null", `{"url":"a","url":"b"}`} {
 		s.post(url, body).is(t, http.StatusUnprocessableEntity, "invalid")
 	}
-	r = s.post(url+"/fail", `{"mayPass": true}`)
+	r = s.post(url+"/fail", `{"retriable": true}`)
 	r.is(t, http.StatusUnprocessableEntity, "invalid")
 	if len(r.Faults) == 0 {
 		t.Errorf("a misspelt member is no fault: %s", r.text)

@@ -55,7 +55,7 @@ func Example() {
 	}
 	for ev, err := range rn.Continue(context.Background(), "chat-1", "ada") {
 		check(err)
-		if text, ok := ev.(event.Text); ok {
+		if text, ok := ev.(event.TextDelta); ok {
 			fmt.Println(text.Delta)
 		}
 	}
@@ -85,7 +85,7 @@ func Example_decision() {
 	for _, err := range rn.Run(ctx, "ada", "chat-1", llm.UserText("I want my money back."), nil) {
 		check(err)
 	}
-	for p, err := range rn.Pending(ctx, runner.Filter{Reason: tool.ReasonApproval}, "chat-bot") {
+	for p, err := range rn.Pending(ctx, session.PauseFilter{Reason: tool.ReasonApproval}, "chat-bot") {
 		check(err)
 		yes, err := rn.MintToken(ctx, runner.Grant{
 			Session: p.Session, Pause: p.ID, Permits: []tool.Permit{tool.PermitApprove}, Holder: "grace",
@@ -98,7 +98,7 @@ func Example_decision() {
 	}
 	for ev, err := range rn.Continue(ctx, "chat-1", "worker") {
 		check(err)
-		if text, ok := ev.(event.Text); ok {
+		if text, ok := ev.(event.TextDelta); ok {
 			fmt.Println(text.Delta)
 		}
 	}

@@ -34,18 +34,18 @@ func (h *handler) actor(d *delivery) runner.Actor {
 }
 
 func (h *handler) complete(ctx context.Context, d *delivery) error {
-	return h.resume(ctx, d, runner.Complete(d.token.PauseID(), d.body, h.actor(d)))
+	return h.resume(ctx, d, runner.Complete(d.token.PauseID(), h.actor(d), d.body))
 }
 
 func (h *handler) fail(ctx context.Context, d *delivery) error {
 	var in struct {
-		Message string `json:"message"`
-		MayPass bool   `json:"may_pass"`
+		Message   string `json:"message"`
+		Retryable bool   `json:"retryable"`
 	}
 	if err := d.decode(&in, failBody); err != nil {
 		return err
 	}
-	return h.resume(ctx, d, runner.Fail(d.token.PauseID(), in.Message, h.actor(d), in.MayPass))
+	return h.resume(ctx, d, runner.Fail(d.token.PauseID(), h.actor(d), in.Message, in.Retryable))
 }
 
 func (h *handler) approve(ctx context.Context, d *delivery) error {

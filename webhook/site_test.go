@@ -181,7 +181,7 @@ func (s *site) paused() string {
 }
 
 // call is the one call of the session.
-func (s *site) call() runner.CallStatus {
+func (s *site) call() runner.CallDetails {
 	s.t.Helper()
 	transcript, err := s.rn.Show(s.t.Context(), chat, "ada")
 	must(s.t, err)

@@ -87,7 +87,7 @@ func classify(err error) (status int, code string) {
 		return http.StatusRequestEntityTooLarge, "too_large"
 	}
 	var model *llm.Error
-	if errors.As(err, &model) && !model.Temporary() {
+	if errors.As(err, &model) && !model.Retryable() {
 		return http.StatusBadGateway, "model"
 	}
 	return http.StatusServiceUnavailable, "unavailable"

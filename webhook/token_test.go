@@ -184,11 +184,11 @@ func TestTokenHoldersReadNoNames(t *testing.T) {
 	}
 	for what, do := range map[string]func(s *site, p tool.Pause) error{
 		"completed": func(s *site, p tool.Pause) error {
-			_, err := s.rn.Resume(s.t.Context(), chat, runner.Complete(p.ID, []byte(`{"url":"a"}`), name))
+			_, err := s.rn.Resume(s.t.Context(), chat, runner.Complete(p.ID, name, []byte(`{"url":"a"}`)))
 			return err
 		},
 		"failed": func(s *site, p tool.Pause) error {
-			_, err := s.rn.Resume(s.t.Context(), chat, runner.Fail(p.ID, "no", name, false))
+			_, err := s.rn.Resume(s.t.Context(), chat, runner.Fail(p.ID, name, "no", false))
 			return err
 		},
 		"cancelled": func(s *site, p tool.Pause) error {

@@ -1,7 +1,7 @@
 // Package webhook takes the answers of outside systems over HTTP. A tool hands out [URL]; whoever has that URL may
 //
 //	POST .../hooks/{token}            complete the call: the body is its output, a JSON value
-//	POST .../hooks/{token}/fail       {"message": "why", "may_pass": false}: the outside job failed
+//	POST .../hooks/{token}/fail       {"message": "why", "retryable": false}: the outside job failed
 //	POST .../hooks/{token}/progress   {"message": "...", "fraction": 0.5, "data": ...}
 //	POST .../hooks/{token}/cancel     {"reason": "why"}: cancel the call
 //	POST .../hooks/{token}/approve    {"reason": "why"}: let the call run that a layer holds
@@ -41,7 +41,7 @@
 // An empty body is no output: it could as well be one that got lost. To
 // complete a call without an output, send null. The bodies of fail, cancel,
 // approve and deny may be empty. Members that are not listed above are refused,
-// since a misspelt may_pass would go unseen.
+// since a misspelt retryable would go unseen.
 //
 // # What is not here
 //

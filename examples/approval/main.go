@@ -98,7 +98,7 @@ func main() {
 	// In a service the worker, rn.Work, carries the agent on.
 	for ev, err := range rn.Continue(ctx, "chat-1", "bob") {
 		check(err)
-		if ev, ok := ev.(event.Text); ok {
+		if ev, ok := ev.(event.TextDelta); ok {
 			fmt.Println("model says:", ev.Delta)
 		}
 	}

@@ -91,9 +91,9 @@ func main() {
 		fmt.Println("\nagency answers", delivery.order)
 		p, err := rn.Find(ctx, runner.Ref{Tool: "translate", Key: delivery.order}, "agency")
 		check(err)
-		answer := runner.Complete(p.ID, json.RawMessage(delivery.text), "agency")
+		answer := runner.Complete(p.ID, "agency", json.RawMessage(delivery.text))
 		if delivery.failure != "" {
-			answer = runner.Fail(p.ID, delivery.failure, "agency", false)
+			answer = runner.Fail(p.ID, "agency", delivery.failure, false)
 		}
 		res, err := rn.Resume(ctx, p.Session, answer)
 		check(err)
@@ -119,7 +119,7 @@ func show(events iter.Seq2[event.Event, error]) {
 			fmt.Println("call waits for", ev.Pause.Await.Key)
 		case event.Result:
 			fmt.Println("call ends:", ev.Status, string(ev.Result.Output))
-		case event.Text:
+		case event.TextDelta:
 			fmt.Println("model says:", ev.Delta)
 		case event.End:
 			fmt.Println("run ends:", ev.Finish, len(ev.Pending), "calls wait")

@@ -84,7 +84,7 @@ func main() {
 	}
 
 	// The job's answer comes too late. The refusal says what happened first.
-	_, err = rn.Resume(ctx, "chat-1", runner.Complete(p.ID, json.RawMessage(`"data.zip"`), "job"))
+	_, err = rn.Resume(ctx, "chat-1", runner.Complete(p.ID, "job", json.RawMessage(`"data.zip"`)))
 	fmt.Println("late answer: is cancelled:", errors.Is(err, session.ErrCancelled), "HTTP status:", webhook.Status(err))
 
 	// A body that runs is told by its context. The run goes on by itself.
@@ -102,7 +102,7 @@ func show(ev event.Event) {
 		fmt.Println("call waits:", ev.Pause.Tool)
 	case event.Result:
 		fmt.Printf("call ends: %s, %s by %s: %s\n", ev.Result.Name, ev.Status, ev.By, ev.Result.Output)
-	case event.Text:
+	case event.TextDelta:
 		fmt.Println("agent:", ev.Delta)
 	}
 }

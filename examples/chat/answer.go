@@ -62,7 +62,7 @@ func hint(schema json.RawMessage) string {
 
 // answer answers a question, and goes on.
 func (c *chat) answer(ctx context.Context, p tool.Pause, line string) {
-	r, err := runner.FromText(p, line, user)
+	r, err := runner.FromText(p, user, line)
 	var res *runner.Resumed
 	if err == nil {
 		res, err = c.rn.Resume(ctx, c.session, r)

@@ -223,7 +223,7 @@ func ignore(err, leaving error) error {
 
 // pending lists what waits in this session.
 func (c *chat) pending(ctx context.Context) (all []tool.Pause, err error) {
-	for p, err := range c.rn.Pending(ctx, runner.Filter{Session: c.session}, user) {
+	for p, err := range c.rn.Pending(ctx, session.PauseFilter{Session: c.session}, user) {
 		if err != nil {
 			return nil, err
 		}

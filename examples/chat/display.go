@@ -51,14 +51,14 @@ func (d *display) Say(format string, args ...any) {
 // Event shows an event. The end of a run is the caller's to show.
 func (d *display) Event(ev event.Event) {
 	switch ev := ev.(type) {
-	case event.Text:
-		if _, ok := d.speaking.(event.Text); !ok {
+	case event.TextDelta:
+		if _, ok := d.speaking.(event.TextDelta); !ok {
 			d.pause()
 			d.speaking = ev
 		}
 		fmt.Fprint(d.w, clean(ev.Delta))
-	case event.Reasoning:
-		if _, ok := d.speaking.(event.Reasoning); !ok {
+	case event.ReasoningDelta:
+		if _, ok := d.speaking.(event.ReasoningDelta); !ok {
 			d.pause()
 			fmt.Fprintf(d.w, "%s  %-8s", d.dim, "thinks")
 			d.speaking = ev
@@ -85,9 +85,9 @@ func (d *display) Event(ev event.Event) {
 // pause ends a line of the model's text.
 func (d *display) pause() {
 	switch d.speaking.(type) {
-	case event.Text:
+	case event.TextDelta:
 		fmt.Fprintln(d.w)
-	case event.Reasoning:
+	case event.ReasoningDelta:
 		fmt.Fprintln(d.w, d.off)
 	}
 	d.speaking = nil

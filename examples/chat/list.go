@@ -28,7 +28,7 @@ func list(ctx context.Context, store *session.Store, w io.Writer) error {
 			state = "has work left"
 		}
 		fmt.Fprintf(w, "%-16s %s, %s, since %s\n", s.ID, state, count(s.Messages, "message"), s.Created.Local().Format(time.DateTime))
-		for p, err := range rn.Pending(ctx, runner.Filter{Session: s.ID}, user) {
+		for p, err := range rn.Pending(ctx, session.PauseFilter{Session: s.ID}, user) {
 			if err != nil {
 				return err
 			}

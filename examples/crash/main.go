@@ -127,7 +127,7 @@ func show(events iter.Seq2[event.Event, error]) {
 		switch ev := ev.(type) {
 		case event.Result:
 			fmt.Println("model reads:", string(ev.Result.Output))
-		case event.Text:
+		case event.TextDelta:
 			fmt.Println("model says:", ev.Delta)
 		}
 	}

@@ -110,7 +110,7 @@ func main() {
 		switch ev := ev.(type) {
 		case event.Result:
 			fmt.Println("model reads:", string(ev.Result.Output))
-		case event.Text:
+		case event.TextDelta:
 			fmt.Println("model says:", ev.Delta)
 		}
 	}

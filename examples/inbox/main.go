@@ -78,14 +78,14 @@ func main() {
 	}
 
 	// Ada may not decide about her own refund.
-	for p, err := range rn.Pending(ctx, runner.Filter{User: "ada"}, "ada") {
+	for p, err := range rn.Pending(ctx, session.PauseFilter{User: "ada"}, "ada") {
 		check(err)
 		_, err := rn.Resume(ctx, p.Session, runner.Approve(p.ID, "ada", "please"))
 		fmt.Println("ada approves: not allowed:", errors.Is(err, runner.ErrNotAllowed))
 	}
 
 	// The inbox, the oldest first. Grace approves one, and denies one.
-	for p, err := range rn.Pending(ctx, runner.Filter{Reason: tool.ReasonApproval, Limit: 50}, "grace") {
+	for p, err := range rn.Pending(ctx, session.PauseFilter{Reason: tool.ReasonApproval, Limit: 50}, "grace") {
 		check(err)
 		fmt.Println("inbox:", p.User, "wants", p.Tool, string(p.Arguments), "within", p.Deadline.Sub(p.Since))
 		decision := runner.Approve(p.ID, "grace", "checked the order")

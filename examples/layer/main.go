@@ -93,7 +93,7 @@ func main() {
 			fmt.Println("model calls:", ev.Call.Name, string(ev.Call.Arguments))
 		case event.Result:
 			fmt.Printf("call ends: %s: %s\n", ev.Status, ev.Result.Output)
-		case event.Text:
+		case event.TextDelta:
 			fmt.Println("model says:", ev.Delta)
 		}
 	}

@@ -71,7 +71,7 @@ func main() {
 			switch ev := ev.(type) {
 			case event.Pause:
 				fmt.Println("agent:", ev.Pause.Await.Prompt)
-			case event.Text:
+			case event.TextDelta:
 				fmt.Println("agent:", ev.Delta)
 			}
 		}

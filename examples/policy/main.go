@@ -113,7 +113,7 @@ func show(ev event.Event) {
 		fmt.Println("grace is asked:", ev.Pause.Await.Prompt, string(ev.Pause.Arguments))
 	case event.Result:
 		fmt.Printf("call ends: %s: %s\n", ev.Status, ev.Result.Output)
-	case event.Text:
+	case event.TextDelta:
 		fmt.Println("agent:", ev.Delta)
 	}
 }

@@ -118,7 +118,7 @@ func main() {
 		case `progress "scene 1 of 2"`:
 			check(rn.Progress(ctx, p.Session, p.ID, "farm", tool.Progress{Message: "scene 2 of 2", Fraction: 1}))
 		case `progress "scene 2 of 2"`:
-			_, err := rn.Resume(ctx, p.Session, runner.Complete(p.ID, json.RawMessage(`"film.mp4"`), "farm"))
+			_, err := rn.Resume(ctx, p.Session, runner.Complete(p.ID, "farm", json.RawMessage(`"film.mp4"`)))
 			check(err)
 		}
 	}

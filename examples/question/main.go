@@ -64,7 +64,7 @@ func main() {
 		fmt.Println("ada types:", typed)
 		// FromText makes the answer of what a person typed. A program that has
 		// the answer as JSON uses runner.Complete.
-		answer, err := runner.FromText(question, typed, "ada")
+		answer, err := runner.FromText(question, "ada", typed)
 		var res *runner.Resumed
 		if err == nil {
 			res, err = rn.Resume(ctx, question.Session, answer)
@@ -92,7 +92,7 @@ func show(events iter.Seq2[event.Event, error]) (question tool.Pause) {
 			fmt.Println("tool asks:", ev.Pause.Await.Prompt)
 		case event.Result:
 			fmt.Println("model reads:", string(ev.Result.Output))
-		case event.Text:
+		case event.TextDelta:
 			fmt.Println("model says:", ev.Delta)
 		}
 	}

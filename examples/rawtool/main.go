@@ -77,7 +77,7 @@ func main() {
 	defer rn.Close()
 
 	question := show(rn.Run(ctx, "ada", "chat-1", llm.UserText("Tidy up."), nil))
-	res, err := rn.Resume(ctx, "chat-1", runner.Complete(question.ID, json.RawMessage(`2`), "ada"))
+	res, err := rn.Resume(ctx, "chat-1", runner.Complete(question.ID, "ada", json.RawMessage(`2`)))
 	check(err)
 	show(res.Events(ctx))
 }
@@ -92,7 +92,7 @@ func show(events iter.Seq2[event.Event, error]) (question tool.Pause) {
 			fmt.Println("tool asks:", ev.Pause.Await.Prompt)
 		case event.Result:
 			fmt.Println("model reads:", string(ev.Result.Output))
-		case event.Text:
+		case event.TextDelta:
 			fmt.Println("model says:", ev.Delta)
 		}
 	}

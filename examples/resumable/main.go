@@ -84,7 +84,7 @@ func main() {
 	question := show(rn.Run(ctx, "ada", "chat-1", llm.UserText("Book me a flight to Oslo."), nil))
 	for _, choice := range []string{`{"offer": 0}`, `{"offer": 3}`, `{"offer": 2}`} {
 		fmt.Println("ada answers:", choice)
-		res, err := rn.Resume(ctx, "chat-1", runner.Complete(question.ID, json.RawMessage(choice), "ada"))
+		res, err := rn.Resume(ctx, "chat-1", runner.Complete(question.ID, "ada", json.RawMessage(choice)))
 		if err != nil {
 			fmt.Println("refused, since it doesn't fit the schema")
 			continue // the same question is still open
@@ -101,7 +101,7 @@ func show(events iter.Seq2[event.Event, error]) (question tool.Pause) {
 		case event.Pause:
 			question = ev.Pause
 			fmt.Println("tool asks:", ev.Pause.Await.Prompt, string(ev.Pause.Await.Data))
-		case event.Text:
+		case event.TextDelta:
 			fmt.Println("model says:", ev.Delta)
 		}
 	}

@@ -99,7 +99,7 @@ func show(ev event.Event) {
 		fmt.Println("call waits for:", ev.Pause.Await.Reason, ev.Pause.Deadline.Sub(ev.Pause.Since))
 	case event.Result:
 		fmt.Println("model reads:", string(ev.Result.Output))
-	case event.Text:
+	case event.TextDelta:
 		fmt.Println("model says:", ev.Delta)
 	case event.End:
 		fmt.Println("run ends:", ev.Finish)

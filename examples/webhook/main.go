@@ -86,7 +86,7 @@ func receive(rn *runner.Runner) http.HandlerFunc {
 		}
 		p, err := rn.Find(r.Context(), runner.Ref{Tool: "pay", Key: d.Payment}, "payments")
 		if err == nil {
-			answer := runner.Complete(p.ID, d.Result, "payments")
+			answer := runner.Complete(p.ID, "payments", d.Result)
 			answer.Delivery = d.ID // kept with the receipt
 			var res *runner.Resumed
 			if res, err = rn.Resume(r.Context(), p.Session, answer); err == nil {
@@ -128,7 +128,7 @@ func main() {
 	}
 	for ev, err := range rn.Continue(ctx, "chat-1", "ada") { // in a service, rn.Work does this
 		check(err)
-		if ev, ok := ev.(event.Text); ok {
+		if ev, ok := ev.(event.TextDelta); ok {
 			fmt.Println("model says:", ev.Delta)
 		}
 	}

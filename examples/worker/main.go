@@ -79,7 +79,7 @@ func main() {
 		case event.Pause:
 			fmt.Println("session: waits for", ev.Pause.Await.Key)
 			// The job answers. The web side makes that durable, and no more.
-			answer := runner.Complete(ev.Pause.ID, json.RawMessage(`"film.mp4"`), "farm")
+			answer := runner.Complete(ev.Pause.ID, "farm", json.RawMessage(`"film.mp4"`))
 			_, err := web.Resume(ctx, ev.Pause.Session, answer)
 			check(err)
 			fmt.Println("web: accepted the answer")

@@ -29,7 +29,7 @@ type audit struct {
 
 // call is all that is known of one in the end.
 type call struct {
-	runner.CallStatus
+	runner.CallDetails
 	chat    *chat
 	notes   []note
 	results []llm.ToolResult // in the transcript
@@ -108,7 +108,7 @@ func (a *audit) transcript(c *chat) {
 			st, err := a.rn.Call(t.Context(), c.id, tc.ID, "audit")
 			must(t, err)
 			asked++
-			a.calls[tc.ID] = &call{CallStatus: st, chat: c}
+			a.calls[tc.ID] = &call{CallDetails: st, chat: c}
 		}
 		for _, p := range m.Parts {
 			if r, ok := p.(llm.ToolResult); ok && a.calls[r.Call] != nil {

@@ -124,7 +124,7 @@ func handlers(rn *runner.Runner, o *outside) (http.Handler, error) {
 		if err != nil {
 			return nil, err
 		}
-		return resume(r, rn, p.Session, runner.Complete(p.ID, json.RawMessage(r.FormValue("text")), "the batch system"))
+		return resume(r, rn, p.Session, runner.Complete(p.ID, "the batch system", json.RawMessage(r.FormValue("text"))))
 	})
 	return mux, nil
 }

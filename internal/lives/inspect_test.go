@@ -14,7 +14,7 @@ import (
 
 // call is all that is known of one in the end.
 type call struct {
-	runner.CallStatus
+	runner.CallDetails
 	entries []effect         // of its body
 	shown   []result         // by events
 	results []llm.ToolResult // in the transcript
@@ -77,7 +77,7 @@ func (w *world) transcript(rn *runner.Runner, id string, calls map[string]*call)
 			status, err := rn.Call(t.Context(), id, c.ID, "test")
 			must(t, err)
 			asked++
-			calls[c.ID] = &call{CallStatus: status}
+			calls[c.ID] = &call{CallDetails: status}
 		}
 		for _, p := range m.Parts {
 			if r, ok := p.(llm.ToolResult); ok && calls[r.Call] != nil {

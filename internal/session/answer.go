@@ -12,17 +12,17 @@ import (
 
 // Reply is what somebody delivers for a pause: an output, a failure, or a decision.
 type Reply struct {
-	Pause    string // a pause's id, or a call's
-	Gate     string // the layer whose pause it is for; empty: whichever asked
-	Kind     Kind
-	Value    json.RawMessage // the payload as it came; of a decision, the edited arguments
-	Payload  *Blob           // the payload to keep; of a failure, the text for the model
-	Hash     string          // of the content
-	Decision tool.Decision   // of KindDecision: Approved
-	Why      *Blob           // of KindDecision: its reason, a JSON string
-	MayPass  bool
-	By       string
-	Delivery string
+	Pause     string // a pause's id, or a call's
+	Gate      string // the layer whose pause it is for; empty: whichever asked
+	Kind      Kind
+	Value     json.RawMessage // the payload as it came; of a decision, the edited arguments
+	Payload   *Blob           // the payload to keep; of a failure, the text for the model
+	Hash      string          // of the content
+	Decision  tool.Decision   // of KindDecision: Approved
+	Why       *Blob           // of KindDecision: its reason, a JSON string
+	Retryable bool
+	By        string
+	Delivery  string
 }
 
 // Asked is what a value is for: the answer to which pause, and what becomes of
@@ -347,7 +347,7 @@ func (c *Call) mayPauseNext() bool {
 func (j *judgement) kept() *Answer {
 	return &Answer{
 		Pause: j.rc.Pause, Kind: j.in.Kind, Payload: j.tx.place(j.in.Payload), Hash: j.in.Hash,
-		By: j.in.By, Delivery: j.in.Delivery, MayPass: j.in.MayPass, At: j.tx.Now,
+		By: j.in.By, Delivery: j.in.Delivery, Retryable: j.in.Retryable, At: j.tx.Now,
 	}
 }
 

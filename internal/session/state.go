@@ -187,17 +187,17 @@ type Pause struct {
 
 // Answer is what came for a tool's own pause.
 type Answer struct {
-	Pause    int       `json:"pause"` // its number
-	Kind     Kind      `json:"kind"`
-	Mode     tool.Mode `json:"mode,omitempty"` // of the pause; empty while the answer is early
-	Payload  *Blob     `json:"payload,omitempty"`
-	Data     *Blob     `json:"data,omitempty"`   // the pause's own
-	Prompt   *Blob     `json:"prompt,omitempty"` // of a question, a JSON string: the tool may have to ask again
-	Hash     string    `json:"hash,omitempty"`   // of the payload, as receipts have it
-	By       string    `json:"by,omitempty"`
-	Delivery string    `json:"delivery,omitempty"`
-	MayPass  bool      `json:"may_pass,omitempty"` // of a failure
-	At       time.Time `json:"at"`
+	Pause     int       `json:"pause"` // its number
+	Kind      Kind      `json:"kind"`
+	Mode      tool.Mode `json:"mode,omitempty"` // of the pause; empty while the answer is early
+	Payload   *Blob     `json:"payload,omitempty"`
+	Data      *Blob     `json:"data,omitempty"`   // the pause's own
+	Prompt    *Blob     `json:"prompt,omitempty"` // of a question, a JSON string: the tool may have to ask again
+	Hash      string    `json:"hash,omitempty"`   // of the payload, as receipts have it
+	By        string    `json:"by,omitempty"`
+	Delivery  string    `json:"delivery,omitempty"`
+	Retryable bool      `json:"may_pass,omitempty"` // of a failure
+	At        time.Time `json:"at"`
 
 	later
 }

@@ -145,9 +145,9 @@ func failed(a *Answer) *Outcome {
 }
 
 // FailureText is what the model reads of a failed outside job.
-func FailureText(why string, mayPass bool) string {
+func FailureText(why string, retryable bool) string {
 	s := reasoned("Failed", why)
-	if mayPass {
+	if retryable {
 		s += " This may pass; it can be tried again."
 	}
 	return s

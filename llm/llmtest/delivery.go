@@ -114,7 +114,7 @@ func cuts(t *testing.T, p Provider) {
 					case err == nil:
 						t.Fatalf("after %d of %d bytes (%s) the message counts, %v, %v; the stream was\n%s",
 							at, len(answer.body), how, fin, m, clip(string(answer.body[:at])))
-					case !errors.As(err, &e) || !e.Temporary() || e.Provider != p.Name && e.Provider != "":
+					case !errors.As(err, &e) || !e.Retryable() || e.Provider != p.Name && e.Provider != "":
 						t.Fatalf("after %d of %d bytes (%s): %#v; the stream was\n%s", at, len(answer.body), how, err, clip(string(answer.body[:at])))
 					case how != "broken" && at > 0 && e.RequestID != answer.id():
 						t.Fatalf("after %d of %d bytes (%s): the error tells of the request %q, and it was %q: %v", at, len(answer.body), how, e.RequestID, answer.id(), err)
@@ -208,7 +208,7 @@ func cancel(t *testing.T, p Provider) {
 		srv.Close()
 		_, _, err := model(t, p, srv, false).collect(t, req)
 		var e *llm.Error
-		if !errors.As(err, &e) || e.Kind != llm.ErrNetwork || !e.Temporary() {
+		if !errors.As(err, &e) || e.Kind != llm.ErrNetwork || !e.Retryable() {
 			t.Errorf("%v, want an error of kind %s", err, llm.ErrNetwork)
 		}
 	})

@@ -147,10 +147,10 @@ func pauseOnce(t testing.TB, rn *runner.Runner) {
 func resumeAll(t testing.TB, rn *runner.Runner) {
 	t.Helper()
 	n := 0
-	for p, err := range rn.Pending(t.Context(), runner.Filter{}, "test") {
+	for p, err := range rn.Pending(t.Context(), session.PauseFilter{}, "test") {
 		check(t, err)
 		n++
-		if _, err := rn.Resume(t.Context(), p.Session, runner.Complete(p.ID, json.RawMessage(`"four degrees"`), "station")); err != nil {
+		if _, err := rn.Resume(t.Context(), p.Session, runner.Complete(p.ID, "station", json.RawMessage(`"four degrees"`))); err != nil {
 			t.Fatal(err)
 		}
 	}

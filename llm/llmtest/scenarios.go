@@ -258,7 +258,7 @@ func (f failure) check(t testing.TB, p Provider, err error) {
 	if !errors.As(err, &e) {
 		t.Fatalf("%v is no *llm.Error", err)
 	}
-	if e.Kind != f.kind || e.Temporary() != f.temporary || e.RequestID != f.id || e.RetryAfter != f.after || e.Provider != p.Name {
+	if e.Kind != f.kind || e.Retryable() != f.temporary || e.RequestID != f.id || e.RetryAfter != f.after || e.Provider != p.Name {
 		t.Errorf("the error is %+v, want %+v", e, f)
 	}
 	if s := e.Error(); len(s) > 2000 || strings.Contains(s, APIKey) {

@@ -73,7 +73,7 @@ func silence(t *testing.T, p Provider) {
 				case c.ends == 0 && err != nil:
 					t.Error(err)
 				case c.ends == 0:
-				case !errors.As(err, &e) || e.Kind != llm.ErrNetwork || !e.Temporary() || e.Provider != p.Name || !strings.Contains(err.Error(), "silent"):
+				case !errors.As(err, &e) || e.Kind != llm.ErrNetwork || !e.Retryable() || e.Provider != p.Name || !strings.Contains(err.Error(), "silent"):
 					t.Errorf("%v, want an error of kind %s that tells of the silence", err, llm.ErrNetwork)
 				case time.Since(begun) != c.ends:
 					t.Errorf("it ended after %v, want %v", time.Since(begun), c.ends)

@@ -29,7 +29,7 @@ func TestReadWholeIsBounded(t *testing.T) {
 	s := new(spaces)
 	_, err := ReadWhole("acme", s)
 	var e *llm.Error
-	if !errors.As(err, &e) || e.Kind != llm.ErrTooLong || e.Provider != "acme" || e.Temporary() || s.read > MaxWhole+1 {
+	if !errors.As(err, &e) || e.Kind != llm.ErrTooLong || e.Provider != "acme" || e.Retryable() || s.read > MaxWhole+1 {
 		t.Errorf("after %d bytes: %v", s.read, err)
 	}
 	if _, err := ReadWhole("acme", io.MultiReader(bytes.NewReader([]byte("{")), failing{})); err != io.ErrClosedPipe {

@@ -110,7 +110,7 @@ func TestTransportErrors(t *testing.T) {
 			t.Errorf("%v became %v", c.in, got)
 		case c.want == "" && got != c.in:
 			t.Errorf("%v became %v", c.in, got)
-		case c.want != "" && (!errors.As(got, &e) || e.Kind != c.want || e.Provider != "acme" || !e.Temporary()):
+		case c.want != "" && (!errors.As(got, &e) || e.Kind != c.want || e.Provider != "acme" || !e.Retryable()):
 			t.Errorf("%v became %v", c.in, got)
 		}
 	}

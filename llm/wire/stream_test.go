@@ -99,7 +99,7 @@ func TestSilentStreamsEnd(t *testing.T) {
 				case c.ends == 0 && err != nil:
 					t.Error(err)
 				case c.ends == 0:
-				case !errors.As(err, &e) || e.Kind != llm.ErrNetwork || !e.Temporary() || e.Provider != "acme" || e.RequestID != c.id || !strings.Contains(err.Error(), "silent"):
+				case !errors.As(err, &e) || e.Kind != llm.ErrNetwork || !e.Retryable() || e.Provider != "acme" || e.RequestID != c.id || !strings.Contains(err.Error(), "silent"):
 					t.Errorf("%#v", err)
 				case time.Since(begun) != c.ends:
 					t.Errorf("it ended after %v, want %v", time.Since(begun), c.ends)

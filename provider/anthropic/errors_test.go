@@ -125,7 +125,7 @@ func TestTimeout(t *testing.T) {
 			}
 			_, _, err := llm.Collect(made(Options{Timeout: time.Minute}).Generate(t.Context(), hello()))
 			var e *llm.Error
-			if !errors.As(err, &e) || e.Kind != llm.ErrNetwork || !e.Temporary() || errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "1m0s") {
+			if !errors.As(err, &e) || e.Kind != llm.ErrNetwork || !e.Retryable() || errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "1m0s") {
 				t.Errorf("after the Timeout, whole %v: %v", whole, err)
 			}
 			ctx, stop := context.WithTimeout(t.Context(), time.Second)
@@ -147,7 +147,7 @@ func TestClientTimeout(t *testing.T) {
 		}
 		_, _, err = llm.Collect(m.Generate(t.Context(), hello()))
 		var e *llm.Error
-		if !errors.As(err, &e) || !e.Temporary() || errors.Is(err, context.DeadlineExceeded) {
+		if !errors.As(err, &e) || !e.Retryable() || errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("%v, want one that passes", err)
 		}
 	})

@@ -103,7 +103,7 @@ func TestAnErrorWithinAStream(t *testing.T) {
 		fmt.Fprint(w, body)
 	}).ask(t, Options{})
 	var e *llm.Error
-	if !errors.As(err, &e) || e.Kind != llm.ErrOverloaded || e.RequestID != "req_1" || !e.Temporary() || m.Text() != "It is" {
+	if !errors.As(err, &e) || e.Kind != llm.ErrOverloaded || e.RequestID != "req_1" || !e.Retryable() || m.Text() != "It is" {
 		t.Errorf("%v, %v", m, err)
 	}
 }
