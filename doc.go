@@ -10,7 +10,7 @@
 //   - webhook: the HTTP handler by which outside systems answer.
 //   - fakellm: a scripted model for tests.
 //
-// The README has a whole program.
+// The README has a whole program, and says what to read next.
 //
 // # Words
 //
