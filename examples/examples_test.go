@@ -26,7 +26,8 @@ const prints = "// It prints:\n//\n"
 func TestExamples(t *testing.T) {
 	binaries := t.TempDir()
 	// Without tables for debuggers, they link in half the time.
-	build := exec.Command("go", "build", "-ldflags=-s -w", "-o", binaries+string(filepath.Separator), "./...")
+	to := binaries + string(filepath.Separator)
+	build := exec.Command("go", "build", "-ldflags=-s -w", "-o", to, "./...")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -70,7 +71,8 @@ func compare(t *testing.T, file, output string) {
 			t.Errorf("%s says that it prints\n%s\nit prints\n%s", file, said, want)
 			return
 		}
-		if err := os.WriteFile(file, []byte(before+prints+want+"package main\n"+after), 0o644); err != nil {
+		code := before + prints + want + "package main\n" + after
+		if err := os.WriteFile(file, []byte(code), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -87,7 +89,7 @@ func comment(text string) string {
 
 // Each program is short, in one file, and listed for readers.
 func TestExamplesAreShortAndListed(t *testing.T) {
-	const most = 130 // lines, without the comment at the top
+	const most = 140 // lines, without the comment at the top
 	list, err := os.ReadFile("../docs/examples.md")
 	if err != nil {
 		t.Fatal(err)

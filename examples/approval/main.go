@@ -16,8 +16,8 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -56,7 +56,8 @@ func main() {
 	ctx := context.Background()
 	ag, err := agent.New(agent.Config{
 		Name: "shop", Model: model, Tools: []tool.Tool{refund},
-		Interceptors: interceptor.Chain{interceptor.Approval(nil)}, // it asks for every tool that isn't read-only
+		// It asks for every tool that isn't read-only.
+		Interceptors: interceptor.Chain{interceptor.Approval(nil)},
 	})
 	check(err)
 	rn, err := runner.New(ag, session.NewStore(kvstore.NewMemory(), nil), nil)
@@ -87,11 +88,12 @@ func main() {
 	// Grace presses it. Her chat delivers twice, and the second is a duplicate.
 	for range 2 {
 		url := webhook.URL(server.URL+"/hooks", button) + "/approve"
-		res, err := http.Post(url, "application/json", strings.NewReader(`{"reason": "checked the order"}`))
+		why := strings.NewReader(`{"reason": "checked the order"}`)
+		res, err := http.Post(url, "application/json", why)
 		check(err)
-		body, err := io.ReadAll(res.Body)
-		check(err)
-		fmt.Println("webhook answers:", res.Status, "duplicate:", strings.Contains(string(body), `"duplicate":true`))
+		var answer struct{ Duplicate bool }
+		check(json.NewDecoder(res.Body).Decode(&answer))
+		fmt.Println("webhook answers:", res.Status, "duplicate:", answer.Duplicate)
 		res.Body.Close()
 	}
 
@@ -104,7 +106,8 @@ func main() {
 	}
 	call, err := rn.Call(ctx, "chat-1", waiting.Call, "bob")
 	check(err)
-	fmt.Printf("kept with the call: approved by %s, %q\n", call.Decisions[0].By, call.Decisions[0].Reason)
+	decision := call.Decisions[0]
+	fmt.Printf("kept with the call: approved by %s, %q\n", decision.By, decision.Reason)
 }
 
 func check(err error) {

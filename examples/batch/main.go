@@ -56,7 +56,10 @@ type TranslateInput struct {
 // translate orders a translation, which people make. The order's number is the
 // key by which the agency answers.
 var translate = tool.Must(tool.Func(
-	tool.Spec{Name: "translate", Description: "Have a text translated.", Effect: tool.Idempotent, MayPause: true},
+	tool.Spec{
+		Name: "translate", Description: "Have a text translated.",
+		Effect: tool.Idempotent, MayPause: true,
+	},
 	func(_ context.Context, in TranslateInput) (tool.Result[string], error) {
 		return tool.Pending[string](tool.Await{Key: "order-" + in.Language}), nil
 	}))
@@ -72,7 +75,7 @@ func main() {
 	ctx := context.Background()
 	ag, err := agent.New(agent.Config{
 		Name: "press", Model: model, Tools: []tool.Tool{translate},
-		Concurrency: 1, // bodies run one after the other, for an output that is always the same; default 4
+		Concurrency: 1, // one body after the other, for the same output each time; default 4
 	})
 	check(err)
 	rn, err := runner.New(ag, session.NewStore(kvstore.NewMemory(), nil), nil)

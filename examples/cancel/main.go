@@ -7,11 +7,12 @@
 //
 //	ada:   Export all my data.
 //	call waits: export
-//	call ends: export, cancelled by ada: "Cancelled: not needed any more. The work had begun, and may have had effects."
+//	call ends: cancelled by ada: "Cancelled: not needed any more. The work had begun, and may have had effects."
 //	agent: Then I don't export anything.
-//	late answer: is cancelled: true HTTP status: 410
+//	late answer: was cancelled: true
+//	late answer: HTTP status 410
 //	ada:   Search for my keys.
-//	call ends: search, cancelled by ada: "Cancelled: it takes too long. The work had begun."
+//	call ends: cancelled by ada: "Cancelled: it takes too long. The work had begun."
 //	agent: I stopped looking.
 package main
 
@@ -34,7 +35,10 @@ import (
 
 // export waits for an outside job.
 var export = tool.Must(tool.Func(
-	tool.Spec{Name: "export", Description: "Export all data.", Effect: tool.Idempotent, MayPause: true},
+	tool.Spec{
+		Name: "export", Description: "Export all data.",
+		Effect: tool.Idempotent, MayPause: true,
+	},
 	func(context.Context, struct{}) (tool.Result[string], error) {
 		return tool.Pending[string](tool.Await{Key: "job-1"}), nil
 	}))
@@ -59,7 +63,8 @@ var model = fakellm.New(
 
 func main() {
 	ctx := context.Background()
-	ag, err := agent.New(agent.Config{Name: "desk", Model: model, Tools: []tool.Tool{export, search}})
+	tools := []tool.Tool{export, search}
+	ag, err := agent.New(agent.Config{Name: "desk", Model: model, Tools: tools})
 	check(err)
 	rn, err := runner.New(ag, session.NewStore(kvstore.NewMemory(), nil), nil)
 	check(err)
@@ -85,7 +90,8 @@ func main() {
 
 	// The job's answer comes too late. The refusal says what happened first.
 	_, err = rn.Resume(ctx, "chat-1", runner.Complete(p.ID, "job", json.RawMessage(`"data.zip"`)))
-	fmt.Println("late answer: is cancelled:", errors.Is(err, session.ErrCancelled), "HTTP status:", webhook.Status(err))
+	fmt.Println("late answer: was cancelled:", errors.Is(err, session.ErrCancelled))
+	fmt.Println("late answer: HTTP status", webhook.Status(err))
 
 	// A body that runs is told by its context. The run goes on by itself.
 	go func() {
@@ -101,7 +107,7 @@ func show(ev event.Event) {
 	case event.Pause:
 		fmt.Println("call waits:", ev.Pause.Tool)
 	case event.Result:
-		fmt.Printf("call ends: %s, %s by %s: %s\n", ev.Result.Name, ev.Status, ev.By, ev.Result.Output)
+		fmt.Printf("call ends: %s by %s: %s\n", ev.Status, ev.By, ev.Result.Output)
 	case event.TextDelta:
 		fmt.Println("agent:", ev.Delta)
 	}

@@ -91,14 +91,15 @@ func main() {
 	defer db.Close()
 	ag, err := agent.New(agent.Config{Name: "office", Model: model, Tools: []tool.Tool{pay}})
 	check(err)
-	// The log, which tells of the crash, would go to standard error.
-	rn, err := runner.New(ag, session.NewStore(db, nil), &runner.Options{Logger: slog.New(slog.DiscardHandler)})
+	quiet := &runner.Options{Logger: slog.New(slog.DiscardHandler)} // the log tells of the crash
+	rn, err := runner.New(ag, session.NewStore(db, nil), quiet)
 	check(err)
 	defer rn.Close()
 
 	// The message has an id. So it is safe to send it again when in doubt: it
 	// isn't appended twice, and the run goes on where it was.
-	show(rn.Run(ctx, "ada", "chat-1", llm.UserText("Pay the invoice."), &runner.RunOptions{MessageID: "m-1"}))
+	options := &runner.RunOptions{MessageID: "m-1"}
+	show(rn.Run(ctx, "ada", "chat-1", llm.UserText("Pay the invoice."), options))
 	t, err := rn.Show(ctx, "chat-1", "ada")
 	check(err)
 	fmt.Println("the session has", t.Messages, "messages")

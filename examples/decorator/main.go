@@ -38,7 +38,10 @@ var tries int
 
 // weather fails the first time.
 var weather = tool.Must(tool.Func(
-	tool.Spec{Name: "get_weather", Description: "Current weather for a city.", Effect: tool.ReadOnly},
+	tool.Spec{
+		Name: "get_weather", Description: "Current weather for a city.",
+		Effect: tool.ReadOnly,
+	},
 	func(context.Context, WeatherInput) (tool.Result[WeatherOutput], error) {
 		if tries++; tries == 1 {
 			return nil, errors.New("the station doesn't answer")
@@ -90,7 +93,7 @@ func main() {
 	check(err)
 	defer rn.Close()
 
-	for ev, err := range rn.Run(ctx, "ada", "chat-1", llm.UserText("How is the weather in Oslo?"), nil) {
+	for ev, err := range rn.Run(ctx, "ada", "chat-1", llm.UserText("Is it cold in Oslo?"), nil) {
 		check(err)
 		switch ev := ev.(type) {
 		case event.Result:

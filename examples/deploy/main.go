@@ -35,7 +35,8 @@
 //
 //	5  The job calls back once more, to be sure. Nothing happens twice
 //
-//	webhook   answered 200 OK at first, and then 200 OK, duplicate: true
+//	webhook   answered 200 OK at first
+//	webhook   answered 200 OK again, duplicate: true
 package main
 
 import (
@@ -63,7 +64,7 @@ var (
 	file   = flag.String("file", "", "the `file` that keeps the sessions")
 	ci     = flag.String("ci", "", "the `URL` of the CI server")
 	listen = flag.String("listen", "", "the `address` where webhooks arrive")
-	ask    = flag.String("ask", "", "a `message` for the agent; without one, the program serves webhooks")
+	ask    = flag.String("ask", "", "a `message` for the agent; without it, webhooks are served")
 )
 
 type DeployInput struct {
@@ -78,11 +79,15 @@ type DeployOutput struct {
 // deploy starts a job on the CI server and doesn't wait for it. The job gets a
 // URL by which it reports how far it is and, at the end, what came of it.
 var deploy = tool.Must(tool.Func(
-	tool.Spec{Name: "deploy", Description: "Deploy a service.", Effect: tool.Idempotent, MayPause: true},
+	tool.Spec{
+		Name: "deploy", Description: "Deploy a service.",
+		Effect: tool.Idempotent, MayPause: true,
+	},
 	func(ctx context.Context, in DeployInput) (tool.Result[DeployOutput], error) {
 		call := tool.CallFrom(ctx)
 		token := call.Token(tool.PermitComplete, tool.PermitProgress)
-		job, err := startJob(ctx, in, webhook.URL("http://"+*listen+"/hooks", token), call.IdempotencyKey())
+		callback := webhook.URL("http://"+*listen+"/hooks", token)
+		job, err := startJob(ctx, in, callback, call.IdempotencyKey())
 		if err != nil {
 			return nil, err // the model sees it and may try again
 		}
@@ -132,14 +137,15 @@ func follow(events iter.Seq2[event.Event, error]) {
 		check(err)
 		switch ev := ev.(type) {
 		case event.Message:
-			if ev.Message.Role == llm.RoleUser || len(ev.Message.ToolCalls()) == 0 && ev.Message.Text() != "" {
-				fmt.Printf("%-9s %s\n", ev.Message.Role, ev.Message.Text())
+			if text := ev.Message.Text(); text != "" {
+				fmt.Printf("%-9s %s\n", ev.Message.Role, text)
 			}
 			for _, c := range ev.Message.ToolCalls() {
 				fmt.Printf("%-9s calls %s %s\n", ev.Message.Role, c.Name, c.Arguments)
 			}
 		case event.Progress:
-			fmt.Printf("%-9s %3.0f %%  %s\n", ev.Tool, 100*ev.Progress.Fraction, ev.Progress.Message)
+			p := ev.Progress
+			fmt.Printf("%-9s %3.0f %%  %s\n", ev.Tool, 100*p.Fraction, p.Message)
 		case event.Pause:
 			fmt.Printf("%-9s waits for %s\n", ev.Pause.Tool, ev.Pause.Await.Key)
 		case event.Result:

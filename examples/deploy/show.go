@@ -29,7 +29,9 @@ func show() {
 		fmt.Fprint(w, "job-1")
 	}))
 	defer jobs.Close()
-	flags := []string{"-file", filepath.Join(dir, "fermata.db"), "-ci", jobs.URL, "-listen", freeAddress()}
+	flags := []string{
+		"-file", filepath.Join(dir, "fermata.db"), "-ci", jobs.URL, "-listen", freeAddress(),
+	}
 
 	title("1  A user asks. The call waits for a job, and the process exits")
 	first := start(append(flags, "-ask", "Deploy checkout v2.5.0, please.")...)
@@ -48,7 +50,8 @@ func show() {
 	title("4  The job reports how far it is, and calls back when it is done")
 	for i, what := range []string{"built", "tested"} {
 		time.Sleep(500 * time.Millisecond)
-		post(callback+"/progress", fmt.Sprintf(`{"message":%q,"fraction":%v}`, what, float64(i+1)/3))
+		progress := fmt.Sprintf(`{"message":%q,"fraction":%v}`, what, float64(i+1)/3)
+		post(callback+"/progress", progress)
 		second.until(what)
 	}
 	time.Sleep(500 * time.Millisecond)
@@ -58,7 +61,8 @@ func show() {
 
 	title("5  The job calls back once more, to be sure. Nothing happens twice")
 	again, answer := post(callback, result)
-	fmt.Printf("%-9s answered %s at first, and then %s, duplicate: %v\n", "webhook", status, again, answer.Duplicate)
+	fmt.Printf("webhook   answered %s at first\n", status)
+	fmt.Printf("webhook   answered %s again, duplicate: %v\n", again, answer.Duplicate)
 	second.stdin.Close()
 	check(second.cmd.Wait())
 }

@@ -76,7 +76,8 @@ func main() {
 		p, err := rn.Find(r.Context(), runner.Ref{Pause: r.FormValue("pause")}, "grace")
 		if err == nil {
 			edited := RefundInput{Order: r.FormValue("order"), Cents: cents}
-			_, err = rn.Resume(r.Context(), p.Session, runner.ApproveEdited(p.ID, "grace", "half of it", edited))
+			decision := runner.ApproveEdited(p.ID, "grace", "half of it", edited)
+			_, err = rn.Resume(r.Context(), p.Session, decision)
 		}
 		w.WriteHeader(webhook.Status(err))
 		if err != nil {
@@ -99,7 +100,8 @@ func main() {
 	// refused, and the call waits on.
 	for _, cents := range []string{"-500", "500"} {
 		fmt.Println("grace writes:", cents)
-		res, err := http.PostForm(server.URL+"/decide", url.Values{"pause": {waiting.ID}, "order": {"7"}, "cents": {cents}})
+		form := url.Values{"pause": {waiting.ID}, "order": {"7"}, "cents": {cents}}
+		res, err := http.PostForm(server.URL+"/decide", form)
 		check(err)
 		fmt.Println("handler answers:", res.Status)
 		res.Body.Close()

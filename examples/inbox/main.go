@@ -64,14 +64,19 @@ func main() {
 	ctx := context.Background()
 	ag, err := agent.New(agent.Config{
 		Name: "shop", Model: model, Tools: []tool.Tool{refund},
-		Interceptors: interceptor.Chain{interceptor.Approval(&interceptor.ApprovalOptions{Timeout: 24 * time.Hour})},
+		Interceptors: interceptor.Chain{
+			interceptor.Approval(&interceptor.ApprovalOptions{Timeout: 24 * time.Hour}),
+		},
 	})
 	check(err)
-	rn, err := runner.New(ag, session.NewStore(kvstore.NewMemory(), nil), &runner.Options{Authorizer: authorize})
+	store := session.NewStore(kvstore.NewMemory(), nil)
+	rn, err := runner.New(ag, store, &runner.Options{Authorizer: authorize})
 	check(err)
 	defer rn.Close()
 
-	for _, m := range []struct{ user, text string }{{"ada", "refund 1042"}, {"bob", "refund 1043"}} {
+	for _, m := range []struct{ user, text string }{
+		{"ada", "refund 1042"}, {"bob", "refund 1043"},
+	} {
 		for _, err := range rn.Run(ctx, m.user, "chat-of-"+m.user, llm.UserText(m.text), nil) {
 			check(err)
 		}
@@ -85,9 +90,11 @@ func main() {
 	}
 
 	// The inbox, the oldest first. Grace approves one, and denies one.
-	for p, err := range rn.Pending(ctx, session.PauseFilter{Reason: tool.ReasonApproval, Limit: 50}, "grace") {
+	filter := session.PauseFilter{Reason: tool.ReasonApproval, Limit: 50}
+	for p, err := range rn.Pending(ctx, filter, "grace") {
 		check(err)
-		fmt.Println("inbox:", p.User, "wants", p.Tool, string(p.Arguments), "within", p.Deadline.Sub(p.Since))
+		wait := p.Deadline.Sub(p.Since)
+		fmt.Println("inbox:", p.User, "wants", p.Tool, string(p.Arguments), "within", wait)
 		decision := runner.Approve(p.ID, "grace", "checked the order")
 		if p.User == "bob" {
 			decision = runner.Deny(p.ID, "grace", "the order was kept")

@@ -41,7 +41,10 @@ type AskInput struct {
 
 // ask pauses in message mode: the text of the next message is the result.
 var ask = tool.Must(tool.Func(
-	tool.Spec{Name: "ask_user", Description: "Ask the user a question.", Effect: tool.ReadOnly, MayPause: true},
+	tool.Spec{
+		Name: "ask_user", Description: "Ask the user a question.",
+		Effect: tool.ReadOnly, MayPause: true,
+	},
 	func(_ context.Context, in AskInput) (tool.Result[string], error) {
 		return tool.Pending[string](tool.Await{
 			Reason: tool.ReasonInput, Mode: tool.ModeMessage, Prompt: in.Question,

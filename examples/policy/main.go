@@ -16,7 +16,7 @@
 //	agent: I can't.
 //
 //	ada:   A large one.
-//	call ends: denied: "The call was refused, and the tool was not run. Do not try again unless you are told to. Reason: over the limit of 1000 euros"
+//	call ends: denied: "The call was refused, and the tool was not run. Do not try again unless you are told to. Reason: more than 1000 euros"
 //	agent: I mustn't.
 package main
 
@@ -57,7 +57,7 @@ func limit(_ context.Context, call tool.Call) (interceptor.Verdict, error) {
 	case in.Cents <= 1_000:
 		return interceptor.Verdict{Ruling: interceptor.Allow}, nil
 	case in.Cents > 100_000:
-		return interceptor.Verdict{Ruling: interceptor.Deny, Reason: "over the limit of 1000 euros"}, nil
+		return interceptor.Verdict{Ruling: interceptor.Deny, Reason: "more than 1000 euros"}, nil
 	}
 	return interceptor.Verdict{Ruling: interceptor.Ask, Reason: "more than 10 euros"}, nil
 }
@@ -65,16 +65,20 @@ func limit(_ context.Context, call tool.Call) (interceptor.Verdict, error) {
 // model is a script in place of a model, so that the example needs no key. In
 // each turn it makes one call, and then says something.
 var model = fakellm.New(
-	fakellm.When(fakellm.UserSays("small"), fakellm.Calls("refund", `{"cents":500}`), fakellm.Says("Done.")),
-	fakellm.When(fakellm.UserSays("middle"), fakellm.Calls("refund", `{"cents":5000}`), fakellm.Says("I can't.")),
-	fakellm.When(fakellm.UserSays("large"), fakellm.Calls("refund", `{"cents":500000}`), fakellm.Says("I mustn't.")))
+	fakellm.When(fakellm.UserSays("small"),
+		fakellm.Calls("refund", `{"cents":500}`), fakellm.Says("Done.")),
+	fakellm.When(fakellm.UserSays("middle"),
+		fakellm.Calls("refund", `{"cents":5000}`), fakellm.Says("I can't.")),
+	fakellm.When(fakellm.UserSays("large"),
+		fakellm.Calls("refund", `{"cents":500000}`), fakellm.Says("I mustn't.")))
 
 func main() {
 	ctx := context.Background()
 	ag, err := agent.New(agent.Config{
 		Name: "shop", Model: model, Tools: []tool.Tool{refund},
 		Interceptors: interceptor.Chain{interceptor.Approval(&interceptor.ApprovalOptions{
-			// A tool that the agent doesn't have is an error of agent.New: a typo never opens a gate.
+			// A tool that the agent doesn't have is an error of agent.New: a
+			// typo never opens a gate.
 			Tools:  []string{"refund"},
 			Policy: limit,
 		})},

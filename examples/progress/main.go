@@ -35,7 +35,10 @@ import (
 
 // render waits for an outside job.
 var render = tool.Must(tool.Func(
-	tool.Spec{Name: "render", Description: "Render the film.", Effect: tool.Idempotent, MayPause: true},
+	tool.Spec{
+		Name: "render", Description: "Render the film.",
+		Effect: tool.Idempotent, MayPause: true,
+	},
 	func(context.Context, struct{}) (tool.Result[string], error) {
 		return tool.Pending[string](tool.Await{Key: "job-1"}), nil
 	}))
@@ -57,7 +60,8 @@ func stream(rn *runner.Runner) http.HandlerFunc {
 		}
 		// The user's name comes from the login. The context ends when the
 		// browser goes away.
-		for ev, err := range rn.Follow(r.Context(), "chat-1", "ada", &runner.FollowOptions{ThroughWaits: true}) {
+		options := &runner.FollowOptions{ThroughWaits: true}
+		for ev, err := range rn.Follow(r.Context(), "chat-1", "ada", options) {
 			if err != nil {
 				send("error", err.Error())
 				return
@@ -114,11 +118,14 @@ func main() {
 		// In place of a render farm: it reports twice, and is done.
 		switch name + " " + data {
 		case `waiting "render"`:
-			check(rn.Progress(ctx, p.Session, p.ID, "farm", tool.Progress{Message: "scene 1 of 2", Fraction: 0.5}))
+			half := tool.Progress{Message: "scene 1 of 2", Fraction: 0.5}
+			check(rn.Progress(ctx, p.Session, p.ID, "farm", half))
 		case `progress "scene 1 of 2"`:
-			check(rn.Progress(ctx, p.Session, p.ID, "farm", tool.Progress{Message: "scene 2 of 2", Fraction: 1}))
+			all := tool.Progress{Message: "scene 2 of 2", Fraction: 1}
+			check(rn.Progress(ctx, p.Session, p.ID, "farm", all))
 		case `progress "scene 2 of 2"`:
-			_, err := rn.Resume(ctx, p.Session, runner.Complete(p.ID, "farm", json.RawMessage(`"film.mp4"`)))
+			film := runner.Complete(p.ID, "farm", json.RawMessage(`"film.mp4"`))
+			_, err := rn.Resume(ctx, p.Session, film)
 			check(err)
 		}
 	}

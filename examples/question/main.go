@@ -39,7 +39,10 @@ type Flight struct {
 // seats asks how many people travel. The person's answer is the tool's result,
 // a number.
 var seats = tool.Must(tool.Func(
-	tool.Spec{Name: "ask_seats", Description: "Ask the traveller for how many people to book.", Effect: tool.ReadOnly, MayPause: true},
+	tool.Spec{
+		Name: "ask_seats", Description: "Ask the traveller for how many people to book.",
+		Effect: tool.ReadOnly, MayPause: true,
+	},
 	func(_ context.Context, in Flight) (tool.Result[int], error) {
 		return tool.NeedInput[int]("How many seats on " + in.Number + "?"), nil
 	}))

@@ -16,6 +16,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"iter"
 
@@ -57,7 +58,7 @@ func (remove) Execute(_ context.Context, call tool.Call) (tool.Execution, error)
 		}}, nil
 	}
 	if string(call.Answer.Payload) != "2" {
-		return tool.Execution{}, fmt.Errorf("the user typed %s, and nothing was removed", call.Answer.Payload)
+		return tool.Execution{}, errors.New("that is not their number: nothing was removed")
 	}
 	fmt.Println("tool removes", string(call.Answer.Data))
 	return tool.Execution{Output: json.RawMessage(`{"removed": 2}`)}, nil

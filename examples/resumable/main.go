@@ -42,7 +42,7 @@ type Offer struct {
 	Euros  int    `json:"euros"`
 }
 
-// Choice is what a person answers. Its schema goes to whoever shows a form.
+// Choice is what a person answers. A form can be made of its schema.
 type Choice struct {
 	Offer int `json:"offer" jsonschema:"description=Number of the offer,minimum=1"`
 }
@@ -54,12 +54,16 @@ type Booking struct {
 var book = tool.Must(tool.Resumable(
 	tool.Spec{Name: "book_flight", Description: "Book a flight."},
 	// The first function asks.
-	func(_ context.Context, in BookInput, ask tool.Ask[Booking, []Offer]) (tool.Result[Booking], error) {
+	func(
+		_ context.Context, in BookInput, ask tool.Ask[Booking, []Offer],
+	) (tool.Result[Booking], error) {
 		fmt.Println("tool searches flights to", in.To)
 		return ask("Which flight?", []Offer{{"SK1", 120}, {"DY2", 80}}), nil
 	},
 	// The second one acts, perhaps in another process and days later.
-	func(_ context.Context, _ BookInput, re tool.Reply[Booking, []Offer, Choice]) (tool.Result[Booking], error) {
+	func(
+		_ context.Context, _ BookInput, re tool.Reply[Booking, []Offer, Choice],
+	) (tool.Result[Booking], error) {
 		if re.Answer.Offer > len(re.State) {
 			return re.Ask("There is no such offer. Which flight?", re.State), nil
 		}
@@ -84,7 +88,8 @@ func main() {
 	question := show(rn.Run(ctx, "ada", "chat-1", llm.UserText("Book me a flight to Oslo."), nil))
 	for _, choice := range []string{`{"offer": 0}`, `{"offer": 3}`, `{"offer": 2}`} {
 		fmt.Println("ada answers:", choice)
-		res, err := rn.Resume(ctx, "chat-1", runner.Complete(question.ID, "ada", json.RawMessage(choice)))
+		answer := runner.Complete(question.ID, "ada", json.RawMessage(choice))
+		res, err := rn.Resume(ctx, "chat-1", answer)
 		if err != nil {
 			fmt.Println("refused, since it doesn't fit the schema")
 			continue // the same question is still open

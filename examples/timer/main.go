@@ -39,7 +39,10 @@ type RemindInput struct {
 // remind is entered twice. The first time it has no answer, and sets the timer.
 // The second time the timer is the answer.
 var remind = tool.Must(tool.Func(
-	tool.Spec{Name: "remind", Description: "Remind the user later.", Effect: tool.Idempotent, MayPause: true},
+	tool.Spec{
+		Name: "remind", Description: "Remind the user later.",
+		Effect: tool.Idempotent, MayPause: true,
+	},
 	func(ctx context.Context, in RemindInput) (tool.Result[string], error) {
 		if tool.CallFrom(ctx).Answer == nil {
 			return tool.Pending[string](tool.Await{

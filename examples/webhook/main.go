@@ -8,11 +8,12 @@
 // It prints:
 //
 //	a forged delivery: 401 Unauthorized
-//	a result that doesn't fit: 422 Unprocessable Entity
+//	a wrong result: 422 Unprocessable Entity
 //	accepted; duplicate: false
 //	the result: 200 OK
 //	accepted; duplicate: true
 //	the same once more: 200 OK
+//	refused: delivery d-1 came first
 //	another result: 409 Conflict
 //	model says: The payment has arrived.
 package main
@@ -24,6 +25,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -51,7 +53,10 @@ type PayOutput struct {
 
 // pay gives the outside system's own id of the payment as the pause's key.
 var pay = tool.Must(tool.Func(
-	tool.Spec{Name: "pay", Description: "Collect a payment.", Effect: tool.Idempotent, MayPause: true},
+	tool.Spec{
+		Name: "pay", Description: "Collect a payment.",
+		Effect: tool.Idempotent, MayPause: true,
+	},
 	func(context.Context, PayInput) (tool.Result[PayOutput], error) {
 		return tool.Pending[PayOutput](tool.Await{Key: "payment-77"}), nil
 	}))
@@ -80,7 +85,8 @@ func receive(rn *runner.Runner) http.HandlerFunc {
 			return
 		}
 		var d delivery
-		if !hmac.Equal([]byte(r.Header.Get("Signature")), []byte(sign(body))) || json.Unmarshal(body, &d) != nil {
+		signed := hmac.Equal([]byte(r.Header.Get("Signature")), []byte(sign(body)))
+		if !signed || json.Unmarshal(body, &d) != nil {
 			w.WriteHeader(http.StatusUnauthorized)
 			return
 		}
@@ -92,6 +98,10 @@ func receive(rn *runner.Runner) http.HandlerFunc {
 			if res, err = rn.Resume(r.Context(), p.Session, answer); err == nil {
 				fmt.Println("accepted; duplicate:", res.Receipts[0].Duplicate)
 			}
+		}
+		var first *session.ConflictError
+		if errors.As(err, &first) {
+			fmt.Println("refused: delivery", first.Receipt.Delivery, "came first")
 		}
 		w.WriteHeader(webhook.Status(err))
 	}
@@ -113,7 +123,7 @@ func main() {
 	paid := `{"id":"d-1","payment":"payment-77","result":{"paid":true}}`
 	for _, try := range []struct{ what, body, signature string }{
 		{"a forged delivery", paid, "forged"},
-		{"a result that doesn't fit", `{"id":"d-0","payment":"payment-77","result":{"paid":"yes"}}`, ""},
+		{"a wrong result", `{"id":"d-0","payment":"payment-77","result":{"paid":"yes"}}`, ""},
 		{"the result", paid, ""},
 		{"the same once more", paid, ""},
 		{"another result", `{"id":"d-2","payment":"payment-77","result":{"paid":false}}`, ""},

@@ -33,7 +33,10 @@ import (
 
 // render waits for an outside job.
 var render = tool.Must(tool.Func(
-	tool.Spec{Name: "render", Description: "Render the film.", Effect: tool.Idempotent, MayPause: true},
+	tool.Spec{
+		Name: "render", Description: "Render the film.",
+		Effect: tool.Idempotent, MayPause: true,
+	},
 	func(context.Context, struct{}) (tool.Result[string], error) {
 		return tool.Pending[string](tool.Await{Key: "job-1"}), nil
 	}))
@@ -66,14 +69,16 @@ func main() {
 	// A request comes, and its browser goes away after the first event. The run
 	// is detached: the worker carries it on. The message has an id: sent once
 	// more, it is not taken for a second message.
-	for _, err := range rn.Run(ctx, "ada", "chat-1", llm.UserText("Render it."), &runner.RunOptions{Detached: true, MessageID: "m-1"}) {
+	options := &runner.RunOptions{Detached: true, MessageID: "m-1"}
+	for _, err := range rn.Run(ctx, "ada", "chat-1", llm.UserText("Render it."), options) {
 		check(err)
 		fmt.Println("request: the message is stored, and the browser is gone")
 		break
 	}
 
 	// Follow shows what others do to the session.
-	for ev, err := range web.Follow(ctx, "chat-1", "ada", &runner.FollowOptions{ThroughWaits: true}) {
+	through := &runner.FollowOptions{ThroughWaits: true}
+	for ev, err := range web.Follow(ctx, "chat-1", "ada", through) {
 		check(err)
 		switch ev := ev.(type) {
 		case event.Pause:
