@@ -45,3 +45,32 @@ func TestWhereThingsAre(t *testing.T) {
 		}
 	}
 }
+
+// The tests of the runner stand in families, each of which is named in
+// runner/main_test.go and has a file.
+func TestWhereTheRunnersTestsAre(t *testing.T) {
+	code, err := os.ReadFile("runner/main_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := map[string]int{} // by family
+	for _, named := range regexp.MustCompile(`(?m)^//   - (\w+): `).FindAllSubmatch(code, -1) {
+		files[string(named[1])] = 0
+	}
+	all, err := filepath.Glob("runner/*_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range all {
+		family, _, _ := strings.Cut(filepath.Base(path), "_")
+		if _, ok := files[family]; !ok {
+			t.Errorf("%s: runner/main_test.go names no family %q", path, family)
+		}
+		files[family]++
+	}
+	for family, n := range files {
+		if n == 0 {
+			t.Errorf("runner/main_test.go names the family %q, which has no file", family)
+		}
+	}
+}

@@ -18,15 +18,6 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// starting is a tool that starts an outside job, and then does what its test wants.
-func starting(effect tool.Effect, n *counter, then func(context.Context, tool.Call) (tool.Result[textOut], error)) tool.Tool {
-	return tool.Must(tool.Func(tool.Spec{Name: "deploy", Effect: effect, MayPause: true},
-		func(ctx context.Context, _ textIn) (tool.Result[textOut], error) {
-			n.add("deploy")
-			return then(ctx, tool.CallFrom(ctx))
-		}))
-}
-
 // deploying is a rig for one such call.
 func deploying(t *testing.T, deploy tool.Tool) *rig {
 	return newRig(t, agent.Config{
@@ -60,18 +51,6 @@ func (r *rig) receipt(call string, pause int) session.Receipt {
 	}
 	r.t.Fatalf("call %s has no receipt for pause %d: %+v", call, pause, st.Receipts)
 	return session.Receipt{}
-}
-
-// onlyCall is the id of the session's one call.
-func (r *rig) onlyCall() string {
-	r.t.Helper()
-	for _, m := range r.transcript().History {
-		if calls := m.ToolCalls(); len(calls) == 1 {
-			return calls[0].ID
-		}
-	}
-	r.t.Fatal("the model has not called a tool")
-	return ""
 }
 
 func TestAnswerFasterThanThePause(t *testing.T) {
@@ -237,171 +216,6 @@ func TestAnswerWhileALostCallIsGivenUp(t *testing.T) {
 	}
 }
 
-func TestFatesOfEarlyAnswers(t *testing.T) {
-	type body = func(context.Context, tool.Call) (tool.Result[textOut], error)
-	// early runs the body after an answer came for its pause, and says what became of the answer.
-	early := func(t *testing.T, effect tool.Effect, then body) (*rig, *seen, session.Receipt) {
-		var n counter
-		var r *rig
-		r = deploying(t, starting(effect, &n, func(ctx context.Context, call tool.Call) (tool.Result[textOut], error) {
-			if call.Answer == nil {
-				if _, err := r.deliver(call.Token(), "v2"); err != nil {
-					t.Error(err)
-				}
-			}
-			return then(ctx, call)
-		}))
-		s := r.say("Deploy.")
-		return r, s, r.receipt(r.onlyCall(), 1)
-	}
-	asks := func(a tool.Await) body {
-		return func(_ context.Context, call tool.Call) (tool.Result[textOut], error) {
-			if call.Answer != nil {
-				return tool.Done(textOut{"answered " + string(call.Answer.Payload)}), nil
-			}
-			return tool.Pending[textOut](a), nil
-		}
-	}
-	t.Run("consumed", func(t *testing.T) {
-		_, s, rc := early(t, tool.Once, asks(tool.Await{}))
-		s.finished(event.FinishStop)
-		if rc.Fate != "" {
-			t.Errorf("the receipt says %q", rc.Fate)
-		}
-	})
-	t.Run("superseded by a result", func(t *testing.T) {
-		r, s, rc := early(t, tool.Idempotent, func(context.Context, tool.Call) (tool.Result[textOut], error) {
-			return tool.Done(textOut{"my own"}), nil
-		})
-		s.finished(event.FinishStop)
-		if rc.Fate != session.Superseded {
-			t.Errorf("the receipt says %q", rc.Fate)
-		}
-		if got := string(r.result(r.onlyCall()).Output); got != string(text("my own")) {
-			t.Errorf("the result is %s", got)
-		}
-	})
-	t.Run("superseded by an error", func(t *testing.T) {
-		_, s, rc := early(t, tool.Once, func(context.Context, tool.Call) (tool.Result[textOut], error) {
-			return nil, errors.New("refused by the CI")
-		})
-		s.finished(event.FinishStop)
-		if rc.Fate != session.Superseded {
-			t.Errorf("the receipt says %q", rc.Fate)
-		}
-	})
-	for name, await := range map[string]tool.Await{
-		"refused by a pause of another mode":   {Mode: tool.ModeReenter},
-		"refused by a pause of another schema": {Schema: []byte(`{"type":"integer"}`)},
-		"refused by a question to the user":    {Reason: tool.ReasonInput, Mode: tool.ModeMessage, Schema: []byte(`{"type":["integer","string"]}`)},
-	} {
-		t.Run(name, func(t *testing.T) {
-			r, s, rc := early(t, tool.Once, asks(await))
-			p := s.finished(event.FinishPaused).pause("deploy")
-			if rc.Fate != session.Refused || p.Number != 1 {
-				t.Fatalf("the receipt says %q; pause %d is open", rc.Fate, p.Number)
-			}
-			// The sender tries again: it hears the same, and the pause is not answered by it.
-			res, err := r.Resume(t.Context(), chat, runner.Complete(p.ID, "ci", text("v2")))
-			must(t, err)
-			if got := res.Receipts[0]; !got.Duplicate || got.Fate != session.Refused || !got.At.Equal(rc.At) {
-				t.Errorf("redelivered: %+v", got)
-			}
-			if st, err := r.Call(t.Context(), chat, p.Call, user); err != nil || st.Status != session.Pending {
-				t.Errorf("after the redelivery the call is %s, %v", st.Status, err)
-			}
-			// An answer of the right kind is taken, and both receipts stay.
-			answer := `7`
-			if await.Schema == nil {
-				answer = `{"text":"7"}`
-			}
-			r.answer(runner.Complete(p.ID, "ada", []byte(answer))).finished(event.FinishStop)
-			st, err := r.Call(t.Context(), chat, p.Call, user)
-			must(t, err)
-			fates := map[session.Fate]string{}
-			for _, rc := range st.Receipts {
-				fates[rc.Fate] = rc.By
-			}
-			if len(st.Receipts) != 2 || fates[session.Refused] != "ci" || fates[""] != "ada" {
-				t.Errorf("the receipts are %+v", st.Receipts)
-			}
-			if res, err = r.Resume(t.Context(), chat, runner.Complete(p.ID, "ci", text("v2"))); err != nil || !res.Receipts[0].Duplicate {
-				t.Errorf("redelivered after the end: %+v, %v", res, err)
-			}
-			r.acceptable()
-		})
-	}
-	t.Run("checked", func(t *testing.T) {
-		var n counter
-		var r *rig
-		r = deploying(t, starting(tool.Once, &n, func(ctx context.Context, call tool.Call) (tool.Result[textOut], error) {
-			_, err := r.Resume(ctx, chat, runner.Complete(call.ID, "ci", []byte(`{"txt":"v2"}`)))
-			if !errors.Is(err, session.ErrInvalidResumePayload) {
-				t.Errorf("an early answer that does not fit: %v", err)
-			}
-			return tool.Pending[textOut](tool.Await{}), nil
-		}))
-		p := r.say("Deploy.").finished(event.FinishPaused).pause("deploy")
-		if st, err := r.Call(t.Context(), chat, p.Call, user); err != nil || len(st.Receipts) != 0 {
-			t.Errorf("its receipts are %v, %v", st.Receipts, err)
-		}
-	})
-}
-
-func TestSecondEarlyAnswer(t *testing.T) {
-	var n counter
-	var r *rig
-	r = deploying(t, starting(tool.Once, &n, func(ctx context.Context, call tool.Call) (tool.Result[textOut], error) {
-		first, err := r.deliver(call.Token(), "v2")
-		must(t, err)
-		again, err := r.deliver(call.Token(), "v2")
-		if err != nil || !again.Duplicate || !again.At.Equal(first.At) {
-			t.Errorf("again: %+v, %v", again, err)
-		}
-		var conflict *session.ConflictError
-		if _, err := r.deliver(call.Token(), "v3"); !errors.As(err, &conflict) || conflict.Receipt.By != "ci" {
-			t.Errorf("another: %v", err)
-		}
-		return tool.Pending[textOut](tool.Await{}), nil
-	}))
-	r.say("Deploy.").finished(event.FinishStop)
-}
-
-// A layer may ask again while an answer for the tool's own pause is kept: it gets a pause of its own.
-func TestEarlyAnswerAndAGate(t *testing.T) {
-	var n counter
-	var r *rig
-	gate := interceptor.Layer{Name: "gate", Tool: func(next interceptor.ToolHandler) interceptor.ToolHandler {
-		return func(ctx context.Context, call tool.Call) (tool.Execution, error) {
-			if _, decided := call.Decided("gate"); decided {
-				return next(ctx, call)
-			}
-			if _, err := r.Resume(ctx, chat, runner.Complete(call.ID, "ci", text("v2"))); err != nil {
-				t.Error(err)
-			}
-			return tool.Execution{Await: &tool.Await{}}, nil
-		}
-	}}
-	r = newRig(t, agent.Config{
-		Tools:        []tool.Tool{waiting("deploy", tool.Idempotent, &n)},
-		Interceptors: interceptor.Chain{gate},
-		Model:        fakellm.New(fakellm.Calls("deploy", `{"text":"job-1"}`), fakellm.Says("Deployed.")),
-	}, nil)
-	p := r.say("Deploy.").finished(event.FinishPaused).pause("deploy")
-	if rc := r.receipt(p.Call, 1); p.Number != 2 || rc.Fate != session.Refused {
-		t.Errorf("pause %d is open, and the receipt of the answer to pause 1 says %q", p.Number, rc.Fate)
-	}
-	p = r.answer(runner.Approve(p.ID, "ada", "")).finished(event.FinishPaused).pause("deploy")
-	if p.Number != 3 || n.get("deploy") != 1 {
-		t.Errorf("pause %d is open; the body was entered %d times", p.Number, n.get("deploy"))
-	}
-	r.answer(runner.Complete(p.ID, "ci", text("v3"))).finished(event.FinishStop)
-	if got := string(r.result(p.Call).Output); got != string(text("v3")) {
-		t.Errorf("the result is %s", got)
-	}
-	r.acceptable()
-}
-
 // The caller has gone, and the body still runs: an answer that comes now makes the session a worker's.
 func TestEarlyAnswerToAnInterruptedRun(t *testing.T) {
 	var n counter
@@ -437,25 +251,46 @@ func TestEarlyAnswerToAnInterruptedRun(t *testing.T) {
 	}
 }
 
-func TestUnknownKeyIsNotYetKnown(t *testing.T) {
-	var n counter
-	var r *rig
-	r = deploying(t, starting(tool.Once, &n, func(ctx context.Context, call tool.Call) (tool.Result[textOut], error) {
-		_, err := r.Find(ctx, runner.Ref{Tool: "deploy", Key: "job-1"}, user) // the job is faster than the pause
-		if !errors.Is(err, session.ErrNotYetKnown) || errors.Is(err, session.ErrUnknownPause) {
-			t.Errorf("before the pause: %v", err)
-		}
-		return tool.Pending[textOut](tool.Await{Key: "job-1"}), nil
-	}))
-	r.say("Deploy.").finished(event.FinishPaused)
-	p, err := r.Find(t.Context(), runner.Ref{Tool: "deploy", Key: "job-1"}, user)
-	must(t, err)
-	r.answer(runner.Complete(p.ID, "ci", text("v2"))).finished(event.FinishStop)
-	over, err := r.Find(t.Context(), runner.Ref{Tool: "deploy", Key: "job-1"}, user)
-	if err != nil || over.ID != p.ID || over.Await.Reason != "" {
-		t.Errorf("after the end: %+v, %v", over, err)
-	}
-	if _, err := r.Find(t.Context(), runner.Ref{Tool: "deploy", Key: "job-2"}, user); !errors.Is(err, session.ErrNotYetKnown) {
-		t.Errorf("a key of nobody: %v", err)
+// An answer to a call that nobody has begun yet goes by no gate: who would be asked is asked.
+func TestAnswerBeforeTheCallIsBegunPassesTheGates(t *testing.T) {
+	for name, decide := range map[string]func(string) runner.Resumption{
+		"approved": func(p string) runner.Resumption { return runner.Approve(p, "eve", "") },
+		"denied":   func(p string) runner.Resumption { return runner.Deny(p, "eve", "not today") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			var n counter
+			entered, let := make(chan struct{}), make(chan struct{})
+			first := tool.Must(tool.Func(tool.Spec{Name: "first"}, func(context.Context, textIn) (tool.Result[textOut], error) {
+				close(entered)
+				<-let
+				return tool.Done(textOut{"first"}), nil
+			}))
+			r := newRig(t, agent.Config{
+				Tools:        []tool.Tool{first, waiting("deploy", tool.Idempotent, &n)},
+				Interceptors: interceptor.Chain{interceptor.Approval(&interceptor.ApprovalOptions{Tools: []string{"deploy"}})},
+				Model:        fakellm.New(fakellm.Calls("first", `{"text":"a"}`).And("deploy", `{"text":"b"}`), fakellm.Says("Done.")),
+				Concurrency:  1,
+			}, nil)
+			ended := r.begin("Go.")
+			<-entered
+			call := r.transcript().History[1].ToolCalls()[1].ID
+			_, err := r.Resume(t.Context(), chat, runner.Complete(call, "ci", text("v2")))
+			must(t, err)
+			close(let)
+			p := ended().finished(event.FinishPaused).pause("deploy")
+			if p.Await.Gate != "approval" {
+				t.Fatalf("it waits for %+v", p.Await)
+			}
+			r.restart()
+			r.answer(decide(p.ID)).finished(event.FinishStop)
+			res := r.result(call)
+			if approved := name == "approved"; res.Error == approved || approved && string(res.Output) != string(text("v2")) {
+				t.Errorf("the result is %s", res.Output)
+			}
+			if n.get("deploy") != 0 {
+				t.Error("the body was entered, although its answer was there")
+			}
+			r.acceptable()
+		})
 	}
 }

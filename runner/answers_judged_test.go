@@ -18,6 +18,7 @@ import (
 	"github.com/fermata-ai/fermata/interceptor"
 	"github.com/fermata-ai/fermata/internal/session"
 	"github.com/fermata-ai/fermata/runner"
+	public "github.com/fermata-ai/fermata/session"
 	"github.com/fermata-ai/fermata/tool"
 )
 
@@ -280,112 +281,27 @@ func TestVerdictIsForThePauseThatItWasGivenFor(t *testing.T) {
 	}
 }
 
-// strict reads only what it is told.
-type strict string
-
-var takes atomic.Pointer[string]
-
-func (s *strict) UnmarshalText(text []byte) error {
-	if only := takes.Load(); only != nil && string(text) != *only {
-		return errors.New("a new version takes other words")
-	}
-	*s = strict(text)
-	return nil
-}
-
-func askingWhich() tool.Tool {
-	return tool.Must(tool.Resumable(tool.Spec{Name: "plan"},
-		func(_ context.Context, _ struct{}, ask tool.Ask[strict, map[string]int]) (tool.Result[strict], error) {
-			return ask("Which one?", map[string]int{"offer": 3}), nil
-		},
-		func(_ context.Context, _ struct{}, r tool.Reply[strict, map[string]int, strict]) (tool.Result[strict], error) {
-			if r.State["offer"] != 3 {
-				return nil, errors.New("the state is lost")
-			}
-			return tool.Done(r.Answer), nil
-		}))
-}
-
-func TestRedeliveryIsADuplicateWhateverTheTypeOfTodaySays(t *testing.T) {
-	defer takes.Store(nil)
-	r := newRig(t, agent.Config{Tools: []tool.Tool{askingWhich()}, Model: fakellm.New(fakellm.Calls("plan", `{}`), fakellm.Says("Done."))}, nil)
-	p := r.say("Go.").finished(event.FinishPaused).pause("plan")
-	_, err := r.Resume(t.Context(), chat, runner.Complete(p.ID, "bob", []byte(`"a"`)))
+// A webhook's process need not have the agent: what is needed to take an answer is stored.
+func TestAnswerByARunnerWithoutTheAgent(t *testing.T) {
+	var n counter
+	r, p := deployed(t, &n)
+	bare, err := runner.New(nil, public.NewStore(r.kv, nil), nil)
 	must(t, err)
-	only := "b"
-	takes.Store(&only)
-	r.restart()
-	res, err := r.Resume(t.Context(), chat, runner.Complete(p.ID, "bob", []byte(`"a"`)))
-	if err != nil || !res.Receipts[0].Duplicate {
-		t.Errorf("it is told %v", err)
+	defer bare.Close()
+	if err := bare.Work(t.Context(), nil); !errors.Is(err, runner.ErrUnknownAgent) {
+		t.Errorf("a worker without an agent is told %v", err)
 	}
-}
-
-// An answer was accepted, and the program that is deployed then can't read it.
-// The question is asked again, with what is wrong, and with the state that was
-// kept; three times at most.
-func TestAnswerThatCanNotBeReadIsAskedForAgain(t *testing.T) {
-	for name, bad := range map[string]int{"once": 1, "three times": 3, "four times": 4} {
-		t.Run(name, func(t *testing.T) {
-			defer takes.Store(nil)
-			r := newRig(t, agent.Config{Tools: []tool.Tool{askingWhich()}, Model: fakellm.New(fakellm.Calls("plan", `{}`), fakellm.Says("Done."))}, nil)
-			p := r.say("Go.").finished(event.FinishPaused).pause("plan")
-			only := "b"
-			for n := 1; n <= bad; n++ {
-				takes.Store(nil)
-				_, err := r.Resume(t.Context(), chat, runner.Complete(p.ID, "bob", []byte(`"a"`)))
-				must(t, err)
-				takes.Store(&only)
-				r.restart()
-				run := r.carryOn()
-				if n == 4 {
-					run.finished(event.FinishStop)
-					if res := r.result(p.Call); !res.Error || !strings.Contains(string(res.Output), "other words") {
-						t.Errorf("the model reads %s", res.Output)
-					}
-					return
-				}
-				next := run.finished(event.FinishPaused).pause("plan")
-				if next.Number != n+1 || !strings.HasPrefix(next.Await.Prompt, "Which one? (Asked again: ") ||
-					strings.Count(next.Await.Prompt, "other words") != 1 {
-					t.Errorf("pause %d asks %q", next.Number, next.Await.Prompt)
-				}
-				p = next
-			}
-			r.answer(runner.Complete(p.ID, "bob", []byte(`"b"`))).finished(event.FinishStop)
-			if res := r.result(p.Call); string(res.Output) != `"b"` {
-				t.Errorf("the model reads %s", res.Output)
-			}
-		})
+	if _, err := bare.Resume(t.Context(), chat, runner.Complete(p.ID, "ci", []byte(`{"txt":""}`))); !errors.Is(err, session.ErrInvalidResumePayload) {
+		t.Errorf("an answer that does not fit is told %v", err)
 	}
-}
-
-// What goes wrong behind a question that is asked again comes before the tool
-// acts: it is told as it is, and not as what came of the tool's work.
-func TestAskingAgainIsNoWorkOfTheTool(t *testing.T) {
-	defer takes.Store(nil)
-	var fails atomic.Bool
-	layer := interceptor.Layer{Name: "log", Tool: func(next interceptor.ToolHandler) interceptor.ToolHandler {
-		return func(ctx context.Context, call tool.Call) (tool.Execution, error) {
-			exec, err := next(ctx, call)
-			if err == nil && fails.Load() {
-				err = errors.New("the log is full")
-			}
-			return exec, err
-		}
-	}}
-	r := newRig(t, agent.Config{
-		Tools: []tool.Tool{askingWhich()}, Interceptors: interceptor.Chain{layer},
-		Model: fakellm.New(fakellm.Calls("plan", `{}`), fakellm.Says("Done.")),
-	}, nil)
-	p := r.say("Go.").finished(event.FinishPaused).pause("plan")
-	_, err := r.Resume(t.Context(), chat, runner.Complete(p.ID, "bob", []byte(`"a"`)))
+	must(t, bare.Progress(t.Context(), chat, p.Call, user, tool.Progress{Message: "half"}))
+	res, err := bare.Resume(t.Context(), chat, runner.Complete(p.ID, "ci", text("v2")))
 	must(t, err)
-	only := "b"
-	takes.Store(&only)
-	fails.Store(true)
+	if s := watch(t, res.Events(t.Context())); !errors.Is(s.err, runner.ErrUnknownAgent) {
+		t.Errorf("its events end with %v", s.err)
+	}
 	r.carryOn().finished(event.FinishStop)
-	if res := r.result(p.Call); !strings.Contains(string(res.Output), "the log is full") || strings.Contains(string(res.Output), "plan ran") {
-		t.Errorf("the model reads %s", res.Output)
+	if got := string(r.result(p.Call).Output); got != string(text("v2")) {
+		t.Errorf("the result is %s", got)
 	}
 }

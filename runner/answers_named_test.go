@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/fermata-ai/fermata/agent"
 	"github.com/fermata-ai/fermata/event"
 	"github.com/fermata-ai/fermata/fakellm"
 	"github.com/fermata-ai/fermata/internal/session"
+	"github.com/fermata-ai/fermata/kvstore"
+	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/runner"
 	"github.com/fermata-ai/fermata/tool"
 )
@@ -109,63 +112,6 @@ func TestAnswerNamesAPause(t *testing.T) {
 	r.acceptable()
 }
 
-// A token that a body hands out is for the pause that it is about to ask for, in each entry and each attempt.
-func TestTokenIsForTheNextPause(t *testing.T) {
-	var r *rig
-	r = newRig(t, agent.Config{
-		Tools: []tool.Tool{stepping(2, func(step int, token string) {
-			p, err := r.Find(t.Context(), runner.Ref{Token: token}, user)
-			if err != nil || p.Number != step || p.Await.Reason != "" {
-				t.Errorf("in the body, the token of step %d finds %+v, %v", step, p, err)
-			}
-			if step == 2 { // the outside system is faster
-				if _, err := r.deliver(token, "fast"); err != nil {
-					t.Error(err)
-				}
-			}
-		})},
-		Model: fakellm.New(fakellm.Calls("pipeline", `{"text":"a"}`), fakellm.Says("Done.")),
-	}, nil)
-	p := r.say("Go.").finished(event.FinishPaused).pause("pipeline")
-	// The early answer is an output, and the pause takes one for the tool: it is refused, and pause 2 is open.
-	p = r.answer(runner.Complete(p.ID, "ci", []byte(`1`))).finished(event.FinishPaused).pause("pipeline")
-	if rc := r.receipt(p.Call, 2); p.Number != 2 || rc.Fate != session.Refused {
-		t.Errorf("pause %d is open; the receipt says %q", p.Number, rc.Fate)
-	}
-	// By the call's id the redelivery is known, too.
-	if res, err := r.Resume(t.Context(), chat, runner.Complete(p.Call, "ci", text("fast"))); err != nil || !res.Receipts[0].Duplicate {
-		t.Errorf("redelivered: %+v, %v", res, err)
-	}
-}
-
-// From the second pause on, an early answer by the call's id is ambiguous, but for the one that is kept.
-func TestEarlyAnswerByCallOfALaterPause(t *testing.T) {
-	var n counter
-	var r *rig
-	r = deploying(t, starting(tool.Once, &n, func(ctx context.Context, call tool.Call) (tool.Result[textOut], error) {
-		if call.Pauses < 2 {
-			return tool.Pending[textOut](tool.Await{Mode: tool.ModeReenter}), nil
-		}
-		if _, err := r.Resume(ctx, chat, runner.Complete(call.ID, "ci", text("v3"))); !errors.Is(err, session.ErrPauseRequired) {
-			t.Errorf("by the call's id: %v", err)
-		}
-		if _, err := r.deliver(call.Token(), "v3"); err != nil {
-			t.Error(err)
-		}
-		res, err := r.Resume(ctx, chat, runner.Complete(call.ID, "ci", text("v3")))
-		if err != nil || !res.Receipts[0].Duplicate || res.Receipts[0].Pause != 3 {
-			t.Errorf("again, by the call's id: %+v, %v", res, err)
-		}
-		return tool.Pending[textOut](tool.Await{}), nil
-	}))
-	p := r.say("Deploy.").finished(event.FinishPaused).pause("deploy")
-	p = r.answer(runner.Complete(p.ID, "ci", []byte(`1`))).finished(event.FinishPaused).pause("deploy")
-	r.answer(runner.Complete(p.ID, "ci", []byte(`2`))).finished(event.FinishStop)
-	if got := string(r.result(p.Call).Output); got != string(text("v3")) {
-		t.Errorf("the result is %s", got)
-	}
-}
-
 // Some gateways number calls from 0 in each request: an old answer must not meet a new call.
 func TestProviderReusesIDsInLaterTurns(t *testing.T) {
 	var n counter
@@ -196,4 +142,163 @@ func TestProviderReusesIDsInLaterTurns(t *testing.T) {
 		t.Errorf("the bodies were entered %v", n.n)
 	}
 	r.acceptable()
+}
+
+// Several calls may come to have one outside key, in one session or in many: while one is open it is meant, and afterwards the one
+// that ended last. With several open the key is refused, and by their own ids they are answered.
+func TestOneKeyOfManyCalls(t *testing.T) {
+	var n counter
+	cl := newClock()
+	job := fakellm.Calls("job", `{"text":"job-1"}`)
+	r := newRig(t, agent.Config{Tools: []tool.Tool{waiting("job", tool.Once, &n)},
+		Model: fakellm.New(job, fakellm.Says("ok"), job, fakellm.Says("ok"), job, job, fakellm.Says("ok"), fakellm.Says("ok"))}, at(cl))
+	key := runner.Ref{Tool: "job", Key: "job-1"}
+	begin := func(id string) tool.Pause {
+		cl.pass(time.Minute)
+		return watch(t, r.Run(t.Context(), user, id, llm.UserText("Go."), nil)).finished(event.FinishPaused).pause("job")
+	}
+	end := func(p tool.Pause) {
+		cl.pass(time.Minute)
+		res, err := r.Resume(t.Context(), p.Session, runner.Complete(p.ID, "ci", text("v")))
+		must(t, err)
+		watch(t, res.Events(t.Context())).finished(event.FinishStop)
+	}
+	named := func(want tool.Pause) {
+		t.Helper()
+		if got, err := r.Find(t.Context(), key, user); err != nil || got.ID != want.ID {
+			t.Errorf("the key names %s of session %q, not %s of %q: %v", got.ID, got.Session, want.ID, want.Session, err)
+		}
+	}
+	first := begin("z")
+	named(first)
+	end(first)
+	second := begin("a") // the session sorts before, and the call comes after
+	named(second)
+	end(second)
+	named(second)
+
+	third, fourth := begin("m"), begin("b")
+	if _, err := r.Find(t.Context(), key, user); !errors.Is(err, session.ErrAmbiguousKey) {
+		t.Errorf("with two open: %v", err)
+	}
+	end(fourth)
+	named(third)
+	end(third)
+	named(third)
+}
+
+// A key that a caller looks for among his own is blind to the calls of others,
+// however many wait under it; without a name it is ambiguous for all, and never
+// taken for one of them.
+func TestKeyOfAnotherUser(t *testing.T) {
+	var n counter
+	r := newRig(t, agent.Config{
+		Tools: []tool.Tool{waiting("job", tool.Once, &n)},
+		Model: messages(calls("job", `{"text":"job-1"}`), says("ok")),
+	}, nil)
+	waits := func(user, id string) tool.Pause {
+		return watch(t, r.Run(t.Context(), user, id, llm.UserText("Go."), nil)).finished(event.FinishPaused).pause("job")
+	}
+	ours, theirs := waits(user, chat), waits("mallory", "chat-2")
+	for name, c := range map[string]struct {
+		ref  runner.Ref
+		want string
+		err  error
+	}{
+		"without a name":                   {runner.Ref{}, "", session.ErrAmbiguousKey},
+		"the user's":                       {runner.Ref{User: user}, ours.ID, nil},
+		"the session's":                    {runner.Ref{Session: "chat-2"}, theirs.ID, nil},
+		"both":                             {runner.Ref{User: user, Session: chat}, ours.ID, nil},
+		"another user's session":           {runner.Ref{User: user, Session: "chat-2"}, "", session.ErrNotYetKnown},
+		"another user's session, long ago": {runner.Ref{User: user, Session: "chat-2", At: time.Now().Add(-2 * time.Hour)}, "", session.ErrUnknownPause},
+		"of nobody":                        {runner.Ref{User: "bob"}, "", session.ErrNotYetKnown},
+	} {
+		c.ref.Tool, c.ref.Key = "job", "job-1"
+		if p, err := r.Find(t.Context(), c.ref, user); p.ID != c.want || !errors.Is(err, c.err) {
+			t.Errorf("%s: %s, %v", name, p.ID, err)
+		}
+	}
+	// By its id, too, a pause of another user is none.
+	if _, err := r.Find(t.Context(), runner.Ref{Pause: theirs.ID, User: user}, user); !errors.Is(err, session.ErrUnknownPause) {
+		t.Errorf("by its id: %v", err)
+	}
+	if p, err := r.Find(t.Context(), runner.Ref{Pause: theirs.ID, User: "mallory", Session: "chat-2"}, user); err != nil || p.ID != theirs.ID {
+		t.Errorf("by its id, of that user: %+v, %v", p, err)
+	}
+	// What is damaged of others is in no one's way.
+	_, err := r.kv.Apply(t.Context(), kvstore.Batch{Puts: []kvstore.Put{{Key: kvstore.Key("h", "chat-2"), Value: []byte(`{}`)}}})
+	must(t, err)
+	for _, ref := range []runner.Ref{{User: user}, {Session: chat}} {
+		ref.Tool, ref.Key = "job", "job-1"
+		if p, err := r.Find(t.Context(), ref, user); err != nil || p.ID != ours.ID {
+			t.Errorf("beside what is damaged: %+v, %v", p, err)
+		}
+	}
+}
+
+// A key that no call has may be known soon, while the event that it came with
+// is young, or of unknown age. Of an old event it never will be.
+func TestKeyOfAnOldEvent(t *testing.T) {
+	var n counter
+	cl := newClock()
+	r := newRig(t, agent.Config{
+		Tools: []tool.Tool{waiting("job", tool.Once, &n)},
+		Model: messages(calls("job", `{"text":"job-1"}`), says("ok")),
+	}, at(cl))
+	for age, want := range map[time.Duration]error{
+		-time.Minute: session.ErrNotYetKnown, 0: session.ErrNotYetKnown, 59 * time.Minute: session.ErrNotYetKnown, 61 * time.Minute: session.ErrUnknownPause,
+	} {
+		_, err := r.Find(t.Context(), runner.Ref{Tool: "job", Key: "job-2", At: cl.now().Add(-age)}, user)
+		if !errors.Is(err, want) || errors.Is(err, session.ErrNotYetKnown) != (want == session.ErrNotYetKnown) {
+			t.Errorf("an event of %v ago: %v", age, err)
+		}
+	}
+	if _, err := r.Find(t.Context(), runner.Ref{Tool: "job", Key: "job-2"}, user); !errors.Is(err, session.ErrNotYetKnown) {
+		t.Errorf("an event of unknown age: %v", err)
+	}
+	p := r.say("Go.").finished(event.FinishPaused).pause("job")
+	old := runner.Ref{Tool: "job", Key: "job-1", At: cl.now().Add(-48 * time.Hour)}
+	if found, err := r.Find(t.Context(), old, user); err != nil || found.ID != p.ID {
+		t.Errorf("an old event whose call waits: %+v, %v", found, err)
+	}
+}
+
+func TestUnknownKeyIsNotYetKnown(t *testing.T) {
+	var n counter
+	var r *rig
+	r = deploying(t, starting(tool.Once, &n, func(ctx context.Context, call tool.Call) (tool.Result[textOut], error) {
+		_, err := r.Find(ctx, runner.Ref{Tool: "deploy", Key: "job-1"}, user) // the job is faster than the pause
+		if !errors.Is(err, session.ErrNotYetKnown) || errors.Is(err, session.ErrUnknownPause) {
+			t.Errorf("before the pause: %v", err)
+		}
+		return tool.Pending[textOut](tool.Await{Key: "job-1"}), nil
+	}))
+	r.say("Deploy.").finished(event.FinishPaused)
+	p, err := r.Find(t.Context(), runner.Ref{Tool: "deploy", Key: "job-1"}, user)
+	must(t, err)
+	r.answer(runner.Complete(p.ID, "ci", text("v2"))).finished(event.FinishStop)
+	over, err := r.Find(t.Context(), runner.Ref{Tool: "deploy", Key: "job-1"}, user)
+	if err != nil || over.ID != p.ID || over.Await.Reason != "" {
+		t.Errorf("after the end: %+v, %v", over, err)
+	}
+	if _, err := r.Find(t.Context(), runner.Ref{Tool: "deploy", Key: "job-2"}, user); !errors.Is(err, session.ErrNotYetKnown) {
+		t.Errorf("a key of nobody: %v", err)
+	}
+}
+
+// What is not written as fermata writes it names no pause: call.01 is not
+// call.1.
+func TestIDsOfPausesHaveOneForm(t *testing.T) {
+	var n counter
+	r, p := deployed(t, &n)
+	for _, id := range []string{p.Call + ".01", p.Call + ".+1", p.Call + ".1 ", p.Call + ".0", p.Call + ".-1"} {
+		_, err := r.Resume(t.Context(), chat, runner.Complete(id, "ci", text("v2")))
+		if !errors.Is(err, session.ErrUnknownCall) {
+			t.Errorf("%q is told %v", id, err)
+		}
+		if _, err := r.Find(t.Context(), runner.Ref{Pause: id}, user); err == nil {
+			t.Errorf("%q is found", id)
+		}
+	}
+	r.answer(runner.Complete(p.ID, "ci", text("v2"))).finished(event.FinishStop)
 }

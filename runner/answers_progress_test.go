@@ -322,3 +322,65 @@ func TestProgressWhileAnswersCome(t *testing.T) {
 }
 
 func failNext(r *rig) faultkv.Fault { return faultkv.FailAt(r.faults.Applies() + 1) }
+
+// Cancel and Progress that name a pause are about that one: once it was
+// answered they do nothing.
+func TestCancelAndProgressOfAPauseThatIsOver(t *testing.T) {
+	entered := 0
+	twice := tool.Must(tool.Func(tool.Spec{Name: "job", Description: "j", MayPause: true, Effect: tool.Idempotent},
+		func(ctx context.Context, _ struct{}) (tool.Result[textOut], error) {
+			if entered++; entered > 2 {
+				return tool.Done(textOut{"done"}), nil
+			}
+			return tool.Pending[textOut](tool.Await{Mode: tool.ModeReenter}), nil
+		}))
+	r := newRig(t, agent.Config{Tools: []tool.Tool{twice}, Model: messages(calls("job", `{}`), says("Done."))}, nil)
+	ctx := t.Context()
+	first := r.say("Go.").finished(event.FinishPaused).pause("job")
+	cancel := func(pause string) error { _, err := r.Cancel(ctx, chat, pause, "ci", ""); return err }
+	progress := func(pause string) error { return r.Progress(ctx, chat, pause, "ci", tool.Progress{Message: "half"}) }
+	for name, do := range map[string]func(string) error{"cancel": cancel, "progress": progress} {
+		if err := do(tool.PauseID(first.Call, 2)); !errors.Is(err, session.ErrUnknownPause) {
+			t.Errorf("%s of a pause that nobody asked for: %v", name, err)
+		}
+	}
+	must(t, progress(first.ID))
+
+	_, err := r.Resume(ctx, chat, runner.Complete(first.ID, "ci", text("v")))
+	must(t, err)
+	for name, do := range map[string]func(string) error{"cancel": cancel, "progress": progress} {
+		if err := do(first.ID); !errors.Is(err, session.ErrNotPaused) {
+			t.Errorf("%s of an answered pause: %v", name, err)
+		}
+	}
+	second := r.carryOn().finished(event.FinishPaused).pause("job")
+	for name, do := range map[string]func(string) error{"cancel": cancel, "progress": progress} {
+		if err := do(first.ID); !errors.Is(err, session.ErrNotPaused) {
+			t.Errorf("%s of an answered pause, while the next is open: %v", name, err)
+		}
+	}
+	must(t, cancel(second.ID))
+	if receipt, err := r.Cancel(ctx, chat, second.ID, "ci", ""); err != nil || !receipt.Duplicate {
+		t.Errorf("cancelled again: %+v, %v", receipt, err)
+	}
+	if err := cancel(first.ID); !errors.Is(err, session.ErrCancelled) {
+		t.Errorf("cancel of an answered pause of a cancelled call: %v", err)
+	}
+	r.carryOn().finished(event.FinishStop)
+}
+
+// TestFloodOfProgressIsCoalesced: it is shown at once, and written four times a second at most.
+func TestFloodOfProgressIsCoalesced(t *testing.T) {
+	var n counter
+	now := newClock()
+	r := newRig(t, oneCall(waiting("job", tool.Once, &n)), &rigOptions{session: &session.Options{Now: now.now}})
+	p := r.say("Go.").finished(event.FinishPaused).pause("job")
+	before := r.faults.Commits()
+	for range 1000 {
+		now.pass(time.Millisecond)
+		must(t, r.Progress(t.Context(), chat, p.Call, user, tool.Progress{Message: "x"}))
+	}
+	if got := r.faults.Commits() - before; got > 5 {
+		t.Errorf("a second of it took %d commits", got)
+	}
+}

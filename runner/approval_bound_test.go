@@ -3,7 +3,6 @@ package runner_test
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -15,8 +14,6 @@ import (
 	"github.com/fermata-ai/fermata/fakellm"
 	"github.com/fermata-ai/fermata/interceptor"
 	"github.com/fermata-ai/fermata/internal/scribble"
-	"github.com/fermata-ai/fermata/internal/session"
-	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/runner"
 	"github.com/fermata-ai/fermata/tool"
 )
@@ -100,80 +97,100 @@ func TestPolicyRulesAgainAfterACrash(t *testing.T) {
 	}
 }
 
-// TestAnswersSayOneThing: what a caller says that isn't his to say, or says
-// twice, is refused with why, and not left aside.
-func TestAnswersSayOneThing(t *testing.T) {
-	approve := func(d tool.Decision) runner.Resumption {
-		d.Approved = true
-		return runner.Resumption{Actor: "bob", Decision: &d}
-	}
-	for want, answer := range map[string]runner.Resumption{
-		"leave Decision.Gate empty":    approve(tool.Decision{Gate: "approval"}),
-		"leave Decision.Shown empty":   approve(tool.Decision{Shown: tool.HashArguments(json.RawMessage(`{"text":"a"}`))}),
-		"leave Decision.By empty":      approve(tool.Decision{By: "bob"}),
-		"leave Decision.At zero":       approve(tool.Decision{At: time.Now()}),
-		"a decision and a failure":     {Decision: &tool.Decision{Approved: true}, Failure: "no"},
-		"a decision and a payload":     {Decision: &tool.Decision{Approved: true}, Payload: text("b")},
-		"a failure and a payload":      {Failure: "no", Payload: text("b")},
-		"Retryable goes with Failure":  {Decision: &tool.Decision{Approved: true}, Retryable: true},
-		"and that nothing has failed;": {Payload: text("b"), Retryable: true},
-	} {
-		var n counter
-		r := newRig(t, gated(&n, fakellm.New(fakellm.Calls("refund", `{"text":"a"}`), fakellm.Says("Done."))), &rigOptions{memory: true})
-		p := r.say("Go.").finished(event.FinishPaused).pause("refund")
-		answer.Pause = p.ID
-		res, err := r.Resume(t.Context(), chat, answer)
-		if !errors.Is(err, session.ErrInvalidResumePayload) || !strings.Contains(err.Error(), want) {
-			t.Errorf("it is refused with %v, and not with %q", err, want)
-		}
-		if res != nil && res.Receipts[0].Err == nil || len(r.transcript().Pending) != 1 {
-			t.Errorf("%q: it was accepted", want)
-		}
-		// In a batch it is refused alone.
-		res, err = r.Resume(t.Context(), chat, answer, runner.Approve(p.ID, "bob", ""))
-		must(t, err)
-		if res.Receipts[0].Err == nil || res.Receipts[1].Err != nil {
-			t.Errorf("%q: with another they are judged %v, %v", want, res.Receipts[0].Err, res.Receipts[1].Err)
-		}
+// listIn has a list, which a model may encode twice.
+type listIn struct {
+	IDs []int `json:"ids"`
+}
+
+// becomesTheOutput answers a call with its output, and fails the test unless that is its result.
+func (r *rig) becomesTheOutput(p tool.Pause) {
+	r.t.Helper()
+	r.answer(runner.Complete(p.ID, "ci", text("built"))).finished(event.FinishStop)
+	st, err := r.Call(r.t.Context(), chat, p.Call, user)
+	must(r.t, err)
+	if st.Settled != event.Done || string(st.Output) != string(text("built")) {
+		r.t.Errorf("the accepted answer is lost: %s: %s", st.Settled, st.Output)
 	}
 }
 
-// TestWhatWasGivenIsKept: what an agent, a runner and a run were made of may be
-// changed, and appended to, afterwards.
-func TestWhatWasGivenIsKept(t *testing.T) {
+// TestAcceptedOutputIsNotLostOverArguments: they were run, and aren't run again, so
+// that neither their form nor what a deploy has made of the layers since costs
+// the answer, nor has a person asked whether the call may run.
+func TestAcceptedOutputIsNotLostOverArguments(t *testing.T) {
+	job := tool.Must(tool.Func(tool.Spec{Name: "job", MayPause: true}, func(context.Context, listIn) (tool.Result[textOut], error) {
+		return tool.Pending[textOut](tool.Await{Timeout: time.Hour}), nil
+	}))
+	for _, args := range []string{`{"ids":[1,2]}`, `{"ids":"[1,2]"}`, `"{\"ids\":[1,2]}"`} {
+		t.Run("approved "+args, func(t *testing.T) {
+			r := newRig(t, agent.Config{
+				Tools: []tool.Tool{job}, Interceptors: interceptor.Chain{interceptor.Approval(nil)}, Model: messages(calls("job", args), says("Done.")),
+			}, &rigOptions{memory: true})
+			gate := r.say("Go.").finished(event.FinishPaused).pause("job")
+			r.becomesTheOutput(r.answer(runner.Approve(gate.ID, "grace", "")).finished(event.FinishPaused).pause("job"))
+		})
+		t.Run("allowed by a policy that reads them "+args, func(t *testing.T) {
+			policy := func(_ context.Context, c tool.Call) (v interceptor.Verdict, err error) {
+				v.Ruling = interceptor.Allow
+				return v, json.Unmarshal(c.Arguments, new(listIn))
+			}
+			r := newRig(t, agent.Config{
+				Tools: []tool.Tool{job}, Model: messages(calls("job", args), says("Done.")),
+				Interceptors: interceptor.Chain{interceptor.Approval(&interceptor.ApprovalOptions{Policy: policy})},
+			}, &rigOptions{memory: true})
+			r.becomesTheOutput(r.say("Go.").finished(event.FinishPaused).pause("job"))
+		})
+	}
+	t.Run("a layer was changed meanwhile", func(t *testing.T) {
+		var n counter
+		suffix := "-v1"
+		outer := toolLayer("outer", func(ctx context.Context, c tool.Call, next interceptor.ToolHandler) (tool.Execution, error) {
+			var in textIn
+			must(t, json.Unmarshal(c.Arguments, &in))
+			c.Arguments = text(in.Text + suffix)
+			return next(ctx, c)
+		})
+		r := newRig(t, oneCall(waiting("job", tool.Once, &n), outer, interceptor.Approval(nil)), &rigOptions{memory: true})
+		gate := r.say("Go.").finished(event.FinishPaused).pause("job")
+		p := r.answer(runner.Approve(gate.ID, "grace", "")).finished(event.FinishPaused).pause("job")
+		suffix = "-v2"
+		r.becomesTheOutput(p)
+	})
+}
+
+// TestOperatorsWordIsNotLost: nor is an operator's word about a lost call whose
+// arguments were encoded twice.
+func TestOperatorsWordIsNotLost(t *testing.T) {
+	var r *rig
+	job := tool.Must(tool.Func(tool.Spec{Name: "job", AskOperator: true}, func(context.Context, listIn) (tool.Result[textOut], error) {
+		r.faults.Kill()
+		return tool.Done(textOut{"x"}), nil
+	}))
+	r = newRig(t, agent.Config{
+		Tools: []tool.Tool{job}, Interceptors: interceptor.Chain{interceptor.Approval(nil)},
+		Model: messages(calls("job", `{"ids":"[1,2]"}`), says("Done.")),
+	}, nil)
+	gate := r.say("Go.").finished(event.FinishPaused).pause("job")
+	res, err := r.Resume(t.Context(), chat, runner.Approve(gate.ID, "grace", ""))
+	must(t, err)
+	watch(t, res.Events(t.Context()))
+	r.restart()
+	r.becomesTheOutput(r.carryOn().finished(event.FinishPaused).pause("job"))
+}
+
+// TestAnswerDoesNotUnbindAPolicy: a layer that gives the call an answer of its own
+// making gets no other arguments past what a policy allowed.
+func TestAnswerDoesNotUnbindAPolicy(t *testing.T) {
 	var n counter
-	names := append(make([]string, 0, 4), "audit")
-	gate := interceptor.Approval(&interceptor.ApprovalOptions{Tools: append(names, "refund")})
-	_ = append(names, "other")
-	layers := append(make(interceptor.Chain, 0, 4), gate)
-	raw := &tool.Spec{Name: "raw", Effect: tool.ReadOnly, Input: json.RawMessage(`{"type":"object","properties":{"text":{"type":"string"}}}`)}
-	tools := append(make([]tool.Tool, 0, 4), instant("refund", tool.Once, &n), instant("audit", tool.Once, &n),
-		rawTool{*raw, func(context.Context, tool.Call) (tool.Execution, error) { return tool.Execution{}, nil }})
-	model := fakellm.New(fakellm.Calls("refund", `{"text":"a"}`).And("audit", `{"text":"b"}`), fakellm.Says("Done."))
-	format := llm.ResponseFormat{Name: "answer", Schema: json.RawMessage(`{"type":"object"}`)}
-	c := agent.Config{Model: model, Tools: tools, Interceptors: layers, ResponseFormat: format}
-	r := newRig(t, c, &rigOptions{memory: true})
-	scribble.Over(raw)
-	scribble.Over(format)
-	layers[0] = interceptor.Layer{}
-	clear(tools)
-	_ = append(layers, interceptor.Layer{})
-	_ = append(tools, nil)
-	m := llm.Message{Role: llm.RoleUser, Parts: append(make([]llm.Part, 0, 2), llm.Text{Text: "Go."})}
-	o := &runner.RunOptions{MessageID: "m1"}
-	events := r.Run(t.Context(), user, chat, m, o)
-	m.Parts[0], o.MessageID, o.Agent = llm.Text{Text: "Stop."}, "m2", "nobody"
-	run := watch(t, events).finished(event.FinishPaused)
-	if len(run.end.Pending) != 2 || n.get("refund")+n.get("audit") != 0 {
-		t.Errorf("%d calls wait, and the bodies ran %v", len(run.end.Pending), n.n)
-	}
-	req := model.Requests()[0]
-	if said := fakellm.LastUserText(req); said != "Go." || string(req.ResponseFormat.Schema) != `{"type":"object"}` ||
-		string(req.Tools[2].Input) != `{"type":"object","properties":{"text":{"type":"string"}}}` {
-		t.Errorf("the model is sent %+v", req)
-	}
-	again := watch(t, r.Run(t.Context(), user, chat, llm.UserText("Go."), &runner.RunOptions{MessageID: "m1"}))
-	if again.err != nil || len(r.transcript().History) != 2 {
-		t.Errorf("the message isn't known by its id: %v", again.err)
+	allow := interceptor.Approval(&interceptor.ApprovalOptions{Policy: func(context.Context, tool.Call) (interceptor.Verdict, error) {
+		return interceptor.Verdict{Ruling: interceptor.Allow}, nil
+	}})
+	behind := toolLayer("behind", func(ctx context.Context, c tool.Call, next interceptor.ToolHandler) (tool.Execution, error) {
+		c.Arguments, c.Answer = text("1000"), &tool.Answer{Pause: 1, Mode: tool.ModeOutput, Payload: text("paid")}
+		return next(ctx, c)
+	})
+	r := newRig(t, oneCall(instant("pay", tool.Once, &n), allow, behind), &rigOptions{memory: true})
+	r.say("Pay 10.").finished(event.FinishStop)
+	if n.get("pay") != 0 {
+		t.Errorf("it was paid: %s", r.outputs()[0])
 	}
 }

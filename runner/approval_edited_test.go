@@ -18,30 +18,6 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// transfer is a tool that notes the arguments which it was run with, byte for byte.
-func transfer(ran *[]string) tool.Tool {
-	type in struct {
-		Cents int64  `json:"cents"`
-		Note  string `json:"note,omitempty"`
-	}
-	t := tool.Must(tool.Func(tool.Spec{Name: "transfer"},
-		func(ctx context.Context, in in) (tool.Result[int64], error) {
-			*ran = append(*ran, string(tool.CallFrom(ctx).Arguments))
-			return tool.Done(in.Cents), nil
-		}))
-	return t
-}
-
-// rewrite is a layer that puts other arguments in the place of the model's.
-func rewrite(name string, f func(args string) string) interceptor.Layer {
-	return interceptor.Layer{Name: name, Tool: func(next interceptor.ToolHandler) interceptor.ToolHandler {
-		return func(ctx context.Context, c tool.Call) (tool.Execution, error) {
-			c.Arguments = json.RawMessage(f(string(c.Arguments)))
-			return next(ctx, c)
-		}
-	}}
-}
-
 // TestApprovedIsWhatRuns: byte for byte, or nothing does. The model isn't asked in between.
 func TestApprovedIsWhatRuns(t *testing.T) {
 	const asked = `{ "cents" : 9007199254740993, "note":"<é>" }`
@@ -115,38 +91,6 @@ func TestALayerCannotOverruleAGate(t *testing.T) {
 	if len(ran) != 0 || !r.result(p.Call).Error {
 		t.Errorf("it ran with %q, and the model reads %s", ran, r.result(p.Call).Output)
 	}
-}
-
-// TestChangedBetweenPauseAndApproval: the arguments no longer fit a new version
-// of the tool. Then nothing is run, the model reads why, and its sibling goes
-// on.
-func TestChangedBetweenPauseAndApproval(t *testing.T) {
-	stricter := tool.Must(tool.Func(tool.Spec{Name: "transfer"},
-		func(context.Context, struct {
-			Cents int64  `json:"cents"`
-			IBAN  string `json:"iban"`
-		}) (tool.Result[int64], error) {
-			t.Error("the new version was run with the old arguments")
-			return tool.Done[int64](0), nil
-		}))
-	var ran []string
-	var n counter
-	audit := instant("audit", tool.Once, &n)
-	r := newRig(t, agent.Config{
-		Model: fakellm.New(fakellm.Calls("transfer", `{"cents":1}`).And("audit", `{"text":"log"}`), fakellm.Says("I see.")),
-		Tools: []tool.Tool{transfer(&ran), audit}, Interceptors: interceptor.Chain{interceptor.Approval(nil)},
-	}, nil)
-	run := r.say("Send money.")
-	r.config.Tools = []tool.Tool{stricter, audit}
-	r.restart()
-	p := run.pause("transfer")
-	res, err := r.Resume(t.Context(), chat, runner.Approve(p.ID, "bob", ""), runner.Approve(run.pause("audit").ID, "bob", ""))
-	must(t, err)
-	watch(t, res.Events(t.Context())).finished(event.FinishStop)
-	if len(ran) != 0 || n.get("audit") != 1 || !strings.Contains(string(r.result(p.Call).Output), "iban") {
-		t.Errorf("transfer ran with %q, audit %d times; the model reads %s", ran, n.get("audit"), r.result(p.Call).Output)
-	}
-	r.acceptable()
 }
 
 // Edited arguments that are larger than the tools take are refused before they are accepted, where the agent is at hand.
@@ -234,46 +178,31 @@ func TestEditedArguments(t *testing.T) {
 	r.acceptable()
 }
 
-// TestChangedBetweenPauseAndAnswer: a deploy gave the tool a field that the
-// arguments don't have, after the work had begun. The model isn't told both to
-// call it again and that it may have had effects.
-func TestChangedBetweenPauseAndAnswer(t *testing.T) {
-	for _, effect := range []tool.Effect{tool.Once, tool.Idempotent, tool.ReadOnly} {
-		book := tool.Must(tool.Resumable(tool.Spec{Name: "book", Effect: effect},
-			func(_ context.Context, in textIn, ask tool.Ask[string, string]) (tool.Result[string], error) {
-				return ask("Which seat?", in.Text), nil
-			},
-			func(_ context.Context, _ textIn, r tool.Reply[string, string, string]) (tool.Result[string], error) {
-				return tool.Done(r.Answer), nil
-			}))
-		changed := tool.Must(tool.Func(tool.Spec{Name: "book", Effect: effect, MayPause: true},
-			func(context.Context, struct {
-				textIn
-				Class string `json:"class"`
-			}) (tool.Result[string], error) {
-				t.Error("it was run with arguments that don't fit")
-				return tool.Done(""), nil
-			}))
-		t.Run(string(effect), func(t *testing.T) {
+// Edited arguments may come encoded twice as well, with null for a list: the
+// next approver sees, and the tool gets, the form that fits.
+func TestEditedArgumentsThatWereEncodedTwice(t *testing.T) {
+	for edited, want := range map[string]string{`{"ids":"[3]"}`: `{"ids":[3]}`, `"{\"ids\":null}"`: `{"ids":null}`, `{"ids":null}`: `{"ids":null}`} {
+		t.Run(edited, func(t *testing.T) {
+			var ran []string
 			r := newRig(t, agent.Config{
-				Tools: []tool.Tool{book}, Model: fakellm.New(fakellm.Calls("book", `{"text":"AF1"}`), fakellm.Says("I see.")),
+				Tools: []tool.Tool{lister(&ran)}, Model: fakellm.New(fakellm.Calls("list", `{"ids":[1]}`), fakellm.Says("Done.")),
+				Interceptors: interceptor.Chain{
+					interceptor.Approval(&interceptor.ApprovalOptions{Name: "first"}), interceptor.Approval(&interceptor.ApprovalOptions{Name: "second"}),
+				},
 			}, nil)
-			p := r.say("Book it.").finished(event.FinishPaused).pause("book")
-			r.config.Tools = []tool.Tool{changed}
+			p := r.say("Go.").finished(event.FinishPaused).pause("list")
+			if _, err := r.Resume(t.Context(), chat, runner.ApproveEdited(p.ID, "bob", "", json.RawMessage(`{"ids":"[3"}`))); !errors.Is(err, session.ErrInvalidResumePayload) {
+				t.Errorf("half a list is told %v", err)
+			}
 			r.restart()
-			r.answer(runner.Complete(p.ID, "ada", []byte(`"12A"`))).finished(event.FinishStop)
-			text := string(r.result(p.Call).Output)
-			const want = "do not fit book any more, which was changed since: /class: is required"
-			if !strings.Contains(text, want) || !strings.Contains(text, "Its work had begun before") {
-				t.Errorf("the model reads %s", text)
+			p = r.answer(runner.ApproveEdited(p.ID, "bob", "", json.RawMessage(edited))).finished(event.FinishPaused).pause("list")
+			if string(p.Arguments) != want {
+				t.Errorf("the second gate is shown %s", p.Arguments)
 			}
-			for _, contradiction := range []string{"call it again", "was not run", "nothing was run"} {
-				if strings.Contains(text, contradiction) {
-					t.Errorf("the model reads %q in %s", contradiction, text)
-				}
-			}
-			if strings.Contains(text, "effects") == (effect == tool.ReadOnly) {
-				t.Errorf("of a tool that is %q the model reads %s", effect, text)
+			r.restart()
+			r.answer(runner.Approve(p.ID, "eve", "")).finished(event.FinishStop)
+			if len(ran) != 1 || ran[0] != want {
+				t.Errorf("it ran with %q", ran)
 			}
 		})
 	}

@@ -7,8 +7,9 @@ import (
 	"go/parser"
 	"go/token"
 	"iter"
-	"log/slog"
+	"maps"
 	"reflect"
+	"slices"
 	"strconv"
 	"sync"
 	"testing"
@@ -16,7 +17,6 @@ import (
 
 	"github.com/fermata-ai/fermata/agent"
 	"github.com/fermata-ai/fermata/event"
-	"github.com/fermata-ai/fermata/fakellm"
 	"github.com/fermata-ai/fermata/interceptor"
 	"github.com/fermata-ai/fermata/internal/session"
 	"github.com/fermata-ai/fermata/llm"
@@ -209,101 +209,63 @@ func TestOperationsSayWhatARuleNeeds(t *testing.T) {
 	}
 }
 
-// TestOwnSessionsBeginWithTheirUser: a rule that lets users act on their own
-// sessions lets them begin one, and none takes another's.
-func TestOwnSessionsBeginWithTheirUser(t *testing.T) {
-	var asked []runner.Operation
-	r := newRig(t, agent.Config{Model: messages(says("Hi."), says("Again."))}, &rigOptions{memory: true, runner: &runner.Options{
-		Authorizer: func(_ context.Context, op runner.Operation) error {
-			asked = append(asked, op)
-			if op.Own() {
-				return nil
-			}
-			return errors.New("it is not yours")
-		}}})
-	run := func(who string) error {
-		return watch(t, r.Run(t.Context(), who, chat, llm.UserText("Hello"), nil)).err
-	}
-	must(t, run("ada"))
-	must(t, run("ada"))
-	if err := run("eve"); !errors.Is(err, runner.ErrNotAllowed) {
-		t.Errorf("eve is told %v", err)
-	}
-	if len(asked) != 3 || !asked[0].New || asked[1].New || asked[2].New || asked[2].User != "ada" {
-		t.Errorf("it was asked about %+v", asked)
-	}
-}
-
 func drained[V any](t *testing.T, all iter.Seq2[V, error]) {
 	for _, err := range all {
 		must(t, err)
 	}
 }
 
-// A message that supersedes is a denial of each pause, and is authorized as
-// one, before anything is denied.
-func TestSupersedingAsksForEachDenial(t *testing.T) {
-	var asked []runner.Operation
-	forbidden := "pay"
+func TestAuthorizerSeesEveryOperation(t *testing.T) {
 	var n counter
-	r := newRig(t, agent.Config{
-		Tools: []tool.Tool{instant("refund", tool.Once, &n), instant("pay", tool.Once, &n)}, Interceptors: interceptor.Chain{interceptor.Approval(nil)},
-		Model: fakellm.New(fakellm.Calls("refund", `{"text":"10"}`).And("pay", `{"text":"9"}`), fakellm.Says("I see.")),
-	}, &rigOptions{runner: &runner.Options{Authorizer: func(_ context.Context, op runner.Operation) error {
-		if op.Kind != runner.OpResume {
-			return nil
-		}
-		asked = append(asked, op)
-		if op.Tool == forbidden {
-			return errors.New("only a manager denies a payment")
+	denied := errors.New("not allowed")
+	asked := map[runner.OperationKind]int{}
+	allow := true
+	config := agent.Config{
+		Tools: []tool.Tool{messageTool(&n)},
+		Model: messages(calls("ask", `{"text":"q"}`), says("Done.")),
+	}
+	r := newRig(t, config, &rigOptions{runner: &runner.Options{Authorizer: func(_ context.Context, op runner.Operation) error {
+		asked[op.Kind]++
+		if !allow {
+			return denied
 		}
 		return nil
 	}}})
-	waiting := r.say("Go.").finished(event.FinishPaused).end.Pending
+	p := r.say("Go.").finished(event.FinishPaused).pause("ask")
 	before := printed(r.transcript())
-	supersede := &runner.RunOptions{Supersede: true}
-	s := watch(t, r.Run(t.Context(), user, chat, llm.UserText("Forget it."), supersede))
-	if !errors.Is(s.err, runner.ErrNotAllowed) || s.end.Finish != event.FinishPaused {
-		t.Errorf("the message ended the run as %q, with %v", s.end.Finish, s.err)
+	allow = false
+	ctx := t.Context()
+	_, resume := r.Resume(ctx, chat, runner.Complete(p.ID, user, text("x")))
+	_, cancel := r.Cancel(ctx, chat, p.Call, user, "")
+	_, find := r.Find(ctx, runner.Ref{Pause: p.ID}, user)
+	_, findNone := r.Find(ctx, runner.Ref{Pause: "call_nosuch.1"}, user)
+	_, show := r.Show(ctx, chat, user)
+	_, call := r.Call(ctx, chat, p.Call, user)
+	var pending, list error
+	for _, err := range r.Pending(ctx, session.PauseFilter{}, user) {
+		pending = err
 	}
+	for _, err := range r.Sessions(ctx, session.Filter{}, user) {
+		list = err
+	}
+	for what, err := range map[string]error{
+		"run": r.say("Hi.").err, "continue": r.carryOn().err, "resume": resume, "cancel": cancel, "find": find, "find nothing": findNone, "rotate": r.RotateTokenKeys(ctx, user, nil), "show": show, "call": call,
+		"pending": pending, "list": list, "follow": watch(t, r.Follow(ctx, chat, user, nil)).err,
+		"progress": r.Progress(ctx, chat, p.Call, user, tool.Progress{}), "extend": r.Extend(ctx, chat, p.ID, user, time.Time{}),
+		"cancel session": r.CancelSession(ctx, chat, user, ""), "delete": r.Delete(ctx, chat, user),
+	} {
+		if !errors.Is(err, denied) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	allow = true
 	if after := printed(r.transcript()); after != before {
 		t.Errorf("what was not allowed left a trace: %s", after)
 	}
-	asked, forbidden = nil, ""
-	watch(t, r.Run(t.Context(), user, chat, llm.UserText("Forget it."), supersede)).finished(event.FinishStop)
-	if len(asked) != 2 {
-		t.Fatalf("two denials were asked for as %+v", asked)
-	}
-	for i, op := range asked {
-		want := runner.Operation{Kind: runner.OpResume, Actor: user, Session: chat, User: user, Call: waiting[i].Call, Tool: waiting[i].Tool,
-			Pause: waiting[i].ID, Answer: runner.AnswerDeny}
-		if printed(op) != printed(want) {
-			t.Errorf("a denial is asked for as %+v, not %+v", op, want)
-		}
-	}
-}
-
-// So is one of a call that waits for its tool, and not for a person: it has no
-// pause.
-func TestSupersedingAParkedCallIsADenial(t *testing.T) {
-	var n counter
-	var denials []runner.Operation
-	r, p, _, _ := parkedRig(t, &n, &rigOptions{memory: true, runner: &runner.Options{
-		Logger: slog.New(slog.DiscardHandler),
-		Authorizer: func(_ context.Context, op runner.Operation) error {
-			if op.Answer != runner.AnswerDeny {
-				return nil
-			}
-			denials = append(denials, op)
-			return errors.New("only a manager denies a refund")
-		},
-	}})
-	r.answer(runner.Approve(p.ID, "bob", "")).finished(event.FinishPaused)
-	s := watch(t, r.Run(t.Context(), user, chat, llm.UserText("Forget it."), &runner.RunOptions{Supersede: true}))
-	if !errors.Is(s.err, runner.ErrNotAllowed) || s.end.Finish != event.FinishPaused || len(r.transcript().Parked) != 1 {
-		t.Errorf("the message ended the run as %q, with %v", s.end.Finish, s.err)
-	}
-	if len(denials) != 1 || denials[0].Call != p.Call || denials[0].Tool != "refund" || denials[0].Pause != "" || denials[0].Actor != user {
-		t.Errorf("it is asked for as %+v", denials)
+	// A message that would answer is asked for as an answer, too.
+	clear(asked)
+	r.say("Blue.").finished(event.FinishStop)
+	if asked[runner.OpRun] != 1 || asked[runner.OpResume] != 1 {
+		t.Errorf("asked for %v", slices.Collect(maps.Keys(asked)))
 	}
 }

@@ -3,9 +3,7 @@ package runner_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,7 +11,9 @@ import (
 	"github.com/fermata-ai/fermata/agent"
 	"github.com/fermata-ai/fermata/event"
 	"github.com/fermata-ai/fermata/fakellm"
+	"github.com/fermata-ai/fermata/interceptor"
 	"github.com/fermata-ai/fermata/internal/session"
+	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/runner"
 	"github.com/fermata-ai/fermata/tool"
 )
@@ -172,80 +172,115 @@ func TestSettledIsFinal(t *testing.T) {
 	}
 }
 
-func TestCancelAgainstAnswer(t *testing.T) {
-	const races = 20
-	turns := []fakellm.Turn{}
-	for i := range races {
-		turns = append(turns, fakellm.Calls("deploy", fmt.Sprintf(`{"text":"job-%d"}`, i)), fakellm.Says("I see."))
-	}
-	var n counter
-	r := newRig(t, agent.Config{Tools: []tool.Tool{waiting("deploy", tool.Once, &n)}, Model: fakellm.New(turns...)}, nil)
-	other := r.another()
-	for range races {
-		p := r.say("Deploy.").finished(event.FinishPaused).pause("deploy")
-		var race sync.WaitGroup
-		var cancelled, answered error
-		race.Go(func() { _, cancelled = r.Cancel(t.Context(), chat, p.Call, "ada", "") })
-		race.Go(func() { _, answered = other.Resume(t.Context(), chat, runner.Complete(p.ID, "ci", text("v2"))) })
-		race.Wait()
-		r.carryOn().finished(event.FinishStop)
-		st, err := r.Call(t.Context(), chat, p.Call, user)
+// A call is cancelled while its layers run, which settles it, and with it the turn. They are told, and the run ends.
+func TestCancelledInItsLayers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var n counter
+		entered := make(chan struct{})
+		slow := toolLayer("slow", func(ctx context.Context, c tool.Call, next interceptor.ToolHandler) (tool.Execution, error) {
+			close(entered)
+			<-ctx.Done()
+			return tool.Execution{}, ctx.Err()
+		})
+		r := newRig(t, oneCall(instant("charge", tool.Once, &n), slow), &rigOptions{memory: true})
+		ended := make(chan *seen, 1)
+		go func() {
+			ended <- watch(t, r.Run(context.Background(), user, chat, llm.UserText("Go."), nil))
+		}()
+		<-entered
+		_, err := r.Cancel(context.Background(), chat, r.onlyCall(), "bob", "stop")
 		must(t, err)
-		if cancelled != nil {
-			t.Fatalf("a call that nobody has driven can be cancelled: %v", cancelled)
+		(<-ended).finished(event.FinishStop)
+		if n.get("charge") != 0 {
+			t.Error("the body was entered")
 		}
-		if st.Settled != event.Cancelled {
-			t.Errorf("it settled as %s", st.Settled)
-		}
-		if answered != nil && !errors.Is(answered, session.ErrCancelled) {
-			t.Errorf("the answer is told %v", answered)
-		}
-		for _, rc := range st.Receipts {
-			if rc.Kind == session.KindComplete && rc.Fate != session.Superseded {
-				t.Errorf("the answer's receipt says %q", rc.Fate)
-			}
-		}
-		if r.result(p.Call).Error != true {
-			t.Error("the model reads that it went well")
-		}
-	}
-	r.acceptable()
+	})
 }
 
-// A cancellation that comes while the model already reads the answer either counts, and then the model reads that, or is
-// superseded; the run goes on in both cases.
-func TestCancelWhileTheModelReadsTheAnswer(t *testing.T) {
-	for _, effect := range []tool.Effect{tool.Once, tool.Idempotent} {
-		t.Run(string(effect), func(t *testing.T) {
-			var n counter
-			var r *rig
-			var p tool.Pause
-			cancel := func(context.Context, int) error {
-				if p.ID != "" {
-					if _, err := r.Cancel(t.Context(), chat, p.Call, "ada", "too late"); err != nil && !errors.Is(err, session.ErrSettled) {
-						t.Error(err)
-					}
+// The layers of a call don't stop when it is cancelled, or the session is. The body was never entered, and the model is told so, rather than
+// that nobody knows.
+func TestLayersThatDoNotStop(t *testing.T) {
+	for _, how := range []string{"the call", "the session"} {
+		t.Run(how, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var n counter
+				entered, release := make(chan struct{}), make(chan struct{})
+				stubborn := toolLayer("stubborn", func(ctx context.Context, c tool.Call, next interceptor.ToolHandler) (tool.Execution, error) {
+					close(entered)
+					<-release
+					return next(ctx, c)
+				})
+				r := newRig(t, oneCall(instant("charge", tool.Once, &n), stubborn), &rigOptions{memory: true})
+				ended := r.begin("Go.")
+				<-entered
+				call := r.onlyCall()
+				if how == "the call" {
+					must2(r.Cancel(t.Context(), chat, call, "bob", "stop"))
+				} else {
+					must(t, r.CancelSession(t.Context(), chat, "bob", "stop"))
 				}
-				return nil
-			}
-			r = newRig(t, agent.Config{
-				Tools: []tool.Tool{waiting("deploy", effect, &n)},
-				Model: fakellm.New(fakellm.Calls("deploy", `{"text":"job-1"}`), fakellm.Says("I see.").Hook(cancel)),
-			}, nil)
-			p = r.say("Deploy.").finished(event.FinishPaused).pause("deploy")
-			r.answer(runner.Complete(p.ID, "ci", text("v2"))).finished(event.FinishStop)
-			st, err := r.Call(t.Context(), chat, p.Call, user)
-			must(t, err)
-			superseded := map[event.Status]session.Kind{event.Done: session.KindCancel, event.Cancelled: session.KindComplete}[st.Settled]
-			for _, rc := range st.Receipts {
-				if (rc.Fate == session.Superseded) != (rc.Kind == superseded) {
-					t.Errorf("it settled as %s, and the receipt of the %s says %q", st.Settled, rc.Kind, rc.Fate)
+				ended()
+				close(release)
+				synctest.Wait()
+				st := must2(r.Call(t.Context(), chat, call, user))
+				if st.Settled != event.Cancelled || !strings.Contains(string(st.Output), "The tool was not run.") || n.get("charge") != 0 {
+					t.Errorf("it is %s with %s, and was entered %d times", st.Settled, st.Output, n.get("charge"))
 				}
-			}
-			if got := r.result(p.Call); superseded == "" || got.Error != (st.Settled != event.Done) || string(got.Output) != string(st.Output) {
-				t.Errorf("it settled as %s with %s, and the model reads %s", st.Settled, st.Output, got.Output)
-			}
-			r.acceptable()
+			})
 		})
 	}
+}
+
+// The caller has left, and the body goes on. Whoever cancels its call doesn't wait for it for ever.
+func TestCancelAfterTheCallerLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		entered, release := make(chan string, 1), make(chan struct{})
+		r := newRig(t, agent.Config{Tools: []tool.Tool{stubborn(entered, release)}, Model: messages(calls("slow", `{"text":"a"}`), says("Done."))},
+			&rigOptions{memory: true})
+		ctx, cancel := context.WithCancel(context.Background())
+		defer cancel()
+		var call string
+		for ev := range r.Run(ctx, user, chat, llm.UserText("Go."), nil) {
+			if e, ok := ev.(event.Call); ok {
+				call = e.Call.ID
+				time.AfterFunc(time.Second, cancel)
+			}
+		}
+		_, err := r.Cancel(context.Background(), chat, call, user, "enough")
+		must(t, err)
+		time.Sleep(11 * time.Second)
+		got, err := r.Call(context.Background(), chat, call, user)
+		must(t, err)
+		if got.Settled != event.Unknown {
+			t.Errorf("after the grace the call is %s %s", got.Status, got.Settled)
+		}
+		watch(t, r.Continue(context.Background(), chat, user)).finished(event.FinishStop)
+		close(release)
+		synctest.Wait()
+		r.acceptable()
+	})
+}
+
+// TestCancelledFromAnotherProcess: which sends no signal to the driver's; the driver looks by itself.
+func TestCancelledFromAnotherProcess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		act := does(tool.Spec{Name: "act"}, func(ctx context.Context, _ string) (tool.Result[textOut], error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		})
+		model := fakellm.New(fakellm.Calls("act", `{"text":"a"}`), fakellm.Says("I see."))
+		r := newRig(t, agent.Config{Model: model, Tools: []tool.Tool{act}}, &rigOptions{memory: true, wrap: hidden})
+		ended := r.begin("Go.")
+		synctest.Wait()
+		start := time.Now()
+		_, err := r.another().Cancel(t.Context(), chat, r.onlyCall(), "bob", "enough")
+		must(t, err)
+		run := ended().finished(event.FinishStop)
+		if res := of[event.Result](run); len(res) != 1 || res[0].Status != event.Cancelled || res[0].By != "bob" {
+			t.Errorf("the call ended as %+v", res)
+		}
+		if took := time.Since(start); took > session.DefaultLease/3 {
+			t.Errorf("the driver heard of it after %v", took)
+		}
+	})
 }

@@ -17,7 +17,6 @@ import (
 	"github.com/fermata-ai/fermata/fakellm"
 	"github.com/fermata-ai/fermata/interceptor"
 	"github.com/fermata-ai/fermata/internal/session"
-	"github.com/fermata-ai/fermata/kvstore"
 	"github.com/fermata-ai/fermata/kvstore/faultkv"
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/runner"
@@ -151,80 +150,6 @@ func TestCancelSession(t *testing.T) {
 	}
 }
 
-// TestResultsOfACancelledSessionAreShown: by the next run, once, with what the
-// session's other calls showed before left out.
-func TestResultsOfACancelledSessionAreShown(t *testing.T) {
-	var n counter
-	r := newRig(t, agent.Config{
-		Model: fakellm.New(fakellm.Calls("job", `{"text":"a"}`).And("act", `{"text":"c"}`), fakellm.Says("Next."), fakellm.Says("More.")),
-		Tools: []tool.Tool{waiting("job", tool.Once, &n), instant("act", tool.ReadOnly, &n)},
-	}, nil)
-	shows(t, r.say("Go.").finished(event.FinishPaused), "act done")
-	must(t, r.CancelSession(t.Context(), chat, "bob", "enough"))
-	r.restart()
-	run := r.say("Something else.").finished(event.FinishStop)
-	shows(t, run, "job cancelled")
-	if m, ok := run.events[1].(event.Message); !ok || m.Number != 2 || m.Message.Role != llm.RoleTool {
-		t.Errorf("after the result it shows %+v", run.events[1])
-	}
-	shows(t, r.say("And?").finished(event.FinishStop))
-	r.acceptable()
-}
-
-// TestResultsAreShownOnceBesideRefusedMessages: those that settled while no
-// drive was there, also if each message that comes is refused.
-func TestResultsAreShownOnceBesideRefusedMessages(t *testing.T) {
-	for name, test := range map[string]struct {
-		settle  func(r *rig, p []tool.Pause) error
-		id      string // of the message that is refused
-		refused error
-		shown   []string
-		left    int // calls that wait
-	}{
-		"of a session that was cancelled": {
-			func(r *rig, _ []tool.Pause) error { return r.CancelSession(t.Context(), chat, user, "enough") },
-			"m1", session.ErrMessageConflict, []string{"job cancelled", "job cancelled"}, 0,
-		},
-		"of a call that was cancelled": {
-			func(r *rig, p []tool.Pause) error {
-				_, err := r.Cancel(t.Context(), chat, p[0].Call, user, "enough")
-				return err
-			},
-			"m3", session.ErrPending, []string{"job cancelled"}, 1,
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			var n counter
-			r := newRig(t, agent.Config{Tools: []tool.Tool{waiting("job", tool.Once, &n)},
-				Model: messages(says("Hello."), calls("job", `{"text":"a"}`, "job", `{"text":"b"}`), says("Done."))}, nil)
-			run := func(text, id string) *seen {
-				return watch(t, r.Run(t.Context(), user, chat, llm.UserText(text), &runner.RunOptions{MessageID: id}))
-			}
-			run("Hello.", "m1").finished(event.FinishStop)
-			must(t, test.settle(r, run("Go.", "m2").finished(event.FinishPaused).end.Pending))
-			for i := range 3 {
-				s := run("Something else.", test.id)
-				if !errors.Is(s.err, test.refused) {
-					t.Fatalf("the message is not refused: %v", s.err)
-				}
-				if i == 0 {
-					shows(t, s, test.shown...)
-				} else {
-					shows(t, s)
-				}
-				if got := r.transcript(); len(got.Pending) != test.left || len(got.History) != 4+min(1, 1-test.left) {
-					t.Errorf("%d calls wait, and the history is %v", len(got.Pending), got.History)
-				}
-			}
-			r.restart()
-			shows(t, run("Something else.", test.id))
-			if test.left == 0 {
-				r.acceptable()
-			}
-		})
-	}
-}
-
 // TestCancelSessionIsStoredWhateverFollows: what goes wrong after the
 // cancellation is stored is no error of it, and is left to a worker.
 func TestCancelSessionIsStoredWhateverFollows(t *testing.T) {
@@ -264,46 +189,52 @@ func TestCancelSessionIsStoredWhateverFollows(t *testing.T) {
 	}
 }
 
-// afterCommit calls f once the commit with that number is done.
-func (r *rig) afterCommit(number int, f func()) {
-	r.faults.After(func(c faultkv.Call) {
-		if c.Number == number {
-			f()
+// Somebody cancels the session and the caller leaves: it stays cancelled.
+func TestLeavingACancelledSession(t *testing.T) {
+	r := newRig(t, agent.Config{Model: fakellm.New(fakellm.Says("Hello world, hello."))}, nil)
+	for ev := range r.Run(t.Context(), user, chat, llm.UserText("Go."), nil) {
+		if _, ok := ev.(event.TextDelta); ok {
+			must(t, r.CancelSession(t.Context(), chat, "bob", "enough"))
+			break
 		}
+	}
+	if got := r.transcript(); got.Finish != event.FinishCancelled || got.Why != "enough" {
+		t.Errorf("it is %q, since %q", got.Finish, got.Why)
+	}
+}
+
+// A session is cancelled whose caller has left a body behind, which doesn't stop: after the grace its call is settled.
+func TestCancelSessionOfABodyLeftBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		entered, release := make(chan string, 1), make(chan struct{})
+		r := newRig(t, agent.Config{Tools: []tool.Tool{stubborn(entered, release)}, Model: messages(calls("slow", `{"text":"a"}`), says("Done."))},
+			&rigOptions{memory: true})
+		ctx, cancel := context.WithCancel(context.Background())
+		go func() { <-entered; cancel() }()
+		watch(t, r.Run(ctx, user, chat, llm.UserText("Go."), nil))
+		call := r.onlyCall()
+		must(t, r.CancelSession(context.Background(), chat, "bob", "stop"))
+		time.Sleep(11 * time.Second)
+		c, err := r.Call(context.Background(), chat, call, user)
+		must(t, err)
+		if c.Settled != event.Unknown {
+			t.Errorf("it is %s %s", c.Status, c.Settled)
+		}
+		close(release)
+		synctest.Wait()
 	})
 }
 
-// TestUnseenResultsOutliveTheSweep: a session was cancelled, and its user comes
-// back long after. The next run shows the results, which the sweep has spared;
-// or it goes on without those that an older version's sweep has removed. After
-// that they are swept like others.
-func TestUnseenResultsOutliveTheSweep(t *testing.T) {
-	for _, gone := range []bool{false, true} {
-		t.Run(map[bool]string{false: "spared", true: "removed"}[gone], func(t *testing.T) {
-			var n counter
-			at := newClock()
-			r := newRig(t, agent.Config{
-				Model: fakellm.New(fakellm.Calls("job", `{"text":"a"}`).And("job", `{"text":"b"}`), fakellm.Says("Next."), fakellm.Says("More.")),
-				Tools: []tool.Tool{waiting("job", tool.Once, &n)},
-			}, &rigOptions{session: &session.Options{Now: at.now}})
-			p := r.say("Go.").finished(event.FinishPaused).pause("job")
-			must(t, r.CancelSession(t.Context(), chat, "bob", "enough"))
-			at.pass(40 * 24 * time.Hour)
-			if swept := must2(r.store.Sweep(t.Context(), nil)); swept.Calls != 0 {
-				t.Errorf("records of %d calls were removed that no run has shown", swept.Calls)
-			}
-			want := []string{"job cancelled", "job cancelled"}
-			if gone {
-				_, err := r.engine.Apply(t.Context(), kvstore.Batch{Deletes: [][]byte{kvstore.Key("c", chat, p.Call)}})
-				must(t, err)
-				want = want[1:]
-			}
-			r.restart()
-			shows(t, r.say("Something else.").finished(event.FinishStop), want...)
-			shows(t, r.say("And?").finished(event.FinishStop))
-			if swept := must2(r.store.Sweep(t.Context(), nil)); swept.Calls != len(want) {
-				t.Errorf("records of %d calls were removed after they were shown", swept.Calls)
-			}
-		})
+// A call of an interrupted session is cancelled: somebody wants the session to go on, and a worker carries it on.
+func TestCancelLetsAnInterruptedSessionGoOn(t *testing.T) {
+	var n counter
+	r := newRig(t, jobs(&n, 1), nil)
+	p := r.say("Go.").finished(event.FinishPaused).pause("job")
+	must(t, r.store.Update(t.Context(), chat, func(tx *session.Tx) error { tx.Stop(event.FinishInterrupted, ""); return nil }))
+	_, err := r.Cancel(t.Context(), chat, p.Call, user, "no longer needed")
+	must(t, err)
+	r.work(runner.WorkOptions{}, 1)
+	if got := r.transcript().Finish; got != event.FinishStop {
+		t.Errorf("it is %q", got)
 	}
 }

@@ -2,6 +2,7 @@ package runner_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync/atomic"
@@ -9,7 +10,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/fermata-ai/fermata/agent"
 	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/fakellm"
 	"github.com/fermata-ai/fermata/interceptor"
 	"github.com/fermata-ai/fermata/internal/session"
 	"github.com/fermata-ai/fermata/kvstore"
@@ -163,5 +166,82 @@ func endedWhileItIsClaimed(t *testing.T, layer interceptor.Layer, wrap func(kvst
 	out := string(r.result(call).Output)
 	if how == "left" && (n.get("pay") != 1 || out != string(text("5"))) || how != "left" && !strings.Contains(out, "not run") {
 		t.Errorf("paid %d times, and the model reads %s", n.get("pay"), out)
+	}
+}
+
+// A layer doesn't look at its context, and calls next when the call was cancelled, or its caller has left. The body isn't entered.
+func TestTooLateForTheBody(t *testing.T) {
+	for _, effect := range []tool.Effect{tool.Idempotent, tool.Once} {
+		for _, how := range []string{"cancelled", "left"} {
+			t.Run(string(effect)+" "+how, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					var n counter
+					entered, release := make(chan struct{}), make(chan struct{})
+					slow := toolLayer("slow", func(ctx context.Context, c tool.Call, next interceptor.ToolHandler) (tool.Execution, error) {
+						close(entered)
+						<-release
+						return next(ctx, c)
+					})
+					r := newRig(t, oneCall(instant("charge", effect, &n), slow), &rigOptions{memory: true})
+					ctx, cancel := context.WithCancel(context.Background())
+					defer cancel()
+					ended := make(chan *seen, 1)
+					go func() { ended <- watch(t, r.Run(ctx, user, chat, llm.UserText("Go."), nil)) }()
+					<-entered
+					if how == "left" {
+						cancel()
+					} else {
+						_, err := r.Cancel(context.Background(), chat, r.onlyCall(), "bob", "stop")
+						must(t, err)
+					}
+					<-ended
+					close(release)
+					synctest.Wait()
+					if got := n.get("charge"); got != 0 {
+						t.Errorf("the body was entered %d times", got)
+					}
+				})
+			})
+		}
+	}
+}
+
+// Whichever write of a run CancelSession comes before, no body is entered once
+// it has returned: also where the write is the claim.
+func TestNoBodyIsEnteredAfterItsSessionWasCancelled(t *testing.T) {
+	for n, struck := 1, true; struck; n++ {
+		t.Run(fmt.Sprint("before write ", n), func(t *testing.T) {
+			struck = false
+			var cancelled atomic.Bool
+			act := tool.Must(tool.Func(tool.Spec{Name: "act"}, func(context.Context, textIn) (tool.Result[textOut], error) {
+				if cancelled.Load() {
+					t.Error("the body was entered")
+				}
+				return tool.Done(textOut{"x"}), nil
+			}))
+			r := newRig(t, agent.Config{
+				Tools: []tool.Tool{act}, Concurrency: 1,
+				Model: fakellm.New(fakellm.Calls("act", `{"text":"a"}`).And("act", `{"text":"b"}`), fakellm.Says("Done.")),
+			}, &rigOptions{memory: true})
+			other := r.another()
+			r.atApply(n, func() {
+				struck = true
+				switch err := other.CancelSession(t.Context(), chat, "bob", "enough"); {
+				case errors.Is(err, session.ErrUnknownSession):
+				default:
+					must(t, err)
+					cancelled.Store(true)
+				}
+			})
+			want := event.FinishStop
+			if s := r.say("Go."); cancelled.Load() {
+				want = event.FinishCancelled
+				s.finished(want)
+			}
+			if got := r.transcript().Finish; got != want {
+				t.Errorf("the session ended as %q", got)
+			}
+			r.acceptable()
+		})
 	}
 }

@@ -23,10 +23,6 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// passes is a layer that lets every call through. With it, the call is claimed
-// by its own goroutine, and not by the loop.
-var passes = interceptor.Layer{Name: "passes", Tool: func(next interceptor.ToolHandler) interceptor.ToolHandler { return next }}
-
 // paying is an agent whose model pays once, and which counts that under "pay".
 func paying(n *counter, effect tool.Effect, layers ...interceptor.Layer) agent.Config {
 	return agent.Config{

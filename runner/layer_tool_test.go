@@ -21,20 +21,6 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// toolLayer is a layer around tool calls.
-func toolLayer(name string, f func(context.Context, tool.Call, interceptor.ToolHandler) (tool.Execution, error)) interceptor.Layer {
-	return interceptor.Layer{Name: name, Tool: func(next interceptor.ToolHandler) interceptor.ToolHandler {
-		return func(ctx context.Context, c tool.Call) (tool.Execution, error) { return f(ctx, c, next) }
-	}}
-}
-
-// oneCall is an agent with one tool, which the model calls once.
-func oneCall(t tool.Tool, layers ...interceptor.Layer) agent.Config {
-	return agent.Config{
-		Model: fakellm.New(fakellm.Calls(t.Spec().Name, `{"text":"a"}`), fakellm.Says("I see.")), Tools: []tool.Tool{t}, Interceptors: layers,
-	}
-}
-
 // TestLayerCallsNextTwice: one after the other, or both at once. A body of effect once is entered once; any other as often as
 // the layer wants, with one key for its outside effects.
 func TestLayerCallsNextTwice(t *testing.T) {
@@ -228,64 +214,6 @@ func TestLayersAreRepeatable(t *testing.T) {
 	}
 	if got := string(r.result(p.Call).Output); got != `{"TEXT":"DONE"}` {
 		t.Errorf("the result is %s", got)
-	}
-}
-
-// rawTool is a tool in its raw form, whose results nobody has encoded.
-type rawTool struct {
-	spec tool.Spec
-	f    func(context.Context, tool.Call) (tool.Execution, error)
-}
-
-func (r rawTool) Spec() tool.Spec { return r.spec }
-func (r rawTool) Execute(ctx context.Context, c tool.Call) (tool.Execution, error) {
-	return r.f(ctx, c)
-}
-
-// TestOutcomesThatAreNone: what a raw tool or a layer returns and nobody can store is the call's failure, not the run's.
-func TestOutcomesThatAreNone(t *testing.T) {
-	for name, exec := range map[string]tool.Execution{
-		"no JSON":               {Output: json.RawMessage(`{"a":`)},
-		"two values":            {Output: json.RawMessage(`1 2`)},
-		"invalid UTF-8 outside": {Output: json.RawMessage("\xff")},
-		"an empty action":       {Output: json.RawMessage(`1`), Actions: []tool.Action{{}}},
-		"too large":             {Output: json.RawMessage(`"` + strings.Repeat("x", 2<<20) + `"`)},
-		"data that is no JSON":  {Await: &tool.Await{Data: json.RawMessage(`{`)}},
-		"no such reason":        {Await: &tool.Await{Reason: "boredom"}},
-		"a bad schema":          {Await: &tool.Await{Reason: tool.ReasonInput, Schema: json.RawMessage(`{"type":"nosuch"}`)}},
-		"a schema that is none": {Await: &tool.Await{Reason: tool.ReasonInput, Schema: json.RawMessage(`{`)}},
-		"a schema too large":    {Await: &tool.Await{Schema: json.RawMessage(`{"description":"` + strings.Repeat("x", 70<<10) + `"}`)}},
-		"a key too long":        {Await: &tool.Await{Key: strings.Repeat("k", 1000)}},
-		"a negative timeout":    {Await: &tool.Await{Timeout: -1}},
-		"a layer's reason":      {Await: &tool.Await{Reason: tool.ReasonApproval}},
-		"in a layer's name":     {Await: &tool.Await{Gate: "approval"}},
-	} {
-		for who, c := range map[string]agent.Config{
-			"tool": oneCall(rawTool{tool.Spec{Name: "raw", MayPause: true}, func(context.Context, tool.Call) (tool.Execution, error) { return exec, nil }}),
-			"layer": oneCall(rawTool{tool.Spec{Name: "raw", MayPause: true}, func(context.Context, tool.Call) (tool.Execution, error) { return tool.Execution{}, nil }},
-				toolLayer("raw", func(ctx context.Context, c tool.Call, next interceptor.ToolHandler) (tool.Execution, error) {
-					if exec.Await == nil {
-						_, _ = next(ctx, c)
-					}
-					return exec, nil
-				})),
-		} {
-			if good := exec.Await != nil && (exec.Await.Gate != "" || exec.Await.Reason == tool.ReasonApproval); good && who == "layer" {
-				continue // which a layer may say
-			}
-			t.Run(name+" by a "+who, func(t *testing.T) {
-				r := newRig(t, c, &rigOptions{memory: true})
-				run := r.say("Go.")
-				if len(run.end.Pending) > 0 && who == "layer" {
-					return // a layer's schema and key mean nothing
-				}
-				run.finished(event.FinishStop)
-				if res := of[event.Result](run); len(res) != 1 || res[0].Status != event.Failed || who == "tool" && !strings.Contains(string(res[0].Result.Output), "raw") {
-					t.Errorf("it has %d results, the first %s: %.100s", len(res), res[0].Status, res[0].Result.Output)
-				}
-				r.acceptable()
-			})
-		}
 	}
 }
 

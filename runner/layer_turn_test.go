@@ -21,13 +21,6 @@ import (
 
 type turnEvents = iter.Seq2[event.Event, error]
 
-// around is a turn layer.
-func around(f func(ctx context.Context, turn interceptor.Turn, next interceptor.TurnHandler) turnEvents) interceptor.Chain {
-	return interceptor.Chain{{Name: "around", Turn: func(next interceptor.TurnHandler) interceptor.TurnHandler {
-		return func(ctx context.Context, turn interceptor.Turn) turnEvents { return f(ctx, turn, next) }
-	}}}
-}
-
 // twoTurns is a model that calls a tool once, and a tool that counts.
 func twoTurns(n *counter) (llm.Model, []tool.Tool) {
 	return fakellm.New(fakellm.Says("I look.").And("look", `{"text":"a"}`), fakellm.Says("Seen.")), []tool.Tool{instant("look", tool.ReadOnly, n)}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/fermata-ai/fermata/agent"
 	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/interceptor"
 	"github.com/fermata-ai/fermata/internal/session"
 	"github.com/fermata-ai/fermata/kvstore"
 	"github.com/fermata-ai/fermata/kvstore/faultkv"
@@ -117,6 +118,180 @@ func TestFence(t *testing.T) {
 				if fences[i] <= fences[i-1] {
 					t.Errorf("the fences are %v", fences)
 				}
+			}
+		})
+	}
+}
+
+// A drive that was stopped past its lease wakes up: it may neither write nor enter a body. What the model said to it is dropped.
+func TestFencing(t *testing.T) {
+	var n counter
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	asked, wake := make(chan struct{}, 2), make(chan struct{})
+	stopped := true
+	script := messages(calls("act", `{"text":"a"}`), says("Done."))
+	model := modelFunc(func(r llm.Request) []llm.Event {
+		if stopped {
+			stopped = false
+			asked <- struct{}{}
+			<-wake // the process is stopped
+		}
+		return script(r)
+	})
+	r := newRig(t, agent.Config{Tools: []tool.Tool{instant("act", tool.Once, &n)}, Model: model}, &rigOptions{
+		memory: true, wrap: hidden, session: &session.Options{Now: func() time.Time { return now }, MaxSkew: time.Millisecond},
+	})
+	first := make(chan *seen)
+	go func() { first <- watch(t, r.Run(context.Background(), user, chat, llm.UserText("Go."), nil)) }()
+	<-asked
+	other := r.another()
+	if err := watch(t, other.Continue(t.Context(), chat, user)).err; !errors.Is(err, session.ErrBusy) {
+		t.Errorf("while the lease lasts, another driver gets %v", err)
+	}
+	now = now.Add(time.Minute)
+	watch(t, other.Continue(t.Context(), chat, user)).finished(event.FinishStop)
+	close(wake)
+	if run := <-first; run.end.Finish != event.FinishElsewhere || run.err != nil {
+		t.Errorf("the drive that lost its lease ended as %q with %v", run.end.Finish, run.err)
+	}
+	if n.get("act") != 1 {
+		t.Errorf("the body was entered %d times", n.get("act"))
+	}
+	if got := len(r.transcript().History); got != 4 {
+		t.Errorf("%d messages are stored", got)
+	}
+	r.acceptable()
+}
+
+// stopped is an agent whose driver is stopped right before it enters the body of act, the first time: it has got there, and goes
+// on with wake.
+type stopped struct {
+	agent.Config
+	n         counter
+	got, wake chan struct{}
+}
+
+func stop() *stopped {
+	s := &stopped{got: make(chan struct{}), wake: make(chan struct{})}
+	var before atomic.Bool
+	s.Config = agent.Config{
+		Tools: []tool.Tool{instant("act", tool.Once, &s.n)},
+		Model: messages(calls("act", `{"text":"a"}`), says("Done.")),
+		Interceptors: interceptor.Chain{{Name: "stop", Tool: func(next interceptor.ToolHandler) interceptor.ToolHandler {
+			return func(ctx context.Context, c tool.Call) (tool.Execution, error) {
+				if !before.Swap(true) {
+					close(s.got)
+					<-s.wake
+				}
+				return next(ctx, c)
+			}
+		}}},
+	}
+	return s
+}
+
+// A driver that was stopped past its lease, and whose session another one has driven since, enters no body when it wakes.
+func TestStoppedDriverEntersNoBody(t *testing.T) {
+	clock := newClock()
+	s := stop()
+	r := newRig(t, s.Config, &rigOptions{memory: true, wrap: hidden, session: &session.Options{Now: clock.now, MaxSkew: time.Millisecond}})
+	run := make(chan *seen, 1)
+	go func() { run <- watch(t, r.Run(context.Background(), user, chat, llm.UserText("Go."), nil)) }()
+	<-s.got
+	other := r.another()
+	if err := watch(t, other.Continue(t.Context(), chat, user)).err; !errors.Is(err, session.ErrBusy) {
+		t.Errorf("while the lease lasts, another driver gets %v", err)
+	}
+	clock.pass(session.DefaultLease + time.Second)
+	watch(t, other.Continue(t.Context(), chat, user)).finished(event.FinishStop)
+	close(s.wake)
+	if run := <-run; run.err != nil {
+		t.Errorf("the driver that lost its lease ended with %v", run.err)
+	}
+	if s.n.get("act") != 1 || len(r.transcript().History) != 4 {
+		t.Errorf("the body was entered %d times, and there are %d messages", s.n.get("act"), len(r.transcript().History))
+	}
+	r.acceptable()
+}
+
+// One that could not renew its lease enters nothing with what is left of it. It
+// takes it anew as soon as it can, while it lasts; once it is over, it is lost,
+// though no other drive has come.
+func TestLeaseIsTakenAnew(t *testing.T) {
+	for name, outage := range map[string]time.Duration{"too little is left": session.DefaultLease * 3 / 4, "nothing is left": 2*session.DefaultLease - 5*time.Second} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var disk *faultkv.Injector
+				s := stop()
+				r := newRig(t, s.Config, &rigOptions{memory: true, wrap: func(kv kvstore.Store) kvstore.Store {
+					disk = faultkv.New(hidden(kv))
+					return disk.Store
+				}})
+				run := make(chan *seen, 1)
+				go func() { run <- watch(t, r.Run(context.Background(), user, chat, llm.UserText("Go."), nil)) }()
+				<-s.got
+				disk.Add(faultkv.FullFrom(disk.Applies() + 1))
+				time.Sleep(outage)
+				disk.Heal()
+				close(s.wake)
+				if outage < session.DefaultLease {
+					(<-run).finished(event.FinishStop)
+				} else {
+					(<-run).finished(event.FinishElsewhere)
+					if err := r.carryOn().err; !errors.Is(err, session.ErrBusy) { // it may be another process's
+						t.Errorf("at once, another drive gets %v", err)
+					}
+					time.Sleep(2 * session.DefaultLease)
+					r.carryOn().finished(event.FinishStop)
+				}
+				must(t, r.Close())
+				if s.n.get("act") != 1 || disk.Struck() == 0 {
+					t.Errorf("the body was entered %d times after %d failures", s.n.get("act"), disk.Struck())
+				}
+				r.acceptable()
+			})
+		})
+	}
+}
+
+// A drive that learns, as it is about to enter a body, that another one has taken its lease, ends: it doesn't try again and again for
+// as long as the other one is at work.
+func TestFencedBeforeTheBody(t *testing.T) {
+	for _, effect := range []tool.Effect{tool.Once, tool.Idempotent} {
+		t.Run(string(effect), func(t *testing.T) {
+			var n counter
+			var tries atomic.Int32
+			at := newClock()
+			reached, first, second := make(chan struct{}, 2), make(chan struct{}), make(chan struct{})
+			brake := interceptor.Layer{Name: "brake", Tool: func(next interceptor.ToolHandler) interceptor.ToolHandler {
+				return func(ctx context.Context, c tool.Call) (tool.Execution, error) {
+					switch tries.Add(1) {
+					case 1:
+						reached <- struct{}{}
+						<-first
+					case 2:
+						reached <- struct{}{}
+						<-second
+					}
+					return next(ctx, c)
+				}
+			}}
+			r := newRig(t, agent.Config{
+				Tools: []tool.Tool{instant("act", effect, &n)}, Interceptors: interceptor.Chain{brake},
+				Model: messages(calls("act", `{"text":"a"}`), says("Done.")),
+			}, &rigOptions{memory: true, wrap: hidden, session: &session.Options{Now: at.now, MaxSkew: time.Millisecond}})
+			ended := r.begin("Act.")
+			<-reached
+			at.pass(time.Hour)
+			other, carriedOn := r.another(), make(chan *seen, 1)
+			go func() { carriedOn <- watch(t, other.Continue(t.Context(), chat, user)) }()
+			<-reached
+			close(first)
+			ended().finished(event.FinishElsewhere)
+			close(second)
+			(<-carriedOn).finished(event.FinishStop)
+			if tries.Load() > 2 || effect == tool.Once && n.get("act") != 1 {
+				t.Errorf("the call was tried %d times, and its body entered %d times", tries.Load(), n.get("act"))
 			}
 		})
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/fermata-ai/fermata/agent"
 	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/fakellm"
 	"github.com/fermata-ai/fermata/internal/session"
 	"github.com/fermata-ai/fermata/kvstore"
 	"github.com/fermata-ai/fermata/llm"
@@ -203,4 +204,94 @@ func TestDeploysAroundABodyThatDoesNotEnd(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A session that kills each of its drives is left alone after five takeovers,
+// as failed and in the list of sessions. Continue tries again.
+func TestSessionThatKillsItsDriver(t *testing.T) {
+	for name, wrap := range map[string]func(kvstore.Store) kvstore.Store{"exclusive": nil, "shared": hidden} {
+		t.Run(name, func(t *testing.T) {
+			var r *rig
+			entered, deadly := 0, true
+			act := tool.Must(tool.Func(tool.Spec{Name: "act", Effect: tool.Idempotent}, func(context.Context, struct{}) (tool.Result[textOut], error) {
+				if entered++; deadly {
+					r.faults.Kill()
+				}
+				return tool.Done(textOut{"ok"}), nil
+			}))
+			cl := newClock()
+			r = newRig(t, agent.Config{Tools: []tool.Tool{act}, Model: messages(calls("act", `{}`), says("Done."))},
+				&rigOptions{wrap: wrap, session: &session.Options{Now: cl.now, MaxSkew: time.Millisecond}})
+			r.say("Go.")
+			work := func() {
+				cl.pass(time.Minute) // until the dead one's lease is over
+				ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+				defer cancel()
+				_ = r.Work(ctx, &runner.WorkOptions{OnEvent: func(_ string, ev event.Event, err error) {
+					if _, ok := ev.(event.End); ok || err != nil {
+						cancel()
+					}
+				}})
+			}
+			for entered < 20 {
+				r.restart()
+				work()
+				r.restart()
+				if s := r.transcript(); s.Finish == event.FinishFailed {
+					break
+				}
+			}
+			if entered != 6 { // the first time, and five takeovers
+				t.Errorf("the body was entered %d times", entered)
+			}
+			var listed []runner.Session
+			for s, err := range r.Sessions(t.Context(), session.Filter{}, user) {
+				must(t, err)
+				listed = append(listed, s)
+			}
+			if len(listed) != 1 || listed[0].Finish != event.FinishFailed {
+				t.Errorf("the list says %+v", listed)
+			}
+			deadly = false
+			r.carryOn().finished(event.FinishStop)
+			r.acceptable()
+		})
+	}
+}
+
+// A process dies that held a session for a body whose caller had left. The run was interrupted, and is for no worker: one gives the dead
+// one's lease up, once, and is at rest.
+func TestWorkerGivesUpWhatADeadDriveHeld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		entered, release := make(chan struct{}), make(chan struct{})
+		stubborn := tool.Must(tool.Func(tool.Spec{Name: "stubborn", Description: "Ignores its context."},
+			func(_ context.Context, in textIn) (tool.Result[textOut], error) {
+				close(entered)
+				<-release
+				return tool.Done(textOut(in)), nil
+			}))
+		r := newRig(t, agent.Config{
+			Tools: []tool.Tool{stubborn}, Model: fakellm.New(fakellm.Calls("stubborn", `{"text":"a"}`), fakellm.Says("Done.")),
+		}, &rigOptions{memory: true, wrap: hidden})
+		ctx, leave := context.WithCancel(t.Context())
+		defer leave()
+		go func() { <-entered; leave() }()
+		watch(t, r.Run(ctx, user, chat, llm.UserText("Go."), nil))
+		r.faults.Kill()
+		r.restart()
+		ctx, stop := context.WithTimeout(t.Context(), 5*time.Minute)
+		defer stop()
+		var drives atomic.Int32
+		_ = r.Work(ctx, &runner.WorkOptions{OnEvent: func(_ string, ev event.Event, _ error) {
+			if _, ok := ev.(event.End); ok && drives.Add(1) > 100 {
+				stop()
+			}
+		}})
+		if got := drives.Load(); got != 1 {
+			t.Errorf("the worker drove it %d times", got)
+		}
+		r.carryOn().finished(event.FinishStop)
+		close(release)
+		must(t, r.Close())
+	})
 }

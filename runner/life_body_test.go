@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/fermata-ai/fermata/agent"
@@ -255,4 +256,42 @@ func TestBodyFailuresSettle(t *testing.T) {
 			r.acceptable()
 		})
 	}
+}
+
+// TestLateResultOfATimeout: the call has its result when its time is over, and its place is free for the next one; what the body
+// comes back with later changes nothing.
+func TestLateResultOfATimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		late := make(chan struct{}, 2)
+		deaf := does(tool.Spec{Name: "deaf", Timeout: time.Second, MayPause: true}, func(_ context.Context, what string) (tool.Result[textOut], error) {
+			defer func() { late <- struct{}{} }()
+			time.Sleep(time.Minute)
+			if what == "pause" {
+				return tool.Pending[textOut](tool.Await{}), nil
+			}
+			return tool.Done(textOut{"late"}), nil
+		})
+		var n counter
+		r := newRig(t, agent.Config{
+			Model: fakellm.New(asks("deaf", "done", "pause").And("ok", `{"text":"a"}`), fakellm.Says("I see.")), Concurrency: 1,
+			Tools: []tool.Tool{deaf, instant("ok", tool.Once, &n)},
+		}, &rigOptions{memory: true})
+		start := time.Now()
+		run := r.say("Go.").finished(event.FinishStop)
+		if took := time.Since(start); took != 2*time.Second {
+			t.Errorf("the run took %v", took)
+		}
+		before := printed(r.transcript())
+		<-late
+		<-late
+		synctest.Wait()
+		if after := printed(r.transcript()); after != before {
+			t.Errorf("what came late changed the session: %s", after)
+		}
+		for i, res := range of[event.Result](run) {
+			if over := strings.Contains(string(res.Result.Output), "did not end within 1s. Whether it took effect is unknown"); over != (i < 2) {
+				t.Errorf("result %d is %s", i, res.Result.Output)
+			}
+		}
+	})
 }

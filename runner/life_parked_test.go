@@ -1,13 +1,11 @@
 package runner_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"log/slog"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/fermata-ai/fermata/agent"
@@ -222,96 +220,4 @@ func TestParkedForATime(t *testing.T) {
 		t.Errorf("the model reads %s", out.Output)
 	}
 	r.indexEmpty()
-}
-
-// TestOnlyAWorkerThatHasTheToolLooks: one that lacks it doesn't touch the
-// session, however long it works; one that has it takes the session up.
-func TestOnlyAWorkerThatHasTheToolLooks(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var n counter
-		r, p, _, with := parkedRig(t, &n, &rigOptions{memory: true, wrap: hidden})
-		r.answer(runner.Approve(p.ID, "bob", "")).finished(event.FinishPaused)
-		works(t, r.Runner)
-		before, err := r.store.Load(t.Context(), chat)
-		must(t, err)
-		commits := r.faults.Commits()
-		time.Sleep(time.Hour)
-		after, err := r.store.Load(t.Context(), chat)
-		must(t, err)
-		if before.Epoch != after.Epoch || r.faults.Commits() != commits {
-			t.Errorf("%d drives and %d commits came of nothing", after.Epoch-before.Epoch, r.faults.Commits()-commits)
-		}
-		r.config.Tools = with
-		works(t, r.another())
-		time.Sleep(time.Minute)
-		if got := r.transcript(); got.Finish != event.FinishStop || n.get("refund") != 1 {
-			t.Errorf("it is shown as %q; the body was entered %d times", got.Finish, n.get("refund"))
-		}
-	})
-}
-
-// TestWorkerWarnsOfAgentsItDoesNotHave: once an hour, and not of those that
-// have nothing due.
-func TestWorkerWarnsOfAgentsItDoesNotHave(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var log bytes.Buffer
-		var n counter
-		r := newRig(t, oneCall(waiting("deploy", tool.Once, &n)), &rigOptions{memory: true,
-			runner: &runner.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))}})
-		p := r.say("Deploy.").finished(event.FinishPaused).pause("deploy")
-		must(t, r.Close())
-		r.config.Name = "renamed"
-		r.open()
-		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan struct{})
-		go func() { defer close(ended); _ = r.Work(ctx, nil) }()
-		time.Sleep(30 * time.Minute)
-		if log.Len() > 0 {
-			t.Errorf("it warned of what waits: %s", log.String())
-		}
-		_, err := r.Resume(t.Context(), chat, runner.Complete(p.ID, "ci", text("v2")))
-		must(t, err)
-		time.Sleep(2*time.Hour + 30*time.Minute)
-		cancel()
-		<-ended
-		if got := strings.Count(log.String(), "whose agent this worker doesn't have\" agent=ops"); got != 3 {
-			t.Errorf("it warned %d times: %s", got, log.String())
-		}
-	})
-}
-
-// TestWorkerWarnsOfWhatDeadDrivesHeld: also where the agent was renamed after a
-// drive had died, so that no entry of what is due tells of it.
-func TestWorkerWarnsOfWhatDeadDrivesHeld(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var log bytes.Buffer
-		var n counter
-		entered, leave := make(chan struct{}), make(chan struct{})
-		stuck := tool.Must(tool.Func(tool.Spec{Name: "stuck"}, func(context.Context, textIn) (tool.Result[textOut], error) {
-			n.add("stuck")
-			close(entered)
-			<-leave
-			return tool.Done(textOut{}), nil
-		}))
-		r := newRig(t, oneCall(stuck), &rigOptions{memory: true, wrap: hidden,
-			runner: &runner.Options{Logger: slog.New(slog.NewTextHandler(&log, nil)), CloseTimeout: time.Second}})
-		ended := r.begin("Go.")
-		<-entered
-		first := r.Runner
-		r.restart() // the drive's process is gone, as far as the store can tell
-		r.config.Name = "renamed"
-		renamed := r.another()
-		ctx, cancel := context.WithCancel(t.Context())
-		worked := make(chan struct{})
-		go func() { defer close(worked); _ = renamed.Work(ctx, nil) }()
-		time.Sleep(30 * time.Minute)
-		cancel()
-		<-worked
-		close(leave)
-		ended()
-		_ = first.Close()
-		if !strings.Contains(log.String(), "whose agent this worker doesn't have\" agent=ops") {
-			t.Errorf("it didn't warn: %s", log.String())
-		}
-	})
 }

@@ -1,11 +1,14 @@
 package runner_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -280,4 +283,54 @@ func TestEqualQuestionsGetTheirOwnAnswers(t *testing.T) {
 		}
 	}
 	r.acceptable()
+}
+
+// A pause that makes no sense is a mistake of whoever wrote the tool, or the layer: the model can do nothing about it, and the log tells.
+func TestMistakesInPausesAreLogged(t *testing.T) {
+	asks := func(spec tool.Spec, a tool.Await) tool.Tool {
+		return does(spec, func(context.Context, string) (tool.Result[textOut], error) { return tool.Pending[textOut](a), nil })
+	}
+	layer := interceptor.Layer{Name: "gate", Tools: []string{"gated"}, Tool: func(interceptor.ToolHandler) interceptor.ToolHandler {
+		return func(context.Context, tool.Call) (tool.Execution, error) {
+			return tool.Execution{Await: &tool.Await{Reason: tool.ReasonApproval, Mode: tool.ModeOutput}}, nil
+		}
+	}}
+	var n counter
+	for name, tl := range map[string]tool.Tool{
+		"a tool may not pause":              asks(tool.Spec{Name: "still"}, tool.Await{}),
+		`goes with reason \"input\"`:        asks(tool.Spec{Name: "asks", MayPause: true}, tool.Await{Mode: tool.ModeMessage}),
+		"makes the user's words the output": asks(tool.Spec{Name: "asks", MayPause: true}, tool.Await{Reason: tool.ReasonInput, Mode: tool.ModeMessage}),
+		"a layer's pause always re-enters":  instant("gated", tool.ReadOnly, &n),
+	} {
+		t.Run(name, func(t *testing.T) {
+			var mu sync.Mutex
+			var log bytes.Buffer
+			config := agent.Config{Tools: []tool.Tool{tl}, Model: messages(calls(tl.Spec().Name, `{"text":"x"}`), says("Well."))}
+			if tl.Spec().Name == "gated" {
+				config.Interceptors = interceptor.Chain{layer}
+			}
+			r := newRig(t, config, &rigOptions{runner: &runner.Options{Logger: slog.New(slog.NewTextHandler(lockedWriter{&mu, &log}, nil))}})
+			r.say("Go.").finished(event.FinishStop)
+			mu.Lock()
+			defer mu.Unlock()
+			if s := log.String(); !strings.Contains(s, name) || !strings.Contains(s, "level=ERROR") {
+				t.Errorf("the log says %q", s)
+			}
+		})
+	}
+}
+
+// A tool that pauses and doesn't say that it may: the model can do nothing about it, so whoever runs the program is told.
+func TestToolThatMayNotPauseIsLogged(t *testing.T) {
+	var mu sync.Mutex
+	var log strings.Builder
+	job := tool.Must(tool.Func(tool.Spec{Name: "job"}, func(context.Context, struct{}) (tool.Result[textOut], error) {
+		return tool.NeedInput[textOut]("Well?"), nil
+	}))
+	r := newRig(t, agent.Config{Tools: []tool.Tool{job}, Model: messages(calls("job", `{}`), says("Done."))},
+		&rigOptions{runner: &runner.Options{Logger: slog.New(slog.NewTextHandler(lockedWriter{&mu, &log}, nil))}})
+	r.say("Go.").finished(event.FinishStop)
+	if !strings.Contains(log.String(), "level=ERROR") || !strings.Contains(log.String(), "MayPause") {
+		t.Errorf("the log says %s", &log)
+	}
 }

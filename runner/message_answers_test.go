@@ -143,16 +143,58 @@ func TestMessageAfterTheQuestionExpired(t *testing.T) {
 	r.acceptable()
 }
 
-// What waits in a session, and what it has used, is no other user's business.
-func TestOtherUsersAreToldNothing(t *testing.T) {
-	r, _ := questioned(t, tool.Await{Prompt: "secret"}, nil)
-	eve := func() *seen { return watch(t, r.Run(t.Context(), "eve", chat, llm.UserText("blue"), nil)) }
-	if s := eve(); !errors.Is(s.err, session.ErrWrongUser) || len(s.end.Pending) != 0 || strings.Contains(printed(s.events), "secret") {
-		t.Errorf("she is told %v, %v", s.err, s.events)
+func TestMessageAnswers(t *testing.T) {
+	var n counter
+	r := newRig(t, agent.Config{
+		Tools: []tool.Tool{messageTool(&n), waiting("job", tool.Idempotent, &n)},
+		Model: messages(calls("ask", `{"text":"Which?"}`, "job", `{"text":"j"}`), says("Done."), says("Hm.")),
+	}, nil)
+	run := r.say("Go.").finished(event.FinishPaused)
+	if err := r.say("The blue one.").err; !errors.Is(err, session.ErrPending) {
+		t.Errorf("with another call waiting: %v", err)
 	}
-	for range r.Run(t.Context(), user, chat, llm.UserText("blue"), nil) {
-		if s := eve(); !errors.Is(s.err, session.ErrWrongUser) || errors.Is(s.err, session.ErrBusy) {
-			t.Errorf("while it is driven, she is told %v", s.err)
-		}
+	r.answer(runner.Complete(run.pause("job").ID, "ci", text("v"))).finished(event.FinishPaused)
+	said := func() *seen {
+		return watch(t, r.Run(t.Context(), user, chat, llm.UserText(`The "blue" <one>.`), &runner.RunOptions{MessageID: "m-2"}))
+	}
+	said().finished(event.FinishStop)
+	r.restart()
+	said().finished(event.FinishStop) // delivered again
+	if got := string(r.result(run.pause("ask").Call).Output); got != `"The \"blue\" <one>."` {
+		t.Errorf("the answer arrives as %s", got)
+	}
+	if got := len(r.transcript().History); got != 4 {
+		t.Errorf("%d messages are stored: the answer is none", got)
+	}
+	status, err := r.Call(t.Context(), chat, run.pause("ask").Call, user)
+	must(t, err)
+	if len(status.Receipts) != 1 || status.Receipts[0].Kind != session.KindMessage || status.Receipts[0].By != user {
+		t.Errorf("its receipts are %v", status.Receipts)
+	}
+	// The same answer by Resume is the same answer.
+	res, err := r.Resume(t.Context(), chat, runner.Complete(run.pause("ask").ID, user, status.Output))
+	must(t, err)
+	if !res.Receipts[0].Duplicate {
+		t.Errorf("the receipt is %+v", res.Receipts[0])
+	}
+	r.acceptable()
+}
+
+func TestMessageIDs(t *testing.T) {
+	var n counter
+	r := newRig(t, jobs(&n, 1), nil)
+	say := func(text, id string) *seen {
+		return watch(t, r.Run(t.Context(), user, chat, llm.UserText(text), &runner.RunOptions{MessageID: id}))
+	}
+	p := say("Go.", "m-1").finished(event.FinishPaused).pause("job")
+	say("Go.", "m-1").finished(event.FinishPaused) // not refused: it is not a new message
+	if s := say("Stop.", "m-1"); !errors.Is(s.err, session.ErrMessageConflict) || s.end.Finish != event.FinishPaused {
+		t.Errorf("another content: it ends as %q, %v", s.end.Finish, s.err)
+	}
+	r.answer(runner.Complete(p.ID, "ci", text("v"))).finished(event.FinishStop)
+	r.restart()
+	say("Go.", "m-1").finished(event.FinishStop)
+	if got := len(r.transcript().History); got != 4 {
+		t.Errorf("%d messages are stored", got)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -13,6 +14,8 @@ import (
 	"github.com/fermata-ai/fermata/event"
 	"github.com/fermata-ai/fermata/fakellm"
 	"github.com/fermata-ai/fermata/interceptor"
+	"github.com/fermata-ai/fermata/internal/session"
+	"github.com/fermata-ai/fermata/kvstore"
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/runner"
 	"github.com/fermata-ai/fermata/tool"
@@ -169,4 +172,38 @@ func TestModelIsToldWhatWasLeftOut(t *testing.T) {
 			t.Errorf("with %d layers the caller is shown %+v", layers, files)
 		}
 	}
+}
+
+// A call that pauses again and again with artifacts fails in the end, rather than making its session one that can't be stored.
+func TestArtifactsOfManyPauses(t *testing.T) {
+	c := newClock()
+	r := newRig(t, agent.Config{Tools: []tool.Tool{polling{}}, Model: messages(calls("poll", `{}`), says("Enough."))},
+		&rigOptions{memory: true, session: &session.Options{Now: c.now}})
+	end := r.say("Go.").finished(event.FinishPaused).end
+	for n := 0; end.Finish == event.FinishPaused && n < 2000; n++ {
+		c.pass(2 * time.Minute)
+		end = r.carryOn().end
+	}
+	if end.Finish != event.FinishStop || !r.result(r.transcript().History[1].ToolCalls()[0].ID).Error {
+		t.Errorf("it ended as %q", end.Finish)
+	}
+	e, err := r.kv.Get(t.Context(), kvstore.Key("h", chat))
+	must(t, err)
+	if len(e.Value) > 32<<10 {
+		t.Errorf("the head has %d bytes", len(e.Value))
+	}
+}
+
+// polling looks every minute, and makes something each time.
+type polling struct{}
+
+func (polling) Spec() tool.Spec {
+	return tool.Spec{Name: "poll", Description: "Polls.", Effect: tool.Idempotent, MayPause: true, Input: []byte(`{"type":"object","properties":{}}`)}
+}
+
+func (polling) Execute(context.Context, tool.Call) (tool.Execution, error) {
+	return tool.Execution{
+		Await:   &tool.Await{Reason: tool.ReasonTimer, Timeout: time.Minute},
+		Actions: []tool.Action{{Artifact: &tool.Artifact{Name: "log", MediaType: "text/plain", Data: []byte("still waiting")}}},
+	}, nil
 }

@@ -1,6 +1,7 @@
 package runner_test
 
 import (
+	"context"
 	"strings"
 	"testing"
 
@@ -10,18 +11,6 @@ import (
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/tool"
 )
-
-// script answers the first request with the events given, and every other one
-// with a word.
-func script(events ...llm.Event) modelFunc {
-	asked := 0
-	return func(llm.Request) []llm.Event {
-		if asked++; asked == 1 {
-			return events
-		}
-		return []llm.Event{llm.TextDelta{Text: "Done."}, llm.Finish{Reason: llm.StopEnd, Word: "stop"}}
-	}
-}
 
 // TestUnmappedReasonIsAFinishOfItsOwn: what a provider says of a message that
 // it broke off for a reason of its own is told, by the run's last event and by
@@ -110,4 +99,28 @@ func TestWholeCallsRunUnderAnUnmappedReason(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestRefusedCallsAreNotRun: after a refusal, what the model asked for before is not what it, or the filter, means.
+func TestRefusedCallsAreNotRun(t *testing.T) {
+	ran := 0
+	wipe := tool.Must(tool.Func(tool.Spec{Name: "wipe", Description: "Wipes the disk."},
+		func(_ context.Context, in struct {
+			Disk string `json:"disk"`
+		}) (tool.Result[string], error) {
+			ran++
+			return tool.Done("wiped"), nil
+		}))
+	model := &scripted{
+		{llm.TextDelta{Text: "I can't."}, llm.ToolCallDelta{ProviderID: "c", Name: "wipe", Arguments: `{"disk":"/"}`}, llm.Finish{Reason: llm.StopRefusal}},
+		{llm.TextDelta{Text: "ok"}, llm.Finish{Reason: llm.StopEnd}},
+	}
+	r := newRig(t, agent.Config{Tools: []tool.Tool{wipe}, Model: model}, nil)
+	results := of[event.Result](r.say("Wipe.").finished(event.FinishRefusal))
+	if ran != 0 || len(results) != 1 || results[0].Status != event.Cancelled {
+		t.Errorf("it ran %d times after a refusal, and came to %v", ran, results)
+	}
+	r.acceptable()
+	r.say("Something else.").finished(event.FinishStop)
+	r.acceptable()
 }

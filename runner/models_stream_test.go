@@ -3,21 +3,15 @@ package runner_test
 import (
 	"context"
 	"errors"
-	"fmt"
-	"iter"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/fermata-ai/fermata/agent"
 	"github.com/fermata-ai/fermata/event"
 	"github.com/fermata-ai/fermata/fakellm"
-	"github.com/fermata-ai/fermata/internal/session"
 	"github.com/fermata-ai/fermata/llm"
-	"github.com/fermata-ai/fermata/runner"
 	"github.com/fermata-ai/fermata/tool"
 )
 
@@ -81,59 +75,6 @@ func TestStreamFails(t *testing.T) {
 	}
 }
 
-// switching is the model that f returns at the time.
-type switching struct{ f func() llm.Model }
-
-func (s switching) Generate(ctx context.Context, r llm.Request) iter.Seq2[llm.Event, error] {
-	return s.f().Generate(ctx, r)
-}
-
-// TestWhatModelsSayIsAcceptable: whatever a model sends, what is stored of it is what every provider takes back; the run ends,
-// and the next message is answered.
-func TestWhatModelsSayIsAcceptable(t *testing.T) {
-	look := llm.ToolCall{Name: "look", Arguments: text("a")}
-	for name, parts := range map[string][]llm.Part{
-		"nothing":                      {},
-		"an empty text":                {llm.Text{}},
-		"white space":                  {llm.Text{Text: " \n"}},
-		"white space and a call":       {llm.Text{Text: " \n"}, look},
-		"reasoning only":               {llm.Reasoning{Text: "Hm."}},
-		"a result of its own":          {llm.ToolResult{Call: "c1", Name: "look", Output: text("a")}},
-		"a result and a call":          {llm.ToolResult{Call: "c1", Name: "look", Output: text("a")}, look},
-		"a picture":                    {llm.Media{MediaType: "image/png", Data: []byte{1}}},
-		"a picture without data":       {llm.Media{MediaType: "image/png"}},
-		"a part without a type":        {llm.Unknown{Type: "", Raw: []byte(`{}`)}},
-		"something opaque":             {llm.Opaque{Native: llm.Native{Provider: "acme", Data: []byte(`{"a":1}`)}}},
-		"an opaque part without data":  {llm.Opaque{}},
-		"an unknown part without data": {llm.Unknown{Type: "new"}},
-		"opaque data that is no JSON":  {llm.Opaque{Native: llm.Native{Provider: "acme", Data: []byte(`{`)}}},
-		"native data that is no JSON":  {llm.Text{Text: "a", Native: &llm.Native{Provider: "acme", Data: []byte("\xff")}}},
-		"two calls with one id":        {look, look},
-		"a call without arguments":     {llm.ToolCall{Name: "look"}},
-		"a call with an id of its own": {llm.ToolCall{ID: "mine", Name: "look", Arguments: text("a")}},
-		"a call without a name":        {llm.ToolCall{Arguments: text("a")}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			var n counter
-			r := newRig(t, agent.Config{
-				Model: messages(parts, says("Well."), says("Hello."), says("Hello.")), Tools: []tool.Tool{instant("look", tool.Once, &n)},
-				Retry: agent.Retry{Failures: -1},
-			}, nil)
-			run := r.say("Go.")
-			if (run.end.Finish == event.FinishFailed) != (run.err != nil) || run.err != nil && r.transcript().Finish != event.FinishFailed {
-				t.Errorf("the run ended as %q with %v; the session is shown as %q", run.end.Finish, run.err, r.transcript().Finish)
-			}
-			r.acceptable()
-			r.restart()
-			r.acceptable()
-			if run.err == nil {
-				r.say("Hello?").finished(run.end.Finish) // of a message with nothing in it nothing is stored: the model says it again
-				r.acceptable()
-			}
-		})
-	}
-}
-
 // TestCutOffCall: a call whose arguments the limit of tokens has cut off is not run with what there is of them.
 func TestCutOffCall(t *testing.T) {
 	var n counter
@@ -165,61 +106,4 @@ func TestModelIsLeftInTheMiddle(t *testing.T) {
 			t.Errorf("the model said %q", got)
 		}
 	})
-}
-
-// TestWhatUsersSayIsAcceptable: a message that providers would refuse is refused before it is stored, and leaves no session.
-func TestWhatUsersSayIsAcceptable(t *testing.T) {
-	for name, parts := range map[string][]llm.Part{
-		"nothing": {}, "an empty text": {llm.Text{}}, "white space": {llm.Text{Text: " \n"}}, "a blank beside a word": {llm.Text{Text: "Hi."}, llm.Text{}},
-		"a picture without data": {llm.Media{MediaType: "image/png"}}, "a picture without a type": {llm.Media{Data: []byte{1}}},
-		"a call": {llm.ToolCall{Name: "look"}}, "a result": {llm.ToolResult{Call: "c1"}}, "reasoning": {llm.Reasoning{Text: "Hm."}}, "nil": {nil},
-	} {
-		r := newRig(t, agent.Config{Model: fakellm.Echo()}, &rigOptions{memory: true})
-		run := watch(t, r.Run(t.Context(), user, chat, llm.Message{Role: llm.RoleUser, Parts: parts}, nil))
-		if !errors.Is(run.err, session.ErrInvalidMessage) {
-			t.Errorf("%s: %v", name, run.err)
-		}
-		if _, err := r.Show(t.Context(), chat, user); !errors.Is(err, session.ErrUnknownSession) {
-			t.Errorf("%s: there is a session: %v", name, err)
-		}
-	}
-	r := newRig(t, agent.Config{Model: fakellm.Echo()}, &rigOptions{memory: true})
-	for _, role := range []llm.Role{"", llm.RoleAssistant, llm.RoleTool, "system"} {
-		if err := watch(t, r.Run(t.Context(), user, chat, llm.Message{Role: role, Parts: says("Hi.")}, nil)).err; !errors.Is(err, session.ErrInvalidMessage) {
-			t.Errorf("role %q: %v", role, err)
-		}
-	}
-	watch(t, r.Run(t.Context(), user, chat, llm.Message{Role: llm.RoleUser, Parts: []llm.Part{
-		llm.Text{Text: "Look at this."}, llm.Media{MediaType: "image/png", Data: []byte{1}}, llm.Media{MediaType: "image/png", URL: "https://example.com/a.png"},
-	}}, nil)).finished(event.FinishStop)
-	r.acceptable()
-}
-
-// TestATurnIsShownInOneOrder: what waited, what came of it, and then what the
-// model says of it, to the driver as to those who follow.
-func TestATurnIsShownInOneOrder(t *testing.T) {
-	var n counter
-	r := newRig(t, agent.Config{
-		Tools: []tool.Tool{waiting("deploy", tool.Once, &n), instant("weather", tool.ReadOnly, &n)},
-		Model: fakellm.New(fakellm.Calls("deploy", `{"text":"job-1"}`).And("weather", `{"text":"Oslo"}`), fakellm.Says("Done.")),
-	}, nil)
-	p := r.say("Go.").finished(event.FinishPaused).pause("deploy")
-	kinds := func(events []event.Event) (kinds []string) {
-		for _, ev := range events {
-			if m, ok := ev.(event.Message); ok {
-				kinds = append(kinds, fmt.Sprint(m.Number, " ", m.Message.Role))
-			} else {
-				kinds = append(kinds, strings.TrimPrefix(fmt.Sprintf("%T", ev), "event."))
-			}
-		}
-		return kinds
-	}
-	run := r.answer(runner.Complete(p.ID, "ci", text("v2"))).finished(event.FinishStop)
-	if diff := cmp.Diff([]string{"Result", "2 tool", "TextDelta", "3 assistant", "End"}, kinds(run.events)); diff != "" {
-		t.Errorf("its driver is shown (-want +got):\n%s", diff)
-	}
-	follower := watch(t, r.Follow(t.Context(), chat, user, &runner.FollowOptions{From: 2}))
-	if diff := cmp.Diff([]string{"2 tool", "3 assistant", "End"}, kinds(follower.events)); diff != "" {
-		t.Errorf("a follower is shown (-want +got):\n%s", diff)
-	}
 }

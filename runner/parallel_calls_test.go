@@ -2,13 +2,13 @@ package runner_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,65 +18,11 @@ import (
 	"github.com/fermata-ai/fermata/agent"
 	"github.com/fermata-ai/fermata/event"
 	"github.com/fermata-ai/fermata/fakellm"
-	"github.com/fermata-ai/fermata/kvstore/faultkv"
+	"github.com/fermata-ai/fermata/internal/session"
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/runner"
 	"github.com/fermata-ai/fermata/tool"
 )
-
-// does is a tool that does what f says.
-func does(s tool.Spec, f func(context.Context, string) (tool.Result[textOut], error)) tool.Tool {
-	return tool.Must(tool.Func(s, func(ctx context.Context, in textIn) (tool.Result[textOut], error) { return f(ctx, in.Text) }))
-}
-
-// asks is a turn of the model that calls one tool several times.
-func asks(name string, texts ...string) fakellm.Turn {
-	var t fakellm.Turn
-	for _, s := range texts {
-		t = t.And(name, string(text(s)))
-	}
-	return t
-}
-
-// blocker is a tool whose bodies note that they were entered, and wait to be let go.
-type blocker struct {
-	mu      sync.Mutex
-	entered []string
-	let     map[string]chan struct{}
-}
-
-func (b *blocker) tool(s tool.Spec, then func(context.Context, string) (tool.Result[textOut], error)) tool.Tool {
-	return does(s, func(ctx context.Context, name string) (tool.Result[textOut], error) {
-		b.mu.Lock()
-		b.entered = append(b.entered, name)
-		b.mu.Unlock()
-		<-b.gate(name)
-		if then == nil {
-			return tool.Done(textOut{name}), nil
-		}
-		return then(ctx, name)
-	})
-}
-
-func (b *blocker) gate(name string) chan struct{} {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.let == nil {
-		b.let = map[string]chan struct{}{}
-	}
-	if b.let[name] == nil {
-		b.let[name] = make(chan struct{})
-	}
-	return b.let[name]
-}
-
-// now is which bodies have been entered, sorted.
-func (b *blocker) now() []string {
-	synctest.Wait()
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return slices.Sorted(slices.Values(b.entered))
-}
 
 // TestConcurrencyCap: calls start in order, so many at once, and the next one as soon as one settles or waits.
 func TestConcurrencyCap(t *testing.T) {
@@ -238,33 +184,6 @@ func TestResultsOfCallsThatEndInReverse(t *testing.T) {
 	})
 }
 
-// TestEveryResultIsShown: also of a call that settles while the listener looks at another one's.
-func TestEveryResultIsShown(t *testing.T) {
-	let, settled := make(chan struct{}), make(chan struct{})
-	act := does(tool.Spec{Name: "act", Effect: tool.Idempotent}, func(_ context.Context, name string) (tool.Result[textOut], error) {
-		if name == "b" {
-			<-let
-		}
-		return tool.Done(textOut{name}), nil
-	})
-	r := newRig(t, agent.Config{Model: fakellm.New(asks("act", "a", "b"), fakellm.Says("Well.")), Tools: []tool.Tool{act}}, nil)
-	var shown []string
-	for ev, err := range r.Run(t.Context(), user, chat, llm.UserText("Go."), nil) {
-		must(t, err)
-		if res, ok := ev.(event.Result); ok {
-			shown = append(shown, string(res.Result.Output))
-			if len(shown) == 1 {
-				r.faults.After(func(faultkv.Call) { r.faults.After(nil); close(settled) })
-				close(let)
-				<-settled
-			}
-		}
-	}
-	if want := []string{`{"text":"a"}`, `{"text":"b"}`}; !cmp.Equal(shown, want) {
-		t.Errorf("it showed %q, not %q", shown, want)
-	}
-}
-
 // TestTooManyCalls: those beyond the limit of a turn have a result that says so, and an event, and are not run.
 func TestTooManyCalls(t *testing.T) {
 	for _, calls := range []int{agent.MaxCalls, agent.MaxCalls + 1, 2*agent.MaxCalls + 1} {
@@ -296,5 +215,36 @@ func TestTooManyCalls(t *testing.T) {
 			}
 		}
 		r.acceptable()
+	}
+}
+
+func TestConcurrencyLeavesNoTrace(t *testing.T) {
+	transcript := func(concurrency int) string {
+		var n counter
+		ids := 0
+		r := newRig(t, agent.Config{
+			Concurrency: concurrency,
+			Tools:       []tool.Tool{instant("look", tool.ReadOnly, &n), instant("write", tool.Once, &n)},
+			Model: messages(calls("look", `{"text":"a"}`, "write", `{"text":"b"}`, "look", `{"text":"c"}`, "nosuch", `{}`, "write", `{}`),
+				calls("write", `{"text":"d"}`, "look", `{"text":"e"}`), says("Done.")),
+		}, &rigOptions{memory: true, session: deterministic(&ids)})
+		r.say("Go.").finished(event.FinishStop)
+		b, err := json.Marshal(r.transcript().History)
+		must(t, err)
+		return string(b)
+	}
+	one := transcript(1)
+	for range 20 {
+		if eight := transcript(8); eight != one {
+			t.Fatalf("one at once: %s\neight: %s", one, eight)
+		}
+	}
+}
+
+// deterministic gives ids in their order, at one time.
+func deterministic(n *int) *session.Options {
+	return &session.Options{
+		Now:   func() time.Time { return time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC) },
+		NewID: func(kind string) string { *n++; return fmt.Sprintf("%s_%d", kind, *n) },
 	}
 }

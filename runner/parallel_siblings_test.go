@@ -11,26 +11,12 @@ import (
 	"github.com/fermata-ai/fermata/agent"
 	"github.com/fermata-ai/fermata/event"
 	"github.com/fermata-ai/fermata/fakellm"
-	"github.com/fermata-ai/fermata/interceptor"
 	"github.com/fermata-ai/fermata/internal/session"
 	"github.com/fermata-ai/fermata/kvstore/faultkv"
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/runner"
 	"github.com/fermata-ai/fermata/tool"
 )
-
-// outputs are the results of the open or last turn, in the order in which the model reads them.
-func (r *rig) outputs() (texts []string) {
-	r.t.Helper()
-	for _, m := range r.transcript().History {
-		for _, p := range m.Parts {
-			if res, ok := p.(llm.ToolResult); ok {
-				texts = append(texts, string(res.Output))
-			}
-		}
-	}
-	return texts
-}
 
 func TestModelWaitsForAllResults(t *testing.T) {
 	var n counter
@@ -168,28 +154,5 @@ func TestCallsNotBegunBeforeACrash(t *testing.T) {
 			}
 			r.acceptable()
 		})
-	}
-}
-
-func approval() interceptor.Chain { return interceptor.Chain{interceptor.Approval(nil)} }
-
-// TestShowHasTheResultsOfSiblings: those that are done stand beside those that
-// wait, before any of them is in the history.
-func TestShowHasTheResultsOfSiblings(t *testing.T) {
-	var n counter
-	r := newRig(t, agent.Config{
-		Tools: []tool.Tool{waiting("deploy", tool.Once, &n), instant("weather", tool.ReadOnly, &n)},
-		Model: fakellm.New(fakellm.Calls("deploy", `{"text":"job-1"}`).And("weather", `{"text":"Oslo"}`), fakellm.Says("Done.")),
-	}, nil)
-	p := r.say("Go.").finished(event.FinishPaused).pause("deploy")
-	r.restart()
-	calls := r.transcript().Calls
-	if len(calls) != 2 || calls[0].Call != p.Call || calls[0].Status != session.Pending || calls[1].Settled != event.Done ||
-		string(calls[1].Output) != string(text("Oslo")) {
-		t.Errorf("its calls are %+v", calls)
-	}
-	r.answer(runner.Complete(p.ID, "ci", text("v2"))).finished(event.FinishStop)
-	if calls := r.transcript().Calls; len(calls) != 0 {
-		t.Errorf("no turn is open, and its calls are %+v", calls)
 	}
 }

@@ -1,15 +1,11 @@
 package runner_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
-	"runtime"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,19 +17,6 @@ import (
 	"github.com/fermata-ai/fermata/runner"
 	"github.com/fermata-ai/fermata/tool"
 )
-
-type lockedWriter struct {
-	mu *sync.Mutex
-	w  io.Writer
-}
-
-func (l lockedWriter) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.w.Write(b)
-}
-
-func printed(v any) string { return fmt.Sprintf("%+v", v) }
 
 // A body that ends when its context does has its result recorded before Close returns; one that ignores its context loses the
 // lease when Close's time is over, and what it comes back with is refused.
@@ -82,77 +65,118 @@ func TestClose(t *testing.T) {
 	}
 }
 
-func TestPanicsAreResults(t *testing.T) {
-	var log bytes.Buffer
-	var mu sync.Mutex
-	var n counter
-	tools := []tool.Tool{instant("ok", tool.Once, &n)}
-	for name, body := range map[string]func(){
-		"text": func() { panic("secret-in-the-stack") },
-		//lint:ignore SA5000 it is to panic, as a tool would
-		"nilmap":  func() { var m map[string]int; m[fmt.Sprint()]++ },
-		"goexit":  runtime.Goexit,
-		"error":   func() { panic(errors.New("custom")) },
-		"runtime": func() { var s []int; _ = s[len(s)+1] },
-	} {
-		tools = append(tools, tool.Must(tool.Func(tool.Spec{Name: name, Description: "p"},
-			func(context.Context, struct{}) (tool.Result[string], error) {
-				body()
-				return tool.Done("unreachable"), nil
-			})))
+// TestCloseAtEachEvent: beside the loop or from within it, Close returns within its bound, the run ends, and another runner
+// carries the session on.
+func TestCloseAtEachEvent(t *testing.T) {
+	for _, within := range []bool{false, true} {
+		for _, layers := range []interceptor.Chain{nil, {passing}} {
+			t.Run(fmt.Sprintf("from within: %v, through %d layers", within, len(layers)), func(t *testing.T) {
+				for n, events := 1, 2; n < events; n++ {
+					synctest.Test(t, func(t *testing.T) {
+						var c counter
+						r := newRig(t, busyAgent(&c, layers...), &rigOptions{memory: true})
+						closing := make(chan error, 1)
+						closeIt := func() {
+							start := time.Now()
+							err := r.Close()
+							if took := time.Since(start); took > 10*time.Second || took > 0 && !within {
+								t.Errorf("Close took %v", took)
+							}
+							closing <- err
+						}
+						events = 0
+						run := &seen{t: t}
+						for ev, err := range r.Run(t.Context(), user, chat, llm.UserText("Go."), nil) {
+							if events++; events == n && within {
+								closeIt()
+							} else if events == n {
+								go closeIt()
+								synctest.Wait()
+							}
+							run.events, run.err = append(run.events, ev), errors.Join(run.err, err)
+							if e, ok := ev.(event.End); ok {
+								run.end = e
+							}
+						}
+						if err := <-closing; (err != nil) != (within && n < events) {
+							t.Errorf("at event %d of %d: Close: %v", n, events, err)
+						}
+						if run.end.Session != chat {
+							t.Errorf("at event %d, the run ended as %+v", n, run.end)
+						}
+						if err := watch(t, r.Run(t.Context(), user, chat, llm.UserText("More."), nil)).err; !errors.Is(err, runner.ErrClosed) {
+							t.Errorf("Run on a closed runner: %v", err)
+						}
+						r.open()
+						r.finish(&c)
+					})
+				}
+			})
+		}
 	}
-	tools = append(tools, instant("before", tool.Once, &n), instant("after", tool.Once, &n), instant("leaves", tool.Once, &n))
-	layer := func(name string, before, after func()) interceptor.Layer {
-		return interceptor.Layer{Name: name, Tools: []string{name}, Tool: func(next interceptor.ToolHandler) interceptor.ToolHandler {
-			return func(ctx context.Context, c tool.Call) (tool.Execution, error) {
-				before()
-				exec, err := next(ctx, c)
-				after()
-				return exec, err
+}
+
+// TestCloseEndsEverything: workers, followers and streams of models, none of which outlive it.
+func TestCloseEndsEverything(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		entered := make(chan struct{})
+		act := does(tool.Spec{Name: "act"}, func(ctx context.Context, _ string) (tool.Result[textOut], error) {
+			close(entered)
+			<-ctx.Done()
+			return nil, ctx.Err()
+		})
+		r := newRig(t, oneCall(act), &rigOptions{memory: true})
+		ends := make(chan error, 3)
+		go func() { ends <- r.Work(t.Context(), nil) }()
+		go func() { ends <- watch(t, r.Run(t.Context(), user, chat, llm.UserText("Go."), nil)).err }()
+		<-entered
+		go func() { ends <- watch(t, r.Follow(t.Context(), chat, user, nil)).err }()
+		synctest.Wait()
+		must(t, r.Close())
+		for range 3 {
+			if err := <-ends; !errors.Is(err, runner.ErrClosed) {
+				t.Errorf("it ended with %v", err)
 			}
-		}}
-	}
-	nothing := func() {}
-	r := newRig(t, agent.Config{
-		Concurrency: 2, Tools: tools,
-		Interceptors: interceptor.Chain{
-			layer("before", func() { panic("in a layer") }, nothing),
-			layer("after", nothing, func() { panic("in a layer") }),
-			layer("leaves", runtime.Goexit, nothing),
-		},
-		Model: messages(calls("text", `{}`, "nilmap", `{}`, "goexit", `{}`, "error", `{}`, "runtime", `{}`, "before", `{"text":"a"}`,
-			"after", `{"text":"a"}`, "leaves", `{"text":"a"}`, "ok", `{"text":"a"}`, "ok", `{"text":"b"}`), says("Done.")),
-	}, &rigOptions{runner: &runner.Options{Logger: slog.New(slog.NewTextHandler(lockedWriter{&mu, &log}, nil))}})
-	r.say("Go.").finished(event.FinishStop)
-	for _, p := range r.transcript().History[2].Parts {
-		res := p.(llm.ToolResult)
-		if res.Error == (res.Name == "ok") {
-			t.Errorf("%s settled with %s", res.Name, res.Output)
 		}
-		if strings.Contains(string(res.Output), ".go:") {
-			t.Errorf("the model reads the stack: %s", res.Output)
+		must(t, r.Close()) // twice does no harm
+		if err := r.Work(t.Context(), nil); !errors.Is(err, runner.ErrClosed) {
+			t.Errorf("Work on a closed runner: %v", err)
 		}
+	})
+}
+
+// TestAnswersAfterClose: a closed runner drives nothing, but whoever answers loses nothing by that.
+func TestAnswersAfterClose(t *testing.T) {
+	var n counter
+	r := newRig(t, oneCall(waiting("job", tool.Once, &n)), nil)
+	p := r.say("Go.").finished(event.FinishPaused).pause("job")
+	must(t, r.Close())
+	res, err := r.Resume(t.Context(), chat, runner.Complete(p.ID, "ci", text("v")))
+	must(t, err)
+	if err := watch(t, res.Events(t.Context())).err; !errors.Is(err, runner.ErrClosed) {
+		t.Errorf("its events: %v", err)
 	}
-	if n.get("ok") != 2 || n.get("before") != 0 || n.get("after") != 1 {
-		t.Errorf("bodies were entered %v", n.n)
-	}
-	if !strings.Contains(log.String(), "close_test.go") {
-		t.Errorf("the log has no stack: %s", log.String())
-	}
+	r.restart()
+	r.carryOn().finished(event.FinishStop)
 	r.acceptable()
 }
 
-// A tool that pauses and doesn't say that it may: the model can do nothing about it, so whoever runs the program is told.
-func TestToolThatMayNotPauseIsLogged(t *testing.T) {
-	var mu sync.Mutex
-	var log strings.Builder
-	job := tool.Must(tool.Func(tool.Spec{Name: "job"}, func(context.Context, struct{}) (tool.Result[textOut], error) {
-		return tool.NeedInput[textOut]("Well?"), nil
-	}))
-	r := newRig(t, agent.Config{Tools: []tool.Tool{job}, Model: messages(calls("job", `{}`), says("Done."))},
-		&rigOptions{runner: &runner.Options{Logger: slog.New(slog.NewTextHandler(lockedWriter{&mu, &log}, nil))}})
-	r.say("Go.").finished(event.FinishStop)
-	if !strings.Contains(log.String(), "level=ERROR") || !strings.Contains(log.String(), "MayPause") {
-		t.Errorf("the log says %s", &log)
+// TestCloseWaitsForWhatATimeoutLeft: it is a goroutine of the runner's, as long as it runs.
+func TestCloseWaitsForWhatATimeoutLeft(t *testing.T) {
+	for d, ends := range map[time.Duration]bool{5 * time.Second: true, time.Minute: false} {
+		synctest.Test(t, func(t *testing.T) {
+			deaf := does(tool.Spec{Name: "deaf", Timeout: time.Second}, func(context.Context, string) (tool.Result[textOut], error) {
+				time.Sleep(time.Second + d)
+				return tool.Done(textOut{"late"}), nil
+			})
+			r := newRig(t, oneCall(deaf), &rigOptions{memory: true})
+			r.say("Go.").finished(event.FinishStop)
+			start := time.Now()
+			err := r.Close()
+			if took := time.Since(start); took != min(d, 10*time.Second) || (err == nil) != ends {
+				t.Errorf("a body that runs for %v more: Close took %v: %v", d, took, err)
+			}
+			time.Sleep(time.Minute)
+		})
 	}
 }

@@ -2,13 +2,13 @@ package runner_test
 
 import (
 	"context"
-	"encoding/json"
 	"iter"
 	"log/slog"
 	"path/filepath"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/fermata-ai/fermata/agent"
 	"github.com/fermata-ai/fermata/event"
@@ -236,78 +236,73 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// counter counts what bodies do, under names.
-type counter struct {
-	mu sync.Mutex
-	n  map[string]int
-}
-
-func (c *counter) add(name string) int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.n == nil {
-		c.n = map[string]int{}
+// texts lists the texts of a session's messages.
+func (r *rig) texts() (texts []string) {
+	for _, m := range r.transcript().History {
+		texts = append(texts, m.Text())
 	}
-	c.n[name]++
-	return c.n[name]
+	return texts
 }
 
-func (c *counter) get(name string) int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.n[name]
-}
-
-// clock is a clock that stands until the test lets time pass.
-type clock struct {
-	mu sync.Mutex
-	at time.Time
-}
-
-func newClock() *clock { return &clock{at: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)} }
-
-func (c *clock) now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.at
-}
-
-func (c *clock) pass(d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.at = c.at.Add(d)
-}
-
-// The tools of most tests.
-type (
-	textIn struct {
-		Text string `json:"text"`
+// outputs are the results of the open or last turn, in the order in which the model reads them.
+func (r *rig) outputs() (texts []string) {
+	r.t.Helper()
+	for _, m := range r.transcript().History {
+		for _, p := range m.Parts {
+			if res, ok := p.(llm.ToolResult); ok {
+				texts = append(texts, string(res.Output))
+			}
+		}
 	}
-	textOut struct {
-		Text string `json:"text"`
+	return texts
+}
+
+// onlyCall is the id of the session's one call.
+func (r *rig) onlyCall() string {
+	r.t.Helper()
+	for _, m := range r.transcript().History {
+		if calls := m.ToolCalls(); len(calls) == 1 {
+			return calls[0].ID
+		}
 	}
-)
-
-// instant is a tool that answers at once with its argument.
-func instant(name string, effect tool.Effect, c *counter) tool.Tool {
-	return tool.Must(tool.Func(tool.Spec{Name: name, Description: "Answers at once.", Effect: effect},
-		func(_ context.Context, in textIn) (tool.Result[textOut], error) {
-			c.add(name)
-			return tool.Done(textOut(in)), nil
-		}))
+	r.t.Fatal("the model has not called a tool")
+	return ""
 }
 
-// waiting is a tool that waits for an outside job, whose key is the argument.
-func waiting(name string, effect tool.Effect, c *counter) tool.Tool {
-	return tool.Must(tool.Func(tool.Spec{Name: name, Description: "Waits for a job.", Effect: effect, MayPause: true},
-		func(_ context.Context, in textIn) (tool.Result[textOut], error) {
-			c.add(name)
-			return tool.Pending[textOut](tool.Await{Key: in.Text, Timeout: time.Hour}), nil
-		}))
+// sound checks the store.
+func (r *rig) sound() {
+	r.t.Helper()
+	for p, err := range r.store.Check(r.t.Context()) {
+		must(r.t, err)
+		r.t.Error(p)
+	}
 }
 
-// text is the JSON of those tools' inputs and outputs.
-func text(s string) json.RawMessage {
-	b, _ := json.Marshal(textOut{s})
-	return b
+// work has a worker carry on what is due until so many sessions have come to their end.
+func (r *rig) work(o runner.WorkOptions, sessions int) {
+	r.t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	var ended atomic.Int32
+	var seen sync.Map // a worker may look at a session that is over by then
+	o.OnEvent = func(id string, ev event.Event, err error) {
+		if e, ok := ev.(event.End); ok && e.Finish == event.FinishStop && !strings.HasPrefix(id, "bad") {
+			if _, again := seen.LoadOrStore(id, true); !again && int(ended.Add(1)) == sessions {
+				cancel()
+			}
+		}
+	}
+	_ = r.Work(ctx, &o)
+}
+
+// works has a worker carry on what is due until an event is the last to be seen.
+func (r *rig) works(last func(event.Event) bool) {
+	r.t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	_ = r.Work(ctx, &runner.WorkOptions{OnEvent: func(_ string, ev event.Event, _ error) {
+		if last(ev) {
+			cancel()
+		}
+	}})
 }

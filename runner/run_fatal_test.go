@@ -134,3 +134,42 @@ func TestFatalErrorAfterTheListenerLeft(t *testing.T) {
 		r.acceptable()
 	})
 }
+
+func TestFatalError(t *testing.T) {
+	broken := errors.New("the license has expired")
+	var n counter
+	running := make(chan struct{})
+	tools := []tool.Tool{
+		tool.Must(tool.Func(tool.Spec{Name: "fatal", Description: "f"}, func(context.Context, struct{}) (tool.Result[string], error) {
+			<-running
+			return nil, tool.Fatal(broken)
+		})),
+		tool.Must(tool.Func(tool.Spec{Name: "sibling", Description: "s"}, func(ctx context.Context, _ struct{}) (tool.Result[string], error) {
+			close(running)
+			<-ctx.Done()
+			return nil, ctx.Err()
+		})),
+		waiting("job", tool.Idempotent, &n), instant("look", tool.Once, &n),
+	}
+	r := newRig(t, agent.Config{
+		Concurrency: 3, Tools: tools,
+		Model: messages(calls("job", `{"text":"j"}`, "fatal", `{}`, "sibling", `{}`, "look", `{"text":"a"}`, "look", `{"text":"b"}`), says("Done.")),
+	}, nil)
+	run := r.say("Go.")
+	if !errors.Is(run.err, broken) || run.end.Finish != event.FinishFailed {
+		t.Errorf("the run ended as %q with %v", run.end.Finish, run.err)
+	}
+	for i, p := range r.transcript().History[2].Parts {
+		res := p.(llm.ToolResult)
+		if done := res.Name == "look" && !res.Error; !res.Error && !done {
+			t.Errorf("result %d of %s is %s", i, res.Name, res.Output)
+		}
+	}
+	if got := r.transcript(); got.Finish != event.FinishFailed || !strings.Contains(got.Why, broken.Error()) {
+		t.Errorf("the session is shown as %q: %s", got.Finish, got.Why)
+	}
+	r.acceptable()
+	r.restart()
+	r.carryOn().finished(event.FinishStop)
+	r.acceptable()
+}

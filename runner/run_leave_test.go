@@ -3,29 +3,23 @@ package runner_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"iter"
 	"log/slog"
-	"strings"
+	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/fermata-ai/fermata/agent"
 	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/fakellm"
+	"github.com/fermata-ai/fermata/interceptor"
 	"github.com/fermata-ai/fermata/internal/session"
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/runner"
 	"github.com/fermata-ai/fermata/tool"
 )
-
-// stubborn is a tool whose body ignores its context until release is closed.
-func stubborn(entered chan<- string, release <-chan struct{}) tool.Tool {
-	return tool.Must(tool.Func(tool.Spec{Name: "slow", Description: "s"},
-		func(ctx context.Context, in textIn) (tool.Result[textOut], error) {
-			entered <- in.Text
-			<-release
-			return tool.Done(textOut{"in the end"}), nil
-		}))
-}
 
 func TestLeavingTheLoop(t *testing.T) {
 	for _, how := range []string{"break", "cancel"} {
@@ -178,228 +172,150 @@ func TestDetachedRun(t *testing.T) {
 	})
 }
 
-func TestFatalError(t *testing.T) {
-	broken := errors.New("the license has expired")
-	var n counter
-	running := make(chan struct{})
-	tools := []tool.Tool{
-		tool.Must(tool.Func(tool.Spec{Name: "fatal", Description: "f"}, func(context.Context, struct{}) (tool.Result[string], error) {
-			<-running
-			return nil, tool.Fatal(broken)
-		})),
-		tool.Must(tool.Func(tool.Spec{Name: "sibling", Description: "s"}, func(ctx context.Context, _ struct{}) (tool.Result[string], error) {
-			close(running)
-			<-ctx.Done()
-			return nil, ctx.Err()
-		})),
-		waiting("job", tool.Idempotent, &n), instant("look", tool.Once, &n),
-	}
-	r := newRig(t, agent.Config{
-		Concurrency: 3, Tools: tools,
-		Model: messages(calls("job", `{"text":"j"}`, "fatal", `{}`, "sibling", `{}`, "look", `{"text":"a"}`, "look", `{"text":"b"}`), says("Done.")),
-	}, nil)
-	run := r.say("Go.")
-	if !errors.Is(run.err, broken) || run.end.Finish != event.FinishFailed {
-		t.Errorf("the run ended as %q with %v", run.end.Finish, run.err)
-	}
-	for i, p := range r.transcript().History[2].Parts {
-		res := p.(llm.ToolResult)
-		if done := res.Name == "look" && !res.Error; !res.Error && !done {
-			t.Errorf("result %d of %s is %s", i, res.Name, res.Output)
+// passing is a turn layer that hands everything on.
+var passing = interceptor.Layer{Name: "passing", Turn: func(next interceptor.TurnHandler) interceptor.TurnHandler {
+	return func(ctx context.Context, turn interceptor.Turn) iter.Seq2[event.Event, error] {
+		return func(yield func(event.Event, error) bool) {
+			for ev, err := range next(ctx, turn) {
+				if !yield(ev, err) {
+					return
+				}
+			}
 		}
 	}
-	if got := r.transcript(); got.Finish != event.FinishFailed || !strings.Contains(got.Why, broken.Error()) {
-		t.Errorf("the session is shown as %q: %s", got.Finish, got.Why)
+}}
+
+// busyAgent is an agent whose run shows every kind of event: three calls side by side, one of which waits.
+func busyAgent(n *counter, layers ...interceptor.Layer) agent.Config {
+	make := does(tool.Spec{Name: "make"}, func(ctx context.Context, s string) (tool.Result[textOut], error) {
+		n.add("make " + s)
+		err := tool.CallFrom(ctx).Report(ctx, tool.Progress{Message: "half"})
+		return tool.Done(textOut{s}), err
+	})
+	return agent.Config{
+		Model: fakellm.New(
+			fakellm.Reasons("Hm.").Says("I will see.").And("make", `{"text":"a"}`).And("job", `{"text":"b"}`).And("make", `{"text":"c"}`),
+			fakellm.Says("All is done.").Chunks(4)),
+		Tools: []tool.Tool{make, waiting("job", tool.Once, n)}, Interceptors: layers,
 	}
-	r.acceptable()
-	r.restart()
-	r.carryOn().finished(event.FinishStop)
+}
+
+// finish carries the session on until the model has said its last, and checks that nothing was done twice or lost.
+func (r *rig) finish(n *counter) {
+	r.t.Helper()
+	run := r.carryOn()
+	if r.transcript().Messages == 0 {
+		run = r.say("Go.")
+	}
+	for range 3 {
+		for _, p := range run.end.Pending {
+			_, err := r.Resume(r.t.Context(), chat, runner.Complete(p.ID, "ci", text("b")))
+			must(r.t, err)
+		}
+		if run.end.Finish == event.FinishStop {
+			break
+		}
+		run = r.carryOn()
+	}
+	run.finished(event.FinishStop)
+	history := r.transcript().History
+	if len(history) != 4 || history[3].Text() != "All is done." {
+		r.t.Errorf("the history is %v", history)
+	}
+	for _, what := range []string{"make a", "make c", "job"} {
+		if n.get(what) != 1 {
+			r.t.Errorf("%s was entered %d times", what, n.get(what))
+		}
+	}
 	r.acceptable()
 }
 
-func TestDrivenElsewhere(t *testing.T) {
-	entered, release := make(chan string, 9), make(chan struct{})
-	var n counter
-	r := newRig(t, agent.Config{
-		Tools: []tool.Tool{stubborn(entered, release), waiting("job", tool.Idempotent, &n)},
-		Model: messages(calls("job", `{"text":"j"}`, "slow", `{"text":"a"}`), says("Done.")),
-	}, nil)
-	first := make(chan *seen)
-	paused := make(chan tool.Pause, 1)
+// TestLeavingAtEachEvent: a listener that goes at the n-th event, for each n, in each way, harms nothing: the session is free at
+// once, or when its bodies have ended, and is carried on from there.
+func TestLeavingAtEachEvent(t *testing.T) {
+	leave := map[string]func(ctx context.CancelFunc) bool{
+		"by break":   func(context.CancelFunc) bool { return true },
+		"by cancel":  func(cancel context.CancelFunc) bool { cancel(); return false },
+		"by panic":   func(context.CancelFunc) bool { panic("the listener panics") },
+		"by Goexit":  func(context.CancelFunc) bool { runtime.Goexit(); return true },
+		"by nothing": func(context.CancelFunc) bool { return false },
+	}
+	for how, leaves := range leave {
+		for _, layers := range []interceptor.Chain{nil, {passing}} {
+			t.Run(fmt.Sprintf("%s through %d layers", how, len(layers)), func(t *testing.T) {
+				for n, events := 1, 1; n <= events; n++ {
+					synctest.Test(t, func(t *testing.T) {
+						var entered counter
+						r := newRig(t, busyAgent(&entered, layers...), &rigOptions{memory: true})
+						events = leaveAt(r, n, leaves) + 1
+						r.idle()
+						r.finish(&entered)
+					})
+				}
+			})
+		}
+	}
+}
+
+// leaveAt runs a user's message, and leaves at the n-th event; it says how many there were.
+func leaveAt(r *rig, n int, leave func(context.CancelFunc) bool) (events int) {
+	ctx, cancel := context.WithCancel(r.t.Context())
+	defer cancel()
+	over := make(chan struct{})
 	go func() {
-		s := &seen{t: t}
-		for ev, err := range r.Run(context.Background(), user, chat, llm.UserText("Go."), nil) {
-			if s.err = err; err != nil {
+		defer close(over)
+		defer func() { _ = recover() }()
+		for range r.Run(ctx, user, chat, llm.UserText("Go."), nil) {
+			if events++; events == n && leave(cancel) {
 				break
 			}
-			switch ev := ev.(type) {
-			case event.Pause:
-				paused <- ev.Pause
-			case event.End:
-				s.end = ev
-			}
-			s.events = append(s.events, ev)
 		}
-		first <- s
 	}()
-	<-entered
-	p := <-paused
-	for _, rn := range []*runner.Runner{r.Runner, r.another()} {
-		run := watch(t, rn.Run(t.Context(), user, chat, llm.UserText("And?"), nil))
-		var busy *session.BusyError
-		if !errors.As(run.err, &busy) || busy.Session != chat {
-			t.Errorf("Run on a driven session: %v", run.err)
-		}
-		res, err := rn.Resume(t.Context(), chat, runner.Complete(p.ID, "ci", text("v")))
-		must(t, err)
-		watch(t, res.Events(t.Context())).finished(event.FinishElsewhere)
-	}
-	close(release)
-	(<-first).finished(event.FinishStop)
-	if got := r.transcript().History; len(got) != 4 {
-		t.Errorf("%d messages are stored", len(got))
-	}
-	r.acceptable()
+	<-over
+	return events
 }
 
-func TestRunWithCallsPending(t *testing.T) {
-	var n counter
-	config := agent.Config{
-		Tools: []tool.Tool{waiting("job", tool.Idempotent, &n), asking("ask", &n)},
-		Model: messages(calls("job", `{"text":"j"}`, "ask", `{"text":"q"}`), says("Noted."), says("Again.")),
+// idle fails the test if a drive holds the session although nothing happens any more.
+func (r *rig) idle() {
+	r.t.Helper()
+	synctest.Wait()
+	st, err := r.store.Load(r.t.Context(), chat)
+	if errors.Is(err, session.ErrUnknownSession) {
+		return
 	}
-	t.Run("it is refused, with a list", func(t *testing.T) {
-		r := newRig(t, config, nil)
-		p := r.say("Go.").finished(event.FinishPaused)
-		before := r.transcript()
-		for _, o := range []*runner.RunOptions{nil, {Supersede: true}} { // a machine's call is not denied for a message
-			run := watch(t, r.Run(t.Context(), user, chat, llm.UserText("Well?"), o))
-			var pending *session.PendingError
-			if !errors.As(run.err, &pending) || len(pending.Pending) != 2 || pending.Pending[0].ID != p.pause("job").ID {
-				t.Errorf("%+v: %v", o, run.err)
+	must(r.t, err)
+	if driven, _ := r.store.Driven(st); driven {
+		r.t.Error("a drive holds the session for good")
+	}
+}
+
+// TestLeavingBodiesThatIgnoreIt: Run returns when its context ends, not when the slowest body does. What they come back with is
+// recorded, in call order, and not shown to anybody.
+func TestLeavingBodiesThatIgnoreIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		deaf := does(tool.Spec{Name: "deaf"}, func(_ context.Context, what string) (tool.Result[textOut], error) {
+			d, _ := time.ParseDuration(what)
+			time.Sleep(d)
+			return tool.Done(textOut{what}), nil
+		})
+		r := newRig(t, agent.Config{
+			Model: fakellm.New(asks("deaf", "300ms", "200ms", "100ms"), fakellm.Says("I see.")), Tools: []tool.Tool{deaf},
+		}, &rigOptions{memory: true})
+		ctx, cancel := context.WithTimeout(t.Context(), 25*time.Millisecond)
+		defer cancel()
+		start := time.Now()
+		run := watch(t, r.Run(ctx, user, chat, llm.UserText("Go."), nil))
+		if took := time.Since(start); took != 25*time.Millisecond || run.end.Finish != event.FinishInterrupted || len(of[event.Result](run)) != 0 {
+			t.Errorf("it returned after %v, as %q with %v", took, run.end.Finish, run.events)
+		}
+		time.Sleep(time.Second)
+		r.idle()
+		r.carryOn().finished(event.FinishStop)
+		for i, p := range r.transcript().History[2].Parts {
+			if res := p.(llm.ToolResult); res.Error || string(res.Output) != string(text([]string{"300ms", "200ms", "100ms"}[i])) {
+				t.Errorf("result %d is %s", i, res.Output)
 			}
-		}
-		if after := r.transcript(); printed(after) != printed(before) {
-			t.Errorf("a refused message left a trace: %v", after)
-		}
-		// What was accepted is settled first; then the message is appended, and the model called once.
-		for _, tool := range []string{"job", "ask"} {
-			_, err := r.Resume(t.Context(), chat, runner.Complete(p.pause(tool).ID, "ci", text("v")))
-			must(t, err)
-		}
-		r.restart()
-		r.say("Well?").finished(event.FinishStop)
-		history := r.transcript().History
-		if len(history) != 5 || history[3].Text() != "Well?" || history[4].Text() != "Noted." {
-			t.Errorf("the history is %v", history)
 		}
 		r.acceptable()
 	})
-	t.Run("it supersedes what waits for a person", func(t *testing.T) {
-		r := newRig(t, config, nil)
-		p := r.say("Go.").finished(event.FinishPaused)
-		_, err := r.Resume(t.Context(), chat, runner.Complete(p.pause("job").ID, "ci", text("v")))
-		must(t, err)
-		watch(t, r.Run(t.Context(), user, chat, llm.UserText("Never mind."), &runner.RunOptions{Supersede: true})).finished(event.FinishStop)
-		denied := r.result(p.pause("ask").Call)
-		if !denied.Error || !strings.Contains(string(denied.Output), "Denied") {
-			t.Errorf("the question settled with %s", denied.Output)
-		}
-		if _, err := r.Resume(t.Context(), chat, runner.Complete(p.pause("ask").ID, user, text("late"))); !errors.Is(err, session.ErrSettled) {
-			t.Errorf("a late answer gets %v", err)
-		}
-		r.acceptable()
-	})
-}
-
-// asking is a tool that asks a person; the answer is its output.
-func asking(name string, n *counter) tool.Tool {
-	return tool.Must(tool.Func(tool.Spec{Name: name, Description: "Asks.", MayPause: true},
-		func(_ context.Context, in textIn) (tool.Result[textOut], error) {
-			n.add(name)
-			return tool.NeedInput[textOut](in.Text), nil
-		}))
-}
-
-func TestLimits(t *testing.T) {
-	var n counter
-	endless := modelFunc(func(llm.Request) []llm.Event {
-		return []llm.Event{
-			llm.PartDone{Part: calls("look", `{"text":"a"}`)[0]}, llm.PartDone{Part: calls("look", `{"text":"b"}`)[0]},
-			llm.Finish{Reason: llm.StopToolCalls, Usage: llm.Usage{Input: 10, Output: 5}},
-		}
-	})
-	for want, test := range map[event.Finish]struct {
-		limits  agent.Limits
-		entered int // in the first run, and again in the next
-	}{
-		event.FinishMaxTurns:  {agent.Limits{Turns: 3}, 6},
-		event.FinishMaxCalls:  {agent.Limits{ToolCalls: 3}, 2},
-		event.FinishMaxTokens: {agent.Limits{Tokens: 29}, 2},
-	} {
-		n = counter{}
-		r := newRig(t, agent.Config{Limits: test.limits, Tools: []tool.Tool{instant("look", tool.ReadOnly, &n)}, Model: endless}, nil)
-		r.say("Go.").finished(want)
-		if n.get("look") != test.entered {
-			t.Errorf("%s: bodies were entered %d times, not %d", want, n.get("look"), test.entered)
-		}
-		r.acceptable()
-		r.restart()
-		r.say("Go on.").finished(want) // a new message has fresh limits
-		r.carryOn().finished(want)     // and so has Continue
-		if want == event.FinishMaxTurns && n.get("look") != 3*test.entered {
-			t.Errorf("%s: bodies were entered %d times over three runs", want, n.get("look"))
-		}
-		r.acceptable()
-	}
-}
-
-func TestDeadlinesSurviveRestarts(t *testing.T) {
-	var n counter
-	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	sleep := tool.Must(tool.Func(tool.Spec{Name: "sleep", Description: "s", Effect: tool.Idempotent, MayPause: true},
-		func(ctx context.Context, _ struct{}) (tool.Result[textOut], error) {
-			if n.add("sleep") == 1 {
-				return tool.Pending[textOut](tool.Await{Reason: tool.ReasonTimer, Timeout: time.Hour}), nil
-			}
-			if tool.CallFrom(ctx).Answer == nil {
-				return nil, errors.New("no answer")
-			}
-			return tool.Done(textOut{"rested"}), nil
-		}))
-	r := newRig(t, agent.Config{
-		Tools: []tool.Tool{sleep, waiting("job", tool.Idempotent, &n)},
-		Model: messages(calls("sleep", `{}`, "job", `{"text":"j"}`), says("Done.")),
-	}, &rigOptions{session: &session.Options{Now: func() time.Time { return now }}})
-	run := r.say("Go.").finished(event.FinishPaused)
-	deadline := run.pause("sleep").Deadline
-	for range 5 {
-		now = now.Add(11 * time.Minute)
-		r.restart()
-		r.carryOn().finished(event.FinishPaused)
-		if got := r.transcript().Pending; len(got) != 2 || !got[0].Deadline.Equal(deadline) {
-			t.Fatalf("after %v, what waits is %v", now, got)
-		}
-	}
-	r.restart()
-	now = now.Add(5 * time.Minute) // it is over, and so is the job's
-	ctx, cancel := context.WithCancel(t.Context())
-	err := r.Work(ctx, &runner.WorkOptions{OnEvent: func(_ string, ev event.Event, _ error) {
-		if _, ok := ev.(event.End); ok {
-			cancel()
-		}
-	}})
-	if !errors.Is(err, context.Canceled) {
-		t.Fatal(err)
-	}
-	if got := string(r.result(run.pause("sleep").Call).Output); got != string(text("rested")) {
-		t.Errorf("the timer's call settled with %s", got)
-	}
-	if got := r.result(run.pause("job").Call); !got.Error || !strings.Contains(string(got.Output), "Expired") {
-		t.Errorf("the job's call settled with %s", got.Output)
-	}
-	if n.get("sleep") != 2 || n.get("job") != 1 {
-		t.Errorf("bodies were entered %v", n.n)
-	}
-	r.acceptable()
 }

@@ -88,3 +88,36 @@ func (s *seen) messages() (n int) {
 	}
 	return n
 }
+
+func TestLimits(t *testing.T) {
+	var n counter
+	endless := modelFunc(func(llm.Request) []llm.Event {
+		return []llm.Event{
+			llm.PartDone{Part: calls("look", `{"text":"a"}`)[0]}, llm.PartDone{Part: calls("look", `{"text":"b"}`)[0]},
+			llm.Finish{Reason: llm.StopToolCalls, Usage: llm.Usage{Input: 10, Output: 5}},
+		}
+	})
+	for want, test := range map[event.Finish]struct {
+		limits  agent.Limits
+		entered int // in the first run, and again in the next
+	}{
+		event.FinishMaxTurns:  {agent.Limits{Turns: 3}, 6},
+		event.FinishMaxCalls:  {agent.Limits{ToolCalls: 3}, 2},
+		event.FinishMaxTokens: {agent.Limits{Tokens: 29}, 2},
+	} {
+		n = counter{}
+		r := newRig(t, agent.Config{Limits: test.limits, Tools: []tool.Tool{instant("look", tool.ReadOnly, &n)}, Model: endless}, nil)
+		r.say("Go.").finished(want)
+		if n.get("look") != test.entered {
+			t.Errorf("%s: bodies were entered %d times, not %d", want, n.get("look"), test.entered)
+		}
+		r.acceptable()
+		r.restart()
+		r.say("Go on.").finished(want) // a new message has fresh limits
+		r.carryOn().finished(want)     // and so has Continue
+		if want == event.FinishMaxTurns && n.get("look") != 3*test.entered {
+			t.Errorf("%s: bodies were entered %d times over three runs", want, n.get("look"))
+		}
+		r.acceptable()
+	}
+}

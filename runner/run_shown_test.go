@@ -14,9 +14,9 @@ import (
 
 	"github.com/fermata-ai/fermata/agent"
 	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/fakellm"
 	"github.com/fermata-ai/fermata/internal/session"
 	"github.com/fermata-ai/fermata/kvstore"
-	"github.com/fermata-ai/fermata/kvstore/faultkv"
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/runner"
 	"github.com/fermata-ai/fermata/tool"
@@ -265,39 +265,6 @@ func TestShownOnceThoughTheDriveStartsOver(t *testing.T) {
 	r.acceptable()
 }
 
-// A message can't be stored. An interruption that it would have lifted stays, also where a result was shown meanwhile, which is noted.
-func TestMessageThatIsNotStoredLiftsNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		entered, let := make(chan struct{}), make(chan struct{})
-		slow := does(tool.Spec{Name: "slow"}, func(context.Context, string) (tool.Result[textOut], error) {
-			close(entered)
-			<-let
-			return tool.Done(textOut{"late"}), nil
-		})
-		var n counter
-		r := newRig(t, agent.Config{
-			Tools: []tool.Tool{slow, instant("weather", tool.ReadOnly, &n), instant("pay", tool.Once, &n)}, Concurrency: 2,
-			Model: messages(calls("slow", `{"text":"x"}`, "weather", `{"text":"Oslo"}`, "pay", `{"text":"5"}`), says("Done.")),
-		}, nil)
-		for ev, err := range r.Run(t.Context(), user, chat, llm.UserText("Go."), nil) {
-			must(t, err)
-			if _, ok := ev.(event.Result); ok {
-				break
-			}
-		}
-		<-entered
-		close(let)
-		r.idle()
-		r.faults.Add(faultkv.FailAt(r.faults.Applies() + 1)) // the claim of what is left to pay
-		s := r.say("And?")
-		shows(t, s, "slow done")
-		if !errors.Is(s.err, faultkv.ErrFault) || r.transcript().Finish != event.FinishInterrupted {
-			t.Errorf("it ended with %v, and the session is left as %q", s.err, r.transcript().Finish)
-		}
-		shows(t, r.carryOn().finished(event.FinishStop), "pay done")
-	})
-}
-
 // shows checks which results were shown.
 func shows(t *testing.T, s *seen, want ...string) {
 	t.Helper()
@@ -307,5 +274,79 @@ func shows(t *testing.T, s *seen, want ...string) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("the results shown are (-want +got):\n%s", diff)
+	}
+}
+
+// TestResultsOfACancelledSessionAreShown: by the next run, once, with what the
+// session's other calls showed before left out.
+func TestResultsOfACancelledSessionAreShown(t *testing.T) {
+	var n counter
+	r := newRig(t, agent.Config{
+		Model: fakellm.New(fakellm.Calls("job", `{"text":"a"}`).And("act", `{"text":"c"}`), fakellm.Says("Next."), fakellm.Says("More.")),
+		Tools: []tool.Tool{waiting("job", tool.Once, &n), instant("act", tool.ReadOnly, &n)},
+	}, nil)
+	shows(t, r.say("Go.").finished(event.FinishPaused), "act done")
+	must(t, r.CancelSession(t.Context(), chat, "bob", "enough"))
+	r.restart()
+	run := r.say("Something else.").finished(event.FinishStop)
+	shows(t, run, "job cancelled")
+	if m, ok := run.events[1].(event.Message); !ok || m.Number != 2 || m.Message.Role != llm.RoleTool {
+		t.Errorf("after the result it shows %+v", run.events[1])
+	}
+	shows(t, r.say("And?").finished(event.FinishStop))
+	r.acceptable()
+}
+
+// TestResultsAreShownOnceBesideRefusedMessages: those that settled while no
+// drive was there, also if each message that comes is refused.
+func TestResultsAreShownOnceBesideRefusedMessages(t *testing.T) {
+	for name, test := range map[string]struct {
+		settle  func(r *rig, p []tool.Pause) error
+		id      string // of the message that is refused
+		refused error
+		shown   []string
+		left    int // calls that wait
+	}{
+		"of a session that was cancelled": {
+			func(r *rig, _ []tool.Pause) error { return r.CancelSession(t.Context(), chat, user, "enough") },
+			"m1", session.ErrMessageConflict, []string{"job cancelled", "job cancelled"}, 0,
+		},
+		"of a call that was cancelled": {
+			func(r *rig, p []tool.Pause) error {
+				_, err := r.Cancel(t.Context(), chat, p[0].Call, user, "enough")
+				return err
+			},
+			"m3", session.ErrPending, []string{"job cancelled"}, 1,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var n counter
+			r := newRig(t, agent.Config{Tools: []tool.Tool{waiting("job", tool.Once, &n)},
+				Model: messages(says("Hello."), calls("job", `{"text":"a"}`, "job", `{"text":"b"}`), says("Done."))}, nil)
+			run := func(text, id string) *seen {
+				return watch(t, r.Run(t.Context(), user, chat, llm.UserText(text), &runner.RunOptions{MessageID: id}))
+			}
+			run("Hello.", "m1").finished(event.FinishStop)
+			must(t, test.settle(r, run("Go.", "m2").finished(event.FinishPaused).end.Pending))
+			for i := range 3 {
+				s := run("Something else.", test.id)
+				if !errors.Is(s.err, test.refused) {
+					t.Fatalf("the message is not refused: %v", s.err)
+				}
+				if i == 0 {
+					shows(t, s, test.shown...)
+				} else {
+					shows(t, s)
+				}
+				if got := r.transcript(); len(got.Pending) != test.left || len(got.History) != 4+min(1, 1-test.left) {
+					t.Errorf("%d calls wait, and the history is %v", len(got.Pending), got.History)
+				}
+			}
+			r.restart()
+			shows(t, run("Something else.", test.id))
+			if test.left == 0 {
+				r.acceptable()
+			}
+		})
 	}
 }

@@ -50,15 +50,6 @@ func (r *rig) headSize() int {
 	return len(e.Value)
 }
 
-// sound checks the store.
-func (r *rig) sound() {
-	r.t.Helper()
-	for p, err := range r.store.Check(r.t.Context()) {
-		must(r.t, err)
-		r.t.Error(p)
-	}
-}
-
 // Whatever is said of all the calls of a turn, and by whoever: what their bodies ask for then can be written.
 func TestFullTurnPausesAfterLongDecisions(t *testing.T) {
 	for name, actor := range longNames {
@@ -208,4 +199,85 @@ func TestLayerHoldsForEver(t *testing.T) {
 			r.sound()
 		})
 	}
+}
+
+// many is a rig with n calls that wait, and their pauses in call order.
+func many(t *testing.T, n int) (*rig, []tool.Pause) {
+	t.Helper()
+	turn := fakellm.Turn{}
+	for i := range n {
+		turn = turn.And("deploy", fmt.Sprintf(`{"text":"job-%d"}`, i))
+	}
+	var entered counter
+	r := newRig(t, agent.Config{
+		Tools: []tool.Tool{starting(tool.Idempotent, &entered, func(context.Context, tool.Call) (tool.Result[textOut], error) {
+			return tool.Pending[textOut](tool.Await{}), nil
+		})},
+		Model: fakellm.New(turn, fakellm.Says("All done.")),
+	}, nil)
+	pauses := r.say("Deploy them.").finished(event.FinishPaused).end.Pending
+	if len(pauses) != n {
+		t.Fatalf("%d calls wait, not %d", len(pauses), n)
+	}
+	return r, pauses
+}
+
+// All the calls that a turn may have can be answered before anybody drives; their results fit what is written then.
+func TestFullTurnIsAnsweredAtOnce(t *testing.T) {
+	for name, size := range map[string]int{"small": 1, "of 30 KB": 30 << 10} {
+		t.Run(name, func(t *testing.T) {
+			r, pauses := many(t, agent.MaxCalls)
+			for i := 0; i < len(pauses); i += 16 {
+				var batch []runner.Resumption
+				for _, p := range pauses[i : i+16] {
+					batch = append(batch, runner.Complete(p.ID, "ci", text(strings.Repeat("x", size))))
+				}
+				_, err := r.Resume(t.Context(), chat, batch...)
+				must(t, err)
+			}
+			r.carryOn().finished(event.FinishStop)
+			results := r.outputs()
+			if len(results) != len(pauses) {
+				t.Fatalf("%d calls have %d results", len(pauses), len(results))
+			}
+			for _, got := range results {
+				if len(got) != len(text(""))+size {
+					t.Fatalf("a result has %d bytes", len(got))
+				}
+			}
+		})
+	}
+}
+
+// The head stays small: long words of those who answer don't make it too large to be written.
+func TestFullTurnIsDecidedAtLength(t *testing.T) {
+	turn := fakellm.Turn{}
+	for i := range agent.MaxCalls {
+		turn = turn.And("refund", fmt.Sprintf(`{"text":"order-%d"}`, i))
+	}
+	var n counter
+	r := newRig(t, agent.Config{
+		Tools:        []tool.Tool{instant("refund", tool.Once, &n)},
+		Interceptors: approval(),
+		Model:        fakellm.New(turn, fakellm.Says("All done.")),
+	}, nil)
+	pauses := r.say("Refund them.").finished(event.FinishPaused).end.Pending
+	why := strings.Repeat(`"`, 900)
+	for i := 0; i < len(pauses); i += 16 {
+		var batch []runner.Resumption
+		for _, p := range pauses[i : i+16] {
+			batch = append(batch, runner.Approve(p.ID, "ada", why))
+		}
+		_, err := r.Resume(t.Context(), chat, batch...)
+		must(t, err)
+	}
+	r.carryOn().finished(event.FinishStop)
+	if n.get("refund") != agent.MaxCalls {
+		t.Errorf("the body was entered %d times", n.get("refund"))
+	}
+	st, err := r.Call(t.Context(), chat, pauses[7].Call, user)
+	if err != nil || len(st.Decisions) != 1 || st.Decisions[0].Reason != why {
+		t.Errorf("what was said is kept as %+v, %v", st.Decisions, err)
+	}
+	r.acceptable()
 }

@@ -1,15 +1,22 @@
 package runner_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
+	"log/slog"
 	"maps"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/fermata-ai/fermata/agent"
 	"github.com/fermata-ai/fermata/event"
 	"github.com/fermata-ai/fermata/fakellm"
+	"github.com/fermata-ai/fermata/internal/session"
 	"github.com/fermata-ai/fermata/kvstore"
 	"github.com/fermata-ai/fermata/kvstore/faultkv"
 	"github.com/fermata-ai/fermata/llm"
@@ -103,60 +110,242 @@ func TestFullDiskChangesNothing(t *testing.T) {
 	}
 }
 
-// What a crash cut off is settled before the user's next message, by a result that is stored: it reads the same each time.
-func TestMessageAfterACrash(t *testing.T) {
-	entered := 0
-	r := crash(t, tool.Spec{Name: "pay"}, func(tool.Call) tool.Result[textOut] { entered++; return tool.Done(textOut{"paid"}) })
-	r.say("Have you paid?").finished(event.FinishStop)
-	roles := func() (s string) {
-		for _, m := range r.transcript().History {
-			s += string(m.Role) + " "
-		}
-		return s
-	}
-	if got := roles(); got != "user assistant tool user assistant " {
-		t.Errorf("the transcript is %s", got)
-	}
-	var read []string
-	for range 2 {
-		b, err := r.transcript().History[2].AppendJSON(nil)
-		must(t, err)
-		read = append(read, string(b))
-		r.restart()
-	}
-	if read[0] != read[1] || !strings.Contains(read[0], "unknown") {
-		t.Errorf("the result is read as %s, and then as %s", read[0], read[1])
-	}
-	if entered != 1 {
-		t.Errorf("the body was entered %d times", entered)
-	}
-	r.acceptable()
+// belated is an engine that, once told so, loses sight of a batch: it isn't
+// applied by the time that its caller is told that nothing is certain, but
+// right before the next one.
+type belated struct {
+	kvstore.Store
+
+	mu   sync.Mutex
+	next bool
+	kept *kvstore.Batch
 }
 
-// What a turn writes does not grow with the history.
-func TestTurnsWriteWhatIsNew(t *testing.T) {
-	const turns, size = 60, 20 << 10
-	load := tool.Must(tool.Func(tool.Spec{Name: "load", Description: "Loads much.", Effect: tool.ReadOnly},
-		func(context.Context, textIn) (tool.Result[textOut], error) {
-			return tool.Done(textOut{strings.Repeat("x", size)}), nil
-		}))
-	var disk *faultkv.Injector
-	r := newRig(t, agent.Config{
-		Tools: []tool.Tool{load}, Limits: agent.Limits{Turns: turns + 1},
-		Model: fakellm.New(fakellm.Calls("load", `{"text":"a"}`).Times(turns), fakellm.Says("Done.")),
-	}, &rigOptions{memory: true, wrap: func(kv kvstore.Store) kvstore.Store { disk = faultkv.New(kv); return disk.Store }})
-	r.say("Go.").finished(event.FinishStop)
-	bytes := func(from, to int) (n int) { // of commits, in per cent
-		for _, c := range disk.Calls()[from*len(disk.Calls())/100 : to*len(disk.Calls())/100] {
-			n += c.Bytes
+func (b *belated) Apply(ctx context.Context, batch kvstore.Batch) (kvstore.Revision, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.next {
+		b.next, b.kept = false, copied(batch)
+		return 0, kvstore.ErrUncertain
+	}
+	if b.kept != nil {
+		if _, err := b.Store.Apply(ctx, *b.kept); err != nil {
+			return 0, err
 		}
-		return n
+		b.kept = nil
 	}
-	early, late := bytes(10, 50), bytes(50, 90)
-	if late > early*11/10 {
-		t.Errorf("the first turns wrote %d bytes, as many later ones %d", early, late)
+	return b.Store.Apply(ctx, batch)
+}
+
+// copied is a batch of its own: what goes into Apply is the caller's again when
+// that returns.
+func copied(b kvstore.Batch) *kvstore.Batch {
+	var c kvstore.Batch
+	c.Preconditions = append(c.Preconditions, b.Preconditions...)
+	for _, p := range b.Puts {
+		c.Puts = append(c.Puts, kvstore.Put{Key: append([]byte(nil), p.Key...), Value: append([]byte{}, p.Value...)})
 	}
-	if perTurn := (early + late) / (turns * 8 / 10); perTurn > 3*size {
-		t.Errorf("a turn writes %d bytes for a result of %d", perTurn, size)
+	for _, k := range b.Deletes {
+		c.Deletes = append(c.Deletes, append([]byte(nil), k...))
 	}
+	return &c
+}
+
+// A commit that is applied only after it was tried again is the one that its
+// caller is told of: the receipt that Resume returns is the one that is stored.
+func TestReceiptOfABelatedCommitIsTheStoredOne(t *testing.T) {
+	var n counter
+	engine := &belated{}
+	var mu sync.Mutex
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	clock := func() time.Time { // each look at it is later than the last
+		mu.Lock()
+		defer mu.Unlock()
+		now = now.Add(time.Millisecond)
+		return now
+	}
+	r := newRig(t, agent.Config{Tools: []tool.Tool{waiting("job", tool.Once, &n)}, Model: messages(calls("job", `{"text":"a"}`), says("Done."))}, &rigOptions{
+		memory: true, session: &session.Options{Now: clock},
+		wrap: func(kv kvstore.Store) kvstore.Store { engine.Store = kv; return engine },
+	})
+	p := r.say("Go.").finished(event.FinishPaused).pause("job")
+	engine.mu.Lock()
+	engine.next = true
+	engine.mu.Unlock()
+	first, err := r.Resume(t.Context(), chat, runner.Complete(p.ID, "eve", text("x")))
+	must(t, err)
+	again, err := r.Resume(t.Context(), chat, runner.Complete(p.ID, "eve", text("x")))
+	must(t, err)
+	if engine.next || engine.kept != nil {
+		t.Fatal("no commit was belated")
+	}
+	if a, b := first.Receipts[0], again.Receipts[0]; !a.At.Equal(b.At) || !b.Duplicate {
+		t.Errorf("Resume returned %+v, and stored is %+v", a, b)
+	}
+}
+
+// hung is a rig over a store that stops to answer at its n-th write, whether or
+// not it obeys contexts.
+type hung struct {
+	*rig
+	n     counter
+	disk  *faultkv.Injector
+	ended chan time.Time // a run
+}
+
+// soon is how long a run whose caller has left may take over a store that
+// hangs: what the loop waits for it, and what the store has for a last word.
+const soon = 110 * time.Millisecond
+
+// eachHang runs f for each write of a run at which the store may hang.
+func eachHang(t *testing.T, f func(t *testing.T, h *hung, last bool)) {
+	for _, shared := range []bool{false, true} {
+		for _, deaf := range []bool{false, true} {
+			for _, effect := range []tool.Effect{tool.Once, tool.ReadOnly} {
+				writes := 5 // the user's message, the first key of tokens, the model's message, the result, the closed turn with the last message
+				if effect.NeedsClaim() {
+					writes++
+				}
+				for at := 1; at <= writes; at++ {
+					t.Run(fmt.Sprintf("shared %v, deaf %v, %s, write %d", shared, deaf, effect, at), func(t *testing.T) {
+						synctest.Test(t, func(t *testing.T) { f(t, hangs(t, shared, deaf, effect, at), at == writes) })
+					})
+				}
+			}
+		}
+	}
+}
+
+func hangs(t *testing.T, shared, deaf bool, effect tool.Effect, at int) *hung {
+	h := &hung{ended: make(chan time.Time, 1)}
+	h.rig = newRig(t, agent.Config{
+		Tools: []tool.Tool{instant("act", effect, &h.n)},
+		Model: fakellm.New(fakellm.Calls("act", `{"text":"a"}`), fakellm.Says("Done.")),
+	}, &rigOptions{memory: true, wrap: func(kv kvstore.Store) kvstore.Store {
+		if shared {
+			kv = hidden(kv)
+		}
+		h.disk = faultkv.New(kv)
+		return h.disk.Store
+	}, runner: &runner.Options{Logger: slog.New(slog.DiscardHandler), CloseTimeout: time.Second}})
+	h.disk.Before(func(c faultkv.Call) {
+		if c.Number == at {
+			h.disk.Stall(deaf)
+		}
+	})
+	return h
+}
+
+// run runs a message until the store has hung for a second.
+func (h *hung) run(ctx context.Context) {
+	go func() {
+		for range h.Run(ctx, user, chat, llm.UserText("Go."), nil) {
+		}
+		h.ended <- time.Now()
+	}()
+	time.Sleep(time.Second)
+	synctest.Wait()
+}
+
+// TestRunIsBackThoughTheStoreHangs: the caller leaves while the store hangs,
+// and is back at once. When the store answers again, while the lease lasts,
+// what was under way is stored, and nothing that was come back with is lost.
+func TestRunIsBackThoughTheStoreHangs(t *testing.T) {
+	eachHang(t, func(t *testing.T, h *hung, last bool) {
+		ctx, cancel := context.WithCancel(t.Context())
+		h.run(ctx)
+		left := time.Now()
+		cancel()
+		if took := (<-h.ended).Sub(left); took > soon {
+			t.Errorf("Run was back after %v", took)
+		}
+		time.Sleep(time.Second)
+		h.disk.Before(nil)
+		h.disk.Heal()
+		time.Sleep(time.Second)
+		synctest.Wait()
+		want := event.FinishInterrupted
+		if last {
+			want = event.FinishStop
+		}
+		if got := h.transcript().Finish; got != want {
+			t.Errorf("the session stands as %q, not as %q", got, want)
+		}
+		entered := h.n.get("act")
+		h.carryOn().finished(event.FinishStop)
+		if got := h.n.get("act"); got != 1 {
+			t.Errorf("the body was entered %d times, %d of them before", got, entered)
+		}
+		h.acceptable()
+	})
+}
+
+// TestCloseThoughTheStoreHangs: Close is back when its time is over, and leaves
+// no goroutine but those inside the store's calls.
+func TestCloseThoughTheStoreHangs(t *testing.T) {
+	eachHang(t, func(t *testing.T, h *hung, _ bool) {
+		h.run(context.Background())
+		begun := time.Now()
+		if h.Close() == nil {
+			t.Error("Close says that all has ended")
+		}
+		if took := time.Since(begun); took > time.Second {
+			t.Errorf("Close took %v", took)
+		}
+		if took := (<-h.ended).Sub(begun); took > soon {
+			t.Errorf("Run was back after %v", took)
+		}
+		h.disk.Before(nil)
+		h.disk.Heal()
+		synctest.Wait() // else the bubble ends with goroutines that wait for ever
+	})
+}
+
+// A session is deleted while somebody reads it. It is said to be deleted, and not to be damaged.
+func TestDeletedWhileItIsRead(t *testing.T) {
+	for _, kind := range []string{"m", "p"} {
+		t.Run(kind, func(t *testing.T) {
+			var n counter
+			var reads *beforeReads
+			r := newRig(t, agent.Config{
+				Tools: []tool.Tool{waiting("deploy", tool.Once, &n)},
+				Model: messages(calls("deploy", `{"text":"job"}`), says(strings.Repeat("Done. ", 20000))),
+			}, &rigOptions{memory: true, wrap: func(kv kvstore.Store) kvstore.Store {
+				reads = &beforeReads{Exclusive: kv.(kvstore.Exclusive)}
+				return reads
+			}})
+			p := r.say("Go.").finished(event.FinishPaused).pause("deploy")
+			_, err := r.Resume(t.Context(), chat, runner.Complete(p.ID, "ci", text("v1")))
+			must(t, err)
+			r.carryOn().finished(event.FinishStop)
+			reads.prefix, reads.do = kvstore.Key(kind, chat), func() { must(t, r.Delete(t.Context(), chat, "ada")) }
+			if _, err := r.Show(t.Context(), chat, user); !errors.Is(err, session.ErrDeleted) || errors.Is(err, session.ErrCorrupt) {
+				t.Errorf("it is %v", err)
+			}
+		})
+	}
+}
+
+// beforeReads is an engine that does something, once, before it reads what begins with prefix.
+type beforeReads struct {
+	kvstore.Exclusive
+	prefix []byte
+	do     func()
+}
+
+func (b *beforeReads) before(key []byte) {
+	if do := b.do; do != nil && bytes.HasPrefix(key, b.prefix) {
+		b.do = nil
+		do()
+	}
+}
+
+func (b *beforeReads) Get(ctx context.Context, key []byte) (kvstore.Entry, error) {
+	b.before(key)
+	return b.Exclusive.Get(ctx, key)
+}
+
+func (b *beforeReads) Scan(ctx context.Context, r kvstore.Range) (kvstore.Page, error) {
+	b.before(r.Prefix)
+	return b.Exclusive.Scan(ctx, r)
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/fermata-ai/fermata/agent"
 	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/fakellm"
 	"github.com/fermata-ai/fermata/interceptor"
 	"github.com/fermata-ai/fermata/internal/session"
 	"github.com/fermata-ai/fermata/kvstore"
@@ -344,13 +345,6 @@ func writeFixture(t *testing.T, file string, fx *fixture) {
 	must(t, os.WriteFile(file, []byte(b.String()), 0o644))
 }
 
-func must2[T any](v T, err error) T {
-	if err != nil {
-		panic(err)
-	}
-	return v
-}
-
 func readFixture(t testing.TB, file string) (kv *kvstore.Memory, call, token string) {
 	t.Helper()
 	b, err := os.ReadFile(file)
@@ -370,4 +364,21 @@ func readFixture(t testing.TB, file string) (kv *kvstore.Memory, call, token str
 		}
 	}
 	return kv, call, token
+}
+
+// An answer may be null, also in a head to which a later version has added something.
+func TestNullAnswerAndALaterField(t *testing.T) {
+	job := tool.Must(tool.Func(tool.Spec{Name: "job", MayPause: true},
+		func(context.Context, textIn) (tool.Result[any], error) { return tool.Pending[any](tool.Await{}), nil }))
+	r := newRig(t, agent.Config{Tools: []tool.Tool{job}, Model: fakellm.New(fakellm.Calls("job", `{"text":"k"}`), fakellm.Says("Done."))}, nil)
+	p := r.say("Go.").finished(event.FinishPaused).pause("job")
+	_, err := r.Resume(t.Context(), chat, runner.Complete(p.ID, "ci", []byte(`null`)))
+	must(t, err)
+	key := kvstore.Key("h", chat)
+	e, err := r.kv.Get(t.Context(), key)
+	must(t, err)
+	value := append(e.Value[:len(e.Value)-1:len(e.Value)-1], `,"new_field":1}`...)
+	_, err = r.kv.Apply(t.Context(), kvstore.Batch{Puts: []kvstore.Put{{Key: key, Value: value}}})
+	must(t, err)
+	r.carryOn().finished(event.FinishStop)
 }

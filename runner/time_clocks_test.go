@@ -317,38 +317,19 @@ func TestLeaseWithoutALength(t *testing.T) {
 	})
 }
 
-// A worker reads no head of a session that another machine drives, however long
-// that takes: what is watched tells it.
-func TestWorkerLeavesLiveDrivesAlone(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		act := does(tool.Spec{Name: "act"}, func(context.Context, string) (tool.Result[textOut], error) {
-			time.Sleep(time.Hour)
-			return tool.Done(textOut{"done"}), nil
-		})
-		config := agent.Config{Tools: []tool.Tool{act}, Model: fakellm.New(fakellm.Calls("act", `{"text":"a"}`), fakellm.Says("Done."))}
-		engine := hidden(kvstore.NewMemory())
-		heads := &headReads{Store: engine}
-		a, b := newMachine(t, engine, config, 0), newMachine(t, heads, config, -3*time.Minute)
-		ended := make(chan *seen, 1)
-		go func() { ended <- watch(t, a.Run(context.Background(), user, chat, llm.UserText("Go."), nil)) }()
-		synctest.Wait()
-		b.work(t)
-		(<-ended).finished(event.FinishStop)
-		if n := heads.n.Load(); n > 2 {
-			t.Errorf("in an hour the worker read the head %d times", n)
-		}
-	})
-}
-
-// headReads counts the reads of heads.
-type headReads struct {
-	kvstore.Store
-	n atomic.Int32
-}
-
-func (h *headReads) Get(ctx context.Context, key []byte) (kvstore.Entry, error) {
-	if strings.HasPrefix(string(key), "h\x00") {
-		h.n.Add(1)
+// A clock of 1970, as a machine's that can't keep the time, keeps no answer from being due before its pause's deadline.
+func TestDueIn1970(t *testing.T) {
+	at := &clock{at: time.Unix(3600, 0)}
+	var n counter
+	r := newRig(t, agent.Config{
+		Tools: []tool.Tool{waiting("deploy", tool.Once, &n)},
+		Model: messages(calls("deploy", `{"text":"job"}`), says("Done.")),
+	}, &rigOptions{session: &session.Options{Now: at.now}})
+	p := r.say("Go.").finished(event.FinishPaused).pause("deploy")
+	must2(r.Resume(t.Context(), chat, runner.Complete(p.ID, "ci", text("green"))))
+	due, _, _, err := r.store.Due(t.Context(), "ops", nil)
+	must(t, err)
+	if len(due) != 1 {
+		t.Errorf("due are %v, though an answer was accepted", due)
 	}
-	return h.Store.Get(ctx, key)
 }

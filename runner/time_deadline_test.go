@@ -3,6 +3,7 @@ package runner_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -238,4 +239,84 @@ func TestExtendRefusesWhatCannotBeStored(t *testing.T) {
 	}
 	must(t, r.Extend(t.Context(), chat, p.ID, "ada", time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)))
 	r.answer(runner.Complete(p.ID, "ci", text("v1"))).finished(event.FinishStop)
+}
+
+func TestDeadlinesSurviveRestarts(t *testing.T) {
+	var n counter
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	sleep := tool.Must(tool.Func(tool.Spec{Name: "sleep", Description: "s", Effect: tool.Idempotent, MayPause: true},
+		func(ctx context.Context, _ struct{}) (tool.Result[textOut], error) {
+			if n.add("sleep") == 1 {
+				return tool.Pending[textOut](tool.Await{Reason: tool.ReasonTimer, Timeout: time.Hour}), nil
+			}
+			if tool.CallFrom(ctx).Answer == nil {
+				return nil, errors.New("no answer")
+			}
+			return tool.Done(textOut{"rested"}), nil
+		}))
+	r := newRig(t, agent.Config{
+		Tools: []tool.Tool{sleep, waiting("job", tool.Idempotent, &n)},
+		Model: messages(calls("sleep", `{}`, "job", `{"text":"j"}`), says("Done.")),
+	}, &rigOptions{session: &session.Options{Now: func() time.Time { return now }}})
+	run := r.say("Go.").finished(event.FinishPaused)
+	deadline := run.pause("sleep").Deadline
+	for range 5 {
+		now = now.Add(11 * time.Minute)
+		r.restart()
+		r.carryOn().finished(event.FinishPaused)
+		if got := r.transcript().Pending; len(got) != 2 || !got[0].Deadline.Equal(deadline) {
+			t.Fatalf("after %v, what waits is %v", now, got)
+		}
+	}
+	r.restart()
+	now = now.Add(5 * time.Minute) // it is over, and so is the job's
+	ctx, cancel := context.WithCancel(t.Context())
+	err := r.Work(ctx, &runner.WorkOptions{OnEvent: func(_ string, ev event.Event, _ error) {
+		if _, ok := ev.(event.End); ok {
+			cancel()
+		}
+	}})
+	if !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	if got := string(r.result(run.pause("sleep").Call).Output); got != string(text("rested")) {
+		t.Errorf("the timer's call settled with %s", got)
+	}
+	if got := r.result(run.pause("job").Call); !got.Error || !strings.Contains(string(got.Output), "Expired") {
+		t.Errorf("the job's call settled with %s", got.Output)
+	}
+	if n.get("sleep") != 2 || n.get("job") != 1 {
+		t.Errorf("bodies were entered %v", n.n)
+	}
+	r.acceptable()
+}
+
+// A pause that is overdue is over, for whoever comes, also where more are overdue than one commit ends.
+func TestOverdueForEverybody(t *testing.T) {
+	for name, late := range map[string]func(*rig, tool.Pause, time.Time) error{
+		"extend": func(r *rig, p tool.Pause, now time.Time) error {
+			return r.Extend(context.Background(), chat, p.ID, user, now.Add(time.Hour))
+		},
+		"cancel": func(r *rig, p tool.Pause, _ time.Time) error {
+			_, err := r.Cancel(context.Background(), chat, p.Call, user, "")
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var n counter
+			cl := newClock()
+			r := newRig(t, jobs(&n, 20), &rigOptions{session: &session.Options{Now: cl.now}})
+			pending := r.say("Go.").finished(event.FinishPaused).end.Pending
+			cl.pass(2 * time.Hour)
+			last := pending[len(pending)-1]
+			if err := late(r, last, cl.now()); err == nil {
+				t.Error("it is taken")
+			}
+			got, err := r.Call(t.Context(), chat, last.Call, user)
+			must(t, err)
+			if got.Settled != event.Expired {
+				t.Errorf("the call is %s %s", got.Status, got.Settled)
+			}
+		})
+	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/fermata-ai/fermata/agent"
 	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/fakellm"
 	"github.com/fermata-ai/fermata/interceptor"
 	"github.com/fermata-ai/fermata/internal/session"
 	"github.com/fermata-ai/fermata/llm"
@@ -150,8 +151,31 @@ func TestSecretsStaySecret(t *testing.T) {
 	}
 }
 
-// sealed is claims with a signature that no key has made.
-func sealed(t *testing.T, claims string) string {
-	t.Helper()
-	return "f2." + base64.RawURLEncoding.EncodeToString([]byte(claims)) + "." + base64.RawURLEncoding.EncodeToString(make([]byte, 32))
+// A token that a body hands out is for the pause that it is about to ask for, in each entry and each attempt.
+func TestTokenIsForTheNextPause(t *testing.T) {
+	var r *rig
+	r = newRig(t, agent.Config{
+		Tools: []tool.Tool{stepping(2, func(step int, token string) {
+			p, err := r.Find(t.Context(), runner.Ref{Token: token}, user)
+			if err != nil || p.Number != step || p.Await.Reason != "" {
+				t.Errorf("in the body, the token of step %d finds %+v, %v", step, p, err)
+			}
+			if step == 2 { // the outside system is faster
+				if _, err := r.deliver(token, "fast"); err != nil {
+					t.Error(err)
+				}
+			}
+		})},
+		Model: fakellm.New(fakellm.Calls("pipeline", `{"text":"a"}`), fakellm.Says("Done.")),
+	}, nil)
+	p := r.say("Go.").finished(event.FinishPaused).pause("pipeline")
+	// The early answer is an output, and the pause takes one for the tool: it is refused, and pause 2 is open.
+	p = r.answer(runner.Complete(p.ID, "ci", []byte(`1`))).finished(event.FinishPaused).pause("pipeline")
+	if rc := r.receipt(p.Call, 2); p.Number != 2 || rc.Fate != session.Refused {
+		t.Errorf("pause %d is open; the receipt says %q", p.Number, rc.Fate)
+	}
+	// By the call's id the redelivery is known, too.
+	if res, err := r.Resume(t.Context(), chat, runner.Complete(p.Call, "ci", text("fast"))); err != nil || !res.Receipts[0].Duplicate {
+		t.Errorf("redelivered: %+v, %v", res, err)
+	}
 }

@@ -3,59 +3,20 @@ package runner_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"iter"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/fermata-ai/fermata/agent"
 	"github.com/fermata-ai/fermata/event"
 	"github.com/fermata-ai/fermata/fakellm"
 	"github.com/fermata-ai/fermata/internal/session"
 	"github.com/fermata-ai/fermata/llm"
+	"github.com/fermata-ai/fermata/llm/wire"
 	"github.com/fermata-ai/fermata/runner"
 	"github.com/fermata-ai/fermata/tool"
 )
-
-// modelFunc is a model that does what a test needs and fakellm would refuse to.
-type modelFunc func(llm.Request) []llm.Event
-
-func (f modelFunc) Generate(_ context.Context, r llm.Request) iter.Seq2[llm.Event, error] {
-	return func(yield func(llm.Event, error) bool) {
-		for _, ev := range f(r) {
-			if !yield(ev, nil) {
-				return
-			}
-		}
-	}
-}
-
-// messages is a model that says one list of parts after the other, by the number of its messages in the history.
-func messages(turns ...[]llm.Part) modelFunc {
-	return func(r llm.Request) []llm.Event {
-		n := 0
-		for _, m := range r.Messages {
-			if m.Role == llm.RoleAssistant {
-				n++
-			}
-		}
-		var events []llm.Event
-		for _, p := range turns[n] {
-			events = append(events, llm.PartDone{Part: p})
-		}
-		return append(events, llm.Finish{Reason: llm.StopEnd})
-	}
-}
-
-func calls(parts ...string) (out []llm.Part) {
-	for i := 0; i < len(parts); i += 2 {
-		out = append(out, llm.ToolCall{Name: parts[i], Arguments: json.RawMessage(parts[i+1])})
-	}
-	return out
-}
-
-func says(s string) []llm.Part { return []llm.Part{llm.Text{Text: s}} }
 
 func TestStoredTranscriptIsAcceptable(t *testing.T) {
 	var n counter
@@ -213,126 +174,92 @@ func TestWhatNoProviderParsesIsReplaced(t *testing.T) {
 	r.acceptable()
 }
 
-func TestArgumentsAreStrict(t *testing.T) {
-	for args, word := range map[string]string{
-		`{"text":"a","text":"b"}`:      "text",
-		`{"text":"a","TEXT":"b"}`:      "TEXT",
-		`{"text":"a"} done.`:           "done",
-		`{"text":"a"}{"text":"b"}`:     "",
-		`{"text":"a"`:                  "",
-		`{'text':'a'}`:                 "",
-		`{"text":NaN}`:                 "",
-		`[1]`:                          "object",
-		`{"text":1}`:                   "text",
-		`{"text":"a","more":"b"}`:      "more",
-		`{}`:                           "text",
-		`{"text":null}`:                "text",
-		"```json\n{\"text\":1}\n```":   "text",
-		"```json\n{\"text\":\"a\" ```": "",
+// A model reads a result as text: what json.Marshal escapes reaches it as
+// itself, and is stored as it came.
+func TestResultsReachTheModelUnescaped(t *testing.T) {
+	var n counter
+	r, p := deployed(t, &n)
+	const answer = `{"text":"\u003cb\u003e \u0026 \\u003c"}`
+	r.answer(runner.Complete(p.ID, "ci", json.RawMessage(answer))).finished(event.FinishStop)
+	res := r.result(p.Call)
+	if string(res.Output) != answer {
+		t.Errorf("%s is stored", res.Output)
+	}
+	if got := wire.ResultText(res, false); got != `{"text":"<b> & \\u003c"}` {
+		t.Errorf("the model reads %s", got)
+	}
+}
+
+// TestWhatModelsSayIsAcceptable: whatever a model sends, what is stored of it is what every provider takes back; the run ends,
+// and the next message is answered.
+func TestWhatModelsSayIsAcceptable(t *testing.T) {
+	look := llm.ToolCall{Name: "look", Arguments: text("a")}
+	for name, parts := range map[string][]llm.Part{
+		"nothing":                      {},
+		"an empty text":                {llm.Text{}},
+		"white space":                  {llm.Text{Text: " \n"}},
+		"white space and a call":       {llm.Text{Text: " \n"}, look},
+		"reasoning only":               {llm.Reasoning{Text: "Hm."}},
+		"a result of its own":          {llm.ToolResult{Call: "c1", Name: "look", Output: text("a")}},
+		"a result and a call":          {llm.ToolResult{Call: "c1", Name: "look", Output: text("a")}, look},
+		"a picture":                    {llm.Media{MediaType: "image/png", Data: []byte{1}}},
+		"a picture without data":       {llm.Media{MediaType: "image/png"}},
+		"a part without a type":        {llm.Unknown{Type: "", Raw: []byte(`{}`)}},
+		"something opaque":             {llm.Opaque{Native: llm.Native{Provider: "acme", Data: []byte(`{"a":1}`)}}},
+		"an opaque part without data":  {llm.Opaque{}},
+		"an unknown part without data": {llm.Unknown{Type: "new"}},
+		"opaque data that is no JSON":  {llm.Opaque{Native: llm.Native{Provider: "acme", Data: []byte(`{`)}}},
+		"native data that is no JSON":  {llm.Text{Text: "a", Native: &llm.Native{Provider: "acme", Data: []byte("\xff")}}},
+		"two calls with one id":        {look, look},
+		"a call without arguments":     {llm.ToolCall{Name: "look"}},
+		"a call with an id of its own": {llm.ToolCall{ID: "mine", Name: "look", Arguments: text("a")}},
+		"a call without a name":        {llm.ToolCall{Arguments: text("a")}},
 	} {
-		var n counter
-		r := newRig(t, agent.Config{
-			Tools: []tool.Tool{instant("look", tool.Once, &n)},
-			Model: messages(calls("look", args, "look", `{"text":"ok"}`), says("Done.")),
-		}, &rigOptions{memory: true})
-		r.say("Go.").finished(event.FinishStop)
-		refused := r.transcript().History[2].Parts[0].(llm.ToolResult)
-		if !refused.Error || !strings.Contains(string(refused.Output), word) {
-			t.Errorf("%s: %s", args, refused.Output)
-		}
-		if n.get("look") != 1 {
-			t.Errorf("%s: the body was entered %d times, not once, by the sibling", args, n.get("look"))
-		}
-		r.acceptable()
-	}
-}
-
-func TestNoArguments(t *testing.T) {
-	var n counter
-	none := tool.Must(tool.Func(tool.Spec{Name: "now", Description: "n"},
-		func(context.Context, struct{}) (tool.Result[string], error) {
-			n.add("now")
-			return tool.Done("12:00"), nil
-		}))
-	for _, args := range []string{"", `""`, "null", `"null"`, " ", "{}", "\uFEFF{}", "```\n{}\n```"} {
-		r := newRig(t, agent.Config{
-			Tools: []tool.Tool{none, instant("look", tool.ReadOnly, &n)},
-			Model: messages(calls("now", args, "look", args), says("Done.")),
-		}, &rigOptions{memory: true})
-		results := of[event.Result](r.say("Go.").finished(event.FinishStop))
-		for _, res := range results {
-			switch {
-			case res.Result.Name == "now" && res.Status != event.Done:
-				t.Errorf("%q: %s", args, res.Result.Output)
-			case res.Result.Name == "look" && (res.Status != event.Failed || !strings.Contains(string(res.Result.Output), "text")):
-				t.Errorf("%q: a tool that requires text settled as %s with %s", args, res.Status, res.Result.Output)
+		t.Run(name, func(t *testing.T) {
+			var n counter
+			r := newRig(t, agent.Config{
+				Model: messages(parts, says("Well."), says("Hello."), says("Hello.")), Tools: []tool.Tool{instant("look", tool.Once, &n)},
+				Retry: agent.Retry{Failures: -1},
+			}, nil)
+			run := r.say("Go.")
+			if (run.end.Finish == event.FinishFailed) != (run.err != nil) || run.err != nil && r.transcript().Finish != event.FinishFailed {
+				t.Errorf("the run ended as %q with %v; the session is shown as %q", run.end.Finish, run.err, r.transcript().Finish)
 			}
-		}
-		if got := string(r.transcript().History[1].ToolCalls()[0].Arguments); got != "{}" {
-			t.Errorf("%q: stored as %s", args, got)
-		}
-		r.acceptable()
-	}
-	if n.get("look") != 0 {
-		t.Errorf("a tool was run with arguments that were guessed")
-	}
-}
-
-// A tool name that no provider would take back, or that the model misspelt, is an error result that lists the names. It ends in
-// a limit, if the model does not stop.
-func TestUnknownNamesDoNotLoop(t *testing.T) {
-	var n counter
-	for _, name := range []string{"reed", "", "Look", strings.Repeat("x", 300), "look.er/s", "look\n"} {
-		r := newRig(t, agent.Config{
-			Limits: agent.Limits{Turns: 5},
-			Tools:  []tool.Tool{instant("look", tool.ReadOnly, &n)},
-			Model: modelFunc(func(llm.Request) []llm.Event {
-				return append([]llm.Event{llm.PartDone{Part: calls(name, `{}`)[0]}}, llm.Finish{})
-			}),
-		}, &rigOptions{memory: true})
-		run := r.say("Go.").finished(event.FinishMaxTurns)
-		for _, res := range of[event.Result](run) {
-			if res.Status != event.Failed || !strings.Contains(string(res.Result.Output), "look") {
-				t.Errorf("%.20q: %s with %s", name, res.Status, res.Result.Output)
+			r.acceptable()
+			r.restart()
+			r.acceptable()
+			if run.err == nil {
+				r.say("Hello?").finished(run.end.Finish) // of a message with nothing in it nothing is stored: the model says it again
+				r.acceptable()
 			}
-		}
-		if got := len(of[event.Result](run)); got != 5 {
-			t.Errorf("%.20q: %d results", name, got)
-		}
-		r.acceptable()
-	}
-	if n.get("look") != 0 {
-		t.Error("a misspelt name ran a tool")
+		})
 	}
 }
 
-func TestConcurrencyLeavesNoTrace(t *testing.T) {
-	transcript := func(concurrency int) string {
-		var n counter
-		ids := 0
-		r := newRig(t, agent.Config{
-			Concurrency: concurrency,
-			Tools:       []tool.Tool{instant("look", tool.ReadOnly, &n), instant("write", tool.Once, &n)},
-			Model: messages(calls("look", `{"text":"a"}`, "write", `{"text":"b"}`, "look", `{"text":"c"}`, "nosuch", `{}`, "write", `{}`),
-				calls("write", `{"text":"d"}`, "look", `{"text":"e"}`), says("Done.")),
-		}, &rigOptions{memory: true, session: deterministic(&ids)})
-		r.say("Go.").finished(event.FinishStop)
-		b, err := json.Marshal(r.transcript().History)
-		must(t, err)
-		return string(b)
-	}
-	one := transcript(1)
-	for range 20 {
-		if eight := transcript(8); eight != one {
-			t.Fatalf("one at once: %s\neight: %s", one, eight)
+// TestWhatUsersSayIsAcceptable: a message that providers would refuse is refused before it is stored, and leaves no session.
+func TestWhatUsersSayIsAcceptable(t *testing.T) {
+	for name, parts := range map[string][]llm.Part{
+		"nothing": {}, "an empty text": {llm.Text{}}, "white space": {llm.Text{Text: " \n"}}, "a blank beside a word": {llm.Text{Text: "Hi."}, llm.Text{}},
+		"a picture without data": {llm.Media{MediaType: "image/png"}}, "a picture without a type": {llm.Media{Data: []byte{1}}},
+		"a call": {llm.ToolCall{Name: "look"}}, "a result": {llm.ToolResult{Call: "c1"}}, "reasoning": {llm.Reasoning{Text: "Hm."}}, "nil": {nil},
+	} {
+		r := newRig(t, agent.Config{Model: fakellm.Echo()}, &rigOptions{memory: true})
+		run := watch(t, r.Run(t.Context(), user, chat, llm.Message{Role: llm.RoleUser, Parts: parts}, nil))
+		if !errors.Is(run.err, session.ErrInvalidMessage) {
+			t.Errorf("%s: %v", name, run.err)
+		}
+		if _, err := r.Show(t.Context(), chat, user); !errors.Is(err, session.ErrUnknownSession) {
+			t.Errorf("%s: there is a session: %v", name, err)
 		}
 	}
-}
-
-// deterministic gives ids in their order, at one time.
-func deterministic(n *int) *session.Options {
-	return &session.Options{
-		Now:   func() time.Time { return time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC) },
-		NewID: func(kind string) string { *n++; return fmt.Sprintf("%s_%d", kind, *n) },
+	r := newRig(t, agent.Config{Model: fakellm.Echo()}, &rigOptions{memory: true})
+	for _, role := range []llm.Role{"", llm.RoleAssistant, llm.RoleTool, "system"} {
+		if err := watch(t, r.Run(t.Context(), user, chat, llm.Message{Role: role, Parts: says("Hi.")}, nil)).err; !errors.Is(err, session.ErrInvalidMessage) {
+			t.Errorf("role %q: %v", role, err)
+		}
 	}
+	watch(t, r.Run(t.Context(), user, chat, llm.Message{Role: llm.RoleUser, Parts: []llm.Part{
+		llm.Text{Text: "Look at this."}, llm.Media{MediaType: "image/png", Data: []byte{1}}, llm.Media{MediaType: "image/png", URL: "https://example.com/a.png"},
+	}}, nil)).finished(event.FinishStop)
+	r.acceptable()
 }
