@@ -95,7 +95,7 @@ func TestPanicsAreResults(t *testing.T) {
 	if n.get("ok") != 2 || n.get("before") != 0 || n.get("after") != 1 {
 		t.Errorf("bodies were entered %v", n.n)
 	}
-	if !strings.Contains(log.String(), "close_test.go") {
+	if !strings.Contains(log.String(), "process_panics_test.go") {
 		t.Errorf("the log has no stack: %s", log.String())
 	}
 	r.acceptable()
@@ -144,7 +144,7 @@ func TestCodecsThatPanic(t *testing.T) {
 	if n.get("read") != 0 || n.get("write") != 1 || n.get("ok") != 1 {
 		t.Errorf("bodies were entered %v", n.n)
 	}
-	if !strings.Contains(log.String(), "codec_test.go") {
+	if !strings.Contains(log.String(), "process_panics_test.go") {
 		t.Errorf("the log has no stack: %s", log.String())
 	}
 	r.acceptable()
