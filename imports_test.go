@@ -44,7 +44,7 @@ var mayImport = map[string][]string{
 // ends are folders of packages that nothing else imports, and that may import everything.
 var ends = []string{
 	"bench", "examples", "fermatatest", "llm/llmtest",
-	"internal/benchtable", "internal/fleet", "internal/lives", "internal/prove",
+	"internal/benchtable", "internal/fleet", "internal/histories", "internal/lives", "internal/prove",
 }
 
 // homes is where a library stands that could be replaced: the one package, or

@@ -32,7 +32,6 @@ import (
 //   - process: Close, panics, code of others that calls back
 //   - tokens: what a token may do; the ring of keys
 //   - authorize: who may do what
-//   - history: random histories of many callers, against a model of one call
 //   - play: whole behaviours, as testdata/*.txtar
 //   - example: what the documentation of the package shows
 //   - rig: what tests share: the rig, tools, models, engines

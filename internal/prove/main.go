@@ -31,7 +31,7 @@ func main() {
 		{name: "killed at every write", args: []string{"-run", "^TestKilled", "./fermatatest"}},
 		{name: "killed for real", args: []string{"-run", "^TestLives", "./internal/lives"}, env: fmt.Sprint("FERMATA_LIVES=", *lives)},
 		{name: "several processes", args: []string{"-run", "^TestFleet", "./internal/fleet"}, env: fmt.Sprint("FERMATA_DEEDS=", *deeds)},
-		{name: "concurrent histories", args: []string{"-run", "^TestHistories", "./runner"},
+		{name: "concurrent histories", args: []string{"-run", "^TestHistories", "./internal/histories"},
 			env: fmt.Sprint("FERMATA_HISTORIES=", *histories)},
 		{name: "engines", args: []string{"./kvstore/..."}},
 	}

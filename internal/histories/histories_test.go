@@ -1,4 +1,4 @@
-package runner_test
+package histories
 
 import (
 	"fmt"
@@ -28,8 +28,8 @@ func TestHistoriesAreLinearizable(t *testing.T) {
 	} else if testing.Short() {
 		histories = 20
 	}
-	var all tallyOfHistories
-	for _, e := range []historyEngine{
+	var all tally
+	for _, e := range []engine{
 		{}, {faults: true}, {shared: true}, {shared: true, faults: true}, {shared: true, remote: true, faults: true},
 	} {
 		n := histories * 6 / 25
@@ -38,7 +38,7 @@ func TestHistoriesAreLinearizable(t *testing.T) {
 		}
 		t.Run(e.String(), func(t *testing.T) {
 			for seed := range n {
-				w := newHistoryWorld(t, uint64(seed), e)
+				w := newWorld(t, uint64(seed), e)
 				w.run()
 				if w.check(&all); t.Failed() {
 					break // one is enough to read
@@ -49,13 +49,13 @@ func TestHistoriesAreLinearizable(t *testing.T) {
 	all.log(t)
 }
 
-// tallyOfHistories counts what was checked.
-type tallyOfHistories struct {
+// tally counts what was checked.
+type tally struct {
 	histories, operations, struck, violations int
 	outcomes                                  map[string]int // by their first words
 }
 
-func (c *tallyOfHistories) count(all []porcupine.Operation) {
+func (c *tally) count(all []porcupine.Operation) {
 	if c.outcomes == nil {
 		c.outcomes = map[string]int{}
 	}
@@ -79,7 +79,7 @@ func (c *tallyOfHistories) count(all []porcupine.Operation) {
 
 // log says what was checked, and fails the test if it was not what it was to be: a history in which nothing is accepted, or nobody
 // comes too late, shows nothing.
-func (c *tallyOfHistories) log(t *testing.T) {
+func (c *tally) log(t *testing.T) {
 	t.Logf("counted: %d histories of two runners, %d violations", c.histories, c.violations)
 	t.Logf("counted: %d operations of theirs, %d violations", c.operations, c.violations)
 	t.Logf("%d faults struck; what the operations came to: %v", c.struck, c.outcomes)
@@ -99,7 +99,7 @@ func (c *tallyOfHistories) log(t *testing.T) {
 }
 
 // check asks porcupine about each call of a history, and what else must hold at its end.
-func (w *historyWorld) check(all *tallyOfHistories) {
+func (w *world) check(all *tally) {
 	w.t.Helper()
 	all.histories++
 	all.struck += w.faults.Struck()
@@ -110,7 +110,7 @@ func (w *historyWorld) check(all *tallyOfHistories) {
 		}
 		mine := w.of(call)
 		all.count(mine)
-		m := callModel{steps: historySteps[tool], once: w.once, lossy: w.lossy, text: textual(tool)}
+		m := callModel{steps: stepsOf[tool], once: w.once, lossy: w.lossy, text: textual(tool)}
 		model := m.porcupine()
 		result, facts := porcupine.CheckOperationsVerbose(model, mine, 20*time.Second)
 		if result == porcupine.Ok {
@@ -146,7 +146,7 @@ func (m *callModel) porcupine() porcupine.Model {
 }
 
 // describe prints the longest part of a history that can be explained, in the order that explains it, and then the rest.
-func (w *historyWorld) describe(all []porcupine.Operation, facts porcupine.LinearizationInfo) string {
+func (w *world) describe(all []porcupine.Operation, facts porcupine.LinearizationInfo) string {
 	var longest []porcupine.Operation
 	for _, part := range facts.PartialLinearizationsOperations() {
 		for _, ops := range part {

@@ -1,4 +1,4 @@
-package runner_test
+package histories
 
 import (
 	"context"
@@ -27,7 +27,7 @@ import (
 
 // client is one of those who do something to the session.
 type client struct {
-	*historyWorld
+	*world
 	number int
 	r      *rand.Rand
 }
@@ -38,7 +38,7 @@ type began struct {
 	hour int
 }
 
-func (w *historyWorld) begin() began {
+func (w *world) begin() began {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.at++
@@ -259,18 +259,19 @@ func (c *client) look(ctx context.Context, runner int, call string) {
 
 // payload is an answer that isn't special: a string, or an object.
 func payload(content string) json.RawMessage {
+	var v any = words{content}
 	if isString(content) {
-		b, _ := json.Marshal(content)
-		return b
+		v = content
 	}
-	return text(content)
+	b, _ := json.Marshal(v)
+	return b
 }
 
 func textOf(raw json.RawMessage) (s string) {
 	if json.Unmarshal(raw, &s) == nil {
 		return s
 	}
-	var out textOut
+	var out words
 	_ = json.Unmarshal(raw, &out)
 	return out.Text
 }
@@ -465,7 +466,7 @@ func (c *client) atRest(late bool) {
 		if st.Status == session.Pending && (err != nil || late && !p.Deadline.IsZero() && !p.Deadline.After(c.now())) {
 			c.t.Errorf("seed %d: %s waits beyond its deadline, %s, %v", c.seed, call, p.Deadline, err)
 		}
-		if n := c.entries.get(call); c.once && n > len(historySteps[st.Tool]) {
+		if n := c.entries[call]; c.once && n > len(stepsOf[st.Tool]) {
 			c.t.Errorf("seed %d: %s was entered %d times", c.seed, call, n)
 		}
 	}

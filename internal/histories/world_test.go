@@ -1,8 +1,10 @@
-package runner_test
+package histories
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"iter"
 	"log/slog"
 	"math/rand/v2"
 	"runtime"
@@ -27,8 +29,8 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// historyWorld is one session, two runners, and what clients do to it and are told.
-type historyWorld struct {
+// world is one session, two runners, and what clients do to it and are told.
+type world struct {
 	t       *testing.T
 	seed    uint64
 	once    bool // the effect of the tools
@@ -38,22 +40,22 @@ type historyWorld struct {
 	runners []*runner.Runner
 	begun   time.Time
 	hour    atomic.Int64 // the clock
-	entries counter      // of bodies, by call
 
-	mu    sync.Mutex
-	at    int64 // counts calls and returns of operations
-	all   []porcupine.Operation
-	ids   map[string]int    // by kind
-	tools map[string]string // by call
-	given []operation       // answers that were accepted
+	mu      sync.Mutex
+	at      int64 // counts calls and returns of operations
+	all     []porcupine.Operation
+	ids     map[string]int    // by kind
+	tools   map[string]string // by call
+	entries map[string]int    // of bodies, by call
+	given   []operation       // answers that were accepted
 
 	asked   sync.Once
 	started chan struct{} // the model has asked for calls
 }
 
-// historySteps are the tools that the model may ask for, and the pauses of
+// stepsOf are the tools that the model may ask for, and the pauses of
 // each.
-var historySteps = map[string][]step{
+var stepsOf = map[string][]step{
 	"job":  {{output, 1}},
 	"ask":  {{reenter, 0}, {output, 2}},
 	"act":  {{gate, 2}, {output, 1}},
@@ -70,6 +72,8 @@ var casts = [][3]string{{"job", "ask", "act"}, {"quiz", "pay", "quiz"}, {"nap", 
 func textual(tool string) bool { return tool == "quiz" || tool == "pay" }
 
 const (
+	user       = "ada"
+	chat       = "chat-1"
 	clients    = 4
 	perClient  = 10
 	mostHours  = 3 // that pass while clients are there
@@ -77,16 +81,16 @@ const (
 	theJobsKey = "the job's key, of " // and its call
 )
 
-// historyEngine is what the histories of one kind are kept in.
-type historyEngine struct{ shared, remote, faults bool }
+// engine is what the histories of one kind are kept in.
+type engine struct{ shared, remote, faults bool }
 
-func (e historyEngine) String() string {
+func (e engine) String() string {
 	name := map[bool]string{false: "exclusive", true: "shared"}[e.shared]
 	return name + map[bool]string{true: ", over TCP"}[e.remote] + map[bool]string{true: ", faults"}[e.faults]
 }
 
 // open makes an engine that is empty. A remote one is late now and then.
-func (e historyEngine) open(t *testing.T) kvstore.Store {
+func (e engine) open(t *testing.T) kvstore.Store {
 	t.Helper()
 	if !e.remote {
 		return kvstore.NewMemory()
@@ -102,10 +106,11 @@ func (e historyEngine) open(t *testing.T) kvstore.Store {
 	return client
 }
 
-func newHistoryWorld(t *testing.T, seed uint64, e historyEngine) *historyWorld {
+func newWorld(t *testing.T, seed uint64, e engine) *world {
 	shared, faults := e.shared, e.faults
-	w := &historyWorld{
-		t: t, seed: seed, once: seed%3 > 0, lossy: shared || faults, ids: map[string]int{}, tools: map[string]string{},
+	w := &world{
+		t: t, seed: seed, once: seed%3 > 0, lossy: shared || faults,
+		ids: map[string]int{}, tools: map[string]string{}, entries: map[string]int{},
 		begun: time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC), started: make(chan struct{}),
 	}
 	w.faults = faultkv.New(e.open(t))
@@ -115,8 +120,8 @@ func newHistoryWorld(t *testing.T, seed uint64, e historyEngine) *historyWorld {
 	}
 	w.faults.SetChaos(chaos)
 	kv := w.faults.Store
-	if shared {
-		kv = hidden(kv)
+	if shared { // it hides that the engine belongs to one process
+		kv = struct{ kvstore.Store }{kv}
 	}
 	for range 2 {
 		ag, err := agent.New(w.agent())
@@ -130,55 +135,73 @@ func newHistoryWorld(t *testing.T, seed uint64, e historyEngine) *historyWorld {
 	return w
 }
 
-func (w *historyWorld) agent() agent.Config {
+// words are what the tools take and, but for those that are textual, return.
+type words struct {
+	Text string `json:"text"`
+}
+
+func (w *world) agent() agent.Config {
 	effect := tool.Idempotent
 	if w.once {
 		effect = tool.Once
 	}
 	var tools []tool.Tool
-	for name := range historySteps {
+	for name := range stepsOf {
 		spec := tool.Spec{Name: name, Description: "d", Effect: effect, MayPause: true}
 		if textual(name) {
-			tools = append(tools, tool.Must(tool.Func(spec, func(ctx context.Context, _ textIn) (tool.Result[string], error) {
+			tools = append(tools, tool.Must(tool.Func(spec, func(ctx context.Context, _ words) (tool.Result[string], error) {
 				return tool.Pending[string](w.enter(ctx)), nil
 			})))
 			continue
 		}
-		tools = append(tools, tool.Must(tool.Func(spec, func(ctx context.Context, _ textIn) (tool.Result[textOut], error) {
-			return tool.Pending[textOut](w.enter(ctx)), nil
+		tools = append(tools, tool.Must(tool.Func(spec, func(ctx context.Context, _ words) (tool.Result[words], error) {
+			return tool.Pending[words](w.enter(ctx)), nil
 		})))
 	}
-	cast := casts[w.seed/2%uint64(len(casts))]
 	return agent.Config{
 		Name: "ops", Tools: tools,
 		Interceptors: interceptor.Chain{
 			interceptor.Approval(&interceptor.ApprovalOptions{Name: "pay", Tools: []string{"pay"}, Timeout: time.Hour}),
 			interceptor.Approval(&interceptor.ApprovalOptions{Tools: []string{"act"}, Timeout: 2 * time.Hour}),
 		},
-		Model: modelFunc(func(r llm.Request) []llm.Event {
-			parts := says("Done.")
-			if r.Messages[len(r.Messages)-1].Role == llm.RoleUser {
-				parts = calls(cast[0], `{"text":"a"}`, cast[1], `{"text":"b"}`, cast[2], `{"text":"c"}`)
+		Model: model{cast: casts[w.seed/2%uint64(len(casts))]},
+	}
+}
+
+// model asks for a cast of tools after each message of the user's, and
+// otherwise is done.
+type model struct{ cast [3]string }
+
+func (m model) Generate(_ context.Context, r llm.Request) iter.Seq2[llm.Event, error] {
+	parts := []llm.Part{llm.Text{Text: "Done."}}
+	if r.Messages[len(r.Messages)-1].Role == llm.RoleUser {
+		parts = nil
+		for _, name := range m.cast {
+			parts = append(parts, llm.ToolCall{Name: name, Arguments: json.RawMessage(`{"text":"a"}`)})
+		}
+	}
+	return func(yield func(llm.Event, error) bool) {
+		for _, p := range parts {
+			if !yield(llm.PartDone{Part: p}, nil) {
+				return
 			}
-			var events []llm.Event
-			for _, p := range parts {
-				events = append(events, llm.PartDone{Part: p})
-			}
-			return append(events, llm.Finish{Reason: llm.StopEnd})
-		}),
+		}
+		yield(llm.Finish{Reason: llm.StopEnd}, nil)
 	}
 }
 
 // enter is the body of each tool: it returns what the call waits for next.
-func (w *historyWorld) enter(ctx context.Context) tool.Await {
+func (w *world) enter(ctx context.Context) tool.Await {
 	c := tool.CallFrom(ctx)
-	w.entries.add(c.ID)
+	w.mu.Lock()
+	w.entries[c.ID]++
+	w.mu.Unlock()
 	for range rand.IntN(300) { // answers may be faster
 		runtime.Gosched()
 	}
-	st := historySteps[c.Tool][len(c.Decisions)]
+	st := stepsOf[c.Tool][len(c.Decisions)]
 	if c.Answer != nil {
-		st = historySteps[c.Tool][1]
+		st = stepsOf[c.Tool][1]
 	}
 	a := tool.Await{Reason: tool.ReasonExternal, Mode: tool.ModeOutput, Timeout: time.Duration(st.hours) * time.Hour}
 	switch st.kind {
@@ -194,17 +217,17 @@ func (w *historyWorld) enter(ctx context.Context) tool.Await {
 	return a
 }
 
-func (w *historyWorld) now() time.Time { return w.begun.Add(time.Duration(w.hour.Load()) * time.Hour) }
+func (w *world) now() time.Time { return w.begun.Add(time.Duration(w.hour.Load()) * time.Hour) }
 
 // hourOf is a deadline, on the clock; 0 for none.
-func (w *historyWorld) hourOf(deadline time.Time) int {
+func (w *world) hourOf(deadline time.Time) int {
 	if deadline.IsZero() {
 		return 0
 	}
 	return int(deadline.Sub(w.begun) / time.Hour)
 }
 
-func (w *historyWorld) newID(kind string) string {
+func (w *world) newID(kind string) string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.ids[kind]++
@@ -215,7 +238,7 @@ func (w *historyWorld) newID(kind string) string {
 }
 
 // calls are the ids of all calls that the model may have asked for.
-func (w *historyWorld) calls() (ids []string) {
+func (w *world) calls() (ids []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for n := range w.ids["call"] {
@@ -230,8 +253,8 @@ const everyCall = ""
 
 // of are the operations on one call. A message that may not have been taken
 // matters only where it would have been an answer, or a denial.
-func (w *historyWorld) of(call string) (mine []porcupine.Operation) {
-	steps := historySteps[w.tools[call]]
+func (w *world) of(call string) (mine []porcupine.Operation) {
+	steps := stepsOf[w.tools[call]]
 	for _, o := range w.all {
 		in, out := o.Input.(operation), o.Output.(outcome)
 		matters := !out.uncertain || in.name != "say" && in.name != "supersede" || slices.ContainsFunc(steps, func(s step) bool {
@@ -248,14 +271,14 @@ func (w *historyWorld) of(call string) (mine []porcupine.Operation) {
 	return mine
 }
 
-func (w *historyWorld) start() { w.asked.Do(func() { close(w.started) }) }
+func (w *world) start() { w.asked.Do(func() { close(w.started) }) }
 
 // run has the clients do what they do, once there is something to do it to, and then brings the session to rest.
-func (w *historyWorld) run() {
+func (w *world) run() {
 	var all sync.WaitGroup
 	for n := range clients {
 		all.Go(func() {
-			c := &client{historyWorld: w, number: n, r: rand.New(rand.NewPCG(w.seed, uint64(n)))}
+			c := &client{world: w, number: n, r: rand.New(rand.NewPCG(w.seed, uint64(n)))}
 			if n == 0 {
 				_ = c.drive(w.t.Context(), 0, "run")
 				w.start()
@@ -268,9 +291,16 @@ func (w *historyWorld) run() {
 	}
 	all.Wait()
 	w.faults.Heal()
-	last := &client{historyWorld: w, number: clients, r: rand.New(rand.NewPCG(w.seed, clients))}
+	last := &client{world: w, number: clients, r: rand.New(rand.NewPCG(w.seed, clients))}
 	last.settle()
 	for _, rn := range w.runners {
 		must(w.t, rn.Close())
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

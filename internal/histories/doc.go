@@ -1,0 +1,12 @@
+// Package histories is one test of the runner: many callers do things to the
+// calls of one session at once, through two runners on one store, and what
+// they are told must be as if one had come after the other.
+//
+// It has no code but its tests:
+//
+//   - histories_test.go: the test, what it counts, and how porcupine checks the
+//     history of a call
+//   - world_test.go: the session, its tools, its model, its engine, its clock
+//   - client_test.go: what a caller does, and how it is recorded
+//   - model_test.go, state_test.go: the life of one call as its callers see it
+package histories
