@@ -10,8 +10,9 @@ import (
 	"github.com/fermata-ai/fermata/provider/openai"
 )
 
-// A session that is paused under one provider goes on under each other one, and back again. The replies are those that the providers'
-// own tests have recorded.
+// A session that is paused under one provider goes on under each other one, and
+// back again. The replies are those that the providers' own tests have
+// recorded.
 func TestASessionGoesOnUnderAnotherProvider(t *testing.T) {
 	t.Parallel()
 	llmtest.Across(t, adapters(), nil)
@@ -27,7 +28,8 @@ func adapters() []llmtest.Provider {
 				return opened(anthropic.New(anthropic.Options{Model: "claude-sonnet-5-5", APIKey: llmtest.APIKey, BaseURL: o.BaseURL, Origin: "api.anthropic.com", Client: o.Client}))(t)
 			},
 		}, {
-			// A part belongs to the server that made it, so that the server needs a name that lasts.
+			// A part belongs to the server that made it, so that the server
+			// needs a name that lasts.
 			Name: "openai.chat/openrouter.ai", Replies: replies + "openai/testdata/openrouter/replies", Calls: some(llmtest.ChatCalls),
 			New: func(t testing.TB, o llmtest.Options) llm.Model {
 				return opened(openai.NewChat(openai.Options{

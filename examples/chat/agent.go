@@ -17,12 +17,14 @@ short sentences. Look facts up with the tools, and never make them up; a tool th
 refund, look the order up, and ask with ask_user why it is refunded unless you were told; never ask for permission yourself, since the
 owner is asked to approve each refund anyway. Independent calls belong in one turn.`
 
-// newAgent is the agent. Its name is stored with the sessions, and so is the same whatever the model.
+// newAgent is the agent. Its name is stored with the sessions, and so is the
+// same whatever the model.
 func newAgent(m llm.Model, jobs, hooks string) (*agent.Agent, error) {
 	return agent.New(agent.Config{
 		Name: "desk", Model: m, Instructions: instructions,
 		Tools: []tool.Tool{tools.Deploy(jobs, hooks), tools.Where, tools.Weather, getOrder, askUser, refund},
-		// A refund's body is entered when somebody has approved the very arguments that it gets.
+		// A refund's body is entered when a person has approved the very
+		// arguments that it gets.
 		Interceptors: interceptor.Chain{interceptor.Approval(&interceptor.ApprovalOptions{
 			Tools: []string{"refund"}, Prompt: mayRefund,
 		})},

@@ -11,7 +11,8 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// ask asks the first question that waits for a person, if there is one, or for a message.
+// ask asks the first question that waits for a person, if there is one, or for
+// a message.
 func (c *chat) ask(waiting []tool.Pause) (question *tool.Pause) {
 	for _, p := range waiting {
 		switch p.Await.Reason {

@@ -20,8 +20,10 @@ import (
 // user is whose sessions these are, and who answers.
 const user = "you"
 
-// chat is one session on one screen. One thing at a time drives the session, so that the screen shows one thing at a time: what the person
-// typed, or, while a line is waited for, a worker, which carries on what was delivered and what is overdue.
+// chat is one session on one screen. One thing at a time drives the session, so
+// that the screen shows one thing at a time: what the person typed, or, while a
+// line is waited for, a worker, which carries on what was delivered and what is
+// overdue.
 type chat struct {
 	rn      *runner.Runner
 	session string
@@ -53,7 +55,8 @@ func (c *chat) talk(ctx context.Context) error {
 	}
 }
 
-// attend asks what waits, and shows what happens, until a line comes, which is io.EOF if there are no more. The worker has stopped then.
+// attend asks what waits, and shows what happens, until a line comes, which is
+// io.EOF if there are no more. The worker has stopped then.
 func (c *chat) attend(ctx context.Context) (question *tool.Pause, line string, err error) {
 	working, stop := context.WithCancel(ctx)
 	happens := c.work(working)
@@ -101,7 +104,8 @@ type happening struct {
 	err   error
 }
 
-// work carries the session on, and follows the progress of what waits, until ctx ends. The channel is closed when it has.
+// work carries the session on, and follows the progress of what waits, until
+// ctx ends. The channel is closed when it has.
 func (c *chat) work(ctx context.Context) <-chan happening {
 	happens := make(chan happening)
 	var all sync.WaitGroup
@@ -115,7 +119,8 @@ func (c *chat) work(ctx context.Context) <-chan happening {
 		<-ctx.Done() // the channel stays open until then
 	})
 	all.Go(func() {
-		// The messages, and all else, are the worker's to show. There may be no session yet.
+		// The messages, and all else, are the worker's to show. There may be no
+		// session yet.
 		for ev := range c.rn.Follow(ctx, c.session, user, &runner.FollowOptions{From: math.MaxInt, ThroughWaits: true}) {
 			if p, ok := ev.(event.Progress); ok {
 				happens <- happening{p, nil}
@@ -126,8 +131,8 @@ func (c *chat) work(ctx context.Context) <-chan happening {
 	return happens
 }
 
-// begin shows where the session stands, and goes on with what it has left to do: what was delivered meanwhile, what was interrupted,
-// what failed.
+// begin shows where the session stands, and goes on with what it has left to
+// do: what was delivered meanwhile, what was interrupted, what failed.
 func (c *chat) begin(ctx context.Context) error {
 	c.show.Say("Model: %s.", c.model.name)
 	t, err := c.rn.Show(ctx, c.session, user)
@@ -162,7 +167,8 @@ func (c *chat) take(ctx context.Context, question *tool.Pause, line string) (lea
 	return false
 }
 
-// carryOn shows what happens in the session until the model is done, or calls wait.
+// carryOn shows what happens in the session until the model is done, or calls
+// wait.
 func (c *chat) carryOn(ctx context.Context, events iter.Seq2[event.Event, error]) {
 	for ev, err := range events {
 		c.see(ctx, ev, err)

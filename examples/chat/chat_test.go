@@ -12,7 +12,8 @@ const (
 	atOnce = "-step=1ns"   // one that is over
 )
 
-// A question, an approval and a deployment, which wait side by side; and answers that don't fit.
+// A question, an approval and a deployment, which wait side by side; and
+// answers that don't fit.
 func TestScriptedConversation(t *testing.T) {
 	t.Parallel()
 	db := file(t)
@@ -55,7 +56,8 @@ func TestScriptedConversation(t *testing.T) {
 	}
 }
 
-// What waits is kept when the person leaves. The job ends meanwhile, delivers twice, and its result arrives once.
+// What waits is kept when the person leaves. The job ends meanwhile, delivers
+// twice, and its result arrives once.
 func TestLeavingWhileACallWaits(t *testing.T) {
 	t.Parallel()
 	db := file(t)
@@ -167,7 +169,8 @@ func TestNothingWasSaid(t *testing.T) {
 	}
 }
 
-// The model is the one that the flags name, or that the environment has a key for; every provider takes the tools.
+// The model is the one that the flags name, or that the environment has a key
+// for; every provider takes the tools.
 func TestWhoAnswers(t *testing.T) {
 	t.Parallel()
 	const anthropic, openai, gemini, google = "ANTHROPIC_API_KEY=k", "OPENAI_API_KEY=k", "GEMINI_API_KEY=k", "GOOGLE_API_KEY=k"

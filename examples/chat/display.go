@@ -14,8 +14,9 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// display makes lines of events. What the model says stands at the margin; all else is indented, and begins with a word that says what it
-// is: "kept" is what has become durable.
+// display makes lines of events. What the model says stands at the margin; all
+// else is indented, and begins with a word that says what it is: "kept" is what
+// has become durable.
 type display struct {
 	w        io.Writer
 	terminal bool

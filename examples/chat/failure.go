@@ -56,7 +56,7 @@ func words(err error) string {
 	case errors.Is(err, bolt.ErrLocked):
 		return "another chat has the file open: leave that one first, or choose another file with -file"
 	case errors.Is(err, session.ErrWrongUser):
-		return "that session is somebody else's: choose another with -session"
+		return "that session is another user's: choose another with -session"
 	}
 	return err.Error()
 }

@@ -1,16 +1,21 @@
-// Command chat is an agent in a terminal, with a model of yours or a script, whose tool calls may wait: for a job, for your answer, for
-// your approval. What it keeps is in one file. Leave it while a call waits, come back tomorrow, and the call goes on.
+// Command chat is an agent in a terminal, with a model of yours or a script,
+// whose tool calls may wait: for a job, for your answer, for your approval.
+// What it keeps is in one file. Leave it while a call waits, come back
+// tomorrow, and the call goes on.
 //
 //	go run ./examples/chat                      a new session; the program prints its id
 //	go run ./examples/chat -session ID          a session goes on, under this model or another one
 //	go run ./examples/chat -list                the sessions, and what they wait for
 //
-// The model is that of the first of these that the environment has: OPENAI_BASE_URL (a server that speaks OpenAI's Chat Completions;
-// say with -model which model), ANTHROPIC_API_KEY, OPENAI_API_KEY, GEMINI_API_KEY, GOOGLE_API_KEY. Without any of them a script
-// answers. -provider and -model choose otherwise.
+// The model is that of the first of these that the environment has:
+// OPENAI_BASE_URL (a server that speaks OpenAI's Chat Completions; say with
+// -model which model), ANTHROPIC_API_KEY, OPENAI_API_KEY, GEMINI_API_KEY,
+// GOOGLE_API_KEY. Without any of them a script answers. -provider and -model
+// choose otherwise.
 //
-// Try "deploy checkout v2.5.0 and refund order 1042": the deployment takes a while, and reports over a real webhook how far it is; the
-// refund asks you why, and whether it may. Type /quit while they wait.
+// Try "deploy checkout v2.5.0 and refund order 1042": the deployment takes a
+// while, and reports over a real webhook how far it is; the refund asks you
+// why, and whether it may. Type /quit while they wait.
 //
 // # How to read it
 //

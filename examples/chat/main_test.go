@@ -40,7 +40,8 @@ type conversation struct {
 // file is a new file for sessions.
 func file(t *testing.T) string { return filepath.Join(t.TempDir(), "chat.db") }
 
-// talk starts the program with nothing in its environment but what is given, such as "OPENAI_API_KEY=k".
+// talk starts the program with nothing in its environment but what is given,
+// such as "OPENAI_API_KEY=k".
 func talk(t *testing.T, env []string, args ...string) *conversation {
 	t.Helper()
 	exe, err := os.Executable()
@@ -98,7 +99,8 @@ func (c *conversation) leaves() string {
 	return c.ends()
 }
 
-// ends closes the input, waits for the program to succeed, and returns all that it has shown.
+// ends closes the input, waits for the program to succeed, and returns all that
+// it has shown.
 func (c *conversation) ends() string {
 	c.t.Helper()
 	c.stdin.Close()

@@ -14,8 +14,9 @@ import (
 	"github.com/fermata-ai/fermata/llm/llmtest"
 )
 
-// Whatever providers, tools and users have left in a history, each provider can be asked to go on with it: its request is made, with every call
-// and its result, and with what was signed by that provider alone.
+// Whatever providers, tools and users have left in a history, each provider can
+// be asked to go on with it: its request is made, with every call and its
+// result, and with what was signed by that provider alone.
 func TestEveryHistoryCanBeSentToEveryProvider(t *testing.T) {
 	t.Parallel()
 	var sent []byte
@@ -63,7 +64,8 @@ func TestEveryHistoryCanBeSentToEveryProvider(t *testing.T) {
 // signed is what a provider signs with.
 func signed(provider string) string { return "signed-by-" + strings.ReplaceAll(provider, "/", "-") }
 
-// mixed is a history in which several providers had a part, and how many calls are in it.
+// mixed is a history in which several providers had a part, and how many calls
+// are in it.
 func mixed(r *rand.Rand, all []llmtest.Provider) (history []llm.Message, calls int) {
 	pick := func(of ...string) string { return of[r.IntN(len(of))] }
 	media := func() llm.Media {

@@ -47,7 +47,8 @@ func names() (all []string) {
 	return all
 }
 
-// choose takes the provider that the flags name, or the first that the environment has something for.
+// choose takes the provider that the flags name, or the first that the
+// environment has something for.
 func choose(o options) (m model, err error) {
 	i := slices.IndexFunc(providers, func(p provider) bool {
 		return p.name == o.provider || o.provider == "" && (p.vars == nil || p.set() != "")
@@ -83,7 +84,8 @@ func (p provider) set() string {
 	return ""
 }
 
-// compatible says that OPENAI_BASE_URL is there, and that it isn't OpenAI's own.
+// compatible says that OPENAI_BASE_URL is there, and that it isn't OpenAI's
+// own.
 func compatible() bool {
 	base := os.Getenv("OPENAI_BASE_URL")
 	u, err := url.Parse(base)
@@ -106,7 +108,8 @@ func openResponses(id string, reasoning bool) (llm.Model, error) {
 	return openai.NewResponses(o)
 }
 
-// openChat has nothing to ask for reasoning with: servers that send it do so by themselves.
+// openChat has nothing to ask for reasoning with: servers that send it do so by
+// themselves.
 func openChat(id string, _ bool) (llm.Model, error) {
 	return openai.NewChat(openai.Options{Model: id})
 }

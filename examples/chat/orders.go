@@ -49,7 +49,8 @@ type AskUserInput struct {
 	Choices  []string `json:"choices,omitempty" jsonschema:"description=The answers to choose from. Leave it out if any text will do"`
 }
 
-// askUser asks the person. What the answer must look like is decided as it asks.
+// askUser asks the person. What the answer must look like is decided as it
+// asks.
 var askUser = tool.Must(tool.Func(
 	tool.Spec{Name: "ask_user", Description: "Ask the user a question.", Effect: tool.ReadOnly, MayPause: true},
 	func(_ context.Context, in AskUserInput) (tool.Result[string], error) {
@@ -74,8 +75,9 @@ type RefundOutput struct {
 	Cents  Cents  `json:"cents"`
 }
 
-// refund does what must not be done twice. Its effect is the default, tool.Once: after a crash its body is never entered again. It knows
-// nothing of the approval, which is a layer around it.
+// refund does what must not be done twice. Its effect is the default,
+// tool.Once: after a crash its body is never entered again. It knows nothing of
+// the approval, which is a layer around it.
 var refund = tool.Must(tool.Func(
 	tool.Spec{Name: "refund", Description: "Pay the price of an order back, or a part of it. The owner is asked first."},
 	func(ctx context.Context, in RefundInput) (tool.Result[RefundOutput], error) {

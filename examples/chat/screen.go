@@ -11,8 +11,9 @@ import (
 	"golang.org/x/term"
 )
 
-// screen is where the person is. Text goes to it at any time, also while a line is being typed; a line comes when one was asked for. It is
-// a terminal, with a prompt and a history, or a pair of pipes.
+// screen is where the person is. Text goes to it at any time, also while a line
+// is being typed; a line comes when one was asked for. It is a terminal, with a
+// prompt and a history, or a pair of pipes.
 type screen struct {
 	Lines <-chan string // closed when there will be no more
 
@@ -74,7 +75,8 @@ func (s *screen) Took() {
 	s.asked = false
 }
 
-// Write shows text. While a line is typed, a line of text appears above it once it is whole.
+// Write shows text. While a line is typed, a line of text appears above it once
+// it is whole.
 func (s *screen) Write(text []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -95,7 +97,8 @@ func (s *screen) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-// Leave leaves the terminal as it was. No line is wanted any more; text still is.
+// Leave leaves the terminal as it was. No line is wanted any more; text still
+// is.
 func (s *screen) Leave() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -12,7 +12,8 @@ import (
 	"testing"
 )
 
-// service is a server that speaks Chat Completions. It answers with what is next in its script.
+// service is a server that speaks Chat Completions. It answers with what is
+// next in its script.
 type service struct {
 	*httptest.Server
 	t *testing.T
@@ -199,7 +200,8 @@ func TestNobodyIsThere(t *testing.T) {
 	c.leaves()
 }
 
-// Ctrl-C leaves at once, also while a model hangs, and what was interrupted goes on in the next process.
+// Ctrl-C leaves at once, also while a model hangs, and what was interrupted
+// goes on in the next process.
 func TestInterrupted(t *testing.T) {
 	t.Parallel()
 	db := file(t)

@@ -83,7 +83,8 @@ func (k *keyboard) sees(texts ...string) {
 	}
 }
 
-// ends waits for the program to succeed, and checks that the terminal is as it was.
+// ends waits for the program to succeed, and checks that the terminal is as it
+// was.
 func (k *keyboard) ends() {
 	k.t.Helper()
 	if err := k.cmd.Wait(); err != nil {
@@ -98,7 +99,8 @@ func (k *keyboard) ends() {
 	}
 }
 
-// What comes while a line is typed stands above it; a bar takes the place of the one before it; reasoning is dim.
+// What comes while a line is typed stands above it; a bar takes the place of
+// the one before it; reasoning is dim.
 func TestTerminal(t *testing.T) {
 	t.Parallel()
 	k := atTerminal(t, nil, "-file", file(t), "-session", "s1", "-step=700ms")

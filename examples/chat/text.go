@@ -13,7 +13,7 @@ import (
 func waits(p tool.Pause) string {
 	what := map[tool.Reason]string{
 		tool.ReasonExternal: "a job", tool.ReasonApproval: "an approval", tool.ReasonInput: "an answer",
-		tool.ReasonUnknown: "somebody who knows what became of it",
+		tool.ReasonUnknown: "a person who knows what became of it",
 	}[p.Await.Reason]
 	if what == "" {
 		what = string(p.Await.Reason)

@@ -8,7 +8,8 @@ import (
 	"golang.org/x/term"
 )
 
-// tty is a terminal, which is raw only while a line is typed: otherwise Ctrl-C is a signal as in any program.
+// tty is a terminal, which is raw only while a line is typed: otherwise Ctrl-C
+// is a signal as in any program.
 type tty struct {
 	terminal *term.Terminal
 	in, out  *os.File

@@ -16,7 +16,8 @@ import (
 	"github.com/fermata-ai/fermata/webhook"
 )
 
-// start opens the file, serves webhooks on the loopback, has a CI server beside that, and talks until the person leaves.
+// start opens the file, serves webhooks on the loopback, has a CI server beside
+// that, and talks until the person leaves.
 func start(ctx context.Context, o options) (err error) {
 	db, err := bolt.Open(o.file, nil)
 	if err != nil {
@@ -48,7 +49,8 @@ func start(ctx context.Context, o options) (err error) {
 		return err
 	}
 	scr := newScreen(os.Stdin, os.Stdout)
-	// A person at a terminal is told of errors, and of nothing that mends itself.
+	// A person at a terminal is told of errors, and of nothing that mends
+	// itself.
 	logger := slog.New(slog.NewTextHandler(scr, &slog.HandlerOptions{Level: slog.LevelError}))
 	rn, err := runner.New(ag, store, &runner.Options{Logger: logger})
 	if err != nil {

@@ -38,7 +38,8 @@ func (s *Server) run(j job) {
 	// Otherwise the next server that reads the file tries again.
 }
 
-// work takes a job to its end. How far it is follows from the time when it began: work that a restart interrupts went on meanwhile.
+// work takes a job to its end. How far it is follows from the time when it
+// began: work that a restart interrupts went on meanwhile.
 func (s *Server) work(j job) error {
 	for i, name := range steps {
 		if err := sleep(s.ctx, time.Until(j.Begun.Add(time.Duration(i+1)*s.config.Pace))); err != nil {
@@ -61,7 +62,8 @@ func (s *Server) work(j job) error {
 	return nil
 }
 
-// outcome is what is delivered, and where to. No service has a build of a version before v1.
+// outcome is what is delivered, and where to. No service has a build of a
+// version before v1.
 func (j job) outcome(took time.Duration) (path, body string, err error) {
 	var v any = struct {
 		URL     string `json:"url"`
@@ -91,7 +93,7 @@ func (j job) post(ctx context.Context, path, body string) error {
 			return nil
 		}
 	}
-	return errors.New("nobody takes it")
+	return errors.New("the receiver did not take it")
 }
 
 func sleep(ctx context.Context, d time.Duration) error {

@@ -14,13 +14,15 @@ import (
 	"time"
 )
 
-// Config configures a server. The zero value keeps jobs in memory, whose steps take no time.
+// Config configures a server. The zero value keeps jobs in memory, whose steps
+// take no time.
 type Config struct {
 	Pace time.Duration // of each of a job's three steps
-	// File is where jobs are kept, so that they outlive the process; empty: nowhere.
+	// File is where jobs are kept, so that they outlive the process; empty:
+	// nowhere.
 	File string
-	// Hooks is the host and port that callbacks go to, where File has jobs that were started for another one: those of examples
-	// change with each start.
+	// Hooks is the host and port that callbacks go to, where File has jobs that
+	// were started for another one: those of examples change with each start.
 	Hooks string
 }
 
@@ -35,7 +37,8 @@ type Server struct {
 	known []job // all that there ever were
 }
 
-// New starts a server, and goes on with the jobs in its file. They end with ctx, or with Close.
+// New starts a server, and goes on with the jobs in its file. They end with
+// ctx, or with Close.
 func New(ctx context.Context, c Config) (*Server, error) {
 	s := &Server{config: c}
 	if err := s.load(); err != nil {
@@ -56,7 +59,8 @@ func (s *Server) Close() {
 	s.jobs.Wait()
 }
 
-// ServeHTTP takes POST /jobs. The same Idempotency-Key starts the same job, once.
+// ServeHTTP takes POST /jobs. The same Idempotency-Key starts the same job,
+// once.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodPost || r.URL.Path != "/jobs" {
 		http.NotFound(w, r)

@@ -13,8 +13,10 @@ import (
 	"github.com/fermata-ai/fermata/llm"
 )
 
-// Assistant understands wishes such as "deploy checkout v2.5.0 to staging", "weather in Oslo", "order 1042" and "refund order 1042", several
-// in one message. It calls the tools deploy, ask_environment, get_weather, get_order, ask_user and refund.
+// Assistant understands wishes such as "deploy checkout v2.5.0 to staging",
+// "weather in Oslo", "order 1042" and "refund order 1042", several in one
+// message. It calls the tools deploy, ask_environment, get_weather, get_order,
+// ask_user and refund.
 var Assistant llm.Model = fakellm.New(fakellm.From(assist).Forever())
 
 var (
@@ -37,7 +39,8 @@ type conversation struct {
 	report  []string
 }
 
-// assist calls what the message asks for, as far as what is known allows, and reports when nothing is left to call.
+// assist calls what the message asks for, as far as what is known allows, and
+// reports when nothing is left to call.
 func assist(r llm.Request) fakellm.Turn {
 	c := &conversation{said: fakellm.LastUserText(r), results: map[string]llm.ToolResult{}}
 	for _, m := range r.Messages {
@@ -65,7 +68,8 @@ func assist(r llm.Request) fakellm.Turn {
 	return turn.Chunks(8).Delay(0, 10*time.Millisecond)
 }
 
-// call calls a tool, or has its result. Arguments are pairs of a name and a value.
+// call calls a tool, or has its result. Arguments are pairs of a name and a
+// value.
 func (c *conversation) call(tool string, args ...any) (result llm.ToolResult, done bool) {
 	if result, done = c.results[tool]; done {
 		return result, true

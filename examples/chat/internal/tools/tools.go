@@ -23,7 +23,8 @@ type DeployOutput struct {
 	Seconds int    `json:"seconds"`
 }
 
-// Deploy starts a job that ends long after this function has returned, and says so.
+// Deploy starts a job that ends long after this function has returned, and says
+// so.
 func Deploy(server, hooks string) tool.Tool {
 	return tool.Must(tool.Func(
 		tool.Spec{Name: "deploy", Description: "Deploy a service.", Effect: tool.Idempotent, MayPause: true},
