@@ -84,7 +84,7 @@ func (p provider) set() string {
 	return ""
 }
 
-// compatible says that OPENAI_BASE_URL is there, and that it isn't OpenAI's
+// compatible reports whether OPENAI_BASE_URL names a server that isn't OpenAI's
 // own.
 func compatible() bool {
 	base := os.Getenv("OPENAI_BASE_URL")

@@ -6,6 +6,7 @@
 // It prints:
 //
 //	ada approves: not allowed: true
+//	ada approves: not allowed: true
 //	inbox: ada wants refund {"order":"1042"} within 24h0m0s
 //	inbox: bob wants refund {"order":"1043"} within 24h0m0s
 //	refund pays for order 1042
@@ -53,7 +54,11 @@ var model = fakellm.New(
 // authorize is asked before each operation. Users act on their own sessions;
 // only staff look into the inbox and decide.
 func authorize(_ context.Context, op runner.Operation) error {
-	decides := op.Answer == runner.AnswerApprove || op.Answer == runner.AnswerDeny
+	decides := op.Kind == runner.OpMint // a token may be for a decision
+	switch op.Answer {
+	case runner.AnswerApprove, runner.AnswerEdit, runner.AnswerDeny:
+		decides = true
+	}
 	if op.Actor == "grace" || op.Own() && !decides {
 		return nil
 	}
@@ -85,8 +90,13 @@ func main() {
 	// Ada may not decide about her own refund.
 	for p, err := range rn.Pending(ctx, session.PauseFilter{User: "ada"}, "ada") {
 		check(err)
-		_, err := rn.Resume(ctx, p.Session, runner.Approve(p.ID, "ada", "please"))
-		fmt.Println("ada approves: not allowed:", errors.Is(err, runner.ErrNotAllowed))
+		for _, decision := range []runner.Resumption{
+			runner.Approve(p.ID, "ada", "please"),
+			runner.ApproveEdited(p.ID, "ada", "please", RefundInput{Order: "1"}),
+		} {
+			_, err := rn.Resume(ctx, p.Session, decision)
+			fmt.Println("ada approves: not allowed:", errors.Is(err, runner.ErrNotAllowed))
+		}
 	}
 
 	// The inbox, the oldest first. Grace approves one, and denies one.
