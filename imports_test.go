@@ -18,17 +18,18 @@ const module = "github.com/fermata-ai/fermata"
 
 // mayImport is the direction of imports: which packages of the module each package may import. Tests are free.
 var mayImport = map[string][]string{
-	"llm":                 {"internal/strictjson"},
+	"llm":                 {"internal/modeltext", "internal/strictjson"},
 	"internal/jsontree":   {"internal/strictjson"},
+	"internal/modeltext":  {"internal/excerpt", "internal/strictjson"},
 	"internal/recent":     {},
 	"internal/scribble":   {}, // of tests
 	"internal/excerpt":    {},
 	"internal/strictjson": {"internal/excerpt"},
-	"llm/wire":            {"internal/jsontree", "internal/strictjson", "llm"},
-	"tool":                {"internal/jsontree", "internal/recent", "internal/strictjson", "llm"},
+	"llm/wire":            {"internal/excerpt", "internal/jsontree", "internal/modeltext", "internal/strictjson", "llm"},
+	"tool":                {"internal/jsontree", "internal/modeltext", "internal/recent", "internal/strictjson", "llm"},
 	"event":               {"tool", "llm"},
 	"interceptor":         {"event", "tool", "llm"},
-	"agent":               {"interceptor", "event", "tool", "llm"},
+	"agent":               {"internal/modeltext", "interceptor", "event", "tool", "llm"},
 	"kvstore":             {},
 	"kvstore/bolt":        {"kvstore"},
 	"kvstore/faultkv":     {"kvstore"},
@@ -36,8 +37,8 @@ var mayImport = map[string][]string{
 	"internal/hold":       {},
 	"internal/session":    {"internal/recent", "internal/strictjson", "kvstore", "event", "tool", "llm"},
 	"session":             {"internal/hold", "internal/session", "kvstore"},
-	"runner":              {"internal/hold", "internal/session", "session", "agent", "interceptor", "kvstore", "event", "tool", "llm"},
-	"fakellm":             {"llm"},
+	"runner":              {"internal/hold", "internal/modeltext", "internal/session", "session", "agent", "interceptor", "kvstore", "event", "tool", "llm"},
+	"fakellm":             {"internal/excerpt", "internal/modeltext", "llm"},
 	"webhook":             {"runner", "session", "kvstore", "event", "tool", "llm"},
 }
 

@@ -17,6 +17,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/fermata-ai/fermata/interceptor"
+	"github.com/fermata-ai/fermata/internal/modeltext"
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/tool"
 )
@@ -131,7 +132,7 @@ func New(c Config) (*Agent, error) {
 	if !utf8.ValidString(c.Instructions) {
 		return nil, fmt.Errorf("agent %q: Config.Instructions is not valid UTF-8", c.Name)
 	}
-	if s := c.ResponseFormat.Schema; !bytes.Equal(llm.CleanJSON(s), s) {
+	if s := c.ResponseFormat.Schema; !bytes.Equal(modeltext.CleanJSON(s), s) {
 		return nil, fmt.Errorf("agent %q: Config.ResponseFormat.Schema has invalid UTF-8, or an escape of half a surrogate pair", c.Name)
 	}
 	c.Retry = c.Retry.defaults()

@@ -112,20 +112,20 @@ func TestCheckRefusesTranscripts(t *testing.T) {
 		{"media without a type", []llm.Message{text(llm.RoleUser, llm.Media{URL: "u"})}, "the media has no type"},
 		{"media without data", []llm.Message{text(llm.RoleUser, llm.Media{MediaType: "image/png"})}, "the media has neither data nor URL"},
 
-		{"broken JSON in arguments", []llm.Message{go1, assistant(llm.ToolCall{ID: "c1", Name: "deploy", Arguments: raw(`{"v":1`)})}, "messages[1] (assistant) parts[0]: the arguments: no JSON: `{\"v\":1`"},
-		{"broken JSON in an output", []llm.Message{go1, one, results(llm.ToolResult{Call: "c1", Name: "deploy", Output: raw(`ok`)})}, "messages[2] (tool) parts[0]: the output: no JSON: `ok`"},
-		{"broken JSON in a native form", []llm.Message{go1, assistant(llm.Text{Text: "x", Native: &llm.Native{Data: raw(`{`)}})}, "the native data: no JSON: `{`"},
-		{"broken JSON in a native reasoning", []llm.Message{go1, assistant(llm.Reasoning{Text: "x", Native: &llm.Native{Data: raw(`{`)}})}, "the native data: no JSON: `{`"},
-		{"broken JSON in an opaque part", []llm.Message{go1, assistant(llm.Opaque{Native: llm.Native{Data: raw(`{`)}})}, "the native data: no JSON: `{`"},
-		{"broken JSON in an unknown part", []llm.Message{go1, assistant(llm.Unknown{Raw: raw(`{`)})}, "the raw: no JSON: `{`"},
-		{"a lone surrogate", []llm.Message{go1, one, results(llm.ToolResult{Call: "c1", Name: "deploy", Output: raw(`"\ud800"`)})}, "the output: JSON with invalid UTF-8 or a lone surrogate"},
-		{"invalid UTF-8", []llm.Message{user("a\xff")}, "messages[0] (user) parts[0]: the text isn't valid UTF-8"},
-		{"invalid UTF-8 in reasoning", []llm.Message{go1, assistant(llm.Reasoning{Text: "\xff"})}, "the reasoning isn't valid UTF-8"},
-		{"invalid UTF-8 in a call", []llm.Message{go1, assistant(call("\xff", "deploy"))}, "the id isn't valid UTF-8"},
-		{"invalid UTF-8 in a tool's name", []llm.Message{go1, assistant(call("c1", "\xff"))}, "the name isn't valid UTF-8"},
-		{"invalid UTF-8 in a provider's id", []llm.Message{go1, assistant(llm.ToolCall{ID: "c1", Arguments: raw(`{}`), ProviderID: "\xff"})}, "the provider id isn't valid UTF-8"},
-		{"invalid UTF-8 in media", []llm.Message{text(llm.RoleUser, llm.Media{MediaType: "image/png", URL: "\xff"})}, "the URL isn't valid UTF-8"},
-		{"invalid UTF-8 in a native form", []llm.Message{text(llm.RoleUser, llm.Opaque{Native: llm.Native{Provider: "\xff"}})}, "the native provider isn't valid UTF-8"},
+		{"broken JSON in arguments", []llm.Message{go1, assistant(llm.ToolCall{ID: "c1", Name: "deploy", Arguments: raw(`{"v":1`)})}, "messages[1] (assistant) parts[0]: it holds what is no JSON: arguments: the text ends too early (at byte 6)"},
+		{"broken JSON in an output", []llm.Message{go1, one, results(llm.ToolResult{Call: "c1", Name: "deploy", Output: raw(`ok`)})}, "messages[2] (tool) parts[0]: it holds what is no JSON: output: "},
+		{"broken JSON in a native form", []llm.Message{go1, assistant(llm.Text{Text: "x", Native: &llm.Native{Data: raw(`{`)}})}, "it holds what is no JSON: data: the text ends too early (at byte 1)"},
+		{"broken JSON in a native reasoning", []llm.Message{go1, assistant(llm.Reasoning{Text: "x", Native: &llm.Native{Data: raw(`{`)}})}, "it holds what is no JSON: data: the text ends too early (at byte 1)"},
+		{"broken JSON in an opaque part", []llm.Message{go1, assistant(llm.Opaque{Native: llm.Native{Data: raw(`{`)}})}, "it holds what is no JSON: data: the text ends too early (at byte 1)"},
+		{"broken JSON in an unknown part", []llm.Message{go1, assistant(llm.Unknown{Raw: raw(`{`)})}, "it holds what is no JSON: unknown part"},
+		{"a lone surrogate", []llm.Message{go1, one, results(llm.ToolResult{Call: "c1", Name: "deploy", Output: raw(`"\ud800"`)})}, "it holds invalid UTF-8, or a lone surrogate"},
+		{"invalid UTF-8", []llm.Message{user("a\xff")}, "messages[0] (user) parts[0]: it holds invalid UTF-8, or a lone surrogate"},
+		{"invalid UTF-8 in reasoning", []llm.Message{go1, assistant(llm.Reasoning{Text: "\xff"})}, "it holds invalid UTF-8, or a lone surrogate"},
+		{"invalid UTF-8 in a call", []llm.Message{go1, assistant(call("\xff", "deploy"))}, "it holds invalid UTF-8, or a lone surrogate"},
+		{"invalid UTF-8 in a tool's name", []llm.Message{go1, assistant(call("c1", "\xff"))}, "it holds invalid UTF-8, or a lone surrogate"},
+		{"invalid UTF-8 in a provider's id", []llm.Message{go1, assistant(llm.ToolCall{ID: "c1", Arguments: raw(`{}`), ProviderID: "\xff"})}, "it holds invalid UTF-8, or a lone surrogate"},
+		{"invalid UTF-8 in media", []llm.Message{text(llm.RoleUser, llm.Media{MediaType: "image/png", URL: "\xff"})}, "it holds invalid UTF-8, or a lone surrogate"},
+		{"invalid UTF-8 in a native form", []llm.Message{text(llm.RoleUser, llm.Opaque{Native: llm.Native{Provider: "\xff"}})}, "it holds invalid UTF-8, or a lone surrogate"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			refused(t, llm.Request{Messages: c.messages, Tools: tools}, c.want)
@@ -141,11 +141,11 @@ func TestCheckRefusesTools(t *testing.T) {
 		req  llm.Request
 		want string
 	}{
-		{"no name", llm.Request{Tools: []llm.ToolDef{def("", good)}}, "tools[0] ``: a name has 1 to 64"},
-		{"dot", llm.Request{Tools: []llm.ToolDef{def("a.b", good)}}, "tools[0] `a.b`: a name has 1 to 64 letters, digits, _ and -"},
+		{"no name", llm.Request{Tools: []llm.ToolDef{def("", good)}}, "tools[0] \"\": a name has 1 to 64"},
+		{"dot", llm.Request{Tools: []llm.ToolDef{def("a.b", good)}}, "tools[0] \"a.b\": a name has 1 to 64 letters, digits, _ and -"},
 		{"long name", llm.Request{Tools: []llm.ToolDef{def(strings.Repeat("a", 65), good)}}, "a name has 1 to 64"},
-		{"duplicate", llm.Request{Tools: []llm.ToolDef{def("a", good), def("b", good), def("a", good)}}, "tools[2] `a`: the name is that of tools[0]"},
-		{"no schema", llm.Request{Tools: []llm.ToolDef{def("a", ``)}}, "tools[0] `a`: the input schema is no JSON object"},
+		{"duplicate", llm.Request{Tools: []llm.ToolDef{def("a", good), def("b", good), def("a", good)}}, "tools[2] \"a\": the name is that of tools[0]"},
+		{"no schema", llm.Request{Tools: []llm.ToolDef{def("a", ``)}}, "tools[0] \"a\": the input schema is no JSON object"},
 		{"null", llm.Request{Tools: []llm.ToolDef{def("a", `null`)}}, "the input schema is no JSON object"},
 		{"boolean", llm.Request{Tools: []llm.ToolDef{def("a", `true`)}}, "the input schema is no JSON object"},
 		{"no type", llm.Request{Tools: []llm.ToolDef{def("a", `{"properties":{}}`)}}, `the input schema has no "type": "object"`},
@@ -208,31 +208,31 @@ func TestRefusalShowsTheSpot(t *testing.T) {
 	err := fakellm.Check(request(
 		user("before"), user("Deploy `checkout`\nand look outside."),
 		assistant(llm.Reasoning{Text: "Two calls."}, llm.Text{Text: "On it."}, call("c1", "deploy"), call("c3", "x"), long, call("c4", "x"),
-			llm.Opaque{Native: llm.Native{Provider: "acme", Data: raw("1")}}, llm.Media{MediaType: "image/png", URL: "u"}, llm.Unknown{Raw: raw("{}")}),
+			llm.Opaque{Native: llm.Native{Provider: "acme", Data: raw("1")}}, llm.Media{MediaType: "image/png", URL: "u"}, llm.Unknown{Type: "new", Raw: raw(`{"type":"new"}`)}),
 		results(result("c1", "deploy"), llm.ToolResult{Call: "c3", Name: "x", Output: raw(`"boom"`), Error: true}),
 		user("after"), user("later"),
 	))
-	want := "messages[2] (assistant) parts[4]: call \"c2\" of \"get_weather\" has no result, and messages[4] (user) follows\n" +
-		"  messages[1] user\n" +
-		"      [0] text \"Deploy `checkout`\\nand look outside.\"\n" +
-		"  messages[2] assistant\n" +
-		"      ...\n" +
-		"      [1] text `On it.`\n" +
-		"      [2] tool_call \"c1\" \"deploy\" `{}`\n" +
-		"      [3] tool_call \"c3\" \"x\" `{}`\n" +
-		">     [4] tool_call \"c2\" \"get_weather\" `{\"city\":\"" + strings.Repeat("é", 25) + "`...\n" +
-		"      [5] tool_call \"c4\" \"x\" `{}`\n" +
-		"      [6] opaque of acme\n" +
-		"      [7] media \"image/png\" 0 bytes `u`\n" +
-		"      ...\n" +
-		"  messages[3] tool\n" +
-		"      [0] tool_result \"c1\" \"deploy\" `\"ok\"`\n" +
-		"      [1] tool_result (error) \"c3\" \"x\" `\"boom\"`"
+	want := `messages[2] (assistant) parts[4]: call "c2" of "get_weather" has no result, and messages[4] (user) follows
+  messages[1] user
+      [0] {"type":"text","text":"Deploy ` + "`checkout`" + `\nand look outside."}
+  messages[2] assistant
+      ...
+      [1] {"type":"text","text":"On it."}
+      [2] {"type":"tool_call","id":"c1","name":"deploy","arguments":{}}
+      [3] {"type":"tool_call","id":"c3","name":"x","arguments":{}}
+>     [4] {"type":"tool_call","id":"c2","name":"get_weather","arguments":{"city":"` + strings.Repeat("é", 24) + `...
+      [5] {"type":"tool_call","id":"c4","name":"x","arguments":{}}
+      [6] {"type":"opaque","native":{"provider":"acme","data":1}}
+      [7] {"type":"media","media_type":"image/png","url":"u"}
+      ...
+  messages[3] tool
+      [0] {"type":"tool_result","call":"c1","name":"deploy","output":"ok"}
+      [1] {"type":"tool_result","call":"c3","name":"x","output":"boom","error":true}`
 	if err == nil || err.Error() != want {
 		t.Errorf("%v\nwant\n%s", err, want)
 	}
 	err = fakellm.Check(request(user("hi"), assistant()))
-	want = "messages[1] (assistant): the message is empty\n  messages[0] user\n      [0] text `hi`\n> messages[1] assistant"
+	want = "messages[1] (assistant): the message is empty\n  messages[0] user\n      [0] {\"type\":\"text\",\"text\":\"hi\"}\n> messages[1] assistant"
 	if err == nil || err.Error() != want {
 		t.Errorf("%v\nwant\n%s", err, want)
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"unicode/utf8"
 
+	"github.com/fermata-ai/fermata/internal/excerpt"
 	"github.com/fermata-ai/fermata/llm"
 )
 
@@ -19,7 +20,7 @@ func checkTools(req llm.Request) error {
 			problem = fmt.Sprintf("the name is that of tools[%d]", first)
 		}
 		if problem != "" {
-			return refuse(req, whole, whole, "tools[%d] %s: %s", i, short(t.Name), problem)
+			return refuse(req, whole, whole, "tools[%d] %s: %s", i, excerpt.Quote(t.Name), problem)
 		}
 		names[t.Name] = i
 	}

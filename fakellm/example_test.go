@@ -64,12 +64,12 @@ func ExampleCheck() {
 	// Output:
 	// messages[1] (assistant) parts[1]: call "c2" of "get_weather" has no result, and messages[3] (user) follows
 	//   messages[0] user
-	//       [0] text `Deploy checkout v2.5.0`
+	//       [0] {"type":"text","text":"Deploy checkout v2.5.0"}
 	//   messages[1] assistant
-	//       [0] tool_call "c1" "deploy" `{"service":"checkout"}`
-	// >     [1] tool_call "c2" "get_weather" `{"city":"Oslo"}`
+	//       [0] {"type":"tool_call","id":"c1","name":"deploy","arguments":{"service":"checkout"}}
+	// >     [1] {"type":"tool_call","id":"c2","name":"get_weather","arguments":{"city":"Oslo"}}
 	//   messages[2] tool
-	//       [0] tool_result "c1" "deploy" `"ok"`
+	//       [0] {"type":"tool_result","call":"c1","name":"deploy","output":"ok"}
 }
 
 // A script can branch on what the request says.
@@ -161,7 +161,7 @@ func ExampleErrUsedUp() {
 	// Output:
 	// error: fakellm: invalid_request: the script is used up: turn 1 of the script is asked for, counted from 0, and it has 1 in all (assistant messages in the history: 1)
 	//   messages[1] assistant
-	//       [0] text `Hello.`
+	//       [0] {"type":"text","text":"Hello."}
 	// > messages[2] user
-	//       [0] text `More`
+	//       [0] {"type":"text","text":"More"}
 }

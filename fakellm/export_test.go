@@ -1,4 +1,9 @@
 package fakellm
 
-// SamePart is for tests of what the model takes for known: few of the cases are requests that it would take up.
-var SamePart = samePart
+import "github.com/fermata-ai/fermata/llm"
+
+// SamePart is for tests of what the model takes for known: few of the cases are
+// requests that it would take up.
+func SamePart(a, b llm.Part) bool {
+	return same(llm.Message{Parts: []llm.Part{a}}, llm.Message{Parts: []llm.Part{b}})
+}

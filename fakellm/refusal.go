@@ -2,9 +2,10 @@ package fakellm
 
 import (
 	"fmt"
+	"reflect"
 	"strings"
-	"unicode/utf8"
 
+	"github.com/fermata-ai/fermata/internal/excerpt"
 	"github.com/fermata-ai/fermata/llm"
 )
 
@@ -38,13 +39,13 @@ func refuse(req llm.Request, message, part int, problem string, args ...any) err
 	r := &Refusal{Message: message, Part: part, Problem: fmt.Sprintf(problem, args...)}
 	if message >= 0 {
 		r.role = req.Messages[message].Role
-		r.excerpt = excerpt(req, message, part)
+		r.excerpt = around(req, message, part)
 	}
 	return r
 }
 
-// excerpt draws the message, the one before it and the one after it, with a mark at the spot.
-func excerpt(req llm.Request, message, part int) string {
+// around draws the message, the one before it and the one after it, with a mark at the spot.
+func around(req llm.Request, message, part int) string {
 	var b strings.Builder
 	for i := max(message-1, 0); i < min(message+2, len(req.Messages)); i++ {
 		m := req.Messages[i]
@@ -76,44 +77,13 @@ func mark(here bool) string {
 	return " "
 }
 
-// render is a part on one line.
+// render is a part on one line: its JSON form, cut short.
 func render(p llm.Part) string {
-	switch p := p.(type) {
-	case llm.Text:
-		return "text " + short(p.Text)
-	case llm.Reasoning:
-		return "reasoning " + short(p.Text)
-	case llm.ToolCall:
-		return fmt.Sprintf("tool_call %q %q %s", p.ID, p.Name, short(string(p.Arguments)))
-	case llm.ToolResult:
-		kind := "tool_result"
-		if p.Error {
-			kind = "tool_result (error)"
+	const most = 120 // bytes
+	if v := reflect.ValueOf(p); v.IsValid() && v.Kind() != reflect.Pointer {
+		if raw, err := p.MarshalJSON(); err == nil {
+			return excerpt.To(strings.ReplaceAll(string(raw), "\n", " "), most)
 		}
-		return fmt.Sprintf("%s %q %q %s", kind, p.Call, p.Name, short(string(p.Output)))
-	case llm.Media:
-		return fmt.Sprintf("media %q %d bytes %s", p.MediaType, len(p.Data), short(p.URL))
-	case llm.Opaque:
-		return "opaque of " + p.Native.Provider
-	case llm.Unknown:
-		return "unknown " + short(string(p.Raw))
 	}
 	return fmt.Sprintf("%T", p)
-}
-
-// short quotes s, cut after some 60 bytes. JSON stays legible: it is put between backquotes.
-func short(s string) string {
-	const most = 60
-	more := ""
-	if len(s) > most {
-		n := most
-		for n > 0 && !utf8.RuneStart(s[n]) {
-			n--
-		}
-		s, more = s[:n], "..."
-	}
-	if strings.ContainsAny(s, "`\n\r") || !utf8.ValidString(s) {
-		return fmt.Sprintf("%q%s", s, more)
-	}
-	return "`" + s + "`" + more
 }

@@ -53,7 +53,7 @@ func TestUsedUpScriptNamesThePlace(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := "fakellm: invalid_request: the script is used up: turn 1 of the script is asked for, counted from 0, and it has 1 in all (assistant messages in the history that are no branch's: 1)\n" +
-		"  messages[1] assistant\n      [0] text `one`\n> messages[2] user\n      [0] text `more`"
+		"  messages[1] assistant\n      [0] {\"type\":\"text\",\"text\":\"one\"}\n> messages[2] user\n      [0] {\"type\":\"text\",\"text\":\"more\"}"
 	if err.Error() != want {
 		t.Errorf("%v\nwant\n%s", err, want)
 	}

@@ -7,6 +7,9 @@ import (
 	"unicode/utf8"
 
 	"pgregory.net/rapid"
+
+	"github.com/fermata-ai/fermata/internal/modeltext"
+	"github.com/fermata-ai/fermata/internal/strictjson"
 )
 
 func TestArguments(t *testing.T) {
@@ -83,51 +86,52 @@ func TestFenceMayNameALanguage(t *testing.T) {
 func TestBrokenArgumentsAreToldNotGuessed(t *testing.T) {
 	long := strings.Repeat("é", 100)
 	for _, c := range []struct{ name, in, want string }{
-		{"truncated", `{"p":1`, `at byte 6, the text ends where a comma or } is expected: {"p":1<<HERE>>`},
-		{"truncated at once", `{`, `at byte 1, the text ends where a value or } is expected: {<<HERE>>`},
-		{"truncated name", `{"p`, `at byte 3, the text ends inside the string that begins at byte 1: {"p<<HERE>>`},
-		{"truncated before the colon", `{"p"`, `at byte 4, the text ends where a colon after "p" is expected: {"p"<<HERE>>`},
-		{"truncated after an escape", `{"p":"\n`, `at byte 8, the text ends inside the string that begins at byte 5: {"p":"\n<<HERE>>`},
-		{"truncated escape", `{"p":"\u00`, `at byte 10, the text ends inside the string that begins at byte 5: {"p":"\u00<<HERE>>`},
-		{"truncated word", `{"p":tr`, `at byte 5, the text ends with tr, which is no JSON value: {"p":<<HERE>>tr`},
-		{"truncated number", `{"p":1.`, `at byte 7, the text ends inside the number that begins at byte 5: {"p":1.<<HERE>>`},
-		{"truncated array", `{"p":[1,`, `at byte 8, the text ends where a value is expected: {"p":[1,<<HERE>>`},
-		{"trailing text", `{"p":1} done.`, `at byte 8, text follows the JSON value: {"p":1} <<HERE>>done.`},
-		{"leading text", `Here: {"p":1}`, `at byte 0, Here is no JSON value: <<HERE>>Here: {"p":1}`},
-		{"second value", `{"p":1}{"p":2}`, `at byte 7, a second JSON value follows the first: {"p":1}<<HERE>>{"p":2}`},
-		{"two lines", "{\"p\":1}\n{\"p\":2}", "at byte 8, a second JSON value follows the first: {\"p\":1}\n<<HERE>>{\"p\":2}"},
-		{"single quotes", `{'p':1}`, `at byte 1, a name is in single quotes, where JSON wants double quotes: {<<HERE>>'p':1}`},
-		{"single-quoted value", `{"p":'x'}`, `at byte 5, a string is in single quotes, where JSON wants double quotes: {"p":<<HERE>>'x'}`},
-		{"no quotes", `{p:1}`, `at byte 1, the name p is not in double quotes: {<<HERE>>p:1}`},
-		{"NaN", `NaN`, `at byte 0, the text ends with NaN, which is no JSON value: <<HERE>>NaN`},
-		{"NaN inside", `{"p":NaN}`, `at byte 5, NaN is no JSON value: {"p":<<HERE>>NaN}`},
-		{"infinity", `{"p":-Infinity}`, `at byte 5, -Infinity is no JSON value: {"p":<<HERE>>-Infinity}`},
-		{"Python", `{"p":None}`, `at byte 5, None is no JSON value: {"p":<<HERE>>None}`},
-		{"a long word", `AZaz_1`, `at byte 0, AZaz_ is no JSON value: <<HERE>>AZaz_1`},
-		{"leading zero", `{"p":01}`, `at byte 6, '1' stands where a comma or } is expected: {"p":0<<HERE>>1}`},
-		{"plus sign", `{"p":+1}`, `at byte 5, '+' stands where a value is expected: {"p":<<HERE>>+1}`},
-		{"bare minus", `{"p":-}`, `at byte 6, '}' stands where a digit is expected: {"p":-<<HERE>>}`},
-		{"trailing comma", `{"p":1,}`, `at byte 7, a comma stands before the closing }: {"p":1,<<HERE>>}`},
-		{"trailing comma in an array", `{"p":[1, ]}`, `at byte 9, a comma stands before the closing ]: {"p":[1, <<HERE>>]}`},
-		{"missing comma", `{"p":1 "q":2}`, `at byte 7, '"' stands where a comma or } is expected: {"p":1 <<HERE>>"q":2}`},
-		{"comment", `{"p":1 // one` + "\n}", "at byte 7, '/' stands where a comma or } is expected: {\"p\":1 <<HERE>>// one\n}"},
-		{"line break in a string", "{\"p\":\"a\nb\"}", "at byte 7, a string holds the control character '\\n', which must be escaped: {\"p\":\"a<<HERE>>\nb\"}"},
-		{"bad escape", `{"p":"\x"}`, `at byte 6, a string holds a backslash that begins no JSON escape: {"p":"<<HERE>>\x"}`},
-		{"bad hex", `{"p":"\u00zz"}`, `at byte 6, a string holds a backslash that begins no JSON escape: {"p":"<<HERE>>\u00zz"}`},
-		{"string", `"x"`, `at byte 0, the text ends with x, which is no JSON value: <<HERE>>x`},
-		{"string in a fence", "```\n\"x\"\n```", `at byte 0, the text ends with x, which is no JSON value: <<HERE>>x`},
+		{"truncated", `{"p":1`, `at byte 6, ',' or '}' is expected where the text ends: {"p":1<<HERE>>`},
+		{"truncated at once", `{`, `at byte 1, a key in double quotes is expected where the text ends: {<<HERE>>`},
+		{"truncated name", `{"p`, `at byte 1, a string begins here and does not end: {<<HERE>>"p`},
+		{"truncated before the colon", `{"p"`, `at byte 4, ':' is expected after the key "p" where the text ends: {"p"<<HERE>>`},
+		{"truncated after an escape", `{"p":"\n`, `at byte 5, a string begins here and does not end: {"p":<<HERE>>"\n`},
+		{"truncated escape", `{"p":"\u00`, `at byte 6, a string holds an escape that is cut off: {"p":"<<HERE>>\u00`},
+		{"truncated word", `{"p":tr`, `at byte 5, a JSON value is expected where 't' stands: {"p":<<HERE>>tr`},
+		{"truncated number", `{"p":1.`, `at byte 7, a digit is expected where the text ends: {"p":1.<<HERE>>`},
+		{"truncated array", `{"p":[1,`, `at byte 8, a JSON value is expected where the text ends: {"p":[1,<<HERE>>`},
+		{"trailing text", `{"p":1} done.`, `at byte 8, there is text after the end of the JSON value: "done.": {"p":1} <<HERE>>done.`},
+		{"leading text", `Here: {"p":1}`, `at byte 0, a JSON value is expected where 'H' stands: <<HERE>>Here: {"p":1}`},
+		{"second value", `{"p":1}{"p":2}`, `at byte 7, there is text after the end of the JSON value: "{\"p\":2}": {"p":1}<<HERE>>{"p":2}`},
+		{"two lines", "{\"p\":1}\n{\"p\":2}", "at byte 8, there is text after the end of the JSON value: \"{\\\"p\\\":2}\": {\"p\":1}\n<<HERE>>{\"p\":2}"},
+		{"single quotes", `{'p':1}`, `at byte 1, a key in double quotes is expected where '\'' stands: {<<HERE>>'p':1}`},
+		{"single-quoted value", `{"p":'x'}`, `at byte 5, a JSON value is expected where '\'' stands: {"p":<<HERE>>'x'}`},
+		{"no quotes", `{p:1}`, `at byte 1, a key in double quotes is expected where 'p' stands: {<<HERE>>p:1}`},
+		{"NaN", `NaN`, `at byte 0, a JSON value is expected where 'N' stands: <<HERE>>NaN`},
+		{"NaN inside", `{"p":NaN}`, `at byte 5, a JSON value is expected where 'N' stands: {"p":<<HERE>>NaN}`},
+		{"infinity", `{"p":-Infinity}`, `at byte 6, a digit is expected where 'I' stands: {"p":-<<HERE>>Infinity}`},
+		{"Python", `{"p":None}`, `at byte 5, a JSON value is expected where 'N' stands: {"p":<<HERE>>None}`},
+		{"a long word", `AZaz_1`, `at byte 0, a JSON value is expected where 'A' stands: <<HERE>>AZaz_1`},
+		{"leading zero", `{"p":01}`, `at byte 6, ',' or '}' is expected where '1' stands: {"p":0<<HERE>>1}`},
+		{"plus sign", `{"p":+1}`, `at byte 5, a JSON value is expected where '+' stands: {"p":<<HERE>>+1}`},
+		{"bare minus", `{"p":-}`, `at byte 6, a digit is expected where '}' stands: {"p":-<<HERE>>}`},
+		{"trailing comma", `{"p":1,}`, `at byte 7, a key in double quotes is expected where '}' stands: {"p":1,<<HERE>>}`},
+		{"trailing comma in an array", `{"p":[1, ]}`, `at byte 9, a JSON value is expected where ']' stands: {"p":[1, <<HERE>>]}`},
+		{"missing comma", `{"p":1 "q":2}`, `at byte 7, ',' or '}' is expected where '"' stands: {"p":1 <<HERE>>"q":2}`},
+		{"comment", `{"p":1 // one` + "\n}", "at byte 7, ',' or '}' is expected where '/' stands: {\"p\":1 <<HERE>>// one\n}"},
+		{"line break in a string", "{\"p\":\"a\nb\"}", "at byte 7, a string holds the control character '\\n' unescaped: {\"p\":\"a<<HERE>>\nb\"}"},
+		{"bad escape", `{"p":"\x"}`, `at byte 6, a string holds the unknown escape \x: {"p":"<<HERE>>\x"}`},
+		{"bad hex", `{"p":"\u00zz"}`, `at byte 6, a string holds an escape that is cut off: {"p":"<<HERE>>\u00zz"}`},
+		{"string", `"x"`, `at byte 0, a JSON value is expected where 'x' stands: <<HERE>>x`},
+		{"string in a fence", "```\n\"x\"\n```", `at byte 0, a JSON value is expected where 'x' stands: <<HERE>>x`},
 		{"fence and more", "```json\n{}\n``` done", "at byte 14, text follows the markdown fence: ```json\n{}\n```<<HERE>> done"},
-		{"text and fence", "See ```{}```", "at byte 0, See is no JSON value: <<HERE>>See ```{}```"},
-		{"two fences", "```\n{}\n```\n```\n{}\n```", "at byte 7, text follows the JSON value: ```\n{}\n<<HERE>>```\n```\n{}\n```"},
+		{"text and fence", "See ```{}```", "at byte 0, a JSON value is expected where 'S' stands: <<HERE>>See ```{}```"},
+		{"two fences", "```\n{}\n```\n```\n{}\n```", "at byte 7, there is text after the end of the JSON value: \"```\\n```\\n{}\": ```\n{}\n<<HERE>>```\n```\n{}\n```"},
 		{"open fence", "```json\n{\"p\":1}\n", "at byte 15, the text ends inside the markdown fence that begins at byte 0: ```json\n{\"p\":1}<<HERE>>\n"},
-		{"truncated in a fence", "```json\n{\"p\":1\n```", "at byte 14, the text ends where a comma or } is expected: ```json\n{\"p\":1<<HERE>>\n```"},
+		{"truncated in a fence", "```json\n{\"p\":1\n```", "at byte 14, ',' or '}' is expected where the text ends: ```json\n{\"p\":1<<HERE>>\n```"},
 		{"empty fence", "```json\n```", "at byte 8, the markdown fence is empty: ```json\n<<HERE>>```"},
 		{"empty fence on one line", "```json```", "at byte 7, the markdown fence is empty: ```json<<HERE>>```"},
 		{"bare fence", "```", "at byte 3, the text ends inside the markdown fence that begins at byte 0: ```<<HERE>>"},
-		{"excerpt", `{"p":"` + long + `" x` + long, `at byte 208, 'x' stands where a comma or } is expected: ...` + long[162:] + `" <<HERE>>x` + long[:40] + "..."},
-		{"excerpt whose cuts fall within characters", `{"p":"` + long + `"x` + long, "at byte 207, 'x' stands where a comma or } is expected: ..." + long[160:] + `"<<HERE>>x` + long[:40] + "..."},
-		{"invalid UTF-8", "{\xff}", "at byte 1, '\uFFFD' stands where a name in double quotes is expected: {<<HERE>>\uFFFD}"},
-		{"deep", strings.Repeat("[", 10000), "at byte 9900, values are nested more than 10000 deep: ..." + strings.Repeat("[", 40) + "<<HERE>>" + strings.Repeat("[", 40) + "..."},
+		{"excerpt", `{"p":"` + long + `" x` + long, `at byte 208, ',' or '}' is expected where 'x' stands: ...` + long[162:] + `" <<HERE>>x` + long[:38] + "..."},
+		{"excerpt whose cuts fall within characters", `{"p":"` + long + `"x` + long, "at byte 207, ',' or '}' is expected where 'x' stands: ..." + long[162:] + `"<<HERE>>x` + long[:38] + "..."},
+		{"invalid UTF-8", "{\xff}", "at byte 1, a key in double quotes is expected where '\uFFFD' stands: {<<HERE>>\uFFFD}"},
+		{"too deep", strings.Repeat("[", 9950) + strings.Repeat("]", 9950), "at byte 9900, it is nested too deep: ..." + strings.Repeat("[", 40) + "<<HERE>>" + strings.Repeat("[", 40) + "..."},
+		{"deep, and cut off", strings.Repeat("[", 10000), "at byte 10000, a JSON value is expected where the text ends: ..." + strings.Repeat("[", 40) + "<<HERE>>"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := Arguments(c.in)
@@ -142,7 +146,7 @@ func TestBrokenArgumentsAreToldNotGuessed(t *testing.T) {
 // argumentsHold is what Arguments promises of any text.
 func argumentsHold(t interface{ Fatalf(string, ...any) }, in string) {
 	got, err := Arguments(in)
-	if !json.Valid(got) || !utf8.Valid(got) || string(CleanJSON(got)) != string(got) {
+	if !json.Valid(got) || !utf8.Valid(got) || string(modeltext.CleanJSON(got)) != string(got) {
 		t.Fatalf("%q: %q can't be stored and sent", in, got)
 	}
 	if err != nil && got[0] != '"' {
@@ -153,8 +157,8 @@ func argumentsHold(t interface{ Fatalf(string, ...any) }, in string) {
 		t.Fatalf("%q: judged again, %s, %v became %s, %v", in, got, err, again, err2)
 	}
 	// The text is kept; or the value is, which is a string itself, perhaps out of a fence.
-	if err != nil && unquote(got) != CleanString(in) && !strings.Contains(string(CleanJSON([]byte(in))), string(got)) {
-		text := unquote(got)
+	if err != nil && strictjson.Unquote(got) != modeltext.CleanString(in) && !strings.Contains(string(modeltext.CleanJSON([]byte(in))), string(got)) {
+		text := strictjson.Unquote(got)
 		t.Fatalf("%q: the text is not kept: %q", in, text)
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+
+	"github.com/fermata-ai/fermata/internal/strictjson"
 )
 
 func BenchmarkAppendSmallCall(b *testing.B) {
@@ -49,7 +51,7 @@ func BenchmarkDecode1000(b *testing.B) {
 }
 
 func BenchmarkDecodeLargeResult(b *testing.B) {
-	m := Message{Role: RoleTool, Parts: []Part{ToolResult{Output: appendString(nil, strings.Repeat("A line of text.\n", 1<<16))}}}
+	m := Message{Role: RoleTool, Parts: []Part{ToolResult{Output: strictjson.AppendString(nil, strings.Repeat("A line of text.\n", 1<<16))}}}
 	raw := []byte(encode(b, m))
 	b.SetBytes(int64(len(raw)))
 	for b.Loop() {

@@ -2,7 +2,6 @@ package llm
 
 import (
 	"bytes"
-	"encoding/json"
 	"maps"
 	"reflect"
 	"slices"
@@ -12,89 +11,55 @@ import (
 // its receiver may write into its parts and their bytes.
 func (m Message) Clone() Message {
 	var s space
-	s.need(m)
+	s.count(m)
 	s.make()
-	return s.message(m, nil, nil)
+	return s.message(m)
 }
 
-// Clone returns a call with bytes of its own.
-func (p ToolCall) Clone() ToolCall {
-	p.Arguments, p.Native = bytes.Clone(p.Arguments), p.Native.Clone()
-	return p
-}
-
-// Clone returns a result with bytes of its own.
-func (p ToolResult) Clone() ToolResult {
-	p.Output, p.Media = bytes.Clone(p.Output), cloneMedia(p.Media)
-	return p
-}
-
-func cloneMedia(all []Media) []Media {
-	all = slices.Clone(all)
-	for i := range all {
-		all[i] = all[i].Clone()
-	}
-	return all
-}
-
-// Clone returns media with bytes of its own.
-func (p Media) Clone() Media {
-	p.Data, p.Native = bytes.Clone(p.Data), p.Native.Clone()
-	return p
-}
-
-// Clone returns a native form with bytes of its own; nil stays nil.
-func (n *Native) Clone() *Native {
-	if n == nil {
-		return nil
-	}
-	return &Native{Provider: n.Provider, Data: bytes.Clone(n.Data)}
-}
+func clonePart(p Part) Part { return Message{Parts: []Part{p}}.Clone().Parts[0] }
 
 // Clone returns a request that shares nothing with r which can be changed. The
 // agent makes one for each call of the model: it belongs to the model and the
 // layers around it.
 func (r Request) Clone() Request {
-	var calls boxes[ToolCall]
-	var results boxes[ToolResult]
-	var s space
+	s := space{boxes: new(boxes)}
 	for i := range r.Messages {
-		s.need(r.Messages[i])
+		s.count(r.Messages[i])
 	}
 	for i := range r.Tools {
-		s.bytes += small(r.Tools[i].Input) + small(r.Tools[i].Output)
+		s.pass.size += small(r.Tools[i].Input) + small(r.Tools[i].Output)
 	}
 	s.make()
 	r.Messages, r.Tools = slices.Clone(r.Messages), slices.Clone(r.Tools)
 	for i := range r.Messages {
-		r.Messages[i] = s.message(r.Messages[i], &calls, &results)
+		r.Messages[i] = s.message(r.Messages[i])
 	}
 	for i := range r.Tools {
 		t := &r.Tools[i]
-		t.Input, t.Output = s.raw(t.Input), s.raw(t.Output)
+		t.Input, t.Output = s.own(t.Input), s.own(t.Output)
 	}
-	calls.empty(s.slots)
-	results.empty(s.slots)
+	s.boxes.calls.empty(s.slots)
+	s.boxes.results.empty(s.slots)
 	r.ResponseFormat.Schema = bytes.Clone(r.ResponseFormat.Schema)
 	r.Metadata = maps.Clone(r.Metadata)
 	return r
 }
 
-// CloneTools returns definitions with schemas of their own.
-func CloneTools(defs []ToolDef) []ToolDef { return Request{Tools: defs}.Clone().Tools }
-
 // space is memory for copies, taken in few pieces: a history has thousands of
-// parts, and is copied for each request. First all is counted by need, then
-// make takes it, then message and raw use it up.
+// parts, and is copied for each request. First all is counted by count, then
+// make takes it, then message and own use it up.
 type space struct {
-	bytes, parts int // counted
+	pass  pass
+	parts int // counted
 
 	text  []byte
 	slots []Part
+	at    int // the slot of the part that is being copied
+	boxes *boxes
 }
 
-// large is from where on bytes get a piece of their own, so that who keeps
-// a short one doesn't keep them.
+// large is from where on bytes get a piece of their own: a receiver that keeps a
+// short one doesn't keep them.
 const large = 4 << 10
 
 func small(b []byte) int {
@@ -104,23 +69,22 @@ func small(b []byte) int {
 	return len(b)
 }
 
-// need counts what a copy of m takes. What is rare is left out, and gets pieces
-// of its own.
-func (s *space) need(m Message) {
+// count adds what a copy of m takes.
+func (s *space) count(m Message) {
+	s.pass.do = counting
 	s.parts += len(m.Parts)
 	for _, p := range m.Parts {
-		switch p := p.(type) {
-		case ToolCall:
-			s.bytes += small(p.Arguments)
-		case ToolResult:
-			s.bytes += small(p.Output)
-		}
+		s.pass.over(p)
 	}
 }
 
-func (s *space) make() { s.text, s.slots = make([]byte, 0, s.bytes), make([]Part, 0, s.parts) }
+func (s *space) make() {
+	s.text, s.slots = make([]byte, 0, s.pass.size), make([]Part, 0, s.parts)
+	s.pass = pass{do: copying, s: s}
+}
 
-func (s *space) raw(b json.RawMessage) json.RawMessage {
+// own returns bytes that are the copy's own.
+func (s *space) own(b []byte) []byte {
 	from := len(s.text)
 	switch {
 	case len(b) == 0:
@@ -132,8 +96,8 @@ func (s *space) raw(b json.RawMessage) json.RawMessage {
 	return s.text[from:len(s.text):len(s.text)]
 }
 
-// message copies m. Without boxes each of its parts is boxed by itself.
-func (s *space) message(m Message, calls *boxes[ToolCall], results *boxes[ToolResult]) Message {
+// message copies m. What holds nothing but strings can't be changed, and stays.
+func (s *space) message(m Message) Message {
 	m.Extra = bytes.Clone(m.Extra)
 	if m.Parts == nil {
 		return m
@@ -141,45 +105,40 @@ func (s *space) message(m Message, calls *boxes[ToolCall], results *boxes[ToolRe
 	from := len(s.slots)
 	s.slots = append(s.slots, m.Parts...)
 	m.Parts = s.slots[from:len(s.slots):len(s.slots)]
-	for i := from; i < len(s.slots); i++ {
-		s.part(i, calls, results)
+	for s.at = from; s.at < len(s.slots); s.at++ {
+		if s.pass.over(s.slots[s.at]); s.pass.out != nil {
+			s.slots[s.at] = s.pass.out
+		}
 	}
 	return m
 }
 
-// part replaces the part in a slot by a copy, now or when its boxes are full.
-// What holds nothing but strings can't be changed, and stays.
-func (s *space) part(at int, calls *boxes[ToolCall], results *boxes[ToolResult]) {
-	switch p := s.slots[at].(type) {
-	case Text:
-		if p.Native != nil {
-			p.Native = p.Native.Clone()
-			s.slots[at] = p
-		}
-	case Reasoning:
-		if p.Native != nil {
-			p.Native = p.Native.Clone()
-			s.slots[at] = p
-		}
-	case ToolCall:
-		p.Arguments, p.Native = s.raw(p.Arguments), p.Native.Clone()
-		calls.put(s.slots, at, p)
-	case ToolResult:
-		p.Output, p.Media = s.raw(p.Output), cloneMedia(p.Media)
-		results.put(s.slots, at, p)
-	case Media:
-		s.slots[at] = p.Clone()
-	case Opaque:
-		s.slots[at] = Opaque{Native: *p.Native.Clone()}
-	case Unknown:
-		p.Raw = bytes.Clone(p.Raw)
-		s.slots[at] = p
+// putCall puts out a call. A history has many: see [boxes].
+func (f *pass) putCall(p ToolCall) {
+	if f.do == copying && f.s.boxes != nil {
+		f.s.boxes.calls.put(f.s.slots, f.s.at, p)
+	} else {
+		f.out = p
 	}
 }
 
-// boxes puts values into interfaces, several with one allocation, where Go
-// itself makes one for each.
-type boxes[P Part] struct {
+// putResult puts out a result, of which there are as many.
+func (f *pass) putResult(p ToolResult) {
+	if f.do == copying && f.s.boxes != nil {
+		f.s.boxes.results.put(f.s.slots, f.s.at, p)
+	} else {
+		f.out = p
+	}
+}
+
+// boxes put calls and results into interfaces, several with one allocation,
+// where Go itself makes one for each.
+type boxes struct {
+	calls   boxesOf[ToolCall]
+	results boxesOf[ToolResult]
+}
+
+type boxesOf[P Part] struct {
 	values [boxed]P
 	places [boxed]int // among the slots
 	n      int
@@ -188,11 +147,7 @@ type boxes[P Part] struct {
 const boxed = 32
 
 // put has value stand in a slot, at the latest when b is emptied.
-func (b *boxes[P]) put(slots []Part, place int, value P) {
-	if b == nil {
-		slots[place] = value
-		return
-	}
+func (b *boxesOf[P]) put(slots []Part, place int, value P) {
 	b.values[b.n], b.places[b.n] = value, place
 	if b.n++; b.n == boxed {
 		b.empty(slots)
@@ -200,7 +155,7 @@ func (b *boxes[P]) put(slots []Part, place int, value P) {
 }
 
 // empty has all values stand in their slots.
-func (b *boxes[P]) empty(slots []Part) {
+func (b *boxesOf[P]) empty(slots []Part) {
 	const few = 4 // for which so much room would be wasted
 	if b.n <= few {
 		for i, place := range b.places[:b.n] {

@@ -10,27 +10,45 @@ import (
 
 func TestCorruptMessagesAreRefused(t *testing.T) {
 	for in, want := range map[string]string{
-		``:                                      "at byte 0, not '{'",
-		`[]`:                                    "at byte 0, not '{'",
+		``:                                      "the text ends too early (at byte 0)",
+		`[]`:                                    "a [ stands where a { is expected (at byte 0)",
+		`{}`:                                    "role is missing",
+		`{"role":"user"}`:                       "parts is missing",
 		`{"role":1}`:                            "role is no string",
-		`{"parts":1}`:                           "not '['",
-		`{"role":"user","parts":[]} {}`:         "at byte 27, a second JSON value follows the first",
-		`{"parts":["x"]}`:                       "parts[0]: at byte 10, not '{'",
-		`{"parts":[{"text":"x"}]}`:              "parts[0]: no type",
-		`{"parts":[{"type":7}]}`:                "parts[0]: no type",
-		`{"parts":[{"type":null}]}`:             "parts[0]: no type",
-		`{"parts":[{"type":"text","text":{}}]}`: "parts[0]: text is no string",
-		`{"parts":[{"type":"text"},{"type":"text","text":7}]}`: "parts[1]: text is no string",
-		`{"parts":[{"type":"tool_result","error":"false"}]}`:   "parts[0]: error is neither true nor false",
-		`{"parts":[{"type":"tool_call","id":7}]}`:              "parts[0]: id is no string",
-		`{"parts":[{"type":"opaque"}]}`:                        "parts[0]: opaque without native",
-		`{"parts":[{"type":"text","native":[]}]}`:              "parts[0]: native is no object",
-		`{"parts":[{"type":"text","native":{"provider":1}}]}`:  "parts[0]: native.provider is no string",
-		`{"parts":[{"type":"media","data":"?"}]}`:              "parts[0]: data: illegal base64",
-		`{"parts":[{"type":"text","text":"x}]}`:                "parts[0]: at byte 37, the text ends inside the string that begins at byte 32",
-		`{"role":x}`:                                           "at byte 8, x is no JSON value",
-		`{"role":"u",}`:                                        "at byte 12, a comma stands before the closing }",
-		`{"x":01}`:                                             "at byte 6, '1' stands where a comma or } is expected",
+		`{"role":null}`:                         "role is no string",
+		`{"parts":1}`:                           "a number stands where a [ is expected (at byte 8, in /parts)",
+		`{"parts":null}`:                        "a null stands where a [ is expected",
+		`{"role":"a","role":"a"}`:               `the member "role" is there twice`,
+		`{"x":1,"y":2,"x":1}`:                   `the member "x" is there twice`,
+		`{"Role":"user"}`:                       `the member "Role" is one in another case`,
+		`{"role":"user","parts":[]} {}`:         "(at byte 27)",
+		`{"parts":["x"]}`:                       "a string stands where a { is expected (at byte 10, in /parts)",
+		`{"parts":[{"text":"x"}]}`:              "the part has no type (at byte 22, in /parts/0)",
+		`{"parts":[{"type":7}]}`:                "the part has no type",
+		`{"parts":[{"type":null}]}`:             "the part has no type",
+		`{"parts":[{"type":"text"}]}`:           "text is missing (at byte 25, in /parts/0)",
+		`{"parts":[{"type":"text","text":{}}]}`: "text is no string",
+		`{"parts":[{"type":"text","text":null}]}`:                                "text is no string",
+		`{"parts":[{"type":"text","text":"a","text":"a"}]}`:                      `the member "text" is there twice`,
+		`{"parts":[{"type":"text","type":"text","text":"a"}]}`:                   `the member "type" is there twice`,
+		`{"parts":[{"type":"text","Type":"text","text":"a"}]}`:                   `the member "Type" is "type" in another case`,
+		`{"parts":[{"type":"tool_call","ID":"a"}]}`:                              `the member "ID" is "id" in another case`,
+		`{"parts":[{"type":"text","text":""},{"type":"text","text":7}]}`:         "text is no string (at byte 60, in /parts/1)",
+		`{"parts":[{"type":"tool_result","error":"false"}]}`:                     "error is neither true nor false",
+		`{"parts":[{"type":"tool_result","error":null}]}`:                        "error is neither true nor false",
+		`{"parts":[{"type":"tool_result","media":[{"type":"text","text":""}]}]}`: "media: it is of another type",
+		`{"parts":[{"type":"tool_result","media":[{"type":"media","name":1}]}]}`: "media: name is no string",
+		`{"parts":[{"type":"tool_call","id":7}]}`:                                "id is no string",
+		`{"parts":[{"type":"opaque"}]}`:                                          "opaque without native",
+		`{"parts":[{"type":"text","text":"","native":null}]}`:                    "native: a value is null",
+		`{"parts":[{"type":"text","text":"","native":[]}]}`:                      "native: a [ stands where a { is expected",
+		`{"parts":[{"type":"text","text":"","native":{}}]}`:                      `native: the member "provider" is missing`,
+		`{"parts":[{"type":"text","text":"","native":{"provider":1}}]}`:          "native: ",
+		`{"parts":[{"type":"media","data":"?"}]}`:                                "data: illegal base64",
+		`{"parts":[{"type":"text","text":"x}]}`:                                  "the text ends too early (at byte 37, in /parts/0/text)",
+		`{"role":x}`:                                                             "(at byte 8, in /role)",
+		`{"role":"u",}`:                                                          "(at byte 11)",
+		`{"x":01}`:                                                               "(at byte 6)",
 	} {
 		m := Message{Role: "as it was"}
 		err := m.UnmarshalJSON([]byte(in))
@@ -45,19 +63,19 @@ func TestCorruptMessagesAreRefused(t *testing.T) {
 
 func TestWhatHasNoFormIsAnError(t *testing.T) {
 	for want, m := range map[string]Message{
-		"parts[0]: <nil> is no part":     {Parts: []Part{nil}},
-		"parts[1]: *llm.Text is no part": {Parts: []Part{Text{}, &Text{}}},
-		"parts[0]: arguments: at byte 6, the text ends where a comma or } is expected": {Parts: []Part{ToolCall{Arguments: raw(`{"p":1`)}}},
-		"parts[0]: output: at byte 2, a second JSON value":                             {Parts: []Part{ToolResult{Output: raw(`1 2`)}}},
-		"parts[0]: data: at byte 0, NaN is no JSON value":                              {Parts: []Part{Opaque{Native{Data: raw(`NaN,`)}}}},
-		`parts[0]: unknown part "a": its Raw is of another type`:                       {Parts: []Part{Unknown{"a", raw(`{"type":"b"}`)}}},
-		`parts[0]: unknown part "text": its Raw is of another type`:                    {Parts: []Part{Unknown{"text", raw(`{"type":"text"}`)}}},
-		`parts[0]: unknown part "a": no type`:                                          {Parts: []Part{Unknown{"a", raw(`{}`)}}},
-		`parts[0]: unknown part "a": at byte 12, text follows`:                         {Parts: []Part{Unknown{"a", raw(`{"type":"a"}x`)}}},
-		"llm: at byte 5, the text ends where a value is expected":                      {Extra: raw(`{"a":`)},
-		`the extra members include "role"`:                                             {Extra: raw(`{"r\u006fle":"user"}`)},
-		"llm: at byte 0, not '{'":                                                      {Extra: raw(`[]`)},
-		"text follows the JSON value":                                                  {Extra: raw(`{"a":1}x`)},
+		"parts[0]: <nil> is no part":                                {Parts: []Part{nil}},
+		"parts[1]: *llm.Text is no part":                            {Parts: []Part{Text{}, &Text{}}},
+		"parts[0]: arguments: the text ends too early (at byte 6)":  {Parts: []Part{ToolCall{Arguments: raw(`{"p":1`)}}},
+		"parts[0]: output: invalid":                                 {Parts: []Part{ToolResult{Output: raw(`1 2`)}}},
+		"parts[0]: data: invalid":                                   {Parts: []Part{Opaque{Native{Data: raw(`NaN,`)}}}},
+		`parts[0]: unknown part "a": its Raw is of another type`:    {Parts: []Part{Unknown{"a", raw(`{"type":"b"}`)}}},
+		`parts[0]: unknown part "text": its Raw is of another type`: {Parts: []Part{Unknown{"text", raw(`{"type":"text","text":""}`)}}},
+		`parts[0]: unknown part "a": the part has no type`:          {Parts: []Part{Unknown{"a", raw(`{}`)}}},
+		`parts[0]: unknown part "a": invalid`:                       {Parts: []Part{Unknown{"a", raw(`{"type":"a"}x`)}}},
+		"llm: the text ends too early (at byte 5, in /a)":           {Extra: raw(`{"a":`)},
+		`the extra members include "role"`:                          {Extra: raw(`{"r\u006fle":"user"}`)},
+		"llm: a [ stands where a { is expected":                     {Extra: raw(`[]`)},
+		"llm: invalid character 'x'":                                {Extra: raw(`{"a":1}x`)},
 	} {
 		got, err := m.AppendJSON([]byte("before"))
 		if err == nil || !strings.Contains(err.Error(), want) || string(got) != "before" {
@@ -65,6 +83,8 @@ func TestWhatHasNoFormIsAnError(t *testing.T) {
 		}
 	}
 }
+
+const maxDepth = 10000 // as any reader of JSON takes it
 
 func TestDeepestValueThatEncodesDecodes(t *testing.T) {
 	deep := func(n int) json.RawMessage { return raw(strings.Repeat("[", n) + strings.Repeat("]", n)) }
@@ -75,9 +95,11 @@ func TestDeepestValueThatEncodesDecodes(t *testing.T) {
 	if _, err := (Message{Parts: []Part{Opaque{Native{Data: deep(maxDepth - 3)}}}}).AppendJSON(nil); err == nil {
 		t.Error("nesting that no reader takes was encoded")
 	}
-	objects := strings.Repeat(`{"a":`, maxDepth) + "1" + strings.Repeat("}", maxDepth)
-	if only([]byte(objects), 0) != nil || only([]byte(`{"a":`+objects+"}"), 0) == nil {
-		t.Error("objects are not bounded as arrays are")
+	objects := func(n int) json.RawMessage { return raw(strings.Repeat(`{"a":`, n) + "1" + strings.Repeat("}", n)) }
+	for n, ok := range map[int]bool{maxDepth - 4: true, maxDepth - 3: false} {
+		if _, err := (Message{Parts: []Part{Opaque{Native{Data: objects(n)}}}}).AppendJSON(nil); (err == nil) != ok {
+			t.Errorf("objects are not bounded as arrays are: %v", err)
+		}
 	}
 	if _, err := Arguments(deep(maxDepth)); err == nil {
 		t.Error("arguments that no message takes were accepted")

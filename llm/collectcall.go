@@ -143,7 +143,7 @@ func (c *Collector) wholeCall(p ToolCall) error {
 	if err := c.another(0); err != nil {
 		return err
 	}
-	c.instead(none, p, false)
+	c.instead(none, p)
 	return nil
 }
 

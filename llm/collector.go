@@ -1,11 +1,9 @@
 package llm
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"iter"
-	"strings"
 )
 
 // Collector puts a message together from the events of a stream. Its zero value is ready. It is for one stream, and one
@@ -24,7 +22,7 @@ type Collector struct {
 	calls  []stream    // in that order too
 	newest map[int]int // by index, the place in calls; nil as long as there are few
 	asked  int         // calls, with those that came whole only
-	open   kind        // what is being written, and follows parts
+	open   writing     // what is being written, and follows parts
 	text   joined
 	finish Finish
 	done   bool
@@ -34,10 +32,10 @@ type Collector struct {
 // models ask for at once: one that goes over it repeats itself.
 const MaxCalls = 512
 
-type kind int
+type writing int
 
 const (
-	none kind = iota
+	none writing = iota
 	text
 	reasoning
 )
@@ -142,7 +140,7 @@ func overlong(format string, args ...any) error {
 }
 
 // write adds to the text or reasoning that is being written, or begins one.
-func (c *Collector) write(k kind, s string) error {
+func (c *Collector) write(k writing, s string) error {
 	if s == "" {
 		return nil
 	}
@@ -181,43 +179,54 @@ func (c *Collector) written() Part {
 	return Text{Text: s}
 }
 
-func isBlank(s string) bool { return strings.TrimSpace(s) == "" }
-
 // whole takes a part that comes at once. It is copied, since the model, or a
 // layer around it, may keep its own.
 func (c *Collector) whole(p Part) error {
-	switch p := p.(type) {
-	case Text:
-		p.Native = p.Native.Clone()
-		c.instead(text, p, p.Native == nil && isBlank(p.Text))
-	case Reasoning:
-		p.Native = p.Native.Clone()
-		c.instead(reasoning, p, p.Native == nil && isBlank(p.Text))
-	case ToolCall:
-		return c.wholeCall(p)
-	case Media:
-		if p.MediaType == "" || len(p.Data) == 0 && p.URL == "" {
-			return malformed("media of type %q with %d bytes and the URL %q", p.MediaType, len(p.Data), p.URL)
-		}
-		c.instead(none, p.Clone(), false)
-	case Opaque:
-		c.instead(none, Opaque{Native: *p.Native.Clone()}, false)
-	case Unknown:
-		p.Raw = bytes.Clone(p.Raw)
-		c.instead(none, p, false)
-	default: // a tool result too: a model doesn't answer its own calls
-		return malformed("%T is no part of a model's message", p)
+	if call, ok := p.(ToolCall); ok {
+		return c.wholeCall(call)
 	}
+	k := none
+	switch p.(type) {
+	case Text:
+		k = text
+	case Reasoning:
+		k = reasoning
+	}
+	if k != none && p.lack() != "" {
+		c.instead(k, nil)
+		return nil
+	}
+	if err := CheckPart(RoleAssistant, p); err != nil { // a tool result, too: a model doesn't answer its own calls
+		return malformed("%w", err)
+	}
+	c.instead(k, clonePart(p))
 	return nil
 }
 
-// instead adds a part, unless it is empty, in place of what is being written if that is of the same kind.
-func (c *Collector) instead(k kind, p Part, empty bool) {
+// instead adds a part, unless it is nil, in place of what is being written if
+// that is of the same kind.
+func (c *Collector) instead(k writing, p Part) {
 	if c.open == k {
 		c.open = none
 	}
 	c.close()
-	if !empty {
+	if p != nil {
 		c.parts = append(c.parts, p)
 	}
+}
+
+// eventSize is about what an event adds to a message, in bytes. A part that comes
+// whole counts although it came in pieces before: it was held beside them.
+func eventSize(e Event) int {
+	switch e := e.(type) {
+	case TextDelta:
+		return len(e.Text)
+	case ReasoningDelta:
+		return len(e.Text)
+	case ToolCallDelta:
+		return len(e.ProviderID) + len(e.Name) + len(e.Arguments)
+	case PartDone:
+		return partSize(e.Part)
+	}
+	return 0
 }

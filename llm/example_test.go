@@ -48,12 +48,7 @@ func ExampleArguments() {
 	// {}
 	// {"city":"Oslo"}
 	// "{\"city\":\"Oslo\"} as you asked"
-	// arguments must be one JSON object: at byte 16, text follows the JSON value: {"city":"Oslo"} <<HERE>>as you asked
-}
-
-func ExampleCleanJSON() {
-	fmt.Println(string(llm.CleanJSON(json.RawMessage(`{"cut":"\ud83d","whole":"\ud83d\ude00","text":"\\ud83d"}`))))
-	// Output: {"cut":"\ufffd","whole":"\ud83d\ude00","text":"\\ud83d"}
+	// arguments must be one JSON object: at byte 16, there is text after the end of the JSON value: "as you asked": {"city":"Oslo"} <<HERE>>as you asked
 }
 
 func ExampleMessage_Clean() {

@@ -31,38 +31,6 @@ func FuzzMessage(f *testing.F) {
 	})
 }
 
-// The scanner accepts what encoding/json accepts; strings mean the same to both.
-func FuzzScanner(f *testing.F) {
-	f.Fuzz(func(t *testing.T, b []byte) {
-		err := only(b, 0)
-		if (err == nil) != json.Valid(b) {
-			t.Fatalf("%q: encoding/json says %v, we say %v", b, json.Valid(b), err)
-		}
-		var want string
-		if err != nil || json.Unmarshal(b, &want) != nil || string(b) == "null" {
-			return
-		}
-		s := scanner{b: b}
-		s.space()
-		v, _ := s.value()
-		if v[0] != '"' {
-			return
-		}
-		got := unquote(v)
-		if got != want {
-			t.Fatalf("%q means %q, not %q", b, want, got)
-		}
-		var back string
-		if err := json.Unmarshal(appendString(nil, got), &back); err != nil || back != want {
-			t.Fatalf("%q, quoted again, means %q: %v", want, back, err)
-		}
-	})
-}
-
-func FuzzCleanJSON(f *testing.F) {
-	f.Fuzz(func(t *testing.T, b []byte) { cleanJSONHolds(t, b) })
-}
-
 func FuzzArguments(f *testing.F) {
 	f.Fuzz(func(t *testing.T, s string) {
 		argumentsHold(t, s)

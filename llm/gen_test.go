@@ -2,8 +2,11 @@ package llm
 
 import (
 	"encoding/json"
+	"reflect"
 
 	"pgregory.net/rapid"
+
+	"github.com/fermata-ai/fermata/internal/strictjson"
 )
 
 // What the property tests draw from. Raw JSON is never blank: the empty forms have tests of their own.
@@ -33,7 +36,7 @@ func drawJSON(t *rapid.T, depth int) json.RawMessage {
 	case 1:
 		return json.RawMessage(rapid.StringMatching(`-?(0|[1-9][0-9]{0,25})(\.[0-9]{1,9})?([eE][+-]?[0-9]{1,2})?`).Draw(t, "number"))
 	case 2:
-		return appendString(nil, anyText().Draw(t, "string"))
+		return strictjson.AppendString(nil, anyText().Draw(t, "string"))
 	case 3:
 		esc := rapid.SampledFrom([]string{`\u003c`, `\ud834\udd10`, `\\ud800`, `\/`, `\"`, "é", "x"})
 		var b []byte
@@ -52,54 +55,52 @@ func drawJSON(t *rapid.T, depth int) json.RawMessage {
 			b = append(append(b, ','), ws.Draw(t, "ws")...)
 		}
 		if kind == 4 {
-			b = append(appendString(b, anyText().Draw(t, "key")), ':')
+			b = append(strictjson.AppendString(b, anyText().Draw(t, "key")), ':')
 		}
 		b = append(append(b, drawJSON(t, depth-1)...), ws.Draw(t, "ws")...)
 	}
 	return append(b, closing)
 }
 
-func anyNative() *rapid.Generator[*Native] {
-	return rapid.Custom(func(t *rapid.T) *Native {
-		if rapid.Bool().Draw(t, "neutral") {
-			return nil
-		}
-		return &Native{Provider: anyText().Draw(t, "provider"), Data: anyJSON().Draw(t, "data")}
-	})
-}
-
-func anyMedia() *rapid.Generator[Media] {
-	return rapid.Custom(func(t *rapid.T) Media {
-		text, native := anyText(), anyNative()
-		data := rapid.SliceOfN(rapid.Byte(), 1, 9).Draw(t, "data")
-		return Media{text.Draw(t, "type"), text.Draw(t, "name"), data, text.Draw(t, "url"), native.Draw(t, "native")}
-	})
-}
-
+// anyPart draws the fields of any kind of part.
 func anyPart() *rapid.Generator[Part] {
 	return rapid.Custom(func(t *rapid.T) Part {
-		text, raw, native := anyText(), anyJSON(), anyNative()
-		switch rapid.IntRange(0, 6).Draw(t, "part") {
-		case 0:
-			return Text{text.Draw(t, "text"), native.Draw(t, "native")}
-		case 1:
-			return Reasoning{text.Draw(t, "text"), native.Draw(t, "native")}
-		case 2:
-			return ToolCall{text.Draw(t, "id"), text.Draw(t, "name"), raw.Draw(t, "args"), text.Draw(t, "pid"), native.Draw(t, "native")}
-		case 3:
-			r := ToolResult{Call: text.Draw(t, "call"), Name: text.Draw(t, "name"), Output: raw.Draw(t, "output"), Error: rapid.Bool().Draw(t, "error")}
-			for range rapid.IntRange(0, 2).Draw(t, "media") {
-				r.Media = append(r.Media, anyMedia().Draw(t, "medium"))
-			}
-			return r
-		case 4:
-			return anyMedia().Draw(t, "media")
-		case 5:
-			return Opaque{Native{Provider: text.Draw(t, "provider"), Data: raw.Draw(t, "data")}}
+		i := rapid.IntRange(0, len(kinds)).Draw(t, "kind")
+		if i == len(kinds) {
+			b := append([]byte(`{ "x":`), anyJSON().Draw(t, "x")...)
+			return Unknown{Type: "hologram", Raw: append(b, `, "type" : "hologram"}`...)}
 		}
-		b := append([]byte(`{ "x":`), raw.Draw(t, "x")...)
-		return Unknown{Type: "hologram", Raw: append(b, `, "type" : "hologram"}`...)}
+		v := reflect.New(reflect.TypeOf(kinds[i])).Elem()
+		drawFields(t, v)
+		return v.Interface().(Part)
 	})
+}
+
+func drawFields(t *rapid.T, v reflect.Value) {
+	switch v.Interface().(type) {
+	case string:
+		v.SetString(anyText().Draw(t, "text"))
+	case bool:
+		v.SetBool(rapid.Bool().Draw(t, "flag"))
+	case json.RawMessage:
+		v.SetBytes(anyJSON().Draw(t, "raw"))
+	case []byte:
+		v.SetBytes(rapid.SliceOfN(rapid.Byte(), 1, 9).Draw(t, "bytes"))
+	case *Native:
+		if rapid.Bool().Draw(t, "native") {
+			v.Set(reflect.New(v.Type().Elem()))
+			drawFields(t, v.Elem())
+		}
+	case []Media:
+		for range rapid.IntRange(0, 2).Draw(t, "media") {
+			v.Set(reflect.Append(v, reflect.Zero(v.Type().Elem())))
+			drawFields(t, v.Index(v.Len()-1))
+		}
+	default:
+		for i := range v.NumField() {
+			drawFields(t, v.Field(i))
+		}
+	}
 }
 
 func anyMessage() *rapid.Generator[Message] {

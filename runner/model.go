@@ -10,6 +10,7 @@ import (
 
 	"github.com/fermata-ai/fermata/agent"
 	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/internal/modeltext"
 	"github.com/fermata-ai/fermata/internal/session"
 	"github.com/fermata-ai/fermata/llm"
 )
@@ -219,7 +220,7 @@ func (d *drive) own(m llm.Message) (llm.Message, error) {
 				return m, fmt.Errorf("the arguments of a call to %s have %d bytes, at most %d are taken, and the provider signed them",
 					c.Name, len(c.Arguments), limit)
 			}
-			c.Arguments = llm.ShortenArguments(c.Arguments, limit)
+			c.Arguments = modeltext.ShortenArguments(c.Arguments, limit)
 		}
 		m.Parts[i] = c
 	}
@@ -298,7 +299,7 @@ func (d *drive) fail(cause error) error {
 // provider's word is all there is to tell.
 func stopped(fin llm.Finish, empty bool) session.Stopped {
 	how := session.Stopped{Finish: event.FinishStop, Usage: fin.Usage}
-	word := cmp.Or(llm.CleanString(fin.Word), string(fin.Reason))
+	word := cmp.Or(modeltext.CleanString(fin.Word), string(fin.Reason))
 	switch {
 	case fin.Reason == llm.StopLength:
 		how.Finish = event.FinishLength

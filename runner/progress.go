@@ -8,8 +8,8 @@ import (
 	"fmt"
 
 	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/internal/modeltext"
 	"github.com/fermata-ai/fermata/internal/session"
-	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/tool"
 )
 
@@ -33,7 +33,7 @@ const maxProgress = 16 << 10 // bytes of Message and Data together
 
 func (rn *Runner) progress(ctx context.Context, id, callOrPause, toolName string, p tool.Progress) error {
 	call := session.CallID(callOrPause)
-	p.Message, p.Data, p.At = llm.CleanString(p.Message), llm.CleanJSON(bytes.Clone(p.Data)), rn.store.Now()
+	p.Message, p.Data, p.At = modeltext.CleanString(p.Message), modeltext.CleanJSON(bytes.Clone(p.Data)), rn.store.Now()
 	switch {
 	case len(p.Message)+len(p.Data) > maxProgress:
 		return fmt.Errorf("%w: it has %d bytes, at most %d are taken", ErrInvalidProgress, len(p.Message)+len(p.Data), maxProgress)

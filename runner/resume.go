@@ -8,8 +8,8 @@ import (
 	"iter"
 
 	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/internal/modeltext"
 	"github.com/fermata-ai/fermata/internal/session"
-	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/tool"
 )
 
@@ -184,7 +184,7 @@ func (r Resumption) contradiction() error {
 // reply makes of a resumption what the session judges. An error is the resumption's own.
 func (rn *Runner) reply(r Resumption) (*session.Reply, error) {
 	in := &session.Reply{
-		Pause: r.Pause, Gate: r.Gate, By: llm.CleanString(string(r.Actor)), Delivery: llm.CleanString(r.Delivery), Retryable: r.Retryable,
+		Pause: r.Pause, Gate: r.Gate, By: modeltext.CleanString(string(r.Actor)), Delivery: modeltext.CleanString(r.Delivery), Retryable: r.Retryable,
 	}
 	misfit := func(err error) error { return &session.PayloadError{Pause: r.Pause, Err: err} }
 	var content any
@@ -199,8 +199,8 @@ func (rn *Runner) reply(r Resumption) (*session.Reply, error) {
 		return nil, misfit(fmt.Errorf("its actor has %d bytes and its delivery %d, at most %d are taken", len(in.By), len(in.Delivery), maxName))
 	case r.Decision != nil:
 		in.Kind, in.Decision = session.KindDecision, *r.Decision
-		in.Decision.Reason = llm.CleanString(r.Decision.Reason)
-		in.Value = llm.CleanJSON(r.Decision.Arguments)
+		in.Decision.Reason = modeltext.CleanString(r.Decision.Reason)
+		in.Value = modeltext.CleanJSON(r.Decision.Arguments)
 		if len(in.Value) > 0 && !r.Decision.Approved {
 			return nil, misfit(errors.New("a denial has no arguments"))
 		}
@@ -208,10 +208,10 @@ func (rn *Runner) reply(r Resumption) (*session.Reply, error) {
 		kept, content = in.Value, decisionContent{r.Decision.Approved, in.Decision.Reason, in.Value}
 	case r.failed || r.Failure != "":
 		in.Kind = session.KindFail
-		why := llm.CleanString(r.Failure)
+		why := modeltext.CleanString(r.Failure)
 		kept, content = tool.Text(session.FailureText(why, r.Retryable)), failureContent{why, r.Retryable}
 	default:
-		in.Kind, in.Value = session.KindComplete, llm.CleanJSON(r.Payload)
+		in.Kind, in.Value = session.KindComplete, modeltext.CleanJSON(r.Payload)
 		if len(in.Value) == 0 {
 			return nil, misfit(errors.New("the payload is empty; an answer without content is null"))
 		}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/internal/modeltext"
 	"github.com/fermata-ai/fermata/internal/session"
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/tool"
@@ -207,7 +208,7 @@ func cleanReason(actor Actor, why string) (string, error) {
 	if len(actor) > maxName {
 		return "", fmt.Errorf("%w: its actor has %d bytes, at most %d are taken", ErrLongReason, len(actor), maxName)
 	}
-	if why = llm.CleanString(why); len(why) > maxReason {
+	if why = modeltext.CleanString(why); len(why) > maxReason {
 		return "", fmt.Errorf("%w: it has %d bytes, at most %d are taken", ErrLongReason, len(why), maxReason)
 	}
 	return why, nil

@@ -8,8 +8,8 @@ import (
 	"slices"
 
 	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/internal/modeltext"
 	"github.com/fermata-ai/fermata/internal/session"
-	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/tool"
 )
 
@@ -135,7 +135,7 @@ func (b *body) stopped(tx *session.Tx, cause error) *session.Outcome {
 }
 
 func (b *body) output(o *session.Outcome, out tool.Outcome) (err error) {
-	if o.Output, err = session.NewBlob(llm.CleanJSON(out.Output)); err != nil {
+	if o.Output, err = session.NewBlob(modeltext.CleanJSON(out.Output)); err != nil {
 		return err
 	}
 	o.Actions, err = actionsBlob(out.Actions)

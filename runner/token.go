@@ -12,8 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/fermata-ai/fermata/internal/modeltext"
 	"github.com/fermata-ai/fermata/internal/session"
-	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/tool"
 )
 
@@ -168,7 +168,7 @@ type Grant struct {
 // one that permits tool.PermitApprove, and another tool.PermitDeny. It is for
 // programs that hand it on; who has it acts without being asked who they are.
 func (rn *Runner) MintToken(ctx context.Context, g Grant, actor Actor) (string, error) {
-	g.Holder = Actor(llm.CleanString(string(g.Holder))) // as the receipts will have it
+	g.Holder = Actor(modeltext.CleanString(string(g.Holder))) // as the receipts will have it
 	p, err := rn.store.Find(ctx, g.Session, g.Pause)
 	pause := g.Pause
 	if p.ID != "" { // of a call's id, which pause that stands for

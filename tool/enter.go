@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/fermata-ai/fermata/llm"
+	"github.com/fermata-ai/fermata/internal/modeltext"
 )
 
 // Enter runs the tool's body once. The call is p.Call, perhaps with other arguments (edited ones, which are checked again),
@@ -134,7 +134,7 @@ func (p *Prepared) checked(exec Execution) (Execution, error) {
 		await, err := p.checkAwait(*exec.Await)
 		return Execution{Await: &await, Actions: exec.Actions}, err
 	}
-	if exec.Output = llm.CleanJSON(exec.Output); len(exec.Output) == 0 {
+	if exec.Output = modeltext.CleanJSON(exec.Output); len(exec.Output) == 0 {
 		exec.Output = json.RawMessage("null")
 	}
 	if n := len(exec.Output); n > p.registry.limits.Result {
@@ -158,7 +158,7 @@ func (p *Prepared) checkAwait(a Await) (Await, error) {
 	if a.Gate != "" {
 		return a, fmt.Errorf("%s asked to pause in the name of the layer %q", p.Spec.Name, a.Gate)
 	}
-	a.Prompt, a.Data, a.Arguments = llm.CleanString(a.Prompt), llm.CleanJSON(a.Data), nil
+	a.Prompt, a.Data, a.Arguments = modeltext.CleanString(a.Prompt), modeltext.CleanJSON(a.Data), nil
 	a, err := a.Normalize()
 	if err != nil {
 		return a, fmt.Errorf("%s asked to pause: %w", p.Spec.Name, err)

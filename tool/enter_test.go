@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/fermata-ai/fermata/internal/modeltext"
 	"github.com/fermata-ai/fermata/llm"
 )
 
@@ -304,7 +305,7 @@ func TestAnOutcomeIsDecidedInOnePlace(t *testing.T) {
 	if len(long) > maxText+100 || !strings.HasSuffix(string(long), ` ... (8192 bytes more)"`) {
 		t.Errorf("%d bytes: %s", len(long), long[len(long)-40:])
 	}
-	if string(llm.CleanJSON(long)) != string(long) {
+	if string(modeltext.CleanJSON(long)) != string(long) {
 		t.Error("the text was cut within a character")
 	}
 }

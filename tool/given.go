@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/fermata-ai/fermata/internal/jsontree"
-	"github.com/fermata-ai/fermata/llm"
+	"github.com/fermata-ai/fermata/internal/modeltext"
 )
 
 // cleanSchema takes out what providers refuse and what only names a schema: $schema, $id, and schemas that are booleans.
@@ -36,7 +36,7 @@ func cleanSchema(key string, v any) (any, error) {
 
 // parseSchemaNode reads a schema and cleans it.
 func parseSchemaNode(text json.RawMessage) (*jsontree.Object, error) {
-	if !bytes.Equal(llm.CleanJSON(text), text) {
+	if !bytes.Equal(modeltext.CleanJSON(text), text) {
 		return nil, errors.New("the schema has invalid UTF-8, or an escape of half a surrogate pair: write the character itself")
 	}
 	if string(bytes.TrimSpace(text)) == "false" {

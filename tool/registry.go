@@ -204,4 +204,4 @@ func (r *Registry) ReadsItself(name string) bool {
 
 // Defs is what a model is told of the tools, in order. The descriptions of those that may pause say not to call them again
 // while they do. Each list is the caller's own.
-func (r *Registry) Defs() []llm.ToolDef { return llm.CloneTools(r.defs) }
+func (r *Registry) Defs() []llm.ToolDef { return llm.Request{Tools: r.defs}.Clone().Tools }

@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/fermata-ai/fermata/internal/jsontree"
-	"github.com/fermata-ai/fermata/llm"
+	"github.com/fermata-ai/fermata/internal/modeltext"
 )
 
 // Status says how a call, or one entry of it, ended.
@@ -61,7 +61,7 @@ func Text(s string) json.RawMessage {
 		}
 		s = fmt.Sprintf("%s ... (%d bytes more)", s[:cut], len(s)-cut)
 	}
-	raw, err := jsontree.Encode(llm.CleanString(s))
+	raw, err := jsontree.Encode(modeltext.CleanString(s))
 	if err != nil { // a string always encodes
 		return json.RawMessage(`"the error's text could not be encoded"`)
 	}

@@ -3,6 +3,9 @@ package strictjson
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
 
@@ -27,6 +30,23 @@ func Compact(value json.RawMessage) (json.RawMessage, error) {
 	return jsontext.AppendFormat(make([]byte, 0, len(value)), value, tolerant)
 }
 
+// maxDepth is how deep the decoder takes values that are nested.
+const maxDepth = 10000
+
+// CheckWithin is [Check] of a value that is to stand so deep within another.
+func CheckWithin(value []byte, depth int) error {
+	err := Check(value)
+	if err != nil || bytes.Count(value, []byte("{"))+bytes.Count(value, []byte("[")) <= maxDepth-depth {
+		return err
+	}
+	whole := slices.Concat(bytes.Repeat([]byte("["), depth), value, bytes.Repeat([]byte("]"), depth))
+	err = Check(whole)
+	if at, ok := errors.AsType[*Error](err); ok {
+		at.Offset, at.Pointer = max(0, at.Offset-depth), strings.TrimPrefix(at.Pointer, strings.Repeat("/0", depth))
+	}
+	return err
+}
+
 // AppendString appends s as a JSON string. What has to be escaped is, and
 // nothing else. Invalid UTF-8 becomes U+FFFD, since JSON has no form for it.
 func AppendString[S ~string | ~[]byte](b []byte, s S) []byte {
@@ -48,14 +68,14 @@ func Unquote(quoted []byte) string {
 // are a surrogate pair: what it stands for, and how many bytes it has. Half a
 // pair is U+FFFD. Where b begins with no such escape, size is 0.
 func Rune(b []byte) (r rune, size int) {
-	r, ok := unit(b)
+	r, ok := Unit(b)
 	switch {
 	case !ok:
 		return 0, 0
 	case !utf16.IsSurrogate(r):
 		return r, 6
 	}
-	if low, ok := unit(b[6:]); ok {
+	if low, ok := Unit(b[6:]); ok {
 		if pair := utf16.DecodeRune(r, low); pair != utf8.RuneError {
 			return pair, 12
 		}
@@ -63,8 +83,8 @@ func Rune(b []byte) (r rune, size int) {
 	return utf8.RuneError, 6
 }
 
-// unit reads one \uXXXX.
-func unit(b []byte) (r rune, ok bool) {
+// Unit reads the \uXXXX that b begins with: a rune, or half a surrogate pair.
+func Unit(b []byte) (r rune, ok bool) {
 	if len(b) < 6 || b[0] != '\\' || b[1] != 'u' {
 		return 0, false
 	}

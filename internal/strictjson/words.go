@@ -132,7 +132,7 @@ func (w *words) escape() bool {
 	case rest[0] != 'u':
 		return w.p.fail(w.at, "a string holds the unknown escape \\%c", rest[0])
 	}
-	if _, ok := unit([]byte(w.p.text[w.at:min(len(w.p.text), w.at+6)])); !ok {
+	if _, ok := Unit([]byte(w.p.text[w.at:min(len(w.p.text), w.at+6)])); !ok {
 		return w.p.fail(w.at, "a string holds an escape that is cut off")
 	}
 	w.at += 5

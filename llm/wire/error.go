@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/fermata-ai/fermata/internal/excerpt"
+	"github.com/fermata-ai/fermata/internal/modeltext"
 	"github.com/fermata-ai/fermata/llm"
 )
 
@@ -233,16 +235,12 @@ func atMost(seconds float64) time.Duration {
 	return time.Duration(min(seconds, day) * float64(time.Second))
 }
 
-// cutMark stands where [Excerpt] cuts a text.
+// cutMark stands where package excerpt cuts a text.
 const cutMark = "..."
 
 // Excerpt is the beginning of a text that may be long, or a page of HTML, on one
 // line. [Secrets.Text] knows a secret that it cuts.
 func Excerpt(s string) string {
 	const most = 300
-	s = strings.Join(strings.Fields(llm.CleanString(s)), " ")
-	if len(s) > most {
-		s = strings.ToValidUTF8(s[:most], "") + cutMark
-	}
-	return s
+	return excerpt.To(strings.Join(strings.Fields(modeltext.CleanString(s)), " "), most)
 }

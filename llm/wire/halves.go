@@ -3,10 +3,11 @@ package wire
 import (
 	"bytes"
 	"encoding/json"
-	"strconv"
 	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
+
+	"github.com/fermata-ai/fermata/internal/strictjson"
 )
 
 // Piece is a JSON string that may be a piece of a longer text. What cuts text
@@ -50,9 +51,9 @@ func (p *Piece) UnmarshalJSON(data []byte) error {
 // unescape is the rune, or the half of one, of the escape that b begins with,
 // and its length.
 func unescape(b []byte) (r rune, n int, err error) {
-	if u := unit(b); u >= 0 {
-		if r := utf16.DecodeRune(u, unit(b[6:])); r != utf8.RuneError {
-			return r, 12, nil
+	if u, ok := strictjson.Unit(b); ok {
+		if r, n := strictjson.Rune(b); n == 12 {
+			return r, n, nil
 		}
 		return u, 6, nil
 	}
@@ -60,19 +61,6 @@ func unescape(b []byte) (r rune, n int, err error) {
 	err = json.Unmarshal([]byte{'"', b[0], b[1], '"'}, &s)
 	r, _ = utf8.DecodeRuneInString(s)
 	return r, 2, err
-}
-
-// unit is the UTF-16 unit of the escape \uXXXX that b begins with, -1 if it
-// begins with none.
-func unit(b []byte) rune {
-	if len(b) < 6 || b[0] != '\\' || b[1] != 'u' {
-		return -1
-	}
-	u, err := strconv.ParseUint(string(b[2:6]), 16, 16)
-	if err != nil {
-		return -1
-	}
-	return rune(u)
 }
 
 func appendUnit(b []byte, r rune) []byte {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"net/url"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -78,38 +79,45 @@ func (o Origin) Made(e llm.Event) llm.Event {
 	return done
 }
 
-// eachNative is a copy of a part, whose native forms f may change.
+// eachNative is a copy of a part, whose native forms f may change: that of the
+// part, and those of parts in it. It looks at the types of the fields, so that
+// it holds of kinds of part to come.
 func eachNative(p llm.Part, f func(*llm.Native)) llm.Part {
-	changed := func(n *llm.Native) *llm.Native {
-		if n == nil {
-			return nil
-		}
-		c := *n
-		f(&c)
-		return &c
+	if p == nil {
+		return nil
 	}
-	switch p := p.(type) {
-	case llm.Text:
-		p.Native = changed(p.Native)
-		return p
-	case llm.Reasoning:
-		p.Native = changed(p.Native)
-		return p
-	case llm.ToolCall:
-		p.Native = changed(p.Native)
-		return p
-	case llm.Media:
-		p.Native = changed(p.Native)
-		return p
-	case llm.Opaque:
-		f(&p.Native)
-		return p
-	case llm.ToolResult:
-		p.Media = slices.Clone(p.Media)
-		for i := range p.Media {
-			p.Media[i].Native = changed(p.Media[i].Native)
+	v := reflect.New(reflect.TypeOf(p)).Elem()
+	v.Set(reflect.ValueOf(p))
+	eachNativeIn(v, f)
+	return v.Interface().(llm.Part)
+}
+
+func eachNativeIn(v reflect.Value, f func(*llm.Native)) {
+	switch own := v.Addr().Interface().(type) {
+	case *llm.Native:
+		f(own)
+		return
+	case **llm.Native:
+		if *own != nil {
+			c := **own
+			f(&c)
+			*own = &c
 		}
-		return p
+		return
 	}
-	return p
+	switch v.Kind() {
+	case reflect.Struct:
+		for i := range v.NumField() {
+			eachNativeIn(v.Field(i), f)
+		}
+	case reflect.Slice:
+		if v.Len() > 0 && v.Type().Elem().Kind() == reflect.Struct { // media, in results
+			own := reflect.MakeSlice(v.Type(), v.Len(), v.Len())
+			reflect.Copy(own, v)
+			v.Set(own)
+			for i := range v.Len() {
+				eachNativeIn(v.Index(i), f)
+			}
+		}
+	}
 }

@@ -9,15 +9,16 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/fermata-ai/fermata/internal/modeltext"
 	"github.com/fermata-ai/fermata/llm"
 )
 
 // ResultText is a result for a provider that takes text: a JSON string is its
-// text, and everything else is the JSON itself, as [llm.PlainJSON] has it and
+// text, and everything else is the JSON itself, as [modeltext.PlainJSON] has it and
 // otherwise byte for byte. With mark, a failed result begins with "Error: ",
 // for a provider that has no flag for it.
 func ResultText(r llm.ToolResult, mark bool) string {
-	text := string(llm.PlainJSON(r.Output))
+	text := string(modeltext.PlainJSON(r.Output))
 	if strings.HasPrefix(strings.TrimLeft(text, " \t\r\n"), `"`) {
 		var s string
 		if json.Unmarshal(r.Output, &s) == nil {
@@ -60,7 +61,7 @@ func MediaNote(m llm.Media, why error) string {
 // but objects: it becomes {"arguments": "..."}, so that the model sees again
 // what it wrote, beside the error that it got for it.
 func Arguments(c llm.ToolCall) json.RawMessage {
-	if args, ok := llm.ArgumentsObject(c.Arguments); ok {
+	if args, ok := modeltext.ArgumentsObject(c.Arguments); ok {
 		return args
 	}
 	args, _ := llm.Arguments(c.Arguments)

@@ -242,7 +242,7 @@ func response(r llm.ToolResult) (json.RawMessage, error) {
 	case hasRef(output):
 		// The API takes a member "$ref" for a reference to one of the result's media, and refuses what leads nowhere. The model
 		// reads the same from a text.
-		output, _ = json.Marshal(string(llm.PlainJSON(output)))
+		output, _ = json.Marshal(wire.ResultText(r, false))
 	}
 	if r.Error {
 		return json.Marshal(map[string]json.RawMessage{"error": output})

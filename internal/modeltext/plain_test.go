@@ -1,4 +1,4 @@
-package llm_test
+package modeltext_test
 
 import (
 	"bytes"
@@ -6,7 +6,7 @@ import (
 	"reflect"
 	"testing"
 
-	"github.com/fermata-ai/fermata/llm"
+	"github.com/fermata-ai/fermata/internal/modeltext"
 )
 
 func TestModelsReadWhatMarshalEscapes(t *testing.T) {
@@ -24,7 +24,7 @@ func TestModelsReadWhatMarshalEscapes(t *testing.T) {
 		``:                                                 ``,
 	} {
 		before := json.RawMessage(in)
-		if got := llm.PlainJSON(before); string(got) != want {
+		if got := modeltext.PlainJSON(before); string(got) != want {
 			t.Errorf("%s is told as %s, not %s", in, got, want)
 		}
 		if string(before) != in {
@@ -32,7 +32,7 @@ func TestModelsReadWhatMarshalEscapes(t *testing.T) {
 		}
 	}
 	raw := json.RawMessage(`{"a":"\n"}`)
-	if got := llm.PlainJSON(raw); &got[0] != &raw[0] {
+	if got := modeltext.PlainJSON(raw); &got[0] != &raw[0] {
 		t.Error("what has no such escape is copied")
 	}
 }
@@ -42,7 +42,7 @@ func FuzzPlainJSONIsTheSameValue(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		plain := llm.PlainJSON(raw)
+		plain := modeltext.PlainJSON(raw)
 		if !json.Valid(raw) {
 			return
 		}
@@ -53,7 +53,7 @@ func FuzzPlainJSONIsTheSameValue(f *testing.F) {
 		if err := json.Unmarshal(plain, &is); err != nil || !reflect.DeepEqual(was, is) {
 			t.Errorf("%s became %s: %v", raw, plain, err)
 		}
-		if again := llm.PlainJSON(plain); !bytes.Equal(again, plain) {
+		if again := modeltext.PlainJSON(plain); !bytes.Equal(again, plain) {
 			t.Errorf("%s became %s, and then %s", raw, plain, again)
 		}
 	})

@@ -1,17 +1,18 @@
-package llm
+package modeltext
 
 import (
 	"bytes"
 	"encoding/json"
 	"unicode/utf8"
+
+	"github.com/fermata-ai/fermata/internal/strictjson"
 )
 
 // PlainJSON returns JSON in the form in which a model should read it as text:
 // the escapes \u003c, \u003e, \u0026, \u2028 and \u2029, which json.Marshal
 // writes for <, >, & and two line breaks, are what they stand for. Models take
 // them for broken code. All else stays byte for byte, other escapes included;
-// what has none of them is returned as it is, without a copy. An adapter calls
-// it where a result goes to the model as text; what is stored stays as it was.
+// what has none of them is returned as it is, without a copy.
 func PlainJSON(raw json.RawMessage) json.RawMessage {
 	if !bytes.Contains(raw, []byte(`\u`)) {
 		return raw
@@ -23,16 +24,16 @@ func PlainJSON(raw json.RawMessage) json.RawMessage {
 			i++
 			continue
 		}
-		r := hex4(raw[i:])
-		if r < 0 {
+		r, n := strictjson.Rune(raw[i:])
+		if n == 0 {
 			i += 2 // an escaped backslash must not lend its second half to what follows
 			continue
 		}
 		if needless(r) {
 			out = utf8.AppendRune(append(out, raw[from:i]...), r)
-			from = i + 6
+			from = i + n
 		}
-		i += 6
+		i += n
 	}
 	if from == 0 {
 		return raw
