@@ -3,6 +3,7 @@ package runner_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
@@ -27,6 +28,7 @@ import (
 // fixture is a store as some version of fermata left it, with one session in it, and how that session goes on.
 type fixture struct {
 	calls []llm.Part                   // that the model makes first
+	data  json.RawMessage              // of the pauses
 	body  func(f *fixtureRig) error    // while a body runs, before the process dies; nil: nobody dies
 	leave func(f *fixtureRig)          // what is done before the store is left; nil: the message is sent
 	goOn  func(f *fixtureRig) *seen    // what is done when it is opened again
@@ -189,6 +191,52 @@ var fixtures = map[string]fixture{
 			}
 		},
 	},
+	"odd JSON": {
+		calls: []llm.Part{
+			llm.Text{Text: "<é>", Native: &llm.Native{Provider: "odd", Data: json.RawMessage(oddJSON)}},
+			llm.ToolCall{Name: "raw", Arguments: json.RawMessage(`{ "text" : "\u003c\/" }`)},
+			llm.ToolCall{Name: "deploy", Arguments: json.RawMessage(`{"text": "job-1"}`)},
+			llm.ToolCall{Name: "refund", Arguments: json.RawMessage(`{"text" :"\u003c"}`)},
+		},
+		data: json.RawMessage(oddJSON),
+		leave: func(f *fixtureRig) {
+			ctx := f.t.Context()
+			p := f.say("Go.").finished(event.FinishPaused).end.Pending
+			must(f.t, f.Progress(ctx, chat, p[0].Call, user, tool.Progress{Data: json.RawMessage(oddJSON)}))
+			edited := json.RawMessage(`{ "text":"\/\u003c" }`)
+			_, err := f.Resume(ctx, chat, runner.ApproveEdited(p[1].ID, "eve", "<", edited))
+			must(f.t, err)
+			f.call = p[0].Call
+		},
+		goOn: func(f *fixtureRig) *seen {
+			ctx := f.t.Context()
+			asked := f.transcript().History[1]
+			if got, _ := asked.Parts[0].(llm.Text); got.Native == nil || string(got.Native.Data) != oddJSON {
+				f.t.Errorf("the native part is %+v", got)
+			}
+			calls := asked.ToolCalls()
+			if string(calls[0].Arguments) != `{ "text" : "\u003c\/" }` || string(calls[2].Arguments) != `{"text" :"\u003c"}` {
+				f.t.Errorf("the calls are %s and %s", calls[0].Arguments, calls[2].Arguments)
+			}
+			f.has(calls[0].ID, event.Done, oddCompact)
+			p, err := f.Find(ctx, runner.Ref{Tool: "deploy", Key: "job-1"}, user)
+			must(f.t, err)
+			if p.Progress == nil || string(p.Progress.Data) != oddCompact || string(p.Await.Data) != oddCompact {
+				f.t.Errorf("its progress is %+v, its data %s", p.Progress, p.Await.Data)
+			}
+			return f.answer(runner.Complete(p.ID, json.RawMessage(`{"text":"\u003c\/"}`), "ci"))
+		},
+		want: func(f *fixtureRig, r *seen) {
+			h := f.transcript().History
+			for i, want := range []string{oddCompact, `{"text":"\u003c\/"}`, `{"text":"/<"}`} {
+				got, _ := h[2].Parts[i].(llm.ToolResult)
+				if string(got.Output) != want {
+					f.t.Errorf("result %d is %s", i, got.Output)
+				}
+				f.has(got.Call, event.Done, want)
+			}
+		},
+	},
 	"at rest": {
 		calls: calls("look", `{"text":"a"}`),
 		goOn:  func(f *fixtureRig) *seen { return f.say("And now?") },
@@ -199,6 +247,13 @@ var fixtures = map[string]fixture{
 		},
 	},
 }
+
+// oddJSON is what a careless reader or writer of JSON doesn't leave as it is.
+// A native part keeps it byte for byte, a payload but for its white space.
+const (
+	oddJSON    = `{ "a": 1.0e2, "a" : [ "\u003c\/" , -0 ] }`
+	oddCompact = `{"a":1.0e2,"a":["\u003c\/",-0]}`
+)
 
 // has checks how a call ended.
 func (f *fixtureRig) has(call string, want event.Status, output string) {
@@ -232,11 +287,15 @@ func newFixtureRig(t *testing.T, fx *fixture, left *kvstore.Memory) *fixtureRig 
 					inBody(ctx, name)
 				}
 				if waits {
-					return tool.Pending[textOut](tool.Await{Key: in.Text, Timeout: 24 * time.Hour}), nil
+					return tool.Pending[textOut](tool.Await{Key: in.Text, Timeout: 24 * time.Hour, Data: fx.data}), nil
 				}
 				return tool.Done(textOut(in)), nil
 			}))
 	}
+	raw := tool.Must(tool.Func(tool.Spec{Name: "raw", Effect: tool.ReadOnly},
+		func(context.Context, textIn) (tool.Result[json.RawMessage], error) {
+			return tool.Done(json.RawMessage(oddJSON)), nil
+		}))
 	turns := [][]llm.Part{fx.calls, says("Done."), says("And that is it.")}
 	if fx.calls == nil {
 		turns = turns[1:]
@@ -246,7 +305,7 @@ func newFixtureRig(t *testing.T, fx *fixture, left *kvstore.Memory) *fixtureRig 
 	f.rig = newRig(t, agent.Config{
 		Tools: []tool.Tool{
 			act("deploy", tool.Once, true), act("pay", tool.Once, false), act("refund", tool.Once, false), act("look", tool.ReadOnly, false),
-			confirming(&f.n),
+			confirming(&f.n), raw,
 		},
 		Interceptors: interceptor.Chain{interceptor.Approval(&interceptor.ApprovalOptions{Tools: []string{"refund"}})},
 		Model: streams(func(ctx context.Context, req llm.Request) iter.Seq2[llm.Event, error] {
