@@ -224,7 +224,7 @@ var fixtures = map[string]fixture{
 			if p.Progress == nil || string(p.Progress.Data) != oddCompact || string(p.Await.Data) != oddCompact {
 				f.t.Errorf("its progress is %+v, its data %s", p.Progress, p.Await.Data)
 			}
-			return f.answer(runner.Complete(p.ID, json.RawMessage(`{"text":"\u003c\/"}`), "ci"))
+			return f.answer(runner.Complete(p.ID, "ci", json.RawMessage(`{"text":"\u003c\/"}`)))
 		},
 		want: func(f *fixtureRig, r *seen) {
 			h := f.transcript().History

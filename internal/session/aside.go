@@ -3,10 +3,10 @@ package session
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 
+	"github.com/fermata-ai/fermata/internal/strictjson"
 	"github.com/fermata-ai/fermata/kvstore"
 )
 
@@ -19,6 +19,8 @@ type notice struct {
 	Version int    `json:"v"`
 	ID      string `json:"id"`
 	Aside   *Blob  `json:"aside"`
+
+	Rest strictjson.Rest `json:"-"`
 }
 
 // noticeVersion keeps those from a notice who would take it for a head without calls. So the version of heads that follows 1 is 3.
@@ -30,11 +32,8 @@ func readNotice(key, b []byte) *Blob {
 		return nil
 	}
 	var n notice
-	if json.Unmarshal(b, &n) != nil || n.Version != noticeVersion || n.Aside == nil || n.Aside.Ref == "" || n.Aside.Size <= 0 ||
-		!endsWith(key, n.ID) {
-		return nil
-	}
-	if again, err := encode(n); err != nil || !bytes.Equal(again, b) {
+	err := strictjson.Read(b, &n)
+	if err != nil || len(n.Rest) > 0 || n.Version != noticeVersion || !endsWith(key, n.ID) || n.Aside.Ref == "" || n.Aside.check() != nil {
 		return nil // of a later version, which decodeState finds out, or damaged
 	}
 	return n.Aside

@@ -1,11 +1,12 @@
 package session
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 
 	"github.com/rs/xid"
+
+	"github.com/fermata-ai/fermata/internal/strictjson"
 )
 
 // What may stand in a head: one payload up to inlineMax, all together up to inlineTotal. Bytes.
@@ -19,9 +20,9 @@ const (
 
 // Blob is a JSON value in a record: in place, or, where it is large, under an id of its own.
 type Blob struct {
-	Inline json.RawMessage `json:"json,omitempty"`
-	Ref    string          `json:"ref,omitempty"`
-	Size   int             `json:"size,omitempty"` // bytes, with Ref
+	Inline json.RawMessage `json:"json,omitzero"`
+	Ref    string          `json:"ref,omitzero"`
+	Size   int             `json:"size,omitzero"` // bytes, with Ref
 
 	value   json.RawMessage // in the process that made it: what it stands for
 	written bool            // with Ref: it lies where Ref says
@@ -37,11 +38,11 @@ func NewBlob(value json.RawMessage) (*Blob, error) {
 	if len(value) == 0 {
 		return nil, nil
 	}
-	var buf bytes.Buffer
-	if err := json.Compact(&buf, value); err != nil {
+	compact, err := strictjson.Compact(value)
+	if err != nil {
 		return nil, fmt.Errorf("session: a payload is not JSON: %w", err)
 	}
-	return &Blob{value: buf.Bytes()}, nil
+	return &Blob{value: compact}, nil
 }
 
 // StringBlob returns a string as a JSON value to store; nil for the empty one.
@@ -49,8 +50,7 @@ func StringBlob(s string) *Blob {
 	if s == "" {
 		return nil
 	}
-	b, _ := encode(s) // a string always encodes
-	return &Blob{value: b}
+	return &Blob{value: strictjson.AppendString(nil, s)}
 }
 
 // JSON is the value, where it is at hand: in place, or in the process that made it. Store.Value reads any.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/internal/strictjson"
 	"github.com/fermata-ai/fermata/tool"
 )
 
@@ -164,8 +165,8 @@ func (c *Call) MayBeDecided() bool {
 	if len(c.Decisions) < 8 {
 		return true
 	}
-	o, err := begin(nil).decisions(c.Decisions)
-	return err == nil && len(o) <= maxDecided
+	b, err := encode(c.Decisions)
+	return err == nil && len(b) <= maxDecided
 }
 
 // maxDecided is how much may be decided about one call, in bytes: with what else its record holds, that has to fit one value. Eight
@@ -237,16 +238,14 @@ func (tx *Tx) settle(c *Call, o *Outcome) error {
 		At: tx.Now, Attempt: c.Attempt, Pauses: c.Pauses, Decisions: c.Decisions, Actions: actions,
 	}
 	begins := len(tx.records)
-	records, err := record.appendJSON(tx.records)
-	if err == nil {
-		tx.records = records
-	}
+	var err error
+	tx.records, err = strictjson.Append(tx.records, &record)
 	tx.putEncoded(recordKey(tx.ID, c.ID), tx.records[begins:len(tx.records):len(tx.records)], err)
 	tx.payloads += len(tx.records) - begins
 	media := (c.Media || o.Media) && o.Status == event.Done
 	*c = Call{
 		ID: c.ID, Tool: c.Tool, Status: Settled, Settled: o.Status, Pauses: c.Pauses, MayPause: c.MayPause, Media: media, Unshown: tx.beside,
-		later: c.later,
+		Rest: c.Rest,
 	}
 	tx.gotOn()
 	return nil

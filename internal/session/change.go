@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/fermata-ai/fermata/internal/strictjson"
 	"github.com/fermata-ai/fermata/kvstore"
 )
 
@@ -237,7 +238,7 @@ func (h *head) commit(ctx context.Context, tx *Tx) (err error) {
 	if cap(h.buf) == 0 {
 		h.buf = make([]byte, 0, len(h.value)+512)
 	}
-	if c.value, err = tx.State.appendJSON(h.buf[:0]); err != nil {
+	if c.value, err = strictjson.Append(h.buf[:0], tx.State); err != nil {
 		return err
 	}
 	h.buf = c.value[:0]

@@ -167,7 +167,7 @@ func (c *check) calls(ctx context.Context, st *State) error {
 			return err
 		}
 	}
-	if err := readable[Receipt](ctx, c, st.ID, kvstore.Key("r", st.ID)); err != nil {
+	if err := readable[storedReceipt](ctx, c, st.ID, kvstore.Key("r", st.ID)); err != nil {
 		return err
 	}
 	if err := readable[userMessage](ctx, c, st.ID, kvstore.Key("u", st.ID)); err != nil {

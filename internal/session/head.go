@@ -333,7 +333,7 @@ func (cs commits) has(id commitID) bool {
 	return false
 }
 
-func (cs commits) MarshalText() ([]byte, error) { return cs, nil }
+func (cs commits) AppendText(b []byte) ([]byte, error) { return append(b, cs...), nil }
 
 func (cs *commits) UnmarshalText(text []byte) error {
 	*cs = append(commits{}, text...)

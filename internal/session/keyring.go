@@ -53,7 +53,7 @@ func CheckTokenKeys(keys []TokenKey) error {
 // and gone.
 type keyRing struct {
 	Version int        `json:"v"`
-	Floor   int        `json:"floor,omitempty"` // the first key's id; of version 1, which knows no floor: 1
+	Floor   int        `json:"floor,omitzero"` // the first key's id; of version 1, which knows no floor: 1
 	Keys    []TokenKey `json:"keys"`
 }
 

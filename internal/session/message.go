@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/fermata-ai/fermata/internal/strictjson"
 	"github.com/fermata-ai/fermata/kvstore"
 	"github.com/fermata-ai/fermata/llm"
 )
@@ -147,7 +148,7 @@ func (s *Store) Value(ctx context.Context, session string, b *Blob) (json.RawMes
 		return b.Inline, nil
 	}
 	value, err := s.payload(ctx, session, b)
-	if err == nil && !json.Valid(value) {
+	if err == nil && strictjson.Check(value) != nil {
 		err = fmt.Errorf("%w: payload %q of session %q is not JSON", ErrCorrupt, b.Ref, session)
 	}
 	if err != nil {

@@ -165,6 +165,6 @@ func (tx *Tx) Delete() {
 	}
 	*tx.State = State{
 		Version: tx.Version, ID: tx.ID, User: tx.User, Agent: tx.Agent, Created: tx.Created, Deleted: tx.Now,
-		Generation: tx.Generation, Epoch: tx.Epoch + 1, Wake: tx.Wake, Watched: tx.Watched, Commits: tx.Commits, later: tx.later,
+		Generation: tx.Generation, Epoch: tx.Epoch + 1, Wake: tx.Wake, Watched: tx.Watched, Commits: tx.Commits, Rest: tx.Rest,
 	}
 }

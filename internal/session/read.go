@@ -7,6 +7,7 @@ import (
 	"iter"
 	"time"
 
+	"github.com/fermata-ai/fermata/internal/strictjson"
 	"github.com/fermata-ai/fermata/kvstore"
 	"github.com/fermata-ai/fermata/tool"
 )
@@ -68,7 +69,7 @@ func (s *Store) Receipts(ctx context.Context, session, call string) ([]Receipt, 
 			return nil, err
 		}
 		var r Receipt
-		if err := decode(e.Key, e.Value, &r); err != nil {
+		if err := decode(e.Key, e.Value, (*storedReceipt)(&r)); err != nil {
 			return nil, err
 		}
 		all = append(all, r)
@@ -175,6 +176,11 @@ func (s *Store) LatestProgress(ctx context.Context, session, call string) (*tool
 // over.
 func (s *Store) Progress(ctx context.Context, session, callOrPause string, p tool.Progress, write bool) (toolName string, err error) {
 	call, number := splitPause(callOrPause)
+	if len(p.Data) > 0 { // kept as a payload is
+		if p.Data, err = strictjson.Compact(p.Data); err != nil {
+			return "", fmt.Errorf("session: progress: %w", err)
+		}
+	}
 	value, err := encode(p)
 	if err != nil {
 		return "", fmt.Errorf("session: progress: %w", err)

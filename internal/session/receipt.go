@@ -39,25 +39,32 @@ const (
 type Receipt struct {
 	Call     string    `json:"call"`
 	Pause    int       `json:"pause"` // zero for a cancellation
-	Kind     Kind      `json:"kind,omitempty"`
-	Hash     string    `json:"hash,omitempty"` // of the payload, by content
-	By       string    `json:"by,omitempty"`
-	Delivery string    `json:"delivery,omitempty"`
+	Kind     Kind      `json:"kind,omitzero"`
+	Hash     string    `json:"hash,omitzero"` // of the payload, by content
+	By       string    `json:"by,omitzero"`
+	Delivery string    `json:"delivery,omitzero"`
 	At       time.Time `json:"at,omitzero"`
-	Fate     Fate      `json:"fate,omitempty"`
+	Fate     Fate      `json:"fate,omitzero"`
 	// Decided is, of a decision, "approved" or "denied"; empty in a receipt that was written before receipts said so.
-	Decided string `json:"decided,omitempty"`
+	Decided string `json:"decided,omitzero"`
 
-	Duplicate bool  `json:"duplicate,omitempty"` // it was accepted before
-	Err       error `json:"-"`                   // it was refused
+	Duplicate bool  `json:"duplicate,omitzero"` // it was accepted before
+	Err       error `json:"-"`                  // it was refused
 }
+
+// storedReceipt is a receipt as it is stored, where it has no Err.
+type storedReceipt Receipt
+
+func (r *storedReceipt) check() error { return (*Receipt)(r).check() }
+
+func (r *storedReceipt) liesAt(key []byte) bool { return (*Receipt)(r).liesAt(key) }
 
 // MarshalJSON adds the text of Err.
 func (r Receipt) MarshalJSON() ([]byte, error) {
 	type plain Receipt
 	out := struct {
 		plain
-		Error string `json:"error,omitempty"`
+		Error string `json:"error,omitzero"`
 	}{plain: plain(r)}
 	if r.Err != nil {
 		out.Error = r.Err.Error()
@@ -98,13 +105,13 @@ func refusedSlot(pause int) string { return strconv.Itoa(pause) + ".refused" }
 
 func (tx *Tx) putReceipt(r Receipt) {
 	r.Duplicate, r.Err = false, nil // which are about one Resume
-	tx.putJSON(receiptKey(tx.ID, r.Call, r.slot()), r)
+	tx.putJSON(receiptKey(tx.ID, r.Call, r.slot()), (*storedReceipt)(&r))
 }
 
 // receipt returns the receipt in a slot of a call, if there is one.
 func (tx *Tx) receipt(call, slot string) (Receipt, bool, error) {
 	var r Receipt
-	found, err := tx.read(receiptKey(tx.ID, call, slot), &r)
+	found, err := tx.read(receiptKey(tx.ID, call, slot), (*storedReceipt)(&r))
 	return r, found, err
 }
 
@@ -120,11 +127,11 @@ type Record struct {
 	Tool      string       `json:"tool"`
 	Turn      int          `json:"turn"`
 	Status    event.Status `json:"status"`
-	Output    *Blob        `json:"output,omitempty"`
-	By        string       `json:"by,omitempty"`
+	Output    *Blob        `json:"output,omitzero"`
+	By        string       `json:"by,omitzero"`
 	At        time.Time    `json:"at"`
-	Attempt   int          `json:"attempt,omitempty"`
-	Pauses    int          `json:"pauses,omitempty"`
+	Attempt   int          `json:"attempt,omitzero"`
+	Pauses    int          `json:"pauses,omitzero"`
 	Decisions []Decision   `json:"decisions,omitempty"`
 	Actions   []*Blob      `json:"actions,omitempty"` // each a list
 }

@@ -15,6 +15,10 @@ import (
 // check says what doesn't add up in a head.
 func (s *State) check() error {
 	switch {
+	case s.Version > Version:
+		return ErrNewerVersion
+	case s.Version < 1:
+		return fmt.Errorf("it has no version")
 	case s.ID == "":
 		return fmt.Errorf("it has no id")
 	case s.Messages < 0 || s.Turn < 0 || s.Epoch < 0 || s.Generation < 0 || s.Takeovers < 0 || s.Deadly < 0 || s.Lease < 0 || s.Beat < 0:

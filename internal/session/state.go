@@ -8,8 +8,7 @@ package session
 
 // Where things are:
 //
-//   - the record: state.go, next.go, sound.go; as JSON: encode.go, quick.go,
-//     decode.go, later.go
+//   - the record: state.go, next.go, sound.go; as JSON: record.go
 //   - the transitions: tx.go, transitions.go, turn.go, call.go, answer.go,
 //     operations.go, parked.go; what the model reads of them: text.go
 //   - one writer: head.go, change.go, aside.go, blob.go; the way to the engine:
@@ -25,6 +24,7 @@ import (
 	"time"
 
 	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/internal/strictjson"
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/tool"
 )
@@ -39,58 +39,58 @@ type State struct {
 	Version int       `json:"v"`
 	ID      string    `json:"id"`
 	User    string    `json:"user"`
-	Agent   string    `json:"agent,omitempty"`
+	Agent   string    `json:"agent,omitzero"`
 	Created time.Time `json:"created"`
 	Deleted time.Time `json:"deleted,omitzero"` // the rest is gone; this is the tombstone
 
-	Generation int  `json:"gen,omitempty"` // of the history; compaction begins a new one
-	Messages   int  `json:"msgs"`          // in the history; the number of the next one
-	Turn       int  `json:"turn"`          // model messages so far, over all generations
-	Due        bool `json:"due,omitempty"` // the model's answer is due, once no call is open
+	Generation int  `json:"gen,omitzero"` // of the history; compaction begins a new one
+	Messages   int  `json:"msgs"`         // in the history; the number of the next one
+	Turn       int  `json:"turn"`         // model messages so far, over all generations
+	Due        bool `json:"due,omitzero"` // the model's answer is due, once no call is open
 
 	// The open turn: the calls of the last message, until all are settled.
 	Calls    []Call    `json:"calls,omitempty"`
-	Asked    time.Time `json:"asked,omitzero"`      // when they were asked for
-	TokenKey int       `json:"token_key,omitempty"` // the newest key at that time
+	Asked    time.Time `json:"asked,omitzero"`     // when they were asked for
+	TokenKey int       `json:"token_key,omitzero"` // the newest key at that time
 
 	Run    Run          `json:"run,omitzero"`
-	Retry  *Retry       `json:"retry,omitempty"`  // the model failed in a way that may pass
-	Finish event.Finish `json:"finish,omitempty"` // of the last run, once it is over
-	Why    string       `json:"why,omitempty"`    // with FinishOther: the provider's word; that of a Halt stands there
-	Ended  time.Time    `json:"ended,omitzero"`   // when the last run ended, once it has
-	Halt   *Halt        `json:"halt,omitempty"`
-	Unseen *Unseen      `json:"unseen,omitempty"` // results of a closed turn that no drive has shown
-	Ending *Halt        `json:"ending,omitempty"` // what Halt is to be when the open turn is closed
+	Retry  *Retry       `json:"retry,omitzero"`  // the model failed in a way that may pass
+	Finish event.Finish `json:"finish,omitzero"` // of the last run, once it is over
+	Why    string       `json:"why,omitzero"`    // with FinishOther: the provider's word; that of a Halt stands there
+	Ended  time.Time    `json:"ended,omitzero"`  // when the last run ended, once it has
+	Halt   *Halt        `json:"halt,omitzero"`
+	Unseen *Unseen      `json:"unseen,omitzero"` // results of a closed turn that no drive has shown
+	Ending *Halt        `json:"ending,omitzero"` // what Halt is to be when the open turn is closed
 
 	// The drive that holds the session, and the count of all that did.
-	Epoch       int       `json:"epoch,omitempty"`
-	Held        bool      `json:"held,omitempty"`
-	LeaseEnd    time.Time `json:"lease_end,omitzero"`    // where leases are stored: by the clock of who holds it, and so a hint
-	Lease       int       `json:"lease,omitempty"`       // its length in milliseconds, where leases are stored
-	Beat        int       `json:"beat,omitempty"`        // greater with each commit of its holder, where leases are stored
-	Incarnation uint64    `json:"incarnation,omitempty"` // of the engine, at the last commit; where leases are not stored
-	Left        bool      `json:"left,omitempty"`        // with Held: the drive was ended in order, and only bodies of it run on
-	Takeovers   int       `json:"takeovers,omitempty"`   // drives that died, since the last progress; takeover.go has the rules
-	Deadly      int       `json:"deadly,omitempty"`      // of those, the last ones in a row that may have died of the session
-	TakenOver   time.Time `json:"taken_over,omitzero"`   // when the last of them was followed by another drive
+	Epoch       int       `json:"epoch,omitzero"`
+	Held        bool      `json:"held,omitzero"`
+	LeaseEnd    time.Time `json:"lease_end,omitzero"`   // where leases are stored: by the clock of who holds it, and so a hint
+	Lease       int       `json:"lease,omitzero"`       // its length in milliseconds, where leases are stored
+	Beat        int       `json:"beat,omitzero"`        // greater with each commit of its holder, where leases are stored
+	Incarnation uint64    `json:"incarnation,omitzero"` // of the engine, at the last commit; where leases are not stored
+	Left        bool      `json:"left,omitzero"`        // with Held: the drive was ended in order, and only bodies of it run on
+	Takeovers   int       `json:"takeovers,omitzero"`   // drives that died, since the last progress; takeover.go has the rules
+	Deadly      int       `json:"deadly,omitzero"`      // of those, the last ones in a row that may have died of the session
+	TakenOver   time.Time `json:"taken_over,omitzero"`  // when the last of them was followed by another drive
 
 	Missing []string  `json:"missing,omitempty"` // the tools under which it stands in the index of parked sessions, in order
 	Wake    time.Time `json:"wake,omitzero"`     // where the session stands in the wake index, see atOnce; zero: nowhere
-	Watched bool      `json:"watched,omitempty"` // it stands in the index of what is watched, see watch.go
+	Watched bool      `json:"watched,omitzero"`  // it stands in the index of what is watched, see watch.go
 	Commits commits   `json:"commits"`
 
-	later
+	Rest strictjson.Rest `json:"-"` // of a later version
 }
 
 // Run counts what the current run has used of its agent's limits.
 type Run struct {
-	Turns    int       `json:"turns,omitempty"`
-	Calls    int       `json:"calls,omitempty"`
+	Turns    int       `json:"turns,omitzero"`
+	Calls    int       `json:"calls,omitzero"`
 	Usage    llm.Usage `json:"usage,omitzero"`
-	Waived   int       `json:"waived,omitempty"`   // tokens of Usage that no longer count towards a limit
-	Detached bool      `json:"detached,omitempty"` // a worker carries it on when its caller leaves
+	Waived   int       `json:"waived,omitzero"`   // tokens of Usage that no longer count towards a limit
+	Detached bool      `json:"detached,omitzero"` // a worker carries it on when its caller leaves
 
-	later
+	Rest strictjson.Rest `json:"-"` // of a later version
 }
 
 // Tokens is how many tokens count towards a limit.
@@ -101,20 +101,20 @@ type Retry struct {
 	Failures int       `json:"failures"`       // in a row
 	Since    time.Time `json:"since,omitzero"` // the first of them
 	At       time.Time `json:"at"`
-	Wait     int       `json:"wait,omitempty"` // how long it is until then at most, in milliseconds, whatever clocks show
+	Wait     int       `json:"wait,omitzero"` // how long it is until then at most, in milliseconds, whatever clocks show
 	Why      string    `json:"why"`
 
-	later
+	Rest strictjson.Rest `json:"-"` // of a later version
 }
 
 // Halt keeps workers off a session that has work left; Continue and Run lift it.
 type Halt struct {
-	Finish event.Finish `json:"finish"`       // interrupted, failed, cancelled, or a limit
-	By     string       `json:"by,omitempty"` // of a cancellation: who did it
-	Why    string       `json:"why,omitempty"`
+	Finish event.Finish `json:"finish"`      // interrupted, failed, cancelled, or a limit
+	By     string       `json:"by,omitzero"` // of a cancellation: who did it
+	Why    string       `json:"why,omitzero"`
 	At     time.Time    `json:"at"`
 
-	later
+	Rest strictjson.Rest `json:"-"` // of a later version
 }
 
 // Unseen is what a drive without a listener settled, and whose turn it
@@ -123,7 +123,7 @@ type Unseen struct {
 	Message int      `json:"msg"`   // the number of the message with the results
 	Calls   []string `json:"calls"` // in call order
 
-	later
+	Rest strictjson.Rest `json:"-"` // of a later version
 }
 
 // names reports whether the call is one of them. U may be nil.
@@ -134,25 +134,25 @@ type Call struct {
 	ID        string       `json:"id"`
 	Tool      string       `json:"tool"`
 	Status    CallStatus   `json:"status"`
-	Effect    tool.Effect  `json:"effect,omitempty"`
-	Output    string       `json:"out,omitempty"` // hash of the tool's output schema, if it may pause
-	MayPause  bool         `json:"may_pause,omitempty"`
-	Attempt   int          `json:"attempt,omitempty"` // durable claims so far
-	Epoch     int          `json:"epoch,omitempty"`   // of the drive that made the last one
-	Pauses    int          `json:"pauses,omitempty"`  // so far
-	Pause     *Pause       `json:"pause,omitempty"`   // the open one, while pending
-	Answer    *Answer      `json:"answer,omitempty"`  // to the tool's own last pause
-	Early     *Answer      `json:"early,omitempty"`   // to the pause that has not been written yet
+	Effect    tool.Effect  `json:"effect,omitzero"`
+	Output    string       `json:"out,omitzero"` // hash of the tool's output schema, if it may pause
+	MayPause  bool         `json:"may_pause,omitzero"`
+	Attempt   int          `json:"attempt,omitzero"` // durable claims so far
+	Epoch     int          `json:"epoch,omitzero"`   // of the drive that made the last one
+	Pauses    int          `json:"pauses,omitzero"`  // so far
+	Pause     *Pause       `json:"pause,omitzero"`   // the open one, while pending
+	Answer    *Answer      `json:"answer,omitzero"`  // to the tool's own last pause
+	Early     *Answer      `json:"early,omitzero"`   // to the pause that has not been written yet
 	Decisions []Decision   `json:"decisions,omitempty"`
 	Actions   []*Blob      `json:"actions,omitempty"` // what the body made before it paused; each a list
-	Cancel    *Cancel      `json:"cancel,omitempty"`  // asked for while the body runs
-	Settled   event.Status `json:"settled,omitempty"`
-	Media     bool         `json:"media,omitempty"`    // among the actions, the settled call's too, is media for the model
-	Unshown   bool         `json:"unshown,omitempty"`  // it was settled without a drive that could show it, and no drive has shown it yet
-	Invented  bool         `json:"invented,omitempty"` // the agent had no such tool when it was asked for
-	Parked    *Parked      `json:"parked,omitempty"`   // the agent has its tool no more
+	Cancel    *Cancel      `json:"cancel,omitzero"`   // asked for while the body runs
+	Settled   event.Status `json:"settled,omitzero"`
+	Media     bool         `json:"media,omitzero"`    // among the actions, the settled call's too, is media for the model
+	Unshown   bool         `json:"unshown,omitzero"`  // it was settled without a drive that could show it, and no drive has shown it yet
+	Invented  bool         `json:"invented,omitzero"` // the agent had no such tool when it was asked for
+	Parked    *Parked      `json:"parked,omitzero"`   // the agent has its tool no more
 
-	later
+	Rest strictjson.Rest `json:"-"` // of a later version
 }
 
 // CallStatus is where a call stands in its life; docs/state.md has the diagram, transitions.go the table.
@@ -171,45 +171,45 @@ const (
 type Pause struct {
 	Reason   tool.Reason `json:"reason"`
 	Mode     tool.Mode   `json:"mode"`
-	Prompt   *Blob       `json:"prompt,omitempty"` // a JSON string
-	Schema   string      `json:"schema,omitempty"` // hash; at a gate, of what edited arguments must fit
-	Key      string      `json:"key,omitempty"`
-	Gate     string      `json:"gate,omitempty"`
-	Data     *Blob       `json:"data,omitempty"`
-	Shown    string      `json:"shown,omitempty"` // at a gate: hash of the arguments shown
-	Args     *Blob       `json:"args,omitempty"`  // at a gate: those arguments, where they are not the call's own
+	Prompt   *Blob       `json:"prompt,omitzero"` // a JSON string
+	Schema   string      `json:"schema,omitzero"` // hash; at a gate, of what edited arguments must fit
+	Key      string      `json:"key,omitzero"`
+	Gate     string      `json:"gate,omitzero"`
+	Data     *Blob       `json:"data,omitzero"`
+	Shown    string      `json:"shown,omitzero"` // at a gate: hash of the arguments shown
+	Args     *Blob       `json:"args,omitzero"`  // at a gate: those arguments, where they are not the call's own
 	Since    time.Time   `json:"since"`
 	Deadline time.Time   `json:"deadline,omitzero"`
-	Refused  bool        `json:"refused,omitempty"` // an answer that was faster than the pause did not fit it, and has its receipt
+	Refused  bool        `json:"refused,omitzero"` // an answer that was faster than the pause did not fit it, and has its receipt
 
-	later
+	Rest strictjson.Rest `json:"-"` // of a later version
 }
 
 // Answer is what came for a tool's own pause.
 type Answer struct {
 	Pause     int       `json:"pause"` // its number
 	Kind      Kind      `json:"kind"`
-	Mode      tool.Mode `json:"mode,omitempty"` // of the pause; empty while the answer is early
-	Payload   *Blob     `json:"payload,omitempty"`
-	Data      *Blob     `json:"data,omitempty"`   // the pause's own
-	Prompt    *Blob     `json:"prompt,omitempty"` // of a question, a JSON string: the tool may have to ask again
-	Hash      string    `json:"hash,omitempty"`   // of the payload, as receipts have it
-	By        string    `json:"by,omitempty"`
-	Delivery  string    `json:"delivery,omitempty"`
-	Retryable bool      `json:"may_pass,omitempty"` // of a failure
+	Mode      tool.Mode `json:"mode,omitzero"` // of the pause; empty while the answer is early
+	Payload   *Blob     `json:"payload,omitzero"`
+	Data      *Blob     `json:"data,omitzero"`   // the pause's own
+	Prompt    *Blob     `json:"prompt,omitzero"` // of a question, a JSON string: the tool may have to ask again
+	Hash      string    `json:"hash,omitzero"`   // of the payload, as receipts have it
+	By        string    `json:"by,omitzero"`
+	Delivery  string    `json:"delivery,omitzero"`
+	Retryable bool      `json:"may_pass,omitzero"` // of a failure
 	At        time.Time `json:"at"`
 
-	later
+	Rest strictjson.Rest `json:"-"` // of a later version
 }
 
 // Decision is a decision with its values where they belong.
 type Decision struct {
 	tool.Decision
-	Edited *Blob `json:"edited,omitempty"` // in place of Decision.Arguments
-	Why    *Blob `json:"why,omitempty"`    // in place of Decision.Reason; a JSON string
-	Pause  int   `json:"pause"`            // the number of the pause that it answered
+	Edited *Blob `json:"edited,omitzero"` // in place of Decision.Arguments
+	Why    *Blob `json:"why,omitzero"`    // in place of Decision.Reason; a JSON string
+	Pause  int   `json:"pause"`           // the number of the pause that it answered
 
-	later
+	Rest strictjson.Rest `json:"-"` // of a later version
 }
 
 // Parked is since when a call waits for its tool to come back, and until when.
@@ -217,16 +217,16 @@ type Parked struct {
 	Since time.Time `json:"since"`
 	Until time.Time `json:"until,omitzero"` // zero: for ever
 
-	later
+	Rest strictjson.Rest `json:"-"` // of a later version
 }
 
 // Cancel is a cancellation that waits for the body to end.
 type Cancel struct {
-	By  string    `json:"by,omitempty"`
-	Why string    `json:"why,omitempty"`
+	By  string    `json:"by,omitzero"`
+	Why string    `json:"why,omitzero"`
 	At  time.Time `json:"at"`
 
-	later
+	Rest strictjson.Rest `json:"-"` // of a later version
 }
 
 // Call returns the open turn's call of that id, or nil.

@@ -210,23 +210,6 @@ func TestSightingsAreGoneThroughNowAndThen(t *testing.T) {
 	})
 }
 
-// The entries of what is watched are written by hand as by their tags.
-func TestWatchedIsWrittenAsItsTagsSay(t *testing.T) {
-	at := time.Date(2026, 1, 2, 3, 4, 5, 600_000_000, time.UTC)
-	for _, w := range []watched{{Epoch: 3, Beat: 7, End: at, For: 30_000}, {Failures: 2, End: at, For: 0}} {
-		byTags, err := encode(w)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var read watched
-		if byHand := w.appendJSON(nil); string(byHand) != string(byTags) {
-			t.Errorf("%s, not %s", byHand, byTags)
-		} else if err := decode([]byte("v"), byHand, &read); err != nil || read != w {
-			t.Errorf("%+v is read as %+v: %v", w, read, err)
-		}
-	}
-}
-
 // A session whose entry among those that are watched is gone would not be found
 // by a worker: Check tells.
 func TestCheckMissesWhatIsWatched(t *testing.T) {

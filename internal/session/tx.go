@@ -3,7 +3,6 @@ package session
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -96,42 +95,4 @@ func (tx *Tx) read(key []byte, v any) (found bool, err error) {
 		return false, err
 	}
 	return true, decode(key, e.Value, v)
-}
-
-// encode is the one way in which records become bytes.
-func encode(v any) ([]byte, error) {
-	var buf bytes.Buffer
-	enc := json.NewEncoder(&buf)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
-		return nil, err
-	}
-	return bytes.TrimSuffix(buf.Bytes(), []byte("\n")), nil
-}
-
-// decode is the one way back.
-func decode(key, b []byte, v any) error {
-	err := json.Unmarshal(b, v)
-	if c, ok := v.(interface{ check() error }); ok && err == nil {
-		err = c.check()
-	}
-	if r, ok := v.(interface{ liesAt(key []byte) bool }); ok && err == nil && !r.liesAt(key) {
-		err = errElsewhere
-	}
-	switch {
-	case errors.Is(err, ErrNewerVersion):
-		return fmt.Errorf("%w: %s", err, keyName(key))
-	case err != nil:
-		return fmt.Errorf("%w: %s: %w", ErrCorrupt, keyName(key), err)
-	}
-	return nil
-}
-
-// keyName shows a key in an error.
-func keyName(key []byte) string {
-	parts, err := kvstore.Parts(key)
-	if err != nil {
-		return fmt.Sprintf("%q", key)
-	}
-	return fmt.Sprintf("%q", parts)
 }

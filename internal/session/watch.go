@@ -18,9 +18,9 @@ import (
 // watched is an entry of that index. What it tells of is over at End, by the
 // store's clock, or after For, counted from when it was first seen.
 type watched struct {
-	Epoch    int       `json:"epoch,omitempty"`    // of a session that is held: its drive
-	Beat     int       `json:"beat,omitempty"`     // and that drive's last commit
-	Failures int       `json:"failures,omitempty"` // of one whose model failed
+	Epoch    int       `json:"epoch,omitzero"`    // of a session that is held: its drive
+	Beat     int       `json:"beat,omitzero"`     // and that drive's last commit
+	Failures int       `json:"failures,omitzero"` // of one whose model failed
 	End      time.Time `json:"end"`
 	For      int       `json:"for"` // milliseconds
 }
@@ -32,14 +32,6 @@ func (w *watched) check() error {
 	return nil
 }
 
-func (w *watched) appendJSON(b []byte) []byte {
-	o := begin(b).int("epoch", w.Epoch)
-	o = o.int("beat", w.Beat)
-	o = o.int("failures", w.Failures)
-	o = o.alwaysTime("end", w.End)
-	return append(o.alwaysInt("for", w.For), '}')
-}
-
 // watch puts the session among those that are watched, or takes it away. Of a
 // session that is held the entry is written with each commit of its holder,
 // since each begins the wait anew.
@@ -47,11 +39,9 @@ func (tx *Tx) watch(held, retry bool) {
 	switch {
 	case held && tx.Watched && tx.beside:
 	case held:
-		w := watched{Epoch: tx.Epoch, Beat: tx.Beat, End: tx.LeaseEnd, For: tx.Lease}
-		tx.put(watchKey(tx.Agent, tx.ID), w.appendJSON(nil))
+		tx.putJSON(watchKey(tx.Agent, tx.ID), &watched{Epoch: tx.Epoch, Beat: tx.Beat, End: tx.LeaseEnd, For: tx.Lease})
 	case retry:
-		w := watched{Failures: tx.Retry.Failures, End: tx.Retry.At, For: tx.Retry.Wait}
-		tx.put(watchKey(tx.Agent, tx.ID), w.appendJSON(nil))
+		tx.putJSON(watchKey(tx.Agent, tx.ID), &watched{Failures: tx.Retry.Failures, End: tx.Retry.At, For: tx.Retry.Wait})
 	case tx.Watched:
 		tx.delete(watchKey(tx.Agent, tx.ID))
 	}

@@ -14,7 +14,7 @@ import (
 
 type mark []byte
 
-func (m mark) MarshalText() ([]byte, error) { return m, nil }
+func (m mark) AppendText(b []byte) ([]byte, error) { return append(b, m...), nil }
 
 func (m *mark) UnmarshalText(b []byte) error {
 	*m = append(mark(nil), b...)
@@ -33,12 +33,12 @@ type base struct {
 
 type record struct {
 	Version int             `json:"v"`
-	Name    string          `json:"name,omitzero"`
+	Name    string          `json:"name,omitempty"`
 	Ok      bool            `json:"ok,omitzero"`
 	Until   time.Time       `json:"until,omitzero"`
-	Raw     json.RawMessage `json:"raw,omitzero"`
-	Secret  []byte          `json:"secret,omitzero"`
-	Part    float64         `json:"part,omitzero"`
+	Raw     json.RawMessage `json:"raw,omitempty"`
+	Secret  []byte          `json:"secret,omitempty"`
+	Part    float64         `json:"part,omitempty"`
 	Size    uint64          `json:"size,omitzero"`
 	Mark    mark            `json:"mark,omitzero"`
 	base
@@ -68,8 +68,8 @@ func TestARecordIsReadAsItWasWritten(t *testing.T) {
 			`{"v":-1,"name":"<\"é` + "\u2028" + `&\n\u0001>","ok":true,"until":"2026-01-02T03:04:05.67Z"}`},
 		{record{Raw: json.RawMessage(strings.TrimSpace(oddRaw)), Own: inner{At: at, Raw: json.RawMessage("null")}},
 			`{"v":0,"raw":` + strings.TrimSpace(oddRaw) + `,"own":{"at":"2026-01-02T03:04:05.67Z","raw":null}}`},
-		{record{Secret: []byte{1, 255}, Part: 0.25, Size: 1<<64 - 1, Mark: mark("ab_-"), base: base{7}},
-			`{"v":0,"secret":"Af8=","part":0.25,"size":18446744073709551615,"mark":"ab_-","count":7}`},
+		{record{Secret: []byte{1, 255}, Part: 0.25, Size: 1<<64 - 1, Mark: mark("a\n_-"), base: base{7}},
+			`{"v":0,"secret":"Af8=","part":0.25,"size":18446744073709551615,"mark":"a\n_-","count":7}`},
 		{record{One: &inner{At: at}, Many: []inner{{At: at}, {At: at}}, Ptrs: []*inner{{At: at}}, Names: []string{"x"}},
 			`{"v":0,"one":{"at":"2026-01-02T03:04:05.67Z"},"many":[{"at":"2026-01-02T03:04:05.67Z"},{"at":"2026-01-02T03:04:05.67Z"}],` +
 				`"ptrs":[{"at":"2026-01-02T03:04:05.67Z"}],"names":["x"]}`},
@@ -171,10 +171,13 @@ func TestInvalidUTF8(t *testing.T) {
 func TestTypesThatAreNoRecords(t *testing.T) {
 	for _, v := range []any{
 		struct {
-			A int `json:"a,omitempty"`
+			A struct{} `json:"a,omitempty"`
 		}{},
 		struct {
-			A json.RawMessage `json:"a,omitempty"`
+			A map[string]int `json:"a"`
+		}{},
+		struct {
+			A any `json:"a"`
 		}{},
 		struct {
 			A int `json:"a,string"`

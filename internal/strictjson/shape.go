@@ -50,7 +50,7 @@ const (
 	never omission = iota // and it must be there to be read
 	whenZero
 	whenSaysZero // by its method IsZero
-	whenEmpty    // of a list
+	whenEmpty    // of what has a length
 )
 
 type zeroer interface{ IsZero() bool }
@@ -104,6 +104,8 @@ func learn(t reflect.Type, known map[reflect.Type]*shape) *shape {
 		s.kind = boolean
 	case k == reflect.Slice && t.Elem().Kind() != reflect.Uint8:
 		s.kind, s.elem = list, learn(t.Elem(), known)
+	case k == reflect.Map || k == reflect.Array || k == reflect.Interface:
+		panic(fmt.Sprintf("strictjson: no record has a %v", t)) // equal names would not be found in it
 	case k == reflect.Struct:
 		s.kind, s.names = object, map[string]int{}
 		s.learnFields(t, nil, known)
@@ -147,18 +149,24 @@ func (s *shape) learnFields(t reflect.Type, outer []int, known map[reflect.Type]
 	}
 }
 
-// omissionOf reads a tag's options. Of what is no list, omitempty means another
-// thing in version 2 than it did: a raw value that is empty would be left out.
+// omissionOf reads a tag's options. Both words have the meaning that they have
+// in encoding/json, where records began: in version 2, omitempty would leave out
+// a raw value that is {} and keep a number that is 0.
 func omissionOf(options string, t reflect.Type, s *shape) omission {
-	switch {
+	zero, empty := options == "omitzero", options == "omitempty"
+	switch k := t.Kind(); {
 	case options == "":
 		return never
-	case options == "omitzero" && t.Implements(zeroerType):
-		return whenSaysZero
-	case options == "omitzero":
-		return whenZero
-	case options == "omitempty" && s.kind == list:
+	case s.kind == raw && (zero || empty): // without a byte it is no JSON
 		return whenEmpty
+	case zero && t.Implements(zeroerType):
+		return whenSaysZero
+	case zero:
+		return whenZero
+	case empty && k == reflect.Slice:
+		return whenEmpty
+	case empty && k != reflect.Struct && k != reflect.Map && k != reflect.Array:
+		return whenZero
 	}
-	panic("strictjson: a field of a record has the options " + options + ": omitzero, or of a list omitempty, are known")
+	panic("strictjson: a field of a record has the options " + options + ", and may have omitzero or omitempty")
 }

@@ -1,6 +1,7 @@
 package strictjson
 
 import (
+	"bytes"
 	"encoding"
 	"fmt"
 	"reflect"
@@ -115,7 +116,15 @@ func (f *field) omits(v reflect.Value) bool {
 
 // appendText appends what a type says of itself, such as a time.
 func appendText(b []byte, t encoding.TextAppender) ([]byte, error) {
-	var buf [64]byte
-	said, err := t.AppendText(buf[:0])
-	return AppendString(b, said), err
+	at := len(b)
+	b, err := t.AppendText(append(b, '"'))
+	if err != nil {
+		return b, err
+	}
+	for _, c := range b[at+1:] {
+		if c < ' ' || c > '~' || c == '"' || c == '\\' {
+			return AppendString(b[:at], bytes.Clone(b[at+1:])), nil
+		}
+	}
+	return append(b, '"'), nil
 }
