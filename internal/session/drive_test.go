@@ -91,3 +91,38 @@ func TestRefusedForADeadlineOnlyWhereItCounts(t *testing.T) {
 		t.Errorf("the cancellation is told %v, and the call is %q", err, got)
 	}
 }
+
+// TestDriveThatGaveItsLeaseUpWritesNothing: whatever was left behind in it.
+func TestDriveThatGaveItsLeaseUpWritesNothing(t *testing.T) {
+	for name, kv := range map[string]kvstore.Store{"exclusive": kvstore.NewMemory(), "shared": struct{ kvstore.Store }{kvstore.NewMemory()}} {
+		t.Run(name, func(t *testing.T) {
+			s := session.NewStore(kv, nil)
+			d, err := s.Drive(t.Context(), "s", &session.New{User: "ada"})
+			must(t, err)
+			must(t, d.Update(t.Context(), func(tx *session.Tx) error {
+				return errors.Join(tx.Say(entry(t, llm.UserText("Go.")), "", "", false),
+					tx.Reply(entry(t, llm.AssistantText("I call.")), []session.Call{{ID: "c", Tool: "pay", Status: session.Requested}}, session.Stopped{}, 0))
+			}))
+			must(t, d.Leave(t.Context()))
+			before, err := s.Load(t.Context(), "s")
+			must(t, err)
+			claim := func(tx *session.Tx) error { return tx.Claim("c") }
+			for what, try := range map[string]func() error{
+				"a commit":       func() error { return d.Update(t.Context(), claim) },
+				"what rides":     func() error { return d.Ride(t.Context(), claim) },
+				"the last look":  func() error { return d.MayEnter(t.Context(), "c") },
+				"the first look": func() error { _, err := d.Secure(t.Context()); return err },
+			} {
+				if err := try(); !errors.Is(err, session.ErrFenced) {
+					t.Errorf("%s: %v", what, err)
+				}
+			}
+			must(t, d.Leave(t.Context(), func(tx *session.Tx) error { tx.Stop(event.FinishFailed, ""); return nil })) // it has left
+			after, err := s.Load(t.Context(), "s")
+			must(t, err)
+			if got := after.Call("c").Status; got != session.Requested || after.Halt != nil || string(after.Commits) != string(before.Commits) {
+				t.Errorf("the call is %s, and the session's halt %v", got, after.Halt)
+			}
+		})
+	}
+}
