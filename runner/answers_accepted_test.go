@@ -53,7 +53,7 @@ func TestAcceptedMeansDurable(t *testing.T) {
 			if rc := res.Receipts[0]; rc.Duplicate || rc.Err != nil || rc.Call != p.Call || rc.Pause != 1 || rc.By != "ci" {
 				t.Errorf("the receipt is %+v", rc)
 			}
-			r.restart() // nobody has ranged over the events
+			r.restart() // no caller has ranged over the events
 			goOn(r)
 			if got := string(r.result(p.Call).Output); got != string(text("v2")) {
 				t.Errorf("the result is %s", got)

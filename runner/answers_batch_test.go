@@ -51,8 +51,8 @@ func TestBatchIsJudgedItemByItem(t *testing.T) {
 	}
 }
 
-// As many answers as one Resume takes fit one commit, also where each settles its call, with much to say, and as many other calls
-// expire in it.
+// As many answers as one Resume takes fit one commit, also where each settles
+// its call, with much to say, and as many other calls expire in it.
 func TestLargestBatch(t *testing.T) {
 	for name, answer := range map[string]func(pause string) runner.Resumption{
 		"failures": func(pause string) runner.Resumption {
@@ -89,7 +89,8 @@ func TestLargestBatch(t *testing.T) {
 	}
 }
 
-// Several senders may share one slice, and send it again after it was refused in part.
+// Several senders may share one slice, and send it again after it was refused
+// in part.
 func TestBatchIsTheCallersOwn(t *testing.T) {
 	r, p := many(t, 2)
 	batch := []runner.Resumption{runner.Complete(p[0].ID, "ci", text("v2")), runner.Complete(p[1].ID, "ci", nil)}

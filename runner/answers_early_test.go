@@ -26,7 +26,8 @@ func deploying(t *testing.T, deploy tool.Tool) *rig {
 	}, nil)
 }
 
-// deliver answers as a webhook does: it finds the pause by a token, and resumes.
+// deliver answers as a webhook does: it finds the pause by a token, and
+// resumes.
 func (r *rig) deliver(token, output string) (session.Receipt, error) {
 	p, err := r.Find(r.t.Context(), runner.Ref{Token: token}, user)
 	if err != nil {
@@ -177,7 +178,8 @@ func TestEarlyAnswerOutlivesTheBody(t *testing.T) {
 	}
 }
 
-// After a crash an answer comes for a call that the next drive takes for lost. Whenever it is accepted, it counts.
+// After a crash an answer comes for a call that the next drive takes for lost.
+// Whenever it is accepted, it counts.
 func TestAnswerWhileALostCallIsGivenUp(t *testing.T) {
 	accepted := 0
 	for at := 1; at <= 4; at++ {
@@ -216,7 +218,8 @@ func TestAnswerWhileALostCallIsGivenUp(t *testing.T) {
 	}
 }
 
-// The caller has gone, and the body still runs: an answer that comes now makes the session a worker's.
+// The caller has gone, and the body still runs. An answer that comes now makes
+// the session due, and a worker takes it.
 func TestEarlyAnswerToAnInterruptedRun(t *testing.T) {
 	var n counter
 	entered, let := make(chan string, 1), make(chan struct{})
@@ -251,7 +254,8 @@ func TestEarlyAnswerToAnInterruptedRun(t *testing.T) {
 	}
 }
 
-// An answer to a call that nobody has begun yet goes by no gate: who would be asked is asked.
+// An answer to a call that hasn't begun goes around no gate: the gate asks
+// first.
 func TestAnswerBeforeTheCallIsBegunPassesTheGates(t *testing.T) {
 	for name, decide := range map[string]func(string) runner.Resumption{
 		"approved": func(p string) runner.Resumption { return runner.Approve(p, "eve", "") },

@@ -16,7 +16,8 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// An answer that was accepted as a call's output, and which a layer then asks about, is superseded if the call ends otherwise.
+// An answer was accepted as a call's output, and a layer then asks about it.
+// The answer is superseded if the call ends otherwise.
 func TestAnswerThatALayerHoldsBack(t *testing.T) {
 	for name, c := range map[string]struct {
 		end    func(r *rig, at *clock, gate tool.Pause)
@@ -60,7 +61,8 @@ func TestAnswerThatALayerHoldsBack(t *testing.T) {
 
 func TestFatesOfEarlyAnswers(t *testing.T) {
 	type body = func(context.Context, tool.Call) (tool.Result[textOut], error)
-	// early runs the body after an answer came for its pause, and says what became of the answer.
+	// early runs the body after an answer came for its pause, and says what
+	// became of the answer.
 	early := func(t *testing.T, effect tool.Effect, then body) (*rig, *seen, session.Receipt) {
 		var n counter
 		var r *rig
@@ -122,7 +124,8 @@ func TestFatesOfEarlyAnswers(t *testing.T) {
 			if rc.Fate != session.Refused || p.Number != 1 {
 				t.Fatalf("the receipt says %q; pause %d is open", rc.Fate, p.Number)
 			}
-			// The sender tries again: it hears the same, and the pause is not answered by it.
+			// The sender tries again: it hears the same, and the pause is not
+			// answered by it.
 			res, err := r.Resume(t.Context(), chat, runner.Complete(p.ID, "ci", text("v2")))
 			must(t, err)
 			if got := res.Receipts[0]; !got.Duplicate || got.Fate != session.Refused || !got.At.Equal(rc.At) {
@@ -188,7 +191,8 @@ func TestSecondEarlyAnswer(t *testing.T) {
 	r.say("Deploy.").finished(event.FinishStop)
 }
 
-// A layer may ask again while an answer for the tool's own pause is kept: it gets a pause of its own.
+// A layer may ask again while an answer for the tool's own pause is kept: it
+// gets a pause of its own.
 func TestEarlyAnswerAndAGate(t *testing.T) {
 	var n counter
 	var r *rig
@@ -223,7 +227,8 @@ func TestEarlyAnswerAndAGate(t *testing.T) {
 	r.acceptable()
 }
 
-// An early answer outlived its body, and is to be the output; a layer that asks first denies it. Its receipt says so.
+// An early answer outlived its body, and is to be the output; a layer that asks
+// first denies it. Its receipt says so.
 func TestEarlyAnswerThatAGateDenies(t *testing.T) {
 	var n counter
 	r := newRig(t, agent.Config{
@@ -245,7 +250,8 @@ func TestEarlyAnswerThatAGateDenies(t *testing.T) {
 	}
 }
 
-// From the second pause on, an early answer by the call's id is ambiguous, but for the one that is kept.
+// From the second pause on, an early answer by the call's id is ambiguous, but
+// for the one that is kept.
 func TestEarlyAnswerByCallOfALaterPause(t *testing.T) {
 	var n counter
 	var r *rig

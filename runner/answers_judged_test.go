@@ -281,7 +281,8 @@ func TestVerdictIsForThePauseThatItWasGivenFor(t *testing.T) {
 	}
 }
 
-// A webhook's process need not have the agent: what is needed to take an answer is stored.
+// A webhook's process need not have the agent: all that is needed to take an
+// answer is stored.
 func TestAnswerByARunnerWithoutTheAgent(t *testing.T) {
 	var n counter
 	r, p := deployed(t, &n)

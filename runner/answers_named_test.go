@@ -16,7 +16,8 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// stepping is a tool that waits for one outside job after another; job is given the token of each.
+// stepping is a tool that waits for one outside job after another; job is given
+// the token of each.
 func stepping(steps int, job func(step int, token string)) tool.Tool {
 	return tool.Must(tool.Func(tool.Spec{Name: "pipeline", Effect: tool.Idempotent, MayPause: true},
 		func(ctx context.Context, _ textIn) (tool.Result[textOut], error) {
@@ -65,7 +66,8 @@ func TestAnswerNamesAPause(t *testing.T) {
 	if rc, err = resume(p.Call, `1`); err != nil || !rc.Duplicate || rc.Pause != 1 {
 		t.Errorf("the first answer by the call's id, at pause 2: %+v, %v", rc, err)
 	}
-	// An answer to pause 1 doesn't answer pause 2, whatever it says, and however pause 1 is named.
+	// An answer to pause 1 doesn't answer pause 2, whatever it says, and
+	// however pause 1 is named.
 	if _, err = resume(one, `2`); !errors.Is(err, session.ErrResumeConflict) {
 		t.Errorf("another answer to pause 1: %v", err)
 	}
@@ -112,7 +114,8 @@ func TestAnswerNamesAPause(t *testing.T) {
 	r.acceptable()
 }
 
-// Some gateways number calls from 0 in each request: an old answer must not meet a new call.
+// Some gateways number calls from 0 in each request: an old answer must not
+// meet a new call.
 func TestProviderReusesIDsInLaterTurns(t *testing.T) {
 	var n counter
 	turn := fakellm.Calls("deploy", `{"text":"job"}`).IDs("call_0")
@@ -144,8 +147,10 @@ func TestProviderReusesIDsInLaterTurns(t *testing.T) {
 	r.acceptable()
 }
 
-// Several calls may come to have one outside key, in one session or in many: while one is open it is meant, and afterwards the one
-// that ended last. With several open the key is refused, and by their own ids they are answered.
+// Several calls may come to have one outside key, in one session or in many.
+// While one is open the key means that one, and afterwards the one that ended
+// last. With several open the key is refused, and they are answered by their
+// own ids.
 func TestOneKeyOfManyCalls(t *testing.T) {
 	var n counter
 	cl := newClock()
@@ -187,9 +192,9 @@ func TestOneKeyOfManyCalls(t *testing.T) {
 	named(third)
 }
 
-// A key that a caller looks for among his own is blind to the calls of others,
-// however many wait under it; without a name it is ambiguous for all, and never
-// taken for one of them.
+// A caller looks for a key among its own sessions: the calls of others don't
+// count, however many wait under it. Without a user's name the key is ambiguous
+// for all, and is never taken for one of them.
 func TestKeyOfAnotherUser(t *testing.T) {
 	var n counter
 	r := newRig(t, agent.Config{

@@ -61,7 +61,7 @@ func TestProgress(t *testing.T) {
 				}
 				for st, err := r.Call(t.Context(), chat, ev.Call, user); st.Settled == ""; st, err = r.Call(t.Context(), chat, ev.Call, user) {
 					must(t, err)
-					<-changed // whoever listens is slow: the result is there before all progress is shown
+					<-changed // the listener is slow: the result is there before all progress is shown
 				}
 			case event.Result:
 				shown = append(shown, string(ev.Status))
@@ -76,7 +76,8 @@ func TestProgress(t *testing.T) {
 	})
 	t.Run("live to whoever follows", func(t *testing.T) {
 		r, _, p := start(t)
-		// A session at rest has nothing to follow, so another call has to run meanwhile: the model's.
+		// A session at rest has nothing to follow, so another call has to run
+		// meanwhile: the model's.
 		_, err := r.Resume(t.Context(), chat, runner.Complete(p.ID, "ci", text("v2")))
 		must(t, err)
 		shown := 0
@@ -157,7 +158,7 @@ func TestProgress(t *testing.T) {
 			must(t, report(r, p, "before it closes"))
 			must(t, r.Close())
 			stored("before it closes", 4)
-			must(t, report(r, p, "after that")) // by a caller who still has the runner: at once, since nothing comes later
+			must(t, report(r, p, "after that")) // by a caller that still has the runner: at once, since nothing comes later
 			stored("after that", 5)
 		})
 	})
@@ -220,8 +221,8 @@ func TestProgress(t *testing.T) {
 	})
 }
 
-// TestAcceptedProgressIsStored: whatever becomes of another report of the call, and
-// although a write fails; also when the runner closes.
+// TestAcceptedProgressIsStored: also if another report of the call is refused,
+// if a write fails, and if the runner closes.
 func TestAcceptedProgressIsStored(t *testing.T) {
 	for name, befall := range map[string]func(r *rig, p tool.Pause){
 		"a later one is for a pause that is not there": func(r *rig, p tool.Pause) {
@@ -259,8 +260,8 @@ func TestAcceptedProgressIsStored(t *testing.T) {
 	}
 }
 
-// TestNoProgressIsWrittenAfterClose: what a slow store has not taken when the time
-// of Close is over is not written behind its back.
+// TestNoProgressIsWrittenAfterClose: what a slow store has not taken when the
+// time of Close is over is not written behind its back.
 func TestNoProgressIsWrittenAfterClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var n counter
@@ -290,7 +291,8 @@ func TestNoProgressIsWrittenAfterClose(t *testing.T) {
 	})
 }
 
-// Progress in floods, while answers come: none is lost over it, and none of it comes after the result.
+// Progress in floods, while answers come: none is lost over it, and none of it
+// comes after the result.
 func TestProgressWhileAnswersCome(t *testing.T) {
 	r, pauses := many(t, 4)
 	stop, ended := make(chan struct{}), make(chan struct{})
@@ -369,7 +371,8 @@ func TestCancelAndProgressOfAPauseThatIsOver(t *testing.T) {
 	r.carryOn().finished(event.FinishStop)
 }
 
-// TestFloodOfProgressIsCoalesced: it is shown at once, and written four times a second at most.
+// TestFloodOfProgressIsCoalesced: it is shown at once, and written four times a
+// second at most.
 func TestFloodOfProgressIsCoalesced(t *testing.T) {
 	var n counter
 	now := newClock()

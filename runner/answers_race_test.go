@@ -20,7 +20,8 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// Many answer at once, by one runner or by two: one wins, all others are told by whom, and what follows happens once.
+// Many answer at once, by one runner or by two: one wins, all others are told
+// by whom, and what follows happens once.
 func TestManyAnswersAtOnce(t *testing.T) {
 	const senders = 50
 	for name, equal := range map[string]bool{"different": false, "equal": true} {
@@ -62,7 +63,7 @@ func TestManyAnswersAtOnce(t *testing.T) {
 							winner = i
 						}
 						mu.Unlock()
-						if err == nil { // whoever may, carries on
+						if err == nil { // each carries on that may
 							for _, err := range res.Events(t.Context()) {
 								if err != nil {
 									t.Error(err)
@@ -93,8 +94,9 @@ func TestManyAnswersAtOnce(t *testing.T) {
 	}
 }
 
-// Fifty answers that differ come at once, through two runners on one store: one wins, is what the model reads, and is followed by one
-// model call; the others are told so.
+// Fifty answers that differ come at once, through two runners on one store: one
+// wins, is what the model reads, and is followed by one model call; the others
+// are told so.
 func TestTwoRunnersOneStore(t *testing.T) {
 	for name, o := range map[string]*rigOptions{"exclusive": {}, "shared": {wrap: hidden}} {
 		t.Run(name, func(t *testing.T) {
@@ -162,7 +164,8 @@ func confirming(n *counter) tool.Tool {
 		}))
 }
 
-// Whoever looks at a pause just before it is answered, and at the clock just after its deadline, isn't told that it has expired.
+// A caller reads a pause just before it is answered, and the clock just after
+// its deadline. It isn't told that the pause has expired.
 func TestRefusalsRestOnWhatIsStored(t *testing.T) {
 	for name, act := range map[string]func(late *runner.Runner, p tool.Pause) error{
 		"extend": func(late *runner.Runner, p tool.Pause) error {
@@ -200,7 +203,8 @@ func TestRefusalsRestOnWhatIsStored(t *testing.T) {
 	}
 }
 
-// TestAnswersWhileTheRunWrites: in the same millisecond, through two runners, while bodies of the same turn end: nothing is lost.
+// TestAnswersWhileTheRunWrites: in the same millisecond, through two runners,
+// while bodies of the same turn end: nothing is lost.
 func TestAnswersWhileTheRunWrites(t *testing.T) {
 	for name, o := range map[string]rigOptions{"exclusive": {}, "shared": {wrap: hidden}} {
 		t.Run(name, func(t *testing.T) {

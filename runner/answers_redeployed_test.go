@@ -17,7 +17,8 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// What an answer must fit is what was stored with the pause, whatever has been deployed since.
+// An answer is judged by the schema that was stored with its pause, whatever
+// was deployed since.
 func TestAnswerFitsTheStoredSchema(t *testing.T) {
 	type newOut struct {
 		Version int `json:"version"`
@@ -38,8 +39,9 @@ func TestAnswerFitsTheStoredSchema(t *testing.T) {
 	}
 }
 
-// The answer that is a call's output counts, although the tool has been changed since, and wouldn't take the call's arguments any more:
-// the work is done, and the model is not told to ask for it again.
+// An answer that is a call's output counts, although the tool was changed since
+// and wouldn't take the call's arguments any more. The work is done, and the
+// model isn't told to ask for it again.
 func TestAnswerOutlivesTheInputsSchema(t *testing.T) {
 	deploy := func(input string) []tool.Tool {
 		return []tool.Tool{rawTool{tool.Spec{Name: "deploy", MayPause: true, Input: json.RawMessage(input)},

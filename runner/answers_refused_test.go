@@ -101,8 +101,8 @@ func TestRefusalsAreTyped(t *testing.T) {
 	check("progress when deleted", r.Progress(t.Context(), chat, p[3].Call, user, tool.Progress{}), session.ErrDeleted)
 }
 
-// TestAnswersSayOneThing: what a caller says that isn't his to say, or says
-// twice, is refused with why, and not left aside.
+// TestAnswersSayOneThing: what isn't the caller's to say, or is said twice, is
+// refused with a reason, and not dropped.
 func TestAnswersSayOneThing(t *testing.T) {
 	approve := func(d tool.Decision) runner.Resumption {
 		d.Approved = true
@@ -139,7 +139,8 @@ func TestAnswersSayOneThing(t *testing.T) {
 	}
 }
 
-// Only a decision answers a layer, and only an output or a failure a tool; anything else leaves no trace.
+// Only a decision answers a layer, and only an output or a failure answers a
+// tool. Anything else leaves no trace.
 func TestAnswerOfTheWrongKind(t *testing.T) {
 	var n counter
 	r := newRig(t, agent.Config{
@@ -171,7 +172,7 @@ func TestAnswerOfTheWrongKind(t *testing.T) {
 	r.acceptable()
 }
 
-// Names are short: that of whoever answers, and that of a delivery.
+// Names are short: an actor's, and a delivery's.
 func TestLongNamesAreRefused(t *testing.T) {
 	var n counter
 	r, p := deployed(t, &n)

@@ -17,7 +17,8 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// deletions is a rig on which three deletions wait for approval, two of them equal, in this session and in another one.
+// deletions returns a rig on which three deletions wait for approval. Two of
+// them are equal, in this session and in another one.
 func deletions(t *testing.T, n *counter) (r *rig, waiting []tool.Pause) {
 	t.Helper()
 	model := fakellm.New(
@@ -27,7 +28,8 @@ func deletions(t *testing.T, n *counter) (r *rig, waiting []tool.Pause) {
 	return r, r.say("Refund 1, 2 and 2.").finished(event.FinishPaused).end.Pending
 }
 
-// inbox lists what waits in a session, by pause, as a second client sees it; sorted, since calls pause in any order.
+// inbox lists what waits in a session, by pause, as a second client sees it. It
+// is sorted, since calls pause in any order.
 func inbox(t *testing.T, r *rig, id string) (pauses []string) {
 	t.Helper()
 	for p, err := range r.another().Pending(t.Context(), session.PauseFilter{Session: id, Reason: tool.ReasonApproval}, user) {
@@ -45,8 +47,10 @@ func ids(pauses ...tool.Pause) (ids []string) {
 	return ids
 }
 
-// TestApprovalBatch: several approvals of one tool, decided differently, in one request or in three. Each is an item of its own,
-// and reaches its end; a button that is pressed twice does no harm, and neither does another session's open approval.
+// TestApprovalBatch: several approvals of one tool, decided differently, in one
+// request or in three. Each is an item of its own and reaches its end. A button
+// that is pressed twice does no harm, and neither does another session's open
+// approval.
 func TestApprovalBatch(t *testing.T) {
 	for name, bulk := range map[string]bool{"in one request": true, "in three": false} {
 		t.Run(name, func(t *testing.T) {
@@ -107,7 +111,8 @@ func TestApprovalBatch(t *testing.T) {
 	}
 }
 
-// TestBulkIsJudgedByItem: what is wrong with one item is told of that item, and the others are taken.
+// TestBulkIsJudgedByItem: what is wrong with one item is told of that item, and
+// the others are taken.
 func TestBulkIsJudgedByItem(t *testing.T) {
 	var n counter
 	r, waits := deletions(t, &n)
@@ -133,7 +138,8 @@ func TestBulkIsJudgedByItem(t *testing.T) {
 	}
 }
 
-// TestTwoTabsDecide: of two people who decide differently at once, one wins, and the other is told.
+// TestTwoTabsDecide: of two people who decide differently at once, one wins,
+// and the other is told.
 func TestTwoTabsDecide(t *testing.T) {
 	var n counter
 	r, waits := deletions(t, &n)

@@ -102,7 +102,8 @@ type listIn struct {
 	IDs []int `json:"ids"`
 }
 
-// becomesTheOutput answers a call with its output, and fails the test unless that is its result.
+// becomesTheOutput answers a call with its output, and fails the test unless
+// that is its result.
 func (r *rig) becomesTheOutput(p tool.Pause) {
 	r.t.Helper()
 	r.answer(runner.Complete(p.ID, "ci", text("built"))).finished(event.FinishStop)
@@ -113,9 +114,9 @@ func (r *rig) becomesTheOutput(p tool.Pause) {
 	}
 }
 
-// TestAcceptedOutputIsNotLostOverArguments: they were run, and aren't run again, so
-// that neither their form nor what a deploy has made of the layers since costs
-// the answer, nor has a person asked whether the call may run.
+// TestAcceptedOutputIsNotLostOverArguments: they were run, and aren't run
+// again, so that neither their form nor what a deploy has made of the layers
+// since costs the answer, nor has a person asked whether the call may run.
 func TestAcceptedOutputIsNotLostOverArguments(t *testing.T) {
 	job := tool.Must(tool.Func(tool.Spec{Name: "job", MayPause: true}, func(context.Context, listIn) (tool.Result[textOut], error) {
 		return tool.Pending[textOut](tool.Await{Timeout: time.Hour}), nil
@@ -177,8 +178,8 @@ func TestOperatorsWordIsNotLost(t *testing.T) {
 	r.becomesTheOutput(r.carryOn().finished(event.FinishPaused).pause("job"))
 }
 
-// TestAnswerDoesNotUnbindAPolicy: a layer that gives the call an answer of its own
-// making gets no other arguments past what a policy allowed.
+// TestAnswerDoesNotUnbindAPolicy: a layer that gives the call an answer of its
+// own making gets no other arguments past what a policy allowed.
 func TestAnswerDoesNotUnbindAPolicy(t *testing.T) {
 	var n counter
 	allow := interceptor.Approval(&interceptor.ApprovalOptions{Policy: func(context.Context, tool.Call) (interceptor.Verdict, error) {

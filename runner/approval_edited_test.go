@@ -18,7 +18,8 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// TestApprovedIsWhatRuns: byte for byte, or nothing does. The model isn't asked in between.
+// TestApprovedIsWhatRuns: byte for byte, or nothing does. The model isn't asked
+// in between.
 func TestApprovedIsWhatRuns(t *testing.T) {
 	const asked = `{ "cents" : 9007199254740993, "note":"<é>" }`
 	gate, second := interceptor.Approval(nil), interceptor.Approval(&interceptor.ApprovalOptions{Name: "second"})
@@ -71,7 +72,8 @@ func TestApprovedIsWhatRuns(t *testing.T) {
 	}
 }
 
-// TestALayerCannotOverruleAGate: one that calls next although the call was denied comes no further.
+// TestALayerCannotOverruleAGate: one that calls next although the call was
+// denied comes no further.
 func TestALayerCannotOverruleAGate(t *testing.T) {
 	var ran []string
 	pushy := interceptor.Layer{Name: "pushy", Tool: func(next interceptor.ToolHandler) interceptor.ToolHandler {
@@ -93,7 +95,8 @@ func TestALayerCannotOverruleAGate(t *testing.T) {
 	}
 }
 
-// Edited arguments that are larger than the tools take are refused before they are accepted, where the agent is at hand.
+// Edited arguments that are larger than the tools take are refused before they
+// are accepted, where the agent is at hand.
 func TestEditedArgumentsTooLarge(t *testing.T) {
 	for name, limit := range map[string]int{"by default": 0, "of one's own": 1000} {
 		t.Run(name, func(t *testing.T) {
@@ -118,7 +121,8 @@ func TestEditedArgumentsTooLarge(t *testing.T) {
 	}
 }
 
-// TestEditedArguments: they are checked before they are accepted, kept beside the model's, and are what runs.
+// TestEditedArguments: they are checked before they are accepted, kept beside
+// the model's, and are what runs.
 func TestEditedArguments(t *testing.T) {
 	var ran []string
 	model := fakellm.New(fakellm.Calls("transfer", `{"cents":1000}`), fakellm.Says("Sent."))

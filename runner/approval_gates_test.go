@@ -20,7 +20,8 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// gated is an agent whose tools refund and audit answer at once, with refund behind the gates named; by default "approval".
+// gated returns an agent whose tools refund and audit answer at once. Refund is
+// behind the gates named; by default "approval".
 func gated(n *counter, model llm.Model, gates ...string) agent.Config {
 	if len(gates) == 0 {
 		gates = []string{"approval"}
@@ -34,11 +35,12 @@ func gated(n *counter, model llm.Model, gates ...string) agent.Config {
 	return c
 }
 
-// at is the options of a rig whose clock is the test's.
+// at returns the options of a rig whose clock is the test's.
 func at(c *clock) *rigOptions { return &rigOptions{session: &session.Options{Now: c.now}} }
 
-// TestGateRefusals: whatever keeps a call from passing its gate, the body is not entered, its sibling is not harmed, and the
-// model reads one result that says what happened.
+// TestGateRefusals: whatever stops a call at its gate, its body isn't entered,
+// its sibling isn't harmed, and the model reads one result that tells what
+// happened.
 func TestGateRefusals(t *testing.T) {
 	for name, test := range map[string]struct {
 		refuse func(r *rig, now *clock, p tool.Pause)
@@ -97,7 +99,7 @@ func TestGateRefusals(t *testing.T) {
 	}
 }
 
-// TestDeniedByPolicy: nobody is asked, and the model reads why.
+// TestDeniedByPolicy: no person is asked, and the model reads why.
 func TestDeniedByPolicy(t *testing.T) {
 	var n counter
 	c := gated(&n, fakellm.New(fakellm.Calls("refund", `{"text":"order 7"}`), fakellm.Says("I see.")))
@@ -112,7 +114,8 @@ func TestDeniedByPolicy(t *testing.T) {
 	}
 }
 
-// TestPolicies: a policy that can't say asks; what it said is shown to whoever decides.
+// TestPolicies: a policy that can't decide asks a person, who is shown what the
+// policy said.
 func TestPolicies(t *testing.T) {
 	type V = interceptor.Verdict
 	for name, test := range map[string]struct {
@@ -151,7 +154,8 @@ func TestPolicies(t *testing.T) {
 	}
 }
 
-// TestTwoGates: each asks once, in order; a decision counts for its own gate alone, however often it is delivered.
+// TestTwoGates: each asks once, in order. A decision counts for its own gate
+// alone, however often it is delivered.
 func TestTwoGates(t *testing.T) {
 	var n counter
 	model := fakellm.New(fakellm.Calls("refund", `{"text":"order 7"}`), fakellm.Says("Done."))
@@ -186,7 +190,8 @@ func TestTwoGates(t *testing.T) {
 	}
 }
 
-// TestSecondGateDenies: the body is not entered, although the first gate let the call through.
+// TestSecondGateDenies: the body is not entered, although the first gate let
+// the call through.
 func TestSecondGateDenies(t *testing.T) {
 	var n counter
 	r := newRig(t, gated(&n, fakellm.New(fakellm.Calls("refund", `{"text":"order 7"}`), fakellm.Says("I see.")), "clerk", "boss"), nil)
@@ -198,7 +203,8 @@ func TestSecondGateDenies(t *testing.T) {
 	}
 }
 
-// TestDecisionsAreKept: who decided, when, what, why, and on which arguments, while the call is open and after it.
+// TestDecisionsAreKept: actor, time, decision, reason and arguments, while the
+// call is open and after it.
 func TestDecisionsAreKept(t *testing.T) {
 	var n counter
 	now := newClock()
@@ -230,8 +236,9 @@ func TestDecisionsAreKept(t *testing.T) {
 	}
 }
 
-// TestRefusedAfterItHadBegun: a gate that says no to going on, once the outside job is done, doesn't claim that nothing was run;
-// nor does a tool that is gone by then.
+// TestRefusedAfterItHadBegun: a gate refuses the call once its outside job is
+// done. The model isn't told that nothing was run; nor where the tool is gone
+// by then.
 func TestRefusedAfterItHadBegun(t *testing.T) {
 	var n counter
 	model := fakellm.New(fakellm.Calls("deploy", `{"text":"job-1"}`), fakellm.Says("I see."))

@@ -24,9 +24,10 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// operations is each exported method of a Runner, and what it asks the
-// Authorizer for. Those that ask for nothing are no actor's operation: Close
-// and Work are the program's own, and what ReadToken tells stands in the token.
+// operations lists each exported method of a Runner, and what it asks the
+// Authorizer for. Those that ask for nothing are no actor's operation: the
+// program itself calls Close and Work, and all that ReadToken tells stands in
+// the token.
 var operations = map[string]runner.OperationKind{
 	"Run": runner.OpRun, "Continue": runner.OpContinue, "Resume": runner.OpResume, "Progress": runner.OpProgress,
 	"Cancel": runner.OpCancel, "CancelSession": runner.OpCancelSession, "Extend": runner.OpExtend, "Delete": runner.OpDelete,
@@ -35,7 +36,7 @@ var operations = map[string]runner.OperationKind{
 	"Close": "", "Work": "", "ReadToken": "",
 }
 
-// No exported operation forgets the Authorizer, or who asks: each method is
+// Every exported operation asks the Authorizer, with its actor: each method is
 // called, by reflection, where nothing is allowed.
 func TestEveryExportedOperationIsAuthorized(t *testing.T) {
 	var mu sync.Mutex

@@ -65,7 +65,7 @@ func TestSessionsBelongToTheirUser(t *testing.T) {
 	}
 }
 
-// What waits in a session, and what it has used, is no other user's business.
+// What waits in a session, and what it has used, is not told to other users.
 func TestOtherUsersAreToldNothing(t *testing.T) {
 	r, _ := questioned(t, tool.Await{Prompt: "secret"}, nil)
 	eve := func() *seen { return watch(t, r.Run(t.Context(), "eve", chat, llm.UserText("blue"), nil)) }

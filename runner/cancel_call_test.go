@@ -86,7 +86,8 @@ func TestCancelWhileRunning(t *testing.T) {
 	}
 }
 
-// An error that a body returns of itself, just after its call was cancelled, is the end of a cancelled call all the same.
+// An error that a body returns of itself, just after its call was cancelled, is
+// the end of a cancelled call all the same.
 func TestCancelledBodyFailsByItself(t *testing.T) {
 	for _, effect := range []tool.Effect{tool.Once, tool.Idempotent} {
 		t.Run(string(effect), func(t *testing.T) {
@@ -172,7 +173,8 @@ func TestSettledIsFinal(t *testing.T) {
 	}
 }
 
-// A call is cancelled while its layers run, which settles it, and with it the turn. They are told, and the run ends.
+// A call is cancelled while its layers run. That settles it, and with it the
+// turn. The layers are told, and the run ends.
 func TestCancelledInItsLayers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var n counter
@@ -197,8 +199,8 @@ func TestCancelledInItsLayers(t *testing.T) {
 	})
 }
 
-// The layers of a call don't stop when it is cancelled, or the session is. The body was never entered, and the model is told so, rather than
-// that nobody knows.
+// The layers of a call don't stop when it, or its session, is cancelled. The
+// body was never entered, and so the model is told: its outcome isn't unknown.
 func TestLayersThatDoNotStop(t *testing.T) {
 	for _, how := range []string{"the call", "the session"} {
 		t.Run(how, func(t *testing.T) {
@@ -231,7 +233,8 @@ func TestLayersThatDoNotStop(t *testing.T) {
 	}
 }
 
-// The caller has left, and the body goes on. Whoever cancels its call doesn't wait for it for ever.
+// The caller has left, and the body goes on. A caller that cancels the call
+// then doesn't wait for the body without end.
 func TestCancelAfterTheCallerLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		entered, release := make(chan string, 1), make(chan struct{})
@@ -261,7 +264,8 @@ func TestCancelAfterTheCallerLeft(t *testing.T) {
 	})
 }
 
-// TestCancelledFromAnotherProcess: which sends no signal to the driver's; the driver looks by itself.
+// TestCancelledFromAnotherProcess: it sends no signal to the driver's process;
+// the driver looks by itself.
 func TestCancelledFromAnotherProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		act := does(tool.Spec{Name: "act"}, func(ctx context.Context, _ string) (tool.Result[textOut], error) {

@@ -62,8 +62,9 @@ func TestCancelAgainstAnswer(t *testing.T) {
 	r.acceptable()
 }
 
-// A cancellation that comes while the model already reads the answer either counts, and then the model reads that, or is
-// superseded; the run goes on in both cases.
+// A cancellation that comes while the model already reads the answer either
+// counts, and then the model reads that, or is superseded; the run goes on in
+// both cases.
 func TestCancelWhileTheModelReadsTheAnswer(t *testing.T) {
 	for _, effect := range []tool.Effect{tool.Once, tool.Idempotent} {
 		t.Run(string(effect), func(t *testing.T) {
@@ -100,8 +101,9 @@ func TestCancelWhileTheModelReadsTheAnswer(t *testing.T) {
 	}
 }
 
-// An accepted answer is taken up, and cancelled while the model reads it; the model then fails in a way that passes. What it reads
-// next is how the call really ended, once.
+// An accepted answer is taken up, and cancelled while the model reads it; the
+// model then fails in a way that passes. What it reads next is how the call
+// really ended, once.
 func TestModelIsRetriedAfterTheAnswerWasCancelled(t *testing.T) {
 	var n counter
 	var r *rig
@@ -135,7 +137,7 @@ func TestModelIsRetriedAfterTheAnswerWasCancelled(t *testing.T) {
 }
 
 // TestCancelSessionThatIsOvertaken: before each of its commits, others settle
-// or answer a call, or a deadline passes. Whatever they do, the session is
+// or answer a call, or a deadline passes. In each case the session is
 // cancelled, without an error, and its turn is closed.
 func TestCancelSessionThatIsOvertaken(t *testing.T) {
 	type world struct {
@@ -215,8 +217,8 @@ type exclusive interface {
 	Local() *kvstore.Local
 }
 
-// TestCallThatIsCancelledTwiceAtOnce: by the session and by itself. The one
-// that came first is who the model is told of.
+// TestCallThatIsCancelledTwiceAtOnce: with its session and by itself. The model
+// is told of the cancellation that came first.
 func TestCallThatIsCancelledTwiceAtOnce(t *testing.T) {
 	var c counter
 	h := new(hooked)
@@ -243,7 +245,8 @@ func TestCallThatIsCancelledTwiceAtOnce(t *testing.T) {
 	r.acceptable()
 }
 
-// A call, or its session, is cancelled when a drive has read its head, and does not watch it yet: the body is told to end all the same.
+// A call, or its session, is cancelled when a drive has read its head, and does
+// not watch it yet: the body is told to end all the same.
 func TestCancelledBeforeTheDriveWatches(t *testing.T) {
 	for name, cancel := range map[string]func(*rig, tool.Pause) error{
 		"a call": func(r *rig, p tool.Pause) error {

@@ -23,8 +23,9 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// TestCancelSessionAtEachEvent: wherever the run is, also while the model speaks, nothing more is begun, and the run ends as
-// cancelled. The next message doesn't begin it either.
+// TestCancelSessionAtEachEvent: wherever the run is, also while the model
+// speaks, nothing more is begun, and the run ends as cancelled. The next
+// message doesn't begin it either.
 func TestCancelSessionAtEachEvent(t *testing.T) {
 	for _, layers := range []interceptor.Chain{nil, {passing}} {
 		for n, events := 1, 2; n < events; n++ {
@@ -71,7 +72,8 @@ func TestCancelSessionAtEachEvent(t *testing.T) {
 	}
 }
 
-// TestCancelSession: of one that nobody drives, whatever it waits for, and whoever cancels it.
+// TestCancelSession: of one without a drive, in each state, by its user or
+// another actor.
 func TestCancelSession(t *testing.T) {
 	var n counter
 	cancel := func(r *rig) error { return r.CancelSession(r.t.Context(), chat, "bob", "enough") }
@@ -189,7 +191,7 @@ func TestCancelSessionIsStoredWhateverFollows(t *testing.T) {
 	}
 }
 
-// Somebody cancels the session and the caller leaves: it stays cancelled.
+// The session is cancelled, and then its caller leaves: it stays cancelled.
 func TestLeavingACancelledSession(t *testing.T) {
 	r := newRig(t, agent.Config{Model: fakellm.New(fakellm.Says("Hello world, hello."))}, nil)
 	for ev := range r.Run(t.Context(), user, chat, llm.UserText("Go."), nil) {
@@ -203,7 +205,8 @@ func TestLeavingACancelledSession(t *testing.T) {
 	}
 }
 
-// A session is cancelled whose caller has left a body behind, which doesn't stop: after the grace its call is settled.
+// A session is cancelled whose caller has left a body behind, which doesn't
+// stop: after the grace its call is settled.
 func TestCancelSessionOfABodyLeftBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		entered, release := make(chan string, 1), make(chan struct{})
@@ -225,7 +228,8 @@ func TestCancelSessionOfABodyLeftBehind(t *testing.T) {
 	})
 }
 
-// A call of an interrupted session is cancelled: somebody wants the session to go on, and a worker carries it on.
+// A call of an interrupted session is cancelled. Its caller wants the session
+// to go on, and so a worker carries it on.
 func TestCancelLetsAnInterruptedSessionGoOn(t *testing.T) {
 	var n counter
 	r := newRig(t, jobs(&n, 1), nil)

@@ -17,8 +17,8 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// TestWhoEndsARunFirst: of several that end a run with calls open, be it somebody or a fatal error, the first one has, and every call is told of
-// that one.
+// TestWhoEndsARunFirst: several end a run whose calls are open: actors, and a
+// fatal error. The first one counts, and each call is told of that one.
 func TestWhoEndsARunFirst(t *testing.T) {
 	for name, test := range map[string]struct {
 		fatal, after, twice bool // a fatal error, after the cancellation or before it; a second cancellation
@@ -90,7 +90,8 @@ func TestWhoEndsARunFirst(t *testing.T) {
 	}
 }
 
-// TestCancelledWhileTheModelSpoke: who cancelled a run, and why, stands, though the model's message would have ended the run anyway.
+// TestCancelledWhileTheModelSpoke: the actor that cancelled a run, and its
+// reason, stand, though the model's message would have ended the run anyway.
 func TestCancelledWhileTheModelSpoke(t *testing.T) {
 	for name, test := range map[string]struct {
 		reason llm.StopReason
@@ -140,8 +141,9 @@ func TestCancelledWhileTheModelSpoke(t *testing.T) {
 	}
 }
 
-// A run that was carried on, be it by Continue or by its message once more, is cancelled while the model speaks: what lifted the earlier
-// halt does not lift that.
+// A run that was carried on, by Continue or by its message once more, is
+// cancelled while the model speaks. What lifted the earlier halt doesn't lift
+// this one.
 func TestCancelledWhileTheCarriedOnModelSpoke(t *testing.T) {
 	goOn := llm.UserText("Go.")
 	o := &runner.RunOptions{MessageID: "m-1"}

@@ -56,9 +56,9 @@ func TestWhatWasGivenIsKept(t *testing.T) {
 	}
 }
 
-// TestFollowersGetTheirOwn: several follow a session and write over all that
-// they are shown; who reports progress goes on with its data. Each is shown
-// what was reported.
+// TestFollowersGetTheirOwn: several callers follow a session and write over all
+// that they are shown; the reporter of progress writes over its data. Each
+// follower is shown what was reported.
 func TestFollowersGetTheirOwn(t *testing.T) {
 	var n counter
 	r := newRig(t, agent.Config{

@@ -23,11 +23,11 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// scribblers is a session in which those who are there write over all that they
-// were given, and all that they gave, as soon as it is no longer theirs to say.
+// scribblers is a session in which each party writes over all that it was
+// given, and over all that it gave, once that is no longer its own.
 type scribblers struct {
 	t    *testing.T
-	over map[string]bool // who does; the others behave
+	over map[string]bool // the parties that do; the others behave
 	r    *rig
 
 	mu   sync.Mutex
@@ -41,7 +41,7 @@ var parties = []string{
 	"argument's own method", "caller",
 }
 
-// got notes what who was given, and writes over it.
+// got notes what a party was given, and writes over it.
 func (s *scribblers) got(who string, v any) {
 	s.note(who, v)
 	s.used(who, v)
@@ -57,14 +57,14 @@ func (s *scribblers) note(who string, v any) {
 	s.mu.Unlock()
 }
 
-// used writes over what who was given, and has no further use for.
+// used writes over what a party was given, and has no further use for.
 func (s *scribblers) used(who string, v any) {
 	if s.over[who] {
 		scribble.Over(v)
 	}
 }
 
-// gives has what who gave written over from the next event on, when it must
+// gives has what a party gave written over from the next event on, when it must
 // have been taken.
 func (s *scribblers) gives(who string, v any) {
 	if !s.over[who] {
@@ -339,7 +339,7 @@ func (s *scribblers) answer(waiting int) {
 	s.listen(res.Events(t.Context()))
 }
 
-// listen ranges over events as a caller does who masks them for the screen.
+// listen ranges over events as a caller does that masks them for the screen.
 func (s *scribblers) listen(events iter.Seq2[event.Event, error]) (end event.End) {
 	for ev, err := range events {
 		must(s.t, err)
@@ -355,9 +355,9 @@ func (s *scribblers) listen(events iter.Seq2[event.Event, error]) (end event.End
 	return end
 }
 
-// TestWhatIsHandedOutIsItsReceivers: who writes over all that was handed out,
-// and all that was handed in, changes nothing of what is stored, what runs,
-// what the model is sent, and what the others see.
+// TestWhatIsHandedOutIsItsReceivers: to write over all that was handed out, and
+// all that was handed in, changes nothing of what is stored, what runs, what
+// the model is sent, and what the others see.
 func TestWhatIsHandedOutIsItsReceivers(t *testing.T) {
 	for name, layers := range map[string]bool{"with layers": true, "without": false} {
 		t.Run(name, func(t *testing.T) {

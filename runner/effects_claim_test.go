@@ -76,7 +76,7 @@ var impatient = toolLayer("impatient", func(ctx context.Context, c tool.Call, ne
 	}
 })
 
-// patient is a layer that waits for next, whatever happens.
+// patient is a layer that always waits for next.
 var patient = toolLayer("patient", func(ctx context.Context, c tool.Call, next interceptor.ToolHandler) (tool.Execution, error) {
 	return next(ctx, c)
 })
@@ -169,7 +169,8 @@ func endedWhileItIsClaimed(t *testing.T, layer interceptor.Layer, wrap func(kvst
 	}
 }
 
-// A layer doesn't look at its context, and calls next when the call was cancelled, or its caller has left. The body isn't entered.
+// A layer doesn't look at its context, and calls next when the call was
+// cancelled, or its caller has left. The body isn't entered.
 func TestTooLateForTheBody(t *testing.T) {
 	for _, effect := range []tool.Effect{tool.Idempotent, tool.Once} {
 		for _, how := range []string{"cancelled", "left"} {

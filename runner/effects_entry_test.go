@@ -210,7 +210,7 @@ func paysOnce(t *testing.T, deaf, layered bool, effect tool.Effect) {
 		return func(ctx context.Context, c tool.Call) (tool.Execution, error) {
 			if first.CompareAndSwap(true, false) && effect != tool.Once {
 				stall()
-				<-over // whatever becomes of its context
+				<-over // it ignores its context
 				ctx = context.WithoutCancel(ctx)
 			}
 			return next(ctx, c)

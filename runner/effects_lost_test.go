@@ -14,7 +14,8 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// crash is a rig whose process dies within the body of a tool: what the body returns is not recorded.
+// crash is a rig whose process dies within the body of a tool: what the body
+// returns is not recorded.
 func crash(t *testing.T, spec tool.Spec, body func(tool.Call) tool.Result[textOut]) *rig {
 	t.Helper()
 	var inj *faultkv.Injector
@@ -111,7 +112,8 @@ func (s *seen) pauseOf(call string) tool.Pause {
 	return tool.Pause{}
 }
 
-// A tool is declared anew while a call of it waits: where a second entry is harmful now, the call is claimed, and not entered again.
+// A tool is declared anew while a call of it waits: where a second entry is
+// harmful now, the call is claimed, and not entered again.
 func TestEffectThatWasDeclaredAnew(t *testing.T) {
 	var inj *faultkv.Injector
 	var attempts []int

@@ -60,10 +60,10 @@ func TestReconcileWaitsForTheStore(t *testing.T) {
 	}
 }
 
-// TestReconcileIsAskedThoughTheLeaseWasShort: a lost call's tool can tell. While
-// code of its own reads the arguments, most of the lease passes in which the
-// store doesn't answer, and it is well again in time. The lease is renewed, and
-// the tool is asked; or it isn't in time, and the next drive asks.
+// TestReconcileIsAskedThoughTheLeaseWasShort: a lost call's tool can tell.
+// While code of its own reads the arguments, most of the lease passes in which
+// the store doesn't answer, and it is well again in time. The lease is renewed,
+// and the tool is asked; or it isn't in time, and the next drive asks.
 func TestReconcileIsAskedThoughTheLeaseWasShort(t *testing.T) {
 	const lease = 30 * time.Second
 	for name, hangs := range map[string]time.Duration{"in time": 23 * time.Second, "too late": 2 * lease} {
@@ -194,7 +194,8 @@ func TestReconcileAndOperator(t *testing.T) {
 	}
 }
 
-// A body that ran with edited arguments is lost: its tool is asked what became of those, rather than of what the model wrote.
+// A body that ran with edited arguments is lost: its tool is asked what became
+// of those, rather than of what the model wrote.
 func TestReconcileIsAskedAboutWhatRan(t *testing.T) {
 	var inj *faultkv.Injector
 	var ran, asked []string
@@ -224,7 +225,8 @@ func TestReconcileIsAskedAboutWhatRan(t *testing.T) {
 	}
 }
 
-// Reconcile is interrupted, by its caller or by Close: it is asked again, and what it knows counts.
+// Reconcile is interrupted, by its caller or by Close: it is asked again, and
+// what it knows counts.
 func TestReconcileIsInterrupted(t *testing.T) {
 	for _, how := range []string{"left", "closed"} {
 		t.Run(how, func(t *testing.T) {
@@ -257,7 +259,8 @@ func TestReconcileIsInterrupted(t *testing.T) {
 	}
 }
 
-// A lost call is cancelled while its tool is asked what became of it: it isn't put before an operator any more.
+// A lost call is cancelled while its tool is asked what became of it: it isn't
+// put before an operator any more.
 func TestCancelledDuringReconcile(t *testing.T) {
 	asked := make(chan struct{}, 3)
 	r := crash(t, tool.Spec{Name: "pay", AskOperator: true, Reconcile: func(ctx context.Context, c tool.Call) (tool.Execution, error) {

@@ -37,7 +37,8 @@ type RefundOutput struct {
 	Receipt string `json:"receipt"`
 }
 
-// Approve a refund, resumed from a webhook: the decision is delivered twice, as real senders do, and the money moves once.
+// Approve a refund, resumed from a webhook: the decision is delivered twice, as
+// real senders do, and the money moves once.
 func Example_refund() {
 	refund := tool.Must(tool.Func(tool.Spec{Name: "refund", Description: "Refund an order."},
 		func(ctx context.Context, in RefundInput) (tool.Result[RefundOutput], error) {
@@ -74,7 +75,8 @@ func pay(in RefundInput, idempotencyKey string) (RefundOutput, error) {
 	return RefundOutput{Receipt: idempotencyKey}, nil
 }
 
-// show prints what a run shows. When a call waits for an approval, it has it approved by the webhook, twice.
+// show prints what a run shows. When a call waits for an approval, it has it
+// approved by the webhook, twice.
 func show(events iter.Seq2[event.Event, error]) {
 	var waits []tool.Pause
 	for ev, err := range events {
@@ -118,7 +120,8 @@ func check(err error) {
 	}
 }
 
-// TestRefundIsShort counts the lines of the program above: gofmt'd, non-blank, without comments.
+// TestRefundIsShort counts the lines of the program above: gofmt'd, non-blank,
+// without comments.
 func TestRefundIsShort(t *testing.T) {
 	const most = 20
 	fset := token.NewFileSet()

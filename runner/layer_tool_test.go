@@ -21,8 +21,9 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// TestLayerCallsNextTwice: one after the other, or both at once. A body of effect once is entered once; any other as often as
-// the layer wants, with one key for its outside effects.
+// TestLayerCallsNextTwice: one after the other, or both at once. A body of
+// effect once is entered once; any other as often as the layer wants, with one
+// key for its outside effects.
 func TestLayerCallsNextTwice(t *testing.T) {
 	twice := map[string]func(context.Context, tool.Call, interceptor.ToolHandler) []error{
 		"one after the other": func(ctx context.Context, c tool.Call, next interceptor.ToolHandler) (errs []error) {
@@ -78,7 +79,8 @@ func TestLayerCallsNextTwice(t *testing.T) {
 	}
 }
 
-// TestLayerLeavesNextBehind: the layer's word is the result, the body's comes too late, and next can't be called any more.
+// TestLayerLeavesNextBehind: the layer's word is the result, the body's comes
+// too late, and next can't be called any more.
 func TestLayerLeavesNextBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var n counter
@@ -110,8 +112,9 @@ func TestLayerLeavesNextBehind(t *testing.T) {
 	})
 }
 
-// TestLayerSwallows: what a layer makes of an error, a denial or a pause is the result; but what kept the runtime from entering
-// the body is no news for the model, whatever a layer says.
+// TestLayerSwallows: what a layer makes of an error, a denial or a pause is the
+// result. But what kept the runtime from entering the body isn't told to the
+// model, whatever a layer makes of it.
 func TestLayerSwallows(t *testing.T) {
 	soothing := toolLayer("soothing", func(ctx context.Context, c tool.Call, next interceptor.ToolHandler) (tool.Execution, error) {
 		_, _ = next(ctx, c)
@@ -163,7 +166,8 @@ func TestLayerSwallows(t *testing.T) {
 	r.acceptable()
 }
 
-// TestLayerEndsItsGoroutine: before the body or after it, the call has its result, and the next one runs.
+// TestLayerEndsItsGoroutine: before the body or after it, the call has its
+// result, and the next one runs.
 func TestLayerEndsItsGoroutine(t *testing.T) {
 	for _, concurrency := range []int{1, 2} {
 		var n counter
@@ -192,8 +196,9 @@ func TestLayerEndsItsGoroutine(t *testing.T) {
 	}
 }
 
-// TestLayersAreRepeatable: a layer sees the call again after a pause, with the answer, and in output mode what next returns is
-// that answer, which the layer may change.
+// TestLayersAreRepeatable: a layer sees the call again after a pause, with the
+// answer, and in output mode what next returns is that answer, which the layer
+// may change.
 func TestLayersAreRepeatable(t *testing.T) {
 	var n counter
 	var saw []string
@@ -217,8 +222,8 @@ func TestLayersAreRepeatable(t *testing.T) {
 	}
 }
 
-// TestLayerFailsAfterTheBody: whatever a layer does behind the body, the model
-// reads that the tool ran, and the call is not denied.
+// TestLayerFailsAfterTheBody: whatever a layer does after the body, the model
+// reads that the tool ran, and the call isn't denied.
 func TestLayerFailsAfterTheBody(t *testing.T) {
 	for name, behind := range map[string]func() (tool.Execution, error){
 		"an error":        func() (tool.Execution, error) { return tool.Execution{}, errors.New("the ledger is down") },

@@ -26,7 +26,8 @@ func twoTurns(n *counter) (llm.Model, []tool.Tool) {
 	return fakellm.New(fakellm.Says("I look.").And("look", `{"text":"a"}`), fakellm.Says("Seen.")), []tool.Tool{instant("look", tool.ReadOnly, n)}
 }
 
-// TestTurnLayerSeesTurns: each by its number, those that go on after a pause too, with the events of its own.
+// TestTurnLayerSeesTurns: each by its number, those that go on after a pause
+// too, with the events of its own.
 func TestTurnLayerSeesTurns(t *testing.T) {
 	var n counter
 	var turns []interceptor.Turn
@@ -61,8 +62,9 @@ func TestTurnLayerSeesTurns(t *testing.T) {
 	}
 }
 
-// TestTurnLayerFails: whatever a turn layer does to a turn, the run ends, once, with an error that says so, nothing is lost or
-// done twice, and Continue gets over it.
+// TestTurnLayerFails: whatever a turn layer does to a turn, the run ends once,
+// with an error that names it. Nothing is lost or done twice, and Continue gets
+// over it.
 func TestTurnLayerFails(t *testing.T) {
 	broken := errors.New("over budget")
 	pass := func(yield func(event.Event, error) bool, events turnEvents) {
@@ -146,7 +148,8 @@ func TestTurnLayerFails(t *testing.T) {
 	}
 }
 
-// TestTurnLayerSwallowsErrors: what ended the turn ends the run, whoever was not told.
+// TestTurnLayerSwallowsErrors: what ended the turn ends the run, although the
+// layer hides it.
 func TestTurnLayerSwallowsErrors(t *testing.T) {
 	deaf := around(func(ctx context.Context, turn interceptor.Turn, next interceptor.TurnHandler) turnEvents {
 		return func(yield func(event.Event, error) bool) {

@@ -19,8 +19,9 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// TestSlowDrivesKeepTheirLease: where leases are stored and end by time, a drive that lives keeps its own, however long the model
-// thinks, a body runs, a listener looks at an event, or a body that was left takes to end.
+// TestSlowDrivesKeepTheirLease: where leases are stored and end by time, a
+// drive that lives keeps its own, however long the model thinks, a body runs, a
+// listener looks at an event, or a body that was left takes to end.
 func TestSlowDrivesKeepTheirLease(t *testing.T) {
 	const long = 10 * time.Minute
 	for name, test := range map[string]struct {
@@ -38,7 +39,7 @@ func TestSlowDrivesKeepTheirLease(t *testing.T) {
 				act := does(tool.Spec{Name: "act"}, func(ctx context.Context, _ string) (tool.Result[textOut], error) {
 					n.add("act")
 					must(t, tool.CallFrom(ctx).Report(ctx, tool.Progress{Message: "begun"}))
-					time.Sleep(test.body) // whatever becomes of its context
+					time.Sleep(test.body) // and ignores its context
 					return tool.Done(textOut{"done"}), nil
 				})
 				model := fakellm.New(fakellm.Calls("act", `{"text":"a"}`).Delay(test.model, 0), fakellm.Says("Done."))
@@ -84,9 +85,9 @@ func TestSlowDrivesKeepTheirLease(t *testing.T) {
 }
 
 // TestAnsweredWhileItsPauseIsShown: the commit of a pause has given the stored
-// lease up. Who ranges over the events answers the pause there and then, or
-// after a long time. The drive takes the lease again before it goes on, and
-// keeps it, however long the model or a body takes.
+// lease up. The caller that ranges over the events answers the pause there and
+// then, or after a long time. The drive takes the lease again before it goes
+// on, and keeps it, however long the model or a body takes.
 func TestAnsweredWhileItsPauseIsShown(t *testing.T) {
 	const long = 10 * session.DefaultLease
 	for name, test := range map[string]struct {
@@ -156,9 +157,9 @@ func TestAnsweredWhileItsPauseIsShown(t *testing.T) {
 	}
 }
 
-// TestAnsweredFromElsewhereWhileItsPauseIsShown: who ranges over the events
-// takes a long time over a pause, and another process answers it and carries
-// the session on. The drive leaves it to that one.
+// TestAnsweredFromElsewhereWhileItsPauseIsShown: the caller that ranges over
+// the events takes a long time over a pause. Another process answers it and
+// carries the session on. The drive leaves it to that one.
 func TestAnsweredFromElsewhereWhileItsPauseIsShown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var n counter

@@ -22,8 +22,8 @@ import (
 // TestBodiesAreToldOfALostLease: a body runs, and the store doesn't answer any
 // more; or the machine has slept, so that only the wall clock has gone on. The
 // body is told before the lease is over for others, by a cause that says so;
-// the drive writes nothing more, although no other drive has taken over; and what
-// others make of the session counts.
+// the drive writes nothing more, although no other drive has taken over; and
+// what others make of the session counts.
 func TestBodiesAreToldOfALostLease(t *testing.T) {
 	const lease = 30 * time.Second
 	for name, test := range map[string]struct {
@@ -123,7 +123,8 @@ func TestFence(t *testing.T) {
 	}
 }
 
-// A drive that was stopped past its lease wakes up: it may neither write nor enter a body. What the model said to it is dropped.
+// A drive that was stopped past its lease wakes up. It may neither write nor
+// enter a body, and what the model said to it is dropped.
 func TestFencing(t *testing.T) {
 	var n counter
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -163,8 +164,8 @@ func TestFencing(t *testing.T) {
 	r.acceptable()
 }
 
-// stopped is an agent whose driver is stopped right before it enters the body of act, the first time: it has got there, and goes
-// on with wake.
+// stopped is an agent whose driver is stopped right before it enters the body
+// of act, the first time: it has got there, and goes on with wake.
 type stopped struct {
 	agent.Config
 	n         counter
@@ -190,7 +191,8 @@ func stop() *stopped {
 	return s
 }
 
-// A driver that was stopped past its lease, and whose session another one has driven since, enters no body when it wakes.
+// A driver was stopped past its lease, and another one has driven its session
+// since. It enters no body when it wakes.
 func TestStoppedDriverEntersNoBody(t *testing.T) {
 	clock := newClock()
 	s := stop()
@@ -214,9 +216,9 @@ func TestStoppedDriverEntersNoBody(t *testing.T) {
 	r.acceptable()
 }
 
-// One that could not renew its lease enters nothing with what is left of it. It
-// takes it anew as soon as it can, while it lasts; once it is over, it is lost,
-// though no other drive has come.
+// A driver that could not renew its lease enters no body with the rest of it.
+// It takes the lease anew as soon as it can, while it lasts. Once the lease is
+// over, it is lost, though no other drive has come.
 func TestLeaseIsTakenAnew(t *testing.T) {
 	for name, outage := range map[string]time.Duration{"too little is left": session.DefaultLease * 3 / 4, "nothing is left": 2*session.DefaultLease - 5*time.Second} {
 		t.Run(name, func(t *testing.T) {
@@ -254,8 +256,8 @@ func TestLeaseIsTakenAnew(t *testing.T) {
 	}
 }
 
-// A drive that learns, as it is about to enter a body, that another one has taken its lease, ends: it doesn't try again and again for
-// as long as the other one is at work.
+// A drive learns, as it is about to enter a body, that another one has taken
+// its lease. It ends, and doesn't try again for as long as the other one works.
 func TestFencedBeforeTheBody(t *testing.T) {
 	for _, effect := range []tool.Effect{tool.Once, tool.Idempotent} {
 		t.Run(string(effect), func(t *testing.T) {

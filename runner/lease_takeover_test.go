@@ -259,8 +259,9 @@ func TestSessionThatKillsItsDriver(t *testing.T) {
 	}
 }
 
-// A process dies that held a session for a body whose caller had left. The run was interrupted, and is for no worker: one gives the dead
-// one's lease up, once, and is at rest.
+// A process dies that held a session for a body whose caller had left. The run
+// was interrupted, and is for no worker: one gives the dead one's lease up,
+// once, and is at rest.
 func TestWorkerGivesUpWhatADeadDriveHeld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		entered, release := make(chan struct{}), make(chan struct{})

@@ -15,13 +15,15 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// overtaken is a rig on an engine that processes share, and another runner on it.
+// overtaken is a rig on an engine that processes share, and another runner on
+// it.
 func overtaken(t *testing.T, m llm.Model) (r *rig, second *runner.Runner) {
 	r = newRig(t, agent.Config{Model: m}, &rigOptions{memory: true, wrap: hidden})
 	return r, r.another()
 }
 
-// interrupted is a session whose model's answer is due, and which nobody carries on.
+// interrupted returns a session whose model's answer is due, and which no drive
+// carries on.
 func interrupted(t *testing.T, asked *int) (r *rig, second *runner.Runner) {
 	script := messages(says("Hello."), says("Hello once more."))
 	r, second = overtaken(t, modelFunc(func(req llm.Request) []llm.Event { *asked++; return script(req) }))
@@ -34,7 +36,8 @@ func interrupted(t *testing.T, asked *int) (r *rig, second *runner.Runner) {
 	return r, second
 }
 
-// The model's answer was due when a drive began, and is there when the drive has its lease: the model isn't asked again.
+// The model's answer was due when a drive began, and is there when the drive
+// has its lease: the model isn't asked again.
 func TestModelIsNotAskedForWhatIsThere(t *testing.T) {
 	asked := 0
 	r, second := interrupted(t, &asked)
@@ -45,7 +48,7 @@ func TestModelIsNotAskedForWhatIsThere(t *testing.T) {
 	}
 }
 
-// A caller leaves what somebody else has just finished: it stays finished.
+// A caller leaves what another process has just finished: it stays finished.
 func TestLeavingWhatIsFinished(t *testing.T) {
 	asked := 0
 	r, _ := interrupted(t, &asked)
@@ -74,7 +77,8 @@ func (r *reader) Get(ctx context.Context, key []byte) (kvstore.Entry, error) {
 	return r.Store.Get(ctx, key)
 }
 
-// An answer comes when a drive has found nothing to do, and before it looks once more: nobody else would take it up.
+// An answer comes when a drive has found nothing to do, and before it looks
+// once more. The drive takes it up: no other would.
 func TestAnswerBetweenTwoLooks(t *testing.T) {
 	var n counter
 	l := new(looked)

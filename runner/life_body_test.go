@@ -228,7 +228,7 @@ func TestBodyFailuresSettle(t *testing.T) {
 	}{
 		{"error", func(context.Context) error { return errors.New("no such order") }, "no such order"},
 		{"panic", func(context.Context) error { panic("boom") }, "panic"},
-		//lint:ignore SA5000 it is to panic, as a tool would
+		// lint:ignore SA5000 it is to panic, as a tool would
 		{"nil map", func(context.Context) error { var m map[string]int; m["a"] = 1; return nil }, "panic"},
 		{"end of its goroutine", func(context.Context) error { runtime.Goexit(); return nil }, "act"},
 		{"time-out", func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }, "did not end"},
@@ -258,8 +258,9 @@ func TestBodyFailuresSettle(t *testing.T) {
 	}
 }
 
-// TestLateResultOfATimeout: the call has its result when its time is over, and its place is free for the next one; what the body
-// comes back with later changes nothing.
+// TestLateResultOfATimeout: the call has its result when its time is over, and
+// its place is free for the next one; what the body comes back with later
+// changes nothing.
 func TestLateResultOfATimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		late := make(chan struct{}, 2)

@@ -65,7 +65,8 @@ func TestPauseIsStoredBeforeItIsTold(t *testing.T) {
 	})
 }
 
-// Whoever hears of a pause may answer it there and then: from within the loop over the events, for one.
+// A caller may answer a pause as soon as it hears of it: from within the loop
+// over the events, for one.
 func TestAnswerFromWithinThePauseEvent(t *testing.T) {
 	var n counter
 	r := newRig(t, agent.Config{
@@ -86,7 +87,8 @@ func TestAnswerFromWithinThePauseEvent(t *testing.T) {
 	if end.Finish != event.FinishStop || n.get("deploy") != 1 {
 		t.Errorf("the run ended as %s; the body was entered %d times", end.Finish, n.get("deploy"))
 	}
-	// The pause that is over is nowhere to be found, not after a crash either, and is in nobody's way.
+	// The pause that is over is nowhere to be found, not after a crash either,
+	// and is in no other's way.
 	r.restart()
 	for p, err := range r.Pending(t.Context(), session.PauseFilter{}, user) {
 		t.Errorf("%s is still listed, %v", p.ID, err)
@@ -214,7 +216,8 @@ func TestACallMayAskAgain(t *testing.T) {
 	r.acceptable()
 }
 
-// Whether a call pauses is what its body returned, not what its tool declares.
+// Whether a call pauses depends on what its body returned, and not on what its
+// tool declares.
 func TestPauseFollowsWhatTheBodyReturned(t *testing.T) {
 	var unset tool.Result[textOut]
 	pending := tool.Pending[textOut](tool.Await{})
@@ -285,7 +288,8 @@ func TestEqualQuestionsGetTheirOwnAnswers(t *testing.T) {
 	r.acceptable()
 }
 
-// A pause that makes no sense is a mistake of whoever wrote the tool, or the layer: the model can do nothing about it, and the log tells.
+// A pause that makes no sense is a mistake in the tool, or in the layer. The
+// model can do nothing about it, and the log tells.
 func TestMistakesInPausesAreLogged(t *testing.T) {
 	asks := func(spec tool.Spec, a tool.Await) tool.Tool {
 		return does(spec, func(context.Context, string) (tool.Result[textOut], error) { return tool.Pending[textOut](a), nil })
@@ -320,7 +324,8 @@ func TestMistakesInPausesAreLogged(t *testing.T) {
 	}
 }
 
-// A tool that pauses and doesn't say that it may: the model can do nothing about it, so whoever runs the program is told.
+// A tool pauses, and its Spec doesn't allow that. The model can do nothing
+// about it, so the log tells.
 func TestToolThatMayNotPauseIsLogged(t *testing.T) {
 	var mu sync.Mutex
 	var log strings.Builder

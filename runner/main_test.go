@@ -23,7 +23,7 @@ import (
 //   - parallel: the calls of one turn
 //   - run: one run: its limits, its events, its end; callers that leave
 //   - follow: watching a session that others drive
-//   - worker: Work: what is due, and who looks after it
+//   - worker: Work: what is due, and which worker takes it
 //   - models: streams, delays, long messages, media, reasons to stop
 //   - transcript: what is stored, and what the model reads
 //   - copies: what is handed out, and what is taken
@@ -31,7 +31,7 @@ import (
 //   - store: damage, old versions, outages, sweeps, sizes
 //   - process: Close, panics, code of others that calls back
 //   - tokens: what a token may do; the ring of keys
-//   - authorize: who may do what
+//   - authorize: what each actor may do
 //   - play: whole behaviours, as testdata/*.txtar
 //   - example: what the documentation of the package shows
 //   - rig: what tests share: the rig, tools, models, engines

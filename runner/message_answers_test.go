@@ -16,7 +16,8 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// A message that does not fit what it would answer is refused like any other: the session stands as it did.
+// A message that does not fit what it would answer is refused like any other:
+// the session stands as it did.
 func TestMessageThatDoesNotFit(t *testing.T) {
 	var n counter
 	ask := tool.Must(tool.Func(tool.Spec{Name: "ask", MayPause: true, Output: []byte(`{"enum":["yes","no"]}`)},
@@ -50,7 +51,8 @@ func TestMessageThatDoesNotFit(t *testing.T) {
 	r.acceptable()
 }
 
-// Free text in place of a button: it is refused, with what waits, or it supersedes. It never approves, and is never lost.
+// Free text in place of a button: it is refused, with what waits, or it
+// supersedes. It never approves, and is never lost.
 func TestMessageWhileAnApprovalIsOpen(t *testing.T) {
 	start := func(t *testing.T) (*rig, *counter, tool.Pause) {
 		n := new(counter)
@@ -98,7 +100,8 @@ func TestMessageWhileAnApprovalIsOpen(t *testing.T) {
 	})
 }
 
-// questioned is a rig whose one call takes the user's next message for its answer.
+// questioned is a rig whose one call takes the user's next message for its
+// answer.
 func questioned(t *testing.T, await tool.Await, o *session.Options) (*rig, tool.Pause) {
 	t.Helper()
 	await.Reason, await.Mode = tool.ReasonInput, tool.ModeMessage

@@ -24,7 +24,8 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// Another process takes the session between a run's look at it and its first commit: the message is refused, not dropped.
+// Another process takes the session between a run's look at it and its first
+// commit: the message is refused, not dropped.
 func TestMessageThatComesSecond(t *testing.T) {
 	h := new(hooked)
 	inModel, goOn := make(chan struct{}), make(chan struct{})
@@ -48,8 +49,9 @@ func TestMessageThatComesSecond(t *testing.T) {
 	}
 }
 
-// Another process begins the session between a run's look at it and its first commit, and is done, too: for another user, or with another
-// agent. Nothing is said in a session of somebody else's, nor told of it.
+// Another process begins the session between a run's look at it and its first
+// commit, and is done, too: for another user, or with another agent. Nothing is
+// said in another user's session, nor told of it.
 func TestSessionThatSomebodyElseBegan(t *testing.T) {
 	for name, test := range map[string]struct {
 		user, agent string
@@ -84,7 +86,8 @@ func TestSessionThatSomebodyElseBegan(t *testing.T) {
 	}
 }
 
-// settling is a rig whose session has an accepted answer, and a run that settles it first. It is in the body, until it may go on.
+// settling is a rig whose session has an accepted answer, and a run that
+// settles it first. It is in the body, until it may go on.
 func settling(t *testing.T, o *rigOptions) (r *rig, ended func() *seen, goOn func()) {
 	entered, may := make(chan struct{}), make(chan struct{})
 	var once sync.Once
@@ -105,7 +108,8 @@ func settling(t *testing.T, o *rigOptions) (r *rig, ended func() *seen, goOn fun
 	return r, ended, func() { close(may) }
 }
 
-// What was accepted is settled before a message is taken. Meanwhile the session is deleted, or another process takes it over.
+// What was accepted is settled before a message is taken. Meanwhile the session
+// is deleted, or another process takes it over.
 func TestMessageThatComesTooLate(t *testing.T) {
 	t.Run("deleted", func(t *testing.T) {
 		r, ended, goOn := settling(t, nil)
@@ -127,7 +131,8 @@ func TestMessageThatComesTooLate(t *testing.T) {
 	})
 }
 
-// An answer came before its pause, which takes a message, and was refused. The user then says the same.
+// An answer came before its pause, which takes a message, and was refused. The
+// user then says the same.
 func TestMessageThatEqualsARefusedAnswer(t *testing.T) {
 	var r *rig
 	ask := tool.Must(tool.Func(tool.Spec{Name: "ask", MayPause: true}, func(ctx context.Context, _ textIn) (tool.Result[string], error) {
@@ -175,7 +180,8 @@ func TestMessageOutrunByACancellation(t *testing.T) {
 	r.acceptable()
 }
 
-// A message that is refused leaves an interrupted session interrupted, although what was accepted before is settled for it.
+// A message that is refused leaves an interrupted session interrupted, although
+// what was accepted before is settled for it.
 func TestRefusedMessageLiftsNothing(t *testing.T) {
 	for lease, wrap := range map[string]func(kvstore.Store) kvstore.Store{"exclusive": nil, "shared": hidden} {
 		for _, was := range []session.Halt{{Finish: event.FinishInterrupted}, {Finish: event.FinishCancelled, By: "bob", Why: "enough"}} {
@@ -204,7 +210,8 @@ func TestRefusedMessageLiftsNothing(t *testing.T) {
 	}
 }
 
-// An answer that comes while a refused message is given up lifts the interruption, as it does before and after.
+// An answer that comes while a refused message is given up lifts the
+// interruption, as it does before and after.
 func TestAnswerBesideARefusedMessage(t *testing.T) {
 	var n counter
 	h := new(hooked)
@@ -230,7 +237,8 @@ func TestAnswerBesideARefusedMessage(t *testing.T) {
 	}
 }
 
-// A message can't be stored. An interruption that it would have lifted stays, also where a result was shown meanwhile, which is noted.
+// A message can't be stored. An interruption that it would have lifted stays,
+// also where a result was shown meanwhile, which is noted.
 func TestMessageThatIsNotStoredLiftsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		entered, let := make(chan struct{}), make(chan struct{})
@@ -263,7 +271,8 @@ func TestMessageThatIsNotStoredLiftsNothing(t *testing.T) {
 	})
 }
 
-// What a crash cut off is settled before the user's next message, by a result that is stored: it reads the same each time.
+// What a crash cut off is settled before the user's next message, by a result
+// that is stored: it reads the same each time.
 func TestMessageAfterACrash(t *testing.T) {
 	entered := 0
 	r := crash(t, tool.Spec{Name: "pay"}, func(tool.Call) tool.Result[textOut] { entered++; return tool.Done(textOut{"paid"}) })
@@ -293,7 +302,8 @@ func TestMessageAfterACrash(t *testing.T) {
 	r.acceptable()
 }
 
-// A run of a message that another process brings at the same time takes it once.
+// A run of a message that another process brings at the same time takes it
+// once.
 func TestOneMessageThroughTwoProcesses(t *testing.T) {
 	asked := 0
 	script := messages(says("Hello."), says("Hello again."))

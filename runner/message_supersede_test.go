@@ -40,7 +40,8 @@ func TestRunWithCallsPending(t *testing.T) {
 		if after := r.transcript(); printed(after) != printed(before) {
 			t.Errorf("a refused message left a trace: %v", after)
 		}
-		// What was accepted is settled first; then the message is appended, and the model called once.
+		// What was accepted is settled first; then the message is appended, and
+		// the model called once.
 		for _, tool := range []string{"job", "ask"} {
 			_, err := r.Resume(t.Context(), chat, runner.Complete(p.pause(tool).ID, "ci", text("v")))
 			must(t, err)
@@ -70,7 +71,8 @@ func TestRunWithCallsPending(t *testing.T) {
 	})
 }
 
-// A call that a message supersedes is shown as denied once that can't be otherwise any more.
+// A call that a message supersedes is shown as denied once that can't be
+// otherwise any more.
 func TestSupersededIsShownOnceStored(t *testing.T) {
 	var n counter
 	r := newRig(t, agent.Config{
@@ -94,8 +96,9 @@ func TestSupersededIsShownOnceStored(t *testing.T) {
 	r.acceptable()
 }
 
-// A message that supersedes more than one commit denies keeps its lease in between: somebody who approves one of the rest, and another
-// process that would carry that on, don't have it refused half done.
+// A message that supersedes more than one commit denies keeps its lease in
+// between. Meanwhile one actor approves one of the rest, and another process
+// would carry that on: the message isn't refused half done.
 func TestSupersededInSeveralCommits(t *testing.T) {
 	var n counter
 	turn := fakellm.Turn{}
@@ -125,7 +128,8 @@ func TestSupersededInSeveralCommits(t *testing.T) {
 	r.acceptable()
 }
 
-// manyGated is a rig where more refunds wait than one commit denies, and so two do.
+// manyGated is a rig where more refunds wait than one commit denies, and so two
+// do.
 func manyGated(t *testing.T, wrap func(kvstore.Store) kvstore.Store) *rig {
 	var n counter
 	turn := fakellm.Turn{}
@@ -137,8 +141,9 @@ func manyGated(t *testing.T, wrap func(kvstore.Store) kvstore.Store) *rig {
 	return r
 }
 
-// A message that supersedes can't be stored. What was to be denied with it waits on, the model is not asked, and what was denied before
-// it is shown by the next drive.
+// A message that supersedes can't be stored. What was to be denied with it
+// waits on, the model is not asked, and what was denied before it is shown by
+// the next drive.
 func TestSupersedingMessageThatIsNotStored(t *testing.T) {
 	for name, wrap := range map[string]func(kvstore.Store) kvstore.Store{"exclusive": nil, "shared": hidden} {
 		t.Run(name, func(t *testing.T) {
@@ -159,7 +164,8 @@ func TestSupersedingMessageThatIsNotStored(t *testing.T) {
 	}
 }
 
-// Somebody ends the run while a message supersedes its calls: what was denied is shown all the same, and the message with the results.
+// The run is ended while a message supersedes its calls. What was denied is
+// shown all the same, and the message with the results.
 func TestRunThatIsEndedWhileItIsSuperseded(t *testing.T) {
 	r := manyGated(t, nil)
 	r.faults.Before(func(faultkv.Call) {
@@ -210,7 +216,8 @@ func TestDenialIsShownWhenItIsStored(t *testing.T) {
 	}
 }
 
-// Who is refused because calls wait is told what helps: a machine can't be superseded.
+// A caller that is refused because calls wait is told what helps: an outside
+// job can't be superseded.
 func TestWaitingCallsSayWhatHelps(t *testing.T) {
 	for want, reason := range map[string]tool.Reason{"send the message so that it supersedes": tool.ReasonInput, "can't be superseded": tool.ReasonExternal} {
 		ask := does(tool.Spec{Name: "ask", MayPause: true}, func(context.Context, string) (tool.Result[textOut], error) {

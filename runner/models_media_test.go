@@ -25,7 +25,8 @@ func picture(name string, size int) llm.Media {
 	return llm.Media{MediaType: "image/png", Name: name, Data: bytes.Repeat([]byte{0xff}, size)}
 }
 
-// Media that a tool makes goes to the model with the result: what it made before its pause, in another process, too. Artifacts don't.
+// Media that a tool makes goes to the model with the result: what it made
+// before its pause, in another process, too. Artifacts don't.
 func TestMediaGoesToTheModelWithTheResult(t *testing.T) {
 	show := func(m llm.Media) tool.Action { return tool.Action{Media: &m} }
 	file := tool.Action{Artifact: &tool.Artifact{Name: "raw.dat", MediaType: "application/octet-stream", Data: []byte("raw")}}
@@ -110,7 +111,8 @@ func TestMediaOfAPauseGoesToTheModel(t *testing.T) {
 	}
 }
 
-// TestMediaWithStrangeTexts: what a tool makes is text that every provider parses.
+// TestMediaWithStrangeTexts: what a tool makes is text that every provider
+// parses.
 func TestMediaWithStrangeTexts(t *testing.T) {
 	shoot := tool.Must(tool.Func(tool.Spec{Name: "shoot", Description: "Takes a picture."},
 		func(context.Context, struct{}) (tool.Result[string], error) {
@@ -127,7 +129,8 @@ func TestMediaWithStrangeTexts(t *testing.T) {
 	}
 }
 
-// TestManyLargeMedia: a turn's results may be large together, and are still one message.
+// TestManyLargeMedia: a turn's results may be large together, and are still one
+// message.
 func TestManyLargeMedia(t *testing.T) {
 	shoot := tool.Must(tool.Func(tool.Spec{Name: "shoot", Description: "Takes a picture."},
 		func(context.Context, struct{}) (tool.Result[string], error) {
@@ -147,7 +150,7 @@ func TestManyLargeMedia(t *testing.T) {
 }
 
 // What a result has no room for is left out with a note, which the model reads
-// once, as it is, whatever layers are around the tool.
+// once, as it is, with layers around the tool or without.
 func TestModelIsToldWhatWasLeftOut(t *testing.T) {
 	const limit = 1000
 	first := picture("first.png", limit-len("first.png")-len("image/png"))
@@ -174,7 +177,8 @@ func TestModelIsToldWhatWasLeftOut(t *testing.T) {
 	}
 }
 
-// A call that pauses again and again with artifacts fails in the end, rather than making its session one that can't be stored.
+// A call that pauses again and again with artifacts fails in the end, rather
+// than making its session one that can't be stored.
 func TestArtifactsOfManyPauses(t *testing.T) {
 	c := newClock()
 	r := newRig(t, agent.Config{Tools: []tool.Tool{polling{}}, Model: messages(calls("poll", `{}`), says("Enough."))},

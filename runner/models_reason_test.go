@@ -78,7 +78,7 @@ func TestWhyARunFailedIsInItsLastEvent(t *testing.T) {
 }
 
 // TestWholeCallsRunUnderAnUnmappedReason: a call that is there to its end is
-// what the model wants, whatever its provider calls the end.
+// what the model wants, by whatever name its provider calls the end.
 func TestWholeCallsRunUnderAnUnmappedReason(t *testing.T) {
 	end := llm.Finish{Reason: llm.StopOther, Word: "boredom"}
 	for name, c := range map[string]struct {
@@ -101,7 +101,8 @@ func TestWholeCallsRunUnderAnUnmappedReason(t *testing.T) {
 	}
 }
 
-// TestRefusedCallsAreNotRun: after a refusal, what the model asked for before is not what it, or the filter, means.
+// TestRefusedCallsAreNotRun: after a refusal, what the model asked for before
+// is not what it, or the filter, means.
 func TestRefusedCallsAreNotRun(t *testing.T) {
 	ran := 0
 	wipe := tool.Must(tool.Func(tool.Spec{Name: "wipe", Description: "Wipes the disk."},

@@ -15,8 +15,9 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// TestStreamBreaksOff: after any number of events. Nothing of the torso is stored, no tool is run for it, and the model is asked
-// again; what it says then is stored once.
+// TestStreamBreaksOff: after any number of events. Nothing of the torso is
+// stored, no tool is run for it, and the model is asked again; what it says
+// then is stored once.
 func TestStreamBreaksOff(t *testing.T) {
 	whole := fakellm.Reasons("Hm.").Says("I will look.").And("look", `{"text":"a"}`).And("look", `{"text":"b"}`).Chunks(5)
 	for cut := range 12 {
@@ -41,7 +42,8 @@ func TestStreamBreaksOff(t *testing.T) {
 	}
 }
 
-// TestStreamFails: an error that doesn't pass by itself ends the run, and Continue asks again.
+// TestStreamFails: an error that doesn't pass by itself ends the run, and
+// Continue asks again.
 func TestStreamFails(t *testing.T) {
 	for name, broken := range map[string]fakellm.Turn{
 		"at once":          fakellm.Fails(&llm.Error{Kind: llm.ErrAuth}),
@@ -75,7 +77,8 @@ func TestStreamFails(t *testing.T) {
 	}
 }
 
-// TestCutOffCall: a call whose arguments the limit of tokens has cut off is not run with what there is of them.
+// TestCutOffCall: a call whose arguments the limit of tokens has cut off isn't
+// run with those that came.
 func TestCutOffCall(t *testing.T) {
 	var n counter
 	r := newRig(t, agent.Config{
@@ -89,7 +92,8 @@ func TestCutOffCall(t *testing.T) {
 	r.acceptable()
 }
 
-// TestModelIsLeftInTheMiddle: of a stream, by the end of the context. Nothing of it is stored.
+// TestModelIsLeftInTheMiddle: of a stream, by the end of the context. Nothing
+// of it is stored.
 func TestModelIsLeftInTheMiddle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, agent.Config{

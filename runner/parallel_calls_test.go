@@ -24,7 +24,8 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// TestConcurrencyCap: calls start in order, so many at once, and the next one as soon as one settles or waits.
+// TestConcurrencyCap: calls start in order, so many at once, and the next one
+// as soon as one settles or waits.
 func TestConcurrencyCap(t *testing.T) {
 	for concurrency, first := range map[int][]string{0: {"a", "b", "c", "d"}, 1: {"a"}, 2: {"a", "b"}, 5: {"a", "b", "c", "d", "e"}} {
 		t.Run(fmt.Sprint(concurrency), func(t *testing.T) {
@@ -59,7 +60,8 @@ func TestConcurrencyCap(t *testing.T) {
 	}
 }
 
-// TestSiblingsGoOn: however one call goes wrong, the contexts of the others last, and each has its own result, in call order.
+// TestSiblingsGoOn: however one call goes wrong, the contexts of the others
+// last, and each has its own result, in call order.
 func TestSiblingsGoOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		wait := func(ctx context.Context, d time.Duration) {
@@ -85,7 +87,7 @@ func TestSiblingsGoOn(t *testing.T) {
 			"input":   func(context.Context) (tool.Result[textOut], error) { return tool.NeedInput[textOut]("Which?"), nil },
 			"pending": func(context.Context) (tool.Result[textOut], error) { return tool.Pending[textOut](tool.Await{}), nil },
 			"panic":   func(context.Context) (tool.Result[textOut], error) { panic("oops") },
-			//lint:ignore SA5000 it is to panic, as a tool would
+			// lint:ignore SA5000 it is to panic, as a tool would
 			"panic nil":   func(context.Context) (tool.Result[textOut], error) { var m map[string]int; m["a"]++; return nil, nil },
 			"panic error": func(context.Context) (tool.Result[textOut], error) { panic(errors.New("custom")) },
 			"goexit":      func(context.Context) (tool.Result[textOut], error) { runtime.Goexit(); return nil, nil },
@@ -147,7 +149,8 @@ func TestSiblingsGoOn(t *testing.T) {
 	})
 }
 
-// TestResultsOfCallsThatEndInReverse: they are in call order, although the calls end, pause and are answered in the opposite one.
+// TestResultsOfCallsThatEndInReverse: they are in call order, although the
+// calls end, pause and are answered in the opposite one.
 func TestResultsOfCallsThatEndInReverse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var b blocker
@@ -184,7 +187,8 @@ func TestResultsOfCallsThatEndInReverse(t *testing.T) {
 	})
 }
 
-// TestTooManyCalls: those beyond the limit of a turn have a result that says so, and an event, and are not run.
+// TestTooManyCalls: those beyond the limit of a turn have a result that says
+// so, and an event, and are not run.
 func TestTooManyCalls(t *testing.T) {
 	for _, calls := range []int{agent.MaxCalls, agent.MaxCalls + 1, 2*agent.MaxCalls + 1} {
 		var n counter

@@ -118,7 +118,9 @@ func TestFinishedSiblingsSurviveAPause(t *testing.T) {
 	r.acceptable()
 }
 
-// A crash between two calls: what has its result keeps it, what was not begun is begun, each by its id, whatever its name.
+// A crash between two calls: the one that has its result keeps it, and the one
+// that wasn't begun is begun. They are told apart by id, also where their names
+// are equal.
 func TestCallsNotBegunBeforeACrash(t *testing.T) {
 	for _, effect := range []tool.Effect{tool.Once, tool.Idempotent} {
 		t.Run(string(effect), func(t *testing.T) {
@@ -126,7 +128,8 @@ func TestCallsNotBegunBeforeACrash(t *testing.T) {
 			var r *rig
 			act := tool.Must(tool.Func(tool.Spec{Name: "act", Effect: effect}, func(_ context.Context, in textIn) (tool.Result[textOut], error) {
 				if n.add(in.Text); in.Text == "a" {
-					// Its result is the next to be written; what comes after that is lost.
+					// Its result is the next to be written; what comes after
+					// that is lost.
 					r.faults.Add(faultkv.FailAt(r.faults.Applies() + 2).AndDie())
 				}
 				return tool.Done(textOut(in)), nil

@@ -23,8 +23,9 @@ import (
 
 var update = flag.Bool("update", false, "write what happens into testdata/*.txtar")
 
-// play is a whole behaviour as a txtar archive: a section for each thing that somebody does, with what is seen of it, and at
-// last what is stored. Calls are named by turn and place, pauses by call and number; there are no times.
+// play is a whole behaviour as a txtar archive: a section for each thing that
+// an actor does, with what is seen of it, and at last what is stored. Calls are
+// named by turn and place, pauses by call and number; there are no times.
 type play struct {
 	*rig
 	b strings.Builder
@@ -211,7 +212,8 @@ func playDeploy(t *testing.T) *play {
 	return p
 }
 
-// batchConfig is three calls: one is done at once, one waits for a job, one for a person.
+// batchConfig is three calls: one is done at once, one waits for a job, one for
+// a person.
 func batchConfig(concurrency int) agent.Config {
 	var n counter
 	return agent.Config{

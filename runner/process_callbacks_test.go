@@ -17,8 +17,9 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// No user code runs inside a storage transaction, nor under a lock: a layer, a body, a policy, the consumer of the events and the
-// authorizer each call back into the runner.
+// No user code runs inside a storage transaction, nor under a lock: a layer, a
+// body, a policy, the consumer of the events and the authorizer each call back
+// into the runner.
 func TestNoUserCodeInTransactions(t *testing.T) {
 	var n counter
 	var r *rig
@@ -68,7 +69,8 @@ func TestNoUserCodeInTransactions(t *testing.T) {
 	r.acceptable()
 }
 
-// TestCallingBackFromTheLoop: a listener may use the runner while it looks at an event, whichever it is.
+// TestCallingBackFromTheLoop: a listener may use the runner while it looks at
+// an event, whichever it is.
 func TestCallingBackFromTheLoop(t *testing.T) {
 	for name, test := range map[string]struct {
 		call func(ctx context.Context, r *rig, ev event.Event) error

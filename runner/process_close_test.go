@@ -18,8 +18,9 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// A body that ends when its context does has its result recorded before Close returns; one that ignores its context loses the
-// lease when Close's time is over, and what it comes back with is refused.
+// A body that ends when its context does has its result recorded before Close
+// returns; one that ignores its context loses the lease when Close's time is
+// over, and what it comes back with is refused.
 func TestClose(t *testing.T) {
 	for _, ignores := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -53,7 +54,7 @@ func TestClose(t *testing.T) {
 			if err := watch(t, r.Continue(context.Background(), chat, user)).err; !errors.Is(err, runner.ErrClosed) {
 				t.Errorf("a closed runner answers %v", err)
 			}
-			// Another process carries the session on: nobody had left it.
+			// Another process carries the session on: no caller had left it.
 			r.open()
 			watch(t, r.Continue(context.Background(), chat, user)).finished(event.FinishStop)
 			history := r.transcript().History
@@ -65,8 +66,8 @@ func TestClose(t *testing.T) {
 	}
 }
 
-// TestCloseAtEachEvent: beside the loop or from within it, Close returns within its bound, the run ends, and another runner
-// carries the session on.
+// TestCloseAtEachEvent: beside the loop or from within it, Close returns within
+// its bound, the run ends, and another runner carries the session on.
 func TestCloseAtEachEvent(t *testing.T) {
 	for _, within := range []bool{false, true} {
 		for _, layers := range []interceptor.Chain{nil, {passing}} {
@@ -116,7 +117,8 @@ func TestCloseAtEachEvent(t *testing.T) {
 	}
 }
 
-// TestCloseEndsEverything: workers, followers and streams of models, none of which outlive it.
+// TestCloseEndsEverything: workers, followers and streams of models, none of
+// which outlive it.
 func TestCloseEndsEverything(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		entered := make(chan struct{})
@@ -145,7 +147,8 @@ func TestCloseEndsEverything(t *testing.T) {
 	})
 }
 
-// TestAnswersAfterClose: a closed runner drives nothing, but whoever answers loses nothing by that.
+// TestAnswersAfterClose: a closed runner drives nothing, but an answer that is
+// given to it isn't lost.
 func TestAnswersAfterClose(t *testing.T) {
 	var n counter
 	r := newRig(t, oneCall(waiting("job", tool.Once, &n)), nil)
@@ -161,7 +164,8 @@ func TestAnswersAfterClose(t *testing.T) {
 	r.acceptable()
 }
 
-// TestCloseWaitsForWhatATimeoutLeft: it is a goroutine of the runner's, as long as it runs.
+// TestCloseWaitsForWhatATimeoutLeft: it is a goroutine of the runner's, as long
+// as it runs.
 func TestCloseWaitsForWhatATimeoutLeft(t *testing.T) {
 	for d, ends := range map[time.Duration]bool{5 * time.Second: true, time.Minute: false} {
 		synctest.Test(t, func(t *testing.T) {

@@ -22,7 +22,8 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// TestModelThatPanics: the run fails, and the process and the other sessions live on.
+// TestModelThatPanics: the run fails, and the process and the other sessions
+// live on.
 func TestModelThatPanics(t *testing.T) {
 	good := messages(says("Hi."))
 	bad := true
@@ -48,7 +49,7 @@ func TestPanicsAreResults(t *testing.T) {
 	tools := []tool.Tool{instant("ok", tool.Once, &n)}
 	for name, body := range map[string]func(){
 		"text": func() { panic("secret-in-the-stack") },
-		//lint:ignore SA5000 it is to panic, as a tool would
+		// lint:ignore SA5000 it is to panic, as a tool would
 		"nilmap":  func() { var m map[string]int; m[fmt.Sprint()]++ },
 		"goexit":  runtime.Goexit,
 		"error":   func() { panic(errors.New("custom")) },
@@ -115,7 +116,7 @@ func (panicsOnRead) MarshalJSON() ([]byte, error) { return []byte(`"x"`), nil }
 
 func (*panicsOnWrite) UnmarshalJSON(data []byte) error { return json.Unmarshal(data, new(any)) }
 
-// TestCodecsThatPanic: it is the call's result, and nobody else's.
+// TestCodecsThatPanic: the panic is the result of that call, and of no other.
 func TestCodecsThatPanic(t *testing.T) {
 	var n counter
 	var log bytes.Buffer
@@ -150,7 +151,8 @@ func TestCodecsThatPanic(t *testing.T) {
 	r.acceptable()
 }
 
-// Types that read themselves: one ends its goroutine, one takes as long as it is told.
+// Types that read themselves: one ends its goroutine, one takes as long as it
+// is told.
 type (
 	quitter struct{}
 	dawdler struct{}
@@ -179,7 +181,8 @@ func reading[In any](t *testing.T) *rig {
 	}, nil)
 }
 
-// Code that reads a tool's arguments and ends its goroutine fails the call: the goroutine was not the caller's.
+// Code that reads a tool's arguments ends its goroutine. That fails the call:
+// the goroutine was not the caller's.
 func TestReadingArgumentsEndsTheGoroutine(t *testing.T) {
 	r := reading[quitter](t)
 	gone, over := make(chan struct{}), false
@@ -194,7 +197,8 @@ func TestReadingArgumentsEndsTheGoroutine(t *testing.T) {
 	}
 }
 
-// Code that reads a tool's arguments and takes its time keeps nobody from leaving.
+// Code that reads a tool's arguments takes its time: its caller can leave all
+// the same.
 func TestReadingArgumentsTakesLong(t *testing.T) {
 	r := reading[dawdler](t)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -210,7 +214,8 @@ func TestReadingArgumentsTakesLong(t *testing.T) {
 	}
 }
 
-// A result that is nested so deep that no message could hold it, be it a tool's or a layer's, is the call's error, and the session goes on.
+// A result that is nested so deep that no message could hold it is the call's
+// error, and the session goes on: a tool's as well as a layer's.
 func TestDeepResults(t *testing.T) {
 	for _, by := range []string{"tool", "layer"} {
 		for _, depth := range []int{1000, 1001, 9998, 10000} {
@@ -244,7 +249,8 @@ func TestDeepResults(t *testing.T) {
 	}
 }
 
-// TestOutcomesThatAreNone: what a raw tool or a layer returns and nobody can store is the call's failure, not the run's.
+// TestOutcomesThatAreNone: a raw tool or a layer returns what can't be stored.
+// That is the call's failure, and not the run's.
 func TestOutcomesThatAreNone(t *testing.T) {
 	for name, exec := range map[string]tool.Execution{
 		"no JSON":               {Output: json.RawMessage(`{"a":`)},
@@ -291,7 +297,7 @@ func TestOutcomesThatAreNone(t *testing.T) {
 	}
 }
 
-// What OnEvent does wrong is its own affair.
+// What OnEvent does wrong harms no session.
 func TestOnEventPanics(t *testing.T) {
 	var n counter
 	r := newRig(t, agent.Config{Tools: []tool.Tool{waiting("job", tool.Once, &n)}, Model: messages(calls("job", `{"text":"j"}`), says("Done."))}, nil)

@@ -10,7 +10,8 @@ import (
 	"github.com/fermata-ai/fermata/kvstore/faultkv"
 )
 
-// hidden is an engine that several processes might share: leases on it are stored.
+// hidden is an engine that several processes might share: leases on it are
+// stored.
 func hidden(kv kvstore.Store) kvstore.Store { return struct{ kvstore.Store }{kv} }
 
 // atApply has do called right before the n-th Apply from now on.

@@ -36,7 +36,8 @@ func (f modelFunc) Generate(_ context.Context, r llm.Request) iter.Seq2[llm.Even
 	}
 }
 
-// messages is a model that says one list of parts after the other, by the number of its messages in the history.
+// messages is a model that says one list of parts after the other, by the
+// number of its messages in the history.
 func messages(turns ...[]llm.Part) modelFunc {
 	return func(r llm.Request) []llm.Event {
 		n := 0

@@ -24,7 +24,8 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// rig is what a test of the runner works with: an agent over an engine that can be reopened, as after a crash.
+// rig is what a test of the runner works with: an agent over an engine that can
+// be reopened, as after a crash.
 type rig struct {
 	*runner.Runner
 	t      *testing.T
@@ -91,7 +92,8 @@ func (r *rig) open() {
 	must(r.t, err)
 }
 
-// restart drops all that is in memory and opens the store again, as another process would. What still runs loses the store.
+// restart drops all that is in memory and opens the store again, as another
+// process would. What still runs loses the store.
 func (r *rig) restart() {
 	r.t.Helper()
 	if m, ok := r.engine.(*kvstore.Memory); ok {
@@ -120,7 +122,8 @@ func (r *rig) say(text string) *seen {
 	return watch(r.t, r.Run(r.t.Context(), user, chat, llm.UserText(text), nil))
 }
 
-// begin runs a user's message while the test goes on; ended waits for what the run showed.
+// begin runs a user's message while the test goes on; ended waits for what the
+// run showed.
 func (r *rig) begin(text string) (ended func() *seen) {
 	r.t.Helper()
 	c := make(chan *seen, 1)
@@ -167,7 +170,8 @@ func (r *rig) result(call string) llm.ToolResult {
 	return found[0]
 }
 
-// acceptable fails the test if a strict provider would refuse the stored transcript.
+// acceptable fails the test if a strict provider would refuse the stored
+// transcript.
 func (r *rig) acceptable() {
 	r.t.Helper()
 	ag, err := agent.New(r.config)
@@ -244,7 +248,8 @@ func (r *rig) texts() (texts []string) {
 	return texts
 }
 
-// outputs are the results of the open or last turn, in the order in which the model reads them.
+// outputs are the results of the open or last turn, in the order in which the
+// model reads them.
 func (r *rig) outputs() (texts []string) {
 	r.t.Helper()
 	for _, m := range r.transcript().History {
@@ -278,7 +283,8 @@ func (r *rig) sound() {
 	}
 }
 
-// work has a worker carry on what is due until so many sessions have come to their end.
+// work has a worker carry on what is due until so many sessions have come to
+// their end.
 func (r *rig) work(o runner.WorkOptions, sessions int) {
 	r.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -295,7 +301,8 @@ func (r *rig) work(o runner.WorkOptions, sessions int) {
 	_ = r.Work(ctx, &o)
 }
 
-// works has a worker carry on what is due until an event is the last to be seen.
+// works has a worker carry on what is due until an event is the last to be
+// seen.
 func (r *rig) works(last func(event.Event) bool) {
 	r.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())

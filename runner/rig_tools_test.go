@@ -44,7 +44,7 @@ func oneCall(t tool.Tool, layers ...interceptor.Layer) agent.Config {
 	}
 }
 
-// rawTool is a tool in its raw form, whose results nobody has encoded.
+// rawTool is a tool in its raw form: what it returns is its own encoding.
 type rawTool struct {
 	spec tool.Spec
 	f    func(context.Context, tool.Call) (tool.Execution, error)
@@ -69,7 +69,8 @@ var passes = interceptor.Layer{Name: "passes", Tool: func(next interceptor.ToolH
 
 func approval() interceptor.Chain { return interceptor.Chain{interceptor.Approval(nil)} }
 
-// starting is a tool that starts an outside job, and then does what its test wants.
+// starting is a tool that starts an outside job, and then does what its test
+// wants.
 func starting(effect tool.Effect, n *counter, then func(context.Context, tool.Call) (tool.Result[textOut], error)) tool.Tool {
 	return tool.Must(tool.Func(tool.Spec{Name: "deploy", Effect: effect, MayPause: true},
 		func(ctx context.Context, _ textIn) (tool.Result[textOut], error) {
@@ -106,7 +107,8 @@ func asking(name string, n *counter) tool.Tool {
 		}))
 }
 
-// blocker is a tool whose bodies note that they were entered, and wait to be let go.
+// blocker is a tool whose bodies note that they were entered, and wait to be
+// let go.
 type blocker struct {
 	mu      sync.Mutex
 	entered []string
@@ -165,7 +167,8 @@ func rewrite(name string, f func(args string) string) interceptor.Layer {
 	}}
 }
 
-// transfer is a tool that notes the arguments which it was run with, byte for byte.
+// transfer is a tool that notes the arguments which it was run with, byte for
+// byte.
 func transfer(ran *[]string) tool.Tool {
 	type in struct {
 		Cents int64  `json:"cents"`

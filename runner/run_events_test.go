@@ -21,7 +21,7 @@ import (
 )
 
 // TestATurnIsShownInOneOrder: what waited, what came of it, and then what the
-// model says of it, to the driver as to those who follow.
+// model says of it, to the driver as to followers.
 func TestATurnIsShownInOneOrder(t *testing.T) {
 	var n counter
 	r := newRig(t, agent.Config{
@@ -49,7 +49,8 @@ func TestATurnIsShownInOneOrder(t *testing.T) {
 	}
 }
 
-// TestEveryResultIsShown: also of a call that settles while the listener looks at another one's.
+// TestEveryResultIsShown: also of a call that settles while the listener looks
+// at another one's.
 func TestEveryResultIsShown(t *testing.T) {
 	let, settled := make(chan struct{}), make(chan struct{})
 	act := does(tool.Spec{Name: "act", Effect: tool.Idempotent}, func(_ context.Context, name string) (tool.Result[textOut], error) {
@@ -76,8 +77,9 @@ func TestEveryResultIsShown(t *testing.T) {
 	}
 }
 
-// TestOutcomesAreCommittedWhoeverLooksAway: what bodies return is durable at once, although whoever ranges over the events is busy
-// with an earlier one. A crash in that time must not cost it.
+// TestOutcomesAreCommittedWhoeverLooksAway: what bodies return is durable at
+// once, although the caller that ranges over the events is busy with an earlier
+// one. A crash in that time must not cost it.
 func TestOutcomesAreCommittedWhoeverLooksAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		goOn := make(chan struct{})
@@ -135,7 +137,8 @@ func TestShowHasTheResultsOfSiblings(t *testing.T) {
 	}
 }
 
-// What is shown of a session and of a call has a JSON form without Go's names in it, and comes back from it as it was.
+// What is shown of a session and of a call has a JSON form without Go's names
+// in it, and comes back from it as it was.
 func TestShownAsJSON(t *testing.T) {
 	var n counter
 	r, p := deployed(t, &n)

@@ -20,8 +20,9 @@ import (
 
 var errLicense = errors.New("the license has expired")
 
-// fatalAgent is an agent whose tool act does what its argument says: "wait" for an outside job, "obey" or "ignore" its
-// context, "fail" the whole run once let is closed, anything else at once.
+// fatalAgent is an agent whose tool act does what its argument says: "wait" for
+// an outside job, "obey" or "ignore" its context, "fail" the whole run once let
+// is closed, anything else at once.
 func fatalAgent(n *counter, let <-chan struct{}, concurrency int, acts ...string) agent.Config {
 	act := does(tool.Spec{Name: "act", MayPause: true}, func(ctx context.Context, what string) (tool.Result[textOut], error) {
 		n.add(what)
@@ -32,7 +33,7 @@ func fatalAgent(n *counter, let <-chan struct{}, concurrency int, acts ...string
 			<-ctx.Done()
 			return nil, ctx.Err()
 		case "ignore":
-			time.Sleep(time.Hour) // of the test's own time: those who ask for it run in a synctest bubble
+			time.Sleep(time.Hour) // in a synctest bubble
 		case "fail":
 			<-let
 			return nil, tool.Fatal(errLicense)
@@ -57,8 +58,9 @@ func statuses(t *testing.T, r *rig) (ends []event.Status) {
 	return ends
 }
 
-// TestFatalErrorWithSiblings: those that run are stopped, those that wait or were not begun are cancelled, those that are done
-// keep their results; the turn is closed, and Continue goes on.
+// TestFatalErrorWithSiblings: those that run are stopped, those that wait or
+// were not begun are cancelled, those that are done keep their results; the
+// turn is closed, and Continue goes on.
 func TestFatalErrorWithSiblings(t *testing.T) {
 	const done, failed, cancelled, unknown = event.Done, event.Failed, event.Cancelled, event.Unknown
 	for name, test := range map[string]struct {
@@ -113,7 +115,8 @@ func TestFatalErrorOfALayer(t *testing.T) {
 	r.acceptable()
 }
 
-// TestFatalErrorAfterTheListenerLeft: it ends the run all the same; Continue finds the turn to close, and the run failed.
+// TestFatalErrorAfterTheListenerLeft: it ends the run all the same; Continue
+// finds the turn to close, and the run failed.
 func TestFatalErrorAfterTheListenerLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var n counter

@@ -82,7 +82,8 @@ func TestLeavingTheLoop(t *testing.T) {
 	}
 }
 
-// A run that ends because its caller leaves, or the runner is closed, has not failed: its last event says how the session stands.
+// A run that ends because its caller leaves, or the runner is closed, has not
+// failed: its last event says how the session stands.
 func TestLastEventOfARunThatWasLeft(t *testing.T) {
 	for name, c := range map[string]struct {
 		detached, waits, closed bool
@@ -124,7 +125,8 @@ func TestLastEventOfARunThatWasLeft(t *testing.T) {
 					cancel()
 				}
 				s := <-ended
-				// A body that ends at once leaves nothing to do but wait; one that is still ending is part of what was interrupted.
+				// A body that ends at once leaves nothing to do but wait; one
+				// that is still ending is part of what was interrupted.
 				if got := s.end.Finish; got != c.want && (!c.waits || got != event.FinishInterrupted) || s.err == nil {
 					t.Errorf("it ended as %q, with %v", got, s.err)
 				}
@@ -185,7 +187,8 @@ var passing = interceptor.Layer{Name: "passing", Turn: func(next interceptor.Tur
 	}
 }}
 
-// busyAgent is an agent whose run shows every kind of event: three calls side by side, one of which waits.
+// busyAgent is an agent whose run shows every kind of event: three calls side
+// by side, one of which waits.
 func busyAgent(n *counter, layers ...interceptor.Layer) agent.Config {
 	make := does(tool.Spec{Name: "make"}, func(ctx context.Context, s string) (tool.Result[textOut], error) {
 		n.add("make " + s)
@@ -200,7 +203,8 @@ func busyAgent(n *counter, layers ...interceptor.Layer) agent.Config {
 	}
 }
 
-// finish carries the session on until the model has said its last, and checks that nothing was done twice or lost.
+// finish carries the session on until the model has said its last, and checks
+// that nothing was done twice or lost.
 func (r *rig) finish(n *counter) {
 	r.t.Helper()
 	run := r.carryOn()
@@ -230,8 +234,9 @@ func (r *rig) finish(n *counter) {
 	r.acceptable()
 }
 
-// TestLeavingAtEachEvent: a listener that goes at the n-th event, for each n, in each way, harms nothing: the session is free at
-// once, or when its bodies have ended, and is carried on from there.
+// TestLeavingAtEachEvent: a listener that goes at the n-th event, for each n,
+// in each way, harms nothing: the session is free at once, or when its bodies
+// have ended, and is carried on from there.
 func TestLeavingAtEachEvent(t *testing.T) {
 	leave := map[string]func(ctx context.CancelFunc) bool{
 		"by break":   func(context.CancelFunc) bool { return true },
@@ -257,7 +262,8 @@ func TestLeavingAtEachEvent(t *testing.T) {
 	}
 }
 
-// leaveAt runs a user's message, and leaves at the n-th event; it says how many there were.
+// leaveAt runs a user's message, and leaves at the n-th event; it says how many
+// there were.
 func leaveAt(r *rig, n int, leave func(context.CancelFunc) bool) (events int) {
 	ctx, cancel := context.WithCancel(r.t.Context())
 	defer cancel()
@@ -275,7 +281,8 @@ func leaveAt(r *rig, n int, leave func(context.CancelFunc) bool) (events int) {
 	return events
 }
 
-// idle fails the test if a drive holds the session although nothing happens any more.
+// idle fails the test if a drive holds the session although nothing happens any
+// more.
 func (r *rig) idle() {
 	r.t.Helper()
 	synctest.Wait()
@@ -289,8 +296,9 @@ func (r *rig) idle() {
 	}
 }
 
-// TestLeavingBodiesThatIgnoreIt: Run returns when its context ends, not when the slowest body does. What they come back with is
-// recorded, in call order, and not shown to anybody.
+// TestLeavingBodiesThatIgnoreIt: Run returns when its context ends, not when
+// the slowest body does. What the bodies return is recorded, in call order, and
+// isn't shown.
 func TestLeavingBodiesThatIgnoreIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		deaf := does(tool.Spec{Name: "deaf"}, func(_ context.Context, what string) (tool.Result[textOut], error) {

@@ -10,8 +10,9 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// TestFreshLimits: a run that has used up a limit gets as far again with each Continue, with each message, and after a restart;
-// what it has used is told of the whole run.
+// TestFreshLimits: a run that has used up a limit gets as far again with each
+// Continue, with each message, and after a restart; what it has used is told of
+// the whole run.
 func TestFreshLimits(t *testing.T) {
 	endless := fakellm.Calls("look", `{"text":"a"}`).And("look", `{"text":"b"}`).Usage(llm.Usage{Input: 10, Output: 5}).Forever()
 	for name, test := range map[string]struct {
@@ -69,7 +70,8 @@ func TestFreshLimits(t *testing.T) {
 	}
 }
 
-// TestLimitsLetAnAnswerThrough: the model's last word is never cut off by a limit, even if it overdraws one.
+// TestLimitsLetAnAnswerThrough: the model's last word is never cut off by a
+// limit, even if it overdraws one.
 func TestLimitsLetAnAnswerThrough(t *testing.T) {
 	model := fakellm.New(fakellm.Says("A long answer.").Usage(llm.Usage{Input: 1000, Output: 1000}))
 	r := newRig(t, agent.Config{Limits: agent.Limits{Turns: 1, ToolCalls: 1, Tokens: 1}, Model: model}, nil)

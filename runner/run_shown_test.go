@@ -22,9 +22,11 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// A call that settles while nobody drives its session is shown by the next drive, once, and by no other.
+// A call that settles while no drive holds its session is shown by the next
+// drive, once, and by no other.
 func TestSettledWhileNobodyDrives(t *testing.T) {
-	// start is a rig of which the calls wait, but for the last one, which is done. The clock stands.
+	// start is a rig of which the calls wait, but for the last one, which is
+	// done. The clock stands.
 	start := func(t *testing.T, waits int) (*rig, *clock, []tool.Pause) {
 		var n counter
 		at := newClock()
@@ -125,8 +127,8 @@ func TestSettledWhileNobodyDrives(t *testing.T) {
 	})
 }
 
-// What a body comes back with when its caller has left, or what settled while the caller made up his mind to leave, is shown by the
-// next drive, once.
+// What a body returns when its caller has left, or what settled while the
+// caller was about to leave, is shown by the next drive, once.
 func TestSettledAfterTheCallerLeft(t *testing.T) {
 	for _, restart := range []bool{false, true} {
 		t.Run(fmt.Sprintf("restart %v", restart), func(t *testing.T) {
@@ -162,7 +164,8 @@ func TestSettledAfterTheCallerLeft(t *testing.T) {
 			})
 		})
 	}
-	// two is a rig of which two calls have failed while nobody drives.
+	// two returns a rig of which two calls have failed while no drive was
+	// there.
 	two := func(t *testing.T, o *rigOptions) *rig {
 		var n counter
 		r := newRig(t, agent.Config{
@@ -240,7 +243,8 @@ func (s *stutter) Get(ctx context.Context, key []byte) (kvstore.Entry, error) {
 	return s.Store.Get(ctx, key)
 }
 
-// What a drive has shown it doesn't show again because somebody else's commit made it start over; only what has changed by that.
+// What a drive has shown it doesn't show again when another commit makes it
+// start over; it shows only what that has changed.
 func TestShownOnceThoughTheDriveStartsOver(t *testing.T) {
 	var n counter
 	var r *rig

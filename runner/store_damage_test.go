@@ -20,7 +20,8 @@ import (
 	public "github.com/fermata-ai/fermata/session"
 )
 
-// damaged is what errors of a damaged store are, and of one in which nothing is damaged but what it says has changed.
+// damaged is what errors of a damaged store are, and of one in which nothing is
+// damaged but what it says has changed.
 var damaged = []error{
 	session.ErrCorrupt, session.ErrNewerVersion, session.ErrUnknownSession, session.ErrUnknownCall, session.ErrUnknownPause, session.ErrNotPaused,
 	session.ErrSettled, session.ErrResumeConflict, session.ErrInvalidResumePayload, session.ErrPauseRequired, session.ErrNotYetKnown, session.ErrAmbiguousKey,
@@ -44,7 +45,8 @@ func entries(t *testing.T, kv kvstore.Store) []kvstore.Entry {
 	return page.Entries
 }
 
-// handled does to a session what can be done, and says how each of that went wrong.
+// handled does to a session what can be done, and says how each of that went
+// wrong.
 func handled(t *testing.T, f *fixtureRig) (errs []error) {
 	t.Helper()
 	ctx := context.Background()
@@ -95,7 +97,8 @@ func (f *fixtureRig) other() {
 	}
 }
 
-// Whatever stands in a record that some version wrote: nothing panics, an error says what it is, and the session beside it goes on.
+// Whatever stands in a record that some version wrote: nothing panics, an error
+// tells what it is, and the session beside it goes on.
 func FuzzStoredRecords(f *testing.F) {
 	files, err := filepath.Glob("testdata/stores/v*/*.txt")
 	if err != nil {
@@ -148,7 +151,8 @@ func FuzzStoredRecords(f *testing.F) {
 	})
 }
 
-// A single bit of a store that flips never lets a call through that nobody approved.
+// A single bit of a store that flips never lets a call through that was not
+// approved.
 func TestFlippedBitsNeverApprove(t *testing.T) {
 	const file = "testdata/stores/v1/at_a_gate.txt"
 	fx := fixtures["at a gate"]

@@ -18,7 +18,8 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// The longest names that are taken: as they are, and of what JSON makes six times as long.
+// The longest names that are taken: as they are, and of what JSON makes six
+// times as long.
 var longNames = map[string]string{"plain": strings.Repeat("x", 256), "control characters": strings.Repeat("\x01", 256)}
 
 // full asks for as many calls of a tool as a turn may have.
@@ -50,7 +51,8 @@ func (r *rig) headSize() int {
 	return len(e.Value)
 }
 
-// Whatever is said of all the calls of a turn, and by whoever: what their bodies ask for then can be written.
+// All calls of a turn are decided, at any length and by actors of any name:
+// what their bodies ask for then can be written.
 func TestFullTurnPausesAfterLongDecisions(t *testing.T) {
 	for name, actor := range longNames {
 		t.Run(name, func(t *testing.T) {
@@ -130,7 +132,8 @@ func TestFullTurnIsCancelledAtLength(t *testing.T) {
 	r.sound()
 }
 
-// A head that lies aside is read whole by whoever reads it, while others put the next one in its place.
+// A head that lies aside is read whole, while others put the next one in its
+// place.
 func TestLargeHeadIsReadWhole(t *testing.T) {
 	r, pauses := many(t, agent.MaxCalls)
 	read := make(chan error, 1)
@@ -170,8 +173,8 @@ func TestLargeHeadIsReadWhole(t *testing.T) {
 	r.acceptable()
 }
 
-// A layer may hold one call again and again, and those who answer may say much: a call about which no more can be kept ends, and its
-// body is not entered.
+// A layer may hold one call again and again, and the answers may be long. A
+// call about which no more can be kept ends, and its body isn't entered.
 func TestLayerHoldsForEver(t *testing.T) {
 	for name, actor := range longNames {
 		t.Run(name, func(t *testing.T) {
@@ -222,7 +225,8 @@ func many(t *testing.T, n int) (*rig, []tool.Pause) {
 	return r, pauses
 }
 
-// All the calls that a turn may have can be answered before anybody drives; their results fit what is written then.
+// All the calls that a turn may have can be answered before a drive looks;
+// their results fit what is written then.
 func TestFullTurnIsAnsweredAtOnce(t *testing.T) {
 	for name, size := range map[string]int{"small": 1, "of 30 KB": 30 << 10} {
 		t.Run(name, func(t *testing.T) {
@@ -249,7 +253,8 @@ func TestFullTurnIsAnsweredAtOnce(t *testing.T) {
 	}
 }
 
-// The head stays small: long words of those who answer don't make it too large to be written.
+// The head stays small: long words of the actors don't make it too large to be
+// written.
 func TestFullTurnIsDecidedAtLength(t *testing.T) {
 	turn := fakellm.Turn{}
 	for i := range agent.MaxCalls {

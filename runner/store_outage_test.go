@@ -42,7 +42,8 @@ func all(t *testing.T, kv kvstore.Store) map[string]string {
 	}
 }
 
-// A full disk refuses each operation, and leaves what was there. When there is room again, the operation succeeds.
+// A full disk refuses each operation, and leaves what was there. When there is
+// room again, the operation succeeds.
 func TestFullDiskChangesNothing(t *testing.T) {
 	large := text(strings.Repeat("x", 200<<10))
 	operations := map[string]func(context.Context, *runner.Runner, tool.Pause) error{
@@ -301,7 +302,8 @@ func TestCloseThoughTheStoreHangs(t *testing.T) {
 	})
 }
 
-// A session is deleted while somebody reads it. It is said to be deleted, and not to be damaged.
+// A session is deleted while it is read. The error is that it was deleted, and
+// not that it is damaged.
 func TestDeletedWhileItIsRead(t *testing.T) {
 	for _, kind := range []string{"m", "p"} {
 		t.Run(kind, func(t *testing.T) {
@@ -326,7 +328,8 @@ func TestDeletedWhileItIsRead(t *testing.T) {
 	}
 }
 
-// beforeReads is an engine that does something, once, before it reads what begins with prefix.
+// beforeReads is an engine that does something, once, before it reads what
+// begins with prefix.
 type beforeReads struct {
 	kvstore.Exclusive
 	prefix []byte

@@ -57,7 +57,8 @@ func TestPayloadSizes(t *testing.T) {
 	}
 }
 
-// An error may be as long as it likes: that the run has failed is recorded all the same.
+// An error may be as long as it likes: that the run has failed is recorded all
+// the same.
 func TestLongErrorsAreRecorded(t *testing.T) {
 	long := errors.New(strings.Repeat("é", 100_000))
 	fatal := tool.Must(tool.Func(tool.Spec{Name: "act"}, func(context.Context, textIn) (tool.Result[textOut], error) {
@@ -117,8 +118,9 @@ func (r *rig) size() int64 {
 	return info.Size()
 }
 
-// TestSlowReadersHoldNothing: while somebody looks at one item of a list, or at one event, no transaction is open: commits go on,
-// and the file doesn't grow by what is overwritten.
+// TestSlowReadersHoldNothing: while a caller looks at one item of a list, or at
+// one event, no transaction is open. Commits go on, and the file doesn't grow
+// by what is overwritten.
 func TestSlowReadersHoldNothing(t *testing.T) {
 	var n counter
 	now := newClock()
@@ -158,7 +160,8 @@ func TestSlowReadersHoldNothing(t *testing.T) {
 	}
 }
 
-// TestWritesAreOfWhatIsNew: a turn of a long session writes what a turn of a short one does.
+// TestWritesAreOfWhatIsNew: a turn of a long session writes what a turn of a
+// short one does.
 func TestWritesAreOfWhatIsNew(t *testing.T) {
 	const turns = 100
 	large := does(tool.Spec{Name: "large"}, func(_ context.Context, s string) (tool.Result[textOut], error) {

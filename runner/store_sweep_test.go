@@ -23,8 +23,8 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// Ten thousand sessions wait for answers that never come. Their deadlines pass, the agent goes on with each, and in time all of it is
-// gone.
+// Ten thousand sessions wait for answers that never come. Their deadlines pass,
+// the agent goes on with each, and in time all of it is gone.
 func TestAbandonedPausesAreReclaimed(t *testing.T) {
 	sessions := 10_000
 	if testing.Short() {
@@ -90,8 +90,8 @@ func TestAbandonedPausesAreReclaimed(t *testing.T) {
 	}
 }
 
-// A payload that a commit left behind which never came goes when it is old, and not before; one that is referred to stays for as long
-// as what refers to it.
+// A payload that a commit left behind which never came goes when it is old, and
+// not before; one that is referred to stays for as long as what refers to it.
 func TestOrphanedPayloadsAreReclaimed(t *testing.T) {
 	var n counter
 	cl := &clock{at: time.Now()}
@@ -140,7 +140,8 @@ func TestOrphanedPayloadsAreReclaimed(t *testing.T) {
 	}
 }
 
-// A file gives its space back after a sweep, by a copy, on which everything goes on.
+// A file gives its space back after a sweep, by a copy, on which everything
+// goes on.
 func TestSweptSpaceIsGivenBack(t *testing.T) {
 	var n counter
 	cl := &clock{at: time.Now()}
@@ -241,7 +242,8 @@ func TestSweepSparesPayloadsThatMove(t *testing.T) {
 	}
 }
 
-// A program makes ids of its own, which don't tell their age. A sweep spares a payload whose commit is on its way.
+// A program makes ids of its own, which don't tell their age. A sweep spares a
+// payload whose commit is on its way.
 func TestSweepWithOwnIDs(t *testing.T) {
 	h, ids := new(hooked), 0
 	var n counter

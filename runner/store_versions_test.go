@@ -25,17 +25,19 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// fixture is a store as some version of fermata left it, with one session in it, and how that session goes on.
+// fixture is a store as some version of fermata left it, with one session in
+// it, and how that session goes on.
 type fixture struct {
 	calls []llm.Part                   // that the model makes first
 	data  json.RawMessage              // of the pauses
-	body  func(f *fixtureRig) error    // while a body runs, before the process dies; nil: nobody dies
+	body  func(f *fixtureRig) error    // while a body runs, before the process dies; nil: it lives on
 	leave func(f *fixtureRig)          // what is done before the store is left; nil: the message is sent
 	goOn  func(f *fixtureRig) *seen    // what is done when it is opened again
 	want  func(f *fixtureRig, r *seen) // what comes of it
 }
 
-// fixtureRig is a rig whose clock stands, so that what is stored is always of the same time.
+// fixtureRig is a rig whose clock stands, so that what is stored is always of
+// the same time.
 type fixtureRig struct {
 	*rig
 	clock  *clock
@@ -265,10 +267,11 @@ func (f *fixtureRig) has(call string, want event.Status, output string) {
 	}
 }
 
-// newFixtureRig works on an engine that a version has left; nil is an empty one.
+// newFixtureRig works on an engine that a version has left; nil is an empty
+// one.
 func newFixtureRig(t *testing.T, fx *fixture, left *kvstore.Memory) *fixtureRig {
 	f := &fixtureRig{clock: newClock()}
-	died := left != nil // only who leaves the store dies
+	died := left != nil // only the process that leaves the store dies
 	inBody := func(ctx context.Context, name string) {
 		call := tool.CallFrom(ctx)
 		f.call, f.token = call.ID, call.Token()
@@ -324,8 +327,10 @@ func newFixtureRig(t *testing.T, fx *fixture, left *kvstore.Memory) *fixtureRig 
 	return f
 }
 
-// A store of every version since the first is checked, read, and its session carried on to its end. With -update the stores of this
-// version that are missing are written; one that is there stays as it is, since some build has left it.
+// A store of every version since the first is checked, read, and its session
+// carried on to its end. With -update the stores of this version that are
+// missing are written; one that is there stays as it is, since some build has
+// left it.
 func TestStoresOfEveryVersion(t *testing.T) {
 	if *update {
 		dir := filepath.Join("testdata", "stores", fmt.Sprint("v", session.Version))
@@ -367,8 +372,8 @@ func TestStoresOfEveryVersion(t *testing.T) {
 	}
 }
 
-// writeFixture leaves a store, and writes it down: a line with the first call and its token, and two for each entry, its key and
-// its value.
+// writeFixture leaves a store, and writes it down: a line with the first call
+// and its token, and two for each entry, its key and its value.
 func writeFixture(t *testing.T, file string, fx *fixture) {
 	f := newFixtureRig(t, fx, nil)
 	switch {
@@ -425,7 +430,8 @@ func readFixture(t testing.TB, file string) (kv *kvstore.Memory, call, token str
 	return kv, call, token
 }
 
-// An answer may be null, also in a head to which a later version has added something.
+// An answer may be null, also in a head to which a later version has added
+// something.
 func TestNullAnswerAndALaterField(t *testing.T) {
 	job := tool.Must(tool.Func(tool.Spec{Name: "job", MayPause: true},
 		func(context.Context, textIn) (tool.Result[any], error) { return tool.Pending[any](tool.Await{}), nil }))

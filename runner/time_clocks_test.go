@@ -62,9 +62,9 @@ func (m *machine) work(t *testing.T) (stop func()) {
 	return stop
 }
 
-// Whatever the clocks of two machines show, up to the greatest skew that is
-// stated, and behind by any amount: the worker of the one steals no drive of
-// the other that lives. It follows one that has died after a lease and a tenth,
+// The clocks of two machines differ by up to the greatest skew that is stated,
+// or are behind by any amount. The worker of the one steals no drive of the
+// other that lives. It follows one that has died after a lease and a tenth,
 // counted from when it could have seen its last commit, and not before that
 // lease is over.
 func TestSkewedClocks(t *testing.T) {
@@ -91,7 +91,7 @@ func TestSkewedClocks(t *testing.T) {
 					}()
 					synctest.Wait()
 					b.work(t)
-					for range 100 { // by hand, too, and by those who only look
+					for range 100 { // by hand, too, or only looking
 						time.Sleep(10 * time.Second)
 						if idle {
 							continue
@@ -317,7 +317,8 @@ func TestLeaseWithoutALength(t *testing.T) {
 	})
 }
 
-// A clock of 1970, as a machine's that can't keep the time, keeps no answer from being due before its pause's deadline.
+// A clock of 1970, as a machine's that can't keep the time, keeps no answer
+// from being due before its pause's deadline.
 func TestDueIn1970(t *testing.T) {
 	at := &clock{at: time.Unix(3600, 0)}
 	var n counter

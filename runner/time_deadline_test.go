@@ -44,8 +44,8 @@ func TestDeadlineBeforeAnswer(t *testing.T) {
 			t.Errorf("the result is %s", got)
 		}
 	})
-	// Whoever comes at the deadline finds the expiry applied, and it is durable: nothing that comes later, by whatever clock,
-	// is told otherwise.
+	// A caller that comes at the deadline finds the expiry applied, and it is
+	// durable: nothing that comes later, by whatever clock, is told otherwise.
 	late := map[string]func(*rig, tool.Pause) error{
 		"an answer": func(r *rig, p tool.Pause) error {
 			_, err := r.Resume(r.t.Context(), chat, runner.Complete(p.ID, "ci", text("late")))
@@ -191,7 +191,8 @@ func TestExtendMovesTheDeadline(t *testing.T) {
 	}
 }
 
-// What is due at once is due whatever the clock says: one that goes back, or another process's that is behind, keeps nobody from it.
+// What is due at once is due, whatever the clock shows: it is taken up also
+// where a clock goes back, or another process's clock is behind.
 func TestDueAtOnceBeforeEveryClock(t *testing.T) {
 	for name, passed := range map[string]time.Duration{"an answer": 0, "an answer after the deadline of another call": 2 * time.Hour} {
 		t.Run(name, func(t *testing.T) {
@@ -219,7 +220,8 @@ func TestDueAtOnceBeforeEveryClock(t *testing.T) {
 	}
 }
 
-// What is stored can be read again: a deadline of a year that JSON has no form for is refused, and the pause is as it was.
+// What is stored can be read again: a deadline of a year that JSON has no form
+// for is refused, and the pause is as it was.
 func TestExtendRefusesWhatCannotBeStored(t *testing.T) {
 	var n counter
 	r := newRig(t, agent.Config{
@@ -291,7 +293,8 @@ func TestDeadlinesSurviveRestarts(t *testing.T) {
 	r.acceptable()
 }
 
-// A pause that is overdue is over, for whoever comes, also where more are overdue than one commit ends.
+// A pause that is overdue is over for every caller, also where more are overdue
+// than one commit ends.
 func TestOverdueForEverybody(t *testing.T) {
 	for name, late := range map[string]func(*rig, tool.Pause, time.Time) error{
 		"extend": func(r *rig, p tool.Pause, now time.Time) error {

@@ -46,7 +46,8 @@ func works(t *testing.T, runners ...*runner.Runner) {
 	})
 }
 
-// TestTimerFiresOnce: although several workers share the store, at its time, and not before.
+// TestTimerFiresOnce: although several workers share the store, at its time,
+// and not before.
 func TestTimerFiresOnce(t *testing.T) {
 	for name, o := range map[string]rigOptions{"exclusive": {memory: true}, "shared": {memory: true, wrap: hidden}} {
 		t.Run(name, func(t *testing.T) {
@@ -72,7 +73,8 @@ func TestTimerFiresOnce(t *testing.T) {
 	}
 }
 
-// TestTimersOfAllLengths: none of them is a deadline in the past by overflow, and none waits for what is over.
+// TestTimersOfAllLengths: none of them is a deadline in the past by overflow,
+// and none waits for what is over.
 func TestTimersOfAllLengths(t *testing.T) {
 	for d, over := range map[time.Duration]bool{0: true, -time.Hour: true, math.MinInt64: true, 1: true, math.MaxInt64: false, 100 * 365 * 24 * time.Hour: false} {
 		t.Run(d.String(), func(t *testing.T) {
@@ -116,7 +118,8 @@ func TestCancelledSleep(t *testing.T) {
 	})
 }
 
-// TestOverdueAfterARestart: what came due while no process ran is done soon after one does, once.
+// TestOverdueAfterARestart: what came due while no process ran is done soon
+// after one does, once.
 func TestOverdueAfterARestart(t *testing.T) {
 	var n counter
 	now := newClock()

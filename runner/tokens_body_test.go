@@ -49,7 +49,8 @@ func TestTokens(t *testing.T) {
 	p := r.say("Go.").finished(event.FinishPaused).pause("job")
 	first := tokens[0]
 
-	// In another process, and after the keys were rotated, it is good, and names the pause.
+	// In another process, and after the keys were rotated, it is good, and
+	// names the pause.
 	must(t, r.RotateTokenKeys(t.Context(), user, nil))
 	r.restart()
 	found, err := r.Find(t.Context(), runner.Ref{Token: first}, user)
@@ -97,7 +98,8 @@ func key(t *testing.T, token string) string {
 	return string(claims[:bytes.IndexByte(claims, ',')])
 }
 
-// The same pause has the same token in each attempt, also where there is a newer key by then.
+// The same pause has the same token in each attempt, also where there is a
+// newer key by then.
 func TestTokenIsTheSameInEachAttempt(t *testing.T) {
 	tokens := make(chan string, 2)
 	hangs := make(chan struct{})
@@ -151,7 +153,8 @@ func TestSecretsStaySecret(t *testing.T) {
 	}
 }
 
-// A token that a body hands out is for the pause that it is about to ask for, in each entry and each attempt.
+// A token that a body hands out is for the pause that it is about to ask for,
+// in each entry and each attempt.
 func TestTokenIsForTheNextPause(t *testing.T) {
 	var r *rig
 	r = newRig(t, agent.Config{
@@ -169,7 +172,8 @@ func TestTokenIsForTheNextPause(t *testing.T) {
 		Model: fakellm.New(fakellm.Calls("pipeline", `{"text":"a"}`), fakellm.Says("Done.")),
 	}, nil)
 	p := r.say("Go.").finished(event.FinishPaused).pause("pipeline")
-	// The early answer is an output, and the pause takes one for the tool: it is refused, and pause 2 is open.
+	// The early answer is an output, and the pause takes one for the tool: it
+	// is refused, and pause 2 is open.
 	p = r.answer(runner.Complete(p.ID, "ci", []byte(`1`))).finished(event.FinishPaused).pause("pipeline")
 	if rc := r.receipt(p.Call, 2); p.Number != 2 || rc.Fate != session.Refused {
 		t.Errorf("pause %d is open; the receipt says %q", p.Number, rc.Fate)

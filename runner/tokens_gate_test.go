@@ -48,9 +48,9 @@ func (r *rig) redeem(token string, decide func(pause string, actor runner.Actor,
 }
 
 // A layer's token is for its own pause. Where another layer's gets the number,
-// since the process died before the first was stored and the policy has changed,
-// the token decides nothing: not while that pause is open, nor as a duplicate of
-// what the other layer was told.
+// since the process died before the first was stored and the policy has
+// changed, the token decides nothing: not while that pause is open, nor as a
+// duplicate of what the other layer was told.
 func TestTokenOfOneLayerAtAnothersPause(t *testing.T) {
 	var n counter
 	var token string

@@ -20,7 +20,7 @@ import (
 
 var ringKey = kvstore.Key("x", "token-keys")
 
-// Whatever its tool declares, a call's token is good: in a layer, in a prompt,
+// A call's token is good, whatever its tool declares: in a layer, in a prompt,
 // in a body that only reports how far it is.
 func TestEveryCallHasATokenThatIsGood(t *testing.T) {
 	var tokens []string

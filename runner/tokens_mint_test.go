@@ -81,8 +81,9 @@ func TestTokenOfAShortLife(t *testing.T) {
 	}
 }
 
-// The Authorizer is asked about what the token will be for, and whom: also where
-// the pause is given by its call, and the holder in bytes that no receipt keeps.
+// The Authorizer is asked about what the token will be for, and whom: also
+// where the pause is given by its call, and the holder in bytes that no receipt
+// keeps.
 func TestTokenIsAskedForAsItIsMade(t *testing.T) {
 	var n counter
 	var asked []runner.Operation
@@ -111,7 +112,7 @@ func TestTokenIsAskedForAsItIsMade(t *testing.T) {
 		t.Errorf("a token of %q is asked for as one of %q", tok.Holder, op.Holder)
 	}
 
-	// What a token is refused for is not told to those who may not have one.
+	// Why a token is refused is not told to callers that may not have one.
 	for _, pause := range []string{p.ID, "nothing", tool.PauseID(p.Call, 7)} {
 		for _, session := range []string{chat, "chat-2"} {
 			grant := runner.Grant{Session: session, Pause: pause, Permits: []tool.Permit{"none"}, Holder: "eve"}

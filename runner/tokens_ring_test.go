@@ -54,7 +54,7 @@ func TestKeysRetire(t *testing.T) {
 	if ring, err = r.store.TokenKeys(t.Context()); err != nil || len(ring) != 2 {
 		t.Errorf("after a year the ring has %v, %v", ring, err)
 	}
-	r.restart() // the ring is read by who begins anew
+	r.restart() // a new process reads the ring
 	if _, err := r.ReadToken(t.Context(), minted); !errors.Is(err, runner.ErrTokenExpired) {
 		t.Errorf("after a year: %v", err)
 	}
@@ -72,12 +72,12 @@ func TestKeysRetire(t *testing.T) {
 	}
 }
 
-// After a leak all keys but the new one go, whenever "now" was: also the one
-// that signed until now, which the new one replaces a moment later.
+// After a leak all keys but the new one go, whatever time "now" was: also the
+// one that signed until now, which the new one replaces a moment later.
 func TestRetireNow(t *testing.T) {
 	cl := newClock()
 	var n counter
-	var slow time.Duration // of the Authorizer, who asks others
+	var slow time.Duration // of the Authorizer, which asks others
 	r := newRig(t, agent.Config{
 		Tools: []tool.Tool{waiting("job", tool.Once, &n)},
 		Model: messages(calls("job", `{"text":"j"}`), says("I see.")),
@@ -278,8 +278,9 @@ func TestUnknownKeysAreCheap(t *testing.T) {
 	})
 }
 
-// Many that come at once while the ring can't be read are all told so, and none
-// that its token is bad; when it can be read again, all are served.
+// Many tokens come at once while the ring can't be read. Each caller is told
+// that, and none that its token is bad. When the ring can be read again, all
+// are served.
 func TestRingThatCannotBeReadForAWhile(t *testing.T) {
 	var tokens []string
 	reads := &ringReads{}
@@ -312,7 +313,7 @@ func TestRingThatCannotBeReadForAWhile(t *testing.T) {
 	all(errAway)
 	reads.broken.Store(false)
 	_, err := r.MintToken(t.Context(), runner.Grant{Session: chat, Pause: p.ID, Permits: []tool.Permit{tool.PermitFail}}, user)
-	must(t, err) // who has a say in it waits for no second
+	must(t, err) // a new token doesn't wait for the next second
 	before := reads.n.Load()
 	all(nil)
 	if n := reads.n.Load() - before; n != 0 {

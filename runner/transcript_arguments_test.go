@@ -26,7 +26,7 @@ func lister(ran *[]string) tool.Tool {
 	}))
 }
 
-// Arguments that a model encoded twice: who approves sees the form that runs,
+// Arguments that a model encoded twice: the approver sees the form that runs,
 // before a restart and after it, and the transcript keeps what the model wrote.
 func TestArgumentsThatWereEncodedTwice(t *testing.T) {
 	for _, asked := range []string{`{"ids":"[1,2]"}`, `"{\"ids\":[1,2]}"`} {
@@ -124,8 +124,9 @@ func TestNoArguments(t *testing.T) {
 	}
 }
 
-// A tool name that no provider would take back, or that the model misspelt, is an error result that lists the names. It ends in
-// a limit, if the model does not stop.
+// A tool name that no provider would take back, or that the model misspelt, is
+// an error result that lists the names. It ends in a limit, if the model does
+// not stop.
 func TestUnknownNamesDoNotLoop(t *testing.T) {
 	var n counter
 	for _, name := range []string{"reed", "", "Look", strings.Repeat("x", 300), "look.er/s", "look\n"} {
@@ -158,8 +159,9 @@ type numbers struct {
 	Small uint8  `json:"small,omitempty"`
 }
 
-// TestNumbers: those that fit arrive exactly, through a gate that edits a neighbour, the store, a restart, and back to the model.
-// Those that don't fit are the model's to correct, in words of the schema rather than of a decoder.
+// TestNumbers: those that fit arrive exactly, through a gate that edits a
+// neighbour, the store, a restart, and back to the model. Those that don't fit
+// are the model's to correct, in words of the schema rather than of a decoder.
 func TestNumbers(t *testing.T) {
 	for args, want := range map[string]string{
 		`{"id":9007199254740993}`:             `{"id":9007199254740993,"small":7}`,
@@ -215,7 +217,8 @@ func TestNumbers(t *testing.T) {
 	}
 }
 
-// TestUnknownToolPassesNoLayer: nobody is asked to approve what can't be run. Its siblings run.
+// TestUnknownToolPassesNoLayer: no approval is asked for what can't be run. Its
+// siblings run.
 func TestUnknownToolPassesNoLayer(t *testing.T) {
 	var n counter
 	var asked []string

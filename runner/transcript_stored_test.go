@@ -60,8 +60,8 @@ func TestResultsAreInCallOrder(t *testing.T) {
 	r.acceptable()
 }
 
-// A provider numbers its calls in each request anew, or not at all. An answer to an earlier call of the same number does not
-// count for a later one.
+// A provider numbers its calls in each request anew, or not at all. An answer
+// to an earlier call of the same number does not count for a later one.
 func TestProviderIDsDoNoHarm(t *testing.T) {
 	var n counter
 	call := func(id string) []llm.Part {
@@ -190,8 +190,8 @@ func TestResultsReachTheModelUnescaped(t *testing.T) {
 	}
 }
 
-// TestWhatModelsSayIsAcceptable: whatever a model sends, what is stored of it is what every provider takes back; the run ends,
-// and the next message is answered.
+// TestWhatModelsSayIsAcceptable: whatever a model sends, every provider takes
+// back what is stored of it. The run ends, and the next message is answered.
 func TestWhatModelsSayIsAcceptable(t *testing.T) {
 	look := llm.ToolCall{Name: "look", Arguments: text("a")}
 	for name, parts := range map[string][]llm.Part{
@@ -236,7 +236,8 @@ func TestWhatModelsSayIsAcceptable(t *testing.T) {
 	}
 }
 
-// TestWhatUsersSayIsAcceptable: a message that providers would refuse is refused before it is stored, and leaves no session.
+// TestWhatUsersSayIsAcceptable: a message that providers would refuse is
+// refused before it is stored, and leaves no session.
 func TestWhatUsersSayIsAcceptable(t *testing.T) {
 	for name, parts := range map[string][]llm.Part{
 		"nothing": {}, "an empty text": {llm.Text{}}, "white space": {llm.Text{Text: " \n"}}, "a blank beside a word": {llm.Text{Text: "Hi."}, llm.Text{}},

@@ -21,8 +21,9 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// A session that can't be read, one of a newer version, one that is driven all the time, and one that always fails: the others are
-// carried on, and the worker does not run hot over those.
+// A session that can't be read, one of a newer version, one that is driven all
+// the time, and one that always fails: the others are carried on, and the
+// worker does not run hot over those.
 func TestBadSessionsHoldNobodyUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var n counter
@@ -230,7 +231,8 @@ func TestWorkerWarnsOfWhatDeadDrivesHeld(t *testing.T) {
 	})
 }
 
-// A worker is there, and a long Run holds the session. An answer comes right after: the worker doesn't wait for a minute.
+// A worker is there, and a long Run holds the session. An answer comes right
+// after: the worker doesn't wait for a minute.
 func TestWorkerAfterALongRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var n counter

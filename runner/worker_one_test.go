@@ -55,7 +55,7 @@ func TestWorkOnOneSession(t *testing.T) {
 			if len(ends) != 1 || ends[0] != chat+" stop" || time.Since(at) != 0 {
 				t.Errorf("it drove %q, in %v", ends, time.Since(at))
 			}
-			stands(r, "chat-2", "") // it has something to do, and nobody does it
+			stands(r, "chat-2", "") // it has something to do, and no worker does it
 			r.Close()
 		})
 	})

@@ -25,7 +25,7 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// client is one of those who do something to the session.
+// client is one of the callers that do something to the session.
 type client struct {
 	*world
 	number int
@@ -153,7 +153,8 @@ func (c *client) do(in operation, f func() (string, error)) string {
 	return out.text
 }
 
-// outcome says what an operation came to. One that an error kept from happening has no outcome.
+// outcome says what an operation came to. One that an error kept from happening
+// has no outcome.
 func (c *client) outcome(text string, err error) (out outcome, happened bool) {
 	var conflict *session.ConflictError
 	var settled *session.SettledError
@@ -229,7 +230,8 @@ func (c *client) resume(ctx context.Context, rn *runner.Runner, in operation) {
 	}
 }
 
-// look looks at a call: at how it stands, and at its receipts. These are two reads.
+// look looks at a call: at how it stands, and at its receipts. These are two
+// reads.
 func (c *client) look(ctx context.Context, runner int, call string) {
 	in := operation{name: "call", call: call, runner: runner}
 	b := c.begin()
@@ -302,7 +304,8 @@ func (c *client) show(ctx context.Context, runner int) {
 	}
 }
 
-// waiting records, of all calls that were known, that these wait and no others do.
+// waiting records, of all calls that were known, that these wait and no others
+// do.
 func (c *client) waiting(b began, runner int, known []string, pending []tool.Pause) {
 	for _, p := range pending {
 		c.ended(b, operation{name: "waits", call: p.Call, runner: runner}, outcome{text: c.waits(p)})
@@ -357,7 +360,8 @@ func (c *client) drive(ctx context.Context, runner int, name string) error {
 // others ended.
 var errNotToTheEnd = errors.New("the drive was not seen to its end")
 
-// watch records what a drive shows: each result and each pause was there at some moment between the drive's begin and then.
+// watch records what a drive shows: each result and each pause was there at
+// some moment between the drive's begin and then.
 func (c *client) watch(runner int, events iter.Seq2[event.Event, error]) (failure error) {
 	leave := math.MaxInt
 	if c.number < clients && c.r.IntN(6) == 0 {
@@ -401,7 +405,8 @@ func (c *client) watch(runner int, events iter.Seq2[event.Event, error]) (failur
 	return failure
 }
 
-// settle brings the session to rest, tells once more what was told before, and lets all deadlines pass.
+// settle brings the session to rest, tells once more what was told before, and
+// lets all deadlines pass.
 func (c *client) settle() {
 	c.rest()
 	c.atRest(false)
@@ -426,7 +431,8 @@ func (c *client) settle() {
 	}
 }
 
-// rest carries the session on until there is nothing to do. A drive that others left behind is waited for, or its stored lease is.
+// rest carries the session on until there is nothing to do. A drive that others
+// left behind is waited for, or its stored lease is.
 func (c *client) rest() {
 	again := time.NewTicker(time.Millisecond)
 	defer again.Stop()

@@ -77,8 +77,9 @@ func (c *tally) count(all []porcupine.Operation) {
 	}
 }
 
-// log says what was checked, and fails the test if it was not what it was to be: a history in which nothing is accepted, or nobody
-// comes too late, shows nothing.
+// log tells what was checked, and fails the test if that is too little: a
+// history in which nothing is accepted, or no caller comes too late, shows
+// nothing.
 func (c *tally) log(t *testing.T) {
 	t.Logf("counted: %d histories of two runners, %d violations", c.histories, c.violations)
 	t.Logf("counted: %d operations of theirs, %d violations", c.operations, c.violations)
@@ -98,7 +99,8 @@ func (c *tally) log(t *testing.T) {
 	}
 }
 
-// check asks porcupine about each call of a history, and what else must hold at its end.
+// check asks porcupine about each call of a history, and looks at what else
+// must hold at its end.
 func (w *world) check(all *tally) {
 	w.t.Helper()
 	all.histories++
@@ -145,7 +147,8 @@ func (m *callModel) porcupine() porcupine.Model {
 	return model.ToModel()
 }
 
-// describe prints the longest part of a history that can be explained, in the order that explains it, and then the rest.
+// describe prints the longest part of a history that can be explained, in the
+// order that explains it, and then the rest.
 func (w *world) describe(all []porcupine.Operation, facts porcupine.LinearizationInfo) string {
 	var longest []porcupine.Operation
 	for _, part := range facts.PartialLinearizationsOperations() {

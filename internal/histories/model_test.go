@@ -8,8 +8,10 @@ import (
 	"github.com/fermata-ai/fermata/internal/session"
 )
 
-// callModel is the life of one call, written down once more, as those see it who don't drive: what an operation comes to follows
-// from its state, and between operations a driver may take any step that it may take at all. It knows when pauses end by the hour.
+// callModel is the life of one call, written down once more, as callers see it
+// that don't drive. What an operation comes to follows from its state. Between
+// operations a driver may take any step that it may take at all. It knows by
+// the hour when pauses end.
 type callModel struct {
 	steps []step // the pauses that the call asks for, one after the other
 	once  bool   // its effect
@@ -51,7 +53,7 @@ func isDecision(content string) bool { return content == yes || content == no }
 // is; others are objects.
 func isString(content string) bool { return strings.HasPrefix(content, "say ") }
 
-// byTimer is who answers at a timer's deadline.
+// byTimer is the actor of a timer's deadline.
 const byTimer = "timer"
 
 // mostPauses is the highest number of a pause that matters.
@@ -59,7 +61,7 @@ const mostPauses = 5
 
 // callState is comparable, for porcupine.
 type callState struct {
-	status     session.CallStatus // empty: nobody has asked for the call yet
+	status     session.CallStatus // empty: no model has asked for the call yet
 	asked      int                // steps, so far
 	pauses     int
 	kind       byte   // of the open pause, or the last one
@@ -79,10 +81,13 @@ type callState struct {
 	settled    event.Status
 }
 
-// operation is what a client asks for, or what it is shown. The clock is an input, as it is of every transition: an operation reads
-// it at some moment between its call and its return, and is judged by what it reads, so that one which began in time and commits
-// after the clock has moved is no violation. Expiry therefore is no operation of its own: it may come wherever the clock may have
-// reached the deadline, and has to where the clock had reached it before the operation began.
+// operation is what a client asks for, or what it is shown. The clock is an
+// input, as it is of every transition: an operation reads it at some moment
+// between its call and its return, and is judged by what it reads. So one that
+// began in time and commits after the clock has moved is no violation. Expiry
+// therefore is no operation of its own: it may come where the clock may have
+// reached the deadline, and must come where the clock had reached it before the
+// operation began.
 type operation struct {
 	name       string
 	call       string
@@ -95,17 +100,20 @@ type operation struct {
 	runner int // beside the point
 }
 
-// outcome is what an operation came to, in words that the model knows. One that is uncertain may have happened, or may not.
+// outcome is what an operation came to, in words that the model knows. One that
+// is uncertain may have happened, or may not.
 type outcome struct {
 	text      string
 	uncertain bool
 }
 
-// after is what may be of a call after an operation; nothing, if it can't have come to that.
+// after is what may be of a call after an operation; nothing, if it can't have
+// come to that.
 func (m *callModel) after(was callState, in operation, out outcome) (next []callState) {
 	for s := range m.reach(was, in.now) {
 		if in.name == "result" && s.answered() && s.settleBody(event.Done, s.output).result() == out.text {
-			// Only here is something shown that is not committed yet: that the answer is the result rides with the next commit.
+			// Only here is something shown that is not committed yet: that the
+			// answer is the result rides with the next commit.
 			next = append(next, was)
 		}
 		for _, then := range m.do(s, in) {
@@ -135,7 +143,8 @@ func (m *callModel) reach(s callState, now int) map[callState]bool {
 	return seen
 }
 
-// drive is what may happen to a call by itself: what its driver does next, or its deadline.
+// drive is what may happen to a call by itself: what its driver does next, or
+// its deadline.
 func (m *callModel) drive(s callState, now int) (next []callState) {
 	body := m.once && s.status == session.Running || !m.once && s.reenters()
 	switch {
@@ -176,17 +185,18 @@ func (m *callModel) drive(s callState, now int) (next []callState) {
 // stopping reports whether the call is not to wait any more.
 func (s callState) stopping() bool { return s.cancelling || s.ending }
 
-// answered says that the call has the answer that is to be its output.
+// answered reports whether the call has the answer that is to be its output.
 func (s callState) answered() bool {
 	return s.status == session.Answered && s.output != "" && s.answer != no
 }
 
-// reenters says that the layers, and then the body, are run next.
+// reenters reports whether the layers, and then the body, are run next.
 func (s callState) reenters() bool {
 	return s.status == session.Requested || s.status == session.Answered && s.output == "" && s.answer != no
 }
 
-// pause is the next pause of a call, at any hour until now. An answer that is there already is consumed.
+// pause is the next pause of a call, at any hour until now. An answer that is
+// there already is consumed.
 func (m *callModel) pause(s callState, now int) (next []callState) {
 	st := m.steps[s.asked]
 	early := s.early
@@ -268,7 +278,8 @@ type possible struct {
 	state callState
 }
 
-// do is what an operation may come to, in a state that no driver changes meanwhile.
+// do is what an operation may come to, in a state that no driver changes
+// meanwhile.
 func (m *callModel) do(s callState, in operation) []possible {
 	overdue := s.status == session.Pending && s.deadline > 0 && s.deadline <= in.since
 	only := func(text string) []possible { return []possible{{text, s}} }

@@ -273,7 +273,8 @@ func (w *world) of(call string) (mine []porcupine.Operation) {
 
 func (w *world) start() { w.asked.Do(func() { close(w.started) }) }
 
-// run has the clients do what they do, once there is something to do it to, and then brings the session to rest.
+// run has the clients do what they do, once there is something to do it to, and
+// then brings the session to rest.
 func (w *world) run() {
 	var all sync.WaitGroup
 	for n := range clients {

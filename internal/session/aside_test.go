@@ -38,7 +38,8 @@ func values(t *testing.T, kv kvstore.Store, prefix string) []kvstore.Entry {
 	return page.Entries
 }
 
-// Heads of every size are written, at whatever write the process dies; and what one that lay aside leaves is swept.
+// Heads of every size are written as a whole, or not, at each write at which
+// the process may die. What a head that lay aside leaves is swept.
 func TestHeadsOfEverySize(t *testing.T) {
 	sizes := []int{10, 70 << 10, 200 << 10, 10, 900 << 10, 60 << 10, 70 << 10, 10}
 	run := func(s *session.Store, from int) (done int, err error) {
@@ -95,7 +96,8 @@ func haltOf(st *session.State) string {
 	return st.Halt.Why
 }
 
-// A head that lies aside, and is damaged there, is damaged; and so is a notice of nothing.
+// A head that lies aside, and is damaged there, is damaged; and so is a notice
+// of nothing.
 func TestDamagedHeadAside(t *testing.T) {
 	for name, damage := range map[string]func(head, piece kvstore.Entry) kvstore.Batch{
 		"a piece is missing": func(_, piece kvstore.Entry) kvstore.Batch { return kvstore.Batch{Deletes: [][]byte{piece.Key}} },

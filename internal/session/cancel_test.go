@@ -11,9 +11,9 @@ import (
 	"github.com/fermata-ai/fermata/llm"
 )
 
-// TestCancelThatIsOvertakenByTheCallItself: a cancellation that has read the head
-// before the call was asked for, and finds it settled by another cancellation,
-// is that one's duplicate.
+// TestCancelThatIsOvertakenByTheCallItself: a cancellation that has read the
+// head before the call was asked for, and finds it settled by another
+// cancellation, is that one's duplicate.
 func TestCancelThatIsOvertakenByTheCallItself(t *testing.T) {
 	kv := kvstore.NewMemory()
 	other := session.NewStore(kv, nil)

@@ -12,8 +12,8 @@ import (
 	"github.com/fermata-ai/fermata/llm"
 )
 
-// What lies beside a head, and is not what belongs there, is an error: it is neither taken for something else nor trusted with how
-// much memory to ask for.
+// What lies beside a head, and is not what belongs there, is an error: it is
+// neither taken for something else nor trusted with how much memory to ask for.
 func TestDamageBesideTheHead(t *testing.T) {
 	ctx := context.Background()
 	answer := func(s *session.Store) error {

@@ -14,7 +14,8 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// gated is a store with two sessions: in the first a call waits at a gate and another one for an output; nothing waits in the second.
+// gated returns a store with two sessions. In the first a call waits at a gate,
+// and another one for an output; nothing waits in the second.
 func gated(t *testing.T) (kvstore.Store, *session.Store) {
 	t.Helper()
 	kv := kvstore.NewMemory()
@@ -88,7 +89,8 @@ func overwrite(t *testing.T, kv kvstore.Store, edit func(string) string) {
 	must(t, err)
 }
 
-// A record that does not add up is an error for its session alone, and never read as approved or as undecided.
+// A record that does not add up is an error for its session alone, and never
+// read as approved or as undecided.
 func TestDamagedRecords(t *testing.T) {
 	change := func(from, to string) func(string) string {
 		return func(head string) string { return strings.Replace(head, from, to, 1) }
@@ -174,7 +176,8 @@ func TestDamagedRecords(t *testing.T) {
 	}
 }
 
-// A record of a newer version is refused. Fields of a later program survive the operations of this one.
+// A record of a newer version is refused. Fields of a later program survive the
+// operations of this one.
 func TestNewerVersions(t *testing.T) {
 	kv, s := gated(t)
 	overwrite(t, kv, func(head string) string { return strings.Replace(head, `"v":1,`, `"v":2,`, 1) })

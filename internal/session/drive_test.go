@@ -12,7 +12,8 @@ import (
 	"github.com/fermata-ai/fermata/llm"
 )
 
-// A driver acts on the head that it sees, and shows it: never one that was not committed.
+// A driver acts on the head that it sees, and shows it: never one that was not
+// committed.
 func TestADriveSeesWhatIsCommitted(t *testing.T) {
 	kv := faultkv.New(kvstore.NewMemory())
 	s := session.NewStore(kv.Store, nil)
@@ -66,7 +67,8 @@ func TestADriveSeesWhatIsCommitted(t *testing.T) {
 	}
 }
 
-// Two processes look at their clocks, one before a deadline, and one after it. Whatever the second is told, is so.
+// Two processes look at their clocks, one before a deadline, and one after it.
+// What the second is told is true.
 func TestRefusedForADeadlineOnlyWhereItCounts(t *testing.T) {
 	kv, _ := gated(t)
 	faults := faultkv.New(kv)
@@ -87,12 +89,13 @@ func TestRefusedForADeadlineOnlyWhereItCounts(t *testing.T) {
 	err := late.Update(t.Context(), "first", func(tx *session.Tx) error { _, err := tx.Cancel("c2", "bob", ""); return err })
 	st, loadErr := early.Load(t.Context(), "first")
 	must(t, loadErr)
-	if got := st.Call("c2").Settled; err != nil || got != event.Cancelled { // an answer that nobody took up can be cancelled
+	if got := st.Call("c2").Settled; err != nil || got != event.Cancelled { // an answer that no driver took up can be cancelled
 		t.Errorf("the cancellation is told %v, and the call is %q", err, got)
 	}
 }
 
-// TestDriveThatGaveItsLeaseUpWritesNothing: whatever was left behind in it.
+// TestDriveThatGaveItsLeaseUpWritesNothing: a driver goes on with a drive that
+// it has left. Nothing of that is written.
 func TestDriveThatGaveItsLeaseUpWritesNothing(t *testing.T) {
 	for name, kv := range map[string]kvstore.Store{"exclusive": kvstore.NewMemory(), "shared": struct{ kvstore.Store }{kvstore.NewMemory()}} {
 		t.Run(name, func(t *testing.T) {

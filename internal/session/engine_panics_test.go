@@ -58,8 +58,8 @@ func stays(f func()) (returned bool) {
 }
 
 // TestEngineThatEndsItsCaller: an engine that panics, or ends the goroutine
-// that called it, keeps no other caller out of the drive or the session, and what it was
-// given counts once, or not at all.
+// that called it, keeps no other caller out of the drive or the session, and
+// what it was given counts once, or not at all.
 func TestEngineThatEndsItsCaller(t *testing.T) {
 	say := func(tx *session.Tx) error { return tx.Say(entry(t, llm.UserText("Go.")), "", "", false) }
 	stop := func(tx *session.Tx) error { tx.Stop(event.FinishFailed, ""); return nil }

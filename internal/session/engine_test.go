@@ -14,7 +14,7 @@ import (
 	"github.com/fermata-ai/fermata/llm"
 )
 
-// shared is an engine that doesn't say that one process holds it.
+// shared returns an engine that doesn't tell that one process holds it.
 func shared(kv kvstore.Store) kvstore.Store { return struct{ kvstore.Store }{kv} }
 
 // TestEngineCallsAreBounded: an engine that doesn't answer, whether or not it
@@ -112,9 +112,9 @@ func TestLateWritesCountOnce(t *testing.T) {
 	}
 }
 
-// TestNobodyWaitsForTheSlot: the store hangs in a commit. Who looks at the
-// head, leaves the drive or gives it up goes on at once, and what the drive was
-// left with is done when the store answers.
+// TestNobodyWaitsForTheSlot: the store hangs in a commit. A caller that looks
+// at the head, leaves the drive or gives it up goes on at once. What the drive
+// was left with is done when the store answers.
 func TestNobodyWaitsForTheSlot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		disk := faultkv.New(kvstore.NewMemory())

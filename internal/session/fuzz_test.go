@@ -15,8 +15,9 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// records are the kinds of what is stored: the first part of their keys, and how each is read. Read returns nil for what has no other
-// form than its bytes. The order is the corpus's.
+// records are the kinds of what is stored: the first part of their keys, and
+// how each is read. Read returns nil for what has no other form than its bytes.
+// The order is the corpus's.
 var records = []struct {
 	kind string
 	read func(ctx context.Context, s *Store, key, value []byte) (any, error)
@@ -59,7 +60,8 @@ func reads[T any](_ context.Context, _ *Store, key, value []byte) (any, error) {
 	return v, nil
 }
 
-// stored lists the entries of the stores that some version has left, by their kinds.
+// stored lists the entries of the stores that some version has left, by their
+// kinds.
 func stored(tb testing.TB) map[string][]kvstore.Entry {
 	tb.Helper()
 	files, err := filepath.Glob("../../runner/testdata/stores/v*/*.txt")
@@ -114,8 +116,9 @@ func place(kind string, value []byte) []byte {
 	return kvstore.Key(kind, "chat-1", "x")
 }
 
-// Whatever bytes a record has: it is read as something that, written again, is read as the same, or the error says that it is damaged,
-// newer, or about something that is not there.
+// A record of any bytes is read as something that, written again, is read as
+// the same; or the error tells that it is damaged, newer, or about something
+// that isn't there.
 func FuzzRecords(f *testing.F) {
 	all := stored(f)
 	for i, r := range records {
@@ -163,7 +166,7 @@ func FuzzRecords(f *testing.F) {
 	})
 }
 
-// approved lists the pauses at which a head or a record says that somebody approved.
+// approved lists the pauses at which a head or a record has an approval.
 func approved(v any) (pauses []int) {
 	note := func(ds []Decision) {
 		for _, d := range ds {
@@ -183,7 +186,7 @@ func approved(v any) (pauses []int) {
 	return pauses
 }
 
-// No bit that flips in a head or in a call's record is an approval that nobody gave.
+// A bit that flips in a head or in a call's record makes no approval.
 func TestFlippedBitsAreNoApprovals(t *testing.T) {
 	all := stored(t)
 	denied := false
@@ -194,7 +197,7 @@ func TestFlippedBitsAreNoApprovals(t *testing.T) {
 				t.Fatal(err)
 			}
 			if !bytes.Contains(e.Value, []byte(`"shown"`)) {
-				continue // nobody was asked
+				continue // no approval was asked for
 			}
 			before := len(approved(v))
 			denied = denied || bytes.Contains(e.Value, []byte(`"approved":false`))

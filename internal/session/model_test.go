@@ -16,7 +16,8 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// model is the life of one call, written down a second time: as plainly as possible, from the contract rather than from the code.
+// model is the life of one call, written down a second time: as plainly as
+// possible, from the contract rather than from the code.
 type model struct {
 	once, mayPause bool
 	status         session.CallStatus
@@ -31,7 +32,7 @@ type model struct {
 	deadline       bool // the open pause has one
 }
 
-// entered says that the body may be running.
+// entered reports whether the body may be running.
 func (m *model) entered() bool {
 	switch {
 	case !m.mayPause:
@@ -52,7 +53,8 @@ func (m *model) refuse(n int) {
 	delete(m.receipts, n)
 }
 
-// answer is what an answer to pause n comes to: "accepted", "duplicate", "conflict" or "refused".
+// answer is what an answer to pause n comes to: "accepted", "duplicate",
+// "conflict" or "refused".
 func (m *model) answer(n int, content string, decision, failure bool) string {
 	got, answered := m.receipts[n]
 	switch {
@@ -92,7 +94,8 @@ type harness struct {
 	was   session.Call // before the last claim
 }
 
-// The second, hand-written model and the transitions agree on every random history.
+// The second, hand-written model and the transitions agree on every random
+// history.
 func TestLifeOfACallModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		h := &harness{now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
@@ -265,7 +268,8 @@ func (h *harness) cancel(t *rapid.T) {
 	default:
 		fatal(t, err)
 		h.m.receipts[0] = "cancel"
-		// A drive holds the session: where no claim would show it, the body may be running.
+		// A drive holds the session: where no claim would show it, the body may
+		// be running.
 		if h.m.status == session.Running || !h.m.once && h.m.status != session.Pending {
 			h.m.cancelling = true
 		} else {
@@ -285,7 +289,8 @@ func (h *harness) settle(t *rapid.T) {
 	}
 }
 
-// time passes until every deadline is over, and an answer that comes then finds it so.
+// time passes until every deadline is over, and an answer that comes then finds
+// it so.
 func (h *harness) time(t *rapid.T) {
 	h.now = h.now.Add(8 * 24 * time.Hour)
 	fatal(t, h.drive.Update(t.Context()))

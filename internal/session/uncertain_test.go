@@ -13,7 +13,8 @@ import (
 	"github.com/fermata-ai/fermata/kvstore/faultkv"
 )
 
-// Whoever loses a commit's acknowledgement, and can't find out any more, is told that it may have been applied.
+// A caller loses a commit's acknowledgement, and can't find out any more: it is
+// told that the commit may have been applied.
 func TestErrorsSayWhatMayHaveHappened(t *testing.T) {
 	for name, c := range map[string]struct {
 		end       func(kv *faultkv.Injector, cancel func()) // after the first try
@@ -50,7 +51,7 @@ func TestErrorsSayWhatMayHaveHappened(t *testing.T) {
 }
 
 // TestWhatIsNeverCertain: an engine never tells what became of a schema or a
-// key, and doesn't take it. Who puts it hears of it after a few tries. One that
+// key, and doesn't take it. The caller hears of it after a few tries. One that
 // was taken all the same is found.
 func TestWhatIsNeverCertain(t *testing.T) {
 	for name, put := range map[string]func(*session.Store) error{
