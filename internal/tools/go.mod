@@ -1,0 +1,5 @@
+module github.com/fermata-ai/fermata/internal/tools
+
+go 1.26.0
+
+require golang.org/x/mod v0.41.0
