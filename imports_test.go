@@ -45,7 +45,8 @@ var mayImport = map[string][]string{
 // ends are folders of packages that nothing else imports, and that may import everything.
 var ends = []string{
 	"bench", "examples", "fermatatest", "llm/llmtest",
-	"internal/benchtable", "internal/fleet", "internal/histories", "internal/lives", "internal/prove",
+	"internal/benchtable", "internal/consumer", "internal/fleet", "internal/histories", "internal/lives", "internal/prove",
+	"internal/property", "internal/testlength", // of tests
 }
 
 // homes is where a library stands that could be replaced: the one package, or
@@ -115,7 +116,7 @@ func TestTheCoreDependsOnLittle(t *testing.T) {
 	allowed := []string{
 		"github.com/invopop/jsonschema", "github.com/santhosh-tekuri/jsonschema/v6", "go.etcd.io/bbolt", "github.com/rs/xid",
 		"github.com/go-json-experiment/json", "github.com/tidwall/btree", "github.com/anishathalye/porcupine",
-		"github.com/google/go-cmp", // in suites of tests
+		"github.com/google/go-cmp", "pgregory.net/rapid", // in suites of tests
 	}
 	for _, p := range packages(t) {
 		for _, i := range p.Imports {

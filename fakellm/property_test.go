@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/fermata-ai/fermata/fakellm"
+	"github.com/fermata-ai/fermata/internal/property"
 	"github.com/fermata-ai/fermata/llm"
 )
 
@@ -37,7 +38,7 @@ func transcript(t *rapid.T) []llm.Message {
 }
 
 func TestCheckFindsAnyBreachOfPairing(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		messages := transcript(t)
 		if err := fakellm.Check(llm.Request{Messages: messages, Tools: tools}); err != nil {
 			t.Fatalf("a good transcript: %v", err)

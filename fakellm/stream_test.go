@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/fermata-ai/fermata/fakellm"
+	"github.com/fermata-ai/fermata/internal/property"
 	"github.com/fermata-ai/fermata/llm"
 )
 
@@ -82,7 +83,7 @@ func TestStreams(t *testing.T) {
 
 // However a turn is streamed, it is the same message.
 func TestEveryStreamingCollectsToTheSame(t *testing.T) {
-	rapid.Check(t, func(rt *rapid.T) {
+	property.Check(t, func(rt *rapid.T) {
 		turn := fakellm.Turn{}
 		for range rapid.IntRange(0, 4).Draw(rt, "pieces") {
 			switch rapid.IntRange(0, 3).Draw(rt, "piece") {

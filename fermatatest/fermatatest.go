@@ -26,9 +26,23 @@ import (
 type Options struct {
 	// Engines are those that histories are kept in; empty: those of [Engines].
 	Engines []Engine
-	// Twice: a process that was killed is followed by one that is killed, too, at each of its writes in turn. That takes the
-	// square of the time.
+	// Twice: a process that was killed is followed by one that is killed, too, at
+	// each of its writes in turn. That takes the square of the time.
 	Twice bool
+	// Every cuts only every n-th write, for tests that have to be short; 0 and 1
+	// cut them all.
+	Every int
+	// First is how many writes are passed over before the first that is cut:
+	// several runs with Every cut different ones so.
+	First int
+}
+
+// cuts returns which write is cut first, counted from 1, and how many writes on
+// the next one is. Each way begins at another write.
+func (o *Options) cuts(way, writes int) (first, every int) {
+	every = max(1, o.Every)
+	first = o.First + way*every/len(ways)
+	return 1 + first%every%max(1, writes), every
 }
 
 // Run cuts each scenario at every write, on every engine: a subtest each, and an error for each history that went wrong. It logs
@@ -47,7 +61,7 @@ func Run(t *testing.T, o *Options, scenarios ...Scenario) Table {
 		t.Run(s.Name, func(t *testing.T) {
 			for _, e := range engines {
 				t.Run(e.Name, func(t *testing.T) {
-					r, err := s.Cut(t.Context(), e, o.Twice)
+					r, err := s.Cut(t.Context(), e, o)
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -102,17 +116,22 @@ func (t Table) String() string {
 // maxViolations is how many wrong histories are enough.
 const maxViolations = 3
 
-// Cut runs the scenario uncut, and then once for each way in which each of its writes can go wrong. The error says that the
-// scenario can't be run.
-func (s Scenario) Cut(ctx context.Context, e Engine, twice bool) (Report, error) {
+// Cut runs the scenario uncut on an engine, and then once for each way in which
+// each of its writes can go wrong. Of the options, Engines is not used. The
+// error says that the scenario can't be run.
+func (s Scenario) Cut(ctx context.Context, e Engine, o *Options) (Report, error) {
+	if o == nil {
+		o = &Options{}
+	}
 	r := Report{Scenario: s.Name, Engine: e.Name}
 	uncut, _, err := s.history(ctx, e, nil, &r, way{})
 	if err != nil || len(r.Violations) > 0 {
 		return r, err
 	}
 	r.Writes = uncut.writes
-	for _, w := range ways {
-		for n := 1; len(r.Violations) < maxViolations; n++ {
+	for i, w := range ways {
+		first, every := o.cuts(i, uncut.writes)
+		for n := first; len(r.Violations) < maxViolations; n += every {
 			_, struck, err := s.history(ctx, e, uncut, &r, w, w.fault(n))
 			if err != nil {
 				return r, err
@@ -120,7 +139,7 @@ func (s Scenario) Cut(ctx context.Context, e Engine, twice bool) (Report, error)
 			if struck == 0 {
 				break // n is beyond the last write
 			}
-			for m := 1; twice && w.dies && struck > 0 && len(r.Violations) < maxViolations; m++ {
+			for m := 1; o.Twice && w.dies && struck > 0 && len(r.Violations) < maxViolations; m += every {
 				if _, struck, err = s.history(ctx, e, uncut, &r, w, w.fault(n), faultkv.FailAt(m).AndDie()); err != nil {
 					return r, err
 				}

@@ -16,7 +16,7 @@ import (
 // cut runs a scenario in memory.
 func cut(t *testing.T, e fermatatest.Engine, s fermatatest.Scenario) fermatatest.Report {
 	t.Helper()
-	r, err := s.Cut(t.Context(), e, false)
+	r, err := s.Cut(t.Context(), e, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,5 +104,29 @@ func TestFindsAScenarioThatCantBe(t *testing.T) {
 	finds(t, r, "answer for deploy comes when there is no such call")
 	if r.Histories > 0 {
 		t.Errorf("%d histories were cut all the same", r.Histories)
+	}
+}
+
+// With Every, each pass cuts other writes, and all passes together cut each
+// write in each way once.
+func TestEveryAndFirst(t *testing.T) {
+	s := fermatatest.Scenario{Name: "passes", Inputs: []fermatatest.Input{hello}, World: world(agent.Config{
+		Tools: []tool.Tool{instant("pay", tool.Once)}, Model: paid,
+	})}
+	all := cut(t, fermatatest.Memory(), s).Histories
+	sum := 0
+	const every = 3
+	for first := range every {
+		r, err := s.Cut(t.Context(), fermatatest.Memory(), &fermatatest.Options{Every: every, First: first})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Histories == 0 || r.Histories > all/2 {
+			t.Errorf("pass %d has %d of %d histories", first, r.Histories, all)
+		}
+		sum += r.Histories
+	}
+	if sum != all {
+		t.Errorf("the passes have %d histories, and not %d", sum, all)
 	}
 }

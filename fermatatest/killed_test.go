@@ -1,58 +1,53 @@
 package fermatatest_test
 
 import (
-	"flag"
 	"slices"
 	"testing"
 
 	"go.uber.org/goleak"
 
 	"github.com/fermata-ai/fermata/fermatatest"
+	"github.com/fermata-ai/fermata/internal/testlength"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-var every = flag.Bool("every", false, "cut every scenario on files, too, and kill the next process as well: that takes long")
+// killed cuts scenarios at every write: in a short test at every n-th, and by
+// time at others in each pass. Share is the test's part of the time.
+func killed(t *testing.T, share float64, o fermatatest.Options, scenarios ...fermatatest.Scenario) {
+	t.Helper()
+	for pass := range testlength.Cuts.Rounds(share) {
+		o.Every, o.First = testlength.EveryCut, pass
+		fermatatest.Run(t, &o, scenarios...)
+	}
+}
 
-// In memory every scenario is cut everywhere, with leases in memory and with stored ones.
+// In memory every scenario is cut, with leases in memory and with stored ones.
 func TestKilledAtEveryWrite(t *testing.T) {
-	fermatatest.Run(t, &fermatatest.Options{
+	killed(t, .3, fermatatest.Options{
 		Engines: []fermatatest.Engine{fermatatest.Memory(), fermatatest.Shared(fermatatest.Memory())},
 	}, scenarios()...)
 }
 
 // On bbolt, whose files are written for real, so are those whose commits differ most.
 func TestKilledAtEveryWriteOfAFile(t *testing.T) {
-	all := scenarios()
-	if !*every {
-		all = append(named(t, "three in parallel, once", "approval, then a pause, idempotent", "an early answer, once"), largeAnswer(200<<10))
-	}
-	fermatatest.Run(t, &fermatatest.Options{
+	all := append(named(t, "three in parallel, once", "approval, then a pause, idempotent", "an early answer, once"), largeAnswer(200<<10))
+	killed(t, .2, fermatatest.Options{
 		Engines: []fermatatest.Engine{fermatatest.Bolt(), fermatatest.Shared(fermatatest.Bolt())},
 	}, all...)
 }
 
 // Payloads are written before the commit that refers to them, and not all at once.
 func TestKilledAtEveryWriteOfPayloads(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes long")
-	}
-	all := []fermatatest.Scenario{large(70 << 10)[1], largeAnswer(600 << 10)}
-	if *every {
-		all = append(all, large(70 << 10)[0], largeAnswer(200<<10))
-	}
-	fermatatest.Run(t, &fermatatest.Options{Engines: []fermatatest.Engine{fermatatest.Memory()}}, all...)
+	all := append(large(70<<10), largeAnswer(200<<10), largeAnswer(600<<10))
+	killed(t, .2, fermatatest.Options{Engines: []fermatatest.Engine{fermatatest.Memory()}}, all...)
 }
 
 // The process that comes after the one that was killed is killed, too, wherever that can be.
 func TestKilledTwice(t *testing.T) {
-	all := scenarios()
-	if !*every {
-		all = named(t, "one tool, once", "an early answer, idempotent", "message as answer, idempotent")
-	}
-	fermatatest.Run(t, &fermatatest.Options{
+	killed(t, .3, fermatatest.Options{
 		Engines: []fermatatest.Engine{fermatatest.Memory(), fermatatest.Shared(fermatatest.Memory())}, Twice: true,
-	}, all...)
+	}, scenarios()...)
 }
 
 // named are the scenarios of those names.

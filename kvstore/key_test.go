@@ -8,6 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/fermata-ai/fermata/internal/property"
 	"github.com/fermata-ai/fermata/kvstore"
 )
 
@@ -19,7 +20,7 @@ var tuples = rapid.SliceOfN(rapid.OneOf(
 ), 0, 4)
 
 func TestKeyRoundTrip(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		parts := tuples.Draw(t, "parts")
 		got, err := kvstore.Parts(kvstore.Key(parts...))
 		if err != nil || !slices.Equal(got, parts) {
@@ -30,7 +31,7 @@ func TestKeyRoundTrip(t *testing.T) {
 
 // TestKeyOrder: keys sort as tuples do, part by part, the shorter first.
 func TestKeyOrder(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		a, b := tuples.Draw(t, "a"), tuples.Draw(t, "b")
 		if got, want := bytes.Compare(kvstore.Key(a...), kvstore.Key(b...)), slices.Compare(a, b); got != want {
 			t.Fatalf("Key(%q) and Key(%q) compare as %d, want %d", a, b, got, want)
@@ -40,7 +41,7 @@ func TestKeyOrder(t *testing.T) {
 
 // TestKeyPrefix: a key is another's prefix if, and only if, its tuple is.
 func TestKeyPrefix(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		a, b := tuples.Draw(t, "a"), tuples.Draw(t, "b")
 		if rapid.Bool().Draw(t, "related") {
 			b = append(slices.Clone(a), b...)

@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/fermata-ai/fermata/internal/modeltext"
+	"github.com/fermata-ai/fermata/internal/property"
 	"github.com/fermata-ai/fermata/internal/strictjson"
 )
 
@@ -164,7 +165,7 @@ func argumentsHold(t interface{ Fatalf(string, ...any) }, in string) {
 }
 
 func TestValidValuesAreUntouchedArguments(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		v := anyJSON().Draw(t, "value")
 		argumentsHold(t, string(v))
 		if v[0] != '{' && v[0] != '[' {

@@ -6,6 +6,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"github.com/fermata-ai/fermata/internal/property"
 )
 
 func TestMessageClean(t *testing.T) {
@@ -46,7 +48,7 @@ func TestMessageCleanFindsEachField(t *testing.T) {
 }
 
 func TestCleanLeavesCleanMessagesAlone(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		m := anyMessage().Draw(t, "message")
 		if got := m.Clean(); !cmp.Equal(m, got) || len(m.Parts) > 0 && &m.Parts[0] != &got.Parts[0] {
 			t.Fatal("changed or copied")

@@ -35,7 +35,7 @@ func everything() llm.Request {
 	}
 	for n := range 40 { // more than fit a box, and a piece too large to lie with others
 		r.Messages = append(r.Messages, llm.Message{Role: llm.RoleAssistant, Parts: []llm.Part{llm.ToolCall{ID: fmt.Sprint(n), Arguments: json.RawMessage(fmt.Sprintf(`{"n":%d}`, n))}}},
-			llm.Message{Role: llm.RoleTool, Parts: []llm.Part{llm.ToolResult{Call: fmt.Sprint(n), Output: json.RawMessage(fmt.Sprintf(`"%0*d"`, n*n*n, n))}}})
+			llm.Message{Role: llm.RoleTool, Parts: []llm.Part{llm.ToolResult{Call: fmt.Sprint(n), Output: json.RawMessage(fmt.Sprintf(`"%0*d"`, 4*n*n, n))}}})
 	}
 	return r
 }
@@ -49,12 +49,13 @@ func TestClonesAreTheirReceivers(t *testing.T) {
 	if diff := cmp.Diff(everything(), r); diff != "" {
 		t.Errorf("who writes into a copied request changes it (-want +got):\n%s", diff)
 	}
+	want := everything()
 	for i, m := range r.Messages {
 		if diff := cmp.Diff(m, m.Clone()); diff != "" {
 			t.Fatalf("a copy of message %d differs (-want +got):\n%s", i, diff)
 		}
 		scribble.Over(m.Clone())
-		if diff := cmp.Diff(everything().Messages[i], m); diff != "" {
+		if diff := cmp.Diff(want.Messages[i], m); diff != "" {
 			t.Errorf("who writes into a copied message changes it (-want +got):\n%s", diff)
 		}
 	}

@@ -9,6 +9,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"github.com/fermata-ai/fermata/internal/property"
 )
 
 // The stored form. Sessions live for months: a change here needs a reader of the old form.
@@ -110,7 +112,7 @@ func TestPartAloneHasTheSameForm(t *testing.T) {
 }
 
 func TestRoundTrip(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		m := anyMessage().Draw(t, "message")
 		b, err := m.AppendJSON([]byte("before"))
 		if err != nil {
@@ -140,7 +142,7 @@ func TestRoundTrip(t *testing.T) {
 }
 
 func TestDecodedMessageOwnsItsMemory(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		m := anyMessage().Draw(t, "message")
 		b, err := m.AppendJSON(nil)
 		if err != nil {

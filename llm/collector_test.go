@@ -10,6 +10,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"github.com/fermata-ai/fermata/internal/property"
 )
 
 func streamOf(events ...Event) iter.Seq2[Event, error] {
@@ -358,7 +360,7 @@ func TestPartialMessageIsNotChangedByWhatFollows(t *testing.T) {
 
 // However calls are cut up and mixed, they come out as they went in.
 func TestInterleavedCallsAreNeverGlued(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		var want []Part
 		var queues [][]Event
 		for i := range rapid.IntRange(1, 4).Draw(t, "calls") {

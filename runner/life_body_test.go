@@ -223,37 +223,43 @@ func TestCrashBeforeTheClaim(t *testing.T) {
 func TestBodyFailuresSettle(t *testing.T) {
 	for _, c := range []struct {
 		name string
-		body func(context.Context) error
+		body func(context.Context, *testing.T) error
 		says string // to the model
 	}{
-		{"error", func(context.Context) error { return errors.New("no such order") }, "no such order"},
-		{"panic", func(context.Context) error { panic("boom") }, "panic"},
-		// lint:ignore SA5000 it is to panic, as a tool would
-		{"nil map", func(context.Context) error { var m map[string]int; m["a"] = 1; return nil }, "panic"},
-		{"end of its goroutine", func(context.Context) error { runtime.Goexit(); return nil }, "act"},
-		{"time-out", func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }, "did not end"},
-		{"time-out of a body that doesn't listen", func(ctx context.Context) error { <-ctx.Done(); <-t.Context().Done(); return nil }, "did not end"},
+		{"error", func(context.Context, *testing.T) error { return errors.New("no such order") }, "no such order"},
+		{"panic", func(context.Context, *testing.T) error { panic("boom") }, "panic"},
+		//lint:ignore SA5000 it is to panic, as a tool would
+		{"nil map", func(context.Context, *testing.T) error { var m map[string]int; m["a"] = 1; return nil }, "panic"},
+		{"end of its goroutine", func(context.Context, *testing.T) error { runtime.Goexit(); return nil }, "act"},
+		{"time-out", func(ctx context.Context, _ *testing.T) error { <-ctx.Done(); return ctx.Err() }, "did not end"},
+		{"time-out of a body that doesn't listen", func(ctx context.Context, t *testing.T) error {
+			<-ctx.Done()
+			<-t.Context().Done()
+			return nil
+		}, "did not end"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			act := tool.Must(tool.Func(tool.Spec{Name: "act", Timeout: 20 * time.Millisecond},
-				func(ctx context.Context, in textIn) (tool.Result[textOut], error) {
-					if err := c.body(ctx); err != nil {
-						return nil, err
-					}
-					return tool.Done(textOut(in)), nil
-				}))
-			r := newRig(t, agent.Config{
-				Tools: []tool.Tool{act},
-				Model: fakellm.New(fakellm.Calls("act", `{"text":"a"}`), fakellm.Says("It failed.")),
-			}, nil)
-			results := of[event.Result](r.say("Act.").finished(event.FinishStop))
-			if len(results) != 1 || results[0].Status != event.Failed || !results[0].Result.Error {
-				t.Fatalf("it settled as %v", results)
-			}
-			if got := string(results[0].Result.Output); !strings.Contains(got, c.says) || strings.Contains(got, "runtime.") {
-				t.Errorf("the model reads %s", got)
-			}
-			r.acceptable()
+			synctest.Test(t, func(t *testing.T) {
+				act := tool.Must(tool.Func(tool.Spec{Name: "act", Timeout: 20 * time.Millisecond},
+					func(ctx context.Context, in textIn) (tool.Result[textOut], error) {
+						if err := c.body(ctx, t); err != nil {
+							return nil, err
+						}
+						return tool.Done(textOut(in)), nil
+					}))
+				r := newRig(t, agent.Config{
+					Tools: []tool.Tool{act},
+					Model: fakellm.New(fakellm.Calls("act", `{"text":"a"}`), fakellm.Says("It failed.")),
+				}, &rigOptions{memory: true})
+				results := of[event.Result](r.say("Act.").finished(event.FinishStop))
+				if len(results) != 1 || results[0].Status != event.Failed || !results[0].Result.Error {
+					t.Fatalf("it settled as %v", results)
+				}
+				if got := string(results[0].Result.Output); !strings.Contains(got, c.says) || strings.Contains(got, "runtime.") {
+					t.Errorf("the model reads %s", got)
+				}
+				r.acceptable()
+			})
 		})
 	}
 }

@@ -135,7 +135,9 @@ func TestPatienceOutlastsFailures(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				const patience = 72 * time.Hour
 				model := &flaky{failures: 1 << 30}
-				r := newRig(t, agent.Config{Model: model, Retry: agent.Retry{Patience: patience, Most: 30 * time.Minute}}, o)
+				seldom := *o // a worker looks every third of a lease
+				seldom.session = &session.Options{Lease: 30 * time.Minute}
+				r := newRig(t, agent.Config{Model: model, Retry: agent.Retry{Patience: patience, Most: 30 * time.Minute}}, &seldom)
 				begun := time.Now()
 				r.say("Go.").finished(event.FinishDelayed)
 				for range 2 { // another process takes over

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/fermata-ai/fermata/agent"
 	"github.com/fermata-ai/fermata/event"
@@ -302,12 +303,12 @@ func (r *rig) work(o runner.WorkOptions, sessions int) {
 }
 
 // works has a worker carry on what is due until an event is the last to be
-// seen.
+// seen. It polls seldom, as days may pass meanwhile.
 func (r *rig) works(last func(event.Event) bool) {
 	r.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	_ = r.Work(ctx, &runner.WorkOptions{OnEvent: func(_ string, ev event.Event, _ error) {
+	_ = r.Work(ctx, &runner.WorkOptions{Poll: 10 * time.Minute, OnEvent: func(_ string, ev event.Event, _ error) {
 		if last(ev) {
 			cancel()
 		}

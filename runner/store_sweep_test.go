@@ -16,6 +16,7 @@ import (
 	"github.com/fermata-ai/fermata/fakellm"
 	"github.com/fermata-ai/fermata/interceptor"
 	"github.com/fermata-ai/fermata/internal/session"
+	"github.com/fermata-ai/fermata/internal/testlength"
 	"github.com/fermata-ai/fermata/kvstore"
 	"github.com/fermata-ai/fermata/kvstore/bolt"
 	"github.com/fermata-ai/fermata/llm"
@@ -23,13 +24,10 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// Ten thousand sessions wait for answers that never come. Their deadlines pass,
-// the agent goes on with each, and in time all of it is gone.
+// Many sessions wait for answers that never come. Their deadlines pass, the
+// agent goes on with each, and in time all of it is gone.
 func TestAbandonedPausesAreReclaimed(t *testing.T) {
-	sessions := 10_000
-	if testing.Short() {
-		sessions = 500
-	}
+	sessions := testlength.Sessions.N()
 	var n counter
 	cl, kv := &clock{at: time.Now()}, &counted{Exclusive: kvstore.NewMemory()}
 	r := newRig(t, agent.Config{Tools: []tool.Tool{waiting("job", tool.Once, &n)}, Model: messages(calls("job", `{"text":"j"}`), says("Then not."))},

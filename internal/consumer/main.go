@@ -63,7 +63,7 @@ func run(ctx context.Context) error {
 			pause = waits.Pause.ID
 		}
 	}
-	resumed, err := rn.Resume(ctx, "chat-1", runner.Complete(pause, []byte(`{"url":"https://example.com"}`), "ci"))
+	resumed, err := rn.Resume(ctx, "chat-1", runner.Complete(pause, "ci", []byte(`{"url":"https://example.com"}`)))
 	if err != nil {
 		return err
 	}

@@ -20,6 +20,7 @@ import (
 
 	"github.com/fermata-ai/fermata/fermatatest/sharedkv"
 	"github.com/fermata-ai/fermata/internal/hold"
+	"github.com/fermata-ai/fermata/internal/testlength"
 	"github.com/fermata-ai/fermata/kvstore/kvtest"
 	"github.com/fermata-ai/fermata/session"
 	"github.com/fermata-ai/fermata/tool"
@@ -36,24 +37,17 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// usual is how many things befall the fleet, where FERMATA_DEEDS doesn't say.
-const usual = 20
-
 // Processes that share an engine, and are killed, stopped, stalled and cut off,
 // by clocks that are minutes apart, lose nothing that was acknowledged, do
 // nothing twice, and leave no session behind. What a process does that was
 // stopped between its last look and the first line of a body can't be excluded.
 // Such entries are counted apart.
 func TestFleetUnderFaults(t *testing.T) {
-	deedsInAll := int(number(t, "FERMATA_DEEDS", usual))
-	if testing.Short() {
-		deedsInAll = 8
-	}
 	const lease = 800 * time.Millisecond
 	w := newWorld(t, lease, false)
 	w.engine.SetFaults("", sharedkv.Faults{Delay: 20 * time.Millisecond, Late: .05, LateBy: 2 * lease, Lose: .004, Cut: .01})
 	w.run(func(r *rand.Rand) {
-		for range deedsInAll {
+		for range testlength.Deeds.Rounds(.7) {
 			w.befall(r)
 		}
 	})
@@ -66,7 +60,9 @@ func TestFleetWithWrongClocks(t *testing.T) {
 	w := newWorld(t, 2*time.Second, true)
 	w.engine.SetFaults("", sharedkv.Faults{Delay: 5 * time.Millisecond})
 	w.run(func(*rand.Rand) {
-		time.Sleep(time.Duration(number(t, "FERMATA_DEEDS", usual)) * 100 * time.Millisecond)
+		for range testlength.Deeds.Rounds(.3) { // nothing befalls it but the time
+			time.Sleep(100 * time.Millisecond)
+		}
 	})
 	w.report(w.audit())
 }

@@ -3,12 +3,13 @@ package histories
 import (
 	"fmt"
 	"os"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/anishathalye/porcupine"
+
+	"github.com/fermata-ai/fermata/internal/testlength"
 )
 
 // TestHistoriesAreLinearizable has clients resume, cancel, extend, report,
@@ -17,27 +18,17 @@ import (
 // then asked whether some order of what was done to it, each operation at one
 // moment between its call and its return, explains all that the clients were
 // told and shown.
-//
-// FERMATA_HISTORIES says how many histories there are to be.
 func TestHistoriesAreLinearizable(t *testing.T) {
-	histories := 200
-	if s := os.Getenv("FERMATA_HISTORIES"); s != "" {
-		var err error
-		histories, err = strconv.Atoi(s)
-		must(t, err)
-	} else if testing.Short() {
-		histories = 20
-	}
 	var all tally
-	for _, e := range []engine{
+	engines := []engine{
 		{}, {faults: true}, {shared: true}, {shared: true, faults: true}, {shared: true, remote: true, faults: true},
-	} {
-		n := histories * 6 / 25
-		if e.remote {
-			n = histories / 25 // it is slow
-		}
+	}
+	for _, e := range engines {
 		t.Run(e.String(), func(t *testing.T) {
-			for seed := range n {
+			for seed := range testlength.Histories.Rounds(1 / float64(len(engines))) {
+				if e.remote && seed%6 > 0 {
+					continue // it is slow
+				}
 				w := newWorld(t, uint64(seed), e)
 				w.run()
 				if w.check(&all); t.Failed() {

@@ -8,9 +8,11 @@ import (
 	"strconv"
 	"sync"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
-	"time"
+
+	"github.com/fermata-ai/fermata/internal/testlength"
 )
 
 // childDirectory is the environment variable that makes this program the child, and says where its file is.
@@ -28,21 +30,13 @@ func TestMain(m *testing.M) {
 }
 
 const (
-	usual   = 75          // lives, where FERMATA_LIVES doesn't say
-	atLeast = 20          // of them end in a body, in a commit, and while nothing happens
+	atLeast = 20          // lives end in a body, in a commit, and while nothing happens, or a quarter of all
 	toTheir = time.Minute // end sessions may take, once nobody kills any more
 )
 
 // A program that is killed with SIGKILL again and again, in bodies, in commits and between, while messages and webhooks keep
 // coming, loses nothing that it acknowledged and does nothing twice.
 func TestLivesEndedByKills(t *testing.T) {
-	lives, least := int(number(t, "FERMATA_LIVES", usual)), atLeast
-	if testing.Short() {
-		lives = 9
-	}
-	if lives < usual {
-		least = lives / 4
-	}
 	seed := number(t, "FERMATA_SEED", rand.Uint64())
 	t.Logf("FERMATA_SEED=%d makes the same choices", seed)
 	r := rand.New(rand.NewPCG(seed, 0))
@@ -57,17 +51,7 @@ func TestLivesEndedByKills(t *testing.T) {
 	for i := range 4 { // at once
 		users.Go(func() { w.user(stop, fmt.Sprint("chat-", i), rand.New(rand.NewPCG(seed, uint64(1+i)))) })
 	}
-	for n := 0; ; n++ {
-		rare, killed, sound := w.rarest()
-		if n >= lives && killed >= least || !sound {
-			break
-		}
-		if n >= 2*lives {
-			t.Errorf("of %d kills only %d were %s", n, killed, rare)
-			break
-		}
-		w.kill(w.start(), r, rare)
-	}
+	w.killAll(r)
 	close(stop)
 	last := w.start() // lives until all have what they want
 	overdue := time.AfterFunc(toTheir, func() { w.change(func() { w.over = true }) })
@@ -76,6 +60,32 @@ func TestLivesEndedByKills(t *testing.T) {
 	must(t, last.end())
 
 	w.inspect()
+}
+
+// killAll ends as many lives as there are to be, and then more until there were
+// enough of each moment.
+func (w *world) killAll(r *rand.Rand) {
+	w.t.Helper()
+	lives := 0
+	for range testlength.Lives.Rounds(1) {
+		rare, _, sound := w.rarest()
+		if !sound {
+			return
+		}
+		w.kill(w.start(), r, rare)
+		lives++
+	}
+	for n := 0; ; n++ {
+		rare, killed, sound := w.rarest()
+		switch {
+		case killed >= min(atLeast, lives/4) || !sound:
+			return
+		case n >= lives:
+			w.t.Errorf("of %d kills only %d were %s", lives+n, killed, rare)
+			return
+		}
+		w.kill(w.start(), r, rare)
+	}
 }
 
 // number is what an environment variable says.

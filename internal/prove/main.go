@@ -4,10 +4,17 @@
 // share an engine, histories that were checked, inputs that were fuzzed, and
 // the violations of each.
 //
-//	go run ./internal/prove -lives 400 -deeds 300 -histories 2000 -fuzz 20000x
+//	go run ./internal/prove
 //
-// A test says what it counted in a line of its log, "counted: 36 histories cut at a write, 0 violations". A test that fails is a
-// violation, and its output is shown.
+// runs them at full length, which takes hours. With -for 8m they take about so
+// long together: what is left after the tests of engines and the fuzz tests,
+// which come first and are short then, is shared among the others. Fuzz tests
+// of nested modules are left out then, since Go instruments all that they
+// import, and the vendors' clients take it many minutes.
+//
+// A test says what it counted in a line of its log, "counted: 36 histories cut
+// at a write, 0 violations". A test that fails is a violation, and its output
+// is shown.
 package main
 
 import (
@@ -15,64 +22,105 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"iter"
 	"os"
 	"os/exec"
 	"time"
+
+	"github.com/fermata-ai/fermata/internal/testlength"
 )
 
 func main() {
-	lives := flag.Int("lives", 400, "how many processes are killed")
-	deeds := flag.Int("deeds", 300, "how many things befall processes that share an engine")
-	histories := flag.Int("histories", 2000, "how many concurrent histories are checked")
-	fuzz := flag.String("fuzz", "20000x", "how long each fuzz test runs, as go test -fuzztime has it; empty: not at all")
+	limit := flag.Duration("for", 0, "how long all takes, about; 0: the full length")
 	flag.Parse()
-
-	parts := []part{
-		{name: "killed at every write", args: []string{"-run", "^TestKilled", "./fermatatest"}},
-		{name: "killed for real", args: []string{"-run", "^TestLives", "./internal/lives"}, env: fmt.Sprint("FERMATA_LIVES=", *lives)},
-		{name: "several processes", args: []string{"-run", "^TestFleet", "./internal/fleet"}, env: fmt.Sprint("FERMATA_DEEDS=", *deeds)},
-		{name: "concurrent histories", args: []string{"-run", "^TestHistories", "./internal/histories"},
-			env: fmt.Sprint("FERMATA_HISTORIES=", *histories)},
-		{name: "engines", args: []string{"./kvstore/..."}},
+	targets, err := fuzzTests(".", *limit > 0)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "prove:", err)
+		os.Exit(1)
 	}
-	if *fuzz != "" {
-		targets, err := fuzzTests(".")
-		if err != nil {
-			fmt.Fprintln(os.Stderr, "prove:", err)
-			os.Exit(1)
-		}
-		for _, t := range targets {
-			parts = append(parts, part{name: "fuzzed", args: []string{"-run", "^$", "-fuzz", "^" + t.name + "$", "-fuzztime", *fuzz, "-fuzzminimizetime", "100x", t.dir}})
-		}
-	}
-	ok := prove(os.Stdout, os.Stderr, parts, run)
+	begun := time.Now()
+	ok := prove(os.Stdout, os.Stderr, lengths(parts(targets, *limit > 0), *limit, time.Now), run)
+	fmt.Printf("in %v\n", time.Since(begun).Round(time.Second))
 	if !ok {
 		os.Exit(1)
 	}
 }
 
+// parts are all of them, those whose length can't be a time first.
+func parts(targets []fuzzTest, short bool) []part {
+	inputs := "20000x" // a number, since a time that ends at the wrong moment is a failure to Go's fuzzer
+	if short {
+		inputs = "1000x"
+	}
+	all := []part{{name: "engines", args: []string{"./kvstore/..."}}}
+	for _, t := range targets {
+		all = append(all, part{name: "fuzzed", args: []string{
+			"-run", "^$", "-fuzz", "^" + t.name + "$", "-fuzztime", inputs, "-fuzzminimizetime", "100x", t.dir,
+		}})
+	}
+	return append(all,
+		part{name: "killed at every write", timed: true, args: []string{"-run", "^TestKilled", "./fermatatest"}},
+		part{name: "killed for real", timed: true, args: []string{"-run", "^TestLives", "./internal/lives"}},
+		part{name: "several processes", timed: true, args: []string{"-run", "^TestFleet", "./internal/fleet"}},
+		part{name: "concurrent histories", timed: true, args: []string{"-run", "^TestHistories", "./internal/histories"}},
+	)
+}
+
 // part is one go test.
 type part struct {
-	name string
-	args []string
-	env  string
+	name   string
+	args   []string
+	timed  bool   // it can go on for as long as it is told
+	length string // as package testlength has it
+}
+
+// toBuild is how long a part takes beside its own time, to be built and to end.
+const toBuild = 15 * time.Second
+
+// lengths yields the parts with their lengths. With a limit, each that is timed
+// gets an equal share of what is left when its turn comes.
+func lengths(parts []part, limit time.Duration, now func() time.Time) iter.Seq[part] {
+	end, timed := now().Add(limit), 0
+	for _, p := range parts {
+		if p.timed {
+			timed++
+		}
+	}
+	return func(yield func(part) bool) {
+		for _, p := range parts {
+			switch {
+			case limit == 0:
+				p.length = "full"
+			case !p.timed:
+				p.length = "short"
+			default:
+				share := end.Sub(now())/time.Duration(timed) - toBuild
+				p.length = max(share, time.Second).Round(time.Second).String()
+				timed--
+			}
+			if !yield(p) {
+				return
+			}
+		}
+	}
 }
 
 // run runs go test and returns what it printed.
 func run(p part) ([]byte, error) {
-	cmd := exec.Command("go", append([]string{"test", "-count=1", "-v", "-timeout=60m"}, p.args...)...)
-	cmd.Env = append(os.Environ(), p.env)
+	cmd := exec.Command("go", append([]string{"test", "-count=1", "-v", "-timeout=3h"}, p.args...)...)
+	cmd.Env = append(os.Environ(), testlength.Variable+"="+p.length)
 	return cmd.CombinedOutput()
 }
 
-// prove runs the parts, says on progress how far it is, and prints the table. Ok says that there are no violations.
-func prove(out, progress io.Writer, parts []part, run func(part) ([]byte, error)) (ok bool) {
+// prove runs the parts, says on progress how far it is, and prints the table.
+// It reports whether there are no violations.
+func prove(out, progress io.Writer, parts iter.Seq[part], run func(part) ([]byte, error)) (ok bool) {
 	var all tally
-	for _, p := range parts {
+	for p := range parts {
 		start := time.Now()
 		printed, err := run(p)
 		counted, tables := read(printed)
-		fmt.Fprintf(progress, "%-24s %8s  go test %v\n", p.name, time.Since(start).Round(time.Second), p.args)
+		fmt.Fprintf(progress, "%-24s %8s  %s=%s go test %v\n", p.name, time.Since(start).Round(time.Second), testlength.Variable, p.length, p.args)
 		out.Write(tables)
 		if err != nil {
 			counted.failed++

@@ -2,8 +2,10 @@ package main
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestTable(t *testing.T) {
@@ -28,10 +30,10 @@ func TestTable(t *testing.T) {
 		return []byte(out), nil
 	}
 	var out, progress strings.Builder
-	ok := prove(&out, &progress, []part{
+	ok := prove(&out, &progress, slices.Values([]part{
 		{name: "killed", args: []string{"cut"}}, {name: "fuzzed", args: []string{"fuzz a"}}, {name: "fuzzed", args: []string{"fuzz b"}},
 		{name: "engines", args: []string{"plain"}},
-	}, run)
+	}), run)
 	if ok {
 		t.Error("it is all well")
 	}
@@ -50,8 +52,32 @@ func TestTable(t *testing.T) {
 }
 
 func TestFuzzTestsAreFound(t *testing.T) {
-	found, err := fuzzTests("../..")
-	if err != nil || len(found) < 10 {
-		t.Errorf("%v, %v", found, err)
+	all, err := fuzzTests("../..", false)
+	if err != nil || len(all) < 10 {
+		t.Errorf("%v, %v", all, err)
+	}
+	core, err := fuzzTests("../..", true)
+	if err != nil || len(core) < 10 || len(core) >= len(all) {
+		t.Errorf("%v, %v", core, err)
+	}
+}
+
+// With a limit, what is left is shared among the parts that can go by time.
+func TestLengths(t *testing.T) {
+	now := time.Unix(0, 0)
+	all := []part{{name: "engines"}, {name: "a", timed: true}, {name: "b", timed: true}}
+	took := map[string]time.Duration{"engines": 80 * time.Second, "a": 4 * time.Minute} // longer than it was told
+	var got []string
+	for p := range lengths(all, 8*time.Minute, func() time.Time { return now }) {
+		got = append(got, p.name+" "+p.length)
+		now = now.Add(took[p.name])
+	}
+	if want := []string{"engines short", "a 3m5s", "b 2m25s"}; !slices.Equal(got, want) {
+		t.Errorf("%q, and not %q", got, want)
+	}
+	for p := range lengths(all, 0, time.Now) {
+		if p.length != "full" {
+			t.Errorf("%s is %s", p.name, p.length)
+		}
 	}
 }

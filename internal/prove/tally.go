@@ -7,6 +7,7 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -107,11 +108,20 @@ func (t tally) String() string {
 // fuzzTest is a fuzz test and the directory of its package.
 type fuzzTest struct{ dir, name string }
 
-// fuzzTests finds the fuzz tests below a directory.
-func fuzzTests(root string) (found []fuzzTest, err error) {
+// fuzzTests finds the fuzz tests below a directory. They may be of its module
+// alone.
+func fuzzTests(root string, coreAlone bool) (found []fuzzTest, err error) {
 	err = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || !strings.HasSuffix(path, "_test.go") {
+		if err != nil {
 			return err
+		}
+		if d.IsDir() && coreAlone && path != root {
+			if _, err := os.Stat(filepath.Join(path, "go.mod")); err == nil {
+				return fs.SkipDir
+			}
+		}
+		if !strings.HasSuffix(path, "_test.go") {
+			return nil
 		}
 		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
 		if err != nil {

@@ -19,6 +19,13 @@ func over(v reflect.Value) {
 	}
 	switch v.Kind() {
 	case reflect.Slice:
+		if v.Type().Elem().Kind() == reflect.Uint8 { // many, and all alike
+			all := v.Slice(0, v.Cap()).Bytes()
+			for i := range all {
+				all[i] = 'X'
+			}
+			return
+		}
 		for i, all := 0, v.Slice(0, v.Cap()); i < all.Len(); i++ {
 			over(all.Index(i))
 		}

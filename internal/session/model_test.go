@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/internal/property"
 	"github.com/fermata-ai/fermata/internal/session"
 	"github.com/fermata-ai/fermata/kvstore"
 	"github.com/fermata-ai/fermata/llm"
@@ -97,7 +98,7 @@ type harness struct {
 // The second, hand-written model and the transitions agree on every random
 // history.
 func TestLifeOfACallModel(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		h := &harness{now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
 		h.m = model{once: rapid.Bool().Draw(t, "once"), mayPause: true, status: session.Requested, receipts: map[int]string{}, refused: map[int]string{}}
 		h.begin(t)

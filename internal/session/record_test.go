@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/fermata-ai/fermata/internal/property"
 	"github.com/fermata-ai/fermata/internal/strictjson"
 	"github.com/fermata-ai/fermata/tool"
 )
@@ -68,7 +69,7 @@ var recordTypes = []any{
 // A record has the form that its struct tags say to encoding/json, and is read
 // as what was written.
 func TestRecordsFollowTheirTags(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))
 		for _, record := range recordTypes {
 			v := reflect.New(reflect.TypeOf(record).Elem())

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/fermata-ai/fermata/internal/testlength"
 	"github.com/fermata-ai/fermata/llm"
 )
 
@@ -96,7 +97,7 @@ func linesOf(body []byte) map[string][]byte {
 // it breaks off, by an error of the connection or by its close, which may be
 // either, it is an error that passes, and never a result. Where HTTP says that
 // it has ended there, it may count if the model's own end was in it, and the
-// message is whole then.
+// message is whole then. A short test ends it at every third of these places.
 func cuts(t *testing.T, p Provider) {
 	for _, s := range streams(p) {
 		t.Run(s.name, func(t *testing.T) {
@@ -105,7 +106,9 @@ func cuts(t *testing.T, p Provider) {
 			if err != nil {
 				t.Fatalf("a whole stream, and then the connection is closed: %v", err)
 			}
-			for _, at := range places(answer.body) {
+			all := places(answer.body)
+			for i := range testlength.EachNth(3, len(all)) {
+				at := all[i]
 				for how, d := range map[string]deliver{"ended": cutAt(at, false), "broken": cutAt(at, true), "closed": closed(at)} {
 					m, fin, err := model(t, p, serve(t, d, answer), false).collect(t, s.request())
 					var e *llm.Error

@@ -43,6 +43,8 @@ func endless(t *testing.T, p Provider) {
 	}
 }
 
+var more = bytes.Repeat([]byte("x"), 64<<10)
+
 // ceaseless is a service whose answers have no end.
 type ceaseless struct {
 	status int
@@ -56,6 +58,7 @@ func (c *ceaseless) RoundTrip(*http.Request) (*http.Response, error) {
 }
 
 func (c *ceaseless) Read(p []byte) (int, error) {
-	c.read += len(p)
-	return copy(p, bytes.Repeat([]byte("x"), len(p))), nil
+	n := copy(p, more)
+	c.read += n
+	return n, nil
 }

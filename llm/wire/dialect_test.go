@@ -8,6 +8,8 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"pgregory.net/rapid"
+
+	"github.com/fermata-ai/fermata/internal/property"
 )
 
 var plain = Dialect{Keywords: []string{}, Formats: []string{}}
@@ -130,7 +132,7 @@ func TestDropNulls(t *testing.T) {
 
 // What fits a tool's schema fits what the provider is told; and in strict mode, what the model may then say fits the tool's again.
 func TestDialectsSayNoLessThanTheSchema(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		schema, value, filled := drawObject(t, 3)
 		d := Dialect{
 			OneOf: rapid.Bool().Draw(t, "oneOf"), Const: rapid.Bool().Draw(t, "const"),

@@ -7,6 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/fermata-ai/fermata/internal/property"
 	"github.com/fermata-ai/fermata/llm"
 )
 
@@ -86,7 +87,7 @@ func TestNames(t *testing.T) {
 }
 
 func TestIDsAreUniqueFitAndStay(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		form := Form{Max: rapid.IntRange(3, 40).Draw(t, "max"), Also: rapid.SampledFrom([]string{"", "_-"}).Draw(t, "also")}
 		theirs := rapid.SampledFrom([]string{"", "call_0", "0", "c0", "tool:0", "é", strings.Repeat("x", 50)})
 		var messages []llm.Message

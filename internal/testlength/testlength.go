@@ -1,0 +1,103 @@
+// Package testlength is the one place that says how long tests go on. Tests
+// that try many things of one kind (histories, kills, cuts, random values) ask
+// it how many. What kinds there are never depends on it.
+//
+// One environment variable chooses:
+//
+//	FERMATA_TESTS=short   a taste of every kind, as "make test" has it; also where nothing is set
+//	FERMATA_TESTS=full    as "make prove" has it
+//	FERMATA_TESTS=90s     as much as fits into that time, beside the short length
+//
+// Only tests import it, and suites of tests.
+package testlength
+
+import (
+	"fmt"
+	"iter"
+	"os"
+	"time"
+)
+
+// Variable is the name of the environment variable.
+const Variable = "FERMATA_TESTS"
+
+// Kind is what tests have many of: how many of them at either length.
+type Kind struct{ short, full int }
+
+// The kinds, and their numbers.
+var (
+	// Checks are those of a random property: see internal/property.
+	Checks = Kind{25, 1000}
+	// Histories are those of many callers on two runners, of each engine.
+	Histories = Kind{10, 450}
+	// Sessions are those that one worker carries on.
+	Sessions = Kind{500, 10_000}
+	// Lives are those of a program that end by a kill.
+	Lives = Kind{12, 400}
+	// Deeds are what befalls several processes that share an engine.
+	Deeds = Kind{8, 300}
+	// Cuts are passes over the writes of a scenario, each of which goes wrong at
+	// other ones: see EveryCut. There are as many passes as it takes to come to
+	// all of them.
+	Cuts = Kind{1, EveryCut}
+)
+
+// EveryCut is of how many writes one is cut in a pass.
+const EveryCut = 12
+
+// N is how many there are to be. Where the length is a time, it is the short
+// number.
+func (k Kind) N() int {
+	if _, full := chosen(); full {
+		return k.full
+	}
+	return k.short
+}
+
+// Rounds yields 0, 1, 2 and so on, once for each that there is to be. Where the
+// length is a time, the test gets the share of it that it asks for, and goes on
+// for so long, but not beyond the full number.
+func (k Kind) Rounds(share float64) iter.Seq[int] {
+	return func(yield func(int) bool) {
+		limit, full := chosen()
+		end := time.Now().Add(time.Duration(share * float64(limit)))
+		for n := range k.full {
+			if !full && n >= k.short && !time.Now().Before(end) || !yield(n) {
+				return
+			}
+		}
+	}
+}
+
+// EachNth yields every n-th number below total, the first included: of things
+// that are too many to be tried in each run of a short test. A full test comes
+// to all of them.
+func EachNth(n, total int) iter.Seq[int] {
+	if _, full := chosen(); full {
+		n = 1
+	}
+	return func(yield func(int) bool) {
+		for i := 0; i < total; i += n {
+			if !yield(i) {
+				return
+			}
+		}
+	}
+}
+
+// chosen is what the environment variable says. At short length, the time is
+// zero.
+func chosen() (limit time.Duration, full bool) {
+	switch s := os.Getenv(Variable); s {
+	case "", "short":
+		return 0, false
+	case "full":
+		return 0, true
+	default:
+		limit, err := time.ParseDuration(s)
+		if err != nil || limit <= 0 {
+			panic(fmt.Sprintf("testlength: %s is %q, and neither short, full nor a time such as 90s", Variable, s))
+		}
+		return limit, false
+	}
+}
