@@ -1,5 +1,7 @@
-# The two commands that a newcomer needs are "make run" and "make test". Both need Go. Tests of the providers also talk to aimock, a server
-# for Node.js 20 or newer, which is installed where npm is there; where it isn't, they are skipped.
+# The two commands that a newcomer needs are "make run" and "make test". Both
+# need Go. Tests of the providers also talk to aimock, a server for Node.js 20
+# or newer, which is installed where npm is there; where it isn't, they are
+# skipped. What runs where, and how long, is in docs/developing.md.
 SHELL       = /bin/bash
 .SHELLFLAGS = -o pipefail -c
 GO         ?= go
@@ -7,7 +9,9 @@ STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 FUZZTIME   ?= 10s
 BENCH      ?= .
 BENCHFLAGS ?=
+TESTFLAGS  ?=
 PROVE      ?=
+VERSION    ?=
 AIMOCK      = @copilotkit/aimock@1.43.0
 # npm trusts authorities of its own, and not those that the machine trusts beside them, such as a company's.
 export NODE_EXTRA_CA_CERTS ?= $(firstword $(wildcard /etc/ssl/certs/ca-certificates.crt /etc/ssl/cert.pem))
@@ -18,16 +22,22 @@ PROVIDERS = $(foreach m,$(MODULES),$(if $(findstring /provider/,$(m)),$(m)))
 # The race detector needs a C compiler on most systems; without one, the tests run without it.
 RACE = $(if $(filter 1,$(shell $(GO) env CGO_ENABLED)),-race)
 
-.PHONY: help run test test-providers test-real aimock lint fmt bench fuzz prove
+.PHONY: help run test test-jsonv2 test-providers test-real aimock lint fmt bench fuzz prove release-check release
 
 help: ## what there is to make
-	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 16
+	@grep -E '^[a-z0-9-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 16
 
 run: ## the example: a call waits, its process exits, a webhook brings it back
 	$(GO) run ./examples/deploy
 
-test: aimock ## all tests of all modules, with the race detector
-	@set -e; for m in $(MODULES); do (cd "$$m" && $(GO) test $(RACE) -timeout 15m ./...); done
+# One go test for all modules, so that no core waits for the last package of
+# one. FERMATA_TESTS says how long the tests are: short where it isn't set.
+test: aimock ## all tests of all modules, with the race detector; every kind, and each short
+	@$(GO) test $(RACE) -timeout 15m $(TESTFLAGS) $(addsuffix /...,$(MODULES))
+
+test-jsonv2: ## the core as Go's coming encoding/json has it
+	@GOEXPERIMENT=jsonv2 $(GO) build ./...
+	@GOEXPERIMENT=jsonv2 $(GO) test ./internal/jsontree ./internal/session ./internal/strictjson ./llm ./llm/wire ./session ./tool
 
 test-providers: aimock ## the tests of the model providers alone
 	@set -e; for m in $(PROVIDERS); do (cd "$$m" && $(GO) test $(RACE) ./...); done
@@ -52,8 +62,9 @@ fmt: ## format all code
 bench: ## all benchmarks, as one table; BENCH=Cycle BENCHFLAGS='-count 5' for some of them, more often
 	@$(GO) test -run '^$$' -bench '$(BENCH)' $(BENCHFLAGS) -timeout 30m ./bench/... | $(GO) run ./internal/benchtable
 
-# Not those of the providers: to fuzz, Go instruments all that a package imports, and the vendors' SDKs take it many minutes. Their
-# corpora are tests, too. For one of them: make fuzz FUZZMODULES=$$PWD/provider/gemini
+# Not those of the providers: to fuzz, Go instruments all that a package
+# imports, and the vendors' SDKs take it many minutes. Their corpora are tests,
+# too. For one of them: make fuzz FUZZMODULES=$$PWD/provider/gemini
 FUZZMODULES ?= $(filter-out $(PROVIDERS),$(MODULES))
 
 fuzz: ## each fuzz test for FUZZTIME
@@ -65,5 +76,11 @@ fuzz: ## each fuzz test for FUZZTIME
 			done; \
 		done; done
 
-prove: ## nothing lost, nothing twice: the tests of it at length, as one table; PROVE='-lives 50 -fuzz ""' for less
+prove: ## nothing lost, nothing twice: the tests of it at full length, for hours, as one table; PROVE='-for 8m' for less
 	@$(GO) run ./internal/prove $(PROVE)
+
+release-check: ## a program outside the tree against all modules of HEAD, as they would be tagged
+	@$(GO) run ./internal/tools/release check
+
+release: ## what to tag in which order, as commands; it changes nothing: make release VERSION=v0.1.0
+	@$(GO) run ./internal/tools/release plan $(VERSION)
