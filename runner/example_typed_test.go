@@ -8,8 +8,8 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// What a person types becomes a decision where one is wanted, and otherwise
-// what the question's schema takes.
+// What a person types becomes a decision where one is wanted, and otherwise what
+// the question's schema takes.
 func ExampleFromText() {
 	gate := tool.Pause{ID: "call_x.1", Await: tool.Await{Reason: tool.ReasonApproval, Gate: "approval"}}
 	for _, typed := range []string{"yes", "no, wrong customer", "yes, but only half of it"} {
@@ -26,9 +26,10 @@ func ExampleFromText() {
 		r, err := runner.FromText(question, "ada", typed)
 		fmt.Printf("payload: %s, %v\n", r.Payload, err)
 	}
-	// Output: approved: true, "" approved: false, "wrong customer" session: the
-	// answer to pause call_x.1 does not fit: neither yes nor no: "yes" alone
-	// approves, "yes" and a JSON object approves other arguments, "no" and
-	// perhaps a reason denies payload: 2, <nil> payload: , session: the answer
-	// to pause call_y.1 does not fit: must be an integer, got "two"
+	// Output:
+	// approved: true, ""
+	// approved: false, "wrong customer"
+	// session: the answer to pause call_x.1 does not fit: neither yes nor no: "yes" alone approves, "yes" and a JSON object approves other arguments, "no" and perhaps a reason denies
+	// payload: 2, <nil>
+	// payload: , session: the answer to pause call_y.1 does not fit: must be an integer, got "two"
 }
