@@ -6,6 +6,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"slices"
+
+	"github.com/fermata-ai/fermata/internal/strictjson"
 )
 
 // Object is a JSON object whose members stay in order. A value is an *Object, a []any of values, or a json.RawMessage for the
@@ -44,14 +46,10 @@ func (o *Object) Get(key string) (any, bool) {
 func (o *Object) Text(key string) (string, bool) {
 	v, _ := o.Get(key)
 	raw, ok := v.(json.RawMessage)
-	if !ok {
+	if !ok || len(raw) == 0 || raw[0] != '"' {
 		return "", false
 	}
-	var s *string
-	if err := json.Unmarshal(raw, &s); err != nil || s == nil {
-		return "", false
-	}
-	return *s, true
+	return strictjson.Unquote(raw), true
 }
 
 // Has says whether there is a member of that name.
@@ -101,8 +99,7 @@ func write(b *bytes.Buffer, v any) {
 			if i > 0 {
 				b.WriteByte(',')
 			}
-			key, _ := Encode(m.Key)
-			b.Write(key)
+			b.Write(strictjson.AppendString(b.AvailableBuffer(), m.Key))
 			b.WriteByte(':')
 			write(b, m.Value)
 		}
@@ -121,55 +118,58 @@ func write(b *bytes.Buffer, v any) {
 	}
 }
 
-// Parse reads one JSON value. Names must not be repeated.
-func Parse(text json.RawMessage) (any, error) {
-	text = bytes.TrimLeft(text, " \t\r\n")
-	switch {
-	case len(text) > 0 && text[0] == '{':
-		return parseMembers(text)
-	case len(text) > 0 && text[0] == '[':
-		var list []json.RawMessage
-		if err := json.Unmarshal(text, &list); err != nil {
-			return nil, err
-		}
-		nodes := make([]any, len(list))
-		for i, raw := range list {
-			var err error
-			if nodes[i], err = Parse(raw); err != nil {
-				return nil, err
-			}
-		}
-		return nodes, nil
-	default:
-		var b bytes.Buffer
-		err := json.Compact(&b, text)
-		return json.RawMessage(b.Bytes()), err
-	}
+// Parse reads one JSON value. Names that are equal stay, each in its place.
+func Parse(text json.RawMessage) (v any, err error) {
+	err = strictjson.Walk(bytes.Clone(text), func(c *strictjson.Cursor) error {
+		v, err = value(c)
+		return err
+	})
+	return v, err
 }
 
-func parseMembers(text json.RawMessage) (*Object, error) {
-	d := json.NewDecoder(bytes.NewReader(text))
-	if _, err := d.Token(); err != nil { // {
+func value(c *strictjson.Cursor) (any, error) {
+	switch c.Next() {
+	case '{':
+		return object(c)
+	case '[':
+		return list(c)
+	}
+	raw, err := c.Value()
+	return json.RawMessage(raw), err
+}
+
+func object(c *strictjson.Cursor) (*Object, error) {
+	if err := c.Enter('{'); err != nil {
 		return nil, err
 	}
 	o := &Object{}
-	for d.More() {
-		key, err := d.Token()
+	for c.More() {
+		name, err := c.Value()
 		if err != nil {
 			return nil, err
 		}
-		var raw json.RawMessage
-		if err := d.Decode(&raw); err != nil {
-			return nil, err
-		}
-		v, err := Parse(raw)
+		v, err := value(c)
 		if err != nil {
 			return nil, err
 		}
-		k, _ := key.(string)
-		o.Members = append(o.Members, Member{k, v})
+		o.Members = append(o.Members, Member{strictjson.Unquote(name), v})
 	}
-	return o, nil
+	return o, c.Leave()
+}
+
+func list(c *strictjson.Cursor) ([]any, error) {
+	if err := c.Enter('['); err != nil {
+		return nil, err
+	}
+	all := []any{}
+	for c.More() {
+		v, err := value(c)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, v)
+	}
+	return all, c.Leave()
 }
 
 // Encode is v as compact JSON without HTML escapes.

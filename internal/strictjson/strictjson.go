@@ -15,8 +15,9 @@
 //     model's arguments: it refuses what two readers might understand
 //     differently, and says where. The tree that it makes is read again by
 //     whoever needs the value, so that the text isn't.
-//   - The pieces of both, a string and a raw value, stand in text.go, for
-//     packages that write a form of their own.
+//   - [Walk] is for a form that is no struct's, such as a message's parts, and
+//     for trees whose equal names stay. The pieces that such a form is written
+//     of, a string and a raw value, are in text.go.
 //
 // Not goals: types of the library's users (their arguments, results and
 // states), which stay on encoding/json, since version 2 treats durations,

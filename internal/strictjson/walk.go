@@ -37,6 +37,10 @@ func (c *Cursor) Leave() error {
 	return err
 }
 
+// Next returns what comes next by the byte that it begins with: '{', '[', '"',
+// 't', 'f', 'n', or '0' for a number. Anything else can't begin a value.
+func (c *Cursor) Next() byte { return byte(c.d.PeekKind()) }
+
 // Value passes a value, or a name, and returns it as it stands in the text.
 func (c *Cursor) Value() ([]byte, error) {
 	value, err := c.d.ReadValue()
