@@ -26,20 +26,26 @@ var mayImport = map[string][]string{
 	"internal/excerpt":    {},
 	"internal/strictjson": {"internal/excerpt"},
 	"llm/wire":            {"internal/excerpt", "internal/jsontree", "internal/modeltext", "internal/strictjson", "llm"},
-	"tool":                {"internal/jsontree", "internal/modeltext", "internal/recent", "internal/strictjson", "llm"},
+	"tool":                {"internal/excerpt", "internal/gotype", "internal/hold", "internal/modeltext", "internal/schema", "internal/strictjson", "llm"},
 	"event":               {"tool", "llm"},
 	"interceptor":         {"event", "tool", "llm"},
-	"agent":               {"internal/modeltext", "interceptor", "event", "tool", "llm"},
+	"agent":               {"internal/agentcore", "internal/hold", "internal/modeltext", "internal/toolbox", "interceptor", "tool", "llm"},
 	"kvstore":             {},
 	"kvstore/bolt":        {"kvstore"},
 	"kvstore/faultkv":     {"kvstore"},
 	"kvstore/kvtest":      {"kvstore", "kvstore/faultkv"},
 	"internal/hold":       {},
-	"internal/session":    {"internal/recent", "internal/strictjson", "kvstore", "event", "tool", "llm"},
+	"internal/session":    {"internal/recent", "internal/schema", "internal/strictjson", "internal/toolbox", "kvstore", "event", "tool", "llm"},
 	"session":             {"internal/hold", "internal/session", "kvstore"},
-	"runner":              {"internal/hold", "internal/modeltext", "internal/session", "session", "agent", "interceptor", "kvstore", "event", "tool", "llm"},
+	"runner":              {"internal/agentcore", "internal/batch", "internal/hold", "internal/modeltext", "internal/schema", "internal/session", "internal/strictjson", "internal/toolbox", "session", "agent", "interceptor", "kvstore", "event", "tool", "llm"},
 	"fakellm":             {"internal/excerpt", "internal/modeltext", "llm"},
-	"webhook":             {"runner", "session", "kvstore", "event", "tool", "llm"},
+	"webhook":             {"internal/schema", "runner", "session", "kvstore", "event", "tool", "tool/misfit", "llm"},
+	"tool/misfit":         {},
+	"internal/schema":     {"internal/excerpt", "internal/jsontree", "internal/modeltext", "internal/recent", "internal/strictjson", "tool/misfit"},
+	"internal/gotype":     {"internal/excerpt", "internal/jsontree", "internal/schema", "internal/strictjson", "tool/misfit"},
+	"internal/toolbox":    {"internal/excerpt", "internal/gotype", "internal/hold", "internal/jsontree", "internal/modeltext", "tool", "llm"},
+	"internal/batch":      {},
+	"internal/agentcore":  {"internal/toolbox", "interceptor", "event", "tool", "llm"},
 }
 
 // ends are folders of packages that nothing else imports, and that may import everything.
@@ -54,8 +60,8 @@ var ends = []string{
 var homes = map[string][]string{
 	"go.etcd.io/bbolt":                      {"kvstore/bolt"},
 	"github.com/go-json-experiment/json":    {"internal/strictjson"},
-	"github.com/invopop/jsonschema":         {"tool/schema.go"},
-	"github.com/santhosh-tekuri/jsonschema": {"tool/validate.go", "tool/work.go"},
+	"github.com/invopop/jsonschema":         {"internal/gotype/schema.go"},
+	"github.com/santhosh-tekuri/jsonschema": {"internal/schema/validate.go", "internal/schema/work.go"},
 }
 
 func TestImportsPointOneWay(t *testing.T) {

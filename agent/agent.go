@@ -1,23 +1,23 @@
-// Package agent is an agent's static side: a model, instructions, tools, interceptors and limits, checked once by [New].
-// It makes one model call ([Agent.Generate]) and takes one tool call through its layers ([Agent.Execute]); [Batch] runs a
-// turn's calls side by side.
+// Package agent is an agent's static side: a model, instructions, tools,
+// interceptors and limits, checked once by [New].
 //
-// It keeps nothing between calls and knows no sessions: package runner does the rest.
+// It keeps nothing between calls and knows no sessions: package runner does the
+// rest.
 package agent
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
-	"iter"
-	"math/rand/v2"
 	"slices"
 	"time"
 	"unicode/utf8"
 
 	"github.com/fermata-ai/fermata/interceptor"
+	"github.com/fermata-ai/fermata/internal/agentcore"
+	"github.com/fermata-ai/fermata/internal/hold"
 	"github.com/fermata-ai/fermata/internal/modeltext"
+	"github.com/fermata-ai/fermata/internal/toolbox"
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/tool"
 )
@@ -72,38 +72,14 @@ type Retry struct {
 	Hold time.Duration
 }
 
-// After is how long to wait after so many failures in a row, the first of which
-// is so long ago; ok is false if that is enough.
-func (r Retry) After(failures int, since time.Duration, err error) (wait time.Duration, ok bool) {
-	var e *llm.Error
-	if failures > r.Failures && since >= r.Patience || !errors.As(err, &e) || !e.Retryable() {
-		return 0, false
-	}
-	wait = r.First << min(failures-1, 30)
-	if wait > r.Most || wait <= 0 {
-		wait = r.Most
-	}
-	wait -= time.Duration(rand.Int64N(int64(wait)/2 + 1))
-	return max(wait, e.RetryAfter), true
-}
-
-// DefaultTurns is how many model calls a run may take where Limits says nothing.
-const DefaultTurns = 64
-
-// DefaultMessage is how many bytes a message of the model may have where Limits
-// says nothing.
-const DefaultMessage = 16 << 20
-
-// MaxCalls is how many tool calls of one turn are run. Further ones settle with an error that says so.
-const MaxCalls = 64
-
 // Agent is made by New. It is safe for use from many goroutines.
 type Agent struct {
+	handle
 	config Config
-	tools  *tool.Registry
-	defs   []llm.ToolDef
-	model  interceptor.ModelHandler
 }
+
+// handle hands the core over to the runner.
+type handle = hold.Handle[*agentcore.Core]
 
 // New checks a configuration.
 func New(c Config) (*Agent, error) {
@@ -117,10 +93,10 @@ func New(c Config) (*Agent, error) {
 		c.Concurrency = 4
 	}
 	if c.Limits.Turns == 0 {
-		c.Limits.Turns = DefaultTurns
+		c.Limits.Turns = 64
 	}
 	if c.Limits.Message == 0 {
-		c.Limits.Message = DefaultMessage
+		c.Limits.Message = 16 << 20
 	}
 	if c.Retry.Patience < 0 || c.Retry.Hold < 0 {
 		return nil, errors.New("agent: Config.Retry has a negative Patience or Hold")
@@ -137,10 +113,11 @@ func New(c Config) (*Agent, error) {
 	}
 	c.Retry = c.Retry.defaults()
 	c = c.own()
-	tools, err := tool.NewLimitedRegistry(c.ToolLimits, c.Tools...)
+	registry, err := tool.NewRegistry(c.Tools, &c.ToolLimits)
 	if err != nil {
 		return nil, fmt.Errorf("agent %q: %w", c.Name, err)
 	}
+	tools := toolbox.Open(registry)
 	if err := c.Interceptors.Check(tools.Names()); err != nil {
 		return nil, fmt.Errorf("agent %q: %w", c.Name, err)
 	}
@@ -152,9 +129,20 @@ func New(c Config) (*Agent, error) {
 			return nil, fmt.Errorf("agent %q: %w", c.Name, err)
 		}
 	}
-	a := &Agent{config: c, tools: tools, defs: tools.Defs()}
-	a.model = c.Interceptors.WrapModel(c.Model.Generate)
-	return a, nil
+	return &Agent{hold.New(&agentcore.Core{
+		Tools:       tools,
+		Concurrency: c.Concurrency,
+		Layers:      c.Interceptors,
+		Model:       c.Interceptors.WrapModel(c.Model.Generate),
+		Request: llm.Request{
+			System:         c.Instructions,
+			Tools:          tools.Defs(),
+			ToolChoice:     c.ToolChoice,
+			Limits:         c.Output,
+			ResponseFormat: c.ResponseFormat,
+			Cache:          c.Cache,
+		},
+	}), c}, nil
 }
 
 // own is the configuration with slices of its own: the agent keeps its gates,
@@ -169,9 +157,9 @@ func (c Config) own() Config {
 }
 
 // checkSchemas refuses a tool whose calls could not be held, since its schema can't be kept with the pause.
-func checkSchemas(tools *tool.Registry, layers interceptor.Chain) error {
+func checkSchemas(tools *toolbox.Box, layers interceptor.Chain) error {
 	for _, name := range tools.Names() {
-		_, spec, _ := tools.Lookup(name)
+		spec, _ := tools.Spec(name)
 		checks := tools.Checks(name) // which are kept
 		const keep = "tool %q: its %s schema has %d bytes, and at most %d can be kept with a pause; %s"
 		switch {
@@ -206,48 +194,8 @@ func (r Retry) defaults() Retry {
 // Name is the agent's name, as stored with its sessions.
 func (a *Agent) Name() string { return a.config.Name }
 
-// Tools are the agent's tools.
-func (a *Agent) Tools() *tool.Registry { return a.tools }
-
 // Limits are the agent's limits, defaults filled in.
 func (a *Agent) Limits() Limits { return a.config.Limits }
 
-// Retry says how the model is called again after it failed.
+// Retry is how the model is called again after it failed, defaults filled in.
 func (a *Agent) Retry() Retry { return a.config.Retry }
-
-// Concurrency is how many tool calls of a turn run at once.
-func (a *Agent) Concurrency() int { return a.config.Concurrency }
-
-// HasTurnLayers says whether Turn does anything.
-func (a *Agent) HasTurnLayers() bool {
-	return slices.ContainsFunc(a.config.Interceptors, func(l interceptor.Layer) bool { return l.Turn != nil })
-}
-
-// HasToolLayers says whether layers are around the tool called name.
-func (a *Agent) HasToolLayers(name string) bool { return a.config.Interceptors.Wraps(name) }
-
-// Turn puts the chain's turn layers around inner.
-func (a *Agent) Turn(inner interceptor.TurnHandler) interceptor.TurnHandler {
-	return a.config.Interceptors.WrapTurn(inner)
-}
-
-// Generate asks the model, through the chain's model layers, to answer history.
-// All of the request is copied once: it belongs to the layers and the model.
-func (a *Agent) Generate(ctx context.Context, history []llm.Message, metadata map[string]string) iter.Seq2[llm.Event, error] {
-	r := llm.Request{
-		System:         a.config.Instructions,
-		Messages:       history,
-		Tools:          a.defs,
-		ToolChoice:     a.config.ToolChoice,
-		Limits:         a.config.Output,
-		ResponseFormat: a.config.ResponseFormat,
-		Cache:          a.config.Cache,
-		Metadata:       metadata,
-	}
-	return a.model(ctx, r.Clone())
-}
-
-// Execute takes a call through the chain's tool layers to enter.
-func (a *Agent) Execute(ctx context.Context, call tool.Call, enter interceptor.ToolHandler) (tool.Execution, error) {
-	return a.config.Interceptors.WrapTool(call.Tool, enter)(ctx, call)
-}

@@ -16,6 +16,7 @@ import (
 	"github.com/fermata-ai/fermata/event"
 	"github.com/fermata-ai/fermata/fakellm"
 	"github.com/fermata-ai/fermata/interceptor"
+	"github.com/fermata-ai/fermata/internal/hold"
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/tool"
 )
@@ -79,8 +80,8 @@ func TestDefaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if a.Name() != "ops" || a.Concurrency() != 4 || a.Limits() != (agent.Limits{Turns: agent.DefaultTurns, Message: agent.DefaultMessage}) || a.HasTurnLayers() {
-		t.Errorf("name %q, concurrency %d, limits %+v, turn layers %v", a.Name(), a.Concurrency(), a.Limits(), a.HasTurnLayers())
+	if a.Name() != "ops" || hold.Of(a).Concurrency != 4 || a.Limits() != (agent.Limits{Turns: 64, Message: 16 << 20}) || hold.Of(a).HasTurnLayers() {
+		t.Errorf("name %q, concurrency %d, limits %+v, turn layers %v", a.Name(), hold.Of(a).Concurrency, a.Limits(), hold.Of(a).HasTurnLayers())
 	}
 }
 
@@ -96,11 +97,11 @@ func TestChangingTheConfigAfterwards(t *testing.T) {
 	tools[0] = named("c")
 	layers[0].Tools[0] = "b"
 	layers[0] = seeing("third", &entered)
-	a.Tools().Names()[0] = "d"
-	if got := a.Tools().Names(); !cmp.Equal(got, []string{"a", "b"}) {
+	hold.Of(a).Tools.Names()[0] = "d"
+	if got := hold.Of(a).Tools.Names(); !cmp.Equal(got, []string{"a", "b"}) {
 		t.Errorf("the tools are %q", got)
 	}
-	if _, err := a.Execute(t.Context(), tool.Call{Tool: "a"}, done); err != nil {
+	if _, err := hold.Of(a).Execute(t.Context(), tool.Call{Tool: "a"}, done); err != nil {
 		t.Fatal(err)
 	}
 	if want := []string{"first", "second"}; !cmp.Equal(entered, want) {
@@ -138,12 +139,12 @@ func TestGenerate(t *testing.T) {
 		t.Fatal(err)
 	}
 	history := []llm.Message{llm.UserText("Hi.")}
-	m, _, err := llm.Collect(a.Generate(t.Context(), history, map[string]string{"session": "s"}))
+	m, _, err := llm.Collect(hold.Of(a).Generate(t.Context(), history, map[string]string{"session": "s"}))
 	if err != nil || m.Text() != "Hello." {
 		t.Fatalf("%v, %v", m, err)
 	}
 	want := llm.Request{
-		System: "Be brief. Be polite.", Messages: history, Tools: a.Tools().Defs(),
+		System: "Be brief. Be polite.", Messages: history, Tools: hold.Of(a).Tools.Defs(),
 		ToolChoice: llm.ToolChoice{Mode: llm.ToolAny}, Limits: llm.Limits{OutputTokens: 100},
 		ResponseFormat: llm.ResponseFormat{Name: "answer", Schema: json.RawMessage(`{"type":"object"}`)}, Cache: llm.CacheLong,
 		Metadata: map[string]string{"session": "s"},
@@ -172,12 +173,12 @@ func TestTurn(t *testing.T) {
 	inner := func(context.Context, interceptor.Turn) iter.Seq2[event.Event, error] {
 		return func(yield func(event.Event, error) bool) { yield(nil, cause) }
 	}
-	for _, err := range a.Turn(inner)(t.Context(), interceptor.Turn{}) {
+	for _, err := range hold.Of(a).Turn(inner)(t.Context(), interceptor.Turn{}) {
 		if err != cause {
 			t.Errorf("the error is %v", err)
 		}
 	}
-	if want := []string{"outer", "inner"}; !a.HasTurnLayers() || !cmp.Equal(order, want) {
+	if want := []string{"outer", "inner"}; !hold.Of(a).HasTurnLayers() || !cmp.Equal(order, want) {
 		t.Errorf("the layers came as %q, not %q", order, want)
 	}
 }
@@ -255,30 +256,6 @@ func TestRetriesDontMultiply(t *testing.T) {
 	} {
 		if _, err := agent.New(agent.Config{Model: stubborn{fakellm.Echo(), c.retries}, Retry: c.retry}); (err == nil) != c.taken {
 			t.Errorf("%s: %v", name, err)
-		}
-	}
-}
-
-func TestRetryAfter(t *testing.T) {
-	limited := &llm.Error{Kind: llm.ErrRateLimited, RetryAfter: time.Hour}
-	r := agent.Retry{Failures: 2, First: time.Second, Most: 4 * time.Second, Patience: time.Hour}
-	for name, c := range map[string]struct {
-		failures int
-		since    time.Duration
-		err      error
-		least    time.Duration
-		ok       bool
-	}{
-		"the first":                         {1, 0, &llm.Error{Kind: llm.ErrNetwork}, time.Second / 2, true},
-		"what the provider asked for":       {1, 0, limited, time.Hour, true},
-		"the last one":                      {2, 2 * time.Hour, limited, time.Hour, true},
-		"one more, with patience left":      {3, time.Hour - 1, limited, time.Hour, true},
-		"one more, and patience is used up": {3, time.Hour, limited, 0, false},
-		"many, with patience left":          {1000, time.Minute, &llm.Error{Kind: llm.ErrNetwork}, 2 * time.Second, true},
-		"what does not pass":                {1, 0, &llm.Error{Kind: llm.ErrAuth}, 0, false},
-	} {
-		if wait, ok := r.After(c.failures, c.since, c.err); ok != c.ok || wait < c.least || c.least < time.Hour && wait > 4*time.Second {
-			t.Errorf("%s: %v, %v", name, wait, ok)
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/fermata-ai/fermata/event"
 	"github.com/fermata-ai/fermata/fakellm"
+	"github.com/fermata-ai/fermata/internal/hold"
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/runner"
 	"github.com/fermata-ai/fermata/session"
@@ -48,7 +49,7 @@ func (l *life) account() (*account, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := fakellm.Check(llm.Request{Messages: shown.History, Tools: l.agent.Tools().Defs()}); err != nil && len(shown.Pending) == 0 {
+	if err := fakellm.Check(llm.Request{Messages: shown.History, Tools: hold.Of(l.agent).Tools.Defs()}); err != nil && len(shown.Pending) == 0 {
 		l.violation("a provider would refuse the transcript: %v", err)
 	}
 	if err := l.inspect(shown.Pending); err != nil {

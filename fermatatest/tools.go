@@ -3,6 +3,7 @@ package fermatatest
 import (
 	"context"
 
+	"github.com/fermata-ai/fermata/internal/hold"
 	"github.com/fermata-ai/fermata/kvstore/faultkv"
 	"github.com/fermata-ai/fermata/tool"
 )
@@ -36,7 +37,7 @@ func (w watched) Execute(ctx context.Context, call tool.Call) (tool.Execution, e
 func (l *life) entered(ctx context.Context, call tool.Call) {
 	l.mu.Lock()
 	l.entries = append(l.entries, entry{call.Tool, call.ID, call.IdempotencyKey(), call.Effect})
-	if _, spec, _ := l.agent.Tools().Lookup(call.Tool); spec.MayPause {
+	if spec, _ := hold.Of(l.agent).Tools.Spec(call.Tool); spec.MayPause {
 		l.tokens[tool.PauseID(call.ID, call.Pauses+1)] = call.Token()
 	}
 	l.mu.Unlock()

@@ -17,6 +17,7 @@ import (
 	"github.com/fermata-ai/fermata/fakellm"
 	"github.com/fermata-ai/fermata/interceptor"
 	"github.com/fermata-ai/fermata/internal/session"
+	"github.com/fermata-ai/fermata/internal/toolbox"
 	"github.com/fermata-ai/fermata/runner"
 	public "github.com/fermata-ai/fermata/session"
 	"github.com/fermata-ai/fermata/tool"
@@ -97,15 +98,15 @@ var usable = []string{
 // planner asks in one of the three ways in which an answer becomes a Go value,
 // and notes what it got.
 type planner struct {
-	use tool.Use
+	use toolbox.Use
 	got atomic.Pointer[plan]
 	in  agent.Config
 }
 
-func newPlanner(use tool.Use) *planner {
+func newPlanner(use toolbox.Use) *planner {
 	p := &planner{use: use}
 	p.in = agent.Config{Tools: []tool.Tool{p.tool()}, Model: fakellm.New(fakellm.Calls("plan", `{}`), fakellm.Says("Done."))}
-	if use == tool.AsArguments {
+	if use == toolbox.AsArguments {
 		p.in.Interceptors = interceptor.Chain{interceptor.Approval(nil)}
 	}
 	return p
@@ -114,12 +115,12 @@ func newPlanner(use tool.Use) *planner {
 func (p *planner) tool() tool.Tool {
 	spec := tool.Spec{Name: "plan", Effect: tool.Idempotent}
 	switch p.use {
-	case tool.AsArguments:
+	case toolbox.AsArguments:
 		return tool.Must(tool.Func(spec, func(_ context.Context, in plan) (tool.Result[string], error) {
 			p.got.Store(&in)
 			return tool.Done("planned"), nil
 		}))
-	case tool.AsOutput:
+	case toolbox.AsOutput:
 		spec.MayPause = true
 		return tool.Must(tool.Func(spec, func(context.Context, struct{}) (tool.Result[plan], error) {
 			return tool.Pending[plan](tool.Await{}), nil
@@ -139,13 +140,13 @@ func (p *planner) tool() tool.Tool {
 }
 
 func (p *planner) reply(pause, value string) runner.Resumption {
-	if p.use == tool.AsArguments {
+	if p.use == toolbox.AsArguments {
 		return runner.ApproveEdited(pause, "bob", "", json.RawMessage(value))
 	}
 	return runner.Complete(pause, "bob", json.RawMessage(value))
 }
 
-var uses = []tool.Use{tool.AsArguments, tool.AsAnswer, tool.AsOutput}
+var uses = []toolbox.Use{toolbox.AsArguments, toolbox.AsAnswer, toolbox.AsOutput}
 
 func TestAnswersAreJudgedByWhoWillUseThem(t *testing.T) {
 	for _, use := range uses {
@@ -155,7 +156,7 @@ func TestAnswersAreJudgedByWhoWillUseThem(t *testing.T) {
 			pause := r.say("Plan.").finished(event.FinishPaused).pause("plan")
 			for _, values := range []map[string]string{unusable, bySchema} {
 				for value, why := range values {
-					if use == tool.AsOutput && strings.Contains(value, `"list":"`) {
+					if use == toolbox.AsOutput && strings.Contains(value, `"list":"`) {
 						continue
 					}
 					_, err := r.Resume(t.Context(), chat, p.reply(pause.ID, value))
@@ -167,7 +168,7 @@ func TestAnswersAreJudgedByWhoWillUseThem(t *testing.T) {
 			}
 		})
 		for _, value := range usable {
-			if use == tool.AsOutput && strings.Contains(value, `"list":"`) {
+			if use == toolbox.AsOutput && strings.Contains(value, `"list":"`) {
 				continue // outputs are kept as they came
 			}
 			t.Run(string(use)+" of "+value, func(t *testing.T) {
@@ -178,7 +179,7 @@ func TestAnswersAreJudgedByWhoWillUseThem(t *testing.T) {
 				if res := r.result(pause.Call); res.Error {
 					t.Errorf("after the good answer the model reads %s", res.Output)
 				}
-				if use != tool.AsOutput && p.got.Load() == nil {
+				if use != toolbox.AsOutput && p.got.Load() == nil {
 					t.Error("the tool was not given it")
 				}
 			})
@@ -211,7 +212,7 @@ func TestAnswersAreJudgedByTheStoredSchemaWithoutTheAgent(t *testing.T) {
 			}
 		})
 	}
-	told, _ := newPlanner(tool.AsArguments).in.Tools[0], 0
+	told, _ := newPlanner(toolbox.AsArguments).in.Tools[0], 0
 	for _, secret := range []string{"9223372036854775807", "18446744073709551615", "e308", "null", "[0-9]{"} {
 		if strings.Contains(string(told.Spec().Input), secret) {
 			t.Errorf("models are told of %s: %s", secret, told.Spec().Input)
@@ -223,7 +224,7 @@ func TestAnswersAreJudgedByTheStoredSchemaWithoutTheAgent(t *testing.T) {
 // from nothing else.
 func TestMethodThatHangsLeavesTheAnswerToTheSchema(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newPlanner(tool.AsAnswer)
+		p := newPlanner(toolbox.AsAnswer)
 		r := newRig(t, p.in, &rigOptions{memory: true})
 		pause := r.say("Plan.").finished(event.FinishPaused).pause("plan")
 		let := make(chan struct{})
@@ -255,7 +256,7 @@ func TestVerdictIsForThePauseThatItWasGivenFor(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				p := newPlanner(tool.AsAnswer)
+				p := newPlanner(toolbox.AsAnswer)
 				r := newRig(t, p.in, &rigOptions{memory: true})
 				pause := r.say("Plan.").finished(event.FinishPaused).pause("plan")
 				hook, err := runner.New(nil, r.public, r.o.runner)

@@ -15,6 +15,7 @@ import (
 	"github.com/fermata-ai/fermata/fakellm"
 	"github.com/fermata-ai/fermata/interceptor"
 	"github.com/fermata-ai/fermata/internal/session"
+	"github.com/fermata-ai/fermata/internal/toolbox"
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/runner"
 	"github.com/fermata-ai/fermata/tool"
@@ -82,7 +83,7 @@ func TestGateRefusals(t *testing.T) {
 				t.Errorf("refund was entered %d times, audit %d times", n.get("refund"), n.get("audit"))
 			}
 			res := r.result(p.Call)
-			if want := string(tool.Text(test.want)); !res.Error || string(res.Output) != want {
+			if want := string(toolbox.Text(test.want)); !res.Error || string(res.Output) != want {
 				t.Errorf("the model reads %s, not %s", res.Output, want)
 			}
 			c, err := r.Call(t.Context(), chat, p.Call, user)

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/fermata-ai/fermata/internal/session"
+	"github.com/fermata-ai/fermata/internal/toolbox"
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/tool"
 )
@@ -22,10 +24,10 @@ type body struct {
 	turn     *turnFacts      // of its own turn
 	c        session.Call    // as the head had it
 	args     json.RawMessage // as the model wrote them
-	prepared *tool.Prepared
+	prepared *toolbox.Prepared
 
 	ctx     context.Context // ends when the body may not be entered any more
-	out     tool.Outcome
+	out     toolbox.Outcome
 	alone   bool // the body's own goroutine is at work, and not the loop's
 	settled bool // the outcome is committed already
 
@@ -49,7 +51,7 @@ func (d *drive) start(ctx context.Context, c *session.Call) error {
 	}
 	b := d.body(c)
 	d.bodies.add(b)
-	if d.agent.Tools().ReadsItself(c.Tool) {
+	if d.core.Tools.ReadsItself(c.Tool) {
 		d.batch.Start(ctx, c.ID, func(ctx context.Context) { b.guard(ctx, (*body).prepareAndRun) }, b.end)
 		return nil
 	}
@@ -57,12 +59,12 @@ func (d *drive) start(ctx context.Context, c *session.Call) error {
 	var exec tool.Execution
 	err := b.prepare(ctx)
 	goesOn, run := err == nil, (*body).run
-	if goesOn && !d.agent.HasToolLayers(c.Tool) {
+	if goesOn && !d.core.HasToolLayers(c.Tool) {
 		run = (*body).inside
 		exec, goesOn, err = b.admit(d.commitCtx(), b.prepared.Call)
 	}
 	if !goesOn {
-		b.out = tool.Resolve(exec, err)
+		b.out = toolbox.Resolve(exec, err)
 		b.end(true)
 		return d.outcomes.failure()
 	}
@@ -85,12 +87,12 @@ func (b *body) store() context.Context {
 
 // guard runs f and keeps what comes of it, be it a panic or the goroutine's end. A layer that has left next behind doesn't get any
 // further with it.
-func (b *body) guard(ctx context.Context, f func(*body, context.Context) tool.Outcome) {
+func (b *body) guard(ctx context.Context, f func(*body, context.Context) toolbox.Outcome) {
 	b.ctx, b.alone = ctx, true
 	ended := false
 	defer func() {
 		if !ended { // by a panic of our own making, or runtime.Goexit in a layer
-			b.out = tool.Resolve(tool.Execution{}, b.after(b.crashed(recover())))
+			b.out = toolbox.Resolve(tool.Execution{}, b.after(b.crashed(recover())))
 		}
 		b.mu.Lock()
 		b.over = true
@@ -109,7 +111,7 @@ func (b *body) end(handed bool) {
 		b.fail(b.runtime)
 	case b.put:
 		// Nothing has happened: the loop looks at the call again.
-	case !b.entered && b.ctx.Err() != nil && b.out.Status == tool.StatusFailed:
+	case !b.entered && b.ctx.Err() != nil && b.out.Status == toolbox.Failed:
 		// It was stopped before it began: it begins when the session is carried on.
 	default:
 		b.settle(b.ctx, b.out)
@@ -142,19 +144,19 @@ func (b *body) crashed(p any) error {
 }
 
 // prepareAndRun is run for a tool whose own code reads the arguments: that may take its time, or end the goroutine, as the body may.
-func (b *body) prepareAndRun(ctx context.Context) tool.Outcome {
+func (b *body) prepareAndRun(ctx context.Context) toolbox.Outcome {
 	if err := b.prepare(ctx); err != nil {
-		return tool.Resolve(tool.Execution{}, err)
+		return toolbox.Resolve(tool.Execution{}, err)
 	}
 	return b.run(ctx)
 }
 
 // run takes the call through the layers.
-func (b *body) run(ctx context.Context) tool.Outcome { return tool.Resolve(b.layers(ctx)) }
+func (b *body) run(ctx context.Context) toolbox.Outcome { return toolbox.Resolve(b.layers(ctx)) }
 
 // inside enters the body of a tool without layers, which was admitted.
-func (b *body) inside(ctx context.Context) tool.Outcome {
-	return tool.Resolve(b.into(ctx, b.prepared.Call))
+func (b *body) inside(ctx context.Context) toolbox.Outcome {
+	return toolbox.Resolve(b.into(ctx, b.prepared.Call))
 }
 
 func (b *body) layers(ctx context.Context) (exec tool.Execution, err error) {
@@ -164,7 +166,7 @@ func (b *body) layers(ctx context.Context) (exec tool.Execution, err error) {
 		}
 		err = b.after(err)
 	}()
-	exec, err = b.d.agent.Execute(ctx, b.prepared.Call, b.enter)
+	exec, err = b.d.core.Execute(ctx, b.prepared.Call, b.enter)
 	if err == nil && !b.answered() {
 		exec, err = b.prepared.Bounds(exec)
 	}
@@ -178,7 +180,7 @@ func (b *body) after(err error) error {
 	if err == nil || !b.returned {
 		return err
 	}
-	return tool.After(b.c.Tool, b.c.Effect, err)
+	return b.d.core.Tools.After(b.c.Tool, b.c.Effect, err)
 }
 
 // answered says that the outcome is the answer, whose size was judged when it was accepted.
@@ -191,8 +193,10 @@ func (b *body) answered() bool {
 // prepare makes the call, and checks it as the model wrote it, before any layer sees it.
 func (b *body) prepare(ctx context.Context) error {
 	d, c := b.d, &b.c
-	if _, err := llm.Arguments(b.args); err != nil {
-		return err
+	if bytes.HasPrefix(b.args, []byte{'"'}) { // perhaps text that is no JSON, which the message keeps as a string
+		if _, err := llm.Arguments(b.args); err != nil {
+			return err
+		}
 	}
 	call := tool.Call{
 		ID: c.ID, Session: d.session, User: d.user, Tool: c.Tool, Turn: b.turn.number, Effect: c.Effect,
@@ -206,9 +210,9 @@ func (b *body) prepare(ctx context.Context) error {
 		b.runtime = err
 		return err
 	}
-	prepare := d.agent.Tools().Prepare
+	prepare := d.core.Tools.Prepare
 	if c.Answer != nil && c.Answer.Mode != tool.ModeReenter {
-		prepare = d.agent.Tools().PrepareAnswered
+		prepare = d.core.Tools.PrepareAnswered
 	}
 	if b.prepared, err = prepare(call); err == nil {
 		b.prepared.Left = d.rn.left
@@ -239,7 +243,7 @@ func (b *body) told(ctx context.Context) (answer *tool.Answer, decisions []tool.
 			return nil, nil, err
 		}
 		if len(d.Arguments) > 0 { // the next layer sees what will run
-			d.Arguments = b.d.agent.Tools().Derived(b.c.Tool, d.Arguments)
+			d.Arguments = b.d.core.Tools.Derived(b.c.Tool, d.Arguments)
 		}
 		decisions = append(decisions, d)
 	}

@@ -54,7 +54,7 @@ func (d *drive) advance(ctx context.Context, c *session.Call, ending bool) error
 		return d.recover(ctx, c)
 	case c.Cancel != nil, ending:
 		return d.settleCancelled(c)
-	case d.running() < d.agent.Concurrency() && d.stopping.Err() == nil:
+	case d.running() < d.core.Concurrency && d.stopping.Err() == nil:
 		if err := d.lease.Ready(d.commitCtx()); err != nil {
 			return err
 		}

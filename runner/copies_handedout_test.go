@@ -16,6 +16,7 @@ import (
 	"github.com/fermata-ai/fermata/event"
 	"github.com/fermata-ai/fermata/fakellm"
 	"github.com/fermata-ai/fermata/interceptor"
+	"github.com/fermata-ai/fermata/internal/hold"
 	"github.com/fermata-ai/fermata/internal/scribble"
 	"github.com/fermata-ai/fermata/internal/session"
 	"github.com/fermata-ai/fermata/llm"
@@ -310,7 +311,7 @@ func (s *scribblers) session(waiting int) {
 	for _, tl := range []string{"look", "job", "pay"} {
 		ag, err := agent.New(r.config)
 		must(t, err)
-		_, spec, _ := ag.Tools().Lookup(tl)
+		spec, _ := hold.Of(ag).Tools.Spec(tl)
 		s.got("caller", []json.RawMessage{spec.Input, spec.Output})
 	}
 }

@@ -9,6 +9,9 @@ import (
 
 	"github.com/fermata-ai/fermata/agent"
 	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/internal/agentcore"
+	"github.com/fermata-ai/fermata/internal/batch"
+	"github.com/fermata-ai/fermata/internal/hold"
 	"github.com/fermata-ai/fermata/internal/session"
 	"github.com/fermata-ai/fermata/llm"
 )
@@ -22,6 +25,7 @@ import (
 type drive struct {
 	display
 	agent    *agent.Agent
+	core     *agentcore.Core // of agent
 	user     string
 	metadata map[string]string // of model requests
 	lease    *session.Drive    // bodies keep the one that they were started under
@@ -37,7 +41,7 @@ type drive struct {
 	lasting  context.Context // of bodies, for the store: it ends when the runner no longer waits for them
 	endAll   context.CancelFunc
 
-	batch     *agent.Batch
+	batch     *batch.Batch
 	bodies    bodies
 	abandoned map[string]bool      // bodies whose calls settled without them
 	grace     map[string]time.Time // when a cancelled body's call settles without it
@@ -86,12 +90,13 @@ func (rn *Runner) newDrive(ctx context.Context, id string, n *session.New) (*dri
 			}
 		}
 	})
-	d.batch = agent.NewBatch()
+	d.batch = batch.New(2 * agentcore.MaxCalls)
 	d.caller, d.stopping = ctx, context.Background()
 	d.ctx, d.cancel = context.WithCancelCause(ctx)
 	d.lasting, d.endAll = context.WithCancel(context.WithoutCancel(ctx))
 	d.patience, d.giveUp = context.WithCancel(d.lasting)
 	if d.agent, err = rn.agent(name); err == nil {
+		d.core = hold.Of(d.agent)
 		err = rn.begin(d)
 	}
 	if err != nil {

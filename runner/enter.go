@@ -98,8 +98,8 @@ func (b *body) into(ctx context.Context, call tool.Call) (tool.Execution, error)
 	if err := b.lastLook(ctx); err != nil {
 		return tool.Execution{}, b.putOff(b.d.lasting, true, err)
 	}
-	exec, err := b.prepared.Enter(ctx, call)
-	if err == nil && !exec.Await.AsksAgain() {
+	exec, acted, err := b.prepared.Enter(ctx, call)
+	if acted {
 		b.mu.Lock()
 		b.returned = true
 		b.mu.Unlock()

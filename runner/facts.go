@@ -16,9 +16,9 @@ import (
 
 // declared is what the head keeps of a tool as it is declared today.
 func (d *drive) declared(name string) (out session.Declared, known bool, err error) {
-	out.Effect, out.MayPause, known = d.agent.Tools().Declared(name)
+	out.Effect, out.MayPause, known = d.core.Tools.Declared(name)
 	if out.MayPause {
-		out.Output, err = d.rn.store.PutSchema(d.commitCtx(), d.agent.Tools().Checks(name).Output)
+		out.Output, err = d.rn.store.PutSchema(d.commitCtx(), d.core.Tools.Checks(name).Output)
 	}
 	return out, known, err
 }

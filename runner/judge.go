@@ -6,8 +6,9 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/fermata-ai/fermata/internal/hold"
 	"github.com/fermata-ai/fermata/internal/session"
-	"github.com/fermata-ai/fermata/tool"
+	"github.com/fermata-ai/fermata/internal/toolbox"
 )
 
 // judge finds out whether one reply can be used, before it is accepted: it has
@@ -26,7 +27,7 @@ import (
 // was given for.
 type judge struct {
 	verdicts map[session.Asked]error
-	tools    *tool.Registry
+	tools    *toolbox.Box
 	open     session.Asked // what the transition has stopped for
 	value    json.RawMessage
 }
@@ -69,20 +70,20 @@ func (j *judge) fits(ctx context.Context, rn *Runner, agent string) session.Fits
 	if a == nil {
 		return stored
 	}
-	j.tools = a.Tools()
+	j.tools = hold.Of(a).Tools
 	most := j.tools.Limits().Arguments
 	knows := func(asked session.Asked) bool {
 		checks := j.tools.Checks(asked.Tool)
 		switch asked.Use {
-		case tool.AsAnswer:
+		case toolbox.AsAnswer:
 			return session.SchemaHash(checks.Answer) == asked.Schema
-		case tool.AsOutput:
+		case toolbox.AsOutput:
 			return session.SchemaHash(checks.Output) == asked.Schema
 		}
 		return true
 	}
 	return func(asked session.Asked, value json.RawMessage) (misfit, err error) {
-		if n := len(value); asked.Use == tool.AsArguments && n > most {
+		if n := len(value); asked.Use == toolbox.AsArguments && n > most {
 			return fmt.Errorf("the edited arguments have %d bytes, at most %d are taken", n, most), nil
 		}
 		if misfit, err = stored(asked, value); misfit != nil || err != nil || !knows(asked) {

@@ -8,8 +8,8 @@ import (
 	"maps"
 	"time"
 
-	"github.com/fermata-ai/fermata/agent"
 	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/internal/agentcore"
 	"github.com/fermata-ai/fermata/internal/modeltext"
 	"github.com/fermata-ai/fermata/internal/session"
 	"github.com/fermata-ai/fermata/llm"
@@ -56,7 +56,7 @@ func (d *drive) retry(cause error) error {
 			since = now.Sub(st.Retry.Since)
 		}
 	})
-	wait, ok := d.agent.Retry().After(failures, since, cause)
+	wait, ok := retryAfter(d.agent.Retry(), failures, since, cause)
 	if !ok {
 		return d.fail(cause)
 	}
@@ -128,7 +128,7 @@ func (d *drive) generate(ctx context.Context) (llm.Message, llm.Finish, error) {
 
 func (d *drive) stream(ctx context.Context) (err error) {
 	defer d.recovered("the model, or a layer around it,", &err)
-	for ev, err := range d.agent.Generate(ctx, d.history, d.metadata) {
+	for ev, err := range d.core.Generate(ctx, d.history, d.metadata) {
 		if err != nil {
 			return err
 		}
@@ -207,7 +207,7 @@ func (d *drive) reply(m llm.Message, fin llm.Finish) error {
 // excerpt; where the provider signed the call, that can't be sent back, and the
 // message can't be kept at all.
 func (d *drive) own(m llm.Message) (llm.Message, error) {
-	limit := d.agent.Tools().Limits().Arguments
+	limit := d.core.Tools.Limits().Arguments
 	for i, p := range m.Parts {
 		c, ok := p.(llm.ToolCall)
 		if !ok {
@@ -253,7 +253,7 @@ func (d *drive) acceptable(name string) string {
 	name = "invalid_" + string(clean)
 	name = name[:min(len(name), most)]
 	for {
-		if _, _, taken := d.agent.Tools().Declared(name); !taken {
+		if _, _, taken := d.core.Tools.Declared(name); !taken {
 			return name
 		}
 		name = name[:min(len(name), most-1)] + "_"
@@ -261,11 +261,11 @@ func (d *drive) acceptable(name string) string {
 }
 
 // open is the head's view of the message's calls, and the newest token key.
-// Calls beyond agent.MaxCalls are left out: they settle by themselves. The list
+// Calls beyond agentcore.MaxCalls are left out: they settle by themselves. The list
 // is good until this is asked again.
 func (d *drive) open(asked []llm.ToolCall) (calls []session.Call, key int, err error) {
 	calls = d.opening[:0]
-	for _, c := range asked[:min(len(asked), agent.MaxCalls)] {
+	for _, c := range asked[:min(len(asked), agentcore.MaxCalls)] {
 		call := session.Call{ID: c.ID, Tool: c.Name, Status: session.Requested}
 		is, known, err := d.declared(c.Name)
 		if err != nil {

@@ -18,6 +18,7 @@ import (
 	"github.com/fermata-ai/fermata/agent"
 	"github.com/fermata-ai/fermata/event"
 	"github.com/fermata-ai/fermata/fakellm"
+	"github.com/fermata-ai/fermata/internal/agentcore"
 	"github.com/fermata-ai/fermata/internal/session"
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/runner"
@@ -190,7 +191,7 @@ func TestResultsOfCallsThatEndInReverse(t *testing.T) {
 // TestTooManyCalls: those beyond the limit of a turn have a result that says
 // so, and an event, and are not run.
 func TestTooManyCalls(t *testing.T) {
-	for _, calls := range []int{agent.MaxCalls, agent.MaxCalls + 1, 2*agent.MaxCalls + 1} {
+	for _, calls := range []int{agentcore.MaxCalls, agentcore.MaxCalls + 1, 2*agentcore.MaxCalls + 1} {
 		var n counter
 		var texts []string
 		for i := range calls {
@@ -200,7 +201,7 @@ func TestTooManyCalls(t *testing.T) {
 			Model: fakellm.New(asks("act", texts...), fakellm.Says("Well.")), Tools: []tool.Tool{instant("act", tool.ReadOnly, &n)},
 		}, nil)
 		run := r.say("Go.").finished(event.FinishStop)
-		if n.get("act") != agent.MaxCalls {
+		if n.get("act") != agentcore.MaxCalls {
 			t.Errorf("%d calls: %d were run", calls, n.get("act"))
 		}
 		parts := r.transcript().History[2].Parts
@@ -214,7 +215,7 @@ func TestTooManyCalls(t *testing.T) {
 		for i, p := range parts {
 			res := p.(llm.ToolResult)
 			over := strings.Contains(string(res.Output), "a turn holds at most 64 tool calls")
-			if over != (i >= agent.MaxCalls) || res.Error != over || !cmp.Equal(results[res.Call].Result, res) {
+			if over != (i >= agentcore.MaxCalls) || res.Error != over || !cmp.Equal(results[res.Call].Result, res) {
 				t.Errorf("%d calls: result %d is %s, and was shown as %+v", calls, i, res.Output, results[res.Call])
 			}
 		}

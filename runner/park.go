@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/internal/hold"
 	"github.com/fermata-ai/fermata/internal/session"
 )
 
@@ -19,7 +20,7 @@ func (rn *Runner) has(agent, name string) bool {
 	if a == nil {
 		return false
 	}
-	_, _, known := a.Tools().Declared(name)
+	_, _, known := hold.Of(a).Tools.Declared(name)
 	return known
 }
 

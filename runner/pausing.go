@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/fermata-ai/fermata/internal/session"
+	"github.com/fermata-ai/fermata/internal/toolbox"
 	"github.com/fermata-ai/fermata/tool"
 )
 
@@ -46,7 +47,7 @@ func (b *body) mayPause(a *tool.Await, made bool) error {
 }
 
 // pause commits a pause. A call that is being cancelled does not pause.
-func (b *body) pause(ctx context.Context, out tool.Outcome) error {
+func (b *body) pause(ctx context.Context, out toolbox.Outcome) error {
 	await, err := out.Await.Normalize()
 	if err == nil {
 		err = b.mayPause(&await, len(out.Actions) > 0)
@@ -78,7 +79,7 @@ func (b *body) pause(ctx context.Context, out tool.Outcome) error {
 
 // refuse ends the call whose result, or pause, can't be taken.
 func (b *body) refuse(ctx context.Context, err error) error {
-	return b.result(ctx, tool.Resolve(tool.Execution{}, b.after(err)))
+	return b.result(ctx, toolbox.Resolve(tool.Execution{}, b.after(err)))
 }
 
 // hold makes a pause of what the tool or a layer asked for, in its normal form.
@@ -88,7 +89,7 @@ func (b *body) hold(await tool.Await) (h *session.Hold, err error) {
 	if h.Data, err = session.NewBlob(await.Data); err != nil {
 		return nil, err
 	}
-	schema, checks := await.Schema, b.d.agent.Tools().Checks(b.c.Tool)
+	schema, checks := await.Schema, b.d.core.Tools.Checks(b.c.Tool)
 	switch {
 	case await.Gate != "":
 		schema = checks.Input // what edited arguments must fit

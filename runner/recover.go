@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/fermata-ai/fermata/internal/session"
+	"github.com/fermata-ai/fermata/internal/toolbox"
 	"github.com/fermata-ai/fermata/tool"
 )
 
@@ -28,8 +29,8 @@ func (d *drive) recover(ctx context.Context, c *session.Call) error {
 			return tx.Lose(c.ID, session.GivenUpOutcome(now, by, why))
 		})
 	}
-	if _, spec, known := d.agent.Tools().Lookup(c.Tool); known && spec.Reconcile != nil {
-		if d.running() < d.agent.Concurrency() {
+	if spec, known := d.core.Tools.Spec(c.Tool); known && spec.Reconcile != nil {
+		if d.running() < d.core.Concurrency {
 			b := d.body(c)
 			b.entered = true // by whoever died
 			d.batch.Start(ctx, c.ID, func(ctx context.Context) { b.guard(ctx, (*body).reconcile) }, b.end)
@@ -42,8 +43,7 @@ func (d *drive) recover(ctx context.Context, c *session.Call) error {
 // lose settles a call whose outcome nobody can tell, or pauses it for an operator, if its tool wants that.
 func (b *body) lose() error {
 	var h *session.Hold
-	if _, spec, known := b.d.agent.Tools().Lookup(b.c.Tool); known && spec.AskOperator {
-		b.prepared = &tool.Prepared{Spec: &spec}
+	if spec, known := b.d.core.Tools.Spec(b.c.Tool); known && spec.AskOperator {
 		var err error
 		if h, err = b.hold(tool.Await{Reason: tool.ReasonUnknown, Mode: tool.ModeOutput, Prompt: "The program stopped while " +
 			b.c.Tool + " was running. What became of it? The answer is the tool's output."}); err != nil {
@@ -62,7 +62,7 @@ func (b *body) lose() error {
 }
 
 // reconcile asks the tool what became of the call. One that can't tell leaves it as unknown as it was.
-func (b *body) reconcile(ctx context.Context) tool.Outcome {
+func (b *body) reconcile(ctx context.Context) toolbox.Outcome {
 	err := b.prepare(ctx)
 	var exec tool.Execution
 	if err == nil {
@@ -78,12 +78,12 @@ func (b *body) reconcile(ctx context.Context) tool.Outcome {
 	cause := context.Cause(ctx)
 	switch {
 	case err == nil:
-		return tool.Resolve(exec, nil)
+		return toolbox.Resolve(exec, nil)
 	case b.runtime != nil: // the store could not be asked: the next drive asks the tool
-		return tool.Outcome{}
+		return toolbox.Outcome{}
 	case cause != nil && !errors.Is(cause, errCallCancelled) && !errors.Is(cause, errRunEnded) || lost(err) || session.Moved(err):
 		b.settled = true // it was interrupted, and is asked again by the next drive
-		return tool.Outcome{}
+		return toolbox.Outcome{}
 	}
 	return b.unreconciled(err)
 }
@@ -109,12 +109,12 @@ func ran(c tool.Call) json.RawMessage {
 }
 
 // unreconciled ends the attempt: the outcome stays unknown.
-func (b *body) unreconciled(err error) tool.Outcome {
+func (b *body) unreconciled(err error) toolbox.Outcome {
 	b.d.rn.options.Logger.Warn("a lost call could not be reconciled", "session", b.d.session, "tool", b.c.Tool, "call", b.c.ID,
 		"error", err)
 	if err := b.lose(); err != nil {
 		b.fail(err)
 	}
 	b.settled = true
-	return tool.Outcome{}
+	return toolbox.Outcome{}
 }

@@ -10,6 +10,8 @@ import (
 	"github.com/fermata-ai/fermata/event"
 	"github.com/fermata-ai/fermata/internal/modeltext"
 	"github.com/fermata-ai/fermata/internal/session"
+	"github.com/fermata-ai/fermata/internal/strictjson"
+	"github.com/fermata-ai/fermata/internal/toolbox"
 	"github.com/fermata-ai/fermata/tool"
 )
 
@@ -209,7 +211,7 @@ func (rn *Runner) reply(r Resumption) (*session.Reply, error) {
 	case r.failed || r.Failure != "":
 		in.Kind = session.KindFail
 		why := modeltext.CleanString(r.Failure)
-		kept, content = tool.Text(session.FailureText(why, r.Retryable)), failureContent{why, r.Retryable}
+		kept, content = toolbox.Text(session.FailureText(why, r.Retryable)), failureContent{why, r.Retryable}
 	default:
 		in.Kind, in.Value = session.KindComplete, modeltext.CleanJSON(r.Payload)
 		if len(in.Value) == 0 {
@@ -263,5 +265,5 @@ func hashContent(content any) (string, error) {
 			return "", err
 		}
 	}
-	return tool.CanonicalHash(raw)
+	return strictjson.Hash(raw)
 }

@@ -177,7 +177,7 @@ func (r *rig) acceptable() {
 	r.t.Helper()
 	ag, err := agent.New(r.config)
 	must(r.t, err)
-	must(r.t, fakellm.Check(llm.Request{Messages: r.transcript().History, Tools: ag.Tools().Defs()}))
+	must(r.t, fakellm.Check(llm.Request{Messages: r.transcript().History, Tools: hold.Of(ag).Tools.Defs()}))
 }
 
 // seen is what a run showed.

@@ -23,7 +23,7 @@ func TestFreshLimits(t *testing.T) {
 	}{
 		"one turn":                       {agent.Limits{Turns: 1}, event.FinishMaxTurns, 1, 2},
 		"two turns":                      {agent.Limits{Turns: 2}, event.FinishMaxTurns, 2, 4},
-		"the default":                    {agent.Limits{}, event.FinishMaxTurns, agent.DefaultTurns, 2 * agent.DefaultTurns},
+		"the default":                    {agent.Limits{}, event.FinishMaxTurns, 64, 2 * 64},
 		"one call":                       {agent.Limits{ToolCalls: 1}, event.FinishMaxCalls, 1, 0},
 		"two calls":                      {agent.Limits{ToolCalls: 2}, event.FinishMaxCalls, 2, 2},
 		"three calls":                    {agent.Limits{ToolCalls: 3}, event.FinishMaxCalls, 2, 2},

@@ -11,7 +11,7 @@ package runner
 //   - what callers do: runner.go, run.go, resume.go, typed.go, progress.go,
 //     find.go, sessions.go, status.go, follow.go, token.go, work.go; who may:
 //     authorize.go
-//   - the loop: drive.go begins, then model.go, turn.go, calls.go, moved.go,
+//   - the loop: drive.go begins, then model.go, again.go, turn.go, calls.go, moved.go,
 //     recover.go, park.go, facts.go; its end: leave.go
 //   - a call's body: body.go, bodies.go, enter.go, settle.go, pausing.go, host.go,
 //     outcomes.go

@@ -10,17 +10,18 @@ import (
 	"github.com/fermata-ai/fermata/event"
 	"github.com/fermata-ai/fermata/internal/modeltext"
 	"github.com/fermata-ai/fermata/internal/session"
+	"github.com/fermata-ai/fermata/internal/toolbox"
 	"github.com/fermata-ai/fermata/tool"
 )
 
 // settle commits what came of the call: its result, or its pause. What follows
 // from what is stored rides with the next commit.
-func (b *body) settle(ctx context.Context, out tool.Outcome) {
+func (b *body) settle(ctx context.Context, out toolbox.Outcome) {
 	if out.Err != nil {
 		b.log(out.Err)
 	}
 	var err error
-	if out.Status == tool.StatusPaused {
+	if out.Status == toolbox.Paused {
 		err = b.pause(ctx, out)
 	} else {
 		err = b.result(ctx, out)
@@ -46,9 +47,9 @@ func (b *body) log(err error) {
 }
 
 // result commits a final outcome.
-func (b *body) result(ctx context.Context, out tool.Outcome) error {
+func (b *body) result(ctx context.Context, out toolbox.Outcome) error {
 	o := &session.Outcome{Status: statusOf(out.Status), Body: true}
-	if out.Status == tool.StatusDenied {
+	if out.Status == toolbox.Denied {
 		o.By = b.deniedBy()
 	}
 	if b.c.Begun() {
@@ -57,9 +58,9 @@ func (b *body) result(ctx context.Context, out tool.Outcome) error {
 	if err := b.output(o, out); err != nil { // a layer made it
 		return b.refuse(ctx, fmt.Errorf("what a layer made of %s can't be kept: %w", b.c.Tool, err))
 	}
-	failed := out.Status == tool.StatusFailed && b.entered
+	failed := out.Status == toolbox.Failed && b.entered
 	commit := b.lease.Update
-	if b.derived && out.Status == tool.StatusDone && len(out.Actions) == 0 {
+	if b.derived && out.Status == toolbox.Done && len(out.Actions) == 0 {
 		commit = b.lease.Ride
 		o.By = b.c.Answer.By
 	}
@@ -72,7 +73,7 @@ func (b *body) result(ctx context.Context, out tool.Outcome) error {
 		if err := tx.Settle(b.c.ID, settled); err != nil {
 			return err
 		}
-		if out.Status == tool.StatusFatal {
+		if out.Status == toolbox.Fatal {
 			tx.End(event.FinishFailed, "", out.Err.Error())
 		}
 		// Here, not after the commit: the loop may find the call settled as
@@ -83,7 +84,7 @@ func (b *body) result(ctx context.Context, out tool.Outcome) error {
 	if err != nil {
 		b.d.outcomes.forget(b.c.ID)
 	}
-	if out.Status == tool.StatusFatal {
+	if out.Status == toolbox.Fatal {
 		b.d.outcomes.end(out.Err)
 	}
 	return err
@@ -91,15 +92,15 @@ func (b *body) result(ctx context.Context, out tool.Outcome) error {
 
 // begunBefore is what the model reads of a call whose work had begun before
 // this attempt, which may not have come as far.
-func (b *body) begunBefore(out tool.Outcome) json.RawMessage {
+func (b *body) begunBefore(out toolbox.Outcome) json.RawMessage {
 	refusal, refused := out.Err.(*tool.Refusal) // this tool's own; a wrapped one is another's
 	switch {
 	case refused:
-		return tool.Text(session.OutdatedText(&b.c, refusal))
-	case !b.entered && out.Status == tool.StatusDenied:
-		return tool.Text(session.DeniedText(&b.c, tool.DeniedReason(out.Err)))
-	case !b.entered && out.Status == tool.StatusFailed:
-		return tool.Text(session.BegunText(&b.c, out.Err.Error()))
+		return toolbox.Text(session.OutdatedText(&b.c, refusal))
+	case !b.entered && out.Status == toolbox.Denied:
+		return toolbox.Text(session.DeniedText(&b.c, toolbox.DenialReason(out.Err)))
+	case !b.entered && out.Status == toolbox.Failed:
+		return toolbox.Text(session.BegunText(&b.c, out.Err.Error()))
 	}
 	return out.Output
 }
@@ -134,7 +135,7 @@ func (b *body) stopped(tx *session.Tx, cause error) *session.Outcome {
 	return session.CancelledOutcome(&begun, by, why, b.turn.opened)
 }
 
-func (b *body) output(o *session.Outcome, out tool.Outcome) (err error) {
+func (b *body) output(o *session.Outcome, out toolbox.Outcome) (err error) {
 	if o.Output, err = session.NewBlob(modeltext.CleanJSON(out.Output)); err != nil {
 		return err
 	}
@@ -158,11 +159,11 @@ func actionsBlob(actions []tool.Action) (*session.Blob, error) {
 	return session.NewBlob(b)
 }
 
-func statusOf(s tool.Status) event.Status {
+func statusOf(s toolbox.Status) event.Status {
 	switch s {
-	case tool.StatusDone:
+	case toolbox.Done:
 		return event.Done
-	case tool.StatusDenied:
+	case toolbox.Denied:
 		return event.Denied
 	}
 	return event.Failed

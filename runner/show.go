@@ -6,8 +6,8 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/fermata-ai/fermata/agent"
 	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/internal/agentcore"
 	"github.com/fermata-ai/fermata/internal/session"
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/tool"
@@ -214,7 +214,7 @@ func toolResult(id, name string, k known) llm.ToolResult {
 func (d *drive) results() (m llm.Message, ends []event.Status, err error) {
 	m.Role = llm.RoleTool
 	settled, _ := d.openCalls()
-	opened := min(len(d.asked), agent.MaxCalls)
+	opened := min(len(d.asked), agentcore.MaxCalls)
 	if len(settled) < opened { // a renewal of the lease has found that another drive closed the turn
 		return m, nil, decided(fmt.Errorf("%w: the turn is closed", session.ErrStale))
 	}
@@ -236,7 +236,7 @@ func (d *drive) results() (m llm.Message, ends []event.Status, err error) {
 
 // tooMany is what the model reads of a call beyond the limit of a turn.
 var tooMany = json.RawMessage(fmt.Sprintf(`"The tool was not run: a turn holds at most %d tool calls. Ask again for what is missing."`,
-	agent.MaxCalls))
+	agentcore.MaxCalls))
 
 // showUnseen shows the results of a turn that was closed by a drive without
 // a listener.

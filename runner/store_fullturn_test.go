@@ -12,6 +12,7 @@ import (
 	"github.com/fermata-ai/fermata/event"
 	"github.com/fermata-ai/fermata/fakellm"
 	"github.com/fermata-ai/fermata/interceptor"
+	"github.com/fermata-ai/fermata/internal/agentcore"
 	"github.com/fermata-ai/fermata/internal/session"
 	"github.com/fermata-ai/fermata/kvstore"
 	"github.com/fermata-ai/fermata/runner"
@@ -25,7 +26,7 @@ var longNames = map[string]string{"plain": strings.Repeat("x", 256), "control ch
 // full asks for as many calls of a tool as a turn may have.
 func full(name string) fakellm.Turn {
 	turn := fakellm.Turn{}
-	for i := range agent.MaxCalls {
+	for i := range agentcore.MaxCalls {
 		turn = turn.And(name, fmt.Sprintf(`{"text":"order-%d"}`, i))
 	}
 	return turn
@@ -73,7 +74,7 @@ func TestFullTurnPausesAfterLongDecisions(t *testing.T) {
 				r.restart()
 				s = r.carryOn().finished(event.FinishPaused)
 			}
-			if n.get("deploy") != agent.MaxCalls || len(s.end.Pending) != agent.MaxCalls {
+			if n.get("deploy") != agentcore.MaxCalls || len(s.end.Pending) != agentcore.MaxCalls {
 				t.Fatalf("%d bodies were entered, %d calls wait", n.get("deploy"), len(s.end.Pending))
 			}
 			if size := r.headSize(); size > 1024 {
@@ -105,15 +106,15 @@ func TestFullTurnPausesAfterLongDecisions(t *testing.T) {
 
 // All that runs can be told to end at once, at any length.
 func TestFullTurnIsCancelledAtLength(t *testing.T) {
-	in, release := make(chan struct{}, agent.MaxCalls), make(chan struct{})
+	in, release := make(chan struct{}, agentcore.MaxCalls), make(chan struct{})
 	act := tool.Must(tool.Func(tool.Spec{Name: "act"}, func(context.Context, textIn) (tool.Result[textOut], error) {
 		in <- struct{}{}
 		<-release
 		return nil, errors.New("stopped")
 	}))
-	r := newRig(t, agent.Config{Tools: []tool.Tool{act}, Concurrency: agent.MaxCalls, Model: fakellm.New(full("act"), fakellm.Says("ok"))}, nil)
+	r := newRig(t, agent.Config{Tools: []tool.Tool{act}, Concurrency: agentcore.MaxCalls, Model: fakellm.New(full("act"), fakellm.Says("ok"))}, nil)
 	ended := r.begin("Go.")
-	for range agent.MaxCalls {
+	for range agentcore.MaxCalls {
 		<-in
 	}
 	st, err := r.store.Load(t.Context(), chat)
@@ -135,7 +136,7 @@ func TestFullTurnIsCancelledAtLength(t *testing.T) {
 // A head that lies aside is read whole, while others put the next one in its
 // place.
 func TestLargeHeadIsReadWhole(t *testing.T) {
-	r, pauses := many(t, agent.MaxCalls)
+	r, pauses := many(t, agentcore.MaxCalls)
 	read := make(chan error, 1)
 	stop := make(chan struct{})
 	go func() {
@@ -146,7 +147,7 @@ func TestLargeHeadIsReadWhole(t *testing.T) {
 				return
 			default:
 			}
-			if st, err := r.store.Load(t.Context(), chat); err != nil || len(st.Calls) != agent.MaxCalls {
+			if st, err := r.store.Load(t.Context(), chat); err != nil || len(st.Calls) != agentcore.MaxCalls {
 				read <- fmt.Errorf("it is read as %v, %w", st, err)
 				return
 			}
@@ -165,7 +166,7 @@ func TestLargeHeadIsReadWhole(t *testing.T) {
 	}
 	r.restart()
 	for st, err := range r.store.List(t.Context(), session.Filter{User: user}) {
-		if err != nil || len(st.Calls) != agent.MaxCalls {
+		if err != nil || len(st.Calls) != agentcore.MaxCalls {
 			t.Errorf("it is listed as %v, %v", st, err)
 		}
 	}
@@ -230,7 +231,7 @@ func many(t *testing.T, n int) (*rig, []tool.Pause) {
 func TestFullTurnIsAnsweredAtOnce(t *testing.T) {
 	for name, size := range map[string]int{"small": 1, "of 30 KB": 30 << 10} {
 		t.Run(name, func(t *testing.T) {
-			r, pauses := many(t, agent.MaxCalls)
+			r, pauses := many(t, agentcore.MaxCalls)
 			for i := 0; i < len(pauses); i += 16 {
 				var batch []runner.Resumption
 				for _, p := range pauses[i : i+16] {
@@ -257,7 +258,7 @@ func TestFullTurnIsAnsweredAtOnce(t *testing.T) {
 // written.
 func TestFullTurnIsDecidedAtLength(t *testing.T) {
 	turn := fakellm.Turn{}
-	for i := range agent.MaxCalls {
+	for i := range agentcore.MaxCalls {
 		turn = turn.And("refund", fmt.Sprintf(`{"text":"order-%d"}`, i))
 	}
 	var n counter
@@ -277,7 +278,7 @@ func TestFullTurnIsDecidedAtLength(t *testing.T) {
 		must(t, err)
 	}
 	r.carryOn().finished(event.FinishStop)
-	if n.get("refund") != agent.MaxCalls {
+	if n.get("refund") != agentcore.MaxCalls {
 		t.Errorf("the body was entered %d times", n.get("refund"))
 	}
 	st, err := r.Call(t.Context(), chat, pauses[7].Call, user)

@@ -14,7 +14,7 @@ import (
 
 // inLayers takes a step; where the chain has turn layers, inside them, with those that follow until the turn ends or waits.
 func (d *drive) inLayers(step session.Step, changed <-chan struct{}) error {
-	if !d.agent.HasTurnLayers() {
+	if !d.core.HasTurnLayers() {
 		return d.step(d.ctx, step, changed)
 	}
 	turn := interceptor.Turn{Session: d.session, User: d.user, Agent: d.agent.Name(), Resumed: step.Kind != session.StepModel}
@@ -58,7 +58,7 @@ func (l *layered) turn(turn interceptor.Turn) error {
 // listen ranges over what the layers let through, and returns the layers' own error.
 func (l *layered) listen(turn interceptor.Turn, outer func(event.Event) bool) (err error) {
 	defer l.d.recovered("a turn layer", &err)
-	for ev, err := range l.d.agent.Turn(l.steps)(l.d.ctx, turn) {
+	for ev, err := range l.d.core.Turn(l.steps)(l.d.ctx, turn) {
 		if err != nil {
 			return err
 		}

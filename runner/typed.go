@@ -7,6 +7,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/fermata-ai/fermata/internal/schema"
 	"github.com/fermata-ai/fermata/internal/session"
 	"github.com/fermata-ai/fermata/tool"
 )
@@ -41,13 +42,13 @@ func FromText(p tool.Pause, actor Actor, text string) (Resumption, error) {
 		}
 		return Resumption{Pause: p.ID, Actor: actor, Decision: d}, nil
 	}
-	schema, err := tool.CompileSchema(p.Await.Schema)
+	fits, err := schema.Compile(p.Await.Schema)
 	if err != nil {
 		return Resumption{}, fmt.Errorf("runner: pause %s: %w", p.ID, err)
 	}
 	payload := json.RawMessage(session.StringBlob(text).JSON())
 	if p.Await.Mode != tool.ModeMessage {
-		if payload, err = typedAnswer(schema, payload, text); err != nil {
+		if payload, err = typedAnswer(fits, payload, text); err != nil {
 			return misfit(err)
 		}
 	}
@@ -78,13 +79,13 @@ func typedDecision(text string) (*tool.Decision, error) {
 }
 
 // typedAnswer is a text as it stands, or as the JSON that it is: what fits.
-func typedAnswer(schema *tool.Schema, verbatim json.RawMessage, text string) (json.RawMessage, error) {
-	textErr := schema.ValidateResult(verbatim)
+func typedAnswer(fits *schema.Schema, verbatim json.RawMessage, text string) (json.RawMessage, error) {
+	textErr := fits.ValidateResult(verbatim)
 	if !json.Valid([]byte(text)) {
 		return verbatim, textErr
 	}
 	value := json.RawMessage(text)
-	valueErr := schema.ValidateResult(value)
+	valueErr := fits.ValidateResult(value)
 	if textErr == nil && (valueErr != nil || text[0] == '"') {
 		return verbatim, nil
 	}

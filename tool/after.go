@@ -6,45 +6,47 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/fermata-ai/fermata/internal/excerpt"
 	"github.com/fermata-ai/fermata/llm"
 )
 
-// AfterError is what went wrong after a tool's body had returned: its result
+// afterError is what went wrong after a tool's body had returned: its result
 // has no JSON form or is too large, it asked for a pause that it may not have,
 // a layer failed behind it. The model then has to know that the tool ran, or it
 // pays twice.
-type AfterError struct {
-	Tool   string
-	Effect Effect
-	Err    error
+type afterError struct {
+	tool   string
+	effect Effect
+	err    error
 }
 
-// After returns err as an [AfterError], unless it is one. A refusal that comes
-// so late is none any more: [IsDenied] is false of what After returns.
-func After(tool string, e Effect, err error) error {
-	var after *AfterError
-	var denied *deniedError
-	switch {
-	case errors.As(err, &after):
+// after returns err as an afterError, unless it is one. A refusal that comes so
+// late is none any more: [IsDenied] is false of what after returns.
+func after(tool string, e Effect, err error) error {
+	if _, ok := errors.AsType[*afterError](err); ok {
 		return err
-	case errors.As(err, &denied):
+	}
+	if denied, ok := errors.AsType[*deniedError](err); ok {
 		err = errors.New("it was refused afterwards")
 		if denied.reason != "" {
 			err = fmt.Errorf("%w: %s", err, denied.reason)
 		}
 	}
-	return &AfterError{tool, e, err}
+	return &afterError{tool, e, err}
 }
 
-func (e *AfterError) Error() string {
-	s := fmt.Sprintf("%s ran, but what came of it could not be taken: %s.", e.Tool, strings.TrimRight(e.Err.Error(), "."))
-	if e.Effect.NeedsClaim() {
+// After is for a layer's failure behind a tool's body.
+func (b *box) After(tool string, e Effect, err error) error { return after(tool, e, err) }
+
+func (e *afterError) Error() string {
+	s := fmt.Sprintf("%s ran, but what came of it could not be taken: %s.", e.tool, strings.TrimRight(e.err.Error(), "."))
+	if e.effect.NeedsClaim() {
 		return s + " Its effects stand. Do not call it again for the same."
 	}
 	return s + " It may be called again."
 }
 
-func (e *AfterError) Unwrap() error { return e.Err }
+func (e *afterError) Unwrap() error { return e.err }
 
 // spoiled marks the error of a function that returned without one of its own.
 type spoiled struct{ error }
@@ -59,9 +61,8 @@ func ran(err error) bool {
 
 // fitting are the actions that the limit of a result's size allows, and a note
 // in place of the others. The output is kept whatever becomes of them.
-func (p *Prepared) fitting(actions []Action) []Action {
+func fitting(actions []Action, limit int) []Action {
 	sizes, size := sizes(actions)
-	limit := p.registry.limits.Result
 	if size <= limit {
 		return actions
 	}
@@ -99,7 +100,7 @@ type leftOut struct {
 
 func (l *leftOut) add(name string, size int) {
 	if l.count == 0 {
-		l.first = clip(name)
+		l.first = excerpt.Of(name)
 	}
 	l.count++
 	l.bytes += size

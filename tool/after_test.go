@@ -28,7 +28,7 @@ func TestWhatGoesWrongAfterTheBodySaysThatItRan(t *testing.T) {
 			})),
 		} {
 			_, err := enter(t, tl)
-			var after *AfterError
+			var after *afterError
 			if !errors.As(err, &after) || !strings.HasPrefix(err.Error(), "a ran, but what came of it could not be taken: ") ||
 				!strings.Contains(err.Error(), want) {
 				t.Errorf("%q, %s: %v", effect, name, err)
@@ -42,14 +42,14 @@ func TestWhatGoesWrongAfterTheBodySaysThatItRan(t *testing.T) {
 }
 
 func TestARefusalAfterTheBodyIsNone(t *testing.T) {
-	err := After("a", Once, fmt.Errorf("wrapped: %w", Denied("it names a customer")))
+	err := after("a", Once, fmt.Errorf("wrapped: %w", Denied("it names a customer")))
 	if IsDenied(err) || strings.Contains(err.Error(), "not run") || !strings.Contains(err.Error(), "refused afterwards: it names a customer.") {
 		t.Error(err)
 	}
-	if again := After("b", Idempotent, err); again != err {
+	if again := after("b", Idempotent, err); again != err {
 		t.Errorf("it was worded twice: %v", again)
 	}
-	if !IsFatal(After("a", Once, Fatal(errors.New("disk full")))) {
+	if !IsFatal(after("a", Once, Fatal(errors.New("disk full")))) {
 		t.Error("a fatal error lost its meaning")
 	}
 }
@@ -85,7 +85,7 @@ func TestTheNoteOnWhatWasLeftOutStays(t *testing.T) {
 		{Artifact: &Artifact{Name: strings.Repeat("\x01", 1000), Data: full}},
 		{Media: &llm.Media{Name: "chart", MediaType: "image/png", Data: full}},
 	}}, nil)
-	r, err := NewLimitedRegistry(Limits{Result: limit}, tl)
+	r, err := limited(Limits{Result: limit}, tl)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+
+	"github.com/fermata-ai/fermata/internal/excerpt"
+	"github.com/fermata-ai/fermata/internal/gotype"
 )
 
 // unreadableAnswer is the error of an answer that was accepted, and that the
@@ -46,17 +49,17 @@ func (q *question[Out, State, Choice]) again(a *Answer, err error) (r Result[Out
 	if kept.Times++; kept.Times > mostTimes {
 		return nil, false
 	}
-	data, err := encodeValue(&kept)
+	data, err := gotype.Encode(&kept)
 	if err != nil {
 		return nil, false
 	}
-	prompt := fmt.Sprintf("%s (Asked again: %s.)", kept.Prompt, inBrief(bad.Error()))
-	return pending[Out]{Await{Reason: ReasonInput, Mode: ModeReenter, Prompt: prompt, Schema: q.text, Data: data}}, true
+	prompt := fmt.Sprintf("%s (Asked again: %s.)", kept.Prompt, excerpt.InBrief(bad.Error()))
+	return pending[Out]{Await{Reason: ReasonInput, Mode: ModeReenter, Prompt: prompt, Schema: q.answer.Exact, Data: data}}, true
 }
 
-// AsksAgain reports whether a tool asks its question once more since the answer
+// asksAgain reports whether a tool asks its question once more since the answer
 // could not be read. No function of the tool has seen that answer.
-func (a *Await) AsksAgain() bool {
+func (a *Await) asksAgain() bool {
 	return a != nil && a.Gate == "" && bytes.HasPrefix(a.Data, []byte(`{"$times":`))
 }
 
@@ -66,7 +69,7 @@ func (a Await) inFirstWords() Await {
 	kept := askedBefore(&Answer{Data: a.Data, Prompt: a.Prompt})
 	prompt := kept.Prompt
 	kept.Prompt = ""
-	if data, err := encodeValue(&kept); err == nil {
+	if data, err := gotype.Encode(&kept); err == nil {
 		a.Prompt, a.Data = prompt, data
 	}
 	return a

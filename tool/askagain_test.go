@@ -53,7 +53,7 @@ func asksForAnAddress(t *testing.T, state string) Tool {
 }
 
 // answered enters ping with an answer to what it asked.
-func answered(t *testing.T, r *Registry, asked *Await, answer string) (Execution, error) {
+func answered(t *testing.T, r testBox, asked *Await, answer string) (Execution, error) {
 	t.Helper()
 	p, err := r.Prepare(Call{Tool: "ping"})
 	if err != nil {
@@ -74,7 +74,7 @@ func TestALongAnswerThatCanNotBeReadIsAskedForAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 		exec, err = answered(t, r, exec.Await, `{"addr":"`+strings.Repeat("\x7f", n)+`"}`)
-		if err != nil || !exec.Await.AsksAgain() {
+		if err != nil || !exec.Await.asksAgain() {
 			t.Fatalf("an answer of %d bytes is not asked for again: %.300v", n, err)
 		}
 		contains(t, exec.Await.Prompt, "Which address? (Asked again: the answer can't be read", "unable to parse IP")
@@ -93,7 +93,7 @@ func TestAQuestionThatIsLargeIsAskedAgainInItsFirstWords(t *testing.T) {
 	}
 	first := exec.Await
 	count := len(`{"$times":1,"$state":}`)
-	r, err := NewLimitedRegistry(Limits{Result: first.size() + count}, asksForAnAddress(t, strings.Repeat("s", 5000)))
+	r, err := limited(Limits{Result: first.size() + count}, asksForAnAddress(t, strings.Repeat("s", 5000)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,12 +112,12 @@ func TestAQuestionThatIsLargeIsAskedAgainInItsFirstWords(t *testing.T) {
 		t.Errorf("it is asked a fourth time: %s", exec.Await.Prompt)
 	}
 
-	full, err := NewLimitedRegistry(Limits{Result: first.size()}, asksForAnAddress(t, strings.Repeat("s", 5000)))
+	full, err := limited(Limits{Result: first.size()}, asksForAnAddress(t, strings.Repeat("s", 5000)))
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, err = answered(t, full, first, bad)
-	var after *AfterError
+	var after *afterError
 	if err == nil || errors.As(err, &after) || !strings.Contains(err.Error(), "nothing was done with it") {
 		t.Errorf("of a question that there is no room for the model reads: %v", err)
 	}

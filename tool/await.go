@@ -2,7 +2,6 @@ package tool
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -78,9 +77,6 @@ const MaxSchema = 64 << 10
 
 // MaxKey is the longest Await.Key, and the longest Await.Gate, in bytes.
 const MaxKey = 200
-
-// ErrInvalidAwait is how a call ends whose tool, or a layer around it, asked for a pause that makes no sense: a mistake of whoever wrote it.
-var ErrInvalidAwait = errors.New("tool: await")
 
 // Normalize fills in what follows from the rest and checks that the parts of a go together, or else that is ErrInvalidAwait. It is the one
 // place where that is decided, for tools and layers alike.

@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -34,7 +33,7 @@ type Call struct {
 	Gate string
 	Host Host // nil in unit tests
 
-	checked *checked // what a Registry found valid
+	checked *checked // arguments that were found valid
 }
 
 // Answer is what a Resume delivered for the tool's own pause.
@@ -137,94 +136,4 @@ func (c Call) Report(ctx context.Context, p Progress) error {
 type Host interface {
 	Token(Call, ...Permit) string
 	Report(context.Context, Call, Progress) error
-}
-
-// Progress tells how far a call is.
-type Progress struct {
-	Message  string          `json:"message,omitempty"`
-	Fraction float64         `json:"fraction,omitempty"` // 0 to 1; 0: not known
-	Data     json.RawMessage `json:"data,omitempty"`     // the tool's own
-	At       time.Time       `json:"at,omitzero"`        // set by the runner
-}
-
-// Pause is one hold of a call, as it is listed. Its JSON is good for an inbox, or an HTTP API: times are as in RFC 3339, what there isn't
-// is left out. It has all that the call's tool said, Await.Data included, and no secret of fermata's own.
-type Pause struct {
-	ID        string          `json:"id"`
-	Call      string          `json:"call"`
-	Session   string          `json:"session"`
-	User      string          `json:"user,omitempty"`
-	Tool      string          `json:"tool"`
-	Number    int             `json:"number"` // of the call's pauses, from 1
-	Arguments json.RawMessage `json:"arguments,omitempty"`
-	Await     Await           `json:"await,omitzero"` // zero in a pause that is not open
-	Since     time.Time       `json:"since,omitzero"`
-	Deadline  time.Time       `json:"deadline,omitzero"` // zero where there is none
-	Progress  *Progress       `json:"progress,omitempty"`
-}
-
-// UnmarshalJSON reads what Pause is encoded as. Await.Timeout follows from the deadline.
-func (p *Pause) UnmarshalJSON(b []byte) error {
-	type plain Pause
-	if err := json.Unmarshal(b, (*plain)(p)); err != nil {
-		return err
-	}
-	p.Await.Timeout = 0
-	if !p.Deadline.IsZero() {
-		p.Await.Timeout = p.Deadline.Sub(p.Since)
-	}
-	return nil
-}
-
-// PauseID names the number-th pause of a call.
-func PauseID(call string, number int) string { return call + "." + strconv.Itoa(number) }
-
-type callKey struct{}
-
-// callContext is a context that knows its call.
-type callContext struct {
-	context.Context
-	call Call
-}
-
-func (c *callContext) Value(key any) any {
-	if key == (callKey{}) {
-		return &c.call
-	}
-	return c.Context.Value(key)
-}
-
-// WithCall returns a context for a tool's function. A Registry does this; a test of a function may, too.
-func WithCall(ctx context.Context, c Call) context.Context {
-	return &callContext{ctx, c}
-}
-
-// CallFrom returns a copy of the call that ctx was made for: the zero Call
-// outside of one.
-func CallFrom(ctx context.Context) Call {
-	if c, ok := ctx.Value(callKey{}).(*Call); ok {
-		return c.Clone()
-	}
-	return Call{}
-}
-
-// Fatal wraps an error so that it ends the run. Its text is the call's result
-// all the same: the model reads it when the run is carried on, so that it must
-// not hold what is not for the model.
-func Fatal(err error) error {
-	if err == nil {
-		return nil
-	}
-	return &fatalError{err}
-}
-
-type fatalError struct{ err error }
-
-func (e *fatalError) Error() string { return e.err.Error() }
-func (e *fatalError) Unwrap() error { return e.err }
-
-// IsFatal says whether err, or what it wraps, came from Fatal.
-func IsFatal(err error) bool {
-	var f *fatalError
-	return errors.As(err, &f)
 }

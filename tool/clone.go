@@ -10,7 +10,7 @@ import (
 
 // Clone returns a call that shares nothing with c which can be changed.
 func (c Call) Clone() Call {
-	c.Arguments, c.Answer, c.Decisions = bytes.Clone(c.Arguments), c.Answer.Clone(), CloneDecisions(c.Decisions)
+	c.Arguments, c.Answer, c.Decisions = bytes.Clone(c.Arguments), c.Answer.Clone(), cloneDecisions(c.Decisions)
 	return c
 }
 
@@ -24,8 +24,8 @@ func (a *Answer) Clone() *Answer {
 	return &own
 }
 
-// CloneDecisions returns decisions with arguments of their own.
-func CloneDecisions(ds []Decision) []Decision {
+// cloneDecisions returns decisions with arguments of their own.
+func cloneDecisions(ds []Decision) []Decision {
 	ds = slices.Clone(ds)
 	for i := range ds {
 		ds[i].Arguments = bytes.Clone(ds[i].Arguments)
@@ -35,7 +35,7 @@ func CloneDecisions(ds []Decision) []Decision {
 
 // Clone returns an Execution that shares nothing with e which can be changed.
 func (e Execution) Clone() Execution {
-	e.Output, e.Await, e.Actions = bytes.Clone(e.Output), e.Await.Clone(), CloneActions(e.Actions)
+	e.Output, e.Await, e.Actions = bytes.Clone(e.Output), e.Await.Clone(), cloneActions(e.Actions)
 	return e
 }
 
@@ -49,8 +49,8 @@ func (a *Await) Clone() *Await {
 	return &own
 }
 
-// CloneActions returns actions with artifacts and media of their own.
-func CloneActions(actions []Action) []Action {
+// cloneActions returns actions with artifacts and media of their own.
+func cloneActions(actions []Action) []Action {
 	actions = slices.Clone(actions)
 	for i := range actions {
 		a := &actions[i]
@@ -67,8 +67,8 @@ func CloneActions(actions []Action) []Action {
 	return actions
 }
 
-// Clone returns a Spec with schemas of its own.
-func (s Spec) Clone() Spec {
+// clone returns a Spec with schemas of its own.
+func (s Spec) clone() Spec {
 	s.Input, s.Output = bytes.Clone(s.Input), bytes.Clone(s.Output)
 	return s
 }

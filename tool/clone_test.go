@@ -49,7 +49,7 @@ func TestClonesShareNothing(t *testing.T) {
 	shared(t, Call.Clone)
 	shared(t, Execution.Clone)
 	shared(t, Pause.Clone)
-	shared(t, Spec.Clone)
+	shared(t, Spec.clone)
 }
 
 // "Already checked" is said of the bytes: who writes into a call's arguments
@@ -62,7 +62,7 @@ func TestArgumentsThatWereWrittenOverAreCheckedAgain(t *testing.T) {
 	}))
 	raw := funcTool{Spec{Name: "raw", Input: json.RawMessage(`{"properties":{"n":{"type":"integer"}},"additionalProperties":false}`)},
 		func(_ context.Context, c Call) (Execution, error) { return Execution{Output: c.Arguments}, nil }}
-	r, err := NewRegistry(typed, raw)
+	r, err := limited(Limits{}, typed, raw)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +99,7 @@ func (f funcTool) Execute(ctx context.Context, c Call) (Execution, error) { retu
 func TestARegistrysSchemasAreItsOwn(t *testing.T) {
 	spec := Spec{Name: "raw", Input: json.RawMessage(`{"type":"object","properties":{}}`), Output: json.RawMessage(`{"type":"string"}`)}
 	typed := Must(Func(Spec{Name: "typed"}, func(context.Context, struct{}) (Result[string], error) { return Done(""), nil }))
-	r, err := NewRegistry(typed, funcTool{spec: spec})
+	r, err := limited(Limits{}, typed, funcTool{spec: spec})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,13 +108,13 @@ func TestARegistrysSchemasAreItsOwn(t *testing.T) {
 	scribble.Over(typed.Spec())
 	scribble.Over(r.Defs())
 	for _, name := range r.Names() {
-		_, s, _ := r.Lookup(name)
+		s, _ := r.Spec(name)
 		scribble.Over(s)
 	}
 	if diff := cmp.Diff(want, r.Defs()); diff != "" {
 		t.Errorf("the definitions have changed (-want +got):\n%s", diff)
 	}
-	again, err := NewRegistry(typed)
+	again, err := limited(Limits{}, typed)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,7 +122,7 @@ func TestARegistrysSchemasAreItsOwn(t *testing.T) {
 		t.Errorf("the tool has changed (-want +got):\n%s", diff)
 	}
 	for i, d := range r.Defs() {
-		_, s, _ := r.Lookup(d.Name)
+		s, _ := r.Spec(d.Name)
 		if diff := cmp.Diff(want[i], llm.ToolDef{Name: s.Name, Description: s.Description, Input: s.Input, Output: s.Output}); diff != "" {
 			t.Errorf("the spec has changed (-want +got):\n%s", diff)
 		}
@@ -137,7 +137,7 @@ func TestReconcilersAreGivenCopies(t *testing.T) {
 		scribble.Over(c)
 		return Execution{Output: answer}, nil
 	}}}
-	r, err := NewRegistry(raw)
+	r, err := limited(Limits{}, raw)
 	if err != nil {
 		t.Fatal(err)
 	}

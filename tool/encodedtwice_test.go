@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
-	"time"
+
+	"github.com/fermata-ai/fermata/internal/gotype"
+	"github.com/fermata-ai/fermata/internal/schema"
 )
 
 type order struct {
@@ -28,7 +30,7 @@ func TestArgumentsThatWereEncodedTwiceAreDecodedOnce(t *testing.T) {
 		`{"ids":[],"any":"[1]"}`:                                        `{"ids":[],"any":"[1]"}`,
 		`{"ids":[1]}`:                                                   `{"ids":[1]}`,
 	} {
-		r, err := NewRegistry(make1(t, nothing[order, int]))
+		r, err := limited(Limits{}, make1(t, nothing[order, int]))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -60,8 +62,9 @@ func TestAnAnswerThatWasEncodedTwiceIsJudgedAsItIsRead(t *testing.T) {
 			return Done(re.Answer), nil
 		}))
 	r := registry(t, pick)
+	reads := r.entries["pick"].reads
 	for _, answer := range []string{`{"ids":"[1,2]"}`, `"{\"ids\":[1,2]}"`, `{"ids":[1,2]}`} {
-		if err := r.Judge("pick", AsAnswer, raw(answer)); err != nil {
+		if err := reads.answer.Judge(raw(answer)); err != nil {
 			t.Errorf("%s is judged as %v", answer, err)
 		}
 		exec, err := pick.Execute(t.Context(), Call{Tool: "pick", Answer: &Answer{Payload: raw(answer), Data: raw("1")}})
@@ -69,17 +72,18 @@ func TestAnAnswerThatWasEncodedTwiceIsJudgedAsItIsRead(t *testing.T) {
 			t.Errorf("%s is read as %s, %v", answer, exec.Output, err)
 		}
 	}
-	for use, values := range map[Use][]string{
-		AsAnswer: {`{"ids":"[1,x]"}`, `{"ids":"1"}`, `{"ids":"[\"1\"]"}`},
-		AsOutput: {`{"ids":"[1,2]"}`, `"{\"ids\":[1,2]}"`},
+	for use, values := range map[*gotype.Reader][]string{
+		reads.answer: {`{"ids":"[1,x]"}`, `{"ids":"1"}`, `{"ids":"[\"1\"]"}`},
+		reads.output: {`{"ids":"[1,2]"}`, `"{\"ids\":[1,2]}"`},
 	} {
 		for _, value := range values {
-			if err := r.Judge("pick", use, raw(value)); err == nil {
-				t.Errorf("%s is taken as %s", value, use)
+			if err := use.Judge(raw(value)); err == nil {
+				t.Errorf("%s is taken", value)
 			}
 		}
 	}
-	if schema(t, string(r.Checks("pick").Output)).ValidateResult(raw(`{"ids":"[1,2]"}`)) == nil {
+	_, out, _ := r.Checks("pick")
+	if s, err := schema.Compile(out); err != nil || s.ValidateResult(raw(`{"ids":"[1,2]"}`)) == nil {
 		t.Error("a process without the tool takes an output that one with it refuses")
 	}
 }
@@ -117,10 +121,11 @@ func FuzzDecodedOnceFits(f *testing.F) {
 	}
 	made := make1(f, func(_ context.Context, in order) (Result[order], error) { return Done(in), nil }).(*typed)
 	f.Fuzz(func(t *testing.T, args []byte) {
-		derived, err := made.input.Arguments(args)
+		doc, err := made.input.Arguments(args)
 		if err != nil {
 			return
 		}
+		derived := json.RawMessage(doc.Text)
 		if err := made.input.Validate(derived); err != nil {
 			t.Errorf("%s became %s, which does not fit: %v", args, derived, err)
 		}
@@ -133,85 +138,6 @@ func FuzzDecodedOnceFits(f *testing.F) {
 	})
 }
 
-func TestNullIsAListOrAMapOfLengthZero(t *testing.T) {
-	type in struct {
-		List  []int             `json:"list"`
-		Map   map[string]int    `json:"map"`
-		Bytes []byte            `json:"bytes"`
-		Deep  [][]int           `json:"deep"`
-		Fixed [2]int            `json:"fixed,omitempty"`
-		Some  []int             `json:"some,omitempty" jsonschema:"minItems=1"`
-		Few   map[string]int    `json:"few,omitempty" jsonschema:"minProperties=1"`
-		Text  string            `json:"text,omitempty"`
-		Own   json.RawMessage   `json:"own,omitempty"`
-		More  map[string][]bool `json:"more,omitempty"`
-	}
-	v, err := given[in](t, `{"list":null,"map":null,"bytes":null,"deep":[null,[1]],"more":{"a":null}}`)
-	if err != nil || len(v.List)+len(v.Map)+len(v.Bytes)+len(v.Deep[0])+len(v.More["a"]) != 0 || len(v.Deep) != 2 {
-		t.Errorf("%+v %v", v, err)
-	}
-	if list, err := given[[]int](t, `{"value":null}`); err != nil || len(list) != 0 {
-		t.Error(list, err)
-	}
-	const good = `"list":[],"map":{},"bytes":"","deep":[]`
-	for field, why := range map[string]string{
-		`"some":null`: "/some", `"few":null`: "/few", `"fixed":null`: "/fixed", `"text":null`: "/text", `"more":{"a":[null]}`: "/more/a/0",
-	} {
-		if _, err := given[in](t, `{`+good+`,`+field+`}`); err == nil || !strings.Contains(err.Error(), why) {
-			t.Errorf("%s: %v", field, err)
-		}
-	}
-	if told := input[in](t); strings.Contains(told, "null") {
-		t.Errorf("models are told of null: %s", told)
-	}
-}
-
-func TestTheUnitOfADurationStays(t *testing.T) {
-	type in struct {
-		Plain time.Duration   `json:"plain,omitempty"`
-		Told  time.Duration   `json:"told,omitempty" jsonschema:"How long to wait,minimum=0"`
-		Said  *time.Duration  `json:"said,omitempty" jsonschema:"Wait so many nanoseconds"`
-		Text  time.Duration   `json:"text,omitempty,string"`
-		All   []time.Duration `json:"all,omitempty" jsonschema:"All of them"`
-	}
-	told := input[in](t)
-	contains(t, told, `"description":"How long to wait (a duration in nanoseconds)"`, `"description":"Wait so many nanoseconds"`)
-	same(t, strings.Count(told, "a duration in nanoseconds"), 4)
-	for args, want := range map[string]string{
-		`{"told":"10s"}`:  `/told: must be an integer, a duration in nanoseconds (10000000000 is 10s), got "10s"`,
-		`{"said":"1m"}`:   `a duration in nanoseconds (60000000000 is 1m0s), got "1m"`,
-		`{"plain":"now"}`: `/plain: must be an integer, a duration in nanoseconds, got "now"`,
-		`{"all":["1h"]}`:  `/all/0: must be an integer, a duration in nanoseconds (3600000000000 is 1h0m0s)`,
-	} {
-		_, err := given[in](t, args)
-		if err == nil {
-			t.Errorf("%s was taken", args)
-			continue
-		}
-		contains(t, err.Error(), want)
-	}
-}
-
-func TestWhatATagCanNotMeanIsAnError(t *testing.T) {
-	contains(t, inputError[struct {
-		S string `jsonschema:"enum=a,b"`
-	}](t), "field S", `"b" after enum=a: write enum=a,enum=b`)
-	contains(t, inputError[struct {
-		N int `jsonschema:"minimum=1,minimum=2"`
-	}](t), "field N", "minimum twice")
-	contains(t, inputError[struct {
-		S string `jsonschema:"One,description=Two"`
-	}](t), "description twice")
-	contains(t, inputError[struct {
-		S string "jsonschema:\"a\xff\""
-	}](t), "field S", "UTF-8")
-	if _, err := given[struct {
-		S string `jsonschema:"enum=a\\,b,enum=c,example=x,example=y"`
-	}](t, `{"S":"a,b"}`); err != nil {
-		t.Error(err)
-	}
-}
-
 func TestTextsThatNoProviderParsesAreErrorsOfConstruction(t *testing.T) {
 	for why, spec := range map[string]Spec{
 		"input: the schema has invalid UTF-8":     {Input: raw(`{"properties":{"a":{"description":"\ud800"}}}`)},
@@ -222,7 +148,7 @@ func TestTextsThatNoProviderParsesAreErrorsOfConstruction(t *testing.T) {
 		`description: "a\xff" is not valid UTF-8`: {Description: "a\xff"},
 	} {
 		spec.Name = "odd"
-		_, err := NewRegistry(plain{spec})
+		_, err := limited(Limits{}, plain{spec})
 		if err == nil {
 			t.Errorf("%s: it was taken", why)
 			continue

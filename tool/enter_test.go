@@ -10,7 +10,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/fermata-ai/fermata/internal/modeltext"
 	"github.com/fermata-ai/fermata/llm"
 )
 
@@ -69,7 +68,7 @@ func TestAPanicIsAnErrorWhoseStackIsForTheLog(t *testing.T) {
 			t.Fatalf("%s: %v", want, err)
 		}
 		contains(t, err.Error(), want)
-		if text := string(Resolve(Execution{}, err).Output); strings.Contains(text, "goroutine 1") || len(text) > 200 {
+		if text := err.Error(); strings.Contains(text, "goroutine 1") || len(text) > 200 {
 			t.Errorf("the model reads %s", text)
 		}
 		if p.value != nil && !strings.Contains(string(p.Stack()), "enter_test.go") {
@@ -267,46 +266,6 @@ func TestReconcileIsBoundedLikeTheBody(t *testing.T) {
 	}
 	if _, ok, err := p.Reconcile(t.Context(), p.Call); ok || err != nil {
 		t.Error(ok, err)
-	}
-}
-
-func TestAnOutcomeIsDecidedInOnePlace(t *testing.T) {
-	await := &Await{Reason: ReasonInput}
-	actions := []Action{{Artifact: &Artifact{Name: "x"}}}
-	boom := errors.New("boom <&> \xff")
-	for name, c := range map[string]struct {
-		exec   Execution
-		err    error
-		status Status
-		output string
-	}{
-		"nothing":         {Execution{}, nil, StatusDone, "null"},
-		"an output":       {Execution{Output: raw("1"), Actions: actions}, nil, StatusDone, "1"},
-		"an await":        {Execution{Output: raw("1"), Await: await, Actions: actions}, nil, StatusPaused, ""},
-		"an error":        {Execution{Output: raw("1"), Await: await, Actions: actions}, boom, StatusFailed, `"boom <&> ` + "\ufffd" + `"`},
-		"a denial":        {Execution{}, fmt.Errorf("gate: %w", Denied("too much")), StatusDenied, `"gate: The call was refused, and the tool was not run. Do not try again unless you are told to. Reason: too much"`},
-		"a denial, bare":  {Execution{}, Denied(""), StatusDenied, `"The call was refused, and the tool was not run. Do not try again unless you are told to."`},
-		"a fatal error":   {Execution{Await: await}, Fatal(boom), StatusFatal, `"boom <&> ` + "\ufffd" + `"`},
-		"a fatal denial":  {Execution{}, Fatal(Denied("")), StatusFatal, `"The call was refused, and the tool was not run. Do not try again unless you are told to."`},
-		"a fatal nil":     {Execution{}, Fatal(nil), StatusDone, "null"},
-		"a cancellation":  {Execution{}, context.Canceled, StatusFailed, `"context canceled"`},
-		"an error panics": {Execution{}, &PanicError{Tool: "a", value: "x"}, StatusFailed, `"a panicked: x"`},
-		"a refused call":  {Execution{}, &Refusal{Text: "no"}, StatusFailed, `"no"`},
-	} {
-		o := Resolve(c.exec, c.err)
-		if o.Status != c.status || string(o.Output) != c.output || !errors.Is(o.Err, c.err) {
-			t.Errorf("%s: %+v, %s", name, o, o.Output)
-		}
-		if (o.Await != nil) != (o.Status == StatusPaused) || o.Actions != nil && c.err != nil {
-			t.Errorf("%s: %+v", name, o)
-		}
-	}
-	long := Text(strings.Repeat("\u00e4", maxText))
-	if len(long) > maxText+100 || !strings.HasSuffix(string(long), ` ... (8192 bytes more)"`) {
-		t.Errorf("%d bytes: %s", len(long), long[len(long)-40:])
-	}
-	if string(modeltext.CleanJSON(long)) != string(long) {
-		t.Error("the text was cut within a character")
 	}
 }
 

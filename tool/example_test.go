@@ -177,51 +177,66 @@ func ExampleWithCall() {
 	// true <nil>
 }
 
-// A registry finds the tool of a call and checks the arguments; between that and the body there is room for policies and for
-// what must be durable first.
+// A server that offers tools by a protocol of its own lists them, and runs calls
+// of them. What it is to tell the model of a call that was not run is the text of
+// the refusal.
 func ExampleRegistry() {
-	echo := tool.Must(tool.Func(tool.Spec{Name: "echo"},
+	echo := tool.Must(tool.Func(tool.Spec{Name: "echo", Description: "Say it again."},
 		func(_ context.Context, s string) (tool.Result[string], error) { return tool.Done(s), nil }))
-	tools, err := tool.NewRegistry(echo)
+	tools, err := tool.NewRegistry([]tool.Tool{echo}, nil)
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	run := func(call tool.Call) tool.Outcome {
-		p, err := tools.Prepare(call)
-		if err != nil {
-			return tool.Resolve(tool.Execution{}, err)
-		}
-		return tool.Resolve(p.Enter(context.Background(), p.Call))
+	for _, d := range tools.Defs() {
+		fmt.Println(d.Name+":", d.Description)
 	}
 	for _, call := range []tool.Call{
 		{Tool: "echo", Arguments: json.RawMessage(`{"value":"hi"}`)},
 		{Tool: "echo", Arguments: json.RawMessage(`{"value":3}`)},
 		{Tool: "ecco"},
 	} {
-		o := run(call)
-		fmt.Println(o.Status, string(o.Output))
+		exec, err := tools.Run(context.Background(), call)
+		var refused *tool.Refusal
+		switch {
+		case errors.As(err, &refused):
+			fmt.Println(refused.Kind, refused.Text)
+		case err != nil:
+			fmt.Println("failed:", err)
+		default:
+			fmt.Println(string(exec.Output))
+		}
 	}
 	// Output:
-	// done "hi"
-	// failed "The arguments do not fit, and echo was not run: /value: must be a string, got 3. Correct them and call it again."
-	// failed "There is no tool \"ecco\", and nothing was run. Did you mean echo? The tools are: echo."
+	// echo: Say it again.
+	// "hi"
+	// invalid_arguments The arguments do not fit, and echo was not run: /value: must be a string, got 3. Correct them and call it again.
+	// unknown_tool There is no tool "ecco", and nothing was run. Did you mean echo? The tools are: echo.
 }
 
-func ExampleSchema_Validate() {
-	s, err := tool.CompileSchema(json.RawMessage(`{"properties":{"cents":{"type":"integer","minimum":1}},"required":["cents"]}`))
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	err = s.Validate(json.RawMessage(`{"cents":0}`))
-	var misfit *tool.ValidationError
-	if errors.As(err, &misfit) {
-		f := misfit.Faults[0]
-		fmt.Println(f.Path, f.Rule, f.Value, f.Message)
-	}
+// A unit test of a tool runs it as the runner would: once for what it asks, and
+// once more with the answer.
+func ExampleRun() {
+	rename := tool.Must(tool.Resumable(tool.Spec{Name: "rename"},
+		func(_ context.Context, old string, ask tool.Ask[string, int]) (tool.Result[string], error) {
+			return ask("What is the new name of "+old+"?", len(old)), nil
+		},
+		func(_ context.Context, old string, re tool.Reply[string, int, string]) (tool.Result[string], error) {
+			return tool.Done(old + " is now " + re.Answer), nil
+		}))
+	ctx, args := context.Background(), json.RawMessage(`{"value":"a.txt"}`)
+
+	_, err := tool.Run(ctx, rename, json.RawMessage(`{"name":"a.txt"}`), nil)
+	fmt.Println(err)
+	asked, err := tool.Run(ctx, rename, args, nil)
+	fmt.Println(asked.Await.Prompt, err)
+	done, err := tool.Run(ctx, rename, args, &tool.Call{Answer: &tool.Answer{
+		Pause: 1, Payload: json.RawMessage(`"b.txt"`), Data: asked.Await.Data}})
+	fmt.Println(string(done.Output), err)
 	// Output:
-	// /cents minimum 0 must be at least 1
+	// The arguments do not fit, and rename was not run: /name: there is no property "name"; the properties are "value"; /value: is required (a string). Correct them and call it again.
+	// What is the new name of a.txt? <nil>
+	// "a.txt is now b.txt" <nil>
 }
 
 // A tool shows the model a picture beside its result, and hands the caller a file that the model never sees.

@@ -1,14 +1,8 @@
 package tool
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"reflect"
-
-	"github.com/fermata-ai/fermata/internal/jsontree"
 )
 
 // Func makes a tool of a typed function.
@@ -44,7 +38,7 @@ import (
 // json.RawMessage takes every object. Numbers in an interface are json.Number,
 // which is exact. An absent field that has a default gets it. A string where a
 // list or an object is wanted, as models write now and then, is decoded once
-// more if that fits: see [Schema.Arguments].
+// more if that fits.
 //
 // # Results
 //
@@ -73,146 +67,4 @@ func Must(t Tool, err error) Tool {
 		panic(err)
 	}
 	return t
-}
-
-// typed is a tool whose types were erased when it was made.
-type typed struct {
-	spec Spec
-	// exact are the schemas that arguments and outputs are checked against: the
-	// spec's, where those were given.
-	exact struct{ input, output, answer json.RawMessage }
-	input *Schema // of exact.input
-	// foreign: methods of In, or of types in it, read the arguments.
-	foreign bool
-	// total: whatever Out encodes to fits the spec's Output, so that it needs
-	// no check.
-	total bool
-	// How what comes from outside is read: edited arguments; answers, of a
-	// Resumable; answers that are the output. Nil where it isn't known.
-	arguments, answers, outputs *reader
-	// decode makes a *In of arguments that fit the schema.
-	decode func(args json.RawMessage) (in any, err error)
-	body   func(ctx context.Context, call Call) (Execution, error)
-}
-
-func (t *typed) Spec() Spec { return t.spec.Clone() }
-
-// decoded is decode, which may run code of the user's.
-func (t *typed) decoded(args json.RawMessage) (in any, err error) {
-	defer recovered(t.spec.Name, &err)
-	return t.decode(args)
-}
-
-// Execute runs the function. Arguments that a Registry has checked are not checked again.
-func (t *typed) Execute(ctx context.Context, call Call) (Execution, error) {
-	call = call.withArguments()
-	if !call.isChecked() {
-		var err error
-		if call.Arguments, err = t.input.Arguments(call.Arguments); err != nil {
-			return Execution{}, invalidArguments(t.spec.Name, err)
-		}
-	}
-	return t.body(WithCall(ctx, call), call)
-}
-
-// newTyped makes all of a tool but its body, and says how arguments become an In.
-func newTyped[In, Out any](s Spec) (t *typed, read func(Call) (*In, error), err error) {
-	if err := checkName(s.Name); err != nil {
-		return nil, nil, fmt.Errorf("tool: %w", err)
-	}
-	t = &typed{spec: s}
-	decode, err := readInput[In](t)
-	if err != nil {
-		return nil, nil, fmt.Errorf("tool %q: input: %w", s.Name, err)
-	}
-	if plain := decode; t.foreign { // encoding/json hands such methods parts of the very text
-		decode = func(args json.RawMessage) (*In, error) { return plain(bytes.Clone(args)) }
-	}
-	read = func(call Call) (*In, error) {
-		if in, ok := call.take(t); ok {
-			return in.(*In), nil
-		}
-		in, err := decode(call.Arguments)
-		if err != nil {
-			err = invalidArguments(s.Name, err)
-		}
-		return in, err
-	}
-	if err = t.makeOutput(reflect.TypeFor[Out]()); err != nil {
-		return nil, nil, fmt.Errorf("tool %q: output: %w", s.Name, err)
-	}
-	t.outputs = newOutputs[Out]()
-	t.decode = func(args json.RawMessage) (any, error) { return decode(args) }
-	t.arguments = &reader{foreign: t.foreign, read: func(args json.RawMessage) error { _, err := decode(args); return err }}
-	return t, read, nil
-}
-
-// valued is the form in which a model is asked for what is no object.
-type valued[In any] struct {
-	Value In `json:"value"`
-}
-
-func readInput[In any](t *typed) (func(json.RawMessage) (*In, error), error) {
-	typ := reflect.TypeFor[In]()
-	in, err := inferInput(typ)
-	given := !isNull(t.spec.Input)
-	switch {
-	case given && errors.Is(err, jsontree.ErrTooLarge):
-		in = inferred{dynamic: true, foreign: true, wrapped: !isComposite(typ)}
-	case err != nil:
-		return nil, err
-	}
-	if given {
-		if in.schema, err = givenInput(t.spec.Input); err != nil {
-			return nil, err
-		}
-		in.exact = in.schema
-	}
-	t.spec.Input, t.exact.input, t.foreign = in.schema, in.exact, in.foreign
-	if t.input, err = compileSchema(in.exact); err != nil {
-		return nil, err
-	}
-	if !in.wrapped {
-		d := newDecoding(typ, in, given)
-		return func(args json.RawMessage) (*In, error) { return decode[In](&d, args) }, nil
-	}
-	if _, ok := lookup(t.input.doc, []string{"properties", "value"}); !ok {
-		return nil, fmt.Errorf(`the JSON of %v is no object: the schema must ask for it as the property "value"`, typ)
-	}
-	d := newDecoding(reflect.TypeFor[valued[In]](), in, given)
-	return func(args json.RawMessage) (*In, error) {
-		v, err := decode[valued[In]](&d, args)
-		if err != nil {
-			return nil, err
-		}
-		return &v.Value, nil
-	}, nil
-}
-
-func isComposite(t reflect.Type) bool {
-	k := target(t).Kind()
-	return k == reflect.Struct || k == reflect.Map
-}
-
-func (t *typed) makeOutput(typ reflect.Type) error {
-	out, err := inferOutput(typ)
-	given := !isNull(t.spec.Output)
-	switch {
-	case given && errors.Is(err, jsontree.ErrTooLarge):
-	case err != nil:
-		return err
-	}
-	switch {
-	case given:
-		if out.schema, err = givenOutput(t.spec.Output); err != nil {
-			return err
-		}
-		out.exact = out.schema
-	case out.open:
-		out.schema, out.exact = nil, nil
-	}
-	t.spec.Output, t.exact.output = out.schema, out.exact
-	t.total = !given && !out.tight
-	_, err = compileSchema(out.exact)
-	return err
 }

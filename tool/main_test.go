@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 )
@@ -84,3 +85,11 @@ func same[T comparable](t testing.TB, got, want T) {
 		t.Errorf("got  %v\nwant %v", got, want)
 	}
 }
+
+type inner struct {
+	X int `json:"x"`
+}
+
+type hidden struct{ H int }
+
+type myDate struct{ time.Time }

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/fermata-ai/fermata/internal/schema"
 )
 
 // rawTool is a tool in its raw form.
@@ -24,16 +26,6 @@ func (r *rawTool) Execute(ctx context.Context, c Call) (Execution, error) {
 // returns makes a raw tool that returns this.
 func returns(s Spec, exec Execution, err error) *rawTool {
 	return &rawTool{s, func(context.Context, Call) (Execution, error) { return exec, err }}
-}
-
-// registry makes a registry, and fails the test if it can't.
-func registry(t testing.TB, tools ...Tool) *Registry {
-	t.Helper()
-	r, err := NewRegistry(tools...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
 }
 
 // named makes raw tools by names.
@@ -53,10 +45,10 @@ func TestARegistryKeepsItsToolsInOrder(t *testing.T) {
 	r.Names()[0] = "x"
 	r.Defs()[0].Name = "x"
 	same(t, r.Names()[0]+r.Defs()[0].Name, "bb")
-	if found, spec, ok := r.Lookup("c"); !ok || found != tools[2] || spec.Name != "c" || string(spec.Input) != `{"type":"object","properties":{}}` {
-		t.Error(found, spec, ok)
+	if spec, ok := r.Spec("c"); !ok || spec.Name != "c" || string(spec.Input) != `{"type":"object","properties":{}}` {
+		t.Error(spec, ok)
 	}
-	if _, _, ok := r.Lookup("C"); ok {
+	if _, ok := r.Spec("C"); ok {
 		t.Error("a name was found in another case")
 	}
 }
@@ -65,7 +57,7 @@ func TestAToolIsAskedForItsSpecOnce(t *testing.T) {
 	c := &counted{Tool: returns(Spec{Name: "a"}, Execution{}, nil)}
 	r := registry(t, c)
 	r.Defs()
-	r.Lookup("a")
+	r.Spec("a")
 	p, err := r.Prepare(Call{Tool: "a"})
 	if err != nil {
 		t.Fatal(err)
@@ -95,8 +87,8 @@ func TestWhatCanNotBeInARegistryIsAnError(t *testing.T) {
 		`"a": input: arguments are an object`:      {returns(Spec{Name: "a", Input: raw(`{"type":"string"}`)}, Execution{}, nil)},
 		`"a": output: the schema is no JSON`:       {returns(Spec{Name: "a", Output: raw(`{`)}, Execution{}, nil)},
 	} {
-		r, err := NewRegistry(tools...)
-		if err == nil || r != nil {
+		r, err := limited(Limits{}, tools...)
+		if err == nil || r.box != nil {
 			t.Errorf("%s: no error", want)
 			continue
 		}
@@ -118,7 +110,7 @@ func TestASchemaThatWasGivenGetsTheFormThatProvidersTake(t *testing.T) {
 		r := registry(t, returns(Spec{Name: "a", Input: raw(in)}, Execution{}, nil))
 		got := string(r.Defs()[0].Input)
 		same(t, got, want)
-		again, err := givenInput(raw(got))
+		again, err := schema.GivenInput(raw(got))
 		if err != nil || string(again) != got {
 			t.Errorf("%s became %s, %v", got, again, err)
 		}
@@ -137,7 +129,7 @@ func TestAModelIsToldOnceNotToCallAgain(t *testing.T) {
 	same(t, defs[1].Description, "Does b. "+pauseHint)
 	same(t, defs[2].Description, "Does c. "+pauseHint)
 	same(t, defs[3].Description, pauseHint)
-	_, spec, _ := registry(t, waits).Lookup("b")
+	spec, _ := registry(t, waits).Spec("b")
 	same(t, spec.Description, "Does b.")
 }
 
@@ -270,7 +262,7 @@ func (c *countsItself) UnmarshalJSON(b []byte) error {
 }
 
 func TestArgumentsThatAreTooLongAreRefused(t *testing.T) {
-	r, err := NewLimitedRegistry(Limits{Arguments: 20}, named("a")...)
+	r, err := limited(Limits{Arguments: 20}, named("a")...)
 	if err != nil {
 		t.Fatal(err)
 	}

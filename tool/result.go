@@ -3,6 +3,8 @@ package tool
 import (
 	"errors"
 	"fmt"
+
+	"github.com/fermata-ai/fermata/internal/gotype"
 )
 
 // Result is what a typed function makes of a call: [Done], [Pending] or [NeedInput]. It is sealed, and it names Out, so that
@@ -61,7 +63,7 @@ type with[Out any] struct {
 func (w *with[Out]) outcome(zero Out) (Execution, error) {
 	exec, err := w.result.outcome(zero)
 	if err == nil {
-		exec.Actions = append(exec.Actions, CloneActions(w.actions)...)
+		exec.Actions = append(exec.Actions, cloneActions(w.actions)...)
 	}
 	return exec, err
 }
@@ -69,7 +71,7 @@ func (w *with[Out]) outcome(zero Out) (Execution, error) {
 type done[Out any] struct{ out Out }
 
 func (d done[Out]) outcome(Out) (Execution, error) {
-	text, err := encodeValue(&d.out)
+	text, err := gotype.Encode(&d.out)
 	if err != nil {
 		return Execution{}, fmt.Errorf("the tool's result has no JSON form: %w", err)
 	}
@@ -86,9 +88,6 @@ func (p pending[Out]) outcome(Out) (Execution, error) {
 type invalid[Out any] struct{ err error }
 
 func (i invalid[Out]) outcome(Out) (Execution, error) { return Execution{}, i.err }
-
-// ErrMayNotPause is how a call ends whose tool asked for a pause that its Spec doesn't allow: a mistake of whoever wrote the tool.
-var ErrMayNotPause = errors.New("asked to pause, and its Spec.MayPause does not say that it may")
 
 // errNoResult is what a function gets that returned neither a result nor an error.
 var errNoResult = errors.New("the tool returned neither a result nor an error")

@@ -2,12 +2,9 @@ package tool
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"reflect"
 
-	"github.com/fermata-ai/fermata/internal/jsontree"
+	"github.com/fermata-ai/fermata/internal/gotype"
 )
 
 // Ask pauses the call with a question, and keeps a state until it is answered. The state must survive being stored as JSON;
@@ -50,8 +47,7 @@ func Resumable[In, Out, State, Choice any](s Spec,
 	if err != nil {
 		return nil, fmt.Errorf("tool %q: %w", s.Name, err)
 	}
-	t.exact.answer = q.text
-	t.answers = newReader[Choice](&q.choice, q.schema, q.foreign)
+	t.exact.answer, t.reads.answer = q.answer.Exact, q.answer.Reader()
 	t.body = func(ctx context.Context, call Call) (Execution, error) {
 		in, err := read(call)
 		if err != nil {
@@ -74,55 +70,28 @@ func Resumable[In, Out, State, Choice any](s Spec,
 
 // question is what a Resumable knows of its State and its Choice.
 type question[Out, State, Choice any] struct {
-	state   decoding
-	choice  decoding
-	foreign bool            // methods of Choice, or of types in it, read the answer
-	text    json.RawMessage // the answer's schema
-	schema  *Schema
+	state  *gotype.State[State]
+	answer *gotype.Answer[Choice]
 }
 
 func newQuestion[Out, State, Choice any]() (*question[Out, State, Choice], error) {
-	state := reflect.TypeFor[State]()
-	if _, err := infer(writing, state); err != nil && !errors.Is(err, jsontree.ErrTooLarge) {
-		return nil, fmt.Errorf("state: %w", err)
-	}
-	kept, err := infer(reading, state)
-	if errors.Is(err, jsontree.ErrTooLarge) {
-		kept, err = inferred{dynamic: true}, nil
-	}
+	state, err := gotype.NewState[State]()
 	if err != nil {
 		return nil, fmt.Errorf("state: %w", err)
 	}
-	kept.defaults = nil // of no use to what a program stores for itself
-	typ := reflect.TypeFor[Choice]()
-	choice, err := inferAnswer(typ)
+	answer, err := gotype.NewAnswer[Choice]()
 	if err != nil {
 		return nil, fmt.Errorf("answer: %w", err)
 	}
-	schema, err := compileSchema(choice.exact)
-	if err != nil {
-		return nil, fmt.Errorf("answer: %w", err)
-	}
-	q := &question[Out, State, Choice]{
-		state: newDecoding(state, kept, false), choice: newDecoding(typ, choice, false), text: choice.exact, schema: schema, foreign: choice.foreign,
-	}
-	q.state.known = true
-	return q, nil
+	return &question[Out, State, Choice]{state, answer}, nil
 }
 
 func (q *question[Out, State, Choice]) ask(prompt string, s State) Result[Out] {
-	data, err := encodeValue(&s)
+	data, err := q.state.Write(&s)
 	if err != nil {
 		return invalid[Out]{fmt.Errorf("the state of the question can't be kept: %w", err)}
 	}
-	back, err := decode[State](&q.state, data)
-	if err != nil {
-		return invalid[Out]{fmt.Errorf("the state of the question can't be kept: it would not be read back: %w", err)}
-	}
-	if why := differs(reflect.ValueOf(&s).Elem(), reflect.ValueOf(back).Elem(), ""); why != "" {
-		return invalid[Out]{fmt.Errorf("the state of the question can't be kept: %s", why)}
-	}
-	return pending[Out]{Await{Reason: ReasonInput, Mode: ModeReenter, Prompt: prompt, Schema: q.text, Data: data}}
+	return pending[Out]{Await{Reason: ReasonInput, Mode: ModeReenter, Prompt: prompt, Schema: q.answer.Exact, Data: data}}
 }
 
 func (q *question[Out, State, Choice]) reply(a *Answer) (Reply[Out, State, Choice], error) {
@@ -131,28 +100,18 @@ func (q *question[Out, State, Choice]) reply(a *Answer) (Reply[Out, State, Choic
 	if len(a.Data) == 0 {
 		return re, fmt.Errorf("the question was stored without a state; %s", since)
 	}
-	state, err := decode[State](&q.state, askedBefore(a).State)
+	state, err := q.state.Read(askedBefore(a).State)
 	if err != nil {
 		return re, fmt.Errorf("the state that was stored with the question can't be read; %s: %w", since, err)
 	}
-	payload, err := q.schema.Arguments(a.Payload)
+	payload, err := q.answer.Fit(a.Payload)
 	if err != nil {
 		return re, &unreadableAnswer{fmt.Errorf("the answer does not fit the question; %s: %w", since, err)}
 	}
-	choice, err := q.read(payload)
+	choice, err := q.answer.Read(payload)
 	if err != nil {
 		return re, &unreadableAnswer{fmt.Errorf("the answer can't be read; %s: %w", since, err)}
 	}
 	re.State, re.Answer = *state, *choice
 	return re, nil
-}
-
-// read decodes an answer. A method of its type may panic.
-func (q *question[Out, State, Choice]) read(payload json.RawMessage) (choice *Choice, err error) {
-	defer func() {
-		if recover() != nil {
-			err = unusable("panicked")
-		}
-	}()
-	return decode[Choice](&q.choice, payload)
 }

@@ -1,24 +1,26 @@
-// Package tool is what a tool is: a typed Go function that a model may call, and that may make the call wait.
+// Package tool is what a tool is: a typed Go function that a model may call, and
+// that may make the call wait.
 //
-// [Func] and [Resumable] turn typed functions into tools; [Tool] itself is the raw form. A call's outcome is a [Result]: [Done],
-// [Pending] or [NeedInput]. [Registry] runs calls: it validates, bounds, recovers, and gives each call one [Outcome].
+// [Func] and [Resumable] turn typed functions into tools; [Tool] itself is the
+// raw form. What a call comes to is a [Result]: [Done], [Pending] or
+// [NeedInput]. A test of a tool runs it by [Run]; a server that offers tools by a
+// protocol of its own holds them in a [Registry].
 //
-// The package knows nothing of sessions, storage or the runner: what a body needs of them reaches it through [Host].
+// The package knows nothing of sessions, storage or the runner: what a body
+// needs of them reaches it through [Host]. Nor does it know JSON Schema:
+// internal/schema checks values, internal/gotype reads and writes those of Go
+// types.
 package tool
 
 // Where things are:
 //
-//   - what users write with: tool.go, func.go, resumable.go, result.go, await.go,
-//     call.go, permit.go, wrap.go
-//   - running a call: registry.go, prepare.go, enter.go, guard.go, after.go,
-//     resolve.go; copies at the edge: clone.go
-//   - schemas from types: schema.go begins, then infer.go, kinds.go,
-//     keypattern.go, structure.go, fields.go, tags.go; by hand: given.go, refs.go
-//   - checking JSON: validate.go begins, then strict.go, strictstring.go,
-//     quick.go, work.go, explain.go, nearest.go, excerpt.go, encodedtwice.go,
-//     turn.go; cache.go; canonical.go
-//   - answers that come later: judge.go, askagain.go
-//   - between JSON and Go: decode.go, fold.go, conform.go, encode.go, differs.go
+//   - what authors write with: tool.go, func.go, resumable.go, result.go,
+//     await.go, call.go, pause.go, permit.go, errors.go, context.go, wrap.go
+//   - running tools without an agent: registry.go, run.go
+//   - behind Func and Resumable: typed.go, askagain.go
+//   - the machine that runs calls, for the runner and a Registry: box.go begins,
+//     then checked.go (arguments), enter.go, accept.go and after.go (what came
+//     of it); copies at the edge: clone.go
 
 import (
 	"context"
@@ -28,10 +30,13 @@ import (
 	"github.com/fermata-ai/fermata/llm"
 )
 
-// Tool is a tool in its raw form. Execute gets arguments that were validated against the spec's Input, when a [Registry]
-// calls it. An error is the call's result, for the model to read; [Fatal] makes it end the run.
+// Tool is a tool in its raw form. Execute gets arguments that were validated
+// against the spec's Input, when the runner, a [Registry] or [Run] calls it. An
+// error is the call's result, for the model to read; [Fatal] makes it end the
+// run.
 //
-// A wrapper embeds a Tool and so keeps its hints; it should have the method of [Unwrapper] too.
+// A wrapper embeds a Tool and so keeps its hints; it should have the method of
+// [Unwrapper] too.
 type Tool interface {
 	Spec() Spec
 	Execute(context.Context, Call) (Execution, error)

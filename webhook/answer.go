@@ -8,7 +8,7 @@ import (
 
 	"github.com/fermata-ai/fermata/runner"
 	"github.com/fermata-ai/fermata/session"
-	"github.com/fermata-ai/fermata/tool"
+	"github.com/fermata-ai/fermata/tool/misfit"
 )
 
 // answer is the body of every response.
@@ -21,7 +21,7 @@ type answer struct {
 	Fate      session.Fate `json:"fate,omitempty"`  // what became of it, if not what it asked for
 	Error     string       `json:"error,omitempty"` // a word to branch on
 	Detail    string       `json:"detail,omitempty"`
-	Faults    []tool.Fault `json:"faults,omitempty"` // what does not fit, place by place
+	Faults    []misfit.Fault `json:"faults,omitempty"` // what does not fit, place by place
 }
 
 const (
@@ -50,7 +50,7 @@ func (h *handler) refuse(w http.ResponseWriter, r *http.Request, d *delivery, er
 	if status == http.StatusServiceUnavailable {
 		w.Header().Set("Retry-After", retryAfter)
 	}
-	var invalid *tool.ValidationError
+	var invalid *misfit.Error
 	if errors.As(err, &invalid) {
 		a.Faults = invalid.Faults
 	}

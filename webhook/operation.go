@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 
+	"github.com/fermata-ai/fermata/internal/schema"
 	"github.com/fermata-ai/fermata/runner"
 	"github.com/fermata-ai/fermata/session"
 	"github.com/fermata-ai/fermata/tool"
@@ -118,11 +119,11 @@ func (d *delivery) accepted(r session.Receipt) {
 }
 
 // decode checks a body against its schema, and decodes it. An empty one is {}.
-func (d *delivery) decode(into any, schema *tool.Schema) error {
+func (d *delivery) decode(into any, fits *schema.Schema) error {
 	if len(d.body) == 0 {
 		return nil
 	}
-	if err := schema.Validate(d.body); err != nil {
+	if err := fits.Validate(d.body); err != nil {
 		return d.misfit(err)
 	}
 	if err := json.Unmarshal(d.body, into); err != nil {

@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 
-	"github.com/fermata-ai/fermata/tool"
+	"github.com/fermata-ai/fermata/internal/schema"
 )
 
 // The bodies that are not a tool's output. Schemas, rather than Go's decoder alone, so that a sender is told of each fault in
@@ -20,8 +20,8 @@ var (
 
 var errEmptyProgress = errors.New("the body is empty, and tells of no progress")
 
-func mustCompile(schema string) *tool.Schema {
-	s, err := tool.CompileSchema(json.RawMessage(schema))
+func mustCompile(text string) *schema.Schema {
+	s, err := schema.Compile(json.RawMessage(text))
 	if err != nil {
 		panic(err) // at start, and in each test
 	}

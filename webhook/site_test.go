@@ -25,6 +25,7 @@ import (
 	"github.com/fermata-ai/fermata/runner"
 	"github.com/fermata-ai/fermata/session"
 	"github.com/fermata-ai/fermata/tool"
+	"github.com/fermata-ai/fermata/tool/misfit"
 	"github.com/fermata-ai/fermata/webhook"
 )
 
@@ -203,7 +204,7 @@ type response struct {
 	Fate      string       `json:"fate"`
 	Error     string       `json:"error"`
 	Detail    string       `json:"detail"`
-	Faults    []tool.Fault `json:"faults"`
+	Faults    []misfit.Fault `json:"faults"`
 }
 
 // post sends JSON to .../hooks/{path}.

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/fermata-ai/fermata/internal/toolbox"
 	"github.com/fermata-ai/fermata/tool"
 )
 
@@ -31,7 +32,7 @@ type Asked struct {
 	Call, Tool string
 	Pause      int
 	Schema     string // see SchemaHash
-	Use        tool.Use
+	Use        toolbox.Use
 }
 
 // Fits judges a value that is otherwise good. Misfit says what is wrong with
@@ -322,7 +323,7 @@ func (j *judgement) early() error {
 	case j.in.Kind == KindDecision:
 		return j.misfit(errors.New("it is a decision, and no layer has asked for one"))
 	case completes(j.in.Kind):
-		if err := j.check(c.Output, tool.AsOutput); err != nil {
+		if err := j.check(c.Output, toolbox.AsOutput); err != nil {
 			return err
 		}
 	}
@@ -352,17 +353,17 @@ func (j *judgement) kept() *Answer {
 }
 
 // use is what an answer to the pause is for.
-func (p *Pause) use() tool.Use {
+func (p *Pause) use() toolbox.Use {
 	switch {
 	case p.Gate != "":
-		return tool.AsArguments
+		return toolbox.AsArguments
 	case p.Mode == tool.ModeReenter:
-		return tool.AsAnswer
+		return toolbox.AsAnswer
 	}
-	return tool.AsOutput
+	return toolbox.AsOutput
 }
 
-func (j *judgement) check(schema string, use tool.Use) error {
+func (j *judgement) check(schema string, use toolbox.Use) error {
 	misfit, err := j.fits(Asked{Call: j.rc.Call, Tool: j.c.Tool, Pause: j.rc.Pause, Schema: schema, Use: use}, j.in.Value)
 	if misfit != nil {
 		return j.misfit(misfit)

@@ -10,6 +10,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/fermata-ai/fermata/internal/schema"
+	"github.com/fermata-ai/fermata/internal/toolbox"
 	"github.com/fermata-ai/fermata/kvstore"
 	"github.com/fermata-ai/fermata/tool"
 )
@@ -17,7 +19,7 @@ import (
 // storedSchema is a schema that is known to be in the store.
 type storedSchema struct {
 	raw      json.RawMessage
-	compiled *tool.Schema
+	compiled *schema.Schema
 	used     time.Time // when its use was last noted, as far as this process knows
 }
 
@@ -34,11 +36,11 @@ const useEvery = 24 * time.Hour
 
 // SchemaHash names a schema by its bytes; the empty schema, which every value
 // fits, has no name.
-func SchemaHash(schema json.RawMessage) string {
-	if len(schema) == 0 {
+func SchemaHash(text json.RawMessage) string {
+	if len(text) == 0 {
 		return ""
 	}
-	h := sha256.Sum256(schema)
+	h := sha256.Sum256(text)
 	return base64.RawURLEncoding.EncodeToString(h[:12])
 }
 
@@ -47,8 +49,8 @@ const _ = uint(kvstore.MaxValue - tool.MaxSchema)
 
 // PutSchema makes sure that a schema is in the store, where it lies once under
 // its hash, as long as it is in use.
-func (s *Store) PutSchema(ctx context.Context, schema json.RawMessage) (hash string, err error) {
-	hash = SchemaHash(schema)
+func (s *Store) PutSchema(ctx context.Context, text json.RawMessage) (hash string, err error) {
+	hash = SchemaHash(text)
 	if hash == "" {
 		return "", nil
 	}
@@ -56,16 +58,16 @@ func (s *Store) PutSchema(ctx context.Context, schema json.RawMessage) (hash str
 	known, ok := s.schemas.Get(hash)
 	switch {
 	case !ok:
-		compiled, err := tool.CompileSchema(schema)
+		compiled, err := schema.Compile(text)
 		if err != nil {
 			return "", fmt.Errorf("session: schema: %w", err)
 		}
-		known = storedSchema{raw: bytes.Clone(schema), compiled: compiled}
+		known = storedSchema{raw: bytes.Clone(text), compiled: compiled}
 	case !stale(known.used, now):
 		return hash, nil
 	}
 	if known.used, err = s.useSchema(ctx, hash, known.raw, now); err != nil {
-		return "", fmt.Errorf("session: schema of %d bytes: %w", len(schema), err)
+		return "", fmt.Errorf("session: schema of %d bytes: %w", len(text), err)
 	}
 	s.schemas.Put(hash, known, maxSchemas)
 	return hash, nil
@@ -83,7 +85,7 @@ func stale(used, now time.Time) bool {
 
 // useSchema stores a schema, if it isn't there, and that it is in use, unless
 // that is noted already. It returns when that was noted.
-func (s *Store) useSchema(ctx context.Context, hash string, schema json.RawMessage, now time.Time) (time.Time, error) {
+func (s *Store) useSchema(ctx context.Context, hash string, text json.RawMessage, now time.Time) (time.Time, error) {
 	key := schemaKey(hash)
 	use, err := encode(schemaUse{now})
 	if err != nil {
@@ -100,7 +102,7 @@ func (s *Store) useSchema(ctx context.Context, hash string, schema json.RawMessa
 			Puts:          []kvstore.Put{{Key: schemaUseKey(hash), Value: use}},
 		}
 		if stored.Revision == 0 {
-			b.Puts = append(b.Puts, kvstore.Put{Key: key, Value: schema})
+			b.Puts = append(b.Puts, kvstore.Put{Key: key, Value: text})
 		} else {
 			var last schemaUse
 			if found, err := s.read(ctx, schemaUseKey(hash), &last); err != nil {
@@ -133,7 +135,7 @@ func (s *Store) schema(ctx context.Context, hash string) (known storedSchema, er
 	if err != nil {
 		return known, unread(keyName(key), err)
 	}
-	compiled, err := tool.CompileSchema(e.Value)
+	compiled, err := schema.Compile(e.Value)
 	if err != nil || SchemaHash(e.Value) != hash {
 		return known, fmt.Errorf("%w: %s is not the schema of that hash", ErrCorrupt, keyName(key))
 	}
@@ -148,14 +150,14 @@ func (s *Store) Fits(ctx context.Context) Fits {
 		if a.Schema == "" {
 			return nil, nil
 		}
-		schema, err := s.schema(ctx, a.Schema)
+		known, err := s.schema(ctx, a.Schema)
 		if err != nil {
 			return nil, err
 		}
-		if a.Use == tool.AsArguments || a.Use == tool.AsAnswer { // which Go code decodes
-			_, misfit = schema.compiled.Arguments(value)
+		if a.Use == toolbox.AsArguments || a.Use == toolbox.AsAnswer { // which Go code decodes
+			_, misfit = known.compiled.Arguments(value)
 			return misfit, nil
 		}
-		return schema.compiled.ValidateResult(value), nil
+		return known.compiled.ValidateResult(value), nil
 	}
 }

@@ -83,3 +83,10 @@ func foldRune(r rune) rune {
 		r = next
 	}
 }
+
+// Names finds names that encoding/json would take for one, since they are equal
+// or differ only by case.
+type Names struct{ seen names }
+
+// Alike returns an earlier name that is like s, and otherwise remembers s.
+func (ns *Names) Alike(s string) (other string, alike bool) { return ns.seen.alike(s) }

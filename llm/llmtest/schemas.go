@@ -113,7 +113,7 @@ func awkward(t testing.TB) []llm.ToolDef {
 		},"required":["either"],"$defs":{"leaf":{"type":"object","properties":{"id":{"type":"string","format":"uuid"}},"required":["id"]}}}`),
 		given("given_nothing", `{}`),
 	}
-	r, err := tool.NewRegistry(all...)
+	r, err := tool.NewRegistry(all, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

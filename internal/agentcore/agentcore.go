@@ -1,0 +1,56 @@
+// Package agentcore is an agent as the runner drives it: its tools, and the two
+// ways through its layers, to the model and to a tool.
+//
+// Package agent makes one of a checked configuration. It keeps nothing between
+// calls and knows no sessions.
+package agentcore
+
+import (
+	"context"
+	"iter"
+	"slices"
+
+	"github.com/fermata-ai/fermata/interceptor"
+	"github.com/fermata-ai/fermata/internal/toolbox"
+	"github.com/fermata-ai/fermata/llm"
+	"github.com/fermata-ai/fermata/tool"
+)
+
+// MaxCalls is how many tool calls of one turn are run. Further ones settle with
+// an error that says so.
+const MaxCalls = 64
+
+// Core is what an agent hands over. It does not change once it is made.
+type Core struct {
+	Tools       *toolbox.Box
+	Concurrency int // how many tool calls of a turn run at once
+	Layers      interceptor.Chain
+	Model       interceptor.ModelHandler // the model inside the layers
+	Request     llm.Request              // what every request to the model has, but for messages and metadata
+}
+
+// HasTurnLayers reports whether Turn does anything.
+func (c *Core) HasTurnLayers() bool {
+	return slices.ContainsFunc(c.Layers, func(l interceptor.Layer) bool { return l.Turn != nil })
+}
+
+// HasToolLayers reports whether layers are around the tool called name.
+func (c *Core) HasToolLayers(name string) bool { return c.Layers.Wraps(name) }
+
+// Turn puts the chain's turn layers around inner.
+func (c *Core) Turn(inner interceptor.TurnHandler) interceptor.TurnHandler {
+	return c.Layers.WrapTurn(inner)
+}
+
+// Generate asks the model, through the chain's model layers, to answer history.
+// All of the request is copied once: it belongs to the layers and the model.
+func (c *Core) Generate(ctx context.Context, history []llm.Message, metadata map[string]string) iter.Seq2[llm.Event, error] {
+	r := c.Request
+	r.Messages, r.Metadata = history, metadata
+	return c.Model(ctx, r.Clone())
+}
+
+// Execute takes a call through the chain's tool layers to enter.
+func (c *Core) Execute(ctx context.Context, call tool.Call, enter interceptor.ToolHandler) (tool.Execution, error) {
+	return c.Layers.WrapTool(call.Tool, enter)(ctx, call)
+}

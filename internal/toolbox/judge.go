@@ -1,0 +1,39 @@
+package toolbox
+
+import "github.com/fermata-ai/fermata/internal/gotype"
+
+// Use is what a value that came from outside is for.
+type Use string
+
+// The uses.
+const (
+	AsArguments Use = "arguments" // edited ones, in place of the model's
+	AsAnswer    Use = "answer"    // the tool is entered again with it
+	AsOutput    Use = "output"    // it is the call's output
+)
+
+// Judge returns why the tool called name can't use a value, which has fitted
+// the schema that was stored for it: nil where it can, and where that isn't
+// known. Arguments, and answers to a Resumable, have to fit the tool's schema of
+// today, too, and are read in the form that the tool is given. Where methods of
+// the value's type read it, they get a second; few do at once; and what they
+// have not said by then counts for nothing.
+func (b *Box) Judge(name string, use Use, value []byte) error {
+	return b.reader(name, use).Judge(value)
+}
+
+// JudgesByMethods reports whether Judge runs code of the user's.
+func (b *Box) JudgesByMethods(name string, use Use) bool { return b.reader(name, use).Foreign() }
+
+// reader is how the tool reads a value for that use; nil where that isn't
+// known.
+func (b *Box) reader(name string, use Use) *gotype.Reader {
+	arguments, output, answer := b.machine.Readers(name)
+	switch use {
+	case AsArguments:
+		return arguments
+	case AsAnswer:
+		return answer
+	}
+	return output
+}

@@ -1,0 +1,293 @@
+package tool
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/fermata-ai/fermata/internal/excerpt"
+	"github.com/fermata-ai/fermata/internal/gotype"
+	"github.com/fermata-ai/fermata/internal/schema"
+	"github.com/fermata-ai/fermata/llm"
+)
+
+// box is the machine behind a Registry. Its exported methods are for package
+// internal/toolbox, by which the runner uses it. It does not change once it is
+// made.
+type box struct {
+	limits  Limits
+	schemas schema.Cache // of what tools ask
+	names   []string     // in order
+	entries map[string]*entry
+	defs    []llm.ToolDef
+}
+
+// entry is a tool as the box knows it.
+type entry struct {
+	tool   Tool
+	spec   Spec // as the tool gave it once, its schemas in their normal form
+	checks checks
+	input  *schema.Schema
+	output *schema.Schema // nil: what the tool makes needs no check
+	noText bool           // the tool's output is never a string
+	reads  readers
+	typed  *typed // what the tool is, or wraps, if arguments go to it as they are
+}
+
+func newBox(l Limits, tools []Tool) (*box, error) {
+	l.Arguments, l.Result = cmp.Or(max(l.Arguments, 0), 256<<10), cmp.Or(max(l.Result, 0), 1<<20)
+	b := &box{limits: l, entries: make(map[string]*entry, len(tools))}
+	for i, t := range tools {
+		if isNil(t) {
+			return nil, fmt.Errorf("tool: registry: the tool at %d is nil", i)
+		}
+		e, err := newEntry(t)
+		if err != nil {
+			return nil, fmt.Errorf("tool: registry: the tool at %d, %q: %w", i, e.spec.Name, err)
+		}
+		name := e.spec.Name
+		if b.entries[name] != nil {
+			return nil, fmt.Errorf("tool: registry: the tools at %d and %d are both called %q", slices.Index(b.names, name), i, name)
+		}
+		b.names = append(b.names, name)
+		b.entries[name] = e
+		b.defs = append(b.defs, e.def())
+	}
+	return b, nil
+}
+
+func isNil(t Tool) bool {
+	if t == nil {
+		return true
+	}
+	v := reflect.ValueOf(t)
+	return v.Kind() == reflect.Pointer && v.IsNil()
+}
+
+// newEntry asks a tool for its spec and checks it. The entry holds the spec, also with an error.
+func newEntry(t Tool) (e *entry, err error) {
+	e = &entry{tool: t, spec: t.Spec()}
+	s := &e.spec
+	if err := checkName(s.Name); err != nil {
+		return e, err
+	}
+	if !utf8.ValidString(s.Description) {
+		return e, fmt.Errorf("description: %q is not valid UTF-8", excerpt.Of(s.Description))
+	}
+	if s.Input, err = schema.GivenInput(s.Input); err != nil {
+		return e, fmt.Errorf("input: %w", err)
+	}
+	if e.input, err = schema.Compile(s.Input); err != nil {
+		return e, fmt.Errorf("input: %w", err)
+	}
+	if s.Output, err = schema.GivenOutput(s.Output); err != nil {
+		return e, fmt.Errorf("output: %w", err)
+	}
+	if e.output, err = schema.Compile(s.Output); err != nil {
+		return e, fmt.Errorf("output: %w", err)
+	}
+	e.checks = checks{input: s.Input, output: s.Output}
+	e.noText = e.output.NeverText()
+	e.reads.arguments = gotype.SchemaReader(e.input)
+	e.recognize()
+	switch s.Effect {
+	case Once, Idempotent, ReadOnly:
+	default:
+		return e, fmt.Errorf("unknown effect %q", s.Effect)
+	}
+	if s.Timeout < 0 {
+		return e, fmt.Errorf("the timeout %v is negative", s.Timeout)
+	}
+	return e, nil
+}
+
+// recognize takes over what is known of a typed tool, which the entry's tool is,
+// or wraps: as far as the wrapper's schemas are the same.
+func (e *entry) recognize() {
+	own, ok := As[*typed](e.tool)
+	if !ok {
+		return
+	}
+	if bytes.Equal(own.spec.Input, e.spec.Input) {
+		e.typed, e.input = own, own.input
+		e.checks.input, e.checks.answer = own.exact.input, own.exact.answer
+		e.reads.arguments, e.reads.answer = own.reads.arguments, own.reads.answer
+	}
+	if bytes.Equal(own.spec.Output, e.spec.Output) {
+		e.checks.output, e.reads.output = own.exact.output, own.reads.output
+	}
+	if e.tool == Tool(own) && own.total {
+		e.output = nil
+	}
+}
+
+var goodName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+
+func checkName(name string) error {
+	if name == "" {
+		return errors.New("it has no name")
+	}
+	if !goodName.MatchString(name) {
+		return fmt.Errorf("the name %q is not 1 to 64 letters, digits, '_' or '-'", excerpt.Of(name))
+	}
+	return nil
+}
+
+// pauseHint keeps a model from calling a tool again while it waits for it.
+const pauseHint = "This call may take long to finish. Do not call it again meanwhile: its result will come."
+
+func (e *entry) def() llm.ToolDef {
+	d := llm.ToolDef{Name: e.spec.Name, Description: e.spec.Description, Input: e.spec.Input, Output: e.spec.Output}
+	if e.spec.MayPause && !strings.Contains(d.Description, pauseHint) {
+		d.Description = strings.TrimSpace(d.Description + " " + pauseHint)
+	}
+	return d
+}
+
+// Limits returns the limits, defaults filled in.
+func (b *box) Limits() Limits { return b.limits }
+
+// Names lists the tools' names in order.
+func (b *box) Names() []string { return slices.Clone(b.names) }
+
+// Defs returns what a model is told of the tools, in order.
+func (b *box) Defs() []llm.ToolDef { return llm.Request{Tools: b.defs}.Clone().Tools }
+
+// Spec returns a copy of a tool's Spec.
+func (b *box) Spec(name string) (Spec, bool) {
+	e, ok := b.entries[name]
+	if !ok {
+		return Spec{}, false
+	}
+	return e.spec.clone(), true
+}
+
+// Declared returns what a tool says of its calls, as far as they depend on it
+// while they are open. It is Spec without the schemas, which are copied.
+func (b *box) Declared(name string) (effect Effect, mayPause, known bool) {
+	e, ok := b.entries[name]
+	if !ok {
+		return Once, false, false
+	}
+	return e.spec.Effect, e.spec.MayPause, true
+}
+
+// Checks returns the schemas that a tool's arguments and outputs, and the
+// answers to its questions, have to fit.
+func (b *box) Checks(name string) (input, output, answer json.RawMessage) {
+	if e, ok := b.entries[name]; ok {
+		return e.checks.input, e.checks.output, e.checks.answer
+	}
+	return nil, nil, nil
+}
+
+// Readers returns what reads a tool's arguments and outputs, and the answers to
+// its questions, as the tool will. Nil is one of which that isn't known.
+func (b *box) Readers(name string) (arguments, output, answer *gotype.Reader) {
+	if e, ok := b.entries[name]; ok {
+		return e.reads.arguments, e.reads.output, e.reads.answer
+	}
+	return nil, nil, nil
+}
+
+// ReadsItself reports whether code of the tool's own reads its arguments: a
+// method of their type. Prepare runs it, and so may take its time then, or end
+// the goroutine.
+func (b *box) ReadsItself(name string) bool {
+	e, ok := b.entries[name]
+	return ok && e.typed != nil && e.reads.arguments.Foreign()
+}
+
+// Derived returns edited arguments in the form that a tool is given them; as
+// they are, if they don't fit. See [schema.Schema.Arguments].
+func (b *box) Derived(name string, args json.RawMessage) json.RawMessage {
+	if e, ok := b.entries[name]; ok {
+		if derived, err := e.input.Arguments(args); err == nil && derived.Text != string(args) {
+			return json.RawMessage(derived.Text)
+		}
+	}
+	return args
+}
+
+// Prepare finds the tool of a call and checks the call's arguments. The error is
+// a *Refusal.
+func (b *box) Prepare(c Call) (Call, error) {
+	e, ok := b.entries[c.Tool]
+	if !ok {
+		return c, b.unknown(c.Tool)
+	}
+	c, err := b.check(e, c)
+	if err == nil {
+		c.Effect = e.spec.Effect
+	}
+	return c, err
+}
+
+// PrepareAnswered is Prepare for a call whose answer is its output. The work is
+// done; so its arguments are not checked again, by a schema that may have
+// changed since. Layers see them in the form that they saw before, as far as
+// they fit.
+func (b *box) PrepareAnswered(c Call) (Call, error) {
+	e, ok := b.entries[c.Tool]
+	if !ok {
+		return c, b.unknown(c.Tool)
+	}
+	if schema.IsNull(c.Arguments) {
+		c.Arguments = json.RawMessage("{}")
+	}
+	c.Arguments, c.Effect = b.Derived(c.Tool, c.Arguments), e.spec.Effect
+	return c, nil
+}
+
+// check returns the call with its arguments marked as checked, in the form that
+// fits.
+func (b *box) check(e *entry, c Call) (Call, error) {
+	if n := len(c.Arguments); n > b.limits.Arguments && !c.isChecked() {
+		return c, &Refusal{Kind: ArgumentsTooLarge, Tool: c.Tool, Text: fmt.Sprintf(
+			"The arguments of %s have %d bytes, at most %d are taken, and it was not run.", e.spec.Name, n, b.limits.Arguments)}
+	}
+	c, err := c.checkedBy(e.input, e.typed)
+	if err != nil {
+		err = invalidArguments(e.spec.Name, err)
+	}
+	return c, err
+}
+
+const maxListed = 50 // names in a refusal
+
+// unknown refuses a call of a tool that is not there, in a way that lets the
+// model go on.
+func (b *box) unknown(name string) *Refusal {
+	var text strings.Builder
+	fmt.Fprintf(&text, "There is no tool %q, and nothing was run.", excerpt.Of(name))
+	if near, ok := schema.Nearest(name, b.names); ok {
+		fmt.Fprintf(&text, " Did you mean %s?", near)
+	}
+	switch n := len(b.names); {
+	case n == 0:
+		text.WriteString(" There are no tools.")
+	case n <= maxListed:
+		fmt.Fprintf(&text, " The tools are: %s.", strings.Join(b.names, ", "))
+	default:
+		fmt.Fprintf(&text, " Some of the %d tools are: %s.", n, strings.Join(b.names[:maxListed], ", "))
+	}
+	return &Refusal{Kind: UnknownTool, Tool: excerpt.Of(name), Text: text.String()}
+}
+
+// run checks a call and runs its tool once.
+func (b *box) run(ctx context.Context, c Call) (Execution, error) {
+	c, err := b.Prepare(c)
+	if err != nil {
+		return Execution{}, err
+	}
+	exec, _, err := b.Enter(ctx, c.Tool, c, nil)
+	return exec, err
+}

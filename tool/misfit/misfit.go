@@ -1,0 +1,59 @@
+// Package misfit tells what in a JSON value does not fit its schema.
+//
+// Errors about arguments, answers and results wrap an [*Error]: a form can show
+// each [Fault] beside the field that it is about.
+//
+// The package does not check anything itself. Tools, the runner and the webhook
+// do.
+package misfit
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Error tells what in a value does not fit its schema, in words that let a
+// model correct itself in one try.
+type Error struct {
+	Faults []Fault `json:"faults"`         // at least one, ordered by path
+	More   int     `json:"more,omitempty"` // how many further ones there are, at least: of very many not all are looked for
+}
+
+// Fault is one thing that does not fit.
+type Fault struct {
+	Path    string `json:"path"`            // a JSON Pointer (RFC 6901) into the value, cut short with "..." where it is long; "" is the value itself
+	Rule    string `json:"rule"`            // the schema's keyword, as "required"; "json": no strict JSON; "decode": the Go type does not take it
+	Value   string `json:"value,omitempty"` // the beginning of what stands at Path
+	Message string `json:"message"`         // what is wrong, without the path
+}
+
+// Of returns the error of one fault at the value itself.
+func Of(rule, message string) *Error {
+	return &Error{Faults: []Fault{{Rule: rule, Message: message}}}
+}
+
+func (e *Error) Error() string {
+	var b strings.Builder
+	for i, f := range e.Faults {
+		if i > 0 {
+			b.WriteString("; ")
+		}
+		b.WriteString(f.String())
+	}
+	if e.More > 0 {
+		fmt.Fprintf(&b, "; and %d more", e.More)
+	}
+	return b.String()
+}
+
+// String is the fault in words, the path first.
+func (f Fault) String() string {
+	s := f.Message
+	if f.Path != "" {
+		s = f.Path + ": " + s
+	}
+	if f.Value != "" {
+		s += ", got " + f.Value
+	}
+	return s
+}

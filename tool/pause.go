@@ -1,0 +1,47 @@
+package tool
+
+import (
+	"encoding/json"
+	"strconv"
+	"time"
+)
+
+// Pause is one hold of a call, as it is listed. Its JSON is good for an inbox, or an HTTP API: times are as in RFC 3339, what there isn't
+// is left out. It has all that the call's tool said, Await.Data included, and no secret of fermata's own.
+type Pause struct {
+	ID        string          `json:"id"`
+	Call      string          `json:"call"`
+	Session   string          `json:"session"`
+	User      string          `json:"user,omitempty"`
+	Tool      string          `json:"tool"`
+	Number    int             `json:"number"` // of the call's pauses, from 1
+	Arguments json.RawMessage `json:"arguments,omitempty"`
+	Await     Await           `json:"await,omitzero"` // zero in a pause that is not open
+	Since     time.Time       `json:"since,omitzero"`
+	Deadline  time.Time       `json:"deadline,omitzero"` // zero where there is none
+	Progress  *Progress       `json:"progress,omitempty"`
+}
+
+// UnmarshalJSON reads what Pause is encoded as. Await.Timeout follows from the deadline.
+func (p *Pause) UnmarshalJSON(b []byte) error {
+	type plain Pause
+	if err := json.Unmarshal(b, (*plain)(p)); err != nil {
+		return err
+	}
+	p.Await.Timeout = 0
+	if !p.Deadline.IsZero() {
+		p.Await.Timeout = p.Deadline.Sub(p.Since)
+	}
+	return nil
+}
+
+// PauseID names the number-th pause of a call.
+func PauseID(call string, number int) string { return call + "." + strconv.Itoa(number) }
+
+// Progress tells how far a call is.
+type Progress struct {
+	Message  string          `json:"message,omitempty"`
+	Fraction float64         `json:"fraction,omitempty"` // 0 to 1; 0: not known
+	Data     json.RawMessage `json:"data,omitempty"`     // the tool's own
+	At       time.Time       `json:"at,omitzero"`        // set by the runner
+}
