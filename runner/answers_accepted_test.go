@@ -24,7 +24,8 @@ func deployed(t *testing.T, n *counter) (*rig, tool.Pause) {
 	t.Helper()
 	r := newRig(t, agent.Config{
 		Tools: []tool.Tool{waiting("deploy", tool.Once, n)},
-		Model: fakellm.New(fakellm.Calls("deploy", `{"text":"job-1"}`), fakellm.Says("Deployed."), fakellm.Says("Hello.")),
+		Model: fakellm.New(fakellm.Calls("deploy", `{"text":"job-1"}`),
+			fakellm.Says("Deployed."), fakellm.Says("Hello.")),
 	}, nil)
 	return r, r.say("Deploy.").finished(event.FinishPaused).pause("deploy")
 }
@@ -35,11 +36,12 @@ func TestAcceptedMeansDurable(t *testing.T) {
 		"Run":      func(r *rig) { r.say("And?").finished(event.FinishStop) },
 		"a worker": func(r *rig) {
 			ctx, stop := context.WithCancel(r.t.Context())
-			err := r.Work(ctx, &runner.WorkOptions{OnEvent: func(_ string, ev event.Event, _ error) {
-				if _, ended := ev.(event.End); ended {
-					stop()
-				}
-			}})
+			err := r.Work(ctx,
+				&runner.WorkOptions{OnEvent: func(_ string, ev event.Event, _ error) {
+					if _, ended := ev.(event.End); ended {
+						stop()
+					}
+				}})
 			if !errors.Is(err, context.Canceled) {
 				r.t.Error(err)
 			}
@@ -50,7 +52,8 @@ func TestAcceptedMeansDurable(t *testing.T) {
 			r, p := deployed(t, &n)
 			res, err := r.Resume(t.Context(), chat, runner.Complete(p.ID, "ci", text("v2")))
 			must(t, err)
-			if rc := res.Receipts[0]; rc.Duplicate || rc.Err != nil || rc.Call != p.Call || rc.Pause != 1 || rc.By != "ci" {
+			if rc := res.Receipts[0]; rc.Duplicate || rc.Err != nil || rc.Call != p.Call ||
+				rc.Pause != 1 || rc.By != "ci" {
 				t.Errorf("the receipt is %+v", rc)
 			}
 			r.restart() // no caller has ranged over the events
@@ -67,7 +70,8 @@ func TestAcceptedMeansDurable(t *testing.T) {
 }
 
 func TestAcceptingIsOneCommit(t *testing.T) {
-	payloads := map[string]json.RawMessage{"small": text("v2"), "of 40 KiB": text(strings.Repeat("x", 40<<10))}
+	payloads := map[string]json.RawMessage{"small": text("v2"),
+		"of 40 KiB": text(strings.Repeat("x", 40<<10))}
 	for name, payload := range payloads {
 		for _, fault := range []string{"none", "fail", "lose"} {
 			t.Run(name+" "+fault, func(t *testing.T) {
@@ -94,10 +98,13 @@ func TestAcceptingIsOneCommit(t *testing.T) {
 				must(t, err)
 				if fault == "fail" { // nothing of it is there
 					if st.Status != session.Pending || len(st.Receipts) != 0 || len(due) != 0 {
-						t.Errorf("the call is %s, with receipts %v and %d wake-ups", st.Status, st.Receipts, len(due))
+						t.Errorf("the call is %s, with receipts %v and %d wake-ups", st.Status,
+							st.Receipts, len(due))
 					}
-				} else if st.Status != session.Answered || len(st.Receipts) != 1 || len(due) != 1 { // all of it is
-					t.Errorf("the call is %s, with receipts %v and %d wake-ups", st.Status, st.Receipts, len(due))
+				} else if st.Status != session.Answered || len(st.Receipts) != 1 ||
+					len(due) != 1 { // all of it is
+					t.Errorf("the call is %s, with receipts %v and %d wake-ups", st.Status,
+						st.Receipts, len(due))
 				}
 				again, err := r.Resume(t.Context(), chat, runner.Complete(p.ID, "ci", payload))
 				must(t, err)
@@ -131,24 +138,28 @@ func TestOutputModeRepeatsAfterACrash(t *testing.T) {
 			var n counter
 			var r *rig
 			var saw []string
-			stamp := interceptor.Layer{Name: "stamp", Tool: func(next interceptor.ToolHandler) interceptor.ToolHandler {
-				return func(ctx context.Context, call tool.Call) (tool.Execution, error) {
-					exec, err := next(ctx, call)
-					if call.Answer == nil || err != nil {
-						return exec, err
+			stamp := interceptor.Layer{Name: "stamp",
+				Tool: func(next interceptor.ToolHandler) interceptor.ToolHandler {
+					return func(ctx context.Context, call tool.Call) (tool.Execution, error) {
+						exec, err := next(ctx, call)
+						if call.Answer == nil || err != nil {
+							return exec, err
+						}
+						st, err := r.store.Load(ctx, chat)
+						if err != nil {
+							return exec, err
+						}
+						saw = append(saw,
+							string(call.Answer.Payload)+" "+string(st.Calls[0].Status))
+						exec.Output = text("stamped")
+						return exec, nil
 					}
-					st, err := r.store.Load(ctx, chat)
-					if err != nil {
-						return exec, err
-					}
-					saw = append(saw, string(call.Answer.Payload)+" "+string(st.Calls[0].Status))
-					exec.Output = text("stamped")
-					return exec, nil
-				}
-			}}
+				}}
 			r = newRig(t, agent.Config{
-				Tools: []tool.Tool{waiting("deploy", effect, &n)}, Interceptors: interceptor.Chain{stamp},
-				Model: fakellm.New(fakellm.Calls("deploy", `{"text":"job-1"}`), fakellm.Says("Deployed.")),
+				Tools:        []tool.Tool{waiting("deploy", effect, &n)},
+				Interceptors: interceptor.Chain{stamp},
+				Model: fakellm.New(fakellm.Calls("deploy", `{"text":"job-1"}`),
+					fakellm.Says("Deployed.")),
 			}, nil)
 			p := r.say("Deploy.").finished(event.FinishPaused).pause("deploy")
 			res, err := r.Resume(t.Context(), chat, runner.Complete(p.ID, "ci", text("v2")))
@@ -159,11 +170,13 @@ func TestOutputModeRepeatsAfterACrash(t *testing.T) {
 			}
 			r.restart()
 			r.carryOn().finished(event.FinishStop)
-			want := []string{`{"text":"v2"} answered`, `{"text":"v2"} answered`} // no claim in between
+			// no claim in between
+			want := []string{`{"text":"v2"} answered`, `{"text":"v2"} answered`}
 			if diff := cmp.Diff(want, saw); diff != "" {
 				t.Errorf("the layer saw (-want +got):\n%s", diff)
 			}
-			if got := string(r.result(p.Call).Output); got != string(text("stamped")) || n.get("deploy") != 1 {
+			if got := string(r.result(p.Call).Output); got != string(text("stamped")) ||
+				n.get("deploy") != 1 {
 				t.Errorf("the result is %s; the body was entered %d times", got, n.get("deploy"))
 			}
 			r.acceptable()
@@ -176,22 +189,28 @@ func TestFailedJobIsAnAnswer(t *testing.T) {
 		for _, mode := range []tool.Mode{tool.ModeOutput, tool.ModeReenter} {
 			t.Run(string(mode), func(t *testing.T) {
 				var n counter
-				model := fakellm.New(fakellm.Calls("deploy", `{"text":"job-1"}`), fakellm.Says("It failed."))
+				model := fakellm.New(fakellm.Calls("deploy", `{"text":"job-1"}`),
+					fakellm.Says("It failed."))
 				r := newRig(t, agent.Config{Model: model, Tools: []tool.Tool{
-					starting(tool.Once, &n, func(context.Context, tool.Call) (tool.Result[textOut], error) {
-						return tool.Pending[textOut](tool.Await{Mode: mode}), nil
-					})}}, nil)
+					starting(tool.Once, &n,
+						func(context.Context, tool.Call) (tool.Result[textOut], error) {
+							return tool.Pending[textOut](tool.Await{Mode: mode}), nil
+						})}}, nil)
 				p := r.say("Deploy.").finished(event.FinishPaused).pause("deploy")
-				s := r.answer(runner.Fail(p.ID, "ci", "no disk", retryable)).finished(event.FinishStop)
-				if res := of[event.Result](s); len(res) != 1 || res[0].Status != event.Failed || res[0].By != "ci" {
+				s := r.answer(runner.Fail(p.ID, "ci",
+					"no disk", retryable)).finished(event.FinishStop)
+				if res := of[event.Result](s); len(res) != 1 || res[0].Status != event.Failed ||
+					res[0].By != "ci" {
 					t.Errorf("it settled as %v", res)
 				}
 				res := r.result(p.Call)
-				if says := string(res.Output); !res.Error || !strings.Contains(says, "no disk") || strings.Contains(says, "tried again") != retryable {
+				if says := string(res.Output); !res.Error || !strings.Contains(says, "no disk") ||
+					strings.Contains(says, "tried again") != retryable {
 					t.Errorf("the model reads %s, error %v", says, res.Error)
 				}
 				if n.get("deploy") != 1 || len(model.Requests()) != 2 {
-					t.Errorf("the body was entered %d times, the model asked %d times", n.get("deploy"), len(model.Requests()))
+					t.Errorf("the body was entered %d times, the model asked %d times",
+						n.get("deploy"), len(model.Requests()))
 				}
 				r.acceptable()
 			})

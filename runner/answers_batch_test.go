@@ -31,8 +31,10 @@ func TestBatchIsJudgedItemByItem(t *testing.T) {
 		runner.ApproveEdited(p[2].ID, "ada", "yes", make(chan struct{})), // does not encode
 		runner.Fail(p[3].ID, "ci", "no disk", false))                     // accepted
 	must(t, err)
-	want := []error{nil, session.ErrResumeConflict, nil, nil, session.ErrResumeConflict, session.ErrInvalidResumePayload,
-		session.ErrUnknownCall, session.ErrInvalidResumePayload, session.ErrInvalidResumePayload, nil}
+	want := []error{nil, session.ErrResumeConflict, nil, nil, session.ErrResumeConflict,
+		session.ErrInvalidResumePayload,
+		session.ErrUnknownCall, session.ErrInvalidResumePayload,
+		session.ErrInvalidResumePayload, nil}
 	for i, receipt := range res.Receipts {
 		if !errors.Is(receipt.Err, want[i]) || receipt.Duplicate != (i == 0 || i == 3) {
 			t.Errorf("item %d: %+v, not %v", i, receipt, want[i])
@@ -41,7 +43,9 @@ func TestBatchIsJudgedItemByItem(t *testing.T) {
 	if got := r.transcript().Pending; len(got) != 1 || got[0].ID != p[2].ID {
 		t.Errorf("what waits is %v", got)
 	}
-	if _, err := r.Resume(t.Context(), chat, runner.Complete(p[2].ID, "ci", []byte(`1`)), runner.Complete("call_nosuch", "ci", text("x"))); !errors.Is(err, session.ErrUnknownCall) || !errors.Is(err, session.ErrInvalidResumePayload) {
+	if _, err := r.Resume(t.Context(), chat, runner.Complete(p[2].ID, "ci", []byte(`1`)),
+		runner.Complete("call_nosuch", "ci", text("x"))); !errors.Is(err, session.ErrUnknownCall) ||
+		!errors.Is(err, session.ErrInvalidResumePayload) {
 		t.Errorf("a batch of which nothing is accepted: %v", err)
 	}
 	for _, some := range []int{0, 17} {
@@ -68,7 +72,9 @@ func TestLargestBatch(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var n counter
 			now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-			r := newRig(t, jobs(&n, 64), &rigOptions{session: &session.Options{Now: func() time.Time { return now }}})
+			r := newRig(t, jobs(&n, 64), &rigOptions{
+				session: &session.Options{Now: func() time.Time { return now }},
+			})
 			p := r.say("Go.").finished(event.FinishPaused).end.Pending
 			for _, p := range p[:48] {
 				must(t, r.Extend(t.Context(), chat, p.ID, user, now.Add(24*time.Hour)))
@@ -93,7 +99,8 @@ func TestLargestBatch(t *testing.T) {
 // in part.
 func TestBatchIsTheCallersOwn(t *testing.T) {
 	r, p := many(t, 2)
-	batch := []runner.Resumption{runner.Complete(p[0].ID, "ci", text("v2")), runner.Complete(p[1].ID, "ci", nil)}
+	batch := []runner.Resumption{runner.Complete(p[0].ID, "ci", text("v2")),
+		runner.Complete(p[1].ID, "ci", nil)}
 	var senders sync.WaitGroup
 	for range 4 {
 		senders.Go(func() {
@@ -120,7 +127,8 @@ func TestPartialAnswers(t *testing.T) {
 	r := newRig(t, config, nil)
 	p := r.say("Go.").finished(event.FinishPaused).end.Pending
 	for i, at := range []int{3, 0, 5, 1, 4, 2} {
-		res, err := r.Resume(t.Context(), chat, runner.Complete(p[at].ID, "ci", text(fmt.Sprint(at))))
+		res, err := r.Resume(t.Context(), chat,
+			runner.Complete(p[at].ID, "ci", text(fmt.Sprint(at))))
 		must(t, err)
 		r.restart()
 		if got := len(r.transcript().Pending); got != 5-i {

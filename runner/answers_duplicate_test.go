@@ -20,7 +20,9 @@ import (
 )
 
 func TestRepeatedAnswerIsADuplicate(t *testing.T) {
-	gate := interceptor.Chain{interceptor.Approval(&interceptor.ApprovalOptions{Tools: []string{"refund"}})}
+	gate := interceptor.Chain{
+		interceptor.Approval(&interceptor.ApprovalOptions{Tools: []string{"refund"}}),
+	}
 	for name, in := range map[string]struct {
 		tool string
 		make func(p tool.Pause, by runner.Actor, delivery string) runner.Resumption
@@ -37,20 +39,26 @@ func TestRepeatedAnswerIsADuplicate(t *testing.T) {
 		"approval": {"refund", func(p tool.Pause, by runner.Actor, _ string) runner.Resumption {
 			return runner.Approve(p.ID, by, "fine")
 		}},
-		"denial": {"refund", func(p tool.Pause, by runner.Actor, _ string) runner.Resumption { return runner.Deny(p.ID, by, "") }},
+		"denial": {"refund", func(p tool.Pause, by runner.Actor, _ string) runner.Resumption {
+			return runner.Deny(p.ID, by, "")
+		}},
 		"edit": {"refund", func(p tool.Pause, by runner.Actor, _ string) runner.Resumption {
 			return runner.ApproveEdited(p.ID, by, "half", textIn{"5"})
 		}},
-		"delivery": {"deploy", func(p tool.Pause, by runner.Actor, delivery string) runner.Resumption {
-			return runner.Resumption{Pause: p.ID, Payload: text("v2"), Actor: by, Delivery: delivery}
-		}},
+		"delivery": {"deploy",
+			func(p tool.Pause, by runner.Actor, delivery string) runner.Resumption {
+				return runner.Resumption{Pause: p.ID, Payload: text("v2"),
+					Actor: by, Delivery: delivery}
+			}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var n counter
 			r := newRig(t, agent.Config{
-				Tools:        []tool.Tool{waiting("deploy", tool.Once, &n), instant("refund", tool.Once, &n)},
+				Tools: []tool.Tool{waiting("deploy", tool.Once, &n),
+					instant("refund", tool.Once, &n)},
 				Interceptors: gate,
-				Model:        fakellm.New(fakellm.Calls(in.tool, `{"text":"10"}`), fakellm.Says("I see."), fakellm.Says("Hello.")),
+				Model: fakellm.New(fakellm.Calls(in.tool, `{"text":"10"}`),
+					fakellm.Says("I see."), fakellm.Says("Hello.")),
 			}, nil)
 			p := r.say("Go.").finished(event.FinishPaused).pause(in.tool)
 			var first session.Receipt
@@ -85,9 +93,10 @@ func TestRepeatedAnswerIsADuplicate(t *testing.T) {
 }
 
 func TestDuplicatesAreByContent(t *testing.T) {
-	open := tool.Must(tool.Func(tool.Spec{Name: "ask", MayPause: true}, func(context.Context, textIn) (tool.Result[any], error) {
-		return tool.NeedInput[any]("Well?"), nil
-	}))
+	open := tool.Must(tool.Func(tool.Spec{Name: "ask", MayPause: true},
+		func(context.Context, textIn) (tool.Result[any], error) {
+			return tool.NeedInput[any]("Well?"), nil
+		}))
 	const first = `{"a":[1,9007199254740993,{"b":"é<"}],"c":1.0,"d":null}`
 	r := newRig(t, agent.Config{
 		Tools: []tool.Tool{open},
@@ -126,7 +135,9 @@ func TestOtherAnswerIsAConflict(t *testing.T) {
 	complete := func(p string) runner.Resumption { return runner.Complete(p, "ci", text("v2")) }
 	for name, first := range map[string]func(string) runner.Resumption{
 		"an output": complete,
-		"a failure": func(p string) runner.Resumption { return runner.Fail(p, "ci", "no disk", false) },
+		"a failure": func(p string) runner.Resumption {
+			return runner.Fail(p, "ci", "no disk", false)
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var n counter
@@ -136,8 +147,10 @@ func TestOtherAnswerIsAConflict(t *testing.T) {
 			conflicts := func(when string) {
 				t.Helper()
 				for _, other := range []runner.Resumption{
-					runner.Complete(p.ID, "ci", text("v3")), runner.Complete(p.Call, "ci", text("v3")),
-					runner.Fail(p.ID, "ci", "no power", false), runner.Fail(p.ID, "ci", "no disk", true),
+					runner.Complete(p.ID, "ci", text("v3")),
+					runner.Complete(p.Call, "ci", text("v3")),
+					runner.Fail(p.ID, "ci", "no power", false),
+					runner.Fail(p.ID, "ci", "no disk", true),
 				} {
 					var conflict *session.ConflictError
 					_, err := r.Resume(t.Context(), chat, other)
@@ -147,7 +160,8 @@ func TestOtherAnswerIsAConflict(t *testing.T) {
 					if diff := cmp.Diff(res.Receipts[0], conflict.Receipt); diff != "" {
 						t.Errorf("%s it says (-want +got):\n%s", when, diff)
 					}
-					for _, part := range []string{string(conflict.Receipt.Kind), "ci", res.Receipts[0].At.Format(time.RFC3339)} {
+					for _, part := range []string{string(conflict.Receipt.Kind), "ci",
+						res.Receipts[0].At.Format(time.RFC3339)} {
 						if !strings.Contains(err.Error(), part) {
 							t.Errorf("%q doesn't say %s", err, part)
 						}

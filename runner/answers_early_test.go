@@ -55,7 +55,9 @@ func (r *rig) receipt(call string, pause int) session.Receipt {
 }
 
 func TestAnswerFasterThanThePause(t *testing.T) {
-	pending := func() (tool.Result[textOut], error) { return tool.Pending[textOut](tool.Await{Key: "job-1"}), nil }
+	pending := func() (tool.Result[textOut], error) {
+		return tool.Pending[textOut](tool.Await{Key: "job-1"}), nil
+	}
 	for _, effect := range []tool.Effect{tool.Once, tool.Idempotent} {
 		check := func(t *testing.T, r *rig, n *counter, s *seen) {
 			t.Helper()
@@ -64,13 +66,15 @@ func TestAnswerFasterThanThePause(t *testing.T) {
 				t.Errorf("the result is %s", got)
 			}
 			if len(of[event.Pause](s)) != 0 || n.get("deploy") != 1 {
-				t.Errorf("it showed %d pauses, and entered the body %d times", len(of[event.Pause](s)), n.get("deploy"))
+				t.Errorf("it showed %d pauses, and entered the body %d times",
+					len(of[event.Pause](s)), n.get("deploy"))
 			}
 			rc := r.receipt(r.onlyCall(), 1)
 			if rc.Fate != "" || rc.By != "ci" || rc.Kind != session.KindComplete {
 				t.Errorf("the receipt is %+v", rc)
 			}
-			again, err := r.Resume(t.Context(), chat, runner.Complete(r.onlyCall(), "ci", text("v2")))
+			again, err := r.Resume(t.Context(), chat,
+				runner.Complete(r.onlyCall(), "ci", text("v2")))
 			if err != nil || !again.Receipts[0].Duplicate {
 				t.Errorf("redelivered: %+v, %v", again, err)
 			}
@@ -79,26 +83,30 @@ func TestAnswerFasterThanThePause(t *testing.T) {
 		t.Run("in the body "+string(effect), func(t *testing.T) {
 			var n counter
 			var r *rig
-			r = deploying(t, starting(effect, &n, func(_ context.Context, call tool.Call) (tool.Result[textOut], error) {
-				if _, err := r.deliver(call.Token(), "v2"); err != nil {
-					return nil, err
-				}
-				return pending()
-			}))
+			r = deploying(t,
+				starting(effect, &n,
+					func(_ context.Context, call tool.Call) (tool.Result[textOut], error) {
+						if _, err := r.deliver(call.Token(), "v2"); err != nil {
+							return nil, err
+						}
+						return pending()
+					}))
 			check(t, r, &n, r.say("Deploy."))
 		})
 		t.Run("just before the pause is written "+string(effect), func(t *testing.T) {
 			var n counter
 			var r *rig
-			r = deploying(t, starting(effect, &n, func(_ context.Context, call tool.Call) (tool.Result[textOut], error) {
-				r.faults.Before(func(faultkv.Call) {
-					r.faults.Before(nil)
-					if _, err := r.deliver(call.Token(), "v2"); err != nil {
-						t.Error(err)
-					}
-				})
-				return pending()
-			}))
+			r = deploying(t,
+				starting(effect, &n,
+					func(_ context.Context, call tool.Call) (tool.Result[textOut], error) {
+						r.faults.Before(func(faultkv.Call) {
+							r.faults.Before(nil)
+							if _, err := r.deliver(call.Token(), "v2"); err != nil {
+								t.Error(err)
+							}
+						})
+						return pending()
+					}))
 			check(t, r, &n, r.say("Deploy."))
 		})
 	}
@@ -109,21 +117,25 @@ func TestAnswerWhileASiblingRuns(t *testing.T) {
 	var r *rig
 	let := make(chan struct{})
 	token := make(chan string, 1)
-	slow := tool.Must(tool.Func(tool.Spec{Name: "slow"}, func(_ context.Context, in textIn) (tool.Result[textOut], error) {
-		n.add("slow")
-		<-let
-		return tool.Done(textOut(in)), nil
-	}))
-	deploy := starting(tool.Idempotent, &n, func(_ context.Context, call tool.Call) (tool.Result[textOut], error) {
-		token <- call.Token()
-		return tool.Pending[textOut](tool.Await{}), nil
-	})
+	slow := tool.Must(tool.Func(tool.Spec{Name: "slow"},
+		func(_ context.Context, in textIn) (tool.Result[textOut], error) {
+			n.add("slow")
+			<-let
+			return tool.Done(textOut(in)), nil
+		}))
+	deploy := starting(tool.Idempotent, &n,
+		func(_ context.Context, call tool.Call) (tool.Result[textOut], error) {
+			token <- call.Token()
+			return tool.Pending[textOut](tool.Await{}), nil
+		})
 	r = newRig(t, agent.Config{
 		Tools: []tool.Tool{slow, deploy},
-		Model: fakellm.New(fakellm.Calls("slow", `{"text":"a"}`).And("deploy", `{"text":"b"}`), fakellm.Says("Done.")),
+		Model: fakellm.New(fakellm.Calls("slow", `{"text":"a"}`).And("deploy", `{"text":"b"}`),
+			fakellm.Says("Done.")),
 	}, nil)
 	ended := r.begin("Both.")
-	if _, err := r.deliver(<-token, "v2"); err != nil { // before or after the pause is written: either is right
+	// before or after the pause is written: either is right
+	if _, err := r.deliver(<-token, "v2"); err != nil {
 		t.Fatal(err)
 	}
 	close(let)
@@ -141,20 +153,26 @@ func TestAnswerWhileASiblingRuns(t *testing.T) {
 func TestEarlyAnswerOutlivesTheBody(t *testing.T) {
 	for _, effect := range []tool.Effect{tool.Once, tool.Idempotent} {
 		for name, in := range map[string]func(call string) runner.Resumption{
-			"output":  func(call string) runner.Resumption { return runner.Complete(call, "ci", text("v2")) },
-			"failure": func(call string) runner.Resumption { return runner.Fail(call, "ci", "no disk", false) },
+			"output": func(call string) runner.Resumption {
+				return runner.Complete(call, "ci", text("v2"))
+			},
+			"failure": func(call string) runner.Resumption {
+				return runner.Fail(call, "ci", "no disk", false)
+			},
 		} {
 			t.Run(name+" "+string(effect), func(t *testing.T) {
 				var n counter
 				entered := make(chan string, 1)
-				r := deploying(t, starting(effect, &n, func(ctx context.Context, call tool.Call) (tool.Result[textOut], error) {
-					if n.get("deploy") > 1 {
-						return tool.Done(textOut{"entered again"}), nil
-					}
-					entered <- call.ID
-					<-ctx.Done()
-					return nil, ctx.Err()
-				}))
+				r := deploying(t,
+					starting(effect, &n,
+						func(ctx context.Context, call tool.Call) (tool.Result[textOut], error) {
+							if n.get("deploy") > 1 {
+								return tool.Done(textOut{"entered again"}), nil
+							}
+							entered <- call.ID
+							<-ctx.Done()
+							return nil, ctx.Err()
+						}))
 				ended := r.begin("Deploy.")
 				call := <-entered
 				_, err := r.Resume(t.Context(), chat, in(call))
@@ -163,7 +181,8 @@ func TestEarlyAnswerOutlivesTheBody(t *testing.T) {
 				r.restart()
 				ended()
 				r.carryOn().finished(event.FinishStop)
-				if res := r.result(call); res.Error != (name == "failure") || name == "output" && string(res.Output) != string(text("v2")) {
+				if res := r.result(call); res.Error != (name == "failure") || name == "output" &&
+					string(res.Output) != string(text("v2")) {
 					t.Errorf("the result is %s, error %v", res.Output, res.Error)
 				}
 				if rc := r.receipt(call, 1); rc.Fate != "" {
@@ -186,11 +205,12 @@ func TestAnswerWhileALostCallIsGivenUp(t *testing.T) {
 		t.Run(fmt.Sprint("before write ", at), func(t *testing.T) {
 			var n counter
 			entered := make(chan string, 1)
-			r := deploying(t, starting(tool.Once, &n, func(ctx context.Context, call tool.Call) (tool.Result[textOut], error) {
-				entered <- call.ID
-				<-ctx.Done()
-				return nil, ctx.Err()
-			}))
+			r := deploying(t, starting(tool.Once, &n,
+				func(ctx context.Context, call tool.Call) (tool.Result[textOut], error) {
+					entered <- call.ID
+					<-ctx.Done()
+					return nil, ctx.Err()
+				}))
 			ended := r.begin("Deploy.")
 			call := <-entered
 			r.faults.Kill()
@@ -204,7 +224,8 @@ func TestAnswerWhileALostCallIsGivenUp(t *testing.T) {
 				}
 			})
 			r.carryOn().finished(event.FinishStop)
-			if res := r.result(call); answered == res.Error || answered && string(res.Output) != string(text("v2")) {
+			if res := r.result(call); answered == res.Error || answered &&
+				string(res.Output) != string(text("v2")) {
 				t.Errorf("answered: %v, and the result is %s", answered, res.Output)
 			}
 			if answered {
@@ -223,11 +244,12 @@ func TestAnswerWhileALostCallIsGivenUp(t *testing.T) {
 func TestEarlyAnswerToAnInterruptedRun(t *testing.T) {
 	var n counter
 	entered, let := make(chan string, 1), make(chan struct{})
-	r := deploying(t, starting(tool.Idempotent, &n, func(_ context.Context, call tool.Call) (tool.Result[textOut], error) {
-		entered <- call.ID
-		<-let
-		return tool.Pending[textOut](tool.Await{}), nil
-	}))
+	r := deploying(t, starting(tool.Idempotent, &n,
+		func(_ context.Context, call tool.Call) (tool.Result[textOut], error) {
+			entered <- call.ID
+			<-let
+			return tool.Pending[textOut](tool.Await{}), nil
+		}))
 	ctx, leave := context.WithCancel(t.Context())
 	ended := make(chan *seen, 1)
 	go func() { ended <- watch(t, r.Run(ctx, user, chat, llm.UserText("Deploy."), nil)) }()
@@ -264,16 +286,20 @@ func TestAnswerBeforeTheCallIsBegunPassesTheGates(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var n counter
 			entered, let := make(chan struct{}), make(chan struct{})
-			first := tool.Must(tool.Func(tool.Spec{Name: "first"}, func(context.Context, textIn) (tool.Result[textOut], error) {
-				close(entered)
-				<-let
-				return tool.Done(textOut{"first"}), nil
-			}))
+			first := tool.Must(tool.Func(tool.Spec{Name: "first"},
+				func(context.Context, textIn) (tool.Result[textOut], error) {
+					close(entered)
+					<-let
+					return tool.Done(textOut{"first"}), nil
+				}))
 			r := newRig(t, agent.Config{
-				Tools:        []tool.Tool{first, waiting("deploy", tool.Idempotent, &n)},
-				Interceptors: interceptor.Chain{interceptor.Approval(&interceptor.ApprovalOptions{Tools: []string{"deploy"}})},
-				Model:        fakellm.New(fakellm.Calls("first", `{"text":"a"}`).And("deploy", `{"text":"b"}`), fakellm.Says("Done.")),
-				Concurrency:  1,
+				Tools: []tool.Tool{first, waiting("deploy", tool.Idempotent, &n)},
+				Interceptors: interceptor.Chain{
+					interceptor.Approval(&interceptor.ApprovalOptions{Tools: []string{"deploy"}}),
+				},
+				Model: fakellm.New(fakellm.Calls("first", `{"text":"a"}`).And("deploy",
+					`{"text":"b"}`), fakellm.Says("Done.")),
+				Concurrency: 1,
 			}, nil)
 			ended := r.begin("Go.")
 			<-entered
@@ -288,7 +314,8 @@ func TestAnswerBeforeTheCallIsBegunPassesTheGates(t *testing.T) {
 			r.restart()
 			r.answer(decide(p.ID)).finished(event.FinishStop)
 			res := r.result(call)
-			if approved := name == "approved"; res.Error == approved || approved && string(res.Output) != string(text("v2")) {
+			if approved := name == "approved"; res.Error == approved || approved &&
+				string(res.Output) != string(text("v2")) {
 				t.Errorf("the result is %s", res.Output)
 			}
 			if n.get("deploy") != 0 {

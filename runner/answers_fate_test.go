@@ -24,10 +24,16 @@ func TestAnswerThatALayerHoldsBack(t *testing.T) {
 		status event.Status
 		fate   session.Fate
 	}{
-		"approved": {func(r *rig, _ *clock, gate tool.Pause) { r.answer(runner.Approve(gate.ID, "ada", "")) }, event.Done, ""},
-		"denied": {func(r *rig, _ *clock, gate tool.Pause) { r.answer(runner.Deny(gate.ID, "ada", "")) }, event.Denied,
+		"approved": {func(r *rig, _ *clock, gate tool.Pause) {
+			r.answer(runner.Approve(gate.ID, "ada", ""))
+		}, event.Done, ""},
+		"denied": {func(r *rig, _ *clock, gate tool.Pause) {
+			r.answer(runner.Deny(gate.ID, "ada", ""))
+		}, event.Denied,
 			session.Superseded},
-		"expired": {func(r *rig, at *clock, _ tool.Pause) { at.pass(8 * 24 * time.Hour) }, event.Expired, session.Superseded},
+		"expired": {func(r *rig, at *clock, _ tool.Pause) {
+			at.pass(8 * 24 * time.Hour)
+		}, event.Expired, session.Superseded},
 		"cancelled": {func(r *rig, _ *clock, gate tool.Pause) {
 			_, err := r.Cancel(r.t.Context(), chat, gate.Call, "ada", "")
 			must(r.t, err)
@@ -43,17 +49,21 @@ func TestAnswerThatALayerHoldsBack(t *testing.T) {
 				return interceptor.Verdict{}, nil
 			}})
 			r := newRig(t, agent.Config{
-				Tools: []tool.Tool{waiting("deploy", tool.Once, &n)}, Interceptors: interceptor.Chain{release},
-				Model: messages(calls("deploy", `{"text":"job-1"}`), says("I see.")),
+				Tools:        []tool.Tool{waiting("deploy", tool.Once, &n)},
+				Interceptors: interceptor.Chain{release},
+				Model:        messages(calls("deploy", `{"text":"job-1"}`), says("I see.")),
 			}, &rigOptions{memory: true, session: &session.Options{Now: at.now}})
 			p := r.say("Deploy.").finished(event.FinishPaused).pause("deploy")
-			gate := r.answer(runner.Complete(p.ID, "ci", text("v2"))).finished(event.FinishPaused).pause("deploy")
+			gate := r.answer(runner.Complete(p.ID,
+				"ci", text("v2"))).finished(event.FinishPaused).pause("deploy")
 			c.end(r, at, gate)
 			r.carryOn().finished(event.FinishStop)
 			st, err := r.Call(t.Context(), chat, p.Call, user)
 			must(t, err)
-			if st.Settled != c.status || st.Receipts[0].Kind != session.KindComplete || st.Receipts[0].Fate != c.fate {
-				t.Errorf("it settled as %s, and the answer's receipt is %+v", st.Settled, st.Receipts[0])
+			if st.Settled != c.status || st.Receipts[0].Kind != session.KindComplete ||
+				st.Receipts[0].Fate != c.fate {
+				t.Errorf("it settled as %s, and the answer's receipt is %+v",
+					st.Settled, st.Receipts[0])
 			}
 		})
 	}
@@ -66,14 +76,16 @@ func TestFatesOfEarlyAnswers(t *testing.T) {
 	early := func(t *testing.T, effect tool.Effect, then body) (*rig, *seen, session.Receipt) {
 		var n counter
 		var r *rig
-		r = deploying(t, starting(effect, &n, func(ctx context.Context, call tool.Call) (tool.Result[textOut], error) {
-			if call.Answer == nil {
-				if _, err := r.deliver(call.Token(), "v2"); err != nil {
-					t.Error(err)
-				}
-			}
-			return then(ctx, call)
-		}))
+		r = deploying(t,
+			starting(effect, &n,
+				func(ctx context.Context, call tool.Call) (tool.Result[textOut], error) {
+					if call.Answer == nil {
+						if _, err := r.deliver(call.Token(), "v2"); err != nil {
+							t.Error(err)
+						}
+					}
+					return then(ctx, call)
+				}))
 		s := r.say("Deploy.")
 		return r, s, r.receipt(r.onlyCall(), 1)
 	}
@@ -93,9 +105,10 @@ func TestFatesOfEarlyAnswers(t *testing.T) {
 		}
 	})
 	t.Run("superseded by a result", func(t *testing.T) {
-		r, s, rc := early(t, tool.Idempotent, func(context.Context, tool.Call) (tool.Result[textOut], error) {
-			return tool.Done(textOut{"my own"}), nil
-		})
+		r, s, rc := early(t, tool.Idempotent,
+			func(context.Context, tool.Call) (tool.Result[textOut], error) {
+				return tool.Done(textOut{"my own"}), nil
+			})
 		s.finished(event.FinishStop)
 		if rc.Fate != session.Superseded {
 			t.Errorf("the receipt says %q", rc.Fate)
@@ -105,9 +118,10 @@ func TestFatesOfEarlyAnswers(t *testing.T) {
 		}
 	})
 	t.Run("superseded by an error", func(t *testing.T) {
-		_, s, rc := early(t, tool.Once, func(context.Context, tool.Call) (tool.Result[textOut], error) {
-			return nil, errors.New("refused by the CI")
-		})
+		_, s, rc := early(t, tool.Once,
+			func(context.Context, tool.Call) (tool.Result[textOut], error) {
+				return nil, errors.New("refused by the CI")
+			})
 		s.finished(event.FinishStop)
 		if rc.Fate != session.Superseded {
 			t.Errorf("the receipt says %q", rc.Fate)
@@ -116,7 +130,8 @@ func TestFatesOfEarlyAnswers(t *testing.T) {
 	for name, await := range map[string]tool.Await{
 		"refused by a pause of another mode":   {Mode: tool.ModeReenter},
 		"refused by a pause of another schema": {Schema: []byte(`{"type":"integer"}`)},
-		"refused by a question to the user":    {Reason: tool.ReasonInput, Mode: tool.ModeMessage, Schema: []byte(`{"type":["integer","string"]}`)},
+		"refused by a question to the user": {Reason: tool.ReasonInput, Mode: tool.ModeMessage,
+			Schema: []byte(`{"type":["integer","string"]}`)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, s, rc := early(t, tool.Once, asks(await))
@@ -128,10 +143,12 @@ func TestFatesOfEarlyAnswers(t *testing.T) {
 			// answered by it.
 			res, err := r.Resume(t.Context(), chat, runner.Complete(p.ID, "ci", text("v2")))
 			must(t, err)
-			if got := res.Receipts[0]; !got.Duplicate || got.Fate != session.Refused || !got.At.Equal(rc.At) {
+			if got := res.Receipts[0]; !got.Duplicate || got.Fate != session.Refused ||
+				!got.At.Equal(rc.At) {
 				t.Errorf("redelivered: %+v", got)
 			}
-			if st, err := r.Call(t.Context(), chat, p.Call, user); err != nil || st.Status != session.Pending {
+			if st, err := r.Call(t.Context(), chat, p.Call, user); err != nil ||
+				st.Status != session.Pending {
 				t.Errorf("after the redelivery the call is %s, %v", st.Status, err)
 			}
 			// An answer of the right kind is taken, and both receipts stay.
@@ -149,7 +166,8 @@ func TestFatesOfEarlyAnswers(t *testing.T) {
 			if len(st.Receipts) != 2 || fates[session.Refused] != "ci" || fates[""] != "ada" {
 				t.Errorf("the receipts are %+v", st.Receipts)
 			}
-			if res, err = r.Resume(t.Context(), chat, runner.Complete(p.ID, "ci", text("v2"))); err != nil || !res.Receipts[0].Duplicate {
+			if res, err = r.Resume(t.Context(), chat,
+				runner.Complete(p.ID, "ci", text("v2"))); err != nil || !res.Receipts[0].Duplicate {
 				t.Errorf("redelivered after the end: %+v, %v", res, err)
 			}
 			r.acceptable()
@@ -158,13 +176,16 @@ func TestFatesOfEarlyAnswers(t *testing.T) {
 	t.Run("checked", func(t *testing.T) {
 		var n counter
 		var r *rig
-		r = deploying(t, starting(tool.Once, &n, func(ctx context.Context, call tool.Call) (tool.Result[textOut], error) {
-			_, err := r.Resume(ctx, chat, runner.Complete(call.ID, "ci", []byte(`{"txt":"v2"}`)))
-			if !errors.Is(err, session.ErrInvalidResumePayload) {
-				t.Errorf("an early answer that does not fit: %v", err)
-			}
-			return tool.Pending[textOut](tool.Await{}), nil
-		}))
+		r = deploying(t,
+			starting(tool.Once, &n,
+				func(ctx context.Context, call tool.Call) (tool.Result[textOut], error) {
+					_, err := r.Resume(ctx, chat,
+						runner.Complete(call.ID, "ci", []byte(`{"txt":"v2"}`)))
+					if !errors.Is(err, session.ErrInvalidResumePayload) {
+						t.Errorf("an early answer that does not fit: %v", err)
+					}
+					return tool.Pending[textOut](tool.Await{}), nil
+				}))
 		p := r.say("Deploy.").finished(event.FinishPaused).pause("deploy")
 		if st, err := r.Call(t.Context(), chat, p.Call, user); err != nil || len(st.Receipts) != 0 {
 			t.Errorf("its receipts are %v, %v", st.Receipts, err)
@@ -175,19 +196,22 @@ func TestFatesOfEarlyAnswers(t *testing.T) {
 func TestSecondEarlyAnswer(t *testing.T) {
 	var n counter
 	var r *rig
-	r = deploying(t, starting(tool.Once, &n, func(ctx context.Context, call tool.Call) (tool.Result[textOut], error) {
-		first, err := r.deliver(call.Token(), "v2")
-		must(t, err)
-		again, err := r.deliver(call.Token(), "v2")
-		if err != nil || !again.Duplicate || !again.At.Equal(first.At) {
-			t.Errorf("again: %+v, %v", again, err)
-		}
-		var conflict *session.ConflictError
-		if _, err := r.deliver(call.Token(), "v3"); !errors.As(err, &conflict) || conflict.Receipt.By != "ci" {
-			t.Errorf("another: %v", err)
-		}
-		return tool.Pending[textOut](tool.Await{}), nil
-	}))
+	r = deploying(t,
+		starting(tool.Once, &n,
+			func(ctx context.Context, call tool.Call) (tool.Result[textOut], error) {
+				first, err := r.deliver(call.Token(), "v2")
+				must(t, err)
+				again, err := r.deliver(call.Token(), "v2")
+				if err != nil || !again.Duplicate || !again.At.Equal(first.At) {
+					t.Errorf("again: %+v, %v", again, err)
+				}
+				var conflict *session.ConflictError
+				if _, err := r.deliver(call.Token(), "v3"); !errors.As(err, &conflict) ||
+					conflict.Receipt.By != "ci" {
+					t.Errorf("another: %v", err)
+				}
+				return tool.Pending[textOut](tool.Await{}), nil
+			}))
 	r.say("Deploy.").finished(event.FinishStop)
 }
 
@@ -196,25 +220,29 @@ func TestSecondEarlyAnswer(t *testing.T) {
 func TestEarlyAnswerAndAGate(t *testing.T) {
 	var n counter
 	var r *rig
-	gate := interceptor.Layer{Name: "gate", Tool: func(next interceptor.ToolHandler) interceptor.ToolHandler {
-		return func(ctx context.Context, call tool.Call) (tool.Execution, error) {
-			if _, decided := call.Decided("gate"); decided {
-				return next(ctx, call)
+	gate := interceptor.Layer{Name: "gate",
+		Tool: func(next interceptor.ToolHandler) interceptor.ToolHandler {
+			return func(ctx context.Context, call tool.Call) (tool.Execution, error) {
+				if _, decided := call.Decided("gate"); decided {
+					return next(ctx, call)
+				}
+				if _, err := r.Resume(ctx, chat,
+					runner.Complete(call.ID, "ci", text("v2"))); err != nil {
+					t.Error(err)
+				}
+				return tool.Execution{Await: &tool.Await{}}, nil
 			}
-			if _, err := r.Resume(ctx, chat, runner.Complete(call.ID, "ci", text("v2"))); err != nil {
-				t.Error(err)
-			}
-			return tool.Execution{Await: &tool.Await{}}, nil
-		}
-	}}
+		}}
 	r = newRig(t, agent.Config{
 		Tools:        []tool.Tool{waiting("deploy", tool.Idempotent, &n)},
 		Interceptors: interceptor.Chain{gate},
-		Model:        fakellm.New(fakellm.Calls("deploy", `{"text":"job-1"}`), fakellm.Says("Deployed.")),
+		Model: fakellm.New(fakellm.Calls("deploy", `{"text":"job-1"}`),
+			fakellm.Says("Deployed.")),
 	}, nil)
 	p := r.say("Deploy.").finished(event.FinishPaused).pause("deploy")
 	if rc := r.receipt(p.Call, 1); p.Number != 2 || rc.Fate != session.Refused {
-		t.Errorf("pause %d is open, and the receipt of the answer to pause 1 says %q", p.Number, rc.Fate)
+		t.Errorf("pause %d is open, and the receipt of the answer to pause 1 says %q",
+			p.Number, rc.Fate)
 	}
 	p = r.answer(runner.Approve(p.ID, "ada", "")).finished(event.FinishPaused).pause("deploy")
 	if p.Number != 3 || n.get("deploy") != 1 {
@@ -255,24 +283,29 @@ func TestEarlyAnswerThatAGateDenies(t *testing.T) {
 func TestEarlyAnswerByCallOfALaterPause(t *testing.T) {
 	var n counter
 	var r *rig
-	r = deploying(t, starting(tool.Once, &n, func(ctx context.Context, call tool.Call) (tool.Result[textOut], error) {
-		if call.Pauses < 2 {
-			return tool.Pending[textOut](tool.Await{Mode: tool.ModeReenter}), nil
-		}
-		if _, err := r.Resume(ctx, chat, runner.Complete(call.ID, "ci", text("v3"))); !errors.Is(err, session.ErrPauseRequired) {
-			t.Errorf("by the call's id: %v", err)
-		}
-		if _, err := r.deliver(call.Token(), "v3"); err != nil {
-			t.Error(err)
-		}
-		res, err := r.Resume(ctx, chat, runner.Complete(call.ID, "ci", text("v3")))
-		if err != nil || !res.Receipts[0].Duplicate || res.Receipts[0].Pause != 3 {
-			t.Errorf("again, by the call's id: %+v, %v", res, err)
-		}
-		return tool.Pending[textOut](tool.Await{}), nil
-	}))
+	r = deploying(t,
+		starting(tool.Once, &n,
+			func(ctx context.Context, call tool.Call) (tool.Result[textOut], error) {
+				if call.Pauses < 2 {
+					return tool.Pending[textOut](tool.Await{Mode: tool.ModeReenter}), nil
+				}
+				if _, err := r.Resume(ctx, chat,
+					runner.Complete(call.ID, "ci", text("v3"))); !errors.Is(err,
+					session.ErrPauseRequired) {
+					t.Errorf("by the call's id: %v", err)
+				}
+				if _, err := r.deliver(call.Token(), "v3"); err != nil {
+					t.Error(err)
+				}
+				res, err := r.Resume(ctx, chat, runner.Complete(call.ID, "ci", text("v3")))
+				if err != nil || !res.Receipts[0].Duplicate || res.Receipts[0].Pause != 3 {
+					t.Errorf("again, by the call's id: %+v, %v", res, err)
+				}
+				return tool.Pending[textOut](tool.Await{}), nil
+			}))
 	p := r.say("Deploy.").finished(event.FinishPaused).pause("deploy")
-	p = r.answer(runner.Complete(p.ID, "ci", []byte(`1`))).finished(event.FinishPaused).pause("deploy")
+	p = r.answer(runner.Complete(p.ID,
+		"ci", []byte(`1`))).finished(event.FinishPaused).pause("deploy")
 	r.answer(runner.Complete(p.ID, "ci", []byte(`2`))).finished(event.FinishStop)
 	if got := string(r.result(p.Call).Output); got != string(text("v3")) {
 		t.Errorf("the result is %s", got)

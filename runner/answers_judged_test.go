@@ -90,8 +90,10 @@ var bySchema = map[string]string{
 
 // usable are values at the edge.
 var usable = []string{
-	`{"n":9223372036854775807,"u":18446744073709551615,"f":1.7976931348623157e308,"g":3.4e38}`, `{"n":-9223372036854775808}`,
-	`{"at":"2026-01-01T23:59:59.5+01:00","ip":"2001:db8::1"}`, `{"by_id":{"-128":"a","127":"b"},"long":{"-9223372036854775808":"a"}}`,
+	`{"n":9223372036854775807,"u":18446744073709551615,"f":1.7976931348623157e308,"g":3.4e38}`,
+	`{"n":-9223372036854775808}`,
+	`{"at":"2026-01-01T23:59:59.5+01:00","ip":"2001:db8::1"}`,
+	`{"by_id":{"-128":"a","127":"b"},"long":{"-9223372036854775808":"a"}}`,
 	`{"list":null,"by_id":null,"tags":["a"]}`, `{"odd":"fine"}`, `{"list":"[1,2]"}`,
 }
 
@@ -105,7 +107,8 @@ type planner struct {
 
 func newPlanner(use toolbox.Use) *planner {
 	p := &planner{use: use}
-	p.in = agent.Config{Tools: []tool.Tool{p.tool()}, Model: fakellm.New(fakellm.Calls("plan", `{}`), fakellm.Says("Done."))}
+	p.in = agent.Config{Tools: []tool.Tool{p.tool()},
+		Model: fakellm.New(fakellm.Calls("plan", `{}`), fakellm.Says("Done."))}
 	if use == toolbox.AsArguments {
 		p.in.Interceptors = interceptor.Chain{interceptor.Approval(nil)}
 	}
@@ -116,15 +119,17 @@ func (p *planner) tool() tool.Tool {
 	spec := tool.Spec{Name: "plan", Effect: tool.Idempotent}
 	switch p.use {
 	case toolbox.AsArguments:
-		return tool.Must(tool.Func(spec, func(_ context.Context, in plan) (tool.Result[string], error) {
-			p.got.Store(&in)
-			return tool.Done("planned"), nil
-		}))
+		return tool.Must(tool.Func(spec,
+			func(_ context.Context, in plan) (tool.Result[string], error) {
+				p.got.Store(&in)
+				return tool.Done("planned"), nil
+			}))
 	case toolbox.AsOutput:
 		spec.MayPause = true
-		return tool.Must(tool.Func(spec, func(context.Context, struct{}) (tool.Result[plan], error) {
-			return tool.Pending[plan](tool.Await{}), nil
-		}))
+		return tool.Must(tool.Func(spec,
+			func(context.Context, struct{}) (tool.Result[plan], error) {
+				return tool.Pending[plan](tool.Await{}), nil
+			}))
 	}
 	return tool.Must(tool.Resumable(spec,
 		func(_ context.Context, _ struct{}, ask tool.Ask[string, int]) (tool.Result[string], error) {
@@ -161,7 +166,8 @@ func TestAnswersAreJudgedByWhoWillUseThem(t *testing.T) {
 					}
 					_, err := r.Resume(t.Context(), chat, p.reply(pause.ID, value))
 					var misfit *session.PayloadError
-					if !errors.As(err, &misfit) || !strings.Contains(err.Error(), why) || strings.Contains(err.Error(), "secret") {
+					if !errors.As(err, &misfit) || !strings.Contains(err.Error(), why) ||
+						strings.Contains(err.Error(), "secret") {
 						t.Errorf("%s is told %v", value, err)
 					}
 				}
@@ -200,11 +206,13 @@ func TestAnswersAreJudgedByTheStoredSchemaWithoutTheAgent(t *testing.T) {
 			defer hook.Close()
 			for value, why := range bySchema {
 				_, err := hook.Resume(t.Context(), chat, p.reply(pause.ID, value))
-				if !errors.Is(err, session.ErrInvalidResumePayload) || !strings.Contains(err.Error(), why) {
+				if !errors.Is(err, session.ErrInvalidResumePayload) ||
+					!strings.Contains(err.Error(), why) {
 					t.Errorf("%s is told %v", value, err)
 				}
 			}
-			_, err = hook.Resume(t.Context(), chat, p.reply(pause.ID, `{"list":null,"n":9223372036854775807}`))
+			_, err = hook.Resume(t.Context(), chat,
+				p.reply(pause.ID, `{"list":null,"n":9223372036854775807}`))
 			must(t, err)
 			r.carryOn().finished(event.FinishStop)
 			if res := r.result(pause.Call); res.Error {
@@ -213,7 +221,8 @@ func TestAnswersAreJudgedByTheStoredSchemaWithoutTheAgent(t *testing.T) {
 		})
 	}
 	told, _ := newPlanner(toolbox.AsArguments).in.Tools[0], 0
-	for _, secret := range []string{"9223372036854775807", "18446744073709551615", "e308", "null", "[0-9]{"} {
+	for _, secret := range []string{"9223372036854775807", "18446744073709551615",
+		"e308", "null", "[0-9]{"} {
 		if strings.Contains(string(told.Spec().Input), secret) {
 			t.Errorf("models are told of %s: %s", secret, told.Spec().Input)
 		}
@@ -293,7 +302,9 @@ func TestAnswerByARunnerWithoutTheAgent(t *testing.T) {
 	if err := bare.Work(t.Context(), nil); !errors.Is(err, runner.ErrUnknownAgent) {
 		t.Errorf("a worker without an agent is told %v", err)
 	}
-	if _, err := bare.Resume(t.Context(), chat, runner.Complete(p.ID, "ci", []byte(`{"txt":""}`))); !errors.Is(err, session.ErrInvalidResumePayload) {
+	if _, err := bare.Resume(t.Context(), chat,
+		runner.Complete(p.ID, "ci", []byte(`{"txt":""}`))); !errors.Is(err,
+		session.ErrInvalidResumePayload) {
 		t.Errorf("an answer that does not fit is told %v", err)
 	}
 	must(t, bare.Progress(t.Context(), chat, p.Call, user, tool.Progress{Message: "half"}))

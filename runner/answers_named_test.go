@@ -60,7 +60,8 @@ func TestAnswerNamesAPause(t *testing.T) {
 
 	// From the second on it is ambiguous, but for what came already.
 	var required *session.PauseRequiredError
-	if _, err = resume(p.Call, `2`); !errors.As(err, &required) || !errors.Is(err, session.ErrPauseRequired) || required.Open != two {
+	if _, err = resume(p.Call, `2`); !errors.As(err, &required) || !errors.Is(err,
+		session.ErrPauseRequired) || required.Open != two {
 		t.Errorf("by the call's id, at pause 2: %v", err)
 	}
 	if rc, err = resume(p.Call, `1`); err != nil || !rc.Duplicate || rc.Pause != 1 {
@@ -75,14 +76,18 @@ func TestAnswerNamesAPause(t *testing.T) {
 	if err != nil || found.ID != one || found.Await.Reason != "" {
 		t.Errorf("the token of pause 1 finds %+v, %v", found, err)
 	}
-	if found, err = r.Find(t.Context(), runner.Ref{Token: tokens[2]}, user); err != nil || found.ID != two || found.Await.Reason == "" {
+	if found, err = r.Find(t.Context(), runner.Ref{Token: tokens[2]}, user); err != nil ||
+		found.ID != two || found.Await.Reason == "" {
 		t.Errorf("the token of pause 2 finds %+v, %v", found, err)
 	}
-	if st, err := r.Call(t.Context(), chat, p.Call, user); err != nil || st.Status != session.Pending {
+	if st, err := r.Call(t.Context(), chat, p.Call, user); err != nil ||
+		st.Status != session.Pending {
 		t.Fatalf("the call is %s, %v", st.Status, err)
 	}
-	for _, id := range []string{three, tool.PauseID(p.Call, 4), p.Call + ".0", p.Call + ".x", p.Call + ".99999999999999999999"} {
-		if _, err := resume(id, `2`); !errors.Is(err, session.ErrUnknownPause) && !errors.Is(err, session.ErrUnknownCall) && !errors.Is(err, session.ErrNotPaused) {
+	for _, id := range []string{three, tool.PauseID(p.Call, 4), p.Call + ".0", p.Call + ".x",
+		p.Call + ".99999999999999999999"} {
+		if _, err := resume(id, `2`); !errors.Is(err, session.ErrUnknownPause) &&
+			!errors.Is(err, session.ErrUnknownCall) && !errors.Is(err, session.ErrNotPaused) {
 			t.Errorf("%s: %v", id, err)
 		}
 	}
@@ -121,24 +126,29 @@ func TestProviderReusesIDsInLaterTurns(t *testing.T) {
 	turn := fakellm.Calls("deploy", `{"text":"job"}`).IDs("call_0")
 	r := newRig(t, agent.Config{
 		Tools: []tool.Tool{instant("touch", tool.Once, &n), waiting("deploy", tool.Once, &n)},
-		Model: fakellm.New(fakellm.Calls("touch", `{"text":"a"}`).IDs("call_0"), turn, turn, fakellm.Says("Done.")),
+		Model: fakellm.New(fakellm.Calls("touch", `{"text":"a"}`).IDs("call_0"), turn,
+			turn, fakellm.Says("Done.")),
 	}, nil)
 	old := r.say("Go.").finished(event.FinishPaused).pause("deploy")
-	next := r.answer(runner.Complete(old.ID, "ci", text("v1"))).finished(event.FinishPaused).pause("deploy")
+	next := r.answer(runner.Complete(old.ID,
+		"ci", text("v1"))).finished(event.FinishPaused).pause("deploy")
 	if next.Call == old.Call {
 		t.Fatal("two calls have one id")
 	}
 	for _, late := range []string{"v1", "v2"} { // redelivered, and changed
 		res, err := r.Resume(t.Context(), chat, runner.Complete(old.ID, "ci", text(late)))
-		if late == "v1" && (err != nil || !res.Receipts[0].Duplicate) || late == "v2" && !errors.Is(err, session.ErrResumeConflict) {
+		if late == "v1" && (err != nil || !res.Receipts[0].Duplicate) || late == "v2" &&
+			!errors.Is(err, session.ErrResumeConflict) {
 			t.Errorf("%s: %+v, %v", late, res, err)
 		}
 	}
-	if st, err := r.Call(t.Context(), chat, next.Call, user); err != nil || st.Status != session.Pending {
+	if st, err := r.Call(t.Context(), chat, next.Call, user); err != nil ||
+		st.Status != session.Pending {
 		t.Fatalf("the new call is %s, %v", st.Status, err)
 	}
 	r.answer(runner.Complete(next.ID, "ci", text("v3"))).finished(event.FinishStop)
-	if a, b := r.result(old.Call), r.result(next.Call); string(a.Output) != string(text("v1")) || string(b.Output) != string(text("v3")) {
+	if a, b := r.result(old.Call), r.result(next.Call); string(a.Output) != string(text("v1")) ||
+		string(b.Output) != string(text("v3")) {
 		t.Errorf("the results are %s and %s", a.Output, b.Output)
 	}
 	if n.get("deploy") != 2 || n.get("touch") != 1 {
@@ -156,11 +166,13 @@ func TestOneKeyOfManyCalls(t *testing.T) {
 	cl := newClock()
 	job := fakellm.Calls("job", `{"text":"job-1"}`)
 	r := newRig(t, agent.Config{Tools: []tool.Tool{waiting("job", tool.Once, &n)},
-		Model: fakellm.New(job, fakellm.Says("ok"), job, fakellm.Says("ok"), job, job, fakellm.Says("ok"), fakellm.Says("ok"))}, at(cl))
+		Model: fakellm.New(job, fakellm.Says("ok"), job, fakellm.Says("ok"), job, job,
+			fakellm.Says("ok"), fakellm.Says("ok"))}, at(cl))
 	key := runner.Ref{Tool: "job", Key: "job-1"}
 	begin := func(id string) tool.Pause {
 		cl.pass(time.Minute)
-		return watch(t, r.Run(t.Context(), user, id, llm.UserText("Go."), nil)).finished(event.FinishPaused).pause("job")
+		return watch(t, r.Run(t.Context(), user, id,
+			llm.UserText("Go."), nil)).finished(event.FinishPaused).pause("job")
 	}
 	end := func(p tool.Pause) {
 		cl.pass(time.Minute)
@@ -171,7 +183,8 @@ func TestOneKeyOfManyCalls(t *testing.T) {
 	named := func(want tool.Pause) {
 		t.Helper()
 		if got, err := r.Find(t.Context(), key, user); err != nil || got.ID != want.ID {
-			t.Errorf("the key names %s of session %q, not %s of %q: %v", got.ID, got.Session, want.ID, want.Session, err)
+			t.Errorf("the key names %s of session %q, not %s of %q: %v", got.ID, got.Session,
+				want.ID, want.Session, err)
 		}
 	}
 	first := begin("z")
@@ -202,7 +215,8 @@ func TestKeyOfAnotherUser(t *testing.T) {
 		Model: messages(calls("job", `{"text":"job-1"}`), says("ok")),
 	}, nil)
 	waits := func(user, id string) tool.Pause {
-		return watch(t, r.Run(t.Context(), user, id, llm.UserText("Go."), nil)).finished(event.FinishPaused).pause("job")
+		return watch(t, r.Run(t.Context(), user, id,
+			llm.UserText("Go."), nil)).finished(event.FinishPaused).pause("job")
 	}
 	ours, theirs := waits(user, chat), waits("mallory", "chat-2")
 	for name, c := range map[string]struct {
@@ -210,13 +224,15 @@ func TestKeyOfAnotherUser(t *testing.T) {
 		want string
 		err  error
 	}{
-		"without a name":                   {runner.Ref{}, "", session.ErrAmbiguousKey},
-		"the user's":                       {runner.Ref{User: user}, ours.ID, nil},
-		"the session's":                    {runner.Ref{Session: "chat-2"}, theirs.ID, nil},
-		"both":                             {runner.Ref{User: user, Session: chat}, ours.ID, nil},
-		"another user's session":           {runner.Ref{User: user, Session: "chat-2"}, "", session.ErrNotYetKnown},
-		"another user's session, long ago": {runner.Ref{User: user, Session: "chat-2", At: time.Now().Add(-2 * time.Hour)}, "", session.ErrUnknownPause},
-		"of nobody":                        {runner.Ref{User: "bob"}, "", session.ErrNotYetKnown},
+		"without a name": {runner.Ref{}, "", session.ErrAmbiguousKey},
+		"the user's":     {runner.Ref{User: user}, ours.ID, nil},
+		"the session's":  {runner.Ref{Session: "chat-2"}, theirs.ID, nil},
+		"both":           {runner.Ref{User: user, Session: chat}, ours.ID, nil},
+		"another user's session": {runner.Ref{User: user, Session: "chat-2"},
+			"", session.ErrNotYetKnown},
+		"another user's session, long ago": {runner.Ref{User: user, Session: "chat-2",
+			At: time.Now().Add(-2 * time.Hour)}, "", session.ErrUnknownPause},
+		"of nobody": {runner.Ref{User: "bob"}, "", session.ErrNotYetKnown},
 	} {
 		c.ref.Tool, c.ref.Key = "job", "job-1"
 		if p, err := r.Find(t.Context(), c.ref, user); p.ID != c.want || !errors.Is(err, c.err) {
@@ -224,14 +240,18 @@ func TestKeyOfAnotherUser(t *testing.T) {
 		}
 	}
 	// By its id, too, a pause of another user is none.
-	if _, err := r.Find(t.Context(), runner.Ref{Pause: theirs.ID, User: user}, user); !errors.Is(err, session.ErrUnknownPause) {
+	if _, err := r.Find(t.Context(),
+		runner.Ref{Pause: theirs.ID, User: user}, user); !errors.Is(err, session.ErrUnknownPause) {
 		t.Errorf("by its id: %v", err)
 	}
-	if p, err := r.Find(t.Context(), runner.Ref{Pause: theirs.ID, User: "mallory", Session: "chat-2"}, user); err != nil || p.ID != theirs.ID {
+	if p, err := r.Find(t.Context(), runner.Ref{Pause: theirs.ID,
+		User: "mallory", Session: "chat-2"}, user); err != nil || p.ID != theirs.ID {
 		t.Errorf("by its id, of that user: %+v, %v", p, err)
 	}
 	// What is damaged of others is in no one's way.
-	_, err := r.kv.Apply(t.Context(), kvstore.Batch{Puts: []kvstore.Put{{Key: kvstore.Key("h", "chat-2"), Value: []byte(`{}`)}}})
+	_, err := r.kv.Apply(t.Context(), kvstore.Batch{
+		Puts: []kvstore.Put{{Key: kvstore.Key("h", "chat-2"), Value: []byte(`{}`)}},
+	})
 	must(t, err)
 	for _, ref := range []runner.Ref{{User: user}, {Session: chat}} {
 		ref.Tool, ref.Key = "job", "job-1"
@@ -251,14 +271,19 @@ func TestKeyOfAnOldEvent(t *testing.T) {
 		Model: messages(calls("job", `{"text":"job-1"}`), says("ok")),
 	}, at(cl))
 	for age, want := range map[time.Duration]error{
-		-time.Minute: session.ErrNotYetKnown, 0: session.ErrNotYetKnown, 59 * time.Minute: session.ErrNotYetKnown, 61 * time.Minute: session.ErrUnknownPause,
+		-time.Minute: session.ErrNotYetKnown, 0: session.ErrNotYetKnown,
+		59 * time.Minute: session.ErrNotYetKnown, 61 * time.Minute: session.ErrUnknownPause,
 	} {
-		_, err := r.Find(t.Context(), runner.Ref{Tool: "job", Key: "job-2", At: cl.now().Add(-age)}, user)
-		if !errors.Is(err, want) || errors.Is(err, session.ErrNotYetKnown) != (want == session.ErrNotYetKnown) {
+		_, err := r.Find(t.Context(), runner.Ref{
+			Tool: "job", Key: "job-2", At: cl.now().Add(-age),
+		}, user)
+		if !errors.Is(err, want) ||
+			errors.Is(err, session.ErrNotYetKnown) != (want == session.ErrNotYetKnown) {
 			t.Errorf("an event of %v ago: %v", age, err)
 		}
 	}
-	if _, err := r.Find(t.Context(), runner.Ref{Tool: "job", Key: "job-2"}, user); !errors.Is(err, session.ErrNotYetKnown) {
+	if _, err := r.Find(t.Context(), runner.Ref{Tool: "job", Key: "job-2"}, user); !errors.Is(err,
+		session.ErrNotYetKnown) {
 		t.Errorf("an event of unknown age: %v", err)
 	}
 	p := r.say("Go.").finished(event.FinishPaused).pause("job")
@@ -271,13 +296,17 @@ func TestKeyOfAnOldEvent(t *testing.T) {
 func TestUnknownKeyIsNotYetKnown(t *testing.T) {
 	var n counter
 	var r *rig
-	r = deploying(t, starting(tool.Once, &n, func(ctx context.Context, call tool.Call) (tool.Result[textOut], error) {
-		_, err := r.Find(ctx, runner.Ref{Tool: "deploy", Key: "job-1"}, user) // the job is faster than the pause
-		if !errors.Is(err, session.ErrNotYetKnown) || errors.Is(err, session.ErrUnknownPause) {
-			t.Errorf("before the pause: %v", err)
-		}
-		return tool.Pending[textOut](tool.Await{Key: "job-1"}), nil
-	}))
+	r = deploying(t,
+		starting(tool.Once, &n,
+			func(ctx context.Context, call tool.Call) (tool.Result[textOut], error) {
+				// the job is faster than the pause
+				_, err := r.Find(ctx, runner.Ref{Tool: "deploy", Key: "job-1"}, user)
+				if !errors.Is(err, session.ErrNotYetKnown) ||
+					errors.Is(err, session.ErrUnknownPause) {
+					t.Errorf("before the pause: %v", err)
+				}
+				return tool.Pending[textOut](tool.Await{Key: "job-1"}), nil
+			}))
 	r.say("Deploy.").finished(event.FinishPaused)
 	p, err := r.Find(t.Context(), runner.Ref{Tool: "deploy", Key: "job-1"}, user)
 	must(t, err)
@@ -286,7 +315,8 @@ func TestUnknownKeyIsNotYetKnown(t *testing.T) {
 	if err != nil || over.ID != p.ID || over.Await.Reason != "" {
 		t.Errorf("after the end: %+v, %v", over, err)
 	}
-	if _, err := r.Find(t.Context(), runner.Ref{Tool: "deploy", Key: "job-2"}, user); !errors.Is(err, session.ErrNotYetKnown) {
+	if _, err := r.Find(t.Context(),
+		runner.Ref{Tool: "deploy", Key: "job-2"}, user); !errors.Is(err, session.ErrNotYetKnown) {
 		t.Errorf("a key of nobody: %v", err)
 	}
 }
@@ -296,7 +326,8 @@ func TestUnknownKeyIsNotYetKnown(t *testing.T) {
 func TestIDsOfPausesHaveOneForm(t *testing.T) {
 	var n counter
 	r, p := deployed(t, &n)
-	for _, id := range []string{p.Call + ".01", p.Call + ".+1", p.Call + ".1 ", p.Call + ".0", p.Call + ".-1"} {
+	for _, id := range []string{p.Call + ".01", p.Call + ".+1", p.Call + ".1 ",
+		p.Call + ".0", p.Call + ".-1"} {
 		_, err := r.Resume(t.Context(), chat, runner.Complete(id, "ci", text("v2")))
 		if !errors.Is(err, session.ErrUnknownCall) {
 			t.Errorf("%q is told %v", id, err)

@@ -31,24 +31,29 @@ func TestProgress(t *testing.T) {
 		at := newClock()
 		r := newRig(t, agent.Config{
 			Tools: []tool.Tool{waiting("deploy", tool.Once, &n)},
-			Model: fakellm.New(fakellm.Calls("deploy", `{"text":"job-1"}`), fakellm.Says("Deployed.")),
+			Model: fakellm.New(fakellm.Calls("deploy", `{"text":"job-1"}`),
+				fakellm.Says("Deployed.")),
 		}, &rigOptions{session: &session.Options{Now: at.now}})
 		return r, at, r.say("Deploy.").finished(event.FinishPaused).pause("deploy")
 	}
 	report := func(r *rig, p tool.Pause, message string) error {
-		return r.Progress(r.t.Context(), chat, p.Call, user, tool.Progress{Message: message, Fraction: 0.5})
+		return r.Progress(r.t.Context(), chat, p.Call, user,
+			tool.Progress{Message: message, Fraction: 0.5})
 	}
 	t.Run("live from the body, each before the result", func(t *testing.T) {
 		const reports = 10
 		var n counter
-		r := deploying(t, starting(tool.Once, &n, func(ctx context.Context, call tool.Call) (tool.Result[textOut], error) {
-			for i := range reports {
-				if err := call.Report(ctx, tool.Progress{Message: fmt.Sprint(i)}); err != nil {
-					return nil, err
-				}
-			}
-			return tool.Done(textOut{"done"}), nil
-		}))
+		r := deploying(t,
+			starting(tool.Once, &n,
+				func(ctx context.Context, call tool.Call) (tool.Result[textOut], error) {
+					for i := range reports {
+						if err := call.Report(ctx,
+							tool.Progress{Message: fmt.Sprint(i)}); err != nil {
+							return nil, err
+						}
+					}
+					return tool.Done(textOut{"done"}), nil
+				}))
 		changed, stop := r.store.WatchAll(chat)
 		defer stop()
 		shown, want := []string(nil), []string(nil)
@@ -59,9 +64,13 @@ func TestProgress(t *testing.T) {
 				if shown = append(shown, ev.Tool+" "+ev.Progress.Message); len(shown) > 1 {
 					continue
 				}
-				for st, err := r.Call(t.Context(), chat, ev.Call, user); st.Settled == ""; st, err = r.Call(t.Context(), chat, ev.Call, user) {
+				for st, err := r.Call(t.Context(), chat,
+					ev.Call, user); st.Settled == ""; st, err = r.Call(t.Context(), chat,
+					ev.Call, user) {
 					must(t, err)
-					<-changed // the listener is slow: the result is there before all progress is shown
+					// the listener is slow: the result is there before all
+					// progress is shown
+					<-changed
 				}
 			case event.Result:
 				shown = append(shown, string(ev.Status))
@@ -108,7 +117,8 @@ func TestProgress(t *testing.T) {
 			t.Helper()
 			got := r.transcript().Pending[0].Progress
 			if got == nil || got.Message != want || r.faults.Commits()-before != commits {
-				t.Errorf("stored is %+v after %d commits, not %q after %d", got, r.faults.Commits()-before, want, commits)
+				t.Errorf("stored is %+v after %d commits, not %q after %d", got,
+					r.faults.Commits()-before, want, commits)
 			}
 		}
 		must(t, report(r, p, "first"))
@@ -132,7 +142,8 @@ func TestProgress(t *testing.T) {
 			var n counter
 			r := newRig(t, agent.Config{
 				Tools: []tool.Tool{waiting("deploy", tool.Once, &n)},
-				Model: fakellm.New(fakellm.Calls("deploy", `{"text":"job-1"}`), fakellm.Says("Deployed.")),
+				Model: fakellm.New(fakellm.Calls("deploy", `{"text":"job-1"}`),
+					fakellm.Says("Deployed.")),
 			}, &rigOptions{memory: true})
 			p := r.say("Deploy.").finished(event.FinishPaused).pause("deploy")
 			before := r.faults.Commits()
@@ -141,7 +152,8 @@ func TestProgress(t *testing.T) {
 				synctest.Wait()
 				got := r.transcript().Pending[0].Progress
 				if got == nil || got.Message != want || r.faults.Commits()-before != commits {
-					t.Errorf("stored is %+v after %d commits, not %q after %d", got, r.faults.Commits()-before, want, commits)
+					t.Errorf("stored is %+v after %d commits, not %q after %d", got,
+						r.faults.Commits()-before, want, commits)
 				}
 			}
 			for i := range 50 {
@@ -158,7 +170,9 @@ func TestProgress(t *testing.T) {
 			must(t, report(r, p, "before it closes"))
 			must(t, r.Close())
 			stored("before it closes", 4)
-			must(t, report(r, p, "after that")) // by a caller that still has the runner: at once, since nothing comes later
+			// by a caller that still has the runner: at once, since nothing
+			// comes later
+			must(t, report(r, p, "after that"))
 			stored("after that", 5)
 		})
 	})
@@ -178,10 +192,12 @@ func TestProgress(t *testing.T) {
 		before, err := r.store.Load(t.Context(), chat)
 		must(t, err)
 		must(t, report(r, p, "half"))
-		must(t, r.Progress(t.Context(), chat, p.ID, user, tool.Progress{Message: "by the pause's id"}))
+		must(t, r.Progress(t.Context(), chat, p.ID, user,
+			tool.Progress{Message: "by the pause's id"}))
 		after, err := r.store.Load(t.Context(), chat)
 		must(t, err)
-		if string(before.Commits) != string(after.Commits) || after.Calls[0].Status != session.Pending {
+		if string(before.Commits) != string(after.Commits) ||
+			after.Calls[0].Status != session.Pending {
 			t.Errorf("the head was written; the call is %s", after.Calls[0].Status)
 		}
 		r.answer(runner.Complete(p.ID, "ci", text("v2"))).finished(event.FinishStop)
@@ -189,7 +205,8 @@ func TestProgress(t *testing.T) {
 		if err := report(r, p, "late"); !errors.Is(err, session.ErrSettled) {
 			t.Errorf("late progress is told %v", err)
 		}
-		if err := r.Progress(t.Context(), chat, "call_x", user, tool.Progress{}); !errors.Is(err, session.ErrUnknownCall) {
+		if err := r.Progress(t.Context(), chat, "call_x",
+			user, tool.Progress{}); !errors.Is(err, session.ErrUnknownCall) {
 			t.Errorf("progress of nobody is told %v", err)
 		}
 	})
@@ -197,10 +214,12 @@ func TestProgress(t *testing.T) {
 		r, _, p := start(t)
 		for name, pr := range map[string]tool.Progress{
 			"too long":      {Message: strings.Repeat("x", 17<<10)},
-			"more than all": {Fraction: 1.1}, "less than nothing": {Fraction: -0.1}, "no number": {Fraction: math.NaN()},
-			"no JSON": {Data: []byte(`{"a":`)},
+			"more than all": {Fraction: 1.1}, "less than nothing": {Fraction: -0.1},
+			"no number": {Fraction: math.NaN()},
+			"no JSON":   {Data: []byte(`{"a":`)},
 		} {
-			if err := r.Progress(t.Context(), chat, p.Call, user, pr); !errors.Is(err, runner.ErrInvalidProgress) {
+			if err := r.Progress(t.Context(), chat, p.Call, user, pr); !errors.Is(err,
+				runner.ErrInvalidProgress) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
@@ -227,7 +246,8 @@ func TestAcceptedProgressIsStored(t *testing.T) {
 	for name, befall := range map[string]func(r *rig, p tool.Pause){
 		"a later one is for a pause that is not there": func(r *rig, p tool.Pause) {
 			time.Sleep(249 * time.Millisecond)
-			err := r.Progress(r.t.Context(), chat, p.Call+".7", user, tool.Progress{Message: "of another pause"})
+			err := r.Progress(r.t.Context(), chat, p.Call+".7", user,
+				tool.Progress{Message: "of another pause"})
 			if !errors.Is(err, session.ErrUnknownPause) {
 				r.t.Errorf("progress of a pause that is not there: %v", err)
 			}
@@ -238,21 +258,26 @@ func TestAcceptedProgressIsStored(t *testing.T) {
 			cancel()
 			_ = r.Progress(ctx, chat, p.Call, user, tool.Progress{Message: "of one who left"})
 		},
-		"its write fails":       func(r *rig, _ tool.Pause) { r.faults.Add(failNext(r)) },
-		"its write fails twice": func(r *rig, _ tool.Pause) { r.faults.Add(failNext(r), faultkv.FailAt(r.faults.Applies()+2)) },
-		"the runner closes":     func(r *rig, _ tool.Pause) { must(r.t, r.Runner.Close()) },
+		"its write fails": func(r *rig, _ tool.Pause) { r.faults.Add(failNext(r)) },
+		"its write fails twice": func(r *rig, _ tool.Pause) {
+			r.faults.Add(failNext(r), faultkv.FailAt(r.faults.Applies()+2))
+		},
+		"the runner closes": func(r *rig, _ tool.Pause) { must(r.t, r.Runner.Close()) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var n counter
 				r := newRig(t, oneCall(waiting("deploy", tool.Once, &n)), &rigOptions{memory: true})
 				p := r.say("Deploy.").finished(event.FinishPaused).pause("deploy")
-				must(t, r.Progress(t.Context(), chat, p.Call, user, tool.Progress{Message: "first"}))
-				must(t, r.Progress(t.Context(), chat, p.Call, user, tool.Progress{Message: "second"}))
+				must(t, r.Progress(t.Context(), chat, p.Call, user,
+					tool.Progress{Message: "first"}))
+				must(t, r.Progress(t.Context(), chat, p.Call, user,
+					tool.Progress{Message: "second"}))
 				befall(r, p)
 				time.Sleep(10 * time.Second)
 				synctest.Wait()
-				if got := r.transcript().Pending[0].Progress; got == nil || got.Message != "second" {
+				if got := r.transcript().Pending[0].Progress; got == nil ||
+					got.Message != "second" {
 					t.Errorf("stored is %+v", got)
 				}
 			})
@@ -269,12 +294,15 @@ func TestNoProgressIsWrittenAfterClose(t *testing.T) {
 		for i := range 20 {
 			turn = turn.And("deploy", fmt.Sprintf(`{"text":"job-%d"}`, i))
 		}
-		r := newRig(t, agent.Config{Tools: []tool.Tool{waiting("deploy", tool.Once, &n)}, Model: fakellm.New(turn, fakellm.Says("Done."))},
-			&rigOptions{memory: true, runner: &runner.Options{CloseTimeout: time.Second, Logger: slog.New(slog.DiscardHandler)}})
+		r := newRig(t, agent.Config{Tools: []tool.Tool{waiting("deploy", tool.Once, &n)},
+			Model: fakellm.New(turn, fakellm.Says("Done."))},
+			&rigOptions{memory: true, runner: &runner.Options{CloseTimeout: time.Second,
+				Logger: slog.New(slog.DiscardHandler)}})
 		pauses := r.say("Go.").finished(event.FinishPaused).end.Pending
 		for range 2 {
 			for _, p := range pauses {
-				must(t, r.Progress(t.Context(), chat, p.Call, user, tool.Progress{Message: "on it"}))
+				must(t, r.Progress(t.Context(), chat, p.Call, user,
+					tool.Progress{Message: "on it"}))
 			}
 		}
 		var writes atomic.Int32
@@ -286,7 +314,8 @@ func TestNoProgressIsWrittenAfterClose(t *testing.T) {
 		before := writes.Load()
 		time.Sleep(time.Minute)
 		if after := writes.Load(); before == 0 || after > before {
-			t.Errorf("%d writes were begun before Close was over, and %d after that", before, after-before)
+			t.Errorf("%d writes were begun before Close was over, and %d after that",
+				before, after-before)
 		}
 	})
 }
@@ -304,7 +333,8 @@ func TestProgressWhileAnswersCome(t *testing.T) {
 				return
 			default:
 			}
-			err := r.Progress(t.Context(), chat, pauses[i%4].Call, user, tool.Progress{Message: fmt.Sprint(i)})
+			err := r.Progress(t.Context(), chat, pauses[i%4].Call, user,
+				tool.Progress{Message: fmt.Sprint(i)})
 			if err != nil && !errors.Is(err, session.ErrSettled) {
 				t.Error(err)
 				return
@@ -329,18 +359,26 @@ func failNext(r *rig) faultkv.Fault { return faultkv.FailAt(r.faults.Applies() +
 // answered they do nothing.
 func TestCancelAndProgressOfAPauseThatIsOver(t *testing.T) {
 	entered := 0
-	twice := tool.Must(tool.Func(tool.Spec{Name: "job", Description: "j", MayPause: true, Effect: tool.Idempotent},
+	twice := tool.Must(tool.Func(tool.Spec{Name: "job", Description: "j",
+		MayPause: true, Effect: tool.Idempotent},
 		func(ctx context.Context, _ struct{}) (tool.Result[textOut], error) {
 			if entered++; entered > 2 {
 				return tool.Done(textOut{"done"}), nil
 			}
 			return tool.Pending[textOut](tool.Await{Mode: tool.ModeReenter}), nil
 		}))
-	r := newRig(t, agent.Config{Tools: []tool.Tool{twice}, Model: messages(calls("job", `{}`), says("Done."))}, nil)
+	r := newRig(t, agent.Config{
+		Tools: []tool.Tool{twice}, Model: messages(calls("job", `{}`), says("Done.")),
+	}, nil)
 	ctx := t.Context()
 	first := r.say("Go.").finished(event.FinishPaused).pause("job")
-	cancel := func(pause string) error { _, err := r.Cancel(ctx, chat, pause, "ci", ""); return err }
-	progress := func(pause string) error { return r.Progress(ctx, chat, pause, "ci", tool.Progress{Message: "half"}) }
+	cancel := func(pause string) error {
+		_, err := r.Cancel(ctx, chat, pause, "ci", "")
+		return err
+	}
+	progress := func(pause string) error {
+		return r.Progress(ctx, chat, pause, "ci", tool.Progress{Message: "half"})
+	}
 	for name, do := range map[string]func(string) error{"cancel": cancel, "progress": progress} {
 		if err := do(tool.PauseID(first.Call, 2)); !errors.Is(err, session.ErrUnknownPause) {
 			t.Errorf("%s of a pause that nobody asked for: %v", name, err)
@@ -376,7 +414,8 @@ func TestCancelAndProgressOfAPauseThatIsOver(t *testing.T) {
 func TestFloodOfProgressIsCoalesced(t *testing.T) {
 	var n counter
 	now := newClock()
-	r := newRig(t, oneCall(waiting("job", tool.Once, &n)), &rigOptions{session: &session.Options{Now: now.now}})
+	r := newRig(t, oneCall(waiting("job", tool.Once, &n)),
+		&rigOptions{session: &session.Options{Now: now.now}})
 	p := r.say("Go.").finished(event.FinishPaused).pause("job")
 	before := r.faults.Commits()
 	for range 1000 {

@@ -28,7 +28,8 @@ func TestManyAnswersAtOnce(t *testing.T) {
 		for _, runners := range []int{1, 2} {
 			t.Run(fmt.Sprintf("%s, runners: %d", name, runners), func(t *testing.T) {
 				var n counter
-				model := fakellm.New(fakellm.Calls("pipeline", `{"text":"a"}`), fakellm.Says("Done."))
+				model := fakellm.New(fakellm.Calls("pipeline", `{"text":"a"}`),
+					fakellm.Says("Done."))
 				pipeline := stepping(1, func(int, string) { n.add("started") })
 				r := newRig(t, agent.Config{Tools: []tool.Tool{pipeline}, Model: model}, nil)
 				p := r.say("Go.").finished(event.FinishPaused).pause("pipeline")
@@ -47,7 +48,8 @@ func TestManyAnswersAtOnce(t *testing.T) {
 							answer = text("same")
 						}
 						<-start
-						res, err := all[i%runners].Resume(t.Context(), chat, runner.Complete(p.ID, runner.Actor(fmt.Sprint(i)), answer))
+						res, err := all[i%runners].Resume(t.Context(), chat,
+							runner.Complete(p.ID, runner.Actor(fmt.Sprint(i)), answer))
 						mu.Lock()
 						var conflict *session.ConflictError
 						switch {
@@ -86,7 +88,8 @@ func TestManyAnswersAtOnce(t *testing.T) {
 					t.Errorf("the result is %s, and %d won", got, winner)
 				}
 				if calls := len(model.Requests()); calls != 2 || n.get("started") != 1 {
-					t.Errorf("the model was called %d times, the job started %d times", calls, n.get("started"))
+					t.Errorf("the model was called %d times, the job started %d times",
+						calls, n.get("started"))
 				}
 				r.acceptable()
 			})
@@ -105,7 +108,10 @@ func TestTwoRunnersOneStore(t *testing.T) {
 			script := messages(calls("confirm", `{"text":"j"}`), says("Done."))
 			r := newRig(t, agent.Config{
 				Tools: []tool.Tool{confirming(&n)},
-				Model: modelFunc(func(req llm.Request) []llm.Event { asked.Add(1); return script(req) }),
+				Model: modelFunc(func(req llm.Request) []llm.Event {
+					asked.Add(1)
+					return script(req)
+				}),
 			}, o)
 			p := r.say("Go.").finished(event.FinishPaused).pause("confirm")
 			runners := []*runner.Runner{r.Runner, r.another()}
@@ -116,7 +122,8 @@ func TestTwoRunnersOneStore(t *testing.T) {
 				all.Go(func() {
 					<-start
 					answer := []byte(fmt.Sprint(i / 2)) // each comes twice
-					res, err := runners[i%2].Resume(context.Background(), chat, runner.Complete(p.ID, "ci", answer))
+					res, err := runners[i%2].Resume(context.Background(), chat,
+						runner.Complete(p.ID, "ci", answer))
 					switch {
 					case err == nil && res.Receipts[0].Duplicate:
 						duplicates.Add(1)
@@ -140,7 +147,8 @@ func TestTwoRunnersOneStore(t *testing.T) {
 			all.Wait()
 			r.carryOn().finished(event.FinishStop)
 			if won.Load() != 1 || duplicates.Load() != 1 || conflicts.Load() != 48 {
-				t.Errorf("%d won, %d were duplicates, %d conflicts", won.Load(), duplicates.Load(), conflicts.Load())
+				t.Errorf("%d won, %d were duplicates, %d conflicts", won.Load(),
+					duplicates.Load(), conflicts.Load())
 			}
 			if asked.Load() != 2 || n.get("ask") != 1 || n.get("act") != 1 {
 				t.Errorf("the model was called %d times, bodies were entered %v", asked.Load(), n.n)
@@ -180,7 +188,8 @@ func TestRefusalsRestOnWhatIsStored(t *testing.T) {
 			var n counter
 			at := newClock()
 			r := newRig(t, agent.Config{
-				Tools: []tool.Tool{waiting("deploy", tool.Once, &n)}, Model: messages(calls("deploy", `{"text":"job-1"}`), says("I see.")),
+				Tools: []tool.Tool{waiting("deploy", tool.Once, &n)},
+				Model: messages(calls("deploy", `{"text":"job-1"}`), says("I see.")),
 			}, &rigOptions{memory: true, session: &session.Options{Now: at.now}})
 			p := r.say("Deploy.").finished(event.FinishPaused).pause("deploy")
 			answered := false
@@ -210,19 +219,23 @@ func TestAnswersWhileTheRunWrites(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			const each = 8
 			let := make(chan struct{})
-			act := does(tool.Spec{Name: "act", MayPause: true}, func(_ context.Context, what string) (tool.Result[textOut], error) {
-				if strings.HasPrefix(what, "job") {
-					return tool.Pending[textOut](tool.Await{Key: what}), nil
-				}
-				<-let
-				return tool.Done(textOut{what}), nil
-			})
+			act := does(tool.Spec{Name: "act", MayPause: true},
+				func(_ context.Context, what string) (tool.Result[textOut], error) {
+					if strings.HasPrefix(what, "job") {
+						return tool.Pending[textOut](tool.Await{Key: what}), nil
+					}
+					<-let
+					return tool.Done(textOut{what}), nil
+				})
 			var acts []string
 			for i := range each {
 				acts = append(acts, fmt.Sprint("job ", i), fmt.Sprint("own ", i))
 			}
 			o.session = &session.Options{Now: newClock().now}
-			r := newRig(t, agent.Config{Model: fakellm.New(asks("act", acts...), fakellm.Says("Done.")), Tools: []tool.Tool{act}, Concurrency: 2 * each}, &o)
+			r := newRig(t, agent.Config{
+				Model: fakellm.New(asks("act", acts...), fakellm.Says("Done.")),
+				Tools: []tool.Tool{act}, Concurrency: 2 * each,
+			}, &o)
 			runners := []*runner.Runner{r.Runner, r.another()}
 			var wg sync.WaitGroup
 			pauses := 0
@@ -234,7 +247,8 @@ func TestAnswersWhileTheRunWrites(t *testing.T) {
 					rn := runners[pauses%2]
 					wg.Go(func() {
 						<-let
-						_, err := rn.Resume(t.Context(), chat, runner.Complete(ev.Pause.ID, "ci", text(ev.Pause.Await.Key)))
+						_, err := rn.Resume(t.Context(), chat, runner.Complete(ev.Pause.ID, "ci",
+							text(ev.Pause.Await.Key)))
 						if err != nil {
 							t.Error(err)
 						}

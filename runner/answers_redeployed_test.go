@@ -30,7 +30,9 @@ func TestAnswerFitsTheStoredSchema(t *testing.T) {
 			return tool.Pending[newOut](tool.Await{}), nil
 		}))}
 	r.restart()
-	if _, err := r.Resume(t.Context(), chat, runner.Complete(p.ID, "ci", []byte(`{"version":2}`))); !errors.Is(err, session.ErrInvalidResumePayload) {
+	if _, err := r.Resume(t.Context(), chat,
+		runner.Complete(p.ID, "ci", []byte(`{"version":2}`))); !errors.Is(err,
+		session.ErrInvalidResumePayload) {
 		t.Errorf("an answer of the new shape is told %v", err)
 	}
 	r.answer(runner.Complete(p.ID, "ci", text("v2"))).finished(event.FinishStop)
@@ -44,12 +46,14 @@ func TestAnswerFitsTheStoredSchema(t *testing.T) {
 // model isn't told to ask for it again.
 func TestAnswerOutlivesTheInputsSchema(t *testing.T) {
 	deploy := func(input string) []tool.Tool {
-		return []tool.Tool{rawTool{tool.Spec{Name: "deploy", MayPause: true, Input: json.RawMessage(input)},
+		return []tool.Tool{rawTool{tool.Spec{Name: "deploy", MayPause: true,
+			Input: json.RawMessage(input)},
 			func(context.Context, tool.Call) (tool.Execution, error) {
 				return tool.Execution{Await: &tool.Await{}}, nil
 			}}}
 	}
-	r := newRig(t, agent.Config{Tools: deploy(`{"type":"object"}`), Model: messages(calls("deploy", `{}`), says("Done."))}, nil)
+	r := newRig(t, agent.Config{Tools: deploy(`{"type":"object"}`),
+		Model: messages(calls("deploy", `{}`), says("Done."))}, nil)
 	p := r.say("Deploy.").finished(event.FinishPaused).pause("deploy")
 	_, err := r.Resume(t.Context(), chat, runner.Complete(p.ID, "ci", text("live")))
 	must(t, err)
@@ -71,29 +75,38 @@ func TestToolThatWasDeclaredAnewWhileItsCallWaited(t *testing.T) {
 	}
 	before := map[string]tool.Tool{
 		"it could not pause": tool.Must(tool.Func(tool.Spec{Name: "job", Description: "j"},
-			func(context.Context, struct{}) (tool.Result[outcome], error) { return tool.Done(outcome{}), nil })),
-		"it gave something else": tool.Must(tool.Func(tool.Spec{Name: "job", Description: "j", MayPause: true, Effect: tool.Idempotent},
-			func(context.Context, struct{}) (tool.Result[int], error) { return tool.Done(1), nil })),
+			func(context.Context, struct{}) (tool.Result[outcome], error) {
+				return tool.Done(outcome{}), nil
+			})),
+		"it gave something else": tool.Must(tool.Func(tool.Spec{Name: "job", Description: "j",
+			MayPause: true, Effect: tool.Idempotent},
+			func(context.Context, struct{}) (tool.Result[int], error) {
+				return tool.Done(1), nil
+			})),
 	}
 	for name, old := range before {
 		for _, effect := range []tool.Effect{tool.Once, tool.Idempotent} {
 			t.Run(name+" "+string(effect), func(t *testing.T) {
 				r := newRig(t, agent.Config{
-					Tools: []tool.Tool{old}, Interceptors: interceptor.Chain{interceptor.Approval(nil)},
-					Model: messages(calls("job", `{}`), says("Done.")),
+					Tools:        []tool.Tool{old},
+					Interceptors: interceptor.Chain{interceptor.Approval(nil)},
+					Model:        messages(calls("job", `{}`), says("Done.")),
 				}, nil)
 				p := r.say("Go.").finished(event.FinishPaused).pause("job")
 
 				entered := 0
-				r.config.Tools = []tool.Tool{tool.Must(tool.Func(tool.Spec{Name: "job", Description: "j", MayPause: true, Effect: effect},
+				r.config.Tools = []tool.Tool{tool.Must(tool.Func(tool.Spec{Name: "job",
+					Description: "j", MayPause: true, Effect: effect},
 					func(ctx context.Context, _ struct{}) (tool.Result[outcome], error) {
 						entered++
 						tok, err := r.ReadToken(ctx, tool.CallFrom(ctx).Token())
 						must(t, err)
-						if _, err := r.Resume(ctx, chat, runner.Complete(tok.PauseID(), "ci", []byte(`1`))); !errors.Is(err, session.ErrInvalidResumePayload) {
+						if _, err := r.Resume(ctx, chat, runner.Complete(tok.PauseID(),
+							"ci", []byte(`1`))); !errors.Is(err, session.ErrInvalidResumePayload) {
 							t.Errorf("an answer as the tool was once declared: %v", err)
 						}
-						_, err = r.Resume(ctx, chat, runner.Complete(tok.PauseID(), "ci", []byte(`{"url":"u"}`)))
+						_, err = r.Resume(ctx, chat, runner.Complete(tok.PauseID(),
+							"ci", []byte(`{"url":"u"}`)))
 						must(t, err)
 						return tool.Pending[outcome](tool.Await{}), nil
 					}))}
@@ -101,8 +114,10 @@ func TestToolThatWasDeclaredAnewWhileItsCallWaited(t *testing.T) {
 				r.answer(runner.Approve(p.ID, "grace", "")).finished(event.FinishStop)
 				c, err := r.Call(t.Context(), chat, p.Call, user)
 				must(t, err)
-				if string(c.Output) != `{"url":"u"}` || entered != 1 || c.Receipts[len(c.Receipts)-1].Fate != "" {
-					t.Errorf("after %d entries the call has %s, by %+v", entered, c.Output, c.Receipts)
+				if string(c.Output) != `{"url":"u"}` || entered != 1 ||
+					c.Receipts[len(c.Receipts)-1].Fate != "" {
+					t.Errorf("after %d entries the call has %s, by %+v", entered,
+						c.Output, c.Receipts)
 				}
 			})
 		}
@@ -137,7 +152,8 @@ func askingWhich() tool.Tool {
 
 func TestRedeliveryIsADuplicateWhateverTheTypeOfTodaySays(t *testing.T) {
 	defer takes.Store(nil)
-	r := newRig(t, agent.Config{Tools: []tool.Tool{askingWhich()}, Model: fakellm.New(fakellm.Calls("plan", `{}`), fakellm.Says("Done."))}, nil)
+	r := newRig(t, agent.Config{Tools: []tool.Tool{askingWhich()},
+		Model: fakellm.New(fakellm.Calls("plan", `{}`), fakellm.Says("Done."))}, nil)
 	p := r.say("Go.").finished(event.FinishPaused).pause("plan")
 	_, err := r.Resume(t.Context(), chat, runner.Complete(p.ID, "bob", []byte(`"a"`)))
 	must(t, err)
@@ -157,7 +173,8 @@ func TestAnswerThatCanNotBeReadIsAskedForAgain(t *testing.T) {
 	for name, bad := range map[string]int{"once": 1, "three times": 3, "four times": 4} {
 		t.Run(name, func(t *testing.T) {
 			defer takes.Store(nil)
-			r := newRig(t, agent.Config{Tools: []tool.Tool{askingWhich()}, Model: fakellm.New(fakellm.Calls("plan", `{}`), fakellm.Says("Done."))}, nil)
+			r := newRig(t, agent.Config{Tools: []tool.Tool{askingWhich()},
+				Model: fakellm.New(fakellm.Calls("plan", `{}`), fakellm.Says("Done."))}, nil)
 			p := r.say("Go.").finished(event.FinishPaused).pause("plan")
 			only := "b"
 			for n := 1; n <= bad; n++ {
@@ -169,13 +186,15 @@ func TestAnswerThatCanNotBeReadIsAskedForAgain(t *testing.T) {
 				run := r.carryOn()
 				if n == 4 {
 					run.finished(event.FinishStop)
-					if res := r.result(p.Call); !res.Error || !strings.Contains(string(res.Output), "other words") {
+					if res := r.result(p.Call); !res.Error ||
+						!strings.Contains(string(res.Output), "other words") {
 						t.Errorf("the model reads %s", res.Output)
 					}
 					return
 				}
 				next := run.finished(event.FinishPaused).pause("plan")
-				if next.Number != n+1 || !strings.HasPrefix(next.Await.Prompt, "Which one? (Asked again: ") ||
+				if next.Number != n+1 || !strings.HasPrefix(next.Await.Prompt,
+					"Which one? (Asked again: ") ||
 					strings.Count(next.Await.Prompt, "other words") != 1 {
 					t.Errorf("pause %d asks %q", next.Number, next.Await.Prompt)
 				}
@@ -194,15 +213,16 @@ func TestAnswerThatCanNotBeReadIsAskedForAgain(t *testing.T) {
 func TestAskingAgainIsNoWorkOfTheTool(t *testing.T) {
 	defer takes.Store(nil)
 	var fails atomic.Bool
-	layer := interceptor.Layer{Name: "log", Tool: func(next interceptor.ToolHandler) interceptor.ToolHandler {
-		return func(ctx context.Context, call tool.Call) (tool.Execution, error) {
-			exec, err := next(ctx, call)
-			if err == nil && fails.Load() {
-				err = errors.New("the log is full")
+	layer := interceptor.Layer{Name: "log",
+		Tool: func(next interceptor.ToolHandler) interceptor.ToolHandler {
+			return func(ctx context.Context, call tool.Call) (tool.Execution, error) {
+				exec, err := next(ctx, call)
+				if err == nil && fails.Load() {
+					err = errors.New("the log is full")
+				}
+				return exec, err
 			}
-			return exec, err
-		}
-	}}
+		}}
 	r := newRig(t, agent.Config{
 		Tools: []tool.Tool{askingWhich()}, Interceptors: interceptor.Chain{layer},
 		Model: fakellm.New(fakellm.Calls("plan", `{}`), fakellm.Says("Done.")),
@@ -214,7 +234,8 @@ func TestAskingAgainIsNoWorkOfTheTool(t *testing.T) {
 	takes.Store(&only)
 	fails.Store(true)
 	r.carryOn().finished(event.FinishStop)
-	if res := r.result(p.Call); !strings.Contains(string(res.Output), "the log is full") || strings.Contains(string(res.Output), "plan ran") {
+	if res := r.result(p.Call); !strings.Contains(string(res.Output), "the log is full") ||
+		strings.Contains(string(res.Output), "plan ran") {
 		t.Errorf("the model reads %s", res.Output)
 	}
 }
@@ -235,18 +256,23 @@ func TestChangedBetweenPauseAndApproval(t *testing.T) {
 	var n counter
 	audit := instant("audit", tool.Once, &n)
 	r := newRig(t, agent.Config{
-		Model: fakellm.New(fakellm.Calls("transfer", `{"cents":1}`).And("audit", `{"text":"log"}`), fakellm.Says("I see.")),
-		Tools: []tool.Tool{transfer(&ran), audit}, Interceptors: interceptor.Chain{interceptor.Approval(nil)},
+		Model: fakellm.New(fakellm.Calls("transfer", `{"cents":1}`).And("audit", `{"text":"log"}`),
+			fakellm.Says("I see.")),
+		Tools:        []tool.Tool{transfer(&ran), audit},
+		Interceptors: interceptor.Chain{interceptor.Approval(nil)},
 	}, nil)
 	run := r.say("Send money.")
 	r.config.Tools = []tool.Tool{stricter, audit}
 	r.restart()
 	p := run.pause("transfer")
-	res, err := r.Resume(t.Context(), chat, runner.Approve(p.ID, "bob", ""), runner.Approve(run.pause("audit").ID, "bob", ""))
+	res, err := r.Resume(t.Context(), chat, runner.Approve(p.ID, "bob", ""),
+		runner.Approve(run.pause("audit").ID, "bob", ""))
 	must(t, err)
 	watch(t, res.Events(t.Context())).finished(event.FinishStop)
-	if len(ran) != 0 || n.get("audit") != 1 || !strings.Contains(string(r.result(p.Call).Output), "iban") {
-		t.Errorf("transfer ran with %q, audit %d times; the model reads %s", ran, n.get("audit"), r.result(p.Call).Output)
+	if len(ran) != 0 || n.get("audit") != 1 ||
+		!strings.Contains(string(r.result(p.Call).Output), "iban") {
+		t.Errorf("transfer ran with %q, audit %d times; the model reads %s", ran,
+			n.get("audit"), r.result(p.Call).Output)
 	}
 	r.acceptable()
 }
@@ -273,7 +299,8 @@ func TestChangedBetweenPauseAndAnswer(t *testing.T) {
 			}))
 		t.Run(string(effect), func(t *testing.T) {
 			r := newRig(t, agent.Config{
-				Tools: []tool.Tool{book}, Model: fakellm.New(fakellm.Calls("book", `{"text":"AF1"}`), fakellm.Says("I see.")),
+				Tools: []tool.Tool{book},
+				Model: fakellm.New(fakellm.Calls("book", `{"text":"AF1"}`), fakellm.Says("I see.")),
 			}, nil)
 			p := r.say("Book it.").finished(event.FinishPaused).pause("book")
 			r.config.Tools = []tool.Tool{changed}
@@ -281,10 +308,13 @@ func TestChangedBetweenPauseAndAnswer(t *testing.T) {
 			r.answer(runner.Complete(p.ID, "ada", []byte(`"12A"`))).finished(event.FinishStop)
 			text := string(r.result(p.Call).Output)
 			const want = "do not fit book any more, which was changed since: /class: is required"
-			if !strings.Contains(text, want) || !strings.Contains(text, "Its work had begun before") {
+			if !strings.Contains(text, want) || !strings.Contains(text,
+				"Its work had begun before") {
 				t.Errorf("the model reads %s", text)
 			}
-			for _, contradiction := range []string{"call it again", "was not run", "nothing was run"} {
+			for _, contradiction := range []string{
+				"call it again", "was not run", "nothing was run",
+			} {
 				if strings.Contains(text, contradiction) {
 					t.Errorf("the model reads %q in %s", contradiction, text)
 				}

@@ -35,7 +35,8 @@ func TestMisfittingAnswers(t *testing.T) {
 	} {
 		_, err := r.Resume(t.Context(), chat, runner.Complete(p.ID, "ci", []byte(payload)))
 		var misfit *session.PayloadError
-		if !errors.As(err, &misfit) || !errors.Is(err, session.ErrInvalidResumePayload) || !strings.Contains(err.Error(), words) || len(err.Error()) > 1000 {
+		if !errors.As(err, &misfit) || !errors.Is(err, session.ErrInvalidResumePayload) ||
+			!strings.Contains(err.Error(), words) || len(err.Error()) > 1000 {
 			t.Errorf("%.40s: %.500v", payload, err)
 		}
 	}
@@ -51,7 +52,9 @@ func TestMisfittingAnswers(t *testing.T) {
 func TestRefusalsAreTyped(t *testing.T) {
 	var n counter
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	r := newRig(t, jobs(&n, 4), &rigOptions{session: &session.Options{Now: func() time.Time { return now }}})
+	r := newRig(t, jobs(&n, 4), &rigOptions{
+		session: &session.Options{Now: func() time.Time { return now }},
+	})
 	p := r.say("Go.").finished(event.FinishPaused).end.Pending
 	complete := func(id, pause string) error {
 		_, err := r.Resume(t.Context(), id, runner.Complete(pause, "ci", text("x")))
@@ -79,26 +82,33 @@ func TestRefusalsAreTyped(t *testing.T) {
 	check("cancelled", complete(chat, p[0].ID), session.ErrCancelled, session.ErrSettled)
 	check("settled", complete(chat, p[1].ID), session.ErrResumeConflict)
 	check("expired", complete(chat, p[2].ID), session.ErrExpired, session.ErrSettled)
-	check("another user", watch(t, r.Run(t.Context(), "eve", chat, llm.UserText("Hi."), nil)).err, session.ErrWrongUser)
-	check("progress of a settled call", r.Progress(t.Context(), chat, p[0].Call, user, tool.Progress{}), session.ErrSettled)
-	check("progress of no call", r.Progress(t.Context(), chat, "call_nosuch", user, tool.Progress{}), session.ErrUnknownCall)
+	check("another user", watch(t, r.Run(t.Context(), "eve", chat, llm.UserText("Hi."), nil)).err,
+		session.ErrWrongUser)
+	check("progress of a settled call", r.Progress(t.Context(), chat, p[0].Call,
+		user, tool.Progress{}), session.ErrSettled)
+	check("progress of no call", r.Progress(t.Context(), chat, "call_nosuch",
+		user, tool.Progress{}), session.ErrUnknownCall)
 	_, err = r.Cancel(t.Context(), chat, p[1].Call, user, "")
 	check("cancel what is settled", err, session.ErrSettled)
 	_, err = r.Find(t.Context(), runner.Ref{Pause: "call_nosuch.1"}, user)
 	check("find no pause", err, session.ErrUnknownPause)
 	for what, m := range map[string]llm.Message{
-		"an empty message": {Role: llm.RoleUser}, "a model's": llm.AssistantText("x"), "white space": llm.UserText(" \n"),
+		"an empty message": {Role: llm.RoleUser}, "a model's": llm.AssistantText("x"),
+		"white space": llm.UserText(" \n"),
 		"a tool call": {Role: llm.RoleUser, Parts: []llm.Part{llm.ToolCall{}}},
 	} {
-		check(what, watch(t, r.Run(t.Context(), user, "chat-2", m, nil)).err, session.ErrInvalidMessage)
+		check(what, watch(t, r.Run(t.Context(), user, "chat-2", m, nil)).err,
+			session.ErrInvalidMessage)
 	}
 	if _, err := r.Show(t.Context(), "chat-2", user); !errors.Is(err, session.ErrUnknownSession) {
 		t.Errorf("a refused message began a session: %v", err)
 	}
 	must(t, r.Delete(t.Context(), chat, user))
 	check("deleted", complete(chat, p[3].ID), session.ErrDeleted)
-	check("run when deleted", watch(t, r.Run(t.Context(), user, chat, llm.UserText("Hi."), nil)).err, session.ErrDeleted)
-	check("progress when deleted", r.Progress(t.Context(), chat, p[3].Call, user, tool.Progress{}), session.ErrDeleted)
+	check("run when deleted",
+		watch(t, r.Run(t.Context(), user, chat, llm.UserText("Hi."), nil)).err, session.ErrDeleted)
+	check("progress when deleted", r.Progress(t.Context(), chat, p[3].Call,
+		user, tool.Progress{}), session.ErrDeleted)
 }
 
 // TestAnswersSayOneThing: what isn't the caller's to say, or is said twice, is
@@ -109,8 +119,10 @@ func TestAnswersSayOneThing(t *testing.T) {
 		return runner.Resumption{Actor: "bob", Decision: &d}
 	}
 	for want, answer := range map[string]runner.Resumption{
-		"leave Decision.Gate empty":    approve(tool.Decision{Gate: "approval"}),
-		"leave Decision.Shown empty":   approve(tool.Decision{Shown: tool.HashArguments(json.RawMessage(`{"text":"a"}`))}),
+		"leave Decision.Gate empty": approve(tool.Decision{Gate: "approval"}),
+		"leave Decision.Shown empty": approve(tool.Decision{
+			Shown: tool.HashArguments(json.RawMessage(`{"text":"a"}`)),
+		}),
 		"leave Decision.By empty":      approve(tool.Decision{By: "bob"}),
 		"leave Decision.At zero":       approve(tool.Decision{At: time.Now()}),
 		"a decision and a failure":     {Decision: &tool.Decision{Approved: true}, Failure: "no"},
@@ -124,7 +136,8 @@ func TestAnswersSayOneThing(t *testing.T) {
 		p := r.say("Go.").finished(event.FinishPaused).pause("refund")
 		answer.Pause = p.ID
 		res, err := r.Resume(t.Context(), chat, answer)
-		if !errors.Is(err, session.ErrInvalidResumePayload) || !strings.Contains(err.Error(), want) {
+		if !errors.Is(err, session.ErrInvalidResumePayload) ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("it is refused with %v, and not with %q", err, want)
 		}
 		if res != nil && res.Receipts[0].Err == nil || len(r.transcript().Pending) != 1 {
@@ -134,7 +147,8 @@ func TestAnswersSayOneThing(t *testing.T) {
 		res, err = r.Resume(t.Context(), chat, answer, runner.Approve(p.ID, "bob", ""))
 		must(t, err)
 		if res.Receipts[0].Err == nil || res.Receipts[1].Err != nil {
-			t.Errorf("%q: with another they are judged %v, %v", want, res.Receipts[0].Err, res.Receipts[1].Err)
+			t.Errorf("%q: with another they are judged %v, %v", want,
+				res.Receipts[0].Err, res.Receipts[1].Err)
 		}
 	}
 }
@@ -146,28 +160,35 @@ func TestAnswerOfTheWrongKind(t *testing.T) {
 	r := newRig(t, agent.Config{
 		Tools:        []tool.Tool{waiting("deploy", tool.Once, &n)},
 		Interceptors: approval(),
-		Model:        fakellm.New(fakellm.Calls("deploy", `{"text":"job-1"}`), fakellm.Says("Deployed.")),
+		Model: fakellm.New(fakellm.Calls("deploy", `{"text":"job-1"}`),
+			fakellm.Says("Deployed.")),
 	}, nil)
 	refused := func(p tool.Pause, wrong ...runner.Resumption) {
 		t.Helper()
 		before := r.faults.Commits()
 		for _, in := range wrong {
 			in.Pause = p.ID
-			if _, err := r.Resume(t.Context(), chat, in); !errors.Is(err, session.ErrInvalidResumePayload) {
+			if _, err := r.Resume(t.Context(), chat, in); !errors.Is(err,
+				session.ErrInvalidResumePayload) {
 				t.Errorf("%+v is told %v", in, err)
 			}
 		}
-		if st, err := r.Call(t.Context(), chat, p.Call, user); err != nil || st.Status != session.Pending || r.faults.Commits() != before {
-			t.Errorf("the call is %s, %v, after %d commits", st.Status, err, r.faults.Commits()-before)
+		if st, err := r.Call(t.Context(), chat, p.Call, user); err != nil ||
+			st.Status != session.Pending || r.faults.Commits() != before {
+			t.Errorf("the call is %s, %v, after %d commits", st.Status, err,
+				r.faults.Commits()-before)
 		}
 	}
 	gate := r.say("Deploy.").finished(event.FinishPaused).pause("deploy")
 	refused(gate,
-		runner.Complete("", "ci", text("v2")), runner.Complete("", "ci", []byte(`true`)), runner.Complete("", "ci", []byte(`{"approved":true}`)),
-		runner.Fail("", "ci", "no disk", false), runner.ApproveEdited("", "ada", "", textIn2{"job-2"}), runner.ApproveEdited("", "ada", "", 7),
+		runner.Complete("", "ci", text("v2")), runner.Complete("", "ci", []byte(`true`)),
+		runner.Complete("", "ci", []byte(`{"approved":true}`)),
+		runner.Fail("", "ci", "no disk", false), runner.ApproveEdited("", "ada",
+			"", textIn2{"job-2"}), runner.ApproveEdited("", "ada", "", 7),
 		runner.Resumption{Decision: &tool.Decision{Arguments: []byte(`{"text":"a"}`)}})
 	job := r.answer(runner.Approve(gate.ID, "ada", "")).finished(event.FinishPaused).pause("deploy")
-	refused(job, runner.Approve("", "ada", ""), runner.Deny("", "ada", ""), runner.ApproveEdited("", "ada", "", textIn{"job-2"}))
+	refused(job, runner.Approve("", "ada", ""), runner.Deny("", "ada", ""),
+		runner.ApproveEdited("", "ada", "", textIn{"job-2"}))
 	r.answer(runner.Complete(job.ID, "ci", text("v2"))).finished(event.FinishStop)
 	r.acceptable()
 }
@@ -180,16 +201,20 @@ func TestLongNamesAreRefused(t *testing.T) {
 		{Pause: p.ID, Payload: text("v2"), Actor: runner.Actor(strings.Repeat("x", 70_000))},
 		{Pause: p.ID, Payload: text("v2"), Delivery: strings.Repeat("x", 70_000)},
 	} {
-		if _, err := r.Resume(t.Context(), chat, in); !errors.Is(err, session.ErrInvalidResumePayload) {
+		if _, err := r.Resume(t.Context(), chat, in); !errors.Is(err,
+			session.ErrInvalidResumePayload) {
 			t.Errorf("Resume: %.200v", err)
 		}
 	}
-	for actor, why := range map[string]string{strings.Repeat("x", 70_000): "no", "ada": strings.Repeat("x", 70_000)} {
-		if _, err := r.Cancel(t.Context(), chat, p.Call, runner.Actor(actor), why); !errors.Is(err, runner.ErrLongReason) {
+	for actor, why := range map[string]string{strings.Repeat("x", 70_000): "no",
+		"ada": strings.Repeat("x", 70_000)} {
+		if _, err := r.Cancel(t.Context(), chat, p.Call,
+			runner.Actor(actor), why); !errors.Is(err, runner.ErrLongReason) {
 			t.Errorf("Cancel: %.200v", err)
 		}
 	}
-	r.answer(runner.Complete(p.ID, runner.Actor(strings.Repeat("x", 256)), text("v2"))).finished(event.FinishStop)
+	r.answer(runner.Complete(p.ID,
+		runner.Actor(strings.Repeat("x", 256)), text("v2"))).finished(event.FinishStop)
 }
 
 // However large an answer that doesn't fit, its refusal stays small.

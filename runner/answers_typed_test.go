@@ -24,17 +24,23 @@ func TestTypedDecisions(t *testing.T) {
 		"y": yes, "Y": yes, "yes": yes, " YES\n": yes,
 		`yes {"text": "<5>"}`: edited, "y\n" + `{"text": "<5>"}`: edited,
 		"n": no, "No": no, "no.": no, "no:": no,
-		"no, too late": {Reason: "too late"}, "n: too late": {Reason: "too late"}, "NO too late": {Reason: "too late"},
+		"no, too late": {Reason: "too late"}, "n: too late": {Reason: "too late"},
+		"NO too late":     {Reason: "too late"},
 		"no problem, yes": {Reason: "problem, yes"}, "n y": {Reason: "y"},
 
-		"": nil, " ": nil, "ok": nil, "sure": nil, "true": nil, "1": nil, "yess": nil, "ye": nil, "yeſ": nil, "yes!": nil, "yes.": nil,
-		"y?": nil, "'yes'": nil, `"yes"`: nil, "approve": nil, "yes no": nil, "yes, but half": nil, "yes please": nil, "y y": nil,
-		`{"text":"5"}`: nil, `yes {"text":`: nil, `yes {"text":"5"} or so`: nil, `yes "5"`: nil, "yes null": nil, "yes []": nil, "maybe": nil,
+		"": nil, " ": nil, "ok": nil, "sure": nil, "true": nil, "1": nil, "yess": nil, "ye": nil,
+		"yeſ": nil, "yes!": nil, "yes.": nil,
+		"y?": nil, "'yes'": nil, `"yes"`: nil, "approve": nil, "yes no": nil, "yes, but half": nil,
+		"yes please": nil, "y y": nil,
+		`{"text":"5"}`: nil, `yes {"text":`: nil, `yes {"text":"5"} or so`: nil, `yes "5"`: nil,
+		"yes null": nil, "yes []": nil, "maybe": nil,
 		"none": nil, "nope": nil, "not yet": nil, "oui": nil, "yes\x00": nil,
 	} {
 		for _, a := range []tool.Await{
 			{Reason: tool.ReasonApproval, Mode: tool.ModeReenter, Gate: "approval"},
-			{Reason: tool.ReasonExternal, Mode: tool.ModeReenter, Gate: "another layer"}, // a layer takes decisions, whatever its reason
+			{
+				Reason: tool.ReasonExternal, Mode: tool.ModeReenter, Gate: "another layer",
+			}, // a layer takes decisions, whatever its reason
 		} {
 			got, err := runner.FromText(tool.Pause{ID: "call_x.1", Await: a}, "ada", text)
 			var misfit *session.PayloadError
@@ -60,23 +66,35 @@ func TestTypedAnswers(t *testing.T) {
 		answer map[string]string
 	}{
 		{`{"type":"string"}`, "", map[string]string{
-			"late": `"late"`, " 5 ": `"5"`, "true": `"true"`, `"late"`: `"\"late\""`, `{"a":1}`: `"{\"a\":1}"`, "<a>": `"<a>"`, "": refused, long: `"` + long + `"`,
+			"late": `"late"`, " 5 ": `"5"`, "true": `"true"`, `"late"`: `"\"late\""`,
+			`{"a":1}`: `"{\"a\":1}"`, "<a>": `"<a>"`, "": refused, long: `"` + long + `"`,
 		}},
-		{`{"enum":["late","5"]}`, "", map[string]string{"late": `"late"`, "5": `"5"`, `"late"`: `"late"`, "Late": refused, "4": refused}},
+		{`{"enum":["late","5"]}`, "", map[string]string{"late": `"late"`, "5": `"5"`,
+			`"late"`: `"late"`, "Late": refused, "4": refused}},
 		{`{"type":"integer","minimum":1}`, "", map[string]string{
-			"5": "5", "9007199254740993": "9007199254740993", "0": refused, "five": refused, `"5"`: refused, "5 6": refused,
+			"5": "5", "9007199254740993": "9007199254740993", "0": refused, "five": refused,
+			`"5"`: refused, "5 6": refused,
 		}},
-		{`{"type":"boolean"}`, "", map[string]string{"true": "true", "yes": refused, "True": refused}},
+		{
+			`{"type":"boolean"}`, "", map[string]string{"true": "true",
+				"yes": refused, "True": refused},
+		},
 		{`{"type":["string","null"]}`, "", map[string]string{"null": "null", "nil": `"nil"`}},
-		{`{"type":["string","integer"]}`, "", map[string]string{"5": "5", `"5"`: `"\"5\""`, "x": `"x"`}},
-		{`{"$defs":{"s":{"type":"object","required":["row"]}},"$ref":"#/$defs/s"}`, "", map[string]string{
-			`{"row":1}`: `{"row":1}`, `{"row":1,"row":2}`: refused, "{}": refused, "row 1": refused,
-		}},
+		{
+			`{"type":["string","integer"]}`, "", map[string]string{"5": "5",
+				`"5"`: `"\"5\""`, "x": `"x"`},
+		},
+		{`{"$defs":{"s":{"type":"object","required":["row"]}},"$ref":"#/$defs/s"}`, "",
+			map[string]string{
+				`{"row":1}`: `{"row":1}`, `{"row":1,"row":2}`: refused,
+				"{}": refused, "row 1": refused,
+			}},
 		{"", "", map[string]string{"x": `"x"`, "5": "5", `{"a": 1}`: `{"a": 1}`, `"x"`: `"\"x\""`}},
 		{`{"type":"string"}`, tool.ModeMessage, map[string]string{"5": `"5"`, "x": `"x"`}},
 	} {
 		for text, want := range test.answer {
-			p := tool.Pause{ID: "call_x.1", Await: tool.Await{Reason: tool.ReasonInput, Mode: test.mode, Schema: json.RawMessage(test.schema)}}
+			p := tool.Pause{ID: "call_x.1", Await: tool.Await{Reason: tool.ReasonInput,
+				Mode: test.mode, Schema: json.RawMessage(test.schema)}}
 			r, err := runner.FromText(p, "ada", text)
 			got := string(r.Payload)
 			if err != nil {
@@ -86,11 +104,13 @@ func TestTypedAnswers(t *testing.T) {
 				}
 			}
 			if got != want || r.Decision != nil {
-				t.Errorf("%s: of %.40q comes %.60s, %v; want %.60s", test.schema, text, got, err, want)
+				t.Errorf("%s: of %.40q comes %.60s, %v; want %.60s", test.schema, text, got,
+					err, want)
 			}
 		}
 	}
-	if _, err := runner.FromText(tool.Pause{ID: "call_x.1"}, "ada", "yes"); !errors.Is(err, session.ErrNotPaused) {
+	if _, err := runner.FromText(tool.Pause{ID: "call_x.1"},
+		"ada", "yes"); !errors.Is(err, session.ErrNotPaused) {
 		t.Errorf("one that isn't open: %v", err)
 	}
 }
@@ -99,7 +119,8 @@ func TestTypedAnswers(t *testing.T) {
 func TestTypedToTheEnd(t *testing.T) {
 	var n counter
 	r := newRig(t, agent.Config{
-		Tools: []tool.Tool{waiting("deploy", tool.Once, &n)}, Model: messages(calls("deploy", `{"text":"job-1"}`), says("Done.")),
+		Tools:        []tool.Tool{waiting("deploy", tool.Once, &n)},
+		Model:        messages(calls("deploy", `{"text":"job-1"}`), says("Done.")),
 		Interceptors: interceptor.Chain{interceptor.Approval(nil)},
 	}, nil)
 	p := r.say("Go.").finished(event.FinishPaused).pause("deploy")

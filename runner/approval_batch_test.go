@@ -22,9 +22,11 @@ import (
 func deletions(t *testing.T, n *counter) (r *rig, waiting []tool.Pause) {
 	t.Helper()
 	model := fakellm.New(
-		fakellm.Calls("refund", `{"text":"1"}`).And("refund", `{"text":"2"}`).And("refund", `{"text":"2"}`), fakellm.Says("I see."))
+		fakellm.Calls("refund", `{"text":"1"}`).And("refund", `{"text":"2"}`).And("refund",
+			`{"text":"2"}`), fakellm.Says("I see."))
 	r = newRig(t, gated(n, model), nil)
-	watch(t, r.Run(t.Context(), "eve", "chat-2", llm.UserText("Mine too."), nil)).finished(event.FinishPaused)
+	watch(t, r.Run(t.Context(), "eve", "chat-2",
+		llm.UserText("Mine too."), nil)).finished(event.FinishPaused)
 	return r, r.say("Refund 1, 2 and 2.").finished(event.FinishPaused).end.Pending
 }
 
@@ -32,7 +34,8 @@ func deletions(t *testing.T, n *counter) (r *rig, waiting []tool.Pause) {
 // is sorted, since calls pause in any order.
 func inbox(t *testing.T, r *rig, id string) (pauses []string) {
 	t.Helper()
-	for p, err := range r.another().Pending(t.Context(), session.PauseFilter{Session: id, Reason: tool.ReasonApproval}, user) {
+	for p, err := range r.another().Pending(t.Context(), session.PauseFilter{Session: id,
+		Reason: tool.ReasonApproval}, user) {
 		must(t, err)
 		pauses = append(pauses, p.ID)
 	}
@@ -56,12 +59,14 @@ func TestApprovalBatch(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var n counter
 			r, waits := deletions(t, &n)
-			if got := inbox(t, r, chat); len(got) != 3 || !cmp.Equal(got, ids(waits...)) || string(waits[1].Arguments) != `{"text":"2"}` {
+			if got := inbox(t, r, chat); len(got) != 3 || !cmp.Equal(got, ids(waits...)) ||
+				string(waits[1].Arguments) != `{"text":"2"}` {
 				t.Fatalf("the inbox has %q of %q", got, ids(waits...))
 			}
 			others := inbox(t, r, "chat-2")
 			decisions := []runner.Resumption{
-				runner.Approve(waits[0].ID, "bob", ""), runner.Deny(waits[1].ID, "bob", "once is enough"), runner.Approve(waits[2].ID, "bob", ""),
+				runner.Approve(waits[0].ID, "bob", ""), runner.Deny(waits[1].ID,
+					"bob", "once is enough"), runner.Approve(waits[2].ID, "bob", ""),
 			}
 			send := func(duplicate bool, rs ...runner.Resumption) {
 				res, err := r.Resume(t.Context(), chat, rs...)
@@ -99,7 +104,8 @@ func TestApprovalBatch(t *testing.T) {
 			for i, want := range []string{"1", "once is enough", "2"} {
 				c, err := r.Call(t.Context(), chat, waits[i].Call, user)
 				must(t, err)
-				if c.Status != session.Settled || !strings.Contains(string(c.Output), want) || (c.Settled == event.Denied) != (i == 1) {
+				if c.Status != session.Settled || !strings.Contains(string(c.Output), want) ||
+					(c.Settled == event.Denied) != (i == 1) {
 					t.Errorf("call %d ended as %q with %s", i, c.Settled, c.Output)
 				}
 			}
@@ -120,11 +126,14 @@ func TestBulkIsJudgedByItem(t *testing.T) {
 	_, err := r.Resume(t.Context(), chat, runner.Deny(waits[1].ID, "ann", "no"))
 	must(t, err)
 	res, err := r.Resume(t.Context(), chat,
-		runner.Approve(waits[0].ID, "bob", ""), runner.Approve(waits[1].ID, "bob", ""), runner.Approve(others[0], "bob", ""))
+		runner.Approve(waits[0].ID, "bob", ""), runner.Approve(waits[1].ID, "bob", ""),
+		runner.Approve(others[0], "bob", ""))
 	must(t, err)
 	var conflict *session.ConflictError
-	if err := res.Receipts[1].Err; !errors.As(err, &conflict) || conflict.Receipt.By != "ann" || conflict.Receipt.Kind != session.KindDecision ||
-		conflict.Receipt.Decided != "denied" || !strings.Contains(err.Error(), "with decision (denied) by ann") {
+	if err := res.Receipts[1].Err; !errors.As(err, &conflict) || conflict.Receipt.By != "ann" ||
+		conflict.Receipt.Kind != session.KindDecision ||
+		conflict.Receipt.Decided != "denied" || !strings.Contains(err.Error(),
+		"with decision (denied) by ann") {
 		t.Errorf("another decision than Ann's: %v", err)
 	}
 	if err := res.Receipts[2].Err; !errors.Is(err, session.ErrUnknownCall) {
@@ -158,7 +167,8 @@ func TestTwoTabsDecide(t *testing.T) {
 		}
 		wg.Wait()
 		for i, err := range errs {
-			if won := errs[i%2] == nil; won != (err == nil) || !won && !errors.Is(err, session.ErrResumeConflict) {
+			if won := errs[i%2] == nil; won != (err == nil) || !won && !errors.Is(err,
+				session.ErrResumeConflict) {
 				t.Errorf("decision %d of %v: %v", i, errs, err)
 			}
 		}
@@ -170,7 +180,8 @@ func TestTwoTabsDecide(t *testing.T) {
 	for _, p := range waits {
 		c, err := r.Call(t.Context(), chat, p.Call, user)
 		must(t, err)
-		if c.Status != session.Settled || len(c.Decisions) != 1 || c.Decisions[0].Approved != (c.Settled == event.Done) {
+		if c.Status != session.Settled || len(c.Decisions) != 1 ||
+			c.Decisions[0].Approved != (c.Settled == event.Done) {
 			t.Errorf("call %s ended as %q with decisions %+v", p.Call, c.Settled, c.Decisions)
 		}
 	}

@@ -37,13 +37,17 @@ func TestPolicysArgumentsRun(t *testing.T) {
 		runs   []string
 	}{
 		"unchanged": {nil, []string{`{"cents":10}`}},
-		"changed":   {[]interceptor.Layer{rewrite("more", func(string) string { return `{"cents":1000}` })}, nil},
+		"changed": {[]interceptor.Layer{rewrite("more", func(string) string {
+			return `{"cents":1000}`
+		})}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var ran, asked []string
 			r := newRig(t, agent.Config{
-				Model: fakellm.New(fakellm.Calls("transfer", `{"cents":10}`), fakellm.Says("I see.")), Tools: []tool.Tool{transfer(&ran)},
-				Interceptors: append(interceptor.Chain{policy(&asked, interceptor.Allow)}, test.behind...),
+				Model: fakellm.New(fakellm.Calls("transfer", `{"cents":10}`),
+					fakellm.Says("I see.")), Tools: []tool.Tool{transfer(&ran)},
+				Interceptors: append(interceptor.Chain{policy(&asked, interceptor.Allow)},
+					test.behind...),
 			}, nil)
 			res := of[event.Result](r.say("Send money.").finished(event.FinishStop))[0]
 			if diff := cmp.Diff(test.runs, ran); diff != "" {
@@ -52,10 +56,12 @@ func TestPolicysArgumentsRun(t *testing.T) {
 			if diff := cmp.Diff([]string{`{"cents":10}`}, asked); diff != "" {
 				t.Errorf("the policy was asked (-want +got):\n%s", diff)
 			}
-			if failed := strings.Contains(string(res.Result.Output), "changed after they were approved, and were not run"); failed != (test.runs == nil) {
+			if failed := strings.Contains(string(res.Result.Output),
+				"changed after they were approved, and were not run"); failed != (test.runs == nil) {
 				t.Errorf("the model reads %s", res.Result.Output)
 			}
-			if st, err := r.Call(t.Context(), chat, res.Result.Call, user); err != nil || st.Attempt != len(test.runs) {
+			if st, err := r.Call(t.Context(), chat, res.Result.Call, user); err != nil ||
+				st.Attempt != len(test.runs) {
 				t.Errorf("it was claimed %d times, %v", st.Attempt, err)
 			}
 			r.acceptable()
@@ -70,16 +76,18 @@ func TestPolicyRulesAgainAfterACrash(t *testing.T) {
 	crash := make(chan struct{})
 	reached := make(chan struct{}, 1)
 	stuck := true
-	behind := toolLayer("behind", func(ctx context.Context, c tool.Call, next interceptor.ToolHandler) (tool.Execution, error) {
-		if stuck {
-			reached <- struct{}{}
-			<-crash
-			return tool.Execution{}, context.Canceled
-		}
-		return next(ctx, c)
-	})
+	behind := toolLayer("behind",
+		func(ctx context.Context, c tool.Call, next interceptor.ToolHandler) (tool.Execution, error) {
+			if stuck {
+				reached <- struct{}{}
+				<-crash
+				return tool.Execution{}, context.Canceled
+			}
+			return next(ctx, c)
+		})
 	r := newRig(t, agent.Config{
-		Model: fakellm.New(fakellm.Calls("transfer", `{"cents":10}`), fakellm.Says("Sent.")), Tools: []tool.Tool{transfer(&ran)},
+		Model:        fakellm.New(fakellm.Calls("transfer", `{"cents":10}`), fakellm.Says("Sent.")),
+		Tools:        []tool.Tool{transfer(&ran)},
 		Interceptors: interceptor.Chain{policy(&asked, interceptor.Allow), behind},
 	}, nil)
 	ended := r.begin("Send money.")
@@ -118,16 +126,19 @@ func (r *rig) becomesTheOutput(p tool.Pause) {
 // again, so that neither their form nor what a deploy has made of the layers
 // since costs the answer, nor has a person asked whether the call may run.
 func TestAcceptedOutputIsNotLostOverArguments(t *testing.T) {
-	job := tool.Must(tool.Func(tool.Spec{Name: "job", MayPause: true}, func(context.Context, listIn) (tool.Result[textOut], error) {
-		return tool.Pending[textOut](tool.Await{Timeout: time.Hour}), nil
-	}))
+	job := tool.Must(tool.Func(tool.Spec{Name: "job", MayPause: true},
+		func(context.Context, listIn) (tool.Result[textOut], error) {
+			return tool.Pending[textOut](tool.Await{Timeout: time.Hour}), nil
+		}))
 	for _, args := range []string{`{"ids":[1,2]}`, `{"ids":"[1,2]"}`, `"{\"ids\":[1,2]}"`} {
 		t.Run("approved "+args, func(t *testing.T) {
 			r := newRig(t, agent.Config{
-				Tools: []tool.Tool{job}, Interceptors: interceptor.Chain{interceptor.Approval(nil)}, Model: messages(calls("job", args), says("Done.")),
+				Tools: []tool.Tool{job}, Interceptors: interceptor.Chain{interceptor.Approval(nil)},
+				Model: messages(calls("job", args), says("Done.")),
 			}, &rigOptions{memory: true})
 			gate := r.say("Go.").finished(event.FinishPaused).pause("job")
-			r.becomesTheOutput(r.answer(runner.Approve(gate.ID, "grace", "")).finished(event.FinishPaused).pause("job"))
+			r.becomesTheOutput(r.answer(runner.Approve(gate.ID,
+				"grace", "")).finished(event.FinishPaused).pause("job"))
 		})
 		t.Run("allowed by a policy that reads them "+args, func(t *testing.T) {
 			policy := func(_ context.Context, c tool.Call) (v interceptor.Verdict, err error) {
@@ -136,7 +147,9 @@ func TestAcceptedOutputIsNotLostOverArguments(t *testing.T) {
 			}
 			r := newRig(t, agent.Config{
 				Tools: []tool.Tool{job}, Model: messages(calls("job", args), says("Done.")),
-				Interceptors: interceptor.Chain{interceptor.Approval(&interceptor.ApprovalOptions{Policy: policy})},
+				Interceptors: interceptor.Chain{
+					interceptor.Approval(&interceptor.ApprovalOptions{Policy: policy}),
+				},
 			}, &rigOptions{memory: true})
 			r.becomesTheOutput(r.say("Go.").finished(event.FinishPaused).pause("job"))
 		})
@@ -144,15 +157,18 @@ func TestAcceptedOutputIsNotLostOverArguments(t *testing.T) {
 	t.Run("a layer was changed meanwhile", func(t *testing.T) {
 		var n counter
 		suffix := "-v1"
-		outer := toolLayer("outer", func(ctx context.Context, c tool.Call, next interceptor.ToolHandler) (tool.Execution, error) {
-			var in textIn
-			must(t, json.Unmarshal(c.Arguments, &in))
-			c.Arguments = text(in.Text + suffix)
-			return next(ctx, c)
-		})
-		r := newRig(t, oneCall(waiting("job", tool.Once, &n), outer, interceptor.Approval(nil)), &rigOptions{memory: true})
+		outer := toolLayer("outer",
+			func(ctx context.Context, c tool.Call, next interceptor.ToolHandler) (tool.Execution, error) {
+				var in textIn
+				must(t, json.Unmarshal(c.Arguments, &in))
+				c.Arguments = text(in.Text + suffix)
+				return next(ctx, c)
+			})
+		r := newRig(t, oneCall(waiting("job", tool.Once, &n), outer, interceptor.Approval(nil)),
+			&rigOptions{memory: true})
 		gate := r.say("Go.").finished(event.FinishPaused).pause("job")
-		p := r.answer(runner.Approve(gate.ID, "grace", "")).finished(event.FinishPaused).pause("job")
+		p := r.answer(runner.Approve(gate.ID,
+			"grace", "")).finished(event.FinishPaused).pause("job")
 		suffix = "-v2"
 		r.becomesTheOutput(p)
 	})
@@ -162,10 +178,11 @@ func TestAcceptedOutputIsNotLostOverArguments(t *testing.T) {
 // arguments were encoded twice.
 func TestOperatorsWordIsNotLost(t *testing.T) {
 	var r *rig
-	job := tool.Must(tool.Func(tool.Spec{Name: "job", AskOperator: true}, func(context.Context, listIn) (tool.Result[textOut], error) {
-		r.faults.Kill()
-		return tool.Done(textOut{"x"}), nil
-	}))
+	job := tool.Must(tool.Func(tool.Spec{Name: "job", AskOperator: true},
+		func(context.Context, listIn) (tool.Result[textOut], error) {
+			r.faults.Kill()
+			return tool.Done(textOut{"x"}), nil
+		}))
 	r = newRig(t, agent.Config{
 		Tools: []tool.Tool{job}, Interceptors: interceptor.Chain{interceptor.Approval(nil)},
 		Model: messages(calls("job", `{"ids":"[1,2]"}`), says("Done.")),
@@ -185,10 +202,12 @@ func TestAnswerDoesNotUnbindAPolicy(t *testing.T) {
 	allow := interceptor.Approval(&interceptor.ApprovalOptions{Policy: func(context.Context, tool.Call) (interceptor.Verdict, error) {
 		return interceptor.Verdict{Ruling: interceptor.Allow}, nil
 	}})
-	behind := toolLayer("behind", func(ctx context.Context, c tool.Call, next interceptor.ToolHandler) (tool.Execution, error) {
-		c.Arguments, c.Answer = text("1000"), &tool.Answer{Pause: 1, Mode: tool.ModeOutput, Payload: text("paid")}
-		return next(ctx, c)
-	})
+	behind := toolLayer("behind",
+		func(ctx context.Context, c tool.Call, next interceptor.ToolHandler) (tool.Execution, error) {
+			c.Arguments, c.Answer = text("1000"), &tool.Answer{Pause: 1,
+				Mode: tool.ModeOutput, Payload: text("paid")}
+			return next(ctx, c)
+		})
 	r := newRig(t, oneCall(instant("pay", tool.Once, &n), allow, behind), &rigOptions{memory: true})
 	r.say("Pay 10.").finished(event.FinishStop)
 	if n.get("pay") != 0 {

@@ -22,18 +22,27 @@ import (
 // in between.
 func TestApprovedIsWhatRuns(t *testing.T) {
 	const asked = `{ "cents" : 9007199254740993, "note":"<é>" }`
-	gate, second := interceptor.Approval(nil), interceptor.Approval(&interceptor.ApprovalOptions{Name: "second"})
+	gate, second := interceptor.Approval(nil),
+		interceptor.Approval(&interceptor.ApprovalOptions{Name: "second"})
 	passes := 0
 	for name, test := range map[string]struct {
 		layers interceptor.Chain
 		shown  string // what each gate shows
 		runs   string // empty: nothing
 	}{
-		"as the model wrote them":        {interceptor.Chain{gate}, asked, asked},
-		"through two gates":              {interceptor.Chain{gate, second}, asked, asked},
-		"changed before they were shown": {interceptor.Chain{rewrite("halve", func(string) string { return `{"cents":2}` }), gate}, `{"cents":2}`, `{"cents":2}`},
-		"changed after they were shown":  {interceptor.Chain{gate, rewrite("double", func(string) string { return `{"cents":4}` })}, asked, ""},
-		"changed in white space only":    {interceptor.Chain{gate, rewrite("trim", func(s string) string { return strings.ReplaceAll(s, " ", "") })}, asked, ""},
+		"as the model wrote them": {interceptor.Chain{gate}, asked, asked},
+		"through two gates":       {interceptor.Chain{gate, second}, asked, asked},
+		"changed before they were shown": {interceptor.Chain{rewrite("halve", func(string) string {
+			return `{"cents":2}`
+		}), gate}, `{"cents":2}`, `{"cents":2}`},
+		"changed after they were shown": {interceptor.Chain{gate,
+			rewrite("double", func(string) string {
+				return `{"cents":4}`
+			})}, asked, ""},
+		"changed in white space only": {interceptor.Chain{gate,
+			rewrite("trim", func(s string) string {
+				return strings.ReplaceAll(s, " ", "")
+			})}, asked, ""},
 		"changed when the call went on": {interceptor.Chain{rewrite("drift", func(string) string {
 			passes++
 			return `{"cents":` + strings.Repeat("1", passes) + `}`
@@ -41,8 +50,12 @@ func TestApprovedIsWhatRuns(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var ran []string
-			model := fakellm.New(fakellm.Calls("transfer", asked), fakellm.From(func(llm.Request) fakellm.Turn { return fakellm.Says("Done.") }))
-			r := newRig(t, agent.Config{Model: model, Tools: []tool.Tool{transfer(&ran)}, Interceptors: test.layers}, nil)
+			model := fakellm.New(fakellm.Calls("transfer", asked),
+				fakellm.From(func(llm.Request) fakellm.Turn {
+					return fakellm.Says("Done.")
+				}))
+			r := newRig(t, agent.Config{Model: model, Tools: []tool.Tool{transfer(&ran)},
+				Interceptors: test.layers}, nil)
 			run := r.say("Send money.")
 			call := run.pause("transfer").Call
 			for len(run.end.Pending) > 0 {
@@ -51,7 +64,8 @@ func TestApprovedIsWhatRuns(t *testing.T) {
 					t.Errorf("%s shows %s, not %s", p.Await.Gate, p.Arguments, test.shown)
 				}
 				if len(model.Requests()) != 1 {
-					t.Errorf("the model was asked %d times before the call had settled", len(model.Requests()))
+					t.Errorf("the model was asked %d times before the call had settled",
+						len(model.Requests()))
 				}
 				r.restart()
 				run = r.answer(runner.Approve(p.ID, "bob", ""))
@@ -61,7 +75,8 @@ func TestApprovedIsWhatRuns(t *testing.T) {
 				t.Errorf("it ran with %q, not %q", got, test.runs)
 			}
 			res := r.result(call)
-			if res.Error != (test.runs == "") || res.Error && !strings.Contains(string(res.Output), "changed after they were approved, and were not run") {
+			if res.Error != (test.runs == "") || res.Error && !strings.Contains(string(res.Output),
+				"changed after they were approved, and were not run") {
 				t.Errorf("the model reads %s", res.Output)
 			}
 			if got := string(r.transcript().History[1].ToolCalls()[0].Arguments); got != asked {
@@ -76,14 +91,15 @@ func TestApprovedIsWhatRuns(t *testing.T) {
 // denied comes no further.
 func TestALayerCannotOverruleAGate(t *testing.T) {
 	var ran []string
-	pushy := interceptor.Layer{Name: "pushy", Tool: func(next interceptor.ToolHandler) interceptor.ToolHandler {
-		return func(ctx context.Context, c tool.Call) (tool.Execution, error) {
-			if len(c.Decisions) == 0 {
-				return tool.Execution{Await: &tool.Await{Prompt: "May it?"}}, nil
+	pushy := interceptor.Layer{Name: "pushy",
+		Tool: func(next interceptor.ToolHandler) interceptor.ToolHandler {
+			return func(ctx context.Context, c tool.Call) (tool.Execution, error) {
+				if len(c.Decisions) == 0 {
+					return tool.Execution{Await: &tool.Await{Prompt: "May it?"}}, nil
+				}
+				return next(ctx, c)
 			}
-			return next(ctx, c)
-		}
-	}}
+		}}
 	r := newRig(t, agent.Config{
 		Model: fakellm.New(fakellm.Calls("transfer", `{"cents":1}`), fakellm.Says("I see.")),
 		Tools: []tool.Tool{transfer(&ran)}, Interceptors: interceptor.Chain{pushy},
@@ -101,7 +117,8 @@ func TestEditedArgumentsTooLarge(t *testing.T) {
 	for name, limit := range map[string]int{"by default": 0, "of one's own": 1000} {
 		t.Run(name, func(t *testing.T) {
 			var n counter
-			c := gated(&n, fakellm.New(fakellm.Calls("refund", `{"text":"a"}`), fakellm.Says("Done.")))
+			c := gated(&n,
+				fakellm.New(fakellm.Calls("refund", `{"text":"a"}`), fakellm.Says("Done.")))
 			c.ToolLimits.Arguments = limit
 			r := newRig(t, c, nil)
 			p := r.say("Go.").finished(event.FinishPaused).pause("refund")
@@ -109,12 +126,15 @@ func TestEditedArgumentsTooLarge(t *testing.T) {
 				limit = 256 << 10
 			}
 			fits := strings.Repeat("x", limit-len(text("")))
-			_, err := r.Resume(t.Context(), chat, runner.ApproveEdited(p.ID, "bob", "", textIn{fits + "x"}))
-			if !errors.Is(err, session.ErrInvalidResumePayload) || !strings.Contains(err.Error(), fmt.Sprint(limit)) {
+			_, err := r.Resume(t.Context(), chat,
+				runner.ApproveEdited(p.ID, "bob", "", textIn{fits + "x"}))
+			if !errors.Is(err, session.ErrInvalidResumePayload) ||
+				!strings.Contains(err.Error(), fmt.Sprint(limit)) {
 				t.Errorf("Resume: %v", err)
 			}
 			r.answer(runner.ApproveEdited(p.ID, "bob", "", textIn{fits})).finished(event.FinishStop)
-			if got := r.result(p.Call).Output; n.get("refund") != 1 || string(got) != string(text(fits)) {
+			if got := r.result(p.Call).Output; n.get("refund") != 1 ||
+				string(got) != string(text(fits)) {
 				t.Errorf("it ran %d times; the result has %d bytes", n.get("refund"), len(got))
 			}
 		})
@@ -128,7 +148,10 @@ func TestEditedArguments(t *testing.T) {
 	model := fakellm.New(fakellm.Calls("transfer", `{"cents":1000}`), fakellm.Says("Sent."))
 	r := newRig(t, agent.Config{
 		Model: model, Tools: []tool.Tool{transfer(&ran)},
-		Interceptors: interceptor.Chain{interceptor.Approval(nil), interceptor.Approval(&interceptor.ApprovalOptions{Name: "boss"})},
+		Interceptors: interceptor.Chain{
+			interceptor.Approval(nil),
+			interceptor.Approval(&interceptor.ApprovalOptions{Name: "boss"}),
+		},
 	}, nil)
 	p := r.say("Send money.").pause("transfer")
 	if !strings.Contains(string(p.Await.Schema), `"cents"`) { // for a form in which they are edited
@@ -150,18 +173,24 @@ func TestEditedArguments(t *testing.T) {
 			t.Errorf("%s: the error is %v", what, err)
 		}
 	}
-	if _, err := r.Resume(t.Context(), chat, runner.Resumption{Pause: p.ID, Decision: &tool.Decision{Arguments: json.RawMessage(`{"cents":1}`)}}); !errors.Is(err, session.ErrInvalidResumePayload) {
+	if _, err := r.Resume(t.Context(), chat, runner.Resumption{
+		Pause: p.ID, Decision: &tool.Decision{Arguments: json.RawMessage(`{"cents":1}`)},
+	}); !errors.Is(err, session.ErrInvalidResumePayload) {
 		t.Errorf("a denial with arguments: %v", err)
 	}
-	if _, err := r.Resume(t.Context(), chat, runner.Complete(p.ID, "bob", json.RawMessage(`true`))); !errors.Is(err, session.ErrInvalidResumePayload) {
+	if _, err := r.Resume(t.Context(), chat,
+		runner.Complete(p.ID, "bob", json.RawMessage(`true`))); !errors.Is(err,
+		session.ErrInvalidResumePayload) {
 		t.Errorf("an output in place of a decision: %v", err)
 	}
 	note := strings.Repeat("half of it. ", 200) // lies outside of the head
 	half := map[string]any{"cents": json.Number("9007199254740993"), "note": note}
-	p = r.answer(runner.ApproveEdited(p.ID, "bob", "half of it", half)).finished(event.FinishPaused).pause("transfer")
+	p = r.answer(runner.ApproveEdited(p.ID, "bob",
+		"half of it", half)).finished(event.FinishPaused).pause("transfer")
 	want := `{"cents":9007199254740993,"note":"` + note + `"}`
 	if string(p.Arguments) != want || len(ran) != 0 || len(model.Requests()) != 1 {
-		t.Errorf("the next gate shows %s; it ran with %q; the model was asked %d times", p.Arguments, ran, len(model.Requests()))
+		t.Errorf("the next gate shows %s; it ran with %q; the model was asked %d times",
+			p.Arguments, ran, len(model.Requests()))
 	}
 	r.restart()
 	r.answer(runner.Approve(p.ID, "bea", "")).finished(event.FinishStop)
@@ -176,7 +205,8 @@ func TestEditedArguments(t *testing.T) {
 	}
 	c, err := r.Call(t.Context(), chat, p.Call, user)
 	must(t, err)
-	if len(c.Decisions) != 2 || string(c.Decisions[0].Arguments) != want || c.Decisions[1].Arguments != nil {
+	if len(c.Decisions) != 2 || string(c.Decisions[0].Arguments) != want ||
+		c.Decisions[1].Arguments != nil {
 		t.Errorf("the decisions are %+v", c.Decisions)
 	}
 	r.acceptable()
@@ -185,21 +215,27 @@ func TestEditedArguments(t *testing.T) {
 // Edited arguments may come encoded twice as well, with null for a list: the
 // next approver sees, and the tool gets, the form that fits.
 func TestEditedArgumentsThatWereEncodedTwice(t *testing.T) {
-	for edited, want := range map[string]string{`{"ids":"[3]"}`: `{"ids":[3]}`, `"{\"ids\":null}"`: `{"ids":null}`, `{"ids":null}`: `{"ids":null}`} {
+	for edited, want := range map[string]string{`{"ids":"[3]"}`: `{"ids":[3]}`,
+		`"{\"ids\":null}"`: `{"ids":null}`, `{"ids":null}`: `{"ids":null}`} {
 		t.Run(edited, func(t *testing.T) {
 			var ran []string
 			r := newRig(t, agent.Config{
-				Tools: []tool.Tool{lister(&ran)}, Model: fakellm.New(fakellm.Calls("list", `{"ids":[1]}`), fakellm.Says("Done.")),
+				Tools: []tool.Tool{lister(&ran)},
+				Model: fakellm.New(fakellm.Calls("list", `{"ids":[1]}`), fakellm.Says("Done.")),
 				Interceptors: interceptor.Chain{
-					interceptor.Approval(&interceptor.ApprovalOptions{Name: "first"}), interceptor.Approval(&interceptor.ApprovalOptions{Name: "second"}),
+					interceptor.Approval(&interceptor.ApprovalOptions{Name: "first"}),
+					interceptor.Approval(&interceptor.ApprovalOptions{Name: "second"}),
 				},
 			}, nil)
 			p := r.say("Go.").finished(event.FinishPaused).pause("list")
-			if _, err := r.Resume(t.Context(), chat, runner.ApproveEdited(p.ID, "bob", "", json.RawMessage(`{"ids":"[3"}`))); !errors.Is(err, session.ErrInvalidResumePayload) {
+			if _, err := r.Resume(t.Context(), chat, runner.ApproveEdited(p.ID, "bob", "",
+				json.RawMessage(`{"ids":"[3"}`))); !errors.Is(err,
+				session.ErrInvalidResumePayload) {
 				t.Errorf("half a list is told %v", err)
 			}
 			r.restart()
-			p = r.answer(runner.ApproveEdited(p.ID, "bob", "", json.RawMessage(edited))).finished(event.FinishPaused).pause("list")
+			p = r.answer(runner.ApproveEdited(p.ID, "bob",
+				"", json.RawMessage(edited))).finished(event.FinishPaused).pause("list")
 			if string(p.Arguments) != want {
 				t.Errorf("the second gate is shown %s", p.Arguments)
 			}

@@ -27,7 +27,11 @@ func gated(n *counter, model llm.Model, gates ...string) agent.Config {
 	if len(gates) == 0 {
 		gates = []string{"approval"}
 	}
-	c := agent.Config{Model: model, Tools: []tool.Tool{instant("refund", tool.Once, n), instant("audit", tool.ReadOnly, n)}}
+	c := agent.Config{
+		Model: model, Tools: []tool.Tool{
+			instant("refund", tool.Once, n), instant("audit", tool.ReadOnly, n),
+		},
+	}
 	for _, g := range gates {
 		c.Interceptors = append(c.Interceptors, interceptor.Approval(&interceptor.ApprovalOptions{
 			Name: g, Tools: []string{"refund"}, Prompt: func(tool.Call) string { return g + "?" },
@@ -56,7 +60,8 @@ func TestGateRefusals(t *testing.T) {
 		"denied without a reason": {func(r *rig, now *clock, p tool.Pause) {
 			_, err := r.Resume(r.t.Context(), chat, runner.Deny(p.ID, "bob", ""))
 			must(r.t, err)
-		}, event.Denied, "bob", "The call was refused, and the tool was not run. Do not try again unless you are told to."},
+		}, event.Denied, "bob",
+			"The call was refused, and the tool was not run. Do not try again unless you are told to."},
 		"cancelled": {func(r *rig, now *clock, p tool.Pause) {
 			_, err := r.Cancel(r.t.Context(), chat, p.Call, "bob", "no longer wanted")
 			must(r.t, err)
@@ -66,21 +71,26 @@ func TestGateRefusals(t *testing.T) {
 				r.t.Errorf("the approval waits for %v", got)
 			}
 			now.pass(7 * 24 * time.Hour)
-		}, event.Expired, "deadline", "Expired. Nobody approved the call before its deadline. The tool was not run."},
+		}, event.Expired, "deadline",
+			"Expired. Nobody approved the call before its deadline. The tool was not run."},
 		"superseded": {func(r *rig, now *clock, p tool.Pause) {
-			watch(r.t, r.Run(r.t.Context(), user, chat, llm.UserText("Never mind."), &runner.RunOptions{Supersede: true})).finished(event.FinishStop)
-		}, event.Denied, user, "Denied: the user sent another message instead of an answer. The tool was not run."},
+			watch(r.t, r.Run(r.t.Context(), user, chat, llm.UserText("Never mind."),
+				&runner.RunOptions{Supersede: true})).finished(event.FinishStop)
+		}, event.Denied, user,
+			"Denied: the user sent another message instead of an answer. The tool was not run."},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var n counter
-			model := fakellm.New(fakellm.Calls("refund", `{"text":"order 7"}`).And("audit", `{"text":"log"}`), fakellm.Says("I see."), fakellm.Says("Bye."))
+			model := fakellm.New(fakellm.Calls("refund", `{"text":"order 7"}`).And("audit",
+				`{"text":"log"}`), fakellm.Says("I see."), fakellm.Says("Bye."))
 			now := newClock()
 			r := newRig(t, gated(&n, model), at(now))
 			p := r.say("Refund order 7.").finished(event.FinishPaused).pause("refund")
 			test.refuse(r, now, p)
 			r.carryOn().finished(event.FinishStop)
 			if n.get("refund") != 0 || n.get("audit") != 1 {
-				t.Errorf("refund was entered %d times, audit %d times", n.get("refund"), n.get("audit"))
+				t.Errorf("refund was entered %d times, audit %d times",
+					n.get("refund"), n.get("audit"))
 			}
 			res := r.result(p.Call)
 			if want := string(toolbox.Text(test.want)); !res.Error || string(res.Output) != want {
@@ -103,14 +113,18 @@ func TestGateRefusals(t *testing.T) {
 // TestDeniedByPolicy: no person is asked, and the model reads why.
 func TestDeniedByPolicy(t *testing.T) {
 	var n counter
-	c := gated(&n, fakellm.New(fakellm.Calls("refund", `{"text":"order 7"}`), fakellm.Says("I see.")))
+	c := gated(&n,
+		fakellm.New(fakellm.Calls("refund", `{"text":"order 7"}`), fakellm.Says("I see.")))
 	c.Interceptors = interceptor.Chain{interceptor.Approval(&interceptor.ApprovalOptions{
 		Policy: func(context.Context, tool.Call) (interceptor.Verdict, error) {
-			return interceptor.Verdict{Ruling: interceptor.Deny, Reason: "no refunds on Fridays"}, nil
+			return interceptor.Verdict{Ruling: interceptor.Deny,
+				Reason: "no refunds on Fridays"}, nil
 		}})}
 	r := newRig(t, c, nil)
 	res := of[event.Result](r.say("Refund order 7.").finished(event.FinishStop))
-	if len(res) != 1 || res[0].Status != event.Denied || !strings.Contains(string(res[0].Result.Output), "no refunds on Fridays") || n.get("refund") != 0 {
+	if len(res) != 1 || res[0].Status != event.Denied ||
+		!strings.Contains(string(res[0].Result.Output), "no refunds on Fridays") ||
+		n.get("refund") != 0 {
 		t.Errorf("the result is %v, refund was entered %d times", res, n.get("refund"))
 	}
 }
@@ -123,13 +137,23 @@ func TestPolicies(t *testing.T) {
 		policy interceptor.Policy
 		want   string // the status of the result, or the prompt
 	}{
-		"allows": {func(context.Context, tool.Call) (V, error) { return V{Ruling: interceptor.Allow}, nil }, "done"},
-		"denies": {func(context.Context, tool.Call) (V, error) { return V{Ruling: interceptor.Deny}, nil }, "denied"},
-		"asks":   {func(context.Context, tool.Call) (V, error) { return V{Reason: "a large sum"}, nil }, "Run refund? (a large sum)"},
-		"errs":   {func(context.Context, tool.Call) (V, error) { return V{Ruling: interceptor.Allow}, errors.New("no") }, "Run refund? (the policy failed)"},
-		"panics": {func(context.Context, tool.Call) (V, error) { panic("no") }, "Run refund? (the policy failed)"},
+		"allows": {func(context.Context, tool.Call) (V, error) {
+			return V{Ruling: interceptor.Allow}, nil
+		}, "done"},
+		"denies": {func(context.Context, tool.Call) (V, error) {
+			return V{Ruling: interceptor.Deny}, nil
+		}, "denied"},
+		"asks": {func(context.Context, tool.Call) (V, error) {
+			return V{Reason: "a large sum"}, nil
+		}, "Run refund? (a large sum)"},
+		"errs": {func(context.Context, tool.Call) (V, error) {
+			return V{Ruling: interceptor.Allow}, errors.New("no")
+		}, "Run refund? (the policy failed)"},
+		"panics": {func(context.Context, tool.Call) (V, error) { panic("no") },
+			"Run refund? (the policy failed)"},
 		"rules by the arguments": {func(_ context.Context, c tool.Call) (V, error) {
-			if strings.Contains(string(c.Arguments), "order 7") && c.User == user && c.Session == chat && c.Effect == tool.Once {
+			if strings.Contains(string(c.Arguments), "order 7") && c.User == user &&
+				c.Session == chat && c.Effect == tool.Once {
 				return V{Ruling: interceptor.Allow}, nil
 			}
 			return V{}, nil
@@ -137,8 +161,11 @@ func TestPolicies(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var n counter
-			c := gated(&n, fakellm.New(fakellm.Calls("refund", `{"text":"order 7"}`), fakellm.Says("I see.")))
-			c.Interceptors = interceptor.Chain{interceptor.Approval(&interceptor.ApprovalOptions{Policy: test.policy})}
+			c := gated(&n,
+				fakellm.New(fakellm.Calls("refund", `{"text":"order 7"}`), fakellm.Says("I see.")))
+			c.Interceptors = interceptor.Chain{
+				interceptor.Approval(&interceptor.ApprovalOptions{Policy: test.policy}),
+			}
 			r := newRig(t, c, nil)
 			run := r.say("Refund order 7.")
 			got := ""
@@ -149,7 +176,8 @@ func TestPolicies(t *testing.T) {
 				got += p.Pause.Await.Prompt
 			}
 			if got != test.want || (n.get("refund") > 0) != (test.want == "done") {
-				t.Errorf("it came to %q, not %q; refund was entered %d times", got, test.want, n.get("refund"))
+				t.Errorf("it came to %q, not %q; refund was entered %d times", got,
+					test.want, n.get("refund"))
 			}
 		})
 	}
@@ -165,7 +193,8 @@ func TestTwoGates(t *testing.T) {
 	if first.Await.Gate != "clerk" || first.Await.Prompt != "clerk?" || first.Number != 1 {
 		t.Fatalf("first asks %+v", first.Await)
 	}
-	second := r.answer(runner.Approve(first.ID, "carl", "fine")).finished(event.FinishPaused).pause("refund")
+	second := r.answer(runner.Approve(first.ID,
+		"carl", "fine")).finished(event.FinishPaused).pause("refund")
 	if second.Await.Gate != "boss" || second.Number != 2 || second.ID == first.ID {
 		t.Fatalf("then asks %+v", second.Await)
 	}
@@ -175,19 +204,24 @@ func TestTwoGates(t *testing.T) {
 	if !res.Receipts[0].Duplicate {
 		t.Error("the first gate's decision was taken twice")
 	}
-	if _, err := r.Resume(t.Context(), chat, runner.Deny(first.ID, "carl", "not fine")); !errors.Is(err, session.ErrResumeConflict) {
+	if _, err := r.Resume(t.Context(), chat,
+		runner.Deny(first.ID, "carl", "not fine")); !errors.Is(err, session.ErrResumeConflict) {
 		t.Errorf("the first gate decides otherwise: %v", err)
 	}
 	var required *session.PauseRequiredError
-	if _, err := r.Resume(t.Context(), chat, runner.Approve(first.Call, "carl", "both")); !errors.As(err, &required) || required.Open != second.ID {
+	if _, err := r.Resume(t.Context(), chat, runner.Approve(first.Call,
+		"carl", "both")); !errors.As(err, &required) || required.Open != second.ID {
 		t.Errorf("a decision that names no pause: %v", err)
 	}
-	if again := r.carryOn().finished(event.FinishPaused).pause("refund"); again.ID != second.ID || n.get("refund") != 0 {
-		t.Fatalf("after all that, %s waits, and refund was entered %d times", again.ID, n.get("refund"))
+	if again := r.carryOn().finished(event.FinishPaused).pause("refund"); again.ID != second.ID ||
+		n.get("refund") != 0 {
+		t.Fatalf("after all that, %s waits, and refund was entered %d times",
+			again.ID, n.get("refund"))
 	}
 	r.answer(runner.Approve(second.ID, "bea", "")).finished(event.FinishStop)
 	if n.get("refund") != 1 || len(model.Requests()) != 2 {
-		t.Errorf("refund was entered %d times, the model called %d times", n.get("refund"), len(model.Requests()))
+		t.Errorf("refund was entered %d times, the model called %d times",
+			n.get("refund"), len(model.Requests()))
 	}
 }
 
@@ -200,7 +234,8 @@ func TestSecondGateDenies(t *testing.T) {
 	p = r.answer(runner.Approve(p.ID, "carl", "")).pause("refund")
 	r.answer(runner.Deny(p.ID, "bea", "too much")).finished(event.FinishStop)
 	if n.get("refund") != 0 || !strings.Contains(string(r.result(p.Call).Output), "too much") {
-		t.Errorf("refund was entered %d times; the result is %s", n.get("refund"), r.result(p.Call).Output)
+		t.Errorf("refund was entered %d times; the result is %s",
+			n.get("refund"), r.result(p.Call).Output)
 	}
 }
 
@@ -212,10 +247,12 @@ func TestDecisionsAreKept(t *testing.T) {
 	r := newRig(t, gated(&n, fakellm.New(fakellm.Calls("refund", `{"text":"order 7"}`), fakellm.Says("I see.")), "clerk", "boss"), at(now))
 	p := r.say("Refund order 7.").pause("refund")
 	now.pass(time.Minute)
-	p = r.answer(runner.ApproveEdited(p.ID, "carl", "half of it", textIn{"half of order 7"})).pause("refund")
+	p = r.answer(runner.ApproveEdited(p.ID, "carl", "half of it",
+		textIn{"half of order 7"})).pause("refund")
 	want := []tool.Decision{{
 		Gate: "clerk", Approved: true, Reason: "half of it", By: "carl", At: now.now(),
-		Shown: tool.HashArguments(json.RawMessage(`{"text":"order 7"}`)), Arguments: json.RawMessage(`{"text":"half of order 7"}`),
+		Shown:     tool.HashArguments(json.RawMessage(`{"text":"order 7"}`)),
+		Arguments: json.RawMessage(`{"text":"half of order 7"}`),
 	}}
 	kept := func() []tool.Decision {
 		t.Helper()
@@ -230,7 +267,8 @@ func TestDecisionsAreKept(t *testing.T) {
 	r.answer(runner.Deny(p.ID, "bea", "too much")).finished(event.FinishStop)
 	r.restart()
 	want = append(want, tool.Decision{
-		Gate: "boss", Reason: "too much", By: "bea", At: now.now(), Shown: tool.HashArguments(json.RawMessage(`{"text":"half of order 7"}`)),
+		Gate: "boss", Reason: "too much", By: "bea", At: now.now(),
+		Shown: tool.HashArguments(json.RawMessage(`{"text":"half of order 7"}`)),
 	})
 	if diff := cmp.Diff(want, kept()); diff != "" {
 		t.Errorf("once it has settled (-want +got):\n%s", diff)
@@ -252,11 +290,13 @@ func TestRefusedAfterItHadBegun(t *testing.T) {
 	const begun = "Its work had begun before, and may have had effects."
 	for name, deny := range map[string]func(r *rig, p tool.Pause){
 		"by a person": func(r *rig, p tool.Pause) {
-			p = r.answer(runner.Complete(p.ID, "ci", text("v2"))).finished(event.FinishPaused).pause("deploy")
+			p = r.answer(runner.Complete(p.ID,
+				"ci", text("v2"))).finished(event.FinishPaused).pause("deploy")
 			r.answer(runner.Deny(p.ID, "bob", "bad output"))
 		},
 		"by a cancellation": func(r *rig, p tool.Pause) {
-			p = r.answer(runner.Complete(p.ID, "ci", text("v2"))).finished(event.FinishPaused).pause("deploy")
+			p = r.answer(runner.Complete(p.ID,
+				"ci", text("v2"))).finished(event.FinishPaused).pause("deploy")
 			_, err := r.Cancel(r.t.Context(), chat, p.Call, "bob", "bad output")
 			must(r.t, err)
 			r.carryOn()
@@ -271,12 +311,14 @@ func TestRefusedAfterItHadBegun(t *testing.T) {
 		},
 	} {
 		r := newRig(t, agent.Config{
-			Model: model, Tools: []tool.Tool{waiting("deploy", tool.Once, &n)}, Interceptors: interceptor.Chain{review},
+			Model: model, Tools: []tool.Tool{waiting("deploy", tool.Once, &n)},
+			Interceptors: interceptor.Chain{review},
 		}, nil)
 		p := r.say("Deploy.").finished(event.FinishPaused).pause("deploy")
 		deny(r, p)
 		res := r.result(p.Call)
-		if !res.Error || !strings.Contains(string(res.Output), begun) && !strings.Contains(string(res.Output), "The work had begun") {
+		if !res.Error || !strings.Contains(string(res.Output), begun) &&
+			!strings.Contains(string(res.Output), "The work had begun") {
 			t.Errorf("%s: the model reads %s", name, res.Output)
 		}
 		r.acceptable()

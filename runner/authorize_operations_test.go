@@ -29,9 +29,12 @@ import (
 // program itself calls Close and Work, and all that ReadToken tells stands in
 // the token.
 var operations = map[string]runner.OperationKind{
-	"Run": runner.OpRun, "Continue": runner.OpContinue, "Resume": runner.OpResume, "Progress": runner.OpProgress,
-	"Cancel": runner.OpCancel, "CancelSession": runner.OpCancelSession, "Extend": runner.OpExtend, "Delete": runner.OpDelete,
-	"Find": runner.OpFind, "Pending": runner.OpPending, "Sessions": runner.OpList, "Show": runner.OpShow, "Call": runner.OpShow,
+	"Run": runner.OpRun, "Continue": runner.OpContinue, "Resume": runner.OpResume,
+	"Progress": runner.OpProgress,
+	"Cancel":   runner.OpCancel, "CancelSession": runner.OpCancelSession, "Extend": runner.OpExtend,
+	"Delete": runner.OpDelete,
+	"Find":   runner.OpFind, "Pending": runner.OpPending, "Sessions": runner.OpList,
+	"Show": runner.OpShow, "Call": runner.OpShow,
 	"Follow": runner.OpFollow, "MintToken": runner.OpMint, "RotateTokenKeys": runner.OpRotate,
 	"Close": "", "Work": "", "ReadToken": "",
 }
@@ -61,8 +64,10 @@ func TestEveryExportedOperationIsAuthorized(t *testing.T) {
 	before := printed(r.transcript())
 	values := map[reflect.Type]reflect.Value{}
 	for _, v := range []any{
-		runner.Actor("mallory"), []runner.Resumption{runner.Approve(p.ID, "mallory", "")}, runner.Ref{Pause: p.ID},
-		llm.UserText("Hi."), session.PauseFilter{Session: chat}, session.Filter{User: user}, time.Now().Add(time.Hour),
+		runner.Actor("mallory"), []runner.Resumption{runner.Approve(p.ID, "mallory", "")},
+		runner.Ref{Pause: p.ID},
+		llm.UserText("Hi."), session.PauseFilter{Session: chat}, session.Filter{User: user},
+		time.Now().Add(time.Hour),
 		runner.Grant{Session: chat, Pause: p.ID, Permits: []tool.Permit{tool.PermitApprove}},
 	} {
 		values[reflect.TypeOf(v)] = reflect.ValueOf(v)
@@ -79,7 +84,9 @@ func TestEveryExportedOperationIsAuthorized(t *testing.T) {
 			continue
 		}
 		asked = nil
-		err := called(t, rn.Method(i), values, map[bool][]string{false: {chat, p.ID}, true: {"mallory", chat}}[name == "Run"])
+		err := called(t, rn.Method(i), values, map[bool][]string{
+			false: {chat, p.ID}, true: {"mallory", chat},
+		}[name == "Run"])
 		if !errors.Is(err, no) || !errors.Is(err, runner.ErrNotAllowed) {
 			t.Errorf("%s is not refused: %v", name, err)
 		}
@@ -89,7 +96,8 @@ func TestEveryExportedOperationIsAuthorized(t *testing.T) {
 		if len(asked) == 1 && kind != runner.OpRotate && asked[0].User != user {
 			t.Errorf("%s doesn't say whose session it is about: %+v", name, asked[0])
 		}
-		if len(asked) == 1 && asked[0].Call != "" && (asked[0].Tool != "refund" || asked[0].Pause != p.ID && kind != runner.OpShow) {
+		if len(asked) == 1 && asked[0].Call != "" && (asked[0].Tool != "refund" ||
+			asked[0].Pause != p.ID && kind != runner.OpShow) {
 			t.Errorf("%s doesn't say which tool and pause it is about: %+v", name, asked[0])
 		}
 	}
@@ -111,7 +119,8 @@ func TestEveryExportedOperationIsAuthorized(t *testing.T) {
 // called calls a method and returns its error, or the one that ends what it
 // yields. Strings are taken from names, in order; what is not among values is
 // the zero value.
-func called(t *testing.T, method reflect.Value, values map[reflect.Type]reflect.Value, names []string) error {
+func called(t *testing.T, method reflect.Value, values map[reflect.Type]reflect.Value,
+	names []string) error {
 	t.Helper()
 	args := []reflect.Value{reflect.ValueOf(t.Context())}
 	for i := 1; i < method.Type().NumIn(); i++ {
@@ -175,8 +184,9 @@ func TestOperationsSayWhatARuleNeeds(t *testing.T) {
 	var last runner.Operation
 	var n counter
 	r := newRig(t, agent.Config{
-		Tools: []tool.Tool{instant("refund", tool.Once, &n)}, Interceptors: interceptor.Chain{interceptor.Approval(nil)},
-		Model: messages(calls("refund", `{"text":"10"}`), says("Done.")),
+		Tools:        []tool.Tool{instant("refund", tool.Once, &n)},
+		Interceptors: interceptor.Chain{interceptor.Approval(nil)},
+		Model:        messages(calls("refund", `{"text":"10"}`), says("Done.")),
 	}, &rigOptions{runner: &runner.Options{Authorizer: func(_ context.Context, op runner.Operation) error {
 		if last = op; op.Kind == runner.OpResume || op.Kind == runner.OpMint {
 			return errors.New("no")
@@ -185,9 +195,11 @@ func TestOperationsSayWhatARuleNeeds(t *testing.T) {
 	}}})
 	p := r.say("Go.").finished(event.FinishPaused).pause("refund")
 	for want, in := range map[runner.AnswerKind]runner.Resumption{
-		runner.AnswerApprove: runner.Approve(p.ID, "eve", ""), runner.AnswerDeny: runner.Deny(p.ID, "eve", ""),
-		runner.AnswerEdit: runner.ApproveEdited(p.ID, "eve", "", textIn{"5"}), runner.AnswerComplete: runner.Complete(p.ID, "eve", text("v")),
-		runner.AnswerFail: runner.Fail(p.ID, "eve", "", false),
+		runner.AnswerApprove:  runner.Approve(p.ID, "eve", ""),
+		runner.AnswerDeny:     runner.Deny(p.ID, "eve", ""),
+		runner.AnswerEdit:     runner.ApproveEdited(p.ID, "eve", "", textIn{"5"}),
+		runner.AnswerComplete: runner.Complete(p.ID, "eve", text("v")),
+		runner.AnswerFail:     runner.Fail(p.ID, "eve", "", false),
 	} {
 		if _, err := r.Resume(t.Context(), chat, in); !errors.Is(err, runner.ErrNotAllowed) {
 			t.Errorf("%s: %v", want, err)
@@ -196,11 +208,15 @@ func TestOperationsSayWhatARuleNeeds(t *testing.T) {
 			t.Errorf("%s is asked for as %+v", want, last)
 		}
 	}
-	_, err := r.MintToken(t.Context(), runner.Grant{Session: chat, Pause: p.ID, Permits: []tool.Permit{tool.PermitDeny}, Holder: "grace"}, user)
-	if !errors.Is(err, runner.ErrNotAllowed) || len(last.Permits) != 1 || last.Permits[0] != tool.PermitDeny || last.Holder != "grace" || !last.Own() {
+	_, err := r.MintToken(t.Context(), runner.Grant{Session: chat, Pause: p.ID,
+		Permits: []tool.Permit{tool.PermitDeny}, Holder: "grace"}, user)
+	if !errors.Is(err, runner.ErrNotAllowed) || len(last.Permits) != 1 ||
+		last.Permits[0] != tool.PermitDeny || last.Holder != "grace" || !last.Own() {
 		t.Errorf("a token is asked for as %+v, %v", last, err)
 	}
-	drained(t, r.Pending(t.Context(), session.PauseFilter{User: user, Tool: "refund", Limit: 3}, user))
+	drained(t, r.Pending(t.Context(), session.PauseFilter{
+		User: user, Tool: "refund", Limit: 3,
+	}, user))
 	if last.Pauses != (session.PauseFilter{User: user, Tool: "refund", Limit: 3}) || !last.Own() {
 		t.Errorf("an inbox is asked for as %+v", last)
 	}
@@ -225,13 +241,14 @@ func TestAuthorizerSeesEveryOperation(t *testing.T) {
 		Tools: []tool.Tool{messageTool(&n)},
 		Model: messages(calls("ask", `{"text":"q"}`), says("Done.")),
 	}
-	r := newRig(t, config, &rigOptions{runner: &runner.Options{Authorizer: func(_ context.Context, op runner.Operation) error {
-		asked[op.Kind]++
-		if !allow {
-			return denied
-		}
-		return nil
-	}}})
+	r := newRig(t, config,
+		&rigOptions{runner: &runner.Options{Authorizer: func(_ context.Context, op runner.Operation) error {
+			asked[op.Kind]++
+			if !allow {
+				return denied
+			}
+			return nil
+		}}})
 	p := r.say("Go.").finished(event.FinishPaused).pause("ask")
 	before := printed(r.transcript())
 	allow = false
@@ -250,9 +267,12 @@ func TestAuthorizerSeesEveryOperation(t *testing.T) {
 		list = err
 	}
 	for what, err := range map[string]error{
-		"run": r.say("Hi.").err, "continue": r.carryOn().err, "resume": resume, "cancel": cancel, "find": find, "find nothing": findNone, "rotate": r.RotateTokenKeys(ctx, user, nil), "show": show, "call": call,
+		"run": r.say("Hi.").err, "continue": r.carryOn().err, "resume": resume, "cancel": cancel,
+		"find": find, "find nothing": findNone, "rotate": r.RotateTokenKeys(ctx, user, nil),
+		"show": show, "call": call,
 		"pending": pending, "list": list, "follow": watch(t, r.Follow(ctx, chat, user, nil)).err,
-		"progress": r.Progress(ctx, chat, p.Call, user, tool.Progress{}), "extend": r.Extend(ctx, chat, p.ID, user, time.Time{}),
+		"progress":       r.Progress(ctx, chat, p.Call, user, tool.Progress{}),
+		"extend":         r.Extend(ctx, chat, p.ID, user, time.Time{}),
 		"cancel session": r.CancelSession(ctx, chat, user, ""), "delete": r.Delete(ctx, chat, user),
 	} {
 		if !errors.Is(err, denied) {

@@ -19,7 +19,9 @@ import (
 )
 
 func TestCancelWhileRunning(t *testing.T) {
-	done := func(context.Context) (tool.Result[textOut], error) { return tool.Done(textOut{"done"}), nil }
+	done := func(context.Context) (tool.Result[textOut], error) {
+		return tool.Done(textOut{"done"}), nil
+	}
 	for _, c := range []struct {
 		name   string
 		effect tool.Effect
@@ -29,13 +31,20 @@ func TestCancelWhileRunning(t *testing.T) {
 		fate   session.Fate
 	}{
 		{"it returns a result", tool.Once, done, event.Done, "done", session.Superseded},
-		{"it returns a result, idempotent", tool.Idempotent, done, event.Done, "done", session.Superseded},
+		{"it returns a result, idempotent", tool.Idempotent, done, event.Done,
+			"done", session.Superseded},
 		{"it returns an error", tool.Once,
-			func(ctx context.Context) (tool.Result[textOut], error) { return nil, ctx.Err() }, event.Cancelled, "had begun", ""},
+			func(ctx context.Context) (tool.Result[textOut], error) {
+				return nil, ctx.Err()
+			}, event.Cancelled, "had begun", ""},
 		{"it returns an error, idempotent", tool.Idempotent,
-			func(ctx context.Context) (tool.Result[textOut], error) { return nil, ctx.Err() }, event.Cancelled, "had begun", ""},
+			func(ctx context.Context) (tool.Result[textOut], error) {
+				return nil, ctx.Err()
+			}, event.Cancelled, "had begun", ""},
 		{"it asks to pause", tool.Once,
-			func(context.Context) (tool.Result[textOut], error) { return tool.Pending[textOut](tool.Await{}), nil },
+			func(context.Context) (tool.Result[textOut], error) {
+				return tool.Pending[textOut](tool.Await{}), nil
+			},
 			event.Cancelled, "had begun", ""},
 		{"it goes on", tool.Once, nil, event.Unknown, "unknown", ""},
 		{"it goes on, idempotent", tool.Idempotent, nil, event.Cancelled, "had begun", ""},
@@ -43,7 +52,8 @@ func TestCancelWhileRunning(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				entered, let := make(chan string, 1), make(chan struct{})
-				deploy := tool.Must(tool.Func(tool.Spec{Name: "deploy", Effect: c.effect, MayPause: true},
+				deploy := tool.Must(tool.Func(tool.Spec{Name: "deploy",
+					Effect: c.effect, MayPause: true},
 					func(ctx context.Context, _ textIn) (tool.Result[textOut], error) {
 						entered <- tool.CallFrom(ctx).ID
 						if <-ctx.Done(); c.end == nil {
@@ -54,7 +64,8 @@ func TestCancelWhileRunning(t *testing.T) {
 					}))
 				r := newRig(t, agent.Config{
 					Tools: []tool.Tool{deploy},
-					Model: fakellm.New(fakellm.Calls("deploy", `{"text":"a"}`), fakellm.Says("I see.")),
+					Model: fakellm.New(fakellm.Calls("deploy", `{"text":"a"}`),
+						fakellm.Says("I see.")),
 				}, &rigOptions{memory: true})
 				ended := r.begin("Deploy.")
 				call := <-entered
@@ -70,13 +81,15 @@ func TestCancelWhileRunning(t *testing.T) {
 				if st.Settled != c.status || !strings.Contains(string(st.Output), c.says) {
 					t.Errorf("it settled as %s with %s", st.Settled, st.Output)
 				}
-				if c.status != event.Done && (st.By != "ada" || !strings.Contains(string(st.Output), "wrong version")) {
+				if c.status != event.Done && (st.By != "ada" ||
+					!strings.Contains(string(st.Output), "wrong version")) {
 					t.Errorf("it doesn't say who cancelled it, or why: %s, %s", st.By, st.Output)
 				}
 				if len(st.Receipts) != 1 || st.Receipts[0].Fate != c.fate {
 					t.Errorf("the receipts are %+v", st.Receipts)
 				}
-				if again, err := r.Cancel(t.Context(), chat, call, "bob", "me too"); err != nil || !again.Duplicate || again.By != "ada" {
+				if again, err := r.Cancel(t.Context(), chat, call, "bob", "me too"); err != nil ||
+					!again.Duplicate || again.By != "ada" {
 					t.Errorf("cancelled again: %+v, %v", again, err)
 				}
 				r.result(call)
@@ -92,17 +105,21 @@ func TestCancelledBodyFailsByItself(t *testing.T) {
 	for _, effect := range []tool.Effect{tool.Once, tool.Idempotent} {
 		t.Run(string(effect), func(t *testing.T) {
 			var r *rig
-			act := tool.Must(tool.Func(tool.Spec{Name: "act", Effect: effect}, func(ctx context.Context, _ textIn) (tool.Result[textOut], error) {
-				if _, err := r.Cancel(ctx, chat, tool.CallFrom(ctx).ID, "ada", "stop"); err != nil {
-					t.Error(err)
-				}
-				return nil, errors.New("of its own")
-			}))
+			act := tool.Must(tool.Func(tool.Spec{Name: "act", Effect: effect},
+				func(ctx context.Context, _ textIn) (tool.Result[textOut], error) {
+					if _, err := r.Cancel(ctx, chat, tool.CallFrom(ctx).ID,
+						"ada", "stop"); err != nil {
+						t.Error(err)
+					}
+					return nil, errors.New("of its own")
+				}))
 			r = newRig(t, agent.Config{
-				Tools: []tool.Tool{act}, Model: fakellm.New(fakellm.Calls("act", `{"text":"a"}`), fakellm.Says("I see.")),
+				Tools: []tool.Tool{act},
+				Model: fakellm.New(fakellm.Calls("act", `{"text":"a"}`), fakellm.Says("I see.")),
 			}, nil)
 			r.say("Act.").finished(event.FinishStop)
-			if st, err := r.Call(t.Context(), chat, r.onlyCall(), user); err != nil || st.Settled != event.Cancelled || st.By != "ada" {
+			if st, err := r.Call(t.Context(), chat, r.onlyCall(), user); err != nil ||
+				st.Settled != event.Cancelled || st.By != "ada" {
 				t.Errorf("it settled as %s by %q, %v", st.Settled, st.By, err)
 			}
 		})
@@ -133,7 +150,8 @@ func TestSettledIsFinal(t *testing.T) {
 			var n counter
 			r := newRig(t, agent.Config{
 				Tools: []tool.Tool{waiting("deploy", tool.Once, &n)},
-				Model: fakellm.New(fakellm.Calls("deploy", `{"text":"job-1"}`), fakellm.Says("I see.")),
+				Model: fakellm.New(fakellm.Calls("deploy", `{"text":"job-1"}`),
+					fakellm.Says("I see.")),
 			}, nil)
 			p := r.say("Deploy.").finished(event.FinishPaused).pause("deploy")
 			c.settle(r, p)
@@ -153,7 +171,8 @@ func TestSettledIsFinal(t *testing.T) {
 				}
 			}
 			for _, rs := range []runner.Resumption{
-				runner.Complete(p.ID, "ci", text("late")), runner.Complete(p.Call, "ci", text("late")),
+				runner.Complete(p.ID, "ci", text("late")),
+				runner.Complete(p.Call, "ci", text("late")),
 				runner.Fail(p.ID, "ci", "late", true), runner.Approve(p.ID, "ada", ""),
 				runner.Complete(tool.PauseID(p.Call, 2), "ci", text("late")),
 			} {
@@ -165,8 +184,10 @@ func TestSettledIsFinal(t *testing.T) {
 				told("a cancellation", err)
 			}
 			told("a deadline", r.Extend(t.Context(), chat, p.ID, "ada", later))
-			told("progress", r.Progress(t.Context(), chat, p.Call, user, tool.Progress{Message: "late"}))
-			if after := r.result(p.Call); string(after.Output) != string(before.Output) || after.Error != before.Error {
+			told("progress", r.Progress(t.Context(), chat, p.Call, user,
+				tool.Progress{Message: "late"}))
+			if after := r.result(p.Call); string(after.Output) != string(before.Output) ||
+				after.Error != before.Error {
 				t.Errorf("the result was %s, and is %s", before.Output, after.Output)
 			}
 		})
@@ -179,11 +200,12 @@ func TestCancelledInItsLayers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var n counter
 		entered := make(chan struct{})
-		slow := toolLayer("slow", func(ctx context.Context, c tool.Call, next interceptor.ToolHandler) (tool.Execution, error) {
-			close(entered)
-			<-ctx.Done()
-			return tool.Execution{}, ctx.Err()
-		})
+		slow := toolLayer("slow",
+			func(ctx context.Context, c tool.Call, next interceptor.ToolHandler) (tool.Execution, error) {
+				close(entered)
+				<-ctx.Done()
+				return tool.Execution{}, ctx.Err()
+			})
 		r := newRig(t, oneCall(instant("charge", tool.Once, &n), slow), &rigOptions{memory: true})
 		ended := make(chan *seen, 1)
 		go func() {
@@ -207,12 +229,14 @@ func TestLayersThatDoNotStop(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var n counter
 				entered, release := make(chan struct{}), make(chan struct{})
-				stubborn := toolLayer("stubborn", func(ctx context.Context, c tool.Call, next interceptor.ToolHandler) (tool.Execution, error) {
-					close(entered)
-					<-release
-					return next(ctx, c)
-				})
-				r := newRig(t, oneCall(instant("charge", tool.Once, &n), stubborn), &rigOptions{memory: true})
+				stubborn := toolLayer("stubborn",
+					func(ctx context.Context, c tool.Call, next interceptor.ToolHandler) (tool.Execution, error) {
+						close(entered)
+						<-release
+						return next(ctx, c)
+					})
+				r := newRig(t, oneCall(instant("charge", tool.Once, &n), stubborn),
+					&rigOptions{memory: true})
 				ended := r.begin("Go.")
 				<-entered
 				call := r.onlyCall()
@@ -225,8 +249,11 @@ func TestLayersThatDoNotStop(t *testing.T) {
 				close(release)
 				synctest.Wait()
 				st := must2(r.Call(t.Context(), chat, call, user))
-				if st.Settled != event.Cancelled || !strings.Contains(string(st.Output), "The tool was not run.") || n.get("charge") != 0 {
-					t.Errorf("it is %s with %s, and was entered %d times", st.Settled, st.Output, n.get("charge"))
+				if st.Settled != event.Cancelled ||
+					!strings.Contains(string(st.Output), "The tool was not run.") ||
+					n.get("charge") != 0 {
+					t.Errorf("it is %s with %s, and was entered %d times", st.Settled,
+						st.Output, n.get("charge"))
 				}
 			})
 		})
@@ -238,7 +265,8 @@ func TestLayersThatDoNotStop(t *testing.T) {
 func TestCancelAfterTheCallerLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		entered, release := make(chan string, 1), make(chan struct{})
-		r := newRig(t, agent.Config{Tools: []tool.Tool{stubborn(entered, release)}, Model: messages(calls("slow", `{"text":"a"}`), says("Done."))},
+		r := newRig(t, agent.Config{Tools: []tool.Tool{stubborn(entered, release)},
+			Model: messages(calls("slow", `{"text":"a"}`), says("Done."))},
 			&rigOptions{memory: true})
 		ctx, cancel := context.WithCancel(context.Background())
 		defer cancel()
@@ -268,19 +296,22 @@ func TestCancelAfterTheCallerLeft(t *testing.T) {
 // the driver looks by itself.
 func TestCancelledFromAnotherProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		act := does(tool.Spec{Name: "act"}, func(ctx context.Context, _ string) (tool.Result[textOut], error) {
-			<-ctx.Done()
-			return nil, ctx.Err()
-		})
+		act := does(tool.Spec{Name: "act"},
+			func(ctx context.Context, _ string) (tool.Result[textOut], error) {
+				<-ctx.Done()
+				return nil, ctx.Err()
+			})
 		model := fakellm.New(fakellm.Calls("act", `{"text":"a"}`), fakellm.Says("I see."))
-		r := newRig(t, agent.Config{Model: model, Tools: []tool.Tool{act}}, &rigOptions{memory: true, wrap: hidden})
+		r := newRig(t, agent.Config{Model: model, Tools: []tool.Tool{act}},
+			&rigOptions{memory: true, wrap: hidden})
 		ended := r.begin("Go.")
 		synctest.Wait()
 		start := time.Now()
 		_, err := r.another().Cancel(t.Context(), chat, r.onlyCall(), "bob", "enough")
 		must(t, err)
 		run := ended().finished(event.FinishStop)
-		if res := of[event.Result](run); len(res) != 1 || res[0].Status != event.Cancelled || res[0].By != "bob" {
+		if res := of[event.Result](run); len(res) != 1 || res[0].Status != event.Cancelled ||
+			res[0].By != "bob" {
 			t.Errorf("the call ended as %+v", res)
 		}
 		if took := time.Since(start); took > session.DefaultLease/3 {

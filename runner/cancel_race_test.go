@@ -26,17 +26,21 @@ func TestCancelAgainstAnswer(t *testing.T) {
 	const races = 20
 	turns := []fakellm.Turn{}
 	for i := range races {
-		turns = append(turns, fakellm.Calls("deploy", fmt.Sprintf(`{"text":"job-%d"}`, i)), fakellm.Says("I see."))
+		turns = append(turns, fakellm.Calls("deploy", fmt.Sprintf(`{"text":"job-%d"}`, i)),
+			fakellm.Says("I see."))
 	}
 	var n counter
-	r := newRig(t, agent.Config{Tools: []tool.Tool{waiting("deploy", tool.Once, &n)}, Model: fakellm.New(turns...)}, nil)
+	r := newRig(t, agent.Config{Tools: []tool.Tool{waiting("deploy", tool.Once, &n)},
+		Model: fakellm.New(turns...)}, nil)
 	other := r.another()
 	for range races {
 		p := r.say("Deploy.").finished(event.FinishPaused).pause("deploy")
 		var race sync.WaitGroup
 		var cancelled, answered error
 		race.Go(func() { _, cancelled = r.Cancel(t.Context(), chat, p.Call, "ada", "") })
-		race.Go(func() { _, answered = other.Resume(t.Context(), chat, runner.Complete(p.ID, "ci", text("v2"))) })
+		race.Go(func() {
+			_, answered = other.Resume(t.Context(), chat, runner.Complete(p.ID, "ci", text("v2")))
+		})
 		race.Wait()
 		r.carryOn().finished(event.FinishStop)
 		st, err := r.Call(t.Context(), chat, p.Call, user)
@@ -73,7 +77,8 @@ func TestCancelWhileTheModelReadsTheAnswer(t *testing.T) {
 			var p tool.Pause
 			cancel := func(context.Context, int) error {
 				if p.ID != "" {
-					if _, err := r.Cancel(t.Context(), chat, p.Call, "ada", "too late"); err != nil && !errors.Is(err, session.ErrSettled) {
+					if _, err := r.Cancel(t.Context(), chat, p.Call,
+						"ada", "too late"); err != nil && !errors.Is(err, session.ErrSettled) {
 						t.Error(err)
 					}
 				}
@@ -81,20 +86,25 @@ func TestCancelWhileTheModelReadsTheAnswer(t *testing.T) {
 			}
 			r = newRig(t, agent.Config{
 				Tools: []tool.Tool{waiting("deploy", effect, &n)},
-				Model: fakellm.New(fakellm.Calls("deploy", `{"text":"job-1"}`), fakellm.Says("I see.").Hook(cancel)),
+				Model: fakellm.New(fakellm.Calls("deploy", `{"text":"job-1"}`),
+					fakellm.Says("I see.").Hook(cancel)),
 			}, nil)
 			p = r.say("Deploy.").finished(event.FinishPaused).pause("deploy")
 			r.answer(runner.Complete(p.ID, "ci", text("v2"))).finished(event.FinishStop)
 			st, err := r.Call(t.Context(), chat, p.Call, user)
 			must(t, err)
-			superseded := map[event.Status]session.Kind{event.Done: session.KindCancel, event.Cancelled: session.KindComplete}[st.Settled]
+			superseded := map[event.Status]session.Kind{event.Done: session.KindCancel,
+				event.Cancelled: session.KindComplete}[st.Settled]
 			for _, rc := range st.Receipts {
 				if (rc.Fate == session.Superseded) != (rc.Kind == superseded) {
-					t.Errorf("it settled as %s, and the receipt of the %s says %q", st.Settled, rc.Kind, rc.Fate)
+					t.Errorf("it settled as %s, and the receipt of the %s says %q", st.Settled,
+						rc.Kind, rc.Fate)
 				}
 			}
-			if got := r.result(p.Call); superseded == "" || got.Error != (st.Settled != event.Done) || string(got.Output) != string(st.Output) {
-				t.Errorf("it settled as %s with %s, and the model reads %s", st.Settled, st.Output, got.Output)
+			if got := r.result(p.Call); superseded == "" ||
+				got.Error != (st.Settled != event.Done) || string(got.Output) != string(st.Output) {
+				t.Errorf("it settled as %s with %s, and the model reads %s", st.Settled,
+					st.Output, got.Output)
 			}
 			r.acceptable()
 		})
@@ -112,7 +122,8 @@ func TestModelIsRetriedAfterTheAnswerWasCancelled(t *testing.T) {
 	asked := 0
 	first := fakellm.New(fakellm.Calls("job", `{"text":"k"}`))
 	r = newRig(t, agent.Config{
-		Tools: []tool.Tool{waiting("job", tool.Once, &n)}, Retry: agent.Retry{First: time.Millisecond},
+		Tools: []tool.Tool{waiting("job", tool.Once, &n)},
+		Retry: agent.Retry{First: time.Millisecond},
 		Model: streams(func(ctx context.Context, req llm.Request) iter.Seq2[llm.Event, error] {
 			switch asked++; asked {
 			case 1:
@@ -120,7 +131,9 @@ func TestModelIsRetriedAfterTheAnswerWasCancelled(t *testing.T) {
 			case 2:
 				_, err := r.Cancel(context.Background(), chat, call, "bob", "stop")
 				must(t, err)
-				return func(yield func(llm.Event, error) bool) { yield(nil, &llm.Error{Kind: llm.ErrOverloaded}) }
+				return func(yield func(llm.Event, error) bool) {
+					yield(nil, &llm.Error{Kind: llm.ErrOverloaded})
+				}
 			}
 			last = req
 			return fakellm.Echo().Generate(ctx, req)
@@ -157,29 +170,46 @@ func TestCancelSessionThatIsOvertaken(t *testing.T) {
 	for name, overtake := range map[string]func(*world) error{
 		"by a cancellation of the first call": func(w *world) error { return cancel(w, 0) },
 		"by a cancellation of the last call":  func(w *world) error { return cancel(w, 2) },
-		"by cancellations of all calls":       func(w *world) error { return errors.Join(cancel(w, 0), cancel(w, 1), cancel(w, 2)) },
-		"by a job that failed":                func(w *world) error { return answer(w, runner.Fail(w.calls[1].ID, "ci", "broke", false)) },
-		"by a job that is done":               func(w *world) error { return answer(w, runner.Complete(w.calls[1].ID, "ci", text("v"))) },
-		"by an approval":                      func(w *world) error { return answer(w, runner.Approve(w.calls[2].ID, "bob", "")) },
-		"by a deadline":                       func(w *world) error { w.clock.pass(2 * time.Hour); return nil },
-		"by another cancellation":             func(w *world) error { return w.CancelSession(ctx, chat, "eve", "I was first") },
-		"by a driver":                         func(w *world) error { return watch(w.t, w.another().Continue(ctx, chat, user)).err },
+		"by cancellations of all calls": func(w *world) error {
+			return errors.Join(cancel(w, 0), cancel(w, 1), cancel(w, 2))
+		},
+		"by a job that failed": func(w *world) error {
+			return answer(w, runner.Fail(w.calls[1].ID, "ci", "broke", false))
+		},
+		"by a job that is done": func(w *world) error {
+			return answer(w, runner.Complete(w.calls[1].ID, "ci", text("v")))
+		},
+		"by an approval": func(w *world) error {
+			return answer(w, runner.Approve(w.calls[2].ID, "bob", ""))
+		},
+		"by a deadline": func(w *world) error { w.clock.pass(2 * time.Hour); return nil },
+		"by another cancellation": func(w *world) error {
+			return w.CancelSession(ctx, chat, "eve", "I was first")
+		},
+		"by a driver": func(w *world) error {
+			return watch(w.t, w.another().Continue(ctx, chat, user)).err
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for n, commits := 1, 1; n <= commits; n++ {
 				var c counter
 				h, cl := new(hooked), newClock()
 				w := &world{clock: cl, rig: newRig(t, agent.Config{
-					Model:        fakellm.New(fakellm.Calls("job", `{"text":"a"}`).And("job", `{"text":"b"}`).And("refund", `{"text":"c"}`), fakellm.Says("Next.")),
-					Tools:        []tool.Tool{waiting("job", tool.Once, &c), instant("refund", tool.Once, &c)},
-					Interceptors: interceptor.Chain{interceptor.Approval(&interceptor.ApprovalOptions{Tools: []string{"refund"}})},
-				}, &rigOptions{memory: true, session: &session.Options{Now: cl.now}, wrap: func(kv kvstore.Store) kvstore.Store {
-					h.Store = kv
-					return struct {
-						kvstore.Store
-						exclusive
-					}{h, kv.(kvstore.Exclusive)}
-				}})}
+					Model: fakellm.New(fakellm.Calls("job", `{"text":"a"}`).And("job",
+						`{"text":"b"}`).And("refund", `{"text":"c"}`), fakellm.Says("Next.")),
+					Tools: []tool.Tool{waiting("job", tool.Once, &c),
+						instant("refund", tool.Once, &c)},
+					Interceptors: interceptor.Chain{
+						interceptor.Approval(&interceptor.ApprovalOptions{Tools: []string{"refund"}}),
+					},
+				}, &rigOptions{memory: true, session: &session.Options{Now: cl.now},
+					wrap: func(kv kvstore.Store) kvstore.Store {
+						h.Store = kv
+						return struct {
+							kvstore.Store
+							exclusive
+						}{h, kv.(kvstore.Exclusive)}
+					}})}
 				w.calls = w.say("Go.").finished(event.FinishPaused).end.Pending
 				commits = 0
 				h.before = func(kvstore.Batch) {
@@ -188,7 +218,8 @@ func TestCancelSessionThatIsOvertaken(t *testing.T) {
 					}
 					before := h.before
 					h.before = nil
-					if err := overtake(w); err != nil && !errors.Is(err, session.ErrSettled) && !errors.Is(err, session.ErrBusy) {
+					if err := overtake(w); err != nil && !errors.Is(err, session.ErrSettled) &&
+						!errors.Is(err, session.ErrBusy) {
 						t.Errorf("commit %d was overtaken with %v", n, err)
 					}
 					h.before = before
@@ -198,12 +229,14 @@ func TestCancelSessionThatIsOvertaken(t *testing.T) {
 				}
 				h.before = nil
 				got := w.transcript()
-				if got.Finish != event.FinishCancelled || len(got.Pending) != 0 || len(got.History) != 3 {
+				if got.Finish != event.FinishCancelled || len(got.Pending) != 0 ||
+					len(got.History) != 3 {
 					t.Errorf("before commit %d: the session is left as %q with %d messages, and %d calls wait",
 						n, got.Finish, len(got.History), len(got.Pending))
 				}
 				if c.get("refund") != 0 {
-					t.Errorf("before commit %d: a refund was made in a session that was cancelled", n)
+					t.Errorf("before commit %d: a refund was made in a session that was cancelled",
+						n)
 				}
 				w.acceptable()
 			}
@@ -229,7 +262,8 @@ func TestCallThatIsCancelledTwiceAtOnce(t *testing.T) {
 		if commits++; commits == 3 { // those before end the run and take the lease
 			h.before = nil
 			for i, p := range pending {
-				_, err := r.Cancel(context.Background(), chat, p.Call, runner.Actor(fmt.Sprint("eve-", i)), "")
+				_, err := r.Cancel(context.Background(), chat, p.Call,
+					runner.Actor(fmt.Sprint("eve-", i)), "")
 				must(t, err)
 			}
 		}
@@ -253,30 +287,39 @@ func TestCancelledBeforeTheDriveWatches(t *testing.T) {
 			_, err := r.Cancel(context.Background(), chat, p.Call, "bob", "enough")
 			return err
 		},
-		"a session": func(r *rig, p tool.Pause) error { return r.CancelSession(context.Background(), chat, "bob", "enough") },
+		"a session": func(r *rig, p tool.Pause) error {
+			return r.CancelSession(context.Background(), chat, "bob", "enough")
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				l := new(looked)
-				look := tool.Must(tool.Func(tool.Spec{Name: "look", Effect: tool.ReadOnly, MayPause: true}, func(ctx context.Context, in textIn) (tool.Result[textOut], error) {
-					if tool.CallFrom(ctx).Answer == nil {
-						return tool.Pending[textOut](tool.Await{Mode: tool.ModeReenter}), nil
-					}
-					select {
-					case <-ctx.Done():
-						return nil, context.Cause(ctx)
-					case <-time.After(time.Hour):
-						return tool.Done(textOut{"nobody told it to end"}), nil
-					}
-				}))
-				r := newRig(t, agent.Config{Tools: []tool.Tool{look}, Model: messages(calls("look", `{"text":"a"}`), says("Done."))},
-					&rigOptions{memory: true, wrap: func(kv kvstore.Store) kvstore.Store { l.Exclusive = kv.(kvstore.Exclusive); return l }})
+				look := tool.Must(tool.Func(tool.Spec{Name: "look",
+					Effect: tool.ReadOnly, MayPause: true},
+					func(ctx context.Context, in textIn) (tool.Result[textOut], error) {
+						if tool.CallFrom(ctx).Answer == nil {
+							return tool.Pending[textOut](tool.Await{Mode: tool.ModeReenter}), nil
+						}
+						select {
+						case <-ctx.Done():
+							return nil, context.Cause(ctx)
+						case <-time.After(time.Hour):
+							return tool.Done(textOut{"nobody told it to end"}), nil
+						}
+					}))
+				r := newRig(t, agent.Config{Tools: []tool.Tool{look},
+					Model: messages(calls("look", `{"text":"a"}`), says("Done."))},
+					&rigOptions{memory: true, wrap: func(kv kvstore.Store) kvstore.Store {
+						l.Exclusive = kv.(kvstore.Exclusive)
+						return l
+					}})
 				p := r.say("Look.").finished(event.FinishPaused).pause("look")
 				_, err := r.Resume(t.Context(), chat, runner.Complete(p.ID, "ci", []byte(`1`)))
 				must(t, err)
 				l.after = func() { must(t, cancel(r, p)) }
 				r.carryOn()
-				if c, err := r.Call(t.Context(), chat, p.Call, user); err != nil || c.Settled != event.Cancelled || c.By != "bob" {
+				if c, err := r.Call(t.Context(), chat, p.Call, user); err != nil ||
+					c.Settled != event.Cancelled || c.By != "bob" {
 					t.Errorf("it settled as %s by %q with %s, %v", c.Settled, c.By, c.Output, err)
 				}
 			})

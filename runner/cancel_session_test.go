@@ -33,10 +33,12 @@ func TestCancelSessionAtEachEvent(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					var c counter
 					model := fakellm.New(
-						fakellm.Says("I will see.").And("act", `{"text":"a"}`).And("job", `{"text":"b"}`).And("act", `{"text":"c"}`).Chunks(6),
+						fakellm.Says("I will see.").And("act", `{"text":"a"}`).And("job",
+							`{"text":"b"}`).And("act", `{"text":"c"}`).Chunks(6),
 						fakellm.Says("Next."))
 					r := newRig(t, agent.Config{
-						Model: model, Tools: []tool.Tool{instant("act", tool.Once, &c), waiting("job", tool.Once, &c)}, Interceptors: layers, Concurrency: 1,
+						Model: model, Tools: []tool.Tool{instant("act", tool.Once, &c),
+							waiting("job", tool.Once, &c)}, Interceptors: layers, Concurrency: 1,
 					}, &rigOptions{memory: true})
 					count := func() int { return c.get("act") + c.get("job") }
 					before, end := 0, event.End{}
@@ -58,8 +60,10 @@ func TestCancelSessionAtEachEvent(t *testing.T) {
 					if end.Finish != event.FinishCancelled || len(end.Pending) != 0 {
 						t.Errorf("the run ended as %q, and %v wait", end.Finish, end.Pending)
 					}
-					if got := r.transcript(); got.Finish != event.FinishCancelled || !strings.Contains(got.Why, "enough") || len(got.Pending) != 0 {
-						t.Errorf("the session is shown as %q: %q, and %v wait", got.Finish, got.Why, got.Pending)
+					if got := r.transcript(); got.Finish != event.FinishCancelled ||
+						!strings.Contains(got.Why, "enough") || len(got.Pending) != 0 {
+						t.Errorf("the session is shown as %q: %q, and %v wait", got.Finish,
+							got.Why, got.Pending)
 					}
 					r.say("Something else.").finished(event.FinishStop)
 					if count() != before || len(model.Requests()) > 2 {
@@ -78,9 +82,13 @@ func TestCancelSession(t *testing.T) {
 	var n counter
 	cancel := func(r *rig) error { return r.CancelSession(r.t.Context(), chat, "bob", "enough") }
 	config := agent.Config{
-		Model:        fakellm.New(fakellm.Calls("job", `{"text":"a"}`).And("refund", `{"text":"b"}`).And("act", `{"text":"c"}`), fakellm.Says("Next.")),
-		Tools:        []tool.Tool{waiting("job", tool.Once, &n), instant("refund", tool.Once, &n), instant("act", tool.ReadOnly, &n)},
-		Interceptors: interceptor.Chain{interceptor.Approval(&interceptor.ApprovalOptions{Tools: []string{"refund"}})},
+		Model: fakellm.New(fakellm.Calls("job", `{"text":"a"}`).And("refund",
+			`{"text":"b"}`).And("act", `{"text":"c"}`), fakellm.Says("Next.")),
+		Tools: []tool.Tool{waiting("job", tool.Once, &n), instant("refund", tool.Once, &n),
+			instant("act", tool.ReadOnly, &n)},
+		Interceptors: interceptor.Chain{
+			interceptor.Approval(&interceptor.ApprovalOptions{Tools: []string{"refund"}}),
+		},
 	}
 	for name, test := range map[string]struct {
 		interrupted bool
@@ -96,11 +104,12 @@ func TestCancelSession(t *testing.T) {
 			}
 			must(r.t, front.Close())
 			ctx, cancel := context.WithCancel(r.t.Context())
-			if err := r.Work(ctx, &runner.WorkOptions{OnEvent: func(_ string, ev event.Event, _ error) {
-				if _, ok := ev.(event.End); ok {
-					cancel()
-				}
-			}}); !errors.Is(err, context.Canceled) {
+			if err := r.Work(ctx,
+				&runner.WorkOptions{OnEvent: func(_ string, ev event.Event, _ error) {
+					if _, ok := ev.(event.End); ok {
+						cancel()
+					}
+				}}); !errors.Is(err, context.Canceled) {
 				return err
 			}
 			return nil
@@ -121,13 +130,16 @@ func TestCancelSession(t *testing.T) {
 				}
 				must(t, test.cancel(r))
 				got := r.transcript()
-				if got.Finish != event.FinishCancelled || got.Why != "enough" || len(got.Pending) != 0 || len(got.History) != 3 {
-					t.Fatalf("it is shown as %q: %q, with %d messages, and %v wait", got.Finish, got.Why, len(got.History), got.Pending)
+				if got.Finish != event.FinishCancelled || got.Why != "enough" ||
+					len(got.Pending) != 0 || len(got.History) != 3 {
+					t.Fatalf("it is shown as %q: %q, with %d messages, and %v wait", got.Finish,
+						got.Why, len(got.History), got.Pending)
 				}
 				for _, asked := range got.History[1].ToolCalls()[:2] { // those that waited
 					c, err := r.Call(t.Context(), chat, asked.ID, user)
 					must(t, err)
-					if c.Settled != event.Cancelled || c.By != "bob" || !strings.Contains(string(c.Output), "the run was ended: enough") {
+					if c.Settled != event.Cancelled || c.By != "bob" ||
+						!strings.Contains(string(c.Output), "the run was ended: enough") {
 						t.Errorf("%s is kept as %s by %q: %s", c.Tool, c.Settled, c.By, c.Output)
 					}
 				}
@@ -135,11 +147,13 @@ func TestCancelSession(t *testing.T) {
 					t.Error("its approval is still in the inbox")
 				}
 				r.acceptable()
-				must(t, r.CancelSession(t.Context(), chat, "bob", "once more")) // there is nothing to cancel
+				// there is nothing to cancel
+				must(t, r.CancelSession(t.Context(), chat, "bob", "once more"))
 				r.restart()
 				run := r.say("Hello?").finished(event.FinishStop)
 				for _, got := range of[event.Result](run) {
-					if got.Status != event.Cancelled && got.Result.Name != "act" { // what it shows was settled before
+					// what it shows was settled before
+					if got.Status != event.Cancelled && got.Result.Name != "act" {
 						t.Errorf("the next message settles %v", got)
 					}
 				}
@@ -156,16 +170,26 @@ func TestCancelSession(t *testing.T) {
 // cancellation is stored is no error of it, and is left to a worker.
 func TestCancelSessionIsStoredWhateverFollows(t *testing.T) {
 	for name, spoil := range map[string]func(r *rig, commit int, cancel func()){
-		"the runner is closed":         func(r *rig, _ int, _ func()) { must(r.t, r.Runner.Close()) },
-		"the context ends":             func(r *rig, commit int, cancel func()) { r.afterCommit(commit, cancel) },
-		"the store dies":               func(r *rig, commit int, _ func()) { r.afterCommit(commit, r.faults.Kill) },
-		"the store refuses one commit": func(r *rig, commit int, _ func()) { r.faults.Add(faultkv.FailAt(commit + 1)) },
+		"the runner is closed": func(r *rig, _ int, _ func()) { must(r.t, r.Runner.Close()) },
+		"the context ends": func(r *rig, commit int, cancel func()) {
+			r.afterCommit(commit, cancel)
+		},
+		"the store dies": func(r *rig, commit int, _ func()) {
+			r.afterCommit(commit, r.faults.Kill)
+		},
+		"the store refuses one commit": func(r *rig, commit int, _ func()) {
+			r.faults.Add(faultkv.FailAt(commit + 1))
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var n counter
 			var mu sync.Mutex
 			var log bytes.Buffer
-			r := newRig(t, jobs(&n, 2), &rigOptions{runner: &runner.Options{Logger: slog.New(slog.NewTextHandler(lockedWriter{&mu, &log}, nil))}})
+			r := newRig(t, jobs(&n, 2), &rigOptions{
+				runner: &runner.Options{
+					Logger: slog.New(slog.NewTextHandler(lockedWriter{&mu, &log}, nil)),
+				},
+			})
 			r.say("Go.").finished(event.FinishPaused)
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
@@ -174,17 +198,21 @@ func TestCancelSessionIsStoredWhateverFollows(t *testing.T) {
 			mu.Lock()
 			logged := log.String()
 			mu.Unlock()
-			if closed := name == "the runner is closed"; strings.Contains(logged, "left to a worker") == closed {
+			if closed := name == "the runner is closed"; strings.Contains(logged,
+				"left to a worker") == closed {
 				t.Errorf("the log has %q", logged)
 			}
 			r.restart()
 			st := must2(r.store.Load(t.Context(), chat))
 			if st.Ending == nil || st.Ending.By != "bob" || !r.store.Next(st).Working() {
-				t.Errorf("it is stored as %+v, and what comes next is %v", st.Ending, r.store.Next(st).Kind)
+				t.Errorf("it is stored as %+v, and what comes next is %v",
+					st.Ending, r.store.Next(st).Kind)
 			}
 			must(t, r.Work(t.Context(), &runner.WorkOptions{Session: chat, UntilOver: true}))
-			if got := r.transcript(); got.Finish != event.FinishCancelled || got.Why != "enough" || len(got.Pending) != 0 {
-				t.Errorf("a worker has left it as %q: %q, and %v wait", got.Finish, got.Why, got.Pending)
+			if got := r.transcript(); got.Finish != event.FinishCancelled || got.Why != "enough" ||
+				len(got.Pending) != 0 {
+				t.Errorf("a worker has left it as %q: %q, and %v wait", got.Finish,
+					got.Why, got.Pending)
 			}
 			r.acceptable()
 		})
@@ -210,7 +238,8 @@ func TestLeavingACancelledSession(t *testing.T) {
 func TestCancelSessionOfABodyLeftBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		entered, release := make(chan string, 1), make(chan struct{})
-		r := newRig(t, agent.Config{Tools: []tool.Tool{stubborn(entered, release)}, Model: messages(calls("slow", `{"text":"a"}`), says("Done."))},
+		r := newRig(t, agent.Config{Tools: []tool.Tool{stubborn(entered, release)},
+			Model: messages(calls("slow", `{"text":"a"}`), says("Done."))},
 			&rigOptions{memory: true})
 		ctx, cancel := context.WithCancel(context.Background())
 		go func() { <-entered; cancel() }()
@@ -234,7 +263,10 @@ func TestCancelLetsAnInterruptedSessionGoOn(t *testing.T) {
 	var n counter
 	r := newRig(t, jobs(&n, 1), nil)
 	p := r.say("Go.").finished(event.FinishPaused).pause("job")
-	must(t, r.store.Update(t.Context(), chat, func(tx *session.Tx) error { tx.Stop(event.FinishInterrupted, ""); return nil }))
+	must(t, r.store.Update(t.Context(), chat, func(tx *session.Tx) error {
+		tx.Stop(event.FinishInterrupted, "")
+		return nil
+	}))
 	_, err := r.Cancel(t.Context(), chat, p.Call, user, "no longer needed")
 	must(t, err)
 	r.work(runner.WorkOptions{}, 1)

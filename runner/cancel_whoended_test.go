@@ -21,35 +21,44 @@ import (
 // fatal error. The first one counts, and each call is told of that one.
 func TestWhoEndsARunFirst(t *testing.T) {
 	for name, test := range map[string]struct {
-		fatal, after, twice bool // a fatal error, after the cancellation or before it; a second cancellation
+		// a fatal error, after the cancellation or before it; a second
+		// cancellation
+		fatal, after, twice bool
 		finish              event.Finish
 		by, why             string
 	}{
-		"a cancellation, then a fatal error":     {true, true, false, event.FinishCancelled, "bob", "the run was ended: enough"},
-		"a fatal error, then a cancellation":     {true, false, false, event.FinishFailed, "", "the run was ended."},
-		"a cancellation, and another one's":      {false, true, true, event.FinishCancelled, "bob", "the run was ended: enough"},
-		"a cancellation, and nothing but bodies": {false, true, false, event.FinishCancelled, "bob", "the run was ended: enough"},
+		"a cancellation, then a fatal error": {true, true, false, event.FinishCancelled, "bob",
+			"the run was ended: enough"},
+		"a fatal error, then a cancellation": {true, false, false, event.FinishFailed,
+			"", "the run was ended."},
+		"a cancellation, and another one's": {false, true, true, event.FinishCancelled, "bob",
+			"the run was ended: enough"},
+		"a cancellation, and nothing but bodies": {false, true, false, event.FinishCancelled, "bob",
+			"the run was ended: enough"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				act := does(tool.Spec{Name: "act", MayPause: true}, func(ctx context.Context, what string) (tool.Result[textOut], error) {
-					switch {
-					case what == "wait":
-						return tool.Pending[textOut](tool.Await{}), nil
-					case what == "slow":
-						time.Sleep(time.Second)
-					case what == "ignore":
-						time.Sleep(time.Hour)
-					case what == "obey", test.after:
-						<-ctx.Done()
-					}
-					if what == "fail" && test.fatal {
-						return nil, tool.Fatal(errLicense)
-					}
-					return nil, errors.New("stopped")
-				})
+				act := does(tool.Spec{Name: "act", MayPause: true},
+					func(ctx context.Context, what string) (tool.Result[textOut], error) {
+						switch {
+						case what == "wait":
+							return tool.Pending[textOut](tool.Await{}), nil
+						case what == "slow":
+							time.Sleep(time.Second)
+						case what == "ignore":
+							time.Sleep(time.Hour)
+						case what == "obey", test.after:
+							<-ctx.Done()
+						}
+						if what == "fail" && test.fatal {
+							return nil, tool.Fatal(errLicense)
+						}
+						return nil, errors.New("stopped")
+					})
 				r := newRig(t, agent.Config{
-					Model: fakellm.New(asks("act", "wait", "ignore", "slow", "obey", "fail"), fakellm.Says("I see.")), Concurrency: 8, Tools: []tool.Tool{act},
+					Model: fakellm.New(asks("act", "wait", "ignore", "slow",
+						"obey", "fail"), fakellm.Says("I see.")),
+					Concurrency: 8, Tools: []tool.Tool{act},
 				}, &rigOptions{memory: true})
 				ended := make(chan []event.Event)
 				go func() {
@@ -71,7 +80,8 @@ func TestWhoEndsARunFirst(t *testing.T) {
 				for _, ev := range <-ended {
 					switch e := ev.(type) {
 					case event.Result:
-						if results++; e.Status != event.Failed && (e.By != test.by || !strings.Contains(string(e.Result.Output), test.why)) {
+						if results++; e.Status != event.Failed && (e.By != test.by ||
+							!strings.Contains(string(e.Result.Output), test.why)) {
 							t.Errorf("a call is %s by %q: %s", e.Status, e.By, e.Result.Output)
 						}
 					case event.End:
@@ -104,11 +114,17 @@ func TestCancelledWhileTheModelSpoke(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var n counter
 			model := &scripted{
-				{llm.TextDelta{Text: "Well."}, llm.ToolCallDelta{Index: 0, ProviderID: "a", Name: "act", Arguments: `{"text":"a"}`},
-					llm.ToolCallDelta{Index: 1, ProviderID: "b", Name: "job", Arguments: `{"text":"b"}`}, llm.Finish{Reason: test.reason, Usage: llm.Usage{Input: 10}}},
+				{llm.TextDelta{Text: "Well."}, llm.ToolCallDelta{Index: 0, ProviderID: "a",
+					Name: "act", Arguments: `{"text":"a"}`},
+					llm.ToolCallDelta{Index: 1, ProviderID: "b", Name: "job",
+						Arguments: `{"text":"b"}`}, llm.Finish{Reason: test.reason,
+						Usage: llm.Usage{Input: 10}}},
 				{llm.TextDelta{Text: "ok"}, llm.Finish{Reason: llm.StopEnd}},
 			}
-			r := newRig(t, agent.Config{Tools: []tool.Tool{instant("act", tool.Once, &n), waiting("job", tool.Once, &n)}, Model: model, Limits: test.limits}, nil)
+			r := newRig(t, agent.Config{
+				Tools: []tool.Tool{instant("act", tool.Once, &n), waiting("job", tool.Once, &n)},
+				Model: model, Limits: test.limits,
+			}, nil)
 			var results []event.Result
 			for ev, err := range r.Run(t.Context(), user, chat, llm.UserText("Go."), nil) {
 				must(t, err)
@@ -148,8 +164,10 @@ func TestCancelledWhileTheCarriedOnModelSpoke(t *testing.T) {
 	goOn := llm.UserText("Go.")
 	o := &runner.RunOptions{MessageID: "m-1"}
 	for name, carryOn := range map[string]func(*rig) *seen{
-		"Continue":         (*rig).carryOn,
-		"the same message": func(r *rig) *seen { return watch(t, r.Run(t.Context(), user, chat, goOn, o)) },
+		"Continue": (*rig).carryOn,
+		"the same message": func(r *rig) *seen {
+			return watch(t, r.Run(t.Context(), user, chat, goOn, o))
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var r *rig
@@ -160,18 +178,22 @@ func TestCancelledWhileTheCarriedOnModelSpoke(t *testing.T) {
 				Model: streams(func(ctx context.Context, req llm.Request) iter.Seq2[llm.Event, error] {
 					switch asked.add("model") {
 					case 1:
-						return func(yield func(llm.Event, error) bool) { yield(nil, errors.New("no such model")) }
+						return func(yield func(llm.Event, error) bool) {
+							yield(nil, errors.New("no such model"))
+						}
 					case 2:
 						must(t, r.CancelSession(context.Background(), chat, "bob", "enough"))
 					}
 					return say.Generate(ctx, req)
 				}),
 			}, nil)
-			if s := watch(t, r.Run(t.Context(), user, chat, goOn, o)); s.end.Finish != event.FinishFailed {
+			if s := watch(t, r.Run(t.Context(), user, chat,
+				goOn, o)); s.end.Finish != event.FinishFailed {
 				t.Fatalf("the model failed, and the run ended as %s", s.end.Finish)
 			}
 			s := carryOn(r).finished(event.FinishCancelled)
-			if res := of[event.Result](s); len(res) != 1 || res[0].By != "bob" || n.get("act") != 0 {
+			if res := of[event.Result](s); len(res) != 1 || res[0].By != "bob" ||
+				n.get("act") != 0 {
 				t.Errorf("act was entered %d times; the results are %v", n.get("act"), res)
 			}
 			r.acceptable()

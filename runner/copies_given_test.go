@@ -24,10 +24,15 @@ func TestWhatWasGivenIsKept(t *testing.T) {
 	gate := interceptor.Approval(&interceptor.ApprovalOptions{Tools: append(names, "refund")})
 	_ = append(names, "other")
 	layers := append(make(interceptor.Chain, 0, 4), gate)
-	raw := &tool.Spec{Name: "raw", Effect: tool.ReadOnly, Input: json.RawMessage(`{"type":"object","properties":{"text":{"type":"string"}}}`)}
-	tools := append(make([]tool.Tool, 0, 4), instant("refund", tool.Once, &n), instant("audit", tool.Once, &n),
-		rawTool{*raw, func(context.Context, tool.Call) (tool.Execution, error) { return tool.Execution{}, nil }})
-	model := fakellm.New(fakellm.Calls("refund", `{"text":"a"}`).And("audit", `{"text":"b"}`), fakellm.Says("Done."))
+	raw := &tool.Spec{Name: "raw", Effect: tool.ReadOnly,
+		Input: json.RawMessage(`{"type":"object","properties":{"text":{"type":"string"}}}`)}
+	tools := append(make([]tool.Tool, 0, 4), instant("refund", tool.Once, &n),
+		instant("audit", tool.Once, &n),
+		rawTool{*raw, func(context.Context, tool.Call) (tool.Execution, error) {
+			return tool.Execution{}, nil
+		}})
+	model := fakellm.New(fakellm.Calls("refund", `{"text":"a"}`).And("audit", `{"text":"b"}`),
+		fakellm.Says("Done."))
 	format := llm.ResponseFormat{Name: "answer", Schema: json.RawMessage(`{"type":"object"}`)}
 	c := agent.Config{Model: model, Tools: tools, Interceptors: layers, ResponseFormat: format}
 	r := newRig(t, c, &rigOptions{memory: true})
@@ -37,7 +42,9 @@ func TestWhatWasGivenIsKept(t *testing.T) {
 	clear(tools)
 	_ = append(layers, interceptor.Layer{})
 	_ = append(tools, nil)
-	m := llm.Message{Role: llm.RoleUser, Parts: append(make([]llm.Part, 0, 2), llm.Text{Text: "Go."})}
+	m := llm.Message{
+		Role: llm.RoleUser, Parts: append(make([]llm.Part, 0, 2), llm.Text{Text: "Go."}),
+	}
 	o := &runner.RunOptions{MessageID: "m1"}
 	events := r.Run(t.Context(), user, chat, m, o)
 	m.Parts[0], o.MessageID, o.Agent = llm.Text{Text: "Stop."}, "m2", "nobody"
@@ -46,11 +53,13 @@ func TestWhatWasGivenIsKept(t *testing.T) {
 		t.Errorf("%d calls wait, and the bodies ran %v", len(run.end.Pending), n.n)
 	}
 	req := model.Requests()[0]
-	if said := fakellm.LastUserText(req); said != "Go." || string(req.ResponseFormat.Schema) != `{"type":"object"}` ||
+	if said := fakellm.LastUserText(req); said != "Go." ||
+		string(req.ResponseFormat.Schema) != `{"type":"object"}` ||
 		string(req.Tools[2].Input) != `{"type":"object","properties":{"text":{"type":"string"}}}` {
 		t.Errorf("the model is sent %+v", req)
 	}
-	again := watch(t, r.Run(t.Context(), user, chat, llm.UserText("Go."), &runner.RunOptions{MessageID: "m1"}))
+	again := watch(t, r.Run(t.Context(), user, chat, llm.UserText("Go."),
+		&runner.RunOptions{MessageID: "m1"}))
 	if again.err != nil || len(r.transcript().History) != 2 {
 		t.Errorf("the message isn't known by its id: %v", again.err)
 	}
@@ -73,7 +82,8 @@ func TestFollowersGetTheirOwn(t *testing.T) {
 	watching.Add(followers)
 	for range followers {
 		ended.Go(func() {
-			for ev, err := range r.Follow(ctx, chat, user, &runner.FollowOptions{ThroughWaits: true}) {
+			for ev, err := range r.Follow(ctx, chat, user,
+				&runner.FollowOptions{ThroughWaits: true}) {
 				if err != nil {
 					return
 				}

@@ -38,7 +38,8 @@ type scribblers struct {
 
 // The parties of a session.
 var parties = []string{
-	"listener", "turn layer", "model layer", "model", "outer layer", "inner layer", "policy", "prompt", "raw body", "typed body",
+	"listener", "turn layer", "model layer", "model", "outer layer", "inner layer", "policy",
+	"prompt", "raw body", "typed body",
 	"argument's own method", "caller",
 }
 
@@ -88,34 +89,36 @@ func (s *scribblers) taken() {
 
 // toolLayer hands on its call, and what comes back, and goes on with both.
 func (s *scribblers) toolLayer(name string) interceptor.Layer {
-	return interceptor.Layer{Name: name, Tool: func(next interceptor.ToolHandler) interceptor.ToolHandler {
-		return func(ctx context.Context, c tool.Call) (tool.Execution, error) {
-			exec, err := next(ctx, c)
-			if c.Tool == "look" && name == "outer layer" { // which may be repeated
-				exec, err = next(ctx, c)
+	return interceptor.Layer{Name: name,
+		Tool: func(next interceptor.ToolHandler) interceptor.ToolHandler {
+			return func(ctx context.Context, c tool.Call) (tool.Execution, error) {
+				exec, err := next(ctx, c)
+				if c.Tool == "look" && name == "outer layer" { // which may be repeated
+					exec, err = next(ctx, c)
+				}
+				s.got(name, c)
+				out := exec.Clone()
+				s.gives(name, out)
+				s.got(name, exec)
+				return out, err
 			}
-			s.got(name, c)
-			out := exec.Clone()
-			s.gives(name, out)
-			s.got(name, exec)
-			return out, err
-		}
-	}}
+		}}
 }
 
 func (s *scribblers) turnLayer() interceptor.Layer {
-	return interceptor.Layer{Name: "turn layer", Turn: func(next interceptor.TurnHandler) interceptor.TurnHandler {
-		return func(ctx context.Context, turn interceptor.Turn) iter.Seq2[event.Event, error] {
-			return func(yield func(event.Event, error) bool) {
-				for ev, err := range next(ctx, turn) {
-					if !yield(ev, err) {
-						return
+	return interceptor.Layer{Name: "turn layer",
+		Turn: func(next interceptor.TurnHandler) interceptor.TurnHandler {
+			return func(ctx context.Context, turn interceptor.Turn) iter.Seq2[event.Event, error] {
+				return func(yield func(event.Event, error) bool) {
+					for ev, err := range next(ctx, turn) {
+						if !yield(ev, err) {
+							return
+						}
+						s.got("turn layer", ev)
 					}
-					s.got("turn layer", ev)
 				}
 			}
-		}
-	}}
+		}}
 }
 
 // around goes through what h says, and writes over its events and its request.
@@ -157,17 +160,20 @@ func (o *own) UnmarshalJSON(b []byte) error {
 // one that waits.
 func (s *scribblers) tools() []tool.Tool {
 	constant := json.RawMessage(`{"seen":"all"}`)
-	look := rawTool{tool.Spec{Name: "look", Effect: tool.ReadOnly, Input: json.RawMessage(`{"type":"object","properties":{"text":{"type":"string"}}}`)},
+	look := rawTool{tool.Spec{Name: "look", Effect: tool.ReadOnly,
+		Input: json.RawMessage(`{"type":"object","properties":{"text":{"type":"string"}}}`)},
 		func(_ context.Context, c tool.Call) (tool.Execution, error) {
 			s.got("raw body", c)
 			exec := tool.Execution{Output: constant, Actions: []tool.Action{
-				{Artifact: &tool.Artifact{Name: "a", MediaType: "text/plain", Data: []byte("artifact")}},
+				{Artifact: &tool.Artifact{Name: "a", MediaType: "text/plain",
+					Data: []byte("artifact")}},
 				{Media: &llm.Media{MediaType: "image/png", Data: []byte("png")}},
 			}}.Clone()
 			s.gives("raw body", exec)
 			return exec, nil
 		}}
-	job := rawTool{tool.Spec{Name: "job", MayPause: true, Output: json.RawMessage(`{"type":"object"}`)},
+	job := rawTool{tool.Spec{Name: "job", MayPause: true,
+		Output: json.RawMessage(`{"type":"object"}`)},
 		func(ctx context.Context, c tool.Call) (tool.Execution, error) {
 			p := tool.Progress{Message: "begun", Data: json.RawMessage(`{"n":1}`)}
 			if err := c.Report(ctx, p); err != nil {
@@ -177,7 +183,8 @@ func (s *scribblers) tools() []tool.Tool {
 			s.got("raw body", c)
 			exec := tool.Execution{Await: &tool.Await{
 				Reason: tool.ReasonExternal, Key: "job-1", Timeout: time.Hour,
-				Schema: json.RawMessage(`{"type":"object","properties":{"ok":{"type":"boolean"}}}`), Data: json.RawMessage(`{"d":1}`),
+				Schema: json.RawMessage(`{"type":"object","properties":{"ok":{"type":"boolean"}}}`),
+				Data:   json.RawMessage(`{"d":1}`),
 			}}
 			s.gives("raw body", exec)
 			return exec, nil
@@ -193,16 +200,20 @@ func (s *scribblers) tools() []tool.Tool {
 		s.gives("typed body", out)
 		return tool.Done(out), nil
 	}))
-	read := tool.Must(tool.Func(tool.Spec{Name: "read", Effect: tool.ReadOnly}, func(ctx context.Context, in struct {
-		Own own `json:"own"`
-	}) (tool.Result[string], error) {
-		s.got("typed body", tool.CallFrom(ctx))
-		return tool.Done(in.Own.Text), nil
-	}))
+	read := tool.Must(tool.Func(tool.Spec{Name: "read", Effect: tool.ReadOnly},
+		func(ctx context.Context, in struct {
+			Own own `json:"own"`
+		}) (tool.Result[string], error) {
+			s.got("typed body", tool.CallFrom(ctx))
+			return tool.Done(in.Own.Text), nil
+		}))
 	ask := tool.Must(tool.Resumable(tool.Spec{Name: "ask"},
 		func(_ context.Context, in textIn, ask tool.Ask[textOut, textIn]) (tool.Result[textOut], error) {
-			picture := tool.Action{Media: &llm.Media{MediaType: "image/png", Data: []byte("before")}}
-			file := tool.Action{Artifact: &tool.Artifact{Name: "b", MediaType: "text/plain", Data: []byte("artifact")}}
+			picture := tool.Action{
+				Media: &llm.Media{MediaType: "image/png", Data: []byte("before")},
+			}
+			file := tool.Action{Artifact: &tool.Artifact{Name: "b", MediaType: "text/plain",
+				Data: []byte("artifact")}}
 			s.gives("typed body", picture)
 			s.gives("typed body", file)
 			return tool.With(ask("Well?", in), picture, file), nil
@@ -227,9 +238,13 @@ func enact(t *testing.T, layers bool, over ...string) map[string]any {
 	native := &llm.Native{Provider: "fake", Data: json.RawMessage(`{"signed":1}`)}
 	script := fakellm.New(
 		fakellm.Turn{}.Part(llm.Reasoning{Text: "Hm.", Native: native}).Says("I look.").
-			Part(llm.ToolCall{Name: "look", Arguments: json.RawMessage(`{"text":"here"}`), Native: native}).
-			And("pay", `{"cents":100,"more":{"a":[1]}}`).And("read", `{"own":{"x":1}}`).And("ask", `{"text":"a"}`).And("job", `{}`),
-		fakellm.Calls("look", `{"text":"again"}`).And("pay", `{"cents":7}`).And("ask", `{"text":"c"}`),
+			Part(llm.ToolCall{
+				Name: "look", Arguments: json.RawMessage(`{"text":"here"}`), Native: native,
+			}).
+			And("pay", `{"cents":100,"more":{"a":[1]}}`).And("read", `{"own":{"x":1}}`).And("ask",
+			`{"text":"a"}`).And("job", `{}`),
+		fakellm.Calls("look", `{"text":"again"}`).And("pay", `{"cents":7}`).And("ask",
+			`{"text":"c"}`),
 		fakellm.Says("Done."),
 	)
 	approval := interceptor.Approval(&interceptor.ApprovalOptions{
@@ -240,24 +255,33 @@ func enact(t *testing.T, layers bool, over ...string) map[string]any {
 			}
 			return interceptor.Verdict{Ruling: interceptor.Allow}, nil
 		},
-		Prompt: func(c tool.Call) string { defer s.got("prompt", c); return "Pay " + string(c.Arguments) + "?" },
+		Prompt: func(c tool.Call) string {
+			defer s.got("prompt", c)
+			return "Pay " + string(c.Arguments) + "?"
+		},
 	})
 	ids := 0
 	clock := newClock()
 	c := agent.Config{
 		Model: ownModel{s.around("model", script.Generate)}, Tools: s.tools(), Concurrency: 1,
-		Interceptors: interceptor.Chain{s.turnLayer(), s.toolLayer("outer layer"), approval, s.toolLayer("inner layer"),
-			{Name: "model layer", Model: func(next interceptor.ModelHandler) interceptor.ModelHandler { return s.around("model layer", next) }}},
-		ResponseFormat: llm.ResponseFormat{Name: "answer", Schema: json.RawMessage(`{"type":"object"}`)},
+		Interceptors: interceptor.Chain{s.turnLayer(), s.toolLayer("outer layer"), approval,
+			s.toolLayer("inner layer"),
+			{Name: "model layer",
+				Model: func(next interceptor.ModelHandler) interceptor.ModelHandler {
+					return s.around("model layer", next)
+				}}},
+		ResponseFormat: llm.ResponseFormat{Name: "answer",
+			Schema: json.RawMessage(`{"type":"object"}`)},
 	}
 	waiting := 3
 	if !layers {
 		c.Interceptors, waiting = nil, 2
 	}
-	s.r = newRig(t, c, &rigOptions{memory: true, session: &session.Options{Now: clock.now, NewID: func(kind string) string {
-		ids++
-		return fmt.Sprintf("%s_%d", kind, ids)
-	}}})
+	s.r = newRig(t, c, &rigOptions{memory: true, session: &session.Options{Now: clock.now,
+		NewID: func(kind string) string {
+			ids++
+			return fmt.Sprintf("%s_%d", kind, ids)
+		}}})
 	s.gives("caller", c.ResponseFormat)
 	s.session(waiting)
 	shown, err := s.r.Show(t.Context(), chat, user)
@@ -300,7 +324,8 @@ func (s *scribblers) session(waiting int) {
 	shown, err := r.Show(t.Context(), chat, user)
 	must(t, err)
 	s.got("caller", shown)
-	for range r.Run(t.Context(), user, chat, llm.UserText("And?"), nil) { // it is refused, with what waits
+	// it is refused, with what waits
+	for range r.Run(t.Context(), user, chat, llm.UserText("And?"), nil) {
 	}
 	s.answer(waiting)
 	s.answer(1)
@@ -323,7 +348,8 @@ func (s *scribblers) answer(waiting int) {
 	for _, p := range r.transcript().Pending {
 		switch p.Tool {
 		case "pay":
-			answers = append(answers, runner.ApproveEdited(p.ID, "bob", "less", json.RawMessage(`{"cents":50,"more":[2]}`)))
+			answers = append(answers, runner.ApproveEdited(p.ID, "bob", "less",
+				json.RawMessage(`{"cents":50,"more":[2]}`)))
 		case "ask":
 			answers = append(answers, runner.Complete(p.ID, "bob", text("b")))
 		case "job":
@@ -365,7 +391,9 @@ func TestWhatIsHandedOutIsItsReceivers(t *testing.T) {
 			want := enact(t, layers)
 			there := parties
 			if told := want["told"].(map[string][]string); !layers {
-				there = slices.DeleteFunc(slices.Clone(parties), func(who string) bool { return len(told[who]) == 0 && who != "argument's own method" })
+				there = slices.DeleteFunc(slices.Clone(parties), func(who string) bool {
+					return len(told[who]) == 0 && who != "argument's own method"
+				})
 			} else {
 				for _, who := range parties {
 					if len(told[who]) == 0 && who != "argument's own method" {

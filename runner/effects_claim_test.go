@@ -27,14 +27,15 @@ func TestLayerThatTriesAgainAfterARefusedClaim(t *testing.T) {
 	for _, effect := range []tool.Effect{tool.Once, tool.Idempotent} {
 		t.Run(fmt.Sprintf("claimed: %v", effect.NeedsClaim()), func(t *testing.T) {
 			var n counter
-			again := toolLayer("again", func(ctx context.Context, c tool.Call, next interceptor.ToolHandler) (exec tool.Execution, err error) {
-				for range 3 {
-					if exec, err = next(ctx, c); err == nil {
-						return exec, nil
+			again := toolLayer("again",
+				func(ctx context.Context, c tool.Call, next interceptor.ToolHandler) (exec tool.Execution, err error) {
+					for range 3 {
+						if exec, err = next(ctx, c); err == nil {
+							return exec, nil
+						}
 					}
-				}
-				return exec, err
-			})
+					return exec, err
+				})
 			r := newRig(t, paying(&n, effect, again), nil)
 			s := &seen{t: t}
 			for ev, err := range r.Run(t.Context(), user, chat, llm.UserText("Pay."), nil) {
@@ -58,28 +59,30 @@ func TestLayerThatTriesAgainAfterARefusedClaim(t *testing.T) {
 
 // impatient is a layer that doesn't wait for next any longer than its context
 // lasts.
-var impatient = toolLayer("impatient", func(ctx context.Context, c tool.Call, next interceptor.ToolHandler) (tool.Execution, error) {
-	type result struct {
-		exec tool.Execution
-		err  error
-	}
-	came := make(chan result, 1)
-	go func() {
-		exec, err := next(ctx, c)
-		came <- result{exec, err}
-	}()
-	select {
-	case r := <-came:
-		return r.exec, r.err
-	case <-ctx.Done():
-		return tool.Execution{}, context.Cause(ctx)
-	}
-})
+var impatient = toolLayer("impatient",
+	func(ctx context.Context, c tool.Call, next interceptor.ToolHandler) (tool.Execution, error) {
+		type result struct {
+			exec tool.Execution
+			err  error
+		}
+		came := make(chan result, 1)
+		go func() {
+			exec, err := next(ctx, c)
+			came <- result{exec, err}
+		}()
+		select {
+		case r := <-came:
+			return r.exec, r.err
+		case <-ctx.Done():
+			return tool.Execution{}, context.Cause(ctx)
+		}
+	})
 
 // patient is a layer that always waits for next.
-var patient = toolLayer("patient", func(ctx context.Context, c tool.Call, next interceptor.ToolHandler) (tool.Execution, error) {
-	return next(ctx, c)
-})
+var patient = toolLayer("patient",
+	func(ctx context.Context, c tool.Call, next interceptor.ToolHandler) (tool.Execution, error) {
+		return next(ctx, c)
+	})
 
 // TestEndedWhileItIsClaimed: the caller leaves, or the call or its session is
 // cancelled, while the call is being claimed, which takes long: its write, or
@@ -94,8 +97,11 @@ func TestEndedWhileItIsClaimed(t *testing.T) {
 						if name == "shared" && takes > session.DefaultLease {
 							continue // the lease is over by then
 						}
-						t.Run(fmt.Sprintf("%s, %s, %s, the %s takes %v", layer.Name, name, how, slow, takes), func(t *testing.T) {
-							synctest.Test(t, func(t *testing.T) { endedWhileItIsClaimed(t, layer, wrap, how, slow, takes) })
+						t.Run(fmt.Sprintf("%s, %s, %s, the %s takes %v", layer.Name, name, how,
+							slow, takes), func(t *testing.T) {
+							synctest.Test(t, func(t *testing.T) {
+								endedWhileItIsClaimed(t, layer, wrap, how, slow, takes)
+							})
 						})
 					}
 				}
@@ -104,10 +110,12 @@ func TestEndedWhileItIsClaimed(t *testing.T) {
 	}
 }
 
-func endedWhileItIsClaimed(t *testing.T, layer interceptor.Layer, wrap func(kvstore.Store) kvstore.Store, how, slow string, takes time.Duration) {
+func endedWhileItIsClaimed(t *testing.T, layer interceptor.Layer,
+	wrap func(kvstore.Store) kvstore.Store, how, slow string, takes time.Duration) {
 	var n counter
 	var disk *faultkv.Injector
-	r := newRig(t, paying(&n, tool.Once, layer), &rigOptions{memory: true, session: &session.Options{EngineTimeout: time.Hour},
+	r := newRig(t, paying(&n, tool.Once, layer), &rigOptions{memory: true,
+		session: &session.Options{EngineTimeout: time.Hour},
 		wrap: func(kv kvstore.Store) kvstore.Store {
 			if wrap != nil {
 				kv = wrap(kv)
@@ -164,7 +172,8 @@ func endedWhileItIsClaimed(t *testing.T, layer interceptor.Layer, wrap func(kvst
 		r.carryOn().finished(event.FinishStop)
 	}
 	out := string(r.result(call).Output)
-	if how == "left" && (n.get("pay") != 1 || out != string(text("5"))) || how != "left" && !strings.Contains(out, "not run") {
+	if how == "left" && (n.get("pay") != 1 || out != string(text("5"))) || how != "left" &&
+		!strings.Contains(out, "not run") {
 		t.Errorf("paid %d times, and the model reads %s", n.get("pay"), out)
 	}
 }
@@ -178,16 +187,20 @@ func TestTooLateForTheBody(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					var n counter
 					entered, release := make(chan struct{}), make(chan struct{})
-					slow := toolLayer("slow", func(ctx context.Context, c tool.Call, next interceptor.ToolHandler) (tool.Execution, error) {
-						close(entered)
-						<-release
-						return next(ctx, c)
-					})
-					r := newRig(t, oneCall(instant("charge", effect, &n), slow), &rigOptions{memory: true})
+					slow := toolLayer("slow",
+						func(ctx context.Context, c tool.Call, next interceptor.ToolHandler) (tool.Execution, error) {
+							close(entered)
+							<-release
+							return next(ctx, c)
+						})
+					r := newRig(t, oneCall(instant("charge", effect, &n), slow),
+						&rigOptions{memory: true})
 					ctx, cancel := context.WithCancel(context.Background())
 					defer cancel()
 					ended := make(chan *seen, 1)
-					go func() { ended <- watch(t, r.Run(ctx, user, chat, llm.UserText("Go."), nil)) }()
+					go func() {
+						ended <- watch(t, r.Run(ctx, user, chat, llm.UserText("Go."), nil))
+					}()
 					<-entered
 					if how == "left" {
 						cancel()
@@ -214,15 +227,17 @@ func TestNoBodyIsEnteredAfterItsSessionWasCancelled(t *testing.T) {
 		t.Run(fmt.Sprint("before write ", n), func(t *testing.T) {
 			struck = false
 			var cancelled atomic.Bool
-			act := tool.Must(tool.Func(tool.Spec{Name: "act"}, func(context.Context, textIn) (tool.Result[textOut], error) {
-				if cancelled.Load() {
-					t.Error("the body was entered")
-				}
-				return tool.Done(textOut{"x"}), nil
-			}))
+			act := tool.Must(tool.Func(tool.Spec{Name: "act"},
+				func(context.Context, textIn) (tool.Result[textOut], error) {
+					if cancelled.Load() {
+						t.Error("the body was entered")
+					}
+					return tool.Done(textOut{"x"}), nil
+				}))
 			r := newRig(t, agent.Config{
 				Tools: []tool.Tool{act}, Concurrency: 1,
-				Model: fakellm.New(fakellm.Calls("act", `{"text":"a"}`).And("act", `{"text":"b"}`), fakellm.Says("Done.")),
+				Model: fakellm.New(fakellm.Calls("act", `{"text":"a"}`).And("act", `{"text":"b"}`),
+					fakellm.Says("Done.")),
 			}, &rigOptions{memory: true})
 			other := r.another()
 			r.atApply(n, func() {

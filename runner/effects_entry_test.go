@@ -38,9 +38,13 @@ func TestNoBodyAfterItsContext(t *testing.T) {
 	for _, where := range []string{"exclusive", "shared"} {
 		for _, layered := range []bool{false, true} {
 			for _, after := range []bool{false, true} {
-				for _, late := range []time.Duration{0, time.Second} { // the store takes as long for its answer
-					t.Run(fmt.Sprintf("%s, layers %v, after %v, late %v", where, layered, after, late), func(t *testing.T) {
-						synctest.Test(t, func(t *testing.T) { leavesWhileClaiming(t, where, layered, after, late) })
+				// the store takes as long for its answer
+				for _, late := range []time.Duration{0, time.Second} {
+					t.Run(fmt.Sprintf("%s, layers %v, after %v, late %v", where, layered,
+						after, late), func(t *testing.T) {
+						synctest.Test(t, func(t *testing.T) {
+							leavesWhileClaiming(t, where, layered, after, late)
+						})
 					})
 				}
 			}
@@ -55,13 +59,14 @@ func leavesWhileClaiming(t *testing.T, where string, layered, after bool, late t
 		layers = append(layers, passes)
 	}
 	var disk *faultkv.Injector
-	r := newRig(t, paying(&n, tool.Once, layers...), &rigOptions{memory: true, wrap: func(kv kvstore.Store) kvstore.Store {
-		if where == "shared" {
-			kv = hidden(kv)
-		}
-		disk = faultkv.New(kv)
-		return disk.Store
-	}})
+	r := newRig(t, paying(&n, tool.Once, layers...), &rigOptions{memory: true,
+		wrap: func(kv kvstore.Store) kvstore.Store {
+			if where == "shared" {
+				kv = hidden(kv)
+			}
+			disk = faultkv.New(kv)
+			return disk.Store
+		}})
 	ctx, cancel := context.WithCancel(t.Context())
 	var claim atomic.Int32
 	var left time.Time
@@ -93,7 +98,8 @@ func leavesWhileClaiming(t *testing.T, where string, layered, after bool, late t
 	}
 	r.carryOn().finished(event.FinishStop)
 	if n.get("pay") != 1 || string(r.result(r.asked("pay")).Output) != string(text("5")) {
-		t.Errorf("paid %d times, and the model is told %s", n.get("pay"), r.result(r.asked("pay")).Output)
+		t.Errorf("paid %d times, and the model is told %s", n.get("pay"),
+			r.result(r.asked("pay")).Output)
 	}
 	r.acceptable()
 }
@@ -133,10 +139,11 @@ func TestNoBodyAfterItsCall(t *testing.T) {
 					layers = append(layers, passes)
 				}
 				var disk *faultkv.Injector
-				r := newRig(t, paying(&n, tool.Once, layers...), &rigOptions{memory: true, wrap: func(kv kvstore.Store) kvstore.Store {
-					disk = faultkv.New(kv)
-					return disk.Store
-				}})
+				r := newRig(t, paying(&n, tool.Once, layers...), &rigOptions{memory: true,
+					wrap: func(kv kvstore.Store) kvstore.Store {
+						disk = faultkv.New(kv)
+						return disk.Store
+					}})
 				var call atomic.Value
 				var claim atomic.Int32
 				disk.After(func(faultkv.Call) {
@@ -156,7 +163,8 @@ func TestNoBodyAfterItsCall(t *testing.T) {
 					}
 				}
 				res := of[event.Result](s)
-				if n.get("pay") != 0 || len(res) != 1 || res[0].Status != event.Cancelled || res[0].By != "bob" {
+				if n.get("pay") != 0 || len(res) != 1 || res[0].Status != event.Cancelled ||
+					res[0].By != "bob" {
 					t.Fatalf("paid %d times, and shown %+v, %v", n.get("pay"), res, s.err)
 				}
 				if got := string(res[0].Result.Output); got != `"Cancelled: the run was ended: enough. The tool was not run."` &&
@@ -177,9 +185,10 @@ func TestNoBodyAfterItsLease(t *testing.T) {
 	for _, deaf := range []bool{false, true} {
 		for _, layered := range []bool{false, true} {
 			for _, effect := range []tool.Effect{tool.Once, tool.Idempotent} {
-				t.Run(fmt.Sprintf("deaf %v, layers %v, %s", deaf, layered, effect), func(t *testing.T) {
-					synctest.Test(t, func(t *testing.T) { paysOnce(t, deaf, layered, effect) })
-				})
+				t.Run(fmt.Sprintf("deaf %v, layers %v, %s", deaf, layered, effect),
+					func(t *testing.T) {
+						synctest.Test(t, func(t *testing.T) { paysOnce(t, deaf, layered, effect) })
+					})
 			}
 		}
 	}
@@ -206,17 +215,19 @@ func paysOnce(t *testing.T, deaf, layered bool, effect tool.Effect) {
 	})
 	var first atomic.Bool // the first driver's layer is still to come
 	first.Store(true)
-	brake := interceptor.Layer{Name: "brake", Tool: func(next interceptor.ToolHandler) interceptor.ToolHandler {
-		return func(ctx context.Context, c tool.Call) (tool.Execution, error) {
-			if first.CompareAndSwap(true, false) && effect != tool.Once {
-				stall()
-				<-over // it ignores its context
-				ctx = context.WithoutCancel(ctx)
+	brake := interceptor.Layer{Name: "brake",
+		Tool: func(next interceptor.ToolHandler) interceptor.ToolHandler {
+			return func(ctx context.Context, c tool.Call) (tool.Execution, error) {
+				if first.CompareAndSwap(true, false) && effect != tool.Once {
+					stall()
+					<-over // it ignores its context
+					ctx = context.WithoutCancel(ctx)
+				}
+				return next(ctx, c)
 			}
-			return next(ctx, c)
-		}
-	}}
-	config := agent.Config{Name: "ops", Tools: []tool.Tool{pay}, Model: messages(calls("pay", `{"text":"5"}`), says("Paid."))}
+		}}
+	config := agent.Config{Name: "ops", Tools: []tool.Tool{pay},
+		Model: messages(calls("pay", `{"text":"5"}`), says("Paid."))}
 	if layered || effect != tool.Once {
 		config.Interceptors = interceptor.Chain{brake}
 	}
@@ -255,7 +266,8 @@ func paysOnce(t *testing.T, deaf, layered bool, effect tool.Effect) {
 		ran <- s
 	}()
 	<-stalled
-	if err := watch(t, b.Continue(context.Background(), chat, user)).err; !errors.Is(err, session.ErrBusy) {
+	if err := watch(t, b.Continue(context.Background(),
+		chat, user)).err; !errors.Is(err, session.ErrBusy) {
 		t.Errorf("while the lease lasts, the other driver gets %v", err)
 	}
 	time.Sleep(lease + 50*time.Millisecond)

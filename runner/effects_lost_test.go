@@ -21,15 +21,18 @@ func crash(t *testing.T, spec tool.Spec, body func(tool.Call) tool.Result[textOu
 	var inj *faultkv.Injector
 	first := true
 	spec.Description, spec.MayPause = "a", true
-	act := tool.Must(tool.Func(spec, func(ctx context.Context, _ struct{}) (tool.Result[textOut], error) {
-		res := body(tool.CallFrom(ctx))
-		if first {
-			first = false
-			inj.Kill()
-		}
-		return res, nil
-	}))
-	r := newRig(t, agent.Config{Tools: []tool.Tool{act}, Model: messages(calls(spec.Name, `{}`), says("Done."))}, &rigOptions{
+	act := tool.Must(tool.Func(spec,
+		func(ctx context.Context, _ struct{}) (tool.Result[textOut], error) {
+			res := body(tool.CallFrom(ctx))
+			if first {
+				first = false
+				inj.Kill()
+			}
+			return res, nil
+		}))
+	r := newRig(t, agent.Config{
+		Tools: []tool.Tool{act}, Model: messages(calls(spec.Name, `{}`), says("Done.")),
+	}, &rigOptions{
 		wrap: func(kv kvstore.Store) kvstore.Store { inj = faultkv.New(kv); return inj.Store },
 	})
 	if run := r.say("Go."); run.err == nil {
@@ -41,7 +44,10 @@ func crash(t *testing.T, spec tool.Spec, body func(tool.Call) tool.Result[textOu
 
 func TestLostCallIsUnknown(t *testing.T) {
 	entered := 0
-	r := crash(t, tool.Spec{Name: "pay"}, func(tool.Call) tool.Result[textOut] { entered++; return tool.Done(textOut{"paid"}) })
+	r := crash(t, tool.Spec{Name: "pay"}, func(tool.Call) tool.Result[textOut] {
+		entered++
+		return tool.Done(textOut{"paid"})
+	})
 	res := of[event.Result](r.carryOn().finished(event.FinishStop))
 	if len(res) != 1 || res[0].Status != event.Unknown || !res[0].Result.Error ||
 		!strings.Contains(string(res[0].Result.Output), "unknown") {
@@ -56,10 +62,11 @@ func TestLostCallIsUnknown(t *testing.T) {
 func TestIdempotentCallRunsAgain(t *testing.T) {
 	for _, effect := range []tool.Effect{tool.Idempotent, tool.ReadOnly} {
 		var keys []string
-		r := crash(t, tool.Spec{Name: "pay", Effect: effect}, func(c tool.Call) tool.Result[textOut] {
-			keys = append(keys, c.IdempotencyKey()+" "+c.IdempotencyKey("part"))
-			return tool.Done(textOut{"paid"})
-		})
+		r := crash(t, tool.Spec{Name: "pay", Effect: effect},
+			func(c tool.Call) tool.Result[textOut] {
+				keys = append(keys, c.IdempotencyKey()+" "+c.IdempotencyKey("part"))
+				return tool.Done(textOut{"paid"})
+			})
 		r.carryOn().finished(event.FinishStop)
 		if len(keys) != 2 || keys[0] != keys[1] {
 			t.Errorf("%s: the entries' keys are %q", effect, keys)
@@ -70,10 +77,12 @@ func TestIdempotentCallRunsAgain(t *testing.T) {
 
 func TestIdempotencyKey(t *testing.T) {
 	var keys []string
-	again := tool.Must(tool.Resumable(tool.Spec{Name: "book", Description: "b", Effect: tool.Idempotent},
+	again := tool.Must(tool.Resumable(tool.Spec{Name: "book",
+		Description: "b", Effect: tool.Idempotent},
 		func(ctx context.Context, _ struct{}, ask tool.Ask[textOut, int]) (tool.Result[textOut], error) {
 			c := tool.CallFrom(ctx)
-			keys = append(keys, c.IdempotencyKey(), c.IdempotencyKey("a"), c.IdempotencyKey("b"), c.IdempotencyKey("a", "b"), c.IdempotencyKey("ab"))
+			keys = append(keys, c.IdempotencyKey(), c.IdempotencyKey("a"), c.IdempotencyKey("b"),
+				c.IdempotencyKey("a", "b"), c.IdempotencyKey("ab"))
 			return ask("Which?", 1), nil
 		},
 		func(ctx context.Context, _ struct{}, re tool.Reply[textOut, int, int]) (tool.Result[textOut], error) {
@@ -83,9 +92,11 @@ func TestIdempotencyKey(t *testing.T) {
 			}
 			return tool.Done(textOut{"booked"}), nil
 		}))
-	r := newRig(t, agent.Config{Concurrency: 1, Tools: []tool.Tool{again}, Model: messages(calls("book", `{}`, "book", `{}`), says("Done."))}, nil)
+	r := newRig(t, agent.Config{Concurrency: 1, Tools: []tool.Tool{again},
+		Model: messages(calls("book", `{}`, "book", `{}`), says("Done."))}, nil)
 	for _, p := range r.say("Go.").finished(event.FinishPaused).end.Pending {
-		p = r.answer(runner.Complete(p.ID, user, []byte("0"))).finished(event.FinishPaused).pauseOf(p.Call)
+		p = r.answer(runner.Complete(p.ID,
+			user, []byte("0"))).finished(event.FinishPaused).pauseOf(p.Call)
 		r.answer(runner.Complete(p.ID, user, []byte("1")))
 	}
 	seen := map[string]bool{}
@@ -118,25 +129,31 @@ func TestEffectThatWasDeclaredAnew(t *testing.T) {
 	var inj *faultkv.Injector
 	var attempts []int
 	pay := func(effect tool.Effect) []tool.Tool {
-		return []tool.Tool{tool.Must(tool.Func(tool.Spec{Name: "pay", Effect: effect}, func(ctx context.Context, in textIn) (tool.Result[textOut], error) {
-			attempts = append(attempts, tool.CallFrom(ctx).Attempt)
-			inj.Kill()
-			return tool.Done(textOut(in)), nil
-		}))}
+		return []tool.Tool{tool.Must(tool.Func(tool.Spec{Name: "pay", Effect: effect},
+			func(ctx context.Context, in textIn) (tool.Result[textOut], error) {
+				attempts = append(attempts, tool.CallFrom(ctx).Attempt)
+				inj.Kill()
+				return tool.Done(textOut(in)), nil
+			}))}
 	}
 	for _, was := range []tool.Effect{tool.ReadOnly, tool.Idempotent} {
 		t.Run(string(was), func(t *testing.T) {
 			attempts = nil
 			gate := interceptor.Approval(&interceptor.ApprovalOptions{Tools: []string{"pay"}})
-			r := newRig(t, agent.Config{Tools: pay(was), Interceptors: interceptor.Chain{gate}, Model: messages(calls("pay", `{"text":"5"}`), says("Done."))},
-				&rigOptions{wrap: func(kv kvstore.Store) kvstore.Store { inj = faultkv.New(kv); return inj.Store }})
+			r := newRig(t, agent.Config{Tools: pay(was), Interceptors: interceptor.Chain{gate},
+				Model: messages(calls("pay", `{"text":"5"}`), says("Done."))},
+				&rigOptions{wrap: func(kv kvstore.Store) kvstore.Store {
+					inj = faultkv.New(kv)
+					return inj.Store
+				}})
 			p := r.say("Pay.").finished(event.FinishPaused).pause("pay")
 			r.config.Tools = pay(tool.Once)
 			r.restart()
 			r.answer(runner.Approve(p.ID, "bob", ""))
 			r.restart()
 			res := of[event.Result](r.carryOn().finished(event.FinishStop))
-			if len(attempts) != 1 || attempts[0] != 1 || len(res) != 1 || res[0].Status != event.Unknown {
+			if len(attempts) != 1 || attempts[0] != 1 || len(res) != 1 ||
+				res[0].Status != event.Unknown {
 				t.Errorf("it was entered as attempts %v, and settled as %v", attempts, res)
 			}
 		})

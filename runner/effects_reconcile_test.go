@@ -26,19 +26,23 @@ func TestReconcileWaitsForTheStore(t *testing.T) {
 	var n counter
 	var broken atomic.Bool
 	entered := make(chan struct{})
-	pay := tool.Must(tool.Func(tool.Spec{Name: "pay", Reconcile: func(context.Context, tool.Call) (tool.Execution, error) {
-		n.add("asked")
-		return tool.Execution{Output: text("paid once")}, nil
-	}}, func(ctx context.Context, in textIn) (tool.Result[textOut], error) {
+	pay := tool.Must(tool.Func(tool.Spec{Name: "pay",
+		Reconcile: func(context.Context, tool.Call) (tool.Execution, error) {
+			n.add("asked")
+			return tool.Execution{Output: text("paid once")}, nil
+		}}, func(ctx context.Context, in textIn) (tool.Result[textOut], error) {
 		close(entered)
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}))
 	r := newRig(t, oneCall(pay, interceptor.Approval(nil)), &rigOptions{
-		wrap: func(kv kvstore.Store) kvstore.Store { return brokenPayloads{kv.(kvstore.Exclusive), &broken} },
+		wrap: func(kv kvstore.Store) kvstore.Store {
+			return brokenPayloads{kv.(kvstore.Exclusive), &broken}
+		},
 	})
 	p := r.say("Pay.").finished(event.FinishPaused).pause("pay")
-	res, err := r.Resume(t.Context(), chat, runner.ApproveEdited(p.ID, "bob", "", textIn{strings.Repeat("x", 4<<10)}))
+	res, err := r.Resume(t.Context(), chat, runner.ApproveEdited(p.ID, "bob", "",
+		textIn{strings.Repeat("x", 4<<10)}))
 	must(t, err)
 	ended := make(chan struct{})
 	go func() { defer close(ended); watch(t, res.Events(context.Background())) }()
@@ -66,20 +70,24 @@ func TestReconcileWaitsForTheStore(t *testing.T) {
 // and the tool is asked; or it isn't in time, and the next drive asks.
 func TestReconcileIsAskedThoughTheLeaseWasShort(t *testing.T) {
 	const lease = 30 * time.Second
-	for name, hangs := range map[string]time.Duration{"in time": 23 * time.Second, "too late": 2 * lease} {
+	for name, hangs := range map[string]time.Duration{
+		"in time": 23 * time.Second, "too late": 2 * lease,
+	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var n counter
 				entered, over := make(chan struct{}), make(chan struct{})
-				pay := tool.Must(tool.Func(tool.Spec{Name: "pay", Effect: tool.Once, Reconcile: func(context.Context, tool.Call) (tool.Execution, error) {
-					n.add("asked")
-					return tool.Execution{Output: text("it was paid")}, nil
-				}}, func(context.Context, slowIn) (tool.Result[textOut], error) {
+				pay := tool.Must(tool.Func(tool.Spec{Name: "pay", Effect: tool.Once,
+					Reconcile: func(context.Context, tool.Call) (tool.Execution, error) {
+						n.add("asked")
+						return tool.Execution{Output: text("it was paid")}, nil
+					}}, func(context.Context, slowIn) (tool.Result[textOut], error) {
 					close(entered)
 					<-over
 					return tool.Done(textOut{"late"}), nil
 				}))
-				r := newRig(t, oneCall(pay), &rigOptions{memory: true, session: &session.Options{Lease: lease}})
+				r := newRig(t, oneCall(pay), &rigOptions{memory: true,
+					session: &session.Options{Lease: lease}})
 				first, second := faultkv.New(hidden(r.engine)), faultkv.New(hidden(r.engine))
 				var runners []*runner.Runner
 				for _, kv := range []kvstore.Store{first.Store, second.Store} {
@@ -89,7 +97,10 @@ func TestReconcileIsAskedThoughTheLeaseWasShort(t *testing.T) {
 				r.kv = r.engine
 				a, b := runners[0], runners[1]
 				ran := make(chan *seen, 1)
-				go func() { ran <- watch(t, a.Run(context.Background(), user, chat, llm.UserText("Pay."), nil)) }()
+				go func() {
+					ran <- watch(t, a.Run(context.Background(), user, chat,
+						llm.UserText("Pay."), nil))
+				}()
 				<-entered
 				first.Kill()
 				<-ran
@@ -105,8 +116,10 @@ func TestReconcileIsAskedThoughTheLeaseWasShort(t *testing.T) {
 					watch(t, b.Continue(context.Background(), chat, user))
 					time.Sleep(3 * lease)
 				}
-				if out := r.outputs()[0]; n.get("asked") != 1 || out != string(text("it was paid")) {
-					t.Errorf("the tool was asked %d times, and the model reads %s", n.get("asked"), out)
+				if out := r.outputs()[0]; n.get("asked") != 1 ||
+					out != string(text("it was paid")) {
+					t.Errorf("the tool was asked %d times, and the model reads %s",
+						n.get("asked"), out)
 				}
 				close(over)
 				must(t, a.Close())
@@ -159,18 +172,29 @@ func TestReconcileAndOperator(t *testing.T) {
 			}
 			return tool.Execution{Output: text("paid")}, nil
 		}, false, event.Done},
-		"it does not know":     {func(context.Context, tool.Call) (tool.Execution, error) { return tool.Execution{}, errors.New("?") }, false, event.Unknown},
-		"it panics":            {func(context.Context, tool.Call) (tool.Execution, error) { panic("?") }, false, event.Unknown},
+		"it does not know": {func(context.Context, tool.Call) (tool.Execution, error) {
+			return tool.Execution{}, errors.New("?")
+		}, false, event.Unknown},
+		"it panics": {
+			func(context.Context, tool.Call) (tool.Execution, error) { panic("?") },
+			false, event.Unknown,
+		},
 		"an operator is asked": {nil, true, ""},
 		"both, the tool knows": {func(context.Context, tool.Call) (tool.Execution, error) {
 			return tool.Execution{Output: text("x")}, nil
 		}, true, event.Done},
-		"both, an operator must": {func(context.Context, tool.Call) (tool.Execution, error) { return tool.Execution{}, errors.New("?") }, true, ""},
+		"both, an operator must": {func(context.Context, tool.Call) (tool.Execution, error) {
+			return tool.Execution{}, errors.New("?")
+		}, true, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			entered := 0
-			r := crash(t, tool.Spec{Name: "pay", Reconcile: test.reconcile, AskOperator: test.operator},
-				func(tool.Call) tool.Result[textOut] { entered++; return tool.Done(textOut{"paid"}) })
+			r := crash(t, tool.Spec{Name: "pay", Reconcile: test.reconcile,
+				AskOperator: test.operator},
+				func(tool.Call) tool.Result[textOut] {
+					entered++
+					return tool.Done(textOut{"paid"})
+				})
 			run := r.carryOn()
 			want := test.want
 			if want == "" {
@@ -178,12 +202,14 @@ func TestReconcileAndOperator(t *testing.T) {
 				if p.Await.Reason != tool.ReasonUnknown {
 					t.Errorf("it waits for reason %q", p.Await.Reason)
 				}
-				if _, err := r.Resume(t.Context(), chat, runner.Complete(p.ID, "op", []byte(`{"no":1}`))); !errors.Is(err, session.ErrInvalidResumePayload) {
+				if _, err := r.Resume(t.Context(), chat, runner.Complete(p.ID,
+					"op", []byte(`{"no":1}`))); !errors.Is(err, session.ErrInvalidResumePayload) {
 					t.Errorf("an operator's word that is no output: %v", err)
 				}
 				run, want = r.answer(runner.Complete(p.ID, "op", text("op says paid"))), event.Done
 			}
-			if res := of[event.Result](run.finished(event.FinishStop)); len(res) != 1 || res[0].Status != want {
+			if res := of[event.Result](run.finished(event.FinishStop)); len(res) != 1 ||
+				res[0].Status != want {
 				t.Errorf("it settled as %v", res)
 			}
 			if entered != 1 {
@@ -199,23 +225,31 @@ func TestReconcileAndOperator(t *testing.T) {
 func TestReconcileIsAskedAboutWhatRan(t *testing.T) {
 	var inj *faultkv.Injector
 	var ran, asked []string
-	pay := tool.Must(tool.Func(tool.Spec{Name: "pay", Reconcile: func(_ context.Context, c tool.Call) (tool.Execution, error) {
-		asked = append(asked, string(c.Arguments))
-		return tool.Execution{Output: c.Arguments}, nil
-	}}, func(ctx context.Context, in textIn) (tool.Result[textOut], error) {
+	pay := tool.Must(tool.Func(tool.Spec{Name: "pay",
+		Reconcile: func(_ context.Context, c tool.Call) (tool.Execution, error) {
+			asked = append(asked, string(c.Arguments))
+			return tool.Execution{Output: c.Arguments}, nil
+		}}, func(ctx context.Context, in textIn) (tool.Result[textOut], error) {
 		ran = append(ran, string(tool.CallFrom(ctx).Arguments))
 		inj.Kill()
 		return tool.Done(textOut(in)), nil
 	}))
 	gates := interceptor.Chain{
-		interceptor.Approval(&interceptor.ApprovalOptions{Name: "clerk"}), interceptor.Approval(&interceptor.ApprovalOptions{Name: "boss"}),
+		interceptor.Approval(&interceptor.ApprovalOptions{Name: "clerk"}),
+		interceptor.Approval(&interceptor.ApprovalOptions{Name: "boss"}),
 		interceptor.Approval(&interceptor.ApprovalOptions{Name: "owner"}),
 	}
-	r := newRig(t, agent.Config{Tools: []tool.Tool{pay}, Interceptors: gates, Model: messages(calls("pay", `{"text":"100"}`), says("Done."))},
-		&rigOptions{wrap: func(kv kvstore.Store) kvstore.Store { inj = faultkv.New(kv); return inj.Store }})
+	r := newRig(t, agent.Config{Tools: []tool.Tool{pay}, Interceptors: gates,
+		Model: messages(calls("pay", `{"text":"100"}`), says("Done."))},
+		&rigOptions{wrap: func(kv kvstore.Store) kvstore.Store {
+			inj = faultkv.New(kv)
+			return inj.Store
+		}})
 	p := r.say("Pay.").finished(event.FinishPaused).pause("pay")
-	p = r.answer(runner.ApproveEdited(p.ID, "carl", "", textIn{"50"})).finished(event.FinishPaused).pause("pay")
-	p = r.answer(runner.ApproveEdited(p.ID, "bea", "", textIn{"6"})).finished(event.FinishPaused).pause("pay")
+	p = r.answer(runner.ApproveEdited(p.ID, "carl",
+		"", textIn{"50"})).finished(event.FinishPaused).pause("pay")
+	p = r.answer(runner.ApproveEdited(p.ID, "bea",
+		"", textIn{"6"})).finished(event.FinishPaused).pause("pay")
 	r.answer(runner.Approve(p.ID, "olga", ""))
 	r.restart()
 	r.carryOn().finished(event.FinishStop)
@@ -231,14 +265,15 @@ func TestReconcileIsInterrupted(t *testing.T) {
 	for _, how := range []string{"left", "closed"} {
 		t.Run(how, func(t *testing.T) {
 			asked, knows := make(chan struct{}, 3), false
-			r := crash(t, tool.Spec{Name: "pay", Reconcile: func(ctx context.Context, c tool.Call) (tool.Execution, error) {
-				if knows {
-					return tool.Execution{Output: text("paid")}, nil
-				}
-				asked <- struct{}{}
-				<-ctx.Done()
-				return tool.Execution{}, ctx.Err()
-			}}, func(tool.Call) tool.Result[textOut] { return tool.Done(textOut{"paid"}) })
+			r := crash(t, tool.Spec{Name: "pay",
+				Reconcile: func(ctx context.Context, c tool.Call) (tool.Execution, error) {
+					if knows {
+						return tool.Execution{Output: text("paid")}, nil
+					}
+					asked <- struct{}{}
+					<-ctx.Done()
+					return tool.Execution{}, ctx.Err()
+				}}, func(tool.Call) tool.Result[textOut] { return tool.Done(textOut{"paid"}) })
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			ended := make(chan struct{})
@@ -263,11 +298,12 @@ func TestReconcileIsInterrupted(t *testing.T) {
 // put before an operator any more.
 func TestCancelledDuringReconcile(t *testing.T) {
 	asked := make(chan struct{}, 3)
-	r := crash(t, tool.Spec{Name: "pay", AskOperator: true, Reconcile: func(ctx context.Context, c tool.Call) (tool.Execution, error) {
-		asked <- struct{}{}
-		<-ctx.Done()
-		return tool.Execution{}, ctx.Err()
-	}}, func(tool.Call) tool.Result[textOut] { return tool.Done(textOut{"paid"}) })
+	r := crash(t, tool.Spec{Name: "pay", AskOperator: true,
+		Reconcile: func(ctx context.Context, c tool.Call) (tool.Execution, error) {
+			asked <- struct{}{}
+			<-ctx.Done()
+			return tool.Execution{}, ctx.Err()
+		}}, func(tool.Call) tool.Result[textOut] { return tool.Done(textOut{"paid"}) })
 	call := r.onlyCall()
 	go func() {
 		<-asked

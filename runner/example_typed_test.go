@@ -8,8 +8,8 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// What a person types becomes a decision where one is wanted, and otherwise what
-// the question's schema takes.
+// What a person types becomes a decision where one is wanted, and otherwise
+// what the question's schema takes.
 func ExampleFromText() {
 	gate := tool.Pause{ID: "call_x.1", Await: tool.Await{Reason: tool.ReasonApproval, Gate: "approval"}}
 	for _, typed := range []string{"yes", "no, wrong customer", "yes, but only half of it"} {

@@ -74,7 +74,8 @@ func TestFollowThroughWaits(t *testing.T) {
 		var n counter
 		r := newRig(t, agent.Config{
 			Tools: []tool.Tool{waiting("deploy", tool.Once, &n)},
-			Model: fakellm.New(fakellm.Calls("deploy", `{"text":"job-1"}`), fakellm.Says("Deployed.")),
+			Model: fakellm.New(fakellm.Calls("deploy", `{"text":"job-1"}`),
+				fakellm.Says("Deployed.")),
 		}, &rigOptions{memory: true})
 		return r, r.say("Deploy.").finished(event.FinishPaused).pause("deploy")
 	}
@@ -121,7 +122,8 @@ func TestFollowThroughWaits(t *testing.T) {
 	})
 	t.Run("from some message on", func(t *testing.T) {
 		r, p := start(t)
-		f := follows(t, r.Follow(t.Context(), chat, user, &runner.FollowOptions{From: 1, ThroughWaits: true}))
+		f := follows(t, r.Follow(t.Context(), chat, user,
+			&runner.FollowOptions{From: 1, ThroughWaits: true}))
 		f.sees("message 1 assistant", "pause deploy")
 		must2(r.Cancel(t.Context(), chat, p.Call, "ada", "no"))
 		f.sees("result deploy cancelled")
@@ -149,9 +151,11 @@ func TestFollowThroughWaits(t *testing.T) {
 
 // A number below the first message's is the first, and no sign of damage.
 func TestFollowFromBeforeTheFirst(t *testing.T) {
-	r := newRig(t, agent.Config{Model: fakellm.New(fakellm.Says("Hello."))}, &rigOptions{memory: true})
+	r := newRig(t, agent.Config{Model: fakellm.New(fakellm.Says("Hello."))},
+		&rigOptions{memory: true})
 	r.say("Hi.").finished(event.FinishStop)
-	s := watch(t, r.Follow(t.Context(), chat, user, &runner.FollowOptions{From: -1})).finished(event.FinishStop)
+	s := watch(t, r.Follow(t.Context(), chat, user,
+		&runner.FollowOptions{From: -1})).finished(event.FinishStop)
 	if got := len(of[event.Message](s)); got != 2 {
 		t.Errorf("it shows %d messages", got)
 	}
@@ -164,7 +168,8 @@ func TestFollowTellsOfWorkThatNobodyDoes(t *testing.T) {
 		var n counter
 		r := newRig(t, agent.Config{
 			Tools: []tool.Tool{waiting("deploy", tool.Once, &n)},
-			Model: fakellm.New(fakellm.Calls("deploy", `{"text":"job-1"}`), fakellm.Says("Deployed.")),
+			Model: fakellm.New(fakellm.Calls("deploy", `{"text":"job-1"}`),
+				fakellm.Says("Deployed.")),
 		}, &rigOptions{memory: true})
 		p := r.say("Deploy.").finished(event.FinishPaused).pause("deploy")
 		must2(r.Resume(t.Context(), chat, runner.Complete(p.ID, "ci", text("v2"))))
@@ -173,7 +178,8 @@ func TestFollowTellsOfWorkThatNobodyDoes(t *testing.T) {
 		f.sees("message 0 user", "message 1 assistant")
 		ev, err, _ := f.next()
 		must(t, err)
-		if got, ok := ev.(event.Undriven); !ok || got.Agent != "ops" || time.Since(at) < 2*time.Second || time.Since(at) > 3*time.Second {
+		if got, ok := ev.(event.Undriven); !ok || got.Agent != "ops" ||
+			time.Since(at) < 2*time.Second || time.Since(at) > 3*time.Second {
 			t.Errorf("after %v it shows %+v", time.Since(at), ev)
 		}
 		time.Sleep(time.Hour) // and says so once

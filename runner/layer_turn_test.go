@@ -23,7 +23,8 @@ type turnEvents = iter.Seq2[event.Event, error]
 
 // twoTurns is a model that calls a tool once, and a tool that counts.
 func twoTurns(n *counter) (llm.Model, []tool.Tool) {
-	return fakellm.New(fakellm.Says("I look.").And("look", `{"text":"a"}`), fakellm.Says("Seen.")), []tool.Tool{instant("look", tool.ReadOnly, n)}
+	return fakellm.New(fakellm.Says("I look.").And("look", `{"text":"a"}`), fakellm.Says("Seen.")),
+		[]tool.Tool{instant("look", tool.ReadOnly, n)}
 }
 
 // TestTurnLayerSeesTurns: each by its number, those that go on after a pause
@@ -31,8 +32,11 @@ func twoTurns(n *counter) (llm.Model, []tool.Tool) {
 func TestTurnLayerSeesTurns(t *testing.T) {
 	var n counter
 	var turns []interceptor.Turn
-	model := fakellm.New(fakellm.Says("I look.").And("look", `{"text":"a"}`), fakellm.Calls("job", `{"text":"b"}`), fakellm.Says("Done."))
-	r := newRig(t, agent.Config{Model: model, Tools: []tool.Tool{instant("look", tool.ReadOnly, &n), waiting("job", tool.Once, &n)},
+	model := fakellm.New(fakellm.Says("I look.").And("look", `{"text":"a"}`),
+		fakellm.Calls("job", `{"text":"b"}`), fakellm.Says("Done."))
+	r := newRig(t, agent.Config{Model: model, Tools: []tool.Tool{
+		instant("look", tool.ReadOnly, &n), waiting("job", tool.Once, &n),
+	},
 		Interceptors: around(func(ctx context.Context, turn interceptor.Turn, next interceptor.TurnHandler) turnEvents {
 			turns = append(turns, turn)
 			return func(yield func(event.Event, error) bool) {
@@ -49,9 +53,12 @@ func TestTurnLayerSeesTurns(t *testing.T) {
 	run := r.say("Go.").finished(event.FinishPaused)
 	r.answer(runner.Complete(run.pause("job").ID, "ci", text("b"))).finished(event.FinishStop)
 	turn := func(number int, resumed bool) interceptor.Turn {
-		return interceptor.Turn{Session: chat, User: user, Agent: "ops", Number: number, Resumed: resumed}
+		return interceptor.Turn{Session: chat, User: user, Agent: "ops",
+			Number: number, Resumed: resumed}
 	}
-	if want := []interceptor.Turn{turn(1, false), turn(2, false), turn(2, true), turn(3, false)}; !cmp.Equal(turns, want) {
+	if want := []interceptor.Turn{
+		turn(1, false), turn(2, false), turn(2, true), turn(3, false),
+	}; !cmp.Equal(turns, want) {
 		t.Errorf("the turns are %+v, not %+v", turns, want)
 	}
 	if got := of[event.TextDelta](run); len(got) != 1 || got[0].Delta != "[hidden]" {
@@ -98,7 +105,9 @@ func TestTurnLayerFails(t *testing.T) {
 				}
 			}
 		}, "a turn layer stopped in the middle of the turn"},
-		"it panics": {func(context.Context, interceptor.Turn, interceptor.TurnHandler) turnEvents { panic("oops") }, "a turn layer panicked: oops"},
+		"it panics": {
+			func(context.Context, interceptor.Turn, interceptor.TurnHandler) turnEvents { panic("oops") }, "a turn layer panicked: oops",
+		},
 		"it panics amid the events": {func(ctx context.Context, turn interceptor.Turn, next interceptor.TurnHandler) turnEvents {
 			return func(yield func(event.Event, error) bool) {
 				for ev, err := range next(ctx, turn) {
@@ -132,16 +141,21 @@ func TestTurnLayerFails(t *testing.T) {
 					return test.layer(ctx, turn, next)
 				})}, nil)
 			run := r.say("Go.")
-			if run.end.Finish != event.FinishFailed || run.err == nil || !strings.Contains(run.err.Error(), test.want) {
-				t.Errorf("the run ended as %q with %v; it showed %v", run.end.Finish, run.err, run.events)
+			if run.end.Finish != event.FinishFailed || run.err == nil ||
+				!strings.Contains(run.err.Error(), test.want) {
+				t.Errorf("the run ended as %q with %v; it showed %v", run.end.Finish,
+					run.err, run.events)
 			}
-			if got := r.transcript(); got.Finish != event.FinishFailed || !strings.Contains(got.Why, test.want) || got.Driven {
-				t.Errorf("the session is shown as %q: %s; driven: %v", got.Finish, got.Why, got.Driven)
+			if got := r.transcript(); got.Finish != event.FinishFailed ||
+				!strings.Contains(got.Why, test.want) || got.Driven {
+				t.Errorf("the session is shown as %q: %s; driven: %v", got.Finish,
+					got.Why, got.Driven)
 			}
 			good = true
 			r.carryOn().finished(event.FinishStop)
 			if n.get("look") != 1 || len(r.transcript().History) != 4 {
-				t.Errorf("the body was entered %d times; the history is %v", n.get("look"), r.transcript().History)
+				t.Errorf("the body was entered %d times; the history is %v",
+					n.get("look"), r.transcript().History)
 			}
 			r.acceptable()
 		})
@@ -160,7 +174,10 @@ func TestTurnLayerSwallowsErrors(t *testing.T) {
 			}
 		}
 	})
-	r := newRig(t, agent.Config{Model: fakellm.New(fakellm.Fails(&llm.Error{Kind: llm.ErrAuth}), fakellm.Says("Hi.")), Interceptors: deaf}, nil)
+	r := newRig(t, agent.Config{
+		Model:        fakellm.New(fakellm.Fails(&llm.Error{Kind: llm.ErrAuth}), fakellm.Says("Hi.")),
+		Interceptors: deaf,
+	}, nil)
 	if run := r.say("Hello."); run.end.Finish != event.FinishFailed || run.err == nil {
 		t.Errorf("the run ended as %q with %v", run.end.Finish, run.err)
 	}
@@ -185,7 +202,8 @@ func TestTurnLayerRunsATurnTwice(t *testing.T) {
 		})}, nil)
 	r.say("Go.").finished(event.FinishStop)
 	if n.get("look") != 1 || len(r.transcript().History) != 4 {
-		t.Errorf("the body was entered %d times; the history is %v", n.get("look"), r.transcript().History)
+		t.Errorf("the body was entered %d times; the history is %v",
+			n.get("look"), r.transcript().History)
 	}
 }
 
@@ -193,11 +211,12 @@ func TestTurnLayerRunsATurnTwice(t *testing.T) {
 func TestTurnLayerAroundACancelledBody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		entered := make(chan string, 1)
-		obeys := does(tool.Spec{Name: "act"}, func(ctx context.Context, _ string) (tool.Result[textOut], error) {
-			entered <- tool.CallFrom(ctx).ID
-			<-ctx.Done()
-			return nil, ctx.Err()
-		})
+		obeys := does(tool.Spec{Name: "act"},
+			func(ctx context.Context, _ string) (tool.Result[textOut], error) {
+				entered <- tool.CallFrom(ctx).ID
+				<-ctx.Done()
+				return nil, ctx.Err()
+			})
 		r := newRig(t, agent.Config{
 			Tools: []tool.Tool{obeys}, Model: messages(calls("act", `{"text":"a"}`), says("Done.")),
 			Interceptors: around(func(ctx context.Context, turn interceptor.Turn, next interceptor.TurnHandler) turnEvents {
@@ -205,12 +224,15 @@ func TestTurnLayerAroundACancelledBody(t *testing.T) {
 			}),
 		}, &rigOptions{memory: true})
 		ended := make(chan *seen, 1)
-		go func() { ended <- watch(t, r.Run(context.Background(), user, chat, llm.UserText("Go."), nil)) }()
+		go func() {
+			ended <- watch(t, r.Run(context.Background(), user, chat, llm.UserText("Go."), nil))
+		}()
 		call := <-entered
 		_, err := r.Cancel(context.Background(), chat, call, user, "enough")
 		must(t, err)
 		(<-ended).finished(event.FinishStop)
-		if c, err := r.Call(context.Background(), chat, call, user); err != nil || c.Settled != event.Cancelled {
+		if c, err := r.Call(context.Background(), chat, call, user); err != nil ||
+			c.Settled != event.Cancelled {
 			t.Errorf("it is %s %s, %v", c.Status, c.Settled, err)
 		}
 	})

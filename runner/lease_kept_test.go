@@ -36,14 +36,17 @@ func TestSlowDrivesKeepTheirLease(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var n counter
-				act := does(tool.Spec{Name: "act"}, func(ctx context.Context, _ string) (tool.Result[textOut], error) {
-					n.add("act")
-					must(t, tool.CallFrom(ctx).Report(ctx, tool.Progress{Message: "begun"}))
-					time.Sleep(test.body) // and ignores its context
-					return tool.Done(textOut{"done"}), nil
-				})
-				model := fakellm.New(fakellm.Calls("act", `{"text":"a"}`).Delay(test.model, 0), fakellm.Says("Done."))
-				r := newRig(t, agent.Config{Model: model, Tools: []tool.Tool{act}}, &rigOptions{memory: true, wrap: hidden})
+				act := does(tool.Spec{Name: "act"},
+					func(ctx context.Context, _ string) (tool.Result[textOut], error) {
+						n.add("act")
+						must(t, tool.CallFrom(ctx).Report(ctx, tool.Progress{Message: "begun"}))
+						time.Sleep(test.body) // and ignores its context
+						return tool.Done(textOut{"done"}), nil
+					})
+				model := fakellm.New(fakellm.Calls("act", `{"text":"a"}`).Delay(test.model, 0),
+					fakellm.Says("Done."))
+				r := newRig(t, agent.Config{Model: model, Tools: []tool.Tool{act}},
+					&rigOptions{memory: true, wrap: hidden})
 				ran := make(chan *seen, 1)
 				go func() {
 					s := &seen{t: t}
@@ -65,7 +68,9 @@ func TestSlowDrivesKeepTheirLease(t *testing.T) {
 				other := r.another()
 				for range 8 {
 					time.Sleep(time.Minute)
-					if err := watch(t, other.Continue(t.Context(), chat, user)).err; !errors.Is(err, session.ErrBusy) {
+					if err := watch(t,
+						other.Continue(t.Context(), chat, user)).err; !errors.Is(err,
+						session.ErrBusy) {
 						t.Fatalf("another driver gets %v", err)
 					}
 				}
@@ -76,7 +81,8 @@ func TestSlowDrivesKeepTheirLease(t *testing.T) {
 				}
 				run.finished(event.FinishStop)
 				if n.get("act") != 1 || len(model.Requests()) != 2 {
-					t.Errorf("the body was entered %d times, the model called %d times", n.get("act"), len(model.Requests()))
+					t.Errorf("the body was entered %d times, the model called %d times",
+						n.get("act"), len(model.Requests()))
 				}
 				r.acceptable()
 			})
@@ -103,18 +109,23 @@ func TestAnsweredWhileItsPauseIsShown(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var n counter
-				look := does(tool.Spec{Name: "look", Effect: tool.Idempotent}, func(ctx context.Context, s string) (tool.Result[textOut], error) {
-					n.add("look")
-					select {
-					case <-time.After(test.body):
-						return tool.Done(textOut{s}), nil
-					case <-ctx.Done():
-						return nil, context.Cause(ctx)
-					}
-				})
-				model := fakellm.New(fakellm.Calls(test.tool, `{"text":"a"}`), fakellm.Says("Done.").Delay(test.model, 0))
-				r := newRig(t, agent.Config{Model: model, Tools: []tool.Tool{look, waiting("deploy", tool.Once, &n)},
-					Interceptors: interceptor.Chain{interceptor.Approval(&interceptor.ApprovalOptions{Tools: []string{"look"}})}},
+				look := does(tool.Spec{Name: "look", Effect: tool.Idempotent},
+					func(ctx context.Context, s string) (tool.Result[textOut], error) {
+						n.add("look")
+						select {
+						case <-time.After(test.body):
+							return tool.Done(textOut{s}), nil
+						case <-ctx.Done():
+							return nil, context.Cause(ctx)
+						}
+					})
+				model := fakellm.New(fakellm.Calls(test.tool, `{"text":"a"}`),
+					fakellm.Says("Done.").Delay(test.model, 0))
+				r := newRig(t, agent.Config{Model: model,
+					Tools: []tool.Tool{look, waiting("deploy", tool.Once, &n)},
+					Interceptors: interceptor.Chain{
+						interceptor.Approval(&interceptor.ApprovalOptions{Tools: []string{"look"}}),
+					}},
 					&rigOptions{memory: true, wrap: hidden})
 				other := r.another()
 				answered, ran := make(chan struct{}), make(chan *seen, 1)
@@ -141,8 +152,11 @@ func TestAnsweredWhileItsPauseIsShown(t *testing.T) {
 				}()
 				<-answered
 				synctest.Wait()
-				for passed := time.Duration(0); passed < test.body+test.model; passed += session.DefaultLease {
-					if err := watch(t, other.Continue(t.Context(), chat, user)).err; !errors.Is(err, session.ErrBusy) {
+				for passed := time.Duration(0); passed < test.body+
+					test.model; passed += session.DefaultLease {
+					if err := watch(t,
+						other.Continue(t.Context(), chat, user)).err; !errors.Is(err,
+						session.ErrBusy) {
 						t.Fatalf("%v after the answer another driver gets %v", passed, err)
 					}
 					time.Sleep(session.DefaultLease)
@@ -163,8 +177,10 @@ func TestAnsweredWhileItsPauseIsShown(t *testing.T) {
 func TestAnsweredFromElsewhereWhileItsPauseIsShown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var n counter
-		r := newRig(t, agent.Config{Tools: []tool.Tool{instant("act", tool.Once, &n)}, Interceptors: interceptor.Chain{interceptor.Approval(nil)},
-			Model: messages(calls("act", `{"text":"a"}`), says("Done."))}, &rigOptions{memory: true, wrap: hidden})
+		r := newRig(t, agent.Config{Tools: []tool.Tool{instant("act", tool.Once, &n)},
+			Interceptors: interceptor.Chain{interceptor.Approval(nil)},
+			Model:        messages(calls("act", `{"text":"a"}`), says("Done."))},
+			&rigOptions{memory: true, wrap: hidden})
 		other := r.another()
 		s := &seen{t: t}
 		for ev, err := range r.Run(t.Context(), user, chat, llm.UserText("Go."), nil) {
@@ -180,7 +196,8 @@ func TestAnsweredFromElsewhereWhileItsPauseIsShown(t *testing.T) {
 			}
 		}
 		if s.err != nil || n.get("act") != 1 {
-			t.Errorf("the run ended as %s with %v, and the body was entered %d times", s.end.Finish, s.err, n.get("act"))
+			t.Errorf("the run ended as %s with %v, and the body was entered %d times", s.end.Finish,
+				s.err, n.get("act"))
 		}
 		r.acceptable()
 	})
@@ -194,17 +211,19 @@ func TestLeaseTakenAgainIsLost(t *testing.T) {
 		var told error
 		var at time.Time
 		running := make(chan struct{})
-		act := does(tool.Spec{Name: "act", Effect: tool.Idempotent}, func(ctx context.Context, _ string) (tool.Result[textOut], error) {
-			close(running)
-			<-ctx.Done()
-			told, at = context.Cause(ctx), time.Now()
-			return tool.Done(textOut{"late"}), nil
-		})
+		act := does(tool.Spec{Name: "act", Effect: tool.Idempotent},
+			func(ctx context.Context, _ string) (tool.Result[textOut], error) {
+				close(running)
+				<-ctx.Done()
+				told, at = context.Cause(ctx), time.Now()
+				return tool.Done(textOut{"late"}), nil
+			})
 		var disk *faultkv.Injector
-		r := newRig(t, oneCall(act, interceptor.Approval(nil)), &rigOptions{memory: true, wrap: func(kv kvstore.Store) kvstore.Store {
-			disk = faultkv.New(hidden(kv))
-			return disk.Store
-		}})
+		r := newRig(t, oneCall(act, interceptor.Approval(nil)), &rigOptions{memory: true,
+			wrap: func(kv kvstore.Store) kvstore.Store {
+				disk = faultkv.New(hidden(kv))
+				return disk.Store
+			}})
 		other := r.another()
 		ran := make(chan *seen, 1)
 		go func() {
@@ -213,7 +232,8 @@ func TestLeaseTakenAgainIsLost(t *testing.T) {
 				s.err = err
 				switch ev := ev.(type) {
 				case event.Pause:
-					if _, err := other.Resume(context.Background(), chat, runner.Approve(ev.Pause.ID, user, "ok")); err != nil {
+					if _, err := other.Resume(context.Background(), chat,
+						runner.Approve(ev.Pause.ID, user, "ok")); err != nil {
 						t.Error(err)
 					}
 				case event.End:
@@ -229,7 +249,8 @@ func TestLeaseTakenAgainIsLost(t *testing.T) {
 		disk.Stall(false)
 		(<-ran).finished(event.FinishElsewhere)
 		synctest.Wait()
-		if took := at.Sub(begun); !errors.Is(told, session.ErrFenced) || took > session.DefaultLease {
+		if took := at.Sub(begun); !errors.Is(told, session.ErrFenced) ||
+			took > session.DefaultLease {
 			t.Errorf("after %v the body was told %v", took, told)
 		}
 		disk.Heal()

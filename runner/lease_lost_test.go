@@ -30,10 +30,18 @@ func TestBodiesAreToldOfALostLease(t *testing.T) {
 		happens func(disk *faultkv.Injector, slept *atomic.Int64)
 		within  time.Duration // since then
 	}{
-		"the store hangs":          {func(disk *faultkv.Injector, _ *atomic.Int64) { disk.Stall(false) }, lease},
-		"the store hangs, deaf":    {func(disk *faultkv.Injector, _ *atomic.Int64) { disk.Stall(true) }, lease},
-		"the store fails":          {func(disk *faultkv.Injector, _ *atomic.Int64) { disk.Add(faultkv.FullFrom(disk.Applies() + 1)) }, lease},
-		"the machine slept for it": {func(_ *faultkv.Injector, slept *atomic.Int64) { slept.Store(int64(lease)) }, lease / 10},
+		"the store hangs": {
+			func(disk *faultkv.Injector, _ *atomic.Int64) { disk.Stall(false) }, lease,
+		},
+		"the store hangs, deaf": {
+			func(disk *faultkv.Injector, _ *atomic.Int64) { disk.Stall(true) }, lease,
+		},
+		"the store fails": {func(disk *faultkv.Injector, _ *atomic.Int64) {
+			disk.Add(faultkv.FullFrom(disk.Applies() + 1))
+		}, lease},
+		"the machine slept for it": {func(_ *faultkv.Injector, slept *atomic.Int64) {
+			slept.Store(int64(lease))
+		}, lease / 10},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -41,24 +49,31 @@ func TestBodiesAreToldOfALostLease(t *testing.T) {
 				var at time.Time
 				var slept atomic.Int64
 				running := make(chan struct{})
-				act := does(tool.Spec{Name: "act", Effect: tool.Idempotent}, func(ctx context.Context, _ string) (tool.Result[textOut], error) {
-					if told != nil { // by the next drive
-						return tool.Done(textOut{"anew"}), nil
-					}
-					close(running)
-					<-ctx.Done()
-					told, at = context.Cause(ctx), time.Now()
-					return tool.Done(textOut{"late"}), nil
-				})
+				act := does(tool.Spec{Name: "act", Effect: tool.Idempotent},
+					func(ctx context.Context, _ string) (tool.Result[textOut], error) {
+						if told != nil { // by the next drive
+							return tool.Done(textOut{"anew"}), nil
+						}
+						close(running)
+						<-ctx.Done()
+						told, at = context.Cause(ctx), time.Now()
+						return tool.Done(textOut{"late"}), nil
+					})
 				var disk *faultkv.Injector
-				r := newRig(t, agent.Config{Tools: []tool.Tool{act}, Model: messages(calls("act", `{"text":"a"}`), says("Done."))},
-					&rigOptions{memory: true, session: &session.Options{Now: func() time.Time { return time.Now().Add(time.Duration(slept.Load())) }},
+				r := newRig(t, agent.Config{Tools: []tool.Tool{act},
+					Model: messages(calls("act", `{"text":"a"}`), says("Done."))},
+					&rigOptions{memory: true, session: &session.Options{Now: func() time.Time {
+						return time.Now().Add(time.Duration(slept.Load()))
+					}},
 						wrap: func(kv kvstore.Store) kvstore.Store {
 							disk = faultkv.New(hidden(kv))
 							return disk.Store
 						}})
 				ran := make(chan *seen, 1)
-				go func() { ran <- watch(t, r.Run(context.Background(), user, chat, llm.UserText("Go."), nil)) }()
+				go func() {
+					ran <- watch(t, r.Run(context.Background(), user, chat,
+						llm.UserText("Go."), nil))
+				}()
 				<-running
 				time.Sleep(time.Second)
 				synctest.Wait()
@@ -66,7 +81,8 @@ func TestBodiesAreToldOfALostLease(t *testing.T) {
 				test.happens(disk, &slept)
 				(<-ran).finished(event.FinishElsewhere)
 				synctest.Wait()
-				if took := at.Sub(begun); !errors.Is(told, session.ErrFenced) || took > test.within {
+				if took := at.Sub(begun); !errors.Is(told, session.ErrFenced) ||
+					took > test.within {
 					t.Errorf("after %v the body was told %v", took, told)
 				}
 				applies := disk.Applies()
@@ -94,20 +110,25 @@ func TestFence(t *testing.T) {
 	for name, wrap := range map[string]func(kvstore.Store) kvstore.Store{"exclusive": nil, "shared": hidden} {
 		t.Run(name, func(t *testing.T) {
 			var fences []int64
-			job := tool.Must(tool.Func(tool.Spec{Name: "job", Effect: tool.Idempotent, MayPause: true},
+			job := tool.Must(tool.Func(tool.Spec{Name: "job",
+				Effect: tool.Idempotent, MayPause: true},
 				func(ctx context.Context, in textIn) (tool.Result[textOut], error) {
 					c := tool.CallFrom(ctx)
 					fences = append(fences, c.Fence)
 					if len(fences) < 8 {
-						return tool.Pending[textOut](tool.Await{Mode: tool.ModeReenter, Timeout: time.Hour}), nil
+						return tool.Pending[textOut](tool.Await{
+							Mode: tool.ModeReenter, Timeout: time.Hour,
+						}), nil
 					}
 					return tool.Done(textOut(in)), nil
 				}))
 			r := newRig(t, agent.Config{Tools: []tool.Tool{job}, Concurrency: 1,
-				Model: messages(calls("job", `{"text":"a"}`, "job", `{"text":"b"}`), says("Done."))}, &rigOptions{wrap: wrap})
+				Model: messages(calls("job", `{"text":"a"}`,
+					"job", `{"text":"b"}`), says("Done."))}, &rigOptions{wrap: wrap})
 			s := r.say("Go.").finished(event.FinishPaused)
 			for range 3 {
-				s = r.answer(runner.Complete(s.end.Pending[0].ID, "ci", text("on"))).finished(event.FinishPaused)
+				s = r.answer(runner.Complete(s.end.Pending[0].ID,
+					"ci", text("on"))).finished(event.FinishPaused)
 				r.restart()
 				s = r.answer(runner.Complete(s.end.Pending[1].ID, "ci", text("on")))
 			}
@@ -139,14 +160,20 @@ func TestFencing(t *testing.T) {
 		}
 		return script(r)
 	})
-	r := newRig(t, agent.Config{Tools: []tool.Tool{instant("act", tool.Once, &n)}, Model: model}, &rigOptions{
-		memory: true, wrap: hidden, session: &session.Options{Now: func() time.Time { return now }, MaxSkew: time.Millisecond},
-	})
+	r := newRig(t, agent.Config{Tools: []tool.Tool{instant("act", tool.Once, &n)}, Model: model},
+		&rigOptions{
+			memory: true, wrap: hidden,
+			session: &session.Options{Now: func() time.Time { return now },
+				MaxSkew: time.Millisecond},
+		})
 	first := make(chan *seen)
-	go func() { first <- watch(t, r.Run(context.Background(), user, chat, llm.UserText("Go."), nil)) }()
+	go func() {
+		first <- watch(t, r.Run(context.Background(), user, chat, llm.UserText("Go."), nil))
+	}()
 	<-asked
 	other := r.another()
-	if err := watch(t, other.Continue(t.Context(), chat, user)).err; !errors.Is(err, session.ErrBusy) {
+	if err := watch(t,
+		other.Continue(t.Context(), chat, user)).err; !errors.Is(err, session.ErrBusy) {
 		t.Errorf("while the lease lasts, another driver gets %v", err)
 	}
 	now = now.Add(time.Minute)
@@ -178,15 +205,16 @@ func stop() *stopped {
 	s.Config = agent.Config{
 		Tools: []tool.Tool{instant("act", tool.Once, &s.n)},
 		Model: messages(calls("act", `{"text":"a"}`), says("Done.")),
-		Interceptors: interceptor.Chain{{Name: "stop", Tool: func(next interceptor.ToolHandler) interceptor.ToolHandler {
-			return func(ctx context.Context, c tool.Call) (tool.Execution, error) {
-				if !before.Swap(true) {
-					close(s.got)
-					<-s.wake
+		Interceptors: interceptor.Chain{{Name: "stop",
+			Tool: func(next interceptor.ToolHandler) interceptor.ToolHandler {
+				return func(ctx context.Context, c tool.Call) (tool.Execution, error) {
+					if !before.Swap(true) {
+						close(s.got)
+						<-s.wake
+					}
+					return next(ctx, c)
 				}
-				return next(ctx, c)
-			}
-		}}},
+			}}},
 	}
 	return s
 }
@@ -196,12 +224,16 @@ func stop() *stopped {
 func TestStoppedDriverEntersNoBody(t *testing.T) {
 	clock := newClock()
 	s := stop()
-	r := newRig(t, s.Config, &rigOptions{memory: true, wrap: hidden, session: &session.Options{Now: clock.now, MaxSkew: time.Millisecond}})
+	r := newRig(t, s.Config, &rigOptions{memory: true, wrap: hidden,
+		session: &session.Options{Now: clock.now, MaxSkew: time.Millisecond}})
 	run := make(chan *seen, 1)
-	go func() { run <- watch(t, r.Run(context.Background(), user, chat, llm.UserText("Go."), nil)) }()
+	go func() {
+		run <- watch(t, r.Run(context.Background(), user, chat, llm.UserText("Go."), nil))
+	}()
 	<-s.got
 	other := r.another()
-	if err := watch(t, other.Continue(t.Context(), chat, user)).err; !errors.Is(err, session.ErrBusy) {
+	if err := watch(t,
+		other.Continue(t.Context(), chat, user)).err; !errors.Is(err, session.ErrBusy) {
 		t.Errorf("while the lease lasts, another driver gets %v", err)
 	}
 	clock.pass(session.DefaultLease + time.Second)
@@ -211,7 +243,8 @@ func TestStoppedDriverEntersNoBody(t *testing.T) {
 		t.Errorf("the driver that lost its lease ended with %v", run.err)
 	}
 	if s.n.get("act") != 1 || len(r.transcript().History) != 4 {
-		t.Errorf("the body was entered %d times, and there are %d messages", s.n.get("act"), len(r.transcript().History))
+		t.Errorf("the body was entered %d times, and there are %d messages", s.n.get("act"),
+			len(r.transcript().History))
 	}
 	r.acceptable()
 }
@@ -220,17 +253,24 @@ func TestStoppedDriverEntersNoBody(t *testing.T) {
 // It takes the lease anew as soon as it can, while it lasts. Once the lease is
 // over, it is lost, though no other drive has come.
 func TestLeaseIsTakenAnew(t *testing.T) {
-	for name, outage := range map[string]time.Duration{"too little is left": session.DefaultLease * 3 / 4, "nothing is left": 2*session.DefaultLease - 5*time.Second} {
+	for name, outage := range map[string]time.Duration{
+		"too little is left": session.DefaultLease * 3 / 4,
+		"nothing is left":    2*session.DefaultLease - 5*time.Second,
+	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var disk *faultkv.Injector
 				s := stop()
-				r := newRig(t, s.Config, &rigOptions{memory: true, wrap: func(kv kvstore.Store) kvstore.Store {
-					disk = faultkv.New(hidden(kv))
-					return disk.Store
-				}})
+				r := newRig(t, s.Config, &rigOptions{memory: true,
+					wrap: func(kv kvstore.Store) kvstore.Store {
+						disk = faultkv.New(hidden(kv))
+						return disk.Store
+					}})
 				run := make(chan *seen, 1)
-				go func() { run <- watch(t, r.Run(context.Background(), user, chat, llm.UserText("Go."), nil)) }()
+				go func() {
+					run <- watch(t, r.Run(context.Background(), user, chat,
+						llm.UserText("Go."), nil))
+				}()
 				<-s.got
 				disk.Add(faultkv.FullFrom(disk.Applies() + 1))
 				time.Sleep(outage)
@@ -240,7 +280,8 @@ func TestLeaseIsTakenAnew(t *testing.T) {
 					(<-run).finished(event.FinishStop)
 				} else {
 					(<-run).finished(event.FinishElsewhere)
-					if err := r.carryOn().err; !errors.Is(err, session.ErrBusy) { // it may be another process's
+					// it may be another process's
+					if err := r.carryOn().err; !errors.Is(err, session.ErrBusy) {
 						t.Errorf("at once, another drive gets %v", err)
 					}
 					time.Sleep(2 * session.DefaultLease)
@@ -248,7 +289,8 @@ func TestLeaseIsTakenAnew(t *testing.T) {
 				}
 				must(t, r.Close())
 				if s.n.get("act") != 1 || disk.Struck() == 0 {
-					t.Errorf("the body was entered %d times after %d failures", s.n.get("act"), disk.Struck())
+					t.Errorf("the body was entered %d times after %d failures",
+						s.n.get("act"), disk.Struck())
 				}
 				r.acceptable()
 			})
@@ -264,24 +306,28 @@ func TestFencedBeforeTheBody(t *testing.T) {
 			var n counter
 			var tries atomic.Int32
 			at := newClock()
-			reached, first, second := make(chan struct{}, 2), make(chan struct{}), make(chan struct{})
-			brake := interceptor.Layer{Name: "brake", Tool: func(next interceptor.ToolHandler) interceptor.ToolHandler {
-				return func(ctx context.Context, c tool.Call) (tool.Execution, error) {
-					switch tries.Add(1) {
-					case 1:
-						reached <- struct{}{}
-						<-first
-					case 2:
-						reached <- struct{}{}
-						<-second
+			reached, first, second := make(chan struct{}, 2),
+				make(chan struct{}), make(chan struct{})
+			brake := interceptor.Layer{Name: "brake",
+				Tool: func(next interceptor.ToolHandler) interceptor.ToolHandler {
+					return func(ctx context.Context, c tool.Call) (tool.Execution, error) {
+						switch tries.Add(1) {
+						case 1:
+							reached <- struct{}{}
+							<-first
+						case 2:
+							reached <- struct{}{}
+							<-second
+						}
+						return next(ctx, c)
 					}
-					return next(ctx, c)
-				}
-			}}
+				}}
 			r := newRig(t, agent.Config{
-				Tools: []tool.Tool{instant("act", effect, &n)}, Interceptors: interceptor.Chain{brake},
-				Model: messages(calls("act", `{"text":"a"}`), says("Done.")),
-			}, &rigOptions{memory: true, wrap: hidden, session: &session.Options{Now: at.now, MaxSkew: time.Millisecond}})
+				Tools:        []tool.Tool{instant("act", effect, &n)},
+				Interceptors: interceptor.Chain{brake},
+				Model:        messages(calls("act", `{"text":"a"}`), says("Done.")),
+			}, &rigOptions{memory: true, wrap: hidden, session: &session.Options{Now: at.now,
+				MaxSkew: time.Millisecond}})
 			ended := r.begin("Act.")
 			<-reached
 			at.pass(time.Hour)
@@ -293,7 +339,8 @@ func TestFencedBeforeTheBody(t *testing.T) {
 			close(second)
 			(<-carriedOn).finished(event.FinishStop)
 			if tries.Load() > 2 || effect == tool.Once && n.get("act") != 1 {
-				t.Errorf("the call was tried %d times, and its body entered %d times", tries.Load(), n.get("act"))
+				t.Errorf("the call was tried %d times, and its body entered %d times",
+					tries.Load(), n.get("act"))
 			}
 		})
 	}

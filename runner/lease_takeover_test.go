@@ -32,14 +32,16 @@ func TestBesideASessionThatKills(t *testing.T) {
 				var n counter
 				var r *rig
 				died := make(chan struct{}, 1)
-				deadly := tool.Must(tool.Func(tool.Spec{Name: "deadly", Effect: tool.Idempotent}, func(context.Context, struct{}) (tool.Result[textOut], error) {
-					n.add("deadly")
-					time.Sleep(100 * time.Millisecond)
-					r.faults.Kill()
-					died <- struct{}{}
-					return tool.Done(textOut{"?"}), nil
-				}))
-				jobs, kills := messages(calls("job", `{"text":"j"}`), says("Done.")), messages(calls("deadly", `{}`), says("Done."))
+				deadly := tool.Must(tool.Func(tool.Spec{Name: "deadly", Effect: tool.Idempotent},
+					func(context.Context, struct{}) (tool.Result[textOut], error) {
+						n.add("deadly")
+						time.Sleep(100 * time.Millisecond)
+						r.faults.Kill()
+						died <- struct{}{}
+						return tool.Done(textOut{"?"}), nil
+					}))
+				jobs, kills := messages(calls("job", `{"text":"j"}`), says("Done.")),
+					messages(calls("deadly", `{}`), says("Done."))
 				model := streams(func(ctx context.Context, req llm.Request) iter.Seq2[llm.Event, error] {
 					if strings.Contains(req.Messages[0].Text(), "kill") {
 						return kills.Generate(ctx, req)
@@ -53,13 +55,17 @@ func TestBesideASessionThatKills(t *testing.T) {
 					}
 					return jobs.Generate(ctx, req)
 				})
-				r = newRig(t, agent.Config{Tools: []tool.Tool{waiting("job", tool.Idempotent, &n), deadly}, Model: model}, &rigOptions{wrap: wrap})
+				r = newRig(t, agent.Config{
+					Tools: []tool.Tool{waiting("job", tool.Idempotent, &n), deadly}, Model: model,
+				}, &rigOptions{wrap: wrap})
 				for i := range innocents {
 					id := fmt.Sprint("job-", i)
-					p := watch(t, r.Run(t.Context(), user, id, llm.UserText("Go."), nil)).finished(event.FinishPaused).pause("job")
+					p := watch(t, r.Run(t.Context(), user, id,
+						llm.UserText("Go."), nil)).finished(event.FinishPaused).pause("job")
 					must2(r.Resume(t.Context(), id, runner.Complete(p.ID, "ci", text("v"))))
 				}
-				watch(t, r.Run(t.Context(), user, "killer", llm.UserText("Please kill."), &runner.RunOptions{Detached: true}))
+				watch(t, r.Run(t.Context(), user, "killer", llm.UserText("Please kill."),
+					&runner.RunOptions{Detached: true}))
 				<-died
 				for range 6 {
 					r.restart() // after the crash
@@ -115,10 +121,13 @@ func TestSessionsThatDidNothingBackOff(t *testing.T) {
 					}
 					r.faults.Kill()
 					died <- struct{}{}
-					return func(yield func(llm.Event, error) bool) { yield(nil, errors.New("the process is dead")) }
+					return func(yield func(llm.Event, error) bool) {
+						yield(nil, errors.New("the process is dead"))
+					}
 				})
 				r = newRig(t, agent.Config{Model: model}, &rigOptions{wrap: wrap})
-				watch(t, r.Run(t.Context(), user, chat, llm.UserText("Go."), &runner.RunOptions{Detached: true}))
+				watch(t, r.Run(t.Context(), user, chat, llm.UserText("Go."),
+					&runner.RunOptions{Detached: true}))
 				<-died
 				const deaths = 12
 				for range deaths {
@@ -138,20 +147,23 @@ func TestSessionsThatDidNothingBackOff(t *testing.T) {
 				_ = r.transcript()
 				time.Sleep(2 * session.DefaultLease) // until the dead drive is known to be dead
 				got := r.transcript().Session
-				if got.Finish != "" || got.Deaths < deaths-1 || !strings.Contains(got.Why, "died") || !got.Again.After(time.Now()) {
+				if got.Finish != "" || got.Deaths < deaths-1 ||
+					!strings.Contains(got.Why, "died") || !got.Again.After(time.Now()) {
 					t.Errorf("it is shown as %+v", got)
 				}
 				healed = true
 				ctx, cancel := context.WithTimeout(t.Context(), time.Until(got.Again)+time.Minute)
 				defer cancel()
 				must(t, r.Work(ctx, &runner.WorkOptions{Session: chat, UntilOver: true}))
-				if first, last := tries[2].Sub(tries[1]), tries[deaths].Sub(tries[deaths-1]); last < time.Minute || first > last {
+				if first, last := tries[2].Sub(tries[1]),
+					tries[deaths].Sub(tries[deaths-1]); last < time.Minute || first > last {
 					t.Errorf("the second try came after %v, the last but one after %v", first, last)
 				}
 				if at := tries[len(tries)-1]; at.Before(got.Again) {
 					t.Errorf("it was tried at %v, and is shown as waiting until %v", at, got.Again)
 				}
-				if got := r.transcript(); got.Finish != event.FinishStop || got.Deaths != 0 || !got.Again.IsZero() {
+				if got := r.transcript(); got.Finish != event.FinishStop || got.Deaths != 0 ||
+					!got.Again.IsZero() {
 					t.Errorf("at last it is shown as %+v", got.Session)
 				}
 			})
@@ -167,19 +179,22 @@ func TestDeploysAroundABodyThatDoesNotEnd(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var takes, entered atomic.Int64
 				takes.Store(int64(time.Hour))
-				slow := does(tool.Spec{Name: "slow", Effect: tool.Idempotent}, func(context.Context, string) (tool.Result[textOut], error) {
-					entered.Add(1)
-					time.Sleep(time.Duration(takes.Load()))
-					return tool.Done(textOut{"done"}), nil
-				})
-				r := newRig(t, agent.Config{Tools: []tool.Tool{slow}, Model: messages(calls("slow", `{"text":"a"}`), says("Done."))},
+				slow := does(tool.Spec{Name: "slow", Effect: tool.Idempotent},
+					func(context.Context, string) (tool.Result[textOut], error) {
+						entered.Add(1)
+						time.Sleep(time.Duration(takes.Load()))
+						return tool.Done(textOut{"done"}), nil
+					})
+				r := newRig(t, agent.Config{Tools: []tool.Tool{slow},
+					Model: messages(calls("slow", `{"text":"a"}`), says("Done."))},
 					&rigOptions{memory: true, wrap: wrap})
 				work := func(ctx context.Context) error {
 					return r.Work(ctx, &runner.WorkOptions{Session: chat, UntilOver: true})
 				}
 				begun, leave := context.WithTimeout(t.Context(), time.Second)
 				defer leave()
-				watch(t, r.Run(begun, user, chat, llm.UserText("Go."), &runner.RunOptions{Detached: true}))
+				watch(t, r.Run(begun, user, chat, llm.UserText("Go."),
+					&runner.RunOptions{Detached: true}))
 				const deploys = 7
 				for i := range deploys {
 					if err := r.Close(); err == nil {
@@ -196,8 +211,10 @@ func TestDeploysAroundABodyThatDoesNotEnd(t *testing.T) {
 						t.Errorf("after deploy %d it is %+v: %v", i, got.Session, err)
 					}
 				}
-				if got := r.transcript(); got.Finish != event.FinishStop || entered.Load() != deploys+1 {
-					t.Errorf("the body was entered %d times, and the session is left as %q: %s", entered.Load(), got.Finish, got.Why)
+				if got := r.transcript(); got.Finish != event.FinishStop ||
+					entered.Load() != deploys+1 {
+					t.Errorf("the body was entered %d times, and the session is left as %q: %s",
+						entered.Load(), got.Finish, got.Why)
 				}
 				r.acceptable()
 				time.Sleep(time.Hour) // until the bodies that were left have ended
@@ -213,25 +230,29 @@ func TestSessionThatKillsItsDriver(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var r *rig
 			entered, deadly := 0, true
-			act := tool.Must(tool.Func(tool.Spec{Name: "act", Effect: tool.Idempotent}, func(context.Context, struct{}) (tool.Result[textOut], error) {
-				if entered++; deadly {
-					r.faults.Kill()
-				}
-				return tool.Done(textOut{"ok"}), nil
-			}))
+			act := tool.Must(tool.Func(tool.Spec{Name: "act", Effect: tool.Idempotent},
+				func(context.Context, struct{}) (tool.Result[textOut], error) {
+					if entered++; deadly {
+						r.faults.Kill()
+					}
+					return tool.Done(textOut{"ok"}), nil
+				}))
 			cl := newClock()
-			r = newRig(t, agent.Config{Tools: []tool.Tool{act}, Model: messages(calls("act", `{}`), says("Done."))},
-				&rigOptions{wrap: wrap, session: &session.Options{Now: cl.now, MaxSkew: time.Millisecond}})
+			r = newRig(t, agent.Config{Tools: []tool.Tool{act},
+				Model: messages(calls("act", `{}`), says("Done."))},
+				&rigOptions{wrap: wrap, session: &session.Options{Now: cl.now,
+					MaxSkew: time.Millisecond}})
 			r.say("Go.")
 			work := func() {
 				cl.pass(time.Minute) // until the dead one's lease is over
 				ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 				defer cancel()
-				_ = r.Work(ctx, &runner.WorkOptions{OnEvent: func(_ string, ev event.Event, err error) {
-					if _, ok := ev.(event.End); ok || err != nil {
-						cancel()
-					}
-				}})
+				_ = r.Work(ctx,
+					&runner.WorkOptions{OnEvent: func(_ string, ev event.Event, err error) {
+						if _, ok := ev.(event.End); ok || err != nil {
+							cancel()
+						}
+					}})
 			}
 			for entered < 20 {
 				r.restart()
@@ -265,14 +286,16 @@ func TestSessionThatKillsItsDriver(t *testing.T) {
 func TestWorkerGivesUpWhatADeadDriveHeld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		entered, release := make(chan struct{}), make(chan struct{})
-		stubborn := tool.Must(tool.Func(tool.Spec{Name: "stubborn", Description: "Ignores its context."},
+		stubborn := tool.Must(tool.Func(tool.Spec{Name: "stubborn",
+			Description: "Ignores its context."},
 			func(_ context.Context, in textIn) (tool.Result[textOut], error) {
 				close(entered)
 				<-release
 				return tool.Done(textOut(in)), nil
 			}))
 		r := newRig(t, agent.Config{
-			Tools: []tool.Tool{stubborn}, Model: fakellm.New(fakellm.Calls("stubborn", `{"text":"a"}`), fakellm.Says("Done.")),
+			Tools: []tool.Tool{stubborn},
+			Model: fakellm.New(fakellm.Calls("stubborn", `{"text":"a"}`), fakellm.Says("Done.")),
 		}, &rigOptions{memory: true, wrap: hidden})
 		ctx, leave := context.WithCancel(t.Context())
 		defer leave()

@@ -26,7 +26,10 @@ func overtaken(t *testing.T, m llm.Model) (r *rig, second *runner.Runner) {
 // carries on.
 func interrupted(t *testing.T, asked *int) (r *rig, second *runner.Runner) {
 	script := messages(says("Hello."), says("Hello once more."))
-	r, second = overtaken(t, modelFunc(func(req llm.Request) []llm.Event { *asked++; return script(req) }))
+	r, second = overtaken(t, modelFunc(func(req llm.Request) []llm.Event {
+		*asked++
+		return script(req)
+	}))
 	ctx, cancel := context.WithCancel(t.Context())
 	r.before(cancel)
 	watch(t, r.Run(ctx, user, chat, llm.UserText("Hi."), nil))
@@ -82,15 +85,20 @@ func (r *reader) Get(ctx context.Context, key []byte) (kvstore.Entry, error) {
 func TestAnswerBetweenTwoLooks(t *testing.T) {
 	var n counter
 	l := new(looked)
-	r := newRig(t, agent.Config{Tools: []tool.Tool{waiting("job", tool.Once, &n)}, Model: messages(calls("job", `{"text":"j"}`), says("Done."))},
-		&rigOptions{memory: true, wrap: func(kv kvstore.Store) kvstore.Store { l.Exclusive = kv.(kvstore.Exclusive); return l }})
+	r := newRig(t, agent.Config{Tools: []tool.Tool{waiting("job", tool.Once, &n)},
+		Model: messages(calls("job", `{"text":"j"}`), says("Done."))},
+		&rigOptions{memory: true, wrap: func(kv kvstore.Store) kvstore.Store {
+			l.Exclusive = kv.(kvstore.Exclusive)
+			return l
+		}})
 	var end event.Finish
 	for ev, err := range r.Run(t.Context(), user, chat, llm.UserText("Go."), nil) {
 		must(t, err)
 		switch ev := ev.(type) {
 		case event.Pause:
 			l.before = func() {
-				_, err := r.Resume(context.Background(), chat, runner.Complete(ev.Pause.ID, "ci", text("v")))
+				_, err := r.Resume(context.Background(), chat,
+					runner.Complete(ev.Pause.ID, "ci", text("v")))
 				must(t, err)
 			}
 		case event.End:

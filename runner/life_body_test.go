@@ -37,7 +37,9 @@ func TestBodyRunsAfterTheMessageIsStored(t *testing.T) {
 	for _, effect := range []tool.Effect{tool.Once, tool.Idempotent} {
 		t.Run(string(effect), func(t *testing.T) {
 			r = newRig(t, agent.Config{
-				Tools: []tool.Tool{tool.Must(tool.Func(tool.Spec{Name: "look", Effect: effect}, look))},
+				Tools: []tool.Tool{
+					tool.Must(tool.Func(tool.Spec{Name: "look", Effect: effect}, look)),
+				},
 				Model: fakellm.New(fakellm.Calls("look", `{"text":"a"}`), fakellm.Says("Done.")),
 			}, nil)
 			for _, res := range of[event.Result](r.say("Look.").finished(event.FinishStop)) {
@@ -63,7 +65,8 @@ func TestCallsThatAreNeverEntered(t *testing.T) {
 		{"unknown tool", "touhc", `{"text":"a"}`, nil, event.Failed, "touch"},
 		{"arguments that don't fit", "touch", `{"txt":"a"}`, nil, event.Failed, "text"},
 		{"arguments that are no JSON", "touch", `{"text":`, nil, event.Failed, "JSON"},
-		{"refused by a policy", "touch", `{"text":"a"}`, interceptor.Chain{deny}, event.Denied, "not on a Sunday"},
+		{"refused by a policy", "touch", `{"text":"a"}`, interceptor.Chain{deny},
+			event.Denied, "not on a Sunday"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var n counter
@@ -73,7 +76,8 @@ func TestCallsThatAreNeverEntered(t *testing.T) {
 				Model:        fakellm.New(fakellm.Calls(c.tool, c.args), fakellm.Says("I see.")),
 			}, nil)
 			results := of[event.Result](r.say("Touch it.").finished(event.FinishStop))
-			if len(results) != 1 || results[0].Status != c.status || !strings.Contains(string(results[0].Result.Output), c.says) {
+			if len(results) != 1 || results[0].Status != c.status ||
+				!strings.Contains(string(results[0].Result.Output), c.says) {
 				t.Errorf("it settled as %v, not as %s with %q", results, c.status, c.says)
 			}
 			if n.get("touch") != 0 {
@@ -89,14 +93,16 @@ func TestCancelledBeforeItsTurnIsNeverEntered(t *testing.T) {
 		t.Run(string(effect), func(t *testing.T) {
 			var n counter
 			entered, let := make(chan struct{}), make(chan struct{})
-			first := tool.Must(tool.Func(tool.Spec{Name: "first"}, func(context.Context, textIn) (tool.Result[textOut], error) {
-				close(entered)
-				<-let
-				return tool.Done(textOut{"first"}), nil
-			}))
+			first := tool.Must(tool.Func(tool.Spec{Name: "first"},
+				func(context.Context, textIn) (tool.Result[textOut], error) {
+					close(entered)
+					<-let
+					return tool.Done(textOut{"first"}), nil
+				}))
 			r := newRig(t, agent.Config{
-				Tools:       []tool.Tool{first, instant("touch", effect, &n)},
-				Model:       fakellm.New(fakellm.Calls("first", `{"text":"a"}`).And("touch", `{"text":"b"}`), fakellm.Says("Done.")),
+				Tools: []tool.Tool{first, instant("touch", effect, &n)},
+				Model: fakellm.New(fakellm.Calls("first", `{"text":"a"}`).And("touch",
+					`{"text":"b"}`), fakellm.Says("Done.")),
 				Concurrency: 1,
 			}, nil)
 			ended := r.begin("Go.")
@@ -108,7 +114,8 @@ func TestCancelledBeforeItsTurnIsNeverEntered(t *testing.T) {
 			ended().finished(event.FinishStop)
 			st, err := r.Call(t.Context(), chat, touch, user)
 			must(t, err)
-			if st.Settled != event.Cancelled || st.By != "ada" || !strings.Contains(string(st.Output), "no need") {
+			if st.Settled != event.Cancelled || st.By != "ada" ||
+				!strings.Contains(string(st.Output), "no need") {
 				t.Errorf("it ended as %s by %q with %s", st.Settled, st.By, st.Output)
 			}
 			if n.get("touch") != 0 {
@@ -124,13 +131,15 @@ func TestGatePausesBeforeTheBody(t *testing.T) {
 	r := newRig(t, agent.Config{
 		Tools:        []tool.Tool{instant("refund", tool.Once, &n)},
 		Interceptors: interceptor.Chain{interceptor.Approval(nil)},
-		Model:        fakellm.New(fakellm.Calls("refund", `{"text":"5 EUR"}`), fakellm.Says("Refunded.")),
+		Model: fakellm.New(fakellm.Calls("refund", `{"text":"5 EUR"}`),
+			fakellm.Says("Refunded.")),
 	}, nil)
 	p := r.say("Refund it.").finished(event.FinishPaused).pause("refund")
 	if p.Await.Gate != "approval" || p.Await.Reason != tool.ReasonApproval || p.Number != 1 {
 		t.Errorf("it waits for %+v", p)
 	}
-	if st, err := r.Call(t.Context(), chat, p.Call, user); err != nil || st.Status != session.Pending || st.Attempt != 0 {
+	if st, err := r.Call(t.Context(), chat, p.Call, user); err != nil ||
+		st.Status != session.Pending || st.Attempt != 0 {
 		t.Errorf("the call is %+v, %v", st, err)
 	}
 	if n.get("refund") != 0 {
@@ -164,27 +173,33 @@ func TestClaimComesBeforeTheBody(t *testing.T) {
 				}
 				return st.Calls[0]
 			}
-			layer := interceptor.Layer{Name: "look", Tool: func(next interceptor.ToolHandler) interceptor.ToolHandler {
-				return func(ctx context.Context, call tool.Call) (tool.Execution, error) {
-					before = stored(ctx)
-					return next(ctx, call)
-				}
-			}}
+			layer := interceptor.Layer{Name: "look",
+				Tool: func(next interceptor.ToolHandler) interceptor.ToolHandler {
+					return func(ctx context.Context, call tool.Call) (tool.Execution, error) {
+						before = stored(ctx)
+						return next(ctx, call)
+					}
+				}}
 			body := func(ctx context.Context, in textIn) (tool.Result[textOut], error) {
 				inside = stored(ctx)
 				return tool.Done(textOut(in)), nil
 			}
 			r = newRig(t, agent.Config{
-				Tools:        []tool.Tool{tool.Must(tool.Func(tool.Spec{Name: "act", Effect: c.effect}, body))},
+				Tools: []tool.Tool{
+					tool.Must(tool.Func(tool.Spec{Name: "act", Effect: c.effect}, body)),
+				},
 				Interceptors: interceptor.Chain{layer},
-				Model:        fakellm.New(fakellm.Calls("act", `{"text":"a"}`), fakellm.Says("Done.")),
+				Model: fakellm.New(fakellm.Calls("act", `{"text":"a"}`),
+					fakellm.Says("Done.")),
 			}, nil)
 			r.say("Act.").finished(event.FinishStop)
 			if before.Status != session.Requested || before.Attempt != 0 {
-				t.Errorf("inside the layers the call is %s, attempt %d", before.Status, before.Attempt)
+				t.Errorf("inside the layers the call is %s, attempt %d",
+					before.Status, before.Attempt)
 			}
 			if inside.Status != c.status || inside.Attempt != c.attempt {
-				t.Errorf("inside the body the call is %s, attempt %d, not %s, %d", inside.Status, inside.Attempt, c.status, c.attempt)
+				t.Errorf("inside the body the call is %s, attempt %d, not %s, %d", inside.Status,
+					inside.Attempt, c.status, c.attempt)
 			}
 		})
 	}
@@ -193,14 +208,16 @@ func TestClaimComesBeforeTheBody(t *testing.T) {
 func TestCrashBeforeTheClaim(t *testing.T) {
 	var n counter
 	var r *rig
-	layer := interceptor.Layer{Name: "look", Tool: func(next interceptor.ToolHandler) interceptor.ToolHandler {
-		return func(ctx context.Context, call tool.Call) (tool.Execution, error) {
-			if n.add("layer") == 1 {
-				r.faults.Add(faultkv.FailAt(r.faults.Applies() + 1).AndDie()) // the claim is the next to be written
+	layer := interceptor.Layer{Name: "look",
+		Tool: func(next interceptor.ToolHandler) interceptor.ToolHandler {
+			return func(ctx context.Context, call tool.Call) (tool.Execution, error) {
+				if n.add("layer") == 1 {
+					// the claim is the next to be written
+					r.faults.Add(faultkv.FailAt(r.faults.Applies() + 1).AndDie())
+				}
+				return next(ctx, call)
 			}
-			return next(ctx, call)
-		}
-	}}
+		}}
 	r = newRig(t, agent.Config{
 		Tools:        []tool.Tool{instant("act", tool.Once, &n)},
 		Interceptors: interceptor.Chain{layer},
@@ -215,7 +232,8 @@ func TestCrashBeforeTheClaim(t *testing.T) {
 	r.restart()
 	r.carryOn().finished(event.FinishStop)
 	if n.get("layer") != 2 || n.get("act") != 1 {
-		t.Errorf("the layer ran %d times and the body %d times, not twice and once", n.get("layer"), n.get("act"))
+		t.Errorf("the layer ran %d times and the body %d times, not twice and once",
+			n.get("layer"), n.get("act"))
 	}
 	r.acceptable()
 }
@@ -226,12 +244,24 @@ func TestBodyFailuresSettle(t *testing.T) {
 		body func(context.Context, *testing.T) error
 		says string // to the model
 	}{
-		{"error", func(context.Context, *testing.T) error { return errors.New("no such order") }, "no such order"},
+		{"error", func(context.Context, *testing.T) error {
+			return errors.New("no such order")
+		}, "no such order"},
 		{"panic", func(context.Context, *testing.T) error { panic("boom") }, "panic"},
-		//lint:ignore SA5000 it is to panic, as a tool would
-		{"nil map", func(context.Context, *testing.T) error { var m map[string]int; m["a"] = 1; return nil }, "panic"},
-		{"end of its goroutine", func(context.Context, *testing.T) error { runtime.Goexit(); return nil }, "act"},
-		{"time-out", func(ctx context.Context, _ *testing.T) error { <-ctx.Done(); return ctx.Err() }, "did not end"},
+		// lint:ignore SA5000 it is to panic, as a tool would
+		{"nil map", func(context.Context, *testing.T) error {
+			var m map[string]int
+			m["a"] = 1
+			return nil
+		}, "panic"},
+		{"end of its goroutine", func(context.Context, *testing.T) error {
+			runtime.Goexit()
+			return nil
+		}, "act"},
+		{"time-out", func(ctx context.Context, _ *testing.T) error {
+			<-ctx.Done()
+			return ctx.Err()
+		}, "did not end"},
 		{"time-out of a body that doesn't listen", func(ctx context.Context, t *testing.T) error {
 			<-ctx.Done()
 			<-t.Context().Done()
@@ -249,13 +279,16 @@ func TestBodyFailuresSettle(t *testing.T) {
 					}))
 				r := newRig(t, agent.Config{
 					Tools: []tool.Tool{act},
-					Model: fakellm.New(fakellm.Calls("act", `{"text":"a"}`), fakellm.Says("It failed.")),
+					Model: fakellm.New(fakellm.Calls("act", `{"text":"a"}`),
+						fakellm.Says("It failed.")),
 				}, &rigOptions{memory: true})
 				results := of[event.Result](r.say("Act.").finished(event.FinishStop))
-				if len(results) != 1 || results[0].Status != event.Failed || !results[0].Result.Error {
+				if len(results) != 1 || results[0].Status != event.Failed ||
+					!results[0].Result.Error {
 					t.Fatalf("it settled as %v", results)
 				}
-				if got := string(results[0].Result.Output); !strings.Contains(got, c.says) || strings.Contains(got, "runtime.") {
+				if got := string(results[0].Result.Output); !strings.Contains(got, c.says) ||
+					strings.Contains(got, "runtime.") {
 					t.Errorf("the model reads %s", got)
 				}
 				r.acceptable()
@@ -270,17 +303,19 @@ func TestBodyFailuresSettle(t *testing.T) {
 func TestLateResultOfATimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		late := make(chan struct{}, 2)
-		deaf := does(tool.Spec{Name: "deaf", Timeout: time.Second, MayPause: true}, func(_ context.Context, what string) (tool.Result[textOut], error) {
-			defer func() { late <- struct{}{} }()
-			time.Sleep(time.Minute)
-			if what == "pause" {
-				return tool.Pending[textOut](tool.Await{}), nil
-			}
-			return tool.Done(textOut{"late"}), nil
-		})
+		deaf := does(tool.Spec{Name: "deaf", Timeout: time.Second, MayPause: true},
+			func(_ context.Context, what string) (tool.Result[textOut], error) {
+				defer func() { late <- struct{}{} }()
+				time.Sleep(time.Minute)
+				if what == "pause" {
+					return tool.Pending[textOut](tool.Await{}), nil
+				}
+				return tool.Done(textOut{"late"}), nil
+			})
 		var n counter
 		r := newRig(t, agent.Config{
-			Model: fakellm.New(asks("deaf", "done", "pause").And("ok", `{"text":"a"}`), fakellm.Says("I see.")), Concurrency: 1,
+			Model: fakellm.New(asks("deaf", "done", "pause").And("ok", `{"text":"a"}`),
+				fakellm.Says("I see.")), Concurrency: 1,
 			Tools: []tool.Tool{deaf, instant("ok", tool.Once, &n)},
 		}, &rigOptions{memory: true})
 		start := time.Now()
@@ -296,7 +331,8 @@ func TestLateResultOfATimeout(t *testing.T) {
 			t.Errorf("what came late changed the session: %s", after)
 		}
 		for i, res := range of[event.Result](run) {
-			if over := strings.Contains(string(res.Result.Output), "did not end within 1s. Whether it took effect is unknown"); over != (i < 2) {
+			if over := strings.Contains(string(res.Result.Output),
+				"did not end within 1s. Whether it took effect is unknown"); over != (i < 2) {
 				t.Errorf("result %d is %s", i, res.Result.Output)
 			}
 		}

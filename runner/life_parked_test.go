@@ -21,13 +21,16 @@ import (
 
 // parkedRig is a rig whose call to refund was approved after a deploy took the
 // tool away; its sibling is done.
-func parkedRig(t *testing.T, n *counter, o *rigOptions) (r *rig, p tool.Pause, without, with []tool.Tool) {
+func parkedRig(t *testing.T, n *counter,
+	o *rigOptions) (r *rig, p tool.Pause, without, with []tool.Tool) {
 	t.Helper()
 	audit := instant("audit", tool.Once, n)
 	without, with = []tool.Tool{audit}, []tool.Tool{audit, instant("refund", tool.Once, n)}
 	r = newRig(t, agent.Config{
-		Model: fakellm.New(fakellm.Calls("refund", `{"text":"order-1"}`).And("audit", `{"text":"log"}`), fakellm.Says("I see.")),
-		Tools: with, Interceptors: interceptor.Chain{interceptor.Approval(&interceptor.ApprovalOptions{
+		Model: fakellm.New(fakellm.Calls("refund", `{"text":"order-1"}`).And("audit",
+			`{"text":"log"}`), fakellm.Says("I see.")),
+		Tools: with,
+		Interceptors: interceptor.Chain{interceptor.Approval(&interceptor.ApprovalOptions{
 			Policy: func(_ context.Context, c tool.Call) (v interceptor.Verdict, err error) {
 				if c.Tool == "audit" {
 					v.Ruling = interceptor.Allow
@@ -48,7 +51,8 @@ func TestRemovedToolParks(t *testing.T) {
 	var n counter
 	r, p, _, with := parkedRig(t, &n, nil)
 	run := r.answer(runner.Approve(p.ID, "bob", "")).finished(event.FinishPaused)
-	if len(run.end.Parked) != 1 || run.end.Parked[0].Tool != "refund" || run.end.Parked[0].Call != p.Call || len(run.end.Pending) != 0 {
+	if len(run.end.Parked) != 1 || run.end.Parked[0].Tool != "refund" ||
+		run.end.Parked[0].Call != p.Call || len(run.end.Pending) != 0 {
 		t.Errorf("the run ended with %+v", run.end)
 	}
 	told := 0
@@ -61,8 +65,10 @@ func TestRemovedToolParks(t *testing.T) {
 		t.Errorf("it was told %d times", told)
 	}
 	got := r.transcript()
-	if got.Finish != event.FinishPaused || len(got.Parked) != 1 || got.Parked[0].Tool != "refund" || n.get("refund") != 0 {
-		t.Errorf("it is shown as %q with %+v; the body was entered %d times", got.Finish, got.Parked, n.get("refund"))
+	if got.Finish != event.FinishPaused || len(got.Parked) != 1 || got.Parked[0].Tool != "refund" ||
+		n.get("refund") != 0 {
+		t.Errorf("it is shown as %q with %+v; the body was entered %d times", got.Finish,
+			got.Parked, n.get("refund"))
 	}
 	st, err := r.Call(t.Context(), chat, p.Call, user)
 	must(t, err)
@@ -75,11 +81,14 @@ func TestRemovedToolParks(t *testing.T) {
 	r.config.Tools = with
 	r.restart()
 	must(t, r.Work(t.Context(), &runner.WorkOptions{Session: chat, UntilOver: true}))
-	if out := r.result(p.Call); n.get("refund") != 1 || string(out.Output) != string(text("order-1")) {
+	if out := r.result(p.Call); n.get("refund") != 1 ||
+		string(out.Output) != string(text("order-1")) {
 		t.Errorf("refund ran %d times; the model reads %s", n.get("refund"), out.Output)
 	}
-	if got := r.transcript(); got.Finish != event.FinishStop || len(got.Parked) != 0 || n.get("audit") != 1 {
-		t.Errorf("it is shown as %q, with %+v; audit ran %d times", got.Finish, got.Parked, n.get("audit"))
+	if got := r.transcript(); got.Finish != event.FinishStop || len(got.Parked) != 0 ||
+		n.get("audit") != 1 {
+		t.Errorf("it is shown as %q, with %+v; audit ran %d times", got.Finish,
+			got.Parked, n.get("audit"))
 	}
 	r.acceptable()
 	r.indexEmpty()
@@ -110,7 +119,8 @@ func TestWaysToEndAParkedCall(t *testing.T) {
 			r.carryOn().finished(event.FinishStop)
 		}, event.Cancelled, "Cancelled: too late. The tool was not run."},
 		"failed": {func(r *rig, p tool.Pause) {
-			r.answer(runner.Fail(p.Call+".2", "bob", "there is no refund any more", false)).finished(event.FinishStop)
+			r.answer(runner.Fail(p.Call+".2", "bob",
+				"there is no refund any more", false)).finished(event.FinishStop)
 		}, event.Failed, "there is no refund any more"},
 		"with its session": {func(r *rig, p tool.Pause) {
 			must(r.t, r.CancelSession(r.t.Context(), chat, "bob", "all over"))
@@ -118,10 +128,12 @@ func TestWaysToEndAParkedCall(t *testing.T) {
 		"superseded": {func(r *rig, p tool.Pause) {
 			run := watch(r.t, r.Run(r.t.Context(), user, chat, llm.UserText("Never mind."), nil))
 			var pending *session.PendingError
-			if !errors.As(run.err, &pending) || len(pending.Parked) != 1 || !strings.Contains(run.err.Error(), "its tool refund, which is gone") {
+			if !errors.As(run.err, &pending) || len(pending.Parked) != 1 ||
+				!strings.Contains(run.err.Error(), "its tool refund, which is gone") {
 				r.t.Errorf("a message is told %v", run.err)
 			}
-			watch(r.t, r.Run(r.t.Context(), user, chat, llm.UserText("Never mind."), &runner.RunOptions{Supersede: true})).finished(event.FinishStop)
+			watch(r.t, r.Run(r.t.Context(), user, chat, llm.UserText("Never mind."),
+				&runner.RunOptions{Supersede: true})).finished(event.FinishStop)
 		}, event.Denied, "Denied: the user sent another message while the call waited for its tool, which is gone. The tool was not run."},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -131,8 +143,10 @@ func TestWaysToEndAParkedCall(t *testing.T) {
 			test.end(r, p)
 			st, err := r.Call(t.Context(), chat, p.Call, user)
 			must(t, err)
-			if st.Settled != test.status || !strings.Contains(string(st.Output), test.says) || n.get("refund") != 0 {
-				t.Errorf("it ended as %s with %s; the body was entered %d times", st.Settled, st.Output, n.get("refund"))
+			if st.Settled != test.status || !strings.Contains(string(st.Output), test.says) ||
+				n.get("refund") != 0 {
+				t.Errorf("it ended as %s with %s; the body was entered %d times", st.Settled,
+					st.Output, n.get("refund"))
 			}
 			r.acceptable()
 			r.indexEmpty()
@@ -147,7 +161,8 @@ func TestDeniedWithoutItsTool(t *testing.T) {
 	r.answer(runner.Deny(p.ID, "bob", "wrong customer")).finished(event.FinishStop)
 	st, err := r.Call(t.Context(), chat, p.Call, user)
 	must(t, err)
-	if st.Settled != event.Denied || st.By != "bob" || !strings.Contains(string(st.Output), "was not run. Do not try again unless you are told to. Reason: wrong customer") {
+	if st.Settled != event.Denied || st.By != "bob" || !strings.Contains(string(st.Output),
+		"was not run. Do not try again unless you are told to. Reason: wrong customer") {
 		t.Errorf("it ended as %s by %q with %s", st.Settled, st.By, st.Output)
 	}
 }
@@ -176,10 +191,11 @@ func TestInventedNamesSettleAtOnce(t *testing.T) {
 func TestClaimedCallOfARemovedTool(t *testing.T) {
 	var n counter
 	entered := make(chan struct{})
-	pay := tool.Must(tool.Func(tool.Spec{Name: "pay", Reconcile: func(context.Context, tool.Call) (tool.Execution, error) {
-		n.add("asked")
-		return tool.Execution{Output: text("paid once")}, nil
-	}}, func(ctx context.Context, in textIn) (tool.Result[textOut], error) {
+	pay := tool.Must(tool.Func(tool.Spec{Name: "pay",
+		Reconcile: func(context.Context, tool.Call) (tool.Execution, error) {
+			n.add("asked")
+			return tool.Execution{Output: text("paid once")}, nil
+		}}, func(ctx context.Context, in textIn) (tool.Result[textOut], error) {
 		close(entered)
 		<-ctx.Done()
 		return nil, ctx.Err()
@@ -192,7 +208,8 @@ func TestClaimedCallOfARemovedTool(t *testing.T) {
 	ended()
 	r.carryOn().finished(event.FinishPaused)
 	if n.get("asked") != 0 || len(r.transcript().Parked) != 1 {
-		t.Errorf("it was asked %d times, and is shown as %+v", n.get("asked"), r.transcript().Parked)
+		t.Errorf("it was asked %d times, and is shown as %+v",
+			n.get("asked"), r.transcript().Parked)
 	}
 	r.config.Tools = []tool.Tool{pay}
 	r.restart()
@@ -208,7 +225,8 @@ func TestParkedForATime(t *testing.T) {
 	var n counter
 	cl := newClock()
 	r, p, _, _ := parkedRig(t, &n, &rigOptions{
-		session: &session.Options{Now: cl.now}, runner: &runner.Options{Logger: slog.New(slog.DiscardHandler), ParkedTimeout: time.Hour},
+		session: &session.Options{Now: cl.now},
+		runner:  &runner.Options{Logger: slog.New(slog.DiscardHandler), ParkedTimeout: time.Hour},
 	})
 	r.answer(runner.Approve(p.ID, "bob", "")).finished(event.FinishPaused)
 	cl.pass(59 * time.Minute)
@@ -216,7 +234,8 @@ func TestParkedForATime(t *testing.T) {
 	r.carryOn().finished(event.FinishPaused)
 	cl.pass(time.Minute)
 	must(t, r.Work(t.Context(), &runner.WorkOptions{Session: chat, UntilOver: true}))
-	if out := r.result(p.Call); !strings.Contains(string(out.Output), "The tool refund is gone, and did not come back in time. The tool was not run.") {
+	if out := r.result(p.Call); !strings.Contains(string(out.Output),
+		"The tool refund is gone, and did not come back in time. The tool was not run.") {
 		t.Errorf("the model reads %s", out.Output)
 	}
 	r.indexEmpty()

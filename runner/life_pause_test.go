@@ -27,7 +27,9 @@ func TestPauseIsStoredBeforeItIsTold(t *testing.T) {
 	var n counter
 	model := fakellm.New(fakellm.Calls("deploy", `{"text":"job-1"}`), fakellm.Says("Deployed."))
 	t.Run("stored", func(t *testing.T) {
-		r := newRig(t, agent.Config{Tools: []tool.Tool{waiting("deploy", tool.Once, &n)}, Model: model}, nil)
+		r := newRig(t, agent.Config{
+			Tools: []tool.Tool{waiting("deploy", tool.Once, &n)}, Model: model,
+		}, nil)
 		elsewhere := r.another()
 		told := 0
 		for ev, err := range r.Run(t.Context(), user, chat, llm.UserText("Deploy."), nil) {
@@ -43,7 +45,8 @@ func TestPauseIsStoredBeforeItIsTold(t *testing.T) {
 				told++
 				stored, err := elsewhere.Show(t.Context(), chat, user)
 				if err != nil || len(stored.Pending) != 1 || stored.Pending[0].ID != p.ID {
-					t.Errorf("pause %s is told of, and %v are stored, %v", p.ID, stored.Pending, err)
+					t.Errorf("pause %s is told of, and %v are stored, %v", p.ID,
+						stored.Pending, err)
 				}
 			}
 		}
@@ -54,12 +57,15 @@ func TestPauseIsStoredBeforeItIsTold(t *testing.T) {
 	t.Run("not stored", func(t *testing.T) {
 		var r *rig
 		r = newRig(t, agent.Config{Model: model, Tools: []tool.Tool{
-			starting(tool.Idempotent, &n, func(context.Context, tool.Call) (tool.Result[textOut], error) {
-				r.faults.Add(faultkv.FailAt(r.faults.Applies() + 1).AndDie()) // the pause is the next to be written
-				return tool.Pending[textOut](tool.Await{}), nil
-			})}}, nil)
+			starting(tool.Idempotent, &n,
+				func(context.Context, tool.Call) (tool.Result[textOut], error) {
+					// the pause is the next to be written
+					r.faults.Add(faultkv.FailAt(r.faults.Applies() + 1).AndDie())
+					return tool.Pending[textOut](tool.Await{}), nil
+				})}}, nil)
 		s := r.say("Deploy.")
-		if len(of[event.Pause](s)) != 0 || len(s.end.Pending) != 0 || !errors.Is(s.err, faultkv.ErrFault) {
+		if len(of[event.Pause](s)) != 0 || len(s.end.Pending) != 0 ||
+			!errors.Is(s.err, faultkv.ErrFault) {
 			t.Errorf("the pause is not stored, and the run shows %v, %v", s.events, s.err)
 		}
 	})
@@ -71,7 +77,8 @@ func TestAnswerFromWithinThePauseEvent(t *testing.T) {
 	var n counter
 	r := newRig(t, agent.Config{
 		Tools: []tool.Tool{waiting("deploy", tool.Once, &n)},
-		Model: fakellm.New(fakellm.Calls("deploy", `{"text":"job-1"}`), fakellm.Says("Deployed."), fakellm.Says("Hello.")),
+		Model: fakellm.New(fakellm.Calls("deploy", `{"text":"job-1"}`),
+			fakellm.Says("Deployed."), fakellm.Says("Hello.")),
 	}, nil)
 	var end event.End
 	for ev, err := range r.Run(t.Context(), user, chat, llm.UserText("Deploy."), nil) {
@@ -113,13 +120,17 @@ func TestWaysToEndAPause(t *testing.T) {
 			_, err := r.Resume(r.t.Context(), chat, runner.Fail(p.ID, "ci", "no disk", false))
 			must(r.t, err)
 		}, event.Failed, "Failed: no disk."},
-		{"the deadline", tool.Await{Timeout: time.Hour}, func(_ *rig, c *clock, _ tool.Pause) { c.pass(time.Hour) },
+		{"the deadline", tool.Await{Timeout: time.Hour},
+			func(_ *rig, c *clock, _ tool.Pause) { c.pass(time.Hour) },
 			event.Expired, "none came. The work had begun"},
 		{"the deadline of a question", tool.Await{Reason: tool.ReasonInput, Timeout: time.Minute},
-			func(_ *rig, c *clock, _ tool.Pause) { c.pass(time.Hour) }, event.Expired, "none came. The work had begun"},
+			func(_ *rig, c *clock, _ tool.Pause) { c.pass(time.Hour) }, event.Expired,
+			"none came. The work had begun"},
 		{"the time itself", tool.Await{Reason: tool.ReasonTimer, Timeout: time.Hour},
-			func(_ *rig, c *clock, _ tool.Pause) { c.pass(time.Hour) }, event.Done, "waited, and got null"},
-		{"the time itself, as output", tool.Await{Reason: tool.ReasonTimer, Mode: tool.ModeOutput, Timeout: time.Hour},
+			func(_ *rig, c *clock, _ tool.Pause) { c.pass(time.Hour) },
+			event.Done, "waited, and got null"},
+		{"the time itself, as output", tool.Await{Reason: tool.ReasonTimer,
+			Mode: tool.ModeOutput, Timeout: time.Hour},
 			func(_ *rig, c *clock, _ tool.Pause) { c.pass(time.Hour) }, event.Done, "null"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -174,19 +185,23 @@ func TestACallMayAskAgain(t *testing.T) {
 		}))
 	// The layer asks at first, and once more before the tool is entered again.
 	gate := func(name string, when func(tool.Call) bool) interceptor.Layer {
-		return interceptor.Layer{Name: name, Tool: func(next interceptor.ToolHandler) interceptor.ToolHandler {
-			return func(ctx context.Context, call tool.Call) (tool.Execution, error) {
-				if _, decided := call.Decided(name); !decided && when(call) {
-					return tool.Execution{Await: &tool.Await{}}, nil
+		return interceptor.Layer{Name: name,
+			Tool: func(next interceptor.ToolHandler) interceptor.ToolHandler {
+				return func(ctx context.Context, call tool.Call) (tool.Execution, error) {
+					if _, decided := call.Decided(name); !decided && when(call) {
+						return tool.Execution{Await: &tool.Await{}}, nil
+					}
+					return next(ctx, call)
 				}
-				return next(ctx, call)
-			}
-		}}
+			}}
 	}
 	r := newRig(t, agent.Config{
 		Tools: []tool.Tool{book},
 		Interceptors: interceptor.Chain{
-			gate("before", func(tool.Call) bool { return true }), gate("after", func(c tool.Call) bool { return c.Answer != nil })},
+			gate("before", func(tool.Call) bool { return true }),
+			gate("after", func(c tool.Call) bool {
+				return c.Answer != nil
+			})},
 		Model: fakellm.New(fakellm.Calls("book", `{"text":"x"}`), fakellm.Says("Booked.")),
 	}, nil)
 	p := r.say("Book.").finished(event.FinishPaused).pause("book")
@@ -195,12 +210,18 @@ func TestACallMayAskAgain(t *testing.T) {
 		in   func(pause string) runner.Resumption
 	}{
 		{"before", func(p string) runner.Resumption { return runner.Approve(p, "eve", "") }},
-		{"", func(p string) runner.Resumption { return runner.Complete(p, "ada", []byte(`{"n":5}`)) }},
+		{"", func(p string) runner.Resumption {
+			return runner.Complete(p, "ada", []byte(`{"n":5}`))
+		}},
 		{"after", func(p string) runner.Resumption { return runner.Approve(p, "eve", "") }},
-		{"", func(p string) runner.Resumption { return runner.Complete(p, "ada", []byte(`{"n":1}`)) }},
+		{"", func(p string) runner.Resumption {
+			return runner.Complete(p, "ada", []byte(`{"n":1}`))
+		}},
 	} {
-		if want := tool.PauseID(p.Call, i+1); p.ID != want || p.Number != i+1 || p.Await.Gate != step.gate {
-			t.Fatalf("%s waits, number %d, for %q; not %s for %q", p.ID, p.Number, p.Await.Gate, want, step.gate)
+		if want := tool.PauseID(p.Call, i+1); p.ID != want || p.Number != i+1 ||
+			p.Await.Gate != step.gate {
+			t.Fatalf("%s waits, number %d, for %q; not %s for %q", p.ID, p.Number, p.Await.Gate,
+				want, step.gate)
 		}
 		r.restart()
 		s := r.answer(step.in(p.ID))
@@ -210,8 +231,10 @@ func TestACallMayAskAgain(t *testing.T) {
 		}
 		p = s.finished(event.FinishPaused).pause("book")
 	}
-	if got := string(r.result(p.Call).Output); got != string(text("b for ada")) || n.get("ask") != 1 || n.get("act") != 2 {
-		t.Errorf("the result is %s; the functions ran %d times and %d times", got, n.get("ask"), n.get("act"))
+	if got := string(r.result(p.Call).Output); got != string(text("b for ada")) ||
+		n.get("ask") != 1 || n.get("act") != 2 {
+		t.Errorf("the result is %s; the functions ran %d times and %d times", got,
+			n.get("ask"), n.get("act"))
 	}
 	r.acceptable()
 }
@@ -232,25 +255,37 @@ func TestPauseFollowsWhatTheBodyReturned(t *testing.T) {
 		{"pending", pending, nil, "", ""},
 		{"a question", tool.NeedInput[textOut]("Which?"), nil, "", ""},
 		{"an error", nil, errors.New("no such service"), event.Failed, "no such service"},
-		{"pending and an error", pending, errors.New("no such service"), event.Failed, "no such service"},
-		{"done and an error", tool.Done(textOut{"at once"}), errors.New("no such service"), event.Failed, "no such service"},
+		{"pending and an error", pending, errors.New("no such service"),
+			event.Failed, "no such service"},
+		{"done and an error", tool.Done(textOut{"at once"}), errors.New("no such service"),
+			event.Failed, "no such service"},
 		{"nothing", nil, nil, event.Failed, "neither a result nor an error"},
 		{"a result that is not set", unset, nil, event.Failed, "neither a result nor an error"},
-		{"a pause that makes no sense", tool.Pending[textOut](tool.Await{Reason: tool.ReasonAgent, Mode: tool.ModeReenter}), nil, event.Failed, "agent"},
+		{
+			"a pause that makes no sense", tool.Pending[textOut](tool.Await{
+				Reason: tool.ReasonAgent, Mode: tool.ModeReenter,
+			}), nil, event.Failed, "agent",
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var n counter
 			r := newRig(t, agent.Config{
-				Tools: []tool.Tool{starting(tool.Once, &n, func(context.Context, tool.Call) (tool.Result[textOut], error) { return c.result, c.err })},
-				Model: fakellm.New(fakellm.Calls("deploy", `{"text":"a"}`).Times(2), fakellm.Says("I see.")),
+				Tools: []tool.Tool{starting(tool.Once, &n,
+					func(context.Context, tool.Call) (tool.Result[textOut], error) {
+						return c.result, c.err
+					})},
+				Model: fakellm.New(fakellm.Calls("deploy", `{"text":"a"}`).Times(2),
+					fakellm.Says("I see.")),
 			}, nil)
 			s := r.say("Deploy.")
 			if c.status == "" {
 				s.finished(event.FinishPaused).pause("deploy")
 				return
 			}
-			results := of[event.Result](s.finished(event.FinishStop)) // the model tried twice in one run
-			if len(results) != 2 || results[0].Status != c.status || !strings.Contains(string(results[0].Result.Output), c.says) {
+			// the model tried twice in one run
+			results := of[event.Result](s.finished(event.FinishStop))
+			if len(results) != 2 || results[0].Status != c.status ||
+				!strings.Contains(string(results[0].Result.Output), c.says) {
 				t.Errorf("it settled as %v", results)
 			}
 			r.acceptable()
@@ -269,7 +304,8 @@ func TestEqualQuestionsGetTheirOwnAnswers(t *testing.T) {
 			fakellm.Says("Thanks.")),
 	}, nil)
 	pauses := r.say("Ask.").finished(event.FinishPaused).end.Pending
-	if len(pauses) != 3 || pauses[0].ID == pauses[1].ID || pauses[1].ID == pauses[2].ID || pauses[0].ID == pauses[2].ID {
+	if len(pauses) != 3 || pauses[0].ID == pauses[1].ID || pauses[1].ID == pauses[2].ID ||
+		pauses[0].ID == pauses[2].ID {
 		t.Fatalf("%v wait", pauses)
 	}
 	for _, i := range []int{2, 0, 1} {
@@ -281,7 +317,8 @@ func TestEqualQuestionsGetTheirOwnAnswers(t *testing.T) {
 		r.answer(runner.Complete(pauses[i].ID, "ada", answer)).finished(want)
 	}
 	for i, p := range pauses {
-		if got, want := string(r.result(p.Call).Output), fmt.Sprintf(`"answer %d"`, i); got != want {
+		if got, want := string(r.result(p.Call).Output),
+			fmt.Sprintf(`"answer %d"`, i); got != want {
 			t.Errorf("question %d got %s", i, got)
 		}
 	}
@@ -292,32 +329,45 @@ func TestEqualQuestionsGetTheirOwnAnswers(t *testing.T) {
 // model can do nothing about it, and the log tells.
 func TestMistakesInPausesAreLogged(t *testing.T) {
 	asks := func(spec tool.Spec, a tool.Await) tool.Tool {
-		return does(spec, func(context.Context, string) (tool.Result[textOut], error) { return tool.Pending[textOut](a), nil })
+		return does(spec, func(context.Context, string) (tool.Result[textOut], error) {
+			return tool.Pending[textOut](a), nil
+		})
 	}
-	layer := interceptor.Layer{Name: "gate", Tools: []string{"gated"}, Tool: func(interceptor.ToolHandler) interceptor.ToolHandler {
-		return func(context.Context, tool.Call) (tool.Execution, error) {
-			return tool.Execution{Await: &tool.Await{Reason: tool.ReasonApproval, Mode: tool.ModeOutput}}, nil
-		}
-	}}
+	layer := interceptor.Layer{Name: "gate", Tools: []string{"gated"},
+		Tool: func(interceptor.ToolHandler) interceptor.ToolHandler {
+			return func(context.Context, tool.Call) (tool.Execution, error) {
+				return tool.Execution{
+					Await: &tool.Await{Reason: tool.ReasonApproval, Mode: tool.ModeOutput},
+				}, nil
+			}
+		}}
 	var n counter
 	for name, tl := range map[string]tool.Tool{
-		"a tool may not pause":              asks(tool.Spec{Name: "still"}, tool.Await{}),
-		`goes with reason \"input\"`:        asks(tool.Spec{Name: "asks", MayPause: true}, tool.Await{Mode: tool.ModeMessage}),
-		"makes the user's words the output": asks(tool.Spec{Name: "asks", MayPause: true}, tool.Await{Reason: tool.ReasonInput, Mode: tool.ModeMessage}),
-		"a layer's pause always re-enters":  instant("gated", tool.ReadOnly, &n),
+		"a tool may not pause": asks(tool.Spec{Name: "still"}, tool.Await{}),
+		`goes with reason \"input\"`: asks(tool.Spec{Name: "asks", MayPause: true},
+			tool.Await{Mode: tool.ModeMessage}),
+		"makes the user's words the output": asks(tool.Spec{Name: "asks", MayPause: true},
+			tool.Await{Reason: tool.ReasonInput, Mode: tool.ModeMessage}),
+		"a layer's pause always re-enters": instant("gated", tool.ReadOnly, &n),
 	} {
 		t.Run(name, func(t *testing.T) {
 			var mu sync.Mutex
 			var log bytes.Buffer
-			config := agent.Config{Tools: []tool.Tool{tl}, Model: messages(calls(tl.Spec().Name, `{"text":"x"}`), says("Well."))}
+			config := agent.Config{Tools: []tool.Tool{tl},
+				Model: messages(calls(tl.Spec().Name, `{"text":"x"}`), says("Well."))}
 			if tl.Spec().Name == "gated" {
 				config.Interceptors = interceptor.Chain{layer}
 			}
-			r := newRig(t, config, &rigOptions{runner: &runner.Options{Logger: slog.New(slog.NewTextHandler(lockedWriter{&mu, &log}, nil))}})
+			r := newRig(t, config, &rigOptions{
+				runner: &runner.Options{
+					Logger: slog.New(slog.NewTextHandler(lockedWriter{&mu, &log}, nil)),
+				},
+			})
 			r.say("Go.").finished(event.FinishStop)
 			mu.Lock()
 			defer mu.Unlock()
-			if s := log.String(); !strings.Contains(s, name) || !strings.Contains(s, "level=ERROR") {
+			if s := log.String(); !strings.Contains(s, name) ||
+				!strings.Contains(s, "level=ERROR") {
 				t.Errorf("the log says %q", s)
 			}
 		})
@@ -329,13 +379,21 @@ func TestMistakesInPausesAreLogged(t *testing.T) {
 func TestToolThatMayNotPauseIsLogged(t *testing.T) {
 	var mu sync.Mutex
 	var log strings.Builder
-	job := tool.Must(tool.Func(tool.Spec{Name: "job"}, func(context.Context, struct{}) (tool.Result[textOut], error) {
-		return tool.NeedInput[textOut]("Well?"), nil
-	}))
-	r := newRig(t, agent.Config{Tools: []tool.Tool{job}, Model: messages(calls("job", `{}`), says("Done."))},
-		&rigOptions{runner: &runner.Options{Logger: slog.New(slog.NewTextHandler(lockedWriter{&mu, &log}, nil))}})
+	job := tool.Must(tool.Func(tool.Spec{Name: "job"},
+		func(context.Context, struct{}) (tool.Result[textOut], error) {
+			return tool.NeedInput[textOut]("Well?"), nil
+		}))
+	r := newRig(t, agent.Config{
+		Tools: []tool.Tool{job}, Model: messages(calls("job", `{}`), says("Done.")),
+	},
+		&rigOptions{
+			runner: &runner.Options{
+				Logger: slog.New(slog.NewTextHandler(lockedWriter{&mu, &log}, nil)),
+			},
+		})
 	r.say("Go.").finished(event.FinishStop)
-	if !strings.Contains(log.String(), "level=ERROR") || !strings.Contains(log.String(), "MayPause") {
+	if !strings.Contains(log.String(), "level=ERROR") ||
+		!strings.Contains(log.String(), "MayPause") {
 		t.Errorf("the log says %s", &log)
 	}
 }

@@ -38,7 +38,9 @@ func TestMessageThatComesSecond(t *testing.T) {
 	ended := make(chan *seen, 1)
 	h.before = func(kvstore.Batch) {
 		h.before = nil
-		go func() { ended <- watch(t, other.Run(t.Context(), user, chat, llm.UserText("theirs"), nil)) }()
+		go func() {
+			ended <- watch(t, other.Run(t.Context(), user, chat, llm.UserText("theirs"), nil))
+		}()
 		<-inModel
 	}
 	s := r.say("mine")
@@ -64,22 +66,27 @@ func TestSessionThatSomebodyElseBegan(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			h, n := new(hooked), counter{}
 			sales, err := agent.New(agent.Config{
-				Name: "sales", Tools: []tool.Tool{waiting("deploy", tool.Once, &n)}, Model: messages(calls("deploy", `{"text":"secret"}`)),
+				Name: "sales", Tools: []tool.Tool{waiting("deploy", tool.Once, &n)},
+				Model: messages(calls("deploy", `{"text":"secret"}`)),
 			})
 			must(t, err)
 			c := jobs(&n, 1)
 			c.Name = "ops"
-			r := newRig(t, c, &rigOptions{wrap: h.wrap, runner: &runner.Options{Agents: []*agent.Agent{sales}}})
+			r := newRig(t, c, &rigOptions{
+				wrap: h.wrap, runner: &runner.Options{Agents: []*agent.Agent{sales}},
+			})
 			h.before = func(kvstore.Batch) {
 				h.before = nil
 				o := &runner.RunOptions{Agent: test.agent, MessageID: "m-1"}
-				watch(t, r.Run(t.Context(), test.user, chat, llm.UserText("theirs"), o)).finished(event.FinishPaused)
+				watch(t, r.Run(t.Context(), test.user, chat,
+					llm.UserText("theirs"), o)).finished(event.FinishPaused)
 			}
 			s := watch(t, r.Run(t.Context(), user, chat, llm.UserText("mine"), nil))
 			if !errors.Is(s.err, test.want) || slices.Contains(r.texts(), "mine") {
 				t.Errorf("it ended as %q, %v; the session has %q", s.end.Finish, s.err, r.texts())
 			}
-			if test.user != user && (len(s.end.Pending) != 0 || strings.Contains(printed(s.events), "secret")) {
+			if test.user != user && (len(s.end.Pending) != 0 ||
+				strings.Contains(printed(s.events), "secret")) {
 				t.Errorf("told is %v", s.events)
 			}
 		})
@@ -99,7 +106,10 @@ func settling(t *testing.T, o *rigOptions) (r *rig, ended func() *seen, goOn fun
 			once.Do(func() { close(entered); <-may })
 			return tool.Done(textOut{"x"}), nil
 		}))
-	r = newRig(t, agent.Config{Tools: []tool.Tool{confirm}, Model: messages(calls("confirm", `{"text":"j"}`), says("Done."), says("Done."))}, o)
+	r = newRig(t, agent.Config{
+		Tools: []tool.Tool{confirm},
+		Model: messages(calls("confirm", `{"text":"j"}`), says("Done."), says("Done.")),
+	}, o)
 	p := r.say("Go.").finished(event.FinishPaused).pause("confirm")
 	_, err := r.Resume(t.Context(), chat, runner.Complete(p.ID, "ci", []byte(`1`)))
 	must(t, err)
@@ -121,11 +131,13 @@ func TestMessageThatComesTooLate(t *testing.T) {
 	})
 	t.Run("taken over", func(t *testing.T) {
 		c := newClock()
-		r, ended, goOn := settling(t, &rigOptions{wrap: hidden, session: &session.Options{Now: c.now, MaxSkew: time.Millisecond}})
+		r, ended, goOn := settling(t, &rigOptions{wrap: hidden,
+			session: &session.Options{Now: c.now, MaxSkew: time.Millisecond}})
 		c.pass(time.Minute) // the lease ran out: as after a long stop of the process
 		watch(t, r.another().Continue(t.Context(), chat, user))
 		goOn()
-		if s := ended(); !errors.Is(s.err, session.ErrFenced) || slices.Contains(r.texts(), "mine") {
+		if s := ended(); !errors.Is(s.err, session.ErrFenced) ||
+			slices.Contains(r.texts(), "mine") {
 			t.Errorf("it ended as %q, %v; the session has %q", s.end.Finish, s.err, r.texts())
 		}
 	})
@@ -135,14 +147,20 @@ func TestMessageThatComesTooLate(t *testing.T) {
 // user then says the same.
 func TestMessageThatEqualsARefusedAnswer(t *testing.T) {
 	var r *rig
-	ask := tool.Must(tool.Func(tool.Spec{Name: "ask", MayPause: true}, func(ctx context.Context, _ textIn) (tool.Result[string], error) {
-		_, err := r.Resume(context.Background(), chat, runner.Complete(tool.CallFrom(ctx).ID, "ci", []byte(`"yes"`)))
-		if err != nil {
-			t.Error(err)
-		}
-		return tool.Pending[string](tool.Await{Reason: tool.ReasonInput, Mode: tool.ModeMessage, Prompt: "Sure?"}), nil
-	}))
-	r = newRig(t, agent.Config{Tools: []tool.Tool{ask}, Model: fakellm.New(fakellm.Calls("ask", `{"text":"a"}`), fakellm.Says("Thanks."))}, nil)
+	ask := tool.Must(tool.Func(tool.Spec{Name: "ask", MayPause: true},
+		func(ctx context.Context, _ textIn) (tool.Result[string], error) {
+			_, err := r.Resume(context.Background(), chat,
+				runner.Complete(tool.CallFrom(ctx).ID, "ci", []byte(`"yes"`)))
+			if err != nil {
+				t.Error(err)
+			}
+			return tool.Pending[string](tool.Await{Reason: tool.ReasonInput,
+				Mode: tool.ModeMessage, Prompt: "Sure?"}), nil
+		}))
+	r = newRig(t, agent.Config{
+		Tools: []tool.Tool{ask},
+		Model: fakellm.New(fakellm.Calls("ask", `{"text":"a"}`), fakellm.Says("Thanks.")),
+	}, nil)
 	p := r.say("Ask me.").finished(event.FinishPaused).pause("ask")
 	r.say("yes").finished(event.FinishStop)
 	if res := r.result(p.Call); string(res.Output) != `"yes"` {
@@ -184,7 +202,8 @@ func TestMessageOutrunByACancellation(t *testing.T) {
 // what was accepted before is settled for it.
 func TestRefusedMessageLiftsNothing(t *testing.T) {
 	for lease, wrap := range map[string]func(kvstore.Store) kvstore.Store{"exclusive": nil, "shared": hidden} {
-		for _, was := range []session.Halt{{Finish: event.FinishInterrupted}, {Finish: event.FinishCancelled, By: "bob", Why: "enough"}} {
+		for _, was := range []session.Halt{{Finish: event.FinishInterrupted},
+			{Finish: event.FinishCancelled, By: "bob", Why: "enough"}} {
 			t.Run(fmt.Sprint(was.Finish, " ", lease), func(t *testing.T) {
 				var n counter
 				r := newRig(t, jobs(&n, 2), &rigOptions{wrap: wrap})
@@ -199,10 +218,12 @@ func TestRefusedMessageLiftsNothing(t *testing.T) {
 				if err := r.say("And?").err; err == nil {
 					t.Fatal("it is taken")
 				}
-				if got := r.transcript(); got.Finish != was.Finish || got.Why != was.Why || len(got.Pending) != 1 {
+				if got := r.transcript(); got.Finish != was.Finish || got.Why != was.Why ||
+					len(got.Pending) != 1 {
 					t.Errorf("it is %q, and %d calls wait", got.Finish, len(got.Pending))
 				}
-				if got := must2(r.store.Load(t.Context(), chat)).Halt; got == nil || got.By != was.By {
+				if got := must2(r.store.Load(t.Context(), chat)).Halt; got == nil ||
+					got.By != was.By {
 					t.Errorf("it was ended by %q, and is kept as %+v", was.By, got)
 				}
 			})
@@ -219,9 +240,14 @@ func TestAnswerBesideARefusedMessage(t *testing.T) {
 	p := r.say("Go.").finished(event.FinishPaused).end.Pending
 	_, err := r.Resume(t.Context(), chat, runner.Complete(p[0].ID, "ci", text("v")))
 	must(t, err)
-	must(t, r.store.Update(t.Context(), chat, func(tx *session.Tx) error { tx.Stop(event.FinishInterrupted, ""); return nil }))
+	must(t, r.store.Update(t.Context(), chat, func(tx *session.Tx) error {
+		tx.Stop(event.FinishInterrupted, "")
+		return nil
+	}))
 	h.before = func(b kvstore.Batch) {
-		if slices.ContainsFunc(b.Puts, func(put kvstore.Put) bool { return bytes.Contains(put.Value, []byte(`"halt":{`)) }) {
+		if slices.ContainsFunc(b.Puts, func(put kvstore.Put) bool {
+			return bytes.Contains(put.Value, []byte(`"halt":{`))
+		}) {
 			h.before = nil
 			_, err := r.Resume(t.Context(), chat, runner.Complete(p[1].ID, "ci", text("w")))
 			must(t, err)
@@ -242,15 +268,18 @@ func TestAnswerBesideARefusedMessage(t *testing.T) {
 func TestMessageThatIsNotStoredLiftsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		entered, let := make(chan struct{}), make(chan struct{})
-		slow := does(tool.Spec{Name: "slow"}, func(context.Context, string) (tool.Result[textOut], error) {
-			close(entered)
-			<-let
-			return tool.Done(textOut{"late"}), nil
-		})
+		slow := does(tool.Spec{Name: "slow"},
+			func(context.Context, string) (tool.Result[textOut], error) {
+				close(entered)
+				<-let
+				return tool.Done(textOut{"late"}), nil
+			})
 		var n counter
 		r := newRig(t, agent.Config{
-			Tools: []tool.Tool{slow, instant("weather", tool.ReadOnly, &n), instant("pay", tool.Once, &n)}, Concurrency: 2,
-			Model: messages(calls("slow", `{"text":"x"}`, "weather", `{"text":"Oslo"}`, "pay", `{"text":"5"}`), says("Done.")),
+			Tools: []tool.Tool{slow, instant("weather", tool.ReadOnly, &n),
+				instant("pay", tool.Once, &n)}, Concurrency: 2,
+			Model: messages(calls("slow", `{"text":"x"}`, "weather", `{"text":"Oslo"}`,
+				"pay", `{"text":"5"}`), says("Done.")),
 		}, nil)
 		for ev, err := range r.Run(t.Context(), user, chat, llm.UserText("Go."), nil) {
 			must(t, err)
@@ -265,7 +294,8 @@ func TestMessageThatIsNotStoredLiftsNothing(t *testing.T) {
 		s := r.say("And?")
 		shows(t, s, "slow done")
 		if !errors.Is(s.err, faultkv.ErrFault) || r.transcript().Finish != event.FinishInterrupted {
-			t.Errorf("it ended with %v, and the session is left as %q", s.err, r.transcript().Finish)
+			t.Errorf("it ended with %v, and the session is left as %q",
+				s.err, r.transcript().Finish)
 		}
 		shows(t, r.carryOn().finished(event.FinishStop), "pay done")
 	})
@@ -275,7 +305,10 @@ func TestMessageThatIsNotStoredLiftsNothing(t *testing.T) {
 // that is stored: it reads the same each time.
 func TestMessageAfterACrash(t *testing.T) {
 	entered := 0
-	r := crash(t, tool.Spec{Name: "pay"}, func(tool.Call) tool.Result[textOut] { entered++; return tool.Done(textOut{"paid"}) })
+	r := crash(t, tool.Spec{Name: "pay"}, func(tool.Call) tool.Result[textOut] {
+		entered++
+		return tool.Done(textOut{"paid"})
+	})
 	r.say("Have you paid?").finished(event.FinishStop)
 	roles := func() (s string) {
 		for _, m := range r.transcript().History {
@@ -307,9 +340,14 @@ func TestMessageAfterACrash(t *testing.T) {
 func TestOneMessageThroughTwoProcesses(t *testing.T) {
 	asked := 0
 	script := messages(says("Hello."), says("Hello again."))
-	r, second := overtaken(t, modelFunc(func(req llm.Request) []llm.Event { asked++; return script(req) }))
+	r, second := overtaken(t, modelFunc(func(req llm.Request) []llm.Event {
+		asked++
+		return script(req)
+	}))
 	o := &runner.RunOptions{MessageID: "m1"}
-	r.before(func() { watch(t, r.Run(t.Context(), user, chat, llm.UserText("Hi."), o)).finished(event.FinishStop) })
+	r.before(func() {
+		watch(t, r.Run(t.Context(), user, chat, llm.UserText("Hi."), o)).finished(event.FinishStop)
+	})
 	watch(t, second.Run(t.Context(), user, chat, llm.UserText("Hi."), o)).finished(event.FinishStop)
 	if got := r.transcript().History; len(got) != 2 || asked != 1 {
 		t.Errorf("the history is %v, and the model was asked %d times", got, asked)

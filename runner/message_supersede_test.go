@@ -24,16 +24,19 @@ func TestRunWithCallsPending(t *testing.T) {
 	var n counter
 	config := agent.Config{
 		Tools: []tool.Tool{waiting("job", tool.Idempotent, &n), asking("ask", &n)},
-		Model: messages(calls("job", `{"text":"j"}`, "ask", `{"text":"q"}`), says("Noted."), says("Again.")),
+		Model: messages(calls("job", `{"text":"j"}`, "ask", `{"text":"q"}`),
+			says("Noted."), says("Again.")),
 	}
 	t.Run("it is refused, with a list", func(t *testing.T) {
 		r := newRig(t, config, nil)
 		p := r.say("Go.").finished(event.FinishPaused)
 		before := r.transcript()
-		for _, o := range []*runner.RunOptions{nil, {Supersede: true}} { // a machine's call is not denied for a message
+		// a machine's call is not denied for a message
+		for _, o := range []*runner.RunOptions{nil, {Supersede: true}} {
 			run := watch(t, r.Run(t.Context(), user, chat, llm.UserText("Well?"), o))
 			var pending *session.PendingError
-			if !errors.As(run.err, &pending) || len(pending.Pending) != 2 || pending.Pending[0].ID != p.pause("job").ID {
+			if !errors.As(run.err, &pending) || len(pending.Pending) != 2 ||
+				pending.Pending[0].ID != p.pause("job").ID {
 				t.Errorf("%+v: %v", o, run.err)
 			}
 		}
@@ -43,7 +46,8 @@ func TestRunWithCallsPending(t *testing.T) {
 		// What was accepted is settled first; then the message is appended, and
 		// the model called once.
 		for _, tool := range []string{"job", "ask"} {
-			_, err := r.Resume(t.Context(), chat, runner.Complete(p.pause(tool).ID, "ci", text("v")))
+			_, err := r.Resume(t.Context(), chat,
+				runner.Complete(p.pause(tool).ID, "ci", text("v")))
 			must(t, err)
 		}
 		r.restart()
@@ -59,12 +63,14 @@ func TestRunWithCallsPending(t *testing.T) {
 		p := r.say("Go.").finished(event.FinishPaused)
 		_, err := r.Resume(t.Context(), chat, runner.Complete(p.pause("job").ID, "ci", text("v")))
 		must(t, err)
-		watch(t, r.Run(t.Context(), user, chat, llm.UserText("Never mind."), &runner.RunOptions{Supersede: true})).finished(event.FinishStop)
+		watch(t, r.Run(t.Context(), user, chat, llm.UserText("Never mind."),
+			&runner.RunOptions{Supersede: true})).finished(event.FinishStop)
 		denied := r.result(p.pause("ask").Call)
 		if !denied.Error || !strings.Contains(string(denied.Output), "Denied") {
 			t.Errorf("the question settled with %s", denied.Output)
 		}
-		if _, err := r.Resume(t.Context(), chat, runner.Complete(p.pause("ask").ID, user, text("late"))); !errors.Is(err, session.ErrSettled) {
+		if _, err := r.Resume(t.Context(), chat, runner.Complete(p.pause("ask").ID,
+			user, text("late"))); !errors.Is(err, session.ErrSettled) {
 			t.Errorf("a late answer gets %v", err)
 		}
 		r.acceptable()
@@ -81,11 +87,13 @@ func TestSupersededIsShownOnceStored(t *testing.T) {
 	}, nil)
 	p := r.say("Refund it.").finished(event.FinishPaused).pause("refund")
 	denied := false
-	for ev, err := range r.Run(t.Context(), user, chat, llm.UserText("No, wait."), &runner.RunOptions{Supersede: true}) {
+	for ev, err := range r.Run(t.Context(), user, chat, llm.UserText("No, wait."),
+		&runner.RunOptions{Supersede: true}) {
 		must(t, err)
 		if res, ok := ev.(event.Result); ok && res.Status == event.Denied {
 			denied = true
-			if _, err := r.Resume(t.Context(), chat, runner.Approve(p.ID, "eve", "")); !errors.Is(err, session.ErrSettled) {
+			if _, err := r.Resume(t.Context(), chat,
+				runner.Approve(p.ID, "eve", "")); !errors.Is(err, session.ErrSettled) {
 				t.Errorf("an approval after that is told %v", err)
 			}
 		}
@@ -106,7 +114,8 @@ func TestSupersededInSeveralCommits(t *testing.T) {
 		turn = turn.And("refund", `{"text":"a"}`)
 	}
 	h := new(hooked)
-	r := newRig(t, gated(&n, fakellm.New(turn, fakellm.Says("As you like.")), "clerk"), &rigOptions{wrap: h.wrap})
+	r := newRig(t, gated(&n, fakellm.New(turn, fakellm.Says("As you like.")), "clerk"),
+		&rigOptions{wrap: h.wrap})
 	other := r.another()
 	r.say("Go.").finished(event.FinishPaused)
 	h.before = func(kvstore.Batch) {
@@ -117,13 +126,16 @@ func TestSupersededInSeveralCommits(t *testing.T) {
 		h.before = nil
 		_, err := other.Resume(t.Context(), chat, runner.Approve(p[0].ID, "bob", ""))
 		must(t, err)
-		if err := watch(t, other.Continue(t.Context(), chat, user)).err; !errors.Is(err, session.ErrBusy) {
+		if err := watch(t,
+			other.Continue(t.Context(), chat, user)).err; !errors.Is(err, session.ErrBusy) {
 			t.Errorf("another process carries it on: %v", err)
 		}
 	}
-	s := watch(t, r.Run(t.Context(), user, chat, llm.UserText("Stop."), &runner.RunOptions{Supersede: true})).finished(event.FinishStop)
+	s := watch(t, r.Run(t.Context(), user, chat, llm.UserText("Stop."),
+		&runner.RunOptions{Supersede: true})).finished(event.FinishStop)
 	if n.get("refund") != 1 || !slices.Contains(r.texts(), "Stop.") || h.before != nil {
-		t.Errorf("refund was entered %d times; it ended as %s, and the session has %q", n.get("refund"), s.end.Finish, r.texts())
+		t.Errorf("refund was entered %d times; it ended as %s, and the session has %q",
+			n.get("refund"), s.end.Finish, r.texts())
 	}
 	r.acceptable()
 }
@@ -136,7 +148,8 @@ func manyGated(t *testing.T, wrap func(kvstore.Store) kvstore.Store) *rig {
 	for range session.SupersedeAtOnce + 2 {
 		turn = turn.And("refund", `{"text":"a"}`)
 	}
-	r := newRig(t, gated(&n, fakellm.New(turn, fakellm.Says("As you like.")), "clerk"), &rigOptions{wrap: wrap})
+	r := newRig(t, gated(&n, fakellm.New(turn, fakellm.Says("As you like.")), "clerk"),
+		&rigOptions{wrap: wrap})
 	r.say("Go.").finished(event.FinishPaused)
 	return r
 }
@@ -149,17 +162,22 @@ func TestSupersedingMessageThatIsNotStored(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := manyGated(t, wrap)
 			r.faults.Before(func(c faultkv.Call) {
-				if len(must2(r.Show(t.Context(), chat, user)).Pending) == 2 { // the others are denied
+				// the others are denied
+				if len(must2(r.Show(t.Context(), chat, user)).Pending) == 2 {
 					r.faults.Before(nil)
 					r.faults.Add(faultkv.FailAt(c.Number))
 				}
 			})
-			s := watch(t, r.Run(t.Context(), user, chat, llm.UserText("Stop."), &runner.RunOptions{Supersede: true}))
-			if !errors.Is(s.err, faultkv.ErrFault) || len(s.end.Pending) != 2 || len(r.transcript().Pending) != 2 {
-				t.Errorf("it ended with %v; %d calls wait, and %d as it said", s.err, len(r.transcript().Pending), len(s.end.Pending))
+			s := watch(t, r.Run(t.Context(), user, chat, llm.UserText("Stop."),
+				&runner.RunOptions{Supersede: true}))
+			if !errors.Is(s.err, faultkv.ErrFault) || len(s.end.Pending) != 2 ||
+				len(r.transcript().Pending) != 2 {
+				t.Errorf("it ended with %v; %d calls wait, and %d as it said", s.err,
+					len(r.transcript().Pending), len(s.end.Pending))
 			}
 			shows(t, s)
-			shows(t, r.carryOn().finished(event.FinishPaused), slices.Repeat([]string{"refund denied"}, session.SupersedeAtOnce)...)
+			shows(t, r.carryOn().finished(event.FinishPaused),
+				slices.Repeat([]string{"refund denied"}, session.SupersedeAtOnce)...)
 		})
 	}
 }
@@ -172,7 +190,8 @@ func TestRunThatIsEndedWhileItIsSuperseded(t *testing.T) {
 		r.faults.Before(nil)
 		must(t, r.CancelSession(t.Context(), chat, "bob", "enough"))
 	})
-	s := watch(t, r.Run(t.Context(), user, chat, llm.UserText("Stop."), &runner.RunOptions{Supersede: true})).finished(event.FinishStop)
+	s := watch(t, r.Run(t.Context(), user, chat, llm.UserText("Stop."),
+		&runner.RunOptions{Supersede: true})).finished(event.FinishStop)
 	shows(t, s, slices.Repeat([]string{"refund denied"}, session.SupersedeAtOnce+2)...)
 	if m := of[event.Message](s); len(m) != 2 || m[0].Message.Role != llm.RoleTool {
 		t.Errorf("the messages shown are %v", m)
@@ -188,9 +207,14 @@ func TestDenialIsShownWhenItIsStored(t *testing.T) {
 			struck = false
 			var entered counter
 			r := newRig(t, agent.Config{
-				Tools:        []tool.Tool{instant("refund", tool.Once, &entered), instant("pay", tool.Once, &entered)},
-				Interceptors: interceptor.Chain{interceptor.Approval(&interceptor.ApprovalOptions{Tools: []string{"refund", "pay"}})},
-				Model: fakellm.New(fakellm.Calls("refund", `{"text":"a"}`).And("pay", `{"text":"b"}`), fakellm.Says("I see."),
+				Tools: []tool.Tool{instant("refund", tool.Once, &entered),
+					instant("pay", tool.Once, &entered)},
+				Interceptors: interceptor.Chain{
+					interceptor.Approval(&interceptor.ApprovalOptions{Tools: []string{"refund",
+						"pay"}}),
+				},
+				Model: fakellm.New(fakellm.Calls("refund", `{"text":"a"}`).And("pay",
+					`{"text":"b"}`), fakellm.Says("I see."),
 					fakellm.Says("Sure.")),
 			}, &rigOptions{memory: true})
 			p := r.say("Refund and pay.").finished(event.FinishPaused).pause("refund")
@@ -202,12 +226,14 @@ func TestDenialIsShownWhenItIsStored(t *testing.T) {
 					t.Error(err)
 				}
 			})
-			for ev, err := range r.Run(t.Context(), user, chat, llm.UserText("No, wait."), &runner.RunOptions{Supersede: true}) {
+			for ev, err := range r.Run(t.Context(), user, chat, llm.UserText("No, wait."),
+				&runner.RunOptions{Supersede: true}) {
 				must(t, err)
 				if ev, ok := ev.(event.Result); ok {
 					st, err := other.Call(t.Context(), chat, ev.Result.Call, user)
 					if err != nil || ev.Status == event.Denied && st.Settled != event.Denied {
-						t.Errorf("%s is shown as %s, and is %s %s, %v", st.Tool, ev.Status, st.Status, st.Settled, err)
+						t.Errorf("%s is shown as %s, and is %s %s, %v", st.Tool, ev.Status,
+							st.Status, st.Settled, err)
 					}
 				}
 			}
@@ -219,14 +245,21 @@ func TestDenialIsShownWhenItIsStored(t *testing.T) {
 // A caller that is refused because calls wait is told what helps: an outside
 // job can't be superseded.
 func TestWaitingCallsSayWhatHelps(t *testing.T) {
-	for want, reason := range map[string]tool.Reason{"send the message so that it supersedes": tool.ReasonInput, "can't be superseded": tool.ReasonExternal} {
-		ask := does(tool.Spec{Name: "ask", MayPause: true}, func(context.Context, string) (tool.Result[textOut], error) {
-			return tool.Pending[textOut](tool.Await{Reason: reason}), nil
-		})
-		r := newRig(t, agent.Config{Tools: []tool.Tool{ask}, Model: messages(calls("ask", `{"text":"x"}`), says("Well."))}, nil)
+	for want, reason := range map[string]tool.Reason{
+		"send the message so that it supersedes": tool.ReasonInput,
+		"can't be superseded":                    tool.ReasonExternal,
+	} {
+		ask := does(tool.Spec{Name: "ask", MayPause: true},
+			func(context.Context, string) (tool.Result[textOut], error) {
+				return tool.Pending[textOut](tool.Await{Reason: reason}), nil
+			})
+		r := newRig(t, agent.Config{
+			Tools: []tool.Tool{ask}, Model: messages(calls("ask", `{"text":"x"}`), says("Well.")),
+		}, nil)
 		r.say("Go.").finished(event.FinishPaused)
 		s := watch(t, r.Run(t.Context(), user, chat, llm.UserText("And?"), nil))
-		if s.err == nil || !strings.Contains(s.err.Error(), want) || !errors.Is(s.err, session.ErrPending) {
+		if s.err == nil || !strings.Contains(s.err.Error(), want) ||
+			!errors.Is(s.err, session.ErrPending) {
 			t.Errorf("with reason %q: %v", reason, s.err)
 		}
 	}

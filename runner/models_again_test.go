@@ -23,10 +23,12 @@ func TestRetryAfter(t *testing.T) {
 		"the last one":                      {2, 2 * time.Hour, limited, time.Hour, true},
 		"one more, with patience left":      {3, time.Hour - 1, limited, time.Hour, true},
 		"one more, and patience is used up": {3, time.Hour, limited, 0, false},
-		"many, with patience left":          {1000, time.Minute, &llm.Error{Kind: llm.ErrNetwork}, 2 * time.Second, true},
-		"what does not pass":                {1, 0, &llm.Error{Kind: llm.ErrAuth}, 0, false},
+		"many, with patience left": {1000, time.Minute, &llm.Error{Kind: llm.ErrNetwork},
+			2 * time.Second, true},
+		"what does not pass": {1, 0, &llm.Error{Kind: llm.ErrAuth}, 0, false},
 	} {
-		if wait, ok := retryAfter(r, c.failures, c.since, c.err); ok != c.ok || wait < c.least || c.least < time.Hour && wait > 4*time.Second {
+		if wait, ok := retryAfter(r, c.failures, c.since, c.err); ok != c.ok || wait < c.least ||
+			c.least < time.Hour && wait > 4*time.Second {
 			t.Errorf("%s: %v, %v", name, wait, ok)
 		}
 	}

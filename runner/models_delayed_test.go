@@ -49,7 +49,8 @@ func (f *flaky) times() int {
 }
 
 // engines are one that belongs to one process, and one whose leases are stored.
-var engines = map[string]*rigOptions{"of one process": {memory: true}, "of several processes": {memory: true, wrap: hidden}}
+var engines = map[string]*rigOptions{"of one process": {memory: true},
+	"of several processes": {memory: true, wrap: hidden}}
 
 // TestLongDelayGivesTheSessionUp: a drive doesn't hold a session for hours
 // because a provider asks for them. It ends, and says until when; the session
@@ -63,12 +64,15 @@ func TestLongDelayGivesTheSessionUp(t *testing.T) {
 				begun := time.Now()
 				run := r.say("Go.").finished(event.FinishDelayed)
 				at := begun.Add(3 * time.Hour).Truncate(time.Millisecond)
-				if !run.end.Until.Equal(at) || run.end.Why == "" || time.Since(begun) > time.Minute {
-					t.Errorf("after %v the run is delayed until %v, because %q", time.Since(begun), run.end.Until, run.end.Why)
+				if !run.end.Until.Equal(at) || run.end.Why == "" ||
+					time.Since(begun) > time.Minute {
+					t.Errorf("after %v the run is delayed until %v, because %q", time.Since(begun),
+						run.end.Until, run.end.Why)
 				}
 				listed := func(s runner.Session) {
 					t.Helper()
-					if s.Finish != event.FinishDelayed || !s.Again.Equal(at) || s.Why != run.end.Why || s.Driven {
+					if s.Finish != event.FinishDelayed || !s.Again.Equal(at) ||
+						s.Why != run.end.Why || s.Driven {
 						t.Errorf("the session is listed as %+v", s)
 					}
 				}
@@ -78,17 +82,21 @@ func TestLongDelayGivesTheSessionUp(t *testing.T) {
 					listed(s)
 				}
 				time.Sleep(time.Hour)
-				if run := watch(t, r.another().Continue(t.Context(), chat, user)).finished(event.FinishDelayed); !run.end.Until.Equal(at) {
+				if run := watch(t, r.another().Continue(t.Context(),
+					chat, user)).finished(event.FinishDelayed); !run.end.Until.Equal(at) {
 					t.Errorf("Continue, too early, is delayed until %v", run.end.Until)
 				}
-				if due, _, next, err := r.store.Due(t.Context(), "ops", nil); err != nil || len(due) > 0 || !next.Equal(at) {
+				if due, _, next, err := r.store.Due(t.Context(), "ops", nil); err != nil ||
+					len(due) > 0 || !next.Equal(at) {
 					t.Errorf("due are %v, and next at %v, %v", due, next, err)
 				}
 				r.works(func(ev event.Event) bool { _, over := ev.(event.End); return over })
-				if took := time.Since(begun); model.times() != 2 || took < 3*time.Hour || took > 3*time.Hour+time.Minute {
+				if took := time.Since(begun); model.times() != 2 || took < 3*time.Hour ||
+					took > 3*time.Hour+time.Minute {
 					t.Errorf("after %v the model was called %d times", took, model.times())
 				}
-				if tr := r.transcript(); tr.Finish != event.FinishStop || !tr.Again.IsZero() || tr.Why != "" {
+				if tr := r.transcript(); tr.Finish != event.FinishStop || !tr.Again.IsZero() ||
+					tr.Why != "" {
 					t.Errorf("at the end, the session is listed as %+v", tr.Session)
 				}
 			})
@@ -110,7 +118,8 @@ func TestShortDelayIsWaitedFor(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r := newRig(t, agent.Config{Model: &flaky{failures: 1, after: c.after}, Retry: agent.Retry{Hold: c.hold}}, &rigOptions{memory: true})
+				r := newRig(t, agent.Config{Model: &flaky{failures: 1, after: c.after},
+					Retry: agent.Retry{Hold: c.hold}}, &rigOptions{memory: true})
 				r.say("Go.").finished(c.finish)
 			})
 		})
@@ -121,7 +130,8 @@ func TestShortDelayIsWaitedFor(t *testing.T) {
 // message before.
 func TestMessageWhileTheModelIsDelayed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, agent.Config{Model: &flaky{failures: 1, after: time.Hour}}, &rigOptions{memory: true})
+		r := newRig(t, agent.Config{Model: &flaky{failures: 1, after: time.Hour}},
+			&rigOptions{memory: true})
 		r.say("Go.").finished(event.FinishDelayed)
 		r.say("Go on.").finished(event.FinishStop)
 	})
@@ -137,7 +147,9 @@ func TestPatienceOutlastsFailures(t *testing.T) {
 				model := &flaky{failures: 1 << 30}
 				seldom := *o // a worker looks every third of a lease
 				seldom.session = &session.Options{Lease: 30 * time.Minute}
-				r := newRig(t, agent.Config{Model: model, Retry: agent.Retry{Patience: patience, Most: 30 * time.Minute}}, &seldom)
+				r := newRig(t, agent.Config{
+					Model: model, Retry: agent.Retry{Patience: patience, Most: 30 * time.Minute},
+				}, &seldom)
 				begun := time.Now()
 				r.say("Go.").finished(event.FinishDelayed)
 				for range 2 { // another process takes over
@@ -171,7 +183,9 @@ func TestPatienceOutlastsFailures(t *testing.T) {
 func TestPatienceBeginsAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		model := &flaky{failures: 3, after: time.Minute}
-		r := newRig(t, agent.Config{Model: model, Retry: agent.Retry{Failures: -1, Patience: 4 * time.Minute}}, &rigOptions{memory: true})
+		r := newRig(t, agent.Config{
+			Model: model, Retry: agent.Retry{Failures: -1, Patience: 4 * time.Minute},
+		}, &rigOptions{memory: true})
 		r.say("Go.").finished(event.FinishStop)
 		time.Sleep(time.Hour)
 		model.failures = 7

@@ -25,7 +25,8 @@ type floods struct {
 func (f *floods) Generate(context.Context, llm.Request) iter.Seq2[llm.Event, error] {
 	return func(yield func(llm.Event, error) bool) {
 		if f.asked++; f.asked > 1 {
-			_ = yield(llm.TextDelta{Text: "Well."}, nil) && yield(llm.Finish{Reason: llm.StopEnd}, nil)
+			_ = yield(llm.TextDelta{Text: "Well."}, nil) &&
+				yield(llm.Finish{Reason: llm.StopEnd}, nil)
 			return
 		}
 		if !yield(llm.ToolCallDelta{ProviderID: "a", Name: "look"}, nil) {
@@ -45,18 +46,24 @@ func TestMessageOverItsLimit(t *testing.T) {
 		"text":      llm.TextDelta{Text: piece},
 		"reasoning": llm.ReasoningDelta{Text: piece},
 		"arguments": llm.ToolCallDelta{Arguments: piece},
-		"calls":     llm.PartDone{Part: llm.ToolCall{Name: "look", Arguments: json.RawMessage(`"` + piece + `"`)}},
-		"signed":    llm.PartDone{Part: llm.Reasoning{Native: &llm.Native{Provider: "p", Data: json.RawMessage(`"` + piece + `"`)}}},
-		"media":     llm.PartDone{Part: llm.Media{MediaType: "image/png", Data: []byte(piece)}},
+		"calls": llm.PartDone{Part: llm.ToolCall{Name: "look",
+			Arguments: json.RawMessage(`"` + piece + `"`)}},
+		"signed": llm.PartDone{
+			Part: llm.Reasoning{Native: &llm.Native{Provider: "p",
+				Data: json.RawMessage(`"` + piece + `"`)}},
+		},
+		"media": llm.PartDone{Part: llm.Media{MediaType: "image/png", Data: []byte(piece)}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var n counter
 			model := &floods{event: ev}
 			r := newRig(t, agent.Config{
-				Model: model, Tools: []tool.Tool{instant("look", tool.ReadOnly, &n)}, Limits: agent.Limits{Message: 64 << 10},
+				Model: model, Tools: []tool.Tool{instant("look", tool.ReadOnly, &n)},
+				Limits: agent.Limits{Message: 64 << 10},
 			}, &rigOptions{memory: true})
 			r.say("Go.").finished(event.FinishMaxMessage)
-			if model.events > 65 || model.asked != 1 || n.get("look") != 0 || len(r.transcript().History) != 1 {
+			if model.events > 65 || model.asked != 1 || n.get("look") != 0 ||
+				len(r.transcript().History) != 1 {
 				t.Errorf("%d events were taken, the model was asked %d times, %d bodies were entered, the history is %v",
 					model.events, model.asked, n.get("look"), r.transcript().History)
 			}
@@ -77,7 +84,8 @@ func TestArgumentsOverTheirLimit(t *testing.T) {
 				return []llm.Event{llm.TextDelta{Text: "I see."}, llm.Finish{Reason: llm.StopEnd}}
 			}
 			return []llm.Event{
-				llm.PartDone{Part: llm.ToolCall{Name: "look", ProviderID: "a", Arguments: json.RawMessage(args), Native: n}},
+				llm.PartDone{Part: llm.ToolCall{Name: "look", ProviderID: "a",
+					Arguments: json.RawMessage(args), Native: n}},
 				llm.Finish{Reason: llm.StopToolCalls},
 			}
 		})
@@ -100,7 +108,8 @@ func TestArgumentsOverTheirLimit(t *testing.T) {
 	}
 	r.acceptable()
 
-	r = newRig(t, agent.Config{Model: call(&llm.Native{Provider: "p", Data: json.RawMessage(args)}), Tools: []tool.Tool{look}}, nil)
+	r = newRig(t, agent.Config{Model: call(&llm.Native{Provider: "p", Data: json.RawMessage(args)}),
+		Tools: []tool.Tool{look}}, nil)
 	r.say("Go.").finished(event.FinishMaxMessage)
 	if len(r.transcript().History) != 1 {
 		t.Error("a message was kept whose signature would not fit")

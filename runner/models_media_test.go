@@ -29,12 +29,16 @@ func picture(name string, size int) llm.Media {
 // before its pause, in another process, too. Artifacts don't.
 func TestMediaGoesToTheModelWithTheResult(t *testing.T) {
 	show := func(m llm.Media) tool.Action { return tool.Action{Media: &m} }
-	file := tool.Action{Artifact: &tool.Artifact{Name: "raw.dat", MediaType: "application/octet-stream", Data: []byte("raw")}}
+	file := tool.Action{
+		Artifact: &tool.Artifact{Name: "raw.dat",
+			MediaType: "application/octet-stream", Data: []byte("raw")},
+	}
 	shoot := tool.Must(tool.Func(tool.Spec{Name: "shoot", Description: "Takes a picture."},
 		func(context.Context, struct{}) (tool.Result[string], error) {
 			return tool.With(tool.Done("shot"), file, show(picture("now.png", 10))), nil
 		}))
-	scan := tool.Must(tool.Resumable(tool.Spec{Name: "scan", Description: "Scans a page, if somebody turns it."},
+	scan := tool.Must(tool.Resumable(tool.Spec{Name: "scan",
+		Description: "Scans a page, if somebody turns it."},
 		func(_ context.Context, _ struct{}, ask tool.Ask[string, int]) (tool.Result[string], error) {
 			return tool.With(ask("Turned?", 1), show(picture("one.png", 3000))), nil
 		},
@@ -44,12 +48,15 @@ func TestMediaGoesToTheModelWithTheResult(t *testing.T) {
 			}
 			return tool.With(tool.Done("scanned"), show(picture("two.png", 20)), file), nil
 		}))
-	for turned, want := range map[bool][]llm.Media{true: {picture("one.png", 3000), picture("two.png", 20)}, false: nil} {
+	for turned, want := range map[bool][]llm.Media{
+		true: {picture("one.png", 3000), picture("two.png", 20)}, false: nil,
+	} {
 		model := fakellm.New(fakellm.Calls("shoot", `{}`).And("scan", `{}`), fakellm.Says("I see."))
 		r := newRig(t, agent.Config{Tools: []tool.Tool{shoot, scan}, Model: model}, nil)
 		seen := r.say("Look.").finished(event.FinishPaused)
 		p := seen.pause("scan")
-		if got := of[event.Result](seen); len(got) != 1 || !cmp.Equal(got[0].Result.Media, []llm.Media{picture("now.png", 10)}) {
+		if got := of[event.Result](seen); len(got) != 1 || !cmp.Equal(got[0].Result.Media,
+			[]llm.Media{picture("now.png", 10)}) {
 			t.Errorf("the result that was shown is %v", got)
 		}
 		if got := of[event.Artifact](seen); len(got) != 1 {
@@ -74,7 +81,8 @@ func TestMediaGoesToTheModelWithTheResult(t *testing.T) {
 		}
 		status, err := r.Call(t.Context(), chat, p.Call, user)
 		must(t, err)
-		if len(status.Media) == 0 || len(status.Artifacts) > 1 || turned && !cmp.Equal(status.Media, want) {
+		if len(status.Media) == 0 || len(status.Artifacts) > 1 || turned &&
+			!cmp.Equal(status.Media, want) {
 			t.Errorf("the call has made %v and %v", status.Media, status.Artifacts)
 		}
 		r.acceptable()
@@ -83,7 +91,8 @@ func TestMediaGoesToTheModelWithTheResult(t *testing.T) {
 
 // Likewise where the answer is the output, whose commit rides with a later one.
 func TestMediaOfAPauseGoesToTheModel(t *testing.T) {
-	scan := tool.Must(tool.Func(tool.Spec{Name: "scan", Description: "Scans a page.", MayPause: true},
+	scan := tool.Must(tool.Func(tool.Spec{Name: "scan",
+		Description: "Scans a page.", MayPause: true},
 		func(context.Context, struct{}) (tool.Result[string], error) {
 			m := picture("page.png", 3000)
 			return tool.With(tool.NeedInput[string]("What does it say?"), tool.Action{Media: &m}), nil
@@ -95,7 +104,8 @@ func TestMediaOfAPauseGoesToTheModel(t *testing.T) {
 		if restart {
 			r.restart()
 		}
-		seen := r.answer(runner.Complete(p.ID, user, []byte(`"fermata"`))).finished(event.FinishStop)
+		seen := r.answer(runner.Complete(p.ID,
+			user, []byte(`"fermata"`))).finished(event.FinishStop)
 		want := []llm.Media{picture("page.png", 3000)}
 		if got := of[event.Result](seen); len(got) != 1 || !cmp.Equal(got[0].Result.Media, want) {
 			t.Errorf("the result that was shown is %v", got)
@@ -116,8 +126,11 @@ func TestMediaOfAPauseGoesToTheModel(t *testing.T) {
 func TestMediaWithStrangeTexts(t *testing.T) {
 	shoot := tool.Must(tool.Func(tool.Spec{Name: "shoot", Description: "Takes a picture."},
 		func(context.Context, struct{}) (tool.Result[string], error) {
-			return tool.With(tool.Done("shot"), tool.Action{Media: &llm.Media{MediaType: "image/png", Name: "a\xffb<&>", Data: []byte{1}}},
-				tool.Action{Media: &llm.Media{MediaType: "image/png", URL: "https://x/\xff?a=1&b=<2>"}}), nil
+			return tool.With(tool.Done("shot"),
+				tool.Action{Media: &llm.Media{MediaType: "image/png",
+					Name: "a\xffb<&>", Data: []byte{1}}},
+				tool.Action{Media: &llm.Media{MediaType: "image/png",
+					URL: "https://x/\xff?a=1&b=<2>"}}), nil
 		}))
 	model := fakellm.New(fakellm.Calls("shoot", `{}`), fakellm.Says("I see."))
 	r := newRig(t, agent.Config{Tools: []tool.Tool{shoot}, Model: model}, nil)
@@ -134,7 +147,9 @@ func TestMediaWithStrangeTexts(t *testing.T) {
 func TestManyLargeMedia(t *testing.T) {
 	shoot := tool.Must(tool.Func(tool.Spec{Name: "shoot", Description: "Takes a picture."},
 		func(context.Context, struct{}) (tool.Result[string], error) {
-			return tool.With(tool.Done("shot"), tool.Action{Media: &llm.Media{MediaType: "image/png", Data: make([]byte, 1<<20-100)}}), nil
+			return tool.With(tool.Done("shot"),
+				tool.Action{Media: &llm.Media{MediaType: "image/png",
+					Data: make([]byte, 1<<20-100)}}), nil
 		}))
 	calls := fakellm.Calls("shoot", `{}`)
 	for range 15 {
@@ -144,7 +159,8 @@ func TestManyLargeMedia(t *testing.T) {
 	r := newRig(t, agent.Config{Tools: []tool.Tool{shoot}, Model: model}, nil)
 	r.say("Look.").finished(event.FinishStop)
 	r.restart()
-	if got := r.transcript().History[2].Parts; len(got) != 16 || len(got[15].(llm.ToolResult).Media) != 1 {
+	if got := r.transcript().History[2].Parts; len(got) != 16 ||
+		len(got[15].(llm.ToolResult).Media) != 1 {
 		t.Errorf("%d results", len(got))
 	}
 }
@@ -155,23 +171,29 @@ func TestModelIsToldWhatWasLeftOut(t *testing.T) {
 	const limit = 1000
 	first := picture("first.png", limit-len("first.png")-len("image/png"))
 	second := picture("second.png", 500)
-	draw := tool.Must(tool.Func(tool.Spec{Name: "draw"}, func(context.Context, struct{}) (tool.Result[int], error) {
-		file := &tool.Artifact{Name: "drawing.pdf", MediaType: "application/pdf", Data: second.Data}
-		return tool.With(tool.Done(1), tool.Action{Media: &first}, tool.Action{Media: &second}, tool.Action{Artifact: file}), nil
-	}))
+	draw := tool.Must(tool.Func(tool.Spec{Name: "draw"},
+		func(context.Context, struct{}) (tool.Result[int], error) {
+			file := &tool.Artifact{Name: "drawing.pdf",
+				MediaType: "application/pdf", Data: second.Data}
+			return tool.With(tool.Done(1), tool.Action{Media: &first}, tool.Action{Media: &second},
+				tool.Action{Artifact: file}), nil
+		}))
 	same := func(next interceptor.ToolHandler) interceptor.ToolHandler { return next }
-	for layers, chain := range []interceptor.Chain{nil, {{Name: "a", Tool: same}}, {{Name: "a", Tool: same}, {Name: "b", Tool: same}}} {
+	for layers, chain := range []interceptor.Chain{nil, {{Name: "a", Tool: same}},
+		{{Name: "a", Tool: same}, {Name: "b", Tool: same}}} {
 		r := newRig(t, agent.Config{
 			Tools: []tool.Tool{draw}, Interceptors: chain, ToolLimits: tool.Limits{Result: limit},
 			Model: fakellm.New(fakellm.Calls("draw", `{}`), fakellm.Says("Done.")),
 		}, nil)
 		seen := r.say("Go.").finished(event.FinishStop)
 		got := of[event.Result](seen)[0].Result.Media
-		if len(got) != 2 || !cmp.Equal(got[0], first) || got[1].Name != `"second.png" was left out: 519 bytes, and at most 1000 are taken beside a result` {
+		if len(got) != 2 || !cmp.Equal(got[0], first) ||
+			got[1].Name != `"second.png" was left out: 519 bytes, and at most 1000 are taken beside a result` {
 			t.Errorf("with %d layers the model is shown %+v", layers, got)
 		}
 		files := of[event.Artifact](seen)
-		if len(files) != 1 || !strings.HasPrefix(string(files[0].Artifact.Data), `"drawing.pdf" was left out: `) {
+		if len(files) != 1 || !strings.HasPrefix(string(files[0].Artifact.Data),
+			`"drawing.pdf" was left out: `) {
 			t.Errorf("with %d layers the caller is shown %+v", layers, files)
 		}
 	}
@@ -181,14 +203,16 @@ func TestModelIsToldWhatWasLeftOut(t *testing.T) {
 // than making its session one that can't be stored.
 func TestArtifactsOfManyPauses(t *testing.T) {
 	c := newClock()
-	r := newRig(t, agent.Config{Tools: []tool.Tool{polling{}}, Model: messages(calls("poll", `{}`), says("Enough."))},
+	r := newRig(t, agent.Config{Tools: []tool.Tool{polling{}},
+		Model: messages(calls("poll", `{}`), says("Enough."))},
 		&rigOptions{memory: true, session: &session.Options{Now: c.now}})
 	end := r.say("Go.").finished(event.FinishPaused).end
 	for n := 0; end.Finish == event.FinishPaused && n < 2000; n++ {
 		c.pass(2 * time.Minute)
 		end = r.carryOn().end
 	}
-	if end.Finish != event.FinishStop || !r.result(r.transcript().History[1].ToolCalls()[0].ID).Error {
+	if end.Finish != event.FinishStop ||
+		!r.result(r.transcript().History[1].ToolCalls()[0].ID).Error {
 		t.Errorf("it ended as %q", end.Finish)
 	}
 	e, err := r.kv.Get(t.Context(), kvstore.Key("h", chat))
@@ -202,12 +226,16 @@ func TestArtifactsOfManyPauses(t *testing.T) {
 type polling struct{}
 
 func (polling) Spec() tool.Spec {
-	return tool.Spec{Name: "poll", Description: "Polls.", Effect: tool.Idempotent, MayPause: true, Input: []byte(`{"type":"object","properties":{}}`)}
+	return tool.Spec{Name: "poll", Description: "Polls.", Effect: tool.Idempotent, MayPause: true,
+		Input: []byte(`{"type":"object","properties":{}}`)}
 }
 
 func (polling) Execute(context.Context, tool.Call) (tool.Execution, error) {
 	return tool.Execution{
-		Await:   &tool.Await{Reason: tool.ReasonTimer, Timeout: time.Minute},
-		Actions: []tool.Action{{Artifact: &tool.Artifact{Name: "log", MediaType: "text/plain", Data: []byte("still waiting")}}},
+		Await: &tool.Await{Reason: tool.ReasonTimer, Timeout: time.Minute},
+		Actions: []tool.Action{
+			{Artifact: &tool.Artifact{Name: "log", MediaType: "text/plain",
+				Data: []byte("still waiting")}},
+		},
 	}, nil
 }

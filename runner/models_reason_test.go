@@ -23,17 +23,47 @@ func TestUnmappedReasonIsAFinishOfItsOwn(t *testing.T) {
 		finish event.Finish
 		why    string
 	}{
-		"an unmapped reason":                   {[]llm.Event{said, llm.Finish{Reason: llm.StopOther, Word: "boredom"}}, event.FinishOther, "boredom"},
-		"an unmapped reason without a word":    {[]llm.Event{said, llm.Finish{Reason: llm.StopOther}}, event.FinishOther, "other"},
-		"a word that is no UTF-8":              {[]llm.Event{said, llm.Finish{Reason: llm.StopOther, Word: "bored\xff"}}, event.FinishOther, "bored\uFFFD"},
-		"a long word":                          {[]llm.Event{said, llm.Finish{Reason: llm.StopOther, Word: strings.Repeat("a", 1001)}}, event.FinishOther, strings.Repeat("a", 1000) + " ..."},
-		"nothing at all":                       {[]llm.Event{llm.Finish{Reason: llm.StopEnd, Word: "stop"}}, event.FinishOther, "an empty message: stop"},
-		"white space":                          {[]llm.Event{llm.TextDelta{Text: " \n"}, llm.Finish{Reason: llm.StopEnd}}, event.FinishOther, "an empty message: end"},
-		"nothing, and an unmapped reason":      {[]llm.Event{llm.Finish{Reason: llm.StopOther, Word: "boredom"}}, event.FinishOther, "an empty message: boredom"},
-		"nothing, before the limit of tokens":  {[]llm.Event{llm.Finish{Reason: llm.StopLength, Word: "max_tokens"}}, event.FinishLength, ""},
-		"nothing, since it was declined":       {[]llm.Event{llm.Finish{Reason: llm.StopRefusal, Word: "refusal"}}, event.FinishRefusal, ""},
-		"a message that is done":               {[]llm.Event{said, llm.Finish{Reason: llm.StopEnd, Word: "end_turn"}}, event.FinishStop, ""},
-		"a model that says no more than it is": {[]llm.Event{said, llm.Finish{}}, event.FinishStop, ""},
+		"an unmapped reason": {
+			[]llm.Event{said, llm.Finish{Reason: llm.StopOther, Word: "boredom"}},
+			event.FinishOther, "boredom",
+		},
+		"an unmapped reason without a word": {
+			[]llm.Event{said, llm.Finish{Reason: llm.StopOther}}, event.FinishOther, "other",
+		},
+		"a word that is no UTF-8": {
+			[]llm.Event{said, llm.Finish{Reason: llm.StopOther, Word: "bored\xff"}},
+			event.FinishOther, "bored\uFFFD",
+		},
+		"a long word": {
+			[]llm.Event{said, llm.Finish{Reason: llm.StopOther, Word: strings.Repeat("a", 1001)}},
+			event.FinishOther, strings.Repeat("a", 1000) + " ...",
+		},
+		"nothing at all": {
+			[]llm.Event{llm.Finish{Reason: llm.StopEnd, Word: "stop"}}, event.FinishOther,
+			"an empty message: stop",
+		},
+		"white space": {
+			[]llm.Event{llm.TextDelta{Text: " \n"}, llm.Finish{Reason: llm.StopEnd}},
+			event.FinishOther, "an empty message: end",
+		},
+		"nothing, and an unmapped reason": {
+			[]llm.Event{llm.Finish{Reason: llm.StopOther, Word: "boredom"}}, event.FinishOther,
+			"an empty message: boredom",
+		},
+		"nothing, before the limit of tokens": {
+			[]llm.Event{llm.Finish{Reason: llm.StopLength, Word: "max_tokens"}},
+			event.FinishLength, "",
+		},
+		"nothing, since it was declined": {
+			[]llm.Event{llm.Finish{Reason: llm.StopRefusal, Word: "refusal"}},
+			event.FinishRefusal, "",
+		},
+		"a message that is done": {
+			[]llm.Event{said, llm.Finish{Reason: llm.StopEnd, Word: "end_turn"}},
+			event.FinishStop, "",
+		},
+		"a model that says no more than it is": {[]llm.Event{said, llm.Finish{}},
+			event.FinishStop, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, agent.Config{Model: script(c.events...)}, nil)
@@ -57,8 +87,10 @@ func TestUnmappedReasonIsAFinishOfItsOwn(t *testing.T) {
 			told()
 			r.restart()
 			told()
-			if end := r.say("And now?").finished(event.FinishStop).end; end.Why != "" || r.transcript().Why != "" {
-				t.Errorf("the next run ends with %q, and is shown with %q", end.Why, r.transcript().Why)
+			if end := r.say("And now?").finished(event.FinishStop).end; end.Why != "" ||
+				r.transcript().Why != "" {
+				t.Errorf("the next run ends with %q, and is shown with %q",
+					end.Why, r.transcript().Why)
 			}
 			r.acceptable()
 		})
@@ -69,8 +101,10 @@ func TestUnmappedReasonIsAFinishOfItsOwn(t *testing.T) {
 func TestWhyARunFailedIsInItsLastEvent(t *testing.T) {
 	broken := []llm.Event{llm.ToolCallDelta{Arguments: "{"}}
 	r := newRig(t, agent.Config{Model: script(broken...)}, nil)
-	if run := r.say("Go."); run.end.Finish != event.FinishFailed || run.end.Why == "" || run.end.Why != r.transcript().Why {
-		t.Errorf("the last event says %q, %q; the session is shown with %q", run.end.Finish, run.end.Why, r.transcript().Why)
+	if run := r.say("Go."); run.end.Finish != event.FinishFailed || run.end.Why == "" ||
+		run.end.Why != r.transcript().Why {
+		t.Errorf("the last event says %q, %q; the session is shown with %q", run.end.Finish,
+			run.end.Why, r.transcript().Why)
 	}
 	if end := r.carryOn().finished(event.FinishStop).end; end.Why != "" {
 		t.Errorf("carried on, the run ends with %q", end.Why)
@@ -85,17 +119,31 @@ func TestWholeCallsRunUnderAnUnmappedReason(t *testing.T) {
 		events []llm.Event
 		status event.Status
 	}{
-		"in pieces":                {[]llm.Event{llm.ToolCallDelta{Name: "look", Arguments: `{"text":`}, llm.ToolCallDelta{Arguments: `"a"}`}, end}, event.Done},
-		"at once":                  {[]llm.Event{llm.PartDone{Part: llm.ToolCall{Name: "look", Arguments: text("a")}}, end}, event.Done},
-		"cut off in its arguments": {[]llm.Event{llm.ToolCallDelta{Name: "look", Arguments: `{"text":"a`}, end}, event.Failed},
-		"cut off before them":      {[]llm.Event{llm.ToolCallDelta{Name: "look"}, end}, event.Failed},
+		"in pieces": {
+			[]llm.Event{llm.ToolCallDelta{Name: "look", Arguments: `{"text":`},
+				llm.ToolCallDelta{Arguments: `"a"}`}, end}, event.Done,
+		},
+		"at once": {
+			[]llm.Event{
+				llm.PartDone{Part: llm.ToolCall{Name: "look", Arguments: text("a")}}, end,
+			}, event.Done,
+		},
+		"cut off in its arguments": {
+			[]llm.Event{
+				llm.ToolCallDelta{Name: "look", Arguments: `{"text":"a`}, end,
+			}, event.Failed,
+		},
+		"cut off before them": {[]llm.Event{llm.ToolCallDelta{Name: "look"}, end}, event.Failed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var n counter
-			r := newRig(t, agent.Config{Model: script(c.events...), Tools: []tool.Tool{instant("look", tool.Once, &n)}}, nil)
+			r := newRig(t, agent.Config{Model: script(c.events...),
+				Tools: []tool.Tool{instant("look", tool.Once, &n)}}, nil)
 			results := of[event.Result](r.say("Go.").finished(event.FinishStop))
-			if len(results) != 1 || results[0].Status != c.status || (n.get("look") == 1) != (c.status == event.Done) {
-				t.Errorf("the results are %v, and the body was entered %d times", results, n.get("look"))
+			if len(results) != 1 || results[0].Status != c.status ||
+				(n.get("look") == 1) != (c.status == event.Done) {
+				t.Errorf("the results are %v, and the body was entered %d times",
+					results, n.get("look"))
 			}
 		})
 	}
@@ -113,7 +161,8 @@ func TestRefusedCallsAreNotRun(t *testing.T) {
 			return tool.Done("wiped"), nil
 		}))
 	model := &scripted{
-		{llm.TextDelta{Text: "I can't."}, llm.ToolCallDelta{ProviderID: "c", Name: "wipe", Arguments: `{"disk":"/"}`}, llm.Finish{Reason: llm.StopRefusal}},
+		{llm.TextDelta{Text: "I can't."}, llm.ToolCallDelta{ProviderID: "c", Name: "wipe",
+			Arguments: `{"disk":"/"}`}, llm.Finish{Reason: llm.StopRefusal}},
 		{llm.TextDelta{Text: "ok"}, llm.Finish{Reason: llm.StopEnd}},
 	}
 	r := newRig(t, agent.Config{Tools: []tool.Tool{wipe}, Model: model}, nil)

@@ -34,7 +34,8 @@ type play struct {
 // TestPlays compares whole behaviours with testdata; -update writes them.
 func TestPlays(t *testing.T) {
 	for name, perform := range map[string]func(*testing.T) *play{
-		"approval": playApproval, "deploy": playDeploy, "batch": playBatch, "supersede": playSupersede,
+		"approval": playApproval, "deploy": playDeploy, "batch": playBatch,
+		"supersede": playSupersede,
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := perform(t)
@@ -47,7 +48,8 @@ func TestPlays(t *testing.T) {
 			want, err := os.ReadFile(path)
 			must(t, err)
 			if diff := cmp.Diff(string(want), got); diff != "" {
-				t.Errorf("%s differs (-want +got); go test -run TestPlays -update writes it:\n%s", path, diff)
+				t.Errorf("%s differs (-want +got); go test -run TestPlays -update writes it:\n%s",
+					path, diff)
 			}
 			p.acceptable()
 		})
@@ -82,7 +84,8 @@ func (p *play) shows(s *seen) *seen {
 			a := ev.Pause.Await
 			p.linef("pause %s %s %s %s %q", ev.Pause.ID, ev.Pause.Tool, a.Reason, a.Gate, a.Prompt)
 		case event.Result:
-			p.linef("result %s %s %s by %q: %s", ev.Result.Call, ev.Result.Name, ev.Status, ev.By, ev.Result.Output)
+			p.linef("result %s %s %s by %q: %s", ev.Result.Call, ev.Result.Name, ev.Status,
+				ev.By, ev.Result.Output)
 		case event.End:
 			p.linef("end %s, %d waiting", ev.Finish, len(ev.Pending))
 		}
@@ -110,14 +113,17 @@ func (p *play) resumes(title string, rs ...runner.Resumption) *seen {
 		p.linef("refused: %s is %s by %s", settled.Call, settled.Status, settled.By)
 		return nil
 	case errors.As(err, &conflict):
-		p.linef("refused %s: %s by %s came first", tool.PauseID(conflict.Receipt.Call, conflict.Receipt.Pause), conflict.Receipt.Kind, conflict.Receipt.By)
+		p.linef("refused %s: %s by %s came first",
+			tool.PauseID(conflict.Receipt.Call, conflict.Receipt.Pause),
+			conflict.Receipt.Kind, conflict.Receipt.By)
 		return nil
 	case err != nil:
 		p.linef("refused: %v", err)
 		return nil
 	}
 	for _, r := range res.Receipts {
-		p.linef("accepted %s %s by %s, before: %v", tool.PauseID(r.Call, r.Pause), r.Kind, r.By, r.Duplicate)
+		p.linef("accepted %s %s by %s, before: %v", tool.PauseID(r.Call, r.Pause), r.Kind,
+			r.By, r.Duplicate)
 	}
 	return p.shows(watch(p.t, res.Events(p.t.Context())))
 }
@@ -179,17 +185,23 @@ func newPlay(t *testing.T, about string, c agent.Config) *play {
 
 func playApproval(t *testing.T) *play {
 	var n counter
-	p := newPlay(t, "A refund is approved with other arguments than the model's; a second one is denied.", agent.Config{
-		Model: fakellm.New(
-			fakellm.Says("I ask for it. ").And("refund", `{"text":"order 7"}`).And("audit", `{"text":"order 7"}`), fakellm.Calls("refund", `{"text":"order 8"}`),
-			fakellm.Says("Order 7 is half refunded, order 8 is not.")),
-		Tools:        []tool.Tool{instant("refund", tool.Once, &n), instant("audit", tool.ReadOnly, &n)},
-		Interceptors: interceptor.Chain{interceptor.Approval(nil)},
-	})
+	p := newPlay(t,
+		"A refund is approved with other arguments than the model's; a second one is denied.",
+		agent.Config{
+			Model: fakellm.New(
+				fakellm.Says("I ask for it. ").And("refund", `{"text":"order 7"}`).And("audit",
+					`{"text":"order 7"}`), fakellm.Calls("refund", `{"text":"order 8"}`),
+				fakellm.Says("Order 7 is half refunded, order 8 is not.")),
+			Tools: []tool.Tool{instant("refund", tool.Once, &n),
+				instant("audit", tool.ReadOnly, &n)},
+			Interceptors: interceptor.Chain{interceptor.Approval(nil)},
+		})
 	first := p.says("Refund orders 7 and 8.").pause("refund")
 	p.restarts()
-	second := p.resumes("bob approves half of it", runner.ApproveEdited(first.ID, "bob", "half", textIn{"half of order 7"})).pause("refund")
-	p.resumes("bob's button is pressed twice", runner.ApproveEdited(first.ID, "bob", "half", textIn{"half of order 7"}))
+	second := p.resumes("bob approves half of it", runner.ApproveEdited(first.ID, "bob", "half",
+		textIn{"half of order 7"})).pause("refund")
+	p.resumes("bob's button is pressed twice", runner.ApproveEdited(first.ID, "bob", "half",
+		textIn{"half of order 7"}))
 	p.resumes("eve denies it too late", runner.Deny(first.ID, "eve", "no"))
 	p.resumes("bob denies the second", runner.Deny(second.ID, "bob", "wrong customer"))
 	return p
@@ -198,16 +210,19 @@ func playApproval(t *testing.T) *play {
 func playDeploy(t *testing.T) *play {
 	var n counter
 	p := newPlay(t, "A deployment is an outside job. The process ends meanwhile, and the job's webhook comes twice.", agent.Config{
-		Model: fakellm.New(fakellm.Calls("deploy", `{"text":"job-1"}`), fakellm.Says("It is deployed.")), Tools: []tool.Tool{waiting("deploy", tool.Once, &n)},
+		Model: fakellm.New(fakellm.Calls("deploy", `{"text":"job-1"}`),
+			fakellm.Says("It is deployed.")), Tools: []tool.Tool{waiting("deploy", tool.Once, &n)},
 	})
 	p.says("Deploy checkout v2.5.0.")
 	w, err := p.Find(t.Context(), runner.Ref{Tool: "deploy", Key: "job-1"}, user)
 	must(t, err)
 	must(t, p.Progress(t.Context(), chat, w.ID, user, tool.Progress{Message: "half"}))
 	p.restarts()
-	p.resumes("the webhook comes with something else than the tool's output", runner.Complete(w.ID, "ci", []byte(`{"text":1}`)))
+	p.resumes("the webhook comes with something else than the tool's output",
+		runner.Complete(w.ID, "ci", []byte(`{"text":1}`)))
 	p.resumes("the webhook comes", runner.Complete(w.ID, "ci", text("green")))
-	p.resumes("the webhook comes again", runner.Complete(w.ID, "ci", []byte(` {"text" : "green"} `)))
+	p.resumes("the webhook comes again",
+		runner.Complete(w.ID, "ci", []byte(` {"text" : "green"} `)))
 	p.resumes("another answer comes", runner.Fail(w.ID, "ci", "red", false))
 	return p
 }
@@ -220,7 +235,8 @@ func batchConfig(concurrency int) agent.Config {
 		Model: fakellm.New(
 			fakellm.Calls("ask", `{"text":"Which city?"}`).And("job", `{"text":"job-1"}`).And("look", `{"text":"map"}`).And("nosuch", `{}`),
 			fakellm.Says("Oslo it is.")),
-		Tools:       []tool.Tool{asking("ask", &n), waiting("job", tool.Once, &n), instant("look", tool.ReadOnly, &n)},
+		Tools: []tool.Tool{asking("ask", &n), waiting("job", tool.Once, &n),
+			instant("look", tool.ReadOnly, &n)},
 		Concurrency: concurrency,
 	}
 }
@@ -249,14 +265,16 @@ func playBatch(t *testing.T) *play {
 func playSupersede(t *testing.T) *play {
 	var n counter
 	p := newPlay(t, "Somebody says something else while an approval waits for them. It is denied in favour of that, when asked for.", agent.Config{
-		Model:        fakellm.New(fakellm.Calls("refund", `{"text":"order 7"}`), fakellm.Says("I leave it.")),
+		Model: fakellm.New(fakellm.Calls("refund", `{"text":"order 7"}`),
+			fakellm.Says("I leave it.")),
 		Tools:        []tool.Tool{instant("refund", tool.Once, &n)},
 		Interceptors: interceptor.Chain{interceptor.Approval(nil)},
 	})
 	w := p.says("Refund order 7.").pause("refund")
 	p.says("Never mind.")
 	p.section(user + " says, in place of an answer: Never mind.")
-	p.shows(watch(t, p.Run(t.Context(), user, chat, llm.UserText("Never mind."), &runner.RunOptions{Supersede: true})))
+	p.shows(watch(t, p.Run(t.Context(), user, chat, llm.UserText("Never mind."),
+		&runner.RunOptions{Supersede: true})))
 	p.resumes("bob approves it too late", runner.Approve(w.ID, "bob", ""))
 	return p
 }

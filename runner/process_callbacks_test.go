@@ -33,17 +33,23 @@ func TestNoUserCodeInTransactions(t *testing.T) {
 			must(t, r.Progress(ctx, chat, got.Pending[0].Call, user, tool.Progress{Message: "x"}))
 		}
 	}
-	act := tool.Must(tool.Func(tool.Spec{Name: "act", Description: "a"}, func(context.Context, textIn) (tool.Result[textOut], error) {
-		reenter()
-		return tool.Done(textOut{strings.Repeat("x", 100_000)}), nil // the file grows, and is mapped anew
-	}))
-	script := messages(calls("job", `{"text":"j"}`, "act", `{"text":"a"}`, "act", `{"text":"b"}`), says("Done."))
+	act := tool.Must(tool.Func(tool.Spec{Name: "act", Description: "a"},
+		func(context.Context, textIn) (tool.Result[textOut], error) {
+			reenter()
+			// the file grows, and is mapped anew
+			return tool.Done(textOut{strings.Repeat("x", 100_000)}), nil
+		}))
+	script := messages(calls("job", `{"text":"j"}`, "act", `{"text":"a"}`,
+		"act", `{"text":"b"}`), says("Done."))
 	r = newRig(t, agent.Config{
 		Tools: []tool.Tool{act, waiting("job", tool.Idempotent, &n)},
 		Model: modelFunc(func(req llm.Request) []llm.Event { reenter(); return script(req) }),
 		Interceptors: interceptor.Chain{
 			{Name: "layer", Tool: func(next interceptor.ToolHandler) interceptor.ToolHandler {
-				return func(ctx context.Context, c tool.Call) (tool.Execution, error) { reenter(); return next(ctx, c) }
+				return func(ctx context.Context, c tool.Call) (tool.Execution, error) {
+					reenter()
+					return next(ctx, c)
+				}
 			}},
 			interceptor.Approval(&interceptor.ApprovalOptions{Policy: func(context.Context, tool.Call) (interceptor.Verdict, error) {
 				reenter()
@@ -82,7 +88,10 @@ func TestCallingBackFromTheLoop(t *testing.T) {
 		"Continue": {func(ctx context.Context, r *rig, _ event.Event) error {
 			return watch(r.t, r.Continue(ctx, chat, user)).err
 		}, session.ErrBusy},
-		"Show": {func(ctx context.Context, r *rig, _ event.Event) error { _, err := r.Show(ctx, chat, user); return err }, nil},
+		"Show": {func(ctx context.Context, r *rig, _ event.Event) error {
+			_, err := r.Show(ctx, chat, user)
+			return err
+		}, nil},
 		"Pending": {func(ctx context.Context, r *rig, _ event.Event) (err error) {
 			for _, err = range r.Pending(ctx, session.PauseFilter{}, user) {
 			}
@@ -98,7 +107,8 @@ func TestCallingBackFromTheLoop(t *testing.T) {
 			if ev, ok := ev.(event.Pause); ok {
 				res, err := r.Resume(ctx, chat, runner.Complete(ev.Pause.ID, "ci", text("b")))
 				must(r.t, err)
-				return errors.Join(err, watch(r.t, res.Events(ctx)).finished(event.FinishElsewhere).err)
+				return errors.Join(err,
+					watch(r.t, res.Events(ctx)).finished(event.FinishElsewhere).err)
 			}
 			return nil
 		}, nil},

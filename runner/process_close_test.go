@@ -35,10 +35,15 @@ func TestClose(t *testing.T) {
 					<-ctx.Done()
 					return nil, ctx.Err()
 				}))
-			r := newRig(t, agent.Config{Tools: []tool.Tool{slow}, Model: messages(calls("slow", `{}`), says("Done."))},
-				&rigOptions{memory: true, runner: &runner.Options{Logger: slog.New(slog.DiscardHandler)}})
+			r := newRig(t, agent.Config{Tools: []tool.Tool{slow},
+				Model: messages(calls("slow", `{}`), says("Done."))},
+				&rigOptions{
+					memory: true, runner: &runner.Options{Logger: slog.New(slog.DiscardHandler)},
+				})
 			ran := make(chan *seen)
-			go func() { ran <- watch(t, r.Run(context.Background(), user, chat, llm.UserText("Go."), nil)) }()
+			go func() {
+				ran <- watch(t, r.Run(context.Background(), user, chat, llm.UserText("Go."), nil))
+			}()
 			<-entered
 			start := time.Now()
 			err := r.Close()
@@ -46,12 +51,15 @@ func TestClose(t *testing.T) {
 			if !errors.Is(run.err, runner.ErrClosed) {
 				t.Errorf("the run ended with %v", run.err)
 			}
-			if took := time.Since(start); ignores != (err != nil) || ignores != (took >= 10*time.Second) {
-				t.Errorf("a body that ignores its context: %v; Close took %v: %v", ignores, took, err)
+			if took := time.Since(start); ignores != (err != nil) ||
+				ignores != (took >= 10*time.Second) {
+				t.Errorf("a body that ignores its context: %v; Close took %v: %v", ignores,
+					took, err)
 			}
 			close(release)
 			synctest.Wait()
-			if err := watch(t, r.Continue(context.Background(), chat, user)).err; !errors.Is(err, runner.ErrClosed) {
+			if err := watch(t, r.Continue(context.Background(),
+				chat, user)).err; !errors.Is(err, runner.ErrClosed) {
 				t.Errorf("a closed runner answers %v", err)
 			}
 			// Another process carries the session on: no caller had left it.
@@ -71,48 +79,54 @@ func TestClose(t *testing.T) {
 func TestCloseAtEachEvent(t *testing.T) {
 	for _, within := range []bool{false, true} {
 		for _, layers := range []interceptor.Chain{nil, {passing}} {
-			t.Run(fmt.Sprintf("from within: %v, through %d layers", within, len(layers)), func(t *testing.T) {
-				for n, events := 1, 2; n < events; n++ {
-					synctest.Test(t, func(t *testing.T) {
-						var c counter
-						r := newRig(t, busyAgent(&c, layers...), &rigOptions{memory: true})
-						closing := make(chan error, 1)
-						closeIt := func() {
-							start := time.Now()
-							err := r.Close()
-							if took := time.Since(start); took > 10*time.Second || took > 0 && !within {
-								t.Errorf("Close took %v", took)
+			t.Run(fmt.Sprintf("from within: %v, through %d layers", within, len(layers)),
+				func(t *testing.T) {
+					for n, events := 1, 2; n < events; n++ {
+						synctest.Test(t, func(t *testing.T) {
+							var c counter
+							r := newRig(t, busyAgent(&c, layers...), &rigOptions{memory: true})
+							closing := make(chan error, 1)
+							closeIt := func() {
+								start := time.Now()
+								err := r.Close()
+								if took := time.Since(start); took > 10*time.Second || took > 0 &&
+									!within {
+									t.Errorf("Close took %v", took)
+								}
+								closing <- err
 							}
-							closing <- err
-						}
-						events = 0
-						run := &seen{t: t}
-						for ev, err := range r.Run(t.Context(), user, chat, llm.UserText("Go."), nil) {
-							if events++; events == n && within {
-								closeIt()
-							} else if events == n {
-								go closeIt()
-								synctest.Wait()
+							events = 0
+							run := &seen{t: t}
+							for ev, err := range r.Run(t.Context(), user, chat,
+								llm.UserText("Go."), nil) {
+								if events++; events == n && within {
+									closeIt()
+								} else if events == n {
+									go closeIt()
+									synctest.Wait()
+								}
+								run.events, run.err = append(run.events, ev),
+									errors.Join(run.err, err)
+								if e, ok := ev.(event.End); ok {
+									run.end = e
+								}
 							}
-							run.events, run.err = append(run.events, ev), errors.Join(run.err, err)
-							if e, ok := ev.(event.End); ok {
-								run.end = e
+							if err := <-closing; (err != nil) != (within && n < events) {
+								t.Errorf("at event %d of %d: Close: %v", n, events, err)
 							}
-						}
-						if err := <-closing; (err != nil) != (within && n < events) {
-							t.Errorf("at event %d of %d: Close: %v", n, events, err)
-						}
-						if run.end.Session != chat {
-							t.Errorf("at event %d, the run ended as %+v", n, run.end)
-						}
-						if err := watch(t, r.Run(t.Context(), user, chat, llm.UserText("More."), nil)).err; !errors.Is(err, runner.ErrClosed) {
-							t.Errorf("Run on a closed runner: %v", err)
-						}
-						r.open()
-						r.finish(&c)
-					})
-				}
-			})
+							if run.end.Session != chat {
+								t.Errorf("at event %d, the run ended as %+v", n, run.end)
+							}
+							if err := watch(t, r.Run(t.Context(), user, chat,
+								llm.UserText("More."), nil)).err; !errors.Is(err,
+								runner.ErrClosed) {
+								t.Errorf("Run on a closed runner: %v", err)
+							}
+							r.open()
+							r.finish(&c)
+						})
+					}
+				})
 		}
 	}
 }
@@ -122,15 +136,18 @@ func TestCloseAtEachEvent(t *testing.T) {
 func TestCloseEndsEverything(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		entered := make(chan struct{})
-		act := does(tool.Spec{Name: "act"}, func(ctx context.Context, _ string) (tool.Result[textOut], error) {
-			close(entered)
-			<-ctx.Done()
-			return nil, ctx.Err()
-		})
+		act := does(tool.Spec{Name: "act"},
+			func(ctx context.Context, _ string) (tool.Result[textOut], error) {
+				close(entered)
+				<-ctx.Done()
+				return nil, ctx.Err()
+			})
 		r := newRig(t, oneCall(act), &rigOptions{memory: true})
 		ends := make(chan error, 3)
 		go func() { ends <- r.Work(t.Context(), nil) }()
-		go func() { ends <- watch(t, r.Run(t.Context(), user, chat, llm.UserText("Go."), nil)).err }()
+		go func() {
+			ends <- watch(t, r.Run(t.Context(), user, chat, llm.UserText("Go."), nil)).err
+		}()
 		<-entered
 		go func() { ends <- watch(t, r.Follow(t.Context(), chat, user, nil)).err }()
 		synctest.Wait()
@@ -169,10 +186,11 @@ func TestAnswersAfterClose(t *testing.T) {
 func TestCloseWaitsForWhatATimeoutLeft(t *testing.T) {
 	for d, ends := range map[time.Duration]bool{5 * time.Second: true, time.Minute: false} {
 		synctest.Test(t, func(t *testing.T) {
-			deaf := does(tool.Spec{Name: "deaf", Timeout: time.Second}, func(context.Context, string) (tool.Result[textOut], error) {
-				time.Sleep(time.Second + d)
-				return tool.Done(textOut{"late"}), nil
-			})
+			deaf := does(tool.Spec{Name: "deaf", Timeout: time.Second},
+				func(context.Context, string) (tool.Result[textOut], error) {
+					time.Sleep(time.Second + d)
+					return tool.Done(textOut{"late"}), nil
+				})
 			r := newRig(t, oneCall(deaf), &rigOptions{memory: true})
 			r.say("Go.").finished(event.FinishStop)
 			start := time.Now()

@@ -34,10 +34,12 @@ func TestModelThatPanics(t *testing.T) {
 		return good(req)
 	})}, nil)
 	run := r.say("Go.")
-	if run.end.Finish != event.FinishFailed || run.err == nil || run.err.Error() != "model: the model, or a layer around it, panicked: the provider's client is broken" {
+	if run.end.Finish != event.FinishFailed || run.err == nil ||
+		run.err.Error() != "model: the model, or a layer around it, panicked: the provider's client is broken" {
 		t.Errorf("the run ended as %q with %v", run.end.Finish, run.err)
 	}
-	watch(t, r.Run(t.Context(), user, "chat-2", llm.UserText("Hi."), nil)).finished(event.FinishStop)
+	watch(t, r.Run(t.Context(), user, "chat-2",
+		llm.UserText("Hi."), nil)).finished(event.FinishStop)
 	bad = false
 	r.carryOn().finished(event.FinishStop)
 }
@@ -61,16 +63,18 @@ func TestPanicsAreResults(t *testing.T) {
 				return tool.Done("unreachable"), nil
 			})))
 	}
-	tools = append(tools, instant("before", tool.Once, &n), instant("after", tool.Once, &n), instant("leaves", tool.Once, &n))
+	tools = append(tools, instant("before", tool.Once, &n), instant("after", tool.Once, &n),
+		instant("leaves", tool.Once, &n))
 	layer := func(name string, before, after func()) interceptor.Layer {
-		return interceptor.Layer{Name: name, Tools: []string{name}, Tool: func(next interceptor.ToolHandler) interceptor.ToolHandler {
-			return func(ctx context.Context, c tool.Call) (tool.Execution, error) {
-				before()
-				exec, err := next(ctx, c)
-				after()
-				return exec, err
-			}
-		}}
+		return interceptor.Layer{Name: name, Tools: []string{name},
+			Tool: func(next interceptor.ToolHandler) interceptor.ToolHandler {
+				return func(ctx context.Context, c tool.Call) (tool.Execution, error) {
+					before()
+					exec, err := next(ctx, c)
+					after()
+					return exec, err
+				}
+			}}
 	}
 	nothing := func() {}
 	r := newRig(t, agent.Config{
@@ -80,9 +84,15 @@ func TestPanicsAreResults(t *testing.T) {
 			layer("after", nothing, func() { panic("in a layer") }),
 			layer("leaves", runtime.Goexit, nothing),
 		},
-		Model: messages(calls("text", `{}`, "nilmap", `{}`, "goexit", `{}`, "error", `{}`, "runtime", `{}`, "before", `{"text":"a"}`,
-			"after", `{"text":"a"}`, "leaves", `{"text":"a"}`, "ok", `{"text":"a"}`, "ok", `{"text":"b"}`), says("Done.")),
-	}, &rigOptions{runner: &runner.Options{Logger: slog.New(slog.NewTextHandler(lockedWriter{&mu, &log}, nil))}})
+		Model: messages(calls("text", `{}`, "nilmap", `{}`, "goexit", `{}`, "error", `{}`,
+			"runtime", `{}`, "before", `{"text":"a"}`,
+			"after", `{"text":"a"}`, "leaves", `{"text":"a"}`, "ok", `{"text":"a"}`,
+			"ok", `{"text":"b"}`), says("Done.")),
+	}, &rigOptions{
+		runner: &runner.Options{
+			Logger: slog.New(slog.NewTextHandler(lockedWriter{&mu, &log}, nil)),
+		},
+	})
 	r.say("Go.").finished(event.FinishStop)
 	for _, p := range r.transcript().History[2].Parts {
 		res := p.(llm.ToolResult)
@@ -127,18 +137,25 @@ func TestCodecsThatPanic(t *testing.T) {
 		n.add("read")
 		return tool.Done("never"), nil
 	}))
-	write := tool.Must(tool.Func(tool.Spec{Name: "write"}, func(context.Context, textIn) (tool.Result[panicsOnWrite], error) {
-		n.add("write")
-		return tool.Done(panicsOnWrite{}), nil
-	}))
+	write := tool.Must(tool.Func(tool.Spec{Name: "write"},
+		func(context.Context, textIn) (tool.Result[panicsOnWrite], error) {
+			n.add("write")
+			return tool.Done(panicsOnWrite{}), nil
+		}))
 	r := newRig(t, agent.Config{
-		Model: fakellm.New(fakellm.Calls("read", `{"value":"x"}`).And("write", `{"text":"a"}`).And("ok", `{"text":"b"}`), fakellm.Says("I see.")),
+		Model: fakellm.New(fakellm.Calls("read", `{"value":"x"}`).And("write",
+			`{"text":"a"}`).And("ok", `{"text":"b"}`), fakellm.Says("I see.")),
 		Tools: []tool.Tool{read, write, instant("ok", tool.Once, &n)}, Concurrency: 1,
-	}, &rigOptions{runner: &runner.Options{Logger: slog.New(slog.NewTextHandler(lockedWriter{&mu, &log}, nil))}})
+	}, &rigOptions{
+		runner: &runner.Options{
+			Logger: slog.New(slog.NewTextHandler(lockedWriter{&mu, &log}, nil)),
+		},
+	})
 	res := of[event.Result](r.say("Go.").finished(event.FinishStop))
 	for i, want := range []string{"cannot be read", "cannot be written", `"b"`} {
 		text := string(res[i].Result.Output)
-		if !strings.Contains(text, want) || res[i].Result.Error != (i < 2) || strings.Contains(text, ".go:") {
+		if !strings.Contains(text, want) || res[i].Result.Error != (i < 2) ||
+			strings.Contains(text, ".go:") {
 			t.Errorf("result %d is %s", i, text)
 		}
 	}
@@ -175,8 +192,11 @@ func reading[In any](t *testing.T) *rig {
 		Who In `json:"who"`
 	}
 	return newRig(t, agent.Config{
-		Tools: []tool.Tool{tool.Must(tool.Func(tool.Spec{Name: "greet", Description: "Greets.", Effect: tool.ReadOnly},
-			func(context.Context, in) (tool.Result[textOut], error) { return tool.Done(textOut{"hello"}), nil }))},
+		Tools: []tool.Tool{tool.Must(tool.Func(tool.Spec{Name: "greet",
+			Description: "Greets.", Effect: tool.ReadOnly},
+			func(context.Context, in) (tool.Result[textOut], error) {
+				return tool.Done(textOut{"hello"}), nil
+			}))},
 		Model: messages(calls("greet", `{"who":"Ada"}`), says("Done.")),
 	}, nil)
 }
@@ -220,7 +240,8 @@ func TestDeepResults(t *testing.T) {
 	for _, by := range []string{"tool", "layer"} {
 		for _, depth := range []int{1000, 1001, 9998, 10000} {
 			t.Run(fmt.Sprint(by, " ", depth), func(t *testing.T) {
-				deep := json.RawMessage(strings.Repeat("[", depth) + `"[[{"` + strings.Repeat("]", depth))
+				deep := json.RawMessage(strings.Repeat("[", depth) + `"[[{"` + strings.Repeat("]",
+					depth))
 				c := oneCall(tool.Must(tool.Func(tool.Spec{Name: "dig", Description: "Digs."},
 					func(context.Context, textIn) (tool.Result[any], error) {
 						if by == "tool" {
@@ -240,7 +261,8 @@ func TestDeepResults(t *testing.T) {
 				r.say("Go.").finished(event.FinishStop)
 				r.restart()
 				call := r.transcript().History[1].ToolCalls()[0].ID
-				if res := r.result(call); res.Error != (depth > 1000) || res.Error && !strings.Contains(string(res.Output), "nested more than 1000 deep") {
+				if res := r.result(call); res.Error != (depth > 1000) || res.Error &&
+					!strings.Contains(string(res.Output), "nested more than 1000 deep") {
 					t.Errorf("the result is %.100s", res.Output)
 				}
 				r.acceptable()
@@ -260,25 +282,37 @@ func TestOutcomesThatAreNone(t *testing.T) {
 		"too large":             {Output: json.RawMessage(`"` + strings.Repeat("x", 2<<20) + `"`)},
 		"data that is no JSON":  {Await: &tool.Await{Data: json.RawMessage(`{`)}},
 		"no such reason":        {Await: &tool.Await{Reason: "boredom"}},
-		"a bad schema":          {Await: &tool.Await{Reason: tool.ReasonInput, Schema: json.RawMessage(`{"type":"nosuch"}`)}},
-		"a schema that is none": {Await: &tool.Await{Reason: tool.ReasonInput, Schema: json.RawMessage(`{`)}},
-		"a schema too large":    {Await: &tool.Await{Schema: json.RawMessage(`{"description":"` + strings.Repeat("x", 70<<10) + `"}`)}},
-		"a key too long":        {Await: &tool.Await{Key: strings.Repeat("k", 1000)}},
-		"a negative timeout":    {Await: &tool.Await{Timeout: -1}},
-		"a layer's reason":      {Await: &tool.Await{Reason: tool.ReasonApproval}},
-		"in a layer's name":     {Await: &tool.Await{Gate: "approval"}},
+		"a bad schema": {Await: &tool.Await{Reason: tool.ReasonInput,
+			Schema: json.RawMessage(`{"type":"nosuch"}`)}},
+		"a schema that is none": {Await: &tool.Await{Reason: tool.ReasonInput,
+			Schema: json.RawMessage(`{`)}},
+		"a schema too large": {
+			Await: &tool.Await{
+				Schema: json.RawMessage(`{"description":"` + strings.Repeat("x", 70<<10) + `"}`),
+			},
+		},
+		"a key too long":     {Await: &tool.Await{Key: strings.Repeat("k", 1000)}},
+		"a negative timeout": {Await: &tool.Await{Timeout: -1}},
+		"a layer's reason":   {Await: &tool.Await{Reason: tool.ReasonApproval}},
+		"in a layer's name":  {Await: &tool.Await{Gate: "approval"}},
 	} {
 		for who, c := range map[string]agent.Config{
-			"tool": oneCall(rawTool{tool.Spec{Name: "raw", MayPause: true}, func(context.Context, tool.Call) (tool.Execution, error) { return exec, nil }}),
-			"layer": oneCall(rawTool{tool.Spec{Name: "raw", MayPause: true}, func(context.Context, tool.Call) (tool.Execution, error) { return tool.Execution{}, nil }},
-				toolLayer("raw", func(ctx context.Context, c tool.Call, next interceptor.ToolHandler) (tool.Execution, error) {
-					if exec.Await == nil {
-						_, _ = next(ctx, c)
-					}
-					return exec, nil
-				})),
+			"tool": oneCall(rawTool{tool.Spec{Name: "raw", MayPause: true},
+				func(context.Context, tool.Call) (tool.Execution, error) { return exec, nil }}),
+			"layer": oneCall(rawTool{tool.Spec{Name: "raw", MayPause: true},
+				func(context.Context, tool.Call) (tool.Execution, error) {
+					return tool.Execution{}, nil
+				}},
+				toolLayer("raw",
+					func(ctx context.Context, c tool.Call, next interceptor.ToolHandler) (tool.Execution, error) {
+						if exec.Await == nil {
+							_, _ = next(ctx, c)
+						}
+						return exec, nil
+					})),
 		} {
-			if good := exec.Await != nil && (exec.Await.Gate != "" || exec.Await.Reason == tool.ReasonApproval); good && who == "layer" {
+			if good := exec.Await != nil && (exec.Await.Gate != "" ||
+				exec.Await.Reason == tool.ReasonApproval); good && who == "layer" {
 				continue // which a layer may say
 			}
 			t.Run(name+" by a "+who, func(t *testing.T) {
@@ -288,8 +322,10 @@ func TestOutcomesThatAreNone(t *testing.T) {
 					return // a layer's schema and key mean nothing
 				}
 				run.finished(event.FinishStop)
-				if res := of[event.Result](run); len(res) != 1 || res[0].Status != event.Failed || who == "tool" && !strings.Contains(string(res[0].Result.Output), "raw") {
-					t.Errorf("it has %d results, the first %s: %.100s", len(res), res[0].Status, res[0].Result.Output)
+				if res := of[event.Result](run); len(res) != 1 || res[0].Status != event.Failed ||
+					who == "tool" && !strings.Contains(string(res[0].Result.Output), "raw") {
+					t.Errorf("it has %d results, the first %s: %.100s", len(res),
+						res[0].Status, res[0].Result.Output)
 				}
 				r.acceptable()
 			})
@@ -300,7 +336,8 @@ func TestOutcomesThatAreNone(t *testing.T) {
 // What OnEvent does wrong harms no session.
 func TestOnEventPanics(t *testing.T) {
 	var n counter
-	r := newRig(t, agent.Config{Tools: []tool.Tool{waiting("job", tool.Once, &n)}, Model: messages(calls("job", `{"text":"j"}`), says("Done."))}, nil)
+	r := newRig(t, agent.Config{Tools: []tool.Tool{waiting("job", tool.Once, &n)},
+		Model: messages(calls("job", `{"text":"j"}`), says("Done."))}, nil)
 	p := r.say("Go.").finished(event.FinishPaused).pause("job")
 	_, err := r.Resume(t.Context(), chat, runner.Complete(p.ID, "ci", text("v")))
 	must(t, err)

@@ -97,7 +97,8 @@ func (c *counted) Get(ctx context.Context, key []byte) (kvstore.Entry, error) {
 
 func (c *counted) Apply(ctx context.Context, b kvstore.Batch) (kvstore.Revision, error) {
 	n := int32(len(b.Puts) + len(b.Deletes) + len(b.Preconditions))
-	for was := c.largest.Load(); n > was && !c.largest.CompareAndSwap(was, n); was = c.largest.Load() {
+	for was := c.largest.Load(); n > was &&
+		!c.largest.CompareAndSwap(was, n); was = c.largest.Load() {
 	}
 	return c.Exclusive.Apply(ctx, b)
 }

@@ -78,7 +78,9 @@ func script(events ...llm.Event) modelFunc {
 		if asked++; asked == 1 {
 			return events
 		}
-		return []llm.Event{llm.TextDelta{Text: "Done."}, llm.Finish{Reason: llm.StopEnd, Word: "stop"}}
+		return []llm.Event{
+			llm.TextDelta{Text: "Done."}, llm.Finish{Reason: llm.StopEnd, Word: "stop"},
+		}
 	}
 }
 

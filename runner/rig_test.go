@@ -177,7 +177,9 @@ func (r *rig) acceptable() {
 	r.t.Helper()
 	ag, err := agent.New(r.config)
 	must(r.t, err)
-	must(r.t, fakellm.Check(llm.Request{Messages: r.transcript().History, Tools: hold.Of(ag).Tools.Defs()}))
+	must(r.t, fakellm.Check(llm.Request{
+		Messages: r.transcript().History, Tools: hold.Of(ag).Tools.Defs(),
+	}))
 }
 
 // seen is what a run showed.
@@ -207,7 +209,8 @@ func watch(t *testing.T, events iter.Seq2[event.Event, error]) *seen {
 func (s *seen) finished(want event.Finish) *seen {
 	s.t.Helper()
 	if s.err != nil || s.end.Finish != want {
-		s.t.Fatalf("the run ended as %q with error %v, not as %q; it showed %v", s.end.Finish, s.err, want, s.events)
+		s.t.Fatalf("the run ended as %q with error %v, not as %q; it showed %v", s.end.Finish,
+			s.err, want, s.events)
 	}
 	return s
 }
@@ -293,7 +296,8 @@ func (r *rig) work(o runner.WorkOptions, sessions int) {
 	var ended atomic.Int32
 	var seen sync.Map // a worker may look at a session that is over by then
 	o.OnEvent = func(id string, ev event.Event, err error) {
-		if e, ok := ev.(event.End); ok && e.Finish == event.FinishStop && !strings.HasPrefix(id, "bad") {
+		if e, ok := ev.(event.End); ok && e.Finish == event.FinishStop &&
+			!strings.HasPrefix(id, "bad") {
 			if _, again := seen.LoadOrStore(id, true); !again && int(ended.Add(1)) == sessions {
 				cancel()
 			}
@@ -308,9 +312,10 @@ func (r *rig) works(last func(event.Event) bool) {
 	r.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	_ = r.Work(ctx, &runner.WorkOptions{Poll: 10 * time.Minute, OnEvent: func(_ string, ev event.Event, _ error) {
-		if last(ev) {
-			cancel()
-		}
-	}})
+	_ = r.Work(ctx, &runner.WorkOptions{Poll: 10 * time.Minute,
+		OnEvent: func(_ string, ev event.Event, _ error) {
+			if last(ev) {
+				cancel()
+			}
+		}})
 }

@@ -18,7 +18,10 @@ import (
 
 // does is a tool that does what f says.
 func does(s tool.Spec, f func(context.Context, string) (tool.Result[textOut], error)) tool.Tool {
-	return tool.Must(tool.Func(s, func(ctx context.Context, in textIn) (tool.Result[textOut], error) { return f(ctx, in.Text) }))
+	return tool.Must(tool.Func(s,
+		func(ctx context.Context, in textIn) (tool.Result[textOut], error) {
+			return f(ctx, in.Text)
+		}))
 }
 
 // asks is a turn of the model that calls one tool several times.
@@ -31,16 +34,21 @@ func asks(name string, texts ...string) fakellm.Turn {
 }
 
 // toolLayer is a layer around tool calls.
-func toolLayer(name string, f func(context.Context, tool.Call, interceptor.ToolHandler) (tool.Execution, error)) interceptor.Layer {
-	return interceptor.Layer{Name: name, Tool: func(next interceptor.ToolHandler) interceptor.ToolHandler {
-		return func(ctx context.Context, c tool.Call) (tool.Execution, error) { return f(ctx, c, next) }
-	}}
+func toolLayer(name string,
+	f func(context.Context, tool.Call, interceptor.ToolHandler) (tool.Execution, error)) interceptor.Layer {
+	return interceptor.Layer{Name: name,
+		Tool: func(next interceptor.ToolHandler) interceptor.ToolHandler {
+			return func(ctx context.Context, c tool.Call) (tool.Execution, error) {
+				return f(ctx, c, next)
+			}
+		}}
 }
 
 // oneCall is an agent with one tool, which the model calls once.
 func oneCall(t tool.Tool, layers ...interceptor.Layer) agent.Config {
 	return agent.Config{
-		Model: fakellm.New(fakellm.Calls(t.Spec().Name, `{"text":"a"}`), fakellm.Says("I see.")), Tools: []tool.Tool{t}, Interceptors: layers,
+		Model: fakellm.New(fakellm.Calls(t.Spec().Name, `{"text":"a"}`), fakellm.Says("I see.")),
+		Tools: []tool.Tool{t}, Interceptors: layers,
 	}
 }
 
@@ -58,20 +66,25 @@ func (r rawTool) Execute(ctx context.Context, c tool.Call) (tool.Execution, erro
 
 // around is a turn layer.
 func around(f func(ctx context.Context, turn interceptor.Turn, next interceptor.TurnHandler) turnEvents) interceptor.Chain {
-	return interceptor.Chain{{Name: "around", Turn: func(next interceptor.TurnHandler) interceptor.TurnHandler {
-		return func(ctx context.Context, turn interceptor.Turn) turnEvents { return f(ctx, turn, next) }
-	}}}
+	return interceptor.Chain{{Name: "around",
+		Turn: func(next interceptor.TurnHandler) interceptor.TurnHandler {
+			return func(ctx context.Context, turn interceptor.Turn) turnEvents {
+				return f(ctx, turn, next)
+			}
+		}}}
 }
 
 // passes is a layer that lets every call through. With it, the call is claimed
 // by its own goroutine, and not by the loop.
-var passes = interceptor.Layer{Name: "passes", Tool: func(next interceptor.ToolHandler) interceptor.ToolHandler { return next }}
+var passes = interceptor.Layer{Name: "passes",
+	Tool: func(next interceptor.ToolHandler) interceptor.ToolHandler { return next }}
 
 func approval() interceptor.Chain { return interceptor.Chain{interceptor.Approval(nil)} }
 
 // starting is a tool that starts an outside job, and then does what its test
 // wants.
-func starting(effect tool.Effect, n *counter, then func(context.Context, tool.Call) (tool.Result[textOut], error)) tool.Tool {
+func starting(effect tool.Effect, n *counter,
+	then func(context.Context, tool.Call) (tool.Result[textOut], error)) tool.Tool {
 	return tool.Must(tool.Func(tool.Spec{Name: "deploy", Effect: effect, MayPause: true},
 		func(ctx context.Context, _ textIn) (tool.Result[textOut], error) {
 			n.add("deploy")
@@ -85,7 +98,8 @@ func jobs(n *counter, some int) agent.Config {
 	for i := range some {
 		asked = append(asked, "job", fmt.Sprintf(`{"text":"j%d"}`, i))
 	}
-	return agent.Config{Tools: []tool.Tool{waiting("job", tool.Idempotent, n)}, Model: messages(calls(asked...), says("Done."))}
+	return agent.Config{Tools: []tool.Tool{waiting("job", tool.Idempotent, n)},
+		Model: messages(calls(asked...), says("Done."))}
 }
 
 // stubborn is a tool whose body ignores its context until release is closed.
@@ -115,7 +129,8 @@ type blocker struct {
 	let     map[string]chan struct{}
 }
 
-func (b *blocker) tool(s tool.Spec, then func(context.Context, string) (tool.Result[textOut], error)) tool.Tool {
+func (b *blocker) tool(s tool.Spec,
+	then func(context.Context, string) (tool.Result[textOut], error)) tool.Tool {
 	return does(s, func(ctx context.Context, name string) (tool.Result[textOut], error) {
 		b.mu.Lock()
 		b.entered = append(b.entered, name)
@@ -153,18 +168,20 @@ func messageTool(n *counter) tool.Tool {
 	return tool.Must(tool.Func(tool.Spec{Name: "ask", Description: "Asks.", MayPause: true},
 		func(_ context.Context, in textIn) (tool.Result[string], error) {
 			n.add("ask")
-			return tool.Pending[string](tool.Await{Reason: tool.ReasonInput, Mode: tool.ModeMessage, Prompt: in.Text}), nil
+			return tool.Pending[string](tool.Await{Reason: tool.ReasonInput,
+				Mode: tool.ModeMessage, Prompt: in.Text}), nil
 		}))
 }
 
 // rewrite is a layer that puts other arguments in the place of the model's.
 func rewrite(name string, f func(args string) string) interceptor.Layer {
-	return interceptor.Layer{Name: name, Tool: func(next interceptor.ToolHandler) interceptor.ToolHandler {
-		return func(ctx context.Context, c tool.Call) (tool.Execution, error) {
-			c.Arguments = json.RawMessage(f(string(c.Arguments)))
-			return next(ctx, c)
-		}
-	}}
+	return interceptor.Layer{Name: name,
+		Tool: func(next interceptor.ToolHandler) interceptor.ToolHandler {
+			return func(ctx context.Context, c tool.Call) (tool.Execution, error) {
+				c.Arguments = json.RawMessage(f(string(c.Arguments)))
+				return next(ctx, c)
+			}
+		}}
 }
 
 // transfer is a tool that notes the arguments which it was run with, byte for
@@ -194,7 +211,8 @@ type (
 
 // instant is a tool that answers at once with its argument.
 func instant(name string, effect tool.Effect, c *counter) tool.Tool {
-	return tool.Must(tool.Func(tool.Spec{Name: name, Description: "Answers at once.", Effect: effect},
+	return tool.Must(tool.Func(tool.Spec{Name: name,
+		Description: "Answers at once.", Effect: effect},
 		func(_ context.Context, in textIn) (tool.Result[textOut], error) {
 			c.add(name)
 			return tool.Done(textOut(in)), nil
@@ -203,7 +221,8 @@ func instant(name string, effect tool.Effect, c *counter) tool.Tool {
 
 // waiting is a tool that waits for an outside job, whose key is the argument.
 func waiting(name string, effect tool.Effect, c *counter) tool.Tool {
-	return tool.Must(tool.Func(tool.Spec{Name: name, Description: "Waits for a job.", Effect: effect, MayPause: true},
+	return tool.Must(tool.Func(tool.Spec{Name: name, Description: "Waits for a job.",
+		Effect: effect, MayPause: true},
 		func(_ context.Context, in textIn) (tool.Result[textOut], error) {
 			c.add(name)
 			return tool.Pending[textOut](tool.Await{Key: in.Text, Timeout: time.Hour}), nil

@@ -26,7 +26,8 @@ func TestATurnIsShownInOneOrder(t *testing.T) {
 	var n counter
 	r := newRig(t, agent.Config{
 		Tools: []tool.Tool{waiting("deploy", tool.Once, &n), instant("weather", tool.ReadOnly, &n)},
-		Model: fakellm.New(fakellm.Calls("deploy", `{"text":"job-1"}`).And("weather", `{"text":"Oslo"}`), fakellm.Says("Done.")),
+		Model: fakellm.New(fakellm.Calls("deploy", `{"text":"job-1"}`).And("weather",
+			`{"text":"Oslo"}`), fakellm.Says("Done.")),
 	}, nil)
 	p := r.say("Go.").finished(event.FinishPaused).pause("deploy")
 	kinds := func(events []event.Event) (kinds []string) {
@@ -40,7 +41,9 @@ func TestATurnIsShownInOneOrder(t *testing.T) {
 		return kinds
 	}
 	run := r.answer(runner.Complete(p.ID, "ci", text("v2"))).finished(event.FinishStop)
-	if diff := cmp.Diff([]string{"Result", "2 tool", "TextDelta", "3 assistant", "End"}, kinds(run.events)); diff != "" {
+	if diff := cmp.Diff([]string{
+		"Result", "2 tool", "TextDelta", "3 assistant", "End",
+	}, kinds(run.events)); diff != "" {
 		t.Errorf("its driver is shown (-want +got):\n%s", diff)
 	}
 	follower := watch(t, r.Follow(t.Context(), chat, user, &runner.FollowOptions{From: 2}))
@@ -53,13 +56,16 @@ func TestATurnIsShownInOneOrder(t *testing.T) {
 // at another one's.
 func TestEveryResultIsShown(t *testing.T) {
 	let, settled := make(chan struct{}), make(chan struct{})
-	act := does(tool.Spec{Name: "act", Effect: tool.Idempotent}, func(_ context.Context, name string) (tool.Result[textOut], error) {
-		if name == "b" {
-			<-let
-		}
-		return tool.Done(textOut{name}), nil
-	})
-	r := newRig(t, agent.Config{Model: fakellm.New(asks("act", "a", "b"), fakellm.Says("Well.")), Tools: []tool.Tool{act}}, nil)
+	act := does(tool.Spec{Name: "act", Effect: tool.Idempotent},
+		func(_ context.Context, name string) (tool.Result[textOut], error) {
+			if name == "b" {
+				<-let
+			}
+			return tool.Done(textOut{name}), nil
+		})
+	r := newRig(t, agent.Config{
+		Model: fakellm.New(asks("act", "a", "b"), fakellm.Says("Well.")), Tools: []tool.Tool{act},
+	}, nil)
 	var shown []string
 	for ev, err := range r.Run(t.Context(), user, chat, llm.UserText("Go."), nil) {
 		must(t, err)
@@ -83,17 +89,20 @@ func TestEveryResultIsShown(t *testing.T) {
 func TestOutcomesAreCommittedWhoeverLooksAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		goOn := make(chan struct{})
-		work := does(tool.Spec{Name: "work"}, func(ctx context.Context, s string) (tool.Result[textOut], error) {
-			err := tool.CallFrom(ctx).Report(ctx, tool.Progress{Message: "half"})
-			<-goOn
-			return tool.Done(textOut{s}), err
-		})
-		ask := does(tool.Spec{Name: "ask", MayPause: true}, func(context.Context, string) (tool.Result[textOut], error) {
-			<-goOn
-			return tool.Pending[textOut](tool.Await{}), nil
-		})
+		work := does(tool.Spec{Name: "work"},
+			func(ctx context.Context, s string) (tool.Result[textOut], error) {
+				err := tool.CallFrom(ctx).Report(ctx, tool.Progress{Message: "half"})
+				<-goOn
+				return tool.Done(textOut{s}), err
+			})
+		ask := does(tool.Spec{Name: "ask", MayPause: true},
+			func(context.Context, string) (tool.Result[textOut], error) {
+				<-goOn
+				return tool.Pending[textOut](tool.Await{}), nil
+			})
 		r := newRig(t, agent.Config{
-			Model: messages(calls("work", `{"text":"a"}`, "ask", `{"text":"b"}`), says("Done.")), Tools: []tool.Tool{work, ask},
+			Model: messages(calls("work", `{"text":"a"}`, "ask", `{"text":"b"}`), says("Done.")),
+			Tools: []tool.Tool{work, ask},
 		}, &rigOptions{memory: true})
 		looked := false
 		for ev, err := range r.Run(t.Context(), user, chat, llm.UserText("Go."), nil) {
@@ -106,7 +115,8 @@ func TestOutcomesAreCommittedWhoeverLooksAway(t *testing.T) {
 			synctest.Wait()
 			st, err := r.store.Load(t.Context(), chat)
 			must(t, err)
-			if len(st.Calls) != 2 || st.Calls[0].Status != session.Settled || st.Calls[1].Status != session.Pending {
+			if len(st.Calls) != 2 || st.Calls[0].Status != session.Settled ||
+				st.Calls[1].Status != session.Pending {
 				t.Errorf("the calls are %+v", st.Calls)
 			}
 		}
@@ -122,12 +132,14 @@ func TestShowHasTheResultsOfSiblings(t *testing.T) {
 	var n counter
 	r := newRig(t, agent.Config{
 		Tools: []tool.Tool{waiting("deploy", tool.Once, &n), instant("weather", tool.ReadOnly, &n)},
-		Model: fakellm.New(fakellm.Calls("deploy", `{"text":"job-1"}`).And("weather", `{"text":"Oslo"}`), fakellm.Says("Done.")),
+		Model: fakellm.New(fakellm.Calls("deploy", `{"text":"job-1"}`).And("weather",
+			`{"text":"Oslo"}`), fakellm.Says("Done.")),
 	}, nil)
 	p := r.say("Go.").finished(event.FinishPaused).pause("deploy")
 	r.restart()
 	calls := r.transcript().Calls
-	if len(calls) != 2 || calls[0].Call != p.Call || calls[0].Status != session.Pending || calls[1].Settled != event.Done ||
+	if len(calls) != 2 || calls[0].Call != p.Call || calls[0].Status != session.Pending ||
+		calls[1].Settled != event.Done ||
 		string(calls[1].Output) != string(text("Oslo")) {
 		t.Errorf("its calls are %+v", calls)
 	}
@@ -142,7 +154,8 @@ func TestShowHasTheResultsOfSiblings(t *testing.T) {
 func TestShownAsJSON(t *testing.T) {
 	var n counter
 	r, p := deployed(t, &n)
-	same(t, r.transcript(), `"id":"chat-1"`, `"user":`, `"finish":"paused"`, `"history":[{"role":"user"`, `"pending":[{"id":`)
+	same(t, r.transcript(), `"id":"chat-1"`, `"user":`, `"finish":"paused"`,
+		`"history":[{"role":"user"`, `"pending":[{"id":`)
 	_, err := r.Resume(t.Context(), chat, runner.Complete(p.ID, "ci", text("v2")))
 	must(t, err)
 	call := func() runner.CallDetails { return must2(r.Call(t.Context(), chat, p.Call, user)) }

@@ -28,8 +28,11 @@ func TestLeavingTheLoop(t *testing.T) {
 			r := newRig(t, agent.Config{
 				Concurrency: 1,
 				Tools:       []tool.Tool{stubborn(entered, release)},
-				Model:       messages(calls("slow", `{"text":"a"}`, "slow", `{"text":"b"}`), says("Done.")),
-			}, &rigOptions{memory: true, runner: &runner.Options{Logger: slog.New(slog.DiscardHandler)}})
+				Model: messages(calls("slow", `{"text":"a"}`,
+					"slow", `{"text":"b"}`), says("Done.")),
+			}, &rigOptions{
+				memory: true, runner: &runner.Options{Logger: slog.New(slog.DiscardHandler)},
+			})
 			ctx, cancel := context.WithCancel(context.Background())
 			defer cancel()
 			start := time.Now()
@@ -38,7 +41,9 @@ func TestLeavingTheLoop(t *testing.T) {
 				if how == "cancel" {
 					cancel()
 				} else {
-					must(t, r.Progress(ctx, chat, openCall(r), user, tool.Progress{Message: "half"})) // something to break at
+					// something to break at
+					must(t, r.Progress(ctx, chat, openCall(r), user,
+						tool.Progress{Message: "half"}))
 				}
 			}()
 			var last event.Event
@@ -53,11 +58,13 @@ func TestLeavingTheLoop(t *testing.T) {
 			if took := time.Since(start); took > 0 {
 				t.Errorf("%s: Run returned after %v", how, took)
 			}
-			if end, _ := last.(event.End); how == "cancel" && end.Finish != event.FinishInterrupted {
+			if end, _ := last.(event.End); how == "cancel" &&
+				end.Finish != event.FinishInterrupted {
 				t.Errorf("it ended with %v", last)
 			}
 			// The body goes on, under the lease, and its result is recorded.
-			if err := watch(t, r.Continue(context.Background(), chat, user)).err; !errors.Is(err, session.ErrBusy) {
+			if err := watch(t, r.Continue(context.Background(),
+				chat, user)).err; !errors.Is(err, session.ErrBusy) {
 				t.Errorf("%s: while the body runs, Continue gets %v", how, err)
 			}
 			close(release)
@@ -73,7 +80,8 @@ func TestLeavingTheLoop(t *testing.T) {
 			}
 			watch(t, r.Continue(context.Background(), chat, user)).finished(event.FinishStop)
 			for _, p := range r.transcript().History[2].Parts {
-				if res := p.(llm.ToolResult); res.Error || string(res.Output) != string(text("in the end")) {
+				if res := p.(llm.ToolResult); res.Error ||
+					string(res.Output) != string(text("in the end")) {
 					t.Errorf("%s: the result is %s", how, res.Output)
 				}
 			}
@@ -100,22 +108,27 @@ func TestLastEventOfARunThatWasLeft(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var n counter
 				entered := make(chan struct{})
-				slow := does(tool.Spec{Name: "slow"}, func(ctx context.Context, _ string) (tool.Result[textOut], error) {
-					close(entered)
-					<-ctx.Done()
-					return nil, ctx.Err()
-				})
+				slow := does(tool.Spec{Name: "slow"},
+					func(ctx context.Context, _ string) (tool.Result[textOut], error) {
+						close(entered)
+						<-ctx.Done()
+						return nil, ctx.Err()
+					})
 				asked := calls("slow", `{"text":"a"}`)
 				if c.waits {
 					asked = append(asked, calls("deploy", `{"text":"job"}`)...)
 				}
-				r := newRig(t, agent.Config{Tools: []tool.Tool{slow, waiting("deploy", tool.Once, &n)}, Model: messages(asked, says("Done."))},
+				r := newRig(t, agent.Config{
+					Tools: []tool.Tool{slow, waiting("deploy", tool.Once, &n)},
+					Model: messages(asked, says("Done.")),
+				},
 					&rigOptions{memory: true})
 				ctx, cancel := context.WithCancel(context.Background())
 				defer cancel()
 				ended := make(chan *seen)
 				go func() {
-					ended <- watch(t, r.Run(ctx, user, chat, llm.UserText("Go."), &runner.RunOptions{Detached: c.detached}))
+					ended <- watch(t, r.Run(ctx, user, chat, llm.UserText("Go."),
+						&runner.RunOptions{Detached: c.detached}))
 				}()
 				<-entered
 				synctest.Wait()
@@ -127,7 +140,8 @@ func TestLastEventOfARunThatWasLeft(t *testing.T) {
 				s := <-ended
 				// A body that ends at once leaves nothing to do but wait; one
 				// that is still ending is part of what was interrupted.
-				if got := s.end.Finish; got != c.want && (!c.waits || got != event.FinishInterrupted) || s.err == nil {
+				if got := s.end.Finish; got != c.want && (!c.waits ||
+					got != event.FinishInterrupted) || s.err == nil {
 					t.Errorf("it ended as %q, with %v", got, s.err)
 				}
 				if waits := len(s.end.Pending) > 0; waits != c.waits {
@@ -157,7 +171,8 @@ func TestDetachedRun(t *testing.T) {
 			Tools: []tool.Tool{instant("look", tool.ReadOnly, &n)},
 			Model: messages(calls("look", `{"text":"a"}`), says("Done.")),
 		}, &rigOptions{memory: true})
-		for ev := range r.Run(context.Background(), user, chat, llm.UserText("Go."), &runner.RunOptions{Detached: true}) {
+		for ev := range r.Run(context.Background(), user, chat, llm.UserText("Go."),
+			&runner.RunOptions{Detached: true}) {
 			if _, ok := ev.(event.Call); ok {
 				break
 			}
@@ -169,35 +184,39 @@ func TestDetachedRun(t *testing.T) {
 		stop()
 		<-worked
 		if got := r.transcript(); got.Finish != event.FinishStop || len(got.History) != 4 {
-			t.Errorf("after a worker had time, it is %q with %d messages", got.Finish, len(got.History))
+			t.Errorf("after a worker had time, it is %q with %d messages",
+				got.Finish, len(got.History))
 		}
 	})
 }
 
 // passing is a turn layer that hands everything on.
-var passing = interceptor.Layer{Name: "passing", Turn: func(next interceptor.TurnHandler) interceptor.TurnHandler {
-	return func(ctx context.Context, turn interceptor.Turn) iter.Seq2[event.Event, error] {
-		return func(yield func(event.Event, error) bool) {
-			for ev, err := range next(ctx, turn) {
-				if !yield(ev, err) {
-					return
+var passing = interceptor.Layer{Name: "passing",
+	Turn: func(next interceptor.TurnHandler) interceptor.TurnHandler {
+		return func(ctx context.Context, turn interceptor.Turn) iter.Seq2[event.Event, error] {
+			return func(yield func(event.Event, error) bool) {
+				for ev, err := range next(ctx, turn) {
+					if !yield(ev, err) {
+						return
+					}
 				}
 			}
 		}
-	}
-}}
+	}}
 
 // busyAgent is an agent whose run shows every kind of event: three calls side
 // by side, one of which waits.
 func busyAgent(n *counter, layers ...interceptor.Layer) agent.Config {
-	make := does(tool.Spec{Name: "make"}, func(ctx context.Context, s string) (tool.Result[textOut], error) {
-		n.add("make " + s)
-		err := tool.CallFrom(ctx).Report(ctx, tool.Progress{Message: "half"})
-		return tool.Done(textOut{s}), err
-	})
+	make := does(tool.Spec{Name: "make"},
+		func(ctx context.Context, s string) (tool.Result[textOut], error) {
+			n.add("make " + s)
+			err := tool.CallFrom(ctx).Report(ctx, tool.Progress{Message: "half"})
+			return tool.Done(textOut{s}), err
+		})
 	return agent.Config{
 		Model: fakellm.New(
-			fakellm.Reasons("Hm.").Says("I will see.").And("make", `{"text":"a"}`).And("job", `{"text":"b"}`).And("make", `{"text":"c"}`),
+			fakellm.Reasons("Hm.").Says("I will see.").And("make", `{"text":"a"}`).And("job",
+				`{"text":"b"}`).And("make", `{"text":"c"}`),
 			fakellm.Says("All is done.").Chunks(4)),
 		Tools: []tool.Tool{make, waiting("job", tool.Once, n)}, Interceptors: layers,
 	}
@@ -301,26 +320,30 @@ func (r *rig) idle() {
 // isn't shown.
 func TestLeavingBodiesThatIgnoreIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		deaf := does(tool.Spec{Name: "deaf"}, func(_ context.Context, what string) (tool.Result[textOut], error) {
-			d, _ := time.ParseDuration(what)
-			time.Sleep(d)
-			return tool.Done(textOut{what}), nil
-		})
+		deaf := does(tool.Spec{Name: "deaf"},
+			func(_ context.Context, what string) (tool.Result[textOut], error) {
+				d, _ := time.ParseDuration(what)
+				time.Sleep(d)
+				return tool.Done(textOut{what}), nil
+			})
 		r := newRig(t, agent.Config{
-			Model: fakellm.New(asks("deaf", "300ms", "200ms", "100ms"), fakellm.Says("I see.")), Tools: []tool.Tool{deaf},
+			Model: fakellm.New(asks("deaf", "300ms", "200ms", "100ms"), fakellm.Says("I see.")),
+			Tools: []tool.Tool{deaf},
 		}, &rigOptions{memory: true})
 		ctx, cancel := context.WithTimeout(t.Context(), 25*time.Millisecond)
 		defer cancel()
 		start := time.Now()
 		run := watch(t, r.Run(ctx, user, chat, llm.UserText("Go."), nil))
-		if took := time.Since(start); took != 25*time.Millisecond || run.end.Finish != event.FinishInterrupted || len(of[event.Result](run)) != 0 {
+		if took := time.Since(start); took != 25*time.Millisecond ||
+			run.end.Finish != event.FinishInterrupted || len(of[event.Result](run)) != 0 {
 			t.Errorf("it returned after %v, as %q with %v", took, run.end.Finish, run.events)
 		}
 		time.Sleep(time.Second)
 		r.idle()
 		r.carryOn().finished(event.FinishStop)
 		for i, p := range r.transcript().History[2].Parts {
-			if res := p.(llm.ToolResult); res.Error || string(res.Output) != string(text([]string{"300ms", "200ms", "100ms"}[i])) {
+			if res := p.(llm.ToolResult); res.Error ||
+				string(res.Output) != string(text([]string{"300ms", "200ms", "100ms"}[i])) {
 				t.Errorf("result %d is %s", i, res.Output)
 			}
 		}

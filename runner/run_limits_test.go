@@ -21,24 +21,27 @@ func TestFreshLimits(t *testing.T) {
 		asked  int // model calls that the limit allows
 		looked int // tool calls that are run
 	}{
-		"one turn":                       {agent.Limits{Turns: 1}, event.FinishMaxTurns, 1, 2},
-		"two turns":                      {agent.Limits{Turns: 2}, event.FinishMaxTurns, 2, 4},
-		"the default":                    {agent.Limits{}, event.FinishMaxTurns, 64, 2 * 64},
-		"one call":                       {agent.Limits{ToolCalls: 1}, event.FinishMaxCalls, 1, 0},
-		"two calls":                      {agent.Limits{ToolCalls: 2}, event.FinishMaxCalls, 2, 2},
-		"three calls":                    {agent.Limits{ToolCalls: 3}, event.FinishMaxCalls, 2, 2},
-		"one token":                      {agent.Limits{Tokens: 1}, event.FinishMaxTokens, 1, 0},
-		"as many as one answer has":      {agent.Limits{Tokens: 15}, event.FinishMaxTokens, 1, 2},
-		"one more than that":             {agent.Limits{Tokens: 16}, event.FinishMaxTokens, 2, 2},
-		"turns, before there are tokens": {agent.Limits{Turns: 1, ToolCalls: 100, Tokens: 1000}, event.FinishMaxTurns, 1, 2},
+		"one turn":                  {agent.Limits{Turns: 1}, event.FinishMaxTurns, 1, 2},
+		"two turns":                 {agent.Limits{Turns: 2}, event.FinishMaxTurns, 2, 4},
+		"the default":               {agent.Limits{}, event.FinishMaxTurns, 64, 2 * 64},
+		"one call":                  {agent.Limits{ToolCalls: 1}, event.FinishMaxCalls, 1, 0},
+		"two calls":                 {agent.Limits{ToolCalls: 2}, event.FinishMaxCalls, 2, 2},
+		"three calls":               {agent.Limits{ToolCalls: 3}, event.FinishMaxCalls, 2, 2},
+		"one token":                 {agent.Limits{Tokens: 1}, event.FinishMaxTokens, 1, 0},
+		"as many as one answer has": {agent.Limits{Tokens: 15}, event.FinishMaxTokens, 1, 2},
+		"one more than that":        {agent.Limits{Tokens: 16}, event.FinishMaxTokens, 2, 2},
+		"turns, before there are tokens": {agent.Limits{Turns: 1, ToolCalls: 100, Tokens: 1000},
+			event.FinishMaxTurns, 1, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var n counter
 			model := fakellm.New(endless)
-			r := newRig(t, agent.Config{Limits: test.limits, Model: model, Tools: []tool.Tool{instant("look", tool.ReadOnly, &n)}}, nil)
+			r := newRig(t, agent.Config{Limits: test.limits, Model: model,
+				Tools: []tool.Tool{instant("look", tool.ReadOnly, &n)}}, nil)
 			run := r.say("Go.")
 			if shown := run.messages(); shown != len(r.transcript().History)-1 {
-				t.Errorf("%d messages were shown, and %d are stored", shown, len(r.transcript().History)-1)
+				t.Errorf("%d messages were shown, and %d are stored", shown,
+					len(r.transcript().History)-1)
 			}
 			for i := 1; ; i++ {
 				run.finished(test.finish)
@@ -74,7 +77,9 @@ func TestFreshLimits(t *testing.T) {
 // limit, even if it overdraws one.
 func TestLimitsLetAnAnswerThrough(t *testing.T) {
 	model := fakellm.New(fakellm.Says("A long answer.").Usage(llm.Usage{Input: 1000, Output: 1000}))
-	r := newRig(t, agent.Config{Limits: agent.Limits{Turns: 1, ToolCalls: 1, Tokens: 1}, Model: model}, nil)
+	r := newRig(t, agent.Config{
+		Limits: agent.Limits{Turns: 1, ToolCalls: 1, Tokens: 1}, Model: model,
+	}, nil)
 	run := r.say("Go.").finished(event.FinishStop)
 	if run.end.Usage.Total() != 2000 || r.transcript().History[1].Text() != "A long answer." {
 		t.Errorf("it used %+v; the history is %v", run.end.Usage, r.transcript().History)
@@ -95,7 +100,8 @@ func TestLimits(t *testing.T) {
 	var n counter
 	endless := modelFunc(func(llm.Request) []llm.Event {
 		return []llm.Event{
-			llm.PartDone{Part: calls("look", `{"text":"a"}`)[0]}, llm.PartDone{Part: calls("look", `{"text":"b"}`)[0]},
+			llm.PartDone{Part: calls("look", `{"text":"a"}`)[0]},
+			llm.PartDone{Part: calls("look", `{"text":"b"}`)[0]},
 			llm.Finish{Reason: llm.StopToolCalls, Usage: llm.Usage{Input: 10, Output: 5}},
 		}
 	})
@@ -108,7 +114,10 @@ func TestLimits(t *testing.T) {
 		event.FinishMaxTokens: {agent.Limits{Tokens: 29}, 2},
 	} {
 		n = counter{}
-		r := newRig(t, agent.Config{Limits: test.limits, Tools: []tool.Tool{instant("look", tool.ReadOnly, &n)}, Model: endless}, nil)
+		r := newRig(t, agent.Config{
+			Limits: test.limits,
+			Tools:  []tool.Tool{instant("look", tool.ReadOnly, &n)}, Model: endless,
+		}, nil)
 		r.say("Go.").finished(want)
 		if n.get("look") != test.entered {
 			t.Errorf("%s: bodies were entered %d times, not %d", want, n.get("look"), test.entered)

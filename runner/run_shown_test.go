@@ -35,7 +35,9 @@ func TestSettledWhileNobodyDrives(t *testing.T) {
 			asked = append(calls("deploy", `{"text":"job"}`), asked...)
 		}
 		r := newRig(t, agent.Config{
-			Tools: []tool.Tool{waiting("deploy", tool.Once, &n), instant("weather", tool.ReadOnly, &n)},
+			Tools: []tool.Tool{
+				waiting("deploy", tool.Once, &n), instant("weather", tool.ReadOnly, &n),
+			},
 			Model: messages(asked, says("Done."), says("And that, too.")),
 		}, &rigOptions{session: &session.Options{Now: at.now}})
 		s := r.say("Go.").finished(event.FinishPaused)
@@ -53,7 +55,8 @@ func TestSettledWhileNobodyDrives(t *testing.T) {
 		},
 		"expired": func(r *rig, at *clock, p tool.Pause) error {
 			at.pass(2 * time.Hour)
-			if _, err := r.Resume(t.Context(), chat, runner.Complete(p.ID, "ci", text("late"))); !errors.Is(err, session.ErrExpired) {
+			if _, err := r.Resume(t.Context(), chat,
+				runner.Complete(p.ID, "ci", text("late"))); !errors.Is(err, session.ErrExpired) {
 				return err
 			}
 			return nil
@@ -63,7 +66,8 @@ func TestSettledWhileNobodyDrives(t *testing.T) {
 		"by Continue": (*rig).carryOn,
 		"by Run":      func(r *rig) *seen { return r.say("And?") },
 		"by Resume": func(r *rig) *seen { // of something that was accepted before
-			res, err := r.Resume(t.Context(), chat, runner.Fail(r.transcript().History[1].ToolCalls()[0].ID, "ci", "red", false))
+			res, err := r.Resume(t.Context(), chat,
+				runner.Fail(r.transcript().History[1].ToolCalls()[0].ID, "ci", "red", false))
 			if err != nil {
 				return r.carryOn()
 			}
@@ -111,7 +115,11 @@ func TestSettledWhileNobodyDrives(t *testing.T) {
 		r, _, p := start(t, 1)
 		must(t, settle["failed"](r, nil, p[0]))
 		s := &seen{t: t}
-		r.works(func(ev event.Event) bool { s.events = append(s.events, ev); _, end := ev.(event.End); return end })
+		r.works(func(ev event.Event) bool {
+			s.events = append(s.events, ev)
+			_, end := ev.(event.End)
+			return end
+		})
 		shows(t, s, "deploy failed")
 	})
 	t.Run("also where the message that finds it is refused", func(t *testing.T) {
@@ -134,15 +142,17 @@ func TestSettledAfterTheCallerLeft(t *testing.T) {
 		t.Run(fmt.Sprintf("restart %v", restart), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				entered, let := make(chan struct{}), make(chan struct{})
-				slow := does(tool.Spec{Name: "slow"}, func(context.Context, string) (tool.Result[textOut], error) {
-					close(entered)
-					<-let
-					return tool.Done(textOut{"late"}), nil
-				})
+				slow := does(tool.Spec{Name: "slow"},
+					func(context.Context, string) (tool.Result[textOut], error) {
+						close(entered)
+						<-let
+						return tool.Done(textOut{"late"}), nil
+					})
 				var n counter
 				r := newRig(t, agent.Config{
 					Tools: []tool.Tool{slow, instant("weather", tool.ReadOnly, &n)},
-					Model: messages(append(calls("slow", `{"text":"x"}`), calls("weather", `{"text":"Oslo"}`)...), says("Done.")),
+					Model: messages(append(calls("slow", `{"text":"x"}`),
+						calls("weather", `{"text":"Oslo"}`)...), says("Done.")),
 				}, nil)
 				s := &seen{t: t}
 				for ev, err := range r.Run(t.Context(), user, chat, llm.UserText("Go."), nil) {
@@ -170,7 +180,8 @@ func TestSettledAfterTheCallerLeft(t *testing.T) {
 		var n counter
 		r := newRig(t, agent.Config{
 			Tools: []tool.Tool{waiting("deploy", tool.Once, &n)},
-			Model: messages(append(calls("deploy", `{"text":"a"}`), calls("deploy", `{"text":"b"}`)...), says("Done.")),
+			Model: messages(append(calls("deploy", `{"text":"a"}`),
+				calls("deploy", `{"text":"b"}`)...), says("Done.")),
 		}, o)
 		var answers []runner.Resumption
 		for _, p := range r.say("Go.").finished(event.FinishPaused).end.Pending {
@@ -190,11 +201,15 @@ func TestSettledAfterTheCallerLeft(t *testing.T) {
 				}
 			}
 		}()
-		shows(t, r.carryOn().finished(event.FinishStop), "deploy failed", "deploy failed") // the first was not taken in
+		// the first was not taken in
+		shows(t, r.carryOn().finished(event.FinishStop), "deploy failed", "deploy failed")
 	})
 	t.Run("or a result can't be read", func(t *testing.T) {
 		stutters := &stutter{}
-		r := two(t, &rigOptions{wrap: func(kv kvstore.Store) kvstore.Store { stutters.Store = kv; return stutters }})
+		r := two(t, &rigOptions{wrap: func(kv kvstore.Store) kvstore.Store {
+			stutters.Store = kv
+			return stutters
+		}})
 		stutters.at = "c\x00"
 		s := r.carryOn()
 		if !errors.Is(s.err, errStutter) {
@@ -207,7 +222,8 @@ func TestSettledAfterTheCallerLeft(t *testing.T) {
 		var n counter
 		r := newRig(t, agent.Config{
 			Tools: []tool.Tool{waiting("deploy", tool.Once, &n)},
-			Model: messages(append(calls("deploy", `{"text":"a"}`), calls("deploy", `{"text":"b"}`)...), says("Done.")),
+			Model: messages(append(calls("deploy", `{"text":"a"}`),
+				calls("deploy", `{"text":"b"}`)...), says("Done.")),
 		}, nil)
 		s := r.say("Go.").finished(event.FinishPaused)
 		var answers []runner.Resumption
@@ -249,7 +265,8 @@ func TestShownOnceThoughTheDriveStartsOver(t *testing.T) {
 	var n counter
 	var r *rig
 	var s *seen
-	turns := messages(calls("deploy", `{"text":"a"}`, "deploy", `{"text":"b"}`, "weather", `{"text":"c"}`), says("Done."))
+	turns := messages(calls("deploy", `{"text":"a"}`, "deploy", `{"text":"b"}`,
+		"weather", `{"text":"c"}`), says("Done."))
 	asked := 0
 	r = newRig(t, agent.Config{
 		Tools: []tool.Tool{waiting("deploy", tool.Once, &n), instant("weather", tool.ReadOnly, &n)},
@@ -263,9 +280,11 @@ func TestShownOnceThoughTheDriveStartsOver(t *testing.T) {
 	}, nil)
 	s = r.say("Go.").finished(event.FinishPaused)
 	shows(t, s, "weather done")
-	_, err := r.Resume(t.Context(), chat, runner.Fail(s.end.Pending[0].ID, "ci", "red", false), runner.Complete(s.end.Pending[1].ID, "ci", text("x")))
+	_, err := r.Resume(t.Context(), chat, runner.Fail(s.end.Pending[0].ID, "ci", "red", false),
+		runner.Complete(s.end.Pending[1].ID, "ci", text("x")))
 	must(t, err)
-	shows(t, r.carryOn().finished(event.FinishStop), "deploy failed", "deploy done", "deploy cancelled")
+	shows(t, r.carryOn().finished(event.FinishStop), "deploy failed",
+		"deploy done", "deploy cancelled")
 	r.acceptable()
 }
 
@@ -286,7 +305,8 @@ func shows(t *testing.T, s *seen, want ...string) {
 func TestResultsOfACancelledSessionAreShown(t *testing.T) {
 	var n counter
 	r := newRig(t, agent.Config{
-		Model: fakellm.New(fakellm.Calls("job", `{"text":"a"}`).And("act", `{"text":"c"}`), fakellm.Says("Next."), fakellm.Says("More.")),
+		Model: fakellm.New(fakellm.Calls("job", `{"text":"a"}`).And("act", `{"text":"c"}`),
+			fakellm.Says("Next."), fakellm.Says("More.")),
 		Tools: []tool.Tool{waiting("job", tool.Once, &n), instant("act", tool.ReadOnly, &n)},
 	}, nil)
 	shows(t, r.say("Go.").finished(event.FinishPaused), "act done")
@@ -294,7 +314,8 @@ func TestResultsOfACancelledSessionAreShown(t *testing.T) {
 	r.restart()
 	run := r.say("Something else.").finished(event.FinishStop)
 	shows(t, run, "job cancelled")
-	if m, ok := run.events[1].(event.Message); !ok || m.Number != 2 || m.Message.Role != llm.RoleTool {
+	if m, ok := run.events[1].(event.Message); !ok || m.Number != 2 ||
+		m.Message.Role != llm.RoleTool {
 		t.Errorf("after the result it shows %+v", run.events[1])
 	}
 	shows(t, r.say("And?").finished(event.FinishStop))
@@ -312,7 +333,9 @@ func TestResultsAreShownOnceBesideRefusedMessages(t *testing.T) {
 		left    int // calls that wait
 	}{
 		"of a session that was cancelled": {
-			func(r *rig, _ []tool.Pause) error { return r.CancelSession(t.Context(), chat, user, "enough") },
+			func(r *rig, _ []tool.Pause) error {
+				return r.CancelSession(t.Context(), chat, user, "enough")
+			},
 			"m1", session.ErrMessageConflict, []string{"job cancelled", "job cancelled"}, 0,
 		},
 		"of a call that was cancelled": {
@@ -326,9 +349,11 @@ func TestResultsAreShownOnceBesideRefusedMessages(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var n counter
 			r := newRig(t, agent.Config{Tools: []tool.Tool{waiting("job", tool.Once, &n)},
-				Model: messages(says("Hello."), calls("job", `{"text":"a"}`, "job", `{"text":"b"}`), says("Done."))}, nil)
+				Model: messages(says("Hello."),
+					calls("job", `{"text":"a"}`, "job", `{"text":"b"}`), says("Done."))}, nil)
 			run := func(text, id string) *seen {
-				return watch(t, r.Run(t.Context(), user, chat, llm.UserText(text), &runner.RunOptions{MessageID: id}))
+				return watch(t, r.Run(t.Context(), user, chat, llm.UserText(text),
+					&runner.RunOptions{MessageID: id}))
 			}
 			run("Hello.", "m1").finished(event.FinishStop)
 			must(t, test.settle(r, run("Go.", "m2").finished(event.FinishPaused).end.Pending))
@@ -342,7 +367,8 @@ func TestResultsAreShownOnceBesideRefusedMessages(t *testing.T) {
 				} else {
 					shows(t, s)
 				}
-				if got := r.transcript(); len(got.Pending) != test.left || len(got.History) != 4+min(1, 1-test.left) {
+				if got := r.transcript(); len(got.Pending) != test.left ||
+					len(got.History) != 4+min(1, 1-test.left) {
 					t.Errorf("%d calls wait, and the history is %v", len(got.Pending), got.History)
 				}
 			}

@@ -24,9 +24,12 @@ import (
 // damaged is what errors of a damaged store are, and of one in which nothing is
 // damaged but what it says has changed.
 var damaged = []error{
-	session.ErrCorrupt, session.ErrNewerVersion, session.ErrUnknownSession, session.ErrUnknownCall, session.ErrUnknownPause, session.ErrNotPaused,
-	session.ErrSettled, session.ErrResumeConflict, session.ErrInvalidResumePayload, session.ErrPauseRequired, session.ErrNotYetKnown, session.ErrAmbiguousKey,
-	session.ErrPending, session.ErrWrongUser, session.ErrDeleted, runner.ErrUnknownAgent, runner.ErrBadToken, runner.ErrTokenExpired,
+	session.ErrCorrupt, session.ErrNewerVersion, session.ErrUnknownSession, session.ErrUnknownCall,
+	session.ErrUnknownPause, session.ErrNotPaused,
+	session.ErrSettled, session.ErrResumeConflict, session.ErrInvalidResumePayload,
+	session.ErrPauseRequired, session.ErrNotYetKnown, session.ErrAmbiguousKey,
+	session.ErrPending, session.ErrWrongUser, session.ErrDeleted, runner.ErrUnknownAgent,
+	runner.ErrBadToken, runner.ErrTokenExpired,
 }
 
 func isDamage(err error) bool {
@@ -35,7 +38,8 @@ func isDamage(err error) bool {
 			return true
 		}
 	}
-	return err == nil || errors.Is(err, context.DeadlineExceeded) || strings.HasPrefix(err.Error(), "model: ") || strings.Contains(err.Error(), "outdated")
+	return err == nil || errors.Is(err, context.DeadlineExceeded) ||
+		strings.HasPrefix(err.Error(), "model: ") || strings.Contains(err.Error(), "outdated")
 }
 
 // entries lists what is in a store.
@@ -79,7 +83,8 @@ func handled(t *testing.T, f *fixtureRig) (errs []error) {
 		note(err)
 	}
 	f.clock.pass(time.Hour)
-	soon, cancel := context.WithTimeout(ctx, 100*time.Millisecond) // a damaged record may say: in a hundred years
+	// a damaged record may say: in a hundred years
+	soon, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
 	defer cancel()
 	for _, err := range f.Continue(soon, chat, user) {
 		note(err)
@@ -92,7 +97,8 @@ func (f *fixtureRig) other() {
 	f.t.Helper()
 	for ev, err := range f.Run(context.Background(), user, "other", llm.UserText("Hello."), nil) {
 		must(f.t, err)
-		if e, ok := ev.(event.End); ok && e.Finish != event.FinishPaused && e.Finish != event.FinishStop {
+		if e, ok := ev.(event.End); ok && e.Finish != event.FinishPaused &&
+			e.Finish != event.FinishStop {
 			f.t.Errorf("the other session ended as %s", e.Finish)
 		}
 	}
@@ -115,18 +121,23 @@ func FuzzStoredRecords(f *testing.F) {
 			if len(e.Value) < 2000 {
 				f.Add(uint8(i), uint8(n), e.Value)
 				f.Add(uint8(i), uint8(n), e.Value[:len(e.Value)/2])
-				f.Add(uint8(i), uint8(n), bytes.Replace(e.Value, []byte(`"v":1`), []byte(`"v":2`), 1))
+				f.Add(uint8(i), uint8(n),
+					bytes.Replace(e.Value, []byte(`"v":1`), []byte(`"v":2`), 1))
 			}
 			if parts, err := kvstore.Parts(e.Key); err == nil && parts[0] == "h" {
-				for _, size := range []int{len(e.Value), len(e.Value) - 1, 1 << 40} { // a head that lies aside, as it is and damaged
-					f.Add(uint8(i), uint8(n), fmt.Appendf(nil, `{"v":2,"id":%q,"aside":{"ref":"pl_aside","size":%d}}`, parts[1], size))
+				// a head that lies aside, as it is and damaged
+				for _, size := range []int{len(e.Value), len(e.Value) - 1, 1 << 40} {
+					f.Add(uint8(i), uint8(n),
+						fmt.Appendf(nil, `{"v":2,"id":%q,"aside":{"ref":"pl_aside","size":%d}}`,
+							parts[1], size))
 				}
 			}
 		}
 	}
 	f.Fuzz(func(t *testing.T, file, entry uint8, value []byte) {
 		name := files[int(file)%len(files)]
-		fx := fixtures[strings.ReplaceAll(strings.TrimSuffix(filepath.Base(name), ".txt"), "_", " ")]
+		fx := fixtures[strings.ReplaceAll(strings.TrimSuffix(filepath.Base(name), ".txt"),
+			"_", " ")]
 		kv, call, token := readFixture(t, name)
 		if len(value) > kvstore.MaxValue {
 			t.Skip("no store has it")
@@ -136,7 +147,10 @@ func FuzzStoredRecords(f *testing.F) {
 		parts, err := kvstore.Parts(key)
 		must(t, err)
 		_, err = kv.Apply(t.Context(), kvstore.Batch{Puts: []kvstore.Put{
-			{Key: key, Value: value}, {Key: kvstore.Key("p", parts[len(parts)-1], "pl_aside", "00000"), Value: all[int(entry)%len(all)].Value},
+			{Key: key, Value: value}, {
+				Key:   kvstore.Key("p", parts[len(parts)-1], "pl_aside", "00000"),
+				Value: all[int(entry)%len(all)].Value,
+			},
 		}})
 		must(t, err)
 		r := newFixtureRig(t, &fx, kv)
@@ -146,7 +160,8 @@ func FuzzStoredRecords(f *testing.F) {
 				t.Errorf("%q: %v", key, err)
 			}
 		}
-		if !strings.Contains("stx", string(key[:1])) { // schemas, their uses and names are the store's as a whole
+		// schemas, their uses and names are the store's as a whole
+		if !strings.Contains("stx", string(key[:1])) {
 			r.other()
 		}
 	})

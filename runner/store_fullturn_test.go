@@ -21,7 +21,8 @@ import (
 
 // The longest names that are taken: as they are, and of what JSON makes six
 // times as long.
-var longNames = map[string]string{"plain": strings.Repeat("x", 256), "control characters": strings.Repeat("\x01", 256)}
+var longNames = map[string]string{"plain": strings.Repeat("x", 256),
+	"control characters": strings.Repeat("\x01", 256)}
 
 // full asks for as many calls of a tool as a turn may have.
 func full(name string) fakellm.Turn {
@@ -58,12 +59,15 @@ func TestFullTurnPausesAfterLongDecisions(t *testing.T) {
 	for name, actor := range longNames {
 		t.Run(name, func(t *testing.T) {
 			var n counter
-			deploy := tool.Must(tool.Func(tool.Spec{Name: "deploy", MayPause: true}, func(_ context.Context, in textIn) (tool.Result[textOut], error) {
-				n.add("deploy")
-				return tool.Pending[textOut](tool.Await{Key: in.Text + strings.Repeat(`"`, 180), Prompt: strings.Repeat("p", 900), Timeout: time.Hour}), nil
-			}))
+			deploy := tool.Must(tool.Func(tool.Spec{Name: "deploy", MayPause: true},
+				func(_ context.Context, in textIn) (tool.Result[textOut], error) {
+					n.add("deploy")
+					return tool.Pending[textOut](tool.Await{Key: in.Text + strings.Repeat(`"`, 180),
+						Prompt: strings.Repeat("p", 900), Timeout: time.Hour}), nil
+				}))
 			c := agent.Config{Tools: []tool.Tool{deploy}, Interceptors: interceptor.Chain{
-				interceptor.Approval(&interceptor.ApprovalOptions{Name: "clerk"}), interceptor.Approval(&interceptor.ApprovalOptions{Name: "boss"})},
+				interceptor.Approval(&interceptor.ApprovalOptions{Name: "clerk"}),
+				interceptor.Approval(&interceptor.ApprovalOptions{Name: "boss"})},
 				Model: fakellm.New(full("deploy"), fakellm.Says("ok"))}
 			r := newRig(t, c, nil)
 			s := r.say("Go.").finished(event.FinishPaused)
@@ -75,7 +79,8 @@ func TestFullTurnPausesAfterLongDecisions(t *testing.T) {
 				s = r.carryOn().finished(event.FinishPaused)
 			}
 			if n.get("deploy") != agentcore.MaxCalls || len(s.end.Pending) != agentcore.MaxCalls {
-				t.Fatalf("%d bodies were entered, %d calls wait", n.get("deploy"), len(s.end.Pending))
+				t.Fatalf("%d bodies were entered, %d calls wait",
+					n.get("deploy"), len(s.end.Pending))
 			}
 			if size := r.headSize(); size > 1024 {
 				t.Errorf("the head, which lies aside, takes %d bytes", size)
@@ -107,12 +112,14 @@ func TestFullTurnPausesAfterLongDecisions(t *testing.T) {
 // All that runs can be told to end at once, at any length.
 func TestFullTurnIsCancelledAtLength(t *testing.T) {
 	in, release := make(chan struct{}, agentcore.MaxCalls), make(chan struct{})
-	act := tool.Must(tool.Func(tool.Spec{Name: "act"}, func(context.Context, textIn) (tool.Result[textOut], error) {
-		in <- struct{}{}
-		<-release
-		return nil, errors.New("stopped")
-	}))
-	r := newRig(t, agent.Config{Tools: []tool.Tool{act}, Concurrency: agentcore.MaxCalls, Model: fakellm.New(full("act"), fakellm.Says("ok"))}, nil)
+	act := tool.Must(tool.Func(tool.Spec{Name: "act"},
+		func(context.Context, textIn) (tool.Result[textOut], error) {
+			in <- struct{}{}
+			<-release
+			return nil, errors.New("stopped")
+		}))
+	r := newRig(t, agent.Config{Tools: []tool.Tool{act}, Concurrency: agentcore.MaxCalls,
+		Model: fakellm.New(full("act"), fakellm.Says("ok"))}, nil)
 	ended := r.begin("Go.")
 	for range agentcore.MaxCalls {
 		<-in
@@ -120,13 +127,15 @@ func TestFullTurnIsCancelledAtLength(t *testing.T) {
 	st, err := r.store.Load(t.Context(), chat)
 	must(t, err)
 	for _, c := range st.Calls {
-		_, err := r.Cancel(t.Context(), chat, c.ID, runner.Actor(longNames["control characters"]), strings.Repeat("\x01", 1000))
+		_, err := r.Cancel(t.Context(), chat, c.ID, runner.Actor(longNames["control characters"]),
+			strings.Repeat("\x01", 1000))
 		must(t, err)
 	}
 	close(release)
 	ended().finished(event.FinishStop)
 	for _, c := range st.Calls {
-		if got, err := r.Call(t.Context(), chat, c.ID, user); err != nil || got.Status != session.Settled {
+		if got, err := r.Call(t.Context(), chat, c.ID, user); err != nil ||
+			got.Status != session.Settled {
 			t.Errorf("call %s is %s, %v", c.ID, got.Status, err)
 		}
 	}
@@ -147,7 +156,8 @@ func TestLargeHeadIsReadWhole(t *testing.T) {
 				return
 			default:
 			}
-			if st, err := r.store.Load(t.Context(), chat); err != nil || len(st.Calls) != agentcore.MaxCalls {
+			if st, err := r.store.Load(t.Context(), chat); err != nil ||
+				len(st.Calls) != agentcore.MaxCalls {
 				read <- fmt.Errorf("it is read as %v, %w", st, err)
 				return
 			}
@@ -180,10 +190,11 @@ func TestLayerHoldsForEver(t *testing.T) {
 	for name, actor := range longNames {
 		t.Run(name, func(t *testing.T) {
 			var n counter
-			r := newRig(t, oneCall(instant("act", tool.Once, &n), toolLayer(strings.Repeat(actor[:1], 200),
-				func(context.Context, tool.Call, interceptor.ToolHandler) (tool.Execution, error) {
-					return tool.Execution{Await: &tool.Await{}}, nil
-				})), &rigOptions{memory: true})
+			r := newRig(t, oneCall(instant("act", tool.Once, &n),
+				toolLayer(strings.Repeat(actor[:1], 200),
+					func(context.Context, tool.Call, interceptor.ToolHandler) (tool.Execution, error) {
+						return tool.Execution{Await: &tool.Await{}}, nil
+					})), &rigOptions{memory: true})
 			s := r.say("Go.")
 			var call string
 			held := 0
@@ -191,13 +202,15 @@ func TestLayerHoldsForEver(t *testing.T) {
 				p := s.end.Pending[0]
 				call = p.Call
 				why := strings.Repeat("y", 1000)
-				s = r.answer(runner.ApproveEdited(p.ID, runner.Actor(actor), why, textIn{strings.Repeat("x", 900)}))
+				s = r.answer(runner.ApproveEdited(p.ID, runner.Actor(actor), why,
+					textIn{strings.Repeat("x", 900)}))
 			}
 			s.finished(event.FinishStop)
 			st, err := r.Call(t.Context(), chat, call, user)
 			if err != nil || len(st.Decisions) != held || held < 8 || n.get("act") != 0 ||
 				!strings.Contains(string(st.Output), "was held by layers") {
-				t.Errorf("held %d times, decided %d times, entered %d times: %s, %v", held, len(st.Decisions), n.get("act"), st.Output, err)
+				t.Errorf("held %d times, decided %d times, entered %d times: %s, %v", held,
+					len(st.Decisions), n.get("act"), st.Output, err)
 			}
 			r.acceptable()
 			r.sound()
@@ -214,9 +227,10 @@ func many(t *testing.T, n int) (*rig, []tool.Pause) {
 	}
 	var entered counter
 	r := newRig(t, agent.Config{
-		Tools: []tool.Tool{starting(tool.Idempotent, &entered, func(context.Context, tool.Call) (tool.Result[textOut], error) {
-			return tool.Pending[textOut](tool.Await{}), nil
-		})},
+		Tools: []tool.Tool{starting(tool.Idempotent, &entered,
+			func(context.Context, tool.Call) (tool.Result[textOut], error) {
+				return tool.Pending[textOut](tool.Await{}), nil
+			})},
 		Model: fakellm.New(turn, fakellm.Says("All done.")),
 	}, nil)
 	pauses := r.say("Deploy them.").finished(event.FinishPaused).end.Pending
@@ -235,7 +249,8 @@ func TestFullTurnIsAnsweredAtOnce(t *testing.T) {
 			for i := 0; i < len(pauses); i += 16 {
 				var batch []runner.Resumption
 				for _, p := range pauses[i : i+16] {
-					batch = append(batch, runner.Complete(p.ID, "ci", text(strings.Repeat("x", size))))
+					batch = append(batch,
+						runner.Complete(p.ID, "ci", text(strings.Repeat("x", size))))
 				}
 				_, err := r.Resume(t.Context(), chat, batch...)
 				must(t, err)

@@ -67,7 +67,8 @@ func TestFullDiskChangesNothing(t *testing.T) {
 			return rn.Progress(ctx, chat, p.Call, user, tool.Progress{Message: "half"})
 		},
 		"another session's message": func(ctx context.Context, rn *runner.Runner, p tool.Pause) (err error) {
-			for _, err = range rn.Run(ctx, user, "chat-2", llm.UserText("Go."), &runner.RunOptions{MessageID: "m1"}) {
+			for _, err = range rn.Run(ctx, user, "chat-2", llm.UserText("Go."),
+				&runner.RunOptions{MessageID: "m1"}) {
 				if err != nil {
 					return err
 				}
@@ -81,8 +82,12 @@ func TestFullDiskChangesNothing(t *testing.T) {
 			var disk *faultkv.Injector
 			r := newRig(t, agent.Config{
 				Tools: []tool.Tool{waiting("deploy", tool.Idempotent, &n)},
-				Model: fakellm.New(fakellm.Calls("deploy", `{"text":"job"}`), fakellm.Says("Done.")),
-			}, &rigOptions{wrap: func(kv kvstore.Store) kvstore.Store { disk = faultkv.New(kv); return disk.Store }})
+				Model: fakellm.New(fakellm.Calls("deploy", `{"text":"job"}`),
+					fakellm.Says("Done.")),
+			}, &rigOptions{wrap: func(kv kvstore.Store) kvstore.Store {
+				disk = faultkv.New(kv)
+				return disk.Store
+			}})
 			p := r.say("Go.").finished(event.FinishPaused).pause("deploy")
 			for room := 0; ; room++ { // commits for which there is room
 				before := all(t, r.engine)
@@ -144,7 +149,8 @@ func copied(b kvstore.Batch) *kvstore.Batch {
 	var c kvstore.Batch
 	c.Preconditions = append(c.Preconditions, b.Preconditions...)
 	for _, p := range b.Puts {
-		c.Puts = append(c.Puts, kvstore.Put{Key: append([]byte(nil), p.Key...), Value: append([]byte{}, p.Value...)})
+		c.Puts = append(c.Puts, kvstore.Put{Key: append([]byte(nil), p.Key...),
+			Value: append([]byte{}, p.Value...)})
 	}
 	for _, k := range b.Deletes {
 		c.Deletes = append(c.Deletes, append([]byte(nil), k...))
@@ -165,7 +171,8 @@ func TestReceiptOfABelatedCommitIsTheStoredOne(t *testing.T) {
 		now = now.Add(time.Millisecond)
 		return now
 	}
-	r := newRig(t, agent.Config{Tools: []tool.Tool{waiting("job", tool.Once, &n)}, Model: messages(calls("job", `{"text":"a"}`), says("Done."))}, &rigOptions{
+	r := newRig(t, agent.Config{Tools: []tool.Tool{waiting("job", tool.Once, &n)},
+		Model: messages(calls("job", `{"text":"a"}`), says("Done."))}, &rigOptions{
 		memory: true, session: &session.Options{Now: clock},
 		wrap: func(kv kvstore.Store) kvstore.Store { engine.Store = kv; return engine },
 	})
@@ -203,14 +210,19 @@ func eachHang(t *testing.T, f func(t *testing.T, h *hung, last bool)) {
 	for _, shared := range []bool{false, true} {
 		for _, deaf := range []bool{false, true} {
 			for _, effect := range []tool.Effect{tool.Once, tool.ReadOnly} {
-				writes := 5 // the user's message, the first key of tokens, the model's message, the result, the closed turn with the last message
+				// the user's message, the first key of tokens, the model's
+				// message, the result, the closed turn with the last message
+				writes := 5
 				if effect.NeedsClaim() {
 					writes++
 				}
 				for at := 1; at <= writes; at++ {
-					t.Run(fmt.Sprintf("shared %v, deaf %v, %s, write %d", shared, deaf, effect, at), func(t *testing.T) {
-						synctest.Test(t, func(t *testing.T) { f(t, hangs(t, shared, deaf, effect, at), at == writes) })
-					})
+					t.Run(fmt.Sprintf("shared %v, deaf %v, %s, write %d", shared, deaf, effect, at),
+						func(t *testing.T) {
+							synctest.Test(t, func(t *testing.T) {
+								f(t, hangs(t, shared, deaf, effect, at), at == writes)
+							})
+						})
 				}
 			}
 		}
@@ -311,7 +323,8 @@ func TestDeletedWhileItIsRead(t *testing.T) {
 			var reads *beforeReads
 			r := newRig(t, agent.Config{
 				Tools: []tool.Tool{waiting("deploy", tool.Once, &n)},
-				Model: messages(calls("deploy", `{"text":"job"}`), says(strings.Repeat("Done. ", 20000))),
+				Model: messages(calls("deploy", `{"text":"job"}`),
+					says(strings.Repeat("Done. ", 20000))),
 			}, &rigOptions{memory: true, wrap: func(kv kvstore.Store) kvstore.Store {
 				reads = &beforeReads{Exclusive: kv.(kvstore.Exclusive)}
 				return reads
@@ -320,8 +333,11 @@ func TestDeletedWhileItIsRead(t *testing.T) {
 			_, err := r.Resume(t.Context(), chat, runner.Complete(p.ID, "ci", text("v1")))
 			must(t, err)
 			r.carryOn().finished(event.FinishStop)
-			reads.prefix, reads.do = kvstore.Key(kind, chat), func() { must(t, r.Delete(t.Context(), chat, "ada")) }
-			if _, err := r.Show(t.Context(), chat, user); !errors.Is(err, session.ErrDeleted) || errors.Is(err, session.ErrCorrupt) {
+			reads.prefix, reads.do = kvstore.Key(kind, chat), func() {
+				must(t, r.Delete(t.Context(), chat, "ada"))
+			}
+			if _, err := r.Show(t.Context(), chat, user); !errors.Is(err, session.ErrDeleted) ||
+				errors.Is(err, session.ErrCorrupt) {
 				t.Errorf("it is %v", err)
 			}
 		})

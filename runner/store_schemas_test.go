@@ -20,13 +20,16 @@ import (
 // quiz asks each time with a schema of its own, and takes the answer for its
 // output.
 func quiz(n *counter) tool.Tool {
-	return rawTool{tool.Spec{Name: "quiz", MayPause: true, Effect: tool.ReadOnly}, func(_ context.Context, c tool.Call) (tool.Execution, error) {
-		if c.Answer != nil {
-			return tool.Execution{Output: c.Answer.Payload}, nil
-		}
-		return tool.Execution{Await: &tool.Await{Reason: tool.ReasonInput, Mode: tool.ModeReenter, Prompt: "Which?",
-			Schema: json.RawMessage(fmt.Sprintf(`{"type":"string","maxLength":%d}`, 10+n.add("quiz")))}}, nil
-	}}
+	return rawTool{tool.Spec{Name: "quiz", MayPause: true, Effect: tool.ReadOnly},
+		func(_ context.Context, c tool.Call) (tool.Execution, error) {
+			if c.Answer != nil {
+				return tool.Execution{Output: c.Answer.Payload}, nil
+			}
+			return tool.Execution{Await: &tool.Await{Reason: tool.ReasonInput,
+				Mode: tool.ModeReenter, Prompt: "Which?",
+				Schema: json.RawMessage(fmt.Sprintf(`{"type":"string","maxLength":%d}`,
+					10+n.add("quiz")))}}, nil
+		}}
 }
 
 // TestSchemasAreKeptAsLongAsTheyAreUsed: one that an open pause names stays,
@@ -36,7 +39,8 @@ func TestSchemasAreKeptAsLongAsTheyAreUsed(t *testing.T) {
 	var n counter
 	cl := newClock()
 	r := newRig(t, agent.Config{
-		Model: fakellm.New(fakellm.Calls("quiz", `{}`), fakellm.Says("I see.")), Tools: []tool.Tool{quiz(&n)},
+		Model: fakellm.New(fakellm.Calls("quiz", `{}`), fakellm.Says("I see.")),
+		Tools: []tool.Tool{quiz(&n)},
 	}, &rigOptions{memory: true, session: &session.Options{Now: cl.now}})
 	stored := func(want int) {
 		t.Helper()
@@ -45,7 +49,8 @@ func TestSchemasAreKeptAsLongAsTheyAreUsed(t *testing.T) {
 		uses, err := r.kv.Scan(t.Context(), kvstore.Range{Prefix: kvstore.Key("t")})
 		must(t, err)
 		if len(page.Entries) != want || len(uses.Entries) != want {
-			t.Fatalf("%d schemas and %d uses are stored, not %d", len(page.Entries), len(uses.Entries), want)
+			t.Fatalf("%d schemas and %d uses are stored, not %d", len(page.Entries),
+				len(uses.Entries), want)
 		}
 	}
 	sweep := func(want int) {
@@ -58,11 +63,13 @@ func TestSchemasAreKeptAsLongAsTheyAreUsed(t *testing.T) {
 	}
 	ask := func(chat string) tool.Pause {
 		t.Helper()
-		return watch(t, r.Run(t.Context(), user, chat, llm.UserText("Go."), nil)).finished(event.FinishPaused).pause("quiz")
+		return watch(t, r.Run(t.Context(), user, chat,
+			llm.UserText("Go."), nil)).finished(event.FinishPaused).pause("quiz")
 	}
 	answer := func(p tool.Pause) {
 		t.Helper()
-		_, err := r.Resume(t.Context(), p.Session, runner.Complete(p.ID, "ada", json.RawMessage(`"b"`)))
+		_, err := r.Resume(t.Context(), p.Session,
+			runner.Complete(p.ID, "ada", json.RawMessage(`"b"`)))
 		must(t, err)
 	}
 	first, second := ask("one"), ask("two")

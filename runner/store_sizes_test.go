@@ -27,17 +27,20 @@ func TestPayloadSizes(t *testing.T) {
 	for _, c := range []struct {
 		size int // of the payload
 		ok   bool
-	}{{1 << 10, true}, {1<<10 + 1, true}, {60 << 10, true}, {60<<10 + 1, true}, {limit, true}, {limit + 1, false}} {
+	}{{1 << 10, true}, {1<<10 + 1, true}, {60 << 10, true}, {60<<10 + 1, true},
+		{limit, true}, {limit + 1, false}} {
 		t.Run(fmt.Sprint(c.size), func(t *testing.T) {
 			var n counter
 			r, p := deployed(t, &n)
 			payload := text(strings.Repeat("x", c.size-frame))
 			_, err := r.Resume(t.Context(), chat, runner.Complete(p.ID, "ci", payload))
 			if !c.ok {
-				if !errors.Is(err, session.ErrInvalidResumePayload) || !strings.Contains(err.Error(), fmt.Sprint(limit)) {
+				if !errors.Is(err, session.ErrInvalidResumePayload) ||
+					!strings.Contains(err.Error(), fmt.Sprint(limit)) {
 					t.Errorf("Resume: %v", err)
 				}
-				if st, err := r.Call(t.Context(), chat, p.Call, user); err != nil || st.Status != session.Pending {
+				if st, err := r.Call(t.Context(), chat, p.Call, user); err != nil ||
+					st.Status != session.Pending {
 					t.Errorf("the call is %s, %v", st.Status, err)
 				}
 				return
@@ -61,9 +64,10 @@ func TestPayloadSizes(t *testing.T) {
 // the same.
 func TestLongErrorsAreRecorded(t *testing.T) {
 	long := errors.New(strings.Repeat("é", 100_000))
-	fatal := tool.Must(tool.Func(tool.Spec{Name: "act"}, func(context.Context, textIn) (tool.Result[textOut], error) {
-		return nil, tool.Fatal(long)
-	}))
+	fatal := tool.Must(tool.Func(tool.Spec{Name: "act"},
+		func(context.Context, textIn) (tool.Result[textOut], error) {
+			return nil, tool.Fatal(long)
+		}))
 	for name, model := range map[string]llm.Model{
 		"of the model": fakellm.New(fakellm.Fails(long)),
 		"of a tool":    fakellm.New(fakellm.Calls("act", `{"text":"a"}`)),
@@ -75,7 +79,8 @@ func TestLongErrorsAreRecorded(t *testing.T) {
 			}
 			r.restart()
 			got := r.transcript()
-			if got.Finish != event.FinishFailed || !strings.Contains(got.Why, "éé") || len(got.Why) > 2000 || !utf8.ValidString(got.Why) {
+			if got.Finish != event.FinishFailed || !strings.Contains(got.Why, "éé") ||
+				len(got.Why) > 2000 || !utf8.ValidString(got.Why) {
 				t.Errorf("it is recorded as %s: %.100s", got.Finish, got.Why)
 			}
 		})
@@ -85,15 +90,20 @@ func TestLongErrorsAreRecorded(t *testing.T) {
 // What a turn writes does not grow with the history.
 func TestTurnsWriteWhatIsNew(t *testing.T) {
 	const turns, size = 60, 20 << 10
-	load := tool.Must(tool.Func(tool.Spec{Name: "load", Description: "Loads much.", Effect: tool.ReadOnly},
+	load := tool.Must(tool.Func(tool.Spec{Name: "load",
+		Description: "Loads much.", Effect: tool.ReadOnly},
 		func(context.Context, textIn) (tool.Result[textOut], error) {
 			return tool.Done(textOut{strings.Repeat("x", size)}), nil
 		}))
 	var disk *faultkv.Injector
 	r := newRig(t, agent.Config{
 		Tools: []tool.Tool{load}, Limits: agent.Limits{Turns: turns + 1},
-		Model: fakellm.New(fakellm.Calls("load", `{"text":"a"}`).Times(turns), fakellm.Says("Done.")),
-	}, &rigOptions{memory: true, wrap: func(kv kvstore.Store) kvstore.Store { disk = faultkv.New(kv); return disk.Store }})
+		Model: fakellm.New(fakellm.Calls("load", `{"text":"a"}`).Times(turns),
+			fakellm.Says("Done.")),
+	}, &rigOptions{memory: true, wrap: func(kv kvstore.Store) kvstore.Store {
+		disk = faultkv.New(kv)
+		return disk.Store
+	}})
 	r.say("Go.").finished(event.FinishStop)
 	bytes := func(from, to int) (n int) { // of commits, in per cent
 		for _, c := range disk.Calls()[from*len(disk.Calls())/100 : to*len(disk.Calls())/100] {
@@ -124,14 +134,17 @@ func (r *rig) size() int64 {
 func TestSlowReadersHoldNothing(t *testing.T) {
 	var n counter
 	now := newClock()
-	r := newRig(t, oneCall(waiting("job", tool.Once, &n)), &rigOptions{session: &session.Options{Now: now.now}})
+	r := newRig(t, oneCall(waiting("job", tool.Once, &n)),
+		&rigOptions{session: &session.Options{Now: now.now}})
 	p := r.say("Go.").finished(event.FinishPaused).pause("job")
-	watch(t, r.Run(t.Context(), user, "chat-2", llm.UserText("Go."), nil)).finished(event.FinishPaused)
+	watch(t, r.Run(t.Context(), user, "chat-2",
+		llm.UserText("Go."), nil)).finished(event.FinishPaused)
 	flood := func() {
 		before, commits := r.size(), r.faults.Commits()
 		for range 200 {
 			now.pass(time.Second) // each of them is written
-			must(t, r.Progress(t.Context(), chat, p.Call, user, tool.Progress{Message: strings.Repeat("x", 1000)}))
+			must(t, r.Progress(t.Context(), chat, p.Call, user,
+				tool.Progress{Message: strings.Repeat("x", 1000)}))
 		}
 		if got := r.faults.Commits() - commits; got != 200 {
 			t.Errorf("there were %d commits", got)
@@ -164,11 +177,13 @@ func TestSlowReadersHoldNothing(t *testing.T) {
 // short one does.
 func TestWritesAreOfWhatIsNew(t *testing.T) {
 	const turns = 100
-	large := does(tool.Spec{Name: "large"}, func(_ context.Context, s string) (tool.Result[textOut], error) {
-		return tool.Done(textOut{strings.Repeat(s, 20_000)}), nil
-	})
+	large := does(tool.Spec{Name: "large"},
+		func(_ context.Context, s string) (tool.Result[textOut], error) {
+			return tool.Done(textOut{strings.Repeat(s, 20_000)}), nil
+		})
 	r := newRig(t, agent.Config{
-		Model: fakellm.New(fakellm.Calls("large", `{"text":"x"}`).Times(turns), fakellm.Says("Done.")), Tools: []tool.Tool{large},
+		Model: fakellm.New(fakellm.Calls("large", `{"text":"x"}`).Times(turns),
+			fakellm.Says("Done.")), Tools: []tool.Tool{large},
 		Limits: agent.Limits{Turns: turns + 1},
 	}, nil)
 	var written []int // after each turn

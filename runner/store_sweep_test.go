@@ -30,13 +30,16 @@ func TestAbandonedPausesAreReclaimed(t *testing.T) {
 	sessions := testlength.Sessions.N()
 	var n counter
 	cl, kv := &clock{at: time.Now()}, &counted{Exclusive: kvstore.NewMemory()}
-	r := newRig(t, agent.Config{Tools: []tool.Tool{waiting("job", tool.Once, &n)}, Model: messages(calls("job", `{"text":"j"}`), says("Then not."))},
-		&rigOptions{memory: true, session: &session.Options{Now: cl.now}, wrap: func(kvstore.Store) kvstore.Store { return kv }})
+	r := newRig(t, agent.Config{Tools: []tool.Tool{waiting("job", tool.Once, &n)},
+		Model: messages(calls("job", `{"text":"j"}`), says("Then not."))},
+		&rigOptions{memory: true, session: &session.Options{Now: cl.now},
+			wrap: func(kvstore.Store) kvstore.Store { return kv }})
 	var all sync.WaitGroup
 	for part := range 4 {
 		all.Go(func() {
 			for i := part; i < sessions; i += 4 {
-				for _, err := range r.Run(context.Background(), user, fmt.Sprint("chat-", i), llm.UserText("Go."), nil) {
+				for _, err := range r.Run(context.Background(), user, fmt.Sprint("chat-", i),
+					llm.UserText("Go."), nil) {
 					if err != nil {
 						t.Error(err)
 					}
@@ -65,7 +68,8 @@ func TestAbandonedPausesAreReclaimed(t *testing.T) {
 		t.Errorf("before their time went %+v", swept)
 	}
 	cl.pass(2 * day)
-	if swept, err = r.store.Sweep(t.Context(), keep); err != nil || swept.Calls != sessions || swept.Sessions != 0 {
+	if swept, err = r.store.Sweep(t.Context(), keep); err != nil || swept.Calls != sessions ||
+		swept.Sessions != 0 {
 		t.Errorf("after two days went %+v, %v", swept, err)
 	}
 	cl.pass(7 * day)
@@ -79,7 +83,8 @@ func TestAbandonedPausesAreReclaimed(t *testing.T) {
 	page, err := kv.Scan(t.Context(), kvstore.Range{})
 	must(t, err)
 	for _, e := range page.Entries {
-		if kind := string(e.Key[:2]); kind != "s\x00" && kind != "t\x00" && kind != "x\x00" { // schemas, and what is the store's as a whole
+		// schemas, and what is the store's as a whole
+		if kind := string(e.Key[:2]); kind != "s\x00" && kind != "t\x00" && kind != "x\x00" {
 			t.Errorf("%q is left", e.Key)
 		}
 	}
@@ -93,7 +98,8 @@ func TestAbandonedPausesAreReclaimed(t *testing.T) {
 func TestOrphanedPayloadsAreReclaimed(t *testing.T) {
 	var n counter
 	cl := &clock{at: time.Now()}
-	r := newRig(t, agent.Config{Tools: []tool.Tool{waiting("job", tool.Once, &n)}, Model: messages(calls("job", `{"text":"j"}`), says("Done."))},
+	r := newRig(t, agent.Config{Tools: []tool.Tool{waiting("job", tool.Once, &n)},
+		Model: messages(calls("job", `{"text":"j"}`), says("Done."))},
 		&rigOptions{memory: true, session: &session.Options{Now: cl.now}})
 	p := r.say("Go.").finished(event.FinishPaused).pause("job")
 	long := text(strings.Repeat("long ", 14_000))
@@ -104,7 +110,11 @@ func TestOrphanedPayloadsAreReclaimed(t *testing.T) {
 		return len(page.Entries)
 	}
 	before := payloads()
-	_, err := r.kv.Apply(t.Context(), kvstore.Batch{Puts: []kvstore.Put{{Key: kvstore.Key("p", chat, r.store.NewID("pl"), "00000"), Value: long[:100]}}})
+	_, err := r.kv.Apply(t.Context(), kvstore.Batch{
+		Puts: []kvstore.Put{
+			{Key: kvstore.Key("p", chat, r.store.NewID("pl"), "00000"), Value: long[:100]},
+		},
+	})
 	must(t, err)
 	const day = 24 * time.Hour
 	for _, step := range []struct {
@@ -119,7 +129,8 @@ func TestOrphanedPayloadsAreReclaimed(t *testing.T) {
 		swept, err := r.store.Sweep(t.Context(), &session.Retention{Receipts: 10 * day})
 		must(t, err)
 		if swept.Payloads != step.swept || payloads() != step.left {
-			t.Errorf("after another %v: %+v swept, and %d are left of %d", step.pass, swept, payloads(), before)
+			t.Errorf("after another %v: %+v swept, and %d are left of %d", step.pass, swept,
+				payloads(), before)
 		}
 	}
 	got, err := r.Call(t.Context(), chat, p.Call, user)
@@ -133,7 +144,8 @@ func TestOrphanedPayloadsAreReclaimed(t *testing.T) {
 	if _, err := r.Call(t.Context(), chat, p.Call, user); !errors.Is(err, session.ErrUnknownCall) {
 		t.Errorf("after its time the record is there, with %v", err)
 	}
-	if history := r.transcript().History; len(history) != 4 || len(r.result(p.Call).Output) < len(long) {
+	if history := r.transcript().History; len(history) != 4 ||
+		len(r.result(p.Call).Output) < len(long) {
 		t.Errorf("the history is %d messages", len(history))
 	}
 }
@@ -143,13 +155,16 @@ func TestOrphanedPayloadsAreReclaimed(t *testing.T) {
 func TestSweptSpaceIsGivenBack(t *testing.T) {
 	var n counter
 	cl := &clock{at: time.Now()}
-	r := newRig(t, agent.Config{Tools: []tool.Tool{waiting("job", tool.Once, &n)}, Model: messages(calls("job", `{"text":"j"}`), says("Done."))},
+	r := newRig(t, agent.Config{Tools: []tool.Tool{waiting("job", tool.Once, &n)},
+		Model: messages(calls("job", `{"text":"j"}`), says("Done."))},
 		&rigOptions{session: &session.Options{Now: cl.now}})
 	const old = 12
 	for i := range old {
 		id := fmt.Sprint("old-", i)
-		p := watch(t, r.Run(t.Context(), user, id, llm.UserText("Go."), nil)).finished(event.FinishPaused).pause("job")
-		res, err := r.Resume(t.Context(), id, runner.Complete(p.ID, "ci", text(strings.Repeat("long ", 10_000))))
+		p := watch(t, r.Run(t.Context(), user, id,
+			llm.UserText("Go."), nil)).finished(event.FinishPaused).pause("job")
+		res, err := r.Resume(t.Context(), id,
+			runner.Complete(p.ID, "ci", text(strings.Repeat("long ", 10_000))))
 		must(t, err)
 		watch(t, res.Events(t.Context())).finished(event.FinishStop)
 	}
@@ -187,7 +202,8 @@ func TestSweptSpaceIsGivenBack(t *testing.T) {
 // A sweep that looked at a session before it was used again leaves it alone.
 func TestSweepSparesWhatIsUsedAgain(t *testing.T) {
 	cl, h := newClock(), &hooked{}
-	r := newRig(t, agent.Config{Model: fakellm.Echo()}, &rigOptions{memory: true, wrap: h.wrap, session: &session.Options{Now: cl.now}})
+	r := newRig(t, agent.Config{Model: fakellm.Echo()}, &rigOptions{memory: true, wrap: h.wrap,
+		session: &session.Options{Now: cl.now}})
 	r.say("Hi.").finished(event.FinishStop)
 	cl.pass(48 * time.Hour)
 	h.after = func(rg kvstore.Range) {
@@ -215,11 +231,13 @@ func TestSweepSparesPayloadsThatMove(t *testing.T) {
 			var n counter
 			cl, h := &clock{at: time.Now()}, &hooked{}
 			r := newRig(t, agent.Config{
-				Tools: []tool.Tool{instant("act", tool.Once, &n)}, Interceptors: interceptor.Chain{interceptor.Approval(nil)},
-				Model: fakellm.New(fakellm.Calls("act", `{"text":"a"}`), fakellm.Says("ok")),
+				Tools:        []tool.Tool{instant("act", tool.Once, &n)},
+				Interceptors: interceptor.Chain{interceptor.Approval(nil)},
+				Model:        fakellm.New(fakellm.Calls("act", `{"text":"a"}`), fakellm.Says("ok")),
 			}, &rigOptions{memory: true, wrap: h.wrap, session: &session.Options{Now: cl.now}})
 			p := r.say("Go.").finished(event.FinishPaused).pause("act")
-			_, err := r.Resume(t.Context(), chat, runner.ApproveEdited(p.ID, "bob", "", textIn{strings.Repeat("x", 5000)}))
+			_, err := r.Resume(t.Context(), chat, runner.ApproveEdited(p.ID, "bob", "",
+				textIn{strings.Repeat("x", 5000)}))
 			must(t, err)
 			cl.pass(2 * time.Hour)
 			scans := 0
@@ -245,7 +263,8 @@ func TestSweepSparesPayloadsThatMove(t *testing.T) {
 func TestSweepWithOwnIDs(t *testing.T) {
 	h, ids := new(hooked), 0
 	var n counter
-	r := newRig(t, agent.Config{Tools: []tool.Tool{waiting("job", tool.Once, &n)}, Model: fakellm.New(fakellm.Calls("job", `{"text":"k"}`), fakellm.Says("Done."))},
+	r := newRig(t, agent.Config{Tools: []tool.Tool{waiting("job", tool.Once, &n)},
+		Model: fakellm.New(fakellm.Calls("job", `{"text":"k"}`), fakellm.Says("Done."))},
 		&rigOptions{wrap: h.wrap, session: deterministic(&ids)})
 	p := r.say("Go.").finished(event.FinishPaused).pause("job")
 	h.before = func(b kvstore.Batch) {
@@ -277,7 +296,8 @@ func TestUnseenResultsOutliveTheSweep(t *testing.T) {
 			var n counter
 			at := newClock()
 			r := newRig(t, agent.Config{
-				Model: fakellm.New(fakellm.Calls("job", `{"text":"a"}`).And("job", `{"text":"b"}`), fakellm.Says("Next."), fakellm.Says("More.")),
+				Model: fakellm.New(fakellm.Calls("job", `{"text":"a"}`).And("job", `{"text":"b"}`),
+					fakellm.Says("Next."), fakellm.Says("More.")),
 				Tools: []tool.Tool{waiting("job", tool.Once, &n)},
 			}, &rigOptions{session: &session.Options{Now: at.now}})
 			p := r.say("Go.").finished(event.FinishPaused).pause("job")
@@ -288,7 +308,8 @@ func TestUnseenResultsOutliveTheSweep(t *testing.T) {
 			}
 			want := []string{"job cancelled", "job cancelled"}
 			if gone {
-				_, err := r.engine.Apply(t.Context(), kvstore.Batch{Deletes: [][]byte{kvstore.Key("c", chat, p.Call)}})
+				_, err := r.engine.Apply(t.Context(),
+					kvstore.Batch{Deletes: [][]byte{kvstore.Key("c", chat, p.Call)}})
 				must(t, err)
 				want = want[1:]
 			}

@@ -84,11 +84,14 @@ var fixtures = map[string]fixture{
 		calls: calls("deploy", `{"text":"job-1"}`),
 		leave: func(f *fixtureRig) {
 			p := f.say("Go.").finished(event.FinishPaused).pause("deploy")
-			_, err := f.Resume(f.t.Context(), chat, runner.Complete(p.ID, "ci", text(strings.Repeat("long ", 14_000))))
+			_, err := f.Resume(f.t.Context(), chat,
+				runner.Complete(p.ID, "ci", text(strings.Repeat("long ", 14_000))))
 			must(f.t, err)
 		},
 		goOn: (*fixtureRig).carryOn,
-		want: func(f *fixtureRig, r *seen) { f.has(f.call, event.Done, string(text(strings.Repeat("long ", 14_000)))) },
+		want: func(f *fixtureRig, r *seen) {
+			f.has(f.call, event.Done, string(text(strings.Repeat("long ", 14_000))))
+		},
 	},
 	"a question with a state": {
 		calls: calls("confirm", `{"text":"x"}`),
@@ -120,7 +123,8 @@ var fixtures = map[string]fixture{
 	"died with an early answer": {
 		calls: calls("deploy", `{"text":"job-1"}`),
 		body: func(f *fixtureRig) error {
-			_, err := f.Resume(context.Background(), chat, runner.Complete(f.call, "ci", text("fast")))
+			_, err := f.Resume(context.Background(), chat,
+				runner.Complete(f.call, "ci", text("fast")))
 			return err
 		},
 		goOn: (*fixtureRig).carryOn,
@@ -130,7 +134,8 @@ var fixtures = map[string]fixture{
 		leave: func(f *fixtureRig) {
 			ctx, cancel := context.WithCancel(f.t.Context())
 			defer cancel()
-			for ev := range f.Run(ctx, user, chat, llm.UserText("Go."), &runner.RunOptions{Detached: true}) {
+			for ev := range f.Run(ctx, user, chat, llm.UserText("Go."),
+				&runner.RunOptions{Detached: true}) {
 				if _, ok := ev.(event.Retry); ok {
 					cancel()
 				}
@@ -144,17 +149,23 @@ var fixtures = map[string]fixture{
 		},
 	},
 	"half answered": {
-		calls: calls("deploy", `{"text":"job-1"}`, "refund", `{"text":"100"}`, "refund", `{"text":"7"}`),
+		calls: calls("deploy", `{"text":"job-1"}`, "refund", `{"text":"100"}`,
+			"refund", `{"text":"7"}`),
 		leave: func(f *fixtureRig) {
 			ctx := f.t.Context()
-			watch(f.t, f.Run(ctx, user, "deleted", llm.UserText("Go."), nil)).finished(event.FinishPaused)
+			watch(f.t,
+				f.Run(ctx, user, "deleted", llm.UserText("Go."), nil)).finished(event.FinishPaused)
 			must(f.t, f.Delete(ctx, "deleted", "bob"))
 			first := llm.UserText(strings.Repeat("Go. ", 17_000)) // more than one value holds
-			p := watch(f.t, f.Run(ctx, user, chat, first, &runner.RunOptions{MessageID: "m-1"})).finished(event.FinishPaused).end.Pending
-			must(f.t, f.Progress(ctx, chat, p[0].Call, user, tool.Progress{Message: "half of it", Fraction: 0.5}))
+			p := watch(f.t, f.Run(ctx, user, chat, first,
+				&runner.RunOptions{MessageID: "m-1"})).finished(event.FinishPaused).end.Pending
+			must(f.t, f.Progress(ctx, chat, p[0].Call, user, tool.Progress{
+				Message: "half of it", Fraction: 0.5,
+			}))
 			token := f.token
 			must(f.t, f.RotateTokenKeys(ctx, user, nil))
-			_, err := f.Resume(ctx, chat, runner.Deny(p[1].ID, "grace", "no"), runner.ApproveEdited(p[2].ID, "eve", "less", textIn{"6"}))
+			_, err := f.Resume(ctx, chat, runner.Deny(p[1].ID, "grace", "no"),
+				runner.ApproveEdited(p[2].ID, "eve", "less", textIn{"6"}))
 			must(f.t, err)
 			f.carryOn().finished(event.FinishPaused)
 			f.call, f.token = p[0].Call, token
@@ -189,13 +200,16 @@ var fixtures = map[string]fixture{
 			f.has(h[1].ToolCalls()[1].ID, event.Denied, "")
 			f.has(h[1].ToolCalls()[2].ID, event.Done, string(text("6")))
 			if len(h) != 4 || f.n.get("refund") != 0 {
-				f.t.Errorf("there are %d messages, and it was refunded %d times", len(h), f.n.get("refund"))
+				f.t.Errorf("there are %d messages, and it was refunded %d times",
+					len(h), f.n.get("refund"))
 			}
 		},
 	},
 	"odd JSON": {
 		calls: []llm.Part{
-			llm.Text{Text: "<é>", Native: &llm.Native{Provider: "odd", Data: json.RawMessage(oddJSON)}},
+			llm.Text{
+				Text: "<é>", Native: &llm.Native{Provider: "odd", Data: json.RawMessage(oddJSON)},
+			},
 			llm.ToolCall{Name: "raw", Arguments: json.RawMessage(`{ "text" : "\u003c\/" }`)},
 			llm.ToolCall{Name: "deploy", Arguments: json.RawMessage(`{"text": "job-1"}`)},
 			llm.ToolCall{Name: "refund", Arguments: json.RawMessage(`{"text" :"\u003c"}`)},
@@ -204,7 +218,8 @@ var fixtures = map[string]fixture{
 		leave: func(f *fixtureRig) {
 			ctx := f.t.Context()
 			p := f.say("Go.").finished(event.FinishPaused).end.Pending
-			must(f.t, f.Progress(ctx, chat, p[0].Call, user, tool.Progress{Data: json.RawMessage(oddJSON)}))
+			must(f.t, f.Progress(ctx, chat, p[0].Call, user,
+				tool.Progress{Data: json.RawMessage(oddJSON)}))
 			edited := json.RawMessage(`{ "text":"\/\u003c" }`)
 			_, err := f.Resume(ctx, chat, runner.ApproveEdited(p[1].ID, "eve", "<", edited))
 			must(f.t, err)
@@ -213,17 +228,20 @@ var fixtures = map[string]fixture{
 		goOn: func(f *fixtureRig) *seen {
 			ctx := f.t.Context()
 			asked := f.transcript().History[1]
-			if got, _ := asked.Parts[0].(llm.Text); got.Native == nil || string(got.Native.Data) != oddJSON {
+			if got, _ := asked.Parts[0].(llm.Text); got.Native == nil ||
+				string(got.Native.Data) != oddJSON {
 				f.t.Errorf("the native part is %+v", got)
 			}
 			calls := asked.ToolCalls()
-			if string(calls[0].Arguments) != `{ "text" : "\u003c\/" }` || string(calls[2].Arguments) != `{"text" :"\u003c"}` {
+			if string(calls[0].Arguments) != `{ "text" : "\u003c\/" }` ||
+				string(calls[2].Arguments) != `{"text" :"\u003c"}` {
 				f.t.Errorf("the calls are %s and %s", calls[0].Arguments, calls[2].Arguments)
 			}
 			f.has(calls[0].ID, event.Done, oddCompact)
 			p, err := f.Find(ctx, runner.Ref{Tool: "deploy", Key: "job-1"}, user)
 			must(f.t, err)
-			if p.Progress == nil || string(p.Progress.Data) != oddCompact || string(p.Await.Data) != oddCompact {
+			if p.Progress == nil || string(p.Progress.Data) != oddCompact ||
+				string(p.Await.Data) != oddCompact {
 				f.t.Errorf("its progress is %+v, its data %s", p.Progress, p.Await.Data)
 			}
 			return f.answer(runner.Complete(p.ID, "ci", json.RawMessage(`{"text":"\u003c\/"}`)))
@@ -290,7 +308,8 @@ func newFixtureRig(t *testing.T, fx *fixture, left *kvstore.Memory) *fixtureRig 
 					inBody(ctx, name)
 				}
 				if waits {
-					return tool.Pending[textOut](tool.Await{Key: in.Text, Timeout: 24 * time.Hour, Data: fx.data}), nil
+					return tool.Pending[textOut](tool.Await{Key: in.Text,
+						Timeout: 24 * time.Hour, Data: fx.data}), nil
 				}
 				return tool.Done(textOut(in)), nil
 			}))
@@ -307,14 +326,19 @@ func newFixtureRig(t *testing.T, fx *fixture, left *kvstore.Memory) *fixtureRig 
 	f.failed = fx.calls != nil || left != nil
 	f.rig = newRig(t, agent.Config{
 		Tools: []tool.Tool{
-			act("deploy", tool.Once, true), act("pay", tool.Once, false), act("refund", tool.Once, false), act("look", tool.ReadOnly, false),
+			act("deploy", tool.Once, true), act("pay", tool.Once, false),
+			act("refund", tool.Once, false), act("look", tool.ReadOnly, false),
 			confirming(&f.n), raw,
 		},
-		Interceptors: interceptor.Chain{interceptor.Approval(&interceptor.ApprovalOptions{Tools: []string{"refund"}})},
+		Interceptors: interceptor.Chain{
+			interceptor.Approval(&interceptor.ApprovalOptions{Tools: []string{"refund"}}),
+		},
 		Model: streams(func(ctx context.Context, req llm.Request) iter.Seq2[llm.Event, error] {
 			if !f.failed {
 				f.failed = true
-				return func(yield func(llm.Event, error) bool) { yield(nil, &llm.Error{Kind: llm.ErrOverloaded}) }
+				return func(yield func(llm.Event, error) bool) {
+					yield(nil, &llm.Error{Kind: llm.ErrOverloaded})
+				}
 			}
 			return say.Generate(ctx, req)
 		}),
@@ -421,7 +445,8 @@ func readFixture(t testing.TB, file string) (kv *kvstore.Memory, call, token str
 	for i := 1; i < len(lines); i += 2 {
 		key, err := strconv.Unquote(lines[i])
 		if err == nil {
-			_, err = kv.Apply(context.Background(), kvstore.Batch{Puts: []kvstore.Put{{Key: []byte(key), Value: []byte(lines[i+1])}}})
+			_, err = kv.Apply(context.Background(),
+				kvstore.Batch{Puts: []kvstore.Put{{Key: []byte(key), Value: []byte(lines[i+1])}}})
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -434,8 +459,13 @@ func readFixture(t testing.TB, file string) (kv *kvstore.Memory, call, token str
 // something.
 func TestNullAnswerAndALaterField(t *testing.T) {
 	job := tool.Must(tool.Func(tool.Spec{Name: "job", MayPause: true},
-		func(context.Context, textIn) (tool.Result[any], error) { return tool.Pending[any](tool.Await{}), nil }))
-	r := newRig(t, agent.Config{Tools: []tool.Tool{job}, Model: fakellm.New(fakellm.Calls("job", `{"text":"k"}`), fakellm.Says("Done."))}, nil)
+		func(context.Context, textIn) (tool.Result[any], error) {
+			return tool.Pending[any](tool.Await{}), nil
+		}))
+	r := newRig(t, agent.Config{
+		Tools: []tool.Tool{job},
+		Model: fakellm.New(fakellm.Calls("job", `{"text":"k"}`), fakellm.Says("Done.")),
+	}, nil)
 	p := r.say("Go.").finished(event.FinishPaused).pause("job")
 	_, err := r.Resume(t.Context(), chat, runner.Complete(p.ID, "ci", []byte(`null`)))
 	must(t, err)

@@ -40,7 +40,9 @@ func newMachine(t *testing.T, engine kvstore.Store, c agent.Config, skew time.Du
 	t.Helper()
 	m := &machine{faults: faultkv.New(engine)}
 	m.skew.Store(int64(skew))
-	face := public.NewStore(m.faults.Store, &session.Options{Now: func() time.Time { return time.Now().Add(time.Duration(m.skew.Load())) }})
+	face := public.NewStore(m.faults.Store, &session.Options{Now: func() time.Time {
+		return time.Now().Add(time.Duration(m.skew.Load()))
+	}})
 	c.Name = "ops"
 	ag, err := agent.New(c)
 	must(t, err)
@@ -68,26 +70,31 @@ func (m *machine) work(t *testing.T) (stop func()) {
 // counted from when it could have seen its last commit, and not before that
 // lease is over.
 func TestSkewedClocks(t *testing.T) {
-	for _, skew := range []time.Duration{0, 31 * time.Second, -31 * time.Second, 14 * time.Minute, -14 * time.Minute, -25 * time.Hour} {
+	for _, skew := range []time.Duration{0, 31 * time.Second, -31 * time.Second, 14 * time.Minute,
+		-14 * time.Minute, -25 * time.Hour} {
 		for _, idle := range []bool{true, false} {
 			t.Run(skew.String(), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					var n counter
 					died := make(chan struct{})
 					var killed *machine
-					act := does(tool.Spec{Name: "act"}, func(ctx context.Context, _ string) (tool.Result[textOut], error) {
-						n.add("act")
-						time.Sleep(20 * time.Minute)
-						killed.faults.Kill()
-						close(died)
-						return tool.Done(textOut{"done"}), nil
-					})
-					config := agent.Config{Tools: []tool.Tool{act}, Model: fakellm.New(fakellm.Calls("act", `{"text":"a"}`), fakellm.Says("Done."))}
+					act := does(tool.Spec{Name: "act"},
+						func(ctx context.Context, _ string) (tool.Result[textOut], error) {
+							n.add("act")
+							time.Sleep(20 * time.Minute)
+							killed.faults.Kill()
+							close(died)
+							return tool.Done(textOut{"done"}), nil
+						})
+					config := agent.Config{Tools: []tool.Tool{act},
+						Model: fakellm.New(fakellm.Calls("act", `{"text":"a"}`),
+							fakellm.Says("Done."))}
 					engine := hidden(kvstore.NewMemory())
 					a, b := newMachine(t, engine, config, 0), newMachine(t, engine, config, skew)
 					killed = a
 					go func() {
-						watch(t, a.Run(context.Background(), user, chat, llm.UserText("Go."), &runner.RunOptions{Detached: true}))
+						watch(t, a.Run(context.Background(), user, chat, llm.UserText("Go."),
+							&runner.RunOptions{Detached: true}))
 					}()
 					synctest.Wait()
 					b.work(t)
@@ -97,10 +104,12 @@ func TestSkewedClocks(t *testing.T) {
 							continue
 						}
 						var busy *session.BusyError
-						if err := watch(t, b.Continue(t.Context(), chat, user)).err; !errors.As(err, &busy) {
+						if err := watch(t,
+							b.Continue(t.Context(), chat, user)).err; !errors.As(err, &busy) {
 							t.Fatalf("another driver gets %v", err)
 						}
-						if left := busy.Until.Sub(b.store.Now()); left <= 0 || left > session.DefaultLease*11/10 {
+						if left := busy.Until.Sub(b.store.Now()); left <= 0 ||
+							left > session.DefaultLease*11/10 {
 							t.Fatalf("it is told to wait for %v", left)
 						}
 						shown, err := b.Show(t.Context(), chat, user)
@@ -111,7 +120,8 @@ func TestSkewedClocks(t *testing.T) {
 					}
 					<-died
 					at := time.Now()
-					must(t, b.Work(t.Context(), &runner.WorkOptions{Session: chat, UntilOver: true}))
+					must(t,
+						b.Work(t.Context(), &runner.WorkOptions{Session: chat, UntilOver: true}))
 					took := time.Since(at)
 					// The last commit was up to a third of a lease before; the
 					// worker looks each third of one.
@@ -139,10 +149,12 @@ func TestLeaseThatEndedLongAgo(t *testing.T) {
 			return fakellm.Echo().Generate(ctx, req)
 		})
 		a = newMachine(t, engine, agent.Config{Model: model}, 0)
-		watch(t, a.Run(t.Context(), user, chat, llm.UserText("Go."), &runner.RunOptions{Detached: true}))
+		watch(t, a.Run(t.Context(), user, chat, llm.UserText("Go."),
+			&runner.RunOptions{Detached: true}))
 		time.Sleep(session.DefaultLease + session.DefaultMaxSkew - time.Second)
 		b := newMachine(t, engine, agent.Config{Model: fakellm.Echo()}, 0)
-		if err := watch(t, b.Continue(t.Context(), chat, user)).err; !errors.Is(err, session.ErrBusy) {
+		if err := watch(t,
+			b.Continue(t.Context(), chat, user)).err; !errors.Is(err, session.ErrBusy) {
 			t.Errorf("while clocks may differ by so much, another drive gets %v", err)
 		}
 		time.Sleep(2 * time.Second)
@@ -155,7 +167,8 @@ func TestLeaseThatEndedLongAgo(t *testing.T) {
 // that is done at once.
 func TestClockThatIsSet(t *testing.T) {
 	for name, set := range map[string]time.Duration{"back": -time.Hour, "forward": time.Hour} {
-		for what, shared := range map[string]bool{"a drive died": true, "a model failed, shared": true, "a model failed, exclusive": false} {
+		for what, shared := range map[string]bool{"a drive died": true,
+			"a model failed, shared": true, "a model failed, exclusive": false} {
 			t.Run(what+", "+name, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					var engine kvstore.Store = kvstore.NewMemory()
@@ -165,7 +178,11 @@ func TestClockThatIsSet(t *testing.T) {
 					var m *machine
 					var mu sync.Mutex // guards asked
 					var asked []time.Time
-					times := func() []time.Time { mu.Lock(); defer mu.Unlock(); return slices.Clone(asked) }
+					times := func() []time.Time {
+						mu.Lock()
+						defer mu.Unlock()
+						return slices.Clone(asked)
+					}
 					model := streams(func(ctx context.Context, req llm.Request) iter.Seq2[llm.Event, error] {
 						mu.Lock()
 						asked = append(asked, time.Now())
@@ -177,11 +194,15 @@ func TestClockThatIsSet(t *testing.T) {
 						if what == "a drive died" {
 							m.faults.Kill()
 						}
-						return func(yield func(llm.Event, error) bool) { yield(nil, &llm.Error{Kind: llm.ErrOverloaded}) }
+						return func(yield func(llm.Event, error) bool) {
+							yield(nil, &llm.Error{Kind: llm.ErrOverloaded})
+						}
 					})
-					config := agent.Config{Model: model, Retry: agent.Retry{First: 5 * time.Minute, Most: 5 * time.Minute}}
+					config := agent.Config{Model: model,
+						Retry: agent.Retry{First: 5 * time.Minute, Most: 5 * time.Minute}}
 					m = newMachine(t, engine, config, 0)
-					for ev := range m.Run(t.Context(), user, chat, llm.UserText("Go."), &runner.RunOptions{Detached: true}) {
+					for ev := range m.Run(t.Context(), user, chat, llm.UserText("Go."),
+						&runner.RunOptions{Detached: true}) {
 						if _, ok := ev.(event.Retry); ok {
 							break
 						}
@@ -238,17 +259,25 @@ func TestClockGoesBackWhileTheModelIsWaitedFor(t *testing.T) {
 						time.Sleep(5 * session.DefaultLease)
 						return fakellm.Echo().Generate(ctx, req)
 					}
-					return func(yield func(llm.Event, error) bool) { yield(nil, &llm.Error{Kind: llm.ErrOverloaded}) }
+					return func(yield func(llm.Event, error) bool) {
+						yield(nil, &llm.Error{Kind: llm.ErrOverloaded})
+					}
 				})
-				r := newRig(t, agent.Config{Model: model, Retry: agent.Retry{First: 2 * time.Minute, Most: 2 * time.Minute}}, &rigOptions{memory: true, wrap: wrap,
-					session: &session.Options{Now: func() time.Time { return time.Now().Add(time.Duration(skew.Load())) }}})
+				r := newRig(t, agent.Config{
+					Model: model, Retry: agent.Retry{First: 2 * time.Minute, Most: 2 * time.Minute},
+				}, &rigOptions{memory: true, wrap: wrap,
+					session: &session.Options{Now: func() time.Time {
+						return time.Now().Add(time.Duration(skew.Load()))
+					}}})
 				ended := r.begin("Go.")
 				time.Sleep(10 * time.Second)
 				skew.Store(int64(-time.Hour))
 				other := r.another()
 				for range 16 {
 					time.Sleep(10 * time.Second)
-					if err := watch(t, other.Continue(t.Context(), chat, user)).err; !errors.Is(err, session.ErrBusy) {
+					if err := watch(t,
+						other.Continue(t.Context(), chat, user)).err; !errors.Is(err,
+						session.ErrBusy) {
 						t.Fatalf("another driver gets %v", err)
 					}
 				}
@@ -277,7 +306,8 @@ func TestLeaseWithoutALength(t *testing.T) {
 		})
 		config := agent.Config{Model: model}
 		a = newMachine(t, engine, config, 0)
-		watch(t, a.Run(t.Context(), user, chat, llm.UserText("Go."), &runner.RunOptions{Detached: true}))
+		watch(t, a.Run(t.Context(), user, chat, llm.UserText("Go."),
+			&runner.RunOptions{Detached: true}))
 		head, err := engine.Get(t.Context(), kvstore.Key("h", chat))
 		must(t, err)
 		value := string(head.Value)
@@ -288,9 +318,11 @@ func TestLeaseWithoutALength(t *testing.T) {
 			value = strings.Replace(value, field, "", 1)
 		}
 		end := time.Now().Add(session.DefaultLease).UTC()
-		value = strings.Replace(value, `"commits"`, `"wake":"`+end.Format(time.RFC3339Nano)+`","commits"`, 1)
+		value = strings.Replace(value, `"commits"`,
+			`"wake":"`+end.Format(time.RFC3339Nano)+`","commits"`, 1)
 		_, err = engine.Apply(t.Context(), kvstore.Batch{
-			Puts:    []kvstore.Put{{Key: kvstore.Key("h", chat), Value: []byte(value)}, {Key: kvstore.Key("w", "ops", fmt.Sprintf("%014d", end.UnixMilli()), chat)}},
+			Puts: []kvstore.Put{{Key: kvstore.Key("h", chat), Value: []byte(value)},
+				{Key: kvstore.Key("w", "ops", fmt.Sprintf("%014d", end.UnixMilli()), chat)}},
 			Deletes: [][]byte{kvstore.Key("v", "ops", chat)},
 		})
 		must(t, err)

@@ -21,12 +21,13 @@ func TestDeadlineBeforeAnswer(t *testing.T) {
 		var n counter
 		at := newClock()
 		r := newRig(t, agent.Config{
-			Tools: []tool.Tool{starting(tool.Once, &n, func(_ context.Context, call tool.Call) (tool.Result[textOut], error) {
-				if call.Answer != nil {
-					return tool.Done(textOut{"went on"}), nil
-				}
-				return tool.Pending[textOut](await), nil
-			})},
+			Tools: []tool.Tool{starting(tool.Once, &n,
+				func(_ context.Context, call tool.Call) (tool.Result[textOut], error) {
+					if call.Answer != nil {
+						return tool.Done(textOut{"went on"}), nil
+					}
+					return tool.Pending[textOut](await), nil
+				})},
 			Model: fakellm.New(fakellm.Calls("deploy", `{"text":"a"}`), fakellm.Says("I see.")),
 		}, &rigOptions{session: &session.Options{Now: at.now}})
 		return r, at, r.say("Deploy.").finished(event.FinishPaused).pause("deploy")
@@ -81,7 +82,8 @@ func TestDeadlineBeforeAnswer(t *testing.T) {
 				}
 			}
 			r.carryOn().finished(event.FinishStop)
-			if st, err := r.Call(t.Context(), chat, p.Call, user); err != nil || st.Settled != event.Expired || len(st.Receipts) != 0 {
+			if st, err := r.Call(t.Context(), chat, p.Call, user); err != nil ||
+				st.Settled != event.Expired || len(st.Receipts) != 0 {
 				t.Errorf("it settled as %s with receipts %v, %v", st.Settled, st.Receipts, err)
 			}
 		})
@@ -90,7 +92,8 @@ func TestDeadlineBeforeAnswer(t *testing.T) {
 		r, at, p := start(t, tool.Await{Key: "job-1", Timeout: time.Hour})
 		at.pass(time.Hour)
 		for _, ref := range []runner.Ref{{Pause: p.ID}, {Tool: "deploy", Key: "job-1"}} {
-			if found, err := r.Find(t.Context(), ref, user); err != nil || found.ID != p.ID || found.Await.Reason != "" {
+			if found, err := r.Find(t.Context(), ref, user); err != nil || found.ID != p.ID ||
+				found.Await.Reason != "" {
 				t.Errorf("an overdue pause is found as %+v, %v", found, err)
 			}
 		}
@@ -115,18 +118,23 @@ func TestTimerThatIsOverAtOnce(t *testing.T) {
 	for _, d := range []time.Duration{0, -time.Second, time.Nanosecond} {
 		t.Run(d.String(), func(t *testing.T) {
 			var n counter
-			r := deploying(t, starting(tool.Once, &n, func(_ context.Context, call tool.Call) (tool.Result[textOut], error) {
-				if call.Answer != nil {
-					return tool.Done(textOut{"slept"}), nil
-				}
-				return tool.Pending[textOut](tool.Await{Reason: tool.ReasonTimer, Timeout: d}), nil
-			}))
+			r := deploying(t,
+				starting(tool.Once, &n,
+					func(_ context.Context, call tool.Call) (tool.Result[textOut], error) {
+						if call.Answer != nil {
+							return tool.Done(textOut{"slept"}), nil
+						}
+						return tool.Pending[textOut](tool.Await{
+							Reason: tool.ReasonTimer, Timeout: d,
+						}), nil
+					}))
 			s := r.say("Sleep.")
 			for i := 0; s.err == nil && s.end.Finish == event.FinishPaused && i < 100; i++ {
 				s = r.carryOn() // the clock goes on by the millisecond
 			}
 			s.finished(event.FinishStop)
-			if got := string(r.result(r.onlyCall()).Output); got != string(text("slept")) || n.get("deploy") != 2 {
+			if got := string(r.result(r.onlyCall()).Output); got != string(text("slept")) ||
+				n.get("deploy") != 2 {
 				t.Errorf("the result is %s, after %d entries", got, n.get("deploy"))
 			}
 		})
@@ -137,14 +145,17 @@ func TestTimerThatIsOverAtOnce(t *testing.T) {
 func TestLayerWaitsForATimer(t *testing.T) {
 	var n counter
 	at := newClock()
-	brake := interceptor.Layer{Name: "brake", Tool: func(next interceptor.ToolHandler) interceptor.ToolHandler {
-		return func(ctx context.Context, call tool.Call) (tool.Execution, error) {
-			if _, waited := call.Decided("brake"); waited {
-				return next(ctx, call)
+	brake := interceptor.Layer{Name: "brake",
+		Tool: func(next interceptor.ToolHandler) interceptor.ToolHandler {
+			return func(ctx context.Context, call tool.Call) (tool.Execution, error) {
+				if _, waited := call.Decided("brake"); waited {
+					return next(ctx, call)
+				}
+				return tool.Execution{
+					Await: &tool.Await{Reason: tool.ReasonTimer, Timeout: time.Minute},
+				}, nil
 			}
-			return tool.Execution{Await: &tool.Await{Reason: tool.ReasonTimer, Timeout: time.Minute}}, nil
-		}
-	}}
+		}}
 	r := newRig(t, agent.Config{
 		Tools: []tool.Tool{instant("act", tool.Once, &n)}, Interceptors: interceptor.Chain{brake},
 		Model: fakellm.New(fakellm.Calls("act", `{"text":"a"}`), fakellm.Says("Done.")),
@@ -152,8 +163,10 @@ func TestLayerWaitsForATimer(t *testing.T) {
 	p := r.say("Act.").finished(event.FinishPaused).pause("act")
 	at.pass(time.Minute)
 	r.carryOn().finished(event.FinishStop)
-	if st, err := r.Call(t.Context(), chat, p.Call, user); err != nil || st.Settled != event.Done || n.get("act") != 1 {
-		t.Errorf("it settled as %s with %s, %v; the body was entered %d times", st.Settled, st.Output, err, n.get("act"))
+	if st, err := r.Call(t.Context(), chat, p.Call, user); err != nil || st.Settled != event.Done ||
+		n.get("act") != 1 {
+		t.Errorf("it settled as %s with %s, %v; the body was entered %d times", st.Settled,
+			st.Output, err, n.get("act"))
 	}
 }
 
@@ -186,7 +199,8 @@ func TestExtendMovesTheDeadline(t *testing.T) {
 	must(t, extend(p.ID, time.Second))
 	at.pass(time.Second)
 	r.carryOn().finished(event.FinishStop)
-	if st, err := r.Call(t.Context(), chat, p.Call, user); err != nil || st.Settled != event.Expired {
+	if st, err := r.Call(t.Context(), chat, p.Call, user); err != nil ||
+		st.Settled != event.Expired {
 		t.Errorf("it settled as %s, %v", st.Settled, err)
 	}
 }
@@ -194,7 +208,8 @@ func TestExtendMovesTheDeadline(t *testing.T) {
 // What is due at once is due, whatever the clock shows: it is taken up also
 // where a clock goes back, or another process's clock is behind.
 func TestDueAtOnceBeforeEveryClock(t *testing.T) {
-	for name, passed := range map[string]time.Duration{"an answer": 0, "an answer after the deadline of another call": 2 * time.Hour} {
+	for name, passed := range map[string]time.Duration{"an answer": 0,
+		"an answer after the deadline of another call": 2 * time.Hour} {
 		t.Run(name, func(t *testing.T) {
 			cl := newClock()
 			var n counter
@@ -225,12 +240,14 @@ func TestDueAtOnceBeforeEveryClock(t *testing.T) {
 func TestExtendRefusesWhatCannotBeStored(t *testing.T) {
 	var n counter
 	r := newRig(t, agent.Config{
-		Tools: []tool.Tool{waiting("deploy", tool.Once, &n)}, Model: messages(calls("deploy", `{"text":"job"}`), says("Done.")),
+		Tools: []tool.Tool{waiting("deploy", tool.Once, &n)},
+		Model: messages(calls("deploy", `{"text":"job"}`), says("Done.")),
 	}, &rigOptions{memory: true})
 	p := r.say("Go.").finished(event.FinishPaused).pause("deploy")
 	west := time.FixedZone("west", -3600)
 	for _, far := range []time.Time{
-		time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC), time.Unix(1<<50, 0), time.Date(9999, 12, 31, 23, 30, 0, 0, west),
+		time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC), time.Unix(1<<50, 0),
+		time.Date(9999, 12, 31, 23, 30, 0, 0, west),
 	} {
 		if err := r.Extend(t.Context(), chat, p.ID, "ada", far); err == nil {
 			t.Errorf("%v is taken", far)
@@ -239,17 +256,21 @@ func TestExtendRefusesWhatCannotBeStored(t *testing.T) {
 			t.Errorf("after %v it waits for %+v", far, got)
 		}
 	}
-	must(t, r.Extend(t.Context(), chat, p.ID, "ada", time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)))
+	must(t, r.Extend(t.Context(), chat, p.ID, "ada",
+		time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)))
 	r.answer(runner.Complete(p.ID, "ci", text("v1"))).finished(event.FinishStop)
 }
 
 func TestDeadlinesSurviveRestarts(t *testing.T) {
 	var n counter
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	sleep := tool.Must(tool.Func(tool.Spec{Name: "sleep", Description: "s", Effect: tool.Idempotent, MayPause: true},
+	sleep := tool.Must(tool.Func(tool.Spec{Name: "sleep", Description: "s",
+		Effect: tool.Idempotent, MayPause: true},
 		func(ctx context.Context, _ struct{}) (tool.Result[textOut], error) {
 			if n.add("sleep") == 1 {
-				return tool.Pending[textOut](tool.Await{Reason: tool.ReasonTimer, Timeout: time.Hour}), nil
+				return tool.Pending[textOut](tool.Await{
+					Reason: tool.ReasonTimer, Timeout: time.Hour,
+				}), nil
 			}
 			if tool.CallFrom(ctx).Answer == nil {
 				return nil, errors.New("no answer")
@@ -284,7 +305,8 @@ func TestDeadlinesSurviveRestarts(t *testing.T) {
 	if got := string(r.result(run.pause("sleep").Call).Output); got != string(text("rested")) {
 		t.Errorf("the timer's call settled with %s", got)
 	}
-	if got := r.result(run.pause("job").Call); !got.Error || !strings.Contains(string(got.Output), "Expired") {
+	if got := r.result(run.pause("job").Call); !got.Error ||
+		!strings.Contains(string(got.Output), "Expired") {
 		t.Errorf("the job's call settled with %s", got.Output)
 	}
 	if n.get("sleep") != 2 || n.get("job") != 1 {

@@ -18,14 +18,18 @@ import (
 
 // sleeper is an agent whose tool sleeps once, for so long.
 func sleeper(n *counter, d time.Duration) agent.Config {
-	sleep := tool.Must(tool.Func(tool.Spec{Name: "sleep", MayPause: true}, func(ctx context.Context, in textIn) (tool.Result[textOut], error) {
-		n.add("sleep")
-		if tool.CallFrom(ctx).Answer != nil {
-			return tool.Done(textOut{"rested"}), nil
-		}
-		return tool.Pending[textOut](tool.Await{Reason: tool.ReasonTimer, Timeout: d}), nil
-	}))
-	return agent.Config{Model: fakellm.New(fakellm.Calls("sleep", `{"text":"a"}`), fakellm.Says("Good morning.")), Tools: []tool.Tool{sleep}}
+	sleep := tool.Must(tool.Func(tool.Spec{Name: "sleep", MayPause: true},
+		func(ctx context.Context, in textIn) (tool.Result[textOut], error) {
+			n.add("sleep")
+			if tool.CallFrom(ctx).Answer != nil {
+				return tool.Done(textOut{"rested"}), nil
+			}
+			return tool.Pending[textOut](tool.Await{Reason: tool.ReasonTimer, Timeout: d}), nil
+		}))
+	return agent.Config{
+		Model: fakellm.New(fakellm.Calls("sleep", `{"text":"a"}`), fakellm.Says("Good morning.")),
+		Tools: []tool.Tool{sleep},
+	}
 }
 
 // works lets runners work until the test ends.
@@ -49,7 +53,8 @@ func works(t *testing.T, runners ...*runner.Runner) {
 // TestTimerFiresOnce: although several workers share the store, at its time,
 // and not before.
 func TestTimerFiresOnce(t *testing.T) {
-	for name, o := range map[string]rigOptions{"exclusive": {memory: true}, "shared": {memory: true, wrap: hidden}} {
+	for name, o := range map[string]rigOptions{"exclusive": {memory: true},
+		"shared": {memory: true, wrap: hidden}} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var n counter
@@ -61,8 +66,10 @@ func TestTimerFiresOnce(t *testing.T) {
 					t.Error("it fired before its time")
 				}
 				time.Sleep(10 * time.Second)
-				if got := r.transcript(); got.Finish != event.FinishStop || n.get("sleep") != 2 || len(got.History) != 4 {
-					t.Errorf("it is shown as %q with %d messages; the body was entered %d times", got.Finish, len(got.History), n.get("sleep"))
+				if got := r.transcript(); got.Finish != event.FinishStop || n.get("sleep") != 2 ||
+					len(got.History) != 4 {
+					t.Errorf("it is shown as %q with %d messages; the body was entered %d times",
+						got.Finish, len(got.History), n.get("sleep"))
 				}
 				time.Sleep(5 * time.Minute)
 				if got := r.transcript(); n.get("sleep") != 2 || len(got.History) != 4 {
@@ -76,7 +83,8 @@ func TestTimerFiresOnce(t *testing.T) {
 // TestTimersOfAllLengths: none of them is a deadline in the past by overflow,
 // and none waits for what is over.
 func TestTimersOfAllLengths(t *testing.T) {
-	for d, over := range map[time.Duration]bool{0: true, -time.Hour: true, math.MinInt64: true, 1: true, math.MaxInt64: false, 100 * 365 * 24 * time.Hour: false} {
+	for d, over := range map[time.Duration]bool{0: true, -time.Hour: true, math.MinInt64: true,
+		1: true, math.MaxInt64: false, 100 * 365 * 24 * time.Hour: false} {
 		t.Run(d.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var n counter
@@ -84,8 +92,10 @@ func TestTimersOfAllLengths(t *testing.T) {
 				works(t, r.Runner)
 				run := r.say("Sleep.")
 				time.Sleep(time.Minute)
-				if got := r.transcript(); (got.Finish == event.FinishStop) != over || len(got.Pending) > 0 == over {
-					t.Fatalf("the run ended as %q, and a minute later it is shown as %q", run.end.Finish, got.Finish)
+				if got := r.transcript(); (got.Finish == event.FinishStop) != over ||
+					len(got.Pending) > 0 == over {
+					t.Fatalf("the run ended as %q, and a minute later it is shown as %q",
+						run.end.Finish, got.Finish)
 				}
 				if over {
 					return
@@ -109,8 +119,10 @@ func TestCancelledSleep(t *testing.T) {
 		_, err := r.Cancel(t.Context(), chat, p.Call, "bob", "no time")
 		must(t, err)
 		time.Sleep(2 * time.Minute)
-		if res := r.result(p.Call); n.get("sleep") != 1 || !strings.Contains(string(res.Output), "Cancelled: no time. The work had begun") {
-			t.Errorf("the body was entered %d times; the model reads %s", n.get("sleep"), res.Output)
+		if res := r.result(p.Call); n.get("sleep") != 1 || !strings.Contains(string(res.Output),
+			"Cancelled: no time. The work had begun") {
+			t.Errorf("the body was entered %d times; the model reads %s",
+				n.get("sleep"), res.Output)
 		}
 		if got := r.transcript().Finish; got != event.FinishStop {
 			t.Errorf("it is shown as %q", got)
@@ -137,7 +149,8 @@ func TestOverdueAfterARestart(t *testing.T) {
 		}
 	}})
 	if n.get("sleep") != 2 || string(r.result(p.Call).Output) != string(text("rested")) {
-		t.Errorf("the body was entered %d times; the result is %s", n.get("sleep"), r.result(p.Call).Output)
+		t.Errorf("the body was entered %d times; the result is %s",
+			n.get("sleep"), r.result(p.Call).Output)
 	}
 	r.acceptable()
 }
@@ -145,17 +158,22 @@ func TestOverdueAfterARestart(t *testing.T) {
 // TestTimersWithoutEnd: a tool that doesn't look at its answer is slowed down,
 // and then fails by name; one that asks for long timers may go on for ever.
 func TestTimersWithoutEnd(t *testing.T) {
-	for d, ends := range map[time.Duration]bool{0: true, 999 * time.Millisecond: true, time.Second: false} {
+	for d, ends := range map[time.Duration]bool{0: true,
+		999 * time.Millisecond: true, time.Second: false} {
 		t.Run(d.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var n counter
-				tick := tool.Must(tool.Func(tool.Spec{Name: "tick", MayPause: true, Effect: tool.ReadOnly},
+				tick := tool.Must(tool.Func(tool.Spec{Name: "tick",
+					MayPause: true, Effect: tool.ReadOnly},
 					func(context.Context, textIn) (tool.Result[textOut], error) {
 						n.add("tick")
-						return tool.Pending[textOut](tool.Await{Reason: tool.ReasonTimer, Timeout: d}), nil
+						return tool.Pending[textOut](tool.Await{
+							Reason: tool.ReasonTimer, Timeout: d,
+						}), nil
 					}))
 				r := newRig(t, agent.Config{
-					Model: fakellm.New(fakellm.Calls("tick", `{"text":"a"}`), fakellm.Says("Never mind.")), Tools: []tool.Tool{tick},
+					Model: fakellm.New(fakellm.Calls("tick", `{"text":"a"}`),
+						fakellm.Says("Never mind.")), Tools: []tool.Tool{tick},
 				}, &rigOptions{memory: true})
 				works(t, r.Runner)
 				r.say("Tick.")
@@ -168,7 +186,8 @@ func TestTimersWithoutEnd(t *testing.T) {
 					}
 				case got.Finish != event.FinishStop || n.get("tick") != 201:
 					t.Errorf("after %d timers of %v it is %q", n.get("tick"), d, got.Finish)
-				case !strings.Contains(r.outputs()[0], "tick has paused 200 times, and asks for a timer of "+d.String()):
+				case !strings.Contains(r.outputs()[0],
+					"tick has paused 200 times, and asks for a timer of "+d.String()):
 					t.Errorf("the model reads %s", r.outputs()[0])
 				}
 			})

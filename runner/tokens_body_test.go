@@ -24,7 +24,8 @@ import (
 // tokenTool notes the token of each entry, and pauses.
 func tokenTool(effect tool.Effect, tokens *[]string) tool.Tool {
 	var mu sync.Mutex
-	return tool.Must(tool.Func(tool.Spec{Name: "job", Description: "j", Effect: effect, MayPause: true},
+	return tool.Must(tool.Func(tool.Spec{Name: "job", Description: "j",
+		Effect: effect, MayPause: true},
 		func(ctx context.Context, _ struct{}) (tool.Result[textOut], error) {
 			mu.Lock()
 			defer mu.Unlock()
@@ -45,7 +46,11 @@ func TestTokens(t *testing.T) {
 	r := newRig(t, agent.Config{
 		Tools: []tool.Tool{tokenTool(tool.Idempotent, &tokens)},
 		Model: messages(calls("job", `{}`), calls("job", `{}`), says("Done.")),
-	}, &rigOptions{session: &session.Options{Now: func() time.Time { mu.Lock(); defer mu.Unlock(); return now }}})
+	}, &rigOptions{session: &session.Options{Now: func() time.Time {
+		mu.Lock()
+		defer mu.Unlock()
+		return now
+	}}})
 	p := r.say("Go.").finished(event.FinishPaused).pause("job")
 	first := tokens[0]
 
@@ -74,8 +79,10 @@ func TestTokens(t *testing.T) {
 			t.Errorf("the error quotes the token: %v", err)
 		}
 	}
-	for _, bad := range []string{"x", "f1.", "f1..", "f1.e30.", first + "x", first[:len(first)-1], "." + first} {
-		if _, err := r.Find(t.Context(), runner.Ref{Token: bad}, user); !errors.Is(err, runner.ErrBadToken) {
+	for _, bad := range []string{"x", "f1.", "f1..", "f1.e30.", first + "x",
+		first[:len(first)-1], "." + first} {
+		if _, err := r.Find(t.Context(),
+			runner.Ref{Token: bad}, user); !errors.Is(err, runner.ErrBadToken) {
 			t.Errorf("%q: %v", bad, err)
 		}
 	}
@@ -85,7 +92,8 @@ func TestTokens(t *testing.T) {
 		t.Errorf("within its year: %v", err)
 	}
 	at(2 * 24 * time.Hour)
-	if _, err := r.Find(t.Context(), runner.Ref{Token: first}, user); !errors.Is(err, runner.ErrTokenExpired) {
+	if _, err := r.Find(t.Context(),
+		runner.Ref{Token: first}, user); !errors.Is(err, runner.ErrTokenExpired) {
 		t.Errorf("after its year: %v", err)
 	}
 }
@@ -103,13 +111,16 @@ func key(t *testing.T, token string) string {
 func TestTokenIsTheSameInEachAttempt(t *testing.T) {
 	tokens := make(chan string, 2)
 	hangs := make(chan struct{})
-	job := tool.Must(tool.Func(tool.Spec{Name: "job", Description: "j", Effect: tool.Idempotent, MayPause: true},
+	job := tool.Must(tool.Func(tool.Spec{Name: "job", Description: "j",
+		Effect: tool.Idempotent, MayPause: true},
 		func(ctx context.Context, _ struct{}) (tool.Result[textOut], error) {
 			tokens <- tool.CallFrom(ctx).Token()
 			<-hangs
 			return tool.Pending[textOut](tool.Await{}), nil
 		}))
-	r := newRig(t, agent.Config{Tools: []tool.Tool{job}, Model: messages(calls("job", `{}`), says("Done."))},
+	r := newRig(t, agent.Config{
+		Tools: []tool.Tool{job}, Model: messages(calls("job", `{}`), says("Done.")),
+	},
 		&rigOptions{runner: &runner.Options{Logger: slog.New(slog.DiscardHandler)}})
 	first := r.Runner
 	ran := make(chan struct{})
@@ -132,21 +143,25 @@ func TestSecretsStaySecret(t *testing.T) {
 	var tokens []string
 	var log bytes.Buffer
 	var mu sync.Mutex
-	logger := slog.New(slog.NewTextHandler(lockedWriter{&mu, &log}, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	logger := slog.New(slog.NewTextHandler(lockedWriter{&mu, &log},
+		&slog.HandlerOptions{Level: slog.LevelDebug}))
 	r := newRig(t, agent.Config{
 		Tools:        []tool.Tool{tokenTool(tool.Once, &tokens)},
 		Interceptors: interceptor.Chain{interceptor.Log(logger)},
 		Model:        messages(calls("job", `{}`), says("Done.")),
 	}, &rigOptions{runner: &runner.Options{Logger: logger}})
 	run := r.say("Go.").finished(event.FinishPaused)
-	rest := r.answer(runner.Complete(run.pause("job").ID, "ci", text("v"))).finished(event.FinishStop)
+	rest := r.answer(runner.Complete(run.pause("job").ID,
+		"ci", text("v"))).finished(event.FinishStop)
 	_, err := r.Find(t.Context(), runner.Ref{Token: tokens[0] + "x"}, user)
 	status, statusErr := r.Call(t.Context(), chat, session.CallID(run.pause("job").ID), user)
 	must(t, statusErr)
 	keys, keyErr := r.store.TokenKeys(t.Context())
 	must(t, keyErr)
-	shown := log.String() + err.Error() + printed(run.events) + printed(rest.events) + printed(status) + printed(r.transcript())
-	for _, secret := range []string{tokens[0], tokens[0][strings.LastIndexByte(tokens[0], '.'):], base64.StdEncoding.EncodeToString(keys[0].Secret)} {
+	shown := log.String() + err.Error() + printed(run.events) + printed(rest.events) +
+		printed(status) + printed(r.transcript())
+	for _, secret := range []string{tokens[0], tokens[0][strings.LastIndexByte(tokens[0], '.'):],
+		base64.StdEncoding.EncodeToString(keys[0].Secret)} {
 		if strings.Contains(shown, secret) {
 			t.Errorf("%.12s... is shown in %s", secret, shown)
 		}
@@ -174,12 +189,14 @@ func TestTokenIsForTheNextPause(t *testing.T) {
 	p := r.say("Go.").finished(event.FinishPaused).pause("pipeline")
 	// The early answer is an output, and the pause takes one for the tool: it
 	// is refused, and pause 2 is open.
-	p = r.answer(runner.Complete(p.ID, "ci", []byte(`1`))).finished(event.FinishPaused).pause("pipeline")
+	p = r.answer(runner.Complete(p.ID,
+		"ci", []byte(`1`))).finished(event.FinishPaused).pause("pipeline")
 	if rc := r.receipt(p.Call, 2); p.Number != 2 || rc.Fate != session.Refused {
 		t.Errorf("pause %d is open; the receipt says %q", p.Number, rc.Fate)
 	}
 	// By the call's id the redelivery is known, too.
-	if res, err := r.Resume(t.Context(), chat, runner.Complete(p.Call, "ci", text("fast"))); err != nil || !res.Receipts[0].Duplicate {
+	if res, err := r.Resume(t.Context(), chat,
+		runner.Complete(p.Call, "ci", text("fast"))); err != nil || !res.Receipts[0].Duplicate {
 		t.Errorf("redelivered: %+v, %v", res, err)
 	}
 }

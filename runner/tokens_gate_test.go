@@ -37,7 +37,8 @@ func (r *rig) dies(token *string) {
 }
 
 // redeem decides by a token, as a webhook does.
-func (r *rig) redeem(token string, decide func(pause string, actor runner.Actor, why string) runner.Resumption) error {
+func (r *rig) redeem(token string,
+	decide func(pause string, actor runner.Actor, why string) runner.Resumption) error {
 	r.t.Helper()
 	tok, err := r.ReadToken(r.t.Context(), token)
 	must(r.t, err)
@@ -69,7 +70,9 @@ func TestTokenOfOneLayerAtAnothersPause(t *testing.T) {
 				},
 			}),
 			interceptor.Approval(&interceptor.ApprovalOptions{
-				Name: "finance", Prompt: func(c tool.Call) string { return c.Token(tool.PermitApprove) },
+				Name: "finance", Prompt: func(c tool.Call) string {
+					return c.Token(tool.PermitApprove)
+				},
 			}),
 		},
 		Model: messages(calls("refund", `{"text":"10"}`), says("Done.")),
@@ -80,7 +83,8 @@ func TestTokenOfOneLayerAtAnothersPause(t *testing.T) {
 	tok, err := r.ReadToken(t.Context(), token)
 	must(t, err)
 	if p.Await.Gate != "finance" || tok.PauseID() != p.ID || tok.Gate != "clerk" {
-		t.Fatalf("pause %s is of %q, the token of %s and %q", p.ID, p.Await.Gate, tok.PauseID(), tok.Gate)
+		t.Fatalf("pause %s is of %q, the token of %s and %q", p.ID, p.Await.Gate,
+			tok.PauseID(), tok.Gate)
 	}
 
 	refused := func(when string) {
@@ -88,13 +92,15 @@ func TestTokenOfOneLayerAtAnothersPause(t *testing.T) {
 		for _, decide := range []func(string, runner.Actor, string) runner.Resumption{runner.Approve, runner.Deny} {
 			err := r.redeem(token, decide)
 			var other *session.GateError
-			if !errors.As(err, &other) || !errors.Is(err, session.ErrOtherGate) || *other != (session.GateError{Pause: p.ID, Gate: "finance", For: "clerk"}) {
+			if !errors.As(err, &other) || !errors.Is(err, session.ErrOtherGate) ||
+				*other != (session.GateError{Pause: p.ID, Gate: "finance", For: "clerk"}) {
 				t.Errorf("%s: %v", when, err)
 			}
 		}
 	}
 	refused("while the other's pause is open")
-	if _, err := r.Find(t.Context(), runner.Ref{Token: token}, user); !errors.Is(err, session.ErrOtherGate) {
+	if _, err := r.Find(t.Context(),
+		runner.Ref{Token: token}, user); !errors.Is(err, session.ErrOtherGate) {
 		t.Errorf("by the token is found, with %v, what it isn't for", err)
 	}
 	must(t, r.redeem(p.Await.Prompt, runner.Approve)) // finance's own, of the prompt
@@ -137,7 +143,8 @@ func TestTokenOfABodyAtALayersPause(t *testing.T) {
 	answers := func(want error) {
 		t.Helper()
 		for _, in := range []runner.Resumption{
-			runner.Complete(tok.PauseID(), "ci", text("v")), runner.Fail(tok.PauseID(), "ci", "no", false),
+			runner.Complete(tok.PauseID(), "ci", text("v")),
+			runner.Fail(tok.PauseID(), "ci", "no", false),
 		} {
 			in.Gate = tok.Gate
 			if _, err := r.Resume(t.Context(), chat, in); !errors.Is(err, want) {
@@ -175,11 +182,15 @@ func TestTokenThatCouldDoNothing(t *testing.T) {
 		result string
 		log    string
 	}{
-		"a misspelt permit": {act("compleet"), nil, `"compleet" is no permit`, `"compleet" is no permit`},
+		"a misspelt permit": {act("compleet"), nil, `"compleet" is no permit`,
+			`"compleet" is no permit`},
 		"a misspelt permit beside a good one": {act(tool.PermitFail, "compleet"), nil,
 			`"compleet" is no permit`, `"compleet" is no permit`},
-		"a decision on a pause that takes none": {act(tool.PermitApprove), nil, "only a layer may permit a decision", "only a layer may permit a decision"},
-		"in a layer":                            {act(), asking("aprove"), "a layer around the tool panicked", `"aprove" is no permit`},
+		"a decision on a pause that takes none": {act(tool.PermitApprove), nil,
+			"only a layer may permit a decision", "only a layer may permit a decision"},
+		"in a layer": {
+			act(), asking("aprove"), "a layer around the tool panicked", `"aprove" is no permit`,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var log bytes.Buffer
@@ -187,12 +198,18 @@ func TestTokenThatCouldDoNothing(t *testing.T) {
 			r := newRig(t, agent.Config{
 				Tools: []tool.Tool{test.tool}, Interceptors: test.layers,
 				Model: messages(calls("act", `{"text":"a"}`), says("Done.")),
-			}, &rigOptions{runner: &runner.Options{Logger: slog.New(slog.NewTextHandler(lockedWriter{&mu, &log}, nil))}})
+			}, &rigOptions{
+				runner: &runner.Options{
+					Logger: slog.New(slog.NewTextHandler(lockedWriter{&mu, &log}, nil)),
+				},
+			})
 			r.say("Go.").finished(event.FinishStop)
-			if res := r.result(r.onlyCall()); !res.Error || !strings.Contains(strings.ReplaceAll(string(res.Output), `\`, ""), test.result) {
+			if res := r.result(r.onlyCall()); !res.Error ||
+				!strings.Contains(strings.ReplaceAll(string(res.Output), `\`, ""), test.result) {
 				t.Errorf("the model reads %s", res.Output)
 			}
-			if logged := strings.ReplaceAll(log.String(), `\`, ""); !strings.Contains(logged, test.log) {
+			if logged := strings.ReplaceAll(log.String(),
+				`\`, ""); !strings.Contains(logged, test.log) {
 				t.Errorf("the log has %s", logged)
 			}
 		})

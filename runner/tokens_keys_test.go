@@ -25,17 +25,24 @@ var ringKey = kvstore.Key("x", "token-keys")
 func TestEveryCallHasATokenThatIsGood(t *testing.T) {
 	var tokens []string
 	note := func(c tool.Call) { tokens = append(tokens, c.Token()) }
-	act := tool.Must(tool.Func(tool.Spec{Name: "act", Description: "a"}, func(ctx context.Context, in textIn) (tool.Result[textOut], error) {
-		note(tool.CallFrom(ctx))
-		return tool.Done(textOut(in)), nil
-	}))
+	act := tool.Must(tool.Func(tool.Spec{Name: "act", Description: "a"},
+		func(ctx context.Context, in textIn) (tool.Result[textOut], error) {
+			note(tool.CallFrom(ctx))
+			return tool.Done(textOut(in)), nil
+		}))
 	r := newRig(t, agent.Config{
 		Tools: []tool.Tool{act}, Concurrency: 1,
 		Interceptors: interceptor.Chain{
 			{Name: "layer", Tool: func(next interceptor.ToolHandler) interceptor.ToolHandler {
-				return func(ctx context.Context, c tool.Call) (tool.Execution, error) { note(c); return next(ctx, c) }
+				return func(ctx context.Context, c tool.Call) (tool.Execution, error) {
+					note(c)
+					return next(ctx, c)
+				}
 			}},
-			interceptor.Approval(&interceptor.ApprovalOptions{Prompt: func(c tool.Call) string { note(c); return "Run it?" }}),
+			interceptor.Approval(&interceptor.ApprovalOptions{Prompt: func(c tool.Call) string {
+				note(c)
+				return "Run it?"
+			}}),
 		},
 		Model: messages(calls("act", `{"text":"a"}`), says("Done.")),
 	}, nil)
@@ -70,7 +77,8 @@ func TestHeadWithoutAKeyGetsTheOldest(t *testing.T) {
 	for range 3 {
 		must(t, r.RotateTokenKeys(t.Context(), user, nil))
 	}
-	ring, err := r.store.RotateTokenKeys(t.Context(), r.store.Now().Add(time.Hour)) // all but the newest go
+	// all but the newest go
+	ring, err := r.store.RotateTokenKeys(t.Context(), r.store.Now().Add(time.Hour))
 	must(t, err)
 	r.restart()
 	r.answer(runner.Approve(p.ID, "grace", "")).finished(event.FinishPaused)
@@ -84,14 +92,18 @@ func TestHeadWithoutAKeyGetsTheOldest(t *testing.T) {
 func TestKeyRetiresWhileABodyRuns(t *testing.T) {
 	var r *rig
 	var tokens []string
-	act := tool.Must(tool.Func(tool.Spec{Name: "act", Description: "a"}, func(ctx context.Context, in textIn) (tool.Result[textOut], error) {
-		c := tool.CallFrom(ctx)
-		tokens = append(tokens, c.Token())
-		must(t, r.RotateTokenKeys(ctx, user, &runner.RotateOptions{Retire: time.Now().Add(time.Hour)}))
-		tokens = append(tokens, c.Token())
-		return tool.Done(textOut(in)), nil
-	}))
-	r = newRig(t, agent.Config{Tools: []tool.Tool{act}, Model: messages(calls("act", `{"text":"a"}`), says("Done."))}, nil)
+	act := tool.Must(tool.Func(tool.Spec{Name: "act", Description: "a"},
+		func(ctx context.Context, in textIn) (tool.Result[textOut], error) {
+			c := tool.CallFrom(ctx)
+			tokens = append(tokens, c.Token())
+			must(t, r.RotateTokenKeys(ctx, user,
+				&runner.RotateOptions{Retire: time.Now().Add(time.Hour)}))
+			tokens = append(tokens, c.Token())
+			return tool.Done(textOut(in)), nil
+		}))
+	r = newRig(t, agent.Config{
+		Tools: []tool.Tool{act}, Model: messages(calls("act", `{"text":"a"}`), says("Done.")),
+	}, nil)
 	r.say("Go.").finished(event.FinishStop)
 	for i, want := range []error{runner.ErrBadToken, nil} {
 		if _, err := r.ReadToken(t.Context(), tokens[i]); !errors.Is(err, want) {
@@ -104,30 +116,43 @@ func TestKeyRetiresWhileABodyRuns(t *testing.T) {
 // What the model said is kept, and goes on when there is a key again.
 func TestNoKeyNoCall(t *testing.T) {
 	var entered atomic.Int32
-	act := tool.Must(tool.Func(tool.Spec{Name: "act", Description: "a"}, func(ctx context.Context, in textIn) (tool.Result[textOut], error) {
-		entered.Add(1)
-		if tool.CallFrom(ctx).Token() == "" {
-			t.Error("a body has no token")
-		}
-		return tool.Done(textOut(in)), nil
-	}))
+	act := tool.Must(tool.Func(tool.Spec{Name: "act", Description: "a"},
+		func(ctx context.Context, in textIn) (tool.Result[textOut], error) {
+			entered.Add(1)
+			if tool.CallFrom(ctx).Token() == "" {
+				t.Error("a body has no token")
+			}
+			return tool.Done(textOut(in)), nil
+		}))
 	asked := 0
 	script := messages(calls("act", `{"text":"a"}`), says("Done."))
 	r := newRig(t, agent.Config{
-		Tools: []tool.Tool{act}, Model: modelFunc(func(in llm.Request) []llm.Event { asked++; return script(in) }),
-		Interceptors: interceptor.Chain{{Name: "layer", Tool: func(next interceptor.ToolHandler) interceptor.ToolHandler {
-			return func(ctx context.Context, c tool.Call) (tool.Execution, error) { entered.Add(1); return next(ctx, c) }
-		}}},
+		Tools: []tool.Tool{act}, Model: modelFunc(func(in llm.Request) []llm.Event {
+			asked++
+			return script(in)
+		}),
+		Interceptors: interceptor.Chain{{Name: "layer",
+			Tool: func(next interceptor.ToolHandler) interceptor.ToolHandler {
+				return func(ctx context.Context, c tool.Call) (tool.Execution, error) {
+					entered.Add(1)
+					return next(ctx, c)
+				}
+			}}},
 	}, nil)
-	for _, ring := range []string{`{"v":1,"keys":[{"id":1,"secret":"","created":"2026-01-01T00:00:00Z"}]}`, `{"v":1,"keys":[{"id":1,"secret":"AAAA"}]}`} {
-		_, err := r.kv.Apply(t.Context(), kvstore.Batch{Puts: []kvstore.Put{{Key: ringKey, Value: []byte(ring)}}})
+	for _, ring := range []string{
+		`{"v":1,"keys":[{"id":1,"secret":"","created":"2026-01-01T00:00:00Z"}]}`,
+		`{"v":1,"keys":[{"id":1,"secret":"AAAA"}]}`,
+	} {
+		_, err := r.kv.Apply(t.Context(),
+			kvstore.Batch{Puts: []kvstore.Put{{Key: ringKey, Value: []byte(ring)}}})
 		must(t, err)
 		if s := r.say("Go."); !errors.Is(s.err, session.ErrCorrupt) {
 			t.Errorf("the run ended with %v", s.err)
 		}
 	}
 	if entered.Load() > 0 || asked != 1 {
-		t.Errorf("%d times code of others was entered, and the model was asked %d times", entered.Load(), asked)
+		t.Errorf("%d times code of others was entered, and the model was asked %d times",
+			entered.Load(), asked)
 	}
 	_, err := r.kv.Apply(t.Context(), kvstore.Batch{Deletes: [][]byte{ringKey}})
 	must(t, err)
@@ -141,7 +166,9 @@ func TestNoKeyNoCall(t *testing.T) {
 func TestKeysFromTheProgram(t *testing.T) {
 	var tokens []string
 	secret := bytes.Repeat([]byte("k"), 32)
-	given := []session.TokenKey{{ID: 7, Secret: secret}, {ID: 3, Secret: bytes.Repeat([]byte("n"), 40)}}
+	given := []session.TokenKey{
+		{ID: 7, Secret: secret}, {ID: 3, Secret: bytes.Repeat([]byte("n"), 40)},
+	}
 	config := agent.Config{
 		Tools: []tool.Tool{tokenTool(tool.Idempotent, &tokens)},
 		Model: messages(calls("job", `{}`), says("Done.")),
@@ -161,7 +188,9 @@ func TestKeysFromTheProgram(t *testing.T) {
 		t.Errorf("the program's keys are rotated in the store, with %v", err)
 	}
 	// The other key verifies; of one that is taken away no token is good.
-	r.o.runner.TokenKeys = []session.TokenKey{{ID: 3, Secret: bytes.Repeat([]byte("n"), 40)}, {ID: 8, Secret: secret}}
+	r.o.runner.TokenKeys = []session.TokenKey{
+		{ID: 3, Secret: bytes.Repeat([]byte("n"), 40)}, {ID: 8, Secret: secret},
+	}
 	r.restart()
 	_, err = r.ReadToken(t.Context(), tokens[0])
 	must(t, err)
@@ -173,7 +202,8 @@ func TestKeysFromTheProgram(t *testing.T) {
 	r.answer(runner.Complete(p.ID, "ci", text("v"))).finished(event.FinishStop)
 
 	for name, keys := range map[string][]session.TokenKey{
-		"none": {}, "no id": {{Secret: secret}}, "a short secret": {{ID: 1, Secret: secret[:31]}}, "no secret": {{ID: 1}},
+		"none": {}, "no id": {{Secret: secret}}, "a short secret": {{ID: 1, Secret: secret[:31]}},
+		"no secret":    {{ID: 1}},
 		"one id twice": {{ID: 1, Secret: secret}, {ID: 1, Secret: secret}},
 	} {
 		if _, err := runner.New(nil, r.public, &runner.Options{TokenKeys: keys}); err == nil {

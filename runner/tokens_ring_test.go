@@ -46,7 +46,8 @@ func TestKeysRetire(t *testing.T) {
 	if _, err := r.ReadToken(t.Context(), tokens[0]); !errors.Is(err, runner.ErrBadToken) {
 		t.Errorf("of a key that is retired: %v", err)
 	}
-	minted := r.mint(runner.Grant{Session: chat, Pause: p.ID, Permits: []tool.Permit{tool.PermitComplete}})
+	minted := r.mint(runner.Grant{Session: chat, Pause: p.ID,
+		Permits: []tool.Permit{tool.PermitComplete}})
 
 	// By itself a key retires when every token that it signed has expired.
 	cl.pass(366 * 24 * time.Hour)
@@ -67,7 +68,8 @@ func TestKeysRetire(t *testing.T) {
 	if ring, err = r.store.TokenKeys(t.Context()); err != nil || len(ring) != 1 {
 		t.Errorf("after all were retired the ring has %v, %v", ring, err)
 	}
-	if shown := fmt.Sprintf("%v %+v %#v", ring, ring, ring[0]); strings.Contains(shown, fmt.Sprint(ring[0].Secret[:8])) {
+	if shown := fmt.Sprintf("%v %+v %#v", ring, ring, ring[0]); strings.Contains(shown,
+		fmt.Sprint(ring[0].Secret[:8])) {
 		t.Errorf("a key that is printed shows its secret: %s", shown)
 	}
 }
@@ -96,9 +98,11 @@ func TestRetireNow(t *testing.T) {
 		"a time before the key's end": {2 * time.Minute, 0, false},
 	} {
 		slow = 0
-		leaked := r.mint(runner.Grant{Session: chat, Pause: job, Permits: []tool.Permit{tool.PermitComplete}})
+		leaked := r.mint(runner.Grant{Session: chat, Pause: job,
+			Permits: []tool.Permit{tool.PermitComplete}})
 		slow = test.slow
-		must(t, r.RotateTokenKeys(t.Context(), user, &runner.RotateOptions{Retire: cl.now().Add(-test.ago)}))
+		must(t, r.RotateTokenKeys(t.Context(), user,
+			&runner.RotateOptions{Retire: cl.now().Add(-test.ago)}))
 		if _, err := r.ReadToken(t.Context(), leaked); errors.Is(err, runner.ErrBadToken) != test.retired {
 			t.Errorf("%s: the leaked key's token gives %v", name, err)
 		}
@@ -110,7 +114,9 @@ func TestRetireNow(t *testing.T) {
 // and told late.
 type lateRing struct {
 	kvstore.Exclusive
-	get, apply chan chan struct{} // one that finds a channel here says on it that it is done, and waits there to be let go
+	// one that finds a channel here says on it that it is done, and waits there
+	// to be let go
+	get, apply chan chan struct{}
 }
 
 func (l *lateRing) Get(ctx context.Context, key []byte) (kvstore.Entry, error) {
@@ -130,7 +136,8 @@ func (l *lateRing) Apply(ctx context.Context, b kvstore.Batch) (kvstore.Revision
 }
 
 func newLateRing(kv kvstore.Store) *lateRing {
-	return &lateRing{kv.(kvstore.Exclusive), make(chan chan struct{}, 1), make(chan chan struct{}, 1)}
+	return &lateRing{kv.(kvstore.Exclusive), make(chan chan struct{}, 1),
+		make(chan chan struct{}, 1)}
 }
 
 func held(by chan chan struct{}) {
@@ -147,10 +154,14 @@ func held(by chan chan struct{}) {
 func TestRotationThatOvertakesAnother(t *testing.T) {
 	for name, overtaken := range map[string]func(*rig, *lateRing) (chan chan struct{}, func()){
 		"a look at the ring": func(r *rig, late *lateRing) (chan chan struct{}, func()) {
-			return late.get, func() { _, _ = r.ReadToken(context.Background(), sealed(r.t, `{"k":99}`)) }
+			return late.get, func() {
+				_, _ = r.ReadToken(context.Background(), sealed(r.t, `{"k":99}`))
+			}
 		},
 		"a rotation": func(r *rig, late *lateRing) (chan chan struct{}, func()) {
-			return late.apply, func() { must(r.t, r.RotateTokenKeys(context.Background(), user, nil)) }
+			return late.apply, func() {
+				must(r.t, r.RotateTokenKeys(context.Background(), user, nil))
+			}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -160,9 +171,13 @@ func TestRotationThatOvertakesAnother(t *testing.T) {
 				r := newRig(t, agent.Config{
 					Tools: []tool.Tool{waiting("job", tool.Once, &n)},
 					Model: messages(calls("job", `{"text":"j"}`), says("I see.")),
-				}, &rigOptions{memory: true, wrap: func(kv kvstore.Store) kvstore.Store { late = newLateRing(kv); return late }})
+				}, &rigOptions{memory: true, wrap: func(kv kvstore.Store) kvstore.Store {
+					late = newLateRing(kv)
+					return late
+				}})
 				job := r.say("Go.").finished(event.FinishPaused).pause("job").ID
-				leaked := r.mint(runner.Grant{Session: chat, Pause: job, Permits: []tool.Permit{tool.PermitComplete}})
+				leaked := r.mint(runner.Grant{Session: chat, Pause: job,
+					Permits: []tool.Permit{tool.PermitComplete}})
 				time.Sleep(2 * time.Second) // in the bubble: the ring may be read again
 
 				held := make(chan struct{})
@@ -171,13 +186,15 @@ func TestRotationThatOvertakesAnother(t *testing.T) {
 				over := make(chan struct{})
 				go func() { defer close(over); do() }()
 				<-held // it has seen the old ring
-				must(t, r.RotateTokenKeys(t.Context(), user, &runner.RotateOptions{Retire: time.Now()}))
+				must(t, r.RotateTokenKeys(t.Context(), user,
+					&runner.RotateOptions{Retire: time.Now()}))
 				held <- struct{}{}
 				<-over
 				if _, err := r.ReadToken(t.Context(), leaked); !errors.Is(err, runner.ErrBadToken) {
 					t.Errorf("the token of a key that was retired: %v", err)
 				}
-				fresh := r.mint(runner.Grant{Session: chat, Pause: job, Permits: []tool.Permit{tool.PermitComplete}})
+				fresh := r.mint(runner.Grant{Session: chat, Pause: job,
+					Permits: []tool.Permit{tool.PermitComplete}})
 				_, err := r.another().ReadToken(t.Context(), fresh)
 				must(t, err)
 			})
@@ -197,7 +214,9 @@ func (r *rig) fillRing(n int) {
 	}
 	value, err := json.Marshal(map[string]any{"v": 1, "keys": keys})
 	must(r.t, err)
-	_, err = r.kv.Apply(r.t.Context(), kvstore.Batch{Puts: []kvstore.Put{{Key: ringKey, Value: value}}})
+	_, err = r.kv.Apply(r.t.Context(), kvstore.Batch{
+		Puts: []kvstore.Put{{Key: ringKey, Value: value}},
+	})
 	must(r.t, err)
 }
 
@@ -253,20 +272,25 @@ func TestUnknownKeysAreCheap(t *testing.T) {
 		other := r.another()
 		must(t, other.RotateTokenKeys(t.Context(), user, nil))
 		theirs, err := other.MintToken(t.Context(), runner.Grant{
-			Session: chat, Pause: r.transcript().Pending[0].ID, Permits: []tool.Permit{tool.PermitComplete}}, user)
+			Session: chat, Pause: r.transcript().Pending[0].ID,
+			Permits: []tool.Permit{tool.PermitComplete}}, user)
 		must(t, err)
 
 		time.Sleep(2 * time.Second) // in the bubble
 		begun = reads.n.Load()
 		forged := make([]string, 50)
 		for i := range forged {
-			forged[i] = sealed(t, fmt.Sprintf(`{"k":%d,"s":"chat-1","c":"c","p":1,"o":["complete"],"e":9999999999}`, 100+i))
-			if _, err := r.ReadToken(t.Context(), forged[i]); !errors.Is(err, runner.ErrBadToken) && !errors.Is(err, session.ErrNotYetKnown) {
+			forged[i] = sealed(t,
+				fmt.Sprintf(`{"k":%d,"s":"chat-1","c":"c","p":1,"o":["complete"],"e":9999999999}`,
+					100+i))
+			if _, err := r.ReadToken(t.Context(), forged[i]); !errors.Is(err, runner.ErrBadToken) &&
+				!errors.Is(err, session.ErrNotYetKnown) {
 				t.Errorf("a token of an unknown key: %v", err)
 			}
 		}
 		for _, k := range []int{-1, 0} {
-			if _, err := r.ReadToken(t.Context(), sealed(t, fmt.Sprintf(`{"k":%d}`, k))); !errors.Is(err, runner.ErrBadToken) {
+			if _, err := r.ReadToken(t.Context(),
+				sealed(t, fmt.Sprintf(`{"k":%d}`, k))); !errors.Is(err, runner.ErrBadToken) {
 				t.Errorf("a token of key %d: %v", k, err)
 			}
 		}
@@ -301,7 +325,8 @@ func TestRingThatCannotBeReadForAWhile(t *testing.T) {
 			wg.Go(func() {
 				_, err := r.ReadToken(t.Context(), tokens[0])
 				if i%2 == 0 && want != nil {
-					_, err = r.MintToken(t.Context(), runner.Grant{Session: chat, Pause: p.ID, Permits: []tool.Permit{tool.PermitFail}}, user)
+					_, err = r.MintToken(t.Context(), runner.Grant{Session: chat, Pause: p.ID,
+						Permits: []tool.Permit{tool.PermitFail}}, user)
 				}
 				if (err == nil) != (want == nil) || errors.Is(err, runner.ErrBadToken) {
 					t.Errorf("it is judged, with %v", err)
@@ -312,7 +337,8 @@ func TestRingThatCannotBeReadForAWhile(t *testing.T) {
 	}
 	all(errAway)
 	reads.broken.Store(false)
-	_, err := r.MintToken(t.Context(), runner.Grant{Session: chat, Pause: p.ID, Permits: []tool.Permit{tool.PermitFail}}, user)
+	_, err := r.MintToken(t.Context(), runner.Grant{Session: chat, Pause: p.ID,
+		Permits: []tool.Permit{tool.PermitFail}}, user)
 	must(t, err) // a new token doesn't wait for the next second
 	before := reads.n.Load()
 	all(nil)
@@ -326,5 +352,6 @@ var errAway = errors.New("the disk is away")
 // sealed is claims with a signature that no key has made.
 func sealed(t *testing.T, claims string) string {
 	t.Helper()
-	return "f2." + base64.RawURLEncoding.EncodeToString([]byte(claims)) + "." + base64.RawURLEncoding.EncodeToString(make([]byte, 32))
+	return "f2." + base64.RawURLEncoding.EncodeToString([]byte(claims)) + "." +
+		base64.RawURLEncoding.EncodeToString(make([]byte, 32))
 }

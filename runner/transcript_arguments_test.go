@@ -20,10 +20,11 @@ func lister(ran *[]string) tool.Tool {
 	type in struct {
 		IDs []int `json:"ids"`
 	}
-	return tool.Must(tool.Func(tool.Spec{Name: "list"}, func(ctx context.Context, v in) (tool.Result[int], error) {
-		*ran = append(*ran, string(tool.CallFrom(ctx).Arguments))
-		return tool.Done(len(v.IDs)), nil
-	}))
+	return tool.Must(tool.Func(tool.Spec{Name: "list"},
+		func(ctx context.Context, v in) (tool.Result[int], error) {
+			*ran = append(*ran, string(tool.CallFrom(ctx).Arguments))
+			return tool.Done(len(v.IDs)), nil
+		}))
 }
 
 // Arguments that a model encoded twice: the approver sees the form that runs,
@@ -33,10 +34,12 @@ func TestArgumentsThatWereEncodedTwice(t *testing.T) {
 		t.Run(asked, func(t *testing.T) {
 			var ran []string
 			gates := interceptor.Chain{
-				interceptor.Approval(&interceptor.ApprovalOptions{Name: "first"}), interceptor.Approval(&interceptor.ApprovalOptions{Name: "second"}),
+				interceptor.Approval(&interceptor.ApprovalOptions{Name: "first"}),
+				interceptor.Approval(&interceptor.ApprovalOptions{Name: "second"}),
 			}
 			r := newRig(t, agent.Config{
-				Tools: []tool.Tool{lister(&ran)}, Interceptors: gates, Model: fakellm.New(fakellm.Calls("list", asked), fakellm.Says("Done.")),
+				Tools: []tool.Tool{lister(&ran)}, Interceptors: gates,
+				Model: fakellm.New(fakellm.Calls("list", asked), fakellm.Says("Done.")),
 			}, nil)
 			run := r.say("Go.")
 			for range gates {
@@ -87,7 +90,8 @@ func TestArgumentsAreStrict(t *testing.T) {
 			t.Errorf("%s: %s", args, refused.Output)
 		}
 		if n.get("look") != 1 {
-			t.Errorf("%s: the body was entered %d times, not once, by the sibling", args, n.get("look"))
+			t.Errorf("%s: the body was entered %d times, not once, by the sibling",
+				args, n.get("look"))
 		}
 		r.acceptable()
 	}
@@ -100,7 +104,8 @@ func TestNoArguments(t *testing.T) {
 			n.add("now")
 			return tool.Done("12:00"), nil
 		}))
-	for _, args := range []string{"", `""`, "null", `"null"`, " ", "{}", "\uFEFF{}", "```\n{}\n```"} {
+	for _, args := range []string{"", `""`, "null", `"null"`, " ", "{}",
+		"\uFEFF{}", "```\n{}\n```"} {
 		r := newRig(t, agent.Config{
 			Tools: []tool.Tool{none, instant("look", tool.ReadOnly, &n)},
 			Model: messages(calls("now", args, "look", args), says("Done.")),
@@ -110,8 +115,10 @@ func TestNoArguments(t *testing.T) {
 			switch {
 			case res.Result.Name == "now" && res.Status != event.Done:
 				t.Errorf("%q: %s", args, res.Result.Output)
-			case res.Result.Name == "look" && (res.Status != event.Failed || !strings.Contains(string(res.Result.Output), "text")):
-				t.Errorf("%q: a tool that requires text settled as %s with %s", args, res.Status, res.Result.Output)
+			case res.Result.Name == "look" && (res.Status != event.Failed ||
+				!strings.Contains(string(res.Result.Output), "text")):
+				t.Errorf("%q: a tool that requires text settled as %s with %s", args,
+					res.Status, res.Result.Output)
 			}
 		}
 		if got := string(r.transcript().History[1].ToolCalls()[0].Arguments); got != "{}" {
@@ -129,7 +136,9 @@ func TestNoArguments(t *testing.T) {
 // not stop.
 func TestUnknownNamesDoNotLoop(t *testing.T) {
 	var n counter
-	for _, name := range []string{"reed", "", "Look", strings.Repeat("x", 300), "look.er/s", "look\n"} {
+	for _, name := range []string{
+		"reed", "", "Look", strings.Repeat("x", 300), "look.er/s", "look\n",
+	} {
 		r := newRig(t, agent.Config{
 			Limits: agent.Limits{Turns: 5},
 			Tools:  []tool.Tool{instant("look", tool.ReadOnly, &n)},
@@ -182,19 +191,23 @@ func TestNumbers(t *testing.T) {
 		t.Run(args, func(t *testing.T) {
 			var got numbers
 			var n counter
-			echo := tool.Must(tool.Func(tool.Spec{Name: "echo"}, func(_ context.Context, in numbers) (tool.Result[numbers], error) {
-				n.add("echo")
-				got = in
-				return tool.Done(in), nil
-			}))
+			echo := tool.Must(tool.Func(tool.Spec{Name: "echo"},
+				func(_ context.Context, in numbers) (tool.Result[numbers], error) {
+					n.add("echo")
+					got = in
+					return tool.Done(in), nil
+				}))
 			r := newRig(t, agent.Config{
-				Model: fakellm.New(fakellm.Calls("echo", args), fakellm.Says("I see.")), Tools: []tool.Tool{echo},
+				Model:        fakellm.New(fakellm.Calls("echo", args), fakellm.Says("I see.")),
+				Tools:        []tool.Tool{echo},
 				Interceptors: interceptor.Chain{interceptor.Approval(nil)},
 			}, nil)
 			run := r.say("Go.")
 			if len(run.end.Pending) == 0 {
 				res := of[event.Result](run.finished(event.FinishStop))
-				if text := string(res[0].Result.Output); want == "" || want[0] == '{' || res[0].Status != event.Failed || !strings.Contains(text, want) || strings.Contains(text, "json:") {
+				if text := string(res[0].Result.Output); want == "" || want[0] == '{' ||
+					res[0].Status != event.Failed || !strings.Contains(text, want) ||
+					strings.Contains(text, "json:") {
 					t.Errorf("it was refused: %s", text)
 				}
 				return
@@ -207,7 +220,8 @@ func TestNumbers(t *testing.T) {
 			r.answer(runner.ApproveEdited(p.ID, "bob", "", edited)).finished(event.FinishStop)
 			res := r.result(p.Call)
 			if want == "" { // 1.0 or 1e3: it may be taken for the integer that it is
-				want = map[int64]string{1: `{"id":1,"small":7}`, 1000: `{"id":1000,"small":7}`}[got.ID]
+				want = map[int64]string{1: `{"id":1,"small":7}`,
+					1000: `{"id":1000,"small":7}`}[got.ID]
 			}
 			if n.get("echo") != 1 || string(res.Output) != want {
 				t.Errorf("the body got %+v, and the model reads %s", got, res.Output)
@@ -223,7 +237,8 @@ func TestUnknownToolPassesNoLayer(t *testing.T) {
 	var n counter
 	var asked []string
 	r := newRig(t, agent.Config{
-		Model: fakellm.New(fakellm.Calls("nosuch", `{}`).And("ok", `{"text":"a"}`).And("ok", `{`).And("ok", `{"text":"b"}`), fakellm.Says("I see.")),
+		Model: fakellm.New(fakellm.Calls("nosuch", `{}`).And("ok", `{"text":"a"}`).And("ok",
+			`{`).And("ok", `{"text":"b"}`), fakellm.Says("I see.")),
 		Tools: []tool.Tool{instant("ok", tool.Once, &n)}, Concurrency: 1,
 		Interceptors: interceptor.Chain{interceptor.Approval(&interceptor.ApprovalOptions{Policy: func(_ context.Context, c tool.Call) (interceptor.Verdict, error) {
 			asked = append(asked, c.Tool+string(c.Arguments))
@@ -234,7 +249,8 @@ func TestUnknownToolPassesNoLayer(t *testing.T) {
 	if got := strings.Join(asked, " "); got != `ok{"text":"a"} ok{"text":"b"}` || n.get("ok") != 2 {
 		t.Errorf("the policy was asked about %s; ok was entered %d times", got, n.get("ok"))
 	}
-	if res := of[event.Result](run); len(res) != 4 || !strings.Contains(string(res[0].Result.Output), "The tools are: ok.") {
+	if res := of[event.Result](run); len(res) != 4 ||
+		!strings.Contains(string(res[0].Result.Output), "The tools are: ok.") {
 		t.Errorf("the results are %v", res)
 	}
 	r.acceptable()

@@ -21,13 +21,17 @@ import (
 func TestStoredTranscriptIsAcceptable(t *testing.T) {
 	var n counter
 	r := newRig(t, agent.Config{
-		Tools: []tool.Tool{waiting("deploy", tool.Idempotent, &n), instant("look", tool.ReadOnly, &n)},
-		Model: fakellm.New(fakellm.Calls("look", `{"text":"a"}`).And("nosuch", `{}`).And("deploy", `{"text":"j"}`), fakellm.Says("Done.")),
+		Tools: []tool.Tool{
+			waiting("deploy", tool.Idempotent, &n), instant("look", tool.ReadOnly, &n),
+		},
+		Model: fakellm.New(fakellm.Calls("look", `{"text":"a"}`).And("nosuch", `{}`).And("deploy",
+			`{"text":"j"}`), fakellm.Says("Done.")),
 	}, nil)
 	p := r.say("Go.").finished(event.FinishPaused).pause("deploy")
 	history := r.transcript().History
 	if last := history[len(history)-1]; last.Role != llm.RoleAssistant {
-		t.Errorf("while the turn is open, a message of %s is stored behind the one that asked", last.Role)
+		t.Errorf("while the turn is open, a message of %s is stored behind the one that asked",
+			last.Role)
 	}
 	// Up to the last closed turn it is what a provider takes.
 	must(t, fakellm.Check(llm.Request{Messages: history[:len(history)-1]}))
@@ -45,12 +49,14 @@ func TestResultsAreInCallOrder(t *testing.T) {
 	var n counter
 	r := newRig(t, agent.Config{
 		Tools: []tool.Tool{waiting("job", tool.Idempotent, &n), instant("look", tool.ReadOnly, &n)},
-		Model: messages(calls("job", `{"text":"a"}`, "look", `{"text":"b"}`, "job", `{"text":"c"}`, "nosuch", `{}`), says("Done.")),
+		Model: messages(calls("job", `{"text":"a"}`, "look", `{"text":"b"}`, "job", `{"text":"c"}`,
+			"nosuch", `{}`), says("Done.")),
 	}, nil)
 	pending := r.say("Go.").finished(event.FinishPaused).end.Pending
 	r.answer(runner.Complete(pending[1].ID, "ci", text("third"))).finished(event.FinishPaused)
 	r.answer(runner.Complete(pending[0].ID, "ci", text("first"))).finished(event.FinishStop)
-	want := []string{"job " + string(text("first")), "look " + string(text("b")), "job " + string(text("third")), "nosuch "}
+	want := []string{"job " + string(text("first")), "look " + string(text("b")),
+		"job " + string(text("third")), "nosuch "}
 	for i, p := range r.transcript().History[2].Parts {
 		res := p.(llm.ToolResult)
 		if got := res.Name + " " + string(res.Output); !strings.HasPrefix(got, want[i]) {
@@ -99,7 +105,8 @@ func TestProviderIDsDoNoHarm(t *testing.T) {
 		if len(seen) == 4 { // the third turn waits: what answered the first is a duplicate of that
 			res, err := r.Resume(t.Context(), chat, first)
 			must(t, err)
-			if !res.Receipts[0].Duplicate || res.Receipts[0].Call != first.Pause[:strings.IndexByte(first.Pause, '.')] {
+			if !res.Receipts[0].Duplicate ||
+				res.Receipts[0].Call != first.Pause[:strings.IndexByte(first.Pause, '.')] {
 				t.Errorf("the old answer got %+v", res.Receipts[0])
 			}
 		}
@@ -116,7 +123,8 @@ func TestBytesArriveUnchanged(t *testing.T) {
 	}
 	const args = `{"id":9007199254740993,"big":18446744073709551615,"text":"<a href=\"x\">&amp;</a>"}`
 	var got []in
-	echo := tool.Must(tool.Func(tool.Spec{Name: "echo", Description: "e", Effect: tool.Idempotent, MayPause: true},
+	echo := tool.Must(tool.Func(tool.Spec{Name: "echo", Description: "e",
+		Effect: tool.Idempotent, MayPause: true},
 		func(_ context.Context, v in) (tool.Result[in], error) {
 			got = append(got, v)
 			if len(got) == 1 {
@@ -126,11 +134,12 @@ func TestBytesArriveUnchanged(t *testing.T) {
 		}))
 	var sent []string
 	script := messages(calls("echo", args), calls("echo", args), says("Done."))
-	r := newRig(t, agent.Config{Tools: []tool.Tool{echo}, Model: modelFunc(func(req llm.Request) []llm.Event {
-		b, _ := req.Messages[len(req.Messages)-1].AppendJSON(nil)
-		sent = append(sent, string(b))
-		return script(req)
-	})}, nil)
+	r := newRig(t, agent.Config{Tools: []tool.Tool{echo},
+		Model: modelFunc(func(req llm.Request) []llm.Event {
+			b, _ := req.Messages[len(req.Messages)-1].AppendJSON(nil)
+			sent = append(sent, string(b))
+			return script(req)
+		})}, nil)
 	p := r.say("Go.").finished(event.FinishPaused).pause("echo")
 	r.restart()
 	if string(p.Arguments) != args {
@@ -154,10 +163,12 @@ func TestWhatNoProviderParsesIsReplaced(t *testing.T) {
 	var n counter
 	r := newRig(t, agent.Config{
 		Tools: []tool.Tool{waiting("job", tool.Idempotent, &n), instant("look", tool.ReadOnly, &n)},
-		Model: messages(append(calls("look", `{"text":"\ud800 and \\ud800"}`, "job", `{"text":"j"}`), llm.Text{Text: "a\xffb"}), says("Done.")),
+		Model: messages(append(calls("look", `{"text":"\ud800 and \\ud800"}`,
+			"job", `{"text":"j"}`), llm.Text{Text: "a\xffb"}), says("Done.")),
 	}, nil)
 	p := r.say("Go \xff.").finished(event.FinishPaused).pause("job")
-	r.answer(runner.Complete(p.ID, "ci", json.RawMessage("{\"text\":\"\\udfff\xff\"}"))).finished(event.FinishStop)
+	r.answer(runner.Complete(p.ID, "ci",
+		json.RawMessage("{\"text\":\"\\udfff\xff\"}"))).finished(event.FinishStop)
 	b, err := json.Marshal(r.transcript().History)
 	must(t, err)
 	var stored []llm.Message
@@ -168,7 +179,8 @@ func TestWhatNoProviderParsesIsReplaced(t *testing.T) {
 	if got := stored[1].Text(); got != "a\uFFFDb" {
 		t.Errorf("the model said %q", got)
 	}
-	if got := string(stored[1].ToolCalls()[0].Arguments); got != `{"text":"\ufffd and \\ud800"}` && got != "{\"text\":\"\uFFFD and \\\\ud800\"}" {
+	if got := string(stored[1].ToolCalls()[0].Arguments); got != `{"text":"\ufffd and \\ud800"}` &&
+		got != "{\"text\":\"\uFFFD and \\\\ud800\"}" {
 		t.Errorf("the arguments are %s", got)
 	}
 	r.acceptable()
@@ -195,41 +207,54 @@ func TestResultsReachTheModelUnescaped(t *testing.T) {
 func TestWhatModelsSayIsAcceptable(t *testing.T) {
 	look := llm.ToolCall{Name: "look", Arguments: text("a")}
 	for name, parts := range map[string][]llm.Part{
-		"nothing":                      {},
-		"an empty text":                {llm.Text{}},
-		"white space":                  {llm.Text{Text: " \n"}},
-		"white space and a call":       {llm.Text{Text: " \n"}, look},
-		"reasoning only":               {llm.Reasoning{Text: "Hm."}},
-		"a result of its own":          {llm.ToolResult{Call: "c1", Name: "look", Output: text("a")}},
-		"a result and a call":          {llm.ToolResult{Call: "c1", Name: "look", Output: text("a")}, look},
-		"a picture":                    {llm.Media{MediaType: "image/png", Data: []byte{1}}},
-		"a picture without data":       {llm.Media{MediaType: "image/png"}},
-		"a part without a type":        {llm.Unknown{Type: "", Raw: []byte(`{}`)}},
-		"something opaque":             {llm.Opaque{Native: llm.Native{Provider: "acme", Data: []byte(`{"a":1}`)}}},
+		"nothing":                {},
+		"an empty text":          {llm.Text{}},
+		"white space":            {llm.Text{Text: " \n"}},
+		"white space and a call": {llm.Text{Text: " \n"}, look},
+		"reasoning only":         {llm.Reasoning{Text: "Hm."}},
+		"a result of its own":    {llm.ToolResult{Call: "c1", Name: "look", Output: text("a")}},
+		"a result and a call":    {llm.ToolResult{Call: "c1", Name: "look", Output: text("a")}, look},
+		"a picture":              {llm.Media{MediaType: "image/png", Data: []byte{1}}},
+		"a picture without data": {llm.Media{MediaType: "image/png"}},
+		"a part without a type":  {llm.Unknown{Type: "", Raw: []byte(`{}`)}},
+		"something opaque": {
+			llm.Opaque{Native: llm.Native{Provider: "acme", Data: []byte(`{"a":1}`)}},
+		},
 		"an opaque part without data":  {llm.Opaque{}},
 		"an unknown part without data": {llm.Unknown{Type: "new"}},
-		"opaque data that is no JSON":  {llm.Opaque{Native: llm.Native{Provider: "acme", Data: []byte(`{`)}}},
-		"native data that is no JSON":  {llm.Text{Text: "a", Native: &llm.Native{Provider: "acme", Data: []byte("\xff")}}},
-		"two calls with one id":        {look, look},
-		"a call without arguments":     {llm.ToolCall{Name: "look"}},
-		"a call with an id of its own": {llm.ToolCall{ID: "mine", Name: "look", Arguments: text("a")}},
-		"a call without a name":        {llm.ToolCall{Arguments: text("a")}},
+		"opaque data that is no JSON": {
+			llm.Opaque{Native: llm.Native{Provider: "acme", Data: []byte(`{`)}},
+		},
+		"native data that is no JSON": {
+			llm.Text{Text: "a", Native: &llm.Native{Provider: "acme", Data: []byte("\xff")}},
+		},
+		"two calls with one id":    {look, look},
+		"a call without arguments": {llm.ToolCall{Name: "look"}},
+		"a call with an id of its own": {
+			llm.ToolCall{ID: "mine", Name: "look", Arguments: text("a")},
+		},
+		"a call without a name": {llm.ToolCall{Arguments: text("a")}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var n counter
 			r := newRig(t, agent.Config{
-				Model: messages(parts, says("Well."), says("Hello."), says("Hello.")), Tools: []tool.Tool{instant("look", tool.Once, &n)},
+				Model: messages(parts, says("Well."), says("Hello."), says("Hello.")),
+				Tools: []tool.Tool{instant("look", tool.Once, &n)},
 				Retry: agent.Retry{Failures: -1},
 			}, nil)
 			run := r.say("Go.")
-			if (run.end.Finish == event.FinishFailed) != (run.err != nil) || run.err != nil && r.transcript().Finish != event.FinishFailed {
-				t.Errorf("the run ended as %q with %v; the session is shown as %q", run.end.Finish, run.err, r.transcript().Finish)
+			if (run.end.Finish == event.FinishFailed) != (run.err != nil) || run.err != nil &&
+				r.transcript().Finish != event.FinishFailed {
+				t.Errorf("the run ended as %q with %v; the session is shown as %q", run.end.Finish,
+					run.err, r.transcript().Finish)
 			}
 			r.acceptable()
 			r.restart()
 			r.acceptable()
 			if run.err == nil {
-				r.say("Hello?").finished(run.end.Finish) // of a message with nothing in it nothing is stored: the model says it again
+				// of a message with nothing in it nothing is stored: the model
+				// says it again
+				r.say("Hello?").finished(run.end.Finish)
 				r.acceptable()
 			}
 		})
@@ -240,12 +265,17 @@ func TestWhatModelsSayIsAcceptable(t *testing.T) {
 // refused before it is stored, and leaves no session.
 func TestWhatUsersSayIsAcceptable(t *testing.T) {
 	for name, parts := range map[string][]llm.Part{
-		"nothing": {}, "an empty text": {llm.Text{}}, "white space": {llm.Text{Text: " \n"}}, "a blank beside a word": {llm.Text{Text: "Hi."}, llm.Text{}},
-		"a picture without data": {llm.Media{MediaType: "image/png"}}, "a picture without a type": {llm.Media{Data: []byte{1}}},
-		"a call": {llm.ToolCall{Name: "look"}}, "a result": {llm.ToolResult{Call: "c1"}}, "reasoning": {llm.Reasoning{Text: "Hm."}}, "nil": {nil},
+		"nothing": {}, "an empty text": {llm.Text{}}, "white space": {llm.Text{Text: " \n"}},
+		"a blank beside a word":    {llm.Text{Text: "Hi."}, llm.Text{}},
+		"a picture without data":   {llm.Media{MediaType: "image/png"}},
+		"a picture without a type": {llm.Media{Data: []byte{1}}},
+		"a call":                   {llm.ToolCall{Name: "look"}},
+		"a result":                 {llm.ToolResult{Call: "c1"}},
+		"reasoning":                {llm.Reasoning{Text: "Hm."}}, "nil": {nil},
 	} {
 		r := newRig(t, agent.Config{Model: fakellm.Echo()}, &rigOptions{memory: true})
-		run := watch(t, r.Run(t.Context(), user, chat, llm.Message{Role: llm.RoleUser, Parts: parts}, nil))
+		run := watch(t, r.Run(t.Context(), user, chat,
+			llm.Message{Role: llm.RoleUser, Parts: parts}, nil))
 		if !errors.Is(run.err, session.ErrInvalidMessage) {
 			t.Errorf("%s: %v", name, run.err)
 		}
@@ -255,12 +285,15 @@ func TestWhatUsersSayIsAcceptable(t *testing.T) {
 	}
 	r := newRig(t, agent.Config{Model: fakellm.Echo()}, &rigOptions{memory: true})
 	for _, role := range []llm.Role{"", llm.RoleAssistant, llm.RoleTool, "system"} {
-		if err := watch(t, r.Run(t.Context(), user, chat, llm.Message{Role: role, Parts: says("Hi.")}, nil)).err; !errors.Is(err, session.ErrInvalidMessage) {
+		if err := watch(t, r.Run(t.Context(), user, chat,
+			llm.Message{Role: role, Parts: says("Hi.")}, nil)).err; !errors.Is(err,
+			session.ErrInvalidMessage) {
 			t.Errorf("role %q: %v", role, err)
 		}
 	}
 	watch(t, r.Run(t.Context(), user, chat, llm.Message{Role: llm.RoleUser, Parts: []llm.Part{
-		llm.Text{Text: "Look at this."}, llm.Media{MediaType: "image/png", Data: []byte{1}}, llm.Media{MediaType: "image/png", URL: "https://example.com/a.png"},
+		llm.Text{Text: "Look at this."}, llm.Media{MediaType: "image/png", Data: []byte{1}},
+		llm.Media{MediaType: "image/png", URL: "https://example.com/a.png"},
 	}}, nil)).finished(event.FinishStop)
 	r.acceptable()
 }

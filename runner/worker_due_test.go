@@ -44,18 +44,24 @@ func TestBadSessionsHoldNobodyUp(t *testing.T) {
 			ids = append(ids, fmt.Sprint("good-", i))
 		}
 		for _, id := range ids {
-			p := watch(t, r.Run(t.Context(), user, id, llm.UserText(id), nil)).finished(event.FinishPaused).pause("job")
+			p := watch(t, r.Run(t.Context(), user, id,
+				llm.UserText(id), nil)).finished(event.FinishPaused).pause("job")
 			_, err := r.Resume(t.Context(), id, runner.Complete(p.ID, "ci", text("v")))
 			must(t, err)
 		}
 		for id, edit := range map[string]func(string) string{
 			"bad-corrupt": func(s string) string { return s[:len(s)-5] },
-			"bad-newer":   func(s string) string { return strings.Replace(s, `"v":1`, `"v":99`, 1) },
+			"bad-newer": func(s string) string {
+				return strings.Replace(s, `"v":1`, `"v":99`, 1)
+			},
 		} {
 			key := kvstore.Key("h", id)
 			e, err := kv.Get(t.Context(), key)
 			must(t, err)
-			_, err = kv.Apply(t.Context(), kvstore.Batch{Puts: []kvstore.Put{{Key: key, Value: []byte(edit(string(e.Value)))}}})
+			_, err = kv.Apply(t.Context(),
+				kvstore.Batch{
+					Puts: []kvstore.Put{{Key: key, Value: []byte(edit(string(e.Value)))}},
+				})
 			must(t, err)
 		}
 		busy, err := r.store.Drive(t.Context(), "bad-busy", nil)
@@ -98,18 +104,21 @@ func TestOneEndForEachRun(t *testing.T) {
 		r.say("Deploy.").finished(event.FinishPaused)
 		ag, err := agent.New(r.config)
 		must(t, err)
-		slow, err := runner.New(ag, public.NewStore(&scannedLate{Memory: r.engine.(*kvstore.Memory), release: release}, nil), r.o.runner)
+		slow, err := runner.New(ag, public.NewStore(&scannedLate{
+			Memory: r.engine.(*kvstore.Memory), release: release,
+		}, nil), r.o.runner)
 		must(t, err)
 		ends := make(chan event.Finish, 10)
 		ctx, cancel := context.WithCancel(t.Context())
 		var all sync.WaitGroup
 		for _, rn := range []*runner.Runner{slow, r.Runner} {
 			all.Go(func() {
-				_ = rn.Work(ctx, &runner.WorkOptions{OnEvent: func(_ string, ev event.Event, _ error) {
-					if ev, ok := ev.(event.End); ok {
-						ends <- ev.Finish
-					}
-				}})
+				_ = rn.Work(ctx,
+					&runner.WorkOptions{OnEvent: func(_ string, ev event.Event, _ error) {
+						if ev, ok := ev.(event.End); ok {
+							ends <- ev.Finish
+						}
+					}})
 			})
 		}
 		time.Sleep(2 * time.Hour) // the deadline passes, and both see what is due, one of them late
@@ -154,13 +163,15 @@ func TestOnlyAWorkerThatHasTheToolLooks(t *testing.T) {
 		after, err := r.store.Load(t.Context(), chat)
 		must(t, err)
 		if before.Epoch != after.Epoch || r.faults.Commits() != commits {
-			t.Errorf("%d drives and %d commits came of nothing", after.Epoch-before.Epoch, r.faults.Commits()-commits)
+			t.Errorf("%d drives and %d commits came of nothing", after.Epoch-before.Epoch,
+				r.faults.Commits()-commits)
 		}
 		r.config.Tools = with
 		works(t, r.another())
 		time.Sleep(time.Minute)
 		if got := r.transcript(); got.Finish != event.FinishStop || n.get("refund") != 1 {
-			t.Errorf("it is shown as %q; the body was entered %d times", got.Finish, n.get("refund"))
+			t.Errorf("it is shown as %q; the body was entered %d times",
+				got.Finish, n.get("refund"))
 		}
 	})
 }
@@ -189,7 +200,8 @@ func TestWorkerWarnsOfAgentsItDoesNotHave(t *testing.T) {
 		time.Sleep(2*time.Hour + 30*time.Minute)
 		cancel()
 		<-ended
-		if got := strings.Count(log.String(), "whose agent this worker doesn't have\" agent=ops"); got != 3 {
+		if got := strings.Count(log.String(),
+			"whose agent this worker doesn't have\" agent=ops"); got != 3 {
 			t.Errorf("it warned %d times: %s", got, log.String())
 		}
 	})
@@ -202,14 +214,16 @@ func TestWorkerWarnsOfWhatDeadDrivesHeld(t *testing.T) {
 		var log bytes.Buffer
 		var n counter
 		entered, leave := make(chan struct{}), make(chan struct{})
-		stuck := tool.Must(tool.Func(tool.Spec{Name: "stuck"}, func(context.Context, textIn) (tool.Result[textOut], error) {
-			n.add("stuck")
-			close(entered)
-			<-leave
-			return tool.Done(textOut{}), nil
-		}))
+		stuck := tool.Must(tool.Func(tool.Spec{Name: "stuck"},
+			func(context.Context, textIn) (tool.Result[textOut], error) {
+				n.add("stuck")
+				close(entered)
+				<-leave
+				return tool.Done(textOut{}), nil
+			}))
 		r := newRig(t, oneCall(stuck), &rigOptions{memory: true, wrap: hidden,
-			runner: &runner.Options{Logger: slog.New(slog.NewTextHandler(&log, nil)), CloseTimeout: time.Second}})
+			runner: &runner.Options{Logger: slog.New(slog.NewTextHandler(&log, nil)),
+				CloseTimeout: time.Second}})
 		ended := r.begin("Go.")
 		<-entered
 		first := r.Runner
@@ -248,15 +262,17 @@ func TestWorkerAfterALongRun(t *testing.T) {
 		var done time.Time
 		worked := make(chan struct{})
 		go func() {
-			_ = r.Work(ctx, &runner.WorkOptions{SweepEvery: -1, OnEvent: func(_ string, ev event.Event, _ error) {
-				if _, ok := ev.(event.End); ok {
-					done = time.Now()
-					cancel()
-				}
-			}})
+			_ = r.Work(ctx, &runner.WorkOptions{SweepEvery: -1,
+				OnEvent: func(_ string, ev event.Event, _ error) {
+					if _, ok := ev.(event.End); ok {
+						done = time.Now()
+						cancel()
+					}
+				}})
 			close(worked)
 		}()
-		p := watch(t, r.Run(context.Background(), user, chat, llm.UserText("Go."), nil)).finished(event.FinishPaused).pause("job")
+		p := watch(t, r.Run(context.Background(), user, chat,
+			llm.UserText("Go."), nil)).finished(event.FinishPaused).pause("job")
 		answered := time.Now()
 		_, err := r.Resume(context.Background(), chat, runner.Complete(p.ID, "ci", text("v")))
 		must(t, err)
@@ -271,16 +287,20 @@ func TestWorkerAfterALongRun(t *testing.T) {
 // that takes: what is watched tells it.
 func TestWorkerLeavesLiveDrivesAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		act := does(tool.Spec{Name: "act"}, func(context.Context, string) (tool.Result[textOut], error) {
-			time.Sleep(time.Hour)
-			return tool.Done(textOut{"done"}), nil
-		})
-		config := agent.Config{Tools: []tool.Tool{act}, Model: fakellm.New(fakellm.Calls("act", `{"text":"a"}`), fakellm.Says("Done."))}
+		act := does(tool.Spec{Name: "act"},
+			func(context.Context, string) (tool.Result[textOut], error) {
+				time.Sleep(time.Hour)
+				return tool.Done(textOut{"done"}), nil
+			})
+		config := agent.Config{Tools: []tool.Tool{act},
+			Model: fakellm.New(fakellm.Calls("act", `{"text":"a"}`), fakellm.Says("Done."))}
 		engine := hidden(kvstore.NewMemory())
 		heads := &headReads{Store: engine}
 		a, b := newMachine(t, engine, config, 0), newMachine(t, heads, config, -3*time.Minute)
 		ended := make(chan *seen, 1)
-		go func() { ended <- watch(t, a.Run(context.Background(), user, chat, llm.UserText("Go."), nil)) }()
+		go func() {
+			ended <- watch(t, a.Run(context.Background(), user, chat, llm.UserText("Go."), nil))
+		}()
 		synctest.Wait()
 		b.work(t)
 		(<-ended).finished(event.FinishStop)

@@ -94,7 +94,9 @@ func (c *client) act(by string) {
 		})
 	case p < 50:
 		in.name, in.by = "progress", ""
-		c.do(in, func() (string, error) { return "ok", rn.Progress(ctx, chat, call, user, tool.Progress{Message: by}) })
+		c.do(in, func() (string, error) {
+			return "ok", rn.Progress(ctx, chat, call, user, tool.Progress{Message: by})
+		})
 	case p < 56:
 		in.name, in.pause = "extend", c.r.IntN(3)
 		in.deadline = int(c.hour.Load()) + 1 + c.r.IntN(3)
@@ -103,7 +105,8 @@ func (c *client) act(by string) {
 			pause = tool.PauseID(call, in.pause)
 		}
 		c.do(in, func() (string, error) {
-			return "ok", rn.Extend(ctx, chat, pause, runner.Actor(by), c.begun.Add(time.Duration(in.deadline)*time.Hour))
+			return "ok", rn.Extend(ctx, chat, pause, runner.Actor(by),
+				c.begun.Add(time.Duration(in.deadline)*time.Hour))
 		})
 	case p < 66:
 		c.look(ctx, in.runner, call)
@@ -206,7 +209,9 @@ func (c *client) resume(ctx context.Context, rn *runner.Runner, in operation) {
 		pause = tool.PauseID(in.call, in.pause)
 	}
 	answer := map[string]runner.Resumption{
-		yes: runner.Approve(pause, runner.Actor(in.by), ""), no: runner.Deny(pause, runner.Actor(in.by), ""), failure: runner.Fail(pause, runner.Actor(in.by), "no disk", false),
+		yes:     runner.Approve(pause, runner.Actor(in.by), ""),
+		no:      runner.Deny(pause, runner.Actor(in.by), ""),
+		failure: runner.Fail(pause, runner.Actor(in.by), "no disk", false),
 	}
 	r, special := answer[in.content]
 	if !special {
@@ -282,7 +287,8 @@ func textOf(raw json.RawMessage) (s string) {
 func (c *client) find(ctx context.Context, in operation) {
 	in.name, in.by, in.pause = "find", "", 1+c.r.IntN(2)
 	c.do(in, func() (string, error) {
-		p, err := c.runners[in.runner].Find(ctx, runner.Ref{Pause: tool.PauseID(in.call, in.pause)}, user)
+		p, err := c.runners[in.runner].Find(ctx,
+			runner.Ref{Pause: tool.PauseID(in.call, in.pause)}, user)
 		switch {
 		case errors.Is(err, session.ErrUnknownPause):
 			return "unknown", nil
@@ -308,11 +314,13 @@ func (c *client) show(ctx context.Context, runner int) {
 // do.
 func (c *client) waiting(b began, runner int, known []string, pending []tool.Pause) {
 	for _, p := range pending {
-		c.ended(b, operation{name: "waits", call: p.Call, runner: runner}, outcome{text: c.waits(p)})
+		c.ended(b, operation{name: "waits", call: p.Call, runner: runner},
+			outcome{text: c.waits(p)})
 	}
 	for _, id := range known {
 		if !slices.ContainsFunc(pending, func(p tool.Pause) bool { return p.Call == id }) {
-			c.ended(b, operation{name: "waits", call: id, runner: runner}, outcome{text: callState{}.waits()})
+			c.ended(b, operation{name: "waits", call: id, runner: runner},
+				outcome{text: callState{}.waits()})
 		}
 	}
 }
@@ -322,9 +330,11 @@ func (c *client) say(ctx context.Context, in operation) {
 	b := c.begin()
 	in.call, in.content, in.by = everyCall, sayings[c.r.IntN(len(sayings))], user
 	o := &runner.RunOptions{Supersede: in.name == "supersede"}
-	err := c.watch(in.runner, c.runners[in.runner].Run(ctx, user, chat, llm.UserText(in.content), o))
+	err := c.watch(in.runner, c.runners[in.runner].Run(ctx, user, chat,
+		llm.UserText(in.content), o))
 	switch {
-	case errors.Is(err, session.ErrPending), errors.Is(err, session.ErrBusy), errors.Is(err, session.ErrInvalidResumePayload):
+	case errors.Is(err, session.ErrPending), errors.Is(err, session.ErrBusy),
+		errors.Is(err, session.ErrInvalidResumePayload):
 		return // it was refused
 	case err != nil:
 		c.ended(b, in, outcome{text: err.Error(), uncertain: true})
@@ -341,7 +351,8 @@ func (c *client) endRun(ctx context.Context, runner int) {
 	case err == nil:
 		c.ended(b, in, outcome{text: "ok"})
 	case errors.Is(err, kvstore.ErrUncertain), isFault(err), errors.Is(err, context.Canceled):
-		c.ended(b, in, outcome{text: err.Error(), uncertain: true}) // what follows the commit may have failed
+		// what follows the commit may have failed
+		c.ended(b, in, outcome{text: err.Error(), uncertain: true})
 	default:
 		c.t.Errorf("seed %d: the session could not be cancelled: %v", c.seed, err)
 	}
@@ -384,15 +395,18 @@ func (c *client) watch(runner int, events iter.Seq2[event.Event, error]) (failur
 			c.mu.Unlock()
 			c.start()
 		case event.Pause:
-			c.ended(b, operation{name: "waits", call: ev.Pause.Call, runner: runner}, outcome{text: c.waits(ev.Pause)})
+			c.ended(b, operation{name: "waits", call: ev.Pause.Call, runner: runner},
+				outcome{text: c.waits(ev.Pause)})
 		case event.Result:
 			s := callState{status: session.Settled, settled: ev.Status}
 			if ev.Status == event.Done {
 				s.output = textOf(ev.Result.Output)
 			}
-			c.ended(b, operation{name: "result", call: ev.Result.Call, runner: runner}, outcome{text: s.result()})
+			c.ended(b, operation{name: "result", call: ev.Result.Call, runner: runner},
+				outcome{text: s.result()})
 		case event.End:
-			if failure == nil && (ev.Finish == event.FinishPaused || ev.Finish == event.FinishStop) {
+			if failure == nil && (ev.Finish == event.FinishPaused ||
+				ev.Finish == event.FinishStop) {
 				c.waiting(b, runner, known, ev.Pending)
 			} else if failure == nil {
 				failure = errNotToTheEnd
@@ -468,9 +482,12 @@ func (c *client) atRest(late bool) {
 		if st.Status != session.Pending && st.Status != session.Settled {
 			c.t.Errorf("seed %d: %s is left %s", c.seed, call, st.Status)
 		}
-		p, err := c.runners[0].Find(c.t.Context(), runner.Ref{Pause: tool.PauseID(call, st.Pauses)}, user)
-		if st.Status == session.Pending && (err != nil || late && !p.Deadline.IsZero() && !p.Deadline.After(c.now())) {
-			c.t.Errorf("seed %d: %s waits beyond its deadline, %s, %v", c.seed, call, p.Deadline, err)
+		p, err := c.runners[0].Find(c.t.Context(),
+			runner.Ref{Pause: tool.PauseID(call, st.Pauses)}, user)
+		if st.Status == session.Pending && (err != nil || late && !p.Deadline.IsZero() &&
+			!p.Deadline.After(c.now())) {
+			c.t.Errorf("seed %d: %s waits beyond its deadline, %s, %v", c.seed, call,
+				p.Deadline, err)
 		}
 		if n := c.entries[call]; c.once && n > len(stepsOf[st.Tool]) {
 			c.t.Errorf("seed %d: %s was entered %d times", c.seed, call, n)

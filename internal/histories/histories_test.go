@@ -21,7 +21,8 @@ import (
 func TestHistoriesAreLinearizable(t *testing.T) {
 	var all tally
 	engines := []engine{
-		{}, {faults: true}, {shared: true}, {shared: true, faults: true}, {shared: true, remote: true, faults: true},
+		{}, {faults: true}, {shared: true}, {shared: true, faults: true}, {shared: true,
+			remote: true, faults: true},
 	}
 	for _, e := range engines {
 		t.Run(e.String(), func(t *testing.T) {
@@ -79,10 +80,14 @@ func (c *tally) log(t *testing.T) {
 		return
 	}
 	for _, want := range []string{
-		"resume: accepted", "resume: duplicate of", "resume: conflict with", "resume: misfit", "resume: not paused",
-		"resume: settled expired", "resume: settled cancelled", "cancel: accepted", "cancel: duplicate of",
-		"progress: ok", "extend: ok", "find: over", "result: settled done", "result: settled expired",
-		"say: taken", "supersede: taken", "end: ok", "result: settled denied", "result: settled cancelled",
+		"resume: accepted", "resume: duplicate of", "resume: conflict with", "resume: misfit",
+		"resume: not paused",
+		"resume: settled expired", "resume: settled cancelled", "cancel: accepted",
+		"cancel: duplicate of",
+		"progress: ok", "extend: ok", "find: over", "result: settled done",
+		"result: settled expired",
+		"say: taken", "supersede: taken", "end: ok", "result: settled denied",
+		"result: settled cancelled",
 	} {
 		if c.outcomes[want] == 0 {
 			t.Errorf("no operation came to %q", want)

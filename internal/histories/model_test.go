@@ -68,7 +68,9 @@ type callState struct {
 	deadline   int    // of the open pause
 	refusedNow bool   // the open pause has refused an answer that was there before it
 	answer     string // the last one
-	output     string // an answer that is to be the output, once the layers let it through; of a call that is done, the output
+	// an answer that is to be the output, once the layers let it through; of a
+	// call that is done, the output
+	output     string
 	outputOf   int    // the pause that it came for
 	early      string // the content of an answer that is kept for the next pause
 	got        [mostPauses + 1]accepted
@@ -111,7 +113,8 @@ type outcome struct {
 // come to that.
 func (m *callModel) after(was callState, in operation, out outcome) (next []callState) {
 	for s := range m.reach(was, in.now) {
-		if in.name == "result" && s.answered() && s.settleBody(event.Done, s.output).result() == out.text {
+		if in.name == "result" && s.answered() &&
+			s.settleBody(event.Done, s.output).result() == out.text {
 			// Only here is something shown that is not committed yet: that the
 			// answer is the result rides with the next commit.
 			next = append(next, was)
@@ -152,7 +155,8 @@ func (m *callModel) drive(s callState, now int) (next []callState) {
 		s.status = session.Requested
 		return []callState{s}
 	case s.status == session.Pending && s.deadline > 0 && s.deadline <= now && s.kind == timer:
-		s.status, s.answer, s.deadline, s.refusedNow, s.timerOf = session.Answered, byTimer, 0, false, s.pauses
+		s.status, s.answer, s.deadline, s.refusedNow, s.timerOf = session.Answered, byTimer, 0,
+			false, s.pauses
 		return []callState{s}
 	case s.status == session.Pending && s.deadline > 0 && s.deadline <= now:
 		next = append(next, s.settle(event.Expired, ""))
@@ -174,7 +178,9 @@ func (m *callModel) drive(s callState, now int) (next []callState) {
 	if s.stopping() && s.status != session.Settled {
 		next = append(next, s.settle(event.Cancelled, ""))
 	}
-	if s.early != "" { // after a crash; or where a caller left while the call was claimed, and the claim was taken back
+	// after a crash; or where a caller left while the call was claimed, and the
+	// claim was taken back
+	if s.early != "" {
 		next = append(next, s.takeEarly())
 	} else if m.lossy && s.status == session.Running {
 		next = append(next, s.settle(event.Unknown, ""))
@@ -192,7 +198,8 @@ func (s callState) answered() bool {
 
 // reenters reports whether the layers, and then the body, are run next.
 func (s callState) reenters() bool {
-	return s.status == session.Requested || s.status == session.Answered && s.output == "" && s.answer != no
+	return s.status == session.Requested || s.status == session.Answered && s.output == "" &&
+		s.answer != no
 }
 
 // pause is the next pause of a call, at any hour until now. An answer that is
@@ -214,7 +221,8 @@ func (m *callModel) pause(s callState, now int) (next []callState) {
 		s.early = ""
 		return []callState{s.settle(event.Failed, "")}
 	case early != "" && st.kind == output:
-		s.early, s.status, s.output, s.outputOf, s.timerOf = "", session.Answered, early, s.pauses, 0
+		s.early, s.status, s.output, s.outputOf, s.timerOf = "", session.Answered, early,
+			s.pauses, 0
 		return []callState{s}
 	case early != "":
 		s.refuseEarly()
@@ -267,7 +275,8 @@ func (s callState) settleBody(status event.Status, out string) callState {
 		s.got[s.outputOf].fate = session.Superseded
 	}
 	return callState{
-		status: session.Settled, settled: status, output: out, pauses: s.pauses, got: s.got, refused: s.refused,
+		status: session.Settled, settled: status, output: out, pauses: s.pauses, got: s.got,
+		refused:   s.refused,
 		unwritten: s.unwritten, cancel: s.cancel,
 	}
 }
@@ -466,7 +475,8 @@ func (m *callModel) answer(s *callState, in operation) string {
 		return "not paused"
 	case n > s.pauses+1:
 		return "unknown pause"
-	case s.status != session.Running && (m.once || s.status != session.Requested && (s.status != session.Answered || s.output != "")):
+	case s.status != session.Running && (m.once || s.status != session.Requested &&
+		(s.status != session.Answered || s.output != "")):
 		return "not paused"
 	case !m.fits(output, in.content):
 		return "misfit"

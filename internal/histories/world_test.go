@@ -86,7 +86,8 @@ type engine struct{ shared, remote, faults bool }
 
 func (e engine) String() string {
 	name := map[bool]string{false: "exclusive", true: "shared"}[e.shared]
-	return name + map[bool]string{true: ", over TCP"}[e.remote] + map[bool]string{true: ", faults"}[e.faults]
+	return name + map[bool]string{true: ", over TCP"}[e.remote] +
+		map[bool]string{true: ", faults"}[e.faults]
 }
 
 // open makes an engine that is empty. A remote one is late now and then.
@@ -102,7 +103,8 @@ func (e engine) open(t *testing.T) kvstore.Store {
 		must(t, client.Close())
 		must(t, server.Close())
 	})
-	server.SetFaults("", sharedkv.Faults{Delay: 200 * time.Microsecond, Late: .1, LateBy: time.Millisecond})
+	server.SetFaults("", sharedkv.Faults{Delay: 200 * time.Microsecond, Late: .1,
+		LateBy: time.Millisecond})
 	return client
 }
 
@@ -149,20 +151,27 @@ func (w *world) agent() agent.Config {
 	for name := range stepsOf {
 		spec := tool.Spec{Name: name, Description: "d", Effect: effect, MayPause: true}
 		if textual(name) {
-			tools = append(tools, tool.Must(tool.Func(spec, func(ctx context.Context, _ words) (tool.Result[string], error) {
-				return tool.Pending[string](w.enter(ctx)), nil
-			})))
+			tools = append(tools,
+				tool.Must(tool.Func(spec,
+					func(ctx context.Context, _ words) (tool.Result[string], error) {
+						return tool.Pending[string](w.enter(ctx)), nil
+					})))
 			continue
 		}
-		tools = append(tools, tool.Must(tool.Func(spec, func(ctx context.Context, _ words) (tool.Result[words], error) {
-			return tool.Pending[words](w.enter(ctx)), nil
-		})))
+		tools = append(tools,
+			tool.Must(tool.Func(spec,
+				func(ctx context.Context, _ words) (tool.Result[words], error) {
+					return tool.Pending[words](w.enter(ctx)), nil
+				})))
 	}
 	return agent.Config{
 		Name: "ops", Tools: tools,
 		Interceptors: interceptor.Chain{
-			interceptor.Approval(&interceptor.ApprovalOptions{Name: "pay", Tools: []string{"pay"}, Timeout: time.Hour}),
-			interceptor.Approval(&interceptor.ApprovalOptions{Tools: []string{"act"}, Timeout: 2 * time.Hour}),
+			interceptor.Approval(&interceptor.ApprovalOptions{Name: "pay",
+				Tools: []string{"pay"}, Timeout: time.Hour}),
+			interceptor.Approval(&interceptor.ApprovalOptions{
+				Tools: []string{"act"}, Timeout: 2 * time.Hour,
+			}),
 		},
 		Model: model{cast: casts[w.seed/2%uint64(len(casts))]},
 	}
@@ -177,7 +186,9 @@ func (m model) Generate(_ context.Context, r llm.Request) iter.Seq2[llm.Event, e
 	if r.Messages[len(r.Messages)-1].Role == llm.RoleUser {
 		parts = nil
 		for _, name := range m.cast {
-			parts = append(parts, llm.ToolCall{Name: name, Arguments: json.RawMessage(`{"text":"a"}`)})
+			parts = append(parts, llm.ToolCall{
+				Name: name, Arguments: json.RawMessage(`{"text":"a"}`),
+			})
 		}
 	}
 	return func(yield func(llm.Event, error) bool) {
@@ -203,7 +214,8 @@ func (w *world) enter(ctx context.Context) tool.Await {
 	if c.Answer != nil {
 		st = stepsOf[c.Tool][1]
 	}
-	a := tool.Await{Reason: tool.ReasonExternal, Mode: tool.ModeOutput, Timeout: time.Duration(st.hours) * time.Hour}
+	a := tool.Await{Reason: tool.ReasonExternal, Mode: tool.ModeOutput,
+		Timeout: time.Duration(st.hours) * time.Hour}
 	switch st.kind {
 	case reenter:
 		a.Mode = tool.ModeReenter
@@ -257,9 +269,10 @@ func (w *world) of(call string) (mine []porcupine.Operation) {
 	steps := stepsOf[w.tools[call]]
 	for _, o := range w.all {
 		in, out := o.Input.(operation), o.Output.(outcome)
-		matters := !out.uncertain || in.name != "say" && in.name != "supersede" || slices.ContainsFunc(steps, func(s step) bool {
-			return s.kind == message || s.kind == gate && in.name == "supersede"
-		})
+		matters := !out.uncertain || in.name != "say" && in.name != "supersede" ||
+			slices.ContainsFunc(steps, func(s step) bool {
+				return s.kind == message || s.kind == gate && in.name == "supersede"
+			})
 		if in.call == everyCall {
 			in.call = call
 			o.Input = in

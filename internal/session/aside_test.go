@@ -65,10 +65,13 @@ func TestHeadsOfEverySize(t *testing.T) {
 		kv := kvstore.NewMemory()
 		s := begun(t, faultkv.New(kv, cut).Store)
 		done, err := run(s, 0)
-		s = session.NewStore(kv, &session.Options{Now: func() time.Time { return time.Now().Add(2 * time.Hour) }})
+		s = session.NewStore(kv, &session.Options{Now: func() time.Time {
+			return time.Now().Add(2 * time.Hour)
+		}})
 		st, loadErr := s.Load(t.Context(), "s")
 		must(t, loadErr)
-		if got := len(haltOf(st)); err != nil && got != sizes[done] && (done == 0 && got != 0 || done > 0 && got != sizes[done-1]) {
+		if got := len(haltOf(st)); err != nil && got != sizes[done] && (done == 0 && got != 0 ||
+			done > 0 && got != sizes[done-1]) {
 			t.Errorf("%v: cut off at %d, it has %d bytes", cut, done, got)
 		}
 		_, err = s.Sweep(t.Context(), nil)
@@ -103,18 +106,46 @@ func haltOf(st *session.State) string {
 // of nothing.
 func TestDamagedHeadAside(t *testing.T) {
 	for name, damage := range map[string]func(head, piece kvstore.Entry) kvstore.Batch{
-		"a piece is missing": func(_, piece kvstore.Entry) kvstore.Batch { return kvstore.Batch{Deletes: [][]byte{piece.Key}} },
+		"a piece is missing": func(_, piece kvstore.Entry) kvstore.Batch {
+			return kvstore.Batch{Deletes: [][]byte{piece.Key}}
+		},
 		"a piece is cut off": func(_, piece kvstore.Entry) kvstore.Batch {
-			return kvstore.Batch{Puts: []kvstore.Put{{Key: piece.Key, Value: piece.Value[:len(piece.Value)-1]}}}
+			return kvstore.Batch{
+				Puts: []kvstore.Put{{Key: piece.Key, Value: piece.Value[:len(piece.Value)-1]}},
+			}
 		},
 		"another size": func(head, _ kvstore.Entry) kvstore.Batch {
-			return kvstore.Batch{Puts: []kvstore.Put{{Key: head.Key, Value: []byte(strings.Replace(string(head.Value), `"size":`, `"size":1`, 1))}}}
+			return kvstore.Batch{
+				Puts: []kvstore.Put{
+					{
+						Key: head.Key,
+						Value: []byte(strings.Replace(string(head.Value), `"size":`,
+							`"size":1`, 1)),
+					},
+				},
+			}
 		},
 		"another place": func(head, _ kvstore.Entry) kvstore.Batch {
-			return kvstore.Batch{Puts: []kvstore.Put{{Key: head.Key, Value: []byte(strings.Replace(string(head.Value), `"ref":"pl_`, `"ref":"pm_`, 1))}}}
+			return kvstore.Batch{
+				Puts: []kvstore.Put{
+					{
+						Key: head.Key,
+						Value: []byte(strings.Replace(string(head.Value), `"ref":"pl_`,
+							`"ref":"pm_`, 1)),
+					},
+				},
+			}
 		},
 		"another session": func(head, _ kvstore.Entry) kvstore.Batch {
-			return kvstore.Batch{Puts: []kvstore.Put{{Key: head.Key, Value: []byte(strings.Replace(string(head.Value), `"id":"s"`, `"id":"z"`, 1))}}}
+			return kvstore.Batch{
+				Puts: []kvstore.Put{
+					{
+						Key: head.Key,
+						Value: []byte(strings.Replace(string(head.Value), `"id":"s"`,
+							`"id":"z"`, 1)),
+					},
+				},
+			}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -123,7 +154,8 @@ func TestDamagedHeadAside(t *testing.T) {
 			must(t, s.Update(t.Context(), "s", grow(100<<10)))
 			_, err := kv.Apply(t.Context(), damage(values(t, kv, "h")[0], values(t, kv, "p")[0]))
 			must(t, err)
-			if _, err := s.Load(t.Context(), "s"); !errors.Is(err, session.ErrCorrupt) && !errors.Is(err, session.ErrNewerVersion) ||
+			if _, err := s.Load(t.Context(), "s"); !errors.Is(err, session.ErrCorrupt) &&
+				!errors.Is(err, session.ErrNewerVersion) ||
 				errors.Is(err, session.ErrUnknownSession) {
 				t.Errorf("it is read as %v", err)
 			}

@@ -19,7 +19,9 @@ func TestCancelThatIsOvertakenByTheCallItself(t *testing.T) {
 	other := session.NewStore(kv, nil)
 	d, err := other.Drive(t.Context(), "s", &session.New{User: "ada"})
 	must(t, err)
-	must(t, d.Update(t.Context(), func(tx *session.Tx) error { return tx.Say(entry(t, llm.UserText("Go.")), "", "", false) }))
+	must(t, d.Update(t.Context(), func(tx *session.Tx) error {
+		return tx.Say(entry(t, llm.UserText("Go.")), "", "", false)
+	}))
 	cancel := func(s *session.Store, by string) (rc session.Receipt, err error) {
 		err = s.Update(t.Context(), "s", func(tx *session.Tx) (err error) {
 			rc, err = tx.Cancel("c1", by, "")
@@ -28,9 +30,14 @@ func TestCancelThatIsOvertakenByTheCallItself(t *testing.T) {
 		return rc, err
 	}
 	late := session.NewStore(&beforeRecords{Memory: kv, call: func() {
-		m := llm.Message{Role: llm.RoleAssistant, Parts: []llm.Part{llm.ToolCall{ID: "c1", Name: "pay", Arguments: json.RawMessage(`{}`)}}}
+		m := llm.Message{Role: llm.RoleAssistant,
+			Parts: []llm.Part{
+				llm.ToolCall{ID: "c1", Name: "pay", Arguments: json.RawMessage(`{}`)},
+			}}
 		must(t, d.Update(t.Context(), func(tx *session.Tx) error {
-			return tx.Reply(entry(t, m), []session.Call{{ID: "c1", Tool: "pay", Status: session.Requested}}, session.Stopped{}, 0)
+			return tx.Reply(entry(t, m), []session.Call{
+				{ID: "c1", Tool: "pay", Status: session.Requested},
+			}, session.Stopped{}, 0)
 		}))
 		_, err := cancel(other, "bob")
 		must(t, err)

@@ -24,23 +24,29 @@ func gated(t *testing.T) (kvstore.Store, *session.Store) {
 		d, err := s.Drive(t.Context(), id, &session.New{User: "ada"})
 		must(t, err)
 		m := llm.Message{Role: llm.RoleAssistant, Parts: []llm.Part{
-			llm.ToolCall{ID: "c1", Name: "pay", Arguments: json.RawMessage(`{}`)}, llm.ToolCall{ID: "c2", Name: "job", Arguments: json.RawMessage(`{}`)},
+			llm.ToolCall{ID: "c1", Name: "pay", Arguments: json.RawMessage(`{}`)},
+			llm.ToolCall{ID: "c2", Name: "job", Arguments: json.RawMessage(`{}`)},
 		}}
 		must(t, d.Update(t.Context(), func(tx *session.Tx) error {
 			if err := tx.Say(entry(t, llm.UserText("Go.")), "", "", false); err != nil {
 				return err
 			}
 			if id == "second" {
-				return tx.Reply(entry(t, llm.AssistantText("Yes?")), nil, session.Stopped{Finish: event.FinishStop}, 0)
+				return tx.Reply(entry(t, llm.AssistantText("Yes?")), nil,
+					session.Stopped{Finish: event.FinishStop}, 0)
 			}
-			calls := []session.Call{{ID: "c1", Tool: "pay", Status: session.Requested}, {ID: "c2", Tool: "job", Status: session.Requested, MayPause: true, Effect: tool.Idempotent}}
+			calls := []session.Call{{ID: "c1", Tool: "pay", Status: session.Requested}, {ID: "c2",
+				Tool: "job", Status: session.Requested, MayPause: true, Effect: tool.Idempotent}}
 			return tx.Reply(entry(t, m), calls, session.Stopped{}, 0)
 		}))
 		if id == "first" {
-			must(t, d.Update(t.Context(), pause("c1", tool.Await{Gate: "approval", Arguments: json.RawMessage(`{}`)})))
+			must(t, d.Update(t.Context(), pause("c1", tool.Await{
+				Gate: "approval", Arguments: json.RawMessage(`{}`),
+			})))
 			must(t, d.Update(t.Context(), pause("c2", tool.Await{})))
 			must(t, d.Update(t.Context(), func(tx *session.Tx) error {
-				r, err := tx.Answer(&session.Reply{Pause: "c1.1", Kind: session.KindDecision, Hash: "h", By: "eve"}, fits)
+				r, err := tx.Answer(&session.Reply{Pause: "c1.1", Kind: session.KindDecision,
+					Hash: "h", By: "eve"}, fits)
 				return errors.Join(err, r.Err)
 			}))
 		}
@@ -85,7 +91,9 @@ func overwrite(t *testing.T, kv kvstore.Store, edit func(string) string) {
 	if edited == string(e.Value) {
 		t.Fatalf("there was nothing to edit in %s", edited)
 	}
-	_, err = kv.Apply(t.Context(), kvstore.Batch{Puts: []kvstore.Put{{Key: key, Value: []byte(edited)}}})
+	_, err = kv.Apply(t.Context(), kvstore.Batch{
+		Puts: []kvstore.Put{{Key: key, Value: []byte(edited)}},
+	})
 	must(t, err)
 }
 
@@ -109,22 +117,23 @@ func TestDamagedRecords(t *testing.T) {
 			i := strings.Index(s, `"decisions":`)
 			return s[:i] + `"decisions":[]` + s[strings.Index(s[i:], "]")+i+1:]
 		},
-		"an unknown status":            change(`"status":"answered"`, `"status":"approved"`),
-		"a status that does not go":    change(`"status":"answered"`, `"status":"pending"`),
-		"another status":               change(`"status":"pending"`, `"status":"settled"`),
-		"an unknown effect":            change(`"effect":"idempotent"`, `"effect":"twice"`),
-		"an unknown reason":            change(`"reason":"external"`, `"reason":"none"`),
-		"a mode that does not go":      change(`"mode":"output"`, `"mode":"message"`),
-		"half of it":                   func(s string) string { return s[:len(s)/2] },
-		"nothing":                      func(string) string { return "" },
-		"null":                         func(string) string { return "null" },
-		"another record":               func(string) string { return `{"role":"user"}` },
-		"no version":                   change(`"v":1,`, ``),
-		"a version below all":          change(`"v":1,`, `"v":0,`),
-		"negative counts":              change(`"msgs":2`, `"msgs":-2`),
-		"a field that is null":         change(`"pauses":1`, `"pauses":1,"cancel":null`),
-		"an action that is null":       change(`"pauses":1`, `"pauses":1,"actions":[null],"x":1`),
-		"a field of another case":      change(`"decisions":`, `"answer":{"pause":1,"kind":"complete","mode":"output","payload":{"json":1},"at":"2026-01-01T00:00:00Z"},"Decisions":`),
+		"an unknown status":         change(`"status":"answered"`, `"status":"approved"`),
+		"a status that does not go": change(`"status":"answered"`, `"status":"pending"`),
+		"another status":            change(`"status":"pending"`, `"status":"settled"`),
+		"an unknown effect":         change(`"effect":"idempotent"`, `"effect":"twice"`),
+		"an unknown reason":         change(`"reason":"external"`, `"reason":"none"`),
+		"a mode that does not go":   change(`"mode":"output"`, `"mode":"message"`),
+		"half of it":                func(s string) string { return s[:len(s)/2] },
+		"nothing":                   func(string) string { return "" },
+		"null":                      func(string) string { return "null" },
+		"another record":            func(string) string { return `{"role":"user"}` },
+		"no version":                change(`"v":1,`, ``),
+		"a version below all":       change(`"v":1,`, `"v":0,`),
+		"negative counts":           change(`"msgs":2`, `"msgs":-2`),
+		"a field that is null":      change(`"pauses":1`, `"pauses":1,"cancel":null`),
+		"an action that is null":    change(`"pauses":1`, `"pauses":1,"actions":[null],"x":1`),
+		"a field of another case": change(`"decisions":`,
+			`"answer":{"pause":1,"kind":"complete","mode":"output","payload":{"json":1},"at":"2026-01-01T00:00:00Z"},"Decisions":`),
 		"a field that is there twice":  change(`"turn":1`, `"turn":1,"turn":1`),
 		"a field that is missing":      change(`"shown":`, `"shone":`),
 		"two calls of one id":          change(`"id":"c2"`, `"id":"c1"`),
@@ -180,20 +189,27 @@ func TestDamagedRecords(t *testing.T) {
 // operations of this one.
 func TestNewerVersions(t *testing.T) {
 	kv, s := gated(t)
-	overwrite(t, kv, func(head string) string { return strings.Replace(head, `"v":1,`, `"v":2,`, 1) })
+	overwrite(t, kv, func(head string) string {
+		return strings.Replace(head, `"v":1,`, `"v":2,`, 1)
+	})
 	if _, err := s.Load(t.Context(), "first"); !errors.Is(err, session.ErrNewerVersion) {
 		t.Errorf("a newer version is read, with %v", err)
 	}
 	if _, err := s.Drive(t.Context(), "first", nil); !errors.Is(err, session.ErrNewerVersion) {
 		t.Errorf("a newer version is driven, with %v", err)
 	}
-	if err := s.Update(t.Context(), "first", func(*session.Tx) error { return nil }); !errors.Is(err, session.ErrNewerVersion) {
+	if err := s.Update(t.Context(), "first",
+		func(*session.Tx) error { return nil }); !errors.Is(err, session.ErrNewerVersion) {
 		t.Errorf("a newer version is written, with %v", err)
 	}
 
-	for key, value := range map[string]string{"c": `{"v":2,"call":"c9","status":"done"}`, "x": `{"v":3,"keys":[{"id":1}]}`} {
-		k := map[string][]byte{"c": kvstore.Key("c", "first", "c9"), "x": kvstore.Key("x", "token-keys")}[key]
-		_, err := kv.Apply(t.Context(), kvstore.Batch{Puts: []kvstore.Put{{Key: k, Value: []byte(value)}}})
+	for key, value := range map[string]string{"c": `{"v":2,"call":"c9","status":"done"}`,
+		"x": `{"v":3,"keys":[{"id":1}]}`} {
+		k := map[string][]byte{"c": kvstore.Key("c", "first", "c9"),
+			"x": kvstore.Key("x", "token-keys")}[key]
+		_, err := kv.Apply(t.Context(), kvstore.Batch{
+			Puts: []kvstore.Put{{Key: k, Value: []byte(value)}},
+		})
 		must(t, err)
 	}
 	if _, _, err := s.Record(t.Context(), "first", "c9"); !errors.Is(err, session.ErrNewerVersion) {
@@ -206,16 +222,19 @@ func TestNewerVersions(t *testing.T) {
 	kv, s = gated(t)
 	overwrite(t, kv, func(head string) string {
 		head = strings.Replace(head, `"v":1,`, `"v":1,"priority":{"a":[1]},`, 1)
-		head = strings.Replace(head, `"gate":"approval","approved"`, `"gate":"approval","quorum":[2],"approved"`, 1)
+		head = strings.Replace(head, `"gate":"approval","approved"`,
+			`"gate":"approval","quorum":[2],"approved"`, 1)
 		return strings.Replace(head, `"id":"c2",`, `"id":"c2","cost":9007199254740993,`, 1)
 	})
 	must(t, s.Update(context.Background(), "first", func(tx *session.Tx) error {
-		r, err := tx.Answer(&session.Reply{Pause: "c2.1", Kind: session.KindComplete, Hash: "h", Value: json.RawMessage(`1`), Payload: blob(t, `1`)}, fits)
+		r, err := tx.Answer(&session.Reply{Pause: "c2.1", Kind: session.KindComplete, Hash: "h",
+			Value: json.RawMessage(`1`), Payload: blob(t, `1`)}, fits)
 		return errors.Join(err, r.Err)
 	}))
 	e, err := kv.Get(t.Context(), kvstore.Key("h", "first"))
 	must(t, err)
-	for _, kept := range []string{`"priority":{"a":[1]}`, `"cost":9007199254740993`, `"quorum":[2]`, `"v":1`} {
+	for _, kept := range []string{`"priority":{"a":[1]}`, `"cost":9007199254740993`,
+		`"quorum":[2]`, `"v":1`} {
 		if !strings.Contains(string(e.Value), kept) {
 			t.Errorf("%s got lost: %s", kept, e.Value)
 		}

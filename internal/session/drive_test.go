@@ -24,12 +24,14 @@ func TestADriveSeesWhatIsCommitted(t *testing.T) {
 		if err := tx.Say(entry(t, llm.UserText("Go.")), "", "", false); err != nil {
 			return err
 		}
-		calls := []session.Call{{ID: "c", Tool: "job", Status: session.Requested}, {ID: "e", Tool: "job", Status: session.Requested}}
+		calls := []session.Call{{ID: "c", Tool: "job", Status: session.Requested}, {ID: "e",
+			Tool: "job", Status: session.Requested}}
 		return tx.Reply(entry(t, llm.AssistantText("I call.")), calls, session.Stopped{}, 0)
 	}))
 	settle := func(call string) session.Transition {
 		return func(tx *session.Tx) error {
-			return tx.Settle(call, &session.Outcome{Status: event.Done, Output: session.StringBlob("ok")})
+			return tx.Settle(call, &session.Outcome{Status: event.Done,
+				Output: session.StringBlob("ok")})
 		}
 	}
 	refused := errors.New("refused")
@@ -60,7 +62,8 @@ func TestADriveSeesWhatIsCommitted(t *testing.T) {
 		if _, err := d.Record(t.Context(), "c"); err != nil {
 			t.Errorf("%s: the record of what rides: %v", name, err)
 		}
-		must(t, d.Update(t.Context(), func(tx *session.Tx) error { // as it was at the start, for the next case
+		// as it was at the start, for the next case
+		must(t, d.Update(t.Context(), func(tx *session.Tx) error {
 			*tx.Call("c") = session.Call{ID: "c", Tool: "job", Status: session.Requested}
 			return nil
 		}))
@@ -74,7 +77,9 @@ func TestRefusedForADeadlineOnlyWhereItCounts(t *testing.T) {
 	faults := faultkv.New(kv)
 	early, late := session.NewStore(kv, nil), session.NewStore(faults.Store, &session.Options{
 		Now: func() time.Time { return time.Now().Add(2 * time.Hour) }})
-	must(t, early.Update(t.Context(), "first", func(tx *session.Tx) error { return tx.Extend("c2", tx.Now.Add(time.Hour)) }))
+	must(t, early.Update(t.Context(), "first", func(tx *session.Tx) error {
+		return tx.Extend("c2", tx.Now.Add(time.Hour))
+	}))
 	first := true
 	faults.Before(func(faultkv.Call) {
 		if !first {
@@ -82,14 +87,19 @@ func TestRefusedForADeadlineOnlyWhereItCounts(t *testing.T) {
 		}
 		first = false
 		must(t, early.Update(t.Context(), "first", func(tx *session.Tx) error {
-			r, err := tx.Answer(&session.Reply{Pause: "c2.1", Kind: session.KindComplete, Payload: session.StringBlob("ok"), Hash: "h"}, fits)
+			r, err := tx.Answer(&session.Reply{Pause: "c2.1", Kind: session.KindComplete,
+				Payload: session.StringBlob("ok"), Hash: "h"}, fits)
 			return errors.Join(err, r.Err)
 		}))
 	})
-	err := late.Update(t.Context(), "first", func(tx *session.Tx) error { _, err := tx.Cancel("c2", "bob", ""); return err })
+	err := late.Update(t.Context(), "first", func(tx *session.Tx) error {
+		_, err := tx.Cancel("c2", "bob", "")
+		return err
+	})
 	st, loadErr := early.Load(t.Context(), "first")
 	must(t, loadErr)
-	if got := st.Call("c2").Settled; err != nil || got != event.Cancelled { // an answer that no driver took up can be cancelled
+	// an answer that no driver took up can be cancelled
+	if got := st.Call("c2").Settled; err != nil || got != event.Cancelled {
 		t.Errorf("the cancellation is told %v, and the call is %q", err, got)
 	}
 }
@@ -97,14 +107,17 @@ func TestRefusedForADeadlineOnlyWhereItCounts(t *testing.T) {
 // TestDriveThatGaveItsLeaseUpWritesNothing: a driver goes on with a drive that
 // it has left. Nothing of that is written.
 func TestDriveThatGaveItsLeaseUpWritesNothing(t *testing.T) {
-	for name, kv := range map[string]kvstore.Store{"exclusive": kvstore.NewMemory(), "shared": struct{ kvstore.Store }{kvstore.NewMemory()}} {
+	for name, kv := range map[string]kvstore.Store{"exclusive": kvstore.NewMemory(),
+		"shared": struct{ kvstore.Store }{kvstore.NewMemory()}} {
 		t.Run(name, func(t *testing.T) {
 			s := session.NewStore(kv, nil)
 			d, err := s.Drive(t.Context(), "s", &session.New{User: "ada"})
 			must(t, err)
 			must(t, d.Update(t.Context(), func(tx *session.Tx) error {
 				return errors.Join(tx.Say(entry(t, llm.UserText("Go.")), "", "", false),
-					tx.Reply(entry(t, llm.AssistantText("I call.")), []session.Call{{ID: "c", Tool: "pay", Status: session.Requested}}, session.Stopped{}, 0))
+					tx.Reply(entry(t, llm.AssistantText("I call.")),
+						[]session.Call{{ID: "c", Tool: "pay", Status: session.Requested}},
+						session.Stopped{}, 0))
 			}))
 			must(t, d.Leave(t.Context()))
 			before, err := s.Load(t.Context(), "s")
@@ -120,10 +133,15 @@ func TestDriveThatGaveItsLeaseUpWritesNothing(t *testing.T) {
 					t.Errorf("%s: %v", what, err)
 				}
 			}
-			must(t, d.Leave(t.Context(), func(tx *session.Tx) error { tx.Stop(event.FinishFailed, ""); return nil })) // it has left
+			// it has left
+			must(t, d.Leave(t.Context(), func(tx *session.Tx) error {
+				tx.Stop(event.FinishFailed, "")
+				return nil
+			}))
 			after, err := s.Load(t.Context(), "s")
 			must(t, err)
-			if got := after.Call("c").Status; got != session.Requested || after.Halt != nil || string(after.Commits) != string(before.Commits) {
+			if got := after.Call("c").Status; got != session.Requested || after.Halt != nil ||
+				string(after.Commits) != string(before.Commits) {
 				t.Errorf("the call is %s, and the session's halt %v", got, after.Halt)
 			}
 		})

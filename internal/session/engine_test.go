@@ -44,25 +44,36 @@ func TestEngineCallsAreBounded(t *testing.T) {
 					must(t, err)
 					must(t, d.Update(t.Context()))
 					must(t, d.Leave(t.Context()))
-					stop := func(tx *session.Tx) error { tx.Stop(event.FinishFailed, ""); return nil }
+					stop := func(tx *session.Tx) error {
+						tx.Stop(event.FinishFailed, "")
+						return nil
+					}
 
 					disk.Stall(deaf)
 					at := time.Now()
-					if _, err := s.Load(t.Context(), "s"); !errors.Is(err, session.ErrNoAnswer) || time.Since(at) != test.bound {
+					if _, err := s.Load(t.Context(), "s"); !errors.Is(err, session.ErrNoAnswer) ||
+						time.Since(at) != test.bound {
 						t.Errorf("a read: %v, after %v", err, time.Since(at))
 					}
 					disk.Heal()
 					disk.Before(func(faultkv.Call) { disk.Stall(deaf) })
 					at = time.Now()
-					if err := s.Update(t.Context(), "s", stop); !errors.Is(err, kvstore.ErrUncertain) || time.Since(at) != 2*test.bound {
-						t.Errorf("a write and the look what became of it: %v, after %v", err, time.Since(at))
+					if err := s.Update(t.Context(),
+						"s", stop); !errors.Is(err, kvstore.ErrUncertain) ||
+						time.Since(at) != 2*test.bound {
+						t.Errorf("a write and the look what became of it: %v, after %v",
+							err, time.Since(at))
 					}
 					disk.Heal()
 					ctx, cancel := context.WithTimeout(t.Context(), test.bound/2)
 					defer cancel()
 					at = time.Now()
-					err = s.Update(ctx, "s", func(tx *session.Tx) error { tx.Stop(event.FinishStop, "again"); return nil })
-					if err == nil || errors.Is(err, kvstore.ErrUncertain) != deaf || time.Since(at) > test.bound/2+10*time.Millisecond {
+					err = s.Update(ctx, "s", func(tx *session.Tx) error {
+						tx.Stop(event.FinishStop, "again")
+						return nil
+					})
+					if err == nil || errors.Is(err, kvstore.ErrUncertain) != deaf ||
+						time.Since(at) > test.bound/2+10*time.Millisecond {
 						t.Errorf("a write whose caller left: %v, after %v", err, time.Since(at))
 					}
 					disk.Before(nil)
@@ -77,7 +88,8 @@ func TestEngineCallsAreBounded(t *testing.T) {
 // TestLateWritesCountOnce: a write is given up as uncertain, tried again, and
 // applied late, before or after the second try: once.
 func TestLateWritesCountOnce(t *testing.T) {
-	for name, heal := range map[string]time.Duration{"before the second try": 35 * time.Second, "after it": 65 * time.Second} {
+	for name, heal := range map[string]time.Duration{"before the second try": 35 * time.Second,
+		"after it": 65 * time.Second} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				disk := faultkv.New(kvstore.NewMemory())
@@ -126,7 +138,9 @@ func TestNobodyWaitsForTheSlot(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		said := make(chan error, 1)
 		go func() {
-			said <- d.Update(ctx, func(tx *session.Tx) error { return tx.Say(entry(t, llm.UserText("Go.")), "", "", false) })
+			said <- d.Update(ctx, func(tx *session.Tx) error {
+				return tx.Say(entry(t, llm.UserText("Go.")), "", "", false)
+			})
 		}()
 		synctest.Wait()
 		at := time.Now()
@@ -139,7 +153,10 @@ func TestNobodyWaitsForTheSlot(t *testing.T) {
 		if err := <-said; !errors.Is(err, session.ErrGoesOn) || !errors.Is(err, context.Canceled) {
 			t.Errorf("whoever waited no longer is told %v", err)
 		}
-		err = d.Leave(ctx, func(tx *session.Tx) error { tx.Stop(event.FinishInterrupted, ""); return nil })
+		err = d.Leave(ctx, func(tx *session.Tx) error {
+			tx.Stop(event.FinishInterrupted, "")
+			return nil
+		})
 		if !errors.Is(err, session.ErrGoesOn) || time.Since(at) != 0 {
 			t.Errorf("leaving took %v: %v", time.Since(at), err)
 		}
@@ -156,7 +173,12 @@ func TestNobodyWaitsForTheSlot(t *testing.T) {
 		other, err := s.Drive(t.Context(), "s", nil)
 		must(t, err)
 		disk.Stall(true)
-		go func() { said <- other.Update(t.Context(), func(tx *session.Tx) error { tx.Lift(tx.Halt); return nil }) }()
+		go func() {
+			said <- other.Update(t.Context(), func(tx *session.Tx) error {
+				tx.Lift(tx.Halt)
+				return nil
+			})
+		}()
 		synctest.Wait()
 		other.Abandon()
 		third := make(chan error, 1)

@@ -22,7 +22,9 @@ var records = []struct {
 	kind string
 	read func(ctx context.Context, s *Store, key, value []byte) (any, error)
 }{
-	{"h", func(_ context.Context, _ *Store, key, value []byte) (any, error) { return decodeState(key, value) }},
+	{"h", func(_ context.Context, _ *Store, key, value []byte) (any, error) {
+		return decodeState(key, value)
+	}},
 	{"c", reads[Record]},
 	{"r", reads[storedReceipt]},
 	{"g", reads[tool.Progress]},
@@ -81,7 +83,8 @@ func stored(tb testing.TB) map[string][]kvstore.Entry {
 				tb.Fatal(err)
 			}
 			kind := key[:strings.IndexByte(key, 0)]
-			all[kind] = append(all[kind], kvstore.Entry{Key: []byte(key), Value: []byte(lines[i+1])})
+			all[kind] = append(all[kind], kvstore.Entry{Key: []byte(key),
+				Value: []byte(lines[i+1])})
 		}
 	}
 	return all
@@ -103,7 +106,8 @@ func place(kind string, value []byte) []byte {
 	case "c":
 		return recordKey("chat-1", says.Call)
 	case "r":
-		return receiptKey("chat-1", says.Call, Receipt{Call: says.Call, Pause: says.Pause, Kind: says.Kind, Fate: says.Fate}.slot())
+		return receiptKey("chat-1", says.Call, Receipt{Call: says.Call, Pause: says.Pause,
+			Kind: says.Kind, Fate: says.Fate}.slot())
 	case "k":
 		return outsideKey("deploy", "job-1", "chat-1", "call_x")
 	case "s":
@@ -138,13 +142,15 @@ func FuzzRecords(f *testing.F) {
 		if len(value) > kvstore.MaxValue || len(key) > kvstore.MaxKey {
 			t.Skip("no store has it")
 		}
-		if _, err := kv.Apply(t.Context(), kvstore.Batch{Puts: []kvstore.Put{{Key: key, Value: value}}}); err != nil {
+		if _, err := kv.Apply(t.Context(),
+			kvstore.Batch{Puts: []kvstore.Put{{Key: key, Value: value}}}); err != nil {
 			t.Fatal(err)
 		}
 		s := NewStore(kv, nil)
 		v, err := r.read(t.Context(), s, key, value)
 		if err != nil {
-			if !errors.Is(err, ErrCorrupt) && !errors.Is(err, ErrNewerVersion) && !errors.Is(err, ErrNotYetKnown) {
+			if !errors.Is(err, ErrCorrupt) && !errors.Is(err, ErrNewerVersion) &&
+				!errors.Is(err, ErrNotYetKnown) {
 				t.Errorf("it is read with the error %v", err)
 			}
 			return

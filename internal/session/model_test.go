@@ -41,11 +41,13 @@ func (m *model) entered() bool {
 	case m.status == session.Running:
 		return true
 	}
-	return !m.once && (m.status == session.Requested || m.status == session.Answered && (m.answered == "" || m.answered == tool.ModeReenter))
+	return !m.once && (m.status == session.Requested || m.status == session.Answered &&
+		(m.answered == "" || m.answered == tool.ModeReenter))
 }
 
 func (m *model) settle() {
-	*m = model{once: m.once, mayPause: m.mayPause, status: session.Settled, pauses: m.pauses, receipts: m.receipts, refused: m.refused}
+	*m = model{once: m.once, mayPause: m.mayPause, status: session.Settled, pauses: m.pauses,
+		receipts: m.receipts, refused: m.refused}
 }
 
 // refuse marks the early answer to pause n as one that does not fit it.
@@ -100,7 +102,8 @@ type harness struct {
 func TestLifeOfACallModel(t *testing.T) {
 	property.Check(t, func(t *rapid.T) {
 		h := &harness{now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
-		h.m = model{once: rapid.Bool().Draw(t, "once"), mayPause: true, status: session.Requested, receipts: map[int]string{}, refused: map[int]string{}}
+		h.m = model{once: rapid.Bool().Draw(t, "once"), mayPause: true, status: session.Requested,
+			receipts: map[int]string{}, refused: map[int]string{}}
 		h.begin(t)
 		t.Repeat(map[string]func(*rapid.T){
 			"claim":   h.claim,
@@ -118,7 +121,8 @@ func TestLifeOfACallModel(t *testing.T) {
 }
 
 func (h *harness) begin(t *rapid.T) {
-	h.store = session.NewStore(kvstore.NewMemory(), &session.Options{Now: func() time.Time { return h.now }})
+	h.store = session.NewStore(kvstore.NewMemory(),
+		&session.Options{Now: func() time.Time { return h.now }})
 	d, err := h.store.Drive(t.Context(), "s", &session.New{User: "ada"})
 	fatal(t, err)
 	h.drive = d
@@ -128,13 +132,15 @@ func (h *harness) begin(t *rapid.T) {
 	}
 	question, err := session.NewEntry(llm.UserText("Go."))
 	fatal(t, err)
-	asks, err := session.NewEntry(llm.Message{Role: llm.RoleAssistant, Parts: []llm.Part{llm.ToolCall{ID: "c", Name: "x", Arguments: json.RawMessage("{}")}}})
+	asks, err := session.NewEntry(llm.Message{Role: llm.RoleAssistant,
+		Parts: []llm.Part{llm.ToolCall{ID: "c", Name: "x", Arguments: json.RawMessage("{}")}}})
 	fatal(t, err)
 	fatal(t, d.Update(t.Context(), func(tx *session.Tx) error {
 		if err := tx.Say(question, "", "", false); err != nil {
 			return err
 		}
-		return tx.Reply(asks, []session.Call{{ID: "c", Tool: "x", Status: session.Requested, Effect: effect, MayPause: true}}, session.Stopped{}, 0)
+		return tx.Reply(asks, []session.Call{{ID: "c", Tool: "x", Status: session.Requested,
+			Effect: effect, MayPause: true}}, session.Stopped{}, 0)
 	}))
 }
 
@@ -181,9 +187,12 @@ func (h *harness) unclaim(t *rapid.T) {
 
 func (h *harness) pause(t *rapid.T) {
 	mode := rapid.SampledFrom([]tool.Mode{tool.ModeOutput, tool.ModeReenter}).Draw(t, "mode")
-	await, err := tool.Await{Mode: mode, Timeout: time.Duration(rapid.IntRange(0, 1).Draw(t, "hours")) * time.Hour}.Normalize()
+	await, err := tool.Await{
+		Mode: mode, Timeout: time.Duration(rapid.IntRange(0, 1).Draw(t, "hours")) * time.Hour,
+	}.Normalize()
 	fatal(t, err)
-	taken := h.m.status == session.Requested || h.m.status == session.Running || h.m.status == session.Answered
+	taken := h.m.status == session.Requested || h.m.status == session.Running ||
+		h.m.status == session.Answered
 	h.do(t, taken, func(tx *session.Tx) error { return tx.Pause("c", &session.Hold{Await: await}) })
 	if !taken {
 		return
@@ -206,7 +215,8 @@ func (h *harness) pause(t *rapid.T) {
 func (h *harness) atGate(t *rapid.T) {
 	await, err := tool.Await{Gate: "g", Arguments: json.RawMessage("{}")}.Normalize()
 	fatal(t, err)
-	taken := h.m.status == session.Requested || h.m.status == session.Running || h.m.status == session.Answered
+	taken := h.m.status == session.Requested || h.m.status == session.Running ||
+		h.m.status == session.Answered
 	h.do(t, taken, func(tx *session.Tx) error { return tx.Pause("c", &session.Hold{Await: await}) })
 	if taken {
 		if h.m.early != "" {
@@ -222,7 +232,8 @@ func (h *harness) atGate(t *rapid.T) {
 func (h *harness) answer(t *rapid.T) {
 	n := rapid.IntRange(1, h.m.pauses+2).Draw(t, "pause")
 	kind := rapid.SampledFrom([]string{"a1", "a2", "f1", "d1"}).Draw(t, "content")
-	in := &session.Reply{Pause: tool.PauseID("c", n), Kind: session.KindComplete, Hash: kind, By: "x"}
+	in := &session.Reply{Pause: tool.PauseID("c", n), Kind: session.KindComplete,
+		Hash: kind, By: "x"}
 	in.Payload, _ = session.NewBlob(json.RawMessage(`"` + kind + `"`))
 	switch kind[0] {
 	case 'f':
@@ -234,7 +245,8 @@ func (h *harness) answer(t *rapid.T) {
 	want := h.m.answer(n, kind, kind[0] == 'd', kind[0] == 'f')
 	var r session.Receipt
 	fatal(t, h.store.Update(t.Context(), "s", func(tx *session.Tx) (err error) {
-		r, err = tx.Answer(in, func(session.Asked, json.RawMessage) (error, error) { return nil, nil })
+		r, err = tx.Answer(in,
+			func(session.Asked, json.RawMessage) (error, error) { return nil, nil })
 		return err
 	}))
 	got := "accepted"
@@ -256,7 +268,10 @@ func (h *harness) answer(t *rapid.T) {
 func (h *harness) cancel(t *rapid.T) {
 	settled := h.m.status == session.Settled
 	r, err := session.Receipt{}, error(nil)
-	err = h.store.Update(t.Context(), "s", func(tx *session.Tx) (err error) { r, err = tx.Cancel("c", "x", ""); return err })
+	err = h.store.Update(t.Context(), "s", func(tx *session.Tx) (err error) {
+		r, err = tx.Cancel("c", "x", "")
+		return err
+	})
 	switch {
 	case h.m.receipts[0] != "": // cancelled before
 		if err != nil || !r.Duplicate {
@@ -284,7 +299,9 @@ func (h *harness) cancel(t *rapid.T) {
 func (h *harness) settle(t *rapid.T) {
 	status := rapid.SampledFrom([]event.Status{event.Done, event.Failed}).Draw(t, "status")
 	taken := h.m.status != session.Settled
-	h.do(t, taken, func(tx *session.Tx) error { return tx.Settle("c", &session.Outcome{Status: status, Body: true}) })
+	h.do(t, taken, func(tx *session.Tx) error {
+		return tx.Settle("c", &session.Outcome{Status: status, Body: true})
+	})
 	if taken {
 		h.m.settle()
 	}

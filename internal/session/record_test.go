@@ -62,7 +62,8 @@ func fill(v reflect.Value, r *rand.Rand, always bool) {
 
 // recordTypes are the kinds of record that the package writes.
 var recordTypes = []any{
-	new(State), new(Record), new(storedReceipt), new(notice), new(keyRing), new(watched), new(schemaUse), new(userMessage),
+	new(State), new(Record), new(storedReceipt), new(notice), new(keyRing), new(watched),
+	new(schemaUse), new(userMessage),
 	new(pauseEntry), new(tool.Progress), new(Blob), new(pauseNumber), new([]Decision),
 }
 
@@ -93,7 +94,8 @@ func TestRecordsFollowTheirTags(t *testing.T) {
 				t.Fatal(err)
 			}
 			var a, b any
-			if err := errors.Join(json.Unmarshal(written, &a), json.Unmarshal(byTags, &b)); err != nil {
+			if err := errors.Join(json.Unmarshal(written, &a),
+				json.Unmarshal(byTags, &b)); err != nil {
 				t.Fatal(err)
 			}
 			if d := cmp.Diff(b, a); d != "" {
@@ -110,8 +112,10 @@ var unexported = cmp.Exporter(func(reflect.Type) bool { return true })
 func TestStoredRecordsComeOutTheSame(t *testing.T) {
 	all := stored(t)
 	for kind, record := range map[string]any{
-		"h": new(State), "c": new(Record), "r": new(storedReceipt), "g": new(tool.Progress), "u": new(userMessage),
-		"o": new(pauseEntry), "i": new(pauseEntry), "k": new(pauseNumber), "x": new(keyRing), "t": new(schemaUse),
+		"h": new(State), "c": new(Record), "r": new(storedReceipt), "g": new(tool.Progress),
+		"u": new(userMessage),
+		"o": new(pauseEntry), "i": new(pauseEntry), "k": new(pauseNumber),
+		"x": new(keyRing), "t": new(schemaUse),
 	} {
 		if len(all[kind]) == 0 {
 			t.Errorf("no store has a record of kind %q", kind)

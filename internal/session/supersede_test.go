@@ -20,7 +20,8 @@ func TestSupersedeDeniesWhatItIsTold(t *testing.T) {
 	m := llm.Message{Role: llm.RoleAssistant}
 	var calls []session.Call
 	for _, id := range []string{"c7", "c8"} {
-		m.Parts = append(m.Parts, llm.ToolCall{ID: id, Name: "pay", Arguments: json.RawMessage(`{}`)})
+		m.Parts = append(m.Parts, llm.ToolCall{ID: id, Name: "pay",
+			Arguments: json.RawMessage(`{}`)})
 		calls = append(calls, session.Call{ID: id, Tool: "pay", Status: session.Requested})
 	}
 	must(t, d.Update(t.Context(), func(tx *session.Tx) error {
@@ -30,9 +31,13 @@ func TestSupersedeDeniesWhatItIsTold(t *testing.T) {
 		return tx.Reply(entry(t, m), calls, session.Stopped{}, 0)
 	}))
 	for _, id := range []string{"c7", "c8"} {
-		must(t, d.Update(t.Context(), pause(id, tool.Await{Gate: "approval", Arguments: json.RawMessage(`{}`)})))
+		must(t, d.Update(t.Context(), pause(id, tool.Await{
+			Gate: "approval", Arguments: json.RawMessage(`{}`),
+		})))
 	}
-	must(t, d.Update(t.Context(), func(tx *session.Tx) error { return tx.Supersede("ada", []string{"c7.1", "c8.2"}) }))
+	must(t, d.Update(t.Context(), func(tx *session.Tx) error {
+		return tx.Supersede("ada", []string{"c7.1", "c8.2"})
+	}))
 	st, err := s.Load(t.Context(), "third")
 	must(t, err)
 	if st.Call("c7").Settled != event.Denied || st.Call("c8").Status != session.Pending {

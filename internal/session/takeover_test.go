@@ -19,21 +19,37 @@ func TestWhatWasInFlight(t *testing.T) {
 		st   State
 		want bool
 	}{
-		"nothing":                             {State{}, false},
-		"the model was asked":                 {State{Due: true}, false},
-		"the model failed":                    {State{Due: true, Retry: &Retry{Failures: 1, At: now.Add(time.Hour)}}, false},
-		"a body that was claimed":             {State{Calls: []Call{{Status: Running}}}, true},
-		"a call that needs a claim":           {State{Calls: []Call{{Status: Requested}}}, false},
-		"a call that needs none":              {State{Calls: []Call{{Status: Requested, Effect: tool.Idempotent}}}, true},
-		"an output that was accepted":         {State{Calls: []Call{{Status: Answered, Effect: tool.ReadOnly, Answer: output}}}, false},
-		"an answer to go on with":             {State{Calls: []Call{{Status: Answered, Effect: tool.ReadOnly, Answer: again}}}, true},
-		"an answer to go on with, by a claim": {State{Calls: []Call{{Status: Answered, Answer: again}}}, false},
-		"an approval":                         {State{Calls: []Call{{Status: Answered, Decisions: []Decision{{}}}}}, false},
-		"one that waits":                      {State{Calls: []Call{{Status: Pending, Pause: waits}}}, false},
-		"one whose deadline has passed":       {State{Calls: []Call{{Status: Pending, Pause: &Pause{Deadline: now}}}}, true},
-		"one that is to be cancelled":         {State{Ending: &Halt{}, Calls: []Call{{Status: Pending, Pause: waits}}}, true},
-		"results that ride with the model's":  {State{Calls: []Call{{Status: Settled}}}, false},
-		"results that end the run":            {State{Ending: &Halt{}, Calls: []Call{{Status: Settled}}}, true},
+		"nothing":             {State{}, false},
+		"the model was asked": {State{Due: true}, false},
+		"the model failed": {
+			State{Due: true, Retry: &Retry{Failures: 1, At: now.Add(time.Hour)}}, false,
+		},
+		"a body that was claimed":   {State{Calls: []Call{{Status: Running}}}, true},
+		"a call that needs a claim": {State{Calls: []Call{{Status: Requested}}}, false},
+		"a call that needs none": {
+			State{Calls: []Call{{Status: Requested, Effect: tool.Idempotent}}}, true,
+		},
+		"an output that was accepted": {
+			State{Calls: []Call{{Status: Answered, Effect: tool.ReadOnly, Answer: output}}}, false,
+		},
+		"an answer to go on with": {
+			State{Calls: []Call{{Status: Answered, Effect: tool.ReadOnly, Answer: again}}}, true,
+		},
+		"an answer to go on with, by a claim": {
+			State{Calls: []Call{{Status: Answered, Answer: again}}}, false,
+		},
+		"an approval":    {State{Calls: []Call{{Status: Answered, Decisions: []Decision{{}}}}}, false},
+		"one that waits": {State{Calls: []Call{{Status: Pending, Pause: waits}}}, false},
+		"one whose deadline has passed": {
+			State{Calls: []Call{{Status: Pending, Pause: &Pause{Deadline: now}}}}, true,
+		},
+		"one that is to be cancelled": {
+			State{Ending: &Halt{}, Calls: []Call{{Status: Pending, Pause: waits}}}, true,
+		},
+		"results that ride with the model's": {State{Calls: []Call{{Status: Settled}}}, false},
+		"results that end the run": {
+			State{Ending: &Halt{}, Calls: []Call{{Status: Settled}}}, true,
+		},
 	} {
 		if got := test.st.inFlight(now); got != test.want {
 			t.Errorf("%s: %v", name, got)

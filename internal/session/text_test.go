@@ -34,7 +34,8 @@ func TestTextsDoNotContradictThemselves(t *testing.T) {
 				texts[what] = string(o.Output.JSON())
 			}
 			if c.Begun() {
-				texts["outdated"] = session.OutdatedText(&c, &tool.Refusal{Kind: tool.InvalidArguments})
+				texts["outdated"] = session.OutdatedText(&c,
+					&tool.Refusal{Kind: tool.InvalidArguments})
 				texts["begun"] = session.BegunText(&c, "a layer failed")
 			}
 			for what, text := range texts {

@@ -27,7 +27,10 @@ func TestErrorsSayWhatMayHaveHappened(t *testing.T) {
 			kv.After(nil)
 			s := session.NewStore(kv.Store, nil)
 			for i := range 20 {
-				must(t, s.Update(t.Context(), "s", func(tx *session.Tx) error { tx.Stop(event.FinishInterrupted, fmt.Sprint(i)); return nil }))
+				must(t, s.Update(t.Context(), "s", func(tx *session.Tx) error {
+					tx.Stop(event.FinishInterrupted, fmt.Sprint(i))
+					return nil
+				}))
 			}
 		}, true},
 	} {
@@ -42,7 +45,10 @@ func TestErrorsSayWhatMayHaveHappened(t *testing.T) {
 			defer cancel()
 			kv.Add(faultkv.LoseAt(kv.Applies() + 1))
 			kv.After(func(faultkv.Call) { c.end(kv, cancel) })
-			err = s.Update(ctx, "s", func(tx *session.Tx) error { tx.Stop(event.FinishFailed, ""); return nil })
+			err = s.Update(ctx, "s", func(tx *session.Tx) error {
+				tx.Stop(event.FinishFailed, "")
+				return nil
+			})
 			if errors.Is(err, kvstore.ErrUncertain) != c.uncertain || (err == nil) == c.uncertain {
 				t.Errorf("it is told %v", err)
 			}
@@ -59,12 +65,16 @@ func TestWhatIsNeverCertain(t *testing.T) {
 			_, err := s.PutSchema(t.Context(), []byte(`{"type":"string"}`))
 			return err
 		},
-		"a key": func(s *session.Store) error { _, err := s.RotateTokenKeys(t.Context(), time.Time{}); return err },
+		"a key": func(s *session.Store) error {
+			_, err := s.RotateTokenKeys(t.Context(), time.Time{})
+			return err
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			kv := &neverCertain{Store: kvstore.NewMemory()}
 			s := session.NewStore(kv, nil)
-			if err := put(s); !errors.Is(err, kvstore.ErrUncertain) || kv.tries < 2 || kv.tries > 10 {
+			if err := put(s); !errors.Is(err, kvstore.ErrUncertain) || kv.tries < 2 ||
+				kv.tries > 10 {
 				t.Errorf("after %d tries: %v", kv.tries, err)
 			}
 			kv.takes, kv.tries = true, 0

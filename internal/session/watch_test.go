@@ -18,7 +18,8 @@ func TestHolderWhoseClockStandsStill(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		engine := struct{ kvstore.Store }{kvstore.NewMemory()}
 		at := time.Now()
-		holder, other := NewStore(engine, &Options{Now: func() time.Time { return at }}), NewStore(engine, nil)
+		holder, other := NewStore(engine,
+			&Options{Now: func() time.Time { return at }}), NewStore(engine, nil)
 		d, err := holder.Drive(t.Context(), "s", &New{User: "ada"})
 		if err != nil {
 			t.Fatal(err)
@@ -27,7 +28,9 @@ func TestHolderWhoseClockStandsStill(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := d.Update(t.Context(), func(tx *Tx) error { return tx.Say(entry, "", "", false) }); err != nil {
+		if err := d.Update(t.Context(), func(tx *Tx) error {
+			return tx.Say(entry, "", "", false)
+		}); err != nil {
 			t.Fatal(err)
 		}
 		take := func() error {
@@ -43,7 +46,11 @@ func TestHolderWhoseClockStandsStill(t *testing.T) {
 				t.Fatalf("another drive gets %v", err)
 			}
 			// What others commit is no sign of life.
-			if err := other.Update(t.Context(), "s", func(tx *Tx) error { tx.Run.Detached = !tx.Run.Detached; tx.touch(); return nil }); err != nil {
+			if err := other.Update(t.Context(), "s", func(tx *Tx) error {
+				tx.Run.Detached = !tx.Run.Detached
+				tx.touch()
+				return nil
+			}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -52,7 +59,10 @@ func TestHolderWhoseClockStandsStill(t *testing.T) {
 			if err := take(); !errors.Is(err, ErrBusy) {
 				t.Fatalf("another drive gets %v", err)
 			}
-			if err := other.Update(t.Context(), "s", func(tx *Tx) error { tx.touch(); return nil }); err != nil {
+			if err := other.Update(t.Context(), "s", func(tx *Tx) error {
+				tx.touch()
+				return nil
+			}); err != nil {
 				t.Fatal(err)
 			}
 			time.Sleep(9 * time.Second)
@@ -89,7 +99,8 @@ func TestSightingsAreBounded(t *testing.T) {
 			}
 			last := subject{"last", sawLease}
 			if got := s.age(last, mark{count: 1}); got != 0 || len(s.known) > maxSightings {
-				t.Fatalf("one without room has been known for %v, and %d are noted", got, len(s.known))
+				t.Fatalf("one without room has been known for %v, and %d are noted",
+					got, len(s.known))
 			}
 		}
 		if got := s.age(subject{"0", sawLease}, mark{count: 2}); got != 0 {
@@ -155,7 +166,10 @@ func TestCheckMissesWhatIsWatched(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = d.Update(t.Context(), func(tx *Tx) error { tx.Due = true; return tx.Again(time.Minute, "overloaded") })
+	err = d.Update(t.Context(), func(tx *Tx) error {
+		tx.Due = true
+		return tx.Again(time.Minute, "overloaded")
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -174,7 +188,9 @@ func TestCheckMissesWhatIsWatched(t *testing.T) {
 	if n := problems(); n != 0 {
 		t.Errorf("%d problems", n)
 	}
-	if _, err := kv.Apply(t.Context(), kvstore.Batch{Deletes: [][]byte{watchKey("ops", "s")}}); err != nil {
+	if _, err := kv.Apply(t.Context(), kvstore.Batch{
+		Deletes: [][]byte{watchKey("ops", "s")},
+	}); err != nil {
 		t.Fatal(err)
 	}
 	if n := problems(); n != 1 {
