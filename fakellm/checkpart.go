@@ -13,7 +13,7 @@ import (
 // part by itself, package llm knows.
 func (c *checker) part(i, j int, role llm.Role, p llm.Part) error {
 	if err := llm.CheckPart(role, p); err != nil {
-		return c.refuse(i, j, "%s", own(err))
+		return c.refuse(i, j, "%v", err)
 	}
 	if i >= c.known {
 		if problem := unreadable(p); problem != "" {
@@ -33,16 +33,13 @@ func (c *checker) part(i, j int, role llm.Role, p llm.Part) error {
 func unreadable(p llm.Part) string {
 	m := llm.Message{Parts: []llm.Part{p}}
 	if _, err := p.MarshalJSON(); err != nil {
-		return "it holds what is no JSON: " + own(err)
+		return "it holds what is no JSON: " + strings.TrimPrefix(err.Error(), "llm: ")
 	}
 	if clean := m.Clean(); &clean.Parts[0] != &m.Parts[0] {
 		return "it holds invalid UTF-8, or a lone surrogate"
 	}
 	return ""
 }
-
-// own is what an error of package llm says, without the package's name.
-func own(err error) string { return strings.TrimPrefix(err.Error(), "llm: ") }
 
 // holdsObject reports whether a tool may have taken the arguments.
 func holdsObject(raw json.RawMessage) bool {

@@ -2,6 +2,7 @@ package llm
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -49,9 +50,9 @@ var (
 func CheckPart(role Role, p Part) error {
 	switch {
 	case !isValue(p) || !slices.Contains(p.from(), role):
-		return fmt.Errorf("llm: %T doesn't belong in a message of role %s", p, role)
+		return fmt.Errorf("%T doesn't belong in a message of role %s", p, role)
 	case p.lack() != "":
-		return fmt.Errorf("llm: %s", p.lack())
+		return errors.New(p.lack())
 	}
 	return nil
 }

@@ -170,11 +170,11 @@ func TestCheckPart(t *testing.T) {
 		}
 	}
 	for want, p := range map[string]Part{
-		"llm: the text is blank":                                  Text{Text: " \n"},
-		"llm: the media has no type":                              Media{URL: "u"},
-		"llm: the media has neither data nor URL":                 Media{MediaType: "a/b"},
-		"llm: <nil> doesn't belong in a message of role user":     nil,
-		"llm: *llm.Text doesn't belong in a message of role user": &Text{Text: "a"},
+		"the text is blank":                                  Text{Text: " \n"},
+		"the media has no type":                              Media{URL: "u"},
+		"the media has neither data nor URL":                 Media{MediaType: "a/b"},
+		"<nil> doesn't belong in a message of role user":     nil,
+		"*llm.Text doesn't belong in a message of role user": &Text{Text: "a"},
 	} {
 		if err := CheckPart(RoleUser, p); err == nil || err.Error() != want {
 			t.Errorf("%v, want %s", err, want)

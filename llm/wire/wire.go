@@ -56,6 +56,25 @@ func MediaNote(m llm.Media, why error) string {
 	return fmt.Sprintf("[media of type %s%s; it can't be shown here: %v]", m.MediaType, name, why)
 }
 
+// LeftOut is for the parts that an adapter doesn't know by their type. It
+// returns nil for one that the adapter may leave out: one of another provider's
+// alone, of a later version, or, in history, of a kind that came after the
+// adapter. Old is whether a model has answered since. The error is about a part
+// that has no place in a message of the role, or that the user shows in vain.
+func LeftOut(role llm.Role, p llm.Part, old bool) error {
+	switch p.(type) {
+	case llm.Opaque, llm.Unknown:
+		return nil
+	}
+	if err := llm.CheckPart(role, p); err != nil {
+		return err
+	}
+	if role == llm.RoleUser && !old {
+		return fmt.Errorf("%T is of a kind that this provider isn't shown", p)
+	}
+	return nil
+}
+
 // Arguments are a call's as a JSON object, also where they were encoded twice.
 // Text that was no JSON is stored as a string, and most providers take nothing
 // but objects: it becomes {"arguments": "..."}, so that the model sees again

@@ -109,3 +109,27 @@ func TestIDsAreUniqueFitAndStay(t *testing.T) {
 		}
 	})
 }
+
+// later is a message that holds a part as a kind to come would: with methods of
+// its own, and no adapter knows its type.
+type later struct{ llm.Text }
+
+// What an adapter doesn't know is left out of history, and no request fails for
+// it. The user's newest message fails: the user can mend it.
+func TestPartsOfKindsToComeAreLeftOut(t *testing.T) {
+	part := later{llm.Text{Text: "a"}}
+	for _, c := range []struct {
+		role llm.Role
+		part llm.Part
+		old  bool
+		out  bool
+	}{
+		{llm.RoleUser, part, true, true}, {llm.RoleUser, part, false, false}, {llm.RoleAssistant, part, false, true}, {llm.RoleTool, part, true, false},
+		{llm.RoleUser, llm.Unknown{}, false, true}, {llm.RoleTool, llm.Unknown{}, false, true}, {llm.RoleTool, llm.Opaque{}, false, true},
+		{llm.RoleUser, llm.ToolCall{Arguments: []byte("{}")}, true, false}, {llm.RoleUser, nil, true, false},
+	} {
+		if err := LeftOut(c.role, c.part, c.old); (err == nil) != c.out {
+			t.Errorf("%T of %s, old: %v: %v", c.part, c.role, c.old, err)
+		}
+	}
+}

@@ -16,7 +16,7 @@ import (
 
 // media is an image or a document in a turn. The API takes none from the assistant: there, a line of text stands for it.
 func (t *turn) media(m llm.Media) (block, error) {
-	if t.assistant {
+	if t.assistant() {
 		note := "[media of type " + m.MediaType
 		if m.Name != "" {
 			note += ", named " + m.Name

@@ -15,11 +15,13 @@ import (
 
 // turn is a message of the API's: one or more of ours, since the roles alternate there, and results are the user's.
 type turn struct {
-	assistant bool
-	old       bool    // the user has said something since
-	results   []block // the API wants them first
-	blocks    []block
+	role    llm.Role
+	old     bool    // the user has said something since
+	results []block // the API wants them first
+	blocks  []block
 }
+
+func (t *turn) assistant() bool { return t.role == llm.RoleAssistant }
 
 // block is a piece of a message of the API's.
 type block struct {
@@ -39,7 +41,7 @@ func conversation(messages []llm.Message) ([]*turn, error) {
 	ids := wire.NewIDs(messages, callIDs)
 	answered := serverResults(messages)
 	for i, m := range messages {
-		t := &turn{assistant: m.Role == llm.RoleAssistant, old: i < wire.LastWord(messages)}
+		t := &turn{role: m.Role, old: i < wire.LastWord(messages)}
 		switch m.Role {
 		case llm.RoleUser, llm.RoleAssistant, llm.RoleTool:
 		default:
@@ -58,11 +60,11 @@ func conversation(messages []llm.Message) ([]*turn, error) {
 	if len(turns) == 0 {
 		return nil, invalid("there are no messages with anything in them: the API needs one of the user's")
 	}
-	if turns[0].assistant {
+	if turns[0].assistant() {
 		turns = append([]*turn{{blocks: []block{text(opening)}}}, turns...)
 	}
 	last := turns[len(turns)-1]
-	if last.assistant { // a beginning for the model to go on from: the API takes no white space at its end
+	if last.assistant() { // a beginning for the model to go on from: the API takes no white space at its end
 		if t := last.blocks[len(last.blocks)-1].OfText; t != nil {
 			t.Text = strings.TrimRightFunc(t.Text, unicode.IsSpace)
 		}
@@ -106,7 +108,7 @@ func isPending(p llm.Part, answered map[string]bool) bool {
 
 // join adds a turn. One that is empty is none, and one of the same role as the one before is a part of that.
 func join(turns []*turn, t *turn) []*turn {
-	if t.assistant {
+	if t.assistant() {
 		// Thinking that nothing followed, since the limit of tokens cut it off, can't stand at the end of a message.
 		for n := len(t.blocks); n > 0 && t.blocks[n-1].thinking; n-- {
 			t.blocks = t.blocks[:n-1]
@@ -115,7 +117,7 @@ func join(turns []*turn, t *turn) []*turn {
 	if len(t.results)+len(t.blocks) == 0 {
 		return turns
 	}
-	if n := len(turns); n > 0 && turns[n-1].assistant == t.assistant {
+	if n := len(turns); n > 0 && turns[n-1].assistant() == t.assistant() {
 		turns[n-1].results = append(turns[n-1].results, t.results...)
 		turns[n-1].blocks = append(turns[n-1].blocks, t.blocks...)
 		return turns
@@ -128,7 +130,7 @@ func (t *turn) param() sdk.MessageParam {
 	for _, b := range append(t.results[:len(t.results):len(t.results)], t.blocks...) {
 		blocks = append(blocks, b.ContentBlockParamUnion)
 	}
-	if t.assistant {
+	if t.assistant() {
 		return sdk.NewAssistantMessage(blocks...)
 	}
 	return sdk.NewUserMessage(blocks...)
@@ -150,7 +152,7 @@ func (t *turn) add(p llm.Part, ids wire.IDs) error {
 			return t.replay(*p.Native)
 		}
 	case llm.ToolCall:
-		if !t.assistant {
+		if !t.assistant() {
 			return fmt.Errorf("a tool call, in a message that isn't the assistant's")
 		}
 		b, err := toolUse(p, ids.Of(p.ID))
@@ -159,7 +161,7 @@ func (t *turn) add(p llm.Part, ids wire.IDs) error {
 		}
 		t.blocks = append(t.blocks, b)
 	case llm.ToolResult:
-		if t.assistant {
+		if t.assistant() {
 			return fmt.Errorf("a tool result, in a message of the assistant's")
 		}
 		b, err := toolResult(p, ids.Of(p.Call))
@@ -180,9 +182,8 @@ func (t *turn) add(p llm.Part, ids wire.IDs) error {
 		if own(&p.Native) {
 			return t.replay(p.Native)
 		}
-	case llm.Unknown:
 	default:
-		return fmt.Errorf("%T is no part that this version knows", p)
+		return wire.LeftOut(t.role, p, t.old)
 	}
 	return nil
 }

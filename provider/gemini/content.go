@@ -39,7 +39,6 @@ func (c *conversation) add(m llm.Message) error {
 			raw, err = own(p.Native)
 		case llm.Opaque:
 			raw, err = own(&p.Native)
-		case llm.Unknown: // not ours to know
 		case llm.ToolCall:
 			if m.Role != llm.RoleAssistant {
 				err = errors.New("a tool call stands in an assistant's message alone")
@@ -48,7 +47,7 @@ func (c *conversation) add(m llm.Message) error {
 			raw, err = c.call(p, place)
 			place++
 		default:
-			err = fmt.Errorf("%T has no place in a message of role %q", p, m.Role)
+			err = wire.LeftOut(m.Role, p, c.old)
 		}
 		if err != nil {
 			return fmt.Errorf("parts[%d]: %w", i, err)
@@ -173,12 +172,10 @@ func edited(raw json.RawMessage, f *functionCall, name string, t llm.ToolCall) (
 func (c *conversation) results(m llm.Message) error {
 	results := make([]llm.ToolResult, 0, len(m.Parts))
 	for i, p := range m.Parts {
-		switch p := p.(type) {
-		case llm.ToolResult:
-			results = append(results, p)
-		case llm.Unknown, llm.Opaque: // not ours to know
-		default:
-			return fmt.Errorf("parts[%d]: %T has no place in a message of role %q", i, p, m.Role)
+		if r, ok := p.(llm.ToolResult); ok {
+			results = append(results, r)
+		} else if err := wire.LeftOut(m.Role, p, c.old); err != nil {
+			return fmt.Errorf("parts[%d]: %w", i, err)
 		}
 	}
 	slices.SortStableFunc(results, func(a, b llm.ToolResult) int { return c.calls[a.Call].place - c.calls[b.Call].place })

@@ -174,7 +174,7 @@ func TestRequestsThatCannotBeSent(t *testing.T) {
 		{user(llm.Media{Data: []byte("a")}), "media type"},
 		{user(llm.Media{MediaType: "image/png", URL: "data:image/png;base64,"}), "data: URL"},
 		{user(llm.Text{Native: &llm.Native{Provider: provider, Data: json.RawMessage(`[`)}}), "no JSON object"},
-		{llm.Request{Messages: []llm.Message{results(llm.Text{Text: "a"})}}, "llm.Text has no place"},
+		{llm.Request{Messages: []llm.Message{results(llm.Text{Text: "a"})}}, "llm.Text doesn't belong"},
 		{llm.Request{Messages: []llm.Message{results(result("c", `{`))}}, "no JSON"},
 		{llm.Request{Messages: hi, Limits: llm.Limits{OutputTokens: -1}}, "OutputTokens is -1"},
 		{llm.Request{Messages: hi, Limits: llm.Limits{OutputTokens: math.MaxInt32 + 1}}, "OutputTokens"},

@@ -94,9 +94,10 @@ func (w *chatMessages) user(m llm.Message, old bool) error {
 			if own := w.own(&p.Native); own != nil {
 				parts = append(parts, raw[openai.ChatCompletionContentPartUnionParam](own))
 			}
-		case llm.Unknown:
 		default:
-			return fmt.Errorf("%T is no part of a user's message", p)
+			if err := wire.LeftOut(m.Role, p, old); err != nil {
+				return err
+			}
 		}
 	}
 	switch {
@@ -129,9 +130,8 @@ func (w *chatMessages) assistant(m llm.Message) error {
 			out.ToolCalls = append(out.ToolCalls, call)
 		case llm.Media:
 			w.show("Media of the assistant's message above:", []llm.Media{p})
-		case llm.Unknown:
 		default:
-			err = fmt.Errorf("%T is no part of an assistant's message", p)
+			err = wire.LeftOut(m.Role, p, true)
 		}
 		if err != nil {
 			return err
@@ -189,9 +189,10 @@ func (w *chatMessages) tool(m llm.Message) error {
 			id := w.ids.Of(p.Call)
 			w.all = append(w.all, openai.ToolMessage(wire.ResultText(p, true), id))
 			w.show(fmt.Sprintf("Media of the result of call %s (%s):", id, p.Name), p.Media)
-		case llm.Opaque, llm.Unknown:
 		default:
-			return fmt.Errorf("%T is no part of a message of results", p)
+			if err := wire.LeftOut(m.Role, p, true); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

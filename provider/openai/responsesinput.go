@@ -92,9 +92,10 @@ func (in *input) user(parts []llm.Part) error {
 			if raw != nil {
 				list = append(list, param.Override[responses.ResponseInputContentUnionParam](raw))
 			}
-		case llm.Unknown:
 		default:
-			return fmt.Errorf("%T doesn't belong in a user's message", p)
+			if err := wire.LeftOut(llm.RoleUser, p, in.old); err != nil {
+				return err
+			}
 		}
 	}
 	in.say(list)
@@ -130,10 +131,11 @@ func (in *input) assistant(parts []llm.Part) error {
 			native = p.Native
 		case llm.Opaque:
 			native = &p.Native
-		case llm.Unknown:
-			continue
 		default:
-			return fmt.Errorf("%T doesn't belong in an assistant's message", p)
+			if err := wire.LeftOut(llm.RoleAssistant, p, in.old); err != nil {
+				return err
+			}
+			continue
 		}
 		raw, err := own(native)
 		if err != nil {
@@ -243,14 +245,12 @@ func (in *input) named(raw json.RawMessage, bare bool) (json.RawMessage, error) 
 
 func (in *input) results(parts []llm.Part) error {
 	for _, p := range parts {
-		var r llm.ToolResult
-		switch p := p.(type) {
-		case llm.ToolResult:
-			r = p
-		case llm.Opaque, llm.Unknown: // of other providers, and of later versions
+		r, ok := p.(llm.ToolResult)
+		if !ok {
+			if err := wire.LeftOut(llm.RoleTool, p, in.old); err != nil {
+				return err
+			}
 			continue
-		default:
-			return fmt.Errorf("%T doesn't belong in a message of results", p)
 		}
 		item, err := in.result(r)
 		if err != nil {

@@ -203,12 +203,12 @@ func TestBadRequests(t *testing.T) {
 	s := plays(t, completed)
 	m := s.model(t, openai.Options{})
 	for want, req := range map[string]llm.Request{
-		"0 messages":                {},
-		"1 messages":                {Messages: user(llm.Unknown{})},
-		"no role":                   {Messages: []llm.Message{{Role: "system", Parts: []llm.Part{llm.Text{Text: "a"}}}}},
-		"in a user's message":       {Messages: user(asks("1"))},
-		"in an assistant's":         {Messages: []llm.Message{{Role: llm.RoleAssistant, Parts: []llm.Part{llm.ToolResult{}}}}},
-		"in a message of results":   {Messages: []llm.Message{{Role: llm.RoleTool, Parts: []llm.Part{llm.Text{Text: "a"}}}}},
+		"0 messages": {},
+		"1 messages": {Messages: user(llm.Unknown{})},
+		"no role":    {Messages: []llm.Message{{Role: "system", Parts: []llm.Part{llm.Text{Text: "a"}}}}},
+		"ToolCall doesn't belong in a message of role user":        {Messages: user(asks("1"))},
+		"ToolResult doesn't belong in a message of role assistant": {Messages: []llm.Message{{Role: llm.RoleAssistant, Parts: []llm.Part{llm.ToolResult{}}}}},
+		"Text doesn't belong in a message of role tool":            {Messages: []llm.Message{{Role: llm.RoleTool, Parts: []llm.Part{llm.Text{Text: "a"}}}}},
 		"no JSON object":            {Messages: []llm.Message{{Role: llm.RoleAssistant, Parts: []llm.Part{speaks(`{"id":`)}}}},
 		`object: "[]"`:              {Messages: []llm.Message{{Role: llm.RoleAssistant, Parts: []llm.Part{llm.Opaque{Native: *native(`[]`)}}}}},
 		`object: ""`:                {Messages: []llm.Message{{Role: llm.RoleAssistant, Parts: []llm.Part{llm.Opaque{Native: *native(``)}}}}},
