@@ -27,7 +27,7 @@ func (r Request) Clone() Request {
 		s.count(r.Messages[i])
 	}
 	for i := range r.Tools {
-		s.pass.size += small(r.Tools[i].Input) + small(r.Tools[i].Output)
+		s.bytes += small(r.Tools[i].Input) + small(r.Tools[i].Output)
 	}
 	s.make()
 	r.Messages, r.Tools = slices.Clone(r.Messages), slices.Clone(r.Tools)
@@ -49,8 +49,7 @@ func (r Request) Clone() Request {
 // parts, and is copied for each request. First all is counted by count, then
 // make takes it, then message and own use it up.
 type space struct {
-	pass  pass
-	parts int // counted
+	bytes, parts int // counted
 
 	text  []byte
 	slots []Part
@@ -71,16 +70,15 @@ func small(b []byte) int {
 
 // count adds what a copy of m takes.
 func (s *space) count(m Message) {
-	s.pass.do = counting
-	s.parts += len(m.Parts)
+	f := pass{do: counting}
 	for _, p := range m.Parts {
-		s.pass.over(p)
+		f.over(p)
 	}
+	s.bytes, s.parts = s.bytes+f.size, s.parts+len(m.Parts)
 }
 
 func (s *space) make() {
-	s.text, s.slots = make([]byte, 0, s.pass.size), make([]Part, 0, s.parts)
-	s.pass = pass{do: copying, s: s}
+	s.text, s.slots = make([]byte, 0, s.bytes), make([]Part, 0, s.parts)
 }
 
 // own returns bytes that are the copy's own.
@@ -105,9 +103,10 @@ func (s *space) message(m Message) Message {
 	from := len(s.slots)
 	s.slots = append(s.slots, m.Parts...)
 	m.Parts = s.slots[from:len(s.slots):len(s.slots)]
+	f := pass{do: copying, s: s}
 	for s.at = from; s.at < len(s.slots); s.at++ {
-		if s.pass.over(s.slots[s.at]); s.pass.out != nil {
-			s.slots[s.at] = s.pass.out
+		if f.over(s.slots[s.at]); f.out != nil {
+			s.slots[s.at] = f.out
 		}
 	}
 	return m

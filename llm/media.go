@@ -1,5 +1,7 @@
 package llm
 
+import "bytes"
+
 // Media is an image, a document or the like: its bytes, or where they are.
 type Media struct {
 	MediaType string // such as "image/png"
@@ -10,7 +12,10 @@ type Media struct {
 }
 
 // Clone returns media with bytes of its own.
-func (p Media) Clone() Media { return clonePart(p).(Media) }
+func (p Media) Clone() Media {
+	p.Data, p.Native = bytes.Clone(p.Data), p.Native.Clone()
+	return p
+}
 
 // MarshalJSON encodes the part as in [Message.AppendJSON].
 func (p Media) MarshalJSON() ([]byte, error) { return marshalPart(p) }

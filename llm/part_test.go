@@ -123,6 +123,13 @@ func TestEveryFieldOfAPartIsVisited(t *testing.T) {
 			t.Errorf("a copy of %T differs (-want +got):\n%s", p, d)
 		}
 		scribble.Over(own)
+		if c := reflect.ValueOf(p).MethodByName("Clone"); c.IsValid() { // by hand, for those that are copied alone and often
+			own := c.Call(nil)[0].Interface()
+			if d := cmp.Diff(filled("s", raw)[i], own); d != "" {
+				t.Errorf("Clone of %T differs (-want +got):\n%s", p, d)
+			}
+			scribble.Over(own)
+		}
 		if d := cmp.Diff(filled("s", raw)[i], p); d != "" {
 			t.Errorf("a copy of %T shares something (-want +got):\n%s", p, d)
 		}

@@ -131,12 +131,14 @@ func (f *pass) native(n **Native) {
 	}
 }
 
-// medias are parts within a part.
+// medias are parts within a part. They hold no parts themselves: nothing here
+// calls over, so that a pass stays on the stack.
 func (f *pass) medias(name string, all *[]Media) {
 	switch f.do {
 	case sizing:
 		for _, m := range *all {
-			f.size += partSize(m)
+			f.size += partCost
+			m.fields(f)
 		}
 	case encoding:
 		f.w.medias(name, *all)

@@ -139,14 +139,9 @@ type partReader struct {
 }
 
 func (r *partReader) next(c *strictjson.Cursor) (Part, error) {
-	members, whole, err := c.Members(r.room[:0])
+	typ, whole, err := r.members(c)
 	if err != nil {
 		return nil, err
-	}
-	r.reader = reader{members: members}
-	typ := r.get("type")
-	if len(typ) == 0 || typ[0] != '"' {
-		return nil, c.Fail("the part has no type")
 	}
 	row := kindOf(strictjson.Name(typ))
 	if row == nil {
@@ -154,16 +149,49 @@ func (r *partReader) next(c *strictjson.Cursor) (Part, error) {
 	}
 	f := pass{do: decoding, r: &r.reader}
 	f.over(row)
-	if r.finish(); r.err != nil {
-		return nil, c.Fail("%v", r.err)
+	return f.out, r.end(c)
+}
+
+// nextMedia is next of media within a part.
+func (r *partReader) nextMedia(c *strictjson.Cursor) (m Media, err error) {
+	typ, _, err := r.members(c)
+	switch {
+	case err != nil:
+		return m, err
+	case string(strictjson.Name(typ)) != m.kind():
+		return m, c.Fail("it is of another type")
 	}
-	return f.out, nil
+	f := pass{do: decoding, r: &r.reader, changed: true}
+	m.fields(&f)
+	m, _ = f.out.(Media)
+	return m, r.end(c)
+}
+
+// members reads those of a part, and returns its type, in quotes.
+func (r *partReader) members(c *strictjson.Cursor) (typ, whole []byte, err error) {
+	members, whole, err := c.Members(r.room[:0])
+	if err != nil {
+		return nil, nil, err
+	}
+	r.reader = reader{all: members}
+	if typ = r.get("type"); len(typ) == 0 || typ[0] != '"' {
+		return nil, nil, c.Fail("the part has no type")
+	}
+	return typ, whole, nil
+}
+
+// end returns what was wrong with a part.
+func (r *partReader) end(c *strictjson.Cursor) error {
+	if r.finish(); r.err != nil {
+		return c.Fail("%v", r.err)
+	}
+	return nil
 }
 
 // reader turns the members of a part into its fields; the first error stays.
 type reader struct {
-	members []strictjson.RawMember
-	err     error
+	all []strictjson.RawMember
+	err error
 }
 
 func (r *reader) fail(format string, args ...any) {
@@ -174,9 +202,9 @@ func (r *reader) fail(format string, args ...any) {
 
 // get returns a member's value, nil where there is none.
 func (r *reader) get(name string) []byte {
-	for i := range r.members {
-		if string(r.members[i].Name) == name {
-			return r.members[i].Value
+	for i := range r.all {
+		if string(r.all[i].Name) == name {
+			return r.all[i].Value
 		}
 	}
 	return nil
@@ -184,8 +212,8 @@ func (r *reader) get(name string) []byte {
 
 // field is get of a field's member. That name in another case is an error.
 func (r *reader) field(name string) []byte {
-	for i := range r.members {
-		if got := r.members[i].Name; string(got) != name && strings.EqualFold(string(got), name) {
+	for i := range r.all {
+		if got := r.all[i].Name; string(got) != name && strings.EqualFold(string(got), name) {
 			r.fail("the member %q is %q in another case", got, name)
 		}
 	}
@@ -195,10 +223,10 @@ func (r *reader) field(name string) []byte {
 // finish refuses what is wrong with the names beside that, equal ones.
 func (r *reader) finish() {
 	r.field("type")
-	for i := range r.members {
+	for i := range r.all {
 		for j := range i {
-			if bytes.Equal(r.members[j].Name, r.members[i].Name) {
-				r.fail("the member %q is there twice", r.members[i].Name)
+			if bytes.Equal(r.all[j].Name, r.all[i].Name) {
+				r.fail("the member %q is there twice", r.all[i].Name)
 			}
 		}
 	}
@@ -262,13 +290,9 @@ func (r *reader) medias(name string) (all []Media) {
 			return err
 		}
 		for c.More() {
-			p, err := media.next(c)
+			m, err := media.nextMedia(c)
 			if err != nil {
 				return err
-			}
-			m, ok := p.(Media)
-			if !ok {
-				return c.Fail("it is of another type")
 			}
 			all = append(all, m)
 		}

@@ -1,6 +1,10 @@
 package llm
 
-import "encoding/json"
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+)
 
 // ToolCall is a model's wish that a tool be run.
 type ToolCall struct {
@@ -18,7 +22,10 @@ type ToolCall struct {
 }
 
 // Clone returns a call with bytes of its own.
-func (p ToolCall) Clone() ToolCall { return clonePart(p).(ToolCall) }
+func (p ToolCall) Clone() ToolCall {
+	p.Arguments, p.Native = bytes.Clone(p.Arguments), p.Native.Clone()
+	return p
+}
 
 // MarshalJSON encodes the part as in [Message.AppendJSON].
 func (p ToolCall) MarshalJSON() ([]byte, error) { return marshalPart(p) }
@@ -57,7 +64,13 @@ type ToolResult struct {
 }
 
 // Clone returns a result with bytes of its own.
-func (p ToolResult) Clone() ToolResult { return clonePart(p).(ToolResult) }
+func (p ToolResult) Clone() ToolResult {
+	p.Output, p.Media = bytes.Clone(p.Output), slices.Clone(p.Media)
+	for i := range p.Media {
+		p.Media[i] = p.Media[i].Clone()
+	}
+	return p
+}
 
 // MarshalJSON encodes the part as in [Message.AppendJSON].
 func (p ToolResult) MarshalJSON() ([]byte, error) { return marshalPart(p) }

@@ -56,7 +56,7 @@ type writer struct {
 
 func (w *writer) part(p Part) error {
 	if _, raw := p.(Unknown); !raw && isValue(p) {
-		w.b = strictjson.AppendString(append(w.b, `{"type":`...), p.kind())
+		w.begin(p.kind())
 	}
 	f := pass{do: encoding, w: w}
 	if !f.over(p) {
@@ -64,6 +64,11 @@ func (w *writer) part(p Part) error {
 	}
 	w.b = append(w.b, '}')
 	return w.err
+}
+
+// begin begins a part.
+func (w *writer) begin(kind string) {
+	w.b = strictjson.AppendString(append(w.b, `{"type":`...), kind)
 }
 
 func (w *writer) key(k string) {
@@ -110,9 +115,12 @@ func (w *writer) medias(key string, all []Media) {
 	w.depth += 2
 	defer func() { w.depth -= 2 }()
 	w.key(key)
+	f := pass{do: encoding, w: w}
 	for i, p := range all {
 		w.b = append(w.b, "[,"[min(i, 1)])
-		_ = w.part(p) // the error stays
+		w.begin(p.kind())
+		p.fields(&f)
+		w.b = append(w.b, '}')
 	}
 	w.b = append(w.b, ']')
 }

@@ -41,7 +41,7 @@ func AnswerError(provider string, a Answer) *llm.Error {
 		text = strings.TrimSuffix(fmt.Sprintf("HTTP status %d: %s", status, text), ": ")
 	}
 	e := &llm.Error{
-		Kind: kindOf(status, a.Code, a.Type, a.Message), Provider: provider, RequestID: requestID(a.Header), RetryAfter: RetryAfter(a.Header, time.Now()),
+		Kind: kindOf(status, a.Code, a.Type, a.Message), Provider: provider, RequestID: requestID(a.Header), RetryAfter: retryAfter(a.Header, time.Now()),
 		Err: &told{text, a.Cause},
 	}
 	if e.Kind == llm.ErrRateLimited && e.RetryAfter == 0 {
@@ -212,9 +212,9 @@ func requestID(h http.Header) string {
 	return ""
 }
 
-// RetryAfter is how long a caller was told to wait: in milliseconds, in seconds, or as a date (RFC 9110, section 10.2.3). What can't be
+// retryAfter is how long a caller was told to wait: in milliseconds, in seconds, or as a date (RFC 9110, section 10.2.3). What can't be
 // read, or has passed, is 0; it is never more than a day.
-func RetryAfter(h http.Header, now time.Time) time.Duration {
+func retryAfter(h http.Header, now time.Time) time.Duration {
 	var wait time.Duration
 	if ms, err := strconv.ParseFloat(h.Get("retry-after-ms"), 64); err == nil {
 		wait = atMost(ms / 1000)

@@ -125,11 +125,11 @@ func TestRetryAfter(t *testing.T) {
 		"": 0, "7": 7 * time.Second, "0.5": 500 * time.Millisecond, "-1": 0, "NaN": 0, "soon": 0, "1e99": 24 * time.Hour, "Inf": 24 * time.Hour,
 		"Fri, 02 Jan 2026 03:05:05 GMT": time.Minute, "Fri, 02 Jan 2026 03:00:00 GMT": 0,
 	} {
-		if got := RetryAfter(http.Header{"Retry-After": {value}}, now); got != want {
+		if got := retryAfter(http.Header{"Retry-After": {value}}, now); got != want {
 			t.Errorf("%q: %v, want %v", value, got, want)
 		}
 	}
-	if got := RetryAfter(http.Header{"Retry-After-Ms": {"250"}, "Retry-After": {"9"}}, now); got != 250*time.Millisecond {
+	if got := retryAfter(http.Header{"Retry-After-Ms": {"250"}, "Retry-After": {"9"}}, now); got != 250*time.Millisecond {
 		t.Errorf("milliseconds: %v", got)
 	}
 }

@@ -2,7 +2,7 @@ package wire
 
 import "io"
 
-// Lines is a stream of server-sent events as the decoders of the SDKs read it:
+// newLines returns a stream of server-sent events as the decoders of the SDKs read it:
 // each line ends with one line feed, and there is no byte order mark. The
 // standard has lines end with a carriage return, too, alone or before the line
 // feed, and lets a mark begin the stream
@@ -11,7 +11,7 @@ import "io"
 // A carriage return counts as soon as it comes: the event that it ends doesn't
 // wait for what may follow. JSON stays what it is, since there both are white
 // space.
-func Lines(r io.Reader) io.Reader { return &lines{r: r} }
+func newLines(r io.Reader) io.Reader { return &lines{r: r} }
 
 type lines struct {
 	r      io.Reader

@@ -23,7 +23,7 @@ func TestLinesEndAsTheStandardHasThem(t *testing.T) {
 		strings.Repeat("x\r", 999): strings.Repeat("x\n", 999),
 	} {
 		for name, r := range map[string]io.Reader{"at once": strings.NewReader(in), "by bytes": iotest.OneByteReader(strings.NewReader(in))} {
-			if got, err := io.ReadAll(Lines(r)); err != nil || string(got) != want {
+			if got, err := io.ReadAll(newLines(r)); err != nil || string(got) != want {
 				t.Errorf("%s, %.20q: %.20q, %v, want %.20q", name, in, got, err, want)
 			}
 		}
@@ -40,7 +40,7 @@ func TestLinesDoNotWait(t *testing.T) {
 		_, _ = io.WriteString(w, "\n")
 		w.CloseWithError(broken)
 	}()
-	lines, got := Lines(r), make([]byte, 64)
+	lines, got := newLines(r), make([]byte, 64)
 	if n, err := lines.Read(got); err != nil || string(got[:n]) != "data: a\n\n" {
 		t.Errorf("%q, %v", got[:n], err)
 	}

@@ -8,7 +8,7 @@ import (
 )
 
 // limitReset is when a rate limit that an answer's header tells of is reset, as
-// [RetryAfter] does it: for services that tell no retry-after. Of several
+// [retryAfter] does it: for services that tell no retry-after. Of several
 // limits, as of requests and of tokens, it is the last one to be reset of those
 // that are used up; where the header doesn't say which are, the first.
 //

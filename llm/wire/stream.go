@@ -15,23 +15,23 @@ import (
 	"github.com/fermata-ai/fermata/llm"
 )
 
-// DefaultIdle is how long a stream may be silent where an adapter's options say
+// defaultIdle is how long a stream may be silent where an adapter's options say
 // nothing.
-const DefaultIdle = 10 * time.Minute
+const defaultIdle = 10 * time.Minute
 
 // Stream marks the requests that are made with a context as requests for a
 // stream, which [Client] ends once it has waited for idle without a byte: for
 // the answer to begin, or to go on. Comments and pings are bytes, too. What
 // comes in place of a stream, a message at once, may take its time once it has
 // begun: it is one if its type and its first byte say so. Zero is
-// [DefaultIdle]; with a negative idle, a stream may be silent for ever.
+// ten minutes; with a negative idle, a stream may be silent for ever.
 //
-// The lines of the stream end as [Lines] has them.
+// Each line of the stream ends with one line feed, however it came.
 //
 // The time in which the reader of the stream is busy with what has come doesn't
 // count.
 func Stream(ctx context.Context, provider string, idle time.Duration) context.Context {
-	return context.WithValue(ctx, streamKey{}, stream{provider, cmp.Or(idle, DefaultIdle)})
+	return context.WithValue(ctx, streamKey{}, stream{provider, cmp.Or(idle, defaultIdle)})
 }
 
 type streamKey struct{}
@@ -72,7 +72,7 @@ func (t streaming) RoundTrip(r *http.Request) (*http.Response, error) {
 	res.Body = struct {
 		io.Reader
 		io.Closer
-	}{Lines(w), w}
+	}{newLines(w), w}
 	return res, nil
 }
 

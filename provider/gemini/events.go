@@ -31,7 +31,7 @@ func isJSON(text []byte) bool { return len(text) > 0 && (text[0] == '{' || text[
 func (e *notEvents) Error() string { return fmt.Sprintf("no stream of events: %.200q", e.text) }
 
 // events reads the data of server-sent events. An event that the end of the body cuts off is none.
-// The body's lines end as wire.Lines has them.
+// The body's lines end with one line feed: see wire.Stream.
 //
 // See https://html.spec.whatwg.org/multipage/server-sent-events.html#parsing-an-event-stream; the service sends data only.
 func events(body io.Reader) iter.Seq2[[]byte, error] {
