@@ -7,54 +7,73 @@ import (
 	"time"
 )
 
-// Drive is the right to drive a session, and the one way in which a driver writes to it. At most one drive holds a session;
-// a drive that lost it is refused with ErrFenced. Its methods may be called from many goroutines.
+// Drive is the right to drive a session, and the one way in which a driver
+// writes to it. At most one drive holds a session; a drive that lost it is
+// refused with ErrFenced. Its methods may be called from many goroutines.
 //
-// Where the engine belongs to one process, the lease lives in memory and is void with the process. Elsewhere it is stored in
-// the head, ends by time, and is renewed by each commit.
+// Where the engine belongs to one process, the lease lives in memory and is void
+// with the process. Elsewhere it is stored in the head, ends by time, and is
+// renewed by each commit.
 //
-// Changes queue for the drive's slot: see slot.go. What only looks, or ends the
-// drive, waits neither for the slot nor for the engine, however long that takes
-// for an answer.
+// Its parts have locks of their own, none of which is held over a call of the
+// engine. Changes queue for the slot. What only looks, or ends the drive, waits
+// neither for the slot nor for the engine, however long that takes for an
+// answer.
 type Drive struct {
 	store    *Store
 	id       string
-	holder   string // in Local
-	followed string // the topic of those who follow the session
-	lasting  context.Context
+	holder   string     // in Local
+	followed string     // the topic of those who follow the session
+	before   Transition // check, made once
+	after    func(*Tx)  // hold, made once
 
-	before Transition // d.check
-	after  func(*Tx)  // d.hold
+	head  *head // which the goroutine that has the slot changes
+	slot  slot
+	clock leaseClock
+	news  news
+	fate  fate
 
-	slot chan struct{} // of one: who has put the value changes the head
-	head *head
+	mu     sync.Mutex // guards course; held over no call
+	course course
+}
 
-	heard   <-chan struct{} // others have committed since the head was last read
-	unwatch func()
+// course is how a drive began, and how far it has come.
+type course struct {
+	beginning
+	taken   bool // the lease is committed
+	keep    bool // the drive goes on, though the head doesn't show it
+	rides   bool // something rides that is more than the lease
+	leaving bool // its next commit is its last
+}
 
-	mu       sync.Mutex // guards the rest; held over no call but those of Local
+// beginning is how a drive began, by the head that it found.
+type beginning struct {
 	epoch    int
-	fence    int64
-	taken    bool      // the lease is committed
-	held     bool      // of a stored one: the last commit has it, and didn't give it up
+	fence    int64     // where one process has the engine
 	heir     bool      // by the head another drive holds it, which is dead
 	marked   bool      // it is to be known of this drive that it began, in case it dies
 	notUntil time.Time // workers wait until then, see TriedAgain
-	keep     bool      // the drive goes on, though the head doesn't show it
-	rides    bool      // something rides that is more than the lease
-	leaving  bool
-	lost     bool
-	released bool
-	sent     moment // when the last commit was
-	renewed  moment // when the one was that took, or last renewed, the lease
-	known    moment // when the head was what is known of it
-	news     bool   // there is more than what is known
-	pulse    *time.Timer
-	renewing bool
-	onLost   func(error)
-	later    []task // for the goroutine that has the slot, when it is done
-	failed   error  // of those
-	behind   context.CancelFunc
+}
+
+// began returns how the drive began.
+func (d *Drive) began() beginning {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.course.beginning
+}
+
+// now returns how far the drive has come.
+func (d *Drive) now() course {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.course
+}
+
+// note changes what is known of the drive's course.
+func (d *Drive) note(f func(*course)) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	f(&d.course)
 }
 
 // New says what a session that doesn't exist yet is to begin with.
@@ -64,15 +83,17 @@ type New struct{ User, Agent string }
 // of another user is ErrWrongUser. Nothing is committed yet.
 func (s *Store) Drive(ctx context.Context, id string, n *New) (*Drive, error) {
 	holder := newCommitID() // any id that is not another one's
-	d := &Drive{store: s, id: id, holder: string(holder[:]), followed: followTopic(id), slot: make(chan struct{}, 1)}
-	d.before, d.after, d.lasting = d.check, d.hold, context.WithoutCancel(ctx)
+	d := &Drive{store: s, id: id, holder: string(holder[:]), followed: followTopic(id)}
+	d.before, d.after = d.check, d.hold
+	d.slot = slot{of: d, lasting: context.WithoutCancel(ctx), place: make(chan struct{}, 1)}
+	d.clock.store, d.clock.look, d.news.store = s, d.checkLease, s
 	if s.exclusive {
 		if !s.local.Acquire(leaseName(id), d.holder) {
 			return nil, s.busy(ctx, id, n)
 		}
-		d.fence = int64(s.incarnation)<<fenceDrives | s.local.Count()
+		d.course.fence = int64(s.incarnation)<<fenceDrives | s.local.Count()
 	}
-	d.heard, d.unwatch = s.local.Watch(topic(id))
+	d.news.heard, d.news.stop = s.local.Watch(topic(id))
 	var fresh func() *State
 	if n != nil {
 		fresh = func() *State {
@@ -90,7 +111,7 @@ func (s *Store) Drive(ctx context.Context, id string, n *New) (*Drive, error) {
 		err = n.own(d.head.state)
 	}
 	if err == nil {
-		d.head.driver, d.head.lasting = true, d.lasting
+		d.head.driver, d.head.lasting = true, d.slot.lasting
 		begins := d.head.rev == 0
 		d.head.base = func(tx *Tx) error {
 			if err := n.begun(tx.State, begins); err != nil {
@@ -113,12 +134,11 @@ const fenceDrives = 40
 
 // Fence is a number that grows from drive to drive of a session.
 func (d *Drive) Fence() int64 {
-	d.mu.Lock()
-	defer d.mu.Unlock()
+	began := d.began()
 	if d.store.exclusive {
-		return d.fence
+		return began.fence
 	}
-	return int64(d.epoch)
+	return int64(began.epoch)
 }
 
 // own refuses a session of another user.
@@ -179,19 +199,15 @@ func (d *Drive) take(tx *Tx) error {
 	tx.touch()
 	tx.Version = Version
 	tx.Epoch++
-	d.mu.Lock()
-	d.epoch = tx.Epoch
-	d.mu.Unlock()
+	d.note(func(c *course) { c.epoch = tx.Epoch })
 	d.hold(tx)
 	return nil
 }
 
 // hold writes into the head whether the drive goes on: while there is work, or bodies run.
 func (d *Drive) hold(tx *Tx) {
-	d.mu.Lock()
-	leaving, keep := d.leaving, d.keep
-	d.mu.Unlock()
-	tx.Held = !leaving && (keep || Next(tx.State, tx.Now).Working())
+	now := d.now()
+	tx.Held = !now.leaving && (now.keep || Next(tx.State, tx.Now).Working())
 	if tx.Held && !d.store.exclusive {
 		tx.LeaseEnd, tx.Lease, tx.Beat = tx.Now.Add(d.store.lease), int(d.store.lease.Milliseconds()), tx.Beat+1
 	} else {
@@ -219,20 +235,16 @@ func (d *Drive) Secure(ctx context.Context) (committed bool, err error) {
 // given up by a commit that leaves nothing to do, and is needed again as soon as
 // there is something: an answer that came just after its pause.
 func (d *Drive) insecure() bool {
-	d.mu.Lock()
-	taken, held, marked := d.taken, d.held, d.marked
-	d.mu.Unlock()
+	now := d.now()
 	switch {
 	case d.store.exclusive:
-		return !taken && marked
-	case !taken:
+		return !now.taken && now.marked
+	case !now.taken:
 		return true
-	case held:
+	case d.clock.isHeld():
 		return false
 	}
-	working := false
-	d.View(func(st *State) { working = d.store.Next(st).Working() })
-	return working
+	return d.Next().Working()
 }
 
 // Ride applies transitions and leaves it to the next commit to store them: for what follows from what is stored.
@@ -241,9 +253,7 @@ func (d *Drive) Ride(ctx context.Context, ts ...Transition) error {
 		if err := d.standing(); err != nil {
 			return err
 		}
-		d.mu.Lock()
-		d.rides = true
-		d.mu.Unlock()
+		d.note(func(c *course) { c.rides = true })
 		err := d.head.ride(ctx, func(tx *Tx) error {
 			if err := d.check(tx); err != nil {
 				return err
@@ -268,10 +278,8 @@ func (d *Drive) Ride(ctx context.Context, ts ...Transition) error {
 func (d *Drive) Drop(ctx context.Context) error { return d.do(ctx, task{drop: true}) }
 
 func (d *Drive) drop(ctx context.Context) error {
-	d.mu.Lock()
-	rides := d.rides
-	d.rides = false
-	d.mu.Unlock()
+	rides := d.Rides()
+	d.note(func(c *course) { c.rides = false })
 	if !rides {
 		return nil
 	}
@@ -280,26 +288,14 @@ func (d *Drive) drop(ctx context.Context) error {
 
 // Rides reports whether something rides, and is not stored yet, but for the
 // lease.
-func (d *Drive) Rides() bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.rides
-}
+func (d *Drive) Rides() bool { return d.now().rides }
 
 // Taken reports whether this drive has committed anything.
-func (d *Drive) Taken() bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.taken
-}
+func (d *Drive) Taken() bool { return d.now().taken }
 
 // Heir reports whether this drive begins where another one died holding the
 // session.
-func (d *Drive) Heir() bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.heir
-}
+func (d *Drive) Heir() bool { return d.now().heir }
 
 // Outrun reports whether transitions that rode were dropped, since this was
 // last asked: what the driver concluded from them is void.
@@ -317,9 +313,7 @@ func (d *Drive) check(tx *Tx) error {
 	if err := d.standing(); err != nil {
 		return err
 	}
-	d.mu.Lock()
-	epoch := d.epoch
-	d.mu.Unlock()
+	epoch := d.began().epoch
 	switch {
 	case !tx.Deleted.IsZero():
 		return fmt.Errorf("%w: %q", ErrDeleted, tx.ID)
@@ -340,26 +334,18 @@ func (d *Drive) Refresh(ctx context.Context) (changed bool, err error) {
 }
 
 func (d *Drive) refresh(ctx context.Context) (changed bool, err error) {
-	d.mu.Lock()
-	select {
-	case <-d.heard:
-		d.news = true // until it is read
-	default:
-	}
-	d.mu.Unlock()
+	d.news.hear()
 	at := d.store.moment()
 	if changed, err = d.head.refresh(ctx); err != nil {
 		return false, err
 	}
-	d.mu.Lock()
-	epoch := d.epoch
-	d.known, d.news = at, false
-	d.mu.Unlock()
+	d.news.read(at)
+	epoch := d.began().epoch
 	switch st := d.head.state; {
 	case !st.Deleted.IsZero():
-		return changed, d.lose(fmt.Errorf("%w: %q", ErrDeleted, d.id))
+		return changed, d.fate.lose(fmt.Errorf("%w: %q", ErrDeleted, d.id))
 	case st.Epoch != epoch:
-		return changed, d.lose(fmt.Errorf("%w: session %q, drive %d; drive %d has it", ErrFenced, d.id, epoch, st.Epoch))
+		return changed, d.fate.lose(fmt.Errorf("%w: session %q, drive %d; drive %d has it", ErrFenced, d.id, epoch, st.Epoch))
 	}
 	return changed, nil
 }
@@ -389,9 +375,7 @@ func (d *Drive) Record(ctx context.Context, call string) (r Record, err error) {
 // Keep says whether the drive goes on although the head doesn't show any work: bodies run whose calls have settled, or the model
 // is to be called again after a while.
 func (d *Drive) Keep(on bool) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.keep = on
+	d.note(func(c *course) { c.keep = on })
 }
 
 func touch(tx *Tx) error { tx.touch(); return nil }
@@ -399,11 +383,8 @@ func touch(tx *Tx) error { tx.touch(); return nil }
 // Rest commits what rides and gives a stored lease up, if there is nothing to do: this drive's, or that of one that died and left
 // nothing to do, which would be due for ever. Commits that left nothing to do have done so already; then this does nothing.
 func (d *Drive) Rest(ctx context.Context) error {
-	held := d.holds()
-	d.mu.Lock()
-	nothing := d.lost || !d.rides && !(d.taken && held) && (d.taken || !d.heir)
-	d.mu.Unlock()
-	if nothing {
+	now := d.now()
+	if d.fate.isLost() || !now.rides && !(now.taken && d.holds()) && (now.taken || !now.heir) {
 		return nil
 	}
 	return d.commit(ctx, touch)

@@ -3,35 +3,64 @@ package session
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 )
 
-// A stored lease ends by time. Its drive counts from before the commit was sent
-// that took or renewed it, by two clocks: the monotonic one, which is never
-// set, and the wall clock, since the former stands still while a machine
-// sleeps. Whichever has got further counts.
+// fate is whether a drive still has its session. All methods may be called from
+// any goroutine.
+type fate struct {
+	mu       sync.Mutex // guards the rest; held over no call
+	lost     bool
+	released bool
+	onLost   func(error)
+}
 
-// moment is a time by both clocks.
-type moment struct{ at, wall time.Time }
+// isLost reports whether the session is lost.
+func (f *fate) isLost() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.lost
+}
 
-// moment is now, where leases are stored.
-func (s *Store) moment() (m moment) {
-	if !s.exclusive {
-		m.at, m.wall = time.Now(), s.now().Round(0)
+// isOver reports whether the drive has lost the session, or given it up.
+func (f *fate) isOver() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.lost || f.released
+}
+
+// lose notes that the session is lost, and why, and tells that the first time.
+func (f *fate) lose(why error) error {
+	f.mu.Lock()
+	tell := f.onLost
+	if f.lost {
+		tell = nil
 	}
-	return m
+	f.lost = true
+	f.mu.Unlock()
+	if tell != nil {
+		tell(why)
+	}
+	return why
 }
 
-// since is how much time has passed, at least by one clock.
-func (s *Store) since(m moment) time.Duration {
-	return max(time.Since(m.at), s.now().Round(0).Sub(m.wall))
+// abandon notes that the session is lost, and tells nobody.
+func (f *fate) abandon() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.lost = true
 }
 
-const (
-	leaseMargin = 10                     // a drive gives a stored lease up for lost with a tenth of it left
-	leasePulse  = 12                     // how often in its time a stored lease is looked at
-	leaseNews   = 100 * time.Millisecond // what is known of a shared head for longer is read again before a body
-)
+// release notes that the session is given up, and reports whether it was not
+// before.
+func (f *fate) release() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	was := f.released
+	f.released = true
+	return !was
+}
 
 // standing refuses a drive that has ended, or is known to have lost its lease.
 // One that has run out is lost for good, also if no other drive has taken it.
@@ -39,66 +68,32 @@ const (
 // no body relies on it, and if no other drive has the session, the next commit
 // takes it again.
 func (d *Drive) standing() error {
-	d.mu.Lock()
-	gone, held, renewed := d.lost || d.released, d.held, d.renewed
-	d.mu.Unlock()
 	switch {
-	case gone:
-		return d.fenced()
-	case d.store.exclusive || !held || d.store.since(renewed) < d.store.lease-d.store.lease/leaseMargin:
-		return nil
+	case d.fate.isOver():
+		return fmt.Errorf("%w: session %q, drive %d", ErrFenced, d.id, d.began().epoch)
+	case d.clock.ranOut():
+		return d.fate.lose(fmt.Errorf("%w: session %q: the lease of %v ran out before it was renewed",
+			ErrFenced, d.id, d.store.lease))
 	}
-	return d.lose(fmt.Errorf("%w: session %q: the lease of %v ran out before it was renewed", ErrFenced, d.id, d.store.lease))
-}
-
-func (d *Drive) fenced() error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return fmt.Errorf("%w: session %q, drive %d", ErrFenced, d.id, d.epoch)
-}
-
-// lose notes that the lease is lost, and why.
-func (d *Drive) lose(why error) error {
-	d.mu.Lock()
-	tell := d.onLost
-	if d.lost {
-		tell = nil
-	}
-	d.lost = true
-	d.mu.Unlock()
-	if tell != nil {
-		tell(why)
-	}
-	return why
+	return nil
 }
 
 // OnLost has f called with the reason as soon as the lease is known to be lost:
 // when another drive has it, or its time is over. F must not wait for the
 // drive.
 func (d *Drive) OnLost(f func(error)) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.onLost = f
+	d.fate.mu.Lock()
+	defer d.fate.mu.Unlock()
+	d.fate.onLost = f
 }
 
 // Ready renews a lease of which too little is left to enter a body. One that is
 // known to be lost is ErrFenced.
 func (d *Drive) Ready(ctx context.Context) error {
-	if err := d.standing(); err != nil || !d.stale() {
+	if err := d.standing(); err != nil || !d.clock.isShort() {
 		return err
 	}
 	return d.commit(ctx, touch)
-}
-
-// stale reports whether less than a third is left of a stored lease.
-func (d *Drive) stale() bool {
-	if d.store.exclusive {
-		return false
-	}
-	d.mu.Lock()
-	held, renewed := d.held, d.renewed
-	d.mu.Unlock()
-	return !held || d.store.since(renewed) > d.store.lease*2/3
 }
 
 // MayEnter is the last look before the body of a call is entered, after
@@ -110,7 +105,7 @@ func (d *Drive) MayEnter(ctx context.Context, call string) error {
 	if err := d.Ready(ctx); err != nil {
 		return err
 	}
-	if d.outdated() {
+	if d.news.isDue() {
 		if _, err := d.Refresh(ctx); err != nil {
 			return err
 		}
@@ -136,20 +131,10 @@ func (d *Drive) Stands() error {
 	if err := d.standing(); err != nil {
 		return err
 	}
-	if d.stale() {
+	if d.clock.isShort() {
 		return fmt.Errorf("%w: session %q: too little of the lease is left to enter a body", ErrNoAnswer, d.id)
 	}
 	return nil
-}
-
-// outdated reports whether others may have committed since the head was last
-// read or written.
-func (d *Drive) outdated() bool {
-	d.mu.Lock()
-	news, known := d.news || len(d.heard) > 0, d.known
-	d.mu.Unlock()
-	// Where one process has the engine, all commits are heard.
-	return news || !d.store.exclusive && d.store.since(known) > leaseNews
 }
 
 // RenewEvery is how often a stored lease is renewed while nothing else is
@@ -162,41 +147,10 @@ func (d *Drive) RenewEvery() time.Duration {
 	return d.store.lease / 3
 }
 
-// beat begins to look at a stored lease now and then, whatever the driver is
-// busy with: a model that thinks for long, say.
-func (d *Drive) beat() {
-	if d.store.exclusive {
-		return
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.pulse == nil && !d.released {
-		d.pulse = time.AfterFunc(d.store.lease/leasePulse, d.checkLease)
-	}
-}
-
 // checkLease renews the lease when a third of it is over, and tells when it is
 // lost.
 func (d *Drive) checkLease() {
-	if d.standing() != nil {
-		return
-	}
-	d.mu.Lock()
-	renewed := d.renewed
-	d.mu.Unlock()
-	age := d.store.since(renewed)
-	d.mu.Lock()
-	due := d.held && age >= d.store.lease/3 && !d.renewing && !d.released
-	d.renewing = d.renewing || due
-	if !d.released {
-		next := d.store.lease / leasePulse
-		if d.held {
-			next = max(min(next, d.store.lease-d.store.lease/leaseMargin-age), time.Millisecond)
-		}
-		d.pulse.Reset(next)
-	}
-	d.mu.Unlock()
-	if due {
+	if d.standing() == nil && d.clock.tick() {
 		d.renew()
 	}
 }
@@ -204,53 +158,33 @@ func (d *Drive) checkLease() {
 // renew commits nothing but that the drive is there. A commit that is under way
 // does as well.
 func (d *Drive) renew() {
-	defer func() {
-		d.mu.Lock()
-		d.renewing = false
-		d.mu.Unlock()
-	}()
-	select {
-	case d.slot <- struct{}{}:
-	default:
+	defer d.clock.renewalDone()
+	if !d.slot.tryEnter() {
 		return
 	}
-	returned := false
-	defer d.unwind(&returned)
-	if d.holds() {
-		_ = d.update(d.alive(), touch) // a failure is tried again at the next look
-	}
-	returned = true
-	d.exit()
+	_ = d.slot.use(func() error {
+		if d.holds() {
+			_ = d.update(d.slot.alive(), touch) // a failure is tried again at the next look
+		}
+		return nil
+	})
 }
 
 // Release gives the lease up. A stored lease that a commit has not given up
 // already ends by itself.
 func (d *Drive) Release() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.release()
-}
-
-func (d *Drive) release() {
-	if d.released {
+	if !d.fate.release() {
 		return
 	}
-	d.released = true
-	d.unwatch()
-	if d.pulse != nil {
-		d.pulse.Stop()
-	}
+	d.news.stop()
+	d.clock.stop()
 	d.store.local.Release(leaseName(d.id), d.holder)
 }
 
 // Abandon gives the lease up although bodies still run: from here on, whatever
 // they come back with is refused.
 func (d *Drive) Abandon() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.lost = true
-	if d.behind != nil {
-		d.behind()
-	}
-	d.release()
+	d.fate.abandon()
+	d.slot.abandon()
+	d.Release()
 }

@@ -33,15 +33,27 @@ func Next(s *State, now time.Time) Step { return nextBy(s, func() time.Time { re
 // Next is [Next] by the store's clock, which is looked at only where the time
 // matters. A model is asked again after its wait at the latest, counted from
 // when this process first saw that it failed.
-func (s *Store) Next(st *State) Step {
-	step := nextBy(st, s.Now)
-	if step.Kind != StepRetry || st.Retry.Wait == 0 {
+func (s *Store) Next(st *State) Step { return s.early(nextBy(st, s.Now), st.ID, st.Retry) }
+
+// early has the model asked again where this process has waited for long
+// enough.
+func (s *Store) early(step Step, id string, retry *Retry) Step {
+	if step.Kind != StepRetry || retry.Wait == 0 {
 		return step
 	}
-	if step.Until = s.retryAt(st.ID, st.Retry); !step.Until.After(s.Now()) {
+	if step.Until = s.retryAt(id, retry); !step.Until.After(s.Now()) {
 		return Step{Kind: StepModel, Early: true}
 	}
 	return step
+}
+
+// Next is the next step by the head as this drive knows it, with what rides.
+// The clock, which is code of others, is not asked under the head's lock.
+func (d *Drive) Next() (step Step) {
+	now := d.store.Now()
+	var retry *Retry
+	d.View(func(st *State) { step, retry = Next(st, now), st.Retry })
+	return d.store.early(step, d.id, retry)
 }
 
 func nextBy(s *State, now func() time.Time) Step {

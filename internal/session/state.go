@@ -13,8 +13,9 @@ package session
 //     operations.go, parked.go; what the model reads of them: text.go
 //   - one writer: head.go, change.go, aside.go, blob.go; the way to the engine:
 //     engine.go, keys.go
-//   - leases: drive.go, slot.go, lease.go, takeover.go, seen.go, watch.go; what is
-//     due by dead ones: dueagents.go
+//   - a drive: drive.go, and what it does with its slot: commit.go, slot.go; its
+//     lease: lease.go, leaseclock.go, takeover.go, seen.go, watch.go; what others
+//     have committed: news.go; what is due by dead drives: dueagents.go
 //   - the store: store.go, read.go, pending.go, message.go, receipt.go, schema.go,
 //     keyring.go, errors.go
 //   - upkeep: check.go, sweep.go, sweepschema.go, delete.go

@@ -27,9 +27,9 @@ func (d *Drive) takeOver(tx *Tx) {
 	// anything runs, in case it dies.
 	unknown := s.exclusive && !here && tx.Incarnation != 0 && s.Next(tx.State).Working()
 	notUntil := s.TriedAgain(tx.State)
-	d.mu.Lock()
-	d.heir, d.marked, d.notUntil = tx.Held, died || unknown || tx.Takeovers > 0, notUntil
-	d.mu.Unlock()
+	d.note(func(c *course) {
+		c.heir, c.marked, c.notUntil = tx.Held, died || unknown || tx.Takeovers > 0, notUntil
+	})
 	tx.Left = false
 	switch {
 	case !died:
@@ -118,8 +118,4 @@ func (s *Store) TriedAgain(st *State) time.Time {
 }
 
 // NotUntil returns when a worker is to carry on with this drive; zero: at once.
-func (d *Drive) NotUntil() time.Time {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.notUntil
-}
+func (d *Drive) NotUntil() time.Time { return d.began().notUntil }

@@ -1,0 +1,57 @@
+package session
+
+import (
+	"sync"
+	"time"
+)
+
+// leaseNews is how long what is known of a head that several processes share
+// may be relied on before a body is entered.
+const leaseNews = 100 * time.Millisecond
+
+// news is whether others may have committed to a session since its head was
+// last read or written here. All methods may be called from any goroutine.
+type news struct {
+	store *Store
+	heard <-chan struct{} // others in this process have committed
+	stop  func()
+
+	mu    sync.Mutex // guards the rest; held over nothing that waits
+	known moment     // when the head was what is known of it
+	more  bool       // there is more than what is known
+}
+
+// hear takes what was heard: there is more than what is known, until it is
+// read.
+func (n *news) hear() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	select {
+	case <-n.heard:
+		n.more = true
+	default:
+	}
+}
+
+// read notes that the head was read, and when that began.
+func (n *news) read(at moment) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.known, n.more = at, false
+}
+
+// wrote notes that the head was written, and when that began.
+func (n *news) wrote(at moment) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.known = at
+}
+
+// isDue reports whether the head is to be read again before a body is entered.
+func (n *news) isDue() bool {
+	n.mu.Lock()
+	due, known := n.more || len(n.heard) > 0, n.known
+	n.mu.Unlock()
+	// Where one process has the engine, all commits are heard.
+	return due || !n.store.exclusive && n.store.since(known) > leaseNews
+}
