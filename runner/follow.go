@@ -13,21 +13,26 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// followEvery is how often a session is looked at whose commits, and progress, no signal tells of.
+// followEvery is how often a session is looked at whose commits, and progress,
+// no signal tells of.
 const followEvery = 250 * time.Millisecond
 
 // FollowOptions configure one Follow. Nil means the defaults.
 type FollowOptions struct {
-	// From is the number of the first message to show; default 0, the session's first.
+	// From is the number of the first message to show; default 0, the session's
+	// first.
 	From int
-	// ThroughWaits: go on while calls wait, and show what comes then, until the run is over. Otherwise Follow ends, with
-	// event.FinishPaused, when calls wait and nobody drives.
+	// ThroughWaits: go on while calls wait, and show what comes then, until the
+	// run is over. Otherwise Follow ends, with event.FinishPaused, when calls
+	// wait and nobody drives.
 	ThroughWaits bool
 }
 
-// Follow shows a session that is driven elsewhere, or by nobody: its messages, the results and pauses of its turns, as they are
-// committed, and the progress of calls that run or wait. Progress is shown at once where it is reported in this process, and
-// otherwise the latest that is stored, within 250 ms. What a model says as it streams, only its driver sees.
+// Follow shows a session that is driven elsewhere, or by nobody: its messages,
+// the results and pauses of its turns, as they are committed, and the progress
+// of calls that run or wait. Progress is shown at once where it is reported in
+// this process, and otherwise the latest that is stored, within 250 ms. What a
+// model says as it streams, only its driver sees.
 //
 // It drives nothing; where work is due that no drive takes up, it shows an
 // event.Undriven. It ends with an event.End when the session is at rest, and
@@ -44,20 +49,10 @@ func (rn *Runner) Follow(ctx context.Context, sessionID string, actor Actor, o *
 			return
 		}
 		f := &follower{
-			display: display{rn: rn, session: sessionID, shown: map[string]sight{}},
-			number:  max(0, own.From), through: own.ThroughWaits, reported: map[string]report{},
+			rn: rn, session: sessionID, number: max(0, own.From), through: own.ThroughWaits,
+			reported: map[string]report{},
 		}
-		f.record = func(ctx context.Context, call string) (session.Record, error) {
-			r, _, err := rn.store.Record(ctx, sessionID, call)
-			return r, err
-		}
-		f.pause = func(ctx context.Context, c *session.Call) (tool.Pause, error) {
-			return rn.store.Find(ctx, sessionID, tool.PauseID(c.ID, c.Pauses))
-		}
-		f.emit = func(ev event.Event) bool {
-			f.left = f.left || !yield(ev, nil)
-			return !f.left
-		}
+		f.from, f.yield, f.sights.calls = f, yield, map[string]sight{}
 		if err := f.follow(ctx); err != nil && !f.left {
 			yield(nil, err)
 		}
@@ -67,6 +62,8 @@ func (rn *Runner) Follow(ctx context.Context, sessionID string, actor Actor, o *
 // follower is one Follow.
 type follower struct {
 	display
+	rn       *Runner
+	session  string
 	number   int               // of the next message to show
 	through  bool              // waits are no end
 	began    bool              // it has looked once
@@ -74,6 +71,26 @@ type follower struct {
 	undriven time.Time         // since when work is due that no drive takes up; zero: none is
 	told     bool              // that was shown
 }
+
+func (f *follower) pause(ctx context.Context, c *session.Call) (tool.Pause, error) {
+	return f.rn.store.Find(ctx, f.session, tool.PauseID(c.ID, c.Pauses))
+}
+
+func (f *follower) result(ctx context.Context, c *session.Call) (known, error) {
+	r, err := f.record(ctx, c.ID)
+	if err != nil {
+		return known{}, err
+	}
+	return f.rn.known(ctx, f.session, c, &r)
+}
+
+func (f *follower) record(ctx context.Context, call string) (session.Record, error) {
+	r, _, err := f.rn.store.Record(ctx, f.session, call)
+	return r, err
+}
+
+// made returns nothing: artifacts are shown by the drive.
+func (f *follower) made(string) []tool.Action { return nil }
 
 // report is progress that was shown.
 type report struct {
@@ -161,7 +178,8 @@ func (f *follower) lies(st *session.State, undone bool) {
 	}
 }
 
-// messages shows those that are new. A turn that was opened or closed since the last look may have had results that no head showed.
+// messages shows those that are new. A turn that was opened or closed since the
+// last look may have had results that no head showed.
 func (f *follower) messages(ctx context.Context, st *session.State) error {
 	if f.number >= st.Messages {
 		return nil
@@ -195,10 +213,10 @@ func (f *follower) results(ctx context.Context, m llm.Message) error {
 		if r.Error {
 			c.Settled = event.Failed
 		}
-		if f.shown[c.ID].settled != "" {
+		if f.sights.calls[c.ID].settled != "" {
 			continue
 		}
-		f.shown[c.ID] = sightOf(&c)
+		f.sights.calls[c.ID] = sightOf(&c)
 		switch record, err := f.record(ctx, r.Call); {
 		case err == nil:
 			f.emit(event.Result{Status: record.Status, By: record.By, Result: r.Clone()})
@@ -221,7 +239,8 @@ func (f *follower) live(p liveEvent) {
 	f.emit(event.Clone(p))
 }
 
-// stored shows the stored progress of open calls where it is newer than what was shown.
+// stored shows the stored progress of open calls where it is newer than what
+// was shown.
 func (f *follower) stored(ctx context.Context, st *session.State) error {
 	for i := range st.Calls {
 		c := &st.Calls[i]

@@ -7,8 +7,9 @@ import (
 	"github.com/fermata-ai/fermata/event"
 )
 
-// live carries progress within the process, from where it is reported to those who show the session. Nothing waits for a slow
-// one: what does not fit is dropped, the latest progress being in the store.
+// live carries progress within the process, from where it is reported to those
+// who show the session. Nothing waits for a slow one: what does not fit is
+// dropped, the latest progress being in the store.
 type live struct {
 	mu          sync.Mutex
 	subscribers map[string]map[chan<- liveEvent]struct{}

@@ -2,6 +2,7 @@ package runner
 
 import (
 	"errors"
+	"slices"
 
 	"github.com/fermata-ai/fermata/internal/session"
 )
@@ -25,23 +26,11 @@ func decided(err error) error {
 	return err
 }
 
+// isAny reports whether err is one of several errors.
+func isAny(err error, of ...error) bool {
+	return slices.ContainsFunc(of, func(e error) bool { return errors.Is(err, e) })
+}
+
 // maxMoves is how often in a row a drive looks again. It bounds what a
 // contradiction within one head would cost.
 const maxMoves = 1000
-
-// lookAgain starts the drive over if err is a movedError. Any other error, nil
-// too, it returns.
-func (d *drive) lookAgain(err error) error {
-	if err == nil {
-		d.moves = 0
-		return nil
-	}
-	var m *movedError
-	if !errors.As(err, &m) {
-		return err
-	}
-	if d.moves++; d.moves > maxMoves {
-		return err
-	}
-	return d.startOver()
-}

@@ -1,9 +1,11 @@
-// Package runner drives sessions: it calls models, runs tools, and commits after each step, so that a call may pause for a
-// second or a month and the process may die at any moment. [Runner.Run] takes a user's message; [Runner.Resume],
-// [Runner.Progress] and [Runner.Cancel] bring a paused call back, from a webhook handler or an inbox; [Runner.Work] carries on
-// what was accepted, what is overdue and what a crash left behind.
+// Package runner drives sessions: it calls models, runs tools, and commits
+// after each step, so that a call may pause for a second or a month and the
+// process may die at any moment. [Runner.Run] takes a user's message;
+// [Runner.Resume], [Runner.Progress] and [Runner.Cancel] bring a paused call
+// back, from a webhook handler or an inbox; [Runner.Work] carries on what was
+// accepted, what is overdue and what a crash left behind.
 //
-// All of them are one loop over session.Next: see drive.go.
+// All of them are one loop over session.Next: see loop.go.
 package runner
 
 // Where things are:
@@ -11,12 +13,19 @@ package runner
 //   - what callers do: runner.go, run.go, resume.go, typed.go, progress.go,
 //     find.go, sessions.go, status.go, follow.go, token.go, work.go; who may:
 //     authorize.go
-//   - the loop: drive.go begins, then model.go, again.go, turn.go, calls.go, moved.go,
-//     recover.go, park.go, facts.go; its end: leave.go
-//   - a call's body: body.go, bodies.go, enter.go, settle.go, pausing.go, host.go,
-//     outcomes.go
-//   - what is shown: show.go, live.go, reports.go
-//   - a worker's rounds: watching.go, strangers.go
+//   - a drive: drive.go begins and has its parts; the loop: loop.go, wait.go,
+//     moved.go; in turn layers: turn.go; what it takes a message by: say.go
+//   - what the loop does: model.go, again.go, reply.go, calls.go, stop.go, park.go,
+//     closing.go; what it has read for that: reading.go, told.go
+//   - an attempt at a call: attempt.go, door.go, enter.go, settle.go,
+//     pausing.go, product.go, host.go; those under way: crew.go; of a call that
+//     was lost: recover.go
+//   - what the parts share: subject.go; commits: commit.go; how long anything
+//     may take: life.go
+//   - what is shown: listener.go, display.go, screen.go, live.go, reports.go
+//   - the end of a drive: leave.go, drain.go, ending.go, drives.go
+//   - a worker: worker.go, places.go; what it looks at beside what is due:
+//     watching.go
 //   - what answers and tokens are judged by: judge.go, ring.go
 
 import (
@@ -24,7 +33,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync"
 	"time"
 
 	"github.com/fermata-ai/fermata/agent"
@@ -35,12 +43,14 @@ import (
 
 // Options configure a Runner. The zero value means the defaults.
 type Options struct {
-	// Agents are further agents whose sessions this runner drives, each under its name.
+	// Agents are further agents whose sessions this runner drives, each under
+	// its name.
 	Agents []*agent.Agent
 	// Authorizer is asked before every operation, and for each answer that a
 	// user's message makes; its error refuses it. Nil allows all.
 	Authorizer func(context.Context, Operation) error
-	// CancelGrace is how long a cancelled body may take to end before its call settles without it; default 10 s.
+	// CancelGrace is how long a cancelled body may take to end before its call
+	// settles without it; default 10 s.
 	CancelGrace time.Duration
 	// CloseTimeout is how long Close waits for bodies to end; default 10 s.
 	CloseTimeout time.Duration
@@ -49,7 +59,8 @@ type Options struct {
 	ParkedTimeout time.Duration
 	// MaxAnswer bounds what Resume takes, in bytes; default 1 MiB.
 	MaxAnswer int
-	// TokenLifetime is how long a callback token is good, from when its call was asked for; default a year.
+	// TokenLifetime is how long a callback token is good, from when its call
+	// was asked for; default a year.
 	TokenLifetime time.Duration
 	// TokenKeys, if set, are the keys that callback tokens are signed with, the
 	// one that signs last; the others verify. Each has a secret of 32 random
@@ -59,11 +70,13 @@ type Options struct {
 	// it is put last in any; one that is taken away is retired. Store.TokenKeys
 	// returns those that a store has, to begin with.
 	TokenKeys []session.TokenKey
-	// Logger gets what no caller hears of: stacks of panics, results that came too late. Default slog.Default.
+	// Logger gets what no caller hears of: stacks of panics, results that came
+	// too late. Default slog.Default.
 	Logger *slog.Logger
 }
 
-// Runner drives the sessions of one Store. It is safe for use from many goroutines; several may share a store.
+// Runner drives the sessions of one Store. It is safe for use from many
+// goroutines; several may share a store.
 type Runner struct {
 	store   *core.Store
 	first   *agent.Agent            // for new sessions that name none; may be nil
@@ -73,17 +86,15 @@ type Runner struct {
 	live    live
 	reports reports
 
-	left func(wait func()) // leftBehind
+	left func(wait func()) // of drives: leftBehind
 
-	mu      sync.Mutex
-	closed  bool
-	drives  map[*drive]struct{} // those that have bodies running
-	bodies  sync.WaitGroup
+	drives  drives
 	closing context.Context // ends when Close begins
 	close   context.CancelFunc
 }
 
-// New returns a runner for an agent's sessions. A nil agent makes a runner that only takes answers.
+// New returns a runner for an agent's sessions. A nil agent makes a runner that
+// only takes answers.
 func New(a *agent.Agent, store *session.Store, o *Options) (*Runner, error) {
 	if store == nil {
 		return nil, errors.New("runner: the store is nil")
@@ -91,8 +102,9 @@ func New(a *agent.Agent, store *session.Store, o *Options) (*Runner, error) {
 	if o == nil {
 		o = &Options{}
 	}
-	rn := &Runner{store: hold.Of(store), first: a, options: *o, agents: map[string]*agent.Agent{}, drives: map[*drive]struct{}{}}
-	rn.left = rn.leftBehind
+	rn := &Runner{store: hold.Of(store), first: a, options: *o, agents: map[string]*agent.Agent{}}
+	rn.drives.leases = map[*drive]*core.Drive{}
+	rn.left = rn.drives.leftBehind
 	rn.options.defaults()
 	all := o.Agents
 	if a != nil {
@@ -136,11 +148,13 @@ func (o *Options) defaults() {
 	}
 }
 
-// ErrClosed refuses to drive anything by a runner that was closed. What only reads the store, or writes an answer into it, goes on as long
-// as that is open.
+// ErrClosed refuses to drive anything by a runner that was closed. What only
+// reads the store, or writes an answer into it, goes on as long as that is
+// open.
 var ErrClosed = errors.New("runner: closed")
 
-// ErrUnknownAgent refuses to drive a session whose agent the runner doesn't have.
+// ErrUnknownAgent refuses to drive a session whose agent the runner doesn't
+// have.
 var ErrUnknownAgent = errors.New("runner: no such agent")
 
 // agent returns the agent of that name.
@@ -156,55 +170,14 @@ func (rn *Runner) agent(name string) (*agent.Agent, error) {
 // lease; what they come back with is refused then. Progress that is still to be
 // stored is. Close does not close the store.
 func (rn *Runner) Close() error {
-	rn.mu.Lock()
-	rn.closed = true
-	rn.mu.Unlock()
+	rn.drives.close()
 	rn.close()
-	ended := make(chan struct{})
-	go func() { rn.bodies.Wait(); close(ended) }()
 	ctx, cancel := context.WithTimeout(context.Background(), rn.options.CloseTimeout)
 	defer cancel()
-	select {
-	case <-ended:
-		rn.reports.close(ctx)
-		return nil
-	case <-ctx.Done():
-	}
+	late := rn.drives.wait(ctx)
 	rn.reports.close(ctx)
-	rn.mu.Lock()
-	defer rn.mu.Unlock()
-	for d := range rn.drives {
-		d.lease.Abandon()
-		d.endAll()
+	if late != nil {
+		return rn.drives.giveUp()
 	}
-	return fmt.Errorf("runner: closed, but bodies ignore that their context ended, and still run; %d sessions have lost their drive",
-		len(rn.drives))
-}
-
-// leftBehind makes Close wait for a body whose time was over. The body's drive is counted, too, and still there.
-func (rn *Runner) leftBehind(wait func()) {
-	rn.bodies.Add(1)
-	go func() {
-		defer rn.bodies.Done()
-		wait()
-	}()
-}
-
-// begin counts a drive in, so that Close waits for it.
-func (rn *Runner) begin(d *drive) error {
-	rn.mu.Lock()
-	defer rn.mu.Unlock()
-	if rn.closed {
-		return ErrClosed
-	}
-	rn.bodies.Add(1)
-	rn.drives[d] = struct{}{}
 	return nil
-}
-
-func (rn *Runner) end(d *drive) {
-	rn.mu.Lock()
-	defer rn.mu.Unlock()
-	delete(rn.drives, d)
-	rn.bodies.Done()
 }

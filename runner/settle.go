@@ -14,63 +14,96 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
+// How an attempt's outcome is committed, by the goroutine that settles it: the
+// loop's, or the attempt's own.
+
 // settle commits what came of the call: its result, or its pause. What follows
 // from what is stored rides with the next commit.
-func (b *body) settle(ctx context.Context, out toolbox.Outcome) {
-	if out.Err != nil {
-		b.log(out.Err)
+func (a *attempt) settle(to *committer) {
+	if a.out.Err != nil {
+		a.report(a.out.Err)
 	}
 	var err error
-	if out.Status == toolbox.Paused {
-		err = b.pause(ctx, out)
+	if a.out.Status == toolbox.Paused {
+		err = a.pause(to)
 	} else {
-		err = b.result(ctx, out)
+		err = a.result(to, a.out)
 	}
 	if err != nil {
-		b.fail(err)
+		a.fail(err)
 	}
 }
 
-// log tells the programmer what the model can't do anything about.
-func (b *body) log(err error) {
-	log := b.d.rn.options.Logger.With("session", b.d.session, "tool", b.c.Tool, "call", b.c.ID)
+// report tells the programmer what the model can't do anything about.
+func (a *attempt) report(err error) {
 	var p *tool.PanicError
 	if errors.As(err, &p) {
-		log.Error("a tool panicked", "panic", p.Error(), "stack", string(p.Stack()))
+		a.log().Error("a tool panicked", "panic", p.Error(), "stack", string(p.Stack()))
 	}
 	if errors.Is(err, tool.ErrMayNotPause) {
-		log.Error("a tool may not pause", "error", err)
+		a.log().Error("a tool may not pause", "error", err)
 	}
 	if errors.Is(err, tool.ErrInvalidAwait) {
-		log.Error("a pause makes no sense", "error", err)
+		a.log().Error("a pause makes no sense", "error", err)
 	}
+}
+
+// pause commits a pause. A call that is being cancelled does not pause.
+func (a *attempt) pause(to *committer) error {
+	await, err := a.out.Await.Normalize()
+	if err == nil {
+		err = mayPause(&a.call, &await, len(a.out.Actions) > 0)
+	}
+	if err != nil {
+		a.report(err)
+		return a.refuse(to, err)
+	}
+	h, err := a.hold(to.waiting, &a.call, a.args, await)
+	if err != nil {
+		return err
+	}
+	if h.Actions, err = actionsBlob(a.out.Actions); err != nil {
+		return err
+	}
+	h.Media = hasMedia(a.out.Actions)
+	a.product.made(a.out.Actions)
+	err = to.commit(func(tx *session.Tx) error {
+		c := tx.Call(a.call.ID)
+		if c != nil && c.Status != session.Settled && (c.Cancel != nil || tx.Ending != nil) {
+			return tx.Settle(c.ID, a.stopped(tx, errRunEnded))
+		}
+		return tx.Pause(a.call.ID, h)
+	})
+	if err != nil {
+		a.product.forget()
+	}
+	return err
+}
+
+// refuse ends the call whose result, or pause, can't be taken.
+func (a *attempt) refuse(to *committer, err error) error {
+	return a.result(to, toolbox.Resolve(tool.Execution{}, a.after(err)))
 }
 
 // result commits a final outcome.
-func (b *body) result(ctx context.Context, out toolbox.Outcome) error {
+func (a *attempt) result(to *committer, out toolbox.Outcome) error {
 	o := &session.Outcome{Status: statusOf(out.Status), Body: true}
 	if out.Status == toolbox.Denied {
-		o.By = b.deniedBy()
+		o.By = a.deniedBy()
 	}
-	if b.c.Begun() {
-		out.Output = b.begunBefore(out)
+	if a.call.Begun() {
+		out.Output = a.begunBefore(out)
 	}
-	if err := b.output(o, out); err != nil { // a layer made it
-		return b.refuse(ctx, fmt.Errorf("what a layer made of %s can't be kept: %w", b.c.Tool, err))
+	if err := fill(o, out); err != nil { // a layer made it
+		return a.refuse(to, fmt.Errorf("what a layer made of %s can't be kept: %w", a.call.Tool, err))
 	}
-	failed := out.Status == toolbox.Failed && b.entered
-	commit := b.lease.Update
-	if b.derived && out.Status == toolbox.Done && len(out.Actions) == 0 {
-		commit = b.lease.Ride
-		o.By = b.c.Answer.By
-	}
-	b.d.outcomes.made(b.c.ID, out.Actions)
-	err := commit(b.store(), func(tx *session.Tx) error {
+	failed := out.Status == toolbox.Failed && a.door.entered
+	settling := func(tx *session.Tx) error {
 		settled := o
-		if c := tx.Call(b.c.ID); failed && (ctx.Err() != nil || c != nil && c.Cancel != nil) {
-			settled = b.stopped(tx, context.Cause(ctx))
+		if c := tx.Call(a.call.ID); failed && (a.ctx.Err() != nil || c != nil && c.Cancel != nil) {
+			settled = a.stopped(tx, context.Cause(a.ctx))
 		}
-		if err := tx.Settle(b.c.ID, settled); err != nil {
+		if err := tx.Settle(a.call.ID, settled); err != nil {
 			return err
 		}
 		if out.Status == toolbox.Fatal {
@@ -78,39 +111,47 @@ func (b *body) result(ctx context.Context, out toolbox.Outcome) error {
 		}
 		// Here, not after the commit: the loop may find the call settled as
 		// soon as it is.
-		b.d.outcomes.put(b.c.ID, known{status: settled.Status, output: settled.Output.JSON(), by: settled.By})
+		a.product.ends(known{status: settled.Status, output: settled.Output.JSON(), by: settled.By})
 		return nil
-	})
+	}
+	a.product.made(out.Actions)
+	var err error
+	if a.door.derived && out.Status == toolbox.Done && len(out.Actions) == 0 {
+		o.By = a.call.Answer.By
+		err = to.ride(settling)
+	} else {
+		err = to.commit(settling)
+	}
 	if err != nil {
-		b.d.outcomes.forget(b.c.ID)
+		a.product.forget()
 	}
 	if out.Status == toolbox.Fatal {
-		b.d.outcomes.end(out.Err)
+		a.product.endsRun(out.Err)
 	}
 	return err
 }
 
 // begunBefore is what the model reads of a call whose work had begun before
 // this attempt, which may not have come as far.
-func (b *body) begunBefore(out toolbox.Outcome) json.RawMessage {
+func (a *attempt) begunBefore(out toolbox.Outcome) json.RawMessage {
 	refusal, refused := out.Err.(*tool.Refusal) // this tool's own; a wrapped one is another's
 	switch {
 	case refused:
-		return toolbox.Text(session.OutdatedText(&b.c, refusal))
-	case !b.entered && out.Status == toolbox.Denied:
-		return toolbox.Text(session.DeniedText(&b.c, toolbox.DenialReason(out.Err)))
-	case !b.entered && out.Status == toolbox.Failed:
-		return toolbox.Text(session.BegunText(&b.c, out.Err.Error()))
+		return toolbox.Text(session.OutdatedText(&a.call, refusal))
+	case !a.door.entered && out.Status == toolbox.Denied:
+		return toolbox.Text(session.DeniedText(&a.call, toolbox.DenialReason(out.Err)))
+	case !a.door.entered && out.Status == toolbox.Failed:
+		return toolbox.Text(session.BegunText(&a.call, out.Err.Error()))
 	}
 	return out.Output
 }
 
 // deniedBy is who denied the call; empty, where a layer did so by itself.
-func (b *body) deniedBy() string {
-	if b.prepared == nil { // what reads the arguments may deny them, too
+func (a *attempt) deniedBy() string {
+	if a.prepared == nil { // what reads the arguments may deny them, too
 		return ""
 	}
-	for _, d := range b.prepared.Call.Decisions {
+	for _, d := range a.prepared.Call.Decisions {
 		if !d.Approved {
 			return d.By
 		}
@@ -119,23 +160,26 @@ func (b *body) deniedBy() string {
 }
 
 // stopped is how the call ends whose body was told to end, and did.
-func (b *body) stopped(tx *session.Tx, cause error) *session.Outcome {
-	by, why := "", errLeft.Error() // why else its context ended, a store that failed for one, is none of the model's business
-	if c := tx.Call(b.c.ID); c != nil && c.Cancel != nil {
+func (a *attempt) stopped(tx *session.Tx, cause error) *session.Outcome {
+	// Why else its context ended, a store that failed for one, is none of the
+	// model's business.
+	by, why := "", errLeft.Error()
+	if c := tx.Call(a.call.ID); c != nil && c.Cancel != nil {
 		by, why = c.Cancel.By, c.Cancel.Why
 	} else if errors.Is(cause, errRunEnded) {
 		by, why = tx.EndedBy()
 	} else if errors.Is(cause, errCallCancelled) {
 		why = cause.Error()
 	}
-	begun := b.c
-	if b.entered {
+	begun := a.call
+	if a.door.entered {
 		begun.Attempt = max(begun.Attempt, 1)
 	}
-	return session.CancelledOutcome(&begun, by, why, b.turn.opened)
+	return session.CancelledOutcome(&begun, by, why, a.turn.opened)
 }
 
-func (b *body) output(o *session.Outcome, out toolbox.Outcome) (err error) {
+// fill puts what came of a body into the outcome that is stored.
+func fill(o *session.Outcome, out toolbox.Outcome) (err error) {
 	if o.Output, err = session.NewBlob(modeltext.CleanJSON(out.Output)); err != nil {
 		return err
 	}

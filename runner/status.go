@@ -90,7 +90,7 @@ func (rn *Runner) carryOn(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	d.heard = maps.Clone(d.shown)
+	d.screen.heard = maps.Clone(d.screen.sights.calls)
 	for _, err := range d.events(nil) {
 		if err != nil {
 			return err

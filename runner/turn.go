@@ -5,19 +5,21 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"runtime/debug"
 
 	"github.com/fermata-ai/fermata/event"
 	"github.com/fermata-ai/fermata/interceptor"
 	"github.com/fermata-ai/fermata/internal/session"
 )
 
-// inLayers takes a step; where the chain has turn layers, inside them, with those that follow until the turn ends or waits.
-func (d *drive) inLayers(step session.Step, changed <-chan struct{}) error {
+// inLayers takes a step; where the chain has turn layers, inside them, with
+// those that follow until the turn ends or waits.
+func inLayers(d *drive, step session.Step, changed <-chan struct{}) error {
 	if !d.core.HasTurnLayers() {
-		return d.step(d.ctx, step, changed)
+		return d.step(d.life.work, step, changed)
 	}
-	turn := interceptor.Turn{Session: d.session, User: d.user, Agent: d.agent.Name(), Resumed: step.Kind != session.StepModel}
+	turn := interceptor.Turn{
+		Session: d.session, User: d.user, Agent: d.agent.Name(), Resumed: step.Kind != session.StepModel,
+	}
 	d.lease.View(func(st *session.State) { turn.Number = st.Turn })
 	if !turn.Resumed {
 		turn.Number++
@@ -25,8 +27,10 @@ func (d *drive) inLayers(step session.Step, changed <-chan struct{}) error {
 	return (&layered{d: d, step: step, changed: changed}).turn(turn)
 }
 
-// layered is a turn inside the chain's turn layers: what its steps emit goes through them. A layer may stop listening, swallow
-// an error, or not run the turn at all; then the turn has failed, rather than being tried again without end.
+// layered is a turn inside the chain's turn layers: what its steps emit goes
+// through them. A layer may stop listening, swallow an error, or not run the
+// turn at all; then the turn has failed, rather than being tried again without
+// end.
 type layered struct {
 	d       *drive
 	step    session.Step
@@ -37,11 +41,11 @@ type layered struct {
 }
 
 func (l *layered) turn(turn interceptor.Turn) error {
-	d, outer := l.d, l.d.emit
-	err := l.listen(turn, outer)
-	d.emit = outer
+	d := l.d
+	err := l.listen(turn)
+	d.screen.layer = nil
 	switch {
-	case d.left:
+	case d.screen.left:
 		return errLeft
 	case l.ended != nil && !errors.Is(l.ended, errLeft):
 		return l.ended
@@ -55,14 +59,16 @@ func (l *layered) turn(turn interceptor.Turn) error {
 	return nil
 }
 
-// listen ranges over what the layers let through, and returns the layers' own error.
-func (l *layered) listen(turn interceptor.Turn, outer func(event.Event) bool) (err error) {
-	defer l.d.recovered("a turn layer", &err)
-	for ev, err := range l.d.core.Turn(l.steps)(l.d.ctx, turn) {
+// listen ranges over what the layers let through, and returns the layers' own
+// error.
+func (l *layered) listen(turn interceptor.Turn) (err error) {
+	out := &l.d.screen.listener
+	defer l.d.recovered("a turn layer", out, &err)
+	for ev, err := range l.d.core.Turn(l.steps)(l.d.life.work, turn) {
 		if err != nil {
 			return err
 		}
-		if !outer(ev) {
+		if !out.deliver(ev) {
 			return errLeft
 		}
 	}
@@ -73,7 +79,7 @@ func (l *layered) listen(turn interceptor.Turn, outer func(event.Event) bool) (e
 func (l *layered) steps(ctx context.Context, _ interceptor.Turn) iter.Seq2[event.Event, error] {
 	return func(yield func(event.Event, error) bool) {
 		deaf := false
-		l.d.emit = func(ev event.Event) bool {
+		l.d.screen.layer = func(ev event.Event) bool {
 			deaf = deaf || !yield(ev, nil)
 			return !deaf
 		}
@@ -100,7 +106,7 @@ func (l *layered) run(ctx context.Context, deaf *bool) error {
 		switch {
 		case *deaf:
 			return errLeft
-		case !l.open() && d.running() == 0:
+		case !l.open() && d.crew.running() == 0:
 			return nil
 		}
 		if err := d.over(); err != nil {
@@ -112,22 +118,11 @@ func (l *layered) run(ctx context.Context, deaf *bool) error {
 	}
 }
 
-// open says whether the next step is one of this turn.
+// open reports whether the next step is one of this turn.
 func (l *layered) open() bool {
 	switch l.step.Kind {
 	case session.StepCalls, session.StepClose, session.StepExpire:
 		return true
 	}
 	return false
-}
-
-// recovered makes an error of a panic of who; it is deferred. A panic of whoever ranges over the events goes on.
-func (d *drive) recovered(who string, err *error) {
-	if d.listening {
-		return
-	}
-	if p := recover(); p != nil {
-		d.rn.options.Logger.Error(who+" panicked", "session", d.session, "panic", p, "stack", string(debug.Stack()))
-		*err = fmt.Errorf("%s panicked: %v", who, p)
-	}
 }

@@ -1,0 +1,184 @@
+package runner
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+
+	"github.com/fermata-ai/fermata/internal/session"
+	"github.com/fermata-ai/fermata/internal/toolbox"
+	"github.com/fermata-ai/fermata/llm"
+	"github.com/fermata-ai/fermata/tool"
+)
+
+// attempt is one entry of one call's body: through the layers, perhaps into the
+// tool, and on to its committed outcome. The loop makes it from what it needs,
+// and hands it to a goroutine of its own (see crew). Layers and tool run there.
+//
+// The outcome is committed by the loop, if it waits for an attempt just then,
+// and otherwise by the attempt's own goroutine, since the caller may take any
+// time over an event. An attempt writes nothing of the loop's: the loop reads
+// its product, which has a lock.
+type attempt struct {
+	*subject
+	own  committer       // under the lease that it was started under, from its own goroutine
+	turn *turnFacts      // of its own turn
+	call session.Call    // as the head had it
+	args json.RawMessage // as the model wrote them
+
+	// Of the goroutine at work: the loop's until it has started the attempt,
+	// and once the attempt is handed back to it.
+	prepared *toolbox.Prepared
+	ctx      context.Context // ends when the body may not be entered any more
+	out      toolbox.Outcome
+	settled  bool  // the outcome is committed already
+	failed   error // what the runtime failed of, once the attempt is over
+	fatal    error // what ends the run
+
+	door    door
+	product product
+	next    *attempt // of the crew's
+}
+
+// newAttempt makes an attempt at a call of the open turn.
+func newAttempt(s *subject, l *life, lease *session.Drive, r *reading, c *session.Call) *attempt {
+	return &attempt{
+		subject: s, own: committer{lease, l.lasting},
+		turn: r.turn, call: *c, args: session.Arguments(r.asked, c.ID),
+	}
+}
+
+// guard runs f and keeps what comes of it, also where that is a panic or the
+// goroutine's end. A layer that has left next behind doesn't get any further
+// with it.
+func (a *attempt) guard(ctx context.Context, f entering) {
+	a.ctx = ctx
+	ended := false
+	defer func() {
+		if !ended { // by a panic of our own making, or runtime.Goexit in a layer
+			a.out = toolbox.Resolve(tool.Execution{}, a.after(a.crashed(recover())))
+		}
+		a.door.close()
+	}()
+	a.out = f(a, ctx)
+	ended = true
+}
+
+// end settles the call.
+func (a *attempt) end(to *committer) {
+	switch {
+	case a.settled:
+	case a.door.runtime != nil:
+		a.fail(a.door.runtime)
+	case a.door.putOff:
+		// Nothing has happened: the loop looks at the call again.
+	case !a.door.entered && a.ctx.Err() != nil && a.out.Status == toolbox.Failed:
+		// It was stopped before it began: it begins when the session is carried
+		// on.
+	default:
+		a.settle(to)
+	}
+}
+
+// fail notes that the call could not be run, or its outcome not be committed. A
+// drive that has lost its lease, or its call, finds that out by itself.
+func (a *attempt) fail(err error) {
+	if errors.Is(err, session.ErrGoesOn) { // the drive sees to it
+		return
+	}
+	if session.Moved(err) || isAny(err, session.ErrFenced, session.ErrCancelled) {
+		a.log().Warn("a call's outcome was dropped", "reason", err)
+		return
+	}
+	a.product.fails(err)
+}
+
+// crashed is the error of a layer that panicked, the stack of which goes to the
+// log; or, without a panic, of a tool or layer that ended its goroutine.
+func (a *attempt) crashed(p any) error {
+	if p == nil {
+		return fmt.Errorf("%s ended its goroutine before it had a result; or a layer around it did",
+			a.call.Tool)
+	}
+	a.log().Error("a layer panicked", "panic", p, "stack", string(debug.Stack()))
+	return errors.New("a layer around the tool panicked")
+}
+
+func (a *attempt) log() *slog.Logger {
+	return a.subject.log().With("session", a.session, "tool", a.call.Tool, "call", a.call.ID)
+}
+
+// prepareAndRun is run for a tool whose own code reads the arguments: that may
+// take its time, or end the goroutine, as the body may.
+func (a *attempt) prepareAndRun(ctx context.Context) toolbox.Outcome {
+	if err := a.prepare(ctx); err != nil {
+		return toolbox.Resolve(tool.Execution{}, err)
+	}
+	return a.run(ctx)
+}
+
+// run takes the call through the layers.
+func (a *attempt) run(ctx context.Context) toolbox.Outcome { return toolbox.Resolve(a.layers(ctx)) }
+
+// inside enters the body of a tool without layers, which was admitted.
+func (a *attempt) inside(ctx context.Context) toolbox.Outcome {
+	return toolbox.Resolve(a.into(ctx, a.prepared.Call))
+}
+
+func (a *attempt) layers(ctx context.Context) (exec tool.Execution, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			exec, err = tool.Execution{}, a.crashed(p)
+		}
+		err = a.after(err)
+	}()
+	exec, err = a.core.Execute(ctx, a.prepared.Call, a.enter)
+	if err == nil && !a.door.isDerived() { // an answer's size was judged when it was accepted
+		exec, err = a.prepared.Bounds(exec)
+	}
+	return exec, err
+}
+
+// after words an error that comes after the body has returned, if it has.
+func (a *attempt) after(err error) error {
+	if err == nil || !a.door.hasReturned() {
+		return err
+	}
+	return a.core.Tools.After(a.call.Tool, a.call.Effect, err)
+}
+
+// prepare makes the call, and checks it as the model wrote it, before any layer
+// sees it.
+func (a *attempt) prepare(ctx context.Context) error {
+	c, tools := &a.call, a.core.Tools
+	if bytes.HasPrefix(a.args, []byte{'"'}) { // perhaps text that is no JSON, which the message keeps as a string
+		if _, err := llm.Arguments(a.args); err != nil {
+			return err
+		}
+	}
+	call := tool.Call{
+		ID: c.ID, Session: a.session, User: a.user, Turn: a.turn.number,
+		Tool: c.Tool, Effect: c.Effect, Arguments: a.args, Pauses: c.Pauses,
+		Attempt: 1, Fence: a.own.lease.Fence(), Host: host{a.rn, a.turn},
+	}
+	if c.Effect.NeedsClaim() {
+		call.Attempt = c.Attempt + 1
+	}
+	var err error
+	if call.Answer, call.Decisions, err = a.told(ctx, c); err != nil {
+		a.door.runtime = err
+		return err
+	}
+	prepare := tools.Prepare
+	if c.Answer != nil && c.Answer.Mode != tool.ModeReenter {
+		prepare = tools.PrepareAnswered
+	}
+	if a.prepared, err = prepare(call); err == nil {
+		a.prepared.Left = a.rn.left
+	}
+	return err
+}

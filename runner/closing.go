@@ -1,0 +1,94 @@
+package runner
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/internal/agentcore"
+	"github.com/fermata-ai/fermata/internal/session"
+	"github.com/fermata-ai/fermata/llm"
+)
+
+// closing closes the open turn, once all its calls are settled. The goroutine
+// that drives owns it.
+type closing struct {
+	*committer
+	read   *reading
+	crew   *crew
+	screen *screen
+}
+
+// closeTurn stores the results of the turn. It follows from what is stored; so
+// unless it ends the run, it rides with the model's next message, and is shown
+// before the model says anything of it.
+func (cl *closing) closeTurn() error {
+	if err := cl.read.loadHistory(); err != nil { // now, while it is all stored
+		return err
+	}
+	if err := cl.read.loadTurn(); err != nil {
+		return err
+	}
+	m, ends, err := cl.results()
+	if err != nil {
+		return err
+	}
+	entry, err := session.NewEntry(m)
+	if err != nil {
+		return err
+	}
+	settled, ending := cl.read.calls()
+	unseen := cl.screen.unheard(settled)
+	transition := func(tx *session.Tx) error {
+		err := tx.Close(entry, ends)
+		if err == nil && len(unseen) > 0 {
+			tx.Unseen = &session.Unseen{Message: tx.Messages - 1, Calls: unseen}
+		}
+		return err
+	}
+	if ending {
+		err = cl.commit(transition)
+	} else {
+		err = cl.ride(transition)
+	}
+	if err != nil {
+		return decided(err)
+	}
+	cl.read.closed(m)
+	cl.crew.newTurn()
+	clear(cl.screen.results)
+	cl.screen.showResults(event.Message{Number: len(cl.read.history) - 1, Message: m.Clone()}, ends)
+	return nil
+}
+
+// results makes the message with the results of the open turn, in call order,
+// and how its calls ended.
+func (cl *closing) results() (m llm.Message, ends []event.Status, err error) {
+	m.Role = llm.RoleTool
+	asked := cl.read.asked
+	settled, _ := cl.read.calls()
+	opened := min(len(asked), agentcore.MaxCalls)
+	if len(settled) < opened { // a renewal of the lease has found that another drive closed the turn
+		return m, nil, decided(fmt.Errorf("%w: the turn is closed", session.ErrStale))
+	}
+	for i := range settled {
+		c := &settled[i]
+		k, err := cl.screen.result(cl.waiting, c)
+		if err != nil {
+			return m, nil, decided(err)
+		}
+		m.Parts = append(m.Parts, k.toolResult(c.ID, c.Tool))
+		ends = append(ends, k.status)
+	}
+	for _, c := range asked[opened:] {
+		k := known{status: event.Failed, output: tooMany}
+		m.Parts = append(m.Parts, k.toolResult(c.ID, c.Name))
+		cl.screen.emit(event.Result{Status: k.status, Result: k.toolResult(c.ID, c.Name).Clone()})
+	}
+	return m, ends, nil
+}
+
+// tooMany is what the model reads of a call beyond the limit of a turn.
+var tooMany = json.RawMessage(fmt.Sprintf(
+	`"The tool was not run: a turn holds at most %d tool calls. Ask again for what is missing."`,
+	agentcore.MaxCalls))

@@ -1,0 +1,166 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/fermata-ai/fermata/internal/batch"
+	"github.com/fermata-ai/fermata/internal/session"
+	"github.com/fermata-ai/fermata/internal/toolbox"
+	"github.com/fermata-ai/fermata/tool"
+)
+
+// crew is the attempts of a drive: those under way, and the last at each call
+// of the open turn, from which the loop knows a claim by which no body was
+// entered, and what there is to show.
+//
+// The goroutine that drives owns it; where the drive ends with bodies that
+// still run, the goroutine that waits for them takes it over. An attempt never
+// touches its crew: it says that it is over on a channel of the batch.
+type crew struct {
+	batch     *batch.Batch
+	underway  map[string]member // by call
+	abandoned int               // of those, how many are not waited for
+	last      *attempt          // the attempts at calls of the open turn, linked by next
+	failed    error             // of those that are over: what the runtime failed of
+	fatal     error             // and what ends the run
+}
+
+// member is an attempt under way.
+type member struct {
+	*attempt
+	grace     time.Time // when its call settles without it, once it was told to end
+	abandoned bool      // its call has settled without it
+}
+
+// running counts the attempts that are waited for.
+func (cr *crew) running() int { return len(cr.underway) - cr.abandoned }
+
+// add puts an attempt in the place of the last one at its call. What that one
+// made, and was not shown, is the new one's to show.
+func (cr *crew) add(a *attempt) {
+	for at := &cr.last; *at != nil; at = &(*at).next {
+		if before := *at; before.call.ID == a.call.ID {
+			a.product.made(before.product.take())
+			*at = before.next
+			break
+		}
+	}
+	a.next, cr.last = cr.last, a
+}
+
+// start has an attempt run in a goroutine of its own. If the loop waits for one
+// when it returns, the loop settles it, and waits for the store as long as
+// waiting lasts; otherwise that goroutine does.
+func (cr *crew) start(ctx, waiting context.Context, a *attempt, run entering) {
+	cr.underway[a.call.ID] = member{attempt: a}
+	cr.batch.Start(ctx, a.call.ID, func(ctx context.Context) { a.guard(ctx, run) }, func(handed bool) {
+		to := a.own
+		if handed {
+			to.waiting = waiting
+		}
+		a.end(&to)
+	})
+}
+
+// entering is what an attempt does in its goroutine.
+type entering func(*attempt, context.Context) toolbox.Outcome
+
+// ended takes in an attempt that is over.
+func (cr *crew) ended(call string) {
+	cr.batch.Finished(call)
+	m := cr.underway[call]
+	if m.abandoned {
+		cr.abandoned--
+	}
+	delete(cr.underway, call)
+	_ = cr.took(m.attempt)
+}
+
+// took takes in how an attempt ended, and returns what the runtime failed of,
+// in that or an earlier one.
+func (cr *crew) took(a *attempt) error {
+	failed, fatal := a.product.errors()
+	cr.failed, cr.fatal = errors.Join(cr.failed, failed), errors.Join(cr.fatal, fatal)
+	return cr.failed
+}
+
+// grace returns whether an attempt was told to end, and until when its call
+// waits for it.
+func (cr *crew) grace(call string) (until time.Time, told bool) {
+	until = cr.underway[call].grace
+	return until, !until.IsZero()
+}
+
+// tellToEnd ends the context of an attempt.
+func (cr *crew) tellToEnd(call string, until time.Time, cause error) {
+	cr.batch.Cancel(call, cause)
+	m := cr.underway[call]
+	m.grace = until
+	cr.underway[call] = m
+}
+
+// abandon has an attempt waited for no more: its call settles without it.
+func (cr *crew) abandon(call string) {
+	m := cr.underway[call]
+	m.abandoned, m.grace = true, time.Time{}
+	cr.underway[call] = m
+	cr.abandoned++
+}
+
+// at returns the last attempt at a call of the open turn; nil: there is none.
+func (cr *crew) at(call string) *attempt {
+	for a := cr.last; a != nil; a = a.next {
+		if a.call.ID == call {
+			return a
+		}
+	}
+	return nil
+}
+
+// shut returns the attempt at a call by which the tool's body was not entered,
+// and no longer can be; nil: there is none.
+func (cr *crew) shut(call string) *attempt {
+	if a := cr.at(call); a != nil && a.door.shut() {
+		return a
+	}
+	return nil
+}
+
+// unclaims returns what takes back the claims that are under way, or stand, of
+// attempts whose layers have returned without having entered the body.
+func (cr *crew) unclaims() (ts []session.Transition) {
+	for a := cr.last; a != nil; a = a.next {
+		if a.call.Effect.NeedsClaim() && a.door.claimsInVain() {
+			ts = append(ts, a.unclaim)
+		}
+	}
+	return ts
+}
+
+// came returns how a call ended, as far as an attempt at it knows.
+func (cr *crew) came(call string) (k known) {
+	if a := cr.at(call); a != nil {
+		k = a.product.end()
+	}
+	return k
+}
+
+// made returns what a call made since it was last asked for that.
+func (cr *crew) made(call string) []tool.Action {
+	if a := cr.at(call); a != nil {
+		return a.product.take()
+	}
+	return nil
+}
+
+// forget drops what came of attempts: others may have settled their calls.
+func (cr *crew) forget() {
+	for a := cr.last; a != nil; a = a.next {
+		a.product.forget()
+	}
+}
+
+// newTurn forgets the attempts at calls of a turn that is closed.
+func (cr *crew) newTurn() { cr.last = nil }

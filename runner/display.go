@@ -1,0 +1,129 @@
+package runner
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/internal/session"
+	"github.com/fermata-ai/fermata/llm"
+	"github.com/fermata-ai/fermata/tool"
+)
+
+// display shows a listener what is committed of the calls of a session's open
+// turn, whichever process committed it. A drive has one, and so has a Follow.
+// The listener's goroutine owns it.
+type display struct {
+	listener
+	from  source
+	fresh []session.Call // what news returns
+}
+
+// source is where a display reads what it shows of a call.
+type source interface {
+	// pause returns the open pause of a call. One without an Await is over
+	// already, and its result will be shown.
+	pause(ctx context.Context, c *session.Call) (tool.Pause, error)
+	// result returns how a settled call ended.
+	result(ctx context.Context, c *session.Call) (known, error)
+	// made returns what a call made since it was last asked for that.
+	made(call string) []tool.Action
+}
+
+// news lists the calls of the open turn that have settled or paused since they
+// were last shown, in call order. The list is good until this is asked again.
+func (d *display) news(st *session.State) []session.Call {
+	d.fresh = d.fresh[:0]
+	seen := d.now()
+	for i := range st.Calls {
+		c := &st.Calls[i]
+		if s := sightOf(c); s != (sight{}) && s != seen.calls[c.ID] {
+			d.fresh = append(d.fresh, *c)
+		}
+	}
+	return d.fresh
+}
+
+// show emits the results and pauses of calls. Those that it doesn't come to are
+// still to be shown: the caller has left, or panics, or one can't be read.
+func (d *display) show(ctx context.Context, news []session.Call) error {
+	for i := 0; i < len(news) && !d.left; i++ {
+		if err := d.showCall(ctx, &news[i]); err != nil {
+			return err
+		}
+		d.now().calls[news[i].ID] = sightOf(&news[i])
+	}
+	return nil
+}
+
+func (d *display) showCall(ctx context.Context, c *session.Call) error {
+	switch {
+	case c.Status == session.Pending:
+		d.showMade(c)
+		p, err := d.from.pause(ctx, c)
+		if err != nil {
+			return err
+		}
+		if p.Await.Reason != "" {
+			d.emit(event.Pause{Pause: p})
+		}
+		return nil
+	case c.Parked != nil:
+		d.emit(c.ShowParked())
+		return nil
+	}
+	k, err := d.from.result(ctx, c)
+	if err != nil {
+		return err
+	}
+	d.showMade(c)
+	d.emit(event.Result{Status: k.status, By: k.by, Result: k.toolResult(c.ID, c.Tool).Clone()})
+	return nil
+}
+
+// showMade shows the artifacts of a call.
+func (d *display) showMade(c *session.Call) {
+	for _, a := range d.from.made(c.ID) {
+		if a.Artifact != nil {
+			d.emit(event.Artifact{Call: c.ID, Tool: c.Tool, Artifact: *a.Artifact})
+		}
+	}
+}
+
+// known is how a call ended, as far as that is shown.
+type known struct {
+	status event.Status
+	output json.RawMessage
+	media  []llm.Media
+	by     string
+}
+
+// tells reports whether k is the end of a settled call. Where it isn't, another
+// one was faster than the body.
+func (k *known) tells(c *session.Call) bool {
+	return k.status != "" && k.status == c.Settled && (!c.Media || k.media != nil)
+}
+
+func (k *known) toolResult(id, name string) llm.ToolResult {
+	return llm.ToolResult{
+		Call: id, Name: name, Output: k.output, Error: k.status != event.Done, Media: k.media,
+	}
+}
+
+// known reads how a call ended from its record.
+func (rn *Runner) known(
+	ctx context.Context, id string, c *session.Call, r *session.Record,
+) (known, error) {
+	k := known{status: r.Status, by: r.By}
+	var err error
+	if k.output, err = rn.store.Value(ctx, id, r.Output); err != nil || !c.Media {
+		return k, err
+	}
+	actions, err := rn.actions(ctx, id, c.ID, r.Actions)
+	for _, a := range actions {
+		if a.Media != nil {
+			k.media = append(k.media, *a.Media)
+		}
+	}
+	return k, err
+}

@@ -1,0 +1,77 @@
+package runner
+
+import (
+	"context"
+	"errors"
+
+	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/internal/session"
+	"github.com/fermata-ai/fermata/llm"
+)
+
+// The last event of a run.
+
+// ending says how a session stands, as a last event.
+func (rn *Runner) ending(ctx context.Context, id string, cause error) (event.End, error) {
+	if errors.Is(cause, session.ErrWrongUser) { // how it stands is not for whoever is told
+		return event.End{Session: id, Finish: event.FinishFailed}, nil
+	}
+	st, err := rn.store.Load(ctx, id)
+	switch {
+	case errors.Is(err, session.ErrUnknownSession) && cause != nil: // it was never begun
+		return event.End{Session: id, Finish: event.FinishFailed}, nil
+	case err != nil:
+		return event.End{Session: id, Finish: event.FinishFailed}, err
+	}
+	return rn.standing(ctx, st, nil, cause)
+}
+
+// standing says how a session stands by a head. Asked are the open turn's
+// calls, if they are known.
+func (rn *Runner) standing(
+	ctx context.Context, st *session.State, asked []llm.ToolCall, cause error,
+) (event.End, error) {
+	end := event.End{Session: st.ID, Finish: event.FinishFailed, Usage: st.Run.Usage}
+	var err error
+	if end.Pending, err = rn.store.Pauses(ctx, st, asked); err != nil {
+		return end, err
+	}
+	end.Parked = st.Parked()
+	step := rn.store.Next(st)
+	switch {
+	case st.Halt != nil:
+		end.Finish, end.Why = st.Halt.Finish, st.Halt.Why
+	case cause != nil && cause != errLeft && !refusedMessage(cause):
+	case len(end.Pending)+len(end.Parked) > 0:
+		end.Finish = event.FinishPaused
+	case step.Left():
+		end.Finish = event.FinishElsewhere
+		switch driven, until := rn.store.Driven(st); {
+		case cause == errLeft:
+			end.Finish = event.FinishInterrupted
+		case !driven && step.Kind == session.StepRetry:
+			end.Finish, end.Until, end.Why = event.FinishDelayed, step.Until, st.Retry.Why
+		case driven:
+			end.Until = until
+		}
+	default:
+		end.Finish, end.Why = st.Finish, st.Why
+	}
+	return end, nil
+}
+
+// refusedMessage reports whether a message was refused, rather than that the
+// store or a body failed.
+func refusedMessage(cause error) bool {
+	var u *untaken
+	if !errors.As(cause, &u) {
+		return false
+	}
+	return isAny(u, session.ErrPending, session.ErrMessageConflict, session.ErrInvalidMessage,
+		session.ErrBusy, session.ErrFenced,
+		// as the answer that it would have been
+		session.ErrInvalidResumePayload, session.ErrResumeConflict,
+		session.ErrExpired, session.ErrSettled,
+		// as that answer, or as a denial in superseding
+		ErrNotAllowed)
+}

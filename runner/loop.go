@@ -1,0 +1,262 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/fermata-ai/fermata/internal/session"
+)
+
+// settle drives the open turn as far as it goes, without calling the model.
+func (d *drive) settle() error { return d.loop(true) }
+
+// loop does what Next says until that is to wait, or, with calls only, to call
+// the model.
+func (d *drive) loop(callsOnly bool) error {
+	changed, stop := d.rn.store.Watch(d.session)
+	defer stop()
+	progress, stopProgress := d.rn.live.subscribe(d.session)
+	defer stopProgress()
+	d.screen.progress = progress
+	// What came before this watched: an attempt may be started by it, and told
+	// to end by nobody.
+	if err := d.look(); err != nil {
+		return err
+	}
+	if err := d.calls.unpark(); err != nil {
+		return err
+	}
+	for {
+		if err := d.takeUp(changed); err != nil {
+			return err
+		}
+		if d.screen.left {
+			return errLeft
+		}
+		if d.lease.Outrun() {
+			if err := d.startOver(); err != nil {
+				return err
+			}
+		}
+		step := d.next()
+		if d.rests(step, callsOnly) {
+			return nil
+		}
+		if step.Kind == session.StepModel && step.Early {
+			if err := d.ride(func(tx *session.Tx) error { tx.AskNow(); return nil }); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := d.over(); err != nil {
+			return err
+		}
+		if secured, err := d.lease.Secure(d.waiting); err != nil {
+			return err
+		} else if secured { // and there may be what others have done
+			if dying, err := d.dying(); dying {
+				return err
+			}
+			continue
+		}
+		if err := inLayers(d, step, changed); err != nil {
+			return err
+		}
+	}
+}
+
+// next is the next step as far as this drive knows.
+func (d *drive) next() session.Step { return d.lease.Next() }
+
+// rests reports whether a step is none that the loop takes now.
+func (d *drive) rests(step session.Step, callsOnly bool) bool {
+	switch step.Kind {
+	case session.StepIdle, session.StepWait, session.StepHalted:
+		return d.crew.running() == 0
+	case session.StepRetry:
+		return callsOnly || d.worker || d.outlastsHold(step) // a worker comes back then
+	case session.StepModel:
+		return callsOnly
+	}
+	return false
+}
+
+// outlastsHold reports whether the model is to be called again so late that the
+// session is given up until then.
+func (d *drive) outlastsHold(step session.Step) bool {
+	return step.Until.Sub(d.rn.store.Now()) > d.agent.Retry().Hold
+}
+
+// over returns why nothing more is to be done, if that is so.
+func (d *drive) over() error {
+	switch l := &d.life; {
+	case l.work.Err() != nil:
+		return context.Cause(l.work)
+	case l.stopping.Err() != nil && d.crew.running() == 0:
+		return context.Cause(l.stopping)
+	}
+	return nil
+}
+
+// step takes one step.
+func (d *drive) step(ctx context.Context, step session.Step, changed <-chan struct{}) error {
+	err := d.calls.stopBodies(&d.committer)
+	switch {
+	case err != nil:
+	case step.Kind == session.StepModel:
+		err = d.model.call(ctx)
+	case step.Kind == session.StepClose:
+		// First what has settled since the last look: the head is about to
+		// forget it.
+		if err = d.show(); err == nil {
+			err = d.closing.closeTurn()
+		}
+	case step.Kind == session.StepRetry:
+		err = d.pauseForRetry(step, changed)
+	case step.Kind == session.StepExpire:
+		err = d.commit() // every commit expires what is overdue
+	default:
+		if err = d.calls.advance(ctx); err == nil && d.crew.running() > 0 {
+			err = d.wait(step, changed)
+		}
+	}
+	if err = d.lookAgain(err); err == nil {
+		err = d.show()
+	}
+	return err
+}
+
+// pauseForRetry waits, holding the lease, until the model may be called again.
+func (d *drive) pauseForRetry(step session.Step, changed <-chan struct{}) error {
+	d.lease.Keep(true)
+	defer d.lease.Keep(false)
+	return d.wait(step, changed)
+}
+
+// wait returns when something has happened that the loop may have to do with.
+func (d *drive) wait(step session.Step, changed <-chan struct{}) error {
+	due, stop := d.crew.timer(d.untilLook(step))
+	defer stop()
+	w := waits{
+		handed: d.crew.batch.Handed(), changed: changed, due: due, progress: d.screen.progress,
+		told: d.life.stopping.Done(), over: d.life.work.Done(),
+	}
+	for {
+		switch d.crew.wait(&w, d.screen.emit) {
+		case wokeEnded:
+			return d.crew.failed
+		case wokeNews:
+			return d.readAgain()
+		case wokeLeft:
+			return errLeft
+		case wokeOver:
+			return context.Cause(d.life.work)
+		case wokeTold:
+			w.told = nil // what runs is waited for
+			if d.crew.running() == 0 {
+				return nil
+			}
+		}
+	}
+}
+
+// readAgain takes up what others have committed. Where the store doesn't
+// answer, what runs is waited for all the same, while the lease lasts.
+func (d *drive) readAgain() error {
+	_, err := d.refresh()
+	if errors.Is(err, session.ErrNoAnswer) {
+		err = nil
+	}
+	return err
+}
+
+// untilLook returns how long the loop may wait without a signal: until the next
+// deadline of a pause; and, where leases are stored, so long that it sees now
+// and then what other processes have done.
+func (d *drive) untilLook(step session.Step) time.Duration {
+	after := never
+	if every := d.lease.RenewEvery(); every > 0 {
+		after = every
+	}
+	if !step.Until.IsZero() {
+		after = min(after, step.Until.Sub(d.rn.store.Now()))
+	}
+	return after
+}
+
+// show emits what is new of the open turn.
+func (d *drive) show() error {
+	if err := d.screen.showNews(); err != nil {
+		return d.lookAgain(err)
+	}
+	return nil
+}
+
+// takeUp reads the head again if others may have changed it.
+func (d *drive) takeUp(changed <-chan struct{}) error {
+	select {
+	case <-changed:
+		return d.look()
+	default:
+		return nil
+	}
+}
+
+// look reads the head again, and shows what is new.
+func (d *drive) look() error {
+	if changed, err := d.refresh(); err != nil || !changed {
+		return err
+	}
+	return d.show()
+}
+
+// lookAgain starts the drive over if err is a movedError. Any other error, nil
+// too, it returns.
+func (d *drive) lookAgain(err error) error {
+	if err == nil {
+		d.moves = 0
+		return nil
+	}
+	var m *movedError
+	if !errors.As(err, &m) {
+		return err
+	}
+	if d.moves++; d.moves > maxMoves {
+		return err
+	}
+	return d.startOver()
+}
+
+// startOver forgets what the drive thought to know, because another commit came
+// first.
+func (d *drive) startOver() error {
+	d.read.forget()
+	d.crew.forget()
+	d.screen.forget()
+	if _, err := d.refresh(); err != nil {
+		return err
+	}
+	return d.show()
+}
+
+// maxTakeovers is how many drives may die of a session, one after the other,
+// before it is left alone. Package session tells who died of it, rather than
+// beside it.
+const maxTakeovers = 5
+
+// dying reports whether the session kills its drivers. Such a one is failed.
+func (d *drive) dying() (dying bool, err error) {
+	takeovers, deadly := 0, 0
+	d.lease.View(func(st *session.State) { takeovers, deadly = st.Takeovers, st.Deadly })
+	if deadly <= maxTakeovers {
+		if takeovers > 0 {
+			d.log().Warn("a drive of the session died; another carries it on",
+				"session", d.session, "deaths", takeovers)
+		}
+		return false, nil
+	}
+	return true, d.fail(fmt.Errorf("%d drives of session %q died one after the other, "+
+		"each while a call of it, or a commit, was in flight; Continue tries again", deadly, d.session))
+}

@@ -1,0 +1,120 @@
+package runner
+
+import (
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/fermata-ai/fermata/internal/session"
+)
+
+// places are those of a worker for the sessions that it drives at once. It
+// knows, too, which sessions are left alone for a while, since they could not
+// be driven. Any goroutine may use it.
+type places struct {
+	room  int
+	freed chan struct{} // gets a value when a place is given back
+
+	mu      sync.Mutex // guards the rest; held over no call
+	active  map[string]bool
+	backoff map[string]*backoff
+}
+
+// backoff keeps a session that can't be driven from being tried all the time.
+type backoff struct {
+	wait  time.Duration
+	until time.Time
+	key   string // if set, only while it is due by this index entry
+}
+
+const (
+	firstBackoff = 100 * time.Millisecond
+	maxBackoff   = time.Minute
+)
+
+func newPlaces(room int) places {
+	return places{
+		room: room, freed: make(chan struct{}, 1),
+		active: map[string]bool{}, backoff: map[string]*backoff{},
+	}
+}
+
+// take gives a session that is due a place, unless it has one, or is to be left
+// alone. Room is false only where there is none for it.
+func (p *places) take(due session.Due) (taken, room bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	b := p.backoff[due.Session]
+	switch {
+	case p.active[due.Session]:
+		return false, true
+	case b != nil && time.Now().Before(b.until) && (b.key == "" || b.key == string(due.Key)):
+		return false, true
+	case len(p.active) >= p.room:
+		return false, false
+	}
+	p.active[due.Session] = true
+	return true, true
+}
+
+// backsOff is why a session is not driven yet whose drives died: it is tried
+// again at its time.
+type backsOff struct{ until time.Time }
+
+func (b *backsOff) Error() string { return "drives of the session died; it is tried again later" }
+
+// giveBack notes how a drive went, at a time of the store's clock. One that got
+// nowhere is tried again later and later; one that another drive has, when that
+// one's lease ends, if it is known, or the session is due by another entry, and
+// otherwise soon.
+func (p *places) giveBack(due session.Due, err error, now time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	id := due.Session
+	delete(p.active, id)
+	var later *backsOff
+	var busy *session.BusyError
+	in := func(until time.Time) time.Time {
+		return time.Now().Add(max(firstBackoff, until.Sub(now)))
+	}
+	switch b := p.backoff[id]; {
+	case err == nil:
+		delete(p.backoff, id)
+	case errors.As(err, &later):
+		p.backoff[id] = &backoff{wait: 2 * firstBackoff, until: in(later.until)}
+	case errors.As(err, &busy) && !busy.Until.IsZero():
+		p.backoff[id] = &backoff{wait: 2 * firstBackoff, until: in(busy.Until), key: string(due.Key)}
+	case b == nil || errors.Is(err, session.ErrBusy):
+		p.backoff[id] = &backoff{wait: 2 * firstBackoff, until: time.Now().Add(firstBackoff)}
+	default:
+		b.until = time.Now().Add(b.wait)
+		b.wait = min(2*b.wait, maxBackoff)
+	}
+	select {
+	case p.freed <- struct{}{}:
+	default:
+	}
+}
+
+// busy reports whether the worker drives anything.
+func (p *places) busy() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.active) > 0
+}
+
+// soonest returns how long it is until a session that was left alone is to be
+// tried again; wait, where that is sooner.
+func (p *places) soonest(wait time.Duration) time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for id, b := range p.backoff {
+		switch late := time.Since(b.until); {
+		case late > maxBackoff:
+			delete(p.backoff, id) // it is no longer due
+		case late < 0:
+			wait = min(wait, -late)
+		}
+	}
+	return wait
+}

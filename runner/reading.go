@@ -1,0 +1,92 @@
+package runner
+
+import (
+	"time"
+
+	"github.com/fermata-ai/fermata/internal/session"
+	"github.com/fermata-ai/fermata/llm"
+)
+
+// reading is what a drive has read of its session beside the head, and goes on
+// with until others commit: the history, and the open turn.
+//
+// The goroutine that drives owns it. Attempts are given what they need of it
+// when they are made, and never see what becomes of it.
+type reading struct {
+	*subject
+	*committer
+	history []llm.Message  // nil: not loaded
+	asked   []llm.ToolCall // the open turn's calls; nil: not loaded
+	turn    *turnFacts
+	copied  []session.Call // what calls returns
+}
+
+// turnFacts are what attempts need to know of the open turn. They are not
+// changed once an attempt has them.
+type turnFacts struct {
+	number int
+	asked  time.Time
+	// Signer is for the turn's tokens: a layer or a prompt may want one, though
+	// no tool of it may pause.
+	signer signer
+	opened bool // by this drive, which so knows all that has run of it
+}
+
+// forget drops what was read.
+func (r *reading) forget() { r.history, r.asked = nil, nil }
+
+// calls copies the calls of the open turn. The copy is good until it is made
+// again. Ending reports whether the run is being ended.
+func (r *reading) calls() (open []session.Call, ending bool) {
+	r.lease.View(func(st *session.State) {
+		r.copied = append(r.copied[:0], st.Calls...)
+		ending = st.Ending != nil
+	})
+	return r.copied, ending
+}
+
+func (r *reading) loadHistory() (err error) {
+	if r.history != nil {
+		return nil
+	}
+	var st session.State // the counts of it: what else it has is not for others while bodies run
+	r.lease.View(func(s *session.State) {
+		st = session.State{ID: s.ID, Generation: s.Generation, Messages: s.Messages}
+	})
+	r.history, err = r.rn.store.History(r.waiting, &st, 0)
+	return err
+}
+
+// loadTurn loads what is needed of the open turn, if the turn was not opened by
+// this drive.
+func (r *reading) loadTurn() error {
+	if r.asked != nil {
+		return nil
+	}
+	asked, err := r.rn.store.Asked(r.waiting, r.lease.State())
+	if err != nil {
+		return err
+	}
+	return r.opened(asked, false)
+}
+
+// opened notes the calls of the open turn, and whether this drive has opened
+// it. Without a key that tokens can be signed with that is an error, and no
+// code of others is entered.
+func (r *reading) opened(asked []llm.ToolCall, here bool) error {
+	f := &turnFacts{opened: here}
+	key := 0
+	r.lease.View(func(st *session.State) { f.number, f.asked, key = st.Turn, st.Asked, st.TokenKey })
+	var err error
+	if f.signer, err = r.rn.ring.signer(r.waiting, key); err != nil {
+		return err
+	}
+	r.asked, r.turn = asked, f
+	return nil
+}
+
+// closed notes that the open turn was closed with a message of results.
+func (r *reading) closed(m llm.Message) {
+	r.asked = nil
+	r.history = append(r.history, m)
+}

@@ -1,0 +1,168 @@
+package runner
+
+import (
+	"context"
+	"errors"
+
+	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/internal/session"
+	"github.com/fermata-ai/fermata/tool"
+)
+
+// screen is the display of a drive. It reads what it shows off the drive's
+// head, whichever process committed that, and what this drive's own attempts
+// came to off the crew, so that the store isn't asked for it. What was shown is
+// noted in the head for the next drive.
+//
+// The goroutine that drives owns it.
+type screen struct {
+	display
+	*subject
+	*committer
+	read     *reading
+	crew     *crew
+	results  map[string]known      // of the open turn, those that were read from the store
+	progress <-chan event.Progress // of the session, as it is reported in this process
+}
+
+// showNews emits what is new of the open turn. A refusal because the session
+// has moved is the loop's to look at: a result that rode was dropped while the
+// news was told, and has no record.
+func (s *screen) showNews() error {
+	var news []session.Call
+	s.lease.View(func(st *session.State) {
+		if s.refuted(st) {
+			s.restage()
+		}
+		news = s.news(st)
+	})
+	if len(news) > 0 {
+		s.catchUp()
+	}
+	return decided(s.show(s.waiting, news))
+}
+
+// catchUp emits the progress that is there: it was reported before what is
+// shown next.
+func (s *screen) catchUp() {
+	for range len(s.progress) {
+		s.emit(<-s.progress)
+	}
+}
+
+// pause returns a pause as the drive's head has it.
+func (s *screen) pause(ctx context.Context, c *session.Call) (p tool.Pause, err error) {
+	if err := s.read.loadTurn(); err != nil {
+		return p, err
+	}
+	return s.rn.store.Pause(ctx, s.lease.State(), c, session.Arguments(s.read.asked, c.ID))
+}
+
+// result returns how a settled call ended: as an attempt of this drive saw it,
+// or as it is stored, also where that rides and is not stored yet.
+func (s *screen) result(ctx context.Context, c *session.Call) (known, error) {
+	if k := s.crew.came(c.ID); k.tells(c) {
+		return k, nil
+	}
+	if k := s.results[c.ID]; k.tells(c) {
+		return k, nil
+	}
+	r, err := s.lease.Record(ctx, c.ID)
+	if err != nil {
+		return known{}, err
+	}
+	k, err := s.rn.known(ctx, s.session, c, &r)
+	if err != nil {
+		return known{}, err
+	}
+	if s.results == nil {
+		s.results = map[string]known{}
+	}
+	s.results[c.ID] = k
+	return k, nil
+}
+
+func (s *screen) made(call string) []tool.Action { return s.crew.made(call) }
+
+// forget drops what was read, and what came of attempts: what others have
+// committed may say otherwise.
+func (s *screen) forget() {
+	clear(s.results)
+	s.restage()
+}
+
+// marks is the listener's, by the drive's head.
+func (s *screen) marks() (shown, unseen []string) {
+	s.lease.View(func(st *session.State) { shown, unseen = s.listener.marks(st) })
+	return shown, unseen
+}
+
+// noteShown has it noted which results were shown that could not be before.
+// They matter only while the turn is open.
+func (s *screen) noteShown() error {
+	shown, _ := s.marks()
+	if len(shown) == 0 {
+		return nil
+	}
+	return s.ride(func(tx *session.Tx) error { return tx.Seen(shown, nil) })
+}
+
+// noteSeen is for a drive that ends before it has shown everything: it has
+// noted what the next one is to show, and what not.
+func (s *screen) noteSeen() []session.Transition {
+	shown, unseen := s.marks()
+	if len(shown)+len(unseen) == 0 {
+		return nil
+	}
+	return []session.Transition{func(tx *session.Tx) error { return tx.Seen(shown, unseen) }}
+}
+
+// noteSeenAlone is for a drive whose message was refused before anything was
+// written: nothing is written of it, but which results were shown that could
+// not be shown before.
+func (s *screen) noteSeenAlone(ctx context.Context) []session.Transition {
+	shown, _ := s.marks()
+	if len(shown) == 0 || s.lease.Drop(ctx) != nil {
+		return nil
+	}
+	return []session.Transition{func(tx *session.Tx) error { return tx.Seen(shown, nil) }}
+}
+
+// showUnseen shows the results of a turn that was closed by a drive without a
+// listener.
+func (s *screen) showUnseen() error {
+	var unseen *session.Unseen
+	s.lease.View(func(st *session.State) { unseen = st.Unseen })
+	if unseen == nil || s.heard != nil {
+		return nil
+	}
+	for _, id := range unseen.Calls {
+		r, err := s.lease.Record(s.waiting, id)
+		if errors.Is(err, session.ErrUnknownCall) { // swept, by an older version
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		c := session.Call{ID: id, Tool: r.Tool, Status: session.Settled, Settled: r.Status}
+		if err := s.showCall(s.waiting, &c); err != nil || s.left {
+			return err
+		}
+	}
+	if err := s.read.loadHistory(); err != nil {
+		return err
+	}
+	if history := s.read.history; unseen.Message < len(history) {
+		s.emit(event.Message{Number: unseen.Message, Message: history[unseen.Message].Clone()})
+	}
+	if s.left {
+		return nil
+	}
+	if err := s.ride((*session.Tx).SeenBefore); err != nil {
+		return err
+	}
+	// It is stored at once, since the message that the drive is for may be
+	// refused. Where that fails it rides on, and what comes next fails, too.
+	_ = s.commit()
+	return nil
+}

@@ -1,0 +1,54 @@
+package runner
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+
+	"github.com/fermata-ai/fermata/agent"
+	"github.com/fermata-ai/fermata/internal/agentcore"
+	"github.com/fermata-ai/fermata/internal/session"
+)
+
+// subject is what a drive is about, and what all its parts know: whose session,
+// under which agent, in which runner. It never changes once the drive has
+// begun, and any goroutine may read it.
+type subject struct {
+	rn      *Runner
+	session string
+	user    string
+	agent   *agent.Agent
+	core    *agentcore.Core // of agent
+}
+
+func (s *subject) log() *slog.Logger { return s.rn.options.Logger }
+
+// gone reports whether a call's tool was there when it was asked for, and is
+// not now. A tool that the model invented settles its call by itself.
+func (s *subject) gone(c *session.Call) bool {
+	return !c.Invented && !s.rn.has(s.agent.Name(), c.Tool)
+}
+
+// declared is what the head keeps of a tool as it is declared today.
+func (s *subject) declared(
+	ctx context.Context, name string,
+) (out session.Declared, known bool, err error) {
+	out.Effect, out.MayPause, known = s.core.Tools.Declared(name)
+	if out.MayPause {
+		out.Output, err = s.rn.store.PutSchema(ctx, s.core.Tools.Checks(name).Output)
+	}
+	return out, known, err
+}
+
+// recovered makes an error of a panic of who, and is deferred. A panic of the
+// caller, who was shown an event just then, goes on.
+func (s *subject) recovered(who string, out *listener, err *error) {
+	if out.calling {
+		return
+	}
+	if p := recover(); p != nil {
+		s.log().Error(who+" panicked", "session", s.session, "panic", p, "stack", string(debug.Stack()))
+		*err = fmt.Errorf("%s panicked: %v", who, p)
+	}
+}

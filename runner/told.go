@@ -1,0 +1,48 @@
+package runner
+
+import (
+	"context"
+
+	"github.com/fermata-ai/fermata/internal/session"
+	"github.com/fermata-ai/fermata/tool"
+)
+
+// told loads the answer and the decisions that a call was given. They are the
+// call's own, and not the head's.
+func (s *subject) told(
+	ctx context.Context, c *session.Call,
+) (answer *tool.Answer, decisions []tool.Decision, err error) {
+	if answer, err = s.answerTo(ctx, c); err != nil {
+		return nil, nil, err
+	}
+	for _, rec := range c.Decisions {
+		d, err := s.rn.store.Decided(ctx, s.session, rec)
+		if err != nil {
+			return nil, nil, err
+		}
+		if len(d.Arguments) > 0 { // the next layer sees what will run
+			d.Arguments = s.core.Tools.Derived(c.Tool, d.Arguments)
+		}
+		decisions = append(decisions, d)
+	}
+	return answer, decisions, nil
+}
+
+// answerTo loads the answer that a call was given; nil: none was.
+func (s *subject) answerTo(ctx context.Context, c *session.Call) (answer *tool.Answer, err error) {
+	a, store := c.Answer, s.rn.store
+	if a == nil {
+		return nil, nil
+	}
+	answer = &tool.Answer{Pause: a.Pause, Mode: a.Mode, By: a.By, At: a.At}
+	if answer.Payload, err = store.Value(ctx, s.session, a.Payload); err != nil {
+		return nil, err
+	}
+	if answer.Data, err = store.Value(ctx, s.session, a.Data); err != nil {
+		return nil, err
+	}
+	if answer.Prompt, err = store.Words(ctx, s.session, a.Prompt); err != nil {
+		return nil, err
+	}
+	return answer.Clone(), nil
+}

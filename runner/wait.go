@@ -1,0 +1,79 @@
+package runner
+
+import (
+	"time"
+
+	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/internal/batch"
+)
+
+// waits is what a drive waits for beside the end of an attempt, which ends
+// every wait. What is nil is not waited for.
+type waits struct {
+	handed   <-chan batch.Handed   // attempts that this goroutine settles
+	changed  <-chan struct{}       // others have committed
+	due      <-chan time.Time      // it is time to look, though no signal has come
+	progress <-chan event.Progress // which is shown; the wait goes on
+	told     <-chan struct{}       // the worker, or the runner, ends
+	overdue  <-chan time.Time      // bodies should have ended by that
+	over     <-chan struct{}       // nothing more is to be done
+}
+
+// woke is how a wait ended.
+type woke int
+
+const (
+	wokeEnded woke = iota // an attempt is over, and was taken in
+	wokeNews              // there may be something to do
+	wokeTold
+	wokeOver
+	wokeLeft // the caller has left
+)
+
+// wait is the one place where a drive waits: for its loop, and for drain, once
+// the caller has left. Show is what progress is shown by.
+func (cr *crew) wait(w *waits, show func(event.Event) bool) woke {
+	for {
+		select {
+		case h := <-w.handed:
+			h.Rest()
+			cr.ended(h.Name)
+			return wokeEnded
+		case call := <-cr.batch.Done():
+			cr.ended(call)
+			return wokeEnded
+		case <-w.changed:
+			return wokeNews
+		case <-w.due:
+			return wokeNews
+		case p := <-w.progress:
+			if !show(p) {
+				return wokeLeft
+			}
+		case <-w.told:
+			return wokeTold
+		case <-w.overdue:
+			return wokeTold
+		case <-w.over:
+			return wokeOver
+		}
+	}
+}
+
+// never is longer than anything takes.
+const never = time.Duration(1<<63 - 1)
+
+// timer fires when there may be something to do although no signal comes: after
+// a while, unless that is never, and when a body's time of grace is over.
+func (cr *crew) timer(after time.Duration) (c <-chan time.Time, stop func()) {
+	for _, m := range cr.underway {
+		if !m.grace.IsZero() {
+			after = min(after, time.Until(m.grace))
+		}
+	}
+	if after == never {
+		return nil, func() {}
+	}
+	t := time.NewTimer(max(after, 0))
+	return t.C, func() { t.Stop() }
+}
