@@ -159,11 +159,11 @@ func TestSettledAfterTheCallerLeft(t *testing.T) {
 					must(t, err)
 					s.events = append(s.events, ev)
 					if _, ok := ev.(event.Result); ok {
+						<-entered // no body is entered once its caller has left
 						break
 					}
 				}
 				shows(t, s, "weather done")
-				<-entered
 				close(let)
 				r.idle()
 				if restart {
