@@ -1,5 +1,6 @@
-// Package jsontree is JSON whose objects keep their members in order, and what is to be known of where a JSON Schema holds other
-// schemas. Models read a schema's properties in the order in which they stand.
+// Package jsontree is JSON whose objects keep their members in order, and where
+// in a JSON Schema other schemas stand. Models read a schema's properties in the
+// order in which they stand.
 package jsontree
 
 import (
@@ -10,8 +11,8 @@ import (
 	"github.com/fermata-ai/fermata/internal/strictjson"
 )
 
-// Object is a JSON object whose members stay in order. A value is an *Object, a []any of values, or a json.RawMessage for the
-// rest.
+// Object is a JSON object whose members stay in order. A value is an *Object, a
+// []any of values, or a json.RawMessage for the rest.
 type Object struct{ Members []Member }
 
 // Member is a member of an object.
@@ -20,7 +21,8 @@ type Member struct {
 	Value any
 }
 
-// New makes an object of keys and values in turn. A value that is no *Object, []any or RawMessage is encoded.
+// New makes an object of keys and values in turn. A value that is no *Object,
+// []any or RawMessage is encoded.
 func New(pairs ...any) *Object {
 	o := &Object{}
 	for i := 0; i+1 < len(pairs); i += 2 {
@@ -52,7 +54,7 @@ func (o *Object) Text(key string) (string, bool) {
 	return strictjson.Unquote(raw), true
 }
 
-// Has says whether there is a member of that name.
+// Has reports whether there is a member of that name.
 func (o *Object) Has(key string) bool { return o.index(key) >= 0 }
 
 // Set replaces the value of key in its place, or adds it at the end.

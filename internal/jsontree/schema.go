@@ -6,9 +6,12 @@ import (
 	"strings"
 )
 
-// Where a JSON Schema holds other schemas (JSON Schema 2020-12, core, section 10; "definitions" is its older form of $defs).
+// Where a JSON Schema holds other schemas (JSON Schema 2020-12, core, section
+// 10; "definitions" is its older form of $defs).
 var (
-	schemaIn  = []string{"not", "if", "then", "else", "contains", "propertyNames", "items", "contentSchema"}
+	schemaIn = []string{
+		"not", "if", "then", "else", "contains", "propertyNames", "items", "contentSchema",
+	}
 	schemasIn = []string{"allOf", "anyOf", "oneOf", "prefixItems"}
 	schemasBy = []string{"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"}
 )
@@ -53,7 +56,8 @@ func EachSub(s *Object, f func(key string, sub any) (any, error)) error {
 const MaxNodes = 20000
 
 // ErrTooLarge is what becomes of a larger one.
-var ErrTooLarge = fmt.Errorf("the schema has more than %d parts: write a smaller one by hand", MaxNodes)
+var ErrTooLarge = fmt.Errorf("the schema has more than %d parts: write a smaller one by hand",
+	MaxNodes)
 
 // DefsPrefix begins a reference to a definition of the same schema.
 const DefsPrefix = "#/$defs/"
@@ -67,9 +71,12 @@ type inliner struct {
 	nodes     int
 }
 
-// InlineRefs returns root with its definitions written out, and those that remain: the ones that hold themselves.
+// InlineRefs returns root with its definitions written out, and those that
+// remain: the ones that hold themselves.
 func InlineRefs(root, defs *Object) (*Object, *Object, error) {
-	in := &inliner{defs: defs, recursive: map[string]bool{}, kept: &Object{}, done: map[string]*Object{}}
+	in := &inliner{
+		defs: defs, recursive: map[string]bool{}, kept: &Object{}, done: map[string]*Object{},
+	}
 	for _, d := range defs.Members {
 		in.recursive[d.Key] = in.reaches(d.Key, d.Key, map[string]bool{})
 	}
@@ -77,7 +84,8 @@ func InlineRefs(root, defs *Object) (*Object, *Object, error) {
 	return root, in.kept, err
 }
 
-// reaches says whether the definition from refers, directly or not, to the definition to.
+// reaches reports whether the definition from refers, directly or not, to the
+// definition to.
 func (in *inliner) reaches(from, to string, seen map[string]bool) bool {
 	if seen[from] {
 		return false
@@ -140,7 +148,8 @@ func (in *inliner) inline(s *Object) (*Object, error) {
 	})
 }
 
-// definition is a definition to write out, itself written out; nil for one that stays, which is then kept.
+// definition is a definition to write out, itself written out; nil for one that
+// stays, which is then kept.
 func (in *inliner) definition(name string) (*Object, error) {
 	def, _ := in.defs.Get(name)
 	s, ok := def.(*Object)

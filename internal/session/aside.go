@@ -10,9 +10,11 @@ import (
 	"github.com/fermata-ai/fermata/kvstore"
 )
 
-// A head that doesn't fit one value of the engine is written as a payload, and a notice of where that lies stands in its place. The
-// payload is written before the commit that puts up its notice, is never changed, and goes when the next notice is up. So there is
-// no head that can't be written, whatever its calls were told, and by how many.
+// A head that doesn't fit one value of the engine is written as a payload, and
+// a notice of where that lies stands in its place. The payload is written
+// before the commit that puts up its notice, is never changed, and goes when
+// the next notice is up. So there is no head that can't be written, whatever
+// its calls were told, and by how many.
 
 // notice stands in place of a head that lies aside.
 type notice struct {
@@ -23,7 +25,8 @@ type notice struct {
 	Rest strictjson.Rest `json:"-"`
 }
 
-// noticeVersion keeps those from a notice who would take it for a head without calls. So the version of heads that follows 1 is 3.
+// noticeVersion keeps a program that knows no notices from taking one for a
+// head without calls. So the version of heads that follows 1 is 3.
 const noticeVersion = 2
 
 // readNotice returns where the head lies, if b is a notice, and otherwise nil.
@@ -32,14 +35,17 @@ func readNotice(key, b []byte) *Blob {
 		return nil
 	}
 	var n notice
-	err := strictjson.Read(b, &n)
-	if err != nil || len(n.Rest) > 0 || n.Version != noticeVersion || !endsWith(key, n.ID) || n.Aside.Ref == "" || n.Aside.check() != nil {
+	if strictjson.Read(b, &n) != nil || len(n.Rest) > 0 || n.Version != noticeVersion {
 		return nil // of a later version, which decodeState finds out, or damaged
+	}
+	if n.Aside.Ref == "" || n.Aside.check() != nil || !endsWith(key, n.ID) {
+		return nil
 	}
 	return n.Aside
 }
 
-// whole returns a head's entry with the head for its value, and where that lies, if it does not lie there.
+// whole returns a head's entry with the head for its value, and where that
+// lies, if it does not lie there.
 func (s *Store) whole(ctx context.Context, e kvstore.Entry) (kvstore.Entry, *Blob, error) {
 	for {
 		aside := readNotice(e.Key, e.Value)
@@ -82,7 +88,8 @@ func (s *Store) decodeHead(ctx context.Context, e kvstore.Entry) (*State, error)
 	return decodeState(e.Key, e.Value)
 }
 
-// putAside writes a head that is too large for its place, and returns the notice of it.
+// putAside writes a head that is too large for its place, and returns the
+// notice of it.
 func (s *Store) putAside(ctx context.Context, id string, head []byte) (*Blob, []byte, error) {
 	aside := &Blob{Ref: newPayloadID(), Size: len(head), value: head}
 	if err := s.write(ctx, id, aside); err != nil {
@@ -92,7 +99,8 @@ func (s *Store) putAside(ctx context.Context, id string, head []byte) (*Blob, []
 	return aside, b, err
 }
 
-// dropAside removes a head that no notice tells of any more. A sweep takes what is left of it after an error.
+// dropAside removes a head that no notice tells of any more. A sweep takes what
+// is left of it after an error.
 func (s *Store) dropAside(ctx context.Context, id string, aside *Blob) {
 	if aside == nil {
 		return

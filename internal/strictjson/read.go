@@ -110,7 +110,9 @@ func readObject(d *jsontext.Decoder, v reflect.Value, s *shape) error {
 
 // readOther reads a member that is no field's, and whose name was read. Others
 // are the names of those before it.
-func readOther(d *jsontext.Decoder, name string, v reflect.Value, s *shape, others []string) ([]string, error) {
+func readOther(
+	d *jsontext.Decoder, name string, v reflect.Value, s *shape, others []string,
+) ([]string, error) {
 	for i := range s.fields {
 		if strings.EqualFold(s.fields[i].name, name) {
 			return others, fail(d, "the member %q is not %q", name, s.fields[i].name)

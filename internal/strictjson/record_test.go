@@ -58,6 +58,7 @@ var at = time.Date(2026, 1, 2, 3, 4, 5, 670_000_000, time.UTC)
 const oddRaw = ` { "a":1.0e2, "a" : "\u003c\/\ud800" , "b":-0 } `
 
 func TestARecordIsReadAsItWasWritten(t *testing.T) {
+	odd := strings.TrimSpace(oddRaw)
 	for _, c := range []struct {
 		record record
 		text   string
@@ -66,15 +67,18 @@ func TestARecordIsReadAsItWasWritten(t *testing.T) {
 		{record{Version: 1, Names: []string{}}, `{"v":1}`},
 		{record{Version: -1, Name: "<\"é\u2028&\n\x01>", Ok: true, Until: at},
 			`{"v":-1,"name":"<\"é` + "\u2028" + `&\n\u0001>","ok":true,"until":"2026-01-02T03:04:05.67Z"}`},
-		{record{Raw: json.RawMessage(strings.TrimSpace(oddRaw)), Own: inner{At: at, Raw: json.RawMessage("null")}},
-			`{"v":0,"raw":` + strings.TrimSpace(oddRaw) + `,"own":{"at":"2026-01-02T03:04:05.67Z","raw":null}}`},
+		{record{Raw: json.RawMessage(odd), Own: inner{At: at, Raw: json.RawMessage("null")}},
+			`{"v":0,"raw":` + odd + `,"own":{"at":"2026-01-02T03:04:05.67Z","raw":null}}`},
 		{record{Secret: []byte{1, 255}, Part: 0.25, Size: 1<<64 - 1, Mark: mark("a\n_-"), base: base{7}},
 			`{"v":0,"secret":"Af8=","part":0.25,"size":18446744073709551615,"mark":"a\n_-","count":7}`},
-		{record{One: &inner{At: at}, Many: []inner{{At: at}, {At: at}}, Ptrs: []*inner{{At: at}}, Names: []string{"x"}},
-			`{"v":0,"one":{"at":"2026-01-02T03:04:05.67Z"},"many":[{"at":"2026-01-02T03:04:05.67Z"},{"at":"2026-01-02T03:04:05.67Z"}],` +
-				`"ptrs":[{"at":"2026-01-02T03:04:05.67Z"}],"names":["x"]}`},
-		{record{Name: "n", Rest: strictjson.Rest(`"later":{"b":[1, 2],"b":3},"than":null`), Many: []inner{{At: at, Rest: strictjson.Rest(`"x":"\u003c"`)}}},
-			`{"v":0,"name":"n","many":[{"at":"2026-01-02T03:04:05.67Z","x":"\u003c"}],"later":{"b":[1, 2],"b":3},"than":null}`},
+		{record{One: &inner{At: at}, Many: []inner{{At: at}, {At: at}}, Ptrs: []*inner{{At: at}}},
+			`{"v":0,"one":{"at":"2026-01-02T03:04:05.67Z"},` +
+				`"many":[{"at":"2026-01-02T03:04:05.67Z"},{"at":"2026-01-02T03:04:05.67Z"}],` +
+				`"ptrs":[{"at":"2026-01-02T03:04:05.67Z"}]}`},
+		{record{Names: []string{"x"}, Rest: strictjson.Rest(`"later":{"b":[1, 2],"b":3},"than":null`),
+			Many: []inner{{At: at, Rest: strictjson.Rest(`"x":"\u003c"`)}}},
+			`{"v":0,"many":[{"at":"2026-01-02T03:04:05.67Z","x":"\u003c"}],"names":["x"],` +
+				`"later":{"b":[1, 2],"b":3},"than":null}`},
 	} {
 		written, err := strictjson.Append([]byte("x"), &c.record)
 		if err != nil || string(written) != "x"+c.text {
@@ -90,7 +94,8 @@ func TestARecordIsReadAsItWasWritten(t *testing.T) {
 		if d := cmp.Diff(c.record, again, cmp.AllowUnexported(record{})); d != "" {
 			t.Errorf("%s is read otherwise than it was:\n%s", c.text, d)
 		}
-		spaced := strings.NewReplacer(`{"v"`, " {\n\t\"v\"", `,"many"`, ` , "many"`, "}}", "} }").Replace(c.text)
+		spaces := strings.NewReplacer(`{"v"`, " {\n\t\"v\"", `,"many"`, ` , "many"`, "}}", "} }")
+		spaced := spaces.Replace(c.text)
 		if err := strictjson.Read([]byte(spaced), &again); err != nil {
 			t.Errorf("%s is read with %v", spaced, err)
 		}
@@ -156,13 +161,15 @@ func TestWhatCannotBeWritten(t *testing.T) {
 // What is stored in invalid UTF-8 is read, as by encoding/json.
 func TestInvalidUTF8(t *testing.T) {
 	var r record
-	if err := strictjson.Read([]byte("{\"v\":1,\"name\":\"a\xffb\\ud800\",\"raw\":\"\xff\"}"), &r); err != nil {
+	stored := "{\"v\":1,\"name\":\"a\xffb\\ud800\",\"raw\":\"\xff\"}"
+	if err := strictjson.Read([]byte(stored), &r); err != nil {
 		t.Fatal(err)
 	}
 	if r.Name != "a\ufffdb\ufffd" || string(r.Raw) != "\"\xff\"" {
 		t.Errorf("it is read as %q and %q", r.Name, r.Raw)
 	}
-	if b, err := strictjson.Append(nil, &record{Name: "a\xff"}); err != nil || string(b) != "{\"v\":0,\"name\":\"a\ufffd\"}" {
+	b, err := strictjson.Append(nil, &record{Name: "a\xff"})
+	if err != nil || string(b) != "{\"v\":0,\"name\":\"a\ufffd\"}" {
 		t.Errorf("it is written as %q, %v", b, err)
 	}
 }

@@ -135,10 +135,12 @@ func (s *shape) learnFields(t reflect.Type, outer []int, known map[reflect.Type]
 		case f.Anonymous && name == "":
 			s.learnFields(f.Type, index, known)
 		case name != "" && name != "-":
-			own := field{name: name, key: string(AppendString(nil, name)) + ":", index: index, shape: learn(f.Type, known)}
+			own := field{name: name, index: index, shape: learn(f.Type, known)}
+			own.key = string(AppendString(nil, name)) + ":"
 			own.optional = omissionOf(options, f.Type, own.shape)
 			if _, twice := s.names[name]; twice || len(s.fields) == maxFields || !f.IsExported() {
-				panic(fmt.Sprintf("strictjson: %v can't have the field %s", t, f.Name)) // a test has seen every type
+				// A test has seen every type.
+				panic(fmt.Sprintf("strictjson: %v can't have the field %s", t, f.Name))
 			}
 			if own.optional == never {
 				s.always |= 1 << len(s.fields)
@@ -150,8 +152,8 @@ func (s *shape) learnFields(t reflect.Type, outer []int, known map[reflect.Type]
 }
 
 // omissionOf reads a tag's options. Both words have the meaning that they have
-// in encoding/json, where records began: in version 2, omitempty would leave out
-// a raw value that is {} and keep a number that is 0.
+// in encoding/json, where records began: in version 2, omitempty would leave
+// out a raw value that is {} and keep a number that is 0.
 func omissionOf(options string, t reflect.Type, s *shape) omission {
 	zero, empty := options == "omitzero", options == "omitempty"
 	switch k := t.Kind(); {
@@ -168,5 +170,5 @@ func omissionOf(options string, t reflect.Type, s *shape) omission {
 	case empty && k != reflect.Struct && k != reflect.Map && k != reflect.Array:
 		return whenZero
 	}
-	panic("strictjson: a field of a record has the options " + options + ", and may have omitzero or omitempty")
+	panic("strictjson: a field's options are " + options + ", and may be omitzero or omitempty")
 }

@@ -63,7 +63,10 @@ func TestCompact(t *testing.T) {
 
 // What the package takes for JSON, encoding/json does, and the other way round.
 func FuzzCheck(f *testing.F) {
-	for _, s := range []string{oddRaw, `[1,-0.5e+7,"\u00zz"]`, `{"a":}`, "\"\x00\"", `01`, `"\`, "\"\xff\"", `{"a":1}{}`, strings.Repeat("[", 10001)} {
+	for _, s := range []string{
+		oddRaw, `[1,-0.5e+7,"\u00zz"]`, `{"a":}`, "\"\x00\"", `01`, `"\`, "\"\xff\"", `{"a":1}{}`,
+		strings.Repeat("[", 10001),
+	} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {

@@ -20,7 +20,7 @@ func Walk(text []byte, read func(*Cursor) error) error {
 	return decode(text, func(d *jsontext.Decoder) error { return read(&Cursor{d, text}) })
 }
 
-// Enter passes what an object, '{', or an array, '[', begins with. Until [Leave]
+// Enter passes what an object, '{', or an array, '[', begins with. Until Leave
 // the cursor is in it.
 func (c *Cursor) Enter(open byte) error { return enter(c.d, jsontext.Kind(open)) }
 
