@@ -35,9 +35,13 @@ run: ## the example: a call waits, its process exits, a webhook brings it back
 test: aimock ## all tests of all modules, with the race detector; every kind, and each short
 	@$(GO) test $(RACE) -timeout 15m $(TESTFLAGS) $(addsuffix /...,$(MODULES))
 
+# Packages that read or write JSON.
+JSON = ./event ./internal/gotype ./internal/jsontree ./internal/modeltext ./internal/schema ./internal/session \
+	./internal/strictjson ./internal/toolbox ./llm/... ./session ./tool/...
+
 test-jsonv2: ## the core as Go's coming encoding/json has it
 	@GOEXPERIMENT=jsonv2 $(GO) build ./...
-	@GOEXPERIMENT=jsonv2 $(GO) test ./internal/jsontree ./internal/session ./internal/strictjson ./llm ./llm/wire ./session ./tool
+	@GOEXPERIMENT=jsonv2 $(GO) test $(JSON)
 
 test-providers: aimock ## the tests of the model providers alone
 	@set -e; for m in $(PROVIDERS); do (cd "$$m" && $(GO) test $(RACE) ./...); done

@@ -248,7 +248,7 @@ func TestBodyFailuresSettle(t *testing.T) {
 			return errors.New("no such order")
 		}, "no such order"},
 		{"panic", func(context.Context, *testing.T) error { panic("boom") }, "panic"},
-		// lint:ignore SA5000 it is to panic, as a tool would
+		//lint:ignore SA5000 it is to panic, as a tool would
 		{"nil map", func(context.Context, *testing.T) error {
 			var m map[string]int
 			m["a"] = 1

@@ -51,7 +51,7 @@ func TestPanicsAreResults(t *testing.T) {
 	tools := []tool.Tool{instant("ok", tool.Once, &n)}
 	for name, body := range map[string]func(){
 		"text": func() { panic("secret-in-the-stack") },
-		// lint:ignore SA5000 it is to panic, as a tool would
+		//lint:ignore SA5000 it is to panic, as a tool would
 		"nilmap":  func() { var m map[string]int; m[fmt.Sprint()]++ },
 		"goexit":  runtime.Goexit,
 		"error":   func() { panic(errors.New("custom")) },

@@ -2,6 +2,7 @@ package wire_test
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/fermata-ai/fermata/llm/wire"
@@ -22,7 +23,8 @@ func TestObjectsKeepTheirOrderAndTheirBytes(t *testing.T) {
 	own.Set("z", json.RawMessage("7"))
 	own.SetText("s", "a<b> \xff")
 	own.Delete("<a>")
-	if got, want := string(own.JSON()), `{"z":7,"z":[{"b":1}],"n":null,"s":"a<b> \ufffd"}`; got != want {
+	// The coming encoding/json writes the replacement character as it is.
+	if got, want := strings.ReplaceAll(string(own.JSON()), "\ufffd", `\ufffd`), `{"z":7,"z":[{"b":1}],"n":null,"s":"a<b> \ufffd"}`; got != want {
 		t.Errorf("%s, and not %s", got, want)
 	}
 	if string(o.Get("z")) != "1.0e2" {
