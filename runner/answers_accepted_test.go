@@ -19,17 +19,6 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// deployed is a rig whose one call waits.
-func deployed(t *testing.T, n *counter) (*rig, tool.Pause) {
-	t.Helper()
-	r := newRig(t, agent.Config{
-		Tools: []tool.Tool{waiting("deploy", tool.Once, n)},
-		Model: fakellm.New(fakellm.Calls("deploy", `{"text":"job-1"}`),
-			fakellm.Says("Deployed."), fakellm.Says("Hello.")),
-	}, nil)
-	return r, r.say("Deploy.").finished(event.FinishPaused).pause("deploy")
-}
-
 func TestAcceptedMeansDurable(t *testing.T) {
 	for name, goOn := range map[string]func(*rig){
 		"Continue": func(r *rig) { r.carryOn().finished(event.FinishStop) },

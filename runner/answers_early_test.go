@@ -18,42 +18,6 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// deploying is a rig for one such call.
-func deploying(t *testing.T, deploy tool.Tool) *rig {
-	return newRig(t, agent.Config{
-		Tools: []tool.Tool{deploy},
-		Model: fakellm.New(fakellm.Calls("deploy", `{"text":"job-1"}`), fakellm.Says("Deployed.")),
-	}, nil)
-}
-
-// deliver answers as a webhook does: it finds the pause by a token, and
-// resumes.
-func (r *rig) deliver(token, output string) (session.Receipt, error) {
-	p, err := r.Find(r.t.Context(), runner.Ref{Token: token}, user)
-	if err != nil {
-		return session.Receipt{}, err
-	}
-	res, err := r.Resume(r.t.Context(), p.Session, runner.Complete(p.ID, "ci", text(output)))
-	if err != nil {
-		return session.Receipt{}, err
-	}
-	return res.Receipts[0], nil
-}
-
-// receipt is the one of a call's pause, as it is stored.
-func (r *rig) receipt(call string, pause int) session.Receipt {
-	r.t.Helper()
-	st, err := r.Call(r.t.Context(), chat, call, user)
-	must(r.t, err)
-	for _, rc := range st.Receipts {
-		if rc.Pause == pause && rc.Kind != session.KindCancel {
-			return rc
-		}
-	}
-	r.t.Fatalf("call %s has no receipt for pause %d: %+v", call, pause, st.Receipts)
-	return session.Receipt{}
-}
-
 func TestAnswerFasterThanThePause(t *testing.T) {
 	pending := func() (tool.Result[textOut], error) {
 		return tool.Pending[textOut](tool.Await{Key: "job-1"}), nil

@@ -21,28 +21,6 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// gated returns an agent whose tools refund and audit answer at once. Refund is
-// behind the gates named; by default "approval".
-func gated(n *counter, model llm.Model, gates ...string) agent.Config {
-	if len(gates) == 0 {
-		gates = []string{"approval"}
-	}
-	c := agent.Config{
-		Model: model, Tools: []tool.Tool{
-			instant("refund", tool.Once, n), instant("audit", tool.ReadOnly, n),
-		},
-	}
-	for _, g := range gates {
-		c.Interceptors = append(c.Interceptors, interceptor.Approval(&interceptor.ApprovalOptions{
-			Name: g, Tools: []string{"refund"}, Prompt: func(tool.Call) string { return g + "?" },
-		}))
-	}
-	return c
-}
-
-// at returns the options of a rig whose clock is the test's.
-func at(c *clock) *rigOptions { return &rigOptions{session: &session.Options{Now: c.now}} }
-
 // TestGateRefusals: whatever stops a call at its gate, its body isn't entered,
 // its sibling isn't harmed, and the model reads one result that tells what
 // happened.

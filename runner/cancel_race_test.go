@@ -202,32 +202,27 @@ func TestCancelSessionThatIsOvertaken(t *testing.T) {
 					Interceptors: interceptor.Chain{
 						interceptor.Approval(&interceptor.ApprovalOptions{Tools: []string{"refund"}}),
 					},
-				}, &rigOptions{memory: true, session: &session.Options{Now: cl.now},
-					wrap: func(kv kvstore.Store) kvstore.Store {
-						h.Store = kv
-						return struct {
-							kvstore.Store
-							exclusive
-						}{h, kv.(kvstore.Exclusive)}
-					}})}
+				}, &rigOptions{
+					memory: true, session: &session.Options{Now: cl.now}, wrap: h.exclusive,
+				})}
 				w.calls = w.say("Go.").finished(event.FinishPaused).end.Pending
 				commits = 0
-				h.before = func(kvstore.Batch) {
+				h.apply = func(kvstore.Batch) {
 					if commits++; commits != n {
 						return
 					}
-					before := h.before
-					h.before = nil
+					before := h.apply
+					h.apply = nil
 					if err := overtake(w); err != nil && !errors.Is(err, session.ErrSettled) &&
 						!errors.Is(err, session.ErrBusy) {
 						t.Errorf("commit %d was overtaken with %v", n, err)
 					}
-					h.before = before
+					h.apply = before
 				}
 				if err := w.CancelSession(ctx, chat, "bob", "enough"); err != nil {
 					t.Errorf("before commit %d: the cancellation is told %v", n, err)
 				}
-				h.before = nil
+				h.apply = nil
 				got := w.transcript()
 				if got.Finish != event.FinishCancelled || len(got.Pending) != 0 ||
 					len(got.History) != 3 {
@@ -244,23 +239,17 @@ func TestCancelSessionThatIsOvertaken(t *testing.T) {
 	}
 }
 
-// exclusive is what an engine of one process has beside its store.
-type exclusive interface {
-	Incarnation() uint64
-	Local() *kvstore.Local
-}
-
 // TestCallThatIsCancelledTwiceAtOnce: with its session and by itself. The model
 // is told of the cancellation that came first.
 func TestCallThatIsCancelledTwiceAtOnce(t *testing.T) {
 	var c counter
 	h := new(hooked)
-	r := newRig(t, jobs(&c, 2), &rigOptions{memory: true, wrap: h.wrap})
+	r := newRig(t, jobs(&c, 2), &rigOptions{memory: true, wrap: h.shared})
 	pending := r.say("Go.").finished(event.FinishPaused).end.Pending
 	commits := 0
-	h.before = func(kvstore.Batch) {
+	h.apply = func(kvstore.Batch) {
 		if commits++; commits == 3 { // those before end the run and take the lease
-			h.before = nil
+			h.apply = nil
 			for i, p := range pending {
 				_, err := r.Cancel(context.Background(), chat, p.Call,
 					runner.Actor(fmt.Sprint("eve-", i)), "")
@@ -293,7 +282,7 @@ func TestCancelledBeforeTheDriveWatches(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				l := new(looked)
+				h := new(hooked)
 				look := tool.Must(tool.Func(tool.Spec{Name: "look",
 					Effect: tool.ReadOnly, MayPause: true},
 					func(ctx context.Context, in textIn) (tool.Result[textOut], error) {
@@ -309,14 +298,16 @@ func TestCancelledBeforeTheDriveWatches(t *testing.T) {
 					}))
 				r := newRig(t, agent.Config{Tools: []tool.Tool{look},
 					Model: messages(calls("look", `{"text":"a"}`), says("Done."))},
-					&rigOptions{memory: true, wrap: func(kv kvstore.Store) kvstore.Store {
-						l.Exclusive = kv.(kvstore.Exclusive)
-						return l
-					}})
+					&rigOptions{memory: true, wrap: h.exclusive})
 				p := r.say("Look.").finished(event.FinishPaused).pause("look")
 				_, err := r.Resume(t.Context(), chat, runner.Complete(p.ID, "ci", []byte(`1`)))
 				must(t, err)
-				l.after = func() { must(t, cancel(r, p)) }
+				h.got = func(key []byte) {
+					if isHead(key) {
+						h.got = nil
+						must(t, cancel(r, p))
+					}
+				}
 				r.carryOn()
 				if c, err := r.Call(t.Context(), chat, p.Call, user); err != nil ||
 					c.Settled != event.Cancelled || c.By != "bob" {

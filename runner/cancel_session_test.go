@@ -27,7 +27,7 @@ import (
 // speaks, nothing more is begun, and the run ends as cancelled. The next
 // message doesn't begin it either.
 func TestCancelSessionAtEachEvent(t *testing.T) {
-	for _, layers := range []interceptor.Chain{nil, {passing}} {
+	for _, layers := range []interceptor.Chain{nil, {passesTurns}} {
 		for n, events := 1, 2; n < events; n++ {
 			t.Run(fmt.Sprintf("event %d through %d layers", n, len(layers)), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {

@@ -113,14 +113,12 @@ func TestCancelledWhileTheModelSpoke(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var n counter
-			model := &scripted{
-				{llm.TextDelta{Text: "Well."}, llm.ToolCallDelta{Index: 0, ProviderID: "a",
-					Name: "act", Arguments: `{"text":"a"}`},
-					llm.ToolCallDelta{Index: 1, ProviderID: "b", Name: "job",
-						Arguments: `{"text":"b"}`}, llm.Finish{Reason: test.reason,
-						Usage: llm.Usage{Input: 10}}},
-				{llm.TextDelta{Text: "ok"}, llm.Finish{Reason: llm.StopEnd}},
-			}
+			model := script(llm.TextDelta{Text: "Well."},
+				llm.ToolCallDelta{Index: 0, ProviderID: "a", Name: "act",
+					Arguments: `{"text":"a"}`},
+				llm.ToolCallDelta{Index: 1, ProviderID: "b", Name: "job",
+					Arguments: `{"text":"b"}`},
+				llm.Finish{Reason: test.reason, Usage: llm.Usage{Input: 10}})
 			r := newRig(t, agent.Config{
 				Tools: []tool.Tool{instant("act", tool.Once, &n), waiting("job", tool.Once, &n)},
 				Model: model, Limits: test.limits,

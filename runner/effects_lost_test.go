@@ -14,34 +14,6 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// crash is a rig whose process dies within the body of a tool: what the body
-// returns is not recorded.
-func crash(t *testing.T, spec tool.Spec, body func(tool.Call) tool.Result[textOut]) *rig {
-	t.Helper()
-	var inj *faultkv.Injector
-	first := true
-	spec.Description, spec.MayPause = "a", true
-	act := tool.Must(tool.Func(spec,
-		func(ctx context.Context, _ struct{}) (tool.Result[textOut], error) {
-			res := body(tool.CallFrom(ctx))
-			if first {
-				first = false
-				inj.Kill()
-			}
-			return res, nil
-		}))
-	r := newRig(t, agent.Config{
-		Tools: []tool.Tool{act}, Model: messages(calls(spec.Name, `{}`), says("Done.")),
-	}, &rigOptions{
-		wrap: func(kv kvstore.Store) kvstore.Store { inj = faultkv.New(kv); return inj.Store },
-	})
-	if run := r.say("Go."); run.err == nil {
-		t.Fatalf("the run of a process that died ended as %q", run.end.Finish)
-	}
-	r.restart()
-	return r
-}
-
 func TestLostCallIsUnknown(t *testing.T) {
 	entered := 0
 	r := crash(t, tool.Spec{Name: "pay"}, func(tool.Call) tool.Result[textOut] {

@@ -37,7 +37,13 @@ func TestReconcileWaitsForTheStore(t *testing.T) {
 	}))
 	r := newRig(t, oneCall(pay, interceptor.Approval(nil)), &rigOptions{
 		wrap: func(kv kvstore.Store) kvstore.Store {
-			return brokenPayloads{kv.(kvstore.Exclusive), &broken}
+			h := &hooked{get: func(key []byte) error {
+				if broken.Load() && strings.HasPrefix(string(key), "p\x00") {
+					return errAway
+				}
+				return nil
+			}}
+			return h.exclusive(kv)
 		},
 	})
 	p := r.say("Pay.").finished(event.FinishPaused).pause("pay")
@@ -145,19 +151,6 @@ func (s *slowText) UnmarshalText(b []byte) error {
 	}
 	*s = slowText(b)
 	return nil
-}
-
-// brokenPayloads is an engine whose payloads can't be read while it is broken.
-type brokenPayloads struct {
-	kvstore.Exclusive
-	broken *atomic.Bool
-}
-
-func (b brokenPayloads) Get(ctx context.Context, key []byte) (kvstore.Entry, error) {
-	if b.broken.Load() && strings.HasPrefix(string(key), "p\x00") {
-		return kvstore.Entry{}, errors.New("the disk is busy")
-	}
-	return b.Exclusive.Get(ctx, key)
 }
 
 func TestReconcileAndOperator(t *testing.T) {

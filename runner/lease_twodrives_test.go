@@ -8,36 +8,11 @@ import (
 	"github.com/fermata-ai/fermata/agent"
 	"github.com/fermata-ai/fermata/event"
 	"github.com/fermata-ai/fermata/internal/session"
-	"github.com/fermata-ai/fermata/kvstore"
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/runner"
 	public "github.com/fermata-ai/fermata/session"
 	"github.com/fermata-ai/fermata/tool"
 )
-
-// overtaken is a rig on an engine that processes share, and another runner on
-// it.
-func overtaken(t *testing.T, m llm.Model) (r *rig, second *runner.Runner) {
-	r = newRig(t, agent.Config{Model: m}, &rigOptions{memory: true, wrap: hidden})
-	return r, r.another()
-}
-
-// interrupted returns a session whose model's answer is due, and which no drive
-// carries on.
-func interrupted(t *testing.T, asked *int) (r *rig, second *runner.Runner) {
-	script := messages(says("Hello."), says("Hello once more."))
-	r, second = overtaken(t, modelFunc(func(req llm.Request) []llm.Event {
-		*asked++
-		return script(req)
-	}))
-	ctx, cancel := context.WithCancel(t.Context())
-	r.before(cancel)
-	watch(t, r.Run(ctx, user, chat, llm.UserText("Hi."), nil))
-	if got := r.transcript(); got.Finish != event.FinishInterrupted || *asked != 0 {
-		t.Fatalf("it is %q, and the model was asked %d times", got.Finish, *asked)
-	}
-	return r, second
-}
 
 // The model's answer was due when a drive began, and is there when the drive
 // has its lease: the model isn't asked again.
@@ -56,7 +31,8 @@ func TestLeavingWhatIsFinished(t *testing.T) {
 	asked := 0
 	r, _ := interrupted(t, &asked)
 	ctx, cancel := context.WithCancel(t.Context())
-	reading := &reader{Store: r.kv, after: cancel} // before the drive does anything
+	// before the drive does anything
+	reading := &hooked{Store: r.kv, got: func([]byte) { cancel() }}
 	ag, err := agent.New(r.config)
 	must(t, err)
 	second, err := runner.New(ag, public.NewStore(reading, nil), nil)
@@ -69,37 +45,27 @@ func TestLeavingWhatIsFinished(t *testing.T) {
 	}
 }
 
-// reader has something happen after each Get.
-type reader struct {
-	kvstore.Store
-	after func()
-}
-
-func (r *reader) Get(ctx context.Context, key []byte) (kvstore.Entry, error) {
-	defer r.after()
-	return r.Store.Get(ctx, key)
-}
-
 // An answer comes when a drive has found nothing to do, and before it looks
 // once more. The drive takes it up: no other would.
 func TestAnswerBetweenTwoLooks(t *testing.T) {
 	var n counter
-	l := new(looked)
+	h := new(hooked)
 	r := newRig(t, agent.Config{Tools: []tool.Tool{waiting("job", tool.Once, &n)},
 		Model: messages(calls("job", `{"text":"j"}`), says("Done."))},
-		&rigOptions{memory: true, wrap: func(kv kvstore.Store) kvstore.Store {
-			l.Exclusive = kv.(kvstore.Exclusive)
-			return l
-		}})
+		&rigOptions{memory: true, wrap: h.exclusive})
 	var end event.Finish
 	for ev, err := range r.Run(t.Context(), user, chat, llm.UserText("Go."), nil) {
 		must(t, err)
 		switch ev := ev.(type) {
 		case event.Pause:
-			l.before = func() {
-				_, err := r.Resume(context.Background(), chat,
-					runner.Complete(ev.Pause.ID, "ci", text("v")))
-				must(t, err)
+			h.get = func(key []byte) error {
+				if isHead(key) {
+					h.get = nil
+					_, err := r.Resume(context.Background(), chat,
+						runner.Complete(ev.Pause.ID, "ci", text("v")))
+					must(t, err)
+				}
+				return nil
 			}
 		case event.End:
 			end = ev.Finish

@@ -34,6 +34,7 @@ import (
 //   - authorize: what each actor may do
 //   - play: whole behaviours, as testdata/*.txtar
 //   - example: what the documentation of the package shows
-//   - rig: what tests share: the rig, tools, models, engines
+//   - rig: what tests share: the rig, and rigs with calls that wait (scenes), tools,
+//     models, engines
 //   - main: this file
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -33,11 +33,11 @@ func TestMessageThatComesSecond(t *testing.T) {
 	r := newRig(t, agent.Config{Model: streams(func(ctx context.Context, req llm.Request) iter.Seq2[llm.Event, error] {
 		once.Do(func() { close(inModel); <-goOn })
 		return fakellm.Echo().Generate(ctx, req)
-	})}, &rigOptions{wrap: h.wrap})
+	})}, &rigOptions{wrap: h.shared})
 	other := r.another()
 	ended := make(chan *seen, 1)
-	h.before = func(kvstore.Batch) {
-		h.before = nil
+	h.apply = func(kvstore.Batch) {
+		h.apply = nil
 		go func() {
 			ended <- watch(t, other.Run(t.Context(), user, chat, llm.UserText("theirs"), nil))
 		}()
@@ -73,10 +73,10 @@ func TestSessionThatSomebodyElseBegan(t *testing.T) {
 			c := jobs(&n, 1)
 			c.Name = "ops"
 			r := newRig(t, c, &rigOptions{
-				wrap: h.wrap, runner: &runner.Options{Agents: []*agent.Agent{sales}},
+				wrap: h.shared, runner: &runner.Options{Agents: []*agent.Agent{sales}},
 			})
-			h.before = func(kvstore.Batch) {
-				h.before = nil
+			h.apply = func(kvstore.Batch) {
+				h.apply = nil
 				o := &runner.RunOptions{Agent: test.agent, MessageID: "m-1"}
 				watch(t, r.Run(t.Context(), test.user, chat,
 					llm.UserText("theirs"), o)).finished(event.FinishPaused)
@@ -175,14 +175,14 @@ func TestMessageOutrunByACancellation(t *testing.T) {
 	r := newRig(t, agent.Config{
 		Tools: []tool.Tool{waiting("job", tool.Once, &n)},
 		Model: fakellm.New(fakellm.Calls("job", `{"text":"k"}`), fakellm.Says("Well.")),
-	}, &rigOptions{memory: true, wrap: h.wrap})
+	}, &rigOptions{memory: true, wrap: h.shared})
 	p := r.say("Go.").finished(event.FinishPaused).pause("job")
 	_, err := r.Resume(t.Context(), chat, runner.Complete(p.ID, "ci", text("v")))
 	must(t, err)
-	h.before = func(b kvstore.Batch) {
+	h.apply = func(b kvstore.Batch) {
 		for _, put := range b.Puts {
-			if h.before != nil && bytes.Contains(put.Value, []byte("And now?")) {
-				h.before = nil
+			if h.apply != nil && bytes.Contains(put.Value, []byte("And now?")) {
+				h.apply = nil
 				_, err := r.Cancel(context.Background(), chat, p.Call, "bob", "no")
 				must(t, err)
 			}
@@ -236,7 +236,7 @@ func TestRefusedMessageLiftsNothing(t *testing.T) {
 func TestAnswerBesideARefusedMessage(t *testing.T) {
 	var n counter
 	h := new(hooked)
-	r := newRig(t, jobs(&n, 3), &rigOptions{wrap: h.wrap})
+	r := newRig(t, jobs(&n, 3), &rigOptions{wrap: h.shared})
 	p := r.say("Go.").finished(event.FinishPaused).end.Pending
 	_, err := r.Resume(t.Context(), chat, runner.Complete(p[0].ID, "ci", text("v")))
 	must(t, err)
@@ -244,16 +244,16 @@ func TestAnswerBesideARefusedMessage(t *testing.T) {
 		tx.Stop(event.FinishInterrupted, "")
 		return nil
 	}))
-	h.before = func(b kvstore.Batch) {
+	h.apply = func(b kvstore.Batch) {
 		if slices.ContainsFunc(b.Puts, func(put kvstore.Put) bool {
 			return bytes.Contains(put.Value, []byte(`"halt":{`))
 		}) {
-			h.before = nil
+			h.apply = nil
 			_, err := r.Resume(t.Context(), chat, runner.Complete(p[1].ID, "ci", text("w")))
 			must(t, err)
 		}
 	}
-	if err := r.say("And?").err; !errors.Is(err, session.ErrPending) || h.before != nil {
+	if err := r.say("And?").err; !errors.Is(err, session.ErrPending) || h.apply != nil {
 		t.Fatalf("the message is taken, or the session was not halted again: %v", err)
 	}
 	st, err := r.store.Load(t.Context(), chat)

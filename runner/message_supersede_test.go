@@ -115,15 +115,15 @@ func TestSupersededInSeveralCommits(t *testing.T) {
 	}
 	h := new(hooked)
 	r := newRig(t, gated(&n, fakellm.New(turn, fakellm.Says("As you like.")), "clerk"),
-		&rigOptions{wrap: h.wrap})
+		&rigOptions{wrap: h.shared})
 	other := r.another()
 	r.say("Go.").finished(event.FinishPaused)
-	h.before = func(kvstore.Batch) {
+	h.apply = func(kvstore.Batch) {
 		p := must2(r.Show(t.Context(), chat, user)).Pending
 		if len(p) > 2 {
 			return // the first are not denied yet
 		}
-		h.before = nil
+		h.apply = nil
 		_, err := other.Resume(t.Context(), chat, runner.Approve(p[0].ID, "bob", ""))
 		must(t, err)
 		if err := watch(t,
@@ -133,7 +133,7 @@ func TestSupersededInSeveralCommits(t *testing.T) {
 	}
 	s := watch(t, r.Run(t.Context(), user, chat, llm.UserText("Stop."),
 		&runner.RunOptions{Supersede: true})).finished(event.FinishStop)
-	if n.get("refund") != 1 || !slices.Contains(r.texts(), "Stop.") || h.before != nil {
+	if n.get("refund") != 1 || !slices.Contains(r.texts(), "Stop.") || h.apply != nil {
 		t.Errorf("refund was entered %d times; it ended as %s, and the session has %q",
 			n.get("refund"), s.end.Finish, r.texts())
 	}

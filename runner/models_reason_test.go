@@ -160,11 +160,9 @@ func TestRefusedCallsAreNotRun(t *testing.T) {
 			ran++
 			return tool.Done("wiped"), nil
 		}))
-	model := &scripted{
-		{llm.TextDelta{Text: "I can't."}, llm.ToolCallDelta{ProviderID: "c", Name: "wipe",
-			Arguments: `{"disk":"/"}`}, llm.Finish{Reason: llm.StopRefusal}},
-		{llm.TextDelta{Text: "ok"}, llm.Finish{Reason: llm.StopEnd}},
-	}
+	model := script(llm.TextDelta{Text: "I can't."},
+		llm.ToolCallDelta{ProviderID: "c", Name: "wipe", Arguments: `{"disk":"/"}`},
+		llm.Finish{Reason: llm.StopRefusal})
 	r := newRig(t, agent.Config{Tools: []tool.Tool{wipe}, Model: model}, nil)
 	results := of[event.Result](r.say("Wipe.").finished(event.FinishRefusal))
 	if ran != 0 || len(results) != 1 || results[0].Status != event.Cancelled {

@@ -113,7 +113,7 @@ func TestCallingBackFromTheLoop(t *testing.T) {
 			return nil
 		}, nil},
 	} {
-		for _, layers := range []interceptor.Chain{nil, {passing}} {
+		for _, layers := range []interceptor.Chain{nil, {passesTurns}} {
 			t.Run(fmt.Sprintf("%s through %d layers", name, len(layers)), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					var n counter

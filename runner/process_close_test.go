@@ -78,7 +78,7 @@ func TestClose(t *testing.T) {
 // its bound, the run ends, and another runner carries the session on.
 func TestCloseAtEachEvent(t *testing.T) {
 	for _, within := range []bool{false, true} {
-		for _, layers := range []interceptor.Chain{nil, {passing}} {
+		for _, layers := range []interceptor.Chain{nil, {passesTurns}} {
 			t.Run(fmt.Sprintf("from within: %v, through %d layers", within, len(layers)),
 				func(t *testing.T) {
 					for n, events := 1, 2; n < events; n++ {

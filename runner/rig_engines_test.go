@@ -36,51 +36,73 @@ func (r *rig) before(f func()) {
 	})
 }
 
-// hooked is an engine with something to do at its calls.
+// hooked is an engine with something to do at its calls. Each hook may be nil,
+// and is set while nothing else uses the engine.
 type hooked struct {
 	kvstore.Store
-	before func(kvstore.Batch) // each Apply
-	after  func(kvstore.Range) // each Scan
+	get     func(key []byte) error // before each Get, which fails with its error
+	got     func(key []byte)       // after each Get
+	apply   func(kvstore.Batch)    // before each Apply
+	scan    func(kvstore.Range)    // before each Scan
+	scanned func(kvstore.Range)    // after each Scan
+}
+
+func (h *hooked) Get(ctx context.Context, key []byte) (kvstore.Entry, error) {
+	if f := h.get; f != nil {
+		if err := f(key); err != nil {
+			return kvstore.Entry{}, err
+		}
+	}
+	e, err := h.Store.Get(ctx, key)
+	if f := h.got; f != nil {
+		f(key)
+	}
+	return e, err
 }
 
 func (h *hooked) Apply(ctx context.Context, b kvstore.Batch) (kvstore.Revision, error) {
-	if f := h.before; f != nil {
+	if f := h.apply; f != nil {
 		f(b)
 	}
 	return h.Store.Apply(ctx, b)
 }
 
 func (h *hooked) Scan(ctx context.Context, r kvstore.Range) (kvstore.Page, error) {
+	if f := h.scan; f != nil {
+		f(r)
+	}
 	p, err := h.Store.Scan(ctx, r)
-	if f := h.after; f != nil {
+	if f := h.scanned; f != nil {
 		f(r)
 	}
 	return p, err
 }
 
-func (h *hooked) wrap(kv kvstore.Store) kvstore.Store {
+// shared puts the hooks around an engine, as one that several processes might
+// share.
+func (h *hooked) shared(kv kvstore.Store) kvstore.Store {
 	h.Store = kv
 	return h
 }
 
-// looked has something happen before or after a head is read, once.
-type looked struct {
-	kvstore.Exclusive
-	before, after func()
+// exclusive puts the hooks around an engine that belongs to one process, and
+// still does so.
+func (h *hooked) exclusive(kv kvstore.Store) kvstore.Store {
+	h.Store = kv
+	return struct {
+		kvstore.Store
+		ownership
+	}{h, kv.(kvstore.Exclusive)}
 }
 
-func (l *looked) Get(ctx context.Context, key []byte) (kvstore.Entry, error) {
-	if f := l.before; f != nil && strings.HasPrefix(string(key), "h\x00") {
-		l.before = nil
-		f()
-	}
-	e, err := l.Exclusive.Get(ctx, key)
-	if f := l.after; f != nil && strings.HasPrefix(string(key), "h\x00") {
-		l.after = nil
-		f()
-	}
-	return e, err
+// ownership is what an engine of one process has beside its store.
+type ownership interface {
+	Incarnation() uint64
+	Local() *kvstore.Local
 }
+
+// isHead reports whether a session's head lies under a key.
+func isHead(key []byte) bool { return strings.HasPrefix(string(key), "h\x00") }
 
 // counted counts the reads of heads and the operations of the largest batch.
 type counted struct {
@@ -109,19 +131,6 @@ func (c *counted) reads(session string) int32 {
 		return 0
 	}
 	return n.(*atomic.Int32).Load()
-}
-
-// headReads counts the reads of heads.
-type headReads struct {
-	kvstore.Store
-	n atomic.Int32
-}
-
-func (h *headReads) Get(ctx context.Context, key []byte) (kvstore.Entry, error) {
-	if strings.HasPrefix(string(key), "h\x00") {
-		h.n.Add(1)
-	}
-	return h.Store.Get(ctx, key)
 }
 
 // afterCommit calls f once the commit with that number is done.

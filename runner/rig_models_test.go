@@ -8,21 +8,6 @@ import (
 	"github.com/fermata-ai/fermata/llm"
 )
 
-// scripted answers with events.
-type scripted [][]llm.Event
-
-func (s *scripted) Generate(context.Context, llm.Request) iter.Seq2[llm.Event, error] {
-	return func(yield func(llm.Event, error) bool) {
-		next := (*s)[0]
-		*s = (*s)[1:]
-		for _, e := range next {
-			if !yield(e, nil) {
-				return
-			}
-		}
-	}
-}
-
 // modelFunc is a model that does what a test needs and fakellm would refuse to.
 type modelFunc func(llm.Request) []llm.Event
 

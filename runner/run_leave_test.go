@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"log/slog"
 	"runtime"
 	"testing"
@@ -190,69 +189,6 @@ func TestDetachedRun(t *testing.T) {
 	})
 }
 
-// passing is a turn layer that hands everything on.
-var passing = interceptor.Layer{Name: "passing",
-	Turn: func(next interceptor.TurnHandler) interceptor.TurnHandler {
-		return func(ctx context.Context, turn interceptor.Turn) iter.Seq2[event.Event, error] {
-			return func(yield func(event.Event, error) bool) {
-				for ev, err := range next(ctx, turn) {
-					if !yield(ev, err) {
-						return
-					}
-				}
-			}
-		}
-	}}
-
-// busyAgent is an agent whose run shows every kind of event: three calls side
-// by side, one of which waits.
-func busyAgent(n *counter, layers ...interceptor.Layer) agent.Config {
-	make := does(tool.Spec{Name: "make"},
-		func(ctx context.Context, s string) (tool.Result[textOut], error) {
-			n.add("make " + s)
-			err := tool.CallFrom(ctx).Report(ctx, tool.Progress{Message: "half"})
-			return tool.Done(textOut{s}), err
-		})
-	return agent.Config{
-		Model: fakellm.New(
-			fakellm.Reasons("Hm.").Says("I will see.").And("make", `{"text":"a"}`).And("job",
-				`{"text":"b"}`).And("make", `{"text":"c"}`),
-			fakellm.Says("All is done.").Chunks(4)),
-		Tools: []tool.Tool{make, waiting("job", tool.Once, n)}, Interceptors: layers,
-	}
-}
-
-// finish carries the session on until the model has said its last, and checks
-// that nothing was done twice or lost.
-func (r *rig) finish(n *counter) {
-	r.t.Helper()
-	run := r.carryOn()
-	if r.transcript().Messages == 0 {
-		run = r.say("Go.")
-	}
-	for range 3 {
-		for _, p := range run.end.Pending {
-			_, err := r.Resume(r.t.Context(), chat, runner.Complete(p.ID, "ci", text("b")))
-			must(r.t, err)
-		}
-		if run.end.Finish == event.FinishStop {
-			break
-		}
-		run = r.carryOn()
-	}
-	run.finished(event.FinishStop)
-	history := r.transcript().History
-	if len(history) != 4 || history[3].Text() != "All is done." {
-		r.t.Errorf("the history is %v", history)
-	}
-	for _, what := range []string{"make a", "make c", "job"} {
-		if n.get(what) != 1 {
-			r.t.Errorf("%s was entered %d times", what, n.get(what))
-		}
-	}
-	r.acceptable()
-}
-
 // TestLeavingAtEachEvent: a listener that goes at the n-th event, for each n,
 // in each way, harms nothing: the session is free at once, or when its bodies
 // have ended, and is carried on from there.
@@ -265,7 +201,7 @@ func TestLeavingAtEachEvent(t *testing.T) {
 		"by nothing": func(context.CancelFunc) bool { return false },
 	}
 	for how, leaves := range leave {
-		for _, layers := range []interceptor.Chain{nil, {passing}} {
+		for _, layers := range []interceptor.Chain{nil, {passesTurns}} {
 			t.Run(fmt.Sprintf("%s through %d layers", how, len(layers)), func(t *testing.T) {
 				for n, events := 1, 1; n <= events; n++ {
 					synctest.Test(t, func(t *testing.T) {
@@ -298,21 +234,6 @@ func leaveAt(r *rig, n int, leave func(context.CancelFunc) bool) (events int) {
 	}()
 	<-over
 	return events
-}
-
-// idle fails the test if a drive holds the session although nothing happens any
-// more.
-func (r *rig) idle() {
-	r.t.Helper()
-	synctest.Wait()
-	st, err := r.store.Load(r.t.Context(), chat)
-	if errors.Is(err, session.ErrUnknownSession) {
-		return
-	}
-	must(r.t, err)
-	if driven, _ := r.store.Driven(st); driven {
-		r.t.Error("a drive holds the session for good")
-	}
 }
 
 // TestLeavingBodiesThatIgnoreIt: Run returns when its context ends, not when

@@ -16,7 +16,6 @@ import (
 	"github.com/fermata-ai/fermata/event"
 	"github.com/fermata-ai/fermata/fakellm"
 	"github.com/fermata-ai/fermata/internal/session"
-	"github.com/fermata-ai/fermata/kvstore"
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/runner"
 	"github.com/fermata-ai/fermata/tool"
@@ -205,14 +204,17 @@ func TestSettledAfterTheCallerLeft(t *testing.T) {
 		shows(t, r.carryOn().finished(event.FinishStop), "deploy failed", "deploy failed")
 	})
 	t.Run("or a result can't be read", func(t *testing.T) {
-		stutters := &stutter{}
-		r := two(t, &rigOptions{wrap: func(kv kvstore.Store) kvstore.Store {
-			stutters.Store = kv
-			return stutters
-		}})
-		stutters.at = "c\x00"
+		h := new(hooked)
+		r := two(t, &rigOptions{wrap: h.shared})
+		h.get = func(key []byte) error {
+			if !strings.HasPrefix(string(key), "c\x00") {
+				return nil
+			}
+			h.get = nil
+			return errAway
+		}
 		s := r.carryOn()
-		if !errors.Is(s.err, errStutter) {
+		if !errors.Is(s.err, errAway) {
 			t.Fatalf("it ended with %v", s.err)
 		}
 		shows(t, s)
@@ -241,22 +243,6 @@ func TestSettledAfterTheCallerLeft(t *testing.T) {
 		shows(t, first, "deploy failed")
 		shows(t, r.carryOn().finished(event.FinishStop), "deploy failed")
 	})
-}
-
-// stutter is an engine of which one read fails.
-type stutter struct {
-	kvstore.Store
-	at string // of the next key that begins so
-}
-
-var errStutter = errors.New("the disk stutters")
-
-func (s *stutter) Get(ctx context.Context, key []byte) (kvstore.Entry, error) {
-	if s.at != "" && strings.HasPrefix(string(key), s.at) {
-		s.at = ""
-		return kvstore.Entry{}, errStutter
-	}
-	return s.Store.Get(ctx, key)
 }
 
 // What a drive has shown it doesn't show again when another commit makes it

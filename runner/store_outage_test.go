@@ -320,51 +320,28 @@ func TestDeletedWhileItIsRead(t *testing.T) {
 	for _, kind := range []string{"m", "p"} {
 		t.Run(kind, func(t *testing.T) {
 			var n counter
-			var reads *beforeReads
+			h := new(hooked)
 			r := newRig(t, agent.Config{
 				Tools: []tool.Tool{waiting("deploy", tool.Once, &n)},
 				Model: messages(calls("deploy", `{"text":"job"}`),
 					says(strings.Repeat("Done. ", 20000))),
-			}, &rigOptions{memory: true, wrap: func(kv kvstore.Store) kvstore.Store {
-				reads = &beforeReads{Exclusive: kv.(kvstore.Exclusive)}
-				return reads
-			}})
+			}, &rigOptions{memory: true, wrap: h.exclusive})
 			p := r.say("Go.").finished(event.FinishPaused).pause("deploy")
 			_, err := r.Resume(t.Context(), chat, runner.Complete(p.ID, "ci", text("v1")))
 			must(t, err)
 			r.carryOn().finished(event.FinishStop)
-			reads.prefix, reads.do = kvstore.Key(kind, chat), func() {
-				must(t, r.Delete(t.Context(), chat, "ada"))
+			deletes := func(key []byte) {
+				if bytes.HasPrefix(key, kvstore.Key(kind, chat)) {
+					h.get, h.scan = nil, nil
+					must(t, r.Delete(t.Context(), chat, "ada"))
+				}
 			}
+			h.get = func(key []byte) error { deletes(key); return nil }
+			h.scan = func(rg kvstore.Range) { deletes(rg.Prefix) }
 			if _, err := r.Show(t.Context(), chat, user); !errors.Is(err, session.ErrDeleted) ||
 				errors.Is(err, session.ErrCorrupt) {
 				t.Errorf("it is %v", err)
 			}
 		})
 	}
-}
-
-// beforeReads is an engine that does something, once, before it reads what
-// begins with prefix.
-type beforeReads struct {
-	kvstore.Exclusive
-	prefix []byte
-	do     func()
-}
-
-func (b *beforeReads) before(key []byte) {
-	if do := b.do; do != nil && bytes.HasPrefix(key, b.prefix) {
-		b.do = nil
-		do()
-	}
-}
-
-func (b *beforeReads) Get(ctx context.Context, key []byte) (kvstore.Entry, error) {
-	b.before(key)
-	return b.Exclusive.Get(ctx, key)
-}
-
-func (b *beforeReads) Scan(ctx context.Context, r kvstore.Range) (kvstore.Page, error) {
-	b.before(r.Prefix)
-	return b.Exclusive.Scan(ctx, r)
 }

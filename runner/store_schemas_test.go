@@ -104,7 +104,13 @@ func TestSchemaThatIsUsedWhileItIsSwept(t *testing.T) {
 		must(t, err)
 		return s
 	}
-	s := use(beforeDeletes{kv, func() { use(kv) }})
+	h := &hooked{Store: kv}
+	s := use(h)
+	h.apply = func(b kvstore.Batch) {
+		if len(b.Deletes) > 0 && len(b.Puts) == 0 {
+			use(kv)
+		}
+	}
 	cl.pass(1000 * time.Hour)
 	swept, err := s.Sweep(t.Context(), nil)
 	must(t, err)
@@ -113,17 +119,4 @@ func TestSchemaThatIsUsedWhileItIsSwept(t *testing.T) {
 	if swept.Schemas != 0 || len(page.Entries) != 1 {
 		t.Errorf("swept were %+v; %d schemas are left", swept, len(page.Entries))
 	}
-}
-
-// beforeDeletes calls a function before a batch that only deletes.
-type beforeDeletes struct {
-	kvstore.Store
-	call func()
-}
-
-func (b beforeDeletes) Apply(ctx context.Context, batch kvstore.Batch) (kvstore.Revision, error) {
-	if len(batch.Deletes) > 0 && len(batch.Puts) == 0 {
-		b.call()
-	}
-	return b.Store.Apply(ctx, batch)
 }

@@ -202,13 +202,13 @@ func TestSweptSpaceIsGivenBack(t *testing.T) {
 // A sweep that looked at a session before it was used again leaves it alone.
 func TestSweepSparesWhatIsUsedAgain(t *testing.T) {
 	cl, h := newClock(), &hooked{}
-	r := newRig(t, agent.Config{Model: fakellm.Echo()}, &rigOptions{memory: true, wrap: h.wrap,
+	r := newRig(t, agent.Config{Model: fakellm.Echo()}, &rigOptions{memory: true, wrap: h.shared,
 		session: &session.Options{Now: cl.now}})
 	r.say("Hi.").finished(event.FinishStop)
 	cl.pass(48 * time.Hour)
-	h.after = func(rg kvstore.Range) {
+	h.scanned = func(rg kvstore.Range) {
 		if bytes.Equal(rg.Prefix, kvstore.Key("h")) {
-			h.after = nil
+			h.scanned = nil
 			r.say("Back again.").finished(event.FinishStop)
 		}
 	}
@@ -234,16 +234,16 @@ func TestSweepSparesPayloadsThatMove(t *testing.T) {
 				Tools:        []tool.Tool{instant("act", tool.Once, &n)},
 				Interceptors: interceptor.Chain{interceptor.Approval(nil)},
 				Model:        fakellm.New(fakellm.Calls("act", `{"text":"a"}`), fakellm.Says("ok")),
-			}, &rigOptions{memory: true, wrap: h.wrap, session: &session.Options{Now: cl.now}})
+			}, &rigOptions{memory: true, wrap: h.shared, session: &session.Options{Now: cl.now}})
 			p := r.say("Go.").finished(event.FinishPaused).pause("act")
 			_, err := r.Resume(t.Context(), chat, runner.ApproveEdited(p.ID, "bob", "",
 				textIn{strings.Repeat("x", 5000)}))
 			must(t, err)
 			cl.pass(2 * time.Hour)
 			scans := 0
-			h.after = func(kvstore.Range) {
+			h.scanned = func(kvstore.Range) {
 				if scans++; scans == at {
-					h.after = nil
+					h.scanned = nil
 					r.carryOn().finished(event.FinishStop)
 				}
 			}
@@ -265,12 +265,12 @@ func TestSweepWithOwnIDs(t *testing.T) {
 	var n counter
 	r := newRig(t, agent.Config{Tools: []tool.Tool{waiting("job", tool.Once, &n)},
 		Model: fakellm.New(fakellm.Calls("job", `{"text":"k"}`), fakellm.Says("Done."))},
-		&rigOptions{wrap: h.wrap, session: deterministic(&ids)})
+		&rigOptions{wrap: h.shared, session: deterministic(&ids)})
 	p := r.say("Go.").finished(event.FinishPaused).pause("job")
-	h.before = func(b kvstore.Batch) {
+	h.apply = func(b kvstore.Batch) {
 		for _, put := range b.Puts { // the head's commit: its payload lies there already
 			if strings.HasPrefix(string(put.Key), "h\x00") {
-				h.before = nil
+				h.apply = nil
 				_, err := r.store.Sweep(context.Background(), nil)
 				must(t, err)
 				return

@@ -228,21 +228,23 @@ func (r *rig) mint(g runner.Grant) string {
 	return token
 }
 
-// ringReads counts how often the ring is read from the store.
+// ringReads counts how often the ring is read from the store, which may fail.
 type ringReads struct {
-	kvstore.Exclusive
 	n      atomic.Int32
 	broken atomic.Bool
 }
 
-func (r *ringReads) Get(ctx context.Context, key []byte) (kvstore.Entry, error) {
-	if bytes.Equal(key, ringKey) {
-		r.n.Add(1)
-		if r.broken.Load() {
-			return kvstore.Entry{}, errAway
+func (r *ringReads) wrap(kv kvstore.Store) kvstore.Store {
+	h := &hooked{get: func(key []byte) error {
+		if bytes.Equal(key, ringKey) {
+			r.n.Add(1)
+			if r.broken.Load() {
+				return errAway
+			}
 		}
-	}
-	return r.Exclusive.Get(ctx, key)
+		return nil
+	}}
+	return h.exclusive(kv)
 }
 
 // Neither turns nor tokens cost a read of the ring; numbers that no ring has
@@ -251,14 +253,11 @@ func (r *ringReads) Get(ctx context.Context, key []byte) (kvstore.Entry, error) 
 func TestUnknownKeysAreCheap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var tokens []string
-		var reads *ringReads
+		reads := new(ringReads)
 		r := newRig(t, agent.Config{
 			Tools: []tool.Tool{tokenTool(tool.Idempotent, &tokens)},
 			Model: messages(calls("job", `{}`), calls("job", `{}`), says("Done.")),
-		}, &rigOptions{memory: true, wrap: func(kv kvstore.Store) kvstore.Store {
-			reads = &ringReads{Exclusive: kv.(kvstore.Exclusive)}
-			return reads
-		}})
+		}, &rigOptions{memory: true, wrap: reads.wrap})
 		p := r.say("Go.").finished(event.FinishPaused).pause("job")
 		begun := reads.n.Load()
 		for range 100 {
@@ -307,14 +306,11 @@ func TestUnknownKeysAreCheap(t *testing.T) {
 // are served.
 func TestRingThatCannotBeReadForAWhile(t *testing.T) {
 	var tokens []string
-	reads := &ringReads{}
+	reads := new(ringReads)
 	r := newRig(t, agent.Config{
 		Tools: []tool.Tool{tokenTool(tool.Idempotent, &tokens)},
 		Model: messages(calls("job", `{}`), says("Done.")),
-	}, &rigOptions{memory: true, wrap: func(kv kvstore.Store) kvstore.Store {
-		reads.Exclusive = kv.(kvstore.Exclusive)
-		return reads
-	}})
+	}, &rigOptions{memory: true, wrap: reads.wrap})
 	p := r.say("Go.").finished(event.FinishPaused).pause("job")
 	r.restart()
 	reads.broken.Store(true)
