@@ -6,35 +6,37 @@ import (
 	"go.uber.org/goleak"
 )
 
-// Where the tests are. A file's first word is its family; docs/design.md has
-// the contract under the same headings, with the test of each line.
+// Where the tests are: a file's first word is its family. In brackets stand the
+// lines of the contract, at the end of docs/design.md, that most of its tests
+// are about; the contract names the test of each line.
 //
 //   - life: one call, from its body to its result; its pauses; calls whose tool
-//     is gone (parked)
-//   - layer: layers around a call, and around a turn
+//     is gone, which are parked [L]
+//   - layer: layers around a call, and around a turn [L]
 //   - answers: Resume, Progress, Fail: what is accepted, refused, a duplicate,
 //     early (its fate); which pause or key an answer names; by which tool and
-//     schema it is judged
-//   - message: the user's next message: it answers, is refused, or supersedes
-//   - approval: gates and policies; what was approved is what runs
-//   - cancel: of a call, of a session, and against everything else
-//   - effects: a body is entered as often as its effect allows; lost calls
-//   - lease: which drive holds a session; takeovers
-//   - parallel: the calls of one turn
-//   - run: one run: its limits, its events, its end; callers that leave
-//   - follow: watching a session that others drive
-//   - worker: Work: what is due, and which worker takes it
-//   - models: streams, delays, long messages, media, reasons to stop
-//   - transcript: what is stored, and what the model reads
-//   - copies: what is handed out, and what is taken
-//   - time: clocks, deadlines, timers
-//   - store: damage, old versions, outages, sweeps, sizes
-//   - process: Close, panics, code of others that calls back
-//   - tokens: what a token may do; the ring of keys
-//   - authorize: what each actor may do
+//     schema it is judged [R]
+//   - message: the user's next message: it answers, supersedes, is refused
+//     [R, P]
+//   - authorize: what each actor may do [R]
+//   - approval: gates and policies; what was approved is what runs [A]
+//   - cancel: of a call, of a session, and against everything else [L, E, P]
+//   - effects: a body is entered as often as its effect allows; lost calls [E]
+//   - lease: which drive holds a session; takeovers [E, S]
+//   - worker: Work: what is due, and which worker takes it [E, D]
+//   - copies: what is handed out, and what is taken [C]
+//   - transcript: what is stored, and what the model reads [T]
+//   - parallel: the calls of one turn [P]
+//   - run: one run: its limits, its events, its end; callers that leave [P, R]
+//   - follow: watching a session that others drive [R]
+//   - models: streams, delays, long messages, media, reasons to stop [M]
+//   - time: clocks, deadlines, timers [D]
+//   - store: damage, old versions, outages, sweeps, sizes [S, E]
+//   - process: Close, panics, code of others that calls back [S]
+//   - tokens: what a token may do; the ring of keys [S, R]
 //   - play: whole behaviours, as testdata/*.txtar
 //   - example: what the documentation of the package shows
-//   - rig: what tests share: the rig, and rigs with calls that wait (scenes), tools,
-//     models, engines
+//   - rig: what tests share: the rig, tools, models, engines, and rigs whose
+//     calls wait (scenes)
 //   - main: this file
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
