@@ -101,7 +101,7 @@ func TestManyAnswersAtOnce(t *testing.T) {
 // wins, is what the model reads, and is followed by one model call; the others
 // are told so.
 func TestTwoRunnersOneStore(t *testing.T) {
-	for name, o := range map[string]*rigOptions{"exclusive": {}, "shared": {wrap: hidden}} {
+	for name, wrap := range engineKinds {
 		t.Run(name, func(t *testing.T) {
 			var n counter
 			var asked atomic.Int32
@@ -112,7 +112,7 @@ func TestTwoRunnersOneStore(t *testing.T) {
 					asked.Add(1)
 					return script(req)
 				}),
-			}, o)
+			}, &rigOptions{wrap: wrap})
 			p := r.say("Go.").finished(event.FinishPaused).pause("confirm")
 			runners := []*runner.Runner{r.Runner, r.another()}
 			var won, conflicts, duplicates atomic.Int32
@@ -215,7 +215,7 @@ func TestRefusalsRestOnWhatIsStored(t *testing.T) {
 // TestAnswersWhileTheRunWrites: in the same millisecond, through two runners,
 // while bodies of the same turn end: nothing is lost.
 func TestAnswersWhileTheRunWrites(t *testing.T) {
-	for name, o := range map[string]rigOptions{"exclusive": {}, "shared": {wrap: hidden}} {
+	for name, wrap := range engineKinds {
 		t.Run(name, func(t *testing.T) {
 			const each = 8
 			let := make(chan struct{})
@@ -231,11 +231,10 @@ func TestAnswersWhileTheRunWrites(t *testing.T) {
 			for i := range each {
 				acts = append(acts, fmt.Sprint("job ", i), fmt.Sprint("own ", i))
 			}
-			o.session = &session.Options{Now: newClock().now}
 			r := newRig(t, agent.Config{
 				Model: fakellm.New(asks("act", acts...), fakellm.Says("Done.")),
 				Tools: []tool.Tool{act}, Concurrency: 2 * each,
-			}, &o)
+			}, &rigOptions{wrap: wrap, session: &session.Options{Now: newClock().now}})
 			runners := []*runner.Runner{r.Runner, r.another()}
 			var wg sync.WaitGroup
 			pauses := 0

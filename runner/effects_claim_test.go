@@ -90,7 +90,7 @@ var patient = toolLayer("patient",
 // entered; the call is as it was, or the model is told that it was not run.
 func TestEndedWhileItIsClaimed(t *testing.T) {
 	for _, layer := range []interceptor.Layer{impatient, patient} {
-		for name, wrap := range map[string]func(kvstore.Store) kvstore.Store{"exclusive": nil, "shared": hidden} {
+		for name, wrap := range engineKinds {
 			for _, how := range []string{"left", "cancelled", "session cancelled"} {
 				for _, slow := range []string{"write", "acknowledgement"} {
 					for _, takes := range []time.Duration{time.Second, time.Minute} {

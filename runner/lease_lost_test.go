@@ -107,7 +107,7 @@ func TestBodiesAreToldOfALostLease(t *testing.T) {
 // TestFence: bodies of one drive have one fence, and every later drive of the
 // session a greater one, also in another process.
 func TestFence(t *testing.T) {
-	for name, wrap := range map[string]func(kvstore.Store) kvstore.Store{"exclusive": nil, "shared": hidden} {
+	for name, wrap := range engineKinds {
 		t.Run(name, func(t *testing.T) {
 			var fences []int64
 			job := tool.Must(tool.Func(tool.Spec{Name: "job",

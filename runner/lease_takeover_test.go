@@ -15,7 +15,6 @@ import (
 	"github.com/fermata-ai/fermata/event"
 	"github.com/fermata-ai/fermata/fakellm"
 	"github.com/fermata-ai/fermata/internal/session"
-	"github.com/fermata-ai/fermata/kvstore"
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/runner"
 	"github.com/fermata-ai/fermata/tool"
@@ -25,7 +24,7 @@ import (
 // it. Through crashes and deploys all twenty are carried on, none is failed,
 // and the one is set aside after five takeovers.
 func TestBesideASessionThatKills(t *testing.T) {
-	for name, wrap := range map[string]func(kvstore.Store) kvstore.Store{"exclusive": nil, "shared": hidden} {
+	for name, wrap := range engineKinds {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				const innocents = 20
@@ -108,7 +107,7 @@ func TestBesideASessionThatKills(t *testing.T) {
 // whichever process, and the list tells why and when. It goes on by itself as
 // soon as it can.
 func TestSessionsThatDidNothingBackOff(t *testing.T) {
-	for name, wrap := range map[string]func(kvstore.Store) kvstore.Store{"exclusive": nil, "shared": hidden} {
+	for name, wrap := range engineKinds {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var r *rig
@@ -174,7 +173,7 @@ func TestSessionsThatDidNothingBackOff(t *testing.T) {
 // A body that ignores its context is left behind by Close, deploy after deploy:
 // that is no death, and the session goes on.
 func TestDeploysAroundABodyThatDoesNotEnd(t *testing.T) {
-	for name, wrap := range map[string]func(kvstore.Store) kvstore.Store{"exclusive": nil, "shared": hidden} {
+	for name, wrap := range engineKinds {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var takes, entered atomic.Int64
@@ -226,7 +225,7 @@ func TestDeploysAroundABodyThatDoesNotEnd(t *testing.T) {
 // A session that kills each of its drives is left alone after five takeovers,
 // as failed and in the list of sessions. Continue tries again.
 func TestSessionThatKillsItsDriver(t *testing.T) {
-	for name, wrap := range map[string]func(kvstore.Store) kvstore.Store{"exclusive": nil, "shared": hidden} {
+	for name, wrap := range engineKinds {
 		t.Run(name, func(t *testing.T) {
 			var r *rig
 			entered, deadly := 0, true

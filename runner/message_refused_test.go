@@ -201,7 +201,7 @@ func TestMessageOutrunByACancellation(t *testing.T) {
 // A message that is refused leaves an interrupted session interrupted, although
 // what was accepted before is settled for it.
 func TestRefusedMessageLiftsNothing(t *testing.T) {
-	for lease, wrap := range map[string]func(kvstore.Store) kvstore.Store{"exclusive": nil, "shared": hidden} {
+	for lease, wrap := range engineKinds {
 		for _, was := range []session.Halt{{Finish: event.FinishInterrupted},
 			{Finish: event.FinishCancelled, By: "bob", Why: "enough"}} {
 			t.Run(fmt.Sprint(was.Finish, " ", lease), func(t *testing.T) {

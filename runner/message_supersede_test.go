@@ -158,7 +158,7 @@ func manyGated(t *testing.T, wrap func(kvstore.Store) kvstore.Store) *rig {
 // waits on, the model is not asked, and what was denied before it is shown by
 // the next drive.
 func TestSupersedingMessageThatIsNotStored(t *testing.T) {
-	for name, wrap := range map[string]func(kvstore.Store) kvstore.Store{"exclusive": nil, "shared": hidden} {
+	for name, wrap := range engineKinds {
 		t.Run(name, func(t *testing.T) {
 			r := manyGated(t, wrap)
 			r.faults.Before(func(c faultkv.Call) {

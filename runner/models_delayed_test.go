@@ -48,19 +48,15 @@ func (f *flaky) times() int {
 	return len(f.asked)
 }
 
-// engines are one that belongs to one process, and one whose leases are stored.
-var engines = map[string]*rigOptions{"of one process": {memory: true},
-	"of several processes": {memory: true, wrap: hidden}}
-
 // TestLongDelayGivesTheSessionUp: a drive doesn't hold a session for hours
 // because a provider asks for them. It ends, and says until when; the session
 // is listed so, no drive holds it, and it is due then, and not before.
 func TestLongDelayGivesTheSessionUp(t *testing.T) {
-	for name, o := range engines {
+	for name, wrap := range engineKinds {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				model := &flaky{failures: 1, after: 3 * time.Hour}
-				r := newRig(t, agent.Config{Model: model}, o)
+				r := newRig(t, agent.Config{Model: model}, &rigOptions{memory: true, wrap: wrap})
 				begun := time.Now()
 				run := r.say("Go.").finished(event.FinishDelayed)
 				at := begun.Add(3 * time.Hour).Truncate(time.Millisecond)
@@ -140,13 +136,14 @@ func TestMessageWhileTheModelIsDelayed(t *testing.T) {
 // TestPatienceOutlastsFailures: with patience, the model is called again for
 // days, by one worker after another, and then the run fails.
 func TestPatienceOutlastsFailures(t *testing.T) {
-	for name, o := range engines {
+	for name, wrap := range engineKinds {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				const patience = 72 * time.Hour
 				model := &flaky{failures: 1 << 30}
-				seldom := *o // a worker looks every third of a lease
-				seldom.session = &session.Options{Lease: 30 * time.Minute}
+				seldom := rigOptions{memory: true,
+					wrap:    wrap, // a worker looks every third of a lease
+					session: &session.Options{Lease: 30 * time.Minute}}
 				r := newRig(t, agent.Config{
 					Model: model, Retry: agent.Retry{Patience: patience, Most: 30 * time.Minute},
 				}, &seldom)

@@ -14,6 +14,12 @@ import (
 // stored.
 func hidden(kv kvstore.Store) kvstore.Store { return struct{ kvstore.Store }{kv} }
 
+// engineKinds is what goes around an engine, so that it belongs to one process,
+// or might be shared by several.
+var engineKinds = map[string]func(kvstore.Store) kvstore.Store{
+	"exclusive": nil, "shared": hidden,
+}
+
 // atApply has do called right before the n-th Apply from now on.
 func (r *rig) atApply(n int, do func()) {
 	at := r.faults.Applies() + n

@@ -249,7 +249,7 @@ func TestClockThatIsSet(t *testing.T) {
 // A drive waits before it asks its model again, and the clock goes back
 // meanwhile: it keeps its lease, and asks in time.
 func TestClockGoesBackWhileTheModelIsWaitedFor(t *testing.T) {
-	for name, wrap := range map[string]func(kvstore.Store) kvstore.Store{"exclusive": nil, "shared": hidden} {
+	for name, wrap := range engineKinds {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var skew atomic.Int64

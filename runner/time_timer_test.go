@@ -53,12 +53,11 @@ func works(t *testing.T, runners ...*runner.Runner) {
 // TestTimerFiresOnce: although several workers share the store, at its time,
 // and not before.
 func TestTimerFiresOnce(t *testing.T) {
-	for name, o := range map[string]rigOptions{"exclusive": {memory: true},
-		"shared": {memory: true, wrap: hidden}} {
+	for name, wrap := range engineKinds {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var n counter
-				r := newRig(t, sleeper(&n, time.Minute), &o)
+				r := newRig(t, sleeper(&n, time.Minute), &rigOptions{memory: true, wrap: wrap})
 				p := r.say("Sleep.").finished(event.FinishPaused).pause("sleep")
 				works(t, r.Runner, r.another(), r.another())
 				time.Sleep(time.Until(p.Deadline) - time.Second)
