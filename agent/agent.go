@@ -24,8 +24,9 @@ import (
 
 // Config is what an agent is made of. Model is required.
 type Config struct {
-	// Name is stored with each session; a session is driven only by an agent of that name. Whoever renames an agent leaves the sessions of
-	// before waiting, unless an agent of the old name is among runner.Options.Agents.
+	// Name is stored with each session; a session is driven only by an agent of
+	// that name. A program that renames an agent leaves the sessions of before
+	// waiting, unless an agent of the old name is among runner.Options.Agents.
 	Name         string
 	Model        llm.Model
 	Instructions string
@@ -35,7 +36,8 @@ type Config struct {
 	Retry        Retry
 	// Concurrency is how many tool calls of a turn run at once; default 4.
 	Concurrency int
-	// ToolChoice and Output bound the model's answers; the zero values leave them to the provider.
+	// ToolChoice and Output bound the model's answers; the zero values leave
+	// them to the provider.
 	ToolChoice llm.ToolChoice
 	Output     llm.Limits
 	// ResponseFormat and Cache are passed on to the model.
@@ -45,8 +47,10 @@ type Config struct {
 	ToolLimits tool.Limits
 }
 
-// Limits bound one run: what happens between one message of the user and the model's final answer, over pauses too. When a
-// limit is reached, the run ends with its own event.Finish, and Continue or the next message goes on with fresh limits.
+// Limits bound one run: what happens between one message of the user and the
+// model's final answer, over pauses too. When a limit is reached, the run ends
+// with its own event.Finish, and Continue or the next message goes on with
+// fresh limits.
 type Limits struct {
 	Turns     int // model calls; 0: 64
 	ToolCalls int // 0: no limit
@@ -54,8 +58,10 @@ type Limits struct {
 	Message   int // bytes of one message of the model, as it streams; 0: 16 MiB. One that goes over it is not stored
 }
 
-// Retry says how a model is called again that failed in a way that may pass: rate limited, overloaded, a network that broke. The
-// waiting time doubles from First to Most, is shortened by chance by up to a half, and is never less than the provider asked for.
+// Retry says how a model is called again that failed in a way that may pass:
+// rate limited, overloaded, a network that broke. The waiting time doubles from
+// First to Most, is shortened by chance by up to a half, and is never less than
+// the provider asked for.
 type Retry struct {
 	Failures int           // in a row, after which the run fails; 0: 6; negative: it fails at once
 	First    time.Duration // 0: 1 s
@@ -156,7 +162,8 @@ func (c Config) own() Config {
 	return c
 }
 
-// checkSchemas refuses a tool whose calls could not be held, since its schema can't be kept with the pause.
+// checkSchemas refuses a tool whose calls could not be held, since its schema
+// can't be kept with the pause.
 func checkSchemas(tools *toolbox.Box, layers interceptor.Chain) error {
 	for _, name := range tools.Names() {
 		spec, _ := tools.Spec(name)

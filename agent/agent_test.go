@@ -29,7 +29,8 @@ func named(name string) tool.Tool {
 		func(context.Context, none) (tool.Result[none], error) { return tool.Done(none{}), nil }))
 }
 
-// TestNewRefuses: what is wrong with a configuration is said when the agent is built, not when a session needs it.
+// TestNewRefuses: what is wrong with a configuration is said when the agent is
+// built, not when a session needs it.
 func TestNewRefuses(t *testing.T) {
 	model := fakellm.Echo()
 	for name, test := range map[string]struct {
@@ -203,7 +204,8 @@ func (r raw) Execute(context.Context, tool.Call) (tool.Execution, error) {
 	return tool.Execution{}, nil
 }
 
-// A tool whose calls could not be held, since its schema can't be kept with a pause, is refused before any call of it.
+// A tool whose calls could not be held, since its schema can't be kept with a
+// pause, is refused before any call of it.
 func TestSchemasThatCannotBeKept(t *testing.T) {
 	const most, over = tool.MaxSchema, tool.MaxSchema + 1
 	all := interceptor.Chain{interceptor.Approval(nil)}

@@ -70,9 +70,9 @@ func (in attempt) acceptAwait(a Await) (Await, error) {
 // size is what a pause counts towards the limit, in bytes.
 func (a *Await) size() int { return len(a.Prompt) + len(a.Schema) + len(a.Data) }
 
-// Bounds returns exec without the side products that are too large, or the error
-// of what else in it is too large, or incomplete. Enter sees to that for what the
-// body makes; a layer may make something else of it.
+// Bounds returns exec without the side products that are too large, or the
+// error of what else in it is too large, or incomplete. Enter sees to that for
+// what the body makes; a layer may make something else of it.
 func (b *box) Bounds(name string, exec Execution) (Execution, error) {
 	if err := checkActions(name, exec.Actions); err != nil {
 		return Execution{}, err

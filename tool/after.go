@@ -131,8 +131,8 @@ func (a Action) isNote() bool {
 }
 
 // sizes are what actions count towards the limit, in bytes, each and together.
-// A note counts nothing, one for artifacts and one for media: what a body made is
-// bounded once, and then again behind the layers.
+// A note counts nothing, one for artifacts and one for media: what a body made
+// is bounded once, and then again behind the layers.
 func sizes(actions []Action) (each []int, all int) {
 	var artifacts, media bool // have their note
 	for _, a := range actions {

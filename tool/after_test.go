@@ -75,8 +75,9 @@ func TestSideProductsThatAreTooLargeAreLeftOut(t *testing.T) {
 	contains(t, string(exec.Actions[3].Media.Data), `"chart" was left out: 1048590 bytes, and at most 1048576`)
 }
 
-// TestTheNoteOnWhatWasLeftOutStays: layers hand on what Enter returned, and it is
-// bounded again behind them. More notes than there can be count as anything does.
+// TestTheNoteOnWhatWasLeftOutStays: layers hand on what Enter returned, and it
+// is bounded again behind them. More notes than there can be count as anything
+// does.
 func TestTheNoteOnWhatWasLeftOutStays(t *testing.T) {
 	const limit = 4 << 10
 	full := make([]byte, limit-len("full"))

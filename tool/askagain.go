@@ -63,8 +63,8 @@ func (a *Await) asksAgain() bool {
 	return a != nil && a.Gate == "" && bytes.HasPrefix(a.Data, []byte(`{"$times":`))
 }
 
-// inFirstWords is a question that is asked again without saying why, which needs
-// little more room than it did at first.
+// inFirstWords is a question that is asked again without saying why, which
+// needs little more room than it did at first.
 func (a Await) inFirstWords() Await {
 	kept := askedBefore(&Answer{Data: a.Data, Prompt: a.Prompt})
 	prompt := kept.Prompt

@@ -84,8 +84,8 @@ func TestALongAnswerThatCanNotBeReadIsAskedForAgain(t *testing.T) {
 	}
 }
 
-// TestAQuestionThatIsLargeIsAskedAgainInItsFirstWords: where there is no room to
-// say why. The state is kept, and the times are counted.
+// TestAQuestionThatIsLargeIsAskedAgainInItsFirstWords: where there is no room
+// to say why. The state is kept, and the times are counted.
 func TestAQuestionThatIsLargeIsAskedAgainInItsFirstWords(t *testing.T) {
 	exec, err := answered(t, registry(t, asksForAnAddress(t, strings.Repeat("s", 5000))), nil, "")
 	if err != nil {

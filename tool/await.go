@@ -9,7 +9,8 @@ import (
 	"unicode/utf8"
 )
 
-// Await describes a pause: why a call waits, and what its answer means. The zero value waits for an external job.
+// Await describes a pause: why a call waits, and what its answer means. The
+// zero value waits for an external job.
 type Await struct {
 	Reason Reason          `json:"reason,omitempty"`
 	Mode   Mode            `json:"mode,omitempty"` // empty: it follows from Reason
@@ -71,15 +72,17 @@ var modes = map[Reason][]Mode{
 // DefaultApprovalTimeout is how long an approval waits that names no Timeout.
 const DefaultApprovalTimeout = 7 * 24 * time.Hour
 
-// MaxSchema is the longest schema that can be kept with a pause, in bytes: of a question, of the output of a tool that may pause or that asks
-// an operator, of the input of a tool that a layer may hold.
+// MaxSchema is the longest schema that can be kept with a pause, in bytes: of a
+// question, of the output of a tool that may pause or that asks an operator, of
+// the input of a tool that a layer may hold.
 const MaxSchema = 64 << 10
 
 // MaxKey is the longest Await.Key, and the longest Await.Gate, in bytes.
 const MaxKey = 200
 
-// Normalize fills in what follows from the rest and checks that the parts of a go together, or else that is ErrInvalidAwait. It is the one
-// place where that is decided, for tools and layers alike.
+// Normalize fills in what follows from the rest and checks that the parts of a
+// go together, or else that is ErrInvalidAwait. It is the one place where that
+// is decided, for tools and layers alike.
 func (a Await) Normalize() (Await, error) {
 	a, err := a.normal()
 	if err != nil {

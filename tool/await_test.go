@@ -10,7 +10,8 @@ import (
 
 func TestAwaitTable(t *testing.T) {
 	all := []tool.Mode{tool.ModeOutput, tool.ModeReenter, tool.ModeMessage}
-	// What goes together; the first mode follows where none is given. No mode: a tool can't give that reason.
+	// What goes together; the first mode follows where none is given. No mode:
+	// a tool can't give that reason.
 	table := map[tool.Reason][]tool.Mode{
 		tool.ReasonExternal: {tool.ModeOutput, tool.ModeReenter},
 		tool.ReasonApproval: nil,

@@ -15,7 +15,8 @@ type Call struct {
 	ID, Session, User, Tool string
 	Effect                  Effect
 	Turn                    int // the turn of the session, from 1
-	// Attempt counts durable claims of the call, from 1; it stays 1 where the effect needs none.
+	// Attempt counts durable claims of the call, from 1; it stays 1 where the
+	// effect needs none.
 	Attempt int
 	// Fence grows with every drive of the session, and is the same for all
 	// bodies of one drive. An outside system that keeps the greatest fence it
@@ -47,11 +48,11 @@ type Answer struct {
 	At      time.Time       `json:"at"`
 }
 
-// Output reports whether the answer is the call's output, so that the tool is not
-// entered. Of no answer it is false.
+// Output reports whether the answer is the call's output, so that the tool is
+// not entered. Of no answer it is false.
 func (a *Answer) Output() bool { return a != nil && a.Mode != "" && a.Mode != ModeReenter }
 
-// Decision is what somebody decided at a layer's pause.
+// Decision is what a person, or a policy, decided at a layer's pause.
 type Decision struct {
 	Gate      string          `json:"gate,omitempty"` // the layer that asked
 	Approved  bool            `json:"approved"`
@@ -62,7 +63,8 @@ type Decision struct {
 	Arguments json.RawMessage `json:"arguments,omitempty"` // edited ones, to run in place of those shown
 }
 
-// Decided returns the decision that the layer called gate was given for the call.
+// Decided returns the decision that the layer called gate was given for the
+// call.
 func (c Call) Decided(gate string) (Decision, bool) {
 	for _, d := range c.Decisions {
 		if d.Gate == gate {
@@ -78,9 +80,10 @@ func HashArguments(args json.RawMessage) string {
 	return base64.RawURLEncoding.EncodeToString(h[:18])
 }
 
-// IdempotencyKey is a key for an outside effect. It is equal across attempts of one entry of the body, after a crash too,
-// and differs from entry to entry: an entry is told by the answer that it brings. With parts the key names several effects of
-// one entry.
+// IdempotencyKey is a key for an outside effect. It is equal across attempts of
+// one entry of the body, after a crash too, and differs from entry to entry: an
+// entry is told by the answer that it brings. With parts the key names several
+// effects of one entry.
 func (c Call) IdempotencyKey(parts ...string) string {
 	entry := 0
 	if c.Answer != nil {
@@ -124,7 +127,8 @@ func (c Call) Token(permits ...Permit) string {
 	return c.Host.Token(c, permits...)
 }
 
-// Report tells those who watch the session how far the call is. Without a Host it does nothing.
+// Report tells those who watch the session how far the call is. Without a Host
+// it does nothing.
 func (c Call) Report(ctx context.Context, p Progress) error {
 	if c.Host == nil {
 		return nil

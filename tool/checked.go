@@ -9,8 +9,8 @@ import (
 )
 
 // checked are a call's arguments that were found valid. They are parsed once,
-// checked on that tree, and decoded once, before the call is claimed or shown to
-// a layer; and then travel with the call to the tool's function.
+// checked on that tree, and decoded once, before the call is claimed or shown
+// to a layer; and then travel with the call to the tool's function.
 type checked struct {
 	doc   strictjson.Doc
 	typed *typed      // the tool that in is for; nil: there is none
@@ -38,7 +38,7 @@ func (c Call) checkedBy(s *schema.Schema, t *typed) (Call, error) {
 	}
 	valid := &checked{doc: doc, typed: t}
 	if t != nil {
-		if valid.in, err = t.decoded(doc); err != nil {
+		if valid.in, err = t.decoded(doc, c.Arguments); err != nil {
 			return c, err
 		}
 	}

@@ -17,8 +17,8 @@ func (c *callContext) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-// WithCall returns a context for a tool's function. [Run] and the runner do this; a
-// test of a function may, too.
+// WithCall returns a context for a tool's function. [Run] and the runner do
+// this; a test of a function may, too.
 func WithCall(ctx context.Context, c Call) context.Context {
 	return &callContext{ctx, c}
 }

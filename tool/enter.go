@@ -6,18 +6,18 @@ import (
 	"time"
 )
 
-// Enter runs the body of the tool called name once. The call is the one that was
-// prepared, perhaps with other arguments (edited ones, which are checked again),
-// an answer, decisions. A raw body gets a copy of it.
+// Enter runs the body of the tool called name once. The call is the one that
+// was prepared, perhaps with other arguments (edited ones, which are checked
+// again), an answer, decisions. A raw body gets a copy of it.
 //
-// The body gets the call by its context, too. It is bounded by Spec.Timeout; one
-// that ignores its context is left behind then, and what it returns is dropped:
-// left, if set, is told of it, and wait returns when it has ended. Without a
-// timeout Enter waits for it, whatever becomes of ctx: the caller of Enter
-// decides about that; and a body that calls runtime.Goexit ends the caller's
-// goroutine. A panic is a *PanicError. What the body returns is checked, bounded
-// by the limits, and cleaned of what no provider can parse; an Await is returned
-// in its normal form. With an error, the Execution is empty.
+// The body gets the call by its context, too. It is bounded by Spec.Timeout;
+// one that ignores its context is left behind then, and what it returns is
+// dropped: left, if set, is told of it, and wait returns when it has ended.
+// Without a timeout Enter waits for it, whatever becomes of ctx: the caller of
+// Enter decides about that; and a body that calls runtime.Goexit ends the
+// caller's goroutine. A panic is a *PanicError. What the body returns is
+// checked, bounded by the limits, and cleaned of what no provider can parse; an
+// Await is returned in its normal form. With an error, the Execution is empty.
 //
 // Acted is false, without an error, if the tool asks its question once more
 // since the answer could not be read: no function of the tool has seen it.
@@ -50,7 +50,7 @@ func (b *box) Reconcile(ctx context.Context, name string, c Call, left func(wait
 type attempt struct {
 	*box
 	*entry
-	left func(wait func()) // nil: nobody is told
+	left func(wait func()) // nil: it is not told of
 }
 
 // userCode is a tool's body, or what stands in for it.

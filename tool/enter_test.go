@@ -269,7 +269,8 @@ func TestReconcileIsBoundedLikeTheBody(t *testing.T) {
 	}
 }
 
-// The user's words are a string; so a tool whose output is never one can't wait for them.
+// The user's words are a string; so a tool whose output is never one can't wait
+// for them.
 func TestAMessageIsAString(t *testing.T) {
 	asks := Await{Reason: ReasonInput, Mode: ModeMessage, Prompt: "Which seat?"}
 	seat := struct {

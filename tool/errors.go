@@ -31,8 +31,8 @@ func IsFatal(err error) bool {
 }
 
 // Denied is the error of a layer that does not let a call through. Its text
-// tells the model that this is a refusal, and that nothing was done, rather than
-// a failure it could mend.
+// tells the model that this is a refusal, and that nothing was done, rather
+// than a failure it could mend.
 func Denied(reason string) error { return &deniedError{reason} }
 
 type deniedError struct{ reason string }
@@ -58,8 +58,8 @@ func IsDenied(err error) bool {
 // doesn't allow: a mistake of the tool's author.
 var ErrMayNotPause = errors.New("asked to pause, and its Spec.MayPause does not say that it may")
 
-// ErrInvalidAwait is how a call ends whose tool, or a layer around it, asked for
-// a pause that makes no sense: a mistake of its author.
+// ErrInvalidAwait is how a call ends whose tool, or a layer around it, asked
+// for a pause that makes no sense: a mistake of its author.
 var ErrInvalidAwait = errors.New("tool: await")
 
 // Refusal is why a call is not run. Its text is for the model.
@@ -92,8 +92,8 @@ func invalidArguments(name string, err error) error {
 		"The arguments do not fit, and %s was not run: %v. Correct them and call it again.", name, err)}
 }
 
-// PanicError says that user code panicked, or ended its goroutine. Its text,
-// which the model reads, has no stack.
+// PanicError is the error of user code that panicked, or ended its goroutine.
+// Its text, which the model reads, has no stack.
 type PanicError struct {
 	Tool  string
 	value any // what panic was given; nil for runtime.Goexit
@@ -120,7 +120,7 @@ func recovered(name string, err *error) {
 // ErrTimeout is what a *TimeoutError unwraps to.
 var ErrTimeout = errors.New("tool: timed out")
 
-// TimeoutError says that a body did not end within its Spec.Timeout.
+// TimeoutError is the error of a body that did not end within its Spec.Timeout.
 type TimeoutError struct {
 	Tool   string
 	After  time.Duration

@@ -48,7 +48,8 @@ func inputError[In any](t testing.TB) string {
 	return err.Error()
 }
 
-// given runs a tool of In on arguments, without a registry, and returns what its function was given.
+// given runs a tool of In on arguments, without a registry, and returns what
+// its function was given.
 func given[In any](t testing.TB, args string) (in In, err error) {
 	t.Helper()
 	entered := false

@@ -6,8 +6,10 @@ import (
 	"time"
 )
 
-// Pause is one hold of a call, as it is listed. Its JSON is good for an inbox, or an HTTP API: times are as in RFC 3339, what there isn't
-// is left out. It has all that the call's tool said, Await.Data included, and no secret of fermata's own.
+// Pause is one hold of a call, as it is listed. Its JSON is good for an inbox,
+// or an HTTP API: times are as in RFC 3339, what there isn't is left out. It
+// has all that the call's tool said, Await.Data included, and no secret of
+// fermata's own.
 type Pause struct {
 	ID        string          `json:"id"`
 	Call      string          `json:"call"`
@@ -22,7 +24,8 @@ type Pause struct {
 	Progress  *Progress       `json:"progress,omitempty"`
 }
 
-// UnmarshalJSON reads what Pause is encoded as. Await.Timeout follows from the deadline.
+// UnmarshalJSON reads what Pause is encoded as. Await.Timeout follows from the
+// deadline.
 func (p *Pause) UnmarshalJSON(b []byte) error {
 	type plain Pause
 	if err := json.Unmarshal(b, (*plain)(p)); err != nil {

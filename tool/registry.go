@@ -8,8 +8,9 @@ import (
 )
 
 // Registry holds tools by name. It lists them, checks the arguments of calls,
-// and runs calls: what a server needs that offers the tools by a protocol of its
-// own. An agent has its own registry, and a program that runs agents needs none.
+// and runs calls: what a server needs that offers the tools by a protocol of
+// its own. An agent has its own registry, and a program that runs agents needs
+// none.
 //
 // It does not change once it is made, and is safe for concurrent use. It keeps
 // no sessions: a call that pauses is its caller's business.
@@ -46,11 +47,11 @@ func (r *Registry) Defs() []llm.ToolDef { return hold.Of(r).Defs() }
 // its schemas in the form that models see.
 func (r *Registry) Spec(name string) (s Spec, ok bool) { return hold.Of(r).Spec(name) }
 
-// Check finds the tool of a call and checks the call's arguments. It returns the
-// call as it is to be run: without arguments it has {}, and those that were
+// Check finds the tool of a call and checks the call's arguments. It returns
+// the call as it is to be run: without arguments it has {}, and those that were
 // encoded twice are decoded once. The error is a *Refusal, for the model to
-// read. The tool itself is not run; but where an argument's type has a method of
-// its own to read JSON, that is.
+// read. The tool itself is not run; but where an argument's type has a method
+// of its own to read JSON, that is.
 func (r *Registry) Check(c Call) (Call, error) { return hold.Of(r).Prepare(c) }
 
 // Run checks a call, unless Check has, and runs its tool once. The error is a

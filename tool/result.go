@@ -7,22 +7,27 @@ import (
 	"github.com/fermata-ai/fermata/internal/gotype"
 )
 
-// Result is what a typed function makes of a call: [Done], [Pending] or [NeedInput]. It is sealed, and it names Out, so that
-// a function that returns Result[A] can't return Pending[B].
+// Result is what a typed function makes of a call: [Done], [Pending] or
+// [NeedInput]. It is sealed, and it names Out, so that a function that returns
+// Result[A] can't return Pending[B].
 //
-// A function that returns a nil Result and a nil error made a mistake: that is an error for the model. One that returns both
-// a Result and an error failed: the error counts.
+// A function that returns a nil Result and a nil error made a mistake: that is
+// an error for the model. One that returns both a Result and an error failed:
+// the error counts.
 //
-// Results compare as their contents do, so that a test may say r == Done(want), or reflect.DeepEqual(r, Done(want)).
+// Results compare as their contents do, so that a test may say r == Done(want),
+// or reflect.DeepEqual(r, Done(want)).
 type Result[Out any] interface {
 	outcome(Out) (Execution, error)
 }
 
-// Done ends the call with out as its result. It is encoded as JSON without HTML escapes. What can't be encoded (a NaN, a
-// channel in an interface) is an error result that names the field.
+// Done ends the call with out as its result. It is encoded as JSON without HTML
+// escapes. What can't be encoded (a NaN, a channel in an interface) is an error
+// result that names the field.
 func Done[Out any](out Out) Result[Out] { return done[Out]{out} }
 
-// Of lifts what a function of (Out, error) returned: return tool.Of(f(ctx, in)).
+// Of lifts what a function of (Out, error) returned: return tool.Of(f(ctx,
+// in)).
 func Of[Out any](out Out, err error) (Result[Out], error) {
 	if err != nil {
 		return nil, err
@@ -30,7 +35,8 @@ func Of[Out any](out Out, err error) (Result[Out], error) {
 	return Done(out), nil
 }
 
-// Pending pauses the call, which needs Spec.MayPause. Whatever the Await says, an empty Reason is an outside job: one with a Prompt, too.
+// Pending pauses the call, which needs Spec.MayPause. Whatever the Await says,
+// an empty Reason is an outside job: one with a Prompt, too.
 func Pending[Out any](a Await) Result[Out] {
 	if a.Reason == "" {
 		a.Reason = ReasonExternal
@@ -38,14 +44,17 @@ func Pending[Out any](a Await) Result[Out] {
 	return pending[Out]{a}
 }
 
-// NeedInput pauses the call, which needs Spec.MayPause, until somebody answers prompt with runner.Complete. The answer is checked
-// against Out, and is the call's result. For the user's next message to be the answer, return
-// Pending[string](Await{Reason: ReasonInput, Mode: ModeMessage, Prompt: prompt}).
+// NeedInput pauses the call, which needs Spec.MayPause, until a person answers
+// prompt with runner.Complete. The answer is checked against Out, and is the
+// call's result. For the user's next message to be the answer, return
+// Pending[string](Await{Reason: ReasonInput, Mode: ModeMessage, Prompt:
+// prompt}).
 func NeedInput[Out any](prompt string) Result[Out] {
 	return pending[Out]{Await{Reason: ReasonInput, Mode: ModeOutput, Prompt: prompt}}
 }
 
-// With adds side products to a result: artifacts for the caller, media for the model. It adds nothing to an error.
+// With adds side products to a result: artifacts for the caller, media for the
+// model. It adds nothing to an error.
 //
 //	return tool.With(tool.Done(page), tool.Action{Media: &llm.Media{MediaType: "image/png", Data: png}}), nil
 func With[Out any](r Result[Out], actions ...Action) Result[Out] {
@@ -89,10 +98,12 @@ type invalid[Out any] struct{ err error }
 
 func (i invalid[Out]) outcome(Out) (Execution, error) { return Execution{}, i.err }
 
-// errNoResult is what a function gets that returned neither a result nor an error.
+// errNoResult is what a function gets that returned neither a result nor an
+// error.
 var errNoResult = errors.New("the tool returned neither a result nor an error")
 
-// settle is the one place where what a typed function returned becomes an Execution.
+// settle is the one place where what a typed function returned becomes an
+// Execution.
 func settle[Out any](r Result[Out], err error) (Execution, error) {
 	switch {
 	case err != nil:

@@ -7,8 +7,9 @@ import (
 	"github.com/fermata-ai/fermata/internal/gotype"
 )
 
-// Ask pauses the call with a question, and keeps a state until it is answered. The state must survive being stored as JSON;
-// one that does not is the call's error, which names the field.
+// Ask pauses the call with a question, and keeps a state until it is answered.
+// The state must survive being stored as JSON; one that does not is the call's
+// error, which names the field.
 type Ask[Out, State any] func(prompt string, s State) Result[Out]
 
 // Reply is the answer to a question, with what was kept.
@@ -19,8 +20,9 @@ type Reply[Out, State, Choice any] struct {
 	Ask    Ask[Out, State] // asks again
 }
 
-// Resumable makes a tool that asks, then acts. The first function is run at first: it ends the call, or asks. The second is
-// run with each answer, perhaps in another process, days later: it ends the call, or asks again.
+// Resumable makes a tool that asks, then acts. The first function is run at
+// first: it ends the call, or asks. The second is run with each answer, perhaps
+// in another process, days later: it ends the call, or asks again.
 //
 // The schema of answers comes from Choice, as [Func] makes that of In; Choice
 // need not be an object. It is stored with the question, and answers are
@@ -28,10 +30,12 @@ type Reply[Out, State, Choice any] struct {
 // can't be read all the same, since Choice was changed in between, is asked for
 // again, with what is wrong with it: three times at most.
 //
-// State is stored as JSON. It is compared with what will be read back when it is stored, so that an interface that holds an
-// int64, or an unexported field, is an error at once instead of a surprise later; a field tagged json:"-" is left out
-// knowingly. When a new version of the program no longer reads what is stored (a field was removed or renamed, or changed its
-// type), the call settles with an error that says so. Adding a field is fine.
+// State is stored as JSON. It is compared with what will be read back when it
+// is stored, so that an interface that holds an int64, or an unexported field,
+// is an error at once instead of a surprise later; a field tagged json:"-" is
+// left out knowingly. When a new version of the program no longer reads what is
+// stored (a field was removed or renamed, or changed its type), the call
+// settles with an error that says so. Adding a field is fine.
 func Resumable[In, Out, State, Choice any](s Spec,
 	ask func(context.Context, In, Ask[Out, State]) (Result[Out], error),
 	act func(context.Context, In, Reply[Out, State, Choice]) (Result[Out], error)) (Tool, error) {

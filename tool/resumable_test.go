@@ -22,7 +22,8 @@ type (
 	}
 )
 
-// booking asks which of two offers to take, and again when there is no such offer.
+// booking asks which of two offers to take, and again when there is no such
+// offer.
 func booking(t testing.TB) Tool {
 	t.Helper()
 	made, err := Resumable(Spec{Name: "book"},

@@ -5,8 +5,8 @@ import (
 	"encoding/json"
 )
 
-// Run runs a tool once, in a unit test of it, as the runner would: it checks the
-// arguments, bounds and recovers the tool's function, and checks what that
+// Run runs a tool once, in a unit test of it, as the runner would: it checks
+// the arguments, bounds and recovers the tool's function, and checks what that
 // returns. The error is a *Refusal if the arguments don't fit; a *PanicError or
 // a *TimeoutError; or what the function returned.
 //

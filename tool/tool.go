@@ -1,10 +1,10 @@
-// Package tool is what a tool is: a typed Go function that a model may call, and
-// that may make the call wait.
+// Package tool is what a tool is: a typed Go function that a model may call,
+// and that may make the call wait.
 //
 // [Func] and [Resumable] turn typed functions into tools; [Tool] itself is the
 // raw form. What a call comes to is a [Result]: [Done], [Pending] or
-// [NeedInput]. A test of a tool runs it by [Run]; a server that offers tools by a
-// protocol of its own holds them in a [Registry].
+// [NeedInput]. A test of a tool runs it by [Run]; a server that offers tools by
+// a protocol of its own holds them in a [Registry].
 //
 // The package knows nothing of sessions, storage or the runner: what a body
 // needs of them reaches it through [Host]. Nor does it know JSON Schema:
@@ -18,9 +18,9 @@ package tool
 //     await.go, call.go, pause.go, permit.go, errors.go, context.go, wrap.go
 //   - running tools without an agent: registry.go, run.go
 //   - behind Func and Resumable: typed.go, askagain.go
-//   - the machine that runs calls, for the runner and a Registry: box.go begins,
-//     then checked.go (arguments), enter.go, accept.go and after.go (what came
-//     of it); copies at the edge: clone.go
+//   - the machine that runs calls, for the runner and a Registry: box.go and
+//     entry.go begin, then checked.go (arguments), enter.go, accept.go and
+//     after.go (what came of it); copies at the edge: clone.go
 
 import (
 	"context"
@@ -50,19 +50,24 @@ type Spec struct {
 	// Name is 1 to 64 letters, digits, '_' or '-': what every provider accepts.
 	Name        string
 	Description string
-	// Input and Output are JSON Schemas. Func and Resumable infer them where they are empty. Input is an object's schema.
-	// An empty Output takes every JSON value.
+	// Input and Output are JSON Schemas. Func and Resumable infer them where
+	// they are empty. Input is an object's schema. An empty Output takes every
+	// JSON value.
 	Input, Output json.RawMessage
 	Effect        Effect
-	// MayPause must be set by a tool that pauses; Resumable sets it. One that does not declare it can't pause: ErrMayNotPause.
+	// MayPause must be set by a tool that pauses; Resumable sets it. One that
+	// does not declare it can't pause: ErrMayNotPause.
 	MayPause bool
 	// Timeout bounds each entry of the body; zero: no bound.
 	Timeout time.Duration
-	// AskOperator: when a crash leaves the outcome unknown, pause the call until an operator says what happened. Otherwise
-	// the model is told that it is unknown.
+	// AskOperator: when a crash leaves the outcome unknown, pause the call
+	// until an operator says what happened. Otherwise the model is told that it
+	// is unknown.
 	AskOperator bool
-	// Reconcile finds out what became of a call whose outcome is unknown, without doing the work again. An error means that
-	// it could not find out. It may be called again. The call has the arguments that were edited last, if any were.
+	// Reconcile finds out what became of a call whose outcome is unknown,
+	// without doing the work again. An error means that it could not find out.
+	// It may be called again. The call has the arguments that were edited last,
+	// if any were.
 	Reconcile func(context.Context, Call) (Execution, error)
 }
 
@@ -76,7 +81,8 @@ const (
 	ReadOnly   Effect = "read_only"  // it changes nothing
 )
 
-// NeedsClaim says that a call must be durably claimed before its body is entered.
+// NeedsClaim reports whether a call must be durably claimed before its body is
+// entered.
 func (e Effect) NeedsClaim() bool { return e == Once }
 
 // Execution is what a raw tool returns: an output, or an Await.
@@ -86,16 +92,20 @@ type Execution struct {
 	Actions []Action
 }
 
-// Action is a side product of a call, kept with it. Exactly one field is set. A typed function adds them by [With].
+// Action is a side product of a call, kept with it. Exactly one field is set. A
+// typed function adds them by [With].
 type Action struct {
-	// Artifact is for the caller, whom it reaches as an event. It never travels to the model.
+	// Artifact is for the caller, whom it reaches as an event. It never travels
+	// to the model.
 	Artifact *Artifact `json:"artifact,omitempty"`
-	// Media is an image, a document or the like for the model to look at: it stands beside the output in the call's result. A call that
-	// comes to anything but an output shows none.
+	// Media is an image, a document or the like for the model to look at: it
+	// stands beside the output in the call's result. A call that comes to
+	// anything but an output shows none.
 	Media *llm.Media `json:"media,omitempty"`
 }
 
-// Artifact is a file or the like that a tool made: its bytes, or a reference to them.
+// Artifact is a file or the like that a tool made: its bytes, or a reference to
+// them.
 type Artifact struct {
 	Name      string `json:"name"`
 	MediaType string `json:"media_type"`

@@ -21,8 +21,9 @@ type typed struct {
 	// no check.
 	total bool
 	reads readers
-	// decode makes a *In of arguments that fit the schema.
-	decode func(strictjson.Doc) (in any, err error)
+	// decode makes a *In of arguments that fit the schema, and are lent as they
+	// came.
+	decode func(args strictjson.Doc, lent []byte) (in any, err error)
 	body   func(ctx context.Context, call Call) (Execution, error)
 }
 
@@ -46,9 +47,9 @@ func (t *typed) Execute(ctx context.Context, call Call) (Execution, error) {
 }
 
 // decoded is decode, which may run code of the user's.
-func (t *typed) decoded(args strictjson.Doc) (in any, err error) {
+func (t *typed) decoded(args strictjson.Doc, lent []byte) (in any, err error) {
 	defer recovered(t.spec.Name, &err)
-	return t.decode(args)
+	return t.decode(args, lent)
 }
 
 // newTyped makes all of a tool but its body, and returns how a call that was
@@ -69,13 +70,13 @@ func newTyped[In, Out any](s Spec) (t *typed, read func(Call) (*In, error), err 
 	t = &typed{
 		spec: s, exact: checks{input: in.Exact, output: out.Exact}, input: in.Check, total: out.Total,
 		reads:  readers{arguments: in.Reader(), output: out.Reader},
-		decode: func(args strictjson.Doc) (any, error) { return in.Read(args) },
+		decode: func(args strictjson.Doc, lent []byte) (any, error) { return in.Read(args, lent) },
 	}
 	read = func(call Call) (*In, error) {
 		if in, ok := call.take(t); ok {
 			return in.(*In), nil
 		}
-		v, err := in.Read(call.checked.doc)
+		v, err := in.Read(call.checked.doc, nil)
 		if err != nil {
 			err = invalidArguments(s.Name, err)
 		}

@@ -10,9 +10,9 @@ import (
 	"slices"
 )
 
-// Batch runs functions side by side, each under a name and a context of its own.
-// Its methods are for one goroutine, the loop's, which also receives from Done
-// and Handed.
+// Batch runs functions side by side, each under a name and a context of its
+// own. Its methods are for one goroutine, the loop's, which also receives from
+// Done and Handed.
 //
 // Its goroutines are kept from one function to the next, with the stacks that
 // they have grown, until Close.
@@ -42,8 +42,8 @@ type Handed struct {
 // Rest runs the function's rest, which is told that it was handed over.
 func (h *Handed) Rest() { h.rest(true) }
 
-// New makes an empty batch. Most is how many functions it has room for: one that
-// has finished doesn't wait for the loop to hear of it, unless more do.
+// New makes an empty batch. Most is how many functions it has room for: one
+// that has finished doesn't wait for the loop to hear of it, unless more do.
 func New(most int) *Batch {
 	return &Batch{
 		running: map[string]context.CancelCauseFunc{},
@@ -118,8 +118,8 @@ func (b *Batch) run(j *job) {
 // loop runs the Rest of each, and then calls Finished with its name.
 func (b *Batch) Handed() <-chan Handed { return b.handed }
 
-// Done receives the name of each other function, when its rest has run. The loop
-// calls Finished with it.
+// Done receives the name of each other function, when its rest has run. The
+// loop calls Finished with it.
 func (b *Batch) Done() <-chan string { return b.done }
 
 // Finished frees the place of a function that Handed or Done told of.

@@ -45,7 +45,8 @@ func TestBatchRunsSideBySide(t *testing.T) {
 	})
 }
 
-// TestBatchContexts: each function has a context of its own, which ends with the one given, by Cancel, and on return.
+// TestBatchContexts: each function has a context of its own, which ends with
+// the one given, by Cancel, and on return.
 func TestBatchContexts(t *testing.T) {
 	b := batch.New(most)
 	defer b.Close()
@@ -114,7 +115,8 @@ func TestBatchManyAtOnce(t *testing.T) {
 	})
 }
 
-// TestBatchRest: what is left to do when a function has returned is done once, by whoever waits for it, or else where it ran.
+// TestBatchRest: what is left to do when a function has returned is done once,
+// by the loop, if it waits for it, or else where it ran.
 func TestBatchRest(t *testing.T) {
 	for name, f := range map[string]func(context.Context){"returns": func(context.Context) {}, "ends its goroutine": func(context.Context) { runtime.Goexit() }} {
 		t.Run(name, func(t *testing.T) {

@@ -13,14 +13,18 @@ import (
 	"github.com/fermata-ai/fermata/internal/strictjson"
 )
 
-// conformer rewrites JSON, which a schema has taken, where encoding/json would not read it as the schema means it:
+// conformer rewrites JSON, which a schema has taken, where encoding/json would
+// not read it as the schema means it:
 //
-//   - 1.0 and 1e3 are integers by JSON Schema, and become 1 and 1000 where the Go type is an integer;
-//   - a key that is a field's name in another case is refused: encoding/json would take it for the field, while a schema that
-//     was written by hand and takes further properties did not check it;
+//   - 1.0 and 1e3 are integers by JSON Schema, and become 1 and 1000 where the
+//     Go type is an integer;
+//   - a key that is a field's name in another case is refused: encoding/json
+//     would take it for the field, while a schema that was written by hand and
+//     takes further properties did not check it;
 //   - a field that is absent gets its default.
 //
-// All else stays as it is, byte for byte: what a json.RawMessage holds is the caller's.
+// All else stays as it is, byte for byte: what a json.RawMessage holds is the
+// caller's.
 type conformer struct {
 	fields   map[reflect.Type]map[string]field
 	defaults defaults
@@ -68,7 +72,8 @@ func target(t reflect.Type) reflect.Type {
 	return t
 }
 
-// readsItself says that a type has its own way to read JSON, a big.Int aside: that is an integer like others.
+// readsItself reports whether a type has its own way to read JSON, a big.Int
+// aside: that is an integer like others.
 func readsItself(t reflect.Type) bool {
 	p := reflect.PointerTo(t)
 	return t != bigIntType && (p.Implements(jsonUnmarshaler) || p.Implements(textUnmarshaler))
@@ -193,8 +198,8 @@ func (r *rewriter) member(v any, fields map[string]field, name string) error {
 	return nil
 }
 
-// addDefaults writes the defaults of a struct's absent fields before its closing
-// brace.
+// addDefaults writes the defaults of a struct's absent fields before its
+// closing brace.
 func (r *rewriter) addDefaults(o strictjson.Object, t reflect.Type) {
 	var b []byte
 	for _, d := range r.defaults[t] {
@@ -218,8 +223,8 @@ func (r *rewriter) addDefaults(o strictjson.Object, t reflect.Type) {
 // maxDigits is how long a number may become: as long as one may be written.
 const maxDigits = 4096
 
-// plainInteger writes a JSON number, if it is an integer, without a point or an exponent. It calculates on the text, and so
-// exactly.
+// plainInteger writes a JSON number, if it is an integer, without a point or an
+// exponent. It calculates on the text, and so exactly.
 func plainInteger(n string) (string, bool) {
 	sign := ""
 	if rest, ok := strings.CutPrefix(n, "-"); ok {

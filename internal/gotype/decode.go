@@ -22,32 +22,37 @@ type decoding struct {
 	always   bool // the text must be conformed each time
 	numbers  bool // there are interfaces in the type: numbers in them are json.Number, since a float64 is not exact
 	known    bool // unknown fields are an error
+	foreign  bool // methods of the type, or of types in it, read it, and may keep the text
 }
 
-// newDecoding makes the decoding of a type. given says that the schema was written by hand, and may take what it would not.
+// newDecoding makes the decoding of a type. A schema that was given may take
+// what the type's own would not.
 func newDecoding(t reflect.Type, in inferred, given bool) decoding {
 	return decoding{
 		typ: t, conforms: newConformer(t, in.defaults),
-		always: given || len(in.defaults) > 0, numbers: in.dynamic,
+		always: given || len(in.defaults) > 0, numbers: in.dynamic, foreign: in.foreign,
 	}
 }
 
 // decode reads a T of a document. One whose root is nil was not parsed, and is
-// parsed only where that is needed. The error is a *misfit.Error.
-func decode[T any](d *decoding, doc strictjson.Doc) (*T, error) {
-	text := doc.Text
+// parsed only where that is needed. Lent, if set, is the document's text, which
+// belongs to the caller. The error is a *misfit.Error.
+func decode[T any](d *decoding, doc strictjson.Doc, lent []byte) (*T, error) {
 	if d.always {
 		conformed, err := d.conforms.conform(doc, d.typ)
 		if err != nil {
 			return nil, unreadable(err)
 		}
-		text = conformed
+		lent = []byte(conformed)
+	}
+	if lent == nil || d.foreign && !d.always {
+		lent = []byte(doc.Text)
 	}
 	v := new(T)
-	err := d.into(v, []byte(text))
+	err := d.into(v, lent)
 	if err != nil && !d.always && isNumberError(err) {
 		if doc.Root == nil {
-			doc, _ = strictjson.Parse(text, strictjson.Strict(true)) // if that fails, nothing is rewritten
+			doc, _ = strictjson.Parse(doc.Text, strictjson.Strict(true)) // if that fails, nothing is rewritten
 		}
 		if conformed, cerr := d.conforms.conform(doc, d.typ); cerr == nil {
 			v = new(T) // the failed attempt may have set parts of the first
@@ -86,7 +91,8 @@ func (d *decoding) into(v any, text []byte) error {
 	return nil
 }
 
-// unreadable puts what encoding/json, or a type's own method, said in words for a model.
+// unreadable puts what encoding/json, or a type's own method, said in words for
+// a model.
 func unreadable(err error) *misfit.Error {
 	var already *misfit.Error
 	var other *misnamed

@@ -11,8 +11,9 @@ import (
 	"github.com/fermata-ai/fermata/internal/jsontree"
 )
 
-// Encode encodes *v. It takes a pointer so that encoding/json calls the methods of pointers, too. An empty RawMessage is
-// null. The error names the field that can't be encoded.
+// Encode encodes *v. It takes a pointer so that encoding/json calls the methods
+// of pointers, too. An empty RawMessage is null. The error names the field that
+// can't be encoded.
 func Encode[T any](v *T) (json.RawMessage, error) {
 	if raw, ok := any(*v).(json.RawMessage); ok && len(raw) == 0 {
 		return json.RawMessage("null"), nil
@@ -31,7 +32,8 @@ func Encode[T any](v *T) (json.RawMessage, error) {
 
 const maxSearch = 100 // levels at which a culprit is looked for: a cycle has no end
 
-// culprit finds the innermost part of v that can't be encoded. err is what encoding v said.
+// culprit finds the innermost part of v that can't be encoded. err is what
+// encoding v said.
 func culprit(v reflect.Value, at string, err error, depth int) (string, error) {
 	if depth == maxSearch || !v.IsValid() || encodesItself(v) {
 		return at, err
@@ -79,7 +81,7 @@ func culprit(v reflect.Value, at string, err error, depth int) (string, error) {
 	return at, err
 }
 
-// encodesItself says that a value's own method makes its JSON.
+// encodesItself reports whether a value's own method makes its JSON.
 func encodesItself(v reflect.Value) bool {
 	t := v.Type()
 	if t.Kind() == reflect.Interface {

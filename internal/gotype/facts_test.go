@@ -16,7 +16,8 @@ import (
 	"github.com/fermata-ai/fermata/internal/schema"
 )
 
-// The types whose schemas are easily got wrong. Each test checks the schema, and that values that fit it arrive.
+// The types whose schemas are easily got wrong. Each test checks the schema,
+// and that values that fit it arrive.
 
 type node struct {
 	Name string  `json:"name"`
@@ -420,7 +421,8 @@ func (elsewhere) JSONSchema() *jsonschema.Schema {
 	return &jsonschema.Schema{Ref: "https://example.com/schema"}
 }
 
-// holder has the method JSONSchema of what it embeds, whose fields stand beside its own.
+// holder has the method JSONSchema of what it embeds, whose fields stand beside
+// its own.
 type holder struct {
 	Emb2
 	Extra int `json:"extra"`

@@ -18,14 +18,17 @@ type field struct {
 	tagged bool // the name is from the tag
 	omit   bool // omitempty or omitzero
 	quoted bool // the option "string" is given and applies
-	// loose: it is promoted from an embedded pointer, so that the whole may be absent.
+	// loose: it is promoted from an embedded pointer, so that the whole may be
+	// absent.
 	loose bool
-	// stuck: that pointer is to an unexported struct. encoding/json can't set it.
+	// stuck: that pointer is to an unexported struct. encoding/json can't set
+	// it.
 	stuck bool
 }
 
-// jsonFields lists the fields that encoding/json reads and writes, in the order of the struct: by its rules, those of package
-// documentation "encoding/json" for Marshal, on tags, embedding and conflicts of names.
+// jsonFields lists the fields that encoding/json reads and writes, in the order
+// of the struct: by its rules, those of package documentation "encoding/json"
+// for Marshal, on tags, embedding and conflicts of names.
 func jsonFields(t reflect.Type) []field {
 	var found []field
 	level := []field{{typ: t}}
@@ -60,7 +63,8 @@ func jsonFields(t reflect.Type) []field {
 	return dominant(found)
 }
 
-// readField reads the i-th field of a struct. embedded says that its own fields are promoted; f.typ is then the struct.
+// readField reads the i-th field of a struct. Embedded: its own fields
+// are promoted; f.typ is then the struct.
 func readField(outer field, i int) (f field, embedded, ok bool) {
 	sf := outer.typ.Field(i)
 	base := sf.Type
@@ -107,7 +111,7 @@ func isScalar(k reflect.Kind) bool {
 	return reflect.Bool <= k && k <= reflect.Float64 || k == reflect.String
 }
 
-// validName says whether encoding/json takes a tag's name.
+// validName reports whether encoding/json takes a tag's name.
 func validName(s string) bool {
 	for _, c := range s {
 		if !strings.ContainsRune("!#$%&()*+-./:;<=>?@[]^_{|}~ ", c) && !unicode.IsLetter(c) && !unicode.IsDigit(c) {
@@ -117,7 +121,8 @@ func validName(s string) bool {
 	return s != ""
 }
 
-// dominant keeps, of the fields of one name, the one that Go's embedding and the tags prefer, if there is one.
+// dominant keeps, of the fields of one name, the one that Go's embedding and
+// the tags prefer, if there is one.
 func dominant(all []field) []field {
 	byName := map[string][]field{}
 	for _, f := range all {

@@ -16,8 +16,9 @@ import (
 	"github.com/fermata-ai/fermata/internal/strictjson"
 )
 
-// direction says what a schema describes: JSON that is decoded into a type, or JSON that is made from one. They differ: a nil
-// slice is made into null, which providers are not told to write for one.
+// direction says what a schema describes: JSON that is decoded into a type, or
+// JSON that is made from one. They differ: a nil slice is made into null, which
+// providers are not told to write for one.
 type direction int
 
 const (
@@ -38,8 +39,9 @@ var (
 	textUnmarshaler = reflect.TypeFor[encoding.TextUnmarshaler]()
 )
 
-// walker infers the schema of a type and of what it is made of. What it must know is on the type, not in a value; so this
-// happens once, when a tool is made.
+// walker infers the schema of a type and of what it is made of. What it must
+// know is on the type, not in a value; so this happens once, when a tool is
+// made.
 type walker struct {
 	dir       direction
 	exact     bool                  // the schema says all that a schema can, see inferred.exact
@@ -49,8 +51,8 @@ type walker struct {
 	defs      *jsontree.Object
 	nodes     int
 
-	// tight: the schema demands something that the Go type does not, such as a minimum. What is made from the type may then
-	// not fit it.
+	// tight: the schema demands something that the Go type does not, such as a
+	// minimum. What is made from the type may then not fit it.
 	tight bool
 	// dynamic: there are interfaces, of which only a value says what they hold.
 	dynamic bool
@@ -68,7 +70,8 @@ func newWalker(dir direction, exact bool, t reflect.Type) *walker {
 	return w
 }
 
-// findRecursion marks a type in each cycle: the one by which the search, depth first, comes back.
+// findRecursion marks a type in each cycle: the one by which the search, depth
+// first, comes back.
 func (w *walker) findRecursion(t reflect.Type, open, done map[reflect.Type]bool) {
 	for n := 0; t.Kind() == reflect.Pointer && n < strictjson.MaxDepth; n++ {
 		t = t.Elem()
@@ -97,8 +100,9 @@ func (w *walker) findRecursion(t reflect.Type, open, done map[reflect.Type]bool)
 	}
 }
 
-// item is the schema of what a list or a map holds. In what a tool is given a pointer there takes no null, unlike that of a
-// field: few functions expect a nil among their items.
+// item is the schema of what a list or a map holds. In what a tool is given a
+// pointer there takes no null, unlike that of a field: few functions expect a
+// nil among their items.
 func (w *walker) item(t reflect.Type, at string, addressable bool) (*jsontree.Object, error) {
 	s, null, err := w.nullable(t, at, addressable)
 	if err == nil && null && w.dir == writing {
@@ -134,8 +138,9 @@ func (w *walker) nilFits(t reflect.Type, s *jsontree.Object) bool {
 	return !s.Has("enum") && !s.Has("const")
 }
 
-// nullable is the schema of t without null, and whether null is to be added. addressable says whether encoding/json can take
-// the address of a value at this place, and so call the methods of *t.
+// nullable is the schema of t without null, and whether null is to be added.
+// Addressable: encoding/json can take the address of a value at
+// this place, and so call the methods of *t.
 func (w *walker) nullable(t reflect.Type, at string, addressable bool) (s *jsontree.Object, null bool, err error) {
 	for n := 0; t.Kind() == reflect.Pointer; n++ {
 		if n == strictjson.MaxDepth {
@@ -175,7 +180,8 @@ var (
 	unsafeName = regexp.MustCompile(`[^A-Za-z0-9_]+`)
 )
 
-// freeName makes a name that is safe in a reference, and free: Box[example.com/a/b.Inner] is Box_b_Inner.
+// freeName makes a name that is safe in a reference, and free:
+// Box[example.com/a/b.Inner] is Box_b_Inner.
 func (w *walker) freeName(name string) string {
 	name = strings.Trim(unsafeName.ReplaceAllString(importPath.ReplaceAllString(name, ""), "_"), "_")
 	if name == "" {

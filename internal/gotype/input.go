@@ -1,9 +1,9 @@
 // Package gotype is the JSON of Go types: the schemas that describe it, and how
 // values are read and written so that schema and type agree.
 //
-// A type has two schemas: the one that models are told, and the exact one, which
-// values are checked against. Reading and writing are encoding/json's, behind a
-// strict parse.
+// A type has two schemas: the one that models are told, and the exact one,
+// which values are checked against. Reading and writing are encoding/json's,
+// behind a strict parse.
 //
 // It knows no tools and no calls. Checking a value is package schema's.
 package gotype
@@ -31,7 +31,7 @@ type Input[In any] struct {
 	Check *schema.Schema  // of Exact
 
 	foreign bool
-	read    func(strictjson.Doc) (*In, error)
+	read    func(args strictjson.Doc, lent []byte) (*In, error)
 }
 
 // NewInput infers the schemas of In, unless one is given: then that is both. An
@@ -58,15 +58,15 @@ func NewInput[In any](given json.RawMessage) (*Input[In], error) {
 	}
 	if !in.wrapped {
 		d := newDecoding(typ, in, isGiven)
-		i.read = func(doc strictjson.Doc) (*In, error) { return decode[In](&d, doc) }
+		i.read = func(doc strictjson.Doc, lent []byte) (*In, error) { return decode[In](&d, doc, lent) }
 		return i, nil
 	}
 	if !i.Check.HasProperty("value") {
 		return nil, fmt.Errorf(`the JSON of %v is no object: the schema must ask for it as the property "value"`, typ)
 	}
 	d := newDecoding(reflect.TypeFor[valued[In]](), in, isGiven)
-	i.read = func(doc strictjson.Doc) (*In, error) {
-		v, err := decode[valued[In]](&d, doc)
+	i.read = func(doc strictjson.Doc, lent []byte) (*In, error) {
+		v, err := decode[valued[In]](&d, doc, lent)
 		if err != nil {
 			return nil, err
 		}
@@ -85,13 +85,14 @@ func isComposite(t reflect.Type) bool {
 	return k == reflect.Struct || k == reflect.Map
 }
 
-// Read decodes arguments that fit. It may run code of the user's.
-func (i *Input[In]) Read(args strictjson.Doc) (*In, error) { return i.read(args) }
+// Read decodes arguments that fit. It may run code of the user's. Lent is the
+// text of args, which stays the caller's: it saves a copy.
+func (i *Input[In]) Read(args strictjson.Doc, lent []byte) (*In, error) { return i.read(args, lent) }
 
 // Reader reads edited arguments.
 func (i *Input[In]) Reader() *Reader {
 	return &Reader{derives: i.Check, foreign: i.foreign, read: func(d strictjson.Doc) error {
-		_, err := i.read(d)
+		_, err := i.read(d, nil)
 		return err
 	}}
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/fermata-ai/fermata/internal/schema"
 )
 
-// hasOwnForm says that what a type is made of is not seen in its JSON.
+// hasOwnForm reports whether what a type is made of is not seen in its JSON.
 func (w *walker) hasOwnForm(t reflect.Type) bool {
 	switch t {
 	case rawMessageType, numberType, timeType, bigIntType:
@@ -24,7 +24,8 @@ func (w *walker) hasOwnForm(t reflect.Type) bool {
 	return w.implements(t, jsonMarshaler) || w.implements(t, textMarshaler)
 }
 
-// special is the schema of a type that does not follow from its kind; nil for others.
+// special is the schema of a type that does not follow from its kind; nil for
+// others.
 func (w *walker) special(t reflect.Type, at string, addressable bool) (*jsontree.Object, error) {
 	switch t {
 	case rawMessageType:
@@ -105,8 +106,9 @@ func (w *walker) bare(t reflect.Type, at string, addressable bool) (*jsontree.Ob
 	}
 }
 
-// integer is the schema of an integer kind, with the bounds of up to 32 bits; those of 64 bits would mean little to a model,
-// and are in the exact schema only.
+// integer is the schema of an integer kind, with the bounds of up to 32 bits;
+// those of 64 bits would mean little to a model, and are in the exact schema
+// only.
 func integer(k reflect.Kind, bits func() int, exact bool) *jsontree.Object {
 	s := jsontree.New("type", "integer")
 	signed := reflect.Int <= k && k <= reflect.Int64
@@ -156,7 +158,8 @@ func (w *walker) list(t reflect.Type, at string, addressable bool) (*jsontree.Ob
 	return s, nil
 }
 
-// mapping is the schema of a map. An integer key has one form only, lest two keys mean one.
+// mapping is the schema of a map. An integer key has one form only, lest two
+// keys mean one.
 func (w *walker) mapping(t reflect.Type, at string) (*jsontree.Object, error) {
 	values, err := w.item(t.Elem(), at+"[]", w.dir == reading)
 	if err != nil {

@@ -53,7 +53,7 @@ func given[In any](t testing.TB, args string) (in In, err error) {
 	if err != nil {
 		return in, err
 	}
-	v, err := input.Read(doc)
+	v, err := input.Read(doc, nil)
 	if err != nil {
 		return in, err
 	}

@@ -51,7 +51,7 @@ func outputReader[Out any]() *Reader {
 	in.defaults = nil
 	d := newDecoding(t, in, false)
 	return &Reader{foreign: in.foreign, read: func(doc strictjson.Doc) error {
-		_, err := decode[Out](&d, doc)
+		_, err := decode[Out](&d, doc, nil)
 		return err
 	}}
 }

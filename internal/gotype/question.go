@@ -40,20 +40,21 @@ func (a *Answer[Choice]) Fit(payload json.RawMessage) (strictjson.Doc, error) {
 	return a.check.Arguments(payload)
 }
 
-// Read decodes an answer that fits. A panic of a method of its type is an error.
+// Read decodes an answer that fits. A panic of a method of its type is an
+// error.
 func (a *Answer[Choice]) Read(d strictjson.Doc) (choice *Choice, err error) {
 	defer func() {
 		if recover() != nil {
 			err = unusable("panicked")
 		}
 	}()
-	return decode[Choice](&a.decoding, d)
+	return decode[Choice](&a.decoding, d, nil)
 }
 
 // Reader reads answers.
 func (a *Answer[Choice]) Reader() *Reader {
 	return &Reader{derives: a.check, foreign: a.foreign, read: func(d strictjson.Doc) error {
-		_, err := decode[Choice](&a.decoding, d)
+		_, err := decode[Choice](&a.decoding, d, nil)
 		return err
 	}}
 }
@@ -99,5 +100,5 @@ func (s *State[S]) Write(state *S) (json.RawMessage, error) {
 
 // Read decodes a state that Write has made.
 func (s *State[S]) Read(data json.RawMessage) (*S, error) {
-	return decode[S](&s.decoding, strictjson.Doc{Text: string(data)})
+	return decode[S](&s.decoding, strictjson.Doc{Text: string(data)}, nil)
 }

@@ -7,7 +7,8 @@ import (
 	"github.com/fermata-ai/fermata/internal/jsontree"
 )
 
-// refersTo says whether a schema, or one below it, has exactly this reference.
+// refersTo reports whether a schema, or one below it, has exactly this
+// reference.
 func refersTo(s *jsontree.Object, ref string) bool {
 	if s == nil {
 		return false
@@ -25,15 +26,17 @@ func refersTo(s *jsontree.Object, ref string) bool {
 	return found
 }
 
-// adopter takes a foreign schema into another one: its definitions move to the other's, under names that begin with name.
+// adopter takes a foreign schema into another one: its definitions move to the
+// other's, under names that begin with name.
 type adopter struct {
 	w    *walker
 	name string
 	mine []string // the definitions that came from it
 }
 
-// movedPrefix begins a reference that has its new form but for this. A foreign schema may itself hold schemas with definitions
-// of their own, whose references must not be taken for its.
+// movedPrefix begins a reference that has its new form but for this. A foreign
+// schema may itself hold schemas with definitions of their own, whose
+// references must not be taken for its.
 const movedPrefix = "#/$moved/"
 
 func (a *adopter) adopt(s *jsontree.Object) (*jsontree.Object, error) {
@@ -54,7 +57,8 @@ func (a *adopter) adopt(s *jsontree.Object) (*jsontree.Object, error) {
 	return s, nil
 }
 
-// move moves the definitions of s, those of the schemas in it before, and s itself if it refers to itself.
+// move moves the definitions of s, those of the schemas in it before, and s
+// itself if it refers to itself.
 func (a *adopter) move(s *jsontree.Object) (*jsontree.Object, error) {
 	own, _ := s.Get("$defs")
 	defs, _ := own.(*jsontree.Object)

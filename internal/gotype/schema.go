@@ -109,8 +109,8 @@ func inferAny(w *walker, t reflect.Type) (inferred, error) {
 	return w.inferred(root)
 }
 
-// hoist replaces a reference at the root by what it refers to: models, and those who read schemas for them, look for a type
-// there.
+// hoist replaces a reference at the root by what it refers to: models, and
+// those who read schemas for them, look for a type there.
 func (w *walker) hoist(s *jsontree.Object) *jsontree.Object {
 	for range strictjson.MaxDepth {
 		ref, ok := s.Text("$ref")
@@ -147,7 +147,8 @@ var selfDescribing = []reflect.Type{
 	reflect.TypeFor[interface{ JSONSchemaProperty(string) any }](),
 }
 
-// describesItself says whether a type has a method of github.com/invopop/jsonschema, as JSONSchema() *jsonschema.Schema.
+// describesItself reports whether a type has a method of
+// github.com/invopop/jsonschema, as JSONSchema() *jsonschema.Schema.
 func describesItself(t reflect.Type) bool {
 	for _, m := range selfDescribing {
 		if t.Kind() != reflect.Interface && (t.Implements(m) || reflect.PointerTo(t).Implements(m)) {
@@ -157,8 +158,10 @@ func describesItself(t reflect.Type) bool {
 	return false
 }
 
-// borrowsDescription says that a struct has its method JSONSchema from what it embeds, while its JSON is all of its fields. A
-// method that was promoted can't be told from one that was declared, other than by what it says.
+// borrowsDescription reports whether a struct has its method JSONSchema from
+// what it embeds, while its JSON is all of its fields. A method that was
+// promoted can't be told from one that was declared, other than by what it
+// says.
 func borrowsDescription(t reflect.Type) bool {
 	if t.Kind() != reflect.Struct || encodesItself(reflect.Zero(t)) {
 		return false
@@ -173,7 +176,8 @@ func borrowsDescription(t reflect.Type) bool {
 	return false
 }
 
-// description is what JSONSchema says of the zero value; "" without that method, or if it panics.
+// description is what JSONSchema says of the zero value; "" without that
+// method, or if it panics.
 func description(t reflect.Type) (text string) {
 	defer func() {
 		if recover() != nil {
@@ -191,8 +195,8 @@ func description(t reflect.Type) (text string) {
 	return string(raw)
 }
 
-// described asks the generator for the schema of a type that describes itself. Its definitions move to the root, under names
-// that are free there.
+// described asks the generator for the schema of a type that describes itself.
+// Its definitions move to the root, under names that are free there.
 func (w *walker) described(t reflect.Type) (s *jsontree.Object, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -213,7 +217,8 @@ func (w *walker) described(t reflect.Type) (s *jsontree.Object, err error) {
 	return a.adopt(n)
 }
 
-// mapped gives the generator the schemas that it would get wrong; nil leaves a type to it.
+// mapped gives the generator the schemas that it would get wrong; nil leaves a
+// type to it.
 func (w *walker) mapped(t reflect.Type) *jsonschema.Schema {
 	if describesItself(t) || t == timeType {
 		return nil

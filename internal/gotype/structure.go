@@ -12,11 +12,13 @@ import (
 	"github.com/fermata-ai/fermata/internal/strictjson"
 )
 
-// structure is the schema of a struct: its fields as encoding/json sees them, and no others.
+// structure is the schema of a struct: its fields as encoding/json sees them,
+// and no others.
 //
-// A field is required unless it is tagged omitempty or omitzero, is a pointer, is promoted from an embedded pointer, or, in
-// what a tool is given, has a default. A schema tag of "required" makes it required all the same. A pointer takes null, and so
-// does a field tagged "nullable".
+// A field is required unless it is tagged omitempty or omitzero, is a pointer,
+// is promoted from an embedded pointer, or, in what a tool is given, has a
+// default. A schema tag of "required" makes it required all the same. A pointer
+// takes null, and so does a field tagged "nullable".
 func (w *walker) structure(t reflect.Type, at string, addressable bool) (*jsontree.Object, error) {
 	properties := &jsontree.Object{}
 	var required []string
@@ -102,7 +104,8 @@ func keepUnit(s *jsontree.Object) {
 	}
 }
 
-// keepDefault remembers a default, which must fit the schema of its field as far as that can be seen from here.
+// keepDefault remembers a default, which must fit the schema of its field as
+// far as that can be seen from here.
 func (w *walker) keepDefault(outer reflect.Type, name string, value json.RawMessage, s *jsontree.Object) error {
 	if c, err := schema.Compile(s.Raw()); err == nil { // else it refers to definitions, which are not complete yet
 		if err := c.Validate(value); err != nil {

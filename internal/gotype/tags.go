@@ -17,9 +17,11 @@ import (
 
 // fieldTags is what a field's schema tag says: `jsonschema:"..."`.
 //
-// A tag is a list of keyword=value and flags, by commas: `jsonschema:"description=How many days,minimum=1"`. A tag, or its
-// beginning, without a keyword is the description: `jsonschema:"City name"`. A comma that no keyword or flag follows belongs
-// to the text before it; \, always does. A keyword may be repeated where it lists values: enum, examples.
+// A tag is a list of keyword=value and flags, by commas:
+// `jsonschema:"description=How many days,minimum=1"`. A tag, or its beginning,
+// without a keyword is the description: `jsonschema:"City name"`. A comma that
+// no keyword or flag follows belongs to the text before it; \, always does. A
+// keyword may be repeated where it lists values: enum, examples.
 type fieldTags struct {
 	keywords                   []keyword
 	required, nullable, hidden bool
@@ -27,8 +29,8 @@ type fieldTags struct {
 
 type keyword struct{ name, value string }
 
-// keywordTypes says which types of JSON a keyword is about: "" is all. In an array's tag one about other types is about the
-// items.
+// keywordTypes says which types of JSON a keyword is about: "" is all. In an
+// array's tag one about other types is about the items.
 var keywordTypes = map[string][]string{
 	"title": nil, "description": nil, "type": nil, "enum": nil, "const": nil, "default": nil, "example": nil,
 	"format": {"string"}, "pattern": {"string"}, "minLength": {"string"}, "maxLength": {"string"},
@@ -130,7 +132,7 @@ func (t *fieldTags) flag(name string) {
 	}
 }
 
-// tight says that the tag demands something.
+// tight reports whether the tag demands something.
 func (t *fieldTags) tight() bool {
 	return slices.ContainsFunc(t.keywords, func(k keyword) bool {
 		return !slices.Contains([]string{"title", "description", "default", "example", "deprecated"}, k.name)
@@ -214,7 +216,8 @@ func (k keyword) apply(s *jsontree.Object, typ string) error {
 	return nil
 }
 
-// bound sets a number that bounds another one. The bounds of the Go type stay where they are closer.
+// bound sets a number that bounds another one. The bounds of the Go type stay
+// where they are closer.
 func (k keyword) bound(s *jsontree.Object) error {
 	n, err := k.number()
 	if err != nil {
@@ -253,7 +256,8 @@ func (k keyword) literal(typ string) (json.RawMessage, error) {
 		}
 		return json.RawMessage(k.value), nil
 	}
-	// an array, an object or anything: JSON, or else a string where that is possible
+	// an array, an object or anything: JSON, or else a string where that is
+	// possible
 	if _, err := strictjson.Parse(k.value, strictjson.Strict(false)); err == nil {
 		return json.RawMessage(k.value), nil
 	}

@@ -24,7 +24,8 @@ const (
 	MaxFloat64 = "1.7976931348623157e308"
 )
 
-// IntegerBounds returns the least and the greatest integer of a size, in digits.
+// IntegerBounds returns the least and the greatest integer of a size, in
+// digits.
 func IntegerBounds(signed bool, bits int) (least, most string) {
 	if signed {
 		return strconv.FormatInt(-1<<(bits-1), 10), strconv.FormatInt(1<<(bits-1)-1, 10)

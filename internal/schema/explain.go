@@ -137,7 +137,8 @@ func (x *explainer) about(schemaURL, name string) string {
 	return " (" + strings.Join(parts, ": ") + ")"
 }
 
-// unknown names each property that the schema does not have, and what might be meant.
+// unknown names each property that the schema does not have, and what might be
+// meant.
 func (x *explainer) unknown(at []string, schemaURL string, names []string) {
 	p, _ := lookup(x.at(schemaURL), []string{"properties"})
 	properties, _ := p.(map[string]any)

@@ -10,14 +10,16 @@ import (
 	"github.com/fermata-ai/fermata/tool/misfit"
 )
 
-// texts are where the fuzzing starts: what is easily taken for JSON, and what is JSON and easily refused.
+// texts are where the fuzzing starts: what is easily taken for JSON, and what
+// is JSON and easily refused.
 var texts = []string{
 	`{}`, `[]`, `null`, `true`, `-0`, `1.50e+3`, `"a\u00e9\ud83d\ude00\ud800x"`, `{"a":1,"A":2}`, `{"a":1,"a":2}`, "{\"k\":1,\"\u212a\":2}",
 	`{"a":{"b":[1,{"c":null}]}} x`, `{'a':1}`, `[1,]`, `{"a" 1}`, `"\x"`, "\"\x01\"", "\"\xff\"", `1e999999`, `01`, `.5`, `+1`, "\ufeff{}",
 	`{"city":"Oslo","days":3,"units":"metric","detail":true}`, `{"value":1e2,"n":1.0,"list":[1,2.0]}`, " \t\r\n[ 1 , 2 ] ",
 }
 
-// schemas are those that the quick validator is compared on: all that it knows, and some that it does not.
+// schemas are those that the quick validator is compared on: all that it knows,
+// and some that it does not.
 var schemas = []string{
 	weather, `{}`, `{"type":"integer"}`, `{"type":["integer","null"],"minimum":-5,"maximum":10}`, `{"type":"number"}`, `{"minimum":1}`,
 	`{"type":"string","enum":["a","b"]}`, `{"enum":["a"]}`, `{"enum":[1]}`, `{"required":["a"]}`, `{"items":{"type":"boolean"}}`,

@@ -12,7 +12,8 @@ import (
 	"github.com/fermata-ai/fermata/internal/modeltext"
 )
 
-// cleanSchema takes out what providers refuse and what only names a schema: $schema, $id, and schemas that are booleans.
+// cleanSchema takes out what providers refuse and what only names a schema:
+// $schema, $id, and schemas that are booleans.
 func cleanSchema(key string, v any) (any, error) {
 	switch v := v.(type) {
 	case *jsontree.Object:
@@ -60,8 +61,9 @@ func ParseNode(text json.RawMessage) (*jsontree.Object, error) {
 	return s, nil
 }
 
-// GivenInput checks a schema of arguments that was written by hand or came over a wire, and gives it the form that every
-// provider takes: an object's, with properties. None at all, null and {} are one without properties.
+// GivenInput checks a schema of arguments that was written by hand or came over
+// a wire, and gives it the form that every provider takes: an object's, with
+// properties. None at all, null and {} are one without properties.
 func GivenInput(text json.RawMessage) (json.RawMessage, error) {
 	if IsNull(text) {
 		text = json.RawMessage("{}")
@@ -90,7 +92,8 @@ func GivenInput(text json.RawMessage) (json.RawMessage, error) {
 	return root.Raw(), nil
 }
 
-// hoistGiven replaces a root that is a mere reference to one of its definitions, as generators write it.
+// hoistGiven replaces a root that is a mere reference to one of its
+// definitions, as generators write it.
 func hoistGiven(s *jsontree.Object) (*jsontree.Object, error) {
 	ref, ok := s.Text("$ref")
 	if !ok {
@@ -131,7 +134,7 @@ func GivenOutput(text json.RawMessage) (json.RawMessage, error) {
 	return s.Raw(), nil
 }
 
-// IsNull says whether a JSON text is absent or null.
+// IsNull reports whether a JSON text is absent or null.
 func IsNull(text json.RawMessage) bool {
 	t := bytes.TrimSpace(text)
 	return len(t) == 0 || string(t) == "null"

@@ -11,9 +11,15 @@ import (
 	"github.com/fermata-ai/fermata/internal/strictjson"
 )
 
-// quick is a schema in a form that says "it fits" at little cost, and else nothing. It knows the keywords that nearly all
-// schemas of tools are made of; the full validator judges what is left over, and explains. So a mistake here could only let
-// pass what the full validator refuses; a fuzz test compares the two.
+// quick is a schema in a form that says "it fits" at little cost, and else
+// nothing. It knows the keywords that nearly all schemas of tools are made of;
+// the full validator judges what is left over, and explains. So a mistake here
+// could only let pass what the full validator refuses; a fuzz test compares the
+// two.
+//
+// It is written by hand since its absence is felt: the full validator makes
+// maps of the tree, and 15 allocations more for a call with one string, 49 more
+// for four fields, where a whole call in memory makes 113.
 type quick struct {
 	all        bool  // everything fits
 	never      bool  // there is something in the schema that quick does not know
@@ -94,7 +100,8 @@ func (c *quickCompiler) compile(doc any) *quick {
 	return q
 }
 
-// keyword reads a keyword of a schema into q. It returns false for one that quick does not know.
+// keyword reads a keyword of a schema into q. It returns false for one that
+// quick does not know.
 func (c *quickCompiler) keyword(q *quick, key string, v any) bool {
 	switch key {
 	case "type":
@@ -179,7 +186,8 @@ func (q *quick) readBound(to **int64, v any, sign string) bool {
 
 const maxUint64 = "18446744073709551615"
 
-// readRef reads a reference to a definition at the root. A definition may refer to itself.
+// readRef reads a reference to a definition at the root. A definition may refer
+// to itself.
 func (c *quickCompiler) readRef(q *quick, v any) bool {
 	ref, _ := v.(string)
 	root, _ := c.root.(map[string]any)
@@ -200,7 +208,7 @@ func (c *quickCompiler) readRef(q *quick, v any) bool {
 	return true
 }
 
-// fits says that v certainly fits.
+// fits reports whether v certainly fits.
 func (q *quick) fits(v any) bool {
 	for n := 0; q != nil && q.ref != nil; n++ {
 		if q = q.ref; n == strictjson.MaxDepth {
@@ -230,7 +238,8 @@ func (q *quick) fits(v any) bool {
 	return false
 }
 
-// is says that a value of kind k, which is no string, fits as far as its kind goes.
+// is reports whether a value of kind k, which is no string, fits as far as its
+// kind goes.
 func (q *quick) is(k kinds) bool { return (q.types == 0 || q.types&k != 0) && q.enum == nil }
 
 func (q *quick) number(n string) bool {

@@ -7,9 +7,9 @@
 package schema
 
 // Where things are: validate.go begins; then work.go (the bound), explain.go
-// (faults in words), quick.go (the fast path), encodedtwice.go; given.go (schemas
-// that were written by hand); conventions.go (what gotype writes into schemas,
-// and faults are explained by).
+// (faults in words), quick.go (the fast path), encodedtwice.go; given.go
+// (schemas that were written by hand); conventions.go (what gotype writes into
+// schemas, and faults are explained by).
 
 import (
 	"encoding/json"
@@ -27,8 +27,9 @@ import (
 	"github.com/fermata-ai/fermata/tool/misfit"
 )
 
-// Schema is a compiled JSON Schema, of the draft that it names, by default 2020-12. Formats and content encodings are
-// checked. It is safe for concurrent use.
+// Schema is a compiled JSON Schema, of the draft that it names, by default
+// 2020-12. Formats and content encodings are checked. It is safe for concurrent
+// use.
 type Schema struct {
 	doc   any // the schema's own tree, to explain faults by
 	quick *quick
@@ -36,7 +37,8 @@ type Schema struct {
 	work  *work // of full
 }
 
-// schemaURL names a schema while it is compiled. Nothing is ever read from there, or from anywhere else.
+// schemaURL names a schema while it is compiled. Nothing is ever read from
+// there, or from anywhere else.
 const schemaURL = "mem:///schema"
 
 // Compile compiles a JSON Schema. An empty one takes every JSON value. A
@@ -108,8 +110,8 @@ func (noLoader) Load(url string) (any, error) {
 
 // Validate reports whether a JSON text fits the schema: nil, or a
 // *misfit.Error. What is no strict JSON does not: besides what JSON itself
-// forbids, such as text after the value, equal keys and keys that differ only by
-// case are refused.
+// forbids, such as text after the value, equal keys and keys that differ only
+// by case are refused.
 func (s *Schema) Validate(value json.RawMessage) error { return s.validate(value, true) }
 
 // ValidateResult is Validate for what no Go struct is decoded from, such as a
@@ -139,14 +141,19 @@ func orNil(bad *misfit.Error) error {
 	return bad
 }
 
-// check returns what is wrong with a value, nil if nothing is, and the places at
-// which a string stands and an array or an object is wanted.
+// check returns what is wrong with a value, nil if nothing is, and the places
+// at which a string stands and an array or an object is wanted.
 func (s *Schema) check(d strictjson.Doc) (bad *misfit.Error, encoded [][]string) {
-	if s.quick.fits(d.Root) {
+	if s.FitsPlainly(d) {
 		return nil, nil
 	}
 	return s.judge(d)
 }
+
+// FitsPlainly reports whether a value certainly fits, as far as can be seen
+// without the full validator, which is asked about all others. It is the fast
+// path of nearly every call: see quick.go.
+func (s *Schema) FitsPlainly(d strictjson.Doc) bool { return s.quick.fits(d.Root) }
 
 // judge asks the full validator about a value.
 func (s *Schema) judge(d strictjson.Doc) (bad *misfit.Error, encoded [][]string) {
@@ -173,7 +180,8 @@ func (s *Schema) judge(d strictjson.Doc) (bad *misfit.Error, encoded [][]string)
 	return x.result(), x.encoded
 }
 
-// explain collects the faults of v. Where any of several schemas would do, it tells of those that the value came closest to.
+// explain collects the faults of v. Where any of several schemas would do, it
+// tells of those that the value came closest to.
 func (x *explainer) explain(v *jsonschema.ValidationError) {
 	at := v.InstanceLocation
 	switch k := v.ErrorKind.(type) {
@@ -255,8 +263,8 @@ func (x *explainer) explainMore(v *jsonschema.ValidationError) {
 	}
 }
 
-// alternatives explains why none of several schemas fits. Those that fail by the type of the value itself say little if
-// another one got further.
+// alternatives explains why none of several schemas fits. Those that fail by
+// the type of the value itself say little if another one got further.
 func (x *explainer) alternatives(v *jsonschema.ValidationError) {
 	if k, ok := v.ErrorKind.(*kind.OneOf); ok && len(k.Subschemas) > 0 {
 		x.add(v.InstanceLocation, "oneOf", "must fit exactly one of the schema's alternatives, and fits several")
@@ -288,7 +296,8 @@ func (x *explainer) alternatives(v *jsonschema.ValidationError) {
 	x.explain(best)
 }
 
-// typesWanted is which types a failed schema wants, if the type of the value at that depth is what failed.
+// typesWanted is which types a failed schema wants, if the type of the value at
+// that depth is what failed.
 func typesWanted(v *jsonschema.ValidationError, at int) []string {
 	for len(v.Causes) == 1 {
 		v = v.Causes[0]

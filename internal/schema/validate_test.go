@@ -254,7 +254,8 @@ func TestACacheIsBounded(t *testing.T) {
 	wg.Wait()
 }
 
-// A reference with a path or an escape in it is not to the definition whose name is written in that way.
+// A reference with a path or an escape in it is not to the definition whose
+// name is written in that way.
 func TestReferencesAreReadAsPointers(t *testing.T) {
 	for _, schema := range []string{
 		`{"$defs":{"a":{"properties":{"x":{"type":"integer"}}},"a/properties/x":{}},"properties":{"v":{"$ref":"#/$defs/a/properties/x"}}}`,

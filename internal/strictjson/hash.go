@@ -11,10 +11,10 @@ import (
 )
 
 // Hash names a JSON value up to JSON equality: order of names, white space and
-// escapes of strings don't count. Numbers are compared digit for digit, as text:
-// 1, 1.0 and 1e0 are three values, since a float64 would take 2^53 and 2^53+1
-// for one. By it a redelivered answer is told from another one. The error is that
-// of a value that is no JSON, or has two equal names.
+// escapes of strings don't count. Numbers are compared digit for digit, as
+// text: 1, 1.0 and 1e0 are three values, since a float64 would take 2^53 and
+// 2^53+1 for one. By it a redelivered answer is told from another one. The
+// error is that of a value that is no JSON, or has two equal names.
 func Hash(value json.RawMessage) (string, error) {
 	defer Turn(len(value))()
 	d, err := Parse(value, Strict(false))

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
@@ -28,8 +29,8 @@ type Rules struct {
 	Exponent int
 }
 
-// Strict returns the rules for values that come from outside. With fold they are
-// for those that a Go struct is decoded from.
+// Strict returns the rules for values that come from outside. With fold they
+// are for those that a Go struct is decoded from.
 func Strict(fold bool) Rules {
 	return Rules{
 		Fold:  fold,
@@ -58,8 +59,10 @@ func (e *SyntaxError) Error() string { return fmt.Sprintf("%s (at byte %d)", e.R
 // tree are parts of the text where nothing is escaped. Invalid UTF-8 in them,
 // and half a surrogate pair, become U+FFFD. The error is a [*SyntaxError].
 func Parse[T ~string | ~[]byte](text T, r Rules) (Doc, error) {
-	p := parser{text: string(text), rules: r}
-	err := json.Unmarshal([]byte(text), &p, tolerant)
+	p := parsers.Get().(*parser)
+	defer p.putBack()
+	p.text, p.rules = string(text), r
+	err := json.Unmarshal([]byte(text), p, tolerant)
 	switch {
 	case err == nil:
 		return Doc{p.text, p.root}, nil
@@ -70,6 +73,14 @@ func Parse[T ~string | ~[]byte](text T, r Rules) (Doc, error) {
 	}
 	slices.Reverse(p.failed.Path)
 	return Doc{Text: p.text}, p.failed
+}
+
+// parsers are kept, since json.Unmarshal moves each to the heap.
+var parsers = sync.Pool{New: func() any { return new(parser) }}
+
+func (p *parser) putBack() {
+	*p = parser{}
+	parsers.Put(p)
 }
 
 // parser makes a tree of what the decoder reads. Its methods return false when

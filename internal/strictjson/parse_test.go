@@ -10,8 +10,8 @@ import (
 	"testing/synctest"
 )
 
-// texts are where the fuzzing starts: what is easily taken for JSON, and what is
-// JSON and easily refused.
+// texts are where the fuzzing starts: what is easily taken for JSON, and what
+// is JSON and easily refused.
 var texts = []string{
 	`{}`, `[]`, `null`, `true`, `-0`, `1.50e+3`, `"a\u00e9\ud83d\ude00\ud800x"`, `{"a":1,"A":2}`, `{"a":1,"a":2}`, "{\"k\":1,\"\u212a\":2}",
 	`{"a":{"b":[1,{"c":null}]}} x`, `{'a':1}`, `[1,]`, `{"a" 1}`, `"\x"`, "\"\x01\"", "\"\xff\"", `1e999999`, `01`, `.5`, `+1`, "\ufeff{}",

@@ -14,7 +14,7 @@
 //   - [Parse] is for JSON of others that Go code is going to decode, such as a
 //     model's arguments: it refuses what two readers might understand
 //     differently, and says where. The tree that it makes is read again by
-//     whoever needs the value, so that the text isn't.
+//     all that need the value, so that the text isn't.
 //   - [Walk] is for a form that is no struct's, such as a message's parts, and
 //     for trees whose equal names stay. The pieces that such a form is written
 //     of, a string and a raw value, are in text.go.

@@ -7,9 +7,9 @@ const largeValue = 64 << 10
 
 var turns = make(chan struct{}, 2)
 
-// Turn waits until a value of that size may be worked on. It is bounded: who has
-// a turn parses and validates one value, which is bounded, and waits for nothing
-// meanwhile but the validations before it.
+// Turn waits until a value of that size may be worked on. It is bounded: who
+// has a turn parses and validates one value, which is bounded, and waits for
+// nothing meanwhile but the validations before it.
 func Turn(size int) (done func()) {
 	if size < largeValue {
 		return func() {}

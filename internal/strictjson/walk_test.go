@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// What is JSON to encoding/json can be walked over, and strings mean the same to
-// both.
+// What is JSON to encoding/json can be walked over, and strings mean the same
+// to both.
 func FuzzWalk(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		err := Check(b)

@@ -14,9 +14,9 @@ const (
 
 // Judge returns why the tool called name can't use a value, which has fitted
 // the schema that was stored for it: nil where it can, and where that isn't
-// known. Arguments, and answers to a Resumable, have to fit the tool's schema of
-// today, too, and are read in the form that the tool is given. Where methods of
-// the value's type read it, they get a second; few do at once; and what they
+// known. Arguments, and answers to a Resumable, have to fit the tool's schema
+// of today, too, and are read in the form that the tool is given. Where methods
+// of the value's type read it, they get a second; few do at once; and what they
 // have not said by then counts for nothing.
 func (b *Box) Judge(name string, use Use, value []byte) error {
 	return b.reader(name, use).Judge(value)

@@ -32,8 +32,8 @@ type Outcome struct {
 	Err     error           // with Failed, Denied and Fatal
 }
 
-// Resolve returns what came of a call, from what its handler returned. It is the
-// one place where that is decided. An error counts, whatever the Execution
+// Resolve returns what came of a call, from what its handler returned. It is
+// the one place where that is decided. An error counts, whatever the Execution
 // holds; an Await counts before an Output.
 func Resolve(exec tool.Execution, err error) Outcome {
 	switch {

@@ -33,8 +33,8 @@ type machine interface {
 	// Declared returns what a tool says of its calls, as far as they depend on
 	// it while they are open. It is Spec without the schemas, which are copied.
 	Declared(name string) (effect tool.Effect, mayPause, known bool)
-	// Derived returns edited arguments in the form that a tool is given them; as
-	// they are, if they don't fit.
+	// Derived returns edited arguments in the form that a tool is given them;
+	// as they are, if they don't fit.
 	Derived(name string, args json.RawMessage) json.RawMessage
 	// ReadsItself reports whether code of the tool's own reads its arguments.
 	// Prepare runs it, and so may take its time then, or end the goroutine.
@@ -75,17 +75,17 @@ type Prepared struct {
 	// that were encoded twice are decoded once. What was parsed of them, and
 	// decoded, travels with it.
 	Call tool.Call
-	// Left, if set, is told of a body that is left behind when its time is over;
-	// wait returns when it has ended.
+	// Left, if set, is told of a body that is left behind when its time is
+	// over; wait returns when it has ended.
 	Left func(wait func())
 
 	box  *Box
 	name string
 }
 
-// Prepare finds the tool of a call and checks the call's arguments. The error is
-// a *tool.Refusal, for the model to read. The tool itself is not run; but where
-// an argument's type has a method of its own to read JSON, that is.
+// Prepare finds the tool of a call and checks the call's arguments. The error
+// is a *tool.Refusal, for the model to read. The tool itself is not run; but
+// where an argument's type has a method of its own to read JSON, that is.
 func (b *Box) Prepare(c tool.Call) (*Prepared, error) { return b.prepared(b.machine.Prepare(c)) }
 
 // PrepareAnswered is Prepare for a call whose answer is its output. The work is
@@ -121,9 +121,9 @@ func (p *Prepared) Reconcile(ctx context.Context, c tool.Call) (exec tool.Execut
 	return p.box.machine.Reconcile(ctx, p.name, c, p.Left)
 }
 
-// Bounds returns exec without the side products that are too large, or the error
-// of what else in it is too large, or incomplete. Enter sees to that for what the
-// body makes; a layer may make something else of it.
+// Bounds returns exec without the side products that are too large, or the
+// error of what else in it is too large, or incomplete. Enter sees to that for
+// what the body makes; a layer may make something else of it.
 func (p *Prepared) Bounds(exec tool.Execution) (tool.Execution, error) {
 	return p.box.machine.Bounds(p.name, exec)
 }
