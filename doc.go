@@ -40,7 +40,8 @@
 //   - A receipt is the durable trace of an accepted operation. To accept is to
 //     commit; what is not accepted is refused, and leaves nothing.
 //   - To settle a call is to commit its one final result.
-//   - An actor is who performs an operation: a person, a program, a job.
+//   - An actor is who performs an operation: a person, a program, a job. In JSON
+//     it stands under "by".
 //
 // What runs:
 //

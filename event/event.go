@@ -50,7 +50,7 @@ type Progress struct {
 type Result struct {
 	Status Status
 	Result llm.ToolResult
-	By     string // who settled it, where somebody did
+	Actor  string // who settled it, where somebody did
 }
 
 // Status is how a call ended.

@@ -167,14 +167,14 @@ func (l *life) callAccount(id string, p places) (callAccount, error) {
 	if err != nil {
 		return callAccount{}, err
 	}
-	c := callAccount{id: id, turn: p[id].turn, status: s.Settled, by: s.By, entries: map[string]int{}}
+	c := callAccount{id: id, turn: p[id].turn, status: s.Settled, by: s.Actor, entries: map[string]int{}}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s is %s %s by %q, after %d pauses", s.Tool, s.Status, s.Settled, s.By, s.Pauses)
+	fmt.Fprintf(&b, "%s is %s %s by %q, after %d pauses", s.Tool, s.Status, s.Settled, s.Actor, s.Pauses)
 	for _, d := range s.Decisions {
-		fmt.Fprintf(&b, "; %s: %v by %q, %q, arguments %s", d.Gate, d.Approved, d.By, d.Reason, d.Arguments)
+		fmt.Fprintf(&b, "; %s: %v by %q, %q, arguments %s", d.Gate, d.Approved, d.Actor, d.Reason, d.Arguments)
 	}
 	for _, r := range s.Receipts {
-		fmt.Fprintf(&b, "; receipt %d of %s %s by %q, fate %q", r.Pause, r.Kind, r.Hash, r.By, r.Fate)
+		fmt.Fprintf(&b, "; receipt %d of %s %s by %q, fate %q", r.Pause, r.Kind, r.Hash, r.Actor, r.Fate)
 	}
 	for _, a := range s.Artifacts {
 		fmt.Fprintf(&b, "; artifact %s, %d bytes", a.Name, len(a.Data))
@@ -217,7 +217,7 @@ func (l *life) look() {
 		if err != nil || s.Settled == "" {
 			continue
 		}
-		now := fmt.Sprintf("%s by %q at %s with %s", s.Settled, s.By, s.At, tool.HashArguments(s.Output))
+		now := fmt.Sprintf("%s by %q at %s with %s", s.Settled, s.Actor, s.At, tool.HashArguments(s.Output))
 		l.mu.Lock()
 		before, seen := l.settled[c.ID]
 		l.settled[c.ID] = now

@@ -42,7 +42,7 @@ func TestAcceptedMeansDurable(t *testing.T) {
 			res, err := r.Resume(t.Context(), chat, runner.Complete(p.ID, "ci", text("v2")))
 			must(t, err)
 			if rc := res.Receipts[0]; rc.Duplicate || rc.Err != nil || rc.Call != p.Call ||
-				rc.Pause != 1 || rc.By != "ci" {
+				rc.Pause != 1 || rc.Actor != "ci" {
 				t.Errorf("the receipt is %+v", rc)
 			}
 			r.restart() // no caller has ranged over the events
@@ -189,7 +189,7 @@ func TestFailedJobIsAnAnswer(t *testing.T) {
 				s := r.answer(runner.Fail(p.ID, "ci",
 					"no disk", retryable)).finished(event.FinishStop)
 				if res := of[event.Result](s); len(res) != 1 || res[0].Status != event.Failed ||
-					res[0].By != "ci" {
+					res[0].Actor != "ci" {
 					t.Errorf("it settled as %v", res)
 				}
 				res := r.result(p.Call)

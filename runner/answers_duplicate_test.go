@@ -119,7 +119,7 @@ func TestDuplicatesAreByContent(t *testing.T) {
 		res, err := r.Resume(t.Context(), chat, runner.Resumption{
 			Pause: p.ID, Payload: json.RawMessage(payload), Actor: "bob", Delivery: "other"})
 		switch {
-		case equal && (err != nil || !res.Receipts[0].Duplicate || res.Receipts[0].By != "ada"):
+		case equal && (err != nil || !res.Receipts[0].Duplicate || res.Receipts[0].Actor != "ada"):
 			t.Errorf("%s: %+v, %v", payload, res, err)
 		case !equal && !errors.Is(err, session.ErrResumeConflict):
 			t.Errorf("%s: %v", payload, err)

@@ -34,7 +34,7 @@ func TestAnswerFasterThanThePause(t *testing.T) {
 					len(of[event.Pause](s)), n.get("deploy"))
 			}
 			rc := r.receipt(r.onlyCall(), 1)
-			if rc.Fate != "" || rc.By != "ci" || rc.Kind != session.KindComplete {
+			if rc.Fate != "" || rc.Actor != "ci" || rc.Kind != session.KindComplete {
 				t.Errorf("the receipt is %+v", rc)
 			}
 			again, err := r.Resume(t.Context(), chat,

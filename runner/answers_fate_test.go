@@ -161,7 +161,7 @@ func TestFatesOfEarlyAnswers(t *testing.T) {
 			must(t, err)
 			fates := map[session.Fate]string{}
 			for _, rc := range st.Receipts {
-				fates[rc.Fate] = rc.By
+				fates[rc.Fate] = rc.Actor
 			}
 			if len(st.Receipts) != 2 || fates[session.Refused] != "ci" || fates[""] != "ada" {
 				t.Errorf("the receipts are %+v", st.Receipts)
@@ -207,7 +207,7 @@ func TestSecondEarlyAnswer(t *testing.T) {
 				}
 				var conflict *session.ConflictError
 				if _, err := r.deliver(call.Token(), "v3"); !errors.As(err, &conflict) ||
-					conflict.Receipt.By != "ci" {
+					conflict.Receipt.Actor != "ci" {
 					t.Errorf("another: %v", err)
 				}
 				return tool.Pending[textOut](tool.Await{}), nil

@@ -54,11 +54,11 @@ func TestManyAnswersAtOnce(t *testing.T) {
 						var conflict *session.ConflictError
 						switch {
 						case errors.As(err, &conflict):
-							told[conflict.Receipt.By]++
+							told[conflict.Receipt.Actor]++
 						case err != nil:
 							t.Error(err)
 						case res.Receipts[0].Duplicate:
-							told[res.Receipts[0].By]++
+							told[res.Receipts[0].Actor]++
 						case winner >= 0:
 							t.Errorf("%d and %d won", winner, i)
 						default:

@@ -123,7 +123,7 @@ func TestAnswersSayOneThing(t *testing.T) {
 		"leave Decision.Shown empty": approve(tool.Decision{
 			Shown: tool.HashArguments(json.RawMessage(`{"text":"a"}`)),
 		}),
-		"leave Decision.By empty":      approve(tool.Decision{By: "bob"}),
+		"leave Decision.Actor empty":   approve(tool.Decision{Actor: "bob"}),
 		"leave Decision.At zero":       approve(tool.Decision{At: time.Now()}),
 		"a decision and a failure":     {Decision: &tool.Decision{Approved: true}, Failure: "no"},
 		"a decision and a payload":     {Decision: &tool.Decision{Approved: true}, Payload: text("b")},

@@ -130,7 +130,7 @@ func TestBulkIsJudgedByItem(t *testing.T) {
 		runner.Approve(others[0], "bob", ""))
 	must(t, err)
 	var conflict *session.ConflictError
-	if err := res.Receipts[1].Err; !errors.As(err, &conflict) || conflict.Receipt.By != "ann" ||
+	if err := res.Receipts[1].Err; !errors.As(err, &conflict) || conflict.Receipt.Actor != "ann" ||
 		conflict.Receipt.Kind != session.KindDecision ||
 		conflict.Receipt.Decided != "denied" || !strings.Contains(err.Error(),
 		"with decision (denied) by ann") {

@@ -76,8 +76,8 @@ func TestGateRefusals(t *testing.T) {
 			}
 			c, err := r.Call(t.Context(), chat, p.Call, user)
 			must(t, err)
-			if c.Settled != test.status || c.By != test.by || c.Attempt != 0 {
-				t.Errorf("the call ended as %q by %q, in attempt %d", c.Settled, c.By, c.Attempt)
+			if c.Settled != test.status || c.Actor != test.by || c.Attempt != 0 {
+				t.Errorf("the call ended as %q by %q, in attempt %d", c.Settled, c.Actor, c.Attempt)
 			}
 			r.acceptable()
 			_, err = r.Resume(t.Context(), chat, runner.Approve(p.ID, "eve", "too late"))
@@ -228,7 +228,7 @@ func TestDecisionsAreKept(t *testing.T) {
 	p = r.answer(runner.ApproveEdited(p.ID, "carl", "half of it",
 		textIn{"half of order 7"})).pause("refund")
 	want := []tool.Decision{{
-		Gate: "clerk", Approved: true, Reason: "half of it", By: "carl", At: now.now(),
+		Gate: "clerk", Approved: true, Reason: "half of it", Actor: "carl", At: now.now(),
 		Shown:     tool.HashArguments(json.RawMessage(`{"text":"order 7"}`)),
 		Arguments: json.RawMessage(`{"text":"half of order 7"}`),
 	}}
@@ -245,7 +245,7 @@ func TestDecisionsAreKept(t *testing.T) {
 	r.answer(runner.Deny(p.ID, "bea", "too much")).finished(event.FinishStop)
 	r.restart()
 	want = append(want, tool.Decision{
-		Gate: "boss", Reason: "too much", By: "bea", At: now.now(),
+		Gate: "boss", Reason: "too much", Actor: "bea", At: now.now(),
 		Shown: tool.HashArguments(json.RawMessage(`{"text":"half of order 7"}`)),
 	})
 	if diff := cmp.Diff(want, kept()); diff != "" {

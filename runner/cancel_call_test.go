@@ -81,15 +81,15 @@ func TestCancelWhileRunning(t *testing.T) {
 				if st.Settled != c.status || !strings.Contains(string(st.Output), c.says) {
 					t.Errorf("it settled as %s with %s", st.Settled, st.Output)
 				}
-				if c.status != event.Done && (st.By != "ada" ||
+				if c.status != event.Done && (st.Actor != "ada" ||
 					!strings.Contains(string(st.Output), "wrong version")) {
-					t.Errorf("it doesn't say who cancelled it, or why: %s, %s", st.By, st.Output)
+					t.Errorf("it doesn't say who cancelled it, or why: %s, %s", st.Actor, st.Output)
 				}
 				if len(st.Receipts) != 1 || st.Receipts[0].Fate != c.fate {
 					t.Errorf("the receipts are %+v", st.Receipts)
 				}
 				if again, err := r.Cancel(t.Context(), chat, call, "bob", "me too"); err != nil ||
-					!again.Duplicate || again.By != "ada" {
+					!again.Duplicate || again.Actor != "ada" {
 					t.Errorf("cancelled again: %+v, %v", again, err)
 				}
 				r.result(call)
@@ -119,8 +119,8 @@ func TestCancelledBodyFailsByItself(t *testing.T) {
 			}, nil)
 			r.say("Act.").finished(event.FinishStop)
 			if st, err := r.Call(t.Context(), chat, r.onlyCall(), user); err != nil ||
-				st.Settled != event.Cancelled || st.By != "ada" {
-				t.Errorf("it settled as %s by %q, %v", st.Settled, st.By, err)
+				st.Settled != event.Cancelled || st.Actor != "ada" {
+				t.Errorf("it settled as %s by %q, %v", st.Settled, st.Actor, err)
 			}
 		})
 	}
@@ -311,7 +311,7 @@ func TestCancelledFromAnotherProcess(t *testing.T) {
 		must(t, err)
 		run := ended().finished(event.FinishStop)
 		if res := of[event.Result](run); len(res) != 1 || res[0].Status != event.Cancelled ||
-			res[0].By != "bob" {
+			res[0].Actor != "bob" {
 			t.Errorf("the call ended as %+v", res)
 		}
 		if took := time.Since(start); took > session.DefaultLease/3 {

@@ -261,8 +261,8 @@ func TestCallThatIsCancelledTwiceAtOnce(t *testing.T) {
 	for i, p := range pending {
 		got, err := r.Call(t.Context(), chat, p.Call, user)
 		must(t, err)
-		if want := fmt.Sprint("eve-", i); got.By != want {
-			t.Errorf("call %d is kept as cancelled by %q, not %q", i, got.By, want)
+		if want := fmt.Sprint("eve-", i); got.Actor != want {
+			t.Errorf("call %d is kept as cancelled by %q, not %q", i, got.Actor, want)
 		}
 	}
 	r.acceptable()
@@ -310,8 +310,8 @@ func TestCancelledBeforeTheDriveWatches(t *testing.T) {
 				}
 				r.carryOn()
 				if c, err := r.Call(t.Context(), chat, p.Call, user); err != nil ||
-					c.Settled != event.Cancelled || c.By != "bob" {
-					t.Errorf("it settled as %s by %q with %s, %v", c.Settled, c.By, c.Output, err)
+					c.Settled != event.Cancelled || c.Actor != "bob" {
+					t.Errorf("it settled as %s by %q with %s, %v", c.Settled, c.Actor, c.Output, err)
 				}
 			})
 		})

@@ -138,9 +138,9 @@ func TestCancelSession(t *testing.T) {
 				for _, asked := range got.History[1].ToolCalls()[:2] { // those that waited
 					c, err := r.Call(t.Context(), chat, asked.ID, user)
 					must(t, err)
-					if c.Settled != event.Cancelled || c.By != "bob" ||
+					if c.Settled != event.Cancelled || c.Actor != "bob" ||
 						!strings.Contains(string(c.Output), "the run was ended: enough") {
-						t.Errorf("%s is kept as %s by %q: %s", c.Tool, c.Settled, c.By, c.Output)
+						t.Errorf("%s is kept as %s by %q: %s", c.Tool, c.Settled, c.Actor, c.Output)
 					}
 				}
 				if len(inbox(t, r, chat)) != 0 {
@@ -204,7 +204,7 @@ func TestCancelSessionIsStoredWhateverFollows(t *testing.T) {
 			}
 			r.restart()
 			st := must2(r.store.Load(t.Context(), chat))
-			if st.Ending == nil || st.Ending.By != "bob" || !r.store.Next(st).Working() {
+			if st.Ending == nil || st.Ending.Actor != "bob" || !r.store.Next(st).Working() {
 				t.Errorf("it is stored as %+v, and what comes next is %v",
 					st.Ending, r.store.Next(st).Kind)
 			}

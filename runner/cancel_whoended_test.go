@@ -80,9 +80,9 @@ func TestWhoEndsARunFirst(t *testing.T) {
 				for _, ev := range <-ended {
 					switch e := ev.(type) {
 					case event.Result:
-						if results++; e.Status != event.Failed && (e.By != test.by ||
+						if results++; e.Status != event.Failed && (e.Actor != test.by ||
 							!strings.Contains(string(e.Result.Output), test.why)) {
-							t.Errorf("a call is %s by %q: %s", e.Status, e.By, e.Result.Output)
+							t.Errorf("a call is %s by %q: %s", e.Status, e.Actor, e.Result.Output)
 						}
 					case event.End:
 						if e.Finish != test.finish {
@@ -141,8 +141,8 @@ func TestCancelledWhileTheModelSpoke(t *testing.T) {
 				t.Errorf("it is shown as %q: %q", got.Finish, got.Why)
 			}
 			for _, e := range results {
-				if e.By != "bob" || !strings.Contains(string(e.Result.Output), "enough") {
-					t.Errorf("%s is %s by %q: %s", e.Result.Name, e.Status, e.By, e.Result.Output)
+				if e.Actor != "bob" || !strings.Contains(string(e.Result.Output), "enough") {
+					t.Errorf("%s is %s by %q: %s", e.Result.Name, e.Status, e.Actor, e.Result.Output)
 				}
 			}
 			if len(results) != 2 || n.get("act")+n.get("job") != 0 {
@@ -190,7 +190,7 @@ func TestCancelledWhileTheCarriedOnModelSpoke(t *testing.T) {
 				t.Fatalf("the model failed, and the run ended as %s", s.end.Finish)
 			}
 			s := carryOn(r).finished(event.FinishCancelled)
-			if res := of[event.Result](s); len(res) != 1 || res[0].By != "bob" ||
+			if res := of[event.Result](s); len(res) != 1 || res[0].Actor != "bob" ||
 				n.get("act") != 0 {
 				t.Errorf("act was entered %d times; the results are %v", n.get("act"), res)
 			}

@@ -77,7 +77,7 @@ func (d *display) showCall(ctx context.Context, c *session.Call) error {
 		return err
 	}
 	d.showMade(c)
-	d.emit(event.Result{Status: k.status, By: k.by, Result: k.toolResult(c.ID, c.Tool).Clone()})
+	d.emit(event.Result{Status: k.status, Actor: k.by, Result: k.toolResult(c.ID, c.Tool).Clone()})
 	return nil
 }
 
@@ -114,7 +114,7 @@ func (k *known) toolResult(id, name string) llm.ToolResult {
 func (rn *Runner) known(
 	ctx context.Context, id string, c *session.Call, r *session.Record,
 ) (known, error) {
-	k := known{status: r.Status, by: r.By}
+	k := known{status: r.Status, by: r.Actor}
 	var err error
 	if k.output, err = rn.store.Value(ctx, id, r.Output); err != nil || !c.Media {
 		return k, err

@@ -164,7 +164,7 @@ func TestNoBodyAfterItsCall(t *testing.T) {
 				}
 				res := of[event.Result](s)
 				if n.get("pay") != 0 || len(res) != 1 || res[0].Status != event.Cancelled ||
-					res[0].By != "bob" {
+					res[0].Actor != "bob" {
 					t.Fatalf("paid %d times, and shown %+v, %v", n.get("pay"), res, s.err)
 				}
 				if got := string(res[0].Result.Output); got != `"Cancelled: the run was ended: enough. The tool was not run."` &&

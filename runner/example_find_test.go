@@ -52,7 +52,7 @@ func ExampleRunner_Find() {
 		var first *session.ConflictError
 		switch {
 		case errors.As(err, &first):
-			fmt.Println(webhook.Status(err), "after what came from", first.Receipt.By)
+			fmt.Println(webhook.Status(err), "after what came from", first.Receipt.Actor)
 		case err == nil:
 			fmt.Println(webhook.Status(err), "duplicate:", res.Receipts[0].Duplicate)
 		}

@@ -219,7 +219,7 @@ func (f *follower) results(ctx context.Context, m llm.Message) error {
 		f.sights.calls[c.ID] = sightOf(&c)
 		switch record, err := f.record(ctx, r.Call); {
 		case err == nil:
-			f.emit(event.Result{Status: record.Status, By: record.By, Result: r.Clone()})
+			f.emit(event.Result{Status: record.Status, Actor: record.Actor, Result: r.Clone()})
 		case errors.Is(err, session.ErrUnknownCall): // one beyond the limit of a turn has no record
 			f.emit(event.Result{Status: c.Settled, Result: r.Clone()})
 		default:

@@ -114,9 +114,9 @@ func TestCancelledBeforeItsTurnIsNeverEntered(t *testing.T) {
 			ended().finished(event.FinishStop)
 			st, err := r.Call(t.Context(), chat, touch, user)
 			must(t, err)
-			if st.Settled != event.Cancelled || st.By != "ada" ||
+			if st.Settled != event.Cancelled || st.Actor != "ada" ||
 				!strings.Contains(string(st.Output), "no need") {
-				t.Errorf("it ended as %s by %q with %s", st.Settled, st.By, st.Output)
+				t.Errorf("it ended as %s by %q with %s", st.Settled, st.Actor, st.Output)
 			}
 			if n.get("touch") != 0 {
 				t.Error("the body was entered")

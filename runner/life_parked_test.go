@@ -161,9 +161,9 @@ func TestDeniedWithoutItsTool(t *testing.T) {
 	r.answer(runner.Deny(p.ID, "bob", "wrong customer")).finished(event.FinishStop)
 	st, err := r.Call(t.Context(), chat, p.Call, user)
 	must(t, err)
-	if st.Settled != event.Denied || st.By != "bob" || !strings.Contains(string(st.Output),
+	if st.Settled != event.Denied || st.Actor != "bob" || !strings.Contains(string(st.Output),
 		"was not run. Do not try again unless you are told to. Reason: wrong customer") {
-		t.Errorf("it ended as %s by %q with %s", st.Settled, st.By, st.Output)
+		t.Errorf("it ended as %s by %q with %s", st.Settled, st.Actor, st.Output)
 	}
 }
 

@@ -181,7 +181,7 @@ func TestACallMayAskAgain(t *testing.T) {
 			if re.Answer.N >= len(re.State) {
 				return re.Ask("No such. Which?", re.State), nil
 			}
-			return tool.Done(textOut{re.State[re.Answer.N] + " for " + re.By}), nil
+			return tool.Done(textOut{re.State[re.Answer.N] + " for " + re.Actor}), nil
 		}))
 	// The layer asks at first, and once more before the tool is entered again.
 	gate := func(name string, when func(tool.Call) bool) interceptor.Layer {

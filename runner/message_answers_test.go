@@ -93,8 +93,8 @@ func TestMessageWhileAnApprovalIsOpen(t *testing.T) {
 		watch(t, r.Run(t.Context(), user, chat, llm.UserText("No, wait."),
 			&runner.RunOptions{Supersede: true})).finished(event.FinishStop)
 		if st, err := r.Call(t.Context(), chat, p.Call, user); err != nil ||
-			st.Settled != event.Denied || st.By != user {
-			t.Errorf("the call ended as %s by %q, %v", st.Settled, st.By, err)
+			st.Settled != event.Denied || st.Actor != user {
+			t.Errorf("the call ended as %s by %q, %v", st.Settled, st.Actor, err)
 		}
 		if says := string(r.result(p.Call).Output); !strings.Contains(says, "was not run") {
 			t.Errorf("the model reads %s", says)
@@ -194,7 +194,7 @@ func TestMessageAnswers(t *testing.T) {
 	status, err := r.Call(t.Context(), chat, run.pause("ask").Call, user)
 	must(t, err)
 	if len(status.Receipts) != 1 || status.Receipts[0].Kind != session.KindMessage ||
-		status.Receipts[0].By != user {
+		status.Receipts[0].Actor != user {
 		t.Errorf("its receipts are %v", status.Receipts)
 	}
 	// The same answer by Resume is the same answer.

@@ -203,7 +203,7 @@ func TestMessageOutrunByACancellation(t *testing.T) {
 func TestRefusedMessageLiftsNothing(t *testing.T) {
 	for lease, wrap := range engineKinds {
 		for _, was := range []session.Halt{{Finish: event.FinishInterrupted},
-			{Finish: event.FinishCancelled, By: "bob", Why: "enough"}} {
+			{Finish: event.FinishCancelled, Actor: "bob", Why: "enough"}} {
 			t.Run(fmt.Sprint(was.Finish, " ", lease), func(t *testing.T) {
 				var n counter
 				r := newRig(t, jobs(&n, 2), &rigOptions{wrap: wrap})
@@ -212,7 +212,7 @@ func TestRefusedMessageLiftsNothing(t *testing.T) {
 				must(t, err)
 				must(t, r.store.Update(t.Context(), chat, func(tx *session.Tx) error {
 					tx.Stop(was.Finish, was.Why)
-					tx.Halt.By = was.By
+					tx.Halt.Actor = was.Actor
 					return nil
 				}))
 				if err := r.say("And?").err; err == nil {
@@ -223,8 +223,8 @@ func TestRefusedMessageLiftsNothing(t *testing.T) {
 					t.Errorf("it is %q, and %d calls wait", got.Finish, len(got.Pending))
 				}
 				if got := must2(r.store.Load(t.Context(), chat)).Halt; got == nil ||
-					got.By != was.By {
-					t.Errorf("it was ended by %q, and is kept as %+v", was.By, got)
+					got.Actor != was.Actor {
+					t.Errorf("it was ended by %q, and is kept as %+v", was.Actor, got)
 				}
 			})
 		}

@@ -61,7 +61,7 @@ func (cs *calls) settleDenied(c *session.Call, rec session.Decision) error {
 	id, text := c.ID, session.DeniedText(c, denial.Reason)
 	return cs.commit(func(tx *session.Tx) error {
 		return tx.Settle(id, &session.Outcome{
-			Status: event.Denied, Output: session.StringBlob(text), By: denial.By,
+			Status: event.Denied, Output: session.StringBlob(text), Actor: denial.Actor,
 		})
 	})
 }

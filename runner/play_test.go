@@ -85,7 +85,7 @@ func (p *play) shows(s *seen) *seen {
 			p.linef("pause %s %s %s %s %q", ev.Pause.ID, ev.Pause.Tool, a.Reason, a.Gate, a.Prompt)
 		case event.Result:
 			p.linef("result %s %s %s by %q: %s", ev.Result.Call, ev.Result.Name, ev.Status,
-				ev.By, ev.Result.Output)
+				ev.Actor, ev.Result.Output)
 		case event.End:
 			p.linef("end %s, %d waiting", ev.Finish, len(ev.Pending))
 		}
@@ -110,12 +110,12 @@ func (p *play) resumes(title string, rs ...runner.Resumption) *seen {
 	var settled *session.SettledError
 	switch {
 	case errors.As(err, &settled):
-		p.linef("refused: %s is %s by %s", settled.Call, settled.Status, settled.By)
+		p.linef("refused: %s is %s by %s", settled.Call, settled.Status, settled.Actor)
 		return nil
 	case errors.As(err, &conflict):
 		p.linef("refused %s: %s by %s came first",
 			tool.PauseID(conflict.Receipt.Call, conflict.Receipt.Pause),
-			conflict.Receipt.Kind, conflict.Receipt.By)
+			conflict.Receipt.Kind, conflict.Receipt.Actor)
 		return nil
 	case err != nil:
 		p.linef("refused: %v", err)
@@ -123,7 +123,7 @@ func (p *play) resumes(title string, rs ...runner.Resumption) *seen {
 	}
 	for _, r := range res.Receipts {
 		p.linef("accepted %s %s by %s, before: %v", tool.PauseID(r.Call, r.Pause), r.Kind,
-			r.By, r.Duplicate)
+			r.Actor, r.Duplicate)
 	}
 	return p.shows(watch(p.t, res.Events(p.t.Context())))
 }

@@ -92,7 +92,7 @@ func (q inquiry) lose(to *committer) error {
 	return to.commit(func(tx *session.Tx) error {
 		switch c := tx.Call(q.call.ID); {
 		case c != nil && c.Cancel != nil: // perhaps only now
-			return tx.Lose(c.ID, session.GivenUpOutcome(c, c.Cancel.By, c.Cancel.Why))
+			return tx.Lose(c.ID, session.GivenUpOutcome(c, c.Cancel.Actor, c.Cancel.Why))
 		case h == nil || c != nil && c.Early != nil:
 			return tx.Lose(q.call.ID, session.LostOutcome())
 		}

@@ -123,7 +123,7 @@ func (rn *Runner) Resume(ctx context.Context, sessionID string, rs ...Resumption
 		return rn.store.Update(ctx, sessionID, func(tx *session.Tx) (err error) {
 			for i := range rs {
 				if misfits[i] != nil {
-					out.Receipts[i] = session.Receipt{Call: session.CallID(rs[i].Pause), By: string(rs[i].Actor), Err: misfits[i]}
+					out.Receipts[i] = session.Receipt{Call: session.CallID(rs[i].Pause), Actor: string(rs[i].Actor), Err: misfits[i]}
 				} else if out.Receipts[i], err = tx.Answer(replies[i], judges[i].fits(ctx, rn, tx.Agent)); err != nil {
 					return err
 				}
@@ -175,8 +175,8 @@ func (r Resumption) contradiction() error {
 			"to decide for one layer only, set Resumption.Gate")
 	case d.Shown != "":
 		return errors.New("its decision says what was shown; that follows from the pause, so leave Decision.Shown empty")
-	case d.By != "":
-		return errors.New("its decision says who decided; that is Resumption.Actor, so leave Decision.By empty")
+	case d.Actor != "":
+		return errors.New("its decision says who decided; that is Resumption.Actor, so leave Decision.Actor empty")
 	case !d.At.IsZero():
 		return errors.New("its decision says when it was made; that is when it is accepted, so leave Decision.At zero")
 	}
@@ -186,7 +186,7 @@ func (r Resumption) contradiction() error {
 // reply makes of a resumption what the session judges. An error is the resumption's own.
 func (rn *Runner) reply(r Resumption) (*session.Reply, error) {
 	in := &session.Reply{
-		Pause: r.Pause, Gate: r.Gate, By: modeltext.CleanString(string(r.Actor)), Delivery: modeltext.CleanString(r.Delivery), Retryable: r.Retryable,
+		Pause: r.Pause, Gate: r.Gate, Actor: modeltext.CleanString(string(r.Actor)), Delivery: modeltext.CleanString(r.Delivery), Retryable: r.Retryable,
 	}
 	misfit := func(err error) error { return &session.PayloadError{Pause: r.Pause, Err: err} }
 	var content any
@@ -197,8 +197,8 @@ func (rn *Runner) reply(r Resumption) (*session.Reply, error) {
 	switch {
 	case r.err != nil:
 		return nil, misfit(r.err)
-	case len(in.By) > maxName || len(in.Delivery) > maxName:
-		return nil, misfit(fmt.Errorf("its actor has %d bytes and its delivery %d, at most %d are taken", len(in.By), len(in.Delivery), maxName))
+	case len(in.Actor) > maxName || len(in.Delivery) > maxName:
+		return nil, misfit(fmt.Errorf("its actor has %d bytes and its delivery %d, at most %d are taken", len(in.Actor), len(in.Delivery), maxName))
 	case r.Decision != nil:
 		in.Kind, in.Decision = session.KindDecision, *r.Decision
 		in.Decision.Reason = modeltext.CleanString(r.Decision.Reason)

@@ -129,7 +129,7 @@ func (sy *saying) haltAgain(halt *session.Halt) error {
 	return sy.commit(func(tx *session.Tx) error {
 		if halt.Finish != event.FinishInterrupted || !session.Next(tx.State, tx.Now).Working() {
 			tx.Stop(halt.Finish, halt.Why)
-			tx.Halt.By = halt.By
+			tx.Halt.Actor = halt.Actor
 		}
 		return nil
 	})

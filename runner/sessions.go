@@ -125,7 +125,7 @@ type CallDetails struct {
 	Status    session.CallStatus `json:"status"`            // of a tool that isn't effect once, Requested also while a body runs
 	Settled   event.Status       `json:"settled,omitempty"` // how it ended
 	Output    json.RawMessage    `json:"output,omitempty"`  // with which result
-	By        string             `json:"by,omitempty"`
+	Actor     string             `json:"by,omitempty"`
 	At        time.Time          `json:"at,omitzero"`       // when it settled
 	Parked    time.Time          `json:"parked,omitzero"`   // since when it waits for its tool, which is gone
 	Attempt   int                `json:"attempt,omitempty"` // of a tool of effect once

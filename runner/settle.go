@@ -89,7 +89,7 @@ func (a *attempt) refuse(to *committer, err error) error {
 func (a *attempt) result(to *committer, out toolbox.Outcome) error {
 	o := &session.Outcome{Status: statusOf(out.Status), Body: true}
 	if out.Status == toolbox.Denied {
-		o.By = a.deniedBy()
+		o.Actor = a.deniedBy()
 	}
 	if a.call.Begun() {
 		out.Output = a.begunBefore(out)
@@ -111,13 +111,13 @@ func (a *attempt) result(to *committer, out toolbox.Outcome) error {
 		}
 		// Here, not after the commit: the loop may find the call settled as
 		// soon as it is.
-		a.product.ends(known{status: settled.Status, output: settled.Output.JSON(), by: settled.By})
+		a.product.ends(known{status: settled.Status, output: settled.Output.JSON(), by: settled.Actor})
 		return nil
 	}
 	a.product.made(out.Actions)
 	var err error
 	if a.door.derived && out.Status == toolbox.Done && len(out.Actions) == 0 {
-		o.By = a.call.Answer.By
+		o.Actor = a.call.Answer.Actor
 		err = to.ride(settling)
 	} else {
 		err = to.commit(settling)
@@ -153,7 +153,7 @@ func (a *attempt) deniedBy() string {
 	}
 	for _, d := range a.prepared.Call.Decisions {
 		if !d.Approved {
-			return d.By
+			return d.Actor
 		}
 	}
 	return ""
@@ -165,7 +165,7 @@ func (a *attempt) stopped(tx *session.Tx, cause error) *session.Outcome {
 	// model's business.
 	by, why := "", errLeft.Error()
 	if c := tx.Call(a.call.ID); c != nil && c.Cancel != nil {
-		by, why = c.Cancel.By, c.Cancel.Why
+		by, why = c.Cancel.Actor, c.Cancel.Why
 	} else if errors.Is(cause, errRunEnded) {
 		by, why = tx.EndedBy()
 	} else if errors.Is(cause, errCallCancelled) {

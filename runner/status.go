@@ -29,7 +29,7 @@ func (rn *Runner) callDetails(ctx context.Context, st *session.State, id string)
 		if err != nil {
 			return out, err
 		}
-		out.Tool, out.Settled, out.By, out.At, out.Attempt, out.Pauses = r.Tool, r.Status, r.By, r.At, r.Attempt, r.Pauses
+		out.Tool, out.Settled, out.Actor, out.At, out.Attempt, out.Pauses = r.Tool, r.Status, r.Actor, r.At, r.Attempt, r.Pauses
 		decisions = r.Decisions
 		if out.Output, err = rn.store.Value(ctx, st.ID, r.Output); err != nil {
 			return out, err

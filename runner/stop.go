@@ -35,7 +35,7 @@ func asItIs(tx *session.Tx, copied *session.Call) *session.Call {
 // with its run.
 func endedBy(tx *session.Tx, c *session.Call) (by, why string) {
 	if c.Cancel != nil {
-		return c.Cancel.By, c.Cancel.Why
+		return c.Cancel.Actor, c.Cancel.Why
 	}
 	return tx.EndedBy()
 }

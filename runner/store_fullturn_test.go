@@ -89,7 +89,7 @@ func TestFullTurnPausesAfterLongDecisions(t *testing.T) {
 			r.restart()
 			p := s.end.Pending[7]
 			st, err := r.Call(t.Context(), chat, p.Call, user)
-			if err != nil || len(st.Decisions) != 2 || st.Decisions[1].By != actor {
+			if err != nil || len(st.Decisions) != 2 || st.Decisions[1].Actor != actor {
 				t.Errorf("what was decided is kept as %+v, %v", st.Decisions, err)
 			}
 			r.inBatches(s.end.Pending, func(p tool.Pause) runner.Resumption {

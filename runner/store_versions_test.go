@@ -75,7 +75,7 @@ var fixtures = map[string]fixture{
 			f.has(f.call, event.Done, string(text("100")))
 			c, err := f.Call(f.t.Context(), chat, f.call, user)
 			must(f.t, err)
-			if len(c.Decisions) != 1 || c.Decisions[0].By != "grace" || f.n.get("refund") != 1 {
+			if len(c.Decisions) != 1 || c.Decisions[0].Actor != "grace" || f.n.get("refund") != 1 {
 				f.t.Errorf("decided was %+v; it ran %d times", c.Decisions, f.n.get("refund"))
 			}
 		},
@@ -183,7 +183,7 @@ var fixtures = map[string]fixture{
 			asked := f.transcript().History[1].ToolCalls()
 			res, err := f.Resume(ctx, chat, runner.Deny(tool.PauseID(asked[1].ID, 1), "ada", "no"))
 			must(f.t, err)
-			if !res.Receipts[0].Duplicate || res.Receipts[0].By != "grace" {
+			if !res.Receipts[0].Duplicate || res.Receipts[0].Actor != "grace" {
 				f.t.Errorf("the denial, repeated, has the receipt %+v", res.Receipts[0])
 			}
 			_, err = f.Resume(ctx, chat, runner.Approve(tool.PauseID(asked[1].ID, 1), "ada", "yes"))

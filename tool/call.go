@@ -44,7 +44,7 @@ type Answer struct {
 	Payload json.RawMessage `json:"payload"`          // a JSON value that fits the pause's schema
 	Data    json.RawMessage `json:"data,omitempty"`   // the Await's own
 	Prompt  string          `json:"prompt,omitempty"` // the Await's, where the tool is entered again
-	By      string          `json:"by,omitempty"`
+	Actor   string          `json:"by,omitempty"`
 	At      time.Time       `json:"at"`
 }
 
@@ -57,7 +57,7 @@ type Decision struct {
 	Gate      string          `json:"gate,omitempty"` // the layer that asked
 	Approved  bool            `json:"approved"`
 	Reason    string          `json:"reason,omitempty"`
-	By        string          `json:"by,omitempty"`
+	Actor     string          `json:"by,omitempty"`
 	At        time.Time       `json:"at"`
 	Shown     string          `json:"shown,omitempty"`     // HashArguments of what was shown
 	Arguments json.RawMessage `json:"arguments,omitempty"` // edited ones, to run in place of those shown

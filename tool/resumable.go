@@ -16,7 +16,7 @@ type Ask[Out, State any] func(prompt string, s State) Result[Out]
 type Reply[Out, State, Choice any] struct {
 	State  State
 	Answer Choice
-	By     string          // who answered
+	Actor  string          // who answered
 	Ask    Ask[Out, State] // asks again
 }
 
@@ -99,7 +99,7 @@ func (q *question[Out, State, Choice]) ask(prompt string, s State) Result[Out] {
 }
 
 func (q *question[Out, State, Choice]) reply(a *Answer) (Reply[Out, State, Choice], error) {
-	re := Reply[Out, State, Choice]{By: a.By, Ask: q.ask}
+	re := Reply[Out, State, Choice]{Actor: a.Actor, Ask: q.ask}
 	const since = "probably the tool was changed since it asked"
 	if len(a.Data) == 0 {
 		return re, fmt.Errorf("the question was stored without a state; %s", since)

@@ -38,7 +38,7 @@ func booking(t testing.TB) Tool {
 				return re.Ask("No such offer.", re.State), nil
 			}
 			o := re.State[re.Answer.Offer]
-			return Done(fmt.Sprintf("%s: %d for %s, said %s", in.To, o.ID, o.Price, re.By)), nil
+			return Done(fmt.Sprintf("%s: %d for %s, said %s", in.To, o.ID, o.Price, re.Actor)), nil
 		})
 	if err != nil {
 		t.Fatal(err)
@@ -70,12 +70,12 @@ func TestAResumableAsksThenActs(t *testing.T) {
 	same(t, string(a.Data), `[{"id":9007199254740993,"Price":"100 <EUR>"},{"id":2,"Price":"90"}]`)
 	same(t, string(a.Schema), `{"type":"object","properties":{"offer":{"type":"integer","minimum":0,"maximum":9223372036854775807}},"required":["offer"],"additionalProperties":false}`)
 
-	c.Answer = &Answer{Pause: 1, Payload: raw(`{"offer":7}`), Data: a.Data, By: "ada"}
+	c.Answer = &Answer{Pause: 1, Payload: raw(`{"offer":7}`), Data: a.Data, Actor: "ada"}
 	exec, err = made.Execute(t.Context(), c)
 	if err != nil || exec.Await == nil || exec.Await.Prompt != "No such offer." || string(exec.Await.Data) != string(a.Data) {
 		t.Error(exec, err)
 	}
-	c.Answer = &Answer{Pause: 2, Payload: raw(`{"offer":0.0}`), Data: a.Data, By: "ada"}
+	c.Answer = &Answer{Pause: 2, Payload: raw(`{"offer":0.0}`), Data: a.Data, Actor: "ada"}
 	exec, err = made.Execute(t.Context(), c)
 	if err != nil || string(exec.Output) != `"Oslo: 9007199254740993 for 100 <EUR>, said ada"` {
 		t.Errorf("%s %v", exec.Output, err)

@@ -13,14 +13,14 @@ import (
 
 // answer is the body of every response.
 type answer struct {
-	Status    string       `json:"status"` // accepted or refused
-	Duplicate bool         `json:"duplicate,omitempty"`
-	Call      string       `json:"call,omitempty"`
-	Pause     string       `json:"pause,omitempty"`
-	At        time.Time    `json:"at,omitzero"`     // when it was accepted first
-	Fate      session.Fate `json:"fate,omitempty"`  // what became of it, if not what it asked for
-	Error     string       `json:"error,omitempty"` // a word to branch on
-	Detail    string       `json:"detail,omitempty"`
+	Status    string         `json:"status"` // accepted or refused
+	Duplicate bool           `json:"duplicate,omitempty"`
+	Call      string         `json:"call,omitempty"`
+	Pause     string         `json:"pause,omitempty"`
+	At        time.Time      `json:"at,omitzero"`     // when it was accepted first
+	Fate      session.Fate   `json:"fate,omitempty"`  // what became of it, if not what it asked for
+	Error     string         `json:"error,omitempty"` // a word to branch on
+	Detail    string         `json:"detail,omitempty"`
 	Faults    []misfit.Fault `json:"faults,omitempty"` // what does not fit, place by place
 }
 

@@ -124,8 +124,8 @@ func TestCancel(t *testing.T) {
 	s.post(url, `{"url":"a"}`).is(t, http.StatusGone, "cancelled")
 	s.post(url+"/progress", `{"fraction": 0.5}`).is(t, http.StatusGone, "cancelled")
 	c := s.call()
-	if c.Settled != event.Cancelled || !strings.Contains(string(c.Output), "wrong branch") || c.By != "webhook" {
-		t.Errorf("the call is settled as %q by %q: %s", c.Settled, c.By, c.Output)
+	if c.Settled != event.Cancelled || !strings.Contains(string(c.Output), "wrong branch") || c.Actor != "webhook" {
+		t.Errorf("the call is settled as %q by %q: %s", c.Settled, c.Actor, c.Output)
 	}
 }
 
@@ -300,7 +300,7 @@ func TestMountedElsewhere(t *testing.T) {
 	r.URL.Path = "/ops/callbacks/" + token
 	s.send(r).accepted(t, false)
 	s.carryOn()
-	if c := s.call(); c.Receipts[0].By != "ci" || c.Receipts[0].Kind != session.KindComplete {
+	if c := s.call(); c.Receipts[0].Actor != "ci" || c.Receipts[0].Kind != session.KindComplete {
 		t.Errorf("the receipt is %+v", c.Receipts[0])
 	}
 }

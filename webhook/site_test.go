@@ -197,13 +197,13 @@ type response struct {
 	header http.Header
 	text   string
 
-	Status    string       `json:"status"`
-	Duplicate bool         `json:"duplicate"`
-	Call      string       `json:"call"`
-	Pause     string       `json:"pause"`
-	Fate      string       `json:"fate"`
-	Error     string       `json:"error"`
-	Detail    string       `json:"detail"`
+	Status    string         `json:"status"`
+	Duplicate bool           `json:"duplicate"`
+	Call      string         `json:"call"`
+	Pause     string         `json:"pause"`
+	Fate      string         `json:"fate"`
+	Error     string         `json:"error"`
+	Detail    string         `json:"detail"`
 	Faults    []misfit.Fault `json:"faults"`
 }
 

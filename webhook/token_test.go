@@ -121,7 +121,7 @@ func TestDecisionOverHTTP(t *testing.T) {
 		if len(s.tokens) != 1 {
 			t.Errorf("the body was entered %d times", len(s.tokens))
 		}
-		if d := s.call().Decisions; len(d) != 1 || !d[0].Approved || d[0].By != "grace" || d[0].Reason != "checked" {
+		if d := s.call().Decisions; len(d) != 1 || !d[0].Approved || d[0].Actor != "grace" || d[0].Reason != "checked" {
 			t.Errorf("the decisions are %+v", d)
 		}
 		s.post(s.tokens[0]+"/progress", `{"fraction":0.5}`).accepted(t, false)
@@ -130,8 +130,8 @@ func TestDecisionOverHTTP(t *testing.T) {
 		s, p := gated(t)
 		s.post(s.mint(p, "", tool.PermitApprove, tool.PermitDeny)+"/deny", ``).accepted(t, false)
 		s.carryOn()
-		if c := s.call(); c.Settled != event.Denied || c.By != "webhook" || len(s.tokens) != 0 {
-			t.Errorf("the call is settled as %q by %q, after %d entries", c.Settled, c.By, len(s.tokens))
+		if c := s.call(); c.Settled != event.Denied || c.Actor != "webhook" || len(s.tokens) != 0 {
+			t.Errorf("the call is settled as %q by %q, after %d entries", c.Settled, c.Actor, len(s.tokens))
 		}
 	})
 	t.Run("by a token for another layer", func(t *testing.T) {

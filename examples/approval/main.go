@@ -107,7 +107,7 @@ func main() {
 	call, err := rn.Call(ctx, "chat-1", waiting.Call, "bob")
 	check(err)
 	decision := call.Decisions[0]
-	fmt.Printf("kept with the call: approved by %s, %q\n", decision.By, decision.Reason)
+	fmt.Printf("kept with the call: approved by %s, %q\n", decision.Actor, decision.Reason)
 }
 
 func check(err error) {

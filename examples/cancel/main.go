@@ -107,7 +107,7 @@ func show(ev event.Event) {
 	case event.Pause:
 		fmt.Println("call waits:", ev.Pause.Tool)
 	case event.Result:
-		fmt.Printf("call ends: %s by %s: %s\n", ev.Status, ev.By, ev.Result.Output)
+		fmt.Printf("call ends: %s by %s: %s\n", ev.Status, ev.Actor, ev.Result.Output)
 	case event.TextDelta:
 		fmt.Println("agent:", ev.Delta)
 	}

@@ -120,7 +120,7 @@ func (d *display) Answered(p tool.Pause, r session.Receipt) {
 	if r.Kind == session.KindCancel {
 		what = "the cancellation of"
 	}
-	d.Line("kept", "%s %s, by %s", what, p.Tool, r.By)
+	d.Line("kept", "%s %s, by %s", what, p.Tool, r.Actor)
 }
 
 // noMore is after every report.

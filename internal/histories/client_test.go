@@ -169,7 +169,7 @@ func (c *client) outcome(text string, err error) (out outcome, happened bool) {
 	case isFault(err), errors.Is(err, context.Canceled):
 		return outcome{text: err.Error()}, false
 	case errors.As(err, &conflict):
-		text = "conflict with " + conflict.Receipt.By
+		text = "conflict with " + conflict.Receipt.Actor
 	case errors.As(err, &settled):
 		text = fmt.Sprint("settled ", settled.Status)
 	case errors.As(err, &required):
@@ -198,7 +198,7 @@ func isFault(err error) bool { return errors.Is(err, faultkv.ErrFault) }
 
 func told(r session.Receipt) string {
 	if r.Duplicate {
-		return "duplicate of " + r.By
+		return "duplicate of " + r.Actor
 	}
 	return "accepted"
 }
@@ -258,7 +258,7 @@ func (c *client) look(ctx context.Context, runner int, call string) {
 	c.mu.Unlock()
 	var all []string
 	for _, r := range st.Receipts {
-		all = append(all, receiptText(r.Pause, r.By, r.Fate))
+		all = append(all, receiptText(r.Pause, r.Actor, r.Fate))
 	}
 	in.name = "receipts"
 	c.ended(b, in, outcome{text: receiptsText(all)})

@@ -22,7 +22,7 @@ type Reply struct {
 	Decision  tool.Decision   // of KindDecision: Approved
 	Why       *Blob           // of KindDecision: its reason, a JSON string
 	Retryable bool
-	By        string
+	Actor     string
 	Delivery  string
 }
 
@@ -43,7 +43,7 @@ type Fits func(Asked, json.RawMessage) (misfit, err error)
 // original one; a refused one's has Err. The error is for what kept it from judging.
 func (tx *Tx) Answer(in *Reply, fits Fits) (Receipt, error) {
 	call, number := splitPause(in.Pause)
-	rc := Receipt{Call: call, Pause: number, Kind: in.Kind, Hash: in.Hash, By: in.By, Delivery: in.Delivery, At: tx.Now}
+	rc := Receipt{Call: call, Pause: number, Kind: in.Kind, Hash: in.Hash, Actor: in.Actor, Delivery: in.Delivery, At: tx.Now}
 	if in.Kind == KindDecision {
 		rc.Decided = decided(in.Decision)
 	}
@@ -244,7 +244,7 @@ func (j *judgement) repeated(n int) error {
 	}
 	for _, d := range j.c.Decisions {
 		if d.Pause == n {
-			return refuse(&ConflictError{Receipt: Receipt{Call: j.c.ID, Pause: n, Kind: KindTimer, By: d.By, At: d.At}})
+			return refuse(&ConflictError{Receipt: Receipt{Call: j.c.ID, Pause: n, Kind: KindTimer, Actor: d.Actor, At: d.At}})
 		}
 	}
 	return refuse(fmt.Errorf("%w: pause %s is over", ErrNotPaused, tool.PauseID(j.rc.Call, n)))
@@ -290,7 +290,7 @@ func (j *judgement) answer() error {
 	switch j.in.Kind {
 	case KindDecision:
 		d := Decision{Decision: j.in.Decision, Edited: j.tx.place(j.in.Payload), Why: j.tx.place(j.in.Why)}
-		d.By, d.Reason, d.Arguments = j.in.By, "", nil
+		d.Actor, d.Reason, d.Arguments = j.in.Actor, "", nil
 		j.tx.decide(c, d)
 		return nil
 	case KindFail:
@@ -348,7 +348,7 @@ func (c *Call) mayPauseNext() bool {
 func (j *judgement) kept() *Answer {
 	return &Answer{
 		Pause: j.rc.Pause, Kind: j.in.Kind, Payload: j.tx.place(j.in.Payload), Hash: j.in.Hash,
-		By: j.in.By, Delivery: j.in.Delivery, Retryable: j.in.Retryable, At: j.tx.Now,
+		Actor: j.in.Actor, Delivery: j.in.Delivery, Retryable: j.in.Retryable, At: j.tx.Now,
 	}
 }
 

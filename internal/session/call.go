@@ -46,7 +46,7 @@ func (tx *Tx) Unclaim(was *Call) error {
 	if c.Cancel != nil || tx.Ending != nil {
 		by, why := tx.EndedBy()
 		if c.Cancel != nil {
-			by, why = c.Cancel.By, c.Cancel.Why
+			by, why = c.Cancel.Actor, c.Cancel.Why
 		}
 		return tx.settle(c, CancelledOutcome(was, by, why, true))
 	}
@@ -205,7 +205,7 @@ type Outcome struct {
 	Output  *Blob
 	Actions *Blob
 	Media   bool // among the actions is media for the model
-	By      string
+	Actor   string
 	// Body says that this is what the body returned, rather than what somebody else made of the call.
 	Body bool
 }
@@ -234,7 +234,7 @@ func (tx *Tx) settle(c *Call, o *Outcome) error {
 		actions = append(actions[:len(actions):len(actions)], tx.place(o.Actions))
 	}
 	record := Record{
-		Version: Version, Call: c.ID, Tool: c.Tool, Turn: tx.Turn, Status: o.Status, Output: tx.placeBeside(o.Output), By: o.By,
+		Version: Version, Call: c.ID, Tool: c.Tool, Turn: tx.Turn, Status: o.Status, Output: tx.placeBeside(o.Output), Actor: o.Actor,
 		At: tx.Now, Attempt: c.Attempt, Pauses: c.Pauses, Decisions: c.Decisions, Actions: actions,
 	}
 	begins := len(tx.records)
@@ -375,9 +375,9 @@ func (tx *Tx) expire(c *Call) error {
 	}
 	tx.delete(inboxKey(p.Since, tool.PauseID(c.ID, c.Pauses)))
 	if p.Gate != "" {
-		tx.decide(c, Decision{Decision: tool.Decision{Approved: true, By: "timer"}})
+		tx.decide(c, Decision{Decision: tool.Decision{Approved: true, Actor: "timer"}})
 	} else {
-		tx.accept(c, &Answer{Pause: c.Pauses, Kind: KindTimer, Payload: &Blob{Inline: []byte("null")}, By: "timer", At: tx.Now})
+		tx.accept(c, &Answer{Pause: c.Pauses, Kind: KindTimer, Payload: &Blob{Inline: []byte("null")}, Actor: "timer", At: tx.Now})
 	}
 	return nil
 }
@@ -406,7 +406,7 @@ func (tx *Tx) settledError(call string) error {
 	case !found:
 		return tx.unknownCall(call)
 	}
-	return &SettledError{Call: call, Status: r.Status, By: r.By, At: r.At}
+	return &SettledError{Call: call, Status: r.Status, Actor: r.Actor, At: r.At}
 }
 
 // unknownCall refuses an operation on a call that nothing is known of.

@@ -43,7 +43,7 @@ func TestCancelThatIsOvertakenByTheCallItself(t *testing.T) {
 		must(t, err)
 	}}, nil)
 	rc, err := cancel(late, "eve")
-	if err != nil || !rc.Duplicate || rc.By != "bob" {
+	if err != nil || !rc.Duplicate || rc.Actor != "bob" {
 		t.Errorf("eve is told %+v, %v", rc, err)
 	}
 }

@@ -46,7 +46,7 @@ func gated(t *testing.T) (kvstore.Store, *session.Store) {
 			must(t, d.Update(t.Context(), pause("c2", tool.Await{})))
 			must(t, d.Update(t.Context(), func(tx *session.Tx) error {
 				r, err := tx.Answer(&session.Reply{Pause: "c1.1", Kind: session.KindDecision,
-					Hash: "h", By: "eve"}, fits)
+					Hash: "h", Actor: "eve"}, fits)
 				return errors.Join(err, r.Err)
 			}))
 		}

@@ -48,7 +48,7 @@ func Moved(err error) bool {
 // when.
 type ConflictError struct{ Receipt Receipt }
 
-func (e *ConflictError) Error() string { return e.told(" by " + orNobody(e.Receipt.By)) }
+func (e *ConflictError) Error() string { return e.told(" by " + orNobody(e.Receipt.Actor)) }
 
 // Impersonal is Error without the name of who answered, for those who are not
 // to know.
@@ -72,15 +72,15 @@ func (e *ConflictError) Unwrap() error { return ErrResumeConflict }
 type SettledError struct {
 	Call   string
 	Status event.Status
-	By     string
+	Actor  string
 	At     time.Time
 }
 
 func (e *SettledError) Error() string {
-	if e.By == "" {
+	if e.Actor == "" {
 		return e.told("")
 	}
-	return e.told(" by " + e.By)
+	return e.told(" by " + e.Actor)
 }
 
 // Impersonal is Error without the name of who settled the call, for those who

@@ -17,7 +17,7 @@ import (
 // open, or still to come.
 func (tx *Tx) Cancel(callOrPause, by, why string) (Receipt, error) {
 	call, number := splitPause(callOrPause)
-	rc := Receipt{Call: call, Kind: KindCancel, By: by, At: tx.Now}
+	rc := Receipt{Call: call, Kind: KindCancel, Actor: by, At: tx.Now}
 	if err := tx.notOver(call, number); err != nil {
 		return rc, err
 	}
@@ -46,7 +46,7 @@ func (tx *Tx) Cancel(callOrPause, by, why string) (Receipt, error) {
 	case c.Parked != nil:
 		return rc, tx.settle(c, c.withoutTool(by, why))
 	case c.Status == Running || tx.driven && c.Status != Pending && !c.Effect.NeedsClaim():
-		c.Cancel = &Cancel{By: by, Why: why, At: tx.Now}
+		c.Cancel = &Cancel{Actor: by, Why: why, At: tx.Now}
 		return rc, nil
 	}
 	return rc, tx.settle(c, CancelledOutcome(c, by, why, false))

@@ -41,7 +41,7 @@ type Receipt struct {
 	Pause    int       `json:"pause"` // zero for a cancellation
 	Kind     Kind      `json:"kind,omitzero"`
 	Hash     string    `json:"hash,omitzero"` // of the payload, by content
-	By       string    `json:"by,omitzero"`
+	Actor    string    `json:"by,omitzero"`
 	Delivery string    `json:"delivery,omitzero"`
 	At       time.Time `json:"at,omitzero"`
 	Fate     Fate      `json:"fate,omitzero"`
@@ -117,7 +117,7 @@ func (tx *Tx) receipt(call, slot string) (Receipt, bool, error) {
 
 // receipt is that of an answer in the head.
 func (a *Answer) receipt(call string) Receipt {
-	return Receipt{Call: call, Pause: a.Pause, Kind: a.Kind, Hash: a.Hash, By: a.By, Delivery: a.Delivery, At: a.At}
+	return Receipt{Call: call, Pause: a.Pause, Kind: a.Kind, Hash: a.Hash, Actor: a.Actor, Delivery: a.Delivery, At: a.At}
 }
 
 // Record is what is kept of a settled call.
@@ -128,7 +128,7 @@ type Record struct {
 	Turn      int          `json:"turn"`
 	Status    event.Status `json:"status"`
 	Output    *Blob        `json:"output,omitzero"`
-	By        string       `json:"by,omitzero"`
+	Actor     string       `json:"by,omitzero"`
 	At        time.Time    `json:"at"`
 	Attempt   int          `json:"attempt,omitzero"`
 	Pauses    int          `json:"pauses,omitzero"`

@@ -17,7 +17,7 @@ func TestReceiptsAsJSON(t *testing.T) {
 	at := time.Date(2026, 3, 1, 12, 0, 0, 123_000_000, time.UTC)
 	for want, r := range map[string]session.Receipt{
 		`{"call":"call_x","pause":2,"kind":"decision","hash":"h","by":"<ada>","delivery":"d-1","at":"2026-03-01T12:00:00.123Z","decided":"approved"}`: {
-			Call: "call_x", Pause: 2, Kind: session.KindDecision, Hash: "h", By: "<ada>",
+			Call: "call_x", Pause: 2, Kind: session.KindDecision, Hash: "h", Actor: "<ada>",
 			Delivery: "d-1", At: at, Decided: "approved",
 		},
 		`{"call":"call_x","pause":1,"kind":"complete","at":"2026-03-01T12:00:00.123Z","fate":"superseded","duplicate":true}`: {
@@ -25,7 +25,7 @@ func TestReceiptsAsJSON(t *testing.T) {
 			Fate: session.Superseded, Duplicate: true,
 		},
 		`{"call":"call_x","pause":0,"by":"ada","error":"session: the answer to pause call_x.1 does not fit: it is \"<5>\""}`: {
-			Call: "call_x", By: "ada", Err: &session.PayloadError{Pause: "call_x.1",
+			Call: "call_x", Actor: "ada", Err: &session.PayloadError{Pause: "call_x.1",
 				Err: errors.New(`it is "<5>"`)},
 		},
 	} {

@@ -111,7 +111,7 @@ type Retry struct {
 // Halt keeps workers off a session that has work left; Continue and Run lift it.
 type Halt struct {
 	Finish event.Finish `json:"finish"`      // interrupted, failed, cancelled, or a limit
-	By     string       `json:"by,omitzero"` // of a cancellation: who did it
+	Actor  string       `json:"by,omitzero"` // of a cancellation: who did it
 	Why    string       `json:"why,omitzero"`
 	At     time.Time    `json:"at"`
 
@@ -195,7 +195,7 @@ type Answer struct {
 	Data      *Blob     `json:"data,omitzero"`   // the pause's own
 	Prompt    *Blob     `json:"prompt,omitzero"` // of a question, a JSON string: the tool may have to ask again
 	Hash      string    `json:"hash,omitzero"`   // of the payload, as receipts have it
-	By        string    `json:"by,omitzero"`
+	Actor     string    `json:"by,omitzero"`
 	Delivery  string    `json:"delivery,omitzero"`
 	Retryable bool      `json:"may_pass,omitzero"` // of a failure
 	At        time.Time `json:"at"`
@@ -223,9 +223,9 @@ type Parked struct {
 
 // Cancel is a cancellation that waits for the body to end.
 type Cancel struct {
-	By  string    `json:"by,omitzero"`
-	Why string    `json:"why,omitzero"`
-	At  time.Time `json:"at"`
+	Actor string    `json:"by,omitzero"`
+	Why   string    `json:"why,omitzero"`
+	At    time.Time `json:"at"`
 
 	Rest strictjson.Rest `json:"-"` // of a later version
 }

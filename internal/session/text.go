@@ -32,13 +32,13 @@ func expiredOutcome(c *Call) *Outcome {
 	if c.Pause.Gate != "" {
 		why = "Nobody approved the call before its deadline."
 	}
-	return &Outcome{Status: event.Expired, Output: StringBlob("Expired. " + why + " " + c.begun(false)), By: "deadline"}
+	return &Outcome{Status: event.Expired, Output: StringBlob("Expired. " + why + " " + c.begun(false)), Actor: "deadline"}
 }
 
 // CancelledOutcome is how a call ends that is cancelled. Why may be empty. Certain says that no body of the call runs, or ran, that
 // the head doesn't show.
 func CancelledOutcome(c *Call, by, why string, certain bool) *Outcome {
-	return &Outcome{Status: event.Cancelled, Output: StringBlob(reasoned("Cancelled", why) + " " + c.begun(certain)), By: by}
+	return &Outcome{Status: event.Cancelled, Output: StringBlob(reasoned("Cancelled", why) + " " + c.begun(certain)), Actor: by}
 }
 
 // GivenUpOutcome is how a call ends whose body was told to end and did not.
@@ -69,7 +69,7 @@ func supersededOutcome(c *Call, by string) *Outcome {
 			why += " What had been answered was not used."
 		}
 	}
-	return &Outcome{Status: event.Denied, By: by, Output: StringBlob("Denied: " + why + " " + c.begun(false))}
+	return &Outcome{Status: event.Denied, Actor: by, Output: StringBlob("Denied: " + why + " " + c.begun(false))}
 }
 
 // goneOutcome is how a parked call ends whose tool did not come back in time.
@@ -92,7 +92,7 @@ func (c *Call) withoutTool(by, why string) *Outcome {
 	if c.Status != Running {
 		return CancelledOutcome(c, by, why, false)
 	}
-	return &Outcome{Status: event.Unknown, By: by, Output: StringBlob(reasoned("Cancelled", why) +
+	return &Outcome{Status: event.Unknown, Actor: by, Output: StringBlob(reasoned("Cancelled", why) +
 		" The call was running when the program stopped, and its outcome is unknown: check before you try again.")}
 }
 
@@ -141,7 +141,7 @@ func OutdatedText(c *Call, r *tool.Refusal) string {
 
 // failed is how a call ends whose outside job failed.
 func failed(a *Answer) *Outcome {
-	return &Outcome{Status: event.Failed, Output: a.Payload, By: a.By}
+	return &Outcome{Status: event.Failed, Output: a.Payload, Actor: a.Actor}
 }
 
 // FailureText is what the model reads of a failed outside job.

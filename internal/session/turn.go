@@ -146,7 +146,7 @@ func (tx *Tx) End(finish event.Finish, by, why string) {
 		return
 	}
 	tx.touch()
-	h := &Halt{Finish: finish, By: by, Why: brief(why), At: tx.Now}
+	h := &Halt{Finish: finish, Actor: by, Why: brief(why), At: tx.Now}
 	if len(tx.Calls) > 0 {
 		tx.Ending = h
 		return
@@ -158,7 +158,7 @@ func (tx *Tx) End(finish event.Finish, by, why string) {
 func (s *State) EndedBy() (by, why string) {
 	why = "the run was ended"
 	if h := s.Ending; h != nil && h.Finish == event.FinishCancelled {
-		by = h.By
+		by = h.Actor
 		if h.Why != "" {
 			why += ": " + h.Why
 		}
@@ -224,7 +224,7 @@ func (h *Halt) same(other *Halt) bool {
 	if h == nil || other == nil {
 		return false
 	}
-	return h.Finish == other.Finish && h.By == other.By && h.Why == other.Why && h.At.Equal(other.At)
+	return h.Finish == other.Finish && h.Actor == other.Actor && h.Why == other.Why && h.At.Equal(other.At)
 }
 
 // Lift lets a session go on that is halted by h, with fresh limits. A later halt stays: somebody ended the run meanwhile.
