@@ -24,7 +24,8 @@ func all() []event.Event {
 	}
 }
 
-// Who writes into a copy of an event changes nothing of it, whatever its type.
+// A receiver that writes into a copy of an event changes nothing of the event,
+// whatever its type.
 func TestClonesShareNothing(t *testing.T) {
 	seen := map[string]bool{}
 	for i, ev := range all() {

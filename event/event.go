@@ -1,5 +1,5 @@
-// Package event is what a caller sees of a run: what the model says as it is said, and what became of each tool call. The
-// last event of a run is an [End].
+// Package event is what a caller sees of a run: what the model says as it is
+// said, and what became of each tool call. The last event of a run is an [End].
 //
 // Events are for showing, and belong to the caller who ranges over them:
 // writing into one, to mask it, say, changes nothing else. What must not be
@@ -37,7 +37,8 @@ type Message struct {
 	Message llm.Message
 }
 
-// Call is a tool call that the model asked for. It is committed; nothing has run.
+// Call is a tool call that the model asked for. It is committed; nothing has
+// run.
 type Call struct{ Call llm.ToolCall }
 
 // Progress is what a running or paused call reported.
@@ -46,11 +47,12 @@ type Progress struct {
 	Progress   tool.Progress
 }
 
-// Result is a call's one final result. That of a call which settled while nobody drove its session is shown by the next drive.
+// Result is a call's one final result. That of a call which settled while
+// no drive held its session is shown by the next drive.
 type Result struct {
 	Status Status
 	Result llm.ToolResult
-	Actor  string // who settled it, where somebody did
+	Actor  string // who settled it, where an actor did
 }
 
 // Status is how a call ended.
@@ -58,9 +60,11 @@ type Status string
 
 // The statuses of a settled call.
 const (
-	Done      Status = "done"      // with an output
-	Failed    Status = "failed"    // with an error
-	Denied    Status = "denied"    // a policy, a person or a superseding message refused it; its text says whether its work had begun
+	Done   Status = "done"   // with an output
+	Failed Status = "failed" // with an error
+	// Denied: a policy, a person or a superseding message refused the call. The
+	// result's text tells whether its work had begun.
+	Denied    Status = "denied"
 	Cancelled Status = "cancelled" // by Cancel, or with its run
 	Expired   Status = "expired"   // its pause outlasted its deadline
 	Unknown   Status = "unknown"   // a crash, or a body that would not stop, left the outcome open
@@ -92,7 +96,8 @@ type Undriven struct {
 	Since time.Time // as far as the follower has seen
 }
 
-// Retry tells that the model failed in a way that may pass, and will be called again. What it said so far is void.
+// Retry tells that the model failed in a way that may pass, and will be called
+// again. What it said so far is void.
 type Retry struct {
 	Failures int // in a row
 	At       time.Time
@@ -103,11 +108,15 @@ type Retry struct {
 type End struct {
 	Session string
 	Finish  Finish
-	Why     string       // of FinishFailed and FinishDelayed, what happened; of FinishOther, the provider's word for it; of FinishCancelled, the reason given
+	// Why is, of FinishFailed and FinishDelayed, what happened; of FinishOther,
+	// the provider's word for it; of FinishCancelled, the reason given.
+	Why     string
 	Pending []tool.Pause // with FinishPaused: what is waited for
 	Parked  []Parked     // with FinishPaused: the calls whose tools are gone
-	Until   time.Time    // with FinishElsewhere: when the other drive's lease ends, if known; with FinishDelayed: when the model is called again
-	Usage   llm.Usage    // of the run so far
+	// Until is, with FinishElsewhere, when the other drive's lease ends, if
+	// that is known; with FinishDelayed, when the model is called again.
+	Until time.Time
+	Usage llm.Usage // of the run so far
 }
 
 // Finish is why a drive stopped.
@@ -115,20 +124,30 @@ type Finish string
 
 // The finishes.
 const (
-	FinishStop        Finish = "stop"             // the model is done
-	FinishPaused      Finish = "paused"           // calls wait
-	FinishLength      Finish = "length"           // the model's output was cut off by a limit of tokens
-	FinishRefusal     Finish = "refusal"          // the model declined
-	FinishOther       Finish = "other"            // the model stopped for a reason that has no finish of its own, or said nothing at all
-	FinishMaxTurns    Finish = "max_turns"        // Limits.Turns is used up
-	FinishMaxCalls    Finish = "max_tool_calls"   // Limits.ToolCalls is used up
-	FinishMaxTokens   Finish = "max_tokens"       // Limits.Tokens is used up
-	FinishMaxMessage  Finish = "max_message"      // a message of the model went over Limits.Message, and was not stored
-	FinishFailed      Finish = "failed"           // an error ended the run; it was yielded before
-	FinishCancelled   Finish = "cancelled"        // somebody cancelled the session
-	FinishInterrupted Finish = "interrupted"      // the caller left, or the runner was closed; Continue or Run carries on, or, if it was detached or closed, a worker
-	FinishDelayed     Finish = "delayed"          // the model is called again at End.Until: by a worker, or by Continue
-	FinishElsewhere   Finish = "driven_elsewhere" // another drive holds the session
+	FinishStop   Finish = "stop"   // the model is done
+	FinishPaused Finish = "paused" // calls wait
+	// FinishLength: the model's output was cut off by a limit of tokens.
+	FinishLength  Finish = "length"
+	FinishRefusal Finish = "refusal" // the model declined
+	// FinishOther: the model stopped for a reason that has no finish of its
+	// own, or said nothing at all.
+	FinishOther     Finish = "other"
+	FinishMaxTurns  Finish = "max_turns"      // Limits.Turns is used up
+	FinishMaxCalls  Finish = "max_tool_calls" // Limits.ToolCalls is used up
+	FinishMaxTokens Finish = "max_tokens"     // Limits.Tokens is used up
+	// FinishMaxMessage: a message of the model went over Limits.Message, and
+	// was not stored.
+	FinishMaxMessage Finish = "max_message"
+	FinishFailed     Finish = "failed"    // an error ended the run; it was yielded before
+	FinishCancelled  Finish = "cancelled" // an actor cancelled the session
+	// FinishInterrupted: the caller left, or the runner was closed. Continue or
+	// Run carries on or, if the run was detached or the runner closed, a
+	// worker.
+	FinishInterrupted Finish = "interrupted"
+	// FinishDelayed: the model is called again at End.Until, by a worker or by
+	// Continue.
+	FinishDelayed   Finish = "delayed"
+	FinishElsewhere Finish = "driven_elsewhere" // another drive holds the session
 )
 
 func (TextDelta) isEvent()      {}
