@@ -7,22 +7,29 @@ import (
 	"github.com/fermata-ai/fermata/llm"
 )
 
-// Check reports, as a [*Refusal], the first thing in a request that some provider refuses. The rules are those of the
-// strictest, taken together:
-//   - Every tool call of an assistant's message has exactly one result, in call order, in the tool messages right after it.
-//     A result stands nowhere else. Call ids are unique in the history.
-//   - The first message is the user's. The user may speak several times in a row, the assistant not. There is no system role.
-//   - A message has parts, those that its role may have, and no part is blank. Arguments and outputs are JSON; all strings are
-//     valid UTF-8, without lone surrogates.
-//   - A call of a tool that isn't offered, or with arguments that are no object, was answered with an error: nothing ran. Where
-//     no tools are offered at all, any may have been offered earlier.
-//   - Tools have distinct names of letters, digits, _ and -, 64 at most, and schemas of objects with properties. The tool
-//     choice is one of those offered.
+// Check reports, as a [*Refusal], the first thing in a request that some
+// provider refuses. The rules are those of the strictest, taken together:
+//   - Every tool call of an assistant's message has exactly one result, in call
+//     order, in the tool messages right after it. A result stands nowhere else.
+//     Call ids are unique in the history.
+//   - The first message is the user's. The user may speak several times in a
+//     row, the assistant not. There is no system role.
+//   - A message has parts, those that its role may have, and no part is blank.
+//     Arguments and outputs are JSON; all strings are valid UTF-8, without lone
+//     surrogates.
+//   - A call of a tool that isn't offered, or with arguments that are no
+//     object, was answered with an error: nothing ran. Where no tools are
+//     offered at all, any may have been offered earlier.
+//   - Tools have distinct names of letters, digits, _ and -, 64 at most, and
+//     schemas of objects with properties. The tool choice is one of those
+//     offered.
 //
-// The last message may be the assistant's, so that a stored transcript can be checked; [Model] refuses such a request.
+// The last message may be the assistant's, so that a stored transcript can be
+// checked; [Model] refuses such a request.
 func Check(req llm.Request) error { return check(req, 0) }
 
-// check is Check of a request whose first messages, known in number, have been found good JSON and good UTF-8 before.
+// check is Check of a request whose first messages, known in number, have been
+// found good JSON and good UTF-8 before.
 func check(req llm.Request, known int) error {
 	if err := checkTools(req); err != nil {
 		return err

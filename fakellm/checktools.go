@@ -77,8 +77,8 @@ func isName(s string) bool {
 	return len(s) >= 1 && len(s) <= 64
 }
 
-// object says what keeps a schema from being an object's with properties. Some providers refuse the whole request for one
-// such tool.
+// object says what keeps a schema from being an object's with properties. Some
+// providers refuse the whole request for one such tool.
 func object(schema json.RawMessage) string {
 	var top, properties map[string]json.RawMessage
 	if json.Unmarshal(schema, &top) != nil || top == nil {

@@ -7,8 +7,8 @@ import (
 	"github.com/fermata-ai/fermata/llm"
 )
 
-// clone copies a request so deep that nothing is shared with it. Its first messages are equal to those known, which take
-// their place.
+// clone copies a request so deep that nothing is shared with it. Its first
+// messages are equal to those known, which take their place.
 func clone(req llm.Request, known []llm.Message) llm.Request {
 	req.Messages = req.Messages[len(known):]
 	req = req.Clone()

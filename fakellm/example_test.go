@@ -42,7 +42,8 @@ var (
 	rain     = llm.ToolResult{Call: "c2", Name: "get_weather", Output: json.RawMessage(`"rain"`)}
 )
 
-// A script of two turns. The second request has one assistant message in its history, so it gets the second turn.
+// A script of two turns. The second request has one assistant message in its
+// history, so it gets the second turn.
 func ExampleNew() {
 	model := fakellm.New(
 		fakellm.Calls("deploy", `{"service":"checkout"}`).And("get_weather", `{"city":"Oslo"}`),
@@ -117,7 +118,8 @@ func ExampleTurn_Cut() {
 	// end: "Deployed."
 }
 
-// Reasoning and text may stand beside calls; ids may repeat; arguments come in pieces.
+// Reasoning and text may stand beside calls; ids may repeat; arguments come in
+// pieces.
 func ExampleTurn_Chunks() {
 	model := fakellm.New(fakellm.Reasons("Two cities.").Says("Let me see.").
 		And("get_weather", `{"city":"Oslo"}`).And("get_weather", `{"city":"Bergen"}`).IDs("call_1", "call_1").

@@ -1,11 +1,14 @@
-// Package fakellm is a scripted [llm.Model] for tests, as strict as a real provider: it refuses, and shows the spot, what one
-// of them would refuse.
+// Package fakellm is a scripted [llm.Model] for tests, as strict as a real
+// provider: it refuses, and shows the spot, what one of them would refuse.
 //
-// A script is a list of turns, each one message of the model. The model takes its place in the script from the request, never
-// from a counter: it answers with the turn whose number is that of the assistant's messages in the history. So one script
-// works in many sessions at once, across restarts and processes, and a request that is made twice is answered alike.
+// A script is a list of turns, each one message of the model. The model takes
+// its place in the script from the request, never from a counter: it answers
+// with the turn whose number is that of the assistant's messages in the
+// history. So one script works in many sessions at once, across restarts and
+// processes, and a request that is made twice is answered alike.
 //
-// It is no simulator: it doesn't count tokens, it speaks no provider's protocol, and it knows nothing of what a tool does.
+// It is no simulator: it doesn't count tokens, it speaks no provider's
+// protocol, and it knows nothing of what a tool does.
 package fakellm
 
 import (
@@ -21,7 +24,8 @@ import (
 
 // Model is a scripted model. It is safe for concurrent use.
 type Model struct {
-	// Sleep waits out a turn's Delay; nil takes a timer. It returns ctx's error if that ends first. Set it before use.
+	// Sleep waits out a turn's Delay; nil takes a timer. It returns ctx's error
+	// if that ends first. Set it before use.
 	Sleep func(ctx context.Context, d time.Duration) error
 
 	script *script
@@ -33,12 +37,15 @@ type Model struct {
 }
 
 // New makes a model of a script. What a request gets:
-//   - One that a provider would refuse, see [Check], or that leaves nothing to answer: an [*llm.Error] of kind
-//     [llm.ErrInvalid].
+//   - One that a provider would refuse, see [Check], or that leaves nothing to
+//     answer: an [*llm.Error] of kind [llm.ErrInvalid].
 //   - One that a branch, see [When], takes: the branch's turn.
-//   - Any other: turn n of the script, where n is the number of messages in its history that the assistant has given, those
-//     of branches aside. Turns that [Turn.Times] repeats count as several. Turns that fail take no number: see [Fails].
-//   - One beyond the script's end: an [*llm.Error] of kind [llm.ErrInvalid] that wraps [ErrUsedUp] and names the place.
+//   - Any other: turn n of the script, where n is the number of messages in its
+//     history that the assistant has given, those of branches aside. Turns that
+//     [Turn.Times] repeats count as several. Turns that fail take no number:
+//     see [Fails].
+//   - One beyond the script's end: an [*llm.Error] of kind [llm.ErrInvalid]
+//     that wraps [ErrUsedUp] and names the place.
 func New(turns ...Turn) *Model {
 	return &Model{script: newScript("the script", turns), accepted: map[string]llm.Request{}, failures: map[string]int{}}
 }
@@ -53,7 +60,8 @@ func Echo() *Model {
 	}).Forever())
 }
 
-// Generate implements [llm.Model]. The request is taken up when the events are ranged over, each time anew.
+// Generate implements [llm.Model]. The request is taken up when the events are
+// ranged over, each time anew.
 func (m *Model) Generate(ctx context.Context, req llm.Request) iter.Seq2[llm.Event, error] {
 	return func(yield func(llm.Event, error) bool) {
 		if err := ctx.Err(); err != nil {
@@ -73,8 +81,9 @@ func (m *Model) Generate(ctx context.Context, req llm.Request) iter.Seq2[llm.Eve
 	}
 }
 
-// Requests lists what the model was asked, refused requests included, in order of arrival. They are copies, made when they
-// came; they share memory among themselves, so read them only.
+// Requests lists what the model was asked, refused requests included, in order
+// of arrival. They are copies, made when they came; they share memory among
+// themselves, so read them only.
 func (m *Model) Requests() []llm.Request {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -83,8 +92,10 @@ func (m *Model) Requests() []llm.Request {
 
 // take checks the request and puts a copy of it on record.
 //
-// What is equal to the last accepted request of its session, usually all but the newest messages, is neither checked for its
-// content nor copied again: tests of long sessions would take time and memory by the square of their length.
+// What is equal to the last accepted request of its session, usually all but
+// the newest messages, is neither checked for its content nor copied again:
+// tests of long sessions would take time and memory by the square of their
+// length.
 func (m *Model) take(req llm.Request) error {
 	session := req.Metadata["session"]
 	m.mu.Lock()
@@ -151,7 +162,8 @@ func (m *Model) attempt(p place, req llm.Request) int {
 	return n
 }
 
-// LastUserText is the text of the last message from the user, empty if it has none.
+// LastUserText is the text of the last message from the user, empty if it has
+// none.
 func LastUserText(req llm.Request) string {
 	for _, m := range slices.Backward(req.Messages) {
 		if m.Role == llm.RoleUser {

@@ -32,7 +32,8 @@ func result(id, name string) llm.ToolResult {
 
 func request(messages ...llm.Message) llm.Request { return llm.Request{Messages: messages} }
 
-// answered appends the model's answer to the request's history, and results for its calls, as an agent would.
+// answered appends the model's answer to the request's history, and results for
+// its calls, as an agent would.
 func answered(t testing.TB, m llm.Model, req llm.Request) llm.Request {
 	t.Helper()
 	msg, _, err := llm.Collect(m.Generate(context.Background(), req))
@@ -55,7 +56,8 @@ func answered(t testing.TB, m llm.Model, req llm.Request) llm.Request {
 	return req
 }
 
-// said is what the model answers to a request: its text, the names of the tools it calls, or the error.
+// said is what the model answers to a request: its text, the names of the tools
+// it calls, or the error.
 func said(m llm.Model, req llm.Request) string {
 	msg, _, err := llm.Collect(m.Generate(context.Background(), req))
 	if err != nil {

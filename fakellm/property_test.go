@@ -84,7 +84,8 @@ func TestCheckFindsAnyBreachOfPairing(t *testing.T) {
 	})
 }
 
-// Nothing that can be stored makes Check panic, and what it accepts, a model takes up.
+// Nothing that can be stored makes Check panic, and what it accepts, a model
+// takes up.
 func FuzzCheck(f *testing.F) {
 	f.Fuzz(func(t *testing.T, a, b, c []byte) {
 		var req llm.Request

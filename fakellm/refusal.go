@@ -19,7 +19,8 @@ type Refusal struct {
 	excerpt string
 }
 
-// whole stands for a part, or a message, where the fault is in none in particular.
+// whole stands for a part, or a message, where the fault is in none in
+// particular.
 const whole = -1
 
 // Error shows the problem, the place, and the transcript around it.
@@ -44,7 +45,8 @@ func refuse(req llm.Request, message, part int, problem string, args ...any) err
 	return r
 }
 
-// around draws the message, the one before it and the one after it, with a mark at the spot.
+// around draws the message, the one before it and the one after it, with a mark
+// at the spot.
 func around(req llm.Request, message, part int) string {
 	var b strings.Builder
 	for i := max(message-1, 0); i < min(message+2, len(req.Messages)); i++ {

@@ -49,7 +49,8 @@ func TestRequestsAreCopies(t *testing.T) {
 	}
 }
 
-// The model takes no message for one that it knows if anything in it has changed.
+// The model takes no message for one that it knows if anything in it has
+// changed.
 func TestEveryChangeIsSeen(t *testing.T) {
 	a, b := &llm.Native{Provider: "a", Data: raw("1")}, &llm.Native{Provider: "b", Data: raw("1")}
 	c := &llm.Native{Provider: "a", Data: raw("2")}

@@ -10,7 +10,7 @@ import (
 	"github.com/fermata-ai/fermata/llm"
 )
 
-// ErrUsedUp says that a script has no turn for a request.
+// ErrUsedUp is the error of a script that has no turn for a request.
 var ErrUsedUp = errors.New("the script is used up")
 
 // script is a list of turns, and its branches.
@@ -116,7 +116,8 @@ func (p place) usedUp(req llm.Request) error {
 		ErrUsedUp, p.number, p.script.name, p.script.length(), counted, p.number, around(req, len(req.Messages)-1, whole))
 }
 
-// digest tells requests apart by what they say, and by the session that the runner names.
+// digest tells requests apart by what they say, and by the session that the
+// runner names.
 func digest(req llm.Request) string {
 	b := []byte(req.Metadata["session"])
 	for _, m := range req.Messages {

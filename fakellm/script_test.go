@@ -35,7 +35,8 @@ func TestPlaceIsReadOffTheRequest(t *testing.T) {
 	if got := said(m, req); got != "Anything else?" {
 		t.Fatal(got)
 	}
-	if got := said(m, request(user("go"))); got != `deploy{}get_weather{"city":"Oslo"}` { // another session
+	// Another session.
+	if got := said(m, request(user("go"))); got != `deploy{}get_weather{"city":"Oslo"}` {
 		t.Fatal(got)
 	}
 }
@@ -164,7 +165,8 @@ func TestFailuresTakeNoNumber(t *testing.T) {
 	}
 	req = answered(t, fakellm.Echo(), req)
 	req.Messages = append(req.Messages, user("x"))
-	if got := said(m, req); !strings.Contains(got, "turn 4 of the script is asked for") { // not the failure, which stands before turn 3
+	// Not the failure, which stands before turn 3.
+	if got := said(m, req); !strings.Contains(got, "turn 4 of the script is asked for") {
 		t.Fatal(got)
 	}
 }

@@ -37,7 +37,8 @@ func (m *Model) stream(ctx context.Context, t Turn, yield func(llm.Event, error)
 	}
 }
 
-// before is what happens before event n, and before a stream breaks off in its place.
+// before is what happens before event n, and before a stream breaks off in its
+// place.
 func (m *Model) before(ctx context.Context, t Turn, n int) error {
 	d := t.between
 	if n == 0 {
@@ -167,7 +168,8 @@ func (t Turn) side(calls [][]llm.Event) []llm.Event {
 	return events
 }
 
-// cutText cuts between characters, into pieces of at most n bytes where characters allow.
+// cutText cuts between characters, into pieces of at most n bytes where
+// characters allow.
 func cutText(s string, n int) []string {
 	if n <= 0 || s == "" {
 		return []string{s}

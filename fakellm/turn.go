@@ -10,8 +10,9 @@ import (
 	"github.com/fermata-ai/fermata/llm"
 )
 
-// Turn is one message of the model, and how it comes; the zero Turn is an empty message. Turns are values: a method returns a
-// changed copy, so that a turn may be used several times.
+// Turn is one message of the model, and how it comes; the zero Turn is an empty
+// message. Turns are values: a method returns a changed copy, so that a turn
+// may be used several times.
 type Turn struct {
 	pieces []piece
 	events []llm.Event // in place of pieces
@@ -36,22 +37,26 @@ type Turn struct {
 	branch []Turn // not nil: a branch
 }
 
-// piece is a part of the message. A ToolCall's Arguments are text, perhaps no JSON.
+// piece is a part of the message. A ToolCall's Arguments are text, perhaps no
+// JSON.
 type piece struct {
 	part  llm.Part
 	whole bool // comes by llm.PartDone
 }
 
-// Says is a message of text. An empty text is no part at all: Says("") is an empty message.
+// Says is a message of text. An empty text is no part at all: Says("") is an
+// empty message.
 func Says(text string) Turn { return Turn{}.Says(text) }
 
-// Calls is a message of one tool call. The arguments are streamed as they are, be they JSON or not.
+// Calls is a message of one tool call. The arguments are streamed as they are,
+// be they JSON or not.
 func Calls(name, args string) Turn { return Turn{}.And(name, args) }
 
 // Reasons is a message of reasoning, to which Says or And add.
 func Reasons(text string) Turn { return Turn{}.Reasons(text) }
 
-// Events is a stream given event by event, as it is: for what no well-behaved provider sends.
+// Events is a stream given event by event, as it is: for what no well-behaved
+// provider sends.
 func Events(events ...llm.Event) Turn {
 	t := Turn{}
 	for _, e := range events {
@@ -68,28 +73,35 @@ func isFinish(e llm.Event) bool {
 	return ok
 }
 
-// Fails is a turn that fails with err before anything comes; an [*llm.Error] says whether to try again.
+// Fails is a turn that fails with err before anything comes; an [*llm.Error]
+// says whether to try again.
 //
-// It takes no number in the script, since no message comes of it. It stands before the turn that it spoils: the first such
-// request fails, the next one, if all it says is the same, gets the turn that follows. With [Turn.Times] n requests fail,
-// with [Turn.Forever] all. How often a request has failed is counted in memory: it is the one thing that a script can't take
-// from the request, and another process counts anew.
+// It takes no number in the script, since no message comes of it. It stands
+// before the turn that it spoils: the first such request fails, the next one,
+// if all it says is the same, gets the turn that follows. With [Turn.Times] n
+// requests fail, with [Turn.Forever] all. How often a request has failed is
+// counted in memory: it is the one thing that a script can't take from the
+// request, and another process counts anew.
 func Fails(err error) Turn { return Turn{}.Breaks(0, err) }
 
-// From computes a turn from the request, which f may read, not change. Options of how it comes belong to the turn that f returns;
-// Times and Forever to this one.
+// From computes a turn from the request, which f may read, not change. Options
+// of how it comes belong to the turn that f returns; Times and Forever to this
+// one.
 func From(f func(llm.Request) Turn) Turn {
 	t := Turn{}
 	t.from = f
 	return t
 }
 
-// When is a branch of the script, for the requests that match; nil matches all. It stands anywhere in the script and takes no
-// number there. The first branch that matches answers with turn n of its own, where n is the number of the assistant's messages
-// since the last message of the user that this branch has given. So it begins again with each thing the user says.
+// When is a branch of the script, for the requests that match; nil matches all.
+// It stands anywhere in the script and takes no number there. The first branch
+// that matches answers with turn n of its own, where n is the number of the
+// assistant's messages since the last message of the user that this branch has
+// given. So it begins again with each thing the user says.
 //
-// Whose a message in the history is, is found by matching what was before it, with the request's own System and Tools. So match
-// must depend on nothing but the request.
+// Whose a message in the history is, is found by matching what was before it,
+// with the request's own System and Tools. So match must depend on nothing but
+// the request.
 func When(match func(llm.Request) bool, turns ...Turn) Turn {
 	t := Turn{}
 	t.match, t.branch = match, slices.Clone(turns)
@@ -118,7 +130,8 @@ func (t Turn) Says(text string) Turn {
 // Reasons adds reasoning, after what is there.
 func (t Turn) Reasons(text string) Turn { return t.add(llm.Reasoning{Text: text}, false) }
 
-// Part adds a part that comes whole, by [llm.PartDone]: one with a native form, say.
+// Part adds a part that comes whole, by [llm.PartDone]: one with a native form,
+// say.
 func (t Turn) Part(p llm.Part) Turn { return t.add(clonePart(p), true) }
 
 func (t Turn) add(p llm.Part, whole bool) Turn {
@@ -126,27 +139,30 @@ func (t Turn) add(p llm.Part, whole bool) Turn {
 	return t
 }
 
-// IDs are the provider's ids of the calls, in order; calls beyond them have none. They may repeat. Without this, the calls are
-// call_0, call_1 and so on, the same in every turn, as some gateways have it.
+// IDs are the provider's ids of the calls, in order; calls beyond them have
+// none. They may repeat. Without this, the calls are call_0, call_1 and so on,
+// the same in every turn, as some gateways have it.
 func (t Turn) IDs(ids ...string) Turn {
 	t.ids, t.idsSet = slices.Clone(ids), true
 	return t
 }
 
-// Chunks streams text and arguments in pieces of n bytes: text is cut between characters, one at least, arguments anywhere. 0
-// is one piece each.
+// Chunks streams text and arguments in pieces of n bytes: text is cut between
+// characters, one at least, arguments anywhere. 0 is one piece each.
 func (t Turn) Chunks(n int) Turn {
 	t.chunk = n
 	return t
 }
 
-// Interleaved streams the calls that follow one another side by side, a piece of each in turn.
+// Interleaved streams the calls that follow one another side by side, a piece
+// of each in turn.
 func (t Turn) Interleaved() Turn {
 	t.interleaved = true
 	return t
 }
 
-// Stop is the stop reason. Without this, it is [llm.StopToolCalls] if there are calls, else [llm.StopEnd].
+// Stop is the stop reason. Without this, it is [llm.StopToolCalls] if there are
+// calls, else [llm.StopEnd].
 func (t Turn) Stop(reason llm.StopReason) Turn {
 	t.stop = reason
 	return t
@@ -158,22 +174,24 @@ func (t Turn) Usage(u llm.Usage) Turn {
 	return t
 }
 
-// Delay waits before the first event, and before each one after it, or before the stream breaks off. Under testing/synctest it takes no time; see also
+// Delay waits before the first event, and before each one after it, or before
+// the stream breaks off. Under testing/synctest it takes no time; see also
 // [Model.Sleep].
 func (t Turn) Delay(first, between time.Duration) Turn {
 	t.first, t.between = first, between
 	return t
 }
 
-// Hook calls f before event n, from 0, is sent, or the stream breaks off in its place: to block until a test lets go, say. Its
-// error ends the stream.
+// Hook calls f before event n, from 0, is sent, or the stream breaks off in its
+// place: to block until a test lets go, say. Its error ends the stream.
 func (t Turn) Hook(f func(ctx context.Context, n int) error) Turn {
 	t.hook = f
 	return t
 }
 
-// Cut ends the stream after n events, at the latest before its [llm.Finish]: the connection was lost. Like any turn that
-// doesn't finish, it takes no number in the script; see [Fails].
+// Cut ends the stream after n events, at the latest before its [llm.Finish]:
+// the connection was lost. Like any turn that doesn't finish, it takes no
+// number in the script; see [Fails].
 func (t Turn) Cut(n int) Turn { return t.Breaks(n, nil) }
 
 // Breaks is Cut with an error at the end.
@@ -182,7 +200,8 @@ func (t Turn) Breaks(n int, err error) Turn {
 	return t
 }
 
-// Times repeats the turn: n messages in a row are this one, or, if it fails, n requests do.
+// Times repeats the turn: n messages in a row are this one, or, if it fails, n
+// requests do.
 func (t Turn) Times(n int) Turn {
 	t.again = n - 1
 	return t
