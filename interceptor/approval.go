@@ -19,7 +19,8 @@ const (
 	Deny  Ruling = "deny"
 )
 
-// Verdict is a policy's ruling. Reason is shown to the person who is asked, or told to the model that is denied.
+// Verdict is a policy's ruling. Reason is shown to the person who is asked, or
+// told to the model that is denied.
 type Verdict struct {
 	Ruling Ruling
 	Reason string
@@ -33,10 +34,16 @@ type Policy func(context.Context, tool.Call) (Verdict, error)
 
 // ApprovalOptions configure Approval.
 type ApprovalOptions struct {
-	Name    string        // of the layer; default "approval". Two approvals in one chain need two names
-	Tools   []string      // the tools it is for; empty: all
-	Policy  Policy        // default: allow what is read-only if Tools is empty, ask for everything else
-	Timeout time.Duration // how long an approval waits before it expires; default 7 days; negative is an error of agent.New
+	// Name is the layer's; default: "approval". Two approvals in one chain need
+	// two names.
+	Name  string
+	Tools []string // the tools it is for; empty: all
+	// Policy rules. The default allows what is read-only if Tools is empty, and
+	// asks for everything else.
+	Policy Policy
+	// Timeout is how long an approval waits before it expires; default: 7 days.
+	// A negative one is an error of agent.New.
+	Timeout time.Duration
 	Prompt  func(tool.Call) string
 }
 
@@ -66,7 +73,8 @@ func Approval(o *ApprovalOptions) Layer {
 	return l
 }
 
-// askFor asks for every call, but lets read-only tools through where the layer wasn't given tools by name.
+// askFor asks for every call, but lets read-only tools through where the layer
+// wasn't given tools by name.
 func askFor(allowReadOnly bool) Policy {
 	return func(_ context.Context, c tool.Call) (Verdict, error) {
 		if allowReadOnly && c.Effect == tool.ReadOnly {

@@ -11,7 +11,8 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// through takes a call through an approval. Entered says whether it came to the body, and with which arguments.
+// through takes a call through an approval. Entered says whether it came to the
+// body, and with which arguments.
 func through(t *testing.T, o *interceptor.ApprovalOptions, c tool.Call) (exec tool.Execution, entered []string, err error) {
 	t.Helper()
 	body := func(ctx context.Context, c tool.Call) (tool.Execution, error) {
@@ -22,7 +23,8 @@ func through(t *testing.T, o *interceptor.ApprovalOptions, c tool.Call) (exec to
 	return exec, entered, err
 }
 
-// TestPolicy: only a clear yes lets a call through, only a clear no refuses it; everything else asks a person.
+// TestPolicy: only a clear yes lets a call through, only a clear no refuses it;
+// everything else asks a person.
 func TestPolicy(t *testing.T) {
 	type V = interceptor.Verdict
 	for name, test := range map[string]struct {
@@ -77,7 +79,8 @@ func TestDefaultPolicy(t *testing.T) {
 	}
 }
 
-// TestApprovalDecides: once there is a decision, the policy is not asked, and neither is a person.
+// TestApprovalDecides: once there is a decision, the policy is not asked, and
+// neither is a person.
 func TestApprovalDecides(t *testing.T) {
 	asked := 0
 	o := &interceptor.ApprovalOptions{Name: "money", Policy: func(context.Context, tool.Call) (interceptor.Verdict, error) {

@@ -1,8 +1,10 @@
-// Package interceptor is middleware for an agent: around a turn, around a model call, and around each tool call. It ships
-// [Approval], which lets a person decide before a tool runs, and [Log].
+// Package interceptor is middleware for an agent: around a turn, around a model
+// call, and around each tool call. It ships [Approval], which lets a person
+// decide before a tool runs, and [Log].
 //
-// A layer may run more than once for one call: after a pause, and after a crash. It must be repeatable; what it decided
-// durably comes back to it in tool.Call.Decisions.
+// A layer may run more than once for one call: after a pause, and after a
+// crash. It must be repeatable; what it decided durably comes back to it in
+// tool.Call.Decisions.
 package interceptor
 
 import (
@@ -18,15 +20,15 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// TurnHandler drives one turn of a session: the model's message and the tool calls it asks for, or, after a pause, the
-// calls that are left.
+// TurnHandler drives one turn of a session: the model's message and the tool
+// calls it asks for, or, after a pause, the calls that are left.
 type TurnHandler func(context.Context, Turn) iter.Seq2[event.Event, error]
 
 // ModelHandler is one model call.
 type ModelHandler func(context.Context, llm.Request) iter.Seq2[llm.Event, error]
 
-// ToolHandler is one tool call. Its error is the call's result, for the model; tool.Denied and tool.Fatal have their own
-// meaning.
+// ToolHandler is one tool call. Its error is the call's result, for the model;
+// tool.Denied and tool.Fatal have their own meaning.
 type ToolHandler func(context.Context, tool.Call) (tool.Execution, error)
 
 // Turn is the turn that a TurnHandler drives.
@@ -38,7 +40,8 @@ type Turn struct {
 
 // Layer is one interceptor. Each of Turn, Model and Tool may be nil.
 type Layer struct {
-	// Name is unique in a chain and durable: it keys what the layer's pauses were told. Renaming a layer forgets them.
+	// Name is unique in a chain and durable: it keys what the layer's pauses
+	// were told. Renaming a layer forgets them.
 	Name string
 	// Tools names the tools whose calls Tool sees; empty: all.
 	Tools []string
@@ -49,8 +52,9 @@ type Layer struct {
 
 	Turn  func(next TurnHandler) TurnHandler
 	Model func(next ModelHandler) ModelHandler
-	// Tool may pause the call instead of calling next, by returning an Execution with an Await. It must not pause once next
-	// was called: the body may have run.
+	// Tool may pause the call instead of calling next, by returning an
+	// Execution with an Await. It must not pause once next was called: the body
+	// may have run.
 	Tool func(next ToolHandler) ToolHandler
 
 	err error // what is wrong with it, by its constructor
@@ -131,7 +135,8 @@ func (c Chain) WrapTool(name string, h ToolHandler) ToolHandler {
 	}
 }
 
-// Wraps says whether any of the chain's layers is around the tool called name.
+// Wraps reports whether any of the chain's layers is around the tool called
+// name.
 func (c Chain) Wraps(name string) bool {
 	return slices.ContainsFunc(c, func(l Layer) bool { return l.around(name) })
 }

@@ -63,7 +63,8 @@ func TestChainCheck(t *testing.T) {
 	}
 }
 
-// TestLayersAreInOrder: the first is outermost, and a layer for some tools sees their calls only.
+// TestLayersAreInOrder: the first is outermost, and a layer for some tools sees
+// their calls only.
 func TestLayersAreInOrder(t *testing.T) {
 	var order []string
 	note := func(name string, tools ...string) interceptor.Layer {
@@ -84,7 +85,8 @@ func TestLayersAreInOrder(t *testing.T) {
 	}
 }
 
-// TestPausesAreSigned: a layer's pause carries the layer's name and the arguments that the layer saw, whatever it says itself.
+// TestPausesAreSigned: a layer's pause carries the layer's name and the
+// arguments that the layer saw, whatever it says itself.
 func TestPausesAreSigned(t *testing.T) {
 	edit := layer("edit", func(ctx context.Context, c tool.Call, next interceptor.ToolHandler) (tool.Execution, error) {
 		c.Arguments = json.RawMessage(`{"cents":1}`)
@@ -110,7 +112,8 @@ func TestPausesAreSigned(t *testing.T) {
 	}
 }
 
-// TestTheToolsPauseIsNotALayers: what the body asks for goes out unsigned through any layers.
+// TestTheToolsPauseIsNotALayers: what the body asks for goes out unsigned
+// through any layers.
 func TestTheToolsPauseIsNotALayers(t *testing.T) {
 	body := func(context.Context, tool.Call) (tool.Execution, error) {
 		return tool.Execution{Await: &tool.Await{Key: "job-1"}}, nil
@@ -126,7 +129,8 @@ func TestTheToolsPauseIsNotALayers(t *testing.T) {
 	}
 }
 
-// TestPausingTooLate: once next was called the body may have run, and the layer can't ask any more.
+// TestPausingTooLate: once next was called the body may have run, and the layer
+// can't ask any more.
 func TestPausingTooLate(t *testing.T) {
 	for name, next := range map[string]interceptor.ToolHandler{
 		"after a result": output,
@@ -157,7 +161,8 @@ func TestErrorsBeatPauses(t *testing.T) {
 	}
 }
 
-// TestALayerMayLeaveNextBehind: a layer that gives up on what it wraps doesn't race with it.
+// TestALayerMayLeaveNextBehind: a layer that gives up on what it wraps doesn't
+// race with it.
 func TestALayerMayLeaveNextBehind(t *testing.T) {
 	release, over := make(chan struct{}), make(chan struct{})
 	impatient := layer("impatient", func(ctx context.Context, c tool.Call, next interceptor.ToolHandler) (tool.Execution, error) {

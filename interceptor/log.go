@@ -12,8 +12,9 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// Log is a layer that logs model calls and tool calls: names, ids, times and how they ended. Contents (arguments, outputs,
-// messages, the text of errors) are left out: they may hold secrets. A nil logger means slog.Default.
+// Log is a layer that logs model calls and tool calls: names, ids, times and
+// how they ended. Contents (arguments, outputs, messages, the text of errors)
+// are left out: they may hold secrets. A nil logger means slog.Default.
 func Log(logger *slog.Logger) Layer {
 	if logger == nil {
 		logger = slog.Default()
@@ -68,7 +69,8 @@ func logModel(ctx context.Context, logger *slog.Logger, next ModelHandler, r llm
 	}
 }
 
-// failure describes an error without its text: providers quote what they were sent.
+// failure describes an error without its text: providers quote what they were
+// sent.
 func failure(err error) []any {
 	var e *llm.Error
 	switch {

@@ -52,7 +52,8 @@ func TestLogOfToolCalls(t *testing.T) {
 	}
 }
 
-// TestLogOfModelCalls: each has one line, however it ends. What a provider's error quotes stays out.
+// TestLogOfModelCalls: each has one line, however it ends. What a provider's
+// error quotes stays out.
 func TestLogOfModelCalls(t *testing.T) {
 	finish := llm.Finish{Reason: llm.StopEnd, Usage: llm.Usage{Input: 7, Output: 3}}
 	text := llm.TextDelta{Text: secret}
