@@ -23,9 +23,10 @@ func (b Batch) Size() int {
 	return n
 }
 
-// Check says whether the batch is within the limits and well formed. Every engine asks it first, so that none accepts what
-// another would refuse. What it returns is an ErrTooLarge with the size and the limit, or an ErrInvalid; each names the key
-// that is to blame, if one is.
+// Check returns an error if the batch is beyond the limits, or ill formed.
+// Every engine asks it first, so that none accepts what another would refuse.
+// What it returns is an ErrTooLarge with the size and the limit, or an
+// ErrInvalid; each names the key that is to blame, if one is.
 func (b Batch) Check() error {
 	if n := b.Operations(); n > MaxOperations {
 		return fmt.Errorf("%w: a batch of %d operations, the limit is %d", ErrTooLarge, n, MaxOperations)
@@ -82,7 +83,9 @@ func (b Batch) checkRepeats() error {
 
 // repeated returns a key that occurs twice among n, or nil.
 func repeated(n int, key func(int) []byte) []byte {
-	const few = 12 // up to here, comparing each with each is faster than a map, and allocates nothing
+	// Up to here, comparing each with each is faster than a map, and allocates
+	// nothing.
+	const few = 12
 	if n <= few {
 		for i := 1; i < n; i++ {
 			for j := range i {

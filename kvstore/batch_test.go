@@ -8,7 +8,8 @@ import (
 	"github.com/fermata-ai/fermata/kvstore"
 )
 
-// TestCheckNamesTheKey: whoever reads the error knows which key, and the limit. (What is refused, kvtest knows.)
+// The error names the key, and the limit.
+// (What is refused, kvtest knows.)
 func TestCheckNamesTheKey(t *testing.T) {
 	put := func(key string, value int) kvstore.Put {
 		return kvstore.Put{Key: []byte(key), Value: make([]byte, value)}

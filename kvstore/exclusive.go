@@ -2,8 +2,9 @@ package kvstore
 
 import "sync"
 
-// Exclusive is implemented by an engine that one process holds alone. Leases on what is stored then need not be stored
-// themselves: they live in the engine's value, are seen by all who share it, and are void when the process ends.
+// Exclusive is implemented by an engine that one process holds alone. Leases on
+// what is stored then need not be stored themselves: they live in the engine's
+// value, are seen by all who share it, and are void when the process ends.
 type Exclusive interface {
 	Store
 	// Incarnation is greater each time the store is opened.
@@ -12,7 +13,8 @@ type Exclusive interface {
 	Local() *Local
 }
 
-// Local is what those who share an engine's value tell each other beside the store.
+// Local is what those who share an engine's value tell each other beside the
+// store.
 type Local struct {
 	mu      sync.Mutex
 	holders map[string]string
@@ -25,7 +27,8 @@ func NewLocal() *Local {
 	return &Local{holders: map[string]string{}, waiters: map[string]map[chan struct{}]struct{}{}}
 }
 
-// Acquire takes the lease called name for holder and says whether it is holder's now.
+// Acquire takes the lease called name for holder and says whether it is
+// holder's now.
 func (l *Local) Acquire(name, holder string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -44,7 +47,7 @@ func (l *Local) Count() int64 {
 	return l.count
 }
 
-// Holder returns who holds the lease called name; empty if nobody does.
+// Holder returns who holds the lease called name; empty if none does.
 func (l *Local) Holder(name string) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -60,7 +63,8 @@ func (l *Local) Release(name, holder string) {
 	}
 }
 
-// Watch returns a channel that gets a value after each Signal of topic; several signals may become one. Stop ends it.
+// Watch returns a channel that gets a value after each Signal of topic; several
+// signals may become one. Stop ends it.
 func (l *Local) Watch(topic string) (c <-chan struct{}, stop func()) {
 	ch := make(chan struct{}, 1)
 	l.mu.Lock()

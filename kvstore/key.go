@@ -5,9 +5,11 @@ import (
 	"strings"
 )
 
-// Key joins parts to a key that sorts as the tuple of its parts does: no part is mistaken for another's beginning, so that
-// "chat-1" is no prefix of "chat-10". Each part is followed by 0x00; inside a part 0x00 becomes 0x01 0x01 and 0x01 becomes
-// 0x01 0x02. A key of fewer parts is a prefix of every key that goes on from it.
+// Key joins parts to a key that sorts as the tuple of its parts does: no part
+// is mistaken for another's beginning, so that "chat-1" is no prefix of
+// "chat-10". Each part is followed by 0x00; inside a part 0x00 becomes 0x01
+// 0x01 and 0x01 becomes 0x01 0x02. A key of fewer parts is a prefix of every
+// key that goes on from it.
 func Key(parts ...string) []byte {
 	n := 0
 	for _, p := range parts {

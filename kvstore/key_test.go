@@ -12,7 +12,8 @@ import (
 	"github.com/fermata-ai/fermata/kvstore"
 )
 
-// tuples draws parts that are likely to be each other's beginnings, and to need escapes.
+// tuples draws parts that are likely to be each other's beginnings, and to need
+// escapes.
 var tuples = rapid.SliceOfN(rapid.OneOf(
 	rapid.StringOfN(rapid.SampledFrom([]rune("\x00\x01\x02ab")), 0, 4, -1),
 	rapid.SampledFrom([]string{"chat-1", "chat-10", "chat-1\x00", "\xff", ""}),

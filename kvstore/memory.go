@@ -7,7 +7,8 @@ import (
 	"github.com/tidwall/btree"
 )
 
-// Memory is an engine that keeps everything in memory: for tests, and for agents that needn't outlive their process.
+// Memory is an engine that keeps everything in memory: for tests, and for
+// agents that needn't outlive their process.
 type Memory struct {
 	shared      *memory
 	incarnation uint64
@@ -21,8 +22,9 @@ var (
 
 // memory is the data, which passes from one Memory to the next.
 //
-// The map answers for single keys, faster than the tree by far and without a string made of each key that is looked up;
-// the tree is there for order, and is touched only when a key comes or goes.
+// The map answers for single keys, faster than the tree by far and without a
+// string made of each key that is looked up; the tree is there for order, and
+// is touched only when a key comes or goes.
 type memory struct {
 	mu           sync.RWMutex
 	owner        *Memory // the value that may use it; nil once closed
@@ -43,8 +45,9 @@ func NewMemory() *Memory {
 	return (&Memory{shared: &memory{items: map[string]*item{}}}).Reopen()
 }
 
-// Reopen returns what a restart would leave: an engine over the same data, of the next incarnation, without a lease. From
-// then on m answers ErrClosed. It may be closed already.
+// Reopen returns what a restart would leave: an engine over the same data, of
+// the next incarnation, without a lease. From then on m answers ErrClosed. It
+// may be closed already.
 func (m *Memory) Reopen() *Memory {
 	s := m.shared
 	s.mu.Lock()
@@ -172,7 +175,8 @@ func (s *memory) put(p *Put) {
 		s.items[key] = it
 		s.order.Set(key, it)
 	}
-	// Values are copied out under the lock, so a value's space can be used again; unless that would pin far too much of it.
+	// Values are copied out under the lock, so a value's space can be used
+	// again; unless that would pin far too much of it.
 	if cap(it.value) > 2*len(p.Value)+64 {
 		it.value = nil
 	}

@@ -23,7 +23,8 @@ func TestMemory(t *testing.T) {
 	})
 }
 
-// TestReopenEndsTheOldValue: who still holds it, as a goroutine of a process that is thought dead, can't write any more.
+// TestReopenEndsTheOldValue: who still holds it, as a goroutine of a process
+// that is thought dead, can't write any more.
 func TestReopenEndsTheOldValue(t *testing.T) {
 	old := kvstore.NewMemory()
 	b := kvstore.Batch{Puts: []kvstore.Put{{Key: []byte("a"), Value: []byte("1")}}}
@@ -44,7 +45,8 @@ func TestReopenEndsTheOldValue(t *testing.T) {
 	}
 }
 
-// BenchmarkMemory is a batch as a tool call makes them: two keys that are there already, one that is new, one precondition.
+// BenchmarkMemory is a batch as a tool call makes them: two keys that are there
+// already, one that is new, one precondition.
 func BenchmarkMemory(b *testing.B) {
 	m := kvstore.NewMemory()
 	ctx := context.Background()

@@ -2,8 +2,9 @@ package kvstore
 
 import "bytes"
 
-// Pager fills the page of an engine's Scan, so that all engines read a Range in the same way and keep the same limits. The
-// engine goes to Seek and hands over what it finds there, in order:
+// Pager fills the page of an engine's Scan, so that all engines read a Range in
+// the same way and keep the same limits. The engine goes to Seek and hands over
+// what it finds there, in order:
 //
 //	p := kvstore.NewPager(r)
 //	for e := range engine.from(p.Seek()) {
@@ -36,7 +37,8 @@ func (p *Pager) Seek() []byte {
 	return p.within.Prefix
 }
 
-// Takes says whether the next key, with a value of so many bytes, goes on the page. If not, the page is at its end.
+// Takes reports whether the next key, with a value of so many bytes, goes on
+// the page. If not, the page is at its end.
 func (p *Pager) Takes(key []byte, value int) bool {
 	r := p.within
 	if !bytes.HasPrefix(key, r.Prefix) || len(r.Before) > 0 && bytes.Compare(key, r.Before) >= 0 {
@@ -59,13 +61,15 @@ func (p *Pager) Add(key, value []byte, revision Revision) {
 	p.bytes += size
 }
 
-// sharedMax bounds how much memory an entry may keep alive beside its own, in bytes.
+// sharedMax bounds how much memory an entry may keep alive beside its own, in
+// bytes.
 const sharedMax = 8 << 10
 
 // Page returns the page.
 func (p *Pager) Page() Page { return p.page }
 
-// Broken ends the page before an entry that can't be read: err is that entry's, and the answer if the page would begin with it.
+// Broken ends the page before an entry that can't be read: err is that entry's,
+// and the answer if the page would begin with it.
 func (p *Pager) Broken(err error) (Page, error) {
 	if len(p.page.Entries) == 0 {
 		return Page{}, err
@@ -79,7 +83,8 @@ func NewEntry(key, value []byte, revision Revision) Entry {
 	return entryIn(make([]byte, len(key)+len(value)), key, value, revision)
 }
 
-// entryIn copies key and value into both. Each half is capped, so that an append to it leaves the other alone.
+// entryIn copies key and value into both. Each half is capped, so that an
+// append to it leaves the other alone.
 func entryIn(both, key, value []byte, revision Revision) Entry {
 	k := copy(both, key)
 	copy(both[k:], value)

@@ -65,10 +65,12 @@ func (a *attempt) answer() {
 	}
 }
 
-// commitFailed answers a group whose transaction couldn't be begun, filled or committed. The last thing that bbolt writes is the
-// file's header. If that isn't the transaction's, nothing has happened, and the store goes on: the disk was full, most
-// likely. If it is, then its sync has failed, and nobody knows what is on the disk, nor will a further sync tell: nothing may be
-// built on it.
+// commitFailed answers a group whose transaction couldn't be begun, filled or
+// committed. The last thing that bbolt writes is the file's header. If that
+// isn't the transaction's, nothing has happened, and the store goes on: the
+// disk was full, most likely. If it is, then its sync has failed, and nobody
+// knows what is on the disk, nor will a further sync tell: nothing may be built
+// on it.
 func (s *Store) commitFailed(a *attempt, f *flight, cause error) {
 	err := fmt.Errorf("kvstore/bolt: commit to %s: %w", s.db.path, cause)
 	if a.id != 0 && s.reached(a.id) {
@@ -77,14 +79,18 @@ func (s *Store) commitFailed(a *attempt, f *flight, cause error) {
 			if a.verdicts[i].wrote {
 				r.answer(0, fmt.Errorf("%w: %w", kvstore.ErrUncertain, err))
 			} else {
-				r.answer(0, err) // whatever the verdict was, it took writes for granted that may not be there
+				// Whatever the verdict was, it took writes for granted that may
+				// not be there.
+				r.answer(0, err)
 			}
 		}
 		return
 	}
 	s.synced.end(f, s.synced.durable.Load(), nil)
 	if errors.Is(err, kvstore.ErrCorrupt) && len(a.group) > 1 {
-		for i := range a.group { // one of them touches a damaged page; the others have nothing to do with it
+		// One of them touches a damaged page; the others have nothing to do
+		// with it.
+		for i := range a.group {
 			s.commit(a.group[i : i+1])
 		}
 		return
@@ -92,7 +98,8 @@ func (s *Store) commitFailed(a *attempt, f *flight, cause error) {
 	refuse(a.group, err)
 }
 
-// reached says whether a transaction's header is in the file, as far as one can see.
+// reached reports whether a transaction's header is in the file, as far as one
+// can see.
 func (s *Store) reached(id int) bool {
 	newest := 0
 	err := s.db.view(func(tx *bbolt.Tx) error {

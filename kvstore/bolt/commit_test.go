@@ -180,7 +180,8 @@ func TestContextEndsWhileQueued(t *testing.T) {
 	})
 }
 
-// TestContextEndsDuringCommit: a follower is told that it can't be known, and its batch comes through; the leader stays.
+// TestContextEndsDuringCommit: a follower is told that it can't be known, and
+// its batch comes through; the leader stays.
 func TestContextEndsDuringCommit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := open(t)
@@ -209,7 +210,8 @@ func TestContextEndsDuringCommit(t *testing.T) {
 	})
 }
 
-// TestLeadPassesOverTheWithdrawn: nobody is left waiting for a leader who has gone.
+// TestLeadPassesOverTheWithdrawn: nobody is left waiting for a leader who has
+// gone.
 func TestLeadPassesOverTheWithdrawn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := open(t)
@@ -259,7 +261,8 @@ func TestCloseWaitsForTheQueue(t *testing.T) {
 	})
 }
 
-// TestLeaderCantLeave: whose turn it has become to lead stays, whatever its context says; the queue waits for it.
+// TestLeaderCantLeave: whose turn it has become to lead stays, whatever its
+// context says; the queue waits for it.
 func TestLeaderCantLeave(t *testing.T) {
 	r := newRequest(put("a", "1"))
 	r.state.Store(leading)

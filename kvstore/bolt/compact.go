@@ -10,9 +10,11 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// Compact copies the store at src to a new file at dst, without the space that src no longer needs. Revisions and incarnation go
-// on where they were. Nobody may have src open ([ErrLocked]), and dst must not exist; it appears when it is complete and
-// on the disk. To put it in src's place is the caller's to do, with os.Rename, before anyone opens src again.
+// Compact copies the store at src to a new file at dst, without the space that
+// src no longer needs. Revisions and incarnation go on where they were. Nobody
+// may have src open ([ErrLocked]), and dst must not exist; it appears when it
+// is complete and on the disk. To put it in src's place is the caller's to do,
+// with os.Rename, before anyone opens src again.
 func Compact(dst, src string) (err error) {
 	if _, err := os.Lstat(dst); err == nil {
 		return fmt.Errorf("kvstore/bolt: compact: %w", &fs.PathError{Op: "create", Path: dst, Err: fs.ErrExist})
@@ -46,8 +48,9 @@ func copyCompact(path string, from *database, mode os.FileMode) error {
 	return errors.Join(err, to.close())
 }
 
-// Check reads every entry of the store at path, and returns the first damage that it meets as a [kvstore.CorruptError]. Nobody
-// may have the store open. It changes nothing.
+// Check reads every entry of the store at path, and returns the first damage
+// that it meets as a [kvstore.CorruptError]. Nobody may have the store open. It
+// changes nothing.
 func Check(path string) (err error) {
 	d, _, err := openForReading(path)
 	if err != nil {

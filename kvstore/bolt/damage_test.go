@@ -21,7 +21,8 @@ const entries = 40
 func keyOf(i int) string   { return fmt.Sprintf("key-%03d", i) }
 func valueOf(i int) string { return fmt.Sprintf("<%03d>", i) + strings.Repeat("v", 1000) }
 
-// filled returns the path of a closed store of many pages. It is filled once, and copied.
+// filled returns the path of a closed store of many pages. It is filled once,
+// and copied.
 func filled(t *testing.T) string {
 	t.Helper()
 	fill.Do(func() { fillStore(t) })
@@ -75,8 +76,8 @@ func edit(t *testing.T, path string, change func([]byte) []byte) {
 	}
 }
 
-// useable opens a damaged store, reads all of it, writes it anew from many callers at once, and makes sure that each answer is
-// right or an ErrCorrupt.
+// useable opens a damaged store, reads all of it, writes it anew from many
+// callers at once, and makes sure that each answer is right or an ErrCorrupt.
 func useable(t *testing.T, path string) (damaged int) {
 	t.Helper()
 	s, err := bolt.Open(path, nil)
@@ -166,7 +167,9 @@ func TestDamagedFile(t *testing.T) {
 	t.Run("cut by a page", func(t *testing.T) {
 		path := filled(t)
 		s := open(t, path)
-		for range 5 { // so that root and free list move to the front, and what is cut off isn't needed to open the file
+		// So that root and free list move to the front, and what is cut off
+		// isn't needed to open the file.
+		for range 5 {
 			apply(t, s, put(keyOf(0), valueOf(0)))
 		}
 		s.Close()
@@ -209,8 +212,9 @@ func TestDamagedFile(t *testing.T) {
 	})
 }
 
-// TestOverwrittenWhileOpen has somebody write over the file's headers under an open store, whereupon bbolt panics with its locks
-// held: nothing hangs, and the file can be given up.
+// TestOverwrittenWhileOpen has somebody write over the file's headers under an
+// open store, whereupon bbolt panics with its locks held: nothing hangs, and
+// the file can be given up.
 func TestOverwrittenWhileOpen(t *testing.T) {
 	t.Parallel()
 	calls := map[string]func(s *bolt.Store, path string) error{
@@ -242,7 +246,8 @@ func TestOverwrittenWhileOpen(t *testing.T) {
 	}
 }
 
-// TestFlippedBit flips one bit of one value: that entry is an error, never another answer, and all others are as before.
+// TestFlippedBit flips one bit of one value: that entry is an error, never
+// another answer, and all others are as before.
 func TestFlippedBit(t *testing.T) {
 	t.Parallel()
 	path := filled(t)

@@ -23,7 +23,8 @@ type database struct {
 	wedged atomic.Bool // a panic left bbolt's locks held: to ask it for anything would hang
 }
 
-// openDatabase is bbolt.Open, with errors that name the path and tell the file's own faults from others.
+// openDatabase is bbolt.Open, with errors that name the path and tell the
+// file's own faults from others.
 func openDatabase(path string, mode os.FileMode, o bbolt.Options) (*database, error) {
 	d := &database{path: path}
 	o.OpenFile = func(name string, flag int, mode os.FileMode) (f *os.File, err error) {
@@ -39,7 +40,8 @@ func openDatabase(path string, mode os.FileMode, o bbolt.Options) (*database, er
 		return d, nil
 	case errors.Is(err, berrors.ErrTimeout):
 		err = fmt.Errorf("%w: another process, or another Store in this one, has it open", ErrLocked)
-	case !fromSystem(err) && !errors.Is(err, kvstore.ErrCorrupt): // bbolt could read the file, and couldn't use it
+	// Bbolt could read the file, and couldn't use it.
+	case !fromSystem(err) && !errors.Is(err, kvstore.ErrCorrupt):
 		err = &kvstore.CorruptError{Store: path, Err: err}
 	}
 	if d.file != nil {
@@ -57,7 +59,8 @@ func fromSystem(err error) bool {
 // view runs f in a read transaction.
 func (d *database) view(f func(*bbolt.Tx) error) error { return d.transact(d.db.View, f) }
 
-// update runs f in a write transaction, and commits it unless f fails or panics.
+// update runs f in a write transaction, and commits it unless f fails or
+// panics.
 func (d *database) update(f func(*bbolt.Tx) error) error { return d.transact(d.db.Update, f) }
 
 func (d *database) transact(run func(func(*bbolt.Tx) error) error, f func(*bbolt.Tx) error) error {
@@ -74,13 +77,15 @@ func (d *database) transact(run func(func(*bbolt.Tx) error) error, f func(*bbolt
 		panicked = false
 		return err
 	})
-	if panicked && (tx == nil || tx.DB() != nil) { // it panicked in its beginning, or again in its end
+	// It panicked in its beginning, or again in its end.
+	if panicked && (tx == nil || tx.DB() != nil) {
 		d.wedged.Store(true)
 	}
 	return err
 }
 
-// close waits for transactions that are open, and gives up the file and its lock.
+// close waits for transactions that are open, and gives up the file and its
+// lock.
 func (d *database) close() error {
 	if d.wedged.Load() {
 		return d.abandon()
@@ -88,21 +93,24 @@ func (d *database) close() error {
 	return guard(d.path, d.db.Close)
 }
 
-// abandon gives up the file where bbolt can't. The mapping stays, as it may still be read.
+// abandon gives up the file where bbolt can't. The mapping stays, as it may
+// still be read.
 func (d *database) abandon() error {
 	unlock(d.file)
 	return d.file.Close()
 }
 
-// guard runs f, and makes an error of a panic: bbolt panics on pages that aren't what they should be, and to read the mapping
-// where there is no file is a fault, which the runtime can be told to make a panic. Only f's own goroutine is guarded, which
-// is why nothing here has bbolt start one.
+// guard runs f, and makes an error of a panic: bbolt panics on pages that
+// aren't what they should be, and to read the mapping where there is no file is
+// a fault, which the runtime can be told to make a panic. Only f's own
+// goroutine is guarded, which is why nothing here has bbolt start one.
 func guard(path string, f func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		switch p := recover().(type) {
 		case nil:
-		case interface{ Addr() uintptr }: // what the runtime makes of a fault; its text speaks of nil pointers
+		// What the runtime makes of a fault; its text speaks of nil pointers.
+		case interface{ Addr() uintptr }:
 			err = &kvstore.CorruptError{Store: path, Err: errors.New("bbolt was led outside the file, which is cut off or has a damaged page")}
 		default:
 			err = &kvstore.CorruptError{Store: path, Err: fmt.Errorf("bbolt panicked: %v", p)}

@@ -15,8 +15,9 @@ import (
 	"github.com/fermata-ai/fermata/kvstore/bolt"
 )
 
-// inSandbox runs f in a process of its own, as the user uid of a namespace where it may mount what it likes if uid is zero, and
-// has no privileges at all otherwise. Where that isn't allowed, the test is skipped.
+// inSandbox runs f in a process of its own, as the user uid of a namespace
+// where it may mount what it likes if uid is zero, and has no privileges at all
+// otherwise. Where that isn't allowed, the test is skipped.
 func inSandbox(t *testing.T, uid int, f func(*testing.T)) {
 	const inside = "BOLT_TEST_SANDBOX"
 	if os.Getenv(inside) == t.Name() {

@@ -13,7 +13,8 @@ import (
 
 var errDisk = errors.New("the disk said no")
 
-// failBefore makes a store's commits fail before they have changed anything that counts.
+// failBefore makes a store's commits fail before they have changed anything
+// that counts.
 func failBefore(s *Store) {
 	s.update = func(f func(*bbolt.Tx) error) error {
 		return s.db.update(func(tx *bbolt.Tx) error {
@@ -25,7 +26,8 @@ func failBefore(s *Store) {
 	}
 }
 
-// failAfter makes them fail in the sync of the file's header, when all is written.
+// failAfter makes them fail in the sync of the file's header, when all is
+// written.
 func failAfter(s *Store) {
 	s.update = func(f func(*bbolt.Tx) error) error {
 		if err := s.db.update(f); err != nil {
@@ -81,7 +83,8 @@ func TestFailedSyncIsUncertain(t *testing.T) {
 	lacks(t, again, "b")
 }
 
-// TestFailedGroup: in a group whose commit failed, each batch is told what is true of it.
+// TestFailedGroup: in a group whose commit failed, each batch is told what is
+// true of it.
 func TestFailedGroup(t *testing.T) {
 	for name, fail := range map[string]func(*Store){"before": failBefore, "after": failAfter} {
 		t.Run(name, func(t *testing.T) {
@@ -103,7 +106,8 @@ func TestFailedGroup(t *testing.T) {
 				if !first.done || first.err != nil {
 					t.Errorf("the group before: %+v", *first)
 				}
-				// The second of the two is no conflict either: what it conflicts with may never have been.
+				// The second of the two is no conflict either: what it
+				// conflicts with may never have been.
 				if want := name == "after"; errors.Is(wins.err, kvstore.ErrUncertain) != want || wins.err == nil {
 					t.Errorf("written: %v", wins.err)
 				}
@@ -115,7 +119,8 @@ func TestFailedGroup(t *testing.T) {
 	}
 }
 
-// TestDamageInACommit: a batch that a damaged page keeps from being committed fails alone.
+// TestDamageInACommit: a batch that a damaged page keeps from being committed
+// fails alone.
 func TestDamageInACommit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := open(t)
@@ -146,7 +151,8 @@ func TestDamageInACommit(t *testing.T) {
 	})
 }
 
-// TestReadersOfTheSyncedDontWait: not for a commit that has nothing to do with what they see.
+// TestReadersOfTheSyncedDontWait: not for a commit that has nothing to do with
+// what they see.
 func TestReadersOfTheSyncedDontWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := open(t)
@@ -171,7 +177,8 @@ func TestReadersOfTheSyncedDontWait(t *testing.T) {
 	})
 }
 
-// TestReadersWaitForTheSync: bbolt shows what it has written before it is synced; we don't.
+// TestReadersWaitForTheSync: bbolt shows what it has written before it is
+// synced; we don't.
 func TestReadersWaitForTheSync(t *testing.T) {
 	for _, failing := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {

@@ -17,8 +17,9 @@ import (
 	"github.com/fermata-ai/fermata/kvstore/bolt"
 )
 
-// TestGrowthUnderReaders makes the file grow, and with it be mapped anew, while others read, and call the store again for each
-// entry of a page: what would lock up if any of it happened inside a transaction.
+// TestGrowthUnderReaders makes the file grow, and with it be mapped anew, while
+// others read, and call the store again for each entry of a page: what would
+// lock up if any of it happened inside a transaction.
 func TestGrowthUnderReaders(t *testing.T) {
 	t.Parallel()
 	s := open(t, filepath.Join(t.TempDir(), "store.db"))
@@ -64,7 +65,8 @@ func TestGrowthUnderReaders(t *testing.T) {
 	}
 }
 
-// TestSizeUnderOverwrites writes the same keys over and over, while somebody reads everything, page by page, and slowly.
+// TestSizeUnderOverwrites writes the same keys over and over, while somebody
+// reads everything, page by page, and slowly.
 func TestSizeUnderOverwrites(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "store.db")

@@ -5,9 +5,11 @@ import (
 	"sync/atomic"
 )
 
-// horizon keeps readers behind what is on the disk. bbolt shows a transaction to new readers as soon as it has written the
-// file's header, and syncs the header afterwards: whoever reads in between reads what a power failure could still undo. Such a
-// reader, known by the revision that it saw, waits here for the sync; all others pass.
+// horizon keeps readers behind what is on the disk. bbolt shows a transaction
+// to new readers as soon as it has written the file's header, and syncs the
+// header afterwards: whoever reads in between reads what a power failure could
+// still undo. Such a reader, known by the revision that it saw, waits here for
+// the sync; all others pass.
 type horizon struct {
 	durable atomic.Uint64 // the last revision that is on the disk
 	flight  atomic.Pointer[flight]
@@ -25,7 +27,8 @@ func (h *horizon) begin() *flight {
 	return f
 }
 
-// end says how the flight went: up to which revision all is on the disk, or that this can't be known any more.
+// end says how the flight went: up to which revision all is on the disk, or
+// that this can't be known any more.
 func (h *horizon) end(f *flight, durable uint64, failure error) {
 	if failure != nil {
 		h.failure.Store(&failure)
@@ -36,7 +39,8 @@ func (h *horizon) end(f *flight, durable uint64, failure error) {
 	close(f.landed)
 }
 
-// failed is not nil once a flight has ended with a failure. There must be none after it.
+// failed is not nil once a flight has ended with a failure. There must be none
+// after it.
 func (h *horizon) failed() error {
 	if err := h.failure.Load(); err != nil {
 		return *err

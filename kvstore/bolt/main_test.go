@@ -17,7 +17,8 @@ import (
 	"github.com/fermata-ai/fermata/kvstore/bolt"
 )
 
-// childEnv names what this test binary does when a test starts it again, as another process.
+// childEnv names what this test binary does when a test starts it again, as
+// another process.
 const childEnv = "BOLT_TEST_CHILD"
 
 var children = map[string]func(path string) error{
@@ -48,7 +49,8 @@ func childCommand(t *testing.T, does, path string) *exec.Cmd {
 	return c
 }
 
-// child is another process. Each line that it prints says that it has got somewhere.
+// child is another process. Each line that it prints says that it has got
+// somewhere.
 type child struct {
 	t     *testing.T
 	cmd   *exec.Cmd

@@ -15,8 +15,9 @@ import (
 	"github.com/fermata-ai/fermata/kvstore"
 )
 
-// The file has two buckets. Both use their sequence number, which bbolt keeps in the bucket's header anyway: that of the
-// entries is the last revision, that of the format is the incarnation.
+// The file has two buckets. Both use their sequence number, which bbolt keeps
+// in the bucket's header anyway: that of the entries is the last revision, that
+// of the format is the incarnation.
 var (
 	formatBucket  = []byte("fermata")
 	entriesBucket = []byte("entries")
@@ -25,8 +26,9 @@ var (
 
 const version = "1" // of the file's layout
 
-// Open opens the file at path; a file that doesn't exist, or is empty, becomes a new store. Errors: [ErrLocked], after
-// Options.LockTimeout; a [kvstore.CorruptError]; the operating system's. All name the path.
+// Open opens the file at path; a file that doesn't exist, or is empty, becomes
+// a new store. Errors: [ErrLocked], after Options.LockTimeout; a
+// [kvstore.CorruptError]; the operating system's. All name the path.
 func Open(path string, o *Options) (*Store, error) {
 	if o == nil {
 		o = &Options{}
@@ -48,9 +50,10 @@ func Open(path string, o *Options) (*Store, error) {
 	return s, nil
 }
 
-// create makes a store beside path, and gives it that name when it is complete and on the disk: neither a crash nor a full disk
-// leaves a part of one. If somebody else is faster, theirs is the store. Where files can't have two names, Open makes it in
-// place.
+// create makes a store beside path, and gives it that name when it is complete
+// and on the disk: neither a crash nor a full disk leaves a part of one. If
+// somebody else is faster, theirs is the store. Where files can't have two
+// names, Open makes it in place.
 func create(path string, o *Options) error {
 	work := fmt.Sprintf("%s.new-%x", path, rand.Uint64())
 	defer os.Remove(work)
@@ -90,11 +93,14 @@ func (o *Options) bbolt() bbolt.Options {
 		Timeout: wait,
 		// Statistics take a lock that all readers share.
 		NoStatistics: true,
-		// The free pages are listed in an array, which is written with each commit: both as bbolt has it by default. A hash map
-		// that isn't written commits twice as fast once a file of gigabytes is mostly free pages. But then each Open, and each
-		// commit that fails, reads the whole tree, in a goroutine of bbolt's, where a damaged page ends the process; with
-		// the list in the file it is an error. A file in that state wants Compact anyway. The map with the writing is the
-		// slowest of all.
+		// The free pages are listed in an array, which is written with each
+		// commit: both as bbolt has it by default. A hash map that isn't
+		// written commits twice as fast once a file of gigabytes is mostly free
+		// pages. But then each Open, and each commit that fails, reads the
+		// whole tree, in a goroutine of bbolt's, where a damaged page ends the
+		// process; with the list in the file it is an error. A file in that
+		// state wants Compact anyway. The map with the writing is the slowest
+		// of all.
 		FreelistType:   bbolt.FreelistArrayType,
 		NoFreelistSync: false,
 	}
@@ -161,9 +167,11 @@ func ours(tx *bbolt.Tx) error {
 	return nil
 }
 
-// settle writes the file's two headers once more, as they are, and syncs them. A header whose sync failed, in an earlier life of
-// the store, is in the operating system's cache, passes for written there, and isn't on the disk; to build on it without this
-// could overwrite what the header on the disk refers to.
+// settle writes the file's two headers once more, as they are, and syncs them.
+// A header whose sync failed, in an earlier life of the store, is in the
+// operating system's cache, passes for written there, and isn't on the disk; to
+// build on it without this could overwrite what the header on the disk refers
+// to.
 func settle(d *database) error {
 	headers := make([]byte, 2*d.db.Info().PageSize)
 	if _, err := d.file.ReadAt(headers, 0); err != nil {

@@ -11,7 +11,8 @@ import (
 	"github.com/fermata-ai/fermata/kvstore/bolt"
 )
 
-// locked makes sure that a file in use is refused in time, with an error that says which and why.
+// locked makes sure that a file in use is refused in time, with an error that
+// says which and why.
 func locked(t *testing.T, path string) {
 	t.Helper()
 	for _, wait := range []time.Duration{-1, 200 * time.Millisecond} {
@@ -85,7 +86,8 @@ func TestWaitsForTheLock(t *testing.T) {
 	}
 }
 
-// TestKilledAmidWrites: what was acknowledged before the crash is there after it, whole.
+// TestKilledAmidWrites: what was acknowledged before the crash is there after
+// it, whole.
 func TestKilledAmidWrites(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "store.db")

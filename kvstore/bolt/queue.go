@@ -8,17 +8,18 @@ import (
 	"github.com/fermata-ai/fermata/kvstore"
 )
 
-// A group is bounded, so that a flood of large batches neither fills the memory nor keeps the first of them waiting: bytes, and
-// requests.
+// A group is bounded, so that a flood of large batches neither fills the memory
+// nor keeps the first of them waiting: bytes, and requests.
 const (
 	maxGroupSize = 8 << 20
 	maxGroup     = 1024
 )
 
-// queue is where requests wait for a commit. One of their callers leads at a time: it takes a group from the front, its own
-// request first, commits it, and hands over to whoever is at the front then. There is no goroutine for it: to hop to one and
-// back makes two threads wake each other, which was a tenth of a commit where we measured it, and a lone writer would pay it
-// for nothing.
+// queue is where requests wait for a commit. One of their callers leads at a
+// time: it takes a group from the front, its own request first, commits it, and
+// hands over to whoever is at the front then. There is no goroutine for it: to
+// hop to one and back makes two threads wake each other, which was a tenth of a
+// commit where we measured it, and a lone writer would pay it for nothing.
 type queue struct {
 	mu      sync.Mutex
 	waiting []*request
@@ -47,7 +48,8 @@ func (q *queue) push(r *request) error {
 	return nil
 }
 
-// take returns the leader's group, in the order of arrival, and claims it. It is good until handOver.
+// take returns the leader's group, in the order of arrival, and claims it. It
+// is good until handOver.
 func (q *queue) take() []*request {
 	q.gather()
 	q.mu.Lock()
@@ -68,9 +70,11 @@ func (q *queue) take() []*request {
 	return q.group
 }
 
-// gather lets those who were answered a moment ago come back before the next group is closed: without it, the first of them would
-// have a commit to itself, and all others miss it. There is no timer: it goes on while others are ready to run and make the
-// queue grow. After a group of one there is nobody to wait for.
+// gather lets those who were answered a moment ago come back before the next
+// group is closed: without it, the first of them would have a commit to itself,
+// and all others miss it. There is no timer: it goes on while others are ready
+// to run and make the queue grow. After a group of one there is nobody to wait
+// for.
 func (q *queue) gather() {
 	if q.last < 2 {
 		return

@@ -56,7 +56,8 @@ func (s *Store) scan(c *bbolt.Cursor, p *kvstore.Pager) (kvstore.Page, error) {
 	return p.Page(), nil
 }
 
-// view runs f on the entries in a transaction that ends before view returns; f copies what it wants to keep.
+// view runs f on the entries in a transaction that ends before view returns; f
+// copies what it wants to keep.
 func (s *Store) view(ctx context.Context, f func(*bbolt.Bucket) error) error {
 	if err := ctx.Err(); err != nil {
 		return err

@@ -9,15 +9,17 @@ import (
 	"github.com/fermata-ai/fermata/kvstore"
 )
 
-// A stored value is its revision (8 bytes, big endian), a checksum (4), and the caller's bytes. The checksum, CRC-32C over key,
-// caller's bytes and revision, is what tells damage from data: bbolt has none on its pages, and an answer with a flipped bit must
-// never be read as an approval.
+// A stored value is its revision (8 bytes, big endian), a checksum (4), and the
+// caller's bytes. The checksum, CRC-32C over key, caller's bytes and revision,
+// is what tells damage from data: bbolt has none on its pages, and an answer
+// with a flipped bit must never be read as an approval.
 const overhead = 12
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// record is an entry to be written. It is made, and most of its checksum counted, by the caller of Apply, so that whoever
-// commits it has little to do, and never touches that caller's memory.
+// record is an entry to be written. It is made, and most of its checksum
+// counted, by the caller of Apply, so that whoever commits it has little to do,
+// and never touches that caller's memory.
 type record struct {
 	key    []byte
 	stored []byte

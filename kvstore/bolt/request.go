@@ -10,7 +10,8 @@ import (
 	"github.com/fermata-ai/fermata/kvstore"
 )
 
-// request is a batch on its way to a commit, with copies of all that it was made from: its caller may have gone.
+// request is a batch on its way to a commit, with copies of all that it was
+// made from: its caller may have gone.
 type request struct {
 	preconditions []kvstore.Precondition
 	puts          []record
@@ -23,8 +24,9 @@ type request struct {
 	err      error
 }
 
-// The states of a request. Whoever moves it away from waiting decides: its caller, that it will never be applied; a leader, that it
-// is in the leader's group, or that its caller is to lead.
+// The states of a request. Whoever moves it away from waiting decides: its
+// caller, that it will never be applied; a leader, that it is in the leader's
+// group, or that its caller is to lead.
 const (
 	waiting = iota
 	withdrawn
@@ -58,7 +60,8 @@ func newRequest(b kvstore.Batch) *request {
 func (r *request) withdraw() bool { return r.state.CompareAndSwap(waiting, withdrawn) }
 func (r *request) claim() bool    { return r.state.CompareAndSwap(waiting, claimed) }
 
-// leave takes the caller away before its answer, and says what it is told; nil if it has to stay.
+// leave takes the caller away before its answer, and says what it is told; nil
+// if it has to stay.
 func (r *request) leave(cause error) error {
 	if r.withdraw() {
 		return cause
@@ -90,15 +93,17 @@ func (r *request) answer(revision kvstore.Revision, err error) {
 	}
 }
 
-// verdict is what became of a request within a transaction that isn't committed yet.
+// verdict is what became of a request within a transaction that isn't committed
+// yet.
 type verdict struct {
 	revision kvstore.Revision
 	err      error // a refusal: nothing was written
 	wrote    bool
 }
 
-// carryOut does what the request asks for, on the entries as the requests before it in the group left them. An error that it
-// returns, and does not put into the verdict, spoils the transaction.
+// carryOut does what the request asks for, on the entries as the requests
+// before it in the group left them. An error that it returns, and does not put
+// into the verdict, spoils the transaction.
 func (r *request) carryOut(path string, entries *bbolt.Bucket) (verdict, error) {
 	for _, p := range r.preconditions {
 		var at kvstore.Revision
@@ -115,7 +120,9 @@ func (r *request) carryOut(path string, entries *bbolt.Bucket) (verdict, error) 
 	if len(r.puts)+len(r.deletes) == 0 {
 		return verdict{}, nil
 	}
-	revision, err := entries.NextSequence() // deletes take one too, so that readers can tell before from after: see horizon
+	// Deletes take one too, so that readers can tell before from after: see
+	// horizon.
+	revision, err := entries.NextSequence()
 	if err != nil {
 		return verdict{}, err
 	}

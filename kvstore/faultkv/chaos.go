@@ -6,17 +6,20 @@ import (
 	"time"
 )
 
-// Chaos makes faults at random. What happens to the n-th Apply follows from Seed and n alone; the chances are from 0 to 1, and
-// together not above 1. The zero Chaos does nothing.
+// Chaos makes faults at random. What happens to the n-th Apply follows from
+// Seed and n alone; the chances are from 0 to 1, and together not above 1. The
+// zero Chaos does nothing.
 type Chaos struct {
 	Seed     uint64
 	Fail     float64 // as FailAt
 	Lose     float64 // as LoseAt
 	Conflict float64 // as ConflictAt
-	// Overtaken is the chance that an Apply is held back until a later one, of another caller, has been applied; for Delay at
-	// most, so that a caller who is alone goes on.
+	// Overtaken is the chance that an Apply is held back until a later one, of
+	// another caller, has been applied; for Delay at most, so that a caller who
+	// is alone goes on.
 	Overtaken float64
-	// Delay is the most that an Apply waits on its way to the engine. Zero: none does, and nobody is overtaken.
+	// Delay is the most that an Apply waits on its way to the engine. Zero:
+	// none does, and none is overtaken.
 	Delay time.Duration
 }
 

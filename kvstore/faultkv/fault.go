@@ -2,7 +2,8 @@ package faultkv
 
 import "fmt"
 
-// Fault is a failure and its place: the number of the Apply that it strikes. The zero Fault never strikes.
+// Fault is a failure and its place: the number of the Apply that it strikes.
+// The zero Fault never strikes.
 type Fault struct {
 	kind kind
 	at   int
@@ -23,17 +24,21 @@ const (
 // FailAt makes the n-th Apply fail with [ErrFault]; nothing is applied.
 func FailAt(n int) Fault { return Fault{kind: fail, at: n} }
 
-// LoseAt lets the engine have the n-th Apply, and loses its answer, whatever it was: the caller gets kvstore.ErrUncertain.
+// LoseAt lets the engine have the n-th Apply, and loses its answer, whatever it
+// was: the caller gets kvstore.ErrUncertain.
 func LoseAt(n int) Fault { return Fault{kind: lose, at: n} }
 
-// ConflictAt makes the n-th Apply fail with kvstore.ErrConflict, whatever its preconditions; nothing is applied.
+// ConflictAt makes the n-th Apply fail with kvstore.ErrConflict, whatever its
+// preconditions; nothing is applied.
 func ConflictAt(n int) Fault { return Fault{kind: conflict, at: n} }
 
-// FullFrom is a full disk: from the n-th Apply on, each that writes something fails with [ErrFull], until [Injector.Heal].
+// FullFrom is a full disk: from the n-th Apply on, each that writes something
+// fails with [ErrFull], until [Injector.Heal].
 func FullFrom(n int) Fault { return Fault{kind: full, at: n} }
 
-// AndDie makes the store dead when the fault has struck: every later call answers [ErrDead], as if the process had been killed.
-// The test then drops it, and opens again what is beneath.
+// AndDie makes the store dead when the fault has struck: every later call
+// answers [ErrDead], as if the process had been killed. The test then drops it,
+// and opens again what is beneath.
 func (f Fault) AndDie() Fault {
 	f.die = true
 	return f
@@ -62,8 +67,10 @@ func (f Fault) strikes(c Call) bool {
 	return c.Number == f.at
 }
 
-// Cuts returns every way in which a process that does so many Applies can die at one of them: just before it, and just after
-// it, before it is told. Run the scenario once without a fault to learn how many there are, then once with each cut:
+// Cuts returns every way in which a process that does so many Applies can die
+// at one of them: just before it, and just after it, before it is told. Run the
+// scenario once without a fault to learn how many there are, then once with
+// each cut:
 //
 //	for _, cut := range faultkv.Cuts(applies) {
 //		t.Run(cut.String(), func(t *testing.T) {

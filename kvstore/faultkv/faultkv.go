@@ -1,5 +1,6 @@
-// Package faultkv makes a store fail where a test wants it to: at the n-th write, before or after it, once or for good, or at
-// random from a seed. What it does depends on the order of the calls only, never on time.
+// Package faultkv makes a store fail where a test wants it to: at the n-th
+// write, before or after it, once or for good, or at random from a seed. What
+// it does depends on the order of the calls only, never on time.
 //
 //	f := faultkv.New(kvstore.NewMemory(), faultkv.LoseAt(3).AndDie())
 //	run(f.Store) // the third Apply is carried out, nobody is told, and the store is dead from then on
@@ -22,14 +23,16 @@ var (
 	ErrFault = errors.New("faultkv: injected failure")
 	// ErrFull is what FullFrom injects. Certainly not applied.
 	ErrFull = errors.New("faultkv: injected failure: no space left on device")
-	// ErrDead is the answer of a dead store. An Apply that was under way when the store died is an ErrUncertain too.
+	// ErrDead is the answer of a dead store. An Apply that was under way when
+	// the store died is an ErrUncertain too.
 	ErrDead = errors.New("faultkv: the store is dead")
 )
 
 // Injector watches one engine, and makes it fail.
 type Injector struct {
-	// Store is the engine with its faults: what the code under test is given. It is a [kvstore.Exclusive] if the engine is one,
-	// with the engine's own incarnation and Local.
+	// Store is the engine with its faults: what the code under test is given.
+	// It is a [kvstore.Exclusive] if the engine is one, with the engine's own
+	// incarnation and Local.
 	Store kvstore.Store
 
 	inner kvstore.Store
@@ -66,7 +69,8 @@ func New(inner kvstore.Store, faults ...Fault) *Injector {
 	return f
 }
 
-// Add makes more faults. Their places count from the first Apply of all, as those of New do: the next one's is Applies()+1.
+// Add makes more faults. Their places count from the first Apply of all, as
+// those of New do: the next one's is Applies()+1.
 func (f *Injector) Add(faults ...Fault) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -91,15 +95,17 @@ func (f *Injector) Heal() {
 	}
 }
 
-// Kill makes the store dead, as AndDie does. Close still reaches the engine, so that what is left can be opened again.
+// Kill makes the store dead, as AndDie does. Close still reaches the engine, so
+// that what is left can be opened again.
 func (f *Injector) Kill() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.dead = true
 }
 
-// Before has do called with each Apply when it comes, in the caller's goroutine and before the fault that is meant for it, if any.
-// It may use the store; so a test can let something happen just before the third write.
+// Before has do called with each Apply when it comes, in the caller's goroutine
+// and before the fault that is meant for it, if any. It may use the store; so a
+// test can let something happen just before the third write.
 func (f *Injector) Before(do func(Call)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -120,7 +126,8 @@ func (f *Injector) Applies() int {
 	return len(f.calls)
 }
 
-// Commits is the number of Applies so far that wrote something and were acknowledged.
+// Commits is the number of Applies so far that wrote something and were
+// acknowledged.
 func (f *Injector) Commits() int {
 	n := 0
 	for _, c := range f.Calls() {
@@ -138,14 +145,15 @@ func (f *Injector) Calls() []Call {
 	return append([]Call(nil), f.calls...)
 }
 
-// Struck is the number of faults so far, chaos included. At zero, a test of a fault has tested nothing.
+// Struck is the number of faults so far, chaos included. At zero, a test of a
+// fault has tested nothing.
 func (f *Injector) Struck() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.struck
 }
 
-// Dead says whether the store is.
+// Dead reports whether the store is.
 func (f *Injector) Dead() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

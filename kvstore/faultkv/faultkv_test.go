@@ -49,7 +49,8 @@ func put(key, value string) kvstore.Batch {
 	return kvstore.Batch{Puts: []kvstore.Put{{Key: []byte(key), Value: []byte(value)}}}
 }
 
-// write puts key 1, key 2 and so on, and returns how each went and which are there.
+// write puts key 1, key 2 and so on, and returns how each went and which are
+// there.
 func write(t *testing.T, f *faultkv.Injector, m kvstore.Store, n int) (answers []error, there []string) {
 	t.Helper()
 	for i := range n {
@@ -140,7 +141,8 @@ func TestDead(t *testing.T) {
 	}
 }
 
-// TestDiesUnderOthers: a write that the engine is busy with when the store dies may have been carried out.
+// TestDiesUnderOthers: a write that the engine is busy with when the store dies
+// may have been carried out.
 func TestDiesUnderOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &slow{Store: kvstore.NewMemory(), goOn: make(chan struct{})}
@@ -157,7 +159,8 @@ func TestDiesUnderOthers(t *testing.T) {
 	})
 }
 
-// TestDiesWhenItIsDone: a lost write is carried out first, and then the store dies.
+// TestDiesWhenItIsDone: a lost write is carried out first, and then the store
+// dies.
 func TestDiesWhenItIsDone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &slow{Store: kvstore.NewMemory(), goOn: make(chan struct{})}
@@ -206,7 +209,8 @@ func TestAddAndHeal(t *testing.T) {
 	}
 }
 
-// TestMistakesAreNoFaults: what no engine would take is refused as ever, and no fault is spent on it; it counts all the same.
+// TestMistakesAreNoFaults: what no engine would take is refused as ever, and no
+// fault is spent on it; it counts all the same.
 func TestMistakesAreNoFaults(t *testing.T) {
 	f := faultkv.New(kvstore.NewMemory(), faultkv.LoseAt(1))
 	if _, err := f.Store.Apply(t.Context(), put("", "1")); !errors.Is(err, kvstore.ErrInvalid) || errors.Is(err, kvstore.ErrUncertain) {
@@ -287,7 +291,8 @@ func TestChaosIsRepeatable(t *testing.T) {
 	}
 }
 
-// TestOvertaken: an Apply that is held back goes on when a later one is through; alone, when its time is up.
+// TestOvertaken: an Apply that is held back goes on when a later one is
+// through; alone, when its time is up.
 func TestOvertaken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := kvstore.NewMemory()

@@ -47,7 +47,8 @@ func counter(t *testing.T, c Config) {
 	}
 }
 
-// endedContext makes sure that a call with a context that has ended does nothing.
+// endedContext makes sure that a call with a context that has ended does
+// nothing.
 func endedContext(t *testing.T, c Config) {
 	s := open(t, c)
 	r := s.put("a", "1")
@@ -108,7 +109,8 @@ func (f *fates) check(s store) {
 	s.t.Logf("%d acknowledged, %d uncertain, %d refused", len(f.done), len(f.perhaps), len(f.never))
 }
 
-// cancelledAmidOthers cancels writes at all kinds of moments, and takes each answer at its word.
+// cancelledAmidOthers cancels writes at all kinds of moments, and takes each
+// answer at its word.
 func cancelledAmidOthers(t *testing.T, c Config) {
 	s := open(t, c)
 	var f fates
@@ -158,7 +160,8 @@ func closing(t *testing.T, c Config) {
 	s.refused(kvstore.ErrClosed, kvstore.Batch{})
 }
 
-// closeAmidWrites closes under writers and readers: all are answered, and what was acknowledged is kept.
+// closeAmidWrites closes under writers and readers: all are answered, and what
+// was acknowledged is kept.
 func closeAmidWrites(t *testing.T, c Config) {
 	s := open(t, c)
 	var f fates

@@ -1,4 +1,5 @@
-// Package kvtest is the suite that every engine passes: what package kvstore says of a Store, as tests.
+// Package kvtest is the suite that every engine passes: what package kvstore
+// says of a Store, as tests.
 //
 //	func TestEngine(t *testing.T) {
 //		kvtest.Run(t, kvtest.Config{
@@ -20,8 +21,9 @@ import (
 type Config struct {
 	// Open returns a new, empty store, which the suite closes. Required.
 	Open func(t *testing.T) kvstore.Store
-	// Reopen returns a store over what s holds, as after a restart. The suite may have closed s, or not. Nil if the engine keeps
-	// nothing, or can't; then the suite doesn't test that.
+	// Reopen returns a store over what s holds, as after a restart. The suite
+	// may have closed s, or not. Nil if the engine keeps nothing, or can't;
+	// then the suite doesn't test that.
 	Reopen func(t *testing.T, s kvstore.Store) kvstore.Store
 }
 
@@ -63,8 +65,9 @@ func Run(t *testing.T, c Config) {
 	}
 }
 
-// Shared returns s without what makes it a [kvstore.Exclusive], so that code which treats exclusive engines in another way can be
-// tested on the same engine in both.
+// Shared returns s without what makes it a [kvstore.Exclusive], so that code
+// which treats exclusive engines in another way can be tested on the same
+// engine in both.
 func Shared(s kvstore.Store) kvstore.Store { return shared{s} }
 
 type shared struct{ kvstore.Store }

@@ -16,8 +16,9 @@ import (
 	"github.com/fermata-ai/fermata/kvstore/faultkv"
 )
 
-// linearizable has many read, write, compare-and-set and delete few keys, and asks porcupine whether some order of these
-// operations, each at a moment between its call and its return, explains all answers.
+// linearizable has many read, write, compare-and-set and delete few keys, and
+// asks porcupine whether some order of these operations, each at a moment
+// between its call and its return, explains all answers.
 func linearizable(t *testing.T, c Config) {
 	s := open(t, c)
 	h := newHistory(t, s.kv)
@@ -25,7 +26,8 @@ func linearizable(t *testing.T, c Config) {
 	h.check(false)
 }
 
-// linearizableUnderFaults is the same when writes fail, are held back, and lose their answers.
+// linearizableUnderFaults is the same when writes fail, are held back, and lose
+// their answers.
 func linearizableUnderFaults(t *testing.T, c Config) {
 	s := open(t, c)
 	f := faultkv.New(s.kv)
@@ -38,7 +40,8 @@ func linearizableUnderFaults(t *testing.T, c Config) {
 	}
 }
 
-// lostAcknowledgement makes sure that a writer who wasn't told can find out, and that a second try does no harm.
+// lostAcknowledgement makes sure that a writer who wasn't told can find out,
+// and that a second try does no harm.
 func lostAcknowledgement(t *testing.T, c Config) {
 	s := open(t, c)
 	r := s.put("head", "1")
@@ -61,7 +64,8 @@ func lostAcknowledgement(t *testing.T, c Config) {
 	s.has("message", "x", e.Revision)
 }
 
-// history records what many clients do to a store. A key's state is the number that it holds; zero is absent.
+// history records what many clients do to a store. A key's state is the number
+// that it holds; zero is absent.
 type history struct {
 	t     *testing.T
 	kv    kvstore.Store
@@ -216,7 +220,8 @@ func (h *history) check(spurious bool) {
 	}
 }
 
-// step is what a key may hold after an operation. A spurious conflict is one that the store needn't explain.
+// step is what a key may hold after an operation. A spurious conflict is one
+// that the store needn't explain.
 func step(state int, in input, out output, spurious bool) []any {
 	holds := in.expect == anything || in.expect == state
 	switch {

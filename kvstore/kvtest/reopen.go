@@ -40,7 +40,8 @@ func reopen(t *testing.T, c Config) {
 		s.lacks("k00")
 	}
 	last := want[len(want)-1]
-	s.put("k99", "x", at(string(last.Key), last.Revision)) // revisions hold across the restart as preconditions too
+	// Revisions hold across the restart as preconditions too.
+	s.put("k99", "x", at(string(last.Key), last.Revision))
 	s.kv.Close()
 }
 

@@ -101,7 +101,8 @@ func pages(t *testing.T, c Config) {
 	}
 }
 
-// pageBytes makes sure that large entries make short pages, and that none is lost.
+// pageBytes makes sure that large entries make short pages, and that none is
+// lost.
 func pageBytes(t *testing.T, c Config) {
 	s := open(t, c)
 	const n = 40
@@ -119,7 +120,8 @@ func pageBytes(t *testing.T, c Config) {
 	}
 }
 
-// pageIsOneMoment writes two keys together, again and again, and never sees them apart on a page.
+// pageIsOneMoment writes two keys together, again and again, and never sees
+// them apart on a page.
 func pageIsOneMoment(t *testing.T, c Config) {
 	s := open(t, c)
 	s.apply(kvstore.Batch{Puts: []kvstore.Put{put("a", "0"), put("z", "0")}})

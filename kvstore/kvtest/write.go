@@ -47,7 +47,8 @@ func emptyBatch(t *testing.T, c Config) {
 	s.has("a", "1", r)
 }
 
-// copies makes sure that neither side sees what the other does to its slices later.
+// copies makes sure that neither side sees what the other does to its slices
+// later.
 func copies(t *testing.T, c Config) {
 	s := open(t, c)
 	key, value := []byte("key"), []byte("value")
@@ -131,7 +132,8 @@ func conflictLeavesNothing(t *testing.T, c Config) {
 	s.lacks("new")
 }
 
-// revisions makes sure that no revision comes twice, whatever happens in between, and that later ones are greater.
+// revisions makes sure that no revision comes twice, whatever happens in
+// between, and that later ones are greater.
 func revisions(t *testing.T, c Config) {
 	s := open(t, c)
 	var last kvstore.Revision
