@@ -164,7 +164,8 @@ func (c *content) release(cut bool) []llm.Event {
 	return append([]llm.Event{llm.ToolCallDelta{Index: c.index, Arguments: s}}, c.called()...)
 }
 
-// called is the whole call, where there is more to it than the neutral form has.
+// called is the whole call, where there is more to it than the neutral form
+// has.
 func (c *content) called() []llm.Event {
 	n := c.native("type", "id", "name", "input")
 	if n == nil {
@@ -201,7 +202,7 @@ func (c *content) whole() *llm.Native {
 	return &llm.Native{Provider: provider, Data: o.JSON()}
 }
 
-// untouched says that nothing came after the block's beginning.
+// untouched reports whether nothing came after the block's beginning.
 func (c *content) untouched() bool {
 	return c.text.Len() == len(c.begun.Text(c.kind)) && c.input.Len()+c.signature.Len() == 0 &&
 		len(c.citations) == len(c.cited())
@@ -213,7 +214,8 @@ func (c *content) cited() (list []json.RawMessage) {
 	return list
 }
 
-// native is what the neutral form has no place for, nil if that is nothing: of text the whole block, of a call the rest of it.
+// native is what the neutral form has no place for, nil if that is nothing: of
+// text the whole block, of a call the rest of it.
 func (c *content) native(known ...string) *llm.Native {
 	rest := c.begun.Clone()
 	for _, key := range known {

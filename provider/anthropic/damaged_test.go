@@ -8,8 +8,9 @@ import (
 	"github.com/fermata-ai/fermata/llm"
 )
 
-// TestDamagedStreamsRunNothingElse: a stream with an event lost, repeated or moved, or cut off anywhere, is an error, or has no call but those
-// that the model made.
+// TestDamagedStreamsRunNothingElse: a stream with an event lost, repeated or
+// moved, or cut off anywhere, is an error, or has no call but those that the
+// model made.
 func TestDamagedStreamsRunNothingElse(t *testing.T) {
 	start := func(i int) string {
 		return fmt.Sprintf(`{"type":"content_block_start","index":%d,"content_block":{"type":"tool_use","id":"c%d","name":"f","input":{}}}`, i, i)

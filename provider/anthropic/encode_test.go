@@ -9,7 +9,8 @@ import (
 	"github.com/anthropics/anthropic-sdk-go/v2/packages/param"
 )
 
-// FuzzEncode puts any text, and any JSON as a native form, into a request: the text comes out as it was, the JSON byte for byte.
+// FuzzEncode puts any text, and any JSON as a native form, into a request: the
+// text comes out as it was, the JSON byte for byte.
 func FuzzEncode(f *testing.F) {
 	for _, s := range []string{"", "a", `<b>&amp;</b>`, `\u003c`, `\\u003c`, `\`, `"\"`, "\u2028\xff", `{"a":"<","b":"\u003c\\u0026"}`, `["\\\u0026",1.0]`} {
 		f.Add(s)
@@ -44,7 +45,8 @@ func FuzzEncode(f *testing.F) {
 		if err := json.Compact(&compact, []byte(s)); err != nil {
 			t.Fatal(err)
 		}
-		// Where the API itself escaped <, > or &, the escape is undone: that is another text, and the same value.
+		// Where the API itself escaped <, > or &, the escape is undone: that is
+		// another text, and the same value.
 		escaped := bytes.Contains(compact.Bytes(), []byte(`\u00`))
 		if !escaped && !bytes.Equal(got.Messages[1].Content[0], compact.Bytes()) {
 			t.Errorf("%s came out as %s", compact.Bytes(), got.Messages[1].Content[0])

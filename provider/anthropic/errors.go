@@ -21,7 +21,8 @@ func invalid(format string, args ...any) error { return wire.Invalid(provider, f
 // malformed is a reply that breaks the API's rules.
 func malformed(format string, args ...any) error { return wire.Malformed(provider, format, args...) }
 
-// failure makes of what went wrong what a caller can work with. The generation's context is the caller's, with Options.Timeout.
+// failure makes of what went wrong what a caller can work with. The
+// generation's context is the caller's, with Options.Timeout.
 func (m *Model) failure(caller, generation context.Context, err error) error {
 	if err := caller.Err(); err != nil {
 		return err
@@ -51,7 +52,8 @@ func (m *Model) failure(caller, generation context.Context, err error) error {
 	return wire.TransportError(provider, err)
 }
 
-// foreign says that the API refuses the signature of thinking, as where a compatible server made it.
+// foreign reports whether the API refuses the signature of thinking, as where a
+// compatible server made it.
 func foreign(err error) bool {
 	var api *sdk.Error
 	return errors.As(err, &api) && api.StatusCode == http.StatusBadRequest &&

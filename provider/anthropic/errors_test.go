@@ -66,7 +66,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// Whoever needs more finds the SDK's error.
+// A caller that needs more finds the SDK's error.
 func TestSDKError(t *testing.T) {
 	s := &service{body: recorded(t, "error_auth.http")}
 	_, _, err := llm.Collect(s.model(t, Options{}).Generate(t.Context(), hello()))

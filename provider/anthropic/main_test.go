@@ -16,7 +16,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// service answers in place of Anthropic, with a body or a recorded reply, and keeps what it was asked.
+// service answers in place of Anthropic, with a body or a recorded reply, and
+// keeps what it was asked.
 type service struct {
 	status   int    // 0: 200
 	kind     string // of the content; "": of a stream

@@ -14,7 +14,8 @@ import (
 	"github.com/fermata-ai/fermata/llm/wire"
 )
 
-// media is an image or a document in a turn. The API takes none from the assistant: there, a line of text stands for it.
+// media is an image or a document in a turn. The API takes none from the
+// assistant: there, a line of text stands for it.
 func (t *turn) media(m llm.Media) (block, error) {
 	if t.assistant() {
 		note := "[media of type " + m.MediaType
@@ -83,7 +84,7 @@ func pdfSource(m llm.Media) (u sdk.DocumentBlockParamSourceUnion) {
 	return u
 }
 
-// isText says whether a document of a type can be read as it is.
+// isText reports whether a document of a type can be read as it is.
 func isText(kind string) bool {
 	switch kind {
 	case "application/json", "application/xml", "application/yaml", "application/x-yaml", "application/javascript", "application/sql":

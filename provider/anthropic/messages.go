@@ -13,7 +13,8 @@ import (
 	"github.com/fermata-ai/fermata/llm/wire"
 )
 
-// turn is a message of the API's: one or more of ours, since the roles alternate there, and results are the user's.
+// turn is a message of the API's: one or more of ours, since the roles
+// alternate there, and results are the user's.
 type turn struct {
 	role    llm.Role
 	old     bool    // the user has said something since
@@ -29,7 +30,8 @@ type block struct {
 	thinking bool
 }
 
-// opening stands before a history that begins with the assistant, which the API doesn't take.
+// opening stands before a history that begins with the assistant, which the API
+// doesn't take.
 const opening = "(The conversation begins with the assistant.)"
 
 // callIDs is the form that the API takes as the id of a tool's use.
@@ -64,7 +66,9 @@ func conversation(messages []llm.Message) ([]*turn, error) {
 		turns = append([]*turn{{blocks: []block{text(opening)}}}, turns...)
 	}
 	last := turns[len(turns)-1]
-	if last.assistant() { // a beginning for the model to go on from: the API takes no white space at its end
+	// A beginning for the model to go on from: the API takes no white space at
+	// its end.
+	if last.assistant() {
 		if t := last.blocks[len(last.blocks)-1].OfText; t != nil {
 			t.Text = strings.TrimRightFunc(t.Text, unicode.IsSpace)
 		}
@@ -99,17 +103,21 @@ func serverResults(messages []llm.Message) map[string]bool {
 	return answered
 }
 
-// isPending says that the API's own tool was used and has come to nothing, since the message was cut off before, or paused too often. The
-// API refuses a history with such, unless the model's code waits for calls beside it.
+// isPending reports whether the API's own tool was used and has come to
+// nothing, since the message was cut off before, or paused too often. The API
+// refuses a history with such, unless the model's code waits for calls beside
+// it.
 func isPending(p llm.Part, answered map[string]bool) bool {
 	b := serverBlockOf(p)
 	return (b.Type == "server_tool_use" || b.Type == "mcp_tool_use") && !answered[b.ID]
 }
 
-// join adds a turn. One that is empty is none, and one of the same role as the one before is a part of that.
+// join adds a turn. One that is empty is none, and one of the same role as the
+// one before is a part of that.
 func join(turns []*turn, t *turn) []*turn {
 	if t.assistant() {
-		// Thinking that nothing followed, since the limit of tokens cut it off, can't stand at the end of a message.
+		// Thinking that nothing followed, since the limit of tokens cut it off,
+		// can't stand at the end of a message.
 		for n := len(t.blocks); n > 0 && t.blocks[n-1].thinking; n-- {
 			t.blocks = t.blocks[:n-1]
 		}
@@ -136,7 +144,8 @@ func (t *turn) param() sdk.MessageParam {
 	return sdk.NewUserMessage(blocks...)
 }
 
-// add puts a part into the turn. Parts of other providers that say nothing in neutral form are left out.
+// add puts a part into the turn. Parts of other providers that say nothing in
+// neutral form are left out.
 func (t *turn) add(p llm.Part, ids wire.IDs) error {
 	switch p := p.(type) {
 	case llm.Text:
@@ -188,7 +197,8 @@ func (t *turn) add(p llm.Part, ids wire.IDs) error {
 	return nil
 }
 
-// edited says that somebody changed a text since the API sent it.
+// edited reports whether a layer or the user changed a text since the API sent
+// it.
 func edited(p llm.Text) bool {
 	var was struct{ Text *string }
 	return json.Unmarshal(p.Native.Data, &was) == nil && was.Text != nil && *was.Text != p.Text

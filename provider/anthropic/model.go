@@ -15,13 +15,16 @@ import (
 	"github.com/fermata-ai/fermata/llm/wire"
 )
 
-// provider is the name in [llm.Error], and in [llm.Native] as far as this package sees it.
+// provider is the name in [llm.Error], and in [llm.Native] as far as this
+// package sees it.
 const provider = "anthropic"
 
-// maxPauses is how often in one generation a message goes on that the API paused, since a tool of its own takes long.
+// maxPauses is how often in one generation a message goes on that the API
+// paused, since a tool of its own takes long.
 const maxPauses = 16
 
-// Model asks one of Anthropic's models. It is safe for use from many goroutines.
+// Model asks one of Anthropic's models. It is safe for use from many
+// goroutines.
 type Model struct {
 	options Options
 	client  sdk.Client
@@ -39,7 +42,8 @@ func New(o Options) (*Model, error) {
 	if err != nil {
 		return nil, fmt.Errorf("anthropic: %w", err)
 	}
-	// Whatever else is in the environment is no matter of ours: all that counts is in the options.
+	// Whatever else is in the environment is no matter of ours: all that counts
+	// is in the options.
 	opts := []option.RequestOption{
 		option.WithoutEnvironmentDefaults(),
 		option.WithBaseURL(o.BaseURL),
@@ -67,10 +71,13 @@ func (m Model) String() string { return provider + " " + m.options.Model }
 // Format is String, for every verb.
 func (m Model) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, m.String()) }
 
-// Generate asks the model for the next message. Errors are [*llm.Error], or the context's.
+// Generate asks the model for the next message. Errors are [*llm.Error], or the
+// context's.
 //
-// Of the request's metadata, "user_id" goes along, by which Anthropic tells an application's users apart. A message that the API
-// pauses while one of its own tools works goes on by itself, up to 16 times; it counts as one, with the usage of all its parts.
+// Of the request's metadata, "user_id" goes along, by which Anthropic tells an
+// application's users apart. A message that the API pauses while one of its own
+// tools works goes on by itself, up to 16 times; it counts as one, with the
+// usage of all its parts.
 func (m *Model) Generate(ctx context.Context, req llm.Request) iter.Seq2[llm.Event, error] {
 	return func(yield func(llm.Event, error) bool) {
 		req.Messages = m.origin.Sent(req.Messages)
@@ -160,7 +167,8 @@ func (m *Model) stream(ctx context.Context, head sdk.MessageNewParams, opts []op
 // whole reads the message when it is done.
 func (m *Model) whole(ctx context.Context, head sdk.MessageNewParams, opts []option.RequestOption, r *reply) error {
 	var res *http.Response
-	// Without a timeout of ours the SDK sets one, and refuses messages that it thinks may take longer.
+	// Without a timeout of ours the SDK sets one, and refuses messages that it
+	// thinks may take longer.
 	const never = 365 * 24 * time.Hour
 	opts = append(opts, option.WithRequestTimeout(never), option.WithHeaderDel("X-Stainless-Timeout"))
 	opts = append(opts, option.WithResponseBodyInto(&res)) // with its body unread

@@ -19,47 +19,66 @@ import (
 
 // Options say which model is asked, where, and how. Model is required.
 type Options struct {
-	Model   string        // the model's id, such as "claude-opus-5-5"
-	APIKey  string        // default: ANTHROPIC_API_KEY, unless BaseURL names a server other than Anthropic's, which may do without
+	Model string // the model's id, such as "claude-opus-5-5"
+	// APIKey defaults to ANTHROPIC_API_KEY, unless BaseURL names a server other
+	// than Anthropic's, which may do without.
+	APIKey  string
 	BaseURL string        // default: ANTHROPIC_BASE_URL, then https://api.anthropic.com
 	Client  *http.Client  // default: http.DefaultClient; redirections are never followed
 	Timeout time.Duration // of one whole generation; 0: none beyond the context's
-	Idle    time.Duration // how long a stream may be silent; comments and pings count as life; 0: 10 minutes, negative: for ever
-	Retries int           // by the SDK, before an answer has begun; 0: none. An agent that retries too refuses the model: see llm.Retrier
-	Whole   bool          // ask for the message at once in place of a stream
-	// Origin is the host that what the model encrypts or signs belongs to, and goes back to alone; default: BaseURL's, where all
-	// hosts of Anthropic's are one. A gateway to Anthropic is told of by "api.anthropic.com".
+	// Idle is how long a stream may be silent. Comments and pings count as
+	// life. 0 means 10 minutes, a negative value for ever.
+	Idle time.Duration
+	// Retries is how often the SDK tries again before an answer has begun. 0
+	// means never. An agent that retries too refuses the model: see
+	// llm.Retrier.
+	Retries int
+	Whole   bool // ask for the message at once in place of a stream
+	// Origin is the host that what the model encrypts or signs belongs to, and
+	// goes back to alone; default: BaseURL's, where all hosts of Anthropic's
+	// are one. A gateway to Anthropic is told of by "api.anthropic.com".
 	Origin string
 
-	// MaxTokens bounds a message where the request's Limits don't; the API wants to be told. Default: 16384, and the thinking
-	// budget on top. Thinking counts.
+	// MaxTokens bounds a message where the request's Limits don't; the API
+	// wants to be told. Default: 16384, and the thinking budget on top.
+	// Thinking counts.
 	MaxTokens int
 	// Thinking is how the model thinks before it answers.
 	Thinking Thinking
-	// Effort is how much the model puts into its answer: "low", "medium", "high", "xhigh" or "max", as far as it knows them.
+	// Effort is how much the model puts into its answer: "low", "medium",
+	// "high", "xhigh" or "max", as far as it knows them.
 	Effort string
-	// Strict holds the model to the tools' schemas. Their objects then take no other properties than those they name, and tools
-	// that can't be told so are refused by CheckTools.
+	// Strict holds the model to the tools' schemas. Their objects then take no
+	// other properties than those they name, and tools that can't be told so
+	// are refused by CheckTools.
 	Strict bool
 	// ServerTools are tools that Anthropic runs itself, as the API takes them:
 	//
 	//	{"type": "web_search_20250305", "name": "web_search"}
 	ServerTools []json.RawMessage
-	// Betas are the names of beta features to be turned on: the header anthropic-beta.
+	// Betas are the names of beta features to be turned on: the header
+	// anthropic-beta.
 	Betas []string
-	// Header is sent with each request, in place of what the SDK sends under the same name.
+	// Header is sent with each request, in place of what the SDK sends under
+	// the same name.
 	Header http.Header
 }
 
-// Thinking configures the model's reasoning, in the API's own terms. Which types a model knows, and what it does without, is
-// told in its documentation.
+// Thinking configures the model's reasoning, in the API's own terms. Which
+// types a model knows, and what it does without, is told in its documentation.
 //
-// With "enabled", the API wants each message with calls to begin with thinking. A turn that another model began goes on without.
-// And there as with "adaptive", the API may refuse a tool choice that forces a call: such requests need a Model without thinking.
+// With "enabled", the API wants each message with calls to begin with thinking.
+// A turn that another model began goes on without. And there as with
+// "adaptive", the API may refuse a tool choice that forces a call: such
+// requests need a Model without thinking.
 type Thinking struct {
-	Type    string // "": as the model does by itself; "adaptive", "enabled", "between_tools" or "disabled"
-	Budget  int    // tokens, 1024 at least: with "enabled" only
-	Display string // "": the model's default; "summarized" or "omitted": with "adaptive" and "enabled"
+	// Type is "" for what the model does by itself, "adaptive", "enabled",
+	// "between_tools" or "disabled".
+	Type   string
+	Budget int // tokens, 1024 at least: with "enabled" only
+	// Display is "" for the model's default or, with "adaptive" and "enabled",
+	// "summarized" or "omitted".
+	Display string
 }
 
 const (
@@ -71,7 +90,8 @@ const (
 
 // complete fills in what the environment knows, and what is left out.
 func (o Options) complete() Options {
-	if o.APIKey == "" && (o.BaseURL == "" || isOwn(o.BaseURL)) { // the environment's key goes to no server that it isn't for
+	// The environment's key goes to no server that it isn't for.
+	if o.APIKey == "" && (o.BaseURL == "" || isOwn(o.BaseURL)) {
 		o.APIKey = os.Getenv("ANTHROPIC_API_KEY")
 	}
 	if o.BaseURL == "" {
@@ -91,10 +111,11 @@ func (o Options) complete() Options {
 	return o
 }
 
-// isOwn says that a base URL is Anthropic's.
+// isOwn reports whether a base URL is Anthropic's.
 func isOwn(base string) bool { return wire.InDomain(base, domain) }
 
-// check reports the first thing that is wrong. No value that may be a secret is in the error.
+// check reports the first thing that is wrong. No value that may be a secret is
+// in the error.
 func (o Options) check() error {
 	if strings.TrimSpace(o.Model) == "" {
 		return errors.New(`Options.Model is empty: name one, such as "claude-opus-5-5"`)
@@ -128,7 +149,7 @@ func (o Options) check() error {
 	}
 	for name, values := range o.Header {
 		if name == "" || strings.ContainsAny(name, " :\t\r\n") || strings.ContainsAny(strings.Join(values, ""), "\r\n\x00") {
-			name, _, _ = strings.Cut(name, ":") // somebody may have put a key there, too
+			name, _, _ = strings.Cut(name, ":") // a caller may have put a key there, too
 			return fmt.Errorf("the header %q can't be sent: check its name, and its value for line breaks", name)
 		}
 	}
@@ -200,7 +221,9 @@ func (o Options) secrets() wire.Secrets {
 	return s
 }
 
-// String tells the options without the key, and without what headers and the base URL hold of one. However they are printed, logged or encoded, this is what is told.
+// String tells the options without the key, and without what headers and the
+// base URL hold of one. However they are printed, logged or encoded, this is
+// what is told.
 func (o Options) String() string {
 	type plain Options
 	o.APIKey, o.Header, o.BaseURL = wire.ShownKey(o.APIKey), wire.ShownHeader(o.Header), wire.ShownURL(o.BaseURL)

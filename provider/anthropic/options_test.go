@@ -67,7 +67,8 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// What the environment says counts where the options say nothing, and nothing else of it does.
+// What the environment says counts where the options say nothing, and nothing
+// else of it does.
 func TestEnvironment(t *testing.T) {
 	t.Setenv("ANTHROPIC_API_KEY", "sk-environment")
 	t.Setenv("ANTHROPIC_BASE_URL", "http://gateway.invalid/claude")
@@ -94,7 +95,8 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
-// ANTHROPIC_API_KEY goes to Anthropic, or to where ANTHROPIC_BASE_URL says, and to no other server.
+// ANTHROPIC_API_KEY goes to Anthropic, or to where ANTHROPIC_BASE_URL says, and
+// to no other server.
 func TestTheEnvironmentsKeyGoesToItsServerOnly(t *testing.T) {
 	t.Setenv("ANTHROPIC_API_KEY", "sk-environment")
 	t.Setenv("ANTHROPIC_BASE_URL", "http://gateway.invalid")
@@ -126,7 +128,8 @@ func TestNoKey(t *testing.T) {
 	}
 }
 
-// A message of any length may be asked for at once: the SDK's own limits don't count.
+// A message of any length may be asked for at once: the SDK's own limits don't
+// count.
 func TestWholeAndLong(t *testing.T) {
 	s := &service{body: recorded(t, "text.whole.http")}
 	req := hello()

@@ -8,7 +8,8 @@ import (
 	"github.com/fermata-ai/fermata/llm"
 )
 
-// What a server encrypted goes back to that server alone, in one request; what was kept before servers were told apart goes to Anthropic.
+// What a server encrypted goes back to that server alone, in one request; what
+// was kept before servers were told apart goes to Anthropic.
 func TestThinkingGoesBackToItsOrigin(t *testing.T) {
 	thought := func(by string) llm.Part {
 		return llm.Reasoning{Native: &llm.Native{Provider: by, Data: fmt.Appendf(nil, `{"type":"thinking","thinking":"Hm","signature":"of %s."}`, by)}}

@@ -12,8 +12,9 @@ import (
 	"github.com/fermata-ai/fermata/llm"
 )
 
-// reply makes events of a message's content blocks. Blocks may be written side by side, but their events come in the order of the
-// blocks, since text doesn't say which block it belongs to.
+// reply makes events of a message's content blocks. Blocks may be written side
+// by side, but their events come in the order of the blocks, since text doesn't
+// say which block it belongs to.
 type reply struct {
 	yield  func(llm.Event) bool
 	enough bool // yield wants no more
@@ -34,7 +35,8 @@ type reply struct {
 	before  llm.Usage // of what came before the pauses
 }
 
-// add takes the next event of the stream. done says that it was the last one, or that there is no use for another.
+// add takes the next event of the stream. done says that it was the last one,
+// or that there is no use for another.
 func (r *reply) add(e sdk.MessageStreamEventUnion) (done bool, err error) {
 	if !r.begun && e.Type != "message_start" {
 		switch e.Type {
@@ -133,7 +135,8 @@ func (r *reply) delta(c *content, d sdk.MessageStreamEventUnionDelta) error {
 		ok = d.JSON.Citation.Valid()
 		c.citations = append(c.citations, json.RawMessage(d.Citation.RawJSON()))
 	default:
-		if d.Type != "" && !slices.Contains(known, d.Type) { // there may come to be others, as there may be other events
+		// There may come to be others, as there may be other events.
+		if d.Type != "" && !slices.Contains(known, d.Type) {
 			c.passed = true
 			return nil
 		}
@@ -180,7 +183,8 @@ func (r *reply) say(c *content, e llm.Event) {
 	_, more := e.(llm.TextDelta)
 	_, done := e.(llm.PartDone)
 	if r.text != nil && r.text != c && c.kind == "text" && (more || done) {
-		// Without a word between them, the one block's text would go on in the other's, or be replaced by it.
+		// Without a word between them, the one block's text would go on in the
+		// other's, or be replaced by it.
 		r.emit(llm.PartDone{Part: r.between(r.text)})
 	}
 	r.text = nil
@@ -206,7 +210,8 @@ func (r *reply) emit(e llm.Event) {
 
 // finish says how it ended, unless it is to go on.
 func (r *reply) finish() {
-	// Without anything said since, it would be asked the same again; and calls need results first.
+	// Without anything said since, it would be asked the same again; and calls
+	// need results first.
 	r.paused = r.pausing && r.stop == sdk.StopReasonPauseTurn && len(r.blocks) > r.from && !r.calls
 	if r.paused {
 		return
@@ -234,9 +239,9 @@ func (r *reply) finish() {
 	r.emit(f)
 }
 
-// release passes on the inputs that were held back. Where the message ends before
-// it was done, the last call's may be cut off, whatever stands behind it: it is
-// JSON all the same, made so by the service.
+// release passes on the inputs that were held back. Where the message ends
+// before it was done, the last call's may be cut off, whatever stands behind
+// it: it is JSON all the same, made so by the service.
 func (r *reply) release() {
 	var last *content
 	for _, c := range r.blocks {
@@ -273,7 +278,8 @@ func (r *reply) wholeCalls() {
 	}
 }
 
-// resume is the message so far, for the API to go on from, and makes room for the rest of it.
+// resume is the message so far, for the API to go on from, and makes room for
+// the rest of it.
 func (r *reply) resume() sdk.MessageParam {
 	var blocks []sdk.ContentBlockParamUnion
 	for _, c := range r.blocks {

@@ -15,7 +15,8 @@ import (
 	"github.com/fermata-ai/fermata/llm"
 )
 
-// at wraps blocks' events: the first is a block's beginning, the others its deltas.
+// at wraps blocks' events: the first is a block's beginning, the others its
+// deltas.
 func at(index int, block string, deltas ...string) []string {
 	all := []string{fmt.Sprintf(`{"type":"content_block_start","index":%d,"content_block":%s}`, index, block)}
 	for _, d := range deltas {
@@ -36,7 +37,8 @@ func native(data string) *llm.Native {
 	return &llm.Native{Provider: "anthropic", Data: json.RawMessage(data)}
 }
 
-// What only Anthropic understands is kept, in a stream as in a whole message, and goes back byte for byte.
+// What only Anthropic understands is kept, in a stream as in a whole message,
+// and goes back byte for byte.
 func TestNative(t *testing.T) {
 	const (
 		cited = `{"type":"text","text":"It <rains> & \"pours\".","citations":[{"type":"char_location","cited_text":"<wet>","document_index":0,"document_title":null,"start_char_index":0,"end_char_index":5,"file_id":null}]}`
@@ -92,7 +94,8 @@ func between(s, after, before string) string {
 	return s[:strings.LastIndex(s, before)]
 }
 
-// A call that code of the model's made says so, also when its id had to be another.
+// A call that code of the model's made says so, also when its id had to be
+// another.
 func TestCaller(t *testing.T) {
 	const caller = `{"type":"code_execution_20260120","tool_id":"srvtoolu_1"}`
 	block := `{"type":"tool_use","id":"toolu_1","name":"look","input":{},"caller":` + caller + `}`
@@ -189,7 +192,8 @@ func TestOddReplies(t *testing.T) {
 	}
 }
 
-// A message that the API pauses, while a tool of its own works, goes on in another; they are one.
+// A message that the API pauses, while a tool of its own works, goes on in
+// another; they are one.
 func TestPauseTurn(t *testing.T) {
 	const (
 		paused = `{"type":"message_delta","delta":{"stop_reason":"pause_turn"},"usage":{"output_tokens":5}}`

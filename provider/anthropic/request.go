@@ -62,8 +62,9 @@ func (m *Model) thinking(turns []*turn, maxTokens int64) (u sdk.ThinkingConfigPa
 		if int64(o.Budget) >= maxTokens {
 			return u, invalid("the request's Limits.OutputTokens (%d) must be above the thinking budget (%d), which is a part of it", maxTokens, o.Budget)
 		}
-		// Results must be the answer to a message that began with thinking, or else the API refuses the request. Where another
-		// model asked for them, this turn has to go on without.
+		// Results must be the answer to a message that began with thinking, or
+		// else the API refuses the request. Where another model asked for them,
+		// this turn has to go on without.
 		if unthinking(turns) {
 			return u, nil
 		}
@@ -72,7 +73,8 @@ func (m *Model) thinking(turns []*turn, maxTokens int64) (u sdk.ThinkingConfigPa
 	return u, nil
 }
 
-// unthinking says whether the history ends with results for a message of the assistant's that doesn't begin with thinking.
+// unthinking reports whether the history ends with results for a message of the
+// assistant's that doesn't begin with thinking.
 func unthinking(turns []*turn) bool {
 	n := len(turns)
 	if n < 2 || len(turns[n-1].results) == 0 {
@@ -97,7 +99,8 @@ func (m *Model) toolChoice(req llm.Request) (u sdk.ToolChoiceUnionParam) {
 	return u
 }
 
-// outputConfig has no place for the format's name. Its description goes into the schema, if that has none itself.
+// outputConfig has no place for the format's name. Its description goes into
+// the schema, if that has none itself.
 func (m *Model) outputConfig(f llm.ResponseFormat) (c sdk.OutputConfigParam, err error) {
 	c.Effort = sdk.OutputConfigEffort(m.options.Effort)
 	if len(f.Schema) == 0 {
@@ -114,7 +117,8 @@ func (m *Model) outputConfig(f llm.ResponseFormat) (c sdk.OutputConfigParam, err
 	if f.Description != "" && !schema.Has("description") {
 		schema.SetText("description", f.Description)
 	}
-	// The SDK's map would put the schema's members in another order, which is the order in which the model writes them.
+	// The SDK's map would put the schema's members in another order, which is
+	// the order in which the model writes them.
 	var format wire.Object
 	format.SetText("type", "json_schema")
 	format.Set("schema", schema.JSON())
@@ -122,8 +126,9 @@ func (m *Model) outputConfig(f llm.ResponseFormat) (c sdk.OutputConfigParam, err
 	return c, nil
 }
 
-// remember marks what the provider is to keep: tools, instructions, and everything up to the last message, each by itself, since
-// what comes later changes more often.
+// remember marks what the provider is to keep: tools, instructions, and
+// everything up to the last message, each by itself, since what comes later
+// changes more often.
 func remember(p *sdk.MessageNewParams, hint llm.Cache) {
 	mark := sdk.NewCacheControlEphemeralParam()
 	switch hint {
@@ -146,7 +151,8 @@ func remember(p *sdk.MessageNewParams, hint llm.Cache) {
 	last := p.Messages[len(p.Messages)-1]
 	blocks, _ := last.GetContent().AsAny().(*[]sdk.ContentBlockParamUnion)
 	for i := len(*blocks) - 1; i >= 0; i-- {
-		// Blocks that are replayed as they were have no place for a mark, and thinking may not have one.
+		// Blocks that are replayed as they were have no place for a mark, and
+		// thinking may not have one.
 		if c := (*blocks)[i].GetCacheControl(); c != nil {
 			*c = mark
 			break

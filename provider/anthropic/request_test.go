@@ -173,7 +173,8 @@ func TestThinking(t *testing.T) {
 	refused(t, budget, req, "2048", "Limits.OutputTokens")
 }
 
-// The last block of each kind that may have a mark has it; there are never more than the four that the API takes.
+// The last block of each kind that may have a mark has it; there are never more
+// than the four that the API takes.
 func TestCache(t *testing.T) {
 	look := llm.ToolDef{Name: "look", Input: json.RawMessage(`{}`)}
 	thought := llm.Reasoning{Native: native(`{"type":"redacted_thinking","data":"cw=="}`)}

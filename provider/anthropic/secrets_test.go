@@ -11,7 +11,8 @@ import (
 	"github.com/fermata-ai/fermata/llm/llmtest"
 )
 
-// A key in a header, or a password in the base URL, is told no more than one in APIKey.
+// A key in a header, or a password in the base URL, is told no more than one in
+// APIKey.
 func TestHeadersAreSecretToo(t *testing.T) {
 	keys := []string{"sk-in-options", "tok-in-header", "xak-in-header", "goo-in-header", "azu-in-header"}
 	o := Options{

@@ -27,8 +27,9 @@ func TestModelShowsNoKey(t *testing.T) {
 	}
 }
 
-// TestServerToolWithoutResultIsLeftOut: the limit of tokens, or the last pause, may cut a message off between a server tool's use and its
-// result. The API refuses a history with one.
+// TestServerToolWithoutResultIsLeftOut: the limit of tokens, or the last pause,
+// may cut a message off between a server tool's use and its result. The API
+// refuses a history with one.
 func TestServerToolWithoutResultIsLeftOut(t *testing.T) {
 	cut := events(begin,
 		`{"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}`,
@@ -47,7 +48,8 @@ func TestServerToolWithoutResultIsLeftOut(t *testing.T) {
 	}
 }
 
-// TestUnsendableMediaInResults: what a tool made an hour ago must not make every later request fail.
+// TestUnsendableMediaInResults: what a tool made an hour ago must not make
+// every later request fail.
 func TestUnsendableMediaInResults(t *testing.T) {
 	s := &service{body: events(begin, endTurn, stop)}
 	m := s.model(t, Options{})
@@ -62,7 +64,8 @@ func TestUnsendableMediaInResults(t *testing.T) {
 	}
 }
 
-// TestSignaturesOfAnotherServer: a compatible server's signature is no use to Anthropic, which refuses the request for it, and every later one.
+// TestSignaturesOfAnotherServer: a compatible server's signature is no use to
+// Anthropic, which refuses the request for it, and every later one.
 func TestSignaturesOfAnotherServer(t *testing.T) {
 	const refusal = "{\"type\":\"error\",\"error\":{\"type\":\"invalid_request_error\",\"message\":\"messages.1.content.0: Invalid `signature` in `thinking` block\"}}"
 	for _, whole := range []bool{false, true} {
@@ -86,7 +89,8 @@ func TestSignaturesOfAnotherServer(t *testing.T) {
 	}
 }
 
-// TestSessionOutlivesBadMedia: the user's message is stored before the model refuses it. It must not be the last one.
+// TestSessionOutlivesBadMedia: the user's message is stored before the model
+// refuses it. It must not be the last one.
 func TestSessionOutlivesBadMedia(t *testing.T) {
 	s := &service{body: events(begin, endTurn, stop)}
 	ag, err := agent.New(agent.Config{Name: "a", Model: s.model(t, Options{})})

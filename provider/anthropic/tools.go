@@ -12,12 +12,14 @@ import (
 	"github.com/fermata-ai/fermata/llm/wire"
 )
 
-// What the API takes of JSON Schema: nearly everything where it only tells the model, and what its documentation of structured
-// outputs lists where the model is held to it. There a type can't hold itself.
+// What the API takes of JSON Schema: nearly everything where it only tells the
+// model, and what its documentation of structured outputs lists where the model
+// is held to it. There a type can't hold itself.
 var (
 	told = wire.Dialect{Refs: true, OneOf: true, Const: true}
 	held = wire.Dialect{
-		Keywords: []string{"default", "pattern", "format"}, // closed objects that must all fit would take nothing
+		// Closed objects that must all fit would take nothing.
+		Keywords: []string{"default", "pattern", "format"},
 		Formats:  []string{"date-time", "time", "date", "duration", "email", "hostname", "uri", "ipv4", "ipv6", "uuid"},
 		Const:    true, Closed: true, Optional: true,
 	}
