@@ -81,7 +81,8 @@ func own(n *llm.Native) (json.RawMessage, error) {
 func text(t llm.Text) (json.RawMessage, error) {
 	raw, err := own(t.Native)
 	var p part
-	if raw != nil && json.Unmarshal(raw, &p) == nil && (p.Text == nil || *p.Text == t.Text) { // or else somebody edited it
+	// Or else a layer edited it.
+	if raw != nil && json.Unmarshal(raw, &p) == nil && (p.Text == nil || *p.Text == t.Text) {
 		return raw, nil
 	}
 	if err != nil || t.Text == "" { // the API takes no empty text
@@ -90,8 +91,9 @@ func text(t llm.Text) (json.RawMessage, error) {
 	return json.Marshal(part{Text: &t.Text})
 }
 
-// media is inline, or where a URL leads: to Gemini's Files API, YouTube, or a public address. Names aren't sent: the API has no
-// place for them outside of its own tools.
+// media is inline, or where a URL leads: to Gemini's Files API, YouTube, or a
+// public address. Names aren't sent: the API has no place for them outside of
+// its own tools.
 func media(p llm.Media) (json.RawMessage, error) {
 	if raw, err := own(p.Native); raw != nil || err != nil {
 		return raw, err
@@ -106,7 +108,8 @@ func media(p llm.Media) (json.RawMessage, error) {
 	return json.Marshal(part{FileData: &genai.FileData{MIMEType: p.MediaType, FileURI: p.URL}})
 }
 
-// inline is media by its bytes, of a type that the API takes: it refuses a request with another kind of image, or of text.
+// inline is media by its bytes, of a type that the API takes: it refuses a
+// request with another kind of image, or of text.
 func inline(kind string, data []byte) (json.RawMessage, error) {
 	main, sub, _ := strings.Cut(kind, "/")
 	switch {
@@ -124,7 +127,8 @@ func noted(p llm.Media, why error) (json.RawMessage, error) {
 	return json.Marshal(part{Text: &note})
 }
 
-// call translates a call. An id that the model didn't give isn't made up: the API goes by order and name then.
+// call translates a call. An id that the model didn't give isn't made up: the
+// API goes by order and name then.
 func (c *conversation) call(t llm.ToolCall, place int) (json.RawMessage, error) {
 	raw, err := own(t.Native)
 	if err != nil {
@@ -145,7 +149,8 @@ func (c *conversation) call(t llm.ToolCall, place int) (json.RawMessage, error) 
 	return json.Marshal(part{FunctionCall: &functionCall{ID: id, Name: name, Args: wire.Arguments(t)}})
 }
 
-// edited is a call as Gemini made it, other than a name that it left out, and arguments that somebody changed since.
+// edited is a call as Gemini made it, other than a name that it left out, and
+// arguments that a layer changed since.
 func edited(raw json.RawMessage, f *functionCall, name string, t llm.ToolCall) (json.RawMessage, error) {
 	args, _ := llm.Arguments(f.Args) // as the collector has them
 	same := len(t.Arguments) == 0 || bytes.Equal(args, t.Arguments)
@@ -168,7 +173,8 @@ func edited(raw json.RawMessage, f *functionCall, name string, t llm.ToolCall) (
 	return whole.JSON(), nil
 }
 
-// results translates a message of results: all those of one message of calls stand in one content, in the order of the calls.
+// results translates a message of results: all those of one message of calls
+// stand in one content, in the order of the calls.
 func (c *conversation) results(m llm.Message) error {
 	results := make([]llm.ToolResult, 0, len(m.Parts))
 	for i, p := range m.Parts {
@@ -187,7 +193,8 @@ func (c *conversation) results(m llm.Message) error {
 		}
 		parts = append(parts, raw...)
 	}
-	if last := len(c.all) - 1; c.result && len(parts) > 0 { // the message before was of results, too
+	// The message before was of results, too.
+	if last := len(c.all) - 1; c.result && len(parts) > 0 {
 		c.all[last].Parts = append(c.all[last].Parts, parts...)
 		return nil
 	}
@@ -228,7 +235,8 @@ func (c *conversation) resultParts(r llm.ToolResult) ([]json.RawMessage, error) 
 	return append([]json.RawMessage{raw}, after...), nil
 }
 
-// response is a result's object: "output" and "error" are the names that the API documents.
+// response is a result's object: "output" and "error" are the names that the
+// API documents.
 func response(r llm.ToolResult) (json.RawMessage, error) {
 	output := r.Output
 	switch {
@@ -237,8 +245,9 @@ func response(r llm.ToolResult) (json.RawMessage, error) {
 	case !json.Valid(output):
 		return nil, fmt.Errorf("its output is no JSON: %.80q", output)
 	case hasRef(output):
-		// The API takes a member "$ref" for a reference to one of the result's media, and refuses what leads nowhere. The model
-		// reads the same from a text.
+		// The API takes a member "$ref" for a reference to one of the result's
+		// media, and refuses what leads nowhere. The model reads the same from
+		// a text.
 		output, _ = json.Marshal(wire.ResultText(r, false))
 	}
 	if r.Error {

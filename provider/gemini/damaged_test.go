@@ -9,8 +9,9 @@ import (
 	"github.com/fermata-ai/fermata/llm"
 )
 
-// TestDamagedStreamsRunNothingElse: a stream with an event lost, repeated or moved, or cut off anywhere, is an error, or has no call but those
-// that the model made.
+// TestDamagedStreamsRunNothingElse: a stream with an event lost, repeated or
+// moved, or cut off anywhere, is an error, or has no call but those that the
+// model made.
 func TestDamagedStreamsRunNothingElse(t *testing.T) {
 	call := func(name, arg string) string {
 		return fmt.Sprintf(`{"functionCall":{"id":"%s","name":%q,"args":{%q:1}},"thoughtSignature":"c2ln"}`, name, name, arg)
@@ -52,7 +53,8 @@ func TestDamagedStreamsRunNothingElse(t *testing.T) {
 	}
 }
 
-// TestOneCandidateIsRead: what another candidate says, were it in an event of its own, is no part of this answer.
+// TestOneCandidateIsRead: what another candidate says, were it in an event of
+// its own, is no part of this answer.
 func TestOneCandidateIsRead(t *testing.T) {
 	const other = `{"candidates":[{"index":1,"content":{"role":"model","parts":[{"functionCall":{"name":"wipe","args":{}}}]}}]}`
 	s := serve(t, stream(says("", `{"text":"No."}`), other, says("STOP")))
@@ -61,7 +63,8 @@ func TestOneCandidateIsRead(t *testing.T) {
 	}
 }
 
-// TestPartsOfOddShapesAreSendable: whatever a part looks like, it is an error, or can be sent back.
+// TestPartsOfOddShapesAreSendable: whatever a part looks like, it is an error,
+// or can be sent back.
 func TestPartsOfOddShapesAreSendable(t *testing.T) {
 	for _, part := range []string{
 		`{"FunctionCall":{"id":"i","args":{}}}`, `{"functionCall":null,"FunctionCall":{"name":"f"}}`,

@@ -30,10 +30,13 @@ func isJSON(text []byte) bool { return len(text) > 0 && (text[0] == '{' || text[
 
 func (e *notEvents) Error() string { return fmt.Sprintf("no stream of events: %.200q", e.text) }
 
-// events reads the data of server-sent events. An event that the end of the body cuts off is none.
-// The body's lines end with one line feed: see wire.Stream.
+// events reads the data of server-sent events. An event that the end of the
+// body cuts off is none. The body's lines end with one line feed: see
+// wire.Stream.
 //
-// See https://html.spec.whatwg.org/multipage/server-sent-events.html#parsing-an-event-stream; the service sends data only.
+// See
+// https://html.spec.whatwg.org/multipage/server-sent-events.html#parsing-an-event-stream;
+// the service sends data only.
 func events(body io.Reader) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		r := bufio.NewReaderSize(body, 64<<10)
@@ -81,7 +84,8 @@ func events(body io.Reader) iter.Seq2[[]byte, error] {
 	}
 }
 
-// readLine reads a line and its end. With io.EOF, it is what stands before the end of the body.
+// readLine reads a line and its end. With io.EOF, it is what stands before the
+// end of the body.
 func readLine(r *bufio.Reader, most int) ([]byte, error) {
 	var line []byte
 	for {

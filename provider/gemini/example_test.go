@@ -10,8 +10,9 @@ import (
 	"github.com/fermata-ai/fermata/provider/gemini"
 )
 
-// A model that answers in a stream. Here, a server stands in for the service: leave BaseURL and APIKey out to ask Gemini itself, with
-// the key in GEMINI_API_KEY.
+// A model that answers in a stream. Here, a server stands in for the service:
+// leave BaseURL and APIKey out to ask Gemini itself, with the key in
+// GEMINI_API_KEY.
 func ExampleNew() {
 	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprint(w, `data: {"candidates":[{"content":{"role":"model","parts":[{"text":"A pause, "}]}}]}`+"\r\n\r\n")

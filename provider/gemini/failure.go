@@ -27,7 +27,8 @@ func (m *Model) failure(ctx context.Context, x *exchange, cause error) error {
 	case errors.As(cause, &api):
 		return m.apiError(x, api)
 	case errors.As(cause, &page):
-		// A stream may end with a bare error, and a reply in place of a stream be one.
+		// A stream may end with a bare error, and a reply in place of a stream
+		// be one.
 		if err := bareError(page.text); err != nil {
 			return m.apiError(x, *err)
 		}
@@ -38,7 +39,8 @@ func (m *Model) failure(ctx context.Context, x *exchange, cause error) error {
 	return wire.TransportError(provider, cause)
 }
 
-// bareError reads an error object, or the first one of a list. It is nil where text is none.
+// bareError reads an error object, or the first one of a list. It is nil where
+// text is none.
 func bareError(text []byte) *genai.APIError {
 	type object struct {
 		Error *genai.APIError `json:"error"`
@@ -62,7 +64,8 @@ func (m *Model) apiError(x *exchange, e genai.APIError) error {
 	}
 	e = m.withoutKey(e)
 	status := x.status
-	if status < http.StatusBadRequest && e.Code != 0 { // the error came in a stream, and names its status
+	// The error came in a stream, and names its status.
+	if status < http.StatusBadRequest && e.Code != 0 {
 		status = e.Code
 	}
 	err := wire.AnswerError(provider, wire.Answer{Status: status, Header: x.header, Code: e.Status, Message: e.Message, Cause: e})
@@ -75,7 +78,8 @@ func (m *Model) apiError(x *exchange, e genai.APIError) error {
 	return err
 }
 
-// withoutKey takes our key out of an error: the service names it where a project is suspended.
+// withoutKey takes our key out of an error: the service names it where a
+// project is suspended.
 func (m *Model) withoutKey(e genai.APIError) genai.APIError {
 	text, err := json.Marshal(e)
 	hidden := m.secrets.Text(string(text))
@@ -89,7 +93,7 @@ func (m *Model) withoutKey(e genai.APIError) genai.APIError {
 	return clean
 }
 
-// cutOff says that a whole reply's JSON ends too early.
+// cutOff reports whether a whole reply's JSON ends too early.
 func cutOff(err error) bool {
 	var syntax *json.SyntaxError
 	return errors.As(err, &syntax) && syntax.Error() == "unexpected end of JSON input"

@@ -11,8 +11,9 @@ import (
 	"google.golang.org/genai"
 )
 
-// generation is the number of a Gemini model: 3 for "gemini-3-flash". Aliases such as "gemini-flash-latest" are of the newest. It is 0
-// for other models, such as Gemma, and for tuned ones.
+// generation is the number of a Gemini model: 3 for "gemini-3-flash". Aliases
+// such as "gemini-flash-latest" are of the newest. It is 0 for other models,
+// such as Gemma, and for tuned ones.
 func generation(model string) int {
 	name, ok := strings.CutPrefix(strings.TrimPrefix(model, "models/"), "gemini-")
 	if !ok {
@@ -31,14 +32,17 @@ func generation(model string) int {
 
 const newest = 3
 
-// anySignature is what the API documents for calls that Gemini didn't make, or whose signature is lost.
-// See https://ai.google.dev/gemini-api/docs/thought-signatures.
+// anySignature is what the API documents for calls that Gemini didn't make, or
+// whose signature is lost. See
+// https://ai.google.dev/gemini-api/docs/thought-signatures.
 const anySignature = "skip_thought_signature_validator"
 
-// wantsSignatures says that the API refuses a call without one, in the turn that is under way. It does for Gemini 3.
+// wantsSignatures reports whether the API refuses a call without one, in the
+// turn that is under way. It does for Gemini 3.
 func (m *Model) wantsSignatures() bool { return generation(m.options.Model) >= 3 }
 
-// sign gives a message's first call a signature, if it has none. Only the first one of parallel calls has one.
+// sign gives a message's first call a signature, if it has none. Only the first
+// one of parallel calls has one.
 func sign(parts []json.RawMessage) {
 	for i, raw := range parts {
 		m := membersOf(raw)
@@ -53,8 +57,9 @@ func sign(parts []json.RawMessage) {
 	}
 }
 
-// inResults are the types of media that a result takes, from Gemini 3 on.
-// See https://ai.google.dev/gemini-api/docs/function-calling, on multimodal function responses.
+// inResults are the types of media that a result takes, from Gemini 3 on. See
+// https://ai.google.dev/gemini-api/docs/function-calling, on multimodal
+// function responses.
 var inResults = []string{"image/png", "image/jpeg", "image/webp", "application/pdf", "text/plain"}
 
 // inResult is media as a part of a result, nil where it has to stand after it.

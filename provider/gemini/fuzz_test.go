@@ -11,8 +11,9 @@ import (
 	"github.com/fermata-ai/fermata/llm"
 )
 
-// FuzzReply reads bytes as a stream, and as a whole reply. Nothing panics, and what comes is one Finish at the end or one error; the
-// Collector finds no fault with the events before.
+// FuzzReply reads bytes as a stream, and as a whole reply. Nothing panics, and
+// what comes is one Finish at the end or one error; the Collector finds no
+// fault with the events before.
 func FuzzReply(f *testing.F) {
 	files, err := filepath.Glob("testdata/replies/*.http")
 	if err != nil || len(files) == 0 {

@@ -14,10 +14,12 @@ import (
 	"google.golang.org/genai"
 )
 
-// provider is the name under which errors are told, and native parts kept as far as this package sees it.
+// provider is the name under which errors are told, and native parts kept as
+// far as this package sees it.
 const provider = "gemini"
 
-// Model is an [llm.Model] and an [llm.ToolChecker]. It may be used by many goroutines at once.
+// Model is an [llm.Model] and an [llm.ToolChecker]. It may be used by many
+// goroutines at once.
 type Model struct {
 	options Options
 	models  *genai.Models
@@ -25,7 +27,8 @@ type Model struct {
 	origin  wire.Origin
 }
 
-// New makes a model. It reads the environment where the options leave something out, and calls nobody.
+// New makes a model. It reads the environment where the options leave something
+// out, and calls no server.
 func New(o Options) (*Model, error) {
 	o, err := o.complete()
 	if err != nil {
@@ -46,7 +49,8 @@ func New(o Options) (*Model, error) {
 	}
 	c, err := genai.NewClient(context.Background(), config)
 	if err != nil {
-		return nil, errors.New("gemini: the SDK takes no such options") // its error would show the key
+		// Its error would show the key.
+		return nil, errors.New("gemini: the SDK takes no such options")
 	}
 	return &Model{o, c.Models, wire.NewSecrets(o.APIKey, nil), origin}, nil
 }
@@ -60,7 +64,8 @@ func (m Model) String() string { return provider + " " + m.options.Model }
 // Format is String, for every verb.
 func (m Model) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, m.String()) }
 
-// Generate implements [llm.Model]. Errors are an [*llm.Error], or the context's own.
+// Generate implements [llm.Model]. Errors are an [*llm.Error], or the context's
+// own.
 func (m *Model) Generate(ctx context.Context, req llm.Request) iter.Seq2[llm.Event, error] {
 	return func(yield func(llm.Event, error) bool) {
 		req.Messages = m.origin.Sent(req.Messages)
@@ -99,8 +104,9 @@ func (m *Model) generate(outer context.Context, req llm.Request, t *turn) error 
 	return wire.Traced(m.failure(outer, x, err), x.header)
 }
 
-// limit is how long a generation may take, 0 for ever, and what it is then: the options' Timeout, or the HTTP client's, which our transport
-// has to keep in its place.
+// limit is how long a generation may take, 0 for ever, and what it is then: the
+// options' Timeout, or the HTTP client's, which our transport has to keep in
+// its place.
 func (m *Model) limit() (time.Duration, error) {
 	limit := m.options.Timeout
 	if c := m.options.Client; c != nil && c.Timeout > 0 && (limit == 0 || c.Timeout < limit) {

@@ -10,7 +10,8 @@ import (
 	"go.uber.org/goleak"
 )
 
-// loud runs the tests, and holds against them what the SDK writes to the standard logger, which is the program's own.
+// loud runs the tests, and holds against them what the SDK writes to the
+// standard logger, which is the program's own.
 type loud struct{ *testing.M }
 
 func (l loud) Run() int {

@@ -18,20 +18,27 @@ import (
 
 // Options say which model to use, and how to reach it.
 type Options struct {
-	// Model is the model's id, such as "gemini-3-flash"; "models/" before it makes no difference.
+	// Model is the model's id, such as "gemini-3-flash"; "models/" before it
+	// makes no difference.
 	Model string
 	// APIKey defaults to GOOGLE_API_KEY, then GEMINI_API_KEY, in the order of
 	// Google's own libraries, unless BaseURL names a server other than the
 	// API's own: a key goes to none that it isn't for, nor to the rest of
 	// Google's cloud. A Client whose transport authenticates may do without.
 	APIKey string
-	// BaseURL is where the API is, without its version; default: GOOGLE_GEMINI_BASE_URL, then Google's own.
+	// BaseURL is where the API is, without its version; default:
+	// GOOGLE_GEMINI_BASE_URL, then Google's own.
 	BaseURL string
 	Client  *http.Client  // default: http.DefaultClient; redirections are never followed
 	Timeout time.Duration // of one whole generation; 0: none beyond the context's
-	Idle    time.Duration // how long a stream may be silent; comments and pings count as life; 0: 10 minutes, negative: for ever
-	Retries int           // by the SDK, before an answer has begun; 0: none. An agent that retries too refuses the model: see llm.Retrier
-	Whole   bool          // ask for the message at once in place of a stream
+	// Idle is how long a stream may be silent. Comments and pings count as
+	// life. 0 means 10 minutes, a negative value for ever.
+	Idle time.Duration
+	// Retries is how often the SDK tries again before an answer has begun. 0
+	// means never. An agent that retries too refuses the model: see
+	// llm.Retrier.
+	Retries int
+	Whole   bool // ask for the message at once in place of a stream
 	// Origin is the host that what the model encrypts or signs belongs to, and
 	// goes back to alone; default: BaseURL's, where all hosts below
 	// generativelanguage.googleapis.com are one. A gateway to it is told of by
@@ -41,8 +48,8 @@ type Options struct {
 	Thinking Thinking
 }
 
-// Thinking says how much a model thinks before it answers; zero values leave it to the model. Level and Budget exclude each
-// other.
+// Thinking says how much a model thinks before it answers; zero values leave it
+// to the model. Level and Budget exclude each other.
 type Thinking struct {
 	Level   string // for Gemini 3: "minimal", "low", "medium" or "high"
 	Budget  *int   // for Gemini 2.5, in tokens; 0: none, -1: as much as the model likes
@@ -97,7 +104,8 @@ const domain = "generativelanguage.googleapis.com"
 func baseURL(s string) (string, error) {
 	u, err := url.Parse(s)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return "", errors.New("gemini: Options.BaseURL (or GOOGLE_GEMINI_BASE_URL) must be like https://generativelanguage.googleapis.com") // it may hold a password
+		// It may hold a password.
+		return "", errors.New("gemini: Options.BaseURL (or GOOGLE_GEMINI_BASE_URL) must be like https://generativelanguage.googleapis.com")
 	}
 	if u.User != nil || u.RawQuery != "" || u.Fragment != "" {
 		return "", errors.New("gemini: the base URL holds a user, a query or a fragment: leave them out; the key goes in Options.APIKey")
@@ -134,7 +142,8 @@ func (t Thinking) config() *genai.ThinkingConfig {
 	return c
 }
 
-// String tells the options without the key. However they are printed, logged or encoded, this is what is told.
+// String tells the options without the key. However they are printed, logged or
+// encoded, this is what is told.
 func (o Options) String() string {
 	type plain Options
 	o.APIKey, o.BaseURL = wire.ShownKey(o.APIKey), wire.ShownURL(o.BaseURL)

@@ -47,7 +47,8 @@ func TestEnvironment(t *testing.T) {
 	t.Setenv("GOOGLE_GEMINI_BASE_URL", s.URL+"/proxy/v1beta/")
 	t.Setenv("GOOGLE_GENAI_USE_VERTEXAI", "true") // this package is not for Vertex AI
 	defer log.SetOutput(log.Writer())
-	log.SetOutput(io.Discard) // the SDK says which of two keys it takes, and it is the one that we take
+	// The SDK says which of two keys it takes, and it is the one that we take.
+	log.SetOutput(io.Discard)
 	for _, c := range []struct{ gemini, google, want string }{{"one", "two", "two"}, {"one", "", "one"}} {
 		t.Setenv("GEMINI_API_KEY", c.gemini)
 		t.Setenv("GOOGLE_API_KEY", c.google)
@@ -70,7 +71,8 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
-// A key of the environment goes to Google, or to where GOOGLE_GEMINI_BASE_URL says, and to no other server.
+// A key of the environment goes to Google, or to where GOOGLE_GEMINI_BASE_URL
+// says, and to no other server.
 func TestTheEnvironmentsKeyGoesToItsServerOnly(t *testing.T) {
 	t.Setenv("GOOGLE_API_KEY", "")
 	t.Setenv("GEMINI_API_KEY", key)

@@ -17,7 +17,8 @@ import (
 	"github.com/fermata-ai/fermata/llm"
 )
 
-// Calls may be alike and have no ids; the first one is signed, and stays the signed one.
+// Calls may be alike and have no ids; the first one is signed, and stays the
+// signed one.
 func TestCallsThatAreAlikeStayApart(t *testing.T) {
 	const signed, plain = `{"functionCall":{"name":"roll","args":{}},"thoughtSignature":"cm9sbA=="}`, `{"functionCall":{"name":"roll","args":{}}}`
 	for _, parts := range [][]string{{signed, plain}, {plain, signed}, {plain, plain}, {signed, signed}} {
@@ -137,7 +138,8 @@ func TestABlockedPromptIsRefused(t *testing.T) {
 	}
 }
 
-// What isn't as documented is an error, and no panic; the SDK's own reader panics on some of these.
+// What isn't as documented is an error, and no panic; the SDK's own reader
+// panics on some of these.
 func TestStreamsThatMakeNoSense(t *testing.T) {
 	for _, c := range []struct {
 		body string
@@ -146,8 +148,10 @@ func TestStreamsThatMakeNoSense(t *testing.T) {
 		{"", llm.ErrTruncated},
 		{"\r\n\r\n\r\n", llm.ErrTruncated},
 		{": ping\n\nevent: x\nid: 1\nretry: 5\n\n", llm.ErrTruncated},
-		{"data: " + says("STOP", `{"text":"a"}`), llm.ErrTruncated},        // cut off before its blank line
-		{"data: " + says("STOP", `{"text":"a"}`) + "\r", llm.ErrTruncated}, // and within the line's end
+		// Cut off before its blank line.
+		{"data: " + says("STOP", `{"text":"a"}`), llm.ErrTruncated},
+		// And within the line's end.
+		{"data: " + says("STOP", `{"text":"a"}`) + "\r", llm.ErrTruncated},
 		{"data: " + says("STOP", `{"text":"a"}`) + "\r\n", llm.ErrTruncated},
 		{"data: " + says("STOP", `{"text":"a"}`) + "\n", llm.ErrTruncated},
 		{"data: {}\n\n", llm.ErrTruncated},
@@ -205,7 +209,8 @@ func TestStreamsThatAreOdd(t *testing.T) {
 		"[" + says("", `{"text":"a"}`) + ",\r\n" + says("STOP") + "]",
 		": hello\n\nevent: message\ndata: " + says("STOP", `{"text":"a"}`) + "\nid: 1\n\n",
 		"data: {\"candidates\":[{\"finishReason\":\"STOP\",\ndata: \"content\":{\"parts\":[{\"text\":\"a\"}]}}]}\n\n",
-		"data: " + says("STOP") + "\n\ndata: " + says("", `{"text":"a"}`) + "\n\n", // the reason comes first
+		// The reason comes first.
+		"data: " + says("STOP") + "\n\ndata: " + says("", `{"text":"a"}`) + "\n\n",
 		"data: " + says("STOP", `{"text":"a"}`) + "\n\ndata: {\"usageMetadata\":{}}\n\n: bye",
 	} {
 		m, fin, err := serve(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, body) }).ask(t, Options{})
@@ -246,7 +251,8 @@ func TestLeavingAStream(t *testing.T) {
 	}
 }
 
-// One model serves many sessions at once: what one is sent never reaches another.
+// One model serves many sessions at once: what one is sent never reaches
+// another.
 func TestManyAtOnce(t *testing.T) {
 	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		said, _ := io.ReadAll(r.Body)
@@ -270,7 +276,8 @@ func TestManyAtOnce(t *testing.T) {
 	all.Wait()
 }
 
-// A call that came twice, by its id, runs once; calls that are merely alike are two.
+// A call that came twice, by its id, runs once; calls that are merely alike are
+// two.
 func TestACallThatIsDeliveredTwice(t *testing.T) {
 	const first, second = `{"functionCall":{"id":"a","name":"f","args":{"x":1}}}`, `{"functionCall":{"id":"b","name":"f","args":{"x":1}}}`
 	const other, bare = `{"functionCall":{"id":"a","name":"f","args":{"x":2}}}`, `{"functionCall":{"name":"f","args":{"x":1}}}`

@@ -7,7 +7,8 @@ import (
 	"google.golang.org/genai"
 )
 
-// reply is one event of a stream, or a whole reply: what of genai.GenerateContentResponse matters here, its parts as they came.
+// reply is one event of a stream, or a whole reply: what of
+// genai.GenerateContentResponse matters here, its parts as they came.
 type reply struct {
 	Candidates     []*candidate                                 `json:"candidates"`
 	PromptFeedback *genai.GenerateContentResponsePromptFeedback `json:"promptFeedback"`
@@ -33,7 +34,8 @@ type usage struct {
 	Thoughts   int `json:"thoughtsTokenCount"`
 }
 
-// neutral are the counts, if they make sense: the message is none the worse for others.
+// neutral are the counts, if they make sense: the message is none the worse for
+// others.
 func (u usage) neutral() llm.Usage {
 	n := func(count int) int { return max(count, 0) }
 	return llm.Usage{
@@ -65,7 +67,8 @@ type functionResult struct {
 	Parts    []part          `json:"parts,omitempty"`
 }
 
-// members are the names of an object's members, and their values. Of what is no object there are none.
+// members are the names of an object's members, and their values. Of what is no
+// object there are none.
 type members map[string]json.RawMessage
 
 func membersOf(object json.RawMessage) members {
@@ -76,7 +79,7 @@ func membersOf(object json.RawMessage) members {
 	return m
 }
 
-// only says that there is nothing but these.
+// only reports whether there is nothing but these.
 func (m members) only(names ...string) bool {
 	n := 0
 	for _, name := range names {

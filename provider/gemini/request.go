@@ -9,7 +9,8 @@ import (
 	"google.golang.org/genai"
 )
 
-// config is a request in the SDK's form. What the SDK would decode and encode anew, and so change, is put in at its end, as JSON.
+// config is a request in the SDK's form. What the SDK would decode and encode
+// anew, and so change, is put in at its end, as JSON.
 func (m *Model) config(req llm.Request) (*genai.GenerateContentConfig, error) {
 	if err := wire.CheckRequest(req); err != nil {
 		return nil, wire.Invalid(provider, "%w", err)
@@ -59,7 +60,8 @@ func (m *Model) config(req llm.Request) (*genai.GenerateContentConfig, error) {
 	return c, nil
 }
 
-// content is one turn of the conversation. Roles are "user", for people and tools, and "model".
+// content is one turn of the conversation. Roles are "user", for people and
+// tools, and "model".
 type content struct {
 	Role  string            `json:"role"`
 	Parts []json.RawMessage `json:"parts"`
@@ -83,7 +85,8 @@ type call struct {
 }
 
 func (m *Model) contents(messages []llm.Message) (json.RawMessage, error) {
-	// Ids are Gemini's own to choose; nothing is documented of their form. Those of other providers have this one.
+	// Ids are Gemini's own to choose; nothing is documented of their form.
+	// Those of other providers have this one.
 	c := &conversation{model: m, ids: wire.NewIDs(messages, wire.Form{Max: 64, Also: "_-"}), calls: map[string]call{}}
 	for i, msg := range messages {
 		c.old = i < wire.LastWord(messages)
@@ -104,8 +107,9 @@ func (m *Model) contents(messages []llm.Message) (json.RawMessage, error) {
 	return json.Marshal(c.all)
 }
 
-// push adds parts to the conversation. The API takes no content of nothing; and a call must follow the user's word or a result, so that
-// what the model said in two messages, one after the other, is one content.
+// push adds parts to the conversation. The API takes no content of nothing; and
+// a call must follow the user's word or a result, so that what the model said
+// in two messages, one after the other, is one content.
 func (c *conversation) push(role string, parts []json.RawMessage) {
 	if len(parts) == 0 {
 		return

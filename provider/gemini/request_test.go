@@ -33,7 +33,8 @@ func result(id, output string) llm.ToolResult {
 	return llm.ToolResult{Call: id, Name: "f", Output: json.RawMessage(output)}
 }
 
-// Gemini 3 refuses the calls of the turn under way without a signature; elsewhere nothing is made up.
+// Gemini 3 refuses the calls of the turn under way without a signature;
+// elsewhere nothing is made up.
 func TestCallsOfAnotherProvider(t *testing.T) {
 	history := []llm.Message{
 		llm.UserText("a"), assistant(foreign("c1", "x")), results(result("c1", `1`)), assistant(llm.Text{Text: "b"}),
@@ -61,7 +62,8 @@ func TestCallsOfAnotherProvider(t *testing.T) {
 		}
 		for _, part := range []string{
 			`{"functionCall":{"id":"c2","name":"f","args":{"n":9007199254740993}}`, // "x" is taken
-			`{"functionCall":{"id":"y","name":"f","args":{"n":9007199254740993}}}`, // parallel: the first one alone is signed
+			// Parallel: the first one alone is signed.
+			`{"functionCall":{"id":"y","name":"f","args":{"n":9007199254740993}}}`,
 			`{"functionCall":{"name":"f","args":{"n":9007199254740993}}`,
 			`{"functionResponse":{"id":"c2","name":"f","response":{"output":2}}},{"functionResponse":{"id":"y","name":"f","response":{"output":3}}}`,
 			`{"functionResponse":{"name":"f","response":{"output":4}}}`,
@@ -73,7 +75,8 @@ func TestCallsOfAnotherProvider(t *testing.T) {
 	}
 }
 
-// What Gemini made goes back as it was, the id of its calls included; its signature isn't written over.
+// What Gemini made goes back as it was, the id of its calls included; its
+// signature isn't written over.
 func TestItsOwnCallsGoBackAsTheyWere(t *testing.T) {
 	const raw = `{"functionCall":{"name":"f","args":{"n":18446744073709551615,"s":"\u003c"},"id":"x","new":1},"thoughtSignature":"YS8rPT0="}`
 	own := llm.ToolCall{ID: "c1", ProviderID: "x", Name: "f", Arguments: json.RawMessage(`{"n":18446744073709551615,"s":"\u003c"}`), Native: &llm.Native{Provider: provider, Data: json.RawMessage(raw)}}
@@ -100,7 +103,8 @@ func TestAnUnsignedCallOfItsOwn(t *testing.T) {
 func TestResultsStandInTheOrderOfTheirCalls(t *testing.T) {
 	got := wireContents(t, "gemini-2.5-flash", assistant(foreign("c1", ""), foreign("c2", ""), foreign("c3", "")),
 		results(result("c3", `3`)), results(result("c2", `2`), result("c1", `1`)))
-	// Those of one message are put in order; messages of results, one after the other, become one content.
+	// Those of one message are put in order; messages of results, one after the
+	// other, become one content.
 	if want := `{"role":"user","parts":[{"functionResponse":{"name":"f","response":{"output":3}}},{"functionResponse":{"name":"f","response":{"output":1}}},{"functionResponse":{"name":"f","response":{"output":2}}}]}`; !strings.Contains(got, want) {
 		t.Errorf("contents are %s", got)
 	}

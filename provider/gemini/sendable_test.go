@@ -7,7 +7,8 @@ import (
 	"github.com/fermata-ai/fermata/llm"
 )
 
-// TestSignedCallWithoutName: the API refuses a call without a name, and a result by another name than its call's.
+// TestSignedCallWithoutName: the API refuses a call without a name, and a
+// result by another name than its call's.
 func TestSignedCallWithoutName(t *testing.T) {
 	s := serve(t, stream(says("STOP", `{"functionCall":{"id":"c1","args":{}},"thoughtSignature":"c2ln"}`)))
 	msg, _, err := s.ask(t, Options{})
@@ -26,7 +27,8 @@ func TestSignedCallWithoutName(t *testing.T) {
 	}
 }
 
-// TestEditedArgumentsAreWhatIsSent: a layer that edits old messages, to leave out a secret say, keeps its word.
+// TestEditedArgumentsAreWhatIsSent: a layer that edits old messages, to leave
+// out a secret say, keeps its word.
 func TestEditedPartsAreWhatIsSent(t *testing.T) {
 	s := serve(t, stream(says("STOP", `{"text":"It is hunter2","thoughtSignature":"c2ln"}`, `{"functionCall":{"name":"f","args":{"p":"hunter2"}},"thoughtSignature":"c2ln"}`)))
 	msg, _, err := s.ask(t, Options{})
@@ -52,7 +54,8 @@ func TestEditedPartsAreWhatIsSent(t *testing.T) {
 	}
 }
 
-// TestDataURLInHistory: another provider's model drew it, or the user sent it while another provider answered.
+// TestDataURLInHistory: another provider's model drew it, or the user sent it
+// while another provider answered.
 func TestDataURLInHistory(t *testing.T) {
 	s := serve(t, stream(says("STOP", `{"text":"ok"}`)))
 	_, _, err := s.ask(t, Options{}, llm.Message{Role: llm.RoleUser, Parts: []llm.Part{llm.Text{Text: "a"}, llm.Media{MediaType: "image/png", URL: "data:image/png;base64,aGk="}}})
@@ -61,7 +64,8 @@ func TestDataURLInHistory(t *testing.T) {
 	}
 }
 
-// TestTypesThatGeminiRefuses: one such in the history makes the API refuse every request.
+// TestTypesThatGeminiRefuses: one such in the history makes the API refuse
+// every request.
 func TestTypesThatGeminiRefuses(t *testing.T) {
 	s := serve(t, stream(says("STOP", `{"text":"ok"}`)))
 	for typ, want := range map[string]string{

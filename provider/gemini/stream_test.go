@@ -10,7 +10,8 @@ import (
 	"github.com/fermata-ai/fermata/llm"
 )
 
-// What the model signed goes back in its place and byte for byte, though text before it was not signed.
+// What the model signed goes back in its place and byte for byte, though text
+// before it was not signed.
 func TestSignedTextKeepsItsPlace(t *testing.T) {
 	parts := []string{
 		`{"text":"Let me "}`, `{"text":"look.","thoughtSignature":"c2ln+/=="}`, `{"text":" Done, "}`, `{"text":"and","thoughtSignature":"YW5k"}`,
@@ -38,7 +39,8 @@ func TestSignedTextKeepsItsPlace(t *testing.T) {
 	}
 }
 
-// The client's timeout is for the whole reply, and not for the SDK's part of it.
+// The client's timeout is for the whole reply, and not for the SDK's part of
+// it.
 func TestAClientWithATimeout(t *testing.T) {
 	heard := make(chan struct{})
 	s := serve(t, func(w http.ResponseWriter, r *http.Request) {

@@ -9,12 +9,15 @@ import (
 	"google.golang.org/genai"
 )
 
-// dialect is what the API documents of JSON Schema, at responseJsonSchema: "not all features are supported".
+// dialect is what the API documents of JSON Schema, at responseJsonSchema: "not
+// all features are supported".
 //
-// Tools go as parametersJsonSchema, and not in the older form, parameters: that is a fixed message, so that one keyword which it
-// doesn't know refuses the whole request, and it has no references, hence no recursive types. Here, what is unknown is told as text,
-// rather than left to be ignored.
-// See https://ai.google.dev/api/generate-content#GenerationConfig and https://ai.google.dev/api/caching#FunctionDeclaration.
+// Tools go as parametersJsonSchema, and not in the older form, parameters: that
+// is a fixed message, so that one keyword which it doesn't know refuses the
+// whole request, and it has no references, hence no recursive types. Here, what
+// is unknown is told as text, rather than left to be ignored. See
+// https://ai.google.dev/api/generate-content#GenerationConfig and
+// https://ai.google.dev/api/caching#FunctionDeclaration.
 var dialect = wire.Dialect{
 	Keywords: []string{"title", "format", "prefixItems", "minItems", "maxItems", "minimum", "maximum"},
 	Formats:  []string{"date-time", "date", "time"},
@@ -55,8 +58,9 @@ func declarations(tools []llm.ToolDef) (json.RawMessage, error) {
 	return json.Marshal([]map[string][]declaration{{"functionDeclarations": all}})
 }
 
-// names are what the API takes as the name of a tool; a digit or a sign other than '_' doesn't begin one.
-// See https://ai.google.dev/api/caching#FunctionDeclaration.
+// names are what the API takes as the name of a tool; a digit or a sign other
+// than '_' doesn't begin one. See
+// https://ai.google.dev/api/caching#FunctionDeclaration.
 var names = wire.Form{Max: 128, Also: "_.:-"}
 
 func isName(s string) bool {
@@ -78,7 +82,8 @@ func toolConfig(req llm.Request) *genai.ToolConfig {
 	return &genai.ToolConfig{FunctionCallingConfig: f}
 }
 
-// responseSchema is nil where the text is free. The API has no place for a name or a description but the schema.
+// responseSchema is nil where the text is free. The API has no place for a name
+// or a description but the schema.
 func responseSchema(f llm.ResponseFormat) (json.RawMessage, error) {
 	schema, err := dialect.Response(f)
 	if err != nil {

@@ -18,7 +18,8 @@ type turn struct {
 	yield func(llm.Event, error) bool
 	done  bool // yield returned false
 
-	// The text or reasoning that is being written, so that it can be ended where a part begins that has a Native form.
+	// The text or reasoning that is being written, so that it can be ended
+	// where a part begins that has a Native form.
 	open      strings.Builder
 	halves    wire.Halves
 	reasoning bool
@@ -110,8 +111,10 @@ func (t *turn) part(raw json.RawMessage) error {
 	if err := json.Unmarshal(raw, &p); err != nil || m == nil {
 		return wire.Malformed(provider, "a part that is none: %.200q", raw)
 	}
-	maps.DeleteFunc(m, func(_ string, v json.RawMessage) bool { return string(v) == "null" }) // the API takes it for nothing, and no part of that
-	delete(m, "thought")                                                                      // where it is false, it says nothing; where it is true, p knows
+	// The API takes it for nothing, and no part of that.
+	maps.DeleteFunc(m, func(_ string, v json.RawMessage) bool { return string(v) == "null" })
+	// Where it is false, it says nothing; where it is true, p knows.
+	delete(m, "thought")
 	switch {
 	case len(m) == 0:
 		return nil
@@ -129,14 +132,16 @@ func (t *turn) part(raw json.RawMessage) error {
 	return t.whole(llm.Opaque{Native: *native(raw)})
 }
 
-// write takes text. What is signed is a part of its own: it must not be joined with what isn't.
-// See https://ai.google.dev/gemini-api/docs/thought-signatures.
+// write takes text. What is signed is a part of its own: it must not be joined
+// with what isn't. See
+// https://ai.google.dev/gemini-api/docs/thought-signatures.
 func (t *turn) write(p part, m members, raw json.RawMessage) error {
 	switch {
 	case m.only("text"):
 		return t.delta(false, piece(m["text"]))
 	case strings.TrimSpace(*p.Text) == "":
-		// The signature of what came before, at the end of a stream. It is no Text: others refuse to be sent one of white space.
+		// The signature of what came before, at the end of a stream. It is no
+		// Text: others refuse to be sent one of white space.
 		return t.whole(llm.Opaque{Native: *native(raw)})
 	}
 	if err := t.end(); err != nil {
@@ -166,8 +171,9 @@ func (t *turn) think(p part, m members, raw json.RawMessage) error {
 	return t.whole(llm.Reasoning{Text: text, Native: native(raw)})
 }
 
-// call takes a call, which always comes whole. Calls may be alike and have no ids; so they aren't sent as deltas, from which the
-// Collector couldn't tell what was signed.
+// call takes a call, which always comes whole. Calls may be alike and have no
+// ids; so they aren't sent as deltas, from which the Collector couldn't tell
+// what was signed.
 func (t *turn) call(p part, m members, raw json.RawMessage) error {
 	c, inner := p.FunctionCall, membersOf(m["functionCall"])
 	if inner == nil { // encoding/json goes by the name in any case; the API doesn't
@@ -180,8 +186,9 @@ func (t *turn) call(p part, m members, raw json.RawMessage) error {
 		return wire.Malformed(provider, "a call in pieces, which wasn't asked for: %.200q", raw)
 	}
 	t.calls = true
-	// An event that is delivered twice has nothing to know it by but the id of a call in it, which is the call's own. Without one, two calls
-	// that are alike are two. See https://ai.google.dev/api/caching#FunctionCall.
+	// An event that is delivered twice has nothing to know it by but the id of
+	// a call in it, which is the call's own. Without one, two calls that are
+	// alike are two. See https://ai.google.dev/api/caching#FunctionCall.
 	if c.ID != "" {
 		said := c.Name + " " + string(compact(c.Args))
 		if before, ok := t.called[c.ID]; ok && before == said {
@@ -280,8 +287,9 @@ func (t *turn) stop() (llm.StopReason, error) {
 		"MODEL_ARMOR":
 		return llm.StopRefusal, nil
 	case genai.FinishReasonMalformedFunctionCall, genai.FinishReasonUnexpectedToolCall, "MALFORMED_RESPONSE":
-		// What the model meant to say is lost: the rest would pass for an answer. The same request may well succeed, so the kind is one
-		// that passes.
+		// What the model meant to say is lost: the rest would pass for an
+		// answer. The same request may well succeed, so the kind is one that
+		// passes.
 		return "", &llm.Error{Kind: llm.ErrTruncated, Provider: provider, Err: fmt.Errorf("the model wrote what the service couldn't read: %s%s", t.finish, because(t.why))}
 	case "MISSING_THOUGHT_SIGNATURE":
 		return "", wire.Invalid(provider, "the service misses a thought signature: %s%s", t.finish, because(t.why))
@@ -301,7 +309,8 @@ func native(raw json.RawMessage) *llm.Native {
 	return &llm.Native{Provider: provider, Data: compact(raw)}
 }
 
-// compact takes out the white space that the service sets a reply with. Nothing else changes.
+// compact takes out the white space that the service sets a reply with. Nothing
+// else changes.
 func compact(raw json.RawMessage) json.RawMessage {
 	var b bytes.Buffer
 	_ = json.Compact(&b, raw) // it has been read already: it is JSON, or there is none
