@@ -13,7 +13,8 @@ import (
 	"github.com/openai/openai-go/v3/option"
 )
 
-// Chat is a model behind Chat Completions. It is safe for use from many goroutines.
+// Chat is a model behind Chat Completions. It is safe for use from many
+// goroutines.
 type Chat struct {
 	options Options
 	at      endpoint

@@ -7,7 +7,8 @@ import (
 	"github.com/fermata-ai/fermata/llm"
 )
 
-// Compatible servers leave out the index of a call's pieces, or send the same one for all calls. No two calls may melt into one.
+// Compatible servers leave out the index of a call's pieces, or send the same
+// one for all calls. No two calls may melt into one.
 func TestPiecesOfCallsFindTheirCall(t *testing.T) {
 	const (
 		oslo = `a get_weather {"city":"Oslo"}`
@@ -238,7 +239,8 @@ func TestPiecesOfCallsFindTheirCall(t *testing.T) {
 		{"an index that is text", []string{`{"tool_calls":[{"index":"0","id":"a","function":{"name":"get_time"}}]}`}, "", "index"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			for _, finish := range []string{"tool_calls", "stop"} { // some servers say "stop" whatever they send
+			// Some servers say "stop" whatever they send.
+			for _, finish := range []string{"tool_calls", "stop"} {
 				s := newChatServer(t, pieces(finish, c.deltas...))
 				m, fin, err := ask(t, s.model(t, Options{}), llm.Request{})
 				if c.want == "" {

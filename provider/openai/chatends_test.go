@@ -64,7 +64,8 @@ func TestOneEndMarkerIsEnoughAtACleanEnd(t *testing.T) {
 		for framing, write := range framings {
 			want := c.clean && framing != "closed" || c.closed
 			s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				_, _ = io.Copy(io.Discard, r.Body) // or else the close of the connection may reset it
+				// Or else the close of the connection may reset it.
+				_, _ = io.Copy(io.Discard, r.Body)
 				write(w, c.body)
 			}))
 			check := func(client *http.Client, framing string) {
@@ -179,7 +180,8 @@ func TestPlaceholdersAtTheLimit(t *testing.T) {
 	}{
 		{"length", append(begun[:3:3], entry(0, "f", `{"n":1}`)), []bool{true, false, false}},
 		{"content_filter", append(begun[:3:3], entry(2, "f", `{"n":1}`)), []bool{false, false, true}},
-		{"", append(begun[:3:3], entry(0, "f", `{"n":1}`)), []bool{true, false, false}}, // no reason at all
+		// No reason at all.
+		{"", append(begun[:3:3], entry(0, "f", `{"n":1}`)), []bool{true, false, false}},
 		{"stop", append(begun[:3:3], entry(0, "f", `{"n":1}`)), []bool{true, true, true}},
 		{"length", []string{entry(0, "f", "{}"), entry(1, "f", `{"n":1}`)}, []bool{true, true}},
 	} {

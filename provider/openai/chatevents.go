@@ -19,10 +19,10 @@ func (r *chatReply) event(s streamEvent) error {
 // doneLine takes the line [DONE].
 func (r *chatReply) doneLine(a answer) error { return r.end(a) }
 
-// streamEnd takes the end of a stream without the line [DONE]. There are services
-// that leave it out, and others that leave out the finish_reason: where HTTP
-// tells that the stream has ended, one of the two is enough. Where it doesn't,
-// a stream that lacks either may have broken off.
+// streamEnd takes the end of a stream without the line [DONE]. There are
+// services that leave it out, and others that leave out the finish_reason:
+// where HTTP tells that the stream has ended, one of the two is enough. Where
+// it doesn't, a stream that lacks either may have broken off.
 func (r *chatReply) streamEnd(a answer) error {
 	if r.finish != "" && a.isFramed() {
 		return r.end(a)

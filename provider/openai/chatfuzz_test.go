@@ -12,7 +12,8 @@ import (
 	"github.com/fermata-ai/fermata/llm"
 )
 
-// Whatever a server sends, there is no panic, and a stream ends with one Finish or with one error.
+// Whatever a server sends, there is no panic, and a stream ends with one Finish
+// or with one error.
 func FuzzChatReply(f *testing.F) {
 	files, err := filepath.Glob("testdata/*/replies/*.http")
 	if err != nil || len(files) == 0 {

@@ -38,7 +38,8 @@ func (w *chatMessages) media(m llm.Media) (part openai.ChatCompletionContentPart
 			return part, fmt.Errorf("the media %q of type %q with %d bytes: the API takes sound as the bytes of audio/wav or audio/mpeg", m.Name, kind, len(m.Data))
 		}
 		return openai.InputAudioContentPart(openai.ChatCompletionContentPartInputAudioInputAudioParam{Data: encoded, Format: format}), nil
-	case isText(kind) && len(m.Data) > 0 && utf8.Valid(m.Data): // files are PDFs, or nothing at many servers; text is understood by all
+	// Files are PDFs, or nothing at many servers; text is understood by all.
+	case isText(kind) && len(m.Data) > 0 && utf8.Valid(m.Data):
 		return openai.TextContentPart(name + ":\n\n" + string(m.Data) + "\n"), nil
 	case len(m.Data) == 0 && w.model.at.openai: // OpenRouter, for one, takes it
 		return part, fmt.Errorf("the media %q of type %q is given by URL: OpenAI takes documents as bytes", m.Name, kind)

@@ -18,8 +18,9 @@ type chatMessages struct {
 	model *Chat
 	ids   wire.IDs
 	all   []openai.ChatCompletionMessageParamUnion
-	// later is media of results and of the model's own. The API takes it from a user only, and nothing may stand between calls and
-	// their results: it goes into a user's message after them.
+	// later is media of results and of the model's own. The API takes it from a
+	// user only, and nothing may stand between calls and their results: it goes
+	// into a user's message after them.
 	later []openai.ChatCompletionContentPartUnionParam
 }
 
@@ -155,7 +156,9 @@ func (w *chatMessages) assistant(m llm.Message) error {
 	case len(out.ToolCalls) > 0: // as the API itself writes it; some servers want the member
 		out.Content = param.NullStruct[openai.ChatCompletionAssistantMessageParamContentUnion]()
 	default:
-		return nil // it said nothing, or the limit cut it off while it thought: many servers refuse an empty message
+		// It said nothing, or the limit cut it off while it thought: many
+		// servers refuse an empty message.
+		return nil
 	}
 	if len(fields) > 0 {
 		out.SetExtraFields(extraFields(fields))
@@ -228,7 +231,8 @@ func (w *chatMessages) own(n *llm.Native) json.RawMessage {
 	return n.Data
 }
 
-// join makes one string of several texts, for compatible servers, many of which take no list of them.
+// join makes one string of several texts, for compatible servers, many of which
+// take no list of them.
 func (w *chatMessages) join(texts []string) string { return strings.Join(texts, "\n\n") }
 
 // merge adds members to a message's. A message may have reasoning in several

@@ -171,7 +171,8 @@ func (c *chatReasoning) detail(raw json.RawMessage) (string, error) {
 }
 
 func (d *chatDetail) goesOn(next *chatDetail) bool {
-	same := func(member string) bool { return word(d.members[member]) == word(next.members[member]) } // null is none
+	// Null is none.
+	same := func(member string) bool { return word(d.members[member]) == word(next.members[member]) }
 	kind := word(d.members["type"])
 	return (kind == "reasoning.text" || kind == "reasoning.summary") && len(d.members["index"]) > 0 &&
 		same("type") && same("index") && same("id")

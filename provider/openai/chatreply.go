@@ -168,7 +168,8 @@ func (r *chatReply) end(a answer) error {
 func (r *chatReply) reason() (llm.StopReason, error) {
 	word := strings.ToLower(r.finish)
 	switch {
-	case word == "error", word == "insufficient_system_resource": // OpenRouter and DeepSeek: the model broke off
+	// OpenRouter and DeepSeek: the model broke off.
+	case word == "error", word == "insufficient_system_resource":
 		return "", &llm.Error{Kind: llm.ErrOverloaded, Provider: r.model.name, Err: errFinish(r.finish)}
 	case r.refused: // whatever ended it; what it calls beside that, it doesn't mean
 		return llm.StopRefusal, nil
@@ -211,8 +212,9 @@ func (r *chatReply) count(raw json.RawMessage) {
 	in, out, total := int(u.PromptTokens), int(u.CompletionTokens), int(u.TotalTokens)
 	read, made := u.PromptTokensDetails, u.CompletionTokensDetails
 	r.usage = llm.Usage{
-		Input:     max(r.usage.Input, in),
-		Output:    max(r.usage.Output, out, total-in), // some servers count reasoning in the total only
+		Input: max(r.usage.Input, in),
+		// Some servers count reasoning in the total only.
+		Output:    max(r.usage.Output, out, total-in),
 		Cached:    max(r.usage.Cached, int(read.CachedTokens), more.Hit, more.Cached),
 		Written:   max(r.usage.Written, int(read.CacheWriteTokens), more.Written),
 		Reasoning: max(r.usage.Reasoning, int(made.ReasoningTokens), total-in-out),

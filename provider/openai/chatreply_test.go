@@ -92,7 +92,8 @@ func TestReasoningOfManyServers(t *testing.T) {
 	}
 }
 
-// What a server thought aloud goes back to it in the fields that it used, and to no other server.
+// What a server thought aloud goes back to it in the fields that it used, and
+// to no other server.
 func TestReasoningGoesBackToItsServer(t *testing.T) {
 	s := newChatServer(t, pieces("stop", `{"reasoning":"A","reasoning_details":[{"type":"reasoning.text","text":"A","signature":"s+/=","index":0}]}`, `{"content":"a"}`,
 		`{"reasoning":"B","reasoning_details":[{"type":"reasoning.encrypted","data":"d","index":1}]}`,

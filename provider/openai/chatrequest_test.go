@@ -9,7 +9,8 @@ import (
 	"github.com/fermata-ai/fermata/llm/llmtest"
 )
 
-// atBoth asks OpenAI and a compatible server, and returns the requests that they got.
+// atBoth asks OpenAI and a compatible server, and returns the requests that
+// they got.
 func atBoth(t *testing.T, o Options, r llm.Request) (own, other string) {
 	t.Helper()
 	s := newChatServer(t, pieces("stop", `{"content":"ok"}`))

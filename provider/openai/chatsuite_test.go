@@ -10,7 +10,8 @@ import (
 	"github.com/fermata-ai/fermata/llm/llmtest"
 )
 
-// chatAt is Chat Completions at a server of the given base URL, whose requests go to the suite's server in its place.
+// chatAt is Chat Completions at a server of the given base URL, whose requests
+// go to the suite's server in its place.
 func chatAt(name, base, replies string, lacks map[string]string) llmtest.Provider {
 	return llmtest.Provider{
 		Name: name,

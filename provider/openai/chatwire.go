@@ -20,17 +20,21 @@ type (
 		Error   json.RawMessage `json:"error"`
 	}
 	chatChoice struct {
-		Index        int             `json:"index"`
-		Delta        *chatDelta      `json:"delta"`   // in a stream
-		Message      *chatDelta      `json:"message"` // when it comes whole; Perplexity has all so far in it, beside each Delta
+		Index int        `json:"index"`
+		Delta *chatDelta `json:"delta"` // in a stream
+		// When it comes whole; Perplexity has all so far in it, beside each
+		// Delta.
+		Message      *chatDelta      `json:"message"`
 		FinishReason string          `json:"finish_reason"`
 		Usage        json.RawMessage `json:"usage"` // where Moonshot has it
 	}
 	chatDelta struct {
-		Content          chatContent       `json:"content"`
-		Refusal          wire.Piece        `json:"refusal"`
-		ReasoningContent wire.Piece        `json:"reasoning_content"` // DeepSeek, SGLang, llama.cpp and others
-		Reasoning        wire.Piece        `json:"reasoning"`         // Ollama, OpenRouter, vLLM and others
+		Content chatContent `json:"content"`
+		Refusal wire.Piece  `json:"refusal"`
+		// DeepSeek, SGLang, llama.cpp and others.
+		ReasoningContent wire.Piece `json:"reasoning_content"`
+		// Ollama, OpenRouter, vLLM and others.
+		Reasoning        wire.Piece        `json:"reasoning"`
 		ReasoningDetails []json.RawMessage `json:"reasoning_details"` // OpenRouter
 		ToolCalls        []chatToolCall    `json:"tool_calls"`
 		FunctionCall     *chatFunction     `json:"function_call"` // the form before tool_calls

@@ -25,11 +25,13 @@ const (
 
 // endpoint is where the options lead to, once they were checked.
 type endpoint struct {
-	model   string
-	base    string // the base URL
-	host    string // its host, with its port if it has one
-	own     bool   // OpenAI itself
-	openai  bool   // it, or Azure: their API is OpenAI's to the letter, where compatible servers are more lenient, or lack something
+	model string
+	base  string // the base URL
+	host  string // its host, with its port if it has one
+	own   bool   // OpenAI itself
+	// It, or Azure: their API is OpenAI's to the letter, where compatible
+	// servers are more lenient, or lack something.
+	openai  bool
 	secrets wire.Secrets
 	timeout time.Duration
 	options []option.RequestOption
@@ -37,8 +39,9 @@ type endpoint struct {
 
 // open checks the options of the way to the server.
 //
-// The environment (OPENAI_BASE_URL, OPENAI_API_KEY, and what else the SDK reads) belongs together: it is left aside where
-// BaseURL names a server other than OpenAI's, so that a key for one never goes to the other.
+// The environment (OPENAI_BASE_URL, OPENAI_API_KEY, and what else the SDK
+// reads) belongs together: it is left aside where BaseURL names a server other
+// than OpenAI's, so that a key for one never goes to the other.
 func (o Options) open() (endpoint, error) {
 	fail := func(format string, args ...any) (endpoint, error) {
 		return endpoint{}, invalid(format, args...)
@@ -72,7 +75,8 @@ func (o Options) open() (endpoint, error) {
 	case key == "" && azure && !wire.MayAuthenticate(o.Client):
 		return fail("APIKey is empty: Azure needs a key of the resource, or a Client whose transport adds a token of Microsoft Entra")
 	case strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r >= 0x7f }):
-		return fail("APIKey (or OPENAI_API_KEY) holds a space, a line break or the like") // the key itself is not told
+		// The key itself is not told.
+		return fail("APIKey (or OPENAI_API_KEY) holds a space, a line break or the like")
 	}
 	e.secrets = wire.NewSecrets(key, nil)
 	if o.BaseURL == "" || e.own {
@@ -84,7 +88,8 @@ func (o Options) open() (endpoint, error) {
 		e.options = append(e.options, option.WithQuery("api-version", version))
 	}
 	if azure && key != "" {
-		e.options = append(e.options, option.WithAPIKey(""), option.WithHeader("api-key", key)) // as a bearer, it takes tokens
+		// As a bearer, it takes tokens.
+		e.options = append(e.options, option.WithAPIKey(""), option.WithHeader("api-key", key))
 	}
 	return e, nil
 }
@@ -107,7 +112,8 @@ func (e endpoint) parameters(d wire.Dialect, t llm.ToolDef) (json.RawMessage, er
 	return schema, nil
 }
 
-// isImage says whether OpenAI looks at images of a type; it refuses a request with another.
+// isImage reports whether OpenAI looks at images of a type; it refuses a
+// request with another.
 func isImage(sub string) bool {
 	switch sub {
 	case "png", "jpeg", "jpg", "gif", "webp":

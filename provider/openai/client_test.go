@@ -66,7 +66,8 @@ func TestOptionsAreChecked(t *testing.T) {
 	}
 }
 
-// OPENAI_API_KEY goes to OpenAI, or to where OPENAI_BASE_URL says, and to no other server.
+// OPENAI_API_KEY goes to OpenAI, or to where OPENAI_BASE_URL says, and to no
+// other server.
 func TestTheEnvironmentsKeyGoesToItsServerOnly(t *testing.T) {
 	for _, c := range []struct{ name, env, option, want string }{
 		{"OpenAI", "", "", "Bearer env-key"},

@@ -10,8 +10,9 @@ import (
 	"github.com/fermata-ai/fermata/llm"
 )
 
-// TestDamagedStreamsRunNothingElse: a stream with an event lost, repeated or moved, or cut off anywhere, is an error, or has no call but those
-// that the model made.
+// TestDamagedStreamsRunNothingElse: a stream with an event lost, repeated or
+// moved, or cut off anywhere, is an error, or has no call but those that the
+// model made.
 func TestDamagedStreamsRunNothingElse(t *testing.T) {
 	chatEnd := []string{`{"object":"chat.completion.chunk","choices":[{"index":0,"delta":{},"finish_reason":"tool_calls"}]}`, "[DONE]"}
 	piece := func(calls string) string {
@@ -110,7 +111,9 @@ func TestDamagedStreamsRunNothingElse(t *testing.T) {
 					if name == "no index" { // nothing tells the pieces apart then
 						break
 					}
-					if name == "placeholders" && events[i] == "[DONE]" && j == 1 { // what stands for the arguments is whole JSON, and all that came
+					// What stands for the arguments is whole JSON, and all that
+					// came.
+					if name == "placeholders" && events[i] == "[DONE]" && j == 1 {
 						continue
 					}
 					moved := append(append(append([]string{}, without[:j]...), events[i]), without[j:]...)

@@ -11,7 +11,8 @@ import (
 	"github.com/fermata-ai/fermata/provider/openai"
 )
 
-// A model of a server that speaks Chat Completions, such as Ollama, vLLM or llama.cpp. At OpenAI itself, BaseURL is left out.
+// A model of a server that speaks Chat Completions, such as Ollama, vLLM or
+// llama.cpp. At OpenAI itself, BaseURL is left out.
 func ExampleNewChat() {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, `data: {"choices":[{"index":0,"delta":{"content":"It is cold."}}]}

@@ -15,8 +15,9 @@ import (
 	"github.com/openai/openai-go/v3/option"
 )
 
-// request makes a request with the SDK, by do, and returns the server's answer with its body unread. outer is the context that
-// Generate was given: its error is returned as it is.
+// request makes a request with the SDK, by do, and returns the server's answer
+// with its body unread. outer is the context that Generate was given: its error
+// is returned as it is.
 func (e endpoint) request(outer context.Context, provider string, do func(option.RequestOption) error) (*http.Response, error) {
 	var res *http.Response
 	if err := do(option.WithResponseBodyInto(&res)); err != nil {
@@ -28,7 +29,8 @@ func (e endpoint) request(outer context.Context, provider string, do func(option
 	return res, nil
 }
 
-// failure makes an *llm.Error of what went wrong in a request, or while its answer was read. res is the answer, if one came.
+// failure makes an *llm.Error of what went wrong in a request, or while its
+// answer was read. res is the answer, if one came.
 func (e endpoint) failure(outer context.Context, provider string, res *http.Response, err error) error {
 	err = e.classified(outer, provider, res, err)
 	if res == nil {
@@ -49,7 +51,8 @@ func (e endpoint) classified(outer context.Context, provider string, res *http.R
 		t := e.trouble(body)
 		return t.error(provider, res.StatusCode, res.Header, err)
 	case errors.Is(err, context.DeadlineExceeded):
-		// The context that Generate was given goes on, so its user must not be told that it is over.
+		// The context that Generate was given goes on, so its user must not be
+		// told that it is over.
 		if e.timeout > 0 {
 			return wire.Timeout(provider, e.timeout)
 		}
@@ -65,9 +68,10 @@ type trouble struct {
 	mistake            bool // the model's: what it wrote is in the message
 }
 
-// trouble reads the body of an error, or an event that tells of one. OpenAI sends {"error": {"message", "type", "code"}}; compatible
-// servers send an "error" that is a string, or these members without "error", or "detail", or a list of one; and what stands between
-// sends HTML.
+// trouble reads the body of an error, or an event that tells of one. OpenAI
+// sends {"error": {"message", "type", "code"}}; compatible servers send an
+// "error" that is a string, or these members without "error", or "detail", or a
+// list of one; and what stands between sends HTML.
 func (e endpoint) trouble(body []byte) trouble {
 	body = []byte(e.secrets.Text(string(body))) // before it is cut
 	var list []json.RawMessage
@@ -92,13 +96,15 @@ func (e endpoint) trouble(body []byte) trouble {
 		t.message, t.mistake = t.message+": "+made, true
 	}
 	var more struct{ Raw json.RawMessage }
-	if json.Unmarshal(inner["metadata"], &more) == nil && word(more.Raw) != "" { // a router's: what the server behind it said
+	// A router's: what the server behind it said.
+	if json.Unmarshal(inner["metadata"], &more) == nil && word(more.Raw) != "" {
 		t.message += ": " + wire.Excerpt(word(more.Raw))
 	}
 	return t
 }
 
-// error is for an answer of the given status; 0: it came in the middle of a stream. sdk may be nil.
+// error is for an answer of the given status; 0: it came in the middle of a
+// stream. sdk may be nil.
 func (t trouble) error(provider string, status int, h http.Header, sdk error) error {
 	a := wire.Answer{Status: cmp.Or(status, t.status), Header: h, Code: t.code, Type: t.typ, Message: t.message}
 	if api := (*openai.Error)(nil); errors.As(sdk, &api) {
@@ -106,12 +112,15 @@ func (t trouble) error(provider string, status int, h http.Header, sdk error) er
 	}
 	err := wire.AnswerError(provider, a)
 	if t.mistake || t.code == "tool_use_failed" {
-		err.Kind = llm.ErrTruncated // Groq can't read what the model wrote: it may write better the next time
+		// Groq can't read what the model wrote: it may write better the next
+		// time.
+		err.Kind = llm.ErrTruncated
 	}
 	return err
 }
 
-// word is a JSON string's text; numbers and other values are their JSON, null is nothing.
+// word is a JSON string's text; numbers and other values are their JSON, null
+// is nothing.
 func word(raw json.RawMessage) string {
 	var s string
 	if len(raw) == 0 || json.Unmarshal(raw, &s) == nil {

@@ -113,7 +113,8 @@ func TestRetriesOfTheSDK(t *testing.T) {
 	}
 }
 
-// hangs sends a beginning and then nothing, until the request is given up or the test ends.
+// hangs sends a beginning and then nothing, until the request is given up or
+// the test ends.
 func hangs(t *testing.T, beginning string) http.HandlerFunc {
 	over := make(chan struct{})
 	t.Cleanup(func() { close(over) })

@@ -12,9 +12,9 @@ import (
 )
 
 // Options say which model is asked, where, and how. They are those of both
-// APIs: [NewResponses] and [NewChat]. Only Model is required at OpenAI, with the
-// key in the environment; Model and BaseURL for a compatible server that needs
-// no key:
+// APIs: [NewResponses] and [NewChat]. Only Model is required at OpenAI, with
+// the key in the environment; Model and BaseURL for a compatible server that
+// needs no key:
 //
 //	Options{Model: "qwen3:8b", BaseURL: "http://localhost:11434/v1"}
 type Options struct {
@@ -32,28 +32,33 @@ type Options struct {
 	// With a transport of its own, which may authenticate, no key is needed.
 	Client  *http.Client
 	Timeout time.Duration // of one whole generation; 0: none beyond the context's
-	Idle    time.Duration // how long a stream may be silent; comments and pings count as life; 0: 10 minutes, negative: for ever
-	Retries int           // by the SDK, before an answer has begun; 0: none, since the agent retries
-	Whole   bool          // ask for the message at once in place of a stream
-	// Origin is the host that owns what the model encrypts or signs: it goes back
-	// to that host alone. The default is BaseURL's, where all hosts of OpenAI's
-	// are one. A gateway to OpenAI is told of by "api.openai.com".
+	// Idle is how long a stream may be silent. Comments and pings count as
+	// life. 0 means 10 minutes, a negative value for ever.
+	Idle time.Duration
+	// Retries is how often the SDK tries again before an answer has begun. 0
+	// means never, since the agent retries.
+	Retries int
+	Whole   bool // ask for the message at once in place of a stream
+	// Origin is the host that owns what the model encrypts or signs: it goes
+	// back to that host alone. The default is BaseURL's, where all hosts of
+	// OpenAI's are one. A gateway to OpenAI is told of by "api.openai.com".
 	Origin string
 
-	// Effort is how much a reasoning model is to think, such as "low" or "high";
-	// default: the model's own.
+	// Effort is how much a reasoning model is to think, such as "low" or
+	// "high"; default: the model's own.
 	Effort string
 	// Strict holds the model to the schemas of the tools and of the response
 	// format. Every object is closed then, and a member that may be left out
-	// comes as null. In a call's arguments such nulls are left out again, in the
-	// text of a response format they stay. The arguments of a call come at its
-	// end, not in pieces.
+	// comes as null. In a call's arguments such nulls are left out again, in
+	// the text of a response format they stay. The arguments of a call come at
+	// its end, not in pieces.
 	Strict bool
 	// Sequential asks for at most one call at a time.
 	Sequential bool
-	// CacheKey sends prompt_cache_key, which brings the requests of a session to
-	// where its cache is, also to a server of which it isn't known that it takes
-	// it. OpenAI and Azure take it; Moonshot does in Chat, xAI in Responses.
+	// CacheKey sends prompt_cache_key, which brings the requests of a session
+	// to where its cache is, also to a server of which it isn't known that it
+	// takes it. OpenAI and Azure take it; Moonshot does in Chat, xAI in
+	// Responses.
 	CacheKey bool
 	// Extra is a JSON object of members for every request, such as
 	// {"temperature":0}, or what a compatible server has of its own.
@@ -75,8 +80,8 @@ type ChatOptions struct {
 	// what OpenAI, Mistral, and most others do. Mistral's models elsewhere may
 	// want wire.Form{Min: 9, Max: 9}.
 	CallIDs wire.Form
-	// NoStreamOptions leaves out stream_options, for servers that refuse it. The
-	// usage is then unknown.
+	// NoStreamOptions leaves out stream_options, for servers that refuse it.
+	// The usage is then unknown.
 	NoStreamOptions bool
 }
 
@@ -87,10 +92,10 @@ type ResponsesOptions struct {
 	// "detailed". Without it, reasoning has no text.
 	Summary string
 	// NoReasoning tells that the model doesn't think. Such a model refuses
-	// reasoning that another one began a conversation with. It also refuses to be
-	// asked for its own in encrypted form. Every other model has to be asked for
-	// that, since nothing is stored at the provider. The default is right for
-	// gpt-3.5, gpt-4, chatgpt and gpt-5-chat.
+	// reasoning that another one began a conversation with. It also refuses to
+	// be asked for its own in encrypted form. Every other model has to be asked
+	// for that, since nothing is stored at the provider. The default is right
+	// for gpt-3.5, gpt-4, chatgpt and gpt-5-chat.
 	NoReasoning bool
 }
 

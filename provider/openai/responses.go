@@ -18,9 +18,11 @@ import (
 // responsesName is the provider of the parts and errors of [Responses].
 const responsesName = "openai.responses"
 
-// Responses is an [llm.Model] that speaks OpenAI's Responses API. It keeps no state at the provider: every request holds the
-// whole conversation, with the model's own items as they came. Where the API can't read the reasoning any more that it once
-// encrypted, since the key is another organization's now, say, it is asked again without. Safe for concurrent use.
+// Responses is an [llm.Model] that speaks OpenAI's Responses API. It keeps no
+// state at the provider: every request holds the whole conversation, with the
+// model's own items as they came. Where the API can't read the reasoning any
+// more that it once encrypted, since the key is another organization's now,
+// say, it is asked again without. Safe for concurrent use.
 type Responses struct {
 	options Options
 	at      endpoint
@@ -35,8 +37,8 @@ var (
 	_ llm.Retrier     = (*Responses)(nil)
 )
 
-// taken are the members of a request that Extra mustn't hold: those that have their own place, and those that would leave the
-// conversation at the provider.
+// taken are the members of a request that Extra mustn't hold: those that have
+// their own place, and those that would leave the conversation at the provider.
 var taken = []string{
 	"include", "input", "instructions", "max_output_tokens", "model", "parallel_tool_calls", "prompt_cache_key", "prompt_cache_retention",
 	"reasoning", "store", "stream", "text", "tool_choice", "tools",
@@ -77,7 +79,8 @@ func (m Responses) String() string { return responsesName + " " + m.options.Mode
 // Format is String, for every verb.
 func (m Responses) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, m.String()) }
 
-// knownPlain says that a model, or one fine-tuned from it, is of a family from before the models that think.
+// knownPlain reports whether a model, or one fine-tuned from it, is of a family
+// from before the models that think.
 func knownPlain(model string) bool {
 	model = strings.TrimPrefix(model, "ft:")
 	for _, family := range []string{"gpt-3.5", "gpt-4", "chatgpt-", "gpt-5-chat"} {
@@ -88,7 +91,8 @@ func knownPlain(model string) bool {
 	return false
 }
 
-// Generate implements [llm.Model]. Its errors are [*llm.Error]s, and the context's own.
+// Generate implements [llm.Model]. Its errors are [*llm.Error]s, and the
+// context's own.
 func (m *Responses) Generate(ctx context.Context, req llm.Request) iter.Seq2[llm.Event, error] {
 	return func(yield func(llm.Event, error) bool) {
 		req.Messages = m.origin.Sent(req.Messages)
@@ -107,7 +111,8 @@ func (m *Responses) Generate(ctx context.Context, req llm.Request) iter.Seq2[llm
 	}
 }
 
-// generate makes one request. The error is nil too where nobody listens any more.
+// generate makes one request. The error is nil, too, where the caller listens
+// no more.
 func (m *Responses) generate(outer context.Context, req llm.Request, how memory, yield func(llm.Event, error) bool) error {
 	ctx, cancel := m.at.bound(outer)
 	defer cancel()

@@ -15,7 +15,8 @@ import (
 	"github.com/fermata-ai/fermata/provider/openai"
 )
 
-// script is a server that answers with the given events, and keeps what it was asked.
+// script is a server that answers with the given events, and keeps what it was
+// asked.
 type script struct {
 	url     string
 	request []byte
@@ -160,7 +161,8 @@ func TestStreamsThatMakeNoSense(t *testing.T) {
 	}
 }
 
-// Some servers give an item another id in each event, and others have the whole of it in one place only.
+// Some servers give an item another id in each event, and others have the whole
+// of it in one place only.
 func TestItemsAreToldApartByTheirPlace(t *testing.T) {
 	oslo := `{"city":"Oslo"}`
 	response := `{"type":"response.completed","response":{"status":"completed","output":[` + said("msg_9", "Let me look.") + "," + call("c1", "get_weather", oslo) + `]}}`
@@ -189,7 +191,8 @@ func TestItemsAreToldApartByTheirPlace(t *testing.T) {
 	}
 }
 
-// A call that was broken off before its arguments began must not run as one without any, whatever broke it off.
+// A call that was broken off before its arguments began must not run as one
+// without any, whatever broke it off.
 func TestCallsThatAreBrokenOff(t *testing.T) {
 	half := `{"type":"function_call","status":"incomplete","call_id":"c1","name":"wipe","arguments":""}`
 	for _, strict := range []bool{false, true} {
@@ -253,7 +256,8 @@ func hangs(t testing.TB, until chan struct{}) *script {
 	return &script{url: server.URL}
 }
 
-// Whoever leaves the loop is not called again, wherever that is, and whatever comes after.
+// A caller that leaves the loop is not called again, wherever that is, and
+// whatever comes after.
 func TestLeavingTheLoop(t *testing.T) {
 	for _, last := range []string{completed, text(7, "nonsense"), `{"type":"error","message":"Sorry."}`} {
 		s := plays(t, added(0, begun), text(0, "a"), text(0, "b"), added(1, call("c1", "read", "")), args(1, "{}"),

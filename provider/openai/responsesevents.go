@@ -11,18 +11,19 @@ import (
 // responsesEvent is an event of a stream. The SDK's own would replace the half
 // of a rune that a piece of text may end with.
 type responsesEvent struct {
-	Type         string                            `json:"type"`
-	OutputIndex  *int64                            `json:"output_index"`
-	ItemID       string                            `json:"item_id"`
-	ContentIndex int64                             `json:"content_index"`
-	SummaryIndex int64                             `json:"summary_index"`
-	Delta        json.RawMessage                   `json:"delta"` // text, in the events that are looked at
-	Refusal      json.RawMessage                   `json:"refusal"`
-	Item         responses.ResponseOutputItemUnion `json:"item"`
-	Response     responses.Response                `json:"response"`
-	Error        json.RawMessage                   `json:"error"`
-	Code         json.RawMessage                   `json:"code"`    // of an event "error"
-	Message      json.RawMessage                   `json:"message"` // likewise
+	Type         string `json:"type"`
+	OutputIndex  *int64 `json:"output_index"`
+	ItemID       string `json:"item_id"`
+	ContentIndex int64  `json:"content_index"`
+	SummaryIndex int64  `json:"summary_index"`
+	// Text, in the events that are looked at.
+	Delta    json.RawMessage                   `json:"delta"`
+	Refusal  json.RawMessage                   `json:"refusal"`
+	Item     responses.ResponseOutputItemUnion `json:"item"`
+	Response responses.Response                `json:"response"`
+	Error    json.RawMessage                   `json:"error"`
+	Code     json.RawMessage                   `json:"code"`    // of an event "error"
+	Message  json.RawMessage                   `json:"message"` // likewise
 }
 
 // event takes the next event of a stream. Those that only say again what others

@@ -11,7 +11,8 @@ import (
 	"github.com/fermata-ai/fermata/provider/openai"
 )
 
-// recorded is a transport that answers with a reply from a file, in place of OpenAI.
+// recorded is a transport that answers with a reply from a file, in place of
+// OpenAI.
 type recorded string
 
 func (r recorded) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -22,7 +23,8 @@ func (r recorded) RoundTrip(req *http.Request) (*http.Response, error) {
 	return http.ReadResponse(bufio.NewReader(f), req)
 }
 
-// A model that thinks before it calls a tool. What it thought goes back with the next request, as OpenAI encrypted it.
+// A model that thinks before it calls a tool. What it thought goes back with
+// the next request, as OpenAI encrypted it.
 func ExampleNewResponses() {
 	model, err := openai.NewResponses(openai.Options{
 		Model:     "gpt-5-mini",
@@ -30,7 +32,8 @@ func ExampleNewResponses() {
 		BaseURL:   "https://api.openai.com/v1",
 		Effort:    "low",
 		Responses: openai.ResponsesOptions{Summary: "auto"},
-		Client:    &http.Client{Transport: recorded("testdata/responses/replies/reasoning.stream.http")}, // for this example
+		// For this example.
+		Client: &http.Client{Transport: recorded("testdata/responses/replies/reasoning.stream.http")},
 	})
 	if err != nil {
 		fmt.Println(err)

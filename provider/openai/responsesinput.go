@@ -16,9 +16,11 @@ import (
 type memory int
 
 const (
-	everything  memory = iota
-	noReasoning        // and an item that reasoning led to has no id, since the API misses it otherwise
-	noNames            // nor any other item
+	everything memory = iota
+	// And an item that reasoning led to has no id, since the API misses it
+	// otherwise.
+	noReasoning
+	noNames // nor any other item
 )
 
 // input makes the API's items of a conversation.
@@ -29,8 +31,10 @@ type input struct {
 	seen  map[string]bool // the ids of the items so far
 	old   bool            // the user has said something since
 
-	// held is reasoning whose item is still to come. The API refuses reasoning without the item that the model went on to
-	// make, and an item that names itself without the reasoning that led to it: bare says that this one's can't be sent.
+	// held is reasoning whose item is still to come. The API refuses reasoning
+	// without the item that the model went on to make, and an item that names
+	// itself without the reasoning that led to it: bare says that this one's
+	// can't be sent.
 	held []json.RawMessage
 	bare bool
 }
@@ -148,7 +152,8 @@ func (in *input) assistant(parts []llm.Part) error {
 	return nil
 }
 
-// said adds a part of the model's message. raw is the API's own form of it, where there is one.
+// said adds a part of the model's message. raw is the API's own form of it,
+// where there is one.
 func (in *input) said(p llm.Part, raw json.RawMessage) error {
 	switch p := p.(type) {
 	case llm.Reasoning:
@@ -161,7 +166,7 @@ func (in *input) said(p llm.Part, raw json.RawMessage) error {
 	case llm.ToolCall:
 		return in.call(p, raw)
 	case llm.Text:
-		if raw != nil && textOf(raw) != p.Text { // somebody edited it
+		if raw != nil && textOf(raw) != p.Text { // a layer edited it
 			raw = nil
 		}
 		if raw == nil && p.Text != "" {
@@ -209,8 +214,9 @@ func (in *input) add(item responses.ResponseInputItemUnionParam) {
 	in.held, in.bare = nil, false
 }
 
-// replay adds an item in the API's own form: byte for byte, but for an id that the API would refuse. That is one that stands
-// in the request already, and one that belongs to reasoning which isn't there.
+// replay adds an item in the API's own form: byte for byte, but for an id that
+// the API would refuse. That is one that stands in the request already, and one
+// that belongs to reasoning which isn't there.
 func (in *input) replay(raw json.RawMessage) error {
 	for i, r := range in.held {
 		named, err := in.named(r, false)

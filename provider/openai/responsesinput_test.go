@@ -92,7 +92,8 @@ func TestTheModelsOwnItemsAreReplayed(t *testing.T) {
 	}
 }
 
-// dropped is an object without a member, its others in the order of their names.
+// dropped is an object without a member, its others in the order of their
+// names.
 func dropped(t *testing.T, object, name string) string {
 	t.Helper()
 	var members map[string]json.RawMessage
@@ -148,7 +149,8 @@ func identified(c llm.ToolCall) llm.ToolCall {
 	return c
 }
 
-// A key of another organization's can't read the reasoning that the conversation holds. The conversation goes on without it.
+// A key of another organization's can't read the reasoning that the
+// conversation holds. The conversation goes on without it.
 func TestReasoningThatCantBeReadAnyMore(t *testing.T) {
 	history := []llm.Message{llm.UserText("a"), {Role: llm.RoleAssistant, Parts: []llm.Part{
 		thinks(thought), speaks(cited), llm.Opaque{Native: *native(search)}, asks("1"),

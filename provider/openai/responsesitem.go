@@ -29,7 +29,8 @@ type item struct {
 	done     bool
 }
 
-// done takes an item as it is in the end. Its bytes are what the next request says of it.
+// done takes an item as it is in the end. Its bytes are what the next request
+// says of it.
 func (r *reply) done(it *item, raw responses.ResponseOutputItemUnion) error {
 	var data bytes.Buffer // without white space, as in a request
 	if err := json.Compact(&data, []byte(raw.RawJSON())); err != nil {
@@ -62,7 +63,8 @@ func (r *reply) done(it *item, raw responses.ResponseOutputItemUnion) error {
 	return nil
 }
 
-// rest passes on the end of a text that the deltas didn't bring. Text that differs from them takes their place anyway.
+// rest passes on the end of a text that the deltas didn't bring. Text that
+// differs from them takes their place anyway.
 func (r *reply) rest(it *item, whole string) {
 	if rest, ok := strings.CutPrefix(whole, it.text.String()); ok {
 		r.more(it, rest)
@@ -90,7 +92,8 @@ func refuses(raw responses.ResponseOutputItemUnion) bool {
 	})
 }
 
-// thought is what a reasoning item shows: its summary, and the reasoning itself where a server has it in the open.
+// thought is what a reasoning item shows: its summary, and the reasoning itself
+// where a server has it in the open.
 func thought(raw responses.ResponseReasoningItem) string {
 	var parts []string
 	for _, s := range raw.Summary {
@@ -156,7 +159,8 @@ func (r *reply) cut(it *item) {
 	r.send(it, llm.ToolCallDelta{Index: it.order, Arguments: args})
 }
 
-// special says that a call has members, such as a namespace, that the neutral form doesn't.
+// special reports whether a call has members, such as a namespace, that the
+// neutral form doesn't.
 func special(raw json.RawMessage) bool {
 	var members map[string]json.RawMessage
 	if json.Unmarshal(raw, &members) != nil {

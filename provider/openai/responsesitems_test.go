@@ -120,7 +120,8 @@ func TestHalvesOfRunesInResponses(t *testing.T) {
 	}
 }
 
-// A response that is queued, or goes on, is at no end, and why one is incomplete is told.
+// A response that is queued, or goes on, is at no end, and why one is
+// incomplete is told.
 func TestWhyAResponseEnds(t *testing.T) {
 	m, f := plays(t, `{"type":"response.queued","response":{"status":"queued","output":[]}}`, `{"type":"response.in_progress","response":{"status":"in_progress"}}`,
 		added(0, begun), ended(0, said("msg_1", "a")), completed).must(t)

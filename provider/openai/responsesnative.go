@@ -38,8 +38,9 @@ func textOf(raw json.RawMessage) string {
 	return s
 }
 
-// sealed says that a reasoning item holds the reasoning itself, encrypted or in the open. One that doesn't is a mere name of
-// what the API would have stored, and has not.
+// sealed reports whether a reasoning item holds the reasoning itself, encrypted
+// or in the open. One that doesn't is a mere name of what the API would have
+// stored, and has not.
 func sealed(raw json.RawMessage) bool {
 	var item struct {
 		Encrypted string `json:"encrypted_content"`
@@ -48,7 +49,8 @@ func sealed(raw json.RawMessage) bool {
 	return json.Unmarshal(raw, &item) == nil && (item.Encrypted != "" || len(item.Content) > 0)
 }
 
-// with sets a member of an object, or takes it off where value is nil. Where that changes nothing, raw stays as it is.
+// with sets a member of an object, or takes it off where value is nil. Where
+// that changes nothing, raw stays as it is.
 func with(raw json.RawMessage, name string, value json.RawMessage) (json.RawMessage, error) {
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &members); err != nil {

@@ -14,7 +14,8 @@ import (
 	"github.com/fermata-ai/fermata/provider/openai"
 )
 
-// toOpenAI is a client whose requests end here, whatever host they are for. It keeps the last body.
+// toOpenAI is a client whose requests end here, whatever host they are for. It
+// keeps the last body.
 type toOpenAI struct{ body []byte }
 
 func (c *toOpenAI) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -110,7 +111,8 @@ func TestResponsesOptionsAreChecked(t *testing.T) {
 	}
 }
 
-// A member that is null since strict mode made it so is left out again; one that may be null stays.
+// A member that is null since strict mode made it so is left out again; one
+// that may be null stays.
 func TestNullsOfStrictMode(t *testing.T) {
 	read := llm.ToolDef{Name: "read", Input: json.RawMessage(`{"type":"object","properties":{"path":{"type":"string"},"line":{"type":["integer","null"]},"id":{"type":"integer"}},"required":["path"]}`)}
 	given := `{"id":9007199254740993,"line":null,"path":null}`

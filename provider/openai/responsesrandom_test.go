@@ -24,7 +24,8 @@ func (s says) RoundTrip(r *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// mangle changes a reply: it drops, doubles and swaps events, and bytes in the middle of them.
+// mangle changes a reply: it drops, doubles and swaps events, and bytes in the
+// middle of them.
 func mangle(r *rand.Rand, body, separator string) string {
 	events := strings.Split(body, separator)
 	for range 1 + r.IntN(3) {
@@ -52,7 +53,8 @@ func mangle(r *rand.Rand, body, separator string) string {
 	return strings.Join(events, separator)
 }
 
-// Whatever a server sends, the adapter doesn't panic, ends with one Finish or one error, and can send back what it made of it.
+// Whatever a server sends, the adapter doesn't panic, ends with one Finish or
+// one error, and can send back what it made of it.
 func TestRandomReplies(t *testing.T) {
 	files, err := filepath.Glob("testdata/responses/replies/*.http")
 	if err != nil || len(files) == 0 {

@@ -17,12 +17,14 @@ import (
 // whole. See responsesfind.go for how items are told apart.
 type reply struct {
 	voice
-	model   *Responses
-	yield   func(llm.Event, error) bool
-	over    bool                       // the end has come, or nobody listens any more
-	items   []*item                    // in the order in which they began
-	waiting []*item                    // those not passed on to their end, the first of which is being passed on
-	schemas map[string]json.RawMessage // of the tools whose arguments may hold nulls that they don't take
+	model *Responses
+	yield func(llm.Event, error) bool
+	over  bool    // the end has come, or the caller listens no more
+	items []*item // in the order in which they began
+	// Those not passed on to their end, the first of which is being passed on.
+	waiting []*item
+	// Of the tools whose arguments may hold nulls that they don't take.
+	schemas map[string]json.RawMessage
 	calls   bool
 	refusal bool // the model has refused, in a piece or in the end of an item
 }
@@ -206,7 +208,8 @@ func (r *reply) reason(status responses.ResponseStatus, why string) llm.StopReas
 		return llm.StopRefusal
 	case status == "incomplete":
 		switch strings.ToLower(why) {
-		case "max_output_tokens", "max_tokens", "length": // OpenAI's, and those of the services that others translate
+		// OpenAI's, and those of the services that others translate.
+		case "max_output_tokens", "max_tokens", "length":
 			return llm.StopLength
 		case "content_filter":
 			return llm.StopRefusal

@@ -96,12 +96,14 @@ func (m *Responses) tools(p *responses.ResponseNewParams, req llm.Request) error
 		p.ToolChoice.OfFunctionTool = &responses.ToolChoiceFunctionParam{Name: req.ToolChoice.Name}
 	}
 	if m.options.Sequential {
-		p.ParallelToolCalls = openai.Bool(false) // true is the default, and some models don't know the member
+		// True is the default, and some models don't know the member.
+		p.ParallelToolCalls = openai.Bool(false)
 	}
 	return nil
 }
 
-// function is a tool on the wire. The SDK's own form has the schema as a map, which loses the order of its members.
+// function is a tool on the wire. The SDK's own form has the schema as a map,
+// which loses the order of its members.
 type function struct {
 	Type        string          `json:"type"`
 	Name        string          `json:"name"`

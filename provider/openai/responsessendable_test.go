@@ -8,8 +8,9 @@ import (
 	"github.com/fermata-ai/fermata/provider/openai"
 )
 
-// TestEditedTextIsWhatIsSent: a layer that edits the text of an old message, to leave out a secret say, keeps its word: the native form says
-// what the model wrote.
+// TestEditedTextIsWhatIsSent: a layer that edits the text of an old message, to
+// leave out a secret say, keeps its word: the native form says what the model
+// wrote.
 func TestEditedTextIsWhatIsSent(t *testing.T) {
 	s := plays(t,
 		`{"type":"response.output_item.added","output_index":0,"item":{"type":"message","id":"msg_1","role":"assistant","status":"in_progress","content":[]}}`,
@@ -29,7 +30,8 @@ func TestEditedTextIsWhatIsSent(t *testing.T) {
 	}
 }
 
-// TestUnknownPartOfResults: what a later version stored beside results is skipped, as by every other provider.
+// TestUnknownPartOfResults: what a later version stored beside results is
+// skipped, as by every other provider.
 func TestUnknownPartOfResults(t *testing.T) {
 	s := plays(t, `{"type":"response.completed","response":{"status":"completed","output":[]}}`)
 	_, _, err := s.ask(t, openai.Options{}, llm.UserText("a"),

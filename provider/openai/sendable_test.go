@@ -9,8 +9,9 @@ import (
 	"github.com/fermata-ai/fermata/llm"
 )
 
-// TestSchemasThatOpenAIRefuses: what OpenAI answers with invalid_function_parameters, for the whole request, is refused by CheckTools, or told
-// in a way that it takes.
+// TestSchemasThatOpenAIRefuses: what OpenAI answers with
+// invalid_function_parameters, for the whole request, is refused by CheckTools,
+// or told in a way that it takes.
 func TestSchemasThatOpenAIRefuses(t *testing.T) {
 	for _, strict := range []bool{false, true} {
 		chat, err := NewChat(Options{Model: "m", APIKey: "sk-test", Strict: strict})
@@ -48,7 +49,8 @@ func TestSchemasThatOpenAIRefuses(t *testing.T) {
 	}
 }
 
-// TestStrictRefusesOpenObjectsThatTakeNull: OpenAI wants additionalProperties in each of them, and items.
+// TestStrictRefusesOpenObjectsThatTakeNull: OpenAI wants additionalProperties
+// in each of them, and items.
 func TestStrictRefusesOpenObjectsThatTakeNull(t *testing.T) {
 	for _, schema := range []string{
 		`{"type":"object","properties":{"a":{"type":["object","null"]}},"required":["a"]}`,
@@ -80,8 +82,9 @@ func TestModelsShowNoKey(t *testing.T) {
 	}
 }
 
-// TestOrphanReasoningOfChat: a message that the limit cut off while the model thought says nothing. An empty assistant's message is refused by
-// many servers.
+// TestOrphanReasoningOfChat: a message that the limit cut off while the model
+// thought says nothing. An empty assistant's message is refused by many
+// servers.
 func TestOrphanReasoningOfChat(t *testing.T) {
 	s := newChatServer(t, pieces("length", `{"reasoning_content":"Hm"}`))
 	m := s.model(t, Options{})
@@ -97,7 +100,8 @@ func TestOrphanReasoningOfChat(t *testing.T) {
 	}
 }
 
-// TestUnknownFinishRunsNoCutCall: Mistral's model_length is a limit, too, and vLLM's abort breaks off anywhere.
+// TestUnknownFinishRunsNoCutCall: Mistral's model_length is a limit, too, and
+// vLLM's abort breaks off anywhere.
 func TestUnknownFinishRunsNoCutCall(t *testing.T) {
 	for _, finish := range []string{"model_length", "abort", "max_tokens"} {
 		s := newChatServer(t, pieces(finish, `{"tool_calls":[{"index":0,"id":"c1","function":{"name":"delete_all","arguments":""}}]}`))
@@ -108,7 +112,8 @@ func TestUnknownFinishRunsNoCutCall(t *testing.T) {
 	}
 }
 
-// TestMistralIDs: Mistral takes ids of nine letters and digits, and refuses every request of a session that another provider began.
+// TestMistralIDs: Mistral takes ids of nine letters and digits, and refuses
+// every request of a session that another provider began.
 func TestMistralIDs(t *testing.T) {
 	c, err := NewChat(Options{Model: "m", BaseURL: "https://api.mistral.ai/v1", APIKey: "k"})
 	if err != nil {
