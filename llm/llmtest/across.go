@@ -12,8 +12,10 @@ import (
 	"github.com/fermata-ai/fermata/runner"
 )
 
-// Across pauses a session under each of the providers and resumes it under each other one: on the same file, opened anew. Each needs Name,
-// New, Replies and Calls, and paths says what a BaseURL has after the server's address, by the provider's name.
+// Across pauses a session under each of the providers and resumes it under each
+// other one: on the same file, opened anew. Each needs Name, New, Replies and
+// Calls, and paths says what a BaseURL has after the server's address, by the
+// provider's name.
 func Across(t *testing.T, all []Provider, paths map[string]string) {
 	for _, from := range all {
 		for _, to := range all {
@@ -42,7 +44,8 @@ func Across(t *testing.T, all []Provider, paths map[string]string) {
 				if own := from.Name == to.Name; first == "reasoning" && strings.Contains(string(body), signature) != own {
 					t.Errorf("what %s signed is to be sent to it, and to nobody else: %s", from.Name, body)
 				}
-				// The other provider's message, a new one of the user's, and back again.
+				// The other provider's message, a new one of the user's, and
+				// back again.
 				back := under(from, "text", func(t testing.TB, rn *runner.Runner) {
 					if end := drain(t, rn.Run(t.Context(), "ada", "chat-1", llm.UserText("And tomorrow?"), nil)); end.Finish != event.FinishStop {
 						t.Errorf("the run ended as %s", end.Finish)

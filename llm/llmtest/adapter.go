@@ -13,7 +13,8 @@ const APIKey = "sk-fermata-means-nothing"
 // adapter is a model under test.
 type adapter struct{ llm.Model }
 
-// collect puts the message together, as the runner does, and holds the stream to its rules.
+// collect puts the message together, as the runner does, and holds the stream
+// to its rules.
 func (a adapter) collect(t testing.TB, req llm.Request) (llm.Message, llm.Finish, error) {
 	t.Helper()
 	return a.collectIn(t.Context(), t, req)

@@ -21,8 +21,8 @@ import (
 	"github.com/fermata-ai/fermata/llm"
 )
 
-// The npm package @copilotkit/aimock speaks the wire forms of many providers. The Makefile's target aimock installs it here, in the
-// root of the repository.
+// The npm package @copilotkit/aimock speaks the wire forms of many providers.
+// The Makefile's target aimock installs it here, in the root of the repository.
 const aimockCLI = ".tools/node_modules/@copilotkit/aimock/dist/cli.js"
 
 // fixtures say what the server answers to which message of the user.
@@ -38,8 +38,10 @@ const fixtures = `{"fixtures": [
 	{"match": {"userMessage": "no key"}, "response": {"error": {"message": "Invalid key", "type": "authentication_error"}, "status": 401}}
 ]}`
 
-// RunAimock takes an adapter through a server that others wrote: text, calls, parallel calls, pauses, and errors. path is what the
-// adapter's BaseURL has after the server's address. Without the server, the test is skipped, or fails where CI is set.
+// RunAimock takes an adapter through a server that others wrote: text, calls,
+// parallel calls, pauses, and errors. path is what the adapter's BaseURL has
+// after the server's address. Without the server, the test is skipped, or fails
+// where CI is set.
 func RunAimock(t *testing.T, p Provider, path string) {
 	url := startAimock(t)
 	for _, form := range forms {
@@ -58,7 +60,8 @@ func RunAimock(t *testing.T, p Provider, path string) {
 			t.Run("parallel calls", func(t *testing.T) {
 				got, fin, err := ask(t, "two tools")
 				check(t, err)
-				got.Parts = slices.DeleteFunc(got.Parts, func(p llm.Part) bool { // the server has it where a real model would think
+				// The server has it where a real model would think.
+				got.Parts = slices.DeleteFunc(got.Parts, func(p llm.Part) bool {
 					_, thinks := p.(llm.Reasoning)
 					return thinks
 				})
@@ -83,7 +86,8 @@ func RunAimock(t *testing.T, p Provider, path string) {
 	}
 }
 
-// aimockPause pauses on the calls, opens the store again, resumes, and looks into the server's journal for what it was sent.
+// aimockPause pauses on the calls, opens the store again, resumes, and looks
+// into the server's journal for what it was sent.
 func aimockPause(t *testing.T, m llm.Model, url, message string) {
 	path := filepath.Join(t.TempDir(), "fermata.db")
 	open := func() *bolt.Store {

@@ -17,8 +17,9 @@ var texts = []string{
 	`{"p":{"p":{"p":[[],{}]}}}`, `{ "p" : 1 , "q":2 }`,
 }
 
-// arguments has a provider send each of them. A reply arguments.stream.http or arguments.whole.http holds @@ARGUMENTS@@ within a JSON
-// string. What comes of it is what llm.Arguments makes of the text, the same error included.
+// arguments has a provider send each of them. A reply arguments.stream.http or
+// arguments.whole.http holds @@ARGUMENTS@@ within a JSON string. What comes of
+// it is what llm.Arguments makes of the text, the same error included.
 func arguments(t *testing.T, p Provider) {
 	if why, ok := p.Lacks["arguments"]; ok {
 		t.Skip(why)

@@ -72,7 +72,8 @@ func ResponsesCalls(request []byte) (calls, results []string) {
 	return calls, results
 }
 
-// GeminiCalls is [Provider].Calls for the Gemini API: the ids of calls, or the names of those without.
+// GeminiCalls is [Provider].Calls for the Gemini API: the ids of calls, or the
+// names of those without.
 func GeminiCalls(request []byte) (calls, results []string) {
 	type named struct{ ID, Name string }
 	name := func(n named) string {
@@ -100,7 +101,8 @@ func GeminiCalls(request []byte) (calls, results []string) {
 	return calls, results
 }
 
-// Detour is a client whose requests all go to the suite's server, for an adapter that has to believe that it talks to another one.
+// Detour is a client whose requests all go to the suite's server, for an
+// adapter that has to believe that it talks to another one.
 func Detour(t testing.TB, o Options) *http.Client {
 	t.Helper()
 	to, err := url.Parse(o.BaseURL)

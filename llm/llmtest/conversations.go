@@ -25,7 +25,8 @@ var weatherTools = []llm.ToolDef{
 		`{"type":"object","properties":{"id":{"type":"integer"},"n":{"type":"integer","minimum":0}},"required":["id","n"],"additionalProperties":false}`)},
 }
 
-// requests sends the conversations that adapters have to get right, and compares what they send with golden files.
+// requests sends the conversations that adapters have to get right, and
+// compares what they send with golden files.
 func requests(t *testing.T, p Provider) {
 	for _, c := range conversations() {
 		t.Run(c.name, func(t *testing.T) {
@@ -53,7 +54,8 @@ func requests(t *testing.T, p Provider) {
 	}
 }
 
-// heeded says that what a request asks for besides its messages, and the media in them, made a difference to what was sent.
+// heeded checks that what a request asks for besides its messages, and the
+// media in them, made a difference to what was sent.
 func heeded(t *testing.T, p Provider, req llm.Request, body []byte) {
 	t.Helper()
 	plain := req

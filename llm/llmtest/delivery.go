@@ -128,7 +128,8 @@ func cuts(t *testing.T, p Provider) {
 	}
 }
 
-// places are where a stream is cut off: nowhere behind the beginning of its last line that is not empty.
+// places are where a stream is cut off: nowhere behind the beginning of its
+// last line that is not empty.
 func places(body []byte) (all []int) {
 	last := bytes.LastIndexByte(bytes.TrimRight(body, "\r\n"), '\n') + 1
 	for at := 0; at < last; {
@@ -142,7 +143,8 @@ func places(body []byte) (all []int) {
 	return append(all, last, (last+len(body))/2)
 }
 
-// cancel ends a context in the middle of a stream that goes no further, and leaves a stream's loop. Both end the request, too.
+// cancel ends a context in the middle of a stream that goes no further, and
+// leaves a stream's loop. Both end the request, too.
 func cancel(t *testing.T, p Provider) {
 	answer := must(t, p, "text", false)
 	lines := places(answer.body)

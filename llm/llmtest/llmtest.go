@@ -1,24 +1,33 @@
-// Package llmtest is the suite that every adapter to a model provider passes: against replies recorded in the provider's wire form and
-// delivered in awkward ways ([Run]), against a server that others wrote ([RunAimock]), and against the real service ([RunReal]).
+// Package llmtest is the suite that every adapter to a model provider passes:
+// against replies recorded in the provider's wire form and delivered in awkward
+// ways ([Run]), against a server that others wrote ([RunAimock]), and against
+// the real service ([RunReal]).
 //
 // # A new adapter
 //
-// Write a test that calls [Run], and run it. It fails, and names each file that it misses in [Provider].Replies, with what the reply in it
-// has to come to: the model's message, or an error. Write these replies in the provider's wire form: a status line, headers, an empty line,
-// and the body. What the provider can't have goes into [Provider].Lacks, by the test's name, with the reason. In a reply's body,
-// @@LONG@@ stands for a text that is very long, and in arguments.http @@ARGUMENTS@@, within a JSON string, for what models have written as
-// arguments. Those of the adapters here, such as provider/openai/testdata/chat/replies, are there to be copied.
+// Write a test that calls [Run], and run it. It fails, and names each file that
+// it misses in [Provider].Replies, with what the reply in it has to come to:
+// the model's message, or an error. Write these replies in the provider's wire
+// form: a status line, headers, an empty line, and the body. What the provider
+// can't have goes into [Provider].Lacks, by the test's name, with the reason.
+// In a reply's body, @@LONG@@ stands for a text that is very long, and in
+// arguments.http @@ARGUMENTS@@, within a JSON string, for what models have
+// written as arguments. Those of the adapters here, such as
+// provider/openai/testdata/chat/replies, are there to be copied.
 //
-// Then run it once with -update, and read what it writes beside the replies, in requests and schemas: what the adapter sends in each case.
-// The suite sees that a tool choice, a limit, a cache hint and media make a difference to what is sent; whether it is the right one, only a
-// reader does.
+// Then run it once with -update, and read what it writes beside the replies, in
+// requests and schemas: what the adapter sends in each case. The suite sees
+// that a tool choice, a limit, a cache hint and media make a difference to what
+// is sent; whether it is the right one, only a reader does.
 //
 // Besides what [llm.Model] says, an adapter has to
 //
 //   - be an [llm.ToolChecker], whose answer is that of Generate;
-//   - give an error that is Temporary, such as [llm.ErrTruncated], for a stream that was cut off, also in the middle of a line or of its JSON;
+//   - give an error that is Temporary, such as [llm.ErrTruncated], for a stream
+//     that was cut off, also in the middle of a line or of its JSON;
 //   - return the context's error once that has ended;
-//   - leave out native parts of other providers, and send its own byte for byte.
+//   - leave out native parts of other providers, and send its own byte for
+//     byte.
 package llmtest
 
 import (
@@ -32,20 +41,27 @@ import (
 
 // Provider is what the suite has to know of an adapter.
 type Provider struct {
-	// Name is the one in the adapter's errors, and the Provider of the native parts it makes.
+	// Name is the one in the adapter's errors, and the Provider of the native
+	// parts it makes.
 	Name string
-	// New makes the adapter. It talks to BaseURL, has a key that means nothing, and doesn't try again by itself.
+	// New makes the adapter. It talks to BaseURL, has a key that means nothing,
+	// and doesn't try again by itself.
 	New func(t testing.TB, o Options) llm.Model
-	// Replies is the folder of recorded replies: a raw HTTP response a file, SCENARIO.stream.http and SCENARIO.whole.http, or
-	// SCENARIO.http for both. Beside it, the suite keeps the folders requests and schemas, of what the adapter sends.
+	// Replies is the folder of recorded replies: a raw HTTP response a file,
+	// SCENARIO.stream.http and SCENARIO.whole.http, or SCENARIO.http for both.
+	// Beside it, the suite keeps the folders requests and schemas, of what the
+	// adapter sends.
 	Replies string
-	// Calls reads from a request's body the ids of calls and of results, in order; names, where the wire has no ids.
+	// Calls reads from a request's body the ids of calls and of results, in
+	// order; names, where the wire has no ids.
 	Calls func(request []byte) (calls, results []string)
 	// Lists reads from a request's body the tools.
 	Lists func(request []byte) json.RawMessage
-	// Lacks says of tests why the provider can't have them; of "call_ids", why its calls have names in place of ids.
+	// Lacks says of tests why the provider can't have them; of "call_ids", why
+	// its calls have names in place of ids.
 	Lacks map[string]string
-	// Real makes the adapter for the real service; nil where the environment has no key for it.
+	// Real makes the adapter for the real service; nil where the environment
+	// has no key for it.
 	Real func(t testing.TB, whole bool) llm.Model
 }
 

@@ -20,7 +20,8 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// What a child process is told. It is the test binary again, with the same test.
+// What a child process is told. It is the test binary again, with the same
+// test.
 const (
 	envPhase = "FERMATA_LLMTEST_PHASE" // "pause" or "resume"
 	envModel = "FERMATA_LLMTEST_MODEL" // the provider's name, or "another"
@@ -30,7 +31,8 @@ const (
 
 const another = "another"
 
-// pauses has a call pause in one process and resumed in another: under the same provider; and from another provider's, and to one.
+// pauses has a call pause in one process and resumed in another: under the same
+// provider; and from another provider's, and to one.
 func pauses(t *testing.T, p Provider) {
 	first := "reasoning"
 	if _, lacks := p.Lacks[first]; lacks {

@@ -12,8 +12,9 @@ import (
 	"github.com/fermata-ai/fermata/llm"
 )
 
-// RunReal takes an adapter to the real service, if the environment has a key for it: text, all the conversations of [Run], the awkward tools,
-// a cancellation, and a pause. It costs a little money.
+// RunReal takes an adapter to the real service, if the environment has a key
+// for it: text, all the conversations of [Run], the awkward tools, a
+// cancellation, and a pause. It costs a little money.
 func RunReal(t *testing.T, p Provider) {
 	for _, form := range forms {
 		t.Run(form.name, func(t *testing.T) {
@@ -37,7 +38,8 @@ func RunReal(t *testing.T, p Provider) {
 			})
 			for _, c := range conversations() {
 				t.Run(c.name, func(t *testing.T) {
-					if why, ok := p.Lacks[c.name]; ok || c.name == "media_by_url" { // there is nothing at that URL
+					// There is nothing at that URL.
+					if why, ok := p.Lacks[c.name]; ok || c.name == "media_by_url" {
 						t.Skip(why)
 					}
 					req := c.request

@@ -23,7 +23,8 @@ type reply struct {
 	body   []byte
 }
 
-// recorded reads a scenario's reply in one form. ok is false if there is no such file.
+// recorded reads a scenario's reply in one form. ok is false if there is no
+// such file.
 func recorded(t testing.TB, p Provider, scenario string, whole bool) (r reply, ok bool) {
 	t.Helper()
 	form := ".stream.http"
@@ -108,7 +109,8 @@ func wanted(name string) string {
 	return "any"
 }
 
-// server answers with replies, one request after the other, the last one again and again, and keeps what it was asked.
+// server answers with replies, one request after the other, the last one again
+// and again, and keeps what it was asked.
 type server struct {
 	*httptest.Server
 	mu       sync.Mutex
@@ -179,7 +181,8 @@ func (s *server) asked() [][]byte {
 
 func atOnce(w http.ResponseWriter, _ *http.Request, body []byte) { _, _ = w.Write(body) }
 
-// pieces writes a body in pieces that end at the given places, each in a chunk of its own.
+// pieces writes a body in pieces that end at the given places, each in a chunk
+// of its own.
 func pieces(ends ...int) deliver {
 	return func(w http.ResponseWriter, _ *http.Request, body []byte) {
 		rc, from := http.NewResponseController(w), 0

@@ -22,9 +22,11 @@ type scenario struct {
 	stop  llm.StopReason
 	word  string // the provider's, with StopOther
 	usage *llm.Usage
-	// broken are the arguments of the last call, which must never be taken for an object.
+	// broken are the arguments of the last call, which must never be taken for
+	// an object.
 	broken bool
-	// native is what a native form holds, and has to be in the next request byte for byte.
+	// native is what a native form holds, and has to be in the next request
+	// byte for byte.
 	native string
 	// format asks for a JSON value.
 	format   bool
@@ -47,7 +49,8 @@ func call(name, args string) llm.ToolCall {
 func text(s string) llm.Text { return llm.Text{Text: s} }
 
 const (
-	signature = "c2lnbmF0dXJlL2Zlcm1hdGE=" // stands in the replies for what a provider signed or encrypted
+	// Stands in the replies for what a provider signed or encrypted.
+	signature = "c2lnbmF0dXJlL2Zlcm1hdGE="
 	requestID = "req_fermata_1"
 )
 
@@ -119,7 +122,8 @@ func (s scenario) check(t testing.TB, m llm.Message, fin llm.Finish) {
 	}
 	if s.usage != nil {
 		got := fin.Usage
-		got.Written, got.Predicted = s.usage.Written, s.usage.Predicted // which some providers tell of, and others don't
+		// Which some providers tell of, and others don't.
+		got.Written, got.Predicted = s.usage.Written, s.usage.Predicted
 		if got != *s.usage {
 			t.Errorf("the usage is %+v, want %+v", got, *s.usage)
 		}
@@ -149,7 +153,8 @@ func (s scenario) check(t testing.TB, m llm.Message, fin llm.Finish) {
 	}
 }
 
-// neutral are a message's parts without what is the provider's own. A reasoning, shown or not, is a bare Reasoning.
+// neutral are a message's parts without what is the provider's own. A
+// reasoning, shown or not, is a bare Reasoning.
 func neutral(m llm.Message) (parts []llm.Part) {
 	for _, p := range m.Parts {
 		switch p := p.(type) {
@@ -188,7 +193,8 @@ func holdsNative(m llm.Message, s string) bool {
 	return false
 }
 
-// again asks with the message in the history, stored and read as another process would, and with results of its calls.
+// again asks with the message in the history, stored and read as another
+// process would, and with results of its calls.
 func (s scenario) again(t *testing.T, p Provider, whole bool, m llm.Message) {
 	if len(m.Parts) == 0 {
 		return
@@ -209,7 +215,8 @@ func (s scenario) again(t *testing.T, p Provider, whole bool, m llm.Message) {
 	paired(t, p, body)
 }
 
-// stored is a message as history has it, with fermata's ids and its calls' results, after a round trip through its stored form.
+// stored is a message as history has it, with fermata's ids and its calls'
+// results, after a round trip through its stored form.
 func stored(t testing.TB, m llm.Message) []llm.Message {
 	t.Helper()
 	results := llm.Message{Role: llm.RoleTool}
@@ -237,7 +244,8 @@ func stored(t testing.TB, m llm.Message) []llm.Message {
 	return all
 }
 
-// paired says that a request's calls have unique ids, and each one its result.
+// paired checks that a request's calls have unique ids, and each one its
+// result.
 func paired(t testing.TB, p Provider, body []byte) {
 	t.Helper()
 	calls, results := p.Calls(body)

@@ -13,7 +13,8 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// schemas compares how awkward tools are told to the provider with golden files; a tool that it can't be told, with the error.
+// schemas compares how awkward tools are told to the provider with golden
+// files; a tool that it can't be told, with the error.
 func schemas(t *testing.T, p Provider, strict bool) {
 	folder := "schemas"
 	if strict {

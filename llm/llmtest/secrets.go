@@ -25,8 +25,9 @@ func Printed(v any) map[string]string {
 	return all
 }
 
-// secrets keeps the key where it belongs: out of what is printed, and away from where a service sends its callers on to. net/http would
-// take along every header but those that it knows.
+// secrets keeps the key where it belongs: out of what is printed, and away from
+// where a service sends its callers on to. net/http would take along every
+// header but those that it knows.
 func secrets(t *testing.T, p Provider) {
 	t.Run("printed", func(t *testing.T) {
 		m := model(t, p, serve(t, atOnce, must(t, p, "text", false)), false)
@@ -79,7 +80,8 @@ func secrets(t *testing.T, p Provider) {
 	}
 }
 
-// cutSecrets has a service quote the key where what is told of its answer ends, wherever that is.
+// cutSecrets has a service quote the key where what is told of its answer ends,
+// wherever that is.
 func cutSecrets(t *testing.T, p Provider) {
 	for _, form := range forms {
 		service := &quoting{}
