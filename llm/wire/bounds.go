@@ -16,9 +16,9 @@ const MaxWhole = 64 << 20
 // end.
 const maxError = 1 << 20
 
-// ReadWhole reads a message that comes at once. One that goes over [MaxWhole] is
-// an [*llm.Error] of kind [llm.ErrTooLong]: without a bound, an answer that has
-// no end would fill the memory.
+// ReadWhole reads a message that comes at once. One that goes over [MaxWhole]
+// is an [*llm.Error] of kind [llm.ErrTooLong]: without a bound, an answer that
+// has no end would fill the memory.
 func ReadWhole(provider string, r io.Reader) ([]byte, error) {
 	data, err := io.ReadAll(io.LimitReader(r, MaxWhole+1))
 	switch {

@@ -9,7 +9,8 @@ import (
 	"github.com/fermata-ai/fermata/internal/jsontree"
 )
 
-// converter rewrites one schema after the other, from the root down. at is a JSON Pointer to it, for errors.
+// converter rewrites one schema after the other, from the root down. at is a
+// JSON Pointer to it, for errors.
 type converter struct{ Dialect }
 
 // any converts what stands where a schema is expected.
@@ -32,7 +33,8 @@ func (c converter) schema(s *jsontree.Object, at string) (*jsontree.Object, erro
 	if v, ok := s.Get("properties"); ok && !isObject(v) {
 		s.Set("properties", &jsontree.Object{})
 	}
-	if hasType(s, "array") && !s.Has("items") && !c.Closed { // which OpenAI refuses, with the whole request
+	// Which OpenAI refuses, with the whole request.
+	if hasType(s, "array") && !s.Has("items") && !c.Closed {
 		s.Set("items", &jsontree.Object{})
 	}
 	c.unions(s)
@@ -51,7 +53,7 @@ func (c converter) schema(s *jsontree.Object, at string) (*jsontree.Object, erro
 	return s, c.close(s, optional, at)
 }
 
-// hasType says whether a type is a schema's, or one of them.
+// hasType reports whether a type is a schema's, or one of them.
 func hasType(s *jsontree.Object, name string) bool {
 	v, _ := s.Get("type")
 	list, ok := v.([]any)
@@ -101,7 +103,9 @@ func (c converter) unions(s *jsontree.Object) {
 	if !ok || c.OneOf {
 		return
 	}
-	if s.Has("anyOf") { // both must hold, which can't be said without allOf: the tool's own check says it
+	// Both must hold, which can't be said without allOf: the tool's own check
+	// says it.
+	if s.Has("anyOf") {
 		c.describe(s, "oneOf", one)
 	} else {
 		rename(s, "oneOf", "anyOf", one)
@@ -120,8 +124,9 @@ func (c converter) constant(s *jsontree.Object) {
 	s.Delete("const")
 }
 
-// bareRefs moves what stands beside a reference around it, and makes properties optional that lead to one. What is left of references
-// are those of types that hold themselves.
+// bareRefs moves what stands beside a reference around it, and makes properties
+// optional that lead to one. What is left of references are those of types that
+// hold themselves.
 func (c converter) bareRefs(s *jsontree.Object) {
 	if ref, ok := s.Get("$ref"); ok && len(s.Members) > 1 && !s.Has("anyOf") {
 		rename(s, "$ref", "anyOf", []any{jsontree.New("$ref", ref)})
@@ -182,7 +187,8 @@ func (c converter) tell(s *jsontree.Object) {
 		}
 		switch {
 		case c.Keywords == nil, slices.Contains(always, m.Key), slices.Contains(c.Keywords, m.Key):
-		case m.Key == "$ref", m.Key == "oneOf" && c.OneOf, m.Key == "const" && c.Const: // or keep complains of it
+		// Or keep complains of it.
+		case m.Key == "$ref", m.Key == "oneOf" && c.OneOf, m.Key == "const" && c.Const:
 		case m.Key == "title", m.Key == "examples" && len(jsontree.Text(m.Value)) > 200:
 			s.Delete(m.Key)
 		default:

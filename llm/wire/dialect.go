@@ -11,19 +11,27 @@ import (
 	"github.com/fermata-ai/fermata/internal/jsontree"
 )
 
-// Dialect is what a provider takes of JSON Schema. A tool checks its arguments itself, so that a schema here is what the model is told,
-// and may say less: what a provider refuses is told as text, in the description.
+// Dialect is what a provider takes of JSON Schema. A tool checks its arguments
+// itself, so that a schema here is what the model is told, and may say less:
+// what a provider refuses is told as text, in the description.
 type Dialect struct {
-	Keywords []string // members that it takes beside type, properties, required, items, enum, anyOf, description and additionalProperties; nil: all
+	// Keywords are the members that it takes beside type, properties, required,
+	// items, enum, anyOf, description and additionalProperties. Nil means all.
+	Keywords []string
 	Formats  []string // values of "format" that it takes; nil: all
-	Refs     bool     // it takes $ref and $defs. Without it, a type that holds itself is an error; other references are written out either way
-	OneOf    bool     // it takes oneOf; otherwise anyOf
-	Const    bool     // it takes const; otherwise enum with one value
-	// BareRefs is for a provider that writes references out to some depth: nothing may stand beside $ref, and a property that leads to
-	// one is never required. Which ones are is told in the description.
+	// Refs is whether it takes $ref and $defs. Without it, a type that holds
+	// itself is an error. Other references are written out either way.
+	Refs  bool
+	OneOf bool // it takes oneOf; otherwise anyOf
+	Const bool // it takes const; otherwise enum with one value
+	// BareRefs is for a provider that writes references out to some depth:
+	// nothing may stand beside $ref, and a property that leads to one is never
+	// required. Which ones are is told in the description.
 	BareRefs bool
-	// Closed is strict mode: each object has additionalProperties false and all its properties required, and those that were optional take
-	// null. What can't be said so, a map or a value of any type, is an error. See DropNulls.
+	// Closed is strict mode: each object has additionalProperties false and all
+	// its properties required, and those that were optional take null. What
+	// can't be said so, a map or a value of any type, is an error. See
+	// DropNulls.
 	Closed bool
 	// Optional, with Closed, lets optional properties stay what they are.
 	Optional bool
@@ -32,9 +40,10 @@ type Dialect struct {
 // always are the members that every provider takes.
 var always = []string{"type", "properties", "required", "items", "enum", "anyOf", "description", "additionalProperties"}
 
-// Convert rewrites the schema of a tool's arguments, or of a response. The order of members is kept. The root is always an object with
-// properties; $schema, $id and booleans as schemas are never in it. The error says where in the schema something stands that the
-// provider can't be told, and what to do.
+// Convert rewrites the schema of a tool's arguments, or of a response. The
+// order of members is kept. The root is always an object with properties;
+// $schema, $id and booleans as schemas are never in it. The error says where in
+// the schema something stands that the provider can't be told, and what to do.
 func (d Dialect) Convert(schema json.RawMessage) (json.RawMessage, error) {
 	if t := bytes.TrimSpace(schema); len(t) == 0 || string(t) == "null" {
 		schema = json.RawMessage("{}")
@@ -93,7 +102,8 @@ func definitions(s *jsontree.Object) (*jsontree.Object, error) {
 	return defs, localRefs(s, defs)
 }
 
-// localRefs gives references to "definitions" their newer form, and refuses those that lead out of the schema.
+// localRefs gives references to "definitions" their newer form, and refuses
+// those that lead out of the schema.
 func localRefs(s, defs *jsontree.Object) error {
 	var visit func(string, any) (any, error)
 	visit = func(_ string, v any) (any, error) {

@@ -109,8 +109,9 @@ func TestDropNulls(t *testing.T) {
 		"d":{"type":"array","items":{"$ref":"#/$defs/D"}},"n":{"$ref":"#/$defs/N"},"u":{"anyOf":[{"$ref":"#/$defs/D"},{"type":"string"}]}},"required":["a"],
 		"$defs":{"D":{"type":"object","properties":{"x":{"type":"integer"}}},"N":{"type":"object","properties":{"n":{"$ref":"#/$defs/N"},"x":{"type":"integer"}}}}}`
 	for in, want := range map[string]string{
-		`{"a": null, "b": null}`:                    `{"a":null}`,
-		`{"a": "x",  "c": null}`:                    `{"a": "x",  "c": null}`, // it takes null: untouched
+		`{"a": null, "b": null}`: `{"a":null}`,
+		// It takes null: untouched.
+		`{"a": "x",  "c": null}`:                    `{"a": "x",  "c": null}`,
 		`{"any":null,"b":null}`:                     `{"any":null}`,
 		`{"d":[{"x":null},{"x":9007199254740993}]}`: `{"d":[{},{"x":9007199254740993}]}`,
 		`{"n":{"n":{"n":null,"x":null},"x":1}}`:     `{"n":{"n":{},"x":1}}`,
@@ -130,7 +131,8 @@ func TestDropNulls(t *testing.T) {
 	}
 }
 
-// What fits a tool's schema fits what the provider is told; and in strict mode, what the model may then say fits the tool's again.
+// What fits a tool's schema fits what the provider is told; and in strict mode,
+// what the model may then say fits the tool's again.
 func TestDialectsSayNoLessThanTheSchema(t *testing.T) {
 	property.Check(t, func(t *rapid.T) {
 		schema, value, filled := drawObject(t, 3)
@@ -181,7 +183,8 @@ func fits(t *rapid.T, schema json.RawMessage, value string) bool {
 	return s.Validate(v) == nil
 }
 
-// drawObject makes an object's schema, a value that fits it, and that value as strict mode has it: what is absent is null.
+// drawObject makes an object's schema, a value that fits it, and that value as
+// strict mode has it: what is absent is null.
 func drawObject(t *rapid.T, depth int) (schema, value, filled string) {
 	var properties, required, values, all []string
 	for i := range rapid.IntRange(0, 3).Draw(t, "properties") {

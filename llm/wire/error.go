@@ -16,18 +16,26 @@ import (
 	"github.com/fermata-ai/fermata/llm"
 )
 
-// Answer is what a provider says is wrong: in place of a message, with an HTTP status, or within one that had begun well.
+// Answer is what a provider says is wrong: in place of a message, with an HTTP
+// status, or within one that had begun well.
 type Answer struct {
-	Status     int // of HTTP. Below 400, the error came within an answer that had begun well: Code and Type say whose fault it is
-	Header     http.Header
-	Code, Type string // the provider's own words for what is wrong, such as "rate_limit_exceeded"; either may be empty
+	// Status is that of HTTP. Below 400, the error came within an answer that
+	// had begun well: Code and Type tell whose fault it is.
+	Status int
+	Header http.Header
+	// Code and Type are the provider's own words for what is wrong, such as
+	// "rate_limit_exceeded". Either may be empty.
+	Code, Type string
 	Message    string // for people
-	Cause      error  // the SDK's, for errors.As; its text, which may be the whole answer, isn't told
+	// Cause is the SDK's error, for errors.As. Its text, which may be the whole
+	// answer, isn't told.
+	Cause error
 }
 
 // AnswerError is what a provider says is wrong as an error of the right kind.
 //
-// The kind follows from the code where it tells more than the status, then from the message, then from the status.
+// The kind follows from the code where it tells more than the status, then from
+// the message, then from the status.
 func AnswerError(provider string, a Answer) *llm.Error {
 	text, code := Excerpt(a.Message), cmp.Or(a.Code, a.Type)
 	if code != "" {
@@ -59,8 +67,9 @@ type told struct {
 func (t *told) Error() string { return t.text }
 func (t *told) Unwrap() error { return t.cause }
 
-// statusOf is the status that an error would have had which came too late for one. Words for what is the caller's fault are known, or
-// look like it; whatever else there is, or comes to be, is the service's, and may pass.
+// statusOf is the status that an error would have had which came too late for
+// one. Words for what is the caller's fault are known, or look like it;
+// whatever else there is, or comes to be, is the service's, and may pass.
 func statusOf(words ...string) int {
 	for _, w := range words {
 		w = strings.ToLower(w)
@@ -73,14 +82,17 @@ func statusOf(words ...string) int {
 	return http.StatusInternalServerError
 }
 
-// callers are parts of the words for what is the caller's fault: of Anthropic's errors, of the codes of a failed response at OpenAI
-// ("invalid_prompt", "unsupported_image_media_type", "image_content_policy_violation"), and of google.rpc.Code.
+// callers are parts of the words for what is the caller's fault: of Anthropic's
+// errors, of the codes of a failed response at OpenAI ("invalid_prompt",
+// "unsupported_image_media_type", "image_content_policy_violation"), and of
+// google.rpc.Code.
 var callers = []string{
 	"invalid_", "not_found", "image", "polic", "failed_precondition", "out_of_range", "unimplemented", "unsupported_",
 }
 
-// TransportError is a failure to reach a provider, or to read its answer to the end. The errors of an ended context stay as they are.
-// A redirection that [Client] didn't follow is an invalid request.
+// TransportError is a failure to reach a provider, or to read its answer to the
+// end. The errors of an ended context stay as they are. A redirection that
+// [Client] didn't follow is an invalid request.
 func TransportError(provider string, cause error) error {
 	var (
 		e    *llm.Error
@@ -99,13 +111,14 @@ func TransportError(provider string, cause error) error {
 	return &llm.Error{Kind: llm.ErrNetwork, Provider: provider, Err: cause}
 }
 
-// Timeout is a generation that took longer than the adapter's Options.Timeout. It holds no context.DeadlineExceeded: the caller's context
-// goes on.
+// Timeout is a generation that took longer than the adapter's Options.Timeout.
+// It holds no context.DeadlineExceeded: the caller's context goes on.
 func Timeout(provider string, after time.Duration) error {
 	return &llm.Error{Kind: llm.ErrNetwork, Provider: provider, Err: fmt.Errorf("there is no whole message after %v, which is the options' Timeout", after)}
 }
 
-// ClientTimeout is a generation that took longer than the HTTP client's own Timeout. Like [Timeout], it is no end of the caller's context.
+// ClientTimeout is a generation that took longer than the HTTP client's own
+// Timeout. Like [Timeout], it is no end of the caller's context.
 func ClientTimeout(provider string) error {
 	return &llm.Error{Kind: llm.ErrNetwork, Provider: provider, Err: errors.New("there is no whole message within the Timeout of the HTTP client, Options.Client: raise it, or leave it to Options.Timeout")}
 }
@@ -133,7 +146,8 @@ func Invalid(provider, format string, args ...any) error {
 	return &llm.Error{Kind: llm.ErrInvalid, Provider: provider, Err: fmt.Errorf(format, args...)}
 }
 
-// What providers call things. The words are those of OpenAI's, Anthropic's and Google's references, and of compatible servers.
+// What providers call things. The words are those of OpenAI's, Anthropic's and
+// Google's references, and of compatible servers.
 var (
 	codes = map[string]llm.ErrorKind{
 		"authentication_error": llm.ErrAuth, "invalid_api_key": llm.ErrAuth, "permission_error": llm.ErrAuth, "PERMISSION_DENIED": llm.ErrAuth,
@@ -154,7 +168,8 @@ var (
 func kindOf(status int, code, typ, message string) llm.ErrorKind {
 	client := status >= 400 && status < 500
 	for _, word := range []string{code, typ} {
-		// A status of the caller's fault says more than a word for the service's: Ollama calls a model that isn't there an api_error.
+		// A status of the caller's fault says more than a word for the
+		// service's: Ollama calls a model that isn't there an api_error.
 		if kind, ok := codes[word]; ok && !(client && kind == llm.ErrOverloaded) {
 			return kind
 		}
@@ -212,8 +227,9 @@ func requestID(h http.Header) string {
 	return ""
 }
 
-// retryAfter is how long a caller was told to wait: in milliseconds, in seconds, or as a date (RFC 9110, section 10.2.3). What can't be
-// read, or has passed, is 0; it is never more than a day.
+// retryAfter is how long a caller was told to wait: in milliseconds, in
+// seconds, or as a date (RFC 9110, section 10.2.3). What can't be read, or has
+// passed, is 0; it is never more than a day.
 func retryAfter(h http.Header, now time.Time) time.Duration {
 	var wait time.Duration
 	if ms, err := strconv.ParseFloat(h.Get("retry-after-ms"), 64); err == nil {
@@ -226,7 +242,8 @@ func retryAfter(h http.Header, now time.Time) time.Duration {
 	return wait
 }
 
-// atMost bounds seconds, before they overflow a Duration. What is no number is none.
+// atMost bounds seconds, before they overflow a Duration. What is no number is
+// none.
 func atMost(seconds float64) time.Duration {
 	const day = 24 * 60 * 60
 	if !(seconds > 0) {
@@ -238,8 +255,8 @@ func atMost(seconds float64) time.Duration {
 // cutMark stands where package excerpt cuts a text.
 const cutMark = "..."
 
-// Excerpt is the beginning of a text that may be long, or a page of HTML, on one
-// line. [Secrets.Text] knows a secret that it cuts.
+// Excerpt is the beginning of a text that may be long, or a page of HTML, on
+// one line. [Secrets.Text] knows a secret that it cuts.
 func Excerpt(s string) string {
 	const most = 300
 	return excerpt.To(strings.Join(strings.Fields(modeltext.CleanString(s)), " "), most)

@@ -58,7 +58,8 @@ func TestHTTPErrors(t *testing.T) {
 	}
 }
 
-// An error within an answer that had begun well has no status; whose fault it is follows by one rule for all providers.
+// An error within an answer that had begun well has no status; whose fault it
+// is follows by one rule for all providers.
 func TestErrorsWithinAnAnswer(t *testing.T) {
 	for _, c := range []struct {
 		code, typ, message string

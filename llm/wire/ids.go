@@ -7,30 +7,33 @@ import (
 	"github.com/fermata-ai/fermata/llm"
 )
 
-// Form is what a provider takes as the id of a call, or as the name of a tool: 1, or Min, to Max bytes, letters, digits, and the bytes in
-// Also.
+// Form is what a provider takes as the id of a call, or as the name of a tool:
+// 1, or Min, to Max bytes, letters, digits, and the bytes in Also.
 type Form struct {
 	Min, Max int
 	Also     string
 }
 
-// Fits says whether s has the form.
+// Fits reports whether s has the form.
 func (f Form) Fits(s string) bool {
 	return s != "" && len(s) >= f.Min && len(s) <= f.Max && f.clean(s, '0') == s
 }
 
-// Name makes the name of a called tool fit. A tool of a name that doesn't isn't offered, so the call has failed; but it stays in the
-// history, which a provider would refuse for it.
+// Name makes the name of a called tool fit. A tool of a name that doesn't isn't
+// offered, so the call has failed; but it stays in the history, which a
+// provider would refuse for it.
 func (f Form) Name(name string) string {
 	name = f.clean(name, '_')
 	return cmp.Or(name[:min(len(name), f.Max)], "unnamed")
 }
 
-// IDs are the ids that the calls of one request have on the wire, each unique in it.
+// IDs are the ids that the calls of one request have on the wire, each unique
+// in it.
 //
-// A call has the id that its provider gave it, if that has the form and no earlier call of the request has it: some number their calls
-// anew in each turn. Otherwise it has fermata's own. Since history only grows, a call keeps its id from request to request, and caches
-// of the provider's stay good.
+// A call has the id that its provider gave it, if that has the form and no
+// earlier call of the request has it: some number their calls anew in each
+// turn. Otherwise it has fermata's own. Since history only grows, a call keeps
+// its id from request to request, and caches of the provider's stay good.
 type IDs map[string]string
 
 // NewIDs gives each call in messages its id.
@@ -52,7 +55,8 @@ func NewIDs(messages []llm.Message, form Form) IDs {
 	return ids
 }
 
-// Of is the id on the wire of the call with fermata's id: of a call, and of its result.
+// Of is the id on the wire of the call with fermata's id: of a call, and of its
+// result.
 func (ids IDs) Of(call string) string {
 	if id, ok := ids[call]; ok {
 		return id

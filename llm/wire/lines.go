@@ -2,10 +2,10 @@ package wire
 
 import "io"
 
-// newLines returns a stream of server-sent events as the decoders of the SDKs read it:
-// each line ends with one line feed, and there is no byte order mark. The
-// standard has lines end with a carriage return, too, alone or before the line
-// feed, and lets a mark begin the stream
+// newLines returns a stream of server-sent events as the decoders of the SDKs
+// read it: each line ends with one line feed, and there is no byte order mark.
+// The standard has lines end with a carriage return, too, alone or before the
+// line feed, and lets a mark begin the stream
 // (https://html.spec.whatwg.org/multipage/server-sent-events.html#parsing-an-event-stream).
 //
 // A carriage return counts as soon as it comes: the event that it ends doesn't
@@ -14,8 +14,10 @@ import "io"
 func newLines(r io.Reader) io.Reader { return &lines{r: r} }
 
 type lines struct {
-	r      io.Reader
-	marked int  // how many bytes of the mark have come; all of them, or more, once something else has
+	r io.Reader
+	// How many bytes of the mark have come; all of them, or more, once
+	// something else has.
+	marked int
 	cr     bool // the byte before was a carriage return
 }
 

@@ -10,8 +10,10 @@ import (
 	"github.com/fermata-ai/fermata/llm"
 )
 
-// Media is media with its type in lower case and without parameters, and with the bytes that are in a data: URL (RFC 2397) as Data, since
-// few providers load those. Bytes count before a URL. What has no type, or nothing to show, is an error.
+// Media is media with its type in lower case and without parameters, and with
+// the bytes that are in a data: URL (RFC 2397) as Data, since few providers
+// load those. Bytes count before a URL. What has no type, or nothing to show,
+// is an error.
 func Media(m llm.Media) (llm.Media, error) {
 	kind, _, err := mime.ParseMediaType(m.MediaType)
 	if err != nil || !strings.Contains(kind, "/") {

@@ -11,13 +11,17 @@ import (
 	"github.com/fermata-ai/fermata/llm"
 )
 
-// Origin is who made what an adapter keeps in [llm.Native]: the provider itself, or another server that speaks its API. What one encrypted or
-// signed, the other can't read, and refuses. So the parts of another server are kept as "provider/host", and go back to that one alone; an
-// adapter knows its own parts by the provider's name, whoever made them, and hears of no others.
+// Origin is who made what an adapter keeps in [llm.Native]: the provider
+// itself, or another server that speaks its API. What one encrypted or signed,
+// the other can't read, and refuses. So the parts of another server are kept as
+// "provider/host", and go back to that one alone; an adapter knows its own
+// parts by the provider's name, whichever server made them, and hears of no
+// others.
 type Origin struct{ provider, name string }
 
-// NewOrigin is where the base URL leads, or of the name that an option gives: a host, with its port if it has one. All hosts of the
-// provider's own domain, such as "anthropic.com", are one origin.
+// NewOrigin is where the base URL leads, or of the name that an option gives: a
+// host, with its port if it has one. All hosts of the provider's own domain,
+// such as "anthropic.com", are one origin.
 func NewOrigin(provider, domain, base, option string) (Origin, error) {
 	host := option
 	if u, err := url.Parse(base); host == "" && err == nil {
@@ -32,7 +36,7 @@ func NewOrigin(provider, domain, base, option string) (Origin, error) {
 	return Origin{provider, provider + "/" + host}, nil
 }
 
-// InDomain says that a URL's host is of a domain.
+// InDomain reports whether a URL's host is of a domain.
 func InDomain(base, domain string) bool {
 	u, err := url.Parse(base)
 	return err == nil && strings.HasSuffix("."+strings.ToLower(u.Hostname()), "."+domain)
@@ -41,8 +45,8 @@ func InDomain(base, domain string) bool {
 // Name is the Provider of the native parts that are kept.
 func (o Origin) Name() string { return cmp.Or(o.name, o.provider) }
 
-// Sent are messages for the adapter: the parts of this origin have the provider's name, and no others have it. What needs no change stays
-// as it is.
+// Sent are messages for the adapter: the parts of this origin have the
+// provider's name, and no others have it. What needs no change stays as it is.
 func (o Origin) Sent(messages []llm.Message) []llm.Message {
 	if o.name == o.provider {
 		return messages
@@ -65,7 +69,8 @@ func (o Origin) Sent(messages []llm.Message) []llm.Message {
 	return out
 }
 
-// Made is an event of the adapter's, with the name of the origin in what it made.
+// Made is an event of the adapter's, with the name of the origin in what it
+// made.
 func (o Origin) Made(e llm.Event) llm.Event {
 	done, ok := e.(llm.PartDone)
 	if !ok || o.name == o.provider {

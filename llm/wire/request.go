@@ -9,9 +9,11 @@ import (
 	"github.com/fermata-ai/fermata/llm"
 )
 
-// CheckRequest reports the first thing in a request that no provider can be told, wherever the adapter would put it: a tool choice, a cache
-// hint, a limit, or the name of a response format. What one provider alone doesn't take is its adapter's to report. served are the names of
-// tools that the provider runs itself.
+// CheckRequest reports the first thing in a request that no provider can be
+// told, wherever the adapter would put it: a tool choice, a cache hint, a
+// limit, or the name of a response format. What one provider alone doesn't take
+// is its adapter's to report. served are the names of tools that the provider
+// runs itself.
 func CheckRequest(r llm.Request, served ...string) error {
 	if err := checkChoice(r, served); err != nil {
 		return err
@@ -30,7 +32,8 @@ func CheckRequest(r llm.Request, served ...string) error {
 	return nil
 }
 
-// formatNames are what OpenAI takes; the others have no place for such a name, or take any.
+// formatNames are what OpenAI takes; the others have no place for such a name,
+// or take any.
 var formatNames = Form{Max: 64, Also: "_-"}
 
 func checkChoice(r llm.Request, served []string) error {
@@ -64,7 +67,8 @@ func listed(names []string) string {
 	return ", " + strings.Join(names, ", ")
 }
 
-// Response is the schema of a response format in the dialect, nil where the text is free.
+// Response is the schema of a response format in the dialect, nil where the
+// text is free.
 func (d Dialect) Response(f llm.ResponseFormat) (json.RawMessage, error) {
 	if len(f.Schema) == 0 {
 		return nil, nil

@@ -18,11 +18,12 @@ const hidden = "(the key)"
 // that is hidden.
 const leastSecret = 8
 
-// Secrets are texts that no error may tell, since services and gateways quote them: a key, and what headers hold that is one.
+// Secrets are texts that no error may tell, since services and gateways quote
+// them: a key, and what headers hold that is one.
 type Secrets []string
 
-// NewSecrets finds the secrets among a key and headers, either of which may be missing. What is shorter than 8 bytes is no key, but a
-// word such as "none".
+// NewSecrets finds the secrets among a key and headers, either of which may be
+// missing. What is shorter than 8 bytes is no key, but a word such as "none".
 func NewSecrets(key string, h http.Header) Secrets {
 	found := []string{key}
 	for name, values := range h {
@@ -37,19 +38,21 @@ func NewSecrets(key string, h http.Header) Secrets {
 		}
 	}
 	found = slices.DeleteFunc(found, func(s string) bool { return len(s) < leastSecret })
-	slices.SortFunc(found, func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) }) // the whole before its parts
+	// The whole before its parts.
+	slices.SortFunc(found, func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) })
 	return slices.Compact(found)
 }
 
-// isSecret says that a header holds a key, going by its name: Authorization, X-Api-Key, X-Goog-Api-Key, Api-Key, Cookie and the like.
+// isSecret reports whether a header holds a key, going by its name:
+// Authorization, X-Api-Key, X-Goog-Api-Key, Api-Key, Cookie and the like.
 func isSecret(header string) bool {
 	header = strings.ToLower(header)
 	return slices.ContainsFunc([]string{"auth", "key", "token", "secret", "password", "credential", "cookie", "signature"},
 		func(word string) bool { return strings.Contains(header, word) })
 }
 
-// Text is a text without the secrets, and without the beginning of one where the
-// text was cut: by [Excerpt], by a verb such as %.80q, or at its end.
+// Text is a text without the secrets, and without the beginning of one where
+// the text was cut: by [Excerpt], by a verb such as %.80q, or at its end.
 func (s Secrets) Text(text string) string {
 	for _, secret := range s {
 		text = strings.ReplaceAll(text, secret, hidden)
@@ -94,7 +97,8 @@ func isCut(rest string) bool {
 	return rest == "" || rest[0] == '"' || strings.HasPrefix(rest, cutMark)
 }
 
-// Error is an error whose text is without the secrets. What errors.As finds behind it is the same.
+// Error is an error whose text is without the secrets. What errors.As finds
+// behind it is the same.
 func (s Secrets) Error(err error) error {
 	if err == nil || s.Text(err.Error()) == err.Error() {
 		return err

@@ -130,8 +130,8 @@ func (w *watched) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// look ends the watch if what is labelled as JSON begins as JSON does. Events may
-// come under that label, too.
+// look ends the watch if what is labelled as JSON begins as JSON does. Events
+// may come under that label, too.
 func (w *watched) look(p []byte) {
 	if w.begun {
 		return

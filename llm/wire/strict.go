@@ -102,7 +102,8 @@ func orNull(s *jsontree.Object) *jsontree.Object {
 	return outer
 }
 
-// takesNull says whether null fits a schema, as far as its type, its enum and its alternatives say. One that says nothing takes it.
+// takesNull reports whether null fits a schema, as far as its type, its enum
+// and its alternatives say. One that says nothing takes it.
 func takesNull(s *jsontree.Object) bool {
 	text := func(v any) string { return string(jsontree.Text(v)) }
 	hasNull := func(list []any) bool {
@@ -131,8 +132,10 @@ func takesNull(s *jsontree.Object) bool {
 	return text(v) == `"null"`
 }
 
-// DropNulls undoes on a call's arguments what Closed did to the schema: members that are null are left out where the tool's own schema
-// neither requires them nor takes null. Everything else stays byte for byte; arguments that are no object are returned as they are.
+// DropNulls undoes on a call's arguments what Closed did to the schema: members
+// that are null are left out where the tool's own schema neither requires them
+// nor takes null. Everything else stays byte for byte; arguments that are no
+// object are returned as they are.
 func DropNulls(args, schema json.RawMessage) json.RawMessage {
 	if !json.Valid(args) || !json.Valid(schema) {
 		return args
@@ -213,7 +216,8 @@ func (d *dropper) object(o, s *jsontree.Object) *jsontree.Object {
 	return out
 }
 
-// twice says that a member stands there more than once, which the tool is to refuse.
+// twice reports whether a member stands there more than once, which the tool is
+// to refuse.
 func twice(o *jsontree.Object, key string) bool {
 	n := 0
 	for _, m := range o.Members {

@@ -7,7 +7,8 @@ import (
 	"github.com/fermata-ai/fermata/llm/wire"
 )
 
-// TestDropNullsKeepsDuplicates: arguments that name a member twice are refused by the tool; leaving out the one that is null would let the other pass.
+// TestDropNullsKeepsDuplicates: arguments that name a member twice are refused
+// by the tool; leaving out the one that is null would let the other pass.
 func TestDropNullsKeepsDuplicates(t *testing.T) {
 	schema := json.RawMessage(`{"type":"object","properties":{"a":{"type":"integer"},"b":{"type":"integer"}}}`)
 	for _, args := range []string{`{"a":null,"a":1}`, `{"a":1,"a":null}`, `{"a":9007199254740993,"\u0061":null}`} {

@@ -1,7 +1,8 @@
-// Package wire is what the adapters to model providers share: the ids that calls have on the wire and the names of their tools, results
-// as text, media that can be sent, schemas in a provider's dialect, checks of a request, failures as one typed error, and a client that keeps
-// the key to itself.
-// It knows no provider, and no SDK.
+// Package wire is what the adapters to model providers share: the ids that
+// calls have on the wire and the names of their tools, results as text, media
+// that can be sent, schemas in a provider's dialect, checks of a request,
+// failures as one typed error, and a client that keeps the key to itself. It
+// knows no provider, and no SDK.
 package wire
 
 import (
@@ -14,9 +15,9 @@ import (
 )
 
 // ResultText is a result for a provider that takes text: a JSON string is its
-// text, and everything else is the JSON itself, as [modeltext.PlainJSON] has it and
-// otherwise byte for byte. With mark, a failed result begins with "Error: ",
-// for a provider that has no flag for it.
+// text, and everything else is the JSON itself, as [modeltext.PlainJSON] has it
+// and otherwise byte for byte. With mark, a failed result begins with "Error:
+// ", for a provider that has no flag for it.
 func ResultText(r llm.ToolResult, mark bool) string {
 	text := string(modeltext.PlainJSON(r.Output))
 	if strings.HasPrefix(strings.TrimLeft(text, " \t\r\n"), `"`) {
@@ -31,9 +32,11 @@ func ResultText(r llm.ToolResult, mark bool) string {
 	return text
 }
 
-// LastWord is the place of the user's last message, if no model has answered it. What is wrong with it is told; what is wrong with an older
-// one, nobody can mend any more. Where a model has answered, another provider's perhaps before a pause, all are older: it is the number of
-// messages then. Without any, it is -1.
+// LastWord is the place of the user's last message, if no model has answered
+// it. What is wrong with it is told; what is wrong with an older one, nobody
+// can mend any more. Where a model has answered, another provider's perhaps
+// before a pause, all are older: it is the number of messages then. Without
+// any, it is -1.
 func LastWord(messages []llm.Message) int {
 	for i := len(messages) - 1; i >= 0; i-- {
 		switch messages[i].Role {
@@ -46,8 +49,9 @@ func LastWord(messages []llm.Message) int {
 	return -1
 }
 
-// MediaNote stands for media in history that a provider doesn't take, and why says why. What a tool or another provider's model made, or
-// the user sent, an hour ago would otherwise make every later request of the session fail.
+// MediaNote stands for media in history that a provider doesn't take, and why
+// says why. What a tool or another provider's model made, or the user sent, an
+// hour ago would otherwise make every later request of the session fail.
 func MediaNote(m llm.Media, why error) string {
 	name := ""
 	if m.Name != "" {
