@@ -18,10 +18,10 @@ import (
 //     the place, for the model to read.
 //
 // With an error, the value returned is the text itself as a JSON string. A
-// [ToolCall] that holds it can be stored and sent, and no tool runs by accident,
-// since tools take objects. The error travels apart, and isn't lost: Arguments
-// of such a string returns the string and the same error, so that a call is
-// judged alike before and after a crash.
+// [ToolCall] that holds it can be stored and sent, and no tool runs by
+// accident, since tools take objects. The error travels apart, and isn't lost:
+// Arguments of such a string returns the string and the same error, so that a
+// call is judged alike before and after a crash.
 //
 // The result may share memory with raw.
 func Arguments[T ~string | ~[]byte](raw T) (json.RawMessage, error) {

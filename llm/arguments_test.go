@@ -48,7 +48,8 @@ func TestArguments(t *testing.T) {
 		{"fence in a string", fenced, fenced},
 		{"fence in a fenced string", "```json\n" + fenced + "\n```", fenced},
 		{"a string that is a fence", "\"```json\\n{}\\n```\"", "\"```json\\n{}\\n```\""},
-		{"a string that is an object", `"{\"p\":1}"`, `"{\"p\":1}"`}, // not an object: nobody guesses
+		// Not an object: nothing is guessed.
+		{"a string that is an object", `"{\"p\":1}"`, `"{\"p\":1}"`},
 		{"lone surrogate", `{"p":"\ud800"}`, `{"p":"\ufffd"}`},
 		{"escaped backslash", `{"p":"\\ud800"}`, `{"p":"\\ud800"}`},
 		{"invalid UTF-8", "{\"p\":\"\xff\"}", "{\"p\":\"\uFFFD\"}"},

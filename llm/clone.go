@@ -57,8 +57,8 @@ type space struct {
 	boxes *boxes
 }
 
-// large is from where on bytes get a piece of their own: a receiver that keeps a
-// short one doesn't keep them.
+// large is from where on bytes get a piece of their own: a receiver that keeps
+// a short one doesn't keep them.
 const large = 4 << 10
 
 func small(b []byte) int {
@@ -161,7 +161,8 @@ func (b *boxesOf[P]) empty(slots []Part) {
 			slots[place] = b.values[i]
 		}
 	} else {
-		all := reflect.ValueOf(b.values) // which allocates; an interface of one of its elements points into it
+		// Which allocates; an interface of one of its elements points into it.
+		all := reflect.ValueOf(b.values)
 		for i, place := range b.places[:b.n] {
 			slots[place] = all.Index(i).Interface().(Part)
 		}

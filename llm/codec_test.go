@@ -13,7 +13,8 @@ import (
 	"github.com/fermata-ai/fermata/internal/property"
 )
 
-// The stored form. Sessions live for months: a change here needs a reader of the old form.
+// The stored form. Sessions live for months: a change here needs a reader of
+// the old form.
 var forms = []struct {
 	name string
 	part Part
@@ -129,7 +130,8 @@ func TestRoundTrip(t *testing.T) {
 		if d := cmp.Diff(m, back); d != "" {
 			t.Fatalf("(-want +got):\n%s", d)
 		}
-		// encoding/json rewrites white space and some characters, and no more than that.
+		// encoding/json rewrites white space and some characters, and no more
+		// than that.
 		std, err := json.Marshal(m)
 		if err != nil {
 			t.Fatal(err)

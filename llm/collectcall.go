@@ -25,7 +25,8 @@ func (c *Collector) delta(d ToolCallDelta) error {
 	case d.Name != "" && s.name != "" && d.Name != s.name:
 		return malformed("index %d names the tools %q and %q: two calls, or a name in pieces", d.Index, s.name, d.Name)
 	case d.Name != "" && s.name != "" && !resent:
-		// The same call, named again? Or another one, whose arguments would be glued to this one's?
+		// The same call, named again? Or another one, whose arguments would be
+		// glued to this one's?
 		return malformed("index %d names the tool %q again, without the call's id", d.Index, d.Name)
 	}
 	if d.Name != "" {
@@ -122,7 +123,8 @@ func (c *Collector) found(i int) {
 	}
 }
 
-// wholeCall adds a call, or puts it in the place of the one that was streamed before it came whole.
+// wholeCall adds a call, or puts it in the place of the one that was streamed
+// before it came whole.
 func (c *Collector) wholeCall(p ToolCall) error {
 	given := p.Arguments
 	p = p.Clone() // the model, or a layer around it, may keep its own

@@ -6,11 +6,12 @@ import (
 	"iter"
 )
 
-// Collector puts a message together from the events of a stream. Its zero value is ready. It is for one stream, and one
-// goroutine.
+// Collector puts a message together from the events of a stream. Its zero value
+// is ready. It is for one stream, and one goroutine.
 //
-// It is strict, since a call that is put together wrongly does harm: an event that makes no sense where it comes is an
-// [*Error] of kind [ErrMalformed], never dropped, and never glued to a call that it may not belong to.
+// It is strict, since a call that is put together wrongly does harm: an event
+// that makes no sense where it comes is an [*Error] of kind [ErrMalformed],
+// never dropped, and never glued to a call that it may not belong to.
 type Collector struct {
 	// Limit bounds the message, in bytes of what its events hold, and some for
 	// each part that begins; zero: it has none. The event that goes over it, or
@@ -40,7 +41,8 @@ const (
 	reasoning
 )
 
-// Add takes the stream's next event. After an error, what came before it is still there.
+// Add takes the stream's next event. After an error, what came before it is
+// still there.
 func (c *Collector) Add(e Event) error {
 	if c.done {
 		return malformed("%T comes after the end of the stream", e)
@@ -73,9 +75,11 @@ func (c *Collector) grow(n int) error {
 	return nil
 }
 
-// Message is the message as far as it has come, cleaned, and how it ended. Calls have no ID yet; their arguments are as
-// [Arguments] makes them. Text and reasoning of nothing but white space are left out: some models write it before a call, and
-// providers refuse to be sent it. So a model may have said nothing at all: the message then has no parts, and that is no error.
+// Message is the message as far as it has come, cleaned, and how it ended.
+// Calls have no ID yet; their arguments are as [Arguments] makes them. Text and
+// reasoning of nothing but white space are left out: some models write it
+// before a call, and providers refuse to be sent it. So a model may have said
+// nothing at all: the message then has no parts, and that is no error.
 //
 // After [StopLength], [StopRefusal] and [StopOther], a call that came in
 // pieces, of which none had any arguments, may have been cut off before they
@@ -116,7 +120,8 @@ func (c *Collector) Message() (Message, Finish, error) {
 	return m, c.finish, nil
 }
 
-// Collect drains a stream. With an error, the message is what had come until then.
+// Collect drains a stream. With an error, the message is what had come until
+// then.
 func Collect(events iter.Seq2[Event, error]) (Message, Finish, error) {
 	var c Collector
 	for e, err := range events {
@@ -196,7 +201,8 @@ func (c *Collector) whole(p Part) error {
 		c.instead(k, nil)
 		return nil
 	}
-	if err := CheckPart(RoleAssistant, p); err != nil { // a tool result, too: a model doesn't answer its own calls
+	// A tool result, too: a model doesn't answer its own calls.
+	if err := CheckPart(RoleAssistant, p); err != nil {
 		return malformed("%w", err)
 	}
 	c.instead(k, clonePart(p))
@@ -215,8 +221,9 @@ func (c *Collector) instead(k writing, p Part) {
 	}
 }
 
-// eventSize is about what an event adds to a message, in bytes. A part that comes
-// whole counts although it came in pieces before: it was held beside them.
+// eventSize is about what an event adds to a message, in bytes. A part that
+// comes whole counts although it came in pieces before: it was held beside
+// them.
 func eventSize(e Event) int {
 	switch e := e.(type) {
 	case TextDelta:

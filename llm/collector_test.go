@@ -115,7 +115,8 @@ func TestCollect(t *testing.T) {
 	}
 }
 
-// A call that was cut off before its arguments came must not run as one without arguments.
+// A call that was cut off before its arguments came must not run as one without
+// arguments.
 func TestCallThatWasCutOff(t *testing.T) {
 	type d = ToolCallDelta
 	for name, c := range map[string]struct {
@@ -157,7 +158,8 @@ func TestCallThatWasCutOff(t *testing.T) {
 	}
 }
 
-// TestCallCutOffForAnotherReason: a provider's word that no adapter knows, such as Mistral's model_length or vLLM's abort, may be a limit.
+// TestCallCutOffForAnotherReason: a provider's word that no adapter knows, such
+// as Mistral's model_length or vLLM's abort, may be a limit.
 func TestCallCutOffForAnotherReason(t *testing.T) {
 	for reason, cut := range map[StopReason]bool{StopEnd: false, StopToolCalls: false, StopLength: true, StopRefusal: true, StopOther: true} {
 		var c Collector
@@ -407,7 +409,8 @@ func TestCollectorAllocations(t *testing.T) {
 		events []Event
 		most   float64
 	}{
-		// The list of parts, in the making and done; for a call, its state; the part, and its text or arguments.
+		// The list of parts, in the making and done; for a call, its state; the
+		// part, and its text or arguments.
 		"one call":         {one, 5},
 		"text in 100 bits": {text, 6},
 	} {

@@ -19,12 +19,16 @@ type ErrorKind string
 
 // The kinds.
 const (
-	ErrRateLimited    ErrorKind = "rate_limited"
-	ErrOverloaded     ErrorKind = "overloaded"
-	ErrNetwork        ErrorKind = "network"
-	ErrTruncated      ErrorKind = "truncated"        // the stream ended without its end marker
-	ErrMalformed      ErrorKind = "malformed"        // the stream breaks its own rules, such as arguments for no call
-	ErrTooLong        ErrorKind = "message_too_long" // the message goes over Collector.Limit or MaxCalls, or the answer over what an adapter reads
+	ErrRateLimited ErrorKind = "rate_limited"
+	ErrOverloaded  ErrorKind = "overloaded"
+	ErrNetwork     ErrorKind = "network"
+	ErrTruncated   ErrorKind = "truncated" // the stream ended without its end marker
+	// ErrMalformed: the stream breaks its own rules, such as arguments for no
+	// call.
+	ErrMalformed ErrorKind = "malformed"
+	// ErrTooLong: the message goes over Collector.Limit or MaxCalls, or the
+	// answer over what an adapter reads.
+	ErrTooLong        ErrorKind = "message_too_long"
 	ErrContextTooLong ErrorKind = "context_too_long"
 	ErrInvalid        ErrorKind = "invalid_request"
 	ErrAuth           ErrorKind = "authentication"
@@ -47,7 +51,7 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// Retryable says that the same request may succeed later.
+// Retryable reports whether the same request may succeed later.
 func (e *Error) Retryable() bool {
 	switch e.Kind {
 	case ErrRateLimited, ErrOverloaded, ErrNetwork, ErrTruncated:

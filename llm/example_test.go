@@ -35,7 +35,8 @@ func ExampleUnknown() {
 	// Output: {"role":"assistant","parts":[{"type":"hologram","depth":3}]} <nil>
 }
 
-// What a model wrote as arguments becomes JSON, or an error that the model can act on.
+// What a model wrote as arguments becomes JSON, or an error that the model can
+// act on.
 func ExampleArguments() {
 	for _, text := range []string{"", "```json\n{\"city\":\"Oslo\"}\n```", `{"city":"Oslo"} as you asked`} {
 		args, err := llm.Arguments(text)
@@ -70,7 +71,7 @@ func ExampleCollect() {
 	// tool_calls <nil>
 }
 
-// Whoever shows a stream while it comes feeds a Collector on the way.
+// A caller that shows a stream while it comes feeds a Collector on the way.
 func ExampleCollector() {
 	var c llm.Collector
 	for ev, err := range cutOff {

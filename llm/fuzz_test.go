@@ -49,7 +49,8 @@ func FuzzArguments(f *testing.F) {
 	})
 }
 
-// Whatever the fragments are, they come out once each, in order, or there is an error.
+// Whatever the fragments are, they come out once each, in order, or there is an
+// error.
 func FuzzCollector(f *testing.F) {
 	f.Fuzz(func(t *testing.T, script []byte) {
 		var c Collector

@@ -9,9 +9,11 @@ import (
 	"github.com/fermata-ai/fermata/internal/strictjson"
 )
 
-// What the property tests draw from. Raw JSON is never blank: the empty forms have tests of their own.
+// What the property tests draw from. Raw JSON is never blank: the empty forms
+// have tests of their own.
 
-// anyText holds quotes, controls, HTML, long lines, and characters of every UTF-8 length.
+// anyText holds quotes, controls, HTML, long lines, and characters of every
+// UTF-8 length.
 func anyText() *rapid.Generator[string] {
 	return rapid.OneOf(
 		rapid.String(),

@@ -1,6 +1,7 @@
 package llm
 
-// joined is text that comes in pieces. One piece alone, the usual case where a provider sends a part at once, isn't copied.
+// joined is text that comes in pieces. One piece alone, the usual case where a
+// provider sends a part at once, isn't copied.
 type joined struct {
 	one  string
 	more []byte // all of it, from the second piece on

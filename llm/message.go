@@ -1,8 +1,9 @@
-// Package llm is the neutral form of a conversation with a language model: messages and their parts, requests, streamed
-// events, and [Model], the one interface a provider implements.
+// Package llm is the neutral form of a conversation with a language model:
+// messages and their parts, requests, streamed events, and [Model], the one
+// interface a provider implements.
 //
-// It is not a client: providers live in modules of their own. It knows nothing of tools as Go functions, of sessions or of
-// storage.
+// It is not a client: providers live in modules of their own. It knows nothing
+// of tools as Go functions, of sessions or of storage.
 package llm
 
 import "encoding/json"
@@ -10,19 +11,21 @@ import "encoding/json"
 // Role says who a message is from.
 type Role string
 
-// The roles. Instructions to the model are no message: they are [Request.System].
+// The roles. Instructions to the model are no message: they are
+// [Request.System].
 const (
 	RoleUser      Role = "user"
 	RoleAssistant Role = "assistant"
 	RoleTool      Role = "tool" // holds tool results only
 )
 
-// Message is one entry of a conversation. Its JSON form is {"role": ..., "parts": [{"type": ..., ...}, ...]}; see
-// [Message.AppendJSON].
+// Message is one entry of a conversation. Its JSON form is {"role": ...,
+// "parts": [{"type": ..., ...}, ...]}; see [Message.AppendJSON].
 type Message struct {
 	Role  Role
 	Parts []Part
-	// Extra is a JSON object of members that a later version stored and this one doesn't know; it keeps them, no more.
+	// Extra is a JSON object of members that a later version stored and this
+	// one doesn't know; it keeps them, no more.
 	Extra json.RawMessage
 }
 

@@ -5,10 +5,10 @@ import (
 	"encoding/json"
 )
 
-// Native is a provider's own form of a part, kept byte for byte. It goes back to
-// the provider that made it and to no other; others get the neutral form beside
-// it. Code that edits a part takes its Native off: otherwise the provider may be
-// sent what it said, and not what was made of it.
+// Native is a provider's own form of a part, kept byte for byte. It goes back
+// to the provider that made it and to no other; others get the neutral form
+// beside it. Code that edits a part takes its Native off: otherwise the
+// provider may be sent what it said, and not what was made of it.
 type Native struct {
 	Provider string          `json:"provider"`
 	Data     json.RawMessage `json:"data,omitzero"`

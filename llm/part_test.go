@@ -123,7 +123,8 @@ func TestEveryFieldOfAPartIsVisited(t *testing.T) {
 			t.Errorf("a copy of %T differs (-want +got):\n%s", p, d)
 		}
 		scribble.Over(own)
-		if c := reflect.ValueOf(p).MethodByName("Clone"); c.IsValid() { // by hand, for those that are copied alone and often
+		// By hand, for those that are copied alone and often.
+		if c := reflect.ValueOf(p).MethodByName("Clone"); c.IsValid() {
 			own := c.Call(nil)[0].Interface()
 			if d := cmp.Diff(filled("s", raw)[i], own); d != "" {
 				t.Errorf("Clone of %T differs (-want +got):\n%s", p, d)
@@ -137,7 +138,8 @@ func TestEveryFieldOfAPartIsVisited(t *testing.T) {
 	clean := filled("a\uFFFD", `"\ufffd"`)
 	for i, p := range filled("a\xff", `"\ud800"`) {
 		got := Message{Parts: []Part{p}}.Clean().Parts[0]
-		opt := cmp.FilterPath(func(p cmp.Path) bool { return p.Last().Type() == reflect.TypeFor[[]byte]() }, cmp.Ignore()) // no text
+		// No text.
+		opt := cmp.FilterPath(func(p cmp.Path) bool { return p.Last().Type() == reflect.TypeFor[[]byte]() }, cmp.Ignore())
 		if d := cmp.Diff(clean[i], got, opt); d != "" {
 			t.Errorf("%T is cleaned otherwise (-want +got):\n%s", p, d)
 		}

@@ -5,9 +5,9 @@ import (
 )
 
 // pass is one way over the fields of a part. What is done to each field is one
-// of the things below; a kind of part only says which fields it has. Each method
-// takes the address of a field of a copy: where something changed, changed is
-// set, and the part puts its copy out.
+// of the things below; a kind of part only says which fields it has. Each
+// method takes the address of a field of a copy: where something changed,
+// changed is set, and the part puts its copy out.
 type pass struct {
 	do      doing
 	changed bool

@@ -8,15 +8,15 @@ import (
 
 // ToolCall is a model's wish that a tool be run.
 type ToolCall struct {
-	// ID names the call within the session. The runner makes it, unique whatever
-	// the provider sent.
+	// ID names the call within the session. The runner makes it, unique
+	// whatever the provider sent.
 	ID   string
 	Name string
-	// Arguments is a JSON value, as the model wrote it; see [Arguments] for what
-	// stands here where the model's text was none.
+	// Arguments is a JSON value, as the model wrote it; see [Arguments] for
+	// what stands here where the model's text was none.
 	Arguments json.RawMessage
-	// ProviderID is the id the provider gave, if any. It may repeat from turn to
-	// turn.
+	// ProviderID is the id the provider gave, if any. It may repeat from turn
+	// to turn.
 	ProviderID string
 	Native     *Native
 }
@@ -60,7 +60,9 @@ type ToolResult struct {
 	Name   string          // the tool's name
 	Output json.RawMessage // a JSON value; a string for plain text
 	Error  bool            // the output tells of a failure
-	Media  []Media         // images, documents and the like beside the output, for the model to look at
+	// Media are images, documents and the like beside the output, for the model
+	// to look at.
+	Media []Media
 }
 
 // Clone returns a result with bytes of its own.

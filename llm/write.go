@@ -10,13 +10,13 @@ import (
 	"github.com/fermata-ai/fermata/internal/strictjson"
 )
 
-// AppendJSON appends the message's JSON form to b. On an error, b is returned as
-// it was.
+// AppendJSON appends the message's JSON form to b. On an error, b is returned
+// as it was.
 //
 // Raw JSON in the message goes out byte for byte, checked to be JSON; an empty
 // [json.RawMessage] is left out. Storage uses this method rather than
-// [json.Marshal], which compacts what MarshalJSON returns and escapes <, > and &
-// in it.
+// [json.Marshal], which compacts what MarshalJSON returns and escapes <, > and
+// & in it.
 func (m Message) AppendJSON(b []byte) ([]byte, error) {
 	w := writer{b: b, depth: 4} // message, parts, part, native
 	if cap(b) == 0 {
