@@ -168,8 +168,8 @@ func unfence(text []byte, lo, hi int) (int, int, *fault) {
 		return 0, 0, &fault{hi, fmt.Sprintf("the text ends inside the markdown fence that begins at byte %d", open)}
 	}
 	hi -= n
-	// What stands after the opening fence up to the end of its line is the name of a language; "json" is one also before
-	// the value on the same line.
+	// What stands after the opening fence up to the end of its line is the name
+	// of a language; "json" is one also before the value on the same line.
 	line := text[lo:hi]
 	end := bytes.IndexByte(line, '\n')
 	switch {

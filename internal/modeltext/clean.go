@@ -57,7 +57,8 @@ func dirt(raw []byte, i int) (at, n int) {
 		r, n := strictjson.Rune(raw[i:])
 		switch {
 		case n == 0:
-			// Another escape: an escaped backslash must not lend its second half to what follows.
+			// Another escape: an escaped backslash must not lend its second
+			// half to what follows.
 			if i++; i < len(raw) && raw[i] < utf8.RuneSelf {
 				i++
 			}
