@@ -180,7 +180,7 @@ func (sy *saying) supersede(waiting []tool.Pause, parked []event.Parked) (err er
 		return refused
 	}
 	for _, p := range waiting {
-		if !session.ForPerson(p.Await.Reason) {
+		if !p.Await.Reason.Person() {
 			return refused
 		}
 	}

@@ -3,6 +3,7 @@ package tool
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -36,7 +37,9 @@ type Await struct {
 	Data json.RawMessage `json:"data,omitempty"`
 }
 
-// Reason is why a call waits.
+// Reason is why a call waits. Empty, it is ReasonApproval for a layer, else
+// ReasonInput where there is a Prompt, and else ReasonExternal, whoever makes
+// the Await.
 type Reason string
 
 // The reasons.
@@ -49,6 +52,10 @@ const (
 	ReasonUnknown  Reason = "unknown"  // an operator's word on what a crash left unknown
 )
 
+// Person reports whether a pause of that reason is one user's to answer, so that
+// their next message may take its place.
+func (r Reason) Person() bool { return reasons[r].person }
+
 // Mode is what an answer does.
 type Mode string
 
@@ -59,14 +66,17 @@ const (
 	ModeMessage Mode = "message" // the user's next message is it, and the call's output
 )
 
-// modes says which modes a reason may have; the first is its default.
-var modes = map[Reason][]Mode{
-	ReasonExternal: {ModeOutput, ModeReenter},
-	ReasonApproval: {ModeReenter},
-	ReasonInput:    {ModeOutput, ModeReenter, ModeMessage},
-	ReasonAgent:    {ModeOutput},
-	ReasonTimer:    {ModeReenter, ModeOutput},
-	ReasonUnknown:  {ModeOutput},
+// reasons is all that depends on a reason.
+var reasons = map[Reason]struct {
+	modes  []Mode // those it goes with in a tool's pause; the first is its default
+	person bool   // a person answers, and not a machine or an operator
+}{
+	ReasonExternal: {modes: []Mode{ModeOutput, ModeReenter}},
+	ReasonApproval: {modes: []Mode{ModeReenter}, person: true},
+	ReasonInput:    {modes: []Mode{ModeOutput, ModeReenter, ModeMessage}, person: true},
+	ReasonAgent:    {modes: []Mode{ModeOutput}},
+	ReasonTimer:    {modes: []Mode{ModeReenter, ModeOutput}},
+	ReasonUnknown:  {modes: []Mode{ModeOutput}},
 }
 
 // DefaultApprovalTimeout is how long an approval waits that names no Timeout.
@@ -102,7 +112,8 @@ func (a Await) normal() (Await, error) {
 			a.Reason = ReasonExternal
 		}
 	}
-	allowed, known := modes[a.Reason]
+	reason, known := reasons[a.Reason]
+	allowed := reason.modes
 	if !known {
 		return a, fmt.Errorf("unknown reason %q", a.Reason)
 	}
@@ -112,10 +123,7 @@ func (a Await) normal() (Await, error) {
 	if a.Mode == "" {
 		a.Mode = allowed[0]
 	}
-	ok := false
-	for _, m := range allowed {
-		ok = ok || m == a.Mode
-	}
+	ok := slices.Contains(allowed, a.Mode)
 	switch {
 	case a.Gate != "" && a.Mode != ModeReenter:
 		return a, fmt.Errorf("of layer %q: mode %q: a layer's pause always re-enters", a.Gate, a.Mode)

@@ -44,7 +44,8 @@ func TestAwaitTable(t *testing.T) {
 	}
 }
 
-// What a pause is for that doesn't say so depends on how it was asked for.
+// What a pause is for that doesn't say so follows from its prompt and its layer,
+// whoever makes the Await.
 func TestReasonThatIsNotGiven(t *testing.T) {
 	type in struct{}
 	awaited := func(t *testing.T, tl tool.Tool, err error) tool.Await {
@@ -72,7 +73,7 @@ func TestReasonThatIsNotGiven(t *testing.T) {
 		mode   tool.Mode
 	}{
 		{"Pending", func() (tool.Tool, error) { return typed(tool.Pending[string](tool.Await{})) }, tool.ReasonExternal, tool.ModeOutput},
-		{"Pending with a prompt", func() (tool.Tool, error) { return typed(tool.Pending[string](tool.Await{Prompt: "p"})) }, tool.ReasonExternal, tool.ModeOutput},
+		{"Pending with a prompt", func() (tool.Tool, error) { return typed(tool.Pending[string](tool.Await{Prompt: "p"})) }, tool.ReasonInput, tool.ModeOutput},
 		{"Pending that re-enters", func() (tool.Tool, error) {
 			return typed(tool.Pending[string](tool.Await{Mode: tool.ModeReenter}))
 		}, tool.ReasonExternal, tool.ModeReenter},
@@ -119,6 +120,18 @@ func TestAwaitKeys(t *testing.T) {
 	} {
 		if _, err := (tool.Await{Key: key}).Normalize(); (err == nil) != ok {
 			t.Errorf("%.20q: %v", key, err)
+		}
+	}
+}
+
+// A user's next message may take the place of what that user was asked.
+func TestWhichReasonsAreAPersons(t *testing.T) {
+	for reason, person := range map[tool.Reason]bool{
+		tool.ReasonExternal: false, tool.ReasonApproval: true, tool.ReasonInput: true,
+		tool.ReasonAgent: false, tool.ReasonTimer: false, tool.ReasonUnknown: false, "": false, "misspelt": false,
+	} {
+		if reason.Person() != person {
+			t.Errorf("Reason(%q).Person() = %v", reason, !person)
 		}
 	}
 }

@@ -75,9 +75,9 @@ func ExamplePending() {
 		}))
 
 	exec, err := deploy.Execute(context.Background(), tool.Call{Arguments: json.RawMessage(`{"service":"checkout"}`)})
-	fmt.Println(exec.Await.Reason, exec.Await.Key, exec.Await.Timeout, err)
+	fmt.Println(exec.Await.Key, exec.Await.Timeout, err)
 	// Output:
-	// external job-7 1h0m0s <nil>
+	// job-7 1h0m0s <nil>
 }
 
 // A tool that asks a person, whose answer is its output.

@@ -35,14 +35,9 @@ func Of[Out any](out Out, err error) (Result[Out], error) {
 	return Done(out), nil
 }
 
-// Pending pauses the call, which needs Spec.MayPause. Whatever the Await says,
-// an empty Reason is an outside job: one with a Prompt, too.
-func Pending[Out any](a Await) Result[Out] {
-	if a.Reason == "" {
-		a.Reason = ReasonExternal
-	}
-	return pending[Out]{a}
-}
+// Pending pauses the call, which needs Spec.MayPause, for what the Await says:
+// by default an outside job.
+func Pending[Out any](a Await) Result[Out] { return pending[Out]{a} }
 
 // NeedInput pauses the call, which needs Spec.MayPause, until a person answers
 // prompt with runner.Complete. The answer is checked against Out, and is the

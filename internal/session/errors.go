@@ -156,7 +156,7 @@ type PendingError struct {
 
 func (e *PendingError) Error() string {
 	for _, other := range e.Pending {
-		if !ForPerson(other.Await.Reason) {
+		if !other.Await.Reason.Person() {
 			return fmt.Sprintf("session %q: a call of %s waits for something else than a person (%s), and can't be superseded; answer or cancel it",
 				e.Session, other.Tool, other.ID)
 		}

@@ -96,7 +96,7 @@ func (tx *Tx) Supersede(by string, ids []string) error {
 		c := &tx.Calls[i]
 		switch {
 		case c.Parked != nil && slices.Contains(ids, c.ID):
-		case c.Status == Pending && ForPerson(c.Pause.Reason) && slices.Contains(ids, tool.PauseID(c.ID, c.Pauses)):
+		case c.Status == Pending && c.Pause.Reason.Person() && slices.Contains(ids, tool.PauseID(c.ID, c.Pauses)):
 		default:
 			continue
 		}
@@ -122,11 +122,6 @@ func (tx *Tx) Supersede(by string, ids []string) error {
 
 // SupersedeAtOnce is how many calls one commit denies.
 const SupersedeAtOnce = expireAtOnce
-
-// ForPerson says that a person, rather than a machine, is waited for.
-func ForPerson(r tool.Reason) bool {
-	return r == tool.ReasonApproval || r == tool.ReasonInput
-}
 
 // Extend moves the deadline of an open pause, given by its id or its call's; zero takes it away.
 func (tx *Tx) Extend(pause string, deadline time.Time) error {
