@@ -5,10 +5,10 @@ import (
 	"slices"
 	"strings"
 
+	core "github.com/fermata-ai/fermata/internal/session"
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/runner"
 	"github.com/fermata-ai/fermata/session"
-	"github.com/fermata-ai/fermata/tool"
 )
 
 // What comes of an input, beside the refusals of package session.
@@ -96,7 +96,7 @@ func (l *life) answer(in Input) (got []string, err error) {
 			got[i] = absent
 			continue
 		}
-		a.Pause = tool.PauseID(id, a.pause)
+		a.Pause = core.PauseID(id, a.pause)
 		if err := l.find(a.Pause); err != nil {
 			return []string{failed}, err
 		}

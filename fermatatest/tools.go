@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/fermata-ai/fermata/internal/hold"
+	core "github.com/fermata-ai/fermata/internal/session"
 	"github.com/fermata-ai/fermata/kvstore/faultkv"
 	"github.com/fermata-ai/fermata/tool"
 )
@@ -38,7 +39,7 @@ func (l *life) entered(ctx context.Context, call tool.Call) {
 	l.mu.Lock()
 	l.entries = append(l.entries, entry{call.Tool, call.ID, call.IdempotencyKey(), call.Effect})
 	if spec, _ := hold.Of(l.agent).Tools.Spec(call.Tool); spec.MayPause {
-		l.tokens[tool.PauseID(call.ID, call.Pauses+1)] = call.Token()
+		l.tokens[core.PauseID(call.ID, call.Pauses+1)] = call.Token()
 	}
 	l.mu.Unlock()
 	l.note("life %d: the body of %s is entered, call %s, attempt %d", l.number, call.Tool, call.ID, call.Attempt)

@@ -44,7 +44,7 @@ func TestAnswerNamesAPause(t *testing.T) {
 		return res.Receipts[0], nil
 	}
 	p := r.say("Go.").finished(event.FinishPaused).pause("pipeline")
-	one, two, three := tool.PauseID(p.Call, 1), tool.PauseID(p.Call, 2), tool.PauseID(p.Call, 3)
+	one, two, three := session.PauseID(p.Call, 1), session.PauseID(p.Call, 2), session.PauseID(p.Call, 3)
 
 	// While there was one pause, the call's id means it.
 	rc, err := resume(p.Call, `1`)
@@ -84,7 +84,7 @@ func TestAnswerNamesAPause(t *testing.T) {
 		st.Status != session.Pending {
 		t.Fatalf("the call is %s, %v", st.Status, err)
 	}
-	for _, id := range []string{three, tool.PauseID(p.Call, 4), p.Call + ".0", p.Call + ".x",
+	for _, id := range []string{three, session.PauseID(p.Call, 4), p.Call + ".0", p.Call + ".x",
 		p.Call + ".99999999999999999999"} {
 		if _, err := resume(id, `2`); !errors.Is(err, session.ErrUnknownPause) &&
 			!errors.Is(err, session.ErrUnknownCall) && !errors.Is(err, session.ErrNotPaused) {

@@ -380,7 +380,7 @@ func TestCancelAndProgressOfAPauseThatIsOver(t *testing.T) {
 		return r.Progress(ctx, chat, pause, "ci", tool.Progress{Message: "half"})
 	}
 	for name, do := range map[string]func(string) error{"cancel": cancel, "progress": progress} {
-		if err := do(tool.PauseID(first.Call, 2)); !errors.Is(err, session.ErrUnknownPause) {
+		if err := do(session.PauseID(first.Call, 2)); !errors.Is(err, session.ErrUnknownPause) {
 			t.Errorf("%s of a pause that nobody asked for: %v", name, err)
 		}
 	}

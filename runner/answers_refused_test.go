@@ -77,8 +77,8 @@ func TestRefusalsAreTyped(t *testing.T) {
 	}
 	check("no such session", complete("nosuch", p[3].ID), session.ErrUnknownSession)
 	check("no such call", complete(chat, "call_nosuch.1"), session.ErrUnknownCall)
-	check("no such pause", complete(chat, tool.PauseID(p[3].Call, 7)), session.ErrUnknownPause)
-	check("the next pause", complete(chat, tool.PauseID(p[3].Call, 2)), session.ErrNotPaused)
+	check("no such pause", complete(chat, session.PauseID(p[3].Call, 7)), session.ErrUnknownPause)
+	check("the next pause", complete(chat, session.PauseID(p[3].Call, 2)), session.ErrNotPaused)
 	check("cancelled", complete(chat, p[0].ID), session.ErrCancelled, session.ErrSettled)
 	check("settled", complete(chat, p[1].ID), session.ErrResumeConflict)
 	check("expired", complete(chat, p[2].ID), session.ErrExpired, session.ErrSettled)

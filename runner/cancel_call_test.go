@@ -174,7 +174,7 @@ func TestSettledIsFinal(t *testing.T) {
 				runner.Complete(p.ID, "ci", text("late")),
 				runner.Complete(p.Call, "ci", text("late")),
 				runner.Fail(p.ID, "ci", "late", true), runner.Approve(p.ID, "ada", ""),
-				runner.Complete(tool.PauseID(p.Call, 2), "ci", text("late")),
+				runner.Complete(session.PauseID(p.Call, 2), "ci", text("late")),
 			} {
 				_, err := r.Resume(t.Context(), chat, rs)
 				told("an answer", err)

@@ -73,7 +73,7 @@ type follower struct {
 }
 
 func (f *follower) pause(ctx context.Context, c *session.Call) (tool.Pause, error) {
-	return f.rn.store.Find(ctx, f.session, tool.PauseID(c.ID, c.Pauses))
+	return f.rn.store.Find(ctx, f.session, session.PauseID(c.ID, c.Pauses))
 }
 
 func (f *follower) result(ctx context.Context, c *session.Call) (known, error) {

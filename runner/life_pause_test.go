@@ -218,7 +218,7 @@ func TestACallMayAskAgain(t *testing.T) {
 			return runner.Complete(p, "ada", []byte(`{"n":1}`))
 		}},
 	} {
-		if want := tool.PauseID(p.Call, i+1); p.ID != want || p.Number != i+1 ||
+		if want := session.PauseID(p.Call, i+1); p.ID != want || p.Number != i+1 ||
 			p.Await.Gate != step.gate {
 			t.Fatalf("%s waits, number %d, for %q; not %s for %q", p.ID, p.Number, p.Await.Gate,
 				want, step.gate)

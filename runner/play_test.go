@@ -114,7 +114,7 @@ func (p *play) resumes(title string, rs ...runner.Resumption) *seen {
 		return nil
 	case errors.As(err, &conflict):
 		p.linef("refused %s: %s by %s came first",
-			tool.PauseID(conflict.Receipt.Call, conflict.Receipt.Pause),
+			session.PauseID(conflict.Receipt.Call, conflict.Receipt.Pause),
 			conflict.Receipt.Kind, conflict.Receipt.Actor)
 		return nil
 	case err != nil:
@@ -122,7 +122,7 @@ func (p *play) resumes(title string, rs ...runner.Resumption) *seen {
 		return nil
 	}
 	for _, r := range res.Receipts {
-		p.linef("accepted %s %s by %s, before: %v", tool.PauseID(r.Call, r.Pause), r.Kind,
+		p.linef("accepted %s %s by %s, before: %v", session.PauseID(r.Call, r.Pause), r.Kind,
 			r.Actor, r.Duplicate)
 	}
 	return p.shows(watch(p.t, res.Events(p.t.Context())))

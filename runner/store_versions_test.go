@@ -181,12 +181,12 @@ var fixtures = map[string]fixture{
 				f.t.Errorf("its progress is %+v", p.Progress)
 			}
 			asked := f.transcript().History[1].ToolCalls()
-			res, err := f.Resume(ctx, chat, runner.Deny(tool.PauseID(asked[1].ID, 1), "ada", "no"))
+			res, err := f.Resume(ctx, chat, runner.Deny(session.PauseID(asked[1].ID, 1), "ada", "no"))
 			must(f.t, err)
 			if !res.Receipts[0].Duplicate || res.Receipts[0].Actor != "grace" {
 				f.t.Errorf("the denial, repeated, has the receipt %+v", res.Receipts[0])
 			}
-			_, err = f.Resume(ctx, chat, runner.Approve(tool.PauseID(asked[1].ID, 1), "ada", "yes"))
+			_, err = f.Resume(ctx, chat, runner.Approve(session.PauseID(asked[1].ID, 1), "ada", "yes"))
 			if !errors.Is(err, session.ErrResumeConflict) {
 				f.t.Errorf("the denial is replaced, with %v", err)
 			}

@@ -184,7 +184,7 @@ func TestExtendMovesTheDeadline(t *testing.T) {
 	if err := extend(p.ID, 0); err == nil {
 		t.Error("a deadline that is past is taken")
 	}
-	if err := extend(tool.PauseID(p.Call, 2), time.Hour); !errors.Is(err, session.ErrNotPaused) {
+	if err := extend(session.PauseID(p.Call, 2), time.Hour); !errors.Is(err, session.ErrNotPaused) {
 		t.Errorf("another pause is told %v", err)
 	}
 	must(t, extend(p.Call, 3*time.Hour))

@@ -46,7 +46,7 @@ func (t Token) Allows(p tool.Permit) bool { return slices.Contains(t.Permits, p)
 
 // PauseID is the id of the pause that the token was made for. Who decides by it
 // sets Resumption.Gate, too.
-func (t Token) PauseID() string { return tool.PauseID(t.Call, t.Pause) }
+func (t Token) PauseID() string { return session.PauseID(t.Call, t.Pause) }
 
 // Scope is what the token's holder may cancel, or report the progress of: its
 // pause. A token of the old form was good for its whole call, and remains so

@@ -38,7 +38,7 @@ func TestMintToken(t *testing.T) {
 		"approving a job":   {Session: chat, Pause: job, Permits: []tool.Permit{tool.PermitApprove}},
 		"denying a job":     {Session: chat, Pause: job, Permits: []tool.Permit{tool.PermitDeny}},
 		"what is no permit": {Session: chat, Pause: job, Permits: []tool.Permit{"resume"}},
-		"a pause that nobody has": {Session: chat, Pause: tool.PauseID(session.CallID(job), 2),
+		"a pause that nobody has": {Session: chat, Pause: session.PauseID(session.CallID(job), 2),
 			Permits: []tool.Permit{tool.PermitFail}},
 		"a session that nobody has": {Session: "chat-2", Pause: job,
 			Permits: []tool.Permit{tool.PermitFail}},
@@ -132,7 +132,7 @@ func TestTokenIsAskedForAsItIsMade(t *testing.T) {
 	}
 
 	// Why a token is refused is not told to callers that may not have one.
-	for _, pause := range []string{p.ID, "nothing", tool.PauseID(p.Call, 7)} {
+	for _, pause := range []string{p.ID, "nothing", session.PauseID(p.Call, 7)} {
 		for _, session := range []string{chat, "chat-2"} {
 			grant := runner.Grant{Session: session, Pause: pause,
 				Permits: []tool.Permit{"none"}, Holder: "eve"}

@@ -2,7 +2,6 @@ package tool
 
 import (
 	"encoding/json"
-	"strconv"
 	"time"
 )
 
@@ -37,9 +36,6 @@ func (p *Pause) UnmarshalJSON(b []byte) error {
 	}
 	return nil
 }
-
-// PauseID names the number-th pause of a call.
-func PauseID(call string, number int) string { return call + "." + strconv.Itoa(number) }
 
 // Progress tells how far a call is.
 type Progress struct {

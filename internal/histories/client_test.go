@@ -102,7 +102,7 @@ func (c *client) act(by string) {
 		in.deadline = int(c.hour.Load()) + 1 + c.r.IntN(3)
 		pause := call
 		if in.pause > 0 {
-			pause = tool.PauseID(call, in.pause)
+			pause = session.PauseID(call, in.pause)
 		}
 		c.do(in, func() (string, error) {
 			return "ok", rn.Extend(ctx, chat, pause, runner.Actor(by),
@@ -206,7 +206,7 @@ func told(r session.Receipt) string {
 func (c *client) resume(ctx context.Context, rn *runner.Runner, in operation) {
 	pause := in.call
 	if in.pause > 0 {
-		pause = tool.PauseID(in.call, in.pause)
+		pause = session.PauseID(in.call, in.pause)
 	}
 	answer := map[string]runner.Resumption{
 		yes:     runner.Approve(pause, runner.Actor(in.by), ""),
@@ -288,7 +288,7 @@ func (c *client) find(ctx context.Context, in operation) {
 	in.name, in.by, in.pause = "find", "", 1+c.r.IntN(2)
 	c.do(in, func() (string, error) {
 		p, err := c.runners[in.runner].Find(ctx,
-			runner.Ref{Pause: tool.PauseID(in.call, in.pause)}, user)
+			runner.Ref{Pause: session.PauseID(in.call, in.pause)}, user)
 		switch {
 		case errors.Is(err, session.ErrUnknownPause):
 			return "unknown", nil
@@ -483,7 +483,7 @@ func (c *client) atRest(late bool) {
 			c.t.Errorf("seed %d: %s is left %s", c.seed, call, st.Status)
 		}
 		p, err := c.runners[0].Find(c.t.Context(),
-			runner.Ref{Pause: tool.PauseID(call, st.Pauses)}, user)
+			runner.Ref{Pause: session.PauseID(call, st.Pauses)}, user)
 		if st.Status == session.Pending && (err != nil || late && !p.Deadline.IsZero() &&
 			!p.Deadline.After(c.now())) {
 			c.t.Errorf("seed %d: %s waits beyond its deadline, %s, %v", c.seed, call,

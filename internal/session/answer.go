@@ -133,7 +133,7 @@ func (j *judgement) otherGate() error {
 	}
 	gate, err := j.gate()
 	if err == nil && gate != "" && gate != j.in.Gate {
-		err = refuse(&GateError{Pause: tool.PauseID(j.rc.Call, j.rc.Pause), Gate: gate, For: j.in.Gate})
+		err = refuse(&GateError{Pause: PauseID(j.rc.Call, j.rc.Pause), Gate: gate, For: j.in.Gate})
 	}
 	return err
 }
@@ -225,7 +225,7 @@ func (j *judgement) bare(pauses int) error {
 	}
 	e := &PauseRequiredError{Call: j.rc.Call}
 	if j.c.Status == Pending {
-		e.Open = tool.PauseID(j.c.ID, j.c.Pauses)
+		e.Open = PauseID(j.c.ID, j.c.Pauses)
 	}
 	return refuse(e)
 }
@@ -247,7 +247,7 @@ func (j *judgement) repeated(n int) error {
 			return refuse(&ConflictError{Receipt: Receipt{Call: j.c.ID, Pause: n, Kind: KindTimer, Actor: d.Actor, At: d.At}})
 		}
 	}
-	return refuse(fmt.Errorf("%w: pause %s is over", ErrNotPaused, tool.PauseID(j.rc.Call, n)))
+	return refuse(fmt.Errorf("%w: pause %s is over", ErrNotPaused, PauseID(j.rc.Call, n)))
 }
 
 func (j *judgement) settled() error {
@@ -286,7 +286,7 @@ func (j *judgement) answer() error {
 		}
 	}
 	j.record()
-	j.tx.delete(inboxKey(p.Since, tool.PauseID(c.ID, c.Pauses)))
+	j.tx.delete(inboxKey(p.Since, PauseID(c.ID, c.Pauses)))
 	switch j.in.Kind {
 	case KindDecision:
 		d := Decision{Decision: j.in.Decision, Edited: j.tx.place(j.in.Payload), Why: j.tx.place(j.in.Why)}
@@ -372,5 +372,5 @@ func (j *judgement) check(schema string, use toolbox.Use) error {
 }
 
 func (j *judgement) misfit(err error) error {
-	return refuse(&PayloadError{Pause: tool.PauseID(j.rc.Call, j.rc.Pause), Err: err})
+	return refuse(&PayloadError{Pause: PauseID(j.rc.Call, j.rc.Pause), Err: err})
 }

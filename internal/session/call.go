@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/fermata-ai/fermata/event"
@@ -109,7 +110,7 @@ func (tx *Tx) Pause(call string, h *Hold) error {
 		c.Actions = append(c.Actions[:len(c.Actions):len(c.Actions)], tx.place(h.Actions))
 		c.Media = c.Media || h.Media
 	}
-	id := tool.PauseID(c.ID, c.Pauses)
+	id := PauseID(c.ID, c.Pauses)
 	entry := pauseEntry{Session: tx.ID, Tool: c.Tool, User: tx.User, Reason: p.Reason}
 	tx.putJSON(pauseKey(id), entry)
 	if p.Key != "" {
@@ -139,7 +140,7 @@ func (tx *Tx) consume(c *Call, early *Answer) error {
 			return err
 		}
 		p.Refused = true
-		tx.putJSON(inboxKey(p.Since, tool.PauseID(c.ID, c.Pauses)), pauseEntry{tx.ID, c.Tool, tx.User, p.Reason})
+		tx.putJSON(inboxKey(p.Since, PauseID(c.ID, c.Pauses)), pauseEntry{tx.ID, c.Tool, tx.User, p.Reason})
 		return nil
 	}
 	if early.Kind == KindFail {
@@ -227,7 +228,7 @@ func (tx *Tx) settle(c *Call, o *Outcome) error {
 		return err
 	}
 	if c.Pause != nil {
-		tx.delete(inboxKey(c.Pause.Since, tool.PauseID(c.ID, c.Pauses)))
+		tx.delete(inboxKey(c.Pause.Since, PauseID(c.ID, c.Pauses)))
 	}
 	actions := c.Actions
 	if o.Actions != nil {
@@ -373,7 +374,7 @@ func (tx *Tx) expire(c *Call) error {
 	if p.Reason != tool.ReasonTimer {
 		return tx.settle(c, expiredOutcome(c))
 	}
-	tx.delete(inboxKey(p.Since, tool.PauseID(c.ID, c.Pauses)))
+	tx.delete(inboxKey(p.Since, PauseID(c.ID, c.Pauses)))
 	if p.Gate != "" {
 		tx.decide(c, Decision{Decision: tool.Decision{Approved: true, Actor: "timer"}})
 	} else {
@@ -427,3 +428,6 @@ func (c *Call) move(to CallStatus) error {
 	c.Status = to
 	return nil
 }
+
+// PauseID names the number-th pause of a call.
+func PauseID(call string, number int) string { return call + "." + strconv.Itoa(number) }

@@ -141,7 +141,7 @@ func (c *check) calls(ctx context.Context, st *State) error {
 		call := &st.Calls[i]
 		switch call.Status {
 		case Pending:
-			id := tool.PauseID(call.ID, call.Pauses)
+			id := PauseID(call.ID, call.Pauses)
 			for _, key := range [][]byte{pauseKey(id), inboxKey(call.Pause.Since, id)} {
 				var entry pauseEntry
 				if found, err := c.store.read(ctx, key, &entry); err != nil || !found ||

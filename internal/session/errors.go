@@ -61,7 +61,7 @@ func (e *ConflictError) told(by string) string {
 		with += " (" + r.Decided + ")"
 	}
 	return fmt.Sprintf("session: pause %s was answered before, with %s%s at %s",
-		tool.PauseID(r.Call, r.Pause), with, by, r.At.Format(time.RFC3339))
+		PauseID(r.Call, r.Pause), with, by, r.At.Format(time.RFC3339))
 }
 
 // Unwrap makes it an ErrResumeConflict.

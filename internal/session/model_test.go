@@ -232,7 +232,7 @@ func (h *harness) atGate(t *rapid.T) {
 func (h *harness) answer(t *rapid.T) {
 	n := rapid.IntRange(1, h.m.pauses+2).Draw(t, "pause")
 	kind := rapid.SampledFrom([]string{"a1", "a2", "f1", "d1"}).Draw(t, "content")
-	in := &session.Reply{Pause: tool.PauseID("c", n), Kind: session.KindComplete,
+	in := &session.Reply{Pause: session.PauseID("c", n), Kind: session.KindComplete,
 		Hash: kind, Actor: "x"}
 	in.Payload, _ = session.NewBlob(json.RawMessage(`"` + kind + `"`))
 	switch kind[0] {

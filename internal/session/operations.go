@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/fermata-ai/fermata/event"
-	"github.com/fermata-ai/fermata/tool"
 )
 
 // The transitions that anybody may make, beside [Tx.Answer], whoever drives the session.
@@ -71,7 +70,7 @@ func (tx *Tx) notOver(call string, number int) error {
 // notOver is that of an open call. A timer's pause leaves no receipt, so the
 // count of pauses decides.
 func (c *Call) notOver(number int) error {
-	id := tool.PauseID(c.ID, number)
+	id := PauseID(c.ID, number)
 	switch {
 	case number > c.Pauses+1, number > c.Pauses && c.Status == Pending:
 		return fmt.Errorf("%w: %s", ErrUnknownPause, id)
@@ -96,7 +95,7 @@ func (tx *Tx) Supersede(by string, ids []string) error {
 		c := &tx.Calls[i]
 		switch {
 		case c.Parked != nil && slices.Contains(ids, c.ID):
-		case c.Status == Pending && c.Pause.Reason.Person() && slices.Contains(ids, tool.PauseID(c.ID, c.Pauses)):
+		case c.Status == Pending && c.Pause.Reason.Person() && slices.Contains(ids, PauseID(c.ID, c.Pauses)):
 		default:
 			continue
 		}
@@ -152,7 +151,7 @@ func (tx *Tx) Delete() {
 	tx.touch()
 	for i := range tx.Calls {
 		if c := &tx.Calls[i]; c.Status == Pending {
-			tx.delete(inboxKey(c.Pause.Since, tool.PauseID(c.ID, c.Pauses)))
+			tx.delete(inboxKey(c.Pause.Since, PauseID(c.ID, c.Pauses)))
 		}
 	}
 	for _, tool := range tx.Missing {

@@ -71,7 +71,7 @@ func (s *Store) Pauses(ctx context.Context, st *State, asked []llm.ToolCall) ([]
 func (s *Store) Pause(ctx context.Context, st *State, c *Call, args json.RawMessage) (tool.Pause, error) {
 	p := c.Pause
 	out := tool.Pause{
-		ID: tool.PauseID(c.ID, c.Pauses), Call: c.ID, Session: st.ID, User: st.User, Tool: c.Tool, Number: c.Pauses,
+		ID: PauseID(c.ID, c.Pauses), Call: c.ID, Session: st.ID, User: st.User, Tool: c.Tool, Number: c.Pauses,
 		Arguments: bytes.Clone(args), Since: p.Since, Deadline: p.Deadline,
 		Await: tool.Await{Reason: p.Reason, Mode: p.Mode, Key: p.Key, Gate: p.Gate},
 	}
@@ -189,7 +189,7 @@ func (s *Store) Find(ctx context.Context, session, id string) (tool.Pause, error
 	if c := st.Call(call); c != nil {
 		if number == 0 {
 			p.Number = max(1, c.Pauses)
-			p.ID = tool.PauseID(call, p.Number)
+			p.ID = PauseID(call, p.Number)
 		}
 		if c.Status == Pending && c.Pauses == p.Number && !c.overdue(s.Now()) {
 			open, err := s.openPause(ctx, session, p.ID)
@@ -212,7 +212,7 @@ func (s *Store) Find(ctx context.Context, session, id string) (tool.Pause, error
 func (s *Store) PauseSession(ctx context.Context, id string) (string, error) {
 	key := pauseKey(id)
 	if _, number := splitPause(id); number == 0 {
-		key = pauseKey(tool.PauseID(id, 1))
+		key = pauseKey(PauseID(id, 1))
 	}
 	var entry pauseEntry
 	found, err := s.read(ctx, key, &entry)
@@ -249,7 +249,7 @@ func (s *Store) FindKey(ctx context.Context, k OutsideKey) (tool.Pause, error) {
 		if err != nil || len(parts) != 5 || decode(e.Key, e.Value, &number) != nil {
 			return found, fmt.Errorf("%w: %s", ErrCorrupt, keyName(e.Key))
 		}
-		id := tool.PauseID(parts[4], int(number))
+		id := PauseID(parts[4], int(number))
 		if others, err := s.ofOthers(ctx, id, k.User); others || err != nil {
 			if err != nil {
 				return found, err
