@@ -108,7 +108,8 @@ func (c *checker) settled(next int) error {
 	if next < len(c.req.Messages) {
 		follows = "messages[" + strconv.Itoa(next) + "] (" + string(c.req.Messages[next].Role) + ") follows"
 	}
-	return c.refuse(s.message, s.part, "call %q of %q has no result, and %s", s.call.ID, s.call.Name, follows)
+	return c.refuse(s.message, s.part, "call %q of %q has no result, and %s", s.call.ID,
+		s.call.Name, follows)
 }
 
 func (c *checker) refuse(message, part int, problem string, args ...any) error {
@@ -121,7 +122,8 @@ func (c *checker) call(i, j int, p llm.ToolCall) error {
 		return c.refuse(i, j, "the call has no id")
 	}
 	if s, ok := c.calls[p.ID]; ok {
-		return c.refuse(i, j, "the id %q is that of the call in messages[%d] parts[%d]", p.ID, s.message, s.part)
+		return c.refuse(i, j, "the id %q is that of the call in messages[%d] parts[%d]", p.ID,
+			s.message, s.part)
 	}
 	s := spot{i, j, p}
 	c.calls[p.ID] = s
@@ -139,7 +141,8 @@ func (c *checker) result(i, j int, r llm.ToolResult) error {
 	case slices.ContainsFunc(c.asked[:c.answered], byID):
 		return c.refuse(i, j, "a second result for call %q", r.Call)
 	case !slices.ContainsFunc(c.asked, byID):
-		return c.refuse(i, j, "a result for call %q belongs right after messages[%d]", r.Call, home.message)
+		return c.refuse(i, j, "a result for call %q belongs right after messages[%d]", r.Call,
+			home.message)
 	}
 	s := c.asked[c.answered]
 	if s.call.ID != r.Call {

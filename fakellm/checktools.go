@@ -28,7 +28,8 @@ func checkTools(req llm.Request) error {
 		return refuse(req, whole, whole, "the system prompt isn't valid UTF-8")
 	}
 	if req.Limits.OutputTokens < 0 {
-		return refuse(req, whole, whole, "the limit of output tokens is %d", req.Limits.OutputTokens)
+		return refuse(req, whole, whole, "the limit of output tokens is %d",
+			req.Limits.OutputTokens)
 	}
 	return choice(req)
 }
@@ -70,7 +71,8 @@ func tool(t llm.ToolDef) string {
 // isName is what every provider takes for a tool's name.
 func isName(s string) bool {
 	for _, c := range []byte(s) {
-		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '_' && c != '-' {
+		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '_' &&
+			c != '-' {
 			return false
 		}
 	}

@@ -47,7 +47,8 @@ type Model struct {
 //   - One beyond the script's end: an [*llm.Error] of kind [llm.ErrInvalid]
 //     that wraps [ErrUsedUp] and names the place.
 func New(turns ...Turn) *Model {
-	return &Model{script: newScript("the script", turns), accepted: map[string]llm.Request{}, failures: map[string]int{}}
+	return &Model{script: newScript("the script", turns), accepted: map[string]llm.Request{},
+		failures: map[string]int{}}
 }
 
 // Echo makes a model that says what the user said last, and never calls a tool.
@@ -122,7 +123,8 @@ func (m *Model) take(req llm.Request) error {
 func (m *Model) turn(req llm.Request) (Turn, error) {
 	last := len(req.Messages) - 1
 	if req.Messages[last].Role == llm.RoleAssistant {
-		return Turn{}, refuse(req, last, whole, "the assistant spoke last: there is nothing to answer")
+		return Turn{}, refuse(req, last, whole,
+			"the assistant spoke last: there is nothing to answer")
 	}
 	p := m.script.place(req)
 	t, err := m.pick(p, req)

@@ -63,7 +63,8 @@ func around(req llm.Request, message, part int) string {
 			b.WriteString("\n      ...")
 		}
 		for j := from; j < to; j++ {
-			fmt.Fprintf(&b, "\n%s     [%d] %s", mark(i == message && j == part), j, render(m.Parts[j]))
+			fmt.Fprintf(&b, "\n%s     [%d] %s", mark(i == message && j == part), j,
+				render(m.Parts[j]))
 		}
 		if to < len(m.Parts) {
 			b.WriteString("\n      ...")

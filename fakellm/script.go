@@ -113,7 +113,8 @@ func (p place) usedUp(req llm.Request) error {
 		counted += " that are no branch's"
 	}
 	return fmt.Errorf("%w: turn %d of %s is asked for, counted from 0, and it has %d in all (%s: %d)%s",
-		ErrUsedUp, p.number, p.script.name, p.script.length(), counted, p.number, around(req, len(req.Messages)-1, whole))
+		ErrUsedUp, p.number, p.script.name, p.script.length(), counted, p.number, around(req,
+			len(req.Messages)-1, whole))
 }
 
 // digest tells requests apart by what they say, and by the session that the

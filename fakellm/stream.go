@@ -133,7 +133,8 @@ func (t Turn) call(index int, c llm.ToolCall) []llm.Event {
 	events := []llm.Event{head}
 	for args := string(c.Arguments); args != ""; {
 		n := min(t.chunk, len(args))
-		events, args = append(events, llm.ToolCallDelta{Index: index, Arguments: args[:n]}), args[n:]
+		events, args = append(events, llm.ToolCallDelta{Index: index,
+			Arguments: args[:n]}), args[n:]
 	}
 	return events
 }
