@@ -68,7 +68,8 @@ func Approval(o *ApprovalOptions) Layer {
 	}
 	l := Layer{Name: name, Tools: slices.Clone(o.Tools), Binds: true, Tool: gate.wrap}
 	if o.Timeout < 0 {
-		l.err = fmt.Errorf("ApprovalOptions.Timeout is %v: it must not be negative; zero is %v", o.Timeout, tool.DefaultApprovalTimeout)
+		l.err = fmt.Errorf("ApprovalOptions.Timeout is %v: it must not be negative; zero is %v",
+			o.Timeout, tool.DefaultApprovalTimeout)
 	}
 	return l
 }
@@ -113,7 +114,8 @@ func (a approval) wrap(next ToolHandler) ToolHandler {
 		if v.Reason != "" {
 			prompt += " (" + v.Reason + ")"
 		}
-		return tool.Execution{Await: &tool.Await{Reason: tool.ReasonApproval, Prompt: prompt, Timeout: a.timeout}}, nil
+		return tool.Execution{Await: &tool.Await{Reason: tool.ReasonApproval, Prompt: prompt,
+			Timeout: a.timeout}}, nil
 	}
 }
 

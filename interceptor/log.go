@@ -31,7 +31,8 @@ func Log(logger *slog.Logger) Layer {
 				start := time.Now()
 				exec, err := next(ctx, c)
 				level, how := outcome(exec, err)
-				logger.Log(ctx, level, "tool call", "session", c.Session, "tool", c.Tool, "call", c.ID,
+				logger.Log(ctx, level, "tool call", "session", c.Session, "tool", c.Tool, "call",
+					c.ID,
 					"attempt", c.Attempt, "took", time.Since(start), "outcome", how)
 				return exec, err
 			}
@@ -39,19 +40,22 @@ func Log(logger *slog.Logger) Layer {
 	}
 }
 
-func logModel(ctx context.Context, logger *slog.Logger, next ModelHandler, r llm.Request) iter.Seq2[llm.Event, error] {
+func logModel(ctx context.Context, logger *slog.Logger, next ModelHandler,
+	r llm.Request) iter.Seq2[llm.Event, error] {
 	return func(yield func(llm.Event, error) bool) {
 		start := time.Now()
 		logged := false
 		log := func(level slog.Level, outcome string, attrs ...any) {
-			attrs = append([]any{"session", r.Metadata["session"], "messages", len(r.Messages), "took", time.Since(start),
+			attrs = append([]any{"session", r.Metadata["session"], "messages", len(r.Messages),
+				"took", time.Since(start),
 				"outcome", outcome}, attrs...)
 			logger.Log(ctx, level, "model call", attrs...)
 			logged = true
 		}
 		for ev, err := range next(ctx, r) {
 			if f, ok := ev.(llm.Finish); ok {
-				log(slog.LevelInfo, "done", "stop", f.Reason, "input_tokens", f.Usage.Input, "output_tokens", f.Usage.Output)
+				log(slog.LevelInfo, "done", "stop", f.Reason, "input_tokens", f.Usage.Input,
+					"output_tokens", f.Usage.Output)
 			}
 			if err != nil {
 				log(slog.LevelError, "failed", failure(err)...)
