@@ -29,7 +29,8 @@ func (b Batch) Size() int {
 // ErrInvalid; each names the key that is to blame, if one is.
 func (b Batch) Check() error {
 	if n := b.Operations(); n > MaxOperations {
-		return fmt.Errorf("%w: a batch of %d operations, the limit is %d", ErrTooLarge, n, MaxOperations)
+		return fmt.Errorf("%w: a batch of %d operations, the limit is %d", ErrTooLarge, n,
+			MaxOperations)
 	}
 	for i := range b.Preconditions {
 		if err := checkKey("a precondition's", b.Preconditions[i].Key); err != nil {
@@ -41,7 +42,8 @@ func (b Batch) Check() error {
 			return err
 		}
 		if n := len(b.Puts[i].Value); n > MaxValue {
-			return fmt.Errorf("%w: key %q: a value of %d bytes, the limit is %d", ErrTooLarge, b.Puts[i].Key, n, MaxValue)
+			return fmt.Errorf("%w: key %q: a value of %d bytes, the limit is %d", ErrTooLarge,
+				b.Puts[i].Key, n, MaxValue)
 		}
 	}
 	for i := range b.Deletes {
@@ -60,7 +62,8 @@ func checkKey(whose string, key []byte) error {
 	case n == 0:
 		return fmt.Errorf("%w: %s key is empty", ErrInvalid, whose)
 	case n > MaxKey:
-		return fmt.Errorf("%w: %s key of %d bytes, the limit is %d: it begins %q", ErrTooLarge, whose, n, MaxKey, key[:48])
+		return fmt.Errorf("%w: %s key of %d bytes, the limit is %d: it begins %q", ErrTooLarge,
+			whose, n, MaxKey, key[:48])
 	}
 	return nil
 }

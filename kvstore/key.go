@@ -55,7 +55,8 @@ func Parts(key []byte) ([]string, error) {
 		case 1:
 			i++
 			if i == len(key) || key[i] < 1 || key[i] > 2 {
-				return nil, fmt.Errorf("kvstore: malformed key %q: a lone escape at byte %d", key, i-1)
+				return nil, fmt.Errorf("kvstore: malformed key %q: a lone escape at byte %d", key,
+					i-1)
 			}
 			part = append(part, key[i]-1)
 		default:

@@ -17,7 +17,8 @@ import (
 // with os.Rename, before anyone opens src again.
 func Compact(dst, src string) (err error) {
 	if _, err := os.Lstat(dst); err == nil {
-		return fmt.Errorf("kvstore/bolt: compact: %w", &fs.PathError{Op: "create", Path: dst, Err: fs.ErrExist})
+		return fmt.Errorf("kvstore/bolt: compact: %w",
+			&fs.PathError{Op: "create", Path: dst, Err: fs.ErrExist})
 	}
 	from, info, err := openForReading(src)
 	if err != nil {
@@ -30,7 +31,8 @@ func Compact(dst, src string) (err error) {
 		return fmt.Errorf("kvstore/bolt: compact: %w", err) // an earlier one that was cut off
 	}
 	if err := copyCompact(work, from, info.Mode().Perm()); err != nil {
-		return errors.Join(fmt.Errorf("kvstore/bolt: compact %s to %s: %w", src, dst, err), os.Remove(work))
+		return errors.Join(fmt.Errorf("kvstore/bolt: compact %s to %s: %w", src, dst, err),
+			os.Remove(work))
 	}
 	if err := os.Rename(work, dst); err != nil {
 		return fmt.Errorf("kvstore/bolt: compact: %w", err)

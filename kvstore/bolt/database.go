@@ -39,7 +39,8 @@ func openDatabase(path string, mode os.FileMode, o bbolt.Options) (*database, er
 	case err == nil:
 		return d, nil
 	case errors.Is(err, berrors.ErrTimeout):
-		err = fmt.Errorf("%w: another process, or another Store in this one, has it open", ErrLocked)
+		err = fmt.Errorf("%w: another process, or another Store in this one, has it open",
+			ErrLocked)
 	// Bbolt could read the file, and couldn't use it.
 	case !fromSystem(err) && !errors.Is(err, kvstore.ErrCorrupt):
 		err = &kvstore.CorruptError{Store: path, Err: err}
@@ -65,7 +66,8 @@ func (d *database) update(f func(*bbolt.Tx) error) error { return d.transact(d.d
 
 func (d *database) transact(run func(func(*bbolt.Tx) error) error, f func(*bbolt.Tx) error) error {
 	if d.wedged.Load() {
-		return &kvstore.CorruptError{Store: d.path, Err: errors.New("bbolt can't go on after an earlier panic")}
+		return &kvstore.CorruptError{Store: d.path,
+			Err: errors.New("bbolt can't go on after an earlier panic")}
 	}
 	var tx *bbolt.Tx
 	panicked := true
@@ -111,7 +113,8 @@ func guard(path string, f func() error) (err error) {
 		case nil:
 		// What the runtime makes of a fault; its text speaks of nil pointers.
 		case interface{ Addr() uintptr }:
-			err = &kvstore.CorruptError{Store: path, Err: errors.New("bbolt was led outside the file, which is cut off or has a damaged page")}
+			err = &kvstore.CorruptError{Store: path,
+				Err: errors.New("bbolt was led outside the file, which is cut off or has a damaged page")}
 		default:
 			err = &kvstore.CorruptError{Store: path, Err: fmt.Errorf("bbolt panicked: %v", p)}
 		}

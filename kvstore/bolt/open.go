@@ -150,7 +150,8 @@ func whole(d *database, tx *bbolt.Tx) error {
 		return err
 	}
 	if size := tx.Size(); info.Size() < size {
-		return &kvstore.CorruptError{Store: d.path, Err: fmt.Errorf("the file is cut off: it has %d bytes of %d", info.Size(), size)}
+		return &kvstore.CorruptError{Store: d.path,
+			Err: fmt.Errorf("the file is cut off: it has %d bytes of %d", info.Size(), size)}
 	}
 	return nil
 }

@@ -46,10 +46,12 @@ func unseal(path string, key, stored []byte) (value []byte, revision kvstore.Rev
 		return &kvstore.CorruptError{Store: path, Key: append([]byte(nil), key...), Err: err}
 	}
 	if len(stored) < overhead {
-		return nil, 0, damaged(fmt.Errorf("%d bytes, an entry has at least %d", len(stored), overhead))
+		return nil, 0, damaged(fmt.Errorf("%d bytes, an entry has at least %d", len(stored),
+			overhead))
 	}
 	value = stored[overhead:]
-	if crc32.Update(checksum(key, value), castagnoli, stored[:8]) != binary.BigEndian.Uint32(stored[8:]) {
+	if crc32.Update(checksum(key, value), castagnoli,
+		stored[:8]) != binary.BigEndian.Uint32(stored[8:]) {
 		return nil, 0, damaged(errors.New("the checksum is wrong"))
 	}
 	return value, kvstore.Revision(binary.BigEndian.Uint64(stored)), nil

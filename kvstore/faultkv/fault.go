@@ -46,7 +46,8 @@ func (f Fault) AndDie() Fault {
 
 // String is fit for the name of a subtest.
 func (f Fault) String() string {
-	names := map[kind]string{none: "nothing", fail: "fail at", lose: "lose at", conflict: "conflict at", full: "full from"}
+	names := map[kind]string{none: "nothing", fail: "fail at", lose: "lose at",
+		conflict: "conflict at", full: "full from"}
 	s := names[f.kind]
 	if f.kind != none {
 		s = fmt.Sprintf("%s %d", s, f.at)

@@ -237,7 +237,8 @@ func (f *Injector) apply(ctx context.Context, c Call, b kvstore.Batch) (kvstore.
 		if x.die {
 			f.Kill()
 		}
-		return 0, fmt.Errorf("%w: faultkv: the answer to Apply %d is lost", kvstore.ErrUncertain, c.Number)
+		return 0, fmt.Errorf("%w: faultkv: the answer to Apply %d is lost", kvstore.ErrUncertain,
+			c.Number)
 	}
 	if f.Dead() { // somebody else's doing, meanwhile; the dead are told nothing
 		return 0, fmt.Errorf("%w: %w", kvstore.ErrUncertain, ErrDead)

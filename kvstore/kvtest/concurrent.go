@@ -42,7 +42,8 @@ func counter(t *testing.T, c Config) {
 		})
 	}
 	all.Wait()
-	if e, err := s.kv.Get(t.Context(), []byte("n")); err != nil || string(e.Value) != fmt.Sprint(writers*raises) {
+	if e, err := s.kv.Get(t.Context(), []byte("n")); err != nil ||
+		string(e.Value) != fmt.Sprint(writers*raises) {
 		t.Errorf("after %d raises: %q, %v", writers*raises, e.Value, err)
 	}
 }
@@ -129,7 +130,8 @@ func cancelledAmidOthers(t *testing.T, c Config) {
 				})
 				key := fmt.Sprintf("w%d-%d", w, i)
 				_, err := s.kv.Apply(ctx, kvstore.Batch{Puts: []kvstore.Put{put(key, "v")}})
-				if err != nil && !errors.Is(err, context.Canceled) && !errors.Is(err, kvstore.ErrUncertain) {
+				if err != nil && !errors.Is(err, context.Canceled) &&
+					!errors.Is(err, kvstore.ErrUncertain) {
 					t.Errorf("Apply: %v", err)
 				}
 				f.note(key, err)

@@ -34,12 +34,16 @@ func batchLimits(t *testing.T, c Config) {
 	value := func(n int) string { return strings.Repeat("v", n) }
 
 	fits(kvstore.Batch{Puts: []kvstore.Put{put(long(kvstore.MaxKey), "v")}})
-	tooLarge(kvstore.Batch{Puts: []kvstore.Put{put("1", ""), put(long(kvstore.MaxKey+1), "v")}}, "513", "512")
-	tooLarge(kvstore.Batch{Puts: []kvstore.Put{put("1", "")}, Deletes: [][]byte{[]byte(long(kvstore.MaxKey + 1))}}, "513", "512")
-	tooLarge(kvstore.Batch{Puts: []kvstore.Put{put("1", "")}, Preconditions: []kvstore.Precondition{absent(long(kvstore.MaxKey + 1))}}, "513", "512")
+	tooLarge(kvstore.Batch{Puts: []kvstore.Put{put("1", ""), put(long(kvstore.MaxKey+1), "v")}},
+		"513", "512")
+	tooLarge(kvstore.Batch{Puts: []kvstore.Put{put("1", "")},
+		Deletes: [][]byte{[]byte(long(kvstore.MaxKey + 1))}}, "513", "512")
+	tooLarge(kvstore.Batch{Puts: []kvstore.Put{put("1", "")},
+		Preconditions: []kvstore.Precondition{absent(long(kvstore.MaxKey + 1))}}, "513", "512")
 
 	fits(kvstore.Batch{Puts: []kvstore.Put{put("large value", value(kvstore.MaxValue))}})
-	tooLarge(kvstore.Batch{Puts: []kvstore.Put{put("larger value", value(kvstore.MaxValue+1))}}, `"larger value"`, "65537", "65536")
+	tooLarge(kvstore.Batch{Puts: []kvstore.Put{put("larger value", value(kvstore.MaxValue+1))}},
+		`"larger value"`, "65537", "65536")
 
 	fits(operations("o", kvstore.MaxOperations))
 	tooLarge(operations("p", kvstore.MaxOperations+1), "101", "100")
@@ -65,7 +69,8 @@ func operations(prefix string, n int) kvstore.Batch {
 // and puts.
 func bytesOf(prefix string, n int) kvstore.Batch {
 	kept, gone := prefix+"0", prefix+"gone"
-	b := kvstore.Batch{Preconditions: []kvstore.Precondition{absent(kept)}, Deletes: [][]byte{[]byte(gone)}}
+	b := kvstore.Batch{Preconditions: []kvstore.Precondition{absent(kept)},
+		Deletes: [][]byte{[]byte(gone)}}
 	n -= len(kept) + len(gone)
 	for i := 0; n > 0; i++ {
 		p := put(fmt.Sprint(prefix, i), "")
@@ -85,14 +90,18 @@ func malformedBatches(t *testing.T, c Config) {
 	}
 	many.Deletes = [][]byte{[]byte("m17")}
 	for name, b := range map[string]kvstore.Batch{
-		"empty key in a put":          {Puts: []kvstore.Put{put("n", ""), put("", "v")}},
-		"empty key in a delete":       {Puts: []kvstore.Put{put("n", "")}, Deletes: [][]byte{nil}},
-		"empty key in a precondition": {Puts: []kvstore.Put{put("n", "")}, Preconditions: []kvstore.Precondition{absent("")}},
-		"two puts":                    {Puts: []kvstore.Put{put("n", "1"), put("a", "2"), put("a", "2")}},
-		"two deletes":                 {Deletes: [][]byte{[]byte("a"), []byte("b"), []byte("a")}},
-		"a put and a delete":          {Puts: []kvstore.Put{put("a", "2")}, Deletes: [][]byte{[]byte("a")}},
-		"two preconditions":           {Preconditions: []kvstore.Precondition{at("a", r), at("a", r)}},
-		"one of many":                 many,
+		"empty key in a put":    {Puts: []kvstore.Put{put("n", ""), put("", "v")}},
+		"empty key in a delete": {Puts: []kvstore.Put{put("n", "")}, Deletes: [][]byte{nil}},
+		"empty key in a precondition": {Puts: []kvstore.Put{put("n", "")},
+			Preconditions: []kvstore.Precondition{absent("")}},
+		"two puts": {Puts: []kvstore.Put{put("n", "1"), put("a", "2"),
+			put("a", "2")}},
+		"two deletes": {Deletes: [][]byte{[]byte("a"), []byte("b"), []byte("a")}},
+		"a put and a delete": {Puts: []kvstore.Put{put("a", "2")},
+			Deletes: [][]byte{[]byte("a")}},
+		"two preconditions": {Preconditions: []kvstore.Precondition{at("a", r),
+			at("a", r)}},
+		"one of many": many,
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := store{t, s.kv}

@@ -31,7 +31,8 @@ func linearizable(t *testing.T, c Config) {
 func linearizableUnderFaults(t *testing.T, c Config) {
 	s := open(t, c)
 	f := faultkv.New(s.kv)
-	f.SetChaos(faultkv.Chaos{Seed: 1, Fail: .1, Lose: .1, Conflict: .1, Overtaken: .3, Delay: time.Millisecond})
+	f.SetChaos(faultkv.Chaos{Seed: 1, Fail: .1, Lose: .1, Conflict: .1, Overtaken: .3,
+		Delay: time.Millisecond})
 	h := newHistory(t, f.Store)
 	h.run(6, 40)
 	h.check(true)
@@ -129,7 +130,8 @@ func (h *history) get(client int, key string, known map[string]kvstore.Revision)
 	h.record(client, called, input{key: key}, output{value: value})
 }
 
-func (h *history) set(client int, key string, known map[string]kvstore.Revision, blind, remove bool) {
+func (h *history) set(client int, key string, known map[string]kvstore.Revision, blind,
+	remove bool) {
 	in := h.intend(key, known[key], blind, remove)
 	var b kvstore.Batch
 	if !blind {
@@ -207,7 +209,10 @@ func (h *history) check(spurious bool) {
 			return parts
 		},
 		Init: func() []any { return []any{0} },
-		Step: func(state, in, out any) []any { return step(state.(int), in.(input), out.(output), spurious) },
+		Step: func(state, in, out any) []any {
+			return step(state.(int), in.(input), out.(output),
+				spurious)
+		},
 		DescribeOperation: func(in, out any) string {
 			return fmt.Sprintf("%+v: %+v", in, out)
 		},

@@ -29,7 +29,8 @@ func reopen(t *testing.T, c Config) {
 		s.kv = c.Reopen(t, s.kv)
 		got := s.scan(kvstore.Range{}, nil)
 		same := func(a, b kvstore.Entry) bool {
-			return string(a.Key) == string(b.Key) && string(a.Value) == string(b.Value) && a.Revision == b.Revision
+			return string(a.Key) == string(b.Key) && string(a.Value) == string(b.Value) &&
+				a.Revision == b.Revision
 		}
 		if !slices.EqualFunc(got, want, same) {
 			t.Errorf("after a restart: %d entries, want %d, or not the same", len(got), len(want))

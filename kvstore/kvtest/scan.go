@@ -13,7 +13,8 @@ import (
 
 func order(t *testing.T, c Config) {
 	s := open(t, c)
-	sorted := []string{"\x00", "\x00\x00", "\x01", "a", "a\x00", "a\x00\x00", "a\x01", "aa", "ab", "b", "\x7f", "\x80", "é", "\xff", "\xff\x00", "\xff\xff"}
+	sorted := []string{"\x00", "\x00\x00", "\x01", "a", "a\x00", "a\x00\x00", "a\x01", "aa", "ab",
+		"b", "\x7f", "\x80", "é", "\xff", "\xff\x00", "\xff\xff"}
 	for _, i := range []int{7, 3, 11, 15, 0, 9, 2, 13, 5, 14, 1, 8, 12, 4, 10, 6} {
 		s.put(sorted[i], fmt.Sprint(i))
 	}
@@ -30,7 +31,8 @@ func order(t *testing.T, c Config) {
 
 func ranges(t *testing.T, c Config) {
 	s := open(t, c)
-	for _, k := range []string{"a", "c/1", "c/2", "c/3", "chat-1", "chat-10", "chat-2", "d", "\xff", "\xff\xff"} {
+	for _, k := range []string{"a", "c/1", "c/2", "c/3", "chat-1", "chat-10", "chat-2", "d", "\xff",
+		"\xff\xff"} {
 		s.put(k, k)
 	}
 	chat1, chat10 := string(kvstore.Key("chat-1")), string(kvstore.Key("chat-10"))
@@ -49,17 +51,22 @@ func ranges(t *testing.T, c Config) {
 		{"an escaped tuple", kvstore.Range{Prefix: b(chat1)}, []string{chat1 + "x\x00"}},
 		{"another", kvstore.Range{Prefix: b(chat10)}, []string{chat10 + "x\x00"}},
 		{"after", kvstore.Range{Prefix: b("c/"), After: b("c/1")}, []string{"c/2", "c/3"}},
-		{"after an absent key", kvstore.Range{Prefix: b("c/"), After: b("c/11")}, []string{"c/2", "c/3"}},
-		{"after what precedes the prefix", kvstore.Range{Prefix: b("c/"), After: b("a")}, []string{"c/1", "c/2", "c/3"}},
+		{"after an absent key", kvstore.Range{Prefix: b("c/"), After: b("c/11")},
+			[]string{"c/2", "c/3"}},
+		{"after what precedes the prefix", kvstore.Range{Prefix: b("c/"), After: b("a")},
+			[]string{"c/1", "c/2", "c/3"}},
 		{"after the prefix itself", kvstore.Range{Prefix: b("c/2"), After: b("c/2")}, []string{}},
 		{"after all of the prefix", kvstore.Range{Prefix: b("c/"), After: b("d")}, []string{}},
 		{"before", kvstore.Range{Prefix: b("c/"), Before: b("c/3")}, []string{"c/1", "c/2"}},
-		{"before an absent key", kvstore.Range{Prefix: b("c/"), Before: b("c/22")}, []string{"c/1", "c/2"}},
+		{"before an absent key", kvstore.Range{Prefix: b("c/"), Before: b("c/22")},
+			[]string{"c/1", "c/2"}},
 		{"before the prefix", kvstore.Range{Prefix: b("c/"), Before: b("c")}, []string{}},
 		{"between", kvstore.Range{After: b("a"), Before: b("c/2")}, []string{"c/1"}},
 		{"between, inverted", kvstore.Range{After: b("d"), Before: b("a")}, []string{}},
-		{"empty bounds are none", kvstore.Range{Prefix: b("c/"), After: b(""), Before: b("")}, []string{"c/1", "c/2", "c/3"}},
-		{"negative limit is none", kvstore.Range{Prefix: b("c/"), Limit: -1}, []string{"c/1", "c/2", "c/3"}},
+		{"empty bounds are none", kvstore.Range{Prefix: b("c/"), After: b(""), Before: b("")},
+			[]string{"c/1", "c/2", "c/3"}},
+		{"negative limit is none", kvstore.Range{Prefix: b("c/"), Limit: -1},
+			[]string{"c/1", "c/2", "c/3"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s := store{t, s.kv}
@@ -88,7 +95,8 @@ func pages(t *testing.T, c Config) {
 		}
 		s.apply(b)
 	}
-	for _, limit := range []int{0, 1, n - 1, n, n + 1, kvstore.MaxPage - 1, kvstore.MaxPage, kvstore.MaxPage + 1} {
+	for _, limit := range []int{0, 1, n - 1, n, n + 1, kvstore.MaxPage - 1, kvstore.MaxPage,
+		kvstore.MaxPage + 1} {
 		p := s.page(kvstore.Range{Limit: limit})
 		if last := len(p.Entries) == n; !p.More && !last || p.More && last {
 			t.Errorf("limit %d: %d of %d entries, and more: %v", limit, len(p.Entries), n, p.More)
@@ -133,7 +141,8 @@ func pageIsOneMoment(t *testing.T, c Config) {
 	writer.Go(func() {
 		for i := 1; ctx.Err() == nil; i++ {
 			v := fmt.Sprint(i)
-			if _, err := s.kv.Apply(ctx, kvstore.Batch{Puts: []kvstore.Put{put("a", v), put("z", v)}}); err != nil && ctx.Err() == nil {
+			if _, err := s.kv.Apply(ctx, kvstore.Batch{Puts: []kvstore.Put{put("a", v),
+				put("z", v)}}); err != nil && ctx.Err() == nil {
 				t.Errorf("Apply: %v", err)
 				return
 			}

@@ -22,7 +22,10 @@ func open(t *testing.T, c Config) store {
 	return s
 }
 
-func put(key, value string) kvstore.Put { return kvstore.Put{Key: []byte(key), Value: []byte(value)} }
+func put(key, value string) kvstore.Put {
+	return kvstore.Put{Key: []byte(key),
+		Value: []byte(value)}
+}
 
 func at(key string, r kvstore.Revision) kvstore.Precondition {
 	return kvstore.Precondition{Key: []byte(key), Revision: r}
@@ -69,7 +72,8 @@ func (s store) has(key, value string, r kvstore.Revision) {
 	s.t.Helper()
 	e, err := s.kv.Get(s.t.Context(), []byte(key))
 	if err != nil || string(e.Key) != key || string(e.Value) != value || e.Revision != r {
-		s.t.Fatalf("Get(%.40q) = %.40q = %.40q at %d, %v; want %.40q at %d", key, e.Key, e.Value, e.Revision, err, value, r)
+		s.t.Fatalf("Get(%.40q) = %.40q = %.40q at %d, %v; want %.40q at %d", key, e.Key, e.Value,
+			e.Revision, err, value, r)
 	}
 }
 
@@ -77,7 +81,8 @@ func (s store) lacks(keys ...string) {
 	s.t.Helper()
 	for _, key := range keys {
 		if e, err := s.kv.Get(s.t.Context(), []byte(key)); !errors.Is(err, kvstore.ErrNotFound) {
-			s.t.Fatalf("Get(%.40q) = %.40q at %d, %v; want ErrNotFound", key, e.Value, e.Revision, err)
+			s.t.Fatalf("Get(%.40q) = %.40q at %d, %v; want ErrNotFound", key, e.Value, e.Revision,
+				err)
 		}
 	}
 }
@@ -102,7 +107,8 @@ func (s store) page(r kvstore.Range) kvstore.Page {
 		last = e.Key
 	}
 	if n := len(p.Entries); n > limit || bytes > kvstore.MaxPageBytes || n == 0 && p.More {
-		s.t.Fatalf("a page of %d entries and %d bytes, and more: %v; the limits are %d and %d", n, bytes, p.More, limit, kvstore.MaxPageBytes)
+		s.t.Fatalf("a page of %d entries and %d bytes, and more: %v; the limits are %d and %d", n,
+			bytes, p.More, limit, kvstore.MaxPageBytes)
 	}
 	return p
 }

@@ -10,7 +10,8 @@ import (
 func writeAndRead(t *testing.T, c Config) {
 	s := open(t, c)
 	s.lacks("a", "b")
-	r := s.apply(kvstore.Batch{Puts: []kvstore.Put{put("a", "1"), put("b", ""), put("\x00\xff", "\x00\xff")}})
+	r := s.apply(kvstore.Batch{Puts: []kvstore.Put{put("a", "1"), put("b", ""),
+		put("\x00\xff", "\x00\xff")}})
 	s.has("a", "1", r)
 	s.has("b", "", r)
 	s.has("\x00\xff", "\x00\xff", r)
@@ -27,7 +28,8 @@ func writeAndRead(t *testing.T, c Config) {
 	again := s.put("a", "2")
 	s.has("a", "2", again)
 
-	both := s.apply(kvstore.Batch{Puts: []kvstore.Put{put("c", "3")}, Deletes: [][]byte{[]byte("a")}})
+	both := s.apply(kvstore.Batch{Puts: []kvstore.Put{put("c", "3")},
+		Deletes: [][]byte{[]byte("a")}})
 	s.has("c", "3", both)
 	s.lacks("a")
 }
@@ -52,7 +54,8 @@ func emptyBatch(t *testing.T, c Config) {
 func copies(t *testing.T, c Config) {
 	s := open(t, c)
 	key, value := []byte("key"), []byte("value")
-	r := s.apply(kvstore.Batch{Preconditions: []kvstore.Precondition{{Key: key}}, Puts: []kvstore.Put{{Key: key, Value: value}}})
+	r := s.apply(kvstore.Batch{Preconditions: []kvstore.Precondition{{Key: key}},
+		Puts: []kvstore.Put{{Key: key, Value: value}}})
 	copy(key, "yek")
 	copy(value, "eulav")
 	s.has("key", "value", r)
@@ -99,21 +102,30 @@ func scribble(e *kvstore.Entry) {
 func preconditions(t *testing.T, c Config) {
 	s := open(t, c)
 	first := s.put("a", "1", absent("a"), absent("elsewhere"))
-	s.refused(kvstore.ErrConflict, kvstore.Batch{Preconditions: []kvstore.Precondition{absent("a")}, Puts: []kvstore.Put{put("a", "2")}})
-	s.refused(kvstore.ErrConflict, kvstore.Batch{Preconditions: []kvstore.Precondition{at("b", first)}, Puts: []kvstore.Put{put("b", "2")}})
+	s.refused(kvstore.ErrConflict, kvstore.Batch{Preconditions: []kvstore.Precondition{absent("a")},
+		Puts: []kvstore.Put{put("a", "2")}})
+	s.refused(kvstore.ErrConflict, kvstore.Batch{Preconditions: []kvstore.Precondition{at("b",
+		first)}, Puts: []kvstore.Put{put("b", "2")}})
 	second := s.put("a", "2", at("a", first))
-	s.refused(kvstore.ErrConflict, kvstore.Batch{Preconditions: []kvstore.Precondition{at("a", first)}, Puts: []kvstore.Put{put("a", "3")}})
+	s.refused(kvstore.ErrConflict, kvstore.Batch{Preconditions: []kvstore.Precondition{at("a",
+		first)}, Puts: []kvstore.Put{put("a", "3")}})
 
 	// On keys that the batch doesn't write.
 	other := s.put("b", "1", at("a", second))
-	s.refused(kvstore.ErrConflict, kvstore.Batch{Preconditions: []kvstore.Precondition{at("a", first)}, Puts: []kvstore.Put{put("b", "2")}})
-	s.refused(kvstore.ErrConflict, kvstore.Batch{Preconditions: []kvstore.Precondition{at("a", first)}})
-	s.apply(kvstore.Batch{Preconditions: []kvstore.Precondition{at("a", second), at("b", other), absent("c")}})
+	s.refused(kvstore.ErrConflict, kvstore.Batch{Preconditions: []kvstore.Precondition{at("a",
+		first)}, Puts: []kvstore.Put{put("b", "2")}})
+	s.refused(kvstore.ErrConflict, kvstore.Batch{Preconditions: []kvstore.Precondition{at("a",
+		first)}})
+	s.apply(kvstore.Batch{Preconditions: []kvstore.Precondition{at("a", second), at("b", other),
+		absent("c")}})
 
 	// On a delete; and a key that was deleted is absent.
-	s.refused(kvstore.ErrConflict, kvstore.Batch{Preconditions: []kvstore.Precondition{at("a", first)}, Deletes: [][]byte{[]byte("a")}})
-	s.apply(kvstore.Batch{Preconditions: []kvstore.Precondition{at("a", second)}, Deletes: [][]byte{[]byte("a")}})
-	s.refused(kvstore.ErrConflict, kvstore.Batch{Preconditions: []kvstore.Precondition{at("a", second)}, Puts: []kvstore.Put{put("a", "3")}})
+	s.refused(kvstore.ErrConflict, kvstore.Batch{Preconditions: []kvstore.Precondition{at("a",
+		first)}, Deletes: [][]byte{[]byte("a")}})
+	s.apply(kvstore.Batch{Preconditions: []kvstore.Precondition{at("a", second)},
+		Deletes: [][]byte{[]byte("a")}})
+	s.refused(kvstore.ErrConflict, kvstore.Batch{Preconditions: []kvstore.Precondition{at("a",
+		second)}, Puts: []kvstore.Put{put("a", "3")}})
 	third := s.put("a", "3", absent("a"))
 	s.has("a", "3", third)
 	s.has("b", "1", other)
@@ -123,9 +135,10 @@ func conflictLeavesNothing(t *testing.T, c Config) {
 	s := open(t, c)
 	kept, gone := s.put("kept", "1"), s.put("gone", "1")
 	s.refused(kvstore.ErrConflict, kvstore.Batch{
-		Preconditions: []kvstore.Precondition{at("kept", kept), absent("new"), at("gone", gone+1000)},
-		Puts:          []kvstore.Put{put("kept", "2"), put("new", "2")},
-		Deletes:       [][]byte{[]byte("gone")},
+		Preconditions: []kvstore.Precondition{at("kept", kept), absent("new"),
+			at("gone", gone+1000)},
+		Puts:    []kvstore.Put{put("kept", "2"), put("new", "2")},
+		Deletes: [][]byte{[]byte("gone")},
 	})
 	s.has("kept", "1", kept)
 	s.has("gone", "1", gone)
@@ -161,7 +174,8 @@ func revisions(t *testing.T, c Config) {
 	} else {
 		last = r
 	}
-	s.refused(kvstore.ErrConflict, kvstore.Batch{Preconditions: []kvstore.Precondition{absent("b")}, Puts: []kvstore.Put{put("b", "y")}})
+	s.refused(kvstore.ErrConflict, kvstore.Batch{Preconditions: []kvstore.Precondition{absent("b")},
+		Puts: []kvstore.Put{put("b", "y")}})
 	grows()
 	restart()
 	grows()
