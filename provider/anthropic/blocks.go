@@ -56,7 +56,8 @@ func (c *content) begin() (llm.Event, error) {
 		id := c.begun.Text("id")
 		name := c.begun.Text("name")
 		if name == "" {
-			return nil, malformed("content block %d is a tool's use without the tool's name", c.index)
+			return nil, malformed("content block %d is a tool's use without the tool's name",
+				c.index)
 		}
 		return llm.ToolCallDelta{Index: c.index, ProviderID: id, Name: name}, nil
 	}

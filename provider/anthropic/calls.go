@@ -34,7 +34,8 @@ func toolUse(c llm.ToolCall, id string) (block, error) {
 			whole.Set(m.Name, m.Value)
 		}
 	}
-	return block{ContentBlockParamUnion: param.Override[sdk.ContentBlockParamUnion](whole.JSON())}, nil
+	return block{ContentBlockParamUnion: param.Override[sdk.ContentBlockParamUnion](whole.JSON())},
+		nil
 }
 
 // toolResult is a result in the API's form. A result of no text at all has no
@@ -49,7 +50,8 @@ func toolResult(r llm.ToolResult, id string) (block, error) {
 	}
 	for _, m := range r.Media {
 		if own(m.Native) {
-			if !json.Valid(m.Native.Data) || !bytes.HasPrefix(bytes.TrimSpace(m.Native.Data), []byte("{")) {
+			if !json.Valid(m.Native.Data) || !bytes.HasPrefix(bytes.TrimSpace(m.Native.Data),
+				[]byte("{")) {
 				return block{}, fmt.Errorf("the native form of the result's media is no object: %.80q", m.Native.Data)
 			}
 			p.Content = append(p.Content, param.Override[sdk.ToolResultBlockParamContentUnion](m.Native.Data))
@@ -60,7 +62,8 @@ func toolResult(r llm.ToolResult, id string) (block, error) {
 			p.Content = append(p.Content, sdk.ToolResultBlockParamContentUnion{OfText: &sdk.TextBlockParam{Text: wire.MediaNote(m, err)}})
 			continue
 		}
-		p.Content = append(p.Content, sdk.ToolResultBlockParamContentUnion{OfImage: c.OfImage, OfDocument: c.OfDocument})
+		p.Content = append(p.Content, sdk.ToolResultBlockParamContentUnion{OfImage: c.OfImage,
+			OfDocument: c.OfDocument})
 	}
 	return block{ContentBlockParamUnion: sdk.ContentBlockParamUnion{OfToolResult: p}}, nil
 }

@@ -19,7 +19,10 @@ import (
 func invalid(format string, args ...any) error { return wire.Invalid(provider, format, args...) }
 
 // malformed is a reply that breaks the API's rules.
-func malformed(format string, args ...any) error { return wire.Malformed(provider, format, args...) }
+func malformed(format string, args ...any) error {
+	return wire.Malformed(provider, format,
+		args...)
+}
 
 // failure makes of what went wrong what a caller can work with. The
 // generation's context is the caller's, with Options.Timeout.
@@ -64,7 +67,8 @@ func foreign(err error) bool {
 func unthought(req llm.Request) llm.Request {
 	messages := make([]llm.Message, len(req.Messages))
 	for i, m := range req.Messages {
-		m.Parts = slices.DeleteFunc(slices.Clone(m.Parts), func(p llm.Part) bool { _, ok := p.(llm.Reasoning); return ok })
+		m.Parts = slices.DeleteFunc(slices.Clone(m.Parts),
+			func(p llm.Part) bool { _, ok := p.(llm.Reasoning); return ok })
 		messages[i] = m
 	}
 	req.Messages = messages

@@ -71,7 +71,8 @@ func imageSource(kind string, m llm.Media) (u sdk.ImageBlockParamSourceUnion) {
 		u.OfURL = &sdk.URLImageSourceParam{URL: m.URL}
 		return u
 	}
-	u.OfBase64 = &sdk.Base64ImageSourceParam{Data: base64.StdEncoding.EncodeToString(m.Data), MediaType: sdk.Base64ImageSourceMediaType(kind)}
+	u.OfBase64 = &sdk.Base64ImageSourceParam{Data: base64.StdEncoding.EncodeToString(m.Data),
+		MediaType: sdk.Base64ImageSourceMediaType(kind)}
 	return u
 }
 
@@ -87,10 +88,12 @@ func pdfSource(m llm.Media) (u sdk.DocumentBlockParamSourceUnion) {
 // isText reports whether a document of a type can be read as it is.
 func isText(kind string) bool {
 	switch kind {
-	case "application/json", "application/xml", "application/yaml", "application/x-yaml", "application/javascript", "application/sql":
+	case "application/json", "application/xml", "application/yaml", "application/x-yaml",
+		"application/javascript", "application/sql":
 		return true
 	}
-	return strings.HasPrefix(kind, "text/") || strings.HasSuffix(kind, "+json") || strings.HasSuffix(kind, "+xml") && !strings.HasPrefix(kind, "image/")
+	return strings.HasPrefix(kind, "text/") || strings.HasSuffix(kind, "+json") ||
+		strings.HasSuffix(kind, "+xml") && !strings.HasPrefix(kind, "image/")
 }
 
 // checkURL reports one that the API wouldn't load.

@@ -59,7 +59,8 @@ func New(o Options) (*Model, error) {
 			opts = append(opts, option.WithHeaderAdd(name, v))
 		}
 	}
-	return &Model{options: o, client: sdk.NewClient(opts...), secrets: o.secrets(), origin: origin}, nil
+	return &Model{options: o, client: sdk.NewClient(opts...), secrets: o.secrets(), origin: origin},
+		nil
 }
 
 // Retries is how often the SDK tries again by itself; see [llm.Retrier].
@@ -81,7 +82,10 @@ func (m Model) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, m.String()
 func (m *Model) Generate(ctx context.Context, req llm.Request) iter.Seq2[llm.Event, error] {
 	return func(yield func(llm.Event, error) bool) {
 		req.Messages = m.origin.Sent(req.Messages)
-		if err := m.generate(ctx, req, func(e llm.Event) bool { return yield(m.origin.Made(e), nil) }); err != nil {
+		if err := m.generate(ctx, req, func(e llm.Event) bool {
+			return yield(m.origin.Made(e),
+				nil)
+		}); err != nil {
 			yield(nil, m.secrets.Error(err))
 		}
 	}
@@ -141,10 +145,12 @@ func (m *Model) ask(ctx context.Context, params sdk.MessageNewParams, r *reply) 
 }
 
 // stream reads the message while it is being written.
-func (m *Model) stream(ctx context.Context, head sdk.MessageNewParams, opts []option.RequestOption, r *reply) error {
+func (m *Model) stream(ctx context.Context, head sdk.MessageNewParams, opts []option.RequestOption,
+	r *reply) error {
 	var res *http.Response
 	ctx = wire.Stream(ctx, provider, m.options.Idle)
-	stream := m.client.Messages.NewStreaming(ctx, head, append(opts, option.WithResponseInto(&res))...)
+	stream := m.client.Messages.NewStreaming(ctx, head,
+		append(opts, option.WithResponseInto(&res))...)
 	if err := stream.Err(); err != nil {
 		return err
 	}
@@ -165,12 +171,14 @@ func (m *Model) stream(ctx context.Context, head sdk.MessageNewParams, opts []op
 }
 
 // whole reads the message when it is done.
-func (m *Model) whole(ctx context.Context, head sdk.MessageNewParams, opts []option.RequestOption, r *reply) error {
+func (m *Model) whole(ctx context.Context, head sdk.MessageNewParams, opts []option.RequestOption,
+	r *reply) error {
 	var res *http.Response
 	// Without a timeout of ours the SDK sets one, and refuses messages that it
 	// thinks may take longer.
 	const never = 365 * 24 * time.Hour
-	opts = append(opts, option.WithRequestTimeout(never), option.WithHeaderDel("X-Stainless-Timeout"))
+	opts = append(opts, option.WithRequestTimeout(never),
+		option.WithHeaderDel("X-Stainless-Timeout"))
 	opts = append(opts, option.WithResponseBodyInto(&res)) // with its body unread
 	_, err := m.client.Messages.New(ctx, head, opts...)
 	r.heard(res)

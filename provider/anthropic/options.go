@@ -129,8 +129,10 @@ func (o Options) check() error {
 	case base.RawQuery != "" || base.Fragment != "":
 		return errors.New("the base URL must end with its path: without ? and #")
 	case strings.HasSuffix(strings.TrimRight(base.Path, "/"), "/v1"):
-		return fmt.Errorf("the base URL %q ends in /v1, which is put there anyway: leave it out", base.Redacted())
-	case o.APIKey == "" && isOwn(o.BaseURL) && !wire.MayAuthenticate(o.Client) && o.header().Get("Authorization")+o.header().Get("X-Api-Key") == "":
+		return fmt.Errorf("the base URL %q ends in /v1, which is put there anyway: leave it out",
+			base.Redacted())
+	case o.APIKey == "" && isOwn(o.BaseURL) && !wire.MayAuthenticate(o.Client) &&
+		o.header().Get("Authorization")+o.header().Get("X-Api-Key") == "":
 		return errors.New("no API key: set Options.APIKey or ANTHROPIC_API_KEY, or give Options.Client a transport that authenticates")
 	case strings.ContainsFunc(o.APIKey, func(r rune) bool { return r <= ' ' || r >= 0x7f }):
 		return errors.New("the API key holds white space, a line break or another character that no key has: was it read from a file?")
@@ -144,11 +146,13 @@ func (o Options) check() error {
 	if err := o.Thinking.check(o.MaxTokens); err != nil {
 		return err
 	}
-	if known := []string{"", "low", "medium", "high", "xhigh", "max"}; !slices.Contains(known, o.Effort) {
+	if known := []string{"", "low", "medium", "high", "xhigh", "max"}; !slices.Contains(known,
+		o.Effort) {
 		return fmt.Errorf("Options.Effort is %q: it must be one of %q", o.Effort, known[1:])
 	}
 	for name, values := range o.Header {
-		if name == "" || strings.ContainsAny(name, " :\t\r\n") || strings.ContainsAny(strings.Join(values, ""), "\r\n\x00") {
+		if name == "" || strings.ContainsAny(name, " :\t\r\n") ||
+			strings.ContainsAny(strings.Join(values, ""), "\r\n\x00") {
 			name, _, _ = strings.Cut(name, ":") // a caller may have put a key there, too
 			return fmt.Errorf("the header %q can't be sent: check its name, and its value for line breaks", name)
 		}
@@ -192,7 +196,8 @@ func (t Thinking) check(maxTokens int) error {
 	switch {
 	case t.Display == "":
 	case t.Display != "summarized" && t.Display != "omitted":
-		return fmt.Errorf(`Thinking.Display is %q: it must be "summarized", "omitted" or empty`, t.Display)
+		return fmt.Errorf(`Thinking.Display is %q: it must be "summarized", "omitted" or empty`,
+			t.Display)
 	case t.Type != "adaptive" && t.Type != "enabled":
 		return fmt.Errorf(`Thinking.Display is for the types "adaptive" and "enabled" only, not for %q`, t.Type)
 	}

@@ -40,7 +40,8 @@ type reply struct {
 func (r *reply) add(e sdk.MessageStreamEventUnion) (done bool, err error) {
 	if !r.begun && e.Type != "message_start" {
 		switch e.Type {
-		case "message_delta", "message_stop", "content_block_start", "content_block_delta", "content_block_stop":
+		case "message_delta", "message_stop", "content_block_start", "content_block_delta",
+			"content_block_stop":
 			return false, malformed("%s comes before message_start", e.Type)
 		}
 	}
@@ -92,7 +93,8 @@ func (r *reply) add(e sdk.MessageStreamEventUnion) (done bool, err error) {
 func (r *reply) open(e sdk.MessageStreamEventUnion) (*content, error) {
 	begun := len(r.blocks) - r.from
 	if e.Index < 0 || e.Index >= int64(begun) || !e.JSON.Index.Valid() {
-		return nil, malformed("%s for content block %d, where %d have begun", e.Type, e.Index, begun)
+		return nil, malformed("%s for content block %d, where %d have begun", e.Type, e.Index,
+			begun)
 	}
 	c := r.blocks[r.from+int(e.Index)]
 	if c.ended {
@@ -117,7 +119,8 @@ func (r *reply) start(raw json.RawMessage) error {
 }
 
 // known are the deltas that this version knows.
-var known = []string{"text_delta", "thinking_delta", "signature_delta", "citations_delta", "input_json_delta"}
+var known = []string{"text_delta", "thinking_delta", "signature_delta", "citations_delta",
+	"input_json_delta"}
 
 func (r *reply) delta(c *content, d sdk.MessageStreamEventUnionDelta) error {
 	var ok bool
@@ -142,7 +145,8 @@ func (r *reply) delta(c *content, d sdk.MessageStreamEventUnionDelta) error {
 		}
 		// Server tools' blocks have an input too, under many names.
 		if d.Type != "input_json_delta" || c.kind != "tool_use" && !c.begun.Has("input") {
-			return malformed("%s for content block %d, a %s, makes no sense", d.Type, c.index, c.kind)
+			return malformed("%s for content block %d, a %s, makes no sense", d.Type, c.index,
+				c.kind)
 		}
 		ok = d.JSON.PartialJSON.Valid()
 		r.say(c, c.more(piece(d.JSON.PartialJSON)))
@@ -217,7 +221,8 @@ func (r *reply) finish() {
 		return
 	}
 	r.release()
-	f := llm.Finish{Reason: llm.StopOther, Word: string(r.stop), Usage: r.before.Add(r.usage.neutral())}
+	f := llm.Finish{Reason: llm.StopOther, Word: string(r.stop),
+		Usage: r.before.Add(r.usage.neutral())}
 	switch r.stop {
 	case sdk.StopReasonEndTurn, sdk.StopReasonStopSequence:
 		f.Reason = llm.StopEnd
@@ -314,7 +319,8 @@ func (u *usage) add(raw string) {
 		return // counts that make no sense: the message is none the worse
 	}
 	for _, c := range []struct{ to, from **int }{
-		{&u.Input, &next.Input}, {&u.Written, &next.Written}, {&u.Read, &next.Read}, {&u.Output, &next.Output},
+		{&u.Input, &next.Input}, {&u.Written, &next.Written}, {&u.Read, &next.Read}, {&u.Output,
+			&next.Output},
 		{&u.Detailed.Thinking, &next.Detailed.Thinking},
 	} {
 		if *c.from != nil && (*c.to == nil || **c.from != 0) {

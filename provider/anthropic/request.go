@@ -47,7 +47,8 @@ func (m *Model) params(req llm.Request) (p sdk.MessageNewParams, err error) {
 }
 
 // thinking is what the options say, as far as the history allows it.
-func (m *Model) thinking(turns []*turn, maxTokens int64) (u sdk.ThinkingConfigParamUnion, err error) {
+func (m *Model) thinking(turns []*turn, maxTokens int64) (u sdk.ThinkingConfigParamUnion,
+	err error) {
 	o := m.options.Thinking
 	switch o.Type {
 	case "adaptive":
@@ -68,7 +69,8 @@ func (m *Model) thinking(turns []*turn, maxTokens int64) (u sdk.ThinkingConfigPa
 		if unthinking(turns) {
 			return u, nil
 		}
-		u.OfEnabled = &sdk.ThinkingConfigEnabledParam{BudgetTokens: int64(o.Budget), Display: sdk.ThinkingConfigEnabledDisplay(o.Display)}
+		u.OfEnabled = &sdk.ThinkingConfigEnabledParam{BudgetTokens: int64(o.Budget),
+			Display: sdk.ThinkingConfigEnabledDisplay(o.Display)}
 	}
 	return u, nil
 }

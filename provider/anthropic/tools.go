@@ -20,8 +20,9 @@ var (
 	held = wire.Dialect{
 		// Closed objects that must all fit would take nothing.
 		Keywords: []string{"default", "pattern", "format"},
-		Formats:  []string{"date-time", "time", "date", "duration", "email", "hostname", "uri", "ipv4", "ipv6", "uuid"},
-		Const:    true, Closed: true, Optional: true,
+		Formats: []string{"date-time", "time", "date", "duration", "email", "hostname", "uri",
+			"ipv4", "ipv6", "uuid"},
+		Const: true, Closed: true, Optional: true,
 	}
 )
 

@@ -29,7 +29,8 @@ func (r *reply) message(body []byte, res *http.Response) error {
 	case errors.As(err, &syntax):
 		return wire.Page(provider, mediaType(res), body)
 	case err != nil:
-		return malformed("the answer, of type %q, is no message: %w: %s", mediaType(res), err, wire.Excerpt(string(body)))
+		return malformed("the answer, of type %q, is no message: %w: %s", mediaType(res), err,
+			wire.Excerpt(string(body)))
 	case m.Type == "error": // from a gateway that sends errors with the status 200
 		e := &sdk.Error{StatusCode: http.StatusOK, Response: res}
 		if err := e.UnmarshalJSON(body); err != nil {
@@ -37,7 +38,8 @@ func (r *reply) message(body []byte, res *http.Response) error {
 		}
 		return e
 	case m.Type != "message":
-		return malformed("the answer, of type %q, is no message: %s", mediaType(res), wire.Excerpt(string(body)))
+		return malformed("the answer, of type %q, is no message: %s", mediaType(res),
+			wire.Excerpt(string(body)))
 	}
 	r.stop = m.StopReason
 	r.usage.add(string(m.Usage))

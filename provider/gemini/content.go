@@ -114,8 +114,10 @@ func inline(kind string, data []byte) (json.RawMessage, error) {
 	main, sub, _ := strings.Cut(kind, "/")
 	switch {
 	case main == "image" && !slices.Contains([]string{"png", "jpeg", "webp", "heic", "heif"}, sub):
-		return nil, fmt.Errorf("media of type %s: the API takes PNG, JPEG, WebP, HEIC and HEIF", kind)
-	case slices.Contains([]string{"json", "xml", "yaml"}, sub) && main == "application", strings.HasSuffix(sub, "+json"), strings.HasSuffix(sub, "+xml"):
+		return nil, fmt.Errorf("media of type %s: the API takes PNG, JPEG, WebP, HEIC and HEIF",
+			kind)
+	case slices.Contains([]string{"json", "xml", "yaml"}, sub) && main == "application",
+		strings.HasSuffix(sub, "+json"), strings.HasSuffix(sub, "+xml"):
 		kind = "text/plain"
 	}
 	return json.Marshal(part{InlineData: &genai.Blob{MIMEType: kind, Data: data}})
@@ -135,7 +137,8 @@ func (c *conversation) call(t llm.ToolCall, place int) (json.RawMessage, error) 
 		return nil, err
 	}
 	var p part
-	if raw != nil && json.Unmarshal(raw, &p) == nil && p.FunctionCall != nil && membersOf(membersOf(raw)["functionCall"]) != nil {
+	if raw != nil && json.Unmarshal(raw, &p) == nil && p.FunctionCall != nil &&
+		membersOf(membersOf(raw)["functionCall"]) != nil {
 		name := cmp.Or(p.FunctionCall.Name, names.Name(t.Name))
 		c.calls[t.ID] = call{p.FunctionCall.ID, name, place}
 		return edited(raw, p.FunctionCall, name, t)
@@ -146,12 +149,14 @@ func (c *conversation) call(t llm.ToolCall, place int) (json.RawMessage, error) 
 	}
 	name := names.Name(t.Name)
 	c.calls[t.ID] = call{id, name, place}
-	return json.Marshal(part{FunctionCall: &functionCall{ID: id, Name: name, Args: wire.Arguments(t)}})
+	return json.Marshal(part{FunctionCall: &functionCall{ID: id, Name: name,
+		Args: wire.Arguments(t)}})
 }
 
 // edited is a call as Gemini made it, other than a name that it left out, and
 // arguments that a layer changed since.
-func edited(raw json.RawMessage, f *functionCall, name string, t llm.ToolCall) (json.RawMessage, error) {
+func edited(raw json.RawMessage, f *functionCall, name string, t llm.ToolCall) (json.RawMessage,
+	error) {
 	args, _ := llm.Arguments(f.Args) // as the collector has them
 	same := len(t.Arguments) == 0 || bytes.Equal(args, t.Arguments)
 	if f.Name == name && same {

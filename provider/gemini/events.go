@@ -65,7 +65,8 @@ func events(body io.Reader) iter.Seq2[[]byte, error] {
 			case whole || line[0] == '{' || line[0] == '[' || line[0] == '<':
 				other := &notEvents{append(line, '\n'), later}
 				if other.isWhole() {
-					other.text, err = wire.ReadWhole(provider, io.MultiReader(bytes.NewReader(other.text), r))
+					other.text, err = wire.ReadWhole(provider,
+						io.MultiReader(bytes.NewReader(other.text), r))
 					if err != nil {
 						yield(nil, err)
 						return

@@ -34,7 +34,8 @@ func (m *Model) failure(ctx context.Context, x *exchange, cause error) error {
 		}
 		return wire.Page(provider, x.header.Get("Content-Type"), page.text)
 	case x.status >= 400: // the error's body broke off
-		return wire.AnswerError(provider, wire.Answer{Status: x.status, Header: x.header, Message: cause.Error(), Cause: cause})
+		return wire.AnswerError(provider, wire.Answer{Status: x.status, Header: x.header,
+			Message: cause.Error(), Cause: cause})
 	}
 	return wire.TransportError(provider, cause)
 }
@@ -59,7 +60,8 @@ func bareError(text []byte) *genai.APIError {
 func (m *Model) apiError(x *exchange, e genai.APIError) error {
 	if list := bareError([]byte(e.Message)); list != nil { // the SDK doesn't read lists
 		e = *list
-	} else if e.Details == nil && x.status != 0 && strings.HasPrefix(e.Status, strconv.Itoa(x.status)) { // it found no error in the body, but a page
+	} else if e.Details == nil && x.status != 0 &&
+		strings.HasPrefix(e.Status, strconv.Itoa(x.status)) { // it found no error in the body, but a page
 		e.Message = wire.Excerpt(e.Message)
 	}
 	e = m.withoutKey(e)
@@ -68,7 +70,8 @@ func (m *Model) apiError(x *exchange, e genai.APIError) error {
 	if status < http.StatusBadRequest && e.Code != 0 {
 		status = e.Code
 	}
-	err := wire.AnswerError(provider, wire.Answer{Status: status, Header: x.header, Code: e.Status, Message: e.Message, Cause: e})
+	err := wire.AnswerError(provider, wire.Answer{Status: status, Header: x.header, Code: e.Status,
+		Message: e.Message, Cause: e})
 	for _, d := range e.Details {
 		s, _ := d["retryDelay"].(string) // of google.rpc.RetryInfo, such as "7s" or "0.5s"
 		if wait, parsed := time.ParseDuration(s); parsed == nil && wait > 0 {
@@ -88,7 +91,8 @@ func (m *Model) withoutKey(e genai.APIError) genai.APIError {
 	}
 	var clean genai.APIError
 	if json.Unmarshal([]byte(hidden), &clean) != nil {
-		return genai.APIError{Code: e.Code, Status: e.Status, Message: "(left out: it holds the API key)"}
+		return genai.APIError{Code: e.Code, Status: e.Status,
+			Message: "(left out: it holds the API key)"}
 	}
 	return clean
 }

@@ -65,7 +65,8 @@ var inResults = []string{"image/png", "image/jpeg", "image/webp", "application/p
 // inResult is media as a part of a result, nil where it has to stand after it.
 func (m *Model) inResult(p llm.Media) *genai.Blob {
 	ready, err := wire.Media(p)
-	if err != nil || generation(m.options.Model) < 3 || len(ready.Data) == 0 || !slices.Contains(inResults, ready.MediaType) ||
+	if err != nil || generation(m.options.Model) < 3 || len(ready.Data) == 0 ||
+		!slices.Contains(inResults, ready.MediaType) ||
 		p.Native != nil && p.Native.Provider == provider {
 		return nil
 	}

@@ -70,7 +70,8 @@ func (m *Model) Generate(ctx context.Context, req llm.Request) iter.Seq2[llm.Eve
 	return func(yield func(llm.Event, error) bool) {
 		req.Messages = m.origin.Sent(req.Messages)
 		made := func(e llm.Event, err error) bool { return yield(m.origin.Made(e), err) }
-		if err := m.generate(ctx, req, &turn{yield: made}); err != nil && !errors.Is(err, errStopped) {
+		if err := m.generate(ctx, req, &turn{yield: made}); err != nil &&
+			!errors.Is(err, errStopped) {
 			yield(nil, m.secrets.Error(err))
 		}
 	}

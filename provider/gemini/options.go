@@ -75,12 +75,14 @@ func (o Options) complete() (Options, error) {
 		return o, errors.New("gemini: the API key holds white space, or what no key holds: was it cut out wrongly?")
 	}
 	var err error
-	if o.BaseURL, err = baseURL(cmp.Or(o.BaseURL, os.Getenv("GOOGLE_GEMINI_BASE_URL"), "https://generativelanguage.googleapis.com")); err != nil {
+	if o.BaseURL, err = baseURL(cmp.Or(o.BaseURL, os.Getenv("GOOGLE_GEMINI_BASE_URL"),
+		"https://generativelanguage.googleapis.com")); err != nil {
 		return o, err
 	}
 	switch {
 	case o.Timeout < 0:
-		return o, fmt.Errorf("gemini: Options.Timeout is %v: it can't be negative; 0 is none", o.Timeout)
+		return o, fmt.Errorf("gemini: Options.Timeout is %v: it can't be negative; 0 is none",
+			o.Timeout)
 	case o.Retries < 0 || o.Retries > 100:
 		return o, fmt.Errorf("gemini: Options.Retries is %d: it must be from 0 to 100", o.Retries)
 	}
@@ -135,7 +137,8 @@ func (t Thinking) config() *genai.ThinkingConfig {
 	if t == (Thinking{}) {
 		return nil
 	}
-	c := &genai.ThinkingConfig{IncludeThoughts: t.Include, ThinkingLevel: genai.ThinkingLevel(strings.ToUpper(t.Level))}
+	c := &genai.ThinkingConfig{IncludeThoughts: t.Include,
+		ThinkingLevel: genai.ThinkingLevel(strings.ToUpper(t.Level))}
 	if t.Budget != nil {
 		c.ThinkingBudget = genai.Ptr(int32(*t.Budget))
 	}

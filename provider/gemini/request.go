@@ -87,7 +87,8 @@ type call struct {
 func (m *Model) contents(messages []llm.Message) (json.RawMessage, error) {
 	// Ids are Gemini's own to choose; nothing is documented of their form.
 	// Those of other providers have this one.
-	c := &conversation{model: m, ids: wire.NewIDs(messages, wire.Form{Max: 64, Also: "_-"}), calls: map[string]call{}}
+	c := &conversation{model: m, ids: wire.NewIDs(messages, wire.Form{Max: 64, Also: "_-"}),
+		calls: map[string]call{}}
 	for i, msg := range messages {
 		c.old = i < wire.LastWord(messages)
 		if err := c.add(msg); err != nil {

@@ -19,7 +19,8 @@ import (
 // https://ai.google.dev/api/generate-content#GenerationConfig and
 // https://ai.google.dev/api/caching#FunctionDeclaration.
 var dialect = wire.Dialect{
-	Keywords: []string{"title", "format", "prefixItems", "minItems", "maxItems", "minimum", "maximum"},
+	Keywords: []string{"title", "format", "prefixItems", "minItems", "maxItems", "minimum",
+		"maximum"},
 	Formats:  []string{"date-time", "date", "time"},
 	Refs:     true,
 	BareRefs: true, // "cyclic references ... may only be used within non-required properties"
@@ -47,7 +48,8 @@ func declarations(tools []llm.ToolDef) (json.RawMessage, error) {
 	all := make([]declaration, 0, len(tools))
 	for _, t := range tools {
 		if !isName(t.Name) {
-			return nil, wire.Invalid(provider, "tool %q: its name must begin with a letter or '_', and go on with letters, digits, '_', '.', ':' and '-', up to 128", t.Name)
+			return nil, wire.Invalid(provider,
+				"tool %q: its name must begin with a letter or '_', and go on with letters, digits, '_', '.', ':' and '-', up to 128", t.Name)
 		}
 		schema, err := dialect.Convert(t.Input)
 		if err != nil {
@@ -96,7 +98,8 @@ func responseSchema(f llm.ResponseFormat) (json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, said := range []struct{ key, text string }{{"title", f.Name}, {"description", f.Description}} {
+	for _, said := range []struct{ key, text string }{{"title", f.Name},
+		{"description", f.Description}} {
 		if said.text != "" && !o.Has(said.key) {
 			o.SetText(said.key, said.text)
 		}

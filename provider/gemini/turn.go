@@ -74,11 +74,14 @@ func (t *turn) read(data []byte) error {
 	if r.Error != nil {
 		return *r.Error
 	}
-	if u := (usage{}); len(r.Usage) > 0 && string(r.Usage) != "null" && json.Unmarshal(r.Usage, &u) == nil {
+	if u := (usage{}); len(r.Usage) > 0 && string(r.Usage) != "null" &&
+		json.Unmarshal(r.Usage, &u) == nil {
 		t.usage = u.neutral()
 	}
 	if f := r.PromptFeedback; f != nil && f.BlockReason != "" && len(r.Candidates) == 0 {
-		return &llm.Error{Kind: llm.ErrRefused, Provider: provider, Err: fmt.Errorf("the prompt was blocked: %s%s", f.BlockReason, because(f.BlockReasonMessage))}
+		return &llm.Error{Kind: llm.ErrRefused, Provider: provider,
+			Err: fmt.Errorf("the prompt was blocked: %s%s", f.BlockReason,
+				because(f.BlockReasonMessage))}
 	}
 	if len(r.Candidates) > 1 {
 		return wire.Malformed(provider, "%d candidates, where one was asked for", len(r.Candidates))
@@ -88,7 +91,8 @@ func (t *turn) read(data []byte) error {
 			return wire.Malformed(provider, "a candidate of nothing: %.200q", data)
 		}
 		if c.Index != 0 {
-			return wire.Malformed(provider, "a candidate of index %d, where one was asked for", c.Index)
+			return wire.Malformed(provider, "a candidate of index %d, where one was asked for",
+				c.Index)
 		}
 		if c.FinishReason != "" && c.FinishReason != genai.FinishReasonUnspecified {
 			t.finish, t.why = c.FinishReason, c.FinishMessage
@@ -125,9 +129,11 @@ func (t *turn) part(raw json.RawMessage) error {
 	case p.Text != nil:
 		return t.write(p, m, raw)
 	case p.InlineData != nil && !p.Thought:
-		return t.media(llm.Media{MediaType: p.InlineData.MIMEType, Name: p.InlineData.DisplayName, Data: p.InlineData.Data}, m.only("inlineData"), raw)
+		return t.media(llm.Media{MediaType: p.InlineData.MIMEType, Name: p.InlineData.DisplayName,
+			Data: p.InlineData.Data}, m.only("inlineData"), raw)
 	case p.FileData != nil && !p.Thought:
-		return t.media(llm.Media{MediaType: p.FileData.MIMEType, Name: p.FileData.DisplayName, URL: p.FileData.FileURI}, m.only("fileData"), raw)
+		return t.media(llm.Media{MediaType: p.FileData.MIMEType, Name: p.FileData.DisplayName,
+			URL: p.FileData.FileURI}, m.only("fileData"), raw)
 	}
 	return t.whole(llm.Opaque{Native: *native(raw)})
 }
@@ -182,7 +188,8 @@ func (t *turn) call(p part, m members, raw json.RawMessage) error {
 	if c.Name == "" && c.ID == "" {
 		return wire.Malformed(provider, "a call without a name: %.200q", raw)
 	}
-	if partial, more := inner["partialArgs"], inner["willContinue"]; len(partial) > 0 || string(more) == "true" {
+	if partial, more := inner["partialArgs"], inner["willContinue"]; len(partial) > 0 ||
+		string(more) == "true" {
 		return wire.Malformed(provider, "a call in pieces, which wasn't asked for: %.200q", raw)
 	}
 	t.calls = true
@@ -282,17 +289,22 @@ func (t *turn) stop() (llm.StopReason, error) {
 		return "", wire.Truncated(provider)
 	case genai.FinishReasonMaxTokens, genai.FinishReasonContinuation:
 		return llm.StopLength, nil
-	case genai.FinishReasonSafety, genai.FinishReasonRecitation, genai.FinishReasonBlocklist, genai.FinishReasonProhibitedContent,
+	case genai.FinishReasonSafety, genai.FinishReasonRecitation, genai.FinishReasonBlocklist,
+		genai.FinishReasonProhibitedContent,
 		genai.FinishReasonSPII, genai.FinishReasonImageSafety, genai.FinishReasonImageProhibitedContent, genai.FinishReasonImageRecitation,
 		"MODEL_ARMOR":
 		return llm.StopRefusal, nil
-	case genai.FinishReasonMalformedFunctionCall, genai.FinishReasonUnexpectedToolCall, "MALFORMED_RESPONSE":
+	case genai.FinishReasonMalformedFunctionCall, genai.FinishReasonUnexpectedToolCall,
+		"MALFORMED_RESPONSE":
 		// What the model meant to say is lost: the rest would pass for an
 		// answer. The same request may well succeed, so the kind is one that
 		// passes.
-		return "", &llm.Error{Kind: llm.ErrTruncated, Provider: provider, Err: fmt.Errorf("the model wrote what the service couldn't read: %s%s", t.finish, because(t.why))}
+		return "", &llm.Error{Kind: llm.ErrTruncated, Provider: provider,
+			Err: fmt.Errorf("the model wrote what the service couldn't read: %s%s", t.finish,
+				because(t.why))}
 	case "MISSING_THOUGHT_SIGNATURE":
-		return "", wire.Invalid(provider, "the service misses a thought signature: %s%s", t.finish, because(t.why))
+		return "", wire.Invalid(provider, "the service misses a thought signature: %s%s", t.finish,
+			because(t.why))
 	}
 	const called = "FUNCTION_CALL" // what servers that speak the API say, where it says STOP
 	switch {

@@ -46,10 +46,12 @@ func NewChat(o Options) (*Chat, error) {
 	if !at.openai {
 		role, limit = "system", "max_tokens"
 	}
-	if err := choose("Chat.SystemRole", &o.Chat.SystemRole, role, "developer", "system"); err != nil {
+	if err := choose("Chat.SystemRole", &o.Chat.SystemRole, role, "developer",
+		"system"); err != nil {
 		return nil, err
 	}
-	if err := choose("Chat.LimitField", &o.Chat.LimitField, limit, "max_completion_tokens", "max_tokens"); err != nil {
+	if err := choose("Chat.LimitField", &o.Chat.LimitField, limit, "max_completion_tokens",
+		"max_tokens"); err != nil {
 		return nil, err
 	}
 	if f := o.Chat.CallIDs; f != (wire.Form{}) && (f.Max < 1 || f.Min < 0 || f.Min > f.Max) {
@@ -81,7 +83,8 @@ func (c *Chat) Generate(ctx context.Context, r llm.Request) iter.Seq2[llm.Event,
 	}
 }
 
-func (c *Chat) generate(outer context.Context, r llm.Request, yield func(llm.Event, error) bool) error {
+func (c *Chat) generate(outer context.Context, r llm.Request,
+	yield func(llm.Event, error) bool) error {
 	params, err := c.params(r)
 	if err != nil {
 		return wire.Invalid(c.name, "%w", err)

@@ -55,7 +55,8 @@ func (c *chatCalls) follow(e chatToolCall) (*chatCall, error) {
 	case newest == nil:
 		return nil, nil // the Collector wants a name
 	case listed && e.ID == "" && name == "":
-		return nil, fmt.Errorf("a tool call with neither index, id nor name beside another: %.80q", args)
+		return nil, fmt.Errorf("a tool call with neither index, id nor name beside another: %.80q",
+			args)
 	case listed:
 		return nil, nil
 	case e.ID != "" && newest.id == "" && newest.name == name && newest.args.repeats(args):

@@ -13,7 +13,8 @@ import (
 )
 
 // media is an image, a sound or a document as a part of a user's message.
-func (w *chatMessages) media(m llm.Media) (part openai.ChatCompletionContentPartUnionParam, err error) {
+func (w *chatMessages) media(m llm.Media) (part openai.ChatCompletionContentPartUnionParam,
+	err error) {
 	if own := w.own(m.Native); own != nil {
 		return raw[openai.ChatCompletionContentPartUnionParam](own), nil
 	}
@@ -29,11 +30,14 @@ func (w *chatMessages) media(m llm.Media) (part openai.ChatCompletionContentPart
 	main, sub, _ := strings.Cut(kind, "/")
 	switch {
 	case main == "image" && len(m.Data) > 0 && w.model.at.openai && !isImage(sub):
-		return part, fmt.Errorf("the media %q is of type %s: OpenAI takes PNG, JPEG, GIF and WebP", m.Name, kind)
+		return part, fmt.Errorf("the media %q is of type %s: OpenAI takes PNG, JPEG, GIF and WebP",
+			m.Name, kind)
 	case main == "image":
-		return openai.ImageContentPart(openai.ChatCompletionContentPartImageImageURLParam{URL: at}), nil
+		return openai.ImageContentPart(openai.ChatCompletionContentPartImageImageURLParam{URL: at}),
+			nil
 	case main == "audio":
-		format, ok := map[string]string{"wav": "wav", "x-wav": "wav", "wave": "wav", "mpeg": "mp3", "mp3": "mp3"}[sub]
+		format, ok := map[string]string{"wav": "wav", "x-wav": "wav", "wave": "wav", "mpeg": "mp3",
+			"mp3": "mp3"}[sub]
 		if !ok || len(m.Data) == 0 {
 			return part, fmt.Errorf("the media %q of type %q with %d bytes: the API takes sound as the bytes of audio/wav or audio/mpeg", m.Name, kind, len(m.Data))
 		}
@@ -48,7 +52,8 @@ func (w *chatMessages) media(m llm.Media) (part openai.ChatCompletionContentPart
 }
 
 func isText(kind string) bool {
-	return strings.HasPrefix(kind, "text/") || kind == "application/json" || kind == "application/xml" || kind == "application/yaml"
+	return strings.HasPrefix(kind, "text/") || kind == "application/json" ||
+		kind == "application/xml" || kind == "application/yaml"
 }
 
 // imageAt is what a model drew: a data URL, or where the image is.

@@ -167,7 +167,8 @@ func (w *chatMessages) assistant(m llm.Message) error {
 	return nil
 }
 
-func (w *chatMessages) call(c llm.ToolCall) (openai.ChatCompletionMessageToolCallUnionParam, error) {
+func (w *chatMessages) call(c llm.ToolCall) (openai.ChatCompletionMessageToolCallUnionParam,
+	error) {
 	out := openai.ChatCompletionMessageFunctionToolCallParam{ID: w.ids.Of(c.ID)}
 	out.Function.Name, out.Function.Arguments = cmp.Or(c.Name, "unnamed"), string(wire.Arguments(c))
 	if w.model.at.openai {
@@ -176,7 +177,8 @@ func (w *chatMessages) call(c llm.ToolCall) (openai.ChatCompletionMessageToolCal
 	var fields map[string]json.RawMessage
 	if native := w.own(c.Native); native != nil {
 		if err := json.Unmarshal(native, &fields); err != nil {
-			return openai.ChatCompletionMessageToolCallUnionParam{}, fmt.Errorf("the native form of a call is no JSON object: %w", err)
+			return openai.ChatCompletionMessageToolCallUnionParam{},
+				fmt.Errorf("the native form of a call is no JSON object: %w", err)
 		}
 	}
 	if len(fields) > 0 {

@@ -174,7 +174,8 @@ func (d *chatDetail) goesOn(next *chatDetail) bool {
 	// Null is none.
 	same := func(member string) bool { return word(d.members[member]) == word(next.members[member]) }
 	kind := word(d.members["type"])
-	return (kind == "reasoning.text" || kind == "reasoning.summary") && len(d.members["index"]) > 0 &&
+	return (kind == "reasoning.text" || kind == "reasoning.summary") &&
+		len(d.members["index"]) > 0 &&
 		same("type") && same("index") && same("id")
 }
 

@@ -170,7 +170,8 @@ func (r *chatReply) reason() (llm.StopReason, error) {
 	switch {
 	// OpenRouter and DeepSeek: the model broke off.
 	case word == "error", word == "insufficient_system_resource":
-		return "", &llm.Error{Kind: llm.ErrOverloaded, Provider: r.model.name, Err: errFinish(r.finish)}
+		return "", &llm.Error{Kind: llm.ErrOverloaded, Provider: r.model.name,
+			Err: errFinish(r.finish)}
 	case r.refused: // whatever ended it; what it calls beside that, it doesn't mean
 		return llm.StopRefusal, nil
 	}

@@ -96,7 +96,8 @@ func (c *Chat) format(p *openai.ChatCompletionNewParams, f llm.ResponseFormat) e
 	if schema == nil {
 		return err
 	}
-	j := shared.ResponseFormatJSONSchemaJSONSchemaParam{Name: cmp.Or(f.Name, "response"), Schema: schema, Strict: openai.Bool(c.options.Strict)}
+	j := shared.ResponseFormatJSONSchemaJSONSchemaParam{Name: cmp.Or(f.Name, "response"),
+		Schema: schema, Strict: openai.Bool(c.options.Strict)}
 	if f.Description != "" {
 		j.Description = openai.String(f.Description)
 	}
@@ -112,7 +113,8 @@ func (c *Chat) cache(p *openai.ChatCompletionNewParams, r llm.Request) {
 	if r.Cache != llm.CacheShort && r.Cache != llm.CacheLong {
 		return
 	}
-	takes := c.options.CacheKey || c.at.openai || c.name == "openai.chat" || wire.InDomain(c.at.base, "moonshot.ai") || wire.InDomain(c.at.base, "moonshot.cn")
+	takes := c.options.CacheKey || c.at.openai || c.name == "openai.chat" ||
+		wire.InDomain(c.at.base, "moonshot.ai") || wire.InDomain(c.at.base, "moonshot.cn")
 	if session := r.Metadata["session"]; session != "" && takes {
 		p.PromptCacheKey = openai.String(cacheKey(session))
 	}

@@ -41,7 +41,8 @@ func (s *chatSaid) native(fields map[string]json.RawMessage, native json.RawMess
 // thought adds the native form of reasoning. Where the server wants it in the
 // content alone, it is left out in any other form, in which an earlier version
 // of this package stored it.
-func (s *chatSaid) thought(fields map[string]json.RawMessage, native json.RawMessage, contentAlone bool) error {
+func (s *chatSaid) thought(fields map[string]json.RawMessage, native json.RawMessage,
+	contentAlone bool) error {
 	if native == nil {
 		return nil
 	}

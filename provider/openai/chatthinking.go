@@ -116,5 +116,6 @@ func (r *chatReply) part(p chatContentPart) error {
 	if err != nil {
 		return r.malformed("content: %w", err)
 	}
-	return r.send(llm.PartDone{Part: llm.Opaque{Native: llm.Native{Provider: r.model.name, Data: native}}})
+	return r.send(llm.PartDone{Part: llm.Opaque{Native: llm.Native{Provider: r.model.name,
+		Data: native}}})
 }

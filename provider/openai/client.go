@@ -59,7 +59,8 @@ func (o Options) open() (endpoint, error) {
 	if err != nil {
 		return fail("BaseURL (or OPENAI_BASE_URL) %w; it looks like %q", err, ownURL)
 	}
-	e := endpoint{model: o.Model, base: u.String(), host: strings.ToLower(u.Host), timeout: o.Timeout}
+	e := endpoint{model: o.Model, base: u.String(), host: strings.ToLower(u.Host),
+		timeout: o.Timeout}
 	e.own = wire.InDomain(e.base, ownHost)
 	azure := isAzure(u)
 	e.openai = e.own || azure

@@ -18,7 +18,8 @@ import (
 // request makes a request with the SDK, by do, and returns the server's answer
 // with its body unread. outer is the context that Generate was given: its error
 // is returned as it is.
-func (e endpoint) request(outer context.Context, provider string, do func(option.RequestOption) error) (*http.Response, error) {
+func (e endpoint) request(outer context.Context, provider string,
+	do func(option.RequestOption) error) (*http.Response, error) {
 	var res *http.Response
 	if err := do(option.WithResponseBodyInto(&res)); err != nil {
 		return nil, e.failure(outer, provider, res, err)
@@ -31,7 +32,8 @@ func (e endpoint) request(outer context.Context, provider string, do func(option
 
 // failure makes an *llm.Error of what went wrong in a request, or while its
 // answer was read. res is the answer, if one came.
-func (e endpoint) failure(outer context.Context, provider string, res *http.Response, err error) error {
+func (e endpoint) failure(outer context.Context, provider string, res *http.Response,
+	err error) error {
 	err = e.classified(outer, provider, res, err)
 	if res == nil {
 		return err
@@ -39,7 +41,8 @@ func (e endpoint) failure(outer context.Context, provider string, res *http.Resp
 	return wire.Traced(err, res.Header)
 }
 
-func (e endpoint) classified(outer context.Context, provider string, res *http.Response, err error) error {
+func (e endpoint) classified(outer context.Context, provider string, res *http.Response,
+	err error) error {
 	var known *llm.Error
 	switch {
 	case outer.Err() != nil:
@@ -91,7 +94,8 @@ func (e endpoint) trouble(body []byte) trouble {
 	if n, err := strconv.Atoi(t.code); err == nil {
 		t.status, t.code = n, ""
 	}
-	t.message = cmp.Or(word(inner["message"]), word(inner["msg"]), word(inner["detail"]), t.message, wire.Excerpt(string(body)))
+	t.message = cmp.Or(word(inner["message"]), word(inner["msg"]), word(inner["detail"]), t.message,
+		wire.Excerpt(string(body)))
 	if made := word(inner["failed_generation"]); made != "" {
 		t.message, t.mistake = t.message+": "+made, true
 	}
@@ -106,7 +110,8 @@ func (e endpoint) trouble(body []byte) trouble {
 // error is for an answer of the given status; 0: it came in the middle of a
 // stream. sdk may be nil.
 func (t trouble) error(provider string, status int, h http.Header, sdk error) error {
-	a := wire.Answer{Status: cmp.Or(status, t.status), Header: h, Code: t.code, Type: t.typ, Message: t.message}
+	a := wire.Answer{Status: cmp.Or(status, t.status), Header: h, Code: t.code, Type: t.typ,
+		Message: t.message}
 	if api := (*openai.Error)(nil); errors.As(sdk, &api) {
 		a.Cause = api
 	}

@@ -133,7 +133,10 @@ func (o Options) extra(taken ...string) (members map[string]json.RawMessage, err
 }
 
 // invalid is the error of an option.
-func invalid(format string, args ...any) error { return fmt.Errorf("openai: Options."+format, args...) }
+func invalid(format string, args ...any) error {
+	return fmt.Errorf("openai: Options."+format,
+		args...)
+}
 
 // choose checks an option that is one of a few words, and fills in its default.
 func choose(field string, value *string, otherwise string, allowed ...string) error {

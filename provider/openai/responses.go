@@ -40,7 +40,8 @@ var (
 // taken are the members of a request that Extra mustn't hold: those that have
 // their own place, and those that would leave the conversation at the provider.
 var taken = []string{
-	"include", "input", "instructions", "max_output_tokens", "model", "parallel_tool_calls", "prompt_cache_key", "prompt_cache_retention",
+	"include", "input", "instructions", "max_output_tokens", "model", "parallel_tool_calls",
+	"prompt_cache_key", "prompt_cache_retention",
 	"reasoning", "store", "stream", "text", "tool_choice", "tools",
 	"background", "conversation", "previous_response_id", "prompt",
 }
@@ -67,7 +68,8 @@ func NewResponses(o Options) (*Responses, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Responses{options: o, at: at, service: responses.NewResponseService(at.options...), origin: origin, extra: extra}, nil
+	return &Responses{options: o, at: at, service: responses.NewResponseService(at.options...),
+		origin: origin, extra: extra}, nil
 }
 
 // Retries is how often the SDK tries again by itself; see [llm.Retrier].
@@ -113,7 +115,8 @@ func (m *Responses) Generate(ctx context.Context, req llm.Request) iter.Seq2[llm
 
 // generate makes one request. The error is nil, too, where the caller listens
 // no more.
-func (m *Responses) generate(outer context.Context, req llm.Request, how memory, yield func(llm.Event, error) bool) error {
+func (m *Responses) generate(outer context.Context, req llm.Request, how memory,
+	yield func(llm.Event, error) bool) error {
 	ctx, cancel := m.at.bound(outer)
 	defer cancel()
 	params, err := m.params(req, how)
@@ -125,7 +128,8 @@ func (m *Responses) generate(outer context.Context, req llm.Request, how memory,
 			_, err := m.service.New(ctx, params, into)
 			return err
 		}
-		return m.service.NewStreaming(wire.Stream(ctx, responsesName, m.options.Idle), params, into).Err()
+		return m.service.NewStreaming(wire.Stream(ctx, responsesName, m.options.Idle), params,
+			into).Err()
 	})
 	if err != nil {
 		return err

@@ -21,14 +21,16 @@ func gaveUp(a answer, response responses.Response) error {
 // that it was made with.
 func estranged(err error) bool {
 	var api *openai.Error
-	if !errors.As(err, &api) || api.StatusCode != http.StatusBadRequest && api.StatusCode != http.StatusNotFound {
+	if !errors.As(err, &api) || api.StatusCode != http.StatusBadRequest &&
+		api.StatusCode != http.StatusNotFound {
 		return false
 	}
 	if api.Code == "invalid_encrypted_content" {
 		return true
 	}
 	for _, words := range []string{
-		"could not be verified", "without its required 'reasoning' item", "without its required following item", "Items are not persisted",
+		"could not be verified", "without its required 'reasoning' item",
+		"without its required following item", "Items are not persisted",
 	} {
 		if strings.Contains(api.Message, words) {
 			return true

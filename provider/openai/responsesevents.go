@@ -38,7 +38,8 @@ func (r *reply) event(s streamEvent) error {
 	case err != nil:
 		return err
 	case e.Type == "error":
-		return trouble{code: word(e.Code), message: word(e.Message)}.error(responsesName, 0, s.answer.Header, nil)
+		return trouble{code: word(e.Code), message: word(e.Message)}.error(responsesName, 0,
+			s.answer.Header, nil)
 	}
 	if err := r.take(s.answer, e); err != nil {
 		return err

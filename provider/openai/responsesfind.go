@@ -60,16 +60,19 @@ func (r *reply) find(e responsesEvent, kind, own, call string) (*item, error) {
 	case 1:
 		return open[0], nil
 	}
-	return nil, r.malformed("%s for one of %d items of output[%d]", e.Type, len(open), *e.OutputIndex)
+	return nil, r.malformed("%s for one of %d items of output[%d]", e.Type, len(open),
+		*e.OutputIndex)
 }
 
 // takes is the item, if an event of the kind fits it.
 func (it *item) takes(e responsesEvent, kind string) (*item, error) {
 	switch {
 	case it.done:
-		return nil, voice(responsesName).malformed("%s for output[%d], which is done", e.Type, it.place)
+		return nil, voice(responsesName).malformed("%s for output[%d], which is done", e.Type,
+			it.place)
 	case it.kind != kind:
-		return nil, voice(responsesName).malformed("%s for output[%d], which is a %s and no %s", e.Type, it.place, it.kind, kind)
+		return nil, voice(responsesName).malformed("%s for output[%d], which is a %s and no %s",
+			e.Type, it.place, it.kind, kind)
 	}
 	return it, nil
 }

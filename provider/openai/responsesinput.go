@@ -40,7 +40,8 @@ type input struct {
 }
 
 func newInput(messages []llm.Message, how memory) ([]responses.ResponseInputItemUnionParam, error) {
-	in := input{ids: wire.NewIDs(messages, wire.Form{Max: 64, Also: "_-"}), how: how, seen: map[string]bool{}}
+	in := input{ids: wire.NewIDs(messages, wire.Form{Max: 64, Also: "_-"}), how: how,
+		seen: map[string]bool{}}
 	for i, m := range messages {
 		in.old = i < wire.LastWord(messages)
 		if err := in.message(m); err != nil {
@@ -48,7 +49,8 @@ func newInput(messages []llm.Message, how memory) ([]responses.ResponseInputItem
 		}
 	}
 	if len(in.items) == 0 {
-		return nil, wire.Invalid(responsesName, "the request's %d messages hold nothing to send", len(messages))
+		return nil, wire.Invalid(responsesName, "the request's %d messages hold nothing to send",
+			len(messages))
 	}
 	return in.items, nil
 }
@@ -114,7 +116,8 @@ func (in *input) say(list responses.ResponseInputMessageContentListParam) {
 	}
 }
 
-func message(role responses.EasyInputMessageRole, content responses.EasyInputMessageContentUnionParam) responses.ResponseInputItemUnionParam {
+func message(role responses.EasyInputMessageRole,
+	content responses.EasyInputMessageContentUnionParam) responses.ResponseInputItemUnionParam {
 	return responses.ResponseInputItemUnionParam{OfMessage: &responses.EasyInputMessageParam{
 		Role: role, Content: content, Type: responses.EasyInputMessageTypeMessage,
 	}}
@@ -192,7 +195,8 @@ func (in *input) said(p llm.Part, raw json.RawMessage) error {
 func (in *input) call(c llm.ToolCall, raw json.RawMessage) error {
 	id := in.ids.Of(c.ID)
 	if raw == nil {
-		in.add(responses.ResponseInputItemParamOfFunctionCall(string(wire.Arguments(c)), id, names.Name(c.Name)))
+		in.add(responses.ResponseInputItemParamOfFunctionCall(string(wire.Arguments(c)), id,
+			names.Name(c.Name)))
 		return nil
 	}
 	quoted, err := json.Marshal(id)

@@ -114,7 +114,8 @@ func (r *reply) called(it *item, raw responses.ResponseOutputItemUnion, native *
 	}
 	switch {
 	case raw.CallID != it.id || raw.Name != it.name:
-		return r.malformed("output[%d] begins as the call %q of %q and ends as %q of %q", it.place, it.id, it.name, raw.CallID, raw.Name)
+		return r.malformed("output[%d] begins as the call %q of %q and ends as %q of %q", it.place,
+			it.id, it.name, raw.CallID, raw.Name)
 	case raw.Status == "incomplete":
 		if strings.HasPrefix(whole, pieces) {
 			it.text.Reset()
@@ -123,7 +124,8 @@ func (r *reply) called(it *item, raw responses.ResponseOutputItemUnion, native *
 		r.cut(it)
 		return nil
 	case whole == "" && strings.TrimSpace(pieces) != "":
-		return r.malformed("call %q came with no arguments whole, and in pieces with %.80q", it.id, pieces)
+		return r.malformed("call %q came with no arguments whole, and in pieces with %.80q", it.id,
+			pieces)
 	}
 	if schema := r.schemas[it.name]; schema != nil {
 		whole = string(wire.DropNulls(json.RawMessage(whole), schema))
@@ -132,7 +134,8 @@ func (r *reply) called(it *item, raw responses.ResponseOutputItemUnion, native *
 		r.send(it, llm.ToolCallDelta{Index: it.order, Arguments: whole})
 	}
 	if special(native.Data) {
-		r.send(it, llm.PartDone{Part: llm.ToolCall{Name: it.name, ProviderID: it.id, Arguments: json.RawMessage(whole), Native: native}})
+		r.send(it, llm.PartDone{Part: llm.ToolCall{Name: it.name, ProviderID: it.id,
+			Arguments: json.RawMessage(whole), Native: native}})
 	}
 	return nil
 }

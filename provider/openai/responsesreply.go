@@ -184,7 +184,8 @@ func (r *reply) end(a answer, status responses.ResponseStatus, response response
 			continue
 		}
 		if status == "completed" {
-			return r.malformed("the response is completed, and its output[%d], a %s, isn't", it.place, it.kind)
+			return r.malformed("the response is completed, and its output[%d], a %s, isn't",
+				it.place, it.kind)
 		}
 		r.cut(it)
 		it.done = true
@@ -192,7 +193,8 @@ func (r *reply) end(a answer, status responses.ResponseStatus, response response
 	r.next()
 	if !r.over {
 		why := response.IncompleteDetails.Reason
-		f := llm.Finish{Reason: r.reason(status, why), Word: string(status), Usage: usage(response.Usage)}
+		f := llm.Finish{Reason: r.reason(status, why), Word: string(status),
+			Usage: usage(response.Usage)}
 		if status == "incomplete" && why != "" {
 			f.Word = why
 		}

@@ -22,9 +22,10 @@ func (m *Responses) params(req llm.Request, how memory) (responses.ResponseNewPa
 		return responses.ResponseNewParams{}, wire.Invalid(responsesName, "%w", err)
 	}
 	p := responses.ResponseNewParams{
-		Model:     m.options.Model,
-		Store:     openai.Bool(false),
-		Reasoning: shared.ReasoningParam{Effort: shared.ReasoningEffort(m.options.Effort), Summary: shared.ReasoningSummary(m.options.Responses.Summary)},
+		Model: m.options.Model,
+		Store: openai.Bool(false),
+		Reasoning: shared.ReasoningParam{Effort: shared.ReasoningEffort(m.options.Effort),
+			Summary: shared.ReasoningSummary(m.options.Responses.Summary)},
 	}
 	if !m.options.Responses.NoReasoning {
 		p.Include = []responses.ResponseIncludable{responses.ResponseIncludableReasoningEncryptedContent}
@@ -58,7 +59,8 @@ func (m *Responses) cache(p *responses.ResponseNewParams, req llm.Request) {
 	if req.Cache != llm.CacheShort && req.Cache != llm.CacheLong {
 		return
 	}
-	takes := m.options.CacheKey || m.at.openai || m.origin.Name() == responsesName || wire.InDomain(m.at.base, "x.ai")
+	takes := m.options.CacheKey || m.at.openai || m.origin.Name() == responsesName ||
+		wire.InDomain(m.at.base, "x.ai")
 	if session := req.Metadata["session"]; session != "" && takes {
 		p.PromptCacheKey = openai.String(cacheKey(session))
 	}
@@ -142,7 +144,8 @@ func (m *Responses) format(p *responses.ResponseNewParams, f llm.ResponseFormat)
 	if schema == nil {
 		return nil
 	}
-	raw, err := wire.Encode(format{"json_schema", cmp.Or(f.Name, "response"), f.Description, schema, m.options.Strict})
+	raw, err := wire.Encode(format{"json_schema", cmp.Or(f.Name, "response"), f.Description, schema,
+		m.options.Strict})
 	p.Text.Format = param.Override[responses.ResponseFormatTextConfigUnionParam](raw)
 	return err
 }

@@ -14,9 +14,11 @@ var (
 	told = wire.Dialect{Refs: true, OneOf: true, Const: true}
 	// See "Supported schemas" in OpenAI's guide to structured outputs.
 	held = wire.Dialect{
-		Keywords: []string{"pattern", "format", "multipleOf", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "minItems", "maxItems"},
-		Formats:  []string{"date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"},
-		Refs:     true, Const: true, Closed: true,
+		Keywords: []string{"pattern", "format", "multipleOf", "minimum", "maximum",
+			"exclusiveMinimum", "exclusiveMaximum", "minItems", "maxItems"},
+		Formats: []string{"date-time", "time", "date", "duration", "email", "hostname", "ipv4",
+			"ipv6", "uuid"},
+		Refs: true, Const: true, Closed: true,
 	}
 )
 
@@ -24,7 +26,8 @@ var (
 var names = wire.Form{Max: 64, Also: "_-"}
 
 func errName(name string) error {
-	return fmt.Errorf("tool %q: OpenAI takes names of 1 to %d letters, digits, _ and -: rename it", name, names.Max)
+	return fmt.Errorf("tool %q: OpenAI takes names of 1 to %d letters, digits, _ and -: rename it",
+		name, names.Max)
 }
 
 func dialect(strict bool) wire.Dialect {
