@@ -23,7 +23,8 @@ func (c *Collector) delta(d ToolCallDelta) error {
 	case s.whole:
 		return c.begin(d)
 	case d.Name != "" && s.name != "" && d.Name != s.name:
-		return malformed("index %d names the tools %q and %q: two calls, or a name in pieces", d.Index, s.name, d.Name)
+		return malformed("index %d names the tools %q and %q: two calls, or a name in pieces",
+			d.Index, s.name, d.Name)
 	case d.Name != "" && s.name != "" && !resent:
 		// The same call, named again? Or another one, whose arguments would be
 		// glued to this one's?
@@ -47,7 +48,8 @@ func (c *Collector) begin(d ToolCallDelta) error {
 		return err
 	}
 	c.close()
-	c.calls = append(c.calls, stream{index: d.Index, place: len(c.parts), id: d.ProviderID, name: d.Name})
+	c.calls = append(c.calls, stream{index: d.Index, place: len(c.parts), id: d.ProviderID,
+		name: d.Name})
 	c.calls[len(c.calls)-1].args.add(d.Arguments)
 	c.parts = append(c.parts, nil)
 	c.found(len(c.calls) - 1)

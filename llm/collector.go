@@ -115,7 +115,8 @@ func (c *Collector) Message() (Message, Finish, error) {
 		c.cutOff(m.Parts, false)
 	}
 	if !c.done {
-		return m, Finish{}, &Error{Kind: ErrTruncated, Err: errors.New("the stream ended without its end marker")}
+		return m, Finish{}, &Error{Kind: ErrTruncated,
+			Err: errors.New("the stream ended without its end marker")}
 	}
 	return m, c.finish, nil
 }

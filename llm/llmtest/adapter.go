@@ -20,7 +20,8 @@ func (a adapter) collect(t testing.TB, req llm.Request) (llm.Message, llm.Finish
 	return a.collectIn(t.Context(), t, req)
 }
 
-func (a adapter) collectIn(ctx context.Context, t testing.TB, req llm.Request) (llm.Message, llm.Finish, error) {
+func (a adapter) collectIn(ctx context.Context, t testing.TB, req llm.Request) (llm.Message,
+	llm.Finish, error) {
 	t.Helper()
 	var c llm.Collector
 	finished := false

@@ -46,14 +46,18 @@ func RunAimock(t *testing.T, p Provider, path string) {
 	url := startAimock(t)
 	for _, form := range forms {
 		t.Run(form.name, func(t *testing.T) {
-			m := adapter{p.New(t, Options{BaseURL: url + path, Whole: form.whole, Client: client(t)})}
+			m := adapter{p.New(t, Options{BaseURL: url + path, Whole: form.whole,
+				Client: client(t)})}
 			ask := func(t *testing.T, text string) (llm.Message, llm.Finish, error) {
 				t.Helper()
-				return m.collect(t, llm.Request{System: "Be brief.", Messages: []llm.Message{llm.UserText(text)}, Tools: weatherTools})
+				return m.collect(t, llm.Request{System: "Be brief.",
+					Messages: []llm.Message{llm.UserText(text)}, Tools: weatherTools})
 			}
 			t.Run("text", func(t *testing.T) {
 				got, fin, err := ask(t, "say hello")
-				if err != nil || fin.Reason != llm.StopEnd || !strings.HasPrefix(got.Text(), "Hello from Tromsø ☂️, it is 7 °C") || !strings.HasSuffix(got.Text(), "chunks.") {
+				if err != nil || fin.Reason != llm.StopEnd ||
+					!strings.HasPrefix(got.Text(), "Hello from Tromsø ☂️, it is 7 °C") ||
+					!strings.HasSuffix(got.Text(), "chunks.") {
 					t.Errorf("%v, %v, %v", got, fin, err)
 				}
 			})
@@ -65,12 +69,16 @@ func RunAimock(t *testing.T, p Provider, path string) {
 					_, thinks := p.(llm.Reasoning)
 					return thinks
 				})
-				scenario{stop: llm.StopToolCalls, parts: []llm.Part{call("get_weather", `{"city":"Oslo"}`), call("get_time", `{}`), call("get_weather", `{"city":"Bergen"}`)}}.check(t, got, fin)
+				scenario{stop: llm.StopToolCalls,
+					parts: []llm.Part{call("get_weather", `{"city":"Oslo"}`),
+						call("get_time", `{}`), call("get_weather",
+							`{"city":"Bergen"}`)}}.check(t, got, fin)
 			})
 			for _, c := range []struct {
 				text string
 				want llm.ErrorKind
-			}{{"too fast", llm.ErrRateLimited}, {"overload", llm.ErrOverloaded}, {"no key", llm.ErrAuth}} {
+			}{{"too fast", llm.ErrRateLimited}, {"overload", llm.ErrOverloaded}, {"no key",
+				llm.ErrAuth}} {
 				t.Run(c.text, func(t *testing.T) {
 					_, _, err := ask(t, c.text)
 					var e *llm.Error
@@ -97,7 +105,8 @@ func aimockPause(t *testing.T, m llm.Model, url, message string) {
 	}
 	db := open()
 	rn := pausing(t, db, m)
-	if end := drain(t, rn.Run(t.Context(), "ada", "chat-1", llm.UserText(message), nil)); end.Finish != event.FinishPaused {
+	if end := drain(t, rn.Run(t.Context(), "ada", "chat-1", llm.UserText(message),
+		nil)); end.Finish != event.FinishPaused {
 		t.Fatalf("the run ended as %s", end.Finish)
 	}
 	check(t, rn.Close())
@@ -144,7 +153,8 @@ func startAimock(t testing.TB) string {
 	file := filepath.Join(t.TempDir(), "fixtures.json")
 	check(t, os.WriteFile(file, []byte(fixtures), 0o600))
 	ctx, stop := context.WithCancel(context.Background())
-	cmd := exec.CommandContext(ctx, node, cli, "--port", "0", "--host", "127.0.0.1", "--fixtures", file, "--strict", "--validate-on-load", "--chunk-size", "7")
+	cmd := exec.CommandContext(ctx, node, cli, "--port", "0", "--host", "127.0.0.1", "--fixtures",
+		file, "--strict", "--validate-on-load", "--chunk-size", "7")
 	out, err := cmd.StdoutPipe()
 	check(t, err)
 	cmd.Stderr = cmd.Stdout

@@ -12,8 +12,10 @@ import (
 // texts are what models have written for a call's arguments.
 var texts = []string{
 	"", " ", "null", " null\n", `""`, `"null"`, "{}", "\uFEFF{}",
-	"```json\n{\"p\":1}\n```", "```\n{\"p\":1}```", `{"p":1} done.`, `{"p":1}{"p":2}`, `{"p":1`, `{"p":"a\`, `{'p':1}`, `[1]`, `"x"`, `NaN`, `{"p":01}`,
-	"{\"md\":\"```json\\n{}\\n```\"}", `{"p":1.0,"q":1e3,"r":-0}`, `{"id":9223372036854775807}`, `{"p":"\u003c&>\ud834\udd10"}`, `{"p":"\ud800"}`,
+	"```json\n{\"p\":1}\n```", "```\n{\"p\":1}```", `{"p":1} done.`, `{"p":1}{"p":2}`, `{"p":1`,
+	`{"p":"a\`, `{'p':1}`, `[1]`, `"x"`, `NaN`, `{"p":01}`,
+	"{\"md\":\"```json\\n{}\\n```\"}", `{"p":1.0,"q":1e3,"r":-0}`, `{"id":9223372036854775807}`,
+	`{"p":"\u003c&>\ud834\udd10"}`, `{"p":"\ud800"}`,
 	`{"p":{"p":{"p":[[],{}]}}}`, `{ "p" : 1 , "q":2 }`,
 }
 
@@ -36,16 +38,20 @@ func arguments(t *testing.T, p Provider) {
 				quoted, err := json.Marshal(text)
 				check(t, err)
 				sent := answer
-				sent.body = bytes.ReplaceAll(answer.body, []byte("@@ARGUMENTS@@"), quoted[1:len(quoted)-1])
-				m, fin, err := model(t, p, serve(t, atOnce, sent), form.whole).collect(t, scenarios[0].request())
+				sent.body = bytes.ReplaceAll(answer.body, []byte("@@ARGUMENTS@@"),
+					quoted[1:len(quoted)-1])
+				m, fin, err := model(t, p, serve(t, atOnce, sent), form.whole).collect(t,
+					scenarios[0].request())
 				check(t, err)
 				calls := m.ToolCalls()
-				if len(calls) != 1 || calls[0].Name != "get_weather" || fin.Reason != llm.StopToolCalls {
+				if len(calls) != 1 || calls[0].Name != "get_weather" ||
+					fin.Reason != llm.StopToolCalls {
 					t.Fatalf("%v, %v", m, fin)
 				}
 				want, wantErr := llm.Arguments(text)
 				if _, err := llm.Arguments(calls[0].Arguments); string(calls[0].Arguments) != string(want) || fmt.Sprint(err) != fmt.Sprint(wantErr) {
-					t.Errorf("%q became %s (%v), want %s (%v)", text, calls[0].Arguments, err, want, wantErr)
+					t.Errorf("%q became %s (%v), want %s (%v)", text, calls[0].Arguments, err, want,
+						wantErr)
 				}
 				scenario{stop: llm.StopToolCalls}.again(t, p, form.whole, m)
 			})
@@ -53,6 +59,7 @@ func arguments(t *testing.T, p Provider) {
 	}
 	if !found {
 		t.Fatalf("%s has no arguments.stream.http, arguments.whole.http or arguments.http: record a call of get_weather whose arguments, within a "+
-			"JSON string, are @@ARGUMENTS@@, or say in Lacks why the provider can't have it", p.Replies)
+			"JSON string, are @@ARGUMENTS@@, or say in Lacks why the provider can't have it",
+			p.Replies)
 	}
 }

@@ -60,7 +60,8 @@ func heeded(t *testing.T, p Provider, req llm.Request, body []byte) {
 	t.Helper()
 	plain := req
 	plain.ToolChoice, plain.Limits, plain.Cache = llm.ToolChoice{}, llm.Limits{}, llm.CacheDefault
-	if req.ToolChoice != plain.ToolChoice || req.Limits != plain.Limits || req.Cache != plain.Cache {
+	if req.ToolChoice != plain.ToolChoice || req.Limits != plain.Limits ||
+		req.Cache != plain.Cache {
 		srv := serve(t, atOnce, must(t, p, "text", false))
 		if _, _, err := model(t, p, srv, false).collect(t, plain); err != nil {
 			t.Fatal(err)
@@ -83,7 +84,8 @@ func heeded(t *testing.T, p Provider, req llm.Request, body []byte) {
 				if len(one.Data) > 0 {
 					said = base64.StdEncoding.EncodeToString(one.Data)
 				}
-				if !bytes.Contains(body, []byte(said)) && !(strings.HasPrefix(one.MediaType, "text/") && bytes.Contains(body, one.Data)) {
+				if !bytes.Contains(body, []byte(said)) &&
+					!(strings.HasPrefix(one.MediaType, "text/") && bytes.Contains(body, one.Data)) {
 					t.Errorf("the media %q isn't in the request", one.Name)
 				}
 			}
@@ -159,7 +161,8 @@ func conversations() []conversation {
 		return m
 	}
 	weather := func(id, theirs, city string) llm.ToolCall {
-		return llm.ToolCall{ID: id, ProviderID: theirs, Name: "get_weather", Arguments: json.RawMessage(`{"city":"` + city + `"}`)}
+		return llm.ToolCall{ID: id, ProviderID: theirs, Name: "get_weather",
+			Arguments: json.RawMessage(`{"city":"` + city + `"}`)}
 	}
 	result := func(id, output string) llm.ToolResult {
 		return llm.ToolResult{Call: id, Name: "get_weather", Output: json.RawMessage(output)}
@@ -184,48 +187,79 @@ func conversations() []conversation {
 	withMedia := result("call_1", `{"page":1}`)
 	withMedia.Media = []llm.Media{picture, document}
 	all := []conversation{
-		{"text", llm.Request{Messages: []llm.Message{user("Hi."), says("Hello."), user("How are you?")}}},
+		{"text", llm.Request{Messages: []llm.Message{user("Hi."), says("Hello."),
+			user("How are you?")}}},
 		{"tools", say(user("Weather in Oslo, Bergen and nowhere?"),
-			calls(weather("call_1", "p_1", "Oslo"), weather("call_2", "p_2", "Bergen"), weather("call_3", "p_3", "nowhere")),
-			results(result("call_1", `{"temp_c":7}`), result("call_2", `"It \"rains\"."`), failed("call_3", `"there is no such city"`)))},
-		{"repeated_ids", say(user("a"), calls(weather("call_1", "call_0", "Oslo")), results(result("call_1", `1`)), says("b"), user("c"),
+			calls(weather("call_1", "p_1", "Oslo"), weather("call_2", "p_2", "Bergen"),
+				weather("call_3", "p_3", "nowhere")),
+			results(result("call_1", `{"temp_c":7}`), result("call_2", `"It \"rains\"."`),
+				failed("call_3", `"there is no such city"`)))},
+		{"repeated_ids", say(user("a"), calls(weather("call_1", "call_0", "Oslo")),
+			results(result("call_1", `1`)), says("b"), user("c"),
 			calls(weather("call_2", "call_0", "Bergen")), results(result("call_2", `2`)))},
-		{"odd_ids", say(user("a"), calls(weather("call_1", "functions.get_weather:0", "Oslo"), weather("call_2", "", "Bergen"),
+		{"odd_ids", say(user("a"), calls(weather("call_1", "functions.get_weather:0", "Oslo"),
+			weather("call_2", "", "Bergen"),
 			weather("call_3", "an_id_that_is_much_too_long_for_the_form_that_some_providers_accept_0123456789", "Voss")),
 			results(result("call_1", `1`), result("call_2", `2`), result("call_3", `3`)))},
 		{"empty_arguments", say(user("What time is it?"),
-			calls(llm.ToolCall{ID: "call_1", ProviderID: "p_1", Name: "get_time", Arguments: json.RawMessage(`{}`)},
+			calls(llm.ToolCall{ID: "call_1", ProviderID: "p_1", Name: "get_time",
+				Arguments: json.RawMessage(`{}`)},
 				llm.ToolCall{ID: "call_2", ProviderID: "p_2", Name: "get_time"}),
-			results(llm.ToolResult{Call: "call_1", Name: "get_time", Output: json.RawMessage(`"noon"`)}, llm.ToolResult{Call: "call_2", Name: "get_time", Output: json.RawMessage(`""`)}))},
-		{"odd_names", say(user("a"), calls(llm.ToolCall{ID: "call_1", ProviderID: "p_1", Name: "get weather!", Arguments: json.RawMessage(`{}`)},
+			results(llm.ToolResult{Call: "call_1", Name: "get_time",
+				Output: json.RawMessage(`"noon"`)}, llm.ToolResult{Call: "call_2", Name: "get_time", Output: json.RawMessage(`""`)}))},
+		{"odd_names", say(user("a"), calls(llm.ToolCall{ID: "call_1", ProviderID: "p_1",
+			Name: "get weather!", Arguments: json.RawMessage(`{}`)},
 			llm.ToolCall{ID: "call_2", ProviderID: "p_2", Arguments: json.RawMessage(`{}`)}),
-			results(llm.ToolResult{Call: "call_1", Name: "get weather!", Output: json.RawMessage(`"there is no such tool"`), Error: true},
-				llm.ToolResult{Call: "call_2", Output: json.RawMessage(`"there is no such tool"`), Error: true}))},
-		{"unread_arguments", say(user("a"), calls(llm.ToolCall{ID: "call_1", ProviderID: "p_1", Name: "get_weather", Arguments: json.RawMessage(`"{\"city\":\"Os"`)}),
+			results(llm.ToolResult{Call: "call_1", Name: "get weather!",
+				Output: json.RawMessage(`"there is no such tool"`), Error: true},
+				llm.ToolResult{Call: "call_2", Output: json.RawMessage(`"there is no such tool"`),
+					Error: true}))},
+		{"unread_arguments", say(user("a"), calls(llm.ToolCall{ID: "call_1", ProviderID: "p_1",
+			Name: "get_weather", Arguments: json.RawMessage(`"{\"city\":\"Os"`)}),
 			results(failed("call_1", `"arguments must be one JSON object"`)))},
-		{"odd_results", say(user("a"), calls(weather("call_1", "p_1", "a"), weather("call_2", "p_2", "b"), weather("call_3", "p_3", "c"), weather("call_4", "p_4", "d"), weather("call_5", "p_5", "e")),
-			results(result("call_1", `null`), result("call_2", `9007199254740993`), result("call_3", `{"$ref":"#/$defs/x","$defs":{"x":true}}`), result("call_4", `[]`), result("call_5", `false`)))},
-		{"big_numbers", say(user("a"), calls(llm.ToolCall{ID: "call_1", ProviderID: "p_1", Name: "transfer", Arguments: json.RawMessage(`{"id":9007199254740993,"n":18446744073709551615}`)}),
-			results(llm.ToolResult{Call: "call_1", Name: "transfer", Output: json.RawMessage(`{"id":9007199254740993}`)}))},
-		{"media", say(llm.Message{Role: llm.RoleUser, Parts: []llm.Part{text("What is this?"), picture, document,
-			llm.Media{MediaType: "text/plain", Name: "notes.txt", Data: []byte("notes é")}}})},
-		{"media_by_url", say(llm.Message{Role: llm.RoleUser, Parts: []llm.Part{llm.Media{MediaType: "image/png", URL: "https://example.com/a.png"}, text("What is this?")}})},
-		{"media_in_results", say(user("Show me the bill."), calls(weather("call_1", "p_1", "Oslo"), weather("call_2", "p_2", "Bergen")),
+		{"odd_results", say(user("a"), calls(weather("call_1", "p_1", "a"),
+			weather("call_2", "p_2", "b"), weather("call_3", "p_3", "c"), weather("call_4", "p_4",
+				"d"), weather("call_5", "p_5", "e")),
+			results(result("call_1", `null`), result("call_2", `9007199254740993`),
+				result("call_3", `{"$ref":"#/$defs/x","$defs":{"x":true}}`), result("call_4",
+					`[]`), result("call_5", `false`)))},
+		{"big_numbers", say(user("a"), calls(llm.ToolCall{ID: "call_1", ProviderID: "p_1",
+			Name: "transfer", Arguments: json.RawMessage(`{"id":9007199254740993,"n":18446744073709551615}`)}),
+			results(llm.ToolResult{Call: "call_1", Name: "transfer",
+				Output: json.RawMessage(`{"id":9007199254740993}`)}))},
+		{"media", say(llm.Message{Role: llm.RoleUser,
+			Parts: []llm.Part{text("What is this?"), picture, document,
+				llm.Media{MediaType: "text/plain", Name: "notes.txt", Data: []byte("notes é")}}})},
+		{"media_by_url", say(llm.Message{Role: llm.RoleUser,
+			Parts: []llm.Part{llm.Media{MediaType: "image/png", URL: "https://example.com/a.png"},
+				text("What is this?")}})},
+		{"media_in_results", say(user("Show me the bill."),
+			calls(weather("call_1", "p_1", "Oslo"), weather("call_2", "p_2", "Bergen")),
 			results(withMedia, result("call_2", `2`)))},
 		{"another_provider", say(user("a"), llm.Message{Role: llm.RoleAssistant, Parts: []llm.Part{
-			llm.Reasoning{Text: "The reasoning of another provider.", Native: alien}, llm.Opaque{Native: *alien}, llm.Unknown{Type: "alien", Raw: json.RawMessage(`{"type":"alien"}`)},
+			llm.Reasoning{Text: "The reasoning of another provider.",
+				Native: alien}, llm.Opaque{Native: *alien}, llm.Unknown{Type: "alien", Raw: json.RawMessage(`{"type":"alien"}`)},
 			llm.Text{Text: "Let me look.", Native: alien},
-			llm.ToolCall{ID: "call_1", ProviderID: "p_1", Name: "get_weather", Arguments: json.RawMessage(`{"city":"Oslo"}`), Native: alien}}},
+			llm.ToolCall{ID: "call_1", ProviderID: "p_1", Name: "get_weather",
+				Arguments: json.RawMessage(`{"city":"Oslo"}`), Native: alien}}},
 			results(result("call_1", `7`)))},
-		{"only_reasoning", say(user("a"), llm.Message{Role: llm.RoleAssistant, Parts: []llm.Part{llm.Reasoning{Text: "The reasoning of another provider.", Native: alien}}}, user("b"))},
+		{"only_reasoning", say(user("a"), llm.Message{Role: llm.RoleAssistant,
+			Parts: []llm.Part{llm.Reasoning{Text: "The reasoning of another provider.",
+				Native: alien}}}, user("b"))},
 		{"two_messages_of_the_user", say(user("a"), user("b"), says("c"), says("d"), user("e"))},
 		{"choice_none", with(func(r *llm.Request) { r.ToolChoice = llm.ToolChoice{Mode: llm.ToolNone} })},
 		{"choice_any", with(func(r *llm.Request) { r.ToolChoice = llm.ToolChoice{Mode: llm.ToolAny} })},
 		{"choice_named", with(func(r *llm.Request) { r.ToolChoice = llm.ToolChoice{Mode: llm.ToolNamed, Name: "get_weather"} })},
 		{"limits", with(func(r *llm.Request) { r.Limits.OutputTokens = 321 })},
 		{"structured", scenario{format: true}.request()},
-		{"cache_short", with(func(r *llm.Request) { r.Cache, r.Metadata = llm.CacheShort, map[string]string{"session": "chat-1"} })},
-		{"cache_long", with(func(r *llm.Request) { r.Cache, r.Metadata = llm.CacheLong, map[string]string{"session": "chat-1"} })},
+		{"cache_short", with(func(r *llm.Request) {
+			r.Cache, r.Metadata = llm.CacheShort,
+				map[string]string{"session": "chat-1"}
+		})},
+		{"cache_long", with(func(r *llm.Request) {
+			r.Cache, r.Metadata = llm.CacheLong,
+				map[string]string{"session": "chat-1"}
+		})},
 	}
 	return all
 }

@@ -39,7 +39,8 @@ func chunks(t *testing.T, p Provider) {
 				t.Fatal(err)
 			}
 			for name, ends := range cutsOf(answer.body) {
-				got, end, err := model(t, p, serve(t, pieces(ends...), answer), false).collect(t, s.request())
+				got, end, err := model(t, p, serve(t, pieces(ends...), answer), false).collect(t,
+					s.request())
 				if err != nil {
 					t.Fatalf("%s: %v", name, err)
 				}
@@ -49,7 +50,8 @@ func chunks(t *testing.T, p Provider) {
 			}
 			for name, body := range linesOf(answer.body) {
 				odd := reply{answer.status, answer.header, body}
-				for how, d := range map[string]deliver{"at once": atOnce, "by bytes": pieces(cutsOf(body)["byte by byte"]...)} {
+				for how, d := range map[string]deliver{"at once": atOnce,
+					"by bytes": pieces(cutsOf(body)["byte by byte"]...)} {
 					got, end, err := model(t, p, serve(t, d, odd), false).collect(t, s.request())
 					if d := cmp.Diff(want, got); err != nil || d != "" || end != fin {
 						t.Fatalf("%s, %s: %v, it ended with %v, and the message differs (-want +got):\n%s", name, how, err, end, clip(d))
@@ -85,11 +87,15 @@ func cutsOf(body []byte) map[string][]int {
 // linesOf are other ways to write a stream down.
 func linesOf(body []byte) map[string][]byte {
 	lines := func(end string) []byte {
-		return bytes.ReplaceAll(bytes.ReplaceAll(body, []byte("\r\n"), []byte("\n")), []byte("\n"), []byte(end))
+		return bytes.ReplaceAll(bytes.ReplaceAll(body, []byte("\r\n"), []byte("\n")), []byte("\n"),
+			[]byte(end))
 	}
 	return map[string][]byte{
-		"lines that end with a carriage return": lines("\r"), "lines that end with both": lines("\r\n"), "a byte order mark": append([]byte("\uFEFF"), body...),
-		"runes cut between bytes": bytes.ReplaceAll(bytes.ReplaceAll(body, []byte(`\ud834`), []byte("\xf0\x9d")), []byte(`\udd1e`), []byte("\x84\x9e")),
+		"lines that end with a carriage return": lines("\r"),
+		"lines that end with both":              lines("\r\n"),
+		"a byte order mark":                     append([]byte("\uFEFF"), body...),
+		"runes cut between bytes": bytes.ReplaceAll(bytes.ReplaceAll(body, []byte(`\ud834`),
+			[]byte("\xf0\x9d")), []byte(`\udd1e`), []byte("\x84\x9e")),
 	}
 }
 
@@ -102,23 +108,28 @@ func cuts(t *testing.T, p Provider) {
 	for _, s := range streams(p) {
 		t.Run(s.name, func(t *testing.T) {
 			answer := must(t, p, s.name, false)
-			whole, end, err := model(t, p, serve(t, closed(len(answer.body)), answer), false).collect(t, s.request())
+			whole, end, err := model(t, p, serve(t, closed(len(answer.body)), answer),
+				false).collect(t, s.request())
 			if err != nil {
 				t.Fatalf("a whole stream, and then the connection is closed: %v", err)
 			}
 			all := places(answer.body)
 			for i := range testlength.EachNth(3, len(all)) {
 				at := all[i]
-				for how, d := range map[string]deliver{"ended": cutAt(at, false), "broken": cutAt(at, true), "closed": closed(at)} {
+				for how, d := range map[string]deliver{"ended": cutAt(at, false),
+					"broken": cutAt(at, true), "closed": closed(at)} {
 					m, fin, err := model(t, p, serve(t, d, answer), false).collect(t, s.request())
 					var e *llm.Error
 					switch {
-					case err == nil && how == "ended" && cmp.Equal(m, whole) && fin.Reason == end.Reason:
+					case err == nil && how == "ended" && cmp.Equal(m, whole) &&
+						fin.Reason == end.Reason:
 					case err == nil:
 						t.Fatalf("after %d of %d bytes (%s) the message counts, %v, %v; the stream was\n%s",
 							at, len(answer.body), how, fin, m, clip(string(answer.body[:at])))
-					case !errors.As(err, &e) || !e.Retryable() || e.Provider != p.Name && e.Provider != "":
-						t.Fatalf("after %d of %d bytes (%s): %#v; the stream was\n%s", at, len(answer.body), how, err, clip(string(answer.body[:at])))
+					case !errors.As(err, &e) || !e.Retryable() || e.Provider != p.Name &&
+						e.Provider != "":
+						t.Fatalf("after %d of %d bytes (%s): %#v; the stream was\n%s", at,
+							len(answer.body), how, err, clip(string(answer.body[:at])))
 					case how != "broken" && at > 0 && e.RequestID != answer.id():
 						t.Fatalf("after %d of %d bytes (%s): the error tells of the request %q, and it was %q: %v", at, len(answer.body), how, e.RequestID, answer.id(), err)
 					}

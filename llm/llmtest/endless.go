@@ -29,10 +29,12 @@ func endless(t *testing.T, p Provider) {
 		} {
 			t.Run(fmt.Sprintf("%s/%d/%q", form.name, c.status, c.begins), func(t *testing.T) {
 				s := &ceaseless{status: c.status, begins: c.begins}
-				m := adapter{p.New(t, Options{BaseURL: "http://memory.invalid", Whole: form.whole, Client: &http.Client{Transport: s}})}
+				m := adapter{p.New(t, Options{BaseURL: "http://memory.invalid", Whole: form.whole,
+					Client: &http.Client{Transport: s}})}
 				_, _, err := m.collect(t, scenarios[0].request())
 				var e *llm.Error
-				if !errors.As(err, &e) || e.Kind != c.kind || e.Provider != p.Name || len(err.Error()) > 1000 {
+				if !errors.As(err, &e) || e.Kind != c.kind || e.Provider != p.Name ||
+					len(err.Error()) > 1000 {
 					t.Errorf("%.1000v, want an error of kind %s", err, c.kind)
 				}
 				if s.read > c.most+1<<20 {
@@ -54,7 +56,8 @@ type ceaseless struct {
 
 func (c *ceaseless) RoundTrip(*http.Request) (*http.Response, error) {
 	body := io.NopCloser(io.MultiReader(strings.NewReader(c.begins), c))
-	return &http.Response{StatusCode: c.status, Header: http.Header{"Content-Type": {"application/json"}}, Body: body}, nil
+	return &http.Response{StatusCode: c.status,
+		Header: http.Header{"Content-Type": {"application/json"}}, Body: body}, nil
 }
 
 func (c *ceaseless) Read(p []byte) (int, error) {

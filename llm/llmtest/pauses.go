@@ -81,7 +81,8 @@ func child(t *testing.T, phase, by, store, url string) {
 	defer stop()
 	root, _, _ := strings.Cut(t.Name(), "/")
 	cmd := exec.CommandContext(ctx, exe, "-test.run", "^"+root+"$", "-test.count=1")
-	cmd.Env = append(os.Environ(), envPhase+"="+phase, envModel+"="+by, envStore+"="+store, envURL+"="+url)
+	cmd.Env = append(os.Environ(), envPhase+"="+phase, envModel+"="+by, envStore+"="+store,
+		envURL+"="+url)
 	out, err := cmd.CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "phase done") {
 		t.Fatalf("%s under %s: %v\n%s", phase, by, err, out)
@@ -125,14 +126,20 @@ func pausing(t testing.TB, db *bolt.Store, m llm.Model) *runner.Runner {
 	type city struct {
 		City string `json:"city"`
 	}
-	weather := tool.Must(tool.Func(tool.Spec{Name: "get_weather", Description: "Current weather for a city.", MayPause: true},
+	weather := tool.Must(tool.Func(tool.Spec{Name: "get_weather",
+		Description: "Current weather for a city.", MayPause: true},
 		func(context.Context, city) (tool.Result[string], error) {
 			return tool.Pending[string](tool.Await{}), nil
 		}))
-	clock := tool.Must(tool.Func(tool.Spec{Name: "get_time", Description: "The time of day.", Effect: tool.ReadOnly},
-		func(context.Context, struct{}) (tool.Result[string], error) { return tool.Done("noon"), nil }))
-	ag, err := agent.New(agent.Config{Name: "suite", Model: m, Instructions: "Use the tools to answer, and answer in one sentence.",
-		Tools: []tool.Tool{weather, clock}, Retry: agent.Retry{Failures: -1}})
+	clock := tool.Must(tool.Func(tool.Spec{Name: "get_time", Description: "The time of day.",
+		Effect: tool.ReadOnly},
+		func(context.Context, struct{}) (tool.Result[string], error) {
+			return tool.Done("noon"),
+				nil
+		}))
+	ag, err := agent.New(agent.Config{Name: "suite", Model: m,
+		Instructions: "Use the tools to answer, and answer in one sentence.",
+		Tools:        []tool.Tool{weather, clock}, Retry: agent.Retry{Failures: -1}})
 	check(t, err)
 	rn, err := runner.New(ag, session.NewStore(db, nil), nil)
 	check(t, err)
@@ -141,7 +148,8 @@ func pausing(t testing.TB, db *bolt.Store, m llm.Model) *runner.Runner {
 
 func pauseOnce(t testing.TB, rn *runner.Runner) {
 	t.Helper()
-	if end := drain(t, rn.Run(t.Context(), "ada", "chat-1", llm.UserText("What is the weather in Oslo?"), nil)); end.Finish != event.FinishPaused {
+	if end := drain(t, rn.Run(t.Context(), "ada", "chat-1",
+		llm.UserText("What is the weather in Oslo?"), nil)); end.Finish != event.FinishPaused {
 		t.Fatalf("the run ended as %s, want a pause", end.Finish)
 	}
 }
@@ -152,7 +160,8 @@ func resumeAll(t testing.TB, rn *runner.Runner) {
 	for p, err := range rn.Pending(t.Context(), session.PauseFilter{}, "test") {
 		check(t, err)
 		n++
-		if _, err := rn.Resume(t.Context(), p.Session, runner.Complete(p.ID, "station", json.RawMessage(`"four degrees"`))); err != nil {
+		if _, err := rn.Resume(t.Context(), p.Session,
+			runner.Complete(p.ID, "station", json.RawMessage(`"four degrees"`))); err != nil {
 			t.Fatal(err)
 		}
 	}

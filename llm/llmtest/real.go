@@ -32,7 +32,9 @@ func RunReal(t *testing.T, p Provider) {
 			t.Run("text", func(t *testing.T) {
 				got, fin, err := m.collect(t, llm.Request{Messages: []llm.Message{llm.UserText("Answer with the one word: fermata")}, Limits: llm.Limits{OutputTokens: 2000}})
 				check(t, err)
-				if fin.Reason != llm.StopEnd || !strings.Contains(strings.ToLower(got.Text()), "fermata") || fin.Usage.Input == 0 || fin.Usage.Output == 0 {
+				if fin.Reason != llm.StopEnd ||
+					!strings.Contains(strings.ToLower(got.Text()), "fermata") ||
+					fin.Usage.Input == 0 || fin.Usage.Output == 0 {
 					t.Errorf("%v, %+v", got, fin)
 				}
 			})
@@ -54,7 +56,8 @@ func RunReal(t *testing.T, p Provider) {
 			t.Run("awkward tools", func(t *testing.T) {
 				var tools []llm.ToolDef
 				for _, def := range awkward(t) {
-					if c, ok := m.Model.(llm.ToolChecker); ok && c.CheckTools([]llm.ToolDef{def}) == nil {
+					if c, ok := m.Model.(llm.ToolChecker); ok &&
+						c.CheckTools([]llm.ToolDef{def}) == nil {
 						tools = append(tools, def)
 					}
 				}
@@ -65,7 +68,8 @@ func RunReal(t *testing.T, p Provider) {
 				ctx, stop := context.WithCancel(t.Context())
 				defer stop()
 				var last error
-				for _, err := range m.Generate(ctx, llm.Request{Messages: []llm.Message{llm.UserText("Count to a thousand.")}}) {
+				for _, err := range m.Generate(ctx,
+					llm.Request{Messages: []llm.Message{llm.UserText("Count to a thousand.")}}) {
 					last = err
 					stop()
 				}

@@ -80,7 +80,8 @@ func wanted(name string) string {
 		switch {
 		case s.name != name:
 		case s.fails != nil && s.fails.id == "":
-			return fmt.Sprintf("an HTTP error that becomes an *llm.Error %s, without a request id", s.fails.kind)
+			return fmt.Sprintf("an HTTP error that becomes an *llm.Error %s, without a request id",
+				s.fails.kind)
 		case s.fails != nil:
 			return fmt.Sprintf("an error that becomes an *llm.Error %s, with the request id %s and RetryAfter %v", s.fails.kind, s.fails.id, s.fails.after)
 		case name == "long":

@@ -55,24 +55,41 @@ const (
 )
 
 var scenarios = []scenario{
-	{name: "text", parts: []llm.Part{text("It is 7 °C in Tromsø ☂️ today.")}, stop: llm.StopEnd, usage: &llm.Usage{Input: 25, Output: 12}},
-	{name: "tool", parts: []llm.Part{call("get_weather", `{"city":"Tromsø"}`)}, stop: llm.StopToolCalls},
-	{name: "text_and_tool", parts: []llm.Part{text("Let me look."), call("get_weather", `{"city":"Oslo"}`)}, stop: llm.StopToolCalls},
-	{name: "parallel", parts: []llm.Part{call("get_weather", `{"city":"Oslo"}`), call("get_time", `{}`), call("get_weather", `{"city":"Bergen"}`)}, stop: llm.StopToolCalls},
-	{name: "escapes", parts: []llm.Part{call("get_weather", `{"city":"a\"b\\c\u00e9\n𝄞"}`)}, stop: llm.StopToolCalls},
-	{name: "big_numbers", parts: []llm.Part{call("transfer", `{"id":9007199254740993,"n":18446744073709551615}`)}, stop: llm.StopToolCalls},
-	{name: "fenced", parts: []llm.Part{call("get_weather", `{"city":"Oslo"}`)}, stop: llm.StopToolCalls},
-	{name: "broken_arguments", parts: []llm.Part{call("get_weather", ``)}, stop: llm.StopToolCalls, broken: true},
-	{name: "cut_arguments", parts: []llm.Part{call("get_weather", ``)}, stop: llm.StopLength, broken: true},
-	{name: "cut_at_once", parts: []llm.Part{call("get_weather", ``)}, stop: llm.StopLength, broken: true},
-	{name: "unknown_tool", parts: []llm.Part{call("reed", `{"path":"x"}`)}, stop: llm.StopToolCalls},
-	{name: "reasoning", parts: []llm.Part{llm.Reasoning{}, call("get_weather", `{"city":"Oslo"}`)}, stop: llm.StopToolCalls, native: signature},
-	{name: "redacted", parts: []llm.Part{llm.Reasoning{}, text("Done.")}, stop: llm.StopEnd, native: signature},
+	{name: "text", parts: []llm.Part{text("It is 7 °C in Tromsø ☂️ today.")}, stop: llm.StopEnd,
+		usage: &llm.Usage{Input: 25, Output: 12}},
+	{name: "tool", parts: []llm.Part{call("get_weather", `{"city":"Tromsø"}`)},
+		stop: llm.StopToolCalls},
+	{name: "text_and_tool", parts: []llm.Part{text("Let me look."),
+		call("get_weather", `{"city":"Oslo"}`)}, stop: llm.StopToolCalls},
+	{name: "parallel", parts: []llm.Part{call("get_weather", `{"city":"Oslo"}`),
+		call("get_time", `{}`), call("get_weather", `{"city":"Bergen"}`)}, stop: llm.StopToolCalls},
+	{name: "escapes", parts: []llm.Part{call("get_weather", `{"city":"a\"b\\c\u00e9\n𝄞"}`)},
+		stop: llm.StopToolCalls},
+	{name: "big_numbers", parts: []llm.Part{call("transfer",
+		`{"id":9007199254740993,"n":18446744073709551615}`)}, stop: llm.StopToolCalls},
+	{name: "fenced", parts: []llm.Part{call("get_weather", `{"city":"Oslo"}`)},
+		stop: llm.StopToolCalls},
+	{name: "broken_arguments", parts: []llm.Part{call("get_weather", ``)}, stop: llm.StopToolCalls,
+		broken: true},
+	{name: "cut_arguments", parts: []llm.Part{call("get_weather", ``)}, stop: llm.StopLength,
+		broken: true},
+	{name: "cut_at_once", parts: []llm.Part{call("get_weather", ``)}, stop: llm.StopLength,
+		broken: true},
+	{name: "unknown_tool", parts: []llm.Part{call("reed", `{"path":"x"}`)},
+		stop: llm.StopToolCalls},
+	{name: "reasoning", parts: []llm.Part{llm.Reasoning{}, call("get_weather", `{"city":"Oslo"}`)},
+		stop: llm.StopToolCalls, native: signature},
+	{name: "redacted", parts: []llm.Part{llm.Reasoning{}, text("Done.")}, stop: llm.StopEnd,
+		native: signature},
 	{name: "refusal", stop: llm.StopRefusal},
-	{name: "usage", parts: []llm.Part{text("ok")}, stop: llm.StopEnd, usage: &llm.Usage{Input: 100, Cached: 60, Output: 30, Reasoning: 10}},
-	{name: "other", parts: []llm.Part{text("It is 7 °C in Tromsø ☂️ today.")}, stop: llm.StopOther, word: "dreaming"},
-	{name: "other_call", parts: []llm.Part{call("get_weather", `{"city":"Tromsø"}`)}, stop: llm.StopOther, word: "dreaming"},
-	{name: "halves", streamed: true, parts: []llm.Part{text("Let 𝄞 look."), call("get_weather", `{"city":"𝄞"}`)}, stop: llm.StopToolCalls},
+	{name: "usage", parts: []llm.Part{text("ok")}, stop: llm.StopEnd,
+		usage: &llm.Usage{Input: 100, Cached: 60, Output: 30, Reasoning: 10}},
+	{name: "other", parts: []llm.Part{text("It is 7 °C in Tromsø ☂️ today.")}, stop: llm.StopOther,
+		word: "dreaming"},
+	{name: "other_call", parts: []llm.Part{call("get_weather", `{"city":"Tromsø"}`)},
+		stop: llm.StopOther, word: "dreaming"},
+	{name: "halves", streamed: true, parts: []llm.Part{text("Let 𝄞 look."),
+		call("get_weather", `{"city":"𝄞"}`)}, stop: llm.StopToolCalls},
 	{name: "structured", parts: []llm.Part{text(`{"temp_c":7}`)}, stop: llm.StopEnd, format: true},
 	{name: "long", parts: []llm.Part{text(longText)}, stop: llm.StopEnd},
 	{name: "empty", stop: llm.StopEnd},
@@ -82,7 +99,8 @@ var scenarios = []scenario{
 	{name: "error_server", fails: &failure{llm.ErrOverloaded, true, requestID, 0}},
 	{name: "error_context", fails: &failure{llm.ErrContextTooLong, false, requestID, 0}},
 	{name: "error_invalid", fails: &failure{llm.ErrInvalid, false, requestID, 0}},
-	{name: "error_midstream", streamed: true, fails: &failure{llm.ErrOverloaded, true, requestID, 0}},
+	{name: "error_midstream", streamed: true, fails: &failure{llm.ErrOverloaded, true, requestID,
+		0}},
 	{name: "error_html", fails: &failure{llm.ErrOverloaded, true, "", 0}},
 }
 
@@ -108,8 +126,9 @@ func (s scenario) request() llm.Request {
 	req := llm.Request{System: "Be brief.", Messages: []llm.Message{llm.UserText("What is the weather?")}, Tools: weatherTools}
 	if s.format {
 		req.Tools = nil
-		req.ResponseFormat = llm.ResponseFormat{Name: "weather", Description: "What it is like outside.", Schema: json.RawMessage(
-			`{"type":"object","properties":{"temp_c":{"type":"number"}},"required":["temp_c"],"additionalProperties":false}`)}
+		req.ResponseFormat = llm.ResponseFormat{Name: "weather",
+			Description: "What it is like outside.", Schema: json.RawMessage(
+				`{"type":"object","properties":{"temp_c":{"type":"number"}},"required":["temp_c"],"additionalProperties":false}`)}
 	}
 	return req
 }
@@ -224,7 +243,8 @@ func stored(t testing.TB, m llm.Message) []llm.Message {
 		if c, ok := part.(llm.ToolCall); ok {
 			c.ID = fmt.Sprintf("call_fermata%d", i)
 			m.Parts[i] = c
-			results.Parts = append(results.Parts, llm.ToolResult{Call: c.ID, Name: c.Name, Output: json.RawMessage(`{"temp_c":7}`)})
+			results.Parts = append(results.Parts,
+				llm.ToolResult{Call: c.ID, Name: c.Name, Output: json.RawMessage(`{"temp_c":7}`)})
 		}
 	}
 	all := []llm.Message{m}
@@ -252,7 +272,8 @@ func paired(t testing.TB, p Provider, body []byte) {
 	if strings.Contains(string(body), "four degrees") && len(calls) == 0 {
 		t.Errorf("Provider.Calls finds no call in %s", body)
 	}
-	if sorted := slices.Sorted(slices.Values(calls)); p.Lacks["call_ids"] == "" && len(slices.Compact(sorted)) != len(calls) {
+	if sorted := slices.Sorted(slices.Values(calls)); p.Lacks["call_ids"] == "" &&
+		len(slices.Compact(sorted)) != len(calls) {
 		t.Errorf("an id comes twice among %q", calls)
 	}
 	if !cmp.Equal(calls, results, cmpopts.EquateEmpty()) {
@@ -266,7 +287,8 @@ func (f failure) check(t testing.TB, p Provider, err error) {
 	if !errors.As(err, &e) {
 		t.Fatalf("%v is no *llm.Error", err)
 	}
-	if e.Kind != f.kind || e.Retryable() != f.temporary || e.RequestID != f.id || e.RetryAfter != f.after || e.Provider != p.Name {
+	if e.Kind != f.kind || e.Retryable() != f.temporary || e.RequestID != f.id ||
+		e.RetryAfter != f.after || e.Provider != p.Name {
 		t.Errorf("the error is %+v, want %+v", e, f)
 	}
 	if s := e.Error(); len(s) > 2000 || strings.Contains(s, APIKey) {

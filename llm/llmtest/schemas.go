@@ -32,7 +32,8 @@ func schemas(t *testing.T, p Provider, strict bool) {
 				t.Fatal("the adapter is no llm.ToolChecker")
 			}
 			path := filepath.Join(filepath.Dir(p.Replies), folder, def.Name+".json")
-			req := llm.Request{Messages: []llm.Message{llm.UserText("a")}, Tools: []llm.ToolDef{def}}
+			req := llm.Request{Messages: []llm.Message{llm.UserText("a")},
+				Tools: []llm.ToolDef{def}}
 			refused := checker.CheckTools(req.Tools)
 			_, _, err := m.collect(t, req)
 			if (refused == nil) != (err == nil) {
@@ -40,15 +41,18 @@ func schemas(t *testing.T, p Provider, strict bool) {
 			}
 			if refused != nil {
 				var e *llm.Error
-				if !errors.As(refused, &e) || e.Kind != llm.ErrInvalid || e.Provider != p.Name || !strings.Contains(refused.Error(), def.Name) {
-					t.Errorf("%v, want an error of kind %s that names the provider and the tool", refused, llm.ErrInvalid)
+				if !errors.As(refused, &e) || e.Kind != llm.ErrInvalid || e.Provider != p.Name ||
+					!strings.Contains(refused.Error(), def.Name) {
+					t.Errorf("%v, want an error of kind %s that names the provider and the tool",
+						refused, llm.ErrInvalid)
 				}
 				said, _ := json.Marshal(map[string]string{"refused": refused.Error()})
 				golden(t, path, said)
 				return
 			}
 			listed := p.Lists(srv.asked()[0])
-			if s := string(listed); !strings.Contains(s, `"properties"`) || strings.Contains(s, `"$schema"`) || strings.Contains(s, `"$id"`) {
+			if s := string(listed); !strings.Contains(s, `"properties"`) ||
+				strings.Contains(s, `"$schema"`) || strings.Contains(s, `"$id"`) {
 				t.Errorf("the schema has no properties, or names itself: %s", s)
 			}
 			golden(t, path, listed)
@@ -101,7 +105,8 @@ type (
 func awkward(t testing.TB) []llm.ToolDef {
 	t.Helper()
 	all := []tool.Tool{
-		typed[struct{}](t, "no_arguments"), typed[line](t, "types_used_twice"), typed[tree](t, "holds_itself"), typed[anything](t, "any_value"),
+		typed[struct{}](t, "no_arguments"), typed[line](t, "types_used_twice"), typed[tree](t,
+			"holds_itself"), typed[anything](t, "any_value"),
 		typed[optional](t, "optional_fields"), typed[bounded](t, "bounded"), typed[maps](t, "maps"),
 		given("by_hand", `{"$schema":"https://json-schema.org/draft/2020-12/schema","$id":"https://example.com/s","title":"By hand","type":"object","properties":{
 			"either":{"oneOf":[{"type":"string","format":"email"},{"type":"integer"}]},

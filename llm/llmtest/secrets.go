@@ -19,8 +19,10 @@ func Printed(v any) map[string]string {
 		all[verb] = fmt.Sprintf(verb, v)
 	}
 	var text, json strings.Builder
-	slog.New(slog.NewTextHandler(&text, nil)).Info("printed", "value", v, "in", slog.GroupValue(slog.Any("value", v)))
-	slog.New(slog.NewJSONHandler(&json, nil)).Info("printed", "value", v, "in", struct{ Value any }{v})
+	slog.New(slog.NewTextHandler(&text, nil)).Info("printed", "value", v, "in",
+		slog.GroupValue(slog.Any("value", v)))
+	slog.New(slog.NewJSONHandler(&json, nil)).Info("printed", "value", v, "in",
+		struct{ Value any }{v})
 	all["slog's text"], all["slog's JSON"] = text.String(), json.String()
 	return all
 }
@@ -38,7 +40,8 @@ func secrets(t *testing.T, p Provider) {
 		}
 	})
 	for _, form := range forms {
-		for _, status := range []int{http.StatusOK, http.StatusUnauthorized, http.StatusBadGateway} {
+		for _, status := range []int{http.StatusOK, http.StatusUnauthorized,
+			http.StatusBadGateway} {
 			for kind, body := range map[string]string{
 				"text/html":         "<html>" + APIKey + "</html>",
 				"application/json":  `{"type":"error","error":{"type":"` + APIKey + `","message":"` + APIKey + ` is unknown"}}`,
@@ -46,7 +49,8 @@ func secrets(t *testing.T, p Provider) {
 				"text/plain":        "data: " + APIKey + "\n\n",
 			} {
 				t.Run(fmt.Sprintf("quoted/%s/%d/%s", form.name, status, kind), func(t *testing.T) {
-					srv := serve(t, atOnce, reply{status: status, header: http.Header{"Content-Type": {kind}}, body: []byte(body)})
+					srv := serve(t, atOnce, reply{status: status,
+						header: http.Header{"Content-Type": {kind}}, body: []byte(body)})
 					_, _, err := model(t, p, srv, form.whole).collect(t, scenarios[0].request())
 					var e *llm.Error
 					if !errors.As(err, &e) {
@@ -65,11 +69,13 @@ func secrets(t *testing.T, p Provider) {
 	for _, form := range forms {
 		for _, status := range []int{http.StatusMovedPermanently, http.StatusTemporaryRedirect} {
 			t.Run(fmt.Sprintf("redirected/%s/%d", form.name, status), func(t *testing.T) {
-				answer := reply{status: status, header: http.Header{"Location": {"http://localhost:1/elsewhere"}}}
+				answer := reply{status: status,
+					header: http.Header{"Location": {"http://localhost:1/elsewhere"}}}
 				srv := serve(t, atOnce, answer)
 				_, _, err := model(t, p, srv, form.whole).collect(t, scenarios[0].request())
 				var e *llm.Error
-				if !errors.As(err, &e) || e.Kind != llm.ErrInvalid || !strings.Contains(err.Error(), "localhost:1") {
+				if !errors.As(err, &e) || e.Kind != llm.ErrInvalid ||
+					!strings.Contains(err.Error(), "localhost:1") {
 					t.Errorf("%v, want an error of kind %s that says where to", err, llm.ErrInvalid)
 				}
 				if n := len(srv.asked()); n != 1 {
@@ -85,7 +91,8 @@ func secrets(t *testing.T, p Provider) {
 func cutSecrets(t *testing.T, p Provider) {
 	for _, form := range forms {
 		service := &quoting{}
-		m := adapter{p.New(t, Options{BaseURL: "http://memory.invalid", Whole: form.whole, Client: &http.Client{Transport: service}})}
+		m := adapter{p.New(t, Options{BaseURL: "http://memory.invalid", Whole: form.whole,
+			Client: &http.Client{Transport: service}})}
 		for before := 0; before < 400; before += 12 {
 			quoted := strings.Repeat("x", before) + " " + APIKey
 			for body, kind := range map[string]string{
@@ -116,5 +123,6 @@ type quoting struct {
 }
 
 func (q *quoting) RoundTrip(r *http.Request) (*http.Response, error) {
-	return &http.Response{StatusCode: q.status, Header: http.Header{"Content-Type": {q.kind}}, Body: io.NopCloser(strings.NewReader(q.body)), Request: r}, nil
+	return &http.Response{StatusCode: q.status, Header: http.Header{"Content-Type": {q.kind}},
+		Body: io.NopCloser(strings.NewReader(q.body)), Request: r}, nil
 }

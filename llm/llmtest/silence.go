@@ -28,7 +28,8 @@ func silence(t *testing.T, p Provider) {
 		serve func(w http.ResponseWriter, r *http.Request)
 		ends  time.Duration // zero: not by silence
 	}{
-		"before the answer": {false, func(_ http.ResponseWriter, r *http.Request) { hang(r) }, 10 * time.Minute},
+		"before the answer": {false, func(_ http.ResponseWriter, r *http.Request) { hang(r) },
+			10 * time.Minute},
 		"in the middle": {false, func(w http.ResponseWriter, r *http.Request) {
 			time.Sleep(9 * time.Minute)
 			write(w, streamed, 0, end)
@@ -40,11 +41,12 @@ func silence(t *testing.T, p Provider) {
 			write(w, reply{body: streamed.body}, 0, end)
 			hang(r)
 		}, 19 * time.Minute},
-		"a whole message in place of a stream": {false, func(w http.ResponseWriter, _ *http.Request) {
-			write(w, whole, 0, len(whole.body)/2)
-			time.Sleep(time.Hour)
-			write(w, whole, len(whole.body)/2, len(whole.body))
-		}, 0},
+		"a whole message in place of a stream": {false,
+			func(w http.ResponseWriter, _ *http.Request) {
+				write(w, whole, 0, len(whole.body)/2)
+				time.Sleep(time.Hour)
+				write(w, whole, len(whole.body)/2, len(whole.body))
+			}, 0},
 		"comments for an hour": {false, func(w http.ResponseWriter, _ *http.Request) {
 			write(w, streamed, 0, end)
 			for range 60 {
@@ -64,7 +66,8 @@ func silence(t *testing.T, p Provider) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				begun := time.Now()
-				m := adapter{p.New(t, Options{BaseURL: "http://memory.invalid", Whole: c.whole, Client: inMemory(t, c.serve)})}
+				m := adapter{p.New(t, Options{BaseURL: "http://memory.invalid", Whole: c.whole,
+					Client: inMemory(t, c.serve)})}
 				ctx, cancel := context.WithTimeout(t.Context(), 24*time.Hour)
 				defer cancel()
 				_, _, err := m.collectIn(ctx, t, scenarios[0].request())
@@ -73,8 +76,10 @@ func silence(t *testing.T, p Provider) {
 				case c.ends == 0 && err != nil:
 					t.Error(err)
 				case c.ends == 0:
-				case !errors.As(err, &e) || e.Kind != llm.ErrNetwork || !e.Retryable() || e.Provider != p.Name || !strings.Contains(err.Error(), "silent"):
-					t.Errorf("%v, want an error of kind %s that tells of the silence", err, llm.ErrNetwork)
+				case !errors.As(err, &e) || e.Kind != llm.ErrNetwork || !e.Retryable() ||
+					e.Provider != p.Name || !strings.Contains(err.Error(), "silent"):
+					t.Errorf("%v, want an error of kind %s that tells of the silence", err,
+						llm.ErrNetwork)
 				case time.Since(begun) != c.ends:
 					t.Errorf("it ended after %v, want %v", time.Since(begun), c.ends)
 				}
@@ -105,7 +110,8 @@ func inMemory(t *testing.T, serve http.HandlerFunc) *http.Client {
 		defer close(ended)
 		_ = server.Serve(listener{pipes, done})
 	}()
-	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn,
+		error) {
 		near, far := net.Pipe()
 		select {
 		case pipes <- far:

@@ -22,7 +22,10 @@ func table(t *testing.T, p Provider) {
 	if rows == nil {
 		t.Skipf("there is no %s with a table of providers above this folder", page)
 	}
-	column := slices.IndexFunc(rows[0], func(cell string) bool { return strings.Contains(cell, "`"+p.Name+"`") })
+	column := slices.IndexFunc(rows[0], func(cell string) bool {
+		return strings.Contains(cell,
+			"`"+p.Name+"`")
+	})
 	if column < 0 {
 		if api, at, compatible := strings.Cut(p.Name, "/"); compatible {
 			t.Skipf("%s, which speaks %s, has no column of its own, and may have more or less than the provider whose API it is", at, api)

@@ -32,7 +32,8 @@ func ReadWhole(provider string, r io.Reader) ([]byte, error) {
 
 // TooLong is a message that goes over [MaxWhole].
 func TooLong(provider string) error {
-	return &llm.Error{Kind: llm.ErrTooLong, Provider: provider, Err: fmt.Errorf("the answer has more than %d MiB, and is read no further", MaxWhole>>20)}
+	return &llm.Error{Kind: llm.ErrTooLong, Provider: provider,
+		Err: fmt.Errorf("the answer has more than %d MiB, and is read no further", MaxWhole>>20)}
 }
 
 // boundError cuts an answer that is an error off.

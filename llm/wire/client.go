@@ -36,5 +36,6 @@ func MayAuthenticate(c *http.Client) bool {
 type redirected struct{ from, to string }
 
 func (r redirected) Error() string {
-	return fmt.Sprintf("%s sends requests on to %s; if that is right, name it as the base URL", r.from, r.to)
+	return fmt.Sprintf("%s sends requests on to %s; if that is right, name it as the base URL",
+		r.from, r.to)
 }

@@ -18,7 +18,8 @@ func (c converter) any(v any, at string) (any, error) {
 	s, ok := emptyIfTrue(v).(*jsontree.Object)
 	if !ok {
 		if raw, _ := v.(json.RawMessage); string(raw) == "false" {
-			return nil, fmt.Errorf("at %s, the schema false takes no value at all: leave it out", at)
+			return nil, fmt.Errorf("at %s, the schema false takes no value at all: leave it out",
+				at)
 		}
 		return nil, fmt.Errorf("at %s, a schema is an object, not %s", at, jsontree.Text(v))
 	}
@@ -60,7 +61,10 @@ func hasType(s *jsontree.Object, name string) bool {
 	if !ok {
 		list = []any{v}
 	}
-	return slices.ContainsFunc(list, func(t any) bool { return t != nil && string(jsontree.Text(t)) == `"`+name+`"` })
+	return slices.ContainsFunc(list, func(t any) bool {
+		return t != nil &&
+			string(jsontree.Text(t)) == `"`+name+`"`
+	})
 }
 
 // subs converts the schemas right below s.
@@ -74,7 +78,8 @@ func (c converter) subs(s *jsontree.Object, at string) error {
 		}
 	}
 	return jsontree.EachSub(s, func(key string, sub any) (any, error) {
-		if raw, ok := sub.(json.RawMessage); ok && slices.Contains(jsontree.SchemaOrNo, key) && (string(raw) == "true" || string(raw) == "false") {
+		if raw, ok := sub.(json.RawMessage); ok && slices.Contains(jsontree.SchemaOrNo, key) &&
+			(string(raw) == "true" || string(raw) == "false") {
 			return sub, nil
 		}
 		at := at + "/" + key
@@ -161,7 +166,8 @@ func holdsRef(v any) bool {
 		return slices.ContainsFunc(v, holdsRef)
 	case *jsontree.Object:
 		_, ok := v.Text("$ref")
-		return ok || slices.ContainsFunc(v.Members, func(m jsontree.Member) bool { return holdsRef(m.Value) })
+		return ok || slices.ContainsFunc(v.Members,
+			func(m jsontree.Member) bool { return holdsRef(m.Value) })
 	}
 	return false
 }

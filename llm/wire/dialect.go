@@ -38,7 +38,8 @@ type Dialect struct {
 }
 
 // always are the members that every provider takes.
-var always = []string{"type", "properties", "required", "items", "enum", "anyOf", "description", "additionalProperties"}
+var always = []string{"type", "properties", "required", "items", "enum", "anyOf", "description",
+	"additionalProperties"}
 
 // Convert rewrites the schema of a tool's arguments, or of a response. The
 // order of members is kept. The root is always an object with properties;
@@ -66,8 +67,10 @@ func (d Dialect) Convert(schema json.RawMessage) (json.RawMessage, error) {
 	if s, defs, err = jsontree.InlineRefs(s, defs); err != nil {
 		return nil, err
 	}
-	if typ, ok := s.Get("type"); ok && !slices.Contains([]string{`"object"`, `["object"]`}, string(jsontree.Text(typ))) {
-		return nil, fmt.Errorf("the schema's type is %s, and has to be an object", jsontree.Text(typ))
+	if typ, ok := s.Get("type"); ok && !slices.Contains([]string{`"object"`, `["object"]`},
+		string(jsontree.Text(typ))) {
+		return nil, fmt.Errorf("the schema's type is %s, and has to be an object",
+			jsontree.Text(typ))
 	}
 	out := jsontree.New("type", "object")
 	s.Delete("type")
@@ -112,7 +115,8 @@ func localRefs(s, defs *jsontree.Object) error {
 			return v, nil
 		}
 		if ref, ok := o.Text("$ref"); ok {
-			name := strings.TrimPrefix(strings.TrimPrefix(ref, "#/definitions/"), jsontree.DefsPrefix)
+			name := strings.TrimPrefix(strings.TrimPrefix(ref, "#/definitions/"),
+				jsontree.DefsPrefix)
 			if !defs.Has(name) {
 				return nil, fmt.Errorf("the schema refers to %q, which is not among its $defs: write it out", ref)
 			}

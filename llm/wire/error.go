@@ -87,7 +87,8 @@ func statusOf(words ...string) int {
 // "unsupported_image_media_type", "image_content_policy_violation"), and of
 // google.rpc.Code.
 var callers = []string{
-	"invalid_", "not_found", "image", "polic", "failed_precondition", "out_of_range", "unimplemented", "unsupported_",
+	"invalid_", "not_found", "image", "polic", "failed_precondition", "out_of_range",
+	"unimplemented", "unsupported_",
 }
 
 // TransportError is a failure to reach a provider, or to read its answer to the
@@ -103,7 +104,8 @@ func TransportError(provider string, cause error) error {
 		return nil
 	case errors.As(cause, &sent):
 		return Invalid(provider, "%w", sent)
-	case errors.As(cause, &e), errors.Is(cause, context.Canceled), errors.Is(cause, context.DeadlineExceeded):
+	case errors.As(cause, &e), errors.Is(cause, context.Canceled),
+		errors.Is(cause, context.DeadlineExceeded):
 		return cause
 	case errors.Is(cause, io.ErrUnexpectedEOF), errors.Is(cause, io.EOF):
 		return &llm.Error{Kind: llm.ErrTruncated, Provider: provider, Err: cause}
@@ -114,18 +116,21 @@ func TransportError(provider string, cause error) error {
 // Timeout is a generation that took longer than the adapter's Options.Timeout.
 // It holds no context.DeadlineExceeded: the caller's context goes on.
 func Timeout(provider string, after time.Duration) error {
-	return &llm.Error{Kind: llm.ErrNetwork, Provider: provider, Err: fmt.Errorf("there is no whole message after %v, which is the options' Timeout", after)}
+	return &llm.Error{Kind: llm.ErrNetwork, Provider: provider,
+		Err: fmt.Errorf("there is no whole message after %v, which is the options' Timeout", after)}
 }
 
 // ClientTimeout is a generation that took longer than the HTTP client's own
 // Timeout. Like [Timeout], it is no end of the caller's context.
 func ClientTimeout(provider string) error {
-	return &llm.Error{Kind: llm.ErrNetwork, Provider: provider, Err: errors.New("there is no whole message within the Timeout of the HTTP client, Options.Client: raise it, or leave it to Options.Timeout")}
+	return &llm.Error{Kind: llm.ErrNetwork, Provider: provider,
+		Err: errors.New("there is no whole message within the Timeout of the HTTP client, Options.Client: raise it, or leave it to Options.Timeout")}
 }
 
 // Truncated is a stream that ended without its end marker.
 func Truncated(provider string) error {
-	return &llm.Error{Kind: llm.ErrTruncated, Provider: provider, Err: errors.New("the stream ended without its end marker")}
+	return &llm.Error{Kind: llm.ErrTruncated, Provider: provider,
+		Err: errors.New("the stream ended without its end marker")}
 }
 
 // Malformed is a stream that breaks its own rules.
@@ -150,19 +155,30 @@ func Invalid(provider, format string, args ...any) error {
 // Google's references, and of compatible servers.
 var (
 	codes = map[string]llm.ErrorKind{
-		"authentication_error": llm.ErrAuth, "invalid_api_key": llm.ErrAuth, "permission_error": llm.ErrAuth, "PERMISSION_DENIED": llm.ErrAuth,
-		"UNAUTHENTICATED": llm.ErrAuth, "API_KEY_INVALID": llm.ErrAuth, "insufficient_quota": llm.ErrAuth, "billing_error": llm.ErrAuth,
-		"rate_limit_error": llm.ErrRateLimited, "rate_limit_exceeded": llm.ErrRateLimited, "RESOURCE_EXHAUSTED": llm.ErrRateLimited,
-		"overloaded_error": llm.ErrOverloaded, "UNAVAILABLE": llm.ErrOverloaded, "server_is_overloaded": llm.ErrOverloaded, "slow_down": llm.ErrOverloaded,
-		"api_error": llm.ErrOverloaded, "server_error": llm.ErrOverloaded, "INTERNAL": llm.ErrOverloaded, "timeout_error": llm.ErrOverloaded, "DEADLINE_EXCEEDED": llm.ErrOverloaded,
-		"context_length_exceeded": llm.ErrContextTooLong, "request_too_large": llm.ErrContextTooLong, "string_above_max_length": llm.ErrContextTooLong,
-		"content_filter": llm.ErrRefused, "content_policy_violation": llm.ErrRefused, "invalid_prompt": llm.ErrRefused,
+		"authentication_error": llm.ErrAuth, "invalid_api_key": llm.ErrAuth,
+		"permission_error": llm.ErrAuth, "PERMISSION_DENIED": llm.ErrAuth,
+		"UNAUTHENTICATED": llm.ErrAuth, "API_KEY_INVALID": llm.ErrAuth,
+		"insufficient_quota": llm.ErrAuth, "billing_error": llm.ErrAuth,
+		"rate_limit_error": llm.ErrRateLimited, "rate_limit_exceeded": llm.ErrRateLimited,
+		"RESOURCE_EXHAUSTED": llm.ErrRateLimited,
+		"overloaded_error":   llm.ErrOverloaded, "UNAVAILABLE": llm.ErrOverloaded,
+		"server_is_overloaded": llm.ErrOverloaded, "slow_down": llm.ErrOverloaded,
+		"api_error": llm.ErrOverloaded, "server_error": llm.ErrOverloaded,
+		"INTERNAL": llm.ErrOverloaded, "timeout_error": llm.ErrOverloaded,
+		"DEADLINE_EXCEEDED":       llm.ErrOverloaded,
+		"context_length_exceeded": llm.ErrContextTooLong,
+		"request_too_large":       llm.ErrContextTooLong,
+		"string_above_max_length": llm.ErrContextTooLong,
+		"content_filter":          llm.ErrRefused, "content_policy_violation": llm.ErrRefused,
+		"invalid_prompt": llm.ErrRefused,
 	}
 	tooLong = []string{
-		"prompt is too long", "maximum context length", "context window", "context length", "context_length", "exceeds the maximum number of tokens",
+		"prompt is too long", "maximum context length", "context window", "context length",
+		"context_length", "exceeds the maximum number of tokens",
 		"input token count", "too many tokens", "exceeds the available context size",
 	}
-	badKey = []string{"api key not valid", "api key expired", "incorrect api key", "invalid api key", "invalid x-api-key"}
+	badKey = []string{"api key not valid", "api key expired", "incorrect api key",
+		"invalid api key", "invalid x-api-key"}
 )
 
 func kindOf(status int, code, typ, message string) llm.ErrorKind {
@@ -219,7 +235,8 @@ func Traced(err error, h http.Header) error {
 }
 
 func requestID(h http.Header) string {
-	for _, name := range []string{"x-request-id", "request-id", "x-goog-request-id", "apim-request-id"} {
+	for _, name := range []string{"x-request-id", "request-id", "x-goog-request-id",
+		"apim-request-id"} {
 		if id := h.Get(name); id != "" {
 			return id
 		}

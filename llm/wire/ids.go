@@ -66,7 +66,8 @@ func (ids IDs) Of(call string) string {
 
 func (f Form) clean(s string, other rune) string {
 	return strings.Map(func(c rune) rune {
-		if 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.ContainsRune(f.Also, c) {
+		if 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' ||
+			strings.ContainsRune(f.Also, c) {
 			return c
 		}
 		return other

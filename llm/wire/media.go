@@ -34,7 +34,8 @@ func Media(m llm.Media) (llm.Media, error) {
 	}
 	head, data, _ := strings.Cut(m.URL[5:], ",")
 	if data == "" {
-		return m, fmt.Errorf("the data: URL of the media %q has no comma, or nothing behind it", m.Name)
+		return m, fmt.Errorf("the data: URL of the media %q has no comma, or nothing behind it",
+			m.Name)
 	}
 	data, err = url.PathUnescape(data)
 	m.URL, m.Data = "", []byte(data)

@@ -28,7 +28,8 @@ func NewOrigin(provider, domain, base, option string) (Origin, error) {
 		host = u.Host
 	}
 	if host = strings.ToLower(host); strings.ContainsAny(host, "/@?# \t\r\n") {
-		return Origin{}, fmt.Errorf("Options.Origin is %q: it must be a host, such as %q", option, domain)
+		return Origin{}, fmt.Errorf("Options.Origin is %q: it must be a host, such as %q", option,
+			domain)
 	}
 	if host == "" || InDomain("//"+host, domain) {
 		return Origin{provider, provider}, nil

@@ -23,7 +23,8 @@ func limitReset(h http.Header, now time.Time) time.Duration {
 			continue
 		}
 		wait := untilReset(h.Get(name), now)
-		if left, err := strconv.ParseFloat(h.Get(strings.Replace(name, "reset", "remaining", 1)), 64); err == nil && left <= 0 {
+		if left, err := strconv.ParseFloat(h.Get(strings.Replace(name, "reset", "remaining", 1)),
+			64); err == nil && left <= 0 {
 			usedUp = max(usedUp, wait)
 		}
 		if wait > 0 && (first == 0 || wait < first) {

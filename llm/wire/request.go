@@ -21,7 +21,8 @@ func CheckRequest(r llm.Request, served ...string) error {
 	switch r.Cache {
 	case llm.CacheDefault, llm.CacheNone, llm.CacheShort, llm.CacheLong:
 	default:
-		return fmt.Errorf("Request.Cache is %q: it must be empty, %q, %q or %q", r.Cache, llm.CacheNone, llm.CacheShort, llm.CacheLong)
+		return fmt.Errorf("Request.Cache is %q: it must be empty, %q, %q or %q", r.Cache,
+			llm.CacheNone, llm.CacheShort, llm.CacheLong)
 	}
 	if n := r.Limits.OutputTokens; n < 0 {
 		return fmt.Errorf("Request.Limits.OutputTokens is %d: it must not be negative; 0 leaves it to the provider", n)
@@ -53,7 +54,8 @@ func checkChoice(r llm.Request, served []string) error {
 			return fmt.Errorf("Request.ToolChoice.Name is %q, which is none of Request.Tools: name one of them%s", c.Name, listed(names))
 		}
 	default:
-		return fmt.Errorf("Request.ToolChoice.Mode is %q: it must be empty, %q, %q or %q", c.Mode, llm.ToolNone, llm.ToolAny, llm.ToolNamed)
+		return fmt.Errorf("Request.ToolChoice.Mode is %q: it must be empty, %q, %q or %q", c.Mode,
+			llm.ToolNone, llm.ToolAny, llm.ToolNamed)
 	}
 	return nil
 }

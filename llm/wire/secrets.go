@@ -39,7 +39,10 @@ func NewSecrets(key string, h http.Header) Secrets {
 	}
 	found = slices.DeleteFunc(found, func(s string) bool { return len(s) < leastSecret })
 	// The whole before its parts.
-	slices.SortFunc(found, func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) })
+	slices.SortFunc(found, func(a, b string) int {
+		return cmp.Or(len(b)-len(a),
+			strings.Compare(a, b))
+	})
 	return slices.Compact(found)
 }
 
@@ -47,7 +50,8 @@ func NewSecrets(key string, h http.Header) Secrets {
 // Authorization, X-Api-Key, X-Goog-Api-Key, Api-Key, Cookie and the like.
 func isSecret(header string) bool {
 	header = strings.ToLower(header)
-	return slices.ContainsFunc([]string{"auth", "key", "token", "secret", "password", "credential", "cookie", "signature"},
+	return slices.ContainsFunc([]string{"auth", "key", "token", "secret", "password", "credential",
+		"cookie", "signature"},
 		func(word string) bool { return strings.Contains(header, word) })
 }
 

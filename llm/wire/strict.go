@@ -42,13 +42,17 @@ func (c converter) close(s *jsontree.Object, optional []string, at string) error
 		}
 	}
 	switch {
-	case s.Has("$ref"), s.Has("anyOf"), s.Has("oneOf"), s.Has("allOf"), s.Has("enum"), s.Has("const"):
+	case s.Has("$ref"), s.Has("anyOf"), s.Has("oneOf"), s.Has("allOf"), s.Has("enum"),
+		s.Has("const"):
 	case typ == "" && !s.Has("type"):
-		return fmt.Errorf("at %s, a value may be of any type, which strict mode can't say: %s", place(at), instead)
+		return fmt.Errorf("at %s, a value may be of any type, which strict mode can't say: %s",
+			place(at), instead)
 	case hasType(s, "object") && !s.Has("properties"):
-		return fmt.Errorf("at %s, an object has no properties, which strict mode can't say: %s", place(at), instead)
+		return fmt.Errorf("at %s, an object has no properties, which strict mode can't say: %s",
+			place(at), instead)
 	case hasType(s, "array") && !s.Has("items"):
-		return fmt.Errorf("at %s, a list holds values of any type, which strict mode can't say: %s", place(at), instead)
+		return fmt.Errorf("at %s, a list holds values of any type, which strict mode can't say: %s",
+			place(at), instead)
 	}
 	v, _ := s.Get("properties")
 	properties, ok := v.(*jsontree.Object)
@@ -107,7 +111,11 @@ func orNull(s *jsontree.Object) *jsontree.Object {
 func takesNull(s *jsontree.Object) bool {
 	text := func(v any) string { return string(jsontree.Text(v)) }
 	hasNull := func(list []any) bool {
-		return slices.ContainsFunc(list, func(v any) bool { t := text(v); return t == `"null"` || t == "null" })
+		return slices.ContainsFunc(list, func(v any) bool {
+			t := text(v)
+			return t == `"null"` ||
+				t == "null"
+		})
 	}
 	if v, ok := s.Get("enum"); ok {
 		list, _ := v.([]any)
@@ -119,7 +127,11 @@ func takesNull(s *jsontree.Object) bool {
 	for _, key := range []string{"anyOf", "oneOf"} {
 		if v, ok := s.Get(key); ok {
 			list, _ := v.([]any)
-			return slices.ContainsFunc(list, func(v any) bool { o, ok := v.(*jsontree.Object); return ok && takesNull(o) })
+			return slices.ContainsFunc(list, func(v any) bool {
+				o,
+					ok := v.(*jsontree.Object)
+				return ok && takesNull(o)
+			})
 		}
 	}
 	v, ok := s.Get("type")
@@ -204,7 +216,8 @@ func (d *dropper) object(o, s *jsontree.Object) *jsontree.Object {
 	for _, m := range o.Members {
 		sub, _ := properties.Get(m.Key)
 		known, ok := sub.(*jsontree.Object)
-		if raw, isRaw := m.Value.(json.RawMessage); ok && isRaw && string(raw) == "null" && slices.Contains(optional, m.Key) && !takesNull(known) && !twice(o, m.Key) {
+		if raw, isRaw := m.Value.(json.RawMessage); ok && isRaw && string(raw) == "null" &&
+			slices.Contains(optional, m.Key) && !takesNull(known) && !twice(o, m.Key) {
 			d.dropped = true
 			continue
 		}
