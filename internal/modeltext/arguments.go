@@ -71,7 +71,8 @@ const shortened = "(too long: "
 // which [Arguments] tells how long they were.
 func ShortenArguments(args json.RawMessage, limit int) json.RawMessage {
 	const most = 1 << 10 // bytes of their beginning
-	text := fmt.Sprintf("%s%d bytes, at most %d are taken)\n%s", shortened, len(args), limit, excerpt.Head(string(args), most))
+	text := fmt.Sprintf("%s%d bytes, at most %d are taken)\n%s", shortened, len(args), limit,
+		excerpt.Head(string(args), most))
 	return strictjson.AppendString(nil, text)
 }
 
@@ -183,7 +184,8 @@ func unfence(text []byte, lo, hi int) (int, int, *fault) {
 
 func isLanguage(b []byte) bool {
 	for _, c := range b {
-		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '+' && c != '-' && c != '_' {
+		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '+' &&
+			c != '-' && c != '_' {
 			return false
 		}
 	}
