@@ -80,7 +80,7 @@ fuzz: ## each fuzz test for FUZZTIME
 			done; \
 		done; done
 
-prove: ## nothing lost, nothing twice: the tests of it at full length, for hours, as one table; PROVE='-for 8m' for less
+prove: ## nothing lost, nothing twice: the tests of it at full length, for an hour or more, as one table; PROVE='-for 8m' for less
 	@$(GO) run ./internal/prove $(PROVE)
 
 release-check: ## a program outside the tree against all modules of HEAD, as they would be tagged

@@ -6,7 +6,7 @@
 //
 //	go run ./internal/prove
 //
-// runs them at full length, which takes hours. With -for 8m they take about so
+// runs them at full length, which takes an hour or more. With -for 8m they take about so
 // long together: what is left after the tests of engines and the fuzz tests,
 // which come first and are short then, is shared among the others. Fuzz tests
 // of nested modules are left out then, since Go instruments all that they
@@ -74,8 +74,14 @@ type part struct {
 	length string // as package testlength has it
 }
 
-// toBuild is how long a part takes beside its own time, to be built and to end.
-const toBuild = 15 * time.Second
+const (
+	// toBuild is how long a part takes beside its own time, to be built and to
+	// end.
+	toBuild = 15 * time.Second
+	// atLeast is what a part gets where the machine is so slow that no time is
+	// left: all takes longer then than it was told.
+	atLeast = 20 * time.Second
+)
 
 // lengths yields the parts with their lengths. With a limit, each that is timed
 // gets an equal share of what is left when its turn comes.
@@ -95,7 +101,7 @@ func lengths(parts []part, limit time.Duration, now func() time.Time) iter.Seq[p
 				p.length = "short"
 			default:
 				share := end.Sub(now())/time.Duration(timed) - toBuild
-				p.length = max(share, time.Second).Round(time.Second).String()
+				p.length = max(share, atLeast).Round(time.Second).String()
 				timed--
 			}
 			if !yield(p) {

@@ -75,6 +75,11 @@ func TestLengths(t *testing.T) {
 	if want := []string{"engines short", "a 3m5s", "b 2m25s"}; !slices.Equal(got, want) {
 		t.Errorf("%q, and not %q", got, want)
 	}
+	for p := range lengths(all, time.Second, time.Now) {
+		if p.timed && p.length != atLeast.String() {
+			t.Errorf("%s is %s", p.name, p.length)
+		}
+	}
 	for p := range lengths(all, 0, time.Now) {
 		if p.length != "full" {
 			t.Errorf("%s is %s", p.name, p.length)
