@@ -41,7 +41,13 @@ func (d *drive) loop(callsOnly bool) error {
 			}
 		}
 		step := d.next()
-		if d.rests(step, callsOnly) {
+		rests := d.rests(step, callsOnly)
+		if !callsOnly {
+			// Until the model may be called again, the head shows no work. The lease
+			// may be renewed at any moment, and must not be given up by that.
+			d.lease.Keep((step.Kind == session.StepRetry || step.Early) && !rests)
+		}
+		if rests {
 			return nil
 		}
 		if step.Kind == session.StepModel && step.Early {
@@ -114,7 +120,7 @@ func (d *drive) step(ctx context.Context, step session.Step, changed <-chan stru
 			err = d.closing.closeTurn()
 		}
 	case step.Kind == session.StepRetry:
-		err = d.pauseForRetry(step, changed)
+		err = d.wait(step, changed)
 	case step.Kind == session.StepExpire:
 		err = d.commit() // every commit expires what is overdue
 	default:
@@ -126,13 +132,6 @@ func (d *drive) step(ctx context.Context, step session.Step, changed <-chan stru
 		err = d.show()
 	}
 	return err
-}
-
-// pauseForRetry waits, holding the lease, until the model may be called again.
-func (d *drive) pauseForRetry(step session.Step, changed <-chan struct{}) error {
-	d.lease.Keep(true)
-	defer d.lease.Keep(false)
-	return d.wait(step, changed)
 }
 
 // wait returns when something has happened that the loop may have to do with.

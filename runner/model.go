@@ -71,8 +71,7 @@ func (mc *modelCaller) retry(cause error) error {
 	if !ok {
 		return mc.fail(cause)
 	}
-	mc.lease.Keep(true)
-	defer mc.lease.Keep(false)
+	mc.lease.Keep(true) // for as long as the loop waits for that
 	var at time.Time
 	err := mc.commit(func(tx *session.Tx) error {
 		if err := tx.Again(wait, cause.Error()); err != nil {

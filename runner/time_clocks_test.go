@@ -275,9 +275,8 @@ func TestClockGoesBackWhileTheModelIsWaitedFor(t *testing.T) {
 				other := r.another()
 				for range 16 {
 					time.Sleep(10 * time.Second)
-					if err := watch(t,
-						other.Continue(t.Context(), chat, user)).err; !errors.Is(err,
-						session.ErrBusy) {
+					err := watch(t, other.Continue(t.Context(), chat, user)).err
+					if !errors.Is(err, session.ErrBusy) {
 						t.Fatalf("another driver gets %v", err)
 					}
 				}
