@@ -9,10 +9,12 @@ import (
 	"github.com/fermata-ai/fermata/llm"
 )
 
-// retryAfter returns how long to wait before the model is called again, after so
-// many failures in a row, the first of which is so long ago; ok is false if that
-// is enough.
-func retryAfter(r agent.Retry, failures int, since time.Duration, err error) (wait time.Duration, ok bool) {
+// retryAfter returns how long to wait before the model is called again, after
+// so many failures in a row, the first of which is so long ago; ok is false if
+// that is enough.
+func retryAfter(
+	r agent.Retry, failures int, since time.Duration, err error,
+) (wait time.Duration, ok bool) {
 	var e *llm.Error
 	if failures > r.Failures && since >= r.Patience || !errors.As(err, &e) || !e.Retryable() {
 		return 0, false

@@ -155,7 +155,8 @@ func (a *attempt) after(err error) error {
 // sees it.
 func (a *attempt) prepare(ctx context.Context) error {
 	c, tools := &a.call, a.core.Tools
-	if bytes.HasPrefix(a.args, []byte{'"'}) { // perhaps text that is no JSON, which the message keeps as a string
+	// Perhaps text that is no JSON, which the message keeps as a string.
+	if bytes.HasPrefix(a.args, []byte{'"'}) {
 		if _, err := llm.Arguments(a.args); err != nil {
 			return err
 		}

@@ -7,9 +7,9 @@ import (
 )
 
 // drain waits for the attempts of a drive whose caller has left, in a goroutine
-// of its own, which the drive's parts belong to from then on. It keeps the lease
-// until the last body has ended. Each attempt commits its own outcome, unless it
-// is cancelled and does not stop.
+// of its own, which the drive's parts belong to from then on. It keeps the
+// lease until the last body has ended. Each attempt commits its own outcome,
+// unless it is cancelled and does not stop.
 type drain struct {
 	*drive
 	to      committer // which waits as long as bodies do
@@ -64,8 +64,8 @@ func (dr *drain) stopCancelled() error {
 }
 
 // waitOn waits until a body has ended, or others may have cancelled one, or its
-// time of grace is over. Blind: the store could not be asked, and is again after
-// a second.
+// time of grace is over. Blind: the store could not be asked, and is again
+// after a second.
 func (dr *drain) waitOn(changed <-chan struct{}, blind bool) {
 	due, stop := dr.crew.timer(dr.untilLook(session.Step{}))
 	defer stop()

@@ -45,8 +45,9 @@ func (a *attempt) admit(
 }
 
 // allowed reports why the call must not go on, by what was decided. Where its
-// answer is its output nothing runs any more, and only a denial counts: a deploy
-// that changed the layers since must not cost an answer that was accepted.
+// answer is its output nothing runs any more, and only a denial counts: a
+// deploy that changed the layers since must not cost an answer that was
+// accepted.
 func (a *attempt) allowed(running json.RawMessage) error {
 	call := &a.prepared.Call
 	if call.Answer.Output() {
@@ -105,8 +106,8 @@ func (a *attempt) putOff(waiting context.Context, claimed bool, why error) error
 		return why
 	}
 	if claimed && a.call.Effect.NeedsClaim() {
-		// Where the layers have returned, the drive takes the claim back if this
-		// can't.
+		// Where the layers have returned, the drive takes the claim back if
+		// this can't.
 		if err := a.own.lease.Update(waiting, a.unclaim); err != nil && !over {
 			a.log().Warn("a claim was not taken back", "error", err)
 		}

@@ -2,7 +2,6 @@ package runner
 
 import (
 	"context"
-	"errors"
 	"slices"
 
 	"github.com/fermata-ai/fermata/internal/session"
@@ -17,8 +16,8 @@ type host struct {
 
 // Token makes the token of the call's next pause. It depends on what is stored,
 // and on the layer that asks, so that each attempt makes the same, until the
-// turn's key is retired. Which layer's pause gets the number is not known yet: a
-// token that decides is good for that of the layer that asks.
+// turn's key is retired. Which layer's pause gets the number is not known yet:
+// a token that decides is good for that of the layer that asks.
 func (h host) Token(c tool.Call, permits ...tool.Permit) string {
 	t := Token{
 		Session: c.Session, Call: c.ID, Pause: c.Pauses + 1, Permits: permits,
@@ -42,9 +41,10 @@ func (h host) Token(c tool.Call, permits ...tool.Permit) string {
 // late.
 func (h host) Report(ctx context.Context, c tool.Call, p tool.Progress) error {
 	err := h.rn.progress(ctx, c.Session, c.ID, c.Tool, p)
-	if err == nil || errors.Is(err, ErrInvalidProgress) || errors.Is(err, session.ErrSettled) || errors.Is(err, session.ErrDeleted) {
+	if err == nil || isAny(err, ErrInvalidProgress, session.ErrSettled, session.ErrDeleted) {
 		return err
 	}
-	h.rn.options.Logger.Warn("progress was not stored", "session", c.Session, "call", c.ID, "error", err)
+	h.rn.options.Logger.Warn("progress was not stored",
+		"session", c.Session, "call", c.ID, "error", err)
 	return nil
 }

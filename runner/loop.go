@@ -43,8 +43,9 @@ func (d *drive) loop(callsOnly bool) error {
 		step := d.next()
 		rests := d.rests(step, callsOnly)
 		if !callsOnly {
-			// Until the model may be called again, the head shows no work. The lease
-			// may be renewed at any moment, and must not be given up by that.
+			// Until the model may be called again, the head shows no work. The
+			// lease may be renewed at any moment, and must not be given up by
+			// that.
 			d.lease.Keep((step.Kind == session.StepRetry || step.Early) && !rests)
 		}
 		if rests {

@@ -13,7 +13,8 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// ErrInvalidProgress refuses progress that is too large, whose data are no JSON, or whose fraction is not between 0 and 1.
+// ErrInvalidProgress refuses progress that is too large, whose data are no
+// JSON, or whose fraction is not between 0 and 1.
 var ErrInvalidProgress = errors.New("runner: the progress can't be taken")
 
 // Progress tells how far a call's outside job is. The call is given by its id,

@@ -2,7 +2,6 @@ package runner
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"time"
 
@@ -15,8 +14,8 @@ const progressEvery = 250 * time.Millisecond
 
 // reports decides when progress is stored. The first of a burst is stored at
 // once and the last when progressEvery has passed: the last is what counts, for
-// it says where the job stands now. At most one write of a call is under way, so
-// that none is overtaken by an older one.
+// it says where the job stands now. At most one write of a call is under way,
+// so that none is overtaken by an older one.
 type reports struct {
 	write func(context.Context, callName, latest) error
 	now   func() time.Time
@@ -55,8 +54,8 @@ const (
 	maxFails = 5
 )
 
-// begin reports whether a call's progress is to be stored now, by the caller, who
-// ends that with [reports.end]. Otherwise it is for [reports.keep].
+// begin reports whether a call's progress is to be stored now, by the caller,
+// who ends that with [reports.end]. Otherwise it is for [reports.keep].
 func (r *reports) begin(call callName) bool {
 	now := r.now()
 	r.mu.Lock()
@@ -107,7 +106,7 @@ func (r *reports) end(call callName, err error) {
 
 // callIsOver reports whether a call takes no more progress.
 func callIsOver(err error) bool {
-	return errors.Is(err, session.ErrSettled) || errors.Is(err, session.ErrDeleted) || errors.Is(err, session.ErrUnknownCall)
+	return isAny(err, session.ErrSettled, session.ErrDeleted, session.ErrUnknownCall)
 }
 
 // keep has the latest progress of a call stored as soon as its time has come.
@@ -140,8 +139,8 @@ func (r *reports) schedule(call callName, b *burst, now time.Time) {
 	})
 }
 
-// due stores what is left of a call's progress, unless the store's clock has not
-// come so far.
+// due stores what is left of a call's progress, unless the store's clock has
+// not come so far.
 func (r *reports) due(call callName) {
 	now := r.now()
 	r.mu.Lock()
@@ -174,7 +173,7 @@ func (r *reports) store(ctx context.Context, call callName) {
 	r.mu.Unlock()
 	err := r.write(ctx, call, p)
 	r.mu.Lock()
-	gone := errors.Is(err, session.ErrNotPaused) || errors.Is(err, session.ErrUnknownPause) // the pause that it was for
+	gone := isAny(err, session.ErrNotPaused, session.ErrUnknownPause) // the pause that it was for
 	if err != nil && b.next == b.older {
 		if b.fails++; gone || r.closed || b.fails == maxFails {
 			b.next = nil

@@ -15,9 +15,11 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// Resumption is an answer to a pause. Make it with Complete, Fail, Approve, Deny, ApproveEdited or FromText.
+// Resumption is an answer to a pause. Make it with Complete, Fail, Approve,
+// Deny, ApproveEdited or FromText.
 type Resumption struct {
-	// Pause is a pause's id; or a call's, as long as the call has had one pause only.
+	// Pause is a pause's id; or a call's, as long as the call has had one pause
+	// only.
 	Pause string
 	// One of these is set; several are refused.
 	Payload   json.RawMessage // the answer: a JSON value that fits the pause's schema
@@ -36,7 +38,8 @@ type Resumption struct {
 	err    error // the arguments could not be encoded
 }
 
-// Complete answers a pause with an output, or an answer for the tool: a JSON value that fits the pause's schema.
+// Complete answers a pause with an output, or an answer for the tool: a JSON
+// value that fits the pause's schema.
 func Complete(pause string, actor Actor, out json.RawMessage) Resumption {
 	return Resumption{Pause: pause, Payload: out, Actor: actor}
 }
@@ -58,9 +61,12 @@ func Deny(pause string, actor Actor, why string) Resumption {
 	return Resumption{Pause: pause, Actor: actor, Decision: &tool.Decision{Reason: why}}
 }
 
-// ApproveEdited lets a call run with other arguments, which are checked against the tool's schema, and against the limit of the agent's
-// ToolLimits. A runner that doesn't have the session's agent can't know that limit: there, arguments over it are accepted, and the call
-// then settles with an error that says so, without having run. An argument that does not encode as JSON is an error of Resume.
+// ApproveEdited lets a call run with other arguments, which are checked against
+// the tool's schema, and against the limit of the agent's ToolLimits. A runner
+// that doesn't have the session's agent can't know that limit: there, arguments
+// over it are accepted, and the call then settles with an error that says so,
+// without having run. An argument that does not encode as JSON is an error of
+// Resume.
 func ApproveEdited[In any](pause string, actor Actor, why string, args In) Resumption {
 	raw, err := json.Marshal(args)
 	return Resumption{Pause: pause, Actor: actor, err: err, Decision: &tool.Decision{Approved: true, Reason: why, Arguments: raw}}
@@ -68,16 +74,18 @@ func ApproveEdited[In any](pause string, actor Actor, why string, args In) Resum
 
 // Resumed is what became of a Resume. Each accepted answer is durable.
 type Resumed struct {
-	// Receipts are those of the resumptions, in their order. Duplicate marks one that was accepted before; Err is set on one
-	// that was refused.
+	// Receipts are those of the resumptions, in their order. Duplicate marks
+	// one that was accepted before; Err is set on one that was refused.
 	Receipts []session.Receipt
 
 	rn      *Runner
 	session string
 }
 
-// Events carries the session on, here and now, until the model is done or calls wait. It need not be called: a worker, the
-// next Run or Continue does the same. A session that is driven elsewhere ends at once with event.FinishElsewhere.
+// Events carries the session on, here and now, until the model is done or calls
+// wait. It need not be called: a worker, the next Run or Continue does the
+// same. A session that is driven elsewhere ends at once with
+// event.FinishElsewhere.
 func (r *Resumed) Events(ctx context.Context) iter.Seq2[event.Event, error] {
 	return func(yield func(event.Event, error) bool) {
 		d, err := r.rn.newDrive(ctx, r.session, nil)
@@ -103,7 +111,8 @@ func (r *Resumed) Events(ctx context.Context) iter.Seq2[event.Event, error] {
 // are errors of package session. Where the Authorizer refuses one, nothing is
 // taken.
 //
-// It may be called in another process than the one that paused, long after, again and again, and while a drive holds the session.
+// It may be called in another process than the one that paused, long after,
+// again and again, and while a drive holds the session.
 func (rn *Runner) Resume(ctx context.Context, sessionID string, rs ...Resumption) (*Resumed, error) {
 	if len(rs) == 0 || len(rs) > maxResumptions {
 		return nil, fmt.Errorf("%w: Resume takes 1 to %d resumptions at once, not %d", session.ErrInvalidResumePayload, maxResumptions, len(rs))
@@ -137,7 +146,8 @@ func (rn *Runner) Resume(ctx context.Context, sessionID string, rs ...Resumption
 	return out, refusal(out.Receipts)
 }
 
-// maxResumptions is how many answers fit one commit, with their receipts and index entries.
+// maxResumptions is how many answers fit one commit, with their receipts and
+// index entries.
 const maxResumptions = 16
 
 // refusal is the error of a Resume of which nothing was accepted.
@@ -183,7 +193,8 @@ func (r Resumption) contradiction() error {
 	return nil
 }
 
-// reply makes of a resumption what the session judges. An error is the resumption's own.
+// reply makes of a resumption what the session judges. An error is the
+// resumption's own.
 func (rn *Runner) reply(r Resumption) (*session.Reply, error) {
 	in := &session.Reply{
 		Pause: r.Pause, Gate: r.Gate, Actor: modeltext.CleanString(string(r.Actor)), Delivery: modeltext.CleanString(r.Delivery), Retryable: r.Retryable,

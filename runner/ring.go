@@ -169,9 +169,9 @@ func (r *ring) read(ctx context.Context, reads int) error {
 }
 
 // put notes that the store was read, and what came of it. Where that doesn't
-// count, since the reader left, the next in line reads for itself. A ring that a
-// rotation has overtaken since it was read is dropped: it would make keys good
-// again that were retired.
+// count, since the reader left, the next in line reads for itself. A ring that
+// a rotation has overtaken since it was read is dropped: it would make keys
+// good again that were retired.
 func (r *ring) put(keys []session.TokenKey, err error, counts bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

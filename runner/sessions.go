@@ -15,8 +15,9 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// Session is a session as it is listed and shown. Its JSON, that of a Transcript, and that of a CallDetails are good for an HTTP API, as that
-// of a tool.Pause is.
+// Session is a session as it is listed and shown. Its JSON, that of a
+// Transcript, and that of a CallDetails are good for an HTTP API, as that of a
+// tool.Pause is.
 type Session struct {
 	ID       string       `json:"id"`
 	User     string       `json:"user"`
@@ -34,7 +35,8 @@ type Session struct {
 	Parked []event.Parked `json:"parked,omitempty"` // calls whose tools are gone
 }
 
-// Sessions lists sessions by id. One that can't be read is an error in its place.
+// Sessions lists sessions by id. One that can't be read is an error in its
+// place.
 func (rn *Runner) Sessions(ctx context.Context, f session.Filter, actor Actor) iter.Seq2[Session, error] {
 	return func(yield func(Session, error) bool) {
 		if err := rn.authorize(ctx, Operation{Kind: OpList, Actor: actor, User: f.User, Sessions: f}); err != nil {
@@ -136,7 +138,8 @@ type CallDetails struct {
 	Receipts  []session.Receipt  `json:"receipts,omitempty"` // what was accepted for it
 }
 
-// Call shows one call of a session, while it is open and for as long as receipts are kept.
+// Call shows one call of a session, while it is open and for as long as
+// receipts are kept.
 func (rn *Runner) Call(ctx context.Context, sessionID, call string, actor Actor) (CallDetails, error) {
 	call = session.CallID(call)
 	st, err := rn.visible(ctx, Operation{Kind: OpShow, Actor: actor, Session: sessionID, Call: call})
@@ -200,10 +203,12 @@ func (rn *Runner) Cancel(ctx context.Context, sessionID, call string, actor Acto
 	return receipt, err
 }
 
-// ErrLongReason refuses a cancellation whose reason has more than 1000 bytes, or whose actor's name has more than 256.
+// ErrLongReason refuses a cancellation whose reason has more than 1000 bytes,
+// or whose actor's name has more than 256.
 var ErrLongReason = errors.New("runner: the reason is too long")
 
-// cleanReason makes a reason fit to be stored. It stands in the head, and so is short.
+// cleanReason makes a reason fit to be stored. It stands in the head, and so is
+// short.
 func cleanReason(actor Actor, why string) (string, error) {
 	if len(actor) > maxName {
 		return "", fmt.Errorf("%w: its actor has %d bytes, at most %d are taken", ErrLongReason, len(actor), maxName)
@@ -214,7 +219,8 @@ func cleanReason(actor Actor, why string) (string, error) {
 	return why, nil
 }
 
-// Extend moves the deadline of an open pause; the zero time takes it away. One that is past, or after the year 9999, is an error.
+// Extend moves the deadline of an open pause; the zero time takes it away. One
+// that is past, or after the year 9999, is an error.
 func (rn *Runner) Extend(ctx context.Context, sessionID, pause string, actor Actor, deadline time.Time) error {
 	if err := rn.authorize(ctx, about(OpExtend, sessionID, pause, actor)); err != nil {
 		return err
@@ -222,8 +228,9 @@ func (rn *Runner) Extend(ctx context.Context, sessionID, pause string, actor Act
 	return rn.store.Update(ctx, sessionID, func(tx *session.Tx) error { return tx.Extend(pause, deadline) })
 }
 
-// Delete deletes a session: its messages, calls and payloads, and whatever waits. What its tools have begun outside goes on.
-// Its id can't be used again. A drive that holds the session loses it.
+// Delete deletes a session: its messages, calls and payloads, and whatever
+// waits. What its tools have begun outside goes on. Its id can't be used again.
+// A drive that holds the session loses it.
 func (rn *Runner) Delete(ctx context.Context, sessionID string, actor Actor) error {
 	if err := rn.authorize(ctx, Operation{Kind: OpDelete, Actor: actor, Session: sessionID}); err != nil {
 		return err

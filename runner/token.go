@@ -159,8 +159,8 @@ type Grant struct {
 	// Holder, if set, is whom the token is given to: what is done with it
 	// counts as theirs. It can be read in the token.
 	Holder Actor
-	// Lifetime is how long the token is good, rounded up to whole seconds; zero,
-	// or more than that: Options.TokenLifetime.
+	// Lifetime is how long the token is good, rounded up to whole seconds;
+	// zero, or more than that: Options.TokenLifetime.
 	Lifetime time.Duration
 }
 
@@ -174,7 +174,8 @@ func (rn *Runner) MintToken(ctx context.Context, g Grant, actor Actor) (string, 
 	if p.ID != "" { // of a call's id, which pause that stands for
 		pause = p.ID
 	}
-	// An actor who may not ask isn't told whether there is such a pause, either.
+	// An actor who may not ask isn't told whether there is such a pause,
+	// either.
 	refused := rn.authorize(ctx, Operation{
 		Kind: OpMint, Actor: actor, Session: g.Session, User: p.User, Call: session.CallID(g.Pause), Tool: p.Tool,
 		Pause: pause, Permits: slices.Clone(g.Permits), Holder: g.Holder,
@@ -239,8 +240,8 @@ type RotateOptions struct {
 	// Retire retires keys that another one has replaced at or before that time:
 	// no token that they signed is valid any more. Default: those that were
 	// replaced longer ago than Options.TokenLifetime, of which every token has
-	// expired. After a leak: time.Now(). That, a later time, and one less than a
-	// minute ago retire all keys but the new one.
+	// expired. After a leak: time.Now(). That, a later time, and one less than
+	// a minute ago retire all keys but the new one.
 	Retire time.Time
 }
 

@@ -12,8 +12,10 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// FromText makes the answer to an open pause from what a person typed, white space around it left out. Text that doesn't fit is a
-// *session.PayloadError, as Resume gives it, and the pause stays open; a pause that isn't open is session.ErrNotPaused.
+// FromText makes the answer to an open pause from what a person typed, white
+// space around it left out. Text that doesn't fit is a *session.PayloadError,
+// as Resume gives it, and the pause stays open; a pause that isn't open is
+// session.ErrNotPaused.
 //
 // Where a decision is wanted, in letters of any case:
 //
@@ -22,11 +24,13 @@ import (
 //	n, no           denies
 //	no, too late    denies, and what follows is why; also: no: too late, no too late
 //
-// Anything else is neither: "yes, but only half of it", "ok", and arguments alone approve nothing.
+// Anything else is neither: "yes, but only half of it", "ok", and arguments
+// alone approve nothing.
 //
-// Otherwise the text is the answer as it stands, or as the JSON that it is: whichever the pause's schema takes. Where it takes both,
-// a string is what was typed, quotes included, and everything else is JSON. The answer to a question that takes the user's next
-// message is always a string.
+// Otherwise the text is the answer as it stands, or as the JSON that it is:
+// whichever the pause's schema takes. Where it takes both, a string is what was
+// typed, quotes included, and everything else is JSON. The answer to a question
+// that takes the user's next message is always a string.
 func FromText(p tool.Pause, actor Actor, text string) (Resumption, error) {
 	text = strings.TrimSpace(text)
 	misfit := func(err error) (Resumption, error) { return Resumption{}, &session.PayloadError{Pause: p.ID, Err: err} }
