@@ -248,9 +248,9 @@ func TestBodyFailuresSettle(t *testing.T) {
 			return errors.New("no such order")
 		}, "no such order"},
 		{"panic", func(context.Context, *testing.T) error { panic("boom") }, "panic"},
-		//lint:ignore SA5000 it is to panic, as a tool would
 		{"nil map", func(context.Context, *testing.T) error {
 			var m map[string]int
+			//lint:ignore SA5000 it is to panic, as a tool would
 			m["a"] = 1
 			return nil
 		}, "panic"},

@@ -98,9 +98,9 @@ func TestSiblingsGoOn(t *testing.T) {
 				return tool.Pending[textOut](tool.Await{}), nil
 			},
 			"panic": func(context.Context) (tool.Result[textOut], error) { panic("oops") },
-			//lint:ignore SA5000 it is to panic, as a tool would
 			"panic nil": func(context.Context) (tool.Result[textOut], error) {
 				var m map[string]int
+				//lint:ignore SA5000 it is to panic, as a tool would
 				m["a"]++
 				return nil, nil
 			},
