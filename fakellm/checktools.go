@@ -68,7 +68,7 @@ func tool(t llm.ToolDef) string {
 	return ""
 }
 
-// isName is what every provider takes for a tool's name.
+// isName reports whether every provider takes s for a tool's name.
 func isName(s string) bool {
 	for _, c := range []byte(s) {
 		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '_' &&

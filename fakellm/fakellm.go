@@ -164,8 +164,8 @@ func (m *Model) attempt(p place, req llm.Request) int {
 	return n
 }
 
-// LastUserText is the text of the last message from the user, empty if it has
-// none.
+// LastUserText returns the text of the last message from the user, empty if it
+// has none.
 func LastUserText(req llm.Request) string {
 	for _, m := range slices.Backward(req.Messages) {
 		if m.Role == llm.RoleUser {

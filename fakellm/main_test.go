@@ -56,8 +56,8 @@ func answered(t testing.TB, m llm.Model, req llm.Request) llm.Request {
 	return req
 }
 
-// said is what the model answers to a request: its text, the names of the tools
-// it calls, or the error.
+// said returns what the model answers to a request: its text, the names of the
+// tools it calls, or the error.
 func said(m llm.Model, req llm.Request) string {
 	msg, _, err := llm.Collect(m.Generate(context.Background(), req))
 	if err != nil {

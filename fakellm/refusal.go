@@ -80,7 +80,7 @@ func mark(here bool) string {
 	return " "
 }
 
-// render is a part on one line: its JSON form, cut short.
+// render returns a part on one line: its JSON form, cut short.
 func render(p llm.Part) string {
 	const most = 120 // bytes
 	if v := reflect.ValueOf(p); v.IsValid() && v.Kind() != reflect.Pointer {

@@ -60,7 +60,7 @@ func (s *script) at(n int) (failing []Turn, turn Turn, ok bool) {
 	return failing, Turn{}, false
 }
 
-// length is how many turns the script has, repetitions included.
+// length returns how many turns the script has, repetitions included.
 func (s *script) length() int {
 	n := 0
 	for _, t := range s.turns {
@@ -71,7 +71,7 @@ func (s *script) length() int {
 	return n
 }
 
-// owner is the script that answers a request: s, or a branch.
+// owner returns the script that answers a request: s, or a branch.
 func (s *script) owner(req llm.Request) *script {
 	for _, b := range s.branches {
 		if b.match(req) {

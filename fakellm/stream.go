@@ -37,8 +37,8 @@ func (m *Model) stream(ctx context.Context, t Turn, yield func(llm.Event, error)
 	}
 }
 
-// before is what happens before event n, and before a stream breaks off in its
-// place.
+// before returns what happens before event n, and before a stream breaks off in
+// its place.
 func (m *Model) before(ctx context.Context, t Turn, n int) error {
 	d := t.between
 	if n == 0 {
@@ -72,7 +72,7 @@ func wait(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// sequence is the turn as events. A turn that is cut has no Finish.
+// sequence returns the turn as events. A turn that is cut has no Finish.
 func (t Turn) sequence() []llm.Event {
 	if t.events != nil {
 		return t.events

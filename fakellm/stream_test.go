@@ -18,7 +18,7 @@ import (
 	"github.com/fermata-ai/fermata/llm"
 )
 
-// events is what a model of one turn streams.
+// events returns what a model of one turn streams.
 func events(t testing.TB, turn fakellm.Turn) []llm.Event {
 	t.Helper()
 	var out []llm.Event

@@ -44,19 +44,19 @@ type piece struct {
 	whole bool // comes by llm.PartDone
 }
 
-// Says is a message of text. An empty text is no part at all: Says("") is an
-// empty message.
+// Says returns a message of text. An empty text is no part at all: Says("") is
+// an empty message.
 func Says(text string) Turn { return Turn{}.Says(text) }
 
-// Calls is a message of one tool call. The arguments are streamed as they are,
-// be they JSON or not.
+// Calls returns a message of one tool call. The arguments are streamed as they
+// are, be they JSON or not.
 func Calls(name, args string) Turn { return Turn{}.And(name, args) }
 
-// Reasons is a message of reasoning, to which Says or And add.
+// Reasons returns a message of reasoning, to which Says or And add.
 func Reasons(text string) Turn { return Turn{}.Reasons(text) }
 
-// Events is a stream given event by event, as it is: for what no well-behaved
-// provider sends.
+// Events returns a stream given event by event, as it is: for what no
+// well-behaved provider sends.
 func Events(events ...llm.Event) Turn {
 	t := Turn{}
 	for _, e := range events {
@@ -73,8 +73,8 @@ func isFinish(e llm.Event) bool {
 	return ok
 }
 
-// Fails is a turn that fails with err before anything comes; an [*llm.Error]
-// says whether to try again.
+// Fails returns a turn that fails with err before anything comes; an
+// [*llm.Error] says whether to try again.
 //
 // It takes no number in the script, since no message comes of it. It stands
 // before the turn that it spoils: the first such request fails, the next one,
@@ -93,11 +93,11 @@ func From(f func(llm.Request) Turn) Turn {
 	return t
 }
 
-// When is a branch of the script, for the requests that match; nil matches all.
-// It stands anywhere in the script and takes no number there. The first branch
-// that matches answers with turn n of its own, where n is the number of the
-// assistant's messages since the last message of the user that this branch has
-// given. So it begins again with each thing the user says.
+// When returns a branch of the script, for the requests that match; nil matches
+// all. It stands anywhere in the script and takes no number there. The first
+// branch that matches answers with turn n of its own, where n is the number of
+// the assistant's messages since the last message of the user that this branch
+// has given. So it begins again with each thing the user says.
 //
 // Whose a message in the history is, is found by matching what was before it,
 // with the request's own System and Tools. So match must depend on nothing but
@@ -139,7 +139,7 @@ func (t Turn) add(p llm.Part, whole bool) Turn {
 	return t
 }
 
-// IDs are the provider's ids of the calls, in order; calls beyond them have
+// IDs sets the provider's ids of the calls, in order; calls beyond them have
 // none. They may repeat. Without this, the calls are call_0, call_1 and so on,
 // the same in every turn, as some gateways have it.
 func (t Turn) IDs(ids ...string) Turn {
@@ -161,14 +161,14 @@ func (t Turn) Interleaved() Turn {
 	return t
 }
 
-// Stop is the stop reason. Without this, it is [llm.StopToolCalls] if there are
-// calls, else [llm.StopEnd].
+// Stop sets the stop reason. Without this, it is [llm.StopToolCalls] if there
+// are calls, else [llm.StopEnd].
 func (t Turn) Stop(reason llm.StopReason) Turn {
 	t.stop = reason
 	return t
 }
 
-// Usage is what the message is said to have cost; nothing without this.
+// Usage sets what the message is said to have cost; nothing without this.
 func (t Turn) Usage(u llm.Usage) Turn {
 	t.usage = u
 	return t
