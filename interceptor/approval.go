@@ -47,7 +47,7 @@ type ApprovalOptions struct {
 	Prompt  func(tool.Call) string
 }
 
-// Approval is a layer that lets a person decide before a tool's body is
+// Approval returns a layer that lets a person decide before a tool's body is
 // entered. The decision is bound to the arguments that were shown: what was
 // approved is what runs, by a person as by the policy. It is asked for once in
 // a call's life.

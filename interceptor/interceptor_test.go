@@ -14,21 +14,21 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// layer is a layer around tool calls.
+// layer returns a layer around tool calls.
 func layer(name string, f func(context.Context, tool.Call, interceptor.ToolHandler) (tool.Execution, error), tools ...string) interceptor.Layer {
 	return interceptor.Layer{Name: name, Tools: tools, Tool: func(next interceptor.ToolHandler) interceptor.ToolHandler {
 		return func(ctx context.Context, c tool.Call) (tool.Execution, error) { return f(ctx, c, next) }
 	}}
 }
 
-// asking is a layer that pauses every call, and never lets one through.
+// asking returns a layer that pauses every call, and never lets one through.
 func asking(name string) interceptor.Layer {
 	return layer(name, func(context.Context, tool.Call, interceptor.ToolHandler) (tool.Execution, error) {
 		return tool.Execution{Await: &tool.Await{Prompt: "May it?"}}, nil
 	})
 }
 
-// output is a body that returns its arguments.
+// output returns a body that returns its arguments.
 func output(_ context.Context, c tool.Call) (tool.Execution, error) {
 	return tool.Execution{Output: c.Arguments}, nil
 }

@@ -12,9 +12,9 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// Log is a layer that logs model calls and tool calls: names, ids, times and
-// how they ended. Contents (arguments, outputs, messages, the text of errors)
-// are left out: they may hold secrets. A nil logger means slog.Default.
+// Log returns a layer that logs model calls and tool calls: names, ids, times
+// and how they ended. Contents (arguments, outputs, messages, the text of
+// errors) are left out: they may hold secrets. A nil logger means slog.Default.
 func Log(logger *slog.Logger) Layer {
 	if logger == nil {
 		logger = slog.Default()

@@ -17,7 +17,8 @@ import (
 
 const secret = "hunter2"
 
-// logged is what Log writes while f runs, one line a record, without times.
+// logged returns what Log writes while f runs, one line a record, without
+// times.
 func logged(t *testing.T, f func(interceptor.Chain)) string {
 	t.Helper()
 	var buf bytes.Buffer

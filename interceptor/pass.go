@@ -50,9 +50,9 @@ type wrapper struct {
 	binds   *bound          // by this one; nil: it doesn't
 }
 
-// around is the layer around next. It signs the layer's pauses with the layer's
-// name and the arguments the layer saw, and refuses a pause that comes after
-// next was called.
+// around returns the layer around next. It signs the layer's pauses with the
+// layer's name and the arguments the layer saw, and refuses a pause that comes
+// after next was called.
 func (w wrapper) around(next ToolHandler) ToolHandler {
 	return func(ctx context.Context, call tool.Call) (tool.Execution, error) {
 		if w.binds != nil && !w.outer.allows(call) {
@@ -82,7 +82,7 @@ func (w wrapper) around(next ToolHandler) ToolHandler {
 	}
 }
 
-// own is the call as the layer gets it.
+// own returns the call as the layer gets it.
 func (w wrapper) own(call tool.Call) tool.Call {
 	call = call.Clone()
 	call.Gate = w.layer.Name

@@ -13,8 +13,8 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// allowing is an approval whose policy allows what it is asked about, and notes
-// it.
+// allowing returns an approval whose policy allows what it is asked about, and
+// notes it.
 func allowing(name string, asked *[]string) interceptor.Layer {
 	return interceptor.Approval(&interceptor.ApprovalOptions{Name: name, Policy: func(_ context.Context, c tool.Call) (interceptor.Verdict, error) {
 		*asked = append(*asked, string(c.Arguments))
@@ -22,7 +22,8 @@ func allowing(name string, asked *[]string) interceptor.Layer {
 	}})
 }
 
-// changing is a layer that puts other arguments in the place of those it sees.
+// changing returns a layer that puts other arguments in the place of those it
+// sees.
 func changing(name, args string) interceptor.Layer {
 	return layer(name, func(ctx context.Context, c tool.Call, next interceptor.ToolHandler) (tool.Execution, error) {
 		c.Arguments = json.RawMessage(args)
