@@ -5,10 +5,10 @@ import (
 	"fmt"
 )
 
-// Operations is what the batch counts towards MaxOperations.
+// Operations returns what the batch counts towards MaxOperations.
 func (b Batch) Operations() int { return len(b.Preconditions) + len(b.Puts) + len(b.Deletes) }
 
-// Size is what the batch counts towards MaxBatch.
+// Size returns what the batch counts towards MaxBatch.
 func (b Batch) Size() int {
 	n := 0
 	for i := range b.Preconditions {

@@ -60,7 +60,7 @@ func (m *Memory) Reopen() *Memory {
 // Incarnation counts the times the data was opened, from 1.
 func (m *Memory) Incarnation() uint64 { return m.incarnation }
 
-// Local is the same for all who hold this value; Reopen begins a new one.
+// Local returns the same for all who hold this value; Reopen begins a new one.
 func (m *Memory) Local() *Local { return m.local }
 
 // Immediate marks that no call waits for more than the map's lock.

@@ -29,7 +29,7 @@ func NewPager(r Range) *Pager {
 	return &Pager{within: r}
 }
 
-// Seek is the least key that can lie in the range.
+// Seek returns the least key that can lie in the range.
 func (p *Pager) Seek() []byte {
 	if r := p.within; len(r.After) > 0 && bytes.Compare(r.After, r.Prefix) >= 0 {
 		return append(bytes.Clone(r.After), 0) // no key lies between the two

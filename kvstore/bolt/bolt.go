@@ -75,7 +75,7 @@ func newStore(db *database) *Store {
 // Incarnation is kept in the file and raised by each Open.
 func (s *Store) Incarnation() uint64 { return s.incarnation }
 
-// Local is the same for all who hold this Store.
+// Local returns the same for all who hold this Store.
 func (s *Store) Local() *kvstore.Local { return s.local }
 
 // Apply implements [kvstore.Store]. If ctx ends while the batch waits for its

@@ -111,7 +111,8 @@ func useable(t *testing.T, path string) (damaged int) {
 	return damaged
 }
 
-// pagesOf is how many pages of a file bbolt has used; the file may be longer.
+// pagesOf returns how many pages of a file bbolt has used; the file may be
+// longer.
 func pagesOf(t *testing.T, path string) (n int) {
 	t.Helper()
 	db, err := bbolt.Open(path, 0, &bbolt.Options{ReadOnly: true})

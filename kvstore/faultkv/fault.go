@@ -32,8 +32,8 @@ func LoseAt(n int) Fault { return Fault{kind: lose, at: n} }
 // preconditions; nothing is applied.
 func ConflictAt(n int) Fault { return Fault{kind: conflict, at: n} }
 
-// FullFrom is a full disk: from the n-th Apply on, each that writes something
-// fails with [ErrFull], until [Injector.Heal].
+// FullFrom returns a full disk: from the n-th Apply on, each that writes
+// something fails with [ErrFull], until [Injector.Heal].
 func FullFrom(n int) Fault { return Fault{kind: full, at: n} }
 
 // AndDie makes the store dead when the fault has struck: every later call

@@ -119,14 +119,14 @@ func (f *Injector) After(do func(Call)) {
 	f.after = do
 }
 
-// Applies is the number of Applies so far, whatever came of them.
+// Applies returns the number of Applies so far, whatever came of them.
 func (f *Injector) Applies() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return len(f.calls)
 }
 
-// Commits is the number of Applies so far that wrote something and were
+// Commits returns the number of Applies so far that wrote something and were
 // acknowledged.
 func (f *Injector) Commits() int {
 	n := 0
@@ -145,8 +145,8 @@ func (f *Injector) Calls() []Call {
 	return append([]Call(nil), f.calls...)
 }
 
-// Struck is the number of faults so far, chaos included. At zero, a test of a
-// fault has tested nothing.
+// Struck returns the number of faults so far, chaos included. At zero, a test
+// of a fault has tested nothing.
 func (f *Injector) Struck() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -209,7 +209,8 @@ func (f *Injector) strike(c Call) fate {
 	return x
 }
 
-// apply is the store's Apply: the engine's, with a fault before or after it.
+// apply is the store's Apply: the engine's, with a fault before or after
+// it.
 func (f *Injector) apply(ctx context.Context, c Call, b kvstore.Batch) (kvstore.Revision, error) {
 	if err := b.Check(); err != nil {
 		return 0, err // no engine would see it

@@ -52,8 +52,8 @@ func batchLimits(t *testing.T, c Config) {
 	tooLarge(bytesOf("c", kvstore.MaxBatch+1), "524289", "524288")
 }
 
-// operations is a batch of n: a third of them preconditions, one a delete, the
-// rest puts.
+// operations returns a batch of n: a third of them preconditions, one a delete,
+// the rest puts.
 func operations(prefix string, n int) kvstore.Batch {
 	b := kvstore.Batch{Deletes: [][]byte{[]byte(prefix + "deleted")}}
 	for i := range n / 3 {
@@ -65,8 +65,8 @@ func operations(prefix string, n int) kvstore.Batch {
 	return b
 }
 
-// bytesOf is a batch of n bytes: a precondition and a delete, which count too,
-// and puts.
+// bytesOf returns a batch of n bytes: a precondition and a delete, which count
+// too, and puts.
 func bytesOf(prefix string, n int) kvstore.Batch {
 	kept, gone := prefix+"0", prefix+"gone"
 	b := kvstore.Batch{Preconditions: []kvstore.Precondition{absent(kept)},

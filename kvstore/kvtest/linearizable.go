@@ -225,8 +225,8 @@ func (h *history) check(spurious bool) {
 	}
 }
 
-// step is what a key may hold after an operation. A spurious conflict is one
-// that the store needn't explain.
+// step returns what a key may hold after an operation. A spurious conflict is
+// one that the store needn't explain.
 func step(state int, in input, out output, spurious bool) []any {
 	holds := in.expect == anything || in.expect == state
 	switch {
