@@ -42,7 +42,7 @@ func newContent(index int, raw json.RawMessage) (*content, error) {
 	return c, nil
 }
 
-// begin is what a block says by being there.
+// begin returns what a block says by being there.
 func (c *content) begin() (llm.Event, error) {
 	switch c.kind {
 	case "text", "thinking":
@@ -64,7 +64,7 @@ func (c *content) begin() (llm.Event, error) {
 	return nil, nil
 }
 
-// piece is a string of a delta, whose ends may be halves of runes.
+// piece returns a string of a delta, whose ends may be halves of runes.
 func piece(f respjson.Field) (p wire.Piece) {
 	_ = json.Unmarshal([]byte(f.Raw()), &p) // what is no string is none
 	return p
@@ -94,8 +94,8 @@ func (c *content) added(s string) llm.Event {
 	return llm.ToolCallDelta{Index: c.index, Arguments: s}
 }
 
-// rest is what is left of the block's text, or of its input, where half a rune
-// has no other.
+// rest returns what is left of the block's text, or of its input, where half a
+// rune has no other.
 func (c *content) rest() llm.Event {
 	s := c.halves.Rest()
 	if c.kind == "text" || c.kind == "thinking" {
@@ -104,7 +104,7 @@ func (c *content) rest() llm.Event {
 	return c.added(s)
 }
 
-// end is what is to be said when the block has come to its end.
+// end returns what is to be said when the block has come to its end.
 func (c *content) end() []llm.Event {
 	switch c.kind {
 	case "text":
@@ -143,7 +143,7 @@ func (c *content) endCall() []llm.Event {
 	return c.called()
 }
 
-// given is the input that came with the block's beginning. {} is also what
+// given returns the input that came with the block's beginning. {} is also what
 // stands there before any has come.
 func (c *content) given() string {
 	var begun struct{ Input json.RawMessage }
@@ -154,8 +154,9 @@ func (c *content) given() string {
 	return ""
 }
 
-// release is the input that was held back. cut reports whether it may be a part
-// of what it was to be: it is never to be taken for what the model wanted then.
+// release returns the input that was held back. cut reports whether it may be a
+// part of what it was to be: it is never to be taken for what the model wanted
+// then.
 func (c *content) release(cut bool) []llm.Event {
 	s := c.given()
 	if cut {
@@ -165,8 +166,8 @@ func (c *content) release(cut bool) []llm.Event {
 	return append([]llm.Event{llm.ToolCallDelta{Index: c.index, Arguments: s}}, c.called()...)
 }
 
-// called is the whole call, where there is more to it than the neutral form
-// has.
+// called returns the whole call, where there is more to it than the neutral
+// form has.
 func (c *content) called() []llm.Event {
 	n := c.native("type", "id", "name", "input")
 	if n == nil {
@@ -179,7 +180,7 @@ func (c *content) called() []llm.Event {
 	}}}
 }
 
-// whole is the block as the API would have sent it at once.
+// whole returns the block as the API would have sent it at once.
 func (c *content) whole() *llm.Native {
 	if c.untouched() {
 		return &llm.Native{Provider: provider, Data: c.raw}
@@ -215,8 +216,8 @@ func (c *content) cited() (list []json.RawMessage) {
 	return list
 }
 
-// native is what the neutral form has no place for, nil if that is nothing: of
-// text the whole block, of a call the rest of it.
+// native returns what the neutral form has no place for, nil if that is
+// nothing: of text the whole block, of a call the rest of it.
 func (c *content) native(known ...string) *llm.Native {
 	rest := c.begun.Clone()
 	for _, key := range known {

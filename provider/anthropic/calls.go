@@ -12,9 +12,9 @@ import (
 	"github.com/fermata-ai/fermata/llm/wire"
 )
 
-// toolUse is a call in the API's form. Its native form is what a block of the
-// API's has beside id, name and input: which code of the model's made the call,
-// for one. So it may be replayed under another id.
+// toolUse returns a call in the API's form. Its native form is what a block of
+// the API's has beside id, name and input: which code of the model's made the
+// call, for one. So it may be replayed under another id.
 func toolUse(c llm.ToolCall, id string) (block, error) {
 	name, input := toolNames.Name(c.Name), wire.Arguments(c)
 	if !own(c.Native) {
@@ -38,8 +38,8 @@ func toolUse(c llm.ToolCall, id string) (block, error) {
 		nil
 }
 
-// toolResult is a result in the API's form. A result of no text at all has no
-// content.
+// toolResult returns a result in the API's form. A result of no text at all has
+// no content.
 func toolResult(r llm.ToolResult, id string) (block, error) {
 	p := &sdk.ToolResultBlockParam{ToolUseID: id}
 	if r.Error {

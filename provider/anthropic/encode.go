@@ -6,9 +6,9 @@ import (
 	sdk "github.com/anthropics/anthropic-sdk-go/v2"
 )
 
-// encode is the request's JSON. The SDK escapes <, > and & everywhere, also
-// within what is to be replayed byte for byte; here they come back. White space
-// between values is gone, too, which the API doesn't send within a block.
+// encode returns the request's JSON. The SDK escapes <, > and & everywhere,
+// also within what is to be replayed byte for byte; here they come back. White
+// space between values is gone, too, which the API doesn't send within a block.
 func encode(p sdk.MessageNewParams) ([]byte, error) {
 	b, err := p.MarshalJSON()
 	if err != nil {

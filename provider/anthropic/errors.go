@@ -15,10 +15,10 @@ import (
 	"github.com/fermata-ai/fermata/llm/wire"
 )
 
-// invalid is a request that can't be put to the API.
+// invalid returns the error of a request that can't be put to the API.
 func invalid(format string, args ...any) error { return wire.Invalid(provider, format, args...) }
 
-// malformed is a reply that breaks the API's rules.
+// malformed returns the error of a reply that breaks the API's rules.
 func malformed(format string, args ...any) error {
 	return wire.Malformed(provider, format,
 		args...)
@@ -63,7 +63,7 @@ func foreign(err error) bool {
 		strings.Contains(api.Message, "signature") && strings.Contains(api.Message, "thinking")
 }
 
-// unthought is a request without what the model thought before.
+// unthought returns a request without what the model thought before.
 func unthought(req llm.Request) llm.Request {
 	messages := make([]llm.Message, len(req.Messages))
 	for i, m := range req.Messages {

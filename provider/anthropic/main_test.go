@@ -68,7 +68,7 @@ func (s *service) model(t testing.TB, o Options) *Model {
 	return m
 }
 
-// recorded is a reply of the suite.
+// recorded returns a reply of the suite.
 func recorded(t testing.TB, name string) string {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join("testdata", "replies", name))
@@ -78,7 +78,7 @@ func recorded(t testing.TB, name string) string {
 	return string(b)
 }
 
-// events is a stream of events, each given by its data.
+// events returns a stream of events, each given by its data.
 func events(data ...string) string {
 	var b strings.Builder
 	for _, d := range data {

@@ -14,7 +14,7 @@ import (
 	"github.com/fermata-ai/fermata/llm/wire"
 )
 
-// media is an image or a document in a turn. The API takes none from the
+// media returns an image or a document in a turn. The API takes none from the
 // assistant: there, a line of text stands for it.
 func (t *turn) media(m llm.Media) (block, error) {
 	if t.assistant() {
@@ -31,7 +31,8 @@ func (t *turn) media(m llm.Media) (block, error) {
 	return block{ContentBlockParamUnion: b}, err
 }
 
-// mediaBlock is an image or a document: of OfImage and OfDocument, one is set.
+// mediaBlock returns an image or a document: of OfImage and OfDocument, one is
+// set.
 func mediaBlock(m llm.Media) (b sdk.ContentBlockParamUnion, err error) {
 	if m, err = wire.Media(m); err != nil {
 		return b, err

@@ -63,7 +63,7 @@ func New(o Options) (*Model, error) {
 		nil
 }
 
-// Retries is how often the SDK tries again by itself; see [llm.Retrier].
+// Retries returns how often the SDK tries again by itself; see [llm.Retrier].
 func (m *Model) Retries() int { return m.options.Retries }
 
 // String names the model, and never the key.

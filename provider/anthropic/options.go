@@ -165,7 +165,8 @@ func (o Options) check() error {
 	return nil
 }
 
-// serverNames are the names of the server tools; one that is no tool has none.
+// serverNames returns the names of the server tools; one that is no tool has
+// none.
 func (o Options) serverNames() []string {
 	names := make([]string, len(o.ServerTools))
 	for i, raw := range o.ServerTools {
@@ -204,7 +205,7 @@ func (t Thinking) check(maxTokens int) error {
 	return nil
 }
 
-// header is what is sent beside what the SDK sends.
+// header returns what is sent beside what the SDK sends.
 func (o Options) header() http.Header {
 	h := make(http.Header)
 	for name, values := range o.Header {
@@ -216,7 +217,7 @@ func (o Options) header() http.Header {
 	return h
 }
 
-// secrets are what no error tells.
+// secrets returns what no error tells.
 func (o Options) secrets() wire.Secrets {
 	s := wire.NewSecrets(o.APIKey, o.header())
 	if u, err := url.Parse(o.BaseURL); err == nil && u.User != nil {

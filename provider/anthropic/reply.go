@@ -198,7 +198,7 @@ func (r *reply) say(c *content, e llm.Event) {
 	r.emit(e)
 }
 
-// between is the text of a block that another one's follows. White space
+// between returns the text of a block that another one's follows. White space
 // between two texts stays, in a form that the collector keeps.
 func (r *reply) between(c *content) llm.Text {
 	t := llm.Text{Text: c.text.String()}
@@ -283,8 +283,8 @@ func (r *reply) wholeCalls() {
 	}
 }
 
-// resume is the message so far, for the API to go on from, and makes room for
-// the rest of it.
+// resume returns the message so far, for the API to go on from, and makes room
+// for the rest of it.
 func (r *reply) resume() sdk.MessageParam {
 	var blocks []sdk.ContentBlockParamUnion
 	for _, c := range r.blocks {

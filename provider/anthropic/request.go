@@ -46,7 +46,7 @@ func (m *Model) params(req llm.Request) (p sdk.MessageNewParams, err error) {
 	return p, nil
 }
 
-// thinking is what the options say, as far as the history allows it.
+// thinking returns what the options say, as far as the history allows it.
 func (m *Model) thinking(turns []*turn, maxTokens int64) (u sdk.ThinkingConfigParamUnion,
 	err error) {
 	o := m.options.Thinking

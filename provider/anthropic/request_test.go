@@ -11,7 +11,7 @@ import (
 	"github.com/fermata-ai/fermata/llm"
 )
 
-// put is a part of the request's JSON.
+// put returns a part of the request's JSON.
 func put(t testing.TB, o Options, req llm.Request, member string) string {
 	t.Helper()
 	s := &service{body: recorded(t, "text.stream.http")}

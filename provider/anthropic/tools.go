@@ -38,7 +38,7 @@ func (m *Model) CheckTools(defs []llm.ToolDef) error {
 	return err
 }
 
-// tools are the request's, and those that Anthropic runs.
+// tools returns the request's, and those that Anthropic runs.
 func (m *Model) tools(defs []llm.ToolDef) ([]sdk.ToolUnionParam, error) {
 	tools, err := m.definitions(defs)
 	if err != nil {
@@ -78,7 +78,7 @@ func (m *Model) definitions(defs []llm.ToolDef) ([]sdk.ToolUnionParam, error) {
 	return tools, nil
 }
 
-// schema is a tool's, as the API takes it.
+// schema returns a tool's, as the API takes it.
 func (m *Model) schema(input json.RawMessage) (json.RawMessage, error) {
 	dialect := told
 	if m.options.Strict {

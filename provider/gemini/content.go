@@ -67,7 +67,7 @@ func (c *conversation) add(m llm.Message) error {
 	return nil
 }
 
-// own is a part in the form that Gemini gave it, nil where there is none.
+// own returns a part in the form that Gemini gave it, nil where there is none.
 func own(n *llm.Native) (json.RawMessage, error) {
 	if n == nil || n.Provider != provider {
 		return nil, nil
@@ -123,7 +123,7 @@ func inline(kind string, data []byte) (json.RawMessage, error) {
 	return json.Marshal(part{InlineData: &genai.Blob{MIMEType: kind, Data: data}})
 }
 
-// noted is a text in place of media.
+// noted returns a text in place of media.
 func noted(p llm.Media, why error) (json.RawMessage, error) {
 	note := wire.MediaNote(p, why)
 	return json.Marshal(part{Text: &note})
@@ -153,8 +153,8 @@ func (c *conversation) call(t llm.ToolCall, place int) (json.RawMessage, error) 
 		Args: wire.Arguments(t)}})
 }
 
-// edited is a call as Gemini made it, other than a name that it left out, and
-// arguments that a layer changed since.
+// edited returns a call as Gemini made it, other than a name that it left out,
+// and arguments that a layer changed since.
 func edited(raw json.RawMessage, f *functionCall, name string, t llm.ToolCall) (json.RawMessage,
 	error) {
 	args, _ := llm.Arguments(f.Args) // as the collector has them
@@ -208,7 +208,8 @@ func (c *conversation) results(m llm.Message) error {
 	return nil
 }
 
-// resultParts is a result, and after it the media that it can't hold itself.
+// resultParts returns a result, and after it the media that it can't hold
+// itself.
 func (c *conversation) resultParts(r llm.ToolResult) ([]json.RawMessage, error) {
 	known, ok := c.calls[r.Call]
 	if !ok {
@@ -240,8 +241,8 @@ func (c *conversation) resultParts(r llm.ToolResult) ([]json.RawMessage, error) 
 	return append([]json.RawMessage{raw}, after...), nil
 }
 
-// response is a result's object: "output" and "error" are the names that the
-// API documents.
+// response returns a result's object: "output" and "error" are the names that
+// the API documents.
 func response(r llm.ToolResult) (json.RawMessage, error) {
 	output := r.Output
 	switch {

@@ -64,8 +64,9 @@ func (t transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return &seen, nil
 }
 
-// client is the caller's with our transport in it. Its timeout is left out: it
-// ends when the SDK has read the body, and so would cut off the true one.
+// client returns the caller's with our transport in it. Its timeout is left
+// out: it ends when the SDK has read the body, and so would cut off the true
+// one.
 func client(of *http.Client) *http.Client {
 	c := wire.Client(of)
 	c.Transport, c.Timeout = transport{c.Transport}, 0

@@ -61,7 +61,8 @@ func (m *Model) apiError(x *exchange, e genai.APIError) error {
 	if list := bareError([]byte(e.Message)); list != nil { // the SDK doesn't read lists
 		e = *list
 	} else if e.Details == nil && x.status != 0 &&
-		strings.HasPrefix(e.Status, strconv.Itoa(x.status)) { // it found no error in the body, but a page
+		// It found no error in the body, but a page.
+		strings.HasPrefix(e.Status, strconv.Itoa(x.status)) {
 		e.Message = wire.Excerpt(e.Message)
 	}
 	e = m.withoutKey(e)

@@ -11,9 +11,9 @@ import (
 	"google.golang.org/genai"
 )
 
-// generation is the number of a Gemini model: 3 for "gemini-3-flash". Aliases
-// such as "gemini-flash-latest" are of the newest. It is 0 for other models,
-// such as Gemma, and for tuned ones.
+// generation returns the number of a Gemini model: 3 for "gemini-3-flash".
+// Aliases such as "gemini-flash-latest" are of the newest. It is 0 for other
+// models, such as Gemma, and for tuned ones.
 func generation(model string) int {
 	name, ok := strings.CutPrefix(strings.TrimPrefix(model, "models/"), "gemini-")
 	if !ok {

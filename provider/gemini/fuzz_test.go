@@ -62,7 +62,7 @@ func FuzzReply(f *testing.F) {
 	})
 }
 
-// stored is a message as history has it.
+// stored returns a message as history has it.
 func stored(t *testing.T, m llm.Message) llm.Message {
 	text, err := m.AppendJSON(nil)
 	if err != nil {

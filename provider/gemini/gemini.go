@@ -55,7 +55,7 @@ func New(o Options) (*Model, error) {
 	return &Model{o, c.Models, wire.NewSecrets(o.APIKey, nil), origin}, nil
 }
 
-// Retries is how often the SDK tries again by itself; see [llm.Retrier].
+// Retries returns how often the SDK tries again by itself; see [llm.Retrier].
 func (m *Model) Retries() int { return m.options.Retries }
 
 // String names the model, and never the key.
@@ -105,9 +105,9 @@ func (m *Model) generate(outer context.Context, req llm.Request, t *turn) error 
 	return wire.Traced(m.failure(outer, x, err), x.header)
 }
 
-// limit is how long a generation may take, 0 for ever, and what it is then: the
-// options' Timeout, or the HTTP client's, which our transport has to keep in
-// its place.
+// limit returns how long a generation may take, 0 for ever, and what it is
+// then: the options' Timeout, or the HTTP client's, which our transport has to
+// keep in its place.
 func (m *Model) limit() (time.Duration, error) {
 	limit := m.options.Timeout
 	if c := m.options.Client; c != nil && c.Timeout > 0 && (limit == 0 || c.Timeout < limit) {

@@ -42,7 +42,7 @@ func serve(t testing.TB, answer http.HandlerFunc) *service {
 	return s
 }
 
-// stream is a reply of events, one for each JSON text.
+// stream returns a reply of events, one for each JSON text.
 func stream(events ...string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
@@ -52,7 +52,8 @@ func stream(events ...string) http.HandlerFunc {
 	}
 }
 
-// says is an event with parts, and with a finish reason where one is given.
+// says returns an event with parts, and with a finish reason where one is
+// given.
 func says(finish string, parts ...string) string {
 	e := `{"candidates":[{"content":{"role":"model","parts":[` + strings.Join(parts, ",") + `]},"index":0`
 	if finish != "" {

@@ -132,7 +132,7 @@ func (t Thinking) check() error {
 	return nil
 }
 
-// config is the wire's form, nil where everything is left to the model.
+// config returns the wire's form, nil where everything is left to the model.
 func (t Thinking) config() *genai.ThinkingConfig {
 	if t == (Thinking{}) {
 		return nil

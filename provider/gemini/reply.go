@@ -34,8 +34,8 @@ type usage struct {
 	Thoughts   int `json:"thoughtsTokenCount"`
 }
 
-// neutral are the counts, if they make sense: the message is none the worse for
-// others.
+// neutral returns the counts, if they make sense: the message is none the worse
+// for others.
 func (u usage) neutral() llm.Usage {
 	n := func(count int) int { return max(count, 0) }
 	return llm.Usage{

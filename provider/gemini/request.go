@@ -9,8 +9,8 @@ import (
 	"google.golang.org/genai"
 )
 
-// config is a request in the SDK's form. What the SDK would decode and encode
-// anew, and so change, is put in at its end, as JSON.
+// config returns a request in the SDK's form. What the SDK would decode and
+// encode anew, and so change, is put in at its end, as JSON.
 func (m *Model) config(req llm.Request) (*genai.GenerateContentConfig, error) {
 	if err := wire.CheckRequest(req); err != nil {
 		return nil, wire.Invalid(provider, "%w", err)

@@ -9,7 +9,7 @@ import (
 	"github.com/fermata-ai/fermata/llm"
 )
 
-// wireContents is the conversation as it would be sent to a model.
+// wireContents returns the conversation as it would be sent to a model.
 func wireContents(t *testing.T, model string, messages ...llm.Message) string {
 	t.Helper()
 	m := &Model{options: Options{Model: model}}

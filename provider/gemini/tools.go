@@ -40,7 +40,7 @@ func (m *Model) CheckTools(tools []llm.ToolDef) error {
 	return err
 }
 
-// declarations is the request's list of tools, nil where there are none.
+// declarations returns the request's list of tools, nil where there are none.
 func declarations(tools []llm.ToolDef) (json.RawMessage, error) {
 	if len(tools) == 0 {
 		return nil, nil

@@ -226,7 +226,7 @@ func (t *turn) media(p llm.Media, plain bool, raw json.RawMessage) error {
 	return t.whole(p)
 }
 
-// piece is a text, whose ends may be halves of runes.
+// piece returns a text, whose ends may be halves of runes.
 func piece(raw json.RawMessage) (p wire.Piece) {
 	_ = json.Unmarshal(raw, &p) // it was read before
 	return p
@@ -282,7 +282,7 @@ func (t *turn) whole(p llm.Part) error {
 	return t.emit(llm.PartDone{Part: p})
 }
 
-// stop is why the model stopped.
+// stop returns why the model stopped.
 func (t *turn) stop() (llm.StopReason, error) {
 	switch t.finish {
 	case "":

@@ -65,7 +65,7 @@ func NewChat(o Options) (*Chat, error) {
 	return &Chat{options: o, at: at, name: origin.Name(), service: service, extra: extra}, nil
 }
 
-// Retries is how often the SDK tries again by itself; see [llm.Retrier].
+// Retries returns how often the SDK tries again by itself; see [llm.Retrier].
 func (c *Chat) Retries() int { return c.options.Retries }
 
 // String names the model, and never the key.

@@ -38,7 +38,7 @@ func newChatServer(t *testing.T, answer http.HandlerFunc) *chatServer {
 	return s
 }
 
-// last is the newest request.
+// last returns the newest request.
 func (s *chatServer) last() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -100,7 +100,7 @@ func kind(err error) llm.ErrorKind {
 	return ""
 }
 
-// calls are a message's calls in short: id name arguments, one a line.
+// calls returns a message's calls in short: id name arguments, one a line.
 func calls(m llm.Message) string {
 	var all []string
 	for _, c := range m.ToolCalls() {

@@ -20,7 +20,7 @@ type chatArgs struct {
 	half   wire.Halves
 }
 
-// add is what a piece adds.
+// add returns what a piece adds.
 func (a *chatArgs) add(p wire.Piece) string {
 	if a.repeats(p) {
 		return ""
@@ -45,7 +45,7 @@ func (a *chatArgs) write(s string) string {
 	return s
 }
 
-// end is what is left to add when no more pieces come.
+// end returns what is left to add when no more pieces come.
 func (a *chatArgs) end() string {
 	s := a.held + a.half.Rest()
 	if a.held = ""; s == "" {
@@ -54,7 +54,7 @@ func (a *chatArgs) end() string {
 	return a.write(s)
 }
 
-// String is the text so far.
+// String returns the text so far.
 func (a *chatArgs) String() string { return a.text.String() + a.held }
 
 func isPlaceholder(s string) bool {

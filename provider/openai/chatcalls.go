@@ -82,11 +82,11 @@ func (c *chatCalls) take(call *chatCall, e chatToolCall) llm.ToolCallDelta {
 	return d
 }
 
-// end is what is left to send when the message is complete: arguments that were
-// held back, and native forms. finished reports whether a finish_reason came.
-// If none did, a call of which no arguments came is cut off. So is one, then or
-// where the limit or a filter ended the message, that has no more than what
-// stood for nothing in another call. Broken JSON is no object in any case.
+// end returns what is left to send when the message is complete: arguments that
+// were held back, and native forms. finished reports whether a finish_reason
+// came. If none did, a call of which no arguments came is cut off. So is one,
+// then or where the limit or a filter ended the message, that has no more than
+// what stood for nothing in another call. Broken JSON is no object in any case.
 func (c *chatCalls) end(provider string, finished bool, why llm.StopReason) ([]llm.Event, error) {
 	var events []llm.Event
 	broken := !finished || why == llm.StopLength || why == llm.StopRefusal

@@ -2,7 +2,7 @@ package openai
 
 import "fmt"
 
-// find is the call that an entry goes on with, nil if it begins one.
+// find returns the call that an entry goes on with, nil if it begins one.
 func (c *chatCalls) find(e chatToolCall) (*chatCall, error) {
 	if e.Index == nil {
 		return c.follow(e)

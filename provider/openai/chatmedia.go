@@ -12,7 +12,7 @@ import (
 	"github.com/openai/openai-go/v3"
 )
 
-// media is an image, a sound or a document as a part of a user's message.
+// media returns an image, a sound or a document as a part of a user's message.
 func (w *chatMessages) media(m llm.Media) (part openai.ChatCompletionContentPartUnionParam,
 	err error) {
 	if own := w.own(m.Native); own != nil {
@@ -56,7 +56,7 @@ func isText(kind string) bool {
 		kind == "application/xml" || kind == "application/yaml"
 }
 
-// imageAt is what a model drew: a data URL, or where the image is.
+// imageAt returns what a model drew: a data URL, or where the image is.
 func imageAt(at string) (llm.Media, error) {
 	head, encoded, ok := strings.Cut(at, ";base64,")
 	kind, isData := strings.CutPrefix(head, "data:")

@@ -53,7 +53,7 @@ func (c *Chat) messages(r llm.Request) ([]openai.ChatCompletionMessageParamUnion
 	return w.all, nil
 }
 
-// callIDs are the ids that the server takes.
+// callIDs returns the ids that the server takes.
 func (c *Chat) callIDs() wire.Form {
 	switch {
 	case c.options.Chat.CallIDs != wire.Form{}:
@@ -225,7 +225,7 @@ func (w *chatMessages) flush() {
 	}
 }
 
-// own is the data of a native form, if it is this server's.
+// own returns the data of a native form, if it is this server's.
 func (w *chatMessages) own(n *llm.Native) json.RawMessage {
 	if n == nil || n.Provider != w.model.name {
 		return nil

@@ -29,14 +29,14 @@ type chatText struct {
 	half wire.Halves
 }
 
-// add is the text that a piece adds.
+// add returns the text that a piece adds.
 func (t *chatText) add(p wire.Piece) string {
 	s := t.half.Join(p)
 	t.WriteString(s)
 	return s
 }
 
-// end is what is left of the text when no more pieces come.
+// end returns what is left of the text when no more pieces come.
 func (t *chatText) end() string {
 	s := t.half.Rest()
 	t.WriteString(s)
@@ -95,7 +95,7 @@ func (r *chatReply) thought() error {
 	return r.send(llm.PartDone{Part: part})
 }
 
-// end is what is left to be shown: one place alone is.
+// end returns what is left to be shown: one place alone is.
 func (c *chatReasoning) end() string {
 	details := ""
 	for _, d := range c.details {
@@ -112,7 +112,7 @@ func (c *chatReasoning) end() string {
 	return cmp.Or(c.content.end(), c.plain.end(), details, thinking)
 }
 
-// fields are the members of a message that the reasoning came in.
+// fields returns the members of a message that the reasoning came in.
 func (c *chatReasoning) fields() (map[string]any, error) {
 	fields := map[string]any{}
 	if s := c.content.String(); strings.TrimSpace(s) != "" {

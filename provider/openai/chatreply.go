@@ -135,7 +135,7 @@ func (r *chatReply) text(s string) error {
 	return r.send(llm.TextDelta{Text: s})
 }
 
-// end is the end of the answer, as the server marked it. An answer that says
+// end takes the end of the answer, as the server marked it. An answer that says
 // neither why it ends nor anything else is none.
 func (r *chatReply) end(a answer) error {
 	if r.finish == "" && !(r.begun && a.isFramed()) {
@@ -163,8 +163,8 @@ func (r *chatReply) end(a answer) error {
 	return r.send(llm.Finish{Reason: reason, Word: r.finish, Usage: r.usage})
 }
 
-// reason is why the model stopped. Services differ in the case of the words,
-// and some pass on those of the one behind them.
+// reason returns why the model stopped. Services differ in the case of the
+// words, and some pass on those of the one behind them.
 func (r *chatReply) reason() (llm.StopReason, error) {
 	word := strings.ToLower(r.finish)
 	switch {

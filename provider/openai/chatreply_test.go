@@ -12,7 +12,7 @@ import (
 	"github.com/fermata-ai/fermata/llm"
 )
 
-// parts are a message's parts in short, native forms included.
+// parts returns a message's parts in short, native forms included.
 func parts(m llm.Message) string {
 	var all []string
 	add := func(kind, text string, n *llm.Native) {

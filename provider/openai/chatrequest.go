@@ -20,7 +20,7 @@ func (c *Chat) CheckTools(tools []llm.ToolDef) error {
 	return nil
 }
 
-// params is a request in the SDK's terms.
+// params returns a request in the SDK's terms.
 func (c *Chat) params(r llm.Request) (p openai.ChatCompletionNewParams, err error) {
 	if err := wire.CheckRequest(r); err != nil {
 		return p, err

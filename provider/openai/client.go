@@ -95,7 +95,7 @@ func (o Options) open() (endpoint, error) {
 	return e, nil
 }
 
-// parameters is a tool's schema, as the API takes it.
+// parameters returns a tool's schema, as the API takes it.
 func (e endpoint) parameters(d wire.Dialect, t llm.ToolDef) (json.RawMessage, error) {
 	schema, err := d.Convert(t.Input)
 	if err != nil || !e.openai { // compatible servers take more
@@ -166,7 +166,8 @@ func isAzure(u *url.URL) bool {
 	return false
 }
 
-// environment is what the SDK takes from there as headers, and may hold a key.
+// environment returns what the SDK takes from there as headers, and may hold a
+// key.
 func environment() http.Header {
 	h := http.Header{"Admin-Key": {os.Getenv("OPENAI_ADMIN_KEY")}}
 	for line := range strings.Lines(os.Getenv("OPENAI_CUSTOM_HEADERS")) {
@@ -176,7 +177,7 @@ func environment() http.Header {
 	return h
 }
 
-// bound is the context of one generation.
+// bound returns the context of one generation.
 func (e endpoint) bound(ctx context.Context) (context.Context, context.CancelFunc) {
 	if e.timeout == 0 {
 		return context.WithCancel(ctx)

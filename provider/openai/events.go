@@ -60,9 +60,9 @@ func (a answer) isFramed() bool {
 		slices.Contains(a.TransferEncoding, "chunked")
 }
 
-// noJSON is an answer that is neither a stream nor JSON: a page of something
-// between here and the server, which says with the status 200 what it should
-// say with 502. Like that, it may pass.
+// noJSON returns an answer that is neither a stream nor JSON: a page of
+// something between here and the server, which says with the status 200 what it
+// should say with 502. Like that, it may pass.
 func (a answer) noJSON(provider string, text []byte) error {
 	return wire.Page(provider, a.Header.Get("Content-Type"), text)
 }
@@ -94,7 +94,7 @@ func (a answer) events() *events {
 // the answer. Its JSON may be cut off then.
 func (e *events) isLast() bool { return e.added.Len() == 0 }
 
-// err is why there are no more events, nil where the answer has ended.
+// err returns why there are no more events, nil where the answer has ended.
 func (e *events) err(provider string) error {
 	err := e.decoder.Err()
 	if errors.Is(err, bufio.ErrTooLong) {

@@ -124,8 +124,8 @@ func (t trouble) error(provider string, status int, h http.Header, sdk error) er
 	return err
 }
 
-// word is a JSON string's text; numbers and other values are their JSON, null
-// is nothing.
+// word returns a JSON string's text; numbers and other values are their JSON,
+// null is nothing.
 func word(raw json.RawMessage) string {
 	var s string
 	if len(raw) == 0 || json.Unmarshal(raw, &s) == nil {

@@ -132,7 +132,7 @@ func (o Options) extra(taken ...string) (members map[string]json.RawMessage, err
 	return members, nil
 }
 
-// invalid is the error of an option.
+// invalid returns the error of an option.
 func invalid(format string, args ...any) error {
 	return fmt.Errorf("openai: Options."+format,
 		args...)

@@ -101,7 +101,7 @@ func (w wholeAnswer) decode(into any) error {
 	return nil
 }
 
-// told is the error that a piece tells of.
+// told returns the error that a piece tells of.
 func (p piece) told(at endpoint) error {
 	return at.trouble(p.data).error(string(p.voice), 0, p.answer.Header, nil)
 }

@@ -72,7 +72,7 @@ func NewResponses(o Options) (*Responses, error) {
 		origin: origin, extra: extra}, nil
 }
 
-// Retries is how often the SDK tries again by itself; see [llm.Retrier].
+// Retries returns how often the SDK tries again by itself; see [llm.Retrier].
 func (m *Responses) Retries() int { return m.options.Retries }
 
 // String names the model, and never the key.

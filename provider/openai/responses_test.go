@@ -75,7 +75,7 @@ func (s *script) must(t testing.TB, messages ...llm.Message) (llm.Message, llm.F
 	return m, f
 }
 
-// input is what the server was told of the conversation.
+// input returns what the server was told of the conversation.
 func (s *script) input(t testing.TB) []json.RawMessage {
 	t.Helper()
 	var body struct{ Input []json.RawMessage }

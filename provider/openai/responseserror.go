@@ -9,8 +9,8 @@ import (
 	"github.com/openai/openai-go/v3/responses"
 )
 
-// gaveUp is the error of a response that the API gave up, in a reply that had
-// begun well.
+// gaveUp returns the error of a response that the API gave up, in a reply that
+// had begun well.
 func gaveUp(a answer, response responses.Response) error {
 	t := trouble{code: string(response.Error.Code), message: response.Error.Message}
 	return t.error(responsesName, 0, a.Header, nil)

@@ -25,8 +25,8 @@ func (r *reply) begin(e responsesEvent) error {
 	return err
 }
 
-// find is the item of a kind that an event is about. own is the item's id, and
-// call that of a call, as far as they are told.
+// find returns the item of a kind that an event is about. own is the item's id,
+// and call that of a call, as far as they are told.
 func (r *reply) find(e responsesEvent, kind, own, call string) (*item, error) {
 	var known, here []*item
 	for _, it := range r.items {
@@ -64,7 +64,7 @@ func (r *reply) find(e responsesEvent, kind, own, call string) (*item, error) {
 		*e.OutputIndex)
 }
 
-// takes is the item, if an event of the kind fits it.
+// takes returns the item, if an event of the kind fits it.
 func (it *item) takes(e responsesEvent, kind string) (*item, error) {
 	switch {
 	case it.done:

@@ -92,7 +92,7 @@ func TestTheModelsOwnItemsAreReplayed(t *testing.T) {
 	}
 }
 
-// dropped is an object without a member, its others in the order of their
+// dropped returns an object without a member, its others in the order of their
 // names.
 func dropped(t *testing.T, object, name string) string {
 	t.Helper()

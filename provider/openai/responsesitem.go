@@ -71,7 +71,7 @@ func (r *reply) rest(it *item, whole string) {
 	}
 }
 
-// said is the text of a message.
+// said returns the text of a message.
 func said(raw responses.ResponseOutputItemUnion) string {
 	var s strings.Builder
 	for _, part := range raw.Content {
@@ -92,8 +92,8 @@ func refuses(raw responses.ResponseOutputItemUnion) bool {
 	})
 }
 
-// thought is what a reasoning item shows: its summary, and the reasoning itself
-// where a server has it in the open.
+// thought returns what a reasoning item shows: its summary, and the reasoning
+// itself where a server has it in the open.
 func thought(raw responses.ResponseReasoningItem) string {
 	var parts []string
 	for _, s := range raw.Summary {
@@ -140,7 +140,7 @@ func (r *reply) called(it *item, raw responses.ResponseOutputItemUnion, native *
 	return nil
 }
 
-// arguments are a call's, as text. Some servers send the object itself.
+// arguments returns a call's, as text. Some servers send the object itself.
 func arguments(raw responses.ResponseOutputItemUnion) string {
 	if s := raw.JSON.Arguments.Raw(); s != "" && s[0] != '"' && s != "null" {
 		return s

@@ -9,7 +9,7 @@ import (
 	"github.com/fermata-ai/fermata/provider/openai"
 )
 
-// numbered is a call whose ids have the number.
+// numbered returns a call whose ids have the number.
 func numbered(n int, args string) string {
 	return fmt.Sprintf(`{"type":"function_call","id":"fc_%d","status":"completed","call_id":"c%[1]d","name":"f%[1]d","arguments":%q}`, n, args)
 }

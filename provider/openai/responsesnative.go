@@ -9,7 +9,7 @@ import (
 	"github.com/fermata-ai/fermata/llm/wire"
 )
 
-// own is the API's own form of a part, nil where it has none.
+// own returns the API's own form of a part, nil where it has none.
 func own(n *llm.Native) (json.RawMessage, error) {
 	if n == nil || n.Provider != responsesName {
 		return nil, nil
@@ -20,7 +20,7 @@ func own(n *llm.Native) (json.RawMessage, error) {
 	return n.Data, nil
 }
 
-// textOf is the text of a message in the API's own form.
+// textOf returns the text of a message in the API's own form.
 func textOf(raw json.RawMessage) string {
 	var item struct {
 		Content []struct{ Type, Text, Refusal string }

@@ -26,7 +26,7 @@ func (c *toOpenAI) RoundTrip(r *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// sent is what the options make of a request, as members of its JSON.
+// sent returns what the options make of a request, as members of its JSON.
 func sent(t *testing.T, o openai.Options, req llm.Request) map[string]json.RawMessage {
 	t.Helper()
 	c := &toOpenAI{}

@@ -16,7 +16,7 @@ import (
 	"github.com/fermata-ai/fermata/llm/wire"
 )
 
-// params is a request in the API's words.
+// params returns a request in the API's words.
 func (m *Responses) params(req llm.Request, how memory) (responses.ResponseNewParams, error) {
 	if err := wire.CheckRequest(req); err != nil {
 		return responses.ResponseNewParams{}, wire.Invalid(responsesName, "%w", err)
