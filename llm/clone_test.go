@@ -11,7 +11,7 @@ import (
 	"github.com/fermata-ai/fermata/llm"
 )
 
-// everything is a request that has each kind of part, with all that it may
+// everything returns a request that has each kind of part, with all that it may
 // hold.
 func everything() llm.Request {
 	native := func() *llm.Native { return &llm.Native{Provider: "p", Data: json.RawMessage(`{"s":1}`)} }

@@ -94,7 +94,7 @@ func (c *Collector) cutOff(parts []Part, broken bool) {
 	}
 }
 
-// find is the newest call that has the index, nil if there is none.
+// find returns the newest call that has the index, nil if there is none.
 func (c *Collector) find(index int) *stream {
 	if c.newest != nil {
 		if i, ok := c.newest[index]; ok {
@@ -151,7 +151,7 @@ func (c *Collector) wholeCall(p ToolCall) error {
 	return nil
 }
 
-// arguments are the call's, as far as they have come.
+// arguments returns the call's, as far as they have come.
 func (s *stream) arguments() (json.RawMessage, error) {
 	if len(s.args.more) > 0 {
 		return Arguments(s.args.more)

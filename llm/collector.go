@@ -75,7 +75,7 @@ func (c *Collector) grow(n int) error {
 	return nil
 }
 
-// Message is the message as far as it has come, cleaned, and how it ended.
+// Message returns the message as far as it has come, cleaned, and how it ended.
 // Calls have no ID yet; their arguments are as [Arguments] makes them. Text and
 // reasoning of nothing but white space are left out: some models write it
 // before a call, and providers refuse to be sent it. So a model may have said
@@ -170,7 +170,7 @@ func (c *Collector) close() {
 	c.text.reset()
 }
 
-// written is the part that is being written, nil where there is none.
+// written returns the part that is being written, nil where there is none.
 func (c *Collector) written() Part {
 	if c.open == none {
 		return nil

@@ -29,12 +29,12 @@ type Message struct {
 	Extra json.RawMessage
 }
 
-// UserText is a user's message of one text part.
+// UserText returns a user's message of one text part.
 func UserText(s string) Message {
 	return Message{Role: RoleUser, Parts: []Part{Text{Text: s}}}
 }
 
-// AssistantText is a model's message of one text part.
+// AssistantText returns a model's message of one text part.
 func AssistantText(s string) Message {
 	return Message{Role: RoleAssistant, Parts: []Part{Text{Text: s}}}
 }

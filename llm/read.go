@@ -232,7 +232,7 @@ func (r *reader) finish() {
 	}
 }
 
-// text is a string that has to be there.
+// text returns a string that has to be there.
 func (r *reader) text(name string) string {
 	if r.get(name) == nil {
 		r.fail("%s is missing", name)

@@ -122,7 +122,7 @@ func aimockPause(t *testing.T, m llm.Model, url, message string) {
 	}
 }
 
-// journal is the newest request that the server has seen.
+// journal returns the newest request that the server has seen.
 func journal(t testing.TB, url string) string {
 	t.Helper()
 	res, err := http.Get(url + "/__aimock/journal")

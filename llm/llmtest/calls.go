@@ -101,7 +101,7 @@ func GeminiCalls(request []byte) (calls, results []string) {
 	return calls, results
 }
 
-// Detour is a client whose requests all go to the suite's server, for an
+// Detour returns a client whose requests all go to the suite's server, for an
 // adapter that has to believe that it talks to another one.
 func Detour(t testing.TB, o Options) *http.Client {
 	t.Helper()

@@ -16,7 +16,7 @@ import (
 	"github.com/fermata-ai/fermata/llm"
 )
 
-// streams are the scenarios whose streams are cut up and cut off.
+// streams returns the scenarios whose streams are cut up and cut off.
 func streams(p Provider) (all []scenario) {
 	for _, s := range scenarios {
 		if _, lacks := p.Lacks[s.name]; !lacks && s.fails == nil && s.name != "long" {
@@ -139,7 +139,7 @@ func cuts(t *testing.T, p Provider) {
 	}
 }
 
-// places are where a stream is cut off: nowhere behind the beginning of its
+// places returns where a stream is cut off: nowhere behind the beginning of its
 // last line that is not empty.
 func places(body []byte) (all []int) {
 	last := bytes.LastIndexByte(bytes.TrimRight(body, "\r\n"), '\n') + 1

@@ -120,7 +120,7 @@ func modelFor(t *testing.T, p Provider, by string) llm.Model {
 	return fakellm.New(fakellm.Calls("get_weather", `{"city":"Oslo"}`), fakellm.Says("It is cold."))
 }
 
-// pausing is a runner whose get_weather waits, and whose get_time doesn't.
+// pausing returns a runner whose get_weather waits, and whose get_time doesn't.
 func pausing(t testing.TB, db *bolt.Store, m llm.Model) *runner.Runner {
 	t.Helper()
 	type city struct {

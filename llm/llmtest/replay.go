@@ -173,7 +173,7 @@ func (a *answering) begin() {
 
 func (a *answering) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
-// asked are the bodies of the requests so far.
+// asked returns the bodies of the requests so far.
 func (s *server) asked() [][]byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -226,7 +226,7 @@ func closed(n int) deliver {
 	}
 }
 
-// id is the request's, by the header that the provider has for it.
+// id returns the request's, by the header that the provider has for it.
 func (r reply) id() string {
 	for _, name := range []string{"x-request-id", "request-id", "x-goog-request-id"} {
 		if id := r.header.Get(name); id != "" {
@@ -243,7 +243,7 @@ func client(t testing.TB) *http.Client {
 	return &http.Client{Transport: transport}
 }
 
-// model is the adapter that talks to a server.
+// model returns the adapter that talks to a server.
 func model(t testing.TB, p Provider, s *server, whole bool) adapter {
 	t.Helper()
 	return adapter{p.New(t, Options{BaseURL: s.URL, Whole: whole, Client: client(t)})}

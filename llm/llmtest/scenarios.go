@@ -172,7 +172,7 @@ func (s scenario) check(t testing.TB, m llm.Message, fin llm.Finish) {
 	}
 }
 
-// neutral are a message's parts without what is the provider's own. A
+// neutral returns a message's parts without what is the provider's own. A
 // reasoning, shown or not, is a bare Reasoning.
 func neutral(m llm.Message) (parts []llm.Part) {
 	for _, p := range m.Parts {
@@ -234,7 +234,7 @@ func (s scenario) again(t *testing.T, p Provider, whole bool, m llm.Message) {
 	paired(t, p, body)
 }
 
-// stored is a message as history has it, with fermata's ids and its calls'
+// stored returns a message as history has it, with fermata's ids and its calls'
 // results, after a round trip through its stored form.
 func stored(t testing.TB, m llm.Message) []llm.Message {
 	t.Helper()

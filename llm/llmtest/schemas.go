@@ -136,7 +136,7 @@ func typed[In any](t testing.TB, name string) tool.Tool {
 	return made
 }
 
-// given is a tool with a schema that was written by hand.
+// given returns a tool with a schema that was written by hand.
 func given(name, schema string) tool.Tool { return byHand{name, json.RawMessage(schema)} }
 
 type byHand struct {

@@ -12,7 +12,7 @@ import (
 	"github.com/fermata-ai/fermata/llm"
 )
 
-// Printed is a value in all the ways in which it may come to a log.
+// Printed returns a value in all the ways in which it may come to a log.
 func Printed(v any) map[string]string {
 	all := map[string]string{}
 	for _, verb := range []string{"%v", "%+v", "%s", "%#v", "%q", "%d"} {

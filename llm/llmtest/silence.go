@@ -99,8 +99,8 @@ func write(w http.ResponseWriter, r reply, from, to int) {
 	_ = http.NewResponseController(w).Flush()
 }
 
-// inMemory is the client of a server without a network, on which the time of a
-// test has no hold.
+// inMemory returns the client of a server without a network, on which the time
+// of a test has no hold.
 func inMemory(t *testing.T, serve http.HandlerFunc) *http.Client {
 	pipes := make(chan net.Conn)
 	done, stop := context.WithCancel(context.Background())

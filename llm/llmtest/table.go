@@ -57,7 +57,7 @@ func table(t *testing.T, p Provider) {
 	}
 }
 
-// tests are the names of the suite's tests that a provider may lack, and of the others.
+// tests returns the names of the suite's tests that a provider may lack, and of the others.
 func tests() (all []string) {
 	for _, s := range scenarios {
 		all = append(all, s.name)

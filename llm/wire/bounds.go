@@ -30,7 +30,7 @@ func ReadWhole(provider string, r io.Reader) ([]byte, error) {
 	return data, nil
 }
 
-// TooLong is a message that goes over [MaxWhole].
+// TooLong returns the error of a message that goes over [MaxWhole].
 func TooLong(provider string) error {
 	return &llm.Error{Kind: llm.ErrTooLong, Provider: provider,
 		Err: fmt.Errorf("the answer has more than %d MiB, and is read no further", MaxWhole>>20)}

@@ -5,10 +5,10 @@ import (
 	"net/http"
 )
 
-// Client is a copy of an HTTP client, nil for the default one, that follows no
-// redirection: net/http takes along every header but those that it knows, and
-// so the key. [TransportError] tells where a service sends requests on to. It
-// ends a request for a [Stream] that is silent for too long.
+// Client returns a copy of an HTTP client, nil for the default one, that
+// follows no redirection: net/http takes along every header but those that it
+// knows, and so the key. [TransportError] tells where a service sends requests
+// on to. It ends a request for a [Stream] that is silent for too long.
 func Client(of *http.Client) *http.Client {
 	if of == nil {
 		of = http.DefaultClient

@@ -158,7 +158,7 @@ func isObject(v any) bool {
 	return ok
 }
 
-// emptyIfTrue is the schema {} for the boolean true.
+// emptyIfTrue returns the schema {} for the boolean true.
 func emptyIfTrue(v any) any {
 	if raw, ok := v.(json.RawMessage); ok && string(raw) == "true" {
 		return &jsontree.Object{}

@@ -32,7 +32,8 @@ type Answer struct {
 	Cause error
 }
 
-// AnswerError is what a provider says is wrong as an error of the right kind.
+// AnswerError returns what a provider says is wrong as an error of the right
+// kind.
 //
 // The kind follows from the code where it tells more than the status, then from
 // the message, then from the status.
@@ -67,8 +68,8 @@ type told struct {
 func (t *told) Error() string { return t.text }
 func (t *told) Unwrap() error { return t.cause }
 
-// statusOf is the status that an error would have had which came too late for
-// one. Words for what is the caller's fault are known, or look like it;
+// statusOf returns the status that an error would have had which came too late
+// for one. Words for what is the caller's fault are known, or look like it;
 // whatever else there is, or comes to be, is the service's, and may pass.
 func statusOf(words ...string) int {
 	for _, w := range words {
@@ -91,9 +92,9 @@ var callers = []string{
 	"unimplemented", "unsupported_",
 }
 
-// TransportError is a failure to reach a provider, or to read its answer to the
-// end. The errors of an ended context stay as they are. A redirection that
-// [Client] didn't follow is an invalid request.
+// TransportError returns the error of a failure to reach a provider, or to read
+// its answer to the end. The errors of an ended context stay as they are. A
+// redirection that [Client] didn't follow is an invalid request.
 func TransportError(provider string, cause error) error {
 	var (
 		e    *llm.Error
@@ -113,40 +114,42 @@ func TransportError(provider string, cause error) error {
 	return &llm.Error{Kind: llm.ErrNetwork, Provider: provider, Err: cause}
 }
 
-// Timeout is a generation that took longer than the adapter's Options.Timeout.
-// It holds no context.DeadlineExceeded: the caller's context goes on.
+// Timeout returns the error of a generation that took longer than the adapter's
+// Options.Timeout. It holds no context.DeadlineExceeded: the caller's context
+// goes on.
 func Timeout(provider string, after time.Duration) error {
 	return &llm.Error{Kind: llm.ErrNetwork, Provider: provider,
 		Err: fmt.Errorf("there is no whole message after %v, which is the options' Timeout", after)}
 }
 
-// ClientTimeout is a generation that took longer than the HTTP client's own
-// Timeout. Like [Timeout], it is no end of the caller's context.
+// ClientTimeout returns the error of a generation that took longer than the
+// HTTP client's own Timeout. Like [Timeout], it is no end of the caller's
+// context.
 func ClientTimeout(provider string) error {
 	return &llm.Error{Kind: llm.ErrNetwork, Provider: provider,
 		Err: errors.New("there is no whole message within the Timeout of the HTTP client, Options.Client: raise it, or leave it to Options.Timeout")}
 }
 
-// Truncated is a stream that ended without its end marker.
+// Truncated returns the error of a stream that ended without its end marker.
 func Truncated(provider string) error {
 	return &llm.Error{Kind: llm.ErrTruncated, Provider: provider,
 		Err: errors.New("the stream ended without its end marker")}
 }
 
-// Malformed is a stream that breaks its own rules.
+// Malformed returns the error of a stream that breaks its own rules.
 func Malformed(provider, format string, args ...any) error {
 	return &llm.Error{Kind: llm.ErrMalformed, Provider: provider, Err: fmt.Errorf(format, args...)}
 }
 
-// Page is an answer with a good status that is no JSON at all, but the page of
-// what stands between here and the service. It may pass, as it would with the
-// status 502 that such pages should have.
+// Page returns the error of an answer with a good status that is no JSON at
+// all, but the page of what stands between here and the service. It may pass,
+// as it would with the status 502 that such pages should have.
 func Page(provider, kind string, text []byte) error {
 	return &llm.Error{Kind: llm.ErrOverloaded, Provider: provider,
 		Err: fmt.Errorf("the answer, of type %q, isn't the service's; is the base URL right? It begins: %s", kind, Excerpt(string(text)))}
 }
 
-// Invalid is a request that the provider couldn't be sent.
+// Invalid returns the error of a request that the provider couldn't be sent.
 func Invalid(provider, format string, args ...any) error {
 	return &llm.Error{Kind: llm.ErrInvalid, Provider: provider, Err: fmt.Errorf(format, args...)}
 }
@@ -221,7 +224,7 @@ func kindOf(status int, code, typ, message string) llm.ErrorKind {
 	return llm.ErrOverloaded
 }
 
-// Traced is an error with the id of the request that it ended, from the
+// Traced returns an error with the id of the request that it ended, from the
 // answer's header, where it has none yet.
 func Traced(err error, h http.Header) error {
 	var e *llm.Error
@@ -244,7 +247,7 @@ func requestID(h http.Header) string {
 	return ""
 }
 
-// retryAfter is how long a caller was told to wait: in milliseconds, in
+// retryAfter returns how long a caller was told to wait: in milliseconds, in
 // seconds, or as a date (RFC 9110, section 10.2.3). What can't be read, or has
 // passed, is 0; it is never more than a day.
 func retryAfter(h http.Header, now time.Time) time.Duration {
@@ -272,8 +275,8 @@ func atMost(seconds float64) time.Duration {
 // cutMark stands where package excerpt cuts a text.
 const cutMark = "..."
 
-// Excerpt is the beginning of a text that may be long, or a page of HTML, on
-// one line. [Secrets.Text] knows a secret that it cuts.
+// Excerpt returns the beginning of a text that may be long, or a page of HTML,
+// on one line. [Secrets.Text] knows a secret that it cuts.
 func Excerpt(s string) string {
 	const most = 300
 	return excerpt.To(strings.Join(strings.Fields(modeltext.CleanString(s)), " "), most)

@@ -48,8 +48,8 @@ func (p *Piece) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// unescape is the rune, or the half of one, of the escape that b begins with,
-// and its length.
+// unescape returns the rune, or the half of one, of the escape that b begins
+// with, and its length.
 func unescape(b []byte) (r rune, n int, err error) {
 	if u, ok := strictjson.Unit(b); ok {
 		if r, n := strictjson.Rune(b); n == 12 {
@@ -76,8 +76,8 @@ type Halves struct {
 	half string // what the pieces so far ended with, and may be the first half of a rune
 }
 
-// Join is the text that a piece adds. It is valid UTF-8: a half that has no
-// other is U+FFFD.
+// Join returns the text that a piece adds. It is valid UTF-8: a half that has
+// no other is U+FFFD.
 func (h *Halves) Join(p Piece) string {
 	if p == "" || h.half == "" && utf8.ValidString(string(p)) {
 		return string(p)
@@ -102,8 +102,8 @@ func (h *Halves) Join(p Piece) string {
 	return text.String()
 }
 
-// Rest is what is left when the text has ended: U+FFFD for a half that waits,
-// and otherwise nothing.
+// Rest returns what is left when the text has ended: U+FFFD for a half that
+// waits, and otherwise nothing.
 func (h *Halves) Rest() string {
 	half := h.half
 	h.half = ""
@@ -113,8 +113,8 @@ func (h *Halves) Rest() string {
 	return string(utf8.RuneError)
 }
 
-// surrogate is the half of a surrogate pair that s begins with, 0 if it begins
-// with none.
+// surrogate returns the half of a surrogate pair that s begins with, 0 if it
+// begins with none.
 func surrogate(s string) rune {
 	if len(s) < 3 || s[0] != 0xED || s[1] < 0xA0 || s[1] > 0xBF || s[2]&0xC0 != 0x80 {
 		return 0

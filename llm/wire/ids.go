@@ -55,8 +55,8 @@ func NewIDs(messages []llm.Message, form Form) IDs {
 	return ids
 }
 
-// Of is the id on the wire of the call with fermata's id: of a call, and of its
-// result.
+// Of returns the id on the wire of the call with fermata's id: of a call, and
+// of its result.
 func (ids IDs) Of(call string) string {
 	if id, ok := ids[call]; ok {
 		return id

@@ -19,9 +19,9 @@ import (
 // others.
 type Origin struct{ provider, name string }
 
-// NewOrigin is where the base URL leads, or of the name that an option gives: a
-// host, with its port if it has one. All hosts of the provider's own domain,
-// such as "anthropic.com", are one origin.
+// NewOrigin returns where the base URL leads, or of the name that an option
+// gives: a host, with its port if it has one. All hosts of the provider's own
+// domain, such as "anthropic.com", are one origin.
 func NewOrigin(provider, domain, base, option string) (Origin, error) {
 	host := option
 	if u, err := url.Parse(base); host == "" && err == nil {
@@ -43,7 +43,7 @@ func InDomain(base, domain string) bool {
 	return err == nil && strings.HasSuffix("."+strings.ToLower(u.Hostname()), "."+domain)
 }
 
-// Name is the Provider of the native parts that are kept.
+// Name returns the Provider of the native parts that are kept.
 func (o Origin) Name() string { return cmp.Or(o.name, o.provider) }
 
 // Sent are messages for the adapter: the parts of this origin have the
@@ -70,8 +70,8 @@ func (o Origin) Sent(messages []llm.Message) []llm.Message {
 	return out
 }
 
-// Made is an event of the adapter's, with the name of the origin in what it
-// made.
+// Made returns an event of the adapter's, with the name of the origin in what
+// it made.
 func (o Origin) Made(e llm.Event) llm.Event {
 	done, ok := e.(llm.PartDone)
 	if !ok || o.name == o.provider {
@@ -85,9 +85,9 @@ func (o Origin) Made(e llm.Event) llm.Event {
 	return done
 }
 
-// eachNative is a copy of a part, whose native forms f may change: that of the
-// part, and those of parts in it. It looks at the types of the fields, so that
-// it holds of kinds of part to come.
+// eachNative returns a copy of a part, whose native forms f may change: that of
+// the part, and those of parts in it. It looks at the types of the fields, so
+// that it holds of kinds of part to come.
 func eachNative(p llm.Part, f func(*llm.Native)) llm.Part {
 	if p == nil {
 		return nil

@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// limitReset is when a rate limit that an answer's header tells of is reset, as
-// [retryAfter] does it: for services that tell no retry-after. Of several
-// limits, as of requests and of tokens, it is the last one to be reset of those
-// that are used up; where the header doesn't say which are, the first.
+// limitReset returns when a rate limit that an answer's header tells of is
+// reset, as [retryAfter] does it: for services that tell no retry-after. Of
+// several limits, as of requests and of tokens, it is the last one to be reset
+// of those that are used up; where the header doesn't say which are, the first.
 //
 //	x-ratelimit-reset: 1767323045            x-ratelimit-remaining: 0
 //	x-ratelimit-reset-tokens: 6m0s           x-ratelimit-remaining-tokens: 0

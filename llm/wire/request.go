@@ -69,8 +69,8 @@ func listed(names []string) string {
 	return ", " + strings.Join(names, ", ")
 }
 
-// Response is the schema of a response format in the dialect, nil where the
-// text is free.
+// Response returns the schema of a response format in the dialect, nil where
+// the text is free.
 func (d Dialect) Response(f llm.ResponseFormat) (json.RawMessage, error) {
 	if len(f.Schema) == 0 {
 		return nil, nil

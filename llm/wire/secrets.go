@@ -55,8 +55,8 @@ func isSecret(header string) bool {
 		func(word string) bool { return strings.Contains(header, word) })
 }
 
-// Text is a text without the secrets, and without the beginning of one where
-// the text was cut: by [Excerpt], by a verb such as %.80q, or at its end.
+// Text returns a text without the secrets, and without the beginning of one
+// where the text was cut: by [Excerpt], by a verb such as %.80q, or at its end.
 func (s Secrets) Text(text string) string {
 	for _, secret := range s {
 		text = strings.ReplaceAll(text, secret, hidden)
@@ -101,8 +101,8 @@ func isCut(rest string) bool {
 	return rest == "" || rest[0] == '"' || strings.HasPrefix(rest, cutMark)
 }
 
-// Error is an error whose text is without the secrets. What errors.As finds
-// behind it is the same.
+// Error returns an error whose text is without the secrets. What errors.As
+// finds behind it is the same.
 func (s Secrets) Error(err error) error {
 	if err == nil || s.Text(err.Error()) == err.Error() {
 		return err
@@ -116,7 +116,7 @@ func (s Secrets) Error(err error) error {
 	return &clean
 }
 
-// ShownHeader is a copy of headers to be printed.
+// ShownHeader returns a copy of headers to be printed.
 func ShownHeader(h http.Header) http.Header {
 	h = h.Clone()
 	for name := range h {
@@ -127,7 +127,7 @@ func ShownHeader(h http.Header) http.Header {
 	return h
 }
 
-// ShownKey is what is printed in place of a key.
+// ShownKey returns what is printed in place of a key.
 func ShownKey(key string) string {
 	if key == "" {
 		return ""
@@ -135,7 +135,7 @@ func ShownKey(key string) string {
 	return hidden
 }
 
-// ShownURL is what is printed of a base URL: without a password.
+// ShownURL returns what is printed of a base URL: without a password.
 func ShownURL(base string) string {
 	u, err := url.Parse(base)
 	if err != nil {

@@ -110,7 +110,8 @@ func (w *watched) end() {
 	}
 }
 
-// why is the silence, if that ended the stream, in place of what came of it.
+// why returns the silence, if that ended the stream, in place of what came of
+// it.
 func (w *watched) why(err error) error {
 	var silence *llm.Error
 	if errors.As(context.Cause(w.ctx), &silence) {

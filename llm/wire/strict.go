@@ -80,7 +80,7 @@ func place(at string) string {
 	return at
 }
 
-// orNull is a schema that takes null as well.
+// orNull returns a schema that takes null as well.
 func orNull(s *jsontree.Object) *jsontree.Object {
 	null := json.RawMessage(`"null"`)
 	if takesNull(s) {

@@ -14,10 +14,10 @@ import (
 	"github.com/fermata-ai/fermata/llm"
 )
 
-// ResultText is a result for a provider that takes text: a JSON string is its
-// text, and everything else is the JSON itself, as [modeltext.PlainJSON] has it
-// and otherwise byte for byte. With mark, a failed result begins with "Error:
-// ", for a provider that has no flag for it.
+// ResultText returns a result for a provider that takes text: a JSON string is
+// its text, and everything else is the JSON itself, as [modeltext.PlainJSON]
+// has it and otherwise byte for byte. With mark, a failed result begins with
+// "Error: ", for a provider that has no flag for it.
 func ResultText(r llm.ToolResult, mark bool) string {
 	text := string(modeltext.PlainJSON(r.Output))
 	if strings.HasPrefix(strings.TrimLeft(text, " \t\r\n"), `"`) {
@@ -32,11 +32,11 @@ func ResultText(r llm.ToolResult, mark bool) string {
 	return text
 }
 
-// LastWord is the place of the user's last message, if no model has answered
-// it. What is wrong with it is told; what is wrong with an older one, nobody
-// can mend any more. Where a model has answered, another provider's perhaps
-// before a pause, all are older: it is the number of messages then. Without
-// any, it is -1.
+// LastWord returns the place of the user's last message, if no model has
+// answered it. What is wrong with it is told; what is wrong with an older one,
+// nobody can mend any more. Where a model has answered, another provider's
+// perhaps before a pause, all are older: it is the number of messages then.
+// Without any, it is -1.
 func LastWord(messages []llm.Message) int {
 	for i := len(messages) - 1; i >= 0; i-- {
 		switch messages[i].Role {
@@ -79,10 +79,10 @@ func LeftOut(role llm.Role, p llm.Part, old bool) error {
 	return nil
 }
 
-// Arguments are a call's as a JSON object, also where they were encoded twice.
-// Text that was no JSON is stored as a string, and most providers take nothing
-// but objects: it becomes {"arguments": "..."}, so that the model sees again
-// what it wrote, beside the error that it got for it.
+// Arguments returns a call's as a JSON object, also where they were encoded
+// twice. Text that was no JSON is stored as a string, and most providers take
+// nothing but objects: it becomes {"arguments": "..."}, so that the model sees
+// again what it wrote, beside the error that it got for it.
 func Arguments(c llm.ToolCall) json.RawMessage {
 	if args, ok := modeltext.ArgumentsObject(c.Arguments); ok {
 		return args
