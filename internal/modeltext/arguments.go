@@ -76,7 +76,7 @@ func ShortenArguments(args json.RawMessage, limit int) json.RawMessage {
 	return strictjson.AppendString(nil, text)
 }
 
-// tooLong is the error of arguments that were shortened.
+// tooLong returns the error of arguments that were shortened.
 func tooLong(inner string) error {
 	line, _, _ := strings.Cut(inner, "\n")
 	return fmt.Errorf("the arguments are %.100s; write less", strings.Trim(line, "()"))
