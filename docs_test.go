@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"go/format"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -204,6 +205,38 @@ func TestLinksInPages(t *testing.T) {
 	}
 }
 
+// Each file that a page names is there: by its path, or, where the page says in
+// which folder it is, by its name. So is each folder below internal/.
+func TestFilesThatPagesName(t *testing.T) {
+	names := map[string]bool{}
+	err := filepath.WalkDir(".", func(path string, _ fs.DirEntry, err error) error {
+		names[filepath.Base(path)] = true
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	code := regexp.MustCompile("(?ms)^```.*?^```$")
+	named := regexp.MustCompile("`([A-Za-z0-9_./-]+\\.go|internal/[a-z0-9/]+)`")
+	seen := 0
+	for _, page := range append(pages(t), "CHANGELOG.md") {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range named.FindAllSubmatch(code.ReplaceAll(text, nil), -1) {
+			seen++
+			path := string(m[1])
+			if _, err := os.Stat(path); err != nil && (strings.Contains(path, "/") || !names[path]) {
+				t.Errorf("%s names %s, which isn't there", page, path)
+			}
+		}
+	}
+	if seen < 40 {
+		t.Errorf("only %d names of files were found", seen)
+	}
+}
+
 func hasHeading(t *testing.T, page, anchor string) bool {
 	t.Helper()
 	text, err := os.ReadFile(page)
@@ -224,7 +257,7 @@ func hasHeading(t *testing.T, page, anchor string) bool {
 func TestLinesOfPages(t *testing.T) {
 	const most, mostOfCode = 80, 100
 	for _, page := range pages(t) {
-		if page == "docs/design.md" || page == "docs/rough-edges.md" || page == "docs/state.md" {
+		if page == "docs/rough-edges.md" || page == "docs/state.md" {
 			continue // not wrapped yet
 		}
 		text, err := os.ReadFile(page)
