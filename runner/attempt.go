@@ -35,9 +35,7 @@ type attempt struct {
 	prepared *toolbox.Prepared
 	ctx      context.Context // ends when the body may not be entered any more
 	out      toolbox.Outcome
-	settled  bool  // the outcome is committed already
-	failed   error // what the runtime failed of, once the attempt is over
-	fatal    error // what ends the run
+	settled  bool // the outcome is committed already
 
 	door    door
 	product product

@@ -49,7 +49,7 @@ type record struct {
 	Names []string `json:"names,omitempty"`
 	Rest  strictjson.Rest
 
-	hidden int
+	_ int // of no record
 }
 
 var at = time.Date(2026, 1, 2, 3, 4, 5, 670_000_000, time.UTC)
