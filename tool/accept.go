@@ -22,14 +22,17 @@ func (in attempt) accept(exec Execution) (Execution, error) {
 		exec.Output = json.RawMessage("null")
 	}
 	if n := len(exec.Output); n > in.limits.Result {
-		return exec, fmt.Errorf("the result of %s has %d bytes, at most %d are taken", in.spec.Name, n, in.limits.Result)
+		return exec, fmt.Errorf("the result of %s has %d bytes, at most %d are taken",
+			in.spec.Name, n, in.limits.Result)
 	}
 	if tooDeep(exec.Output) {
-		return exec, fmt.Errorf("the result of %s is nested more than %d deep", in.spec.Name, strictjson.MaxDepth)
+		return exec, fmt.Errorf("the result of %s is nested more than %d deep",
+			in.spec.Name, strictjson.MaxDepth)
 	}
 	if in.entry.output != nil {
 		if err := in.entry.output.ValidateResult(exec.Output); err != nil {
-			return exec, fmt.Errorf("the result of %s does not fit its schema: %w", in.spec.Name, err)
+			return exec, fmt.Errorf("the result of %s does not fit its schema: %w",
+				in.spec.Name, err)
 		}
 	}
 	return exec, nil
@@ -42,13 +45,16 @@ func (in attempt) acceptAwait(a Await) (Await, error) {
 	if a.Gate != "" {
 		return a, fmt.Errorf("%s asked to pause in the name of the layer %q", in.spec.Name, a.Gate)
 	}
-	a.Prompt, a.Data, a.Arguments = modeltext.CleanString(a.Prompt), modeltext.CleanJSON(a.Data), nil
+	a.Prompt, a.Data, a.Arguments = modeltext.CleanString(a.Prompt),
+		modeltext.CleanJSON(a.Data), nil
 	a, err := a.Normalize()
 	if err != nil {
 		return a, fmt.Errorf("%s asked to pause: %w", in.spec.Name, err)
 	}
 	if a.Mode == ModeMessage && len(a.Schema) == 0 && in.entry.noText {
-		return a, fmt.Errorf("%s asked to pause: %w: mode %q makes the user's words the output, as a string, and the tool's output is no string",
+		return a, fmt.Errorf(
+			"%s asked to pause: %w: mode %q makes the user's words the output, as a string, and "+
+				"the tool's output is no string",
 			in.spec.Name, ErrInvalidAwait, a.Mode)
 	}
 	limit := in.limits.Result
@@ -56,7 +62,8 @@ func (in attempt) acceptAwait(a Await) (Await, error) {
 		a = a.inFirstWords()
 	}
 	if n := a.size(); n > limit {
-		return a, fmt.Errorf("%s asked to pause with %d bytes of prompt, schema and data, at most %d are taken",
+		return a, fmt.Errorf(
+			"%s asked to pause with %d bytes of prompt, schema and data, at most %d are taken",
 			in.spec.Name, n, limit)
 	}
 	if len(a.Schema) > 0 {
@@ -79,14 +86,16 @@ func (b *box) Bounds(name string, exec Execution) (Execution, error) {
 	}
 	exec.Actions = fitting(exec.Actions, b.limits.Result)
 	if tooDeep(exec.Output) {
-		return Execution{}, fmt.Errorf("what a layer made of %s is nested more than %d deep", name, strictjson.MaxDepth)
+		return Execution{}, fmt.Errorf("what a layer made of %s is nested more than %d deep",
+			name, strictjson.MaxDepth)
 	}
 	n := len(exec.Output)
 	if a := exec.Await; a != nil {
 		n = a.size()
 	}
 	if n > b.limits.Result {
-		return Execution{}, fmt.Errorf("what a layer made of %s has %d bytes, at most %d are taken", name, n, b.limits.Result)
+		return Execution{}, fmt.Errorf("what a layer made of %s has %d bytes, at most %d are taken",
+			name, n, b.limits.Result)
 	}
 	return exec, nil
 }
@@ -126,9 +135,13 @@ func checkActions(tool string, actions []Action) error {
 		case m == nil:
 			return fmt.Errorf("action %d of %s is empty", i, tool)
 		case m.Native != nil:
-			return fmt.Errorf("action %d of %s is media in the form of the provider %q: only models make such", i, tool, m.Native.Provider)
+			return fmt.Errorf(
+				"action %d of %s is media in the form of the provider %q: only models make such", i,
+				tool, m.Native.Provider)
 		case m.MediaType == "" || len(m.Data) == 0 && m.URL == "":
-			return fmt.Errorf("action %d of %s is media of type %q with %d bytes and the URL %q: it needs a type, and bytes or a URL",
+			return fmt.Errorf(
+				"action %d of %s is media of type %q with %d bytes and the URL %q: it needs a "+
+					"type, and bytes or a URL",
 				i, tool, m.MediaType, len(m.Data), m.URL)
 		}
 	}

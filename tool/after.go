@@ -39,7 +39,8 @@ func after(tool string, e Effect, err error) error {
 func (b *box) After(tool string, e Effect, err error) error { return after(tool, e, err) }
 
 func (e *afterError) Error() string {
-	s := fmt.Sprintf("%s ran, but what came of it could not be taken: %s.", e.tool, strings.TrimRight(e.err.Error(), "."))
+	s := fmt.Sprintf("%s ran, but what came of it could not be taken: %s.",
+		e.tool, strings.TrimRight(e.err.Error(), "."))
 	if e.effect.NeedsClaim() {
 		return s + " Its effects stand. Do not call it again for the same."
 	}
@@ -83,11 +84,13 @@ func fitting(actions []Action, limit int) []Action {
 	}
 	if artifacts.count > 0 {
 		note := artifacts.note(limit)
-		kept = append(kept, Action{Artifact: &Artifact{Name: noteName, MediaType: noteType, Data: []byte(note)}})
+		kept = append(kept,
+			Action{Artifact: &Artifact{Name: noteName, MediaType: noteType, Data: []byte(note)}})
 	}
 	if media.count > 0 {
 		note := media.note(limit)
-		kept = append(kept, Action{Media: &llm.Media{Name: note, MediaType: noteType, Data: []byte(note)}})
+		kept = append(kept,
+			Action{Media: &llm.Media{Name: note, MediaType: noteType, Data: []byte(note)}})
 	}
 	return kept
 }
@@ -124,10 +127,12 @@ const (
 // isNote reports whether an action is a note, as far as can be seen.
 func (a Action) isNote() bool {
 	if f := a.Artifact; f != nil {
-		return f.Name == noteName && f.MediaType == noteType && f.URL == "" && len(f.Data) <= maxNote && bytes.HasSuffix(f.Data, []byte(noteEnd))
+		return f.Name == noteName && f.MediaType == noteType && f.URL == "" &&
+			len(f.Data) <= maxNote && bytes.HasSuffix(f.Data, []byte(noteEnd))
 	}
 	m := a.Media
-	return m.Name == string(m.Data) && m.MediaType == noteType && m.URL == "" && len(m.Data) <= maxNote && strings.HasSuffix(m.Name, noteEnd)
+	return m.Name == string(m.Data) && m.MediaType == noteType && m.URL == "" &&
+		len(m.Data) <= maxNote && strings.HasSuffix(m.Name, noteEnd)
 }
 
 // sizes are what actions count towards the limit, in bytes, each and together.

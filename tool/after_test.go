@@ -18,18 +18,24 @@ func TestWhatGoesWrongAfterTheBodySaysThatItRan(t *testing.T) {
 	for effect, want := range map[Effect]string{Once: stands, Idempotent: again, ReadOnly: again} {
 		spec := Spec{Name: "a", Effect: effect, Output: raw(`{"type":"string"}`)}
 		for name, tl := range map[string]Tool{
-			"a result that is too large":      returns(spec, Execution{Output: raw(`"` + strings.Repeat("x", 1<<20) + `"`)}, nil),
+			"a result that is too large": returns(spec,
+				Execution{Output: raw(`"` + strings.Repeat("x", 1<<20) + `"`)}, nil),
 			"one that does not fit":           returns(spec, Execution{Output: raw("1")}, nil),
 			"a pause that it may not ask for": returns(spec, Execution{Await: &Await{}}, nil),
-			"a side product that is none":     returns(spec, Execution{Output: raw(`""`), Actions: []Action{{}}}, nil),
-			"no result":                       Must(Func(Spec{Name: "a", Effect: effect}, func(context.Context, struct{}) (Result[string], error) { return nil, nil })),
-			"a result without a JSON form": Must(Func(Spec{Name: "a", Effect: effect}, func(context.Context, struct{}) (Result[any], error) {
-				return Done(any(func() {})), nil
-			})),
+			"a side product that is none": returns(spec,
+				Execution{Output: raw(`""`), Actions: []Action{{}}}, nil),
+			"no result": Must(Func(Spec{Name: "a", Effect: effect},
+				func(context.Context, struct{}) (Result[string], error) { return nil, nil })),
+			"a result without a JSON form": Must(Func(Spec{Name: "a", Effect: effect},
+				func(context.Context, struct{}) (Result[any], error) {
+					return Done(any(func() {})), nil
+				})),
 		} {
 			_, err := enter(t, tl)
 			var after *afterError
-			if !errors.As(err, &after) || !strings.HasPrefix(err.Error(), "a ran, but what came of it could not be taken: ") ||
+			if !errors.As(err, &after) ||
+				!strings.HasPrefix(err.Error(),
+					"a ran, but what came of it could not be taken: ") ||
 				!strings.Contains(err.Error(), want) {
 				t.Errorf("%q, %s: %v", effect, name, err)
 			}
@@ -43,7 +49,8 @@ func TestWhatGoesWrongAfterTheBodySaysThatItRan(t *testing.T) {
 
 func TestARefusalAfterTheBodyIsNone(t *testing.T) {
 	err := after("a", Once, fmt.Errorf("wrapped: %w", Denied("it names a customer")))
-	if IsDenied(err) || strings.Contains(err.Error(), "not run") || !strings.Contains(err.Error(), "refused afterwards: it names a customer.") {
+	if IsDenied(err) || strings.Contains(err.Error(), "not run") ||
+		!strings.Contains(err.Error(), "refused afterwards: it names a customer.") {
 		t.Error(err)
 	}
 	if again := after("b", Idempotent, err); again != err {
@@ -68,11 +75,14 @@ func TestSideProductsThatAreTooLargeAreLeftOut(t *testing.T) {
 	if err != nil || string(exec.Output) != "1" {
 		t.Fatal(string(exec.Output), err)
 	}
-	if len(exec.Actions) != 4 || exec.Actions[0].Artifact.Name != "log" || exec.Actions[1].Media.Name != "icon" {
+	if len(exec.Actions) != 4 || exec.Actions[0].Artifact.Name != "log" ||
+		exec.Actions[1].Media.Name != "icon" {
 		t.Fatalf("kept are %+v", exec.Actions)
 	}
-	contains(t, string(exec.Actions[2].Artifact.Data), `"dump" and 1 more were left out: 2097160 bytes, and at most 1048576`)
-	contains(t, string(exec.Actions[3].Media.Data), `"chart" was left out: 1048590 bytes, and at most 1048576`)
+	contains(t, string(exec.Actions[2].Artifact.Data),
+		`"dump" and 1 more were left out: 2097160 bytes, and at most 1048576`)
+	contains(t, string(exec.Actions[3].Media.Data),
+		`"chart" was left out: 1048590 bytes, and at most 1048576`)
 }
 
 // TestTheNoteOnWhatWasLeftOutStays: layers hand on what Enter returned, and it
@@ -106,7 +116,8 @@ func TestTheNoteOnWhatWasLeftOutStays(t *testing.T) {
 	}
 	exec.Actions = append(exec.Actions, exec.Actions[2])
 	again, err := p.Bounds(exec)
-	if err != nil || len(again.Actions) != 4 || again.Actions[3].Media.Name == exec.Actions[2].Media.Name {
+	if err != nil || len(again.Actions) != 4 ||
+		again.Actions[3].Media.Name == exec.Actions[2].Media.Name {
 		t.Fatal("a second note counts nothing, too", again.Actions, err)
 	}
 }

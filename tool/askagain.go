@@ -20,7 +20,8 @@ func (e *unreadableAnswer) Unwrap() error { return e.error }
 // repeated is what is kept with a question that is asked again, in the place of
 // the state alone.
 type repeated struct {
-	Times  int             `json:"$times"`            // so far; the first member, by which it is known
+	// So far; the first member, by which it is known.
+	Times  int             `json:"$times"`
 	Prompt string          `json:"$prompt,omitempty"` // its first words; empty: they are the prompt
 	State  json.RawMessage `json:"$state"`
 }
@@ -54,7 +55,9 @@ func (q *question[Out, State, Choice]) again(a *Answer, err error) (r Result[Out
 		return nil, false
 	}
 	prompt := fmt.Sprintf("%s (Asked again: %s.)", kept.Prompt, excerpt.InBrief(bad.Error()))
-	return pending[Out]{Await{Reason: ReasonInput, Mode: ModeReenter, Prompt: prompt, Schema: q.answer.Exact, Data: data}}, true
+	return pending[Out]{
+		Await{Reason: ReasonInput, Mode: ModeReenter, Prompt: prompt, Schema: q.answer.Exact,
+			Data: data}}, true
 }
 
 // asksAgain reports whether a tool asks its question once more since the answer
@@ -78,5 +81,7 @@ func (a Await) inFirstWords() Await {
 // notAskedAgain is the error of a question that can't be asked again. It comes
 // before the tool acts, and so doesn't say that it ran.
 func notAskedAgain(tool string, err error) error {
-	return fmt.Errorf("the answer to %s can't be read, so that nothing was done with it; nor can the question be asked again: %w", tool, err)
+	return fmt.Errorf(
+		"the answer to %s can't be read, so that nothing was done with it; nor can the question "+
+			"be asked again: %w", tool, err)
 }

@@ -12,20 +12,23 @@ import (
 func TestAnAnswerThatCanNotBeReadIsAskedForAgain(t *testing.T) {
 	made := booking(t)
 	c := call(`{"To":"Oslo"}`)
-	c.Answer = &Answer{Pause: 1, Payload: raw(`{"offer":-1}`), Data: raw(`[{"id":1}]`), Prompt: "Which flight?"}
+	c.Answer = &Answer{Pause: 1, Payload: raw(`{"offer":-1}`), Data: raw(`[{"id":1}]`),
+		Prompt: "Which flight?"}
 	for n := 1; n <= 3; n++ {
 		exec, err := made.Execute(t.Context(), c)
 		if err != nil || exec.Await == nil {
 			t.Fatal(exec, err)
 		}
 		a := *exec.Await
-		want := "Which flight? (Asked again: the answer does not fit the question; probably the tool was changed since it asked: " +
+		want := "Which flight? (Asked again: the answer does not fit the question; probably the " +
+			"tool was changed since it asked: " +
 			"/offer: must be at least 0, got -1.)"
 		same(t, a.Prompt, want)
 		if strings.Contains(string(a.Data), "Asked again") {
 			t.Errorf("the prompt grows: %s", a.Data)
 		}
-		c.Answer = &Answer{Pause: n + 1, Payload: raw(`{"offer":-1}`), Data: a.Data, Prompt: a.Prompt}
+		c.Answer = &Answer{Pause: n + 1, Payload: raw(`{"offer":-1}`), Data: a.Data,
+			Prompt: a.Prompt}
 	}
 	if exec, err := made.Execute(t.Context(), c); err == nil {
 		t.Errorf("it is asked a fourth time: %+v", exec.Await)
@@ -77,7 +80,8 @@ func TestALongAnswerThatCanNotBeReadIsAskedForAgain(t *testing.T) {
 		if err != nil || !exec.Await.asksAgain() {
 			t.Fatalf("an answer of %d bytes is not asked for again: %.300v", n, err)
 		}
-		contains(t, exec.Await.Prompt, "Which address? (Asked again: the answer can't be read", "unable to parse IP")
+		contains(t, exec.Await.Prompt, "Which address? (Asked again: the answer can't be read",
+			"unable to parse IP")
 		if len(exec.Await.Prompt) > 1<<10 {
 			t.Errorf("of an answer of %d bytes %d are asked", n, len(exec.Await.Prompt))
 		}
@@ -93,7 +97,8 @@ func TestAQuestionThatIsLargeIsAskedAgainInItsFirstWords(t *testing.T) {
 	}
 	first := exec.Await
 	count := len(`{"$times":1,"$state":}`)
-	r, err := limited(Limits{Result: first.size() + count}, asksForAnAddress(t, strings.Repeat("s", 5000)))
+	r, err := limited(Limits{Result: first.size() + count},
+		asksForAnAddress(t, strings.Repeat("s", 5000)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +109,8 @@ func TestAQuestionThatIsLargeIsAskedAgainInItsFirstWords(t *testing.T) {
 		}
 		same(t, exec.Await.Prompt, "Which address?")
 		var kept repeated
-		if err := json.Unmarshal(exec.Await.Data, &kept); err != nil || string(kept.State) != string(first.Data) {
+		if err := json.Unmarshal(exec.Await.Data, &kept); err != nil ||
+			string(kept.State) != string(first.Data) {
 			t.Error("the state is another one", err)
 		}
 	}
@@ -112,13 +118,15 @@ func TestAQuestionThatIsLargeIsAskedAgainInItsFirstWords(t *testing.T) {
 		t.Errorf("it is asked a fourth time: %s", exec.Await.Prompt)
 	}
 
-	full, err := limited(Limits{Result: first.size()}, asksForAnAddress(t, strings.Repeat("s", 5000)))
+	full, err := limited(Limits{Result: first.size()},
+		asksForAnAddress(t, strings.Repeat("s", 5000)))
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, err = answered(t, full, first, bad)
 	var after *afterError
-	if err == nil || errors.As(err, &after) || !strings.Contains(err.Error(), "nothing was done with it") {
+	if err == nil || errors.As(err, &after) ||
+		!strings.Contains(err.Error(), "nothing was done with it") {
 		t.Errorf("of a question that there is no room for the model reads: %v", err)
 	}
 }

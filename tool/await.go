@@ -13,10 +13,12 @@ import (
 // Await describes a pause: why a call waits, and what its answer means. The
 // zero value waits for an external job.
 type Await struct {
-	Reason Reason          `json:"reason,omitempty"`
-	Mode   Mode            `json:"mode,omitempty"` // empty: it follows from Reason
-	Prompt string          `json:"prompt,omitempty"`
-	Schema json.RawMessage `json:"schema,omitempty"` // of the answer; empty in output mode: the tool's Output; at a gate, of edited arguments
+	Reason Reason `json:"reason,omitempty"`
+	Mode   Mode   `json:"mode,omitempty"` // empty: it follows from Reason
+	Prompt string `json:"prompt,omitempty"`
+	// Of the answer; empty in output mode: the tool's Output; at a gate, of
+	// edited arguments.
+	Schema json.RawMessage `json:"schema,omitempty"`
 	// Key is the outside system's own name for the job, by which the pause can
 	// be found; or one that the tool makes. It is looked for in all sessions,
 	// so it must not be for a model to choose: another user's call under the
@@ -52,8 +54,8 @@ const (
 	ReasonUnknown  Reason = "unknown"  // an operator's word on what a crash left unknown
 )
 
-// Person reports whether a pause of that reason is one user's to answer, so that
-// their next message may take its place.
+// Person reports whether a pause of that reason is one user's to answer, so
+// that their next message may take its place.
 func (r Reason) Person() bool { return reasons[r].person }
 
 // Mode is what an answer does.
@@ -126,9 +128,11 @@ func (a Await) normal() (Await, error) {
 	ok := slices.Contains(allowed, a.Mode)
 	switch {
 	case a.Gate != "" && a.Mode != ModeReenter:
-		return a, fmt.Errorf("of layer %q: mode %q: a layer's pause always re-enters", a.Gate, a.Mode)
+		return a, fmt.Errorf("of layer %q: mode %q: a layer's pause always re-enters",
+			a.Gate, a.Mode)
 	case a.Gate == "" && a.Reason == ReasonApproval:
-		return a, fmt.Errorf("reason %q is for layers; a tool asks with reason %q", a.Reason, ReasonInput)
+		return a, fmt.Errorf("reason %q is for layers; a tool asks with reason %q",
+			a.Reason, ReasonInput)
 	case a.Gate == "" && !ok && a.Mode == ModeMessage:
 		return a, fmt.Errorf("mode %q goes with reason %q, not %q", a.Mode, ReasonInput, a.Reason)
 	case a.Gate == "" && !ok:
@@ -138,7 +142,8 @@ func (a Await) normal() (Await, error) {
 	case len(a.Key) > MaxKey:
 		return a, fmt.Errorf("key of %d bytes, at most %d are allowed", len(a.Key), MaxKey)
 	case len(a.Gate) > MaxKey:
-		return a, fmt.Errorf("of layer: its name has %d bytes, at most %d are allowed", len(a.Gate), MaxKey)
+		return a, fmt.Errorf("of layer: its name has %d bytes, at most %d are allowed",
+			len(a.Gate), MaxKey)
 	case !utf8.ValidString(a.Key) || strings.ContainsFunc(a.Key, unicode.IsControl):
 		return a, fmt.Errorf("key %q is not valid UTF-8, or has a control character", a.Key)
 	}

@@ -38,14 +38,15 @@ func TestAwaitTable(t *testing.T) {
 			got, err = tool.Await{Gate: "review", Reason: reason, Mode: mode}.Normalize()
 			ok = reason != "lunch" && (mode == "" || mode == tool.ModeReenter)
 			if (err == nil) != ok || ok && (got.Reason != reason || got.Mode != tool.ModeReenter) {
-				t.Errorf("a layer's reason %q, mode %q: %q, %q, %v", reason, mode, got.Reason, got.Mode, err)
+				t.Errorf("a layer's reason %q, mode %q: %q, %q, %v",
+					reason, mode, got.Reason, got.Mode, err)
 			}
 		}
 	}
 }
 
-// What a pause is for that doesn't say so follows from its prompt and its layer,
-// whoever makes the Await.
+// What a pause is for that doesn't say so follows from its prompt and its
+// layer, whoever makes the Await.
 func TestReasonThatIsNotGiven(t *testing.T) {
 	type in struct{}
 	awaited := func(t *testing.T, tl tool.Tool, err error) tool.Await {
@@ -64,7 +65,8 @@ func TestReasonThatIsNotGiven(t *testing.T) {
 		return a
 	}
 	typed := func(r tool.Result[string]) (tool.Tool, error) {
-		return tool.Func(tool.Spec{Name: "f", MayPause: true}, func(context.Context, in) (tool.Result[string], error) { return r, nil })
+		return tool.Func(tool.Spec{Name: "f", MayPause: true},
+			func(context.Context, in) (tool.Result[string], error) { return r, nil })
 	}
 	for _, c := range []struct {
 		name   string
@@ -72,28 +74,44 @@ func TestReasonThatIsNotGiven(t *testing.T) {
 		reason tool.Reason
 		mode   tool.Mode
 	}{
-		{"Pending", func() (tool.Tool, error) { return typed(tool.Pending[string](tool.Await{})) }, tool.ReasonExternal, tool.ModeOutput},
-		{"Pending with a prompt", func() (tool.Tool, error) { return typed(tool.Pending[string](tool.Await{Prompt: "p"})) }, tool.ReasonInput, tool.ModeOutput},
+		{"Pending", func() (tool.Tool, error) {
+			return typed(tool.Pending[string](tool.Await{}))
+		}, tool.ReasonExternal, tool.ModeOutput},
+		{"Pending with a prompt", func() (tool.Tool, error) {
+			return typed(tool.Pending[string](tool.Await{Prompt: "p"}))
+		}, tool.ReasonInput, tool.ModeOutput},
 		{"Pending that re-enters", func() (tool.Tool, error) {
 			return typed(tool.Pending[string](tool.Await{Mode: tool.ModeReenter}))
 		}, tool.ReasonExternal, tool.ModeReenter},
-		{"NeedInput", func() (tool.Tool, error) { return typed(tool.NeedInput[string]("Which?")) }, tool.ReasonInput, tool.ModeOutput},
-		{"NeedInput without a prompt", func() (tool.Tool, error) { return typed(tool.NeedInput[string]("")) }, tool.ReasonInput, tool.ModeOutput},
+		{"NeedInput", func() (tool.Tool, error) {
+			return typed(tool.NeedInput[string]("Which?"))
+		}, tool.ReasonInput, tool.ModeOutput},
+		{"NeedInput without a prompt", func() (tool.Tool, error) {
+			return typed(tool.NeedInput[string](""))
+		}, tool.ReasonInput, tool.ModeOutput},
 		{"Resumable", func() (tool.Tool, error) {
 			return tool.Resumable(tool.Spec{Name: "f"},
-				func(_ context.Context, _ in, ask tool.Ask[string, int]) (tool.Result[string], error) {
+				func(_ context.Context, _ in,
+					ask tool.Ask[string, int]) (tool.Result[string], error) {
 					return ask("", 1), nil
 				},
-				func(context.Context, in, tool.Reply[string, int, string]) (tool.Result[string], error) {
+				func(context.Context, in,
+					tool.Reply[string, int, string]) (tool.Result[string], error) {
 					return nil, nil
 				})
 		}, tool.ReasonInput, tool.ModeReenter},
-		{"a raw await", func() (tool.Tool, error) { return pausing{tool.Await{}}, nil }, tool.ReasonExternal, tool.ModeOutput},
-		{"a raw await with a prompt", func() (tool.Tool, error) { return pausing{tool.Await{Prompt: "Which?"}}, nil }, tool.ReasonInput, tool.ModeOutput},
+		{"a raw await", func() (tool.Tool, error) {
+			return pausing{tool.Await{}}, nil
+		}, tool.ReasonExternal, tool.ModeOutput},
+		{"a raw await with a prompt", func() (tool.Tool, error) {
+			return pausing{tool.Await{Prompt: "Which?"}}, nil
+		}, tool.ReasonInput, tool.ModeOutput},
 		{"a raw await with a prompt that re-enters", func() (tool.Tool, error) {
 			return pausing{tool.Await{Prompt: "Which?", Mode: tool.ModeReenter}}, nil
 		}, tool.ReasonInput, tool.ModeReenter},
-		{"a layer's", func() (tool.Tool, error) { return pausing{tool.Await{Gate: "review", Prompt: "Run it?"}}, nil }, tool.ReasonApproval, tool.ModeReenter},
+		{"a layer's", func() (tool.Tool, error) {
+			return pausing{tool.Await{Gate: "review", Prompt: "Run it?"}}, nil
+		}, tool.ReasonApproval, tool.ModeReenter},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			tl, err := c.make()
@@ -128,7 +146,8 @@ func TestAwaitKeys(t *testing.T) {
 func TestWhichReasonsAreAPersons(t *testing.T) {
 	for reason, person := range map[tool.Reason]bool{
 		tool.ReasonExternal: false, tool.ReasonApproval: true, tool.ReasonInput: true,
-		tool.ReasonAgent: false, tool.ReasonTimer: false, tool.ReasonUnknown: false, "": false, "misspelt": false,
+		tool.ReasonAgent: false, tool.ReasonTimer: false, tool.ReasonUnknown: false, "": false,
+		"misspelt": false,
 	} {
 		if reason.Person() != person {
 			t.Errorf("Reason(%q).Person() = %v", reason, !person)

@@ -15,7 +15,9 @@ type weatherInput struct {
 const smallArguments = `{"city":"Oslo","days":3,"units":"metric","detail":true}`
 
 func benchTool(b *testing.B) Tool {
-	return make1(b, func(_ context.Context, in weatherInput) (Result[weatherInput], error) { return Done(in), nil })
+	return make1(b, func(_ context.Context, in weatherInput) (Result[weatherInput], error) {
+		return Done(in), nil
+	})
 }
 
 func BenchmarkPrepareAndEnter(b *testing.B) {

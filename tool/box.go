@@ -39,7 +39,8 @@ func newBox(l Limits, tools []Tool) (*box, error) {
 		}
 		name := e.spec.Name
 		if b.entries[name] != nil {
-			return nil, fmt.Errorf("tool: registry: the tools at %d and %d are both called %q", slices.Index(b.names, name), i, name)
+			return nil, fmt.Errorf("tool: registry: the tools at %d and %d are both called %q",
+				slices.Index(b.names, name), i, name)
 		}
 		b.names = append(b.names, name)
 		b.entries[name] = e
@@ -156,7 +157,8 @@ func (b *box) PrepareAnswered(c Call) (Call, error) {
 func (b *box) check(e *entry, c Call) (Call, error) {
 	if n := len(c.Arguments); n > b.limits.Arguments && !c.isChecked() {
 		return c, &Refusal{Kind: ArgumentsTooLarge, Tool: c.Tool, Text: fmt.Sprintf(
-			"The arguments of %s have %d bytes, at most %d are taken, and it was not run.", e.spec.Name, n, b.limits.Arguments)}
+			"The arguments of %s have %d bytes, at most %d are taken, and it was not run.",
+			e.spec.Name, n, b.limits.Arguments)}
 	}
 	c, err := c.checkedBy(e.input, e.typed)
 	if err != nil {
@@ -181,7 +183,8 @@ func (b *box) unknown(name string) *Refusal {
 	case n <= maxListed:
 		fmt.Fprintf(&text, " The tools are: %s.", strings.Join(b.names, ", "))
 	default:
-		fmt.Fprintf(&text, " Some of the %d tools are: %s.", n, strings.Join(b.names[:maxListed], ", "))
+		fmt.Fprintf(&text, " Some of the %d tools are: %s.", n,
+			strings.Join(b.names[:maxListed], ", "))
 	}
 	return &Refusal{Kind: UnknownTool, Tool: excerpt.Of(name), Text: text.String()}
 }

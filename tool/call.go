@@ -39,13 +39,15 @@ type Call struct {
 
 // Answer is what a Resume delivered for the tool's own pause.
 type Answer struct {
-	Pause   int             `json:"pause"`            // the pause's number, from 1
-	Mode    Mode            `json:"mode,omitempty"`   // what it does: it is the output, or the tool is entered again with it
-	Payload json.RawMessage `json:"payload"`          // a JSON value that fits the pause's schema
-	Data    json.RawMessage `json:"data,omitempty"`   // the Await's own
-	Prompt  string          `json:"prompt,omitempty"` // the Await's, where the tool is entered again
-	Actor   string          `json:"by,omitempty"`
-	At      time.Time       `json:"at"`
+	Pause int `json:"pause"` // the pause's number, from 1
+	// What it does: it is the output, or the tool is entered again with it.
+	Mode    Mode            `json:"mode,omitempty"`
+	Payload json.RawMessage `json:"payload"`        // a JSON value that fits the pause's schema
+	Data    json.RawMessage `json:"data,omitempty"` // the Await's own
+	// The Await's, where the tool is entered again.
+	Prompt string    `json:"prompt,omitempty"`
+	Actor  string    `json:"by,omitempty"`
+	At     time.Time `json:"at"`
 }
 
 // Output reports whether the answer is the call's output, so that the tool is
@@ -54,13 +56,14 @@ func (a *Answer) Output() bool { return a != nil && a.Mode != "" && a.Mode != Mo
 
 // Decision is what a person, or a policy, decided at a layer's pause.
 type Decision struct {
-	Gate      string          `json:"gate,omitempty"` // the layer that asked
-	Approved  bool            `json:"approved"`
-	Reason    string          `json:"reason,omitempty"`
-	Actor     string          `json:"by,omitempty"`
-	At        time.Time       `json:"at"`
-	Shown     string          `json:"shown,omitempty"`     // HashArguments of what was shown
-	Arguments json.RawMessage `json:"arguments,omitempty"` // edited ones, to run in place of those shown
+	Gate     string    `json:"gate,omitempty"` // the layer that asked
+	Approved bool      `json:"approved"`
+	Reason   string    `json:"reason,omitempty"`
+	Actor    string    `json:"by,omitempty"`
+	At       time.Time `json:"at"`
+	Shown    string    `json:"shown,omitempty"` // HashArguments of what was shown
+	// Edited ones, to run in place of those shown.
+	Arguments json.RawMessage `json:"arguments,omitempty"`
 }
 
 // Decided returns the decision that the layer called gate was given for the

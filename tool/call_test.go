@@ -17,8 +17,10 @@ func TestAnIdempotencyKeyNamesAnEntryAndAnEffect(t *testing.T) {
 	same(t, c.IdempotencyKey(), again.IdempotencyKey())
 	seen := map[string]bool{}
 	for _, key := range []string{
-		c.IdempotencyKey(), next.IdempotencyKey(), Call{ID: "c2"}.IdempotencyKey(), c.IdempotencyKey("a"), c.IdempotencyKey("b"),
-		c.IdempotencyKey("a", "b"), c.IdempotencyKey("ab"), c.IdempotencyKey("a1:b"), c.IdempotencyKey(""), next.IdempotencyKey("a"),
+		c.IdempotencyKey(), next.IdempotencyKey(), Call{ID: "c2"}.IdempotencyKey(),
+		c.IdempotencyKey("a"), c.IdempotencyKey("b"),
+		c.IdempotencyKey("a", "b"), c.IdempotencyKey("ab"), c.IdempotencyKey("a1:b"),
+		c.IdempotencyKey(""), next.IdempotencyKey("a"),
 	} {
 		if seen[key] {
 			t.Errorf("%s names two things", key)
@@ -60,7 +62,8 @@ func TestACallReachesItsHost(t *testing.T) {
 	c := Call{ID: "c1", Host: h}
 	same(t, c.Token(), "secret of c1 to [complete fail]")
 	same(t, c.Token(PermitFail, PermitProgress), "secret of c1 to [fail progress]")
-	if err := c.Report(t.Context(), Progress{Message: "half"}); err != nil || h.reported != "c1 half" {
+	if err := c.Report(t.Context(), Progress{Message: "half"}); err != nil ||
+		h.reported != "c1 half" {
 		t.Error(h.reported, err)
 	}
 	alone := Call{ID: "c1"}
@@ -77,7 +80,8 @@ func TestTokenWithAPermitThatIsNone(t *testing.T) {
 	for _, c := range []Call{{ID: "c1"}, {ID: "c1", Host: &host{}}} {
 		func() {
 			defer func() {
-				same(t, recover(), any(`tool: Call.Token: "aprove" is no permit; use the constants Permit...`))
+				same(t, recover(),
+					any(`tool: Call.Token: "aprove" is no permit; use the constants Permit...`))
 			}()
 			c.Token(PermitDeny, "aprove")
 		}()
@@ -97,22 +101,34 @@ func TestFatalIsFoundThroughWrapping(t *testing.T) {
 
 func TestAnAwaitGetsItsNormalForm(t *testing.T) {
 	for name, c := range map[string]struct{ in, want Await }{
-		"nothing":            {Await{}, Await{Reason: ReasonExternal, Mode: ModeOutput}},
-		"a prompt":           {Await{Prompt: "?"}, Await{Reason: ReasonInput, Mode: ModeOutput, Prompt: "?"}},
-		"a gate":             {Await{Gate: "g"}, Await{Gate: "g", Reason: ReasonApproval, Mode: ModeReenter, Timeout: DefaultApprovalTimeout}},
-		"a gate with a time": {Await{Gate: "g", Timeout: 1}, Await{Gate: "g", Reason: ReasonApproval, Mode: ModeReenter, Timeout: 1}},
-		"a gate that asks":   {Await{Gate: "g", Reason: ReasonInput}, Await{Gate: "g", Reason: ReasonInput, Mode: ModeReenter}},
-		"a timer":            {Await{Reason: ReasonTimer, Timeout: -1}, Await{Reason: ReasonTimer, Mode: ModeReenter, Timeout: -1}},
-		"an agent":           {Await{Reason: ReasonAgent}, Await{Reason: ReasonAgent, Mode: ModeOutput}},
-		"a lost call":        {Await{Reason: ReasonUnknown}, Await{Reason: ReasonUnknown, Mode: ModeOutput}},
-		"a message":          {Await{Reason: ReasonInput, Mode: ModeMessage}, Await{Reason: ReasonInput, Mode: ModeMessage}},
-		"a job re-entered":   {Await{Mode: ModeReenter, Data: raw("1")}, Await{Reason: ReasonExternal, Mode: ModeReenter, Data: raw("1")}},
+		"nothing": {Await{}, Await{Reason: ReasonExternal, Mode: ModeOutput}},
+		"a prompt": {Await{Prompt: "?"},
+			Await{Reason: ReasonInput, Mode: ModeOutput, Prompt: "?"}},
+		"a gate": {Await{Gate: "g"},
+			Await{Gate: "g", Reason: ReasonApproval, Mode: ModeReenter,
+				Timeout: DefaultApprovalTimeout}},
+		"a gate with a time": {Await{Gate: "g", Timeout: 1},
+			Await{Gate: "g", Reason: ReasonApproval, Mode: ModeReenter, Timeout: 1}},
+		"a gate that asks": {Await{Gate: "g", Reason: ReasonInput},
+			Await{Gate: "g", Reason: ReasonInput, Mode: ModeReenter}},
+		"a timer": {Await{Reason: ReasonTimer, Timeout: -1},
+			Await{Reason: ReasonTimer, Mode: ModeReenter, Timeout: -1}},
+		"an agent": {Await{Reason: ReasonAgent},
+			Await{Reason: ReasonAgent, Mode: ModeOutput}},
+		"a lost call": {Await{Reason: ReasonUnknown},
+			Await{Reason: ReasonUnknown, Mode: ModeOutput}},
+		"a message": {Await{Reason: ReasonInput, Mode: ModeMessage},
+			Await{Reason: ReasonInput, Mode: ModeMessage}},
+		"a job re-entered": {Await{Mode: ModeReenter, Data: raw("1")},
+			Await{Reason: ReasonExternal, Mode: ModeReenter, Data: raw("1")}},
 	} {
 		got, err := c.in.Normalize()
-		if err != nil || got.Reason != c.want.Reason || got.Mode != c.want.Mode || got.Timeout != c.want.Timeout {
+		if err != nil || got.Reason != c.want.Reason || got.Mode != c.want.Mode ||
+			got.Timeout != c.want.Timeout {
 			t.Errorf("%s: %+v, %v", name, got, err)
 		}
-		if again, err := got.Normalize(); err != nil || again.Mode != got.Mode || again.Timeout != got.Timeout {
+		if again, err := got.Normalize(); err != nil || again.Mode != got.Mode ||
+			again.Timeout != got.Timeout {
 			t.Errorf("%s: %+v, %v", name, again, err)
 		}
 	}

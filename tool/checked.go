@@ -48,7 +48,9 @@ func (c Call) checkedBy(s *schema.Schema, t *typed) (Call, error) {
 
 // isChecked reports whether the arguments are, byte for byte, those that were
 // found valid. Layers may have written into them, or put others in their place.
-func (c Call) isChecked() bool { return c.checked != nil && string(c.Arguments) == c.checked.doc.Text }
+func (c Call) isChecked() bool {
+	return c.checked != nil && string(c.Arguments) == c.checked.doc.Text
+}
 
 // take returns what was decoded of the arguments for t when they were checked,
 // once.

@@ -24,12 +24,14 @@ func shared[T any](t *testing.T, clone func(T) T) {
 	}
 	scribble.Over(copied)
 	if show(v) != show(scribble.Filled[T]()) {
-		t.Errorf("who writes into the copy changes the other: it is\n%s, not\n%s", show(v), show(scribble.Filled[T]()))
+		t.Errorf("who writes into the copy changes the other: it is\n%s, not\n%s",
+			show(v), show(scribble.Filled[T]()))
 	}
 	copied = clone(v)
 	scribble.Over(v)
 	if show(copied) != show(scribble.Filled[T]()) {
-		t.Errorf("who writes into what was copied changes the copy: it is\n%s, not\n%s", show(copied), show(scribble.Filled[T]()))
+		t.Errorf("who writes into what was copied changes the copy: it is\n%s, not\n%s",
+			show(copied), show(scribble.Filled[T]()))
 	}
 }
 
@@ -60,14 +62,20 @@ func TestArgumentsThatWereWrittenOverAreCheckedAgain(t *testing.T) {
 	}) (Result[int], error) {
 		return Done(in.N), nil
 	}))
-	raw := funcTool{Spec{Name: "raw", Input: json.RawMessage(`{"properties":{"n":{"type":"integer"}},"additionalProperties":false}`)},
-		func(_ context.Context, c Call) (Execution, error) { return Execution{Output: c.Arguments}, nil }}
+	raw := funcTool{
+		Spec{Name: "raw",
+			Input: json.RawMessage(
+				`{"properties":{"n":{"type":"integer"}},"additionalProperties":false}`)},
+		func(_ context.Context, c Call) (Execution, error) {
+			return Execution{Output: c.Arguments}, nil
+		}}
 	r, err := limited(Limits{}, typed, raw)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range r.Names() {
-		for with, want := range map[string]string{`{"n":1}`: "1", `{"n":2}`: "2", `{"m":2}`: "do not fit", `{"n":x}`: "do not fit"} {
+		for with, want := range map[string]string{`{"n":1}`: "1", `{"n":2}`: "2",
+			`{"m":2}`: "do not fit", `{"n":x}`: "do not fit"} {
 			args := json.RawMessage(`{"n":1}`)
 			p, err := r.Prepare(Call{Tool: name, Arguments: args})
 			if err != nil {
@@ -97,8 +105,10 @@ func (f funcTool) Execute(ctx context.Context, c Call) (Execution, error) { retu
 // What a registry tells of its tools is its caller's own, and what it was told
 // is its.
 func TestARegistrysSchemasAreItsOwn(t *testing.T) {
-	spec := Spec{Name: "raw", Input: json.RawMessage(`{"type":"object","properties":{}}`), Output: json.RawMessage(`{"type":"string"}`)}
-	typed := Must(Func(Spec{Name: "typed"}, func(context.Context, struct{}) (Result[string], error) { return Done(""), nil }))
+	spec := Spec{Name: "raw", Input: json.RawMessage(`{"type":"object","properties":{}}`),
+		Output: json.RawMessage(`{"type":"string"}`)}
+	typed := Must(Func(Spec{Name: "typed"},
+		func(context.Context, struct{}) (Result[string], error) { return Done(""), nil }))
 	r, err := limited(Limits{}, typed, funcTool{spec: spec})
 	if err != nil {
 		t.Fatal(err)
@@ -123,7 +133,9 @@ func TestARegistrysSchemasAreItsOwn(t *testing.T) {
 	}
 	for i, d := range r.Defs() {
 		s, _ := r.Spec(d.Name)
-		if diff := cmp.Diff(want[i], llm.ToolDef{Name: s.Name, Description: s.Description, Input: s.Input, Output: s.Output}); diff != "" {
+		if diff := cmp.Diff(want[i],
+			llm.ToolDef{Name: s.Name, Description: s.Description, Input: s.Input,
+				Output: s.Output}); diff != "" {
 			t.Errorf("the spec has changed (-want +got):\n%s", diff)
 		}
 	}
@@ -133,21 +145,24 @@ func TestARegistrysSchemasAreItsOwn(t *testing.T) {
 // answers.
 func TestReconcilersAreGivenCopies(t *testing.T) {
 	answer := json.RawMessage(`"paid"`)
-	raw := funcTool{spec: Spec{Name: "raw", Reconcile: func(_ context.Context, c Call) (Execution, error) {
-		scribble.Over(c)
-		return Execution{Output: answer}, nil
-	}}}
+	raw := funcTool{
+		spec: Spec{Name: "raw", Reconcile: func(_ context.Context, c Call) (Execution, error) {
+			scribble.Over(c)
+			return Execution{Output: answer}, nil
+		}}}
 	r, err := limited(Limits{}, raw)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := r.Prepare(Call{Tool: "raw", Arguments: json.RawMessage(`{"a":1}`), Decisions: []Decision{{Gate: "g"}}})
+	p, err := r.Prepare(Call{Tool: "raw", Arguments: json.RawMessage(`{"a":1}`),
+		Decisions: []Decision{{Gate: "g"}}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	exec, _, err := p.Reconcile(t.Context(), p.Call)
 	scribble.Over(answer)
-	if err != nil || string(exec.Output) != `"paid"` || string(p.Call.Arguments) != `{"a":1}` || p.Call.Decisions[0].Gate != "g" {
+	if err != nil || string(exec.Output) != `"paid"` || string(p.Call.Arguments) != `{"a":1}` ||
+		p.Call.Decisions[0].Gate != "g" {
 		t.Errorf("%s, %v; the call is %+v", exec.Output, err, p.Call)
 	}
 }

@@ -67,7 +67,8 @@ func TestAnAnswerThatWasEncodedTwiceIsJudgedAsItIsRead(t *testing.T) {
 		if err := reads.answer.Judge(raw(answer)); err != nil {
 			t.Errorf("%s is judged as %v", answer, err)
 		}
-		exec, err := pick.Execute(t.Context(), Call{Tool: "pick", Answer: &Answer{Payload: raw(answer), Data: raw("1")}})
+		exec, err := pick.Execute(t.Context(),
+			Call{Tool: "pick", Answer: &Answer{Payload: raw(answer), Data: raw("1")}})
 		if err != nil || string(exec.Output) != `{"ids":[1,2]}` {
 			t.Errorf("%s is read as %s, %v", answer, exec.Output, err)
 		}
@@ -83,7 +84,8 @@ func TestAnAnswerThatWasEncodedTwiceIsJudgedAsItIsRead(t *testing.T) {
 		}
 	}
 	_, out, _ := r.Checks("pick")
-	if s, err := schema.Compile(out); err != nil || s.ValidateResult(raw(`{"ids":"[1,2]"}`)) == nil {
+	if s, err := schema.Compile(out); err != nil ||
+		s.ValidateResult(raw(`{"ids":"[1,2]"}`)) == nil {
 		t.Error("a process without the tool takes an output that one with it refuses")
 	}
 }
@@ -100,11 +102,12 @@ func TestWhatIsInAStringHasToBeAsStrictAsAnything(t *testing.T) {
 		`{"ids":"{}"}`:       `/ids: must be`,
 		`{"ids":[],"meta":"{\"a\":\"1\",\"a\":\"2\"}"}`: `/meta: must be an object`,
 		`{"ids":[],"maybe":"{\"ids\":[],\"IDs\":[]}"}`:  `/maybe: must be`,
-		`{"ids":[],"maybe":"{\"ids\":\"[1]\"}"}`:        `/maybe/ids: must be an array`, // once, and not twice
-		`{"ids":["[1]"]}`:                               `/ids/0: must be an integer`,
-		`"[1]"`:                                         `must be an object`,
-		`"{\"ids\":[]} {}"`:                             `must be an object`,
-		`{"ids":"[1]","other":1}`:                       `/other`,
+		// Once, and not twice.
+		`{"ids":[],"maybe":"{\"ids\":\"[1]\"}"}`: `/maybe/ids: must be an array`,
+		`{"ids":["[1]"]}`:                        `/ids/0: must be an integer`,
+		`"[1]"`:                                  `must be an object`,
+		`"{\"ids\":[]} {}"`:                      `must be an object`,
+		`{"ids":"[1]","other":1}`:                `/other`,
 	} {
 		_, err := given[order](t, args)
 		if err == nil {
@@ -116,10 +119,13 @@ func TestWhatIsInAStringHasToBeAsStrictAsAnything(t *testing.T) {
 }
 
 func FuzzDecodedOnceFits(f *testing.F) {
-	for _, s := range []string{`{"ids":"[1]"}`, `"{\"ids\":\"[1]\"}"`, `{"ids":[],"maybe":"{\"ids\":[]}"}`, `{"ids":"[1,{}]"}`} {
+	for _, s := range []string{`{"ids":"[1]"}`, `"{\"ids\":\"[1]\"}"`,
+		`{"ids":[],"maybe":"{\"ids\":[]}"}`, `{"ids":"[1,{}]"}`} {
 		f.Add([]byte(s))
 	}
-	made := make1(f, func(_ context.Context, in order) (Result[order], error) { return Done(in), nil }).(*typed)
+	made := make1(f, func(_ context.Context, in order) (Result[order], error) {
+		return Done(in), nil
+	}).(*typed)
 	f.Fuzz(func(t *testing.T, args []byte) {
 		doc, err := made.input.Arguments(args)
 		if err != nil {
@@ -140,7 +146,8 @@ func FuzzDecodedOnceFits(f *testing.F) {
 
 func TestTextsThatNoProviderParsesAreErrorsOfConstruction(t *testing.T) {
 	for why, spec := range map[string]Spec{
-		"input: the schema has invalid UTF-8":     {Input: raw(`{"properties":{"a":{"description":"\ud800"}}}`)},
+		"input: the schema has invalid UTF-8": {
+			Input: raw(`{"properties":{"a":{"description":"\ud800"}}}`)},
 		"input: the schema has invalid":           {Input: raw("{\"description\":\"\xff\"}")},
 		"output: the schema has invalid":          {Output: raw(`{"description":"\udc00x"}`)},
 		"input: the schema is false":              {Input: raw(` false`)},

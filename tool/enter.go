@@ -21,13 +21,16 @@ import (
 //
 // Acted is false, without an error, if the tool asks its question once more
 // since the answer could not be read: no function of the tool has seen it.
-func (b *box) Enter(ctx context.Context, name string, c Call, left func(wait func())) (exec Execution, acted bool, err error) {
+func (b *box) Enter(
+	ctx context.Context, name string, c Call, left func(wait func()),
+) (exec Execution, acted bool, err error) {
 	e := b.entries[name]
 	if c, err = b.check(e, c); err != nil {
 		return Execution{}, false, err
 	}
 	in := attempt{b, e, left}
-	if own, ok := e.tool.(*typed); ok && own == e.typed { // which gives its function the call itself, and returns what is its own
+	// Which gives its function the call itself, and returns what is its own.
+	if own, ok := e.tool.(*typed); ok && own == e.typed {
 		exec, err = in.run(ctx, c, own.Execute)
 	} else {
 		exec, err = in.run(WithCall(ctx, c), c, apart(e.tool.Execute))
@@ -37,7 +40,9 @@ func (b *box) Enter(ctx context.Context, name string, c Call, left func(wait fun
 
 // Reconcile asks Spec.Reconcile what became of a call whose outcome is unknown,
 // bounded and checked as Enter does. Ok is false if the tool has none.
-func (b *box) Reconcile(ctx context.Context, name string, c Call, left func(wait func())) (exec Execution, ok bool, err error) {
+func (b *box) Reconcile(
+	ctx context.Context, name string, c Call, left func(wait func()),
+) (exec Execution, ok bool, err error) {
 	e := b.entries[name]
 	if e.spec.Reconcile == nil {
 		return Execution{}, false, nil
@@ -97,7 +102,9 @@ func (in attempt) bounded(ctx context.Context, call Call, body userCode) (Execut
 }
 
 // guarded runs body and makes a panic its error.
-func (in attempt) guarded(ctx context.Context, call Call, body userCode) (exec Execution, err error) {
+func (in attempt) guarded(
+	ctx context.Context, call Call, body userCode,
+) (exec Execution, err error) {
 	defer recovered(in.spec.Name, &err)
 	return body(ctx, call)
 }
@@ -107,7 +114,8 @@ func (in attempt) inTime(ctx context.Context, call Call, body userCode) (Executi
 	late := &TimeoutError{Tool: in.spec.Name, After: in.spec.Timeout, Effect: in.spec.Effect}
 	ctx, cancel := context.WithTimeoutCause(ctx, in.spec.Timeout, late)
 	defer cancel()
-	over := time.NewTimer(in.spec.Timeout) // ctx may end for another reason, for which Enter does not leave the body
+	// ctx may end for another reason, for which Enter does not leave the body.
+	over := time.NewTimer(in.spec.Timeout)
 	defer over.Stop()
 	type result struct {
 		exec Execution

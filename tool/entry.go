@@ -91,16 +91,19 @@ func checkName(name string) error {
 		return errors.New("it has no name")
 	}
 	if !goodName.MatchString(name) {
-		return fmt.Errorf("the name %q is not 1 to 64 letters, digits, '_' or '-'", excerpt.Of(name))
+		return fmt.Errorf("the name %q is not 1 to 64 letters, digits, '_' or '-'",
+			excerpt.Of(name))
 	}
 	return nil
 }
 
 // pauseHint keeps a model from calling a tool again while it waits for it.
-const pauseHint = "This call may take long to finish. Do not call it again meanwhile: its result will come."
+const pauseHint = "This call may take long to finish. Do not call it again meanwhile: its result " +
+	"will come."
 
 func (e *entry) def() llm.ToolDef {
-	d := llm.ToolDef{Name: e.spec.Name, Description: e.spec.Description, Input: e.spec.Input, Output: e.spec.Output}
+	d := llm.ToolDef{Name: e.spec.Name, Description: e.spec.Description, Input: e.spec.Input,
+		Output: e.spec.Output}
 	if e.spec.MayPause && !strings.Contains(d.Description, pauseHint) {
 		d.Description = strings.TrimSpace(d.Description + " " + pauseHint)
 	}

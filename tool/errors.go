@@ -89,7 +89,8 @@ func invalidArguments(name string, err error) error {
 		return already
 	}
 	return &Refusal{Kind: InvalidArguments, Tool: name, Err: err, Text: fmt.Sprintf(
-		"The arguments do not fit, and %s was not run: %v. Correct them and call it again.", name, err)}
+		"The arguments do not fit, and %s was not run: %v. Correct them and call it again.", name,
+		err)}
 }
 
 // PanicError is the error of user code that panicked, or ended its goroutine.

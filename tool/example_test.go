@@ -27,10 +27,12 @@ func temperature(_ context.Context, city string) (float64, error) {
 	return -3.5, nil
 }
 
-// A tool that answers at once. Arguments that don't fit never reach the function.
+// A tool that answers at once. Arguments that don't fit never reach the
+// function.
 func ExampleFunc() {
 	weather := tool.Must(tool.Func(
-		tool.Spec{Name: "get_weather", Description: "Current weather for a city.", Effect: tool.ReadOnly},
+		tool.Spec{Name: "get_weather", Description: "Current weather for a city.",
+			Effect: tool.ReadOnly},
 		func(ctx context.Context, in WeatherInput) (tool.Result[WeatherOutput], error) {
 			t, err := temperature(ctx, in.City)
 			if err != nil {
@@ -40,9 +42,11 @@ func ExampleFunc() {
 		}))
 
 	fmt.Println(string(weather.Spec().Input))
-	exec, err := weather.Execute(context.Background(), tool.Call{Arguments: json.RawMessage(`{"city":"Oslo"}`)})
+	exec, err := weather.Execute(context.Background(),
+		tool.Call{Arguments: json.RawMessage(`{"city":"Oslo"}`)})
 	fmt.Println(string(exec.Output), err)
-	_, err = weather.Execute(context.Background(), tool.Call{Arguments: json.RawMessage(`{"town":"Oslo"}`)})
+	_, err = weather.Execute(context.Background(),
+		tool.Call{Arguments: json.RawMessage(`{"town":"Oslo"}`)})
 	fmt.Println(err)
 	// Output:
 	// {"type":"object","properties":{"city":{"type":"string","description":"City name"}},"required":["city"],"additionalProperties":false}
@@ -61,10 +65,12 @@ type DeployOutput struct {
 // startJob stands for an outside system that calls back when it is done.
 func startJob(service, token, key string) (id string, err error) { return "job-7", nil }
 
-// A tool that waits for an outside job. What a Resume delivers later is the tool's output.
+// A tool that waits for an outside job. What a Resume delivers later is the
+// tool's output.
 func ExamplePending() {
 	deploy := tool.Must(tool.Func(
-		tool.Spec{Name: "deploy", Description: "Deploy a service.", Effect: tool.Idempotent, MayPause: true},
+		tool.Spec{Name: "deploy", Description: "Deploy a service.", Effect: tool.Idempotent,
+			MayPause: true},
 		func(ctx context.Context, in DeployInput) (tool.Result[DeployOutput], error) {
 			call := tool.CallFrom(ctx)
 			job, err := startJob(in.Service, call.Token(), call.IdempotencyKey())
@@ -74,7 +80,8 @@ func ExamplePending() {
 			return tool.Pending[DeployOutput](tool.Await{Key: job, Timeout: time.Hour}), nil
 		}))
 
-	exec, err := deploy.Execute(context.Background(), tool.Call{Arguments: json.RawMessage(`{"service":"checkout"}`)})
+	exec, err := deploy.Execute(context.Background(),
+		tool.Call{Arguments: json.RawMessage(`{"service":"checkout"}`)})
 	fmt.Println(exec.Await.Key, exec.Await.Timeout, err)
 	// Output:
 	// job-7 1h0m0s <nil>
@@ -106,14 +113,18 @@ type BookInput struct {
 	To string `json:"to"`
 }
 
-// A tool that asks, then acts. The offers are kept with the question, perhaps for days.
+// A tool that asks, then acts. The offers are kept with the question, perhaps
+// for days.
 func ExampleResumable() {
 	book := tool.Must(tool.Resumable(
 		tool.Spec{Name: "book_flight", Description: "Book a flight."},
-		func(_ context.Context, in BookInput, ask tool.Ask[string, Offers]) (tool.Result[string], error) {
-			return ask("Which flight to "+in.To+"?", Offers{{"SK1", "100 EUR"}, {"DY2", "80 EUR"}}), nil
+		func(_ context.Context, in BookInput,
+			ask tool.Ask[string, Offers]) (tool.Result[string], error) {
+			return ask("Which flight to "+in.To+"?",
+				Offers{{"SK1", "100 EUR"}, {"DY2", "80 EUR"}}), nil
 		},
-		func(_ context.Context, in BookInput, re tool.Reply[string, Offers, Choice]) (tool.Result[string], error) {
+		func(_ context.Context, in BookInput,
+			re tool.Reply[string, Offers, Choice]) (tool.Result[string], error) {
 			if o := re.Answer.Offer; o < 0 || o >= len(re.State) {
 				return re.Ask("No such offer. Which flight?", re.State), nil
 			}
@@ -124,7 +135,8 @@ func ExampleResumable() {
 	exec, _ := book.Execute(context.Background(), call)
 	fmt.Println(exec.Await.Prompt, string(exec.Await.Data))
 
-	call.Answer = &tool.Answer{Pause: 1, Payload: json.RawMessage(`{"offer":1}`), Data: exec.Await.Data}
+	call.Answer = &tool.Answer{Pause: 1, Payload: json.RawMessage(`{"offer":1}`),
+		Data: exec.Await.Data}
 	exec, err := book.Execute(context.Background(), call)
 	fmt.Println(string(exec.Output), err)
 	// Output:
@@ -151,12 +163,15 @@ func (freeTool) Price() int { return 0 }
 
 func ExampleAs() {
 	echo := tool.Must(tool.Func(tool.Spec{Name: "echo", Effect: tool.ReadOnly},
-		func(_ context.Context, s string) (tool.Result[string], error) { return tool.Done(s), nil }))
+		func(_ context.Context, s string) (tool.Result[string], error) {
+			return tool.Done(s), nil
+		}))
 
 	t := logged{freeTool{echo}}
 	p, ok := tool.As[priced](t)
 	fmt.Println(t.Spec().Effect, ok, p.Price())
-	exec, err := t.Execute(context.Background(), tool.Call{Arguments: json.RawMessage(`{"value":"hi"}`)})
+	exec, err := t.Execute(context.Background(),
+		tool.Call{Arguments: json.RawMessage(`{"value":"hi"}`)})
 	fmt.Println(string(exec.Output), err)
 	// Output:
 	// read_only true 0
@@ -166,7 +181,8 @@ func ExampleAs() {
 
 // refund is a tool's function, tested by itself.
 func refund(ctx context.Context, cents int) (tool.Result[string], error) {
-	return tool.Done(fmt.Sprintf("refunded %d under %s", cents, tool.CallFrom(ctx).IdempotencyKey())), nil
+	return tool.Done(fmt.Sprintf("refunded %d under %s",
+		cents, tool.CallFrom(ctx).IdempotencyKey())), nil
 }
 
 func ExampleWithCall() {
@@ -177,12 +193,14 @@ func ExampleWithCall() {
 	// true <nil>
 }
 
-// A server that offers tools by a protocol of its own lists them, and runs calls
-// of them. What it is to tell the model of a call that was not run is the text of
-// the refusal.
+// A server that offers tools by a protocol of its own lists them, and runs
+// calls of them. What it is to tell the model of a call that was not run is the
+// text of the refusal.
 func ExampleRegistry() {
 	echo := tool.Must(tool.Func(tool.Spec{Name: "echo", Description: "Say it again."},
-		func(_ context.Context, s string) (tool.Result[string], error) { return tool.Done(s), nil }))
+		func(_ context.Context, s string) (tool.Result[string], error) {
+			return tool.Done(s), nil
+		}))
 	tools, err := tool.NewRegistry([]tool.Tool{echo}, nil)
 	if err != nil {
 		fmt.Println(err)
@@ -218,10 +236,12 @@ func ExampleRegistry() {
 // once more with the answer.
 func ExampleRun() {
 	rename := tool.Must(tool.Resumable(tool.Spec{Name: "rename"},
-		func(_ context.Context, old string, ask tool.Ask[string, int]) (tool.Result[string], error) {
+		func(_ context.Context, old string,
+			ask tool.Ask[string, int]) (tool.Result[string], error) {
 			return ask("What is the new name of "+old+"?", len(old)), nil
 		},
-		func(_ context.Context, old string, re tool.Reply[string, int, string]) (tool.Result[string], error) {
+		func(_ context.Context, old string,
+			re tool.Reply[string, int, string]) (tool.Result[string], error) {
 			return tool.Done(old + " is now " + re.Answer), nil
 		}))
 	ctx, args := context.Background(), json.RawMessage(`{"value":"a.txt"}`)
@@ -239,7 +259,8 @@ func ExampleRun() {
 	// "a.txt is now b.txt" <nil>
 }
 
-// A tool shows the model a picture beside its result, and hands the caller a file that the model never sees.
+// A tool shows the model a picture beside its result, and hands the caller a
+// file that the model never sees.
 func ExampleWith() {
 	chart := tool.Must(tool.Func(
 		tool.Spec{Name: "chart", Description: "Draw the load of a service.", Effect: tool.ReadOnly},
@@ -249,9 +270,11 @@ func ExampleWith() {
 			png, csv := []byte("\x89PNG..."), []byte("at,load\n")
 			return tool.With(tool.Done("the load of "+in.Service),
 				tool.Action{Media: &llm.Media{MediaType: "image/png", Name: "load.png", Data: png}},
-				tool.Action{Artifact: &tool.Artifact{MediaType: "text/csv", Name: "load.csv", Data: csv}}), nil
+				tool.Action{Artifact: &tool.Artifact{MediaType: "text/csv", Name: "load.csv",
+					Data: csv}}), nil
 		}))
-	exec, err := chart.Execute(context.Background(), tool.Call{Arguments: json.RawMessage(`{"service":"checkout"}`)})
+	exec, err := chart.Execute(context.Background(),
+		tool.Call{Arguments: json.RawMessage(`{"service":"checkout"}`)})
 	fmt.Println(string(exec.Output), exec.Actions[0].Media.Name, exec.Actions[1].Artifact.Name, err)
 	// Output: "the load of checkout" load.png load.csv <nil>
 }

@@ -35,17 +35,26 @@ func TestARefusalQuotesLittleOfTheArguments(t *testing.T) {
 		args string
 		want []string
 	}{
-		"faults below a long name": {spec, `{"by":{"` + long + `":{"n":"x","f":"x","m":1,"l":1,"at":1,"b":1,"p":"x"}}}`,
+		"faults below a long name": {spec,
+			`{"by":{"` + long + `":{"n":"x","f":"x","m":1,"l":1,"at":1,"b":1,"p":"x"}}}`,
 			[]string{"/by/" + long[:64] + ".../at: must be", "/p: must be"}},
-		"a name in another case":    {open, `{"by":{"` + long + `":{"N":1}}}`, []string{`there is no property "N"; did you mean "n"?`}},
-		"what a method says":        {spec, `{"a":"` + strings.Repeat(`\u0001`, 40<<10) + `"}`, []string{"ParseAddr", "unable to parse IP"}},
-		"what the decoder says":     {open, `{"by":{"` + long + `":{"p":` + strings.Repeat("9", 4000) + `}}}`, []string{"must be a whole number from -128 to 127"}},
-		"an unknown name":           {spec, `{"` + long + `":1}`, []string{"there is no property", "the properties are"}},
-		"a value of another type":   {spec, `{"by":"` + long + `"}`, []string{"must be an object"}},
-		"no JSON below a long name": {spec, `{"by":{"` + long + `":nope}}`, []string{"a JSON value is expected"}},
+		"a name in another case": {open, `{"by":{"` + long + `":{"N":1}}}`,
+			[]string{`there is no property "N"; did you mean "n"?`}},
+		"what a method says": {spec, `{"a":"` + strings.Repeat(`\u0001`, 40<<10) + `"}`,
+			[]string{"ParseAddr", "unable to parse IP"}},
+		"what the decoder says": {open,
+			`{"by":{"` + long + `":{"p":` + strings.Repeat("9", 4000) + `}}}`,
+			[]string{"must be a whole number from -128 to 127"}},
+		"an unknown name": {spec, `{"` + long + `":1}`,
+			[]string{"there is no property", "the properties are"}},
+		"a value of another type": {spec, `{"by":"` + long + `"}`, []string{"must be an object"}},
+		"no JSON below a long name": {spec, `{"by":{"` + long + `":nope}}`,
+			[]string{"a JSON value is expected"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			tl := Must(Func(c.spec, func(context.Context, measured) (Result[int], error) { return Done(1), nil }))
+			tl := Must(Func(c.spec, func(context.Context, measured) (Result[int], error) {
+				return Done(1), nil
+			}))
 			_, err := registry(t, tl).Prepare(Call{Tool: "a", Arguments: raw(c.args)})
 			if err == nil {
 				t.Fatal("they were taken")

@@ -22,7 +22,8 @@ func TestIntegersArriveExactly(t *testing.T) {
 		R json.RawMessage
 		A any
 	}
-	args := `{"i":9007199254740993,"u":18446744073709551615,"R":9223372036854775807,"A":[9007199254740993]}`
+	args := `{"i":9007199254740993,"u":18446744073709551615,"R":9223372036854775807,` +
+		`"A":[9007199254740993]}`
 	v, err := given[in](t, args)
 	if err != nil || v.I != 9007199254740993 || v.U != math.MaxUint64 {
 		t.Error(v, err)
@@ -43,8 +44,10 @@ func TestWholeNumbersInOtherFormsAreDecoded(t *testing.T) {
 		F    float64
 		Raw  json.RawMessage
 	}
-	v, err := given[in](t, `{"n":1e3,"m":{"a":1.0},"In":[{"X":-1.20e1},{"X":0.0}],"P":10e-1,"F":1.0,"Raw":{"x":1.0}}`)
-	if err != nil || v.N != 1000 || v.M["a"] != 1 || v.In[0].X != -12 || *v.P != 1 || v.F != 1 || string(v.Raw) != `{"x":1.0}` {
+	v, err := given[in](t,
+		`{"n":1e3,"m":{"a":1.0},"In":[{"X":-1.20e1},{"X":0.0}],"P":10e-1,"F":1.0,"Raw":{"x":1.0}}`)
+	if err != nil || v.N != 1000 || v.M["a"] != 1 || v.In[0].X != -12 || *v.P != 1 || v.F != 1 ||
+		string(v.Raw) != `{"x":1.0}` {
 		t.Errorf("%+v %v", v, err)
 	}
 	_, err = given[in](t, `{"n":1.5,"m":{},"In":[],"F":1,"Raw":1}`)
@@ -75,18 +78,19 @@ func TestBrokenArgumentsAreRefusedAndNeverGuessed(t *testing.T) {
 	}
 	for args, want := range map[string]string{
 		"```json\n{\"p\":1}\n```": "a JSON value is expected where '`' stands (at byte 0)",
-		`{"p":1} done.`:           `there is text after the end of the JSON value: "done." (at byte 8)`,
-		`{"p":1}{"p":2}`:          `there is text after the end`,
-		`{"p":1`:                  `',' or '}' is expected where the text ends (at byte 6)`,
-		`{'p':1}`:                 `a key in double quotes is expected where '\'' stands (at byte 1)`,
-		`{"p":1,}`:                `a key in double quotes is expected where '}' stands`,
-		`[1]`:                     `must be an object, got [1]`,
-		`"x"`:                     `must be an object, got "x"`,
-		`NaN`:                     `where 'N' stands`,
-		"\ufeff{}":                `where a byte order mark stands`,
-		`{"p":01}`:                `',' or '}' is expected where '1' stands`,
-		`{"p":"a` + "\n" + `"}`:   `control character`,
-		`{"p":{"q":[1,}}`:         `/p/q/1: `,
+		`{"p":1} done.`: `there is text after the end of the JSON value: "done." ` +
+			`(at byte 8)`,
+		`{"p":1}{"p":2}`:        `there is text after the end`,
+		`{"p":1`:                `',' or '}' is expected where the text ends (at byte 6)`,
+		`{'p':1}`:               `a key in double quotes is expected where '\'' stands (at byte 1)`,
+		`{"p":1,}`:              `a key in double quotes is expected where '}' stands`,
+		`[1]`:                   `must be an object, got [1]`,
+		`"x"`:                   `must be an object, got "x"`,
+		`NaN`:                   `where 'N' stands`,
+		"\ufeff{}":              `where a byte order mark stands`,
+		`{"p":01}`:              `',' or '}' is expected where '1' stands`,
+		`{"p":"a` + "\n" + `"}`: `control character`,
+		`{"p":{"q":[1,}}`:       `/p/q/1: `,
 	} {
 		_, err := given[in](t, args)
 		if err == nil {
@@ -96,7 +100,8 @@ func TestBrokenArgumentsAreRefusedAndNeverGuessed(t *testing.T) {
 		contains(t, err.Error(), want)
 	}
 	type text struct{ S string }
-	if v, err := given[text](t, "{\"S\":\"```json\\n{}\\n```\"}"); err != nil || !strings.HasPrefix(v.S, "```json\n") {
+	if v, err := given[text](t, "{\"S\":\"```json\\n{}\\n```\"}"); err != nil ||
+		!strings.HasPrefix(v.S, "```json\n") {
 		t.Error(v, err)
 	}
 }
@@ -108,9 +113,12 @@ func TestKeysThatCouldBeTakenForOneAreRefused(t *testing.T) {
 		Open map[string]any `json:"open,omitempty"`
 	}
 	for args, want := range map[string]string{
-		`{"path":"ok","PATH":"/etc"}`:                       `the keys "path" and "PATH" differ only by case`,
-		`{"PATH":"/etc"}`:                                   `there is no property "PATH"; did you mean "path"?`,
-		`{"path":"a","path":"b"}`:                           `the key "path" is there twice (at byte 12)`,
+		`{"path":"ok","PATH":"/etc"}`: `the keys "path" and "PATH" differ ` +
+			`only by case`,
+		`{"PATH":"/etc"}`: `there is no property "PATH"; did ` +
+			`you mean "path"?`,
+		`{"path":"a","path":"b"}`: `the key "path" is there twice ` +
+			`(at byte 12)`,
 		`{"path":"a","p\u0061th":"b"}`:                      `the key "path" is there twice`,
 		`{"path":"a","k":"1","\u212a":"2"}`:                 `differ only by case`,
 		`{"path":"a","\u212A":"2"}`:                         `there is no property`,
@@ -127,7 +135,8 @@ func TestKeysThatCouldBeTakenForOneAreRefused(t *testing.T) {
 }
 
 func TestASchemaThatWasGivenDoesNotLetAFieldBeSetByAnotherKey(t *testing.T) {
-	open := raw(`{"properties":{"path":{"type":"string","pattern":"^/home/"},"at":{"type":"array"}}}`)
+	open := raw(
+		`{"properties":{"path":{"type":"string","pattern":"^/home/"},"at":{"type":"array"}}}`)
 	entered := ""
 	made, err := Func(Spec{Name: "t", Input: open}, func(_ context.Context, in struct {
 		Path string `json:"path"`
@@ -149,7 +158,8 @@ func TestASchemaThatWasGivenDoesNotLetAFieldBeSetByAnotherKey(t *testing.T) {
 		}
 		contains(t, err.Error(), want)
 	}
-	if _, err = made.Execute(t.Context(), call(`{"path":"/home/a","more":1}`)); err != nil || entered != "/home/a" {
+	if _, err = made.Execute(t.Context(), call(`{"path":"/home/a","more":1}`)); err != nil ||
+		entered != "/home/a" {
 		t.Error(entered, err)
 	}
 }
@@ -182,14 +192,17 @@ func TestZeroMissingAndNullAreThreeThings(t *testing.T) {
 }
 
 func TestWhatIsNoObjectIsAskedForAsAValue(t *testing.T) {
-	same(t, input[string](t), `{"type":"object","properties":{"value":{"type":"string"}},"required":["value"],"additionalProperties":false}`)
+	same(t, input[string](t),
+		`{"type":"object","properties":{"value":{"type":"string"}},"required":["value"],`+
+			`"additionalProperties":false}`)
 	if v, err := given[string](t, `{"value":"x"}`); err != nil || v != "x" {
 		t.Error(v, err)
 	}
 	if v, err := given[[]inner](t, `{"value":[{"x":1e0}]}`); err != nil || v[0].X != 1 {
 		t.Error(v, err)
 	}
-	if v, err := given[time.Time](t, `{"value":"2024-02-29T00:00:00Z"}`); err != nil || v.Day() != 29 {
+	if v, err := given[time.Time](t, `{"value":"2024-02-29T00:00:00Z"}`); err != nil ||
+		v.Day() != 29 {
 		t.Error(v, err)
 	}
 	if v, err := given[*string](t, `{}`); err != nil || v != nil {
@@ -208,8 +221,11 @@ func TestWhatIsNoObjectIsAskedForAsAValue(t *testing.T) {
 	_, err := given[string](t, `{}`)
 	contains(t, err.Error(), "/value: is required (a string)")
 	_, err = Func(Spec{Name: "t", Input: raw(`{"properties":{"v":{}}}`)}, nothing[string, int])
-	contains(t, err.Error(), `tool "t": input: the JSON of string is no object: the schema must ask for it as the property "value"`)
-	if _, err = Func(Spec{Name: "t", Input: raw(`{"properties":{"value":{}}}`)}, nothing[string, int]); err != nil {
+	contains(t, err.Error(),
+		`tool "t": input: the JSON of string is no object: the schema must ask for it as the `+
+			`property "value"`)
+	if _, err = Func(Spec{Name: "t", Input: raw(`{"properties":{"value":{}}}`)},
+		nothing[string, int]); err != nil {
 		t.Error(err)
 	}
 }
@@ -228,8 +244,12 @@ func TestAnyOutputIsFine(t *testing.T) {
 		{func() (Execution, error) { return result(t, Done(json.RawMessage(nil)), nil) }, `null`},
 		{func() (Execution, error) { return result(t, Done(json.RawMessage{}), nil) }, `null`},
 		{func() (Execution, error) { return result(t, Done(any(json.RawMessage{})), nil) }, `null`},
-		{func() (Execution, error) { return result(t, Done(raw(`{ "a" : "<" }`)), nil) }, `{"a":"<"}`},
-		{func() (Execution, error) { return result(t, Done(int64(math.MaxInt64)), nil) }, `9223372036854775807`},
+		{func() (Execution, error) {
+			return result(t, Done(raw(`{ "a" : "<" }`)), nil)
+		}, `{"a":"<"}`},
+		{func() (Execution, error) {
+			return result(t, Done(int64(math.MaxInt64)), nil)
+		}, `9223372036854775807`},
 		{func() (Execution, error) { return result(t, Done(struct{}{}), nil) }, `{}`},
 	} {
 		exec, err := c.exec()
@@ -250,7 +270,8 @@ func TestWhatNilBecomesFitsTheSchema(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, v := range []out{{}, {[]string{}, map[string][]int{"a": nil}, []*inner{nil, {1}}, []byte{1}}} {
+	for _, v := range []out{{},
+		{[]string{}, map[string][]int{"a": nil}, []*inner{nil, {1}}, []byte{1}}} {
 		exec, err := result(t, Done(v), nil)
 		if err != nil {
 			t.Fatal(err)
@@ -271,10 +292,12 @@ func TestWhatHasNoJSONFormIsAnErrorThatNamesTheField(t *testing.T) {
 	cycle := &out{}
 	cycle.P = cycle
 	for want, o := range map[string]out{
-		"field A[1].F: json: unsupported value: NaN":      {A: []struct{ F float64 }{{1}, {math.NaN()}}},
-		"field M[c]: json: unsupported type: chan int":    {M: map[string]any{"c": make(chan int)}},
-		"encountered a cycle":                             *cycle,
-		"field P.M[f]: json: unsupported value: +Inf":     {P: &out{M: map[string]any{"f": math.Inf(1)}}},
+		"field A[1].F: json: unsupported value: NaN": {
+			A: []struct{ F float64 }{{1}, {math.NaN()}}},
+		"field M[c]: json: unsupported type: chan int": {M: map[string]any{"c": make(chan int)}},
+		"encountered a cycle":                          *cycle,
+		"field P.M[f]: json: unsupported value: +Inf": {
+			P: &out{M: map[string]any{"f": math.Inf(1)}}},
 		"field R: invalid character 'x' looking for begi": {R: raw("x")},
 	} {
 		_, err := result(t, Done(o), nil)
@@ -285,7 +308,8 @@ func TestWhatHasNoJSONFormIsAnErrorThatNamesTheField(t *testing.T) {
 		contains(t, err.Error(), want)
 	}
 	_, err := result(t, Done(struct{ R json.RawMessage }{raw("")}), nil)
-	contains(t, err.Error(), "the tool's result has no JSON form: field R: unexpected end of JSON input")
+	contains(t, err.Error(),
+		"the tool's result has no JSON form: field R: unexpected end of JSON input")
 }
 
 func TestTheOutcomeIsWhatTheFunctionReturned(t *testing.T) {
@@ -307,7 +331,8 @@ func TestTheOutcomeIsWhatTheFunctionReturned(t *testing.T) {
 		"need input":      {r: NeedInput[int]("how many?"), await: true},
 	} {
 		exec, err := result(t, c.r, c.err)
-		if (exec.Await != nil) != c.await || string(exec.Output) != c.want || (err == nil) != (c.wantErr == "") {
+		if (exec.Await != nil) != c.await || string(exec.Output) != c.want ||
+			(err == nil) != (c.wantErr == "") {
 			t.Errorf("%s: %+v, %v", name, exec, err)
 		}
 		if err != nil {
@@ -354,7 +379,8 @@ func TestAFunctionThatPausesWithAnotherOutDoesNotCompile(t *testing.T) {
 
 func TestWhatCanNotBeAToolIsAnErrorOfConstruction(t *testing.T) {
 	for name, want := range map[string]string{
-		"": "it has no name", "a b": `the name "a b" is not 1 to 64`, "ä": "letters, digits", strings.Repeat("x", 65): "1 to 64", "a.b": "a.b",
+		"": "it has no name", "a b": `the name "a b" is not 1 to 64`, "ä": "letters, digits",
+		strings.Repeat("x", 65): "1 to 64", "a.b": "a.b",
 	} {
 		_, err := Func(Spec{Name: name}, nothing[struct{}, int])
 		if err == nil {
@@ -365,10 +391,13 @@ func TestWhatCanNotBeAToolIsAnErrorOfConstruction(t *testing.T) {
 	_, err := Func[struct{}, int](Spec{Name: "t"}, nil)
 	contains(t, err.Error(), `tool "t": the function is nil`)
 	for in, want := range map[string]string{
-		`[]`: "is an object", `"x"`: "is an object", `{"type":"array"}`: `type is "array"`, `{"type":["object","null"]}`: `["object","null"]`,
-		`{"properties":{"a":{"type":"strnig"}}}`: "schema", `{`: "no JSON", `{"$ref":"#/$defs/x"}`: `refers to "#/$defs/x"`,
-		`{"properties":{"a":{"$ref":"file:///etc/passwd"}}}`: "another document", `{"properties":{"a":{"pattern":"(?=x)"}}}`: "regex",
-		`{"properties":{"a":{"$ref":"#/$defs/none"}}}`: "none", `{"a":1,"a":2}`: "twice",
+		`[]`: "is an object", `"x"`: "is an object", `{"type":"array"}`: `type is "array"`,
+		`{"type":["object","null"]}`:             `["object","null"]`,
+		`{"properties":{"a":{"type":"strnig"}}}`: "schema", `{`: "no JSON",
+		`{"$ref":"#/$defs/x"}`:                               `refers to "#/$defs/x"`,
+		`{"properties":{"a":{"$ref":"file:///etc/passwd"}}}`: "another document",
+		`{"properties":{"a":{"pattern":"(?=x)"}}}`:           "regex",
+		`{"properties":{"a":{"$ref":"#/$defs/none"}}}`:       "none", `{"a":1,"a":2}`: "twice",
 	} {
 		_, err := Func(Spec{Name: "t", Input: raw(in)}, nothing[struct{}, int])
 		if err == nil {
@@ -400,14 +429,16 @@ func TestWithAddsToAResultAndNotToAnError(t *testing.T) {
 	picture := Action{Media: &llm.Media{MediaType: "image/png", URL: "u"}}
 	file := Action{Artifact: &Artifact{Name: "x"}}
 	run := func(r Result[string], err error) (Execution, error) {
-		made, newErr := Func(Spec{Name: "a", MayPause: true}, func(context.Context, struct{}) (Result[string], error) { return r, err })
+		made, newErr := Func(Spec{Name: "a", MayPause: true},
+			func(context.Context, struct{}) (Result[string], error) { return r, err })
 		if newErr != nil {
 			t.Fatal(newErr)
 		}
 		return enter(t, made)
 	}
 	exec, err := run(With(With(Done("x"), picture), file), nil)
-	if err != nil || string(exec.Output) != `"x"` || !reflect.DeepEqual(exec.Actions, []Action{picture, file}) {
+	if err != nil || string(exec.Output) != `"x"` ||
+		!reflect.DeepEqual(exec.Actions, []Action{picture, file}) {
 		t.Errorf("%+v, %v", exec, err)
 	}
 	exec, err = run(With(NeedInput[string]("who?"), file), nil)

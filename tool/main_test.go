@@ -66,7 +66,9 @@ func given[In any](t testing.TB, args string) (in In, err error) {
 // result runs a function of no arguments and returns the tool's output.
 func result[Out any](t testing.TB, r Result[Out], err error) (Execution, error) {
 	t.Helper()
-	return make1(t, func(context.Context, struct{}) (Result[Out], error) { return r, err }).Execute(t.Context(), call("{}"))
+	return make1(t, func(context.Context, struct{}) (Result[Out], error) {
+		return r, err
+	}).Execute(t.Context(), call("{}"))
 }
 
 // contains fails the test unless s has all of parts.

@@ -14,24 +14,35 @@ import (
 func TestPausesAsJSON(t *testing.T) {
 	since := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	for want, p := range map[string]tool.Pause{
-		`{"id":"call_x.2","call":"call_x","session":"chat-1","user":"ada","tool":"refund","number":2,"arguments":{"cents":9007199254740993},` +
-			`"await":{"reason":"approval","mode":"reenter","prompt":"Refund?","schema":{"type":"object"},"gate":"approval"},` +
+		`{"id":"call_x.2","call":"call_x","session":"chat-1","user":"ada","tool":"refund",` +
+			`"number":2,"arguments":{"cents":9007199254740993},` +
+			`"await":{"reason":"approval","mode":"reenter","prompt":"Refund?",` +
+			`"schema":{"type":"object"},"gate":"approval"},` +
 			`"since":"2026-03-01T12:00:00Z","deadline":"2026-03-08T12:00:00Z"}`: {
-			ID: "call_x.2", Call: "call_x", Session: "chat-1", User: "ada", Tool: "refund", Number: 2,
-			Arguments: json.RawMessage(`{"cents":9007199254740993}`), Since: since, Deadline: since.Add(tool.DefaultApprovalTimeout),
+			ID: "call_x.2", Call: "call_x", Session: "chat-1", User: "ada",
+			Tool: "refund", Number: 2,
+			Arguments: json.RawMessage(`{"cents":9007199254740993}`), Since: since,
+			Deadline: since.Add(tool.DefaultApprovalTimeout),
 			Await: tool.Await{
-				Reason: tool.ReasonApproval, Mode: tool.ModeReenter, Prompt: "Refund?", Schema: json.RawMessage(`{"type":"object"}`),
+				Reason: tool.ReasonApproval, Mode: tool.ModeReenter, Prompt: "Refund?",
+				Schema:  json.RawMessage(`{"type":"object"}`),
 				Timeout: tool.DefaultApprovalTimeout, Gate: "approval",
 			},
 		},
 		`{"id":"call_x.1","call":"call_x","session":"chat-1","tool":"deploy","number":1,` +
-			`"await":{"reason":"external","mode":"output","key":"job-1","data":[1]},"since":"2026-03-01T12:00:00Z",` +
-			`"progress":{"message":"half","fraction":0.5,"data":{"a":1},"at":"2026-03-01T12:00:00Z"}}`: {
-			ID: "call_x.1", Call: "call_x", Session: "chat-1", Tool: "deploy", Number: 1, Since: since,
-			Await:    tool.Await{Reason: tool.ReasonExternal, Mode: tool.ModeOutput, Key: "job-1", Data: json.RawMessage("[1]")},
-			Progress: &tool.Progress{Message: "half", Fraction: 0.5, Data: json.RawMessage(`{"a":1}`), At: since},
+			`"await":{"reason":"external","mode":"output","key":"job-1","data":[1]},` +
+			`"since":"2026-03-01T12:00:00Z",` +
+			`"progress":{"message":"half","fraction":0.5,"data":{"a":1},` +
+			`"at":"2026-03-01T12:00:00Z"}}`: {
+			ID: "call_x.1", Call: "call_x", Session: "chat-1", Tool: "deploy",
+			Number: 1, Since: since,
+			Await: tool.Await{Reason: tool.ReasonExternal, Mode: tool.ModeOutput, Key: "job-1",
+				Data: json.RawMessage("[1]")},
+			Progress: &tool.Progress{Message: "half", Fraction: 0.5,
+				Data: json.RawMessage(`{"a":1}`), At: since},
 		},
-		`{"id":"call_x.1","call":"call_x","session":"chat-1","tool":"deploy","number":1}`: { // one that is over
+		// One that is over.
+		`{"id":"call_x.1","call":"call_x","session":"chat-1","tool":"deploy","number":1}`: {
 			ID: "call_x.1", Call: "call_x", Session: "chat-1", Tool: "deploy", Number: 1,
 		},
 	} {

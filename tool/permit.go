@@ -18,7 +18,8 @@ const (
 	PermitDeny     Permit = "deny"     // refuse the call
 )
 
-var permits = []Permit{PermitComplete, PermitFail, PermitProgress, PermitCancel, PermitApprove, PermitDeny}
+var permits = []Permit{PermitComplete, PermitFail, PermitProgress, PermitCancel,
+	PermitApprove, PermitDeny}
 
 // Known reports whether the permit is one of those above.
 func (p Permit) Known() bool { return slices.Contains(permits, p) }

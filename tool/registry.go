@@ -61,4 +61,6 @@ func (r *Registry) Check(c Call) (Call, error) { return hold.Of(r).Prepare(c) }
 // The tool is bounded by Spec.Timeout; one that ignores its context is left
 // behind then. What it returns is checked, and bounded by the limits; an Await
 // comes in its normal form.
-func (r *Registry) Run(ctx context.Context, c Call) (Execution, error) { return hold.Of(r).run(ctx, c) }
+func (r *Registry) Run(ctx context.Context, c Call) (Execution, error) {
+	return hold.Of(r).run(ctx, c)
+}

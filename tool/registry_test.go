@@ -45,7 +45,8 @@ func TestARegistryKeepsItsToolsInOrder(t *testing.T) {
 	r.Names()[0] = "x"
 	r.Defs()[0].Name = "x"
 	same(t, r.Names()[0]+r.Defs()[0].Name, "bb")
-	if spec, ok := r.Spec("c"); !ok || spec.Name != "c" || string(spec.Input) != `{"type":"object","properties":{}}` {
+	if spec, ok := r.Spec("c"); !ok || spec.Name != "c" ||
+		string(spec.Input) != `{"type":"object","properties":{}}` {
 		t.Error(spec, ok)
 	}
 	if _, ok := r.Spec("C"); ok {
@@ -82,10 +83,14 @@ func TestWhatCanNotBeInARegistryIsAnError(t *testing.T) {
 		`the tools at 1 and 2 are both called "b"`: named("a", "b", "b"),
 		`the name "a b" is not`:                    named("a b"),
 		`the tool at 0, "": it has no name`:        named(""),
-		`unknown effect "twice"`:                   {returns(Spec{Name: "a", Effect: "twice"}, Execution{}, nil)},
-		`the timeout -1ns is negative`:             {returns(Spec{Name: "a", Timeout: -1}, Execution{}, nil)},
-		`"a": input: arguments are an object`:      {returns(Spec{Name: "a", Input: raw(`{"type":"string"}`)}, Execution{}, nil)},
-		`"a": output: the schema is no JSON`:       {returns(Spec{Name: "a", Output: raw(`{`)}, Execution{}, nil)},
+		`unknown effect "twice"`: {
+			returns(Spec{Name: "a", Effect: "twice"}, Execution{}, nil)},
+		`the timeout -1ns is negative`: {
+			returns(Spec{Name: "a", Timeout: -1}, Execution{}, nil)},
+		`"a": input: arguments are an object`: {
+			returns(Spec{Name: "a", Input: raw(`{"type":"string"}`)}, Execution{}, nil)},
+		`"a": output: the schema is no JSON`: {
+			returns(Spec{Name: "a", Output: raw(`{`)}, Execution{}, nil)},
 	} {
 		r, err := limited(Limits{}, tools...)
 		if err == nil || r.box != nil {
@@ -103,9 +108,13 @@ func TestASchemaThatWasGivenGetsTheFormThatProvidersTake(t *testing.T) {
 		`{}`:                                    `{"type":"object","properties":{}}`,
 		`{"type":"object"}`:                     `{"type":"object","properties":{}}`,
 		`{"type":["object"],"properties":null}`: `{"type":"object","properties":{}}`,
-		`{"$schema":"https://json-schema.org/draft/2020-12/schema","$id":"https://x.example/s","properties":{"b":true,"a":{"items":true,"$id":"y"},"n":false},"additionalProperties":true}`: `{"type":"object","properties":{"b":{},"a":{"items":{}},"n":{"not":{}}},"additionalProperties":true}`,
-		`{"$ref":"#/$defs/In","$defs":{"In":{"type":"object","properties":{"a":{"$ref":"#/$defs/In"}}}}}`:                                                                                   `{"type":"object","properties":{"a":{"$ref":"#/$defs/In"}},"$defs":{"In":{"type":"object","properties":{"a":{"$ref":"#/$defs/In"}}}}}`,
-		`{"anyOf":[{"required":["a"]}],"properties":{"a":{"default":true,"enum":[true,1.0]}}}`:                                                                                              `{"type":"object","anyOf":[{"required":["a"]}],"properties":{"a":{"default":true,"enum":[true,1.0]}}}`,
+		`{"$schema":"https://json-schema.org/draft/2020-12/schema","$id":"https://x.example/s",` +
+			`"properties":{"b":true,"a":{"items":true,"$id":"y"},"n":false},` +
+			`"additionalProperties":true}`: `{"type":"object","properties":{"b":{},` +
+			`"a":{"items":{}},"n":{"not":{}}},"additionalProperties":true}`,
+		`{"$ref":"#/$defs/In","$defs":{"In":{"type":"object",` +
+			`"properties":{"a":{"$ref":"#/$defs/In"}}}}}`: `{"type":"object","properties":{"a":{"$ref":"#/$defs/In"}},"$defs":{"In":{"type":"object","properties":{"a":{"$ref":"#/$defs/In"}}}}}`,
+		`{"anyOf":[{"required":["a"]}],"properties":{"a":{"default":true,"enum":[true,1.0]}}}`: `{"type":"object","anyOf":[{"required":["a"]}],"properties":{"a":{"default":true,"enum":[true,1.0]}}}`,
 	} {
 		r := registry(t, returns(Spec{Name: "a", Input: raw(in)}, Execution{}, nil))
 		got := string(r.Defs()[0].Input)
@@ -115,14 +124,17 @@ func TestASchemaThatWasGivenGetsTheFormThatProvidersTake(t *testing.T) {
 			t.Errorf("%s became %s, %v", got, again, err)
 		}
 	}
-	r := registry(t, returns(Spec{Name: "a", Output: raw(` {"type": "array", "items": true} `)}, Execution{}, nil))
+	r := registry(t,
+		returns(Spec{Name: "a", Output: raw(` {"type": "array", "items": true} `)},
+			Execution{}, nil))
 	same(t, string(r.Defs()[0].Output), `{"type":"array","items":{}}`)
 }
 
 func TestAModelIsToldOnceNotToCallAgain(t *testing.T) {
 	plain := returns(Spec{Name: "a", Description: "Does a."}, Execution{}, nil)
 	waits := returns(Spec{Name: "b", Description: "Does b.", MayPause: true}, Execution{}, nil)
-	told := returns(Spec{Name: "c", Description: "Does c. " + pauseHint, MayPause: true}, Execution{}, nil)
+	told := returns(Spec{Name: "c", Description: "Does c. " + pauseHint, MayPause: true},
+		Execution{}, nil)
 	bare := returns(Spec{Name: "d", MayPause: true}, Execution{}, nil)
 	defs := registry(t, plain, waits, told, bare).Defs()
 	same(t, defs[0].Description, "Does a.")
@@ -136,11 +148,13 @@ func TestAModelIsToldOnceNotToCallAgain(t *testing.T) {
 func TestAnUnknownToolIsRefusedWithTheNamesThereAre(t *testing.T) {
 	r := registry(t, named("read", "write", "list_files")...)
 	for name, want := range map[string]string{
-		"reed":                   `There is no tool "reed", and nothing was run. Did you mean read? The tools are: read, write, list_files.`,
-		"Read":                   `Did you mean read?`,
-		"list-files":             `Did you mean list_files?`,
-		"":                       `There is no tool "", and nothing was run. The tools are:`,
-		"fs.read/x":              `There is no tool "fs.read/x", and nothing was run. The tools are`,
+		"reed": `There is no tool "reed", and nothing was run. Did you mean ` +
+			`read? The tools are: read, write, list_files.`,
+		"Read":       `Did you mean read?`,
+		"list-files": `Did you mean list_files?`,
+		"":           `There is no tool "", and nothing was run. The tools are:`,
+		"fs.read/x": `There is no tool "fs.read/x", and nothing was run. The ` +
+			`tools are`,
 		strings.Repeat("x", 300): `xxx...", and nothing was run. The tools are`,
 		"a\xff\n":                `There is no tool "a` + "\ufffd" + `\n"`,
 	} {
@@ -167,7 +181,9 @@ func TestAnUnknownToolIsRefusedWithTheNamesThereAre(t *testing.T) {
 
 func TestArgumentsAreDecodedOnceAndEditedOnesAgain(t *testing.T) {
 	checks := 0
-	made := make1(t, func(_ context.Context, in countsItself) (Result[int], error) { return Done(in.N), nil })
+	made := make1(t, func(_ context.Context, in countsItself) (Result[int], error) {
+		return Done(in.N), nil
+	})
 	counting = &checks
 	defer func() { counting = nil }()
 	r := registry(t, made)
@@ -178,15 +194,18 @@ func TestArgumentsAreDecodedOnceAndEditedOnesAgain(t *testing.T) {
 	if !p.Call.isChecked() {
 		t.Error("the call is not marked")
 	}
-	if exec, err := p.Enter(t.Context(), p.Call); err != nil || string(exec.Output) != "1" || checks != 1 {
+	if exec, err := p.Enter(t.Context(), p.Call); err != nil ||
+		string(exec.Output) != "1" || checks != 1 {
 		t.Errorf("%s %v %d", exec.Output, err, checks)
 	}
-	if exec, err := p.Enter(t.Context(), p.Call); err != nil || string(exec.Output) != "1" || checks != 2 {
+	if exec, err := p.Enter(t.Context(), p.Call); err != nil ||
+		string(exec.Output) != "1" || checks != 2 {
 		t.Errorf("once more: %s %v %d", exec.Output, err, checks)
 	}
 	edited := p.Call
 	edited.Arguments = raw(`{"value":{"N":2}}`)
-	if exec, err := p.Enter(t.Context(), edited); err != nil || string(exec.Output) != "2" || checks != 3 {
+	if exec, err := p.Enter(t.Context(), edited); err != nil ||
+		string(exec.Output) != "2" || checks != 3 {
 		t.Errorf("%s %v %d", exec.Output, err, checks)
 	}
 	for _, args := range []string{`{"value":{"N":"x"}}`, `{"Value":{}}`, `{}`} {
@@ -219,8 +238,12 @@ func TestBodiesShareNoArguments(t *testing.T) {
 
 // Two tools that look alike to a wrapper don't get each other's values.
 func TestArgumentsAreDecodedForTheToolThatTakesThem(t *testing.T) {
-	one, two := make1(t, func(_ context.Context, in countsItself) (Result[int], error) { return Done(in.N), nil }),
-		make1(t, func(_ context.Context, in countsItself) (Result[int], error) { return Done(-in.N), nil })
+	one, two := make1(t, func(_ context.Context, in countsItself) (Result[int], error) {
+		return Done(in.N), nil
+	}),
+		make1(t, func(_ context.Context, in countsItself) (Result[int], error) {
+			return Done(-in.N), nil
+		})
 	p, err := registry(t, diverted{one, two}).Prepare(call(`{"value":{"N":1}}`))
 	if err != nil {
 		t.Fatal(err)
@@ -228,7 +251,8 @@ func TestArgumentsAreDecodedForTheToolThatTakesThem(t *testing.T) {
 	checks := 0
 	counting = &checks
 	defer func() { counting = nil }()
-	if exec, err := p.Enter(t.Context(), p.Call); err != nil || string(exec.Output) != "-1" || checks != 1 {
+	if exec, err := p.Enter(t.Context(), p.Call); err != nil ||
+		string(exec.Output) != "-1" || checks != 1 {
 		t.Errorf("%s %v %d", exec.Output, err, checks)
 	}
 }
@@ -266,7 +290,8 @@ func TestArgumentsThatAreTooLongAreRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.Prepare(Call{Tool: "a", Arguments: raw(`{"a":"` + strings.Repeat("x", 12) + `"}`)}); err != nil {
+	if _, err := r.Prepare(
+		Call{Tool: "a", Arguments: raw(`{"a":"` + strings.Repeat("x", 12) + `"}`)}); err != nil {
 		t.Error(err)
 	}
 	_, err = r.Prepare(Call{Tool: "a", Arguments: raw(`{"a":"` + strings.Repeat("x", 13) + `"}`)})
@@ -275,7 +300,9 @@ func TestArgumentsThatAreTooLongAreRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	contains(t, refused.Text, "The arguments of a have 21 bytes, at most 20 are taken")
-	_, err = registry(t, named("a")...).Prepare(Call{Tool: "a", Arguments: raw(`"` + strings.Repeat("x", 256<<10) + `"`)})
+	_, err = registry(t,
+		named("a")...).Prepare(
+		Call{Tool: "a", Arguments: raw(`"` + strings.Repeat("x", 256<<10) + `"`)})
 	if !errors.As(err, &refused) || refused.Kind != ArgumentsTooLarge {
 		t.Error(err)
 	}
@@ -374,7 +401,8 @@ func TestARegistryServesManyAtOnce(t *testing.T) {
 					return
 				}
 				exec, err := p.Enter(t.Context(), p.Call)
-				if even := err == nil && string(exec.Output) == strconv.Itoa(n); even != (n%2 == 0) {
+				if even := err == nil &&
+					string(exec.Output) == strconv.Itoa(n); even != (n%2 == 0) {
 					t.Error(n, exec, err)
 				}
 				if _, err := r.Prepare(Call{Tool: "book", Arguments: raw(`{"To":1}`)}); err == nil {

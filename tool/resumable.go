@@ -95,7 +95,9 @@ func (q *question[Out, State, Choice]) ask(prompt string, s State) Result[Out] {
 	if err != nil {
 		return invalid[Out]{fmt.Errorf("the state of the question can't be kept: %w", err)}
 	}
-	return pending[Out]{Await{Reason: ReasonInput, Mode: ModeReenter, Prompt: prompt, Schema: q.answer.Exact, Data: data}}
+	return pending[Out]{
+		Await{Reason: ReasonInput, Mode: ModeReenter, Prompt: prompt,
+			Schema: q.answer.Exact, Data: data}}
 }
 
 func (q *question[Out, State, Choice]) reply(a *Answer) (Reply[Out, State, Choice], error) {
@@ -106,11 +108,13 @@ func (q *question[Out, State, Choice]) reply(a *Answer) (Reply[Out, State, Choic
 	}
 	state, err := q.state.Read(askedBefore(a).State)
 	if err != nil {
-		return re, fmt.Errorf("the state that was stored with the question can't be read; %s: %w", since, err)
+		return re, fmt.Errorf("the state that was stored with the question can't be read; %s: %w",
+			since, err)
 	}
 	payload, err := q.answer.Fit(a.Payload)
 	if err != nil {
-		return re, &unreadableAnswer{fmt.Errorf("the answer does not fit the question; %s: %w", since, err)}
+		return re, &unreadableAnswer{
+			fmt.Errorf("the answer does not fit the question; %s: %w", since, err)}
 	}
 	choice, err := q.answer.Read(payload)
 	if err != nil {

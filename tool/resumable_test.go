@@ -31,9 +31,11 @@ func booking(t testing.TB) Tool {
 			if in.To == "" {
 				return Done("nowhere"), nil
 			}
-			return ask("Which flight to "+in.To+"?", []offer{{9007199254740993, "100 <EUR>"}, {2, "90"}}), nil
+			return ask("Which flight to "+in.To+"?",
+				[]offer{{9007199254740993, "100 <EUR>"}, {2, "90"}}), nil
 		},
-		func(_ context.Context, in trip, re Reply[string, []offer, choice]) (Result[string], error) {
+		func(_ context.Context, in trip,
+			re Reply[string, []offer, choice]) (Result[string], error) {
 			if re.Answer.Offer >= len(re.State) {
 				return re.Ask("No such offer.", re.State), nil
 			}
@@ -68,11 +70,14 @@ func TestAResumableAsksThenActs(t *testing.T) {
 	same(t, a.Mode, ModeReenter)
 	same(t, a.Prompt, "Which flight to Oslo?")
 	same(t, string(a.Data), `[{"id":9007199254740993,"Price":"100 <EUR>"},{"id":2,"Price":"90"}]`)
-	same(t, string(a.Schema), `{"type":"object","properties":{"offer":{"type":"integer","minimum":0,"maximum":9223372036854775807}},"required":["offer"],"additionalProperties":false}`)
+	same(t, string(a.Schema),
+		`{"type":"object","properties":{"offer":{"type":"integer","minimum":0,`+
+			`"maximum":9223372036854775807}},"required":["offer"],"additionalProperties":false}`)
 
 	c.Answer = &Answer{Pause: 1, Payload: raw(`{"offer":7}`), Data: a.Data, Actor: "ada"}
 	exec, err = made.Execute(t.Context(), c)
-	if err != nil || exec.Await == nil || exec.Await.Prompt != "No such offer." || string(exec.Await.Data) != string(a.Data) {
+	if err != nil || exec.Await == nil || exec.Await.Prompt != "No such offer." ||
+		string(exec.Await.Data) != string(a.Data) {
 		t.Error(exec, err)
 	}
 	c.Answer = &Answer{Pause: 2, Payload: raw(`{"offer":0.0}`), Data: a.Data, Actor: "ada"}
@@ -85,9 +90,11 @@ func TestAResumableAsksThenActs(t *testing.T) {
 func TestAnAnswerOrAStateThatNoLongerFitsIsAnErrorThatSaysSo(t *testing.T) {
 	made := booking(t)
 	for want, a := range map[string]Answer{
-		"the answer does not fit the question; probably the tool was changed since it asked: /offer: must be at least 0": {
+		"the answer does not fit the question; probably the tool was changed since it asked: " +
+			"/offer: must be at least 0": {
 			Payload: raw(`{"offer":-1}`), Data: raw(`{"$times":3,"$prompt":"Which?","$state":[]}`)},
-		"the answer does not fit the question": {Payload: raw(`{"which":1}`), Data: raw(`{"$times":3,"$prompt":"Which?","$state":[]}`)},
+		"the answer does not fit the question": {Payload: raw(`{"which":1}`),
+			Data: raw(`{"$times":3,"$prompt":"Which?","$state":[]}`)},
 		"the state that was stored with the question can't be read; probably the tool was changed": {
 			Payload: raw(`{"offer":1}`), Data: raw(`{}`)},
 		`unknown field "cost"`:   {Payload: raw(`{"offer":1}`), Data: raw(`[{"id":1,"cost":3}]`)},
@@ -104,7 +111,8 @@ func TestAnAnswerOrAStateThatNoLongerFitsIsAnErrorThatSaysSo(t *testing.T) {
 		contains(t, err.Error(), want)
 	}
 	c := call(`{"To":"Oslo"}`)
-	c.Answer = &Answer{Payload: raw(`{"offer":0}`), Data: raw(`[{"id":1}]`)} // a field was added since
+	// A field was added since.
+	c.Answer = &Answer{Payload: raw(`{"offer":0}`), Data: raw(`[{"id":1}]`)}
 	if _, err := made.Execute(t.Context(), c); err != nil {
 		t.Error(err)
 	}
@@ -153,9 +161,11 @@ type moods struct {
 func TestAStateComesBackAsItWas(t *testing.T) {
 	at := time.Date(2024, 2, 29, 1, 2, 3, 4, time.UTC)
 	state := moods{
-		Big: math.MaxInt64, D: time.Hour, At: at, In: inner{1}, P: &inner{2}, B: []byte{0, 255}, M: map[int]string{-1: "a"},
-		N: "1.50", Any: map[string]any{"a": []any{json.Number("9007199254740993"), "s", true, nil}}, Raw: raw(`{"a":1.0}`),
-		L: []string{"<&>"}, hidden: hidden{3},
+		Big: math.MaxInt64, D: time.Hour, At: at, In: inner{1}, P: &inner{2}, B: []byte{0, 255},
+		M: map[int]string{-1: "a"},
+		N: "1.50", Any: map[string]any{"a": []any{json.Number("9007199254740993"), "s", true, nil}},
+		Raw: raw(`{"a":1.0}`),
+		L:   []string{"<&>"}, hidden: hidden{3},
 	}
 	back, err := kept(t, state)
 	if err != nil || !reflect.DeepEqual(back, state) {
@@ -180,21 +190,34 @@ func TestAStateThatWouldComeBackAsAnotherIsAnErrorWhenItIsAsked(t *testing.T) {
 		base
 	}
 	for want, err := range map[string]error{
-		"field Any: a int64 in an interface would come back as a json.Number":  second(kept(t, moods{Any: int64(1)})),
-		"field Any: a float64 in an interface":                                 second(kept(t, moods{Any: 1.5})),
-		"field Any: a time.Duration in an interface":                           second(kept(t, moods{Any: time.Second})),
-		"field Any: a tool.inner in an interface would come back as a map[str": second(kept(t, moods{Any: inner{1}})),
-		"field Any: a *tool.inner in an interface":                             second(kept(t, moods{Any: &inner{1}})),
-		"field Any: a []uint8 in an interface would come back as a string":     second(kept(t, moods{Any: []byte{1}})),
-		"field Any: a map[int]string in an interface":                          second(kept(t, moods{Any: map[int]string{1: "a"}})),
-		"field Any: json: unsupported value: NaN":                              second(kept(t, moods{Any: math.NaN()})),
-		"field Any: a *errors.errorString in an interface":                     second(kept(t, moods{Any: errors.New("x")})),
-		"field [x].b: it is not exported, and would be lost":                   second(kept(t, map[string]secret{"x": {1, 2}})),
-		`field In[0]: string a`:                                                second(kept(t, struct{ In []string }{[]string{"a\xff"}})),
-		"field base.N: int 1 would come back as int 0":                         second(kept(t, shadow{"x", base{1}})),
-		"the state of the question can't be kept: a float64 in an interface":   second(kept[any](t, 1.5)),
-		"field P: *[]int &[] would come back as":                               second(kept(t, struct{ P *[]int }{new([]int)})),
-		"it would not be read back: /W: must be":                               second(kept(t, struct{ W oneWay }{oneWay{1}})),
+		"field Any: a int64 in an interface would come back as a json.Number": second(
+			kept(t, moods{Any: int64(1)})),
+		"field Any: a float64 in an interface": second(
+			kept(t, moods{Any: 1.5})),
+		"field Any: a time.Duration in an interface": second(
+			kept(t, moods{Any: time.Second})),
+		"field Any: a tool.inner in an interface would come back as a map[str": second(
+			kept(t, moods{Any: inner{1}})),
+		"field Any: a *tool.inner in an interface": second(
+			kept(t, moods{Any: &inner{1}})),
+		"field Any: a []uint8 in an interface would come back as a string": second(
+			kept(t, moods{Any: []byte{1}})),
+		"field Any: a map[int]string in an interface": second(
+			kept(t, moods{Any: map[int]string{1: "a"}})),
+		"field Any: json: unsupported value: NaN": second(
+			kept(t, moods{Any: math.NaN()})),
+		"field Any: a *errors.errorString in an interface": second(
+			kept(t, moods{Any: errors.New("x")})),
+		"field [x].b: it is not exported, and would be lost": second(
+			kept(t, map[string]secret{"x": {1, 2}})),
+		`field In[0]: string a`: second(
+			kept(t, struct{ In []string }{[]string{"a\xff"}})),
+		"field base.N: int 1 would come back as int 0": second(
+			kept(t, shadow{"x", base{1}})),
+		"the state of the question can't be kept: a float64 in an interface": second(
+			kept[any](t, 1.5)),
+		"field P: *[]int &[] would come back as": second(kept(t, struct{ P *[]int }{new([]int)})),
+		"it would not be read back: /W: must be": second(kept(t, struct{ W oneWay }{oneWay{1}})),
 	} {
 		if err == nil {
 			t.Errorf("%s: no error", want)
@@ -213,10 +236,14 @@ func second[T any](_ T, err error) error { return err }
 
 func TestAQuestionOfBadTypesIsAnErrorOfConstruction(t *testing.T) {
 	contains(t, makeError[chan int, int](t), `tool "t": state: the type chan int has no JSON form`)
-	contains(t, makeError[struct{ A []func() }, int](t), `tool "t": state: field A[]: the type func()`)
-	contains(t, makeError[struct{ *hidden }, int](t), `tool "t": state: field hidden.H: encoding/json can't set`)
-	contains(t, makeError[struct{ E error }, int](t), `tool "t": state: field E: JSON can't be decoded into the interface error`)
-	contains(t, makeError[int, struct{ C chan int }](t), `tool "t": answer: field C: the type chan int`)
+	contains(t, makeError[struct{ A []func() }, int](t),
+		`tool "t": state: field A[]: the type func()`)
+	contains(t, makeError[struct{ *hidden }, int](t),
+		`tool "t": state: field hidden.H: encoding/json can't set`)
+	contains(t, makeError[struct{ E error }, int](t),
+		`tool "t": state: field E: JSON can't be decoded into the interface error`)
+	contains(t, makeError[int, struct{ C chan int }](t),
+		`tool "t": answer: field C: the type chan int`)
 	contains(t, makeError[int, struct {
 		N int `jsonschema:"minimum=x"`
 	}](t), `tool "t": answer: field N: the schema tag's minimum=x: a number is expected`)
@@ -228,7 +255,9 @@ func makeError[State, Choice any](t *testing.T) string {
 	t.Helper()
 	_, err := Resumable(Spec{Name: "t"},
 		func(context.Context, int, Ask[int, State]) (Result[int], error) { return nil, nil },
-		func(context.Context, int, Reply[int, State, Choice]) (Result[int], error) { return nil, nil })
+		func(context.Context, int, Reply[int, State, Choice]) (Result[int], error) {
+			return nil, nil
+		})
 	if err == nil {
 		t.Fatal("a tool was made")
 	}

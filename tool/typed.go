@@ -68,7 +68,8 @@ func newTyped[In, Out any](s Spec) (t *typed, read func(Call) (*In, error), err 
 	}
 	s.Input, s.Output = in.Told, out.Told
 	t = &typed{
-		spec: s, exact: checks{input: in.Exact, output: out.Exact}, input: in.Check, total: out.Total,
+		spec: s, exact: checks{input: in.Exact, output: out.Exact}, input: in.Check,
+		total:  out.Total,
 		reads:  readers{arguments: in.Reader(), output: out.Reader},
 		decode: func(args strictjson.Doc, lent []byte) (any, error) { return in.Read(args, lent) },
 	}

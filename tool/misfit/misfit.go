@@ -15,14 +15,20 @@ import (
 // Error tells what in a value does not fit its schema, in words that let a
 // model correct itself in one try.
 type Error struct {
-	Faults []Fault `json:"faults"`         // at least one, ordered by path
-	More   int     `json:"more,omitempty"` // how many further ones there are, at least: of very many not all are looked for
+	Faults []Fault `json:"faults"` // at least one, ordered by path
+	// How many further ones there are, at least: of very many not all are
+	// looked for.
+	More int `json:"more,omitempty"`
 }
 
 // Fault is one thing that does not fit.
 type Fault struct {
-	Path    string `json:"path"`            // a JSON Pointer (RFC 6901) into the value, cut short with "..." where it is long; "" is the value itself
-	Rule    string `json:"rule"`            // the schema's keyword, as "required"; "json": no strict JSON; "decode": the Go type does not take it
+	// A JSON Pointer (RFC 6901) into the value, cut short with "..." where it
+	// is long; "" is the value itself.
+	Path string `json:"path"`
+	// The schema's keyword, as "required"; "json": no strict JSON; "decode":
+	// the Go type does not take it.
+	Rule    string `json:"rule"`
 	Value   string `json:"value,omitempty"` // the beginning of what stands at Path
 	Message string `json:"message"`         // what is wrong, without the path
 }

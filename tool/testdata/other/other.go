@@ -9,7 +9,8 @@ import (
 
 // Tool pauses with an output type that is not its own.
 func Tool() (tool.Tool, error) {
-	return tool.Func(tool.Spec{Name: "other"}, func(context.Context, struct{}) (tool.Result[int], error) {
-		return tool.Pending[string](tool.Await{}), nil
-	})
+	return tool.Func(tool.Spec{Name: "other"},
+		func(context.Context, struct{}) (tool.Result[int], error) {
+			return tool.Pending[string](tool.Await{}), nil
+		})
 }

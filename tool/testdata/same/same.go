@@ -9,7 +9,8 @@ import (
 
 // Tool pauses with its own output type.
 func Tool() (tool.Tool, error) {
-	return tool.Func(tool.Spec{Name: "same"}, func(context.Context, struct{}) (tool.Result[int], error) {
-		return tool.Pending[int](tool.Await{}), nil
-	})
+	return tool.Func(tool.Spec{Name: "same"},
+		func(context.Context, struct{}) (tool.Result[int], error) {
+			return tool.Pending[int](tool.Await{}), nil
+		})
 }
