@@ -55,7 +55,9 @@ type Limits struct {
 	Turns     int // model calls; 0: 64
 	ToolCalls int // 0: no limit
 	Tokens    int // input and output together, as the model reports them; 0: no limit
-	Message   int // bytes of one message of the model, as it streams; 0: 16 MiB. One that goes over it is not stored
+	// Bytes of one message of the model, as it streams; 0: 16 MiB. One that
+	// goes over it is not stored.
+	Message int
 }
 
 // Retry says how a model is called again that failed in a way that may pass:
@@ -90,9 +92,11 @@ type handle = hold.Handle[*agentcore.Core]
 // New checks a configuration.
 func New(c Config) (*Agent, error) {
 	if c.Model == nil {
-		return nil, errors.New("agent: Config.Model is nil; give it a model, or fakellm.Echo() to try things out")
+		return nil, errors.New(
+			"agent: Config.Model is nil; give it a model, or fakellm.Echo() to try things out")
 	}
-	if c.Concurrency < 0 || c.Limits.Turns < 0 || c.Limits.ToolCalls < 0 || c.Limits.Tokens < 0 || c.Limits.Message < 0 {
+	if c.Concurrency < 0 || c.Limits.Turns < 0 || c.Limits.ToolCalls < 0 || c.Limits.Tokens < 0 ||
+		c.Limits.Message < 0 {
 		return nil, errors.New("agent: Config has a negative limit")
 	}
 	if c.Concurrency == 0 {
@@ -107,15 +111,21 @@ func New(c Config) (*Agent, error) {
 	if c.Retry.Patience < 0 || c.Retry.Hold < 0 {
 		return nil, errors.New("agent: Config.Retry has a negative Patience or Hold")
 	}
-	if m, ok := c.Model.(llm.Retrier); ok && m.Retries() > 0 && (c.Retry.Failures >= 0 || c.Retry.Patience > 0) {
-		return nil, fmt.Errorf("agent %q: its model asks again up to %d times by itself, and the agent calls it again, too: the tries multiply; "+
-			"leave the model's option Retries at 0, or set Config.Retry.Failures to -1, and no Patience", c.Name, m.Retries())
+	if m, ok := c.Model.(llm.Retrier); ok && m.Retries() > 0 &&
+		(c.Retry.Failures >= 0 || c.Retry.Patience > 0) {
+		return nil, fmt.Errorf(
+			"agent %q: its model asks again up to %d times by itself, and the agent calls it "+
+				"again, too: the tries multiply; "+
+				"leave the model's option Retries at 0, or set Config.Retry.Failures to -1, and "+
+				"no Patience", c.Name, m.Retries())
 	}
 	if !utf8.ValidString(c.Instructions) {
 		return nil, fmt.Errorf("agent %q: Config.Instructions is not valid UTF-8", c.Name)
 	}
 	if s := c.ResponseFormat.Schema; !bytes.Equal(modeltext.CleanJSON(s), s) {
-		return nil, fmt.Errorf("agent %q: Config.ResponseFormat.Schema has invalid UTF-8, or an escape of half a surrogate pair", c.Name)
+		return nil, fmt.Errorf(
+			"agent %q: Config.ResponseFormat.Schema has invalid UTF-8, or an escape of half a "+
+				"surrogate pair", c.Name)
 	}
 	c.Retry = c.Retry.defaults()
 	c = c.own()
@@ -168,12 +178,15 @@ func checkSchemas(tools *toolbox.Box, layers interceptor.Chain) error {
 	for _, name := range tools.Names() {
 		spec, _ := tools.Spec(name)
 		checks := tools.Checks(name) // which are kept
-		const keep = "tool %q: its %s schema has %d bytes, and at most %d can be kept with a pause; %s"
+		const keep = "tool %q: its %s schema has %d bytes, and at most %d can be kept with a " +
+			"pause; %s"
 		switch {
 		case len(checks.Output) > tool.MaxSchema && (spec.MayPause || spec.AskOperator):
-			return fmt.Errorf(keep, name, "output", len(checks.Output), tool.MaxSchema, "shorten it, or let the tool check its output itself")
+			return fmt.Errorf(keep, name, "output", len(checks.Output), tool.MaxSchema,
+				"shorten it, or let the tool check its output itself")
 		case len(checks.Input) > tool.MaxSchema && layers.Wraps(name):
-			return fmt.Errorf(keep, name, "input", len(checks.Input), tool.MaxSchema, "shorten it, or name the tools of each layer in Layer.Tools, without this one")
+			return fmt.Errorf(keep, name, "input", len(checks.Input), tool.MaxSchema,
+				"shorten it, or name the tools of each layer in Layer.Tools, without this one")
 		}
 	}
 	return nil

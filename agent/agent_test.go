@@ -37,30 +37,46 @@ func TestNewRefuses(t *testing.T) {
 		config agent.Config
 		want   string // in the error
 	}{
-		"no model":              {agent.Config{}, "Config.Model is nil"},
-		"negative concurrency":  {agent.Config{Model: model, Concurrency: -1}, "negative limit"},
-		"negative turns":        {agent.Config{Model: model, Limits: agent.Limits{Turns: -1}}, "negative limit"},
-		"negative tool calls":   {agent.Config{Model: model, Limits: agent.Limits{ToolCalls: -1}}, "negative limit"},
-		"negative tokens":       {agent.Config{Model: model, Limits: agent.Limits{Tokens: -1}}, "negative limit"},
-		"a nil tool":            {agent.Config{Model: model, Tools: []tool.Tool{nil}}, "nil"},
-		"two tools of one name": {agent.Config{Model: model, Tools: []tool.Tool{named("a"), named("a")}}, `"a"`},
-		"a layer for a misspelt tool": {agent.Config{Model: model, Tools: []tool.Tool{named("refund")},
-			Interceptors: interceptor.Chain{interceptor.Approval(&interceptor.ApprovalOptions{Tools: []string{"refnud"}})}},
+		"no model":             {agent.Config{}, "Config.Model is nil"},
+		"negative concurrency": {agent.Config{Model: model, Concurrency: -1}, "negative limit"},
+		"negative turns": {agent.Config{Model: model, Limits: agent.Limits{Turns: -1}},
+			"negative limit"},
+		"negative tool calls": {agent.Config{Model: model, Limits: agent.Limits{ToolCalls: -1}},
+			"negative limit"},
+		"negative tokens": {agent.Config{Model: model, Limits: agent.Limits{Tokens: -1}},
+			"negative limit"},
+		"a nil tool": {agent.Config{Model: model, Tools: []tool.Tool{nil}}, "nil"},
+		"two tools of one name": {
+			agent.Config{Model: model, Tools: []tool.Tool{named("a"), named("a")}}, `"a"`},
+		"a layer for a misspelt tool": {
+			agent.Config{Model: model, Tools: []tool.Tool{named("refund")},
+				Interceptors: interceptor.Chain{
+					interceptor.Approval(&interceptor.ApprovalOptions{Tools: []string{"refnud"}})}},
 			`"refnud", which the agent does not have; it has: refund`},
 		"two layers of one name": {agent.Config{Model: model,
-			Interceptors: interceptor.Chain{interceptor.Approval(nil), interceptor.Approval(nil)}}, `two layers are named "approval"`},
-		"a tool that the provider can't take": {agent.Config{Model: fussy{model}, Tools: []tool.Tool{named("a"), named("b")}}, "tool b: no"},
-		"instructions that are no UTF-8":      {agent.Config{Model: model, Name: "ops", Instructions: "a\xff"}, `"ops": Config.Instructions is not valid UTF-8`},
+			Interceptors: interceptor.Chain{interceptor.Approval(nil), interceptor.Approval(nil)}},
+			`two layers are named "approval"`},
+		"a tool that the provider can't take": {
+			agent.Config{Model: fussy{model}, Tools: []tool.Tool{named("a"), named("b")}},
+			"tool b: no"},
+		"instructions that are no UTF-8": {
+			agent.Config{Model: model, Name: "ops", Instructions: "a\xff"},
+			`"ops": Config.Instructions is not valid UTF-8`},
 		"a response's schema with half a surrogate pair": {agent.Config{Model: model,
-			ResponseFormat: llm.ResponseFormat{Schema: json.RawMessage(`{"description":"\ud800"}`)}}, "ResponseFormat.Schema"},
+			ResponseFormat: llm.ResponseFormat{
+				Schema: json.RawMessage(`{"description":"\ud800"}`)}}, "ResponseFormat.Schema"},
 		"an approval that is over before it begins": {agent.Config{Model: model,
-			Interceptors: interceptor.Chain{interceptor.Approval(&interceptor.ApprovalOptions{Timeout: -1})}},
-			`layer "approval": ApprovalOptions.Timeout is -1ns: it must not be negative; zero is 168h0m0s`},
-		"a layer without a name": {agent.Config{Model: model, Interceptors: interceptor.Chain{{}}}, "no name"},
+			Interceptors: interceptor.Chain{
+				interceptor.Approval(&interceptor.ApprovalOptions{Timeout: -1})}},
+			`layer "approval": ApprovalOptions.Timeout is -1ns: it must not be negative; zero ` +
+				`is 168h0m0s`},
+		"a layer without a name": {agent.Config{Model: model, Interceptors: interceptor.Chain{{}}},
+			"no name"},
 	} {
 		test.config.Name = "ops"
 		_, err := agent.New(test.config)
-		if err == nil || !strings.Contains(err.Error(), test.want) || !strings.HasPrefix(err.Error(), "agent") {
+		if err == nil || !strings.Contains(err.Error(), test.want) ||
+			!strings.HasPrefix(err.Error(), "agent") {
 			t.Errorf("%s: the error is %v, without %q", name, err, test.want)
 		}
 	}
@@ -81,8 +97,10 @@ func TestDefaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if a.Name() != "ops" || hold.Of(a).Concurrency != 4 || a.Limits() != (agent.Limits{Turns: 64, Message: 16 << 20}) || hold.Of(a).HasTurnLayers() {
-		t.Errorf("name %q, concurrency %d, limits %+v, turn layers %v", a.Name(), hold.Of(a).Concurrency, a.Limits(), hold.Of(a).HasTurnLayers())
+	if a.Name() != "ops" || hold.Of(a).Concurrency != 4 ||
+		a.Limits() != (agent.Limits{Turns: 64, Message: 16 << 20}) || hold.Of(a).HasTurnLayers() {
+		t.Errorf("name %q, concurrency %d, limits %+v, turn layers %v",
+			a.Name(), hold.Of(a).Concurrency, a.Limits(), hold.Of(a).HasTurnLayers())
 	}
 }
 
@@ -114,12 +132,13 @@ func done(context.Context, tool.Call) (tool.Execution, error) { return tool.Exec
 
 // seeing is a layer that notes that a call came through.
 func seeing(name string, entered *[]string, tools ...string) interceptor.Layer {
-	return interceptor.Layer{Name: name, Tools: tools, Tool: func(next interceptor.ToolHandler) interceptor.ToolHandler {
-		return func(ctx context.Context, c tool.Call) (tool.Execution, error) {
-			*entered = append(*entered, name)
-			return next(ctx, c)
-		}
-	}}
+	return interceptor.Layer{Name: name, Tools: tools,
+		Tool: func(next interceptor.ToolHandler) interceptor.ToolHandler {
+			return func(ctx context.Context, c tool.Call) (tool.Execution, error) {
+				*entered = append(*entered, name)
+				return next(ctx, c)
+			}
+		}}
 }
 
 // TestGenerate: the model is told what the agent is, through the model layers.
@@ -128,26 +147,30 @@ func TestGenerate(t *testing.T) {
 	a, err := agent.New(agent.Config{
 		Model: model, Instructions: "Be brief.", Tools: []tool.Tool{named("a")},
 		ToolChoice: llm.ToolChoice{Mode: llm.ToolAny}, Output: llm.Limits{OutputTokens: 100},
-		ResponseFormat: llm.ResponseFormat{Name: "answer", Schema: json.RawMessage(`{"type":"object"}`)}, Cache: llm.CacheLong,
-		Interceptors: interceptor.Chain{{Name: "polite", Model: func(next interceptor.ModelHandler) interceptor.ModelHandler {
-			return func(ctx context.Context, r llm.Request) iter.Seq2[llm.Event, error] {
-				r.System += " Be polite."
-				return next(ctx, r)
-			}
-		}}},
+		ResponseFormat: llm.ResponseFormat{Name: "answer",
+			Schema: json.RawMessage(`{"type":"object"}`)}, Cache: llm.CacheLong,
+		Interceptors: interceptor.Chain{
+			{Name: "polite", Model: func(next interceptor.ModelHandler) interceptor.ModelHandler {
+				return func(ctx context.Context, r llm.Request) iter.Seq2[llm.Event, error] {
+					r.System += " Be polite."
+					return next(ctx, r)
+				}
+			}}},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	history := []llm.Message{llm.UserText("Hi.")}
-	m, _, err := llm.Collect(hold.Of(a).Generate(t.Context(), history, map[string]string{"session": "s"}))
+	m, _, err := llm.Collect(
+		hold.Of(a).Generate(t.Context(), history, map[string]string{"session": "s"}))
 	if err != nil || m.Text() != "Hello." {
 		t.Fatalf("%v, %v", m, err)
 	}
 	want := llm.Request{
 		System: "Be brief. Be polite.", Messages: history, Tools: hold.Of(a).Tools.Defs(),
 		ToolChoice: llm.ToolChoice{Mode: llm.ToolAny}, Limits: llm.Limits{OutputTokens: 100},
-		ResponseFormat: llm.ResponseFormat{Name: "answer", Schema: json.RawMessage(`{"type":"object"}`)}, Cache: llm.CacheLong,
+		ResponseFormat: llm.ResponseFormat{Name: "answer",
+			Schema: json.RawMessage(`{"type":"object"}`)}, Cache: llm.CacheLong,
 		Metadata: map[string]string{"session": "s"},
 	}
 	if diff := cmp.Diff(want, model.Requests()[0]); diff != "" {
@@ -159,14 +182,17 @@ func TestGenerate(t *testing.T) {
 func TestTurn(t *testing.T) {
 	var order []string
 	around := func(name string) interceptor.Layer {
-		return interceptor.Layer{Name: name, Turn: func(next interceptor.TurnHandler) interceptor.TurnHandler {
-			return func(ctx context.Context, turn interceptor.Turn) iter.Seq2[event.Event, error] {
-				order = append(order, name)
-				return next(ctx, turn)
-			}
-		}}
+		return interceptor.Layer{Name: name,
+			Turn: func(next interceptor.TurnHandler) interceptor.TurnHandler {
+				return func(ctx context.Context,
+					turn interceptor.Turn) iter.Seq2[event.Event, error] {
+					order = append(order, name)
+					return next(ctx, turn)
+				}
+			}}
 	}
-	a, err := agent.New(agent.Config{Model: fakellm.Echo(), Interceptors: interceptor.Chain{around("outer"), around("inner")}})
+	a, err := agent.New(agent.Config{Model: fakellm.Echo(),
+		Interceptors: interceptor.Chain{around("outer"), around("inner")}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -191,7 +217,8 @@ func bulky(spec tool.Spec, input, output int) tool.Tool {
 		if n == 0 {
 			return json.RawMessage(`{"type":"object"}`)
 		}
-		return json.RawMessage(`{"type":"object","properties":{},"description":"` + strings.Repeat("x", n-len(frame)) + `"}`)
+		return json.RawMessage(`{"type":"object","properties":{},"description":"` +
+			strings.Repeat("x", n-len(frame)) + `"}`)
 	}
 	spec.Name, spec.Input, spec.Output = "deploy", schema(input), schema(output)
 	return raw{spec}
@@ -209,24 +236,32 @@ func (r raw) Execute(context.Context, tool.Call) (tool.Execution, error) {
 func TestSchemasThatCannotBeKept(t *testing.T) {
 	const most, over = tool.MaxSchema, tool.MaxSchema + 1
 	all := interceptor.Chain{interceptor.Approval(nil)}
-	other := interceptor.Chain{interceptor.Approval(&interceptor.ApprovalOptions{Tools: []string{"other"}})}
+	other := interceptor.Chain{
+		interceptor.Approval(&interceptor.ApprovalOptions{Tools: []string{"other"}})}
 	for name, test := range map[string]struct {
 		tool   tool.Tool
 		layers interceptor.Chain
 		want   string // in the error; empty: there is none
 	}{
-		"an output, of one that may pause":     {bulky(tool.Spec{MayPause: true}, 0, over), nil, `tool "deploy": its output schema has 65537 bytes, and at most 65536`},
-		"an output, of one that asks":          {bulky(tool.Spec{AskOperator: true}, 0, over), nil, "its output schema"},
-		"an output that just fits":             {bulky(tool.Spec{MayPause: true}, 0, most), nil, ""},
-		"an output, of one that never waits":   {bulky(tool.Spec{}, 0, over), all, ""},
-		"an input behind a gate":               {bulky(tool.Spec{}, over, 0), all, `tool "deploy": its input schema has 65537 bytes, and at most 65536`},
-		"an input that just fits":              {bulky(tool.Spec{}, most, 0), all, ""},
-		"an input behind nothing":              {bulky(tool.Spec{MayPause: true}, over, 0), nil, ""},
+		"an output, of one that may pause": {bulky(tool.Spec{MayPause: true}, 0, over), nil,
+			`tool "deploy": its output schema has 65537 bytes, and at most 65536`},
+		"an output, of one that asks": {bulky(tool.Spec{AskOperator: true}, 0, over), nil,
+			"its output schema"},
+		"an output that just fits": {bulky(tool.Spec{MayPause: true}, 0, most), nil,
+			""},
+		"an output, of one that never waits": {bulky(tool.Spec{}, 0, over), all, ""},
+		"an input behind a gate": {bulky(tool.Spec{}, over, 0), all,
+			`tool "deploy": its input schema has 65537 bytes, and at most 65536`},
+		"an input that just fits": {bulky(tool.Spec{}, most, 0), all, ""},
+		"an input behind nothing": {bulky(tool.Spec{MayPause: true}, over, 0), nil,
+			""},
 		"an input beside a gate for another's": {bulky(tool.Spec{}, over, 0), other, ""},
 	} {
-		_, err := agent.New(agent.Config{Name: "ops", Model: fakellm.Echo(), Interceptors: test.layers,
-			Tools: []tool.Tool{test.tool, named("other")}})
-		if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
+		_, err := agent.New(
+			agent.Config{Name: "ops", Model: fakellm.Echo(), Interceptors: test.layers,
+				Tools: []tool.Tool{test.tool, named("other")}})
+		if (err == nil) != (test.want == "") ||
+			err != nil && !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: the error is %v", name, err)
 		}
 	}
@@ -256,7 +291,8 @@ func TestRetriesDontMultiply(t *testing.T) {
 		"negative patience":         {0, agent.Retry{Patience: -1}, false},
 		"a negative hold":           {0, agent.Retry{Hold: -1}, false},
 	} {
-		if _, err := agent.New(agent.Config{Model: stubborn{fakellm.Echo(), c.retries}, Retry: c.retry}); (err == nil) != c.taken {
+		if _, err := agent.New(agent.Config{Model: stubborn{fakellm.Echo(), c.retries},
+			Retry: c.retry}); (err == nil) != c.taken {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -29,10 +29,12 @@ const (
 	statusRefused  = "refused"
 )
 
-// retryAfter is when a sender should try again, in seconds. What it waits for is a commit, or a store that comes back.
+// retryAfter is when a sender should try again, in seconds. What it waits for
+// is a commit, or a store that comes back.
 const retryAfter = "2"
 
-// refuse says no, and why. What is our own fault goes to the log; the sender learns no more of it than whether to try again.
+// refuse says no, and why. What is our own fault goes to the log; the sender
+// learns no more of it than whether to try again.
 func (h *handler) refuse(w http.ResponseWriter, r *http.Request, d *delivery, err error) {
 	status, code := classify(err)
 	a := answer{Status: statusRefused, Error: code, Detail: Detail(err)}
@@ -42,9 +44,11 @@ func (h *handler) refuse(w http.ResponseWriter, r *http.Request, d *delivery, er
 	switch {
 	case status == http.StatusUnauthorized:
 		w.Header().Set("WWW-Authenticate", "Bearer") // RFC 9110, section 15.5.2
-	case errors.Is(err, session.ErrNotYetKnown): // which passes, and which any sender can bring about
+	case errors.Is(err, session.ErrNotYetKnown):
+		// Which passes, and which any sender can bring about.
 	case status >= 500:
-		h.config.Logger.ErrorContext(r.Context(), "a webhook delivery was not taken", "session", d.token.Session,
+		h.config.Logger.ErrorContext(r.Context(), "a webhook delivery was not taken", "session",
+			d.token.Session,
 			"call", d.token.Call, "operation", d.op.permit, "status", status, "error", err)
 	}
 	if status == http.StatusServiceUnavailable {

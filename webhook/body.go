@@ -13,7 +13,8 @@ import (
 
 // checkHeaders refuses a body that is not plain JSON, before it is read.
 func checkHeaders(w http.ResponseWriter, r *http.Request) error {
-	if coding := r.Header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
+	if coding := r.Header.Get("Content-Encoding"); coding != "" &&
+		!strings.EqualFold(coding, "identity") {
 		w.Header().Set("Accept-Encoding", "identity") // RFC 9110, section 12.5.3
 		return unsupported("compressed bodies are not taken; send it without a Content-Encoding")
 	}
@@ -25,7 +26,8 @@ func checkHeaders(w http.ResponseWriter, r *http.Request) error {
 	if err != nil || media != "application/json" && !strings.HasSuffix(media, "+json") {
 		return unsupported("the body must be JSON; send Content-Type: application/json")
 	}
-	if charset := params["charset"]; charset != "" && !strings.EqualFold(charset, "utf-8") && !strings.EqualFold(charset, "us-ascii") {
+	if charset := params["charset"]; charset != "" && !strings.EqualFold(charset, "utf-8") &&
+		!strings.EqualFold(charset, "us-ascii") {
 		return unsupported("the body must be in UTF-8")
 	}
 	return nil
@@ -39,7 +41,8 @@ func unsupported(detail string) error {
 // allows to ignore it.
 var byteOrderMark = []byte("\uFEFF")
 
-// read reads a body, up to the limit. One that is announced as larger is refused unread.
+// read reads a body, up to the limit. One that is announced as larger is
+// refused unread.
 func (h *handler) read(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	if r.ContentLength > h.config.MaxBody {
 		w.Header().Set("Connection", "close") // or the server would read on
@@ -54,12 +57,15 @@ func (h *handler) read(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 		return nil, h.tooLarge()
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		w.Header().Set("Connection", "close")
-		return nil, &requestError{http.StatusRequestTimeout, "too_slow", "the body took too long to arrive"}
+		return nil, &requestError{http.StatusRequestTimeout, "too_slow",
+			"the body took too long to arrive"}
 	}
-	return nil, &requestError{http.StatusBadRequest, "broken", "the body could not be read to its end"}
+	return nil, &requestError{http.StatusBadRequest, "broken",
+		"the body could not be read to its end"}
 }
 
 func (h *handler) tooLarge() error {
 	return &requestError{http.StatusRequestEntityTooLarge, "too_large", fmt.Sprintf(
-		"a body has at most %d bytes; store a larger output elsewhere and send a reference, or send a failure", h.config.MaxBody)}
+		"a body has at most %d bytes; store a larger output elsewhere and send a reference, or "+
+			"send a failure", h.config.MaxBody)}
 }

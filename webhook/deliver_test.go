@@ -38,7 +38,8 @@ func TestCompleteIsAcceptedOnce(t *testing.T) {
 	s.post(url, `{"url":"https://example.com"}`).accepted(t, true)
 	conflict := s.post(url, `{"url":"https://other.example.com"}`)
 	conflict.is(t, http.StatusConflict, "conflict")
-	if !strings.Contains(conflict.Detail, "answered before, with complete at") || strings.Contains(conflict.Detail, "by webhook") {
+	if !strings.Contains(conflict.Detail, "answered before, with complete at") ||
+		strings.Contains(conflict.Detail, "by webhook") {
 		t.Errorf("a conflict says not what came first, or by whom: %s", conflict.Detail)
 	}
 	if c := s.call(); string(c.Output) != `{"url":"https://example.com"}` || len(c.Receipts) != 1 {
@@ -52,8 +53,12 @@ func TestTwoDeliveriesAtOnce(t *testing.T) {
 		body   func(i int) string
 		status int // of those that are not first
 	}{
-		{"equal ones are one and duplicates", func(int) string { return `{"url":"a"}` }, http.StatusOK},
-		{"different ones are one and conflicts", func(i int) string { return fmt.Sprintf(`{"url":"%d"}`, i) }, http.StatusConflict},
+		{"equal ones are one and duplicates", func(int) string {
+			return `{"url":"a"}`
+		}, http.StatusOK},
+		{"different ones are one and conflicts", func(i int) string {
+			return fmt.Sprintf(`{"url":"%d"}`, i)
+		}, http.StatusConflict},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s := newSite(t, siteOptions{path: boltFile(t)})
@@ -74,7 +79,8 @@ func TestTwoDeliveriesAtOnce(t *testing.T) {
 				}
 			}
 			if accepted != 1 || len(s.call().Receipts) != 1 {
-				t.Errorf("%d were accepted, and %d receipts are stored", accepted, len(s.call().Receipts))
+				t.Errorf("%d were accepted, and %d receipts are stored",
+					accepted, len(s.call().Receipts))
 			}
 		})
 	}
@@ -124,7 +130,8 @@ func TestCancel(t *testing.T) {
 	s.post(url, `{"url":"a"}`).is(t, http.StatusGone, "cancelled")
 	s.post(url+"/progress", `{"fraction": 0.5}`).is(t, http.StatusGone, "cancelled")
 	c := s.call()
-	if c.Settled != event.Cancelled || !strings.Contains(string(c.Output), "wrong branch") || c.Actor != "webhook" {
+	if c.Settled != event.Cancelled || !strings.Contains(string(c.Output), "wrong branch") ||
+		c.Actor != "webhook" {
 		t.Errorf("the call is settled as %q by %q: %s", c.Settled, c.Actor, c.Output)
 	}
 }
@@ -132,15 +139,18 @@ func TestCancel(t *testing.T) {
 func TestProgress(t *testing.T) {
 	s := newSite(t, siteOptions{})
 	url := s.paused()
-	r := s.post(url+"/progress", `{"message": "half-way", "fraction": 0.5, "data": {"step": 9007199254740993}}`)
+	r := s.post(url+"/progress",
+		`{"message": "half-way", "fraction": 0.5, "data": {"step": 9007199254740993}}`)
 	r.accepted(t, false)
 	transcript, err := s.rn.Show(t.Context(), chat, "ada")
 	must(t, err)
 	p := transcript.Pending[0].Progress
-	if p == nil || p.Message != "half-way" || p.Fraction != 0.5 || string(p.Data) != `{"step":9007199254740993}` {
+	if p == nil || p.Message != "half-way" || p.Fraction != 0.5 ||
+		string(p.Data) != `{"step":9007199254740993}` {
 		t.Errorf("the progress is %+v", p)
 	}
-	for _, body := range []string{`{"fraction": 1.5}`, `{"fraction": "half"}`, `{"percent": 50}`, `[]`, ``} {
+	for _, body := range []string{`{"fraction": 1.5}`, `{"fraction": "half"}`,
+		`{"percent": 50}`, `[]`, ``} {
 		s.post(url+"/progress", body).is(t, http.StatusUnprocessableEntity, "invalid")
 	}
 	big := `{"message": "` + strings.Repeat("x", 17<<10) + `"}`
@@ -188,22 +198,25 @@ func TestARefusalIsShorterThanWhatItRefuses(t *testing.T) {
 	}
 }
 
-// The outside system may be faster than the pause is written. What it says is kept, and the call never waits.
+// The outside system may be faster than the pause is written. What it says is
+// kept, and the call never waits.
 func TestAnswerBeforeThePause(t *testing.T) {
 	for _, effect := range []tool.Effect{tool.Once, tool.Idempotent, tool.ReadOnly} {
 		t.Run("effect "+string(effect), func(t *testing.T) {
-			s := newSite(t, siteOptions{path: boltFile(t), effect: effect, body: func(s *site, token string) {
-				s.post(token+"/progress", `{"fraction": 0.1}`).accepted(t, false)
-				s.post(token, `{"url": 1}`).is(t, http.StatusUnprocessableEntity, "invalid")
-				s.post(token, `{"url":"early"}`).accepted(t, false)
-				s.post(token, `{"url":"early"}`).accepted(t, true)
-				s.post(token, `{"url":"late"}`).is(t, http.StatusConflict, "conflict")
-			}})
+			s := newSite(t,
+				siteOptions{path: boltFile(t), effect: effect, body: func(s *site, token string) {
+					s.post(token+"/progress", `{"fraction": 0.1}`).accepted(t, false)
+					s.post(token, `{"url": 1}`).is(t, http.StatusUnprocessableEntity, "invalid")
+					s.post(token, `{"url":"early"}`).accepted(t, false)
+					s.post(token, `{"url":"early"}`).accepted(t, true)
+					s.post(token, `{"url":"late"}`).is(t, http.StatusConflict, "conflict")
+				}})
 			if end := s.run(); end.Finish != event.FinishStop {
 				t.Fatalf("the run ended as %s", end.Finish)
 			}
 			if c := s.call(); string(c.Output) != `{"url":"early"}` || len(s.tokens) != 1 {
-				t.Errorf("the body was entered %d times, and the output is %s", len(s.tokens), c.Output)
+				t.Errorf("the body was entered %d times, and the output is %s",
+					len(s.tokens), c.Output)
 			}
 			s.post(s.tokens[0], `{"url":"early"}`).accepted(t, true)
 		})
@@ -234,17 +247,20 @@ func TestAnswerDuringThePauseCommit(t *testing.T) {
 	}
 }
 
-// One call's answer is taken while another call of the turn still runs, and the model is asked when both have their results.
+// One call's answer is taken while another call of the turn still runs, and the
+// model is asked when both have their results.
 func TestAnswerWhileASiblingRuns(t *testing.T) {
 	entered, leave := make(chan struct{}), make(chan struct{})
-	slow := tool.Must(tool.Func(tool.Spec{Name: "slow"}, func(context.Context, struct{}) (tool.Result[int], error) {
-		close(entered)
-		<-leave
-		return tool.Done(1), nil
-	}))
+	slow := tool.Must(tool.Func(tool.Spec{Name: "slow"},
+		func(context.Context, struct{}) (tool.Result[int], error) {
+			close(entered)
+			<-leave
+			return tool.Done(1), nil
+		}))
 	s := newSite(t, siteOptions{
 		tools: []tool.Tool{slow},
-		model: fakellm.New(fakellm.Calls("job", `{"name":"build"}`).And("slow", `{}`), fakellm.Says("Built.")),
+		model: fakellm.New(fakellm.Calls("job", `{"name":"build"}`).And("slow", `{}`),
+			fakellm.Says("Built.")),
 		body: func(s *site, token string) {
 			<-entered
 			s.post(token, `{"url":"early"}`).accepted(t, false)
@@ -266,7 +282,8 @@ func TestFailureBeforeThePause(t *testing.T) {
 	if end := s.run(); end.Finish != event.FinishStop {
 		t.Fatalf("the run ended as %s", end.Finish)
 	}
-	if c := s.call(); c.Settled != event.Failed || !strings.Contains(string(c.Output), "no such branch") {
+	if c := s.call(); c.Settled != event.Failed ||
+		!strings.Contains(string(c.Output), "no such branch") {
 		t.Errorf("the call is settled as %q: %s", c.Settled, c.Output)
 	}
 }
@@ -274,7 +291,8 @@ func TestFailureBeforeThePause(t *testing.T) {
 func TestTokenInTheHeader(t *testing.T) {
 	s := newSite(t, siteOptions{})
 	token := s.paused()
-	for _, to := range [][2]string{{"progress", `{"fraction":0.5}`}, {"", `{"url":"a"}`}} { // progress first: the answer ends the pause
+	// Progress first: the answer ends the pause.
+	for _, to := range [][2]string{{"progress", `{"fraction":0.5}`}, {"", `{"url":"a"}`}} {
 		r := s.request(http.MethodPost, to[0], strings.NewReader(to[1]))
 		r.Header.Set("Authorization", "bearer "+token)
 		s.send(r).accepted(t, false)
@@ -305,7 +323,8 @@ func TestMountedElsewhere(t *testing.T) {
 	}
 }
 
-// The handler answers while the model that the answer is for has not even been asked.
+// The handler answers while the model that the answer is for has not even been
+// asked.
 func TestTheModelIsNotWaitedFor(t *testing.T) {
 	asked, answer := make(chan struct{}), make(chan struct{})
 	model := fakellm.New(fakellm.Calls("job", `{"name":"build"}`),

@@ -10,12 +10,13 @@ import (
 	"github.com/fermata-ai/fermata/webhook"
 )
 
-// FuzzHandler sends requests of every shape. Whatever comes, the answer is one of those that are documented, in JSON, and has
-// no token in it.
+// FuzzHandler sends requests of every shape. Whatever comes, the answer is one
+// of those that are documented, in JSON, and has no token in it.
 func FuzzHandler(f *testing.F) {
 	f.Add("POST", "/hooks/{token}", "", "application/json", "", `{"url":"a"}`)
 	f.Add("POST", "/hooks/{token}/fail", "", "", "", `{"message":"no","retryable":true}`)
-	f.Add("POST", "/hooks/{token}/progress", "", "application/json; charset=utf-8", "", `{"fraction":0.5,"data":[1,{}]}`)
+	f.Add("POST", "/hooks/{token}/progress", "", "application/json; charset=utf-8", "",
+		`{"fraction":0.5,"data":[1,{}]}`)
 	f.Add("POST", "/hooks/{token}/cancel", "", "x+json", "identity", `{"reason":"\ud800"}`)
 	f.Add("POST", "/hooks/{token}/approve", "", "", "", `{"reason":"fine"}`)
 	f.Add("POST", "/hooks/{token}/deny", "", "", "", ``)

@@ -9,8 +9,9 @@ import (
 	"github.com/fermata-ai/fermata/runner"
 )
 
-// handler is what New returns. A request is judged from the outside in, and the cheapest first: the path, the method, the
-// token, the headers, the body. Nothing is read of a body whose sender has no token.
+// handler is what New returns. A request is judged from the outside in, and the
+// cheapest first: the path, the method, the token, the headers, the body.
+// Nothing is read of a body whose sender has no token.
 type handler struct {
 	rn     *runner.Runner
 	config Config
@@ -51,13 +52,16 @@ func (h *handler) open(w http.ResponseWriter, r *http.Request) (*delivery, error
 		return d, &requestError{http.StatusMethodNotAllowed, "method", "only POST is taken"}
 	}
 	if text == "" {
-		return d, &requestError{http.StatusUnauthorized, "no_token", "the request has no token, neither in its path nor as Authorization: Bearer"}
+		return d, &requestError{http.StatusUnauthorized, "no_token",
+			"the request has no token, neither in its path nor as Authorization: Bearer"}
 	}
 	if d.token, err = h.rn.ReadToken(r.Context(), text); err != nil {
 		return d, err
 	}
 	if !d.token.Allows(op.permit) {
-		return d, &requestError{http.StatusForbidden, "not_allowed", "the token does not permit " + string(op.permit) + "; it is made for something else, at a path of its own"}
+		return d, &requestError{http.StatusForbidden, "not_allowed",
+			"the token does not permit " + string(op.permit) +
+				"; it is made for something else, at a path of its own"}
 	}
 	if err := checkHeaders(w, r); err != nil {
 		return d, err
@@ -75,8 +79,9 @@ func (h *handler) route(r *http.Request) (token string, op operation, err error)
 	}
 	op, known := operations[name]
 	if !ours || !known || two && name == "" {
-		return "", op, &requestError{http.StatusNotFound, "no_such_path", "there is nothing at this path: this handler's begin with " + h.config.Path +
-			", then a token, and then nothing, fail, progress, cancel, approve or deny"}
+		return "", op, &requestError{http.StatusNotFound, "no_such_path",
+			"there is nothing at this path: this handler's begin with " + h.config.Path +
+				", then a token, and then nothing, fail, progress, cancel, approve or deny"}
 	}
 	if token == "" {
 		token = bearer(r)
@@ -92,8 +97,9 @@ func bearer(r *http.Request) string {
 	return strings.TrimSpace(token)
 }
 
-// limitReading bounds how long a body may take, unless the server does so itself. The function that it returns takes the limit
-// off again: one that passes while the request is served would end its context.
+// limitReading bounds how long a body may take, unless the server does so
+// itself. The function that it returns takes the limit off again: one that
+// passes while the request is served would end its context.
 func (h *handler) limitReading(w http.ResponseWriter, r *http.Request) (lift func()) {
 	if s, ok := r.Context().Value(http.ServerContextKey).(*http.Server); ok && s.ReadTimeout > 0 {
 		return func() {}

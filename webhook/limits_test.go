@@ -27,7 +27,8 @@ func TestBodyLimit(t *testing.T) {
 	s := newSite(t, siteOptions{path: boltFile(t)})
 	url := s.paused()
 	s.post(url, sized(limit+1)).is(t, http.StatusRequestEntityTooLarge, "too_large")
-	s.send(s.request(http.MethodPost, url, chunked(sized(limit+1)))).is(t, http.StatusRequestEntityTooLarge, "too_large")
+	s.send(s.request(http.MethodPost, url, chunked(sized(limit+1)))).is(t,
+		http.StatusRequestEntityTooLarge, "too_large")
 	s.send(s.request(http.MethodPost, url, chunked(sized(limit)))).accepted(t, false)
 	s.post(url, sized(limit)).accepted(t, true)
 	if end := s.carryOn(); end.Finish != event.FinishStop {
@@ -67,7 +68,8 @@ func TestEndlessBody(t *testing.T) {
 // A body that is announced as too large is not even asked for.
 func TestAnnouncedBody(t *testing.T) {
 	s := newSite(t, siteOptions{})
-	conn := s.dial("POST /hooks/"+s.paused()+" HTTP/1.1", "Content-Length: 1073741824", "Expect: 100-continue")
+	conn := s.dial("POST /hooks/"+s.paused()+" HTTP/1.1", "Content-Length: 1073741824",
+		"Expect: 100-continue")
 	defer conn.Close()
 	if got := firstLine(t, conn); !strings.HasPrefix(got, "HTTP/1.1 413") {
 		t.Errorf("got %q", got)
@@ -101,10 +103,12 @@ func TestBodyTypes(t *testing.T) {
 		r.Header.Set(name, value)
 		return s.send(r)
 	}
-	for _, bad := range []string{"text/plain", "application/x-www-form-urlencoded", "application/json; charset=utf-16", "json", ";"} {
+	for _, bad := range []string{"text/plain", "application/x-www-form-urlencoded",
+		"application/json; charset=utf-16", "json", ";"} {
 		with("Content-Type", bad).is(t, http.StatusUnsupportedMediaType, "unsupported")
 	}
-	for i, good := range []string{"application/json", "application/json; charset=UTF-8", "application/cloudevents+json", "Application/JSON"} {
+	for i, good := range []string{"application/json", "application/json; charset=UTF-8",
+		"application/cloudevents+json", "Application/JSON"} {
 		with("Content-Type", good).accepted(t, i > 0)
 	}
 	with("Content-Encoding", "identity").accepted(t, true)
@@ -120,7 +124,8 @@ func TestCompressedBody(t *testing.T) {
 	r.Header.Set("Content-Encoding", "gzip")
 	got := s.send(r)
 	got.is(t, http.StatusUnsupportedMediaType, "unsupported")
-	if got.header.Get("Accept-Encoding") != "identity" || !strings.Contains(got.Detail, "Content-Encoding") {
+	if got.header.Get("Accept-Encoding") != "identity" ||
+		!strings.Contains(got.Detail, "Content-Encoding") {
 		t.Errorf("the sender isn't told what is wrong: %s", got.text)
 	}
 }

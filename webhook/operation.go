@@ -114,7 +114,8 @@ func (d *delivery) reason() (string, error) {
 
 func (d *delivery) accepted(r session.Receipt) {
 	d.answer = answer{
-		Status: statusAccepted, Duplicate: r.Duplicate, Call: r.Call, Pause: d.token.PauseID(), At: r.At, Fate: r.Fate,
+		Status: statusAccepted, Duplicate: r.Duplicate, Call: r.Call, Pause: d.token.PauseID(),
+		At: r.At, Fate: r.Fate,
 	}
 }
 

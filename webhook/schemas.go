@@ -7,12 +7,15 @@ import (
 	"github.com/fermata-ai/fermata/internal/schema"
 )
 
-// The bodies that are not a tool's output. Schemas, rather than Go's decoder alone, so that a sender is told of each fault in
-// the way of an output's.
+// The bodies that are not a tool's output. Schemas, rather than Go's decoder
+// alone, so that a sender is told of each fault in the way of an output's.
 var (
-	failBody = mustCompile(`{"type":"object","properties":{"message":{"type":"string"},"retryable":{"type":"boolean"}},"additionalProperties":false}`)
+	failBody = mustCompile(
+		`{"type":"object","properties":{"message":{"type":"string"},` +
+			`"retryable":{"type":"boolean"}},"additionalProperties":false}`)
 	// of cancel, approve and deny
-	reasonBody = mustCompile(`{"type":"object","properties":{"reason":{"type":"string"}},"additionalProperties":false}`)
+	reasonBody = mustCompile(
+		`{"type":"object","properties":{"reason":{"type":"string"}},"additionalProperties":false}`)
 
 	progressBody = mustCompile(`{"type":"object","properties":{"message":{"type":"string"},
 		"fraction":{"type":"number","minimum":0,"maximum":1},"data":{}},"additionalProperties":false}`)

@@ -31,7 +31,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// site is an agent with a tool that waits for an outside job, behind a real HTTP server.
+// site is an agent with a tool that waits for an outside job, behind a real
+// HTTP server.
 type site struct {
 	t      *testing.T
 	o      siteOptions
@@ -52,8 +53,10 @@ type siteOptions struct {
 	effect  tool.Effect
 	timeout bool                        // the pause has a deadline
 	body    func(s *site, token string) // runs in the tool's body, before it pauses
-	permits []tool.Permit               // of the job's token; nil: all of a job's, empty: what a tool gets that asks for nothing
-	tools   []tool.Tool                 // beside the job
+	// Of the job's token; nil: all of a job's, empty: what a tool gets that
+	// asks for nothing.
+	permits []tool.Permit
+	tools   []tool.Tool // beside the job
 	layers  interceptor.Chain
 	model   llm.Model
 }
@@ -75,7 +78,8 @@ func newSite(t *testing.T, o siteOptions) *site {
 		s.o.model = fakellm.New(fakellm.Calls("job", `{"name":"build"}`), fakellm.Says("Built."))
 	}
 	if s.o.permits == nil {
-		s.o.permits = []tool.Permit{tool.PermitComplete, tool.PermitFail, tool.PermitProgress, tool.PermitCancel}
+		s.o.permits = []tool.Permit{tool.PermitComplete, tool.PermitFail, tool.PermitProgress,
+			tool.PermitCancel}
 	}
 	s.open()
 	t.Cleanup(func() {
@@ -107,7 +111,8 @@ func (s *site) open() {
 		kv = s.o.wrap(kv)
 	}
 	s.store = session.NewStore(kv, s.o.session)
-	ag, err := agent.New(agent.Config{Name: "ops", Model: s.o.model, Tools: append(s.o.tools, s.job()), Interceptors: s.o.layers})
+	ag, err := agent.New(agent.Config{Name: "ops", Model: s.o.model,
+		Tools: append(s.o.tools, s.job()), Interceptors: s.o.layers})
 	must(s.t, err)
 	logger := slog.New(slog.NewTextHandler(&s.logs, nil))
 	s.o.runner.Logger, s.o.webhook.Logger = logger, logger
@@ -124,13 +129,15 @@ func (s *site) close() {
 	s.kv.Close()
 }
 
-// restart is what a process that ends and another one that begins are to the store.
+// restart is what a process that ends and another one that begins are to the
+// store.
 func (s *site) restart() {
 	s.close()
 	s.open()
 }
 
-// job is the tool under test. It starts nothing: the test is the outside system.
+// job is the tool under test. It starts nothing: the test is the outside
+// system.
 func (s *site) job() tool.Tool {
 	return tool.Must(tool.Func(tool.Spec{Name: "job", Effect: s.o.effect, MayPause: true},
 		func(ctx context.Context, in jobInput) (tool.Result[jobOutput], error) {

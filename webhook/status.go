@@ -10,7 +10,8 @@ import (
 	"github.com/fermata-ai/fermata/session"
 )
 
-// Status is the HTTP status for what Runner.Resume, Progress, Cancel, Find or Run returned, for handlers written by hand:
+// Status is the HTTP status for what Runner.Resume, Progress, Cancel, Find or
+// Run returned, for handlers written by hand:
 //
 //	200  nil: durable, also when it was a duplicate
 //	401  not a token
@@ -24,13 +25,15 @@ import (
 //	502  the model refuses what it is asked for, for good
 //	503  try again: not known yet, driven elsewhere, or the store could not be read or written
 //
-// 503 is also for what Status does not know: an answer that may be good is better retried than dropped.
+// 503 is also for what Status does not know: an answer that may be good is
+// better retried than dropped.
 func Status(err error) int {
 	status, _ := classify(err)
 	return status
 }
 
-// classes are the errors that are told apart. The first that matches counts: a cancelled call is a settled one, too.
+// classes are the errors that are told apart. The first that matches counts: a
+// cancelled call is a settled one, too.
 var classes = []struct {
 	err    error
 	status int

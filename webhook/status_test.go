@@ -41,10 +41,12 @@ func TestNewRefuses(t *testing.T) {
 func TestPathsAndMethods(t *testing.T) {
 	s := newSite(t, siteOptions{})
 	token := s.paused()
-	for _, path := range []string{token + "/", token + "/edit", token + "/fail/now", "fail/", "x/y"} {
+	for _, path := range []string{token + "/", token + "/edit", token + "/fail/now",
+		"fail/", "x/y"} {
 		s.post(path, `{}`).is(t, http.StatusNotFound, "no_such_path")
 	}
-	for _, method := range []string{http.MethodGet, http.MethodPut, http.MethodDelete, http.MethodOptions} {
+	for _, method := range []string{http.MethodGet, http.MethodPut, http.MethodDelete,
+		http.MethodOptions} {
 		r := s.send(s.request(method, token, nil))
 		r.is(t, http.StatusMethodNotAllowed, "method")
 		if r.header.Get("Allow") != http.MethodPost {
@@ -56,7 +58,8 @@ func TestPathsAndMethods(t *testing.T) {
 func TestBadTokens(t *testing.T) {
 	s := newSite(t, siteOptions{})
 	token := s.paused()
-	for _, bad := range []string{"x", "f1.", "f1.e30.AAAA", token + "A", token[:len(token)-1], "f3" + token[2:], "f1.." + token[3:], token[3:]} {
+	for _, bad := range []string{"x", "f1.", "f1.e30.AAAA", token + "A", token[:len(token)-1],
+		"f3" + token[2:], "f1.." + token[3:], token[3:]} {
 		r := s.post(bad, `{"url":"a"}`)
 		r.is(t, http.StatusUnauthorized, "bad_token")
 		if r.header.Get("WWW-Authenticate") != "Bearer" {
@@ -129,7 +132,8 @@ func TestTooLate(t *testing.T) {
 	})
 	t.Run("the token", func(t *testing.T) {
 		var c clock
-		s := newSite(t, siteOptions{session: c.options(), runner: runner.Options{TokenLifetime: time.Minute}})
+		s := newSite(t,
+			siteOptions{session: c.options(), runner: runner.Options{TokenLifetime: time.Minute}})
 		url := s.paused()
 		c.now = c.now.Add(time.Minute)
 		s.post(url, `{"url":"a"}`).is(t, http.StatusGone, "token_expired")
@@ -145,12 +149,14 @@ func TestTooLate(t *testing.T) {
 }
 
 func TestRefusedByTheAuthorizer(t *testing.T) {
-	s := newSite(t, siteOptions{runner: runner.Options{Authorizer: func(_ context.Context, op runner.Operation) error {
-		if op.Actor == "webhook" {
-			return errors.New("a secret reason")
-		}
-		return nil
-	}}})
+	s := newSite(t,
+		siteOptions{
+			runner: runner.Options{Authorizer: func(_ context.Context, op runner.Operation) error {
+				if op.Actor == "webhook" {
+					return errors.New("a secret reason")
+				}
+				return nil
+			}}})
 	r := s.post(s.paused(), `{"url":"a"}`)
 	r.is(t, http.StatusForbidden, "not_allowed")
 	if r.Detail != "it is not allowed" {
@@ -158,9 +164,11 @@ func TestRefusedByTheAuthorizer(t *testing.T) {
 	}
 }
 
-// The sender of what could not be stored is asked to try again, and its next try succeeds.
+// The sender of what could not be stored is asked to try again, and its next
+// try succeeds.
 func TestTheStoreFails(t *testing.T) {
-	for name, fault := range map[string]func(int) faultkv.Fault{"nothing is written": faultkv.FailAt, "the disk is full": faultkv.FullFrom} {
+	for name, fault := range map[string]func(int) faultkv.Fault{
+		"nothing is written": faultkv.FailAt, "the disk is full": faultkv.FullFrom} {
 		t.Run(name, func(t *testing.T) {
 			var store *faultkv.Injector
 			s := newSite(t, siteOptions{wrap: func(kv kvstore.Store) kvstore.Store {
@@ -172,7 +180,8 @@ func TestTheStoreFails(t *testing.T) {
 			r := s.post(url, `{"url":"a"}`)
 			r.is(t, http.StatusServiceUnavailable, "unavailable")
 			if r.header.Get("Retry-After") == "" || r.Detail != "it could not be taken now" {
-				t.Errorf("Retry-After is %q, and the sender is told %q", r.header.Get("Retry-After"), r.Detail)
+				t.Errorf("Retry-After is %q, and the sender is told %q",
+					r.header.Get("Retry-After"), r.Detail)
 			}
 			store.Heal()
 			s.post(url, `{"url":"a"}`).accepted(t, false)
@@ -243,8 +252,9 @@ func TestStatus(t *testing.T) {
 	}
 }
 
-// What is read for an answer beside the session's head can't be read just now. The sender is told to try again, and not that something is
-// damaged: nothing is.
+// What is read for an answer beside the session's head can't be read just now.
+// The sender is told to try again, and not that something is damaged: nothing
+// is.
 func TestStoreCannotBeReadForAWhile(t *testing.T) {
 	var reads *failingReads
 	s := newSite(t, siteOptions{wrap: func(kv kvstore.Store) kvstore.Store {

@@ -32,7 +32,9 @@ func twice(tokens *[]string) tool.Tool {
 			if len(*tokens) == 2 {
 				return tool.Done("done"), nil
 			}
-			*tokens = append(*tokens, tool.CallFrom(ctx).Token(tool.PermitComplete, tool.PermitProgress, tool.PermitCancel))
+			*tokens = append(*tokens,
+				tool.CallFrom(ctx).Token(tool.PermitComplete, tool.PermitProgress,
+					tool.PermitCancel))
 			return tool.Pending[string](tool.Await{Mode: tool.ModeReenter}), nil
 		}))
 }
@@ -41,7 +43,9 @@ func twice(tokens *[]string) tool.Tool {
 // on, while it waits again, and when it is over.
 func TestTokenOfAnAnsweredPause(t *testing.T) {
 	var tokens []string
-	s := newSite(t, siteOptions{tools: []tool.Tool{twice(&tokens)}, model: fakellm.New(fakellm.Calls("twice", `{}`), fakellm.Says("Done."))})
+	s := newSite(t,
+		siteOptions{tools: []tool.Tool{twice(&tokens)},
+			model: fakellm.New(fakellm.Calls("twice", `{}`), fakellm.Says("Done."))})
 	s.run()
 	s.post(tokens[0], `"one"`).accepted(t, false)
 	nothing := func() {
@@ -66,11 +70,14 @@ func TestTokenOfAnAnsweredPause(t *testing.T) {
 // its call whichever pause is open, until it expires. It decides nothing.
 func TestTokenOfTheOldForm(t *testing.T) {
 	var tokens []string
-	s := newSite(t, siteOptions{tools: []tool.Tool{twice(&tokens)}, model: fakellm.New(fakellm.Calls("twice", `{}`), fakellm.Says("Done."))})
+	s := newSite(t,
+		siteOptions{tools: []tool.Tool{twice(&tokens)},
+			model: fakellm.New(fakellm.Calls("twice", `{}`), fakellm.Says("Done."))})
 	s.run()
 	tok, err := s.rn.ReadToken(t.Context(), tokens[0])
 	must(t, err)
-	claims := map[string]any{"k": tok.Key, "s": tok.Session, "c": tok.Call, "p": 1, "o": []string{"resume", "progress", "cancel"}, "e": tok.Expires}
+	claims := map[string]any{"k": tok.Key, "s": tok.Session, "c": tok.Call, "p": 1,
+		"o": []string{"resume", "progress", "cancel"}, "e": tok.Expires}
 	old := s.signed("f1.", claims)
 	s.post(old+"/progress", `{"fraction":0.5}`).accepted(t, false)
 	s.post(old+"/approve", `{}`).is(t, http.StatusForbidden, "not_allowed")
@@ -82,7 +89,8 @@ func TestTokenOfTheOldForm(t *testing.T) {
 	s.post(s.signed("f1.", claims), `"one"`).is(t, http.StatusGone, "token_expired")
 	claims["o"], claims["e"] = []string{"progress"}, tok.Expires
 	s.post(s.signed("f1.", claims), `"one"`).is(t, http.StatusForbidden, "not_allowed")
-	claims["o"] = []string{"complete", "approve"} // words of the new form mean nothing in the old one
+	// Words of the new form mean nothing in the old one.
+	claims["o"] = []string{"complete", "approve"}
 	s.post(s.signed("f1.", claims), `"one"`).is(t, http.StatusForbidden, "not_allowed")
 }
 
@@ -99,7 +107,8 @@ func gated(t *testing.T) (s *site, p tool.Pause) {
 
 func (s *site) mint(p tool.Pause, holder runner.Actor, permits ...tool.Permit) string {
 	s.t.Helper()
-	token, err := s.rn.MintToken(s.t.Context(), runner.Grant{Session: p.Session, Pause: p.ID, Permits: permits, Holder: holder}, "chat-bot")
+	token, err := s.rn.MintToken(s.t.Context(),
+		runner.Grant{Session: p.Session, Pause: p.ID, Permits: permits, Holder: holder}, "chat-bot")
 	must(s.t, err)
 	return token
 }
@@ -109,7 +118,9 @@ func TestDecisionOverHTTP(t *testing.T) {
 	t.Run("approved", func(t *testing.T) {
 		s, p := gated(t)
 		yes, no := s.mint(p, "grace", tool.PermitApprove), s.mint(p, "", tool.PermitDeny)
-		s.send(s.request(http.MethodGet, yes+"/approve", nil)).is(t, http.StatusMethodNotAllowed, "method") // a preview
+		// A preview.
+		s.send(s.request(http.MethodGet, yes+"/approve", nil)).is(t,
+			http.StatusMethodNotAllowed, "method")
 		s.post(no+"/approve", `{}`).is(t, http.StatusForbidden, "not_allowed")
 		s.post(yes+"/deny", `{}`).is(t, http.StatusForbidden, "not_allowed")
 		s.post(yes, `{"url":"a"}`).is(t, http.StatusForbidden, "not_allowed")
@@ -121,7 +132,8 @@ func TestDecisionOverHTTP(t *testing.T) {
 		if len(s.tokens) != 1 {
 			t.Errorf("the body was entered %d times", len(s.tokens))
 		}
-		if d := s.call().Decisions; len(d) != 1 || !d[0].Approved || d[0].Actor != "grace" || d[0].Reason != "checked" {
+		if d := s.call().Decisions; len(d) != 1 || !d[0].Approved || d[0].Actor != "grace" ||
+			d[0].Reason != "checked" {
 			t.Errorf("the decisions are %+v", d)
 		}
 		s.post(s.tokens[0]+"/progress", `{"fraction":0.5}`).accepted(t, false)
@@ -131,7 +143,8 @@ func TestDecisionOverHTTP(t *testing.T) {
 		s.post(s.mint(p, "", tool.PermitApprove, tool.PermitDeny)+"/deny", ``).accepted(t, false)
 		s.carryOn()
 		if c := s.call(); c.Settled != event.Denied || c.Actor != "webhook" || len(s.tokens) != 0 {
-			t.Errorf("the call is settled as %q by %q, after %d entries", c.Settled, c.Actor, len(s.tokens))
+			t.Errorf("the call is settled as %q by %q, after %d entries",
+				c.Settled, c.Actor, len(s.tokens))
 		}
 	})
 	t.Run("by a token for another layer", func(t *testing.T) {
@@ -151,11 +164,13 @@ func TestDecisionOverHTTP(t *testing.T) {
 		s, p := gated(t)
 		tok, err := s.rn.ReadToken(t.Context(), s.mint(p, "", tool.PermitApprove))
 		must(t, err)
-		tok.Permits = []tool.Permit{tool.PermitComplete, tool.PermitFail} // as Call.Token makes it in the gate's prompt
+		// As Call.Token makes it in the gate's prompt.
+		tok.Permits = []tool.Permit{tool.PermitComplete, tool.PermitFail}
 		for path, body := range map[string]string{"": `{"url":"a"}`, "/fail": `{"message":"no"}`} {
 			r := s.post(s.sign(tok)+path, body)
 			r.is(t, http.StatusUnprocessableEntity, "invalid")
-			if !strings.Contains(r.Detail, "waits for a decision") || !strings.Contains(r.Detail, "approve or deny it") {
+			if !strings.Contains(r.Detail, "waits for a decision") ||
+				!strings.Contains(r.Detail, "approve or deny it") {
 				t.Errorf("it is refused as %q", r.Detail)
 			}
 		}
@@ -184,7 +199,8 @@ func TestTokenHoldersReadNoNames(t *testing.T) {
 	}
 	for what, do := range map[string]func(s *site, p tool.Pause) error{
 		"completed": func(s *site, p tool.Pause) error {
-			_, err := s.rn.Resume(s.t.Context(), chat, runner.Complete(p.ID, name, []byte(`{"url":"a"}`)))
+			_, err := s.rn.Resume(s.t.Context(), chat,
+				runner.Complete(p.ID, name, []byte(`{"url":"a"}`)))
 			return err
 		},
 		"failed": func(s *site, p tool.Pause) error {
@@ -195,8 +211,12 @@ func TestTokenHoldersReadNoNames(t *testing.T) {
 			_, err := s.rn.Cancel(s.t.Context(), chat, p.Call, name, "no")
 			return err
 		},
-		"the session cancelled": func(s *site, p tool.Pause) error { return s.rn.CancelSession(s.t.Context(), chat, name, "no") },
-		"the session deleted":   func(s *site, p tool.Pause) error { return s.rn.Delete(s.t.Context(), chat, name) },
+		"the session cancelled": func(s *site, p tool.Pause) error {
+			return s.rn.CancelSession(s.t.Context(), chat, name, "no")
+		},
+		"the session deleted": func(s *site, p tool.Pause) error {
+			return s.rn.Delete(s.t.Context(), chat, name)
+		},
 	} {
 		t.Run(what, func(t *testing.T) {
 			s := newSite(t, siteOptions{})

@@ -1,4 +1,5 @@
-// Package webhook takes the answers of outside systems over HTTP. A tool hands out [URL]; whoever has that URL may
+// Package webhook takes the answers of outside systems over HTTP. A tool hands
+// out [URL]; whoever has that URL may
 //
 //	POST .../hooks/{token}            complete the call: the body is its output, a JSON value
 //	POST .../hooks/{token}/fail       {"message": "why", "retryable": false}: the outside job failed
@@ -16,20 +17,24 @@
 // nothing, and a person who is to decide by a link needs a page with a button
 // behind it.
 //
-// The token may come as "Authorization: Bearer {token}" instead, with nothing in its place in the path; that keeps it out of
-// the access logs of proxies. A token in the path counts before one in the header.
+// The token may come as "Authorization: Bearer {token}" instead, with nothing
+// in its place in the path; that keeps it out of the access logs of proxies. A
+// token in the path counts before one in the header.
 //
 // # Answers
 //
-// 200 says that what was delivered is durable, and nothing more: the handler never runs a model or a tool. Runner.Work carries
-// the agent on, in this process or another one on the same store. A delivery that comes again gets the same 200, with
-// "duplicate": true, for as long as the store keeps receipts; so a sender may retry whenever it is in doubt. (Progress has no
+// 200 says that what was delivered is durable, and nothing more: the handler
+// never runs a model or a tool. Runner.Work carries the agent on, in this
+// process or another one on the same store. A delivery that comes again gets
+// the same 200, with "duplicate": true, for as long as the store keeps
+// receipts; so a sender may retry whenever it is in doubt. (Progress has no
 // receipts. The latest counts.)
 //
 // No answer names people: who has a token learns that another answer came
 // first, and not from whom.
 //
-// What is refused leaves no trace, and the call waits on. [Status] lists the codes. 503 is the one that asks for another try.
+// What is refused leaves no trace, and the call waits on. [Status] lists the
+// codes. 503 is the one that asks for another try.
 //
 // # Bodies
 //
@@ -63,24 +68,28 @@ import (
 
 // Config configures a handler. The zero value is right for most.
 type Config struct {
-	// Path is where the handler is mounted: what stands before the token in a request's path. Default "/hooks/".
+	// Path is where the handler is mounted: what stands before the token in a
+	// request's path. Default "/hooks/".
 	Path string
-	// MaxBody bounds bodies, in bytes; default 1 MiB, which is what a Runner takes by default.
+	// MaxBody bounds bodies, in bytes; default 1 MiB, which is what a Runner
+	// takes by default.
 	MaxBody int64
-	// ReadTimeout bounds how long a request's body may take to arrive; default 30 s. A server with a ReadTimeout of its own
-	// keeps that one.
+	// ReadTimeout bounds how long a request's body may take to arrive; default
+	// 30 s. A server with a ReadTimeout of its own keeps that one.
 	ReadTimeout time.Duration
 	// Actor is who receipts say the answers are from, where the token names no
 	// holder; default "webhook".
 	Actor runner.Actor
-	// Logger gets the errors that the sender is not told; default slog.Default. Tokens and bodies are never logged.
+	// Logger gets the errors that the sender is not told; default slog.Default.
+	// Tokens and bodies are never logged.
 	Logger *slog.Logger
 }
 
 // DefaultMaxBody is how large a body may be where Config says nothing.
 const DefaultMaxBody = 1 << 20
 
-// New returns a handler that delivers to rn, which needs no agent: one that only takes answers will do.
+// New returns a handler that delivers to rn, which needs no agent: one that
+// only takes answers will do.
 //
 //	hooks, err := webhook.New(rn, webhook.Config{})
 //	http.Handle("/hooks/", hooks)
