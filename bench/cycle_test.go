@@ -19,9 +19,10 @@ import (
 	"github.com/fermata-ai/fermata/session"
 )
 
-// BenchmarkPauseResume runs cycles, durable, on bbolt: Run until paused; then Resume, and drive to the final message, all read
-// from the store again in between. After a few cycles a session makes place for a new one, so that its history stays about as
-// long as it was to be.
+// BenchmarkPauseResume runs cycles, durable, on bbolt: Run until paused; then
+// Resume, and drive to the final message, all read from the store again in
+// between. After a few cycles a session makes place for a new one, so that its
+// history stays about as long as it was to be.
 //
 //	commits/cycle  batches applied
 //	cycles/s       of all sessions together
@@ -29,7 +30,9 @@ import (
 //	x-1000-vs-10   Resume calls per second at 1,000 messages of history, over those at 10, in turns
 func BenchmarkPauseResume(b *testing.B) {
 	for _, sessions := range []int{1, 64} {
-		b.Run(fmt.Sprintf("sessions=%d", sessions), func(b *testing.B) { cycles(b, newFleet(b, sessions, 10)) })
+		b.Run(fmt.Sprintf("sessions=%d", sessions), func(b *testing.B) {
+			cycles(b, newFleet(b, sessions, 10))
+		})
 	}
 	b.Run("sessions=64/history=1000", func(b *testing.B) {
 		far := newFleet(b, 64, 1000)
@@ -103,7 +106,9 @@ func newFleet(b *testing.B, sessions, history int) *fleet {
 	b.Cleanup(func() { db.Close() })
 	f := &fleet{sessions: sessions, history: history, kv: &counting{Exclusive: db}, db: db}
 	f.store = session.NewStore(f.kv, nil)
-	f.rn = newRunner(b, f.store, plain{llm.ToolCall{Name: "job", Arguments: json.RawMessage(`{"text":"x"}`)}, llm.Text{Text: "Done."}}, job)
+	f.rn = newRunner(b, f.store,
+		plain{llm.ToolCall{Name: "job", Arguments: json.RawMessage(`{"text":"x"}`)},
+			llm.Text{Text: "Done."}}, job)
 	f.renew(b)
 	return f
 }
@@ -133,7 +138,8 @@ func (f *fleet) each(do func(i int)) time.Duration {
 
 // pause runs a session until it is paused.
 func (f *fleet) pause(b *testing.B, i int) (pause string) {
-	end := drain(b, f.rn.Run(context.Background(), "ada", f.id(i), llm.UserText("Go."), nil), event.FinishPaused)
+	end := drain(b, f.rn.Run(context.Background(), "ada", f.id(i), llm.UserText("Go."), nil),
+		event.FinishPaused)
 	return end.Pending[0].ID
 }
 
@@ -151,8 +157,9 @@ func (f *fleet) finish(b *testing.B, res *runner.Resumed) {
 	drain(b, res.Events(context.Background()), event.FinishStop)
 }
 
-// bare takes the time of as many bare commits as were counted, each of as many entries and bytes as they had on average, by as
-// many writers as there are sessions, through the same engine.
+// bare takes the time of as many bare commits as were counted, each of as many
+// entries and bytes as they had on average, by as many writers as there are
+// sessions, through the same engine.
 func (f *fleet) bare(b *testing.B) time.Duration {
 	commits := f.kv.commits.Load()
 	entries := int(f.kv.entries.Load() / commits)
@@ -161,7 +168,9 @@ func (f *fleet) bare(b *testing.B) time.Duration {
 		for n := range int(commits) / f.sessions {
 			var batch kvstore.Batch
 			for e := range entries {
-				batch.Puts = append(batch.Puts, kvstore.Put{Key: kvstore.Key("z", f.id(i), fmt.Sprint(n), fmt.Sprint(e)), Value: value})
+				batch.Puts = append(batch.Puts,
+					kvstore.Put{Key: kvstore.Key("z", f.id(i), fmt.Sprint(n), fmt.Sprint(e)),
+						Value: value})
 			}
 			if _, err := f.db.Apply(context.Background(), batch); err != nil {
 				b.Fatal(err)
@@ -170,7 +179,8 @@ func (f *fleet) bare(b *testing.B) time.Duration {
 	})
 }
 
-// BenchmarkDuplicate redelivers an answer that was accepted: dup/s, and writes, of which there are none.
+// BenchmarkDuplicate redelivers an answer that was accepted: dup/s, and writes,
+// of which there are none.
 func BenchmarkDuplicate(b *testing.B) {
 	f := newFleet(b, 1, 10)
 	again := runner.Complete(f.pause(b, 0), "ci", jobDone)
@@ -188,8 +198,9 @@ func BenchmarkDuplicate(b *testing.B) {
 	b.ReportMetric(float64(f.kv.commits.Load()), "writes")
 }
 
-// BenchmarkBurst has 1,000 answers come at once for 1,000 sessions: x-vs-bound is the time until all are accepted, over that of
-// as many bare commits, of as many entries and bytes, by as many writers.
+// BenchmarkBurst has 1,000 answers come at once for 1,000 sessions: x-vs-bound
+// is the time until all are accepted, over that of as many bare commits, of as
+// many entries and bytes, by as many writers.
 func BenchmarkBurst(b *testing.B) {
 	const sessions, rounds = 1000, 9
 	f := newFleet(b, sessions, 10)
@@ -210,8 +221,8 @@ func BenchmarkBurst(b *testing.B) {
 	b.ReportMetric(0, "ns/op") // of no meaning here
 }
 
-// BenchmarkIdleWork compares what a worker's look for work costs over a million idle sessions with what it costs over a
-// thousand, nothing being due.
+// BenchmarkIdleWork compares what a worker's look for work costs over a million
+// idle sessions with what it costs over a thousand, nothing being due.
 func BenchmarkIdleWork(b *testing.B) {
 	few, many := idleStore(b, 1000), idleStore(b, 1_000_000)
 	var ratios []float64
@@ -224,12 +235,14 @@ func BenchmarkIdleWork(b *testing.B) {
 	b.ReportMetric(0, "ns/op") // of no meaning here
 }
 
-// idleStore is a store with idle sessions. They are copies of one that was made by a run.
+// idleStore is a store with idle sessions. They are copies of one that was made
+// by a run.
 func idleStore(b *testing.B, sessions int) *session.Store {
 	kv := kvstore.NewMemory()
 	store := session.NewStore(kv, nil)
 	rn := newRunner(b, store, plain{llm.Text{Text: "Hello."}})
-	drain(b, rn.Run(b.Context(), "ada", sessionID(0), llm.UserText("Hello?"), nil), event.FinishStop)
+	drain(b, rn.Run(b.Context(), "ada", sessionID(0), llm.UserText("Hello?"), nil),
+		event.FinishStop)
 	page, err := kv.Scan(b.Context(), kvstore.Range{})
 	if err != nil {
 		b.Fatal(err)
@@ -238,7 +251,8 @@ func idleStore(b *testing.B, sessions int) *session.Store {
 	for i := 1; i < sessions; i++ {
 		for _, e := range page.Entries {
 			if e.Key[0] == 'h' || e.Key[0] == 'm' {
-				batch.Puts = append(batch.Puts, kvstore.Put{Key: renamed(e.Key, i), Value: renamed(e.Value, i)})
+				batch.Puts = append(batch.Puts,
+					kvstore.Put{Key: renamed(e.Key, i), Value: renamed(e.Value, i)})
 			}
 		}
 		if len(batch.Puts) > 90 || i == sessions-1 {

@@ -15,13 +15,15 @@ import (
 	"github.com/fermata-ai/fermata/kvstore/bolt"
 )
 
-// BenchmarkGroupCommit compares durable writes per second, of one small put each:
+// BenchmarkGroupCommit compares durable writes per second, of one small put
+// each:
 //
 //	x-64-vs-1      64 writers, over one writer: what sharing commits is worth
 //	x-1-vs-update  one writer, over bbolt's bare Update: what the engine costs one who is alone
 //
-// The disk's speed changes from second to second, so the sides take turns: the lone writers with each write, the many in short
-// rounds beside them. Medians are reported, of single writes and of rounds.
+// The disk's speed changes from second to second, so the sides take turns: the
+// lone writers with each write, the many in short rounds beside them. Medians
+// are reported, of single writes and of rounds.
 func BenchmarkGroupCommit(b *testing.B) {
 	const rounds, turn = 20, 60 * time.Millisecond
 	// A file each, so that none is larger for what another side wrote.
@@ -44,7 +46,8 @@ func BenchmarkGroupCommit(b *testing.B) {
 	b.ReportMetric(0, "ns/op") // of no meaning here
 }
 
-// alternate has one writer put to two stores in turn, for a while, and returns the seconds that each write took.
+// alternate has one writer put to two stores in turn, for a while, and returns
+// the seconds that each write took.
 func alternate(turn time.Duration, a, b func(key []byte) error) (as, bs []float64) {
 	timed := func(put func(key []byte) error) float64 {
 		start := time.Now()
@@ -80,7 +83,10 @@ func openBare(b *testing.B) func(key []byte) error {
 	}
 	b.Cleanup(func() { db.Close() })
 	name, value := []byte("entries"), make([]byte, 100)
-	if err := db.Update(func(tx *bbolt.Tx) error { _, err := tx.CreateBucket(name); return err }); err != nil {
+	if err := db.Update(func(tx *bbolt.Tx) error {
+		_, err := tx.CreateBucket(name)
+		return err
+	}); err != nil {
 		b.Fatal(err)
 	}
 	return func(key []byte) error {
@@ -96,7 +102,8 @@ func mustPut(put func(key []byte) error) {
 	}
 }
 
-// writesPerSecond has so many writers put, each the next when the last is durable, for a while.
+// writesPerSecond has so many writers put, each the next when the last is
+// durable, for a while.
 func writesPerSecond(writers int, turn time.Duration, put func(key []byte) error) float64 {
 	var writes atomic.Int64
 	var all sync.WaitGroup

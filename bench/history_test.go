@@ -20,8 +20,8 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// BenchmarkHistory compares what an operation costs in a session of 10,000 messages with what it costs in one of 10, durable, on bbolt,
-// in one file:
+// BenchmarkHistory compares what an operation costs in a session of 10,000
+// messages with what it costs in one of 10, durable, on bbolt, in one file:
 //
 //	x-10000-vs-10  the median of rounds in which the two take turns
 //	bytes/cycle    keys and values in batches, from Run until the final message, beside the messages themselves
@@ -35,7 +35,8 @@ func BenchmarkHistory(b *testing.B) {
 	b.Run("Progress", func(b *testing.B) {
 		benchHistory(b, func(s *long, p tool.Pause) error {
 			s.clock.Add(int64(time.Second)) // so that each one is written
-			return s.rn.Progress(b.Context(), s.id, p.Call, "test", tool.Progress{Message: "building", Fraction: 0.5})
+			return s.rn.Progress(b.Context(), s.id, p.Call, "test",
+				tool.Progress{Message: "building", Fraction: 0.5})
 		})
 	})
 	b.Run("Cancel", func(b *testing.B) {
@@ -50,7 +51,8 @@ func benchHistory(b *testing.B, op func(*long, tool.Pause) error) {
 	const rounds = 80
 	short := newLong(b)
 	far := &long{id: "far", rn: short.rn, store: short.store, clock: short.clock, kv: short.kv}
-	// As in any store, there are others: the last one's records would share their pages with what is sorted after them.
+	// As in any store, there are others: the last one's records would share
+	// their pages with what is sorted after them.
 	other := &long{id: "third", rn: short.rn, store: short.store, clock: short.clock, kv: short.kv}
 	short.begin(b, 10)
 	far.begin(b, 10_000)
@@ -89,8 +91,13 @@ func newLong(b *testing.B) *long {
 	}
 	b.Cleanup(func() { db.Close() })
 	s := &long{id: "short", clock: new(atomic.Int64), kv: &counting{Exclusive: db}}
-	s.store = session.NewStore(s.kv, &session.Options{Now: func() time.Time { return time.Now().Add(time.Duration(s.clock.Load())) }})
-	s.rn = newRunner(b, s.store, plain{llm.ToolCall{Name: "job", Arguments: json.RawMessage(`{"text":"x"}`)}, llm.Text{Text: "Done."}}, job)
+	s.store = session.NewStore(s.kv,
+		&session.Options{Now: func() time.Time {
+			return time.Now().Add(time.Duration(s.clock.Load()))
+		}})
+	s.rn = newRunner(b, s.store,
+		plain{llm.ToolCall{Name: "job", Arguments: json.RawMessage(`{"text":"x"}`)},
+			llm.Text{Text: "Done."}}, job)
 	return s
 }
 
@@ -107,18 +114,23 @@ func fill(b *testing.B, store *session.Store, id string, messages int) {
 	for n := 0; n < messages; n += 2 * atOnce {
 		err := hold.Of(store).Update(b.Context(), id, func(tx *core.Tx) error {
 			for i := 0; i < atOnce && tx.Messages < messages; i++ {
-				question, err := core.NewEntry(llm.UserText("What is the state of the deployment, and of the jobs that belong to it?"))
+				question, err := core.NewEntry(
+					llm.UserText("What is the state of the deployment, and of the jobs that " +
+						"belong to it?"))
 				if err != nil {
 					return err
 				}
-				answer, err := core.NewEntry(llm.AssistantText("All is well: nothing waits, nothing has failed, and nothing is due."))
+				answer, err := core.NewEntry(
+					llm.AssistantText(
+						"All is well: nothing waits, nothing has failed, and nothing is due."))
 				if err != nil {
 					return err
 				}
 				if err := tx.Say(question, "", "", false); err != nil {
 					return err
 				}
-				if err := tx.Reply(answer, nil, core.Stopped{Finish: event.FinishStop}, 0); err != nil {
+				if err := tx.Reply(answer, nil, core.Stopped{Finish: event.FinishStop},
+					0); err != nil {
 					return err
 				}
 			}
@@ -130,10 +142,12 @@ func fill(b *testing.B, store *session.Store, id string, messages int) {
 	}
 }
 
-// time runs a cycle until it is paused, takes the time of op, and finishes the cycle.
+// time runs a cycle until it is paused, takes the time of op, and finishes the
+// cycle.
 func (s *long) time(b *testing.B, op func(*long, tool.Pause) error) float64 {
 	s.kv.reset()
-	end := drain(b, s.rn.Run(b.Context(), "ada", s.id, llm.UserText("Go."), nil), event.FinishPaused)
+	end := drain(b, s.rn.Run(b.Context(), "ada", s.id, llm.UserText("Go."), nil),
+		event.FinishPaused)
 	runtime.GC() // what Run decoded for the model is not this operation's to clear away
 	start := time.Now()
 	if err := op(s, end.Pending[0]); err != nil {
@@ -151,7 +165,8 @@ func (s *long) finish(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		if _, err := s.rn.Resume(b.Context(), s.id, runner.Complete(p.ID, "ci", jobDone)); err != nil {
+		if _, err := s.rn.Resume(b.Context(), s.id,
+			runner.Complete(p.ID, "ci", jobDone)); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -169,12 +184,15 @@ type jobOut struct {
 var jobDone = json.RawMessage(`{"result":"all tests passed"}`)
 
 // job waits for an outside job.
-var job = tool.Must(tool.Func(tool.Spec{Name: "job", Description: "Starts a job.", Effect: tool.Idempotent, MayPause: true},
-	func(context.Context, jobIn) (tool.Result[jobOut], error) {
-		return tool.Pending[jobOut](tool.Await{Timeout: time.Hour}), nil
-	}))
+var job = tool.Must(
+	tool.Func(tool.Spec{Name: "job", Description: "Starts a job.", Effect: tool.Idempotent,
+		MayPause: true},
+		func(context.Context, jobIn) (tool.Result[jobOut], error) {
+			return tool.Pending[jobOut](tool.Await{Timeout: time.Hour}), nil
+		}))
 
-// counting counts what is written, and apart what is written beside messages, whose keys begin with "m".
+// counting counts what is written, and apart what is written beside messages,
+// whose keys begin with "m".
 type counting struct {
 	kvstore.Exclusive
 	bytes, total, entries, commits atomic.Int64

@@ -1,4 +1,5 @@
-// Package bench holds the library's benchmarks. Each reports its own metrics; make bench prints them as one table.
+// Package bench holds the library's benchmarks. Each reports its own metrics;
+// make bench prints them as one table.
 package bench
 
 import (
@@ -15,8 +16,9 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// plain is a model that does as little as a model can: it answers with one message after the other, by the place of the user's
-// last message in the history. Between two of its own is one of results.
+// plain is a model that does as little as a model can: it answers with one
+// message after the other, by the place of the user's last message in the
+// history. Between two of its own is one of results.
 type plain []llm.Part
 
 func (p plain) Generate(_ context.Context, r llm.Request) iter.Seq2[llm.Event, error] {
@@ -37,8 +39,8 @@ func say(p llm.Part) iter.Seq2[llm.Event, error] {
 	}
 }
 
-// calling is a model that makes the same call so many times, once a turn, and then says that it is done, in sessions of one
-// message of the user's.
+// calling is a model that makes the same call so many times, once a turn, and
+// then says that it is done, in sessions of one message of the user's.
 type calling struct {
 	times int
 	call  llm.Part
@@ -53,7 +55,8 @@ func (c calling) Generate(_ context.Context, r llm.Request) iter.Seq2[llm.Event,
 
 func newRunner(b testing.TB, store *session.Store, m llm.Model, tools ...tool.Tool) *runner.Runner {
 	b.Helper()
-	ag, err := agent.New(agent.Config{Name: "bench", Model: m, Tools: tools, Limits: agent.Limits{Turns: 1 << 30}})
+	ag, err := agent.New(
+		agent.Config{Name: "bench", Model: m, Tools: tools, Limits: agent.Limits{Turns: 1 << 30}})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -26,16 +26,21 @@ type echoOut struct {
 	Text string `json:"text"`
 }
 
-// echo has the careful effect: each call is durably claimed before its body is entered.
+// echo has the careful effect: each call is durably claimed before its body is
+// entered.
 var echo = tool.Must(tool.Func(tool.Spec{Name: "echo", Description: "Says it again."},
-	func(_ context.Context, in echoIn) (tool.Result[echoOut], error) { return tool.Done(echoOut(in)), nil }))
+	func(_ context.Context, in echoIn) (tool.Result[echoOut], error) {
+		return tool.Done(echoOut(in)), nil
+	}))
 
-// BenchmarkToolCall is what a tool call costs beside the model and the tool: arguments validated and decoded, the call
-// claimed, its result kept, and every message stored, in memory. The run and the body are goroutines that wake each other; with
-// one processor, that costs no thread's waking, which on a virtual machine can be more than all the rest.
+// BenchmarkToolCall is what a tool call costs beside the model and the tool:
+// arguments validated and decoded, the call claimed, its result kept, and every
+// message stored, in memory. The run and the body are goroutines that wake each
+// other; with one processor, that costs no thread's waking, which on a virtual
+// machine can be more than all the rest.
 //
-// x-bare is the same in terms of a bare loop, which does nothing of that; it says more than a time where machines, and hours,
-// differ.
+// x-bare is the same in terms of a bare loop, which does nothing of that; it
+// says more than a time where machines, and hours, differ.
 func BenchmarkToolCall(b *testing.B) {
 	for _, turns := range []int{10, 100} {
 		b.Run(fmt.Sprintf("turns=%d", turns), func(b *testing.B) { toolCalls(b, turns) })
@@ -47,15 +52,18 @@ func BenchmarkToolCall(b *testing.B) {
 }
 
 func toolCalls(b *testing.B, turns int) {
-	model := calling{turns, llm.ToolCall{Name: "echo", Arguments: json.RawMessage(`{"text":"hello"}`)}}
-	ag, err := agent.New(agent.Config{Name: "bench", Model: model, Tools: []tool.Tool{echo}, Limits: agent.Limits{Turns: 1 << 30}})
+	model := calling{turns,
+		llm.ToolCall{Name: "echo", Arguments: json.RawMessage(`{"text":"hello"}`)}}
+	ag, err := agent.New(agent.Config{Name: "bench", Model: model, Tools: []tool.Tool{echo},
+		Limits: agent.Limits{Turns: 1 << 30}})
 	if err != nil {
 		b.Fatal(err)
 	}
 	runs := 0
 	run := func() {
 		rn, _ := runner.New(ag, session.NewStore(kvstore.NewMemory(), nil), nil)
-		drain(b, rn.Run(context.Background(), "ada", sessionID(runs), llm.UserText("Go."), nil), event.FinishStop)
+		drain(b, rn.Run(context.Background(), "ada", sessionID(runs), llm.UserText("Go."), nil),
+			event.FinishStop)
 		rn.Close()
 		runs++
 	}
@@ -71,8 +79,9 @@ func toolCalls(b *testing.B, turns int) {
 	b.ReportMetric(float64(call)/float64(bare), "x-bare")
 }
 
-// bareLoop is how long a call takes that a program makes without a library: a tool found by its name, run in a goroutine, at
-// most four at once, from JSON to JSON. Nothing is validated, kept or shown.
+// bareLoop is how long a call takes that a program makes without a library: a
+// tool found by its name, run in a goroutine, at most four at once, from JSON
+// to JSON. Nothing is validated, kept or shown.
 func bareLoop(b *testing.B) time.Duration {
 	const calls = 50_000
 	runtime.GC() // of what others left

@@ -15,7 +15,8 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// account is what a history came to, with ids replaced by turn and place, and without times.
+// account is what a history came to, with ids replaced by turn and place, and
+// without times.
 type account struct {
 	transcript []line
 	calls      map[string]callAccount // by place
@@ -49,7 +50,8 @@ func (l *life) account() (*account, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := fakellm.Check(llm.Request{Messages: shown.History, Tools: hold.Of(l.agent).Tools.Defs()}); err != nil && len(shown.Pending) == 0 {
+	if err := fakellm.Check(llm.Request{Messages: shown.History,
+		Tools: hold.Of(l.agent).Tools.Defs()}); err != nil && len(shown.Pending) == 0 {
 		l.violation("a provider would refuse the transcript: %v", err)
 	}
 	if err := l.inspect(shown.Pending); err != nil {
@@ -72,7 +74,8 @@ func (l *life) account() (*account, error) {
 	return a, nil
 }
 
-// inspect makes sure that nothing in the store is wrong, and that the inbox lists what waits, and nothing else.
+// inspect makes sure that nothing in the store is wrong, and that the inbox
+// lists what waits, and nothing else.
 func (l *life) inspect(waiting []tool.Pause) error {
 	for p, err := range l.store.Check(l.ctx) {
 		if err != nil {
@@ -155,7 +158,8 @@ func transcriptLines(history []llm.Message, p places) (lines []line, err error) 
 func restOf(t runner.Transcript) string {
 	s := "finish " + string(t.Finish)
 	for _, p := range t.Pending {
-		s += fmt.Sprintf("; %s waits: %s %s %q, key %q, gate %q, arguments %s", p.ID, p.Await.Reason, p.Await.Mode,
+		s += fmt.Sprintf("; %s waits: %s %s %q, key %q, gate %q, arguments %s",
+			p.ID, p.Await.Reason, p.Await.Mode,
 			p.Await.Prompt, p.Await.Key, p.Await.Gate, p.Arguments)
 	}
 	return s
@@ -167,14 +171,18 @@ func (l *life) callAccount(id string, p places) (callAccount, error) {
 	if err != nil {
 		return callAccount{}, err
 	}
-	c := callAccount{id: id, turn: p[id].turn, status: s.Settled, by: s.Actor, entries: map[string]int{}}
+	c := callAccount{id: id, turn: p[id].turn, status: s.Settled, by: s.Actor,
+		entries: map[string]int{}}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s is %s %s by %q, after %d pauses", s.Tool, s.Status, s.Settled, s.Actor, s.Pauses)
+	fmt.Fprintf(&b, "%s is %s %s by %q, after %d pauses", s.Tool, s.Status, s.Settled,
+		s.Actor, s.Pauses)
 	for _, d := range s.Decisions {
-		fmt.Fprintf(&b, "; %s: %v by %q, %q, arguments %s", d.Gate, d.Approved, d.Actor, d.Reason, d.Arguments)
+		fmt.Fprintf(&b, "; %s: %v by %q, %q, arguments %s", d.Gate, d.Approved, d.Actor,
+			d.Reason, d.Arguments)
 	}
 	for _, r := range s.Receipts {
-		fmt.Fprintf(&b, "; receipt %d of %s %s by %q, fate %q", r.Pause, r.Kind, r.Hash, r.Actor, r.Fate)
+		fmt.Fprintf(&b, "; receipt %d of %s %s by %q, fate %q", r.Pause, r.Kind, r.Hash,
+			r.Actor, r.Fate)
 	}
 	for _, a := range s.Artifacts {
 		fmt.Fprintf(&b, "; artifact %s, %d bytes", a.Name, len(a.Data))
@@ -205,7 +213,8 @@ func (l *life) receipts(id string, s runner.CallDetails) {
 			found = found || kept == r
 		}
 		if !found {
-			l.violation("an answer was acknowledged, and its receipt is gone: %+v; there are: %+v", r, s.Receipts)
+			l.violation("an answer was acknowledged, and its receipt is gone: %+v; there are: %+v",
+				r, s.Receipts)
 		}
 	}
 }
@@ -217,7 +226,8 @@ func (l *life) look() {
 		if err != nil || s.Settled == "" {
 			continue
 		}
-		now := fmt.Sprintf("%s by %q at %s with %s", s.Settled, s.Actor, s.At, tool.HashArguments(s.Output))
+		now := fmt.Sprintf("%s by %q at %s with %s",
+			s.Settled, s.Actor, s.At, tool.HashArguments(s.Output))
 		l.mu.Lock()
 		before, seen := l.settled[c.ID]
 		l.settled[c.ID] = now

@@ -8,7 +8,8 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// compare holds a history that was cut in some way against the uncut one. It says whether a call's outcome remained unknown.
+// compare holds a history that was cut in some way against the uncut one. It
+// says whether a call's outcome remained unknown.
 func (h *history) compare(got *account, w way) (unknown bool) {
 	want := h.uncut
 	exempt := h.exempt(got, w)
@@ -42,8 +43,9 @@ func (h *history) compare(got *account, w way) (unknown bool) {
 	return unknown
 }
 
-// exempt finds the calls that needn't have come to the same end: those that were lost, or were cancelled and may have begun; and,
-// where bodies were interrupted, those that ran beside them, and may have waited for them.
+// exempt finds the calls that needn't have come to the same end: those that
+// were lost, or were cancelled and may have begun; and, where bodies were
+// interrupted, those that ran beside them, and may have waited for them.
 func (h *history) exempt(got *account, w way) map[string]bool {
 	exempt, interrupted := map[string]bool{}, map[int]bool{}
 	for place, c := range got.calls {
@@ -66,7 +68,8 @@ func (h *history) compareTranscripts(got, want []line, exempt map[string]bool, d
 	for i := range max(len(got), len(want)) {
 		switch {
 		case i >= len(got):
-			h.violation("the transcript ends early; in the uncut history there follows %s", want[i].text)
+			h.violation("the transcript ends early; in the uncut history there follows %s",
+				want[i].text)
 			return
 		case diverged > 0 && (got[i].turn > diverged || i >= len(want)):
 			return
@@ -74,13 +77,15 @@ func (h *history) compareTranscripts(got, want []line, exempt map[string]bool, d
 			h.violation("the transcript goes on, unlike in the uncut history, with %s", got[i].text)
 			return
 		case got[i].text != want[i].text && !(exempt[got[i].call] && got[i].call == want[i].call):
-			h.violation("the transcript has %s; in the uncut history: %s", got[i].text, want[i].text)
+			h.violation("the transcript has %s; in the uncut history: %s",
+				got[i].text, want[i].text)
 			return
 		}
 	}
 }
 
-// compareCalls holds one call against itself. Exact says that its body may not have been entered more often.
+// compareCalls holds one call against itself. Exact says that its body may not
+// have been entered more often.
 func (h *history) compareCalls(place string, got, want callAccount, exempt, exact bool) {
 	if !exempt && got.summary != want.summary {
 		h.violation("%s: %s; in the uncut history: %s", place, got.summary, want.summary)
@@ -88,15 +93,18 @@ func (h *history) compareCalls(place string, got, want callAccount, exempt, exac
 	once := want.effect == tool.Once
 	for key, n := range got.entries {
 		if want.entries[key] == 0 {
-			h.violation("%s: the body was entered with key %s, unlike in the uncut history", place, key)
+			h.violation("%s: the body was entered with key %s, unlike in the uncut history",
+				place, key)
 		}
 		if n > 1 && once || exact && n > want.entries[key] {
-			h.violation("%s: the body was entered %d times with key %s; its effect is %q", place, n, key, want.effect)
+			h.violation("%s: the body was entered %d times with key %s; its effect is %q",
+				place, n, key, want.effect)
 		}
 	}
 	for key := range want.entries {
 		if got.entries[key] == 0 && !exempt {
-			h.violation("%s: the body was never entered with key %s, unlike in the uncut history", place, key)
+			h.violation("%s: the body was never entered with key %s, unlike in the uncut history",
+				place, key)
 		}
 	}
 }

@@ -18,8 +18,8 @@ const (
 	failed   = "failed"
 )
 
-// deliver delivers an input, again and again while faults keep it from being accepted or refused. It says whether all of it was
-// accepted, now or before.
+// deliver delivers an input, again and again while faults keep it from being
+// accepted or refused. It says whether all of it was accepted, now or before.
 func (l *life) deliver(i int, in Input) bool {
 	var got []string
 	for range maxTries {
@@ -47,7 +47,8 @@ func (l *life) deliver(i int, in Input) bool {
 	return true
 }
 
-// try delivers an input once. An error says that it was neither accepted nor refused, or that the run that it began has failed.
+// try delivers an input once. An error says that it was neither accepted nor
+// refused, or that the run that it began has failed.
 func (l *life) try(in Input) (got []string, err error) {
 	switch in.kind {
 	case isTime:
@@ -85,7 +86,8 @@ func (l *life) try(in Input) (got []string, err error) {
 	return []string{failed}, err
 }
 
-// answer delivers answers, by the tokens of their pauses where a body has given those away.
+// answer delivers answers, by the tokens of their pauses where a body has given
+// those away.
 func (l *life) answer(in Input) (got []string, err error) {
 	got = make([]string, len(in.answers))
 	var rs []runner.Resumption
@@ -151,7 +153,8 @@ func (l *life) find(pause string) error {
 	return err
 }
 
-// judge compares what came of an input with what came of it in the uncut history.
+// judge compares what came of an input with what came of it in the uncut
+// history.
 func (l *life) judge(i int, in Input, got []string) {
 	l.mu.Lock()
 	l.outcomes[i] = got
@@ -166,8 +169,10 @@ func (l *life) judge(i int, in Input, got []string) {
 	for j := range want {
 		switch {
 		case len(got) == len(want) && got[j] == want[j]:
-		case len(got) == len(want) && got[j] != accepted && want[j] != accepted && l.number > 1: // what it was refused for is past
-		case in.kind == isProgress && got[0] == refusalName(session.ErrSettled): // it was on its way for long
+		case len(got) == len(want) && got[j] != accepted && want[j] != accepted && l.number > 1:
+			// What it was refused for is past.
+		case in.kind == isProgress && got[0] == refusalName(session.ErrSettled):
+			// It was on its way for long.
 		case len(l.lostCalls()) > 0 && (l.s.Diverges || l.aimsAtLost(in)):
 		default:
 			l.violation("%s: %q; in the uncut history: %q", in.name, got, want)
@@ -180,7 +185,8 @@ func (l *life) judge(i int, in Input, got []string) {
 func (l *life) refused(i int) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return len(l.outcomes[i]) > 0 && !slices.Contains(l.outcomes[i], accepted) && !slices.Contains(l.outcomes[i], failed)
+	return len(l.outcomes[i]) > 0 && !slices.Contains(l.outcomes[i], accepted) &&
+		!slices.Contains(l.outcomes[i], failed)
 }
 
 // aimsAtLost says that an input is for a call whose outcome may be unknown.
@@ -203,9 +209,12 @@ func (l *life) aimsAtLost(in Input) bool {
 
 // refusals are the errors by which an input is refused.
 var refusals = []error{
-	session.ErrResumeConflict, session.ErrInvalidResumePayload, session.ErrPauseRequired, session.ErrNotYetKnown,
-	session.ErrMessageConflict, session.ErrInvalidMessage, session.ErrPending, session.ErrWrongUser, session.ErrCancelled,
-	session.ErrExpired, session.ErrSettled, session.ErrNotPaused, session.ErrUnknownPause, session.ErrUnknownCall,
+	session.ErrResumeConflict, session.ErrInvalidResumePayload, session.ErrPauseRequired,
+	session.ErrNotYetKnown,
+	session.ErrMessageConflict, session.ErrInvalidMessage, session.ErrPending, session.ErrWrongUser,
+	session.ErrCancelled,
+	session.ErrExpired, session.ErrSettled, session.ErrNotPaused, session.ErrUnknownPause,
+	session.ErrUnknownCall,
 }
 
 func refusal(err error) (name string, refused bool) {

@@ -18,13 +18,15 @@ type Engine struct {
 
 // Place is where a store is kept over the lives of its processes.
 type Place interface {
-	// Open opens the store, at first and after each crash. What was opened before was closed.
+	// Open opens the store, at first and after each crash. What was opened
+	// before was closed.
 	Open() (kvstore.Store, error)
 	// Remove removes all.
 	Remove() error
 }
 
-// Engines are those that fermata has, each also as one that processes share: where leases are stored, and end by time.
+// Engines are those that fermata has, each also as one that processes share:
+// where leases are stored, and end by time.
 func Engines() []Engine {
 	return []Engine{Memory(), Shared(Memory()), Bolt(), Shared(Bolt())}
 }

@@ -1,14 +1,19 @@
-// Package fermatatest kills an agent at every write of its store, and shows that nobody can tell afterwards: what was accepted is there,
-// nothing ran twice, and the conversation is the one that would have been without the crash. Put your own tools into a [Scenario], and
-// [Run] it.
+// Package fermatatest kills an agent at every write of its store, and shows
+// that nobody can tell afterwards: what was accepted is there, nothing ran
+// twice, and the conversation is the one that would have been without the
+// crash. Put your own tools into a [Scenario], and [Run] it.
 //
-// A scenario is an agent and what happens to it: messages, answers, cancellations, progress, time. It is run uncut once, and then
-// once for each write that goes wrong, in each of four ways: the write fails and the process dies; it is carried out and the process
-// dies before it hears of it; only the acknowledgement is lost; the write fails and the process goes on. After a death the store
-// is opened again and the same inputs are delivered from the start. Transcripts, call records, receipts and the entries into the
-// tools' bodies are held against the uncut history.
+// A scenario is an agent and what happens to it: messages, answers,
+// cancellations, progress, time. It is run uncut once, and then once for each
+// write that goes wrong, in each of four ways: the write fails and the process
+// dies; it is carried out and the process dies before it hears of it; only the
+// acknowledgement is lost; the write fails and the process goes on. After a
+// death the store is opened again and the same inputs are delivered from the
+// start. Transcripts, call records, receipts and the entries into the tools'
+// bodies are held against the uncut history.
 //
-// It is no load test, and no test of processes: it runs in one, and drops what that has in memory.
+// It is no load test, and no test of processes: it runs in one, and drops what
+// that has in memory.
 package fermatatest
 
 import (
@@ -26,11 +31,11 @@ import (
 type Options struct {
 	// Engines are those that histories are kept in; empty: those of [Engines].
 	Engines []Engine
-	// Twice: a process that was killed is followed by one that is killed, too, at
-	// each of its writes in turn. That takes the square of the time.
+	// Twice: a process that was killed is followed by one that is killed, too,
+	// at each of its writes in turn. That takes the square of the time.
 	Twice bool
-	// Every cuts only every n-th write, for tests that have to be short; 0 and 1
-	// cut them all.
+	// Every cuts only every n-th write, for tests that have to be short; 0 and
+	// 1 cut them all.
 	Every int
 	// First is how many writes are passed over before the first that is cut:
 	// several runs with Every cut different ones so.
@@ -45,8 +50,8 @@ func (o *Options) cuts(way, writes int) (first, every int) {
 	return 1 + first%every%max(1, writes), every
 }
 
-// Run cuts each scenario at every write, on every engine: a subtest each, and an error for each history that went wrong. It logs
-// what it returns.
+// Run cuts each scenario at every write, on every engine: a subtest each, and
+// an error for each history that went wrong. It logs what it returns.
 func Run(t *testing.T, o *Options, scenarios ...Scenario) Table {
 	t.Helper()
 	if o == nil {
@@ -107,7 +112,8 @@ func (t Table) String() string {
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "scenario\tengine\twrites\thistories\tunknown outcomes\tviolations")
 	for _, r := range t {
-		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%d\n", r.Scenario, r.Engine, r.Writes, r.Histories, r.Unknown, len(r.Violations))
+		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%d\n", r.Scenario, r.Engine, r.Writes, r.Histories,
+			r.Unknown, len(r.Violations))
 	}
 	w.Flush()
 	return b.String()
@@ -139,8 +145,10 @@ func (s Scenario) Cut(ctx context.Context, e Engine, o *Options) (Report, error)
 			if struck == 0 {
 				break // n is beyond the last write
 			}
-			for m := 1; o.Twice && w.dies && struck > 0 && len(r.Violations) < maxViolations; m += every {
-				if _, struck, err = s.history(ctx, e, uncut, &r, w, w.fault(n), faultkv.FailAt(m).AndDie()); err != nil {
+			for m := 1; o.Twice && w.dies && struck > 0 &&
+				len(r.Violations) < maxViolations; m += every {
+				if _, struck, err = s.history(ctx, e, uncut, &r, w, w.fault(n),
+					faultkv.FailAt(m).AndDie()); err != nil {
 					return r, err
 				}
 				struck-- // the first
@@ -165,8 +173,11 @@ var ways = []way{
 	{fault: faultkv.FailAt, interrupts: true},
 }
 
-// history runs one history, and holds it against the uncut one, unless it is that. It says how many faults struck.
-func (s *Scenario) history(ctx context.Context, e Engine, uncut *account, r *Report, w way, faults ...faultkv.Fault) (*account, int, error) {
+// history runs one history, and holds it against the uncut one, unless it is
+// that. It says how many faults struck.
+func (s *Scenario) history(
+	ctx context.Context, e Engine, uncut *account, r *Report, w way, faults ...faultkv.Fault,
+) (*account, int, error) {
 	p, err := e.New()
 	if err != nil {
 		return nil, 0, err

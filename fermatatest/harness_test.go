@@ -23,7 +23,8 @@ func cut(t *testing.T, e fermatatest.Engine, s fermatatest.Scenario) fermatatest
 	return r
 }
 
-// finds fails the test unless some history was wrong, and the first of them in this way.
+// finds fails the test unless some history was wrong, and the first of them in
+// this way.
 func finds(t *testing.T, r fermatatest.Report, want string) {
 	t.Helper()
 	if len(r.Violations) == 0 {
@@ -35,16 +36,20 @@ func finds(t *testing.T, r fermatatest.Report, want string) {
 }
 
 func TestFindsAnEffectThatHappensTwice(t *testing.T) {
-	s := fermatatest.Scenario{Name: "no key", Inputs: []fermatatest.Input{hello}, World: func() fermatatest.World {
-		var l ledger
-		pay := fn(tool.Spec{Name: "pay", Effect: tool.Idempotent}, func(context.Context, textIn) (tool.Result[textOut], error) {
-			l.do("the same for all") // in place of its IdempotencyKey, by which the ledger could tell
-			return tool.Done(textOut{"paid"}), nil
-		})
-		w := world(agent.Config{Tools: []tool.Tool{pay}, Model: paid})()
-		w.Check = l.atMostOnce
-		return w
-	}}
+	s := fermatatest.Scenario{Name: "no key", Inputs: []fermatatest.Input{hello},
+		World: func() fermatatest.World {
+			var l ledger
+			pay := fn(tool.Spec{Name: "pay", Effect: tool.Idempotent},
+				func(context.Context, textIn) (tool.Result[textOut], error) {
+					// In place of its IdempotencyKey, by which the ledger could
+					// tell.
+					l.do("the same for all")
+					return tool.Done(textOut{"paid"}), nil
+				})
+			w := world(agent.Config{Tools: []tool.Tool{pay}, Model: paid})()
+			w.Check = l.atMostOnce
+			return w
+		}}
 	finds(t, cut(t, fermatatest.Memory(), s), "the ledger has the same for all 2 times")
 }
 
@@ -54,16 +59,19 @@ func TestFindsWhatDependsOnTheProcess(t *testing.T) {
 	}, World: func() fermatatest.World {
 		return fermatatest.World{Agent: func() agent.Config {
 			jobs := 0 // a crash forgets them
-			start := fn(tool.Spec{Name: "start", Effect: tool.Idempotent}, func(context.Context, textIn) (tool.Result[textOut], error) {
-				jobs++
-				return tool.Done(textOut{"started"}), nil
-			})
-			look := fn(tool.Spec{Name: "look", Effect: tool.ReadOnly}, func(context.Context, textIn) (tool.Result[textOut], error) {
-				return tool.Done(textOut{strings.Repeat("job ", jobs)}), nil
-			})
+			start := fn(tool.Spec{Name: "start", Effect: tool.Idempotent},
+				func(context.Context, textIn) (tool.Result[textOut], error) {
+					jobs++
+					return tool.Done(textOut{"started"}), nil
+				})
+			look := fn(tool.Spec{Name: "look", Effect: tool.ReadOnly},
+				func(context.Context, textIn) (tool.Result[textOut], error) {
+					return tool.Done(textOut{strings.Repeat("job ", jobs)}), nil
+				})
 			return agent.Config{
 				Name: "ops", Tools: []tool.Tool{start, look, waiting("deploy", tool.Idempotent)},
-				Model: fakellm.New(fakellm.Calls("start", `{"text":"a"}`), fakellm.Calls("deploy", `{"text":"job"}`),
+				Model: fakellm.New(fakellm.Calls("start", `{"text":"a"}`),
+					fakellm.Calls("deploy", `{"text":"job"}`),
 					fakellm.Calls("look", `{"text":"a"}`), fakellm.Says("Done.")),
 			}
 		}}
@@ -73,10 +81,14 @@ func TestFindsWhatDependsOnTheProcess(t *testing.T) {
 
 func TestFindsAStoreThatForgets(t *testing.T) {
 	s := named(t, "approval, then a pause, once")[0]
-	finds(t, cut(t, fermatatest.Engine{Name: "forgetful", New: func() (fermatatest.Place, error) { return &forgetful{}, nil }}, s), "is gone")
+	finds(t,
+		cut(t, fermatatest.Engine{Name: "forgetful", New: func() (fermatatest.Place, error) {
+			return &forgetful{}, nil
+		}}, s), "is gone")
 }
 
-// forgetful keeps all but the last answers that it acknowledged: receipts of which a crash leaves nothing.
+// forgetful keeps all but the last answers that it acknowledged: receipts of
+// which a crash leaves nothing.
 type forgetful struct{ last *kvstore.Memory }
 
 func (f *forgetful) Open() (kvstore.Store, error) {
@@ -110,14 +122,16 @@ func TestFindsAScenarioThatCantBe(t *testing.T) {
 // With Every, each pass cuts other writes, and all passes together cut each
 // write in each way once.
 func TestEveryAndFirst(t *testing.T) {
-	s := fermatatest.Scenario{Name: "passes", Inputs: []fermatatest.Input{hello}, World: world(agent.Config{
-		Tools: []tool.Tool{instant("pay", tool.Once)}, Model: paid,
-	})}
+	s := fermatatest.Scenario{Name: "passes", Inputs: []fermatatest.Input{hello},
+		World: world(agent.Config{
+			Tools: []tool.Tool{instant("pay", tool.Once)}, Model: paid,
+		})}
 	all := cut(t, fermatatest.Memory(), s).Histories
 	sum := 0
 	const every = 3
 	for first := range every {
-		r, err := s.Cut(t.Context(), fermatatest.Memory(), &fermatatest.Options{Every: every, First: first})
+		r, err := s.Cut(t.Context(), fermatatest.Memory(),
+			&fermatatest.Options{Every: every, First: first})
 		if err != nil {
 			t.Fatal(err)
 		}

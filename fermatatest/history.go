@@ -21,7 +21,8 @@ const (
 	theSession = "chat-1"
 )
 
-// history is one run of a scenario, over all lives of its process, and what the outside world remembers of it.
+// history is one run of a scenario, over all lives of its process, and what the
+// outside world remembers of it.
 type history struct {
 	ctx   context.Context
 	s     *Scenario
@@ -29,17 +30,21 @@ type history struct {
 	place Place
 	uncut *account // what it has to come to; nil while that is found out
 
-	mu       sync.Mutex
-	now      time.Time
-	ids      map[string]int
-	entries  []entry
-	acked    []session.Receipt
-	tokens   map[string]string // by pause id
-	settled  map[string]string // by call id: what was first seen of its end
-	lost     map[string]bool   // by call id: it was claimed when a life began, and nothing told how far it had got
-	blurred  map[string]bool   // by call id: it needs no claim, and so nothing told then whether it had begun
-	outcomes [][]string        // of the inputs, the last time they were delivered
-	errors   map[string]bool   // that runs ended with
+	mu      sync.Mutex
+	now     time.Time
+	ids     map[string]int
+	entries []entry
+	acked   []session.Receipt
+	tokens  map[string]string // by pause id
+	settled map[string]string // by call id: what was first seen of its end
+	// By call id: it was claimed when a life began, and nothing told how far it
+	// had got.
+	lost map[string]bool
+	// By call id: it needs no claim, and so nothing told then whether it had
+	// begun.
+	blurred  map[string]bool
+	outcomes [][]string      // of the inputs, the last time they were delivered
+	errors   map[string]bool // that runs ended with
 	trace    []string
 	wrong    []string
 }
@@ -51,18 +56,22 @@ const maxLives = 3
 func newHistory(ctx context.Context, s *Scenario, p Place, uncut *account) *history {
 	return &history{
 		ctx: ctx, s: s, world: s.World(), place: p, uncut: uncut,
-		now: time.Date(2025, 1, 2, 3, 4, 5, 0, time.UTC), ids: map[string]int{}, tokens: map[string]string{},
-		settled: map[string]string{}, lost: map[string]bool{}, blurred: map[string]bool{}, outcomes: make([][]string, len(s.Inputs)), errors: map[string]bool{},
+		now: time.Date(2025, 1, 2, 3, 4, 5, 0, time.UTC), ids: map[string]int{},
+		tokens:  map[string]string{},
+		settled: map[string]string{}, lost: map[string]bool{}, blurred: map[string]bool{},
+		outcomes: make([][]string, len(s.Inputs)), errors: map[string]bool{},
 	}
 }
 
-// run lives until a process has delivered all inputs: the first with the first fault, the second with the second, and so on. It
-// says what the history came to, and how many of the faults struck.
+// run lives until a process has delivered all inputs: the first with the first
+// fault, the second with the second, and so on. It says what the history came
+// to, and how many of the faults struck.
 func (h *history) run(faults []faultkv.Fault) (got *account, struck int, err error) {
 	writes := 0
 	for n, done := 0, false; !done; n++ {
 		if n == len(faults)+maxLives {
-			return nil, struck, fmt.Errorf("it does not come to its end in %d lives:\n%s", n, h.report())
+			return nil, struck, fmt.Errorf("it does not come to its end in %d lives:\n%s",
+				n, h.report())
 		}
 		l, err := h.open(n, faults)
 		if err != nil {
@@ -85,7 +94,8 @@ func (h *history) run(faults []faultkv.Fault) (got *account, struck int, err err
 	return got, struck, errors.Join(err, l.end())
 }
 
-// Now is the clock of all lives. It stands still, but for Pass and for leases that have to end.
+// Now is the clock of all lives. It stands still, but for Pass and for leases
+// that have to end.
 func (h *history) Now() time.Time {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -100,7 +110,8 @@ func (h *history) pass(until time.Time) {
 	}
 }
 
-// newID makes ids that are unique over all lives, and none of which is part of another.
+// newID makes ids that are unique over all lives, and none of which is part of
+// another.
 func (h *history) newID(kind string) string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -138,12 +149,14 @@ func (h *history) failed(err error) {
 
 // isFault says that an error is, or comes of, what was injected.
 func isFault(err error) bool {
-	return errors.Is(err, faultkv.ErrFault) || errors.Is(err, faultkv.ErrDead) || errors.Is(err, faultkv.ErrFull)
+	return errors.Is(err, faultkv.ErrFault) || errors.Is(err, faultkv.ErrDead) ||
+		errors.Is(err, faultkv.ErrFull)
 }
 
 // report is what there is to read when something is wrong.
 func (h *history) report() string {
-	return strings.Join(h.wrong, "\n") + "\n  what happened:\n    " + strings.Join(h.trace, "\n    ")
+	return strings.Join(h.wrong, "\n") + "\n  what happened:\n    " +
+		strings.Join(h.trace, "\n    ")
 }
 
 // lostCalls are the calls whose outcome may be honestly unknown.

@@ -25,28 +25,34 @@ func killed(t *testing.T, share float64, o fermatatest.Options, scenarios ...fer
 // In memory every scenario is cut, with leases in memory and with stored ones.
 func TestKilledAtEveryWrite(t *testing.T) {
 	killed(t, .3, fermatatest.Options{
-		Engines: []fermatatest.Engine{fermatatest.Memory(), fermatatest.Shared(fermatatest.Memory())},
+		Engines: []fermatatest.Engine{fermatatest.Memory(),
+			fermatatest.Shared(fermatatest.Memory())},
 	}, scenarios()...)
 }
 
-// On bbolt, whose files are written for real, so are those whose commits differ most.
+// On bbolt, whose files are written for real, so are those whose commits differ
+// most.
 func TestKilledAtEveryWriteOfAFile(t *testing.T) {
-	all := append(named(t, "three in parallel, once", "approval, then a pause, idempotent", "an early answer, once"), largeAnswer(200<<10))
+	all := append(named(t, "three in parallel, once", "approval, then a pause, idempotent",
+		"an early answer, once"), largeAnswer(200<<10))
 	killed(t, .2, fermatatest.Options{
 		Engines: []fermatatest.Engine{fermatatest.Bolt(), fermatatest.Shared(fermatatest.Bolt())},
 	}, all...)
 }
 
-// Payloads are written before the commit that refers to them, and not all at once.
+// Payloads are written before the commit that refers to them, and not all at
+// once.
 func TestKilledAtEveryWriteOfPayloads(t *testing.T) {
 	all := append(large(70<<10), largeAnswer(200<<10), largeAnswer(600<<10))
 	killed(t, .2, fermatatest.Options{Engines: []fermatatest.Engine{fermatatest.Memory()}}, all...)
 }
 
-// The process that comes after the one that was killed is killed, too, wherever that can be.
+// The process that comes after the one that was killed is killed, too, wherever
+// that can be.
 func TestKilledTwice(t *testing.T) {
 	killed(t, .3, fermatatest.Options{
-		Engines: []fermatatest.Engine{fermatatest.Memory(), fermatatest.Shared(fermatatest.Memory())}, Twice: true,
+		Engines: []fermatatest.Engine{fermatatest.Memory(),
+			fermatatest.Shared(fermatatest.Memory())}, Twice: true,
 	}, scenarios()...)
 }
 

@@ -19,7 +19,8 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// life is one process: it opens the store, and works until it has delivered all inputs or dies.
+// life is one process: it opens the store, and works until it has delivered all
+// inputs or dies.
 type life struct {
 	*history
 	number int
@@ -28,7 +29,8 @@ type life struct {
 	store  *core.Store
 	agent  *agent.Agent
 	runner *runner.Runner
-	// patience is how often it is waited for a lease, before time passes until the lease has ended.
+	// patience is how often it is waited for a lease, before time passes until
+	// the lease has ended.
 	patience int
 
 	asked struct {
@@ -55,7 +57,8 @@ func (h *history) open(n int, faults []faultkv.Fault) (*life, error) {
 		c.Tools[i] = watched{t, l}
 	}
 	if l.agent, err = agent.New(c); err == nil {
-		store := session.NewStore(l.faults.Store, &session.Options{Now: h.Now, NewID: h.newID, MaxSkew: time.Millisecond})
+		store := session.NewStore(l.faults.Store,
+			&session.Options{Now: h.Now, NewID: h.newID, MaxSkew: time.Millisecond})
 		l.store = hold.Of(store)
 		l.runner, err = runner.New(l.agent, store, &runner.Options{Logger: silent})
 	}
@@ -72,7 +75,8 @@ func (l *life) end() error {
 
 func (l *life) dead() bool { return l.faults.Dead() }
 
-// live delivers the inputs, in order, and drives the session to rest in between. It says whether it came to the end.
+// live delivers the inputs, in order, and drives the session to rest in
+// between. It says whether it came to the end.
 func (l *life) live() bool {
 	l.begin()
 	for i, in := range l.s.Inputs {
@@ -93,8 +97,9 @@ func (l *life) live() bool {
 	return !l.dead()
 }
 
-// begin notes of which calls it is not known how far they have got: those that were running when the last drive ended, and have
-// no answer kept; and those whose entries leave no trace.
+// begin notes of which calls it is not known how far they have got: those that
+// were running when the last drive ended, and have no answer kept; and those
+// whose entries leave no trace.
 func (l *life) begin() {
 	st, err := l.store.Load(l.ctx, theSession)
 	if err != nil {
@@ -121,10 +126,12 @@ func (l *life) mark(in map[string]bool, call string) {
 	in[call] = true
 }
 
-// maxTries is how often something is tried that faults, or another drive, keep from succeeding.
+// maxTries is how often something is tried that faults, or another drive, keep
+// from succeeding.
 const maxTries = 1000
 
-// rest drives the session for as long as there is work, as a worker would that finds it by the index of what is due.
+// rest drives the session for as long as there is work, as a worker would that
+// finds it by the index of what is due.
 func (l *life) rest() {
 	for range maxTries {
 		st, err := l.store.Load(l.ctx, theSession)
@@ -145,7 +152,8 @@ func (l *life) rest() {
 			continue
 		}
 		if !l.isDue() {
-			l.violation("there is work, and the session is not in the index of what is due: %s", core.Next(st, l.Now()).Kind)
+			l.violation("there is work, and the session is not in the index of what is due: %s",
+				core.Next(st, l.Now()).Kind)
 		}
 		err = l.watch(l.runner.Continue(l.ctx, theSession, "test"))
 		if !errors.Is(err, session.ErrBusy) {
@@ -158,7 +166,8 @@ func (l *life) rest() {
 	l.violation("the session does not come to rest")
 }
 
-// retries says what comes of a drive that ended with an error: another one, if that was a fault's, or if it was busy.
+// retries says what comes of a drive that ended with an error: another one, if
+// that was a fault's, or if it was busy.
 func (l *life) retries(err error) bool {
 	var busy *session.BusyError
 	switch {
@@ -176,8 +185,8 @@ func (l *life) retries(err error) bool {
 	return false
 }
 
-// wait lets a lease end: that of a drive of this life, which gives it up as soon as its bodies have ended, or, by its time, that of
-// an earlier life.
+// wait lets a lease end: that of a drive of this life, which gives it up as
+// soon as its bodies have ended, or, by its time, that of an earlier life.
 func (l *life) wait(until time.Time) {
 	l.patience--
 	if l.patience > 0 || until.IsZero() {
@@ -189,7 +198,8 @@ func (l *life) wait(until time.Time) {
 
 func (l *life) isDue() bool {
 	due, _, _, err := l.store.Due(l.ctx, l.agent.Name(), nil)
-	return err != nil || slices.ContainsFunc(due, func(d core.Due) bool { return d.Session == theSession })
+	return err != nil ||
+		slices.ContainsFunc(due, func(d core.Due) bool { return d.Session == theSession })
 }
 
 // operate answers a pause that asks an operator, if there is one.
@@ -206,7 +216,8 @@ func (l *life) operate(st *core.State) bool {
 			l.violation("%s asks an operator, and the World has none", p.Tool)
 			return false
 		}
-		_, err := l.runner.Resume(l.ctx, theSession, runner.Complete(p.ID, "operator", l.world.Operator(p)))
+		_, err := l.runner.Resume(l.ctx, theSession,
+			runner.Complete(p.ID, "operator", l.world.Operator(p)))
 		l.note("life %d: the operator answers for %s: %v", l.number, p.Tool, err)
 		if err != nil && !isFault(err) {
 			l.violation("the operator's answer was refused: %v", err)
@@ -240,7 +251,8 @@ func (l *life) told(p tool.Pause) {
 		}
 	}
 	for i, in := range l.s.Inputs {
-		if in.moment == atPause && in.target.tool == p.Tool && in.target.pause == p.Number && l.call(in.target) == p.Call {
+		if in.moment == atPause && in.target.tool == p.Tool && in.target.pause == p.Number &&
+			l.call(in.target) == p.Call {
 			l.deliver(i, in)
 		}
 	}

@@ -9,32 +9,41 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// Scenario is one session of an agent, and all that the outside world does to it.
+// Scenario is one session of an agent, and all that the outside world does to
+// it.
 type Scenario struct {
 	Name string
-	// World makes the outside world of one history. It is called once for each history, and shares nothing between them.
+	// World makes the outside world of one history. It is called once for each
+	// history, and shares nothing between them.
 	World func() World
-	// Inputs are delivered in order. Before each one the session is driven until it waits. After a crash all are delivered
-	// again, from the first: a sender repeats what was not acknowledged, and often enough what was.
+	// Inputs are delivered in order. Before each one the session is driven
+	// until it waits. After a crash all are delivered again, from the first: a
+	// sender repeats what was not acknowledged, and often enough what was.
 	Inputs []Input
-	// Diverges: once a call's outcome is unknown, the model or the inputs go another way than in the uncut history. Then what
-	// comes after that call's turn is not compared.
+	// Diverges: once a call's outcome is unknown, the model or the inputs go
+	// another way than in the uncut history. Then what comes after that call's
+	// turn is not compared.
 	Diverges bool
 }
 
 // World is what is outside of the process and outlives it.
 type World struct {
-	// Agent makes the agent, anew for each life of the process. What it keeps in memory is lost in a crash; what outlives the
-	// process it shares through the World's closure. The agent needs a name. Its model must depend on nothing but the request,
-	// as fakellm does, and its bodies must end when their context does.
+	// Agent makes the agent, anew for each life of the process. What it keeps
+	// in memory is lost in a crash; what outlives the process it shares through
+	// the World's closure. The agent needs a name. Its model must depend on
+	// nothing but the request, as fakellm does, and its bodies must end when
+	// their context does.
 	Agent func() agent.Config
-	// Operator answers pauses of reason unknown outcome: what became of the call. Required for tools that ask an operator.
+	// Operator answers pauses of reason unknown outcome: what became of the
+	// call. Required for tools that ask an operator.
 	Operator func(tool.Pause) json.RawMessage
-	// Check, if set, says at the end of a history what is wrong with the outside world.
+	// Check, if set, says at the end of a history what is wrong with the
+	// outside world.
 	Check func() error
 }
 
-// Input is one thing that the outside world does. Its methods return changed copies.
+// Input is one thing that the outside world does. Its methods return changed
+// copies.
 type Input struct {
 	name    string
 	kind    kind
@@ -61,7 +70,8 @@ const (
 	isTime
 )
 
-// moment is when an input comes for the first time in a life of the process. It comes again in its turn.
+// moment is when an input comes for the first time in a life of the process. It
+// comes again in its turn.
 type moment int
 
 const (
@@ -70,7 +80,8 @@ const (
 	atPause
 )
 
-// target names a pause without its id: the pause-th of the call-th call of a tool in the session, both from 1.
+// target names a pause without its id: the pause-th of the call-th call of a
+// tool in the session, both from 1.
 type target struct {
 	tool        string
 	call, pause int
@@ -92,12 +103,14 @@ func (in Input) With(o runner.RunOptions) Input {
 	return in
 }
 
-// Answer is an answer to the first pause of the tool's first call; see OfCall and OfPause. The Resumption's Pause is filled in:
+// Answer is an answer to the first pause of the tool's first call; see OfCall
+// and OfPause. The Resumption's Pause is filled in:
 //
 //	fermatatest.Answer("deploy", runner.Complete("", json.RawMessage(`{"url":"…"}`), "ci"))
 func Answer(toolName string, r runner.Resumption) Input {
 	t := target{toolName, 1, 1}
-	return Input{name: "answer for " + toolName, kind: isAnswer, target: t, answers: []answer{{t, r}}}
+	return Input{name: "answer for " + toolName, kind: isAnswer, target: t,
+		answers: []answer{{t, r}}}
 }
 
 // Together is several answers in one Resume.
@@ -111,12 +124,14 @@ func Together(answers ...Input) Input {
 
 // Cancel cancels the tool's first call; see OfCall.
 func Cancel(toolName, why string) Input {
-	return Input{name: "cancel " + toolName, kind: isCancel, target: target{toolName, 1, 1}, why: why}
+	return Input{name: "cancel " + toolName, kind: isCancel,
+		target: target{toolName, 1, 1}, why: why}
 }
 
 // Progress reports progress of the tool's first call; see OfCall.
 func Progress(toolName string, p tool.Progress) Input {
-	return Input{name: "progress of " + toolName, kind: isProgress, target: target{toolName, 1, 1}, report: p}
+	return Input{name: "progress of " + toolName, kind: isProgress,
+		target: target{toolName, 1, 1}, report: p}
 }
 
 // Pass lets time pass: beyond a deadline, say.
@@ -141,15 +156,17 @@ func (in Input) aim(f func(*target)) Input {
 	return in
 }
 
-// During makes an input come while the tool's body runs, for the first time: right after it was entered, the entry that may
-// lead to the pause that the input is aimed at. An answer is early then; a cancellation ends the body's context.
+// During makes an input come while the tool's body runs, for the first time:
+// right after it was entered, the entry that may lead to the pause that the
+// input is aimed at. An answer is early then; a cancellation ends the body's
+// context.
 func (in Input) During() Input {
 	in.moment = duringBody
 	return in
 }
 
-// AtPause makes an input come as soon as the pause that it is aimed at is told of: from within the loop that ranges over the
-// events.
+// AtPause makes an input come as soon as the pause that it is aimed at is told
+// of: from within the loop that ranges over the events.
 func (in Input) AtPause() Input {
 	in.moment = atPause
 	return in

@@ -24,11 +24,14 @@ func world(c agent.Config) func() fermatatest.World {
 }
 
 // each makes a scenario for a tool of each effect.
-func each(name string, make func(tool.Effect) agent.Config, inputs ...fermatatest.Input) []fermatatest.Scenario {
+func each(
+	name string, make func(tool.Effect) agent.Config, inputs ...fermatatest.Input,
+) []fermatatest.Scenario {
 	var all []fermatatest.Scenario
 	for _, e := range []tool.Effect{tool.Once, tool.Idempotent} {
 		what := map[tool.Effect]string{tool.Once: "once", tool.Idempotent: "idempotent"}[e]
-		all = append(all, fermatatest.Scenario{Name: name + ", " + what, World: world(make(e)), Inputs: inputs})
+		all = append(all,
+			fermatatest.Scenario{Name: name + ", " + what, World: world(make(e)), Inputs: inputs})
 	}
 	return all
 }
@@ -45,7 +48,8 @@ func scenarios() []fermatatest.Scenario {
 	add(each("one tool", func(e tool.Effect) agent.Config {
 		return agent.Config{
 			Tools: []tool.Tool{instant("work", e)},
-			Model: fakellm.New(fakellm.Calls("work", `{"text":"a"}`), fakellm.Says("Done."), fakellm.Says("Welcome.")),
+			Model: fakellm.New(fakellm.Calls("work", `{"text":"a"}`), fakellm.Says("Done."),
+				fakellm.Says("Welcome.")),
 		}
 	}, hello, thanks)...)
 
@@ -53,7 +57,8 @@ func scenarios() []fermatatest.Scenario {
 		return agent.Config{
 			Tools: []tool.Tool{instant("work", e), waiting("deploy", e), asking("ask", e)},
 			Model: fakellm.New(
-				fakellm.Calls("deploy", `{"text":"job"}`).And("ask", `{"text":"why"}`).And("work", `{"text":"a"}`),
+				fakellm.Calls("deploy", `{"text":"job"}`).And("ask", `{"text":"why"}`).And("work",
+					`{"text":"a"}`),
 				fakellm.Says("Done.")),
 		}
 	}, hello,
@@ -63,16 +68,19 @@ func scenarios() []fermatatest.Scenario {
 	add(each("one of two answered", func(e tool.Effect) agent.Config {
 		return agent.Config{
 			Tools: []tool.Tool{waiting("deploy", e), asking("ask", e)},
-			Model: fakellm.New(fakellm.Calls("deploy", `{"text":"job"}`).And("ask", `{"text":"why"}`), fakellm.Says("Done.")),
+			Model: fakellm.New(fakellm.Calls("deploy", `{"text":"job"}`).And("ask",
+				`{"text":"why"}`), fakellm.Says("Done.")),
 		}
 	}, hello, fermatatest.Answer("ask", runner.Complete("", "ada", text("because"))), thanks)...)
-	all[len(all)-2].Diverges = true // when the other one is lost, nothing waits that would refuse the message
+	// When the other one is lost, nothing waits that would refuse the message.
+	all[len(all)-2].Diverges = true
 
 	add(each("three answered together", func(e tool.Effect) agent.Config {
 		return agent.Config{
 			Tools: []tool.Tool{waiting("deploy", e), asking("ask", e)},
 			Model: fakellm.New(
-				fakellm.Calls("deploy", `{"text":"job"}`).And("ask", `{"text":"why"}`).And("deploy", `{"text":"job-2"}`),
+				fakellm.Calls("deploy", `{"text":"job"}`).And("ask", `{"text":"why"}`).And("deploy",
+					`{"text":"job-2"}`),
 				fakellm.Says("Done.")),
 		}
 	}, hello,
@@ -87,14 +95,17 @@ func scenarios() []fermatatest.Scenario {
 		return agent.Config{
 			Tools:        []tool.Tool{waiting("deploy", e)},
 			Interceptors: interceptor.Chain{gate},
-			Model:        fakellm.New(fakellm.Calls("deploy", `{"text":"job"}`), fakellm.Says("Done.")),
+			Model: fakellm.New(fakellm.Calls("deploy", `{"text":"job"}`),
+				fakellm.Says("Done.")),
 		}
 	}, hello,
 		fermatatest.Answer("deploy", runner.Approve("", "ada", "fine")),
 		fermatatest.Answer("deploy", runner.Complete("", "ci", text("v2"))).OfPause(2))...)
 
-	second := interceptor.Approval(&interceptor.ApprovalOptions{Name: "second", Tools: []string{"work"}})
-	first := interceptor.Approval(&interceptor.ApprovalOptions{Name: "first", Tools: []string{"work"}})
+	second := interceptor.Approval(
+		&interceptor.ApprovalOptions{Name: "second", Tools: []string{"work"}})
+	first := interceptor.Approval(
+		&interceptor.ApprovalOptions{Name: "first", Tools: []string{"work"}})
 	add(each("two gates", func(e tool.Effect) agent.Config {
 		return agent.Config{
 			Tools:        []tool.Tool{instant("work", e)},
@@ -103,13 +114,17 @@ func scenarios() []fermatatest.Scenario {
 		}
 	}, hello,
 		fermatatest.Answer("work", runner.Approve("", "ada", "fine")),
-		fermatatest.Answer("work", runner.ApproveEdited("", "bob", "half", textIn{"b"})).OfPause(2))...)
+		fermatatest.Answer("work",
+			runner.ApproveEdited("", "bob", "half", textIn{"b"})).OfPause(2))...)
 
 	add(each("denied beside approved", func(e tool.Effect) agent.Config {
 		return agent.Config{
-			Tools:        []tool.Tool{instant("work", e), instant("other", e)},
-			Interceptors: interceptor.Chain{interceptor.Approval(&interceptor.ApprovalOptions{Tools: []string{"work", "other"}})},
-			Model: fakellm.New(fakellm.Calls("work", `{"text":"a"}`).And("other", `{"text":"b"}`).And("work", `{"text":"c"}`),
+			Tools: []tool.Tool{instant("work", e), instant("other", e)},
+			Interceptors: interceptor.Chain{
+				interceptor.Approval(
+					&interceptor.ApprovalOptions{Tools: []string{"work", "other"}})},
+			Model: fakellm.New(fakellm.Calls("work", `{"text":"a"}`).And("other",
+				`{"text":"b"}`).And("work", `{"text":"c"}`),
 				fakellm.Says("Done.")),
 		}
 	}, hello,
@@ -124,7 +139,8 @@ func scenarios() []fermatatest.Scenario {
 		}
 	}, hello,
 		fermatatest.Answer("haggle", runner.Complete("", "ada", json.RawMessage(`5`))),
-		fermatatest.Answer("haggle", runner.Complete("", "ada", json.RawMessage(`50`))).OfPause(2))...)
+		fermatatest.Answer("haggle",
+			runner.Complete("", "ada", json.RawMessage(`50`))).OfPause(2))...)
 
 	add(each("pictures before and after a pause", func(e tool.Effect) agent.Config {
 		return agent.Config{
@@ -152,7 +168,8 @@ func scenarios() []fermatatest.Scenario {
 	add(each("answered from within the event", func(e tool.Effect) agent.Config {
 		return agent.Config{
 			Tools: []tool.Tool{waiting("deploy", e), asking("ask", e)},
-			Model: fakellm.New(fakellm.Calls("deploy", `{"text":"job"}`).And("ask", `{"text":"why"}`), fakellm.Says("Done.")),
+			Model: fakellm.New(fakellm.Calls("deploy", `{"text":"job"}`).And("ask",
+				`{"text":"why"}`), fakellm.Says("Done.")),
 		}
 	}, hello,
 		fermatatest.Answer("deploy", runner.Complete("", "ci", text("v2"))).AtPause(),
@@ -161,7 +178,8 @@ func scenarios() []fermatatest.Scenario {
 	add(each("cancelled while running", func(e tool.Effect) agent.Config {
 		return agent.Config{
 			Tools: []tool.Tool{endless("run", e), instant("work", tool.Idempotent)},
-			Model: fakellm.New(fakellm.Calls("run", `{"text":"a"}`).And("work", `{"text":"b"}`), fakellm.Says("Done.")),
+			Model: fakellm.New(fakellm.Calls("run", `{"text":"a"}`).And("work", `{"text":"b"}`),
+				fakellm.Says("Done.")),
 		}
 	}, hello, fermatatest.Cancel("run", "too slow").During())...)
 
@@ -170,12 +188,14 @@ func scenarios() []fermatatest.Scenario {
 			Tools: []tool.Tool{waiting("deploy", e)},
 			Model: fakellm.New(fakellm.Calls("deploy", `{"text":"job"}`), fakellm.Says("Done.")),
 		}
-	}, hello, fermatatest.Cancel("deploy", "too slow"), fermatatest.Answer("deploy", runner.Complete("", "ci", text("v2"))))...)
+	}, hello, fermatatest.Cancel("deploy", "too slow"),
+		fermatatest.Answer("deploy", runner.Complete("", "ci", text("v2"))))...)
 
 	add(each("deadline", func(e tool.Effect) agent.Config {
 		return agent.Config{
 			Tools: []tool.Tool{waiting("deploy", e), asking("ask", e), sleep(e)},
-			Model: fakellm.New(fakellm.Calls("deploy", `{"text":"job"}`).And("ask", `{"text":"why"}`).And("sleep", `{"text":"x"}`),
+			Model: fakellm.New(fakellm.Calls("deploy", `{"text":"job"}`).And("ask",
+				`{"text":"why"}`).And("sleep", `{"text":"x"}`),
 				fakellm.Says("Done.")),
 		}
 	}, hello, fermatatest.Pass(2*time.Hour),
@@ -185,11 +205,13 @@ func scenarios() []fermatatest.Scenario {
 	add(each("duplicate and conflicting webhooks", func(e tool.Effect) agent.Config {
 		return agent.Config{
 			Tools: []tool.Tool{waiting("deploy", e)},
-			Model: fakellm.New(fakellm.Calls("deploy", `{"text":"job"}`), fakellm.Says("Done."), fakellm.Says("Welcome.")),
+			Model: fakellm.New(fakellm.Calls("deploy", `{"text":"job"}`), fakellm.Says("Done."),
+				fakellm.Says("Welcome.")),
 		}
 	}, hello,
 		fermatatest.Answer("deploy", runner.Complete("", "ci", text("v2"))).Undriven(),
-		fermatatest.Answer("deploy", runner.Complete("", "ci-2", json.RawMessage(` {"text" : "v2"}`))).Undriven(),
+		fermatatest.Answer("deploy",
+			runner.Complete("", "ci-2", json.RawMessage(` {"text" : "v2"}`))).Undriven(),
 		fermatatest.Answer("deploy", runner.Complete("", "ci", text("v3"))),
 		fermatatest.Answer("deploy", runner.Fail("", "ci", "no disk", false)),
 		thanks,
@@ -210,7 +232,8 @@ func scenarios() []fermatatest.Scenario {
 	add(each("Run repeated", func(e tool.Effect) agent.Config {
 		return agent.Config{
 			Tools: []tool.Tool{waiting("deploy", e)},
-			Model: fakellm.New(fakellm.Calls("deploy", `{"text":"job"}`), fakellm.Says("Done."), fakellm.Says("Welcome.")),
+			Model: fakellm.New(fakellm.Calls("deploy", `{"text":"job"}`), fakellm.Says("Done."),
+				fakellm.Says("Welcome.")),
 		}
 	}, hello, hello, thanks,
 		fermatatest.Answer("deploy", runner.Complete("", "ci", text("v2"))).Undriven(),
@@ -220,17 +243,21 @@ func scenarios() []fermatatest.Scenario {
 	add(each("message as answer", func(e tool.Effect) agent.Config {
 		return agent.Config{
 			Tools: []tool.Tool{talking(e)},
-			Model: fakellm.New(fakellm.Calls("talk", `{"text":"city"}`), fakellm.Says("Done."), fakellm.Says("Welcome.")),
+			Model: fakellm.New(fakellm.Calls("talk", `{"text":"city"}`), fakellm.Says("Done."),
+				fakellm.Says("Welcome.")),
 		}
 	}, hello, fermatatest.Message("m3", "Oslo"), fermatatest.Message("m3", "Oslo"), thanks)...)
-	// Once the call is lost, nobody asks any more, and the message is one like any other.
+	// Once the call is lost, nobody asks any more, and the message is one like
+	// any other.
 	all[len(all)-2].Diverges = true
 
 	add(each("superseded", func(e tool.Effect) agent.Config {
 		return agent.Config{
-			Tools:        []tool.Tool{instant("work", e), asking("ask", e)},
-			Interceptors: interceptor.Chain{interceptor.Approval(&interceptor.ApprovalOptions{Tools: []string{"work"}})},
-			Model: fakellm.New(fakellm.Calls("work", `{"text":"a"}`).And("ask", `{"text":"why"}`), fakellm.Says("As you like."),
+			Tools: []tool.Tool{instant("work", e), asking("ask", e)},
+			Interceptors: interceptor.Chain{
+				interceptor.Approval(&interceptor.ApprovalOptions{Tools: []string{"work"}})},
+			Model: fakellm.New(fakellm.Calls("work", `{"text":"a"}`).And("ask", `{"text":"why"}`),
+				fakellm.Says("As you like."),
 				fakellm.Says("Bye.")),
 		}
 	}, hello, thanks,
@@ -242,20 +269,27 @@ func scenarios() []fermatatest.Scenario {
 		return agent.Config{
 			Tools:       []tool.Tool{failing(), instant("work", e)},
 			Concurrency: 1,
-			Model: fakellm.New(fakellm.Calls("fail", `{"text":"a"}`).And("work", `{"text":"b"}`), fakellm.Says("Sorry."),
+			Model: fakellm.New(fakellm.Calls("fail", `{"text":"a"}`).And("work", `{"text":"b"}`),
+				fakellm.Says("Sorry."),
 				fakellm.Says("Bye.")),
 		}
 	}, hello, hello, thanks)...)
 
-	failed := []fermatatest.Input{hello, hello, thanks} // the first Run fails, the second one carries on
-	add(fermatatest.Scenario{Name: "a fatal error beside a running call, once", World: fatal(tool.Once), Inputs: failed},
-		fermatatest.Scenario{Name: "a fatal error beside a running call, idempotent", World: fatal(tool.Idempotent), Inputs: failed},
-		fermatatest.Scenario{Name: "a tool that reconciles", World: reconciled, Inputs: []fermatatest.Input{hello, thanks}},
-		fermatatest.Scenario{Name: "a tool that asks an operator", World: operated, Inputs: []fermatatest.Input{hello, thanks}})
+	// The first Run fails, the second one carries on.
+	failed := []fermatatest.Input{hello, hello, thanks}
+	add(fermatatest.Scenario{Name: "a fatal error beside a running call, once",
+		World: fatal(tool.Once), Inputs: failed},
+		fermatatest.Scenario{Name: "a fatal error beside a running call, idempotent",
+			World: fatal(tool.Idempotent), Inputs: failed},
+		fermatatest.Scenario{Name: "a tool that reconciles", World: reconciled,
+			Inputs: []fermatatest.Input{hello, thanks}},
+		fermatatest.Scenario{Name: "a tool that asks an operator", World: operated,
+			Inputs: []fermatatest.Input{hello, thanks}})
 	return all
 }
 
-// largeAnswer is an answer that is written in many pieces, and more than one batch.
+// largeAnswer is an answer that is written in many pieces, and more than one
+// batch.
 func largeAnswer(size int) fermatatest.Scenario {
 	return fermatatest.Scenario{
 		Name: fmt.Sprintf("an answer of %d KiB", size>>10),
@@ -263,19 +297,23 @@ func largeAnswer(size int) fermatatest.Scenario {
 			Tools: []tool.Tool{waiting("deploy", tool.Idempotent)},
 			Model: fakellm.New(fakellm.Calls("deploy", `{"text":"job"}`), fakellm.Says("Done.")),
 		}),
-		Inputs: []fermatatest.Input{hello, fermatatest.Answer("deploy", runner.Complete("", "ci", text(strings.Repeat("x", size))))},
+		Inputs: []fermatatest.Input{hello,
+			fermatatest.Answer("deploy",
+				runner.Complete("", "ci", text(strings.Repeat("x", size))))},
 	}
 }
 
-// large is a scenario in which everything that may be large is: the user's message, arguments, a result, a question with its state,
-// an answer, the model's last word.
+// large is a scenario in which everything that may be large is: the user's
+// message, arguments, a result, a question with its state, an answer, the
+// model's last word.
 func large(size int) []fermatatest.Scenario {
 	big := strings.Repeat("ab<&>é ", size/8)
 	return each(fmt.Sprintf("payloads of %d KiB", size>>10), func(e tool.Effect) agent.Config {
 		return agent.Config{
 			Tools: []tool.Tool{instant("work", e), waiting("deploy", e), remembering(e, big)},
 			Model: fakellm.New(
-				fakellm.Calls("work", string(text(big))).And("deploy", `{"text":"job"}`).And("remember", `{"text":"x"}`),
+				fakellm.Calls("work", string(text(big))).And("deploy",
+					`{"text":"job"}`).And("remember", `{"text":"x"}`),
 				fakellm.From(func(llm.Request) fakellm.Turn { return fakellm.Says(big) })),
 		}
 	}, fermatatest.Message("m1", big),

@@ -15,7 +15,8 @@ type entry struct {
 	effect          tool.Effect
 }
 
-// watched is a tool whose entries are counted, and during which inputs are delivered.
+// watched is a tool whose entries are counted, and during which inputs are
+// delivered.
 type watched struct {
 	tool.Tool
 	life *life
@@ -42,10 +43,12 @@ func (l *life) entered(ctx context.Context, call tool.Call) {
 		l.tokens[core.PauseID(call.ID, call.Pauses+1)] = call.Token()
 	}
 	l.mu.Unlock()
-	l.note("life %d: the body of %s is entered, call %s, attempt %d", l.number, call.Tool, call.ID, call.Attempt)
+	l.note("life %d: the body of %s is entered, call %s, attempt %d",
+		l.number, call.Tool, call.ID, call.Attempt)
 	for i, in := range l.s.Inputs {
 		t := in.target
-		if in.moment != duringBody || t.tool != call.Tool || t.pause != call.Pauses+1 || l.call(t) != call.ID {
+		if in.moment != duringBody || t.tool != call.Tool || t.pause != call.Pauses+1 ||
+			l.call(t) != call.ID {
 			continue
 		}
 		if accepted := l.deliver(i, in); accepted && in.kind == isCancel {

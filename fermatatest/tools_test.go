@@ -32,61 +32,74 @@ func fn(s tool.Spec, f func(context.Context, textIn) (tool.Result[textOut], erro
 
 // instant answers at once.
 func instant(name string, e tool.Effect) tool.Tool {
-	return fn(tool.Spec{Name: name, Effect: e}, func(_ context.Context, in textIn) (tool.Result[textOut], error) {
-		return tool.Done(textOut{"done: " + in.Text}), nil
-	})
+	return fn(tool.Spec{Name: name, Effect: e},
+		func(_ context.Context, in textIn) (tool.Result[textOut], error) {
+			return tool.Done(textOut{"done: " + in.Text}), nil
+		})
 }
 
 // waiting waits for an outside job, an hour at most.
 func waiting(name string, e tool.Effect) tool.Tool {
-	return fn(tool.Spec{Name: name, Effect: e, MayPause: true}, func(_ context.Context, in textIn) (tool.Result[textOut], error) {
-		return tool.Pending[textOut](tool.Await{Key: in.Text, Timeout: time.Hour}), nil
-	})
+	return fn(tool.Spec{Name: name, Effect: e, MayPause: true},
+		func(_ context.Context, in textIn) (tool.Result[textOut], error) {
+			return tool.Pending[textOut](tool.Await{Key: in.Text, Timeout: time.Hour}), nil
+		})
 }
 
 // scanning shows the model a picture, asks, and shows another one.
 func scanning(name string, e tool.Effect) tool.Tool {
 	picture := func(name string, size int) tool.Action {
-		return tool.Action{Media: &llm.Media{MediaType: "image/png", Name: name, Data: make([]byte, size)}}
+		return tool.Action{
+			Media: &llm.Media{MediaType: "image/png", Name: name, Data: make([]byte, size)}}
 	}
-	file := tool.Action{Artifact: &tool.Artifact{Name: "raw", MediaType: "text/plain", Data: []byte("raw")}}
-	return tool.Must(tool.Resumable(tool.Spec{Name: name, Description: "One of a scenario.", Effect: e},
-		func(_ context.Context, in textIn, ask tool.Ask[textOut, int]) (tool.Result[textOut], error) {
-			return tool.With(ask("Turned?", 1), picture("one", 3000), file), nil
-		},
-		func(_ context.Context, in textIn, re tool.Reply[textOut, int, bool]) (tool.Result[textOut], error) {
-			return tool.With(tool.Done(textOut(in)), picture("two", 5)), nil
-		}))
+	file := tool.Action{
+		Artifact: &tool.Artifact{Name: "raw", MediaType: "text/plain", Data: []byte("raw")}}
+	return tool.Must(
+		tool.Resumable(tool.Spec{Name: name, Description: "One of a scenario.", Effect: e},
+			func(_ context.Context, in textIn,
+				ask tool.Ask[textOut, int]) (tool.Result[textOut], error) {
+				return tool.With(ask("Turned?", 1), picture("one", 3000), file), nil
+			},
+			func(_ context.Context, in textIn,
+				re tool.Reply[textOut, int, bool]) (tool.Result[textOut], error) {
+				return tool.With(tool.Done(textOut(in)), picture("two", 5)), nil
+			}))
 }
 
 // asking asks a person.
 func asking(name string, e tool.Effect) tool.Tool {
-	return fn(tool.Spec{Name: name, Effect: e, MayPause: true}, func(_ context.Context, in textIn) (tool.Result[textOut], error) {
-		return tool.NeedInput[textOut](in.Text + "?"), nil
-	})
+	return fn(tool.Spec{Name: name, Effect: e, MayPause: true},
+		func(_ context.Context, in textIn) (tool.Result[textOut], error) {
+			return tool.NeedInput[textOut](in.Text + "?"), nil
+		})
 }
 
 // endless runs until it is told to end.
 func endless(name string, e tool.Effect) tool.Tool {
-	return fn(tool.Spec{Name: name, Effect: e}, func(ctx context.Context, in textIn) (tool.Result[textOut], error) {
-		<-ctx.Done()
-		return nil, ctx.Err()
-	})
+	return fn(tool.Spec{Name: name, Effect: e},
+		func(ctx context.Context, in textIn) (tool.Result[textOut], error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		})
 }
 
 // haggle asks for an offer until it is good enough.
 func haggle(e tool.Effect) tool.Tool {
 	type state struct{ Asked int }
-	return tool.Must(tool.Resumable(tool.Spec{Name: "haggle", Description: "Asks until it likes the answer.", Effect: e},
-		func(_ context.Context, in textIn, ask tool.Ask[textOut, state]) (tool.Result[textOut], error) {
-			return ask("What do you offer for the "+in.Text+"?", state{1}), nil
-		},
-		func(_ context.Context, in textIn, re tool.Reply[textOut, state, int]) (tool.Result[textOut], error) {
-			if re.Answer < 10 {
-				return re.Ask("More!", state{re.State.Asked + 1}), nil
-			}
-			return tool.Done(textOut{in.Text + " is yours"}), nil
-		}))
+	return tool.Must(
+		tool.Resumable(
+			tool.Spec{Name: "haggle", Description: "Asks until it likes the answer.", Effect: e},
+			func(_ context.Context, in textIn,
+				ask tool.Ask[textOut, state]) (tool.Result[textOut], error) {
+				return ask("What do you offer for the "+in.Text+"?", state{1}), nil
+			},
+			func(_ context.Context, in textIn,
+				re tool.Reply[textOut, state, int]) (tool.Result[textOut], error) {
+				if re.Answer < 10 {
+					return re.Ask("More!", state{re.State.Asked + 1}), nil
+				}
+				return tool.Done(textOut{in.Text + " is yours"}), nil
+			}))
 }
 
 // sleep waits for time to pass.
@@ -103,41 +116,49 @@ func (s sleeper) Execute(_ context.Context, call tool.Call) (tool.Execution, err
 	if call.Answer != nil {
 		return tool.Execution{Output: json.RawMessage(`"awake"`)}, nil
 	}
-	return tool.Execution{Await: &tool.Await{Reason: tool.ReasonTimer, Timeout: 10 * time.Minute}}, nil
+	return tool.Execution{
+		Await: &tool.Await{Reason: tool.ReasonTimer, Timeout: 10 * time.Minute}}, nil
 }
 
 // reporting reports its progress before it waits.
 func reporting(e tool.Effect) tool.Tool {
-	return fn(tool.Spec{Name: "report", Effect: e, MayPause: true}, func(ctx context.Context, in textIn) (tool.Result[textOut], error) {
-		if err := tool.CallFrom(ctx).Report(ctx, tool.Progress{Message: "begun"}); err != nil {
-			return nil, err
-		}
-		return tool.Pending[textOut](tool.Await{Key: in.Text}), nil
-	})
+	return fn(tool.Spec{Name: "report", Effect: e, MayPause: true},
+		func(ctx context.Context, in textIn) (tool.Result[textOut], error) {
+			if err := tool.CallFrom(ctx).Report(ctx, tool.Progress{Message: "begun"}); err != nil {
+				return nil, err
+			}
+			return tool.Pending[textOut](tool.Await{Key: in.Text}), nil
+		})
 }
 
 // talking takes the user's next message for its output.
 func talking(e tool.Effect) tool.Tool {
-	return tool.Must(tool.Func(tool.Spec{Name: "talk", Description: "Asks the user.", Effect: e, MayPause: true},
-		func(_ context.Context, in textIn) (tool.Result[string], error) {
-			return tool.Pending[string](tool.Await{Reason: tool.ReasonInput, Mode: tool.ModeMessage, Prompt: "Which " + in.Text + "?"}), nil
-		}))
+	return tool.Must(
+		tool.Func(tool.Spec{Name: "talk", Description: "Asks the user.", Effect: e, MayPause: true},
+			func(_ context.Context, in textIn) (tool.Result[string], error) {
+				return tool.Pending[string](tool.Await{Reason: tool.ReasonInput,
+					Mode: tool.ModeMessage, Prompt: "Which " + in.Text + "?"}), nil
+			}))
 }
 
 // failing ends the run.
 func failing() tool.Tool {
-	return fn(tool.Spec{Name: "fail", Effect: tool.Idempotent}, func(context.Context, textIn) (tool.Result[textOut], error) {
-		return nil, tool.Fatal(errors.New("the disk is on fire"))
-	})
+	return fn(tool.Spec{Name: "fail", Effect: tool.Idempotent},
+		func(context.Context, textIn) (tool.Result[textOut], error) {
+			return nil, tool.Fatal(errors.New("the disk is on fire"))
+		})
 }
 
 // remembering asks with a large state, and gives it back.
 func remembering(e tool.Effect, big string) tool.Tool {
-	return tool.Must(tool.Resumable(tool.Spec{Name: "remember", Description: "Remembers.", Effect: e},
-		func(_ context.Context, in textIn, ask tool.Ask[textOut, textIn]) (tool.Result[textOut], error) {
-			return ask("Do you remember?", textIn{big}), nil
-		},
-		func(_ context.Context, in textIn, re tool.Reply[textOut, textIn, textIn]) (tool.Result[textOut], error) {
-			return tool.Done(textOut{re.State.Text + re.Answer.Text[:3]}), nil
-		}))
+	return tool.Must(
+		tool.Resumable(tool.Spec{Name: "remember", Description: "Remembers.", Effect: e},
+			func(_ context.Context, in textIn,
+				ask tool.Ask[textOut, textIn]) (tool.Result[textOut], error) {
+				return ask("Do you remember?", textIn{big}), nil
+			},
+			func(_ context.Context, in textIn,
+				re tool.Reply[textOut, textIn, textIn]) (tool.Result[textOut], error) {
+				return tool.Done(textOut{re.State.Text + re.Answer.Text[:3]}), nil
+			}))
 }

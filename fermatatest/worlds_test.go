@@ -47,17 +47,20 @@ func (l *ledger) atMostOnce() error {
 	return nil
 }
 
-var paid = fakellm.New(fakellm.Calls("pay", `{"text":"ada"}`), fakellm.Says("Done."), fakellm.Says("Welcome."))
+var paid = fakellm.New(fakellm.Calls("pay", `{"text":"ada"}`), fakellm.Says("Done."),
+	fakellm.Says("Welcome."))
 
-// reconciled is a world in which a tool looks into the ledger to find out what became of a call that was lost.
+// reconciled is a world in which a tool looks into the ledger to find out what
+// became of a call that was lost.
 func reconciled() fermatatest.World {
 	var l ledger
-	pay := fn(tool.Spec{Name: "pay", Reconcile: func(_ context.Context, c tool.Call) (tool.Execution, error) {
-		if l.has(c.IdempotencyKey()) {
-			return tool.Execution{Output: text("paid")}, nil
-		}
-		return tool.Execution{Output: text("not paid")}, nil
-	}}, func(ctx context.Context, in textIn) (tool.Result[textOut], error) {
+	pay := fn(tool.Spec{Name: "pay",
+		Reconcile: func(_ context.Context, c tool.Call) (tool.Execution, error) {
+			if l.has(c.IdempotencyKey()) {
+				return tool.Execution{Output: text("paid")}, nil
+			}
+			return tool.Execution{Output: text("not paid")}, nil
+		}}, func(ctx context.Context, in textIn) (tool.Result[textOut], error) {
 		l.do(tool.CallFrom(ctx).IdempotencyKey())
 		return tool.Done(textOut{"paid"}), nil
 	})
@@ -69,10 +72,11 @@ func reconciled() fermatatest.World {
 // operated is a world in which a person is asked instead.
 func operated() fermatatest.World {
 	var l ledger
-	pay := fn(tool.Spec{Name: "pay", AskOperator: true}, func(ctx context.Context, in textIn) (tool.Result[textOut], error) {
-		l.do(tool.CallFrom(ctx).IdempotencyKey())
-		return tool.Done(textOut{"paid"}), nil
-	})
+	pay := fn(tool.Spec{Name: "pay", AskOperator: true},
+		func(ctx context.Context, in textIn) (tool.Result[textOut], error) {
+			l.do(tool.CallFrom(ctx).IdempotencyKey())
+			return tool.Done(textOut{"paid"}), nil
+		})
 	w := world(agent.Config{Tools: []tool.Tool{pay}, Model: paid})()
 	w.Check = l.atMostOnce
 	w.Operator = func(tool.Pause) json.RawMessage { return text("paid") }
@@ -84,28 +88,32 @@ func fatal(e tool.Effect) func() fermatatest.World {
 	return func() fermatatest.World {
 		return fermatatest.World{Agent: func() agent.Config {
 			runs, over := make(chan struct{}, 100), make(chan struct{}, 100)
-			run := fn(tool.Spec{Name: "run", Effect: e}, func(ctx context.Context, _ textIn) (tool.Result[textOut], error) {
-				runs <- struct{}{}
-				select {
-				case <-over:
-				case <-ctx.Done():
-				}
-				return nil, errors.New("it was ended")
-			})
-			fail := fn(tool.Spec{Name: "fail", Effect: tool.Idempotent}, func(ctx context.Context, _ textIn) (tool.Result[textOut], error) {
-				select {
-				case <-runs:
-				case <-ctx.Done(): // the store failed the other's claim, say
-					over <- struct{}{}
-					return nil, ctx.Err()
-				case <-time.After(20 * time.Millisecond): // the other was lost in a crash, and is never entered
-				}
-				return nil, tool.Fatal(errors.New("the disk is on fire"))
-			})
+			run := fn(tool.Spec{Name: "run", Effect: e},
+				func(ctx context.Context, _ textIn) (tool.Result[textOut], error) {
+					runs <- struct{}{}
+					select {
+					case <-over:
+					case <-ctx.Done():
+					}
+					return nil, errors.New("it was ended")
+				})
+			fail := fn(tool.Spec{Name: "fail", Effect: tool.Idempotent},
+				func(ctx context.Context, _ textIn) (tool.Result[textOut], error) {
+					select {
+					case <-runs:
+					case <-ctx.Done(): // the store failed the other's claim, say
+						over <- struct{}{}
+						return nil, ctx.Err()
+					case <-time.After(20 * time.Millisecond):
+						// The other was lost in a crash, and is never entered.
+					}
+					return nil, tool.Fatal(errors.New("the disk is on fire"))
+				})
 			return agent.Config{
 				Name:  "ops",
 				Tools: []tool.Tool{run, fail},
-				Model: fakellm.New(fakellm.Calls("run", `{"text":"a"}`).And("fail", `{"text":"b"}`), fakellm.Says("Sorry."),
+				Model: fakellm.New(fakellm.Calls("run", `{"text":"a"}`).And("fail", `{"text":"b"}`),
+					fakellm.Says("Sorry."),
 					fakellm.Says("Bye.")),
 			}
 		}}

@@ -47,7 +47,8 @@ func Open(addr string, o *Options) *Client {
 // Get implements [kvstore.Store].
 func (c *Client) Get(ctx context.Context, key []byte) (kvstore.Entry, error) {
 	if len(key) == 0 || len(key) > kvstore.MaxKey {
-		key = make([]byte, kvstore.MaxKey+1) // no batch could hold it; the server is asked, for it may be closed
+		// No batch could hold it; the server is asked, for it may be closed.
+		key = make([]byte, kvstore.MaxKey+1)
 	}
 	r, _, err := c.call(ctx, request{Get: key})
 	if err != nil || r.Entry == nil {

@@ -44,8 +44,9 @@ func Listen(kv kvstore.Store) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{
-		kv: kv, listener: l, closing: make(chan struct{}), faults: map[string]Faults{}, stalled: map[string]time.Time{},
-		peers: map[*peer]struct{}{},
+		kv: kv, listener: l, closing: make(chan struct{}), faults: map[string]Faults{},
+		stalled: map[string]time.Time{},
+		peers:   map[*peer]struct{}{},
 	}
 	s.running.Go(s.accept)
 	return s, nil

@@ -51,8 +51,10 @@ func TestEngine(t *testing.T) {
 		return c
 	}
 	kvtest.Run(t, kvtest.Config{
-		Open:   func(t *testing.T) kvstore.Store { return client(t, listen(t)) },
-		Reopen: func(t *testing.T, was kvstore.Store) kvstore.Store { return client(t, servers[was]) },
+		Open: func(t *testing.T) kvstore.Store { return client(t, listen(t)) },
+		Reopen: func(t *testing.T, was kvstore.Store) kvstore.Store {
+			return client(t, servers[was])
+		},
 	})
 }
 
@@ -60,7 +62,8 @@ func TestEngine(t *testing.T) {
 func TestEngineWithDelays(t *testing.T) {
 	kvtest.Run(t, kvtest.Config{Open: func(t *testing.T) kvstore.Store {
 		s := listen(t)
-		s.SetFaults("", sharedkv.Faults{Delay: 500 * time.Microsecond, Late: .1, LateBy: time.Millisecond})
+		s.SetFaults("",
+			sharedkv.Faults{Delay: 500 * time.Microsecond, Late: .1, LateBy: time.Millisecond})
 		return open(t, s, nil)
 	}})
 }
@@ -134,7 +137,8 @@ func clear(t *testing.T, s *sharedkv.Server) error {
 
 func TestAStallKeepsOneClientWaiting(t *testing.T) {
 	s := listen(t)
-	stalled, other := open(t, s, &sharedkv.Options{Name: "x"}), open(t, s, &sharedkv.Options{Name: "y"})
+	stalled, other := open(t, s, &sharedkv.Options{Name: "x"}),
+		open(t, s, &sharedkv.Options{Name: "y"})
 	const stall = 100 * time.Millisecond
 	begun := time.Now()
 	s.Stall("x", stall)

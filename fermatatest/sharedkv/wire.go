@@ -40,7 +40,8 @@ type failure struct {
 
 // known are the errors that callers tell apart.
 var known = []error{
-	kvstore.ErrNotFound, kvstore.ErrConflict, kvstore.ErrTooLarge, kvstore.ErrInvalid, kvstore.ErrUncertain, kvstore.ErrClosed,
+	kvstore.ErrNotFound, kvstore.ErrConflict, kvstore.ErrTooLarge, kvstore.ErrInvalid,
+	kvstore.ErrUncertain, kvstore.ErrClosed,
 	kvstore.ErrCorrupt,
 }
 

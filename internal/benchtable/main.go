@@ -1,10 +1,12 @@
-// Command benchtable reads what `go test -bench` prints, and prints one table: a row for each benchmark and metric.
+// Command benchtable reads what `go test -bench` prints, and prints one table:
+// a row for each benchmark and metric.
 //
 //	go test -run '^$' -bench . ./bench | go run ./internal/benchtable
 //
-// Metrics that a benchmark reports itself are shown; of one that reports none, the time. Where a benchmark ran several times
-// (-count), the median stands, with the lowest and the highest value beside it. What is no benchmark goes to standard error;
-// a failure in the input is a failure of the table.
+// Metrics that a benchmark reports itself are shown; of one that reports none,
+// the time. Where a benchmark ran several times (-count), the median stands,
+// with the lowest and the highest value beside it. What is no benchmark goes to
+// standard error; a failure in the input is a failure of the table.
 package main
 
 import (

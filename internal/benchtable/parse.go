@@ -25,7 +25,8 @@ type metric struct {
 // standard are the units that package testing reports by itself.
 var standard = []string{"ns/op", "B/op", "allocs/op", "MB/s"}
 
-// parse reads benchmarks in the order in which they first appear. Lines that are none are copied to rest.
+// parse reads benchmarks in the order in which they first appear. Lines that
+// are none are copied to rest.
 func parse(in io.Reader, rest io.Writer) ([]*result, error) {
 	var results []*result
 	failed := false
@@ -35,7 +36,8 @@ func parse(in io.Reader, rest io.Writer) ([]*result, error) {
 		line := lines.Text()
 		name, values, ok := benchmark(line)
 		if !ok {
-			failed = failed || strings.HasPrefix(line, "FAIL") || strings.HasPrefix(line, "--- FAIL") || strings.HasPrefix(line, "panic:")
+			failed = failed || strings.HasPrefix(line, "FAIL") ||
+				strings.HasPrefix(line, "--- FAIL") || strings.HasPrefix(line, "panic:")
 			fmt.Fprintln(rest, line)
 			continue
 		}
@@ -91,7 +93,9 @@ func (r *result) add(unit string, value float64) {
 
 // own are the metrics to show.
 func (r *result) own() []metric {
-	own := slices.DeleteFunc(slices.Clone(r.metrics), func(m metric) bool { return slices.Contains(standard, m.unit) })
+	own := slices.DeleteFunc(slices.Clone(r.metrics), func(m metric) bool {
+		return slices.Contains(standard, m.unit)
+	})
 	if len(own) == 0 {
 		own = r.metrics[:1]
 	}

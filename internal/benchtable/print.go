@@ -8,7 +8,8 @@ import (
 	"strings"
 )
 
-// print lays the results out: names to the left, numbers aligned at their points.
+// print lays the results out: names to the left, numbers aligned at their
+// points.
 func print(out io.Writer, results []*result) error {
 	rows := [][]string{{"benchmark", "metric", "median", "lowest", "highest"}}
 	for _, r := range results {

@@ -63,7 +63,8 @@ func TestNoTable(t *testing.T) {
 		}
 	}
 	broken := errors.New("broken")
-	if err := run(iotest.ErrReader(broken), &strings.Builder{}, &strings.Builder{}); !errors.Is(err, broken) {
+	if err := run(iotest.ErrReader(broken), &strings.Builder{},
+		&strings.Builder{}); !errors.Is(err, broken) {
 		t.Errorf("a reader's error becomes %v", err)
 	}
 }

@@ -86,7 +86,8 @@ func (w *world) audit() *audit {
 // others, or had reconciled some.
 func (a *audit) fenced(n note, latest int64) {
 	if !a.excused(n) {
-		a.violation("the body of %s was entered by a drive that had lost the session, fence %d after %d: %+v", n.Tool, n.Fence, latest, n)
+		a.violation("the body of %s was entered by a drive that had lost the session, fence %d "+
+			"after %d: %+v", n.Tool, n.Fence, latest, n)
 	}
 	a.late++
 }
@@ -118,7 +119,8 @@ func (a *audit) transcript(c *chat) {
 	}
 	whole := asked == len(kinds) || c.cancels
 	if said != 1 || !whole || s.Finish == event.FinishCancelled && !c.cancels {
-		a.violation("session %s ended as %q, with %d messages of its user and %d calls", c.id, s.Finish, said, asked)
+		a.violation("session %s ended as %q, with %d messages of its user and %d calls",
+			c.id, s.Finish, said, asked)
 	}
 }
 
@@ -132,10 +134,12 @@ func (a *audit) body(c *call) {
 			byKey[n.Key] = append(byKey[n.Key], n)
 			a.entries++
 			if n.Left > slack {
-				a.violation("the body of %s was entered %v after the caller had left: %+v", c.Tool, n.Left, n)
+				a.violation("the body of %s was entered %v after the caller had left: %+v",
+					c.Tool, n.Left, n)
 			}
 			if at := c.chat.cancelled; !at.IsZero() && n.At.After(at.Add(slack)) && !a.excused(n) {
-				a.violation("the body of %s was entered %v after its session was cancelled: %+v", c.Tool, n.At.Sub(at), n)
+				a.violation("the body of %s was entered %v after its session was cancelled: %+v",
+					c.Tool, n.At.Sub(at), n)
 			}
 		case reconciled:
 			a.word(c, n)
@@ -152,17 +156,22 @@ func (a *audit) body(c *call) {
 					excused++
 				}
 			}
-			if excused < extra { // each drive enters once, and a later one only where it could not know of the earlier
-				a.violation("the body of %s, of effect once, was entered %d times with one key, %d of them just after a stop: %+v",
+			// Each drive enters once, and a later one only where it could not
+			// know of the earlier.
+			if excused < extra {
+				a.violation("the body of %s, of effect once, was entered %d times with one key, "+
+					"%d of them just after a stop: %+v",
 					c.Tool, len(entries), excused, entries)
 			}
 		case a.calm:
-			a.violation("the body of %s was entered %d times, and nothing befell the fleet: %+v", c.Tool, len(entries), entries)
+			a.violation("the body of %s was entered %d times, and nothing befell the fleet: %+v",
+				c.Tool, len(entries), entries)
 		default:
 			a.again += extra
 		}
 	}
-	if c.Settled == event.Done && len(byKey) == 0 && !(k.reconcile && string(c.Output) == `{"n":0}`) {
+	if c.Settled == event.Done && len(byKey) == 0 &&
+		!(k.reconcile && string(c.Output) == `{"n":0}`) {
 		a.violation("call %s of %s is done, and its body was never entered", c.Call, c.Tool)
 	}
 }
@@ -177,10 +186,12 @@ func (a *audit) word(c *call, said note) {
 		}
 	}
 	if found != said.Found {
-		a.violation("Reconcile told of %d entries of %s, and there are %d: %+v", said.Found, c.Tool, found, c.notes)
+		a.violation("Reconcile told of %d entries of %s, and there are %d: %+v",
+			said.Found, c.Tool, found, c.notes)
 	}
 	if a.calm {
-		a.violation("a call of %s was reconciled, and nothing befell the fleet: %+v", c.Tool, c.notes)
+		a.violation("a call of %s was reconciled, and nothing befell the fleet: %+v",
+			c.Tool, c.notes)
 	}
 }
 
@@ -212,7 +223,8 @@ func (a *audit) outcome(c *call) {
 		a.violation("call %s of %s is of unknown outcome: %+v", c.Call, c.Tool, c.notes)
 	case c.Settled == event.Unknown:
 	case (k.wait == byToken || k.wait == byKey) && !answered:
-		a.violation("call %s of %s is %s %s, and no answer to it was acknowledged; refused was %q", c.Call, c.Tool, c.Settled, c.Output,
+		a.violation("call %s of %s is %s %s, and no answer to it was acknowledged; refused was %q",
+			c.Call, c.Tool, c.Settled, c.Output,
 			c.chat.refused[c.Call])
 	case k.wait == noWait && c.Settled != event.Done, k.wait == byTime && c.Settled != event.Done:
 		a.violation("call %s of %s is %s %s", c.Call, c.Tool, c.Settled, c.Output)
@@ -222,11 +234,13 @@ func (a *audit) outcome(c *call) {
 		return
 	}
 	for _, n := range c.notes {
-		if n.What == shown && c.chat.cancels && n.Status == event.Done && c.Settled == event.Cancelled {
+		if n.What == shown && c.chat.cancels && n.Status == event.Done &&
+			c.Settled == event.Cancelled {
 			continue // the result of an answered call is shown before the commit that stores it
 		}
 		if n.What == shown && (n.Status != c.Settled || n.Output != outputOf(c.results[0])) {
-			a.violation("call %s of %s was shown as %s %s, and is %s %s", c.Call, c.Tool, n.Status, n.Output, c.Settled,
+			a.violation("call %s of %s was shown as %s %s, and is %s %s",
+				c.Call, c.Tool, n.Status, n.Output, c.Settled,
 				outputOf(c.results[0]))
 		}
 	}
@@ -242,9 +256,11 @@ func (a *audit) kept(id string, x answer) {
 		return
 	}
 	if !slices.ContainsFunc(c.Receipts, func(r session.Receipt) bool { return r.At.Equal(x.at) }) {
-		a.violation("call %s has no receipt for %+v, which was acknowledged; its receipts are %+v", id, x, c.Receipts)
+		a.violation("call %s has no receipt for %+v, which was acknowledged; its receipts are %+v",
+			id, x, c.Receipts)
 	}
-	ends := map[string]event.Status{"": event.Done, "/fail": event.Failed, "/cancel": event.Cancelled}
+	ends := map[string]event.Status{"": event.Done, "/fail": event.Failed,
+		"/cancel": event.Cancelled}
 	switch want, settles := ends[x.operation]; {
 	case c.chat.cancels:
 	case !settles: // an approval
@@ -254,6 +270,7 @@ func (a *audit) kept(id string, x answer) {
 	case c.Settled == want && (want != event.Done || string(c.Output) == x.body):
 	case want == event.Cancelled && c.Settled == event.Unknown:
 	default:
-		a.violation("call %s is %s %s; acknowledged was %+v; its receipts are %+v", id, c.Settled, c.Output, x, c.Receipts)
+		a.violation("call %s is %s %s; acknowledged was %+v; its receipts are %+v",
+			id, c.Settled, c.Output, x, c.Receipts)
 	}
 }

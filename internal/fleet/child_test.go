@@ -48,13 +48,16 @@ func child(dir string) error {
 	if err != nil {
 		return err
 	}
-	log, err := os.OpenFile(filepath.Join(dir, o.Process+".log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	log, err := os.OpenFile(filepath.Join(dir, o.Process+".log"),
+		os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return err
 	}
-	out := &outside{ledger: l, log: log, process: o.Process, life: o.Life, lease: o.Lease, left: map[string]time.Time{}}
+	out := &outside{ledger: l, log: log, process: o.Process, life: o.Life, lease: o.Lease,
+		left: map[string]time.Time{}}
 	kv := sharedkv.Open(o.Engine, &sharedkv.Options{Name: o.Process, Deaf: o.Deaf})
-	rn, err := newRunner(session.NewStore(kv, &session.Options{Lease: o.Lease, Now: o.Clock.now}), out)
+	rn, err := newRunner(session.NewStore(kv, &session.Options{Lease: o.Lease, Now: o.Clock.now}),
+		out)
 	if err != nil {
 		return err
 	}
@@ -112,7 +115,9 @@ func handlers(rn *runner.Runner, o *outside) (http.Handler, error) {
 	handle("/continue", func(r *http.Request, id string) (any, error) {
 		return nil, o.watch(id, rn.Continue(context.WithoutCancel(r.Context()), id, "worker"))
 	})
-	handle("/show", func(r *http.Request, id string) (any, error) { return rn.Show(r.Context(), id, "parent") })
+	handle("/show", func(r *http.Request, id string) (any, error) {
+		return rn.Show(r.Context(), id, "parent")
+	})
 	handle("/cancelsession", func(r *http.Request, id string) (any, error) {
 		return nil, rn.CancelSession(r.Context(), id, "ada", "no longer")
 	})
@@ -124,7 +129,8 @@ func handlers(rn *runner.Runner, o *outside) (http.Handler, error) {
 		if err != nil {
 			return nil, err
 		}
-		return resume(r, rn, p.Session, runner.Complete(p.ID, "the batch system", json.RawMessage(r.FormValue("text"))))
+		return resume(r, rn, p.Session,
+			runner.Complete(p.ID, "the batch system", json.RawMessage(r.FormValue("text"))))
 	})
 	return mux, nil
 }

@@ -38,8 +38,9 @@ func clockOf(n int, calm bool, r *rand.Rand) clock {
 		return clock{Offsets: []time.Duration{fastest}}
 	case n == 1 && !calm:
 		return clock{
-			Offsets: []time.Duration{-time.Minute, -3 * time.Minute, time.Minute, -time.Minute - 200*time.Millisecond},
-			Every:   700 * time.Millisecond,
+			Offsets: []time.Duration{-time.Minute, -3 * time.Minute, time.Minute,
+				-time.Minute - 200*time.Millisecond},
+			Every: 700 * time.Millisecond,
 		}
 	}
 	return clock{Offsets: []time.Duration{time.Duration(r.IntN(240)-180) * time.Second}}

@@ -45,7 +45,9 @@ func TestMain(m *testing.M) {
 func TestFleetUnderFaults(t *testing.T) {
 	const lease = 800 * time.Millisecond
 	w := newWorld(t, lease, false)
-	w.engine.SetFaults("", sharedkv.Faults{Delay: 20 * time.Millisecond, Late: .05, LateBy: 2 * lease, Lose: .004, Cut: .01})
+	w.engine.SetFaults("",
+		sharedkv.Faults{Delay: 20 * time.Millisecond, Late: .05, LateBy: 2 * lease,
+			Lose: .004, Cut: .01})
 	w.run(func(r *rand.Rand) {
 		for range testlength.Deeds.Rounds(.7) {
 			w.befall(r)
@@ -79,7 +81,9 @@ func (w *world) run(befall func(*rand.Rand)) {
 	stop, ended := make(chan struct{}), make(chan struct{})
 	var users sync.WaitGroup
 	for i := range 4 {
-		users.Go(func() { w.user(stop, fmt.Sprint("chat-", i), rand.New(rand.NewPCG(seed, uint64(1+i)))) })
+		users.Go(func() {
+			w.user(stop, fmt.Sprint("chat-", i), rand.New(rand.NewPCG(seed, uint64(1+i))))
+		})
 	}
 	go func() { users.Wait(); close(ended) }()
 	w.t.Cleanup(func() { w.giveUp(); <-ended }) // also if the test ends early
@@ -96,7 +100,8 @@ func (w *world) run(befall func(*rand.Rand)) {
 	}
 	w.until(func() bool { return len(w.unfinished("")) == 0 })
 	for _, c := range w.unfinished("") {
-		w.violation("session %s does not come to its end: it waits for %v; %s", c.id, c.waits, w.toldLast(c))
+		w.violation("session %s does not come to its end: it waits for %v; %s",
+			c.id, c.waits, w.toldLast(c))
 	}
 	w.giveUp()
 	<-ended
@@ -112,7 +117,8 @@ func (w *world) withoutTheFirst() {
 	w.kill(w.fleet[0])
 	w.until(func() bool { return len(w.unfinished(string(tool.ReasonTimer))) == 0 })
 	for _, c := range w.unfinished(string(tool.ReasonTimer)) {
-		w.violation("session %s is stuck while two processes work: it waits for %v; %s", c.id, c.waits, w.toldLast(c))
+		w.violation("session %s is stuck while two processes work: it waits for %v; %s",
+			c.id, c.waits, w.toldLast(c))
 	}
 }
 
@@ -125,7 +131,9 @@ func (w *world) toldLast(c *chat) string {
 	if err != nil {
 		return fmt.Sprintf("its user was told %q; %v", last, err)
 	}
-	return fmt.Sprintf("its user was told %q; it is held: %v, until %v, turn %d, due %v, halt %+v, %d takeovers, wake %v, calls %+v", last, st.Held,
+	return fmt.Sprintf(
+		"its user was told %q; it is held: %v, until %v, turn %d, due %v, halt %+v, %d "+
+			"takeovers, wake %v, calls %+v", last, st.Held,
 		st.LeaseEnd, st.Turn, st.Due, st.Halt, st.Takeovers, st.Wake, st.Calls)
 }
 
@@ -148,7 +156,8 @@ func (w *world) unfinished(butFor string) (all []*chat) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, c := range w.sessions {
-		if !c.finished && !(butFor != "" && len(c.waits) > 0 && strings.Join(c.waits, "") == butFor) {
+		if !c.finished &&
+			!(butFor != "" && len(c.waits) > 0 && strings.Join(c.waits, "") == butFor) {
 			all = append(all, c)
 		}
 	}
@@ -164,7 +173,8 @@ func (w *world) logs() {
 			continue
 		}
 		for line := range strings.Lines(string(b)) {
-			if os.Getenv("FERMATA_LOGS") != "" || strings.Contains(line, "could not be reconciled") {
+			if os.Getenv("FERMATA_LOGS") != "" ||
+				strings.Contains(line, "could not be reconciled") {
 				w.t.Logf("%s: %s", p.name, line)
 			}
 		}
@@ -176,25 +186,34 @@ func (w *world) logs() {
 func (w *world) report(a *audit) {
 	var answers, repeats, refused, continued, setAside, heldBack, finished int
 	for _, c := range w.sessions {
-		answers, repeats, refused = answers+len(c.answers), repeats+c.repeats, refused+len(c.refused)
-		continued, setAside, heldBack = continued+c.continued, setAside+c.setAside, heldBack+c.heldBack
+		answers, repeats, refused = answers+len(c.answers), repeats+c.repeats,
+			refused+len(c.refused)
+		continued, setAside, heldBack = continued+c.continued, setAside+c.setAside,
+			heldBack+c.heldBack
 		if c.finished {
 			finished++
 		}
 	}
-	w.t.Logf("\n%6d  sessions, %d of them at their end\n%6d  answers acknowledged\n%6d  of them once more\n%6d  refused, as the call was over\n"+
-		"%6d  times one was carried on by hand, %d of them after it had failed; %d times after deaths held it back\n%6d  entries of bodies\n%6d  of idempotent ones again\n"+
-		"%6d  faults of the engine: %+v\n%6d  violations\ncalls by outcome: %v\nviolations by kind: %v",
-		len(w.sessions), finished, answers, repeats, refused, continued, setAside, heldBack, a.entries, a.again,
+	w.t.Logf("\n%6d  sessions, %d of them at their end\n%6d  answers acknowledged\n%6d  of them "+
+		"once more\n%6d  refused, as the call was over\n"+
+		"%6d  times one was carried on by hand, %d of them after it had failed; %d times after "+
+		"deaths held it back\n%6d  entries of bodies\n%6d  of idempotent ones again\n"+
+		"%6d  faults of the engine: %+v\n%6d  violations\ncalls by outcome: %v\nviolations "+
+		"by kind: %v",
+		len(w.sessions), finished, answers, repeats, refused, continued, setAside, heldBack,
+		a.entries, a.again,
 		w.engine.Counts().Sum(), w.engine.Counts(), w.violations, a.settled, w.said)
 	for _, d := range deeds {
 		if w.did[d] > 0 {
 			w.t.Logf("counted: %d %s, %d violations", w.did[d], d, w.violations)
 		}
 	}
-	w.t.Logf("counted: %d sessions of several processes, %d violations", len(w.sessions), w.violations)
-	w.t.Logf("counted: %d entries of bodies by several processes, %d violations", a.entries, w.violations)
-	w.t.Logf("counted: %d entries by a process that was stopped between its last look and the body, 0 violations", a.late)
+	w.t.Logf("counted: %d sessions of several processes, %d violations",
+		len(w.sessions), w.violations)
+	w.t.Logf("counted: %d entries of bodies by several processes, %d violations",
+		a.entries, w.violations)
+	w.t.Logf("counted: %d entries by a process that was stopped between its last look and the "+
+		"body, 0 violations", a.late)
 	if finished == 0 || answers == 0 || a.entries < len(kinds) {
 		w.t.Error("hardly anything happened")
 	}

@@ -23,13 +23,14 @@ type note struct {
 	Call    string `json:",omitempty"`
 
 	// Of a body that was entered, and of a Reconcile.
-	Tool    string        `json:",omitempty"`
-	Key     string        `json:",omitempty"` // for outside effects
-	Token   string        `json:",omitempty"` // of a body that waits for an answer by it
-	Attempt int           `json:",omitempty"`
-	Fence   int64         `json:",omitempty"` // the drive's
-	Left    time.Duration `json:",omitempty"` // how long before the body was entered the caller of its run had left
-	Found   int           `json:",omitempty"` // how many entries Reconcile found
+	Tool    string `json:",omitempty"`
+	Key     string `json:",omitempty"` // for outside effects
+	Token   string `json:",omitempty"` // of a body that waits for an answer by it
+	Attempt int    `json:",omitempty"`
+	Fence   int64  `json:",omitempty"` // the drive's
+	// How long before the body was entered the caller of its run had left.
+	Left  time.Duration `json:",omitempty"`
+	Found int           `json:",omitempty"` // how many entries Reconcile found
 
 	// Of a result.
 	Status event.Status `json:",omitempty"`
@@ -54,7 +55,8 @@ const ledgerFile = "ledger"
 type ledger struct{ file *os.File }
 
 func openLedger(dir string) (ledger, error) {
-	f, err := os.OpenFile(filepath.Join(dir, ledgerFile), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	f, err := os.OpenFile(filepath.Join(dir, ledgerFile),
+		os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	return ledger{f}, err
 }
 
@@ -88,7 +90,8 @@ func (r *reader) all() ([]note, error) {
 	}
 	defer f.Close()
 	for b := make([]byte, noteSize); ; {
-		if _, err := f.ReadAt(b, int64(len(r.notes)*noteSize)); err != nil || b[noteSize-1] != '\n' {
+		if _, err := f.ReadAt(b, int64(len(r.notes)*noteSize)); err != nil ||
+			b[noteSize-1] != '\n' {
 			return r.notes, nil // the rest isn't there yet
 		}
 		var n note

@@ -65,7 +65,8 @@ func newRunner(store *session.Store, o *outside) (*runner.Runner, error) {
 	}
 	ag, err := agent.New(agent.Config{
 		Name: "fleet", Tools: tools,
-		Interceptors: interceptor.Chain{interceptor.Approval(&interceptor.ApprovalOptions{Tools: []string{"refund"}})},
+		Interceptors: interceptor.Chain{
+			interceptor.Approval(&interceptor.ApprovalOptions{Tools: []string{"refund"}})},
 		Model: fakellm.New(
 			fakellm.Calls("pay", `{}`).And("wire", `{}`).And("look", `{}`).And("put", `{}`),
 			fakellm.Calls("ship", `{}`).And("batch", `{}`).And("refund", `{}`).And("nap", `{}`),
@@ -75,7 +76,8 @@ func newRunner(store *session.Store, o *outside) (*runner.Runner, error) {
 		return nil, err
 	}
 	return runner.New(ag, store, &runner.Options{
-		Logger: slog.New(slog.NewTextHandler(o.log, nil)), CloseTimeout: time.Second, CancelGrace: time.Second,
+		Logger: slog.New(slog.NewTextHandler(o.log, nil)), CloseTimeout: time.Second,
+		CancelGrace: time.Second,
 	})
 }
 
@@ -109,10 +111,12 @@ func (o *outside) tool(name string, k kind) tool.Tool {
 		case k.wait == byKey:
 			return tool.Pending[out](tool.Await{Key: keyOf(call.ID)}), nil
 		case k.wait == byTime && call.Answer == nil:
-			return tool.Pending[out](tool.Await{Reason: tool.ReasonTimer, Timeout: o.lease / 4}), nil
+			return tool.Pending[out](
+				tool.Await{Reason: tool.ReasonTimer, Timeout: o.lease / 4}), nil
 		case k.wait == byMessage:
 			return tool.Pending[out](tool.Await{
-				Reason: tool.ReasonInput, Mode: tool.ModeMessage, Prompt: "How many?", Schema: json.RawMessage(`{"type":"string"}`),
+				Reason: tool.ReasonInput, Mode: tool.ModeMessage, Prompt: "How many?",
+				Schema: json.RawMessage(`{"type":"string"}`),
 			}), nil
 		}
 		return tool.Done(out{1}), nil
@@ -132,7 +136,8 @@ func (o *outside) linger() {
 func (o *outside) enter(ctx context.Context, call tool.Call, k kind) {
 	n := o.note(entered, call)
 	if k.wait == byToken {
-		n.Token = call.Token(tool.PermitComplete, tool.PermitFail, tool.PermitProgress, tool.PermitCancel)
+		n.Token = call.Token(tool.PermitComplete, tool.PermitFail, tool.PermitProgress,
+			tool.PermitCancel)
 	}
 	o.mu.Lock()
 	if at, left := o.left[call.Session]; left && ctx.Err() != nil {
@@ -144,7 +149,8 @@ func (o *outside) enter(ctx context.Context, call tool.Call, k kind) {
 
 func (o *outside) note(w what, call tool.Call) note {
 	return note{
-		What: w, Process: o.process, Life: o.life, At: time.Now(), Session: call.Session, Call: call.ID, Tool: call.Tool,
+		What: w, Process: o.process, Life: o.life, At: time.Now(), Session: call.Session,
+		Call: call.ID, Tool: call.Tool,
 		Key: call.IdempotencyKey(), Attempt: call.Attempt, Fence: call.Fence,
 	}
 }
@@ -170,7 +176,8 @@ func (o *outside) reconcile(_ context.Context, call tool.Call) (tool.Execution, 
 func (o *outside) show(session string, ev event.Event) {
 	if ev, ok := ev.(event.Result); ok {
 		o.write(note{
-			What: shown, Process: o.process, Life: o.life, At: time.Now(), Session: session, Call: ev.Result.Call, Status: ev.Status,
+			What: shown, Process: o.process, Life: o.life, At: time.Now(), Session: session,
+			Call: ev.Result.Call, Status: ev.Status,
 			Output: outputOf(ev.Result),
 		})
 	}

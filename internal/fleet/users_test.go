@@ -57,7 +57,8 @@ func (w *world) user(stop <-chan struct{}, name string, r *rand.Rand) {
 }
 
 func (w *world) chat(id string, r *rand.Rand) *chat {
-	c := &chat{w: w, id: id, r: r, answers: map[string]answer{}, refused: map[string]string{}, done: map[string]bool{}}
+	c := &chat{w: w, id: id, r: r, answers: map[string]answer{}, refused: map[string]string{},
+		done: map[string]bool{}}
 	c.cancels = r.IntN(10) == 0
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -71,7 +72,8 @@ func (c *chat) run() {
 	if c.r.IntN(3) == 0 { // the user leaves in the middle, perhaps before the message is taken
 		c.once("/say?"+first.Encode()+"&leave="+rand.N(250*time.Millisecond).String(), "")
 	}
-	if status, text := c.send("/say?"+first.Encode(), ""); status != http.StatusOK && status != gaveUp {
+	if status, text := c.send("/say?"+first.Encode(), ""); status != http.StatusOK &&
+		status != gaveUp {
 		c.w.violation("session %s: the message got %d %s", c.id, status, text)
 	}
 	for n := 0; !c.w.isOver(); n++ {
@@ -98,7 +100,8 @@ func (c *chat) answerByLedger() {
 		case byKey:
 			c.done[n.Call] = true
 			body := fmt.Sprintf(`{"n":%d}`, c.r.IntN(1000))
-			c.answer(n.Call, answer{body: body}, "/key?"+url.Values{"key": {keyOf(n.Call)}, "text": {body}}.Encode())
+			c.answer(n.Call, answer{body: body},
+				"/key?"+url.Values{"key": {keyOf(n.Call)}, "text": {body}}.Encode())
 		}
 	}
 }
@@ -138,7 +141,8 @@ func (c *chat) answer(call string, a answer, path string) {
 	switch status, text := c.send(path, a.body); {
 	case status == gaveUp:
 	case status != http.StatusOK || c.read(text) != reply{Duplicate: true, At: a.at}:
-		c.w.violation("session %s: an answer that was accepted got, when sent again, %d %s: %s %v", c.id, status, text, call, a)
+		c.w.violation("session %s: an answer that was accepted got, when sent again, %d %s: %s %v",
+			c.id, status, text, call, a)
 	default:
 		c.repeats++
 	}
@@ -176,7 +180,8 @@ func (c *chat) look() (over bool) {
 	if c.cancels && c.cancelled.IsZero() && t.Turn > 1 {
 		c.cancelSession(query)
 	}
-	if !t.Again.IsZero() && !t.Driven && c.w.isPeace() { // who sees in the list that deaths hold it back carries it on
+	// Who sees in the list that deaths hold it back carries it on.
+	if !t.Again.IsZero() && !t.Driven && c.w.isPeace() {
 		c.heldBack++
 		c.once("/continue"+query, "")
 		return false
@@ -200,13 +205,15 @@ func (c *chat) settle(p tool.Pause) {
 	switch {
 	case p.Await.Gate != "" && !c.done[p.ID]:
 		c.done[p.ID] = true
-		c.answer(p.ID, answer{operation: "approve"}, "/decide?"+url.Values{"session": {c.id}, "pause": {p.ID}}.Encode())
+		c.answer(p.ID, answer{operation: "approve"},
+			"/decide?"+url.Values{"session": {c.id}, "pause": {p.ID}}.Encode())
 	case p.Await.Mode == tool.ModeMessage:
 		second := url.Values{"session": {c.id}, "id": {"second"}, "text": {"Three."}}
 		status, text := c.once("/say?"+second.Encode(), "")
 		if status == http.StatusOK {
 			c.done[p.ID] = true
-		} else if status != http.StatusServiceUnavailable && status != gaveUp && status != http.StatusConflict && c.cancelled.IsZero() {
+		} else if status != http.StatusServiceUnavailable && status != gaveUp &&
+			status != http.StatusConflict && c.cancelled.IsZero() {
 			c.w.violation("session %s: the message that answers got %d %s", c.id, status, text)
 		}
 	}
@@ -261,7 +268,8 @@ func (c *chat) post(path, body string) (status int, text string) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
 	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, address+path, strings.NewReader(body))
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, address+path,
+		strings.NewReader(body))
 	must(c.w.t, err)
 	res, err := http.DefaultClient.Do(r)
 	if err != nil {

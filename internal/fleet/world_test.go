@@ -21,10 +21,12 @@ import (
 // world is everything but the processes: the engine, users, senders of
 // webhooks, and what befalls the processes.
 type world struct {
-	t      *testing.T
-	dir    string
-	lease  time.Duration
-	calm   bool // nothing befalls the fleet but delays and wrong clocks: then nothing is lost, or done again
+	t     *testing.T
+	dir   string
+	lease time.Duration
+	// Nothing befalls the fleet but delays and wrong clocks: then nothing is
+	// lost, or done again.
+	calm   bool
 	kv     *kvstore.Memory
 	engine *sharedkv.Server
 	ledger *reader
@@ -78,7 +80,8 @@ func newWorld(t *testing.T, lease time.Duration, calm bool) *world {
 	engine, err := sharedkv.Listen(kv)
 	must(t, err)
 	w := &world{
-		t: t, dir: t.TempDir(), lease: lease, calm: calm, kv: kv, engine: engine, sessions: map[string]*chat{}, did: map[deed]int{},
+		t: t, dir: t.TempDir(), lease: lease, calm: calm, kv: kv, engine: engine,
+		sessions: map[string]*chat{}, did: map[deed]int{},
 		said: map[string]int{},
 	}
 	w.ledger = &reader{dir: w.dir}
@@ -116,8 +119,9 @@ func (w *world) start(p *process, r *rand.Rand) {
 	must(w.t, err)
 	p.life++
 	o := order{
-		Engine: w.engine.Addr(), Process: p.name, Life: p.life, Lease: w.lease, Clock: clockOf(p.number, w.calm, r),
-		Deaf: p.number == 1 && p.life%2 == 0,
+		Engine: w.engine.Addr(), Process: p.name, Life: p.life, Lease: w.lease,
+		Clock: clockOf(p.number, w.calm, r),
+		Deaf:  p.number == 1 && p.life%2 == 0,
 	}
 	b, err := json.Marshal(o)
 	must(w.t, err)

@@ -20,9 +20,10 @@ import (
 	"github.com/fermata-ai/fermata/webhook"
 )
 
-// The child is the program whose lives are ended: a runner with a worker on the one file, a webhook, and a handler that takes
-// users' messages. It tells its parent, in lines on standard output, where it listens, and when a body or a commit begins and
-// ends.
+// The child is the program whose lives are ended: a runner with a worker on the
+// one file, a webhook, and a handler that takes users' messages. It tells its
+// parent, in lines on standard output, where it listens, and when a body or a
+// commit begins and ends.
 func child(dir string) error {
 	db, err := bolt.Open(filepath.Join(dir, "store.db"), nil)
 	if err != nil {
@@ -91,7 +92,8 @@ func say(rn *runner.Runner, outside *outside, id string) error {
 	return nil
 }
 
-// teller writes lines to the parent, each in one piece, and before what it tells of goes on.
+// teller writes lines to the parent, each in one piece, and before what it
+// tells of goes on.
 type teller struct {
 	mu      sync.Mutex
 	flying  inFlight
@@ -111,7 +113,8 @@ func tell(line string) {
 // nowHeld is the last that is told.
 const nowHeld = "held"
 
-// hold stays, and lets no body and no commit begin or end, if it is the awaited moment. What is in flight goes on meanwhile.
+// hold stays, and lets no body and no commit begin or end, if it is the awaited
+// moment. What is in flight goes on meanwhile.
 func (t *teller) hold() {
 	if t.awaited == t.flying.moment() {
 		fmt.Println(nowHeld)

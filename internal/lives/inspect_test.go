@@ -20,7 +20,8 @@ type call struct {
 	results []llm.ToolResult // in the transcript
 }
 
-// inspect holds the file against what senders were told and what happened out there.
+// inspect holds the file against what senders were told and what happened out
+// there.
 func (w *world) inspect() {
 	t := w.t
 	must(t, bolt.Check(filepath.Join(w.dir, "store.db")))
@@ -65,7 +66,8 @@ func (w *world) transcript(rn *runner.Runner, id string, calls map[string]*call)
 	t := w.t
 	shown, err := rn.Show(t.Context(), id, "test")
 	must(t, err)
-	if err := fakellm.Check(llm.Request{Messages: shown.History}); err != nil || shown.Finish != event.FinishStop {
+	if err := fakellm.Check(llm.Request{Messages: shown.History}); err != nil ||
+		shown.Finish != event.FinishStop {
 		w.violation("session %s ended as %q: %v", id, shown.Finish, err)
 	}
 	said, asked := 0, 0
@@ -126,11 +128,13 @@ func (w *world) body(c *call) {
 		}
 	}
 	if c.Settled != event.Unknown && len(c.entries) == 0 {
-		w.violation("call %s of %s is %s, and its body was never entered", c.Call, c.Tool, c.Settled)
+		w.violation("call %s of %s is %s, and its body was never entered",
+			c.Call, c.Tool, c.Settled)
 	}
 }
 
-// outcome judges how a call ended: once, by whom it may be ended, and nobody was ever shown anything else.
+// outcome judges how a call ended: once, by whom it may be ended, and nobody
+// was ever shown anything else.
 func (w *world) outcome(c *call) {
 	answer, answered := w.answers[c.Call]
 	waits := c.Tool == "ship" || c.Tool == "batch"
@@ -142,7 +146,8 @@ func (w *world) outcome(c *call) {
 		w.violation("call %s of %s, which is idempotent, is unknown", c.Call, c.Tool)
 	case c.Settled == event.Unknown:
 	case waits && !answered:
-		w.violation("call %s of %s is %s %s, and nobody was told that an answer is accepted; refused was: %q", c.Call, c.Tool,
+		w.violation("call %s of %s is %s %s, and nobody was told that an answer is accepted; "+
+			"refused was: %q", c.Call, c.Tool,
 			c.Settled, c.Output, w.refused[c.Call])
 	case waits && c.Settled != answer.operation.settles(): // which is judged by whether it was kept
 	case !waits && (c.Settled != event.Done || string(c.Output) != doneByBody):
@@ -153,12 +158,16 @@ func (w *world) outcome(c *call) {
 		return
 	}
 	final := c.results[0]
-	if final.Error == (c.Settled == event.Done) || !final.Error && string(final.Output) != string(c.Output) {
-		w.violation("call %s of %s is %s %s, and its result is %+v", c.Call, c.Tool, c.Settled, c.Output, final)
+	if final.Error == (c.Settled == event.Done) ||
+		!final.Error && string(final.Output) != string(c.Output) {
+		w.violation("call %s of %s is %s %s, and its result is %+v",
+			c.Call, c.Tool, c.Settled, c.Output, final)
 	}
 	for _, r := range c.shown {
-		if r.Status != c.Settled || r.Result.Error != final.Error || string(r.Result.Output) != string(final.Output) {
-			w.violation("call %s of %s was shown as %s %s, and is %s %s", c.Call, c.Tool, r.Status, r.Result.Output,
+		if r.Status != c.Settled || r.Result.Error != final.Error ||
+			string(r.Result.Output) != string(final.Output) {
+			w.violation("call %s of %s was shown as %s %s, and is %s %s",
+				c.Call, c.Tool, r.Status, r.Result.Output,
 				c.Settled, final.Output)
 		}
 	}
@@ -174,29 +183,38 @@ func (w *world) kept(id string, c *call, a answer) {
 		return r.Kind == a.operation.receipt() && r.At.Equal(a.at)
 	})
 	if !has {
-		w.violation("call %s has no receipt for %s %s, which was acknowledged; its receipts are %+v",
+		w.violation("call %s has no receipt for %s %s, which was acknowledged; its "+
+			"receipts are %+v",
 			id, a.operation, a.body, c.Receipts)
 	}
 	switch {
-	case c.Settled == a.operation.settles() && (a.operation != complete || string(c.Output) == a.body):
-	case a.operation == cancel && c.Settled == event.Unknown: // its body ran then, and a kill came before its end
+	case c.Settled == a.operation.settles() &&
+		(a.operation != complete || string(c.Output) == a.body):
+	case a.operation == cancel && c.Settled == event.Unknown:
+		// Its body ran then, and a kill came before its end.
 	default:
 		w.violation("call %s is %s %s; acknowledged was %s %s; its receipts are %+v",
 			id, c.Settled, c.Output, a.operation, a.body, c.Receipts)
 	}
 }
 
-// report says what there was. What is wrong in the end can't be laid to one kind of kill, and is counted with each.
+// report says what there was. What is wrong in the end can't be laid to one
+// kind of kill, and is counted with each.
 func (w *world) report(sessions int, settled map[event.Status]int) {
 	lives := 0
 	for _, n := range w.kills {
 		lives += n
 	}
-	w.t.Logf("\n%6d  lives\n%6d  kills in a body\n%6d  kills in a commit\n%6d  kills while idle\n%6d  sessions\n"+
-		"%6d  answers acknowledged\n%6d  of them once more\n%6d  answers refused, as the outcome was unknown\n"+
-		"%6d  calls done\n%6d  failed\n%6d  cancelled\n%6d  of unknown outcome\n%6d  entries of bodies\n%6d  violations",
-		lives, w.kills[inBody], w.kills[inCommit], w.kills[idle], sessions, len(w.answers), w.repeats, len(w.refused),
-		settled[event.Done], settled[event.Failed], settled[event.Cancelled], settled[event.Unknown], len(w.seen), w.violations)
+	w.t.Logf("\n%6d  lives\n%6d  kills in a body\n%6d  kills in a commit\n%6d  kills while "+
+		"idle\n%6d  sessions\n"+
+		"%6d  answers acknowledged\n%6d  of them once more\n%6d  answers refused, as the outcome "+
+		"was unknown\n"+
+		"%6d  calls done\n%6d  failed\n%6d  cancelled\n%6d  of unknown outcome\n%6d  entries of "+
+		"bodies\n%6d  violations",
+		lives, w.kills[inBody], w.kills[inCommit], w.kills[idle], sessions, len(w.answers),
+		w.repeats, len(w.refused),
+		settled[event.Done], settled[event.Failed], settled[event.Cancelled],
+		settled[event.Unknown], len(w.seen), w.violations)
 	for _, m := range moments {
 		w.t.Logf("counted: %d lives ended by a kill %s, %d violations", w.kills[m], m, w.violations)
 	}

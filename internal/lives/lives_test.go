@@ -1,4 +1,5 @@
-// Package lives kills a program for real, hundreds of times, and looks at the file that it leaves.
+// Package lives kills a program for real, hundreds of times, and looks at the
+// file that it leaves.
 package lives
 
 import (
@@ -15,7 +16,8 @@ import (
 	"github.com/fermata-ai/fermata/internal/testlength"
 )
 
-// childDirectory is the environment variable that makes this program the child, and says where its file is.
+// childDirectory is the environment variable that makes this program the child,
+// and says where its file is.
 const childDirectory = "FERMATA_CHILD_DIRECTORY"
 
 func TestMain(m *testing.M) {
@@ -30,12 +32,15 @@ func TestMain(m *testing.M) {
 }
 
 const (
-	atLeast = 20          // lives end in a body, in a commit, and while nothing happens, or a quarter of all
+	// Lives end in a body, in a commit, and while nothing happens, or a quarter
+	// of all.
+	atLeast = 20
 	toTheir = time.Minute // end sessions may take, once nobody kills any more
 )
 
-// A program that is killed with SIGKILL again and again, in bodies, in commits and between, while messages and webhooks keep
-// coming, loses nothing that it acknowledged and does nothing twice.
+// A program that is killed with SIGKILL again and again, in bodies, in commits
+// and between, while messages and webhooks keep coming, loses nothing that it
+// acknowledged and does nothing twice.
 func TestLivesEndedByKills(t *testing.T) {
 	seed := number(t, "FERMATA_SEED", rand.Uint64())
 	t.Logf("FERMATA_SEED=%d makes the same choices", seed)
@@ -49,7 +54,9 @@ func TestLivesEndedByKills(t *testing.T) {
 		users.Wait()
 	})
 	for i := range 4 { // at once
-		users.Go(func() { w.user(stop, fmt.Sprint("chat-", i), rand.New(rand.NewPCG(seed, uint64(1+i)))) })
+		users.Go(func() {
+			w.user(stop, fmt.Sprint("chat-", i), rand.New(rand.NewPCG(seed, uint64(1+i))))
+		})
 	}
 	w.killAll(r)
 	close(stop)

@@ -20,7 +20,8 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// newRunner makes the agent: four calls at once, two of which wait, and then one more that waits.
+// newRunner makes the agent: four calls at once, two of which wait, and then
+// one more that waits.
 func newRunner(store *session.Store, outside *outside) (*runner.Runner, error) {
 	ag, err := agent.New(agent.Config{
 		Name: "lives", Tools: []tool.Tool{
@@ -48,7 +49,8 @@ type out struct {
 	N int `json:"n"`
 }
 
-// outside is the world beside the store, which survives every kill: what bodies have done in it, and which results it was shown.
+// outside is the world beside the store, which survives every kill: what bodies
+// have done in it, and which results it was shown.
 type outside struct{ effects, results *os.File }
 
 const (
@@ -79,7 +81,8 @@ func newOutside(dir string) (*outside, error) {
 	return &outside{effects, results}, err
 }
 
-// tool makes one whose body has an effect, and takes a while, before it or after.
+// tool makes one whose body has an effect, and takes a while, before it or
+// after.
 func (o *outside) tool(name string, e tool.Effect, waits bool) tool.Tool {
 	return tool.Must(tool.Func(tool.Spec{Name: name, Effect: e, MayPause: waits},
 		func(ctx context.Context, _ in) (tool.Result[out], error) {
@@ -87,14 +90,17 @@ func (o *outside) tool(name string, e tool.Effect, waits bool) tool.Tool {
 			defer tell("body-")
 			<-time.After(rand.N(2 * time.Millisecond)) // it takes its time, whatever becomes of it
 			call := tool.CallFrom(ctx)
-			entry := effect{Tool: name, Session: call.Session, Call: call.ID, Key: call.IdempotencyKey(), Once: e == tool.Once}
+			entry := effect{Tool: name, Session: call.Session, Call: call.ID,
+				Key: call.IdempotencyKey(), Once: e == tool.Once}
 			if waits {
-				entry.Token = call.Token(tool.PermitComplete, tool.PermitFail, tool.PermitProgress, tool.PermitCancel)
+				entry.Token = call.Token(tool.PermitComplete, tool.PermitFail, tool.PermitProgress,
+					tool.PermitCancel)
 			}
 			if err := enter(o.effects, entry); err != nil {
 				return nil, err
 			}
-			<-time.After(rand.N(time.Duration(1+rand.N(2)*19) * time.Millisecond)) // long enough for an answer, or not
+			// Long enough for an answer, or not.
+			<-time.After(rand.N(time.Duration(1+rand.N(2)*19) * time.Millisecond))
 			if waits {
 				return tool.Pending[out](tool.Await{}), nil
 			}
@@ -112,7 +118,8 @@ func (o *outside) show(session string, ev event.Event) {
 	}
 }
 
-// entrySize is that of every entry of a ledger, in bytes. It divides a page: a kill cuts a write only between two pages.
+// entrySize is that of every entry of a ledger, in bytes. It divides a page: a
+// kill cuts a write only between two pages.
 const entrySize = 512
 
 func openLedger(dir, name string) (*os.File, error) {

@@ -32,13 +32,16 @@ const (
 	cancel   operation = "/cancel"
 )
 
-// receipt is the kind that an operation leaves, and settles is how a call ends by it.
+// receipt is the kind that an operation leaves, and settles is how a call ends
+// by it.
 func (o operation) receipt() session.Kind {
-	return map[operation]session.Kind{complete: session.KindComplete, fail: session.KindFail, cancel: session.KindCancel}[o]
+	return map[operation]session.Kind{complete: session.KindComplete, fail: session.KindFail,
+		cancel: session.KindCancel}[o]
 }
 
 func (o operation) settles() event.Status {
-	return map[operation]event.Status{complete: event.Done, fail: event.Failed, cancel: event.Cancelled}[o]
+	return map[operation]event.Status{complete: event.Done, fail: event.Failed,
+		cancel: event.Cancelled}[o]
 }
 
 // user has one session after the other, until told to stop.
@@ -54,7 +57,8 @@ func (w *world) user(stop <-chan struct{}, name string, r *rand.Rand) {
 	}
 }
 
-// chat has one session from its message to its end, and answers whatever waits in it.
+// chat has one session from its message to its end, and answers whatever waits
+// in it.
 func (w *world) chat(id string, r *rand.Rand) {
 	query := "?session=" + url.QueryEscape(id)
 	if status, text := w.send("/say"+query, ""); status != http.StatusOK && status != gaveUp {
@@ -71,7 +75,8 @@ func (w *world) chat(id string, r *rand.Rand) {
 		}
 		if n%8 == 0 {
 			status, finish := w.send("/finish"+query, "")
-			if status == gaveUp || status == http.StatusOK && event.Finish(finish) == event.FinishStop {
+			if status == gaveUp ||
+				status == http.StatusOK && event.Finish(finish) == event.FinishStop {
 				return
 			}
 		}
@@ -85,7 +90,8 @@ type reply struct {
 	At        time.Time
 }
 
-// answer delivers what became of an outside job: until it is acknowledged, and then, perhaps in another life, once more.
+// answer delivers what became of an outside job: until it is acknowledged, and
+// then, perhaps in another life, once more.
 func (w *world) answer(e effect, r *rand.Rand) {
 	a := answer{session: e.Session, body: fmt.Sprintf(`{"n":%d}`, r.IntN(1000))}
 	switch r.IntN(8) {
@@ -132,7 +138,8 @@ func (w *world) read(text string) (r reply) {
 // gaveUp stands for a status where there was none until the world was over.
 const gaveUp = 0
 
-// send posts to whatever child lives, again and again until it gets an answer that isn't "try again".
+// send posts to whatever child lives, again and again until it gets an answer
+// that isn't "try again".
 func (w *world) send(path, body string) (status int, text string) {
 	for {
 		w.mu.Lock()

@@ -24,11 +24,14 @@ const (
 
 var moments = []moment{inBody, inCommit, idle}
 
-// world is everything but the child: users, senders of webhooks, and whoever pulls the plug.
+// world is everything but the child: users, senders of webhooks, and whoever
+// pulls the plug.
 type world struct {
-	t     *testing.T
-	dir   string
-	again *time.Ticker // whoever was refused, or waits for something out there, looks again at its pace
+	t   *testing.T
+	dir string
+	// Whoever was refused, or waits for something out there, looks again at its
+	// pace.
+	again *time.Ticker
 
 	mu         sync.Mutex
 	changed    sync.Cond
@@ -44,9 +47,12 @@ type world struct {
 }
 
 func newWorld(t *testing.T) *world {
-	again := time.NewTicker(400 * time.Microsecond) // several wait for it; often enough to come before many a body has returned
+	// Several wait for it; often enough to come before many a body has
+	// returned.
+	again := time.NewTicker(400 * time.Microsecond)
 	t.Cleanup(again.Stop)
-	w := &world{t: t, dir: t.TempDir(), again: again, answers: map[string]answer{}, refused: map[string]string{}, kills: map[moment]int{}}
+	w := &world{t: t, dir: t.TempDir(), again: again, answers: map[string]answer{},
+		refused: map[string]string{}, kills: map[moment]int{}}
 	w.changed.L = &w.mu
 	return w
 }
@@ -112,8 +118,10 @@ func (p *process) end() error {
 // stalled is how long nothing may happen.
 const stalled = 30 * time.Second
 
-// kill lets a child live for a while, and then ends it at a moment of the wanted kind. In a body, or while nothing happens, it
-// holds still for that. A commit must be cut wherever it is: whether the kill came in time is seen by what was told before it.
+// kill lets a child live for a while, and then ends it at a moment of the
+// wanted kind. In a body, or while nothing happens, it holds still for that. A
+// commit must be cut wherever it is: whether the kill came in time is seen by
+// what was told before it.
 func (w *world) kill(p *process, r *rand.Rand, want moment) {
 	flying := inFlight{}
 	grown := time.After(time.Duration(r.IntN(25)) * time.Millisecond) // a life is not always short
@@ -170,7 +178,8 @@ func (f inFlight) moment() moment {
 	return idle
 }
 
-// rarest is the kind of moment of which there were fewest kills so far, and how many there were. Sound: nothing was wrong yet.
+// rarest is the kind of moment of which there were fewest kills so far, and how
+// many there were. Sound: nothing was wrong yet.
 func (w *world) rarest() (rare moment, n int, sound bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -6,10 +6,10 @@
 //
 //	go run ./internal/prove
 //
-// runs them at full length, which takes an hour or more. With -for 8m they take about so
-// long together: what is left after the tests of engines and the fuzz tests,
-// which come first and are short then, is shared among the others. Fuzz tests
-// of nested modules are left out then, since Go instruments all that they
+// runs them at full length, which takes an hour or more. With -for 8m they take
+// about so long together: what is left after the tests of engines and the fuzz
+// tests, which come first and are short then, is shared among the others. Fuzz
+// tests of nested modules are left out then, since Go instruments all that they
 // import, and the vendors' clients take it many minutes.
 //
 // A test says what it counted in a line of its log, "counted: 36 histories cut
@@ -48,21 +48,28 @@ func main() {
 
 // parts are all of them, those whose length can't be a time first.
 func parts(targets []fuzzTest, short bool) []part {
-	inputs := "20000x" // a number, since a time that ends at the wrong moment is a failure to Go's fuzzer
+	// A number, since a time that ends at the wrong moment is a failure to Go's
+	// fuzzer.
+	inputs := "20000x"
 	if short {
 		inputs = "1000x"
 	}
 	all := []part{{name: "engines", args: []string{"./kvstore/..."}}}
 	for _, t := range targets {
 		all = append(all, part{name: "fuzzed", args: []string{
-			"-run", "^$", "-fuzz", "^" + t.name + "$", "-fuzztime", inputs, "-fuzzminimizetime", "100x", t.dir,
+			"-run", "^$", "-fuzz", "^" + t.name + "$", "-fuzztime", inputs,
+			"-fuzzminimizetime", "100x", t.dir,
 		}})
 	}
 	return append(all,
-		part{name: "killed at every write", timed: true, args: []string{"-run", "^TestKilled", "./fermatatest"}},
-		part{name: "killed for real", timed: true, args: []string{"-run", "^TestLives", "./internal/lives"}},
-		part{name: "several processes", timed: true, args: []string{"-run", "^TestFleet", "./internal/fleet"}},
-		part{name: "concurrent histories", timed: true, args: []string{"-run", "^TestHistories", "./internal/histories"}},
+		part{name: "killed at every write", timed: true,
+			args: []string{"-run", "^TestKilled", "./fermatatest"}},
+		part{name: "killed for real", timed: true,
+			args: []string{"-run", "^TestLives", "./internal/lives"}},
+		part{name: "several processes", timed: true,
+			args: []string{"-run", "^TestFleet", "./internal/fleet"}},
+		part{name: "concurrent histories", timed: true,
+			args: []string{"-run", "^TestHistories", "./internal/histories"}},
 	)
 }
 
@@ -113,20 +120,24 @@ func lengths(parts []part, limit time.Duration, now func() time.Time) iter.Seq[p
 
 // run runs go test and returns what it printed.
 func run(p part) ([]byte, error) {
-	cmd := exec.Command("go", append([]string{"test", "-count=1", "-v", "-timeout=3h"}, p.args...)...)
+	cmd := exec.Command("go",
+		append([]string{"test", "-count=1", "-v", "-timeout=3h"}, p.args...)...)
 	cmd.Env = append(os.Environ(), testlength.Variable+"="+p.length)
 	return cmd.CombinedOutput()
 }
 
 // prove runs the parts, says on progress how far it is, and prints the table.
 // It reports whether there are no violations.
-func prove(out, progress io.Writer, parts iter.Seq[part], run func(part) ([]byte, error)) (ok bool) {
+func prove(
+	out, progress io.Writer, parts iter.Seq[part], run func(part) ([]byte, error),
+) (ok bool) {
 	var all tally
 	for p := range parts {
 		start := time.Now()
 		printed, err := run(p)
 		counted, tables := read(printed)
-		fmt.Fprintf(progress, "%-24s %8s  %s=%s go test %v\n", p.name, time.Since(start).Round(time.Second), testlength.Variable, p.length, p.args)
+		fmt.Fprintf(progress, "%-24s %8s  %s=%s go test %v\n", p.name,
+			time.Since(start).Round(time.Second), testlength.Variable, p.length, p.args)
 		out.Write(tables)
 		if err != nil {
 			counted.failed++

@@ -18,7 +18,8 @@ func TestTable(t *testing.T) {
     killed_test.go:19: counted: 68 histories cut at a write, 1 violations
 --- FAIL: TestKilled (0.10s)
 `,
-		"fuzz a": "fuzz: elapsed: 0s, execs: 0 (0/sec)\nfuzz: elapsed: 3s, execs: 2000 (667/sec), new interesting: 1 (total: 9)\nPASS\n",
+		"fuzz a": "fuzz: elapsed: 0s, execs: 0 (0/sec)\nfuzz: elapsed: 3s, execs: 2000 " +
+			"(667/sec), new interesting: 1 (total: 9)\nPASS\n",
 		"fuzz b": "fuzz: elapsed: 1s, execs: 500 (500/sec), new interesting: 0 (total: 2)\nPASS\n",
 		"plain":  "ok\n",
 	}
@@ -31,7 +32,8 @@ func TestTable(t *testing.T) {
 	}
 	var out, progress strings.Builder
 	ok := prove(&out, &progress, slices.Values([]part{
-		{name: "killed", args: []string{"cut"}}, {name: "fuzzed", args: []string{"fuzz a"}}, {name: "fuzzed", args: []string{"fuzz b"}},
+		{name: "killed", args: []string{"cut"}}, {name: "fuzzed", args: []string{"fuzz a"}},
+		{name: "fuzzed", args: []string{"fuzz b"}},
 		{name: "engines", args: []string{"plain"}},
 	}), run)
 	if ok {
@@ -66,7 +68,8 @@ func TestFuzzTestsAreFound(t *testing.T) {
 func TestLengths(t *testing.T) {
 	now := time.Unix(0, 0)
 	all := []part{{name: "engines"}, {name: "a", timed: true}, {name: "b", timed: true}}
-	took := map[string]time.Duration{"engines": 80 * time.Second, "a": 4 * time.Minute} // longer than it was told
+	// Longer than it was told.
+	took := map[string]time.Duration{"engines": 80 * time.Second, "a": 4 * time.Minute}
 	var got []string
 	for p := range lengths(all, 8*time.Minute, func() time.Time { return now }) {
 		got = append(got, p.name+" "+p.length)

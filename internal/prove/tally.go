@@ -33,7 +33,8 @@ var (
 	fuzzedLine  = regexp.MustCompile(`fuzz: elapsed: .*execs: (\d+)`)
 )
 
-// read takes from a test's output what was counted, and the tables that it logged.
+// read takes from a test's output what was counted, and the tables that it
+// logged.
 func read(printed []byte) (c counts, tables []byte) {
 	inTable, fuzzed := false, 0
 	for line := range bytes.Lines(printed) {
@@ -50,7 +51,8 @@ func read(printed []byte) (c counts, tables []byte) {
 		case strings.HasPrefix(row, "scenario ") && strings.HasSuffix(row, "violations"):
 			inTable = true
 			tables = append(tables, row+"\n"...)
-		case inTable && row != "" && row[len(row)-1] >= '0' && row[len(row)-1] <= '9' && strings.HasPrefix(text, "        "):
+		case inTable && row != "" && row[len(row)-1] >= '0' && row[len(row)-1] <= '9' &&
+			strings.HasPrefix(text, "        "):
 			tables = append(tables, row+"\n"...)
 		case inTable:
 			inTable = false
@@ -128,8 +130,10 @@ func fuzzTests(root string, coreAlone bool) (found []fuzzTest, err error) {
 			return err
 		}
 		for _, decl := range file.Decls {
-			if f, ok := decl.(*ast.FuncDecl); ok && f.Recv == nil && strings.HasPrefix(f.Name.Name, "Fuzz") {
-				found = append(found, fuzzTest{"./" + filepath.ToSlash(filepath.Dir(path)), f.Name.Name})
+			if f, ok := decl.(*ast.FuncDecl); ok && f.Recv == nil &&
+				strings.HasPrefix(f.Name.Name, "Fuzz") {
+				found = append(found,
+					fuzzTest{"./" + filepath.ToSlash(filepath.Dir(path)), f.Name.Name})
 			}
 		}
 		return nil

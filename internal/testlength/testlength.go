@@ -36,9 +36,9 @@ var (
 	Lives = Kind{12, 400}
 	// Deeds are what befalls several processes that share an engine.
 	Deeds = Kind{8, 300}
-	// Cuts are passes over the writes of a scenario, each of which goes wrong at
-	// other ones: see EveryCut. There are as many passes as it takes to come to
-	// all of them.
+	// Cuts are passes over the writes of a scenario, each of which goes wrong
+	// at other ones: see EveryCut. There are as many passes as it takes to come
+	// to all of them.
 	Cuts = Kind{1, EveryCut}
 )
 
@@ -96,7 +96,9 @@ func chosen() (limit time.Duration, full bool) {
 	default:
 		limit, err := time.ParseDuration(s)
 		if err != nil || limit <= 0 {
-			panic(fmt.Sprintf("testlength: %s is %q, and neither short, full nor a time such as 90s", Variable, s))
+			panic(
+				fmt.Sprintf("testlength: %s is %q, and neither short, full nor a time such as 90s",
+					Variable, s))
 		}
 		return limit, false
 	}
