@@ -20,9 +20,11 @@ type decoding struct {
 	typ      reflect.Type
 	conforms *conformer
 	always   bool // the text must be conformed each time
-	numbers  bool // there are interfaces in the type: numbers in them are json.Number, since a float64 is not exact
-	known    bool // unknown fields are an error
-	foreign  bool // methods of the type, or of types in it, read it, and may keep the text
+	// There are interfaces in the type: numbers in them are json.Number, since
+	// a float64 is not exact.
+	numbers bool
+	known   bool // unknown fields are an error
+	foreign bool // methods of the type, or of types in it, read it, and may keep the text
 }
 
 // newDecoding makes the decoding of a type. A schema that was given may take
@@ -52,7 +54,8 @@ func decode[T any](d *decoding, doc strictjson.Doc, lent []byte) (*T, error) {
 	err := d.into(v, lent)
 	if err != nil && !d.always && isNumberError(err) {
 		if doc.Root == nil {
-			doc, _ = strictjson.Parse(doc.Text, strictjson.Strict(true)) // if that fails, nothing is rewritten
+			// If that fails, nothing is rewritten.
+			doc, _ = strictjson.Parse(doc.Text, strictjson.Strict(true))
 		}
 		if conformed, cerr := d.conforms.conform(doc, d.typ); cerr == nil {
 			v = new(T) // the failed attempt may have set parts of the first
@@ -102,14 +105,17 @@ func unreadable(err error) *misfit.Error {
 	case errors.As(err, &already):
 		return already
 	case errors.As(err, &other):
-		f = misfit.Fault{Path: schema.Pointer(inward(other.path)), Rule: "additionalProperties", Message: other.Error()}
+		f = misfit.Fault{Path: schema.Pointer(inward(other.path)), Rule: "additionalProperties",
+			Message: other.Error()}
 	case errors.As(err, &wrong):
 		if wrong.Field != "" {
 			f.Path = schema.Pointer(strings.Split(wrong.Field, "."))
 		}
-		f.Message = fmt.Sprintf("must be %s, and is a %s", words(wrong.Type), excerpt.Of(wrong.Value))
+		f.Message = fmt.Sprintf("must be %s, and is a %s",
+			words(wrong.Type), excerpt.Of(wrong.Value))
 	default:
-		f.Message = "it can't be read: " + excerpt.InBrief(strings.TrimPrefix(err.Error(), "json: "))
+		f.Message = "it can't be read: " +
+			excerpt.InBrief(strings.TrimPrefix(err.Error(), "json: "))
 	}
 	return &misfit.Error{Faults: []misfit.Fault{f}}
 }

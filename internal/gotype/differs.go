@@ -52,7 +52,8 @@ func differs(a, b reflect.Value, at string) string {
 			}
 		}
 	default:
-		if !a.Equal(b) && !(a.Type() == numberType && a.Len() == 0) { // an empty Number is written as 0
+		// An empty Number is written as 0.
+		if !a.Equal(b) && !(a.Type() == numberType && a.Len() == 0) {
 			return lost(at, a, b)
 		}
 	}
@@ -69,7 +70,8 @@ func behind(a, b reflect.Value, at string) string {
 	}
 	x, y := a.Elem(), b.Elem()
 	if x.Type() != y.Type() {
-		return fmt.Sprintf("%sa %v in an interface would come back as a %v: give the field a type", place(at), x.Type(), y.Type())
+		return fmt.Sprintf("%sa %v in an interface would come back as a %v: give the field a type",
+			place(at), x.Type(), y.Type())
 	}
 	return differs(x, y, at)
 }

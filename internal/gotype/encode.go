@@ -73,7 +73,8 @@ func culprit(v reflect.Value, at string, err error, depth int) (string, error) {
 		}
 	case reflect.Map:
 		for it := v.MapRange(); it.Next(); {
-			if at, err, found := inner(it.Value(), fmt.Sprintf("%s[%s]", at, excerpt.Of(fmt.Sprint(it.Key())))); found {
+			if at, err, found := inner(it.Value(),
+				fmt.Sprintf("%s[%s]", at, excerpt.Of(fmt.Sprint(it.Key())))); found {
 				return at, err
 			}
 		}

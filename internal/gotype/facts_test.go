@@ -43,7 +43,8 @@ type (
 )
 
 func TestARecursiveTypeHasItsRootWrittenOutAndItsReferencesResolved(t *testing.T) {
-	contains(t, input[node](t), `{"type":"object","properties":{"name":`, `{"$ref":"#/$defs/node"}`, `"$defs":{"node":{"type":"object"`)
+	contains(t, input[node](t), `{"type":"object","properties":{"name":`, `{"$ref":"#/$defs/node"}`,
+		`"$defs":{"node":{"type":"object"`)
 	if _, err := given[node](t, `{"name":"a","kids":[{"name":"b"}]}`); err != nil {
 		t.Error(err)
 	}
@@ -66,10 +67,12 @@ func TestRecursionIsFoundThroughOthersMapsListsAndGenerics(t *testing.T) {
 	if _, err := given[tree](t, `{"value":[[],[[]]]}`); err != nil {
 		t.Error(err)
 	}
-	if v, err := given[box[inner]](t, `{"v":{"x":1},"next":{"v":{"x":2}}}`); err != nil || v.Next.V.X != 2 {
+	if v, err := given[box[inner]](t, `{"v":{"x":1},"next":{"v":{"x":2}}}`); err != nil ||
+		v.Next.V.X != 2 {
 		t.Error(v, err)
 	}
-	for _, s := range []string{output[ping](t), output[byName](t), output[tree](t), output[box[node]](t)} {
+	for _, s := range []string{output[ping](t), output[byName](t), output[tree](t),
+		output[box[node]](t)} {
 		if _, err := schema.Compile(raw(s)); err != nil {
 			t.Errorf("%s: %v", s, err)
 		}
@@ -116,8 +119,9 @@ func TestOpenTypesAreOpenObjectsNotBooleans(t *testing.T) {
 		Any any
 		M   map[string]any
 	}
-	same(t, input[in](t), `{"type":"object","properties":{"Raw":{},"Any":{},"M":{"type":"object"}},`+
-		`"required":["Raw","Any","M"],"additionalProperties":false}`)
+	same(t, input[in](t),
+		`{"type":"object","properties":{"Raw":{},"Any":{},"M":{"type":"object"}},`+
+			`"required":["Raw","Any","M"],"additionalProperties":false}`)
 	for _, v := range []string{`null`, `1`, `"s"`, `[]`, `{}`, `{"b":1,"a": 9007199254740993}`} {
 		got, err := given[in](t, `{"Raw":`+v+`,"Any":1e3,"M":{}}`)
 		if err != nil || string(got.Raw) != v {
@@ -126,7 +130,8 @@ func TestOpenTypesAreOpenObjectsNotBooleans(t *testing.T) {
 	}
 	contains(t, inputError[struct{ E error }](t), "field E", "the interface error")
 	same(t, output[error](t), "")
-	same(t, output[struct{ E error }](t), `{"type":"object","properties":{"E":{}},"required":["E"],"additionalProperties":false}`)
+	same(t, output[struct{ E error }](t),
+		`{"type":"object","properties":{"E":{}},"required":["E"],"additionalProperties":false}`)
 }
 
 func TestAnAnyToolTakesEveryObject(t *testing.T) {
@@ -137,7 +142,8 @@ func TestAnAnyToolTakesEveryObject(t *testing.T) {
 		!reflect.DeepEqual(v, map[string]any{"a": json.Number("9007199254740993")}) {
 		t.Error(v, err)
 	}
-	if v, err := given[json.RawMessage](t, `{"b":1, "a":2}`); err != nil || string(v) != `{"b":1, "a":2}` {
+	if v, err := given[json.RawMessage](t, `{"b":1, "a":2}`); err != nil ||
+		string(v) != `{"b":1, "a":2}` {
 		t.Errorf("%s %v", v, err)
 	}
 	if _, err := given[any](t, `[1]`); err == nil {
@@ -155,7 +161,10 @@ type (
 func (m *myText) UnmarshalText(b []byte) error { m.s = string(b); return nil }
 func (m myText) MarshalText() ([]byte, error)  { return []byte(m.s), nil }
 
-func (l *level) UnmarshalJSON(b []byte) error { *l = level(strings.Trim(string(b), `"`)); return nil }
+func (l *level) UnmarshalJSON(b []byte) error {
+	*l = level(strings.Trim(string(b), `"`))
+	return nil
+}
 
 func (p *pointed) MarshalJSON() ([]byte, error) { return json.Marshal([]int{p.n}) }
 func (p *pointed) UnmarshalJSON(b []byte) error {
@@ -181,15 +190,19 @@ func TestTypesThatEncodeThemselvesTakeWhatTheyMake(t *testing.T) {
 		F *big.Float
 	}
 	s := input[in](t)
-	contains(t, s, `"d":{}`, `"b":{"type":["integer","null"]}`, `"c":{"type":"integer"}`, `"a":{"type":"string"}`,
-		`"N":{"type":"number"}`, `"T":{"type":"string"}`, `"L":{"type":"string","enum":["low","high"]}`, `"P":{}`, `"I":{"type":"string"}`)
-	args := `{"d":"2024-02-29T00:00:00Z","b":123456789012345678901234567890,"c":7,"a":"192.0.2.1","N":1.50,"T":"x","L":"low",` +
+	contains(t, s, `"d":{}`, `"b":{"type":["integer","null"]}`, `"c":{"type":"integer"}`,
+		`"a":{"type":"string"}`,
+		`"N":{"type":"number"}`, `"T":{"type":"string"}`,
+		`"L":{"type":"string","enum":["low","high"]}`, `"P":{}`, `"I":{"type":"string"}`)
+	args := `{"d":"2024-02-29T00:00:00Z","b":123456789012345678901234567890,"c":7,` +
+		`"a":"192.0.2.1","N":1.50,"T":"x","L":"low",` +
 		`"P":[3],"I":"2001:db8::1","F":"1.5"}`
 	v, err := given[in](t, args)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if v.D.Day() != 29 || v.B.String() != "123456789012345678901234567890" || v.P.n != 3 || v.N != "1.50" || v.L != "low" {
+	if v.D.Day() != 29 || v.B.String() != "123456789012345678901234567890" || v.P.n != 3 ||
+		v.N != "1.50" || v.L != "low" {
 		t.Errorf("%+v", v)
 	}
 	text, err := Encode(ptr(v))
@@ -207,7 +220,8 @@ func TestTypesThatEncodeThemselvesTakeWhatTheyMake(t *testing.T) {
 
 func TestAMethodOfThePointerThatIsNotCalledInAMapIsAnError(t *testing.T) {
 	_, err := NewOutput[map[string]pointed](nil)
-	contains(t, err.Error(), `field []: gotype.pointed encodes itself by a method of *gotype.pointed`)
+	contains(t, err.Error(),
+		`field []: gotype.pointed encodes itself by a method of *gotype.pointed`)
 	_, err = NewOutput[struct{ M map[string]big.Int }](nil)
 	contains(t, err.Error(), "field M[]", "*big.Int")
 	text, err := Encode(ptr(map[string]*pointed{"a": {1}}))
@@ -223,12 +237,17 @@ func TestNumbersHaveTheBoundsOfTheirTypes(t *testing.T) {
 		D time.Duration `json:"d"`
 		Z uint64        `json:"z"`
 	}
-	contains(t, input[in](t), `"u":{"type":"integer","minimum":0,"maximum":255}`, `"i":{"type":"integer","minimum":-32768,"maximum":32767}`,
-		`"d":{"type":"integer","description":"a duration in nanoseconds"}`, `"z":{"type":"integer","minimum":0}`)
+	contains(t, input[in](t), `"u":{"type":"integer","minimum":0,"maximum":255}`,
+		`"i":{"type":"integer","minimum":-32768,"maximum":32767}`,
+		`"d":{"type":"integer","description":"a duration in nanoseconds"}`,
+		`"z":{"type":"integer","minimum":0}`)
 	_, err := given[in](t, `{"u":300,"i":-40000,"d":1,"z":-1}`)
-	contains(t, err.Error(), "/u: must be at most 255, got 300", "/i: must be at least -32768, got -40000", "/z: must be at least 0")
+	contains(t, err.Error(), "/u: must be at most 255, got 300",
+		"/i: must be at least -32768, got -40000", "/z: must be at least 0")
 	_, err = given[in](t, `{"u":1,"i":1,"d":9223372036854775808,"z":1}`)
-	contains(t, err.Error(), "/d: must be a whole number from -9223372036854775808 to 9223372036854775807, and is a number 9223372036854775808")
+	contains(t, err.Error(),
+		"/d: must be a whole number from -9223372036854775808 to 9223372036854775807, and is a "+
+			"number 9223372036854775808")
 }
 
 func TestBytesAreBase64(t *testing.T) {
@@ -283,12 +302,14 @@ func TestRequiredFollowsOneRule(t *testing.T) {
 		*Emb
 	}
 	s := input[in](t)
-	contains(t, s, `"required":["b","d","n"]`, `"a":{"type":["string","null"]}`, `"e":{"type":"integer"}`, `"n":{"type":["string","null"]}`)
+	contains(t, s, `"required":["b","d","n"]`, `"a":{"type":["string","null"]}`,
+		`"e":{"type":"integer"}`, `"n":{"type":["string","null"]}`)
 	for args, want := range map[string]string{
-		`{"b":"","d":null,"n":null}`:          "",
-		`{"b":"","d":1,"n":"","a":null}`:      "",
-		`{"b":"","d":1,"n":"","a":"","e":1}`:  "",
-		`{}`:                                  `/b: is required (a string); /d: is required; /n: is required`,
+		`{"b":"","d":null,"n":null}`:         "",
+		`{"b":"","d":1,"n":"","a":null}`:     "",
+		`{"b":"","d":1,"n":"","a":"","e":1}`: "",
+		`{}`: `/b: is required (a string); /d: is required; /n: ` +
+			`is required`,
 		`{"b":null,"d":1,"n":""}`:             `/b: must be a string, got null`,
 		`{"b":"","d":1,"n":"","c":null}`:      `/c: must be a string, got null`,
 		`{"b":"","d":1,"n":"","e":null}`:      `/e: must be an integer, got null`,
@@ -309,7 +330,8 @@ func TestRequiredFollowsOneRule(t *testing.T) {
 }
 
 func TestAnEmbeddedPointerThatCanNotBeSetIsAnErrorForInputOnly(t *testing.T) {
-	contains(t, inputError[struct{ *hidden }](t), "field hidden.H", "embedded pointer to an unexported struct")
+	contains(t, inputError[struct{ *hidden }](t), "field hidden.H",
+		"embedded pointer to an unexported struct")
 	text, err := Encode(ptr(struct{ *hidden }{&hidden{1}}))
 	if err != nil || string(text) != `{"H":1}` {
 		t.Errorf("%s %v", text, err)
@@ -373,7 +395,8 @@ func TestAStructWithoutJSONMethodsIsItsFields(t *testing.T) {
 
 func TestTypesWithoutAJSONFormAreErrorsThatNameTheField(t *testing.T) {
 	contains(t, inputError[chan int](t), `the type chan int has no JSON form`)
-	contains(t, inputError[struct{ A struct{ B []func() } }](t), "field A.B[]: the type func() has no JSON form")
+	contains(t, inputError[struct{ A struct{ B []func() } }](t),
+		"field A.B[]: the type func() has no JSON form")
 	contains(t, inputError[struct{ C complex128 }](t), "field C")
 	_, err := NewOutput[struct{ M map[string]chan int }](nil)
 	contains(t, err.Error(), `field M[]: the type chan int`)
@@ -447,7 +470,9 @@ func (wrapper) JSONSchema() *jsonschema.Schema {
 func TestADescriptionIsNotTakenForThatOfWhatEmbedsIt(t *testing.T) {
 	same(t, input[Emb2](t), `{"type":"object","title":"an Emb2","properties":{}}`)
 	same(t, input[wrapper](t), `{"type":"object","title":"a wrapper","properties":{}}`)
-	same(t, input[holder](t), `{"type":"object","properties":{"n":{"type":"integer"},"extra":{"type":"integer"}},"required":["n","extra"],"additionalProperties":false}`)
+	same(t, input[holder](t),
+		`{"type":"object","properties":{"n":{"type":"integer"},"extra":{"type":"integer"}},`+
+			`"required":["n","extra"],"additionalProperties":false}`)
 }
 
 func TestATypeMayDescribeItself(t *testing.T) {
@@ -458,13 +483,17 @@ func TestATypeMayDescribeItself(t *testing.T) {
 		E  extended
 	}
 	s := input[in](t)
-	contains(t, s, `"s":{"type":"string","enum":["round","square"],"description":"Its form"}`, `"description":"as printed"`,
+	contains(t, s, `"s":{"type":"string","enum":["round","square"],"description":"Its form"}`,
+		`"description":"as printed"`,
 		`"any":{}`, `"big":{"type":"integer"}`, `"at":{"type":"string","format":"date-time"}`,
-		`"S2":{"anyOf":[{"type":"string","enum":["round","square"]},{"type":"null"}]}`, `"link":{"$ref":"#/$defs/chain_node"}`)
+		`"S2":{"anyOf":[{"type":"string","enum":["round","square"]},{"type":"null"}]}`,
+		`"link":{"$ref":"#/$defs/chain_node"}`)
 	if strings.Contains(s, "$schema") || strings.Contains(s, "$id") {
 		t.Error(s)
 	}
-	if v, err := given[in](t, `{"s":"round","C":{"link":{"name":"x"}},"E":{"code":"a"}}`); err != nil || v.S.kind != "round" {
+	if v, err := given[in](t,
+		`{"s":"round","C":{"link":{"name":"x"}},"E":{"code":"a"}}`); err != nil ||
+		v.S.kind != "round" {
 		t.Error(v, err)
 	}
 	_, err := given[in](t, `{"s":"flat","C":{"link":{"name":"x"}},"E":{"code":"a"}}`)

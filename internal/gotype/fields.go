@@ -114,7 +114,8 @@ func isScalar(k reflect.Kind) bool {
 // validName reports whether encoding/json takes a tag's name.
 func validName(s string) bool {
 	for _, c := range s {
-		if !strings.ContainsRune("!#$%&()*+-./:;<=>?@[]^_{|}~ ", c) && !unicode.IsLetter(c) && !unicode.IsDigit(c) {
+		if !strings.ContainsRune("!#$%&()*+-./:;<=>?@[]^_{|}~ ", c) && !unicode.IsLetter(c) &&
+			!unicode.IsDigit(c) {
 			return false
 		}
 	}
@@ -133,7 +134,8 @@ func dominant(all []field) []field {
 		slices.SortStableFunc(same, func(a, b field) int {
 			return cmp.Or(cmp.Compare(len(a.index), len(b.index)), -compareBool(a.tagged, b.tagged))
 		})
-		if len(same) == 1 || len(same[0].index) != len(same[1].index) || same[0].tagged != same[1].tagged {
+		if len(same) == 1 || len(same[0].index) != len(same[1].index) ||
+			same[0].tagged != same[1].tagged {
 			kept = append(kept, same[0])
 		}
 	}

@@ -187,8 +187,10 @@ func TestATagSaysWhatItSays(t *testing.T) {
 		`"d":{"type":"string","description":"A, b, required by law, not more"}`,
 		`"e":{"type":"string","description":"Its name"}`,
 		`"f":{"type":"string","description":"Lists a, minLength=2 is no rule","minLength":3}`,
-		`"g":{"type":"array","items":{"type":"integer","minimum":2,"enum":[2,3]},"minItems":1,"uniqueItems":true,"description":"Some"}`,
-		`"h":{"type":"number","title":"T","exclusiveMinimum":0.5,"multipleOf":0.1,"examples":[1.5,2]}`,
+		`"g":{"type":"array","items":{"type":"integer","minimum":2,"enum":[2,3]},"minItems":1,`+
+			`"uniqueItems":true,"description":"Some"}`,
+		`"h":{"type":"number","title":"T","exclusiveMinimum":0.5,"multipleOf":0.1,`+
+			`"examples":[1.5,2]}`,
 		`"i":{"type":"integer","minimum":-128,"maximum":5}`,
 		`"j":{"type":"string","pattern":"^[a-z]{1,3}=x$","format":"email","maxLength":9}`,
 		`"k":{"type":"array","items":{"type":"string"},"default":["a","b"]}`,
@@ -235,7 +237,8 @@ func TestATagThatMakesNoSenseIsAnErrorThatNamesTheField(t *testing.T) {
 		`enum=1,enum=two`:             "a number is expected",
 		`description=x,minimum=1,y=2`: `unknown keyword "y"`,
 	} {
-		field := reflect.StructField{Name: "N", Type: reflect.TypeFor[int](), Tag: reflect.StructTag(fmt.Sprintf("jsonschema:%q", tag))}
+		field := reflect.StructField{Name: "N", Type: reflect.TypeFor[int](),
+			Tag: reflect.StructTag(fmt.Sprintf("jsonschema:%q", tag))}
 		w := newWalker(reading, false, reflect.StructOf([]reflect.StructField{field}))
 		_, err := w.bare(reflect.StructOf([]reflect.StructField{field}), "", true)
 		if err == nil {

@@ -43,9 +43,11 @@ var (
 // know is on the type, not in a value; so this happens once, when a tool is
 // made.
 type walker struct {
-	dir       direction
-	exact     bool                  // the schema says all that a schema can, see inferred.exact
-	recursive map[reflect.Type]bool // types that hold themselves: they are referred to, all others are written out
+	dir   direction
+	exact bool // the schema says all that a schema can, see inferred.exact
+	// Types that hold themselves: they are referred to, all others are written
+	// out.
+	recursive map[reflect.Type]bool
 	names     map[reflect.Type]string
 	own       map[reflect.Type]*jsontree.Object // of types that describe themselves
 	defs      *jsontree.Object
@@ -63,7 +65,8 @@ type walker struct {
 
 func newWalker(dir direction, exact bool, t reflect.Type) *walker {
 	w := &walker{
-		dir: dir, exact: exact, recursive: map[reflect.Type]bool{}, names: map[reflect.Type]string{}, own: map[reflect.Type]*jsontree.Object{},
+		dir: dir, exact: exact, recursive: map[reflect.Type]bool{},
+		names: map[reflect.Type]string{}, own: map[reflect.Type]*jsontree.Object{},
 		defs: &jsontree.Object{}, defaults: defaults{},
 	}
 	w.findRecursion(t, map[reflect.Type]bool{}, map[reflect.Type]bool{})
@@ -127,7 +130,8 @@ func (w *walker) orNil(t reflect.Type, s *jsontree.Object) *jsontree.Object {
 // Go makes of a nil slice or map: as a list, a map or bytes of length 0, and so
 // only where that length fits s.
 func (w *walker) nilFits(t reflect.Type, s *jsontree.Object) bool {
-	if k := t.Kind(); k != reflect.Slice && k != reflect.Map || w.dir == reading && (!w.exact || w.hasOwnForm(t)) {
+	if k := t.Kind(); k != reflect.Slice && k != reflect.Map ||
+		w.dir == reading && (!w.exact || w.hasOwnForm(t)) {
 		return false
 	}
 	for _, least := range []string{"minItems", "minProperties", "minLength"} {
@@ -141,7 +145,9 @@ func (w *walker) nilFits(t reflect.Type, s *jsontree.Object) bool {
 // nullable is the schema of t without null, and whether null is to be added.
 // Addressable: encoding/json can take the address of a value at
 // this place, and so call the methods of *t.
-func (w *walker) nullable(t reflect.Type, at string, addressable bool) (s *jsontree.Object, null bool, err error) {
+func (w *walker) nullable(
+	t reflect.Type, at string, addressable bool,
+) (s *jsontree.Object, null bool, err error) {
 	for n := 0; t.Kind() == reflect.Pointer; n++ {
 		if n == strictjson.MaxDepth {
 			return nil, false, fmt.Errorf("%sthe pointer type %v points to itself", place(at), t)
@@ -183,7 +189,8 @@ var (
 // freeName makes a name that is safe in a reference, and free:
 // Box[example.com/a/b.Inner] is Box_b_Inner.
 func (w *walker) freeName(name string) string {
-	name = strings.Trim(unsafeName.ReplaceAllString(importPath.ReplaceAllString(name, ""), "_"), "_")
+	name = strings.Trim(unsafeName.ReplaceAllString(importPath.ReplaceAllString(name, ""), "_"),
+		"_")
 	if name == "" {
 		name = "type"
 	}
@@ -214,7 +221,8 @@ func orNull(s *jsontree.Object) *jsontree.Object {
 	}
 	s = s.Clone()
 	outer := &jsontree.Object{}
-	for _, k := range []string{"title", "description", "default"} { // they are about the place, not one of its two forms
+	// They are about the place, not one of its two forms.
+	for _, k := range []string{"title", "description", "default"} {
 		if v, ok := s.Get(k); ok {
 			outer.Set(k, v)
 			s.Delete(k)

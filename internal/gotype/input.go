@@ -58,11 +58,14 @@ func NewInput[In any](given json.RawMessage) (*Input[In], error) {
 	}
 	if !in.wrapped {
 		d := newDecoding(typ, in, isGiven)
-		i.read = func(doc strictjson.Doc, lent []byte) (*In, error) { return decode[In](&d, doc, lent) }
+		i.read = func(doc strictjson.Doc, lent []byte) (*In, error) {
+			return decode[In](&d, doc, lent)
+		}
 		return i, nil
 	}
 	if !i.Check.HasProperty("value") {
-		return nil, fmt.Errorf(`the JSON of %v is no object: the schema must ask for it as the property "value"`, typ)
+		return nil, fmt.Errorf(
+			`the JSON of %v is no object: the schema must ask for it as the property "value"`, typ)
 	}
 	d := newDecoding(reflect.TypeFor[valued[In]](), in, isGiven)
 	i.read = func(doc strictjson.Doc, lent []byte) (*In, error) {
@@ -87,7 +90,9 @@ func isComposite(t reflect.Type) bool {
 
 // Read decodes arguments that fit. It may run code of the user's. Lent is the
 // text of args, which stays the caller's: it saves a copy.
-func (i *Input[In]) Read(args strictjson.Doc, lent []byte) (*In, error) { return i.read(args, lent) }
+func (i *Input[In]) Read(args strictjson.Doc, lent []byte) (*In, error) {
+	return i.read(args, lent)
+}
 
 // Reader reads edited arguments.
 func (i *Input[In]) Reader() *Reader {

@@ -37,7 +37,8 @@ func (w *walker) special(t reflect.Type, at string, addressable bool) (*jsontree
 	case timeType:
 		return jsontree.New("type", "string", "format", "date-time"), nil
 	}
-	if w.dir == reading && t != bigIntType && (w.implements(t, jsonUnmarshaler) || w.implements(t, textUnmarshaler)) {
+	if w.dir == reading && t != bigIntType &&
+		(w.implements(t, jsonUnmarshaler) || w.implements(t, textUnmarshaler)) {
 		w.foreign = true
 	}
 	if describesItself(t) {
@@ -51,27 +52,34 @@ func (w *walker) special(t reflect.Type, at string, addressable bool) (*jsontree
 		}
 		return s.Clone(), nil
 	}
-	if !addressable && w.dir == writing && !t.Implements(jsonMarshaler) && !t.Implements(textMarshaler) &&
+	if !addressable && w.dir == writing && !t.Implements(jsonMarshaler) &&
+		!t.Implements(textMarshaler) &&
 		(w.implements(t, jsonMarshaler) || w.implements(t, textMarshaler)) && t != bigIntType {
-		return nil, fmt.Errorf("%s%v encodes itself by a method of *%v, which encoding/json does not call for a value in a map: use a pointer",
+		return nil, fmt.Errorf(
+			"%s%v encodes itself by a method of *%v, which encoding/json does not call for a "+
+				"value in a map: use a pointer",
 			place(at), t, t)
 	}
 	switch {
 	case t == bigIntType:
 		if !addressable && w.dir == writing {
-			return nil, fmt.Errorf("%sencoding/json encodes a big.Int in a map as {}: use *big.Int", place(at))
+			return nil, fmt.Errorf("%sencoding/json encodes a big.Int in a map as {}: use *big.Int",
+				place(at))
 		}
 		return jsontree.New("type", "integer"), nil
-	case w.dir == reading && w.implements(t, jsonUnmarshaler), w.dir == writing && w.implements(t, jsonMarshaler):
+	case w.dir == reading && w.implements(t, jsonUnmarshaler),
+		w.dir == writing && w.implements(t, jsonMarshaler):
 		return &jsontree.Object{}, nil // it may be anything
-	case w.dir == reading && w.implements(t, textUnmarshaler), w.dir == writing && w.implements(t, textMarshaler):
+	case w.dir == reading && w.implements(t, textUnmarshaler),
+		w.dir == writing && w.implements(t, textMarshaler):
 		return jsontree.New("type", "string"), nil
 	}
 	return nil, nil
 }
 
 func (w *walker) implements(t, method reflect.Type) bool {
-	return t.Implements(method) || t.Kind() != reflect.Interface && reflect.PointerTo(t).Implements(method)
+	return t.Implements(method) ||
+		t.Kind() != reflect.Interface && reflect.PointerTo(t).Implements(method)
 }
 
 // bare is the schema of a type that is no pointer, written out.
@@ -142,7 +150,8 @@ func (w *walker) list(t reflect.Type, at string, addressable bool) (*jsontree.Ob
 	elem := t.Elem()
 	if t.Kind() == reflect.Slice {
 		addressable = true
-		if elem.Kind() == reflect.Uint8 && !w.implements(elem, jsonMarshaler) && !w.implements(elem, textMarshaler) {
+		if elem.Kind() == reflect.Uint8 && !w.implements(elem, jsonMarshaler) &&
+			!w.implements(elem, textMarshaler) {
 			return jsontree.New("type", "string", "contentEncoding", "base64"), nil
 		}
 	}
@@ -151,7 +160,9 @@ func (w *walker) list(t reflect.Type, at string, addressable bool) (*jsontree.Ob
 		return nil, err
 	}
 	s := jsontree.New("type", "array", "items", items)
-	if t.Kind() == reflect.Array { // encoding/json would drop what is too much, and not miss what is too little
+	// encoding/json would drop what is too much, and not miss what is too
+	// little.
+	if t.Kind() == reflect.Array {
 		s.Set("minItems", t.Len())
 		s.Set("maxItems", t.Len())
 	}
@@ -176,7 +187,8 @@ func (w *walker) mapping(t reflect.Type, at string) (*jsontree.Object, error) {
 	switch k := key.Kind(); {
 	case k == reflect.String, byText:
 	case reflect.Int <= k && k <= reflect.Int64, reflect.Uint <= k && k <= reflect.Uintptr:
-		s.Set("propertyNames", jsontree.New("pattern", schema.KeyPattern(k <= reflect.Int64, key.Bits(), w.exact)))
+		s.Set("propertyNames",
+			jsontree.New("pattern", schema.KeyPattern(k <= reflect.Int64, key.Bits(), w.exact)))
 	default:
 		return nil, fmt.Errorf("%sa map with keys of type %v has no JSON form", place(at), key)
 	}

@@ -39,7 +39,8 @@ func NewOutput[Out any](given json.RawMessage) (Output, error) {
 		out.schema, out.exact = nil, nil
 	}
 	_, err = schema.Compile(out.exact)
-	return Output{Told: out.schema, Exact: out.exact, Total: !isGiven && !out.tight, Reader: outputReader[Out]()}, err
+	return Output{Told: out.schema, Exact: out.exact, Total: !isGiven && !out.tight,
+		Reader: outputReader[Out]()}, err
 }
 
 func outputReader[Out any]() *Reader {

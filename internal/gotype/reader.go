@@ -107,7 +107,8 @@ func readsWhatItWrites(t reflect.Type, seen map[reflect.Type]bool) bool {
 		return t.NumMethod() == 0
 	}
 	p := reflect.PointerTo(t)
-	reads, writes := p.Implements(jsonUnmarshaler) || p.Implements(textUnmarshaler), p.Implements(jsonMarshaler) || p.Implements(textMarshaler)
+	reads, writes := p.Implements(jsonUnmarshaler) || p.Implements(textUnmarshaler),
+		p.Implements(jsonMarshaler) || p.Implements(textMarshaler)
 	if reads || writes {
 		return reads && writes
 	}

@@ -134,5 +134,7 @@ func rewriteRefs(v any, to func(ref string) (string, error)) error {
 		}
 		s.Set("$ref", moved)
 	}
-	return jsontree.EachSub(s, func(_ string, sub any) (any, error) { return sub, rewriteRefs(sub, to) })
+	return jsontree.EachSub(s, func(_ string, sub any) (any, error) {
+		return sub, rewriteRefs(sub, to)
+	})
 }

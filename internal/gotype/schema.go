@@ -34,7 +34,9 @@ type inferred struct {
 // inferInput makes the schemas of what a tool is given. That is always an
 // object: a type whose JSON is something else is wrapped as {"value": ...}.
 func inferInput(t reflect.Type) (inferred, error) {
-	return bothForms(func(exact bool) (inferred, error) { return inferObject(newWalker(reading, exact, t), t) })
+	return bothForms(func(exact bool) (inferred, error) {
+		return inferObject(newWalker(reading, exact, t), t)
+	})
 }
 
 // bothForms makes the schema that providers are told, and the exact one.
@@ -92,7 +94,9 @@ func inferOutput(t reflect.Type) (inferred, error) { return infer(writing, t) }
 func inferAnswer(t reflect.Type) (inferred, error) { return infer(reading, t) }
 
 func infer(dir direction, t reflect.Type) (inferred, error) {
-	return bothForms(func(exact bool) (inferred, error) { return inferAny(newWalker(dir, exact, t), t) })
+	return bothForms(func(exact bool) (inferred, error) {
+		return inferAny(newWalker(dir, exact, t), t)
+	})
 }
 
 func inferAny(w *walker, t reflect.Type) (inferred, error) {
@@ -136,7 +140,8 @@ func (w *walker) inferred(root *jsontree.Object) (inferred, error) {
 	if len(defs.Members) > 0 {
 		root.Set("$defs", defs)
 	}
-	return inferred{schema: root.Raw(), tight: w.tight, open: open, dynamic: w.dynamic, foreign: w.foreign, defaults: w.defaults}, nil
+	return inferred{schema: root.Raw(), tight: w.tight, open: open, dynamic: w.dynamic,
+		foreign: w.foreign, defaults: w.defaults}, nil
 }
 
 // The methods by which a type may describe itself to the generator.
@@ -151,7 +156,8 @@ var selfDescribing = []reflect.Type{
 // github.com/invopop/jsonschema, as JSONSchema() *jsonschema.Schema.
 func describesItself(t reflect.Type) bool {
 	for _, m := range selfDescribing {
-		if t.Kind() != reflect.Interface && (t.Implements(m) || reflect.PointerTo(t).Implements(m)) {
+		if t.Kind() != reflect.Interface &&
+			(t.Implements(m) || reflect.PointerTo(t).Implements(m)) {
 			return !borrowsDescription(t)
 		}
 	}

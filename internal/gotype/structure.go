@@ -26,11 +26,14 @@ func (w *walker) structure(t reflect.Type, at string, addressable bool) (*jsontr
 	for _, f := range jsonFields(t) {
 		at := at + "." + f.goName
 		if other, alike := names.Alike(f.name); alike && w.dir == reading {
-			return nil, fmt.Errorf("%sits name %q differs from %q only by case, and encoding/json would mix them up",
+			return nil, fmt.Errorf(
+				"%sits name %q differs from %q only by case, and encoding/json would mix them up",
 				place(at), f.name, other)
 		}
 		if f.stuck && w.dir == reading {
-			return nil, fmt.Errorf("%sencoding/json can't set a field of an embedded pointer to an unexported struct", place(at))
+			return nil, fmt.Errorf(
+				"%sencoding/json can't set a field of an embedded pointer to an unexported struct",
+				place(at))
 		}
 		tags, err := parseTags(f.tag)
 		if err != nil {
@@ -38,7 +41,9 @@ func (w *walker) structure(t reflect.Type, at string, addressable bool) (*jsontr
 		}
 		if tags.hidden {
 			if w.dir == writing {
-				return nil, fmt.Errorf(`%sjsonschema:"-" would hide from the schema what is in the result: use json:"-"`, place(at))
+				return nil, fmt.Errorf(
+					`%sjsonschema:"-" would hide from the schema what is in the result: `+
+						`use json:"-"`, place(at))
 			}
 			continue
 		}
@@ -60,7 +65,9 @@ func (w *walker) structure(t reflect.Type, at string, addressable bool) (*jsontr
 }
 
 // property is the schema of a field, and whether the field may be absent.
-func (w *walker) property(outer reflect.Type, f field, tags fieldTags, at string, addressable bool) (s *jsontree.Object, optional bool, err error) {
+func (w *walker) property(
+	outer reflect.Type, f field, tags fieldTags, at string, addressable bool,
+) (s *jsontree.Object, optional bool, err error) {
 	s, null, err := w.nullable(f.typ, at, addressable)
 	if err != nil {
 		return nil, false, err
@@ -106,13 +113,19 @@ func keepUnit(s *jsontree.Object) {
 
 // keepDefault remembers a default, which must fit the schema of its field as
 // far as that can be seen from here.
-func (w *walker) keepDefault(outer reflect.Type, name string, value json.RawMessage, s *jsontree.Object) error {
-	if c, err := schema.Compile(s.Raw()); err == nil { // else it refers to definitions, which are not complete yet
+func (w *walker) keepDefault(
+	outer reflect.Type, name string, value json.RawMessage, s *jsontree.Object,
+) error {
+	// Else it refers to definitions, which are not complete yet.
+	if c, err := schema.Compile(s.Raw()); err == nil {
 		if err := c.Validate(value); err != nil {
 			return fmt.Errorf("the default %s does not fit: %w", value, err)
 		}
 	}
-	if !slices.ContainsFunc(w.defaults[outer], func(e fieldDefault) bool { return e.name == name }) { // a type may be used twice
+	// A type may be used twice.
+	if !slices.ContainsFunc(w.defaults[outer], func(e fieldDefault) bool {
+		return e.name == name
+	}) {
 		w.defaults[outer] = append(w.defaults[outer], fieldDefault{name, value})
 	}
 	return nil

@@ -32,9 +32,11 @@ type keyword struct{ name, value string }
 // keywordTypes says which types of JSON a keyword is about: "" is all. In an
 // array's tag one about other types is about the items.
 var keywordTypes = map[string][]string{
-	"title": nil, "description": nil, "type": nil, "enum": nil, "const": nil, "default": nil, "example": nil,
-	"format": {"string"}, "pattern": {"string"}, "minLength": {"string"}, "maxLength": {"string"},
-	"minimum": numeric, "maximum": numeric, "exclusiveMinimum": numeric, "exclusiveMaximum": numeric, "multipleOf": numeric,
+	"title": nil, "description": nil, "type": nil, "enum": nil, "const": nil, "default": nil,
+	"example": nil,
+	"format":  {"string"}, "pattern": {"string"}, "minLength": {"string"}, "maxLength": {"string"},
+	"minimum": numeric, "maximum": numeric, "exclusiveMinimum": numeric,
+	"exclusiveMaximum": numeric, "multipleOf": numeric,
 	"minItems": {"array"}, "maxItems": {"array"}, "uniqueItems": {"array"},
 	"minProperties": {"object"}, "maxProperties": {"object"},
 	"deprecated": nil,
@@ -53,7 +55,8 @@ var (
 func parseTags(tag reflect.StructTag) (fieldTags, error) {
 	var t fieldTags
 	if tag.Get("jsonschema_extras") != "" {
-		return t, errors.New("the tag jsonschema_extras is not supported: write Spec.Input or Spec.Output by hand")
+		return t, errors.New(
+			"the tag jsonschema_extras is not supported: write Spec.Input or Spec.Output by hand")
 	}
 	text := tag.Get("jsonschema")
 	if !utf8.ValidString(string(tag)) {
@@ -79,7 +82,9 @@ func (t *fieldTags) once() error {
 	for i, k := range t.keywords {
 		same := func(other keyword) bool { return other.name == k.name }
 		if k.name != "enum" && k.name != "example" && slices.ContainsFunc(t.keywords[:i], same) {
-			return fmt.Errorf(`the schema tag has %s twice: leave one out (a comma inside of a text is written \, before a keyword)`, k.name)
+			return fmt.Errorf(
+				`the schema tag has %s twice: leave one out (a comma inside of a text is written `+
+					`\, before a keyword)`, k.name)
 		}
 	}
 	return nil
@@ -93,7 +98,8 @@ func (t *fieldTags) add(i int, item string) error {
 	}
 	inProse := last != nil && (last.name == "description" || last.name == "title")
 	name := strings.TrimSpace(item)
-	if slices.Contains(flags, name) && (!inProse || name == item) { // prose has a space after a comma
+	// Prose has a space after a comma.
+	if slices.Contains(flags, name) && (!inProse || name == item) {
 		t.flag(name)
 		return nil
 	}
@@ -103,7 +109,9 @@ func (t *fieldTags) add(i int, item string) error {
 			return nil
 		}
 		if i == 0 || !inProse {
-			return fmt.Errorf("the schema tag has the unknown keyword %q (a description that begins so is written description=...)", m[1])
+			return fmt.Errorf(
+				"the schema tag has the unknown keyword %q (a description that begins so is "+
+					"written description=...)", m[1])
 		}
 	}
 	switch {
@@ -113,7 +121,9 @@ func (t *fieldTags) add(i int, item string) error {
 	case last == nil:
 		return fmt.Errorf("the schema tag has %q after a flag, where a keyword is expected", name)
 	case last.name == "enum":
-		return fmt.Errorf(`the schema tag has %q after enum=%s: write enum=%s,enum=%s for two values, or \, for a comma inside of one`,
+		return fmt.Errorf(
+			`the schema tag has %q after enum=%s: write enum=%s,enum=%s for two values, or \, `+
+				`for a comma inside of one`,
 			name, last.value, last.value, name)
 	default:
 		last.value += "," + commas.Replace(item)
@@ -135,7 +145,8 @@ func (t *fieldTags) flag(name string) {
 // tight reports whether the tag demands something.
 func (t *fieldTags) tight() bool {
 	return slices.ContainsFunc(t.keywords, func(k keyword) bool {
-		return !slices.Contains([]string{"title", "description", "default", "example", "deprecated"}, k.name)
+		return !slices.Contains(
+			[]string{"title", "description", "default", "example", "deprecated"}, k.name)
 	})
 }
 
@@ -145,7 +156,8 @@ func (t *fieldTags) apply(s *jsontree.Object) error {
 		target := s
 		typ, _ := s.Text("type")
 		about := keywordTypes[k.name]
-		if items, ok := s.Get("items"); ok && typ == "array" && (k.name == "enum" || about != nil && !slices.Contains(about, typ)) {
+		if items, ok := s.Get("items"); ok && typ == "array" &&
+			(k.name == "enum" || about != nil && !slices.Contains(about, typ)) {
 			target, _ = items.(*jsontree.Object)
 			typ = baseType(target)
 		}

@@ -22,8 +22,10 @@ func TestNullIsAListOrAMapOfLengthZero(t *testing.T) {
 		Own   json.RawMessage   `json:"own,omitempty"`
 		More  map[string][]bool `json:"more,omitempty"`
 	}
-	v, err := given[in](t, `{"list":null,"map":null,"bytes":null,"deep":[null,[1]],"more":{"a":null}}`)
-	if err != nil || len(v.List)+len(v.Map)+len(v.Bytes)+len(v.Deep[0])+len(v.More["a"]) != 0 || len(v.Deep) != 2 {
+	v, err := given[in](t,
+		`{"list":null,"map":null,"bytes":null,"deep":[null,[1]],"more":{"a":null}}`)
+	if err != nil || len(v.List)+len(v.Map)+len(v.Bytes)+len(v.Deep[0])+len(v.More["a"]) != 0 ||
+		len(v.Deep) != 2 {
 		t.Errorf("%+v %v", v, err)
 	}
 	if list, err := given[[]int](t, `{"value":null}`); err != nil || len(list) != 0 {
@@ -31,9 +33,11 @@ func TestNullIsAListOrAMapOfLengthZero(t *testing.T) {
 	}
 	const good = `"list":[],"map":{},"bytes":"","deep":[]`
 	for field, why := range map[string]string{
-		`"some":null`: "/some", `"few":null`: "/few", `"fixed":null`: "/fixed", `"text":null`: "/text", `"more":{"a":[null]}`: "/more/a/0",
+		`"some":null`: "/some", `"few":null`: "/few", `"fixed":null`: "/fixed",
+		`"text":null`: "/text", `"more":{"a":[null]}`: "/more/a/0",
 	} {
-		if _, err := given[in](t, `{`+good+`,`+field+`}`); err == nil || !strings.Contains(err.Error(), why) {
+		if _, err := given[in](t, `{`+good+`,`+field+`}`); err == nil ||
+			!strings.Contains(err.Error(), why) {
 			t.Errorf("%s: %v", field, err)
 		}
 	}
@@ -51,13 +55,16 @@ func TestTheUnitOfADurationStays(t *testing.T) {
 		All   []time.Duration `json:"all,omitempty" jsonschema:"All of them"`
 	}
 	told := input[in](t)
-	contains(t, told, `"description":"How long to wait (a duration in nanoseconds)"`, `"description":"Wait so many nanoseconds"`)
+	contains(t, told, `"description":"How long to wait (a duration in nanoseconds)"`,
+		`"description":"Wait so many nanoseconds"`)
 	same(t, strings.Count(told, "a duration in nanoseconds"), 4)
 	for args, want := range map[string]string{
-		`{"told":"10s"}`:  `/told: must be an integer, a duration in nanoseconds (10000000000 is 10s), got "10s"`,
+		`{"told":"10s"}`: `/told: must be an integer, a duration in nanoseconds (10000000000 is ` +
+			`10s), got "10s"`,
 		`{"said":"1m"}`:   `a duration in nanoseconds (60000000000 is 1m0s), got "1m"`,
 		`{"plain":"now"}`: `/plain: must be an integer, a duration in nanoseconds, got "now"`,
-		`{"all":["1h"]}`:  `/all/0: must be an integer, a duration in nanoseconds (3600000000000 is 1h0m0s)`,
+		`{"all":["1h"]}`: `/all/0: must be an integer, a duration in nanoseconds (3600000000000 ` +
+			`is 1h0m0s)`,
 	} {
 		_, err := given[in](t, args)
 		if err == nil {
@@ -109,8 +116,10 @@ func TestAFaultHasItsOwnPlace(t *testing.T) {
 	value := `{"first":` + bad + `,"lines":[` + bad + `],"last":3}`
 	want := s.Validate(raw(value)).Error()
 	for _, part := range []string{
-		`/first/by_id: the key "x" must match the regular expression ^(0|-?[1-9][0-9]*)$, got {"1":2,"x":"a"}`,
-		`/first/by_id/1: must be a string, got 2`, `/first/n: must be an integer, got "no"`, `/first/name: must be a string, got 1`,
+		`/first/by_id: the key "x" must match the regular expression ^(0|-?[1-9][0-9]*)$, got ` +
+			`{"1":2,"x":"a"}`,
+		`/first/by_id/1: must be a string, got 2`, `/first/n: must be an integer, got "no"`,
+		`/first/name: must be a string, got 1`,
 		`/first/others/k: must be an integer, got "v"`, `/last: must be a string, got 3`,
 	} {
 		if !strings.Contains(want, part) {

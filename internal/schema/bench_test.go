@@ -7,8 +7,10 @@ import (
 	"github.com/fermata-ai/fermata/internal/strictjson"
 )
 
-const smallSchema = `{"type":"object","properties":{"city":{"type":"string","description":"City name"},` +
-	`"days":{"type":"integer","minimum":-128,"maximum":127},"units":{"type":"string","enum":["metric","imperial"]},` +
+const smallSchema = `{"type":"object","properties":{"city":{"type":"string",` +
+	`"description":"City name"},` +
+	`"days":{"type":"integer","minimum":-128,"maximum":127},"units":{"type":"string",` +
+	`"enum":["metric","imperial"]},` +
 	`"detail":{"type":"boolean"}},"required":["city"],"additionalProperties":false}`
 
 const smallArguments = `{"city":"Oslo","days":3,"units":"metric","detail":true}`

@@ -52,7 +52,8 @@ func (x *explainer) add(at []string, rule, format string, args ...any) {
 // Go's maps. Only what is told is looked up: a value may be large.
 func (x *explainer) result() *misfit.Error {
 	order := func(a, b found) int {
-		return cmp.Or(slices.Compare(a.at, b.at), cmp.Compare(a.rule, b.rule), cmp.Compare(a.message, b.message))
+		return cmp.Or(slices.Compare(a.at, b.at), cmp.Compare(a.rule, b.rule),
+			cmp.Compare(a.message, b.message))
 	}
 	slices.SortFunc(x.faults, order)
 	faults := slices.CompactFunc(x.faults, func(a, b found) bool { return order(a, b) == 0 })
@@ -76,7 +77,8 @@ func (x *explainer) wrongType(at []string, schemaURL string, want []string) {
 	for i, w := range want {
 		names[i] = article(w)
 	}
-	if v, _ := lookup(x.value, at); isString(v) && (slices.Contains(want, "array") || slices.Contains(want, "object")) {
+	if v, _ := lookup(x.value, at); isString(v) &&
+		(slices.Contains(want, "array") || slices.Contains(want, "object")) {
 		x.encoded = append(x.encoded, at)
 	}
 	x.add(at, "type", "must be %s%s", strings.Join(names, " or "), x.unit(at, schemaURL))
@@ -116,7 +118,8 @@ func article(typ string) string {
 // missing names each property that is required, and what it is.
 func (x *explainer) missing(at []string, schemaURL string, names []string) {
 	for _, name := range names {
-		x.add(append(at[:len(at):len(at)], name), "required", "is required%s", x.about(schemaURL, name))
+		x.add(append(at[:len(at):len(at)], name), "required", "is required%s",
+			x.about(schemaURL, name))
 	}
 }
 
@@ -235,8 +238,10 @@ func lookup(v any, path []string) (any, bool) {
 // formatExample shows what a format looks like.
 func formatExample(format string) string {
 	example := map[string]string{
-		"date-time": "2006-01-02T15:04:05Z", "date": "2006-01-02", "time": "15:04:05Z", "duration": "P1DT2H",
-		"email": "ada@example.com", "uri": "https://example.com/a", "ipv4": "192.0.2.1", "ipv6": "2001:db8::1",
+		"date-time": "2006-01-02T15:04:05Z", "date": "2006-01-02", "time": "15:04:05Z",
+		"duration": "P1DT2H",
+		"email":    "ada@example.com", "uri": "https://example.com/a", "ipv4": "192.0.2.1",
+		"ipv6": "2001:db8::1",
 		"uuid": "2f1b3c4d-0000-4000-8000-000000000000",
 	}[format]
 	if example == "" {

@@ -38,10 +38,14 @@ func cleanSchema(key string, v any) (any, error) {
 // ParseNode reads a schema and cleans it.
 func ParseNode(text json.RawMessage) (*jsontree.Object, error) {
 	if !bytes.Equal(modeltext.CleanJSON(text), text) {
-		return nil, errors.New("the schema has invalid UTF-8, or an escape of half a surrogate pair: write the character itself")
+		return nil, errors.New(
+			"the schema has invalid UTF-8, or an escape of half a surrogate pair: write the " +
+				"character itself")
 	}
 	if string(bytes.TrimSpace(text)) == "false" {
-		return nil, errors.New("the schema is false, which no value fits: leave it out to take every value, or no arguments")
+		return nil, errors.New(
+			"the schema is false, which no value fits: leave it out to take every value, or no " +
+				"arguments")
 	}
 	if _, err := parse(text); err != nil {
 		return nil, err
@@ -76,8 +80,10 @@ func GivenInput(text json.RawMessage) (json.RawMessage, error) {
 		return nil, err
 	}
 	root := jsontree.New("type", "object")
-	if typ, ok := s.Get("type"); ok && string(jsontree.Text(typ)) != `"object"` && string(jsontree.Text(typ)) != `["object"]` {
-		return nil, fmt.Errorf("arguments are an object, and the schema's type is %s", jsontree.Text(typ))
+	if typ, ok := s.Get("type"); ok && string(jsontree.Text(typ)) != `"object"` &&
+		string(jsontree.Text(typ)) != `["object"]` {
+		return nil, fmt.Errorf("arguments are an object, and the schema's type is %s",
+			jsontree.Text(typ))
 	}
 	s.Delete("type")
 	root.Members = append(root.Members, s.Members...)

@@ -32,13 +32,15 @@ func exactKeys(signed bool, bits int) string {
 func upTo(most string) string {
 	n := len(most)
 	alternatives := []string{fmt.Sprintf("[1-9][0-9]{0,%d}", n-2), most} // shorter ones, and itself
-	for i := range n {                                                   // those that are less by the digit at i
+	// Those that are less by the digit at i.
+	for i := range n {
 		from := byte('0')
 		if i == 0 {
 			from = '1'
 		}
 		if most[i] > from {
-			alternatives = append(alternatives, fmt.Sprintf("%s[%c-%c][0-9]{%d}", most[:i], from, most[i]-1, n-i-1))
+			alternatives = append(alternatives,
+				fmt.Sprintf("%s[%c-%c][0-9]{%d}", most[:i], from, most[i]-1, n-i-1))
 		}
 	}
 	return strings.Join(alternatives, "|")
@@ -55,7 +57,8 @@ var exactPatterns = sync.OnceValue(func() map[string]string {
 	for _, bits := range []int{8, 16, 32, 64} {
 		for _, signed := range []bool{true, false} {
 			least, most := IntegerBounds(signed, bits)
-			all[exactKeys(signed, bits)] = fmt.Sprintf("must be a whole number from %s to %s", least, most)
+			all[exactKeys(signed, bits)] = fmt.Sprintf("must be a whole number from %s to %s",
+				least, most)
 		}
 	}
 	return all

@@ -54,12 +54,14 @@ const (
 )
 
 var kindNames = map[string]kinds{
-	"null": aNull, "boolean": aBool, "integer": anInteger, "number": anInteger | aNumber, "string": aString,
-	"array": anArray, "object": anObject,
+	"null": aNull, "boolean": aBool, "integer": anInteger, "number": anInteger | aNumber,
+	"string": aString,
+	"array":  anArray, "object": anObject,
 }
 
 // annotations say nothing about what fits.
-var annotations = []string{"title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly", "$comment", "$defs"}
+var annotations = []string{"title", "description", "default", "examples", "deprecated", "readOnly",
+	"writeOnly", "$comment", "$defs"}
 
 // compileQuick compiles a schema's tree.
 func compileQuick(doc any) *quick {
@@ -192,12 +194,15 @@ func (c *quickCompiler) readRef(q *quick, v any) bool {
 	ref, _ := v.(string)
 	root, _ := c.root.(map[string]any)
 	defs, _ := root["$defs"].(map[string]any)
-	if len(ref) <= len(jsontree.DefsPrefix) || ref[:len(jsontree.DefsPrefix)] != jsontree.DefsPrefix {
+	if len(ref) <= len(jsontree.DefsPrefix) ||
+		ref[:len(jsontree.DefsPrefix)] != jsontree.DefsPrefix {
 		return false
 	}
 	name := ref[len(jsontree.DefsPrefix):]
 	def, ok := defs[name]
-	if !ok || strings.ContainsAny(name, "/~%") { // a path, or escaped: it may mean another definition than the one of that very name
+	// A path, or escaped: it may mean another definition than the one of that
+	// very name.
+	if !ok || strings.ContainsAny(name, "/~%") {
 		return false
 	}
 	if q.ref, ok = c.defs[name]; !ok {
@@ -227,7 +232,8 @@ func (q *quick) fits(v any) bool {
 	case bool:
 		return q.is(aBool)
 	case strictjson.String:
-		return (q.types == 0 || q.types&aString != 0) && (q.enum == nil || slices.Contains(q.enum, v.Text))
+		return (q.types == 0 || q.types&aString != 0) &&
+			(q.enum == nil || slices.Contains(q.enum, v.Text))
 	case strictjson.Number:
 		return q.number(v.Text)
 	case strictjson.Array:
@@ -246,8 +252,10 @@ func (q *quick) number(n string) bool {
 	if q.types != 0 && q.types&aNumber != 0 && q.min == nil && q.max == nil {
 		return q.enum == nil && q.isFloat(n)
 	}
-	i, err := strconv.ParseInt(n, 10, 64) // no other form of a number, and none beyond 64 bits, is known
-	return err == nil && q.is(anInteger) && (q.min == nil || i >= *q.min) && (q.max == nil || i <= *q.max)
+	// No other form of a number, and none beyond 64 bits, is known.
+	i, err := strconv.ParseInt(n, 10, 64)
+	return err == nil && q.is(anInteger) && (q.min == nil || i >= *q.min) &&
+		(q.max == nil || i <= *q.max)
 }
 
 // isFloat reports whether a number is certainly within the bounds of a float.

@@ -17,7 +17,8 @@ func TestPathsAreCutShort(t *testing.T) {
 	}
 	many[0], many[999] = "first", "last"
 	got := Pointer(many)
-	if len(got) > maxPath || !strings.HasPrefix(got, "/first/s") || !strings.HasSuffix(got, "s/last") || !strings.Contains(got, "s/.../s") {
+	if len(got) > maxPath || !strings.HasPrefix(got, "/first/s") ||
+		!strings.HasSuffix(got, "s/last") || !strings.Contains(got, "s/.../s") {
 		t.Errorf("%d bytes: %s", len(got), got)
 	}
 }

@@ -240,7 +240,8 @@ func (x *explainer) explainMore(v *jsonschema.ValidationError) {
 	case *kind.MaxProperties:
 		x.add(at, "maxProperties", "must have at most %d properties, has %d", k.Want, k.Got)
 	case *kind.UniqueItems:
-		x.add(at, "uniqueItems", "must have no equal items: those at %d and %d are", k.Duplicates[0], k.Duplicates[1])
+		x.add(at, "uniqueItems", "must have no equal items: those at %d and %d are",
+			k.Duplicates[0], k.Duplicates[1])
 	case *kind.PropertyNames:
 		x.badKey(at, k.Property, v)
 	case *kind.Dependency:
@@ -259,7 +260,8 @@ func (x *explainer) explainMore(v *jsonschema.ValidationError) {
 		x.add(at, "not", "is what the schema excludes")
 	default: // the library's own words, without its notion of where
 		_, words, _ := strings.Cut((&jsonschema.ValidationError{ErrorKind: k}).Error(), ": ")
-		x.add(at, strings.Join(k.KeywordPath(), "/"), "does not fit the schema: %s", excerpt.InBrief(words))
+		x.add(at, strings.Join(k.KeywordPath(), "/"), "does not fit the schema: %s",
+			excerpt.InBrief(words))
 	}
 }
 
@@ -267,7 +269,8 @@ func (x *explainer) explainMore(v *jsonschema.ValidationError) {
 // the type of the value itself say little if another one got further.
 func (x *explainer) alternatives(v *jsonschema.ValidationError) {
 	if k, ok := v.ErrorKind.(*kind.OneOf); ok && len(k.Subschemas) > 0 {
-		x.add(v.InstanceLocation, "oneOf", "must fit exactly one of the schema's alternatives, and fits several")
+		x.add(v.InstanceLocation, "oneOf",
+			"must fit exactly one of the schema's alternatives, and fits several")
 		return
 	}
 	var types []string
@@ -291,7 +294,8 @@ func (x *explainer) alternatives(v *jsonschema.ValidationError) {
 		}
 	}
 	if len(further) > 1 {
-		x.add(v.InstanceLocation, "anyOf", "fits none of the schema's alternatives; the closest one fails by what follows")
+		x.add(v.InstanceLocation, "anyOf",
+			"fits none of the schema's alternatives; the closest one fails by what follows")
 	}
 	x.explain(best)
 }

@@ -21,10 +21,12 @@ import (
 // work is how much one validation may still do. There is one for each compiled
 // schema, whose validations by the library take turns.
 type work struct {
-	mu         sync.Mutex
-	left       int
-	parts      []*part
-	exhaustive bool // all alternatives must be tried: some part asks what none of them has looked at
+	mu    sync.Mutex
+	left  int
+	parts []*part
+	// All alternatives must be tried: some part asks what none of them has
+	// looked at.
+	exhaustive bool
 }
 
 // How much a validation may do, in subschemas that are applied to a value: so
@@ -37,8 +39,9 @@ const (
 
 // errTooMuchWork stops a validation. It travels as a panic: the library has no
 // other way out.
-var errTooMuchWork = errors.New("checking it takes too many steps, since many of the schema's alternatives " +
-	"apply to it: make it smaller or less nested")
+var errTooMuchWork = errors.New(
+	"checking it takes too many steps, since many of the schema's alternatives " +
+		"apply to it: make it smaller or less nested")
 
 // run validates a value whose text has that many bytes.
 func (w *work) run(full *jsonschema.Schema, value any, size int) (err error) {
@@ -58,7 +61,8 @@ func (w *work) spend(n int) {
 func (w *work) vocabulary() *jsonschema.Vocabulary {
 	return &jsonschema.Vocabulary{
 		URL: "mem:///work",
-		Compile: func(ctx *jsonschema.CompilerContext, _ map[string]any) (jsonschema.SchemaExt, error) {
+		Compile: func(ctx *jsonschema.CompilerContext,
+			_ map[string]any) (jsonschema.SchemaExt, error) {
 			p := &part{work: w, schema: ctx.Enqueue(nil)}
 			w.parts = append(w.parts, p)
 			return p, nil
@@ -69,7 +73,8 @@ func (w *work) vocabulary() *jsonschema.Vocabulary {
 // takeOver gives each part what the library would do without a bound.
 func (w *work) takeOver() {
 	for _, p := range w.parts {
-		w.exhaustive = w.exhaustive || p.schema.UnevaluatedItems != nil || p.schema.UnevaluatedProperties != nil
+		w.exhaustive = w.exhaustive || p.schema.UnevaluatedItems != nil ||
+			p.schema.UnevaluatedProperties != nil
 		p.takeOver()
 	}
 }
@@ -139,7 +144,9 @@ func most(ctx *jsonschema.ValidatorContext) int {
 
 // apply validates a part of the value, at a step below it. What the schema's
 // own part doesn't see is counted here.
-func (p *part) apply(ctx *jsonschema.ValidatorContext, s *jsonschema.Schema, v any, step string) error {
+func (p *part) apply(
+	ctx *jsonschema.ValidatorContext, s *jsonschema.Schema, v any, step string,
+) error {
 	if s.Enum != nil {
 		p.work.spend(len(s.Enum.Values))
 	}
@@ -179,7 +186,9 @@ func (p *part) inOrder(ctx *jsonschema.ValidatorContext, o map[string]any) []str
 
 // member applies the schemas for a member of that name, and counts what does
 // not fit. Known is false where no such member may be there.
-func (p *part) member(ctx *jsonschema.ValidatorContext, name string, v any) (known bool, faults int) {
+func (p *part) member(
+	ctx *jsonschema.ValidatorContext, name string, v any,
+) (known bool, faults int) {
 	try := func(s *jsonschema.Schema) {
 		known = true
 		if err := p.apply(ctx, s, v, name); err != nil {
@@ -303,7 +312,9 @@ func (p *part) alternatives(ctx *jsonschema.ValidatorContext, v any) {
 	if errs := p.failures(ctx, p.all, v, func(int) bool { return true }); len(errs) > 0 {
 		ctx.AddErrors(errs, &kind.AllOf{})
 	}
-	if errs := p.failures(ctx, p.any, v, func(fit int) bool { return fit == 0 || p.work.exhaustive }); len(errs) == len(p.any) && len(p.any) > 0 {
+	if errs := p.failures(ctx, p.any, v, func(fit int) bool {
+		return fit == 0 || p.work.exhaustive
+	}); len(errs) == len(p.any) && len(p.any) > 0 {
 		ctx.AddErrors(errs, &kind.AnyOf{})
 	}
 	fits := 0
@@ -318,7 +329,9 @@ func (p *part) alternatives(ctx *jsonschema.ValidatorContext, v any) {
 
 // failures are the errors of the schemas that the value does not fit. After
 // each, more is asked whether to go on, with how many it fits.
-func (p *part) failures(ctx *jsonschema.ValidatorContext, schemas []*jsonschema.Schema, v any, more func(fit int) bool) (errs []*jsonschema.ValidationError) {
+func (p *part) failures(
+	ctx *jsonschema.ValidatorContext, schemas []*jsonschema.Schema, v any, more func(fit int) bool,
+) (errs []*jsonschema.ValidationError) {
 	for i, s := range schemas {
 		var bad *jsonschema.ValidationError
 		if errors.As(pruned(ctx, ctx.Validate(s, v, nil)), &bad) {

@@ -36,26 +36,36 @@ func TestARefusalCostsNoMoreThanABound(t *testing.T) {
 	object := "{" + members.String() + `"k":1}`
 	nested := fill(`[`, strings.Repeat(`[1,1,1,1,1,1,1,1],`, 8), `[]]`)
 	long := strings.Repeat("k", size-1000)
-	deep := strings.Repeat(`{"`+strings.Repeat("k", 1000)+`":`, 990) + "1" + strings.Repeat("}", 990)
-	tree := `{"type":"object","properties":{"a":{"$ref":"#"},"b":{"$ref":"#"},"c":{"type":"string"}},"additionalProperties":false}`
+	deep := strings.Repeat(`{"`+strings.Repeat("k", 1000)+`":`, 990) + "1" +
+		strings.Repeat("}", 990)
+	tree := `{"type":"object","properties":{"a":{"$ref":"#"},"b":{"$ref":"#"},` +
+		`"c":{"type":"string"}},"additionalProperties":false}`
 	for name, c := range map[string]struct{ schema, value string }{
-		"items":                     {`{"type":"array","items":{"type":"string"}}`, fill("[1", ",1", "]")},
-		"items of items":            {`{"items":{"items":{"type":"string"}}}`, nested},
-		"items that are equal":      {`{"items":{"enum":["a"]}}`, fill("[1", ",1", "]")},
-		"members":                   {`{"additionalProperties":{"type":"string"}}`, object},
-		"unknown members":           {`{"properties":{"k":{}},"additionalProperties":false}`, object},
-		"keys":                      {`{"propertyNames":{"pattern":"^x"}}`, object},
-		"members by pattern":        {`{"patternProperties":{"^k":{"type":"string"}}}`, object},
-		"contains":                  {`{"contains":{"type":"string"}}`, fill("[1", ",1", "]")},
-		"alternatives":              {`{"anyOf":[{"items":{"type":"string"}},{"items":{"type":"null"}}]}`, fill("[1", ",1", "]")},
-		"items below a long name":   {`{"additionalProperties":{"items":{"type":"string"}}}`, `{"` + long + `":[` + strings.Repeat("1,", 400) + `1]}`},
-		"a long unknown name":       {`{"additionalProperties":false}`, `{"` + long + `":1}`},
-		"a long key":                {`{"propertyNames":{"maxLength":1}}`, `{"` + long + `":1}`},
-		"a place far inside":        {`{"type":"object","additionalProperties":{"$ref":"#"}}`, deep},
+		"items": {`{"type":"array","items":{"type":"string"}}`,
+			fill("[1", ",1", "]")},
+		"items of items":       {`{"items":{"items":{"type":"string"}}}`, nested},
+		"items that are equal": {`{"items":{"enum":["a"]}}`, fill("[1", ",1", "]")},
+		"members":              {`{"additionalProperties":{"type":"string"}}`, object},
+		"unknown members": {`{"properties":{"k":{}},"additionalProperties":false}`,
+			object},
+		"keys":               {`{"propertyNames":{"pattern":"^x"}}`, object},
+		"members by pattern": {`{"patternProperties":{"^k":{"type":"string"}}}`, object},
+		"contains":           {`{"contains":{"type":"string"}}`, fill("[1", ",1", "]")},
+		"alternatives": {
+			`{"anyOf":[{"items":{"type":"string"}},{"items":{"type":"null"}}]}`,
+			fill("[1", ",1", "]")},
+		"items below a long name": {`{"additionalProperties":{"items":{"type":"string"}}}`,
+			`{"` + long + `":[` + strings.Repeat("1,", 400) + `1]}`},
+		"a long unknown name": {`{"additionalProperties":false}`, `{"` + long + `":1}`},
+		"a long key":          {`{"propertyNames":{"maxLength":1}}`, `{"` + long + `":1}`},
+		"a place far inside": {`{"type":"object","additionalProperties":{"$ref":"#"}}`,
+			deep},
 		"no JSON below a long name": {`{}`, `{"` + long + `":nope}`},
 		"no JSON far inside":        {`{}`, strings.Replace(deep, ":1}", ":nope}", 1)},
-		"a long name twice":         {`{}`, `{"` + long[:size/2] + `":1,"` + long[:size/2] + `":1}`},
-		"a list of trees":           {`{"items":` + strings.ReplaceAll(tree, `"#"`, `"#/items"`) + `}`, fill("[", `{"a":{"c":1},"b":{"c":1}},`, "{}]")},
+		"a long name twice": {`{}`,
+			`{"` + long[:size/2] + `":1,"` + long[:size/2] + `":1}`},
+		"a list of trees": {`{"items":` + strings.ReplaceAll(tree, `"#"`, `"#/items"`) + `}`,
+			fill("[", `{"a":{"c":1},"b":{"c":1}},`, "{}]")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := schema(t, c.schema)
@@ -97,10 +107,12 @@ func TestOverlappingAlternativesAreABoundedAmountOfWork(t *testing.T) {
 	if err := s.Validate(json.RawMessage(strings.Replace(deep(200), "1", `"x"`, 1))); err != nil {
 		t.Errorf("what fits is refused: %v", err)
 	}
-	if err := s.Validate(json.RawMessage(deep(3))); err == nil || strings.Contains(err.Error(), "steps") {
+	if err := s.Validate(json.RawMessage(deep(3))); err == nil ||
+		strings.Contains(err.Error(), "steps") {
 		t.Errorf("a small one is not explained: %v", err)
 	}
-	if err := s.Validate(json.RawMessage(`["x"]`)); err != nil { // the work of one is not taken off another's
+	// The work of one is not taken off another's.
+	if err := s.Validate(json.RawMessage(`["x"]`)); err != nil {
 		t.Error(err)
 	}
 }
@@ -108,7 +120,8 @@ func TestOverlappingAlternativesAreABoundedAmountOfWork(t *testing.T) {
 func TestLargeValuesThatFitAreTaken(t *testing.T) {
 	ones := "[1" + strings.Repeat(",1", 50_000) + "]"
 	for _, s := range []string{
-		`{"anyOf":[{"items":{"type":"string"}},{"items":{"type":"integer"}}]}`, // the first of which fails by each item
+		// The first of which fails by each item.
+		`{"anyOf":[{"items":{"type":"string"}},{"items":{"type":"integer"}}]}`,
 		`{"items":{"type":"integer","multipleOf":1}}`,
 		`{"items":{"allOf":[{"minimum":1},{"maximum":1.5}]}}`,
 		`{"contains":{"const":1}}`,
@@ -156,18 +169,31 @@ func inTheLibrary(text []byte) (*jsonschema.Schema, error) {
 
 func FuzzPartsAgreeWithTheLibrary(f *testing.F) {
 	all := append(schemas,
-		overlapping, `{"patternProperties":{"^a":{"type":"null"},"b$":{"minimum":2}},"properties":{"ab":{}},"additionalProperties":false}`,
-		`{"prefixItems":[{"type":"null"},{"type":"string"}],"items":false}`, `{"prefixItems":[{"type":"null"}],"items":{"type":"string"}}`,
-		`{"$schema":"http://json-schema.org/draft-07/schema#","items":[{"type":"null"}],"additionalItems":false}`,
-		`{"$schema":"http://json-schema.org/draft-07/schema#","items":[{"type":"null"}],"additionalItems":{"type":"string"}}`,
-		`{"$schema":"http://json-schema.org/draft-07/schema#","items":{"type":"null"},"contains":{}}`,
-		`{"contains":{"type":"string"},"minContains":2,"maxContains":3}`, `{"contains":{"type":"null"},"minContains":0}`,
-		`{"oneOf":[{"type":"integer"},{"minimum":1},{"const":"a"}]}`, `{"allOf":[{"minimum":1},{"required":["a"]},{"not":{"type":"null"}}]}`,
-		`{"anyOf":[{"properties":{"a":{"type":"null"}}},{"properties":{"b":{"type":"string"}}}],"unevaluatedProperties":false}`,
-		`{"anyOf":[{"prefixItems":[{}]},{"contains":{"type":"null"}}],"unevaluatedItems":{"type":"string"}}`,
-		`{"propertyNames":{"pattern":"^[a-c]+$","maxLength":2}}`, `{"if":{"required":["a"]},"then":{"properties":{"a":{"type":"null"}}},"else":{"maxProperties":1}}`,
+		overlapping,
+		`{"patternProperties":{"^a":{"type":"null"},"b$":{"minimum":2}},"properties":{"ab":{}},`+
+			`"additionalProperties":false}`,
+		`{"prefixItems":[{"type":"null"},{"type":"string"}],"items":false}`,
+		`{"prefixItems":[{"type":"null"}],"items":{"type":"string"}}`,
+		`{"$schema":"http://json-schema.org/draft-07/schema#","items":[{"type":"null"}],`+
+			`"additionalItems":false}`,
+		`{"$schema":"http://json-schema.org/draft-07/schema#","items":[{"type":"null"}],`+
+			`"additionalItems":{"type":"string"}}`,
+		`{"$schema":"http://json-schema.org/draft-07/schema#","items":{"type":"null"},`+
+			`"contains":{}}`,
+		`{"contains":{"type":"string"},"minContains":2,"maxContains":3}`,
+		`{"contains":{"type":"null"},"minContains":0}`,
+		`{"oneOf":[{"type":"integer"},{"minimum":1},{"const":"a"}]}`,
+		`{"allOf":[{"minimum":1},{"required":["a"]},{"not":{"type":"null"}}]}`,
+		`{"anyOf":[{"properties":{"a":{"type":"null"}}},{"properties":{"b":{"type":"string"}}}],`+
+			`"unevaluatedProperties":false}`,
+		`{"anyOf":[{"prefixItems":[{}]},{"contains":{"type":"null"}}],`+
+			`"unevaluatedItems":{"type":"string"}}`,
+		`{"propertyNames":{"pattern":"^[a-c]+$","maxLength":2}}`,
+		`{"if":{"required":["a"]},"then":{"properties":{"a":{"type":"null"}}},`+
+			`"else":{"maxProperties":1}}`,
 		`{"contentMediaType":"application/json","contentSchema":{"type":"object"}}`,
-		`{"contentMediaType":"application/json","contentEncoding":"base64","contentSchema":{"items":{"type":"null"}}}`,
+		`{"contentMediaType":"application/json","contentEncoding":"base64",`+
+			`"contentSchema":{"items":{"type":"null"}}}`,
 		`{"dependentSchemas":{"a":{"required":["b"]}},"patternProperties":{"c":false}}`,
 	)
 	var ours []*Schema
@@ -185,8 +211,10 @@ func FuzzPartsAgreeWithTheLibrary(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	for _, s := range []string{
-		`{"a":null,"ab":1,"b":1,"cb":3}`, `{"x":1}`, `[null]`, `[null,"a"]`, `[null,"a",1]`, `["a","b","c","d"]`, `{"a":1,"b":2,"c":3}`, `1`, `0`, `"a"`,
-		`"{}"`, `"[]"`, `"e30="`, `"W251bGxd"`, `"W10="`, `"WzFd"`, `[["x"],[1]]`, `[[[1]]]`, `[null,null]`, `{"a":{"b":[]}}`, `{"abc":1}`, `{"b":"x"}`, `{"b":1}`,
+		`{"a":null,"ab":1,"b":1,"cb":3}`, `{"x":1}`, `[null]`, `[null,"a"]`, `[null,"a",1]`,
+		`["a","b","c","d"]`, `{"a":1,"b":2,"c":3}`, `1`, `0`, `"a"`,
+		`"{}"`, `"[]"`, `"e30="`, `"W251bGxd"`, `"W10="`, `"WzFd"`, `[["x"],[1]]`, `[[[1]]]`,
+		`[null,null]`, `{"a":{"b":[]}}`, `{"abc":1}`, `{"b":"x"}`, `{"b":1}`,
 	} {
 		f.Add([]byte(s))
 	}

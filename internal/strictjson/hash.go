@@ -47,7 +47,9 @@ func writeCanonical(h hash.Hash, v any) {
 			writeCanonical(h, e)
 		}
 	case Object:
-		members := slices.SortedFunc(slices.Values(v.Members), func(a, b Member) int { return strings.Compare(a.Name, b.Name) })
+		members := slices.SortedFunc(slices.Values(v.Members), func(a, b Member) int {
+			return strings.Compare(a.Name, b.Name)
+		})
 		write('o', strconv.Itoa(len(members)))
 		for _, m := range members {
 			write('s', m.Name)

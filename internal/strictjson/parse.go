@@ -48,8 +48,10 @@ const MaxDepth = 1000
 // SyntaxError says where a text stops being strict JSON. Its words are for a
 // model, or a person, who wrote the text.
 type SyntaxError struct {
-	Offset int      // in bytes
-	Path   []string // of the value that is wrong, or holds what is: names and places, from the outside in
+	Offset int // in bytes
+	// Of the value that is wrong, or holds what is: names and places, from the
+	// outside in.
+	Path   []string
 	Reason string
 }
 
@@ -234,7 +236,8 @@ func (p *parser) name(d *jsontext.Decoder, before *names, want wanted) (string, 
 	case alike && other == name:
 		return "", p.fail(start, "the key %q is there twice", excerpt.Of(name))
 	case alike:
-		return "", p.fail(start, "the keys %q and %q differ only by case", excerpt.Of(other), excerpt.Of(name))
+		return "", p.fail(start, "the keys %q and %q differ only by case", excerpt.Of(other),
+			excerpt.Of(name))
 	}
 	return name, true
 }
@@ -242,7 +245,8 @@ func (p *parser) name(d *jsontext.Decoder, before *names, want wanted) (string, 
 // bounded checks a number against the rules.
 func (p *parser) bounded(n Number) bool {
 	if most := p.rules.Digits; most > 0 && len(n.Text) > most {
-		return p.fail(n.Start, "a number has %d characters: at most %d are taken", len(n.Text), most)
+		return p.fail(n.Start, "a number has %d characters: at most %d are taken",
+			len(n.Text), most)
 	}
 	at := strings.IndexAny(n.Text, "eE")
 	if at < 0 || p.rules.Exponent == 0 {
@@ -254,7 +258,8 @@ func (p *parser) bounded(n Number) bool {
 		exponent = 10*exponent + int(c-'0')
 	}
 	if exponent > p.rules.Exponent {
-		return p.fail(n.Start, "the exponent of the number %s is above %d", excerpt.Of(n.Text), p.rules.Exponent)
+		return p.fail(n.Start, "the exponent of the number %s is above %d", excerpt.Of(n.Text),
+			p.rules.Exponent)
 	}
 	return true
 }

@@ -13,9 +13,12 @@ import (
 // texts are where the fuzzing starts: what is easily taken for JSON, and what
 // is JSON and easily refused.
 var texts = []string{
-	`{}`, `[]`, `null`, `true`, `-0`, `1.50e+3`, `"a\u00e9\ud83d\ude00\ud800x"`, `{"a":1,"A":2}`, `{"a":1,"a":2}`, "{\"k\":1,\"\u212a\":2}",
-	`{"a":{"b":[1,{"c":null}]}} x`, `{'a':1}`, `[1,]`, `{"a" 1}`, `"\x"`, "\"\x01\"", "\"\xff\"", `1e999999`, `01`, `.5`, `+1`, "\ufeff{}",
-	`{"city":"Oslo","days":3,"units":"metric","detail":true}`, `{"value":1e2,"n":1.0,"list":[1,2.0]}`, " \t\r\n[ 1 , 2 ] ", strings.Repeat("[", 1001),
+	`{}`, `[]`, `null`, `true`, `-0`, `1.50e+3`, `"a\u00e9\ud83d\ude00\ud800x"`, `{"a":1,"A":2}`,
+	`{"a":1,"a":2}`, "{\"k\":1,\"\u212a\":2}",
+	`{"a":{"b":[1,{"c":null}]}} x`, `{'a':1}`, `[1,]`, `{"a" 1}`, `"\x"`, "\"\x01\"", "\"\xff\"",
+	`1e999999`, `01`, `.5`, `+1`, "\ufeff{}",
+	`{"city":"Oslo","days":3,"units":"metric","detail":true}`,
+	`{"value":1e2,"n":1.0,"list":[1,2.0]}`, " \t\r\n[ 1 , 2 ] ", strings.Repeat("[", 1001),
 }
 
 // What is taken is JSON, and the tree is encoding/json's; what is refused has a
@@ -51,10 +54,12 @@ func FuzzParse(f *testing.F) {
 func refusedWithReason(t *testing.T, text []byte, err error) {
 	t.Helper()
 	s, ok := errors.AsType[*SyntaxError](err)
-	if !ok || s.Offset < 0 || s.Offset > len(text) || s.Reason == "" || strings.Contains(s.Reason, "not as JSON has it") {
+	if !ok || s.Offset < 0 || s.Offset > len(text) || s.Reason == "" ||
+		strings.Contains(s.Reason, "not as JSON has it") {
 		t.Fatalf("%q: %#v", text, err)
 	}
-	ours := strings.Contains(s.Reason, "is there twice") || strings.Contains(s.Reason, "deep") || strings.Contains(s.Reason, "exponent") ||
+	ours := strings.Contains(s.Reason, "is there twice") || strings.Contains(s.Reason, "deep") ||
+		strings.Contains(s.Reason, "exponent") ||
 		strings.Contains(s.Reason, "characters: at most")
 	if json.Valid(text) && !ours {
 		t.Fatalf("%q is JSON, and was refused: %v", text, err)
@@ -97,7 +102,8 @@ func FuzzFold(f *testing.F) {
 	f.Add("ſS", "ss")
 	f.Add("a\xff", "A\xfe")
 	f.Fuzz(func(t *testing.T, a, b string) {
-		a, b = strings.ToValidUTF8(a, "\ufffd"), strings.ToValidUTF8(b, "\ufffd") // as the parser makes them
+		// As the parser makes them.
+		a, b = strings.ToValidUTF8(a, "\ufffd"), strings.ToValidUTF8(b, "\ufffd")
 		if (fold(a) == fold(b)) != strings.EqualFold(a, b) {
 			t.Errorf("%q and %q", a, b)
 		}
@@ -125,9 +131,12 @@ func TestHashIsEqualityOfJSON(t *testing.T) {
 	}
 	seen := map[string]string{}
 	for _, s := range []string{
-		`1`, `1.0`, `1e0`, `1E0`, `-1`, `9007199254740992`, `9007199254740993`, `"1"`, `""`, `null`, `true`, `false`, `"true"`, `"null"`, `0`, `-0`,
-		`[]`, `{}`, `[[]]`, `[{}]`, `{"a":[]}`, `{"a":{}}`, `{"a":null}`, `["a"]`, `["a","b"]`, `["a,b"]`, `["ab"]`, `["b","a"]`, `[["a"],"b"]`, `[["a","b"]]`,
-		`{"a":"b"}`, `{"b":"a"}`, `{"a":1,"b":2}`, `{"a":2,"b":1}`, `{"a":{"b":2}}`, `{"A":1}`, `{"a":1}`, `"1n1"`, `[1,1]`, `[11]`,
+		`1`, `1.0`, `1e0`, `1E0`, `-1`, `9007199254740992`, `9007199254740993`, `"1"`, `""`, `null`,
+		`true`, `false`, `"true"`, `"null"`, `0`, `-0`,
+		`[]`, `{}`, `[[]]`, `[{}]`, `{"a":[]}`, `{"a":{}}`, `{"a":null}`, `["a"]`, `["a","b"]`,
+		`["a,b"]`, `["ab"]`, `["b","a"]`, `[["a"],"b"]`, `[["a","b"]]`,
+		`{"a":"b"}`, `{"b":"a"}`, `{"a":1,"b":2}`, `{"a":2,"b":1}`, `{"a":{"b":2}}`, `{"A":1}`,
+		`{"a":1}`, `"1n1"`, `[1,1]`, `[11]`,
 	} {
 		h := hash(s)
 		if other, ok := seen[h]; ok {

@@ -66,16 +66,20 @@ func TestARecordIsReadAsItWasWritten(t *testing.T) {
 		{record{}, `{"v":0}`},
 		{record{Version: 1, Names: []string{}}, `{"v":1}`},
 		{record{Version: -1, Name: "<\"é\u2028&\n\x01>", Ok: true, Until: at},
-			`{"v":-1,"name":"<\"é` + "\u2028" + `&\n\u0001>","ok":true,"until":"2026-01-02T03:04:05.67Z"}`},
+			`{"v":-1,"name":"<\"é` + "\u2028" +
+				`&\n\u0001>","ok":true,"until":"2026-01-02T03:04:05.67Z"}`},
 		{record{Raw: json.RawMessage(odd), Own: inner{At: at, Raw: json.RawMessage("null")}},
 			`{"v":0,"raw":` + odd + `,"own":{"at":"2026-01-02T03:04:05.67Z","raw":null}}`},
-		{record{Secret: []byte{1, 255}, Part: 0.25, Size: 1<<64 - 1, Mark: mark("a\n_-"), base: base{7}},
-			`{"v":0,"secret":"Af8=","part":0.25,"size":18446744073709551615,"mark":"a\n_-","count":7}`},
+		{record{Secret: []byte{1, 255}, Part: 0.25, Size: 1<<64 - 1, Mark: mark("a\n_-"),
+			base: base{7}},
+			`{"v":0,"secret":"Af8=","part":0.25,"size":18446744073709551615,"mark":"a\n_-",` +
+				`"count":7}`},
 		{record{One: &inner{At: at}, Many: []inner{{At: at}, {At: at}}, Ptrs: []*inner{{At: at}}},
 			`{"v":0,"one":{"at":"2026-01-02T03:04:05.67Z"},` +
 				`"many":[{"at":"2026-01-02T03:04:05.67Z"},{"at":"2026-01-02T03:04:05.67Z"}],` +
 				`"ptrs":[{"at":"2026-01-02T03:04:05.67Z"}]}`},
-		{record{Names: []string{"x"}, Rest: strictjson.Rest(`"later":{"b":[1, 2],"b":3},"than":null`),
+		{record{Names: []string{"x"},
+			Rest: strictjson.Rest(`"later":{"b":[1, 2],"b":3},"than":null`),
 			Many: []inner{{At: at, Rest: strictjson.Rest(`"x":"\u003c"`)}}},
 			`{"v":0,"many":[{"at":"2026-01-02T03:04:05.67Z","x":"\u003c"}],"names":["x"],` +
 				`"later":{"b":[1, 2],"b":3},"than":null}`},
@@ -138,13 +142,15 @@ func TestWhatNoVersionWritesIsNoRecord(t *testing.T) {
 	} {
 		var r record
 		err := strictjson.Read([]byte(text), &r)
-		if e, ok := errors.AsType[*strictjson.Error](err); !ok || !strings.Contains(e.Reason, reason) {
+		if e, ok := errors.AsType[*strictjson.Error](err); !ok ||
+			!strings.Contains(e.Reason, reason) {
 			t.Errorf("%s is read with the error %v, not one of %q", text, err, reason)
 		}
 	}
 	var r record
 	err := strictjson.Read([]byte(`{"v":1,"many":[{"at":"2026-01-02T03:04:05Z"},{"At":1}]}`), &r)
-	if e, ok := errors.AsType[*strictjson.Error](err); !ok || e.Pointer != "/many/1/At" || e.Offset != 50 {
+	if e, ok := errors.AsType[*strictjson.Error](err); !ok || e.Pointer != "/many/1/At" ||
+		e.Offset != 50 {
 		t.Errorf("the error is at %+v", err)
 	}
 }

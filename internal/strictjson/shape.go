@@ -105,7 +105,8 @@ func learn(t reflect.Type, known map[reflect.Type]*shape) *shape {
 	case k == reflect.Slice && t.Elem().Kind() != reflect.Uint8:
 		s.kind, s.elem = list, learn(t.Elem(), known)
 	case k == reflect.Map || k == reflect.Array || k == reflect.Interface:
-		panic(fmt.Sprintf("strictjson: no record has a %v", t)) // equal names would not be found in it
+		// Equal names would not be found in it.
+		panic(fmt.Sprintf("strictjson: no record has a %v", t))
 	case k == reflect.Struct:
 		s.kind, s.names = object, map[string]int{}
 		s.learnFields(t, nil, known)

@@ -36,13 +36,16 @@ const maxDepth = 10000
 // CheckWithin is [Check] of a value that is to stand so deep within another.
 func CheckWithin(value []byte, depth int) error {
 	err := Check(value)
-	if err != nil || bytes.Count(value, []byte("{"))+bytes.Count(value, []byte("[")) <= maxDepth-depth {
+	if err != nil ||
+		bytes.Count(value, []byte("{"))+bytes.Count(value, []byte("[")) <= maxDepth-depth {
 		return err
 	}
-	whole := slices.Concat(bytes.Repeat([]byte("["), depth), value, bytes.Repeat([]byte("]"), depth))
+	whole := slices.Concat(bytes.Repeat([]byte("["), depth), value,
+		bytes.Repeat([]byte("]"), depth))
 	err = Check(whole)
 	if at, ok := errors.AsType[*Error](err); ok {
-		at.Offset, at.Pointer = max(0, at.Offset-depth), strings.TrimPrefix(at.Pointer, strings.Repeat("/0", depth))
+		at.Offset, at.Pointer = max(0, at.Offset-depth),
+			strings.TrimPrefix(at.Pointer, strings.Repeat("/0", depth))
 	}
 	return err
 }

@@ -13,14 +13,20 @@ import (
 
 func TestParse(t *testing.T) {
 	const text = ` {"a":[1.0e2,"x\ny",null], "b":{"B":true}} `
-	got, err := strictjson.Parse(text, strictjson.Rules{Fold: true, Depth: 2, Digits: 5, Exponent: 2})
+	got, err := strictjson.Parse(text,
+		strictjson.Rules{Fold: true, Depth: 2, Digits: 5, Exponent: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := strictjson.Doc{Text: text, Root: strictjson.Object{End: 41, Members: []strictjson.Member{
-		{Name: "a", Value: strictjson.Array{strictjson.Number{Text: "1.0e2", Start: 7}, strictjson.String{Text: "x\ny", Start: 13}, nil}},
-		{Name: "b", Value: strictjson.Object{End: 40, Members: []strictjson.Member{{Name: "B", Value: true}}}},
-	}}}
+	want := strictjson.Doc{Text: text,
+		Root: strictjson.Object{End: 41, Members: []strictjson.Member{
+			{Name: "a",
+				Value: strictjson.Array{strictjson.Number{Text: "1.0e2", Start: 7},
+					strictjson.String{Text: "x\ny", Start: 13}, nil}},
+			{Name: "b",
+				Value: strictjson.Object{End: 40,
+					Members: []strictjson.Member{{Name: "B", Value: true}}}},
+		}}}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
 	}
@@ -33,17 +39,20 @@ func TestWhatTwoReadersUnderstandDifferently(t *testing.T) {
 	}
 	rules := strictjson.Rules{Fold: true, Depth: 3, Digits: 10, Exponent: 308}
 	for text, want := range map[string]strictjson.SyntaxError{
-		`{"a":1} x`:                    {8, nil, `there is text after the end of the JSON value: "x"`},
-		`{"a":{"b":1,"b":2}}`:          {12, []string{"a"}, `the key "b" is there twice`},
-		`{"a":1,"\u0061":2}`:           {7, nil, `the key "a" is there twice`},
-		`{"key":1,"KEY":2}`:            {9, nil, `the keys "key" and "KEY" differ only by case`},
-		`{"k":1,"` + "\u212a" + `":2}`: {7, nil, "the keys \"k\" and \"\u212a\" differ only by case"},
-		`{` + many + `"L":1}`:          {73, nil, `the keys "l" and "L" differ only by case`},
-		`[[[[]]]]`:                     {3, []string{"0", "0", "0"}, "it is nested more than 3 deep"},
-		`[1,{"x":12345678901}]`:        {8, []string{"1", "x"}, "a number has 11 characters: at most 10 are taken"},
-		`[1e309]`:                      {1, []string{"0"}, "the exponent of the number 1e309 is above 308"},
-		`[1e-000309]`:                  {1, []string{"0"}, "the exponent of the number 1e-000309 is above 308"},
-		`[1E9999999]`:                  {1, []string{"0"}, "the exponent of the number 1E9999999 is above 308"},
+		`{"a":1} x`: {8, nil,
+			`there is text after the end of the JSON value: "x"`},
+		`{"a":{"b":1,"b":2}}`: {12, []string{"a"}, `the key "b" is there twice`},
+		`{"a":1,"\u0061":2}`:  {7, nil, `the key "a" is there twice`},
+		`{"key":1,"KEY":2}`:   {9, nil, `the keys "key" and "KEY" differ only by case`},
+		`{"k":1,"` + "\u212a" +
+			`":2}`: {7, nil, "the keys \"k\" and \"\u212a\" differ only by case"},
+		`{` + many + `"L":1}`: {73, nil, `the keys "l" and "L" differ only by case`},
+		`[[[[]]]]`:            {3, []string{"0", "0", "0"}, "it is nested more than 3 deep"},
+		`[1,{"x":12345678901}]`: {8, []string{"1", "x"},
+			"a number has 11 characters: at most 10 are taken"},
+		`[1e309]`:     {1, []string{"0"}, "the exponent of the number 1e309 is above 308"},
+		`[1e-000309]`: {1, []string{"0"}, "the exponent of the number 1e-000309 is above 308"},
+		`[1E9999999]`: {1, []string{"0"}, "the exponent of the number 1E9999999 is above 308"},
 	} {
 		_, err := strictjson.Parse(text, rules)
 		got, _ := errors.AsType[*strictjson.SyntaxError](err)
@@ -51,7 +60,8 @@ func TestWhatTwoReadersUnderstandDifferently(t *testing.T) {
 			t.Errorf("%s: %s", text, d)
 		}
 	}
-	for _, text := range []string{`{"key":1,"KEY":2}`, `[1e309]`, `[[[[]]]]`, `12345678901`, "\"\xff\\ud800\""} {
+	for _, text := range []string{`{"key":1,"KEY":2}`, `[1e309]`, `[[[[]]]]`, `12345678901`,
+		"\"\xff\\ud800\""} {
 		if _, err := strictjson.Parse(text, strictjson.Rules{}); err != nil {
 			t.Errorf("%s: %v", text, err)
 		}

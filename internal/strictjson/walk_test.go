@@ -16,7 +16,8 @@ func FuzzWalk(f *testing.F) {
 		}
 		var walked []byte
 		walk := Walk(b, func(c *Cursor) (err error) { walked, err = c.Value(); return err })
-		if (err == nil) != (walk == nil) || err == nil && !bytes.Equal(walked, bytes.Trim(b, " \t\r\n")) {
+		if (err == nil) != (walk == nil) ||
+			err == nil && !bytes.Equal(walked, bytes.Trim(b, " \t\r\n")) {
 			t.Fatalf("%q: %v, and walking over it %q, %v", b, err, walked, walk)
 		}
 		var want string
@@ -44,8 +45,10 @@ func TestCheckWithin(t *testing.T) {
 		depth  int
 		within bool
 	}{
-		{nest(maxDepth), 0, true}, {nest(maxDepth), 1, false}, {nest(maxDepth - 4), 4, true}, {nest(maxDepth - 3), 4, false},
-		{[]byte("1],[1"), 4, false}, {[]byte(`{"a":"` + string(nest(maxDepth)) + `"}`), 4, true}, {nil, 4, false},
+		{nest(maxDepth), 0, true}, {nest(maxDepth), 1, false}, {nest(maxDepth - 4), 4, true},
+		{nest(maxDepth - 3), 4, false},
+		{[]byte("1],[1"), 4, false}, {[]byte(`{"a":"` + string(nest(maxDepth)) + `"}`), 4, true},
+		{nil, 4, false},
 	} {
 		if err := CheckWithin(c.value, c.depth); (err == nil) != c.within {
 			t.Errorf("%.20q in %d: %v", c.value, c.depth, err)

@@ -53,7 +53,8 @@ func (p *parser) instead(after int, want wanted, key string) bool {
 // trailing fails with what follows the value.
 func (p *parser) trailing() bool {
 	rest := strings.TrimLeft(p.text[p.end:], " \t\r\n")
-	return p.fail(len(p.text)-len(rest), "there is text after the end of the JSON value: %s", excerpt.Quote(rest))
+	return p.fail(len(p.text)-len(rest), "there is text after the end of the JSON value: %s",
+		excerpt.Quote(rest))
 }
 
 // words looks for what is wrong at a byte of the text.
