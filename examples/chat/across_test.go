@@ -23,28 +23,42 @@ func adapters() []llmtest.Provider {
 	const replies = "../../provider/"
 	return []llmtest.Provider{
 		{
-			Name: "anthropic", Replies: replies + "anthropic/testdata/replies", Calls: some(llmtest.AnthropicCalls),
+			Name: "anthropic", Replies: replies + "anthropic/testdata/replies",
+			Calls: some(llmtest.AnthropicCalls),
 			New: func(t testing.TB, o llmtest.Options) llm.Model {
-				return opened(anthropic.New(anthropic.Options{Model: "claude-sonnet-5-5", APIKey: llmtest.APIKey, BaseURL: o.BaseURL, Origin: "api.anthropic.com", Client: o.Client}))(t)
+				return opened(
+					anthropic.New(
+						anthropic.Options{Model: "claude-sonnet-5-5", APIKey: llmtest.APIKey,
+							BaseURL: o.BaseURL, Origin: "api.anthropic.com", Client: o.Client}))(t)
 			},
 		}, {
 			// A part belongs to the server that made it, so that the server
 			// needs a name that lasts.
-			Name: "openai.chat/openrouter.ai", Replies: replies + "openai/testdata/openrouter/replies", Calls: some(llmtest.ChatCalls),
+			Name:    "openai.chat/openrouter.ai",
+			Replies: replies + "openai/testdata/openrouter/replies", Calls: some(llmtest.ChatCalls),
 			New: func(t testing.TB, o llmtest.Options) llm.Model {
 				return opened(openai.NewChat(openai.Options{
-					Model: "acme/large", APIKey: llmtest.APIKey, BaseURL: "https://openrouter.ai/api/v1", Client: llmtest.Detour(t, o),
+					Model: "acme/large", APIKey: llmtest.APIKey,
+					BaseURL: "https://openrouter.ai/api/v1", Client: llmtest.Detour(t, o),
 				}))(t)
 			},
 		}, {
-			Name: "openai.responses", Replies: replies + "openai/testdata/responses/replies", Calls: some(llmtest.ResponsesCalls),
+			Name: "openai.responses", Replies: replies + "openai/testdata/responses/replies",
+			Calls: some(llmtest.ResponsesCalls),
 			New: func(t testing.TB, o llmtest.Options) llm.Model {
-				return opened(openai.NewResponses(openai.Options{Model: "gpt-5.6-terra", APIKey: llmtest.APIKey, BaseURL: o.BaseURL, Origin: "api.openai.com", Client: o.Client}))(t)
+				return opened(
+					openai.NewResponses(
+						openai.Options{Model: "gpt-5.6-terra", APIKey: llmtest.APIKey,
+							BaseURL: o.BaseURL, Origin: "api.openai.com", Client: o.Client}))(t)
 			},
 		}, {
-			Name: "gemini", Replies: replies + "gemini/testdata/replies", Calls: some(llmtest.GeminiCalls),
+			Name: "gemini", Replies: replies + "gemini/testdata/replies",
+			Calls: some(llmtest.GeminiCalls),
 			New: func(t testing.TB, o llmtest.Options) llm.Model {
-				return opened(gemini.New(gemini.Options{Model: "gemini-3.8-flash", APIKey: llmtest.APIKey, BaseURL: o.BaseURL, Origin: "generativelanguage.googleapis.com", Client: o.Client}))(t)
+				return opened(
+					gemini.New(gemini.Options{Model: "gemini-3.8-flash", APIKey: llmtest.APIKey,
+						BaseURL: o.BaseURL, Origin: "generativelanguage.googleapis.com",
+						Client: o.Client}))(t)
 			},
 		},
 	}

@@ -22,13 +22,15 @@ owner is asked to approve each refund anyway. Independent calls belong in one tu
 func newAgent(m llm.Model, jobs, hooks string) (*agent.Agent, error) {
 	return agent.New(agent.Config{
 		Name: "desk", Model: m, Instructions: instructions,
-		Tools: []tool.Tool{tools.Deploy(jobs, hooks), tools.Where, tools.Weather, getOrder, askUser, refund},
+		Tools: []tool.Tool{tools.Deploy(jobs, hooks), tools.Where, tools.Weather, getOrder,
+			askUser, refund},
 		// A refund's body is entered when a person has approved the very
 		// arguments that it gets.
 		Interceptors: interceptor.Chain{interceptor.Approval(&interceptor.ApprovalOptions{
 			Tools: []string{"refund"}, Prompt: mayRefund,
 		})},
-		Retry: agent.Retry{Failures: 3, First: 500 * time.Millisecond}, // a person waits for it, and can say /retry
+		// A person waits for it, and can say /retry.
+		Retry: agent.Retry{Failures: 3, First: 500 * time.Millisecond},
 	})
 }
 

@@ -17,7 +17,8 @@ func (c *chat) ask(waiting []tool.Pause) (question *tool.Pause) {
 	for _, p := range waiting {
 		switch p.Await.Reason {
 		case tool.ReasonApproval:
-			c.question(p, "y, or n and why not, or y and other arguments as JSON: "+string(p.Arguments))
+			c.question(p, "y, or n and why not, or y and other arguments as JSON: "+
+				string(p.Arguments))
 			c.screen.Ask("y/n> ")
 			return &p
 		case tool.ReasonInput, tool.ReasonUnknown:

@@ -110,9 +110,11 @@ func (c *chat) work(ctx context.Context) <-chan happening {
 	happens := make(chan happening)
 	var all sync.WaitGroup
 	all.Go(func() {
-		err := c.rn.Work(ctx, &runner.WorkOptions{Session: c.session, OnEvent: func(_ string, ev event.Event, err error) {
-			happens <- happening{ev, err}
-		}})
+		err := c.rn.Work(ctx,
+			&runner.WorkOptions{Session: c.session,
+				OnEvent: func(_ string, ev event.Event, err error) {
+					happens <- happening{ev, err}
+				}})
 		if ctx.Err() == nil {
 			happens <- happening{nil, err}
 		}
@@ -121,7 +123,8 @@ func (c *chat) work(ctx context.Context) <-chan happening {
 	all.Go(func() {
 		// The messages, and all else, are the worker's to show. There may be no
 		// session yet.
-		for ev := range c.rn.Follow(ctx, c.session, user, &runner.FollowOptions{From: math.MaxInt, ThroughWaits: true}) {
+		for ev := range c.rn.Follow(ctx, c.session, user,
+			&runner.FollowOptions{From: math.MaxInt, ThroughWaits: true}) {
 			if p, ok := ev.(event.Progress); ok {
 				happens <- happening{p, nil}
 			}
@@ -196,7 +199,8 @@ func (c *chat) end(e event.End) {
 	case event.FinishElsewhere: // the worker was stopped, and what is left goes on in a moment
 	case event.FinishFailed: // the error was shown
 	case event.FinishDelayed:
-		c.show.Line("kept", "the model is asked again at %s: %s", e.Until.Format(time.RFC1123), e.Why)
+		c.show.Line("kept",
+			"the model is asked again at %s: %s", e.Until.Format(time.RFC1123), e.Why)
 	case event.FinishInterrupted:
 		c.show.Line("kept", "the run is interrupted, and goes on when the session does")
 	case event.FinishRefusal:
@@ -250,5 +254,6 @@ func (c *chat) leave(ctx context.Context) {
 	if err != nil {
 		c.fail(ctx, err)
 	}
-	c.show.Say("Kept: %s and %s. Go on with: go run ./examples/chat %s", count(t.Messages, "message"), count(len(t.Pending), "waiting call"), c.again)
+	c.show.Say("Kept: %s and %s. Go on with: go run ./examples/chat %s",
+		count(t.Messages, "message"), count(len(t.Pending), "waiting call"), c.again)
 }

@@ -21,26 +21,34 @@ func TestScriptedConversation(t *testing.T) {
 	c.sees(`^Model: a script; for a real one, set ANTHROPIC_API_KEY`, `^Session: s1, a new one`)
 
 	c.says("Good morning, weather in Oslo?")
-	c.sees(`^  thinks  I need the result of get_weather`, `^  kept    message 1: the model's, with 1 call`, `^  calls   get_weather {"city":"Oslo"}`,
-		`^  result  get_weather {"temp_c":3.5}`, `^It has 3.5 degrees in Oslo\.$`, `^  kept    message 3: the model's$`, `^  tokens `)
+	c.sees(`^  thinks  I need the result of get_weather`,
+		`^  kept    message 1: the model's, with 1 call`, `^  calls   get_weather {"city":"Oslo"}`,
+		`^  result  get_weather {"temp_c":3.5}`, `^It has 3.5 degrees in Oslo\.$`,
+		`^  kept    message 3: the model's$`, `^  tokens `)
 
 	c.says("refund order 1042 and deploy cart v1.0-rc1")
 	c.sees(`^Where to: staging or production\?$`, `^  answer  one of: staging, production$`)
 	c.says("staging")
-	c.sees(`^  kept    the answer to ask_environment`, `^Why is order 1042 to be refunded\?$`, `^  answer  one of: damaged, late, unwanted$`)
+	c.sees(`^  kept    the answer to ask_environment`,
+		`^Why is order 1042 to be refunded\?$`, `^  answer  one of: damaged, late, unwanted$`)
 	c.says("no idea")
-	c.sees(`^  refused must be one of "damaged", "late", "unwanted", got "no idea"$`, `^Why is order 1042 to be refunded\?$`)
+	c.sees(`^  refused must be one of "damaged", "late", "unwanted", got "no idea"$`,
+		`^Why is order 1042 to be refunded\?$`)
 	c.says("damaged")
-	c.sees(`^  kept    the answer to ask_user, by you$`, `^Refund 29\.00 € for order 1042 \(damaged\)\?$`)
+	c.sees(`^  kept    the answer to ask_user, by you$`,
+		`^Refund 29\.00 € for order 1042 \(damaged\)\?$`)
 	c.says("perhaps")
 	c.sees(`^  refused neither yes nor no: `)
 	c.says(`y {"order":"1042","cents":0,"reason":"damaged"}`)
 	c.sees(`^  refused .*cents.*at least 1`, `^Refund 29\.00 €`)
 	c.says(`y {"order":"1042","cents":1450,"reason":"damaged"}`)
-	c.sees(`^  kept    the answer to refund, by you$`, `^  result  refund {"refund":"R-[0-9a-f]{8}","cents":1450}$`, `^Order 1042 is refunded\.$`, `^Deployed: https://cart.staging.example.com, after 0 s.$`)
+	c.sees(`^  kept    the answer to refund, by you$`,
+		`^  result  refund {"refund":"R-[0-9a-f]{8}","cents":1450}$`, `^Order 1042 is refunded\.$`,
+		`^Deployed: https://cart.staging.example.com, after 0 s.$`)
 	text := c.leaves()
 
-	for _, waits := range []string{`refund waits for an approval, until`, `deploy waits for a job \(job-1\), until`} {
+	for _, waits := range []string{`refund waits for an approval, until`,
+		`deploy waits for a job \(job-1\), until`} {
 		if times(text, `(?m)^  kept    `+waits) != 1 {
 			t.Errorf("there should be one line that %s:\n%s", waits, text)
 		}
@@ -48,7 +56,8 @@ func TestScriptedConversation(t *testing.T) {
 	if !strings.Contains(text, "  job     [#####---------------]  25 %  deploy: build\n") {
 		t.Errorf("there was no progress:\n%s", text)
 	}
-	if !strings.HasSuffix(text, "and 0 waiting calls. Go on with: go run ./examples/chat -session s1 -file "+db+"\n") {
+	if !strings.HasSuffix(text,
+		"and 0 waiting calls. Go on with: go run ./examples/chat -session s1 -file "+db+"\n") {
 		t.Errorf("it doesn't say how to go on:\n%s", text)
 	}
 	if n := times(text, `(?m)^  result  deploy `); n != 1 {
@@ -71,11 +80,14 @@ func TestLeavingWhileACallWaits(t *testing.T) {
 	c.leaves()
 
 	c = talk(t, nil, "-file", db, "-list")
-	c.sees(`^s1 +paused, 2 messages, since`, `^ +deploy waits for a job \(job-1\), until .* \(call_`)
+	c.sees(`^s1 +paused, 2 messages, since`,
+		`^ +deploy waits for a job \(job-1\), until .* \(call_`)
 	c.ends()
 
 	c = talk(t, nil, "-file", db, "-session", "s1", atOnce)
-	c.sees(`^Session: s1, with 2 messages\.$`, `^  result  deploy {"url":"https://checkout.production.example.com"`, `^Deployed: https://checkout.production.example.com`, `^  tokens `)
+	c.sees(`^Session: s1, with 2 messages\.$`,
+		`^  result  deploy {"url":"https://checkout.production.example.com"`,
+		`^Deployed: https://checkout.production.example.com`, `^  tokens `)
 	c.says("weather in Rome")
 	c.sees(`^It has 3.5 degrees in Rome`)
 	text := c.leaves()
@@ -108,7 +120,8 @@ func TestKilledWhileCallsWait(t *testing.T) {
 	c.sees(`^Refund 12\.80 €`)
 	c.says("yes")
 	c.sees(`^Order 1043 is refunded\.$`, `^Deployed: https://cart.staging.example.com`)
-	if text := c.leaves(); times(text, `(?m)^  result  deploy `) != 1 || times(text, `(?m)^  result  refund `) != 1 {
+	if text := c.leaves(); times(text, `(?m)^  result  deploy `) != 1 ||
+		times(text, `(?m)^  result  refund `) != 1 {
 		t.Errorf("each result comes once:\n%s", text)
 	}
 }
@@ -124,11 +137,13 @@ func TestCancelAndFailAndSessionsSideBySide(t *testing.T) {
 
 	c := talk(t, nil, "-file", db, "-session", "s2", atOnce) // where the job of s1 ends
 	c.says("deploy cart v0.1 to staging")
-	c.sees(`^  result  deploy "Failed: there is no build of cart v0.1\." \(failed\)$`, `^It is not deployed\. Failed: there is no build`)
+	c.sees(`^  result  deploy "Failed: there is no build of cart v0.1\." \(failed\)$`,
+		`^It is not deployed\. Failed: there is no build`)
 	c.says("refund 1041")
 	c.sees(`^Why is order 1041`)
 	c.says("/cancel ask_user not today")
-	c.sees(`^  kept    the cancellation of ask_user, by you$`, `^  result  ask_user .*not today.* \(cancelled\)$`, `^Nothing is refunded\.`)
+	c.sees(`^  kept    the cancellation of ask_user, by you$`,
+		`^  result  ask_user .*not today.* \(cancelled\)$`, `^Nothing is refunded\.`)
 	c.says("order 7")
 	c.sees(`^I can't find it\. .*there is no order 7; there are 1041, 1042 and 1043`)
 	c.says("/cancel nothing")
@@ -153,7 +168,9 @@ func TestTheInputEnds(t *testing.T) {
 	c := talk(t, nil, "-file", db, "-session", "s1", never)
 	c.says("refund order 1043")
 	text := c.ends()
-	if !strings.Contains(text, "Why is order 1043") || !strings.HasSuffix(text, "1 waiting call. Go on with: go run ./examples/chat -session s1 -file "+db+"\n") {
+	if !strings.Contains(text, "Why is order 1043") ||
+		!strings.HasSuffix(text,
+			"1 waiting call. Go on with: go run ./examples/chat -session s1 -file "+db+"\n") {
 		t.Errorf("it shows\n%s", text)
 	}
 }
@@ -161,7 +178,8 @@ func TestTheInputEnds(t *testing.T) {
 func TestNothingWasSaid(t *testing.T) {
 	t.Parallel()
 	db := file(t)
-	if text := talk(t, nil, "-file", db).ends(); strings.Contains(text, "Kept") || !strings.Contains(text, "Session: chat-") {
+	if text := talk(t, nil, "-file", db).ends(); strings.Contains(text, "Kept") ||
+		!strings.Contains(text, "Session: chat-") {
 		t.Errorf("it shows\n%s", text)
 	}
 	if text := talk(t, nil, "-file", db, "-list").ends(); text != "There are no sessions.\n" {
@@ -173,7 +191,8 @@ func TestNothingWasSaid(t *testing.T) {
 // for; every provider takes the tools.
 func TestWhoAnswers(t *testing.T) {
 	t.Parallel()
-	const anthropic, openai, gemini, google = "ANTHROPIC_API_KEY=k", "OPENAI_API_KEY=k", "GEMINI_API_KEY=k", "GOOGLE_API_KEY=k"
+	const anthropic, openai, gemini, google = "ANTHROPIC_API_KEY=k", "OPENAI_API_KEY=k",
+		"GEMINI_API_KEY=k", "GOOGLE_API_KEY=k"
 	for _, test := range []struct {
 		env  []string
 		args []string
@@ -182,9 +201,12 @@ func TestWhoAnswers(t *testing.T) {
 		{[]string{gemini, openai, anthropic}, nil, "anthropic, claude-sonnet-5-5"},
 		{[]string{gemini, openai}, nil, "openai, gpt-5.6-terra"},
 		{[]string{google}, nil, "gemini, gemini-3.8-flash"},
-		{[]string{openai, "OPENAI_BASE_URL=http://localhost:11434/v1"}, []string{"-model", "qwen3"}, "openai-chat, qwen3"},
+		{[]string{openai, "OPENAI_BASE_URL=http://localhost:11434/v1"}, []string{"-model", "qwen3"},
+			"openai-chat, qwen3"},
 		{[]string{openai}, []string{"-provider", "openai-chat"}, "openai-chat, gpt-5.6-terra"},
-		{[]string{anthropic, gemini}, []string{"-provider", "gemini", "-model", "gemini-3.5-flash", "-reasoning"}, "gemini, gemini-3.5-flash"},
+		{[]string{anthropic, gemini},
+			[]string{"-provider", "gemini", "-model", "gemini-3.5-flash", "-reasoning"},
+			"gemini, gemini-3.5-flash"},
 		{[]string{anthropic}, []string{"-reasoning"}, "anthropic, claude-sonnet-5-5"},
 		{[]string{openai}, []string{"-reasoning"}, "openai, gpt-5.6-terra"},
 		{[]string{anthropic}, []string{"-provider", "script"}, "a script"},
@@ -211,11 +233,15 @@ func TestRefusals(t *testing.T) {
 		args []string
 		says string
 	}{
-		{"no such provider", nil, []string{"-provider", "acme"}, `chat: there is no provider "acme": choose one of openai-chat, anthropic`},
+		{"no such provider", nil, []string{"-provider", "acme"},
+			`chat: there is no provider "acme": choose one of openai-chat, anthropic`},
 		{"no key", nil, []string{"-provider", "anthropic"}, "ANTHROPIC_API_KEY"},
 		{"no model", []string{"OPENAI_BASE_URL=http://localhost:11434/v1"}, nil, "add -model ID"},
-		{"no model, with a key", []string{"OPENAI_BASE_URL=http://localhost:11434/v1", "OPENAI_API_KEY=k"}, []string{"-provider", "openai"}, "add -model ID"},
-		{"a key with a line break", []string{"GEMINI_API_KEY=a\nb"}, nil, "gemini: the API key holds white space"},
+		{"no model, with a key",
+			[]string{"OPENAI_BASE_URL=http://localhost:11434/v1", "OPENAI_API_KEY=k"},
+			[]string{"-provider", "openai"}, "add -model ID"},
+		{"a key with a line break", []string{"GEMINI_API_KEY=a\nb"}, nil,
+			"gemini: the API key holds white space"},
 		{"no such flag", nil, []string{"-nope"}, "flag provided but not defined: -nope"},
 		{"a damaged file", nil, []string{"-file", damaged}, "chat: "},
 	} {
@@ -234,7 +260,8 @@ func TestTheFileIsInUse(t *testing.T) {
 	db := file(t)
 	c := talk(t, nil, "-file", db)
 	c.sees(`^Session`)
-	if why := talk(t, nil, "-file", db).fails(); !strings.Contains(why, "another chat has the file open") {
+	if why := talk(t, nil, "-file", db).fails(); !strings.Contains(why,
+		"another chat has the file open") {
 		t.Errorf("it says %q", why)
 	}
 	c.leaves()

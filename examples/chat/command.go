@@ -60,7 +60,9 @@ func (c *chat) cancel(ctx context.Context, call, why string) error {
 	if call == "" {
 		return errors.New("say which call: /cancel CALL WHY; /pending tells which wait")
 	}
-	i := slices.IndexFunc(waiting, func(p tool.Pause) bool { return p.Call == call || p.Tool == call })
+	i := slices.IndexFunc(waiting, func(p tool.Pause) bool {
+		return p.Call == call || p.Tool == call
+	})
 	if i < 0 {
 		return fmt.Errorf("no call waits that is %q; /pending tells which do", call)
 	}

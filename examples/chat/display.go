@@ -79,7 +79,8 @@ func (d *display) Event(ev event.Event) {
 	case event.Artifact:
 		d.Line("made", "%s, by %s", ev.Artifact.Name, ev.Tool)
 	case event.Retry:
-		d.Line("again", "in %v, since the model failed (%s)", time.Until(ev.At).Round(100*time.Millisecond), kind(ev.Err))
+		d.Line("again", "in %v, since the model failed (%s)",
+			time.Until(ev.At).Round(100*time.Millisecond), kind(ev.Err))
 	}
 }
 
@@ -139,7 +140,8 @@ func (d *display) Progress(call, name string, p tool.Progress) {
 	d.pause()
 	const width = 20
 	n := int(p.Fraction*width + 0.5)
-	fmt.Fprintf(d.w, "%s  %-8s[%s%s] %3.0f %%  %s: %s\n", up, "job", strings.Repeat("#", n), strings.Repeat("-", width-n),
+	fmt.Fprintf(d.w, "%s  %-8s[%s%s] %3.0f %%  %s: %s\n", up, "job", strings.Repeat("#", n),
+		strings.Repeat("-", width-n),
 		100*p.Fraction, name, clean(p.Message))
 	d.bar = call
 }
@@ -150,5 +152,6 @@ func (d *display) Usage(u llm.Usage) {
 		d.Line("tokens", "none reported")
 		return
 	}
-	d.Line("tokens", "%d in, %d of them cached; %d out, %d of them reasoning", u.Input, u.Cached, u.Output, u.Reasoning)
+	d.Line("tokens", "%d in, %d of them cached; %d out, %d of them reasoning", u.Input, u.Cached,
+		u.Output, u.Reasoning)
 }

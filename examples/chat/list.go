@@ -27,7 +27,8 @@ func list(ctx context.Context, store *session.Store, w io.Writer) error {
 		if state == "" {
 			state = "has work left"
 		}
-		fmt.Fprintf(w, "%-16s %s, %s, since %s\n", s.ID, state, count(s.Messages, "message"), s.Created.Local().Format(time.DateTime))
+		fmt.Fprintf(w, "%-16s %s, %s, since %s\n", s.ID, state, count(s.Messages, "message"),
+			s.Created.Local().Format(time.DateTime))
 		for p, err := range rn.Pending(ctx, session.PauseFilter{Session: s.ID}, user) {
 			if err != nil {
 				return err

@@ -63,12 +63,15 @@ const defaultFile = "fermata-chat.db"
 func parse(args []string) (o options, err error) {
 	f := flag.NewFlagSet("chat", flag.ContinueOnError)
 	f.StringVar(&o.file, "file", defaultFile, "the `file` that keeps the sessions")
-	f.StringVar(&o.session, "session", "", "the `id` of the session that goes on, or begins; default a new one")
+	f.StringVar(&o.session, "session", "",
+		"the `id` of the session that goes on, or begins; default a new one")
 	f.BoolVar(&o.list, "list", false, "list the sessions and what they wait for, and leave")
 	f.StringVar(&o.provider, "provider", "", "who answers: "+strings.Join(names(), ", "))
 	f.StringVar(&o.model, "model", "", "the provider's `id` of the model")
-	f.BoolVar(&o.reasoning, "reasoning", false, "ask the model for its reasoning, or a summary of it; not every model can")
-	f.DurationVar(&o.step, "step", 3*time.Second, "how long each of the three steps of a deployment takes")
+	f.BoolVar(&o.reasoning, "reasoning", false,
+		"ask the model for its reasoning, or a summary of it; not every model can")
+	f.DurationVar(&o.step, "step", 3*time.Second,
+		"how long each of the three steps of a deployment takes")
 	f.Usage = func() {
 		fmt.Fprint(f.Output(), usage)
 		f.PrintDefaults()
@@ -77,7 +80,9 @@ func parse(args []string) (o options, err error) {
 		return o, err // which was shown
 	}
 	if f.NArg() > 0 {
-		err := fmt.Errorf("chat: there is no use for %q: messages are typed, or come by a pipe; -h tells the flags", f.Arg(0))
+		err := fmt.Errorf(
+			"chat: there is no use for %q: messages are typed, or come by a pipe; -h tells "+
+				"the flags", f.Arg(0))
 		fmt.Fprintln(f.Output(), err)
 		return o, err
 	}

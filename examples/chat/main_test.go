@@ -24,7 +24,8 @@ func TestMain(m *testing.M) {
 		os.Exit(0)
 	}
 	// The metrics of Gemini's SDK start a worker that has no end.
-	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("go.opencensus.io/stats/view.(*worker).start"))
+	goleak.VerifyTestMain(m,
+		goleak.IgnoreTopFunction("go.opencensus.io/stats/view.(*worker).start"))
 }
 
 // conversation is a process of the program, at the other end of two pipes.
@@ -86,7 +87,8 @@ func (c *conversation) sees(patterns ...string) {
 				break
 			}
 			if err != nil {
-				c.t.Fatalf("no %q, but %v, at the end of\n%s%s", p, err, c.text.String(), c.errors.String())
+				c.t.Fatalf("no %q, but %v, at the end of\n%s%s",
+					p, err, c.text.String(), c.errors.String())
 			}
 		}
 	}
@@ -127,4 +129,6 @@ func (c *conversation) fails() string {
 }
 
 // times counts what was shown.
-func times(text, pattern string) int { return len(regexp.MustCompile(pattern).FindAllString(text, -1)) }
+func times(text, pattern string) int {
+	return len(regexp.MustCompile(pattern).FindAllString(text, -1))
+}

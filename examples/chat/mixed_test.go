@@ -22,26 +22,32 @@ func TestEveryHistoryCanBeSentToEveryProvider(t *testing.T) {
 	var sent []byte
 	refuse := transport(func(r *http.Request) (*http.Response, error) {
 		sent, _ = io.ReadAll(r.Body)
-		body := io.NopCloser(strings.NewReader(`{"error":{"message":"that will do","code":400,"status":"INVALID_ARGUMENT"}}`))
-		return &http.Response{StatusCode: 400, Header: http.Header{"Content-Type": {"application/json"}}, Body: body, Request: r}, nil
+		body := io.NopCloser(
+			strings.NewReader(
+				`{"error":{"message":"that will do","code":400,"status":"INVALID_ARGUMENT"}}`))
+		return &http.Response{StatusCode: 400,
+			Header: http.Header{"Content-Type": {"application/json"}}, Body: body, Request: r}, nil
 	})
 	all := adapters()
 	models := make([]llm.Model, len(all))
 	for i, p := range all {
-		models[i] = p.New(t, llmtest.Options{BaseURL: "http://127.0.0.1:1", Client: &http.Client{Transport: refuse}})
+		models[i] = p.New(t,
+			llmtest.Options{BaseURL: "http://127.0.0.1:1", Client: &http.Client{Transport: refuse}})
 	}
 	own := map[string]bool{} // whose signature has gone back to it
 	for seed := range uint64(400) {
 		history, calls := mixed(rand.New(rand.NewPCG(seed, 7)), all)
 		for i, p := range all {
 			sent = nil
-			_, _, err := llm.Collect(models[i].Generate(t.Context(), llm.Request{Messages: history, Tools: []llm.ToolDef{{Name: "look"}}}))
+			_, _, err := llm.Collect(models[i].Generate(t.Context(),
+				llm.Request{Messages: history, Tools: []llm.ToolDef{{Name: "look"}}}))
 			if !json.Valid(sent) {
 				t.Fatalf("seed %d, %s: no request was made: %v", seed, p.Name, err)
 			}
 			for _, other := range all {
 				if other.Name != p.Name && strings.Contains(string(sent), signed(other.Name)) {
-					t.Errorf("seed %d: %s is sent what %s signed: %s", seed, p.Name, other.Name, sent)
+					t.Errorf("seed %d: %s is sent what %s signed: %s",
+						seed, p.Name, other.Name, sent)
 				}
 			}
 			own[p.Name] = own[p.Name] || strings.Contains(string(sent), signed(p.Name))
@@ -52,11 +58,13 @@ func TestEveryHistoryCanBeSentToEveryProvider(t *testing.T) {
 			slices.Sort(asked)
 			slices.Sort(answered)
 			if len(asked) != calls || !slices.Equal(asked, answered) {
-				t.Errorf("seed %d, %s: of %d calls, %q were sent, and results for %q", seed, p.Name, calls, asked, answered)
+				t.Errorf("seed %d, %s: of %d calls, %q were sent, and results for %q",
+					seed, p.Name, calls, asked, answered)
 			}
 		}
 	}
-	if len(own) != len(all) || slices.ContainsFunc(all, func(p llmtest.Provider) bool { return !own[p.Name] }) {
+	if len(own) != len(all) ||
+		slices.ContainsFunc(all, func(p llmtest.Provider) bool { return !own[p.Name] }) {
 		t.Errorf("what was signed went back to %v alone", own)
 	}
 }
@@ -69,9 +77,12 @@ func signed(provider string) string { return "signed-by-" + strings.ReplaceAll(p
 func mixed(r *rand.Rand, all []llmtest.Provider) (history []llm.Message, calls int) {
 	pick := func(of ...string) string { return of[r.IntN(len(of))] }
 	media := func() llm.Media {
-		m := llm.Media{MediaType: pick("image/png", "image/bmp", "application/pdf", "audio/wav", "text/csv", "x", "application/json", "IMAGE/PNG"), Name: pick("", "a.png", "ä <&>")}
+		m := llm.Media{
+			MediaType: pick("image/png", "image/bmp", "application/pdf", "audio/wav", "text/csv",
+				"x", "application/json", "IMAGE/PNG"), Name: pick("", "a.png", "ä <&>")}
 		if r.IntN(3) == 0 {
-			m.URL = pick("https://example.com/a", "data:image/png;base64,aGk=", "data:;base64,!!", "gs://a/b", "no url")
+			m.URL = pick("https://example.com/a",
+				"data:image/png;base64,aGk=", "data:;base64,!!", "gs://a/b", "no url")
 		} else {
 			m.Data = []byte("\x89PNG")
 		}
@@ -84,19 +95,24 @@ func mixed(r *rand.Rand, all []llmtest.Provider) (history []llm.Message, calls i
 		for range 1 + r.IntN(3) {
 			said.Parts = append(said.Parts, []llm.Part{
 				llm.Reasoning{Text: "Hm.", Native: native(by)}, llm.Text{Text: "I see."}, media(),
-				llm.Opaque{Native: llm.Native{Provider: "elsewhere", Data: json.RawMessage(`{}`)}}, llm.Unknown{Type: "later", Raw: json.RawMessage(`{"type":"later"}`)},
+				llm.Opaque{Native: llm.Native{Provider: "elsewhere", Data: json.RawMessage(`{}`)}},
+				llm.Unknown{Type: "later", Raw: json.RawMessage(`{"type":"later"}`)},
 			}[r.IntN(5)])
 		}
 		for range r.IntN(3) {
 			c := llm.ToolCall{
-				ID: fmt.Sprintf("call_%d", calls), Name: pick("look", "invalid_a_b", strings.Repeat("n", 64)),
+				ID:         fmt.Sprintf("call_%d", calls),
+				Name:       pick("look", "invalid_a_b", strings.Repeat("n", 64)),
 				ProviderID: pick("", "call_0", "call|x/y", strings.Repeat("i", 200)),
-				Arguments:  json.RawMessage(pick(`{}`, `{"a":9007199254740993}`, `"(cut off before its arguments came)"`, `"{\"a\":"`, `[1]`, `{"a":1,"a":2}`)),
+				Arguments: json.RawMessage(pick(`{}`, `{"a":9007199254740993}`,
+					`"(cut off before its arguments came)"`, `"{\"a\":"`, `[1]`, `{"a":1,"a":2}`)),
 			}
 			calls++
 			said.Parts = append(said.Parts, c)
 			results.Parts = append(results.Parts, llm.ToolResult{
-				Call: c.ID, Name: c.Name, Output: json.RawMessage(pick(`"x"`, `""`, `null`, `{"$ref":"a"}`, `[]`, `1`)), Error: r.IntN(2) == 0, Media: []llm.Media{media()},
+				Call: c.ID, Name: c.Name,
+				Output: json.RawMessage(pick(`"x"`, `""`, `null`, `{"$ref":"a"}`, `[]`, `1`)),
+				Error:  r.IntN(2) == 0, Media: []llm.Media{media()},
 			})
 		}
 		history = append(history, said)

@@ -54,12 +54,15 @@ func choose(o options) (m model, err error) {
 		return p.name == o.provider || o.provider == "" && (p.vars == nil || p.set() != "")
 	})
 	if i < 0 {
-		return m, fmt.Errorf("there is no provider %q: choose one of %s", o.provider, strings.Join(names(), ", "))
+		return m, fmt.Errorf("there is no provider %q: choose one of %s",
+			o.provider, strings.Join(names(), ", "))
 	}
 	p := providers[i]
 	id := cmp.Or(o.model, p.model)
 	if strings.HasPrefix(p.name, "openai") && o.model == "" && compatible() {
-		return m, errors.New("OPENAI_BASE_URL names a server of its own, and not which of its models to use: add -model ID")
+		return m, errors.New(
+			"OPENAI_BASE_URL names a server of its own, and not which of its models to use: add " +
+				"-model ID")
 	}
 	m.name, m.key = p.name+", "+id, p.set()
 	switch {

@@ -41,8 +41,11 @@ type GetOrderInput struct {
 
 // getOrder answers at once.
 var getOrder = tool.Must(tool.Func(
-	tool.Spec{Name: "get_order", Description: "Look up an order: what was bought, and for how much.", Effect: tool.ReadOnly},
-	func(_ context.Context, in GetOrderInput) (tool.Result[Order], error) { return tool.Of(find(in.Order)) }))
+	tool.Spec{Name: "get_order",
+		Description: "Look up an order: what was bought, and for how much.", Effect: tool.ReadOnly},
+	func(_ context.Context, in GetOrderInput) (tool.Result[Order], error) {
+		return tool.Of(find(in.Order))
+	}))
 
 type AskUserInput struct {
 	Question string   `json:"question"`
@@ -52,7 +55,8 @@ type AskUserInput struct {
 // askUser asks the person. What the answer must look like is decided as it
 // asks.
 var askUser = tool.Must(tool.Func(
-	tool.Spec{Name: "ask_user", Description: "Ask the user a question.", Effect: tool.ReadOnly, MayPause: true},
+	tool.Spec{Name: "ask_user", Description: "Ask the user a question.", Effect: tool.ReadOnly,
+		MayPause: true},
 	func(_ context.Context, in AskUserInput) (tool.Result[string], error) {
 		if len(in.Choices) == 0 {
 			return tool.NeedInput[string](in.Question), nil
@@ -61,7 +65,8 @@ var askUser = tool.Must(tool.Func(
 		if err != nil {
 			return nil, err
 		}
-		return tool.Pending[string](tool.Await{Reason: tool.ReasonInput, Prompt: in.Question, Schema: schema}), nil
+		return tool.Pending[string](
+			tool.Await{Reason: tool.ReasonInput, Prompt: in.Question, Schema: schema}), nil
 	}))
 
 type RefundInput struct {
@@ -79,7 +84,8 @@ type RefundOutput struct {
 // tool.Once: after a crash its body is never entered again. It knows nothing of
 // the approval, which is a layer around it.
 var refund = tool.Must(tool.Func(
-	tool.Spec{Name: "refund", Description: "Pay the price of an order back, or a part of it. The owner is asked first."},
+	tool.Spec{Name: "refund",
+		Description: "Pay the price of an order back, or a part of it. The owner is asked first."},
 	func(ctx context.Context, in RefundInput) (tool.Result[RefundOutput], error) {
 		o, err := find(in.Order)
 		if err != nil {
@@ -90,5 +96,6 @@ var refund = tool.Must(tool.Func(
 		}
 		// A payment service would be called here, and given the key.
 		key := sha256.Sum256([]byte(tool.CallFrom(ctx).IdempotencyKey()))
-		return tool.Done(RefundOutput{Refund: "R-" + hex.EncodeToString(key[:4]), Cents: in.Cents}), nil
+		return tool.Done(
+			RefundOutput{Refund: "R-" + hex.EncodeToString(key[:4]), Cents: in.Cents}), nil
 	}))

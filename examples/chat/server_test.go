@@ -47,7 +47,8 @@ func serveChat(t *testing.T, script ...http.HandlerFunc) *service {
 
 func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var req request
-	if err := json.NewDecoder(r.Body).Decode(&req); err != nil || r.URL.Path != "/v1/chat/completions" || r.Header.Get("Authorization") != "Bearer "+secret {
+	if err := json.NewDecoder(r.Body).Decode(&req); err != nil ||
+		r.URL.Path != "/v1/chat/completions" || r.Header.Get("Authorization") != "Bearer "+secret {
 		s.t.Errorf("%s with %q: %v", r.URL, r.Header.Get("Authorization"), err)
 	}
 	s.mu.Lock()
@@ -89,12 +90,17 @@ func streams(finish string, deltas ...string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
 		for _, d := range deltas {
-			fmt.Fprintf(w, "data: {\"choices\":[{\"index\":0,\"delta\":%s,\"finish_reason\":null}]}\n\n", d)
+			fmt.Fprintf(w,
+				"data: {\"choices\":[{\"index\":0,\"delta\":%s,\"finish_reason\":null}]}\n\n", d)
 			w.(http.Flusher).Flush()
 		}
-		fmt.Fprintf(w, "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":%q}]}\n\n", finish)
-		fmt.Fprint(w, `data: {"choices":[],"usage":{"prompt_tokens":120,"completion_tokens":30,"total_tokens":150,`+
-			`"prompt_tokens_details":{"cached_tokens":100},"completion_tokens_details":{"reasoning_tokens":7}}}`+"\n\ndata: [DONE]\n\n")
+		fmt.Fprintf(w,
+			"data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":%q}]}\n\n", finish)
+		fmt.Fprint(w,
+			`data: {"choices":[],"usage":{"prompt_tokens":120,"completion_tokens":30,`+
+				`"total_tokens":150,`+
+				`"prompt_tokens_details":{"cached_tokens":100},`+
+				`"completion_tokens_details":{"reasoning_tokens":7}}}`+"\n\ndata: [DONE]\n\n")
 	}
 }
 
@@ -103,7 +109,9 @@ func refuses(status int, code string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(status)
-		fmt.Fprintf(w, `{"error":{"message":"It is refused: %s.","type":"invalid_request_error","code":%q}}`, secret, code)
+		fmt.Fprintf(w,
+			`{"error":{"message":"It is refused: %s.","type":"invalid_request_error","code":%q}}`,
+			secret, code)
 	}
 }
 
@@ -118,7 +126,8 @@ func hangs(asked chan<- struct{}) http.HandlerFunc {
 	}
 }
 
-const callsDeploy = `{"tool_calls":[{"index":0,"id":"c1","type":"function","function":{"name":"deploy",` +
+const callsDeploy = `{"tool_calls":[{"index":0,"id":"c1","type":"function",` +
+	`"function":{"name":"deploy",` +
 	`"arguments":"{\"service\":\"cart\",\"version\":\"v1.0.0\",\"environment\":\"staging\"}"}}]}`
 
 // A call that was paused under a model goes on under another one: the script.
@@ -126,22 +135,26 @@ func TestCompatibleServer(t *testing.T) {
 	t.Parallel()
 	db := file(t)
 	s := serveChat(t,
-		streams("tool_calls", `{"role":"assistant","reasoning_content":"A deployment"}`, `{"reasoning_content":" is wanted."}`, callsDeploy),
+		streams("tool_calls", `{"role":"assistant","reasoning_content":"A deployment"}`,
+			`{"reasoning_content":" is wanted."}`, callsDeploy),
 		streams("stop", `{"content":"It has"}`, `{"content":" gone \u001b[31mwell."}`))
 
 	c := s.talk("-file", db, "-session", "s1", never)
 	c.sees(`^Model: openai-chat, small\.$`)
 	c.says("deploy cart v1.0.0 to staging")
-	c.sees(`^  thinks  A deployment is wanted\.$`, `^  calls   deploy {"service":"cart"`, `^  kept    deploy waits`)
+	c.sees(`^  thinks  A deployment is wanted\.$`,
+		`^  calls   deploy {"service":"cart"`, `^  kept    deploy waits`)
 	c.leaves()
 
 	c = talk(t, nil, "-file", db, "-session", "s1", atOnce)
-	c.sees(`^Model: a script`, `^  result  deploy {"url":"https://cart.staging.example.com"`, `^Deployed: https://cart.staging.example.com, after 0 s\.$`)
+	c.sees(`^Model: a script`, `^  result  deploy {"url":"https://cart.staging.example.com"`,
+		`^Deployed: https://cart.staging.example.com, after 0 s\.$`)
 	c.leaves()
 
 	c = s.talk("-file", db, "-session", "s1", atOnce)
 	c.says("Well?")
-	c.sees(`^It has gone \[31mwell\.$`, `^  kept    message 5: the model's$`, `^  tokens  120 in, 100 of them cached; 30 out, 7 of them reasoning$`)
+	c.sees(`^It has gone \[31mwell\.$`, `^  kept    message 5: the model's$`,
+		`^  tokens  120 in, 100 of them cached; 30 out, 7 of them reasoning$`)
 	c.leaves()
 
 	if got := s.last(0); got != `user: "deploy cart v1.0.0 to staging"` {
@@ -161,17 +174,20 @@ func TestTheModelFails(t *testing.T) {
 	s := serveChat(t,
 		refuses(http.StatusUnauthorized, "invalid_api_key"),
 		refuses(http.StatusNotFound, "model_not_found"),
-		refuses(http.StatusServiceUnavailable, "overloaded"), streams("stop", `{"content":"Here I am."}`),
+		refuses(http.StatusServiceUnavailable, "overloaded"),
+		streams("stop", `{"content":"Here I am."}`),
 		func(w http.ResponseWriter, _ *http.Request) { // a connection that breaks
 			w.Header().Set("Content-Type", "text/event-stream")
-			_, _ = io.WriteString(w, `data: {"choices":[{"index":0,"delta":{"content":"Half a"}}]}`+"\n\n")
+			_, _ = io.WriteString(w,
+				`data: {"choices":[{"index":0,"delta":{"content":"Half a"}}]}`+"\n\n")
 		},
 		streams("stop", `{"content":"A whole answer."}`),
 		streams("length", `{"content":"Too long"}`),
 		streams("content_filter", `{"content":"I can't."}`))
 	c := s.talk("-file", file(t), "-session", "s1")
 	c.says("hello")
-	c.sees(`^  error   openai\.chat/127.* authentication`, `^ +What you said is kept\. The key is not accepted: check OPENAI_API_KEY`)
+	c.sees(`^  error   openai\.chat/127.* authentication`,
+		`^ +What you said is kept\. The key is not accepted: check OPENAI_API_KEY`)
 	c.says("/retry")
 	c.sees(`^  error   .*model_not_found`, `check whether it has this model.*-model`)
 	c.says("hello again")
@@ -190,12 +206,15 @@ func TestTheModelFails(t *testing.T) {
 func TestNobodyIsThere(t *testing.T) {
 	t.Parallel()
 	db := file(t)
-	c := talk(t, []string{"OPENAI_BASE_URL=http://127.0.0.1:1"}, "-file", db, "-session", "s1", "-model", "small")
+	c := talk(t, []string{"OPENAI_BASE_URL=http://127.0.0.1:1"}, "-file", db, "-session", "s1",
+		"-model", "small")
 	c.says("weather in Oslo")
-	c.sees(`^  again   .*\(network\)$`, `^  error   .*connection refused`, `^ +What you said is kept\. The service can't be reached: check your connection`)
+	c.sees(`^  again   .*\(network\)$`, `^  error   .*connection refused`,
+		`^ +What you said is kept\. The service can't be reached: check your connection`)
 	c.leaves()
 
-	c = talk(t, nil, "-file", db, "-session", "s1") // what was said is answered by whoever comes next
+	// What was said is answered by whoever comes next.
+	c = talk(t, nil, "-file", db, "-session", "s1")
 	c.sees(`^Session: s1, with 1 message\.$`, `^It has 3.5 degrees in Oslo\.$`)
 	c.leaves()
 }
@@ -215,7 +234,8 @@ func TestInterrupted(t *testing.T) {
 	if err := c.cmd.Process.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)
 	}
-	c.sees(`^  kept    the run is interrupted, and goes on when the session does$`, `^Kept: 1 message and 0 waiting calls\.`)
+	c.sees(`^  kept    the run is interrupted, and goes on when the session does$`,
+		`^Kept: 1 message and 0 waiting calls\.`)
 	if text := c.ends(); strings.Contains(text, "  error ") {
 		t.Errorf("leaving is no error:\n%s", text)
 	}

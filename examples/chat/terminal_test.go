@@ -69,7 +69,8 @@ func (k *keyboard) sees(texts ...string) {
 	buf := make([]byte, 4096)
 	for _, text := range texts {
 		for {
-			seen := strings.ReplaceAll(k.seen.String(), "\r\r\n", "\r\n") // the program may write \r\n, of which a terminal makes that
+			// The program may write \r\n, of which a terminal makes that.
+			seen := strings.ReplaceAll(k.seen.String(), "\r\r\n", "\r\n")
 			if at := strings.Index(seen[k.from:], text); at >= 0 {
 				k.from += at + len(text)
 				break
@@ -106,9 +107,11 @@ func TestTerminal(t *testing.T) {
 	k := atTerminal(t, nil, "-file", file(t), "-session", "s1", "-step=700ms")
 	k.sees("Session: s1", "> ")
 	k.types("deploy cart v1 to staging\r")
-	k.sees("\x1b[2m  thinks  I need the result of deploy to go on.\x1b[0m\r\n", "deploy waits for a job", "> ")
+	k.sees("\x1b[2m  thinks  I need the result of deploy to go on.\x1b[0m\r\n",
+		"deploy waits for a job", "> ")
 	k.types("weather in")
-	k.sees("weather in", "\x1b[1A\r\x1b[2K  job     [###############-----]  75 %  deploy: roll out\r\n> weather in")
+	k.sees("weather in",
+		"\x1b[1A\r\x1b[2K  job     [###############-----]  75 %  deploy: roll out\r\n> weather in")
 	k.sees("Deployed: https://cart.staging.example.com, after 2 s.\r\n> weather in")
 	k.types(" Oslo\r")
 	k.sees("It has 3.5 degrees in Oslo.\r\n", "> ")

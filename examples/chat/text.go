@@ -12,7 +12,8 @@ import (
 // waits says what a call waits for.
 func waits(p tool.Pause) string {
 	what := map[tool.Reason]string{
-		tool.ReasonExternal: "a job", tool.ReasonApproval: "an approval", tool.ReasonInput: "an answer",
+		tool.ReasonExternal: "a job", tool.ReasonApproval: "an approval",
+		tool.ReasonInput:   "an answer",
 		tool.ReasonUnknown: "a person who knows what became of it",
 	}[p.Await.Reason]
 	if what == "" {

@@ -44,7 +44,8 @@ func start(ctx context.Context, o options) (err error) {
 		return err
 	}
 	defer hooks.Close()
-	ag, err := newAgent(m.llm, "http://"+jobs.Addr().String(), "http://"+hooks.Addr().String()+"/hooks")
+	ag, err := newAgent(m.llm, "http://"+jobs.Addr().String(),
+		"http://"+hooks.Addr().String()+"/hooks")
 	if err != nil {
 		return err
 	}
@@ -62,14 +63,16 @@ func start(ctx context.Context, o options) (err error) {
 		return err
 	}
 	defer closed(serve(hooks, deliveries))
-	server, err := ci.New(ctx, ci.Config{Pace: o.step, File: o.file + ".jobs", Hooks: hooks.Addr().String()})
+	server, err := ci.New(ctx,
+		ci.Config{Pace: o.step, File: o.file + ".jobs", Hooks: hooks.Addr().String()})
 	if err != nil {
 		return err
 	}
 	defer server.Close()
 	defer closed(serve(jobs, server))
 
-	c := &chat{rn: rn, session: o.session, again: o.again(), model: m, screen: scr, show: newDisplay(scr)}
+	c := &chat{rn: rn, session: o.session, again: o.again(), model: m, screen: scr,
+		show: newDisplay(scr)}
 	return c.talk(ctx)
 }
 

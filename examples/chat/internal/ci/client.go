@@ -14,7 +14,9 @@ import (
 
 // Start is the client: it starts a job at the server whose address is given.
 // The same key starts the same job, once.
-func Start(ctx context.Context, server string, o Order, callback, key string) (id string, err error) {
+func Start(
+	ctx context.Context, server string, o Order, callback, key string,
+) (id string, err error) {
 	body, err := json.Marshal(struct {
 		Order
 		Callback string `json:"callback"`
@@ -22,7 +24,8 @@ func Start(ctx context.Context, server string, o Order, callback, key string) (i
 	if err != nil {
 		return "", err
 	}
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, server+"/jobs", bytes.NewReader(body))
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, server+"/jobs",
+		bytes.NewReader(body))
 	if err != nil {
 		return "", err
 	}
@@ -42,7 +45,8 @@ var client = &http.Client{Timeout: 10 * time.Second}
 func send(r *http.Request) (status int, answer string, err error) {
 	res, err := client.Do(r)
 	if err != nil {
-		return 0, "", errors.New("no connection") // the error itself has the callback's URL, and so the token, in it
+		// The error itself has the callback's URL, and so the token, in it.
+		return 0, "", errors.New("no connection")
 	}
 	defer res.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(res.Body, 1<<16))

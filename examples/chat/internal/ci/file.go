@@ -33,8 +33,8 @@ func (s *Server) load() error {
 	return nil
 }
 
-// save writes them all. There are secrets in the callbacks, so no other user may
-// read the file.
+// save writes them all. There are secrets in the callbacks, so no other user
+// may read the file.
 func (s *Server) save() error {
 	if s.config.File == "" {
 		return nil

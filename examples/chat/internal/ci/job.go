@@ -42,10 +42,12 @@ func (s *Server) run(j job) {
 // began: work that a restart interrupts went on meanwhile.
 func (s *Server) work(j job) error {
 	for i, name := range steps {
-		if err := sleep(s.ctx, time.Until(j.Begun.Add(time.Duration(i+1)*s.config.Pace))); err != nil {
+		if err := sleep(s.ctx,
+			time.Until(j.Begun.Add(time.Duration(i+1)*s.config.Pace))); err != nil {
 			return err
 		}
-		body := fmt.Sprintf(`{"message": %q, "fraction": %.2f}`, name, float64(i+1)/float64(len(steps)+1))
+		body := fmt.Sprintf(`{"message": %q, "fraction": %.2f}`,
+			name, float64(i+1)/float64(len(steps)+1))
 		if err := j.post(s.ctx, "/progress", body); err != nil {
 			return fmt.Errorf("progress could not be reported: %w", err)
 		}
@@ -68,9 +70,11 @@ func (j job) outcome(took time.Duration) (path, body string, err error) {
 	var v any = struct {
 		URL     string `json:"url"`
 		Seconds int    `json:"seconds"`
-	}{"https://" + url.PathEscape(j.Service) + "." + j.Environment + ".example.com", int(took / time.Second)}
+	}{"https://" + url.PathEscape(j.Service) + "." + j.Environment + ".example.com",
+		int(took / time.Second)}
 	if strings.HasPrefix(j.Version, "v0.") {
-		path, v = "/fail", map[string]string{"message": "there is no build of " + j.Service + " " + j.Version}
+		path, v = "/fail",
+			map[string]string{"message": "there is no build of " + j.Service + " " + j.Version}
 	}
 	text, err := json.Marshal(v)
 	return path, string(text), err
@@ -84,7 +88,8 @@ func (j job) post(ctx context.Context, path, body string) error {
 				return err
 			}
 		}
-		r, err := http.NewRequestWithContext(ctx, http.MethodPost, j.Callback+path, strings.NewReader(body))
+		r, err := http.NewRequestWithContext(ctx, http.MethodPost, j.Callback+path,
+			strings.NewReader(body))
 		if err != nil {
 			return errors.New("the callback is no URL")
 		}

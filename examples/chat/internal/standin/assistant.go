@@ -20,7 +20,8 @@ import (
 var Assistant llm.Model = fakellm.New(fakellm.From(assist).Forever())
 
 var (
-	words    = regexp.MustCompile(`(?i)deploy\s+(\S+)\s+(v\d+(?:[.-]\w+)*)(?:\s+to\s+(staging|production))?|$`)
+	words = regexp.MustCompile(
+		`(?i)deploy\s+(\S+)\s+(v\d+(?:[.-]\w+)*)(?:\s+to\s+(staging|production))?|$`)
 	city     = regexp.MustCompile(`(?i)weather\s+(?:is\s+it\s+)?in\s+(\pL+)`)
 	refunded = regexp.MustCompile(`(?i)refund\s+(?:order\s+)?(\d+)`)
 	ordered  = regexp.MustCompile(`(?i)order\s+(\d+)`)
@@ -62,8 +63,11 @@ func assist(r llm.Request) fakellm.Turn {
 	case len(c.report) > 0:
 		turn = turn.Says(strings.Join(c.report, "\n"))
 	default:
-		turn = turn.Says(fmt.Sprintf("You said %q. I am a script, and understand these: deploy SERVICE VERSION [to staging or production], "+
-			"weather in CITY, order NUMBER, refund order NUMBER. Several may stand in one message.", c.said))
+		turn = turn.Says(
+			fmt.Sprintf("You said %q. I am a script, and understand these: deploy SERVICE "+
+				"VERSION [to staging or production], "+
+				"weather in CITY, order NUMBER, refund order NUMBER. Several may stand in "+
+				"one message.", c.said))
 	}
 	return turn.Chunks(8).Delay(0, 10*time.Millisecond)
 }
@@ -118,7 +122,8 @@ func (c *conversation) deploy(wish []string) {
 	if _, begun := c.results["deploy"]; c.asks && !begun {
 		return // what takes long comes last, beside the refund
 	}
-	result, done := c.call("deploy", "service", wish[service], "version", wish[version], "environment", where)
+	result, done := c.call("deploy",
+		"service", wish[service], "version", wish[version], "environment", where)
 	if done {
 		var live struct {
 			URL     string
@@ -164,7 +169,8 @@ func (c *conversation) order(refund, order []string) {
 		return
 	}
 	reasons := []string{"damaged", "late", "unwanted"}
-	reason, done := c.call("ask_user", "question", "Why is order "+wish[1]+" to be refunded?", "choices", reasons)
+	reason, done := c.call("ask_user",
+		"question", "Why is order "+wish[1]+" to be refunded?", "choices", reasons)
 	if !done {
 		return
 	}

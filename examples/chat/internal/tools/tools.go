@@ -27,11 +27,13 @@ type DeployOutput struct {
 // so.
 func Deploy(server, hooks string) tool.Tool {
 	return tool.Must(tool.Func(
-		tool.Spec{Name: "deploy", Description: "Deploy a service.", Effect: tool.Idempotent, MayPause: true},
+		tool.Spec{Name: "deploy", Description: "Deploy a service.", Effect: tool.Idempotent,
+			MayPause: true},
 		func(ctx context.Context, in DeployInput) (tool.Result[DeployOutput], error) {
 			call := tool.CallFrom(ctx)
 			token := call.Token(tool.PermitComplete, tool.PermitFail, tool.PermitProgress)
-			job, err := ci.Start(ctx, server, ci.Order(in), webhook.URL(hooks, token), call.IdempotencyKey())
+			job, err := ci.Start(ctx, server, ci.Order(in), webhook.URL(hooks, token),
+				call.IdempotencyKey())
 			if err != nil {
 				return nil, err
 			}
@@ -49,14 +51,16 @@ type WeatherOutput struct {
 
 // Weather answers at once.
 var Weather = tool.Must(tool.Func(
-	tool.Spec{Name: "get_weather", Description: "Current weather for a city.", Effect: tool.ReadOnly},
+	tool.Spec{Name: "get_weather", Description: "Current weather for a city.",
+		Effect: tool.ReadOnly},
 	func(_ context.Context, in WeatherInput) (tool.Result[WeatherOutput], error) {
 		return tool.Done(WeatherOutput{TempC: 3.5}), nil
 	}))
 
 // Where asks a person. The answer is the tool's output, and must be one of two.
 var Where = tool.Must(tool.Func(
-	tool.Spec{Name: "ask_environment", Description: "Ask the user where to deploy to.", Effect: tool.ReadOnly, MayPause: true,
+	tool.Spec{Name: "ask_environment", Description: "Ask the user where to deploy to.",
+		Effect: tool.ReadOnly, MayPause: true,
 		Output: json.RawMessage(`{"enum": ["staging", "production"]}`)},
 	func(context.Context, struct{}) (tool.Result[string], error) {
 		return tool.NeedInput[string]("Where to: staging or production?"), nil
