@@ -17,8 +17,10 @@ func TestEveryLineOfTheContractHasItsTest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	lines := regexp.MustCompile("(?m)^\\| ([A-Z][0-9]+[a-z]?) \\| .* \\| ((?:`Test[A-Za-z0-9]+`(?:, )?)+) \\|$").FindAllStringSubmatch(string(design), -1)
-	if rows := regexp.MustCompile(`(?m)^\| [A-Z][0-9]+[a-z]? \|`).FindAll(design, -1); len(rows) < 60 || len(rows) != len(lines) {
+	lines := regexp.MustCompile(
+		"(?m)^\\| ([A-Z][0-9]+[a-z]?) \\| .* \\| ((?:`Test[A-Za-z0-9]+`(?:, )?)+) \\|$").FindAllStringSubmatch(string(design), -1)
+	if rows := regexp.MustCompile(`(?m)^\| [A-Z][0-9]+[a-z]? \|`).FindAll(design,
+		-1); len(rows) < 60 || len(rows) != len(lines) {
 		t.Fatalf("%d lines of the contract, %d with a test", len(rows), len(lines))
 	}
 	code := tests(t)
@@ -33,7 +35,8 @@ func TestEveryLineOfTheContractHasItsTest(t *testing.T) {
 		}
 		seen[l[1]], seen[holds] = true, true
 		for _, test := range strings.Split(l[2], ", ") {
-			if test = strings.Trim(test, "`"); !strings.Contains(code, "\nfunc "+test+"(t *testing.T)") {
+			if test = strings.Trim(test, "`"); !strings.Contains(code,
+				"\nfunc "+test+"(t *testing.T)") {
 				t.Errorf("line %s: there is no %s", l[1], test)
 			}
 		}

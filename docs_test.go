@@ -44,7 +44,8 @@ func blocks(t *testing.T, files ...string) []block {
 		}
 		for i, m := range fence.FindAllStringSubmatch(string(text), -1) {
 			b := block{file: file, number: i, language: m[1], code: m[2]}
-			if before := len(all) - 1; b.language == "text" && before >= 0 && all[before].file == file && all[before].isProgram() {
+			if before := len(all) - 1; b.language == "text" && before >= 0 &&
+				all[before].file == file && all[before].isProgram() {
 				all[before].output = b.code
 			}
 			all = append(all, b)
@@ -61,7 +62,8 @@ func (b block) hasTests() bool { return strings.Contains(b.code, "\nfunc Test") 
 
 // dir is the folder in which the block is a package.
 func (b block) dir() string {
-	return fmt.Sprintf("block_%s_%d", regexp.MustCompile(`\W`).ReplaceAllString(b.file, "_"), b.number)
+	return fmt.Sprintf("block_%s_%d",
+		regexp.MustCompile(`\W`).ReplaceAllString(b.file, "_"), b.number)
 }
 
 // Every Go block of the README and of the docs is a file that is formatted and
@@ -86,7 +88,8 @@ func TestCodeInPages(t *testing.T) {
 		}
 		t.Run(b.dir(), func(t *testing.T) {
 			t.Parallel()
-			if formatted, err := format.Source([]byte(b.code)); err != nil || string(formatted) != b.code {
+			if formatted, err := format.Source([]byte(b.code)); err != nil ||
+				string(formatted) != b.code {
 				t.Errorf("it is not formatted: %v", err)
 			}
 			switch {
@@ -116,7 +119,8 @@ func (b block) run(t *testing.T, binary string) {
 func (b block) test(t *testing.T, overlay string) {
 	dir := t.TempDir()
 	binary := filepath.Join(dir, "test")
-	build := exec.CommandContext(t.Context(), "go", "test", "-c", "-vet=off", "-overlay", overlay, "-o", binary, "./"+b.dir())
+	build := exec.CommandContext(t.Context(), "go", "test", "-c", "-vet=off", "-overlay", overlay,
+		"-o", binary, "./"+b.dir())
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -270,7 +274,8 @@ func TestLinesOfPages(t *testing.T) {
 				code = !code
 			}
 			columns := len([]rune(strings.ReplaceAll(line, "\t", "    ")))
-			if columns > mostOfCode && code || columns > most && !code && !strings.HasPrefix(line, "|") {
+			if columns > mostOfCode && code ||
+				columns > most && !code && !strings.HasPrefix(line, "|") {
 				t.Errorf("%s:%d has %d columns", page, n+1, columns)
 			}
 		}

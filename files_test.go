@@ -11,7 +11,8 @@ import (
 
 // Packages of many files say where things are, and name each file once.
 func TestWhereThingsAre(t *testing.T) {
-	for dir, file := range map[string]string{"tool": "tool.go", "internal/session": "state.go", "runner": "runner.go"} {
+	for dir, file := range map[string]string{"tool": "tool.go", "internal/session": "state.go",
+		"runner": "runner.go"} {
 		code, err := os.ReadFile(filepath.Join(dir, file))
 		if err != nil {
 			t.Fatal(err)

@@ -16,7 +16,8 @@ import (
 
 const module = "github.com/fermata-ai/fermata"
 
-// mayImport is the direction of imports: which packages of the module each package may import. Tests are free.
+// mayImport is the direction of imports: which packages of the module each
+// package may import. Tests are free.
 var mayImport = map[string][]string{
 	"llm":                 {"internal/modeltext", "internal/strictjson"},
 	"internal/jsontree":   {"internal/strictjson"},
@@ -25,43 +26,56 @@ var mayImport = map[string][]string{
 	"internal/scribble":   {}, // of tests
 	"internal/excerpt":    {},
 	"internal/strictjson": {"internal/excerpt"},
-	"llm/wire":            {"internal/excerpt", "internal/jsontree", "internal/modeltext", "internal/strictjson", "llm"},
-	"tool":                {"internal/excerpt", "internal/gotype", "internal/hold", "internal/modeltext", "internal/schema", "internal/strictjson", "llm"},
-	"event":               {"tool", "llm"},
-	"interceptor":         {"event", "tool", "llm"},
-	"agent":               {"internal/agentcore", "internal/hold", "internal/modeltext", "internal/toolbox", "interceptor", "tool", "llm"},
-	"kvstore":             {},
-	"kvstore/bolt":        {"kvstore"},
-	"kvstore/faultkv":     {"kvstore"},
-	"kvstore/kvtest":      {"kvstore", "kvstore/faultkv"},
-	"internal/hold":       {},
-	"internal/session":    {"internal/recent", "internal/schema", "internal/strictjson", "internal/toolbox", "kvstore", "event", "tool", "llm"},
-	"session":             {"internal/hold", "internal/session", "kvstore"},
-	"runner":              {"internal/agentcore", "internal/batch", "internal/hold", "internal/modeltext", "internal/schema", "internal/session", "internal/strictjson", "internal/toolbox", "session", "agent", "interceptor", "kvstore", "event", "tool", "llm"},
-	"fakellm":             {"internal/excerpt", "internal/modeltext", "llm"},
-	"webhook":             {"internal/schema", "runner", "session", "kvstore", "event", "tool", "tool/misfit", "llm"},
-	"tool/misfit":         {},
-	"internal/schema":     {"internal/excerpt", "internal/jsontree", "internal/modeltext", "internal/recent", "internal/strictjson", "tool/misfit"},
-	"internal/gotype":     {"internal/excerpt", "internal/jsontree", "internal/schema", "internal/strictjson", "tool/misfit"},
-	"internal/toolbox":    {"internal/excerpt", "internal/gotype", "internal/hold", "internal/jsontree", "internal/modeltext", "tool", "llm"},
-	"internal/batch":      {},
-	"internal/agentcore":  {"internal/toolbox", "interceptor", "event", "tool", "llm"},
+	"llm/wire": {"internal/excerpt", "internal/jsontree", "internal/modeltext",
+		"internal/strictjson", "llm"},
+	"tool": {"internal/excerpt", "internal/gotype", "internal/hold",
+		"internal/modeltext", "internal/schema", "internal/strictjson", "llm"},
+	"event":       {"tool", "llm"},
+	"interceptor": {"event", "tool", "llm"},
+	"agent": {"internal/agentcore", "internal/hold", "internal/modeltext",
+		"internal/toolbox", "interceptor", "tool", "llm"},
+	"kvstore":         {},
+	"kvstore/bolt":    {"kvstore"},
+	"kvstore/faultkv": {"kvstore"},
+	"kvstore/kvtest":  {"kvstore", "kvstore/faultkv"},
+	"internal/hold":   {},
+	"internal/session": {"internal/recent", "internal/schema", "internal/strictjson",
+		"internal/toolbox", "kvstore", "event", "tool", "llm"},
+	"session": {"internal/hold", "internal/session", "kvstore"},
+	"runner": {"internal/agentcore", "internal/batch", "internal/hold",
+		"internal/modeltext", "internal/schema", "internal/session", "internal/strictjson",
+		"internal/toolbox", "session", "agent", "interceptor", "kvstore", "event", "tool", "llm"},
+	"fakellm": {"internal/excerpt", "internal/modeltext", "llm"},
+	"webhook": {"internal/schema", "runner", "session", "kvstore", "event", "tool",
+		"tool/misfit", "llm"},
+	"tool/misfit": {},
+	"internal/schema": {"internal/excerpt", "internal/jsontree", "internal/modeltext",
+		"internal/recent", "internal/strictjson", "tool/misfit"},
+	"internal/gotype": {"internal/excerpt", "internal/jsontree", "internal/schema",
+		"internal/strictjson", "tool/misfit"},
+	"internal/toolbox": {"internal/excerpt", "internal/gotype", "internal/hold",
+		"internal/jsontree", "internal/modeltext", "tool", "llm"},
+	"internal/batch":     {},
+	"internal/agentcore": {"internal/toolbox", "interceptor", "event", "tool", "llm"},
 }
 
-// ends are folders of packages that nothing else imports, and that may import everything.
+// ends are folders of packages that nothing else imports, and that may import
+// everything.
 var ends = []string{
 	"bench", "examples", "fermatatest", "llm/llmtest",
-	"internal/benchtable", "internal/consumer", "internal/fleet", "internal/histories", "internal/lives", "internal/prove",
+	"internal/benchtable", "internal/consumer", "internal/fleet", "internal/histories",
+	"internal/lives", "internal/prove",
 	"internal/property", "internal/testlength", // of tests
 }
 
 // homes is where a library stands that could be replaced: the one package, or
 // the files, that import it.
 var homes = map[string][]string{
-	"go.etcd.io/bbolt":                      {"kvstore/bolt"},
-	"github.com/go-json-experiment/json":    {"internal/strictjson"},
-	"github.com/invopop/jsonschema":         {"internal/gotype/schema.go"},
-	"github.com/santhosh-tekuri/jsonschema": {"internal/schema/validate.go", "internal/schema/work.go"},
+	"go.etcd.io/bbolt":                   {"kvstore/bolt"},
+	"github.com/go-json-experiment/json": {"internal/strictjson"},
+	"github.com/invopop/jsonschema":      {"internal/gotype/schema.go"},
+	"github.com/santhosh-tekuri/jsonschema": {"internal/schema/validate.go",
+		"internal/schema/work.go"},
 }
 
 func TestImportsPointOneWay(t *testing.T) {
@@ -74,7 +88,8 @@ func TestImportsPointOneWay(t *testing.T) {
 			t.Errorf("package %s is not in the table: say what it may import", p.name)
 		}
 		for _, i := range p.Imports {
-			if within, ours := strings.CutPrefix(i, module+"/"); ours && !slices.Contains(allowed, within) {
+			if within, ours := strings.CutPrefix(i, module+"/"); ours &&
+				!slices.Contains(allowed, within) {
 				t.Errorf("%s imports %s, and must not", p.name, within)
 			}
 		}
@@ -117,19 +132,25 @@ func TestLibrariesStandInOnePlace(t *testing.T) {
 	}
 }
 
-// A core that is cheap to depend on: adapters for providers, other engines and protocols are modules of their own.
+// A core that is cheap to depend on: adapters for providers, other engines and
+// protocols are modules of their own.
 func TestTheCoreDependsOnLittle(t *testing.T) {
 	allowed := []string{
-		"github.com/invopop/jsonschema", "github.com/santhosh-tekuri/jsonschema/v6", "go.etcd.io/bbolt", "github.com/rs/xid",
-		"github.com/go-json-experiment/json", "github.com/tidwall/btree", "github.com/anishathalye/porcupine",
+		"github.com/invopop/jsonschema", "github.com/santhosh-tekuri/jsonschema/v6",
+		"go.etcd.io/bbolt", "github.com/rs/xid",
+		"github.com/go-json-experiment/json", "github.com/tidwall/btree",
+		"github.com/anishathalye/porcupine",
 		"github.com/google/go-cmp", "pgregory.net/rapid", // in suites of tests
 	}
 	for _, p := range packages(t) {
 		for _, i := range p.Imports {
 			first, _, _ := strings.Cut(i, "/")
 			outside := strings.Contains(first, ".") && !strings.HasPrefix(i, module)
-			if outside && !slices.ContainsFunc(allowed, func(a string) bool { return i == a || strings.HasPrefix(i, a+"/") }) {
-				t.Errorf("%s imports %s: a new dependency needs its reason in docs/design.md, and a line here", p.name, i)
+			if outside && !slices.ContainsFunc(allowed, func(a string) bool {
+				return i == a || strings.HasPrefix(i, a+"/")
+			}) {
+				t.Errorf("%s imports %s: a new dependency needs its reason in docs/design.md, "+
+					"and a line here", p.name, i)
 			}
 		}
 	}
@@ -167,7 +188,9 @@ func packages(t *testing.T) []pkg {
 }
 
 func isEnd(name string) bool {
-	return slices.ContainsFunc(ends, func(end string) bool { return name == end || strings.HasPrefix(name, end+"/") })
+	return slices.ContainsFunc(ends, func(end string) bool {
+		return name == end || strings.HasPrefix(name, end+"/")
+	})
 }
 
 func imports(t *testing.T, file string) []string {
@@ -192,17 +215,18 @@ func TestNestedModulesImportNothingInternal(t *testing.T) {
 			return err
 		}
 		seen++
-		return filepath.WalkDir(filepath.Dir(path), func(path string, e fs.DirEntry, err error) error {
-			if err != nil || e.IsDir() || filepath.Ext(path) != ".go" {
-				return err
-			}
-			for _, i := range imports(t, path) {
-				if strings.HasPrefix(i, module+"/internal/") {
-					t.Errorf("%s imports %s", path, i)
+		return filepath.WalkDir(filepath.Dir(path),
+			func(path string, e fs.DirEntry, err error) error {
+				if err != nil || e.IsDir() || filepath.Ext(path) != ".go" {
+					return err
 				}
-			}
-			return nil
-		})
+				for _, i := range imports(t, path) {
+					if strings.HasPrefix(i, module+"/internal/") {
+						t.Errorf("%s imports %s", path, i)
+					}
+				}
+				return nil
+			})
 	})
 	if err != nil || seen < 3 {
 		t.Errorf("%d modules, %v", seen, err)

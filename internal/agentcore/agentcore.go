@@ -26,7 +26,8 @@ type Core struct {
 	Concurrency int // how many tool calls of a turn run at once
 	Layers      interceptor.Chain
 	Model       interceptor.ModelHandler // the model inside the layers
-	Request     llm.Request              // what every request to the model has, but for messages and metadata
+	// What every request to the model has, but for messages and metadata.
+	Request llm.Request
 }
 
 // HasTurnLayers reports whether Turn does anything.
@@ -44,13 +45,17 @@ func (c *Core) Turn(inner interceptor.TurnHandler) interceptor.TurnHandler {
 
 // Generate asks the model, through the chain's model layers, to answer history.
 // All of the request is copied once: it belongs to the layers and the model.
-func (c *Core) Generate(ctx context.Context, history []llm.Message, metadata map[string]string) iter.Seq2[llm.Event, error] {
+func (c *Core) Generate(
+	ctx context.Context, history []llm.Message, metadata map[string]string,
+) iter.Seq2[llm.Event, error] {
 	r := c.Request
 	r.Messages, r.Metadata = history, metadata
 	return c.Model(ctx, r.Clone())
 }
 
 // Execute takes a call through the chain's tool layers to enter.
-func (c *Core) Execute(ctx context.Context, call tool.Call, enter interceptor.ToolHandler) (tool.Execution, error) {
+func (c *Core) Execute(
+	ctx context.Context, call tool.Call, enter interceptor.ToolHandler,
+) (tool.Execution, error) {
 	return c.Layers.WrapTool(call.Tool, enter)(ctx, call)
 }

@@ -71,7 +71,9 @@ func (b *Batch) Running(name string) bool {
 // If the loop waits to receive from Handed when f returns, rest is left to it:
 // that saves waking it for it later. Otherwise rest runs at once, in f's
 // goroutine, and then the name is sent to Done. F and rest must not panic.
-func (b *Batch) Start(ctx context.Context, name string, f func(context.Context), rest func(handed bool)) {
+func (b *Batch) Start(
+	ctx context.Context, name string, f func(context.Context), rest func(handed bool),
+) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	b.running[name] = cancel
 	j := job{name, ctx, cancel, f, rest}

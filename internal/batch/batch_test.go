@@ -118,7 +118,8 @@ func TestBatchManyAtOnce(t *testing.T) {
 // TestBatchRest: what is left to do when a function has returned is done once,
 // by the loop, if it waits for it, or else where it ran.
 func TestBatchRest(t *testing.T) {
-	for name, f := range map[string]func(context.Context){"returns": func(context.Context) {}, "ends its goroutine": func(context.Context) { runtime.Goexit() }} {
+	for name, f := range map[string]func(context.Context){"returns": func(context.Context) {},
+		"ends its goroutine": func(context.Context) { runtime.Goexit() }} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := batch.New(most)
@@ -132,14 +133,21 @@ func TestBatchRest(t *testing.T) {
 					}
 				}
 				begin := make(chan struct{})
-				b.Start(t.Context(), "nobody waits", func(ctx context.Context) { kept = ctx; f(ctx) }, rest)
+				b.Start(t.Context(), "nobody waits", func(ctx context.Context) {
+					kept = ctx
+					f(ctx)
+				}, rest)
 				synctest.Wait()
 				if rests != 1 {
 					t.Errorf("the rest ran %d times", rests)
 				}
 				await(t, b)
 
-				b.Start(t.Context(), "somebody waits", func(ctx context.Context) { kept = ctx; <-begin; f(ctx) }, rest)
+				b.Start(t.Context(), "somebody waits", func(ctx context.Context) {
+					kept = ctx
+					<-begin
+					f(ctx)
+				}, rest)
 				go func() { synctest.Wait(); close(begin) }()
 				select {
 				case h := <-b.Handed():
@@ -155,7 +163,8 @@ func TestBatchRest(t *testing.T) {
 					b.Finished(got)
 				}
 				if rests != 2 || kept.Err() == nil || b.Len() != 0 {
-					t.Errorf("the rest ran %d times, the context says %v, %d functions run", rests, kept.Err(), b.Len())
+					t.Errorf("the rest ran %d times, the context says %v, %d functions run",
+						rests, kept.Err(), b.Len())
 				}
 			})
 		})

@@ -36,7 +36,8 @@ func main() {
 }
 
 func run(ctx context.Context) error {
-	deploy, err := tool.Func(tool.Spec{Name: "deploy", Description: "Deploy a version.", MayPause: true},
+	deploy, err := tool.Func(
+		tool.Spec{Name: "deploy", Description: "Deploy a version.", MayPause: true},
 		func(context.Context, deployInput) (tool.Result[deployOutput], error) {
 			return tool.Pending[deployOutput](tool.Await{}), nil
 		})
@@ -63,7 +64,8 @@ func run(ctx context.Context) error {
 			pause = waits.Pause.ID
 		}
 	}
-	resumed, err := rn.Resume(ctx, "chat-1", runner.Complete(pause, "ci", []byte(`{"url":"https://example.com"}`)))
+	resumed, err := rn.Resume(ctx, "chat-1",
+		runner.Complete(pause, "ci", []byte(`{"url":"https://example.com"}`)))
 	if err != nil {
 		return err
 	}

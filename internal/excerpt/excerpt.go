@@ -36,7 +36,8 @@ func InBrief(s string) string {
 		return strings.ToValidUTF8(s, "\ufffd")
 	}
 	const half = MostWords / 2
-	return strings.ToValidUTF8(Head(s, half), "") + " ... " + strings.ToValidUTF8(s[len(s)-half:], "")
+	return strings.ToValidUTF8(Head(s, half), "") + " ... " +
+		strings.ToValidUTF8(s[len(s)-half:], "")
 }
 
 // Head returns the first bytes of a text, so many at most, and does not cut

@@ -25,11 +25,13 @@ const (
 
 // Outcome is what an Execution or an error means.
 type Outcome struct {
-	Status  Status
-	Output  json.RawMessage // what the model reads: for anything but Done a JSON string; empty with Paused
-	Await   *tool.Await     // with Paused
-	Actions []tool.Action   // never with an error
-	Err     error           // with Failed, Denied and Fatal
+	Status Status
+	// What the model reads: for anything but Done a JSON string; empty with
+	// Paused.
+	Output  json.RawMessage
+	Await   *tool.Await   // with Paused
+	Actions []tool.Action // never with an error
+	Err     error         // with Failed, Denied and Fatal
 }
 
 // Resolve returns what came of a call, from what its handler returned. It is

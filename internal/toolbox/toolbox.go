@@ -47,8 +47,10 @@ type machine interface {
 	Readers(name string) (arguments, output, answer *gotype.Reader)
 	Prepare(tool.Call) (tool.Call, error)
 	PrepareAnswered(tool.Call) (tool.Call, error)
-	Enter(ctx context.Context, name string, c tool.Call, left func(wait func())) (exec tool.Execution, acted bool, err error)
-	Reconcile(ctx context.Context, name string, c tool.Call, left func(wait func())) (exec tool.Execution, ok bool, err error)
+	Enter(ctx context.Context, name string, c tool.Call,
+		left func(wait func())) (exec tool.Execution, acted bool, err error)
+	Reconcile(ctx context.Context, name string, c tool.Call,
+		left func(wait func())) (exec tool.Execution, ok bool, err error)
 	Bounds(name string, exec tool.Execution) (tool.Execution, error)
 }
 
@@ -111,13 +113,17 @@ func (b *Box) prepared(c tool.Call, err error) (*Prepared, error) {
 //
 // Without a Spec.Timeout Enter waits for the body, whatever becomes of ctx; and
 // a body that calls runtime.Goexit ends the caller's goroutine.
-func (p *Prepared) Enter(ctx context.Context, c tool.Call) (exec tool.Execution, acted bool, err error) {
+func (p *Prepared) Enter(
+	ctx context.Context, c tool.Call,
+) (exec tool.Execution, acted bool, err error) {
 	return p.box.machine.Enter(ctx, p.name, c, p.Left)
 }
 
 // Reconcile asks Spec.Reconcile what became of a call whose outcome is unknown,
 // bounded and checked as Enter does. Ok is false if the tool has none.
-func (p *Prepared) Reconcile(ctx context.Context, c tool.Call) (exec tool.Execution, ok bool, err error) {
+func (p *Prepared) Reconcile(
+	ctx context.Context, c tool.Call,
+) (exec tool.Execution, ok bool, err error) {
 	return p.box.machine.Reconcile(ctx, p.name, c, p.Left)
 }
 

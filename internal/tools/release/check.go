@@ -52,13 +52,17 @@ func check(ctx context.Context, r *repo, commit string, out io.Writer) (err erro
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "a program outside the tree builds with all %d packages, pauses a call and resumes it\n", packages)
+	fmt.Fprintf(out,
+		"a program outside the tree builds with all %d packages, pauses a call and resumes it\n",
+		packages)
 	return warn(ctx, r, commit, out)
 }
 
 // consume makes the program of a user who has every released module, with all
 // packages that a user may import. It returns how many these are.
-func (s *stage) consume(ctx context.Context, dir string, modules []module) (packages int, err error) {
+func (s *stage) consume(
+	ctx context.Context, dir string, modules []module,
+) (packages int, err error) {
 	code, err := filepath.Glob(filepath.Join(s.tree, filepath.FromSlash(program), "*.go"))
 	if err != nil || len(code) == 0 {
 		return 0, fmt.Errorf("no program in %s: %w", program, err)
@@ -110,7 +114,8 @@ func (s *stage) consume(ctx context.Context, dir string, modules []module) (pack
 // publicPackages lists the packages of a staged module that a user may import.
 func (s *stage) publicPackages(ctx context.Context, m module) ([]string, error) {
 	dir := filepath.Join(s.tree, filepath.FromSlash(m.dir))
-	list, err := outputWith(ctx, dir, s.env, "go", "list", "-f", `{{if and .GoFiles (ne .Name "main")}}{{.ImportPath}}{{end}}`, "./...")
+	list, err := outputWith(ctx, dir, s.env, "go", "list", "-f",
+		`{{if and .GoFiles (ne .Name "main")}}{{.ImportPath}}{{end}}`, "./...")
 	if err != nil {
 		return nil, err
 	}
@@ -143,7 +148,8 @@ func (s *stage) isUsed(ctx context.Context, dir string, modules []module) error 
 func warn(ctx context.Context, r *repo, commit string, out io.Writer) error {
 	changed, err := output(ctx, r.root, "git", "status", "--porcelain")
 	if err == nil && changed != "" {
-		fmt.Fprintf(out, "%d files differ from %s: they were not checked\n", 1+strings.Count(changed, "\n"), commit)
+		fmt.Fprintf(out, "%d files differ from %s: they were not checked\n",
+			1+strings.Count(changed, "\n"), commit)
 	}
 	return err
 }

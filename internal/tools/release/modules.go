@@ -29,8 +29,8 @@ type module struct {
 	requires []string // paths of other modules of the repository
 }
 
-// openRepo reads the go.work of the repository that dir is in, and the go.mod of
-// each module that it names.
+// openRepo reads the go.work of the repository that dir is in, and the go.mod
+// of each module that it names.
 func openRepo(ctx context.Context, dir string) (*repo, error) {
 	root, err := output(ctx, dir, "git", "rev-parse", "--show-toplevel")
 	if err != nil {
@@ -64,7 +64,9 @@ func openRepo(ctx context.Context, dir string) (*repo, error) {
 		return nil, errors.New("go.work names no module at the root")
 	}
 	for i := range r.work {
-		r.work[i].requires = slices.DeleteFunc(r.work[i].requires, func(p string) bool { return !r.has(p) })
+		r.work[i].requires = slices.DeleteFunc(r.work[i].requires, func(p string) bool {
+			return !r.has(p)
+		})
 	}
 	return r, nil
 }
@@ -113,7 +115,8 @@ func (r *repo) released() (steps [][]module, err error) {
 			}
 		}
 		if len(step) == 0 {
-			return nil, fmt.Errorf("%s requires a module that isn't released, or that requires it", later[0].path)
+			return nil, fmt.Errorf("%s requires a module that isn't released, or that requires it",
+				later[0].path)
 		}
 		for _, m := range step {
 			done[m.path] = true
@@ -138,13 +141,16 @@ func output(ctx context.Context, dir, name string, args ...string) (string, erro
 }
 
 // outputWith runs a command with more in its environment.
-func outputWith(ctx context.Context, dir string, env []string, name string, args ...string) (string, error) {
+func outputWith(
+	ctx context.Context, dir string, env []string, name string, args ...string,
+) (string, error) {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir, cmd.Env = dir, append(os.Environ(), env...)
 	var out, complaint bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &complaint
 	if err := cmd.Run(); err != nil {
-		return "", fmt.Errorf("%s in %s: %w\n%s%s", strings.Join(cmd.Args, " "), cmd.Dir, err, &out, &complaint)
+		return "", fmt.Errorf("%s in %s: %w\n%s%s",
+			strings.Join(cmd.Args, " "), cmd.Dir, err, &out, &complaint)
 	}
 	return strings.TrimSuffix(out.String(), "\n"), nil
 }

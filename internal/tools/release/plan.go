@@ -22,7 +22,9 @@ func plan(ctx context.Context, r *repo, version string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "# This changes nothing. These commands release %s; each may be read before it is run.\n", version)
+	fmt.Fprintf(out,
+		"# This changes nothing. These commands release %s; each may be read before it is run.\n",
+		version)
 	if err := r.before(ctx, version, out); err != nil {
 		return err
 	}
@@ -30,7 +32,8 @@ func plan(ctx context.Context, r *repo, version string, out io.Writer) error {
 		fmt.Fprintf(out, "\n# %d. %s\n", i+1, names(step))
 		if i > 0 {
 			for _, m := range step {
-				fmt.Fprintf(out, "(cd %s && %s && GOWORK=off GOPROXY=direct go mod tidy)\n", m.dir, r.edit(m, version))
+				fmt.Fprintf(out, "(cd %s && %s && GOWORK=off GOPROXY=direct go mod tidy)\n", m.dir,
+					r.edit(m, version))
 			}
 			fmt.Fprintf(out, "git commit -am %q\n", fmt.Sprintf("Modules that require %s", version))
 		}
@@ -43,7 +46,9 @@ func plan(ctx context.Context, r *repo, version string, out io.Writer) error {
 		}
 		fmt.Fprintf(out, "git push origin %s\n", strings.Join(tags, " "))
 	}
-	fmt.Fprintf(out, "\n# %d. Development goes on with the core of the checkout: the edits of go.mod are taken back.\n", len(steps)+1)
+	fmt.Fprintf(out,
+		"\n# %d. Development goes on with the core of the checkout: the edits of go.mod are "+
+			"taken back.\n", len(steps)+1)
 	if n := len(steps) - 1; n > 0 {
 		fmt.Fprintf(out, "git revert --no-edit HEAD~%d..HEAD\n", n)
 	}
@@ -66,7 +71,8 @@ func (r *repo) sound(ctx context.Context, version string) error {
 	case !semver.IsValid(version) || semver.Canonical(version) != version:
 		return fmt.Errorf("%q is no version such as v0.3.0 or v1.0.0-rc.1", version)
 	case semver.Compare(semver.Major(version), "v1") > 0:
-		return fmt.Errorf("%s needs module paths that end in /%s, and the paths of today don't", version, semver.Major(version))
+		return fmt.Errorf("%s needs module paths that end in /%s, and the paths of today don't",
+			version, semver.Major(version))
 	}
 	tags, err := output(ctx, r.root, "git", "tag", "--list", "v*")
 	if err != nil {
@@ -94,7 +100,9 @@ func (r *repo) before(ctx context.Context, version string, out io.Writer) error 
 	if !slices.ContainsFunc(strings.Split(string(log), "\n"), func(line string) bool {
 		return strings.HasPrefix(line, "## "+strings.TrimPrefix(version, "v")+" ")
 	}) {
-		fmt.Fprintf(out, "# CHANGELOG.md has no section \"## %s (date)\" yet: name what stands under Unreleased so, and commit.\n",
+		fmt.Fprintf(out,
+			"# CHANGELOG.md has no section \"## %s (date)\" yet: name what stands under "+
+				"Unreleased so, and commit.\n",
 			strings.TrimPrefix(version, "v"))
 	}
 	if changed != "" {

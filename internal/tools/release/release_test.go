@@ -30,13 +30,16 @@ var small = files{
 	"go.mod":       "module " + corePath + "\n\ngo 1.26.0\n",
 	"core.go":      "package core\n\nconst Name = \"core\"\n",
 	"CHANGELOG.md": "# Changelog\n\n## Unreleased\n",
-	"internal/consumer/main.go": "package main\n\nimport (\n\t\"fmt\"\n\n\t\"" + corePath + "\"\n)\n\n" +
+	"internal/consumer/main.go": "package main\n\nimport (\n\t\"fmt\"\n\n\t\"" +
+		corePath + "\"\n)\n\n" +
 		"func main() {\n\tif core.Name == \"core\" {\n\t\tfmt.Println(\"released\")\n\t}\n}\n",
-	"provider/a/go.mod": "module " + corePath + "/provider/a\n\ngo 1.26.0\n\nreplace " + corePath + " => ../..\n\nrequire " + corePath + " v0.0.0\n",
-	"provider/a/a.go":   "package a\n\nimport \"" + corePath + "\"\n\nconst Name = core.Name\n",
+	"provider/a/go.mod": "module " + corePath + "/provider/a\n\ngo 1.26.0\n\nreplace " + corePath +
+		" => ../..\n\nrequire " + corePath + " v0.0.0\n",
+	"provider/a/a.go": "package a\n\nimport \"" + corePath + "\"\n\nconst Name = core.Name\n",
 
-	"examples/show/go.mod": "module " + corePath + "/examples/show\n\ngo 1.26.0\n\nreplace " + corePath + " => ../..\n\nrequire " + corePath + " v0.0.0\n",
-	"examples/show/a.go":   "package show\n\nimport \"" + corePath + "\"\n\nconst Name = core.Name\n",
+	"examples/show/go.mod": "module " + corePath + "/examples/show\n\ngo 1.26.0\n\nreplace " +
+		corePath + " => ../..\n\nrequire " + corePath + " v0.0.0\n",
+	"examples/show/a.go": "package show\n\nimport \"" + corePath + "\"\n\nconst Name = core.Name\n",
 }
 
 // commit makes a repository of them.
@@ -49,7 +52,8 @@ func (f files) commit(t *testing.T) *repo {
 		must(t, os.WriteFile(to, []byte(text), 0o600))
 	}
 	for _, args := range [][]string{
-		{"init", "-q"}, {"add", "-A"}, {"-c", "user.name=ada", "-c", "user.email=ada@example.com", "commit", "-q", "-m", "all"},
+		{"init", "-q"}, {"add", "-A"},
+		{"-c", "user.name=ada", "-c", "user.email=ada@example.com", "commit", "-q", "-m", "all"},
 	} {
 		_, err := output(t.Context(), dir, "git", args...)
 		must(t, err)
@@ -69,16 +73,20 @@ func TestCheck(t *testing.T) {
 			files{"testdata/nul": ""}, `testdata/nul: malformed file path "testdata/nul"`,
 		},
 		"a package of a module that isn't released": {
-			files{"provider/a/a.go": "package a\n\nimport \"" + corePath + "/examples/show\"\n\nconst Name = show.Name\n"}, "examples/show",
+			files{"provider/a/a.go": "package a\n\nimport \"" + corePath +
+				"/examples/show\"\n\nconst Name = show.Name\n"}, "examples/show",
 		},
 		"a replacement that users don't have": {
-			files{"go.mod": small["go.mod"] + "\nreplace example.com/b => ./b\n"}, "it replaces example.com/b",
+			files{"go.mod": small["go.mod"] + "\nreplace example.com/b => ./b\n"},
+			"it replaces example.com/b",
 		},
 		"a program that doesn't come to its end": {
-			files{"core.go": "package core\n\nconst Name = \"other\"\n"}, `not "released" at its end`,
+			files{"core.go": "package core\n\nconst Name = \"other\"\n"},
+			`not "released" at its end`,
 		},
 		"an internal package of the core in a user's program": {
-			files{"internal/consumer/main.go": "package main\n\nimport _ \"" + corePath + "/internal/b\"\n\nfunc main() {}\n", "internal/b/b.go": "package b\n"},
+			files{"internal/consumer/main.go": "package main\n\nimport _ \"" + corePath +
+				"/internal/b\"\n\nfunc main() {}\n", "internal/b/b.go": "package b\n"},
 			"internal",
 		},
 	} {
@@ -91,7 +99,9 @@ func TestCheck(t *testing.T) {
 				t.Error(err)
 			case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
 				t.Errorf("the check says %v, and not %q", err, c.want)
-			case c.want == "" && !strings.Contains(out.String(), corePath+"/provider/a: can be tagged as provider/a/VERSION"):
+			case c.want == "" &&
+				!strings.Contains(out.String(),
+					corePath+"/provider/a: can be tagged as provider/a/VERSION"):
 				t.Errorf("it says\n%s", &out)
 			}
 		})
@@ -131,7 +141,8 @@ func TestCheckLeavesNothingBehind(t *testing.T) {
 		t.Fatalf("the program wasn't built by the cache: %v", err)
 	}
 	must(t, s.forget(t.Context(), all))
-	for _, name := range []string{unpacked, filepath.Join(cache, "cache", "download", filepath.FromSlash(corePath), "@v")} {
+	for _, name := range []string{unpacked,
+		filepath.Join(cache, "cache", "download", filepath.FromSlash(corePath), "@v")} {
 		if _, err := os.Stat(name); !os.IsNotExist(err) {
 			t.Errorf("%s is still there: %v", name, err)
 		}
@@ -169,9 +180,11 @@ git push origin HEAD
 	_, err := output(t.Context(), r.root, "git", "tag", "v0.1.0")
 	must(t, err)
 	for version, want := range map[string]string{
-		"v0.1.0": "there already", "v0.0.9": "isn't older", "0.2.0": "no version", "v0.2": "no version", "v2.0.0": "/v2",
+		"v0.1.0": "there already", "v0.0.9": "isn't older", "0.2.0": "no version",
+		"v0.2": "no version", "v2.0.0": "/v2",
 	} {
-		if err := plan(t.Context(), r, version, &out); err == nil || !strings.Contains(err.Error(), want) {
+		if err := plan(t.Context(), r, version, &out); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%s: it says %v, and not %q", version, err, want)
 		}
 	}
@@ -183,7 +196,8 @@ func TestEveryFileFitsIntoARelease(t *testing.T) {
 	t.Parallel()
 	r, err := openRepo(t.Context(), ".")
 	must(t, err)
-	list, err := output(t.Context(), r.root, "git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+	list, err := output(t.Context(), r.root, "git", "ls-files", "-z", "--cached", "--others",
+		"--exclude-standard")
 	must(t, err)
 	for _, m := range r.work {
 		var inside []zip.File
@@ -192,8 +206,10 @@ func TestEveryFileFitsIntoARelease(t *testing.T) {
 			if m.dir == "." {
 				within, ok = name, true
 			}
-			if _, err := os.Lstat(filepath.Join(r.root, name)); ok && err == nil { // or it is about to be removed
-				inside = append(inside, onDisk{within, filepath.Join(r.root, filepath.FromSlash(name))})
+			// Or it is about to be removed.
+			if _, err := os.Lstat(filepath.Join(r.root, name)); ok && err == nil {
+				inside = append(inside,
+					onDisk{within, filepath.Join(r.root, filepath.FromSlash(name))})
 			}
 		}
 		checked, err := zip.CheckFiles(inside)

@@ -30,16 +30,19 @@ type stage struct {
 // newStage unpacks a commit below dir. The version must be new: the go command
 // never asks twice for one.
 func newStage(ctx context.Context, r *repo, commit, version, dir string) (*stage, error) {
-	s := &stage{repo: r, version: version, tree: filepath.Join(dir, "tree"), proxy: filepath.Join(dir, "proxy")}
+	s := &stage{repo: r, version: version, tree: filepath.Join(dir, "tree"),
+		proxy: filepath.Join(dir, "proxy")}
 	behind, err := output(ctx, r.root, "go", "env", "GOPROXY")
 	if err != nil {
 		return nil, err
 	}
 	s.env = []string{
-		"GOWORK=off", "GOFLAGS=-mod=mod", "GOPROXY=file://" + filepath.ToSlash(s.proxy) + "," + behind,
+		"GOWORK=off", "GOFLAGS=-mod=mod",
+		"GOPROXY=file://" + filepath.ToSlash(s.proxy) + "," + behind,
 		"GONOSUMDB=" + r.core + "," + r.core + "/*", "GONOPROXY=none", "GOPRIVATE=",
 	}
-	archive, err := exec.CommandContext(ctx, "git", "-C", r.root, "archive", "--format=tar", commit).Output()
+	archive, err := exec.CommandContext(ctx, "git", "-C", r.root, "archive", "--format=tar",
+		commit).Output()
 	if err != nil {
 		return nil, fmt.Errorf("git archive %s: %w", commit, err)
 	}
@@ -104,14 +107,17 @@ func (s *stage) serve(m module, dir string) error {
 		return err
 	}
 	var zipped bytes.Buffer
-	if err := zip.CreateFromDir(&zipped, xmodule.Version{Path: m.path, Version: s.version}, dir); err != nil {
+	if err := zip.CreateFromDir(&zipped, xmodule.Version{Path: m.path, Version: s.version},
+		dir); err != nil {
 		return fmt.Errorf("no version of %s can be made: %w", m.path, err)
 	}
-	info := fmt.Sprintf(`{"Version":%q,"Time":%q}`, s.version, time.Now().UTC().Format(time.RFC3339))
+	info := fmt.Sprintf(`{"Version":%q,"Time":%q}`,
+		s.version, time.Now().UTC().Format(time.RFC3339))
 	if err := os.MkdirAll(at, 0o755); err != nil {
 		return err
 	}
-	for ending, content := range map[string][]byte{".info": []byte(info), ".mod": goMod, ".zip": zipped.Bytes()} {
+	for ending, content := range map[string][]byte{".info": []byte(info), ".mod": goMod,
+		".zip": zipped.Bytes()} {
 		if err := os.WriteFile(filepath.Join(at, s.version+ending), content, 0o600); err != nil {
 			return err
 		}
@@ -132,7 +138,8 @@ func (s *stage) forget(ctx context.Context, modules []module) error {
 		if err != nil {
 			return err
 		}
-		if err := removeReadOnly(filepath.Join(cache, filepath.FromSlash(escaped)+"@"+s.version)); err != nil {
+		if err := removeReadOnly(
+			filepath.Join(cache, filepath.FromSlash(escaped)+"@"+s.version)); err != nil {
 			return err
 		}
 		served := filepath.Join(cache, "cache", "download", filepath.FromSlash(escaped), "@v")
@@ -145,7 +152,8 @@ func (s *stage) forget(ctx context.Context, modules []module) error {
 				return err
 			}
 		}
-		if rest, err := os.ReadDir(served); err == nil && len(rest) == 1 && rest[0].Name() == "list" {
+		if rest, err := os.ReadDir(served); err == nil && len(rest) == 1 &&
+			rest[0].Name() == "list" {
 			_ = os.RemoveAll(served) // a list of nothing
 		}
 	}
