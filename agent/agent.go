@@ -1,4 +1,4 @@
-// Package agent is an agent's static side: a model, instructions, tools,
+// Package agent has an agent's static side: a model, instructions, tools,
 // interceptors and limits, checked once by [New].
 //
 // It keeps nothing between calls and knows no sessions: package runner does the
@@ -22,10 +22,10 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// Config is what an agent is made of. Model is required.
+// Config describes an agent. Model is required.
 type Config struct {
 	// Name is stored with each session; a session is driven only by an agent of
-	// that name. A program that renames an agent leaves the sessions of before
+	// that name. A program that renames an agent leaves its old sessions
 	// waiting, unless an agent of the old name is among runner.Options.Agents.
 	Name         string
 	Model        llm.Model
@@ -47,23 +47,22 @@ type Config struct {
 	ToolLimits tool.Limits
 }
 
-// Limits bound one run: what happens between one message of the user and the
-// model's final answer, over pauses too. When a limit is reached, the run ends
-// with its own event.Finish, and Continue or the next message goes on with
-// fresh limits.
+// Limits bound one run, from a message of the user to the model's final answer,
+// over pauses too. When a limit is reached, the run ends with its own
+// event.Finish; Continue or the next message goes on with fresh limits.
 type Limits struct {
 	Turns     int // model calls; 0: 64
 	ToolCalls int // 0: no limit
 	Tokens    int // input and output together, as the model reports them; 0: no limit
-	// Bytes of one message of the model, as it streams; 0: 16 MiB. One that
-	// goes over it is not stored.
+	// Message bounds one message of the model, in bytes, as it streams; 0: 16
+	// MiB. A longer one is not stored.
 	Message int
 }
 
-// Retry says how a model is called again that failed in a way that may pass:
-// rate limited, overloaded, a network that broke. The waiting time doubles from
-// First to Most, is shortened by chance by up to a half, and is never less than
-// the provider asked for.
+// Retry is how a model is called again after a failure that may pass: a rate
+// limit, an overload, a network that broke. The waiting time doubles from First
+// to Most, is shortened by chance by up to a half, and is never less than the
+// provider asked for.
 type Retry struct {
 	Failures int           // in a row, after which the run fails; 0: 6; negative: it fails at once
 	First    time.Duration // 0: 1 s
@@ -80,7 +79,8 @@ type Retry struct {
 	Hold time.Duration
 }
 
-// Agent is made by New. It is safe for use from many goroutines.
+// Agent is made by New and does not change. It is safe for use from many
+// goroutines.
 type Agent struct {
 	handle
 	config Config
@@ -89,7 +89,8 @@ type Agent struct {
 // handle hands the core over to the runner.
 type handle = hold.Handle[*agentcore.Core]
 
-// New checks a configuration.
+// New returns the agent of a configuration, or the error of what is wrong with
+// it. It copies the slices, and asks each tool for its Spec once.
 func New(c Config) (*Agent, error) {
 	if c.Model == nil {
 		return nil, errors.New(
@@ -97,7 +98,7 @@ func New(c Config) (*Agent, error) {
 	}
 	if c.Concurrency < 0 || c.Limits.Turns < 0 || c.Limits.ToolCalls < 0 || c.Limits.Tokens < 0 ||
 		c.Limits.Message < 0 {
-		return nil, errors.New("agent: Config has a negative limit")
+		return nil, errors.New("agent: Config has a negative limit, in Concurrency or Limits; zero is the default")
 	}
 	if c.Concurrency == 0 {
 		c.Concurrency = 4
@@ -161,8 +162,8 @@ func New(c Config) (*Agent, error) {
 	}), c}, nil
 }
 
-// own is the configuration with slices of its own: the agent keeps its gates,
-// whatever becomes of those that it was made of.
+// own returns the configuration with slices of its own: the agent keeps its
+// gates, whatever its maker does to those slices later.
 func (c Config) own() Config {
 	c.Tools, c.Interceptors = slices.Clone(c.Tools), slices.Clone(c.Interceptors)
 	for i := range c.Interceptors {
@@ -172,8 +173,8 @@ func (c Config) own() Config {
 	return c
 }
 
-// checkSchemas refuses a tool whose calls could not be held, since its schema
-// can't be kept with the pause.
+// checkSchemas returns the error of a tool whose schema is too long to be kept
+// with a pause, so that its calls could not wait.
 func checkSchemas(tools *toolbox.Box, layers interceptor.Chain) error {
 	for _, name := range tools.Names() {
 		spec, _ := tools.Spec(name)
@@ -211,11 +212,12 @@ func (r Retry) defaults() Retry {
 	return r
 }
 
-// Name is the agent's name, as stored with its sessions.
+// Name returns the agent's name, as stored with its sessions.
 func (a *Agent) Name() string { return a.config.Name }
 
-// Limits are the agent's limits, defaults filled in.
+// Limits returns the agent's limits, defaults filled in.
 func (a *Agent) Limits() Limits { return a.config.Limits }
 
-// Retry is how the model is called again after it failed, defaults filled in.
+// Retry returns how the model is called again after it failed, defaults filled
+// in.
 func (a *Agent) Retry() Retry { return a.config.Retry }

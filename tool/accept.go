@@ -8,7 +8,8 @@ import (
 	"github.com/fermata-ai/fermata/internal/strictjson"
 )
 
-// accept is what a body returned, in its normal form, if that is all right.
+// accept returns what a body returned, in its normal form, or the error of what
+// is wrong with it.
 func (in attempt) accept(exec Execution) (Execution, error) {
 	if err := checkActions(in.spec.Name, exec.Actions); err != nil {
 		return exec, err
@@ -74,12 +75,12 @@ func (in attempt) acceptAwait(a Await) (Await, error) {
 	return a, nil
 }
 
-// size is what a pause counts towards the limit, in bytes.
+// size returns what a pause counts towards the limit, in bytes.
 func (a *Await) size() int { return len(a.Prompt) + len(a.Schema) + len(a.Data) }
 
 // Bounds returns exec without the side products that are too large, or the
-// error of what else in it is too large, or incomplete. Enter sees to that for
-// what the body makes; a layer may make something else of it.
+// error of what else in it is too large, or incomplete. Enter bounds what the
+// body makes; this is for what a layer makes of it.
 func (b *box) Bounds(name string, exec Execution) (Execution, error) {
 	if err := checkActions(name, exec.Actions); err != nil {
 		return Execution{}, err

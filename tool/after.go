@@ -35,7 +35,7 @@ func after(tool string, e Effect, err error) error {
 	return &afterError{tool, e, err}
 }
 
-// After is for a layer's failure behind a tool's body.
+// After returns the error of a layer that failed behind a tool's body.
 func (b *box) After(tool string, e Effect, err error) error { return after(tool, e, err) }
 
 func (e *afterError) Error() string {
@@ -60,8 +60,8 @@ func ran(err error) bool {
 	return errors.As(err, &u)
 }
 
-// fitting are the actions that the limit of a result's size allows, and a note
-// in place of the others. The output is kept whatever becomes of them.
+// fitting returns the actions that the limit of a result's size allows, and a
+// note in place of the others. The output is kept in any case.
 func fitting(actions []Action, limit int) []Action {
 	sizes, size := sizes(actions)
 	if size <= limit {
@@ -95,7 +95,7 @@ func fitting(actions []Action, limit int) []Action {
 	return kept
 }
 
-// leftOut counts what a note speaks of.
+// leftOut counts the actions that a note stands for.
 type leftOut struct {
 	count, bytes int
 	first        string // its name
@@ -135,9 +135,9 @@ func (a Action) isNote() bool {
 		len(m.Data) <= maxNote && strings.HasSuffix(m.Name, noteEnd)
 }
 
-// sizes are what actions count towards the limit, in bytes, each and together.
-// A note counts nothing, one for artifacts and one for media: what a body made
-// is bounded once, and then again behind the layers.
+// sizes returns what actions count towards the limit, in bytes, each and
+// together. One note for artifacts and one for media count nothing: what a body
+// made is bounded once, and then again behind the layers.
 func sizes(actions []Action) (each []int, all int) {
 	var artifacts, media bool // have their note
 	for _, a := range actions {
@@ -155,7 +155,7 @@ func sizes(actions []Action) (each []int, all int) {
 	return each, all
 }
 
-// size is how large an action is, in bytes.
+// size returns how large an action is, in bytes.
 func (a Action) size() int {
 	if m := a.Media; m != nil {
 		return len(m.Name) + len(m.MediaType) + len(m.Data) + len(m.URL)

@@ -20,7 +20,8 @@ func (e *unreadableAnswer) Unwrap() error { return e.error }
 // repeated is what is kept with a question that is asked again, in the place of
 // the state alone.
 type repeated struct {
-	// So far; the first member, by which it is known.
+	// Times counts the questions so far. It is the first member, by which
+	// asksAgain knows the record.
 	Times  int             `json:"$times"`
 	Prompt string          `json:"$prompt,omitempty"` // its first words; empty: they are the prompt
 	State  json.RawMessage `json:"$state"`
@@ -29,7 +30,7 @@ type repeated struct {
 // mostTimes is how often a question is asked again for one answer.
 const mostTimes = 3
 
-// askedBefore is what was kept with the question that was answered.
+// askedBefore returns what was kept with the question that was answered.
 func askedBefore(a *Answer) repeated {
 	var r repeated
 	if err := json.Unmarshal(a.Data, &r); err != nil || r.Times == 0 || len(r.State) == 0 {
@@ -39,8 +40,9 @@ func askedBefore(a *Answer) repeated {
 	return r
 }
 
-// again asks the question of an answer that can't be read once more, and says
-// why. Ok is false where nothing is wrong with it, or it was asked too often.
+// again asks the question of an answer that can't be read once more, with the
+// reason. Ok is false where nothing is wrong with it, or it was asked too
+// often.
 func (q *question[Out, State, Choice]) again(a *Answer, err error) (r Result[Out], ok bool) {
 	var bad *unreadableAnswer
 	if !errors.As(err, &bad) {
@@ -66,7 +68,7 @@ func (a *Await) asksAgain() bool {
 	return a != nil && a.Gate == "" && bytes.HasPrefix(a.Data, []byte(`{"$times":`))
 }
 
-// inFirstWords is a question that is asked again without saying why, which
+// inFirstWords returns a question that is asked again without the reason: it
 // needs little more room than it did at first.
 func (a Await) inFirstWords() Await {
 	kept := askedBefore(&Answer{Data: a.Data, Prompt: a.Prompt})
@@ -78,8 +80,9 @@ func (a Await) inFirstWords() Await {
 	return a
 }
 
-// notAskedAgain is the error of a question that can't be asked again. It comes
-// before the tool acts, and so doesn't say that it ran.
+// notAskedAgain returns the error of a question that can't be asked again. It
+// comes before the tool acts, so that its text does not tell the model that the
+// tool ran.
 func notAskedAgain(tool string, err error) error {
 	return fmt.Errorf(
 		"the answer to %s can't be read, so that nothing was done with it; nor can the question "+

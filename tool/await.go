@@ -16,20 +16,19 @@ type Await struct {
 	Reason Reason `json:"reason,omitempty"`
 	Mode   Mode   `json:"mode,omitempty"` // empty: it follows from Reason
 	Prompt string `json:"prompt,omitempty"`
-	// Of the answer; empty in output mode: the tool's Output; at a gate, of
-	// edited arguments.
+	// Schema is the JSON Schema of the answer; at a gate, of edited arguments.
+	// Empty in output mode, it is the tool's Output.
 	Schema json.RawMessage `json:"schema,omitempty"`
-	// Key is the outside system's own name for the job, by which the pause can
-	// be found; or one that the tool makes. It is looked for in all sessions,
-	// so it must not be for a model to choose: another user's call under the
-	// same key makes both ambiguous.
+	// Key is the outside system's own name for the job, or one that the tool
+	// makes. The pause can be found by it, in all sessions. So a model must not
+	// choose it: another user's call under the same key makes both ambiguous.
 	Key string `json:"key,omitempty"`
 	// Timeout is how long the pause may last; zero: for ever. In JSON the
-	// pause's deadline stands for it. With ReasonTimer it is after how long the
-	// call goes on, at once if it isn't positive; the tool that is entered
-	// again has to look at Call.Answer, or it asks for the same timer again. A
-	// call that has paused 20 times waits a second at least, and one that has
-	// paused 200 times and asks for less has failed.
+	// pause's deadline stands for it. With ReasonTimer the call goes on after
+	// it, at once if it isn't positive. The tool that is entered again has to
+	// look at Call.Answer, or it asks for the same timer again. A call that has
+	// paused 20 times waits a second at least; one that has paused 200 times
+	// and asks for less has failed.
 	Timeout time.Duration `json:"-"`
 	// Gate names the layer that asks; empty: the tool does.
 	Gate string `json:"gate,omitempty"`
@@ -40,8 +39,7 @@ type Await struct {
 }
 
 // Reason is why a call waits. Empty, it is ReasonApproval for a layer, else
-// ReasonInput where there is a Prompt, and else ReasonExternal, whoever makes
-// the Await.
+// ReasonInput where there is a Prompt, and else ReasonExternal.
 type Reason string
 
 // The reasons.
@@ -92,9 +90,9 @@ const MaxSchema = 64 << 10
 // MaxKey is the longest Await.Key, and the longest Await.Gate, in bytes.
 const MaxKey = 200
 
-// Normalize fills in what follows from the rest and checks that the parts of a
-// go together, or else that is ErrInvalidAwait. It is the one place where that
-// is decided, for tools and layers alike.
+// Normalize returns a with what follows from the rest filled in. The error is
+// an ErrInvalidAwait, if the parts of a don't go together. It is the one place
+// where that is decided, for tools and layers alike.
 func (a Await) Normalize() (Await, error) {
 	a, err := a.normal()
 	if err != nil {

@@ -45,8 +45,8 @@ func TestAwaitTable(t *testing.T) {
 	}
 }
 
-// What a pause is for that doesn't say so follows from its prompt and its
-// layer, whoever makes the Await.
+// The reason of a pause that names none follows from its prompt and its layer,
+// for a typed tool, a raw one and a layer alike.
 func TestReasonThatIsNotGiven(t *testing.T) {
 	type in struct{}
 	awaited := func(t *testing.T, tl tool.Tool, err error) tool.Await {

@@ -17,7 +17,8 @@ import (
 
 // box is the machine behind a Registry. Its exported methods are for package
 // internal/toolbox, by which the runner uses it. It does not change once it is
-// made.
+// made, but for the cache of schemas, which has a lock of its own: any
+// goroutine may use it.
 type box struct {
 	limits  Limits
 	schemas schema.Cache // of what tools ask
@@ -75,8 +76,8 @@ func (b *box) Spec(name string) (Spec, bool) {
 	return e.spec.clone(), true
 }
 
-// Declared returns what a tool says of its calls, as far as they depend on it
-// while they are open. It is Spec without the schemas, which are copied.
+// Declared returns what a tool's Spec declares that matters to its open calls.
+// It is Spec without the schemas, which are copied.
 func (b *box) Declared(name string) (effect Effect, mayPause, known bool) {
 	e, ok := b.entries[name]
 	if !ok {
@@ -95,7 +96,8 @@ func (b *box) Checks(name string) (input, output, answer json.RawMessage) {
 }
 
 // Readers returns what reads a tool's arguments and outputs, and the answers to
-// its questions, as the tool will. Nil is one of which that isn't known.
+// its questions, as the tool will. A reader is nil where it isn't known how the
+// tool reads.
 func (b *box) Readers(name string) (arguments, output, answer *gotype.Reader) {
 	if e, ok := b.entries[name]; ok {
 		return e.reads.arguments, e.reads.output, e.reads.answer
@@ -169,8 +171,8 @@ func (b *box) check(e *entry, c Call) (Call, error) {
 
 const maxListed = 50 // names in a refusal
 
-// unknown refuses a call of a tool that is not there, in a way that lets the
-// model go on.
+// unknown returns the refusal of a call of a tool that is not there. Its text
+// lets the model go on.
 func (b *box) unknown(name string) *Refusal {
 	var text strings.Builder
 	fmt.Fprintf(&text, "There is no tool %q, and nothing was run.", excerpt.Of(name))

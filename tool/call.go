@@ -19,11 +19,11 @@ type Call struct {
 	// effect needs none.
 	Attempt int
 	// Fence grows with every drive of the session, and is the same for all
-	// bodies of one drive. An outside system that keeps the greatest fence it
-	// has seen of a session, and refuses what comes with a smaller one, keeps
-	// out a body whose drive has lost the session: of a process that was
-	// stopped, say, between the last look at its lease and the body's first
-	// line, and woke up when another one had taken over. Zero in unit tests.
+	// bodies of one drive. An outside system keeps the greatest fence it has
+	// seen of a session, and refuses what comes with a smaller one. That keeps
+	// out a body whose drive has lost the session: its process was stopped,
+	// say, between the last look at the lease and the body's first line, and
+	// woke up when another drive had taken over. Zero in unit tests.
 	Fence     int64
 	Pauses    int // how many times the call has paused
 	Arguments json.RawMessage
@@ -40,11 +40,12 @@ type Call struct {
 // Answer is what a Resume delivered for the tool's own pause.
 type Answer struct {
 	Pause int `json:"pause"` // the pause's number, from 1
-	// What it does: it is the output, or the tool is entered again with it.
+	// Mode is what the answer does: it is the output, or the tool is entered
+	// again with it.
 	Mode    Mode            `json:"mode,omitempty"`
 	Payload json.RawMessage `json:"payload"`        // a JSON value that fits the pause's schema
 	Data    json.RawMessage `json:"data,omitempty"` // the Await's own
-	// The Await's, where the tool is entered again.
+	// Prompt is the Await's, where the tool is entered again.
 	Prompt string    `json:"prompt,omitempty"`
 	Actor  string    `json:"by,omitempty"`
 	At     time.Time `json:"at"`
@@ -62,7 +63,7 @@ type Decision struct {
 	Actor    string    `json:"by,omitempty"`
 	At       time.Time `json:"at"`
 	Shown    string    `json:"shown,omitempty"` // HashArguments of what was shown
-	// Edited ones, to run in place of those shown.
+	// Arguments are edited ones, to run in place of those shown.
 	Arguments json.RawMessage `json:"arguments,omitempty"`
 }
 
@@ -77,16 +78,17 @@ func (c Call) Decided(gate string) (Decision, bool) {
 	return Decision{}, false
 }
 
-// HashArguments names arguments by their bytes.
+// HashArguments returns a name of arguments that follows from their bytes: a
+// SHA-256, cut to 24 characters.
 func HashArguments(args json.RawMessage) string {
 	h := sha256.Sum256(args)
 	return base64.RawURLEncoding.EncodeToString(h[:18])
 }
 
-// IdempotencyKey is a key for an outside effect. It is equal across attempts of
-// one entry of the body, after a crash too, and differs from entry to entry: an
-// entry is told by the answer that it brings. With parts the key names several
-// effects of one entry.
+// IdempotencyKey returns a key for an outside effect. It is equal across
+// attempts of one entry of the body, after a crash too, and differs from entry
+// to entry: an entry is told by the answer that it brings. With parts the key
+// names several effects of one entry.
 func (c Call) IdempotencyKey(parts ...string) string {
 	entry := 0
 	if c.Answer != nil {
@@ -103,10 +105,10 @@ func (c Call) IdempotencyKey(parts ...string) string {
 	return key + "." + base64.RawURLEncoding.EncodeToString(h.Sum(nil)[:12])
 }
 
-// Token is a secret by which an outside system may do what is permitted, on the
-// next pause of this call and no other, perhaps before the body has returned.
-// Without permits it may complete and fail. It is the same in each attempt.
-// Without a Host it is a placeholder.
+// Token returns a secret by which an outside system may do what is permitted,
+// on the next pause of this call and no other, perhaps before the body has
+// returned. Without permits it may complete and fail. It is the same in each
+// attempt. Without a Host it is a placeholder.
 //
 // A layer that is about to ask for a decision gets a token for its own pause
 // so: c.Token(tool.PermitApprove, tool.PermitDeny).
@@ -139,7 +141,7 @@ func (c Call) Report(ctx context.Context, p Progress) error {
 	return c.Host.Report(ctx, c, p)
 }
 
-// Host is what a call reaches the runtime by. The runner implements it.
+// Host is how a call reaches the runtime. The runner implements it.
 type Host interface {
 	Token(Call, ...Permit) string
 	Report(context.Context, Call, Progress) error

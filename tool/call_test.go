@@ -36,7 +36,7 @@ func TestADecisionIsFoundByItsGate(t *testing.T) {
 		t.Error(d, ok)
 	}
 	if _, ok := c.Decided("c"); ok {
-		t.Error("a decision was found that nobody made")
+		t.Error("a decision was found that no actor made")
 	}
 }
 

@@ -10,7 +10,9 @@ import (
 
 // checked are a call's arguments that were found valid. They are parsed once,
 // checked on that tree, and decoded once, before the call is claimed or shown
-// to a layer; and then travel with the call to the tool's function.
+// to a layer. Then they travel with the call, and each copy of it, to the
+// tool's function. Only taken is written after that, atomically: of all copies
+// of a call, one body gets what was decoded.
 type checked struct {
 	doc   strictjson.Doc
 	typed *typed      // the tool that in is for; nil: there is none

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// What crosses the edge of the runner is copied there, by these: who gets a
-// call, or gave a result, may go on writing into it.
+// What crosses the edge of the runner is copied there, by these: the code that
+// gets a call, or gave a result, may go on writing into it.
 
 // Clone returns a call that shares nothing with c which can be changed.
 func (c Call) Clone() Call {

@@ -12,12 +12,12 @@ import (
 //
 // The body gets the call by its context, too. It is bounded by Spec.Timeout;
 // one that ignores its context is left behind then, and what it returns is
-// dropped: left, if set, is told of it, and wait returns when it has ended.
-// Without a timeout Enter waits for it, whatever becomes of ctx: the caller of
-// Enter decides about that; and a body that calls runtime.Goexit ends the
-// caller's goroutine. A panic is a *PanicError. What the body returns is
-// checked, bounded by the limits, and cleaned of what no provider can parse; an
-// Await is returned in its normal form. With an error, the Execution is empty.
+// dropped. Enter tells left of it, if left is set; wait returns when that body
+// has ended. Without a timeout Enter waits for the body, whatever becomes of
+// ctx, and a body that calls runtime.Goexit ends the goroutine of Enter's
+// caller. A panic is a *PanicError. What the body returns is checked, bounded
+// by the limits, and cleaned of what no provider can parse; an Await is
+// returned in its normal form. With an error, the Execution is empty.
 //
 // Acted is false, without an error, if the tool asks its question once more
 // since the answer could not be read: no function of the tool has seen it.
@@ -29,7 +29,8 @@ func (b *box) Enter(
 		return Execution{}, false, err
 	}
 	in := attempt{b, e, left}
-	// Which gives its function the call itself, and returns what is its own.
+	// A typed tool gives its function the call itself, and returns what is its
+	// own.
 	if own, ok := e.tool.(*typed); ok && own == e.typed {
 		exec, err = in.run(ctx, c, own.Execute)
 	} else {
@@ -109,7 +110,10 @@ func (in attempt) guarded(
 	return body(ctx, call)
 }
 
-// inTime runs body in a goroutine of its own, until its time is over.
+// inTime runs body in a goroutine of its own, until its time is over. That
+// goroutine sends once, into a channel with room for it, so that a body that is
+// left behind can always end. It touches nothing else of the caller's; the
+// caller, or wait after it, is the only one to receive.
 func (in attempt) inTime(ctx context.Context, call Call, body userCode) (Execution, error) {
 	late := &TimeoutError{Tool: in.spec.Name, After: in.spec.Timeout, Effect: in.spec.Effect}
 	ctx, cancel := context.WithTimeoutCause(ctx, in.spec.Timeout, late)

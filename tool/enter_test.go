@@ -188,7 +188,7 @@ func TestWhatARawToolReturnsIsChecked(t *testing.T) {
 	pauses := Spec{Name: "a", MayPause: true}
 	big := strings.Repeat("x", 1<<20)
 	for want, tl := range map[string]Tool{
-		"asked to pause, and its Spec.MayPause does not": returns(Spec{Name: "a"},
+		"asked to pause, but its Spec.MayPause is not set": returns(Spec{Name: "a"},
 			Execution{Await: &Await{}}, nil),
 		`in the name of the layer "g"`: returns(pauses,
 			Execution{Await: &Await{Gate: "g"}}, nil),

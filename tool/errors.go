@@ -10,8 +10,8 @@ import (
 )
 
 // Fatal wraps an error so that it ends the run. Its text is the call's result
-// all the same: the model reads it when the run is carried on, so that it must
-// not hold what is not for the model.
+// all the same. The model reads it when the run is carried on, so keep out of
+// it what is not for the model.
 func Fatal(err error) error {
 	if err == nil {
 		return nil
@@ -30,9 +30,9 @@ func IsFatal(err error) bool {
 	return ok
 }
 
-// Denied is the error of a layer that does not let a call through. Its text
-// tells the model that this is a refusal, and that nothing was done, rather
-// than a failure it could mend.
+// Denied returns the error of a layer that does not let a call through. Its
+// text tells the model that this is a refusal, and that nothing was done,
+// rather than a failure it could mend.
 func Denied(reason string) error { return &deniedError{reason} }
 
 type deniedError struct{ reason string }
@@ -45,7 +45,7 @@ func (e *deniedError) Error() string {
 	return s
 }
 
-// DenialReason is for the runner.
+// DenialReason returns what Denied was given. The runner stores it.
 func (e *deniedError) DenialReason() string { return e.reason }
 
 // IsDenied reports whether err, or what it wraps, came from Denied.
@@ -54,12 +54,12 @@ func IsDenied(err error) bool {
 	return ok
 }
 
-// ErrMayNotPause is how a call ends whose tool asked for a pause that its Spec
-// doesn't allow: a mistake of the tool's author.
-var ErrMayNotPause = errors.New("asked to pause, and its Spec.MayPause does not say that it may")
+// ErrMayNotPause ends a call whose tool asked for a pause that its Spec doesn't
+// allow: a mistake of the tool's author.
+var ErrMayNotPause = errors.New("asked to pause, but its Spec.MayPause is not set")
 
-// ErrInvalidAwait is how a call ends whose tool, or a layer around it, asked
-// for a pause that makes no sense: a mistake of its author.
+// ErrInvalidAwait ends a call whose tool, or a layer around it, asked for a
+// pause that makes no sense: a mistake of its author.
 var ErrInvalidAwait = errors.New("tool: await")
 
 // Refusal is why a call is not run. Its text is for the model.
@@ -108,7 +108,8 @@ func (e *PanicError) Error() string {
 	return fmt.Sprintf("%s panicked: %s", e.Tool, excerpt.Of(fmt.Sprint(e.value)))
 }
 
-// Stack is where it happened, for the log; nil for runtime.Goexit.
+// Stack returns the goroutine's stack at the panic, for the log; nil for
+// runtime.Goexit.
 func (e *PanicError) Stack() []byte { return e.stack }
 
 // recovered makes a panic of user code its error. It is deferred.

@@ -12,33 +12,33 @@ import (
 // The schemas come from the types, unless the spec has them. Fields and their
 // names are those of encoding/json. A field is required unless it is tagged
 // omitempty or omitzero, is a pointer, or has a default; a pointer takes null.
-// The tag jsonschema says more: jsonschema:"City name" describes a field,
-// jsonschema:"description=How many days,minimum=1,maximum=10" bounds it too;
-// the keywords are title, description, type, format, enum and example (both may
+// The tag jsonschema adds to that: jsonschema:"City name" describes a field,
+// jsonschema:"description=How many days,minimum=1,maximum=10" bounds it too.
+// The keywords are title, description, type, format, enum and example (both may
 // be repeated), const, default, pattern, minLength, maxLength, minimum,
 // maximum, exclusiveMinimum, exclusiveMaximum, multipleOf, minItems, maxItems,
 // minProperties, maxProperties, and the flags uniqueItems, deprecated,
 // required, nullable. A comma inside of a value is written \, where a keyword
 // follows it, and anywhere in an enum; a keyword twice is an error. A type may
-// describe itself, by a method JSONSchema() of github.com/invopop/jsonschema.
-// What would not give a right schema is an error of construction that names the
-// field.
+// describe itself, by a method JSONSchema() of github.com/invopop/jsonschema. A
+// type or a tag that would not give a right schema is an error of construction
+// that names the field.
 //
 // In a schema of results, slices and maps take null too, since that is what
 // encoding/json makes of nil ones. In arguments and answers null is taken for
 // them as well, as length 0: a person's program, or another tool's output, may
-// have made it. Models aren't told that; nor are they told the bounds of 64-bit
-// numbers, which are checked all the same.
+// have made it. Models are told neither that nor the bounds of 64-bit numbers,
+// which are checked all the same.
 //
 // # Arguments
 //
 // Arguments are checked as raw JSON, then decoded; what does not fit never
-// reaches f. An In whose JSON is no object (string, []Item, time.Time) is asked
-// of the model as {"value": ...}, and f gets the value. An In of any or
+// reaches f. If the JSON of In is no object (string, []Item, time.Time), the
+// model is asked for {"value": ...}, and f gets the value. An In of any or
 // json.RawMessage takes every object. Numbers in an interface are json.Number,
-// which is exact. An absent field that has a default gets it. A string where a
-// list or an object is wanted, as models write now and then, is decoded once
-// more if that fits.
+// which is exact. An absent field that has a default gets it. Models now and
+// then write a string where a list or an object is wanted: it is decoded once
+// more, if that fits.
 //
 // # Results
 //
@@ -61,7 +61,7 @@ func Func[In, Out any](s Spec, f func(context.Context, In) (Result[Out], error))
 	return t, nil
 }
 
-// Must is for package variables: it panics on an error of construction.
+// Must returns t, or panics if err is not nil. It is for package variables.
 func Must(t Tool, err error) Tool {
 	if err != nil {
 		panic(err)

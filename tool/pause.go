@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// Pause is one hold of a call, as it is listed. Its JSON is good for an inbox,
-// or an HTTP API: times are as in RFC 3339, what there isn't is left out. It
-// has all that the call's tool said, Await.Data included, and no secret of
-// fermata's own.
+// Pause is one wait of one call, as it is listed. Its JSON is good for an
+// inbox, or an HTTP API: times are as in RFC 3339, and empty fields are left
+// out. It has all that the call's tool gave, Await.Data included, and no secret
+// of fermata's own.
 type Pause struct {
 	ID        string          `json:"id"`
 	Call      string          `json:"call"`

@@ -2,9 +2,9 @@ package tool
 
 import "slices"
 
-// Permit is one thing that the holder of a callback token may do. Each is about
-// the pause that the token was made for: once that is over, the token does
-// nothing.
+// Permit is one thing that the holder of a callback token may do. Each is for
+// the pause that the token was made for: once that pause is over, the token
+// does nothing.
 type Permit string
 
 // The permits. Approving and denying are for pauses that a layer asked for,

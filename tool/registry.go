@@ -8,12 +8,12 @@ import (
 )
 
 // Registry holds tools by name. It lists them, checks the arguments of calls,
-// and runs calls: what a server needs that offers the tools by a protocol of
-// its own. An agent has its own registry, and a program that runs agents needs
+// and runs calls. It is for a server that offers tools by a protocol of its
+// own. An agent has its own registry, and a program that runs agents needs
 // none.
 //
 // It does not change once it is made, and is safe for concurrent use. It keeps
-// no sessions: a call that pauses is its caller's business.
+// no sessions: its caller keeps a call that pauses.
 type Registry struct{ handle }
 
 // handle hands the box over to the runner.
@@ -39,8 +39,8 @@ func NewRegistry(tools []Tool, l *Limits) (*Registry, error) {
 }
 
 // Defs returns what a model is told of the tools, in order. The descriptions of
-// those that may pause say not to call them again while they do. Each list is
-// the caller's own.
+// those that may pause tell the model not to call them again while they do.
+// Each list is the caller's own.
 func (r *Registry) Defs() []llm.ToolDef { return hold.Of(r).Defs() }
 
 // Spec returns a copy of the Spec that a tool gave when the registry was made,

@@ -15,8 +15,8 @@ import (
 // an error for the model. One that returns both a Result and an error failed:
 // the error counts.
 //
-// Results compare as their contents do, so that a test may say r == Done(want),
-// or reflect.DeepEqual(r, Done(want)).
+// Results compare as their contents do, so that a test may check r ==
+// Done(want), or reflect.DeepEqual(r, Done(want)).
 type Result[Out any] interface {
 	outcome(Out) (Execution, error)
 }
@@ -35,8 +35,8 @@ func Of[Out any](out Out, err error) (Result[Out], error) {
 	return Done(out), nil
 }
 
-// Pending pauses the call, which needs Spec.MayPause, for what the Await says:
-// by default an outside job.
+// Pending pauses the call, which needs Spec.MayPause, for what the Await
+// describes: by default an outside job.
 func Pending[Out any](a Await) Result[Out] { return pending[Out]{a} }
 
 // NeedInput pauses the call, which needs Spec.MayPause, until a person answers
@@ -51,7 +51,8 @@ func NeedInput[Out any](prompt string) Result[Out] {
 // With adds side products to a result: artifacts for the caller, media for the
 // model. It adds nothing to an error.
 //
-//	return tool.With(tool.Done(page), tool.Action{Media: &llm.Media{MediaType: "image/png", Data: png}}), nil
+//	picture := &llm.Media{MediaType: "image/png", Data: png}
+//	return tool.With(tool.Done(page), tool.Action{Media: picture}), nil
 func With[Out any](r Result[Out], actions ...Action) Result[Out] {
 	if r == nil {
 		return nil
@@ -93,12 +94,12 @@ type invalid[Out any] struct{ err error }
 
 func (i invalid[Out]) outcome(Out) (Execution, error) { return Execution{}, i.err }
 
-// errNoResult is what a function gets that returned neither a result nor an
+// errNoResult is the error of a function that returned neither a result nor an
 // error.
 var errNoResult = errors.New("the tool returned neither a result nor an error")
 
-// settle is the one place where what a typed function returned becomes an
-// Execution.
+// settle returns the Execution that a typed function's return values come to.
+// It is the one place where that is decided.
 func settle[Out any](r Result[Out], err error) (Execution, error) {
 	switch {
 	case err != nil:

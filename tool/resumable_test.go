@@ -51,7 +51,7 @@ func booking(t testing.TB) Tool {
 func TestAResumableAsksThenActs(t *testing.T) {
 	made := booking(t)
 	if !made.Spec().MayPause {
-		t.Error("it does not say that it may pause")
+		t.Error("its Spec.MayPause is not set")
 	}
 	exec, err := made.Execute(t.Context(), call(`{"To":""}`))
 	if err != nil || string(exec.Output) != `"nowhere"` {

@@ -1,5 +1,5 @@
-// Package tool is what a tool is: a typed Go function that a model may call,
-// and that may make the call wait.
+// Package tool defines tools: typed Go functions that a model may call, and
+// that may make the call wait.
 //
 // [Func] and [Resumable] turn typed functions into tools; [Tool] itself is the
 // raw form. What a call comes to is a [Result]: [Done], [Pending] or
@@ -61,8 +61,8 @@ type Spec struct {
 	// Timeout bounds each entry of the body; zero: no bound.
 	Timeout time.Duration
 	// AskOperator: when a crash leaves the outcome unknown, pause the call
-	// until an operator says what happened. Otherwise the model is told that it
-	// is unknown.
+	// until an operator answers what happened. Otherwise the model is told that
+	// it is unknown.
 	AskOperator bool
 	// Reconcile finds out what became of a call whose outcome is unknown,
 	// without doing the work again. An error means that it could not find out.
@@ -71,7 +71,7 @@ type Spec struct {
 	Reconcile func(context.Context, Call) (Execution, error)
 }
 
-// Effect says what entering a body twice would do.
+// Effect is what entering a body twice would do.
 type Effect string
 
 // The effects. The zero value is the careful one.

@@ -28,11 +28,11 @@ type typed struct {
 }
 
 // checks are the schemas that a tool's arguments, outputs, and answers to its
-// questions have to fit. They say what models aren't told: see [Func].
+// questions have to fit. They hold more than models are told: see [Func].
 type checks struct{ input, output, answer json.RawMessage }
 
-// readers read what comes from outside as the tool will. Nil is one of which
-// that isn't known.
+// readers read what comes from outside as the tool will. A reader is nil where
+// it isn't known how the tool reads.
 type readers struct{ arguments, answer, output *gotype.Reader }
 
 func (t *typed) Spec() Spec { return t.spec.clone() }
@@ -46,14 +46,15 @@ func (t *typed) Execute(ctx context.Context, call Call) (Execution, error) {
 	return t.body(WithCall(ctx, call), call)
 }
 
-// decoded is decode, which may run code of the user's.
+// decoded returns what decode does, and makes a panic an error: decode may run
+// methods of the user's types.
 func (t *typed) decoded(args strictjson.Doc, lent []byte) (in any, err error) {
 	defer recovered(t.spec.Name, &err)
 	return t.decode(args, lent)
 }
 
-// newTyped makes all of a tool but its body, and returns how a call that was
-// checked becomes an In.
+// newTyped returns all of a tool but its body, and how a call that was checked
+// becomes an In.
 func newTyped[In, Out any](s Spec) (t *typed, read func(Call) (*In, error), err error) {
 	if err := checkName(s.Name); err != nil {
 		return nil, nil, fmt.Errorf("tool: %w", err)

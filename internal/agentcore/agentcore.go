@@ -1,5 +1,5 @@
-// Package agentcore is an agent as the runner drives it: its tools, and the two
-// ways through its layers, to the model and to a tool.
+// Package agentcore has an agent as the runner drives it: its tools, and the
+// two ways through its layers, to the model and to a tool.
 //
 // Package agent makes one of a checked configuration. It keeps nothing between
 // calls and knows no sessions.
@@ -17,16 +17,18 @@ import (
 )
 
 // MaxCalls is how many tool calls of one turn are run. Further ones settle with
-// an error that says so.
+// an error whose text gives that number.
 const MaxCalls = 64
 
-// Core is what an agent hands over. It does not change once it is made.
+// Core is what an agent hands over. It does not change once it is made, so that
+// every goroutine may use it.
 type Core struct {
 	Tools       *toolbox.Box
 	Concurrency int // how many tool calls of a turn run at once
 	Layers      interceptor.Chain
 	Model       interceptor.ModelHandler // the model inside the layers
-	// What every request to the model has, but for messages and metadata.
+	// Request is what every request to the model has, but for messages and
+	// metadata.
 	Request llm.Request
 }
 

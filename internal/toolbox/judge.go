@@ -16,8 +16,8 @@ const (
 // the schema that was stored for it: nil where it can, and where that isn't
 // known. Arguments, and answers to a Resumable, have to fit the tool's schema
 // of today, too, and are read in the form that the tool is given. Where methods
-// of the value's type read it, they get a second; few do at once; and what they
-// have not said by then counts for nothing.
+// of the value's type read it, they get a second, and few run at once; a
+// verdict that comes later doesn't count.
 func (b *Box) Judge(name string, use Use, value []byte) error {
 	return b.reader(name, use).Judge(value)
 }
@@ -25,7 +25,7 @@ func (b *Box) Judge(name string, use Use, value []byte) error {
 // JudgesByMethods reports whether Judge runs code of the user's.
 func (b *Box) JudgesByMethods(name string, use Use) bool { return b.reader(name, use).Foreign() }
 
-// reader is how the tool reads a value for that use; nil where that isn't
+// reader returns how the tool reads a value for that use; nil where that isn't
 // known.
 func (b *Box) reader(name string, use Use) *gotype.Reader {
 	arguments, output, answer := b.machine.Readers(name)

@@ -11,7 +11,7 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// Status says how a call, or one entry of it, ended.
+// Status is how a call, or one entry of it, ended.
 type Status string
 
 // The statuses. All but Paused settle the call.
@@ -26,15 +26,15 @@ const (
 // Outcome is what an Execution or an error means.
 type Outcome struct {
 	Status Status
-	// What the model reads: for anything but Done a JSON string; empty with
-	// Paused.
+	// Output is what the model reads: for anything but Done a JSON string;
+	// empty with Paused.
 	Output  json.RawMessage
 	Await   *tool.Await   // with Paused
 	Actions []tool.Action // never with an error
 	Err     error         // with Failed, Denied and Fatal
 }
 
-// Resolve returns what came of a call, from what its handler returned. It is
+// Resolve returns the outcome of a call, from what its handler returned. It is
 // the one place where that is decided. An error counts, whatever the Execution
 // holds; an Await counts before an Output.
 func Resolve(exec tool.Execution, err error) Outcome {

@@ -1,10 +1,10 @@
-// Package toolbox is an agent's tools as the runner handles them: what they
-// declare, their calls from the check of the arguments to the outcome, and the
-// judging of what comes from outside for them.
+// Package toolbox has an agent's tools as the runner handles them: their
+// declarations, their calls from the check of the arguments to the outcome, and
+// the judging of values that come from outside for them.
 //
-// The machine itself is package tool's, behind a [tool.Registry]; users see of
-// it what a server of tools needs. This package reaches the rest, and keeps no
-// state of its own.
+// The machine itself is in package tool, behind a [tool.Registry], whose users
+// see of it what a server of tools needs. This package reaches the rest, and
+// keeps no state of its own.
 package toolbox
 
 import (
@@ -30,8 +30,8 @@ type machine interface {
 	Defs() []llm.ToolDef
 	// Spec returns a copy of a tool's Spec.
 	Spec(name string) (tool.Spec, bool)
-	// Declared returns what a tool says of its calls, as far as they depend on
-	// it while they are open. It is Spec without the schemas, which are copied.
+	// Declared returns what a tool's Spec declares that matters to its open
+	// calls. It is Spec without the schemas, which are copied.
 	Declared(name string) (effect tool.Effect, mayPause, known bool)
 	// Derived returns edited arguments in the form that a tool is given them;
 	// as they are, if they don't fit.
@@ -58,7 +58,7 @@ type machine interface {
 func Open(r *tool.Registry) *Box { return &Box{hold.Of(r)} }
 
 // Checks are the schemas that a tool's arguments, and answers to it, have to
-// fit. They are those of its Spec, and say what models aren't told: see
+// fit. They are those of its Spec, and hold more than models are told: see
 // [tool.Func].
 type Checks struct {
 	Input, Output json.RawMessage
@@ -77,8 +77,8 @@ type Prepared struct {
 	// that were encoded twice are decoded once. What was parsed of them, and
 	// decoded, travels with it.
 	Call tool.Call
-	// Left, if set, is told of a body that is left behind when its time is
-	// over; wait returns when it has ended.
+	// Left, if set, is called in the goroutine of Enter, with a body that is
+	// left behind when its time is over; wait returns when that body has ended.
 	Left func(wait func())
 
 	box  *Box
@@ -128,8 +128,8 @@ func (p *Prepared) Reconcile(
 }
 
 // Bounds returns exec without the side products that are too large, or the
-// error of what else in it is too large, or incomplete. Enter sees to that for
-// what the body makes; a layer may make something else of it.
+// error of what else in it is too large, or incomplete. Enter bounds what the
+// body makes; this is for what a layer makes of it.
 func (p *Prepared) Bounds(exec tool.Execution) (tool.Execution, error) {
 	return p.box.machine.Bounds(p.name, exec)
 }

@@ -1,4 +1,4 @@
-// Package misfit tells what in a JSON value does not fit its schema.
+// Package misfit has the error of a JSON value that does not fit its schema.
 //
 // Errors about arguments, answers and results wrap an [*Error]: a form can show
 // each [Fault] beside the field that it is about.
@@ -16,18 +16,18 @@ import (
 // model correct itself in one try.
 type Error struct {
 	Faults []Fault `json:"faults"` // at least one, ordered by path
-	// How many further ones there are, at least: of very many not all are
-	// looked for.
+	// More is how many further faults there are, at least: of very many, not
+	// all are looked for.
 	More int `json:"more,omitempty"`
 }
 
 // Fault is one thing that does not fit.
 type Fault struct {
-	// A JSON Pointer (RFC 6901) into the value, cut short with "..." where it
-	// is long; "" is the value itself.
+	// Path is a JSON Pointer (RFC 6901) into the value, cut short with "..."
+	// where it is long; "" is the value itself.
 	Path string `json:"path"`
-	// The schema's keyword, as "required"; "json": no strict JSON; "decode":
-	// the Go type does not take it.
+	// Rule is the schema's keyword, as "required"; or "json" for a text that is
+	// no strict JSON; or "decode" where the Go type does not take the value.
 	Rule    string `json:"rule"`
 	Value   string `json:"value,omitempty"` // the beginning of what stands at Path
 	Message string `json:"message"`         // what is wrong, without the path
@@ -52,7 +52,7 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// String is the fault in words, the path first.
+// String returns the fault in words, the path first.
 func (f Fault) String() string {
 	s := f.Message
 	if f.Path != "" {
