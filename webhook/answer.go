@@ -29,12 +29,12 @@ const (
 	statusRefused  = "refused"
 )
 
-// retryAfter is when a sender should try again, in seconds. What it waits for
-// is a commit, or a store that comes back.
+// retryAfter is when a sender should try again, in seconds. By then a commit is
+// likely to be over, or a store to be back.
 const retryAfter = "2"
 
-// refuse says no, and why. What is our own fault goes to the log; the sender
-// learns no more of it than whether to try again.
+// refuse answers that a delivery is refused, and why. An error on this side
+// goes to the log; the sender learns no more of it than whether to try again.
 func (h *handler) refuse(w http.ResponseWriter, r *http.Request, d *delivery, err error) {
 	status, code := classify(err)
 	a := answer{Status: statusRefused, Error: code, Detail: Detail(err)}
@@ -45,7 +45,7 @@ func (h *handler) refuse(w http.ResponseWriter, r *http.Request, d *delivery, er
 	case status == http.StatusUnauthorized:
 		w.Header().Set("WWW-Authenticate", "Bearer") // RFC 9110, section 15.5.2
 	case errors.Is(err, session.ErrNotYetKnown):
-		// Which passes, and which any sender can bring about.
+		// It passes, and any sender can bring it about: it is not logged.
 	case status >= 500:
 		h.config.Logger.ErrorContext(r.Context(), "a webhook delivery was not taken", "session",
 			d.token.Session,
@@ -61,9 +61,9 @@ func (h *handler) refuse(w http.ResponseWriter, r *http.Request, d *delivery, er
 	reply(w, status, &a)
 }
 
-// Detail is what Runner.Resume, Progress, Cancel, Find or Run returned in words
-// for an outside system, for handlers written by hand. It names no people, and
-// nothing of what went wrong inside.
+// Detail returns an error of Runner.Resume, Progress, Cancel, Find or Run in
+// words for an outside system. It is for handlers written by hand. It names no
+// people, and nothing of what went wrong inside.
 func Detail(err error) string {
 	if err == nil {
 		return ""

@@ -11,7 +11,8 @@ import (
 	"strings"
 )
 
-// checkHeaders refuses a body that is not plain JSON, before it is read.
+// checkHeaders returns the refusal of a body that is not plain JSON, before it
+// is read.
 func checkHeaders(w http.ResponseWriter, r *http.Request) error {
 	if coding := r.Header.Get("Content-Encoding"); coding != "" &&
 		!strings.EqualFold(coding, "identity") {
@@ -38,11 +39,11 @@ func unsupported(detail string) error {
 }
 
 // byteOrderMark is what some systems put before a text. RFC 8259, section 8.1,
-// allows to ignore it.
+// allows a reader to ignore it.
 var byteOrderMark = []byte("\uFEFF")
 
-// read reads a body, up to the limit. One that is announced as larger is
-// refused unread.
+// read returns a body of up to MaxBody bytes. One that is announced as larger
+// is refused unread.
 func (h *handler) read(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	if r.ContentLength > h.config.MaxBody {
 		w.Header().Set("Connection", "close") // or the server would read on

@@ -9,9 +9,11 @@ import (
 	"github.com/fermata-ai/fermata/runner"
 )
 
-// handler is what New returns. A request is judged from the outside in, and the
-// cheapest first: the path, the method, the token, the headers, the body.
-// Nothing is read of a body whose sender has no token.
+// handler is what New returns. It judges a request from the outside in, the
+// cheapest check first: the path, the method, the token, the headers, the body.
+// It reads nothing of a body whose sender has no token. It does not change, so
+// that each request may run in a goroutine of its own; a delivery belongs to
+// its request.
 type handler struct {
 	rn     *runner.Runner
 	config Config
@@ -31,7 +33,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	reply(w, http.StatusOK, &d.answer)
 }
 
-// delivery is one request, once it is known what it wants.
+// delivery is one request, as far as it is understood.
 type delivery struct {
 	op     operation
 	token  runner.Token
@@ -39,7 +41,8 @@ type delivery struct {
 	answer answer
 }
 
-// open finds out what a request wants, and whether it may.
+// open returns what a request asks for, and the error of one that may not have
+// it.
 func (h *handler) open(w http.ResponseWriter, r *http.Request) (*delivery, error) {
 	d := &delivery{}
 	text, op, err := h.route(r)
@@ -70,7 +73,7 @@ func (h *handler) open(w http.ResponseWriter, r *http.Request) (*delivery, error
 	return d, err
 }
 
-// route reads a path: the token, if it has one, and the operation.
+// route returns the token of a path, if it has one, and the operation.
 func (h *handler) route(r *http.Request) (token string, op operation, err error) {
 	rest, ours := strings.CutPrefix(r.URL.Path, h.config.Path)
 	token, name, two := strings.Cut(rest, "/")
@@ -97,9 +100,10 @@ func bearer(r *http.Request) string {
 	return strings.TrimSpace(token)
 }
 
-// limitReading bounds how long a body may take, unless the server does so
-// itself. The function that it returns takes the limit off again: one that
-// passes while the request is served would end its context.
+// limitReading bounds how long a body may take to arrive, unless the server
+// does so itself. The function that it returns lifts the limit again: a
+// deadline that passes while the request is served would end the request's
+// context.
 func (h *handler) limitReading(w http.ResponseWriter, r *http.Request) (lift func()) {
 	if s, ok := r.Context().Value(http.ServerContextKey).(*http.Server); ok && s.ReadTimeout > 0 {
 		return func() {}
@@ -111,7 +115,7 @@ func (h *handler) limitReading(w http.ResponseWriter, r *http.Request) (lift fun
 	return func() { _ = c.SetReadDeadline(time.Time{}) }
 }
 
-// requestError refuses a request for what it is, before it gets to the runner.
+// requestError is the refusal of a request that does not get to the runner.
 type requestError struct {
 	status int
 	code   string
@@ -120,7 +124,7 @@ type requestError struct {
 
 func (e *requestError) Error() string { return "webhook: " + e.detail }
 
-// asRequestError finds one in err.
+// asRequestError returns the requestError in err, nil if there is none.
 func asRequestError(err error) *requestError {
 	var e *requestError
 	errors.As(err, &e)

@@ -26,7 +26,7 @@ var operations = map[string]operation{
 	"deny":     {tool.PermitDeny, (*handler).deny},
 }
 
-// actor is who acts: whom the token was made for, or else who delivers.
+// actor returns who acts: the token's holder, or else Config.Actor.
 func (h *handler) actor(d *delivery) runner.Actor {
 	if d.token.Holder != "" {
 		return d.token.Holder
@@ -103,7 +103,7 @@ func (h *handler) cancel(ctx context.Context, d *delivery) error {
 	return nil
 }
 
-// reason is the body of what is decided or cancelled.
+// reason returns the reason in the body of a decision or a cancellation.
 func (d *delivery) reason() (string, error) {
 	var in struct {
 		Reason string `json:"reason"`

@@ -7,13 +7,14 @@ import (
 	"github.com/fermata-ai/fermata/internal/schema"
 )
 
-// The bodies that are not a tool's output. Schemas, rather than Go's decoder
-// alone, so that a sender is told of each fault in the way of an output's.
+// The bodies that are not a tool's output. They have schemas, since Go's
+// decoder alone stops at the first fault: a sender is told of each, as for an
+// output.
 var (
 	failBody = mustCompile(
 		`{"type":"object","properties":{"message":{"type":"string"},` +
 			`"retryable":{"type":"boolean"}},"additionalProperties":false}`)
-	// of cancel, approve and deny
+	// reasonBody is of cancel, approve and deny.
 	reasonBody = mustCompile(
 		`{"type":"object","properties":{"reason":{"type":"string"}},"additionalProperties":false}`)
 

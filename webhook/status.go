@@ -10,20 +10,23 @@ import (
 	"github.com/fermata-ai/fermata/session"
 )
 
-// Status is the HTTP status for what Runner.Resume, Progress, Cancel, Find or
-// Run returned, for handlers written by hand:
+// Status returns the HTTP status for an error of Runner.Resume, Progress,
+// Cancel, Find or Run. It is for handlers written by hand:
 //
 //	200  nil: durable, also when it was a duplicate
 //	401  not a token
 //	403  the authorizer, or the session's user, refuses it
 //	404  no such session, call or pause, or its receipts are gone
-//	409  another answer came first; the call does not wait for this one, or another layer's pause does; or several calls wait under one key
-//	410  too late: the token, the pause or the session is over, or the call has its result
+//	409  another answer came first; the call does not wait for this one, or
+//	     another layer's pause does; or several calls wait under one key
+//	410  too late: the token, the pause or the session is over, or the call
+//	     has its result
 //	413  the body is over an http.MaxBytesReader's limit
 //	422  the answer, or an id, does not fit
 //	500  a stored record is damaged, or the session's agent is not here
 //	502  the model refuses what it is asked for, for good
-//	503  try again: not known yet, driven elsewhere, or the store could not be read or written
+//	503  try again: not known yet, driven elsewhere, or the store could not be
+//	     read or written
 //
 // 503 is also for what Status does not know: an answer that may be good is
 // better retried than dropped.
@@ -32,8 +35,8 @@ func Status(err error) int {
 	return status
 }
 
-// classes are the errors that are told apart. The first that matches counts: a
-// cancelled call is a settled one, too.
+// classes is the table of the errors that have a status of their own. The first
+// that matches counts: a cancelled call is a settled one, too.
 var classes = []struct {
 	err    error
 	status int
@@ -72,7 +75,7 @@ var classes = []struct {
 	{runner.ErrUnknownAgent, http.StatusInternalServerError, "unknown_agent"},
 }
 
-// classify gives an error's status and a word for it.
+// classify returns an error's status, and a word for a sender to branch on.
 func classify(err error) (status int, code string) {
 	if err == nil {
 		return http.StatusOK, ""

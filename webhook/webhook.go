@@ -1,11 +1,15 @@
 // Package webhook takes the answers of outside systems over HTTP. A tool hands
-// out [URL]; whoever has that URL may
+// out [URL]; the holder of that URL may
 //
-//	POST .../hooks/{token}            complete the call: the body is its output, a JSON value
-//	POST .../hooks/{token}/fail       {"message": "why", "retryable": false}: the outside job failed
-//	POST .../hooks/{token}/progress   {"message": "...", "fraction": 0.5, "data": ...}
+//	POST .../hooks/{token}            complete the call: the body, a JSON value,
+//	                                  is its output
+//	POST .../hooks/{token}/fail       {"message": "why", "retryable": false}:
+//	                                  the outside job failed
+//	POST .../hooks/{token}/progress   {"message": "...", "fraction": 0.5,
+//	                                  "data": ...}: how far the job is
 //	POST .../hooks/{token}/cancel     {"reason": "why"}: cancel the call
-//	POST .../hooks/{token}/approve    {"reason": "why"}: let the call run that a layer holds
+//	POST .../hooks/{token}/approve    {"reason": "why"}: let the call run that
+//	                                  a layer holds
 //	POST .../hooks/{token}/deny       {"reason": "why"}: refuse it
 //
 // as far as the token permits it, and on the pause that it was made for. The
@@ -23,18 +27,18 @@
 //
 // # Answers
 //
-// 200 says that what was delivered is durable, and nothing more: the handler
+// 200 means that the delivered answer is durable, and nothing more: the handler
 // never runs a model or a tool. Runner.Work carries the agent on, in this
 // process or another one on the same store. A delivery that comes again gets
 // the same 200, with "duplicate": true, for as long as the store keeps
 // receipts; so a sender may retry whenever it is in doubt. (Progress has no
 // receipts. The latest counts.)
 //
-// No answer names people: who has a token learns that another answer came
+// No response names people: a token's holder learns that another answer came
 // first, and not from whom.
 //
-// What is refused leaves no trace, and the call waits on. [Status] lists the
-// codes. 503 is the one that asks for another try.
+// A delivery that is refused leaves no trace, and the call waits on. [Status]
+// lists the codes. 503 is the one that asks for another try.
 //
 // # Bodies
 //
@@ -43,7 +47,7 @@
 // that ends in +json, or left out. One that is too large is refused, and the
 // call waits on: send a reference in its place, or a failure.
 //
-// An empty body is no output: it could as well be one that got lost. To
+// An empty body is no output: it could as well be a body that got lost. To
 // complete a call without an output, send null. The bodies of fail, cancel,
 // approve and deny may be empty. Members that are not listed above are refused,
 // since a misspelt retryable would go unseen.
@@ -77,7 +81,7 @@ type Config struct {
 	// ReadTimeout bounds how long a request's body may take to arrive; default
 	// 30 s. A server with a ReadTimeout of its own keeps that one.
 	ReadTimeout time.Duration
-	// Actor is who receipts say the answers are from, where the token names no
+	// Actor is the actor in the receipts of answers whose token names no
 	// holder; default "webhook".
 	Actor runner.Actor
 	// Logger gets the errors that the sender is not told; default slog.Default.
@@ -85,7 +89,7 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// DefaultMaxBody is how large a body may be where Config says nothing.
+// DefaultMaxBody is the default of Config.MaxBody, in bytes.
 const DefaultMaxBody = 1 << 20
 
 // New returns a handler that delivers to rn, which needs no agent: one that
@@ -98,13 +102,13 @@ func New(rn *runner.Runner, c Config) (http.Handler, error) {
 		return nil, errors.New("webhook: the runner is nil")
 	}
 	if c.MaxBody < 0 || c.ReadTimeout < 0 {
-		return nil, errors.New("webhook: Config has a negative limit")
+		return nil, errors.New("webhook: Config.MaxBody or Config.ReadTimeout is negative; zero is the default")
 	}
 	if c.Path == "" {
 		c.Path = "/hooks/"
 	}
 	if c.Path[0] != '/' {
-		return nil, errors.New("webhook: Config.Path does not begin with a slash")
+		return nil, errors.New("webhook: Config.Path does not begin with a slash; \"/hooks/\" is the default")
 	}
 	c.Path = strings.TrimRight(c.Path, "/") + "/"
 	if c.MaxBody == 0 {
@@ -122,11 +126,11 @@ func New(rn *runner.Runner, c Config) (http.Handler, error) {
 	return &handler{rn: rn, config: c}, nil
 }
 
-// URL is the address by which an outside system completes the call of a token;
-// with "/fail", "/progress" or "/cancel" after it, it does the rest, and with
-// "/approve" or "/deny" the holder of a token for a decision decides. Base is
-// the handler's own address, as the outside world knows it:
-// "https://agents.example.com/hooks".
+// URL returns the address by which an outside system completes the call of a
+// token. With "/fail", "/progress" or "/cancel" after it, the outside system
+// does the rest. With "/approve" or "/deny", the holder of a token for a
+// decision decides. Base is the handler's own address, as the outside world
+// knows it: "https://agents.example.com/hooks".
 func URL(base, token string) string {
 	return strings.TrimRight(base, "/") + "/" + token
 }
