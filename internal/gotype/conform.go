@@ -30,7 +30,7 @@ type conformer struct {
 	defaults defaults
 }
 
-// defaults are those of the fields of structs, in their order.
+// defaults holds those of the fields of structs, in their order.
 type defaults map[reflect.Type][]fieldDefault
 
 type fieldDefault struct {
@@ -64,7 +64,8 @@ func (c *conformer) learn(t reflect.Type, seen map[reflect.Type]bool) {
 	}
 }
 
-// target is what a pointer points to.
+// target returns the type that a pointer points to, and any other type as it
+// is.
 func target(t reflect.Type) reflect.Type {
 	for n := 0; t.Kind() == reflect.Pointer && n < strictjson.MaxDepth; n++ {
 		t = t.Elem()
@@ -144,7 +145,7 @@ func (r *rewriter) mapping(o strictjson.Object, elem reflect.Type) error {
 	return nil
 }
 
-// misnamed is the error of a member whose name is a field's in another case.
+// misnamed is the error of a member that has a field's name in another case.
 type misnamed struct {
 	path  []string // where it is, innermost first: its own name
 	meant string
@@ -154,14 +155,15 @@ func (e *misnamed) Error() string {
 	return fmt.Sprintf("there is no property %q; did you mean %q?", excerpt.Of(e.path[0]), e.meant)
 }
 
-// inward is a path that was noted from the inside out.
+// inward returns a path from the outside in, which was noted the other way
+// round.
 func inward(path []string) []string {
 	path = slices.Clone(path)
 	slices.Reverse(path)
 	return path
 }
 
-// within adds where an error is.
+// within returns an error with the step at which it is added to its path.
 func within(err error, key string) error {
 	if m, ok := err.(*misnamed); ok { // this file made it
 		m.path = append(m.path, key)
@@ -225,8 +227,8 @@ func (r *rewriter) addDefaults(o strictjson.Object, t reflect.Type) {
 // maxDigits is how long a number may become: as long as one may be written.
 const maxDigits = 4096
 
-// plainInteger writes a JSON number, if it is an integer, without a point or an
-// exponent. It calculates on the text, and so exactly.
+// plainInteger returns a JSON number, if it is an integer, without a point or
+// an exponent. It calculates on the text, and so exactly.
 func plainInteger(n string) (string, bool) {
 	sign := ""
 	if rest, ok := strings.CutPrefix(n, "-"); ok {

@@ -20,15 +20,15 @@ type decoding struct {
 	typ      reflect.Type
 	conforms *conformer
 	always   bool // the text must be conformed each time
-	// There are interfaces in the type: numbers in them are json.Number, since
-	// a float64 is not exact.
+	// numbers: there are interfaces in the type. Numbers in them are
+	// json.Number, since a float64 is not exact.
 	numbers bool
 	known   bool // unknown fields are an error
 	foreign bool // methods of the type, or of types in it, read it, and may keep the text
 }
 
-// newDecoding makes the decoding of a type. A schema that was given may take
-// what the type's own would not.
+// newDecoding returns the decoding of a type. A schema that was given may take
+// values that the type's own would not.
 func newDecoding(t reflect.Type, in inferred, given bool) decoding {
 	return decoding{
 		typ: t, conforms: newConformer(t, in.defaults),
@@ -36,9 +36,9 @@ func newDecoding(t reflect.Type, in inferred, given bool) decoding {
 	}
 }
 
-// decode reads a T of a document. One whose root is nil was not parsed, and is
-// parsed only where that is needed. Lent, if set, is the document's text, which
-// belongs to the caller. The error is a *misfit.Error.
+// decode reads a T of a document. A document whose root is nil was not parsed;
+// it is parsed only where that is needed. Lent, if set, is the document's text,
+// which belongs to the caller. The error is a *misfit.Error.
 func decode[T any](d *decoding, doc strictjson.Doc, lent []byte) (*T, error) {
 	if d.always {
 		conformed, err := d.conforms.conform(doc, d.typ)
@@ -94,8 +94,8 @@ func (d *decoding) into(v any, text []byte) error {
 	return nil
 }
 
-// unreadable puts what encoding/json, or a type's own method, said in words for
-// a model.
+// unreadable returns an error of encoding/json, or of a type's own method, in
+// words for a model.
 func unreadable(err error) *misfit.Error {
 	var already *misfit.Error
 	var other *misnamed
@@ -120,7 +120,7 @@ func unreadable(err error) *misfit.Error {
 	return &misfit.Error{Faults: []misfit.Fault{f}}
 }
 
-// words says what JSON a Go type is read from.
+// words returns the kind of JSON that a Go type is read from, in words.
 func words(t reflect.Type) string {
 	if t == nil {
 		return "something else"

@@ -9,10 +9,11 @@ import (
 	"github.com/fermata-ai/fermata/internal/jsontree"
 )
 
-// differs compares a value with what JSON makes of it and back, and says where
-// they first differ; "" if nowhere. It is less strict than reflect.DeepEqual
-// where nothing is lost: a nil slice or map equals an empty one, and what
-// encodes itself, such as a time.Time, is compared as it is encoded.
+// differs compares a value with the one that was read back from its JSON, and
+// returns where they first differ; "" if nowhere. It is less strict than
+// reflect.DeepEqual where nothing is lost: a nil slice or map equals an empty
+// one, and what encodes itself, such as a time.Time, is compared as it is
+// encoded.
 func differs(a, b reflect.Value, at string) string {
 	if a.Kind() == reflect.Interface || a.Kind() == reflect.Pointer {
 		return behind(a, b, at)
@@ -106,8 +107,8 @@ func display(v reflect.Value) string {
 	return excerpt.Of(fmt.Sprintf("%v %+v", v.Type(), v))
 }
 
-// addressable is a pointer to a copy of v, so that the methods of pointers are
-// called.
+// addressable returns a pointer to a copy of v, so that the methods of pointers
+// are called.
 func addressable(v reflect.Value) any {
 	p := reflect.New(v.Type())
 	p.Elem().Set(v)

@@ -32,8 +32,8 @@ func Encode[T any](v *T) (json.RawMessage, error) {
 
 const maxSearch = 100 // levels at which a culprit is looked for: a cycle has no end
 
-// culprit finds the innermost part of v that can't be encoded. err is what
-// encoding v said.
+// culprit returns the place and the error of the innermost part of v that can't
+// be encoded; err is that of v.
 func culprit(v reflect.Value, at string, err error, depth int) (string, error) {
 	if depth == maxSearch || !v.IsValid() || encodesItself(v) {
 		return at, err

@@ -63,8 +63,8 @@ func jsonFields(t reflect.Type) []field {
 	return dominant(found)
 }
 
-// readField reads the i-th field of a struct. Embedded: its own fields
-// are promoted; f.typ is then the struct.
+// readField returns the i-th field of a struct. Embedded is true if its own
+// fields are promoted; f.typ is then the struct.
 func readField(outer field, i int) (f field, embedded, ok bool) {
 	sf := outer.typ.Field(i)
 	base := sf.Type
@@ -111,7 +111,7 @@ func isScalar(k reflect.Kind) bool {
 	return reflect.Bool <= k && k <= reflect.Float64 || k == reflect.String
 }
 
-// validName reports whether encoding/json takes a tag's name.
+// validName reports whether encoding/json takes a name from a tag.
 func validName(s string) bool {
 	for _, c := range s {
 		if !strings.ContainsRune("!#$%&()*+-./:;<=>?@[]^_{|}~ ", c) && !unicode.IsLetter(c) &&
@@ -122,7 +122,7 @@ func validName(s string) bool {
 	return s != ""
 }
 
-// dominant keeps, of the fields of one name, the one that Go's embedding and
+// dominant returns, of the fields of one name, the one that Go's embedding and
 // the tags prefer, if there is one.
 func dominant(all []field) []field {
 	byName := map[string][]field{}

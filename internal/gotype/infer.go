@@ -16,7 +16,7 @@ import (
 	"github.com/fermata-ai/fermata/internal/strictjson"
 )
 
-// direction says what a schema describes: JSON that is decoded into a type, or
+// direction is what a schema describes: JSON that is decoded into a type, or
 // JSON that is made from one. They differ: a nil slice is made into null, which
 // providers are not told to write for one.
 type direction int
@@ -39,14 +39,14 @@ var (
 	textUnmarshaler = reflect.TypeFor[encoding.TextUnmarshaler]()
 )
 
-// walker infers the schema of a type and of what it is made of. What it must
-// know is on the type, not in a value; so this happens once, when a tool is
-// made.
+// walker infers the schema of a type and of what it is made of. All that it
+// needs is in the type, not in a value; so this happens once, when a tool is
+// made, in one goroutine.
 type walker struct {
 	dir   direction
 	exact bool // the schema says all that a schema can, see inferred.exact
-	// Types that hold themselves: they are referred to, all others are written
-	// out.
+	// recursive has the types that hold themselves: they are referred to, all
+	// others are written out.
 	recursive map[reflect.Type]bool
 	names     map[reflect.Type]string
 	own       map[reflect.Type]*jsontree.Object // of types that describe themselves
@@ -56,7 +56,7 @@ type walker struct {
 	// tight: the schema demands something that the Go type does not, such as a
 	// minimum. What is made from the type may then not fit it.
 	tight bool
-	// dynamic: there are interfaces, of which only a value says what they hold.
+	// dynamic: there are interfaces, and only a value shows what they hold.
 	dynamic bool
 	// foreign: it is read by methods of types in it.
 	foreign  bool
@@ -103,8 +103,8 @@ func (w *walker) findRecursion(t reflect.Type, open, done map[reflect.Type]bool)
 	}
 }
 
-// item is the schema of what a list or a map holds. In what a tool is given a
-// pointer there takes no null, unlike that of a field: few functions expect a
+// item returns the schema of the items of a list or a map. In arguments, an
+// item that is a pointer takes no null, unlike a field: few functions expect a
 // nil among their items.
 func (w *walker) item(t reflect.Type, at string, addressable bool) (*jsontree.Object, error) {
 	s, null, err := w.nullable(t, at, addressable)
@@ -142,9 +142,9 @@ func (w *walker) nilFits(t reflect.Type, s *jsontree.Object) bool {
 	return !s.Has("enum") && !s.Has("const")
 }
 
-// nullable is the schema of t without null, and whether null is to be added.
-// Addressable: encoding/json can take the address of a value at
-// this place, and so call the methods of *t.
+// nullable returns the schema of t without null, and whether null is to be
+// added. Addressable is true where encoding/json can take the address of a
+// value, and so call the methods of *t.
 func (w *walker) nullable(
 	t reflect.Type, at string, addressable bool,
 ) (s *jsontree.Object, null bool, err error) {
@@ -186,7 +186,7 @@ var (
 	unsafeName = regexp.MustCompile(`[^A-Za-z0-9_]+`)
 )
 
-// freeName makes a name that is safe in a reference, and free:
+// freeName returns a name that is safe in a reference, and free:
 // Box[example.com/a/b.Inner] is Box_b_Inner.
 func (w *walker) freeName(name string) string {
 	name = strings.Trim(unsafeName.ReplaceAllString(importPath.ReplaceAllString(name, ""), "_"),

@@ -1,11 +1,11 @@
-// Package gotype is the JSON of Go types: the schemas that describe it, and how
-// values are read and written so that schema and type agree.
+// Package gotype has the JSON of Go types: the schemas that describe it, and
+// how values are read and written so that schema and type agree.
 //
 // A type has two schemas: the one that models are told, and the exact one,
 // which values are checked against. Reading and writing are encoding/json's,
 // behind a strict parse.
 //
-// It knows no tools and no calls. Checking a value is package schema's.
+// It knows no tools and no calls. Package schema checks values.
 package gotype
 
 // Where things are: the nouns are input.go, output.go, question.go (states and
@@ -34,8 +34,8 @@ type Input[In any] struct {
 	read    func(args strictjson.Doc, lent []byte) (*In, error)
 }
 
-// NewInput infers the schemas of In, unless one is given: then that is both. An
-// In whose JSON is no object stands in {"value": ...}.
+// NewInput infers the schemas of In, unless one is given: then that is both. If
+// the JSON of In is no object, it stands in {"value": ...}.
 func NewInput[In any](given json.RawMessage) (*Input[In], error) {
 	typ := reflect.TypeFor[In]()
 	in, err := inferInput(typ)
@@ -78,7 +78,7 @@ func NewInput[In any](given json.RawMessage) (*Input[In], error) {
 	return i, nil
 }
 
-// valued is the form in which a model is asked for what is no object.
+// valued is the form in which a model is asked for a value that is no object.
 type valued[In any] struct {
 	Value In `json:"value"`
 }
@@ -88,8 +88,8 @@ func isComposite(t reflect.Type) bool {
 	return k == reflect.Struct || k == reflect.Map
 }
 
-// Read decodes arguments that fit. It may run code of the user's. Lent is the
-// text of args, which stays the caller's: it saves a copy.
+// Read decodes arguments that fit. It may run methods of the user's types. Lent
+// is the text of args, which stays the caller's: it saves a copy.
 func (i *Input[In]) Read(args strictjson.Doc, lent []byte) (*In, error) {
 	return i.read(args, lent)
 }

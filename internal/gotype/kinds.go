@@ -9,7 +9,8 @@ import (
 	"github.com/fermata-ai/fermata/internal/schema"
 )
 
-// hasOwnForm reports whether what a type is made of is not seen in its JSON.
+// hasOwnForm reports whether a type's JSON does not show what the type is made
+// of.
 func (w *walker) hasOwnForm(t reflect.Type) bool {
 	switch t {
 	case rawMessageType, numberType, timeType, bigIntType:
@@ -24,8 +25,8 @@ func (w *walker) hasOwnForm(t reflect.Type) bool {
 	return w.implements(t, jsonMarshaler) || w.implements(t, textMarshaler)
 }
 
-// special is the schema of a type that does not follow from its kind; nil for
-// others.
+// special returns the schema of a type that does not follow from its kind; nil
+// for others.
 func (w *walker) special(t reflect.Type, at string, addressable bool) (*jsontree.Object, error) {
 	switch t {
 	case rawMessageType:
@@ -82,7 +83,7 @@ func (w *walker) implements(t, method reflect.Type) bool {
 		t.Kind() != reflect.Interface && reflect.PointerTo(t).Implements(method)
 }
 
-// bare is the schema of a type that is no pointer, written out.
+// bare returns the schema of a type that is no pointer, written out.
 func (w *walker) bare(t reflect.Type, at string, addressable bool) (*jsontree.Object, error) {
 	if s, err := w.special(t, at, addressable); s != nil || err != nil {
 		return s, err
@@ -114,9 +115,9 @@ func (w *walker) bare(t reflect.Type, at string, addressable bool) (*jsontree.Ob
 	}
 }
 
-// integer is the schema of an integer kind, with the bounds of up to 32 bits;
-// those of 64 bits would mean little to a model, and are in the exact schema
-// only.
+// integer returns the schema of an integer kind, with the bounds of up to 32
+// bits. Those of 64 bits would mean little to a model, and are in the exact
+// schema only.
 func integer(k reflect.Kind, bits func() int, exact bool) *jsontree.Object {
 	s := jsontree.New("type", "integer")
 	signed := reflect.Int <= k && k <= reflect.Int64
@@ -160,8 +161,7 @@ func (w *walker) list(t reflect.Type, at string, addressable bool) (*jsontree.Ob
 		return nil, err
 	}
 	s := jsontree.New("type", "array", "items", items)
-	// encoding/json would drop what is too much, and not miss what is too
-	// little.
+	// encoding/json would drop surplus items, and not miss absent ones.
 	if t.Kind() == reflect.Array {
 		s.Set("minItems", t.Len())
 		s.Set("maxItems", t.Len())
@@ -169,8 +169,8 @@ func (w *walker) list(t reflect.Type, at string, addressable bool) (*jsontree.Ob
 	return s, nil
 }
 
-// mapping is the schema of a map. An integer key has one form only, lest two
-// keys mean one.
+// mapping returns the schema of a map. An integer key has one form only, so
+// that no two keys mean the same.
 func (w *walker) mapping(t reflect.Type, at string) (*jsontree.Object, error) {
 	values, err := w.item(t.Elem(), at+"[]", w.dir == reading)
 	if err != nil {

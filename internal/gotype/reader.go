@@ -24,13 +24,13 @@ type Reader struct {
 // SchemaReader returns a reader of arguments of which only the schema is known.
 func SchemaReader(s *schema.Schema) *Reader { return &Reader{derives: s} }
 
-// Foreign reports whether Judge runs code of the user's.
+// Foreign reports whether Judge runs methods of the user's types.
 func (r *Reader) Foreign() bool { return r != nil && r.foreign }
 
 // Judge returns why a value can't be used, which has fitted the schema that was
 // stored for it: nil where it can. Where methods of the value's type read it,
-// they get a second; few do at once; and what they have not said by then counts
-// for nothing.
+// they get a second, and few run at once; a verdict that comes later doesn't
+// count.
 func (r *Reader) Judge(value []byte) error {
 	if r == nil {
 		return nil
@@ -56,12 +56,13 @@ const (
 	judgesMost = 4
 )
 
-// judges are the places of those who judge by methods. One that doesn't return
-// keeps its place: so many are left behind at most.
+// judges has a place for each judgment by methods. Any goroutine may take one;
+// the goroutine of inASecond frees it when the method returns. A method that
+// doesn't return keeps its place: so many are left behind at most.
 var judges = make(chan struct{}, judgesMost)
 
-// inASecond runs code of the user's, which may panic, end its goroutine, or not
-// return.
+// inASecond runs a method of the user's type, which may panic, end its
+// goroutine, or not return.
 func inASecond(read func(strictjson.Doc) error, d strictjson.Doc) error {
 	late := time.NewTimer(judgeTime)
 	defer late.Stop()
@@ -90,7 +91,8 @@ func inASecond(read func(strictjson.Doc) error, d strictjson.Doc) error {
 	}
 }
 
-// unusable is the fault of a value that the method of its type didn't get over.
+// unusable returns the fault of a value with which the method of its type did
+// not end well.
 func unusable(how string) *misfit.Error {
 	return misfit.Of("decode", "it can't be read: the method of its type that reads it "+how)
 }

@@ -16,7 +16,7 @@ import (
 // inferred is a schema that was made from a type.
 type inferred struct {
 	schema json.RawMessage
-	// exact is what values are checked against. It says all that a schema can,
+	// exact is what values are checked against. It holds all that a schema can,
 	// also what a provider isn't told, since it would only mislead a model:
 	// that null fits lists and maps, the bounds of 64-bit numbers and of
 	// floats, and those of a map's keys.
@@ -31,7 +31,7 @@ type inferred struct {
 	defaults defaults
 }
 
-// inferInput makes the schemas of what a tool is given. That is always an
+// inferInput returns the schemas of a tool's arguments. That is always an
 // object: a type whose JSON is something else is wrapped as {"value": ...}.
 func inferInput(t reflect.Type) (inferred, error) {
 	return bothForms(func(exact bool) (inferred, error) {
@@ -39,7 +39,7 @@ func inferInput(t reflect.Type) (inferred, error) {
 	})
 }
 
-// bothForms makes the schema that providers are told, and the exact one.
+// bothForms returns the schema that providers are told, and the exact one.
 func bothForms(infer func(exact bool) (inferred, error)) (inferred, error) {
 	in, err := infer(false)
 	if err != nil {
@@ -87,10 +87,10 @@ func (w *walker) wrapped(s *jsontree.Object, required bool) (inferred, error) {
 	return in, err
 }
 
-// inferOutput makes the schema of what a tool makes.
+// inferOutput returns the schema of a tool's results.
 func inferOutput(t reflect.Type) (inferred, error) { return infer(writing, t) }
 
-// inferAnswer makes the schema of what a tool is answered.
+// inferAnswer returns the schema of the answers to a tool.
 func inferAnswer(t reflect.Type) (inferred, error) { return infer(reading, t) }
 
 func infer(dir direction, t reflect.Type) (inferred, error) {
@@ -113,8 +113,8 @@ func inferAny(w *walker, t reflect.Type) (inferred, error) {
 	return w.inferred(root)
 }
 
-// hoist replaces a reference at the root by what it refers to: models, and
-// those who read schemas for them, look for a type there.
+// hoist replaces a reference at the root by the schema that it refers to:
+// models, and their providers, look for a type there.
 func (w *walker) hoist(s *jsontree.Object) *jsontree.Object {
 	for range strictjson.MaxDepth {
 		ref, ok := s.Text("$ref")
@@ -166,8 +166,7 @@ func describesItself(t reflect.Type) bool {
 
 // borrowsDescription reports whether a struct has its method JSONSchema from
 // what it embeds, while its JSON is all of its fields. A method that was
-// promoted can't be told from one that was declared, other than by what it
-// says.
+// promoted can't be told from one that was declared, other than by its result.
 func borrowsDescription(t reflect.Type) bool {
 	if t.Kind() != reflect.Struct || encodesItself(reflect.Zero(t)) {
 		return false
@@ -182,8 +181,8 @@ func borrowsDescription(t reflect.Type) bool {
 	return false
 }
 
-// description is what JSONSchema says of the zero value; "" without that
-// method, or if it panics.
+// description returns the description that JSONSchema gives for the zero value;
+// "" without that method, or if it panics.
 func description(t reflect.Type) (text string) {
 	defer func() {
 		if recover() != nil {
@@ -201,8 +200,8 @@ func description(t reflect.Type) (text string) {
 	return string(raw)
 }
 
-// described asks the generator for the schema of a type that describes itself.
-// Its definitions move to the root, under names that are free there.
+// described returns the generator's schema of a type that describes itself. Its
+// definitions move to the root, under names that are free there.
 func (w *walker) described(t reflect.Type) (s *jsontree.Object, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -223,8 +222,8 @@ func (w *walker) described(t reflect.Type) (s *jsontree.Object, err error) {
 	return a.adopt(n)
 }
 
-// mapped gives the generator the schemas that it would get wrong; nil leaves a
-// type to it.
+// mapped returns the schema of a type that the generator would get wrong; nil
+// leaves a type to the generator.
 func (w *walker) mapped(t reflect.Type) *jsonschema.Schema {
 	if describesItself(t) || t == timeType {
 		return nil

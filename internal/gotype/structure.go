@@ -12,13 +12,13 @@ import (
 	"github.com/fermata-ai/fermata/internal/strictjson"
 )
 
-// structure is the schema of a struct: its fields as encoding/json sees them,
-// and no others.
+// structure returns the schema of a struct: its fields as encoding/json sees
+// them, and no others.
 //
 // A field is required unless it is tagged omitempty or omitzero, is a pointer,
-// is promoted from an embedded pointer, or, in what a tool is given, has a
-// default. A schema tag of "required" makes it required all the same. A pointer
-// takes null, and so does a field tagged "nullable".
+// is promoted from an embedded pointer, or, in arguments, has a default. A
+// schema tag of "required" makes it required all the same. A pointer takes
+// null, and so does a field tagged "nullable".
 func (w *walker) structure(t reflect.Type, at string, addressable bool) (*jsontree.Object, error) {
 	properties := &jsontree.Object{}
 	var required []string
@@ -64,7 +64,7 @@ func (w *walker) structure(t reflect.Type, at string, addressable bool) (*jsontr
 	return s, nil
 }
 
-// property is the schema of a field, and whether the field may be absent.
+// property returns the schema of a field, and whether the field may be absent.
 func (w *walker) property(
 	outer reflect.Type, f field, tags fieldTags, at string, addressable bool,
 ) (s *jsontree.Object, optional bool, err error) {
@@ -99,8 +99,8 @@ func (w *walker) property(
 	return s, optional, nil
 }
 
-// keepUnit makes the description of a time.Duration, which may be the field's
-// own, say what the number counts.
+// keepUnit adds what the number counts to the description of a time.Duration,
+// which may be the field's own.
 func keepUnit(s *jsontree.Object) {
 	own, _ := s.Text("description")
 	switch {
@@ -116,7 +116,8 @@ func keepUnit(s *jsontree.Object) {
 func (w *walker) keepDefault(
 	outer reflect.Type, name string, value json.RawMessage, s *jsontree.Object,
 ) error {
-	// Else it refers to definitions, which are not complete yet.
+	// A schema that does not compile refers to definitions, which are not
+	// complete yet.
 	if c, err := schema.Compile(s.Raw()); err == nil {
 		if err := c.Validate(value); err != nil {
 			return fmt.Errorf("the default %s does not fit: %w", value, err)
@@ -131,7 +132,8 @@ func (w *walker) keepDefault(
 	return nil
 }
 
-// quotedForm is the schema of a scalar with the json tag's option "string".
+// quotedForm returns the schema of a scalar with the json tag's option
+// "string".
 func quotedForm(s *jsontree.Object) *jsontree.Object {
 	pattern := map[string]string{
 		"boolean": `^(true|false)$`,

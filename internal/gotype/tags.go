@@ -15,7 +15,7 @@ import (
 	"github.com/fermata-ai/fermata/internal/strictjson"
 )
 
-// fieldTags is what a field's schema tag says: `jsonschema:"..."`.
+// fieldTags is what a field's schema tag adds: `jsonschema:"..."`.
 //
 // A tag is a list of keyword=value and flags, by commas:
 // `jsonschema:"description=How many days,minimum=1"`. A tag, or its beginning,
@@ -29,8 +29,8 @@ type fieldTags struct {
 
 type keyword struct{ name, value string }
 
-// keywordTypes says which types of JSON a keyword is about: "" is all. In an
-// array's tag one about other types is about the items.
+// keywordTypes has the types of JSON that a keyword is about: "" is all. In an
+// array's tag a keyword about other types is about the items.
 var keywordTypes = map[string][]string{
 	"title": nil, "description": nil, "type": nil, "enum": nil, "const": nil, "default": nil,
 	"example": nil,
@@ -77,7 +77,8 @@ func parseTags(tag reflect.StructTag) (fieldTags, error) {
 	return t, t.once()
 }
 
-// once refuses a keyword that is there twice, of which one would be dropped.
+// once returns the error of a keyword that is there twice, of which one would
+// be dropped.
 func (t *fieldTags) once() error {
 	for i, k := range t.keywords {
 		same := func(other keyword) bool { return other.name == k.name }
@@ -171,7 +172,7 @@ func (t *fieldTags) apply(s *jsontree.Object) error {
 	return nil
 }
 
-// baseType is the type of a schema, null aside.
+// baseType returns the type of a schema, null aside.
 func baseType(s *jsontree.Object) string {
 	if s == nil {
 		return ""
@@ -255,7 +256,7 @@ func (k keyword) number() (json.RawMessage, error) {
 	return json.RawMessage(strings.TrimSpace(k.value)), nil
 }
 
-// literal reads a value of the schema's type.
+// literal returns a value of the schema's type as JSON.
 func (k keyword) literal(typ string) (json.RawMessage, error) {
 	switch typ {
 	case "string":

@@ -2,12 +2,12 @@ package schema
 
 import "strconv"
 
-// What package gotype writes into the schemas of Go types, and what a fault is
-// told by.
+// Package gotype writes these into the schemas of Go types, and faults are
+// explained by them.
 
 // NilComment marks a schema that takes null for a nil slice or map. An error
-// doesn't speak of it: those who make null don't read errors, and those who
-// read them should write a list.
+// doesn't mention null: a program that makes it reads no errors, and a model
+// that reads them should write a list.
 const NilComment = "null is a nil slice or map"
 
 // InNanoseconds describes a time.Duration. Its last word, in a description,
@@ -17,8 +17,8 @@ const (
 	InNanoseconds = "a duration in " + Nanoseconds
 )
 
-// The greatest floats, as encoding/json writes them; what is further from zero
-// is none that can be decoded, but for a little that is rounded.
+// The greatest floats, as encoding/json writes them. A number further from zero
+// can't be decoded, but for a little that is rounded.
 const (
 	MaxFloat32 = "3.4028235e38"
 	MaxFloat64 = "1.7976931348623157e308"

@@ -10,9 +10,9 @@ import (
 // Models write an array or an object now and then as a string that holds its
 // JSON: {"ids":"[1,2]"}, or all of the arguments as one string. Such a string
 // is decoded once more: only after it was refused, only where the schema wants
-// an array or an object, and what is in it has to be as strict, and fit as
-// well, as anything else. Nothing else is guessed. What comes of it is derived
-// anew each time; what the model wrote is what is stored.
+// an array or an object, and its content has to be as strict, and fit as well,
+// as anything else. Nothing else is guessed. The decoded form is derived anew
+// each time; the session stores what the model wrote.
 
 // Arguments parses a value, and returns it in the form that it is to be decoded
 // from, if it fits: as it is, in most cases. Otherwise the error is a
@@ -41,8 +41,8 @@ func (s *Schema) Arguments(value []byte) (strictjson.Doc, error) {
 	return derived, nil
 }
 
-// decodedOnce puts what the strings at those places hold in their place. It
-// returns false if one of them holds no array or object.
+// decodedOnce returns the text with the strings at those places replaced by
+// what they hold. It returns false if one of them holds no array or object.
 func decodedOnce(d strictjson.Doc, paths [][]string) (text string, ok bool) {
 	root := places{}
 	for _, path := range paths {
@@ -53,8 +53,8 @@ func decodedOnce(d strictjson.Doc, paths [][]string) (text string, ok bool) {
 	return o.edit.Result(), o.ok
 }
 
-// places is a place in a value, with those below it that are of interest; one
-// without any is of interest itself.
+// places is a place in a value, with the places below it that are of interest.
+// One without any is of interest itself.
 type places map[string]places
 
 func (p places) add(path []string) {

@@ -17,7 +17,7 @@ import (
 
 const maxFaults = 8
 
-// notStrict is the fault of a text that is no strict JSON.
+// notStrict returns the fault of a text that is no strict JSON.
 func notStrict(err error) *misfit.Error {
 	f := misfit.Fault{Rule: "json", Message: "it is no valid JSON: " + err.Error()}
 	if s, ok := errors.AsType[*strictjson.SyntaxError](err); ok {
@@ -37,7 +37,7 @@ type explainer struct {
 	encoded [][]string
 }
 
-// found is a fault that may be told of. Its path is written out only if it is:
+// found is a fault that an error may show. Its path is written out only then:
 // all faults below a long key have that key.
 type found struct {
 	at            []string
@@ -48,8 +48,9 @@ func (x *explainer) add(at []string, rule, format string, args ...any) {
 	x.faults = append(x.faults, found{at, rule, fmt.Sprintf(format, args...)})
 }
 
-// result is what was collected, in an order that does not depend on that of
-// Go's maps. Only what is told is looked up: a value may be large.
+// result returns the faults that were collected, in an order that does not
+// depend on that of Go's maps. It looks up the values of those alone that it
+// shows: a value may be large.
 func (x *explainer) result() *misfit.Error {
 	order := func(a, b found) int {
 		return cmp.Or(slices.Compare(a.at, b.at), cmp.Compare(a.rule, b.rule),
@@ -84,8 +85,8 @@ func (x *explainer) wrongType(at []string, schemaURL string, want []string) {
 	x.add(at, "type", "must be %s%s", strings.Join(names, " or "), x.unit(at, schemaURL))
 }
 
-// unit says what a number counts, where that is a duration, and how what was
-// written is said so.
+// unit returns what a number counts, where that is a duration, and how a
+// written duration is given as that number.
 func (x *explainer) unit(at []string, schemaURL string) string {
 	schema, _ := x.at(schemaURL).(map[string]any)
 	if d, _ := schema["description"].(string); !strings.Contains(d, Nanoseconds) {
@@ -115,7 +116,8 @@ func article(typ string) string {
 	return "a " + typ
 }
 
-// missing names each property that is required, and what it is.
+// missing adds a fault for each property that is required and absent, with its
+// description.
 func (x *explainer) missing(at []string, schemaURL string, names []string) {
 	for _, name := range names {
 		x.add(append(at[:len(at):len(at)], name), "required", "is required%s",
@@ -123,7 +125,8 @@ func (x *explainer) missing(at []string, schemaURL string, names []string) {
 	}
 }
 
-// about describes a property by its schema: " (a string: City name)".
+// about returns the description of a property by its schema: " (a string: City
+// name)".
 func (x *explainer) about(schemaURL, name string) string {
 	p, _ := lookup(x.at(schemaURL), []string{"properties", name})
 	schema, _ := p.(map[string]any)
@@ -140,8 +143,8 @@ func (x *explainer) about(schemaURL, name string) string {
 	return " (" + strings.Join(parts, ": ") + ")"
 }
 
-// unknown names each property that the schema does not have, and what might be
-// meant.
+// unknown adds a fault for each property that the schema does not have, with
+// the name that was likely meant.
 func (x *explainer) unknown(at []string, schemaURL string, names []string) {
 	p, _ := lookup(x.at(schemaURL), []string{"properties"})
 	properties, _ := p.(map[string]any)
@@ -167,7 +170,7 @@ func (x *explainer) unknown(at []string, schemaURL string, names []string) {
 	}
 }
 
-// at is the part of the schema that a URL of the validator names.
+// at returns the part of the schema that a URL of the validator names.
 func (x *explainer) at(schemaURL string) any {
 	_, fragment, _ := strings.Cut(schemaURL, "#")
 	fragment, err := url.PathUnescape(fragment)
@@ -178,7 +181,7 @@ func (x *explainer) at(schemaURL string) any {
 	return found
 }
 
-// steps takes a JSON Pointer apart.
+// steps returns the steps of a JSON Pointer.
 func steps(pointer string) []string {
 	if pointer == "" {
 		return nil
@@ -190,7 +193,7 @@ func steps(pointer string) []string {
 	return path
 }
 
-// list writes values of a schema.
+// list returns values of a schema in words.
 func (x *explainer) list(values []any) string {
 	const most = 40
 	texts := make([]string, 0, min(len(values), most+1))
@@ -212,7 +215,7 @@ func quoted(names []string) string {
 	return (&explainer{}).list(values)
 }
 
-// lookup finds a part of a tree as encoding/json makes it.
+// lookup returns a part of a tree as encoding/json makes it.
 func lookup(v any, path []string) (any, bool) {
 	for _, p := range path {
 		switch t := v.(type) {
@@ -235,7 +238,7 @@ func lookup(v any, path []string) (any, bool) {
 	return v, true
 }
 
-// formatExample shows what a format looks like.
+// formatExample returns an example of a format.
 func formatExample(format string) string {
 	example := map[string]string{
 		"date-time": "2006-01-02T15:04:05Z", "date": "2006-01-02", "time": "15:04:05Z",

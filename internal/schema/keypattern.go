@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// KeyPattern is the pattern of the integers that a map's keys may be: of all of
-// them, or, if exact, of those of that size.
+// KeyPattern returns the pattern of the integers that a map's keys may be: of
+// all integers, or, if exact, of those of that size.
 func KeyPattern(signed bool, bits int, exact bool) string {
 	switch {
 	case exact:
@@ -27,7 +27,7 @@ func exactKeys(signed bool, bits int) string {
 	return pattern
 }
 
-// upTo is a pattern of the whole numbers from 1 to most, which has several
+// upTo returns a pattern of the whole numbers from 1 to most, which has several
 // digits.
 func upTo(most string) string {
 	n := len(most)
@@ -46,7 +46,7 @@ func upTo(most string) string {
 	return strings.Join(alternatives, "|")
 }
 
-// keyWords says what the keys of an exact pattern are.
+// keyWords returns the keys of an exact pattern in words.
 func keyWords(pattern string) (words string, ok bool) {
 	words, ok = exactPatterns()[pattern]
 	return words, ok

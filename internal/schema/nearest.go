@@ -2,8 +2,8 @@ package schema
 
 import "strings"
 
-// Nearest finds the name that was most likely meant: the same in another case,
-// or a few letters away.
+// Nearest returns the name that was most likely meant: the same in another
+// case, or a few letters away.
 func Nearest(name string, names []string) (string, bool) {
 	const longest = 64
 	best, distance := "", max(1, min(len(name), longest)/3)+1
@@ -21,7 +21,7 @@ func Nearest(name string, names []string) (string, bool) {
 	return best, best != ""
 }
 
-// edits counts the bytes to insert, delete or replace to get from a to b
+// edits returns how many bytes to insert, delete or replace to get from a to b
 // (Levenshtein).
 func edits(a, b string) int {
 	row := make([]int, len(b)+1)

@@ -11,11 +11,12 @@ import (
 	"github.com/fermata-ai/fermata/internal/strictjson"
 )
 
-// quick is a schema in a form that says "it fits" at little cost, and else
-// nothing. It knows the keywords that nearly all schemas of tools are made of;
-// the full validator judges what is left over, and explains. So a mistake here
-// could only let pass what the full validator refuses; a fuzz test compares the
-// two.
+// quick is a schema in a form that finds at little cost that a value fits, and
+// never that one doesn't. It knows the keywords that nearly all schemas of
+// tools are made of; the full validator judges the other values, and explains.
+// So a mistake here could only let pass what the full validator refuses; a fuzz
+// test compares the two. A quick does not change once it is compiled: any
+// goroutine may use it.
 //
 // It is written by hand since its absence is felt: the full validator makes
 // maps of the tree, and 15 allocations more for a call with one string, 49 more
@@ -59,7 +60,7 @@ var kindNames = map[string]kinds{
 	"array":  anArray, "object": anObject,
 }
 
-// annotations say nothing about what fits.
+// annotations are the keywords that do not bear on what fits.
 var annotations = []string{"title", "description", "default", "examples", "deprecated", "readOnly",
 	"writeOnly", "$comment", "$defs"}
 

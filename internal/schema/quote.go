@@ -11,15 +11,14 @@ import (
 	"github.com/fermata-ai/fermata/internal/modeltext"
 )
 
-// What an error quotes of a path is bounded, in bytes, as what it quotes of a
-// value is.
+// The quoted part of a path is bounded, in bytes, as that of a value is.
 const (
 	maxStep = 64  // of a step of a path: as long as providers let names of properties be
 	maxPath = 512 // of a path
 )
 
-// Pointer is a path as a JSON Pointer. Long steps are cut short, and of a long
-// path the middle is left out.
+// Pointer returns a path as a JSON Pointer (RFC 6901). Long steps are cut
+// short, and of a long path the middle is left out.
 func Pointer(path []string) string {
 	var b strings.Builder
 	for _, step := range path {
@@ -35,7 +34,8 @@ func Pointer(path []string) string {
 	return all[:strings.LastIndexByte(all[:half], '/')] + gap + end[strings.IndexByte(end, '/'):]
 }
 
-// shown is a value of a tree as JSON, cut short. What is cut off costs nothing.
+// shown returns a value of a tree as JSON, cut short. The part that is cut off
+// costs nothing.
 func shown(v any) string { return excerpt.Of(string(appendShort(nil, v))) }
 
 // appendShort writes v until it is longer than an excerpt.
@@ -90,8 +90,8 @@ func appendShortObject(b []byte, v map[string]any) []byte {
 	return append(b, '}')
 }
 
-// firstNames are the first names of an object, in order: as many as an excerpt
-// has room for.
+// firstNames returns the first names of an object, in order: as many as an
+// excerpt has room for.
 func firstNames(v map[string]any) []string {
 	const most = excerpt.Most / 4
 	names := make([]string, 0, most+1)

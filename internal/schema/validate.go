@@ -1,9 +1,9 @@
 // Package schema checks JSON against a JSON Schema, within a bound of work, and
-// says in few words what does not fit.
+// explains in few words what does not fit.
 //
 // It knows no tools and no Go types: package gotype makes schemas of types, and
-// reads what they have taken. It is not a validator of its own either: what a
-// keyword means is github.com/santhosh-tekuri/jsonschema's business.
+// reads what they have taken. It is not a validator of its own either:
+// github.com/santhosh-tekuri/jsonschema gives the keywords their meaning.
 package schema
 
 // Where things are: validate.go begins; then work.go (the bound), explain.go
@@ -114,8 +114,8 @@ func (noLoader) Load(url string) (any, error) {
 // by case are refused.
 func (s *Schema) Validate(value json.RawMessage) error { return s.validate(value, true) }
 
-// ValidateResult is Validate for what no Go struct is decoded from, such as a
-// tool's result. Keys that differ only by case are fine in it.
+// ValidateResult is Validate for a value that no Go struct is decoded from,
+// such as a tool's result. Keys that differ only by case are fine in it.
 func (s *Schema) ValidateResult(value json.RawMessage) error {
 	if s.quick.all && json.Valid(value) {
 		return nil
@@ -181,7 +181,7 @@ func (s *Schema) judge(d strictjson.Doc) (bad *misfit.Error, encoded [][]string)
 }
 
 // explain collects the faults of v. Where any of several schemas would do, it
-// tells of those that the value came closest to.
+// explains those that the value came closest to.
 func (x *explainer) explain(v *jsonschema.ValidationError) {
 	at := v.InstanceLocation
 	switch k := v.ErrorKind.(type) {
@@ -266,7 +266,7 @@ func (x *explainer) explainMore(v *jsonschema.ValidationError) {
 }
 
 // alternatives explains why none of several schemas fits. Those that fail by
-// the type of the value itself say little if another one got further.
+// the type of the value itself explain little if another one got further.
 func (x *explainer) alternatives(v *jsonschema.ValidationError) {
 	if k, ok := v.ErrorKind.(*kind.OneOf); ok && len(k.Subschemas) > 0 {
 		x.add(v.InstanceLocation, "oneOf",
@@ -300,8 +300,8 @@ func (x *explainer) alternatives(v *jsonschema.ValidationError) {
 	x.explain(best)
 }
 
-// typesWanted is which types a failed schema wants, if the type of the value at
-// that depth is what failed.
+// typesWanted returns the types that a failed schema wants, if the type of the
+// value at that depth is what failed.
 func typesWanted(v *jsonschema.ValidationError, at int) []string {
 	for len(v.Causes) == 1 {
 		v = v.Causes[0]
@@ -312,7 +312,7 @@ func typesWanted(v *jsonschema.ValidationError, at int) []string {
 	return nil
 }
 
-// depth is how far into the value a schema got before it failed.
+// depth returns how far into the value a schema got before it failed.
 func depth(v *jsonschema.ValidationError) int {
 	d := len(v.InstanceLocation)
 	for _, c := range v.Causes {
@@ -334,7 +334,7 @@ func (x *explainer) badKey(at []string, key string, v *jsonschema.ValidationErro
 	x.add(at, "propertyNames", "the key %q %s", excerpt.Of(key), words)
 }
 
-// number writes a bound as a person would.
+// number returns a bound as a person would write it.
 func number(r *big.Rat) string {
 	if r.IsInt() {
 		return r.Num().String()

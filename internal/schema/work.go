@@ -19,13 +19,17 @@ import (
 // would not.
 
 // work is how much one validation may still do. There is one for each compiled
-// schema, whose validations by the library take turns.
+// schema. Validations of one schema by the library take turns, by the lock
+// here.
 type work struct {
+	// mu guards left. The goroutine of a validation holds it until the library
+	// is done; no code of users runs under it. Compilation alone writes parts
+	// and exhaustive.
 	mu    sync.Mutex
 	left  int
 	parts []*part
-	// All alternatives must be tried: some part asks what none of them has
-	// looked at.
+	// exhaustive: all alternatives must be tried, since some part asks for the
+	// members that none of them has looked at.
 	exhaustive bool
 }
 
@@ -136,8 +140,8 @@ func (p *part) Validate(ctx *jsonschema.ValidatorContext, v any) {
 	p.alternatives(ctx, v)
 }
 
-// most is how many errors of one object or list are looked for, by how deep it
-// stands: what all of them hold together stays small.
+// most returns how many errors of one object or list are looked for, by how
+// deep it stands: all of them together stay small.
 func most(ctx *jsonschema.ValidatorContext) int {
 	return max(1, 128>>(len(ctx.ValueLocation())&^1))
 }
@@ -287,8 +291,8 @@ func (p *part) checkContains(ctx *jsonschema.ValidatorContext, list []any) {
 	}
 }
 
-// text validates what a string holds, where that is described. What no JSON is
-// the library has refused.
+// text validates the content of a string, where the schema describes it. The
+// library has refused content that is no JSON.
 func (p *part) text(ctx *jsonschema.ValidatorContext, s string) {
 	media := p.schema.ContentMediaType
 	if p.content == nil || media == nil || media.UnmarshalJSON == nil {
@@ -327,8 +331,8 @@ func (p *part) alternatives(ctx *jsonschema.ValidatorContext, v any) {
 	}
 }
 
-// failures are the errors of the schemas that the value does not fit. After
-// each, more is asked whether to go on, with how many it fits.
+// failures returns the errors of the schemas that the value does not fit. After
+// each schema it asks more whether to go on, with the number of those that fit.
 func (p *part) failures(
 	ctx *jsonschema.ValidatorContext, schemas []*jsonschema.Schema, v any, more func(fit int) bool,
 ) (errs []*jsonschema.ValidationError) {
@@ -344,8 +348,8 @@ func (p *part) failures(
 	return errs
 }
 
-// pruned takes from an error what won't be read, so that what is kept while
-// the rest is looked at stays small.
+// pruned returns an error without the parts that won't be read, so that the
+// errors that are kept while the rest is looked at stay small.
 func pruned(ctx *jsonschema.ValidatorContext, err error) error {
 	bad, ok := err.(*jsonschema.ValidationError) // the library's own
 	if !ok {
