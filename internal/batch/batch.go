@@ -11,17 +11,19 @@ import (
 )
 
 // Batch runs functions side by side, each under a name and a context of its
-// own. Its methods are for one goroutine, the loop's, which also receives from
-// Done and Handed.
+// own. One goroutine, the loop's, calls its methods and receives from Done and
+// Handed. No other one touches running and idle, which therefore need no lock.
 //
-// Its goroutines are kept from one function to the next, with the stacks that
-// they have grown, until Close.
+// The goroutines that run functions are kept from one function to the next,
+// with the stacks that they have grown, until Close. They touch the channels
+// alone: they receive from work, and send to handed or done. Only the loop
+// sends to work, and closes it.
 type Batch struct {
 	running map[string]context.CancelCauseFunc
 	work    chan job
 	handed  chan Handed
 	done    chan string
-	idle    int // goroutines that wait for work, or soon will
+	idle    int // goroutines that wait for work, or soon do
 }
 
 // job is a function that runs.
@@ -42,8 +44,8 @@ type Handed struct {
 // Rest runs the function's rest, which is told that it was handed over.
 func (h *Handed) Rest() { h.rest(true) }
 
-// New makes an empty batch. Most is how many functions it has room for: one
-// that has finished doesn't wait for the loop to hear of it, unless more do.
+// New returns an empty batch. Most is the room of done: so many functions may
+// finish without waiting for the loop to receive.
 func New(most int) *Batch {
 	return &Batch{
 		running: map[string]context.CancelCauseFunc{},
@@ -68,9 +70,9 @@ func (b *Batch) Running(name string) bool {
 // Start runs f, and then rest, also if f ends its goroutine. The context ends
 // with ctx, with Cancel, or after rest.
 //
-// If the loop waits to receive from Handed when f returns, rest is left to it:
-// that saves waking it for it later. Otherwise rest runs at once, in f's
-// goroutine, and then the name is sent to Done. F and rest must not panic.
+// If the loop waits to receive from Handed when f returns, it gets rest to run:
+// that saves waking it later. Otherwise rest runs at once, in f's goroutine,
+// and then the name is sent to Done. F and rest must not panic.
 func (b *Batch) Start(
 	ctx context.Context, name string, f func(context.Context), rest func(handed bool),
 ) {

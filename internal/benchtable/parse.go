@@ -91,7 +91,7 @@ func (r *result) add(unit string, value float64) {
 	r.metrics = append(r.metrics, metric{unit, []float64{value}})
 }
 
-// own are the metrics to show.
+// own returns the metrics to show.
 func (r *result) own() []metric {
 	own := slices.DeleteFunc(slices.Clone(r.metrics), func(m metric) bool {
 		return slices.Contains(standard, m.unit)

@@ -31,7 +31,7 @@ func print(out io.Writer, results []*result) error {
 	return write(out, rows)
 }
 
-// numbers are the median, and, of several runs, the lowest and the highest.
+// numbers returns the median, and, of several runs, the lowest and the highest.
 func (m metric) numbers() []string {
 	sorted := slices.Sorted(slices.Values(m.values))
 	n := len(sorted)
@@ -42,7 +42,7 @@ func (m metric) numbers() []string {
 	return []string{number(median), number(sorted[0]), number(sorted[n-1])}
 }
 
-// number has as many decimals as are worth reading.
+// number returns a value with as many decimals as are worth reading.
 func number(v float64) string {
 	decimals := 2
 	if v >= 1000 || v <= -1000 || v == float64(int64(v)) {

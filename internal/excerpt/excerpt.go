@@ -1,7 +1,9 @@
-// Package excerpt cuts text short that an error, or a model, is told of.
+// Package excerpt cuts text short that stands in errors and in words for a
+// model.
 //
-// What is quoted of a text that came from outside is bounded, in bytes:
-// otherwise an error would tell as much as was sent. What is cut off is marked.
+// The quoted part of a text that came from outside is bounded, in bytes:
+// otherwise an error would be as long as what was sent. A cut is marked by
+// dots.
 package excerpt
 
 import (
@@ -13,11 +15,10 @@ import (
 // Most is how many bytes of a value are quoted.
 const Most = 60
 
-// MostWords is how many bytes are quoted of what code of others says about a
-// value.
+// MostWords is how many bytes are quoted of an error of others' code.
 const MostWords = 800
 
-// Of quotes the beginning of a value.
+// Of returns the beginning of a value.
 func Of(s string) string { return To(s, Most) }
 
 // To returns s, or its first bytes, so many at most, and "...". The result is
@@ -29,8 +30,8 @@ func To(s string, most int) string {
 	return strings.ToValidUTF8(Head(s, most), "") + "..."
 }
 
-// InBrief takes the middle out of a text of others that is long: they may quote
-// all that was sent, before they say what is wrong with it.
+// InBrief returns a text of others, without its middle if it is long: it may
+// quote all that was sent before it comes to what is wrong.
 func InBrief(s string) string {
 	if len(s) <= MostWords {
 		return strings.ToValidUTF8(s, "\ufffd")
@@ -40,8 +41,8 @@ func InBrief(s string) string {
 		strings.ToValidUTF8(s[len(s)-half:], "")
 }
 
-// Head returns the first bytes of a text, so many at most, and does not cut
-// through a character.
+// Head returns the first bytes of a text, so many at most, cut between two
+// characters.
 func Head(s string, most int) string {
 	if len(s) <= most {
 		return s
@@ -54,5 +55,5 @@ func Head(s string, most int) string {
 	return s[:most] // no UTF-8
 }
 
-// Quote quotes the beginning of a value, in quotes.
+// Quote returns the beginning of a value as a Go string, in quotes.
 func Quote(s string) string { return strconv.Quote(Of(s)) }

@@ -1,6 +1,5 @@
-// Package property is how the tests of this module check a property of random
-// values: package rapid, as often as the tests' length says. Only tests import
-// it.
+// Package property checks a property of random values, by package rapid, as
+// often as the tests' length asks for. Only tests import it.
 package property
 
 import (
@@ -13,8 +12,8 @@ import (
 	"github.com/fermata-ai/fermata/internal/testlength"
 )
 
-// Check is rapid.Check with as many checks as the length says, unless the flag
-// -rapid.checks does.
+// Check is rapid.Check with as many checks as the tests' length asks for,
+// unless the flag -rapid.checks is given.
 func Check(t rapid.TB, property func(*rapid.T)) {
 	t.Helper()
 	setChecks()

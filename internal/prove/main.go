@@ -1,20 +1,19 @@
-// Command prove runs the tests of what is promised under faults, longer than
-// "make test" does, and prints what they counted as one table: scenarios by
-// engines and cuts, lives that ended by a kill, what befell processes that
-// share an engine, histories that were checked, inputs that were fuzzed, and
-// the violations of each.
+// Command prove runs the tests of the promises under faults, longer than "make
+// test" does, and prints what they counted as one table: scenarios by engines
+// and cuts, lives that ended by a kill, faults of processes that share an
+// engine, histories that were checked, inputs that were fuzzed, and the
+// violations of each.
 //
 //	go run ./internal/prove
 //
 // runs them at full length, which takes an hour or more. With -for 8m they take
-// about so long together: what is left after the tests of engines and the fuzz
-// tests, which come first and are short then, is shared among the others. Fuzz
-// tests of nested modules are left out then, since Go instruments all that they
-// import, and the vendors' clients take it many minutes.
+// about so long together: the tests of engines and the fuzz tests come first
+// and are short then, and the others share the time that is left. Fuzz tests of
+// nested modules are left out then, since Go instruments all that they import,
+// and the vendors' clients take it many minutes.
 //
-// A test says what it counted in a line of its log, "counted: 36 histories cut
-// at a write, 0 violations". A test that fails is a violation, and its output
-// is shown.
+// A test logs what it counted in a line, "counted: 36 histories cut at a write,
+// 0 violations". A test that fails is a violation, and its output is shown.
 package main
 
 import (
@@ -46,7 +45,7 @@ func main() {
 	}
 }
 
-// parts are all of them, those whose length can't be a time first.
+// parts returns all parts, those whose length can't be a time first.
 func parts(targets []fuzzTest, short bool) []part {
 	// A number, since a time that ends at the wrong moment is a failure to Go's
 	// fuzzer.
@@ -118,7 +117,7 @@ func lengths(parts []part, limit time.Duration, now func() time.Time) iter.Seq[p
 	}
 }
 
-// run runs go test and returns what it printed.
+// run runs go test and returns its output.
 func run(p part) ([]byte, error) {
 	cmd := exec.Command("go",
 		append([]string{"test", "-count=1", "-v", "-timeout=3h"}, p.args...)...)
@@ -126,7 +125,7 @@ func run(p part) ([]byte, error) {
 	return cmd.CombinedOutput()
 }
 
-// prove runs the parts, says on progress how far it is, and prints the table.
+// prove runs the parts, writes to progress how far it is, and to out the table.
 // It reports whether there are no violations.
 func prove(
 	out, progress io.Writer, parts iter.Seq[part], run func(part) ([]byte, error),

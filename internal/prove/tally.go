@@ -33,7 +33,7 @@ var (
 	fuzzedLine  = regexp.MustCompile(`fuzz: elapsed: .*execs: (\d+)`)
 )
 
-// read takes from a test's output what was counted, and the tables that it
+// read returns what a test's output counts, and the tables that the test
 // logged.
 func read(printed []byte) (c counts, tables []byte) {
 	inTable, fuzzed := false, 0
@@ -95,7 +95,7 @@ func (t tally) violations() (n int) {
 	return n
 }
 
-// String is the table.
+// String returns the table.
 func (t tally) String() string {
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
@@ -110,8 +110,8 @@ func (t tally) String() string {
 // fuzzTest is a fuzz test and the directory of its package.
 type fuzzTest struct{ dir, name string }
 
-// fuzzTests finds the fuzz tests below a directory. They may be of its module
-// alone.
+// fuzzTests returns the fuzz tests below a directory: if coreAlone, those of
+// its own module.
 func fuzzTests(root string, coreAlone bool) (found []fuzzTest, err error) {
 	err = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {

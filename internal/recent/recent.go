@@ -1,4 +1,4 @@
-// Package recent is a cache of the values that were asked for last. It is for
+// Package recent has a cache of the values that were asked for last. It is for
 // values that can be made again; it knows no times and no sizes.
 package recent
 
@@ -10,7 +10,7 @@ import (
 // Cache keeps the values that were asked for last. The zero value is ready to
 // use, from many goroutines too.
 type Cache[K comparable, V any] struct {
-	mu    sync.Mutex
+	mu    sync.Mutex          // guards byKey and order; held for no code of others
 	byKey map[K]*list.Element // of entry[K, V]
 	order list.List           // the last one asked for is first
 }
@@ -32,7 +32,7 @@ func (c *Cache[K, V]) Get(key K) (value V, ok bool) {
 	return e.Value.(entry[K, V]).value, true
 }
 
-// Default is how many values a cache keeps where its user says nothing.
+// Default is how many values a cache keeps for a caller that gives no limit.
 const Default = 256
 
 // Put keeps a value, in place of one that is there under key, and forgets the
@@ -59,7 +59,7 @@ func (c *Cache[K, V]) Put(key K, value V, limit int) {
 	}
 }
 
-// Len is how many values there are.
+// Len returns how many values the cache keeps.
 func (c *Cache[K, V]) Len() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()

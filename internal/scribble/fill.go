@@ -6,8 +6,8 @@ import (
 )
 
 // Filled returns a T whose exported fields, and all that can be reached by
-// them, are set to something, so that a copy which forgets one is seen. Bytes
-// are digits, and so JSON. Interfaces and functions stay nil.
+// them, are set, so that a test sees a copy that forgets one. Bytes are digits,
+// and so JSON. Interfaces and functions stay nil.
 func Filled[T any]() (v T) {
 	fill(reflect.ValueOf(&v).Elem())
 	return v

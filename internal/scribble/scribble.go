@@ -1,5 +1,5 @@
 // Package scribble writes over what a receiver was given, for tests of who owns
-// it: nothing that another holds may show it. It is no part of the program.
+// it: no other holder may see the change. Only tests import it.
 package scribble
 
 import (
@@ -10,7 +10,7 @@ import (
 // Over writes into every slice, map and pointee that can be reached from v by
 // exported fields, into the room behind a slice's end, too, where an append
 // would write. What only v itself holds, such as a string in a struct that was
-// passed by value, is left: its receiver's copy is shared with none.
+// passed by value, stays: the receiver shares its copy with none.
 func Over(v any) { over(reflect.ValueOf(v)) }
 
 func over(v reflect.Value) {

@@ -1,12 +1,14 @@
-// Package testlength is the one place that says how long tests go on. Tests
+// Package testlength is the one place that decides how long tests go on. Tests
 // that try many things of one kind (histories, kills, cuts, random values) ask
-// it how many. What kinds there are never depends on it.
+// it how many. The kinds never depend on it.
 //
 // One environment variable chooses:
 //
-//	FERMATA_TESTS=short   a taste of every kind, as "make test" has it; also where nothing is set
+//	FERMATA_TESTS=short   a taste of every kind, as "make test" has it; the
+//	                      default
 //	FERMATA_TESTS=full    as "make prove" has it
-//	FERMATA_TESTS=90s     as much as fits into that time, beside the short length
+//	FERMATA_TESTS=90s     as much as fits into that time, beside the short
+//	                      length
 //
 // Only tests import it, and suites of tests.
 package testlength
@@ -21,7 +23,7 @@ import (
 // Variable is the name of the environment variable.
 const Variable = "FERMATA_TESTS"
 
-// Kind is what tests have many of: how many of them at either length.
+// Kind is something that tests try many of: how many, at either length.
 type Kind struct{ short, full int }
 
 // The kinds, and their numbers.
@@ -42,10 +44,10 @@ var (
 	Cuts = Kind{1, EveryCut}
 )
 
-// EveryCut is of how many writes one is cut in a pass.
+// EveryCut is the number of writes of which a pass cuts one.
 const EveryCut = 12
 
-// N is how many there are to be. Where the length is a time, it is the short
+// N returns how many a test tries. Where the length is a time, it is the short
 // number.
 func (k Kind) N() int {
 	if _, full := chosen(); full {
@@ -54,7 +56,7 @@ func (k Kind) N() int {
 	return k.short
 }
 
-// Rounds yields 0, 1, 2 and so on, once for each that there is to be. Where the
+// Rounds yields 0, 1, 2 and so on, once for each that a test tries. Where the
 // length is a time, the test gets the share of it that it asks for, and goes on
 // for so long, but not beyond the full number.
 func (k Kind) Rounds(share float64) iter.Seq[int] {
@@ -85,8 +87,8 @@ func EachNth(n, total int) iter.Seq[int] {
 	}
 }
 
-// chosen is what the environment variable says. At short length, the time is
-// zero.
+// chosen returns what the environment variable chooses. At short length, the
+// time is zero.
 func chosen() (limit time.Duration, full bool) {
 	switch s := os.Getenv(Variable); s {
 	case "", "short":
