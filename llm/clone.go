@@ -5,15 +5,19 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"sync"
 )
 
 // Clone returns a message that shares nothing with m which can be changed:
 // its receiver may write into its parts and their bytes.
 func (m Message) Clone() Message {
-	var s space
+	s := spaces.Get().(*space)
+	defer s.putBack()
 	s.count(m)
 	s.make()
-	return s.message(m)
+	m = s.message(m)
+	s.unbox()
+	return m
 }
 
 func clonePart(p Part) Part { return Message{Parts: []Part{p}}.Clone().Parts[0] }
@@ -22,7 +26,8 @@ func clonePart(p Part) Part { return Message{Parts: []Part{p}}.Clone().Parts[0] 
 // agent makes one for each call of the model: it belongs to the model and the
 // layers around it.
 func (r Request) Clone() Request {
-	s := space{boxes: new(boxes)}
+	s := spaces.Get().(*space)
+	defer s.putBack()
 	for i := range r.Messages {
 		s.count(r.Messages[i])
 	}
@@ -38,8 +43,7 @@ func (r Request) Clone() Request {
 		t := &r.Tools[i]
 		t.Input, t.Output = s.own(t.Input), s.own(t.Output)
 	}
-	s.boxes.calls.empty(s.slots)
-	s.boxes.results.empty(s.slots)
+	s.unbox()
 	r.ResponseFormat.Schema = bytes.Clone(r.ResponseFormat.Schema)
 	r.Metadata = maps.Clone(r.Metadata)
 	return r
@@ -47,14 +51,26 @@ func (r Request) Clone() Request {
 
 // space is memory for copies, taken in few pieces: a history has thousands of
 // parts, and is copied for each request. First all is counted by count, then
-// make takes it, then message and own use it up.
+// make takes it, then message and own use it up, and unbox comes last.
 type space struct {
 	bytes, parts int // counted
 
 	text  []byte
 	slots []Part
 	at    int // the slot of the part that is being copied
-	boxes *boxes
+
+	// Calls and results, of which a history has many, are put into interfaces
+	// several at a time.
+	calls   boxes[ToolCall]
+	results boxes[ToolResult]
+}
+
+// spaces are kept, since a pass moves each to the heap. What was copied is not.
+var spaces = sync.Pool{New: func() any { return new(space) }}
+
+func (s *space) putBack() {
+	s.bytes, s.parts, s.text, s.slots, s.calls.n, s.results.n = 0, 0, nil, nil, 0, 0
+	spaces.Put(s)
 }
 
 // large is from where on bytes get a piece of their own: a receiver that keeps
@@ -94,7 +110,8 @@ func (s *space) own(b []byte) []byte {
 	return s.text[from:len(s.text):len(s.text)]
 }
 
-// message copies m. What holds nothing but strings can't be changed, and stays.
+// message copies m, but for the calls and results that unbox puts in. What
+// holds nothing but strings can't be changed, and stays.
 func (s *space) message(m Message) Message {
 	m.Extra = bytes.Clone(m.Extra)
 	if m.Parts == nil {
@@ -112,32 +129,33 @@ func (s *space) message(m Message) Message {
 	return m
 }
 
-// putCall puts out a call. A history has many: see [boxes].
+// unbox has all calls and results stand in their slots.
+func (s *space) unbox() {
+	s.calls.empty(s.slots)
+	s.results.empty(s.slots)
+}
+
+// putCall puts out a call, at once or with others.
 func (f *pass) putCall(p ToolCall) {
-	if f.do == copying && f.s.boxes != nil {
-		f.s.boxes.calls.put(f.s.slots, f.s.at, p)
+	if f.do == copying {
+		f.s.calls.put(f.s.slots, f.s.at, p)
 	} else {
 		f.out = p
 	}
 }
 
-// putResult puts out a result, of which there are as many.
+// putResult puts out a result, at once or with others.
 func (f *pass) putResult(p ToolResult) {
-	if f.do == copying && f.s.boxes != nil {
-		f.s.boxes.results.put(f.s.slots, f.s.at, p)
+	if f.do == copying {
+		f.s.results.put(f.s.slots, f.s.at, p)
 	} else {
 		f.out = p
 	}
 }
 
-// boxes put calls and results into interfaces, several with one allocation,
+// boxes put parts of one kind into interfaces, several with one allocation,
 // where Go itself makes one for each.
-type boxes struct {
-	calls   boxesOf[ToolCall]
-	results boxesOf[ToolResult]
-}
-
-type boxesOf[P Part] struct {
+type boxes[P Part] struct {
 	values [boxed]P
 	places [boxed]int // among the slots
 	n      int
@@ -146,7 +164,7 @@ type boxesOf[P Part] struct {
 const boxed = 32
 
 // put has value stand in a slot, at the latest when b is emptied.
-func (b *boxesOf[P]) put(slots []Part, place int, value P) {
+func (b *boxes[P]) put(slots []Part, place int, value P) {
 	b.values[b.n], b.places[b.n] = value, place
 	if b.n++; b.n == boxed {
 		b.empty(slots)
@@ -154,7 +172,7 @@ func (b *boxesOf[P]) put(slots []Part, place int, value P) {
 }
 
 // empty has all values stand in their slots.
-func (b *boxesOf[P]) empty(slots []Part) {
+func (b *boxes[P]) empty(slots []Part) {
 	const few = 4 // for which so much room would be wasted
 	if b.n <= few {
 		for i, place := range b.places[:b.n] {
@@ -167,5 +185,6 @@ func (b *boxesOf[P]) empty(slots []Part) {
 			slots[place] = all.Index(i).Interface().(Part)
 		}
 	}
+	clear(b.values[:b.n]) // b may be kept
 	b.n = 0
 }

@@ -25,16 +25,15 @@ type committer struct {
 	waiting context.Context // for as long as the store is waited for
 }
 
-// commit stores transitions, with all that rides.
-func (c *committer) commit(ts ...session.Transition) error {
-	return c.lease.Update(c.waiting, ts...)
-}
+// commit stores a transition, with all that rides.
+func (c *committer) commit(t session.Transition) error { return c.lease.Update(c.waiting, t) }
 
-// ride applies transitions that follow from what is stored. The next commit
-// stores them.
-func (c *committer) ride(ts ...session.Transition) error {
-	return c.lease.Ride(c.waiting, ts...)
-}
+// flush is a commit of what rides, and of nothing else.
+func (c *committer) flush() error { return c.lease.Update(c.waiting) }
+
+// ride applies a transition that follows from what is stored. The next commit
+// stores it.
+func (c *committer) ride(t session.Transition) error { return c.lease.Ride(c.waiting, t) }
 
 // refresh takes up what others have committed, and reports whether there was
 // anything.

@@ -42,7 +42,7 @@ func (d *drive) finish(cause error) (event.End, error) {
 	if d.crew.running() > 0 {
 		d.lease.Keep(true)
 		if len(stop) > 0 {
-			err = last.commit(stop...)
+			err = last.lease.Update(last.waiting, stop...)
 		}
 	} else {
 		err = last.lease.Leave(last.waiting, stop...)

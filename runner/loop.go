@@ -123,7 +123,7 @@ func (d *drive) step(ctx context.Context, step session.Step, changed <-chan stru
 	case step.Kind == session.StepRetry:
 		err = d.wait(step, changed)
 	case step.Kind == session.StepExpire:
-		err = d.commit() // every commit expires what is overdue
+		err = d.flush() // every commit expires what is overdue
 	default:
 		if err = d.calls.advance(ctx); err == nil && d.crew.running() > 0 {
 			err = d.wait(step, changed)

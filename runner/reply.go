@@ -91,8 +91,8 @@ func (mc *modelCaller) own(m llm.Message) (llm.Message, error) {
 
 // tooLong reports whether a model's message went over its limit.
 func tooLong(err error) bool {
-	var e *llm.Error
-	return errors.As(err, &e) && e.Kind == llm.ErrTooLong
+	e, ok := errors.AsType[*llm.Error](err)
+	return ok && e.Kind == llm.ErrTooLong
 }
 
 // overLength ends the run over a message that is not stored. Continue asks the

@@ -163,6 +163,6 @@ func (s *screen) showUnseen() error {
 	}
 	// It is stored at once, since the message that the drive is for may be
 	// refused. Where that fails it rides on, and what comes next fails, too.
-	_ = s.commit()
+	_ = s.flush()
 	return nil
 }

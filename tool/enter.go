@@ -28,14 +28,7 @@ func (b *box) Enter(
 	if c, err = b.check(e, c); err != nil {
 		return Execution{}, false, err
 	}
-	in := attempt{b, e, left}
-	// A typed tool gives its function the call itself, and returns what is its
-	// own.
-	if own, ok := e.tool.(*typed); ok && own == e.typed {
-		exec, err = in.run(ctx, c, own.Execute)
-	} else {
-		exec, err = in.run(WithCall(ctx, c), c, apart(e.tool.Execute))
-	}
+	exec, err = attempt{b, e, left}.run(ctx, c, e.body)
 	return exec, err == nil && !exec.Await.asksAgain(), err
 }
 
@@ -48,7 +41,7 @@ func (b *box) Reconcile(
 	if e.spec.Reconcile == nil {
 		return Execution{}, false, nil
 	}
-	exec, err = attempt{b, e, left}.run(WithCall(ctx, c), c, apart(e.spec.Reconcile))
+	exec, err = attempt{b, e, left}.run(ctx, c, withCall(apart(e.spec.Reconcile)))
 	return exec, true, err
 }
 
@@ -69,6 +62,13 @@ func apart(f userCode) userCode {
 	return func(ctx context.Context, call Call) (Execution, error) {
 		exec, err := f(ctx, call.Clone())
 		return exec.Clone(), err
+	}
+}
+
+// withCall runs code in a context that knows the call.
+func withCall(f userCode) userCode {
+	return func(ctx context.Context, call Call) (Execution, error) {
+		return f(WithCall(ctx, call), call)
 	}
 }
 

@@ -24,6 +24,7 @@ type entry struct {
 	noText bool           // the tool's output is never a string
 	reads  readers
 	typed  *typed // what the tool is, or wraps, if arguments go to it as they are
+	body   userCode
 }
 
 // newEntry asks a tool for its spec and checks it. The entry holds the spec,
@@ -53,6 +54,12 @@ func newEntry(t Tool) (e *entry, err error) {
 	e.noText = e.output.NeverText()
 	e.reads.arguments = gotype.SchemaReader(e.input)
 	e.recognize()
+	e.body = withCall(apart(t.Execute))
+	if own, ok := t.(*typed); ok && own == e.typed {
+		// A typed tool gives its function the call itself, and returns what is
+		// its own.
+		e.body = own.Execute
+	}
 	switch s.Effect {
 	case Once, Idempotent, ReadOnly:
 	default:

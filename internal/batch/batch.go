@@ -84,10 +84,7 @@ func (b *Batch) Start(
 		b.work <- j
 		return
 	}
-	go func() {
-		b.run(&j)
-		b.serve()
-	}()
+	go b.serveFrom(j)
 }
 
 // serve runs what comes, until Close.
@@ -95,6 +92,12 @@ func (b *Batch) serve() {
 	for j := range b.work {
 		b.run(&j)
 	}
+}
+
+// serveFrom runs a function, and then what comes.
+func (b *Batch) serveFrom(j job) {
+	b.run(&j)
+	b.serve()
 }
 
 func (b *Batch) run(j *job) {

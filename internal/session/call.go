@@ -234,14 +234,17 @@ func (tx *Tx) settle(c *Call, o *Outcome) error {
 	if o.Actions != nil {
 		actions = append(actions[:len(actions):len(actions)], tx.place(o.Actions))
 	}
-	record := Record{
+	tx.record = Record{
 		Version: Version, Call: c.ID, Tool: c.Tool, Turn: tx.Turn, Status: o.Status, Output: tx.placeBeside(o.Output), Actor: o.Actor,
 		At: tx.Now, Attempt: c.Attempt, Pauses: c.Pauses, Decisions: c.Decisions, Actions: actions,
 	}
 	begins := len(tx.records)
+	tx.records = appendRecordKey(tx.records, tx.ID, c.ID)
+	key := tx.since(begins)
+	begins = len(tx.records)
 	var err error
-	tx.records, err = strictjson.Append(tx.records, &record)
-	tx.putEncoded(recordKey(tx.ID, c.ID), tx.records[begins:len(tx.records):len(tx.records)], err)
+	tx.records, err = strictjson.Append(tx.records, &tx.record)
+	tx.putEncoded(key, tx.since(begins), err)
 	tx.payloads += len(tx.records) - begins
 	media := (c.Media || o.Media) && o.Status == event.Done
 	*c = Call{

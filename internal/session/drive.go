@@ -247,8 +247,8 @@ func (d *Drive) insecure() bool {
 	return d.Next().Working()
 }
 
-// Ride applies transitions and leaves it to the next commit to store them: for what follows from what is stored.
-func (d *Drive) Ride(ctx context.Context, ts ...Transition) error {
+// Ride applies a transition and leaves it to the next commit to store it: for what follows from what is stored.
+func (d *Drive) Ride(ctx context.Context, t Transition) error {
 	return d.alone(ctx, func() error {
 		if err := d.standing(); err != nil {
 			return err
@@ -258,12 +258,7 @@ func (d *Drive) Ride(ctx context.Context, ts ...Transition) error {
 			if err := d.check(tx); err != nil {
 				return err
 			}
-			for _, t := range ts {
-				if err := t(tx); err != nil {
-					return err
-				}
-			}
-			return nil
+			return t(tx)
 		})
 		if err == nil && d.head.now.full() {
 			err = d.update(ctx)

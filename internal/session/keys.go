@@ -29,7 +29,7 @@ import (
 //	t hash                        when that was last used
 //	x name                        of the store as a whole
 func headKey(session string) []byte            { return kvstore.Key("h", session) }
-func recordKey(session, call string) []byte    { return kvstore.Key("c", session, call) }
+func recordKey(session, call string) []byte    { return appendRecordKey(nil, session, call) }
 func progressKey(session, call string) []byte  { return kvstore.Key("g", session, call) }
 func userMessageKey(session, id string) []byte { return kvstore.Key("u", session, id) }
 func pauseKey(pause string) []byte             { return kvstore.Key("o", pause) }
@@ -41,7 +41,15 @@ func receiptKey(session, call, slot string) []byte {
 }
 
 func messageKey(session string, generation, number int) []byte {
-	return kvstore.Key("m", session, strconv.Itoa(generation), padded(number, 8))
+	return appendMessageKey(nil, session, generation, number)
+}
+
+func appendRecordKey(b []byte, session, call string) []byte {
+	return kvstore.AppendKey(b, "c", session, call)
+}
+
+func appendMessageKey(b []byte, session string, generation, number int) []byte {
+	return kvstore.AppendKey(b, "m", session, strconv.Itoa(generation), padded(number, 8))
 }
 
 func messagesPrefix(session string, generation int) []byte {

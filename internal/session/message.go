@@ -34,7 +34,9 @@ func (e *Entry) Hash() string {
 
 // append adds a message to the history. One that is too large for a record lies elsewhere, like any payload.
 func (tx *Tx) append(e *Entry) {
-	key := messageKey(tx.ID, tx.Generation, tx.Messages)
+	begins := len(tx.records)
+	tx.records = appendMessageKey(tx.records, tx.ID, tx.Generation, tx.Messages)
+	key := tx.since(begins)
 	tx.Messages++
 	b := &e.blob
 	if len(b.value) <= chunkSize {

@@ -28,8 +28,12 @@ type Tx struct {
 	driven   bool    // some drive holds the session
 	beside   bool    // it is not a driver's
 	err      error   // the first thing that could not be encoded
-	records  []byte  // where call records are encoded
+	records  []byte  // where call records are encoded, and keys are put together
+	record   Record  // the one that is encoded just now
 }
+
+// since returns what records has from there on, without room to append into.
+func (tx *Tx) since(begins int) []byte { return tx.records[begins:len(tx.records):len(tx.records)] }
 
 // full says that no more should ride with the next commit: it must have room for what that is made for.
 func (tx *Tx) full() bool {
