@@ -20,6 +20,9 @@ func FuzzWalk(f *testing.F) {
 			err == nil && !bytes.Equal(walked, bytes.Trim(b, " \t\r\n")) {
 			t.Fatalf("%q: %v, and walking over it %q, %v", b, err, walked, walk)
 		}
+		if walk := Walk(b, step); (err == nil) != (walk == nil) {
+			t.Fatalf("%q: %v, and walking into it %v", b, err, walk)
+		}
 		var want string
 		if err != nil || json.Unmarshal(b, &want) != nil || walked[0] != '"' {
 			return
@@ -33,6 +36,29 @@ func FuzzWalk(f *testing.F) {
 			t.Fatalf("%q, quoted again, means %q: %v", want, back, err)
 		}
 	})
+}
+
+// step passes a value by each of its parts.
+func step(c *Cursor) error {
+	open := c.Next()
+	if open != '{' && open != '[' {
+		_, err := c.Value()
+		return err
+	}
+	if err := c.Enter(open); err != nil {
+		return err
+	}
+	for c.More() {
+		if open == '{' {
+			if _, err := c.Value(); err != nil {
+				return err
+			}
+		}
+		if err := step(c); err != nil {
+			return err
+		}
+	}
+	return c.Leave()
 }
 
 // A value that is to stand within others is checked with the depth of all.
