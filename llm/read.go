@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"sync"
 
 	"github.com/fermata-ai/fermata/internal/strictjson"
 )
@@ -19,13 +20,25 @@ func (m *Message) UnmarshalJSON(b []byte) error {
 	if isNull(b) {
 		return nil // by convention
 	}
-	var out messageReader
-	if err := strictjson.Walk(b, out.read); err != nil {
+	r := readers.Get().(*messageReader)
+	err := strictjson.Walk(b, r.walk)
+	if err == nil {
+		*m = r.m
+	}
+	*r = messageReader{walk: r.walk}
+	readers.Put(r)
+	if err != nil {
 		return fmt.Errorf("llm: message: %w", err)
 	}
-	*m = out.m
 	return nil
 }
+
+// readers are those that no message uses: a history has thousands.
+var readers = sync.Pool{New: func() any {
+	r := new(messageReader)
+	r.walk = r.read
+	return r
+}}
 
 func isNull(b []byte) bool { return string(bytes.Trim(b, " \n\r\t")) == "null" }
 
@@ -34,6 +47,7 @@ type messageReader struct {
 	m      Message
 	others [][]byte // the names of the members that this version doesn't know
 	part   partReader
+	walk   func(*strictjson.Cursor) error // read
 }
 
 func (r *messageReader) read(c *strictjson.Cursor) error {

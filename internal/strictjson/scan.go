@@ -32,9 +32,9 @@ func (s *scanner) value() bool {
 	case '"':
 		return s.string()
 	case '{':
-		return s.members('}', (*scanner).member)
+		return s.within('}')
 	case '[':
-		return s.members(']', (*scanner).value)
+		return s.within(']')
 	case 't':
 		return s.literal("true")
 	case 'f':
@@ -45,21 +45,14 @@ func (s *scanner) value() bool {
 	return s.number()
 }
 
-// members passes an object or an array: each of its members by pass.
-func (s *scanner) members(end byte, pass func(*scanner) bool) bool {
+// within passes an object or an array, by the byte that it ends with.
+func (s *scanner) within(end byte) bool {
 	if s.depth--; s.depth < 0 {
 		return false
 	}
-	s.at++
-	s.at = space(s.text, s.at)
+	s.at = space(s.text, s.at+1)
 	for first := true; s.next() != end; first = false {
-		if !first {
-			if s.next() != ',' {
-				return false
-			}
-			s.at = space(s.text, s.at+1)
-		}
-		if !pass(s) {
+		if !first && !s.separator(',') || end == '}' && !s.name() || !s.value() {
 			return false
 		}
 		s.at = space(s.text, s.at)
@@ -69,15 +62,22 @@ func (s *scanner) members(end byte, pass func(*scanner) bool) bool {
 	return true
 }
 
-func (s *scanner) member() bool {
+// name passes a member's name, and the colon.
+func (s *scanner) name() bool {
 	if s.next() != '"' || !s.string() {
 		return false
 	}
-	if s.at = space(s.text, s.at); s.next() != ':' {
+	s.at = space(s.text, s.at)
+	return s.separator(':')
+}
+
+// separator passes c, and the white space behind it.
+func (s *scanner) separator(c byte) bool {
+	if s.next() != c {
 		return false
 	}
 	s.at = space(s.text, s.at+1)
-	return s.value()
+	return true
 }
 
 // string passes a string, at whose first quote it stands.

@@ -3,6 +3,7 @@ package strictjson
 import (
 	"bytes"
 	"fmt"
+	"sync"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -25,11 +26,17 @@ type Cursor struct {
 }
 
 // Walk calls read with a cursor, which has to pass one value. Anything else
-// that follows it is an error. So is what read returns: see [Cursor.Fail].
+// that follows it is an error. So is what read returns: see [Cursor.Fail]. The
+// cursor is good until read returns.
 func Walk(text []byte, read func(*Cursor) error) error {
-	c := Cursor{text: text}
+	c := cursors.Get().(*Cursor)
+	*c = Cursor{text: text}
 	c.in = c.room[:0]
-	if err := read(&c); err != nil {
+	defer func() {
+		c.text, c.in = nil, nil
+		cursors.Put(c)
+	}()
+	if err := read(c); err != nil {
 		return err
 	}
 	if c.space(); c.at != len(text) || c.want == 0 || len(c.in) > 0 {
@@ -37,6 +44,9 @@ func Walk(text []byte, read func(*Cursor) error) error {
 	}
 	return nil
 }
+
+// cursors are those that no walk uses.
+var cursors = sync.Pool{New: func() any { return new(Cursor) }}
 
 // Enter passes what an object, '{', or an array, '[', begins with. Until Leave
 // the cursor is in it.
@@ -77,10 +87,9 @@ func (c *Cursor) Leave() error {
 // Next returns what comes next by the byte that it begins with: '{', '[', '"',
 // 't', 'f', 'n', or '0' for a number. Anything else can't begin a value.
 func (c *Cursor) Next() byte {
-	was := *c
+	at, want := c.at, c.want
 	ok := c.separator()
-	at := c.at
-	c.at, c.want = was.at, was.want
+	at, c.at, c.want = c.at, at, want
 	switch {
 	case !ok || at == len(c.text):
 		return 0
