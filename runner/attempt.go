@@ -43,7 +43,7 @@ type attempt struct {
 }
 
 // newAttempt makes an attempt at a call of the open turn.
-func newAttempt(s *subject, l *life, lease *session.Drive, r *reading, c *session.Call) *attempt {
+func newAttempt(s *subject, l *life, lease *session.Lease, r *reading, c *session.Call) *attempt {
 	return &attempt{
 		subject: s, own: committer{lease, l.lasting},
 		turn: r.turn, call: *c, args: session.Arguments(r.asked, c.ID),

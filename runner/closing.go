@@ -68,7 +68,8 @@ func (cl *closing) results() (m llm.Message, ends []event.Status, err error) {
 	asked := cl.read.asked
 	settled, _ := cl.read.calls()
 	opened := min(len(asked), agentcore.MaxCalls)
-	if len(settled) < opened { // a renewal of the lease has found that another drive closed the turn
+	// a renewal of the lease has found that another drive closed the turn
+	if len(settled) < opened {
 		return m, nil, decided(fmt.Errorf("%w: the turn is closed", session.ErrStale))
 	}
 	for i := range settled {

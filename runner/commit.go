@@ -21,7 +21,7 @@ import (
 // where the drive takes the session anew: then the loop's goroutine writes it,
 // under the runner's mutex, since Close reads it.
 type committer struct {
-	lease   *session.Drive
+	lease   *session.Lease
 	waiting context.Context // for as long as the store is waited for
 }
 

@@ -55,13 +55,14 @@ func (cr *crew) add(a *attempt) {
 // waiting lasts; otherwise that goroutine does.
 func (cr *crew) start(ctx, waiting context.Context, a *attempt, run entering) {
 	cr.underway[a.call.ID] = member{attempt: a}
-	cr.batch.Start(ctx, a.call.ID, func(ctx context.Context) { a.guard(ctx, run) }, func(handed bool) {
-		to := a.own
-		if handed {
-			to.waiting = waiting
-		}
-		a.end(&to)
-	})
+	cr.batch.Start(ctx, a.call.ID, func(ctx context.Context) { a.guard(ctx, run) },
+		func(handed bool) {
+			to := a.own
+			if handed {
+				to.waiting = waiting
+			}
+			a.end(&to)
+		})
 }
 
 // entering is what an attempt does in its goroutine.

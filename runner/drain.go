@@ -26,7 +26,8 @@ func (dr *drain) run() {
 		dr.endInOrder()
 		err := dr.stopCancelled() // the first time, those that were cancelled before this watched
 		if err != nil {
-			dr.log().Warn("bodies that run on can't see their session", "session", dr.session, "error", err)
+			dr.log().Warn("bodies that run on can't see their session", "session", dr.session,
+				"error", err)
 		}
 		if lost(err) {
 			dr.lease.Abandon()
@@ -38,13 +39,13 @@ func (dr *drain) run() {
 		if dr.crew.running() == 0 {
 			dr.lease.Keep(false)
 			last := append(dr.screen.noteSeen(), dr.crew.unclaims()...)
-			dr.leftUndone(dr.lease.Leave(dr.to.waiting, last...))
+			dr.leftUndone(dr.lease.GiveUp(dr.to.waiting, last...))
 		}
 	}
 	for dr.crew.batch.Len() > 0 {
 		dr.crew.wait(&waits{}, nil)
 	}
-	dr.leftUndone(dr.lease.Settled(dr.to.waiting))
+	dr.leftUndone(dr.lease.AwaitCommits(dr.to.waiting))
 }
 
 // leftUndone logs what no caller hears of.

@@ -47,7 +47,7 @@ var errLeft = errors.New("the run was interrupted")
 
 // newDrive takes the lease of a session.
 func (rn *Runner) newDrive(ctx context.Context, id string, n *session.New) (*drive, error) {
-	lease, err := rn.store.Drive(ctx, id, n)
+	lease, err := rn.store.Acquire(ctx, id, n)
 	if err != nil {
 		return nil, err
 	}
@@ -188,7 +188,7 @@ func (d *drive) rest() (more bool, err error) {
 	if err != nil || !d.next().Working() {
 		return false, err
 	}
-	lease, err := d.rn.store.Drive(d.waiting, d.session, nil)
+	lease, err := d.rn.store.Acquire(d.waiting, d.session, nil)
 	if errors.Is(err, session.ErrBusy) {
 		return false, nil // the drive that has it saw the same
 	}

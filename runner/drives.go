@@ -16,7 +16,7 @@ type drives struct {
 	mu       sync.Mutex // guards the rest, but for running; held over no lease
 	closed   bool       // no drive begins any more
 	gaveUp   bool       // no drive holds a lease any more
-	leases   map[*drive]*session.Drive
+	leases   map[*drive]*session.Lease
 	underway sync.WaitGroup // the drives, and bodies whose time was over
 }
 
@@ -34,7 +34,7 @@ func (ds *drives) begin(d *drive) error {
 
 // renew notes that a drive has another lease. One that comes too late is given
 // up.
-func (ds *drives) renew(d *drive, lease *session.Drive) {
+func (ds *drives) renew(d *drive, lease *session.Lease) {
 	ds.mu.Lock()
 	ds.leases[d] = lease
 	gaveUp := ds.gaveUp

@@ -44,7 +44,7 @@ func (rn *Runner) standing(
 	case cause != nil && cause != errLeft && !refusedMessage(cause):
 	case len(end.Pending)+len(end.Parked) > 0:
 		end.Finish = event.FinishPaused
-	case step.Left():
+	case step.HasWork():
 		end.Finish = event.FinishElsewhere
 		switch driven, until := rn.store.Driven(st); {
 		case cause == errLeft:

@@ -94,18 +94,23 @@ func (rn *Runner) find(ctx context.Context, ref Ref) (p tool.Pause, err error) {
 		}
 		return p, err
 	case ref.Key != "" || ref.Tool != "":
-		return p, fmt.Errorf("%w: Key and Tool go together: a key is a tool's own name for its job", ErrInvalidRef)
+		return p, fmt.Errorf("%w: Key and Tool go together: a key is a tool's own name for its job",
+			ErrInvalidRef)
 	default:
-		return p, fmt.Errorf("%w: it is empty; it takes a Token, a Pause, or a Tool and a Key", ErrInvalidRef)
+		return p, fmt.Errorf("%w: it is empty; it takes a Token, a Pause, or a Tool and a Key",
+			ErrInvalidRef)
 	}
 	if ref.User != "" && ref.User != p.User || ref.Session != "" && ref.Session != p.Session {
-		return tool.Pause{}, fmt.Errorf("%w: %s, of that user and session", session.ErrUnknownPause, name)
+		return tool.Pause{}, fmt.Errorf("%w: %s, of that user and session", session.ErrUnknownPause,
+			name)
 	}
 	return p, nil
 }
 
 // Pending lists the open pauses of all sessions, the oldest first: an inbox.
-func (rn *Runner) Pending(ctx context.Context, f session.PauseFilter, actor Actor) iter.Seq2[tool.Pause, error] {
+func (rn *Runner) Pending(
+	ctx context.Context, f session.PauseFilter, actor Actor,
+) iter.Seq2[tool.Pause, error] {
 	return func(yield func(tool.Pause, error) bool) {
 		op := Operation{
 			Kind: OpPending, Actor: actor, Session: f.Session, User: f.User, Tool: f.Tool, Pauses: f,

@@ -38,13 +38,16 @@ type FollowOptions struct {
 // event.Undriven. It ends with an event.End when the session is at rest, and
 // with an error when ctx or the runner ends. Turns that were over before it
 // began are in their messages alone.
-func (rn *Runner) Follow(ctx context.Context, sessionID string, actor Actor, o *FollowOptions) iter.Seq2[event.Event, error] {
+func (rn *Runner) Follow(
+	ctx context.Context, sessionID string, actor Actor, o *FollowOptions,
+) iter.Seq2[event.Event, error] {
 	var own FollowOptions
 	if o != nil {
 		own = *o
 	}
 	return func(yield func(event.Event, error) bool) {
-		if _, err := rn.visible(ctx, Operation{Kind: OpFollow, Actor: actor, Session: sessionID}); err != nil {
+		if _, err := rn.visible(ctx, Operation{Kind: OpFollow, Actor: actor,
+			Session: sessionID}); err != nil {
 			yield(nil, err)
 			return
 		}
@@ -99,7 +102,8 @@ type report struct {
 }
 
 func (r report) same(p tool.Progress) bool {
-	return r.At.Equal(p.At) && r.Message == p.Message && r.Fraction == p.Fraction && bytes.Equal(r.Data, p.Data)
+	return r.At.Equal(p.At) && r.Message == p.Message && r.Fraction == p.Fraction &&
+		bytes.Equal(r.Data, p.Data)
 }
 
 func (f *follower) follow(ctx context.Context) error {
@@ -150,7 +154,7 @@ func (f *follower) look(ctx context.Context, progress <-chan liveEvent) (atRest 
 	if f.lies(st, step.Working() && !driven); f.left {
 		return false, nil
 	}
-	if driven || step.Left() || f.through && step.Kind == session.StepWait {
+	if driven || step.HasWork() || f.through && step.Kind == session.StepWait {
 		return false, nil
 	}
 	end, err := f.rn.ending(ctx, f.session, nil)
@@ -209,7 +213,8 @@ func (f *follower) results(ctx context.Context, m llm.Message) error {
 		if !ok {
 			continue
 		}
-		c := session.Call{ID: r.Call, Tool: r.Name, Status: session.Settled, Settled: event.Done, Media: len(r.Media) > 0}
+		c := session.Call{ID: r.Call, Tool: r.Name, Status: session.Settled, Settled: event.Done,
+			Media: len(r.Media) > 0}
 		if r.Error {
 			c.Settled = event.Failed
 		}

@@ -31,7 +31,9 @@ func (h host) Token(c tool.Call, permits ...tool.Permit) string {
 	}
 	token, err := h.rn.ring.held(h.turn.signer).mint(t)
 	if err != nil {
-		panic(err) // no call is begun without a key; and no token is better than one that is never valid
+		// no call is begun without a key; and no token is better than one that
+		// is never valid
+		panic(err)
 	}
 	return token
 }

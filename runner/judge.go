@@ -84,7 +84,8 @@ func (j *judge) fits(ctx context.Context, rn *Runner, agent string) session.Fits
 	}
 	return func(asked session.Asked, value json.RawMessage) (misfit, err error) {
 		if n := len(value); asked.Use == toolbox.AsArguments && n > most {
-			return fmt.Errorf("the edited arguments have %d bytes, at most %d are taken", n, most), nil
+			return fmt.Errorf("the edited arguments have %d bytes, at most %d are taken", n,
+				most), nil
 		}
 		if misfit, err = stored(asked, value); misfit != nil || err != nil || !knows(asked) {
 			return misfit, err

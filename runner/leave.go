@@ -45,7 +45,7 @@ func (d *drive) finish(cause error) (event.End, error) {
 			err = last.lease.Update(last.waiting, stop...)
 		}
 	} else {
-		err = last.lease.Leave(last.waiting, stop...)
+		err = last.lease.GiveUp(last.waiting, stop...)
 	}
 	if errors.Is(err, session.ErrGoesOn) { // and drain hears of it
 		err = nil
@@ -62,12 +62,13 @@ func (d *drive) finish(cause error) (event.End, error) {
 // interruption is what is to be committed of a drive that ends because its
 // caller left, though there may be something left to do.
 func (d *drive) interruption(cause error) []session.Transition {
-	if !d.interrupts(cause) || !d.next().Left() && !d.lease.Busy() { // which may leave something to do
+	// which may leave something to do
+	if !d.interrupts(cause) || !d.next().HasWork() && !d.lease.Busy() {
 		return nil
 	}
 	return []session.Transition{func(tx *session.Tx) error {
 		// No other drive has ended it meanwhile.
-		if tx.Halt == nil && session.Next(tx.State, tx.Now).Left() {
+		if tx.Halt == nil && session.Next(tx.State, tx.Now).HasWork() {
 			tx.Stop(event.FinishInterrupted, "")
 		}
 		return nil

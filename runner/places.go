@@ -83,7 +83,8 @@ func (p *places) giveBack(due session.Due, err error, now time.Time) {
 	case errors.As(err, &later):
 		p.backoff[id] = &backoff{wait: 2 * firstBackoff, until: in(later.until)}
 	case errors.As(err, &busy) && !busy.Until.IsZero():
-		p.backoff[id] = &backoff{wait: 2 * firstBackoff, until: in(busy.Until), key: string(due.Key)}
+		p.backoff[id] = &backoff{wait: 2 * firstBackoff, until: in(busy.Until),
+			key: string(due.Key)}
 	case b == nil || errors.Is(err, session.ErrBusy):
 		p.backoff[id] = &backoff{wait: 2 * firstBackoff, until: time.Now().Add(firstBackoff)}
 	default:

@@ -23,7 +23,9 @@ var ErrInvalidProgress = errors.New("runner: the progress can't be taken")
 // is settled. The latest is stored: at once if the call's last is 250 ms old,
 // and otherwise as soon as it is. So nil doesn't promise that this one is
 // stored, or not yet; [Runner.Close] stores what is still to be.
-func (rn *Runner) Progress(ctx context.Context, sessionID, call string, actor Actor, p tool.Progress) error {
+func (rn *Runner) Progress(
+	ctx context.Context, sessionID, call string, actor Actor, p tool.Progress,
+) error {
 	if err := rn.authorize(ctx, about(OpProgress, sessionID, call, actor)); err != nil {
 		return err
 	}
@@ -32,16 +34,20 @@ func (rn *Runner) Progress(ctx context.Context, sessionID, call string, actor Ac
 
 const maxProgress = 16 << 10 // bytes of Message and Data together
 
-func (rn *Runner) progress(ctx context.Context, id, callOrPause, toolName string, p tool.Progress) error {
+func (rn *Runner) progress(
+	ctx context.Context, id, callOrPause, toolName string, p tool.Progress,
+) error {
 	call := session.CallID(callOrPause)
 	p.Message, p.Data, p.At = modeltext.CleanString(p.Message), modeltext.CleanJSON(bytes.Clone(p.Data)), rn.store.Now()
 	switch {
 	case len(p.Message)+len(p.Data) > maxProgress:
-		return fmt.Errorf("%w: it has %d bytes, at most %d are taken", ErrInvalidProgress, len(p.Message)+len(p.Data), maxProgress)
+		return fmt.Errorf("%w: it has %d bytes, at most %d are taken", ErrInvalidProgress,
+			len(p.Message)+len(p.Data), maxProgress)
 	case len(p.Data) > 0 && !json.Valid(p.Data):
 		return fmt.Errorf("%w: its data are no JSON", ErrInvalidProgress)
 	case !(p.Fraction >= 0 && p.Fraction <= 1):
-		return fmt.Errorf("%w: its fraction %v is not between 0 and 1", ErrInvalidProgress, p.Fraction)
+		return fmt.Errorf("%w: its fraction %v is not between 0 and 1", ErrInvalidProgress,
+			p.Fraction)
 	}
 	key := callName{id, call}
 	now := rn.reports.begin(key)
@@ -66,7 +72,8 @@ func (rn *Runner) progress(ctx context.Context, id, callOrPause, toolName string
 func (rn *Runner) storeProgress(ctx context.Context, call callName, p latest) error {
 	_, err := rn.store.Progress(ctx, call.session, p.id, p.Progress, true)
 	if err != nil && !callIsOver(err) {
-		rn.options.Logger.Warn("progress was not stored", "session", call.session, "call", call.call, "error", err)
+		rn.options.Logger.Warn("progress was not stored", "session", call.session, "call",
+			call.call, "error", err)
 	}
 	return err
 }

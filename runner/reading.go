@@ -76,7 +76,10 @@ func (r *reading) loadTurn() error {
 func (r *reading) opened(asked []llm.ToolCall, here bool) error {
 	f := &turnFacts{opened: here}
 	key := 0
-	r.lease.View(func(st *session.State) { f.number, f.asked, key = st.Turn, st.Asked, st.TokenKey })
+	r.lease.View(func(st *session.State) {
+		f.number, f.asked, key = st.Turn, st.Asked,
+			st.TokenKey
+	})
 	var err error
 	if f.signer, err = r.rn.ring.signer(r.waiting, key); err != nil {
 		return err

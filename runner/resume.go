@@ -22,10 +22,12 @@ type Resumption struct {
 	// only.
 	Pause string
 	// One of these is set; several are refused.
-	Payload   json.RawMessage // the answer: a JSON value that fits the pause's schema
-	Decision  *tool.Decision  // at a gate: Approved, Reason, and Arguments where they are edited; the rest is the session's to say, and refused
-	Failure   string          // the outside job failed, for this reason
-	Retryable bool            // with Failure: trying again may help
+	Payload json.RawMessage // the answer: a JSON value that fits the pause's schema
+	// at a gate: Approved, Reason, and Arguments where they are edited; the
+	// rest is the session's to say, and refused
+	Decision  *tool.Decision
+	Failure   string // the outside job failed, for this reason
+	Retryable bool   // with Failure: trying again may help
 
 	// Gate, if set, is the layer that the answer is for: at another layer's
 	// pause it is refused. What comes with a token takes it from Token.Gate.
@@ -53,7 +55,8 @@ func Fail(pause string, actor Actor, why string, retryable bool) Resumption {
 
 // Approve lets a call run with the arguments that were shown.
 func Approve(pause string, actor Actor, why string) Resumption {
-	return Resumption{Pause: pause, Actor: actor, Decision: &tool.Decision{Approved: true, Reason: why}}
+	return Resumption{Pause: pause, Actor: actor,
+		Decision: &tool.Decision{Approved: true, Reason: why}}
 }
 
 // Deny refuses a call: its body is never entered, and the model reads why.
@@ -69,7 +72,8 @@ func Deny(pause string, actor Actor, why string) Resumption {
 // Resume.
 func ApproveEdited[In any](pause string, actor Actor, why string, args In) Resumption {
 	raw, err := json.Marshal(args)
-	return Resumption{Pause: pause, Actor: actor, err: err, Decision: &tool.Decision{Approved: true, Reason: why, Arguments: raw}}
+	return Resumption{Pause: pause, Actor: actor, err: err,
+		Decision: &tool.Decision{Approved: true, Reason: why, Arguments: raw}}
 }
 
 // Resumed is what became of a Resume. Each accepted answer is durable.
@@ -92,7 +96,8 @@ func (r *Resumed) Events(ctx context.Context) iter.Seq2[event.Event, error] {
 		var busy *session.BusyError
 		switch {
 		case errors.As(err, &busy):
-			yield(event.End{Session: r.session, Finish: event.FinishElsewhere, Until: busy.Until}, nil)
+			yield(event.End{Session: r.session, Finish: event.FinishElsewhere, Until: busy.Until},
+				nil)
 			return
 		case err != nil:
 			yield(nil, err)
@@ -113,18 +118,21 @@ func (r *Resumed) Events(ctx context.Context) iter.Seq2[event.Event, error] {
 //
 // It may be called in another process than the one that paused, long after,
 // again and again, and while a drive holds the session.
-func (rn *Runner) Resume(ctx context.Context, sessionID string, rs ...Resumption) (*Resumed, error) {
+func (rn *Runner) Resume(
+	ctx context.Context, sessionID string, rs ...Resumption,
+) (*Resumed, error) {
 	if len(rs) == 0 || len(rs) > maxResumptions {
-		return nil, fmt.Errorf("%w: Resume takes 1 to %d resumptions at once, not %d", session.ErrInvalidResumePayload, maxResumptions, len(rs))
+		return nil, fmt.Errorf("%w: Resume takes 1 to %d resumptions at once, not %d",
+			session.ErrInvalidResumePayload, maxResumptions, len(rs))
 	}
-	replies, misfits := make([]*session.Reply, len(rs)), make([]error, len(rs))
+	replies, misfits := make([]*session.Incoming, len(rs)), make([]error, len(rs))
 	for i, r := range rs {
 		op := about(OpResume, sessionID, r.Pause, r.Actor)
 		op.Answer = r.answer()
 		if err := rn.authorize(ctx, op); err != nil {
 			return nil, err
 		}
-		replies[i], misfits[i] = rn.reply(r)
+		replies[i], misfits[i] = rn.incoming(r)
 	}
 	out := &Resumed{rn: rn, session: sessionID, Receipts: make([]session.Receipt, len(rs))}
 	judges := make([]judge, len(rs))
@@ -132,8 +140,10 @@ func (rn *Runner) Resume(ctx context.Context, sessionID string, rs ...Resumption
 		return rn.store.Update(ctx, sessionID, func(tx *session.Tx) (err error) {
 			for i := range rs {
 				if misfits[i] != nil {
-					out.Receipts[i] = session.Receipt{Call: session.CallID(rs[i].Pause), Actor: string(rs[i].Actor), Err: misfits[i]}
-				} else if out.Receipts[i], err = tx.Answer(replies[i], judges[i].fits(ctx, rn, tx.Agent)); err != nil {
+					out.Receipts[i] = session.Receipt{Call: session.CallID(rs[i].Pause),
+						Actor: string(rs[i].Actor), Err: misfits[i]}
+				} else if out.Receipts[i], err = tx.Answer(replies[i], judges[i].fits(ctx, rn,
+					tx.Agent)); err != nil {
 					return err
 				}
 			}
@@ -193,10 +203,10 @@ func (r Resumption) contradiction() error {
 	return nil
 }
 
-// reply makes of a resumption what the session judges. An error is the
+// incoming makes of a resumption what the session judges. An error is the
 // resumption's own.
-func (rn *Runner) reply(r Resumption) (*session.Reply, error) {
-	in := &session.Reply{
+func (rn *Runner) incoming(r Resumption) (*session.Incoming, error) {
+	in := &session.Incoming{
 		Pause: r.Pause, Gate: r.Gate, Actor: modeltext.CleanString(string(r.Actor)), Delivery: modeltext.CleanString(r.Delivery), Retryable: r.Retryable,
 	}
 	misfit := func(err error) error { return &session.PayloadError{Pause: r.Pause, Err: err} }
@@ -222,7 +232,8 @@ func (rn *Runner) reply(r Resumption) (*session.Reply, error) {
 	case r.failed || r.Failure != "":
 		in.Kind = session.KindFail
 		why := modeltext.CleanString(r.Failure)
-		kept, content = toolbox.Text(session.FailureText(why, r.Retryable)), failureContent{why, r.Retryable}
+		kept, content = toolbox.Text(session.FailureText(why, r.Retryable)), failureContent{why,
+			r.Retryable}
 	default:
 		in.Kind, in.Value = session.KindComplete, modeltext.CleanJSON(r.Payload)
 		if len(in.Value) == 0 {
@@ -231,10 +242,12 @@ func (rn *Runner) reply(r Resumption) (*session.Reply, error) {
 		kept, content = in.Value, in.Value
 	}
 	if n := len(kept) + len(in.Decision.Reason); n > rn.options.MaxAnswer {
-		return nil, misfit(fmt.Errorf("it has %d bytes, at most %d are taken", n, rn.options.MaxAnswer))
+		return nil, misfit(fmt.Errorf("it has %d bytes, at most %d are taken", n,
+			rn.options.MaxAnswer))
 	}
 	if len(in.Decision.Reason) > maxReason {
-		return nil, misfit(fmt.Errorf("the reason has %d bytes, at most %d are taken", len(in.Decision.Reason), maxReason))
+		return nil, misfit(fmt.Errorf("the reason has %d bytes, at most %d are taken",
+			len(in.Decision.Reason), maxReason))
 	}
 	var err error
 	if in.Hash, err = hashContent(content); err != nil {
@@ -263,8 +276,9 @@ type (
 		Arguments json.RawMessage `json:"arguments,omitempty"`
 	}
 	failureContent struct {
-		Failure   string `json:"failure"`
-		Retryable bool   `json:"may_pass,omitempty"` // under the name by which stored hashes were made
+		Failure string `json:"failure"`
+		// under the name by which stored hashes were made
+		Retryable bool `json:"may_pass,omitempty"`
 	}
 )
 

@@ -117,7 +117,8 @@ func (r *ring) trusted(ctx context.Context) ([]session.TokenKey, error) {
 }
 
 // errRingUnread is why a token can't be judged for a moment.
-var errRingUnread = fmt.Errorf("runner: the token's key is not known yet: %w", session.ErrNotYetKnown)
+var errRingUnread = fmt.Errorf("runner: the token's key is not known yet: %w",
+	session.ErrNotYetKnown)
 
 // verifier is the key of a number that a token bears, which any sender may
 // have written.
@@ -126,7 +127,8 @@ func (r *ring) verifier(ctx context.Context, id int) (signer, error) {
 	i := find(keys, id)
 	switch {
 	case r.store == nil, i >= 0 && age < ringStale:
-	case i < 0 && (id < 1 || len(keys) > 0 && id < keys[0].ID): // no ring ever had it, or it is retired
+	// no ring ever had it, or it is retired
+	case i < 0 && (id < 1 || len(keys) > 0 && id < keys[0].ID):
 	case age < ringPatience:
 		if i < 0 {
 			return signer{}, errRingUnread
@@ -139,7 +141,8 @@ func (r *ring) verifier(ctx context.Context, id int) (signer, error) {
 		i = find(keys, id)
 	}
 	if i < 0 {
-		return signer{}, fmt.Errorf("%w: it is signed with key %d, which is not in the ring", ErrBadToken, id)
+		return signer{}, fmt.Errorf("%w: it is signed with key %d, which is not in the ring",
+			ErrBadToken, id)
 	}
 	return newSigner(keys[i])
 }
@@ -188,7 +191,8 @@ func (r *ring) put(keys []session.TokenKey, err error, counts bool) {
 // older reports whether a ring of the store was replaced by another one: its
 // first and its last number only grow.
 func older(ring, other []session.TokenKey) bool {
-	return len(other) > 0 && (len(ring) == 0 || ring[0].ID < other[0].ID || ring[len(ring)-1].ID < other[len(other)-1].ID)
+	return len(other) > 0 && (len(ring) == 0 || ring[0].ID < other[0].ID ||
+		ring[len(ring)-1].ID < other[len(other)-1].ID)
 }
 
 // ErrGivenKeys refuses to rotate keys that the program gave in

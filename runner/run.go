@@ -52,7 +52,9 @@ type RunOptions struct {
 //
 // Leaving the loop, or the end of ctx, interrupts the run: Run returns at once,
 // and what still runs ends by itself.
-func (rn *Runner) Run(ctx context.Context, user, sessionID string, m llm.Message, o *RunOptions) iter.Seq2[event.Event, error] {
+func (rn *Runner) Run(
+	ctx context.Context, user, sessionID string, m llm.Message, o *RunOptions,
+) iter.Seq2[event.Event, error] {
 	// Both are the caller's, who may go on with them before the result is
 	// ranged over.
 	m = m.Clone()
@@ -104,11 +106,15 @@ type untaken struct{ error }
 func (u *untaken) Unwrap() error { return u.error }
 
 // input checks a message before anything is touched.
-func (rn *Runner) input(ctx context.Context, user, id string, m llm.Message, o *RunOptions) (*input, error) {
-	if err := rn.authorize(ctx, Operation{Kind: OpRun, Actor: Actor(user), Session: id}); err != nil {
+func (rn *Runner) input(
+	ctx context.Context, user, id string, m llm.Message, o *RunOptions,
+) (*input, error) {
+	if err := rn.authorize(ctx, Operation{Kind: OpRun, Actor: Actor(user),
+		Session: id}); err != nil {
 		return nil, err
 	}
-	if err := errors.Join(session.CheckID("user", user), session.CheckID("session id", id)); err != nil {
+	if err := errors.Join(session.CheckID("user", user),
+		session.CheckID("session id", id)); err != nil {
 		return nil, err
 	}
 	if o.MessageID != "" {
@@ -138,7 +144,8 @@ func (rn *Runner) input(ctx context.Context, user, id string, m llm.Message, o *
 // sayable says what is wrong with a user's message.
 func sayable(m llm.Message) error {
 	if m.Role != llm.RoleUser {
-		return fmt.Errorf("%w: its role is %q, and a user's is %q", session.ErrInvalidMessage, m.Role, llm.RoleUser)
+		return fmt.Errorf("%w: its role is %q, and a user's is %q", session.ErrInvalidMessage,
+			m.Role, llm.RoleUser)
 	}
 	for _, p := range m.Parts {
 		switch p := p.(type) {
@@ -151,10 +158,12 @@ func sayable(m llm.Message) error {
 			case p.MediaType == "":
 				return fmt.Errorf("%w: it has media without a type", session.ErrInvalidMessage)
 			case len(p.Data) == 0 && p.URL == "":
-				return fmt.Errorf("%w: it has a %s without data or URL", session.ErrInvalidMessage, p.MediaType)
+				return fmt.Errorf("%w: it has a %s without data or URL", session.ErrInvalidMessage,
+					p.MediaType)
 			}
 		default:
-			return fmt.Errorf("%w: a user's message holds text and media, not %T", session.ErrInvalidMessage, p)
+			return fmt.Errorf("%w: a user's message holds text and media, not %T",
+				session.ErrInvalidMessage, p)
 		}
 	}
 	if len(m.Parts) == 0 {
@@ -165,9 +174,12 @@ func sayable(m llm.Message) error {
 
 // Continue drives a session that has work left: after an interruption, a
 // failure or a used-up limit, or in place of a worker.
-func (rn *Runner) Continue(ctx context.Context, sessionID string, actor Actor) iter.Seq2[event.Event, error] {
+func (rn *Runner) Continue(
+	ctx context.Context, sessionID string, actor Actor,
+) iter.Seq2[event.Event, error] {
 	return func(yield func(event.Event, error) bool) {
-		if err := rn.authorize(ctx, Operation{Kind: OpContinue, Actor: actor, Session: sessionID}); err != nil {
+		if err := rn.authorize(ctx, Operation{Kind: OpContinue, Actor: actor,
+			Session: sessionID}); err != nil {
 			yield(nil, err)
 			return
 		}

@@ -103,7 +103,7 @@ func New(a *agent.Agent, store *session.Store, o *Options) (*Runner, error) {
 		o = &Options{}
 	}
 	rn := &Runner{store: hold.Of(store), first: a, options: *o, agents: map[string]*agent.Agent{}}
-	rn.drives.leases = map[*drive]*core.Drive{}
+	rn.drives.leases = map[*drive]*core.Lease{}
 	rn.left = rn.drives.leftBehind
 	rn.options.defaults()
 	all := o.Agents

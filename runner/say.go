@@ -52,7 +52,9 @@ func (sy *saying) say() (taken bool, err error) {
 		if err != nil && !errors.Is(err, session.ErrStale) {
 			return false, err
 		}
-		if sy.in.denied { // what was denied for it rides still, and would be shown as if it were stored
+		// what was denied for it rides still, and would be shown as if it were
+		// stored
+		if sy.in.denied {
 			_ = sy.lease.Drop(sy.waiting)
 			sy.in.denied = false
 		}
@@ -152,7 +154,7 @@ func (sy *saying) answerWith(waiting []tool.Pause) (bool, error) {
 		}
 	}
 	text := session.StringBlob(sy.in.message.Text()).JSON()
-	reply, err := sy.rn.reply(Resumption{Pause: p.ID, Payload: text, Actor: Actor(sy.in.user)})
+	reply, err := sy.rn.incoming(Resumption{Pause: p.ID, Payload: text, Actor: Actor(sy.in.user)})
 	if err != nil {
 		return false, err
 	}

@@ -19,27 +19,37 @@ import (
 // Transcript, and that of a CallDetails are good for an HTTP API, as that of a
 // tool.Pause is.
 type Session struct {
-	ID       string       `json:"id"`
-	User     string       `json:"user"`
-	Agent    string       `json:"agent"`
-	Created  time.Time    `json:"created"`
-	Messages int          `json:"messages"`         // committed
-	Turn     int          `json:"turn"`             // model messages so far
-	Finish   event.Finish `json:"finish,omitempty"` // how the last run ended; FinishPaused while calls wait; empty while it goes on
-	Why      string       `json:"why,omitempty"`    // of FinishFailed, what happened; with Again, what it waits after; of FinishOther, the provider's word; of FinishCancelled, the reason given
-	Driven   bool         `json:"driven,omitempty"` // some drive holds it
-	Deaths   int          `json:"deaths,omitempty"` // drives of it that died one after the other, without its getting on
-	Again    time.Time    `json:"again,omitzero"`   // when it is carried on: after deaths, for which Continue need not wait, or since its model failed
-	Usage    llm.Usage    `json:"usage,omitzero"`   // of the current run
+	ID       string    `json:"id"`
+	User     string    `json:"user"`
+	Agent    string    `json:"agent"`
+	Created  time.Time `json:"created"`
+	Messages int       `json:"messages"` // committed
+	Turn     int       `json:"turn"`     // model messages so far
+	// how the last run ended; FinishPaused while calls wait; empty while it
+	// goes on
+	Finish event.Finish `json:"finish,omitempty"`
+	// of FinishFailed, what happened; with Again, what it waits after; of
+	// FinishOther, the provider's word; of FinishCancelled, the reason given
+	Why    string `json:"why,omitempty"`
+	Driven bool   `json:"driven,omitempty"` // some drive holds it
+	// drives of it that died one after the other, without its getting on
+	Deaths int `json:"deaths,omitempty"`
+	// when it is carried on: after deaths, for which Continue need not wait, or
+	// since its model failed
+	Again time.Time `json:"again,omitzero"`
+	Usage llm.Usage `json:"usage,omitzero"` // of the current run
 
 	Parked []event.Parked `json:"parked,omitempty"` // calls whose tools are gone
 }
 
 // Sessions lists sessions by id. One that can't be read is an error in its
 // place.
-func (rn *Runner) Sessions(ctx context.Context, f session.Filter, actor Actor) iter.Seq2[Session, error] {
+func (rn *Runner) Sessions(
+	ctx context.Context, f session.Filter, actor Actor,
+) iter.Seq2[Session, error] {
 	return func(yield func(Session, error) bool) {
-		if err := rn.authorize(ctx, Operation{Kind: OpList, Actor: actor, User: f.User, Sessions: f}); err != nil {
+		if err := rn.authorize(ctx, Operation{Kind: OpList, Actor: actor, User: f.User,
+			Sessions: f}); err != nil {
 			yield(Session{}, err)
 			return
 		}
@@ -84,16 +94,20 @@ func (rn *Runner) backingOff(st *session.State, s *Session) {
 	s.Deaths = st.Takeovers
 	if at := rn.store.TriedAgain(st); !s.Driven && at.After(rn.store.Now()) {
 		s.Again = at
-		s.Why = fmt.Sprintf("%d drives of it died one after the other without getting on", st.Takeovers)
+		s.Why = fmt.Sprintf("%d drives of it died one after the other without getting on",
+			st.Takeovers)
 	}
 }
 
 // Transcript is all that is committed of a session.
 type Transcript struct {
 	Session
-	History []llm.Message `json:"history"` // up to the last closed turn, acceptable to every provider; of an open turn, the message that asked
+	// up to the last closed turn, acceptable to every provider; of an open
+	// turn, the message that asked
+	History []llm.Message `json:"history"`
 	Pending []tool.Pause  `json:"pending,omitempty"`
-	Calls   []CallDetails `json:"calls,omitempty"` // of the open turn, in call order: those that are done have their results
+	// of the open turn, in call order: those that are done have their results
+	Calls []CallDetails `json:"calls,omitempty"`
 }
 
 // Show reads a session with its messages, its open pauses, and what became of
@@ -122,27 +136,33 @@ func (rn *Runner) Show(ctx context.Context, sessionID string, actor Actor) (Tran
 
 // CallDetails is what is known of one call.
 type CallDetails struct {
-	Call      string             `json:"call"`
-	Tool      string             `json:"tool"`
-	Status    session.CallStatus `json:"status"`            // of a tool that isn't effect once, Requested also while a body runs
-	Settled   event.Status       `json:"settled,omitempty"` // how it ended
-	Output    json.RawMessage    `json:"output,omitempty"`  // with which result
-	Actor     string             `json:"by,omitempty"`
-	At        time.Time          `json:"at,omitzero"`       // when it settled
-	Parked    time.Time          `json:"parked,omitzero"`   // since when it waits for its tool, which is gone
-	Attempt   int                `json:"attempt,omitempty"` // of a tool of effect once
-	Pauses    int                `json:"pauses,omitempty"`
-	Decisions []tool.Decision    `json:"decisions,omitempty"` // who decided, when, what, why, and on which arguments
-	Artifacts []tool.Artifact    `json:"artifacts,omitempty"`
-	Media     []llm.Media        `json:"media,omitempty"`    // for the model
-	Receipts  []session.Receipt  `json:"receipts,omitempty"` // what was accepted for it
+	Call string `json:"call"`
+	Tool string `json:"tool"`
+	// of a tool that isn't effect once, Requested also while a body runs
+	Status  session.CallStatus `json:"status"`
+	Settled event.Status       `json:"settled,omitempty"` // how it ended
+	Output  json.RawMessage    `json:"output,omitempty"`  // with which result
+	Actor   string             `json:"by,omitempty"`
+	At      time.Time          `json:"at,omitzero"` // when it settled
+	// since when it waits for its tool, which is gone
+	Parked  time.Time `json:"parked,omitzero"`
+	Attempt int       `json:"attempt,omitempty"` // of a tool of effect once
+	Pauses  int       `json:"pauses,omitempty"`
+	// who decided, when, what, why, and on which arguments
+	Decisions []tool.Decision   `json:"decisions,omitempty"`
+	Artifacts []tool.Artifact   `json:"artifacts,omitempty"`
+	Media     []llm.Media       `json:"media,omitempty"`    // for the model
+	Receipts  []session.Receipt `json:"receipts,omitempty"` // what was accepted for it
 }
 
 // Call shows one call of a session, while it is open and for as long as
 // receipts are kept.
-func (rn *Runner) Call(ctx context.Context, sessionID, call string, actor Actor) (CallDetails, error) {
+func (rn *Runner) Call(
+	ctx context.Context, sessionID, call string, actor Actor,
+) (CallDetails, error) {
 	call = session.CallID(call)
-	st, err := rn.visible(ctx, Operation{Kind: OpShow, Actor: actor, Session: sessionID, Call: call})
+	st, err := rn.visible(ctx, Operation{Kind: OpShow, Actor: actor, Session: sessionID,
+		Call: call})
 	if err != nil {
 		return CallDetails{}, err
 	}
@@ -156,8 +176,11 @@ func (rn *Runner) Call(ctx context.Context, sessionID, call string, actor Actor)
 // session carries it out; where there is none, this runner does, if it is open
 // and has the agent. What it can't do any more, since ctx ends or the store
 // fails, it logs, and leaves to a worker, Continue or the next message.
-func (rn *Runner) CancelSession(ctx context.Context, sessionID string, actor Actor, why string) error {
-	if err := rn.authorize(ctx, Operation{Kind: OpCancelSession, Actor: actor, Session: sessionID}); err != nil {
+func (rn *Runner) CancelSession(
+	ctx context.Context, sessionID string, actor Actor, why string,
+) error {
+	if err := rn.authorize(ctx, Operation{Kind: OpCancelSession, Actor: actor,
+		Session: sessionID}); err != nil {
 		return err
 	}
 	why, err := cleanReason(actor, why)
@@ -177,7 +200,8 @@ func (rn *Runner) CancelSession(ctx context.Context, sessionID string, actor Act
 		return err
 	}
 	if err := rn.carryOn(ctx, sessionID); err != nil {
-		rn.options.Logger.Warn("a session was cancelled, and is left to a worker", "session", sessionID, "error", err)
+		rn.options.Logger.Warn("a session was cancelled, and is left to a worker", "session",
+			sessionID, "error", err)
 	}
 	return nil
 }
@@ -189,7 +213,9 @@ func (rn *Runner) CancelSession(ctx context.Context, sessionID string, actor Act
 // cancelled if it returns an error, and without it after Options.CancelGrace.
 // Of one whose answer was accepted, and not driven yet, the answer's receipt
 // says superseded from then on. Cancelling again is a duplicate.
-func (rn *Runner) Cancel(ctx context.Context, sessionID, call string, actor Actor, why string) (receipt session.Receipt, err error) {
+func (rn *Runner) Cancel(
+	ctx context.Context, sessionID, call string, actor Actor, why string,
+) (receipt session.Receipt, err error) {
 	if err := rn.authorize(ctx, about(OpCancel, sessionID, call, actor)); err != nil {
 		return receipt, err
 	}
@@ -211,28 +237,34 @@ var ErrLongReason = errors.New("runner: the reason is too long")
 // short.
 func cleanReason(actor Actor, why string) (string, error) {
 	if len(actor) > maxName {
-		return "", fmt.Errorf("%w: its actor has %d bytes, at most %d are taken", ErrLongReason, len(actor), maxName)
+		return "", fmt.Errorf("%w: its actor has %d bytes, at most %d are taken", ErrLongReason,
+			len(actor), maxName)
 	}
 	if why = modeltext.CleanString(why); len(why) > maxReason {
-		return "", fmt.Errorf("%w: it has %d bytes, at most %d are taken", ErrLongReason, len(why), maxReason)
+		return "", fmt.Errorf("%w: it has %d bytes, at most %d are taken", ErrLongReason, len(why),
+			maxReason)
 	}
 	return why, nil
 }
 
 // Extend moves the deadline of an open pause; the zero time takes it away. One
 // that is past, or after the year 9999, is an error.
-func (rn *Runner) Extend(ctx context.Context, sessionID, pause string, actor Actor, deadline time.Time) error {
+func (rn *Runner) Extend(
+	ctx context.Context, sessionID, pause string, actor Actor, deadline time.Time,
+) error {
 	if err := rn.authorize(ctx, about(OpExtend, sessionID, pause, actor)); err != nil {
 		return err
 	}
-	return rn.store.Update(ctx, sessionID, func(tx *session.Tx) error { return tx.Extend(pause, deadline) })
+	return rn.store.Update(ctx, sessionID,
+		func(tx *session.Tx) error { return tx.Extend(pause, deadline) })
 }
 
 // Delete deletes a session: its messages, calls and payloads, and whatever
 // waits. What its tools have begun outside goes on. Its id can't be used again.
 // A drive that holds the session loses it.
 func (rn *Runner) Delete(ctx context.Context, sessionID string, actor Actor) error {
-	if err := rn.authorize(ctx, Operation{Kind: OpDelete, Actor: actor, Session: sessionID}); err != nil {
+	if err := rn.authorize(ctx, Operation{Kind: OpDelete, Actor: actor,
+		Session: sessionID}); err != nil {
 		return err
 	}
 	return rn.store.Delete(ctx, sessionID)

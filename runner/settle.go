@@ -95,7 +95,8 @@ func (a *attempt) result(to *committer, out toolbox.Outcome) error {
 		out.Output = a.begunBefore(out)
 	}
 	if err := fill(o, out); err != nil { // a layer made it
-		return a.refuse(to, fmt.Errorf("what a layer made of %s can't be kept: %w", a.call.Tool, err))
+		return a.refuse(to, fmt.Errorf("what a layer made of %s can't be kept: %w", a.call.Tool,
+			err))
 	}
 	failed := out.Status == toolbox.Failed && a.door.entered
 	settling := func(tx *session.Tx) error {
@@ -111,7 +112,8 @@ func (a *attempt) result(to *committer, out toolbox.Outcome) error {
 		}
 		// Here, not after the commit: the loop may find the call settled as
 		// soon as it is.
-		a.product.ends(known{status: settled.Status, output: settled.Output.JSON(), by: settled.Actor})
+		a.product.ends(known{status: settled.Status, output: settled.Output.JSON(),
+			by: settled.Actor})
 		return nil
 	}
 	a.product.made(out.Actions)

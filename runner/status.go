@@ -12,7 +12,9 @@ import (
 )
 
 // callStatus shows a call of a session, open or settled.
-func (rn *Runner) callDetails(ctx context.Context, st *session.State, id string) (CallDetails, error) {
+func (rn *Runner) callDetails(
+	ctx context.Context, st *session.State, id string,
+) (CallDetails, error) {
 	out := CallDetails{Call: id, Status: session.Settled}
 	var decisions []session.Decision
 	if c := st.Call(id); c != nil && c.Status != session.Settled {
@@ -51,7 +53,9 @@ func (rn *Runner) callDetails(ctx context.Context, st *session.State, id string)
 }
 
 // made adds what a call made beside its result.
-func (rn *Runner) made(ctx context.Context, id string, blobs []*session.Blob, out *CallDetails) error {
+func (rn *Runner) made(
+	ctx context.Context, id string, blobs []*session.Blob, out *CallDetails,
+) error {
 	actions, err := rn.actions(ctx, id, out.Call, blobs)
 	for _, a := range actions {
 		switch {
@@ -65,7 +69,9 @@ func (rn *Runner) made(ctx context.Context, id string, blobs []*session.Blob, ou
 }
 
 // actions reads what a call made, in order.
-func (rn *Runner) actions(ctx context.Context, id, call string, blobs []*session.Blob) (all []tool.Action, err error) {
+func (rn *Runner) actions(
+	ctx context.Context, id, call string, blobs []*session.Blob,
+) (all []tool.Action, err error) {
 	for _, b := range blobs {
 		raw, err := rn.store.Value(ctx, id, b)
 		if err != nil {
@@ -84,7 +90,8 @@ func (rn *Runner) actions(ctx context.Context, id, call string, blobs []*session
 // holds it, its agent is not here, or the runner is closed.
 func (rn *Runner) carryOn(ctx context.Context, id string) error {
 	d, err := rn.newDrive(ctx, id, nil)
-	if errors.Is(err, session.ErrBusy) || errors.Is(err, ErrUnknownAgent) || errors.Is(err, ErrClosed) {
+	if errors.Is(err, session.ErrBusy) || errors.Is(err, ErrUnknownAgent) ||
+		errors.Is(err, ErrClosed) {
 		return nil
 	}
 	if err != nil {

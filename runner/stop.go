@@ -92,7 +92,8 @@ func (cs *calls) stopBody(to *committer, c *session.Call, cause error) error {
 		switch {
 		case shut != nil && now.Status == session.Running:
 			return tx.Unclaim(&shut.call)
-		case now.Effect.NeedsClaim() && now.Status != session.Running: // only its layers did not stop
+		// only its layers did not stop
+		case now.Effect.NeedsClaim() && now.Status != session.Running:
 			return tx.Settle(seen.ID, session.CancelledOutcome(now, by, why, true))
 		case shut != nil:
 			return tx.Settle(seen.ID, session.CancelledOutcome(now, by, why, shut.turn.opened))

@@ -48,7 +48,8 @@ func (s *subject) recovered(who string, out *listener, err *error) {
 		return
 	}
 	if p := recover(); p != nil {
-		s.log().Error(who+" panicked", "session", s.session, "panic", p, "stack", string(debug.Stack()))
+		s.log().Error(who+" panicked", "session", s.session, "panic", p, "stack",
+			string(debug.Stack()))
 		*err = fmt.Errorf("%s panicked: %v", who, p)
 	}
 }

@@ -206,7 +206,8 @@ func (rn *Runner) MintToken(ctx context.Context, g Grant, actor Actor) (string, 
 	}
 	return key.mint(Token{
 		Session: p.Session, Call: p.Call, Pause: p.Number, Permits: g.Permits, Holder: g.Holder, Gate: p.Await.Gate,
-		Expires: rn.store.Now().Add(lifetime).Add(time.Second - 1).Unix(), // up to a second longer, and never shorter
+		// up to a second longer, and never shorter
+		Expires: rn.store.Now().Add(lifetime).Add(time.Second - 1).Unix(),
 	})
 }
 
@@ -214,11 +215,14 @@ func (rn *Runner) MintToken(ctx context.Context, g Grant, actor Actor) (string, 
 func (g *Grant) check(p tool.Pause) error {
 	switch {
 	case len(g.Permits) == 0:
-		return fmt.Errorf("%w: Permits is empty, and a token that permits nothing is of no use", ErrInvalidGrant)
+		return fmt.Errorf("%w: Permits is empty, and a token that permits nothing is of no use",
+			ErrInvalidGrant)
 	case len(g.Holder) > maxName:
-		return fmt.Errorf("%w: Holder has %d bytes, at most %d are taken", ErrInvalidGrant, len(g.Holder), maxName)
+		return fmt.Errorf("%w: Holder has %d bytes, at most %d are taken", ErrInvalidGrant,
+			len(g.Holder), maxName)
 	case g.Lifetime < 0:
-		return fmt.Errorf("%w: Lifetime is %v, and the token would have expired before it was made", ErrInvalidGrant, g.Lifetime)
+		return fmt.Errorf("%w: Lifetime is %v, and the token would have expired before it was made",
+			ErrInvalidGrant, g.Lifetime)
 	}
 	gate := p.Await.Gate != ""
 	for _, permit := range g.Permits {
@@ -226,7 +230,8 @@ func (g *Grant) check(p tool.Pause) error {
 		case !permit.Known():
 			return fmt.Errorf("%w: Permits has %q, which is no permit", ErrInvalidGrant, permit)
 		case permit.Decides() && !gate:
-			return fmt.Errorf("%w: Permits has %q, and pause %s waits for no decision", ErrInvalidGrant, permit, p.ID)
+			return fmt.Errorf("%w: Permits has %q, and pause %s waits for no decision",
+				ErrInvalidGrant, permit, p.ID)
 		case (permit == tool.PermitComplete || permit == tool.PermitFail) && gate:
 			return fmt.Errorf("%w: Permits has %q, and pause %s waits for a decision: "+
 				"permit approving or denying", ErrInvalidGrant, permit, p.ID)

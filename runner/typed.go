@@ -33,7 +33,10 @@ import (
 // that takes the user's next message is always a string.
 func FromText(p tool.Pause, actor Actor, text string) (Resumption, error) {
 	text = strings.TrimSpace(text)
-	misfit := func(err error) (Resumption, error) { return Resumption{}, &session.PayloadError{Pause: p.ID, Err: err} }
+	misfit := func(err error) (Resumption, error) {
+		return Resumption{},
+			&session.PayloadError{Pause: p.ID, Err: err}
+	}
 	switch {
 	case p.Await.Reason == "":
 		return Resumption{}, fmt.Errorf("%w: %s", session.ErrNotPaused, p.ID)
@@ -83,7 +86,9 @@ func typedDecision(text string) (*tool.Decision, error) {
 }
 
 // typedAnswer is a text as it stands, or as the JSON that it is: what fits.
-func typedAnswer(fits *schema.Schema, verbatim json.RawMessage, text string) (json.RawMessage, error) {
+func typedAnswer(
+	fits *schema.Schema, verbatim json.RawMessage, text string,
+) (json.RawMessage, error) {
 	textErr := fits.ValidateResult(verbatim)
 	if !json.Valid([]byte(text)) {
 		return verbatim, textErr

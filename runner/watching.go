@@ -26,7 +26,8 @@ func (v *watching) due(wall time.Time, every time.Duration) bool {
 	now := time.Now()
 	stepped := (wall.Sub(v.wall) - now.Sub(v.mono)).Abs() > aStep
 	v.wall, v.mono = wall, now
-	return !v.looked || stepped || now.Sub(v.last) >= every || !v.next.IsZero() && !now.Before(v.next)
+	return !v.looked || stepped || now.Sub(v.last) >= every || !v.next.IsZero() &&
+		!now.Before(v.next)
 }
 
 // watched starts what is due by other processes' clocks, as far as there is
@@ -36,7 +37,7 @@ func (v *watching) due(wall time.Time, every time.Duration) bool {
 func (w *worker) watched(ctx context.Context) (next time.Time, err error) {
 	store, v := w.rn.store, &w.watching
 	wall := store.Now()
-	if !v.due(wall, store.Lease()/3) {
+	if !v.due(wall, store.LeaseLength()/3) {
 		if !v.next.IsZero() {
 			next = wall.Add(time.Until(v.next))
 		}
@@ -84,10 +85,12 @@ func (w *worker) strangers(ctx context.Context) {
 		return // round says so
 	}
 	for name, since := range due {
-		if w.rn.agents[name] != nil || w.rn.store.Now().Sub(since) < strangeAfter || now.Before(w.warned[name].Add(strangeEvery)) {
+		if w.rn.agents[name] != nil || w.rn.store.Now().Sub(since) < strangeAfter ||
+			now.Before(w.warned[name].Add(strangeEvery)) {
 			continue
 		}
 		w.warned[name] = now
-		w.rn.options.Logger.Warn("sessions are due whose agent this worker doesn't have", "agent", name, "since", since)
+		w.rn.options.Logger.Warn("sessions are due whose agent this worker doesn't have", "agent",
+			name, "since", since)
 	}
 }

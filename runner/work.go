@@ -48,7 +48,8 @@ type WorkOptions struct {
 // that idle sessions cost nothing.
 func (rn *Runner) Work(ctx context.Context, o *WorkOptions) error {
 	if len(rn.agents) == 0 {
-		return fmt.Errorf("%w: this runner has none, and so a worker would find nothing", ErrUnknownAgent)
+		return fmt.Errorf("%w: this runner has none, and so a worker would find nothing",
+			ErrUnknownAgent)
 	}
 	if o != nil && o.UntilOver && o.Session == "" {
 		return errors.New("runner: WorkOptions.UntilOver goes with Session: the work of a whole store is never over")
@@ -121,7 +122,8 @@ func (w *worker) one(ctx context.Context) (next time.Time, over bool, err error)
 		next = until
 	case step.Working(), w.rn.returned(st):
 		w.start(ctx, session.Due{Session: id})
-	case step.Left() || step.Kind == session.StepWait || st.Open() > 0: // also of a run that was interrupted while a call waited
+	// also of a run that was interrupted while a call waited
+	case step.HasWork() || step.Kind == session.StepWait || st.Open() > 0:
 		next = step.Until
 	default:
 		over = w.o.UntilOver
@@ -164,7 +166,8 @@ func (w *worker) round(ctx context.Context) (next time.Time, err error) {
 				next = at
 			}
 		}
-		parked, err := w.rn.store.Parked(ctx, name, func(tool string) bool { return w.rn.has(name, tool) })
+		parked, err := w.rn.store.Parked(ctx, name,
+			func(tool string) bool { return w.rn.has(name, tool) })
 		if err != nil {
 			return next, err
 		}

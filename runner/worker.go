@@ -79,7 +79,8 @@ func (w *worker) drive(ctx context.Context, id string) error {
 	if err != nil {
 		// Another drive has it, or it can't be read: others go on.
 		if !errors.Is(err, session.ErrBusy) && !errors.Is(err, ErrClosed) && ctx.Err() == nil {
-			w.rn.options.Logger.Error("a session could not be carried on", "session", id, "error", err)
+			w.rn.options.Logger.Error("a session could not be carried on", "session", id, "error",
+				err)
 			w.show(id, nil, err)
 		}
 		return err
@@ -98,7 +99,8 @@ func (w *worker) drive(ctx context.Context, id string) error {
 		if err != nil {
 			failed = err
 			if ctx.Err() == nil {
-				w.rn.options.Logger.Error("a session could not be carried on", "session", id, "error", err)
+				w.rn.options.Logger.Error("a session could not be carried on", "session", id,
+					"error", err)
 			}
 		}
 		w.show(id, ev, err)
@@ -113,7 +115,8 @@ func (w *worker) show(id string, ev event.Event, err error) {
 	}
 	defer func() {
 		if p := recover(); p != nil {
-			w.rn.options.Logger.Error("OnEvent panicked", "session", id, "panic", p, "stack", string(debug.Stack()))
+			w.rn.options.Logger.Error("OnEvent panicked", "session", id, "panic", p, "stack",
+				string(debug.Stack()))
 		}
 	}()
 	w.o.OnEvent(id, ev, err)

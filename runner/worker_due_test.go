@@ -65,7 +65,7 @@ func TestBadSessionsHoldNobodyUp(t *testing.T) {
 				})
 			must(t, err)
 		}
-		busy, err := r.store.Drive(t.Context(), "bad-busy", nil)
+		busy, err := r.store.Acquire(t.Context(), "bad-busy", nil)
 		must(t, err)
 		kv.heads.Clear()
 		begun := time.Now()

@@ -24,8 +24,8 @@ var (
 	// ErrOtherGate: the answer is for one layer's pause, and the pause is
 	// another's. See GateError.
 	ErrOtherGate = core.ErrOtherGate
-	// ErrPauseRequired: the call has paused more than once, and the answer names
-	// no pause. See PauseRequiredError.
+	// ErrPauseRequired: the call has paused more than once, and the answer
+	// names no pause. See PauseRequiredError.
 	ErrPauseRequired = core.ErrPauseRequired
 	// ErrAmbiguousKey: more than one open pause has the outside key.
 	ErrAmbiguousKey = core.ErrAmbiguousKey
@@ -40,8 +40,8 @@ var (
 	ErrSettled   = core.ErrSettled
 	ErrCancelled = core.ErrCancelled
 	ErrExpired   = core.ErrExpired
-	// ErrMessageConflict: a message of that id, with other content, was accepted
-	// before.
+	// ErrMessageConflict: a message of that id, with other content, was
+	// accepted before.
 	ErrMessageConflict = core.ErrMessageConflict
 	// ErrInvalidMessage: the message is empty, too large, or not a user's.
 	ErrInvalidMessage = core.ErrInvalidMessage
@@ -67,15 +67,16 @@ var (
 
 // The refusals with facts, for errors.As.
 type (
-	// ConflictError says which answer was accepted first, by whom and when.
+	// ConflictError tells which answer was accepted first, of which actor and
+	// when.
 	ConflictError = core.ConflictError
-	// SettledError says how a call was settled, by whom and when.
+	// SettledError tells how a call was settled, by which actor and when.
 	SettledError = core.SettledError
 	// PauseRequiredError names the pause that is open.
 	PauseRequiredError = core.PauseRequiredError
 	// GateError names the layer that asked and the one that the answer is for.
 	GateError = core.GateError
-	// PayloadError says which fields of an answer don't fit, and why.
+	// PayloadError names the fields of an answer that don't fit, and why.
 	PayloadError = core.PayloadError
 	// PendingError lists the calls that wait.
 	PendingError = core.PendingError

@@ -13,10 +13,10 @@ type Kind = core.Kind
 // The kinds. Those of one pause exclude each other.
 const (
 	KindComplete = core.KindComplete // an output was given
-	KindFail     = core.KindFail     // an error was
+	KindFail     = core.KindFail     // a failure was given
 	KindDecision = core.KindDecision // a person or a policy approved or denied
 	KindMessage  = core.KindMessage  // the user's next message was the answer
-	KindTimer    = core.KindTimer    // the deadline was
+	KindTimer    = core.KindTimer    // the deadline was the answer
 	KindCancel   = core.KindCancel   // of a call, whatever its pause
 )
 
@@ -35,9 +35,11 @@ type CallStatus = core.CallStatus
 
 // The statuses, in the order of a call's life.
 const (
-	Requested = core.Requested // nothing has run; where no claim is needed: nothing whose outcome is known
-	Running   = core.Running   // durably claimed; the body may have been entered
-	Pending   = core.Pending   // paused
-	Answered  = core.Answered  // the pause is over, the call goes on
-	Settled   = core.Settled   // it has its result
+	// Requested: nothing has run. Of a tool that needs no claim: nothing whose
+	// outcome is known.
+	Requested = core.Requested
+	Running   = core.Running  // durably claimed; the body may have been entered
+	Pending   = core.Pending  // paused
+	Answered  = core.Answered // the pause is over, the call goes on
+	Settled   = core.Settled  // it has its result
 )

@@ -29,9 +29,14 @@ type Options = core.Options
 
 // The defaults of Options.
 const (
-	DefaultLease         = core.DefaultLease         // how long a drive holds a session without a sign of life
-	DefaultMaxSkew       = core.DefaultMaxSkew       // by how much the clocks of processes that share a store differ at most
-	DefaultEngineTimeout = core.DefaultEngineTimeout // how long a call to an engine that this process holds alone may take
+	// DefaultLease is how long a drive holds a session without a sign of life.
+	DefaultLease = core.DefaultLease
+	// DefaultMaxSkew is by how much the clocks of processes that share a store
+	// differ at most.
+	DefaultMaxSkew = core.DefaultMaxSkew
+	// DefaultEngineTimeout is how long a call to an engine that this process
+	// holds alone may take.
+	DefaultEngineTimeout = core.DefaultEngineTimeout
 )
 
 // NewStore returns a Store over kv, which remains the caller's to close. Nil
@@ -66,13 +71,13 @@ func (s *Store) TokenKeys(ctx context.Context) ([]TokenKey, error) {
 	return hold.Of(s).TokenKeys(ctx)
 }
 
-// Lease is how long a drive holds a session without a sign of life.
-func (s *Store) Lease() time.Duration { return hold.Of(s).Lease() }
+// Lease returns how long a drive holds a session without a sign of life.
+func (s *Store) Lease() time.Duration { return hold.Of(s).LeaseLength() }
 
 // Problem is something that Check found wrong.
 type Problem = core.Problem
 
-// Retention says how long things are kept. Zero values are the defaults.
+// Retention is how long things are kept. Zero values are the defaults.
 type Retention = core.Retention
 
 // Swept counts what a sweep removed.

@@ -11,10 +11,11 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// Reply is what somebody delivers for a pause: an output, a failure, or a decision.
-type Reply struct {
+// Incoming is an answer as it is delivered for a pause, before it is judged: an
+// output, a failure, or a decision.
+type Incoming struct {
 	Pause     string // a pause's id, or a call's
-	Gate      string // the layer whose pause it is for; empty: whichever asked
+	Gate      string // the layer whose pause it is for; empty: any layer's
 	Kind      Kind
 	Value     json.RawMessage // the payload as it came; of a decision, the edited arguments
 	Payload   *Blob           // the payload to keep; of a failure, the text for the model
@@ -35,15 +36,17 @@ type Asked struct {
 	Use        toolbox.Use
 }
 
-// Fits judges a value that is otherwise good. Misfit says what is wrong with
-// the value, err what kept Fits from finding out.
+// Fits judges a value that is otherwise good. Misfit is what is wrong with the
+// value. Err is what kept Fits from finding out.
 type Fits func(Asked, json.RawMessage) (misfit, err error)
 
-// Answer judges a reply and, if it is good, applies it. What it returns is the reply's receipt: a duplicate's is the
-// original one; a refused one's has Err. The error is for what kept it from judging.
-func (tx *Tx) Answer(in *Reply, fits Fits) (Receipt, error) {
+// Answer judges an answer and, if it is good, applies it. It returns the
+// answer's receipt: for a duplicate the original one, for a refused answer one
+// with Err. The error is what kept it from judging.
+func (tx *Tx) Answer(in *Incoming, fits Fits) (Receipt, error) {
 	call, number := splitPause(in.Pause)
-	rc := Receipt{Call: call, Pause: number, Kind: in.Kind, Hash: in.Hash, Actor: in.Actor, Delivery: in.Delivery, At: tx.Now}
+	rc := Receipt{Call: call, Pause: number, Kind: in.Kind, Hash: in.Hash, Actor: in.Actor,
+		Delivery: in.Delivery, At: tx.Now}
 	if in.Kind == KindDecision {
 		rc.Decided = decided(in.Decision)
 	}
@@ -79,16 +82,17 @@ func CallID(id string) string {
 	return call
 }
 
-// judgement is one reply before the head.
+// judgement is one answer before the head. It looks in the order of the
+// contract: the head, the call's record, the receipts.
 type judgement struct {
 	tx   *Tx
-	in   *Reply
+	in   *Incoming
 	fits Fits
 	c    *Call // nil: not of the open turn
 	rc   Receipt
 }
 
-// refusal is an error that is the reply's own.
+// refusal marks an error that is the answer's own: it goes into the receipt.
 type refusal struct{ error }
 
 func (r *refusal) Unwrap() error { return r.error }
@@ -125,8 +129,9 @@ func (j *judgement) pass() error {
 	return refuse(fmt.Errorf("%w: %s has paused %d times", ErrUnknownPause, j.rc.Call, pauses))
 }
 
-// otherGate refuses a reply that is for one layer where another one has asked.
-// It comes before the receipts: what another layer was told is no duplicate.
+// otherGate refuses an answer that is for one layer where another one has
+// asked. It comes before the receipts: what another layer was told is no
+// duplicate.
 func (j *judgement) otherGate() error {
 	if j.in.Gate == "" {
 		return nil
@@ -162,7 +167,8 @@ func (j *judgement) gate() (string, error) {
 	return "", nil
 }
 
-// pauses is how many times the call has paused, by the head or else by its record.
+// pauses is how many times the call has paused, by the head or else by its
+// record.
 func (j *judgement) pauses() (int, error) {
 	if j.c != nil {
 		return j.c.Pauses, nil
@@ -175,8 +181,9 @@ func (j *judgement) pauses() (int, error) {
 	return r.Pauses, err
 }
 
-// known looks for the receipts of pause n: an equal one makes the reply a duplicate, another one a conflict. One that was refused
-// afterwards is in nobody's way.
+// known looks for the receipts of pause n: an equal one makes the answer a
+// duplicate, another one a conflict. The receipt of an answer that was refused
+// after it had been accepted is no conflict.
 func (j *judgement) known(n int) (bool, error) {
 	duplicate, other, err := j.repeats(strconv.Itoa(n))
 	if !duplicate && err == nil {
@@ -188,7 +195,8 @@ func (j *judgement) known(n int) (bool, error) {
 	return duplicate || err != nil, err
 }
 
-// repeats makes the reply a duplicate of the receipt in that slot, if they are equal; another one is returned.
+// repeats makes the answer a duplicate of the receipt in that slot, if they are
+// equal; another one is returned.
 func (j *judgement) repeats(slot string) (duplicate bool, other *Receipt, err error) {
 	r, found, err := j.tx.receipt(j.rc.Call, slot)
 	switch {
@@ -202,8 +210,8 @@ func (j *judgement) repeats(slot string) (duplicate bool, other *Receipt, err er
 	return true, nil, nil
 }
 
-// equal says that a receipt is that of the same operation with the same content. A user's message that answers is the
-// completion with that text.
+// equal reports whether a receipt is that of the same operation with the same
+// content. A user's message that answers is the completion with that text.
 func (j *judgement) equal(r Receipt) bool {
 	same := r.Kind == j.in.Kind || completes(r.Kind) && completes(j.in.Kind)
 	return same && r.Hash == j.in.Hash
@@ -211,7 +219,7 @@ func (j *judgement) equal(r Receipt) bool {
 
 func completes(k Kind) bool { return k == KindComplete || k == KindMessage }
 
-// bare judges a reply that names only a call which has paused several times.
+// bare judges an answer that names only a call which has paused several times.
 func (j *judgement) bare(pauses int) error {
 	for n := 1; n <= pauses+1; n++ { // the last may have come early
 		for _, slot := range []string{strconv.Itoa(n), refusedSlot(n)} {
@@ -230,7 +238,7 @@ func (j *judgement) bare(pauses int) error {
 	return refuse(e)
 }
 
-// repeated judges a reply to a pause that is over.
+// repeated judges an answer to a pause that is over.
 func (j *judgement) repeated(n int) error {
 	if known, err := j.known(n); known || err != nil {
 		return err
@@ -244,7 +252,8 @@ func (j *judgement) repeated(n int) error {
 	}
 	for _, d := range j.c.Decisions {
 		if d.Pause == n {
-			return refuse(&ConflictError{Receipt: Receipt{Call: j.c.ID, Pause: n, Kind: KindTimer, Actor: d.Actor, At: d.At}})
+			first := Receipt{Call: j.c.ID, Pause: n, Kind: KindTimer, Actor: d.Actor, At: d.At}
+			return refuse(&ConflictError{Receipt: first})
 		}
 	}
 	return refuse(fmt.Errorf("%w: pause %s is over", ErrNotPaused, PauseID(j.rc.Call, n)))
@@ -259,11 +268,12 @@ func (j *judgement) settled() error {
 	return err
 }
 
-// answer judges a reply to the open pause.
+// answer judges an answer to the open pause.
 func (j *judgement) answer() error {
 	c, p := j.c, j.c.Pause
 	if c.overdue(j.tx.Now) {
-		// More were due than Expire ends at once; this one is over all the same.
+		// More were due than Expire ends at once; this one is over all the
+		// same.
 		if err := j.tx.expire(c); err != nil {
 			return err
 		}
@@ -277,9 +287,11 @@ func (j *judgement) answer() error {
 	}
 	switch decision := j.in.Kind == KindDecision; {
 	case p.Gate != "" && !decision:
-		return j.misfit(fmt.Errorf("it is a %s answer, and the call waits for a decision before it may run: approve or deny it", j.in.Kind))
+		return j.misfit(fmt.Errorf("it is a %s answer, and the call waits for a decision "+
+			"before it may run: approve or deny it", j.in.Kind))
 	case p.Gate == "" && decision:
-		return j.misfit(errors.New("it is a decision, and the call waits for an output: complete it, or fail it"))
+		return j.misfit(errors.New("it is a decision, and the call waits for an output: " +
+			"complete it, or fail it"))
 	case j.in.Kind != KindFail && len(j.in.Value) > 0:
 		if err := j.check(p.Schema, p.use()); err != nil {
 			return err
@@ -289,7 +301,8 @@ func (j *judgement) answer() error {
 	j.tx.delete(inboxKey(p.Since, PauseID(c.ID, c.Pauses)))
 	switch j.in.Kind {
 	case KindDecision:
-		d := Decision{Decision: j.in.Decision, Edited: j.tx.place(j.in.Payload), Why: j.tx.place(j.in.Why)}
+		d := Decision{Decision: j.in.Decision, Edited: j.tx.place(j.in.Payload),
+			Why: j.tx.place(j.in.Why)}
 		d.Actor, d.Reason, d.Arguments = j.in.Actor, "", nil
 		j.tx.decide(c, d)
 		return nil
@@ -300,7 +313,7 @@ func (j *judgement) answer() error {
 	return nil
 }
 
-// early judges a reply to the pause that the running body will ask for.
+// early judges an answer to the pause that the running body will ask for.
 func (j *judgement) early() error {
 	c := j.c
 	if c.Early != nil {
@@ -332,19 +345,21 @@ func (j *judgement) early() error {
 	return nil
 }
 
-// record writes the receipt of what is accepted: from then on, somebody wants the session to go on.
+// record writes the receipt of what is accepted: from then on, a caller wants
+// the session to go on.
 func (j *judgement) record() {
 	j.tx.putReceipt(j.rc)
 	j.tx.goOn()
 	j.tx.gotOn()
 }
 
-// mayPauseNext says that the call's body may be running, and may ask for a pause.
+// mayPauseNext reports whether the call's body may be running, and may ask for
+// a pause.
 func (c *Call) mayPauseNext() bool {
 	return c.MayPause && c.mayRun()
 }
 
-// kept is the reply as the head keeps it.
+// kept is the answer as the head keeps it.
 func (j *judgement) kept() *Answer {
 	return &Answer{
 		Pause: j.rc.Pause, Kind: j.in.Kind, Payload: j.tx.place(j.in.Payload), Hash: j.in.Hash,
@@ -364,7 +379,10 @@ func (p *Pause) use() toolbox.Use {
 }
 
 func (j *judgement) check(schema string, use toolbox.Use) error {
-	misfit, err := j.fits(Asked{Call: j.rc.Call, Tool: j.c.Tool, Pause: j.rc.Pause, Schema: schema, Use: use}, j.in.Value)
+	asked := Asked{
+		Call: j.rc.Call, Tool: j.c.Tool, Pause: j.rc.Pause, Schema: schema, Use: use,
+	}
+	misfit, err := j.fits(asked, j.in.Value)
 	if misfit != nil {
 		return j.misfit(misfit)
 	}

@@ -44,8 +44,8 @@ func readNotice(key, b []byte) *Blob {
 	return n.Aside
 }
 
-// whole returns a head's entry with the head for its value, and where that
-// lies, if it does not lie there.
+// whole returns a head's entry with the head for its value. If the head lies
+// aside, whole also returns where.
 func (s *Store) whole(ctx context.Context, e kvstore.Entry) (kvstore.Entry, *Blob, error) {
 	for {
 		aside := readNotice(e.Key, e.Value)
@@ -65,9 +65,10 @@ func (s *Store) whole(ctx context.Context, e kvstore.Entry) (kvstore.Entry, *Blo
 		case again != nil:
 			return e, nil, again
 		case now.Revision == e.Revision:
-			return e, nil, fmt.Errorf("%w: %v", ErrCorrupt, err) // not ErrNotFound: the session is there
+			// Not ErrNotFound: the session is there.
+			return e, nil, fmt.Errorf("%w: %v", ErrCorrupt, err)
 		}
-		e = now // somebody has put up another notice in between
+		e = now // another writer has put up the next notice in between
 	}
 }
 
@@ -99,8 +100,8 @@ func (s *Store) putAside(ctx context.Context, id string, head []byte) (*Blob, []
 	return aside, b, err
 }
 
-// dropAside removes a head that no notice tells of any more. A sweep takes what
-// is left of it after an error.
+// dropAside removes a head to which no notice points any more. After an error,
+// a sweep removes the rest.
 func (s *Store) dropAside(ctx context.Context, id string, aside *Blob) {
 	if aside == nil {
 		return

@@ -25,7 +25,7 @@ func grow(n int) session.Transition {
 func begun(t *testing.T, kv kvstore.Store) *session.Store {
 	t.Helper()
 	s := session.NewStore(kv, nil)
-	d, err := s.Drive(t.Context(), "s", &session.New{User: "ada"})
+	d, err := s.Acquire(t.Context(), "s", &session.New{User: "ada"})
 	must(t, err)
 	must(t, d.Update(t.Context()))
 	d.Release()

@@ -9,7 +9,8 @@ import (
 	"github.com/fermata-ai/fermata/internal/strictjson"
 )
 
-// What may stand in a head: one payload up to inlineMax, all together up to inlineTotal. Bytes.
+// What may stand in a head, in bytes: one payload up to inlineMax, all together
+// up to inlineTotal.
 const (
 	inlineMax   = 1 << 10
 	inlineTotal = 16 << 10
@@ -18,7 +19,8 @@ const (
 	batchChunks = 8         // chunks written in one batch; below kvstore.MaxBatch
 )
 
-// Blob is a JSON value in a record: in place, or, where it is large, under an id of its own.
+// Blob is a JSON value in a record: in place, or, where it is large, under an
+// id of its own.
 type Blob struct {
 	Inline json.RawMessage `json:"json,omitzero"`
 	Ref    string          `json:"ref,omitzero"`
@@ -29,11 +31,13 @@ type Blob struct {
 	moved   *Blob           // what stands for it where a later try had no room for it in place
 }
 
-// newPayloadID makes the id of a payload, which tells when that was made: a sweep spares young ones.
+// newPayloadID makes the id of a payload, which tells when that was made: a
+// sweep spares young ones.
 func newPayloadID() string { return "pl_" + xid.New().String() }
 
-// NewBlob returns a JSON value for a transition to store; nil for none. The value is kept without white space between its
-// tokens, so that it has the same bytes before and after it was stored.
+// NewBlob returns a JSON value for a transition to store; nil for none. The
+// value is kept without white space between its tokens, so that it has the same
+// bytes before and after it was stored.
 func NewBlob(value json.RawMessage) (*Blob, error) {
 	if len(value) == 0 {
 		return nil, nil
@@ -53,7 +57,8 @@ func StringBlob(s string) *Blob {
 	return &Blob{value: strictjson.AppendString(nil, s)}
 }
 
-// JSON is the value, where it is at hand: in place, or in the process that made it. Store.Value reads any.
+// JSON is the value, where it is at hand: in place, or in the process that made
+// it. Store.Value reads any.
 func (b *Blob) JSON() json.RawMessage {
 	switch {
 	case b == nil:
@@ -64,8 +69,10 @@ func (b *Blob) JSON() json.RawMessage {
 	return b.Inline
 }
 
-// place makes a payload ready to stand in a record. A large one is put elsewhere: with this commit if it fits one chunk,
-// otherwise before it. The transition that runs again must place the same Blob, so it is made outside.
+// place makes a payload ready to stand in a record. A large one is put
+// elsewhere: with this commit if it fits one chunk, otherwise before it. A
+// transition that runs again must place the same Blob. So the Blob is made
+// outside the transition.
 func (tx *Tx) place(b *Blob) *Blob { return tx.placeWithin(b, tx.room()) }
 
 // placeBeside is place for a record beside the head, which has room enough.
@@ -76,7 +83,7 @@ func (tx *Tx) placeWithin(b *Blob, room int) *Blob {
 		return b
 	}
 	if b.Ref == "" && len(b.value) > min(room, inlineMax) {
-		if len(b.Inline) > 0 { // it rode, and is seen by others, where there was room for it
+		if len(b.Inline) > 0 { // it rode where it had room, and readers see it there
 			if b.moved == nil {
 				b.moved = &Blob{value: b.value}
 			}
@@ -86,7 +93,7 @@ func (tx *Tx) placeWithin(b *Blob, room int) *Blob {
 	}
 	switch {
 	case b.Ref == "":
-		if len(b.Inline) == 0 { // or else others see it
+		if len(b.Inline) == 0 { // else readers see it, and it must not change
 			b.Inline = b.value
 		}
 	case b.Size <= chunkSize && tx.payloads+b.Size <= payloadsMax:
@@ -98,7 +105,7 @@ func (tx *Tx) placeWithin(b *Blob, room int) *Blob {
 	return b
 }
 
-// check says what is wrong with a blob that was read.
+// check returns what is wrong with a blob that was read.
 func (b *Blob) check() error {
 	switch {
 	case b == nil:

@@ -12,10 +12,11 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// The transitions of one call that its driver makes. Each is refused with an error, and leaves the call as it was, where the
-// table in transitions.go doesn't have it.
+// The transitions of one call that its driver makes. Each is refused with an
+// error, and leaves the call as it was, where the table in transitions.go
+// doesn't have it.
 
-// Claim says that the call's body is about to be entered, by the drive of the given epoch.
+// Claim stores that the call's body is about to be entered, by this drive.
 func (tx *Tx) Claim(call string) error {
 	c, err := tx.live(call)
 	if err != nil {
@@ -29,14 +30,14 @@ func (tx *Tx) Claim(call string) error {
 	}
 	c.Attempt++
 	c.Epoch = tx.Epoch
-	c.Effect = tool.Once // the tool may have been declared otherwise when it was asked for
+	c.Effect = tool.Once // when the call was asked for, its tool may have declared another
 	tx.touch()
 	return nil
 }
 
-// Unclaim takes back this drive's claim of a call, whose body was not entered:
-// the call is what it was, or, if it was cancelled meanwhile, or its run ended,
-// it settles as one that was not run. Where there is no such claim, that is
+// Unclaim takes back this drive's claim of a call whose body was not entered.
+// The call is what it was before. If it was cancelled meanwhile, or its run
+// ended, it settles as one that was not run. Without such a claim the error is
 // ErrStale.
 func (tx *Tx) Unclaim(was *Call) error {
 	c := tx.Call(was.ID)
@@ -69,7 +70,8 @@ type Hold struct {
 	Schema  string // hash
 }
 
-// Pause makes a call wait. An answer that came early is consumed: the call is answered at once.
+// Pause makes a call wait. An answer that came early is consumed: the call is
+// answered at once.
 func (tx *Tx) Pause(call string, h *Hold) error {
 	c, err := tx.live(call)
 	if err != nil {
@@ -81,7 +83,8 @@ func (tx *Tx) Pause(call string, h *Hold) error {
 	tx.touch()
 	tx.gotOn()
 	if c.Early != nil && h.Await.Gate != "" {
-		// It came for the tool's pause, and a layer asks first: that number is taken.
+		// It came for the tool's pause. A layer asks first, so the number of
+		// that pause is taken.
 		if err := tx.setFate(c.ID, c.Early.Pause, Refused); err != nil {
 			return err
 		}
@@ -90,8 +93,8 @@ func (tx *Tx) Pause(call string, h *Hold) error {
 	}
 	c.Pauses++
 	p := &Pause{
-		Reason: h.Await.Reason, Mode: h.Await.Mode, Key: h.Await.Key, Gate: h.Await.Gate, Schema: h.Schema,
-		Prompt: tx.place(h.Prompt), Data: tx.place(h.Data), Since: tx.Now,
+		Reason: h.Await.Reason, Mode: h.Await.Mode, Key: h.Await.Key, Gate: h.Await.Gate,
+		Schema: h.Schema, Prompt: tx.place(h.Prompt), Data: tx.place(h.Data), Since: tx.Now,
 	}
 	if p.Gate != "" {
 		p.Shown = tool.HashArguments(h.Await.Arguments)
@@ -131,7 +134,8 @@ type pauseEntry struct {
 	Reason  tool.Reason `json:"reason"`
 }
 
-// consume takes an answer that was there before its pause. One that does not fit the pause is marked refused.
+// consume takes an answer that was there before its pause. One that does not
+// fit the pause is marked refused.
 func (tx *Tx) consume(c *Call, early *Answer) error {
 	p := c.Pause
 	c.Early = nil
@@ -140,13 +144,14 @@ func (tx *Tx) consume(c *Call, early *Answer) error {
 			return err
 		}
 		p.Refused = true
-		tx.putJSON(inboxKey(p.Since, PauseID(c.ID, c.Pauses)), pauseEntry{tx.ID, c.Tool, tx.User, p.Reason})
+		tx.putJSON(inboxKey(p.Since, PauseID(c.ID, c.Pauses)),
+			pauseEntry{tx.ID, c.Tool, tx.User, p.Reason})
 		return nil
 	}
 	if early.Kind == KindFail {
 		return tx.settle(c, failed(early))
 	}
-	own := *early // others see that one
+	own := *early // readers of the head see that one: it must not change
 	tx.accept(c, &own)
 	return nil
 }
@@ -161,7 +166,8 @@ func (tx *Tx) accept(c *Call, a *Answer) {
 	tx.touch()
 }
 
-// MayBeDecided says that the call's record has room for one more decision.
+// MayBeDecided reports whether the call's record has room for one more
+// decision.
 func (c *Call) MayBeDecided() bool {
 	if len(c.Decisions) < 8 {
 		return true
@@ -170,8 +176,9 @@ func (c *Call) MayBeDecided() bool {
 	return err == nil && len(b) <= maxDecided
 }
 
-// maxDecided is how much may be decided about one call, in bytes: with what else its record holds, that has to fit one value. Eight
-// decisions at the greatest length do, and a hundred at the usual one.
+// maxDecided is how much may be decided about one call, in bytes: with what
+// else its record holds, that has to fit one value. Eight decisions at the
+// greatest length do, and a hundred at the usual one.
 const maxDecided = 40 << 10
 
 // decide ends the open pause of a layer with a decision.
@@ -207,11 +214,13 @@ type Outcome struct {
 	Actions *Blob
 	Media   bool // among the actions is media for the model
 	Actor   string
-	// Body says that this is what the body returned, rather than what somebody else made of the call.
+	// Body: the body returned it. A layer, a deadline or a caller made any
+	// other.
 	Body bool
 }
 
-// Settle gives a call its one result. A cancellation that was asked for is superseded by any other end.
+// Settle gives a call its one result. A cancellation that was asked for is
+// superseded by any other end.
 func (tx *Tx) Settle(call string, o *Outcome) error {
 	c, err := tx.live(call)
 	if err != nil {
@@ -222,7 +231,7 @@ func (tx *Tx) Settle(call string, o *Outcome) error {
 
 func (tx *Tx) settle(c *Call, o *Outcome) error {
 	if !transitions[c.Status][Settled] {
-		return c.move(Settled) // which says what is wrong
+		return c.move(Settled) // whose error names the two statuses
 	}
 	if err := tx.settleFates(c, o); err != nil {
 		return err
@@ -235,8 +244,9 @@ func (tx *Tx) settle(c *Call, o *Outcome) error {
 		actions = append(actions[:len(actions):len(actions)], tx.place(o.Actions))
 	}
 	tx.record = Record{
-		Version: Version, Call: c.ID, Tool: c.Tool, Turn: tx.Turn, Status: o.Status, Output: tx.placeBeside(o.Output), Actor: o.Actor,
-		At: tx.Now, Attempt: c.Attempt, Pauses: c.Pauses, Decisions: c.Decisions, Actions: actions,
+		Version: Version, Call: c.ID, Tool: c.Tool, Turn: tx.Turn, Status: o.Status,
+		Output: tx.placeBeside(o.Output), Actor: o.Actor, At: tx.Now,
+		Attempt: c.Attempt, Pauses: c.Pauses, Decisions: c.Decisions, Actions: actions,
 	}
 	begins := len(tx.records)
 	tx.records = appendRecordKey(tx.records, tx.ID, c.ID)
@@ -248,8 +258,8 @@ func (tx *Tx) settle(c *Call, o *Outcome) error {
 	tx.payloads += len(tx.records) - begins
 	media := (c.Media || o.Media) && o.Status == event.Done
 	*c = Call{
-		ID: c.ID, Tool: c.Tool, Status: Settled, Settled: o.Status, Pauses: c.Pauses, MayPause: c.MayPause, Media: media, Unshown: tx.beside,
-		Rest: c.Rest,
+		ID: c.ID, Tool: c.Tool, Status: Settled, Settled: o.Status, Pauses: c.Pauses,
+		MayPause: c.MayPause, Media: media, Unshown: tx.beside, Rest: c.Rest,
 	}
 	tx.gotOn()
 	return nil
@@ -265,7 +275,8 @@ func (tx *Tx) SeenBefore() error {
 	return nil
 }
 
-// Seen says which results a drive has shown, and which it has not, so that the next one shows those.
+// Seen notes which results a drive has shown, and which it has not. The next
+// drive shows the latter.
 func (tx *Tx) Seen(shown, unseen []string) error {
 	for i, id := range slices.Concat(shown, unseen) {
 		unshown := i >= len(shown)
@@ -277,7 +288,8 @@ func (tx *Tx) Seen(shown, unseen []string) error {
 	return nil
 }
 
-// settleFates marks the receipts of what was accepted for a call and did not become its result.
+// settleFates marks the receipts of what was accepted for a call and did not
+// become its result.
 func (tx *Tx) settleFates(c *Call, o *Outcome) error {
 	if c.Early != nil {
 		if err := tx.setFate(c.ID, c.Early.Pause, Superseded); err != nil {
@@ -290,7 +302,8 @@ func (tx *Tx) settleFates(c *Call, o *Outcome) error {
 		}
 	}
 	if a := c.Answer; a != nil && a.Mode != tool.ModeReenter && o.Status != event.Done {
-		// It was to be the output, and a layer, a deadline or somebody else came in between.
+		// It was to be the output, and a layer, a deadline or a caller came in
+		// between.
 		if err := tx.setFate(c.ID, a.Pause, Superseded); err != nil {
 			return err
 		}
@@ -301,8 +314,8 @@ func (tx *Tx) settleFates(c *Call, o *Outcome) error {
 	return nil
 }
 
-// TakeEarly makes a kept answer the call's answer, where no body is left that could write the pause it is for: a crash came
-// between.
+// TakeEarly makes a kept answer the call's answer, where no body is left that
+// could write the pause it is for: a crash came between.
 func (tx *Tx) TakeEarly(call string) error {
 	c, err := tx.live(call)
 	if err != nil {
@@ -311,7 +324,7 @@ func (tx *Tx) TakeEarly(call string) error {
 	if c.Early == nil {
 		return fmt.Errorf("%w: call %s has no early answer", ErrStale, call)
 	}
-	a := *c.Early // others see that one
+	a := *c.Early // readers of the head see that one: it must not change
 	c.Early = nil
 	c.Pauses = a.Pause // the pause counts, although it was never written
 	if a.Kind == KindFail {
@@ -323,8 +336,9 @@ func (tx *Tx) TakeEarly(call string) error {
 	return nil
 }
 
-// Lose settles a call whose body a crash has cut off: with the answer that was kept for it, also if that came while the driver
-// thought about it, and otherwise with o.
+// Lose settles a call whose body a crash has cut off: with the answer that was
+// kept for it, also if that came while the driver thought about it, and
+// otherwise with o.
 func (tx *Tx) Lose(call string, o *Outcome) error {
 	c, err := tx.live(call)
 	switch {
@@ -336,8 +350,10 @@ func (tx *Tx) Lose(call string, o *Outcome) error {
 	return tx.settle(c, o)
 }
 
-// Expire ends pauses whose deadline has passed: a timer's is its answer, and lets a layer's call through; any other settles as expired.
-// It ends at most expireAtOnce, so that a commit stays within its bounds; Next asks for the rest.
+// Expire ends pauses whose deadline has passed. A timer's deadline is its
+// answer; at a layer it lets the call through. Any other call settles as
+// expired. Expire ends at most expireAtOnce, so that a commit stays within its
+// bounds; Next asks for the rest.
 func (tx *Tx) Expire() error {
 	for i, n := 0, 0; i < len(tx.Calls) && n < expireAtOnce; i++ {
 		if c := &tx.Calls[i]; c.overdue(tx.Now) {
@@ -350,7 +366,8 @@ func (tx *Tx) Expire() error {
 	return nil
 }
 
-// With as many answers as one Resume takes, and all that each of both may write, a commit stays below kvstore.MaxOperations.
+// With as many answers as one Resume takes, and all that each of both may
+// write, a commit stays below kvstore.MaxOperations.
 const expireAtOnce = 8
 
 func (c *Call) overdue(now time.Time) bool {
@@ -381,12 +398,14 @@ func (tx *Tx) expire(c *Call) error {
 	if p.Gate != "" {
 		tx.decide(c, Decision{Decision: tool.Decision{Approved: true, Actor: "timer"}})
 	} else {
-		tx.accept(c, &Answer{Pause: c.Pauses, Kind: KindTimer, Payload: &Blob{Inline: []byte("null")}, Actor: "timer", At: tx.Now})
+		tx.accept(c, &Answer{Pause: c.Pauses, Kind: KindTimer,
+			Payload: &Blob{Inline: []byte("null")}, Actor: "timer", At: tx.Now})
 	}
 	return nil
 }
 
-// live returns the call if it may still change. A pause that is overdue ends first: Expire ends only some at once.
+// live returns the call if it may still change. A pause that is overdue ends
+// first: Expire ends only some at once.
 func (tx *Tx) live(call string) (*Call, error) {
 	c := tx.Call(call)
 	if c != nil && c.overdue(tx.Now) {
@@ -400,7 +419,7 @@ func (tx *Tx) live(call string) (*Call, error) {
 	return c, nil
 }
 
-// settledError tells how a call ended.
+// settledError refuses an operation on a settled call, and tells how it ended.
 func (tx *Tx) settledError(call string) error {
 	var r Record
 	found, err := tx.read(recordKey(tx.ID, call), &r)

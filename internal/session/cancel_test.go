@@ -17,7 +17,7 @@ import (
 func TestCancelThatIsOvertakenByTheCallItself(t *testing.T) {
 	kv := kvstore.NewMemory()
 	other := session.NewStore(kv, nil)
-	d, err := other.Drive(t.Context(), "s", &session.New{User: "ada"})
+	d, err := other.Acquire(t.Context(), "s", &session.New{User: "ada"})
 	must(t, err)
 	must(t, d.Update(t.Context(), func(tx *session.Tx) error {
 		return tx.Say(entry(t, llm.UserText("Go.")), "", "", false)

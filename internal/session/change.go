@@ -11,8 +11,9 @@ import (
 	"github.com/fermata-ai/fermata/kvstore"
 )
 
-// change is what an update of a head has come to. Its caller may leave
-// while it waits for the engine; another goroutine then carries it on.
+// change is an update of a head on its way. Its caller may stop waiting for the
+// engine; another goroutine then carries the update on. Only the goroutine that
+// has the lease's slot touches it.
 type change struct {
 	commit    commitID
 	conflicts int
@@ -29,8 +30,9 @@ type change struct {
 	woke  bool
 }
 
-// unsure is an update that was given up without a word of what became of it.
-// Its write may be applied later; then base, and what rode by then, are stored.
+// unsure is an update that was given up before the engine told what became of
+// it. Its write may be applied later; then base, and what rode by then, are
+// stored.
 type unsure struct {
 	commit commitID
 	rode   int
@@ -45,9 +47,9 @@ const (
 	uncertainTries = 4
 )
 
-// time is when the next try is made. Where nothing tells what became of the
-// last one, the next is made to be its equal: should the last be the one that
-// counts, what the transitions tell their caller is true all the same.
+// time returns when the next try is made. If it is unknown what became of the
+// last try, the next one takes the last one's time, and so is equal to it.
+// Whichever of the two counts, what the transitions tell their caller is true.
 func (h *head) time() time.Time {
 	if c := &h.change; c.doubt != nil && c.commit != (commitID{}) {
 		return c.made
@@ -60,51 +62,62 @@ func (h *head) time() time.Time {
 // last. When it returns an error, nothing was committed, unless the error is
 // kvstore.ErrUncertain.
 //
-// A driver's update returns errLeft when ctx ends first, and waits for carryOn.
-func (h *head) update(ctx context.Context, before Transition, after func(*Tx), ts ...Transition) error {
+// A driver's update returns errUnderway when ctx ends first. It then has to be
+// carried on.
+func (h *head) update(
+	ctx context.Context, before Transition, after func(*Tx), ts ...Transition,
+) error {
 	h.change = change{commit: newCommitID()}
 	return h.carryOn(ctx, before, after, ts)
 }
 
 // carryOn goes on with an update.
-func (h *head) carryOn(ctx context.Context, before Transition, after func(*Tx), ts []Transition) error {
+func (h *head) carryOn(
+	ctx context.Context, before Transition, after func(*Tx), ts []Transition,
+) error {
 	c := &h.change
 	for {
 		err := h.attempt(ctx, before, after, ts)
 		switch {
-		case err == nil, errors.Is(err, errLeft):
+		case err == nil, errors.Is(err, errUnderway):
 			return err
-		case h.driver && ctx.Err() != nil && (errors.Is(err, ctx.Err()) || errors.Is(err, context.Cause(ctx))):
-			return errLeft
+		case h.driver && isOf(ctx, err):
+			return errUnderway
 		case errors.Is(err, errAgain):
 		case errors.Is(err, kvstore.ErrConflict):
 			if c.conflicts++; c.conflicts == maxConflicts {
-				return h.giveUp(fmt.Errorf("session: gave up after %d conflicts: %w", c.conflicts, err))
+				err = fmt.Errorf("session: gave up after %d conflicts: %w", c.conflicts, err)
+				return h.abort(err)
 			}
 		case errors.Is(err, kvstore.ErrUncertain):
 			c.doubt = err
 			if c.uncertain++; c.uncertain == uncertainTries {
-				return h.giveUp(err)
+				return h.abort(err)
 			}
 		case h.driver && errors.Is(err, ErrNoAnswer):
 			if c.uncertain++; c.uncertain == uncertainTries {
-				return h.giveUp(err)
+				return h.abort(err)
 			}
 		default:
-			return h.giveUp(err)
+			return h.abort(err)
 		}
 		if err := ctx.Err(); err != nil {
 			if h.driver {
-				return errLeft
+				return errUnderway
 			}
-			return h.giveUp(err)
+			return h.abort(err)
 		}
 	}
 }
 
-// giveUp ends an update with its error, which tells of a try that was
-// uncertain.
-func (h *head) giveUp(err error) error {
+// isOf reports whether err is that of ctx, which has ended.
+func isOf(ctx context.Context, err error) bool {
+	return ctx.Err() != nil && (errors.Is(err, ctx.Err()) || errors.Is(err, context.Cause(ctx)))
+}
+
+// abort ends an update with its error. If a try was uncertain, the error says
+// so.
+func (h *head) abort(err error) error {
 	c := &h.change
 	if c.doubt != nil {
 		h.unsure = unsure{c.commit, len(h.riding)}
@@ -139,9 +152,10 @@ func doubtful(err, doubt error) error {
 // errAgain is the error of a try that prepared the next one.
 var errAgain = errors.New("try again")
 
-// attempt makes one try, or goes on with one. Whatever it returns but nil, the
-// head is stale.
-func (h *head) attempt(ctx context.Context, before Transition, after func(*Tx), ts []Transition) error {
+// attempt makes one try, or goes on with one. After an error the head is stale.
+func (h *head) attempt(
+	ctx context.Context, before Transition, after func(*Tx), ts []Transition,
+) error {
 	c := &h.change
 	if c.write != nil {
 		return h.await(ctx)
@@ -207,16 +221,17 @@ func (h *head) catchUp(ctx context.Context) (landed bool, err error) {
 	}
 	if h.rev != rev && c.doubt != nil {
 		if !h.state.Commits.reach(c.last) {
-			c.uncertain = uncertainTries - 1 // so much has happened since that nothing tells, nor will
+			// So much has happened since that the ids can't tell any more.
+			c.uncertain = uncertainTries - 1
 			return false, c.doubt
 		}
-		c.doubt = nil // another writer was faster, and so it never will be
+		c.doubt = nil // another writer was faster, so it will never be applied
 	}
 	return false, nil
 }
 
-// landed forgets base and what rode, if an update of which nothing was known is
-// in what was read.
+// landed forgets base and what rode, if st holds an update whose fate was
+// unknown.
 func (h *head) landed(st *State) {
 	if c := h.change.commit; c != (commitID{}) && st.Commits.has(c) {
 		h.base, h.riding = nil, h.riding[:0]
@@ -262,7 +277,7 @@ func (h *head) commit(ctx context.Context, tx *Tx) (err error) {
 // await waits for the write that is under way.
 func (h *head) await(ctx context.Context) error {
 	rev, err := h.store.kv.written(ctx, h.change.write)
-	if errors.Is(err, errLeft) {
+	if errors.Is(err, errUnderway) {
 		return err
 	}
 	h.change.write = nil
@@ -288,7 +303,8 @@ func (h *head) answered(ctx context.Context, rev kvstore.Revision, err error) er
 	h.value, h.buf, h.aside = c.value, h.value[:0], c.aside
 	h.rev, h.stale, h.base, h.riding, h.rides = rev, false, nil, h.riding[:0], false
 	c.commit, h.unsure = commitID{}, unsure{}
-	tx.puts, tx.deletes, tx.records, tx.large, tx.payloads, tx.changed = tx.puts[:0], tx.deletes[:0], tx.records[:0], nil, 0, false
+	tx.puts, tx.deletes, tx.records = tx.puts[:0], tx.deletes[:0], tx.records[:0]
+	tx.large, tx.payloads, tx.changed = nil, 0, false
 	h.publish(tx)
 	if c.woke {
 		s.local.Signal(workTopic)

@@ -23,10 +23,12 @@ func (p Problem) String() string {
 	return fmt.Sprintf("session %q, %s: %s", p.Session, p.Key, p.What)
 }
 
-// Check goes through the whole store and lists what is wrong with it: records that can't be read, histories with gaps or calls
-// without results, payloads that are missing, sessions that stand at the wrong place in the wake index or not in it. It changes
-// nothing. What changes while it runs may be listed in error; a store at rest is checked exactly. The error of an item is that
-// of the engine, and ends the list.
+// Check goes through the whole store and lists what is wrong with it: records
+// that can't be read, histories with gaps or calls without results, payloads
+// that are missing, sessions that stand at the wrong place in the wake index or
+// not in it. It changes nothing. What changes while it runs may be listed in
+// error; a store at rest is checked exactly. The error of an item is that of
+// the engine, and ends the list.
 func (s *Store) Check(ctx context.Context) iter.Seq2[Problem, error] {
 	return func(yield func(Problem, error) bool) {
 		c := &check{store: s, now: s.Now(), yield: yield}
@@ -48,6 +50,7 @@ func (s *Store) Check(ctx context.Context) iter.Seq2[Problem, error] {
 	}
 }
 
+// errStop: the caller has left the list.
 var errStop = errors.New("stop")
 
 type check struct {
@@ -111,22 +114,27 @@ func (c *check) history(st *State, history []llm.Message) error {
 			ok = results[i].Call == open[i].ID
 		}
 		if !ok {
-			return c.report(st.ID, fmt.Sprintf("message %d", n), "%d calls were asked for before it, and it does not hold their results in order", len(open))
+			return c.report(st.ID, fmt.Sprintf("message %d", n),
+				"%d calls were asked for before it, and it does not hold their results in order",
+				len(open))
 		}
 		open = m.ToolCalls()
 	}
 	if len(open) > 0 != (len(st.Calls) > 0) || len(st.Calls) > len(open) {
-		return c.report(st.ID, "head", "%d calls are open, and the last message asks for %d", len(st.Calls), len(open))
+		return c.report(st.ID, "head", "%d calls are open, and the last message asks for %d",
+			len(st.Calls), len(open))
 	}
 	for i := range st.Calls {
 		if st.Calls[i].ID != open[i].ID {
-			return c.report(st.ID, "head", "call %d is %s, and the last message asks for %s", i, st.Calls[i].ID, open[i].ID)
+			return c.report(st.ID, "head", "call %d is %s, and the last message asks for %s",
+				i, st.Calls[i].ID, open[i].ID)
 		}
 	}
 	return nil
 }
 
-// calls reports what is missing or damaged of the calls of the open turn, and of the records.
+// calls reports what is missing or damaged of the calls of the open turn, and
+// of the records.
 func (c *check) calls(ctx context.Context, st *State) error {
 	var err error
 	st.blobs(func(b *Blob) {
@@ -141,19 +149,13 @@ func (c *check) calls(ctx context.Context, st *State) error {
 		call := &st.Calls[i]
 		switch call.Status {
 		case Pending:
-			id := PauseID(call.ID, call.Pauses)
-			for _, key := range [][]byte{pauseKey(id), inboxKey(call.Pause.Since, id)} {
-				var entry pauseEntry
-				if found, err := c.store.read(ctx, key, &entry); err != nil || !found ||
-					entry != (pauseEntry{st.ID, call.Tool, st.User, call.Pause.Reason}) {
-					if err := c.report(st.ID, keyName(key), "the entry of an open pause is missing or damaged"); err != nil {
-						return err
-					}
-				}
+			if err := c.entries(ctx, st, call); err != nil {
+				return err
 			}
 		case Settled:
 			if _, _, err := c.store.Record(ctx, st.ID, call.ID); err != nil {
-				if err := c.report(st.ID, "call "+call.ID, "it is settled, and has no record: %v", err); err != nil {
+				const what = "it is settled, and has no record: %v"
+				if err := c.report(st.ID, "call "+call.ID, what, err); err != nil {
 					return err
 				}
 			}
@@ -174,6 +176,25 @@ func (c *check) calls(ctx context.Context, st *State) error {
 		return err
 	}
 	return readable[tool.Progress](ctx, c, st.ID, kvstore.Key("g", st.ID))
+}
+
+// entries reports index entries of a call's open pause that are missing or
+// damaged.
+func (c *check) entries(ctx context.Context, st *State, call *Call) error {
+	id := PauseID(call.ID, call.Pauses)
+	want := pauseEntry{st.ID, call.Tool, st.User, call.Pause.Reason}
+	for _, key := range [][]byte{pauseKey(id), inboxKey(call.Pause.Since, id)} {
+		var entry pauseEntry
+		found, err := c.store.read(ctx, key, &entry)
+		if err == nil && found && entry == want {
+			continue
+		}
+		const what = "the entry of an open pause is missing or damaged"
+		if err := c.report(st.ID, keyName(key), what); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // readable reports records under a prefix that can't be read.
@@ -220,8 +241,9 @@ func (c *check) wake(ctx context.Context, st *State) error {
 		}
 	}
 	if st.Wake.IsZero() {
-		if step := Next(st, c.now); !st.Watched && (step.Left() || !step.Until.IsZero()) {
-			return c.report(st.ID, "head", "it is due some time, and stands nowhere in the wake index")
+		if step := Next(st, c.now); !st.Watched && (step.HasWork() || !step.Until.IsZero()) {
+			return c.report(st.ID, "head",
+				"it is due some time, and stands nowhere in the wake index")
 		}
 		return nil
 	}
@@ -258,7 +280,8 @@ func (c *check) schemas(ctx context.Context) error {
 			return err
 		}
 		if !endsWith(e.Key, SchemaHash(e.Value)) {
-			if err := c.report("", keyName(e.Key), "it is not the schema of that hash"); err != nil {
+			const what = "it is not the schema of that hash"
+			if err := c.report("", keyName(e.Key), what); err != nil {
 				return err
 			}
 		}
@@ -286,7 +309,8 @@ func (c *check) wakes(ctx context.Context) error {
 		case err != nil && !errors.Is(err, ErrUnknownSession):
 			return err
 		case err != nil || string(wakeKey(st.Agent, st.Wake, st.ID)) != string(e.Key):
-			if err := c.report(parts[3], keyName(e.Key), "the session does not stand here in the wake index"); err != nil {
+			const what = "the session does not stand here in the wake index"
+			if err := c.report(parts[3], keyName(e.Key), what); err != nil {
 				return err
 			}
 		}

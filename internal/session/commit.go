@@ -5,137 +5,141 @@ import (
 	"errors"
 )
 
-// What a drive does with its slot.
+// What the goroutine that has a lease's slot does with it. A method here takes
+// the slot, uses it, and gives it up; those that need the slot already held say
+// so.
 
-// Update commits transitions, with all that rides. A lease that was lost is
-// ErrFenced. Ctx bounds how long the caller waits, and not the commit: if it
-// ends first, the error is ErrGoesOn, and the caller must not look at what the
-// transitions would have told it.
-func (d *Drive) Update(ctx context.Context, ts ...Transition) error {
-	if !d.slot.enter(ctx) {
-		return d.slot.leaveTo(ctx, task{ts: clone(ts)})
+// Update commits transitions, with all that rides. If the lease was lost, the
+// error is ErrFenced. Ctx bounds how long the caller waits, and not the commit.
+// If ctx ends first, the error is ErrGoesOn, and the caller must not look at
+// what the transitions would have told it.
+func (l *Lease) Update(ctx context.Context, ts ...Transition) error {
+	if !l.slot.enter(ctx) {
+		return l.slot.handOver(ctx, task{ts: clone(ts)})
 	}
-	return d.entered(ctx, ts)
+	return l.entered(ctx, ts)
 }
 
-// commit is Update for what needn't be done once its caller has left.
-func (d *Drive) commit(ctx context.Context, ts ...Transition) error {
-	if !d.slot.enter(ctx) {
+// commit is Update for what needn't be done once its caller waits no more.
+func (l *Lease) commit(ctx context.Context, ts ...Transition) error {
+	if !l.slot.enter(ctx) {
 		return context.Cause(ctx)
 	}
-	return d.entered(ctx, ts)
+	return l.entered(ctx, ts)
 }
 
 // entered is Update for a caller that has the slot.
-func (d *Drive) entered(ctx context.Context, ts []Transition) error {
-	err := d.slot.use(func() error { return d.update(ctx, ts...) })
-	if errors.Is(err, errLeft) {
-		return d.slot.goesOn(ctx, task{ts: clone(ts)})
+func (l *Lease) entered(ctx context.Context, ts []Transition) error {
+	err := l.slot.use(func() error { return l.update(ctx, ts...) })
+	if errors.Is(err, errUnderway) {
+		return l.slot.goesOn(ctx, task{ts: clone(ts)})
 	}
 	return err
 }
 
 // do is Update for a task.
-func (d *Drive) do(ctx context.Context, t task) error {
-	if !d.slot.enter(ctx) {
-		return d.slot.leaveTo(ctx, t)
+func (l *Lease) do(ctx context.Context, t task) error {
+	if !l.slot.enter(ctx) {
+		return l.slot.handOver(ctx, t)
 	}
-	err := d.slot.use(func() error { return d.perform(ctx, t, false) })
-	if errors.Is(err, errLeft) {
-		return d.slot.goesOn(ctx, t)
+	err := l.slot.use(func() error { return l.perform(ctx, t, false) })
+	if errors.Is(err, errUnderway) {
+		return l.slot.goesOn(ctx, t)
 	}
 	return err
 }
 
 // alone calls f with the slot.
-func (d *Drive) alone(ctx context.Context, f func() error) error {
-	if !d.slot.enter(ctx) {
+func (l *Lease) alone(ctx context.Context, f func() error) error {
+	if !l.slot.enter(ctx) {
 		return context.Cause(ctx)
 	}
-	err := d.slot.use(f)
-	if errors.Is(err, errLeft) { // in a commit that f had begun
-		return d.slot.goesOn(ctx, task{})
+	err := l.slot.use(f)
+	if errors.Is(err, errUnderway) { // in a commit that f had begun
+		return l.slot.goesOn(ctx, task{})
 	}
 	return err
 }
 
 // perform does a task, or goes on with one that was begun.
-func (d *Drive) perform(ctx context.Context, t task, begun bool) (err error) {
+func (l *Lease) perform(ctx context.Context, t task, begun bool) (err error) {
 	over := true // also if the engine ends this goroutine
-	if t.leave {
+	if t.giveUp {
 		defer func() {
 			if over {
-				d.Release()
+				l.Release()
 			}
 		}()
 	}
 	switch {
 	case t.drop:
-		return d.drop(ctx)
+		return l.drop(ctx)
 	case begun:
-		err = d.goOn(ctx, t.ts...)
-	case t.leave:
-		err = d.end(ctx, t.ts)
+		err = l.goOn(ctx, t.ts...)
+	case t.giveUp:
+		err = l.end(ctx, t.ts)
 	default:
-		err = d.update(ctx, t.ts...)
+		err = l.update(ctx, t.ts...)
 	}
-	over = begun || !errors.Is(err, errLeft)
+	over = begun || !errors.Is(err, errUnderway)
 	return err
 }
 
-func (d *Drive) cutOff()      { d.head.cutOff() }
-func (d *Drive) isLost() bool { return d.fate.isLost() }
+func (l *Lease) cutOff()      { l.head.cutOff() }
+func (l *Lease) isLost() bool { return l.fate.isLost() }
 
-// Leave ends the drive with the transitions given, whatever is left to do. Of a
-// drive that committed nothing, and has nothing to commit, no trace is left. It
-// waits no longer than ctx; then the error is ErrGoesOn, and the lease is given
-// up when it is done.
-func (d *Drive) Leave(ctx context.Context, ts ...Transition) error {
-	return d.do(ctx, task{ts: append(ts[:len(ts):len(ts)], touch), leave: true})
+// GiveUp commits the given transitions, and gives the lease up, however much is
+// still to do. A drive that committed nothing, and has nothing to commit,
+// leaves no trace. GiveUp waits no longer than ctx; then the error is
+// ErrGoesOn, and the lease is given up when the commit is done.
+func (l *Lease) GiveUp(ctx context.Context, ts ...Transition) error {
+	return l.do(ctx, task{ts: append(ts[:len(ts):len(ts)], touch), giveUp: true})
 }
 
 // end commits the last transitions of a drive.
-func (d *Drive) end(ctx context.Context, ts []Transition) error {
-	nothing := d.fate.isOver() || len(ts) == 1 && !(d.Taken() && d.holds())
-	d.note(func(c *course) { c.leaving = true })
+func (l *Lease) end(ctx context.Context, ts []Transition) error {
+	nothing := l.fate.isOver() || len(ts) == 1 && !(l.Taken() && l.holds())
+	l.note(func(c *course) { c.givingUp = true })
 	if nothing {
 		return nil
 	}
-	return d.update(ctx, ts...)
+	return l.update(ctx, ts...)
 }
 
-// Settled waits until nothing is under way any more of what ErrGoesOn was told,
-// and returns what became of it.
-func (d *Drive) Settled(ctx context.Context) error { return d.slot.settled(ctx) }
+// AwaitCommits waits for the commits that returned ErrGoesOn, and returns what
+// became of them.
+func (l *Lease) AwaitCommits(ctx context.Context) error { return l.slot.awaitIdle(ctx) }
 
-// Busy reports whether something is under way, perhaps without its caller.
-func (d *Drive) Busy() bool { return d.slot.busy() }
+// Busy reports whether a commit is under way, perhaps without its caller.
+func (l *Lease) Busy() bool { return l.slot.busy() }
 
 // update commits transitions. The caller has the slot.
-func (d *Drive) update(ctx context.Context, ts ...Transition) error {
-	if err := d.standing(); err != nil {
+func (l *Lease) update(ctx context.Context, ts ...Transition) error {
+	if err := l.standing(); err != nil {
 		return err
 	}
-	d.clock.sending()
-	return d.updated(d.head.update(ctx, d.before, d.after, ts...))
+	l.clock.sending()
+	return l.updated(l.head.update(ctx, l.before, l.after, ts...))
 }
 
-// goOn goes on with an update whose caller has left.
-func (d *Drive) goOn(ctx context.Context, ts ...Transition) error {
-	return d.updated(d.head.carryOn(ctx, d.before, d.after, ts))
+// goOn goes on with an update whose caller waits no more. The goroutine has the
+// slot.
+func (l *Lease) goOn(ctx context.Context, ts ...Transition) error {
+	return l.updated(l.head.carryOn(ctx, l.before, l.after, ts))
 }
 
-// updated takes note of how an update ended.
-func (d *Drive) updated(err error) error {
+// updated notes how an update ended.
+func (l *Lease) updated(err error) error {
 	switch {
-	case errors.Is(err, ErrFenced), errors.Is(err, ErrDeleted), errors.Is(err, ErrBusy), errors.Is(err, ErrWrongUser):
-		return d.fate.lose(err)
+	case errors.Is(err, ErrFenced), errors.Is(err, ErrDeleted),
+		errors.Is(err, ErrBusy), errors.Is(err, ErrWrongUser):
+		return l.fate.lose(err)
 	case err == nil:
-		sent := d.clock.stored(!d.store.exclusive && d.holds())
-		d.note(func(c *course) { c.taken, c.rides = true, false })
-		d.news.wrote(sent)
-		d.clock.start()
-		d.store.local.Signal(d.followed)
+		sent := l.clock.stored(!l.store.exclusive && l.holds())
+		l.note(func(c *course) { c.taken, c.rides = true, false })
+		l.news.wrote(sent)
+		l.clock.start()
+		l.store.local.Signal(l.followed)
 	}
 	return err
 }

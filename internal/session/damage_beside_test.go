@@ -18,7 +18,7 @@ func TestDamageBesideTheHead(t *testing.T) {
 	ctx := context.Background()
 	answer := func(s *session.Store) error {
 		return s.Update(ctx, "first", func(tx *session.Tx) error {
-			_, err := tx.Answer(&session.Reply{Pause: "c1.1",
+			_, err := tx.Answer(&session.Incoming{Pause: "c1.1",
 				Kind: session.KindDecision, Hash: "h"}, fits)
 			return err
 		})
@@ -179,7 +179,7 @@ func TestDamageBesideTheHead(t *testing.T) {
 			if problems == 0 {
 				t.Error("Check finds nothing wrong")
 			}
-			d, err := s.Drive(ctx, "second", nil) // the other session goes on
+			d, err := s.Acquire(ctx, "second", nil) // the other session goes on
 			must(t, err)
 			must(t, d.Update(ctx, func(tx *session.Tx) error {
 				return tx.Say(entry(t, llm.UserText("Go on.")), "", "", false)

@@ -21,7 +21,7 @@ func gated(t *testing.T) (kvstore.Store, *session.Store) {
 	kv := kvstore.NewMemory()
 	s := session.NewStore(kv, nil)
 	for _, id := range []string{"first", "second"} {
-		d, err := s.Drive(t.Context(), id, &session.New{User: "ada"})
+		d, err := s.Acquire(t.Context(), id, &session.New{User: "ada"})
 		must(t, err)
 		m := llm.Message{Role: llm.RoleAssistant, Parts: []llm.Part{
 			llm.ToolCall{ID: "c1", Name: "pay", Arguments: json.RawMessage(`{}`)},
@@ -45,7 +45,7 @@ func gated(t *testing.T) (kvstore.Store, *session.Store) {
 			})))
 			must(t, d.Update(t.Context(), pause("c2", tool.Await{})))
 			must(t, d.Update(t.Context(), func(tx *session.Tx) error {
-				r, err := tx.Answer(&session.Reply{Pause: "c1.1", Kind: session.KindDecision,
+				r, err := tx.Answer(&session.Incoming{Pause: "c1.1", Kind: session.KindDecision,
 					Hash: "h", Actor: "eve"}, fits)
 				return errors.Join(err, r.Err)
 			}))
@@ -195,7 +195,7 @@ func TestNewerVersions(t *testing.T) {
 	if _, err := s.Load(t.Context(), "first"); !errors.Is(err, session.ErrNewerVersion) {
 		t.Errorf("a newer version is read, with %v", err)
 	}
-	if _, err := s.Drive(t.Context(), "first", nil); !errors.Is(err, session.ErrNewerVersion) {
+	if _, err := s.Acquire(t.Context(), "first", nil); !errors.Is(err, session.ErrNewerVersion) {
 		t.Errorf("a newer version is driven, with %v", err)
 	}
 	if err := s.Update(t.Context(), "first",
@@ -227,7 +227,7 @@ func TestNewerVersions(t *testing.T) {
 		return strings.Replace(head, `"id":"c2",`, `"id":"c2","cost":9007199254740993,`, 1)
 	})
 	must(t, s.Update(context.Background(), "first", func(tx *session.Tx) error {
-		r, err := tx.Answer(&session.Reply{Pause: "c2.1", Kind: session.KindComplete, Hash: "h",
+		r, err := tx.Answer(&session.Incoming{Pause: "c2.1", Kind: session.KindComplete, Hash: "h",
 			Value: json.RawMessage(`1`), Payload: blob(t, `1`)}, fits)
 		return errors.Join(err, r.Err)
 	}))

@@ -7,13 +7,14 @@ import (
 	"github.com/fermata-ai/fermata/kvstore"
 )
 
-// Delete leaves a tombstone of a session, by one commit, and then removes what belonged to it. Repeating it goes on where an
-// earlier one was cut off.
+// Delete leaves a tombstone of a session, by one commit, and then removes what
+// belonged to it. Repeating it goes on where an earlier one was cut off.
 func (s *Store) Delete(ctx context.Context, id string) error {
 	return s.deleteIf(ctx, id, func(*Tx) bool { return true })
 }
 
-// deleteIf is Delete for a session that is still as it has to be.
+// deleteIf is Delete under a condition: may is asked in the transition, on the
+// fresh head.
 func (s *Store) deleteIf(ctx context.Context, id string, may func(*Tx) bool) error {
 	deleted := false
 	err := s.Update(ctx, id, func(tx *Tx) error {
@@ -32,8 +33,8 @@ func (s *Store) deleteIf(ctx context.Context, id string, may func(*Tx) bool) err
 	return nil
 }
 
-// deleteParts deletes what belongs to a session beside its head. Receipts and call records go too: the tombstone refuses what
-// comes late.
+// deleteParts deletes what belongs to a session beside its head. Receipts and
+// call records go too: the tombstone refuses what comes late.
 func (s *Store) deleteParts(ctx context.Context, id string) error {
 	for _, kind := range []string{"m", "c", "r", "g", "p", "u"} {
 		if err := s.deleteAll(ctx, kvstore.Key(kind, id)); err != nil {

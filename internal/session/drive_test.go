@@ -18,7 +18,7 @@ import (
 func TestADriveSeesWhatIsCommitted(t *testing.T) {
 	kv := faultkv.New(kvstore.NewMemory())
 	s := session.NewStore(kv.Store, nil)
-	d, err := s.Drive(t.Context(), "s", &session.New{User: "ada"})
+	d, err := s.Acquire(t.Context(), "s", &session.New{User: "ada"})
 	must(t, err)
 	defer d.Release()
 	must(t, d.Update(t.Context(), func(tx *session.Tx) error {
@@ -90,7 +90,7 @@ func TestRefusedForADeadlineOnlyWhereItCounts(t *testing.T) {
 		}
 		first = false
 		must(t, early.Update(t.Context(), "first", func(tx *session.Tx) error {
-			r, err := tx.Answer(&session.Reply{Pause: "c2.1", Kind: session.KindComplete,
+			r, err := tx.Answer(&session.Incoming{Pause: "c2.1", Kind: session.KindComplete,
 				Payload: session.StringBlob("ok"), Hash: "h"}, fits)
 			return errors.Join(err, r.Err)
 		}))
@@ -114,7 +114,7 @@ func TestDriveThatGaveItsLeaseUpWritesNothing(t *testing.T) {
 		"shared": struct{ kvstore.Store }{kvstore.NewMemory()}} {
 		t.Run(name, func(t *testing.T) {
 			s := session.NewStore(kv, nil)
-			d, err := s.Drive(t.Context(), "s", &session.New{User: "ada"})
+			d, err := s.Acquire(t.Context(), "s", &session.New{User: "ada"})
 			must(t, err)
 			must(t, d.Update(t.Context(), func(tx *session.Tx) error {
 				return errors.Join(tx.Say(entry(t, llm.UserText("Go.")), "", "", false),
@@ -122,7 +122,7 @@ func TestDriveThatGaveItsLeaseUpWritesNothing(t *testing.T) {
 						[]session.Call{{ID: "c", Tool: "pay", Status: session.Requested}},
 						session.Stopped{}, 0))
 			}))
-			must(t, d.Leave(t.Context()))
+			must(t, d.GiveUp(t.Context()))
 			before, err := s.Load(t.Context(), "s")
 			must(t, err)
 			claim := func(tx *session.Tx) error { return tx.Claim("c") }
@@ -137,7 +137,7 @@ func TestDriveThatGaveItsLeaseUpWritesNothing(t *testing.T) {
 				}
 			}
 			// it has left
-			must(t, d.Leave(t.Context(), func(tx *session.Tx) error {
+			must(t, d.GiveUp(t.Context(), func(tx *session.Tx) error {
 				tx.Stop(event.FinishFailed, "")
 				return nil
 			}))

@@ -45,9 +45,11 @@ func (s *Store) DueAgents(ctx context.Context) (since map[string]time.Time, err 
 	return since, err
 }
 
-// firsts calls f with the key's parts, of which there are so many, and the value
-// of the first entry of each agent in an index.
-func (s *Store) firsts(ctx context.Context, index string, size int, f func(parts []string, value []byte) error) error {
+// firsts calls f for the first entry of each agent in an index, with the
+// entry's value and the parts of its key, of which there are size.
+func (s *Store) firsts(
+	ctx context.Context, index string, size int, f func(parts []string, value []byte) error,
+) error {
 	r := kvstore.Range{Prefix: kvstore.Key(index), Limit: 1}
 	for {
 		page, err := s.kv.Scan(ctx, r)

@@ -17,9 +17,9 @@ var ErrNoAnswer = errors.New("session: the storage engine has not answered in ti
 
 // engine is the one way to the Store's kvstore.Store. A call that takes longer
 // than bound, or than its context, is left behind in a goroutine of its own,
-// whether or not the engine obeys contexts: its caller goes on. An engine
-// that never waits is called directly, since the hop to a goroutine costs more
-// than the call.
+// and its caller goes on. So the caller depends on no engine that ignores
+// contexts. An engine that never waits is called directly, since the hop to a
+// goroutine costs more than the call.
 type engine struct {
 	kv    kvstore.Store
 	bound time.Duration // zero: the engine never waits
@@ -37,7 +37,8 @@ func (e *engine) Get(ctx context.Context, key []byte) (kvstore.Entry, error) {
 	if e.bound == 0 {
 		return e.kv.Get(ctx, key)
 	}
-	return read(ctx, e, func(ctx context.Context) (kvstore.Entry, error) { return e.kv.Get(ctx, key) })
+	get := func(ctx context.Context) (kvstore.Entry, error) { return e.kv.Get(ctx, key) }
+	return read(ctx, e, get)
 }
 
 // Scan is the engine's.
@@ -45,7 +46,8 @@ func (e *engine) Scan(ctx context.Context, r kvstore.Range) (kvstore.Page, error
 	if e.bound == 0 {
 		return e.kv.Scan(ctx, r)
 	}
-	return read(ctx, e, func(ctx context.Context) (kvstore.Page, error) { return e.kv.Scan(ctx, r) })
+	scan := func(ctx context.Context) (kvstore.Page, error) { return e.kv.Scan(ctx, r) }
+	return read(ctx, e, scan)
 }
 
 // Apply is the engine's. After an error that is ErrNoAnswer, or a context's,
@@ -63,13 +65,15 @@ type engineCall[T any] struct {
 	cancel      context.CancelFunc
 	ended       chan struct{}
 
-	// What came of it, once it has ended.
+	// What came of it. Its goroutine writes these before it closes ended; they
+	// are read after that.
 	value    T
 	err      error
 	returned bool
 	panicked any
 }
 
+// ask makes a call in a goroutine of its own.
 func ask[T any](ctx context.Context, e *engine, f func(context.Context) (T, error)) *engineCall[T] {
 	c := &engineCall[T]{parent: ctx, ended: make(chan struct{})}
 	c.ctx, c.cancel = context.WithTimeout(ctx, e.bound)
@@ -86,8 +90,9 @@ func ask[T any](ctx context.Context, e *engine, f func(context.Context) (T, erro
 	return c
 }
 
-// result is what came of a call that has ended, and whether its bound was over
-// by then. What went wrong in its goroutine goes on in the caller's.
+// result returns what came of a call that has ended, and whether its bound was
+// over by then. A panic or a Goexit of the call's goroutine goes on in the
+// caller's.
 func (c *engineCall[T]) result() (value T, err error, late bool) {
 	late = c.ctx.Err() != nil && c.parent.Err() == nil
 	c.cancel()
@@ -129,15 +134,19 @@ func (e *engine) noAnswer() error { return fmt.Errorf("%w, which is %v", ErrNoAn
 
 // write begins an Apply.
 func (e *engine) write(ctx context.Context, b kvstore.Batch) *engineCall[kvstore.Revision] {
-	return ask(ctx, e, func(ctx context.Context) (kvstore.Revision, error) { return e.kv.Apply(ctx, b) })
+	apply := func(ctx context.Context) (kvstore.Revision, error) { return e.kv.Apply(ctx, b) }
+	return ask(ctx, e, apply)
 }
 
-// errLeft is the error of a wait that was given up while the write goes on.
-var errLeft = errors.New("session: the write goes on without its caller")
+// errUnderway is the error of a wait that was given up while the write is still
+// under way.
+var errUnderway = errors.New("session: the write goes on without its caller")
 
 // written waits for a write until it has ended, its bound is over, or ctx ends;
 // then it may be waited for again.
-func (e *engine) written(ctx context.Context, c *engineCall[kvstore.Revision]) (kvstore.Revision, error) {
+func (e *engine) written(
+	ctx context.Context, c *engineCall[kvstore.Revision],
+) (kvstore.Revision, error) {
 	select {
 	case <-c.ended:
 		return e.answer(c)
@@ -151,13 +160,13 @@ func (e *engine) written(ctx context.Context, c *engineCall[kvstore.Revision]) (
 	}
 	switch {
 	case c.ctx.Err() == nil:
-		return 0, errLeft
+		return 0, errUnderway
 	case c.parent.Err() == nil:
 		c.cancel()
 		return 0, fmt.Errorf("%w: %w", kvstore.ErrUncertain, e.noAnswer())
 	}
-	// Its caller has ended it. An engine that obeys says in a moment whether
-	// the batch was applied.
+	// Its caller has ended it. An engine that obeys contexts tells in a moment
+	// whether the batch was applied.
 	moment := time.NewTimer(lastWord)
 	defer moment.Stop()
 	select {
@@ -165,7 +174,8 @@ func (e *engine) written(ctx context.Context, c *engineCall[kvstore.Revision]) (
 		return e.answer(c)
 	case <-moment.C:
 		c.cancel()
-		return 0, fmt.Errorf("%w: %w", kvstore.ErrUncertain, errors.Join(context.Cause(c.parent), errBehind))
+		return 0, fmt.Errorf("%w: %w", kvstore.ErrUncertain,
+			errors.Join(context.Cause(c.parent), errBehind))
 	}
 }
 
@@ -173,10 +183,12 @@ func (e *engine) written(ctx context.Context, c *engineCall[kvstore.Revision]) (
 // has ended.
 var errBehind = errors.New("the storage engine was still at it")
 
-// lastWord is how long an engine has to say what became of a write whose
+// lastWord is how long an engine has to tell what became of a write whose
 // context has ended.
 const lastWord = 10 * time.Millisecond
 
+// answer returns what the engine answered to a write that has ended. An error
+// that came late may be the bound's, so the write counts as uncertain.
 func (e *engine) answer(c *engineCall[kvstore.Revision]) (kvstore.Revision, error) {
 	rev, err, late := c.result()
 	if err != nil && late && !errors.Is(err, kvstore.ErrConflict) {

@@ -69,7 +69,7 @@ func TestEngineThatEndsItsCaller(t *testing.T) {
 		"ends it": runtime.Goexit} {
 		for _, hop := range []bool{false, true} {
 			for _, after := range []bool{false, true} {
-				each := func(name string, f func(t *testing.T, s *session.Store, d *session.Drive, cut func(f func()))) {
+				each := func(name string, f func(t *testing.T, s *session.Store, d *session.Lease, cut func(f func()))) {
 					t.Run(fmt.Sprintf("%s, hop %v, after %v, %s", how, hop, after, name),
 						func(t *testing.T) {
 							kv := &cutting{Memory: kvstore.NewMemory(), after: after}
@@ -78,7 +78,7 @@ func TestEngineThatEndsItsCaller(t *testing.T) {
 								engine = struct{ kvstore.Exclusive }{kv} // not Immediate
 							}
 							s := session.NewStore(engine, nil)
-							d, err := s.Drive(t.Context(), "s", &session.New{User: "ada"})
+							d, err := s.Acquire(t.Context(), "s", &session.New{User: "ada"})
 							must(t, err)
 							must(t, d.Update(t.Context(), func(tx *session.Tx) error {
 								tx.Due = true
@@ -103,25 +103,25 @@ func TestEngineThatEndsItsCaller(t *testing.T) {
 				}
 				landed := map[bool]int{true: 1}[after]
 				each("a commit",
-					func(t *testing.T, s *session.Store, d *session.Drive, cut func(f func())) {
+					func(t *testing.T, s *session.Store, d *session.Lease, cut func(f func())) {
 						cut(func() { _ = d.Update(context.Background(), say) })
 						must(t, d.Update(t.Context(), stop))
 						count(t, s, landed)
-						if err := d.Settled(t.Context()); err == nil {
+						if err := d.AwaitCommits(t.Context()); err == nil {
 							t.Error("no word of what became of it")
 						}
-						must(t, d.Leave(t.Context()))
+						must(t, d.GiveUp(t.Context()))
 					})
 				each("a commit of what rides",
-					func(t *testing.T, s *session.Store, d *session.Drive, cut func(f func())) {
+					func(t *testing.T, s *session.Store, d *session.Lease, cut func(f func())) {
 						must(t, d.Ride(t.Context(), say))
 						cut(func() { _ = d.Update(context.Background(), stop) })
 						must(t, d.Update(t.Context(), stop))
 						count(t, s, 1)
-						must(t, d.Leave(t.Context()))
+						must(t, d.GiveUp(t.Context()))
 					})
 				each("a look",
-					func(t *testing.T, s *session.Store, d *session.Drive, cut func(f func())) {
+					func(t *testing.T, s *session.Store, d *session.Lease, cut func(f func())) {
 						cut(func() { _, _ = d.Record(context.Background(), "c") })
 						if _, err := d.Record(t.Context(), "c"); !errors.Is(err,
 							session.ErrUnknownCall) {
@@ -129,24 +129,24 @@ func TestEngineThatEndsItsCaller(t *testing.T) {
 						}
 						must(t, d.Update(t.Context(), say))
 						count(t, s, 1)
-						must(t, d.Leave(t.Context()))
+						must(t, d.GiveUp(t.Context()))
 					})
 				each("the last commit",
-					func(t *testing.T, s *session.Store, d *session.Drive, cut func(f func())) {
-						cut(func() { _ = d.Leave(context.Background(), say) })
-						other, err := s.Drive(t.Context(), "s", nil)
+					func(t *testing.T, s *session.Store, d *session.Lease, cut func(f func())) {
+						cut(func() { _ = d.GiveUp(context.Background(), say) })
+						other, err := s.Acquire(t.Context(), "s", nil)
 						must(t, err)
 						must(t, other.Update(t.Context(), stop))
 						count(t, s, landed)
-						must(t, other.Leave(t.Context()))
+						must(t, other.GiveUp(t.Context()))
 					})
 				each("taking the session",
-					func(t *testing.T, s *session.Store, d *session.Drive, cut func(f func())) {
-						must(t, d.Leave(t.Context()))
-						cut(func() { _, _ = s.Drive(context.Background(), "s", nil) })
-						other, err := s.Drive(t.Context(), "s", nil)
+					func(t *testing.T, s *session.Store, d *session.Lease, cut func(f func())) {
+						must(t, d.GiveUp(t.Context()))
+						cut(func() { _, _ = s.Acquire(context.Background(), "s", nil) })
+						other, err := s.Acquire(t.Context(), "s", nil)
 						must(t, err)
-						must(t, other.Leave(t.Context()))
+						must(t, other.GiveUp(t.Context()))
 					})
 			}
 		}

@@ -40,10 +40,10 @@ func TestEngineCallsAreBounded(t *testing.T) {
 					}
 					disk := faultkv.New(kv)
 					s := session.NewStore(disk.Store, &test.o)
-					d, err := s.Drive(t.Context(), "s", &session.New{User: "ada"})
+					d, err := s.Acquire(t.Context(), "s", &session.New{User: "ada"})
 					must(t, err)
 					must(t, d.Update(t.Context()))
-					must(t, d.Leave(t.Context()))
+					must(t, d.GiveUp(t.Context()))
 					stop := func(tx *session.Tx) error {
 						tx.Stop(event.FinishFailed, "")
 						return nil
@@ -94,7 +94,7 @@ func TestLateWritesCountOnce(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				disk := faultkv.New(kvstore.NewMemory())
 				s := session.NewStore(disk.Store, nil)
-				d, err := s.Drive(t.Context(), "s", &session.New{User: "ada"})
+				d, err := s.Acquire(t.Context(), "s", &session.New{User: "ada"})
 				must(t, err)
 				must(t, d.Update(t.Context()))
 				first := disk.Applies() + 1
@@ -118,7 +118,7 @@ func TestLateWritesCountOnce(t *testing.T) {
 						t.Errorf("the drive knows of %d", known.Messages)
 					}
 				})
-				must(t, d.Leave(t.Context()))
+				must(t, d.GiveUp(t.Context()))
 			})
 		})
 	}
@@ -131,7 +131,7 @@ func TestNobodyWaitsForTheSlot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		disk := faultkv.New(kvstore.NewMemory())
 		s := session.NewStore(disk.Store, nil)
-		d, err := s.Drive(t.Context(), "s", &session.New{User: "ada"})
+		d, err := s.Acquire(t.Context(), "s", &session.New{User: "ada"})
 		must(t, err)
 		must(t, d.Update(t.Context()))
 		disk.Stall(true)
@@ -153,24 +153,24 @@ func TestNobodyWaitsForTheSlot(t *testing.T) {
 		if err := <-said; !errors.Is(err, session.ErrGoesOn) || !errors.Is(err, context.Canceled) {
 			t.Errorf("whoever waited no longer is told %v", err)
 		}
-		err = d.Leave(ctx, func(tx *session.Tx) error {
+		err = d.GiveUp(ctx, func(tx *session.Tx) error {
 			tx.Stop(event.FinishInterrupted, "")
 			return nil
 		})
 		if !errors.Is(err, session.ErrGoesOn) || time.Since(at) != 0 {
 			t.Errorf("leaving took %v: %v", time.Since(at), err)
 		}
-		if _, err := s.Drive(t.Context(), "s", nil); !errors.Is(err, session.ErrBusy) {
+		if _, err := s.Acquire(t.Context(), "s", nil); !errors.Is(err, session.ErrBusy) {
 			t.Errorf("another drive gets %v", err)
 		}
 		disk.Heal()
-		must(t, d.Settled(t.Context()))
+		must(t, d.AwaitCommits(t.Context()))
 		st, err := s.Load(t.Context(), "s")
 		must(t, err)
 		if st.Messages != 1 || st.Finish != event.FinishInterrupted || st.Held {
 			t.Errorf("what was left to the drive: %+v", st)
 		}
-		other, err := s.Drive(t.Context(), "s", nil)
+		other, err := s.Acquire(t.Context(), "s", nil)
 		must(t, err)
 		disk.Stall(true)
 		go func() {
@@ -182,7 +182,7 @@ func TestNobodyWaitsForTheSlot(t *testing.T) {
 		synctest.Wait()
 		other.Abandon()
 		third := make(chan error, 1)
-		go func() { _, err := s.Drive(t.Context(), "s", nil); third <- err }()
+		go func() { _, err := s.Acquire(t.Context(), "s", nil); third <- err }()
 		synctest.Wait()
 		disk.Heal()
 		if err := <-third; err != nil {

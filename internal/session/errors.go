@@ -9,17 +9,18 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// The refusals that callers tell apart. Each is wrapped with what it is about; nothing was recorded.
+// The refusals that callers tell apart. Each is wrapped with the value that it
+// is about. Where one of them comes back, nothing was recorded.
 var (
 	ErrUnknownSession       = errors.New("session: no such session")
 	ErrUnknownCall          = errors.New("session: no such call")
-	ErrInvalidID            = errors.New("session: no good id")
+	ErrInvalidID            = errors.New("session: the id is not valid")
 	ErrUnknownPause         = errors.New("session: no such pause")
-	ErrWrongUser            = errors.New("session: belongs to another user")
-	ErrDeleted              = errors.New("session: was deleted")
+	ErrWrongUser            = errors.New("session: the session belongs to another user")
+	ErrDeleted              = errors.New("session: the session was deleted")
 	ErrNotPaused            = errors.New("session: the call does not wait for an answer")
 	ErrOtherGate            = errors.New("session: another layer asked for the pause")
-	ErrPauseRequired        = errors.New("session: the call has paused more than once; name the pause")
+	ErrPauseRequired        = errors.New("session: the call has several pauses; name the one meant")
 	ErrNotYetKnown          = errors.New("session: not known yet; try again")
 	ErrAmbiguousKey         = errors.New("session: more than one open pause has the key")
 	ErrResumeConflict       = errors.New("session: another answer was accepted before")
@@ -27,13 +28,13 @@ var (
 	ErrSettled              = errors.New("session: the call has its result")
 	ErrCancelled            = errors.New("session: the call was cancelled")
 	ErrExpired              = errors.New("session: the pause outlasted its deadline")
-	ErrMessageConflict      = errors.New("session: a message of that id, with other content, was accepted before")
+	ErrMessageConflict      = errors.New("session: another message was accepted under that id")
 	ErrInvalidMessage       = errors.New("session: the message can't be taken")
-	ErrInvalidDeadline      = errors.New("session: no good deadline")
+	ErrInvalidDeadline      = errors.New("session: the deadline is not valid")
 	ErrPending              = errors.New("session: calls wait for answers")
-	ErrBusy                 = errors.New("session: another drive holds it")
+	ErrBusy                 = errors.New("session: another drive holds the session")
 	ErrFenced               = errors.New("session: this drive has lost its lease")
-	ErrStale                = errors.New("session: somebody else's commit came first")
+	ErrStale                = errors.New("session: another commit came first")
 	ErrCorrupt              = errors.New("session: a stored record is damaged")
 	ErrNewerVersion         = errors.New("session: a record was written by a newer version")
 )
@@ -41,14 +42,15 @@ var (
 // Moved reports whether err refuses a transition because the session is no
 // longer as its maker knew it: another commit came first.
 func Moved(err error) bool {
-	return errors.Is(err, ErrSettled) || errors.Is(err, ErrUnknownCall) || errors.Is(err, ErrStale) || errors.Is(err, errMove)
+	return errors.Is(err, ErrSettled) || errors.Is(err, ErrUnknownCall) ||
+		errors.Is(err, ErrStale) || errors.Is(err, errMove)
 }
 
-// ConflictError refuses an answer because another one came first. Receipt says what kind of answer that was, by whom and
-// when.
+// ConflictError refuses an answer because another one came first. Receipt is
+// that of the first: its kind, its actor, and when it came.
 type ConflictError struct{ Receipt Receipt }
 
-func (e *ConflictError) Error() string { return e.told(" by " + orNobody(e.Receipt.Actor)) }
+func (e *ConflictError) Error() string { return e.told(" by " + orUnnamed(e.Receipt.Actor)) }
 
 // Impersonal is Error without the name of who answered, for those who are not
 // to know.
@@ -67,8 +69,9 @@ func (e *ConflictError) told(by string) string {
 // Unwrap makes it an ErrResumeConflict.
 func (e *ConflictError) Unwrap() error { return ErrResumeConflict }
 
-// SettledError refuses an operation on a call that has its result. It unwraps to ErrCancelled or ErrExpired where that is
-// how the call ended, and to ErrSettled always.
+// SettledError refuses an operation on a call that has its result. It unwraps
+// to ErrCancelled or ErrExpired where that is how the call ended, and to
+// ErrSettled always.
 type SettledError struct {
 	Call   string
 	Status event.Status
@@ -88,10 +91,11 @@ func (e *SettledError) Error() string {
 func (e *SettledError) Impersonal() string { return e.told("") }
 
 func (e *SettledError) told(by string) string {
-	return fmt.Sprintf("session: call %s is settled: %s%s at %s", e.Call, e.Status, by, e.At.Format(time.RFC3339))
+	return fmt.Sprintf("session: call %s is settled: %s%s at %s", e.Call, e.Status, by,
+		e.At.Format(time.RFC3339))
 }
 
-// Unwrap gives the sentinels.
+// Unwrap returns the sentinels: ErrSettled, and ErrCancelled or ErrExpired.
 func (e *SettledError) Unwrap() []error {
 	switch e.Status {
 	case event.Cancelled:
@@ -102,7 +106,8 @@ func (e *SettledError) Unwrap() []error {
 	return []error{ErrSettled}
 }
 
-// PauseRequiredError refuses an answer that names only a call which has paused more than once.
+// PauseRequiredError refuses an answer that names only a call which has paused
+// more than once.
 type PauseRequiredError struct {
 	Call string
 	Open string // the id of the pause that is open; empty if none is
@@ -110,9 +115,11 @@ type PauseRequiredError struct {
 
 func (e *PauseRequiredError) Error() string {
 	if e.Open == "" {
-		return fmt.Sprintf("session: call %s has paused more than once, and no pause is open; name the pause", e.Call)
+		return fmt.Sprintf("session: call %s has paused more than once, and no pause is open; "+
+			"name the pause", e.Call)
 	}
-	return fmt.Sprintf("session: call %s has paused more than once; name the pause: %s is open", e.Call, e.Open)
+	return fmt.Sprintf("session: call %s has paused more than once; name the pause: %s is open",
+		e.Call, e.Open)
 }
 
 // Unwrap makes it an ErrPauseRequired.
@@ -127,14 +134,15 @@ type GateError struct {
 }
 
 func (e *GateError) Error() string {
-	return fmt.Sprintf("session: pause %s was asked for by the layer %q, and the answer is for the layer %q; "+
-		"it takes one for %[2]q", e.Pause, e.Gate, e.For)
+	return fmt.Sprintf("session: pause %s was asked for by the layer %q, and the answer is for "+
+		"the layer %q; it takes one for %[2]q", e.Pause, e.Gate, e.For)
 }
 
 // Unwrap makes it an ErrOtherGate.
 func (e *GateError) Unwrap() error { return ErrOtherGate }
 
-// PayloadError refuses an answer that does not fit what the pause asks for. Err says which fields and why.
+// PayloadError refuses an answer that does not fit what the pause asks for. Err
+// names the fields, and why they don't fit.
 type PayloadError struct {
 	Pause string
 	Err   error
@@ -157,19 +165,24 @@ type PendingError struct {
 func (e *PendingError) Error() string {
 	for _, other := range e.Pending {
 		if !other.Await.Reason.Person() {
-			return fmt.Sprintf("session %q: a call of %s waits for something else than a person (%s), and can't be superseded; answer or cancel it",
+			return fmt.Sprintf("session %q: a call of %s waits for something else than a person "+
+				"(%s), and can't be superseded; answer or cancel it",
 				e.Session, other.Tool, other.ID)
 		}
 	}
 	if len(e.Pending) == 0 {
-		return fmt.Sprintf("session %q: call %s waits for its tool %s, which is gone; cancel it, or send the message so that it supersedes the call",
+		return fmt.Sprintf("session %q: call %s waits for its tool %s, which is gone; cancel it, "+
+			"or send the message so that it supersedes the call",
 			e.Session, e.Parked[0].Call, e.Parked[0].Tool)
 	}
 	p := e.Pending[0]
 	if len(e.Pending) == 1 {
-		return fmt.Sprintf("session %q: a call of %s waits for an answer (%s); answer or cancel it, or send the message so that it supersedes the call", e.Session, p.Tool, p.ID)
+		return fmt.Sprintf("session %q: a call of %s waits for an answer (%s); "+
+			"answer or cancel it, or send the message so that it supersedes the call",
+			e.Session, p.Tool, p.ID)
 	}
-	return fmt.Sprintf("session %q: %d calls wait for answers (the first: %s, of %s); answer or cancel them, or send the message so that it supersedes them",
+	return fmt.Sprintf("session %q: %d calls wait for answers (the first: %s, of %s); "+
+		"answer or cancel them, or send the message so that it supersedes them",
 		e.Session, len(e.Pending), p.ID, p.Tool)
 }
 
@@ -179,22 +192,25 @@ func (e *PendingError) Unwrap() error { return ErrPending }
 // BusyError refuses to drive a session that another drive holds.
 type BusyError struct {
 	Session string
-	Until   time.Time // when that drive's lease ends, unless it is renewed; zero where leases don't end by time
+	// Until is when that drive's lease ends, unless it is renewed; zero where
+	// leases don't end by time.
+	Until time.Time
 }
 
 func (e *BusyError) Error() string {
 	if e.Until.IsZero() {
 		return fmt.Sprintf("session %q is driven elsewhere in this process", e.Session)
 	}
-	return fmt.Sprintf("session %q is driven elsewhere until %s", e.Session, e.Until.Format(time.RFC3339))
+	return fmt.Sprintf("session %q is driven elsewhere until %s", e.Session,
+		e.Until.Format(time.RFC3339))
 }
 
 // Unwrap makes it an ErrBusy.
 func (e *BusyError) Unwrap() error { return ErrBusy }
 
-func orNobody(who string) string {
-	if who == "" {
-		return "somebody unnamed"
+func orUnnamed(actor string) string {
+	if actor == "" {
+		return "an unnamed actor"
 	}
-	return who
+	return actor
 }

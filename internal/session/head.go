@@ -11,25 +11,29 @@ import (
 	"github.com/fermata-ai/fermata/kvstore"
 )
 
-// head is a session's State as it was last read or written here, with what rides along until the next commit. It is the only
-// way in which State is written.
+// head is a session's State as it was last read or written here, with what
+// rides along until the next commit. It is the only way in which State is
+// written.
 //
 // A change is made on a copy, which takes the State's place when it is
-// committed, or rides: so a change that comes to nothing leaves no trace, and
-// the State may be looked at while another one is in the making. There is one
-// change at a time: of a drive, the one that has the drive's slot. Its
-// goroutine alone uses what mu doesn't guard.
+// committed, or rides. So a change that comes to nothing leaves no trace, and
+// readers may look at the State while the next one is in the making.
+//
+// There is one change at a time. The head of a lease is changed by the
+// goroutine that has the lease's slot, any other by the one that read it. That
+// goroutine alone touches what mu doesn't guard. Any goroutine may call view
+// and lend.
 type head struct {
 	store *Store
 	key   []byte
 	rev   kvstore.Revision // zero: nothing is stored yet
 	value []byte           // what is stored at rev
 	aside *Blob            // where value lies, if it doesn't lie under key
-	stale bool             // something else may be stored by now
+	stale bool             // another state may be stored by now
 	fresh func() *State    // what a session begins with; nil: it must exist
 
 	driver  bool            // its writer drives the session
-	lasting context.Context // of a driver: that of its writes, which go on when they are waited for no more
+	lasting context.Context // a driver's writes go on under it without their caller
 
 	// base and riding are transitions that were applied to the State, in now,
 	// and are not committed yet. They run again on a head that was read anew.
@@ -39,20 +43,24 @@ type head struct {
 	riding []Transition
 	rides  bool // base or riding is in now
 
+	// Two transitions take turns: now has the State, and spare is for the next
+	// change, which reuses spare's slices and State. Buf is reused likewise,
+	// for the next value.
 	txs        [2]Tx
-	now, spare *Tx                    // the one with the State, and the one for the next change: its slices, and its State, are good for it
-	buf        []byte                 // the same for the next value
+	now, spare *Tx
+	buf        []byte
 	only       []kvstore.Precondition // of a commit: that no other writer was faster
 	change     change
 	unsure     unsure
 
-	mu     sync.Mutex // guards the rest
+	mu     sync.Mutex // guards the rest; held over no call of the engine
 	state  *State     // now's: what is stored at rev, with base and riding
-	lent   bool       // it was handed out, and is never changed
+	lent   bool       // state was handed out, and so must never change
 	outrun bool       // some of riding were dropped
 }
 
-// head reads the head of a session.
+// head reads the head of a session. Fresh, if given, makes one that isn't
+// there.
 func (s *Store) head(ctx context.Context, id string, fresh func() *State) (*head, error) {
 	h := &head{store: s, key: headKey(id), fresh: fresh}
 	h.now, h.spare = &h.txs[0], &h.txs[1]
@@ -89,6 +97,7 @@ func (h *head) load(ctx context.Context) error {
 	return h.set(ctx, e)
 }
 
+// set makes the State the one that an entry holds.
 func (h *head) set(ctx context.Context, e kvstore.Entry) error {
 	e, aside, err := h.store.whole(ctx, e)
 	if err != nil {
@@ -102,8 +111,7 @@ func (h *head) set(ctx context.Context, e kvstore.Entry) error {
 	return h.put(ctx, state)
 }
 
-// adopt makes the State what is stored at rev, with base and riding, as they
-// are by now.
+// adopt makes the State anew from what is stored at rev, with base and riding.
 func (h *head) adopt(ctx context.Context) error {
 	if h.rev == 0 {
 		return h.put(ctx, h.fresh())
@@ -138,7 +146,7 @@ func (h *head) put(ctx context.Context, state *State) error {
 		switch err := t(tx); {
 		case err == nil:
 		case Moved(err):
-			h.riding = h.riding[:i] // what came after it may build on it
+			h.riding = h.riding[:i] // those after it may build on it
 			h.mu.Lock()
 			h.outrun = true
 			h.mu.Unlock()
@@ -179,7 +187,8 @@ func (h *head) open(ctx context.Context) *Tx {
 	if h.rides {
 		tx.puts = append(tx.puts, now.puts...)
 		tx.deletes = append(tx.deletes, now.deletes...)
-		tx.changed, tx.large, tx.payloads, tx.err = now.changed, slices.Clone(now.large), now.payloads, now.err
+		tx.changed, tx.payloads, tx.err = now.changed, now.payloads, now.err
+		tx.large = slices.Clone(now.large)
 	}
 	return tx
 }
@@ -193,7 +202,7 @@ func (h *head) copyTo(to *State) {
 	to.Commits = append(commits, h.state.Commits...)
 }
 
-// publish makes a transition's State the one that is seen.
+// publish makes a transition's State the one that readers see.
 func (h *head) publish(tx *Tx) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -218,9 +227,8 @@ func (h *head) refresh(ctx context.Context) (bool, error) {
 	return true, h.set(ctx, e)
 }
 
-// ride applies a transition here and now, and leaves it to the next commit to
-// store it. It must follow from what is stored: a crash before that commit
-// forgets it.
+// ride applies a transition now; the next commit stores it. The transition must
+// follow from what is stored, since a crash before that commit forgets it.
 func (h *head) ride(ctx context.Context, t Transition) error {
 	if h.stale {
 		if err := h.load(ctx); err != nil {
@@ -237,14 +245,14 @@ func (h *head) ride(ctx context.Context, t Transition) error {
 	return nil
 }
 
-// drop forgets what rides, but for base.
+// drop forgets what rides, except base.
 func (h *head) drop(ctx context.Context) error {
 	h.riding = nil
 	return h.adopt(ctx)
 }
 
-// schedule puts the session at its place in the wake index, and says whether it has become due by that. While a stored lease
-// is held, it is only watched.
+// schedule puts the session at its place in the wake index, and reports whether
+// that makes it due. While a stored lease is held, the session is only watched.
 func (tx *Tx) schedule(exclusive bool) (woke bool) {
 	tx.indexParked()
 	step := Next(tx.State, tx.Now)
@@ -272,16 +280,20 @@ func (tx *Tx) schedule(exclusive bool) (woke bool) {
 	return !want.IsZero() && !want.After(tx.Now)
 }
 
-// atOnce is where what is due at once stands in the wake index: before every time that a clock may show, in the order, to the second,
-// in which it became due. A clock that goes back, or another process's that is behind, keeps nobody from it.
+// atOnce returns the place in the wake index of a session that is due at once:
+// before every time that a clock may show, in the order, to the second, in
+// which such sessions became due. A worker whose clock went back, or is behind,
+// finds it all the same.
 func atOnce(now time.Time) time.Time { return time.UnixMilli(now.Unix()).UTC() }
 
-// isAtOnce says that a place in the wake index was made by atOnce; no other is of 1970's first months, unless a clock was set to them.
+// isAtOnce reports whether a place in the wake index was made by atOnce. No
+// other lies in the first months of 1970, unless a clock was set to them.
 func isAtOnce(wake time.Time) bool {
 	return !wake.IsZero() && wake.Year() == 1970 && wake.YearDay() < 100
 }
 
-// A head keeps the ids of its last commits, so that whoever lost an acknowledgement finds out. They need only differ from
+// keptCommits is how many ids of its last commits a head keeps. A writer that
+// lost an acknowledgement finds its id there. So ids need only differ from
 // their neighbours.
 const keptCommits = 16
 
@@ -308,7 +320,7 @@ func (cs *commits) add(id commitID) {
 	*cs = append(*cs, id[:]...)
 }
 
-// last is the newest id; zero: there is none.
+// last returns the newest id; zero: there is none.
 func (cs commits) last() (id commitID) {
 	if len(cs) >= len(id) {
 		id = commitID(cs[len(cs)-len(id):])
@@ -316,7 +328,8 @@ func (cs commits) last() (id commitID) {
 	return id
 }
 
-// reach says that all commits after id are still among those that are kept.
+// reach reports whether all commits after id are still among those that are
+// kept.
 func (cs commits) reach(id commitID) bool {
 	if id == (commitID{}) {
 		return len(cs) < keptCommits*len(id)
@@ -324,6 +337,7 @@ func (cs commits) reach(id commitID) bool {
 	return cs.has(id)
 }
 
+// has reports whether the id is among those that are kept.
 func (cs commits) has(id commitID) bool {
 	for rest := cs; len(rest) >= len(id); rest = rest[len(id):] {
 		if commitID(rest[:len(id)]) == id {
@@ -333,6 +347,7 @@ func (cs commits) has(id commitID) bool {
 	return false
 }
 
+// AppendText and UnmarshalText make commits one JSON string.
 func (cs commits) AppendText(b []byte) ([]byte, error) { return append(b, cs...), nil }
 
 func (cs *commits) UnmarshalText(text []byte) error {

@@ -31,17 +31,19 @@ const MinTokenSecret = 32
 // CheckTokenKeys returns what is wrong with keys that a program gives.
 func CheckTokenKeys(keys []TokenKey) error {
 	if len(keys) == 0 {
-		return errors.New("session: there is no token key")
+		return errors.New("session: there is no token key; at least one is needed")
 	}
 	known := map[int]bool{}
 	for i, k := range keys {
 		switch {
 		case k.ID < 1:
-			return fmt.Errorf("session: the token key at %d has the id %d; ids begin with 1", i, k.ID)
+			return fmt.Errorf("session: the token key at %d has the id %d; ids begin with 1",
+				i, k.ID)
 		case known[k.ID]:
 			return fmt.Errorf("session: two token keys have the id %d", k.ID)
 		case len(k.Secret) < MinTokenSecret:
-			return fmt.Errorf("session: the secret of token key %d has %d bytes; at least %d are needed",
+			return fmt.Errorf(
+				"session: the secret of token key %d has %d bytes; at least %d are needed",
 				k.ID, len(k.Secret), MinTokenSecret)
 		}
 		known[k.ID] = true
@@ -53,7 +55,7 @@ func CheckTokenKeys(keys []TokenKey) error {
 // and gone.
 type keyRing struct {
 	Version int        `json:"v"`
-	Floor   int        `json:"floor,omitzero"` // the first key's id; of version 1, which knows no floor: 1
+	Floor   int        `json:"floor,omitzero"` // the first key's id; version 1 has none: 1
 	Keys    []TokenKey `json:"keys"`
 }
 

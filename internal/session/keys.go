@@ -10,7 +10,8 @@ import (
 	"github.com/fermata-ai/fermata/kvstore"
 )
 
-// What is stored, and under which keys. All are tuples; the first part says what it is.
+// What is stored, and under which keys. All are tuples; the first part says
+// what it is.
 //
 //	h session                     head, or where it lies
 //	m session generation number   message, or where it lies
@@ -88,16 +89,19 @@ func padded(n, digits int) string {
 	return zeros[:max(0, digits-len(s))] + s
 }
 
-// maxID is the longest id that a caller may choose for a session, a user or a message, in bytes.
+// maxID is the longest id that a caller may choose for a session, a user or a
+// message, in bytes.
 const maxID = 128
 
-// CheckID says what is wrong with an id that a caller chose: ErrInvalidID. What names it in the error.
+// CheckID returns what is wrong with an id that a caller chose, as an
+// ErrInvalidID. What names the id in the error.
 func CheckID(what, id string) error {
 	switch {
 	case id == "":
 		return fmt.Errorf("%w: the %s is empty", ErrInvalidID, what)
 	case len(id) > maxID:
-		return fmt.Errorf("%w: the %s is %d bytes long; at most %d are allowed", ErrInvalidID, what, len(id), maxID)
+		return fmt.Errorf("%w: the %s is %d bytes long; at most %d are allowed",
+			ErrInvalidID, what, len(id), maxID)
 	case !utf8.ValidString(id):
 		return fmt.Errorf("%w: the %s %q is not valid UTF-8", ErrInvalidID, what, id)
 	}

@@ -7,184 +7,420 @@ import (
 	"time"
 )
 
-// fate is whether a drive still has its session. All methods may be called from
-// any goroutine.
-type fate struct {
-	mu       sync.Mutex // guards the rest; held over no call
-	lost     bool
-	released bool
-	onLost   func(error)
+// Lease is the right to drive a session, and the one way in which a driver
+// writes to it. At most one drive holds a session; a drive that lost it is
+// refused with ErrFenced. Its methods may be called from many goroutines.
+//
+// Where the engine belongs to one process, the lease lives in memory and is
+// void with the process. Elsewhere it is stored in the head, ends by time, and
+// is renewed by each commit.
+//
+// Each of its parts has a lock of its own, and none is held over a call of the
+// engine. Changes queue for the slot. A method that only looks, or gives the
+// lease up, waits neither for the slot nor for the engine, however long the
+// engine takes for an answer.
+type Lease struct {
+	store    *Store
+	id       string
+	holder   string     // in Local
+	followed string     // the topic of followers, who see the driver's commits too
+	before   Transition // check, made once
+	after    func(*Tx)  // hold, made once
+
+	head  *head // changed only by the goroutine that has the slot
+	slot  slot
+	clock leaseClock
+	news  news
+	fate  fate
+
+	mu     sync.Mutex // guards course; held over no call of the engine
+	course course
 }
 
-// isLost reports whether the session is lost.
-func (f *fate) isLost() bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.lost
+// course is how a drive began, and how far it has come.
+type course struct {
+	beginning
+	taken    bool // the lease is committed
+	keep     bool // the drive goes on, though the head doesn't show it
+	rides    bool // a transition rides, beside the one that takes the lease
+	givingUp bool // its next commit is its last
 }
 
-// isOver reports whether the drive has lost the session, or given it up.
-func (f *fate) isOver() bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.lost || f.released
+// beginning is how a drive began, by the head that it found.
+type beginning struct {
+	epoch    int
+	fence    int64     // where one process has the engine
+	heir     bool      // by the head a drive held the session, and that one is dead
+	marked   bool      // it must be stored that this drive began, in case it dies
+	notUntil time.Time // workers wait until then, see TriedAgain
 }
 
-// lose notes that the session is lost, and why, and tells that the first time.
-func (f *fate) lose(why error) error {
-	f.mu.Lock()
-	tell := f.onLost
-	if f.lost {
-		tell = nil
+// began returns how the drive began.
+func (l *Lease) began() beginning {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.course.beginning
+}
+
+// now returns how far the drive has come.
+func (l *Lease) now() course {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.course
+}
+
+// note changes the course, under its lock.
+func (l *Lease) note(f func(*course)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	f(&l.course)
+}
+
+// New is what a session that doesn't exist yet begins with.
+type New struct{ User, Agent string }
+
+// Acquire takes the lease of a session. If another drive has it, the error is a
+// *BusyError. With n, a session that doesn't exist is begun, and one of another
+// user is ErrWrongUser. Nothing is committed yet: the lease rides with the
+// first commit.
+func (s *Store) Acquire(ctx context.Context, id string, n *New) (*Lease, error) {
+	holder := newCommitID() // any id that no other drive has
+	l := &Lease{store: s, id: id, holder: string(holder[:]), followed: followTopic(id)}
+	l.before, l.after = l.check, l.hold
+	l.slot = slot{of: l, lasting: context.WithoutCancel(ctx), place: make(chan struct{}, 1)}
+	l.clock.store, l.clock.look, l.news.store = s, l.checkLease, s
+	if s.exclusive {
+		if !s.local.Acquire(leaseName(id), l.holder) {
+			return nil, s.busy(ctx, id, n)
+		}
+		l.course.fence = int64(s.incarnation)<<fenceDrives | s.local.Count()
 	}
-	f.lost = true
-	f.mu.Unlock()
-	if tell != nil {
-		tell(why)
+	l.news.heard, l.news.stop = s.local.Watch(topic(id))
+	var fresh func() *State
+	if n != nil {
+		fresh = func() *State {
+			return &State{Version: Version, ID: id, User: n.User, Agent: n.Agent, Created: s.Now()}
+		}
 	}
-	return why
+	begun := false
+	defer func() {
+		if !begun { // also if the engine ends this goroutine
+			l.Release()
+		}
+	}()
+	var err error
+	if l.head, err = s.head(ctx, id, fresh); err == nil {
+		err = n.own(l.head.state)
+	}
+	if err == nil {
+		l.head.driver, l.head.lasting = true, l.slot.lasting
+		begins := l.head.rev == 0
+		l.head.base = func(tx *Tx) error {
+			if err := n.begun(tx.State, begins); err != nil {
+				return err
+			}
+			return l.take(tx)
+		}
+		err = l.head.adopt(ctx)
+	}
+	if err != nil {
+		return nil, err
+	}
+	begun = true
+	return l, nil
 }
 
-// abandon notes that the session is lost, and tells nobody.
-func (f *fate) abandon() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.lost = true
+// A fence of an engine that one process holds has the engine's incarnation
+// above so many bits, and the number of the drive below.
+const fenceDrives = 40
+
+// Fence is a number that grows from drive to drive of a session.
+func (l *Lease) Fence() int64 {
+	began := l.began()
+	if l.store.exclusive {
+		return began.fence
+	}
+	return int64(began.epoch)
 }
 
-// release notes that the session is given up, and reports whether it was not
-// before.
-func (f *fate) release() bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	was := f.released
-	f.released = true
-	return !was
-}
-
-// standing refuses a drive that has ended, or is known to have lost its lease.
-// One that has run out is lost for good, also if no other drive has taken it.
-// One that a commit has given up, since there was nothing to do, can't run out:
-// no body relies on it, and if no other drive has the session, the next commit
-// takes it again.
-func (d *Drive) standing() error {
-	switch {
-	case d.fate.isOver():
-		return fmt.Errorf("%w: session %q, drive %d", ErrFenced, d.id, d.began().epoch)
-	case d.clock.ranOut():
-		return d.fate.lose(fmt.Errorf("%w: session %q: the lease of %v ran out before it was renewed",
-			ErrFenced, d.id, d.store.lease))
+// own refuses a session of another user.
+func (n *New) own(st *State) error {
+	if n != nil && n.User != st.User {
+		return fmt.Errorf("session %q: %w", st.ID, ErrWrongUser)
 	}
 	return nil
 }
 
-// OnLost has f called with the reason as soon as the lease is known to be lost:
-// when another drive has it, or its time is over. F must not wait for the
-// drive.
-func (d *Drive) OnLost(f func(error)) {
-	d.fate.mu.Lock()
-	defer d.fate.mu.Unlock()
-	d.fate.onLost = f
-}
-
-// Ready renews a lease of which too little is left to enter a body. One that is
-// known to be lost is ErrFenced.
-func (d *Drive) Ready(ctx context.Context) error {
-	if err := d.standing(); err != nil || !d.clock.isShort() {
+// begun refuses a session that was begun by another user, or with another
+// agent, after this drive found none.
+func (n *New) begun(st *State, begins bool) error {
+	if err := n.own(st); err != nil {
 		return err
 	}
-	return d.commit(ctx, touch)
+	if begins && n.Agent != st.Agent {
+		return &BusyError{Session: st.ID}
+	}
+	return nil
 }
 
-// MayEnter is the last look before the body of a call is entered, after
-// whatever was waited for. It reports why the body must not be: the lease is
-// lost, or too little of it is left and it can't be renewed; the call has
-// settled, was cancelled, or its run was ended. The head is read again where
-// others are known to have committed, or long have had the time.
-func (d *Drive) MayEnter(ctx context.Context, call string) error {
-	if err := d.Ready(ctx); err != nil {
-		return err
+// busy refuses a session that another drive in this process holds. If the
+// session is another user's, the error says only that.
+func (s *Store) busy(ctx context.Context, id string, n *New) error {
+	if n != nil {
+		if st, err := s.Load(ctx, id); err == nil && n.own(st) != nil {
+			return n.own(st)
+		}
 	}
-	if d.news.isDue() {
-		if _, err := d.Refresh(ctx); err != nil {
+	return &BusyError{Session: id}
+}
+
+func leaseName(session string) string { return "lease " + session }
+
+// driven reports whether a drive holds the session, as far as this process can
+// tell. The head's Held is what the last commit stored about it: a drive that
+// died leaves it set.
+func (s *Store) driven(st *State) bool {
+	if s.exclusive {
+		return s.local.Holder(leaseName(st.ID)) != ""
+	}
+	return !s.leasedUntil(st).IsZero()
+}
+
+// Driven reports whether a drive holds the session, and, where leases end by
+// time, until when at least, unless that drive gives it up.
+func (s *Store) Driven(st *State) (held bool, until time.Time) {
+	return s.driven(st), s.leasedUntil(st)
+}
+
+// take is the transition that makes the lease this drive's. It rides with the
+// first commit.
+func (l *Lease) take(tx *Tx) error {
+	s := l.store
+	if until := s.leasedUntil(tx.State); !until.IsZero() {
+		return &BusyError{Session: tx.ID, Until: until}
+	}
+	if !tx.Deleted.IsZero() {
+		return fmt.Errorf("%w: %q", ErrDeleted, tx.ID)
+	}
+	l.takeOver(tx)
+	tx.touch()
+	tx.Version = Version
+	tx.Epoch++
+	l.note(func(c *course) { c.epoch = tx.Epoch })
+	l.hold(tx)
+	return nil
+}
+
+// hold is the last transition of each commit. It writes into the head whether
+// the drive goes on: while there is work, or bodies run.
+func (l *Lease) hold(tx *Tx) {
+	now := l.now()
+	tx.Held = !now.givingUp && (now.keep || Next(tx.State, tx.Now).Working())
+	if tx.Held && !l.store.exclusive {
+		tx.LeaseEnd = tx.Now.Add(l.store.lease)
+		tx.Lease, tx.Beat = int(l.store.lease.Milliseconds()), tx.Beat+1
+	} else {
+		tx.LeaseEnd, tx.Lease, tx.Beat = time.Time{}, 0, 0
+	}
+	tx.EndedInOrder = tx.EndedInOrder && tx.Held
+}
+
+// Secure makes the lease durable where it must be before anything runs: where
+// leases are stored, and where an earlier drive died, or may have died, so that
+// deaths are counted. It reports whether that took a commit, which may have
+// brought what others have done. If the lease is known to be lost, the error is
+// ErrFenced.
+func (l *Lease) Secure(ctx context.Context) (committed bool, err error) {
+	if err := l.standing(); err != nil {
+		return false, err
+	}
+	if !l.insecure() {
+		return false, nil
+	}
+	return true, l.commit(ctx, touch)
+}
+
+// insecure reports whether Secure has something to commit. A commit that leaves
+// nothing to do gives a stored lease up. The lease is needed again as soon as
+// there is work: after an answer that came just after its pause, say.
+func (l *Lease) insecure() bool {
+	now := l.now()
+	switch {
+	case l.store.exclusive:
+		return !now.taken && now.marked
+	case !now.taken:
+		return true
+	case l.clock.isHeld():
+		return false
+	}
+	return l.Next().Working()
+}
+
+// Ride applies a transition, and leaves it to the next commit to store it. The
+// transition must follow from what is stored.
+func (l *Lease) Ride(ctx context.Context, t Transition) error {
+	return l.alone(ctx, func() error {
+		if err := l.standing(); err != nil {
 			return err
 		}
-	}
-	var err error
-	d.View(func(st *State) {
-		switch c := st.Call(call); {
-		case c == nil || c.Status == Settled:
-			err = fmt.Errorf("%w: call %s", ErrSettled, call)
-		case c.Cancel != nil || st.Ending != nil:
-			err = fmt.Errorf("%w: call %s", ErrCancelled, call)
+		l.note(func(c *course) { c.rides = true })
+		err := l.head.ride(ctx, func(tx *Tx) error {
+			if err := l.check(tx); err != nil {
+				return err
+			}
+			return t(tx)
+		})
+		if err == nil && l.head.now.full() {
+			err = l.update(ctx)
 		}
-	})
-	if err != nil {
 		return err
-	}
-	return d.Stands()
+	})
 }
 
-// Stands reports why a body that MayEnter has let through must not be entered
-// after all, by what is known without asking the store.
-func (d *Drive) Stands() error {
-	if err := d.standing(); err != nil {
+// Drop forgets what rides, except the lease: what it was for is not going to
+// happen. If ctx ends first, it is done before the next change is made.
+func (l *Lease) Drop(ctx context.Context) error { return l.do(ctx, task{drop: true}) }
+
+func (l *Lease) drop(ctx context.Context) error {
+	rides := l.Rides()
+	l.note(func(c *course) { c.rides = false })
+	if !rides {
+		return nil
+	}
+	return l.head.drop(ctx)
+}
+
+// Rides reports whether a transition rides, and is not stored yet, beside the
+// one that takes the lease.
+func (l *Lease) Rides() bool { return l.now().rides }
+
+// Taken reports whether this drive has committed anything.
+func (l *Lease) Taken() bool { return l.now().taken }
+
+// Heir reports whether this drive begins where another one died holding the
+// session.
+func (l *Lease) Heir() bool { return l.now().heir }
+
+// Outrun reports whether transitions that rode were dropped since the last
+// call. Then what the driver concluded from them is void.
+func (l *Lease) Outrun() bool {
+	h := l.head
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	outrun := h.outrun
+	h.outrun = false
+	return outrun
+}
+
+// check is the first transition of each commit. It refuses a drive whose lease
+// another drive has taken, or whose lease has run out.
+func (l *Lease) check(tx *Tx) error {
+	if err := l.standing(); err != nil {
 		return err
 	}
-	if d.clock.isShort() {
-		return fmt.Errorf("%w: session %q: too little of the lease is left to enter a body", ErrNoAnswer, d.id)
+	epoch := l.began().epoch
+	switch {
+	case !tx.Deleted.IsZero():
+		return fmt.Errorf("%w: %q", ErrDeleted, tx.ID)
+	case tx.Epoch != epoch:
+		return fencedBy(tx.State, epoch)
 	}
 	return nil
 }
 
-// RenewEvery is how often a stored lease is renewed while nothing else is
-// committed, and how often its driver looks for what other processes have done;
-// zero: never.
-func (d *Drive) RenewEvery() time.Duration {
-	if d.store.exclusive {
-		return 0
-	}
-	return d.store.lease / 3
+// fencedBy refuses a drive after which another one has taken the session.
+func fencedBy(st *State, epoch int) error {
+	return fmt.Errorf("%w: session %q, drive %d; drive %d has it", ErrFenced, st.ID, epoch,
+		st.Epoch)
 }
 
-// checkLease renews the lease when a third of it is over, and tells when it is
-// lost.
-func (d *Drive) checkLease() {
-	if d.standing() == nil && d.clock.tick() {
-		d.renew()
-	}
+// Refresh reads the head again if others have committed, and reports whether
+// they have.
+func (l *Lease) Refresh(ctx context.Context) (changed bool, err error) {
+	err = l.alone(ctx, func() (err error) {
+		changed, err = l.refresh(ctx)
+		return err
+	})
+	return changed, err
 }
 
-// renew commits nothing but that the drive is there. A commit that is under way
-// does as well.
-func (d *Drive) renew() {
-	defer d.clock.renewalDone()
-	if !d.slot.tryEnter() {
-		return
+func (l *Lease) refresh(ctx context.Context) (changed bool, err error) {
+	l.news.hear()
+	at := l.store.moment()
+	if changed, err = l.head.refresh(ctx); err != nil {
+		return false, err
 	}
-	_ = d.slot.use(func() error {
-		if d.holds() {
-			_ = d.update(d.slot.alive(), touch) // a failure is tried again at the next look
-		}
-		return nil
+	l.news.read(at)
+	epoch := l.began().epoch
+	switch st := l.head.state; {
+	case !st.Deleted.IsZero():
+		return changed, l.fate.lose(fmt.Errorf("%w: %q", ErrDeleted, l.id))
+	case st.Epoch != epoch:
+		return changed, l.fate.lose(fencedBy(st, epoch))
+	}
+	return changed, nil
+}
+
+// Look calls f with the head as it will be with what rides, so that it can read
+// what lies beside the head. F must not change it.
+func (l *Lease) Look(ctx context.Context, f func(*Tx) error) error {
+	return l.alone(ctx, func() error {
+		tx := l.head.now
+		tx.ctx = ctx
+		l.head.place(tx)
+		return f(tx)
 	})
 }
 
-// Release gives the lease up. A stored lease that a commit has not given up
-// already ends by itself.
-func (d *Drive) Release() {
-	if !d.fate.release() {
-		return
-	}
-	d.news.stop()
-	d.clock.stop()
-	d.store.local.Release(leaseName(d.id), d.holder)
+// Record reads the record of a settled call, also one that rides and is not
+// stored yet.
+func (l *Lease) Record(ctx context.Context, call string) (r Record, err error) {
+	err = l.Look(ctx, func(tx *Tx) error {
+		found, err := tx.read(recordKey(l.id, call), &r)
+		if err == nil && !found {
+			err = fmt.Errorf("%w: %s in session %q", ErrUnknownCall, call, l.id)
+		}
+		return err
+	})
+	return r, err
 }
 
-// Abandon gives the lease up although bodies still run: from here on, whatever
-// they come back with is refused.
-func (d *Drive) Abandon() {
-	d.fate.abandon()
-	d.slot.abandon()
-	d.Release()
+// Keep sets whether the drive goes on although the head shows no work: bodies
+// run whose calls have settled, or the model is to be called again after a
+// while.
+func (l *Lease) Keep(on bool) {
+	l.note(func(c *course) { c.keep = on })
 }
+
+// touch is a transition that changes nothing and is committed all the same.
+func touch(tx *Tx) error { tx.touch(); return nil }
+
+// Rest commits what rides and, if there is nothing to do, gives a stored lease
+// up: this drive's own, or that of a drive that died and left nothing to do.
+// The latter would be due for ever. If a commit has given the lease up already,
+// Rest does nothing.
+func (l *Lease) Rest(ctx context.Context) error {
+	now := l.now()
+	held := now.heir // by the head, this drive or a dead one holds the session
+	if now.taken {
+		held = l.holds()
+	}
+	if l.fate.isLost() || !now.rides && !held {
+		return nil
+	}
+	return l.commit(ctx, touch)
+}
+
+// holds reports whether, by the head, a drive goes on.
+func (l *Lease) holds() (held bool) {
+	l.View(func(st *State) { held = st.Held })
+	return held
+}
+
+// View calls f with the head as this drive knows it, under the head's lock. F
+// must not change it, nor keep it, nor call the store.
+func (l *Lease) View(f func(*State)) { l.head.view(f) }
+
+// State is the head as this drive knows it. It never changes, and the caller
+// must not change it.
+func (l *Lease) State() *State { return l.head.lend() }

@@ -6,11 +6,11 @@ import (
 )
 
 // moment is a time by two clocks: the monotonic one, which is never set, and
-// the wall clock, since the former stands still while a machine sleeps.
-// Whichever has got further counts.
+// the wall clock, since the monotonic one stands still while a machine sleeps.
+// The one that has got further counts.
 type moment struct{ at, wall time.Time }
 
-// moment is now, where leases are stored.
+// moment returns now, where leases are stored, and otherwise zero.
 func (s *Store) moment() (m moment) {
 	if !s.exclusive {
 		m.at, m.wall = time.Now(), s.now().Round(0)
@@ -18,33 +18,33 @@ func (s *Store) moment() (m moment) {
 	return m
 }
 
-// since is how much time has passed, at least by one clock.
+// since returns how much time has passed, by the clock that has got further.
 func (s *Store) since(m moment) time.Duration {
 	return max(time.Since(m.at), s.now().Round(0).Sub(m.wall))
 }
 
 const (
-	leaseMargin = 10 // a drive gives a stored lease up for lost with a tenth of it left
+	leaseMargin = 10 // with a tenth of it left, a stored lease counts as lost
 	leasePulse  = 12 // how often in its time a stored lease is looked at
 )
 
-// leaseClock counts a stored lease down. A lease ends by time: its drive counts
-// from before the commit was sent that took or renewed it. One that a commit has
-// given up, since there was nothing to do, can't run out. Where leases aren't
-// stored, nothing runs out, and the clock is never looked at.
+// leaseClock counts a stored lease down. A stored lease ends by time. Its drive
+// counts from before the commit was sent that took or renewed it. A lease that
+// a commit has given up, since there was nothing to do, can't run out. Where
+// leases aren't stored, nothing runs out, and the clock is never looked at.
 //
-// All methods may be called from any goroutine. The drive's slot says which
-// commit was sent.
+// All methods may be called from any goroutine. Sending and stored belong
+// together: the goroutine that has the slot calls both.
 type leaseClock struct {
 	store *Store
-	look  func() // called now and then, from a goroutine of its own
+	look  func() // called leasePulse times a lease, from a goroutine of its own
 
 	mu       sync.Mutex // guards the rest; held over no clock but the monotonic one
-	held     bool       // the last commit has the lease, and didn't give it up
-	sent     moment     // when the last commit was
-	renewed  moment     // when the one was that took, or last renewed, the lease
+	held     bool       // the last commit took or kept the lease
+	sent     moment     // when the last commit was sent
+	renewed  moment     // when the commit was sent that last took or renewed the lease
 	pulse    *time.Timer
-	renewing bool
+	renewing bool // a renewal is under way
 	stopped  bool
 }
 
@@ -65,7 +65,7 @@ func (c *leaseClock) stored(held bool) (sent moment) {
 	return c.sent
 }
 
-// now returns whether the last commit has the lease, and since when.
+// now reports whether the last commit has the lease, and returns how old it is.
 func (c *leaseClock) now() (held bool, age time.Duration) {
 	c.mu.Lock()
 	held, renewed := c.held, c.renewed
@@ -83,7 +83,7 @@ func (c *leaseClock) isHeld() bool {
 	return c.held
 }
 
-// safe is how old a lease may become before it is given up for lost.
+// safe returns how old a lease may become before it counts as lost.
 func (c *leaseClock) safe() time.Duration { return c.store.lease - c.store.lease/leaseMargin }
 
 // ranOut reports whether the time of the lease is over.
@@ -104,9 +104,9 @@ func (c *leaseClock) isShort() bool {
 	return !held || age > c.store.lease*2/3
 }
 
-// start has the lease looked at now and then, whatever the driver is busy with:
-// a model that thinks for long, say. It is called after each commit, and does so
-// once.
+// start begins the looks at the lease. They go on while the driver is busy:
+// with a model that thinks for long, say. It is called after each commit, and
+// only the first call begins them.
 func (c *leaseClock) start() {
 	if c.store.exclusive {
 		return
@@ -118,9 +118,9 @@ func (c *leaseClock) start() {
 	}
 }
 
-// tick is for each look: it sets when the next one is, and reports whether a
-// third of the lease is over, so that it has to be renewed. The caller says when
-// it is done with that.
+// tick is called at each look. It sets when the next look is, and reports
+// whether a third of the lease is over, so that it has to be renewed. The
+// caller then calls renewalDone.
 func (c *leaseClock) tick() (renew bool) {
 	held, age := c.now()
 	c.mu.Lock()
@@ -138,7 +138,8 @@ func (c *leaseClock) tick() (renew bool) {
 	return renew
 }
 
-// renewalDone notes that what tick asked for was done, or tried.
+// renewalDone notes that the renewal that tick asked for was made, or has
+// failed.
 func (c *leaseClock) renewalDone() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

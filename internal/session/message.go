@@ -14,7 +14,8 @@ import (
 	"github.com/fermata-ai/fermata/llm"
 )
 
-// Entry is a message on its way into the history: encoded once, however often its transition runs.
+// Entry is a message on its way into the history: encoded once, however often
+// its transition runs.
 type Entry struct{ blob Blob }
 
 // NewEntry encodes a message.
@@ -26,13 +27,14 @@ func NewEntry(m llm.Message) (*Entry, error) {
 	return &Entry{Blob{value: b}}, nil
 }
 
-// Hash names the message by its content.
+// Hash returns a name for the message's content.
 func (e *Entry) Hash() string {
 	h := sha256.Sum256(e.blob.value)
 	return base64.RawURLEncoding.EncodeToString(h[:18])
 }
 
-// append adds a message to the history. One that is too large for a record lies elsewhere, like any payload.
+// append adds a message to the history. One that is too large for a record lies
+// elsewhere, like any payload.
 func (tx *Tx) append(e *Entry) {
 	begins := len(tx.records)
 	tx.records = appendMessageKey(tx.records, tx.ID, tx.Generation, tx.Messages)
@@ -58,7 +60,8 @@ func (s *Store) History(ctx context.Context, st *State, from int) ([]llm.Message
 	return messages, s.orDeleted(ctx, st.ID, err)
 }
 
-// orDeleted is an error of reading what lies beside a head: what is missing since the session was deleted meanwhile is not damage.
+// orDeleted corrects an error of reading what lies beside a head. What is
+// missing because the session was deleted meanwhile is not damage.
 func (s *Store) orDeleted(ctx context.Context, id string, err error) error {
 	if !errors.Is(err, ErrCorrupt) {
 		return err
@@ -69,8 +72,10 @@ func (s *Store) orDeleted(ctx context.Context, id string, err error) error {
 	return err
 }
 
+// history reads the messages page by page, and checks that none is missing.
 func (s *Store) history(ctx context.Context, st *State, from int) ([]llm.Message, error) {
-	messages := make([]llm.Message, 0, min(max(0, st.Messages-from), 4096)) // a damaged count must not ask for all memory
+	// A damaged count must not ask for all memory.
+	messages := make([]llm.Message, 0, min(max(0, st.Messages-from), 4096))
 	r := kvstore.Range{Prefix: messagesPrefix(st.ID, st.Generation)}
 	if from > 0 {
 		r.After = messageKey(st.ID, st.Generation, from-1)
@@ -86,7 +91,8 @@ func (s *Store) history(ctx context.Context, st *State, from int) ([]llm.Message
 			}
 			number := from + len(messages)
 			if want := messageKey(st.ID, st.Generation, number); string(e.Key) != string(want) {
-				return nil, fmt.Errorf("%w: message %d of session %q is missing", ErrCorrupt, number, st.ID)
+				return nil, fmt.Errorf("%w: message %d of session %q is missing",
+					ErrCorrupt, number, st.ID)
 			}
 			m, err := s.message(ctx, st.ID, e)
 			if err != nil {
@@ -95,7 +101,8 @@ func (s *Store) history(ctx context.Context, st *State, from int) ([]llm.Message
 			messages = append(messages, m)
 		}
 		if !page.More && len(messages) < st.Messages-from {
-			return nil, fmt.Errorf("%w: session %q has %d messages, %d are stored", ErrCorrupt, st.ID, st.Messages, from+len(messages))
+			return nil, fmt.Errorf("%w: session %q has %d messages, %d are stored",
+				ErrCorrupt, st.ID, st.Messages, from+len(messages))
 		}
 		if len(page.Entries) > 0 {
 			r.After = page.Entries[len(page.Entries)-1].Key
@@ -115,7 +122,8 @@ func (s *Store) message(ctx context.Context, session string, e kvstore.Entry) (l
 		return llm.Message{}, err
 	}
 	var m llm.Message
-	if err := m.UnmarshalJSON(value); err != nil { // directly: encoding/json would go over the bytes twice before
+	// Called directly: encoding/json would go over the bytes twice before.
+	if err := m.UnmarshalJSON(value); err != nil {
 		return m, fmt.Errorf("%w: %s: %w", ErrCorrupt, keyName(e.Key), err)
 	}
 	if m.Role != llm.RoleUser && m.Role != llm.RoleAssistant && m.Role != llm.RoleTool {
@@ -124,7 +132,8 @@ func (s *Store) message(ctx context.Context, session string, e kvstore.Entry) (l
 	return m, nil
 }
 
-// messageRef is where a stored message lies that is too large for its own record; nil for the others.
+// messageRef returns where a stored message lies that is too large for its own
+// record, and nil for the others.
 func messageRef(e kvstore.Entry) (*Blob, error) {
 	if !bytes.HasPrefix(e.Value, []byte(`{"ref":`)) {
 		return nil, nil
@@ -139,7 +148,7 @@ func messageRef(e kvstore.Entry) (*Blob, error) {
 	return ref, nil
 }
 
-// Value reads a payload. It is shared: not to be changed.
+// Value reads a payload. It is shared: the caller must not change it.
 func (s *Store) Value(ctx context.Context, session string, b *Blob) (json.RawMessage, error) {
 	switch {
 	case b == nil:
@@ -159,30 +168,33 @@ func (s *Store) Value(ctx context.Context, session string, b *Blob) (json.RawMes
 	return value, nil
 }
 
-// ownValue is Value for who may change what it returns.
+// ownValue is Value for a caller that may change what it gets.
 func (s *Store) ownValue(ctx context.Context, session string, b *Blob) (json.RawMessage, error) {
 	value, err := s.Value(ctx, session, b)
 	return bytes.Clone(value), err
 }
 
-// payload reads what lies under an id of its own.
+// payload reads a payload that lies under an id of its own.
 func (s *Store) payload(ctx context.Context, session string, b *Blob) ([]byte, error) {
 	value := make([]byte, 0, min(b.Size, 1<<20)) // a damaged size must not ask for all memory
 	for i := 0; len(value) < b.Size; i++ {
 		e, err := s.kv.Get(ctx, chunkKey(session, b.Ref, i))
 		if err != nil {
-			return nil, unread(fmt.Sprintf("payload %q of session %q, chunk %d", b.Ref, session, i), err)
+			what := fmt.Sprintf("payload %q of session %q, chunk %d", b.Ref, session, i)
+			return nil, unread(what, err)
 		}
 		value = append(value, e.Value...)
 	}
 	if len(value) != b.Size {
-		return nil, fmt.Errorf("%w: payload %q of session %q has %d bytes, not %d", ErrCorrupt, b.Ref, session, len(value), b.Size)
+		return nil, fmt.Errorf("%w: payload %q of session %q has %d bytes, not %d",
+			ErrCorrupt, b.Ref, session, len(value), b.Size)
 	}
 	return value, nil
 }
 
-// unread is the error of something that a record refers to. If it isn't there, that is damage; if the store could not be read just now, it
-// is not, and may be tried again.
+// unread returns the error for something that a record refers to and that could
+// not be read. If it isn't there, that is damage. If the store could not be
+// read just now, it is none, and may be tried again.
 func unread(what string, err error) error {
 	if errors.Is(err, kvstore.ErrNotFound) || errors.Is(err, kvstore.ErrCorrupt) {
 		return fmt.Errorf("%w: %s: %w", ErrCorrupt, what, err)
@@ -190,15 +202,18 @@ func unread(what string, err error) error {
 	return fmt.Errorf("session: %s: %w", what, err)
 }
 
-// write puts a large payload where its Ref says, before the commit that refers to it.
+// write puts a large payload where its Ref says, before the commit that refers
+// to it.
 func (s *Store) write(ctx context.Context, session string, b *Blob) error {
 	var batch kvstore.Batch
 	for i, rest := 0, []byte(b.value); len(rest) > 0; i++ {
 		n := min(len(rest), chunkSize)
-		batch.Puts = append(batch.Puts, kvstore.Put{Key: chunkKey(session, b.Ref, i), Value: rest[:n]})
+		chunk := kvstore.Put{Key: chunkKey(session, b.Ref, i), Value: rest[:n]}
+		batch.Puts = append(batch.Puts, chunk)
 		rest = rest[n:]
 		if len(batch.Puts) == batchChunks || len(rest) == 0 {
-			// Writing a chunk twice does no harm, so an uncertain write is simply repeated.
+			// Writing a chunk twice does no harm, so an uncertain write is
+			// simply repeated.
 			if err := s.repeat(ctx, batch); err != nil {
 				return err
 			}

@@ -91,7 +91,7 @@ func (m *model) answer(n int, content string, decision, failure bool) string {
 // harness walks a call of a real store and the model side by side.
 type harness struct {
 	store *session.Store
-	drive *session.Drive
+	drive *session.Lease
 	now   time.Time
 	m     model
 	was   session.Call // before the last claim
@@ -123,7 +123,7 @@ func TestLifeOfACallModel(t *testing.T) {
 func (h *harness) begin(t *rapid.T) {
 	h.store = session.NewStore(kvstore.NewMemory(),
 		&session.Options{Now: func() time.Time { return h.now }})
-	d, err := h.store.Drive(t.Context(), "s", &session.New{User: "ada"})
+	d, err := h.store.Acquire(t.Context(), "s", &session.New{User: "ada"})
 	fatal(t, err)
 	h.drive = d
 	effect := tool.Idempotent
@@ -232,7 +232,7 @@ func (h *harness) atGate(t *rapid.T) {
 func (h *harness) answer(t *rapid.T) {
 	n := rapid.IntRange(1, h.m.pauses+2).Draw(t, "pause")
 	kind := rapid.SampledFrom([]string{"a1", "a2", "f1", "d1"}).Draw(t, "content")
-	in := &session.Reply{Pause: session.PauseID("c", n), Kind: session.KindComplete,
+	in := &session.Incoming{Pause: session.PauseID("c", n), Kind: session.KindComplete,
 		Hash: kind, Actor: "x"}
 	in.Payload, _ = session.NewBlob(json.RawMessage(`"` + kind + `"`))
 	switch kind[0] {

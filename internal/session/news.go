@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// leaseNews is how long what is known of a head that several processes share
-// may be relied on before a body is entered.
+// leaseNews is how long a drive relies on what it knows of a head that several
+// processes share, before it enters a body.
 const leaseNews = 100 * time.Millisecond
 
-// news is whether others may have committed to a session since its head was
+// news knows whether others may have committed to a session since its head was
 // last read or written here. All methods may be called from any goroutine.
 type news struct {
 	store *Store
@@ -17,12 +17,11 @@ type news struct {
 	stop  func()
 
 	mu    sync.Mutex // guards the rest; held over nothing that waits
-	known moment     // when the head was what is known of it
-	more  bool       // there is more than what is known
+	known moment     // when the head was last read or written here
+	more  bool       // others have committed since
 }
 
-// hear takes what was heard: there is more than what is known, until it is
-// read.
+// hear takes a signal off the channel, and keeps in more that there was one.
 func (n *news) hear() {
 	n.mu.Lock()
 	defer n.mu.Unlock()

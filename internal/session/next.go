@@ -6,9 +6,9 @@ import "time"
 type Step struct {
 	Kind  StepKind
 	Until time.Time // the next deadline, if there is one
-	// Early, with StepModel: the model is asked again before the time that was
-	// stored, since this process has waited for long enough by its own clock.
-	// Tx.AskNow makes that so.
+	// Early, with StepModel: the model is asked again before the stored time,
+	// since this process has waited long enough by its own clock. The driver
+	// then commits Tx.AskNow.
 	Early bool
 }
 
@@ -27,16 +27,17 @@ const (
 	StepHalted StepKind = "halted" // there is work, but only Continue or Run may go on
 )
 
-// Next says what has to happen next. It is the only place where that is decided.
+// Next returns what has to happen next. It is the only place where that is
+// decided.
 func Next(s *State, now time.Time) Step { return nextBy(s, func() time.Time { return now }) }
 
-// Next is [Next] by the store's clock, which is looked at only where the time
-// matters. A model is asked again after its wait at the latest, counted from
-// when this process first saw that it failed.
+// Next is [Next] by the store's clock, which is read only if the time matters.
+// A model is asked again after its wait at the latest, counted from when this
+// process first saw that it failed.
 func (s *Store) Next(st *State) Step { return s.early(nextBy(st, s.Now), st.ID, st.Retry) }
 
-// early has the model asked again where this process has waited for long
-// enough.
+// early turns the wait for a model into the call of it, if this process has
+// waited long enough.
 func (s *Store) early(step Step, id string, retry *Retry) Step {
 	if step.Kind != StepRetry || retry.Wait == 0 {
 		return step
@@ -47,13 +48,13 @@ func (s *Store) early(step Step, id string, retry *Retry) Step {
 	return step
 }
 
-// Next is the next step by the head as this drive knows it, with what rides.
-// The clock, which is code of others, is not asked under the head's lock.
-func (d *Drive) Next() (step Step) {
-	now := d.store.Now()
+// Next returns the next step by the head as this drive knows it, with what
+// rides. The clock is code of others, so it is not read under the head's lock.
+func (l *Lease) Next() (step Step) {
+	now := l.store.Now()
 	var retry *Retry
-	d.View(func(st *State) { step, retry = Next(st, now), st.Retry })
-	return d.store.early(step, d.id, retry)
+	l.View(func(st *State) { step, retry = Next(st, now), st.Retry })
+	return l.store.early(step, l.id, retry)
 }
 
 func nextBy(s *State, now func() time.Time) Step {
@@ -97,8 +98,8 @@ func next(s *State) StepKind {
 	return kind
 }
 
-// deadline is the earliest deadline of an open pause, or of a parked call; zero
-// if there is none.
+// deadline returns the earliest deadline of an open pause, or of a parked call;
+// zero if there is none.
 func (s *State) deadline() time.Time {
 	var first time.Time
 	for i := range s.Calls {
@@ -109,7 +110,8 @@ func (s *State) deadline() time.Time {
 	return first
 }
 
-// Working says that a step is one a driver takes, rather than something to wait for.
+// Working reports whether a driver takes the step now. Any other is a wait, or
+// nothing.
 func (s Step) Working() bool {
 	switch s.Kind {
 	case StepModel, StepCalls, StepClose, StepExpire:
@@ -118,5 +120,5 @@ func (s Step) Working() bool {
 	return false
 }
 
-// Left says that there is work left, be it later.
-func (s Step) Left() bool { return s.Working() || s.Kind == StepRetry }
+// HasWork reports whether work remains, now or after a delay.
+func (s Step) HasWork() bool { return s.Working() || s.Kind == StepRetry }

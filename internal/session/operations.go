@@ -9,11 +9,12 @@ import (
 	"github.com/fermata-ai/fermata/event"
 )
 
-// The transitions that anybody may make, beside [Tx.Answer], whoever drives the session.
+// The transitions that any caller may make, beside [Tx.Answer], whether or not
+// it drives the session.
 
-// Cancel cancels a call: at once, or, while its body may run, as soon as that
-// ends. By the id of one of its pauses it does so only as long as that pause is
-// open, or still to come.
+// Cancel cancels a call: at once, or, while its body may run, as soon as the
+// body ends. Given the id of one of the call's pauses, it does so only while
+// that pause is open or still to come.
 func (tx *Tx) Cancel(callOrPause, by, why string) (Receipt, error) {
 	call, number := splitPause(callOrPause)
 	rc := Receipt{Call: call, Kind: KindCancel, Actor: by, At: tx.Now}
@@ -26,15 +27,15 @@ func (tx *Tx) Cancel(callOrPause, by, why string) (Receipt, error) {
 	}
 	c, err := tx.live(call)
 	if errors.Is(err, ErrSettled) {
-		// The head may be older than the call's record, of a call that was not asked
-		// for yet. With the record there is the receipt, if there is one.
+		// The head may be older than the call's record: the call was not asked
+		// for yet when it was read. The receipt was stored with the record.
 		if r, found, err := tx.receipt(call, rc.slot()); err != nil || found {
 			r.Duplicate = true
 			return r, err
 		}
 	}
 	if err == nil && number > 0 {
-		err = c.notOver(number) // a timer's may be over just now
+		err = c.notOver(number) // live may have ended a timer's pause just now
 	}
 	if err != nil {
 		return rc, err
@@ -51,8 +52,8 @@ func (tx *Tx) Cancel(callOrPause, by, why string) (Receipt, error) {
 	return rc, tx.settle(c, CancelledOutcome(c, by, why, false))
 }
 
-// notOver refuses what is about a pause that was answered, or that the call
-// can't be about to ask for. Number zero is no pause.
+// notOver refuses an operation on a pause that was answered, or that the call
+// can't ask for next. Number zero is no pause.
 func (tx *Tx) notOver(call string, number int) error {
 	if number == 0 {
 		return nil
@@ -67,35 +68,38 @@ func (tx *Tx) notOver(call string, number int) error {
 	return err
 }
 
-// notOver is that of an open call. A timer's pause leaves no receipt, so the
-// count of pauses decides.
+// notOver is Tx.notOver for an open call. A timer's pause leaves no receipt, so
+// the count of pauses decides.
 func (c *Call) notOver(number int) error {
 	id := PauseID(c.ID, number)
 	switch {
 	case number > c.Pauses+1, number > c.Pauses && c.Status == Pending:
 		return fmt.Errorf("%w: %s", ErrUnknownPause, id)
-	case number < c.Pauses, number == c.Pauses && c.Status != Pending, c.Early != nil && number == c.Early.Pause:
+	case number < c.Pauses, number == c.Pauses && c.Status != Pending,
+		c.Early != nil && number == c.Early.Pause:
 		return fmt.Errorf("%w: pause %s is over", ErrNotPaused, id)
 	}
 	return nil
 }
 
-// goOn lets an interrupted session go on without a caller, since somebody wants that.
+// goOn lets an interrupted session go on without the caller of its run: another
+// caller wants that.
 func (tx *Tx) goOn() {
 	if h := tx.Halt; h != nil && h.Finish == event.FinishInterrupted {
 		tx.Halt = nil
 	}
 }
 
-// Supersede denies calls that wait for a person, by those pauses and no others,
-// and parked calls, by their ids; SupersedeAtOnce at most.
+// Supersede denies calls that wait for a person, if their open pauses are among
+// the ids, and parked calls, if they themselves are; SupersedeAtOnce at most.
 func (tx *Tx) Supersede(by string, ids []string) error {
 	n := 0
 	for i := range tx.Calls {
 		c := &tx.Calls[i]
 		switch {
 		case c.Parked != nil && slices.Contains(ids, c.ID):
-		case c.Status == Pending && c.Pause.Reason.Person() && slices.Contains(ids, PauseID(c.ID, c.Pauses)):
+		case c.Status == Pending && c.Pause.Reason.Person() &&
+			slices.Contains(ids, PauseID(c.ID, c.Pauses)):
 		default:
 			continue
 		}
@@ -119,10 +123,11 @@ func (tx *Tx) Supersede(by string, ids []string) error {
 	return nil
 }
 
-// SupersedeAtOnce is how many calls one commit denies.
+// SupersedeAtOnce is how many calls one commit denies at most.
 const SupersedeAtOnce = expireAtOnce
 
-// Extend moves the deadline of an open pause, given by its id or its call's; zero takes it away.
+// Extend moves the deadline of an open pause, given by its id or its call's.
+// The zero time takes the deadline away.
 func (tx *Tx) Extend(pause string, deadline time.Time) error {
 	call, number := splitPause(pause)
 	deadline = deadline.UTC().Truncate(time.Millisecond)
@@ -133,9 +138,11 @@ func (tx *Tx) Extend(pause string, deadline time.Time) error {
 	case c.Status != Pending || number != 0 && number != c.Pauses:
 		return fmt.Errorf("%w: %s is not open", ErrNotPaused, pause)
 	case !deadline.IsZero() && !deadline.After(tx.Now):
-		return fmt.Errorf("%w: that of %s, %s, is past", ErrInvalidDeadline, pause, deadline.Format(time.RFC3339))
+		return fmt.Errorf("%w: that of %s, %s, is past",
+			ErrInvalidDeadline, pause, deadline.Format(time.RFC3339))
 	case deadline.Year() > maxYear:
-		return fmt.Errorf("%w: that of %s is after the year %d; the zero time takes it away", ErrInvalidDeadline, pause, maxYear)
+		return fmt.Errorf("%w: that of %s is after the year %d; the zero time takes it away",
+			ErrInvalidDeadline, pause, maxYear)
 	}
 	tx.touch()
 	p := *c.Pause
@@ -143,10 +150,11 @@ func (tx *Tx) Extend(pause string, deadline time.Time) error {
 	return nil
 }
 
-// maxYear is the last year that a stored time can be of: RFC 3339 has four digits for it.
+// maxYear is the last year that can be stored: RFC 3339 has four digits for it.
 const maxYear = 9999
 
-// Delete leaves nothing but a tombstone; what lies beside the head goes afterwards.
+// Delete leaves nothing but a tombstone. What lies beside the head is deleted
+// afterwards, by Store.Delete.
 func (tx *Tx) Delete() {
 	tx.touch()
 	for i := range tx.Calls {
@@ -158,7 +166,8 @@ func (tx *Tx) Delete() {
 		tx.delete(parkedKey(tx.Agent, tool, tx.ID))
 	}
 	*tx.State = State{
-		Version: tx.Version, ID: tx.ID, User: tx.User, Agent: tx.Agent, Created: tx.Created, Deleted: tx.Now,
-		Generation: tx.Generation, Epoch: tx.Epoch + 1, Wake: tx.Wake, Watched: tx.Watched, Commits: tx.Commits, Rest: tx.Rest,
+		Version: tx.Version, ID: tx.ID, User: tx.User, Agent: tx.Agent,
+		Created: tx.Created, Deleted: tx.Now, Generation: tx.Generation, Epoch: tx.Epoch + 1,
+		Wake: tx.Wake, Watched: tx.Watched, Commits: tx.Commits, Rest: tx.Rest,
 	}
 }

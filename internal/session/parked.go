@@ -16,7 +16,7 @@ import (
 // one. It keeps its answer, its decisions and its claim, and goes on as soon as
 // a drive has the tool. Until then it waits as a pause does.
 
-// Park parks a call; zero until: for ever.
+// Park parks a call until then; zero: for ever.
 func (tx *Tx) Park(call string, until time.Time) error {
 	c, err := tx.live(call)
 	if err != nil || c.Parked != nil {
@@ -30,7 +30,7 @@ func (tx *Tx) Park(call string, until time.Time) error {
 	return nil
 }
 
-// Unpark lets a call go on whose tool is back.
+// Unpark lets a call go on: its tool is back.
 func (tx *Tx) Unpark(call string) error {
 	c, err := tx.live(call)
 	switch {
@@ -43,7 +43,7 @@ func (tx *Tx) Unpark(call string) error {
 	return err
 }
 
-// Parked lists the calls that wait for their tools.
+// Parked lists the calls that wait for their tools, in call order.
 func (s *State) Parked() (parked []event.Parked) {
 	for i := range s.Calls {
 		if c := &s.Calls[i]; c.Parked != nil {
@@ -53,7 +53,7 @@ func (s *State) Parked() (parked []event.Parked) {
 	return parked
 }
 
-// ShowParked is a parked call as it is shown.
+// ShowParked returns a parked call as callers see it.
 func (c *Call) ShowParked() event.Parked {
 	return event.Parked{Call: c.ID, Tool: c.Tool, Since: c.Parked.Since, Until: c.Parked.Until}
 }
@@ -63,7 +63,8 @@ func (c *Call) ShowParked() event.Parked {
 func (tx *Tx) indexParked() {
 	var missing []string
 	for i := range tx.Calls {
-		if c := &tx.Calls[i]; c.Parked != nil && tx.Ending == nil && !slices.Contains(missing, c.Tool) {
+		if c := &tx.Calls[i]; c.Parked != nil && tx.Ending == nil &&
+			!slices.Contains(missing, c.Tool) {
 			missing = append(missing, c.Tool)
 		}
 	}
@@ -84,10 +85,12 @@ func (tx *Tx) indexParked() {
 	tx.Missing = missing
 }
 
-// Parked lists sessions of an agent in which a call waits for a tool that has
-// reports to be there, at most a page of them. What is missing everywhere costs
-// a look for each tool, whatever the number of its sessions.
-func (s *Store) Parked(ctx context.Context, agent string, has func(tool string) bool) (sessions []string, err error) {
+// Parked lists sessions of an agent in which a call waits for a tool for which
+// has reports true: at most a page of them. A tool for which it reports false
+// costs one look, however many sessions wait for it.
+func (s *Store) Parked(
+	ctx context.Context, agent string, has func(tool string) bool,
+) (sessions []string, err error) {
 	r := kvstore.Range{Prefix: kvstore.Key("n", agent), Limit: 64}
 	for {
 		page, err := s.kv.Scan(ctx, r)
@@ -101,7 +104,7 @@ func (s *Store) Parked(ctx context.Context, agent string, has func(tool string) 
 			}
 			r.After = e.Key
 			if !has(parts[2]) {
-				r.After = append(kvstore.Key("n", agent, parts[2]), 0xff) // behind all of that tool's
+				r.After = append(kvstore.Key("n", agent, parts[2]), 0xff) // the next tool
 				break
 			}
 			if !slices.Contains(sessions, parts[3]) {

@@ -14,7 +14,7 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// Asked reads the tool calls of the message that opened the turn.
+// Asked reads the tool calls that the open turn's message asks for.
 func (s *Store) Asked(ctx context.Context, st *State) ([]llm.ToolCall, error) {
 	if len(st.Calls) == 0 {
 		return nil, nil
@@ -26,13 +26,14 @@ func (s *Store) Asked(ctx context.Context, st *State) ([]llm.ToolCall, error) {
 	calls := last[0].ToolCalls()
 	for i := range st.Calls {
 		if i >= len(calls) || calls[i].ID != st.Calls[i].ID {
-			return nil, fmt.Errorf("%w: session %q: message %d doesn't ask for call %s", ErrCorrupt, st.ID, st.Messages-1, st.Calls[i].ID)
+			return nil, fmt.Errorf("%w: session %q: message %d doesn't ask for call %s",
+				ErrCorrupt, st.ID, st.Messages-1, st.Calls[i].ID)
 		}
 	}
 	return calls, nil
 }
 
-// Arguments are those of the call with that id.
+// Arguments returns those of the call with that id, or nil.
 func Arguments(calls []llm.ToolCall, id string) json.RawMessage {
 	for i := range calls {
 		if calls[i].ID == id {
@@ -42,7 +43,8 @@ func Arguments(calls []llm.ToolCall, id string) json.RawMessage {
 	return nil
 }
 
-// Pauses lists the open pauses of a session, in call order. Asked are the calls that its turn asks for; nil reads them.
+// Pauses lists the open pauses of a session, in call order. Asked is what Asked
+// returns; if it is nil, Pauses reads it.
 func (s *Store) Pauses(ctx context.Context, st *State, asked []llm.ToolCall) ([]tool.Pause, error) {
 	if st.Open() == 0 {
 		return nil, nil
@@ -66,12 +68,15 @@ func (s *Store) Pauses(ctx context.Context, st *State, asked []llm.ToolCall) ([]
 	return pauses, nil
 }
 
-// Pause shows the open pause of a call, which the model made with args. It
-// belongs to who gets it: what it holds is copied, and not the head's own.
-func (s *Store) Pause(ctx context.Context, st *State, c *Call, args json.RawMessage) (tool.Pause, error) {
+// Pause shows the open pause of a call, which the model made with args. The
+// pause is the caller's own: its values are copies, and not the head's.
+func (s *Store) Pause(
+	ctx context.Context, st *State, c *Call, args json.RawMessage,
+) (tool.Pause, error) {
 	p := c.Pause
 	out := tool.Pause{
-		ID: PauseID(c.ID, c.Pauses), Call: c.ID, Session: st.ID, User: st.User, Tool: c.Tool, Number: c.Pauses,
+		ID: PauseID(c.ID, c.Pauses), Call: c.ID, Session: st.ID, User: st.User,
+		Tool: c.Tool, Number: c.Pauses,
 		Arguments: bytes.Clone(args), Since: p.Since, Deadline: p.Deadline,
 		Await: tool.Await{Reason: p.Reason, Mode: p.Mode, Key: p.Key, Gate: p.Gate},
 	}
@@ -118,7 +123,8 @@ func (f PauseFilter) match(e pauseEntry) bool {
 		(f.Session == "" || f.Session == e.Session) && (f.Tool == "" || f.Tool == e.Tool)
 }
 
-// Inbox lists open pauses, the oldest first. A session that can't be read is an error in its place; the list goes on after it.
+// Inbox lists open pauses, the oldest first. A session that can't be read is an
+// error in its place; the list goes on after it.
 func (s *Store) Inbox(ctx context.Context, f PauseFilter) iter.Seq2[tool.Pause, error] {
 	return func(yield func(tool.Pause, error) bool) {
 		n := 0
@@ -142,7 +148,8 @@ func (s *Store) Inbox(ctx context.Context, f PauseFilter) iter.Seq2[tool.Pause, 
 				continue
 			}
 			p, err := s.openPause(ctx, entry.Session, parts[2])
-			if errors.Is(err, ErrNotPaused) || errors.Is(err, ErrUnknownSession) || errors.Is(err, ErrUnknownCall) {
+			if errors.Is(err, ErrNotPaused) || errors.Is(err, ErrUnknownSession) ||
+				errors.Is(err, ErrUnknownCall) {
 				continue // the entry is only a hint
 			}
 			if err == nil && entry != (pauseEntry{p.Session, p.Tool, p.User, p.Await.Reason}) {
@@ -174,8 +181,9 @@ func (s *Store) openPause(ctx context.Context, session, id string) (tool.Pause, 
 	return s.Pause(ctx, st, c, Arguments(asked, call))
 }
 
-// Find shows a pause of a session by its id or its call's: one that is open, one that is over, and the one that a running
-// body may ask for. The latter two have no Await.
+// Find shows a pause of a session by its id or its call's: one that is open,
+// one that is over, or the one that a running body may ask for. Only the first
+// has an Await.
 func (s *Store) Find(ctx context.Context, session, id string) (tool.Pause, error) {
 	st, err := s.Load(ctx, session)
 	if err != nil {
@@ -208,7 +216,7 @@ func (s *Store) Find(ctx context.Context, session, id string) (tool.Pause, error
 	return p, err
 }
 
-// PauseSession says in which session a pause, or a pause's call, is.
+// PauseSession returns the session of a pause, given by its id or its call's.
 func (s *Store) PauseSession(ctx context.Context, id string) (string, error) {
 	key := pauseKey(id)
 	if _, number := splitPause(id); number == 0 {
@@ -223,15 +231,17 @@ func (s *Store) PauseSession(ctx context.Context, id string) (string, error) {
 }
 
 // OutsideKey is a key that a tool gave for its outside job. User and Session,
-// if set, hide the calls of others.
+// if set, hide the calls of other users and sessions.
 type OutsideKey struct {
 	Tool, Key     string
 	User, Session string
 }
 
-// FindKey finds the pause that a tool gave an outside key: the open one, or else that of the call which ended last; a call that goes on
-// comes after all that ended. Several that are open are ErrAmbiguousKey. One that isn't known may be known soon, since the outside system
-// can be faster than the commit: ErrNotYetKnown.
+// FindKey finds the pause that a tool gave an outside key: the open one, or
+// else that of the call which ended last. A call that goes on counts as ended
+// now. If several are open, the error is ErrAmbiguousKey. If none is known, the
+// error is ErrNotYetKnown, since the outside system can be faster than the
+// commit.
 func (s *Store) FindKey(ctx context.Context, k OutsideKey) (tool.Pause, error) {
 	prefix := kvstore.Key("k", k.Tool, k.Key)
 	if k.Session != "" {
@@ -258,7 +268,8 @@ func (s *Store) FindKey(ctx context.Context, k OutsideKey) (tool.Pause, error) {
 		}
 		p, err := s.Find(ctx, parts[3], id)
 		switch {
-		case errors.Is(err, ErrDeleted) || errors.Is(err, ErrUnknownSession) || errors.Is(err, ErrUnknownCall):
+		case errors.Is(err, ErrDeleted) || errors.Is(err, ErrUnknownSession) ||
+			errors.Is(err, ErrUnknownCall):
 			continue
 		case err != nil:
 			return found, err
@@ -278,7 +289,9 @@ func (s *Store) FindKey(ctx context.Context, k OutsideKey) (tool.Pause, error) {
 	}
 	switch {
 	case open > 1:
-		return tool.Pause{}, fmt.Errorf("%w: key %q of tool %q names %d; answer by token or pause id", ErrAmbiguousKey, k.Key, k.Tool, open)
+		err := fmt.Errorf("%w: key %q of tool %q names %d; answer by token or pause id",
+			ErrAmbiguousKey, k.Key, k.Tool, open)
+		return tool.Pause{}, err
 	case found.ID == "":
 		return tool.Pause{}, fmt.Errorf("%w: key %q of tool %q", ErrNotYetKnown, k.Key, k.Tool)
 	}
@@ -286,8 +299,8 @@ func (s *Store) FindKey(ctx context.Context, k OutsideKey) (tool.Pause, error) {
 }
 
 // ofOthers reports whether a pause is another user's than the given one; the
-// empty user is all. Of others nothing else is read: what is damaged of theirs
-// is in no one's way.
+// empty user stands for all. Nothing else is read of another user's pause, so
+// damage there doesn't fail the search.
 func (s *Store) ofOthers(ctx context.Context, pause, user string) (bool, error) {
 	if user == "" {
 		return false, nil
@@ -297,7 +310,7 @@ func (s *Store) ofOthers(ctx context.Context, pause, user string) (bool, error) 
 	return found && entry.User != user, err
 }
 
-// ended is when the call of a pause that is over ended; of one that goes on, now.
+// ended returns when the call of a pause ended; of a call that goes on, now.
 func (s *Store) ended(ctx context.Context, p tool.Pause) (time.Time, error) {
 	var r Record
 	found, err := s.read(ctx, recordKey(p.Session, p.Call), &r)

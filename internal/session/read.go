@@ -24,7 +24,8 @@ func (s *Store) read(ctx context.Context, key []byte, v any) (found bool, err er
 	return true, decode(key, e.Value, v)
 }
 
-// scan goes through all entries under a prefix, page by page, with nothing open while yield runs.
+// scan goes through all entries under a prefix, page by page. No transaction is
+// open while yield runs.
 func (s *Store) scan(ctx context.Context, prefix []byte) iter.Seq2[kvstore.Entry, error] {
 	return func(yield func(kvstore.Entry, error) bool) {
 		r := kvstore.Range{Prefix: prefix, Limit: 256}
@@ -77,7 +78,8 @@ func (s *Store) Receipts(ctx context.Context, session, call string) ([]Receipt, 
 	return all, nil
 }
 
-// Decided reads a decision with its values, which are the caller's own.
+// Decided reads a decision with its values. They are copies, and the caller's
+// own.
 func (s *Store) Decided(ctx context.Context, session string, d Decision) (tool.Decision, error) {
 	out := d.Decision
 	why, err := s.Words(ctx, session, d.Why)
@@ -90,7 +92,7 @@ func (s *Store) Decided(ctx context.Context, session string, d Decision) (tool.D
 	return out, err
 }
 
-// Words reads a payload that is a JSON string; of none it is empty.
+// Words reads a payload that is a JSON string. No payload is the empty string.
 func (s *Store) Words(ctx context.Context, session string, b *Blob) (words string, err error) {
 	raw, err := s.Value(ctx, session, b)
 	if err == nil && len(raw) > 0 {
@@ -105,7 +107,14 @@ type Filter struct {
 	Limit       int // 0: no limit
 }
 
-// List goes through the sessions by id. One that can't be read is an error in its place; the list goes on after it.
+// match reports whether the session is one of the filter's, and not deleted.
+func (f Filter) match(st *State) bool {
+	return st.Deleted.IsZero() && (f.User == "" || f.User == st.User) &&
+		(f.Agent == "" || f.Agent == st.Agent)
+}
+
+// List goes through the sessions by id. One that can't be read is an error in
+// its place; the list goes on after it.
 func (s *Store) List(ctx context.Context, f Filter) iter.Seq2[*State, error] {
 	return func(yield func(*State, error) bool) {
 		n := 0
@@ -115,7 +124,7 @@ func (s *Store) List(ctx context.Context, f Filter) iter.Seq2[*State, error] {
 				return
 			}
 			st, err := s.decodeHead(ctx, e)
-			if err == nil && (!st.Deleted.IsZero() || f.User != "" && f.User != st.User || f.Agent != "" && f.Agent != st.Agent) {
+			if err == nil && !f.match(st) {
 				continue
 			}
 			if n++; !yield(st, err) || n == f.Limit {
@@ -125,13 +134,18 @@ func (s *Store) List(ctx context.Context, f Filter) iter.Seq2[*State, error] {
 	}
 }
 
-// Due lists sessions of an agent that stand in the wake index up to now: those that are due at once, whatever the clock says, and those
-// whose time has come, the longest due first; and says when the next one will be due. It reads at most a page.
-func (s *Store) Due(ctx context.Context, agent string, after []byte) (due []Due, more bool, next time.Time, err error) {
+// Due lists sessions of an agent that stand in the wake index up to now, the
+// longest due first: those that are due at once, whatever the clock shows, and
+// those whose time has come. It returns a page at most, and whether there are
+// more. After the last page, next is when the next session will be due.
+func (s *Store) Due(
+	ctx context.Context, agent string, after []byte,
+) (due []Due, more bool, next time.Time, err error) {
 	now := s.Now()
 	prefix := kvstore.Key("w", agent)
 	page, err := s.kv.Scan(ctx, kvstore.Range{
-		Prefix: prefix, After: after, Before: kvstore.Key("w", agent, millis(now.Add(time.Millisecond))), Limit: 256,
+		Prefix: prefix, After: after,
+		Before: kvstore.Key("w", agent, millis(now.Add(time.Millisecond))), Limit: 256,
 	})
 	if err != nil {
 		return nil, false, next, err
@@ -144,7 +158,9 @@ func (s *Store) Due(ctx context.Context, agent string, after []byte) (due []Due,
 	if page.More {
 		return due, true, next, nil
 	}
-	page, err = s.kv.Scan(ctx, kvstore.Range{Prefix: prefix, After: kvstore.Key("w", agent, millis(now), "\xff"), Limit: 1})
+	page, err = s.kv.Scan(ctx, kvstore.Range{
+		Prefix: prefix, After: kvstore.Key("w", agent, millis(now), "\xff"), Limit: 1,
+	})
 	if err == nil && len(page.Entries) == 1 {
 		if parts, err := kvstore.Parts(page.Entries[0].Key); err == nil && len(parts) == 4 {
 			next = parseMillis(parts[2])
@@ -159,7 +175,7 @@ type Due struct {
 	Key     []byte
 }
 
-// LatestProgress reads the latest progress that was stored of a call; nil if there is none.
+// LatestProgress reads the latest progress that was stored of a call, or nil.
 func (s *Store) LatestProgress(ctx context.Context, session, call string) (*tool.Progress, error) {
 	p := new(tool.Progress)
 	found, err := s.read(ctx, progressKey(session, call), p)
@@ -169,12 +185,15 @@ func (s *Store) LatestProgress(ctx context.Context, session, call string) (*tool
 	return p, nil
 }
 
-// Progress checks that a call may have progress, which one that is settled may not, and says which tool it calls. With write
-// the progress is stored, under the condition that the head is still the one that was checked.
+// Progress checks that a call may have progress, and returns the call's tool. A
+// settled call may have none. With write it stores the progress, under the
+// condition that the head is still the one that was checked.
 //
-// The call may be given by the id of one of its pauses: then that must not be
-// over.
-func (s *Store) Progress(ctx context.Context, session, callOrPause string, p tool.Progress, write bool) (toolName string, err error) {
+// The call may be given by the id of one of its pauses. Then that pause must
+// not be over.
+func (s *Store) Progress(
+	ctx context.Context, session, callOrPause string, p tool.Progress, write bool,
+) (toolName string, err error) {
 	call, number := splitPause(callOrPause)
 	if len(p.Data) > 0 { // kept as a payload is
 		if p.Data, err = strictjson.Compact(p.Data); err != nil {
@@ -207,8 +226,7 @@ func (s *Store) Progress(ctx context.Context, session, callOrPause string, p too
 				return "", err
 			}
 		}
-		switch {
-		case !write:
+		if !write {
 			return c.Tool, nil
 		}
 		_, err = s.kv.Apply(ctx, kvstore.Batch{
@@ -226,7 +244,7 @@ func (s *Store) Progress(ctx context.Context, session, callOrPause string, p too
 	}
 }
 
-// settled is the refusal of an operation on a call that is not open.
+// settled refuses an operation on a call that is not open.
 func (s *Store) settled(ctx context.Context, session, call string) error {
 	r, _, err := s.Record(ctx, session, call)
 	if err != nil {

@@ -18,11 +18,12 @@ const (
 	KindFail     Kind = "fail"
 	KindDecision Kind = "decision"
 	KindMessage  Kind = "message" // the user's next message was the answer
-	KindTimer    Kind = "timer"   // the deadline was
+	KindTimer    Kind = "timer"   // the deadline was the answer
 	KindCancel   Kind = "cancel"  // of a call, whatever its pause
 )
 
-// Fate is what became of an operation after it was accepted, where that isn't what it asked for.
+// Fate is what became of an operation after it was accepted, where that isn't
+// what it asked for.
 type Fate string
 
 // The fates.
@@ -31,11 +32,13 @@ const (
 	Refused    Fate = "refused"    // the pause that was written wants another kind of answer
 )
 
-// Receipt is the durable trace of an accepted operation. In what Resume returns it may also stand for a refused one: then
-// Err says why, and nothing is stored.
+// Receipt is the durable trace of an accepted operation. In what Resume returns
+// it may also stand for a refused one: then Err says why, and nothing is
+// stored.
 //
-// Its JSON is good for an HTTP API, too: times are as in RFC 3339, "duplicate" is true of one that was accepted before, and "error" is
-// the text of Err, by which a receipt of a refusal is told.
+// Its JSON is good for an HTTP API, too: times are as in RFC 3339, "duplicate"
+// is true of one that was accepted before, and "error" is the text of Err, by
+// which a receipt of a refusal is told.
 type Receipt struct {
 	Call     string    `json:"call"`
 	Pause    int       `json:"pause"` // zero for a cancellation
@@ -45,7 +48,8 @@ type Receipt struct {
 	Delivery string    `json:"delivery,omitzero"`
 	At       time.Time `json:"at,omitzero"`
 	Fate     Fate      `json:"fate,omitzero"`
-	// Decided is, of a decision, "approved" or "denied"; empty in a receipt that was written before receipts said so.
+	// Decided is, of a decision, "approved" or "denied"; empty in a receipt
+	// that was written before receipts said so.
 	Decided string `json:"decided,omitzero"`
 
 	Duplicate bool  `json:"duplicate,omitzero"` // it was accepted before
@@ -72,7 +76,8 @@ func (r Receipt) MarshalJSON() ([]byte, error) {
 	return encode(out)
 }
 
-// UnmarshalJSON reads what MarshalJSON writes. Of Err the text is left: it is none of the package's errors any more.
+// UnmarshalJSON reads what MarshalJSON writes. Err then has the text, and is
+// none of this package's errors.
 func (r *Receipt) UnmarshalJSON(b []byte) error {
 	type plain Receipt
 	var in struct {
@@ -89,8 +94,9 @@ func (r *Receipt) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// slot is where a receipt lies among those of its call. That of an answer which was refused after it had been accepted makes
-// room for the answer that its pause still waits for.
+// slot returns the place of a receipt among those of its call. The receipt of
+// an answer that was refused after it had been accepted has a place of its own:
+// its pause still waits for an answer.
 func (r Receipt) slot() string {
 	switch {
 	case r.Kind == KindCancel:
@@ -104,7 +110,7 @@ func (r Receipt) slot() string {
 func refusedSlot(pause int) string { return strconv.Itoa(pause) + ".refused" }
 
 func (tx *Tx) putReceipt(r Receipt) {
-	r.Duplicate, r.Err = false, nil // which are about one Resume
+	r.Duplicate, r.Err = false, nil // these are about one Resume
 	tx.putJSON(receiptKey(tx.ID, r.Call, r.slot()), (*storedReceipt)(&r))
 }
 
@@ -115,9 +121,10 @@ func (tx *Tx) receipt(call, slot string) (Receipt, bool, error) {
 	return r, found, err
 }
 
-// receipt is that of an answer in the head.
+// receipt returns the receipt of an answer in the head.
 func (a *Answer) receipt(call string) Receipt {
-	return Receipt{Call: call, Pause: a.Pause, Kind: a.Kind, Hash: a.Hash, Actor: a.Actor, Delivery: a.Delivery, At: a.At}
+	return Receipt{Call: call, Pause: a.Pause, Kind: a.Kind, Hash: a.Hash, Actor: a.Actor,
+		Delivery: a.Delivery, At: a.At}
 }
 
 // Record is what is kept of a settled call.

@@ -8,18 +8,18 @@ import (
 	"github.com/fermata-ai/fermata/kvstore"
 )
 
-// encode is the one way in which records become bytes. Their struct tags are
-// the definition.
+// encode is the one way in which records become bytes. The struct tags define
+// how.
 func encode(v any) ([]byte, error) { return strictjson.Append(nil, v) }
 
-// decode is the one way back. What is damaged is ErrCorrupt, and never taken
-// for undecided, let alone for approved; a version that this package doesn't
+// decode is the one way back. A damaged record is ErrCorrupt, and never taken
+// for undecided, let alone for approved. A version that this package doesn't
 // know is ErrNewerVersion.
 func decode(key, b []byte, v any) error {
 	err := strictjson.Read(b, v)
 	switch {
 	case err != nil && isNewer(b, v):
-		err = ErrNewerVersion // which may look otherwise
+		err = ErrNewerVersion // whose records may look otherwise
 	case err != nil:
 	default:
 		err = checkRecord(key, v)
@@ -33,7 +33,7 @@ func decode(key, b []byte, v any) error {
 	return nil
 }
 
-// checkRecord returns what doesn't add up in a record that was read under key.
+// checkRecord returns what is wrong with a record that was read under key.
 func checkRecord(key []byte, v any) error {
 	if c, ok := v.(interface{ check() error }); ok {
 		if err := c.check(); err != nil {
@@ -69,7 +69,7 @@ func decodeState(key, b []byte) (*State, error) {
 	return s, nil
 }
 
-// keyName shows a key in an error.
+// keyName returns a key as errors show it.
 func keyName(key []byte) string {
 	parts, err := kvstore.Parts(key)
 	if err != nil {

@@ -30,8 +30,8 @@ type schemaUse struct {
 }
 
 // useEvery is how often a schema's use is noted: not with each pause. It is far
-// less than what a sweep waits for, so that none goes that a pause in the
-// making counts on.
+// less than the time that a sweep waits, so that no sweep removes a schema
+// which a pause in the making counts on.
 const useEvery = 24 * time.Hour
 
 // SchemaHash names a schema by its bytes; the empty schema, which every value
@@ -47,7 +47,7 @@ func SchemaHash(text json.RawMessage) string {
 // The longest schema fits one value, or this does not compile.
 const _ = uint(kvstore.MaxValue - tool.MaxSchema)
 
-// PutSchema makes sure that a schema is in the store, where it lies once under
+// PutSchema makes sure that a schema is in the store. It lies there once, under
 // its hash, as long as it is in use.
 func (s *Store) PutSchema(ctx context.Context, text json.RawMessage) (hash string, err error) {
 	hash = SchemaHash(text)
@@ -83,9 +83,11 @@ func stale(used, now time.Time) bool {
 	return age < 0 || age >= useEvery
 }
 
-// useSchema stores a schema, if it isn't there, and that it is in use, unless
-// that is noted already. It returns when that was noted.
-func (s *Store) useSchema(ctx context.Context, hash string, text json.RawMessage, now time.Time) (time.Time, error) {
+// useSchema stores a schema, if it isn't there, and notes that it is in use,
+// unless that is noted already. It returns when the use was noted.
+func (s *Store) useSchema(
+	ctx context.Context, hash string, text json.RawMessage, now time.Time,
+) (time.Time, error) {
 	key := schemaKey(hash)
 	use, err := encode(schemaUse{now})
 	if err != nil {
@@ -124,8 +126,8 @@ func (s *Store) useSchema(ctx context.Context, hash string, text json.RawMessage
 	}
 }
 
-// schema compiles a stored schema. That it is looked up is no use of it that is
-// noted: the pause that names it is open.
+// schema returns a stored schema, compiled. A look is no use that has to be
+// noted: the pause that names the schema is open.
 func (s *Store) schema(ctx context.Context, hash string) (known storedSchema, err error) {
 	if known, ok := s.schemas.Get(hash); ok {
 		return known, nil

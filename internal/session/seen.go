@@ -6,17 +6,18 @@ import (
 	"time"
 )
 
-// No process trusts another's clock. Where the store has a time at which
-// something is over, and how long it lasts at most, it is over at that time, or
-// once this process has known of it for so long by its own monotonic clock.
+// No process trusts another's clock. A lease, a retry or a wait after a death
+// is stored with the time at which it is over, and with how long it lasts at
+// most. It is over at that time, or once this process has known of it for so
+// long by its own monotonic clock.
 
-// sightings are what this process has seen of which another process's clock
-// told when it is over, and when it first saw each. They may be used from many
-// goroutines.
+// sightings are the leases, retries and waits that this process has seen, and
+// when it first saw each. All methods may be called from any goroutine, except
+// room, whose caller holds the lock.
 type sightings struct {
-	lease time.Duration // that of the store
+	lease time.Duration // the store's
 
-	mu    sync.Mutex // guards the rest
+	mu    sync.Mutex // guards the rest; held over no call
 	known map[subject]sighting
 	swept time.Time // when room was last made, or looked for
 }
@@ -35,11 +36,11 @@ const (
 	sawDeath
 )
 
-// sighting is the first of what has a mark. The same subject with another mark
-// is another thing.
+// sighting is the first look at a subject with this mark. The same subject with
+// another mark is another lease, retry or wait.
 type sighting struct {
 	mark         mark
-	first, asked time.Time // monotonic: when it was first and last asked for
+	first, asked time.Time // monotonic: when age was first and last called for it
 }
 
 // mark tells apart what a subject is at different times.
@@ -48,18 +49,18 @@ type mark struct {
 	end          int64 // milliseconds
 }
 
-// A process notes at most maxSightings. When there is no room, it forgets what
-// it was not asked about in the last forgetAfter leases: that is over. Workers
-// ask about all that is there three times a lease. It looks for room at most
-// once a lease, since that goes through all that it knows. What finds no room
-// is as if it had just been seen: it waits, and is not hurried.
+// A process notes at most maxSightings. Workers ask about all subjects three
+// times a lease. So when there is no room, what was not asked about in the last
+// forgetAfter leases is over, and is forgotten. Room is looked for at most once
+// a lease, since that goes through all that is known. A subject that finds no
+// room counts as just seen: it waits longer, and nothing is done too early.
 const (
 	maxSightings = 20_000
 	forgetAfter  = 3
 )
 
-// age returns for how long this process has known of what has that mark. The
-// first time it is zero.
+// age returns how long this process has known of the subject with that mark.
+// The first time it is zero.
 func (s *sightings) age(sub subject, m mark) time.Duration {
 	now := time.Now()
 	s.mu.Lock()
@@ -90,9 +91,9 @@ func (s *sightings) room(now time.Time) bool {
 	return len(s.known) < maxSightings
 }
 
-// soonest returns the earlier of two times by the store's clock: end, which was
-// stored, and when this process will have known for as long as wait of what has
-// that mark.
+// soonest returns the earlier of two times by the store's clock: the stored
+// end, and the time at which this process will have known the subject for as
+// long as wait.
 func (s *Store) soonest(sub subject, m mark, end time.Time, wait time.Duration) time.Time {
 	now := s.Now()
 	if !end.After(now) {

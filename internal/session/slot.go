@@ -8,36 +8,42 @@ import (
 )
 
 // ErrGoesOn is the error of a commit whose caller's context ended before the
-// engine had answered. The drive goes on with it.
+// engine had answered. The lease goes on with the commit.
 var ErrGoesOn = errors.New("session: the commit goes on without its caller")
 
-// errCutOff is what Settled tells of a goroutine that the engine has ended.
-var errCutOff = errors.New("session: the storage engine panicked, or ended the goroutine that had called it")
+// errCutOff is what AwaitCommits returns for a goroutine that the engine has
+// ended.
+var errCutOff = errors.New(
+	"session: the storage engine panicked, or ended the goroutine that had called it")
 
-// slot is the right to change a drive's head, which one goroutine has at a
-// time. It is awaited with a context, and no lock is held over the engine. A
-// caller that can't wait any longer leaves: what it was about to do is left to
-// the one who has the slot, and what it had begun to a goroutine that carries it
-// on. So a caller is back at once although the engine hangs; and what was to be
-// stored is stored, if the engine answers while the lease lasts.
+// slot is the right to change a lease's head. One goroutine has it at a time. A
+// goroutine waits for the slot with a context, and no lock is held over the
+// engine.
 //
-// All methods may be called from any goroutine, but use and goesOn, which are
-// for the one that has the slot.
+// A caller whose context ends waits no more. What it was about to do, it hands
+// over to the goroutine that has the slot. What it had begun is carried on by a
+// goroutine of its own. So a caller is back at once although the engine hangs,
+// and what was to be stored is stored, if the engine answers while the lease
+// lasts.
+//
+// All methods may be called from any goroutine, except use and goesOn, which
+// are for the goroutine that has the slot.
 type slot struct {
 	of      changer
 	lasting context.Context // of what goes on without its caller
-	place   chan struct{}   // of one: the goroutine that has put the value has the slot
+	place   chan struct{}   // of size one: the goroutine that has filled it has the slot
 
-	mu     sync.Mutex // guards the rest; held over nothing that waits
-	later  []task     // for the goroutine that has the slot, when it is done
-	failed error      // of those
-	behind context.CancelFunc
+	mu     sync.Mutex         // guards the rest; held over nothing that waits
+	later  []task             // for the goroutine that has the slot, when it is done
+	failed error              // of those
+	behind context.CancelFunc // ends what goes on without its caller
 }
 
-// changer is what the slot's owner does with it.
+// changer is what is done with the slot. Its first two methods are called by
+// the goroutine that has it.
 type changer interface {
-	// perform does a task, or goes on with one that was begun. ErrLeft says
-	// that ctx has ended first.
+	// perform does a task, or goes on with one that was begun. It returns
+	// errUnderway if ctx has ended first.
 	perform(ctx context.Context, t task, begun bool) error
 	// cutOff ends a change whose goroutine was ended.
 	cutOff()
@@ -45,11 +51,11 @@ type changer interface {
 	isLost() bool
 }
 
-// task is something that the drive is to do with its slot.
+// task is something to do with the slot.
 type task struct {
-	ts    []Transition // to commit
-	drop  bool         // what rides
-	leave bool         // then the drive ends
+	ts     []Transition // to commit
+	drop   bool         // what rides
+	giveUp bool         // then the lease is given up
 }
 
 func clone(ts []Transition) []Transition { return append([]Transition(nil), ts...) }
@@ -77,22 +83,22 @@ func (s *slot) tryEnter() bool {
 	}
 }
 
-// use calls f with the slot, and gives it up. Where f returns errLeft, the slot
-// is still had, for goesOn.
+// use calls f with the slot, and gives it up. If f returns errUnderway, the
+// goroutine still has the slot, and must call goesOn.
 func (s *slot) use(f func() error) error {
 	returned := false
 	defer s.unwind(&returned)
 	err := f()
 	returned = true
-	if !errors.Is(err, errLeft) {
+	if !errors.Is(err, errUnderway) {
 		s.exit()
 	}
 	return err
 }
 
-// unwind gives the slot up where what its goroutine did with it has not
-// returned: the engine has panicked, or ended the goroutine. The drive goes on,
-// and finds out what is stored.
+// unwind gives the slot up if its goroutine has not returned from what it did:
+// the engine has panicked, or ended the goroutine. The next one to have the
+// slot finds out what is stored.
 func (s *slot) unwind(returned *bool) {
 	if !*returned {
 		s.of.cutOff()
@@ -101,7 +107,8 @@ func (s *slot) unwind(returned *bool) {
 	}
 }
 
-// exit gives the slot up, when what others have left to do is done.
+// exit gives the slot up. If tasks were handed over, a goroutine does them
+// first.
 func (s *slot) exit() {
 	if s.free() {
 		return
@@ -109,7 +116,7 @@ func (s *slot) exit() {
 	go s.work(s.alive(), nil)
 }
 
-// free gives the slot up, unless there is something left to do.
+// free gives the slot up, unless tasks were handed over.
 func (s *slot) free() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -120,8 +127,9 @@ func (s *slot) free() bool {
 	return true
 }
 
-// leaveTo leaves a task to the goroutine that has the slot, or gets it next.
-func (s *slot) leaveTo(ctx context.Context, t task) error {
+// handOver hands a task over to the goroutine that has the slot, or gets it
+// next.
+func (s *slot) handOver(ctx context.Context, t task) error {
 	s.mu.Lock()
 	s.later = append(s.later, t)
 	s.mu.Unlock()
@@ -131,14 +139,15 @@ func (s *slot) leaveTo(ctx context.Context, t task) error {
 	return fmt.Errorf("%w: %w", ErrGoesOn, context.Cause(ctx))
 }
 
-// goesOn leaves the slot, and a task that was begun with it, to a goroutine.
+// goesOn hands the slot, and a task that was begun with it, over to a
+// goroutine.
 func (s *slot) goesOn(ctx context.Context, t task) error {
 	go s.work(s.alive(), &t)
 	return fmt.Errorf("%w: %w", ErrGoesOn, context.Cause(ctx))
 }
 
-// alive returns a context for what goes on without its caller. It ends with
-// abandon.
+// alive returns a context for what goes on without its caller. The context ends
+// with abandon, or with the next call of alive.
 func (s *slot) alive() context.Context {
 	ctx, cancel := context.WithCancel(s.lasting)
 	s.mu.Lock()
@@ -147,14 +156,14 @@ func (s *slot) alive() context.Context {
 	}
 	s.behind = cancel
 	s.mu.Unlock()
-	if s.of.isLost() { // looked at after it can be abandoned
+	if s.of.isLost() { // asked only now, so that no abandon is missed
 		cancel()
 	}
 	return ctx
 }
 
-// work goes on with a task that was begun, and with all that others left, and
-// gives the slot up.
+// work goes on with a task that was begun, does the tasks that were handed
+// over, and gives the slot up. It runs in a goroutine of its own.
 func (s *slot) work(ctx context.Context, begun *task) {
 	returned := false
 	defer s.unwind(&returned)
@@ -171,7 +180,7 @@ func (s *slot) work(ctx context.Context, begun *task) {
 	returned = true
 }
 
-// note keeps an error whose caller has left.
+// note keeps an error whose caller waits no more.
 func (s *slot) note(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -187,9 +196,9 @@ func (s *slot) abandon() {
 	}
 }
 
-// settled waits until nothing is under way any more of what ErrGoesOn was told,
-// and returns what became of it.
-func (s *slot) settled(ctx context.Context) error {
+// awaitIdle waits until nothing is under way any more, and returns what became
+// of what went on without its caller.
+func (s *slot) awaitIdle(ctx context.Context) error {
 	if !s.enter(ctx) {
 		return context.Cause(ctx)
 	}

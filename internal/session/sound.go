@@ -10,9 +10,11 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// What is stored is checked when it is read: what is damaged is not taken for something else, be it for nothing at all.
+// Each record is checked when it is read. A damaged one is never taken for
+// another, nor for none. Each check returns what is wrong, in words that follow
+// the name of the record.
 
-// check says what doesn't add up in a head.
+// check returns what is wrong with a head.
 func (s *State) check() error {
 	switch {
 	case s.Version > Version:
@@ -21,7 +23,8 @@ func (s *State) check() error {
 		return fmt.Errorf("it has no version")
 	case s.ID == "":
 		return fmt.Errorf("it has no id")
-	case s.Messages < 0 || s.Turn < 0 || s.Epoch < 0 || s.Generation < 0 || s.Takeovers < 0 || s.Deadly < 0 || s.Lease < 0 || s.Beat < 0:
+	case s.Messages < 0 || s.Turn < 0 || s.Epoch < 0 || s.Generation < 0 || s.Takeovers < 0 ||
+		s.Deadly < 0 || s.Lease < 0 || s.Beat < 0:
 		return fmt.Errorf("it has a negative count")
 	case s.Retry != nil && s.Retry.Wait < 0:
 		return fmt.Errorf("its model is asked again after a negative wait")
@@ -48,6 +51,7 @@ func (s *State) check() error {
 	return err
 }
 
+// check returns what is wrong with a call of a head.
 func (c *Call) check() error {
 	if _, known := transitions[c.Status]; !known && c.Status != Settled {
 		return fmt.Errorf("unknown status %q", c.Status)
@@ -77,7 +81,8 @@ func (c *Call) check() error {
 		}
 	}
 	for _, a := range []*Answer{c.Answer, c.Early} {
-		if a != nil && (a.Pause < 1 || a.Payload == nil || !answers[a.Kind] || (a == c.Answer && a.Mode == "")) {
+		if a != nil && (a.Pause < 1 || a.Payload == nil || !answers[a.Kind] ||
+			(a == c.Answer && a.Mode == "")) {
 			return fmt.Errorf("an answer is incomplete")
 		}
 	}
@@ -87,7 +92,8 @@ func (c *Call) check() error {
 	return checkSettled(c.Settled)
 }
 
-// checkMade says what doesn't add up in what was decided about a call, and in what its body made.
+// checkMade returns what is wrong with the decisions about a call, or with what
+// its body made.
 func checkMade(decisions []Decision, actions []*Blob) error {
 	for _, d := range decisions {
 		if d.Gate == "" || d.Shown == "" || d.Pause < 1 {
@@ -102,6 +108,7 @@ func checkMade(decisions []Decision, actions []*Blob) error {
 	return nil
 }
 
+// answers are the kinds that an answer to a tool's own pause may have.
 var answers = map[Kind]bool{KindComplete: true, KindFail: true, KindMessage: true, KindTimer: true}
 
 func checkSettled(s event.Status) error {
@@ -112,7 +119,7 @@ func checkSettled(s event.Status) error {
 	return fmt.Errorf("unknown end %q", s)
 }
 
-// check says what doesn't add up in a call's record.
+// check returns what is wrong with a call's record.
 func (r *Record) check() error {
 	switch {
 	case r.Version > Version:
@@ -135,7 +142,7 @@ func (r *Record) check() error {
 	return checkSettled(r.Status)
 }
 
-// check says what doesn't add up in a receipt.
+// check returns what is wrong with a receipt.
 func (r *Receipt) check() error {
 	if r.Duplicate || r.Err != nil {
 		return fmt.Errorf("it is of one delivery")
@@ -184,7 +191,8 @@ func (n *pauseNumber) check() error {
 	return nil
 }
 
-// A record that names what it is of lies under the key of that, and nowhere else.
+// A record that names its session or call lies under the key of that one, and
+// nowhere else.
 func (s *State) liesAt(key []byte) bool   { return endsWith(key, s.ID) }
 func (r *Record) liesAt(key []byte) bool  { return endsWith(key, r.Call) }
 func (r *Receipt) liesAt(key []byte) bool { return endsWith(key, r.Call, r.slot()) }
@@ -194,7 +202,7 @@ var (
 	errElsewhere  = errors.New("it is of something else")
 )
 
-// endsWith says whether a key's last parts are these.
+// endsWith reports whether a key's last parts are these.
 func endsWith(key []byte, parts ...string) bool {
 	var buf [128]byte
 	end := kvstore.AppendKey(buf[:0], parts...)

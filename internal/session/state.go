@@ -1,21 +1,25 @@
-// Package session is what is durable of a conversation, and the rules by which it changes. [State], the head, is a small
-// record that says all that decides what happens next; [Next] reads it off. A change is a pure function on a [Tx], the head
-// in the making; [Store] commits it together with the messages, call records, receipts and index entries that belong to it,
-// over any kvstore.Store.
+// Package session is what is durable of a conversation, and the rules by which
+// it changes. [State], the head, is a small record that holds all that decides
+// what happens next; [Next] reads it off. A change is a pure function on a
+// [Tx], the head in the making. [Store] commits it together with the messages,
+// call records, receipts and index entries that belong to it, over any
+// kvstore.Store.
 //
-// The package runs nothing: who calls models and tools is package runner.
+// The package runs nothing: package runner calls models and tools.
 package session
 
 // Where things are:
 //
-//   - the record: state.go, next.go, sound.go; as JSON: record.go
-//   - the transitions: tx.go, transitions.go, turn.go, call.go, answer.go,
-//     operations.go, parked.go; what the model reads of them: text.go
-//   - one writer: head.go, change.go, aside.go, blob.go; the way to the engine:
-//     engine.go, keys.go
-//   - a drive: drive.go, and what it does with its slot: commit.go, slot.go; its
-//     lease: lease.go, leaseclock.go, takeover.go, seen.go, watch.go; what others
-//     have committed: news.go; what is due by dead drives: dueagents.go
+//   - the head, and the step that follows from it: state.go, next.go; what a
+//     sound record is: sound.go; records as JSON: record.go
+//   - transitions: tx.go, the table in transitions.go; those of the driver:
+//     turn.go, call.go; those of any caller: answer.go, operations.go; of calls
+//     without their tool: parked.go; what the model reads of them: text.go
+//   - the one writer: head.go, change.go; payloads: blob.go; heads too large for
+//     their place: aside.go; the way to the engine: engine.go; its keys: keys.go
+//   - the lease: lease.go; the right to change its head: slot.go, commit.go; when
+//     it is lost: standing.go, leaseclock.go; what others have committed: news.go
+//   - drives that died: takeover.go, seen.go, watch.go, dueagents.go
 //   - the store: store.go, read.go, pending.go, message.go, receipt.go, schema.go,
 //     keyring.go, errors.go
 //   - upkeep: check.go, sweep.go, sweepschema.go, delete.go
@@ -33,9 +37,10 @@ import (
 // Version is the version of the records that this package writes.
 const Version = 1
 
-// State is the head of a session: everything that decides what happens next, and no history. It stays small: payloads above
-// 1 KiB lie elsewhere, and a [Blob] says where. One that grows large all the same, because much was said of many calls, is written
-// in several pieces.
+// State is the head of a session: everything that decides what happens next,
+// and no history. It stays small: payloads above 1 KiB lie elsewhere, and a
+// [Blob] says where. One that grows large all the same, because much was said
+// of many calls, is written in several pieces.
 type State struct {
 	Version int       `json:"v"`
 	ID      string    `json:"id"`
@@ -57,58 +62,72 @@ type State struct {
 	Run    Run          `json:"run,omitzero"`
 	Retry  *Retry       `json:"retry,omitzero"`  // the model failed in a way that may pass
 	Finish event.Finish `json:"finish,omitzero"` // of the last run, once it is over
-	Why    string       `json:"why,omitzero"`    // with FinishOther: the provider's word; that of a Halt stands there
+	Why    string       `json:"why,omitzero"`    // with FinishOther: the provider's word
 	Ended  time.Time    `json:"ended,omitzero"`  // when the last run ended, once it has
-	Halt   *Halt        `json:"halt,omitzero"`
+	Halt   *Halt        `json:"halt,omitzero"`   // has a Why of its own
 	Unseen *Unseen      `json:"unseen,omitzero"` // results of a closed turn that no drive has shown
 	Ending *Halt        `json:"ending,omitzero"` // what Halt is to be when the open turn is closed
 
-	// The drive that holds the session, and the count of all that did.
-	Epoch       int       `json:"epoch,omitzero"`
-	Held        bool      `json:"held,omitzero"`
-	LeaseEnd    time.Time `json:"lease_end,omitzero"`   // where leases are stored: by the clock of who holds it, and so a hint
-	Lease       int       `json:"lease,omitzero"`       // its length in milliseconds, where leases are stored
-	Beat        int       `json:"beat,omitzero"`        // greater with each commit of its holder, where leases are stored
-	Incarnation uint64    `json:"incarnation,omitzero"` // of the engine, at the last commit; where leases are not stored
-	Left        bool      `json:"left,omitzero"`        // with Held: the drive was ended in order, and only bodies of it run on
-	Takeovers   int       `json:"takeovers,omitzero"`   // drives that died, since the last progress; takeover.go has the rules
-	Deadly      int       `json:"deadly,omitzero"`      // of those, the last ones in a row that may have died of the session
-	TakenOver   time.Time `json:"taken_over,omitzero"`  // when the last of them was followed by another drive
+	// The drive that holds the session, and the count of all that did. Held is
+	// as the last commit stored it: a drive that died leaves it set.
+	Epoch int  `json:"epoch,omitzero"`
+	Held  bool `json:"held,omitzero"`
 
-	Missing []string  `json:"missing,omitempty"` // the tools under which it stands in the index of parked sessions, in order
-	Wake    time.Time `json:"wake,omitzero"`     // where the session stands in the wake index, see atOnce; zero: nowhere
-	Watched bool      `json:"watched,omitzero"`  // it stands in the index of what is watched, see watch.go
-	Commits commits   `json:"commits"`
+	// Where leases are stored. LeaseEnd is by the holder's clock, and so a
+	// hint.
+	LeaseEnd time.Time `json:"lease_end,omitzero"`
+	Lease    int       `json:"lease,omitzero"` // its length in milliseconds
+	Beat     int       `json:"beat,omitzero"`  // greater with each commit of the holder
+
+	// Where leases are not stored: the engine's incarnation at the last commit.
+	Incarnation uint64 `json:"incarnation,omitzero"`
+
+	// With Held: the drive was told to end, and only bodies of it run on.
+	EndedInOrder bool `json:"left,omitzero"`
+
+	// Drives that died; takeover.go has the rules.
+	Takeovers int       `json:"takeovers,omitzero"`  // since the last progress
+	Deadly    int       `json:"deadly,omitzero"`     // the last in a row that may have died of it
+	TakenOver time.Time `json:"taken_over,omitzero"` // when a drive followed the last of them
+
+	// Where the session stands in the indexes.
+	Missing []string  `json:"missing,omitempty"` // tools of the parked index, in order
+	Wake    time.Time `json:"wake,omitzero"`     // in the wake index, see atOnce; zero: nowhere
+	Watched bool      `json:"watched,omitzero"`  // in the index of what is watched, see watch.go
+
+	Commits commits `json:"commits"`
 
 	Rest strictjson.Rest `json:"-"` // of a later version
 }
 
 // Run counts what the current run has used of its agent's limits.
 type Run struct {
-	Turns    int       `json:"turns,omitzero"`
-	Calls    int       `json:"calls,omitzero"`
-	Usage    llm.Usage `json:"usage,omitzero"`
-	Waived   int       `json:"waived,omitzero"`   // tokens of Usage that no longer count towards a limit
-	Detached bool      `json:"detached,omitzero"` // a worker carries it on when its caller leaves
+	Turns int       `json:"turns,omitzero"`
+	Calls int       `json:"calls,omitzero"`
+	Usage llm.Usage `json:"usage,omitzero"`
+	// tokens of Usage that no longer count towards a limit
+	Waived   int  `json:"waived,omitzero"`
+	Detached bool `json:"detached,omitzero"` // a worker carries it on when its caller leaves
 
 	Rest strictjson.Rest `json:"-"` // of a later version
 }
 
-// Tokens is how many tokens count towards a limit.
+// Tokens returns how many tokens count towards a limit.
 func (r *Run) Tokens() int { return r.Usage.Total() - r.Waived }
 
-// Retry says when a model that failed in a way that may pass is called again.
+// Retry is when a model that failed in a way that may pass is called again.
 type Retry struct {
 	Failures int       `json:"failures"`       // in a row
 	Since    time.Time `json:"since,omitzero"` // the first of them
 	At       time.Time `json:"at"`
-	Wait     int       `json:"wait,omitzero"` // how long it is until then at most, in milliseconds, whatever clocks show
+	Wait     int       `json:"wait,omitzero"` // at most so many milliseconds, whatever clocks show
 	Why      string    `json:"why"`
 
 	Rest strictjson.Rest `json:"-"` // of a later version
 }
 
-// Halt keeps workers off a session that has work left; Continue and Run lift it.
+// Halt keeps workers off a session that has work left; Continue and Run lift
+// it.
 type Halt struct {
 	Finish event.Finish `json:"finish"`      // interrupted, failed, cancelled, or a limit
 	Actor  string       `json:"by,omitzero"` // of a cancellation: who did it
@@ -130,13 +149,14 @@ type Unseen struct {
 // names reports whether the call is one of them. U may be nil.
 func (u *Unseen) names(call string) bool { return u != nil && slices.Contains(u.Calls, call) }
 
-// Call is a tool call of the open turn. Its arguments stand in the message that asked, its result in its call record.
+// Call is a tool call of the open turn. Its arguments stand in the message that
+// asked, its result in its call record.
 type Call struct {
 	ID        string       `json:"id"`
 	Tool      string       `json:"tool"`
 	Status    CallStatus   `json:"status"`
 	Effect    tool.Effect  `json:"effect,omitzero"`
-	Output    string       `json:"out,omitzero"` // hash of the tool's output schema, if it may pause
+	Output    string       `json:"out,omitzero"` // hash of the output schema, if it may pause
 	MayPause  bool         `json:"may_pause,omitzero"`
 	Attempt   int          `json:"attempt,omitzero"` // durable claims so far
 	Epoch     int          `json:"epoch,omitzero"`   // of the drive that made the last one
@@ -145,43 +165,50 @@ type Call struct {
 	Answer    *Answer      `json:"answer,omitzero"`  // to the tool's own last pause
 	Early     *Answer      `json:"early,omitzero"`   // to the pause that has not been written yet
 	Decisions []Decision   `json:"decisions,omitempty"`
-	Actions   []*Blob      `json:"actions,omitempty"` // what the body made before it paused; each a list
+	Actions   []*Blob      `json:"actions,omitempty"` // the body's, before it paused; each a list
 	Cancel    *Cancel      `json:"cancel,omitzero"`   // asked for while the body runs
 	Settled   event.Status `json:"settled,omitzero"`
-	Media     bool         `json:"media,omitzero"`    // among the actions, the settled call's too, is media for the model
-	Unshown   bool         `json:"unshown,omitzero"`  // it was settled without a drive that could show it, and no drive has shown it yet
-	Invented  bool         `json:"invented,omitzero"` // the agent had no such tool when it was asked for
-	Parked    *Parked      `json:"parked,omitzero"`   // the agent has its tool no more
+	// an action, perhaps of the end, has media for the model
+	Media   bool `json:"media,omitzero"`
+	Unshown bool `json:"unshown,omitzero"` // settled, and no drive has shown it
+	// the agent had no such tool when it was asked for
+	Invented bool    `json:"invented,omitzero"`
+	Parked   *Parked `json:"parked,omitzero"` // the agent has its tool no more
 
 	Rest strictjson.Rest `json:"-"` // of a later version
 }
 
-// CallStatus is where a call stands in its life; docs/state.md has the diagram, transitions.go the table.
+// CallStatus is where a call stands in its life; docs/state.md has the diagram,
+// transitions.go the table.
 type CallStatus string
 
 // The statuses.
 const (
-	Requested CallStatus = "requested" // nothing has run; where no claim is needed: nothing whose outcome is known
-	Running   CallStatus = "running"   // durably claimed; the body may have been entered
-	Pending   CallStatus = "pending"   // paused
-	Answered  CallStatus = "answered"  // the pause is over, the call goes on
-	Settled   CallStatus = "settled"   // it has its result
+	// Requested: nothing has run. Of a tool that needs no claim: nothing whose
+	// outcome is known.
+	Requested CallStatus = "requested"
+	Running   CallStatus = "running"  // durably claimed; the body may have been entered
+	Pending   CallStatus = "pending"  // paused
+	Answered  CallStatus = "answered" // the pause is over, the call goes on
+	Settled   CallStatus = "settled"  // it has its result
 )
 
-// Pause is an open hold of a call.
+// Pause is the open pause of a call.
 type Pause struct {
-	Reason   tool.Reason `json:"reason"`
-	Mode     tool.Mode   `json:"mode"`
-	Prompt   *Blob       `json:"prompt,omitzero"` // a JSON string
-	Schema   string      `json:"schema,omitzero"` // hash; at a gate, of what edited arguments must fit
-	Key      string      `json:"key,omitzero"`
-	Gate     string      `json:"gate,omitzero"`
-	Data     *Blob       `json:"data,omitzero"`
-	Shown    string      `json:"shown,omitzero"` // at a gate: hash of the arguments shown
-	Args     *Blob       `json:"args,omitzero"`  // at a gate: those arguments, where they are not the call's own
-	Since    time.Time   `json:"since"`
-	Deadline time.Time   `json:"deadline,omitzero"`
-	Refused  bool        `json:"refused,omitzero"` // an answer that was faster than the pause did not fit it, and has its receipt
+	Reason tool.Reason `json:"reason"`
+	Mode   tool.Mode   `json:"mode"`
+	Prompt *Blob       `json:"prompt,omitzero"` // a JSON string
+	// hash; at a gate, of what edited arguments must fit
+	Schema   string    `json:"schema,omitzero"`
+	Key      string    `json:"key,omitzero"`
+	Gate     string    `json:"gate,omitzero"`
+	Data     *Blob     `json:"data,omitzero"`
+	Shown    string    `json:"shown,omitzero"` // at a gate: hash of the arguments shown
+	Args     *Blob     `json:"args,omitzero"`  // at a gate: those, if not the call's own
+	Since    time.Time `json:"since"`
+	Deadline time.Time `json:"deadline,omitzero"`
+	// an early answer did not fit, and has its receipt
+	Refused bool `json:"refused,omitzero"`
 
 	Rest strictjson.Rest `json:"-"` // of a later version
 }
@@ -193,7 +220,7 @@ type Answer struct {
 	Mode      tool.Mode `json:"mode,omitzero"` // of the pause; empty while the answer is early
 	Payload   *Blob     `json:"payload,omitzero"`
 	Data      *Blob     `json:"data,omitzero"`   // the pause's own
-	Prompt    *Blob     `json:"prompt,omitzero"` // of a question, a JSON string: the tool may have to ask again
+	Prompt    *Blob     `json:"prompt,omitzero"` // of a question, a JSON string, to ask again
 	Hash      string    `json:"hash,omitzero"`   // of the payload, as receipts have it
 	Actor     string    `json:"by,omitzero"`
 	Delivery  string    `json:"delivery,omitzero"`
@@ -203,7 +230,7 @@ type Answer struct {
 	Rest strictjson.Rest `json:"-"` // of a later version
 }
 
-// Decision is a decision with its values where they belong.
+// Decision is a decision with its larger values in payloads.
 type Decision struct {
 	tool.Decision
 	Edited *Blob `json:"edited,omitzero"` // in place of Decision.Arguments

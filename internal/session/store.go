@@ -12,11 +12,14 @@ import (
 	"github.com/fermata-ai/fermata/kvstore"
 )
 
-// Store keeps sessions in a kvstore.Store. It may be used from many goroutines, and several may share an engine.
+// Store keeps sessions in a kvstore.Store. It may be used from many goroutines,
+// and several may share an engine. After NewStore only schemas and seen change,
+// and each of those has a lock of its own.
 type Store struct {
 	kv    *engine
-	local *kvstore.Local
-	// exclusive: leases live in local, and incarnation says which of them a crash has voided.
+	local *kvstore.Local // signals within this process, and the leases if exclusive
+	// Exclusive: one process has the engine, and leases live in local. The
+	// incarnation tells which of them a crash has voided.
 	exclusive   bool
 	incarnation uint64
 	now         func() time.Time
@@ -29,14 +32,15 @@ type Store struct {
 
 // Options configure a Store. The zero value means the defaults.
 type Options struct {
-	// Lease is how long a drive holds a session without a sign of life, where leases are stored; default 30 s.
+	// Lease is how long a drive holds a session without a sign of life, where
+	// leases are stored; default 30 s.
 	Lease time.Duration
 	// MaxSkew is by how much the clocks of processes that share the store
 	// differ at most; default 15 min. A stored lease that ended longer ago is
 	// over. Any other is over once this process has seen it unchanged for its
-	// length and a tenth, by its own monotonic clock. Where all processes have
-	// one clock, on one machine, a millisecond lets a drive that died be
-	// followed sooner.
+	// length and a tenth, by its own monotonic clock. Where all processes run
+	// on one machine, and so have one clock, a millisecond is enough, and a
+	// drive that died is followed sooner.
 	MaxSkew time.Duration
 	// EngineTimeout is how long a call to an engine that this process holds
 	// alone may take; default 30 s. A write that takes longer counts as
@@ -45,8 +49,9 @@ type Options struct {
 	EngineTimeout time.Duration
 	// Now is the clock; default time.Now. What is stored has milliseconds.
 	Now func() time.Time
-	// NewID makes ids, unique for ever, that begin with kind; default: kind, '_' and an xid. They are short, and have no '.': a
-	// pause is named by its call's id, '.' and a number.
+	// NewID returns a new id that begins with kind; default: kind, '_' and an
+	// xid. Ids are unique for ever and short, and have no '.', since a pause's
+	// id is its call's id, '.' and a number.
 	NewID func(kind string) string
 }
 
@@ -96,14 +101,14 @@ func NewStore(kv kvstore.Store, o *Options) *Store {
 	return s
 }
 
-// Now is the store's clock, in the precision of what is stored.
+// Now returns the time by the store's clock, in the precision that is stored.
 func (s *Store) Now() time.Time { return s.now().UTC().Truncate(time.Millisecond) }
 
-// NewID makes an id of a kind.
+// NewID returns a new id that begins with kind.
 func (s *Store) NewID(kind string) string { return s.newID(kind) }
 
-// Lease is how long a drive holds a session without a sign of life.
-func (s *Store) Lease() time.Duration { return s.lease }
+// LeaseLength returns how long a drive holds a session without a sign of life.
+func (s *Store) LeaseLength() time.Duration { return s.lease }
 
 // Load reads a session's head.
 func (s *Store) Load(ctx context.Context, id string) (*State, error) {
@@ -114,9 +119,11 @@ func (s *Store) Load(ctx context.Context, id string) (*State, error) {
 	return h.lend(), nil
 }
 
-// Update applies a transition to a session's head and commits it. A transition that changes nothing commits nothing. One that is
-// refused leaves nothing but the expiry of what was overdue. It counts as refused only once that is committed: what it is told of a
-// deadline is so, whoever answers at the same time.
+// Update applies a transition to a session's head and commits it. A transition
+// that changes nothing commits nothing. A refused one leaves nothing but the
+// expiry of what was overdue. Update returns the refusal only after that expiry
+// is committed: a caller that is told of a passed deadline can rely on it,
+// although another answer comes at the same time.
 func (s *Store) Update(ctx context.Context, id string, t Transition) error {
 	h, err := s.head(ctx, id, nil)
 	if err != nil {
@@ -140,15 +147,20 @@ func (s *Store) Update(ctx context.Context, id string, t Transition) error {
 // Transition changes a head. See Tx.
 type Transition func(*Tx) error
 
-// Watch returns a channel that gets a value after others have committed to the session, as far as this process knows.
-func (s *Store) Watch(id string) (c <-chan struct{}, stop func()) { return s.local.Watch(topic(id)) }
+// Watch returns a channel that gets a value after a commit to the session by
+// another than its driver, as far as this process knows.
+func (s *Store) Watch(id string) (c <-chan struct{}, stop func()) {
+	return s.local.Watch(topic(id))
+}
 
-// WatchAll is Watch for those who don't drive: it tells of what the driver commits, too.
+// WatchAll is Watch for a caller that doesn't drive: the driver's commits count
+// as well.
 func (s *Store) WatchAll(id string) (c <-chan struct{}, stop func()) {
 	return s.local.Watch(followTopic(id))
 }
 
-// WatchWork returns a channel that gets a value when a session has become due, as far as this process knows.
+// WatchWork returns a channel that gets a value when a session has become due,
+// as far as this process knows.
 func (s *Store) WatchWork() (c <-chan struct{}, stop func()) { return s.local.Watch(workTopic) }
 
 func topic(session string) string { return "session " + session }
@@ -157,7 +169,7 @@ func followTopic(session string) string { return "follow " + session }
 
 const workTopic = "work"
 
-// repeat applies a batch that may be applied more than once.
+// repeat applies a batch that does no harm if it is applied more than once.
 func (s *Store) repeat(ctx context.Context, b kvstore.Batch) error {
 	var err error
 	for range uncertainTries {

@@ -14,7 +14,7 @@ import (
 // has come since.
 func TestSupersedeDeniesWhatItIsTold(t *testing.T) {
 	_, s := gated(t)
-	d, err := s.Drive(t.Context(), "third", &session.New{User: "ada"})
+	d, err := s.Acquire(t.Context(), "third", &session.New{User: "ada"})
 	must(t, err)
 	defer d.Release()
 	m := llm.Message{Role: llm.RoleAssistant}

@@ -11,19 +11,23 @@ import (
 	"github.com/fermata-ai/fermata/kvstore"
 )
 
-// Retention says how long things are kept. Zero values are the defaults.
+// Retention is how long things are kept. Zero values are the defaults.
 type Retention struct {
-	// Receipts is how long a call's record, receipts, pauses and outside keys outlive its result; default 30 days. After that a
-	// redelivered answer is refused as unknown.
+	// Receipts is how long a call's record, receipts, pauses and outside keys
+	// outlive its result; default 30 days. After that a redelivered answer is
+	// refused as unknown.
 	Receipts time.Duration
-	// Sessions is how long a session is kept that nothing happens in and nothing waits in; zero: for ever.
+	// Sessions is how long a session is kept that nothing happens in and
+	// nothing waits in; zero: for ever.
 	Sessions time.Duration
-	// Tombstones is how long the id of a deleted session can't be used again; default: three times Receipts.
+	// Tombstones is how long the id of a deleted session can't be used again;
+	// default: three times Receipts.
 	Tombstones time.Duration
 	// Schemas is how long a schema is kept that no open call names, after its
 	// last use; default 30 days, and never less than two.
 	Schemas time.Duration
-	// Orphans is how long a payload may lie about that nothing refers to (yet); default an hour.
+	// Orphans is how long a payload may lie about that nothing refers to (yet);
+	// default an hour.
 	Orphans time.Duration
 }
 
@@ -50,9 +54,10 @@ type Swept struct {
 	Sessions, Tombstones, Calls, Payloads, Entries, Schemas int
 }
 
-// Sweep removes what has outlived its retention, and what nothing refers to. It goes through the store in small steps, with
-// nothing held in between, and may be cut off at any of them. A session that can't be read is left alone; its error comes with
-// those of the others, at the end.
+// Sweep removes what has outlived its retention, and what nothing refers to. It
+// goes through the store in small steps, with nothing held in between, and may
+// be cut off at any of them. A session that can't be read is left alone; its
+// error comes with those of the others, at the end.
 func (s *Store) Sweep(ctx context.Context, r *Retention) (Swept, error) {
 	sw := &sweep{store: s, now: s.Now(), named: map[string]bool{}}
 	if r != nil {
@@ -86,8 +91,10 @@ func (s *Store) Sweep(ctx context.Context, r *Retention) (Swept, error) {
 	return sw.swept, errors.Join(errs...)
 }
 
+// maxSweepErrors is how many errors of sessions a sweep returns.
 const maxSweepErrors = 10
 
+// sweep is one run of Sweep. One goroutine has it.
 type sweep struct {
 	keep  Retention
 	swept Swept
@@ -115,7 +122,7 @@ func (sw *sweep) session(ctx context.Context, e kvstore.Entry) error {
 	if !st.Deleted.IsZero() {
 		return sw.tombstone(ctx, e, st)
 	}
-	if over := st.over(sw.now); sw.keep.Sessions > 0 && !over.IsZero() && sw.now.Sub(over) > sw.keep.Sessions {
+	if sw.outlived(st, sw.now) {
 		return sw.delete(ctx, st.ID)
 	}
 	if err := sw.calls(ctx, st); err != nil {
@@ -128,8 +135,7 @@ func (sw *sweep) session(ctx context.Context, e kvstore.Entry) error {
 func (sw *sweep) delete(ctx context.Context, id string) error {
 	used := false
 	err := sw.store.deleteIf(ctx, id, func(tx *Tx) bool {
-		over := tx.over(tx.Now)
-		used = tx.driven || over.IsZero() || tx.Now.Sub(over) <= sw.keep.Sessions
+		used = tx.driven || !sw.outlived(tx.State, tx.Now)
 		return !used
 	})
 	if err == nil && !used {
@@ -138,7 +144,13 @@ func (sw *sweep) delete(ctx context.Context, id string) error {
 	return err
 }
 
-// over is since when nothing happens in a session, and nothing waits; zero: something does.
+// outlived reports whether a session has outlived its retention.
+func (sw *sweep) outlived(st *State, now time.Time) bool {
+	over := st.over(now)
+	return sw.keep.Sessions > 0 && !over.IsZero() && now.Sub(over) > sw.keep.Sessions
+}
+
+// over returns since when a session neither works nor waits; zero: it does.
 func (s *State) over(now time.Time) time.Time {
 	switch Next(s, now).Kind {
 	case StepIdle:
@@ -149,7 +161,8 @@ func (s *State) over(now time.Time) time.Time {
 	return time.Time{}
 }
 
-// tombstone finishes what an interrupted Delete left, and forgets a session that was deleted long ago.
+// tombstone finishes what an interrupted Delete left, and forgets a session
+// that was deleted long ago.
 func (sw *sweep) tombstone(ctx context.Context, e kvstore.Entry, st *State) error {
 	if err := sw.store.deleteParts(ctx, st.ID); err != nil {
 		return err
@@ -158,7 +171,8 @@ func (sw *sweep) tombstone(ctx context.Context, e kvstore.Entry, st *State) erro
 		return nil
 	}
 	_, err := sw.store.kv.Apply(ctx, kvstore.Batch{
-		Preconditions: []kvstore.Precondition{{Key: e.Key, Revision: e.Revision}}, Deletes: [][]byte{e.Key},
+		Preconditions: []kvstore.Precondition{{Key: e.Key, Revision: e.Revision}},
+		Deletes:       [][]byte{e.Key},
 	})
 	if err == nil {
 		sw.swept.Tombstones++
@@ -177,14 +191,17 @@ func (sw *sweep) calls(ctx context.Context, st *State) error {
 		if err := decode(e.Key, e.Value, &r); err != nil {
 			return err
 		}
-		if st.Call(r.Call) != nil || st.Unseen.names(r.Call) || sw.now.Sub(r.At) <= sw.keep.Receipts {
+		needed := st.Call(r.Call) != nil || st.Unseen.names(r.Call)
+		if needed || sw.now.Sub(r.At) <= sw.keep.Receipts {
 			continue
 		}
-		// The record goes last, so that an interrupted sweep comes back for the rest.
+		// The record goes last, so that an interrupted sweep comes back for the
+		// rest.
 		if err := sw.store.deleteAll(ctx, kvstore.Key("r", st.ID, r.Call)); err != nil {
 			return err
 		}
-		if err := sw.store.repeat(ctx, kvstore.Batch{Deletes: [][]byte{e.Key, progressKey(st.ID, r.Call)}}); err != nil {
+		last := kvstore.Batch{Deletes: [][]byte{e.Key, progressKey(st.ID, r.Call)}}
+		if err := sw.store.repeat(ctx, last); err != nil {
 			return err
 		}
 		sw.swept.Calls++
@@ -192,7 +209,8 @@ func (sw *sweep) calls(ctx context.Context, st *State) error {
 	return nil
 }
 
-// payloads removes those of a session that neither its head, nor a record, nor a message refers to.
+// payloads removes those of a session that neither its head, nor a record, nor
+// a message refers to.
 func (sw *sweep) payloads(ctx context.Context, st *State) error {
 	var used map[string]bool
 	for e, err := range sw.store.scan(ctx, kvstore.Key("p", st.ID)) {
@@ -207,7 +225,8 @@ func (sw *sweep) payloads(ctx context.Context, st *State) error {
 			continue // perhaps the commit that refers to it is on its way
 		}
 		if used == nil {
-			// Payloads never change, and one that is old and unused now is never used again.
+			// Payloads never change, and one that is old and unused now is
+			// never used again.
 			if used, err = sw.store.usedPayloads(ctx, st.ID); err != nil {
 				return err
 			}
@@ -223,7 +242,8 @@ func (sw *sweep) payloads(ctx context.Context, st *State) error {
 	return nil
 }
 
-// madeAt is when an id was made. Of one that doesn't tell, that is unknown, and long ago.
+// madeAt returns when an id was made. An id that doesn't tell counts as made
+// long ago.
 func madeAt(id string) time.Time {
 	if len(id) >= 20 {
 		if x, err := xid.FromString(id[len(id)-20:]); err == nil {
@@ -233,7 +253,7 @@ func madeAt(id string) time.Time {
 	return time.Time{}
 }
 
-// usedPayloads are the ids of the payloads that a session refers to.
+// usedPayloads returns the ids of the payloads that a session refers to.
 func (s *Store) usedPayloads(ctx context.Context, id string) (map[string]bool, error) {
 	used := map[string]bool{}
 	note := func(b *Blob) {
@@ -241,7 +261,8 @@ func (s *Store) usedPayloads(ctx context.Context, id string) (map[string]bool, e
 			used[b.Ref] = true
 		}
 	}
-	// The head first: what it refers to may move on to a record or a message while these are read, and not the other way.
+	// The head is read first: a payload may move from it to a record or a
+	// message meanwhile, and not the other way.
 	h, err := s.head(ctx, id, nil)
 	if err != nil {
 		return nil, err
@@ -273,7 +294,8 @@ func (s *Store) usedPayloads(ctx context.Context, id string) (map[string]bool, e
 	return used, nil
 }
 
-// index removes the entries of a pause index whose calls are neither open nor on record.
+// index removes the entries of a pause index whose calls are neither open nor
+// on record.
 func (sw *sweep) index(ctx context.Context, kind string) error {
 	for e, err := range sw.store.scan(ctx, kvstore.Key(kind)) {
 		if err != nil {
@@ -285,7 +307,7 @@ func (sw *sweep) index(ctx context.Context, kind string) error {
 		}
 		st, err := sw.store.Load(ctx, id)
 		if err != nil && !errors.Is(err, ErrUnknownSession) {
-			continue // its own error is reported elsewhere
+			continue // the sweep of that session returns the error
 		}
 		if err == nil && st.Call(call) != nil {
 			continue
@@ -294,7 +316,8 @@ func (sw *sweep) index(ctx context.Context, kind string) error {
 		if found, err := sw.store.read(ctx, recordKey(id, call), &r); found || err != nil {
 			continue
 		}
-		// A call that was asked for just now may have paused between the two reads; its entry is younger than this sweep.
+		// A call that was asked for just now may have paused between the two
+		// reads; its entry is younger than this sweep.
 		if sw.now.Sub(madeAt(call)) <= sw.keep.Orphans {
 			continue
 		}
@@ -306,7 +329,7 @@ func (sw *sweep) index(ctx context.Context, kind string) error {
 	return nil
 }
 
-// entryCall says which call an entry of a pause index is about.
+// entryCall returns the call that an entry of a pause index is about.
 func entryCall(kind string, e kvstore.Entry) (session, call string, err error) {
 	parts, err := kvstore.Parts(e.Key)
 	switch {

@@ -8,8 +8,8 @@ import (
 	"github.com/fermata-ai/fermata/kvstore"
 )
 
-// schemas removes those that no open call names and that were not used for
-// long. The use of one that an earlier version stored without it is noted now.
+// schemas removes schemas that no open call names and that were not used for
+// long. An earlier version noted no use; of its schemas the use is noted now.
 func (sw *sweep) schemas(ctx context.Context) error {
 	var errs []error
 	for e, err := range sw.store.scan(ctx, kvstore.Key("s")) {
@@ -24,12 +24,13 @@ func (sw *sweep) schemas(ctx context.Context) error {
 			continue
 		}
 		if err := sw.schema(ctx, parts[1], e); err != nil && len(errs) < maxSweepErrors {
-			errs = append(errs, err) // a damaged one is in no other's way
+			errs = append(errs, err) // the other schemas are swept all the same
 		}
 	}
 	return errors.Join(errs...)
 }
 
+// schema sweeps one schema.
 func (sw *sweep) schema(ctx context.Context, hash string, e kvstore.Entry) error {
 	s, key := sw.store, schemaUseKey(hash)
 	noted, err := s.kv.Get(ctx, key)
@@ -44,10 +45,11 @@ func (sw *sweep) schema(ctx context.Context, hash string, e kvstore.Entry) error
 	if err := decode(key, noted.Value, &use); err != nil || sw.now.Sub(use.At) <= sw.keep.Schemas {
 		return err
 	}
-	// A use at this moment is noted, and then this is a conflict.
+	// A use that is noted at this moment makes this a conflict.
 	err = s.repeat(ctx, kvstore.Batch{
-		Preconditions: []kvstore.Precondition{{Key: key, Revision: noted.Revision}, {Key: e.Key, Revision: e.Revision}},
-		Deletes:       [][]byte{e.Key, key},
+		Preconditions: []kvstore.Precondition{{Key: key, Revision: noted.Revision},
+			{Key: e.Key, Revision: e.Revision}},
+		Deletes: [][]byte{e.Key, key},
 	})
 	switch {
 	case err == nil:

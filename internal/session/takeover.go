@@ -7,30 +7,32 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// What a drive concludes from one that died before it. A session that kills its
-// drivers must not do so for ever; one that was beside it when the process died
-// must not suffer for that.
+// What a drive concludes from a drive that died before it. A session that kills
+// its drivers must not do so for ever. A session that was beside it when the
+// process died must not suffer for that.
 //
 // Each takeover counts until the session gets on, and each makes workers wait
-// longer before the next. Only those in a row that found something in flight
-// are counted as deadly; the runner sets a session aside after some of them. A
-// drive that ended in order, by Close or since its worker was stopped, has
-// given the session up, and is followed rather than taken over.
+// longer before the next one. Takeovers in a row that found something in flight
+// count as deadly; the runner fails a session after some of them. A drive that
+// ended in order, by Close or because its worker was stopped, has given the
+// session up. The next drive follows it, and that is no takeover.
 
 // takeOver notes what came before this drive.
-func (d *Drive) takeOver(tx *Tx) {
-	s := d.store
-	here := s.exclusive && tx.Incarnation == s.incarnation // the drive ended badly, and the process lives: it didn't die
-	died := tx.Held && !here && !tx.Left
-	// On an engine of one process a drive may have begun, and died, before its
-	// first commit. Nothing counts that; but this drive says so, before
-	// anything runs, in case it dies.
+func (l *Lease) takeOver(tx *Tx) {
+	s := l.store
+	// Here: a drive of this process ended badly. The process lives, so it is no
+	// death.
+	here := s.exclusive && tx.Incarnation == s.incarnation
+	died := tx.Held && !here && !tx.EndedInOrder
+	// On an engine of one process a drive may have begun and died before its
+	// first commit. Nothing counted that. This drive commits before anything
+	// runs, so that it is counted if it dies.
 	unknown := s.exclusive && !here && tx.Incarnation != 0 && s.Next(tx.State).Working()
 	notUntil := s.TriedAgain(tx.State)
-	d.note(func(c *course) {
+	l.note(func(c *course) {
 		c.heir, c.marked, c.notUntil = tx.Held, died || unknown || tx.Takeovers > 0, notUntil
 	})
-	tx.Left = false
+	tx.EndedInOrder = false
 	switch {
 	case !died:
 		return
@@ -44,10 +46,11 @@ func (d *Drive) takeOver(tx *Tx) {
 }
 
 // EndInOrder notes that the drive which holds the session was told to end, and
-// did but for bodies that don't. If its process ends next, that is no death.
+// has ended, except for bodies that don't end. If its process ends next, that
+// is no death.
 func (tx *Tx) EndInOrder() {
-	if tx.Held && !tx.Left {
-		tx.Left = true
+	if tx.Held && !tx.EndedInOrder {
+		tx.EndedInOrder = true
 		tx.touch()
 	}
 }
@@ -56,9 +59,9 @@ func (tx *Tx) EndInOrder() {
 func (tx *Tx) gotOn() { tx.Takeovers, tx.Deadly, tx.TakenOver = 0, 0, time.Time{} }
 
 // inFlight reports whether a drive that died may have died of the session: of a
-// body that it may have entered, or of a commit by which alone the session goes
-// on. An accepted answer that waits, or a model that was asked, is neither:
-// what follows from the answer rides with the model's message.
+// body that it may have entered, or of a commit without which the session can't
+// go on. An accepted answer that waits is neither, and nor is a model that was
+// asked: what follows from the answer rides with the model's message.
 func (s *State) inFlight(now time.Time) bool {
 	for i := range s.Calls {
 		c := &s.Calls[i]
@@ -86,11 +89,12 @@ func (c *Call) mayRun() bool {
 	case c.Effect.NeedsClaim(): // it would be running
 		return false
 	}
-	return c.Status == Requested || c.Status == Answered && (c.Answer == nil || c.Answer.Mode == tool.ModeReenter)
+	return c.Status == Requested || c.Status == Answered &&
+		(c.Answer == nil || c.Answer.Mode == tool.ModeReenter)
 }
 
 // How long workers wait before they take a session over once more: firstWait
-// after the first takeover that came to nothing, twice as long after each
+// after the first takeover without progress, and twice as long after each
 // further one.
 const (
 	firstWait = time.Second
@@ -98,10 +102,10 @@ const (
 )
 
 // TriedAgain returns when workers carry on a session whose drives died one
-// after the other; zero: at once. Continue and Run need not wait. It is the
-// same in every process, and different for sessions that a common death has
-// thrown together, so that those which did nothing get on while the one that
-// kills waits.
+// after the other; zero: at once. Continue and Run need not wait. The time is
+// the same in every process. It differs between sessions whose drives died
+// together, so that those which did nothing get on while the one that kills
+// waits.
 func (s *Store) TriedAgain(st *State) time.Time {
 	if st.Takeovers == 0 || st.TakenOver.IsZero() {
 		return time.Time{}
@@ -118,4 +122,4 @@ func (s *Store) TriedAgain(st *State) time.Time {
 }
 
 // NotUntil returns when a worker is to carry on with this drive; zero: at once.
-func (d *Drive) NotUntil() time.Time { return d.began().notUntil }
+func (l *Lease) NotUntil() time.Time { return l.began().notUntil }

@@ -8,15 +8,17 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// What the model reads where nothing else speaks for a call. Each says whether the work was begun, since that is what the
-// model must not guess.
+// What the model reads of a call that has no result of its own. Each text tells
+// whether the work was begun: the model must not have to guess that.
 
-// Begun says whether the call's body has been entered. Of a tool that needs no claim it may say no although a body runs.
+// Begun reports whether the call's body has been entered, as far as the head
+// tells. If the tool needs no claim, a body may run although it reports false.
 func (c *Call) Begun() bool {
 	return c.Attempt > 0 || c.Answer != nil || c.Pause != nil && c.Pause.Gate == ""
 }
 
-// begun is what a result adds about it. Certain says that no body of the call runs, or ran, that the head doesn't show.
+// begun returns the sentence about that in a result. Certain: no body of the
+// call runs, or ran, that the head doesn't show.
 func (c *Call) begun(certain bool) string {
 	switch {
 	case c.Begun():
@@ -32,13 +34,15 @@ func expiredOutcome(c *Call) *Outcome {
 	if c.Pause.Gate != "" {
 		why = "Nobody approved the call before its deadline."
 	}
-	return &Outcome{Status: event.Expired, Output: StringBlob("Expired. " + why + " " + c.begun(false)), Actor: "deadline"}
+	return &Outcome{Status: event.Expired,
+		Output: StringBlob("Expired. " + why + " " + c.begun(false)), Actor: "deadline"}
 }
 
-// CancelledOutcome is how a call ends that is cancelled. Why may be empty. Certain says that no body of the call runs, or ran, that
-// the head doesn't show.
+// CancelledOutcome is how a call ends that is cancelled. Why may be empty.
+// Certain: no body of the call runs, or ran, that the head doesn't show.
 func CancelledOutcome(c *Call, by, why string, certain bool) *Outcome {
-	return &Outcome{Status: event.Cancelled, Output: StringBlob(reasoned("Cancelled", why) + " " + c.begun(certain)), Actor: by}
+	return &Outcome{Status: event.Cancelled,
+		Output: StringBlob(reasoned("Cancelled", why) + " " + c.begun(certain)), Actor: by}
 }
 
 // GivenUpOutcome is how a call ends whose body was told to end and did not.
@@ -48,15 +52,18 @@ func GivenUpOutcome(c *Call, by, why string) *Outcome {
 	o := CancelledOutcome(&begun, by, why, false)
 	if c.Effect.NeedsClaim() {
 		o.Status = event.Unknown
-		o.Output = StringBlob(reasoned("Cancelled", why) + " The tool did not stop, and its outcome is unknown: check before you try again.")
+		o.Output = StringBlob(reasoned("Cancelled", why) +
+			" The tool did not stop, and its outcome is unknown: check before you try again.")
 	}
 	return o
 }
 
 // LostOutcome is how a call ends whose body a crash has cut off.
 func LostOutcome() *Outcome {
-	return &Outcome{Status: event.Unknown, Output: StringBlob("The program stopped while this call was running. " +
-		"Its outcome is unknown: it may have had its effect, in full or in part, or none. Check before you try again.")}
+	return &Outcome{Status: event.Unknown,
+		Output: StringBlob("The program stopped while this call was running. " +
+			"Its outcome is unknown: it may have had its effect, in full or in part, or none. " +
+			"Check before you try again.")}
 }
 
 // supersededOutcome is how a call ends that waited for a person, or for its
@@ -69,7 +76,8 @@ func supersededOutcome(c *Call, by string) *Outcome {
 			why += " What had been answered was not used."
 		}
 	}
-	return &Outcome{Status: event.Denied, Actor: by, Output: StringBlob("Denied: " + why + " " + c.begun(false))}
+	return &Outcome{Status: event.Denied, Actor: by,
+		Output: StringBlob("Denied: " + why + " " + c.begun(false))}
 }
 
 // goneOutcome is how a parked call ends whose tool did not come back in time.
@@ -77,7 +85,8 @@ func goneOutcome(c *Call) *Outcome {
 	o := c.withoutTool("deadline", "")
 	text := fmt.Sprintf("The tool %s is gone, and did not come back in time. ", c.Tool)
 	if o.Status == event.Unknown {
-		text += "It was running before, and its outcome is unknown: it may have had its effect. Check before you do the same by other means."
+		text += "It was running before, and its outcome is unknown: it may have had its effect. " +
+			"Check before you do the same by other means."
 	} else {
 		o.Status = event.Failed
 		text += c.begun(false)
@@ -92,12 +101,14 @@ func (c *Call) withoutTool(by, why string) *Outcome {
 	if c.Status != Running {
 		return CancelledOutcome(c, by, why, false)
 	}
-	return &Outcome{Status: event.Unknown, Actor: by, Output: StringBlob(reasoned("Cancelled", why) +
-		" The call was running when the program stopped, and its outcome is unknown: check before you try again.")}
+	return &Outcome{Status: event.Unknown, Actor: by,
+		Output: StringBlob(reasoned("Cancelled", why) +
+			" The call was running when the program stopped, and its outcome is unknown: " +
+			"check before you try again.")}
 }
 
-// andEffects is what work that had begun may have left. A read-only tool's
-// leaves nothing.
+// andEffects returns the words about what work that had begun may have left. A
+// read-only tool leaves nothing.
 func (c *Call) andEffects() string {
 	if c.Effect == tool.ReadOnly {
 		return ""
@@ -108,31 +119,35 @@ func (c *Call) andEffects() string {
 // BegunText adds to a reason for not going on with a call that its work had
 // begun.
 func BegunText(c *Call, why string) string {
-	return why + " (This is about going on with the call. Its work had begun before" + c.andEffects() + ".)"
+	return why + " (This is about going on with the call. Its work had begun before" +
+		c.andEffects() + ".)"
 }
 
-// DeniedText is what the model reads of a call that was denied. Of one that had
-// begun it doesn't say that nothing was run.
+// DeniedText is what the model reads of a call that was denied. If the call had
+// begun, the text doesn't claim that nothing was run.
 func DeniedText(c *Call, reason string) string {
 	if !c.Begun() {
 		return tool.Denied(reason).Error()
 	}
-	s := "The call was refused, and does not go on. Its work had begun before" + c.andEffects() + ". Do not try again unless you are told to."
+	s := "The call was refused, and does not go on. Its work had begun before" + c.andEffects() +
+		". Do not try again unless you are told to."
 	if reason != "" {
 		s += " Reason: " + reason
 	}
 	return s
 }
 
-// OutdatedText is what the model reads of a call that had begun, and can't go
-// on since its tool was changed meanwhile: nothing of what it asked for was
-// wrong when it asked, so that it is not told to do it again.
+// OutdatedText is what the model reads of a call that had begun and can't go
+// on, since its tool was changed meanwhile. The call was right when the model
+// asked for it, so the text doesn't tell the model to try again.
 func OutdatedText(c *Call, r *tool.Refusal) string {
 	why := fmt.Sprintf("%s was changed since", c.Tool)
 	if r.Err != nil {
-		why = fmt.Sprintf("its arguments do not fit %s any more, which was changed since: %v", c.Tool, r.Err)
+		why = fmt.Sprintf("its arguments do not fit %s any more, which was changed since: %v",
+			c.Tool, r.Err)
 	}
-	s := "The call can't go on: " + sentence(why) + " Its work had begun before" + c.andEffects() + "."
+	s := "The call can't go on: " + sentence(why) + " Its work had begun before" +
+		c.andEffects() + "."
 	if c.Effect == tool.ReadOnly {
 		return s
 	}
@@ -162,6 +177,7 @@ func brief(why string) string {
 	return strings.ToValidUTF8(why[:most], "") + " ..."
 }
 
+// reasoned returns what and why as one sentence. Why may be empty.
 func reasoned(what, why string) string {
 	if why == "" {
 		return what + "."
@@ -169,7 +185,7 @@ func reasoned(what, why string) string {
 	return fmt.Sprintf("%s: %s", what, sentence(why))
 }
 
-// sentence ends s as one.
+// sentence ends s, which is not empty, with a full stop.
 func sentence(s string) string {
 	switch s[len(s)-1] {
 	case '.', '!', '?':

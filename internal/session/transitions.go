@@ -1,6 +1,7 @@
 package session
 
-// transitions is the life of a call: which status may follow which. docs/state.md draws it.
+// transitions is the life of a call: which status may follow which.
+// docs/state.md draws it.
 var transitions = map[CallStatus]map[CallStatus]bool{
 	Requested: {
 		Running:  true, // claimed by the innermost handler
@@ -21,6 +22,8 @@ var transitions = map[CallStatus]map[CallStatus]bool{
 	Answered: {
 		Running: true, // claimed for re-entry
 		Pending: true, // a layer, or the tool, asks again
-		Settled: true, // output mode; denied, or the arguments changed; cancelled; or run without a claim
+		// In output mode; denied, or the arguments changed; cancelled; or run
+		// without a claim.
+		Settled: true,
 	},
 }

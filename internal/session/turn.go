@@ -11,14 +11,16 @@ import (
 
 // The transitions of a session that its driver makes.
 
-// Say appends a user's message and begins a run.
+// Say appends a user's message and begins a run. A detached run goes on without
+// its caller.
 func (tx *Tx) Say(m *Entry, messageID, hash string, detached bool) error {
 	if len(tx.Calls) > 0 {
 		return fmt.Errorf("%w: a turn is open", ErrStale)
 	}
 	tx.append(m)
 	if messageID != "" {
-		tx.putJSON(userMessageKey(tx.ID, messageID), userMessage{Hash: hash, Number: tx.Messages - 1})
+		tx.putJSON(userMessageKey(tx.ID, messageID),
+			userMessage{Hash: hash, Number: tx.Messages - 1})
 	}
 	tx.Due, tx.Halt, tx.Retry, tx.Finish, tx.Why = true, nil, nil, "", ""
 	tx.Run, tx.Ended = Run{Detached: detached}, time.Time{}
@@ -32,7 +34,8 @@ type userMessage struct {
 	Number int    `json:"number"` // in the history; -1: it was an answer
 }
 
-// Said says whether a user's message of that id was accepted: ErrMessageConflict if with another content.
+// Said reports whether a user's message of that id was accepted before. If its
+// content was another one, the error is ErrMessageConflict.
 func (tx *Tx) Said(messageID, hash string) (bool, error) {
 	if messageID == "" {
 		return false, nil
@@ -43,12 +46,14 @@ func (tx *Tx) Said(messageID, hash string) (bool, error) {
 	case err != nil || !found:
 		return false, err
 	case u.Hash != hash:
-		return false, fmt.Errorf("%w: message %q of session %q", ErrMessageConflict, messageID, tx.ID)
+		return false, fmt.Errorf("%w: message %q of session %q",
+			ErrMessageConflict, messageID, tx.ID)
 	}
 	return true, nil
 }
 
-// Heard remembers a user's message that was taken for an answer, and is not in the history.
+// Heard remembers a user's message that was taken for an answer, and is not in
+// the history.
 func (tx *Tx) Heard(messageID, hash string) {
 	if messageID != "" {
 		tx.putJSON(userMessageKey(tx.ID, messageID), userMessage{Hash: hash, Number: -1})
@@ -62,8 +67,8 @@ type Stopped struct {
 	Usage  llm.Usage
 }
 
-// Reply takes the model's message; nil is one without content, of which nothing is kept. With calls it opens a turn; without,
-// the run is over.
+// Reply takes the model's message; nil is one without content, of which nothing
+// is kept. With calls it opens a turn; without, the run is over.
 func (tx *Tx) Reply(m *Entry, calls []Call, how Stopped, tokenKey int) error {
 	if err := tx.due(); err != nil {
 		return err
@@ -84,23 +89,26 @@ func (tx *Tx) Reply(m *Entry, calls []Call, how Stopped, tokenKey int) error {
 	}
 	tx.Calls = append(tx.Calls[:0], calls...) // a transition that runs again begins with these
 	tx.Asked, tx.TokenKey = tx.Now, tokenKey
-	if tx.Halt != nil { // somebody ended the run while the model spoke: what it asks for is not begun
+	// A caller ended the run while the model spoke: what the model asks for is
+	// not begun.
+	if tx.Halt != nil {
 		tx.Ending, tx.Halt = tx.Halt, nil
 	}
 	return nil
 }
 
-// Declared is what the head keeps of how a call's tool is declared: all that
-// answers are judged by where the tool isn't at hand.
+// Declared is what the head keeps of the declaration of a call's tool. Answers
+// are judged by it, since the process that judges may not have the tool.
 type Declared struct {
 	Effect   tool.Effect
 	MayPause bool
 	Output   string // hash of the output schema, if it may pause
 }
 
-// Declare takes for a call that is about to begin what its tool declares by
-// now. An answer that has come early was judged by the output schema as it was,
-// and is compared with that of the pause, so that schema stays.
+// Declare notes what a call's tool declares now that the call is about to
+// begin. An early answer was judged by the output schema as it was, and is
+// compared with the schema of the pause. So with an early answer, that schema
+// stays.
 func (tx *Tx) Declare(call string, is Declared) error {
 	c, err := tx.live(call)
 	switch {
@@ -117,8 +125,9 @@ func (tx *Tx) Declare(call string, is Declared) error {
 	return nil
 }
 
-// Close stores the results of the open turn, in call order, and makes the model's answer due. Ends are how the calls ended by
-// those results; if one has ended otherwise, or not at all, that is ErrStale.
+// Close stores the results of the open turn, in call order, and makes the
+// model's answer due. Ends are how the calls ended by those results; if one has
+// ended otherwise, or not at all, that is ErrStale.
 func (tx *Tx) Close(results *Entry, ends []event.Status) error {
 	if len(tx.Calls) == 0 || len(tx.Calls) != len(ends) {
 		return fmt.Errorf("%w: another turn is open", ErrStale)
@@ -138,9 +147,10 @@ func (tx *Tx) Close(results *Entry, ends []event.Status) error {
 	return nil
 }
 
-// End says how the run is to end as soon as its open turn is closed; calls that have not settled are cancelled. Without an
-// open turn it ends at once. By is who ended it, if somebody did. With an open turn, whoever comes first has ended it: the calls are told one
-// reason, and who.
+// End ends the run as soon as its open turn is closed: calls that have not
+// settled are cancelled. Without an open turn it ends at once. By is the actor
+// that ended it, if there was one. With an open turn, the first End counts, so
+// that all calls are told the same reason and actor.
 func (tx *Tx) End(finish event.Finish, by, why string) {
 	if tx.Ending != nil {
 		return
@@ -154,7 +164,8 @@ func (tx *Tx) End(finish event.Finish, by, why string) {
 	tx.Halt, tx.Finish, tx.Why = h, finish, ""
 }
 
-// EndedBy is who ends the run, and what its calls are told of it.
+// EndedBy returns the actor that ends the run, and what its calls are told of
+// it.
 func (s *State) EndedBy() (by, why string) {
 	why = "the run was ended"
 	if h := s.Ending; h != nil && h.Finish == event.FinishCancelled {
@@ -166,7 +177,8 @@ func (s *State) EndedBy() (by, why string) {
 	return by, why
 }
 
-// Stop halts a session that has work left: only Continue or Run carries it on.
+// Stop halts a session in which work remains: only Continue or Run carries it
+// on.
 func (tx *Tx) Stop(finish event.Finish, why string) {
 	tx.touch()
 	tx.Halt, tx.Finish, tx.Why = &Halt{Finish: finish, Why: brief(why), At: tx.Now}, finish, ""
@@ -186,12 +198,12 @@ func (tx *Tx) Again(after time.Duration, why string) error {
 		}
 	}
 	after = max(after, time.Millisecond).Truncate(time.Millisecond)
-	tx.Retry = &Retry{Failures: n + 1, Since: since, At: tx.Now.Add(after), Wait: int(after.Milliseconds()), Why: brief(why)}
+	tx.Retry = &Retry{Failures: n + 1, Since: since, At: tx.Now.Add(after),
+		Wait: int(after.Milliseconds()), Why: brief(why)}
 	return nil
 }
 
-// AskNow ends the wait for the model's next try, whatever time was stored for
-// it.
+// AskNow ends the wait for the model's next try before its stored time.
 func (tx *Tx) AskNow() {
 	if r := tx.Retry; r != nil && r.At.After(tx.Now) {
 		now := *r
@@ -201,7 +213,8 @@ func (tx *Tx) AskNow() {
 	}
 }
 
-// due refuses what is for a moment when the model's answer is due: somebody else's commit has undone that.
+// due refuses a transition that needs the model's answer to be due, after
+// another commit has changed that.
 func (tx *Tx) due() error {
 	if !tx.Due || len(tx.Calls) > 0 {
 		return fmt.Errorf("%w: the model's answer is not due", ErrStale)
@@ -219,15 +232,18 @@ func (tx *Tx) UseUp(finish event.Finish, why string) error {
 	return nil
 }
 
-// same says that it is the same halt, perhaps read anew.
+// same reports whether other is the same halt, perhaps read anew. Both may be
+// nil.
 func (h *Halt) same(other *Halt) bool {
 	if h == nil || other == nil {
 		return false
 	}
-	return h.Finish == other.Finish && h.Actor == other.Actor && h.Why == other.Why && h.At.Equal(other.At)
+	return h.Finish == other.Finish && h.Actor == other.Actor && h.Why == other.Why &&
+		h.At.Equal(other.At)
 }
 
-// Lift lets a session go on that is halted by h, with fresh limits. A later halt stays: somebody ended the run meanwhile.
+// Lift lets a session go on that is halted by h, with fresh limits. A later
+// halt stays: a caller ended the run meanwhile.
 func (tx *Tx) Lift(h *Halt) {
 	if !tx.Halt.same(h) {
 		return

@@ -10,9 +10,13 @@ import (
 	"github.com/fermata-ai/fermata/kvstore"
 )
 
-// Tx is a transition in the making: the head as it will be, and what is written beside it in the same commit. A transition
-// is a function on a Tx. It may run several times, each time on a fresh head, and must have no other effect than on the Tx
-// and on what it tells its caller.
+// Tx is a transition in the making: the head as it will be, and what is written
+// beside it in the same commit. A transition is a function on a Tx. It may run
+// several times, each time on a fresh head. So its only effects are those on
+// the Tx, and on what it tells its caller.
+//
+// A Tx belongs to the goroutine that changes the head, and is good only during
+// the transition: the head reuses it.
 type Tx struct {
 	*State
 	Now time.Time
@@ -22,20 +26,21 @@ type Tx struct {
 
 	puts     []kvstore.Put
 	deletes  [][]byte
-	changed  bool    // something has to be committed
+	changed  bool    // there is something to commit
 	large    []*Blob // payloads too large for this commit; they must be written before
 	payloads int     // bytes of those, and of call records, that are written in this commit
-	driven   bool    // some drive holds the session
-	beside   bool    // it is not a driver's
-	err      error   // the first thing that could not be encoded
+	driven   bool    // a drive holds the session
+	beside   bool    // another than the driver makes it
+	err      error   // of the first record that could not be encoded
 	records  []byte  // where call records are encoded, and keys are put together
-	record   Record  // the one that is encoded just now
+	record   Record  // the one that is being encoded
 }
 
-// since returns what records has from there on, without room to append into.
+// since returns what records has from there on, without room to append to it.
 func (tx *Tx) since(begins int) []byte { return tx.records[begins:len(tx.records):len(tx.records)] }
 
-// full says that no more should ride with the next commit: it must have room for what that is made for.
+// full reports whether no more should ride with the next commit, which must
+// have room for its own transitions.
 func (tx *Tx) full() bool {
 	return len(tx.puts)+len(tx.deletes) > 40 || tx.payloads > payloadsMax/2
 }
@@ -43,6 +48,7 @@ func (tx *Tx) full() bool {
 // touch marks the head as changed.
 func (tx *Tx) touch() { tx.changed = true }
 
+// put writes a key with this commit. A later put of the same key counts.
 func (tx *Tx) put(key, value []byte) {
 	tx.changed = true
 	for i := range tx.puts {
@@ -66,7 +72,7 @@ func (tx *Tx) putEncoded(key, b []byte, err error) {
 	tx.put(key, b)
 }
 
-// delete removes a key, and a put of it that this transition made before.
+// delete removes a key with this commit, and forgets a put of it.
 func (tx *Tx) delete(key []byte) {
 	tx.changed = true
 	for i := range tx.puts {
@@ -83,8 +89,9 @@ func (tx *Tx) delete(key []byte) {
 	tx.deletes = append(tx.deletes, key)
 }
 
-// read decodes the record under key, as this transition leaves it. Records are only written together with the head, so what
-// is read belongs to the head that the commit will be checked against.
+// read decodes the record under key, as this transition leaves it. Records are
+// only written together with the head, so what is read belongs to the head that
+// the commit will be checked against.
 func (tx *Tx) read(key []byte, v any) (found bool, err error) {
 	for i := range tx.puts {
 		if bytes.Equal(tx.puts[i].Key, key) {

@@ -37,7 +37,7 @@ func TestErrorsSayWhatMayHaveHappened(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			kv := faultkv.New(kvstore.NewMemory())
 			s := session.NewStore(kv.Store, nil)
-			d, err := s.Drive(t.Context(), "s", &session.New{User: "ada"})
+			d, err := s.Acquire(t.Context(), "s", &session.New{User: "ada"})
 			must(t, err)
 			must(t, d.Update(t.Context()))
 			d.Release()

@@ -7,16 +7,16 @@ import (
 	"github.com/fermata-ai/fermata/kvstore"
 )
 
-// The wake index is in the order of time, and so finds nothing whose time was
-// written by a clock that is ahead of ours, or was. Two things must not wait
-// for that: a session whose holder may have died, and one whose model is to be
-// asked again. They are watched: they stand in an index of their own, which has
-// as many entries as there are sessions driven, or waiting for their models,
-// just now. Workers go through it now and then, and compare with what they saw
-// before.
+// The wake index is in the order of time. It doesn't find a session whose time
+// was written by a clock that is, or was, ahead of ours. Two kinds of sessions
+// must not wait for that clock: one whose holder may have died, and one whose
+// model is to be asked again. They are watched: they stand in an index of their
+// own, which has one entry for each session that is driven, or waits for its
+// model, just now. Workers go through it three times a lease, and compare with
+// what they saw before.
 
-// watched is an entry of that index. What it tells of is over at End, by the
-// store's clock, or after For, counted from when it was first seen.
+// watched is an entry of that index. The lease or the wait is over at End, by
+// the store's clock, or after For, counted from when it was first seen.
 type watched struct {
 	Epoch    int       `json:"epoch,omitzero"`    // of a session that is held: its drive
 	Beat     int       `json:"beat,omitzero"`     // and that drive's last commit
@@ -32,26 +32,28 @@ func (w *watched) check() error {
 	return nil
 }
 
-// watch puts the session among those that are watched, or takes it away. Of a
-// session that is held the entry is written with each commit of its holder,
-// since each begins the wait anew.
+// watch puts the session among those that are watched, or takes it away. The
+// entry of a held session is written with each commit of its holder, since each
+// begins the wait anew.
 func (tx *Tx) watch(held, retry bool) {
 	switch {
 	case held && tx.Watched && tx.beside:
 	case held:
-		tx.putJSON(watchKey(tx.Agent, tx.ID), &watched{Epoch: tx.Epoch, Beat: tx.Beat, End: tx.LeaseEnd, For: tx.Lease})
+		tx.putJSON(watchKey(tx.Agent, tx.ID),
+			&watched{Epoch: tx.Epoch, Beat: tx.Beat, End: tx.LeaseEnd, For: tx.Lease})
 	case retry:
-		tx.putJSON(watchKey(tx.Agent, tx.ID), &watched{Failures: tx.Retry.Failures, End: tx.Retry.At, For: tx.Retry.Wait})
+		tx.putJSON(watchKey(tx.Agent, tx.ID),
+			&watched{Failures: tx.Retry.Failures, End: tx.Retry.At, For: tx.Retry.Wait})
 	case tx.Watched:
 		tx.delete(watchKey(tx.Agent, tx.ID))
 	}
 	tx.Watched = held || retry
 }
 
-// Watched lists the sessions of an agent that are due although the clock that
-// was to tell is another one's: their holders are dead as far as this process
-// can tell, or their models are to be asked again. Next is when the next one
-// will be, unless it changes. What Due lists may be among them.
+// Watched lists the watched sessions of an agent that are due: their holders
+// are dead as far as this process can tell, or their models are to be asked
+// again. Next is when the next one will be due, unless it changes. Due may list
+// some of them as well.
 func (s *Store) Watched(ctx context.Context, agent string) (due []Due, next time.Time, err error) {
 	now := s.Now()
 	for e, err := range s.scan(ctx, kvstore.Key("v", agent)) {
@@ -63,7 +65,7 @@ func (s *Store) Watched(ctx context.Context, agent string) (due []Due, next time
 			continue
 		}
 		var w watched
-		until := now // of one that can't be read: who loads the session is told what is wrong
+		until := now // if the entry can't be read: loading the session tells what is wrong
 		if err := decode(e.Key, e.Value, &w); err == nil {
 			until = s.over(parts[2], &w)
 		}
@@ -77,7 +79,7 @@ func (s *Store) Watched(ctx context.Context, agent string) (due []Due, next time
 	return due, next, nil
 }
 
-// over returns when what an entry tells of is over.
+// over returns when the lease or the wait of an entry is over.
 func (s *Store) over(session string, w *watched) time.Time {
 	if w.Epoch > 0 {
 		return s.leaseOver(session, w)
@@ -85,8 +87,9 @@ func (s *Store) over(session string, w *watched) time.Time {
 	return s.retryAt(session, &Retry{Failures: w.Failures, At: w.End, Wait: w.For})
 }
 
-// drift is which part of a lease those who wait for its end wait longer: by so
-// much the monotonic clocks of two machines differ at most in their speed.
+// drift: a process that waits for the end of a lease waits a tenth of it
+// longer. By so much the monotonic clocks of two machines differ in speed at
+// most.
 const drift = 10
 
 // leaseOver returns when a stored lease is over, by this store's clock, unless
@@ -106,7 +109,8 @@ func (s *Store) leasedUntil(st *State) time.Time {
 	if s.exclusive || !st.Held {
 		return time.Time{}
 	}
-	until := s.leaseOver(st.ID, &watched{Epoch: st.Epoch, Beat: st.Beat, End: st.LeaseEnd, For: st.Lease})
+	held := &watched{Epoch: st.Epoch, Beat: st.Beat, End: st.LeaseEnd, For: st.Lease}
+	until := s.leaseOver(st.ID, held)
 	if !until.After(s.Now()) {
 		return time.Time{}
 	}

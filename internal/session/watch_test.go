@@ -20,7 +20,7 @@ func TestHolderWhoseClockStandsStill(t *testing.T) {
 		at := time.Now()
 		holder, other := NewStore(engine,
 			&Options{Now: func() time.Time { return at }}), NewStore(engine, nil)
-		d, err := holder.Drive(t.Context(), "s", &New{User: "ada"})
+		d, err := holder.Acquire(t.Context(), "s", &New{User: "ada"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -34,7 +34,7 @@ func TestHolderWhoseClockStandsStill(t *testing.T) {
 			t.Fatal(err)
 		}
 		take := func() error {
-			d, err := other.Drive(context.Background(), "s", nil)
+			d, err := other.Acquire(context.Background(), "s", nil)
 			if err == nil {
 				d.Release()
 			}
@@ -162,7 +162,7 @@ func TestSightingsAreGoneThroughNowAndThen(t *testing.T) {
 func TestCheckMissesWhatIsWatched(t *testing.T) {
 	kv := kvstore.NewMemory()
 	s := NewStore(kv, nil)
-	d, err := s.Drive(t.Context(), "s", &New{User: "ada", Agent: "ops"})
+	d, err := s.Acquire(t.Context(), "s", &New{User: "ada", Agent: "ops"})
 	if err != nil {
 		t.Fatal(err)
 	}
