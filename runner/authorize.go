@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/fermata-ai/fermata/internal/session"
 	"github.com/fermata-ai/fermata/tool"
@@ -38,6 +39,16 @@ type Operation struct {
 // one, is to be; of a listing, the one whose sessions or pauses it lists. What
 // comes by a webhook is its actor's, who is no session's user.
 func (op Operation) Own() bool { return op.User != "" && op.User == string(op.Actor) }
+
+// Decides reports whether the operation approves or denies a call, with edited
+// arguments too, or makes a token that may.
+func (op Operation) Decides() bool {
+	switch op.Answer {
+	case AnswerApprove, AnswerEdit, AnswerDeny:
+		return true
+	}
+	return slices.ContainsFunc(op.Permits, tool.Permit.Decides)
+}
 
 // about is an operation on a call, or on one of its pauses, as id says.
 func about(kind OperationKind, sessionID, id string, actor Actor) Operation {

@@ -207,11 +207,16 @@ func TestOperationsSayWhatARuleNeeds(t *testing.T) {
 		if last.Answer != want || last.Own() {
 			t.Errorf("%s is asked for as %+v", want, last)
 		}
+		decides := want != runner.AnswerComplete && want != runner.AnswerFail
+		if last.Decides() != decides {
+			t.Errorf("%s decides: %v", want, last.Decides())
+		}
 	}
 	_, err := r.MintToken(t.Context(), runner.Grant{Session: chat, Pause: p.ID,
 		Permits: []tool.Permit{tool.PermitDeny}, Holder: "grace"}, user)
 	if !errors.Is(err, runner.ErrNotAllowed) || len(last.Permits) != 1 ||
-		last.Permits[0] != tool.PermitDeny || last.Holder != "grace" || !last.Own() {
+		last.Permits[0] != tool.PermitDeny || last.Holder != "grace" || !last.Own() ||
+		!last.Decides() {
 		t.Errorf("a token is asked for as %+v, %v", last, err)
 	}
 	drained(t, r.Pending(t.Context(), session.PauseFilter{
