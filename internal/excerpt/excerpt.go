@@ -21,13 +21,16 @@ const MostWords = 800
 // Of returns the beginning of a value.
 func Of(s string) string { return To(s, Most) }
 
-// To returns s, or its first bytes, so many at most, and "...". The result is
+// Mark stands where a text is cut.
+const Mark = "..."
+
+// To returns s, or its first bytes, so many at most, and [Mark]. The result is
 // valid UTF-8.
 func To(s string, most int) string {
 	if len(s) <= most {
 		return strings.ToValidUTF8(s, "\ufffd")
 	}
-	return strings.ToValidUTF8(Head(s, most), "") + "..."
+	return strings.ToValidUTF8(Head(s, most), "") + Mark
 }
 
 // InBrief returns a text of others, without its middle if it is long: it may
@@ -37,8 +40,19 @@ func InBrief(s string) string {
 		return strings.ToValidUTF8(s, "\ufffd")
 	}
 	const half = MostWords / 2
-	return strings.ToValidUTF8(Head(s, half), "") + " ... " +
+	return strings.ToValidUTF8(Head(s, half), "") + " " + Mark + " " +
 		strings.ToValidUTF8(s[len(s)-half:], "")
+}
+
+// Around returns the text before a byte, and the text from there on: of each so
+// many bytes at most.
+func Around(s string, at, most int) (before, after string) {
+	from := max(at-most, 0)
+	before, after = strings.ToValidUTF8(s[from:at], ""), To(s[at:], most)
+	if from > 0 {
+		before = Mark + before
+	}
+	return before, after
 }
 
 // Head returns the first bytes of a text, so many at most, cut between two

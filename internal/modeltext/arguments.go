@@ -143,14 +143,7 @@ func findFault(v []byte, from int, refused error) *fault {
 // it.
 func (f *fault) in(text []byte) error {
 	const around = 40 // bytes each side
-	from, to := max(f.at-around, 0), min(f.at+around, len(text))
-	before, after := strings.ToValidUTF8(string(text[from:f.at]), ""), strings.ToValidUTF8(string(text[f.at:to]), "")
-	if from > 0 {
-		before = "..." + before
-	}
-	if to < len(text) {
-		after += "..."
-	}
+	before, after := excerpt.Around(string(text), f.at, around)
 	return fmt.Errorf("arguments must be one JSON object: at byte %d, %s: %s<<HERE>>%s", f.at, f.problem, before, after)
 }
 

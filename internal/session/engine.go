@@ -41,6 +41,18 @@ func (e *engine) Get(ctx context.Context, key []byte) (kvstore.Entry, error) {
 	return read(ctx, e, get)
 }
 
+// record decodes the record under key, if there is one.
+func (e *engine) record(ctx context.Context, key []byte, v any) (found bool, err error) {
+	stored, err := e.Get(ctx, key)
+	switch {
+	case errors.Is(err, kvstore.ErrNotFound):
+		return false, nil
+	case err != nil:
+		return false, err
+	}
+	return true, decode(key, stored.Value, v)
+}
+
 // Scan is the engine's.
 func (e *engine) Scan(ctx context.Context, r kvstore.Range) (kvstore.Page, error) {
 	if e.bound == 0 {

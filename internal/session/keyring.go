@@ -132,7 +132,7 @@ func (s *Store) RotateTokenKeys(ctx context.Context, retire time.Time) ([]TokenK
 func (s *Store) addTokenKey(ctx context.Context, first bool, retire time.Time) ([]TokenKey, error) {
 	secret := make([]byte, secretSize)
 	rand.Read(secret) // never fails
-	for uncertain := 0; ; {
+	for lost := tries(0); ; {
 		var ring keyRing
 		e, err := s.kv.Get(ctx, keyRingKey)
 		if err == nil {
@@ -163,12 +163,7 @@ func (s *Store) addTokenKey(ctx context.Context, first bool, retire time.Time) (
 		switch {
 		case err == nil:
 			return ring.Keys, nil
-		case ctx.Err() != nil:
-			return nil, err
-		case errors.Is(err, kvstore.ErrConflict):
-		case errors.Is(err, kvstore.ErrUncertain) && uncertain < uncertainTries:
-			uncertain++
-		default:
+		case !lost.again(ctx, err):
 			return nil, err
 		}
 	}

@@ -2,7 +2,6 @@ package session
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 	"time"
@@ -14,14 +13,7 @@ import (
 
 // read decodes the record under key, if there is one.
 func (s *Store) read(ctx context.Context, key []byte, v any) (found bool, err error) {
-	e, err := s.kv.Get(ctx, key)
-	switch {
-	case errors.Is(err, kvstore.ErrNotFound):
-		return false, nil
-	case err != nil:
-		return false, err
-	}
-	return true, decode(key, e.Value, v)
+	return s.kv.record(ctx, key, v)
 }
 
 // scan goes through all entries under a prefix, page by page. No transaction is
@@ -204,7 +196,7 @@ func (s *Store) Progress(
 	if err != nil {
 		return "", fmt.Errorf("session: progress: %w", err)
 	}
-	for uncertain := 0; ; {
+	for lost := tries(0); ; {
 		h, err := s.head(ctx, session, nil)
 		if err != nil {
 			return "", err
@@ -233,11 +225,7 @@ func (s *Store) Progress(
 			Preconditions: []kvstore.Precondition{{Key: h.key, Revision: h.rev}},
 			Puts:          []kvstore.Put{{Key: progressKey(session, call), Value: value}},
 		})
-		switch {
-		case errors.Is(err, kvstore.ErrConflict):
-		case errors.Is(err, kvstore.ErrUncertain) && uncertain < uncertainTries:
-			uncertain++ // writing it twice does no harm
-		default:
+		if !lost.again(ctx, err) { // writing it twice does no harm
 			s.local.Signal(followTopic(session))
 			return c.Tool, err
 		}

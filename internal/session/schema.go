@@ -93,7 +93,7 @@ func (s *Store) useSchema(
 	if err != nil {
 		return now, err
 	}
-	for uncertain := 0; ; {
+	for lost := tries(0); ; {
 		stored, err := s.kv.Get(ctx, key)
 		if err != nil && !errors.Is(err, kvstore.ErrNotFound) {
 			return now, err
@@ -113,14 +113,7 @@ func (s *Store) useSchema(
 				return last.At, nil
 			}
 		}
-		_, err = s.kv.Apply(ctx, b)
-		switch {
-		case err == nil, ctx.Err() != nil:
-			return now, err
-		case errors.Is(err, kvstore.ErrConflict):
-		case errors.Is(err, kvstore.ErrUncertain) && uncertain < uncertainTries:
-			uncertain++
-		default:
+		if _, err = s.kv.Apply(ctx, b); !lost.again(ctx, err) {
 			return now, err
 		}
 	}

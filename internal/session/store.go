@@ -180,6 +180,22 @@ func (s *Store) repeat(ctx context.Context, b kvstore.Batch) error {
 	return err
 }
 
+// tries counts those of a write whose acknowledgements got lost.
+type tries int
+
+// again reports whether a write that ended so is to be tried again, after a
+// fresh look at what it was made from.
+func (n *tries) again(ctx context.Context, err error) bool {
+	switch {
+	case errors.Is(err, kvstore.ErrConflict):
+		return true
+	case errors.Is(err, kvstore.ErrUncertain) && ctx.Err() == nil && *n < uncertainTries:
+		*n++
+		return true
+	}
+	return false
+}
+
 func notFound(id string, err error) error {
 	if errors.Is(err, kvstore.ErrNotFound) {
 		return fmt.Errorf("%w: %q", ErrUnknownSession, id)

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/internal/excerpt"
 	"github.com/fermata-ai/fermata/tool"
 )
 
@@ -174,7 +175,7 @@ func brief(why string) string {
 	if len(why) <= most {
 		return why
 	}
-	return strings.ToValidUTF8(why[:most], "") + " ..."
+	return strings.ToValidUTF8(excerpt.Head(why, most), "") + " " + excerpt.Mark
 }
 
 // reasoned returns what and why as one sentence. Why may be empty.

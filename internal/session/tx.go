@@ -3,7 +3,6 @@ package session
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -98,12 +97,5 @@ func (tx *Tx) read(key []byte, v any) (found bool, err error) {
 			return true, decode(key, tx.puts[i].Value, v)
 		}
 	}
-	e, err := tx.kv.Get(tx.ctx, key)
-	switch {
-	case errors.Is(err, kvstore.ErrNotFound):
-		return false, nil
-	case err != nil:
-		return false, err
-	}
-	return true, decode(key, e.Value, v)
+	return tx.kv.record(tx.ctx, key, v)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/fermata-ai/fermata/internal/excerpt"
 	"github.com/fermata-ai/fermata/llm"
 )
 
@@ -296,9 +297,4 @@ func (f failure) check(t testing.TB, p Provider, err error) {
 	}
 }
 
-func clip(s string) string {
-	if len(s) > 2000 {
-		s = s[:2000] + "..."
-	}
-	return s
-}
+func clip(s string) string { return excerpt.To(s, 2000) }

@@ -272,9 +272,6 @@ func atMost(seconds float64) time.Duration {
 	return time.Duration(min(seconds, day) * float64(time.Second))
 }
 
-// cutMark stands where package excerpt cuts a text.
-const cutMark = "..."
-
 // Excerpt returns the beginning of a text that may be long, or a page of HTML,
 // on one line. [Secrets.Text] knows a secret that it cuts.
 func Excerpt(s string) string {

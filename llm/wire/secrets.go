@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/fermata-ai/fermata/internal/excerpt"
 	"github.com/fermata-ai/fermata/llm"
 )
 
@@ -98,7 +99,7 @@ func withoutCut(text, secret string) string {
 
 // isCut reports whether what follows a word may stand where more of it was.
 func isCut(rest string) bool {
-	return rest == "" || rest[0] == '"' || strings.HasPrefix(rest, cutMark)
+	return rest == "" || rest[0] == '"' || strings.HasPrefix(rest, excerpt.Mark)
 }
 
 // Error returns an error whose text is without the secrets. What errors.As
