@@ -9,7 +9,7 @@ import (
 )
 
 // compare holds a history that was cut in some way against the uncut one. It
-// says whether a call's outcome remained unknown.
+// reports whether a call's outcome remained unknown.
 func (h *history) compare(got *account, w way) (unknown bool) {
 	want := h.uncut
 	exempt := h.exempt(got, w)
@@ -43,7 +43,7 @@ func (h *history) compare(got *account, w way) (unknown bool) {
 	return unknown
 }
 
-// exempt finds the calls that needn't have come to the same end: those that
+// exempt returns the calls that needn't have come to the same end: those that
 // were lost, or were cancelled and may have begun; and, where bodies were
 // interrupted, those that ran beside them, and may have waited for them.
 func (h *history) exempt(got *account, w way) map[string]bool {
@@ -84,8 +84,8 @@ func (h *history) compareTranscripts(got, want []line, exempt map[string]bool, d
 	}
 }
 
-// compareCalls holds one call against itself. Exact says that its body may not
-// have been entered more often.
+// compareCalls holds one call against the same one in the uncut history. If
+// exact, its body may not have been entered more often.
 func (h *history) compareCalls(place string, got, want callAccount, exempt, exact bool) {
 	if !exempt && got.summary != want.summary {
 		h.violation("%s: %s; in the uncut history: %s", place, got.summary, want.summary)

@@ -11,7 +11,7 @@ import (
 	"github.com/fermata-ai/fermata/session"
 )
 
-// What comes of an input, beside the refusals of package session.
+// The outcomes of an input, beside the refusals of package session.
 const (
 	accepted = "accepted"
 	absent   = "there is no such call"
@@ -19,7 +19,8 @@ const (
 )
 
 // deliver delivers an input, again and again while faults keep it from being
-// accepted or refused. It says whether all of it was accepted, now or before.
+// accepted or refused. It reports whether all of it was accepted, now or
+// before.
 func (l *life) deliver(i int, in Input) bool {
 	var got []string
 	for range maxTries {
@@ -47,8 +48,8 @@ func (l *life) deliver(i int, in Input) bool {
 	return true
 }
 
-// try delivers an input once. An error says that it was neither accepted nor
-// refused, or that the run that it began has failed.
+// try delivers an input once. With an error it was neither accepted nor
+// refused, or the run that it began has failed.
 func (l *life) try(in Input) (got []string, err error) {
 	switch in.kind {
 	case isTime:
@@ -73,7 +74,7 @@ func (l *life) try(in Input) (got []string, err error) {
 		err = l.runner.Progress(l.ctx, theSession, id, "test", in.report)
 	} else {
 		var r session.Receipt
-		if r, err = l.runner.Cancel(l.ctx, theSession, id, "somebody", in.why); err == nil {
+		if r, err = l.runner.Cancel(l.ctx, theSession, id, "ops", in.why); err == nil {
 			l.acknowledge(r)
 		}
 	}
@@ -128,7 +129,8 @@ func (l *life) answer(in Input) (got []string, err error) {
 	return got, l.watch(res.Events(l.ctx))
 }
 
-// busy says that the session is driven: then nobody else needs to.
+// busy reports whether another drive has the session, so that this input needs
+// none.
 func (l *life) busy() bool {
 	st, err := l.store.Load(l.ctx, theSession)
 	if err != nil {
@@ -138,7 +140,7 @@ func (l *life) busy() bool {
 	return driven
 }
 
-// find makes sure that a pause's token names it.
+// find checks that a pause's token finds that pause.
 func (l *life) find(pause string) error {
 	l.mu.Lock()
 	token := l.tokens[pause]
@@ -153,8 +155,7 @@ func (l *life) find(pause string) error {
 	return err
 }
 
-// judge compares what came of an input with what came of it in the uncut
-// history.
+// judge compares the outcome of an input with that in the uncut history.
 func (l *life) judge(i int, in Input, got []string) {
 	l.mu.Lock()
 	l.outcomes[i] = got
@@ -170,9 +171,9 @@ func (l *life) judge(i int, in Input, got []string) {
 		switch {
 		case len(got) == len(want) && got[j] == want[j]:
 		case len(got) == len(want) && got[j] != accepted && want[j] != accepted && l.number > 1:
-			// What it was refused for is past.
+			// The reason of the refusal is past.
 		case in.kind == isProgress && got[0] == refusalName(session.ErrSettled):
-			// It was on its way for long.
+			// The report was on its way for long.
 		case len(l.lostCalls()) > 0 && (l.s.Diverges || l.aimsAtLost(in)):
 		default:
 			l.violation("%s: %q; in the uncut history: %q", in.name, got, want)
@@ -181,7 +182,8 @@ func (l *life) judge(i int, in Input, got []string) {
 	}
 }
 
-// refused says that the sender of an input was told that all of it is refused.
+// refused reports whether the sender of an input was told that all of it is
+// refused.
 func (l *life) refused(i int) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -189,7 +191,8 @@ func (l *life) refused(i int) bool {
 		!slices.Contains(l.outcomes[i], failed)
 }
 
-// aimsAtLost says that an input is for a call whose outcome may be unknown.
+// aimsAtLost reports whether an input is for a call whose outcome may be
+// unknown.
 func (l *life) aimsAtLost(in Input) bool {
 	targets := []target{in.target}
 	for _, a := range in.answers {
@@ -210,11 +213,10 @@ func (l *life) aimsAtLost(in Input) bool {
 // refusals are the errors by which an input is refused.
 var refusals = []error{
 	session.ErrResumeConflict, session.ErrInvalidResumePayload, session.ErrPauseRequired,
-	session.ErrNotYetKnown,
-	session.ErrMessageConflict, session.ErrInvalidMessage, session.ErrPending, session.ErrWrongUser,
-	session.ErrCancelled,
-	session.ErrExpired, session.ErrSettled, session.ErrNotPaused, session.ErrUnknownPause,
-	session.ErrUnknownCall,
+	session.ErrNotYetKnown, session.ErrMessageConflict, session.ErrInvalidMessage,
+	session.ErrPending, session.ErrWrongUser, session.ErrCancelled,
+	session.ErrExpired, session.ErrSettled, session.ErrNotPaused,
+	session.ErrUnknownPause, session.ErrUnknownCall,
 }
 
 func refusal(err error) (name string, refused bool) {

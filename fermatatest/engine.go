@@ -9,7 +9,7 @@ import (
 	"github.com/fermata-ai/fermata/kvstore/kvtest"
 )
 
-// Engine makes the places in which histories are kept.
+// Engine makes the places that keep histories.
 type Engine struct {
 	Name string
 	// New makes an empty place.
@@ -18,20 +18,20 @@ type Engine struct {
 
 // Place is where a store is kept over the lives of its processes.
 type Place interface {
-	// Open opens the store, at first and after each crash. What was opened
-	// before was closed.
+	// Open opens the store, at first and after each crash. The store of before
+	// was closed.
 	Open() (kvstore.Store, error)
 	// Remove removes all.
 	Remove() error
 }
 
-// Engines are those that fermata has, each also as one that processes share:
-// where leases are stored, and end by time.
+// Engines returns those that fermata has, each also as one that processes
+// share: where leases are stored, and end by time.
 func Engines() []Engine {
 	return []Engine{Memory(), Shared(Memory()), Bolt(), Shared(Bolt())}
 }
 
-// Memory keeps histories in memory. It is the fastest.
+// Memory returns the engine that keeps histories in memory. It is the fastest.
 func Memory() Engine {
 	return Engine{"memory", func() (Place, error) { return &memory{}, nil }}
 }
@@ -49,7 +49,7 @@ func (m *memory) Open() (kvstore.Store, error) {
 
 func (m *memory) Remove() error { return nil }
 
-// Bolt keeps each history in a file of its own.
+// Bolt returns the engine that keeps each history in a file of its own.
 func Bolt() Engine {
 	return Engine{"bolt", func() (Place, error) {
 		dir, err := os.MkdirTemp("", "fermatatest")
@@ -57,7 +57,7 @@ func Bolt() Engine {
 	}}
 }
 
-// file is the directory in which the file is.
+// file is the directory of the file.
 type file string
 
 func (f file) Open() (kvstore.Store, error) {
@@ -70,7 +70,7 @@ func (f file) Open() (kvstore.Store, error) {
 
 func (f file) Remove() error { return os.RemoveAll(string(f)) }
 
-// Shared is an engine without what makes it a [kvstore.Exclusive].
+// Shared returns an engine whose stores are no [kvstore.Exclusive].
 func Shared(e Engine) Engine {
 	return Engine{e.Name + ", shared", func() (Place, error) {
 		p, err := e.New()

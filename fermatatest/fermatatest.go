@@ -1,19 +1,19 @@
 // Package fermatatest kills an agent at every write of its store, and shows
-// that nobody can tell afterwards: what was accepted is there, nothing ran
-// twice, and the conversation is the one that would have been without the
-// crash. Put your own tools into a [Scenario], and [Run] it.
+// that it makes no difference: what was accepted is there, nothing ran twice,
+// and the conversation is the one that would have been without the crash. Put
+// your own tools into a [Scenario], and [Run] it.
 //
 // A scenario is an agent and what happens to it: messages, answers,
 // cancellations, progress, time. It is run uncut once, and then once for each
 // write that goes wrong, in each of four ways: the write fails and the process
-// dies; it is carried out and the process dies before it hears of it; only the
-// acknowledgement is lost; the write fails and the process goes on. After a
-// death the store is opened again and the same inputs are delivered from the
-// start. Transcripts, call records, receipts and the entries into the tools'
-// bodies are held against the uncut history.
+// dies; the write is carried out and the process dies before it hears of it;
+// only the acknowledgement is lost; the write fails and the process goes on.
+// After a death the store is opened again and the same inputs are delivered
+// from the start. Transcripts, call records, receipts and the entries into the
+// tools' bodies are held against the uncut history.
 //
-// It is no load test, and no test of processes: it runs in one, and drops what
-// that has in memory.
+// It is no load test, and no test of real processes: all runs in one, and a
+// death drops what the agent has in memory.
 package fermatatest
 
 import (
@@ -29,7 +29,7 @@ import (
 
 // Options are for [Run]; nil is right for most.
 type Options struct {
-	// Engines are those that histories are kept in; empty: those of [Engines].
+	// Engines keep the histories; empty: those of [Engines].
 	Engines []Engine
 	// Twice: a process that was killed is followed by one that is killed, too,
 	// at each of its writes in turn. That takes the square of the time.
@@ -37,8 +37,8 @@ type Options struct {
 	// Every cuts only every n-th write, for tests that have to be short; 0 and
 	// 1 cut them all.
 	Every int
-	// First is how many writes are passed over before the first that is cut:
-	// several runs with Every cut different ones so.
+	// First is how many writes are passed over before the first that is cut, so
+	// that several runs with Every cut different ones.
 	First int
 }
 
@@ -51,7 +51,7 @@ func (o *Options) cuts(way, writes int) (first, every int) {
 }
 
 // Run cuts each scenario at every write, on every engine: a subtest each, and
-// an error for each history that went wrong. It logs what it returns.
+// an error for each history that went wrong. It logs the table that it returns.
 func Run(t *testing.T, o *Options, scenarios ...Scenario) Table {
 	t.Helper()
 	if o == nil {
@@ -87,7 +87,7 @@ func Run(t *testing.T, o *Options, scenarios ...Scenario) Table {
 	return table
 }
 
-// Report is what came of one scenario on one engine.
+// Report is the result of one scenario on one engine.
 type Report struct {
 	Scenario, Engine string
 	Writes           int // of the uncut history
@@ -123,8 +123,8 @@ func (t Table) String() string {
 const maxViolations = 3
 
 // Cut runs the scenario uncut on an engine, and then once for each way in which
-// each of its writes can go wrong. Of the options, Engines is not used. The
-// error says that the scenario can't be run.
+// each of its writes can go wrong. Of the options, Engines is not used. An
+// error means that the scenario can't be run.
 func (s Scenario) Cut(ctx context.Context, e Engine, o *Options) (Report, error) {
 	if o == nil {
 		o = &Options{}
@@ -162,7 +162,7 @@ func (s Scenario) Cut(ctx context.Context, e Engine, o *Options) (Report, error)
 type way struct {
 	fault      func(int) faultkv.Fault
 	dies       bool
-	exact      bool // nothing but the acknowledgement is lost: nobody may notice
+	exact      bool // the acknowledgement alone is lost: no trace may remain
 	interrupts bool // the run ends, and with it the contexts of the bodies that run then
 }
 
@@ -174,7 +174,7 @@ var ways = []way{
 }
 
 // history runs one history, and holds it against the uncut one, unless it is
-// that. It says how many faults struck.
+// that one. It returns how many faults struck.
 func (s *Scenario) history(
 	ctx context.Context, e Engine, uncut *account, r *Report, w way, faults ...faultkv.Fault,
 ) (*account, int, error) {

@@ -23,8 +23,8 @@ func cut(t *testing.T, e fermatatest.Engine, s fermatatest.Scenario) fermatatest
 	return r
 }
 
-// finds fails the test unless some history was wrong, and the first of them in
-// this way.
+// finds fails the test unless some history was wrong, the first of them in this
+// way.
 func finds(t *testing.T, r fermatatest.Report, want string) {
 	t.Helper()
 	if len(r.Violations) == 0 {
@@ -41,8 +41,8 @@ func TestFindsAnEffectThatHappensTwice(t *testing.T) {
 			var l ledger
 			pay := fn(tool.Spec{Name: "pay", Effect: tool.Idempotent},
 				func(context.Context, textIn) (tool.Result[textOut], error) {
-					// In place of its IdempotencyKey, by which the ledger could
-					// tell.
+					// This stands in place of the IdempotencyKey, by which the
+					// ledger could tell.
 					l.do("the same for all")
 					return tool.Done(textOut{"paid"}), nil
 				})
@@ -87,8 +87,7 @@ func TestFindsAStoreThatForgets(t *testing.T) {
 		}}, s), "is gone")
 }
 
-// forgetful keeps all but the last answers that it acknowledged: receipts of
-// which a crash leaves nothing.
+// forgetful is a place that loses its records of receipts in each crash.
 type forgetful struct{ last *kvstore.Memory }
 
 func (f *forgetful) Open() (kvstore.Store, error) {

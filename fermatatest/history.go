@@ -28,8 +28,10 @@ type history struct {
 	s     *Scenario
 	world World
 	place Place
-	uncut *account // what it has to come to; nil while that is found out
+	uncut *account // what it has to come to; nil in the uncut history itself
 
+	// mu guards what follows: the lives' goroutines, and those of bodies,
+	// write it. It is held over no code of the scenario's.
 	mu      sync.Mutex
 	now     time.Time
 	ids     map[string]int
@@ -37,11 +39,11 @@ type history struct {
 	acked   []session.Receipt
 	tokens  map[string]string // by pause id
 	settled map[string]string // by call id: what was first seen of its end
-	// By call id: it was claimed when a life began, and nothing told how far it
-	// had got.
+	// lost has the ids of calls that were claimed when a life began, without a
+	// trace of how far they had got.
 	lost map[string]bool
-	// By call id: it needs no claim, and so nothing told then whether it had
-	// begun.
+	// blurred has the ids of calls that need no claim, so that there was no
+	// trace of whether they had begun.
 	blurred  map[string]bool
 	outcomes [][]string      // of the inputs, the last time they were delivered
 	errors   map[string]bool // that runs ended with
@@ -52,20 +54,24 @@ type history struct {
 // maxLives is how many processes a history may need more than there are faults.
 const maxLives = 3
 
-// newHistory makes a history that has not begun.
+// newHistory returns a history that has not begun.
 func newHistory(ctx context.Context, s *Scenario, p Place, uncut *account) *history {
 	return &history{
 		ctx: ctx, s: s, world: s.World(), place: p, uncut: uncut,
-		now: time.Date(2025, 1, 2, 3, 4, 5, 0, time.UTC), ids: map[string]int{},
-		tokens:  map[string]string{},
-		settled: map[string]string{}, lost: map[string]bool{}, blurred: map[string]bool{},
-		outcomes: make([][]string, len(s.Inputs)), errors: map[string]bool{},
+		now:      time.Date(2025, 1, 2, 3, 4, 5, 0, time.UTC),
+		ids:      map[string]int{},
+		tokens:   map[string]string{},
+		settled:  map[string]string{},
+		lost:     map[string]bool{},
+		blurred:  map[string]bool{},
+		outcomes: make([][]string, len(s.Inputs)),
+		errors:   map[string]bool{},
 	}
 }
 
 // run lives until a process has delivered all inputs: the first with the first
-// fault, the second with the second, and so on. It says what the history came
-// to, and how many of the faults struck.
+// fault, the second with the second, and so on. It returns what the history
+// came to, and how many of the faults struck.
 func (h *history) run(faults []faultkv.Fault) (got *account, struck int, err error) {
 	writes := 0
 	for n, done := 0, false; !done; n++ {
@@ -94,8 +100,8 @@ func (h *history) run(faults []faultkv.Fault) (got *account, struck int, err err
 	return got, struck, errors.Join(err, l.end())
 }
 
-// Now is the clock of all lives. It stands still, but for Pass and for leases
-// that have to end.
+// Now returns the time by the clock of all lives. It stands still, but for Pass
+// and for leases that have to end.
 func (h *history) Now() time.Time {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -110,8 +116,7 @@ func (h *history) pass(until time.Time) {
 	}
 }
 
-// newID makes ids that are unique over all lives, and none of which is part of
-// another.
+// newID returns an id that is unique over all lives, and no part of another id.
 func (h *history) newID(kind string) string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -147,19 +152,19 @@ func (h *history) failed(err error) {
 	h.errors[err.Error()] = true
 }
 
-// isFault says that an error is, or comes of, what was injected.
+// isFault reports whether an error is, or comes of, an injected fault.
 func isFault(err error) bool {
 	return errors.Is(err, faultkv.ErrFault) || errors.Is(err, faultkv.ErrDead) ||
 		errors.Is(err, faultkv.ErrFull)
 }
 
-// report is what there is to read when something is wrong.
+// report returns what went wrong, and what happened before.
 func (h *history) report() string {
 	return strings.Join(h.wrong, "\n") + "\n  what happened:\n    " +
 		strings.Join(h.trace, "\n    ")
 }
 
-// lostCalls are the calls whose outcome may be honestly unknown.
+// lostCalls returns the calls whose outcome may be honestly unknown.
 func (h *history) lostCalls() []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()

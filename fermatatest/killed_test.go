@@ -47,8 +47,8 @@ func TestKilledAtEveryWriteOfPayloads(t *testing.T) {
 	killed(t, .2, fermatatest.Options{Engines: []fermatatest.Engine{fermatatest.Memory()}}, all...)
 }
 
-// The process that comes after the one that was killed is killed, too, wherever
-// that can be.
+// The process after the one that was killed is killed, too, at each of its
+// writes.
 func TestKilledTwice(t *testing.T) {
 	killed(t, .3, fermatatest.Options{
 		Engines: []fermatatest.Engine{fermatatest.Memory(),
@@ -56,7 +56,7 @@ func TestKilledTwice(t *testing.T) {
 	}, scenarios()...)
 }
 
-// named are the scenarios of those names.
+// named returns the scenarios of those names.
 func named(t *testing.T, names ...string) (found []fermatatest.Scenario) {
 	t.Helper()
 	for _, s := range scenarios() {

@@ -29,8 +29,8 @@ type life struct {
 	store  *core.Store
 	agent  *agent.Agent
 	runner *runner.Runner
-	// patience is how often it is waited for a lease, before time passes until
-	// the lease has ended.
+	// patience is how often the life waits for a lease, before it lets time
+	// pass until the lease has ended.
 	patience int
 
 	asked struct {
@@ -76,7 +76,7 @@ func (l *life) end() error {
 func (l *life) dead() bool { return l.faults.Dead() }
 
 // live delivers the inputs, in order, and drives the session to rest in
-// between. It says whether it came to the end.
+// between. It reports whether it came to the end.
 func (l *life) live() bool {
 	l.begin()
 	for i, in := range l.s.Inputs {
@@ -97,9 +97,9 @@ func (l *life) live() bool {
 	return !l.dead()
 }
 
-// begin notes of which calls it is not known how far they have got: those that
-// were running when the last drive ended, and have no answer kept; and those
-// whose entries leave no trace.
+// begin notes the calls that may have got further than the store shows: those
+// that were running when the last drive ended, and have no answer kept; and
+// those whose entries leave no trace.
 func (l *life) begin() {
 	st, err := l.store.Load(l.ctx, theSession)
 	if err != nil {
@@ -126,8 +126,8 @@ func (l *life) mark(in map[string]bool, call string) {
 	in[call] = true
 }
 
-// maxTries is how often something is tried that faults, or another drive, keep
-// from succeeding.
+// maxTries is how often a life tries something that faults, or another drive,
+// keep from succeeding.
 const maxTries = 1000
 
 // rest drives the session for as long as there is work, as a worker would that
@@ -166,8 +166,8 @@ func (l *life) rest() {
 	l.violation("the session does not come to rest")
 }
 
-// retries says what comes of a drive that ended with an error: another one, if
-// that was a fault's, or if it was busy.
+// retries reports whether a drive that ended with an error is followed by
+// another one: if the error was a fault's, or if the session was busy.
 func (l *life) retries(err error) bool {
 	var busy *session.BusyError
 	switch {
@@ -240,7 +240,7 @@ func (l *life) watch(events iter.Seq2[event.Event, error]) (failure error) {
 	return failure
 }
 
-// told delivers the inputs that come at a pause.
+// told delivers the inputs that come at the event of a pause.
 func (l *life) told(p tool.Pause) {
 	if l.dead() {
 		return
@@ -258,7 +258,7 @@ func (l *life) told(p tool.Pause) {
 	}
 }
 
-// call is the id of the call that a target means; empty if it isn't there.
+// call returns the id of the call that a target names; empty if there is none.
 func (l *life) call(t target) string {
 	n := 0
 	for _, c := range l.calls() {
@@ -271,7 +271,7 @@ func (l *life) call(t target) string {
 	return ""
 }
 
-// calls are all calls of the session so far.
+// calls returns all calls of the session so far.
 func (l *life) calls() []llm.ToolCall {
 	st, err := l.store.Load(l.ctx, theSession)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 )
 
 // Scenario is one session of an agent, and all that the outside world does to
-// it.
+// the session.
 type Scenario struct {
 	Name string
 	// World makes the outside world of one history. It is called once for each
@@ -26,7 +26,7 @@ type Scenario struct {
 	Diverges bool
 }
 
-// World is what is outside of the process and outlives it.
+// World is everything outside of the process that outlives it.
 type World struct {
 	// Agent makes the agent, anew for each life of the process. What it keeps
 	// in memory is lost in a crash; what outlives the process it shares through
@@ -37,8 +37,8 @@ type World struct {
 	// Operator answers pauses of reason unknown outcome: what became of the
 	// call. Required for tools that ask an operator.
 	Operator func(tool.Pause) json.RawMessage
-	// Check, if set, says at the end of a history what is wrong with the
-	// outside world.
+	// Check, if set, returns what is wrong with the outside world at the end of
+	// a history.
 	Check func() error
 }
 
@@ -92,28 +92,29 @@ type answer struct {
 	runner.Resumption
 }
 
-// Message is a user's message, with an id by which Run is safe to repeat.
+// Message returns a user's message, with an id by which Run is safe to repeat.
 func Message(id, text string) Input {
 	return Input{name: "message " + id, kind: isMessage, id: id, text: text}
 }
 
-// With sets the options of a message's Run, but for its id.
+// With returns the message with options for its Run, but for its id.
 func (in Input) With(o runner.RunOptions) Input {
 	in.o = o
 	return in
 }
 
-// Answer is an answer to the first pause of the tool's first call; see OfCall
-// and OfPause. The Resumption's Pause is filled in:
+// Answer returns an answer to the first pause of the tool's first call; see
+// OfCall and OfPause. The Resumption's Pause is filled in:
 //
-//	fermatatest.Answer("deploy", runner.Complete("", json.RawMessage(`{"url":"…"}`), "ci"))
+//	output := json.RawMessage(`{"url":"…"}`)
+//	fermatatest.Answer("deploy", runner.Complete("", "ci", output))
 func Answer(toolName string, r runner.Resumption) Input {
 	t := target{toolName, 1, 1}
 	return Input{name: "answer for " + toolName, kind: isAnswer, target: t,
 		answers: []answer{{t, r}}}
 }
 
-// Together is several answers in one Resume.
+// Together returns several answers in one Resume.
 func Together(answers ...Input) Input {
 	all := Input{name: "answers together", kind: isAnswer}
 	for _, in := range answers {
@@ -122,27 +123,28 @@ func Together(answers ...Input) Input {
 	return all
 }
 
-// Cancel cancels the tool's first call; see OfCall.
+// Cancel returns a cancellation of the tool's first call; see OfCall.
 func Cancel(toolName, why string) Input {
 	return Input{name: "cancel " + toolName, kind: isCancel,
 		target: target{toolName, 1, 1}, why: why}
 }
 
-// Progress reports progress of the tool's first call; see OfCall.
+// Progress returns a report of progress of the tool's first call; see OfCall.
 func Progress(toolName string, p tool.Progress) Input {
 	return Input{name: "progress of " + toolName, kind: isProgress,
 		target: target{toolName, 1, 1}, report: p}
 }
 
-// Pass lets time pass: beyond a deadline, say.
+// Pass returns an input that lets time pass: beyond a deadline, say.
 func Pass(d time.Duration) Input { return Input{name: "pass " + d.String(), kind: isTime, time: d} }
 
-// OfCall makes it the n-th call of the tool in the session, from 1.
+// OfCall returns the input for the n-th call of the tool in the session, from
+// 1.
 func (in Input) OfCall(n int) Input {
 	return in.aim(func(t *target) { t.call = n })
 }
 
-// OfPause makes it the n-th pause of the call, from 1.
+// OfPause returns the input for the n-th pause of the call, from 1.
 func (in Input) OfPause(n int) Input {
 	return in.aim(func(t *target) { t.pause = n })
 }
@@ -156,23 +158,23 @@ func (in Input) aim(f func(*target)) Input {
 	return in
 }
 
-// During makes an input come while the tool's body runs, for the first time:
-// right after it was entered, the entry that may lead to the pause that the
-// input is aimed at. An answer is early then; a cancellation ends the body's
-// context.
+// During makes an input come for the first time while the tool's body runs:
+// right after the entry that may lead to the pause that the input is for. An
+// answer is early then; a cancellation ends the body's context.
 func (in Input) During() Input {
 	in.moment = duringBody
 	return in
 }
 
-// AtPause makes an input come as soon as the pause that it is aimed at is told
-// of: from within the loop that ranges over the events.
+// AtPause makes an input come at the event of the pause that it is for, from
+// within the loop that ranges over the events.
 func (in Input) AtPause() Input {
 	in.moment = atPause
 	return in
 }
 
-// Undriven leaves it to what comes later to drive the session on.
+// Undriven leaves the session as the input leaves it: a later input drives it
+// on.
 func (in Input) Undriven() Input {
 	in.undriven = true
 	return in

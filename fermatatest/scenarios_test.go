@@ -15,7 +15,7 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// world is one without anything in it but what the agent is made of.
+// world returns a world with nothing in it but the agent.
 func world(c agent.Config) func() fermatatest.World {
 	c.Name = "ops"
 	return func() fermatatest.World {
@@ -23,7 +23,7 @@ func world(c agent.Config) func() fermatatest.World {
 	}
 }
 
-// each makes a scenario for a tool of each effect.
+// each returns a scenario for a tool of each effect.
 func each(
 	name string, make func(tool.Effect) agent.Config, inputs ...fermatatest.Input,
 ) []fermatatest.Scenario {
@@ -72,7 +72,7 @@ func scenarios() []fermatatest.Scenario {
 				`{"text":"why"}`), fakellm.Says("Done.")),
 		}
 	}, hello, fermatatest.Answer("ask", runner.Complete("", "ada", text("because"))), thanks)...)
-	// When the other one is lost, nothing waits that would refuse the message.
+	// When the other call is lost, nothing waits that would refuse the message.
 	all[len(all)-2].Diverges = true
 
 	add(each("three answered together", func(e tool.Effect) agent.Config {
@@ -247,7 +247,7 @@ func scenarios() []fermatatest.Scenario {
 				fakellm.Says("Welcome.")),
 		}
 	}, hello, fermatatest.Message("m3", "Oslo"), fermatatest.Message("m3", "Oslo"), thanks)...)
-	// Once the call is lost, nobody asks any more, and the message is one like
+	// Once the call is lost, no question is open, and the message is one like
 	// any other.
 	all[len(all)-2].Diverges = true
 
@@ -288,8 +288,8 @@ func scenarios() []fermatatest.Scenario {
 	return all
 }
 
-// largeAnswer is an answer that is written in many pieces, and more than one
-// batch.
+// largeAnswer returns a scenario with an answer that is written in many pieces,
+// and more than one batch.
 func largeAnswer(size int) fermatatest.Scenario {
 	return fermatatest.Scenario{
 		Name: fmt.Sprintf("an answer of %d KiB", size>>10),
@@ -303,9 +303,9 @@ func largeAnswer(size int) fermatatest.Scenario {
 	}
 }
 
-// large is a scenario in which everything that may be large is: the user's
-// message, arguments, a result, a question with its state, an answer, the
-// model's last word.
+// large returns scenarios in which everything that may be large is large: the
+// user's message, arguments, a result, a question with its state, an answer,
+// the model's last word.
 func large(size int) []fermatatest.Scenario {
 	big := strings.Repeat("ab<&>é ", size/8)
 	return each(fmt.Sprintf("payloads of %d KiB", size>>10), func(e tool.Effect) agent.Config {

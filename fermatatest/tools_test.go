@@ -10,7 +10,7 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// The tools of the scenarios take a text, and give one back.
+// The tools of the scenarios take a text, and return one.
 type (
 	textIn struct {
 		Text string `json:"text"`

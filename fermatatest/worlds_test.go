@@ -14,7 +14,8 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// ledger is an outside system that keeps what was done, by idempotency key.
+// ledger is an outside system that keeps the effects of calls, by idempotency
+// key.
 type ledger struct {
 	mu   sync.Mutex
 	done map[string]int
@@ -35,7 +36,7 @@ func (l *ledger) has(key string) bool {
 	return l.done[key] > 0
 }
 
-// atMostOnce is wrong if anything was done twice.
+// atMostOnce returns an error if any effect came twice.
 func (l *ledger) atMostOnce() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -50,8 +51,8 @@ func (l *ledger) atMostOnce() error {
 var paid = fakellm.New(fakellm.Calls("pay", `{"text":"ada"}`), fakellm.Says("Done."),
 	fakellm.Says("Welcome."))
 
-// reconciled is a world in which a tool looks into the ledger to find out what
-// became of a call that was lost.
+// reconciled returns a world in which a tool looks into the ledger to find out
+// what became of a lost call.
 func reconciled() fermatatest.World {
 	var l ledger
 	pay := fn(tool.Spec{Name: "pay",
@@ -69,7 +70,7 @@ func reconciled() fermatatest.World {
 	return w
 }
 
-// operated is a world in which a person is asked instead.
+// operated returns a world in which a person is asked instead.
 func operated() fermatatest.World {
 	var l ledger
 	pay := fn(tool.Spec{Name: "pay", AskOperator: true},
@@ -83,7 +84,7 @@ func operated() fermatatest.World {
 	return w
 }
 
-// fatal is a world in which one tool ends the run while another one runs.
+// fatal returns a world in which one tool ends the run while another one runs.
 func fatal(e tool.Effect) func() fermatatest.World {
 	return func() fermatatest.World {
 		return fermatatest.World{Agent: func() agent.Config {

@@ -11,7 +11,7 @@ import (
 
 // Options are for [Open]; nil means the defaults.
 type Options struct {
-	// Name is what the server's faults know the client by.
+	// Name is the client's name in SetFaults, Stall and Cut.
 	Name string
 	// Deaf makes a client that doesn't heed contexts: a call returns when it is
 	// answered, or its connection breaks.
@@ -19,15 +19,16 @@ type Options struct {
 }
 
 // Client is the shared store as one process has it. It connects when it needs
-// to, and again after a connection broke. A call whose connection breaks is
-// answered with an error; an Apply that was sent by then, with
-// [kvstore.ErrUncertain].
+// to, and again after a connection broke. A call whose connection breaks
+// returns an error; an Apply that was sent by then, [kvstore.ErrUncertain]. Any
+// goroutine may use it.
 type Client struct {
 	addr string
 	o    Options
 
 	calls sync.WaitGroup // under way
 
+	// mu guards closed and link, and is never held over the network.
 	mu     sync.Mutex
 	closed bool
 	link   *link // the connection; nil: none yet
@@ -100,8 +101,8 @@ func (c *Client) isClosed() bool {
 	return c.closed
 }
 
-// call sends a request and returns its answer. Sent: there is no answer, and
-// the request may be with the server.
+// call sends a request and returns its answer. Sent is true if there is no
+// answer, and the request may be with the server.
 func (c *Client) call(ctx context.Context, in request) (out response, sent bool, err error) {
 	if !c.begin() {
 		return out, false, kvstore.ErrClosed
@@ -164,8 +165,8 @@ func (c *Client) connect(ctx context.Context) (*link, error) {
 	return l, nil
 }
 
-// current returns the connection that stands; where none does, made, which may
-// be nil, takes its place.
+// current returns the connection. If there is none, or it is broken, made,
+// which may be nil, takes its place.
 func (c *Client) current(made *link) *link {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -7,12 +7,17 @@ import (
 )
 
 // link is one connection of a client, and the calls that wait for its answers.
+// One goroutine, that of read, reads from the connection. Any goroutine may
+// write, one frame at a time, under writing. The channel of a call has room for
+// its one answer: read sends it, or closes the channel when the connection
+// breaks.
 type link struct {
 	conn net.Conn
 	over chan struct{} // closed when nothing is read any more
 
 	writing sync.Mutex // one frame at a time
 
+	// mu guards last and waiting.
 	mu      sync.Mutex
 	last    uint64                   // the last request's id
 	waiting map[uint64]chan response // nil: broken
@@ -31,8 +36,7 @@ func (l *link) broken() bool {
 }
 
 // send sends a request. Its answer comes on the channel, which is closed
-// without one if the connection breaks. Forget drops
-// the wait for it.
+// without one if the connection breaks. Forget drops the wait.
 func (l *link) send(in request) (answer <-chan response, forget func()) {
 	ch := make(chan response, 1)
 	l.mu.Lock()
@@ -58,7 +62,8 @@ func (l *link) send(in request) (answer <-chan response, forget func()) {
 	}
 }
 
-// read takes answers to those who wait for them, until the connection breaks.
+// read sends each answer to the call that waits for it, until the connection
+// breaks.
 func (l *link) read() {
 	defer close(l.over)
 	defer l.conn.Close()

@@ -12,14 +12,16 @@ import (
 )
 
 // Server serves a store to clients, and makes the faults. Its methods may be
-// called from many goroutines. The client called "" stands for all that nothing
-// was said of.
+// called from many goroutines. The client called "" stands for all those
+// without faults of their own.
 type Server struct {
 	kv       kvstore.Store
 	listener net.Listener
 	closing  chan struct{}
 	running  sync.WaitGroup // every goroutine of the server
 
+	// mu guards what follows, and the names of peers. It is held over no
+	// request.
 	mu      sync.Mutex
 	closed  bool
 	faults  map[string]Faults
@@ -44,26 +46,29 @@ func Listen(kv kvstore.Store) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{
-		kv: kv, listener: l, closing: make(chan struct{}), faults: map[string]Faults{},
-		stalled: map[string]time.Time{},
-		peers:   map[*peer]struct{}{},
+		kv:       kv,
+		listener: l,
+		closing:  make(chan struct{}),
+		faults:   map[string]Faults{},
+		stalled:  map[string]time.Time{},
+		peers:    map[*peer]struct{}{},
 	}
 	s.running.Go(s.accept)
 	return s, nil
 }
 
-// Addr is where clients find the server.
+// Addr returns the address at which clients find the server.
 func (s *Server) Addr() string { return s.listener.Addr().String() }
 
-// SetFaults says what may happen from now on to what a client asks for.
+// SetFaults sets the faults of a client's requests from now on.
 func (s *Server) SetFaults(client string, f Faults) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.faults[client] = f
 }
 
-// Stall keeps a client waiting for so long: for what it asks for meanwhile, and
-// for the answers to what it has asked for.
+// Stall keeps a client waiting for so long: its requests meanwhile, and the
+// answers to its earlier ones.
 func (s *Server) Stall(client string, d time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -79,8 +84,8 @@ func (s *Server) Heal() {
 	s.faults, s.stalled = map[string]Faults{}, map[string]time.Time{}
 }
 
-// Cut breaks the connections of a client; of all, if it is "". What is under
-// way is carried out, unanswered.
+// Cut breaks the connections of a client; of all, if it is "". Requests under
+// way are carried out, unanswered.
 func (s *Server) Cut(client string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -140,8 +145,8 @@ func (s *Server) add(p *peer) bool {
 	return !s.closed
 }
 
-// serve reads what a client asks for, and has it done in goroutines, so that
-// one request doesn't wait for another.
+// serve reads a client's requests, and handles each in a goroutine of its own,
+// so that one request doesn't wait for another.
 func (s *Server) serve(p *peer) {
 	defer func() {
 		p.conn.Close()
@@ -166,7 +171,7 @@ func (s *Server) serve(p *peer) {
 	}
 }
 
-// handle carries out a request, and answers it, as its fate has it.
+// handle carries out a request, and answers it, as its fate demands.
 func (s *Server) handle(p *peer, in request) {
 	x := s.fate(p.client, in.Apply != nil)
 	switch {
@@ -210,7 +215,7 @@ func (s *Server) fate(client string, write bool) fate {
 	return x
 }
 
-// sleep reports whether the server is still there after a while.
+// sleep waits, and reports whether the server is still open then.
 func (s *Server) sleep(d time.Duration) bool {
 	if d <= 0 {
 		return true
@@ -226,7 +231,7 @@ func (s *Server) sleep(d time.Duration) bool {
 }
 
 // outlast waits until a client is not stalled. It reports whether the server is
-// still there then.
+// still open then.
 func (s *Server) outlast(client string) bool {
 	for first := true; ; first = false {
 		s.mu.Lock()

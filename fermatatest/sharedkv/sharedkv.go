@@ -8,11 +8,12 @@
 //	server, err := sharedkv.Listen(kvstore.NewMemory())
 //	one := sharedkv.Open(server.Addr(), &sharedkv.Options{Name: "one"})
 //	two := sharedkv.Open(server.Addr(), &sharedkv.Options{Name: "two"})
-//	server.SetFaults("two", sharedkv.Faults{Delay: 20 * time.Millisecond, Lose: .01})
+//	server.SetFaults("two", sharedkv.Faults{
+//		Delay: 20 * time.Millisecond, Lose: .01})
 //
 // Whatever the faults, Apply and Get stay linearizable, and revisions never
-// fall. It is no database: what it serves is as durable as the store beneath,
-// and any process that reaches the port may write.
+// fall. It is no database: its data are as durable as the store beneath, and
+// any process that reaches the port may write.
 package sharedkv
 
 import (
@@ -42,7 +43,7 @@ type Counts struct {
 	Late, Lost, Cut, Stalled int // requests
 }
 
-// Sum is how many faults struck.
+// Sum returns how many faults struck.
 func (c Counts) Sum() int { return c.Late + c.Lost + c.Cut + c.Stalled }
 
 // fate is what happens to one request.

@@ -82,8 +82,8 @@ func TestWhatOneClientWritesAnotherReads(t *testing.T) {
 	}
 }
 
-// An answer that never comes ends with the context of who waits for it, and
-// isn't known to have failed.
+// A call whose answer never comes ends with its caller's context, and isn't
+// known to have failed.
 func TestALostAnswerIsUncertain(t *testing.T) {
 	s := listen(t)
 	c := open(t, s, &sharedkv.Options{Name: "x"})

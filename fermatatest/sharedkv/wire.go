@@ -12,9 +12,9 @@ import (
 	"github.com/fermata-ai/fermata/kvstore"
 )
 
-// A frame is a length, of four bytes, and so many bytes of JSON. The first that
-// a client sends has its name; each further one is a request, and what it gets
-// is an answer to each, in any order.
+// A frame is a length, of four bytes, and so many bytes of JSON. A client's
+// first frame has its name; each further one is a request. The server sends an
+// answer to each, in any order.
 
 // request is one call of a Store; one of the three is set.
 type request struct {
@@ -56,7 +56,7 @@ func failureOf(err error) *failure {
 
 func (f *failure) Error() string { return f.Text }
 
-// Unwrap makes it the engine's error again.
+// Unwrap returns the engine's error that it was.
 func (f *failure) Unwrap() error {
 	if f.Is < 0 || f.Is >= len(known) {
 		return nil
