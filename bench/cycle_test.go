@@ -22,12 +22,15 @@ import (
 // BenchmarkPauseResume runs cycles, durable, on bbolt: Run until paused; then
 // Resume, and drive to the final message, all read from the store again in
 // between. After a few cycles a session makes place for a new one, so that its
-// history stays about as long as it was to be.
+// history keeps about its length.
 //
 //	commits/cycle  batches applied
 //	cycles/s       of all sessions together
-//	pct-of-bound   over as many bare commits, of as many entries (put or deleted) and bytes, through the same engine, in turns with them
-//	x-1000-vs-10   Resume calls per second at 1,000 messages of history, over those at 10, in turns
+//	pct-of-bound   over as many bare commits, of as many entries (put or
+//	               deleted) and bytes, through the same engine, in turns with
+//	               them
+//	x-1000-vs-10   Resume calls per second at 1,000 messages of history, over
+//	               those at 10, in turns
 func BenchmarkPauseResume(b *testing.B) {
 	for _, sessions := range []int{1, 64} {
 		b.Run(fmt.Sprintf("sessions=%d", sessions), func(b *testing.B) {
@@ -125,7 +128,7 @@ func (f *fleet) renew(b *testing.B) {
 
 func (f *fleet) id(i int) string { return sessionID(f.renewed*f.sessions + i) }
 
-// each does something for all sessions at once, and says how long that took.
+// each does something for all sessions at once, and returns how long that took.
 func (f *fleet) each(do func(i int)) time.Duration {
 	start := time.Now()
 	var all sync.WaitGroup
@@ -235,8 +238,8 @@ func BenchmarkIdleWork(b *testing.B) {
 	b.ReportMetric(0, "ns/op") // of no meaning here
 }
 
-// idleStore is a store with idle sessions. They are copies of one that was made
-// by a run.
+// idleStore returns a store with idle sessions: copies of one that a run has
+// made.
 func idleStore(b *testing.B, sessions int) *session.Store {
 	kv := kvstore.NewMemory()
 	store := session.NewStore(kv, nil)
@@ -265,7 +268,7 @@ func idleStore(b *testing.B, sessions int) *session.Store {
 	return store
 }
 
-// renamed is a record of the first session as that of another one.
+// renamed returns a record of the first session as that of another one.
 func renamed(b []byte, i int) []byte {
 	return bytes.ReplaceAll(b, []byte(sessionID(0)), []byte(sessionID(i)))
 }

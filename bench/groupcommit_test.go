@@ -19,7 +19,8 @@ import (
 // each:
 //
 //	x-64-vs-1      64 writers, over one writer: what sharing commits is worth
-//	x-1-vs-update  one writer, over bbolt's bare Update: what the engine costs one who is alone
+//	x-1-vs-update  one writer, over bbolt's bare Update: what the engine costs
+//	               a lone writer
 //
 // The disk's speed changes from second to second, so the sides take turns: the
 // lone writers with each write, the many in short rounds beside them. Medians
@@ -61,7 +62,7 @@ func alternate(turn time.Duration, a, b func(key []byte) error) (as, bs []float6
 	return as, bs
 }
 
-// openBolt returns how to put one entry through the engine.
+// openBolt returns a function that puts one entry through the engine.
 func openBolt(b *testing.B) func(key []byte) error {
 	s, err := bolt.Open(filepath.Join(b.TempDir(), "store.db"), nil)
 	if err != nil {

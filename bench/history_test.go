@@ -24,7 +24,8 @@ import (
 // messages with what it costs in one of 10, durable, on bbolt, in one file:
 //
 //	x-10000-vs-10  the median of rounds in which the two take turns
-//	bytes/cycle    keys and values in batches, from Run until the final message, beside the messages themselves
+//	bytes/cycle    keys and values in batches, from Run until the final
+//	               message, beside the messages themselves
 func BenchmarkHistory(b *testing.B) {
 	b.Run("Resume", func(b *testing.B) {
 		benchHistory(b, func(s *long, p tool.Pause) error {

@@ -40,7 +40,7 @@ func say(p llm.Part) iter.Seq2[llm.Event, error] {
 }
 
 // calling is a model that makes the same call so many times, once a turn, and
-// then says that it is done, in sessions of one message of the user's.
+// then ends the run, in sessions of one message of the user's.
 type calling struct {
 	times int
 	call  llm.Part

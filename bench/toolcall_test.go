@@ -39,8 +39,8 @@ var echo = tool.Must(tool.Func(tool.Spec{Name: "echo", Description: "Says it aga
 // other; with one processor, that costs no thread's waking, which on a virtual
 // machine can be more than all the rest.
 //
-// x-bare is the same in terms of a bare loop, which does nothing of that; it
-// says more than a time where machines, and hours, differ.
+// x-bare is the same as a multiple of a bare loop's time, which does nothing of
+// that. It is comparable where machines, and hours, differ.
 func BenchmarkToolCall(b *testing.B) {
 	for _, turns := range []int{10, 100} {
 		b.Run(fmt.Sprintf("turns=%d", turns), func(b *testing.B) { toolCalls(b, turns) })
@@ -79,9 +79,9 @@ func toolCalls(b *testing.B, turns int) {
 	b.ReportMetric(float64(call)/float64(bare), "x-bare")
 }
 
-// bareLoop is how long a call takes that a program makes without a library: a
-// tool found by its name, run in a goroutine, at most four at once, from JSON
-// to JSON. Nothing is validated, kept or shown.
+// bareLoop returns how long a call takes that a program makes without a
+// library: a tool found by its name, run in a goroutine, at most four at once,
+// from JSON to JSON. Nothing is validated, kept or shown.
 func bareLoop(b *testing.B) time.Duration {
 	const calls = 50_000
 	runtime.GC() // of what others left
