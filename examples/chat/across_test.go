@@ -18,7 +18,7 @@ func TestASessionGoesOnUnderAnotherProvider(t *testing.T) {
 	llmtest.Across(t, adapters(), nil)
 }
 
-// adapters are those of all providers.
+// adapters returns those of all providers.
 func adapters() []llmtest.Provider {
 	const replies = "../../provider/"
 	return []llmtest.Provider{
@@ -64,7 +64,7 @@ func adapters() []llmtest.Provider {
 	}
 }
 
-// opened is a model that must have been made.
+// opened returns a function that returns m, or fails the test if err is set.
 func opened[M llm.Model](m M, err error) func(testing.TB) llm.Model {
 	return func(t testing.TB) llm.Model {
 		t.Helper()
@@ -75,7 +75,8 @@ func opened[M llm.Model](m M, err error) func(testing.TB) llm.Model {
 	}
 }
 
-// some reads ids where there must be some.
+// some returns a function that reads ids, and returns a word in their place
+// where there are none: two empty lists would look alike.
 func some(ids func([]byte) (calls, results []string)) func([]byte) (calls, results []string) {
 	return func(request []byte) (calls, results []string) {
 		if calls, results = ids(request); len(calls) == 0 {

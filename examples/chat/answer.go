@@ -43,7 +43,7 @@ func (c *chat) question(p tool.Pause, hint string) {
 	}
 }
 
-// hint says what the answer must look like, unless any text will do.
+// hint returns what the answer must look like in words; "" if any text will do.
 func hint(schema json.RawMessage) string {
 	var s struct{ Enum []any }
 	_ = json.Unmarshal(schema, &s)

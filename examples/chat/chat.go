@@ -17,13 +17,14 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// user is whose sessions these are, and who answers.
+// user is the user of all sessions, and the actor of all answers.
 const user = "you"
 
-// chat is one session on one screen. One thing at a time drives the session, so
-// that the screen shows one thing at a time: what the person typed, or, while a
-// line is waited for, a worker, which carries on what was delivered and what is
-// overdue.
+// chat is one session on one screen. One goroutine at a time drives the
+// session, so that the screen shows one run at a time. That is the goroutine of
+// talk for a line that the person typed. While talk waits for a line, a worker
+// carries on what was delivered and what is overdue. Only the goroutine of talk
+// touches the fields; the worker sends it what happens.
 type chat struct {
 	rn      *runner.Runner
 	session string
@@ -34,7 +35,7 @@ type chat struct {
 	asking  string // the pause whose question is on the screen
 }
 
-// talk ends when the person leaves.
+// talk reads lines and does what they ask for, until the person leaves.
 func (c *chat) talk(ctx context.Context) error {
 	defer c.leave(context.WithoutCancel(ctx))
 	if err := c.begin(ctx); err != nil {
@@ -55,8 +56,9 @@ func (c *chat) talk(ctx context.Context) error {
 	}
 }
 
-// attend asks what waits, and shows what happens, until a line comes, which is
-// io.EOF if there are no more. The worker has stopped then.
+// attend asks the first question that waits, and shows what happens, until a
+// line comes. The error is io.EOF if there are no more. When attend returns,
+// the worker has stopped.
 func (c *chat) attend(ctx context.Context) (question *tool.Pause, line string, err error) {
 	working, stop := context.WithCancel(ctx)
 	happens := c.work(working)
@@ -69,7 +71,7 @@ func (c *chat) attend(ctx context.Context) (question *tool.Pause, line string, e
 	for driving := false; ; {
 		lines := c.screen.Lines
 		if driving {
-			lines = nil // not before that is done
+			lines = nil // no line is taken before the drive is done
 		} else {
 			waiting, err := c.pending(ctx)
 			if err != nil {
@@ -104,8 +106,9 @@ type happening struct {
 	err   error
 }
 
-// work carries the session on, and follows the progress of what waits, until
-// ctx ends. The channel is closed when it has.
+// work carries the session on, and follows the progress of waiting calls, until
+// ctx ends. Its goroutines send to the channel, and close it when they have
+// ended; the caller receives until then.
 func (c *chat) work(ctx context.Context) <-chan happening {
 	happens := make(chan happening)
 	var all sync.WaitGroup
@@ -118,11 +121,11 @@ func (c *chat) work(ctx context.Context) <-chan happening {
 		if ctx.Err() == nil {
 			happens <- happening{nil, err}
 		}
-		<-ctx.Done() // the channel stays open until then
+		<-ctx.Done() // the channel stays open until ctx ends
 	})
 	all.Go(func() {
-		// The messages, and all else, are the worker's to show. There may be no
-		// session yet.
+		// Follow is for progress alone: the worker sends all else. There may be
+		// no session yet.
 		for ev := range c.rn.Follow(ctx, c.session, user,
 			&runner.FollowOptions{From: math.MaxInt, ThroughWaits: true}) {
 			if p, ok := ev.(event.Progress); ok {
@@ -134,8 +137,8 @@ func (c *chat) work(ctx context.Context) <-chan happening {
 	return happens
 }
 
-// begin shows where the session stands, and goes on with what it has left to
-// do: what was delivered meanwhile, what was interrupted, what failed.
+// begin shows where the session stands, and goes on with the work that remains:
+// answers that were delivered meanwhile, a run that was interrupted or failed.
 func (c *chat) begin(ctx context.Context) error {
 	c.show.Say("Model: %s.", c.model.name)
 	t, err := c.rn.Show(ctx, c.session, user)
@@ -156,7 +159,7 @@ func (c *chat) begin(ctx context.Context) error {
 	return nil
 }
 
-// take does what a line says, and says whether it is to leave.
+// take does what a line asks for. It reports whether the person wants to leave.
 func (c *chat) take(ctx context.Context, question *tool.Pause, line string) (leave bool) {
 	switch {
 	case strings.TrimSpace(line) == "":
@@ -223,7 +226,7 @@ func (c *chat) fail(ctx context.Context, err error) {
 	}
 }
 
-// ignore leaves the errors out that are there because the person leaves.
+// ignore returns err, or nil if it comes of the person's leaving.
 func ignore(err, leaving error) error {
 	if leaving != nil && errors.Is(err, leaving) {
 		return nil
@@ -231,7 +234,7 @@ func ignore(err, leaving error) error {
 	return err
 }
 
-// pending lists what waits in this session.
+// pending returns the open pauses of this session.
 func (c *chat) pending(ctx context.Context) (all []tool.Pause, err error) {
 	for p, err := range c.rn.Pending(ctx, session.PauseFilter{Session: c.session}, user) {
 		if err != nil {
@@ -242,7 +245,7 @@ func (c *chat) pending(ctx context.Context) (all []tool.Pause, err error) {
 	return all, nil
 }
 
-// leave says what is kept.
+// leave shows what is kept.
 func (c *chat) leave(ctx context.Context) {
 	if err := c.screen.Leave(); err != nil {
 		c.fail(ctx, err)

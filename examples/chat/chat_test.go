@@ -65,8 +65,8 @@ func TestScriptedConversation(t *testing.T) {
 	}
 }
 
-// What waits is kept when the person leaves. The job ends meanwhile, delivers
-// twice, and its result arrives once.
+// Waiting calls are kept when the person leaves. The job ends meanwhile,
+// delivers twice, and its result arrives once.
 func TestLeavingWhileACallWaits(t *testing.T) {
 	t.Parallel()
 	db := file(t)
@@ -102,7 +102,7 @@ func TestLeavingWhileACallWaits(t *testing.T) {
 	}
 }
 
-// A process that is killed on the spot leaves what it said was kept.
+// A process that is killed on the spot leaves all that it has shown as kept.
 func TestKilledWhileCallsWait(t *testing.T) {
 	t.Parallel()
 	db := file(t)
@@ -147,7 +147,7 @@ func TestCancelAndFailAndSessionsSideBySide(t *testing.T) {
 	c.says("order 7")
 	c.sees(`^I can't find it\. .*there is no order 7; there are 1041, 1042 and 1043`)
 	c.says("/cancel nothing")
-	c.sees(`^  error   no call waits that is "nothing"`)
+	c.sees(`^  error   no call waits whose id or tool is "nothing"`)
 	c.says("/nope")
 	c.sees(`^  error   there is no command /nope`)
 	c.says(" /help is what I say")
@@ -161,7 +161,7 @@ func TestCancelAndFailAndSessionsSideBySide(t *testing.T) {
 	first.leaves()
 }
 
-// The end of the input is the end of the program, whatever waits.
+// The end of the input is the end of the program, also while calls wait.
 func TestTheInputEnds(t *testing.T) {
 	t.Parallel()
 	db := file(t)

@@ -18,7 +18,8 @@ const help = `Type a message, or the answer to a question, or one of
   /help              this text
 A line that begins with a space and a slash is no command.`
 
-// command does what a line that begins with a slash says.
+// command does what a line that begins with a slash asks for. It reports
+// whether the person wants to leave.
 func (c *chat) command(ctx context.Context, line string) (leave bool) {
 	name, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
 	switch name {
@@ -46,7 +47,7 @@ func (c *chat) command(ctx context.Context, line string) (leave bool) {
 			c.fail(ctx, err)
 		}
 	default:
-		c.show.Line("error", "there is no command %s; /help tells what there is", name)
+		c.show.Line("error", "there is no command %s; /help lists the commands", name)
 	}
 	return false
 }
@@ -58,13 +59,14 @@ func (c *chat) cancel(ctx context.Context, call, why string) error {
 		return err
 	}
 	if call == "" {
-		return errors.New("say which call: /cancel CALL WHY; /pending tells which wait")
+		return errors.New("name the call: /cancel CALL WHY; /pending lists those that wait")
 	}
 	i := slices.IndexFunc(waiting, func(p tool.Pause) bool {
 		return p.Call == call || p.Tool == call
 	})
 	if i < 0 {
-		return fmt.Errorf("no call waits that is %q; /pending tells which do", call)
+		return fmt.Errorf("no call waits whose id or tool is %q; /pending lists those that do",
+			call)
 	}
 	receipt, err := c.rn.Cancel(ctx, c.session, waiting[i].Call, user, why)
 	if err != nil {

@@ -14,9 +14,9 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// display makes lines of events. What the model says stands at the margin; all
-// else is indented, and begins with a word that says what it is: "kept" is what
-// has become durable.
+// display makes lines of events. The model's text stands at the margin; all
+// else is indented, and begins with a word for its kind: "kept" is for what has
+// become durable.
 type display struct {
 	w        io.Writer
 	terminal bool
@@ -49,7 +49,7 @@ func (d *display) Say(format string, args ...any) {
 	fmt.Fprintln(d.w, clean(fmt.Sprintf(format, args...)))
 }
 
-// Event shows an event. The end of a run is the caller's to show.
+// Event shows an event. The caller shows the end of a run.
 func (d *display) Event(ev event.Event) {
 	switch ev := ev.(type) {
 	case event.TextDelta:

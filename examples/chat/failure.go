@@ -9,7 +9,7 @@ import (
 	"github.com/fermata-ai/fermata/session"
 )
 
-// explain says what went wrong in a session, and what to do about it.
+// explain returns what went wrong in a session, and what to do about it.
 func explain(err error, m model) string {
 	var failed *llm.Error
 	var waiting *session.PendingError
@@ -26,7 +26,7 @@ func explain(err error, m model) string {
 	return words(err)
 }
 
-// advice is what to do about a model's failure.
+// advice returns what to do about a model's failure.
 func advice(k llm.ErrorKind, m model) string {
 	const again = "Then leave, and go on with -session; or choose another model with -provider " +
 		"or -model."
@@ -50,7 +50,7 @@ func advice(k llm.ErrorKind, m model) string {
 	return "/retry tries again."
 }
 
-// kind is a failure in a word.
+// kind returns a failure in a word, where there is one.
 func kind(err error) string {
 	var failed *llm.Error
 	if errors.As(err, &failed) {
@@ -59,7 +59,7 @@ func kind(err error) string {
 	return err.Error()
 }
 
-// words are an error's own, or better ones.
+// words returns an error's own text, or better words.
 func words(err error) string {
 	switch {
 	case errors.Is(err, bolt.ErrLocked):

@@ -1,15 +1,16 @@
 // Command chat is an agent in a terminal, with a model of yours or a script,
-// whose tool calls may wait: for a job, for your answer, for your approval.
-// What it keeps is in one file. Leave it while a call waits, come back
-// tomorrow, and the call goes on.
+// whose tool calls may wait: for a job, for your answer, for your approval. It
+// keeps all in one file. Leave it while a call waits, come back tomorrow, and
+// the call goes on.
 //
-//	go run ./examples/chat                      a new session; the program prints its id
-//	go run ./examples/chat -session ID          a session goes on, under this model or another one
-//	go run ./examples/chat -list                the sessions, and what they wait for
+//	go run ./examples/chat              a new session; the program prints the id
+//	go run ./examples/chat -session ID  a session goes on, under this model or
+//	                                    another one
+//	go run ./examples/chat -list        the sessions, and what they wait for
 //
 // The model is that of the first of these that the environment has:
-// OPENAI_BASE_URL (a server that speaks OpenAI's Chat Completions; say with
-// -model which model), ANTHROPIC_API_KEY, OPENAI_API_KEY, GEMINI_API_KEY,
+// OPENAI_BASE_URL (a server that speaks OpenAI's Chat Completions; name the
+// model with -model), ANTHROPIC_API_KEY, OPENAI_API_KEY, GEMINI_API_KEY,
 // GOOGLE_API_KEY. Without any of them a script answers. -provider and -model
 // choose otherwise.
 //
@@ -20,12 +21,12 @@
 // # How to read it
 //
 // chat.go is the conversation, and the one to begin with: three operations of a
-// runner, Run, Resume and Continue, and what is shown of their events.
-// answer.go turns a line into an answer, command.go has the commands, orders.go
-// and agent.go the tools and the agent, model.go the providers. world.go puts
-// all of it together, beside what would be elsewhere, a CI server. The rest is
-// about terminals and texts. Under internal are the CI server, the tools that
-// talk to it, and the script.
+// runner, Run, Resume and Continue, and how their events are shown. answer.go
+// turns a line into an answer, command.go has the commands, orders.go and
+// agent.go the tools and the agent, model.go the providers. world.go puts all
+// of it together, beside a CI server that would be elsewhere. The rest is about
+// terminals and texts. Under internal are the CI server, the tools that talk to
+// it, and the script.
 package main
 
 import (
@@ -53,8 +54,9 @@ type options struct {
 
 const usage = `A chat in the terminal with a model, whose tool calls may wait.
 
-The model is that of the first of these that the environment has: OPENAI_BASE_URL (a server that speaks Chat Completions; it
-takes -model, too), ANTHROPIC_API_KEY, OPENAI_API_KEY, GEMINI_API_KEY, GOOGLE_API_KEY. Without any of them a script answers.
+The model is that of the first of these that the environment has: OPENAI_BASE_URL (a server
+that speaks Chat Completions; it takes -model, too), ANTHROPIC_API_KEY, OPENAI_API_KEY,
+GEMINI_API_KEY, GOOGLE_API_KEY. Without any of them a script answers.
 
 `
 
@@ -92,7 +94,7 @@ func parse(args []string) (o options, err error) {
 	return o, nil
 }
 
-// again are the flags with which a session goes on as it was, for a shell.
+// again returns the flags with which a session goes on as it was, for a shell.
 func (o options) again() string {
 	all := "-session " + quoted(o.session)
 	if o.file != defaultFile {
@@ -107,7 +109,7 @@ func (o options) again() string {
 	return all
 }
 
-// quoted is a word of a command line.
+// quoted returns a word in quotes for a command line, where it needs them.
 func quoted(s string) string {
 	plain := func(r rune) bool {
 		return unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("-_./:@+", r)

@@ -17,7 +17,7 @@ import (
 
 const isChat = "FERMATA_CHAT_TEST"
 
-// TestMain is the program itself in the processes that tests start.
+// TestMain runs the program itself in the processes that tests start.
 func TestMain(m *testing.M) {
 	if os.Getenv(isChat) != "" {
 		main()
@@ -38,7 +38,7 @@ type conversation struct {
 	text   strings.Builder // all that it has shown
 }
 
-// file is a new file for sessions.
+// file returns the path of a new file for sessions.
 func file(t *testing.T) string { return filepath.Join(t.TempDir(), "chat.db") }
 
 // talk starts the program with nothing in its environment but what is given,
@@ -94,7 +94,7 @@ func (c *conversation) sees(patterns ...string) {
 	}
 }
 
-// leaves types /quit, and returns all that was shown.
+// leaves types /quit, and returns all that the program has shown.
 func (c *conversation) leaves() string {
 	c.t.Helper()
 	c.says("/quit")
@@ -115,7 +115,7 @@ func (c *conversation) ends() string {
 	return c.text.String()
 }
 
-// fails waits for the program to fail, and returns why.
+// fails waits for the program to fail, and returns its error.
 func (c *conversation) fails() string {
 	c.t.Helper()
 	c.stdin.Close()
@@ -128,7 +128,7 @@ func (c *conversation) fails() string {
 	return c.errors.String()
 }
 
-// times counts what was shown.
+// times returns how often the pattern matches the text.
 func times(text, pattern string) int {
 	return len(regexp.MustCompile(pattern).FindAllString(text, -1))
 }

@@ -14,9 +14,9 @@ import (
 	"github.com/fermata-ai/fermata/provider/openai"
 )
 
-// TestMediaBeforeAPauseUnderAnotherProvider: what the user sent with the
-// message that led to a pause was good enough for the provider of then. The
-// next one may not take it, and whoever answers the pause can't mend that.
+// TestMediaBeforeAPauseUnderAnotherProvider: the media in the message that led
+// to a pause was good enough for the provider of then. The next one may not
+// take it, and the sender of the answer can't mend that.
 func TestMediaBeforeAPauseUnderAnotherProvider(t *testing.T) {
 	t.Parallel()
 	var reached atomic.Int32

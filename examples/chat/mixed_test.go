@@ -14,8 +14,8 @@ import (
 	"github.com/fermata-ai/fermata/llm/llmtest"
 )
 
-// Whatever providers, tools and users have left in a history, each provider can
-// be asked to go on with it: its request is made, with every call and its
+// Each provider can be asked to go on with a history that other providers,
+// tools and users have written: its request is made, with every call and its
 // result, and with what was signed by that provider alone.
 func TestEveryHistoryCanBeSentToEveryProvider(t *testing.T) {
 	t.Parallel()
@@ -69,11 +69,11 @@ func TestEveryHistoryCanBeSentToEveryProvider(t *testing.T) {
 	}
 }
 
-// signed is what a provider signs with.
+// signed returns the text that a provider signs with.
 func signed(provider string) string { return "signed-by-" + strings.ReplaceAll(provider, "/", "-") }
 
-// mixed is a history in which several providers had a part, and how many calls
-// are in it.
+// mixed returns a history in which several providers had a part, and how many
+// calls are in it.
 func mixed(r *rand.Rand, all []llmtest.Provider) (history []llm.Message, calls int) {
 	pick := func(of ...string) string { return of[r.IntN(len(of))] }
 	media := func() llm.Media {
@@ -126,7 +126,7 @@ func mixed(r *rand.Rand, all []llmtest.Provider) (history []llm.Message, calls i
 	return history, calls
 }
 
-// native is reasoning as a provider signed it.
+// native returns reasoning as a provider signed it.
 func native(by string) *llm.Native {
 	form := map[string]string{
 		"anthropic":        `{"type":"thinking","thinking":"Hm.","signature":%q}`,

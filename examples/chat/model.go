@@ -16,14 +16,14 @@ import (
 	"github.com/fermata-ai/fermata/provider/openai"
 )
 
-// model is who answers, and what to call it.
+// model is the model that answers, and its name on the screen.
 type model struct {
 	llm  llm.Model
 	name string
 	key  string // the variable that the key is in
 }
 
-// provider is a way to get a model.
+// provider is a way to open a model.
 type provider struct {
 	name  string
 	vars  []string // variables of the environment that choose it
@@ -47,8 +47,8 @@ func names() (all []string) {
 	return all
 }
 
-// choose takes the provider that the flags name, or the first that the
-// environment has something for.
+// choose returns the model of the provider that the flags name, or of the first
+// that the environment has a variable of.
 func choose(o options) (m model, err error) {
 	i := slices.IndexFunc(providers, func(p provider) bool {
 		return p.name == o.provider || o.provider == "" && (p.vars == nil || p.set() != "")
@@ -77,7 +77,8 @@ func choose(o options) (m model, err error) {
 	return m, err
 }
 
-// set is the variable that the environment has.
+// set returns the provider's variable that the environment has, "" if it has
+// none.
 func (p provider) set() string {
 	for _, k := range p.vars {
 		if os.Getenv(k) != "" {

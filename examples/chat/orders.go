@@ -52,8 +52,7 @@ type AskUserInput struct {
 	Choices  []string `json:"choices,omitempty" jsonschema:"description=The answers to choose from. Leave it out if any text will do"`
 }
 
-// askUser asks the person. What the answer must look like is decided as it
-// asks.
+// askUser asks the person. The form of the answer is decided when it asks.
 var askUser = tool.Must(tool.Func(
 	tool.Spec{Name: "ask_user", Description: "Ask the user a question.", Effect: tool.ReadOnly,
 		MayPause: true},
@@ -80,7 +79,7 @@ type RefundOutput struct {
 	Cents  Cents  `json:"cents"`
 }
 
-// refund does what must not be done twice. Its effect is the default,
+// refund moves money, which must not happen twice. Its effect is the default,
 // tool.Once: after a crash its body is never entered again. It knows nothing of
 // the approval, which is a layer around it.
 var refund = tool.Must(tool.Func(

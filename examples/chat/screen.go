@@ -11,9 +11,11 @@ import (
 	"golang.org/x/term"
 )
 
-// screen is where the person is. Text goes to it at any time, also while a line
-// is being typed; a line comes when one was asked for. It is a terminal, with a
-// prompt and a history, or a pair of pipes.
+// screen is where the person is: a terminal, with a prompt and a history, or a
+// pair of pipes. Any goroutine may write text to it, also while a line is
+// typed. A line comes when one was asked for: a goroutine for each line reads
+// it, sends it to Lines, and ends. Only that goroutine reads the input, and
+// sends to lines or closes it.
 type screen struct {
 	Lines <-chan string // closed when there will be no more
 
@@ -22,6 +24,8 @@ type screen struct {
 	out   io.Writer
 	tty   *tty // nil: pipes
 
+	// mu guards asked, held, and the writing of out. It is not held while a
+	// line is read.
 	mu    sync.Mutex
 	asked bool
 	held  []byte // the beginning of an output line, while a line is typed below it
@@ -46,7 +50,7 @@ func newScreen(in, out *os.File) *screen {
 	return s
 }
 
-// Ask wants a line, if none is being typed, and shows the prompt.
+// Ask asks for a line, if none is being typed, and shows the prompt.
 func (s *screen) Ask(prompt string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -97,8 +101,8 @@ func (s *screen) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-// Leave leaves the terminal as it was. No line is wanted any more; text still
-// is.
+// Leave gives the terminal back as it was. The screen takes no more lines, and
+// still shows text.
 func (s *screen) Leave() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

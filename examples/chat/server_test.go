@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// service is a server that speaks Chat Completions. It answers with what is
-// next in its script.
+// service is a server that speaks Chat Completions. It answers with the next
+// entry of its script.
 type service struct {
 	*httptest.Server
 	t *testing.T
@@ -23,7 +23,7 @@ type service struct {
 	asked  []request
 }
 
-// request is what matters here of the body of a request.
+// request is the part of a request's body that matters here.
 type request struct {
 	Model    string
 	Messages []struct {
@@ -64,7 +64,7 @@ func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	next(w, r)
 }
 
-// last is the last message of the n-th request.
+// last returns the last message of the n-th request.
 func (s *service) last(n int) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -85,7 +85,7 @@ func (s *service) env() []string {
 	return []string{"OPENAI_BASE_URL=" + s.URL + "/v1", "OPENAI_API_KEY=" + secret}
 }
 
-// streams answers with chunks of these deltas.
+// streams returns a handler that answers with chunks of these deltas.
 func streams(finish string, deltas ...string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
@@ -104,7 +104,7 @@ func streams(finish string, deltas ...string) http.HandlerFunc {
 	}
 }
 
-// refuses answers with an error.
+// refuses returns a handler that answers with an error.
 func refuses(status int, code string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -115,7 +115,8 @@ func refuses(status int, code string) http.HandlerFunc {
 	}
 }
 
-// hangs begins to answer, says so, and goes no further.
+// hangs returns a handler that begins to answer, sends to asked, and goes no
+// further.
 func hangs(asked chan<- struct{}) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
@@ -168,7 +169,7 @@ func TestCompatibleServer(t *testing.T) {
 	}
 }
 
-// Errors are told in words that say what to do, and the session goes on.
+// Errors are shown with what to do about them, and the session goes on.
 func TestTheModelFails(t *testing.T) {
 	t.Parallel()
 	s := serveChat(t,
@@ -213,14 +214,14 @@ func TestNobodyIsThere(t *testing.T) {
 		`^ +What you said is kept\. The service can't be reached: check your connection`)
 	c.leaves()
 
-	// What was said is answered by whoever comes next.
+	// The message is answered by the model of the next process.
 	c = talk(t, nil, "-file", db, "-session", "s1")
 	c.sees(`^Session: s1, with 1 message\.$`, `^It has 3.5 degrees in Oslo\.$`)
 	c.leaves()
 }
 
-// Ctrl-C leaves at once, also while a model hangs, and what was interrupted
-// goes on in the next process.
+// Ctrl-C leaves at once, also while a model hangs, and an interrupted run goes
+// on in the next process.
 func TestInterrupted(t *testing.T) {
 	t.Parallel()
 	db := file(t)

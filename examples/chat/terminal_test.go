@@ -100,8 +100,8 @@ func (k *keyboard) ends() {
 	}
 }
 
-// What comes while a line is typed stands above it; a bar takes the place of
-// the one before it; reasoning is dim.
+// Text that comes while a line is typed stands above it; a bar takes the place
+// of the one before it; reasoning is dim.
 func TestTerminal(t *testing.T) {
 	t.Parallel()
 	k := atTerminal(t, nil, "-file", file(t), "-session", "s1", "-step=700ms")
@@ -134,7 +134,7 @@ func TestTerminalWhileTheModelHangs(t *testing.T) {
 	k.ends()
 }
 
-// What ends the program from outside leaves the terminal as it was, too.
+// A signal that ends the program leaves the terminal as it was, too.
 func TestTerminalAndSignal(t *testing.T) {
 	t.Parallel()
 	k := atTerminal(t, nil, "-file", file(t), "-session", "s1", never)

@@ -9,7 +9,7 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// waits says what a call waits for.
+// waits returns what a call waits for, in words.
 func waits(p tool.Pause) string {
 	what := map[tool.Reason]string{
 		tool.ReasonExternal: "a job", tool.ReasonApproval: "an approval",
@@ -43,7 +43,7 @@ func short(raw json.RawMessage) string {
 	return string(raw)
 }
 
-// clean takes out what would steer a terminal.
+// clean returns a text without the characters that would steer a terminal.
 func clean(s string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) && r != '\n' && r != '\t' {

@@ -14,7 +14,7 @@ type tty struct {
 	terminal *term.Terminal
 	in, out  *os.File
 
-	mu     sync.Mutex
+	mu     sync.Mutex  // guards before
 	before *term.State // while it is raw
 }
 
@@ -25,7 +25,8 @@ func newTTY(in, out *os.File) *tty {
 	}{in, out}, "")}
 }
 
-// line reads one. Ctrl-C and Ctrl-D are the end of all lines.
+// line returns a line that the person types. Ctrl-C and Ctrl-D are the end of
+// all lines: io.EOF.
 func (t *tty) line() (string, error) {
 	if width, height, err := term.GetSize(int(t.in.Fd())); err == nil {
 		_ = t.terminal.SetSize(width, height)

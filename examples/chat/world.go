@@ -50,8 +50,7 @@ func start(ctx context.Context, o options) (err error) {
 		return err
 	}
 	scr := newScreen(os.Stdin, os.Stdout)
-	// A person at a terminal is told of errors, and of nothing that mends
-	// itself.
+	// A person at a terminal sees errors, and no warnings of what mends itself.
 	logger := slog.New(slog.NewTextHandler(scr, &slog.HandlerOptions{Level: slog.LevelError}))
 	rn, err := runner.New(ag, store, &runner.Options{Logger: logger})
 	if err != nil {
@@ -78,7 +77,8 @@ func start(ctx context.Context, o options) (err error) {
 
 func listen() (net.Listener, error) { return net.Listen("tcp", "127.0.0.1:0") }
 
-// serve serves until what it returns is called.
+// serve serves in a goroutine of its own until end is called. End waits for
+// that goroutine, and returns its error.
 func serve(l net.Listener, h http.Handler) (end func() error) {
 	s := &http.Server{Handler: h, ReadHeaderTimeout: 5 * time.Second}
 	ended := make(chan error, 1)

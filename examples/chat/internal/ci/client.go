@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// Start is the client: it starts a job at the server whose address is given.
-// The same key starts the same job, once.
+// Start is the client: it starts a job at the server at that address. The same
+// key starts the same job, once.
 func Start(
 	ctx context.Context, server string, o Order, callback, key string,
 ) (id string, err error) {

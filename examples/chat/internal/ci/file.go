@@ -33,8 +33,8 @@ func (s *Server) load() error {
 	return nil
 }
 
-// save writes them all. There are secrets in the callbacks, so no other user
-// may read the file.
+// save writes all jobs. There are secrets in the callbacks, so no other user
+// may read the file. The caller holds the lock.
 func (s *Server) save() error {
 	if s.config.File == "" {
 		return nil

@@ -35,10 +35,10 @@ func (s *Server) run(j job) {
 	if s.work(j) == nil {
 		_ = s.over(j.ID)
 	}
-	// Otherwise the next server that reads the file tries again.
+	// If it is not delivered, the next server that reads the file tries again.
 }
 
-// work takes a job to its end. How far it is follows from the time when it
+// work takes a job to its end. Its progress follows from the time when it
 // began: work that a restart interrupts went on meanwhile.
 func (s *Server) work(j job) error {
 	for i, name := range steps {
@@ -64,7 +64,7 @@ func (s *Server) work(j job) error {
 	return nil
 }
 
-// outcome is what is delivered, and where to. No service has a build of a
+// outcome returns what is delivered, and where to. No service has a build of a
 // version before v1.
 func (j job) outcome(took time.Duration) (path, body string, err error) {
 	var v any = struct {

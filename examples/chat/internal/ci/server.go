@@ -1,7 +1,7 @@
 // Package ci stands in for the outside world of the chat: a small CI service.
 // POST /jobs starts a job, which reports its progress and its outcome to the
-// job's callback. As real senders do, it tries again what failed, and delivers
-// the outcome twice.
+// job's callback. As real senders do, it repeats a delivery that failed, and
+// delivers the outcome twice.
 package ci
 
 import (
@@ -26,18 +26,19 @@ type Config struct {
 	Hooks string
 }
 
-// Server is the service, as an HTTP handler.
+// Server is the service, as an HTTP handler. Each job runs in a goroutine of
+// its own until ctx ends.
 type Server struct {
 	config Config
 	ctx    context.Context // ends all jobs
 	stop   context.CancelFunc
 	jobs   sync.WaitGroup
 
-	mu    sync.Mutex
-	known []job // all that there ever were
+	mu    sync.Mutex // guards known, and the file
+	known []job      // all that there ever were
 }
 
-// New starts a server, and goes on with the jobs in its file. They end with
+// New returns a server that goes on with the jobs in its file. They end with
 // ctx, or with Close.
 func New(ctx context.Context, c Config) (*Server, error) {
 	s := &Server{config: c}
@@ -53,7 +54,7 @@ func New(ctx context.Context, c Config) (*Server, error) {
 	return s, nil
 }
 
-// Close ends what runs. With a file, the next server goes on with it.
+// Close ends the jobs that run. With a file, the next server goes on with them.
 func (s *Server) Close() {
 	s.stop()
 	s.jobs.Wait()

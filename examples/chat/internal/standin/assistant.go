@@ -30,7 +30,7 @@ var (
 // The groups of words.
 const service, version, environment = 1, 2, 3
 
-// conversation is what came of the user's last message.
+// conversation is what has followed the user's last message.
 type conversation struct {
 	said    string
 	results map[string]llm.ToolResult // by the tool's name
@@ -40,8 +40,8 @@ type conversation struct {
 	report  []string
 }
 
-// assist calls what the message asks for, as far as what is known allows, and
-// reports when nothing is left to call.
+// assist calls the tools that the message asks for, as far as the results so
+// far allow, and reports when nothing is left to call.
 func assist(r llm.Request) fakellm.Turn {
 	c := &conversation{said: fakellm.LastUserText(r), results: map[string]llm.ToolResult{}}
 	for _, m := range r.Messages {
@@ -72,8 +72,8 @@ func assist(r llm.Request) fakellm.Turn {
 	return turn.Chunks(8).Delay(0, 10*time.Millisecond)
 }
 
-// call calls a tool, or has its result. Arguments are pairs of a name and a
-// value.
+// call adds a call of a tool, or returns the call's result if it has one.
+// Arguments are pairs of a name and a value.
 func (c *conversation) call(tool string, args ...any) (result llm.ToolResult, done bool) {
 	if result, done = c.results[tool]; done {
 		return result, true

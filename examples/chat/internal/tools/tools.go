@@ -23,8 +23,8 @@ type DeployOutput struct {
 	Seconds int    `json:"seconds"`
 }
 
-// Deploy starts a job that ends long after this function has returned, and says
-// so.
+// Deploy returns a tool that starts a job and then pauses: the job ends long
+// after the body has returned.
 func Deploy(server, hooks string) tool.Tool {
 	return tool.Must(tool.Func(
 		tool.Spec{Name: "deploy", Description: "Deploy a service.", Effect: tool.Idempotent,
