@@ -14,8 +14,8 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// audit holds the store against what senders were told, and what happened out
-// there.
+// audit holds the store against the answers to senders, and against the outside
+// world.
 type audit struct {
 	*world
 
@@ -83,7 +83,7 @@ func (w *world) audit() *audit {
 }
 
 // fenced judges a body that was entered when a later drive had begun to run
-// others, or had reconciled some.
+// other bodies, or to reconcile.
 func (a *audit) fenced(n note, latest int64) {
 	if !a.excused(n) {
 		a.violation("the body of %s was entered by a drive that had lost the session, fence %d "+
@@ -92,7 +92,7 @@ func (a *audit) fenced(n note, latest int64) {
 	a.late++
 }
 
-// transcript judges that of a session, and finds its calls.
+// transcript judges the transcript of a session, and finds its calls.
 func (a *audit) transcript(c *chat) {
 	t := a.t
 	s, err := a.rn.Show(t.Context(), c.id, "audit")
@@ -124,7 +124,7 @@ func (a *audit) transcript(c *chat) {
 	}
 }
 
-// body judges how often that of a call was entered, and when.
+// body judges how often a call's body was entered, and when.
 func (a *audit) body(c *call) {
 	k := kinds[c.Tool]
 	byKey := map[string][]note{}
@@ -176,8 +176,8 @@ func (a *audit) body(c *call) {
 	}
 }
 
-// word holds a Reconcile to its word: a body that it has not found was not
-// entered, and isn't afterwards.
+// word judges a Reconcile: a body that it has not found was not entered, and
+// isn't afterwards.
 func (a *audit) word(c *call, said note) {
 	found := 0
 	for _, e := range c.notes {
@@ -209,7 +209,7 @@ func (a *audit) excused(e note) bool {
 	})
 }
 
-// outcome judges how a call ended: once, as it may end, and nothing else was
+// outcome judges how a call ended: once, as it may end, and no other end was
 // ever shown.
 func (a *audit) outcome(c *call) {
 	k := kinds[c.Tool]
@@ -247,7 +247,7 @@ func (a *audit) outcome(c *call) {
 }
 
 // kept holds a call against the answer that was acknowledged to its sender. Id
-// is the call's, or one of its pauses'.
+// is that of the call, or of one of its pauses.
 func (a *audit) kept(id string, x answer) {
 	id, _, _ = strings.Cut(id, ".")
 	c := a.calls[id]

@@ -20,13 +20,13 @@ import (
 )
 
 // directoryVariable is the environment variable that makes this program a
-// child, and says where the ledger is; orderVariable says the rest, as JSON.
+// child: the ledger's directory. orderVariable has the rest, as JSON.
 const (
 	directoryVariable = "FERMATA_FLEET_DIRECTORY"
 	orderVariable     = "FERMATA_FLEET_ORDER"
 )
 
-// order is what a child is told.
+// order is what the parent gives a child.
 type order struct {
 	Engine  string // its address
 	Process string
@@ -85,7 +85,7 @@ func child(dir string) error {
 	return rn.Close()
 }
 
-// reply is what the handlers say of what they accepted, as the webhook does.
+// reply is the handlers' response, as the webhook's is.
 type reply struct {
 	Duplicate bool
 	At        time.Time

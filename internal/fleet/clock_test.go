@@ -12,7 +12,7 @@ type clock struct {
 }
 
 func (c clock) now() time.Time {
-	right := time.Now().Round(0) // a wall clock knows nothing of the monotonic one
+	right := time.Now().Round(0) // a wall clock has no monotonic part
 	if len(c.Offsets) == 0 {
 		return right
 	}
@@ -28,10 +28,10 @@ func (c clock) now() time.Time {
 // its time has passed.
 const fastest = 2 * time.Minute
 
-// clockOf is the clock of the n-th process in its next life: one that is ahead,
-// one that steps, and others that are wrong otherwise in each life. In a calm
-// world no clock steps: a process whose clock steps ahead has to take its
-// machine for one that has slept, and its leases for lost.
+// clockOf returns the clock of the n-th process in its next life: one that is
+// ahead, one that steps, and others that are wrong in another way in each life.
+// In a calm world no clock steps: a process whose clock steps ahead has to take
+// its machine for one that has slept, and its leases for lost.
 func clockOf(n int, calm bool, r *rand.Rand) clock {
 	switch {
 	case n == 0:

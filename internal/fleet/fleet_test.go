@@ -1,8 +1,8 @@
-// Package fleet has several processes of one program share an engine, and does
-// to them what befalls processes on several machines: they are killed, stopped
-// for longer than their lease, cut off from the engine, and their clocks are
-// minutes apart. Users, and the senders of webhooks, meanwhile talk to any of
-// them. A ledger out there notes each entry of a body.
+// Package fleet has several processes of one program share an engine, under the
+// faults of several machines: it kills them, stops them for longer than their
+// lease, and cuts them off from the engine, and their clocks are minutes apart.
+// Users, and the senders of webhooks, meanwhile talk to any of them. A ledger
+// outside of the processes notes each entry of a body.
 package fleet
 
 import (
@@ -39,9 +39,9 @@ func TestMain(m *testing.M) {
 
 // Processes that share an engine, and are killed, stopped, stalled and cut off,
 // by clocks that are minutes apart, lose nothing that was acknowledged, do
-// nothing twice, and leave no session behind. What a process does that was
-// stopped between its last look and the first line of a body can't be excluded.
-// Such entries are counted apart.
+// nothing twice, and leave no session behind. A process that was stopped
+// between its last look and the first line of a body may still enter it. Such
+// entries are counted apart.
 func TestFleetUnderFaults(t *testing.T) {
 	const lease = 800 * time.Millisecond
 	w := newWorld(t, lease, false)
@@ -122,7 +122,8 @@ func (w *world) withoutTheFirst() {
 	}
 }
 
-// toldLast is what the user of a session was told last, and how it is stored.
+// toldLast returns the last message to the user of a session, and how it is
+// stored.
 func (w *world) toldLast(c *chat) string {
 	w.mu.Lock()
 	last := c.last
@@ -143,15 +144,15 @@ func (w *world) giveUp() {
 	w.over = true
 }
 
-// until waits for something, as long as patience lasts.
+// until waits until so() holds, as long as patience lasts.
 func (w *world) until(so func() bool) {
 	for end := time.Now().Add(patience); !so() && time.Now().Before(end); {
 		time.Sleep(20 * time.Millisecond)
 	}
 }
 
-// unfinished are the sessions that are not at their end, but for those that
-// wait for one thing only, which is given.
+// unfinished returns the sessions that are not at their end, but for those that
+// wait for butFor alone.
 func (w *world) unfinished(butFor string) (all []*chat) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -181,8 +182,8 @@ func (w *world) logs() {
 	}
 }
 
-// report says what there was, and fails the test if that was not what it was to
-// be.
+// report logs what was counted, and fails the test if that is not enough, or if
+// something was wrong.
 func (w *world) report(a *audit) {
 	var answers, repeats, refused, continued, setAside, heldBack, finished int
 	for _, c := range w.sessions {
@@ -219,7 +220,7 @@ func (w *world) report(a *audit) {
 	}
 }
 
-// number is what an environment variable says.
+// number returns the number in an environment variable.
 func number(t *testing.T, name string, otherwise uint64) uint64 {
 	t.Helper()
 	s := os.Getenv(name)

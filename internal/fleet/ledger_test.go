@@ -12,8 +12,8 @@ import (
 	"github.com/fermata-ai/fermata/event"
 )
 
-// note is an entry of the ledger, which is the world outside: it survives every
-// process, and has its own order.
+// note is an entry of the ledger, which stands for the outside world: it
+// survives every process, and has its own order.
 type note struct {
 	What    what
 	Process string // which of the fleet
@@ -76,7 +76,7 @@ func (l ledger) write(n note) error {
 type reader struct {
 	dir string
 
-	mu    sync.Mutex
+	mu    sync.Mutex // guards notes
 	notes []note
 }
 

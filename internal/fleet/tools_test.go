@@ -57,7 +57,8 @@ var kinds = map[string]kind{
 	"ask":    {effect: tool.Idempotent, wait: byMessage},
 }
 
-// newRunner makes the agent, each session of which calls every tool once.
+// newRunner returns a runner of the agent, each session of which calls every
+// tool once.
 func newRunner(store *session.Store, o *outside) (*runner.Runner, error) {
 	var tools []tool.Tool
 	for name, k := range kinds {
@@ -89,11 +90,11 @@ type outside struct {
 	life    int
 	lease   time.Duration
 
-	mu   sync.Mutex
+	mu   sync.Mutex           // guards left
 	left map[string]time.Time // by session: when the caller of its run left
 }
 
-// keyOf is the outside system's own name for the job of a call.
+// keyOf returns the outside system's own name for the job of a call.
 func keyOf(call string) string { return "job of " + call }
 
 func (o *outside) tool(name string, k kind) tool.Tool {
@@ -183,7 +184,7 @@ func (o *outside) show(session string, ev event.Event) {
 	}
 }
 
-// outputOf is what a result says.
+// outputOf returns a result's output as text.
 func outputOf(r llm.ToolResult) string { return fmt.Sprintf("%v %.200s", r.Error, r.Output) }
 
 func (o *outside) write(n note) {

@@ -16,7 +16,7 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// chat is one session, and what its user and those who answer were told.
+// chat is one session, and what its user and its senders of answers were told.
 type chat struct {
 	w  *world
 	id string
@@ -43,8 +43,7 @@ type answer struct {
 	at        time.Time
 }
 
-// user has one session after the other, until told to stop, and sees each to
-// its end.
+// user has one session after the other, each to its end, until stop is closed.
 func (w *world) user(stop <-chan struct{}, name string, r *rand.Rand) {
 	for n := 0; ; n++ {
 		select {
@@ -119,7 +118,8 @@ func (c *chat) byToken(n note) {
 	c.answer(n.Call, a, "/hooks/"+n.Token+a.operation)
 }
 
-// answer delivers until it is acknowledged, and then, perhaps, once more.
+// answer delivers an answer until it is acknowledged, and then, perhaps, once
+// more.
 func (c *chat) answer(call string, a answer, path string) {
 	status, text := c.send(path, a.body)
 	switch status {
@@ -155,8 +155,8 @@ func (c *chat) read(text string) (r reply) {
 	return r
 }
 
-// look sees how far the session is, and does what the user has to do. It
-// reports whether the session has come to its end.
+// look loads the session, and does what its user has to do. It reports whether
+// the session has come to its end.
 func (c *chat) look() (over bool) {
 	query := "?" + url.Values{"session": {c.id}}.Encode()
 	status, text := c.once("/show"+query, "")
@@ -180,7 +180,8 @@ func (c *chat) look() (over bool) {
 	if c.cancels && c.cancelled.IsZero() && t.Turn > 1 {
 		c.cancelSession(query)
 	}
-	// Who sees in the list that deaths hold it back carries it on.
+	// A user who sees in the list that deaths hold the session back carries it
+	// on.
 	if !t.Again.IsZero() && !t.Driven && c.w.isPeace() {
 		c.heldBack++
 		c.once("/continue"+query, "")
@@ -248,7 +249,7 @@ func (c *chat) send(path, body string) (status int, text string) {
 	return gaveUp, ""
 }
 
-// once posts to any process that lives, and notes what comes of it.
+// once posts to any process that lives, and notes the response.
 func (c *chat) once(path, body string) (status int, text string) {
 	status, text = c.post(path, body)
 	what, _, _ := strings.Cut(path, "?") // a token is not for the log
@@ -283,7 +284,7 @@ func (c *chat) post(path, body string) (status int, text string) {
 	return res.StatusCode, string(b)
 }
 
-// address is that of any process that lives; empty if none does.
+// address returns that of any process that lives; empty if none does.
 func (w *world) address(r *rand.Rand) string {
 	w.mu.Lock()
 	defer w.mu.Unlock()

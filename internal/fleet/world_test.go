@@ -24,13 +24,14 @@ type world struct {
 	t     *testing.T
 	dir   string
 	lease time.Duration
-	// Nothing befalls the fleet but delays and wrong clocks: then nothing is
-	// lost, or done again.
+	// calm: nothing befalls the fleet but delays and wrong clocks. Then no call
+	// is lost, or done again.
 	calm   bool
 	kv     *kvstore.Memory
 	engine *sharedkv.Server
 	ledger *reader
 
+	// mu guards what follows. It is held over no request and no signal.
 	mu         sync.Mutex
 	fleet      []*process
 	peace      bool // nothing befalls the fleet any more
@@ -100,8 +101,8 @@ func newWorld(t *testing.T, lease time.Duration, calm bool) *world {
 	return w
 }
 
-// violation counts something that must not be, and says what. Of a kind, which
-// is the format, only the first few are told.
+// violation counts something that must not be, and logs what. Of a kind, which
+// is the format, it logs the first few only.
 func (w *world) violation(format string, args ...any) {
 	w.t.Helper()
 	w.mu.Lock()
@@ -167,8 +168,8 @@ func (w *world) kill(p *process) {
 	p.cmd = nil
 }
 
-// end lets a process end in order. One that doesn't, although nothing keeps it,
-// is a violation.
+// end lets a process end in order. It is a violation if the process doesn't,
+// although nothing keeps it.
 func (w *world) end(p *process) {
 	if p.cmd == nil {
 		return

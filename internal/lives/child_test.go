@@ -92,9 +92,11 @@ func say(rn *runner.Runner, outside *outside, id string) error {
 	return nil
 }
 
-// teller writes lines to the parent, each in one piece, and before what it
-// tells of goes on.
+// teller writes lines to the parent, each in one piece. A body or a commit goes
+// on when its line is written.
 type teller struct {
+	// mu guards flying and awaited, and standard output. Hold keeps it for
+	// ever: so no other goroutine tells, and goes on, after the awaited moment.
 	mu      sync.Mutex
 	flying  inFlight
 	awaited moment // at which nothing goes on any more; empty: none
@@ -113,8 +115,8 @@ func tell(line string) {
 // nowHeld is the last that is told.
 const nowHeld = "held"
 
-// hold stays, and lets no body and no commit begin or end, if it is the awaited
-// moment. What is in flight goes on meanwhile.
+// hold never returns at the awaited moment, and lets no body and no commit
+// begin or end. Those in flight go on meanwhile.
 func (t *teller) hold() {
 	if t.awaited == t.flying.moment() {
 		fmt.Println(nowHeld)
@@ -125,7 +127,8 @@ func (t *teller) hold() {
 // obey awaits the moments that the parent orders, until it orders no more.
 func obey() {
 	for orders := bufio.NewScanner(os.Stdin); orders.Scan(); {
-		go parent.await(moment(orders.Text())) // as it may stay, and the parent may be gone then
+		// It may never return, nor hear that the parent is gone.
+		go parent.await(moment(orders.Text()))
 	}
 }
 
@@ -136,7 +139,7 @@ func (t *teller) await(m moment) {
 	t.hold()
 }
 
-// told is an engine that tells when a commit begins and ends.
+// told is an engine that tells the parent when a commit begins and ends.
 type told struct{ kvstore.Exclusive }
 
 func (t told) Apply(ctx context.Context, b kvstore.Batch) (kvstore.Revision, error) {

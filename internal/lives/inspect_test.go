@@ -20,8 +20,8 @@ type call struct {
 	results []llm.ToolResult // in the transcript
 }
 
-// inspect holds the file against what senders were told and what happened out
-// there.
+// inspect holds the file against the answers to senders, and against the
+// outside world.
 func (w *world) inspect() {
 	t := w.t
 	must(t, bolt.Check(filepath.Join(w.dir, "store.db")))
@@ -61,7 +61,7 @@ func (w *world) inspect() {
 	w.report(sessions, settled)
 }
 
-// transcript judges that of a session, and finds its calls.
+// transcript judges the transcript of a session, and finds its calls.
 func (w *world) transcript(rn *runner.Runner, id string, calls map[string]*call) {
 	t := w.t
 	shown, err := rn.Show(t.Context(), id, "test")
@@ -92,7 +92,7 @@ func (w *world) transcript(rn *runner.Runner, id string, calls map[string]*call)
 	}
 }
 
-// gather adds what the outside world knows of calls.
+// gather adds what the outside world has of calls.
 func (w *world) gather(calls map[string]*call) {
 	keys := map[string]string{} // whose they are
 	for _, e := range w.effects() {
@@ -117,7 +117,7 @@ func (w *world) gather(calls map[string]*call) {
 	}
 }
 
-// body judges how often that of a call was entered.
+// body judges how often a call's body was entered.
 func (w *world) body(c *call) {
 	for _, e := range c.entries {
 		if first := c.entries[0]; e.Key != first.Key || e.Token != first.Token {
@@ -133,8 +133,8 @@ func (w *world) body(c *call) {
 	}
 }
 
-// outcome judges how a call ended: once, by whom it may be ended, and nobody
-// was ever shown anything else.
+// outcome judges how a call ended: once, by an actor who may end it, and no
+// event ever showed another end.
 func (w *world) outcome(c *call) {
 	answer, answered := w.answers[c.Call]
 	waits := c.Tool == "ship" || c.Tool == "batch"
@@ -146,7 +146,7 @@ func (w *world) outcome(c *call) {
 		w.violation("call %s of %s, which is idempotent, is unknown", c.Call, c.Tool)
 	case c.Settled == event.Unknown:
 	case waits && !answered:
-		w.violation("call %s of %s is %s %s, and nobody was told that an answer is accepted; "+
+		w.violation("call %s of %s is %s %s, and no sender was told that an answer is accepted; "+
 			"refused was: %q", c.Call, c.Tool,
 			c.Settled, c.Output, w.refused[c.Call])
 	case waits && c.Settled != answer.operation.settles(): // which is judged by whether it was kept
@@ -198,8 +198,8 @@ func (w *world) kept(id string, c *call, a answer) {
 	}
 }
 
-// report says what there was. What is wrong in the end can't be laid to one
-// kind of kill, and is counted with each.
+// report logs what was counted. Violations at the end can't be laid to one kind
+// of kill, and are counted with each.
 func (w *world) report(sessions int, settled map[event.Status]int) {
 	lives := 0
 	for _, n := range w.kills {

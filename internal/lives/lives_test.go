@@ -1,5 +1,5 @@
-// Package lives kills a program for real, hundreds of times, and looks at the
-// file that it leaves.
+// Package lives kills a real process of a program, hundreds of times, and
+// judges the file that it leaves.
 package lives
 
 import (
@@ -16,8 +16,8 @@ import (
 	"github.com/fermata-ai/fermata/internal/testlength"
 )
 
-// childDirectory is the environment variable that makes this program the child,
-// and says where its file is.
+// childDirectory is the environment variable that makes this program the child:
+// the directory of its file.
 const childDirectory = "FERMATA_CHILD_DIRECTORY"
 
 func TestMain(m *testing.M) {
@@ -35,7 +35,7 @@ const (
 	// Lives end in a body, in a commit, and while nothing happens, or a quarter
 	// of all.
 	atLeast = 20
-	toTheir = time.Minute // end sessions may take, once nobody kills any more
+	toTheir = time.Minute // end sessions may take, once the kills are over
 )
 
 // A program that is killed with SIGKILL again and again, in bodies, in commits
@@ -69,8 +69,8 @@ func TestLivesEndedByKills(t *testing.T) {
 	w.inspect()
 }
 
-// killAll ends as many lives as there are to be, and then more until there were
-// enough of each moment.
+// killAll ends as many lives as the tests' length asks for, and then more until
+// there were enough at each moment.
 func (w *world) killAll(r *rand.Rand) {
 	w.t.Helper()
 	lives := 0
@@ -95,7 +95,7 @@ func (w *world) killAll(r *rand.Rand) {
 	}
 }
 
-// number is what an environment variable says.
+// number returns the number in an environment variable.
 func number(t *testing.T, name string, otherwise uint64) uint64 {
 	t.Helper()
 	s := os.Getenv(name)

@@ -20,8 +20,8 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// newRunner makes the agent: four calls at once, two of which wait, and then
-// one more that waits.
+// newRunner returns a runner of the agent: four calls at once, two of which
+// wait, and then one more that waits.
 func newRunner(store *session.Store, outside *outside) (*runner.Runner, error) {
 	ag, err := agent.New(agent.Config{
 		Name: "lives", Tools: []tool.Tool{
@@ -65,7 +65,7 @@ type effect struct {
 	Once                     bool
 }
 
-// result is one that an event told of.
+// result is a result in an event.
 type result struct {
 	Session string
 	Status  event.Status
@@ -81,7 +81,7 @@ func newOutside(dir string) (*outside, error) {
 	return &outside{effects, results}, err
 }
 
-// tool makes one whose body has an effect, and takes a while, before it or
+// tool returns a tool whose body has an effect, and takes a while, before it or
 // after.
 func (o *outside) tool(name string, e tool.Effect, waits bool) tool.Tool {
 	return tool.Must(tool.Func(tool.Spec{Name: name, Effect: e, MayPause: waits},

@@ -44,7 +44,7 @@ func (o operation) settles() event.Status {
 		cancel: event.Cancelled}[o]
 }
 
-// user has one session after the other, until told to stop.
+// user has one session after the other, until stop is closed.
 func (w *world) user(stop <-chan struct{}, name string, r *rand.Rand) {
 	for n := 0; ; n++ {
 		select {
@@ -57,7 +57,7 @@ func (w *world) user(stop <-chan struct{}, name string, r *rand.Rand) {
 	}
 }
 
-// chat has one session from its message to its end, and answers whatever waits
+// chat has one session from its message to its end, and answers all that waits
 // in it.
 func (w *world) chat(id string, r *rand.Rand) {
 	query := "?session=" + url.QueryEscape(id)
@@ -84,13 +84,13 @@ func (w *world) chat(id string, r *rand.Rand) {
 	}
 }
 
-// reply is what the webhook says.
+// reply is the webhook's response.
 type reply struct {
 	Duplicate bool
 	At        time.Time
 }
 
-// answer delivers what became of an outside job: until it is acknowledged, and
+// answer delivers the result of an outside job until it is acknowledged, and
 // then, perhaps in another life, once more.
 func (w *world) answer(e effect, r *rand.Rand) {
 	a := answer{session: e.Session, body: fmt.Sprintf(`{"n":%d}`, r.IntN(1000))}
@@ -138,7 +138,7 @@ func (w *world) read(text string) (r reply) {
 // gaveUp stands for a status where there was none until the world was over.
 const gaveUp = 0
 
-// send posts to whatever child lives, again and again until it gets an answer
+// send posts to the child that lives, again and again until it gets an answer
 // that isn't "try again".
 func (w *world) send(path, body string) (status int, text string) {
 	for {
@@ -175,7 +175,7 @@ func post(url, body string) (status int, text string, err error) {
 	return res.StatusCode, string(b), err
 }
 
-// effects are all that bodies have done so far.
+// effects returns all that bodies have done so far.
 func (w *world) effects() []effect {
 	w.mu.Lock()
 	defer w.mu.Unlock()

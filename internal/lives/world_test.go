@@ -24,19 +24,20 @@ const (
 
 var moments = []moment{inBody, inCommit, idle}
 
-// world is everything but the child: users, senders of webhooks, and whoever
-// pulls the plug.
+// world is everything but the child: users, senders of webhooks, and the
+// goroutine that kills.
 type world struct {
 	t   *testing.T
 	dir string
-	// Whoever was refused, or waits for something out there, looks again at its
-	// pace.
+	// again is the pace at which a sender that was refused, or a user who waits
+	// for the outside world, looks again.
 	again *time.Ticker
 
+	// mu guards what follows. Changed, on mu, is broadcast by change.
 	mu         sync.Mutex
 	changed    sync.Cond
 	address    string // of the child that lives; empty: none does
-	over       bool   // nobody sends any more, whether or not they have what they want
+	over       bool   // no user sends any more, whether or not they have what they want
 	begun      int    // sessions
 	answers    map[string]answer
 	refused    map[string]string // by call: why an answer was refused for good
@@ -47,8 +48,8 @@ type world struct {
 }
 
 func newWorld(t *testing.T) *world {
-	// Several wait for it; often enough to come before many a body has
-	// returned.
+	// Several goroutines share its ticks; they are frequent enough to come
+	// before many a body has returned.
 	again := time.NewTicker(400 * time.Microsecond)
 	t.Cleanup(again.Stop)
 	w := &world{t: t, dir: t.TempDir(), again: again, answers: map[string]answer{},
@@ -65,7 +66,7 @@ func (w *world) change(f func()) {
 	w.changed.Broadcast()
 }
 
-// violation counts something that must not be, and says what.
+// violation counts something that must not be, and logs what.
 func (w *world) violation(format string, args ...any) {
 	w.t.Helper()
 	w.change(func() { w.violations++ })
@@ -110,7 +111,7 @@ func (w *world) start() *process {
 // end lets a child end by itself.
 func (p *process) end() error {
 	_ = p.stdin.Close()
-	for range p.lines { // it must not wait for us
+	for range p.lines { // the child must not wait for its output to be read
 	}
 	return p.cmd.Wait()
 }
@@ -120,8 +121,8 @@ const stalled = 30 * time.Second
 
 // kill lets a child live for a while, and then ends it at a moment of the
 // wanted kind. In a body, or while nothing happens, it holds still for that. A
-// commit must be cut wherever it is: whether the kill came in time is seen by
-// what was told before it.
+// commit must be cut wherever it is: the lines before the kill show whether it
+// came in time.
 func (w *world) kill(p *process, r *rand.Rand, want moment) {
 	flying := inFlight{}
 	grown := time.After(time.Duration(r.IntN(25)) * time.Millisecond) // a life is not always short
@@ -178,8 +179,8 @@ func (f inFlight) moment() moment {
 	return idle
 }
 
-// rarest is the kind of moment of which there were fewest kills so far, and how
-// many there were. Sound: nothing was wrong yet.
+// rarest returns the kind of moment with the fewest kills so far, and their
+// number. Sound is true if nothing was wrong yet.
 func (w *world) rarest() (rare moment, n int, sound bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
