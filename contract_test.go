@@ -17,10 +17,11 @@ func TestEveryLineOfTheContractHasItsTest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	lines := regexp.MustCompile(
-		"(?m)^\\| ([A-Z][0-9]+[a-z]?) \\| .* \\| ((?:`Test[A-Za-z0-9]+`(?:, )?)+) \\|$").FindAllStringSubmatch(string(design), -1)
-	if rows := regexp.MustCompile(`(?m)^\| [A-Z][0-9]+[a-z]? \|`).FindAll(design,
-		-1); len(rows) < 60 || len(rows) != len(lines) {
+	line := regexp.MustCompile(
+		"(?m)^\\| ([A-Z][0-9]+[a-z]?) \\| .* \\| ((?:`Test[A-Za-z0-9]+`(?:, )?)+) \\|$")
+	lines := line.FindAllStringSubmatch(string(design), -1)
+	rows := regexp.MustCompile(`(?m)^\| [A-Z][0-9]+[a-z]? \|`).FindAll(design, -1)
+	if len(rows) < 60 || len(rows) != len(lines) {
 		t.Fatalf("%d lines of the contract, %d with a test", len(rows), len(lines))
 	}
 	code := tests(t)
@@ -31,19 +32,19 @@ func TestEveryLineOfTheContractHasItsTest(t *testing.T) {
 		case seen[l[1]]:
 			t.Errorf("two lines have the id %s", l[1])
 		case seen[holds]:
-			t.Errorf("line %s says what another one says, with the same test", l[1])
+			t.Errorf("line %s repeats another one, with the same test", l[1])
 		}
 		seen[l[1]], seen[holds] = true, true
 		for _, test := range strings.Split(l[2], ", ") {
-			if test = strings.Trim(test, "`"); !strings.Contains(code,
-				"\nfunc "+test+"(t *testing.T)") {
+			test = strings.Trim(test, "`")
+			if !strings.Contains(code, "\nfunc "+test+"(t *testing.T)") {
 				t.Errorf("line %s: there is no %s", l[1], test)
 			}
 		}
 	}
 }
 
-// tests is the code of all test files.
+// tests returns the code of all test files.
 func tests(t *testing.T) string {
 	t.Helper()
 	var all bytes.Buffer

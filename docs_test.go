@@ -23,7 +23,7 @@ type block struct {
 	output   string // what stands in a block of text right behind a program
 }
 
-// pages are the README and the docs.
+// pages returns the paths of the README and the docs.
 func pages(t *testing.T) []string {
 	t.Helper()
 	docs, err := filepath.Glob("docs/*.md")
@@ -60,7 +60,7 @@ func (b block) isProgram() bool {
 
 func (b block) hasTests() bool { return strings.Contains(b.code, "\nfunc Test") }
 
-// dir is the folder in which the block is a package.
+// dir returns the folder in which the block is a package.
 func (b block) dir() string {
 	return fmt.Sprintf("block_%s_%d",
 		regexp.MustCompile(`\W`).ReplaceAllString(b.file, "_"), b.number)
@@ -169,7 +169,7 @@ func overlay(t *testing.T, all []block) string {
 	return file
 }
 
-// The README's program is short, and its output is said.
+// The README's program is short, and its output stands behind it.
 func TestReadmeProgramIsShort(t *testing.T) {
 	const most = 40
 	for _, b := range blocks(t, "README.md") {
@@ -231,7 +231,8 @@ func TestFilesThatPagesName(t *testing.T) {
 		for _, m := range named.FindAllSubmatch(code.ReplaceAll(text, nil), -1) {
 			seen++
 			path := string(m[1])
-			if _, err := os.Stat(path); err != nil && (strings.Contains(path, "/") || !names[path]) {
+			if _, err := os.Stat(path); err != nil &&
+				(strings.Contains(path, "/") || !names[path]) {
 				t.Errorf("%s names %s, which isn't there", page, path)
 			}
 		}

@@ -68,7 +68,7 @@ var ends = []string{
 	"internal/property", "internal/testlength", // of tests
 }
 
-// homes is where a library stands that could be replaced: the one package, or
+// homes has the libraries that could be replaced, each with the one package, or
 // the files, that import it.
 var homes = map[string][]string{
 	"go.etcd.io/bbolt":                   {"kvstore/bolt"},
@@ -206,8 +206,9 @@ func imports(t *testing.T, file string) []string {
 	return paths
 }
 
-// Modules of their own are released by themselves: what the core keeps internal
-// may be another thing, or gone, in the version of it that they get.
+// Modules of their own are released by themselves: a package that the core
+// keeps internal may be another one, or gone, in the version of the core that
+// they get.
 func TestNestedModulesImportNothingInternal(t *testing.T) {
 	seen := 0
 	err := filepath.WalkDir(".", func(path string, e fs.DirEntry, err error) error {

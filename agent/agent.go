@@ -98,7 +98,8 @@ func New(c Config) (*Agent, error) {
 	}
 	if c.Concurrency < 0 || c.Limits.Turns < 0 || c.Limits.ToolCalls < 0 || c.Limits.Tokens < 0 ||
 		c.Limits.Message < 0 {
-		return nil, errors.New("agent: Config has a negative limit, in Concurrency or Limits; zero is the default")
+		return nil, errors.New(
+			"agent: Config has a negative limit, in Concurrency or Limits; zero is the default")
 	}
 	if c.Concurrency == 0 {
 		c.Concurrency = 4

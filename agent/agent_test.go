@@ -23,13 +23,13 @@ import (
 
 type none struct{}
 
-// named is a tool that does nothing.
+// named returns a tool that does nothing.
 func named(name string) tool.Tool {
 	return tool.Must(tool.Func(tool.Spec{Name: name},
 		func(context.Context, none) (tool.Result[none], error) { return tool.Done(none{}), nil }))
 }
 
-// TestNewRefuses: what is wrong with a configuration is said when the agent is
+// TestNewRefuses: a configuration that is wrong is an error when the agent is
 // built, not when a session needs it.
 func TestNewRefuses(t *testing.T) {
 	model := fakellm.Echo()
@@ -210,7 +210,7 @@ func TestTurn(t *testing.T) {
 	}
 }
 
-// bulky is a tool whose schema has so many bytes, in its normal form.
+// bulky returns a tool whose schema has so many bytes, in its normal form.
 func bulky(spec tool.Spec, input, output int) tool.Tool {
 	schema := func(n int) json.RawMessage {
 		const frame = `{"type":"object","properties":{},"description":""}`

@@ -11,8 +11,8 @@ import (
 	"github.com/fermata-ai/fermata/llm"
 )
 
-// TestWhatGoesWrongAfterTheBodySaysThatItRan: in the words of its effect; and
-// what the body itself says of its failure stays as it is.
+// TestWhatGoesWrongAfterTheBodySaysThatItRan: in the words of its effect. The
+// body's own error stays as it is.
 func TestWhatGoesWrongAfterTheBodySaysThatItRan(t *testing.T) {
 	const stands, again = "Its effects stand. Do not call it again", "It may be called again."
 	for effect, want := range map[Effect]string{Once: stands, Idempotent: again, ReadOnly: again} {
@@ -61,8 +61,8 @@ func TestARefusalAfterTheBodyIsNone(t *testing.T) {
 	}
 }
 
-// TestSideProductsThatAreTooLargeAreLeftOut: the output is kept, and so is what
-// there is room for.
+// TestSideProductsThatAreTooLargeAreLeftOut: the output is kept, and so are the
+// side products that there is room for.
 func TestSideProductsThatAreTooLargeAreLeftOut(t *testing.T) {
 	small, big := []byte("small"), make([]byte, 1<<20)
 	exec, err := enter(t, returns(Spec{Name: "a"}, Execution{Output: raw("1"), Actions: []Action{

@@ -10,8 +10,8 @@ import (
 
 func TestAwaitTable(t *testing.T) {
 	all := []tool.Mode{tool.ModeOutput, tool.ModeReenter, tool.ModeMessage}
-	// What goes together; the first mode follows where none is given. No mode:
-	// a tool can't give that reason.
+	// The modes that go with a reason. The first one follows where none is
+	// given. No mode: a tool can't give that reason.
 	table := map[tool.Reason][]tool.Mode{
 		tool.ReasonExternal: {tool.ModeOutput, tool.ModeReenter},
 		tool.ReasonApproval: nil,
@@ -34,7 +34,7 @@ func TestAwaitTable(t *testing.T) {
 			if (err == nil) != ok || ok && (got.Reason != reason || got.Mode != want) {
 				t.Errorf("reason %q, mode %q: %q, %q, %v", reason, mode, got.Reason, got.Mode, err)
 			}
-			// A layer's pause goes back to the layer, whatever the reason.
+			// A layer's pause goes back to the layer, with each reason.
 			got, err = tool.Await{Gate: "review", Reason: reason, Mode: mode}.Normalize()
 			ok = reason != "lunch" && (mode == "" || mode == tool.ModeReenter)
 			if (err == nil) != ok || ok && (got.Reason != reason || got.Mode != tool.ModeReenter) {

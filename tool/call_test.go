@@ -74,8 +74,7 @@ func TestACallReachesItsHost(t *testing.T) {
 	same(t, CallFrom(t.Context()).ID, "")
 }
 
-// A misspelt permit is found in the first test of a tool, with a Host or
-// without.
+// A misspelt permit shows in the first test of a tool, with a Host or without.
 func TestTokenWithAPermitThatIsNone(t *testing.T) {
 	for _, c := range []Call{{ID: "c1"}, {ID: "c1", Host: &host{}}} {
 		func() {

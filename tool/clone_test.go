@@ -24,13 +24,13 @@ func shared[T any](t *testing.T, clone func(T) T) {
 	}
 	scribble.Over(copied)
 	if show(v) != show(scribble.Filled[T]()) {
-		t.Errorf("who writes into the copy changes the other: it is\n%s, not\n%s",
+		t.Errorf("a write into the copy changes the other: it is\n%s, not\n%s",
 			show(v), show(scribble.Filled[T]()))
 	}
 	copied = clone(v)
 	scribble.Over(v)
 	if show(copied) != show(scribble.Filled[T]()) {
-		t.Errorf("who writes into what was copied changes the copy: it is\n%s, not\n%s",
+		t.Errorf("a write into the other changes the copy: it is\n%s, not\n%s",
 			show(copied), show(scribble.Filled[T]()))
 	}
 }
@@ -54,8 +54,8 @@ func TestClonesShareNothing(t *testing.T) {
 	shared(t, Spec.clone)
 }
 
-// "Already checked" is said of the bytes: who writes into a call's arguments
-// after they were found valid has them checked again.
+// The mark of checked arguments holds for their bytes: arguments that were
+// written into after they were found valid are checked again.
 func TestArgumentsThatWereWrittenOverAreCheckedAgain(t *testing.T) {
 	typed := Must(Func(Spec{Name: "typed"}, func(_ context.Context, in struct {
 		N int `json:"n"`
@@ -102,8 +102,8 @@ type funcTool struct {
 func (f funcTool) Spec() Spec                                             { return f.spec }
 func (f funcTool) Execute(ctx context.Context, c Call) (Execution, error) { return f.f(ctx, c) }
 
-// What a registry tells of its tools is its caller's own, and what it was told
-// is its.
+// The schemas that a registry returns are its caller's own, and those that it
+// was given are its own.
 func TestARegistrysSchemasAreItsOwn(t *testing.T) {
 	spec := Spec{Name: "raw", Input: json.RawMessage(`{"type":"object","properties":{}}`),
 		Output: json.RawMessage(`{"type":"string"}`)}
@@ -141,8 +141,8 @@ func TestARegistrysSchemasAreItsOwn(t *testing.T) {
 	}
 }
 
-// A lost call's tool is asked with a call of its own, and keeps what it
-// answers.
+// The tool of a lost call is asked with a call of its own, and may keep the
+// Execution that it returns.
 func TestReconcilersAreGivenCopies(t *testing.T) {
 	answer := json.RawMessage(`"paid"`)
 	raw := funcTool{

@@ -20,16 +20,18 @@ type order struct {
 }
 
 func TestArgumentsThatWereEncodedTwiceAreDecodedOnce(t *testing.T) {
-	for args, want := range map[string]string{
-		`{"ids":"[1, 2]"}`:                                              `{"ids":[1, 2]}`,
-		`{ "ids" : " [1]\n" , "note":"[1]"}`:                            `{ "ids" : [1] , "note":"[1]"}`,
-		`"{\"ids\":[9007199254740993]}"`:                                `{"ids":[9007199254740993]}`,
-		`{"ids":[],"lines":["{\"N\":1}",{"N":2}]}`:                      `{"ids":[],"lines":[{"N":1},{"N":2}]}`,
-		`{"ids":[],"lines":"[{\"N\":1}]","meta":"{\"a\":\"\\u003c\"}"}`: `{"ids":[],"lines":[{"N":1}],"meta":{"a":"\u003c"}}`,
-		`{"ids":[],"maybe":"{\"ids\":[1]}"}`:                            `{"ids":[],"maybe":{"ids":[1]}}`,
-		`{"ids":[],"any":"[1]"}`:                                        `{"ids":[],"any":"[1]"}`,
-		`{"ids":[1]}`:                                                   `{"ids":[1]}`,
+	for _, c := range []struct{ args, want string }{
+		{`{"ids":"[1, 2]"}`, `{"ids":[1, 2]}`},
+		{`{ "ids" : " [1]\n" , "note":"[1]"}`, `{ "ids" : [1] , "note":"[1]"}`},
+		{`"{\"ids\":[9007199254740993]}"`, `{"ids":[9007199254740993]}`},
+		{`{"ids":[],"lines":["{\"N\":1}",{"N":2}]}`, `{"ids":[],"lines":[{"N":1},{"N":2}]}`},
+		{`{"ids":[],"lines":"[{\"N\":1}]","meta":"{\"a\":\"\\u003c\"}"}`,
+			`{"ids":[],"lines":[{"N":1}],"meta":{"a":"\u003c"}}`},
+		{`{"ids":[],"maybe":"{\"ids\":[1]}"}`, `{"ids":[],"maybe":{"ids":[1]}}`},
+		{`{"ids":[],"any":"[1]"}`, `{"ids":[],"any":"[1]"}`},
+		{`{"ids":[1]}`, `{"ids":[1]}`},
 	} {
+		args, want := c.args, c.want
 		r, err := limited(Limits{}, make1(t, nothing[order, int]))
 		if err != nil {
 			t.Fatal(err)

@@ -23,7 +23,7 @@ func enter(t testing.TB, tl Tool) (Execution, error) {
 	return p.Enter(t.Context(), p.Call)
 }
 
-// body makes a raw tool called a.
+// body returns a raw tool called a.
 func body(s Spec, f func(context.Context, Call) (Execution, error)) Tool {
 	s.Name = "a"
 	return &rawTool{s, f}
@@ -335,7 +335,7 @@ func TestAMessageIsAString(t *testing.T) {
 	}
 }
 
-// pausing makes a tool with an output like out.
+// pausing returns a tool with an output like out.
 func pausing[Out any](t *testing.T, a Await, _ Out) Tool {
 	t.Helper()
 	tl, err := Func(Spec{Name: "a", MayPause: true},

@@ -194,8 +194,8 @@ func ExampleWithCall() {
 }
 
 // A server that offers tools by a protocol of its own lists them, and runs
-// calls of them. What it is to tell the model of a call that was not run is the
-// text of the refusal.
+// calls of them. The text of a refusal is for the model: it tells why a call
+// was not run.
 func ExampleRegistry() {
 	echo := tool.Must(tool.Func(tool.Spec{Name: "echo", Description: "Say it again."},
 		func(_ context.Context, s string) (tool.Result[string], error) {

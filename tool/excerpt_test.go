@@ -24,8 +24,8 @@ type measured struct {
 	A  netip.Addr          `json:"a,omitzero"`
 }
 
-// TestARefusalQuotesLittleOfTheArguments: whatever is wrong with them, and
-// wherever, what the model is told of it is bounded.
+// TestARefusalQuotesLittleOfTheArguments: the text for the model is bounded,
+// for each kind of fault and at each place.
 func TestARefusalQuotesLittleOfTheArguments(t *testing.T) {
 	long := strings.Repeat("k", 250<<10)
 	spec := Spec{Name: "a"}

@@ -352,7 +352,7 @@ func TestTheOutcomeIsWhatTheFunctionReturned(t *testing.T) {
 	}
 }
 
-// must is the Await of a result.
+// must returns the Await of a result.
 func must[Out any](t *testing.T, r Result[Out]) Await {
 	t.Helper()
 	exec, err := result(t, r, nil)

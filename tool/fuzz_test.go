@@ -36,8 +36,8 @@ type fuzzed struct {
 	Kids  []*fuzzed        `json:"kids,omitempty"`
 }
 
-// What reaches the function is what encoding/json would have read, in a
-// stricter and in no other way.
+// The function gets what encoding/json would have read; the check is only
+// stricter.
 func FuzzArguments(f *testing.F) {
 	for _, s := range texts {
 		f.Add([]byte(s))

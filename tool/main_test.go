@@ -12,13 +12,13 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// raw is a JSON text.
+// raw returns a JSON text.
 func raw(s string) json.RawMessage { return json.RawMessage(s) }
 
-// call makes a call with arguments.
+// call returns a call with arguments.
 func call(args string) Call { return Call{ID: "c1", Tool: "t", Arguments: raw(args)} }
 
-// make1 makes a tool called t of a function.
+// make1 returns a tool called t of a function.
 func make1[In, Out any](t testing.TB, f func(context.Context, In) (Result[Out], error)) Tool {
 	t.Helper()
 	made, err := Func(Spec{Name: "t"}, f)
@@ -31,14 +31,14 @@ func make1[In, Out any](t testing.TB, f func(context.Context, In) (Result[Out], 
 // nothing is a function that does nothing, for its types.
 func nothing[In, Out any](context.Context, In) (Result[Out], error) { return nil, nil }
 
-// input is the input schema of In, and output the output schema of Out.
+// input returns the input schema of In, and output the output schema of Out.
 func input[In any](t testing.TB) string { return string(make1(t, nothing[In, int]).Spec().Input) }
 
 func output[Out any](t testing.TB) string {
 	return string(make1(t, nothing[struct{}, Out]).Spec().Output)
 }
 
-// inputError is the error of making a tool of In.
+// inputError returns the error of making a tool of In.
 func inputError[In any](t testing.TB) string {
 	t.Helper()
 	_, err := Func(Spec{Name: "t"}, nothing[In, int])

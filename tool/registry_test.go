@@ -23,7 +23,7 @@ func (r *rawTool) Execute(ctx context.Context, c Call) (Execution, error) {
 	return r.exec(ctx, c)
 }
 
-// returns makes a raw tool that returns this.
+// returns makes a raw tool that returns exec and err.
 func returns(s Spec, exec Execution, err error) *rawTool {
 	return &rawTool{s, func(context.Context, Call) (Execution, error) { return exec, err }}
 }
@@ -113,8 +113,13 @@ func TestASchemaThatWasGivenGetsTheFormThatProvidersTake(t *testing.T) {
 			`"additionalProperties":true}`: `{"type":"object","properties":{"b":{},` +
 			`"a":{"items":{}},"n":{"not":{}}},"additionalProperties":true}`,
 		`{"$ref":"#/$defs/In","$defs":{"In":{"type":"object",` +
-			`"properties":{"a":{"$ref":"#/$defs/In"}}}}}`: `{"type":"object","properties":{"a":{"$ref":"#/$defs/In"}},"$defs":{"In":{"type":"object","properties":{"a":{"$ref":"#/$defs/In"}}}}}`,
-		`{"anyOf":[{"required":["a"]}],"properties":{"a":{"default":true,"enum":[true,1.0]}}}`: `{"type":"object","anyOf":[{"required":["a"]}],"properties":{"a":{"default":true,"enum":[true,1.0]}}}`,
+			`"properties":{"a":{"$ref":"#/$defs/In"}}}}}`: `{"type":"object",` +
+			`"properties":{"a":{"$ref":"#/$defs/In"}},"$defs":{"In":{"type":"object",` +
+			`"properties":{"a":{"$ref":"#/$defs/In"}}}}}`,
+		`{"anyOf":[{"required":["a"]}],` +
+			`"properties":{"a":{"default":true,"enum":[true,1.0]}}}`: `{"type":"object",` +
+			`"anyOf":[{"required":["a"]}],` +
+			`"properties":{"a":{"default":true,"enum":[true,1.0]}}}`,
 	} {
 		r := registry(t, returns(Spec{Name: "a", Input: raw(in)}, Execution{}, nil))
 		got := string(r.Defs()[0].Input)
@@ -218,7 +223,7 @@ func TestArgumentsAreDecodedOnceAndEditedOnesAgain(t *testing.T) {
 	}
 }
 
-// Each body gets a value of its own, however often it is entered.
+// Each entry of a body gets a value of its own.
 func TestBodiesShareNoArguments(t *testing.T) {
 	made := make1(t, func(_ context.Context, in map[string][]int) (Result[int], error) {
 		in["n"] = append(in["n"], 1)

@@ -95,7 +95,8 @@ func TestAnAnswerOrAStateThatNoLongerFitsIsAnErrorThatSaysSo(t *testing.T) {
 			Payload: raw(`{"offer":-1}`), Data: raw(`{"$times":3,"$prompt":"Which?","$state":[]}`)},
 		"the answer does not fit the question": {Payload: raw(`{"which":1}`),
 			Data: raw(`{"$times":3,"$prompt":"Which?","$state":[]}`)},
-		"the state that was stored with the question can't be read; probably the tool was changed": {
+		"the state that was stored with the question can't be read; probably the tool was " +
+			"changed": {
 			Payload: raw(`{"offer":1}`), Data: raw(`{}`)},
 		`unknown field "cost"`:   {Payload: raw(`{"offer":1}`), Data: raw(`[{"id":1,"cost":3}]`)},
 		"stored without a state": {Payload: raw(`{"offer":1}`)},

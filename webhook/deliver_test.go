@@ -198,7 +198,7 @@ func TestARefusalIsShorterThanWhatItRefuses(t *testing.T) {
 	}
 }
 
-// The outside system may be faster than the pause is written. What it says is
+// The outside system may be faster than the commit of the pause. Its answer is
 // kept, and the call never waits.
 func TestAnswerBeforeThePause(t *testing.T) {
 	for _, effect := range []tool.Effect{tool.Once, tool.Idempotent, tool.ReadOnly} {
@@ -323,8 +323,7 @@ func TestMountedElsewhere(t *testing.T) {
 	}
 }
 
-// The handler answers while the model that the answer is for has not even been
-// asked.
+// The handler responds before the model is asked with the answer.
 func TestTheModelIsNotWaitedFor(t *testing.T) {
 	asked, answer := make(chan struct{}), make(chan struct{})
 	model := fakellm.New(fakellm.Calls("job", `{"name":"build"}`),
@@ -358,7 +357,7 @@ func TestLongReason(t *testing.T) {
 	}
 }
 
-// Some systems put a byte order mark before what they send.
+// Some systems put a byte order mark before the body.
 func TestByteOrderMark(t *testing.T) {
 	const mark = "\uFEFF"
 	s := newSite(t, siteOptions{})

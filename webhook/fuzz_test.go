@@ -10,8 +10,8 @@ import (
 	"github.com/fermata-ai/fermata/webhook"
 )
 
-// FuzzHandler sends requests of every shape. Whatever comes, the answer is one
-// of those that are documented, in JSON, and has no token in it.
+// FuzzHandler sends requests of every shape. Each response is one of those that
+// are documented, in JSON, and has no token in it.
 func FuzzHandler(f *testing.F) {
 	f.Add("POST", "/hooks/{token}", "", "application/json", "", `{"url":"a"}`)
 	f.Add("POST", "/hooks/{token}/fail", "", "", "", `{"message":"no","retryable":true}`)

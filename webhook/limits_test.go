@@ -15,13 +15,14 @@ import (
 	"github.com/fermata-ai/fermata/webhook"
 )
 
-// sized is an output of exactly n bytes.
+// sized returns an output of exactly n bytes.
 func sized(n int) string {
 	const frame = `{"url":""}`
 	return `{"url":"` + strings.Repeat("x", n-len(frame)) + `"}`
 }
 
-// One limit from the door to the store: what gets in at all is kept, whole.
+// One limit from the door to the store: a body that gets in at all is kept,
+// whole.
 func TestBodyLimit(t *testing.T) {
 	const limit = webhook.DefaultMaxBody
 	s := newSite(t, siteOptions{path: boltFile(t)})
@@ -39,7 +40,7 @@ func TestBodyLimit(t *testing.T) {
 	}
 }
 
-// chunked is a body of unknown length.
+// chunked returns a body of unknown length.
 func chunked(s string) io.Reader { return struct{ io.Reader }{strings.NewReader(s)} }
 
 func TestEndlessBody(t *testing.T) {

@@ -18,8 +18,10 @@ var (
 	reasonBody = mustCompile(
 		`{"type":"object","properties":{"reason":{"type":"string"}},"additionalProperties":false}`)
 
-	progressBody = mustCompile(`{"type":"object","properties":{"message":{"type":"string"},
-		"fraction":{"type":"number","minimum":0,"maximum":1},"data":{}},"additionalProperties":false}`)
+	progressBody = mustCompile(
+		`{"type":"object","properties":{"message":{"type":"string"},` +
+			`"fraction":{"type":"number","minimum":0,"maximum":1},"data":{}},` +
+			`"additionalProperties":false}`)
 )
 
 var errEmptyProgress = errors.New("the body is empty, and tells of no progress")

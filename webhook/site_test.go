@@ -53,8 +53,8 @@ type siteOptions struct {
 	effect  tool.Effect
 	timeout bool                        // the pause has a deadline
 	body    func(s *site, token string) // runs in the tool's body, before it pauses
-	// Of the job's token; nil: all of a job's, empty: what a tool gets that
-	// asks for nothing.
+	// permits are those of the job's token. Nil: all that a job can have.
+	// Empty: those that a tool gets without asking.
 	permits []tool.Permit
 	tools   []tool.Tool // beside the job
 	layers  interceptor.Chain
@@ -129,8 +129,7 @@ func (s *site) close() {
 	s.kv.Close()
 }
 
-// restart is what a process that ends and another one that begins are to the
-// store.
+// restart opens the store anew, as when a process ends and another one begins.
 func (s *site) restart() {
 	s.close()
 	s.open()
@@ -188,7 +187,7 @@ func (s *site) paused() string {
 	return s.tokens[len(s.tokens)-1]
 }
 
-// call is the one call of the session.
+// call returns the one call of the session.
 func (s *site) call() runner.CallDetails {
 	s.t.Helper()
 	transcript, err := s.rn.Show(s.t.Context(), chat, "ada")
@@ -198,7 +197,7 @@ func (s *site) call() runner.CallDetails {
 	return status
 }
 
-// response is what a sender gets.
+// response is the response to a sender.
 type response struct {
 	status int
 	header http.Header
@@ -229,7 +228,7 @@ func (s *site) request(method, path string, body io.Reader) *http.Request {
 	return r
 }
 
-// send is a sender. It may be called from any goroutine.
+// send delivers as a sender does. Any goroutine may call it.
 func (s *site) send(r *http.Request) response {
 	s.t.Helper()
 	res, err := s.server.Client().Do(r)
@@ -254,7 +253,7 @@ func (s *site) send(r *http.Request) response {
 	return out
 }
 
-// is checks what a sender got.
+// is checks the status and the word of a response.
 func (r response) is(t *testing.T, status int, code string) {
 	t.Helper()
 	if r.status != status || r.Error != code {
@@ -262,7 +261,7 @@ func (r response) is(t *testing.T, status int, code string) {
 	}
 }
 
-// accepted checks that a sender was told so.
+// accepted checks that the response is an acceptance.
 func (r response) accepted(t *testing.T, duplicate bool) {
 	t.Helper()
 	if r.status != http.StatusOK || r.Status != "accepted" || r.Duplicate != duplicate {
@@ -296,7 +295,8 @@ func (s *safeBuffer) String() string {
 	return s.b.String()
 }
 
-// work runs a worker until a run ends otherwise than paused, and tells how.
+// work runs a worker until a run ends otherwise than paused, and sends that
+// end.
 func (s *site) work() <-chan event.End {
 	ended := make(chan event.End, 1)
 	ctx, cancel := context.WithCancel(s.t.Context())

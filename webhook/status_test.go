@@ -90,13 +90,13 @@ func TestTokenThatPermitsLess(t *testing.T) {
 	s.post(token+"/cancel", `{}`).is(t, http.StatusForbidden, "not_allowed")
 }
 
-// sign makes a token as the runner does, with the store's own key.
+// sign returns a token as the runner makes it, with the store's own key.
 func (s *site) sign(claims runner.Token) string {
 	s.t.Helper()
 	return s.signed("f2.", claims)
 }
 
-// signed is claims of the form that a prefix names.
+// signed returns a token of claims in the form that a prefix names.
 func (s *site) signed(prefix string, claims any) string {
 	s.t.Helper()
 	keys, err := s.store.TokenKeys(s.t.Context())
@@ -164,7 +164,7 @@ func TestRefusedByTheAuthorizer(t *testing.T) {
 	}
 }
 
-// The sender of what could not be stored is asked to try again, and its next
+// A sender whose answer could not be stored is asked to try again, and its next
 // try succeeds.
 func TestTheStoreFails(t *testing.T) {
 	for name, fault := range map[string]func(int) faultkv.Fault{
@@ -241,7 +241,7 @@ func TestStatus(t *testing.T) {
 		&session.SettledError{Status: event.Cancelled}: 410,
 		&session.SettledError{Status: event.Expired}:   410,
 		&http.MaxBytesError{Limit: 1}:                  413,
-		errors.New("what nobody has heard of"):         503,
+		errors.New("an unknown error"):                 503,
 	} {
 		if err != nil {
 			err = fmt.Errorf("wrapped: %w", err)
@@ -252,9 +252,9 @@ func TestStatus(t *testing.T) {
 	}
 }
 
-// What is read for an answer beside the session's head can't be read just now.
-// The sender is told to try again, and not that something is damaged: nothing
-// is.
+// A record that an answer needs beside the session's head can't be read just
+// now. The sender is asked to try again; the response does not claim that
+// anything is damaged.
 func TestStoreCannotBeReadForAWhile(t *testing.T) {
 	var reads *failingReads
 	s := newSite(t, siteOptions{wrap: func(kv kvstore.Store) kvstore.Store {
@@ -273,7 +273,7 @@ func TestStoreCannotBeReadForAWhile(t *testing.T) {
 	s.post(url, `{"url":"a"}`).accepted(t, false)
 }
 
-// failingReads is an engine that can't read what begins with prefix.
+// failingReads is an engine that can't read keys that begin with prefix.
 type failingReads struct {
 	kvstore.Exclusive
 	prefix []byte

@@ -25,7 +25,7 @@ func TestTokenOfAToolThatAsksForNothing(t *testing.T) {
 	s.post(token+"/fail", `{}`).is(t, http.StatusConflict, "conflict")
 }
 
-// twice is a tool that asks two times, and notes the token of each.
+// twice returns a tool that asks two times, and notes the token of each.
 func twice(tokens *[]string) tool.Tool {
 	return tool.Must(tool.Func(tool.Spec{Name: "twice", Effect: tool.Idempotent, MayPause: true},
 		func(ctx context.Context, _ struct{}) (tool.Result[string], error) {
@@ -94,7 +94,7 @@ func TestTokenOfTheOldForm(t *testing.T) {
 	s.post(s.signed("f1.", claims), `"one"`).is(t, http.StatusForbidden, "not_allowed")
 }
 
-// gated is a site whose job waits for a decision.
+// gated returns a site whose job waits for a decision, and that pause.
 func gated(t *testing.T) (s *site, p tool.Pause) {
 	s = newSite(t, siteOptions{layers: interceptor.Chain{interceptor.Approval(nil)}})
 	if end := s.run(); end.Finish != event.FinishPaused {
@@ -113,7 +113,7 @@ func (s *site) mint(p tool.Pause, holder runner.Actor, permits ...tool.Permit) s
 	return token
 }
 
-// A person decides by a link that was made for that, and is who decided.
+// A person decides by a link that was made for that decision, and is its actor.
 func TestDecisionOverHTTP(t *testing.T) {
 	t.Run("approved", func(t *testing.T) {
 		s, p := gated(t)
@@ -177,8 +177,8 @@ func TestDecisionOverHTTP(t *testing.T) {
 	})
 }
 
-// Whatever came before, and by whom: who has no more than a token reads no
-// name.
+// A token's holder reads no name, in no answer: neither of a person nor of a
+// program.
 func TestTokenHoldersReadNoNames(t *testing.T) {
 	const name = "Grace Hopper"
 	never := func(t *testing.T, r response) {

@@ -1,8 +1,8 @@
 // Package webhook takes the answers of outside systems over HTTP. A tool hands
 // out [URL]; the holder of that URL may
 //
-//	POST .../hooks/{token}            complete the call: the body, a JSON value,
-//	                                  is its output
+//	POST .../hooks/{token}            complete the call: the body is its output,
+//	                                  a JSON value
 //	POST .../hooks/{token}/fail       {"message": "why", "retryable": false}:
 //	                                  the outside job failed
 //	POST .../hooks/{token}/progress   {"message": "...", "fraction": 0.5,
@@ -102,13 +102,15 @@ func New(rn *runner.Runner, c Config) (http.Handler, error) {
 		return nil, errors.New("webhook: the runner is nil")
 	}
 	if c.MaxBody < 0 || c.ReadTimeout < 0 {
-		return nil, errors.New("webhook: Config.MaxBody or Config.ReadTimeout is negative; zero is the default")
+		return nil, errors.New(
+			"webhook: Config.MaxBody or Config.ReadTimeout is negative; zero is the default")
 	}
 	if c.Path == "" {
 		c.Path = "/hooks/"
 	}
 	if c.Path[0] != '/' {
-		return nil, errors.New("webhook: Config.Path does not begin with a slash; \"/hooks/\" is the default")
+		return nil, errors.New(
+			"webhook: Config.Path does not begin with a slash; \"/hooks/\" is the default")
 	}
 	c.Path = strings.TrimRight(c.Path, "/") + "/"
 	if c.MaxBody == 0 {

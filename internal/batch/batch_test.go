@@ -11,7 +11,7 @@ import (
 	"github.com/fermata-ai/fermata/internal/batch"
 )
 
-// await hears of one function that ended.
+// await returns the name of one function that has ended.
 func await(t *testing.T, b *batch.Batch) string {
 	t.Helper()
 	name := <-b.Done()
@@ -60,7 +60,7 @@ func TestBatchContexts(t *testing.T) {
 	}
 	b.Start(ctx, "one", wait("one"), nothing)
 	b.Start(ctx, "two", wait("two"), nothing)
-	b.Cancel("nobody", errors.New("no matter"))
+	b.Cancel("not there", errors.New("no matter"))
 	b.Cancel("one", errors.New("enough"))
 	b.Cancel("one", errors.New("a second time"))
 	if name, got := await(t, b), <-ends; name != "one" || got != "one: enough" {
@@ -97,7 +97,7 @@ func TestBatchUsesGoroutinesAgain(t *testing.T) {
 	})
 }
 
-// TestBatchManyAtOnce: functions end, whether or not anybody listens.
+// TestBatchManyAtOnce: functions end, whether or not the loop receives.
 func TestBatchManyAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := batch.New(most)
@@ -115,8 +115,8 @@ func TestBatchManyAtOnce(t *testing.T) {
 	})
 }
 
-// TestBatchRest: what is left to do when a function has returned is done once,
-// by the loop, if it waits for it, or else where it ran.
+// TestBatchRest: the rest of a function runs once: by the loop, if that waits
+// for it, or else in the function's goroutine.
 func TestBatchRest(t *testing.T) {
 	for name, f := range map[string]func(context.Context){"returns": func(context.Context) {},
 		"ends its goroutine": func(context.Context) { runtime.Goexit() }} {
@@ -133,7 +133,7 @@ func TestBatchRest(t *testing.T) {
 					}
 				}
 				begin := make(chan struct{})
-				b.Start(t.Context(), "nobody waits", func(ctx context.Context) {
+				b.Start(t.Context(), "the loop does not wait", func(ctx context.Context) {
 					kept = ctx
 					f(ctx)
 				}, rest)
@@ -143,7 +143,7 @@ func TestBatchRest(t *testing.T) {
 				}
 				await(t, b)
 
-				b.Start(t.Context(), "somebody waits", func(ctx context.Context) {
+				b.Start(t.Context(), "the loop waits", func(ctx context.Context) {
 					kept = ctx
 					<-begin
 					f(ctx)

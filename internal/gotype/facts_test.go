@@ -16,7 +16,7 @@ import (
 	"github.com/fermata-ai/fermata/internal/schema"
 )
 
-// The types whose schemas are easily got wrong. Each test checks the schema,
+// The types whose schemas are easy to get wrong. Each test checks the schema,
 // and that values that fit it arrive.
 
 type node struct {

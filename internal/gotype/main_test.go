@@ -10,10 +10,10 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// raw is a JSON text.
+// raw returns a JSON text.
 func raw(s string) json.RawMessage { return json.RawMessage(s) }
 
-// input is the schema that models are told of In, and output that of Out.
+// input returns the schema that models are told of In, and output that of Out.
 func input[In any](t testing.TB) string {
 	t.Helper()
 	in, err := NewInput[In](nil)
@@ -32,7 +32,7 @@ func output[Out any](t testing.TB) string {
 	return string(out.Told)
 }
 
-// inputError is why In can't be read.
+// inputError returns why In can't be read.
 func inputError[In any](t testing.TB) string {
 	t.Helper()
 	_, err := NewInput[In](nil)
@@ -42,7 +42,7 @@ func inputError[In any](t testing.TB) string {
 	return err.Error()
 }
 
-// given is what arguments become.
+// given returns the In that arguments become.
 func given[In any](t testing.TB, args string) (in In, err error) {
 	t.Helper()
 	input, err := NewInput[In](nil)

@@ -14,7 +14,7 @@ type plainPart struct {
 	Size float64 `json:"size,omitempty"`
 }
 
-// plainInput has all that nearly every tool's arguments are made of.
+// plainInput has the types of nearly every tool's arguments.
 type plainInput struct {
 	Text    string               `json:"text" jsonschema:"Some text"`
 	Kind    string               `json:"kind" jsonschema:"enum=small,enum=large"`
@@ -40,13 +40,14 @@ type plainInput struct {
 	Unset   string               `json:"unset,omitempty" jsonschema:"default=x"`
 }
 
-const plainArguments = `{"text":"a","kind":"small","yes":true,"i":7,"i8":-8,"i64":9007199254740993,"u32":1,"u64":18446744073709,
-	"f32":1.5,"f64":-2e10,"wait":1000,"maybe":null,"list":["a","b"],"numbers":[1,2],"by_name":{"a":1},"part":{"name":"p","size":0.5},
+const plainArguments = `{"text":"a","kind":"small","yes":true,"i":7,"i8":-8,"i64":9007199254740993,
+	"u32":1,"u64":18446744073709,"f32":1.5,"f64":-2e10,"wait":1000,"maybe":null,"list":["a","b"],
+	"numbers":[1,2],"by_name":{"a":1},"part":{"name":"p","size":0.5},
 	"parts":[{"name":"q"}],"named":{"r":{"name":"r"}},"raw":{"x":[1]},"any":[null]%s}`
 
-// A plain object of a plain type takes the fast path of the check. Whatever
-// inference writes into a schema that the fast path doesn't know, each call
-// would pay for.
+// A plain object of a plain type takes the fast path of the check. If inference
+// wrote anything into a schema that the fast path doesn't know, each call would
+// pay for it.
 func TestPlainObjectsTakeTheFastPath(t *testing.T) {
 	in, err := NewInput[plainInput](nil)
 	if err != nil {

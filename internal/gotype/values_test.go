@@ -95,7 +95,8 @@ func TestWhatATagCanNotMeanIsAnError(t *testing.T) {
 	}
 }
 
-// A map's key used to be told with the place of whatever was looked at last.
+// A fault of a map's key has the key's place, not that of the value which was
+// checked before it.
 func TestAFaultHasItsOwnPlace(t *testing.T) {
 	type line struct {
 		Name   string         `json:"name"`

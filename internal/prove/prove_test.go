@@ -68,7 +68,7 @@ func TestFuzzTestsAreFound(t *testing.T) {
 func TestLengths(t *testing.T) {
 	now := time.Unix(0, 0)
 	all := []part{{name: "engines"}, {name: "a", timed: true}, {name: "b", timed: true}}
-	// Longer than it was told.
+	// This part takes longer than its share.
 	took := map[string]time.Duration{"engines": 80 * time.Second, "a": 4 * time.Minute}
 	var got []string
 	for p := range lengths(all, 8*time.Minute, func() time.Time { return now }) {

@@ -25,7 +25,8 @@ func BenchmarkValidate(b *testing.B) {
 	}
 }
 
-// What the full validator needs, without the quick one before it.
+// BenchmarkValidateInFull is the full validator, without the quick one before
+// it.
 func BenchmarkValidateInFull(b *testing.B) {
 	s, args := schema(b, smallSchema), json.RawMessage(smallArguments)
 	b.ReportAllocs()

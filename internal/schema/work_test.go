@@ -15,7 +15,7 @@ import (
 	"github.com/fermata-ai/fermata/tool/misfit"
 )
 
-// allocated is how many bytes f allocates, whether they are freed or not.
+// allocated returns how many bytes f allocates, freed or not.
 func allocated(f func()) uint64 {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -111,7 +111,7 @@ func TestOverlappingAlternativesAreABoundedAmountOfWork(t *testing.T) {
 		strings.Contains(err.Error(), "steps") {
 		t.Errorf("a small one is not explained: %v", err)
 	}
-	// The work of one is not taken off another's.
+	// The work of one validation is not taken off another's.
 	if err := s.Validate(json.RawMessage(`["x"]`)); err != nil {
 		t.Error(err)
 	}
@@ -120,7 +120,7 @@ func TestOverlappingAlternativesAreABoundedAmountOfWork(t *testing.T) {
 func TestLargeValuesThatFitAreTaken(t *testing.T) {
 	ones := "[1" + strings.Repeat(",1", 50_000) + "]"
 	for _, s := range []string{
-		// The first of which fails by each item.
+		// The first alternative fails by each item.
 		`{"anyOf":[{"items":{"type":"string"}},{"items":{"type":"integer"}}]}`,
 		`{"items":{"type":"integer","multipleOf":1}}`,
 		`{"items":{"allOf":[{"minimum":1},{"maximum":1.5}]}}`,

@@ -215,7 +215,7 @@ func BenchmarkParse(b *testing.B) {
 	}
 }
 
-// For comparison: what encoding/json needs for the same tree.
+// BenchmarkEncodingJSONTree is encoding/json on the same tree, for comparison.
 func BenchmarkEncodingJSONTree(b *testing.B) {
 	text := []byte(`{"city":"Oslo","days":3,"units":"metric","detail":true}`)
 	b.ReportAllocs()

@@ -15,7 +15,7 @@ import (
 // user does.
 const program = "internal/consumer"
 
-// said is the last line that the program prints.
+// said is the last line of the program's output.
 const said = "released"
 
 // check stages the modules of a commit, and builds and runs a program outside
@@ -58,7 +58,7 @@ func check(ctx context.Context, r *repo, commit string, out io.Writer) (err erro
 	return warn(ctx, r, commit, out)
 }
 
-// consume makes the program of a user who has every released module, with all
+// consume writes the program of a user who has every released module, with all
 // packages that a user may import. It returns how many these are.
 func (s *stage) consume(
 	ctx context.Context, dir string, modules []module,
@@ -128,8 +128,8 @@ func (s *stage) publicPackages(ctx context.Context, m module) ([]string, error) 
 	return public, nil
 }
 
-// isUsed makes sure that the program was built with the staged version of each
-// module, and not with one of the work tree.
+// isUsed returns an error unless the program was built with the staged version
+// of each module, and with none of the work tree.
 func (s *stage) isUsed(ctx context.Context, dir string, modules []module) error {
 	list, err := outputWith(ctx, dir, s.env, "go", "list", "-m", "all")
 	if err != nil {
@@ -144,7 +144,7 @@ func (s *stage) isUsed(ctx context.Context, dir string, modules []module) error 
 	return nil
 }
 
-// warn says what the check has not seen.
+// warn prints what the check has not seen.
 func warn(ctx context.Context, r *repo, commit string, out io.Writer) error {
 	changed, err := output(ctx, r.root, "git", "status", "--porcelain")
 	if err == nil && changed != "" {

@@ -1,11 +1,11 @@
 // Command release is for maintainers. It checks that the modules of this
-// repository can be released, and says how.
+// repository can be released, and prints how.
 //
 //	release check [commit]
 //
 // builds a program outside the tree against every released module as it would
-// be tagged, and runs it. The commit is HEAD where none is named: what isn't
-// committed isn't checked.
+// be tagged, and runs it. The commit is HEAD where none is named: the check
+// does not see changes that aren't committed.
 //
 //	release plan VERSION
 //

@@ -76,8 +76,8 @@ func (r *repo) has(path string) bool {
 	return path == r.core || strings.HasPrefix(path, r.core+"/")
 }
 
-// isReleased reports whether users may depend on the module. Examples, and what
-// only maintainers use, get no tags.
+// isReleased reports whether users may depend on the module. Examples, and
+// modules for maintainers, get no tags.
 func (m module) isReleased() bool {
 	for _, folder := range strings.Split(m.dir, "/") {
 		if folder == "internal" || folder == "examples" {
@@ -87,7 +87,7 @@ func (m module) isReleased() bool {
 	return true
 }
 
-// tag is the name of the tag that releases this version of the module.
+// tag returns the name of the tag that releases this version of the module.
 func (m module) tag(version string) string {
 	if m.dir == "." {
 		return version

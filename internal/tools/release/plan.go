@@ -56,7 +56,7 @@ func plan(ctx context.Context, r *repo, version string, out io.Writer) error {
 	return nil
 }
 
-// edit is the command that makes a module require a version of the others.
+// edit returns the command that makes a module require a version of the others.
 func (r *repo) edit(m module, version string) string {
 	edit := "go mod edit"
 	for _, p := range m.requires {
@@ -65,7 +65,7 @@ func (r *repo) edit(m module, version string) string {
 	return edit
 }
 
-// sound refuses a version that can't be released.
+// sound returns the error of a version that can't be released.
 func (r *repo) sound(ctx context.Context, version string) error {
 	switch {
 	case !semver.IsValid(version) || semver.Canonical(version) != version:
@@ -86,7 +86,7 @@ func (r *repo) sound(ctx context.Context, version string) error {
 	return nil
 }
 
-// before prints what has to be done before the first tag.
+// before prints the steps before the first tag.
 func (r *repo) before(ctx context.Context, version string, out io.Writer) error {
 	log, err := os.ReadFile(filepath.Join(r.root, "CHANGELOG.md"))
 	if err != nil {

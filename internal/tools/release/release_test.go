@@ -14,7 +14,7 @@ import (
 // files are those of a small repository, by their paths in it.
 type files map[string]string
 
-// with is a copy in which some files differ.
+// with returns a copy in which some files differ.
 func (f files) with(others files) files {
 	all := maps.Clone(f)
 	maps.Copy(all, others)
@@ -42,7 +42,7 @@ var small = files{
 	"examples/show/a.go": "package show\n\nimport \"" + corePath + "\"\n\nconst Name = core.Name\n",
 }
 
-// commit makes a repository of them.
+// commit returns a new repository of them.
 func (f files) commit(t *testing.T) *repo {
 	t.Helper()
 	dir := t.TempDir()
@@ -108,7 +108,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// What isn't committed isn't checked, and the check says so.
+// The check does not see changes that aren't committed, and prints that.
 func TestCheckTellsOfChanges(t *testing.T) {
 	t.Parallel()
 	r := small.commit(t)
@@ -206,7 +206,7 @@ func TestEveryFileFitsIntoARelease(t *testing.T) {
 			if m.dir == "." {
 				within, ok = name, true
 			}
-			// Or it is about to be removed.
+			// A file that is not there is about to be removed.
 			if _, err := os.Lstat(filepath.Join(r.root, name)); ok && err == nil {
 				inside = append(inside,
 					onDisk{within, filepath.Join(r.root, filepath.FromSlash(name))})

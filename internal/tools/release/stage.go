@@ -49,8 +49,8 @@ func newStage(ctx context.Context, r *repo, commit, version, dir string) (*stage
 	return s, untar(s.tree, archive)
 }
 
-// add makes a module what it will be when it is tagged, and has the proxy serve
-// it. The modules that it requires come before it.
+// add gives a module the form that it will have when it is tagged, and has the
+// proxy serve it. The modules that it requires are added before it.
 func (s *stage) add(ctx context.Context, m module) error {
 	dir := filepath.Join(s.tree, filepath.FromSlash(m.dir))
 	if err := s.editGoMod(dir); err != nil {
