@@ -249,13 +249,7 @@ func TestAnswerBeforeTheCallIsBegunPassesTheGates(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var n counter
-			entered, let := make(chan struct{}), make(chan struct{})
-			first := tool.Must(tool.Func(tool.Spec{Name: "first"},
-				func(context.Context, textIn) (tool.Result[textOut], error) {
-					close(entered)
-					<-let
-					return tool.Done(textOut{"first"}), nil
-				}))
+			first, entered, let := heldUp("first", "first")
 			r := newRig(t, agent.Config{
 				Tools: []tool.Tool{first, waiting("deploy", tool.Idempotent, &n)},
 				Interceptors: interceptor.Chain{

@@ -25,16 +25,7 @@ import (
 func TestReconcileWaitsForTheStore(t *testing.T) {
 	var n counter
 	var broken atomic.Bool
-	entered := make(chan struct{})
-	pay := tool.Must(tool.Func(tool.Spec{Name: "pay",
-		Reconcile: func(context.Context, tool.Call) (tool.Execution, error) {
-			n.add("asked")
-			return tool.Execution{Output: text("paid once")}, nil
-		}}, func(ctx context.Context, in textIn) (tool.Result[textOut], error) {
-		close(entered)
-		<-ctx.Done()
-		return nil, ctx.Err()
-	}))
+	pay, entered := stuck("pay", &n)
 	r := newRig(t, oneCall(pay, interceptor.Approval(nil)), &rigOptions{
 		wrap: func(kv kvstore.Store) kvstore.Store {
 			h := &hooked{get: func(key []byte) error {
@@ -65,7 +56,7 @@ func TestReconcileWaitsForTheStore(t *testing.T) {
 	}
 	broken.Store(false)
 	r.carryOn().finished(event.FinishStop)
-	if out := r.outputs()[0]; n.get("asked") != 1 || out != string(text("paid once")) {
+	if out := r.outputs()[0]; n.get("asked") != 1 || out != string(text("done once")) {
 		t.Errorf("the tool was asked %d times; the model reads %s", n.get("asked"), out)
 	}
 }

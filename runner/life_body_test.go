@@ -92,13 +92,7 @@ func TestCancelledBeforeItsTurnIsNeverEntered(t *testing.T) {
 	for _, effect := range []tool.Effect{tool.Once, tool.Idempotent} {
 		t.Run(string(effect), func(t *testing.T) {
 			var n counter
-			entered, let := make(chan struct{}), make(chan struct{})
-			first := tool.Must(tool.Func(tool.Spec{Name: "first"},
-				func(context.Context, textIn) (tool.Result[textOut], error) {
-					close(entered)
-					<-let
-					return tool.Done(textOut{"first"}), nil
-				}))
+			first, entered, let := heldUp("first", "first")
 			r := newRig(t, agent.Config{
 				Tools: []tool.Tool{first, instant("touch", effect, &n)},
 				Model: fakellm.New(fakellm.Calls("first", `{"text":"a"}`).And("touch",

@@ -190,16 +190,7 @@ func TestInventedNamesSettleAtOnce(t *testing.T) {
 // it is asked when it is back, rather than given up before.
 func TestClaimedCallOfARemovedTool(t *testing.T) {
 	var n counter
-	entered := make(chan struct{})
-	pay := tool.Must(tool.Func(tool.Spec{Name: "pay",
-		Reconcile: func(context.Context, tool.Call) (tool.Execution, error) {
-			n.add("asked")
-			return tool.Execution{Output: text("paid once")}, nil
-		}}, func(ctx context.Context, in textIn) (tool.Result[textOut], error) {
-		close(entered)
-		<-ctx.Done()
-		return nil, ctx.Err()
-	}))
+	pay, entered := stuck("pay", &n)
 	r := newRig(t, oneCall(pay), nil)
 	ended := r.begin("Pay.")
 	<-entered
@@ -214,7 +205,7 @@ func TestClaimedCallOfARemovedTool(t *testing.T) {
 	r.config.Tools = []tool.Tool{pay}
 	r.restart()
 	r.carryOn().finished(event.FinishStop)
-	if out := r.outputs()[0]; n.get("asked") != 1 || out != string(text("paid once")) {
+	if out := r.outputs()[0]; n.get("asked") != 1 || out != string(text("done once")) {
 		t.Errorf("it was asked %d times; the model reads %s", n.get("asked"), out)
 	}
 }

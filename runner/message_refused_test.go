@@ -267,13 +267,7 @@ func TestAnswerBesideARefusedMessage(t *testing.T) {
 // also where a result was shown meanwhile, which is noted.
 func TestMessageThatIsNotStoredLiftsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		entered, let := make(chan struct{}), make(chan struct{})
-		slow := does(tool.Spec{Name: "slow"},
-			func(context.Context, string) (tool.Result[textOut], error) {
-				close(entered)
-				<-let
-				return tool.Done(textOut{"late"}), nil
-			})
+		slow, entered, let := heldUp("slow", "late")
 		var n counter
 		r := newRig(t, agent.Config{
 			Tools: []tool.Tool{slow, instant("weather", tool.ReadOnly, &n),

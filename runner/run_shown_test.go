@@ -140,13 +140,7 @@ func TestSettledAfterTheCallerLeft(t *testing.T) {
 	for _, restart := range []bool{false, true} {
 		t.Run(fmt.Sprintf("restart %v", restart), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				entered, let := make(chan struct{}), make(chan struct{})
-				slow := does(tool.Spec{Name: "slow"},
-					func(context.Context, string) (tool.Result[textOut], error) {
-						close(entered)
-						<-let
-						return tool.Done(textOut{"late"}), nil
-					})
+				slow, entered, let := heldUp("slow", "late")
 				var n counter
 				r := newRig(t, agent.Config{
 					Tools: []tool.Tool{slow, instant("weather", tool.ReadOnly, &n)},
