@@ -10,8 +10,8 @@ import (
 )
 
 // retryAfter returns how long to wait before the model is called again, after
-// so many failures in a row, the first of which is so long ago; ok is false if
-// that is enough.
+// so many failures in a row, the first of which was so long ago. Ok is false if
+// the model is not called again.
 func retryAfter(
 	r agent.Retry, failures int, since time.Duration, err error,
 ) (wait time.Duration, ok bool) {

@@ -19,10 +19,10 @@ import (
 // tool, and on to its committed outcome. The loop makes it from what it needs,
 // and hands it to a goroutine of its own (see crew). Layers and tool run there.
 //
-// The outcome is committed by the loop, if it waits for an attempt just then,
-// and otherwise by the attempt's own goroutine, since the caller may take any
-// time over an event. An attempt writes nothing of the loop's: the loop reads
-// its product, which has a lock.
+// The loop commits the outcome if it waits for an attempt just then. Otherwise
+// the attempt's own goroutine does, since the caller may take any time over an
+// event. An attempt writes nothing that is the loop's. The loop reads the
+// attempt's product, which has a lock.
 type attempt struct {
 	*subject
 	own  committer       // under the lease that it was started under, from its own goroutine
@@ -50,9 +50,9 @@ func newAttempt(s *subject, l *life, lease *session.Lease, r *reading, c *sessio
 	}
 }
 
-// guard runs f and keeps what comes of it, also where that is a panic or the
-// goroutine's end. A layer that has left next behind doesn't get any further
-// with it.
+// guard runs f in the attempt's goroutine, and keeps what comes of it, also if
+// that is a panic or the goroutine's end. A layer may have left a goroutine
+// behind that calls next: from here on the door refuses it.
 func (a *attempt) guard(ctx context.Context, f entering) {
 	a.ctx = ctx
 	ended := false
@@ -66,7 +66,7 @@ func (a *attempt) guard(ctx context.Context, f entering) {
 	ended = true
 }
 
-// end settles the call.
+// end commits what came of the attempt, if there is anything to commit.
 func (a *attempt) end(to *committer) {
 	switch {
 	case a.settled:
@@ -78,14 +78,15 @@ func (a *attempt) end(to *committer) {
 		// It was stopped before it began: it begins when the session is carried
 		// on.
 	default:
-		a.settle(to)
+		a.conclude(to)
 	}
 }
 
-// fail notes that the call could not be run, or its outcome not be committed. A
-// drive that has lost its lease, or its call, finds that out by itself.
+// fail notes that the call could not be run, or that its outcome could not be
+// committed. A drive that has lost its lease, or its call, finds that out by
+// itself.
 func (a *attempt) fail(err error) {
-	if errors.Is(err, session.ErrGoesOn) { // the drive sees to it
+	if errors.Is(err, session.ErrGoesOn) { // the lease carries the commit on
 		return
 	}
 	if session.Moved(err) || isAny(err, session.ErrFenced, session.ErrCancelled) {
@@ -95,8 +96,8 @@ func (a *attempt) fail(err error) {
 	a.product.fails(err)
 }
 
-// crashed is the error of a layer that panicked, the stack of which goes to the
-// log; or, without a panic, of a tool or layer that ended its goroutine.
+// crashed returns the error of a layer that panicked, and logs its stack.
+// Without a panic, a tool or a layer has ended its goroutine.
 func (a *attempt) crashed(p any) error {
 	if p == nil {
 		return fmt.Errorf("%s ended its goroutine before it had a result; or a layer around it did",
@@ -110,8 +111,8 @@ func (a *attempt) log() *slog.Logger {
 	return a.subject.log().With("session", a.session, "tool", a.call.Tool, "call", a.call.ID)
 }
 
-// prepareAndRun is run for a tool whose own code reads the arguments: that may
-// take its time, or end the goroutine, as the body may.
+// prepareAndRun is run for a tool whose own code reads the arguments. That code
+// may take its time, or end the goroutine, as the body may.
 func (a *attempt) prepareAndRun(ctx context.Context) toolbox.Outcome {
 	if err := a.prepare(ctx); err != nil {
 		return toolbox.Resolve(tool.Execution{}, err)
@@ -122,11 +123,12 @@ func (a *attempt) prepareAndRun(ctx context.Context) toolbox.Outcome {
 // run takes the call through the layers.
 func (a *attempt) run(ctx context.Context) toolbox.Outcome { return toolbox.Resolve(a.layers(ctx)) }
 
-// inside enters the body of a tool without layers, which was admitted.
+// inside enters the body of a call without layers, which was admitted.
 func (a *attempt) inside(ctx context.Context) toolbox.Outcome {
 	return toolbox.Resolve(a.into(ctx, a.prepared.Call))
 }
 
+// layers takes the call through the layers, which may enter the body by enter.
 func (a *attempt) layers(ctx context.Context) (exec tool.Execution, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -141,7 +143,7 @@ func (a *attempt) layers(ctx context.Context) (exec tool.Execution, err error) {
 	return exec, err
 }
 
-// after words an error that comes after the body has returned, if it has.
+// after adds to an error that the body had returned before, if it had.
 func (a *attempt) after(err error) error {
 	if err == nil || !a.door.hasReturned() {
 		return err
@@ -149,8 +151,8 @@ func (a *attempt) after(err error) error {
 	return a.core.Tools.After(a.call.Tool, a.call.Effect, err)
 }
 
-// prepare makes the call, and checks it as the model wrote it, before any layer
-// sees it.
+// prepare makes the call, and checks the arguments as the model wrote them,
+// before any layer sees them.
 func (a *attempt) prepare(ctx context.Context) error {
 	c, tools := &a.call, a.core.Tools
 	// Perhaps text that is no JSON, which the message keeps as a string.

@@ -15,29 +15,29 @@ import (
 // program that serves several people finds out first who asks.
 type Actor string
 
-// Operation is what an actor wants to do, as an Authorizer sees it. What it
-// says of the session and the call is read from the store before the Authorizer
-// is asked, and empty where there is no such session or call.
+// Operation is what an actor wants to do, as an Authorizer sees it. User and
+// Tool are read from the store before the Authorizer is asked. They are empty
+// if there is no such session or call.
 type Operation struct {
 	Kind    OperationKind
 	Actor   Actor
 	Session string // empty for operations on the whole store
 	New     bool   // of OpRun: the message begins the session
-	User    string // whose session it is, or is to be; of a listing, whose the filter selects
+	User    string // of the session, also a new one; of a listing, the filter's
 	Call    string // where it is about one call
 	Tool    string // the call's
 	Pause   string // where it is about one pause: its id
 	Answer  AnswerKind
-	// Permits are what a token is asked for, and Holder whom it is for.
+	// Permits are what a token is to permit, and Holder is whom it is for.
 	Permits  []tool.Permit
 	Holder   Actor
 	Pauses   session.PauseFilter // of OpPending
 	Sessions session.Filter      // of OpList
 }
 
-// Own reports whether the actor is the user whose session it is, or, of a new
-// one, is to be; of a listing, the one whose sessions or pauses it lists. What
-// comes by a webhook is its actor's, who is no session's user.
+// Own reports whether the actor is the session's user. Of a listing it reports
+// whether the actor is the user whose sessions or pauses are listed. The actor
+// of a webhook is no session's user.
 func (op Operation) Own() bool { return op.User != "" && op.User == string(op.Actor) }
 
 // Decides reports whether the operation approves or denies a call, with edited
@@ -50,7 +50,8 @@ func (op Operation) Decides() bool {
 	return slices.ContainsFunc(op.Permits, tool.Permit.Decides)
 }
 
-// about is an operation on a call, or on one of its pauses, as id says.
+// about returns an operation on a call, or on one of its pauses, given by its
+// id.
 func about(kind OperationKind, sessionID, id string, actor Actor) Operation {
 	op := Operation{Kind: kind, Actor: actor, Session: sessionID, Call: session.CallID(id)}
 	if op.Call != id {
@@ -62,8 +63,8 @@ func about(kind OperationKind, sessionID, id string, actor Actor) Operation {
 // OperationKind is the kind of an Operation.
 type OperationKind string
 
-// The operations. Each is asked for by the method of Runner that it is named
-// after, if nothing else is said.
+// The operations. Each is asked for by the method of Runner with its name, and
+// by those in the comments.
 const (
 	OpRun           OperationKind = "run"
 	OpContinue      OperationKind = "continue"
@@ -95,7 +96,7 @@ const (
 	AnswerMessage  AnswerKind = "message" // the user's next message
 )
 
-// answer is what a resumption answers with.
+// answer returns what a resumption answers with.
 func (r *Resumption) answer() AnswerKind {
 	switch {
 	case r.Decision == nil && (r.failed || r.Failure != ""):
@@ -133,9 +134,10 @@ func (rn *Runner) authorize(ctx context.Context, op Operation) error {
 	return nil
 }
 
-// describe fills in whose session an operation is about, and which tool. That
-// there is none, or that it can't be read, is for the operation to say, to who
-// is allowed; only where the store fails is the Authorizer not asked.
+// describe fills in the user and the tool of an operation. If the session or
+// the call doesn't exist, or is damaged, that is no error here: the operation
+// itself tells an actor who is allowed. Only if the store fails, the Authorizer
+// is not asked.
 func (rn *Runner) describe(ctx context.Context, op *Operation) error {
 	st, err := rn.store.Load(ctx, op.Session)
 	switch {
@@ -158,15 +160,12 @@ func (rn *Runner) describe(ctx context.Context, op *Operation) error {
 	return unlessKnown(err)
 }
 
-// unlessKnown drops an error that tells something of a session, rather than
-// that the store failed.
+// unlessKnown drops an error that is about a session. What it returns is the
+// store's failure.
 func unlessKnown(err error) error {
-	for _, known := range []error{
-		session.ErrUnknownSession, session.ErrUnknownCall, session.ErrCorrupt, session.ErrNewerVersion,
-	} {
-		if errors.Is(err, known) {
-			return nil
-		}
+	if isAny(err, session.ErrUnknownSession, session.ErrUnknownCall,
+		session.ErrCorrupt, session.ErrNewerVersion) {
+		return nil
 	}
 	return err
 }

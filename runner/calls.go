@@ -9,17 +9,17 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// Why a body's context ends, other than that its caller left.
+// Why a body's context ends, if not because the caller of the run has left.
 var (
 	errCallCancelled = errors.New("the call was cancelled")
 	errRunEnded      = errors.New("the run was ended")
 )
 
-// calls carries the calls of the open turn on: it starts attempts, and settles,
-// parks, recovers and stops those that need, or get, none.
+// calls carries the calls of the open turn on. It starts attempts. It settles,
+// parks, recovers and stops calls without an attempt.
 //
-// The goroutine that drives owns it; where the drive ends with bodies that
-// still run, the goroutine that waits for them takes it over, and stops them.
+// The goroutine that drives owns it. If the drive ends while bodies still run,
+// the goroutine of drain takes it over, and stops them.
 type calls struct {
 	*subject
 	*committer
@@ -43,7 +43,7 @@ func (cs *calls) advance(ctx context.Context) error {
 }
 
 // advanceOne is advance for one call. C is good only until the open calls are
-// copied again; so a transition, which may outlive that, must not refer to it.
+// copied again. A transition may outlive that, and must not refer to c.
 func (cs *calls) advanceOne(ctx context.Context, c *session.Call, ending bool) error {
 	switch {
 	case cs.crew.batch.Running(c.ID): // see stopBodies
@@ -71,13 +71,14 @@ func (cs *calls) advanceOne(ctx context.Context, c *session.Call, ending bool) e
 	return nil
 }
 
+// attempt makes an attempt at a call.
 func (cs *calls) attempt(c *session.Call) *attempt {
 	return newAttempt(cs.subject, cs.life, cs.lease, cs.read, c)
 }
 
-// start runs a call, first entry or re-entry. What needs no code of others
-// settles at once: a call that can't be run, or is answered and has no layers
-// around it.
+// start runs a call, first entry or re-entry. A call that needs no code of
+// others ends at once: one that can't be run, or one that is answered and has
+// no layers around it.
 func (cs *calls) start(ctx context.Context, c *session.Call) error {
 	if goesOn, err := cs.redeclare(c); !goesOn {
 		return err
@@ -105,12 +106,14 @@ func (cs *calls) start(ctx context.Context, c *session.Call) error {
 	return nil
 }
 
-// recover settles a call that runs, by the head, and has no attempt here. By a
-// claim of this drive, whose layers did not wait for it, nothing was entered,
-// and it is taken back. Else a dead drive had claimed the call: its body may
-// have run, in part or in full, and is never entered again. The tool is asked
-// what became of it, if it can tell; else an operator, if the tool wants that;
-// else the model is told that nobody knows.
+// recover settles a call that is running by the head, and has no attempt here.
+//
+// If this drive claimed it, and the layers returned before the claim was
+// stored, no body was entered, and the claim is taken back. Otherwise a dead
+// drive had claimed it. Then the body may have run, in part or in full, and is
+// never entered again. The tool is asked what became of it, if it can tell;
+// otherwise an operator, if the tool wants that; otherwise the model is told
+// that the outcome is unknown.
 func (cs *calls) recover(ctx context.Context, c *session.Call) error {
 	if shut := cs.crew.shut(c.ID); shut != nil {
 		return cs.commit(func(tx *session.Tx) error { return tx.Unclaim(&shut.call) })
@@ -137,14 +140,15 @@ func (cs *calls) recover(ctx context.Context, c *session.Call) error {
 	return nil
 }
 
-// redeclare brings a call that is about to begin up to its tool as it is
-// declared today: in the store, and in c. What the head keeps of a tool's
-// declaration, so that processes without the tool can judge answers, is fixed
-// when a call is asked for, and a deploy may have changed the tool since. Here
-// both are brought together, and nowhere else. The more careful of two effects
-// counts. It returns false if the call has moved on meanwhile. A turn that this
-// drive has opened is up to date, and so is a call whose answer is its output,
-// since its body is not entered.
+// redeclare brings a call that is about to begin up to today's declaration of
+// its tool, in the store and in c. The head keeps the declaration, so that
+// processes without the tool can judge answers. It is noted when a call is
+// asked for, and a deploy may have changed the tool since. Only redeclare
+// brings both together. The more careful of two effects counts.
+//
+// It returns false if the call has moved on meanwhile. There is nothing to do
+// in a turn that this drive has opened, nor for a call whose answer is its
+// output: its body is not entered.
 func (cs *calls) redeclare(c *session.Call) (goesOn bool, err error) {
 	if cs.read.turn.opened || c.Answer != nil && c.Answer.Mode != tool.ModeReenter {
 		return true, nil

@@ -19,11 +19,11 @@ type closing struct {
 	screen *screen
 }
 
-// closeTurn stores the results of the turn. It follows from what is stored; so
-// unless it ends the run, it rides with the model's next message, and is shown
-// before the model says anything of it.
+// closeTurn stores the results of the turn. They follow from what is stored. So
+// unless the run ends, they ride with the model's next message, and are shown
+// before the model says anything about them.
 func (cl *closing) closeTurn() error {
-	if err := cl.read.loadHistory(); err != nil { // now, while it is all stored
+	if err := cl.read.loadHistory(); err != nil { // while nothing of it rides yet
 		return err
 	}
 	if err := cl.read.loadTurn(); err != nil {
@@ -61,14 +61,14 @@ func (cl *closing) closeTurn() error {
 	return nil
 }
 
-// results makes the message with the results of the open turn, in call order,
+// results returns the message with the results of the open turn, in call order,
 // and how its calls ended.
 func (cl *closing) results() (m llm.Message, ends []event.Status, err error) {
 	m.Role = llm.RoleTool
 	asked := cl.read.asked
 	settled, _ := cl.read.calls()
 	opened := min(len(asked), agentcore.MaxCalls)
-	// a renewal of the lease has found that another drive closed the turn
+	// A renewal of the lease may have found that another drive closed the turn.
 	if len(settled) < opened {
 		return m, nil, decided(fmt.Errorf("%w: the turn is closed", session.ErrStale))
 	}

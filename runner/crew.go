@@ -11,20 +11,20 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// crew is the attempts of a drive: those under way, and the last at each call
-// of the open turn, from which the loop knows a claim by which no body was
-// entered, and what there is to show.
+// crew is the attempts of a drive: those under way, and the last one at each
+// call of the open turn. From the latter the loop knows which claims were made
+// without a body being entered, and what is still to be shown.
 //
-// The goroutine that drives owns it; where the drive ends with bodies that
-// still run, the goroutine that waits for them takes it over. An attempt never
-// touches its crew: it says that it is over on a channel of the batch.
+// The goroutine that drives owns it. If the drive ends while bodies still run,
+// the goroutine of drain takes it over. An attempt never touches its crew: a
+// channel of the batch tells when it is over.
 type crew struct {
 	batch     *batch.Batch
 	underway  map[string]member // by call
 	abandoned int               // of those, how many are not waited for
 	last      *attempt          // the attempts at calls of the open turn, linked by next
-	failed    error             // of those that are over: what the runtime failed of
-	fatal     error             // and what ends the run
+	failed    error             // the runtime's failures in attempts that are over
+	fatal     error             // what ends the run, of those
 }
 
 // member is an attempt under way.
@@ -37,8 +37,8 @@ type member struct {
 // running counts the attempts that are waited for.
 func (cr *crew) running() int { return len(cr.underway) - cr.abandoned }
 
-// add puts an attempt in the place of the last one at its call. What that one
-// made, and was not shown, is the new one's to show.
+// add puts an attempt in the place of the last one at its call. What the last
+// one made and was not shown is now the new one's to show.
 func (cr *crew) add(a *attempt) {
 	for at := &cr.last; *at != nil; at = &(*at).next {
 		if before := *at; before.call.ID == a.call.ID {
@@ -50,9 +50,10 @@ func (cr *crew) add(a *attempt) {
 	a.next, cr.last = cr.last, a
 }
 
-// start has an attempt run in a goroutine of its own. If the loop waits for one
-// when it returns, the loop settles it, and waits for the store as long as
-// waiting lasts; otherwise that goroutine does.
+// start runs an attempt in a goroutine of its own. If the loop waits for
+// attempts when the run returns, the attempt is handed to the loop, which
+// commits its outcome and waits for the store as long as waiting lasts.
+// Otherwise the attempt's goroutine commits it.
 func (cr *crew) start(ctx, waiting context.Context, a *attempt, run entering) {
 	cr.underway[a.call.ID] = member{attempt: a}
 	cr.batch.Start(ctx, a.call.ID, func(ctx context.Context) { a.guard(ctx, run) },
@@ -79,16 +80,16 @@ func (cr *crew) ended(call string) {
 	_ = cr.took(m.attempt)
 }
 
-// took takes in how an attempt ended, and returns what the runtime failed of,
-// in that or an earlier one.
+// took takes in how an attempt ended. It returns the runtime's failures so far,
+// in this and earlier attempts.
 func (cr *crew) took(a *attempt) error {
 	failed, fatal := a.product.errors()
 	cr.failed, cr.fatal = errors.Join(cr.failed, failed), errors.Join(cr.fatal, fatal)
 	return cr.failed
 }
 
-// grace returns whether an attempt was told to end, and until when its call
-// waits for it.
+// grace reports whether an attempt was told to end, and returns until when its
+// call waits for it.
 func (cr *crew) grace(call string) (until time.Time, told bool) {
 	until = cr.underway[call].grace
 	return until, !until.IsZero()
@@ -102,7 +103,8 @@ func (cr *crew) tellToEnd(call string, until time.Time, cause error) {
 	cr.underway[call] = m
 }
 
-// abandon has an attempt waited for no more: its call settles without it.
+// abandon gives an attempt up: it is waited for no more, and its call settles
+// without it.
 func (cr *crew) abandon(call string) {
 	m := cr.underway[call]
 	m.abandoned, m.grace = true, time.Time{}
@@ -129,8 +131,9 @@ func (cr *crew) shut(call string) *attempt {
 	return nil
 }
 
-// unclaims returns what takes back the claims that are under way, or stand, of
-// attempts whose layers have returned without having entered the body.
+// unclaims returns the transitions that take claims back. They are for attempts
+// whose layers have returned without having entered the body, and whose claim
+// stands or is under way.
 func (cr *crew) unclaims() (ts []session.Transition) {
 	for a := cr.last; a != nil; a = a.next {
 		if a.call.Effect.NeedsClaim() && a.door.claimsInVain() {
@@ -140,7 +143,7 @@ func (cr *crew) unclaims() (ts []session.Transition) {
 	return ts
 }
 
-// came returns how a call ended, as far as an attempt at it knows.
+// came returns how a call ended, if the last attempt at it knows.
 func (cr *crew) came(call string) (k known) {
 	if a := cr.at(call); a != nil {
 		k = a.product.end()
@@ -148,7 +151,7 @@ func (cr *crew) came(call string) (k known) {
 	return k
 }
 
-// made returns what a call made since it was last asked for that.
+// made returns what a call made since the last call of made.
 func (cr *crew) made(call string) []tool.Action {
 	if a := cr.at(call); a != nil {
 		return a.product.take()

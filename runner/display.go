@@ -26,12 +26,13 @@ type source interface {
 	pause(ctx context.Context, c *session.Call) (tool.Pause, error)
 	// result returns how a settled call ended.
 	result(ctx context.Context, c *session.Call) (known, error)
-	// made returns what a call made since it was last asked for that.
+	// made returns what a call made since the last call of made.
 	made(call string) []tool.Action
 }
 
-// news lists the calls of the open turn that have settled or paused since they
-// were last shown, in call order. The list is good until this is asked again.
+// news lists the calls of the open turn that have settled, paused or been
+// parked since they were last shown, in call order. The list is good until the
+// next call.
 func (d *display) news(st *session.State) []session.Call {
 	d.fresh = d.fresh[:0]
 	seen := d.now()
@@ -44,8 +45,8 @@ func (d *display) news(st *session.State) []session.Call {
 	return d.fresh
 }
 
-// show emits the results and pauses of calls. Those that it doesn't come to are
-// still to be shown: the caller has left, or panics, or one can't be read.
+// show emits the results and pauses of calls. If the caller leaves or panics,
+// or a call can't be read, the rest is still to be shown.
 func (d *display) show(ctx context.Context, news []session.Call) error {
 	for i := 0; i < len(news) && !d.left; i++ {
 		if err := d.showCall(ctx, &news[i]); err != nil {
@@ -56,6 +57,7 @@ func (d *display) show(ctx context.Context, news []session.Call) error {
 	return nil
 }
 
+// showCall emits what is new of one call.
 func (d *display) showCall(ctx context.Context, c *session.Call) error {
 	switch {
 	case c.Status == session.Pending:
@@ -98,12 +100,13 @@ type known struct {
 	by     string
 }
 
-// tells reports whether k is the end of a settled call. Where it isn't, another
-// one was faster than the body.
+// tells reports whether k is the end of a settled call. If it isn't, another
+// end was committed first.
 func (k *known) tells(c *session.Call) bool {
 	return k.status != "" && k.status == c.Settled && (!c.Media || k.media != nil)
 }
 
+// toolResult returns the result as the model reads it.
 func (k *known) toolResult(id, name string) llm.ToolResult {
 	return llm.ToolResult{
 		Call: id, Name: name, Output: k.output, Error: k.status != event.Done, Media: k.media,

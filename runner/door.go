@@ -14,18 +14,18 @@ import (
 // at most one call of next through, and none once the layers have returned, or
 // the loop has shut it.
 //
-// A layer may call next from goroutines of its own, and the loop shuts the
-// door from its own; so all is guarded by a lock. Once the layers have returned
-// nothing but claimed and returned changes, and the goroutine that settles the
-// attempt reads the others without it.
+// A layer may call next from goroutines of its own, and the loop shuts the door
+// from another. So a lock guards all of it. Once the layers have returned, only
+// claimed and returned still change, and the goroutine that ends the attempt
+// reads the others without the lock.
 type door struct {
 	mu sync.Mutex // guards the rest; held over nothing that waits
 
-	// Over: the layers have returned, or are not waited for: the body can't be
-	// entered any more.
+	// Over: the layers have returned, or are waited for no more. The body can't
+	// be entered any more.
 	over bool
-	// Claimed: the call may be entered, since it is claimed, where that is
-	// needed, or about to be. It is false again once that is taken back.
+	// Claimed: the call is claimed, or about to be, or needs no claim. It is
+	// false again once the claim is taken back.
 	claimed  bool
 	entered  bool  // the tool's body was entered
 	returned bool  // it returned without an error
@@ -34,6 +34,7 @@ type door struct {
 	runtime  error // why the call could not be run, which is not the call's own failure
 }
 
+// tooLate refuses a call of next after the layers have returned.
 func tooLate(tool string) error {
 	return fmt.Errorf("the layers around tool %s have returned: it is too late to enter it", tool)
 }
@@ -50,19 +51,19 @@ func (d *door) claim(own context.Context, c *session.Call, name string) (answere
 		d.derived = true
 		return true, nil
 	}
-	if own.Err() != nil { // a layer that didn't look at its own has taken its time
+	if own.Err() != nil { // it ended while a layer ran that didn't look
 		return false, context.Cause(own)
 	}
 	if d.claimed && c.Effect.NeedsClaim() {
 		return false, fmt.Errorf("tool %s was entered already, and must not be entered twice", name)
 	}
-	d.claimed, d.putOff, d.runtime = true, false, nil // whatever became of the last try
+	d.claimed, d.putOff, d.runtime = true, false, nil // the last try doesn't count
 	return false, nil
 }
 
-// pass is the last look: it reports why the body must not be entered, by the
-// attempt's own context and by the one that the layers have passed on, or notes
-// that it is.
+// pass is the last look. It returns why the body must not be entered, by the
+// attempt's own context and by the one that the layers have passed on.
+// Otherwise it notes that the body is entered.
 func (d *door) pass(own, passed context.Context, name string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -78,15 +79,15 @@ func (d *door) pass(own, passed context.Context, name string) error {
 	return nil
 }
 
-// layerEnded is why a body is not entered whose own context lasts: a layer has
-// ended the one that it passed on.
+// layerEnded is why a body is not entered although the attempt's own context
+// lasts: a layer has ended the context that it passed on.
 type layerEnded struct{ error }
 
 func (e *layerEnded) Unwrap() error { return e.error }
 
-// turnBack notes that the body is not entered after all, and why. It reports
-// whether the layers have returned; then they have said what becomes of the
-// call. Entered: another call of next was let through.
+// turnBack notes that the body is not entered after all, and why. Over reports
+// whether the layers have returned; then their result counts. Entered reports
+// whether another call of next was let through.
 func (d *door) turnBack(own context.Context, why error) (over, entered bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -133,7 +134,7 @@ func (d *door) shut() bool {
 	return true
 }
 
-// claimsInVain reports whether a claim is under way, or stands, by which no
+// claimsInVain reports whether a claim stands, or is under way, although no
 // body was entered, nor can be.
 func (d *door) claimsInVain() bool {
 	d.mu.Lock()
@@ -155,8 +156,8 @@ func (d *door) hasReturned() bool {
 	return d.returned
 }
 
-// failsRun reports whether a body's not being entered is the store's failure,
-// rather than what a run goes on, or ends, with.
+// failsRun reports whether why, for which a body was not entered, is the
+// store's failure. With any other reason the run goes on, or ends in order.
 func failsRun(why error) bool {
 	return !isAny(why, session.ErrFenced, session.ErrDeleted, session.ErrSettled,
 		session.ErrUnknownCall, session.ErrCancelled, session.ErrGoesOn)

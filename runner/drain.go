@@ -6,17 +6,18 @@ import (
 	"github.com/fermata-ai/fermata/internal/session"
 )
 
-// drain waits for the attempts of a drive whose caller has left, in a goroutine
-// of its own, which the drive's parts belong to from then on. It keeps the
-// lease until the last body has ended. Each attempt commits its own outcome,
-// unless it is cancelled and does not stop.
+// drain waits for the attempts of a drive whose caller has left. It runs in a
+// goroutine of its own, to which the drive's parts belong from then on. It
+// keeps the lease until the last body has ended. Each attempt commits its own
+// outcome, unless it is cancelled and doesn't stop.
 type drain struct {
 	*drive
 	to      committer // which waits as long as bodies do
-	toldAt  time.Time // when the runner or worker ended, as far as that was seen
-	inOrder bool      // the head says that the drive was ended in order
+	toldAt  time.Time // when drain saw that the runner or worker ended
+	inOrder bool      // it has stored that the drive was ended in order
 }
 
+// run drains, and closes the drive.
 func (dr *drain) run() {
 	defer dr.close()
 	dr.to = committer{dr.lease, dr.life.lasting}
@@ -26,8 +27,8 @@ func (dr *drain) run() {
 		dr.endInOrder()
 		err := dr.stopCancelled() // the first time, those that were cancelled before this watched
 		if err != nil {
-			dr.log().Warn("bodies that run on can't see their session", "session", dr.session,
-				"error", err)
+			dr.log().Warn("bodies that run on can't see their session",
+				"session", dr.session, "error", err)
 		}
 		if lost(err) {
 			dr.lease.Abandon()
@@ -48,7 +49,7 @@ func (dr *drain) run() {
 	dr.leftUndone(dr.lease.AwaitCommits(dr.to.waiting))
 }
 
-// leftUndone logs what no caller hears of.
+// leftUndone logs an error of which no caller hears.
 func (dr *drain) leftUndone(err error) {
 	if err != nil && !lost(err) && dr.to.waiting.Err() == nil {
 		dr.log().Error("a drive was not ended as it should", "session", dr.session, "error", err)
@@ -65,8 +66,8 @@ func (dr *drain) stopCancelled() error {
 }
 
 // waitOn waits until a body has ended, or others may have cancelled one, or its
-// time of grace is over. Blind: the store could not be asked, and is again
-// after a second.
+// time of grace is over. Blind: the store could not be asked, and is asked
+// again after a second.
 func (dr *drain) waitOn(changed <-chan struct{}, blind bool) {
 	due, stop := dr.crew.timer(dr.untilLook(session.Step{}))
 	defer stop()
@@ -86,9 +87,9 @@ func (dr *drain) waitOn(changed <-chan struct{}, blind bool) {
 	dr.crew.wait(&w, nil)
 }
 
-// endInOrder notes, once, that bodies run on although the runner, or the
-// worker, has ended and told them. If the process ends next, the session isn't
-// blamed.
+// endInOrder stores, once, that bodies run on although the runner, or the
+// worker, has ended and told them to end. If the process ends next, that
+// doesn't count as a death of the session's drive.
 func (dr *drain) endInOrder() {
 	switch {
 	case dr.inOrder || dr.rn.closing.Err() == nil && dr.life.stopping.Err() == nil:

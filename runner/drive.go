@@ -12,20 +12,20 @@ import (
 	"github.com/fermata-ai/fermata/internal/session"
 )
 
-// drive is one drive of a session: the loop that does what session.Next says
-// and commits after each step, and the parts that it does that with.
+// drive is one drive of a session: the loop that takes the step which
+// session.Next returns, and commits after each, with the parts that it uses.
 //
-// Data flows one way: head, loop, attempt, outcome, commit, listener. The head
-// says what to do (loop.go). The loop does it (model.go, calls.go, closing.go),
-// or makes an attempt that does (attempt.go). What came of it is committed
-// (commit.go). What the commit changed is shown, off the head (screen.go,
-// listener.go). Nothing flows back: an attempt doesn't see the loop, and the
-// listener decides nothing but that it leaves.
+// Data flows one way: head, loop, attempt, outcome, commit, listener. The loop
+// reads the next step off the head (loop.go). It takes the step itself
+// (model.go, calls.go, closing.go), or makes an attempt (attempt.go). The
+// outcome is committed (conclude.go, commit.go). What the commit changed is
+// shown, off the head (screen.go, listener.go). Nothing flows back: an attempt
+// doesn't see the loop, and the listener decides nothing but that it leaves.
 //
-// All of it belongs to the goroutine that ranges over the events. Where the
-// caller leaves bodies behind, the goroutine of drain takes it over. Attempts
-// run in goroutines of their own, and share with it what never changes: the
-// subject, and the contexts of life.
+// All of it belongs to the goroutine that ranges over the events. If the caller
+// leaves while bodies still run, the goroutine of drain takes it over. Attempts
+// run in goroutines of their own. They share with the loop only what never
+// changes: the subject, and the contexts of life.
 type drive struct {
 	subject
 	committer // the loop's
@@ -39,7 +39,7 @@ type drive struct {
 	model   modelCaller
 
 	worker bool // a worker drives: no caller waits for the events
-	moves  int  // how often in a row it has looked again, see lookAgain
+	moves  int  // how often in a row it has started over, see lookAgain
 }
 
 // errLeft is the cause by which bodies end when the caller leaves.
@@ -57,7 +57,7 @@ func (rn *Runner) newDrive(ctx context.Context, id string, n *session.New) (*dri
 	var name string
 	lease.View(func(st *session.State) {
 		name, d.user = st.Agent, st.User
-		// What was settled or paused before is no news, but for what was never
+		// What was settled or paused before is no news, unless it was never
 		// shown.
 		for i := range st.Calls {
 			if c := &st.Calls[i]; !c.Unshown {
@@ -95,8 +95,8 @@ func (d *drive) assemble() {
 	}
 }
 
-// events is the drive, for ranging over. Before, if given, runs first; it may
-// drive the open turn to its end with d.settle.
+// events returns the events of the drive. Ranging over them drives. Before, if
+// given, runs first; it may drive the open turn to its end with d.driveTurn.
 func (d *drive) events(before func() error) iter.Seq2[event.Event, error] {
 	return func(yield func(event.Event, error) bool) {
 		d.screen.yield = yield
@@ -108,8 +108,8 @@ func (d *drive) events(before func() error) iter.Seq2[event.Event, error] {
 	}
 }
 
-// toTheEnd drives, and ends the drive, also where the caller panics or ends the
-// goroutine while it is shown an event.
+// toTheEnd drives, and ends the drive, also if the caller panics or ends the
+// goroutine while it looks at an event.
 func (d *drive) toTheEnd(before func() error) (event.End, error) {
 	ended := false
 	defer func() {
@@ -125,8 +125,9 @@ func (d *drive) toTheEnd(before func() error) (event.End, error) {
 	return d.finish(d.reason(err))
 }
 
-// reason is why the drive ends: where the caller has left, and the store was no
-// longer waited for, that.
+// reason returns why the drive ends. If the caller has left, and the loop no
+// longer waited for the store, that is the reason, and not the error of the
+// wait.
 func (d *drive) reason(err error) error {
 	if err == nil || d.waiting.Err() == nil ||
 		!errors.Is(err, session.ErrGoesOn) && !errors.Is(err, context.Canceled) {
@@ -168,8 +169,8 @@ func (d *drive) whole(before func() error) error {
 }
 
 // rest gives the lease up, since there is nothing to do, and looks once more:
-// an answer that came in between must not be left lying. It reports whether the
-// drive goes on.
+// an answer that came in between must be taken up. It reports whether the drive
+// goes on.
 func (d *drive) rest() (more bool, err error) {
 	if err := d.screen.noteShown(); err != nil {
 		return false, err
@@ -195,7 +196,7 @@ func (d *drive) rest() (more bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	d.lease.OnLost(nil) // which a body that was given up may find out yet
+	d.lease.OnLost(nil) // a body that was given up may still use the old lease
 	lease.OnLost(d.life.lose)
 	d.lease = lease
 	d.rn.drives.renew(d, lease)
@@ -206,7 +207,7 @@ func (d *drive) rest() (more bool, err error) {
 
 // idle reports whether there is nothing for a drive to do.
 func (d *drive) idle() (idle bool) {
-	if d.lease.Heir() { // which died before it showed how the run ended
+	if d.lease.Heir() { // the dead drive may not have shown how the run ended
 		return false
 	}
 	if d.next().Working() {

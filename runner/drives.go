@@ -9,11 +9,11 @@ import (
 	"github.com/fermata-ai/fermata/internal/session"
 )
 
-// drives are those of a runner that are not over, with the leases that they
-// hold, so that Close can wait for them, and take their leases away. Any
-// goroutine may use it.
+// drives are the drives of a runner that are not over, with their leases. Close
+// waits for them, and takes the leases of late ones away. All methods may be
+// called from any goroutine.
 type drives struct {
-	mu       sync.Mutex // guards the rest, but for running; held over no lease
+	mu       sync.Mutex // guards the rest, except underway; held over no call of a lease
 	closed   bool       // no drive begins any more
 	gaveUp   bool       // no drive holds a lease any more
 	leases   map[*drive]*session.Lease
@@ -32,8 +32,8 @@ func (ds *drives) begin(d *drive) error {
 	return nil
 }
 
-// renew notes that a drive has another lease. One that comes too late is given
-// up.
+// renew notes that a drive has taken its session anew, under another lease.
+// After giveUp, the lease is given up at once.
 func (ds *drives) renew(d *drive, lease *session.Lease) {
 	ds.mu.Lock()
 	ds.leases[d] = lease
@@ -44,6 +44,7 @@ func (ds *drives) renew(d *drive, lease *session.Lease) {
 	}
 }
 
+// end counts a drive out.
 func (ds *drives) end(d *drive) {
 	ds.mu.Lock()
 	defer ds.mu.Unlock()
@@ -51,15 +52,16 @@ func (ds *drives) end(d *drive) {
 	ds.underway.Done()
 }
 
-// close has no drive begin any more.
+// close lets no further drive begin.
 func (ds *drives) close() {
 	ds.mu.Lock()
 	defer ds.mu.Unlock()
 	ds.closed = true
 }
 
-// leftBehind has a body waited for whose time was over. Its drive is counted,
-// too, and still there.
+// leftBehind makes Close wait for a body that went on after its time was over.
+// It is called while the body's drive is still counted, so Close has not yet
+// stopped waiting.
 func (ds *drives) leftBehind(wait func()) {
 	ds.underway.Add(1)
 	go func() {

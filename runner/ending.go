@@ -11,9 +11,10 @@ import (
 
 // The last event of a run.
 
-// ending says how a session stands, as a last event.
+// ending returns the last event of a run: how the session stands by the store.
+// The cause is why the drive stopped, if it did not stop by itself.
 func (rn *Runner) ending(ctx context.Context, id string, cause error) (event.End, error) {
-	if errors.Is(cause, session.ErrWrongUser) { // how it stands is not for whoever is told
+	if errors.Is(cause, session.ErrWrongUser) { // another user isn't told how it stands
 		return event.End{Session: id, Finish: event.FinishFailed}, nil
 	}
 	st, err := rn.store.Load(ctx, id)
@@ -26,8 +27,8 @@ func (rn *Runner) ending(ctx context.Context, id string, cause error) (event.End
 	return rn.standing(ctx, st, nil, cause)
 }
 
-// standing says how a session stands by a head. Asked are the open turn's
-// calls, if they are known.
+// standing returns how a session stands by a head, as a last event. Asked are
+// the open turn's calls, if they are known.
 func (rn *Runner) standing(
 	ctx context.Context, st *session.State, asked []llm.ToolCall, cause error,
 ) (event.End, error) {
@@ -60,8 +61,8 @@ func (rn *Runner) standing(
 	return end, nil
 }
 
-// refusedMessage reports whether a message was refused, rather than that the
-// store or a body failed.
+// refusedMessage reports whether cause is the refusal of a user's message, and
+// not a failure of the store or a body.
 func refusedMessage(cause error) bool {
 	var u *untaken
 	if !errors.As(cause, &u) {

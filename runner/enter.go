@@ -11,11 +11,12 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// The way from the layers into the tool's body: what was decided is checked,
-// the call is claimed, and there is a last look after each wait.
+// The way from the layers into the tool's body. The decisions are checked, the
+// call is claimed, and after each wait there is a last look. It runs in the
+// attempt's goroutine, or in one that a layer began; the door sorts them out.
 
-// enter is the innermost handler: it checks what was decided, claims the call,
-// and enters the body; or it returns the answer that is the output.
+// enter is the innermost handler. It checks the decisions, claims the call and
+// enters the body; or it returns the answer that is the output.
 func (a *attempt) enter(ctx context.Context, call tool.Call) (tool.Execution, error) {
 	exec, admitted, err := a.admit(a.own.waiting, call)
 	if !admitted {
@@ -24,8 +25,9 @@ func (a *attempt) enter(ctx context.Context, call tool.Call) (tool.Execution, er
 	return a.into(ctx, call)
 }
 
-// admit checks what was decided, and claims the call. Waiting is how long the
-// store is waited for.
+// admit checks the decisions, and claims the call. Without admission it returns
+// the answer that is the output, or an error. It waits for the store as long as
+// waiting lasts.
 func (a *attempt) admit(
 	waiting context.Context, call tool.Call,
 ) (exec tool.Execution, admitted bool, err error) {
@@ -44,10 +46,9 @@ func (a *attempt) admit(
 	return exec, true, nil
 }
 
-// allowed reports why the call must not go on, by what was decided. Where its
-// answer is its output nothing runs any more, and only a denial counts: a
-// deploy that changed the layers since must not cost an answer that was
-// accepted.
+// allowed returns why the call must not go on, by the decisions. If its answer
+// is its output, nothing runs any more, and only a denial counts: a deploy that
+// changed the layers must not cost an answer that was accepted before.
 func (a *attempt) allowed(running json.RawMessage) error {
 	call := &a.prepared.Call
 	if call.Answer.Output() {
@@ -61,9 +62,10 @@ func (a *attempt) allowed(running json.RawMessage) error {
 	return approved(call.Decisions, call.Arguments, running)
 }
 
-// claim makes it durable that the body is about to be entered, where that is
-// needed; and then looks again at all that could have changed while it waited.
-// Claimed: it is, or may be, also where the body must not be entered.
+// claim stores that the body is about to be entered, if the tool's effect needs
+// that. Then it looks again at all that may have changed while it waited.
+// Claimed reports whether the claim is stored, or may be, also if the body must
+// not be entered.
 func (a *attempt) claim(waiting context.Context) (claimed bool, err error) {
 	lease := a.own.lease
 	if a.call.Effect.NeedsClaim() {
@@ -87,8 +89,8 @@ func (a *attempt) into(ctx context.Context, call tool.Call) (tool.Execution, err
 	return exec, err
 }
 
-// lastLook is the last thing before code of the tool's own runs: it reports why
-// it must not.
+// lastLook is the last thing before the tool's own code runs. It returns why
+// that must not.
 func (a *attempt) lastLook(ctx context.Context) error {
 	if err := a.own.lease.Stands(); err != nil {
 		return err
@@ -96,17 +98,17 @@ func (a *attempt) lastLook(ctx context.Context) error {
 	return a.door.pass(a.ctx, ctx, a.call.Tool)
 }
 
-// putOff takes back the claim of a body that was not entered after all. What
-// then becomes of the call is for the loop: it begins anew, or settles as
-// cancelled; a layer that has ended it itself says so. Where the claim can't be
-// taken back, since the lease is lost, the next drive finds a call that is.
+// putOff takes back the claim of a body that was not entered after all. Then
+// the loop decides about the call: it begins anew, or settles as cancelled. If
+// a layer ended the context, that layer decides. If the lease is lost, the
+// claim can't be taken back, and the next drive finds a call that is claimed.
 func (a *attempt) putOff(waiting context.Context, claimed bool, why error) error {
 	over, entered := a.door.turnBack(a.ctx, why)
 	if entered { // by another next of the same layer
 		return why
 	}
 	if claimed && a.call.Effect.NeedsClaim() {
-		// Where the layers have returned, the drive takes the claim back if
+		// If the layers have returned, the drive takes the claim back where
 		// this can't.
 		if err := a.own.lease.Update(waiting, a.unclaim); err != nil && !over {
 			a.log().Warn("a claim was not taken back", "error", err)
@@ -125,9 +127,9 @@ func (a *attempt) unclaim(tx *session.Tx) error {
 	return nil
 }
 
-// approved reports why the arguments that are about to run are not those that
-// were decided on: each decision is bound to those it was shown, and an edit
-// takes their place for those that come after.
+// approved returns why the arguments that are about to run are not those that
+// were decided on. Each decision is bound to the arguments that it was shown.
+// Edited arguments take their place for the decisions that follow.
 func approved(decisions []tool.Decision, asked, running json.RawMessage) error {
 	if len(decisions) == 0 {
 		return nil

@@ -21,31 +21,31 @@ type Ref struct {
 	Tool, Key string
 	Pause     string
 
-	// User and Session, if set, say whose pause it is, or in which session:
-	// those of others are as if they were not there. Without them a key is
-	// looked for in all sessions, and two calls that wait under one key make it
-	// ambiguous for both. So a key is the outside system's, or made by the
-	// tool; one that a model may choose lets a user get in the way of another.
+	// User and Session, if set, are the pause's user and session: pauses of
+	// others are not found. Without them a key is looked for in all sessions,
+	// and two calls that wait under one key make it ambiguous for both. So a
+	// key comes from the outside system, or is made by the tool. If a model
+	// could choose keys, one user could get in the way of another.
 	User, Session string
-	// At, with Key, is when the outside system says that what it tells of
-	// happened. See Find.
+	// At, with Key, is the time of the event, by the outside system. See Find.
 	At time.Time
 }
 
-// keyYouth is how old an event may be whose key no call has, yet. A tool that
-// starts a job and then works on for longer than that, before it pauses, needs
-// a token rather than a key.
+// keyYouth is how old an event may be if no call has its key yet. A tool that
+// starts a job, and works on for longer than that before it pauses, needs a
+// token instead of a key.
 const keyYouth = time.Hour
 
-// Find shows a pause. By token it also finds the one that the running body is
-// about to ask for; by key one that isn't stored yet is session.ErrNotYetKnown,
-// since the outside system may be faster than the commit: try again. If Ref.At
-// says that the event is older than an hour, it is session.ErrUnknownPause, for
-// good. A key that several open pauses have is session.ErrAmbiguousKey. A pause
-// that is over has no Await.
+// Find shows a pause. By token it also finds the pause that the running body is
+// about to ask for. If no pause has the key yet, the error is
+// session.ErrNotYetKnown, since the outside system may be faster than the
+// commit: try again. If by Ref.At the event is older than an hour, the error is
+// session.ErrUnknownPause, for good. If several open pauses have the key, it is
+// session.ErrAmbiguousKey. A pause that is over has no Await.
 func (rn *Runner) Find(ctx context.Context, ref Ref, actor Actor) (tool.Pause, error) {
 	p, err := rn.find(ctx, ref)
-	// An actor who may not look isn't told that there is nothing, either.
+	// Authorized after the search: an actor who may not look isn't told that
+	// there is no such pause, either.
 	refused := rn.authorize(ctx, Operation{
 		Kind: OpFind, Actor: actor, Session: p.Session, User: p.User,
 		Call: p.Call, Tool: p.Tool, Pause: p.ID,
@@ -59,6 +59,7 @@ func (rn *Runner) Find(ctx context.Context, ref Ref, actor Actor) (tool.Pause, e
 	return p, nil
 }
 
+// find looks the pause up, in the order of Ref's ways.
 func (rn *Runner) find(ctx context.Context, ref Ref) (p tool.Pause, err error) {
 	name := ref.Pause
 	switch {
@@ -101,8 +102,8 @@ func (rn *Runner) find(ctx context.Context, ref Ref) (p tool.Pause, err error) {
 			ErrInvalidRef)
 	}
 	if ref.User != "" && ref.User != p.User || ref.Session != "" && ref.Session != p.Session {
-		return tool.Pause{}, fmt.Errorf("%w: %s, of that user and session", session.ErrUnknownPause,
-			name)
+		return tool.Pause{}, fmt.Errorf("%w: %s, of that user and session",
+			session.ErrUnknownPause, name)
 	}
 	return p, nil
 }
@@ -113,7 +114,8 @@ func (rn *Runner) Pending(
 ) iter.Seq2[tool.Pause, error] {
 	return func(yield func(tool.Pause, error) bool) {
 		op := Operation{
-			Kind: OpPending, Actor: actor, Session: f.Session, User: f.User, Tool: f.Tool, Pauses: f,
+			Kind: OpPending, Actor: actor, Session: f.Session, User: f.User, Tool: f.Tool,
+			Pauses: f,
 		}
 		if err := rn.authorize(ctx, op); err != nil {
 			yield(tool.Pause{}, err)

@@ -13,8 +13,8 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// followEvery is how often a session is looked at whose commits, and progress,
-// no signal tells of.
+// followEvery is how often a follower looks at a session without a signal:
+// commits and progress of other processes give none.
 const followEvery = 250 * time.Millisecond
 
 // FollowOptions configure one Follow. Nil means the defaults.
@@ -22,22 +22,22 @@ type FollowOptions struct {
 	// From is the number of the first message to show; default 0, the session's
 	// first.
 	From int
-	// ThroughWaits: go on while calls wait, and show what comes then, until the
-	// run is over. Otherwise Follow ends, with event.FinishPaused, when calls
-	// wait and nobody drives.
+	// ThroughWaits: go on while calls wait, until the run is over. Otherwise
+	// Follow ends, with event.FinishPaused, when calls wait and no drive holds
+	// the session.
 	ThroughWaits bool
 }
 
-// Follow shows a session that is driven elsewhere, or by nobody: its messages,
-// the results and pauses of its turns, as they are committed, and the progress
-// of calls that run or wait. Progress is shown at once where it is reported in
-// this process, and otherwise the latest that is stored, within 250 ms. What a
-// model says as it streams, only its driver sees.
+// Follow shows a session without driving it: its messages, the results and
+// pauses of its turns, as they are committed, and the progress of calls that
+// run or wait. Progress that is reported in this process is shown at once. Of
+// other progress the latest that is stored is shown, within 250 ms. Only the
+// driver of a session sees what its model says as it streams.
 //
-// It drives nothing; where work is due that no drive takes up, it shows an
-// event.Undriven. It ends with an event.End when the session is at rest, and
-// with an error when ctx or the runner ends. Turns that were over before it
-// began are in their messages alone.
+// If work is due that no drive takes up, Follow shows an event.Undriven. It
+// ends with an event.End when the session is at rest, and with an error when
+// ctx or the runner ends. Of turns that were over before it began, it shows the
+// messages alone.
 func (rn *Runner) Follow(
 	ctx context.Context, sessionID string, actor Actor, o *FollowOptions,
 ) iter.Seq2[event.Event, error] {
@@ -46,8 +46,8 @@ func (rn *Runner) Follow(
 		own = *o
 	}
 	return func(yield func(event.Event, error) bool) {
-		if _, err := rn.visible(ctx, Operation{Kind: OpFollow, Actor: actor,
-			Session: sessionID}); err != nil {
+		op := Operation{Kind: OpFollow, Actor: actor, Session: sessionID}
+		if _, err := rn.visible(ctx, op); err != nil {
 			yield(nil, err)
 			return
 		}
@@ -62,7 +62,7 @@ func (rn *Runner) Follow(
 	}
 }
 
-// follower is one Follow.
+// follower is one Follow. The goroutine that ranges over its events owns it.
 type follower struct {
 	display
 	rn       *Runner
@@ -71,7 +71,7 @@ type follower struct {
 	through  bool              // waits are no end
 	began    bool              // it has looked once
 	reported map[string]report // by call: the progress that was shown last
-	undriven time.Time         // since when work is due that no drive takes up; zero: none is
+	undriven time.Time         // since when work is due that no drive takes up, or zero
 	told     bool              // that was shown
 }
 
@@ -98,7 +98,7 @@ func (f *follower) made(string) []tool.Action { return nil }
 // report is progress that was shown.
 type report struct {
 	tool.Progress
-	live bool // as it was reported, rather than from the store
+	live bool // as it was reported, and not from the store
 }
 
 func (r report) same(p tool.Progress) bool {
@@ -106,6 +106,8 @@ func (r report) same(p tool.Progress) bool {
 		bytes.Equal(r.Data, p.Data)
 }
 
+// follow looks at the session after each signal, and otherwise each
+// followEvery.
 func (f *follower) follow(ctx context.Context) error {
 	changed, stop := f.rn.store.WatchAll(f.session)
 	defer stop()
@@ -130,7 +132,7 @@ func (f *follower) follow(ctx context.Context) error {
 	}
 }
 
-// look shows what is new, and says whether the session is at rest.
+// look shows what is new, and reports whether the session is at rest.
 func (f *follower) look(ctx context.Context, progress <-chan liveEvent) (atRest bool, err error) {
 	st, err := f.rn.store.Load(ctx, f.session)
 	if err != nil {
@@ -151,7 +153,7 @@ func (f *follower) look(ctx context.Context, progress <-chan liveEvent) (atRest 
 	f.began = true
 	step := f.rn.store.Next(st)
 	driven, _ := f.rn.store.Driven(st)
-	if f.lies(st, step.Working() && !driven); f.left {
+	if f.noteUndriven(st, step.Working() && !driven); f.left {
 		return false, nil
 	}
 	if driven || step.HasWork() || f.through && step.Kind == session.StepWait {
@@ -168,9 +170,9 @@ func (f *follower) look(ctx context.Context, progress <-chan liveEvent) (atRest 
 // drive takes it up. A worker takes it up within a second.
 const undrivenAfter = 2 * time.Second
 
-// lies notes whether work lies there undone, and shows it once it has for a
-// while.
-func (f *follower) lies(st *session.State, undone bool) {
+// noteUndriven notes whether work is due that no drive takes up. After a while
+// it shows that, once.
+func (f *follower) noteUndriven(st *session.State, undone bool) {
 	switch now := time.Now(); {
 	case !undone:
 		f.undriven, f.told = time.Time{}, false
@@ -182,8 +184,8 @@ func (f *follower) lies(st *session.State, undone bool) {
 	}
 }
 
-// messages shows those that are new. A turn that was opened or closed since the
-// last look may have had results that no head showed.
+// messages shows the new messages. A turn that was closed since the last look
+// may have results that no head showed; they are shown first.
 func (f *follower) messages(ctx context.Context, st *session.State) error {
 	if f.number >= st.Messages {
 		return nil
@@ -213,8 +215,10 @@ func (f *follower) results(ctx context.Context, m llm.Message) error {
 		if !ok {
 			continue
 		}
-		c := session.Call{ID: r.Call, Tool: r.Name, Status: session.Settled, Settled: event.Done,
-			Media: len(r.Media) > 0}
+		c := session.Call{
+			ID: r.Call, Tool: r.Name, Status: session.Settled, Settled: event.Done,
+			Media: len(r.Media) > 0,
+		}
 		if r.Error {
 			c.Settled = event.Failed
 		}

@@ -8,16 +8,18 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// host is what a body reaches the runner by.
+// host is how a body reaches the runner. It never changes, and any goroutine of
+// the body may use it.
 type host struct {
 	rn   *Runner
 	turn *turnFacts
 }
 
-// Token makes the token of the call's next pause. It depends on what is stored,
-// and on the layer that asks, so that each attempt makes the same, until the
-// turn's key is retired. Which layer's pause gets the number is not known yet:
-// a token that decides is good for that of the layer that asks.
+// Token makes the token of the call's next pause. The token depends only on
+// what is stored, and on the layer that asks. So each attempt makes the same
+// token, until the turn's key is retired. Another layer's pause may get the
+// number first. So a token that decides is good only for a pause of the layer
+// that asks.
 func (h host) Token(c tool.Call, permits ...tool.Permit) string {
 	t := Token{
 		Session: c.Session, Call: c.ID, Pause: c.Pauses + 1, Permits: permits,
@@ -31,16 +33,16 @@ func (h host) Token(c tool.Call, permits ...tool.Permit) string {
 	}
 	token, err := h.rn.ring.held(h.turn.signer).mint(t)
 	if err != nil {
-		// no call is begun without a key; and no token is better than one that
-		// is never valid
+		// No call is begun without a key. And no token is better than one that
+		// is never valid.
 		panic(err)
 	}
 	return token
 }
 
-// Report shows a running call's progress. That it could not be stored is not
-// the body's business: it is refused only if it makes no sense, or comes too
-// late.
+// Report shows a running call's progress. It is refused if it makes no sense,
+// or comes too late. If it can't be stored, the body need not know: that is
+// logged.
 func (h host) Report(ctx context.Context, c tool.Call, p tool.Progress) error {
 	err := h.rn.progress(ctx, c.Session, c.ID, c.Tool, p)
 	if err == nil || isAny(err, ErrInvalidProgress, session.ErrSettled, session.ErrDeleted) {

@@ -11,20 +11,20 @@ import (
 	"github.com/fermata-ai/fermata/internal/toolbox"
 )
 
-// judge finds out whether one reply can be used, before it is accepted: it has
-// to fit the schema that was stored with its pause and, where this runner has
-// the session's agent, the Go type that the tool will decode it into.
+// judge finds out whether one answer can be used, before it is accepted. The
+// answer has to fit the schema that was stored with its pause. If this runner
+// has the session's agent, it also has to fit the Go type that the tool will
+// decode it into.
 //
-// Outputs and answers to a tool's question are for the tool that asked: where
-// the schema was another one, the tool was changed since, and what fits the one
-// it has now need not fit the one that those who answer were shown. Such an
-// answer is taken by the schema alone, and a tool that can't read it asks
-// again.
+// If the stored schema isn't the tool's own any more, the tool was changed
+// since it asked. An answer that fits what its sender was shown need not fit
+// the new type. Such an answer is judged by the schema alone, and a tool that
+// can't read it asks again.
 //
-// Where code of the user's reads that type, it is run outside of the
-// transition, which stops for it and is run again: that looks for receipts
-// first, and applies the verdict if the reply is still for the pause that it
-// was given for.
+// If the user's own code reads that type, it runs outside of the transition,
+// which may run many times. The transition stops for it and runs again. It then
+// looks for receipts first, and applies the verdict if the answer is still for
+// the pause that the verdict is about.
 type judge struct {
 	verdicts map[session.Asked]error
 	tools    *toolbox.Box
@@ -32,11 +32,11 @@ type judge struct {
 	value    json.RawMessage
 }
 
-// errUnjudged stops a transition.
+// errUnjudged stops a transition until its answer is judged.
 var errUnjudged = errors.New("runner: an answer is to be judged first")
 
-// maxJudged is how often a reply is judged: its pause has changed each time.
-// Afterwards the schema alone decides.
+// maxJudged is how often an answer is judged, since its pause changed each
+// time. After that, the schema alone decides.
 const maxJudged = 4
 
 // judged runs update until none of its judges has stopped it.
@@ -52,6 +52,7 @@ func judged(judges []judge, update func() error) error {
 	}
 }
 
+// decide runs the user's code on what the transition has stopped for.
 func (j *judge) decide() {
 	if j.value == nil {
 		return
@@ -63,7 +64,7 @@ func (j *judge) decide() {
 	j.value = nil
 }
 
-// fits is the judge's word on an answer to a session of that agent.
+// fits returns the check of an answer to a session of that agent.
 func (j *judge) fits(ctx context.Context, rn *Runner, agent string) session.Fits {
 	stored := rn.store.Fits(ctx)
 	a := rn.agents[agent]
@@ -84,8 +85,8 @@ func (j *judge) fits(ctx context.Context, rn *Runner, agent string) session.Fits
 	}
 	return func(asked session.Asked, value json.RawMessage) (misfit, err error) {
 		if n := len(value); asked.Use == toolbox.AsArguments && n > most {
-			return fmt.Errorf("the edited arguments have %d bytes, at most %d are taken", n,
-				most), nil
+			misfit = fmt.Errorf("the edited arguments have %d bytes, at most %d are taken", n, most)
+			return misfit, nil
 		}
 		if misfit, err = stored(asked, value); misfit != nil || err != nil || !knows(asked) {
 			return misfit, err

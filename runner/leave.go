@@ -8,8 +8,8 @@ import (
 	"github.com/fermata-ai/fermata/internal/session"
 )
 
-// How a drive ends: with its last event, and perhaps with bodies left behind,
-// which the runner waits for.
+// How a drive ends: with its last event, and perhaps with bodies that still
+// run, for which drain waits.
 
 // finish ends the drive and returns its last event. What still runs is handed
 // to the runner, which keeps the lease for it.
@@ -47,7 +47,7 @@ func (d *drive) finish(cause error) (event.End, error) {
 	} else {
 		err = last.lease.GiveUp(last.waiting, stop...)
 	}
-	if errors.Is(err, session.ErrGoesOn) { // and drain hears of it
+	if errors.Is(err, session.ErrGoesOn) { // drain waits for it
 		err = nil
 	}
 	var refused *untaken
@@ -59,15 +59,15 @@ func (d *drive) finish(cause error) (event.End, error) {
 	return end, errors.Join(cause, err, endErr)
 }
 
-// interruption is what is to be committed of a drive that ends because its
-// caller left, though there may be something left to do.
+// interruption returns what is to be committed for a drive that ends because
+// its caller left, although work may remain.
 func (d *drive) interruption(cause error) []session.Transition {
-	// which may leave something to do
-	if !d.interrupts(cause) || !d.next().HasWork() && !d.lease.Busy() {
+	mayRemain := d.next().HasWork() || d.lease.Busy() // a commit under way may leave work
+	if !mayRemain || !d.interrupts(cause) {
 		return nil
 	}
 	return []session.Transition{func(tx *session.Tx) error {
-		// No other drive has ended it meanwhile.
+		// Unless it was ended meanwhile.
 		if tx.Halt == nil && session.Next(tx.State, tx.Now).HasWork() {
 			tx.Stop(event.FinishInterrupted, "")
 		}
@@ -76,7 +76,8 @@ func (d *drive) interruption(cause error) []session.Transition {
 }
 
 // interrupts reports whether the drive stops because its caller left, and not
-// the process or a worker: then only a caller carries the session on.
+// because the runner or a worker ends. Then only a caller carries the session
+// on.
 func (d *drive) interrupts(cause error) bool {
 	if d.worker || d.rn.closing.Err() != nil {
 		return false
@@ -86,17 +87,17 @@ func (d *drive) interrupts(cause error) bool {
 	return !detached && (errors.Is(cause, errLeft) || d.life.caller.Err() != nil)
 }
 
-// ending is the last event of a drive that stopped for cause.
+// ending returns the last event of a drive that stopped for cause.
 func (d *drive) ending(ctx context.Context, cause error) (end event.End, err error) {
 	if d.life.caller.Err() != nil || errors.Is(cause, errLeft) || errors.Is(cause, ErrClosed) {
-		cause = errLeft // whatever it was: nothing has failed
+		cause = errLeft // nothing has failed
 	}
 	_, err = d.lease.Refresh(ctx)
 	if ctx.Err() == nil && (err != nil || !d.lease.Taken()) {
-		return d.rn.ending(ctx, d.session, cause) // as it is stored, whoever has it now
+		return d.rn.ending(ctx, d.session, cause) // as it is stored; another drive may have it
 	}
 	end, err = d.rn.standing(ctx, d.lease.State(), d.read.asked, cause)
-	if ctx.Err() != nil && cause == errLeft { // as far as one knows
+	if ctx.Err() != nil && cause == errLeft { // as far as this drive knows
 		err = nil
 		if end.Finish == event.FinishFailed {
 			end.Finish = event.FinishInterrupted
@@ -119,8 +120,8 @@ func (d *drive) close() {
 	d.rn.drives.end(d)
 }
 
-// lost reports whether an error says that the drive has lost its session,
-// rather than that the store could not be asked.
+// lost reports whether err means that the drive has lost its session. Any other
+// error is the store's.
 func lost(err error) bool {
 	return isAny(err, session.ErrFenced, session.ErrDeleted, session.ErrBusy)
 }

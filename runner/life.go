@@ -6,12 +6,13 @@ import (
 )
 
 // life is how long a drive, and what it began, may go on: which context ends
-// when. The goroutine that drives makes it; its contexts never change, and any
+// when. The goroutine that drives makes it. Its contexts never change, and any
 // goroutine may look at them.
 //
-// In the order in which they end: the caller leaves, which ends the bodies and
-// the model; a little later the loop no longer waits for the store; when the
-// drive is closed, or [Runner.Close] gives up, nothing of the drive does.
+// They end in this order. When the caller leaves, caller ends, and work with
+// it: so do the bodies and the model. A little later patience ends: the loop no
+// longer waits for the store. When the drive is closed, or [Runner.Close] gives
+// up, lasting ends, and with it all that is left of the drive.
 type life struct {
 	caller   context.Context // of the caller who asked for the drive
 	stopping context.Context // when it ends, nothing new is begun; what runs goes on
@@ -20,7 +21,7 @@ type life struct {
 
 	patience context.Context // how long the loop waits for the store
 	giveUp   context.CancelFunc
-	lasting  context.Context // how long bodies, and those who wait for them, do
+	lasting  context.Context // how long bodies, and drain, wait for the store
 	endAll   context.CancelFunc
 
 	unhook  func() bool // from the runner's end
@@ -35,9 +36,9 @@ func newLife(caller context.Context) (l life) {
 	return l
 }
 
-// storeGrace is how long the store may still take for what the loop waits for
-// once the caller has left. What it has not done by then goes on without the
-// loop, so that Run is back although the store hangs.
+// storeGrace is how long the loop still waits for the store after the caller
+// has left. What the store has not done by then goes on without the loop, so
+// that Run returns although the store hangs.
 const storeGrace = 100 * time.Millisecond
 
 // hurry lets the loop wait for the store only a little longer.

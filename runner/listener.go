@@ -8,29 +8,29 @@ import (
 	"github.com/fermata-ai/fermata/internal/session"
 )
 
-// listener is who is shown the events of a drive, or of a Follow: the only
-// place that knows the caller's yield, and what the caller was shown of each
-// call. An event goes through the turn layers, if there are any around the
-// step, and then to the caller, unless it is withheld.
+// listener shows the events of a drive, or of a Follow, to the caller. It alone
+// knows the caller's yield, and what the caller was shown of each call. An
+// event goes through the turn layers, if there are any around the step, and
+// then to the caller, unless it is withheld.
 //
-// The goroutine that ranges over the events owns it. Where a drive ends with
-// bodies that still run, the goroutine that waits for them takes it over.
+// The goroutine that ranges over the events owns it. If a drive ends while
+// bodies still run, the goroutine of drain takes it over.
 type listener struct {
 	yield   func(event.Event, error) bool // of the caller
 	layer   func(event.Event) bool        // of the turn layers around the step; nil: there are none
 	calling bool                          // the caller is looking at an event
-	left    bool                          // the caller has gone
+	left    bool                          // the caller has left
 
 	sights sights  // what the caller was shown
 	staged *staged // what is withheld; nil: nothing is
 
-	// Heard is what others have shown, where the events of this drive have no
-	// listener; nil: they have one.
+	// Heard is what other drives have shown, if the events of this drive go to
+	// no caller; nil: they do.
 	heard map[string]sight
 }
 
-// sight is what there is to show of a call: its open pause, by number, or its
-// result, by how it settled.
+// sight is what can be shown of a call: its open pause, by number, its result,
+// by how it settled, or that it is parked.
 type sight struct {
 	pause   int
 	settled event.Status
@@ -49,7 +49,7 @@ func sightOf(c *session.Call) (s sight) {
 	return s
 }
 
-// sights is what was last shown of each call of the open turn, and of the turn
+// sights are what was last shown of each call of the open turn, and of the turn
 // that was closed last.
 type sights struct {
 	calls map[string]sight
@@ -69,7 +69,7 @@ type staged struct {
 	sights sights
 }
 
-// emit shows an event, and reports whether its receiver goes on listening.
+// emit shows an event, and reports whether its receiver still listens.
 func (l *listener) emit(ev event.Event) bool {
 	if l.layer != nil {
 		return l.layer(ev)
@@ -77,7 +77,7 @@ func (l *listener) emit(ev event.Event) bool {
 	return l.deliver(ev)
 }
 
-// deliver is emit for what has come through the turn layers.
+// deliver is emit for an event that has come through the turn layers.
 func (l *listener) deliver(ev event.Event) bool {
 	switch {
 	case l.staged != nil:
@@ -98,22 +98,22 @@ func (l *listener) now() *sights {
 	return &l.sights
 }
 
-// stage withholds what comes from here on, until publish or discard. What was
-// withheld before is forgotten.
+// stage withholds the events from here on, until publish or discard. It forgets
+// what was withheld before.
 func (l *listener) stage() {
 	l.staged = &staged{sights: sights{maps.Clone(l.sights.calls), l.sights.turn}}
 }
 
-// restage forgets what is withheld, if anything is, and goes on withholding: it
-// is still to be shown, or something else in its place.
+// restage forgets what is withheld, and goes on withholding, if it did: the
+// same events, or others in their place, are still to come.
 func (l *listener) restage() {
 	if l.staged != nil {
 		l.stage()
 	}
 }
 
-// refuted reports whether what is withheld says of a call that it has settled
-// otherwise than it has: others were faster than the commit that it waits for.
+// refuted reports whether a call has settled otherwise than the withheld events
+// show: another commit came before the one that they wait for.
 func (l *listener) refuted(st *session.State) bool {
 	if l.staged == nil {
 		return false
@@ -142,8 +142,9 @@ func (l *listener) publish() {
 // newTurn forgets what was shown of the calls of the turn before.
 func (l *listener) newTurn() { clear(l.now().calls) }
 
-// showResults shows the message of a turn's results, once, although the turn
-// may be closed again where the commit that it rode with was overtaken.
+// showResults shows the message with a turn's results, once. The turn may be
+// closed a second time, if another commit came before the one that it rode
+// with.
 func (l *listener) showResults(m event.Message, ends []event.Status) {
 	seen := l.now()
 	if seen.turn.number == m.Number && slices.Equal(seen.turn.ends, ends) {
@@ -154,7 +155,7 @@ func (l *listener) showResults(m event.Message, ends []event.Status) {
 }
 
 // marks lists the settled calls of the open turn that were shown, and those
-// that were not, where the head has it otherwise.
+// that were not, as far as the head has it otherwise.
 func (l *listener) marks(st *session.State) (shown, unseen []string) {
 	for i := range st.Calls {
 		c := &st.Calls[i]
@@ -169,8 +170,8 @@ func (l *listener) marks(st *session.State) (shown, unseen []string) {
 	return shown, unseen
 }
 
-// unheard lists the settled calls that this drive would be the first to show,
-// if it had a listener.
+// unheard lists the settled calls that no drive has shown, if the events of
+// this drive go to no caller.
 func (l *listener) unheard(settled []session.Call) (calls []string) {
 	if l.heard == nil {
 		return nil

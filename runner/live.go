@@ -7,16 +7,18 @@ import (
 	"github.com/fermata-ai/fermata/event"
 )
 
-// live carries progress within the process, from where it is reported to those
-// who show the session. Nothing waits for a slow one: what does not fit is
-// dropped, the latest progress being in the store.
+// live carries progress within the process, from its reporter to the drives and
+// followers of the session. No reporter waits for a slow one: what doesn't fit
+// its channel is dropped, since the latest progress is in the store. All
+// methods may be called from any goroutine.
 type live struct {
-	mu          sync.Mutex
+	mu          sync.Mutex // guards the rest; held over nothing that waits
 	subscribers map[string]map[chan<- liveEvent]struct{}
 }
 
 type liveEvent = event.Progress
 
+// subscribe returns a channel with the progress of a session's calls.
 func (l *live) subscribe(session string) (c <-chan liveEvent, stop func()) {
 	ch := make(chan liveEvent, 16)
 	l.mu.Lock()
@@ -35,12 +37,13 @@ func (l *live) subscribe(session string) (c <-chan liveEvent, stop func()) {
 	}
 }
 
+// publish sends progress to all that subscribe to its session.
 func (l *live) publish(session string, ev liveEvent) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for ch := range l.subscribers[session] {
 		ev := ev
-		ev.Progress.Data = bytes.Clone(ev.Progress.Data) // each has its own receiver
+		ev.Progress.Data = bytes.Clone(ev.Progress.Data) // each receiver owns its copy
 		select {
 		case ch <- ev:
 		default:

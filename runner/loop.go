@@ -9,19 +9,19 @@ import (
 	"github.com/fermata-ai/fermata/internal/session"
 )
 
-// settle drives the open turn as far as it goes, without calling the model.
-func (d *drive) settle() error { return d.loop(true) }
+// driveTurn drives the open turn as far as it goes, without calling the model.
+func (d *drive) driveTurn() error { return d.loop(true) }
 
-// loop does what Next says until that is to wait, or, with calls only, to call
-// the model.
+// loop takes the steps that Next returns, until the step is to wait, or, with
+// callsOnly, to call the model.
 func (d *drive) loop(callsOnly bool) error {
 	changed, stop := d.rn.store.Watch(d.session)
 	defer stop()
 	progress, stopProgress := d.rn.live.subscribe(d.session)
 	defer stopProgress()
 	d.screen.progress = progress
-	// What came before this watched: an attempt may be started by it, and told
-	// to end by nobody.
+	// Commits from before the watch began give no signal, and may have
+	// cancelled what would be started here.
 	if err := d.look(); err != nil {
 		return err
 	}
@@ -43,9 +43,8 @@ func (d *drive) loop(callsOnly bool) error {
 		step := d.next()
 		rests := d.rests(step, callsOnly)
 		if !callsOnly {
-			// Until the model may be called again, the head shows no work. The
-			// lease may be renewed at any moment, and must not be given up by
-			// that.
+			// Until the model may be called again, the head shows no work. A
+			// renewal may come at any moment, and must not give the lease up.
 			d.lease.Keep((step.Kind == session.StepRetry || step.Early) && !rests)
 		}
 		if rests {
@@ -62,7 +61,7 @@ func (d *drive) loop(callsOnly bool) error {
 		}
 		if secured, err := d.lease.Secure(d.waiting); err != nil {
 			return err
-		} else if secured { // and there may be what others have done
+		} else if secured { // the commit may have brought what others have done
 			if dying, err := d.dying(); dying {
 				return err
 			}
@@ -74,10 +73,10 @@ func (d *drive) loop(callsOnly bool) error {
 	}
 }
 
-// next is the next step as far as this drive knows.
+// next returns the next step as far as this drive knows.
 func (d *drive) next() session.Step { return d.lease.Next() }
 
-// rests reports whether a step is none that the loop takes now.
+// rests reports whether the loop ends at the step, rather than take it.
 func (d *drive) rests(step session.Step, callsOnly bool) bool {
 	switch step.Kind {
 	case session.StepIdle, session.StepWait, session.StepHalted:
@@ -91,12 +90,12 @@ func (d *drive) rests(step session.Step, callsOnly bool) bool {
 }
 
 // outlastsHold reports whether the model is to be called again so late that the
-// session is given up until then.
+// drive gives the session up until then.
 func (d *drive) outlastsHold(step session.Step) bool {
 	return step.Until.Sub(d.rn.store.Now()) > d.agent.Retry().Hold
 }
 
-// over returns why nothing more is to be done, if that is so.
+// over returns why the drive must take no further step, or nil.
 func (d *drive) over() error {
 	switch l := &d.life; {
 	case l.work.Err() != nil:
@@ -115,8 +114,8 @@ func (d *drive) step(ctx context.Context, step session.Step, changed <-chan stru
 	case step.Kind == session.StepModel:
 		err = d.model.call(ctx)
 	case step.Kind == session.StepClose:
-		// First what has settled since the last look: the head is about to
-		// forget it.
+		// What has settled since the last look is shown first: the head is
+		// about to forget it.
 		if err = d.show(); err == nil {
 			err = d.closing.closeTurn()
 		}
@@ -135,7 +134,7 @@ func (d *drive) step(ctx context.Context, step session.Step, changed <-chan stru
 	return err
 }
 
-// wait returns when something has happened that the loop may have to do with.
+// wait returns when the loop may have something to do.
 func (d *drive) wait(step session.Step, changed <-chan struct{}) error {
 	due, stop := d.crew.timer(d.untilLook(step))
 	defer stop()
@@ -162,8 +161,8 @@ func (d *drive) wait(step session.Step, changed <-chan struct{}) error {
 	}
 }
 
-// readAgain takes up what others have committed. Where the store doesn't
-// answer, what runs is waited for all the same, while the lease lasts.
+// readAgain takes up what others have committed. If the store doesn't answer,
+// the loop waits on for what runs, while the lease lasts.
 func (d *drive) readAgain() error {
 	_, err := d.refresh()
 	if errors.Is(err, session.ErrNoAnswer) {
@@ -173,8 +172,8 @@ func (d *drive) readAgain() error {
 }
 
 // untilLook returns how long the loop may wait without a signal: until the next
-// deadline of a pause; and, where leases are stored, so long that it sees now
-// and then what other processes have done.
+// deadline of a pause, and, where leases are stored, until the next look at
+// what other processes have done.
 func (d *drive) untilLook(step session.Step) time.Duration {
 	after := never
 	if every := d.lease.RenewEvery(); every > 0 {
@@ -229,8 +228,7 @@ func (d *drive) lookAgain(err error) error {
 	return d.startOver()
 }
 
-// startOver forgets what the drive thought to know, because another commit came
-// first.
+// startOver forgets what the drive knew, because another commit came first.
 func (d *drive) startOver() error {
 	d.read.forget()
 	d.crew.forget()
@@ -242,11 +240,11 @@ func (d *drive) startOver() error {
 }
 
 // maxTakeovers is how many drives may die of a session, one after the other,
-// before it is left alone. Package session tells who died of it, rather than
+// before it is failed. Package session tells deaths of a session from those
 // beside it.
 const maxTakeovers = 5
 
-// dying reports whether the session kills its drivers. Such a one is failed.
+// dying reports whether the session kills its drivers, and then fails it.
 func (d *drive) dying() (dying bool, err error) {
 	takeovers, deadly := 0, 0
 	d.lease.View(func(st *session.State) { takeovers, deadly = st.Takeovers, st.Deadly })
@@ -258,5 +256,6 @@ func (d *drive) dying() (dying bool, err error) {
 		return false, nil
 	}
 	return true, d.fail(fmt.Errorf("%d drives of session %q died one after the other, "+
-		"each while a call of it, or a commit, was in flight; Continue tries again", deadly, d.session))
+		"each while a call of it, or a commit, was in flight; Continue tries again",
+		deadly, d.session))
 }

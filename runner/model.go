@@ -11,8 +11,8 @@ import (
 	"github.com/fermata-ai/fermata/llm"
 )
 
-// modelCaller calls the model, and commits what it says before anything that it
-// asks for runs. The goroutine that drives owns it.
+// modelCaller calls the model, and commits the model's message before any call
+// that it asks for runs. The goroutine that drives owns it.
 type modelCaller struct {
 	*subject
 	*committer
@@ -54,8 +54,8 @@ func (mc *modelCaller) call(ctx context.Context) error {
 	return mc.reply(m, fin)
 }
 
-// retry has the model called again after a while, if its failure may pass, and
-// fails the run otherwise.
+// retry stores when the model is called again, if its failure may pass.
+// Otherwise it fails the run.
 func (mc *modelCaller) retry(cause error) error {
 	failures, since, now := 1, time.Duration(0), mc.rn.store.Now()
 	mc.lease.View(func(st *session.State) {
@@ -71,7 +71,7 @@ func (mc *modelCaller) retry(cause error) error {
 	if !ok {
 		return mc.fail(cause)
 	}
-	mc.lease.Keep(true) // for as long as the loop waits for that
+	mc.lease.Keep(true) // while the loop waits for the next try
 	var at time.Time
 	err := mc.commit(func(tx *session.Tx) error {
 		if err := tx.Again(wait, cause.Error()); err != nil {
@@ -121,6 +121,7 @@ func (mc *modelCaller) generate(ctx context.Context) (llm.Message, llm.Finish, e
 	return mc.collector.Message()
 }
 
+// stream shows what the model says as it says it.
 func (mc *modelCaller) stream(ctx context.Context) (err error) {
 	defer mc.recovered("the model, or a layer around it,", mc.out, &err)
 	for ev, err := range mc.core.Generate(ctx, mc.read.history, mc.metadata) {

@@ -7,13 +7,13 @@ import (
 	"github.com/fermata-ai/fermata/internal/session"
 )
 
-// The loop decides on a copy of the head: whom to cancel, what to recover,
-// which turn to close. Others commit meanwhile. Where a commit of such a
-// decision is refused because the world has moved, nothing has failed: the loop
-// looks again and decides anew.
+// The loop decides on a copy of the head: which call to cancel, which to
+// recover, which turn to close. Others commit meanwhile. If the commit of such
+// a decision is refused because the session has moved on, nothing has failed:
+// the loop looks again and decides anew.
 
-// movedError marks such a refusal. A tool or a layer that fails with an error
-// of another session doesn't make one.
+// movedError marks such a refusal. The error of a tool or a layer, which may be
+// about another session, is never marked.
 type movedError struct{ error }
 
 func (m *movedError) Unwrap() error { return m.error }
@@ -31,6 +31,6 @@ func isAny(err error, of ...error) bool {
 	return slices.ContainsFunc(of, func(e error) bool { return errors.Is(err, e) })
 }
 
-// maxMoves is how often in a row a drive looks again. It bounds what a
-// contradiction within one head would cost.
+// maxMoves is how often in a row a drive starts over. It bounds the cost of a
+// contradiction within one head.
 const maxMoves = 1000

@@ -8,7 +8,8 @@ import (
 	"github.com/fermata-ai/fermata/internal/session"
 )
 
-// Calls whose tools are gone.
+// Calls whose tools are gone: they are parked, and go on when a drive has the
+// tool.
 
 // has reports whether an agent of this runner has a tool.
 func (rn *Runner) has(agent, name string) bool {
@@ -20,7 +21,8 @@ func (rn *Runner) has(agent, name string) bool {
 	return known
 }
 
-// returned reports whether a call is parked whose tool is here.
+// returned reports whether a call of the session is parked, and its tool is
+// here.
 func (rn *Runner) returned(st *session.State) bool {
 	for i := range st.Calls {
 		if c := &st.Calls[i]; c.Parked != nil && rn.has(st.Agent, c.Tool) {
@@ -30,8 +32,8 @@ func (rn *Runner) returned(st *session.State) bool {
 	return false
 }
 
-// park makes a call wait until its tool is back. One that was denied needs
-// none.
+// park makes a call wait until its tool is back. A call that was denied
+// settles: it needs no tool.
 func (cs *calls) park(c *session.Call) error {
 	for _, rec := range c.Decisions {
 		if !rec.Approved {
@@ -66,7 +68,7 @@ func (cs *calls) settleDenied(c *session.Call, rec session.Decision) error {
 	})
 }
 
-// unpark lets calls go on whose tools are back.
+// unpark lets parked calls go on, if their tools are back.
 func (cs *calls) unpark() error {
 	var back []string
 	open, _ := cs.read.calls()

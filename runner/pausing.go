@@ -12,8 +12,8 @@ import (
 
 // The bounds of how often a call pauses.
 const (
-	// maxMade is how many of a call's pauses may come with artifacts: where
-	// those lie stands in the call's record, which is bounded.
+	// maxMade is how many of a call's pauses may come with artifacts. The
+	// call's record, which is bounded, holds where they lie.
 	maxMade = 200
 	// A call's first freeTimers pauses may be timers of any length. From then
 	// on a timer takes timerFloor at least, and after shortTimers pauses a
@@ -24,8 +24,8 @@ const (
 	timerFloor  = time.Second
 )
 
-// mayPause refuses a pause that the call can't have, and lengthens a timer that
-// is too short for one that has had many.
+// mayPause refuses a pause that the call can't have. It lengthens a timer that
+// is too short for a call that has paused often.
 func mayPause(c *session.Call, a *tool.Await, made bool) error {
 	switch {
 	case made && len(c.Actions) >= maxMade:
@@ -35,8 +35,8 @@ func mayPause(c *session.Call, a *tool.Await, made bool) error {
 		return fmt.Errorf("%s was held by layers %d times, "+
 			"which is as often as what is decided about it can be kept", c.Tool, len(c.Decisions))
 	case len(a.Schema) > tool.MaxSchema && a.Gate == "":
-		return fmt.Errorf("%s asked to pause: the answer's schema has %d bytes, at most %d are taken",
-			c.Tool, len(a.Schema), tool.MaxSchema)
+		return fmt.Errorf("%s asked to pause: the answer's schema has %d bytes, "+
+			"at most %d are taken", c.Tool, len(a.Schema), tool.MaxSchema)
 	case a.Reason != tool.ReasonTimer || a.Timeout >= timerFloor || c.Pauses < freeTimers:
 		return nil
 	case c.Pauses >= shortTimers:
@@ -48,8 +48,8 @@ func mayPause(c *session.Call, a *tool.Await, made bool) error {
 	return nil
 }
 
-// hold makes a pause of what the tool or a layer asked for, in its normal form.
-// Its error is the runtime's, not the tool's.
+// hold makes a pause of an Await in its normal form. An error is the runtime's,
+// and not the tool's.
 func (s *subject) hold(
 	ctx context.Context, c *session.Call, args json.RawMessage, await tool.Await,
 ) (h *session.Hold, err error) {

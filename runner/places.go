@@ -8,9 +8,9 @@ import (
 	"github.com/fermata-ai/fermata/internal/session"
 )
 
-// places are those of a worker for the sessions that it drives at once. It
-// knows, too, which sessions are left alone for a while, since they could not
-// be driven. Any goroutine may use it.
+// places are a worker's places for the sessions that it drives at once. It also
+// knows which sessions the worker leaves alone for a while, since they could
+// not be driven. All methods may be called from any goroutine.
 type places struct {
 	room  int
 	freed chan struct{} // gets a value when a place is given back
@@ -24,7 +24,7 @@ type places struct {
 type backoff struct {
 	wait  time.Duration
 	until time.Time
-	key   string // if set, only while it is due by this index entry
+	key   string // if set, the backoff counts only while this index entry is there
 }
 
 const (
@@ -40,7 +40,7 @@ func newPlaces(room int) places {
 }
 
 // take gives a session that is due a place, unless it has one, or is to be left
-// alone. Room is false only where there is none for it.
+// alone. Room is false if there is none for it.
 func (p *places) take(due session.Due) (taken, room bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -57,16 +57,16 @@ func (p *places) take(due session.Due) (taken, room bool) {
 	return true, true
 }
 
-// backsOff is why a session is not driven yet whose drives died: it is tried
-// again at its time.
+// backsOff is the error of a drive that doesn't begin yet, since earlier drives
+// of the session died.
 type backsOff struct{ until time.Time }
 
 func (b *backsOff) Error() string { return "drives of the session died; it is tried again later" }
 
-// giveBack notes how a drive went, at a time of the store's clock. One that got
-// nowhere is tried again later and later; one that another drive has, when that
-// one's lease ends, if it is known, or the session is due by another entry, and
-// otherwise soon.
+// giveBack notes how a drive went, at a time of the store's clock. A session
+// whose drive failed is tried again later and later. A session that another
+// drive has is tried again when that drive's lease ends, or when the session is
+// due by another entry; if the end isn't known, soon.
 func (p *places) giveBack(due session.Due, err error, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -83,8 +83,8 @@ func (p *places) giveBack(due session.Due, err error, now time.Time) {
 	case errors.As(err, &later):
 		p.backoff[id] = &backoff{wait: 2 * firstBackoff, until: in(later.until)}
 	case errors.As(err, &busy) && !busy.Until.IsZero():
-		p.backoff[id] = &backoff{wait: 2 * firstBackoff, until: in(busy.Until),
-			key: string(due.Key)}
+		until := in(busy.Until)
+		p.backoff[id] = &backoff{wait: 2 * firstBackoff, until: until, key: string(due.Key)}
 	case b == nil || errors.Is(err, session.ErrBusy):
 		p.backoff[id] = &backoff{wait: 2 * firstBackoff, until: time.Now().Add(firstBackoff)}
 	default:
@@ -104,8 +104,8 @@ func (p *places) busy() bool {
 	return len(p.active) > 0
 }
 
-// soonest returns how long it is until a session that was left alone is to be
-// tried again; wait, where that is sooner.
+// soonest returns how long it is until the next session that was left alone is
+// tried again, and wait at most.
 func (p *places) soonest(wait time.Duration) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()

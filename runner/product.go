@@ -7,14 +7,14 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// product is what an attempt came to, for the loop to show without reading it
-// from the store. The attempt writes it before the commit that has it, since
-// the loop may find the call settled as soon as it is; the loop reads it.
+// product is what an attempt came to, for the loop to show without reading the
+// store. The attempt writes it before the commit of its outcome, since the loop
+// may see the call settled at any moment from then on. The loop reads it.
 type product struct {
 	mu      sync.Mutex // guards the rest; held over nothing that waits
-	ended   known      // zero: it has not ended
+	ended   known      // how the call ended; zero: it has not
 	actions []tool.Action
-	failed  error // what the runtime failed of
+	failed  error // the runtime's failure, which is not the call's
 	fatal   error // what ends the run
 }
 
@@ -43,7 +43,7 @@ func (p *product) forget() {
 	p.ended, p.actions = known{}, nil
 }
 
-// fails notes what the runtime failed of.
+// fails notes a failure of the runtime.
 func (p *product) fails(err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -57,7 +57,7 @@ func (p *product) endsRun(err error) {
 	p.fatal = errors.Join(p.fatal, err)
 }
 
-// errors returns what the runtime failed of, and what ends the run.
+// errors returns the runtime's failure, and what ends the run.
 func (p *product) errors() (failed, fatal error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -17,12 +17,15 @@ import (
 // JSON, or whose fraction is not between 0 and 1.
 var ErrInvalidProgress = errors.New("runner: the progress can't be taken")
 
-// Progress tells how far a call's outside job is. The call is given by its id,
-// or by that of one of its pauses: then the progress is refused once that pause
-// is over. It is shown live at once, in this process, and refused once the call
-// is settled. The latest is stored: at once if the call's last is 250 ms old,
-// and otherwise as soon as it is. So nil doesn't promise that this one is
-// stored, or not yet; [Runner.Close] stores what is still to be.
+// Progress reports how far a call's outside job is. The call is given by its
+// id, or by the id of one of its pauses; then the progress is refused once that
+// pause is over. It is refused once the call is settled. In this process it is
+// shown at once.
+//
+// The latest progress of a call is stored: at once if the last one stored is
+// 250 ms old, and otherwise as soon as it is. So after nil this progress may
+// not be stored yet, or never, since another one came. [Runner.Close] stores
+// what is still to be stored.
 func (rn *Runner) Progress(
 	ctx context.Context, sessionID, call string, actor Actor, p tool.Progress,
 ) error {
@@ -32,22 +35,25 @@ func (rn *Runner) Progress(
 	return rn.progress(ctx, sessionID, call, "", p)
 }
 
-const maxProgress = 16 << 10 // bytes of Message and Data together
+// maxProgress bounds Message and Data together, in bytes.
+const maxProgress = 16 << 10
 
+// progress is Progress without the Authorizer. The empty toolName is looked up.
 func (rn *Runner) progress(
 	ctx context.Context, id, callOrPause, toolName string, p tool.Progress,
 ) error {
 	call := session.CallID(callOrPause)
-	p.Message, p.Data, p.At = modeltext.CleanString(p.Message), modeltext.CleanJSON(bytes.Clone(p.Data)), rn.store.Now()
+	p.Message, p.At = modeltext.CleanString(p.Message), rn.store.Now()
+	p.Data = modeltext.CleanJSON(bytes.Clone(p.Data))
 	switch {
 	case len(p.Message)+len(p.Data) > maxProgress:
-		return fmt.Errorf("%w: it has %d bytes, at most %d are taken", ErrInvalidProgress,
-			len(p.Message)+len(p.Data), maxProgress)
+		return fmt.Errorf("%w: it has %d bytes, at most %d are taken",
+			ErrInvalidProgress, len(p.Message)+len(p.Data), maxProgress)
 	case len(p.Data) > 0 && !json.Valid(p.Data):
 		return fmt.Errorf("%w: its data are no JSON", ErrInvalidProgress)
 	case !(p.Fraction >= 0 && p.Fraction <= 1):
-		return fmt.Errorf("%w: its fraction %v is not between 0 and 1", ErrInvalidProgress,
-			p.Fraction)
+		return fmt.Errorf("%w: its fraction %v is not between 0 and 1",
+			ErrInvalidProgress, p.Fraction)
 	}
 	key := callName{id, call}
 	now := rn.reports.begin(key)
@@ -72,8 +78,8 @@ func (rn *Runner) progress(
 func (rn *Runner) storeProgress(ctx context.Context, call callName, p latest) error {
 	_, err := rn.store.Progress(ctx, call.session, p.id, p.Progress, true)
 	if err != nil && !callIsOver(err) {
-		rn.options.Logger.Warn("progress was not stored", "session", call.session, "call",
-			call.call, "error", err)
+		rn.options.Logger.Warn("progress was not stored",
+			"session", call.session, "call", call.call, "error", err)
 	}
 	return err
 }

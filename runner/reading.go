@@ -7,11 +7,11 @@ import (
 	"github.com/fermata-ai/fermata/llm"
 )
 
-// reading is what a drive has read of its session beside the head, and goes on
-// with until others commit: the history, and the open turn.
+// reading is what a drive has read of its session beside the head: the history,
+// and the open turn. It is good until others commit.
 //
-// The goroutine that drives owns it. Attempts are given what they need of it
-// when they are made, and never see what becomes of it.
+// The goroutine that drives owns it. An attempt gets what it needs of it when
+// it is made, and sees no later change.
 type reading struct {
 	*subject
 	*committer
@@ -26,10 +26,10 @@ type reading struct {
 type turnFacts struct {
 	number int
 	asked  time.Time
-	// Signer is for the turn's tokens: a layer or a prompt may want one, though
-	// no tool of it may pause.
+	// Signer is for the turn's tokens. A layer or a prompt may want one,
+	// although no tool of the turn may pause.
 	signer signer
-	opened bool // by this drive, which so knows all that has run of it
+	opened bool // by this drive, so it knows all that has run of the turn
 }
 
 // forget drops what was read.
@@ -45,11 +45,12 @@ func (r *reading) calls() (open []session.Call, ending bool) {
 	return r.copied, ending
 }
 
+// loadHistory loads the history, if it isn't loaded.
 func (r *reading) loadHistory() (err error) {
 	if r.history != nil {
 		return nil
 	}
-	var st session.State // the counts of it: what else it has is not for others while bodies run
+	var st session.State // only its counts: the rest may change while bodies run
 	r.lease.View(func(s *session.State) {
 		st = session.State{ID: s.ID, Generation: s.Generation, Messages: s.Messages}
 	})
@@ -71,14 +72,13 @@ func (r *reading) loadTurn() error {
 }
 
 // opened notes the calls of the open turn, and whether this drive has opened
-// it. Without a key that tokens can be signed with that is an error, and no
-// code of others is entered.
+// it. Without a key to sign tokens with it is an error, and no body or layer is
+// entered.
 func (r *reading) opened(asked []llm.ToolCall, here bool) error {
 	f := &turnFacts{opened: here}
 	key := 0
 	r.lease.View(func(st *session.State) {
-		f.number, f.asked, key = st.Turn, st.Asked,
-			st.TokenKey
+		f.number, f.asked, key = st.Turn, st.Asked, st.TokenKey
 	})
 	var err error
 	if f.signer, err = r.rn.ring.signer(r.waiting, key); err != nil {

@@ -11,12 +11,12 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// inquiry is an attempt that asks a call's tool what became of the body which a
+// inquiry is an attempt that asks a call's tool what became of the body that a
 // dead drive may have entered.
 type inquiry struct{ *attempt }
 
-// reconcile asks the tool what became of the call. One that can't tell leaves
-// it as unknown as it was.
+// reconcile asks the tool what became of the call. If the tool can't tell, the
+// outcome stays unknown.
 func (q inquiry) reconcile(ctx context.Context) toolbox.Outcome {
 	err := q.prepare(ctx)
 	var exec tool.Execution
@@ -44,9 +44,9 @@ func (q inquiry) reconcile(ctx context.Context) toolbox.Outcome {
 	return q.unreconciled(err)
 }
 
-// mayAsk is the last look before the tool is asked what became of the call. Who
-// cancels the call tells it so by its context, and what it knows counts until
-// then.
+// mayAsk is the last look before the tool is asked what became of the call. The
+// tool of a cancelled call is asked all the same: what it knows counts until
+// its context ends.
 func (q inquiry) mayAsk(ctx context.Context) error {
 	err := q.own.lease.MayEnter(q.own.waiting, q.call.ID)
 	if err != nil && !errors.Is(err, session.ErrCancelled) {
@@ -55,8 +55,8 @@ func (q inquiry) mayAsk(ctx context.Context) error {
 	return q.lastLook(ctx)
 }
 
-// ran are the arguments that a lost body was entered with, as far as they are
-// stored: those that were edited last, or the model's.
+// ran returns the arguments that a lost body was entered with, as far as they
+// are stored: those that were edited last, or the model's.
 func ran(c tool.Call) json.RawMessage {
 	for _, d := range slices.Backward(c.Decisions) {
 		if len(d.Arguments) > 0 {
@@ -76,22 +76,23 @@ func (q inquiry) unreconciled(err error) toolbox.Outcome {
 	return toolbox.Outcome{}
 }
 
-// lose settles a call whose outcome nobody can tell, or pauses it for an
-// operator, if its tool wants that.
+// lose settles a call whose outcome is unknown, or pauses it for an operator,
+// if its tool wants that.
 func (q inquiry) lose(to *committer) error {
 	var h *session.Hold
 	if spec, known := q.core.Tools.Spec(q.call.Tool); known && spec.AskOperator {
 		var err error
 		if h, err = q.hold(to.waiting, &q.call, q.args, tool.Await{
-			Reason: tool.ReasonUnknown, Mode: tool.ModeOutput, Prompt: "The program stopped while " +
-				q.call.Tool + " was running. What became of it? The answer is the tool's output.",
+			Reason: tool.ReasonUnknown, Mode: tool.ModeOutput,
+			Prompt: "The program stopped while " + q.call.Tool +
+				" was running. What became of it? The answer is the tool's output.",
 		}); err != nil {
 			return err
 		}
 	}
 	return to.commit(func(tx *session.Tx) error {
 		switch c := tx.Call(q.call.ID); {
-		case c != nil && c.Cancel != nil: // perhaps only now
+		case c != nil && c.Cancel != nil: // perhaps cancelled just now
 			return tx.Lose(c.ID, session.GivenUpOutcome(c, c.Cancel.Actor, c.Cancel.Why))
 		case h == nil || c != nil && c.Early != nil:
 			return tx.Lose(q.call.ID, session.LostOutcome())

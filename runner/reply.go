@@ -24,7 +24,7 @@ func (mc *modelCaller) reply(m llm.Message, fin llm.Finish) error {
 		return err
 	}
 	var entry *session.Entry
-	if len(m.Parts) > 0 { // an empty message is none: providers refuse it
+	if len(m.Parts) > 0 { // an empty one is not kept: providers refuse it
 		if entry, err = session.NewEntry(m); err != nil {
 			return mc.fail(fmt.Errorf("model: %w", err))
 		}
@@ -38,8 +38,7 @@ func (mc *modelCaller) reply(m llm.Message, fin llm.Finish) error {
 		switch {
 		case len(calls) == 0:
 		case fin.Reason == llm.StopRefusal:
-			// What was asked for before is not what the model, or its filter,
-			// means.
+			// The model, or its filter, doesn't mean what was asked for before.
 			tx.End(event.FinishRefusal, "", "")
 		case limits.ToolCalls > 0 && tx.Run.Calls > limits.ToolCalls:
 			tx.End(event.FinishMaxCalls, "", "")
@@ -62,12 +61,11 @@ func (mc *modelCaller) reply(m llm.Message, fin llm.Finish) error {
 	return mc.read.opened(asked, true)
 }
 
-// own makes the message's calls fermata's own: with ids that are unique, and
-// names that every provider takes back. Their arguments are JSON already: those
-// that can't be read are kept as text, and the call is refused for them when
-// its turn comes. Those that no tool would take for their length are kept as an
-// excerpt; where the provider signed the call, that can't be sent back, and the
-// message can't be kept at all.
+// own gives the message's calls unique ids, and names that every provider takes
+// back. The arguments are JSON already: those that can't be read are kept as
+// text, and the call is refused for them when its turn comes. Arguments too
+// long for any tool are kept as an excerpt. If the provider signed such a call,
+// an excerpt can't be sent back, and the message can't be kept at all.
 func (mc *modelCaller) own(m llm.Message) (llm.Message, error) {
 	limit := mc.core.Tools.Limits().Arguments
 	for i, p := range m.Parts {
@@ -79,8 +77,9 @@ func (mc *modelCaller) own(m llm.Message) (llm.Message, error) {
 		c.Name = mc.acceptable(c.Name)
 		if len(c.Arguments) > limit {
 			if c.Native != nil {
-				return m, fmt.Errorf("the arguments of a call to %s have %d bytes, at most %d are taken, "+
-					"and the provider signed them", c.Name, len(c.Arguments), limit)
+				return m, fmt.Errorf("the arguments of a call to %s have %d bytes, "+
+					"at most %d are taken, and the provider signed them",
+					c.Name, len(c.Arguments), limit)
 			}
 			c.Arguments = modeltext.ShortenArguments(c.Arguments, limit)
 		}
@@ -101,8 +100,8 @@ func (mc *modelCaller) overLength(cause error) error {
 	return mc.useUp(event.FinishMaxMessage, cause.Error())
 }
 
-// acceptable returns the name itself where a provider would take it back, and
-// otherwise one that names no tool.
+// acceptable returns the name itself, if every provider takes it back, and
+// otherwise a name that is no tool's.
 func (mc *modelCaller) acceptable(name string) string {
 	const most = 64
 	ok := len(name) > 0 && len(name) <= most
@@ -126,9 +125,9 @@ func (mc *modelCaller) acceptable(name string) string {
 	}
 }
 
-// open is the head's view of the message's calls, and the newest token key.
-// Calls beyond agentcore.MaxCalls are left out: they settle by themselves. The
-// list is good until this is asked again.
+// open returns the message's calls as the head keeps them, and the newest token
+// key. Calls beyond agentcore.MaxCalls are left out: the turn is closed with an
+// error for each. The list is good until the next call of open.
 func (mc *modelCaller) open(asked []llm.ToolCall) (calls []session.Call, key int, err error) {
 	calls = mc.opening[:0]
 	for _, c := range asked[:min(len(asked), agentcore.MaxCalls)] {
@@ -137,7 +136,8 @@ func (mc *modelCaller) open(asked []llm.ToolCall) (calls []session.Call, key int
 		if err != nil {
 			return nil, 0, err
 		}
-		call.Effect, call.MayPause, call.Output, call.Invented = is.Effect, is.MayPause, is.Output, !known
+		call.Effect, call.MayPause, call.Output = is.Effect, is.MayPause, is.Output
+		call.Invented = !known
 		calls = append(calls, call)
 	}
 	mc.opening = calls
@@ -151,9 +151,9 @@ func (mc *modelCaller) open(asked []llm.ToolCall) (calls []session.Call, key int
 	return calls, key, nil
 }
 
-// stopped is how a run ends with a message that asks for nothing. Of a reason
-// that fermata has no finish for, and of a message with nothing in it, the
-// provider's word is all there is to tell.
+// stopped returns how a run ends with a message that asks for no calls. If
+// fermata has no finish for the reason, or the message is empty, the provider's
+// word is kept.
 func stopped(fin llm.Finish, empty bool) session.Stopped {
 	how := session.Stopped{Finish: event.FinishStop, Usage: fin.Usage}
 	word := cmp.Or(modeltext.CleanString(fin.Word), string(fin.Reason))

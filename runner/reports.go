@@ -13,14 +13,15 @@ import (
 const progressEvery = 250 * time.Millisecond
 
 // reports decides when progress is stored. The first of a burst is stored at
-// once and the last when progressEvery has passed: the last is what counts, for
-// it says where the job stands now. At most one write of a call is under way,
-// so that none is overtaken by an older one.
+// once, and the last when progressEvery has passed, since the last shows where
+// the job stands now. At most one write of a call is under way, so that no
+// write is overtaken by an older one. Begin, end, keep and close may be called
+// from any goroutine.
 type reports struct {
 	write func(context.Context, callName, latest) error
 	now   func() time.Time
 
-	mu     sync.Mutex // held over no write and no clock
+	mu     sync.Mutex // guards the rest; held over no write and no clock
 	calls  map[callName]*burst
 	closed bool           // nothing is left for later any more
 	later  sync.WaitGroup // the writes of timers
@@ -29,9 +30,9 @@ type reports struct {
 // callName names a call whose progress is reported.
 type callName struct{ session, call string }
 
-// latest is a progress that was accepted.
+// latest is the progress of a call that was accepted last.
 type latest struct {
-	id string // the call's, or that of the pause that it was callName for
+	id string // the call's, or that of the pause that was named
 	tool.Progress
 }
 
@@ -54,8 +55,8 @@ const (
 	maxFails = 5
 )
 
-// begin reports whether a call's progress is to be stored now, by the caller,
-// who ends that with [reports.end]. Otherwise it is for [reports.keep].
+// begin reports whether the caller is to store a call's progress now, and then
+// to call [reports.end]. Otherwise the caller calls [reports.keep].
 func (r *reports) begin(call callName) bool {
 	now := r.now()
 	r.mu.Lock()
@@ -75,8 +76,8 @@ func (b *burst) begin(now time.Time) {
 	b.before, b.last, b.writing, b.older = b.last, now, true, b.next
 }
 
-// end ends a write. What was accepted before is stored by it, too, unless it
-// failed; of a call that is over nothing more is stored.
+// end ends a write. Unless it failed, it also counts for what was accepted
+// before it began. For a call that is over nothing more is stored.
 func (r *reports) end(call callName, err error) {
 	now := r.now()
 	r.mu.Lock()
@@ -109,7 +110,8 @@ func callIsOver(err error) bool {
 	return isAny(err, session.ErrSettled, session.ErrDeleted, session.ErrUnknownCall)
 }
 
-// keep has the latest progress of a call stored as soon as its time has come.
+// keep notes the latest progress of a call, which is stored when its time has
+// come.
 func (r *reports) keep(call callName, p latest) {
 	now := r.now()
 	r.mu.Lock()
@@ -127,7 +129,8 @@ func (r *reports) keep(call callName, p latest) {
 	}
 }
 
-// schedule has what is left of a call's progress stored later.
+// schedule sets the timer that stores a call's progress. The caller holds the
+// lock.
 func (r *reports) schedule(call callName, b *burst, now time.Time) {
 	if b.next == nil || b.writing || b.timer != nil || r.closed {
 		return
@@ -139,7 +142,7 @@ func (r *reports) schedule(call callName, b *burst, now time.Time) {
 	})
 }
 
-// due stores what is left of a call's progress, unless the store's clock has
+// due stores a call's progress after the timer, unless the store's clock has
 // not come so far.
 func (r *reports) due(call callName) {
 	now := r.now()
@@ -158,8 +161,8 @@ func (r *reports) due(call callName) {
 	}
 }
 
-// store writes what is left of a call's progress, if anything is. A write that
-// is under way sees to it at its end.
+// store writes a call's progress, if some is not stored. If a write is under
+// way, its end schedules the next one.
 func (r *reports) store(ctx context.Context, call callName) {
 	now := r.now()
 	r.mu.Lock()
@@ -183,8 +186,8 @@ func (r *reports) store(ctx context.Context, call callName) {
 	r.end(call, err)
 }
 
-// rest is how long until a call's next progress may be stored. A clock that was
-// set back by more than that doesn't make it longer.
+// rest returns how long it is until a call's next progress may be stored. A
+// clock that was set back doesn't make it longer.
 func (b *burst) rest(now time.Time) time.Duration {
 	since := now.Sub(b.last)
 	if since < -progressEvery {
@@ -193,9 +196,9 @@ func (b *burst) rest(now time.Time) time.Duration {
 	return progressEvery - max(since, 0)
 }
 
-// remember returns what is known of a call. It makes room, if need be, by
-// forgetting calls whose last progress is stored and old enough; nil: there is
-// none.
+// remember returns what is known of a call, or nil if there is no room for it.
+// It makes room by forgetting calls whose last progress is stored and old
+// enough. The caller holds the lock.
 func (r *reports) remember(call callName, now time.Time) *burst {
 	if b := r.calls[call]; b != nil {
 		return b
@@ -218,8 +221,8 @@ func (r *reports) remember(call callName, now time.Time) *burst {
 	return b
 }
 
-// close stores what is left, and waits for it as long as ctx lasts. Then no
-// further write begins.
+// close stores what is not stored yet, and waits for that as long as ctx lasts.
+// Then no further write begins.
 func (r *reports) close(ctx context.Context) {
 	r.mu.Lock()
 	if r.closed {

@@ -22,12 +22,15 @@ type Resumption struct {
 	// only.
 	Pause string
 	// One of these is set; several are refused.
-	Payload json.RawMessage // the answer: a JSON value that fits the pause's schema
-	// at a gate: Approved, Reason, and Arguments where they are edited; the
-	// rest is the session's to say, and refused
+	//
+	// Payload is a JSON value that fits the pause's schema. Decision is for a
+	// gate: it holds Approved, Reason, and Arguments if they are edited; its
+	// other fields are the session's, and refused. Failure is why the outside
+	// job failed.
+	Payload   json.RawMessage
 	Decision  *tool.Decision
-	Failure   string // the outside job failed, for this reason
-	Retryable bool   // with Failure: trying again may help
+	Failure   string
+	Retryable bool // with Failure: trying again may help
 
 	// Gate, if set, is the layer that the answer is for: at another layer's
 	// pause it is refused. What comes with a token takes it from Token.Gate.
@@ -55,8 +58,8 @@ func Fail(pause string, actor Actor, why string, retryable bool) Resumption {
 
 // Approve lets a call run with the arguments that were shown.
 func Approve(pause string, actor Actor, why string) Resumption {
-	return Resumption{Pause: pause, Actor: actor,
-		Decision: &tool.Decision{Approved: true, Reason: why}}
+	d := &tool.Decision{Approved: true, Reason: why}
+	return Resumption{Pause: pause, Actor: actor, Decision: d}
 }
 
 // Deny refuses a call: its body is never entered, and the model reads why.
@@ -64,16 +67,15 @@ func Deny(pause string, actor Actor, why string) Resumption {
 	return Resumption{Pause: pause, Actor: actor, Decision: &tool.Decision{Reason: why}}
 }
 
-// ApproveEdited lets a call run with other arguments, which are checked against
-// the tool's schema, and against the limit of the agent's ToolLimits. A runner
-// that doesn't have the session's agent can't know that limit: there, arguments
-// over it are accepted, and the call then settles with an error that says so,
-// without having run. An argument that does not encode as JSON is an error of
-// Resume.
+// ApproveEdited lets a call run with other arguments. They are checked against
+// the tool's schema, and against the agent's ToolLimits. A runner without the
+// session's agent can't know the latter. It accepts arguments over the limit,
+// and the call then settles with an error that tells so, without having run. If
+// the arguments do not encode as JSON, Resume refuses the answer.
 func ApproveEdited[In any](pause string, actor Actor, why string, args In) Resumption {
 	raw, err := json.Marshal(args)
-	return Resumption{Pause: pause, Actor: actor, err: err,
-		Decision: &tool.Decision{Approved: true, Reason: why, Arguments: raw}}
+	d := &tool.Decision{Approved: true, Reason: why, Arguments: raw}
+	return Resumption{Pause: pause, Actor: actor, Decision: d, err: err}
 }
 
 // Resumed is what became of a Resume. Each accepted answer is durable.
@@ -88,7 +90,7 @@ type Resumed struct {
 
 // Events carries the session on, here and now, until the model is done or calls
 // wait. It need not be called: a worker, the next Run or Continue does the
-// same. A session that is driven elsewhere ends at once with
+// same. If another drive holds the session, it ends at once, with
 // event.FinishElsewhere.
 func (r *Resumed) Events(ctx context.Context) iter.Seq2[event.Event, error] {
 	return func(yield func(event.Event, error) bool) {
@@ -96,8 +98,10 @@ func (r *Resumed) Events(ctx context.Context) iter.Seq2[event.Event, error] {
 		var busy *session.BusyError
 		switch {
 		case errors.As(err, &busy):
-			yield(event.End{Session: r.session, Finish: event.FinishElsewhere, Until: busy.Until},
-				nil)
+			end := event.End{
+				Session: r.session, Finish: event.FinishElsewhere, Until: busy.Until,
+			}
+			yield(end, nil)
 			return
 		case err != nil:
 			yield(nil, err)
@@ -109,12 +113,11 @@ func (r *Resumed) Events(ctx context.Context) iter.Seq2[event.Event, error] {
 
 // Resume delivers answers to pauses of one session. It judges each by itself,
 // in one commit: accepted, duplicate of an earlier one with the same content,
-// or refused with an error of its own in its receipt. An answer must fit the
-// pause's schema and, where this runner has the session's agent, the Go type
-// that its tool will decode it into. If it returns without an error, at least
-// one is accepted or duplicate, and what was accepted is durable. The refusals
-// are errors of package session. Where the Authorizer refuses one, nothing is
-// taken.
+// or refused, with an error in its receipt. An answer must fit the pause's
+// schema. If this runner has the session's agent, it must also fit the Go type
+// that the tool will decode it into. After nil, at least one is accepted or
+// duplicate, and what was accepted is durable. The refusals are errors of
+// package session. If the Authorizer refuses one answer, none is accepted.
 //
 // It may be called in another process than the one that paused, long after,
 // again and again, and while a drive holds the session.
@@ -125,25 +128,28 @@ func (rn *Runner) Resume(
 		return nil, fmt.Errorf("%w: Resume takes 1 to %d resumptions at once, not %d",
 			session.ErrInvalidResumePayload, maxResumptions, len(rs))
 	}
-	replies, misfits := make([]*session.Incoming, len(rs)), make([]error, len(rs))
+	answers, misfits := make([]*session.Incoming, len(rs)), make([]error, len(rs))
 	for i, r := range rs {
 		op := about(OpResume, sessionID, r.Pause, r.Actor)
 		op.Answer = r.answer()
 		if err := rn.authorize(ctx, op); err != nil {
 			return nil, err
 		}
-		replies[i], misfits[i] = rn.incoming(r)
+		answers[i], misfits[i] = rn.incoming(r)
 	}
 	out := &Resumed{rn: rn, session: sessionID, Receipts: make([]session.Receipt, len(rs))}
 	judges := make([]judge, len(rs))
 	err := judged(judges, func() error {
 		return rn.store.Update(ctx, sessionID, func(tx *session.Tx) (err error) {
-			for i := range rs {
+			for i, r := range rs {
 				if misfits[i] != nil {
-					out.Receipts[i] = session.Receipt{Call: session.CallID(rs[i].Pause),
-						Actor: string(rs[i].Actor), Err: misfits[i]}
-				} else if out.Receipts[i], err = tx.Answer(replies[i], judges[i].fits(ctx, rn,
-					tx.Agent)); err != nil {
+					out.Receipts[i] = session.Receipt{
+						Call: session.CallID(r.Pause), Actor: string(r.Actor), Err: misfits[i],
+					}
+					continue
+				}
+				fits := judges[i].fits(ctx, rn, tx.Agent)
+				if out.Receipts[i], err = tx.Answer(answers[i], fits); err != nil {
 					return err
 				}
 			}
@@ -160,7 +166,7 @@ func (rn *Runner) Resume(
 // index entries.
 const maxResumptions = 16
 
-// refusal is the error of a Resume of which nothing was accepted.
+// refusal returns the error of a Resume of which nothing was accepted, or nil.
 func refusal(receipts []session.Receipt) error {
 	var errs []error
 	for _, r := range receipts {
@@ -175,39 +181,45 @@ func refusal(receipts []session.Receipt) error {
 	return errors.Join(errs...)
 }
 
-// contradiction says what a resumption can't mean. What would be left aside is
-// refused, rather than accepted in another sense than its sender's.
+// contradiction returns why a resumption can't be meant as it is. Such a
+// resumption is refused, and not accepted with a part of it ignored.
 func (r Resumption) contradiction() error {
 	failed := r.failed || r.Failure != ""
 	switch d := r.Decision; {
 	case d != nil && failed:
 		return errors.New("it has a decision and a failure, and an answer is one of them")
 	case d != nil && len(r.Payload) > 0:
-		return errors.New("it has a decision and a payload, and an answer is one of them; edited arguments belong into Decision.Arguments")
+		return errors.New("it has a decision and a payload, and an answer is one of them; " +
+			"edited arguments belong into Decision.Arguments")
 	case failed && len(r.Payload) > 0:
 		return errors.New("it has a failure and a payload, and an answer is one of them")
 	case r.Retryable && !failed:
-		return errors.New("it says that trying again may help, and that nothing has failed; Retryable goes with Failure")
+		return errors.New("it says that trying again may help, and that nothing has failed; " +
+			"Retryable goes with Failure")
 	case d == nil:
 		return nil
 	case d.Gate != "":
-		return errors.New("its decision names a gate; which layer asked follows from the pause, so leave Decision.Gate empty; " +
-			"to decide for one layer only, set Resumption.Gate")
+		return errors.New("its decision names a gate; which layer asked follows from the pause, " +
+			"so leave Decision.Gate empty; to decide for one layer only, set Resumption.Gate")
 	case d.Shown != "":
-		return errors.New("its decision says what was shown; that follows from the pause, so leave Decision.Shown empty")
+		return errors.New("its decision says what was shown; that follows from the pause, " +
+			"so leave Decision.Shown empty")
 	case d.Actor != "":
-		return errors.New("its decision says who decided; that is Resumption.Actor, so leave Decision.Actor empty")
+		return errors.New("its decision says who decided; that is Resumption.Actor, " +
+			"so leave Decision.Actor empty")
 	case !d.At.IsZero():
-		return errors.New("its decision says when it was made; that is when it is accepted, so leave Decision.At zero")
+		return errors.New("its decision says when it was made; that is when it is accepted, " +
+			"so leave Decision.At zero")
 	}
 	return nil
 }
 
-// incoming makes of a resumption what the session judges. An error is the
-// resumption's own.
+// incoming returns a resumption as the session judges it. An error is the
+// resumption's own, for its receipt.
 func (rn *Runner) incoming(r Resumption) (*session.Incoming, error) {
 	in := &session.Incoming{
-		Pause: r.Pause, Gate: r.Gate, Actor: modeltext.CleanString(string(r.Actor)), Delivery: modeltext.CleanString(r.Delivery), Retryable: r.Retryable,
+		Pause: r.Pause, Gate: r.Gate, Actor: modeltext.CleanString(string(r.Actor)),
+		Delivery: modeltext.CleanString(r.Delivery), Retryable: r.Retryable,
 	}
 	misfit := func(err error) error { return &session.PayloadError{Pause: r.Pause, Err: err} }
 	var content any
@@ -219,7 +231,9 @@ func (rn *Runner) incoming(r Resumption) (*session.Incoming, error) {
 	case r.err != nil:
 		return nil, misfit(r.err)
 	case len(in.Actor) > maxName || len(in.Delivery) > maxName:
-		return nil, misfit(fmt.Errorf("its actor has %d bytes and its delivery %d, at most %d are taken", len(in.Actor), len(in.Delivery), maxName))
+		return nil, misfit(fmt.Errorf(
+			"its actor has %d bytes and its delivery %d, at most %d are taken",
+			len(in.Actor), len(in.Delivery), maxName))
 	case r.Decision != nil:
 		in.Kind, in.Decision = session.KindDecision, *r.Decision
 		in.Decision.Reason = modeltext.CleanString(r.Decision.Reason)
@@ -232,18 +246,19 @@ func (rn *Runner) incoming(r Resumption) (*session.Incoming, error) {
 	case r.failed || r.Failure != "":
 		in.Kind = session.KindFail
 		why := modeltext.CleanString(r.Failure)
-		kept, content = toolbox.Text(session.FailureText(why, r.Retryable)), failureContent{why,
-			r.Retryable}
+		kept = toolbox.Text(session.FailureText(why, r.Retryable))
+		content = failureContent{why, r.Retryable}
 	default:
 		in.Kind, in.Value = session.KindComplete, modeltext.CleanJSON(r.Payload)
 		if len(in.Value) == 0 {
-			return nil, misfit(errors.New("the payload is empty; an answer without content is null"))
+			err := errors.New("the payload is empty; an answer without content is null")
+			return nil, misfit(err)
 		}
 		kept, content = in.Value, in.Value
 	}
 	if n := len(kept) + len(in.Decision.Reason); n > rn.options.MaxAnswer {
-		return nil, misfit(fmt.Errorf("it has %d bytes, at most %d are taken", n,
-			rn.options.MaxAnswer))
+		return nil, misfit(fmt.Errorf("it has %d bytes, at most %d are taken",
+			n, rn.options.MaxAnswer))
 	}
 	if len(in.Decision.Reason) > maxReason {
 		return nil, misfit(fmt.Errorf("the reason has %d bytes, at most %d are taken",
@@ -276,9 +291,8 @@ type (
 		Arguments json.RawMessage `json:"arguments,omitempty"`
 	}
 	failureContent struct {
-		Failure string `json:"failure"`
-		// under the name by which stored hashes were made
-		Retryable bool `json:"may_pass,omitempty"`
+		Failure   string `json:"failure"`
+		Retryable bool   `json:"may_pass,omitempty"` // the name is part of stored hashes
 	}
 )
 

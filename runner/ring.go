@@ -12,21 +12,21 @@ import (
 )
 
 // ring holds the keys that tokens are signed with: those that the program gave,
-// or the store's, as they were read last. So neither a turn nor a token costs a
-// read of the store, but for one a minute, which finds out what other processes
-// have added and retired.
+// or the store's, as they were read last. So turns and tokens cost no read of
+// the store, except one a minute, which finds out what other processes have
+// added and retired.
 type ring struct {
 	store *session.Store // nil: the program gave the keys
 
-	// reading is held by the goroutine that reads the store. It is awaited with
-	// a context, since a store may hang.
+	// reading is full while a goroutine reads the store. Others wait for it
+	// with a context, since a store may hang.
 	reading chan struct{}
 
 	mu    sync.Mutex         // guards the rest; never held over the store
 	keys  []session.TokenKey // the one that signs last; replaced as a whole
 	reads int                // how often the store was read
-	err   error              // what came of the last time
-	last  time.Time          // when that was, by this process's own clock
+	err   error              // of the last read
+	last  time.Time          // when that was, by this process's monotonic clock
 }
 
 const (
@@ -51,7 +51,8 @@ func newRing(store *session.Store, given []session.TokenKey) (*ring, error) {
 	return &ring{keys: keys}, nil
 }
 
-// view is what is in memory. A ring whose keys the program gave is never stale.
+// view returns what is in memory. A ring whose keys the program gave is never
+// stale.
 func (r *ring) view() (keys []session.TokenKey, reads int, age time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -61,8 +62,8 @@ func (r *ring) view() (keys []session.TokenKey, reads int, age time.Duration) {
 	return r.keys, r.reads, time.Since(r.last)
 }
 
-// newest is the number of the key that tokens of a call asked for now are
-// signed with.
+// newest returns the number of the key that signs the tokens of a call asked
+// for now.
 func (r *ring) newest(ctx context.Context) (int, error) {
 	keys, err := r.trusted(ctx)
 	if err != nil {
@@ -71,8 +72,8 @@ func (r *ring) newest(ctx context.Context) (int, error) {
 	return keys[len(keys)-1].ID, nil
 }
 
-// signer is the key of a number; in its place, where a head notes none, or one
-// that is retired, the oldest that isn't.
+// signer returns the key of a number. If a head notes no key, or a retired one,
+// it returns the oldest that isn't retired.
 func (r *ring) signer(ctx context.Context, id int) (signer, error) {
 	keys, err := r.trusted(ctx)
 	if err == nil && r.store != nil && id > keys[len(keys)-1].ID { // another process has made it
@@ -90,8 +91,8 @@ func (r *ring) signer(ctx context.Context, id int) (signer, error) {
 	return newSigner(keys[0])
 }
 
-// held is the key itself as long as it isn't retired, and otherwise the oldest.
-// It reads nothing: a body asks for it.
+// held returns the key itself while it isn't retired, and otherwise the oldest.
+// It doesn't read the store, since a body asks for it.
 func (r *ring) held(s signer) signer {
 	keys, _, _ := r.view()
 	if len(keys) > 0 && find(keys, s.id) < 0 {
@@ -102,7 +103,7 @@ func (r *ring) held(s signer) signer {
 	return s
 }
 
-// trusted is the ring for who drives. Where the store fails, what is in memory
+// trusted returns the ring for a driver. If the store fails, what is in memory
 // is good enough.
 func (r *ring) trusted(ctx context.Context) ([]session.TokenKey, error) {
 	keys, reads, age := r.view()
@@ -120,14 +121,15 @@ func (r *ring) trusted(ctx context.Context) ([]session.TokenKey, error) {
 var errRingUnread = fmt.Errorf("runner: the token's key is not known yet: %w",
 	session.ErrNotYetKnown)
 
-// verifier is the key of a number that a token bears, which any sender may
-// have written.
+// verifier returns the key of a number that a token bears. Any sender may have
+// written the number, so unknown ones must not make the store be read all the
+// time.
 func (r *ring) verifier(ctx context.Context, id int) (signer, error) {
 	keys, reads, age := r.view()
 	i := find(keys, id)
 	switch {
 	case r.store == nil, i >= 0 && age < ringStale:
-	// no ring ever had it, or it is retired
+	// No ring ever had the key, or it is retired.
 	case i < 0 && (id < 1 || len(keys) > 0 && id < keys[0].ID):
 	case age < ringPatience:
 		if i < 0 {
@@ -151,8 +153,8 @@ func find(keys []session.TokenKey, id int) int {
 	return slices.IndexFunc(keys, func(k session.TokenKey) bool { return k.ID == id })
 }
 
-// read reads the store's keys, unless another goroutine has since the ring was
-// read so many times: then what came of that counts.
+// read reads the store's keys, unless another goroutine has done so since the
+// caller saw that many reads. Then the result of that read counts.
 func (r *ring) read(ctx context.Context, reads int) error {
 	select {
 	case r.reading <- struct{}{}:
@@ -171,10 +173,10 @@ func (r *ring) read(ctx context.Context, reads int) error {
 	return err
 }
 
-// put notes that the store was read, and what came of it. Where that doesn't
-// count, since the reader left, the next in line reads for itself. A ring that
-// a rotation has overtaken since it was read is dropped: it would make keys
-// good again that were retired.
+// put notes the result of a read of the store. If the reader's context ended,
+// it doesn't count, and the next goroutine reads for itself. A ring that a
+// rotation has replaced since it was read is dropped: it would make retired
+// keys good again.
 func (r *ring) put(keys []session.TokenKey, err error, counts bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -191,13 +193,19 @@ func (r *ring) put(keys []session.TokenKey, err error, counts bool) {
 // older reports whether a ring of the store was replaced by another one: its
 // first and its last number only grow.
 func older(ring, other []session.TokenKey) bool {
-	return len(other) > 0 && (len(ring) == 0 || ring[0].ID < other[0].ID ||
-		ring[len(ring)-1].ID < other[len(other)-1].ID)
+	switch {
+	case len(other) == 0:
+		return false
+	case len(ring) == 0:
+		return true
+	}
+	return ring[0].ID < other[0].ID || ring[len(ring)-1].ID < other[len(other)-1].ID
 }
 
 // ErrGivenKeys refuses to rotate keys that the program gave in
 // Options.TokenKeys.
-var ErrGivenKeys = errors.New("runner: the token keys come from Options.TokenKeys; rotate them there")
+var ErrGivenKeys = errors.New(
+	"runner: the token keys come from Options.TokenKeys; rotate them there")
 
 // rotate adds a key to the store's ring.
 func (r *ring) rotate(ctx context.Context, retire time.Time) error {

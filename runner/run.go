@@ -30,9 +30,10 @@ type RunOptions struct {
 	// context.WithoutCancel, and don't leave.
 	Detached bool
 	// Supersede: calls that wait for a person, or for a tool that is gone, are
-	// denied in favour of this message. Calls that wait for a machine refuse it
-	// all the same. Where more than eight are denied, all but the last of them
-	// are before the message is stored, and stay so if it can't be.
+	// denied in favour of this message. While other calls wait, it is refused
+	// all the same. If more than eight calls are denied, all but the last of
+	// them are denied before the message is stored, and stay denied if it can't
+	// be stored.
 	Supersede bool
 }
 
@@ -42,12 +43,12 @@ type RunOptions struct {
 // error comes before it. A run that was not begun (not allowed, busy, another
 // user's, no such agent, closed) yields its error alone.
 //
-// Answers that were accepted for open calls are settled first. With calls still
-// waiting the message is refused with a *session.PendingError, unless exactly
-// one waits and takes the user's message for its answer, or
-// RunOptions.Supersede. A session that is driven elsewhere is a
-// *session.BusyError. Nothing is recorded of a message that is refused, but
-// that what it showed was seen, and the run ends as the session stands: paused,
+// Open calls whose answers were accepted are settled first. If calls still
+// wait, the message is refused with a *session.PendingError, unless exactly one
+// waits and takes the user's message for its answer, or with
+// RunOptions.Supersede. If another drive holds the session, the error is a
+// *session.BusyError. A refused message leaves nothing, except the note of
+// which results it has shown, and the run ends as the session stands: paused,
 // if calls wait.
 //
 // Leaving the loop, or the end of ctx, interrupts the run: Run returns at once,
@@ -55,8 +56,8 @@ type RunOptions struct {
 func (rn *Runner) Run(
 	ctx context.Context, user, sessionID string, m llm.Message, o *RunOptions,
 ) iter.Seq2[event.Event, error] {
-	// Both are the caller's, who may go on with them before the result is
-	// ranged over.
+	// The message and the options are the caller's, who may change them before
+	// the result is ranged over.
 	m = m.Clone()
 	var own RunOptions
 	if o != nil {
@@ -80,8 +81,8 @@ func (rn *Runner) Run(
 			}
 			err = &untaken{err}
 			if in.denied || !refusedMessage(err) && !d.interrupts(err) {
-				// Before anything else is committed: calls that were denied for
-				// it, a halt that was lifted for it.
+				// What was done for the message, and rides, must not be
+				// committed: denials, and the lifting of a halt.
 				_ = d.lease.Drop(d.waiting)
 			}
 			return err
@@ -89,7 +90,7 @@ func (rn *Runner) Run(
 	}
 }
 
-// input is a user's message on its way in.
+// input is a user's message on its way in. The goroutine that drives owns it.
 type input struct {
 	user, agent string
 	message     llm.Message
@@ -99,8 +100,8 @@ type input struct {
 	denied      bool // calls were denied for it
 }
 
-// untaken is why a message was not taken. The session, which somebody else may
-// have, stands as it did.
+// untaken is why a message was not taken. The session, which another drive may
+// hold, stands as before.
 type untaken struct{ error }
 
 func (u *untaken) Unwrap() error { return u.error }
@@ -109,12 +110,12 @@ func (u *untaken) Unwrap() error { return u.error }
 func (rn *Runner) input(
 	ctx context.Context, user, id string, m llm.Message, o *RunOptions,
 ) (*input, error) {
-	if err := rn.authorize(ctx, Operation{Kind: OpRun, Actor: Actor(user),
-		Session: id}); err != nil {
+	op := Operation{Kind: OpRun, Actor: Actor(user), Session: id}
+	if err := rn.authorize(ctx, op); err != nil {
 		return nil, err
 	}
-	if err := errors.Join(session.CheckID("user", user),
-		session.CheckID("session id", id)); err != nil {
+	err := errors.Join(session.CheckID("user", user), session.CheckID("session id", id))
+	if err != nil {
 		return nil, err
 	}
 	if o.MessageID != "" {
@@ -133,7 +134,6 @@ func (rn *Runner) input(
 	if err := sayable(in.message); err != nil {
 		return nil, err
 	}
-	var err error
 	if in.entry, err = session.NewEntry(in.message); err != nil {
 		return nil, err
 	}
@@ -141,7 +141,7 @@ func (rn *Runner) input(
 	return in, nil
 }
 
-// sayable says what is wrong with a user's message.
+// sayable returns what is wrong with a user's message, or nil.
 func sayable(m llm.Message) error {
 	if m.Role != llm.RoleUser {
 		return fmt.Errorf("%w: its role is %q, and a user's is %q", session.ErrInvalidMessage,
@@ -172,14 +172,14 @@ func sayable(m llm.Message) error {
 	return nil
 }
 
-// Continue drives a session that has work left: after an interruption, a
+// Continue drives a session in which work remains: after an interruption, a
 // failure or a used-up limit, or in place of a worker.
 func (rn *Runner) Continue(
 	ctx context.Context, sessionID string, actor Actor,
 ) iter.Seq2[event.Event, error] {
 	return func(yield func(event.Event, error) bool) {
-		if err := rn.authorize(ctx, Operation{Kind: OpContinue, Actor: actor,
-			Session: sessionID}); err != nil {
+		op := Operation{Kind: OpContinue, Actor: actor, Session: sessionID}
+		if err := rn.authorize(ctx, op); err != nil {
 			yield(nil, err)
 			return
 		}

@@ -13,20 +13,22 @@ package runner
 //   - what callers do: runner.go, run.go, resume.go, typed.go, progress.go,
 //     find.go, sessions.go, status.go, follow.go, token.go, work.go; who may:
 //     authorize.go
-//   - a drive: drive.go begins and has its parts; the loop: loop.go, wait.go,
-//     moved.go; in turn layers: turn.go; what it takes a message by: say.go
-//   - what the loop does: model.go, again.go, reply.go, calls.go, stop.go, park.go,
-//     closing.go; what it has read for that: reading.go, told.go
-//   - an attempt at a call: attempt.go, door.go, enter.go, settle.go,
-//     pausing.go, product.go, host.go; those under way: crew.go; of a call that
-//     was lost: recover.go
-//   - what the parts share: subject.go; commits: commit.go; how long anything
-//     may take: life.go
-//   - what is shown: listener.go, display.go, screen.go, live.go, reports.go
+//   - a drive and its parts: drive.go; the loop: loop.go, wait.go, moved.go; inside
+//     turn layers: turn.go; how a user's message comes in: say.go
+//   - the steps of the loop: model.go, again.go, reply.go (the model); calls.go,
+//     stop.go, park.go (the calls); closing.go (the turn); what the loop has read for
+//     them: reading.go, told.go
+//   - an attempt at a call: attempt.go; its way into the body: door.go, enter.go;
+//     how its outcome is committed: conclude.go, pausing.go; what it came to:
+//     product.go; what a body reaches: host.go; those under way: crew.go; of a call
+//     that was lost: recover.go
+//   - what the parts share: subject.go; how they commit: commit.go; which context
+//     ends when: life.go
+//   - what is shown: listener.go, display.go, screen.go; progress: live.go,
+//     reports.go
 //   - the end of a drive: leave.go, drain.go, ending.go, drives.go
-//   - a worker: worker.go, places.go; what it looks at beside what is due:
-//     watching.go
-//   - what answers and tokens are judged by: judge.go, ring.go
+//   - a worker: worker.go, places.go, watching.go
+//   - how answers and tokens are judged: judge.go, ring.go
 
 import (
 	"context"
@@ -54,8 +56,9 @@ type Options struct {
 	CancelGrace time.Duration
 	// CloseTimeout is how long Close waits for bodies to end; default 10 s.
 	CloseTimeout time.Duration
-	// ParkedTimeout is how long a call waits for its tool that is gone from the
-	// agent since it was asked for, before the call fails; zero: for ever.
+	// ParkedTimeout is how long a call waits for its tool, if the agent lost
+	// the tool after the call was asked for. Then the call fails. Zero: for
+	// ever.
 	ParkedTimeout time.Duration
 	// MaxAnswer bounds what Resume takes, in bytes; default 1 MiB.
 	MaxAnswer int
@@ -65,18 +68,19 @@ type Options struct {
 	// TokenKeys, if set, are the keys that callback tokens are signed with, the
 	// one that signs last; the others verify. Each has a secret of 32 random
 	// bytes or more, and an id that stands for it for ever. Without them the
-	// runner makes keys, and keeps them in the store: then who has a copy of
-	// the store's file can make tokens. A new key goes to every process before
-	// it is put last in any; one that is taken away is retired. Store.TokenKeys
-	// returns those that a store has, to begin with.
+	// runner makes keys, and keeps them in the store: then a copy of the
+	// store's file is enough to make tokens. A new key goes to every process
+	// before it is put last in any. A key that is taken away is retired.
+	// Store.TokenKeys returns those that a store has, to begin with.
 	TokenKeys []session.TokenKey
-	// Logger gets what no caller hears of: stacks of panics, results that came
+	// Logger gets what no caller is told: stacks of panics, results that came
 	// too late. Default slog.Default.
 	Logger *slog.Logger
 }
 
-// Runner drives the sessions of one Store. It is safe for use from many
-// goroutines; several may share a store.
+// Runner drives the sessions of one Store. It may be used from many goroutines,
+// and several may share a store. After New only ring, live, reports and drives
+// change, and each of those has a lock of its own.
 type Runner struct {
 	store   *core.Store
 	first   *agent.Agent            // for new sessions that name none; may be nil
@@ -86,7 +90,7 @@ type Runner struct {
 	live    live
 	reports reports
 
-	left func(wait func()) // of drives: leftBehind
+	left func(wait func()) // drives.leftBehind, bound once
 
 	drives  drives
 	closing context.Context // ends when Close begins
@@ -148,9 +152,9 @@ func (o *Options) defaults() {
 	}
 }
 
-// ErrClosed refuses to drive anything by a runner that was closed. What only
-// reads the store, or writes an answer into it, goes on as long as that is
-// open.
+// ErrClosed refuses to drive a session by a runner that was closed. Methods
+// that only read the store, or write an answer into it, work as long as the
+// store is open.
 var ErrClosed = errors.New("runner: closed")
 
 // ErrUnknownAgent refuses to drive a session whose agent the runner doesn't
@@ -165,10 +169,10 @@ func (rn *Runner) agent(name string) (*agent.Agent, error) {
 	return nil, fmt.Errorf("%w: %q", ErrUnknownAgent, name)
 }
 
-// Close ends what this runner drives, and waits for it: bodies' contexts end at
-// once, and those that have not returned when CloseTimeout is over lose their
-// lease; what they come back with is refused then. Progress that is still to be
-// stored is. Close does not close the store.
+// Close ends the drives of this runner, and waits for them. The contexts of
+// bodies end at once. A body that has not returned after CloseTimeout loses its
+// drive's lease, and what it returns later is refused. Progress that is not
+// stored yet is stored. Close does not close the store.
 func (rn *Runner) Close() error {
 	rn.drives.close()
 	rn.close()

@@ -17,10 +17,10 @@ type saying struct {
 	in *input
 }
 
-// say settles what was accepted before, and then appends the user's message, or
-// takes it for an answer. Where another commit comes in between, it begins
-// again. Taken reports whether the session has the message, since now or
-// before.
+// say drives the open turn as far as it goes, and then appends the user's
+// message, or takes it for an answer. If another commit comes in between, it
+// begins again. Taken reports whether the session has the message, from now or
+// from before.
 func (sy *saying) say() (taken bool, err error) {
 	if said, err := sy.said(); said || err != nil {
 		return said, err
@@ -30,13 +30,12 @@ func (sy *saying) say() (taken bool, err error) {
 		if err := sy.lift(); err != nil {
 			return false, err
 		}
-		answered, err := sy.settled()
+		answered, err := sy.turnOver()
 		if answered && err == nil {
 			return true, nil
 		}
 		if errors.Is(err, session.ErrPending) {
-			// Perhaps because of the message itself, which another run of it
-			// brought.
+			// Perhaps another run with the same message was faster.
 			if said, err := sy.said(); said || err != nil {
 				return said, err
 			}
@@ -52,8 +51,8 @@ func (sy *saying) say() (taken bool, err error) {
 		if err != nil && !errors.Is(err, session.ErrStale) {
 			return false, err
 		}
-		// what was denied for it rides still, and would be shown as if it were
-		// stored
+		// The denials for the message still ride, and would be shown as if they
+		// were stored.
 		if sy.in.denied {
 			_ = sy.lease.Drop(sy.waiting)
 			sy.in.denied = false
@@ -75,7 +74,7 @@ func (sy *saying) append() (said bool, err error) {
 		return tx.Say(in.entry, in.o.MessageID, in.hash, in.o.Detached)
 	})
 	if err != nil {
-		return false, err // the transition may go on without its caller: said is not for looking at
+		return false, err // said is not good: the transition may go on without its caller
 	}
 	if said {
 		return true, nil
@@ -87,10 +86,10 @@ func (sy *saying) append() (said bool, err error) {
 	return false, nil
 }
 
-// settled closes the open turn, or finds that the message is an answer that was
-// waited for. With calls that go on waiting it is refused.
-func (sy *saying) settled() (answered bool, err error) {
-	if err := sy.settle(); err != nil {
+// turnOver closes the open turn, or finds that the message is an answer that
+// was waited for. With calls that go on waiting it is refused.
+func (sy *saying) turnOver() (answered bool, err error) {
+	if err := sy.driveTurn(); err != nil {
 		return false, err
 	}
 	waiting, err := sy.rn.store.Pauses(sy.waiting, sy.lease.State(), sy.read.asked)
@@ -121,9 +120,9 @@ func (sy *saying) said() (said bool, err error) {
 	return said, err
 }
 
-// haltAgain halts a session as it was before a message that was refused, where
-// settling what was accepted has stored that it was lifted. An interruption
-// stays lifted if an answer has come since, which would have lifted it.
+// haltAgain restores the halt that a session had before a refused message, if
+// the commits for the open turn have stored that it was lifted. An interruption
+// stays lifted if an answer has come since: that would have lifted it as well.
 func (sy *saying) haltAgain(halt *session.Halt) error {
 	if halt == nil || sy.life.work.Err() != nil || !sy.lease.Taken() {
 		return nil
@@ -154,16 +153,16 @@ func (sy *saying) answerWith(waiting []tool.Pause) (bool, error) {
 		}
 	}
 	text := session.StringBlob(sy.in.message.Text()).JSON()
-	reply, err := sy.rn.incoming(Resumption{Pause: p.ID, Payload: text, Actor: Actor(sy.in.user)})
+	answer, err := sy.rn.incoming(Resumption{Pause: p.ID, Payload: text, Actor: Actor(sy.in.user)})
 	if err != nil {
 		return false, err
 	}
-	reply.Kind = session.KindMessage
+	answer.Kind = session.KindMessage
 	var receipt session.Receipt
 	judges := make([]judge, 1)
 	err = judged(judges, func() error {
 		return sy.commit(func(tx *session.Tx) (err error) {
-			receipt, err = tx.Answer(reply, judges[0].fits(sy.waiting, sy.rn, tx.Agent))
+			receipt, err = tx.Answer(answer, judges[0].fits(sy.waiting, sy.rn, tx.Agent))
 			if err != nil || receipt.Err != nil {
 				return errors.Join(err, receipt.Err)
 			}
@@ -174,8 +173,8 @@ func (sy *saying) answerWith(waiting []tool.Pause) (bool, error) {
 	return true, err
 }
 
-// supersede denies what waits for a person or for a tool that is gone, if the
-// caller asked for that and nothing else waits.
+// supersede denies the calls that wait for a person or for a tool that is gone,
+// if the caller asked for that and no other call waits.
 func (sy *saying) supersede(waiting []tool.Pause, parked []event.Parked) (err error) {
 	refused := &session.PendingError{Session: sy.session, Pending: waiting, Parked: parked}
 	if !sy.in.o.Supersede {
@@ -186,8 +185,8 @@ func (sy *saying) supersede(waiting []tool.Pause, parked []event.Parked) (err er
 			return refused
 		}
 	}
-	// Each denial is the user's own: all are asked for before anything is
-	// denied, and what isn't asked for is not denied.
+	// Each denial is the user's own. So the Authorizer is asked about all
+	// before anything is denied, and nothing else is denied.
 	var denied []string
 	for i := range waiting {
 		if err := sy.mayAnswer(&waiting[i], AnswerDeny); err != nil {
@@ -204,18 +203,18 @@ func (sy *saying) supersede(waiting []tool.Pause, parked []event.Parked) (err er
 	return sy.deny(denied)
 }
 
-// deny denies the pauses and calls listed, and closes the turn. What that leads
-// to is shown once the message is stored: until then anyone may still approve.
+// deny denies the pauses and calls listed, and closes the turn. The results are
+// shown once the message is stored: until then another actor may still approve.
 func (sy *saying) deny(denied []string) error {
-	sy.lease.Keep(true) // though what is denied first leaves nothing to do but wait
+	sy.lease.Keep(true) // after the first denials the head may show nothing but waits
 	defer sy.lease.Keep(false)
 	if _, err := sy.lease.Secure(sy.waiting); err != nil {
 		return err
 	}
 	sy.screen.stage()
 	sy.in.denied = true
-	// The last of them are denied in the commit that has the message: until
-	// then the turn is open, and the model is not called.
+	// The last of them are denied in the commit that has the message. Until
+	// then the turn is open, and no drive calls the model.
 	for left := len(denied); left > 0; left -= session.SupersedeAtOnce {
 		commit := sy.commit
 		if left <= session.SupersedeAtOnce {
@@ -227,7 +226,7 @@ func (sy *saying) deny(denied []string) error {
 			return err
 		}
 	}
-	if err := sy.settle(); err != nil { // which closes the turn
+	if err := sy.driveTurn(); err != nil { // which closes the turn
 		sy.screen.discard()
 		return err
 	}

@@ -10,9 +10,9 @@ import (
 )
 
 // screen is the display of a drive. It reads what it shows off the drive's
-// head, whichever process committed that, and what this drive's own attempts
-// came to off the crew, so that the store isn't asked for it. What was shown is
-// noted in the head for the next drive.
+// head, whichever process committed it. The outcomes of this drive's own
+// attempts it reads off the crew, so that they cost no read of the store. What
+// was shown is noted in the head for the next drive.
 //
 // The goroutine that drives owns it.
 type screen struct {
@@ -25,9 +25,9 @@ type screen struct {
 	progress <-chan event.Progress // of the session, as it is reported in this process
 }
 
-// showNews emits what is new of the open turn. A refusal because the session
-// has moved is the loop's to look at: a result that rode was dropped while the
-// news was told, and has no record.
+// showNews emits what is new of the open turn. An error is marked for the loop
+// if the session has moved on: a result that rode may be dropped while the news
+// is shown, and then has no record.
 func (s *screen) showNews() error {
 	var news []session.Call
 	s.lease.View(func(st *session.State) {
@@ -84,21 +84,21 @@ func (s *screen) result(ctx context.Context, c *session.Call) (known, error) {
 
 func (s *screen) made(call string) []tool.Action { return s.crew.made(call) }
 
-// forget drops what was read, and what came of attempts: what others have
-// committed may say otherwise.
+// forget drops the results that were read, since others may have committed
+// other ones.
 func (s *screen) forget() {
 	clear(s.results)
 	s.restage()
 }
 
-// marks is the listener's, by the drive's head.
+// marks is listener.marks by the drive's head.
 func (s *screen) marks() (shown, unseen []string) {
 	s.lease.View(func(st *session.State) { shown, unseen = s.listener.marks(st) })
 	return shown, unseen
 }
 
-// noteShown has it noted which results were shown that could not be before.
-// They matter only while the turn is open.
+// noteShown notes in the head which results were shown that no drive could show
+// before. They matter only while the turn is open.
 func (s *screen) noteShown() error {
 	shown, _ := s.marks()
 	if len(shown) == 0 {
@@ -107,8 +107,8 @@ func (s *screen) noteShown() error {
 	return s.ride(func(tx *session.Tx) error { return tx.Seen(shown, nil) })
 }
 
-// noteSeen is for a drive that ends before it has shown everything: it has
-// noted what the next one is to show, and what not.
+// noteSeen returns what a drive notes that ends before it has shown everything:
+// what the next drive is to show, and what not.
 func (s *screen) noteSeen() []session.Transition {
 	shown, unseen := s.marks()
 	if len(shown)+len(unseen) == 0 {
@@ -117,9 +117,9 @@ func (s *screen) noteSeen() []session.Transition {
 	return []session.Transition{func(tx *session.Tx) error { return tx.Seen(shown, unseen) }}
 }
 
-// noteSeenAlone is for a drive whose message was refused before anything was
-// written: nothing is written of it, but which results were shown that could
-// not be shown before.
+// noteSeenAlone is noteSeen for a drive whose message was refused before
+// anything was committed. It notes only which results were shown that no drive
+// could show before.
 func (s *screen) noteSeenAlone(ctx context.Context) []session.Transition {
 	shown, _ := s.marks()
 	if len(shown) == 0 || s.lease.Drop(ctx) != nil {
@@ -161,8 +161,8 @@ func (s *screen) showUnseen() error {
 	if err := s.ride((*session.Tx).SeenBefore); err != nil {
 		return err
 	}
-	// It is stored at once, since the message that the drive is for may be
-	// refused. Where that fails it rides on, and what comes next fails, too.
+	// Stored at once, since the message that the drive is for may be refused.
+	// If that fails, the note rides on, and the next commit fails as well.
 	_ = s.flush()
 	return nil
 }

@@ -25,17 +25,19 @@ type Session struct {
 	Created  time.Time `json:"created"`
 	Messages int       `json:"messages"` // committed
 	Turn     int       `json:"turn"`     // model messages so far
-	// how the last run ended; FinishPaused while calls wait; empty while it
-	// goes on
+
+	// Finish is how the last run ended: FinishPaused while calls wait, and
+	// empty while the run goes on. Why is, with FinishFailed, what happened;
+	// with Again, the failure before it; with FinishOther, the provider's word;
+	// with FinishCancelled, the reason given.
 	Finish event.Finish `json:"finish,omitempty"`
-	// of FinishFailed, what happened; with Again, what it waits after; of
-	// FinishOther, the provider's word; of FinishCancelled, the reason given
-	Why    string `json:"why,omitempty"`
-	Driven bool   `json:"driven,omitempty"` // some drive holds it
-	// drives of it that died one after the other, without its getting on
-	Deaths int `json:"deaths,omitempty"`
-	// when it is carried on: after deaths, for which Continue need not wait, or
-	// since its model failed
+	Why    string       `json:"why,omitempty"`
+
+	Driven bool `json:"driven,omitempty"` // a drive holds it
+	Deaths int  `json:"deaths,omitempty"` // drives of it that died in a row, without progress
+
+	// Again is when a worker carries it on, after deaths or after its model
+	// failed. Continue need not wait for the former.
 	Again time.Time `json:"again,omitzero"`
 	Usage llm.Usage `json:"usage,omitzero"` // of the current run
 
@@ -48,8 +50,8 @@ func (rn *Runner) Sessions(
 	ctx context.Context, f session.Filter, actor Actor,
 ) iter.Seq2[Session, error] {
 	return func(yield func(Session, error) bool) {
-		if err := rn.authorize(ctx, Operation{Kind: OpList, Actor: actor, User: f.User,
-			Sessions: f}); err != nil {
+		op := Operation{Kind: OpList, Actor: actor, User: f.User, Sessions: f}
+		if err := rn.authorize(ctx, op); err != nil {
 			yield(Session{}, err)
 			return
 		}
@@ -67,8 +69,9 @@ func (rn *Runner) Sessions(
 
 func (rn *Runner) overview(st *session.State) Session {
 	s := Session{
-		ID: st.ID, User: st.User, Agent: st.Agent, Created: st.Created, Messages: st.Messages, Turn: st.Turn, Finish: st.Finish,
-		Why: st.Why, Usage: st.Run.Usage, Parked: st.Parked(),
+		ID: st.ID, User: st.User, Agent: st.Agent, Created: st.Created,
+		Messages: st.Messages, Turn: st.Turn, Finish: st.Finish, Why: st.Why,
+		Usage: st.Run.Usage, Parked: st.Parked(),
 	}
 	s.Driven, _ = rn.store.Driven(st)
 	switch step := rn.store.Next(st); {
@@ -88,8 +91,8 @@ func (rn *Runner) overview(st *session.State) Session {
 	return s
 }
 
-// backingOff tells of a session that workers leave alone for a while, since
-// drives of it died.
+// backingOff notes that workers leave a session alone for a while, since drives
+// of it died.
 func (rn *Runner) backingOff(st *session.State, s *Session) {
 	s.Deaths = st.Takeovers
 	if at := rn.store.TriedAgain(st); !s.Driven && at.After(rn.store.Now()) {
@@ -102,11 +105,12 @@ func (rn *Runner) backingOff(st *session.State, s *Session) {
 // Transcript is all that is committed of a session.
 type Transcript struct {
 	Session
-	// up to the last closed turn, acceptable to every provider; of an open
-	// turn, the message that asked
+	// History goes up to the last closed turn, and every provider accepts it.
+	// Of an open turn it has the message that asked.
 	History []llm.Message `json:"history"`
 	Pending []tool.Pause  `json:"pending,omitempty"`
-	// of the open turn, in call order: those that are done have their results
+	// Calls are those of the open turn, in call order, with the results of
+	// those that have settled.
 	Calls []CallDetails `json:"calls,omitempty"`
 }
 
@@ -136,23 +140,20 @@ func (rn *Runner) Show(ctx context.Context, sessionID string, actor Actor) (Tran
 
 // CallDetails is what is known of one call.
 type CallDetails struct {
-	Call string `json:"call"`
-	Tool string `json:"tool"`
-	// of a tool that isn't effect once, Requested also while a body runs
-	Status  session.CallStatus `json:"status"`
-	Settled event.Status       `json:"settled,omitempty"` // how it ended
-	Output  json.RawMessage    `json:"output,omitempty"`  // with which result
-	Actor   string             `json:"by,omitempty"`
-	At      time.Time          `json:"at,omitzero"` // when it settled
-	// since when it waits for its tool, which is gone
-	Parked  time.Time `json:"parked,omitzero"`
-	Attempt int       `json:"attempt,omitempty"` // of a tool of effect once
-	Pauses  int       `json:"pauses,omitempty"`
-	// who decided, when, what, why, and on which arguments
-	Decisions []tool.Decision   `json:"decisions,omitempty"`
-	Artifacts []tool.Artifact   `json:"artifacts,omitempty"`
-	Media     []llm.Media       `json:"media,omitempty"`    // for the model
-	Receipts  []session.Receipt `json:"receipts,omitempty"` // what was accepted for it
+	Call      string             `json:"call"`
+	Tool      string             `json:"tool"`
+	Status    session.CallStatus `json:"status"`            // see session.Requested
+	Settled   event.Status       `json:"settled,omitempty"` // how it ended
+	Output    json.RawMessage    `json:"output,omitempty"`  // with which result
+	Actor     string             `json:"by,omitempty"`
+	At        time.Time          `json:"at,omitzero"`       // when it settled
+	Parked    time.Time          `json:"parked,omitzero"`   // since when its tool is gone
+	Attempt   int                `json:"attempt,omitempty"` // of a tool of effect once
+	Pauses    int                `json:"pauses,omitempty"`
+	Decisions []tool.Decision    `json:"decisions,omitempty"` // each with its actor and arguments
+	Artifacts []tool.Artifact    `json:"artifacts,omitempty"`
+	Media     []llm.Media        `json:"media,omitempty"`    // for the model
+	Receipts  []session.Receipt  `json:"receipts,omitempty"` // what was accepted for it
 }
 
 // Call shows one call of a session, while it is open and for as long as
@@ -161,8 +162,8 @@ func (rn *Runner) Call(
 	ctx context.Context, sessionID, call string, actor Actor,
 ) (CallDetails, error) {
 	call = session.CallID(call)
-	st, err := rn.visible(ctx, Operation{Kind: OpShow, Actor: actor, Session: sessionID,
-		Call: call})
+	op := Operation{Kind: OpShow, Actor: actor, Session: sessionID, Call: call}
+	st, err := rn.visible(ctx, op)
 	if err != nil {
 		return CallDetails{}, err
 	}
@@ -179,8 +180,8 @@ func (rn *Runner) Call(
 func (rn *Runner) CancelSession(
 	ctx context.Context, sessionID string, actor Actor, why string,
 ) error {
-	if err := rn.authorize(ctx, Operation{Kind: OpCancelSession, Actor: actor,
-		Session: sessionID}); err != nil {
+	op := Operation{Kind: OpCancelSession, Actor: actor, Session: sessionID}
+	if err := rn.authorize(ctx, op); err != nil {
 		return err
 	}
 	why, err := cleanReason(actor, why)
@@ -200,19 +201,19 @@ func (rn *Runner) CancelSession(
 		return err
 	}
 	if err := rn.carryOn(ctx, sessionID); err != nil {
-		rn.options.Logger.Warn("a session was cancelled, and is left to a worker", "session",
-			sessionID, "error", err)
+		rn.options.Logger.Warn("a session was cancelled, and is left to a worker",
+			"session", sessionID, "error", err)
 	}
 	return nil
 }
 
-// Cancel cancels one call, given by its id; or by the id of one of its pauses:
-// then only as long as that pause is open, or still to come. A call that waits,
-// or was not begun, settles as cancelled at once. One whose body runs is told
-// to end: it settles with the body's result if it still returns one, as
-// cancelled if it returns an error, and without it after Options.CancelGrace.
-// Of one whose answer was accepted, and not driven yet, the answer's receipt
-// says superseded from then on. Cancelling again is a duplicate.
+// Cancel cancels one call, given by its id, or by the id of one of its pauses:
+// then only while that pause is open or still to come. A call that waits, or
+// was not begun, settles as cancelled at once. A body that runs is told to end.
+// The call settles with the body's result if it still returns one, as cancelled
+// if it returns an error, and without the body after Options.CancelGrace. If an
+// answer was accepted and no drive has taken it up yet, its receipt becomes
+// superseded. Cancelling again is a duplicate.
 func (rn *Runner) Cancel(
 	ctx context.Context, sessionID, call string, actor Actor, why string,
 ) (receipt session.Receipt, err error) {
@@ -237,34 +238,34 @@ var ErrLongReason = errors.New("runner: the reason is too long")
 // short.
 func cleanReason(actor Actor, why string) (string, error) {
 	if len(actor) > maxName {
-		return "", fmt.Errorf("%w: its actor has %d bytes, at most %d are taken", ErrLongReason,
-			len(actor), maxName)
+		return "", fmt.Errorf("%w: its actor has %d bytes, at most %d are taken",
+			ErrLongReason, len(actor), maxName)
 	}
 	if why = modeltext.CleanString(why); len(why) > maxReason {
-		return "", fmt.Errorf("%w: it has %d bytes, at most %d are taken", ErrLongReason, len(why),
-			maxReason)
+		return "", fmt.Errorf("%w: it has %d bytes, at most %d are taken",
+			ErrLongReason, len(why), maxReason)
 	}
 	return why, nil
 }
 
-// Extend moves the deadline of an open pause; the zero time takes it away. One
-// that is past, or after the year 9999, is an error.
+// Extend moves the deadline of an open pause; the zero time takes it away. A
+// deadline that is past, or after the year 9999, is session.ErrInvalidDeadline.
 func (rn *Runner) Extend(
 	ctx context.Context, sessionID, pause string, actor Actor, deadline time.Time,
 ) error {
 	if err := rn.authorize(ctx, about(OpExtend, sessionID, pause, actor)); err != nil {
 		return err
 	}
-	return rn.store.Update(ctx, sessionID,
-		func(tx *session.Tx) error { return tx.Extend(pause, deadline) })
+	extend := func(tx *session.Tx) error { return tx.Extend(pause, deadline) }
+	return rn.store.Update(ctx, sessionID, extend)
 }
 
-// Delete deletes a session: its messages, calls and payloads, and whatever
-// waits. What its tools have begun outside goes on. Its id can't be used again.
-// A drive that holds the session loses it.
+// Delete deletes a session: its messages, calls and payloads, and all that
+// waits. Jobs that its tools have begun outside go on. Its id can't be used
+// again while the tombstone is kept. A drive that holds the session loses it.
 func (rn *Runner) Delete(ctx context.Context, sessionID string, actor Actor) error {
-	if err := rn.authorize(ctx, Operation{Kind: OpDelete, Actor: actor,
-		Session: sessionID}); err != nil {
+	op := Operation{Kind: OpDelete, Actor: actor, Session: sessionID}
+	if err := rn.authorize(ctx, op); err != nil {
 		return err
 	}
 	return rn.store.Delete(ctx, sessionID)

@@ -3,7 +3,6 @@ package runner
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 
@@ -11,7 +10,7 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// callStatus shows a call of a session, open or settled.
+// callDetails shows a call of a session, open or settled.
 func (rn *Runner) callDetails(
 	ctx context.Context, st *session.State, id string,
 ) (CallDetails, error) {
@@ -31,7 +30,8 @@ func (rn *Runner) callDetails(
 		if err != nil {
 			return out, err
 		}
-		out.Tool, out.Settled, out.Actor, out.At, out.Attempt, out.Pauses = r.Tool, r.Status, r.Actor, r.At, r.Attempt, r.Pauses
+		out.Tool, out.Settled, out.Actor, out.At = r.Tool, r.Status, r.Actor, r.At
+		out.Attempt, out.Pauses = r.Attempt, r.Pauses
 		decisions = r.Decisions
 		if out.Output, err = rn.store.Value(ctx, st.ID, r.Output); err != nil {
 			return out, err
@@ -86,12 +86,11 @@ func (rn *Runner) actions(
 	return all, nil
 }
 
-// carryOn drives a session whose events have no listener, unless another drive
-// holds it, its agent is not here, or the runner is closed.
+// carryOn drives a session whose events go to no caller, unless another drive
+// holds it, the runner doesn't have its agent, or the runner is closed.
 func (rn *Runner) carryOn(ctx context.Context, id string) error {
 	d, err := rn.newDrive(ctx, id, nil)
-	if errors.Is(err, session.ErrBusy) || errors.Is(err, ErrUnknownAgent) ||
-		errors.Is(err, ErrClosed) {
+	if isAny(err, session.ErrBusy, ErrUnknownAgent, ErrClosed) {
 		return nil
 	}
 	if err != nil {

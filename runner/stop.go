@@ -14,7 +14,7 @@ func (cs *calls) settleCancelled(cancelled *session.Call) error {
 	c, opened, shut := *cancelled, cs.read.turn.opened, cs.crew.shut(cancelled.ID)
 	return cs.commit(func(tx *session.Tx) error {
 		now := asItIs(tx, &c)
-		if shut != nil && now.Status == session.Running { // by a claim that was under way
+		if shut != nil && now.Status == session.Running { // its claim was under way
 			return tx.Unclaim(&shut.call)
 		}
 		by, why := endedBy(tx, now)
@@ -22,8 +22,8 @@ func (cs *calls) settleCancelled(cancelled *session.Call) error {
 	})
 }
 
-// asItIs is a call that was copied as the transition finds it. One that is gone
-// stays as it was copied: to settle it is refused.
+// asItIs returns a copied call as the transition finds it. If the call is gone,
+// it returns the copy: settling that is refused.
 func asItIs(tx *session.Tx, copied *session.Call) *session.Call {
 	if c := tx.Call(copied.ID); c != nil {
 		return c
@@ -31,8 +31,8 @@ func asItIs(tx *session.Tx, copied *session.Call) *session.Call {
 	return copied
 }
 
-// endedBy returns who ends a call, and why: by a cancellation of its own, or
-// with its run.
+// endedBy returns the actor that ends a call, and why: by a cancellation of its
+// own, or with its run.
 func endedBy(tx *session.Tx, c *session.Call) (by, why string) {
 	if c.Cancel != nil {
 		return c.Cancel.Actor, c.Cancel.Why
@@ -40,9 +40,8 @@ func endedBy(tx *session.Tx, c *session.Call) (by, why string) {
 	return tx.EndedBy()
 }
 
-// stopBodies stops those that are waited for no more: of calls that are
-// settled, also in a turn that is closed, or are to be. To is the committer of
-// the goroutine that asks.
+// stopBodies stops the bodies of calls that have settled, also in a turn that
+// is closed, or that are to end. To is the committer of the calling goroutine.
 func (cs *calls) stopBodies(to *committer) error {
 	if cs.crew.running() == 0 {
 		return nil
@@ -92,7 +91,7 @@ func (cs *calls) stopBody(to *committer, c *session.Call, cause error) error {
 		switch {
 		case shut != nil && now.Status == session.Running:
 			return tx.Unclaim(&shut.call)
-		// only its layers did not stop
+		// The body was not entered; only the layers did not stop.
 		case now.Effect.NeedsClaim() && now.Status != session.Running:
 			return tx.Settle(seen.ID, session.CancelledOutcome(now, by, why, true))
 		case shut != nil:

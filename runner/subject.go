@@ -11,8 +11,8 @@ import (
 	"github.com/fermata-ai/fermata/internal/session"
 )
 
-// subject is what a drive is about, and what all its parts know: whose session,
-// under which agent, in which runner. It never changes once the drive has
+// subject is what a drive is about, and what all its parts know: the session,
+// its user, its agent, and the runner. It never changes once the drive has
 // begun, and any goroutine may read it.
 type subject struct {
 	rn      *Runner
@@ -24,13 +24,15 @@ type subject struct {
 
 func (s *subject) log() *slog.Logger { return s.rn.options.Logger }
 
-// gone reports whether a call's tool was there when it was asked for, and is
-// not now. A tool that the model invented settles its call by itself.
+// gone reports whether the agent had a call's tool when the call was asked for,
+// and doesn't have it now. A tool that the model invented is not gone: its call
+// fails.
 func (s *subject) gone(c *session.Call) bool {
 	return !c.Invented && !s.rn.has(s.agent.Name(), c.Tool)
 }
 
-// declared is what the head keeps of a tool as it is declared today.
+// declared returns what the head keeps of a tool's declaration, by today's
+// tool.
 func (s *subject) declared(
 	ctx context.Context, name string,
 ) (out session.Declared, known bool, err error) {
@@ -41,8 +43,8 @@ func (s *subject) declared(
 	return out, known, err
 }
 
-// recovered makes an error of a panic of who, and is deferred. A panic of the
-// caller, who was shown an event just then, goes on.
+// recovered is deferred, and makes an error of a panic of who. A panic of the
+// caller, who was looking at an event just then, goes on.
 func (s *subject) recovered(who string, out *listener, err *error) {
 	if out.calling {
 		return

@@ -23,9 +23,9 @@ var (
 	ErrTokenExpired = errors.New("runner: the token has expired")
 )
 
-// Token is what a callback token says. Its text is "f2.", the claims as
+// Token is the content of a callback token. Its text is "f2.", the claims as
 // base64url JSON, ".", and an HMAC-SHA256 over all before it; nothing about a
-// token is stored. Who has it can read it.
+// token is stored. Its holder can read it.
 type Token struct {
 	Key     int           `json:"k"` // of the ring
 	Session string        `json:"s"`
@@ -44,13 +44,13 @@ type Token struct {
 // Allows reports whether the token permits an operation.
 func (t Token) Allows(p tool.Permit) bool { return slices.Contains(t.Permits, p) }
 
-// PauseID is the id of the pause that the token was made for. Who decides by it
-// sets Resumption.Gate, too.
+// PauseID returns the id of the pause that the token was made for. A program
+// that decides by it also sets Resumption.Gate.
 func (t Token) PauseID() string { return session.PauseID(t.Call, t.Pause) }
 
-// Scope is what the token's holder may cancel, or report the progress of: its
-// pause. A token of the old form was good for its whole call, and remains so
-// until it expires.
+// Scope returns the id of what the token's holder may cancel, or report the
+// progress of: its pause. A token of the old form was good for its whole call,
+// and remains so until it expires.
 func (t Token) Scope() string {
 	if t.old {
 		return t.Call
@@ -79,14 +79,15 @@ type signer struct {
 // newSigner refuses a key so short that tokens could be forged.
 func newSigner(k session.TokenKey) (signer, error) {
 	if len(k.Secret) < session.MinTokenSecret {
-		return signer{}, fmt.Errorf("runner: the secret of token key %d has %d bytes; at least %d are needed",
+		return signer{}, fmt.Errorf(
+			"runner: the secret of token key %d has %d bytes; at least %d are needed",
 			k.ID, len(k.Secret), session.MinTokenSecret)
 	}
 	return signer{k.ID, k.Secret}, nil
 }
 
-// mint makes a token. It depends on the claims and the key only. Without a key
-// there is none.
+// mint makes a token. It depends only on the claims and the key. Without a key
+// it is an error.
 func (s signer) mint(t Token) (string, error) {
 	if len(s.secret) < session.MinTokenSecret {
 		return "", errors.New("runner: there is no key to sign a token with")
@@ -111,7 +112,7 @@ func (rn *Runner) ReadToken(ctx context.Context, token string) (Token, error) {
 	signed, mac, ok := cutLast(token)
 	old := strings.HasPrefix(signed, oldPrefix)
 	if !ok || !old && !strings.HasPrefix(signed, tokenPrefix) {
-		return Token{}, fmt.Errorf("%w: it has not the form of one", ErrBadToken)
+		return Token{}, fmt.Errorf("%w: it has not the form of a token", ErrBadToken)
 	}
 	tok := Token{old: old}
 	claims, err := base64.RawURLEncoding.Strict().DecodeString(signed[len(tokenPrefix):])
@@ -149,7 +150,7 @@ func cutLast(s string) (before, after string, ok bool) {
 // ErrInvalidGrant refuses to make a token that makes no sense.
 var ErrInvalidGrant = errors.New("runner: Grant")
 
-// Grant is what a token is to be for.
+// Grant is what a token is made for.
 type Grant struct {
 	Session string
 	Pause   string // the id of an open pause, or of a call whose pause is open
@@ -164,21 +165,22 @@ type Grant struct {
 	Lifetime time.Duration
 }
 
-// MintToken makes a token for an open pause, such as for the buttons of a chat:
+// MintToken makes a token for an open pause: for the buttons of a chat, say,
 // one that permits tool.PermitApprove, and another tool.PermitDeny. It is for
-// programs that hand it on; who has it acts without being asked who they are.
+// programs that hand it on. The token is all that its holder needs to act.
 func (rn *Runner) MintToken(ctx context.Context, g Grant, actor Actor) (string, error) {
 	g.Holder = Actor(modeltext.CleanString(string(g.Holder))) // as the receipts will have it
 	p, err := rn.store.Find(ctx, g.Session, g.Pause)
 	pause := g.Pause
-	if p.ID != "" { // of a call's id, which pause that stands for
+	if p.ID != "" { // given a call's id, its open pause
 		pause = p.ID
 	}
-	// An actor who may not ask isn't told whether there is such a pause,
-	// either.
+	// Authorized after the search: an actor who may not ask isn't told whether
+	// there is such a pause, either.
 	refused := rn.authorize(ctx, Operation{
-		Kind: OpMint, Actor: actor, Session: g.Session, User: p.User, Call: session.CallID(g.Pause), Tool: p.Tool,
-		Pause: pause, Permits: slices.Clone(g.Permits), Holder: g.Holder,
+		Kind: OpMint, Actor: actor, Session: g.Session, User: p.User,
+		Call: session.CallID(g.Pause), Tool: p.Tool, Pause: pause,
+		Permits: slices.Clone(g.Permits), Holder: g.Holder,
 	})
 	if refused != nil {
 		err = refused
@@ -205,8 +207,9 @@ func (rn *Runner) MintToken(ctx context.Context, g Grant, actor Actor) (string, 
 		lifetime = min(lifetime, g.Lifetime)
 	}
 	return key.mint(Token{
-		Session: p.Session, Call: p.Call, Pause: p.Number, Permits: g.Permits, Holder: g.Holder, Gate: p.Await.Gate,
-		// up to a second longer, and never shorter
+		Session: p.Session, Call: p.Call, Pause: p.Number,
+		Permits: g.Permits, Holder: g.Holder, Gate: p.Await.Gate,
+		// Up to a second longer, and never shorter.
 		Expires: rn.store.Now().Add(lifetime).Add(time.Second - 1).Unix(),
 	})
 }
@@ -250,10 +253,10 @@ type RotateOptions struct {
 	Retire time.Time
 }
 
-// justNow is how long ago a time may be that its caller means for now.
+// justNow is how long ago a time may be that the caller means as now.
 const justNow = time.Minute
 
-// allKeys is a time by which, whatever clocks said, every key was replaced.
+// allKeys is a time by which every key was replaced, whatever clocks showed.
 var allKeys = time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)
 
 // RotateTokenKeys adds a key to the ring that tokens are signed with. Calls

@@ -7,8 +7,8 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// told loads the answer and the decisions that a call was given. They are the
-// call's own, and not the head's.
+// told loads the answer and the decisions that a call was given. They are
+// copies, and not the head's.
 func (s *subject) told(
 	ctx context.Context, c *session.Call,
 ) (answer *tool.Answer, decisions []tool.Decision, err error) {

@@ -11,14 +11,15 @@ import (
 	"github.com/fermata-ai/fermata/internal/session"
 )
 
-// inLayers takes a step; where the chain has turn layers, inside them, with
-// those that follow until the turn ends or waits.
+// inLayers takes a step. If the chain has turn layers, it takes the step inside
+// them, with the steps that follow until the turn ends or waits.
 func inLayers(d *drive, step session.Step, changed <-chan struct{}) error {
 	if !d.core.HasTurnLayers() {
 		return d.step(d.life.work, step, changed)
 	}
 	turn := interceptor.Turn{
-		Session: d.session, User: d.user, Agent: d.agent.Name(), Resumed: step.Kind != session.StepModel,
+		Session: d.session, User: d.user, Agent: d.agent.Name(),
+		Resumed: step.Kind != session.StepModel,
 	}
 	d.lease.View(func(st *session.State) { turn.Number = st.Turn })
 	if !turn.Resumed {
@@ -27,10 +28,10 @@ func inLayers(d *drive, step session.Step, changed <-chan struct{}) error {
 	return (&layered{d: d, step: step, changed: changed}).turn(turn)
 }
 
-// layered is a turn inside the chain's turn layers: what its steps emit goes
+// layered is a turn inside the chain's turn layers. What its steps emit goes
 // through them. A layer may stop listening, swallow an error, or not run the
-// turn at all; then the turn has failed, rather than being tried again without
-// end.
+// turn at all. Then the run fails: trying again would never end. The goroutine
+// that drives owns it.
 type layered struct {
 	d       *drive
 	step    session.Step

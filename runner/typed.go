@@ -34,8 +34,7 @@ import (
 func FromText(p tool.Pause, actor Actor, text string) (Resumption, error) {
 	text = strings.TrimSpace(text)
 	misfit := func(err error) (Resumption, error) {
-		return Resumption{},
-			&session.PayloadError{Pause: p.ID, Err: err}
+		return Resumption{}, &session.PayloadError{Pause: p.ID, Err: err}
 	}
 	switch {
 	case p.Await.Reason == "":
@@ -62,10 +61,12 @@ func FromText(p tool.Pause, actor Actor, text string) (Resumption, error) {
 	return Complete(p.ID, actor, payload), nil
 }
 
-// errNoDecision is what a person reads who typed neither.
-var errNoDecision = errors.New(`neither yes nor no: "yes" alone approves, "yes" and a JSON object approves other arguments, "no" and perhaps a reason denies`)
+// errNoDecision is what a person reads who typed neither yes nor no.
+var errNoDecision = errors.New(`neither yes nor no: "yes" alone approves, ` +
+	`"yes" and a JSON object approves other arguments, "no" and perhaps a reason denies`)
 
-// typedDecision never takes for an approval what may mean something else.
+// typedDecision reads a decision. Text that may mean something else is never an
+// approval.
 func typedDecision(text string) (*tool.Decision, error) {
 	end := strings.IndexFunc(text, unicode.IsSpace)
 	if end < 0 {
@@ -85,7 +86,8 @@ func typedDecision(text string) (*tool.Decision, error) {
 	return nil, errNoDecision
 }
 
-// typedAnswer is a text as it stands, or as the JSON that it is: what fits.
+// typedAnswer returns a text as it stands, or as the JSON that it is, by what
+// fits.
 func typedAnswer(
 	fits *schema.Schema, verbatim json.RawMessage, text string,
 ) (json.RawMessage, error) {

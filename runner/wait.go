@@ -8,15 +8,15 @@ import (
 )
 
 // waits is what a drive waits for beside the end of an attempt, which ends
-// every wait. What is nil is not waited for.
+// every wait. A nil channel is not waited for.
 type waits struct {
-	handed   <-chan batch.Handed   // attempts that this goroutine settles
+	handed   <-chan batch.Handed   // attempts whose outcome this goroutine commits
 	changed  <-chan struct{}       // others have committed
 	due      <-chan time.Time      // it is time to look, though no signal has come
 	progress <-chan event.Progress // which is shown; the wait goes on
 	told     <-chan struct{}       // the worker, or the runner, ends
 	overdue  <-chan time.Time      // bodies should have ended by that
-	over     <-chan struct{}       // nothing more is to be done
+	over     <-chan struct{}       // the drive must take no further step
 }
 
 // woke is how a wait ended.
@@ -30,8 +30,8 @@ const (
 	wokeLeft // the caller has left
 )
 
-// wait is the one place where a drive waits: for its loop, and for drain, once
-// the caller has left. Show is what progress is shown by.
+// wait is the one place where a drive waits: in its loop, and in drain, once
+// the caller has left. Show shows progress.
 func (cr *crew) wait(w *waits, show func(event.Event) bool) woke {
 	for {
 		select {
@@ -63,8 +63,8 @@ func (cr *crew) wait(w *waits, show func(event.Event) bool) woke {
 // never is longer than anything takes.
 const never = time.Duration(1<<63 - 1)
 
-// timer fires when there may be something to do although no signal comes: after
-// a while, unless that is never, and when a body's time of grace is over.
+// timer fires when there may be something to do without a signal: after that
+// time, unless it is never, and when a body's time of grace is over.
 func (cr *crew) timer(after time.Duration) (c <-chan time.Time, stop func()) {
 	for _, m := range cr.underway {
 		if !m.grace.IsZero() {

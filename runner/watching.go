@@ -6,12 +6,12 @@ import (
 )
 
 // watching is when a worker looks at the sessions that are due by other
-// processes' clocks, or by one that has been set since. The loop of Work alone
-// uses it.
+// processes' clocks, or by a clock that has been set since. Only the goroutine
+// of Work uses it.
 type watching struct {
 	looked bool
 	last   time.Time // monotonic: when it looked
-	next   time.Time // monotonic: when the earliest of what it saw will be due; zero: nothing will
+	next   time.Time // monotonic: when the first session that it saw will be due, or zero
 	wall   time.Time // the store's clock in the last round
 	mono   time.Time // monotonic: when that was
 }
@@ -26,14 +26,14 @@ func (v *watching) due(wall time.Time, every time.Duration) bool {
 	now := time.Now()
 	stepped := (wall.Sub(v.wall) - now.Sub(v.mono)).Abs() > aStep
 	v.wall, v.mono = wall, now
-	return !v.looked || stepped || now.Sub(v.last) >= every || !v.next.IsZero() &&
-		!now.Before(v.next)
+	isDue := !v.next.IsZero() && !now.Before(v.next)
+	return !v.looked || stepped || isDue || now.Sub(v.last) >= every
 }
 
 // watched starts what is due by other processes' clocks, as far as there is
-// room, and returns when the next session will be. Only now and then does it
-// look; each look costs as much as there are sessions that are driven, or wait
-// for their models.
+// room, and returns when the next session will be due. It looks only now and
+// then: the cost of a look grows with the sessions that are driven, or wait for
+// their models.
 func (w *worker) watched(ctx context.Context) (next time.Time, err error) {
 	store, v := w.rn.store, &w.watching
 	wall := store.Now()
@@ -51,7 +51,7 @@ func (w *worker) watched(ctx context.Context) (next time.Time, err error) {
 		}
 		for _, e := range due {
 			if !w.start(ctx, e) {
-				v.looked = false // no more room: again as soon as there is
+				v.looked = false // no more room: look again as soon as there is
 				return next, nil
 			}
 		}
@@ -66,7 +66,7 @@ func (w *worker) watched(ctx context.Context) (next time.Time, err error) {
 }
 
 // How long sessions may be due under an agent that a worker doesn't have before
-// it says so, and how often it does: another worker may have that agent.
+// the worker warns, and how often it warns. Another worker may have that agent.
 const (
 	strangeAfter = time.Minute
 	strangeEvery = time.Hour
@@ -82,7 +82,7 @@ func (w *worker) strangers(ctx context.Context) {
 	w.lookedAt = now
 	due, err := w.rn.store.DueAgents(ctx)
 	if err != nil {
-		return // round says so
+		return // round returns the error of such a store
 	}
 	for name, since := range due {
 		if w.rn.agents[name] != nil || w.rn.store.Now().Sub(since) < strangeAfter ||
@@ -90,7 +90,7 @@ func (w *worker) strangers(ctx context.Context) {
 			continue
 		}
 		w.warned[name] = now
-		w.rn.options.Logger.Warn("sessions are due whose agent this worker doesn't have", "agent",
-			name, "since", since)
+		w.rn.options.Logger.Warn("sessions are due whose agent this worker doesn't have",
+			"agent", name, "since", since)
 	}
 }

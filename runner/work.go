@@ -31,18 +31,19 @@ type WorkOptions struct {
 	// of several at once, and the errors that end a drive, then without an
 	// event. The drive waits for it.
 	OnEvent func(sessionID string, ev event.Event, err error)
-	// Retention says how long things are kept; nil means the defaults. What has
+	// Retention is how long things are kept; nil means the defaults. What has
 	// outlived it is swept every SweepEvery; default an hour, negative never.
 	Retention  *session.Retention
 	SweepEvery time.Duration
 }
 
 // Work carries on what is due in the sessions of this runner's agents: answers
-// that were accepted, deadlines, and, after a crash, everything; not runs that
-// were interrupted or have failed, which Continue and the next message carry
-// on, as does an answer to a call of one that was interrupted. It returns when
-// ctx ends, with its error, and after what it drives has stopped: models are no
-// longer waited for, bodies are, for Options.CloseTimeout.
+// that were accepted, deadlines, and, after a crash, everything. It leaves
+// alone runs that were interrupted or have failed: Continue and the next
+// message carry those on, and so does an answer to a call of an interrupted
+// run. Work returns when ctx ends, with its error, after its drives have
+// stopped. It then waits for no model any more, and for bodies as long as
+// Options.CloseTimeout.
 //
 // What it finds comes from an index that holds what is due and nothing else, so
 // that idle sessions cost nothing.
@@ -52,7 +53,8 @@ func (rn *Runner) Work(ctx context.Context, o *WorkOptions) error {
 			ErrUnknownAgent)
 	}
 	if o != nil && o.UntilOver && o.Session == "" {
-		return errors.New("runner: WorkOptions.UntilOver goes with Session: the work of a whole store is never over")
+		return errors.New("runner: WorkOptions.UntilOver goes with Session: " +
+			"the work of a whole store is never over")
 	}
 	w := newWorker(rn, o)
 	due, stop := w.watch()
@@ -87,8 +89,8 @@ func (rn *Runner) Work(ctx context.Context, o *WorkOptions) error {
 	}
 }
 
-// due starts what is due, says when the next session will be, and whether the
-// work is over.
+// due starts what is due, and returns when the next session will be due, and
+// whether the work is over.
 func (w *worker) due(ctx context.Context) (next time.Time, over bool, err error) {
 	if w.o.Session != "" {
 		return w.one(ctx)
@@ -99,13 +101,13 @@ func (w *worker) due(ctx context.Context) (next time.Time, over bool, err error)
 
 // one is due for the one session of this worker.
 func (w *worker) one(ctx context.Context) (next time.Time, over bool, err error) {
-	if w.places.busy() { // asked first: what the drive leaves is what is read then
+	if w.places.busy() { // asked before the read, which then sees how the drive ended
 		return next, false, nil
 	}
 	id := w.o.Session
 	st, err := w.rn.store.Load(ctx, id)
 	if errors.Is(err, session.ErrUnknownSession) {
-		return next, false, nil // somebody will begin it
+		return next, false, nil // a caller will begin it
 	}
 	if err == nil && !st.Deleted.IsZero() {
 		err = fmt.Errorf("%w: %q", session.ErrDeleted, id)
@@ -122,7 +124,7 @@ func (w *worker) one(ctx context.Context) (next time.Time, over bool, err error)
 		next = until
 	case step.Working(), w.rn.returned(st):
 		w.start(ctx, session.Due{Session: id})
-	// also of a run that was interrupted while a call waited
+	// The last condition: the run was interrupted while a call waited.
 	case step.HasWork() || step.Kind == session.StepWait || st.Open() > 0:
 		next = step.Until
 	default:
@@ -131,8 +133,8 @@ func (w *worker) one(ctx context.Context) (next time.Time, over bool, err error)
 	return next, over, nil
 }
 
-// watch tells when it is worth looking what is due, as far as this process
-// knows.
+// watch returns a channel that gets a value when a session may be due, as far
+// as this process knows.
 func (w *worker) watch() (c <-chan struct{}, stop func()) {
 	if w.o.Session != "" {
 		return w.rn.store.WatchAll(w.o.Session)
@@ -140,7 +142,7 @@ func (w *worker) watch() (c <-chan struct{}, stop func()) {
 	return w.rn.store.WatchWork()
 }
 
-// round starts what is due, as far as there is room, and says when the next
+// round starts what is due, as far as there is room, and returns when the next
 // session will be due.
 func (w *worker) round(ctx context.Context) (next time.Time, err error) {
 	for name := range w.rn.agents {

@@ -12,7 +12,7 @@ import (
 	"github.com/fermata-ai/fermata/internal/session"
 )
 
-// worker is one Work.
+// worker is one call of Work.
 type worker struct {
 	rn     *Runner
 	o      WorkOptions
@@ -47,8 +47,8 @@ func newWorker(rn *Runner, o *WorkOptions) *worker {
 	return w
 }
 
-// start drives a session that is due, unless that is hopeless now. It reports
-// whether there was room.
+// start drives a session that is due, in a goroutine of its own, unless it has
+// one, or is to be left alone. It reports whether there was room.
 func (w *worker) start(ctx context.Context, due session.Due) bool {
 	taken, room := w.places.take(due)
 	if !taken {
@@ -66,9 +66,11 @@ func (w *worker) start(ctx context.Context, due session.Due) bool {
 // or OnEvent.
 var errNotDriven = errors.New("the drive's goroutine was ended")
 
-// drive drives one session. An error says that it got nowhere.
+// drive drives one session. After an error the session is left alone for a
+// while.
 func (w *worker) drive(ctx context.Context, id string) error {
-	// What runs when ctx ends may still run to its end.
+	// When ctx ends, bodies that run may still end by themselves, for
+	// CloseTimeout.
 	lasting, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cancel(nil)
 	defer context.AfterFunc(ctx, func() {
@@ -77,10 +79,11 @@ func (w *worker) drive(ctx context.Context, id string) error {
 	})()
 	d, err := w.rn.newDrive(lasting, id, nil)
 	if err != nil {
-		// Another drive has it, or it can't be read: others go on.
+		// Another drive has it, or it can't be read. The worker goes on with
+		// others.
 		if !errors.Is(err, session.ErrBusy) && !errors.Is(err, ErrClosed) && ctx.Err() == nil {
-			w.rn.options.Logger.Error("a session could not be carried on", "session", id, "error",
-				err)
+			w.rn.options.Logger.Error("a session could not be carried on",
+				"session", id, "error", err)
 			w.show(id, nil, err)
 		}
 		return err
@@ -99,8 +102,8 @@ func (w *worker) drive(ctx context.Context, id string) error {
 		if err != nil {
 			failed = err
 			if ctx.Err() == nil {
-				w.rn.options.Logger.Error("a session could not be carried on", "session", id,
-					"error", err)
+				w.rn.options.Logger.Error("a session could not be carried on",
+					"session", id, "error", err)
 			}
 		}
 		w.show(id, ev, err)
@@ -115,15 +118,15 @@ func (w *worker) show(id string, ev event.Event, err error) {
 	}
 	defer func() {
 		if p := recover(); p != nil {
-			w.rn.options.Logger.Error("OnEvent panicked", "session", id, "panic", p, "stack",
-				string(debug.Stack()))
+			w.rn.options.Logger.Error("OnEvent panicked",
+				"session", id, "panic", p, "stack", string(debug.Stack()))
 		}
 	}()
 	w.o.OnEvent(id, ev, err)
 }
 
-// sweep removes what has outlived its retention, now and then. Workers that
-// share a store begin at different times.
+// sweep removes what has outlived its retention, every SweepEvery, in a
+// goroutine of its own. Workers that share a store begin at different times.
 func (w *worker) sweep(ctx context.Context) {
 	if w.o.SweepEvery < 0 || w.o.Session != "" {
 		return

@@ -14,12 +14,12 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// How an attempt's outcome is committed, by the goroutine that settles it: the
-// loop's, or the attempt's own.
+// How an attempt's outcome is committed: by the loop's goroutine, if the
+// attempt was handed to it, and otherwise by the attempt's own.
 
-// settle commits what came of the call: its result, or its pause. What follows
-// from what is stored rides with the next commit.
-func (a *attempt) settle(to *committer) {
+// conclude commits what came of the call: its result, or its pause. What
+// follows from what is stored rides with the next commit.
+func (a *attempt) conclude(to *committer) {
 	if a.out.Err != nil {
 		a.report(a.out.Err)
 	}
@@ -34,7 +34,7 @@ func (a *attempt) settle(to *committer) {
 	}
 }
 
-// report tells the programmer what the model can't do anything about.
+// report logs an error that the programmer can mend, and the model can't.
 func (a *attempt) report(err error) {
 	var p *tool.PanicError
 	if errors.As(err, &p) {
@@ -80,7 +80,7 @@ func (a *attempt) pause(to *committer) error {
 	return err
 }
 
-// refuse ends the call whose result, or pause, can't be taken.
+// refuse ends the call with an error: its result, or its pause, can't be taken.
 func (a *attempt) refuse(to *committer, err error) error {
 	return a.result(to, toolbox.Resolve(tool.Execution{}, a.after(err)))
 }
@@ -95,8 +95,8 @@ func (a *attempt) result(to *committer, out toolbox.Outcome) error {
 		out.Output = a.begunBefore(out)
 	}
 	if err := fill(o, out); err != nil { // a layer made it
-		return a.refuse(to, fmt.Errorf("what a layer made of %s can't be kept: %w", a.call.Tool,
-			err))
+		err = fmt.Errorf("what a layer made of %s can't be kept: %w", a.call.Tool, err)
+		return a.refuse(to, err)
 	}
 	failed := out.Status == toolbox.Failed && a.door.entered
 	settling := func(tx *session.Tx) error {
@@ -112,8 +112,9 @@ func (a *attempt) result(to *committer, out toolbox.Outcome) error {
 		}
 		// Here, not after the commit: the loop may find the call settled as
 		// soon as it is.
-		a.product.ends(known{status: settled.Status, output: settled.Output.JSON(),
-			by: settled.Actor})
+		a.product.ends(known{
+			status: settled.Status, output: settled.Output.JSON(), by: settled.Actor,
+		})
 		return nil
 	}
 	a.product.made(out.Actions)
@@ -133,8 +134,8 @@ func (a *attempt) result(to *committer, out toolbox.Outcome) error {
 	return err
 }
 
-// begunBefore is what the model reads of a call whose work had begun before
-// this attempt, which may not have come as far.
+// begunBefore returns what the model reads of a call whose work had begun
+// before this attempt. The attempt itself may not have entered the body.
 func (a *attempt) begunBefore(out toolbox.Outcome) json.RawMessage {
 	refusal, refused := out.Err.(*tool.Refusal) // this tool's own; a wrapped one is another's
 	switch {
@@ -148,7 +149,8 @@ func (a *attempt) begunBefore(out toolbox.Outcome) json.RawMessage {
 	return out.Output
 }
 
-// deniedBy is who denied the call; empty, where a layer did so by itself.
+// deniedBy returns the actor that denied the call; empty, if a layer denied it
+// by itself.
 func (a *attempt) deniedBy() string {
 	if a.prepared == nil { // what reads the arguments may deny them, too
 		return ""
@@ -161,10 +163,9 @@ func (a *attempt) deniedBy() string {
 	return ""
 }
 
-// stopped is how the call ends whose body was told to end, and did.
+// stopped returns how the call ends whose body was told to end, and ended.
 func (a *attempt) stopped(tx *session.Tx, cause error) *session.Outcome {
-	// Why else its context ended, a store that failed for one, is none of the
-	// model's business.
+	// The model isn't told of any other reason, such as a store that failed.
 	by, why := "", errLeft.Error()
 	if c := tx.Call(a.call.ID); c != nil && c.Cancel != nil {
 		by, why = c.Cancel.Actor, c.Cancel.Why
