@@ -13,15 +13,15 @@ package runner
 //   - what callers do: runner.go, run.go, resume.go, typed.go, progress.go,
 //     find.go, sessions.go, status.go, follow.go, token.go, work.go; who may:
 //     authorize.go
-//   - a drive and its parts: drive.go; the loop: loop.go, wait.go, moved.go; inside
-//     turn layers: turn.go; how a user's message comes in: say.go
+//   - a drive and its parts: drive.go; the loop: loop.go, wait.go, moved.go;
+//     inside turn layers: turn.go; how a user's message comes in: say.go
 //   - the steps of the loop: model.go, again.go, reply.go (the model); calls.go,
-//     stop.go, park.go (the calls); closing.go (the turn); what the loop has read for
-//     them: reading.go, told.go
+//     stop.go, park.go (the calls); closing.go (the turn); what the loop has read
+//     for them: reading.go, told.go
 //   - an attempt at a call: attempt.go; its way into the body: door.go, enter.go;
 //     how its outcome is committed: conclude.go, pausing.go; what it came to:
-//     product.go; what a body reaches: host.go; those under way: crew.go; of a call
-//     that was lost: recover.go
+//     product.go; what a body reaches: host.go; those under way: crew.go; of a
+//     call that was lost: recover.go
 //   - what the parts share: subject.go; how they commit: commit.go; which context
 //     ends when: life.go
 //   - what is shown: listener.go, display.go, screen.go; progress: live.go,

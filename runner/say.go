@@ -86,8 +86,8 @@ func (sy *saying) append() (said bool, err error) {
 	return false, nil
 }
 
-// turnOver closes the open turn, or finds that the message is an answer that
-// was waited for. With calls that go on waiting it is refused.
+// turnOver drives the open turn to its end, or takes the message for the answer
+// that the turn waits for. If calls still wait, the message is refused.
 func (sy *saying) turnOver() (answered bool, err error) {
 	if err := sy.driveTurn(); err != nil {
 		return false, err
