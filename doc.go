@@ -48,8 +48,9 @@
 //   - A drive is one stretch of work on a session, by one runner, from one look at
 //     the head to the point where nothing is left to do or the work is cut off.
 //     The driver is who does it.
-//   - A lease is the right to drive a session. At most one drive holds it. A drive
-//     that dies leaves it behind; another one then takes the session over.
+//   - A lease is the right to drive a session. At most one drive holds it, and
+//     writes through it. A drive that dies leaves it behind; another one then takes
+//     the session over. A drive that ends gives it up.
 //   - A worker is a goroutine of Runner.Work: it drives what is due.
 //   - To cancel is to end a call or a run before its time. To leave is to stop
 //     ranging over the events of a run. To interrupt is what leaving does to it.

@@ -53,6 +53,9 @@ func (s *Store) Check(ctx context.Context) iter.Seq2[Problem, error] {
 // errStop: the caller has left the list.
 var errStop = errors.New("stop")
 
+// check is one run of Check. The goroutine that ranges over the problems has it.
+// Each of its methods returns errStop when the caller has left, and otherwise the
+// engine's errors: damage is reported, and no error.
 type check struct {
 	store *Store
 	now   time.Time
