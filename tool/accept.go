@@ -46,8 +46,8 @@ func (in attempt) acceptAwait(a Await) (Await, error) {
 	if a.Gate != "" {
 		return a, fmt.Errorf("%s asked to pause in the name of the layer %q", in.spec.Name, a.Gate)
 	}
-	a.Prompt, a.Data, a.Arguments = modeltext.CleanString(a.Prompt),
-		modeltext.CleanJSON(a.Data), nil
+	a.Prompt, a.Data = modeltext.CleanString(a.Prompt), modeltext.CleanJSON(a.Data)
+	a.Arguments = nil
 	a, err := a.Normalize()
 	if err != nil {
 		return a, fmt.Errorf("%s asked to pause: %w", in.spec.Name, err)

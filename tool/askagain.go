@@ -57,9 +57,7 @@ func (q *question[Out, State, Choice]) again(a *Answer, err error) (r Result[Out
 		return nil, false
 	}
 	prompt := fmt.Sprintf("%s (Asked again: %s.)", kept.Prompt, excerpt.InBrief(bad.Error()))
-	return pending[Out]{
-		Await{Reason: ReasonInput, Mode: ModeReenter, Prompt: prompt, Schema: q.answer.Exact,
-			Data: data}}, true
+	return q.pause(prompt, data), true
 }
 
 // asksAgain reports whether a tool asks its question once more since the answer

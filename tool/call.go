@@ -111,8 +111,8 @@ func (c Call) IdempotencyKey(parts ...string) string {
 // attempt. Without a Host it is a placeholder.
 //
 // A layer that is about to ask for a decision gets a token for its own pause
-// so: c.Token(tool.PermitApprove, tool.PermitDeny).
-// It decides nothing at the pause of another layer.
+// with c.Token(tool.PermitApprove, tool.PermitDeny). That token decides nothing
+// at the pause of another layer.
 //
 // Token panics where a permit makes no sense: one that is unknown, as a
 // misspelt one is, or a decision in a tool's body, whose pauses take none. The
@@ -132,8 +132,9 @@ func (c Call) Token(permits ...Permit) string {
 	return c.Host.Token(c, permits...)
 }
 
-// Report tells those who watch the session how far the call is. Without a Host
-// it does nothing.
+// Report stores how far the call is, and shows it to those that follow the
+// session. The error is of a progress that is invalid, or of a call that has
+// ended; other failures go to the runner's log. Without a Host it does nothing.
 func (c Call) Report(ctx context.Context, p Progress) error {
 	if c.Host == nil {
 		return nil

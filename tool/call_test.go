@@ -18,9 +18,9 @@ func TestAnIdempotencyKeyNamesAnEntryAndAnEffect(t *testing.T) {
 	seen := map[string]bool{}
 	for _, key := range []string{
 		c.IdempotencyKey(), next.IdempotencyKey(), Call{ID: "c2"}.IdempotencyKey(),
-		c.IdempotencyKey("a"), c.IdempotencyKey("b"),
-		c.IdempotencyKey("a", "b"), c.IdempotencyKey("ab"), c.IdempotencyKey("a1:b"),
-		c.IdempotencyKey(""), next.IdempotencyKey("a"),
+		c.IdempotencyKey("a"), c.IdempotencyKey("b"), c.IdempotencyKey("a", "b"),
+		c.IdempotencyKey("ab"), c.IdempotencyKey("a1:b"), c.IdempotencyKey(""),
+		next.IdempotencyKey("a"),
 	} {
 		if seen[key] {
 			t.Errorf("%s names two things", key)

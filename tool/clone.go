@@ -10,8 +10,8 @@ import (
 
 // Clone returns a call that shares nothing with c which can be changed.
 func (c Call) Clone() Call {
-	c.Arguments, c.Answer, c.Decisions = bytes.Clone(c.Arguments), c.Answer.Clone(),
-		cloneDecisions(c.Decisions)
+	c.Arguments, c.Answer = bytes.Clone(c.Arguments), c.Answer.Clone()
+	c.Decisions = cloneDecisions(c.Decisions)
 	return c
 }
 
@@ -46,8 +46,8 @@ func (a *Await) Clone() *Await {
 		return nil
 	}
 	own := *a
-	own.Schema, own.Arguments, own.Data = bytes.Clone(a.Schema), bytes.Clone(a.Arguments),
-		bytes.Clone(a.Data)
+	own.Schema, own.Data = bytes.Clone(a.Schema), bytes.Clone(a.Data)
+	own.Arguments = bytes.Clone(a.Arguments)
 	return &own
 }
 

@@ -295,8 +295,8 @@ func TestArgumentsThatAreTooLongAreRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.Prepare(
-		Call{Tool: "a", Arguments: raw(`{"a":"` + strings.Repeat("x", 12) + `"}`)}); err != nil {
+	most := raw(`{"a":"` + strings.Repeat("x", 12) + `"}`)
+	if _, err := r.Prepare(Call{Tool: "a", Arguments: most}); err != nil {
 		t.Error(err)
 	}
 	_, err = r.Prepare(Call{Tool: "a", Arguments: raw(`{"a":"` + strings.Repeat("x", 13) + `"}`)})

@@ -2,6 +2,7 @@ package tool
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 
 	"github.com/fermata-ai/fermata/internal/gotype"
@@ -95,9 +96,13 @@ func (q *question[Out, State, Choice]) ask(prompt string, s State) Result[Out] {
 	if err != nil {
 		return invalid[Out]{fmt.Errorf("the state of the question can't be kept: %w", err)}
 	}
-	return pending[Out]{
-		Await{Reason: ReasonInput, Mode: ModeReenter, Prompt: prompt,
-			Schema: q.answer.Exact, Data: data}}
+	return q.pause(prompt, data)
+}
+
+// pause returns the question as a pause that keeps data.
+func (q *question[Out, State, Choice]) pause(prompt string, data json.RawMessage) Result[Out] {
+	return pending[Out]{Await{Reason: ReasonInput, Mode: ModeReenter,
+		Prompt: prompt, Schema: q.answer.Exact, Data: data}}
 }
 
 func (q *question[Out, State, Choice]) reply(a *Answer) (Reply[Out, State, Choice], error) {

@@ -47,9 +47,9 @@ func (h *handler) refuse(w http.ResponseWriter, r *http.Request, d *delivery, er
 	case errors.Is(err, session.ErrNotYetKnown):
 		// It passes, and any sender can bring it about: it is not logged.
 	case status >= 500:
-		h.config.Logger.ErrorContext(r.Context(), "a webhook delivery was not taken", "session",
-			d.token.Session,
-			"call", d.token.Call, "operation", d.op.permit, "status", status, "error", err)
+		h.config.Logger.ErrorContext(r.Context(), "a webhook delivery was not taken",
+			"session", d.token.Session, "call", d.token.Call, "operation", d.op.permit,
+			"status", status, "error", err)
 	}
 	if status == http.StatusServiceUnavailable {
 		w.Header().Set("Retry-After", retryAfter)
