@@ -205,9 +205,8 @@ func (r *rewriter) member(v any, fields map[string]field, name string) error {
 func (r *rewriter) addDefaults(o strictjson.Object, t reflect.Type) {
 	var b []byte
 	for _, d := range r.defaults[t] {
-		if slices.ContainsFunc(o.Members, func(m strictjson.Member) bool {
-			return m.Name == d.name
-		}) {
+		named := func(m strictjson.Member) bool { return m.Name == d.name }
+		if slices.ContainsFunc(o.Members, named) {
 			continue
 		}
 		if len(o.Members) > 0 || len(b) > 0 {

@@ -65,9 +65,12 @@ type walker struct {
 
 func newWalker(dir direction, exact bool, t reflect.Type) *walker {
 	w := &walker{
-		dir: dir, exact: exact, recursive: map[reflect.Type]bool{},
-		names: map[reflect.Type]string{}, own: map[reflect.Type]*jsontree.Object{},
-		defs: &jsontree.Object{}, defaults: defaults{},
+		dir: dir, exact: exact,
+		recursive: map[reflect.Type]bool{},
+		names:     map[reflect.Type]string{},
+		own:       map[reflect.Type]*jsontree.Object{},
+		defs:      &jsontree.Object{},
+		defaults:  defaults{},
 	}
 	w.findRecursion(t, map[reflect.Type]bool{}, map[reflect.Type]bool{})
 	return w
@@ -189,8 +192,8 @@ var (
 // freeName returns a name that is safe in a reference, and free:
 // Box[example.com/a/b.Inner] is Box_b_Inner.
 func (w *walker) freeName(name string) string {
-	name = strings.Trim(unsafeName.ReplaceAllString(importPath.ReplaceAllString(name, ""), "_"),
-		"_")
+	name = importPath.ReplaceAllString(name, "")
+	name = strings.Trim(unsafeName.ReplaceAllString(name, "_"), "_")
 	if name == "" {
 		name = "type"
 	}

@@ -109,8 +109,8 @@ func readsWhatItWrites(t reflect.Type, seen map[reflect.Type]bool) bool {
 		return t.NumMethod() == 0
 	}
 	p := reflect.PointerTo(t)
-	reads, writes := p.Implements(jsonUnmarshaler) || p.Implements(textUnmarshaler),
-		p.Implements(jsonMarshaler) || p.Implements(textMarshaler)
+	reads := p.Implements(jsonUnmarshaler) || p.Implements(textUnmarshaler)
+	writes := p.Implements(jsonMarshaler) || p.Implements(textMarshaler)
 	if reads || writes {
 		return reads && writes
 	}

@@ -124,9 +124,8 @@ func (w *walker) keepDefault(
 		}
 	}
 	// A type may be used twice.
-	if !slices.ContainsFunc(w.defaults[outer], func(e fieldDefault) bool {
-		return e.name == name
-	}) {
+	known := func(e fieldDefault) bool { return e.name == name }
+	if !slices.ContainsFunc(w.defaults[outer], known) {
 		w.defaults[outer] = append(w.defaults[outer], fieldDefault{name, value})
 	}
 	return nil

@@ -32,11 +32,12 @@ type keyword struct{ name, value string }
 // keywordTypes has the types of JSON that a keyword is about: "" is all. In an
 // array's tag a keyword about other types is about the items.
 var keywordTypes = map[string][]string{
-	"title": nil, "description": nil, "type": nil, "enum": nil, "const": nil, "default": nil,
-	"example": nil,
-	"format":  {"string"}, "pattern": {"string"}, "minLength": {"string"}, "maxLength": {"string"},
-	"minimum": numeric, "maximum": numeric, "exclusiveMinimum": numeric,
-	"exclusiveMaximum": numeric, "multipleOf": numeric,
+	"title": nil, "description": nil, "type": nil, "enum": nil, "const": nil,
+	"default": nil, "example": nil,
+	"format": {"string"}, "pattern": {"string"},
+	"minLength": {"string"}, "maxLength": {"string"},
+	"minimum": numeric, "maximum": numeric, "multipleOf": numeric,
+	"exclusiveMinimum": numeric, "exclusiveMaximum": numeric,
 	"minItems": {"array"}, "maxItems": {"array"}, "uniqueItems": {"array"},
 	"minProperties": {"object"}, "maxProperties": {"object"},
 	"deprecated": nil,

@@ -242,9 +242,8 @@ func lookup(v any, path []string) (any, bool) {
 func formatExample(format string) string {
 	example := map[string]string{
 		"date-time": "2006-01-02T15:04:05Z", "date": "2006-01-02", "time": "15:04:05Z",
-		"duration": "P1DT2H",
-		"email":    "ada@example.com", "uri": "https://example.com/a", "ipv4": "192.0.2.1",
-		"ipv6": "2001:db8::1",
+		"duration": "P1DT2H", "email": "ada@example.com", "uri": "https://example.com/a",
+		"ipv4": "192.0.2.1", "ipv6": "2001:db8::1",
 		"uuid": "2f1b3c4d-0000-4000-8000-000000000000",
 	}[format]
 	if example == "" {

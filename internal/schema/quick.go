@@ -55,9 +55,8 @@ const (
 )
 
 var kindNames = map[string]kinds{
-	"null": aNull, "boolean": aBool, "integer": anInteger, "number": anInteger | aNumber,
-	"string": aString,
-	"array":  anArray, "object": anObject,
+	"null": aNull, "boolean": aBool, "string": aString, "array": anArray, "object": anObject,
+	"integer": anInteger, "number": anInteger | aNumber,
 }
 
 // annotations are the keywords that do not bear on what fits.

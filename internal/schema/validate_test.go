@@ -171,16 +171,15 @@ func TestDeepNestingIsRefusedNotFollowed(t *testing.T) {
 		"it is nested more than 1000 deep (at byte 1000)")
 	contains(t, s.Validate(json.RawMessage(strings.Repeat(`{"a":`, 1e6))).Error(),
 		"nested more than 1000 deep")
-	if err := s.Validate(
-		json.RawMessage(strings.Repeat("[", 1000) + strings.Repeat("]", 1000))); err != nil {
+	deep = strings.Repeat("[", 1000) + strings.Repeat("]", 1000)
+	if err := s.Validate(json.RawMessage(deep)); err != nil {
 		t.Error(err)
 	}
 	if _, err := Compile(json.RawMessage(strings.Repeat(`{"items":`, 1e5))); err == nil {
 		t.Error("a schema without an end was compiled")
 	}
-	if _, err := Compile(
-		json.RawMessage(strings.Repeat(`{"items":`, 199) + "{}" +
-			strings.Repeat("}", 199))); err != nil {
+	deep = strings.Repeat(`{"items":`, 199) + "{}" + strings.Repeat("}", 199)
+	if _, err := Compile(json.RawMessage(deep)); err != nil {
 		t.Error(err)
 	}
 }

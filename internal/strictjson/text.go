@@ -44,8 +44,8 @@ func CheckWithin(value []byte, depth int) error {
 		bytes.Repeat([]byte("]"), depth))
 	err = Check(whole)
 	if at, ok := errors.AsType[*Error](err); ok {
-		at.Offset, at.Pointer = max(0, at.Offset-depth),
-			strings.TrimPrefix(at.Pointer, strings.Repeat("/0", depth))
+		at.Offset = max(0, at.Offset-depth)
+		at.Pointer = strings.TrimPrefix(at.Pointer, strings.Repeat("/0", depth))
 	}
 	return err
 }

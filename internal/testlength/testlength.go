@@ -98,9 +98,8 @@ func chosen() (limit time.Duration, full bool) {
 	default:
 		limit, err := time.ParseDuration(s)
 		if err != nil || limit <= 0 {
-			panic(
-				fmt.Sprintf("testlength: %s is %q, and neither short, full nor a time such as 90s",
-					Variable, s))
+			const odd = "testlength: %s is %q, and neither short, full nor a time such as 90s"
+			panic(fmt.Sprintf(odd, Variable, s))
 		}
 		return limit, false
 	}

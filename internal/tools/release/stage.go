@@ -138,8 +138,8 @@ func (s *stage) forget(ctx context.Context, modules []module) error {
 		if err != nil {
 			return err
 		}
-		if err := removeReadOnly(
-			filepath.Join(cache, filepath.FromSlash(escaped)+"@"+s.version)); err != nil {
+		unpacked := filepath.Join(cache, filepath.FromSlash(escaped)+"@"+s.version)
+		if err := removeReadOnly(unpacked); err != nil {
 			return err
 		}
 		served := filepath.Join(cache, "cache", "download", filepath.FromSlash(escaped), "@v")
