@@ -57,7 +57,7 @@ func alternate(turn time.Duration, a, b func(key []byte) error) (as, bs []float6
 	}
 	for start := time.Now(); time.Since(start) < turn; {
 		as, bs = append(as, timed(a)), append(bs, timed(b))
-		bs, as = append(bs, timed(b)), append(as, timed(a)) // nor does it matter who comes first
+		bs, as = append(bs, timed(b)), append(as, timed(a)) // the order of the two alternates
 	}
 	return as, bs
 }

@@ -62,7 +62,7 @@ func benchHistory(b *testing.B, op func(*long, tool.Pause) error) {
 	for b.Loop() {
 		for i := range rounds {
 			other.time(b, op)
-			if i%2 == 0 { // nor does it matter who comes first
+			if i%2 == 0 { // the order of the two alternates
 				ratios = append(ratios, far.time(b, op)/short.time(b, op))
 			} else {
 				ratios = append(ratios, 1/(short.time(b, op)/far.time(b, op)))

@@ -50,8 +50,8 @@ func (l *life) account() (*account, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := fakellm.Check(llm.Request{Messages: shown.History,
-		Tools: hold.Of(l.agent).Tools.Defs()}); err != nil && len(shown.Pending) == 0 {
+	next := llm.Request{Messages: shown.History, Tools: hold.Of(l.agent).Tools.Defs()}
+	if err := fakellm.Check(next); err != nil && len(shown.Pending) == 0 {
 		l.violation("a provider would refuse the transcript: %v", err)
 	}
 	if err := l.inspect(shown.Pending); err != nil {

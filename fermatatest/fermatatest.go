@@ -145,10 +145,11 @@ func (s Scenario) Cut(ctx context.Context, e Engine, o *Options) (Report, error)
 			if struck == 0 {
 				break // n is beyond the last write
 			}
-			for m := 1; o.Twice && w.dies && struck > 0 &&
-				len(r.Violations) < maxViolations; m += every {
-				if _, struck, err = s.history(ctx, e, uncut, &r, w, w.fault(n),
-					faultkv.FailAt(m).AndDie()); err != nil {
+			again := o.Twice && w.dies
+			for m := 1; again && struck > 0 && len(r.Violations) < maxViolations; m += every {
+				next := faultkv.FailAt(m).AndDie()
+				_, struck, err = s.history(ctx, e, uncut, &r, w, w.fault(n), next)
+				if err != nil {
 					return r, err
 				}
 				struck-- // the first

@@ -113,11 +113,10 @@ func (c *chat) work(ctx context.Context) <-chan happening {
 	happens := make(chan happening)
 	var all sync.WaitGroup
 	all.Go(func() {
-		err := c.rn.Work(ctx,
-			&runner.WorkOptions{Session: c.session,
-				OnEvent: func(_ string, ev event.Event, err error) {
-					happens <- happening{ev, err}
-				}})
+		err := c.rn.Work(ctx, &runner.WorkOptions{
+			Session: c.session,
+			OnEvent: func(_ string, ev event.Event, err error) { happens <- happening{ev, err} },
+		})
 		if ctx.Err() == nil {
 			happens <- happening{nil, err}
 		}

@@ -140,9 +140,9 @@ func (d *display) Progress(call, name string, p tool.Progress) {
 	d.pause()
 	const width = 20
 	n := int(p.Fraction*width + 0.5)
-	fmt.Fprintf(d.w, "%s  %-8s[%s%s] %3.0f %%  %s: %s\n", up, "job", strings.Repeat("#", n),
-		strings.Repeat("-", width-n),
-		100*p.Fraction, name, clean(p.Message))
+	bar := strings.Repeat("#", n) + strings.Repeat("-", width-n)
+	fmt.Fprintf(d.w, "%s  %-8s[%s] %3.0f %%  %s: %s\n",
+		up, "job", bar, 100*p.Fraction, name, clean(p.Message))
 	d.bar = call
 }
 

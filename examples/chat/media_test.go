@@ -61,8 +61,8 @@ func TestMediaBeforeAPauseUnderAnotherProvider(t *testing.T) {
 		}
 		for _, m := range models {
 			before := reached.Load()
-			if _, _, err := llm.Collect(
-				m.Generate(t.Context(), llm.Request{Messages: history})); reached.Load() == before {
+			_, _, err := llm.Collect(m.Generate(t.Context(), llm.Request{Messages: history}))
+			if reached.Load() == before {
 				t.Errorf("%s: %s: %v", fmt.Sprint(m), media.MediaType, err)
 			}
 		}

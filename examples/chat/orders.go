@@ -64,8 +64,8 @@ var askUser = tool.Must(tool.Func(
 		if err != nil {
 			return nil, err
 		}
-		return tool.Pending[string](
-			tool.Await{Reason: tool.ReasonInput, Prompt: in.Question, Schema: schema}), nil
+		return tool.Pending[string](tool.Await{
+			Reason: tool.ReasonInput, Prompt: in.Question, Schema: schema}), nil
 	}))
 
 type RefundInput struct {
@@ -95,6 +95,6 @@ var refund = tool.Must(tool.Func(
 		}
 		// A payment service would be called here, and given the key.
 		key := sha256.Sum256([]byte(tool.CallFrom(ctx).IdempotencyKey()))
-		return tool.Done(
-			RefundOutput{Refund: "R-" + hex.EncodeToString(key[:4]), Cents: in.Cents}), nil
+		id := "R-" + hex.EncodeToString(key[:4])
+		return tool.Done(RefundOutput{Refund: id, Cents: in.Cents}), nil
 	}))

@@ -12,9 +12,10 @@ import (
 // waits returns what a call waits for, in words.
 func waits(p tool.Pause) string {
 	what := map[tool.Reason]string{
-		tool.ReasonExternal: "a job", tool.ReasonApproval: "an approval",
-		tool.ReasonInput:   "an answer",
-		tool.ReasonUnknown: "a person who knows what became of it",
+		tool.ReasonExternal: "a job",
+		tool.ReasonApproval: "an approval",
+		tool.ReasonInput:    "an answer",
+		tool.ReasonUnknown:  "a person who knows what became of it",
 	}[p.Await.Reason]
 	if what == "" {
 		what = string(p.Await.Reason)

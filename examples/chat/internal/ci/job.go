@@ -42,8 +42,8 @@ func (s *Server) run(j job) {
 // began: work that a restart interrupts went on meanwhile.
 func (s *Server) work(j job) error {
 	for i, name := range steps {
-		if err := sleep(s.ctx,
-			time.Until(j.Begun.Add(time.Duration(i+1)*s.config.Pace))); err != nil {
+		end := j.Begun.Add(time.Duration(i+1) * s.config.Pace)
+		if err := sleep(s.ctx, time.Until(end)); err != nil {
 			return err
 		}
 		body := fmt.Sprintf(`{"message": %q, "fraction": %.2f}`,
