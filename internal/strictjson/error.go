@@ -9,7 +9,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Error says where a text is not what it has to be, and why.
+// Error is where a text is not what it has to be, and why.
 type Error struct {
 	Offset  int    // in bytes; at or after it
 	Pointer string // to the value that is wrong, or holds what is: a JSON Pointer (RFC 6901)
@@ -42,7 +42,7 @@ func decode(text []byte, read func(*jsontext.Decoder) error) error {
 	return &Error{Reason: err.Error()}
 }
 
-// syntax words what the decoder found.
+// syntax returns an error of the decoder in words.
 func syntax(err error) string {
 	if errors.Is(err, io.ErrUnexpectedEOF) {
 		return "the text ends too early"
@@ -56,8 +56,8 @@ type reading func(*jsontext.Decoder) error
 // UnmarshalJSONFrom is for json.Unmarshal.
 func (r *reading) UnmarshalJSONFrom(d *jsontext.Decoder) error { return (*r)(d) }
 
-// fail is an error of the value that the decoder has read last, or of what it
-// stands before.
+// fail returns an error at the value that the decoder has read last, or at the
+// one that it stands before.
 func fail(d *jsontext.Decoder, reason string, args ...any) error {
 	return &Error{int(d.InputOffset()), string(d.StackPointer()), fmt.Sprintf(reason, args...)}
 }

@@ -10,11 +10,12 @@ import (
 	"strings"
 )
 
-// Hash names a JSON value up to JSON equality: order of names, white space and
-// escapes of strings don't count. Numbers are compared digit for digit, as
-// text: 1, 1.0 and 1e0 are three values, since a float64 would take 2^53 and
-// 2^53+1 for one. By it a redelivered answer is told from another one. The
-// error is that of a value that is no JSON, or has two equal names.
+// Hash returns a name of a JSON value up to JSON equality: order of names,
+// white space and escapes of strings don't count. Numbers are compared digit
+// for digit, as text: 1, 1.0 and 1e0 are three values, since a float64 would
+// take 2^53 and 2^53+1 for one. By it a duplicate of an answer is told from
+// another answer. The error is of a value that is no JSON, or has two equal
+// names.
 func Hash(value json.RawMessage) (string, error) {
 	defer Turn(len(value))()
 	d, err := Parse(value, Strict(false))
@@ -26,8 +27,8 @@ func Hash(value json.RawMessage) (string, error) {
 	return base64.RawURLEncoding.EncodeToString(h.Sum(nil)[:18]), nil
 }
 
-// writeCanonical writes a form of v that no other value has: each piece says
-// what it is, and how long.
+// writeCanonical writes a form of v that no other value has: each piece begins
+// with its kind and its length.
 func writeCanonical(h hash.Hash, v any) {
 	write := func(what byte, s string) {
 		h.Write([]byte(strconv.Itoa(len(s)) + string(what) + s))

@@ -15,7 +15,7 @@ import (
 	"github.com/fermata-ai/fermata/internal/excerpt"
 )
 
-// Rules say what legal JSON [Parse] refuses, beside equal names.
+// Rules are the legal JSON that [Parse] refuses, beside equal names.
 type Rules struct {
 	// Fold refuses names that differ only by case, since encoding/json takes
 	// them for one field.
@@ -24,8 +24,8 @@ type Rules struct {
 	Depth int
 	// Digits bounds the characters of a number; 0: nothing does.
 	Digits int
-	// Exponent bounds the exponent of a number; 0: nothing does. Who calculates
-	// with 1e999999 exactly is busy for minutes.
+	// Exponent bounds the exponent of a number; 0: nothing does. An exact
+	// calculation with 1e999999 takes minutes.
 	Exponent int
 }
 
@@ -45,8 +45,8 @@ func Strict(fold bool) Rules {
 // MaxDepth is how deep a value from outside may be nested.
 const MaxDepth = 1000
 
-// SyntaxError says where a text stops being strict JSON. Its words are for a
-// model, or a person, who wrote the text.
+// SyntaxError is where a text stops being strict JSON. Its words are for the
+// model, or the person, that wrote the text.
 type SyntaxError struct {
 	Offset int // in bytes
 	// Of the value that is wrong, or holds what is: names and places, from the
@@ -113,8 +113,8 @@ func (p *parser) fail(offset int, format string, args ...any) bool {
 	return false
 }
 
-// wrong is the failure of a text in which the decoder does not find what is
-// wanted, after a key where it is a member's value.
+// wrong fails with what stands where the decoder does not find what is wanted,
+// after a key where that is a member's value.
 func (p *parser) wrong(d *jsontext.Decoder, want wanted, key string) bool {
 	return p.instead(int(d.InputOffset()), want, key)
 }
@@ -152,7 +152,7 @@ func (p *parser) value(d *jsontext.Decoder, want wanted, key string) (any, bool)
 	return n, p.bounded(n)
 }
 
-// says returns what a string says, which stands at start.
+// says returns the text of a string, which stands at start.
 func (p *parser) says(quoted []byte, start int) string {
 	if s := quoted[1 : len(quoted)-1]; bytes.IndexByte(s, '\\') < 0 && utf8.Valid(s) {
 		return p.text[start+1 : start+1+len(s)]

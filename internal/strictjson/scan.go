@@ -11,7 +11,7 @@ type scanner struct {
 	depth int // how many more levels may be entered
 }
 
-// next is the byte that comes next; 0 at the end, which begins nothing.
+// next returns the byte that comes next; 0 at the end, which begins nothing.
 func (s *scanner) next() byte {
 	if s.at < len(s.text) {
 		return s.text[s.at]
@@ -20,7 +20,8 @@ func (s *scanner) next() byte {
 }
 
 func space(text []byte, at int) int {
-	for at < len(text) && (text[at] == ' ' || text[at] == '\n' || text[at] == '\t' || text[at] == '\r') {
+	for at < len(text) &&
+		(text[at] == ' ' || text[at] == '\n' || text[at] == '\t' || text[at] == '\r') {
 		at++
 	}
 	return at

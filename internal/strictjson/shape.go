@@ -9,8 +9,8 @@ import (
 	"sync"
 )
 
-// shape is what is to be known of a type to write and read its values. It is
-// made once.
+// shape is what it takes to write and read a type's values. It is made once,
+// and does not change: any goroutine may use it.
 type shape struct {
 	kind   kind
 	elem   *shape // of a list, or of what a pointer points to
@@ -43,7 +43,7 @@ type field struct {
 	optional omission
 }
 
-// omission says when a field is left out.
+// omission is when a field is left out.
 type omission int
 
 const (

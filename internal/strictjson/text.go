@@ -33,7 +33,7 @@ func Compact(value json.RawMessage) (json.RawMessage, error) {
 // maxDepth is how deep the decoder takes values that are nested.
 const maxDepth = 10000
 
-// CheckWithin is [Check] of a value that is to stand so deep within another.
+// CheckWithin is [Check] for a value that is to stand so deep within another.
 func CheckWithin(value []byte, depth int) error {
 	err := Check(value)
 	if err != nil ||
@@ -57,7 +57,7 @@ func AppendString[S ~string | ~[]byte](b []byte, s S) []byte {
 	return b
 }
 
-// Unquote returns what a JSON string says, which is given with its quotes and
+// Unquote returns the text of a JSON string, which is given with its quotes and
 // is valid. Invalid UTF-8 and halves of surrogate pairs become U+FFFD.
 func Unquote(quoted []byte) string {
 	if s := quoted[1 : len(quoted)-1]; bytes.IndexByte(s, '\\') < 0 && utf8.Valid(s) {
@@ -67,9 +67,10 @@ func Unquote(quoted []byte) string {
 	return string(b)
 }
 
-// Rune reads the \uXXXX that b begins with, and the one after it where the two
-// are a surrogate pair: what it stands for, and how many bytes it has. Half a
-// pair is U+FFFD. Where b begins with no such escape, size is 0.
+// Rune returns the rune that an escape stands for, the \uXXXX that b begins with,
+// together with the one after it where the two are a surrogate pair; and how
+// many bytes it has. Half a pair is U+FFFD. Where b begins with no such escape,
+// size is 0.
 func Rune(b []byte) (r rune, size int) {
 	r, ok := Unit(b)
 	switch {

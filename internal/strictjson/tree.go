@@ -5,13 +5,13 @@ import (
 	"strings"
 )
 
-// Doc is a text that was parsed. Nothing changes it any more: it may be kept,
-// passed on, and read from many goroutines.
+// Doc is a text that was parsed. Nothing changes it any more: any goroutine may
+// keep it, pass it on, and read it.
 type Doc struct {
 	Text string // a copy of what was given
 	// Root is the tree of the text: a [String], a [Number], an [Object], an
-	// [Array], a bool, or nil for null. The parts say where in the text they
-	// stand, so that one can be replaced there: see [Edit].
+	// [Array], a bool, or nil for null. The parts have their places in the
+	// text, so that one can be replaced there: see [Edit].
 	//
 	// The tree is as small as it can be, since a large text of small parts is
 	// many times larger as a tree.
@@ -98,7 +98,7 @@ func (e *Edit) ReplaceString(s String, with string) {
 	e.Replace(s.Start, end+1, with)
 }
 
-// Result returns the text with what was replaced.
+// Result returns the text with all replacements.
 func (e *Edit) Result() string {
 	if e.out.Len() == 0 {
 		return e.text[e.copied:]

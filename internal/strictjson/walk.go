@@ -8,9 +8,9 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Cursor walks over a text once, for a form that isn't that of one struct. What
-// it passes are parts of the text: a reader that keeps them copies them. Its
-// errors are [*Error]s.
+// Cursor walks over a text once, for a form that isn't that of one struct. It
+// returns parts of the text: a reader that keeps them copies them. Its errors
+// are [*Error]s.
 //
 // A history is read by it, message by message, for each drive. So it looks at
 // the bytes itself: with a decoder's tokens, a cycle at 1,000 messages took
@@ -147,8 +147,8 @@ type RawMember struct {
 }
 
 // Members passes an object. It appends the members to those of into, and
-// returns the object as it stands in the text. Equal names are the caller's to
-// refuse.
+// returns the object as it stands in the text. The caller refuses equal names,
+// if they are wrong.
 func (c *Cursor) Members(into []RawMember) (members []RawMember, whole []byte, err error) {
 	if err := c.Enter('{'); err != nil {
 		return nil, nil, err
@@ -169,7 +169,7 @@ func (c *Cursor) Members(into []RawMember) (members []RawMember, whole []byte, e
 	return into, c.text[start:c.at:c.at], err
 }
 
-// Name returns what a name says, which stands in quotes. It is a part of the
+// Name returns the text of a name, which stands in quotes. It is a part of the
 // text where nothing is escaped.
 func Name(quoted []byte) []byte {
 	if bytes.IndexByte(quoted, '\\') < 0 {

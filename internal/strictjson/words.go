@@ -8,7 +8,7 @@ import (
 	"github.com/fermata-ai/fermata/internal/excerpt"
 )
 
-// What a text is told that is no JSON. The decoder's own words are for the
+// The words about a text that is no JSON. The decoder's own words are for the
 // authors of programs, and change from one version to the next. So when it has
 // stopped, the few bytes after the last good token are looked at again. Nothing
 // here decides what is JSON.
@@ -63,7 +63,7 @@ type words struct {
 	at int
 }
 
-// next is the next byte; 0 at the end.
+// next returns the next byte; 0 at the end.
 func (w *words) next() byte {
 	if w.at < len(w.p.text) {
 		return w.p.text[w.at]

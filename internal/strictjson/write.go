@@ -114,7 +114,7 @@ func (f *field) omits(v reflect.Value) bool {
 	return false
 }
 
-// appendText appends what a type says of itself, such as a time.
+// appendText appends the text of a type that makes its own, such as a time.
 func appendText(b []byte, t encoding.TextAppender) ([]byte, error) {
 	at := len(b)
 	b, err := t.AppendText(append(b, '"'))
