@@ -2,7 +2,8 @@
 // have to wait: for a deployment, a batch job, an approval, an answer. It holds
 // no code; start with these packages:
 //
-//   - tool: a typed Go function as a tool. It returns Done, Pending or NeedInput.
+//   - tool: a typed Go function as a tool. It returns Done, Pending or
+//     NeedInput.
 //   - agent: a model, instructions, tools, interceptors and limits.
 //   - runner: Run, Resume, Progress, Cancel and Work, over a session.Store.
 //   - session: the Store, receipts, refusals, and a store's upkeep.
@@ -22,38 +23,39 @@
 //     small record that says all that decides what happens next.
 //   - A run begins with a user's message and ends when the model is done, or
 //     when a limit, an error or a cancellation ends it. It may take months.
-//   - A turn is one message of the model, with the calls that it asks for, until
-//     each of them has its result.
+//   - A turn is one message of the model, with the calls that it asks for,
+//     until each of them has its result.
 //   - A call is one tool call of a turn. The body is the tool's own code. An
 //     attempt is one entry of the body, a re-entry one that brings an answer.
 //     To claim a call is to store that its body is about to be entered.
 //
 // What waits, and what ends the wait:
 //
-//   - A pause is one wait of one call, and has an id. An Await is what a tool or
-//     a layer asks for, and becomes a pause when it is committed. A call is
+//   - A pause is one wait of one call, and has an id. An Await is what a tool
+//     or a layer asks for, and becomes a pause when it is committed. A call is
 //     parked, not paused, if its tool is gone from the agent.
-//   - A layer is one interceptor of an agent's chain. A gate is a layer that asks
-//     for a decision; the decision approves or denies the call.
-//   - An answer is what comes for a pause: an output, a decision or a failure. A
-//     Resumption carries it. To resume is to deliver it.
+//   - A layer is one interceptor of an agent's chain. A gate is a layer that
+//     asks for a decision; the decision approves or denies the call.
+//   - An answer is what comes for a pause: an output, a decision or a failure.
+//     A Resumption carries it. To resume is to deliver it.
 //   - A receipt is the durable trace of an accepted operation. To accept is to
 //     commit; what is not accepted is refused, and leaves nothing.
 //   - To settle a call is to commit its one final result.
-//   - An actor is who performs an operation: a person, a program, a job. In JSON
-//     it stands under "by".
+//   - An actor is who performs an operation: a person, a program, a job. In
+//     JSON it stands under "by".
 //
 // What runs:
 //
-//   - A drive is one stretch of work on a session, by one runner, from one look at
-//     the head to the point where nothing is left to do or the work is cut off.
-//     The driver is who does it.
+//   - A drive is one stretch of work on a session, by one runner, from one look
+//     at the head to the point where nothing is left to do or the work is cut
+//     off. The driver is who does it.
 //   - A lease is the right to drive a session. At most one drive holds it, and
-//     writes through it. A drive that dies leaves it behind; another one then takes
-//     the session over. A drive that ends gives it up.
+//     writes through it. A drive that dies leaves it behind; another one then
+//     takes the session over. A drive that ends gives it up.
 //   - A worker is a goroutine of Runner.Work: it drives what is due.
 //   - To cancel is to end a call or a run before its time. To leave is to stop
-//     ranging over the events of a run. To interrupt is what leaving does to it.
-//   - To supersede is to let a user's new message take the place of answers that
-//     a session waits for.
+//     ranging over the events of a run. To interrupt is what leaving does to
+//     it.
+//   - To supersede is to let a user's new message take the place of answers
+//     that a session waits for.
 package fermata

@@ -36,10 +36,10 @@ type Config struct {
 	Retry        Retry
 	// Concurrency is how many tool calls of a turn run at once; default 4.
 	Concurrency int
-	// ToolChoice and Output bound the model's answers; the zero values leave
+	// ToolChoice and ModelLimits bound the model's answers; the zero values leave
 	// them to the provider.
-	ToolChoice llm.ToolChoice
-	Output     llm.Limits
+	ToolChoice  llm.ToolChoice
+	ModelLimits llm.Limits
 	// ResponseFormat and Cache are passed on to the model.
 	ResponseFormat llm.ResponseFormat
 	Cache          llm.Cache
@@ -156,7 +156,7 @@ func New(c Config) (*Agent, error) {
 			System:         c.Instructions,
 			Tools:          tools.Defs(),
 			ToolChoice:     c.ToolChoice,
-			Limits:         c.Output,
+			Limits:         c.ModelLimits,
 			ResponseFormat: c.ResponseFormat,
 			Cache:          c.Cache,
 		},

@@ -146,7 +146,7 @@ func TestGenerate(t *testing.T) {
 	model := fakellm.New(fakellm.Says("Hello."))
 	a, err := agent.New(agent.Config{
 		Model: model, Instructions: "Be brief.", Tools: []tool.Tool{named("a")},
-		ToolChoice: llm.ToolChoice{Mode: llm.ToolAny}, Output: llm.Limits{OutputTokens: 100},
+		ToolChoice: llm.ToolChoice{Mode: llm.ToolAny}, ModelLimits: llm.Limits{OutputTokens: 100},
 		ResponseFormat: llm.ResponseFormat{Name: "answer",
 			Schema: json.RawMessage(`{"type":"object"}`)}, Cache: llm.CacheLong,
 		Interceptors: interceptor.Chain{

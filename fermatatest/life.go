@@ -111,10 +111,10 @@ func (l *life) begin() {
 	for i := range st.Calls {
 		c := &st.Calls[i]
 		switch {
-		case c.Status == session.Running && c.Early == nil:
+		case c.Status == session.CallRunning && c.Early == nil:
 			l.note("life %d: how far call %s of %s has got is not known", l.number, c.ID, c.Tool)
 			l.mark(l.lost, c.ID)
-		case c.Status == session.Requested && !c.Effect.NeedsClaim():
+		case c.Status == session.CallRequested && !c.Effect.NeedsClaim():
 			l.mark(l.blurred, c.ID)
 		}
 	}

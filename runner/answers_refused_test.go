@@ -124,6 +124,7 @@ func TestAnswersSayOneThing(t *testing.T) {
 			Shown: tool.HashArguments(json.RawMessage(`{"text":"a"}`)),
 		}),
 		"leave Decision.Actor empty":   approve(tool.Decision{Actor: "bob"}),
+		"a decision of no actor":       {Decision: &tool.Decision{Approved: true}},
 		"leave Decision.At zero":       approve(tool.Decision{At: time.Now()}),
 		"a decision and a failure":     {Decision: &tool.Decision{Approved: true}, Failure: "no"},
 		"a decision and a payload":     {Decision: &tool.Decision{Approved: true}, Payload: text("b")},

@@ -198,6 +198,8 @@ func (r Resumption) contradiction() error {
 			"Retryable goes with Failure")
 	case d == nil:
 		return nil
+	case r.Actor == "":
+		return errors.New("it is a decision of no actor; set Resumption.Actor to who decides")
 	case d.Gate != "":
 		return errors.New("its decision names a gate; which layer asked follows from the pause, " +
 			"so leave Decision.Gate empty; to decide for one layer only, set Resumption.Gate")

@@ -67,19 +67,20 @@ var (
 
 // The refusals with facts, for errors.As.
 type (
-	// ConflictError tells which answer was accepted first, of which actor and
-	// when.
+	// ConflictError has the Receipt of the answer that was accepted first.
 	ConflictError = core.ConflictError
-	// SettledError tells how a call was settled, by which actor and when.
+	// SettledError has the Call, and how it was settled: its Status, the Actor, and
+	// At what time.
 	SettledError = core.SettledError
-	// PauseRequiredError names the pause that is open.
+	// PauseRequiredError has the Call, and the pause of it that is Open.
 	PauseRequiredError = core.PauseRequiredError
-	// GateError names the layer that asked and the one that the answer is for.
+	// GateError has the Pause, the Gate that asked for it, and the one that the
+	// answer is For.
 	GateError = core.GateError
-	// PayloadError names the fields of an answer that don't fit, and why.
+	// PayloadError has the Pause, and in Err which fields don't fit, and why.
 	PayloadError = core.PayloadError
-	// PendingError lists the calls that wait.
+	// PendingError has the Session, and the calls that wait: Pending and Parked.
 	PendingError = core.PendingError
-	// BusyError says until when another drive holds the session.
+	// BusyError has the Session, and Until when another drive holds it.
 	BusyError = core.BusyError
 )

@@ -2,9 +2,11 @@ package session
 
 import core "github.com/fermata-ai/fermata/internal/session"
 
-// Receipt is the durable trace of an accepted operation. In what Resume returns
-// it may also stand for a refused one: then Err says why, and nothing is
-// stored.
+// Receipt is the durable trace of an accepted operation: the Call; the Pause, by
+// number; the Kind of answer, and of a decision what was Decided ("approved" or
+// "denied"); the Hash of its content; its Actor; the Delivery's id; At what time;
+// and its Fate. In what Resume returns, Duplicate marks one that was accepted
+// before, and Err says why one was refused, of which nothing is stored.
 type Receipt = core.Receipt
 
 // Kind is what an operation on a call was.
@@ -26,8 +28,8 @@ type Fate = core.Fate
 
 // The fates.
 const (
-	Superseded = core.Superseded // the call settled otherwise
-	Refused    = core.Refused    // the pause that was written wants another kind of answer
+	FateSuperseded = core.Superseded // the call settled otherwise
+	FateRefused    = core.Refused    // the pause that was written wants another kind of answer
 )
 
 // CallStatus is where a call stands in its life.
@@ -37,9 +39,9 @@ type CallStatus = core.CallStatus
 const (
 	// Requested: nothing has run. Of a tool that needs no claim: nothing whose
 	// outcome is known.
-	Requested = core.Requested
-	Running   = core.Running  // durably claimed; the body may have been entered
-	Pending   = core.Pending  // paused
-	Answered  = core.Answered // the pause is over, the call goes on
-	Settled   = core.Settled  // it has its result
+	CallRequested = core.Requested
+	CallRunning   = core.Running  // durably claimed; the body may have been entered
+	CallPending   = core.Pending  // paused
+	CallAnswered  = core.Answered // the pause is over, the call goes on
+	CallSettled   = core.Settled  // it has its result
 )

@@ -10,7 +10,6 @@ package session
 import (
 	"context"
 	"iter"
-	"time"
 
 	"github.com/fermata-ai/fermata/internal/hold"
 	core "github.com/fermata-ai/fermata/internal/session"
@@ -24,7 +23,9 @@ type Store struct{ handle }
 // handle is how the runner reaches what lies behind a Store.
 type handle = hold.Handle[*core.Store]
 
-// Options configure a Store. The zero value means the defaults.
+// Options configure a Store. The zero value means the defaults. The fields are
+// Lease and EngineTimeout; MaxSkew, by how much clocks of processes may differ;
+// Now, the clock; and NewID, which makes ids.
 type Options = core.Options
 
 // The defaults of Options.
@@ -71,26 +72,33 @@ func (s *Store) TokenKeys(ctx context.Context) ([]TokenKey, error) {
 	return hold.Of(s).TokenKeys(ctx)
 }
 
-// Lease returns how long a drive holds a session without a sign of life.
-func (s *Store) Lease() time.Duration { return hold.Of(s).LeaseLength() }
-
-// Problem is something that Check found wrong.
+// Problem is something that Check found wrong. It has the Session (empty if it
+// is of none), the Key of the record as text (empty if it is the session as a
+// whole), and What is wrong.
 type Problem = core.Problem
 
-// Retention is how long things are kept. Zero values are the defaults.
+// Retention is how long things are kept, each as a time.Duration. Zero values
+// are the defaults: Receipts 30 days after a call's result, with the call's
+// record and pauses; Sessions for ever; Tombstones three times Receipts; Schemas
+// 30 days after their last use; Orphans an hour.
 type Retention = core.Retention
 
-// Swept counts what a sweep removed.
+// Swept counts what a sweep removed: Sessions, Tombstones, Calls, Payloads,
+// Entries of indexes, Schemas.
 type Swept = core.Swept
 
-// TokenKey is a secret that callback tokens are signed with.
+// TokenKey is a secret that callback tokens are signed with: an ID that stands
+// for it for ever, from 1; the Secret, MinTokenSecret bytes or more; and when it
+// was Created.
 type TokenKey = core.TokenKey
 
 // MinTokenSecret is the shortest secret that a token is signed with, in bytes.
 const MinTokenSecret = core.MinTokenSecret
 
-// Filter picks sessions.
+// Filter picks sessions: those of a User, those of an Agent, at most Limit of
+// them. Zero values pick all.
 type Filter = core.Filter
 
-// PauseFilter picks open pauses.
+// PauseFilter picks open pauses: by Reason, User, Session and Tool, at most Limit
+// of them. Zero values pick all.
 type PauseFilter = core.PauseFilter

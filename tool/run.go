@@ -1,6 +1,7 @@
 package tool
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 )
@@ -11,11 +12,12 @@ import (
 // a *TimeoutError; or what the function returned.
 //
 // A call may be given for what else the function sees: an answer, decisions, a
-// Host. Its tool and its arguments are set. Nil is the first entry of a call
-// that has no Host.
+// Host. Its tool and its arguments are set, and so are its ids and numbers where
+// it has none. Nil is the first entry of a call that has no Host.
 //
-// A pause is an Execution with an Await. To go on, run the tool again with a
-// call that has the answer:
+// A pause is an Execution with an Await. A tool that is entered again is run
+// with a call that has the answer (the answer to any other pause is the call's
+// output, and its tool doesn't run again):
 //
 //	exec, err = tool.Run(ctx, t, args, &tool.Call{Answer: &tool.Answer{
 //		Pause: 1, Payload: payload, Data: exec.Await.Data}})
@@ -24,10 +26,12 @@ func Run(ctx context.Context, t Tool, args json.RawMessage, c *Call) (Execution,
 	if err != nil {
 		return Execution{}, err
 	}
-	call := Call{ID: "call-1", Session: "session-1", Turn: 1, Attempt: 1}
+	var call Call
 	if c != nil {
 		call = c.Clone()
 	}
+	call.ID, call.Session = cmp.Or(call.ID, "call-1"), cmp.Or(call.Session, "session-1")
+	call.Turn, call.Attempt = cmp.Or(call.Turn, 1), cmp.Or(call.Attempt, 1)
 	call.Tool, call.Arguments = b.names[0], args
 	return b.run(ctx, call)
 }

@@ -215,7 +215,7 @@ func (a *audit) outcome(c *call) {
 	k := kinds[c.Tool]
 	_, answered := c.chat.answers[c.Call]
 	switch {
-	case c.Status != session.Settled:
+	case c.Status != session.CallSettled:
 		a.violation("call %s of %s is %s, and its session over", c.Call, c.Tool, c.Status)
 		return
 	case c.chat.cancels:

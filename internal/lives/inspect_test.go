@@ -139,7 +139,7 @@ func (w *world) outcome(c *call) {
 	answer, answered := w.answers[c.Call]
 	waits := c.Tool == "ship" || c.Tool == "batch"
 	switch {
-	case c.Status != session.Settled:
+	case c.Status != session.CallSettled:
 		w.violation("call %s of %s is %s", c.Call, c.Tool, c.Status)
 		return
 	case c.Settled == event.Unknown && (c.Tool == "look" || c.Tool == "batch"):
