@@ -15,8 +15,9 @@ import (
 // an error for the model. One that returns both a Result and an error failed:
 // the error counts.
 //
-// Results compare as their contents do, so that a test may check r ==
-// Done(want), or reflect.DeepEqual(r, Done(want)).
+// In a test, reflect.DeepEqual(r, Done(want)) compares any two results. r ==
+// Done(want) does too where Out is comparable. Otherwise, and for two pauses, ==
+// panics.
 type Result[Out any] interface {
 	outcome(Out) (Execution, error)
 }
