@@ -2,6 +2,7 @@ package llm
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -19,8 +20,7 @@ func TestCorruptMessagesAreRefused(t *testing.T) {
 		`{"parts":1}`:                           "a number stands where a [ is expected (at byte 8, in /parts)",
 		`{"parts":null}`:                        "a null stands where a [ is expected",
 		`{"role":"a","role":"a"}`:               `the member "role" is there twice`,
-		`{"x":1,"y":2,"x":1}`:                   `the member "x" is there twice`,
-		`{"Role":"user"}`:                       `the member "Role" is one in another case`,
+		`{"Role":"user"}`:                       `the member "Role" is "role" in another case`,
 		`{"role":"user","parts":[]} {}`:         "(at byte 27)",
 		`{"parts":["x"]}`:                       "a string stands where a { is expected (at byte 10, in /parts)",
 		`{"parts":[{"text":"x"}]}`:              "the part has no type (at byte 22, in /parts/0)",
@@ -74,6 +74,7 @@ func TestWhatHasNoFormIsAnError(t *testing.T) {
 		`parts[0]: unknown part "a": invalid`:                       {Parts: []Part{Unknown{"a", raw(`{"type":"a"}x`)}}},
 		"llm: the text ends too early (at byte 5, in /a)":           {Extra: raw(`{"a":`)},
 		`the extra members include "role"`:                          {Extra: raw(`{"r\u006fle":"user"}`)},
+		`the extra members include "Parts", and "parts" is`:         {Extra: raw(`{"Parts":1}`)},
 		"llm: a [ stands where a { is expected":                     {Extra: raw(`[]`)},
 		"llm: invalid character 'x'":                                {Extra: raw(`{"a":1}x`)},
 	} {
@@ -103,5 +104,47 @@ func TestDeepestValueThatEncodesDecodes(t *testing.T) {
 	}
 	if _, err := Arguments(deep(maxDepth)); err == nil {
 		t.Error("arguments that no message takes were accepted")
+	}
+}
+
+// What is no part of this version's own is kept as it came: equal names too.
+func TestEqualExtraMembersAreKept(t *testing.T) {
+	in := Message{Role: RoleUser, Extra: raw(`{"a":1,"a":2,"\ud800":1,"\udfff":1}`), Parts: []Part{}}
+	text, err := in.AppendJSON(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out Message
+	if err := out.UnmarshalJSON(text); err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+	if again, err := out.AppendJSON(nil); err != nil || string(again) != string(text) {
+		t.Errorf("%s, and again %s, %v", text, again, err)
+	}
+}
+
+// An unknown part of which there is only a type is written, whatever that says.
+func TestUnknownPartOfATypeAlone(t *testing.T) {
+	got, err := Unknown{Type: "la\xffter"}.MarshalJSON()
+	if err != nil || string(got) != "{\"type\":\"la\ufffdter\"}" {
+		t.Errorf("%s, %v", got, err)
+	}
+}
+
+// Members that are there twice are found however many there are.
+func TestRefusesMembersTwiceAmongMany(t *testing.T) {
+	part := func(last string) []byte {
+		b := []byte(`{"role":"user","parts":[{"type":"text","text":"a"`)
+		for i := range 1000 {
+			b = fmt.Appendf(b, `,"m%d":0`, i)
+		}
+		return append(b, `,"`+last+`":0}]}`...)
+	}
+	var m Message
+	if err := m.UnmarshalJSON(part("m1000")); err != nil {
+		t.Error(err)
+	}
+	if err := m.UnmarshalJSON(part("m7")); err == nil || !strings.Contains(err.Error(), `"m7" is there twice`) {
+		t.Errorf("it is told %v", err)
 	}
 }

@@ -2,6 +2,7 @@ package llm
 
 import (
 	"encoding/json"
+	"fmt"
 	"reflect"
 
 	"pgregory.net/rapid"
@@ -112,7 +113,13 @@ func anyMessage() *rapid.Generator[Message] {
 			m.Parts = append(m.Parts, anyPart().Draw(t, "part"))
 		}
 		if rapid.Bool().Draw(t, "extra") {
-			m.Extra = append(append([]byte(`{"later":`), anyJSON().Draw(t, "later")...), '}')
+			m.Extra = []byte{'{'}
+			for i := range rapid.IntRange(1, 3).Draw(t, "members") {
+				name := rapid.SampledFrom([]string{"later", "Later", "role ", "\ufffd"}).Draw(t, "name")
+				m.Extra = append(m.Extra, []string{"", ","}[min(i, 1)]...)
+				m.Extra = append(append(m.Extra, fmt.Sprintf("%q:", name)...), anyJSON().Draw(t, "value")...)
+			}
+			m.Extra = append(m.Extra, '}')
 		}
 		return m
 	})

@@ -44,10 +44,9 @@ func isNull(b []byte) bool { return string(bytes.Trim(b, " \n\r\t")) == "null" }
 
 // messageReader reads a message.
 type messageReader struct {
-	m      Message
-	others [][]byte // the names of the members that this version doesn't know
-	part   partReader
-	walk   func(*strictjson.Cursor) error // read
+	m    Message
+	part partReader
+	walk func(*strictjson.Cursor) error // read
 }
 
 func (r *messageReader) read(c *strictjson.Cursor) error {
@@ -115,17 +114,15 @@ func (r *messageReader) parts(c *strictjson.Cursor) error {
 	return c.Leave()
 }
 
-// extra keeps a member that this version doesn't know.
+// extra keeps a member that this version doesn't know, beside others of its
+// name. One of the message's own names must not come again, nor in another case.
 func (r *messageReader) extra(c *strictjson.Cursor, name []byte) error {
-	for _, other := range append(r.others, []byte("role"), []byte("parts")) {
-		if bytes.Equal(other, name) {
-			return c.Fail("the member %q is there twice", name)
-		}
+	switch own := ownMember(name); {
+	case own == string(name):
+		return c.Fail("the member %q is there twice", name)
+	case own != "":
+		return c.Fail("the member %q is %q in another case", name, own)
 	}
-	if bytes.EqualFold(name, []byte("role")) || bytes.EqualFold(name, []byte("parts")) {
-		return c.Fail("the member %q is one in another case", name)
-	}
-	r.others = append(r.others, name)
 	value, err := c.Value()
 	sep := byte(',')
 	if len(r.m.Extra) == 0 {
@@ -134,6 +131,17 @@ func (r *messageReader) extra(c *strictjson.Cursor, name []byte) error {
 	r.m.Extra = append(strictjson.AppendString(append(r.m.Extra, sep), name), ':')
 	r.m.Extra = append(r.m.Extra, value...)
 	return err
+}
+
+// ownMember returns the member of a message that has the name, in any case;
+// empty where none has.
+func ownMember(name []byte) string {
+	for _, own := range [...]string{"role", "parts"} {
+		if strings.EqualFold(string(name), own) {
+			return own
+		}
+	}
+	return ""
 }
 
 // readPart reads a part by itself.
@@ -237,12 +245,8 @@ func (r *reader) field(name string) []byte {
 // finish refuses what is wrong with the names beside that, equal ones.
 func (r *reader) finish() {
 	r.field("type")
-	for i := range r.all {
-		for j := range i {
-			if bytes.Equal(r.all[j].Name, r.all[i].Name) {
-				r.fail("the member %q is there twice", r.all[i].Name)
-			}
-		}
+	if name, twice := strictjson.Twice(r.all); twice {
+		r.fail("the member %q is there twice", name)
 	}
 }
 

@@ -127,8 +127,8 @@ func (w *writer) medias(key string, all []Media) {
 
 // unknown writes a part as it came, but for the brace at its end.
 func (w *writer) unknown(p Unknown) {
-	raw := p.Raw
-	if len(raw) == 0 {
+	raw, made := p.Raw, len(p.Raw) == 0
+	if made {
 		raw = strictjson.AppendString([]byte(`{"type":`), p.Type)
 		raw = append(raw, '}')
 	}
@@ -136,7 +136,7 @@ func (w *writer) unknown(p Unknown) {
 	if err == nil {
 		var got Part
 		got, err = readPart(raw)
-		if u, ok := got.(Unknown); err == nil && (!ok || u.Type != p.Type) {
+		if u, ok := got.(Unknown); err == nil && (!ok || !made && u.Type != p.Type) {
 			err = errors.New("its Raw is of another type")
 		}
 	}
@@ -152,8 +152,8 @@ func appendExtra(b []byte, v json.RawMessage) ([]byte, error) {
 	err := strictjson.Walk(v, func(c *strictjson.Cursor) error {
 		members, _, err := c.Members(nil)
 		for _, m := range members {
-			if name := string(m.Name); name == "role" || name == "parts" {
-				return c.Fail("the extra members include %q, which is the message's own", name)
+			if own := ownMember(m.Name); own != "" {
+				return c.Fail("the extra members include %q, and %q is the message's own", m.Name, own)
 			}
 			b = append(strictjson.AppendString(append(b, ','), m.Name), ':')
 			b = append(b, m.Value...)

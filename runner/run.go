@@ -135,7 +135,7 @@ func (rn *Runner) input(
 		return nil, err
 	}
 	if in.entry, err = session.NewEntry(in.message); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w: %w", session.ErrInvalidMessage, err)
 	}
 	in.hash = in.entry.Hash()
 	return in, nil

@@ -283,7 +283,19 @@ func TestWhatUsersSayIsAcceptable(t *testing.T) {
 			t.Errorf("%s: there is a session: %v", name, err)
 		}
 	}
+	for _, extra := range []string{`{"Role":1}`, `{"parts":[]}`, `[`} {
+		r := newRig(t, agent.Config{Model: fakellm.Echo()}, &rigOptions{memory: true})
+		m := llm.UserText("Hi.")
+		m.Extra = json.RawMessage(extra)
+		if err := watch(t, r.Run(t.Context(), user, chat, m, nil)).err; !errors.Is(err,
+			session.ErrInvalidMessage) {
+			t.Errorf("extra members %s: %v", extra, err)
+		}
+	}
 	r := newRig(t, agent.Config{Model: fakellm.Echo()}, &rigOptions{memory: true})
+	m := llm.UserText("Hi.")
+	m.Extra = json.RawMessage(`{"later":1,"later":2}`) // kept, and read again
+	watch(t, r.Run(t.Context(), user, chat, m, nil)).finished(event.FinishStop)
 	for _, role := range []llm.Role{"", llm.RoleAssistant, llm.RoleTool, "system"} {
 		if err := watch(t, r.Run(t.Context(), user, chat,
 			llm.Message{Role: role, Parts: says("Hi.")}, nil)).err; !errors.Is(err,

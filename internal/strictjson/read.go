@@ -76,7 +76,7 @@ func readObject(d *jsontext.Decoder, v reflect.Value, s *shape) error {
 		return err
 	}
 	var seen uint64 // the fields that were there
-	var others []string
+	others := names{exact: true}
 	for d.PeekKind() != '}' {
 		name, err := d.ReadValue()
 		if err != nil {
@@ -87,7 +87,7 @@ func readObject(d *jsontext.Decoder, v reflect.Value, s *shape) error {
 		}
 		i, known := s.names[string(name[1:len(name)-1])]
 		if !known {
-			if others, err = readOther(d, Unquote(name), v, s, others); err != nil {
+			if err = readOther(d, Unquote(name), v, s, &others); err != nil {
 				return err
 			}
 			continue
@@ -111,21 +111,19 @@ func readObject(d *jsontext.Decoder, v reflect.Value, s *shape) error {
 // readOther reads a member that is no field's, and whose name was read. Others
 // are the names of those before it.
 func readOther(
-	d *jsontext.Decoder, name string, v reflect.Value, s *shape, others []string,
-) ([]string, error) {
+	d *jsontext.Decoder, name string, v reflect.Value, s *shape, others *names,
+) error {
 	for i := range s.fields {
 		if strings.EqualFold(s.fields[i].name, name) {
-			return others, fail(d, "the member %q is not %q", name, s.fields[i].name)
+			return fail(d, "the member %q is not %q", name, s.fields[i].name)
 		}
 	}
-	for _, other := range others {
-		if other == name {
-			return others, fail(d, "the member %q is there twice", name)
-		}
+	if _, twice := others.alike(name); twice {
+		return fail(d, "the member %q is there twice", name)
 	}
 	value, err := d.ReadValue()
 	if err != nil || s.rest < 0 {
-		return append(others, name), err
+		return err
 	}
 	rest := v.Field(s.rest)
 	b := rest.Bytes()
@@ -134,5 +132,5 @@ func readOther(
 	}
 	b = append(AppendString(b, name), ':')
 	rest.SetBytes(append(b, value...))
-	return append(others, name), nil
+	return nil
 }

@@ -169,6 +169,32 @@ func (c *Cursor) Members(into []RawMember) (members []RawMember, whole []byte, e
 	return into, c.text[start:c.at:c.at], err
 }
 
+// Twice returns a name that more than one of the members has.
+func Twice(members []RawMember) (name []byte, twice bool) {
+	var before map[string]bool // from few on
+	for i, m := range members {
+		switch {
+		case i < few:
+			for _, other := range members[:i] {
+				if bytes.Equal(other.Name, m.Name) {
+					return m.Name, true
+				}
+			}
+			continue
+		case before == nil:
+			before = make(map[string]bool, len(members))
+			for _, other := range members[:i] {
+				before[string(other.Name)] = true
+			}
+		}
+		if before[string(m.Name)] {
+			return m.Name, true
+		}
+		before[string(m.Name)] = true
+	}
+	return nil, false
+}
+
 // Name returns the text of a name, which stands in quotes. It is a part of the
 // text where nothing is escaped.
 func Name(quoted []byte) []byte {
