@@ -18,7 +18,8 @@ func TestScriptedConversation(t *testing.T) {
 	t.Parallel()
 	db := file(t)
 	c := talk(t, nil, "-file", db, "-session", "s1", slowly)
-	c.sees(`^Model: a script; for a real one, set ANTHROPIC_API_KEY`, `^Session: s1, a new one`)
+	c.sees(`^Model: a script; for a real one, set ANTHROPIC_API_KEY`,
+		`^Session: s1, a new one, kept in the file .*\.db`)
 
 	c.says("Good morning, weather in Oslo?")
 	c.sees(`^  thinks  I need the result of get_weather`,

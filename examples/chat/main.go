@@ -1,7 +1,8 @@
 // Command chat is an agent in a terminal, with a model of yours or a script,
 // whose tool calls may wait: for a job, for your answer, for your approval. It
-// keeps all in one file. Leave it while a call waits, come back tomorrow, and
-// the call goes on.
+// keeps all in one file: fermata-chat.db in the current folder, unless -file
+// names another one. Leave it while a call waits, come back tomorrow, and the
+// call goes on.
 //
 //	go run ./examples/chat              a new session; the program prints the id
 //	go run ./examples/chat -session ID  a session goes on, under this model or

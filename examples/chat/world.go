@@ -70,8 +70,8 @@ func start(ctx context.Context, o options) (err error) {
 	defer server.Close()
 	defer closed(serve(jobs, server))
 
-	c := &chat{rn: rn, session: o.session, again: o.again(), model: m, screen: scr,
-		show: newDisplay(scr)}
+	c := &chat{rn: rn, session: o.session, file: o.file, again: o.again(),
+		model: m, screen: scr, show: newDisplay(scr)}
 	return c.talk(ctx)
 }
 

@@ -6,7 +6,7 @@
 // It prints:
 //
 //	ada approves: not allowed: true
-//	ada approves: not allowed: true
+//	ada approves other arguments: not allowed: true
 //	inbox: ada wants refund {"order":"1042"} within 24h0m0s
 //	inbox: bob wants refund {"order":"1043"} within 24h0m0s
 //	refund pays for order 1042
@@ -86,12 +86,17 @@ func main() {
 	// Ada may not decide about her own refund.
 	for p, err := range rn.Pending(ctx, session.PauseFilter{User: "ada"}, "ada") {
 		check(err)
-		for _, decision := range []runner.Resumption{
-			runner.Approve(p.ID, "ada", "please"),
-			runner.ApproveEdited(p.ID, "ada", "please", RefundInput{Order: "1"}),
+		for _, try := range []struct {
+			what     string
+			decision runner.Resumption
+		}{
+			{"approves", runner.Approve(p.ID, "ada", "please")},
+			{"approves other arguments",
+				runner.ApproveEdited(p.ID, "ada", "please", RefundInput{Order: "1"})},
 		} {
-			_, err := rn.Resume(ctx, p.Session, decision)
-			fmt.Println("ada approves: not allowed:", errors.Is(err, runner.ErrNotAllowed))
+			_, err := rn.Resume(ctx, p.Session, try.decision)
+			fmt.Printf("ada %s: not allowed: %t\n", try.what,
+				errors.Is(err, runner.ErrNotAllowed))
 		}
 	}
 
