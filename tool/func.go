@@ -56,7 +56,7 @@ func Func[In, Out any](s Spec, f func(context.Context, In) (Result[Out], error))
 		if err != nil {
 			return Execution{}, err
 		}
-		return settle(f(ctx, *in))
+		return execution(f(ctx, *in))
 	}
 	return t, nil
 }

@@ -99,9 +99,9 @@ func (i invalid[Out]) outcome(Out) (Execution, error) { return Execution{}, i.er
 // error.
 var errNoResult = errors.New("the tool returned neither a result nor an error")
 
-// settle returns the Execution that a typed function's return values come to.
+// execution returns the Execution that a typed function's return values come to.
 // It is the one place where that is decided.
-func settle[Out any](r Result[Out], err error) (Execution, error) {
+func execution[Out any](r Result[Out], err error) (Execution, error) {
 	switch {
 	case err != nil:
 		return Execution{}, err

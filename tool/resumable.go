@@ -59,16 +59,16 @@ func Resumable[In, Out, State, Choice any](s Spec,
 			return Execution{}, err
 		}
 		if call.Answer == nil {
-			return settle(ask(ctx, *in, q.ask))
+			return execution(ask(ctx, *in, q.ask))
 		}
 		reply, err := q.reply(call.Answer)
 		if again, ok := q.again(call.Answer, err); ok {
-			return settle(again, nil)
+			return execution(again, nil)
 		}
 		if err != nil {
 			return Execution{}, err
 		}
-		return settle(act(ctx, *in, reply))
+		return execution(act(ctx, *in, reply))
 	}
 	return t, nil
 }
