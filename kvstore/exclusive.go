@@ -27,7 +27,7 @@ func NewLocal() *Local {
 	return &Local{holders: map[string]string{}, waiters: map[string]map[chan struct{}]struct{}{}}
 }
 
-// Acquire takes the lease called name for holder and says whether it is
+// Acquire takes the lease called name for holder, and reports whether it is
 // holder's now.
 func (l *Local) Acquire(name, holder string) bool {
 	l.mu.Lock()

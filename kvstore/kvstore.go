@@ -36,7 +36,7 @@ type Store interface {
 	// Scan returns one page of entries in key order, as of one moment. Nothing
 	// is promised from page to page, but that a key which doesn't change is
 	// seen once. A page ends before an entry that can't be read; a page that
-	// would begin with one is a CorruptError instead, and whoever wants to go
+	// would begin with one is a CorruptError instead. A caller that wants to go
 	// on asks again After its key.
 	Scan(ctx context.Context, r Range) (Page, error)
 	// Apply checks every precondition and carries out every write, or does

@@ -68,9 +68,9 @@ func (a *attempt) answer() {
 // commitFailed answers a group whose transaction couldn't be begun, filled or
 // committed. The last thing that bbolt writes is the file's header. If that
 // isn't the transaction's, nothing has happened, and the store goes on: the
-// disk was full, most likely. If it is, then its sync has failed, and nobody
-// knows what is on the disk, nor will a further sync tell: nothing may be built
-// on it.
+// disk was full, most likely. If it is, then its sync has failed. What is on the
+// disk can't be known then, and a further sync doesn't tell: nothing may be
+// built on it.
 func (s *Store) commitFailed(a *attempt, f *flight, cause error) {
 	err := fmt.Errorf("kvstore/bolt: commit to %s: %w", s.db.path, cause)
 	if a.id != 0 && s.reached(a.id) {

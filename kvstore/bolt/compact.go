@@ -11,7 +11,7 @@ import (
 )
 
 // Compact copies the store at src to a new file at dst, without the space that
-// src no longer needs. Revisions and incarnation go on where they were. Nobody
+// src no longer needs. Revisions and incarnation go on where they were. No process
 // may have src open ([ErrLocked]), and dst must not exist; it appears when it
 // is complete and on the disk. To put it in src's place is the caller's to do,
 // with os.Rename, before anyone opens src again.
@@ -51,8 +51,8 @@ func copyCompact(path string, from *database, mode os.FileMode) error {
 }
 
 // Check reads every entry of the store at path, and returns the first damage
-// that it meets as a [kvstore.CorruptError]. Nobody may have the store open. It
-// changes nothing.
+// that it meets as a [kvstore.CorruptError]. No process may have the store open.
+// It changes nothing.
 func Check(path string) (err error) {
 	d, _, err := openForReading(path)
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 
 // horizon keeps readers behind what is on the disk. bbolt shows a transaction
 // to new readers as soon as it has written the file's header, and syncs the
-// header afterwards: whoever reads in between reads what a power failure could
-// still undo. Such a reader, known by the revision that it saw, waits here for
+// header afterwards. A reader in between sees what a power failure could still
+// undo. Such a reader, known by the revision that it saw, waits here for
 // the sync; all others pass.
 type horizon struct {
 	durable atomic.Uint64 // the last revision that is on the disk

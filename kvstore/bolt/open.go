@@ -52,7 +52,7 @@ func Open(path string, o *Options) (*Store, error) {
 
 // create makes a store beside path, and gives it that name when it is complete
 // and on the disk: neither a crash nor a full disk leaves a part of one. If
-// somebody else is faster, theirs is the store. Where files can't have two
+// another process is faster, its file is the store. Where files can't have two
 // names, Open makes it in place.
 func create(path string, o *Options) error {
 	work := fmt.Sprintf("%s.new-%x", path, rand.Uint64())

@@ -17,13 +17,13 @@ const (
 
 // queue is where requests wait for a commit. One of their callers leads at a
 // time: it takes a group from the front, its own request first, commits it, and
-// hands over to whoever is at the front then. There is no goroutine for it: to
+// hands over to the caller at the front then. There is no goroutine for it: to
 // hop to one and back makes two threads wake each other, which was a tenth of a
 // commit where we measured it, and a lone writer would pay it for nothing.
 type queue struct {
 	mu      sync.Mutex
 	waiting []*request
-	led     bool        // somebody leads; if not, nobody waits
+	led     bool        // a caller leads; if none does, none waits
 	closed  atomic.Bool // set under mu
 	idle    sync.Cond   // on mu: not led
 
@@ -33,7 +33,7 @@ type queue struct {
 
 func (q *queue) init() { q.idle.L = &q.mu }
 
-// push adds a request. If nobody leads, its caller does from now on.
+// push adds a request. If no caller leads, its own does from now on.
 func (q *queue) push(r *request) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -73,8 +73,8 @@ func (q *queue) take() []*request {
 // gather lets those who were answered a moment ago come back before the next
 // group is closed: without it, the first of them would have a commit to itself,
 // and all others miss it. There is no timer: it goes on while others are ready
-// to run and make the queue grow. After a group of one there is nobody to wait
-// for.
+// to run and make the queue grow. After a group of one there is no caller to
+// wait for.
 func (q *queue) gather() {
 	if q.last < 2 {
 		return
@@ -93,7 +93,7 @@ func (q *queue) gather() {
 func (q *queue) handOver() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	clear(q.group) // a queue at rest keeps nobody's values
+	clear(q.group) // a queue at rest keeps no caller's values
 	q.group = q.group[:0]
 	n := 0
 	for n < len(q.waiting) && !q.waiting[n].choose() {

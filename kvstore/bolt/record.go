@@ -18,8 +18,8 @@ const overhead = 12
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // record is an entry to be written. It is made, and most of its checksum
-// counted, by the caller of Apply, so that whoever commits it has little to do,
-// and never touches that caller's memory.
+// counted, by the caller of Apply, so that the leader who commits it has little
+// to do, and never touches that caller's memory.
 type record struct {
 	key    []byte
 	stored []byte

@@ -24,9 +24,9 @@ type request struct {
 	err      error
 }
 
-// The states of a request. Whoever moves it away from waiting decides: its
-// caller, that it will never be applied; a leader, that it is in the leader's
-// group, or that its caller is to lead.
+// The states of a request. The one that moves it away from waiting
+// decides: its caller, that it will never be applied; a leader, that it is in
+// the leader's group, or that its caller is to lead.
 const (
 	waiting = iota
 	withdrawn

@@ -3,7 +3,7 @@
 // it does depends on the order of the calls only, never on time.
 //
 //	f := faultkv.New(kvstore.NewMemory(), faultkv.LoseAt(3).AndDie())
-//	run(f.Store) // the third Apply is carried out, nobody is told, and the store is dead from then on
+//	run(f.Store) // the third Apply is carried out, its caller is not told, and the store is dead from then on
 //
 // For a test of every place where a process can die, see [Cuts].
 package faultkv
@@ -241,7 +241,7 @@ func (f *Injector) apply(ctx context.Context, c Call, b kvstore.Batch) (kvstore.
 		return 0, fmt.Errorf("%w: faultkv: the answer to Apply %d is lost", kvstore.ErrUncertain,
 			c.Number)
 	}
-	if f.Dead() { // somebody else's doing, meanwhile; the dead are told nothing
+	if f.Dead() { // another caller's doing, meanwhile; the dead are told nothing
 		return 0, fmt.Errorf("%w: %w", kvstore.ErrUncertain, ErrDead)
 	}
 	return revision, err

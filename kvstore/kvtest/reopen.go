@@ -120,7 +120,7 @@ func signals(t *testing.T, c Config) {
 			return false
 		}
 	}
-	l.Signal("a") // to nobody
+	l.Signal("a") // no listener
 	one, stopOne := l.Watch("a")
 	two, stopTwo := l.Watch("a")
 	other, stopOther := l.Watch("b")
@@ -129,7 +129,7 @@ func signals(t *testing.T, c Config) {
 		t.Error("a signal from before the watch")
 	}
 	for range 3 {
-		l.Signal("a") // nobody reads: it must not block
+		l.Signal("a") // no listener reads: it must not block
 	}
 	if !woken(one) || !woken(two) || woken(other) {
 		t.Error("a signal went the wrong way")

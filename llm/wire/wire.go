@@ -33,8 +33,8 @@ func ResultText(r llm.ToolResult, mark bool) string {
 }
 
 // LastWord returns the place of the user's last message, if no model has
-// answered it. What is wrong with it is told; what is wrong with an older one,
-// nobody can mend any more. Where a model has answered, another provider's
+// answered it. What is wrong with it is told. What is wrong with an older one
+// can't be mended any more. Where a model has answered, another provider's
 // perhaps before a pause, all are older: it is the number of messages then.
 // Without any, it is -1.
 func LastWord(messages []llm.Message) int {

@@ -35,7 +35,7 @@ type reply struct {
 	before  llm.Usage // of what came before the pauses
 }
 
-// add takes the next event of the stream. done says that it was the last one,
+// add takes the next event of the stream. done reports that it was the last one,
 // or that there is no use for another.
 func (r *reply) add(e sdk.MessageStreamEventUnion) (done bool, err error) {
 	if !r.begun && e.Type != "message_start" {

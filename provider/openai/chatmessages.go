@@ -68,7 +68,7 @@ func (c *Chat) callIDs() wire.Form {
 
 func (c *Chat) isMistral() bool { return wire.InDomain(c.at.base, "mistral.ai") }
 
-// user writes a message of the user's. old says that there is a later one.
+// user writes a message of the user's. old reports that there is a later one.
 func (w *chatMessages) user(m llm.Message, old bool) error {
 	w.flush()
 	var texts []string

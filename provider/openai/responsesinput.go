@@ -33,7 +33,7 @@ type input struct {
 
 	// held is reasoning whose item is still to come. The API refuses reasoning
 	// without the item that the model went on to make, and an item that names
-	// itself without the reasoning that led to it: bare says that this one's
+	// itself without the reasoning that led to it: bare reports that this one's
 	// can't be sent.
 	held []json.RawMessage
 	bare bool
