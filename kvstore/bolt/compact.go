@@ -11,10 +11,10 @@ import (
 )
 
 // Compact copies the store at src to a new file at dst, without the space that
-// src no longer needs. Revisions and incarnation go on where they were. No process
-// may have src open ([ErrLocked]), and dst must not exist; it appears when it
-// is complete and on the disk. To put it in src's place is the caller's to do,
-// with os.Rename, before anyone opens src again.
+// src no longer needs. Revisions and incarnation go on where they were. No
+// process may have src open ([ErrLocked]). Dst must not exist; it appears when
+// it is complete and on the disk. To put it in src's place is the caller's to
+// do, with os.Rename, before any process opens src again.
 func Compact(dst, src string) (err error) {
 	if _, err := os.Lstat(dst); err == nil {
 		return fmt.Errorf("kvstore/bolt: compact: %w",
