@@ -2,26 +2,113 @@ package tool_test
 
 import (
 	"context"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/fermata-ai/fermata/tool"
 )
 
+// modesOf are the modes that go with a reason. The first one follows where none
+// is given. No mode: a tool can't give that reason.
+var modesOf = map[tool.Reason][]tool.Mode{
+	tool.ReasonExternal: {tool.ModeOutput, tool.ModeReenter},
+	tool.ReasonApproval: nil,
+	tool.ReasonInput:    {tool.ModeOutput, tool.ModeReenter, tool.ModeMessage},
+	tool.ReasonAgent:    {tool.ModeOutput},
+	tool.ReasonTimer:    {tool.ModeReenter, tool.ModeOutput},
+	tool.ReasonUnknown:  {tool.ModeOutput},
+	"lunch":             nil,
+}
+
+// isAPersons are the reasons, and whether a person answers.
+var isAPersons = map[tool.Reason]bool{
+	tool.ReasonExternal: false, tool.ReasonApproval: true, tool.ReasonInput: true,
+	tool.ReasonAgent: false, tool.ReasonTimer: false, tool.ReasonUnknown: false, "": false,
+	"misspelt": false,
+}
+
+// Each constant has its row among the reasons, with a mode, and in the tables
+// of these tests.
+func TestEveryReasonHasItsRows(t *testing.T) {
+	rows := rowsOfReasons(t)
+	for name, reason := range reasonConstants(t) {
+		if !rows[name] {
+			t.Errorf("reasons has no row of %s with a mode", name)
+		}
+		if _, ok := modesOf[reason]; !ok {
+			t.Errorf("modesOf has no row of %s", name)
+		}
+		if _, ok := isAPersons[reason]; !ok {
+			t.Errorf("isAPersons has no row of %s", name)
+		}
+	}
+}
+
+// reasonConstants reads the constants of type Reason, by their names.
+func reasonConstants(t *testing.T) map[string]tool.Reason {
+	t.Helper()
+	constants := map[string]tool.Reason{}
+	ast.Inspect(awaitFile(t), func(n ast.Node) bool {
+		spec, ok := n.(*ast.ValueSpec)
+		if !ok {
+			return true
+		}
+		if id, ok := spec.Type.(*ast.Ident); ok && id.Name == "Reason" {
+			value, err := strconv.Unquote(spec.Values[0].(*ast.BasicLit).Value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			constants[spec.Names[0].Name] = tool.Reason(value)
+		}
+		return true
+	})
+	if len(constants) < 6 {
+		t.Fatalf("await.go has the reasons %v", constants)
+	}
+	return constants
+}
+
+// rowsOfReasons reads which constants have a row in the variable reasons that
+// names a mode.
+func rowsOfReasons(t *testing.T) map[string]bool {
+	t.Helper()
+	rows := map[string]bool{}
+	ast.Inspect(awaitFile(t), func(n ast.Node) bool {
+		spec, ok := n.(*ast.ValueSpec)
+		if !ok || spec.Names[0].Name != "reasons" {
+			return true
+		}
+		for _, row := range spec.Values[0].(*ast.CompositeLit).Elts {
+			row := row.(*ast.KeyValueExpr)
+			for _, field := range row.Value.(*ast.CompositeLit).Elts {
+				field := field.(*ast.KeyValueExpr)
+				if field.Key.(*ast.Ident).Name == "modes" {
+					name := row.Key.(*ast.Ident).Name
+					rows[name] = len(field.Value.(*ast.CompositeLit).Elts) > 0
+				}
+			}
+		}
+		return false
+	})
+	return rows
+}
+
+func awaitFile(t *testing.T) *ast.File {
+	t.Helper()
+	file, err := parser.ParseFile(token.NewFileSet(), "await.go", nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
 func TestAwaitTable(t *testing.T) {
 	all := []tool.Mode{tool.ModeOutput, tool.ModeReenter, tool.ModeMessage}
-	// The modes that go with a reason. The first one follows where none is
-	// given. No mode: a tool can't give that reason.
-	table := map[tool.Reason][]tool.Mode{
-		tool.ReasonExternal: {tool.ModeOutput, tool.ModeReenter},
-		tool.ReasonApproval: nil,
-		tool.ReasonInput:    {tool.ModeOutput, tool.ModeReenter, tool.ModeMessage},
-		tool.ReasonAgent:    {tool.ModeOutput},
-		tool.ReasonTimer:    {tool.ModeReenter, tool.ModeOutput},
-		tool.ReasonUnknown:  {tool.ModeOutput},
-		"lunch":             nil,
-	}
-	for reason, modes := range table {
+	for reason, modes := range modesOf {
 		for _, mode := range append([]tool.Mode{"", "shout"}, all...) {
 			want := mode
 			ok := false
@@ -144,11 +231,7 @@ func TestAwaitKeys(t *testing.T) {
 
 // A user's next message may take the place of what that user was asked.
 func TestWhichReasonsAreAPersons(t *testing.T) {
-	for reason, person := range map[tool.Reason]bool{
-		tool.ReasonExternal: false, tool.ReasonApproval: true, tool.ReasonInput: true,
-		tool.ReasonAgent: false, tool.ReasonTimer: false, tool.ReasonUnknown: false, "": false,
-		"misspelt": false,
-	} {
+	for reason, person := range isAPersons {
 		if reason.Person() != person {
 			t.Errorf("Reason(%q).Person() = %v", reason, !person)
 		}
