@@ -1,0 +1,202 @@
+package session_test
+
+import (
+	"encoding/json"
+	"errors"
+	"maps"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/internal/session"
+	"github.com/fermata-ai/fermata/kvstore"
+	"github.com/fermata-ai/fermata/llm"
+	"github.com/fermata-ai/fermata/tool"
+)
+
+// A State that readers were lent doesn't change, whatever a transition does
+// next: it writes through no pointer of that State.
+func TestTransitionsLeaveALentStateAsItIs(t *testing.T) {
+	d := busy(t)
+	undone := errors.New("undone")
+	for method, transitions := range changes(t) {
+		for n, change := range transitions {
+			_, err := d.Refresh(t.Context())
+			must(t, err)
+			lent := d.State()
+			before := asJSON(t, lent)
+			err = d.Update(t.Context(), func(tx *session.Tx) error {
+				if err := change(tx); err != nil {
+					return err
+				}
+				return undone
+			})
+			if !errors.Is(err, undone) {
+				t.Errorf("%s (%d) is not taken: %v", method, n, err)
+			}
+			if after := asJSON(t, lent); after != before {
+				t.Errorf("%s (%d) changes\n%s\nto\n%s", method, n, before, after)
+			}
+		}
+	}
+}
+
+// The changes above are those of every method of a Tx, but for those of a
+// session that has no open turn.
+func TestEveryTransitionIsTried(t *testing.T) {
+	tried := changes(t)
+	closed := []string{"Say", "Reply", "Close", "Again", "AskNow", "UseUp", "Lift"}
+	all := slices.Concat(closed, slices.Collect(maps.Keys(tried)))
+	state := reflect.TypeFor[*session.State]()
+	var methods []string
+	for m := range reflect.TypeFor[*session.Tx]().Methods() {
+		if _, reads := state.MethodByName(m.Name); !reads {
+			methods = append(methods, m.Name)
+		}
+	}
+	slices.Sort(all)
+	slices.Sort(methods)
+	if !slices.Equal(all, methods) {
+		t.Errorf("tried are\n%v, and a Tx has\n%v", all, methods)
+	}
+}
+
+// busy returns the drive of a session whose calls are in every state, with all
+// that they may have:
+//
+//	asked    requested
+//	runs     running, with an early answer
+//	stops    running, and to be cancelled
+//	parked   answered, and its tool is gone
+//	waits    pending, for an output, by a deadline
+//	gate     pending, once decided
+//	answered answered, in re-entry
+func busy(t *testing.T) *session.Lease {
+	t.Helper()
+	s := session.NewStore(kvstore.NewMemory(), nil)
+	d, err := s.Acquire(t.Context(), "s", &session.New{User: "ada"})
+	must(t, err)
+	t.Cleanup(d.Release)
+	m := llm.Message{Role: llm.RoleAssistant}
+	var calls []session.Call
+	for _, id := range []string{"asked", "runs", "stops", "parked", "waits", "gate", "answered"} {
+		m.Parts = append(m.Parts, llm.ToolCall{ID: id, Name: "pay", Arguments: json.RawMessage(`{}`)})
+		calls = append(calls, session.Call{ID: id, Tool: "pay", Status: session.Requested,
+			Effect: tool.Once, MayPause: true})
+	}
+	question, message := entry(t, llm.UserText("Go.")), entry(t, m)
+	reenter := pause("answered", tool.Await{Mode: tool.ModeReenter, Prompt: "Which?"})
+	for _, change := range []session.Transition{
+		func(tx *session.Tx) error { return tx.Say(question, "m", "h", false) },
+		func(tx *session.Tx) error { return tx.Reply(message, calls, session.Stopped{}, 0) },
+		func(tx *session.Tx) error { return tx.Claim("runs") }, answers(t, "runs.1"),
+		func(tx *session.Tx) error { return tx.Claim("stops") }, cancels("stops"),
+		pause("parked", tool.Await{}), answers(t, "parked.1"),
+		func(tx *session.Tx) error { return tx.Park("parked", tx.Now.Add(time.Hour)) },
+		pause("waits", tool.Await{Timeout: time.Hour}),
+		pause("gate", tool.Await{Gate: "first", Arguments: json.RawMessage(`{}`)}), decides("gate.1"),
+		pause("gate", tool.Await{Gate: "second", Arguments: json.RawMessage(`{}`)}),
+		reenter, answers(t, "answered.1"),
+	} {
+		must(t, d.Update(t.Context(), change))
+	}
+	return d
+}
+
+// changes are transitions of the session that busy makes, by the methods.
+func changes(t *testing.T) map[string][]session.Transition {
+	t.Helper()
+	done := &session.Outcome{Status: event.Done, Output: blob(t, `1`), Actions: blob(t, `[]`),
+		Body: true}
+	list := func(ts ...session.Transition) []session.Transition { return ts }
+	void := func(f func(*session.Tx)) []session.Transition {
+		return list(func(tx *session.Tx) error { f(tx); return nil })
+	}
+	each := func(f func(*session.Tx, string) error, calls ...string) (ts []session.Transition) {
+		for _, call := range calls {
+			ts = append(ts, func(tx *session.Tx) error { return f(tx, call) })
+		}
+		return ts
+	}
+	settle := func(tx *session.Tx, call string) error { return tx.Settle(call, done) }
+	lose := func(tx *session.Tx, call string) error { return tx.Lose(call, done) }
+	extend := func(tx *session.Tx, p string) error { return tx.Extend(p, tx.Now.Add(2*time.Hour)) }
+	return map[string][]session.Transition{
+		"Answer": list(answers(t, "waits"), answers(t, "stops.1"), decides("gate.2")),
+		"Cancel": list(cancels("asked"), cancels("runs"), cancels("parked"), cancels("waits"),
+			cancels("gate"), cancels("answered")),
+		"Claim": each((*session.Tx).Claim, "asked", "answered"),
+		"Pause": list(pause("asked", tool.Await{}), pause("runs", tool.Await{}),
+			pause("runs", tool.Await{Mode: tool.ModeReenter}), pause("stops", tool.Await{}),
+			pause("runs", tool.Await{Gate: "first", Arguments: json.RawMessage(`{}`)}),
+			pause("answered", tool.Await{Gate: "first", Arguments: json.RawMessage(`{}`)})),
+		"Settle":    each(settle, "asked", "runs", "stops", "parked", "waits", "gate", "answered"),
+		"Lose":      each(lose, "runs", "stops"),
+		"TakeEarly": each((*session.Tx).TakeEarly, "runs"),
+		"Unclaim": each(func(tx *session.Tx, call string) error {
+			return tx.Unclaim(&session.Call{ID: call, Tool: "pay", Status: session.Requested})
+		}, "runs", "stops"),
+		"Declare": each(func(tx *session.Tx, call string) error {
+			return tx.Declare(call, session.Declared{Effect: tool.Idempotent, Output: "hash"})
+		}, "asked", "answered"),
+		"Extend": each(extend, "waits", "gate"),
+		"Expire": list(func(tx *session.Tx) error {
+			tx.Now = tx.Now.AddDate(1, 0, 0)
+			return tx.Expire()
+		}),
+		"Supersede": list(func(tx *session.Tx) error {
+			return tx.Supersede("ada", []string{"gate.2", "parked"})
+		}),
+		"Park": each(func(tx *session.Tx, call string) error {
+			return tx.Park(call, time.Time{})
+		}, "asked", "runs"),
+		"Unpark":     each((*session.Tx).Unpark, "parked"),
+		"Delete":     void((*session.Tx).Delete),
+		"EndInOrder": void((*session.Tx).EndInOrder),
+		"End":        void(func(tx *session.Tx) { tx.End(event.FinishCancelled, "ada", "no") }),
+		"Stop":       void(func(tx *session.Tx) { tx.Stop(event.FinishInterrupted, "no") }),
+		"Heard":      void(func(tx *session.Tx) { tx.Heard("n", "h") }),
+		"Said": list(func(tx *session.Tx) error {
+			_, err := tx.Said("m", "h")
+			return err
+		}),
+		"Seen": list(func(tx *session.Tx) error {
+			return errors.Join(settle(tx, "waits"), tx.Seen(nil, []string{"waits"}))
+		}),
+		"SeenBefore": list((*session.Tx).SeenBefore),
+	}
+}
+
+func answers(t *testing.T, pause string) session.Transition {
+	t.Helper()
+	payload := blob(t, `2`)
+	return func(tx *session.Tx) error {
+		r, err := tx.Answer(&session.Incoming{Pause: pause, Kind: session.KindComplete, Hash: "h",
+			Value: json.RawMessage(`2`), Payload: payload, Actor: "ada"}, fits)
+		return errors.Join(err, r.Err)
+	}
+}
+
+func decides(pause string) session.Transition {
+	return func(tx *session.Tx) error {
+		r, err := tx.Answer(&session.Incoming{Pause: pause, Kind: session.KindDecision, Hash: "h",
+			Decision: tool.Decision{Approved: true}, Actor: "ada"}, fits)
+		return errors.Join(err, r.Err)
+	}
+}
+
+func cancels(call string) session.Transition {
+	return func(tx *session.Tx) error {
+		_, err := tx.Cancel(call, "ada", "no")
+		return err
+	}
+}
+
+func asJSON(t *testing.T, st *session.State) string {
+	t.Helper()
+	b, err := json.Marshal(st)
+	must(t, err)
+	return string(b)
+}
