@@ -20,7 +20,7 @@ import (
 //	g session call                latest progress
 //	p session id chunk            payload
 //	u session message-id          content hash and number of a user's message
-//	o pause                       pause: session, tool, user
+//	o pause                       pause: session, tool, user, reason
 //	i since pause                 the same, while it is open: the inbox
 //	k tool key session call       a tool's own key for its job
 //	w agent time session          wake index: what is due, and when
