@@ -62,10 +62,8 @@ func (in attempt) acceptAwait(a Await) (Await, error) {
 	if a.asksAgain() && a.size() > limit {
 		a = a.inFirstWords()
 	}
-	if n := a.size(); n > limit {
-		return a, fmt.Errorf(
-			"%s asked to pause with %d bytes of prompt, schema and data, at most %d are taken",
-			in.spec.Name, n, limit)
+	if err := a.within(limit, in.spec.Name); err != nil {
+		return a, err
 	}
 	if len(a.Schema) > 0 {
 		if _, err := in.schemas.Compile(a.Schema); err != nil {
@@ -77,6 +75,17 @@ func (in attempt) acceptAwait(a Await) (Await, error) {
 
 // size returns what a pause counts towards the limit, in bytes.
 func (a *Await) size() int { return len(a.Prompt) + len(a.Schema) + len(a.Data) }
+
+// within returns the error of a pause that is larger than the limit, for tools
+// and layers alike. Who asks for it is named.
+func (a *Await) within(limit int, who string) error {
+	if n := a.size(); n > limit {
+		return fmt.Errorf(
+			"%s asked to pause with %d bytes of prompt, schema and data, at most %d are taken",
+			who, n, limit)
+	}
+	return nil
+}
 
 // Bounds returns exec without the side products that are too large, or the
 // error of what else in it is too large, or incomplete. Enter bounds what the
@@ -90,11 +99,13 @@ func (b *box) Bounds(name string, exec Execution) (Execution, error) {
 		return Execution{}, fmt.Errorf("what a layer made of %s is nested more than %d deep",
 			name, strictjson.MaxDepth)
 	}
-	n := len(exec.Output)
 	if a := exec.Await; a != nil {
-		n = a.size()
+		if err := a.within(b.limits.Result, "a layer of "+name); err != nil {
+			return Execution{}, err
+		}
+		return exec, nil
 	}
-	if n > b.limits.Result {
+	if n := len(exec.Output); n > b.limits.Result {
 		return Execution{}, fmt.Errorf("what a layer made of %s has %d bytes, at most %d are taken",
 			name, n, b.limits.Result)
 	}
