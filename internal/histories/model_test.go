@@ -178,14 +178,26 @@ func (m *callModel) drive(s callState, now int) (next []callState) {
 	if s.stopping() && s.status != session.Settled {
 		next = append(next, s.settle(event.Cancelled, ""))
 	}
-	// after a crash; or where a caller left while the call was claimed, and the
-	// claim was taken back
+	// After a crash; or where a caller left while the call was claimed. Its body
+	// was not entered then, and the claim is taken back.
+	if m.once && s.status == session.Running && s.early == "" && !s.stopping() {
+		next = append(next, s.unclaim())
+	}
 	if s.early != "" {
 		next = append(next, s.takeEarly())
 	} else if m.lossy && s.status == session.Running {
 		next = append(next, s.settle(event.Unknown, ""))
 	}
 	return next
+}
+
+// unclaim is a call that is what it was before its claim.
+func (s callState) unclaim() callState {
+	s.status = session.Requested
+	if s.pauses > 0 {
+		s.status = session.Answered
+	}
+	return s
 }
 
 // stopping reports whether the call is not to wait any more.
