@@ -74,7 +74,7 @@ func isFinish(e llm.Event) bool {
 }
 
 // Fails returns a turn that fails with err before anything comes; an
-// [*llm.Error] says whether to try again.
+// [*llm.Error] tells whether to try again.
 //
 // It takes no number in the script, since no message comes of it. It stands
 // before the turn that it spoils: the first such request fails, the next one,

@@ -11,7 +11,7 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// through takes a call through an approval. Entered says whether it came to the
+// through takes a call through an approval. Entered reports whether it came to the
 // body, and with which arguments.
 func through(t *testing.T, o *interceptor.ApprovalOptions, c tool.Call) (exec tool.Execution, entered []string, err error) {
 	t.Helper()

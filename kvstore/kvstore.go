@@ -75,7 +75,7 @@ type Range struct {
 	Limit  int    // entries in a page; 0 or more than MaxPage means MaxPage
 }
 
-// Page is a part of a scan. A page may be short; More says whether to ask
+// Page is a part of a scan. A page may be short; More reports whether to ask
 // again, After its last key. An empty page is the last one.
 type Page struct {
 	Entries []Entry

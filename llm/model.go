@@ -10,7 +10,7 @@ import (
 //
 // Generate streams events; the last one is a [Finish]. A stream that ends
 // without it was cut off, and is an error: see [Collector]. An error ends the
-// stream; where it is an [*Error], its Kind says whether to try again. The
+// stream; where it is an [*Error], its Kind tells whether to try again. The
 // request is the model's own, and that of the layers around it; what it streams
 // is copied when it is collected.
 type Model interface {

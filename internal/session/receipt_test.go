@@ -11,7 +11,7 @@ import (
 	"github.com/fermata-ai/fermata/internal/session"
 )
 
-// A receipt in JSON says whether it is a duplicate, and why it was refused; it
+// A receipt in JSON reports whether it is a duplicate, and why it was refused; it
 // can be read back, but for what kind of error that was.
 func TestReceiptsAsJSON(t *testing.T) {
 	at := time.Date(2026, 3, 1, 12, 0, 0, 123_000_000, time.UTC)

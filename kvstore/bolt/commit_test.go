@@ -210,7 +210,7 @@ func TestContextEndsDuringCommit(t *testing.T) {
 	})
 }
 
-// TestLeadPassesOverTheWithdrawn: nobody is left waiting for a leader who has
+// TestLeadPassesOverTheWithdrawn: no caller is left waiting for a leader who has
 // gone.
 func TestLeadPassesOverTheWithdrawn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

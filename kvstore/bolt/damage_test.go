@@ -213,7 +213,7 @@ func TestDamagedFile(t *testing.T) {
 	})
 }
 
-// TestOverwrittenWhileOpen has somebody write over the file's headers under an
+// TestOverwrittenWhileOpen has a stranger write over the file's headers under an
 // open store, whereupon bbolt panics with its locks held: nothing hangs, and
 // the file can be given up.
 func TestOverwrittenWhileOpen(t *testing.T) {

@@ -65,7 +65,7 @@ func TestGrowthUnderReaders(t *testing.T) {
 	}
 }
 
-// TestSizeUnderOverwrites writes the same keys over and over, while somebody
+// TestSizeUnderOverwrites writes the same keys over and over, while a reader
 // reads everything, page by page, and slowly.
 func TestSizeUnderOverwrites(t *testing.T) {
 	t.Parallel()

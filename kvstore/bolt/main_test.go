@@ -49,7 +49,7 @@ func childCommand(t *testing.T, does, path string) *exec.Cmd {
 	return c
 }
 
-// child is another process. Each line that it prints says that it has got
+// child is another process. Each line that it prints reports that it has got
 // somewhere.
 type child struct {
 	t     *testing.T

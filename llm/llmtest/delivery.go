@@ -101,7 +101,7 @@ func linesOf(body []byte) map[string][]byte {
 
 // cuts ends each stream early, before each of its lines and within each. Where
 // it breaks off, by an error of the connection or by its close, which may be
-// either, it is an error that passes, and never a result. Where HTTP says that
+// either, it is an error that passes, and never a result. Where HTTP tells that
 // it has ended there, it may count if the model's own end was in it, and the
 // message is whole then. A short test ends it at every third of these places.
 func cuts(t *testing.T, p Provider) {

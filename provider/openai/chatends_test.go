@@ -32,7 +32,7 @@ var framings = map[string]func(w http.ResponseWriter, body string){
 	},
 }
 
-// A finish_reason or [DONE] is enough where HTTP itself says that the answer is
+// A finish_reason or [DONE] is enough where HTTP itself tells that the answer is
 // whole. Where a connection that broke looks like the end of one that didn't,
 // both are.
 func TestOneEndMarkerIsEnoughAtACleanEnd(t *testing.T) {
@@ -107,7 +107,7 @@ func TestOneEndMarkerIsEnoughAtACleanEnd(t *testing.T) {
 	})
 }
 
-// Where no finish_reason says that the model was done, a call counts if its
+// Where no finish_reason tells that the model was done, a call counts if its
 // arguments are whole JSON.
 func TestArgumentsThatNoReasonEnds(t *testing.T) {
 	call := func(args string) string {
