@@ -8,5 +8,6 @@
 //     history of a call
 //   - world_test.go: the session, its tools, its model, its engine, its clock
 //   - client_test.go: what a caller does, and how it is recorded
-//   - model_test.go, state_test.go: the life of one call as its callers see it
+//   - model_test.go, judge_test.go, state_test.go: the life of one call as its
+//     callers see it
 package histories
