@@ -26,7 +26,7 @@ type notice struct {
 }
 
 // noticeVersion keeps a program that knows no notices from taking one for a
-// head without calls. So the version of heads that follows 1 is 3.
+// head without calls. No head has this version.
 const noticeVersion = 2
 
 // readNotice returns where the head lies, if b is a notice, and otherwise nil.

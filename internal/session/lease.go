@@ -204,7 +204,7 @@ func (l *Lease) take(tx *Tx) error {
 	}
 	l.takeOver(tx)
 	tx.touch()
-	tx.Version = Version
+	tx.Version = max(tx.Version, Version)
 	tx.Epoch++
 	l.note(func(c *course) { c.epoch = tx.Epoch })
 	l.hold(tx)

@@ -56,7 +56,7 @@ func isNewer(b []byte, v any) bool {
 	return ok && strictjson.Read(b, &said) == nil && said.Version > known.newest()
 }
 
-func (s *State) newest() int   { return Version }
+func (s *State) newest() int   { return newestVersion }
 func (r *Record) newest() int  { return Version }
 func (r *keyRing) newest() int { return floorVersion }
 

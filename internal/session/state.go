@@ -34,8 +34,14 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// Version is the version of the records that this package writes.
+// Version is the version of the records that this package writes, where they
+// hold nothing that an older version would misread.
 const Version = 1
+
+// newestVersion is the newest version of a head that this package reads. A head
+// takes it with the first thing that an older program must not pass over, and
+// keeps it. Version 2 is that of a notice, see aside.go.
+const newestVersion = 3
 
 // State is the head of a session: everything that decides what happens next,
 // and no history. It stays small: payloads above 1 KiB lie elsewhere, and a

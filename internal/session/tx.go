@@ -44,6 +44,10 @@ func (tx *Tx) full() bool {
 	return len(tx.puts)+len(tx.deletes) > 40 || tx.payloads > payloadsMax/2
 }
 
+// outdates keeps older versions of this package off the head: it now holds what
+// they would pass over.
+func (tx *Tx) outdates() { tx.Version = newestVersion }
+
 // touch marks the head as changed.
 func (tx *Tx) touch() { tx.changed = true }
 
