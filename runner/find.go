@@ -108,7 +108,9 @@ func (rn *Runner) find(ctx context.Context, ref Ref) (p tool.Pause, err error) {
 	return p, nil
 }
 
-// Pending lists the open pauses of all sessions, the oldest first: an inbox.
+// Pending lists the open pauses of all sessions, the oldest first. With
+// session.PauseFilter.People it is an inbox of people, and reads nothing of calls
+// that wait for machines.
 func (rn *Runner) Pending(
 	ctx context.Context, f session.PauseFilter, actor Actor,
 ) iter.Seq2[tool.Pause, error] {

@@ -100,5 +100,6 @@ const MinTokenSecret = core.MinTokenSecret
 type Filter = core.Filter
 
 // PauseFilter picks open pauses: by Reason, User, Session and Tool, at most Limit
-// of them. Zero values pick all.
+// of them. Zero values pick all. People picks what a person or an operator
+// answers; such a list costs nothing for the calls that wait for machines.
 type PauseFilter = core.PauseFilter

@@ -84,7 +84,7 @@ func main() {
 	}
 
 	// Ada may not decide about her own refund.
-	for p, err := range rn.Pending(ctx, session.PauseFilter{User: "ada"}, "ada") {
+	for p, err := range rn.Pending(ctx, session.PauseFilter{User: "ada", People: true}, "ada") {
 		check(err)
 		for _, try := range []struct {
 			what     string

@@ -298,7 +298,7 @@ func (j *judgement) answer() error {
 		}
 	}
 	j.record()
-	j.tx.delete(inboxKey(p.Since, PauseID(c.ID, c.Pauses)))
+	j.tx.unlist(c)
 	switch j.in.Kind {
 	case KindDecision:
 		d := Decision{Decision: j.in.Decision, Edited: j.tx.place(j.in.Payload),

@@ -113,25 +113,15 @@ func (tx *Tx) Pause(call string, h *Hold) error {
 		c.Actions = append(c.Actions[:len(c.Actions):len(c.Actions)], tx.place(h.Actions))
 		c.Media = c.Media || h.Media
 	}
-	id := PauseID(c.ID, c.Pauses)
-	entry := pauseEntry{Session: tx.ID, Tool: c.Tool, User: tx.User, Reason: p.Reason}
-	tx.putJSON(pauseKey(id), entry)
+	tx.putJSON(pauseKey(PauseID(c.ID, c.Pauses)), tx.entry(c))
 	if p.Key != "" {
 		tx.putJSON(outsideKey(c.Tool, p.Key, tx.ID, c.ID), c.Pauses)
 	}
 	if early := c.Early; early != nil && p.Gate == "" {
 		return tx.consume(c, early)
 	}
-	tx.putJSON(inboxKey(p.Since, id), entry)
+	tx.list(c)
 	return nil
-}
-
-// pauseEntry is what the pause index and the inbox know of a pause.
-type pauseEntry struct {
-	Session string      `json:"session"`
-	Tool    string      `json:"tool"`
-	User    string      `json:"user"`
-	Reason  tool.Reason `json:"reason"`
 }
 
 // consume takes an answer that was there before its pause. One that does not
@@ -144,8 +134,7 @@ func (tx *Tx) consume(c *Call, early *Answer) error {
 			return err
 		}
 		p.Refused = true
-		tx.putJSON(inboxKey(p.Since, PauseID(c.ID, c.Pauses)),
-			pauseEntry{tx.ID, c.Tool, tx.User, p.Reason})
+		tx.list(c)
 		return nil
 	}
 	if early.Kind == KindFail {
@@ -237,7 +226,7 @@ func (tx *Tx) settle(c *Call, o *Outcome) error {
 		return err
 	}
 	if c.Pause != nil {
-		tx.delete(inboxKey(c.Pause.Since, PauseID(c.ID, c.Pauses)))
+		tx.unlist(c)
 	}
 	actions := c.Actions
 	if o.Actions != nil {
@@ -394,7 +383,7 @@ func (tx *Tx) expire(c *Call) error {
 	if p.Reason != tool.ReasonTimer {
 		return tx.settle(c, expiredOutcome(c))
 	}
-	tx.delete(inboxKey(p.Since, PauseID(c.ID, c.Pauses)))
+	tx.unlist(c)
 	if p.Gate != "" {
 		tx.decide(c, Decision{Decision: tool.Decision{Approved: true, Actor: "timer"}})
 	} else {

@@ -185,11 +185,10 @@ func (c *check) calls(ctx context.Context, st *State) error {
 // damaged.
 func (c *check) entries(ctx context.Context, st *State, call *Call) error {
 	id := PauseID(call.ID, call.Pauses)
-	want := pauseEntry{st.ID, call.Tool, st.User, call.Pause.Reason}
-	for _, key := range [][]byte{pauseKey(id), inboxKey(call.Pause.Since, id)} {
+	for _, key := range [][]byte{pauseKey(id), listKey(call)} {
 		var entry pauseEntry
 		found, err := c.store.read(ctx, key, &entry)
-		if err == nil && found && entry == want {
+		if err == nil && found && entry == st.entry(call) {
 			continue
 		}
 		const what = "the entry of an open pause is missing or damaged"
@@ -263,7 +262,8 @@ func (c *check) whole(ctx context.Context) error {
 		func() error { return c.wakes(ctx) },
 		func() error { return readable[watched](ctx, c, "", kvstore.Key("v")) },
 		func() error { return readable[pauseEntry](ctx, c, "", kvstore.Key("o")) },
-		func() error { return readable[pauseEntry](ctx, c, "", kvstore.Key("i")) },
+		func() error { return readable[pauseEntry](ctx, c, "", kvstore.Key(inboxKind)) },
+		func() error { return readable[pauseEntry](ctx, c, "", kvstore.Key(machineKind)) },
 		func() error { return readable[pauseNumber](ctx, c, "", kvstore.Key("k")) },
 		func() error { return readable[keyRing](ctx, c, "", keyRingKey) },
 		func() error { return c.schemas(ctx) },

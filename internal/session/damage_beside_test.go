@@ -144,14 +144,14 @@ func TestDamageBesideTheHead(t *testing.T) {
 		},
 		"an action that is null, and a later field": {
 			kvstore.Key("h", "first"), `"pauses":1->"pauses":1,"later":1,"actions":[null]`, load},
-		"an inbox entry of another user": {
+		"an entry of another user in the index of machine waits": {
 			nil, `{"session":"first","tool":"job","user":"bob","reason":"external"}`, inbox,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			kv, s := gated(t)
 			if d.key == nil {
-				page, err := kv.Scan(ctx, kvstore.Range{Prefix: kvstore.Key("i")})
+				page, err := kv.Scan(ctx, kvstore.Range{Prefix: kvstore.Key("a")})
 				must(t, err)
 				d.key = page.Entries[0].Key
 			}

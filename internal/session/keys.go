@@ -21,7 +21,8 @@ import (
 //	p session id chunk            payload
 //	u session message-id          content hash and number of a user's message
 //	o pause                       pause: session, tool, user, reason
-//	i since pause                 the same, while it is open: the inbox
+//	i since pause                 the same, while it is open and a person or an operator answers: the inbox
+//	a since pause                 the same, while it is open and a machine or the time ends it
 //	k tool key session call       a tool's own key for its job
 //	w agent time session          wake index: what is due, and when
 //	n agent tool session          parked: a call waits for a tool that the agent has no more
@@ -59,10 +60,6 @@ func messagesPrefix(session string, generation int) []byte {
 
 func chunkKey(session, id string, chunk int) []byte {
 	return kvstore.Key("p", session, id, padded(chunk, 5))
-}
-
-func inboxKey(since time.Time, pause string) []byte {
-	return kvstore.Key("i", millis(since), pause)
 }
 
 func outsideKey(tool, key, session, call string) []byte {

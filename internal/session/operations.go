@@ -157,14 +157,10 @@ const maxYear = 9999
 // afterwards, by Store.Delete.
 func (tx *Tx) Delete() {
 	tx.touch()
-	for i := range tx.Calls {
-		if c := &tx.Calls[i]; c.Status == Pending {
-			tx.delete(inboxKey(c.Pause.Since, PauseID(c.ID, c.Pauses)))
-		}
-	}
 	for _, tool := range tx.Missing {
 		tx.delete(parkedKey(tx.Agent, tool, tx.ID))
 	}
+	tx.unlistAll()
 	*tx.State = State{
 		Version: tx.Version, ID: tx.ID, User: tx.User, Agent: tx.Agent,
 		Created: tx.Created, Deleted: tx.Now, Generation: tx.Generation, Epoch: tx.Epoch + 1,

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"iter"
 	"time"
 
 	"github.com/fermata-ai/fermata/kvstore"
@@ -107,78 +106,6 @@ func (s *Store) Pause(
 	}
 	out.Progress, err = s.LatestProgress(ctx, st.ID, c.ID)
 	return out, err
-}
-
-// PauseFilter selects open pauses; empty fields select all.
-type PauseFilter struct {
-	Reason  tool.Reason
-	User    string
-	Session string
-	Tool    string
-	Limit   int // 0: no limit
-}
-
-func (f PauseFilter) match(e pauseEntry) bool {
-	return (f.Reason == "" || f.Reason == e.Reason) && (f.User == "" || f.User == e.User) &&
-		(f.Session == "" || f.Session == e.Session) && (f.Tool == "" || f.Tool == e.Tool)
-}
-
-// Inbox lists open pauses, the oldest first. A session that can't be read is an
-// error in its place; the list goes on after it.
-func (s *Store) Inbox(ctx context.Context, f PauseFilter) iter.Seq2[tool.Pause, error] {
-	return func(yield func(tool.Pause, error) bool) {
-		n := 0
-		for e, err := range s.scan(ctx, kvstore.Key("i")) {
-			if err != nil {
-				yield(tool.Pause{}, err)
-				return
-			}
-			var entry pauseEntry
-			if err := decode(e.Key, e.Value, &entry); err != nil {
-				if !yield(tool.Pause{}, err) {
-					return
-				}
-				continue
-			}
-			if !f.match(entry) {
-				continue
-			}
-			parts, err := kvstore.Parts(e.Key)
-			if err != nil || len(parts) != 3 {
-				continue
-			}
-			p, err := s.openPause(ctx, entry.Session, parts[2])
-			if errors.Is(err, ErrNotPaused) || errors.Is(err, ErrUnknownSession) ||
-				errors.Is(err, ErrUnknownCall) {
-				continue // the entry is only a hint
-			}
-			if err == nil && entry != (pauseEntry{p.Session, p.Tool, p.User, p.Await.Reason}) {
-				err = fmt.Errorf("%w: %s does not go with its pause", ErrCorrupt, keyName(e.Key))
-				p = tool.Pause{}
-			}
-			if n++; !yield(p, err) || n == f.Limit {
-				return
-			}
-		}
-	}
-}
-
-// openPause shows a pause if it is open.
-func (s *Store) openPause(ctx context.Context, session, id string) (tool.Pause, error) {
-	st, err := s.Load(ctx, session)
-	if err != nil {
-		return tool.Pause{}, err
-	}
-	call, number := splitPause(id)
-	c := st.Call(call)
-	if c == nil || c.Status != Pending || c.Pauses != number || c.overdue(s.Now()) {
-		return tool.Pause{}, fmt.Errorf("%w: %s", ErrNotPaused, id)
-	}
-	asked, err := s.Asked(ctx, st)
-	if err != nil {
-		return tool.Pause{}, err
-	}
-	return s.Pause(ctx, st, c, Arguments(asked, call))
 }
 
 // Find shows a pause of a session by its id or its call's: one that is open,

@@ -20,8 +20,8 @@ package session
 //   - the lease: lease.go; the right to change its head: slot.go, commit.go; when
 //     it is lost: standing.go, leaseclock.go; what others have committed: news.go
 //   - drives that died: takeover.go, seen.go, watch.go, dueagents.go
-//   - the store: store.go, read.go, pending.go, message.go, receipt.go, schema.go,
-//     keyring.go, errors.go
+//   - the store: store.go, read.go, pending.go, inbox.go, message.go, receipt.go,
+//     schema.go, keyring.go, errors.go
 //   - upkeep: check.go, sweep.go, sweepschema.go, delete.go
 
 import (
@@ -215,6 +215,8 @@ type Pause struct {
 	Deadline time.Time `json:"deadline,omitzero"`
 	// an early answer did not fit, and has its receipt
 	Refused bool `json:"refused,omitzero"`
+	// it is listed among those that machines end, and not in the inbox
+	Machine bool `json:"machine,omitzero"`
 
 	Rest strictjson.Rest `json:"-"` // of a later version
 }

@@ -83,6 +83,11 @@ func (s *Store) Sweep(ctx context.Context, r *Retention) (Swept, error) {
 			errs = append(errs, err)
 		}
 	}
+	for _, kind := range []string{inboxKind, machineKind} {
+		if err := sw.unlisted(ctx, kind); err != nil {
+			errs = append(errs, err)
+		}
+	}
 	if !sw.unread { // what a session that can't be read names is unknown
 		if err := sw.schemas(ctx); err != nil {
 			errs = append(errs, err)
