@@ -202,6 +202,16 @@ func scenarios() []fermatatest.Scenario {
 		fermatatest.Answer("deploy", runner.Complete("", "ci", text("v2"))),
 		fermatatest.Answer("ask", runner.Complete("", "ada", text("because"))))...)
 
+	add(each("a deadline that the tool is told of", func(e tool.Effect) agent.Config {
+		return agent.Config{
+			Tools: []tool.Tool{patient(e), asking("ask", e)},
+			Model: fakellm.New(fakellm.Calls("wonder", `{"text":"why"}`).And("ask",
+				`{"text":"how"}`), fakellm.Says("Done.")),
+		}
+	}, hello, fermatatest.Pass(2*time.Hour),
+		fermatatest.Answer("wonder", runner.Complete("", "ci", text("late"))),
+		fermatatest.Answer("ask", runner.Complete("", "ada", text("so"))))...)
+
 	add(each("duplicate and conflicting webhooks", func(e tool.Effect) agent.Config {
 		return agent.Config{
 			Tools: []tool.Tool{waiting("deploy", e)},

@@ -74,6 +74,21 @@ func asking(name string, e tool.Effect) tool.Tool {
 		})
 }
 
+// patient asks a person, and goes on by itself where no answer comes.
+func patient(e tool.Effect) tool.Tool {
+	return fn(tool.Spec{Name: "wonder", Effect: e, MayPause: true},
+		func(ctx context.Context, in textIn) (tool.Result[textOut], error) {
+			switch a := tool.CallFrom(ctx).Answer; {
+			case a == nil:
+				return tool.Pending[textOut](tool.Await{Prompt: in.Text + "?", Timeout: time.Hour,
+					OnTimeout: tool.ReenterOnTimeout}), nil
+			case a.TimedOut:
+				return tool.Done(textOut{"nobody knows"}), nil
+			}
+			return nil, errors.New("it was entered with an answer")
+		})
+}
+
 // endless runs until it is told to end.
 func endless(name string, e tool.Effect) tool.Tool {
 	return fn(tool.Spec{Name: name, Effect: e},

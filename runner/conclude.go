@@ -52,7 +52,7 @@ func (a *attempt) report(err error) {
 func (a *attempt) pause(to *committer) error {
 	await, err := a.out.Await.Normalize()
 	if err == nil {
-		err = mayPause(&a.call, &await, len(a.out.Actions) > 0)
+		err = mayPause(&a.call, &await, len(a.out.Actions) > 0, a.rn.store.Now())
 	}
 	if err != nil {
 		a.report(err)

@@ -15,18 +15,27 @@ const (
 	// maxMade is how many of a call's pauses may come with artifacts. The
 	// call's record, which is bounded, holds where they lie.
 	maxMade = 200
-	// A call's first freeTimers pauses may be timers of any length. From then
-	// on a timer takes timerFloor at least, and after shortTimers pauses a
-	// shorter one is the call's error: a tool that doesn't look at its answer
-	// asks for the same timer each time that it is entered, without end.
+	// A call's first freeTimers pauses may be timers of any length, or
+	// deadlines that have the tool entered again. From then on such a pause
+	// takes timerFloor at least, and after shortTimers pauses a shorter one is
+	// the call's error: a tool that doesn't look at its answer asks for the
+	// same each time that it is entered, without end.
 	freeTimers  = 20
 	shortTimers = 200
 	timerFloor  = time.Second
 )
 
-// mayPause refuses a pause that the call can't have. It lengthens a timer that
-// is too short for a call that has paused often.
-func mayPause(c *session.Call, a *tool.Await, made bool) error {
+// mayPause refuses a pause that the call can't have. It lengthens one that ends
+// by itself and is too short for a call that has paused often.
+func mayPause(c *session.Call, a *tool.Await, made bool, now time.Time) error {
+	lasts := a.Timeout
+	if !a.Deadline.IsZero() {
+		lasts = a.Deadline.Sub(now)
+	}
+	what, endsByItself := "timer", a.Reason == tool.ReasonTimer
+	if a.OnTimeout == tool.ReenterOnTimeout {
+		what, endsByItself = "time-out", true
+	}
 	switch {
 	case made && len(c.Actions) >= maxMade:
 		return fmt.Errorf("%s has paused %d times with artifacts, which is as often as a call may",
@@ -37,14 +46,14 @@ func mayPause(c *session.Call, a *tool.Await, made bool) error {
 	case len(a.Schema) > tool.MaxSchema && a.Gate == "":
 		return fmt.Errorf("%s asked to pause: the answer's schema has %d bytes, "+
 			"at most %d are taken", c.Tool, len(a.Schema), tool.MaxSchema)
-	case a.Reason != tool.ReasonTimer || a.Timeout >= timerFloor || c.Pauses < freeTimers:
+	case !endsByItself || lasts >= timerFloor || c.Pauses < freeTimers:
 		return nil
 	case c.Pauses >= shortTimers:
-		return fmt.Errorf("%w: %s has paused %d times, and asks for a timer of %v again: "+
+		return fmt.Errorf("%w: %s has paused %d times, and asks for a %s of %v again: "+
 			"after so many, one takes %v at least",
-			tool.ErrInvalidAwait, c.Tool, c.Pauses, a.Timeout, timerFloor)
+			tool.ErrInvalidAwait, c.Tool, c.Pauses, what, lasts, timerFloor)
 	}
-	a.Timeout = timerFloor
+	a.Timeout, a.Deadline = timerFloor, time.Time{}
 	return nil
 }
 

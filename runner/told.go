@@ -34,7 +34,8 @@ func (s *subject) answerTo(ctx context.Context, c *session.Call) (answer *tool.A
 	if a == nil {
 		return nil, nil
 	}
-	answer = &tool.Answer{Pause: a.Pause, Mode: a.Mode, Actor: a.Actor, At: a.At}
+	answer = &tool.Answer{Pause: a.Pause, Mode: a.Mode, Actor: a.Actor, At: a.At,
+		TimedOut: a.Kind == session.KindTimeout}
 	if answer.Payload, err = store.Value(ctx, s.session, a.Payload); err != nil {
 		return nil, err
 	}

@@ -19,6 +19,7 @@ const (
 	KindDecision = core.KindDecision // a person or a policy approved or denied
 	KindMessage  = core.KindMessage  // the user's next message was the answer
 	KindTimer    = core.KindTimer    // the deadline was the answer
+	KindTimeout  = core.KindTimeout  // the deadline has the tool entered again: it was not answered
 	KindCancel   = core.KindCancel   // of a call, whatever its pause
 )
 

@@ -30,6 +30,13 @@ type Await struct {
 	// paused 20 times waits a second at least; one that has paused 200 times
 	// and asks for less has failed.
 	Timeout time.Duration `json:"-"`
+	// Deadline is until when the pause may last, in place of Timeout; zero: that
+	// counts. One that is past is a timeout that is over at once. A pause that
+	// is listed has Pause.Deadline, and here the Timeout that it makes.
+	Deadline time.Time `json:"-"`
+	// OnTimeout is what becomes of a call whose pause has lasted so long. Empty,
+	// it settles as expired.
+	OnTimeout OnTimeout `json:"on_timeout,omitempty"`
 	// Gate names the layer that asks; empty: the tool does.
 	Gate string `json:"gate,omitempty"`
 	// Arguments are those that the layer saw; the chain sets them.
@@ -70,13 +77,16 @@ const (
 var reasons = map[Reason]struct {
 	modes  []Mode // those it goes with in a tool's pause; the first is its default
 	person bool   // a person answers, and not a machine or an operator
+	told   bool   // a tool may be entered again since no answer came
 }{
-	ReasonExternal: {modes: []Mode{ModeOutput, ModeReenter}},
+	ReasonExternal: {modes: []Mode{ModeOutput, ModeReenter}, told: true},
 	ReasonApproval: {modes: []Mode{ModeReenter}, person: true},
-	ReasonInput:    {modes: []Mode{ModeOutput, ModeReenter, ModeMessage}, person: true},
-	ReasonAgent:    {modes: []Mode{ModeOutput}},
-	ReasonTimer:    {modes: []Mode{ModeReenter, ModeOutput}},
-	ReasonUnknown:  {modes: []Mode{ModeOutput}},
+	ReasonInput: {
+		modes: []Mode{ModeOutput, ModeReenter, ModeMessage}, person: true, told: true,
+	},
+	ReasonAgent:   {modes: []Mode{ModeOutput}, told: true},
+	ReasonTimer:   {modes: []Mode{ModeReenter, ModeOutput}},
+	ReasonUnknown: {modes: []Mode{ModeOutput}},
 }
 
 // DefaultApprovalTimeout is how long an approval waits that names no Timeout.
@@ -135,8 +145,6 @@ func (a Await) normal() (Await, error) {
 		return a, fmt.Errorf("mode %q goes with reason %q, not %q", a.Mode, ReasonInput, a.Reason)
 	case a.Gate == "" && !ok:
 		return a, fmt.Errorf("reason %q goes with mode %q, not %q", a.Reason, allowed, a.Mode)
-	case a.Timeout < 0 && a.Reason != ReasonTimer:
-		return a, fmt.Errorf("timeout %v is negative", a.Timeout)
 	case len(a.Key) > MaxKey:
 		return a, fmt.Errorf("key of %d bytes, at most %d are allowed", len(a.Key), MaxKey)
 	case len(a.Gate) > MaxKey:
@@ -151,7 +159,10 @@ func (a Await) normal() (Await, error) {
 	if len(a.Data) > 0 && !json.Valid(a.Data) {
 		return a, fmt.Errorf("data is not JSON")
 	}
-	if a.Reason == ReasonApproval && a.Timeout == 0 {
+	if err := a.checkTime(); err != nil {
+		return a, err
+	}
+	if a.Reason == ReasonApproval && a.Timeout == 0 && a.Deadline.IsZero() {
 		a.Timeout = DefaultApprovalTimeout
 	}
 	return a, nil

@@ -46,9 +46,12 @@ type Answer struct {
 	Payload json.RawMessage `json:"payload"`        // a JSON value that fits the pause's schema
 	Data    json.RawMessage `json:"data,omitempty"` // the Await's own
 	// Prompt is the Await's, where the tool is entered again.
-	Prompt string    `json:"prompt,omitempty"`
-	Actor  string    `json:"by,omitempty"`
-	At     time.Time `json:"at"`
+	Prompt string `json:"prompt,omitempty"`
+	// TimedOut: no answer came until the pause's deadline, and the pause has
+	// Await.OnTimeout for that. The payload is null.
+	TimedOut bool      `json:"timed_out,omitempty"`
+	Actor    string    `json:"by,omitempty"`
+	At       time.Time `json:"at"`
 }
 
 // Output reports whether the answer is the call's output, so that the tool is

@@ -41,6 +41,14 @@ func TestPausesAsJSON(t *testing.T) {
 			Progress: &tool.Progress{Message: "half", Fraction: 0.5,
 				Data: json.RawMessage(`{"a":1}`), At: since},
 		},
+		`{"id":"call_x.1","call":"call_x","session":"chat-1","tool":"deploy","number":1,` +
+			`"await":{"reason":"external","mode":"output","on_timeout":"reenter"},` +
+			`"since":"2026-03-01T12:00:00Z","deadline":"2026-03-01T13:00:00Z"}`: {
+			ID: "call_x.1", Call: "call_x", Session: "chat-1", Tool: "deploy",
+			Number: 1, Since: since, Deadline: since.Add(time.Hour),
+			Await: tool.Await{Reason: tool.ReasonExternal, Mode: tool.ModeOutput,
+				Timeout: time.Hour, OnTimeout: tool.ReenterOnTimeout},
+		},
 		// One that is over.
 		`{"id":"call_x.1","call":"call_x","session":"chat-1","tool":"deploy","number":1}`: {
 			ID: "call_x.1", Call: "call_x", Session: "chat-1", Tool: "deploy", Number: 1,

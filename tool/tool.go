@@ -15,7 +15,8 @@ package tool
 // Where things are:
 //
 //   - what authors write with: tool.go, func.go, resumable.go, result.go,
-//     await.go, call.go, pause.go, permit.go, errors.go, context.go, wrap.go
+//     await.go, ontimeout.go, call.go, pause.go, permit.go, errors.go,
+//     context.go, wrap.go
 //   - running tools without an agent: registry.go, run.go
 //   - behind Func and Resumable: typed.go, askagain.go
 //   - the machine that runs calls, for the runner and a Registry: box.go and

@@ -22,6 +22,7 @@ type callModel struct {
 type step struct {
 	kind  byte // one of those below
 	hours int  // until its deadline; 0: it has none
+	told  bool // at its deadline the body is entered again, and told so
 }
 
 const (
@@ -52,7 +53,7 @@ func isDecision(content string) bool { return content == yes || content == no }
 // is; others are objects.
 func isString(content string) bool { return strings.HasPrefix(content, "say ") }
 
-// byTimer is the actor of a timer's deadline.
+// byTimer is the actor of a deadline at which the body is entered again.
 const byTimer = "timer"
 
 // mostPauses is the highest number of a pause that matters.
@@ -78,7 +79,7 @@ type callState struct {
 	cancel     accepted
 	cancelling bool
 	ending     bool // the session was cancelled
-	timerOf    int  // the pause that was answered by its deadline, if no answer came after it
+	timerOf    int  // the pause whose deadline was its end, if no answer came after it
 	settled    event.Status
 }
 
@@ -153,7 +154,7 @@ func (m *callModel) drive(s callState, now int) (next []callState) {
 	case s.status == "":
 		s.status = session.Requested
 		return []callState{s}
-	case s.status == session.Pending && s.deadline > 0 && s.deadline <= now && s.kind == timer:
+	case s.status == session.Pending && s.deadline > 0 && s.deadline <= now && m.goesOn(s):
 		s.status, s.answer, s.deadline, s.refusedNow, s.timerOf = session.Answered, byTimer, 0,
 			false, s.pauses
 		return []callState{s}
@@ -188,6 +189,12 @@ func (m *callModel) drive(s callState, now int) (next []callState) {
 		next = append(next, s.settle(event.Unknown, ""))
 	}
 	return next
+}
+
+// goesOn reports whether the body is entered again at the deadline of the open
+// pause.
+func (m *callModel) goesOn(s callState) bool {
+	return s.kind == timer || m.steps[s.asked-1].told
 }
 
 // unclaim is a call that is what it was before its claim.

@@ -56,20 +56,23 @@ type world struct {
 // stepsOf are the tools that the model may ask for, and the pauses of
 // each.
 var stepsOf = map[string][]step{
-	"job":  {{output, 1}},
-	"ask":  {{reenter, 0}, {output, 2}},
-	"act":  {{gate, 2}, {output, 1}},
-	"nap":  {{timer, 1}, {output, 2}},
-	"quiz": {{message, 2}},
-	"pay":  {{gate, 1}, {message, 2}},
+	"job":    {{kind: output, hours: 1}},
+	"ask":    {{kind: reenter}, {kind: output, hours: 2}},
+	"act":    {{kind: gate, hours: 2}, {kind: output, hours: 1}},
+	"nap":    {{kind: timer, hours: 1}, {kind: output, hours: 2}},
+	"quiz":   {{kind: message, hours: 2}},
+	"pay":    {{kind: gate, hours: 1}, {kind: message, hours: 2}},
+	"poll":   {{kind: output, hours: 1, told: true}, {kind: output, hours: 2}},
+	"riddle": {{kind: message, hours: 1, told: true}, {kind: message, hours: 2}},
 }
 
 // casts are the tools that the model asks for in each turn of a history. What
 // waits in the second one waits for a person.
-var casts = [][3]string{{"job", "ask", "act"}, {"quiz", "pay", "quiz"}, {"nap", "quiz", "act"}}
+var casts = [][3]string{{"job", "ask", "act"}, {"quiz", "pay", "quiz"}, {"nap", "quiz", "act"},
+	{"poll", "riddle", "job"}}
 
 // textual reports whether the output of a tool is a string.
-func textual(tool string) bool { return tool == "quiz" || tool == "pay" }
+func textual(tool string) bool { return tool == "quiz" || tool == "pay" || tool == "riddle" }
 
 const (
 	user       = "ada"
@@ -225,6 +228,9 @@ func (w *world) enter(ctx context.Context) tool.Await {
 		a.Reason, a.Mode = tool.ReasonTimer, tool.ModeReenter
 	case message:
 		a.Reason, a.Mode = tool.ReasonInput, tool.ModeMessage
+	}
+	if st.told {
+		a.OnTimeout = tool.ReenterOnTimeout
 	}
 	return a
 }

@@ -100,13 +100,9 @@ func (tx *Tx) Pause(call string, h *Hold) error {
 		p.Shown = tool.HashArguments(h.Await.Arguments)
 		p.Args = tx.place(h.Args)
 	}
-	if t := h.Await.Timeout; t > 0 {
-		p.Deadline = tx.Now.Add(t)
-		if whole := p.Deadline.Truncate(time.Millisecond); whole.Before(p.Deadline) {
-			p.Deadline = whole.Add(time.Millisecond)
-		}
-	} else if p.Reason == tool.ReasonTimer {
-		p.Deadline = tx.Now // it is over already
+	p.Deadline = tx.deadlineOf(&h.Await)
+	if p.OnTimeout = h.Await.OnTimeout; p.OnTimeout != "" {
+		tx.outdates()
 	}
 	c.Pause = p
 	if h.Actions != nil {
@@ -148,6 +144,9 @@ func (tx *Tx) consume(c *Call, early *Answer) error {
 // accept ends the open pause of the tool's own with an answer.
 func (tx *Tx) accept(c *Call, a *Answer) {
 	a.Mode, a.Data = c.Pause.Mode, c.Pause.Data
+	if a.Kind == KindTimeout {
+		a.Mode = tool.ModeReenter // whatever an answer was for
+	}
 	if a.Mode == tool.ModeReenter && a.Kind != KindTimer {
 		a.Prompt = c.Pause.Prompt
 	}
@@ -340,8 +339,9 @@ func (tx *Tx) Lose(call string, o *Outcome) error {
 }
 
 // Expire ends pauses whose deadline has passed. A timer's deadline is its
-// answer; at a layer it lets the call through. Any other call settles as
-// expired. Expire ends at most expireAtOnce, so that a commit stays within its
+// answer; at a layer it lets the call through. Where the pause has it so, the
+// deadline has the tool entered again. Any other call settles as expired.
+// Expire ends at most expireAtOnce, so that a commit stays within its
 // bounds; Next asks for the rest.
 func (tx *Tx) Expire() error {
 	for i, n := 0, 0; i < len(tx.Calls) && n < expireAtOnce; i++ {
@@ -379,17 +379,11 @@ func (tx *Tx) expire(c *Call) error {
 	if c.Parked != nil {
 		return tx.settle(c, goneOutcome(c))
 	}
-	p := c.Pause
-	if p.Reason != tool.ReasonTimer {
+	if !c.Pause.goesOnByTimer() {
 		return tx.settle(c, expiredOutcome(c))
 	}
 	tx.unlist(c)
-	if p.Gate != "" {
-		tx.decide(c, Decision{Decision: tool.Decision{Approved: true, Actor: "timer"}})
-	} else {
-		tx.accept(c, &Answer{Pause: c.Pauses, Kind: KindTimer,
-			Payload: &Blob{Inline: []byte("null")}, Actor: "timer", At: tx.Now})
-	}
+	tx.goOnByTimer(c)
 	return nil
 }
 

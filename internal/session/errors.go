@@ -58,6 +58,10 @@ func (e *ConflictError) Impersonal() string { return e.told("") }
 
 func (e *ConflictError) told(by string) string {
 	r := e.Receipt
+	if r.Kind == KindTimeout {
+		return fmt.Sprintf("session: pause %s was over at %s: no answer had come in time, and "+
+			"the call goes on without one", PauseID(r.Call, r.Pause), r.At.Format(time.RFC3339))
+	}
 	with := string(r.Kind)
 	if r.Decided != "" {
 		with += " (" + r.Decided + ")"

@@ -31,6 +31,7 @@ type model struct {
 	refused        map[int]string // by pause: the content of an early answer that did not fit it
 	cancelling     bool
 	deadline       bool // the open pause has one
+	reenters       bool // the open pause's deadline has the tool entered again
 }
 
 // entered reports whether the body may be running.
@@ -187,9 +188,16 @@ func (h *harness) unclaim(t *rapid.T) {
 
 func (h *harness) pause(t *rapid.T) {
 	mode := rapid.SampledFrom([]tool.Mode{tool.ModeOutput, tool.ModeReenter}).Draw(t, "mode")
-	await, err := tool.Await{
+	in := tool.Await{
 		Mode: mode, Timeout: time.Duration(rapid.IntRange(0, 1).Draw(t, "hours")) * time.Hour,
-	}.Normalize()
+	}
+	if in.Timeout > 0 && rapid.Bool().Draw(t, "reenters") {
+		in.OnTimeout = tool.ReenterOnTimeout
+	}
+	if in.Timeout > 0 && rapid.Bool().Draw(t, "absolute") {
+		in.Timeout, in.Deadline = 0, h.now.Add(in.Timeout)
+	}
+	await, err := in.Normalize()
 	fatal(t, err)
 	taken := h.m.status == session.Requested || h.m.status == session.Running ||
 		h.m.status == session.Answered
@@ -198,7 +206,9 @@ func (h *harness) pause(t *rapid.T) {
 		return
 	}
 	h.m.pauses++
-	h.m.status, h.m.gate, h.m.mode, h.m.deadline = session.Pending, false, mode, await.Timeout > 0
+	h.m.status, h.m.gate, h.m.mode = session.Pending, false, mode
+	h.m.deadline = in.Timeout > 0 || !in.Deadline.IsZero()
+	h.m.reenters = in.OnTimeout != ""
 	if early := h.m.early; early != "" {
 		h.m.early = ""
 		switch {
@@ -312,7 +322,11 @@ func (h *harness) settle(t *rapid.T) {
 func (h *harness) time(t *rapid.T) {
 	h.now = h.now.Add(8 * 24 * time.Hour)
 	fatal(t, h.drive.Update(t.Context()))
-	if h.m.status == session.Pending && h.m.deadline {
+	switch {
+	case h.m.status != session.Pending || !h.m.deadline:
+	case h.m.reenters && !h.m.gate:
+		h.m.status, h.m.answered = session.Answered, tool.ModeReenter
+	default:
 		h.m.settle()
 	}
 }

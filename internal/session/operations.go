@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/tool"
 )
 
 // The transitions that any caller may make, beside [Tx.Answer], whether or not
@@ -140,18 +141,15 @@ func (tx *Tx) Extend(pause string, deadline time.Time) error {
 	case !deadline.IsZero() && !deadline.After(tx.Now):
 		return fmt.Errorf("%w: that of %s, %s, is past",
 			ErrInvalidDeadline, pause, deadline.Format(time.RFC3339))
-	case deadline.Year() > maxYear:
+	case deadline.Year() > tool.MaxYear:
 		return fmt.Errorf("%w: that of %s is after the year %d; the zero time takes it away",
-			ErrInvalidDeadline, pause, maxYear)
+			ErrInvalidDeadline, pause, tool.MaxYear)
 	}
 	tx.touch()
 	p := *c.Pause
 	p.Deadline, c.Pause = deadline, &p
 	return nil
 }
-
-// maxYear is the last year that can be stored: RFC 3339 has four digits for it.
-const maxYear = 9999
 
 // Delete leaves nothing but a tombstone. What lies beside the head is deleted
 // afterwards, by Store.Delete.

@@ -77,7 +77,8 @@ func (s *Store) Pause(
 		ID: PauseID(c.ID, c.Pauses), Call: c.ID, Session: st.ID, User: st.User,
 		Tool: c.Tool, Number: c.Pauses,
 		Arguments: bytes.Clone(args), Since: p.Since, Deadline: p.Deadline,
-		Await: tool.Await{Reason: p.Reason, Mode: p.Mode, Key: p.Key, Gate: p.Gate},
+		Await: tool.Await{Reason: p.Reason, Mode: p.Mode, Key: p.Key, Gate: p.Gate,
+			OnTimeout: p.OnTimeout},
 	}
 	if !p.Deadline.IsZero() {
 		out.Await.Timeout = p.Deadline.Sub(p.Since)

@@ -15,6 +15,7 @@ import (
 var elsewhere = map[string]string{
 	"Progress":        "it lies under a key of its own",
 	"Await.Arguments": "they stand in Pause.Arguments",
+	"Await.Deadline":  "it stands in Pause.Deadline; Await.Timeout is made of it",
 }
 
 // A pause is shown with all that the head has of it: each field gets its value.

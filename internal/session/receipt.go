@@ -19,6 +19,7 @@ const (
 	KindDecision Kind = "decision"
 	KindMessage  Kind = "message" // the user's next message was the answer
 	KindTimer    Kind = "timer"   // the deadline was the answer
+	KindTimeout  Kind = "timeout" // the deadline has the tool entered again: it was not answered
 	KindCancel   Kind = "cancel"  // of a call, whatever its pause
 )
 

@@ -109,7 +109,8 @@ func checkMade(decisions []Decision, actions []*Blob) error {
 }
 
 // answers are the kinds that an answer to a tool's own pause may have.
-var answers = map[Kind]bool{KindComplete: true, KindFail: true, KindMessage: true, KindTimer: true}
+var answers = map[Kind]bool{KindComplete: true, KindFail: true, KindMessage: true, KindTimer: true,
+	KindTimeout: true}
 
 func checkSettled(s event.Status) error {
 	switch s {
@@ -214,9 +215,13 @@ func (p *Pause) check() error {
 	if p.Gate != "" && (p.Mode != tool.ModeReenter || p.Shown == "") {
 		return fmt.Errorf("a layer's pause is incomplete")
 	}
-	a := tool.Await{Reason: p.Reason, Mode: p.Mode, Gate: p.Gate}
+	a := tool.Await{Reason: p.Reason, Mode: p.Mode, Gate: p.Gate, OnTimeout: p.OnTimeout}
+	if a.OnTimeout != "" {
+		a.Timeout = 1 // which Extend may have taken away
+	}
 	if _, err := a.Normalize(); err != nil || p.Mode == "" || p.Reason == "" {
-		return fmt.Errorf("its pause has reason %q and mode %q", p.Reason, p.Mode)
+		return fmt.Errorf("its pause has reason %q, mode %q and %q at its deadline",
+			p.Reason, p.Mode, p.OnTimeout)
 	}
 	return nil
 }

@@ -13,8 +13,9 @@ package session
 //   - the head, and the step that follows from it: state.go, next.go; what a
 //     sound record is: sound.go; records as JSON: record.go
 //   - transitions: tx.go, the table in transitions.go; those of the driver:
-//     turn.go, call.go; those of any caller: answer.go, operations.go; of calls
-//     without their tool: parked.go; what the model reads of them: text.go
+//     turn.go, call.go; those of any caller: answer.go, operations.go; of time:
+//     deadline.go; of calls without their tool: parked.go; what the model reads
+//     of them: text.go
 //   - the one writer: head.go, change.go; payloads: blob.go; heads too large for
 //     their place: aside.go; the way to the engine: engine.go; its keys: keys.go
 //   - the lease: lease.go; the right to change its head: slot.go, commit.go; when
@@ -213,6 +214,8 @@ type Pause struct {
 	Args     *Blob     `json:"args,omitzero"`  // at a gate: those, if not the call's own
 	Since    time.Time `json:"since"`
 	Deadline time.Time `json:"deadline,omitzero"`
+	// what the deadline comes to; empty: the call expires
+	OnTimeout tool.OnTimeout `json:"on_timeout,omitzero"`
 	// an early answer did not fit, and has its receipt
 	Refused bool `json:"refused,omitzero"`
 	// it is listed among those that machines end, and not in the inbox

@@ -16,8 +16,8 @@ var transitions = map[CallStatus]map[CallStatus]bool{
 		Settled:   true, // the body returned, or its outcome is given up
 	},
 	Pending: {
-		Answered: true, // Resume, or a timer's deadline
-		Settled:  true, // Cancel, Fail, the deadline, superseded by a message, the run ended
+		Answered: true, // Resume; a deadline that re-enters the tool, as a timer's does
+		Settled:  true, // Cancel, Fail, any other deadline, superseded by a message, the run ended
 	},
 	Answered: {
 		Running: true, // claimed for re-entry
