@@ -15,6 +15,9 @@ var (
 	ErrNotYetKnown = core.ErrNotYetKnown
 	// ErrInvalidID: an id is empty, too long, or not UTF-8.
 	ErrInvalidID = core.ErrInvalidID
+	// ErrChild: the session is the child of a call, and is told what to do by
+	// that call alone.
+	ErrChild = core.ErrChild
 	// ErrWrongUser: the session belongs to another user.
 	ErrWrongUser = core.ErrWrongUser
 	// ErrDeleted: the session was deleted; its id can't be used again yet.

@@ -20,7 +20,9 @@ import (
 
 // unseen are the errors of the core that no caller meets, and why.
 var unseen = map[string]string{
-	"ErrGoesOn": "the driver takes it, and waits for the commit",
+	"ErrGoesOn":  "the driver takes it, and waits for the commit",
+	"ErrUsedUp":  "it is the result of the call that asked for a child",
+	"ErrTooDeep": "so is this",
 }
 
 // TestEachErrorOfTheCoreIsShown: a refusal that a caller can't name is one

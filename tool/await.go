@@ -43,6 +43,9 @@ type Await struct {
 	Arguments json.RawMessage `json:"arguments,omitempty"`
 	// Data comes back in Answer.Data.
 	Data json.RawMessage `json:"data,omitempty"`
+	// Child, with ReasonAgent, is the session that the pause begins and waits
+	// for.
+	Child *Child `json:"child,omitempty"`
 }
 
 // Reason is why a call waits. Empty, it is ReasonApproval for a layer, else
@@ -145,6 +148,13 @@ func (a Await) normal() (Await, error) {
 		return a, fmt.Errorf("mode %q goes with reason %q, not %q", a.Mode, ReasonInput, a.Reason)
 	case a.Gate == "" && !ok:
 		return a, fmt.Errorf("reason %q goes with mode %q, not %q", a.Reason, allowed, a.Mode)
+	case a.Child != nil && a.Reason != ReasonAgent:
+		return a, fmt.Errorf("a child goes with reason %q, not %q", ReasonAgent, a.Reason)
+	case a.Child != nil && a.Child.Agent == "":
+		return a, fmt.Errorf("its child has no agent")
+	case a.Child != nil && a.Child.Session != "":
+		return a, fmt.Errorf("its child has the id %q, which is the runner's to choose",
+			a.Child.Session)
 	case len(a.Key) > MaxKey:
 		return a, fmt.Errorf("key of %d bytes, at most %d are allowed", len(a.Key), MaxKey)
 	case len(a.Gate) > MaxKey:

@@ -47,6 +47,7 @@ func (a *Await) Clone() *Await {
 	}
 	own := *a
 	own.Schema, own.Data = bytes.Clone(a.Schema), bytes.Clone(a.Data)
+	own.Child = a.Child.Clone()
 	own.Arguments = bytes.Clone(a.Arguments)
 	return &own
 }

@@ -100,7 +100,7 @@ func (tx *Tx) placeWithin(b *Blob, room int) *Blob {
 		tx.payloads += b.Size
 		tx.put(chunkKey(tx.ID, b.Ref, 0), b.value)
 	default:
-		tx.large = append(tx.large, b)
+		tx.large = append(tx.large, large{tx.ID, b})
 	}
 	return b
 }

@@ -64,10 +64,11 @@ type Hold struct {
 	Await   tool.Await // normalized
 	Prompt  *Blob
 	Data    *Blob
-	Actions *Blob  // what the body made before
-	Media   bool   // and that media for the model is among it
-	Args    *Blob  // at a gate: the arguments it saw
-	Schema  string // hash
+	Actions *Blob     // what the body made before
+	Media   bool      // and that media for the model is among it
+	Args    *Blob     // at a gate: the arguments it saw
+	Schema  string    // hash
+	Child   *NewChild // with ReasonAgent: the session to begin
 }
 
 // Pause makes a call wait. An answer that came early is consumed: the call is
@@ -109,6 +110,11 @@ func (tx *Tx) Pause(call string, h *Hold) error {
 		c.Actions = append(c.Actions[:len(c.Actions):len(c.Actions)], tx.place(h.Actions))
 		c.Media = c.Media || h.Media
 	}
+	if h.Child != nil {
+		if err := tx.spawn(c, h.Child); err != nil {
+			return err
+		}
+	}
 	tx.putJSON(pauseKey(PauseID(c.ID, c.Pauses)), tx.entry(c))
 	if p.Key != "" {
 		tx.putJSON(outsideKey(c.Tool, p.Key, tx.ID, c.ID), c.Pauses)
@@ -143,6 +149,7 @@ func (tx *Tx) consume(c *Call, early *Answer) error {
 
 // accept ends the open pause of the tool's own with an answer.
 func (tx *Tx) accept(c *Call, a *Answer) {
+	tx.leaveChild(c, a.Actor, "the call was answered")
 	a.Mode, a.Data = c.Pause.Mode, c.Pause.Data
 	if a.Kind == KindTimeout {
 		a.Mode = tool.ModeReenter // whatever an answer was for
@@ -226,6 +233,7 @@ func (tx *Tx) settle(c *Call, o *Outcome) error {
 	}
 	if c.Pause != nil {
 		tx.unlist(c)
+		tx.leaveChild(c, o.Actor, string(o.Status))
 	}
 	actions := c.Actions
 	if o.Actions != nil {
@@ -247,7 +255,7 @@ func (tx *Tx) settle(c *Call, o *Outcome) error {
 	media := (c.Media || o.Media) && o.Status == event.Done
 	*c = Call{
 		ID: c.ID, Tool: c.Tool, Status: Settled, Settled: o.Status, Pauses: c.Pauses,
-		MayPause: c.MayPause, Media: media, Unshown: tx.beside, Rest: c.Rest,
+		MayPause: c.MayPause, Media: media, Unshown: tx.beside, Child: c.Child, Rest: c.Rest,
 	}
 	tx.gotOn()
 	return nil

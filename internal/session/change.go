@@ -175,7 +175,7 @@ func (h *head) attempt(
 	switch {
 	case len(tx.large) > 0:
 		for _, b := range tx.large {
-			if err := h.store.write(ctx, tx.ID, b); err != nil {
+			if err := h.store.write(ctx, b.session, b.Blob); err != nil {
 				return err
 			}
 		}
@@ -245,7 +245,8 @@ func (h *head) landed(st *State) {
 // commit sends the transition to the engine.
 func (h *head) commit(ctx context.Context, tx *Tx) (err error) {
 	s, c := h.store, &h.change
-	c.tx, c.woke, c.aside = tx, tx.schedule(s.exclusive), nil
+	tx.report()
+	c.tx, c.woke, c.aside = tx, tx.schedule(s.exclusive) || tx.woke, nil
 	tx.Commits.add(c.commit)
 	if s.exclusive {
 		tx.Incarnation = s.incarnation
@@ -265,6 +266,9 @@ func (h *head) commit(ctx context.Context, tx *Tx) (err error) {
 	}
 	tx.put(h.key, stored)
 	h.only = append(h.only[:0], kvstore.Precondition{Key: h.key, Revision: h.rev})
+	for _, key := range tx.absent {
+		h.only = append(h.only, kvstore.Precondition{Key: key})
+	}
 	batch := kvstore.Batch{Preconditions: h.only, Puts: tx.puts, Deletes: tx.deletes}
 	if h.driver && s.kv.bound > 0 {
 		c.write = s.kv.write(h.lasting, batch)
@@ -305,6 +309,7 @@ func (h *head) answered(ctx context.Context, rev kvstore.Revision, err error) er
 	c.commit, h.unsure = commitID{}, unsure{}
 	tx.puts, tx.deletes, tx.records = tx.puts[:0], tx.deletes[:0], tx.records[:0]
 	tx.large, tx.payloads, tx.changed = nil, 0, false
+	tx.absent, tx.woke = nil, false
 	h.publish(tx)
 	if c.woke {
 		s.local.Signal(workTopic)

@@ -67,14 +67,14 @@ func pause(call string, await tool.Await) session.Transition {
 
 func fits(session.Asked, json.RawMessage) (misfit, err error) { return nil, nil }
 
-func entry(t *testing.T, m llm.Message) *session.Entry {
+func entry(t testing.TB, m llm.Message) *session.Entry {
 	t.Helper()
 	e, err := session.NewEntry(m)
 	must(t, err)
 	return e
 }
 
-func must(t *testing.T, err error) {
+func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
@@ -241,7 +241,7 @@ func TestNewerVersions(t *testing.T) {
 	}
 }
 
-func blob(t *testing.T, value string) *session.Blob {
+func blob(t testing.TB, value string) *session.Blob {
 	t.Helper()
 	b, err := session.NewBlob(json.RawMessage(value))
 	must(t, err)

@@ -31,6 +31,7 @@ var (
 	ErrMessageConflict      = errors.New("session: another message was accepted under that id")
 	ErrInvalidMessage       = errors.New("session: the message can't be taken")
 	ErrInvalidDeadline      = errors.New("session: the deadline is not valid")
+	ErrChild                = errors.New("session: the session is a child")
 	ErrPending              = errors.New("session: calls wait for answers")
 	ErrBusy                 = errors.New("session: another drive holds the session")
 	ErrFenced               = errors.New("session: this drive has lost its lease")

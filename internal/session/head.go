@@ -188,7 +188,7 @@ func (h *head) open(ctx context.Context) *Tx {
 		tx.puts = append(tx.puts, now.puts...)
 		tx.deletes = append(tx.deletes, now.deletes...)
 		tx.changed, tx.payloads, tx.err = now.changed, now.payloads, now.err
-		tx.large = slices.Clone(now.large)
+		tx.large, tx.absent, tx.woke = slices.Clone(now.large), slices.Clone(now.absent), now.woke
 	}
 	return tx
 }
@@ -196,10 +196,11 @@ func (h *head) open(ctx context.Context) *Tx {
 // copyTo copies the State. What lies behind its pointers is not changed by any
 // transition, and is not copied.
 func (h *head) copyTo(to *State) {
-	calls, commits := to.Calls[:0], to.Commits[:0]
+	calls, commits, outbox := to.Calls[:0], to.Commits[:0], to.Outbox[:0]
 	*to = *h.state
 	to.Calls = append(calls, h.state.Calls...)
 	to.Commits = append(commits, h.state.Commits...)
+	to.Outbox = append(outbox, h.state.Outbox...)
 }
 
 // publish makes a transition's State the one that readers see.
@@ -258,14 +259,17 @@ func (tx *Tx) schedule(exclusive bool) (woke bool) {
 	step := Next(tx.State, tx.Now)
 	held := tx.Held && !exclusive
 	tx.watch(held, step.Kind == StepRetry)
-	want := step.Until
+	want, due := step.Until, tx.errandsDue()
+	working := step.Working() || !due.IsZero() && !due.After(tx.Now)
 	switch {
 	case held:
 		want = time.Time{}
-	case step.Working() && isAtOnce(tx.Wake) && !tx.Wake.After(tx.Now):
+	case working && isAtOnce(tx.Wake) && !tx.Wake.After(tx.Now):
 		return false // it stands there already
-	case step.Working():
+	case working:
 		want = atOnce(tx.Now)
+	case !due.IsZero() && (want.IsZero() || due.Before(want)):
+		want = due
 	}
 	if want.Equal(tx.Wake) {
 		return false

@@ -27,6 +27,7 @@ import (
 //	w agent time session          wake index: what is due, and when
 //	n agent tool session          parked: a call waits for a tool that the agent has no more
 //	v agent session               what is due by the clock of another process
+//	f session child               the children that a session has made
 //	s hash                        JSON Schema
 //	t hash                        when that was last used
 //	x name                        of the store as a whole
@@ -69,6 +70,8 @@ func outsideKey(tool, key, session, call string) []byte {
 func wakeKey(agent string, at time.Time, session string) []byte {
 	return kvstore.Key("w", agent, millis(at), session)
 }
+
+func childKey(session, child string) []byte { return kvstore.Key("f", session, child) }
 
 func watchKey(agent, session string) []byte { return kvstore.Key("v", agent, session) }
 

@@ -145,8 +145,14 @@ func (l *Lease) Fence() int64 {
 
 // own refuses a session of another user.
 func (n *New) own(st *State) error {
-	if n != nil && n.User != st.User {
+	switch {
+	case n == nil:
+		return nil
+	case n.User != st.User:
 		return fmt.Errorf("session %q: %w", st.ID, ErrWrongUser)
+	case st.isChild():
+		return fmt.Errorf("%w: %q is told what to do by call %s of session %q",
+			ErrChild, st.ID, st.Parent.step().Call, st.Parent.step().Session)
 	}
 	return nil
 }
@@ -157,8 +163,11 @@ func (n *New) begun(st *State, begins bool) error {
 	if err := n.own(st); err != nil {
 		return err
 	}
-	if begins && n.Agent != st.Agent {
+	switch {
+	case begins && n.Agent != st.Agent:
 		return &BusyError{Session: st.ID}
+	case begins:
+		return checkNewID(st.ID)
 	}
 	return nil
 }

@@ -36,10 +36,16 @@ func (e *Entry) Hash() string {
 // append adds a message to the history. One that is too large for a record lies
 // elsewhere, like any payload.
 func (tx *Tx) append(e *Entry) {
-	begins := len(tx.records)
-	tx.records = appendMessageKey(tx.records, tx.ID, tx.Generation, tx.Messages)
-	key := tx.since(begins)
+	tx.appendTo(tx.State, tx.Messages, e)
 	tx.Messages++
+}
+
+// appendTo writes the message of that number of a session: this one, or a child
+// in the making.
+func (tx *Tx) appendTo(st *State, number int, e *Entry) {
+	begins := len(tx.records)
+	tx.records = appendMessageKey(tx.records, st.ID, st.Generation, number)
+	key := tx.since(begins)
 	b := &e.blob
 	if len(b.value) <= chunkSize {
 		tx.put(key, b.value)
@@ -49,7 +55,7 @@ func (tx *Tx) append(e *Entry) {
 		b.Ref, b.Size = newPayloadID(), len(b.value)
 	}
 	if !b.written {
-		tx.large = append(tx.large, b)
+		tx.large = append(tx.large, large{st.ID, b})
 	}
 	tx.putJSON(key, b)
 }

@@ -159,9 +159,13 @@ func (tx *Tx) Delete() {
 		tx.delete(parkedKey(tx.Agent, tool, tx.ID))
 	}
 	tx.unlistAll()
+	if tx.Children > 0 {
+		tx.owe(Errand{Kind: ErrandDisown})
+	}
 	*tx.State = State{
 		Version: tx.Version, ID: tx.ID, User: tx.User, Agent: tx.Agent,
 		Created: tx.Created, Deleted: tx.Now, Generation: tx.Generation, Epoch: tx.Epoch + 1,
+		Parent: tx.Parent, Outbox: tx.Outbox,
 		Wake: tx.Wake, Watched: tx.Watched, Commits: tx.Commits, Rest: tx.Rest,
 	}
 }

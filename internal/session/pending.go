@@ -80,6 +80,9 @@ func (s *Store) Pause(
 		Await: tool.Await{Reason: p.Reason, Mode: p.Mode, Key: p.Key, Gate: p.Gate,
 			OnTimeout: p.OnTimeout},
 	}
+	if p.Agent != "" {
+		out.Await.Child = &tool.Child{Agent: p.Agent, Session: c.Child}
+	}
 	if !p.Deadline.IsZero() {
 		out.Await.Timeout = p.Deadline.Sub(p.Since)
 	}

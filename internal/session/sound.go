@@ -33,6 +33,14 @@ func (s *State) check() error {
 	case len(s.Calls) > 0 && s.Messages == 0:
 		return fmt.Errorf("a turn is open, and no message asked for it")
 	}
+	if err := s.Parent.check(); err != nil {
+		return err
+	}
+	for i := range s.Outbox {
+		if err := s.Outbox[i].check(); err != nil {
+			return err
+		}
+	}
 	for i := range s.Calls {
 		c := &s.Calls[i]
 		if c.ID == "" || s.Call(c.ID) != c {

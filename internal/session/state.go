@@ -23,6 +23,8 @@ package session
 //   - drives that died: takeover.go, seen.go, watch.go, dueagents.go
 //   - the store: store.go, read.go, pending.go, inbox.go, message.go, receipt.go,
 //     schema.go, keyring.go, errors.go
+//   - children: child.go, childend.go; what one session owes another: outbox.go,
+//     letters.go
 //   - upkeep: check.go, sweep.go, sweepschema.go, delete.go
 
 import (
@@ -74,6 +76,10 @@ type State struct {
 	Halt   *Halt        `json:"halt,omitzero"`   // has a Why of its own
 	Unseen *Unseen      `json:"unseen,omitzero"` // results of a closed turn that no drive has shown
 	Ending *Halt        `json:"ending,omitzero"` // what Halt is to be when the open turn is closed
+
+	Parent   *Parent  `json:"parent,omitzero"`   // of a child
+	Children int      `json:"children,omitzero"` // made so far
+	Outbox   []Errand `json:"outbox,omitempty"`  // see outbox.go
 
 	// The drive that holds the session, and the count of all that did. Held is
 	// as the last commit stored it: a drive that died leaves it set.
@@ -178,6 +184,8 @@ type Call struct {
 	// an action, perhaps of the end, has media for the model
 	Media   bool `json:"media,omitzero"`
 	Unshown bool `json:"unshown,omitzero"` // settled, and no drive has shown it
+	// the session that it made, until the end of that one has come
+	Child string `json:"child,omitzero"`
 	// the agent had no such tool when it was asked for
 	Invented bool    `json:"invented,omitzero"`
 	Parked   *Parked `json:"parked,omitzero"` // the agent has its tool no more
@@ -216,6 +224,7 @@ type Pause struct {
 	Deadline time.Time `json:"deadline,omitzero"`
 	// what the deadline comes to; empty: the call expires
 	OnTimeout tool.OnTimeout `json:"on_timeout,omitzero"`
+	Agent     string         `json:"agent,omitzero"` // of the child that it waits for
 	// an early answer did not fit, and has its receipt
 	Refused bool `json:"refused,omitzero"`
 	// it is listed among those that machines end, and not in the inbox

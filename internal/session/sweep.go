@@ -152,7 +152,7 @@ func (sw *sweep) delete(ctx context.Context, id string) error {
 // outlived reports whether a session has outlived its retention.
 func (sw *sweep) outlived(st *State, now time.Time) bool {
 	over := st.over(now)
-	return sw.keep.Sessions > 0 && !over.IsZero() && now.Sub(over) > sw.keep.Sessions
+	return sw.keep.Sessions > 0 && len(st.Outbox) == 0 && !over.IsZero() && now.Sub(over) > sw.keep.Sessions
 }
 
 // over returns since when a session neither works nor waits; zero: it does.
@@ -170,6 +170,10 @@ func (s *State) over(now time.Time) time.Time {
 // that was deleted long ago.
 func (sw *sweep) tombstone(ctx context.Context, e kvstore.Entry, st *State) error {
 	if err := sw.store.deleteParts(ctx, st.ID); err != nil {
+		return err
+	}
+	if len(st.Outbox) > 0 { // it goes once that is carried out
+		_, err := sw.store.Deliver(ctx, st.ID)
 		return err
 	}
 	if sw.now.Sub(st.Deleted) <= sw.keep.Tombstones {

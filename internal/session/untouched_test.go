@@ -70,7 +70,7 @@ func TestEveryTransitionIsTried(t *testing.T) {
 //	runs     running, with an early answer
 //	stops    running, and to be cancelled
 //	parked   answered, and its tool is gone
-//	waits    pending, for an output, by a deadline
+//	waits    pending, for a child
 //	gate     pending, once decided
 //	answered answered, in re-entry
 func busy(t *testing.T) *session.Lease {
@@ -95,7 +95,7 @@ func busy(t *testing.T) *session.Lease {
 		func(tx *session.Tx) error { return tx.Claim("stops") }, cancels("stops"),
 		pause("parked", tool.Await{}), answers(t, "parked.1"),
 		func(tx *session.Tx) error { return tx.Park("parked", tx.Now.Add(time.Hour)) },
-		pause("waits", tool.Await{Timeout: time.Hour}),
+		spawns(t, "waits", session.Left{}),
 		pause("gate", tool.Await{Gate: "first", Arguments: json.RawMessage(`{}`)}), decides("gate.1"),
 		pause("gate", tool.Await{Gate: "second", Arguments: json.RawMessage(`{}`)}),
 		reenter, answers(t, "answered.1"),
@@ -124,7 +124,12 @@ func changes(t *testing.T) map[string][]session.Transition {
 	lose := func(tx *session.Tx, call string) error { return tx.Lose(call, done) }
 	extend := func(tx *session.Tx, p string) error { return tx.Extend(p, tx.Now.Add(2*time.Hour)) }
 	return map[string][]session.Transition{
-		"Answer": list(answers(t, "waits"), answers(t, "stops.1"), decides("gate.2")),
+		"Answer":      list(answers(t, "waits"), answers(t, "stops.1"), decides("gate.2")),
+		"CancelChild": void(func(tx *session.Tx) { tx.CancelChild("ada", "no") }),
+		"ChildEnded": list(func(tx *session.Tx) error {
+			return tx.ChildEnded(&session.ChildEnd{Child: session.ChildID("waits.1"), Call: "waits",
+				Outcome: *done}, fits)
+		}),
 		"Cancel": list(cancels("asked"), cancels("runs"), cancels("parked"), cancels("waits"),
 			cancels("gate"), cancels("answered")),
 		"Claim": each((*session.Tx).Claim, "asked", "answered"),

@@ -1,0 +1,264 @@
+package session
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/internal/strictjson"
+	"github.com/fermata-ai/fermata/llm"
+	"github.com/fermata-ai/fermata/tool"
+)
+
+// A child is a session that a call of another session began, and waits for. It
+// lives as any session does. Two things are its own: its head and its parent's
+// are written in one commit when it is made, and its end is told its parent.
+//
+// No transition of one session updates another. What one has to tell another is
+// an errand in its head, see outbox.go.
+
+// ChildPrefix begins the id of each child. The rest of the id is that of the
+// pause which waits for the child, so a call that was cut off finds its own. No
+// caller may begin a session with such an id.
+const ChildPrefix = "child:"
+
+// MaxDepth is how many sessions a child may stand below.
+const MaxDepth = 8
+
+// Parent says whose child a session is.
+type Parent struct {
+	// Path leads from the root down to the parent: each step is a session, its
+	// agent, and its call that made the next one.
+	Path []tool.PathStep `json:"path"`
+	// Left is what the parent's run had left when the child was made. The child
+	// gets no more, whatever its agent's own limits are.
+	Left Left `json:"left,omitzero"`
+	// JSON: the last message is JSON, and the call's output. Otherwise the
+	// output is that message as a string.
+	JSON bool `json:"json,omitzero"`
+	// Told: that the run is over stands in the outbox, or was told already.
+	Told bool `json:"told,omitzero"`
+
+	Rest strictjson.Rest `json:"-"` // of a later version
+}
+
+// step is the last step of the path: the call that waits for the child.
+func (p *Parent) step() tool.PathStep { return p.Path[len(p.Path)-1] }
+
+func (p *Parent) check() error {
+	if p == nil {
+		return nil
+	}
+	if len(p.Path) == 0 || len(p.Path) > MaxDepth {
+		return fmt.Errorf("it is a child %d levels deep, and there are at most %d",
+			len(p.Path), MaxDepth)
+	}
+	for _, s := range p.Path {
+		if s.Session == "" || s.Call == "" {
+			return fmt.Errorf("the path to it is incomplete")
+		}
+	}
+	return nil
+}
+
+// Root returns the id of the session at the top of the tree that this one
+// belongs to: its own, if it is no child.
+func (s *State) Root() string {
+	if s.Parent == nil {
+		return s.ID
+	}
+	return s.Parent.Path[0].Session
+}
+
+// Left is how much of its limits a run has left. Zero is no limit.
+type Left struct {
+	Turns  int `json:"turns,omitzero"`
+	Calls  int `json:"calls,omitzero"`
+	Tokens int `json:"tokens,omitzero"`
+}
+
+// Within returns an agent's limits for a run of the session: those of a child
+// are no greater than what its parent had left.
+func (s *State) Within(agent Left) Left {
+	if s.Parent == nil {
+		return agent
+	}
+	lower := func(a, b int) int {
+		if a == 0 || b > 0 && b < a {
+			return b
+		}
+		return a
+	}
+	l := s.Parent.Left
+	return Left{
+		Turns: lower(agent.Turns, l.Turns), Calls: lower(agent.Calls, l.Calls),
+		Tokens: lower(agent.Tokens, l.Tokens),
+	}
+}
+
+// left returns what the run has left of an agent's limits.
+func (s *State) left(agent Left) (Left, error) {
+	l := s.Within(agent)
+	for _, of := range []struct {
+		limit *int
+		used  int
+		what  string
+	}{
+		{&l.Turns, s.Run.Turns, "model calls"},
+		{&l.Calls, s.Run.Calls, "tool calls"},
+		{&l.Tokens, s.Run.Tokens(), "tokens"},
+	} {
+		if *of.limit == 0 {
+			continue
+		}
+		if *of.limit -= of.used; *of.limit <= 0 {
+			return l, fmt.Errorf("%w: the run has used up its %s", ErrUsedUp, of.what)
+		}
+	}
+	return l, nil
+}
+
+// ErrUsedUp refuses a child for which its parent's limits leave nothing.
+var ErrUsedUp = errors.New("session: nothing is left for a child")
+
+// ErrTooDeep refuses a child that would stand below too many sessions.
+var ErrTooDeep = fmt.Errorf("session: children stand at most %d sessions deep", MaxDepth)
+
+// NewChild is a child in the making.
+type NewChild struct {
+	Agent   string
+	Message *Entry // what it is told
+	Limits  Left   // of the parent's agent
+	JSON    bool   // see Parent.JSON
+}
+
+// ChildID returns the id of the child that a pause begins.
+func ChildID(pause string) string { return ChildPrefix + pause }
+
+// spawn makes a child for the pause that the call has just been given. Its head
+// is written in this commit, and must not be there before.
+func (tx *Tx) spawn(c *Call, n *NewChild) error {
+	if tx.depth() >= MaxDepth {
+		return ErrTooDeep
+	}
+	left, err := tx.left(n.Limits)
+	if err != nil {
+		return err
+	}
+	id := ChildID(PauseID(c.ID, c.Pauses))
+	key := headKey(id)
+	if found, err := tx.read(key, new(State)); err != nil || found {
+		if err == nil {
+			err = fmt.Errorf("%w: session %q is there, and its parent has not made it",
+				ErrCorrupt, id)
+		}
+		return err
+	}
+	child := &State{
+		Version: newestVersion, ID: id, User: tx.User, Agent: n.Agent, Created: tx.Now,
+		Messages: 1, Due: true, Run: Run{Detached: true}, Wake: atOnce(tx.Now),
+		Parent: &Parent{Path: append(slices.Clip(tx.path()), tx.stepOf(c)), Left: left,
+			JSON: n.JSON},
+	}
+	tx.appendTo(child, 0, n.Message)
+	tx.putJSON(key, child)
+	tx.absent = append(tx.absent, key)
+	tx.put(wakeKey(child.Agent, child.Wake, id), nil)
+	tx.put(childKey(tx.ID, id), nil)
+	c.Child, c.Pause.Agent = id, n.Agent
+	tx.Children, tx.woke = tx.Children+1, true
+	tx.outdates()
+	return nil
+}
+
+func (s *State) path() []tool.PathStep {
+	if s.Parent == nil {
+		return nil
+	}
+	return s.Parent.Path
+}
+
+// depth is how many sessions a session stands below.
+func (s *State) depth() int { return len(s.path()) }
+
+// stepOf is the step from a session to the child of its call.
+func (s *State) stepOf(c *Call) tool.PathStep {
+	return tool.PathStep{Session: s.ID, Agent: s.Agent, Call: c.ID, Tool: c.Tool}
+}
+
+// isChild reports whether the session is one that no caller may run.
+func (s *State) isChild() bool { return s.Parent != nil }
+
+// checkNewID refuses an id that only a child may have.
+func checkNewID(id string) error {
+	if strings.HasPrefix(id, ChildPrefix) {
+		return fmt.Errorf("%w: the session id %q begins with %q, as those of children do",
+			ErrInvalidID, id, ChildPrefix)
+	}
+	return nil
+}
+
+// leaveChild notes that the child of a call is to be stopped: the call goes on
+// without it. The child's end is still taken, for what it has used.
+func (tx *Tx) leaveChild(c *Call, by, why string) {
+	if c.Child != "" && c.Status == Pending {
+		tx.owe(Errand{Kind: ErrandCancel, To: c.Child, Actor: by, Why: brief(why)})
+	}
+}
+
+// ChildEnd is how the run of a child ended, as its parent is told.
+type ChildEnd struct {
+	Child, Call string // of the parent: its call
+	Outcome     Outcome
+	Usage       llm.Usage
+	Turns       int
+	Calls       int
+}
+
+// ChildEnded takes the end of a child, once: the call that waits for it goes
+// on, and the run has used what the child has used. Whatever else the session
+// has come to meanwhile, there is nothing to refuse.
+func (tx *Tx) ChildEnded(e *ChildEnd, fits Fits) error {
+	c := tx.Call(e.Call)
+	if c == nil || c.Child != e.Child {
+		return nil
+	}
+	if c.overdue(tx.Now) {
+		if err := tx.expire(c); err != nil {
+			return err
+		}
+	}
+	waits := c.Status == Pending
+	c.Child = ""
+	tx.Run.Usage = tx.Run.Usage.Add(e.Usage)
+	tx.Run.Turns, tx.Run.Calls = tx.Run.Turns+e.Turns, tx.Run.Calls+e.Calls
+	tx.touch()
+	if !waits {
+		return nil
+	}
+	r := Receipt{Call: c.ID, Pause: c.Pauses, Kind: KindComplete, Actor: e.Outcome.Actor,
+		Delivery: e.Child, At: tx.Now}
+	outcome := e.Outcome
+	if outcome.Status == event.Done {
+		misfit, err := fits(Asked{Call: c.ID, Tool: c.Tool, Pause: c.Pauses,
+			Schema: c.Pause.Schema, Use: c.Pause.use()}, outcome.Output.JSON())
+		if err != nil {
+			return err
+		}
+		if misfit == nil {
+			tx.putReceipt(r)
+			tx.gotOn()
+			tx.unlist(c)
+			tx.accept(c, &Answer{Pause: c.Pauses, Kind: KindComplete, Actor: r.Actor,
+				Payload: tx.place(e.Outcome.Output), Delivery: e.Child, At: tx.Now})
+			return nil
+		}
+		outcome = Outcome{Status: event.Failed, Actor: outcome.Actor,
+			Output: StringBlob(fmt.Sprintf("The agent's answer does not fit: %v", misfit))}
+	}
+	r.Kind = KindFail
+	tx.putReceipt(r)
+	return tx.settle(c, &outcome)
+}

@@ -1,0 +1,80 @@
+package session
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/internal/strictjson"
+)
+
+// What a parent reads of a child's end.
+
+// childEnd reads how a child's run ended. What the parent keeps of it is a
+// copy: the child may be deleted, and its parent still has the result.
+func (s *Store) childEnd(ctx context.Context, st *State, e *Errand) (*ChildEnd, error) {
+	end := &ChildEnd{Child: st.ID, Call: e.Call, Usage: st.Run.Usage,
+		Turns: st.Run.Turns, Calls: st.Run.Calls}
+	agent := "agent:" + st.Agent
+	failed := func(format string, args ...any) (*ChildEnd, error) {
+		end.Outcome = Outcome{Status: event.Failed, Actor: agent,
+			Output: StringBlob(fmt.Sprintf(format, args...))}
+		return end, nil
+	}
+	finish, why := st.Finish, st.Why
+	if h := st.Halt; h != nil {
+		finish, why = h.Finish, h.Why
+	}
+	switch {
+	case !st.Deleted.IsZero():
+		end.Outcome = Outcome{Status: event.Cancelled, Actor: agent,
+			Output: StringBlob("Cancelled: the session of the agent was deleted.")}
+		return end, nil
+	case finish == event.FinishCancelled:
+		end.Outcome = Outcome{Status: event.Cancelled, Actor: st.Halt.Actor,
+			Output: StringBlob(reasoned("Cancelled", why) + " The agent had begun its work.")}
+		return end, nil
+	}
+	said, err := s.lastWords(ctx, st)
+	if err != nil {
+		return nil, err
+	}
+	switch finish {
+	case event.FinishStop:
+		if !st.Parent.JSON {
+			end.Outcome = Outcome{Status: event.Done, Actor: agent, Output: stringOrEmpty(said)}
+			return end, nil
+		}
+		if err := strictjson.Check([]byte(said)); err != nil {
+			return failed("The agent's answer is not JSON: %v", err)
+		}
+		out, err := NewBlob([]byte(said))
+		end.Outcome = Outcome{Status: event.Done, Actor: agent, Output: out}
+		return end, err
+	case event.FinishLength:
+		return failed("The agent's answer was cut off by a limit of tokens: %s", said)
+	case event.FinishRefusal:
+		return failed("The agent declined: %s", said)
+	case event.FinishMaxTurns, event.FinishMaxCalls, event.FinishMaxTokens:
+		return failed("The agent used up its limit (%s) before it was done. It said last: %s",
+			finish, said)
+	}
+	return failed("%s", reasoned(fmt.Sprintf("The agent's run ended (%s)", finish), why))
+}
+
+// stringOrEmpty is StringBlob, where the empty string is one, too.
+func stringOrEmpty(s string) *Blob {
+	return &Blob{value: strictjson.AppendString(nil, s)}
+}
+
+// lastWords returns the text of the last message that a child's model said.
+func (s *Store) lastWords(ctx context.Context, st *State) (string, error) {
+	if st.Messages < 2 { // it was told what to do, and said nothing
+		return "", nil
+	}
+	last, err := s.History(ctx, st, st.Messages-1)
+	if err != nil {
+		return "", err
+	}
+	return last[0].Text(), nil
+}

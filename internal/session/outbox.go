@@ -1,0 +1,207 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/internal/strictjson"
+	"github.com/fermata-ai/fermata/kvstore"
+)
+
+// Errand is something that a session owes to another one. It stands in the
+// sender's head from the commit that made it due until the receiver has it, and
+// the sender stays due that long, in the wake index: also one that was halted,
+// cancelled or deleted. So no crash loses it. It may be carried out more than
+// once, and the receiver takes it once.
+//
+// An errand needs no lease. Each process that finds one may carry it out.
+type Errand struct {
+	Kind ErrandKind `json:"kind"`
+	To   string     `json:"to,omitzero"`   // the receiver
+	Call string     `json:"call,omitzero"` // of the receiver
+	// Of a cancellation.
+	Actor string `json:"by,omitzero"`
+	Why   string `json:"why,omitzero"`
+	// At is when it is tried; zero: at once.
+	At time.Time `json:"at,omitzero"`
+
+	Rest strictjson.Rest `json:"-"` // of a later version
+}
+
+// ErrandKind is what an errand does.
+type ErrandKind string
+
+// The errands.
+const (
+	ErrandEnd    ErrandKind = "end"    // tells a parent that its child's run is over
+	ErrandCancel ErrandKind = "cancel" // ends the run of a child
+	ErrandDisown ErrandKind = "disown" // deletes the children of a deleted session
+)
+
+// check returns what is wrong with an errand that was read.
+func (e *Errand) check() error {
+	switch e.Kind {
+	case ErrandEnd, ErrandCancel:
+		if e.To == "" || e.Kind == ErrandEnd && e.Call == "" {
+			return fmt.Errorf("the errand %q has no receiver", e.Kind)
+		}
+	case ErrandDisown:
+	default:
+		return fmt.Errorf("unknown errand %q", e.Kind)
+	}
+	return nil
+}
+
+// same reports whether two errands are one.
+func (e *Errand) same(o *Errand) bool {
+	return e.Kind == o.Kind && e.To == o.To && e.Call == o.Call
+}
+
+// owe puts an errand into the outbox, unless it is there.
+func (tx *Tx) owe(e Errand) {
+	tx.touch()
+	for i := range tx.Outbox {
+		if tx.Outbox[i].same(&e) {
+			return
+		}
+	}
+	tx.Outbox = append(tx.Outbox, e)
+	tx.outdates()
+}
+
+// carriedOut takes errands out of the outbox.
+func (tx *Tx) carriedOut(all []Errand) {
+	left := slices.DeleteFunc(tx.Outbox, func(e Errand) bool {
+		return slices.ContainsFunc(all, func(o Errand) bool { return e.same(&o) })
+	})
+	if len(left) < len(tx.Outbox) {
+		tx.touch()
+	}
+	tx.Outbox = left
+}
+
+// errandsDue returns when the first errand is due; zero: there is none.
+func (s *State) errandsDue() (first time.Time) {
+	for i := range s.Outbox {
+		at := s.Outbox[i].At
+		if at.IsZero() {
+			at = time.UnixMilli(1).UTC()
+		}
+		if first.IsZero() || at.Before(first) {
+			first = at
+		}
+	}
+	return first
+}
+
+// report is part of each commit. If by it a child's run is over, the parent is
+// to be told. A run that was interrupted goes on.
+func (tx *Tx) report() {
+	if tx.Parent == nil || tx.Parent.Told || !tx.runOver() {
+		return
+	}
+	own := *tx.Parent // readers of the head see that one: it must not change
+	own.Told = true
+	tx.Parent = &own
+	step := own.step()
+	tx.owe(Errand{Kind: ErrandEnd, To: step.Session, Call: step.Call})
+}
+
+// runOver reports whether nothing but a caller would carry the run on.
+func (s *State) runOver() bool {
+	switch {
+	case !s.Deleted.IsZero():
+		return true
+	case s.Halt != nil:
+		return s.Ending == nil && s.Halt.Finish != event.FinishInterrupted
+	}
+	return len(s.Calls) == 0 && !s.Due && s.Finish != ""
+}
+
+// CancelChild ends the run of a child whose parent goes on without it.
+func (tx *Tx) CancelChild(by, why string) {
+	if !tx.runOver() && tx.Ending == nil {
+		tx.End(event.FinishCancelled, by, why)
+	}
+}
+
+// Deliver carries out what a session owes to others. It returns the sessions
+// that it told something, which may have work now. An errand that fails stays
+// in the outbox.
+func (s *Store) Deliver(ctx context.Context, id string) (told []string, err error) {
+	h, err := s.head(ctx, id, nil)
+	if err != nil {
+		return nil, err
+	}
+	st := h.lend()
+	var done []Errand
+	var errs []error
+	for _, e := range st.Outbox {
+		if err := s.carryOut(ctx, st, &e); err != nil {
+			errs = append(errs, fmt.Errorf("session %q: errand %q: %w", id, e.Kind, err))
+			continue
+		}
+		done = append(done, e)
+		if e.To != "" {
+			told = append(told, e.To)
+		}
+	}
+	if len(done) > 0 {
+		errs = append(errs, s.Update(ctx, id, func(tx *Tx) error {
+			tx.carriedOut(done)
+			return nil
+		}))
+	}
+	return told, errors.Join(errs...)
+}
+
+// carryOut carries one errand out.
+func (s *Store) carryOut(ctx context.Context, st *State, e *Errand) (err error) {
+	switch e.Kind {
+	case ErrandEnd:
+		var end *ChildEnd
+		if end, err = s.childEnd(ctx, st, e); err == nil {
+			err = s.tell(ctx, e.To, func(tx *Tx) error { return tx.ChildEnded(end, s.Fits(ctx)) })
+		}
+	case ErrandCancel:
+		err = s.tell(ctx, e.To, func(tx *Tx) error { tx.CancelChild(e.Actor, e.Why); return nil })
+	case ErrandDisown:
+		err = s.disown(ctx, st.ID)
+	}
+	if errors.Is(err, ErrUnknownSession) { // it is gone, and so is what it was to be told
+		err = nil
+	}
+	return err
+}
+
+// disown deletes the children of a session, some at a time.
+func (s *Store) disown(ctx context.Context, parent string) error {
+	for {
+		page, err := s.kv.Scan(ctx, kvstore.Range{Prefix: kvstore.Key("f", parent), Limit: 40})
+		if err != nil {
+			return err
+		}
+		var gone kvstore.Batch
+		for _, e := range page.Entries {
+			child := lastPart(e.Key)
+			err := s.Delete(ctx, child)
+			if err == nil {
+				_, err = s.Deliver(ctx, child) // its own children
+			}
+			if err != nil && !errors.Is(err, ErrUnknownSession) {
+				return err
+			}
+			gone.Deletes = append(gone.Deletes, e.Key)
+		}
+		if len(gone.Deletes) == 0 {
+			return nil
+		}
+		if err := s.repeat(ctx, gone); err != nil {
+			return err
+		}
+	}
+}

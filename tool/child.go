@@ -1,0 +1,37 @@
+package tool
+
+import "github.com/fermata-ai/fermata/llm"
+
+// Child is a session that a pause begins, and waits for. A tool that returns it
+// in an Await has wished for it; the runner makes it, in the commit that stores
+// the pause. Its end is the answer.
+type Child struct {
+	Agent string `json:"agent"` // the name of the agent that works in it
+	// Session is its id. The runner sets it.
+	Session string `json:"session,omitempty"`
+	// Message is what the agent is told: a user's message. It is not shown
+	// again with the pause, and stands in the child's history.
+	Message llm.Message `json:"-"`
+	// JSON: the agent's last message is a JSON value, and the call's output.
+	// Otherwise the output is the last message's text, as a string.
+	JSON bool `json:"json,omitempty"`
+}
+
+// Clone returns a wish that shares nothing with c which can be changed.
+func (c *Child) Clone() *Child {
+	if c == nil {
+		return nil
+	}
+	own := *c
+	own.Message = c.Message.Clone()
+	return &own
+}
+
+// PathStep is one step from a root session down to a session below it: a
+// session, and its call that made the next one.
+type PathStep struct {
+	Session string `json:"session"`
+	Agent   string `json:"agent,omitempty"`
+	Call    string `json:"call"`
+	Tool    string `json:"tool,omitempty"`
+}
