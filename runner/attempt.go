@@ -164,13 +164,17 @@ func (a *attempt) prepare(ctx context.Context) error {
 	call := tool.Call{
 		ID: c.ID, Session: a.session, User: a.user, Turn: a.turn.number,
 		Tool: c.Tool, Effect: c.Effect, Arguments: a.args, Pauses: c.Pauses,
-		Attempt: 1, Fence: a.own.lease.Fence(), Host: host{a.rn, a.turn},
+		Attempt: 1, Fence: a.own.lease.Fence(), Host: host{a.rn, a.turn, tools},
 	}
 	if c.Effect.NeedsClaim() {
 		call.Attempt = c.Attempt + 1
 	}
 	var err error
 	if call.Answer, call.Decisions, err = a.told(ctx, c); err != nil {
+		a.door.runtime = err
+		return err
+	}
+	if call.Mail, err = a.rn.store.MailFor(ctx, a.session, c); err != nil {
 		a.door.runtime = err
 		return err
 	}

@@ -28,6 +28,7 @@ type Operation struct {
 	Tool    string // the call's
 	Pause   string // where it is about one pause: its id
 	Answer  AnswerKind
+	Event   string // of OpSend: the event's name
 	// Permits are what a token is to permit, and Holder is whom it is for.
 	Permits  []tool.Permit
 	Holder   Actor
@@ -69,6 +70,7 @@ const (
 	OpRun           OperationKind = "run"
 	OpContinue      OperationKind = "continue"
 	OpResume        OperationKind = "resume" // also by Run, for each answer of a message
+	OpSend          OperationKind = "send"
 	OpProgress      OperationKind = "progress"
 	OpCancel        OperationKind = "cancel"
 	OpCancelSession OperationKind = "cancel_session"
@@ -77,7 +79,7 @@ const (
 	OpFind          OperationKind = "find"
 	OpPending       OperationKind = "pending"
 	OpList          OperationKind = "list" // by Sessions
-	OpShow          OperationKind = "show" // also by Call
+	OpShow          OperationKind = "show" // also by Call and Received
 	OpFollow        OperationKind = "follow"
 	OpMint          OperationKind = "mint_token"
 	OpRotate        OperationKind = "rotate_token_keys"

@@ -29,12 +29,12 @@ import (
 // program itself calls Close and Work, and all that ReadToken tells stands in
 // the token.
 var operations = map[string]runner.OperationKind{
-	"Run": runner.OpRun, "Continue": runner.OpContinue, "Resume": runner.OpResume,
+	"Run": runner.OpRun, "Continue": runner.OpContinue, "Resume": runner.OpResume, "Send": runner.OpSend,
 	"Progress": runner.OpProgress,
 	"Cancel":   runner.OpCancel, "CancelSession": runner.OpCancelSession, "Extend": runner.OpExtend,
 	"Delete": runner.OpDelete,
 	"Find":   runner.OpFind, "Pending": runner.OpPending, "Sessions": runner.OpList,
-	"Show": runner.OpShow, "Call": runner.OpShow,
+	"Show": runner.OpShow, "Call": runner.OpShow, "Received": runner.OpShow,
 	"Follow": runner.OpFollow, "MintToken": runner.OpMint, "RotateTokenKeys": runner.OpRotate,
 	"Close": "", "Work": "", "ReadToken": "",
 }
@@ -65,6 +65,7 @@ func TestEveryExportedOperationIsAuthorized(t *testing.T) {
 	values := map[reflect.Type]reflect.Value{}
 	for _, v := range []any{
 		runner.Actor("mallory"), []runner.Resumption{runner.Approve(p.ID, "mallory", "")},
+		[]runner.Mail{{Call: p.ID, Name: "offer", ID: "1", Actor: "mallory"}},
 		runner.Ref{Pause: p.ID},
 		llm.UserText("Hi."), session.PauseFilter{Session: chat}, session.Filter{User: user},
 		time.Now().Add(time.Hour),

@@ -160,7 +160,7 @@ func (cs *calls) redeclare(c *session.Call) (goesOn bool, err error) {
 	if c.Effect.NeedsClaim() {
 		today.Effect = c.Effect
 	}
-	if today == (session.Declared{Effect: c.Effect, MayPause: c.MayPause, Output: c.Output}) {
+	if today.Is(c) {
 		return true, nil
 	}
 	id := c.ID

@@ -68,7 +68,11 @@ func (rn *Runner) find(ctx context.Context, ref Ref) (p tool.Pause, err error) {
 		if err != nil {
 			return p, err
 		}
-		p, err = rn.store.Find(ctx, tok.Session, tok.PauseID())
+		id := tok.PauseID()
+		if tok.Pause == 0 {
+			id = tok.Call
+		}
+		p, err = rn.store.Find(ctx, tok.Session, id)
 		if gate := p.Await.Gate; err == nil && tok.Gate != "" && gate != "" && gate != tok.Gate {
 			err = &session.GateError{Pause: p.ID, Gate: gate, For: tok.Gate}
 		}

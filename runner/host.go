@@ -2,17 +2,20 @@ package runner
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
 	"github.com/fermata-ai/fermata/internal/session"
+	"github.com/fermata-ai/fermata/internal/toolbox"
 	"github.com/fermata-ai/fermata/tool"
 )
 
 // host is how a body reaches the runner. It never changes, and any goroutine of
 // the body may use it.
 type host struct {
-	rn   *Runner
-	turn *turnFacts
+	rn    *Runner
+	turn  *turnFacts
+	tools *toolbox.Box
 }
 
 // Token makes the token of the call's next pause. The token depends only on
@@ -31,6 +34,25 @@ func (h host) Token(c tool.Call, permits ...tool.Permit) string {
 		}
 		t.Gate = c.Gate
 	}
+	return h.mint(t)
+}
+
+// MailToken makes a token that may send events to the call.
+func (h host) MailToken(c tool.Call, names ...string) string {
+	for _, name := range names {
+		known := func(e tool.MailboxEvent) bool { return e.Name == name }
+		if !slices.ContainsFunc(h.tools.Mailbox(c.Tool), known) {
+			panic(fmt.Sprintf("runner: Call.MailToken: %s takes no event %q", c.Tool, name))
+		}
+	}
+	return h.mint(Token{
+		Session: c.Session, Call: c.ID, Permits: []tool.Permit{tool.PermitEvent},
+		Events:  slices.Clone(names),
+		Expires: h.turn.asked.Add(h.rn.options.TokenLifetime).Unix(),
+	})
+}
+
+func (h host) mint(t Token) string {
 	token, err := h.rn.ring.held(h.turn.signer).mint(t)
 	if err != nil {
 		// No call is begun without a key. And no token is better than one that

@@ -5,10 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/fermata-ai/fermata/internal/hold"
 	"github.com/fermata-ai/fermata/internal/session"
 	"github.com/fermata-ai/fermata/internal/toolbox"
+	"github.com/fermata-ai/fermata/tool"
 )
 
 // judge finds out whether one answer can be used, before it is accepted. The
@@ -60,7 +62,7 @@ func (j *judge) decide() {
 	if j.verdicts == nil {
 		j.verdicts = map[session.Asked]error{}
 	}
-	j.verdicts[j.open] = j.tools.Judge(j.open.Tool, j.open.Use, j.value)
+	j.verdicts[j.open] = j.tools.Judge(j.open.Target, j.value)
 	j.value = nil
 }
 
@@ -80,6 +82,10 @@ func (j *judge) fits(ctx context.Context, rn *Runner, agent string) session.Fits
 			return session.SchemaHash(checks.Answer) == asked.Schema
 		case toolbox.AsOutput:
 			return session.SchemaHash(checks.Output) == asked.Schema
+		case toolbox.AsEvent:
+			return slices.ContainsFunc(j.tools.Mailbox(asked.Tool), func(e tool.MailboxEvent) bool {
+				return e.Name == asked.Event && session.SchemaHash(e.Schema) == asked.Schema
+			})
 		}
 		return true
 	}
@@ -95,8 +101,8 @@ func (j *judge) fits(ctx context.Context, rn *Runner, agent string) session.Fits
 		switch {
 		case known:
 			return verdict, nil
-		case !j.tools.JudgesByMethods(asked.Tool, asked.Use):
-			return j.tools.Judge(asked.Tool, asked.Use, value), nil
+		case !j.tools.JudgesByMethods(asked.Target):
+			return j.tools.Judge(asked.Target, value), nil
 		case len(j.verdicts) >= maxJudged:
 			return nil, nil
 		}

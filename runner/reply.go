@@ -137,6 +137,7 @@ func (mc *modelCaller) open(asked []llm.ToolCall) (calls []session.Call, key int
 			return nil, 0, err
 		}
 		call.Effect, call.MayPause, call.Output = is.Effect, is.MayPause, is.Output
+		call.Mailbox = is.Mailbox
 		call.Invented = !known
 		calls = append(calls, call)
 	}

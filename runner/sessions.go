@@ -153,7 +153,8 @@ type CallDetails struct {
 	Decisions []tool.Decision    `json:"decisions,omitempty"` // each with its actor and arguments
 	Artifacts []tool.Artifact    `json:"artifacts,omitempty"`
 	Media     []llm.Media        `json:"media,omitempty"`    // for the model
-	Receipts  []session.Receipt  `json:"receipts,omitempty"` // what was accepted for it
+	Receipts  []session.Receipt  `json:"receipts,omitempty"` // what was accepted for its pauses
+	Mail      *Mailbox           `json:"mail,omitempty"`     // of a call that takes events
 }
 
 // Call shows one call of a session, while it is open and for as long as

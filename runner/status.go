@@ -22,6 +22,9 @@ func (rn *Runner) callDetails(
 			out.Parked = c.Parked.Since
 		}
 		decisions = c.Decisions
+		if m := c.Mailbox; m != nil {
+			out.Mail = &Mailbox{Takes: m.Names(), Count: m.Count, Shown: m.Shown}
+		}
 		if err := rn.made(ctx, st.ID, c.Actions, &out); err != nil {
 			return out, err
 		}
@@ -33,6 +36,9 @@ func (rn *Runner) callDetails(
 		out.Tool, out.Settled, out.Actor, out.At = r.Tool, r.Status, r.Actor, r.At
 		out.Attempt, out.Pauses = r.Attempt, r.Pauses
 		decisions = r.Decisions
+		if r.Mail > 0 {
+			out.Mail = &Mailbox{Count: r.Mail, Shown: r.MailShown}
+		}
 		if out.Output, err = rn.store.Value(ctx, st.ID, r.Output); err != nil {
 			return out, err
 		}

@@ -40,7 +40,27 @@ func (s *subject) declared(
 	if out.MayPause {
 		out.Output, err = s.rn.store.PutSchema(ctx, s.core.Tools.Checks(name).Output)
 	}
+	if err == nil {
+		out.Mailbox, err = s.mailbox(ctx, name)
+	}
 	return out, known, err
+}
+
+// mailbox returns the mailbox of a new call of a tool; nil: it takes no events.
+func (s *subject) mailbox(ctx context.Context, name string) (*session.Mailbox, error) {
+	events := s.core.Tools.Mailbox(name)
+	if len(events) == 0 {
+		return nil, nil
+	}
+	box := &session.Mailbox{Limit: s.core.Tools.Limits().Mail}
+	for _, e := range events {
+		hash, err := s.rn.store.PutSchema(ctx, e.Schema)
+		if err != nil {
+			return nil, err
+		}
+		box.Kinds = append(box.Kinds, session.MailKind{Name: e.Name, Schema: hash})
+	}
+	return box, nil
 }
 
 // recovered is deferred, and makes an error of a panic of who. A panic of the

@@ -30,13 +30,16 @@ type Token struct {
 	Key     int           `json:"k"` // of the ring
 	Session string        `json:"s"`
 	Call    string        `json:"c"`
-	Pause   int           `json:"p"` // the only one that it is good for
+	Pause   int           `json:"p"` // the only one that it is good for; 0: the call, for events
 	Permits []tool.Permit `json:"o"`
 	Holder  Actor         `json:"h,omitempty"` // who receipts name; empty: who delivers
 	// Gate is the layer whose pause the token may decide, and no other's: for
 	// Resumption.Gate. Tokens from before tokens named a layer have none.
-	Gate    string `json:"g,omitempty"`
-	Expires int64  `json:"e"` // Unix seconds
+	Gate string `json:"g,omitempty"`
+	// Events are, with tool.PermitEvent, the names of those that the token may
+	// send; none: all that the call takes.
+	Events  []string `json:"n,omitempty"`
+	Expires int64    `json:"e"` // Unix seconds
 
 	old bool
 }
@@ -48,11 +51,16 @@ func (t Token) Allows(p tool.Permit) bool { return slices.Contains(t.Permits, p)
 // that decides by it also sets Resumption.Gate.
 func (t Token) PauseID() string { return session.PauseID(t.Call, t.Pause) }
 
+// Sends reports whether the token permits to send events of that name.
+func (t Token) Sends(event string) bool {
+	return t.Allows(tool.PermitEvent) && (len(t.Events) == 0 || slices.Contains(t.Events, event))
+}
+
 // Scope returns the id of what the token's holder may cancel, or report the
-// progress of: its pause. A token of the old form was good for its whole call,
-// and remains so until it expires.
+// progress of, or send events to: its pause, or its call. A token of the old
+// form was good for its whole call, and remains so until it expires.
 func (t Token) Scope() string {
-	if t.old {
+	if t.old || t.Pause == 0 {
 		return t.Call
 	}
 	return t.PauseID()
@@ -232,6 +240,9 @@ func (g *Grant) check(p tool.Pause) error {
 		switch {
 		case !permit.Known():
 			return fmt.Errorf("%w: Permits has %q, which is no permit", ErrInvalidGrant, permit)
+		case permit == tool.PermitEvent:
+			return fmt.Errorf("%w: Permits has %q, which is for a call and not for a pause: "+
+				"its tool makes such a token, by Call.MailToken", ErrInvalidGrant, permit)
 		case permit.Decides() && !gate:
 			return fmt.Errorf("%w: Permits has %q, and pause %s waits for no decision",
 				ErrInvalidGrant, permit, p.ID)

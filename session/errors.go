@@ -48,6 +48,11 @@ var (
 	ErrMessageConflict = core.ErrMessageConflict
 	// ErrInvalidMessage: the message is empty, too large, or not a user's.
 	ErrInvalidMessage = core.ErrInvalidMessage
+	// ErrUnknownEvent: the call's tool takes no event of that name. See
+	// UnknownEventError.
+	ErrUnknownEvent = core.ErrUnknownEvent
+	// ErrMailboxFull: as many events have come for the call as it takes.
+	ErrMailboxFull = core.ErrMailboxFull
 	// ErrInvalidDeadline: the deadline is past, or can't be stored.
 	ErrInvalidDeadline = core.ErrInvalidDeadline
 	// ErrPending: calls of the session wait for answers. See PendingError.
@@ -80,7 +85,11 @@ type (
 	// GateError has the Pause, the Gate that asked for it, and the one that the
 	// answer is For.
 	GateError = core.GateError
-	// PayloadError has the Pause, and in Err which fields don't fit, and why.
+	// UnknownEventError has the Call and its Tool, the event's Name, and the
+	// Names of those that the call takes.
+	UnknownEventError = core.UnknownEventError
+	// PayloadError has the Pause, or the Event, and in Err which fields don't
+	// fit, and why.
 	PayloadError = core.PayloadError
 	// PendingError has the Session, and the calls that wait: Pending and Parked.
 	PendingError = core.PendingError

@@ -5,9 +5,14 @@ import core "github.com/fermata-ai/fermata/internal/session"
 // Receipt is the durable trace of an accepted operation: the Call; the Pause, by
 // number; the Kind of answer, and of a decision what was Decided ("approved" or
 // "denied"); the Hash of its content; its Actor; the Delivery's id; At what time;
-// and its Fate. In what Resume returns, Duplicate marks one that was accepted
+// of an event, which Event; and its Fate. In what Resume and Send return,
+// Duplicate marks one that was accepted
 // before, and Err says why one was refused, of which nothing is stored.
 type Receipt = core.Receipt
+
+// EventID names an event among those of its call: its Name, its ID, and its
+// Number among those that were accepted for the call, from 1.
+type EventID = core.EventID
 
 // Kind is what an operation on a call was.
 type Kind = core.Kind
@@ -21,6 +26,7 @@ const (
 	KindTimer    = core.KindTimer    // the deadline was the answer
 	KindTimeout  = core.KindTimeout  // the deadline has the tool entered again: it was not answered
 	KindCancel   = core.KindCancel   // of a call, whatever its pause
+	KindEvent    = core.KindEvent    // for a call, whatever its pause; also what met a pause
 )
 
 // Fate is what became of an operation after it was accepted, where that isn't

@@ -52,6 +52,9 @@ func (in attempt) acceptAwait(a Await) (Await, error) {
 	if err != nil {
 		return a, fmt.Errorf("%s asked to pause: %w", in.spec.Name, err)
 	}
+	if a.Mail, err = a.Mail.within(in.spec.Mailbox, in.limits.Mail); err != nil {
+		return a, fmt.Errorf("%s asked to pause: %w", in.spec.Name, err)
+	}
 	if a.Mode == ModeMessage && len(a.Schema) == 0 && in.entry.noText {
 		return a, fmt.Errorf(
 			"%s asked to pause: %w: mode %q makes the user's words the output, as a string, and "+

@@ -37,6 +37,9 @@ type Await struct {
 	// OnTimeout is what becomes of a call whose pause has lasted so long. Empty,
 	// it settles as expired.
 	OnTimeout OnTimeout `json:"on_timeout,omitempty"`
+	// Mail is the events that the pause waits for; nil: it waits for an answer.
+	// See [AnyOf], [AllOf] and [CountOf].
+	Mail *MailWait `json:"mail,omitempty"`
 	// Gate names the layer that asks; empty: the tool does.
 	Gate string `json:"gate,omitempty"`
 	// Arguments are those that the layer saw; the chain sets them.
@@ -130,7 +133,7 @@ func (a Await) normal() (Await, error) {
 	if !known {
 		return a, fmt.Errorf("unknown reason %q", a.Reason)
 	}
-	if a.Gate != "" && a.Mode == "" {
+	if (a.Gate != "" || a.Mail != nil) && a.Mode == "" {
 		a.Mode = ModeReenter // a layer's answer always goes back to the layer
 	}
 	if a.Mode == "" {
@@ -162,6 +165,9 @@ func (a Await) normal() (Await, error) {
 			len(a.Gate), MaxKey)
 	case !utf8.ValidString(a.Key) || strings.ContainsFunc(a.Key, unicode.IsControl):
 		return a, fmt.Errorf("key %q is not valid UTF-8, or has a control character", a.Key)
+	}
+	if err := a.Mail.check(&a); err != nil {
+		return a, err
 	}
 	if len(a.Schema) > 0 && !json.Valid(a.Schema) {
 		return a, fmt.Errorf("schema is not JSON")

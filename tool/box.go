@@ -29,6 +29,7 @@ type box struct {
 
 func newBox(l Limits, tools []Tool) (*box, error) {
 	l.Arguments, l.Result = cmp.Or(max(l.Arguments, 0), 256<<10), cmp.Or(max(l.Result, 0), 1<<20)
+	l.Mail = cmp.Or(max(l.Mail, 0), 1000)
 	b := &box{limits: l, entries: make(map[string]*entry, len(tools))}
 	for i, t := range tools {
 		if isNil(t) {
@@ -103,6 +104,25 @@ func (b *box) Readers(name string) (arguments, output, answer *gotype.Reader) {
 		return e.reads.arguments, e.reads.output, e.reads.answer
 	}
 	return nil, nil, nil
+}
+
+// Mailbox returns the events that a tool takes. The list is the box's own.
+func (b *box) Mailbox(name string) []MailboxEvent {
+	if e, ok := b.entries[name]; ok {
+		return e.spec.Mailbox
+	}
+	return nil
+}
+
+// EventReader returns what reads an event's payload as the tool will; nil where
+// it isn't known how the tool reads.
+func (b *box) EventReader(name, event string) *gotype.Reader {
+	for _, e := range b.Mailbox(name) {
+		if e.Name == event {
+			return e.reads
+		}
+	}
+	return nil
 }
 
 // ReadsItself reports whether code of the tool's own reads its arguments: a

@@ -29,6 +29,11 @@ type Call struct {
 	Arguments json.RawMessage
 	Answer    *Answer    // to the tool's own last pause; nil at first entry
 	Decisions []Decision // what layers were told
+	// Mail is the outside events that have come for the call, up to the answer
+	// that this entry brings, in the order in which they were accepted. At
+	// first entry there are none: those that came before it count for the first
+	// pause.
+	Mail []Mail
 	// Gate names the layer that has the call just now, as Await.Gate names the
 	// one that asked; empty in the tool's body.
 	Gate string
@@ -125,6 +130,9 @@ func (c Call) Token(permits ...Permit) string {
 		if !p.Known() {
 			panic(fmt.Sprintf("tool: Call.Token: %q is no permit; use the constants Permit...", p))
 		}
+		if p == PermitEvent {
+			panic("tool: Call.Token: a token that may send events is made by Call.MailToken")
+		}
 	}
 	if c.Host == nil {
 		return "token-of-" + c.ID
@@ -133,6 +141,21 @@ func (c Call) Token(permits ...Permit) string {
 		permits = []Permit{PermitComplete, PermitFail}
 	}
 	return c.Host.Token(c, permits...)
+}
+
+// MailToken returns a secret by which an outside system may send events to this
+// call: those of the names given, or, without any, all of the tool's Mailbox.
+// It does nothing else. It is not for one pause: it is good until the call
+// settles, and the same in each attempt and each entry. Without a Host it is a
+// placeholder.
+//
+// MailToken panics where the tool's Mailbox has no event of a name. The call
+// then ends with an error rather than wait for what its token can't do.
+func (c Call) MailToken(names ...string) string {
+	if c.Host == nil {
+		return "mail-token-of-" + c.ID
+	}
+	return c.Host.MailToken(c, names...)
 }
 
 // Report stores how far the call is, and shows it to those that follow the
@@ -148,5 +171,6 @@ func (c Call) Report(ctx context.Context, p Progress) error {
 // Host is how a call reaches the runtime. The runner implements it.
 type Host interface {
 	Token(Call, ...Permit) string
+	MailToken(Call, ...string) string
 	Report(context.Context, Call, Progress) error
 }

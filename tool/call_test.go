@@ -52,6 +52,9 @@ type host struct{ reported string }
 func (h *host) Token(c Call, permits ...Permit) string {
 	return fmt.Sprintf("secret of %s to %v", c.ID, permits)
 }
+func (h *host) MailToken(c Call, names ...string) string {
+	return fmt.Sprintf("secret of %s to send %v", c.ID, names)
+}
 func (h *host) Report(_ context.Context, c Call, p Progress) error {
 	h.reported = c.ID + " " + p.Message
 	return nil
@@ -68,6 +71,8 @@ func TestACallReachesItsHost(t *testing.T) {
 	}
 	alone := Call{ID: "c1"}
 	same(t, alone.Token(), "token-of-c1")
+	same(t, alone.MailToken("offer"), "mail-token-of-c1")
+	same(t, c.MailToken("offer"), "secret of c1 to send [offer]")
 	if err := alone.Report(t.Context(), Progress{}); err != nil {
 		t.Error(err)
 	}

@@ -12,6 +12,7 @@ import (
 func (c Call) Clone() Call {
 	c.Arguments, c.Answer = bytes.Clone(c.Arguments), c.Answer.Clone()
 	c.Decisions = cloneDecisions(c.Decisions)
+	c.Mail = cloneMail(c.Mail)
 	return c
 }
 
@@ -23,6 +24,15 @@ func (a *Answer) Clone() *Answer {
 	own := *a
 	own.Payload, own.Data = bytes.Clone(a.Payload), bytes.Clone(a.Data)
 	return &own
+}
+
+// cloneMail returns events with payloads of their own.
+func cloneMail(mail []Mail) []Mail {
+	mail = slices.Clone(mail)
+	for i := range mail {
+		mail[i].Payload = bytes.Clone(mail[i].Payload)
+	}
+	return mail
 }
 
 // cloneDecisions returns decisions with arguments of their own.
@@ -49,6 +59,9 @@ func (a *Await) Clone() *Await {
 	own.Schema, own.Data = bytes.Clone(a.Schema), bytes.Clone(a.Data)
 	own.Child = a.Child.Clone()
 	own.Arguments = bytes.Clone(a.Arguments)
+	if a.Mail != nil {
+		own.Mail = &MailWait{Names: slices.Clone(a.Mail.Names), Count: a.Mail.Count}
+	}
 	return &own
 }
 
@@ -73,6 +86,10 @@ func cloneActions(actions []Action) []Action {
 // clone returns a Spec with schemas of its own.
 func (s Spec) clone() Spec {
 	s.Input, s.Output = bytes.Clone(s.Input), bytes.Clone(s.Output)
+	s.Mailbox = slices.Clone(s.Mailbox)
+	for i := range s.Mailbox {
+		s.Mailbox[i].Schema = bytes.Clone(s.Mailbox[i].Schema)
+	}
 	return s
 }
 

@@ -60,6 +60,9 @@ func newEntry(t Tool) (e *entry, err error) {
 		// its own.
 		e.body = own.Execute
 	}
+	if s.Mailbox, err = checkMailbox(s); err != nil {
+		return e, err
+	}
 	switch s.Effect {
 	case Once, Idempotent, ReadOnly:
 	default:

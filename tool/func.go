@@ -61,10 +61,11 @@ func Func[In, Out any](s Spec, f func(context.Context, In) (Result[Out], error))
 	return t, nil
 }
 
-// Must returns t, or panics if err is not nil. It is for package variables.
-func Must(t Tool, err error) Tool {
+// Must returns v, a [Tool] or an [Event], or panics if err is not nil. It is
+// for package variables.
+func Must[V any](v V, err error) V {
 	if err != nil {
 		panic(err)
 	}
-	return t
+	return v
 }

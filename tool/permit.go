@@ -2,9 +2,9 @@ package tool
 
 import "slices"
 
-// Permit is one thing that the holder of a callback token may do. Each is for
-// the pause that the token was made for: once that pause is over, the token
-// does nothing.
+// Permit is one thing that the holder of a callback token may do. Each but
+// PermitEvent is for the pause that the token was made for: once that pause is
+// over, the token does nothing.
 type Permit string
 
 // The permits. Approving and denying are for pauses that a layer asked for,
@@ -16,10 +16,13 @@ const (
 	PermitCancel   Permit = "cancel"   // cancel the call
 	PermitApprove  Permit = "approve"  // let the call run with the arguments that were shown
 	PermitDeny     Permit = "deny"     // refuse the call
+	// PermitEvent: send events to the call, whatever its pause. Call.MailToken
+	// makes such a token, and it permits nothing else.
+	PermitEvent Permit = "event"
 )
 
 var permits = []Permit{PermitComplete, PermitFail, PermitProgress, PermitCancel,
-	PermitApprove, PermitDeny}
+	PermitApprove, PermitDeny, PermitEvent}
 
 // Known reports whether the permit is one of those above.
 func (p Permit) Known() bool { return slices.Contains(permits, p) }

@@ -19,10 +19,11 @@ type Registry struct{ handle }
 // handle hands the box over to the runner.
 type handle = hold.Handle[*box]
 
-// Limits bound what is let through, in bytes. Zero values are the defaults.
+// Limits bound what is let through. Zero values are the defaults.
 type Limits struct {
-	Arguments int // of a call; 256 KiB
-	Result    int // a call's output, its actions together, or all of its Await; 1 MiB
+	Arguments int // of a call, in bytes; 256 KiB
+	Result    int // a call's output, its actions together, or all of its Await, in bytes; 1 MiB
+	Mail      int // how many outside events one call takes; 1000
 }
 
 // NewRegistry makes a registry of tools, in the order given; nil limits are the

@@ -15,8 +15,8 @@ package tool
 // Where things are:
 //
 //   - what authors write with: tool.go, func.go, resumable.go, result.go,
-//     await.go, ontimeout.go, call.go, pause.go, permit.go, errors.go,
-//     context.go, wrap.go
+//     await.go, ontimeout.go, mail.go, call.go, pause.go, permit.go,
+//     errors.go, context.go, wrap.go
 //   - running tools without an agent: registry.go, run.go
 //   - behind Func and Resumable: typed.go, askagain.go
 //   - the machine that runs calls, for the runner and a Registry: box.go and
@@ -59,6 +59,10 @@ type Spec struct {
 	// MayPause must be set by a tool that pauses; Resumable sets it. One that
 	// does not declare it can't pause: ErrMayNotPause.
 	MayPause bool
+	// Mailbox is the outside events that the tool's calls take, from when a call
+	// is asked for until it settles; MaxMailbox at most. A pause waits for them
+	// by Await.Mail. The tool needs MayPause.
+	Mailbox []MailboxEvent
 	// Timeout bounds each entry of the body; zero: no bound.
 	Timeout time.Duration
 	// AskOperator: when a crash leaves the outcome unknown, pause the call

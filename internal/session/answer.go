@@ -30,10 +30,10 @@ type Incoming struct {
 // Asked is what a value is for: the answer to which pause, and what becomes of
 // it there.
 type Asked struct {
-	Call, Tool string
-	Pause      int
-	Schema     string // see SchemaHash
-	Use        toolbox.Use
+	toolbox.Target
+	Call   string
+	Pause  int    // zero for an event
+	Schema string // see SchemaHash
 }
 
 // Fits judges a value that is otherwise good. Misfit is what is wrong with the
@@ -292,6 +292,9 @@ func (j *judgement) answer() error {
 	case p.Gate == "" && decision:
 		return j.misfit(errors.New("it is a decision, and the call waits for an output: " +
 			"complete it, or fail it"))
+	case p.Mail != nil && j.in.Kind != KindFail:
+		return j.misfit(fmt.Errorf("it is a %s answer, and the call waits for events (%s): "+
+			"send one, or fail the call", j.in.Kind, strings.Join(p.Mail.Names, ", ")))
 	case j.in.Kind != KindFail && len(j.in.Value) > 0:
 		if err := j.check(p.Schema, p.use()); err != nil {
 			return err
@@ -380,7 +383,8 @@ func (p *Pause) use() toolbox.Use {
 
 func (j *judgement) check(schema string, use toolbox.Use) error {
 	asked := Asked{
-		Call: j.rc.Call, Tool: j.c.Tool, Pause: j.rc.Pause, Schema: schema, Use: use,
+		Target: toolbox.Target{Tool: j.c.Tool, Use: use},
+		Call:   j.rc.Call, Pause: j.rc.Pause, Schema: schema,
 	}
 	misfit, err := j.fits(asked, j.in.Value)
 	if misfit != nil {

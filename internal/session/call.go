@@ -96,6 +96,7 @@ func (tx *Tx) Pause(call string, h *Hold) error {
 	p := &Pause{
 		Reason: h.Await.Reason, Mode: h.Await.Mode, Key: h.Await.Key, Gate: h.Await.Gate,
 		Schema: h.Schema, Prompt: tx.place(h.Prompt), Data: tx.place(h.Data), Since: tx.Now,
+		Mail: h.Await.Mail,
 	}
 	if p.Gate != "" {
 		p.Shown = tool.HashArguments(h.Await.Arguments)
@@ -120,9 +121,13 @@ func (tx *Tx) Pause(call string, h *Hold) error {
 		tx.putJSON(outsideKey(c.Tool, p.Key, tx.ID, c.ID), c.Pauses)
 	}
 	if early := c.Early; early != nil && p.Gate == "" {
-		return tx.consume(c, early)
+		if err := tx.consume(c, early); err != nil {
+			return err
+		}
+	} else {
+		tx.list(c)
 	}
-	tx.list(c)
+	tx.takeMail(c, "", "")
 	return nil
 }
 
@@ -157,6 +162,7 @@ func (tx *Tx) accept(c *Call, a *Answer) {
 	if a.Mode == tool.ModeReenter && a.Kind != KindTimer {
 		a.Prompt = c.Pause.Prompt
 	}
+	c.showMail(a)
 	c.Answer, c.Pause, c.Status = a, nil, Answered
 	tx.touch()
 }
@@ -244,6 +250,7 @@ func (tx *Tx) settle(c *Call, o *Outcome) error {
 		Output: tx.placeBeside(o.Output), Actor: o.Actor, At: tx.Now,
 		Attempt: c.Attempt, Pauses: c.Pauses, Decisions: c.Decisions, Actions: actions,
 	}
+	tx.record.Mail, tx.record.MailShown = c.mailAtEnd(o)
 	begins := len(tx.records)
 	tx.records = appendRecordKey(tx.records, tx.ID, c.ID)
 	key := tx.since(begins)

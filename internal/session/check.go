@@ -175,6 +175,9 @@ func (c *check) calls(ctx context.Context, st *State) error {
 	if err := readable[storedReceipt](ctx, c, st.ID, kvstore.Key("r", st.ID)); err != nil {
 		return err
 	}
+	if err := c.mail(ctx, st); err != nil {
+		return err
+	}
 	if err := readable[userMessage](ctx, c, st.ID, kvstore.Key("u", st.ID)); err != nil {
 		return err
 	}

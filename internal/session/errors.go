@@ -3,9 +3,11 @@ package session
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/internal/excerpt"
 	"github.com/fermata-ai/fermata/tool"
 )
 
@@ -30,6 +32,8 @@ var (
 	ErrExpired              = errors.New("session: the pause outlasted its deadline")
 	ErrMessageConflict      = errors.New("session: another message was accepted under that id")
 	ErrInvalidMessage       = errors.New("session: the message can't be taken")
+	ErrUnknownEvent         = errors.New("session: the call takes no such event")
+	ErrMailboxFull          = errors.New("session: the call takes no more events")
 	ErrInvalidDeadline      = errors.New("session: the deadline is not valid")
 	ErrChild                = errors.New("session: the session is a child")
 	ErrPending              = errors.New("session: calls wait for answers")
@@ -62,6 +66,10 @@ func (e *ConflictError) told(by string) string {
 	if r.Kind == KindTimeout {
 		return fmt.Sprintf("session: pause %s was over at %s: no answer had come in time, and "+
 			"the call goes on without one", PauseID(r.Call, r.Pause), r.At.Format(time.RFC3339))
+	}
+	if r.Kind == KindEvent && r.Pause == 0 {
+		return fmt.Sprintf("session: the event %s %q came for call %s before, with other content%s at %s",
+			r.Event.Name, r.Event.ID, r.Call, by, r.At.Format(time.RFC3339))
 	}
 	with := string(r.Kind)
 	if r.Decided != "" {
@@ -130,6 +138,24 @@ func (e *PauseRequiredError) Error() string {
 // Unwrap makes it an ErrPauseRequired.
 func (e *PauseRequiredError) Unwrap() error { return ErrPauseRequired }
 
+// UnknownEventError refuses an event that the call's tool doesn't take.
+type UnknownEventError struct {
+	Call, Tool string
+	Name       string   // the event's
+	Names      []string // of the events that the call takes
+}
+
+func (e *UnknownEventError) Error() string {
+	if len(e.Names) == 0 {
+		return fmt.Sprintf("session: call %s of %s takes no events", e.Call, e.Tool)
+	}
+	return fmt.Sprintf("session: call %s of %s takes no event %q; it takes %s",
+		e.Call, e.Tool, excerpt.Of(e.Name), strings.Join(e.Names, ", "))
+}
+
+// Unwrap makes it an ErrUnknownEvent.
+func (e *UnknownEventError) Unwrap() error { return ErrUnknownEvent }
+
 // GateError refuses an answer that is for the pause of one layer at that of
 // another: the number was taken by a layer that asked first.
 type GateError struct {
@@ -150,10 +176,14 @@ func (e *GateError) Unwrap() error { return ErrOtherGate }
 // names the fields, and why they don't fit.
 type PayloadError struct {
 	Pause string
+	Event string // in place of Pause: the event's name and id
 	Err   error
 }
 
 func (e *PayloadError) Error() string {
+	if e.Event != "" {
+		return fmt.Sprintf("session: the event %s does not fit: %v", e.Event, e.Err)
+	}
 	return fmt.Sprintf("session: the answer to pause %s does not fit: %v", e.Pause, e.Err)
 }
 

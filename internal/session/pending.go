@@ -78,7 +78,7 @@ func (s *Store) Pause(
 		Tool: c.Tool, Number: c.Pauses,
 		Arguments: bytes.Clone(args), Since: p.Since, Deadline: p.Deadline,
 		Await: tool.Await{Reason: p.Reason, Mode: p.Mode, Key: p.Key, Gate: p.Gate,
-			OnTimeout: p.OnTimeout},
+			OnTimeout: p.OnTimeout, Mail: p.Mail},
 	}
 	if p.Agent != "" {
 		out.Await.Child = &tool.Child{Agent: p.Agent, Session: c.Child}

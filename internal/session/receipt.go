@@ -21,6 +21,7 @@ const (
 	KindTimer    Kind = "timer"   // the deadline was the answer
 	KindTimeout  Kind = "timeout" // the deadline has the tool entered again: it was not answered
 	KindCancel   Kind = "cancel"  // of a call, whatever its pause
+	KindEvent    Kind = "event"   // for a call, whatever its pause; also what met a pause
 )
 
 // Fate is what became of an operation after it was accepted, where that isn't
@@ -42,7 +43,7 @@ const (
 // which a receipt of a refusal is told.
 type Receipt struct {
 	Call     string    `json:"call"`
-	Pause    int       `json:"pause"` // zero for a cancellation
+	Pause    int       `json:"pause"` // zero for a cancellation, and for an event
 	Kind     Kind      `json:"kind,omitzero"`
 	Hash     string    `json:"hash,omitzero"` // of the payload, by content
 	Actor    string    `json:"by,omitzero"`
@@ -51,7 +52,8 @@ type Receipt struct {
 	Fate     Fate      `json:"fate,omitzero"`
 	// Decided is, of a decision, "approved" or "denied"; empty in a receipt
 	// that was written before receipts said so.
-	Decided string `json:"decided,omitzero"`
+	Decided string  `json:"decided,omitzero"`
+	Event   EventID `json:"event,omitzero"` // of an event: which
 
 	Duplicate bool  `json:"duplicate,omitzero"` // it was accepted before
 	Err       error `json:"-"`                  // it was refused
@@ -142,6 +144,10 @@ type Record struct {
 	Pauses    int          `json:"pauses,omitzero"`
 	Decisions []Decision   `json:"decisions,omitempty"`
 	Actions   []*Blob      `json:"actions,omitempty"` // each a list
+	// How many events were accepted for it, and how many of them, from the
+	// first, its body was shown.
+	Mail      int `json:"mail,omitzero"`
+	MailShown int `json:"mail_shown,omitzero"`
 }
 
 // blobs calls f for each payload that the record refers to or holds.

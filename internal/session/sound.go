@@ -97,6 +97,9 @@ func (c *Call) check() error {
 	if err := checkMade(c.Decisions, c.Actions); err != nil {
 		return err
 	}
+	if err := c.checkMail(); err != nil {
+		return err
+	}
 	return checkSettled(c.Settled)
 }
 
@@ -117,8 +120,10 @@ func checkMade(decisions []Decision, actions []*Blob) error {
 }
 
 // answers are the kinds that an answer to a tool's own pause may have.
-var answers = map[Kind]bool{KindComplete: true, KindFail: true, KindMessage: true, KindTimer: true,
-	KindTimeout: true}
+var answers = map[Kind]bool{
+	KindComplete: true, KindFail: true, KindMessage: true, KindTimer: true, KindTimeout: true,
+	KindEvent: true,
+}
 
 func checkSettled(s event.Status) error {
 	switch s {
@@ -133,7 +138,8 @@ func (r *Record) check() error {
 	switch {
 	case r.Version > Version:
 		return ErrNewerVersion
-	case r.Version < 1 || r.Call == "" || r.Status == "" || r.Pauses < 0:
+	case r.Version < 1 || r.Call == "" || r.Status == "" || r.Pauses < 0 ||
+		r.MailShown < 0 || r.Mail < r.MailShown:
 		return errIncomplete
 	}
 	if err := checkMade(r.Decisions, r.Actions); err != nil {
@@ -158,6 +164,10 @@ func (r *Receipt) check() error {
 	}
 	switch r.Kind {
 	case KindCancel:
+	case KindEvent:
+		if e := r.Event; e.Name == "" || e.ID == "" || e.Number < 1 {
+			return fmt.Errorf("it is of no event")
+		}
 	case KindComplete, KindFail, KindDecision, KindMessage, KindTimer:
 		if r.Pause < 1 {
 			return fmt.Errorf("it is of no pause")
@@ -202,9 +212,14 @@ func (n *pauseNumber) check() error {
 
 // A record that names its session or call lies under the key of that one, and
 // nowhere else.
-func (s *State) liesAt(key []byte) bool   { return endsWith(key, s.ID) }
-func (r *Record) liesAt(key []byte) bool  { return endsWith(key, r.Call) }
-func (r *Receipt) liesAt(key []byte) bool { return endsWith(key, r.Call, r.slot()) }
+func (s *State) liesAt(key []byte) bool  { return endsWith(key, s.ID) }
+func (r *Record) liesAt(key []byte) bool { return endsWith(key, r.Call) }
+func (r *Receipt) liesAt(key []byte) bool {
+	if r.Kind == KindEvent {
+		return endsWith(key, r.Call, r.Event.Name, r.Event.ID)
+	}
+	return endsWith(key, r.Call, r.slot())
+}
 
 var (
 	errIncomplete = errors.New("it is incomplete")

@@ -25,6 +25,7 @@ package session
 //     schema.go, keyring.go, errors.go
 //   - children: child.go, childend.go; what one session owes another: outbox.go,
 //     letters.go
+//   - events for open calls: mail.go, mailstore.go
 //   - upkeep: check.go, sweep.go, sweepschema.go, delete.go
 
 import (
@@ -179,6 +180,7 @@ type Call struct {
 	Early     *Answer      `json:"early,omitzero"`   // to the pause that has not been written yet
 	Decisions []Decision   `json:"decisions,omitempty"`
 	Actions   []*Blob      `json:"actions,omitempty"` // the body's, before it paused; each a list
+	Mailbox   *Mailbox     `json:"mailbox,omitzero"`  // of a tool that takes events, see mail.go
 	Cancel    *Cancel      `json:"cancel,omitzero"`   // asked for while the body runs
 	Settled   event.Status `json:"settled,omitzero"`
 	// an action, perhaps of the end, has media for the model
@@ -229,6 +231,8 @@ type Pause struct {
 	Refused bool `json:"refused,omitzero"`
 	// it is listed among those that machines end, and not in the inbox
 	Machine bool `json:"machine,omitzero"`
+	// the events that it waits for; no answer of another kind
+	Mail *tool.MailWait `json:"mail,omitzero"`
 
 	Rest strictjson.Rest `json:"-"` // of a later version
 }
@@ -246,6 +250,10 @@ type Answer struct {
 	Delivery  string    `json:"delivery,omitzero"`
 	Retryable bool      `json:"may_pass,omitzero"` // of a failure
 	At        time.Time `json:"at"`
+	// The entry that it leads to is shown the events up to number Mail, of
+	// which those up to MailFrom were shown before.
+	Mail     int `json:"mail,omitzero"`
+	MailFrom int `json:"mail_from,omitzero"`
 
 	Rest strictjson.Rest `json:"-"` // of a later version
 }

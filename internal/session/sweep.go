@@ -120,6 +120,9 @@ func (sw *sweep) session(ctx context.Context, e kvstore.Entry) error {
 	for i := range st.Calls {
 		c := &st.Calls[i]
 		sw.named[c.Output] = true
+		for _, hash := range c.Mailbox.schemas() {
+			sw.named[hash] = true
+		}
 		if c.Pause != nil {
 			sw.named[c.Pause.Schema] = true
 		}
@@ -206,8 +209,10 @@ func (sw *sweep) calls(ctx context.Context, st *State) error {
 		}
 		// The record goes last, so that an interrupted sweep comes back for the
 		// rest.
-		if err := sw.store.deleteAll(ctx, kvstore.Key("r", st.ID, r.Call)); err != nil {
-			return err
+		for _, kind := range []string{"r", "e", "f"} {
+			if err := sw.store.deleteAll(ctx, kvstore.Key(kind, st.ID, r.Call)); err != nil {
+				return err
+			}
 		}
 		last := kvstore.Batch{Deletes: [][]byte{e.Key, progressKey(st.ID, r.Call)}}
 		if err := sw.store.repeat(ctx, last); err != nil {
@@ -299,6 +304,16 @@ func (s *Store) usedPayloads(ctx context.Context, id string) (map[string]bool, e
 			return nil, err
 		}
 		r.blobs(note)
+	}
+	for e, err := range s.scan(ctx, kvstore.Key("e", id)) {
+		if err != nil {
+			return nil, err
+		}
+		var m mailRecord
+		if err := decode(e.Key, e.Value, &m); err != nil {
+			return nil, err
+		}
+		note(m.Payload)
 	}
 	return used, nil
 }

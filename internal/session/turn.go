@@ -2,6 +2,7 @@ package session
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/fermata-ai/fermata/event"
@@ -89,6 +90,9 @@ func (tx *Tx) Reply(m *Entry, calls []Call, how Stopped, tokenKey int) error {
 	}
 	tx.Calls = append(tx.Calls[:0], calls...) // a transition that runs again begins with these
 	tx.Asked, tx.TokenKey = tx.Now, tokenKey
+	if slices.ContainsFunc(calls, func(c Call) bool { return c.Mailbox != nil }) {
+		tx.outdates()
+	}
 	// A caller ended the run while the model spoke: what the model asks for is
 	// not begun.
 	if tx.Halt != nil {
@@ -103,6 +107,13 @@ type Declared struct {
 	Effect   tool.Effect
 	MayPause bool
 	Output   string // hash of the output schema, if it may pause
+	Mailbox  *Mailbox
+}
+
+// Is reports whether a call has this declaration.
+func (d Declared) Is(c *Call) bool {
+	return d.Effect == c.Effect && d.MayPause == c.MayPause && d.Output == c.Output &&
+		c.Mailbox.Declares(d.Mailbox)
 }
 
 // Declare notes what a call's tool declares now that the call is about to
@@ -119,6 +130,7 @@ func (tx *Tx) Declare(call string, is Declared) error {
 	}
 	tx.touch()
 	c.Effect, c.MayPause = is.Effect, is.MayPause
+	tx.declareMail(c, is.Mailbox)
 	if c.Early == nil {
 		c.Output = is.Output
 	}

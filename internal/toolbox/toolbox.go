@@ -45,6 +45,10 @@ type machine interface {
 
 	Checks(name string) (input, output, answer json.RawMessage)
 	Readers(name string) (arguments, output, answer *gotype.Reader)
+	// Mailbox returns the events that a tool takes. The list is not to be
+	// changed.
+	Mailbox(name string) []tool.MailboxEvent
+	EventReader(name, event string) *gotype.Reader
 	Prepare(tool.Call) (tool.Call, error)
 	PrepareAnswered(tool.Call) (tool.Call, error)
 	Enter(ctx context.Context, name string, c tool.Call,
