@@ -73,6 +73,7 @@ func TestEveryTransitionIsTried(t *testing.T) {
 //	waits    pending, for a child
 //	gate     pending, once decided
 //	answered answered, in re-entry
+//	mail     pending, for events, of which one has come
 func busy(t *testing.T) *session.Lease {
 	t.Helper()
 	s := session.NewStore(kvstore.NewMemory(), nil)
@@ -81,10 +82,10 @@ func busy(t *testing.T) *session.Lease {
 	t.Cleanup(d.Release)
 	m := llm.Message{Role: llm.RoleAssistant}
 	var calls []session.Call
-	for _, id := range []string{"asked", "runs", "stops", "parked", "waits", "gate", "answered"} {
+	for _, id := range []string{"asked", "runs", "stops", "parked", "waits", "gate", "answered", "mail"} {
 		m.Parts = append(m.Parts, llm.ToolCall{ID: id, Name: "pay", Arguments: json.RawMessage(`{}`)})
 		calls = append(calls, session.Call{ID: id, Tool: "pay", Status: session.Requested,
-			Effect: tool.Once, MayPause: true})
+			Effect: tool.Once, MayPause: true, Mailbox: mailbox("offer", "done")})
 	}
 	question, message := entry(t, llm.UserText("Go.")), entry(t, m)
 	reenter := pause("answered", tool.Await{Mode: tool.ModeReenter, Prompt: "Which?"})
@@ -98,7 +99,8 @@ func busy(t *testing.T) *session.Lease {
 		spawns(t, "waits", session.Left{}),
 		pause("gate", tool.Await{Gate: "first", Arguments: json.RawMessage(`{}`)}), decides("gate.1"),
 		pause("gate", tool.Await{Gate: "second", Arguments: json.RawMessage(`{}`)}),
-		reenter, answers(t, "answered.1"),
+		reenter, delivers(t, "answered", "offer", "1"), answers(t, "answered.1"),
+		delivers(t, "mail", "offer", "1"), pause("mail", tool.AllOf("offer", "done")),
 	} {
 		must(t, d.Update(t.Context(), change))
 	}
@@ -144,8 +146,11 @@ func changes(t *testing.T) map[string][]session.Transition {
 			return tx.Unclaim(&session.Call{ID: call, Tool: "pay", Status: session.Requested})
 		}, "runs", "stops"),
 		"Declare": each(func(tx *session.Tx, call string) error {
-			return tx.Declare(call, session.Declared{Effect: tool.Idempotent, Output: "hash"})
+			return tx.Declare(call, session.Declared{Effect: tool.Idempotent, Output: "hash",
+				Mailbox: mailbox("done", "note")})
 		}, "asked", "answered"),
+		"Deliver": list(delivers(t, "asked", "done", "1"), delivers(t, "mail", "offer", "2"),
+			delivers(t, "mail", "done", "1"), delivers(t, "stops", "done", "1")),
 		"Extend": each(extend, "waits", "gate"),
 		"Expire": list(func(tx *session.Tx) error {
 			tx.Now = tx.Now.AddDate(1, 0, 0)
@@ -180,6 +185,25 @@ func answers(t *testing.T, pause string) session.Transition {
 	return func(tx *session.Tx) error {
 		r, err := tx.Answer(&session.Incoming{Pause: pause, Kind: session.KindComplete, Hash: "h",
 			Value: json.RawMessage(`2`), Payload: payload, Actor: "ada"}, fits)
+		return errors.Join(err, r.Err)
+	}
+}
+
+// mailbox is that of a tool that takes these events.
+func mailbox(names ...string) *session.Mailbox {
+	m := &session.Mailbox{Limit: 10}
+	for _, name := range names {
+		m.Kinds = append(m.Kinds, session.MailKind{Name: name})
+	}
+	return m
+}
+
+func delivers(t *testing.T, call, name, id string) session.Transition {
+	t.Helper()
+	payload := blob(t, `3`)
+	return func(tx *session.Tx) error {
+		r, err := tx.Deliver(&session.IncomingMail{Call: call, Name: name, ID: id, Hash: "h",
+			Value: json.RawMessage(`3`), Payload: payload, Actor: "shop"}, fits)
 		return errors.Join(err, r.Err)
 	}
 }
