@@ -2,8 +2,8 @@
 // after each step, so that a call may pause for a second or a month and the
 // process may die at any moment. [Runner.Run] takes a user's message;
 // [Runner.Resume], [Runner.Send], [Runner.Progress] and [Runner.Cancel] bring a
-// paused call back, from a webhook handler or an inbox; [Runner.Work] carries on what was
-// accepted, what is overdue and what a crash left behind.
+// paused call back, from a webhook handler or an inbox; [Runner.Work] carries
+// on what was accepted, what is overdue and what a crash left behind.
 //
 // All of them are one loop over session.Next: see loop.go.
 package runner

@@ -15,7 +15,7 @@ package tool
 // Where things are:
 //
 //   - what authors write with: tool.go, func.go, resumable.go, result.go,
-//     await.go, ontimeout.go, mail.go, call.go, pause.go, permit.go,
+//     await.go, ontimeout.go, child.go, mail.go, call.go, pause.go, permit.go,
 //     errors.go, context.go, wrap.go
 //   - running tools without an agent: registry.go, run.go
 //   - behind Func and Resumable: typed.go, askagain.go

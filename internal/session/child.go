@@ -8,6 +8,7 @@ import (
 
 	"github.com/fermata-ai/fermata/event"
 	"github.com/fermata-ai/fermata/internal/strictjson"
+	"github.com/fermata-ai/fermata/internal/toolbox"
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/tool"
 )
@@ -242,8 +243,8 @@ func (tx *Tx) ChildEnded(e *ChildEnd, fits Fits) error {
 		Delivery: e.Child, At: tx.Now}
 	outcome := e.Outcome
 	if outcome.Status == event.Done {
-		misfit, err := fits(Asked{Call: c.ID, Tool: c.Tool, Pause: c.Pauses,
-			Schema: c.Pause.Schema, Use: c.Pause.use()}, outcome.Output.JSON())
+		misfit, err := fits(Asked{Target: toolbox.Target{Tool: c.Tool, Use: c.Pause.use()},
+			Call: c.ID, Pause: c.Pauses, Schema: c.Pause.Schema}, outcome.Output.JSON())
 		if err != nil {
 			return err
 		}

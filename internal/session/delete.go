@@ -36,7 +36,7 @@ func (s *Store) deleteIf(ctx context.Context, id string, may func(*Tx) bool) err
 // deleteParts deletes what belongs to a session beside its head. Receipts and
 // call records go too: the tombstone refuses what comes late.
 func (s *Store) deleteParts(ctx context.Context, id string) error {
-	for _, kind := range []string{"m", "c", "r", "e", "f", "g", "p", "u"} {
+	for _, kind := range []string{"m", "c", "r", "e", "d", "g", "p", "u"} {
 		if err := s.deleteAll(ctx, kvstore.Key(kind, id)); err != nil {
 			return err
 		}

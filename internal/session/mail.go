@@ -375,5 +375,5 @@ func mailKey(session, call string, number int) []byte {
 }
 
 func mailReceiptKey(session, call, name, id string) []byte {
-	return kvstore.Key("f", session, call, name, id)
+	return kvstore.Key("d", session, call, name, id)
 }

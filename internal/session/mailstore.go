@@ -93,7 +93,7 @@ func (s *Store) MailReceipts(
 	ctx context.Context, session, call string, end *Record,
 ) iter.Seq2[Receipt, error] {
 	return func(yield func(Receipt, error) bool) {
-		for e, err := range s.scan(ctx, kvstore.Key("f", session, call)) {
+		for e, err := range s.scan(ctx, kvstore.Key("d", session, call)) {
 			var r Receipt
 			if err == nil {
 				err = decode(e.Key, e.Value, (*storedReceipt)(&r))
@@ -110,7 +110,7 @@ func (s *Store) MailReceipts(
 
 // mail reports events that are missing, or damaged, or without a receipt.
 func (c *check) mail(ctx context.Context, st *State) error {
-	if err := readable[storedReceipt](ctx, c, st.ID, kvstore.Key("f", st.ID)); err != nil {
+	if err := readable[storedReceipt](ctx, c, st.ID, kvstore.Key("d", st.ID)); err != nil {
 		return err
 	}
 	came := map[string]int{}

@@ -209,7 +209,7 @@ func (sw *sweep) calls(ctx context.Context, st *State) error {
 		}
 		// The record goes last, so that an interrupted sweep comes back for the
 		// rest.
-		for _, kind := range []string{"r", "e", "f"} {
+		for _, kind := range []string{"r", "e", "d"} {
 			if err := sw.store.deleteAll(ctx, kvstore.Key(kind, st.ID, r.Call)); err != nil {
 				return err
 			}
