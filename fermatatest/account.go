@@ -42,6 +42,7 @@ type callAccount struct {
 	summary string
 	effect  tool.Effect
 	entries map[string]int // how often the body was entered, by key
+	again   int            // how often an operator stated that an entry did not happen
 }
 
 // account takes stock, in a life that does nothing else.
@@ -172,7 +173,7 @@ func (l *life) callAccount(id string, p places) (callAccount, error) {
 		return callAccount{}, err
 	}
 	c := callAccount{id: id, turn: p[id].turn, status: s.Settled, by: s.Actor,
-		entries: map[string]int{}}
+		entries: map[string]int{}, again: len(s.Again)}
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s is %s %s by %q, after %d pauses", s.Tool, s.Status, s.Settled,
 		s.Actor, s.Pauses)

@@ -216,8 +216,9 @@ func (l *life) operate(st *core.State) bool {
 			l.violation("%s asks an operator, and the World has none", p.Tool)
 			return false
 		}
-		_, err := l.runner.Resume(l.ctx, theSession,
-			runner.Complete(p.ID, "operator", l.world.Operator(p)))
+		says := l.world.Operator(p)
+		says.Pause = p.ID
+		_, err := l.runner.Resume(l.ctx, theSession, says)
 		l.note("life %d: the operator answers for %s: %v", l.number, p.Tool, err)
 		if err != nil && !isFault(err) {
 			l.violation("the operator's answer was refused: %v", err)

@@ -1,7 +1,6 @@
 package fermatatest
 
 import (
-	"encoding/json"
 	"time"
 
 	"github.com/fermata-ai/fermata/agent"
@@ -35,8 +34,9 @@ type World struct {
 	// their context does.
 	Agent func() agent.Config
 	// Operator answers pauses of reason unknown outcome: what became of the
-	// call. Required for tools that ask an operator.
-	Operator func(tool.Pause) json.RawMessage
+	// call, or runner.RunAgain. The Resumption's Pause is filled in. Required
+	// for tools that ask an operator.
+	Operator func(tool.Pause) runner.Resumption
 	// Check, if set, returns what is wrong with the outside world at the end of
 	// a history.
 	Check func() error

@@ -294,7 +294,16 @@ func scenarios() []fermatatest.Scenario {
 		fermatatest.Scenario{Name: "a tool that reconciles", World: reconciled,
 			Inputs: []fermatatest.Input{hello, thanks}},
 		fermatatest.Scenario{Name: "a tool that asks an operator", World: operated,
-			Inputs: []fermatatest.Input{hello, thanks}})
+			Inputs: []fermatatest.Input{hello, thanks}},
+		fermatatest.Scenario{Name: "a call that did not happen runs again", World: rerun,
+			Inputs: []fermatatest.Input{hello,
+				fermatatest.Answer("pay", runner.Approve("", "ada", "fine")), thanks}},
+		// When the first entry is lost, an operator's pause takes the number of
+		// the one that is answered.
+		fermatatest.Scenario{Name: "a re-entry that did not happen runs again", World: reentered,
+			Inputs: []fermatatest.Input{hello,
+				fermatatest.Answer("pay", runner.Complete("", "bank", text("now"))), thanks},
+			Diverges: true})
 	return all
 }
 

@@ -2,7 +2,6 @@ package fermatatest_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"sync"
@@ -11,6 +10,8 @@ import (
 	"github.com/fermata-ai/fermata/agent"
 	"github.com/fermata-ai/fermata/fakellm"
 	"github.com/fermata-ai/fermata/fermatatest"
+	"github.com/fermata-ai/fermata/interceptor"
+	"github.com/fermata-ai/fermata/runner"
 	"github.com/fermata-ai/fermata/tool"
 )
 
@@ -80,7 +81,68 @@ func operated() fermatatest.World {
 		})
 	w := world(agent.Config{Tools: []tool.Tool{pay}, Model: paid})()
 	w.Check = l.atMostOnce
-	w.Operator = func(tool.Pause) json.RawMessage { return text("paid") }
+	w.Operator = func(tool.Pause) runner.Resumption {
+		return runner.Complete("", "operator", text("paid"))
+	}
+	return w
+}
+
+// exactly returns an error unless those effects came, once each.
+func (l *ledger) exactly(n int) error {
+	if len(l.done) != n {
+		return fmt.Errorf("the ledger has %v, and not %d effects", l.done, n)
+	}
+	return l.atMostOnce()
+}
+
+// honest returns an operator who looks into the ledger for an effect of the
+// call that was lost: what didn't happen runs again.
+func honest(l *ledger, suffix func(tool.Pause) string) func(tool.Pause) runner.Resumption {
+	return func(p tool.Pause) runner.Resumption {
+		if l.has(p.Call + suffix(p)) {
+			return runner.Complete("", "operator", text("paid"))
+		}
+		return runner.RunAgain("", "operator", "the ledger doesn't have it")
+	}
+}
+
+// rerun returns a world in which a person approves a payment, and an operator
+// knows whether a lost one came about. So it comes about exactly once.
+func rerun() fermatatest.World {
+	var l ledger
+	pay := fn(tool.Spec{Name: "pay", AskOperator: true},
+		func(ctx context.Context, in textIn) (tool.Result[textOut], error) {
+			l.do(tool.CallFrom(ctx).IdempotencyKey())
+			return tool.Done(textOut{"paid"}), nil
+		})
+	w := world(agent.Config{Tools: []tool.Tool{pay}, Model: paid,
+		Interceptors: interceptor.Chain{interceptor.Approval(nil)}})()
+	w.Check = func() error { return l.exactly(1) }
+	w.Operator = honest(&l, func(tool.Pause) string { return ".0" })
+	return w
+}
+
+// reentered returns a world in which the payment is made in the entry that an
+// answer leads to. That entry brings the answer each time.
+func reentered() fermatatest.World {
+	var l ledger
+	var lost error
+	pay := tool.Must(tool.Resumable(
+		tool.Spec{Name: "pay", Description: "Pays.", AskOperator: true},
+		func(_ context.Context, in textIn, ask tool.Ask[textOut, int]) (tool.Result[textOut], error) {
+			return ask("When?", 7), nil
+		},
+		func(ctx context.Context, _ textIn,
+			re tool.Reply[textOut, int, textIn]) (tool.Result[textOut], error) {
+			if re.Answer.Text != "now" || re.State != 7 {
+				lost = fmt.Errorf("an entry brings %+v", re)
+			}
+			l.do(tool.CallFrom(ctx).IdempotencyKey())
+			return tool.Done(textOut{"paid"}), nil
+		}))
+	w := world(agent.Config{Tools: []tool.Tool{pay}, Model: paid})()
+	w.Check = func() error { return errors.Join(lost, l.atMostOnce()) }
+	w.Operator = honest(&l, func(p tool.Pause) string { return fmt.Sprintf(".%d", p.Number-1) })
 	return w
 }
 

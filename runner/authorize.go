@@ -96,11 +96,15 @@ const (
 	AnswerEdit     AnswerKind = "edit" // approve with other arguments
 	AnswerDeny     AnswerKind = "deny"
 	AnswerMessage  AnswerKind = "message" // the user's next message
+	// AnswerRunAgain: the call did not happen, and its body is entered again.
+	AnswerRunAgain AnswerKind = "run_again"
 )
 
 // answer returns what a resumption answers with.
 func (r *Resumption) answer() AnswerKind {
 	switch {
+	case r.Again:
+		return AnswerRunAgain
 	case r.Decision == nil && (r.failed || r.Failure != ""):
 		return AnswerFail
 	case r.Decision == nil:

@@ -85,7 +85,8 @@ func (q inquiry) lose(to *committer) error {
 		if h, err = q.hold(to.waiting, &q.call, q.args, tool.Await{
 			Reason: tool.ReasonUnknown, Mode: tool.ModeOutput,
 			Prompt: "The program stopped while " + q.call.Tool +
-				" was running. What became of it? The answer is the tool's output.",
+				" was running. What became of it? The answer is the tool's output. " +
+				"If it did not happen, it can be run again.",
 		}); err != nil {
 			return err
 		}

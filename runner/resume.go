@@ -16,7 +16,7 @@ import (
 )
 
 // Resumption is an answer to a pause. Make it with Complete, Fail, Approve,
-// Deny, ApproveEdited or FromText.
+// Deny, ApproveEdited, RunAgain or FromText.
 type Resumption struct {
 	// Pause is a pause's id; or a call's, as long as the call has had one pause
 	// only.
@@ -26,11 +26,14 @@ type Resumption struct {
 	// Payload is a JSON value that fits the pause's schema. Decision is for a
 	// gate: it holds Approved, Reason, and Arguments if they are edited; its
 	// other fields are the session's, and refused. Failure is why the outside
-	// job failed.
+	// job failed. Again is an operator's statement that the call did not happen,
+	// for a pause of tool.ReasonUnknown, and has Why.
 	Payload   json.RawMessage
 	Decision  *tool.Decision
 	Failure   string
 	Retryable bool // with Failure: trying again may help
+	Again     bool
+	Why       string // with Again: how the operator knows; may be empty
 
 	// Gate, if set, is the layer that the answer is for: at another layer's
 	// pause it is refused. What comes with a token takes it from Token.Gate.
@@ -185,6 +188,9 @@ func refusal(receipts []session.Receipt) error {
 // resumption is refused, and not accepted with a part of it ignored.
 func (r Resumption) contradiction() error {
 	failed := r.failed || r.Failure != ""
+	if err := r.againContradiction(failed); err != nil {
+		return err
+	}
 	switch d := r.Decision; {
 	case d != nil && failed:
 		return errors.New("it has a decision and a failure, and an answer is one of them")
@@ -226,6 +232,7 @@ func (rn *Runner) incoming(r Resumption) (*session.Incoming, error) {
 	misfit := func(err error) error { return &session.PayloadError{Pause: r.Pause, Err: err} }
 	var content any
 	var kept json.RawMessage
+	var reason string
 	if err := r.contradiction(); err != nil {
 		return nil, misfit(err)
 	}
@@ -238,13 +245,16 @@ func (rn *Runner) incoming(r Resumption) (*session.Incoming, error) {
 			len(in.Actor), len(in.Delivery), maxName))
 	case r.Decision != nil:
 		in.Kind, in.Decision = session.KindDecision, *r.Decision
-		in.Decision.Reason = modeltext.CleanString(r.Decision.Reason)
+		reason = modeltext.CleanString(r.Decision.Reason)
+		in.Decision.Reason = reason
 		in.Value = modeltext.CleanJSON(r.Decision.Arguments)
 		if len(in.Value) > 0 && !r.Decision.Approved {
 			return nil, misfit(errors.New("a denial has no arguments"))
 		}
-		in.Why = session.StringBlob(in.Decision.Reason)
-		kept, content = in.Value, decisionContent{r.Decision.Approved, in.Decision.Reason, in.Value}
+		kept, content = in.Value, decisionContent{r.Decision.Approved, reason, in.Value}
+	case r.Again:
+		in.Kind, reason = session.KindRunAgain, modeltext.CleanString(r.Why)
+		content = againContent{true, reason}
 	case r.failed || r.Failure != "":
 		in.Kind = session.KindFail
 		why := modeltext.CleanString(r.Failure)
@@ -258,14 +268,15 @@ func (rn *Runner) incoming(r Resumption) (*session.Incoming, error) {
 		}
 		kept, content = in.Value, in.Value
 	}
-	if n := len(kept) + len(in.Decision.Reason); n > rn.options.MaxAnswer {
+	if n := len(kept) + len(reason); n > rn.options.MaxAnswer {
 		return nil, misfit(fmt.Errorf("it has %d bytes, at most %d are taken",
 			n, rn.options.MaxAnswer))
 	}
-	if len(in.Decision.Reason) > maxReason {
+	if len(reason) > maxReason {
 		return nil, misfit(fmt.Errorf("the reason has %d bytes, at most %d are taken",
-			len(in.Decision.Reason), maxReason))
+			len(reason), maxReason))
 	}
+	in.Why = session.StringBlob(reason)
 	var err error
 	if in.Hash, err = hashContent(content); err != nil {
 		return nil, misfit(err)
@@ -281,7 +292,7 @@ func (rn *Runner) incoming(r Resumption) (*session.Incoming, error) {
 
 // What people write is bounded, in bytes: some of it stands in the head.
 const (
-	maxReason = 1000 // for a decision or a cancellation
+	maxReason = 1000 // for a decision, a cancellation, or to run a call again
 	maxName   = 256  // of an actor or a delivery
 )
 
@@ -295,6 +306,10 @@ type (
 	failureContent struct {
 		Failure   string `json:"failure"`
 		Retryable bool   `json:"may_pass,omitempty"` // the name is part of stored hashes
+	}
+	againContent struct {
+		Again bool   `json:"again"`
+		Why   string `json:"why,omitempty"`
 	}
 )
 

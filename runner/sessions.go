@@ -151,6 +151,7 @@ type CallDetails struct {
 	Attempt   int                `json:"attempt,omitempty"` // of a tool of effect once
 	Pauses    int                `json:"pauses,omitempty"`
 	Decisions []tool.Decision    `json:"decisions,omitempty"` // each with its actor and arguments
+	Again     []RanAgain         `json:"again,omitempty"`     // what operators stated of it
 	Artifacts []tool.Artifact    `json:"artifacts,omitempty"`
 	Media     []llm.Media        `json:"media,omitempty"`    // for the model
 	Receipts  []session.Receipt  `json:"receipts,omitempty"` // what was accepted for its pauses

@@ -16,12 +16,13 @@ func (rn *Runner) callDetails(
 ) (CallDetails, error) {
 	out := CallDetails{Call: id, Status: session.Settled}
 	var decisions []session.Decision
+	var again []session.Again
 	if c := st.Call(id); c != nil && c.Status != session.Settled {
 		out.Tool, out.Status, out.Attempt, out.Pauses = c.Tool, c.Status, c.Attempt, c.Pauses
 		if c.Parked != nil {
 			out.Parked = c.Parked.Since
 		}
-		decisions = c.Decisions
+		decisions, again = c.Decisions, c.Again
 		if m := c.Mailbox; m != nil {
 			out.Mail = &Mailbox{Takes: m.Names(), Count: m.Count, Shown: m.Shown}
 		}
@@ -35,7 +36,7 @@ func (rn *Runner) callDetails(
 		}
 		out.Tool, out.Settled, out.Actor, out.At = r.Tool, r.Status, r.Actor, r.At
 		out.Attempt, out.Pauses = r.Attempt, r.Pauses
-		decisions = r.Decisions
+		decisions, again = r.Decisions, r.Again
 		if r.Mail > 0 {
 			out.Mail = &Mailbox{Count: r.Mail, Shown: r.MailShown}
 		}
@@ -54,6 +55,9 @@ func (rn *Runner) callDetails(
 		out.Decisions = append(out.Decisions, d)
 	}
 	var err error
+	if out.Again, err = rn.ranAgain(ctx, st.ID, again); err != nil {
+		return out, err
+	}
 	out.Receipts, err = rn.store.Receipts(ctx, st.ID, id)
 	return out, err
 }

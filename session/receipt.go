@@ -22,6 +22,7 @@ const (
 	KindComplete = core.KindComplete // an output was given
 	KindFail     = core.KindFail     // a failure was given
 	KindDecision = core.KindDecision // a person or a policy approved or denied
+	KindRunAgain = core.KindRunAgain // an operator stated that it did not happen
 	KindMessage  = core.KindMessage  // the user's next message was the answer
 	KindTimer    = core.KindTimer    // the deadline was the answer
 	KindTimeout  = core.KindTimeout  // the deadline has the tool entered again: it was not answered

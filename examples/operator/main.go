@@ -15,7 +15,7 @@
 //
 //	process 2
 //	fax waits: unknown
-//	operator is asked: The program stopped while fax was running. What became of it? The answer is the tool's output.
+//	operator is asked: The program stopped while fax was running. What became of it? The answer is the tool's output. If it did not happen, it can be run again.
 //	model reads: "sent at 10:42"
 //	model says: The order was faxed.
 //	it ends; error: <nil>

@@ -12,7 +12,7 @@ import (
 )
 
 // Incoming is an answer as it is delivered for a pause, before it is judged: an
-// output, a failure, or a decision.
+// output, a failure, a decision, or that the call did not happen.
 type Incoming struct {
 	Pause     string // a pause's id, or a call's
 	Gate      string // the layer whose pause it is for; empty: any layer's
@@ -21,7 +21,7 @@ type Incoming struct {
 	Payload   *Blob           // the payload to keep; of a failure, the text for the model
 	Hash      string          // of the content
 	Decision  tool.Decision   // of KindDecision: Approved
-	Why       *Blob           // of KindDecision: its reason, a JSON string
+	Why       *Blob           // of KindDecision, KindRunAgain: the reason, a JSON string
 	Retryable bool
 	Actor     string
 	Delivery  string
@@ -299,6 +299,10 @@ func (j *judgement) answer() error {
 		if err := j.check(p.Schema, p.use()); err != nil {
 			return err
 		}
+	case j.in.Kind == KindRunAgain:
+		if err := j.mayRunAgain(); err != nil {
+			return err
+		}
 	}
 	j.record()
 	j.tx.unlist(c)
@@ -308,6 +312,9 @@ func (j *judgement) answer() error {
 			Why: j.tx.place(j.in.Why)}
 		d.Actor, d.Reason, d.Arguments = j.in.Actor, "", nil
 		j.tx.decide(c, d)
+		return nil
+	case KindRunAgain:
+		j.tx.runAgain(c, j.in)
 		return nil
 	case KindFail:
 		return j.tx.settle(c, failed(j.kept()))
@@ -338,6 +345,9 @@ func (j *judgement) early() error {
 	switch {
 	case j.in.Kind == KindDecision:
 		return j.misfit(errors.New("it is a decision, and no layer has asked for one"))
+	case j.in.Kind == KindRunAgain:
+		return j.misfit(errors.New("it states that the call did not happen, and runs it again, " +
+			"and no operator was asked"))
 	case completes(j.in.Kind):
 		if err := j.check(c.Output, toolbox.AsOutput); err != nil {
 			return err

@@ -146,6 +146,9 @@ func (s *State) blobs(f func(*Blob)) {
 			visit(c.Decisions[j].Edited)
 			visit(c.Decisions[j].Why)
 		}
+		for j := range c.Again {
+			visit(c.Again[j].Why)
+		}
 	}
 }
 

@@ -248,7 +248,8 @@ func (tx *Tx) settle(c *Call, o *Outcome) error {
 	tx.record = Record{
 		Version: Version, Call: c.ID, Tool: c.Tool, Turn: tx.Turn, Status: o.Status,
 		Output: tx.placeBeside(o.Output), Actor: o.Actor, At: tx.Now,
-		Attempt: c.Attempt, Pauses: c.Pauses, Decisions: c.Decisions, Actions: actions,
+		Attempt: c.Attempt, Pauses: c.Pauses, Decisions: c.Decisions, Again: c.Again,
+		Actions: actions,
 	}
 	tx.record.Mail, tx.record.MailShown = c.mailAtEnd(o)
 	begins := len(tx.records)

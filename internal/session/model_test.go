@@ -26,6 +26,9 @@ type model struct {
 	gate           bool           // the open pause is a layer's
 	mode           tool.Mode      // of the open pause
 	answered       tool.Mode      // of the tool's own last answer; empty: it has none
+	answerOf       int            // the pause that this one was given for
+	unknown        bool           // the open pause asks what became of a lost entry
+	again          int            // how often it did not happen, as operators stated
 	early          string         // the content of an answer that is kept for the next pause
 	receipts       map[int]string // by pause: the content of what was accepted
 	refused        map[int]string // by pause: the content of an early answer that did not fit it
@@ -59,7 +62,9 @@ func (m *model) refuse(n int) {
 
 // answer is what an answer to pause n comes to: "accepted", "duplicate",
 // "conflict" or "refused".
-func (m *model) answer(n int, content string, decision, failure bool) string {
+func (m *model) answer(n int, content string) string {
+	decision, failure, again := content[0] == 'd', content[0] == 'f', content[0] == 'r'
+
 	got, answered := m.receipts[n]
 	switch {
 	case answered && got == content, m.refused[n] == content:
@@ -69,7 +74,7 @@ func (m *model) answer(n int, content string, decision, failure bool) string {
 	}
 	switch {
 	case m.status == session.Pending && n == m.pauses:
-		if decision != m.gate {
+		if decision != m.gate || again && (!m.unknown || m.again == 8) {
 			return "refused"
 		}
 		m.receipts[n] = content
@@ -78,11 +83,14 @@ func (m *model) answer(n int, content string, decision, failure bool) string {
 			m.status, m.gate = session.Answered, false
 		case failure:
 			m.settle()
+		case again: // what the lost entry brought stays
+			m.status = session.Answered
+			m.again++
 		default:
-			m.status, m.answered = session.Answered, m.mode
+			m.status, m.answered, m.answerOf = session.Answered, m.mode, n
 		}
 		return "accepted"
-	case n == m.pauses+1 && m.entered() && !decision:
+	case n == m.pauses+1 && m.entered() && !decision && !again:
 		m.receipts[n], m.early = content, content
 		return "accepted"
 	}
@@ -110,6 +118,7 @@ func TestLifeOfACallModel(t *testing.T) {
 			"claim":   h.claim,
 			"unclaim": h.unclaim,
 			"pause":   h.pause,
+			"lose":    h.lose,
 			"gate":    h.atGate,
 			"answer":  h.answer,
 			"cancel":  h.cancel,
@@ -188,10 +197,18 @@ func (h *harness) unclaim(t *rapid.T) {
 
 func (h *harness) pause(t *rapid.T) {
 	mode := rapid.SampledFrom([]tool.Mode{tool.ModeOutput, tool.ModeReenter}).Draw(t, "mode")
+	h.pauseFor(t, "", mode)
+}
+
+// lose has an operator asked what became of the last entry.
+func (h *harness) lose(t *rapid.T) { h.pauseFor(t, tool.ReasonUnknown, tool.ModeOutput) }
+
+func (h *harness) pauseFor(t *rapid.T, reason tool.Reason, mode tool.Mode) {
 	in := tool.Await{
-		Mode: mode, Timeout: time.Duration(rapid.IntRange(0, 1).Draw(t, "hours")) * time.Hour,
+		Reason: reason, Mode: mode,
+		Timeout: time.Duration(rapid.IntRange(0, 1).Draw(t, "hours")) * time.Hour,
 	}
-	if in.Timeout > 0 && rapid.Bool().Draw(t, "reenters") {
+	if in.Timeout > 0 && reason == "" && rapid.Bool().Draw(t, "reenters") {
 		in.OnTimeout = tool.ReenterOnTimeout
 	}
 	if in.Timeout > 0 && rapid.Bool().Draw(t, "absolute") {
@@ -209,13 +226,14 @@ func (h *harness) pause(t *rapid.T) {
 	h.m.status, h.m.gate, h.m.mode = session.Pending, false, mode
 	h.m.deadline = in.Timeout > 0 || !in.Deadline.IsZero()
 	h.m.reenters = in.OnTimeout != ""
+	h.m.unknown = reason != ""
 	if early := h.m.early; early != "" {
 		h.m.early = ""
 		switch {
 		case early[0] == 'f':
 			h.m.settle()
 		case mode == tool.ModeOutput:
-			h.m.status, h.m.answered = session.Answered, mode
+			h.m.status, h.m.answered, h.m.answerOf = session.Answered, mode, h.m.pauses
 		default:
 			h.m.refuse(h.m.pauses)
 		}
@@ -236,12 +254,13 @@ func (h *harness) atGate(t *rapid.T) {
 		}
 		h.m.pauses++
 		h.m.status, h.m.gate, h.m.mode, h.m.deadline = session.Pending, true, tool.ModeReenter, true
+		h.m.unknown = false
 	}
 }
 
 func (h *harness) answer(t *rapid.T) {
 	n := rapid.IntRange(1, h.m.pauses+2).Draw(t, "pause")
-	kind := rapid.SampledFrom([]string{"a1", "a2", "f1", "d1"}).Draw(t, "content")
+	kind := rapid.SampledFrom([]string{"a1", "a2", "f1", "d1", "r1"}).Draw(t, "content")
 	in := &session.Incoming{Pause: session.PauseID("c", n), Kind: session.KindComplete,
 		Hash: kind, Actor: "x"}
 	in.Payload, _ = session.NewBlob(json.RawMessage(`"` + kind + `"`))
@@ -251,8 +270,10 @@ func (h *harness) answer(t *rapid.T) {
 	case 'd':
 		in.Kind, in.Payload = session.KindDecision, nil
 		in.Decision.Approved = true
+	case 'r':
+		in.Kind, in.Payload = session.KindRunAgain, nil
 	}
-	want := h.m.answer(n, kind, kind[0] == 'd', kind[0] == 'f')
+	want := h.m.answer(n, kind)
 	var r session.Receipt
 	fatal(t, h.store.Update(t.Context(), "s", func(tx *session.Tx) (err error) {
 		r, err = tx.Answer(in,
@@ -347,15 +368,20 @@ func (h *harness) takenEarly() {
 		return
 	}
 	h.m.early = ""
-	h.m.status, h.m.answered = session.Answered, tool.ModeOutput
+	h.m.status, h.m.answered, h.m.answerOf = session.Answered, tool.ModeOutput, h.m.pauses
 }
 
 func (h *harness) compare(t *rapid.T) {
 	st, err := h.store.Load(t.Context(), "s")
 	fatal(t, err)
 	c := st.Call("c")
-	got := fmt.Sprint(c.Status, c.Pauses, c.Early != nil, c.Cancel != nil)
-	if want := fmt.Sprint(h.m.status, h.m.pauses, h.m.early != "", h.m.cancelling); got != want {
+	answerOf := 0
+	if c.Answer != nil {
+		answerOf = c.Answer.Pause
+	}
+	got := fmt.Sprint(c.Status, c.Pauses, c.Early != nil, c.Cancel != nil, answerOf, len(c.Again))
+	if want := fmt.Sprint(h.m.status, h.m.pauses, h.m.early != "", h.m.cancelling,
+		h.m.answerOf, h.m.again); got != want {
 		t.Fatalf("the head has %s, the model %s", got, want)
 	}
 	for p, err := range h.store.Check(t.Context()) {

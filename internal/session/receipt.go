@@ -17,6 +17,8 @@ const (
 	KindComplete Kind = "complete"
 	KindFail     Kind = "fail"
 	KindDecision Kind = "decision"
+	// KindRunAgain: it did not happen, and is to run.
+	KindRunAgain Kind = "run_again"
 	KindMessage  Kind = "message" // the user's next message was the answer
 	KindTimer    Kind = "timer"   // the deadline was the answer
 	KindTimeout  Kind = "timeout" // the deadline has the tool entered again: it was not answered
@@ -143,6 +145,7 @@ type Record struct {
 	Attempt   int          `json:"attempt,omitzero"`
 	Pauses    int          `json:"pauses,omitzero"`
 	Decisions []Decision   `json:"decisions,omitempty"`
+	Again     []Again      `json:"again,omitempty"`
 	Actions   []*Blob      `json:"actions,omitempty"` // each a list
 	// How many events were accepted for it, and how many of them, from the
 	// first, its body was shown.
@@ -164,5 +167,8 @@ func (r *Record) blobs(f func(*Blob)) {
 	for i := range r.Decisions {
 		visit(r.Decisions[i].Edited)
 		visit(r.Decisions[i].Why)
+	}
+	for i := range r.Again {
+		visit(r.Again[i].Why)
 	}
 }

@@ -76,7 +76,7 @@ func (c *Call) check() error {
 		return fmt.Errorf("it is pending, and never paused")
 	case (c.Status == Settled) != (c.Settled != ""):
 		return fmt.Errorf("it is %s, and its end doesn't go with that", c.Status)
-	case c.Status == Answered && c.Answer == nil && len(c.Decisions) == 0:
+	case c.Status == Answered && c.Answer == nil && len(c.Decisions) == 0 && len(c.Again) == 0:
 		return fmt.Errorf("it is answered, and has no answer")
 	case c.Parked != nil && (c.Status == Pending || c.Status == Settled):
 		return fmt.Errorf("it is %s, and parked", c.Status)
@@ -94,7 +94,7 @@ func (c *Call) check() error {
 			return fmt.Errorf("an answer is incomplete")
 		}
 	}
-	if err := checkMade(c.Decisions, c.Actions); err != nil {
+	if err := checkMade(c.Decisions, c.Again, c.Actions); err != nil {
 		return err
 	}
 	if err := c.checkMail(); err != nil {
@@ -103,9 +103,9 @@ func (c *Call) check() error {
 	return checkSettled(c.Settled)
 }
 
-// checkMade returns what is wrong with the decisions about a call, or with what
-// its body made.
-func checkMade(decisions []Decision, actions []*Blob) error {
+// checkMade returns what is wrong with the decisions about a call, with what
+// operators have stated of it, or with what its body made.
+func checkMade(decisions []Decision, again []Again, actions []*Blob) error {
 	for _, d := range decisions {
 		if d.Gate == "" || d.Shown == "" || d.Pause < 1 {
 			return fmt.Errorf("a decision is incomplete")
@@ -116,7 +116,7 @@ func checkMade(decisions []Decision, actions []*Blob) error {
 			return fmt.Errorf("an action is missing")
 		}
 	}
-	return nil
+	return checkAgain(again)
 }
 
 // answers are the kinds that an answer to a tool's own pause may have.
@@ -142,7 +142,7 @@ func (r *Record) check() error {
 		r.MailShown < 0 || r.Mail < r.MailShown:
 		return errIncomplete
 	}
-	if err := checkMade(r.Decisions, r.Actions); err != nil {
+	if err := checkMade(r.Decisions, r.Again, r.Actions); err != nil {
 		return err
 	}
 	var err error
@@ -168,7 +168,7 @@ func (r *Receipt) check() error {
 		if e := r.Event; e.Name == "" || e.ID == "" || e.Number < 1 {
 			return fmt.Errorf("it is of no event")
 		}
-	case KindComplete, KindFail, KindDecision, KindMessage, KindTimer:
+	case KindComplete, KindFail, KindDecision, KindMessage, KindTimer, KindRunAgain:
 		if r.Pause < 1 {
 			return fmt.Errorf("it is of no pause")
 		}

@@ -14,8 +14,8 @@ package session
 //     sound record is: sound.go; records as JSON: record.go
 //   - transitions: tx.go, the table in transitions.go; those of the driver:
 //     turn.go, call.go; those of any caller: answer.go, operations.go; of time:
-//     deadline.go; of calls without their tool: parked.go; what the model reads
-//     of them: text.go
+//     deadline.go; of lost calls: again.go; of calls without their tool:
+//     parked.go; what the model reads of them: text.go
 //   - the one writer: head.go, change.go; payloads: blob.go; heads too large for
 //     their place: aside.go; the way to the engine: engine.go; its keys: keys.go
 //   - the lease: lease.go; the right to change its head: slot.go, commit.go; when
@@ -179,6 +179,7 @@ type Call struct {
 	Answer    *Answer      `json:"answer,omitzero"`  // to the tool's own last pause
 	Early     *Answer      `json:"early,omitzero"`   // to the pause that has not been written yet
 	Decisions []Decision   `json:"decisions,omitempty"`
+	Again     []Again      `json:"again,omitempty"`   // one for each lost entry that did not happen
 	Actions   []*Blob      `json:"actions,omitempty"` // the body's, before it paused; each a list
 	Mailbox   *Mailbox     `json:"mailbox,omitzero"`  // of a tool that takes events, see mail.go
 	Cancel    *Cancel      `json:"cancel,omitzero"`   // asked for while the body runs

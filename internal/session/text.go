@@ -13,9 +13,11 @@ import (
 // whether the work was begun: the model must not have to guess that.
 
 // Begun reports whether the call's body has been entered, as far as the head
-// tells. If the tool needs no claim, a body may run although it reports false.
+// tells. An entry of which an operator has stated that it did not happen is
+// none. If the tool needs no claim, a body may run although Begun reports
+// false.
 func (c *Call) Begun() bool {
-	return c.Attempt > 0 || c.Answer != nil || c.Pause != nil && c.Pause.Gate == ""
+	return c.Attempt > 0 && !c.undone() || c.Answer != nil || c.Pause != nil && c.Pause.Gate == ""
 }
 
 // begun returns the sentence about that in a result. Certain: no body of the
