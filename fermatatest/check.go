@@ -94,7 +94,7 @@ func (h *history) compareCalls(place string, got, want callAccount, exempt, exac
 	}
 	once := want.effect == tool.Once
 	for key, n := range got.entries {
-		if want.entries[key] == 0 {
+		if want.entries[key] == 0 && got.again == 0 { // an operator's pause shifts the numbers
 			h.violation("%s: the body was entered with key %s, unlike in the uncut history",
 				place, key)
 		}

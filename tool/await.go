@@ -69,6 +69,11 @@ const (
 // that their next message may take its place.
 func (r Reason) Person() bool { return reasons[r].person }
 
+// MayRunAgain reports whether a pause of that reason may be answered by stating
+// that the call did not happen. Then the tool is entered once more, whatever
+// the pause's mode.
+func (r Reason) MayRunAgain() bool { return reasons[r].again }
+
 // Mode is what an answer does.
 type Mode string
 
@@ -84,6 +89,7 @@ var reasons = map[Reason]struct {
 	modes  []Mode // those it goes with in a tool's pause; the first is its default
 	person bool   // a person answers, and not a machine or an operator
 	told   bool   // a tool may be entered again since no answer came
+	again  bool   // a tool may be entered again since it did not happen, as an operator states
 }{
 	ReasonExternal: {modes: []Mode{ModeOutput, ModeReenter}, told: true},
 	ReasonApproval: {modes: []Mode{ModeReenter}, person: true},
@@ -92,7 +98,7 @@ var reasons = map[Reason]struct {
 	},
 	ReasonAgent:   {modes: []Mode{ModeOutput}, told: true},
 	ReasonTimer:   {modes: []Mode{ModeReenter, ModeOutput}},
-	ReasonUnknown: {modes: []Mode{ModeOutput}},
+	ReasonUnknown: {modes: []Mode{ModeOutput}, again: true},
 }
 
 // DefaultApprovalTimeout is how long an approval waits that names no Timeout.

@@ -65,6 +65,9 @@ func (c *tally) count(all []porcupine.Operation) {
 		case "call", "result":
 			words = strings.Fields(strings.ReplaceAll(text, ",", " "))
 		}
+		if in.content == again {
+			in.name = again
+		}
 		c.outcomes[in.name+": "+strings.Join(words[:min(2, len(words))], " ")]++
 	}
 }
@@ -108,7 +111,8 @@ func (w *world) check(all *tally) {
 		}
 		mine := w.of(call)
 		all.count(mine)
-		m := callModel{steps: stepsOf[tool], once: w.once, lossy: w.lossy, text: textual(tool)}
+		m := callModel{steps: stepsOf[tool], once: w.once, lossy: w.lossy, text: textual(tool),
+			asks: tool == asksOperator}
 		model := m.porcupine()
 		result, facts := porcupine.CheckOperationsVerbose(model, mine, 20*time.Second)
 		if result == porcupine.Ok {

@@ -16,6 +16,7 @@ type callModel struct {
 	once  bool   // its effect
 	lossy bool   // drives may die, or lose their lease, while a body runs
 	text  bool   // its output is a string
+	asks  bool   // an operator, what became of a body that was cut off
 }
 
 // step is a pause that a call asks for.
@@ -31,6 +32,7 @@ const (
 	output  = 'o' // the body's, and the answer is the result
 	message = 'm' // the body's, and the user's next message is the result
 	timer   = 't' // the body's, which is entered again at the deadline
+	lost    = 'l' // an operator's, and the answer is the result, or has the body entered again
 )
 
 // accepted is a receipt. The zero one is none.
@@ -45,6 +47,7 @@ const (
 	failure = "failure"
 	yes     = "yes"
 	no      = "no"
+	again   = "again" // it did not happen
 )
 
 func isDecision(content string) bool { return content == yes || content == no }
@@ -183,18 +186,28 @@ func (m *callModel) drive(s callState, now int) (next []callState) {
 	if m.once && s.status == session.Running && s.early == "" && !s.stopping() {
 		next = append(next, s.unclaim())
 	}
-	if s.early != "" {
+	switch cut := m.lossy && s.status == session.Running; {
+	case s.early != "":
 		next = append(next, s.takeEarly())
-	} else if m.lossy && s.status == session.Running {
+	case cut && m.asks && !s.cancelling: // if the session was cancelled, this pause is, too
+		next = append(next, s.lose())
+	case cut:
 		next = append(next, s.settle(event.Unknown, ""))
 	}
 	return next
 }
 
+// lose is a call whose body was cut off, and of which an operator is asked.
+func (s callState) lose() callState {
+	s.pauses++
+	s.status, s.kind, s.answer, s.deadline = session.Pending, lost, "", 0
+	return s
+}
+
 // goesOn reports whether the body is entered again at the deadline of the open
 // pause.
 func (m *callModel) goesOn(s callState) bool {
-	return s.kind == timer || m.steps[s.asked-1].told
+	return s.kind == timer || s.kind != lost && m.steps[s.asked-1].told
 }
 
 // unclaim is a call that is what it was before its claim.
@@ -391,7 +404,7 @@ func (m *callModel) accept(s *callState, content string) {
 		s.timerOf = 0
 	}
 	s.status, s.answer, s.deadline, s.refusedNow = session.Answered, content, 0, false
-	if s.kind == output || s.kind == message {
+	if s.kind == output || s.kind == message || s.kind == lost && content != again {
 		s.output, s.outputOf = content, s.pauses
 	}
 }
@@ -401,6 +414,8 @@ func (m *callModel) fits(kind byte, content string) bool {
 	switch {
 	case isDecision(content) || kind == gate:
 		return isDecision(content) && kind == gate
+	case content == again:
+		return kind == lost
 	case content == failure || kind == reenter || kind == timer:
 		return true
 	}

@@ -64,12 +64,16 @@ var stepsOf = map[string][]step{
 	"pay":    {{kind: gate, hours: 1}, {kind: message, hours: 2}},
 	"poll":   {{kind: output, hours: 1, told: true}, {kind: output, hours: 2}},
 	"riddle": {{kind: message, hours: 1, told: true}, {kind: message, hours: 2}},
+	"fax":    {{kind: reenter}, {kind: output, hours: 2}},
 }
+
+// asksOperator is the tool of which an operator is asked if a call is lost.
+const asksOperator = "fax"
 
 // casts are the tools that the model asks for in each turn of a history. What
 // waits in the second one waits for a person.
 var casts = [][3]string{{"job", "ask", "act"}, {"quiz", "pay", "quiz"}, {"nap", "quiz", "act"},
-	{"poll", "riddle", "job"}}
+	{"poll", "riddle", "job"}, {"fax", "job", "fax"}}
 
 // textual reports whether the output of a tool is a string.
 func textual(tool string) bool { return tool == "quiz" || tool == "pay" || tool == "riddle" }
@@ -152,7 +156,8 @@ func (w *world) agent() agent.Config {
 	}
 	var tools []tool.Tool
 	for name := range stepsOf {
-		spec := tool.Spec{Name: name, Description: "d", Effect: effect, MayPause: true}
+		spec := tool.Spec{Name: name, Description: "d", Effect: effect, MayPause: true,
+			AskOperator: name == asksOperator}
 		if textual(name) {
 			tools = append(tools,
 				tool.Must(tool.Func(spec,

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/fermata-ai/fermata/internal/strictjson"
-	"github.com/fermata-ai/fermata/tool"
 )
 
 // Again is an operator's statement that a lost entry of a call's body did not
@@ -15,7 +14,7 @@ import (
 // answer, and has the same idempotency key.
 type Again struct {
 	Pause   int       `json:"pause"`        // the number of the pause that it answered
-	Attempt int       `json:"attempt"`      // that was lost
+	Attempt int       `json:"attempt"`      // that was lost; 0: it needed no claim
 	Why     *Blob     `json:"why,omitzero"` // a JSON string
 	Actor   string    `json:"by"`
 	At      time.Time `json:"at"`
@@ -31,7 +30,7 @@ const maxAgain = 8
 // did not happen.
 func (j *judgement) mayRunAgain() error {
 	switch c := j.c; {
-	case c.Pause.Reason != tool.ReasonUnknown:
+	case !c.Pause.Reason.MayRunAgain():
 		return j.misfit(fmt.Errorf("it states that the call did not happen, and runs it again: "+
 			"that is for a call whose outcome is unknown, and this one waits for reason %q",
 			c.Pause.Reason))
@@ -63,7 +62,7 @@ func (c *Call) undone() bool {
 // checkAgain returns what is wrong with what operators have stated of a call.
 func checkAgain(all []Again) error {
 	for _, a := range all {
-		if a.Pause < 1 || a.Attempt < 1 || a.Actor == "" || a.At.IsZero() {
+		if a.Pause < 1 || a.Attempt < 0 || a.Actor == "" || a.At.IsZero() {
 			return errors.New("an operator's statement is incomplete")
 		}
 	}
