@@ -235,5 +235,8 @@ func TestWhichReasonsAreAPersons(t *testing.T) {
 		if reason.Person() != person {
 			t.Errorf("Reason(%q).Person() = %v", reason, !person)
 		}
+		if again := reason == tool.ReasonUnknown; reason.MayRunAgain() != again {
+			t.Errorf("Reason(%q).MayRunAgain() = %v", reason, !again)
+		}
 	}
 }

@@ -27,6 +27,7 @@ type model struct {
 	mode           tool.Mode      // of the open pause
 	answered       tool.Mode      // of the tool's own last answer; empty: it has none
 	answerOf       int            // the pause that this one was given for
+	timedOut       bool           // this one is that none came in time
 	unknown        bool           // the open pause asks what became of a lost entry
 	again          int            // how often it did not happen, as operators stated
 	early          string         // the content of an answer that is kept for the next pause
@@ -54,6 +55,11 @@ func (m *model) settle() {
 		receipts: m.receipts, refused: m.refused}
 }
 
+// given notes the answer to pause n of the tool's own.
+func (m *model) given(mode tool.Mode, n int) {
+	m.status, m.answered, m.answerOf, m.timedOut = session.Answered, mode, n, false
+}
+
 // refuse marks the early answer to pause n as one that does not fit it.
 func (m *model) refuse(n int) {
 	m.refused[n] = m.receipts[n]
@@ -69,7 +75,7 @@ func (m *model) answer(n int, content string) string {
 	switch {
 	case answered && got == content, m.refused[n] == content:
 		return "duplicate"
-	case answered:
+	case answered, n == m.answerOf && m.timedOut: // a deadline leaves no receipt
 		return "conflict"
 	}
 	switch {
@@ -87,7 +93,7 @@ func (m *model) answer(n int, content string) string {
 			m.status = session.Answered
 			m.again++
 		default:
-			m.status, m.answered, m.answerOf = session.Answered, m.mode, n
+			m.given(m.mode, n)
 		}
 		return "accepted"
 	case n == m.pauses+1 && m.entered() && !decision && !again:
@@ -233,7 +239,7 @@ func (h *harness) pauseFor(t *rapid.T, reason tool.Reason, mode tool.Mode) {
 		case early[0] == 'f':
 			h.m.settle()
 		case mode == tool.ModeOutput:
-			h.m.status, h.m.answered, h.m.answerOf = session.Answered, mode, h.m.pauses
+			h.m.given(mode, h.m.pauses)
 		default:
 			h.m.refuse(h.m.pauses)
 		}
@@ -346,7 +352,8 @@ func (h *harness) time(t *rapid.T) {
 	switch {
 	case h.m.status != session.Pending || !h.m.deadline:
 	case h.m.reenters && !h.m.gate:
-		h.m.status, h.m.answered = session.Answered, tool.ModeReenter
+		h.m.given(tool.ModeReenter, h.m.pauses)
+		h.m.timedOut = true
 	default:
 		h.m.settle()
 	}
@@ -368,7 +375,7 @@ func (h *harness) takenEarly() {
 		return
 	}
 	h.m.early = ""
-	h.m.status, h.m.answered, h.m.answerOf = session.Answered, tool.ModeOutput, h.m.pauses
+	h.m.given(tool.ModeOutput, h.m.pauses)
 }
 
 func (h *harness) compare(t *rapid.T) {
