@@ -201,6 +201,7 @@ func TestOperationsSayWhatARuleNeeds(t *testing.T) {
 		runner.AnswerEdit:     runner.ApproveEdited(p.ID, "eve", "", textIn{"5"}),
 		runner.AnswerComplete: runner.Complete(p.ID, "eve", text("v")),
 		runner.AnswerFail:     runner.Fail(p.ID, "eve", "", false),
+		runner.AnswerRunAgain: runner.RunAgain(p.ID, "eve", ""),
 	} {
 		if _, err := r.Resume(t.Context(), chat, in); !errors.Is(err, runner.ErrNotAllowed) {
 			t.Errorf("%s: %v", want, err)
@@ -208,7 +209,8 @@ func TestOperationsSayWhatARuleNeeds(t *testing.T) {
 		if last.Answer != want || last.Own() {
 			t.Errorf("%s is asked for as %+v", want, last)
 		}
-		decides := want != runner.AnswerComplete && want != runner.AnswerFail
+		decides := want != runner.AnswerComplete && want != runner.AnswerFail &&
+			want != runner.AnswerRunAgain
 		if last.Decides() != decides {
 			t.Errorf("%s decides: %v", want, last.Decides())
 		}

@@ -10,9 +10,9 @@ package runner
 
 // Where things are:
 //
-//   - what callers do: runner.go, run.go, resume.go, send.go, typed.go,
-//     progress.go, find.go, sessions.go, status.go, follow.go, token.go,
-//     work.go; who may: authorize.go
+//   - what callers do: runner.go, run.go, resume.go, runagain.go, send.go,
+//     typed.go, progress.go, find.go, sessions.go, status.go, follow.go,
+//     token.go, work.go; who may: authorize.go
 //   - a drive and its parts: drive.go; the loop: loop.go, wait.go, moved.go;
 //     inside turn layers: turn.go; how a user's message comes in: say.go
 //   - the steps of the loop: model.go, again.go, reply.go (the model); calls.go,

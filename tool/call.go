@@ -94,8 +94,9 @@ func HashArguments(args json.RawMessage) string {
 }
 
 // IdempotencyKey returns a key for an outside effect. It is equal across
-// attempts of one entry of the body, after a crash too, and differs from entry
-// to entry: an entry is told by the answer that it brings. With parts the key
+// attempts of one entry of the body, after a crash too, and also where an
+// operator states that an attempt did not happen. It differs from entry to
+// entry: an entry is told by the answer that it brings. With parts the key
 // names several effects of one entry.
 func (c Call) IdempotencyKey(parts ...string) string {
 	entry := 0

@@ -66,8 +66,8 @@ type Spec struct {
 	// Timeout bounds each entry of the body; zero: no bound.
 	Timeout time.Duration
 	// AskOperator: when a crash leaves the outcome unknown, pause the call
-	// until an operator answers what happened. Otherwise the model is told that
-	// it is unknown.
+	// until an operator answers what happened, or states that it did not happen
+	// and is to run. Otherwise the model is told that it is unknown.
 	AskOperator bool
 	// Reconcile finds out what became of a call whose outcome is unknown,
 	// without doing the work again. An error means that it could not find out.

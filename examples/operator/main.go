@@ -87,7 +87,8 @@ func main() {
 		check(err)
 		fmt.Println("operator is asked:", p.Await.Prompt)
 		// The operator has looked at the fax machine. What is said is the call's
-		// result; runner.Fail would say that it didn't happen.
+		// result. Otherwise runner.RunAgain would have the fax sent, and
+		// runner.Fail would tell the model that it wasn't.
 		said := runner.Complete(p.ID, "operator", json.RawMessage(`"sent at 10:42"`))
 		res, err := rn.Resume(ctx, p.Session, said)
 		check(err)
