@@ -110,9 +110,14 @@ type End struct {
 	Finish  Finish
 	// Why is, of FinishFailed and FinishDelayed, what happened; of FinishOther,
 	// the provider's word for it; of FinishCancelled, the reason given.
-	Why     string
-	Pending []tool.Pause // with FinishPaused: what is waited for
-	Parked  []Parked     // with FinishPaused: the calls whose tools are gone
+	Why string
+	// Pending is what is waited for, with FinishPaused: the session's own
+	// pauses, and then, the oldest first, what people are to answer in the
+	// sessions below it, each with the path to it. There are 100 at most.
+	// MorePending: there may be more, and Runner.Pending lists them.
+	Pending     []tool.Pause
+	MorePending bool
+	Parked      []Parked // with FinishPaused: the calls whose tools are gone
 	// Until is, with FinishElsewhere, when the other drive's lease ends, if
 	// that is known; with FinishDelayed, when the model is called again.
 	Until time.Time

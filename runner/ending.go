@@ -33,17 +33,18 @@ func (rn *Runner) standing(
 	ctx context.Context, st *session.State, asked []llm.ToolCall, cause error,
 ) (event.End, error) {
 	end := event.End{Session: st.ID, Finish: event.FinishFailed, Usage: st.Run.Usage}
-	var err error
-	if end.Pending, err = rn.store.Pauses(ctx, st, asked); err != nil {
+	page, err := rn.waiting(ctx, st, asked)
+	if err != nil {
 		return end, err
 	}
+	end.Pending, end.MorePending = page.Pauses, page.More
 	end.Parked = st.Parked()
 	step := rn.store.Next(st)
 	switch {
 	case st.Halt != nil:
 		end.Finish, end.Why = st.Halt.Finish, st.Halt.Why
 	case cause != nil && cause != errLeft && !refusedMessage(cause):
-	case len(end.Pending)+len(end.Parked) > 0:
+	case st.Open()+len(end.Parked) > 0:
 		end.Finish = event.FinishPaused
 	case step.HasWork():
 		end.Finish = event.FinishElsewhere
@@ -59,6 +60,19 @@ func (rn *Runner) standing(
 		end.Finish, end.Why = st.Finish, st.Why
 	}
 	return end, nil
+}
+
+// waiting returns what a session waits for, as its last event has it. Of a child
+// that is its own pauses: a caller who wants to see what waits in a tree looks
+// at the root, and children pause often.
+func (rn *Runner) waiting(
+	ctx context.Context, st *session.State, asked []llm.ToolCall,
+) (page session.Page, err error) {
+	if st.Parent == nil {
+		return rn.store.Waiting(ctx, st, asked)
+	}
+	page.Pauses, err = rn.store.Pauses(ctx, st, asked)
+	return page, err
 }
 
 // refusedMessage reports whether cause is the refusal of a user's message, and

@@ -169,22 +169,23 @@ func TestMessageAfterTheQuestionExpired(t *testing.T) {
 func TestMessageAnswers(t *testing.T) {
 	var n counter
 	r := newRig(t, agent.Config{
-		Tools: []tool.Tool{messageTool(&n), waiting("job", tool.Idempotent, &n)},
-		Model: messages(calls("ask", `{"text":"Which?"}`, "job", `{"text":"j"}`),
-			says("Done."), says("Hm.")),
+		Tools: []tool.Tool{messageTool(&n), asking("size", &n), waiting("job", tool.Idempotent, &n)},
+		Model: messages(calls("ask", `{"text":"Which?"}`, "size", `{"text":"s"}`,
+			"job", `{"text":"j"}`), says("Done."), says("Hm.")),
 	}, nil)
 	run := r.say("Go.").finished(event.FinishPaused)
 	if err := r.say("The blue one.").err; !errors.Is(err, session.ErrPending) {
-		t.Errorf("with another call waiting: %v", err)
+		t.Errorf("with another question open: %v", err)
 	}
-	r.answer(runner.Complete(run.pause("job").ID, "ci", text("v"))).finished(event.FinishPaused)
+	r.answer(runner.Complete(run.pause("size").ID, user, text("v"))).finished(event.FinishPaused)
 	said := func() *seen {
 		return watch(t, r.Run(t.Context(), user, chat, llm.UserText(`The "blue" <one>.`),
 			&runner.RunOptions{MessageID: "m-2"}))
 	}
-	said().finished(event.FinishStop)
+	said().finished(event.FinishPaused) // what waits for a machine is in nobody's way
 	r.restart()
-	said().finished(event.FinishStop) // delivered again
+	said().finished(event.FinishPaused) // delivered again
+	r.answer(runner.Complete(run.pause("job").ID, "ci", text("v"))).finished(event.FinishStop)
 	if got := string(r.result(run.pause("ask").Call).Output); got != `"The \"blue\" <one>."` {
 		t.Errorf("the answer arrives as %s", got)
 	}

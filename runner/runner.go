@@ -14,7 +14,8 @@ package runner
 //     typed.go, progress.go, find.go, sessions.go, status.go, follow.go,
 //     token.go, work.go; who may: authorize.go
 //   - a drive and its parts: drive.go; the loop: loop.go, wait.go, moved.go;
-//     inside turn layers: turn.go; how a user's message comes in: say.go
+//     inside turn layers: turn.go; how a user's message comes in: say.go,
+//     sayanswer.go, supersede.go
 //   - the steps of the loop: model.go, again.go, reply.go (the model); calls.go,
 //     stop.go, park.go (the calls); closing.go (the turn); what the loop has read
 //     for them: reading.go, told.go

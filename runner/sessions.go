@@ -44,8 +44,8 @@ type Session struct {
 	Parked []event.Parked `json:"parked,omitempty"` // calls whose tools are gone
 }
 
-// Sessions lists sessions by id. One that can't be read is an error in its
-// place.
+// Sessions lists sessions by id, children only if the filter asks for them. One
+// that can't be read is an error in its place.
 func (rn *Runner) Sessions(
 	ctx context.Context, f session.Filter, actor Actor,
 ) iter.Seq2[Session, error] {
@@ -108,7 +108,9 @@ type Transcript struct {
 	// History goes up to the last closed turn, and every provider accepts it.
 	// Of an open turn it has the message that asked.
 	History []llm.Message `json:"history"`
-	Pending []tool.Pause  `json:"pending,omitempty"`
+	// Pending and MorePending are as event.End has them.
+	Pending     []tool.Pause `json:"pending,omitempty"`
+	MorePending bool         `json:"more_pending,omitempty"`
 	// Calls are those of the open turn, in call order, with the results of
 	// those that have settled.
 	Calls []CallDetails `json:"calls,omitempty"`
@@ -125,9 +127,11 @@ func (rn *Runner) Show(ctx context.Context, sessionID string, actor Actor) (Tran
 	if t.History, err = rn.store.History(ctx, st, 0); err != nil {
 		return Transcript{}, err
 	}
-	if t.Pending, err = rn.store.Pauses(ctx, st, nil); err != nil {
+	page, err := rn.store.Waiting(ctx, st, nil)
+	if err != nil {
 		return Transcript{}, err
 	}
+	t.Pending, t.MorePending = page.Pauses, page.More
 	for i := range st.Calls {
 		c, err := rn.callDetails(ctx, st, st.Calls[i].ID)
 		if err != nil {

@@ -96,10 +96,13 @@ type TokenKey = core.TokenKey
 const MinTokenSecret = core.MinTokenSecret
 
 // Filter picks sessions: those of a User, those of an Agent, at most Limit of
-// them. Zero values pick all.
+// them. Zero values pick all but those that calls have made, the children; they
+// are listed with Children, and cost nothing without it. Root picks one session
+// with all below it.
 type Filter = core.Filter
 
 // PauseFilter picks open pauses: by Reason, User, Session and Tool, at most Limit
 // of them. Zero values pick all. People picks what a person or an operator
-// answers; such a list costs nothing for the calls that wait for machines.
+// answers; such a list costs nothing for the calls that wait for machines. A
+// Session is listed with what people answer in the sessions below it.
 type PauseFilter = core.PauseFilter

@@ -96,6 +96,7 @@ func (s Spec) clone() Spec {
 // Clone returns a pause that shares nothing with p which can be changed.
 func (p Pause) Clone() Pause {
 	p.Arguments, p.Await = bytes.Clone(p.Arguments), *p.Await.Clone()
+	p.Path = slices.Clone(p.Path)
 	if p.Progress != nil {
 		own := *p.Progress
 		own.Data = bytes.Clone(own.Data)

@@ -14,6 +14,7 @@ type Pause struct {
 	Call      string          `json:"call"`
 	Session   string          `json:"session"`
 	User      string          `json:"user,omitempty"`
+	Agent     string          `json:"agent,omitempty"` // of the session
 	Tool      string          `json:"tool"`
 	Number    int             `json:"number"` // of the call's pauses, from 1
 	Arguments json.RawMessage `json:"arguments,omitempty"`
@@ -21,6 +22,9 @@ type Pause struct {
 	Since     time.Time       `json:"since,omitzero"`
 	Deadline  time.Time       `json:"deadline,omitzero"` // zero where there is none
 	Progress  *Progress       `json:"progress,omitempty"`
+	// Path leads to the session from the top of its tree, if it is a child: the
+	// session that a user talks to comes first. The answer goes to Session.
+	Path []PathStep `json:"path,omitempty"`
 }
 
 // UnmarshalJSON reads what Pause is encoded as. Await.Timeout follows from the

@@ -188,7 +188,11 @@ func (c *check) calls(ctx context.Context, st *State) error {
 // damaged.
 func (c *check) entries(ctx context.Context, st *State, call *Call) error {
 	id := PauseID(call.ID, call.Pauses)
-	for _, key := range [][]byte{pauseKey(id), listKey(call)} {
+	keys := [][]byte{pauseKey(id), listKey(call)}
+	if key := st.treeKey(call); key != nil {
+		keys = append(keys, key)
+	}
+	for _, key := range keys {
 		var entry pauseEntry
 		found, err := c.store.read(ctx, key, &entry)
 		if err == nil && found && entry == st.entry(call) {
@@ -267,6 +271,7 @@ func (c *check) whole(ctx context.Context) error {
 		func() error { return readable[pauseEntry](ctx, c, "", kvstore.Key("o")) },
 		func() error { return readable[pauseEntry](ctx, c, "", kvstore.Key(inboxKind)) },
 		func() error { return readable[pauseEntry](ctx, c, "", kvstore.Key(machineKind)) },
+		func() error { return readable[pauseEntry](ctx, c, "", kvstore.Key(treeKind)) },
 		func() error { return readable[pauseNumber](ctx, c, "", kvstore.Key("k")) },
 		func() error { return readable[keyRing](ctx, c, "", keyRingKey) },
 		func() error { return c.schemas(ctx) },

@@ -25,7 +25,7 @@ func TestDamageBesideTheHead(t *testing.T) {
 	}
 	said := func(s *session.Store) error {
 		return s.Update(ctx, "first", func(tx *session.Tx) error {
-			_, err := tx.Said("m", "h")
+			_, _, err := tx.Said("m", "h")
 			return err
 		})
 	}

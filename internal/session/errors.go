@@ -190,35 +190,45 @@ func (e *PayloadError) Error() string {
 // Unwrap makes it an ErrInvalidResumePayload.
 func (e *PayloadError) Unwrap() []error { return []error{ErrInvalidResumePayload, e.Err} }
 
-// PendingError refuses a user's message because calls wait.
+// PendingError refuses a user's message because calls wait. Pending and MorePending are
+// as event.End has them.
 type PendingError struct {
-	Session string
-	Pending []tool.Pause
-	Parked  []event.Parked // for their tools, which are gone
+	Session     string
+	Pending     []tool.Pause
+	MorePending bool
+	Parked      []event.Parked // for their tools, which are gone
 }
 
 func (e *PendingError) Error() string {
-	for _, other := range e.Pending {
-		if !other.Await.Reason.Person() {
+	var people []tool.Pause
+	agent := ""
+	for _, p := range e.Pending {
+		switch {
+		case p.Await.Reason.Person():
+			people = append(people, p)
+		case p.Await.Reason != tool.ReasonAgent:
 			return fmt.Sprintf("session %q: a call of %s waits for something else than a person "+
-				"(%s), and can't be superseded; answer or cancel it",
-				e.Session, other.Tool, other.ID)
+				"(%s), and can't be superseded; answer or cancel it", e.Session, p.Tool, p.ID)
+		default:
+			agent = p.ID
 		}
 	}
-	if len(e.Pending) == 0 {
-		return fmt.Sprintf("session %q: call %s waits for its tool %s, which is gone; cancel it, "+
-			"or send the message so that it supersedes the call",
-			e.Session, e.Parked[0].Call, e.Parked[0].Tool)
-	}
-	p := e.Pending[0]
-	if len(e.Pending) == 1 {
+	switch {
+	case len(people) > 1:
+		return fmt.Sprintf("session %q: %d calls wait for answers (the first: %s, of %s); "+
+			"answer or cancel them, or send the message so that it supersedes them",
+			e.Session, len(people), people[0].ID, people[0].Tool)
+	case len(people) == 1:
 		return fmt.Sprintf("session %q: a call of %s waits for an answer (%s); "+
 			"answer or cancel it, or send the message so that it supersedes the call",
-			e.Session, p.Tool, p.ID)
+			e.Session, people[0].Tool, people[0].ID)
+	case agent != "":
+		return fmt.Sprintf("session %q: an agent works for a call (%s); wait for it, or cancel it",
+			e.Session, agent)
 	}
-	return fmt.Sprintf("session %q: %d calls wait for answers (the first: %s, of %s); "+
-		"answer or cancel them, or send the message so that it supersedes them",
-		e.Session, len(e.Pending), p.ID, p.Tool)
+	return fmt.Sprintf("session %q: call %s waits for its tool %s, which is gone; cancel it, "+
+		"or send the message so that it supersedes the call",
+		e.Session, e.Parked[0].Call, e.Parked[0].Tool)
 }
 
 // Unwrap makes it an ErrPending.

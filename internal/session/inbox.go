@@ -1,10 +1,12 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"iter"
+	"strings"
 
 	"github.com/fermata-ai/fermata/kvstore"
 	"github.com/fermata-ai/fermata/tool"
@@ -50,10 +52,18 @@ func listKey(c *Call) []byte {
 func (tx *Tx) list(c *Call) {
 	c.Pause.Machine = !forPeople(c.Pause.Reason)
 	tx.putJSON(listKey(c), tx.entry(c))
+	if key := tx.treeKey(c); key != nil {
+		tx.putJSON(key, tx.entry(c))
+	}
 }
 
-// unlist removes the entry of a call's pause, which is about to end.
-func (tx *Tx) unlist(c *Call) { tx.delete(listKey(c)) }
+// unlist removes the entries of a call's pause, which is about to end.
+func (tx *Tx) unlist(c *Call) {
+	tx.delete(listKey(c))
+	if key := tx.treeKey(c); key != nil {
+		tx.delete(key)
+	}
+}
 
 // unlistAll removes the entries of all open pauses, as many as a commit has room
 // for. The rest names a session without calls then: no list shows it, and the
@@ -66,8 +76,8 @@ func (tx *Tx) unlistAll() {
 	}
 }
 
-// deleteAtOnce is how much one commit removes with a session; it leaves room
-// for the head and its place among what is due.
+// deleteAtOnce is how much one commit removes with a session; it leaves room for
+// the last pause's own entries, the head and its place among what is due.
 const deleteAtOnce = kvstore.MaxOperations - 10
 
 // PauseFilter selects open pauses; empty fields select all.
@@ -77,95 +87,127 @@ type PauseFilter struct {
 	// then, however many there are, nor if Reason is one for people.
 	People  bool
 	User    string
-	Session string
+	Session string // with what people answer in the sessions below it
 	Tool    string
 	Limit   int // 0: no limit
 }
 
+// match reports whether the filter selects a pause; of Session, the list that it
+// stands in has taken care.
 func (f PauseFilter) match(e pauseEntry) bool {
 	return (f.Reason == "" || f.Reason == e.Reason) && (f.User == "" || f.User == e.User) &&
-		(f.Session == "" || f.Session == e.Session) && (f.Tool == "" || f.Tool == e.Tool) &&
-		(!f.People || forPeople(e.Reason))
+		(f.Tool == "" || f.Tool == e.Tool) && (!f.People || forPeople(e.Reason))
+}
+
+// hint is what an index has of a pause that was open when the entry was written.
+type hint struct {
+	pauseEntry
+	pause string
+	since string // as millis has it
+	key   []byte // of the entry; nil: the head told it
+}
+
+// hints goes through the entries under a prefix. One that can't be read is an
+// error in its place.
+func (s *Store) hints(ctx context.Context, prefix []byte) iter.Seq2[hint, error] {
+	return func(yield func(hint, error) bool) {
+		for e, err := range s.scan(ctx, prefix) {
+			if err != nil {
+				yield(hint{}, err)
+				return
+			}
+			h := hint{key: e.Key}
+			parts, err := kvstore.Parts(e.Key)
+			if err == nil {
+				err = decode(e.Key, e.Value, &h.pauseEntry)
+			}
+			if n := len(parts); err == nil && n >= 3 {
+				h.since, h.pause = parts[n-2], parts[n-1]
+			} else if err == nil {
+				err = fmt.Errorf("%w: %s", ErrCorrupt, keyName(e.Key))
+			}
+			if !yield(h, err) {
+				return
+			}
+		}
+	}
 }
 
 // listed goes through the entries that the filter may select, the oldest first.
-func (s *Store) listed(ctx context.Context, f PauseFilter) iter.Seq2[kvstore.Entry, error] {
-	people := s.scan(ctx, kvstore.Key(inboxKind))
-	if f.People || f.Reason != "" && forPeople(f.Reason) {
+func (s *Store) listed(ctx context.Context, f PauseFilter) iter.Seq2[hint, error] {
+	people := s.hints(ctx, kvstore.Key(inboxKind))
+	switch {
+	case f.Session != "":
+		return s.treeHints(ctx, f.Session)
+	case f.People, f.Reason != "" && forPeople(f.Reason):
 		return people
 	}
-	return merged(people, s.scan(ctx, kvstore.Key(machineKind)))
+	return merged(people, s.hints(ctx, kvstore.Key(machineKind)))
 }
 
-// merged goes through two scans in the order of what follows the kind in their
-// keys. An error ends it.
-func merged(a, b iter.Seq2[kvstore.Entry, error]) iter.Seq2[kvstore.Entry, error] {
-	return func(yield func(kvstore.Entry, error) bool) {
+// merged goes through two lists in the order of time.
+func merged(a, b iter.Seq2[hint, error]) iter.Seq2[hint, error] {
+	return func(yield func(hint, error) bool) {
 		next, stop := iter.Pull2(b)
 		defer stop()
-		second, err, more := next()
-		for first, firstErr := range a {
-			for more && err == nil && firstErr == nil && earlier(second.Key, first.Key) {
-				if !yield(second, nil) {
+		second, secondErr, more := next()
+		for first, err := range a {
+			for more && (secondErr != nil || err == nil && second.compare(first) < 0) {
+				if !yield(second, secondErr) {
 					return
 				}
-				second, err, more = next()
+				second, secondErr, more = next()
 			}
-			if firstErr == nil {
-				firstErr = err
-			}
-			if !yield(first, firstErr) || firstErr != nil {
+			if !yield(first, err) {
 				return
 			}
 		}
-		for ; more; second, err, more = next() {
-			if !yield(second, err) || err != nil {
+		for ; more; second, secondErr, more = next() {
+			if !yield(second, secondErr) {
 				return
 			}
 		}
 	}
 }
 
-// earlier compares the keys of two entries, of whatever kinds.
-func earlier(a, b []byte) bool { return string(a[len(inboxKind):]) < string(b[len(inboxKind):]) }
+// compare orders hints by time.
+func (h hint) compare(o hint) int {
+	return cmp.Or(strings.Compare(h.since, o.since), strings.Compare(h.pause, o.pause))
+}
 
 // Inbox lists open pauses, the oldest first. A session that can't be read is an
 // error in its place; the list goes on after it.
 func (s *Store) Inbox(ctx context.Context, f PauseFilter) iter.Seq2[tool.Pause, error] {
 	return func(yield func(tool.Pause, error) bool) {
 		n := 0
-		for e, err := range s.listed(ctx, f) {
-			if err != nil {
-				yield(tool.Pause{}, err)
-				return
-			}
-			var entry pauseEntry
-			if err := decode(e.Key, e.Value, &entry); err != nil {
-				if !yield(tool.Pause{}, err) {
-					return
+		for h, err := range s.listed(ctx, f) {
+			var p tool.Pause
+			if err == nil {
+				if !f.match(h.pauseEntry) {
+					continue
 				}
-				continue
+				p, err = s.hinted(ctx, h)
+				if isOver(err) || err == nil && f.Session != "" && !isBelow(&p, f.Session) {
+					continue
+				}
+				n++
 			}
-			if !f.match(entry) {
-				continue
-			}
-			parts, err := kvstore.Parts(e.Key)
-			if err != nil || len(parts) != 3 {
-				continue
-			}
-			p, err := s.openPause(ctx, entry.Session, parts[2])
-			if isOver(err) {
-				continue // the entry is only a hint
-			}
-			if err == nil && entry != (pauseEntry{p.Session, p.Tool, p.User, p.Await.Reason}) {
-				err = fmt.Errorf("%w: %s does not go with its pause", ErrCorrupt, keyName(e.Key))
-				p = tool.Pause{}
-			}
-			if n++; !yield(p, err) || n == f.Limit {
+			if !yield(p, err) || n > 0 && n == f.Limit {
 				return
 			}
 		}
 	}
+}
+
+// hinted shows the pause that a hint is about. If it is over, the error is one
+// that isOver knows.
+func (s *Store) hinted(ctx context.Context, h hint) (tool.Pause, error) {
+	p, err := s.openPause(ctx, h.Session, h.pause)
+	if err == nil && h.pauseEntry != (pauseEntry{p.Session, p.Tool, p.User, p.Await.Reason}) {
+		err = fmt.Errorf("%w: %s does not go with its pause", ErrCorrupt, keyName(h.key))
+		p = tool.Pause{}
+	}
+	return p, err
 }
 
 // isOver reports whether openPause has failed since the pause is over.
@@ -190,42 +232,4 @@ func (s *Store) openPause(ctx context.Context, session, id string) (tool.Pause, 
 		return tool.Pause{}, err
 	}
 	return s.Pause(ctx, st, c, Arguments(asked, call))
-}
-
-// unlisted removes the entries of pauses that are over: of sessions that were
-// deleted with more than a commit has room for, and of what an older version
-// has ended.
-func (sw *sweep) unlisted(ctx context.Context, kind string) error {
-	for e, err := range sw.store.scan(ctx, kvstore.Key(kind)) {
-		if err != nil {
-			return err
-		}
-		var entry pauseEntry
-		parts, err := kvstore.Parts(e.Key)
-		if err == nil {
-			err = decode(e.Key, e.Value, &entry)
-		}
-		if err != nil || len(parts) != 3 {
-			return fmt.Errorf("%w: %s", ErrCorrupt, keyName(e.Key))
-		}
-		st, err := sw.store.Load(ctx, entry.Session)
-		if err != nil && !errors.Is(err, ErrUnknownSession) {
-			continue // the sweep of that session returns the error
-		}
-		// The head is read after the entry, and a pause that is over is never
-		// opened again.
-		call, number := splitPause(parts[2])
-		if err == nil {
-			c := st.Call(call)
-			if c != nil && c.Status == Pending && c.Pauses == number &&
-				string(listKey(c)) == string(e.Key) {
-				continue
-			}
-		}
-		if err := sw.store.repeat(ctx, kvstore.Batch{Deletes: [][]byte{e.Key}}); err != nil {
-			return err
-		}
-		sw.swept.Entries++
-	}
-	return nil
 }

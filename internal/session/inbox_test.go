@@ -17,7 +17,7 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// counted is an engine that counts its reads.
+// counted is an engine that counts its reads, and the entries that they return.
 type counted struct {
 	kvstore.Store
 	reads int
@@ -29,8 +29,9 @@ func (c *counted) Get(ctx context.Context, key []byte) (kvstore.Entry, error) {
 }
 
 func (c *counted) Scan(ctx context.Context, r kvstore.Range) (kvstore.Page, error) {
-	c.reads++
-	return c.Store.Scan(ctx, r)
+	page, err := c.Store.Scan(ctx, r)
+	c.reads += 1 + len(page.Entries)
+	return page, err
 }
 
 // lasting returns a store over an engine that counts its reads. Its clock goes

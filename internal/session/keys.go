@@ -25,6 +25,7 @@ import (
 //	o pause                       pause: session, tool, user, reason
 //	i since pause                 the same, while it is open and a person or an operator answers: the inbox
 //	a since pause                 the same, while it is open and a machine or the time ends it
+//	j root since pause            as i, of the pauses in the sessions below a root
 //	k tool key session call       a tool's own key for its job
 //	w agent time session          wake index: what is due, and when
 //	n agent tool session          parked: a call waits for a tool that the agent has no more

@@ -91,15 +91,16 @@ func (tx *Tx) goOn() {
 	}
 }
 
-// Supersede denies calls that wait for a person, if their open pauses are among
-// the ids, and parked calls, if they themselves are; SupersedeAtOnce at most.
+// Supersede denies calls that wait for a person or a child, if their open pauses
+// are among the ids, and parked calls, if they themselves are; SupersedeAtOnce
+// at most.
 func (tx *Tx) Supersede(by string, ids []string) error {
 	n := 0
 	for i := range tx.Calls {
 		c := &tx.Calls[i]
 		switch {
 		case c.Parked != nil && slices.Contains(ids, c.ID):
-		case c.Status == Pending && c.Pause.Reason.Person() &&
+		case c.Status == Pending && (c.Pause.Reason.Person() || c.Child != "") &&
 			slices.Contains(ids, PauseID(c.ID, c.Pauses)):
 		default:
 			continue

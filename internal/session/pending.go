@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/fermata-ai/fermata/kvstore"
@@ -75,7 +76,7 @@ func (s *Store) Pause(
 	p := c.Pause
 	out := tool.Pause{
 		ID: PauseID(c.ID, c.Pauses), Call: c.ID, Session: st.ID, User: st.User,
-		Tool: c.Tool, Number: c.Pauses,
+		Agent: st.Agent, Tool: c.Tool, Number: c.Pauses, Path: slices.Clone(st.path()),
 		Arguments: bytes.Clone(args), Since: p.Since, Deadline: p.Deadline,
 		Await: tool.Await{Reason: p.Reason, Mode: p.Mode, Key: p.Key, Gate: p.Gate,
 			OnTimeout: p.OnTimeout, Mail: p.Mail},
@@ -124,7 +125,8 @@ func (s *Store) Find(ctx context.Context, session, id string) (tool.Pause, error
 		return tool.Pause{}, fmt.Errorf("%w: %q", ErrDeleted, session)
 	}
 	call, number := splitPause(id)
-	p := tool.Pause{ID: id, Call: call, Session: session, User: st.User, Number: number}
+	p := tool.Pause{ID: id, Call: call, Session: session, User: st.User, Agent: st.Agent,
+		Number: number, Path: slices.Clone(st.path())}
 	if c := st.Call(call); c != nil {
 		if number == 0 {
 			p.Number = max(1, c.Pauses)

@@ -19,8 +19,16 @@ func (s *Store) read(ctx context.Context, key []byte, v any) (found bool, err er
 // scan goes through all entries under a prefix, page by page. No transaction is
 // open while yield runs.
 func (s *Store) scan(ctx context.Context, prefix []byte) iter.Seq2[kvstore.Entry, error] {
+	return s.scanRange(ctx, kvstore.Range{Prefix: prefix})
+}
+
+// scanRange is scan for a range.
+func (s *Store) scanRange(
+	ctx context.Context, r kvstore.Range,
+) iter.Seq2[kvstore.Entry, error] {
 	return func(yield func(kvstore.Entry, error) bool) {
-		r := kvstore.Range{Prefix: prefix, Limit: 256}
+		r := r // the list may be gone through once more
+		r.Limit = 256
 		for {
 			page, err := s.kv.Scan(ctx, r)
 			if err != nil {
@@ -91,39 +99,6 @@ func (s *Store) Words(ctx context.Context, session string, b *Blob) (words strin
 		err = decode([]byte(session), raw, &words)
 	}
 	return words, err
-}
-
-// Filter selects sessions; empty fields select all.
-type Filter struct {
-	User, Agent string
-	Limit       int // 0: no limit
-}
-
-// match reports whether the session is one of the filter's, and not deleted.
-func (f Filter) match(st *State) bool {
-	return st.Deleted.IsZero() && (f.User == "" || f.User == st.User) &&
-		(f.Agent == "" || f.Agent == st.Agent)
-}
-
-// List goes through the sessions by id. One that can't be read is an error in
-// its place; the list goes on after it.
-func (s *Store) List(ctx context.Context, f Filter) iter.Seq2[*State, error] {
-	return func(yield func(*State, error) bool) {
-		n := 0
-		for e, err := range s.scan(ctx, kvstore.Key("h")) {
-			if err != nil {
-				yield(nil, err)
-				return
-			}
-			st, err := s.decodeHead(ctx, e)
-			if err == nil && !f.match(st) {
-				continue
-			}
-			if n++; !yield(st, err) || n == f.Limit {
-				return
-			}
-		}
-	}
 }
 
 // Due lists sessions of an agent that stand in the wake index up to now, the

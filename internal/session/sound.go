@@ -186,13 +186,6 @@ func (r *Receipt) check() error {
 	return nil
 }
 
-func (u *userMessage) check() error {
-	if u.Hash == "" || u.Number < -1 {
-		return errIncomplete
-	}
-	return nil
-}
-
 func (e *pauseEntry) check() error {
 	if e.Session == "" || e.Tool == "" || e.Reason == "" {
 		return errIncomplete

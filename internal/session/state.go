@@ -13,20 +13,20 @@ package session
 //   - the head, and the step that follows from it: state.go, next.go; what a
 //     sound record is: sound.go; records as JSON: record.go
 //   - transitions: tx.go, the table in transitions.go; those of the driver:
-//     turn.go, call.go; those of any caller: answer.go, operations.go; of time:
-//     deadline.go; of lost calls: again.go; of calls without their tool:
+//     turn.go, said.go, call.go; those of any caller: answer.go, operations.go;
+//     of time: deadline.go; of lost calls: again.go; of calls without their tool:
 //     parked.go; what the model reads of them: text.go
 //   - the one writer: head.go, change.go; payloads: blob.go; heads too large for
 //     their place: aside.go; the way to the engine: engine.go; its keys: keys.go
 //   - the lease: lease.go; the right to change its head: slot.go, commit.go; when
 //     it is lost: standing.go, leaseclock.go; what others have committed: news.go
 //   - drives that died: takeover.go, seen.go, watch.go, dueagents.go
-//   - the store: store.go, read.go, pending.go, inbox.go, message.go, receipt.go,
-//     schema.go, keyring.go, errors.go
+//   - the store: store.go, read.go, list.go, pending.go, inbox.go, tree.go,
+//     message.go, receipt.go, schema.go, keyring.go, errors.go
 //   - children: child.go, childend.go; what one session owes another: outbox.go,
 //     letters.go
 //   - events for open calls: mail.go, mailstore.go
-//   - upkeep: check.go, sweep.go, sweepschema.go, delete.go
+//   - upkeep: check.go, sweep.go, sweepschema.go, sweepinbox.go, delete.go
 
 import (
 	"slices"

@@ -83,7 +83,7 @@ func (s *Store) Sweep(ctx context.Context, r *Retention) (Swept, error) {
 			errs = append(errs, err)
 		}
 	}
-	for _, kind := range []string{inboxKind, machineKind} {
+	for _, kind := range []string{inboxKind, machineKind, treeKind} {
 		if err := sw.unlisted(ctx, kind); err != nil {
 			errs = append(errs, err)
 		}

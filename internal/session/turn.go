@@ -29,38 +29,6 @@ func (tx *Tx) Say(m *Entry, messageID, hash string, detached bool) error {
 	return nil
 }
 
-// userMessage is what is kept of a user's message that came with an id.
-type userMessage struct {
-	Hash   string `json:"hash"`
-	Number int    `json:"number"` // in the history; -1: it was an answer
-}
-
-// Said reports whether a user's message of that id was accepted before. If its
-// content was another one, the error is ErrMessageConflict.
-func (tx *Tx) Said(messageID, hash string) (bool, error) {
-	if messageID == "" {
-		return false, nil
-	}
-	var u userMessage
-	found, err := tx.read(userMessageKey(tx.ID, messageID), &u)
-	switch {
-	case err != nil || !found:
-		return false, err
-	case u.Hash != hash:
-		return false, fmt.Errorf("%w: message %q of session %q",
-			ErrMessageConflict, messageID, tx.ID)
-	}
-	return true, nil
-}
-
-// Heard remembers a user's message that was taken for an answer, and is not in
-// the history.
-func (tx *Tx) Heard(messageID, hash string) {
-	if messageID != "" {
-		tx.putJSON(userMessageKey(tx.ID, messageID), userMessage{Hash: hash, Number: -1})
-	}
-}
-
 // Stopped is how the model's message ended.
 type Stopped struct {
 	Finish event.Finish // of the run, if the message asks for no calls

@@ -167,11 +167,12 @@ func changes(t *testing.T) map[string][]session.Transition {
 		"EndInOrder": void((*session.Tx).EndInOrder),
 		"End":        void(func(tx *session.Tx) { tx.End(event.FinishCancelled, "ada", "no") }),
 		"Stop":       void(func(tx *session.Tx) { tx.Stop(event.FinishInterrupted, "no") }),
-		"Heard":      void(func(tx *session.Tx) { tx.Heard("n", "h") }),
+		"Heard":      void(func(tx *session.Tx) { tx.Heard("n", "h", session.PauseRef{}) }),
 		"Said": list(func(tx *session.Tx) error {
-			_, err := tx.Said("m", "h")
+			_, _, err := tx.Said("m", "h")
 			return err
 		}),
+		"Unheard": void(func(tx *session.Tx) { tx.Unheard("m") }),
 		"Seen": list(func(tx *session.Tx) error {
 			return errors.Join(settle(tx, "waits"), tx.Seen(nil, []string{"waits"}))
 		}),

@@ -1,0 +1,110 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"slices"
+
+	"github.com/fermata-ai/fermata/kvstore"
+)
+
+// Filter selects sessions; empty fields select all but children.
+type Filter struct {
+	User, Agent string
+	// Children: the sessions that calls have made are listed, too. Otherwise
+	// they aren't read, however many there are.
+	Children bool
+	// Root: that session, and all below it, each before its own children.
+	Root  string
+	Limit int // 0: no limit
+}
+
+// match reports whether the session is one of the filter's, and not deleted.
+func (f Filter) match(st *State) bool {
+	return st.Deleted.IsZero() && (f.User == "" || f.User == st.User) &&
+		(f.Agent == "" || f.Agent == st.Agent)
+}
+
+// List goes through the sessions by id. One that can't be read is an error in
+// its place; the list goes on after it.
+func (s *Store) List(ctx context.Context, f Filter) iter.Seq2[*State, error] {
+	return func(yield func(*State, error) bool) {
+		n := 0
+		for st, err := range s.states(ctx, f) {
+			if err == nil && !f.match(st) {
+				continue
+			}
+			if n++; !yield(st, err) || n == f.Limit {
+				return
+			}
+		}
+	}
+}
+
+// states goes through the sessions that the filter may select.
+func (s *Store) states(ctx context.Context, f Filter) iter.Seq2[*State, error] {
+	if f.Root != "" {
+		return func(yield func(*State, error) bool) { s.tree(ctx, f.Root, 0, yield) }
+	}
+	return func(yield func(*State, error) bool) {
+		for e, err := range s.heads(ctx, f.Children) {
+			var st *State
+			failed := err != nil
+			if !failed {
+				st, err = s.decodeHead(ctx, e)
+			}
+			if !yield(st, err) || failed {
+				return
+			}
+		}
+	}
+}
+
+// tree goes through a session and those below it, and reports whether to go on.
+// One that is gone, or deleted, is passed over with all below it.
+func (s *Store) tree(
+	ctx context.Context, id string, depth int, yield func(*State, error) bool,
+) bool {
+	st, err := s.Load(ctx, id)
+	switch {
+	case errors.Is(err, ErrUnknownSession), err == nil && !st.Deleted.IsZero(), depth > MaxDepth:
+		return true
+	case !yield(st, err):
+		return false
+	case err != nil || st.Children == 0:
+		return true
+	}
+	for e, err := range s.scan(ctx, kvstore.Key("f", id)) {
+		if err != nil {
+			return yield(nil, err)
+		}
+		if !s.tree(ctx, lastPart(e.Key), depth+1, yield) {
+			return false
+		}
+	}
+	return true
+}
+
+// heads goes through the heads by id, with those of children or without. The ids
+// of children stand together, and are passed over at once.
+func (s *Store) heads(ctx context.Context, children bool) iter.Seq2[kvstore.Entry, error] {
+	all := kvstore.Key("h")
+	if children {
+		return s.scan(ctx, all)
+	}
+	begin := append(kvstore.Key("h"), ChildPrefix...)
+	end := slices.Clone(begin)
+	end[len(end)-1]++
+	return func(yield func(kvstore.Entry, error) bool) {
+		for _, r := range []kvstore.Range{
+			{Prefix: all, Before: begin}, {Prefix: all, After: end},
+		} {
+			for e, err := range s.scanRange(ctx, r) {
+				if !yield(e, err) || err != nil {
+					return
+				}
+			}
+		}
+	}
+}

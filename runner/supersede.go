@@ -1,0 +1,120 @@
+package runner
+
+import (
+	"context"
+
+	"github.com/fermata-ai/fermata/internal/session"
+	"github.com/fermata-ai/fermata/tool"
+)
+
+// A user's message in place of the answers that its session waits for.
+
+// supersede denies the calls that wait for a person or for a tool that is gone,
+// if the caller asked for that and no other call waits. A call that waits for a
+// child is looked at by what the child waits for, and so on down.
+func (sy *saying) supersede(refused *session.PendingError) error {
+	if !sy.in.o.Supersede {
+		return refused
+	}
+	st := sy.lease.State()
+	ls := &leaves{rn: sy.rn}
+	if ok, err := ls.of(sy.waiting, st); err != nil {
+		return err
+	} else if !ok {
+		return refused
+	}
+	// Each denial is the user's own. So the Authorizer is asked about all
+	// before anything is denied, and nothing else is denied.
+	for i := range ls.waiting {
+		if err := sy.mayAnswer(&ls.waiting[i], AnswerDeny); err != nil {
+			return err
+		}
+	}
+	var denied []string
+	for i := range st.Calls {
+		switch c := &st.Calls[i]; {
+		case c.Parked != nil:
+			denied = append(denied, c.ID)
+		case c.Status == session.Pending:
+			denied = append(denied, session.PauseID(c.ID, c.Pauses))
+		}
+	}
+	return sy.deny(denied)
+}
+
+// leaves are the calls of a tree that wait for something else than a child.
+type leaves struct {
+	rn      *Runner
+	waiting []tool.Pause // as far as an Authorizer is told; of a parked call without an ID
+}
+
+// of collects the leaves below a session. It reports whether all that goes on
+// there is to wait for people, and for tools that are gone.
+func (ls *leaves) of(ctx context.Context, st *session.State) (ok bool, err error) {
+	for i := range st.Calls {
+		c := &st.Calls[i]
+		leaf := tool.Pause{Session: st.ID, Call: c.ID, Tool: c.Tool}
+		switch {
+		case c.Status == session.Settled:
+			continue
+		case c.Parked != nil:
+		case c.Status == session.Pending && c.Child != "":
+			if ok, err := ls.below(ctx, c.Child); !ok || err != nil {
+				return false, err
+			}
+			continue
+		case c.Status == session.Pending && c.Pause.Reason.Person():
+			leaf.ID = session.PauseID(c.ID, c.Pauses)
+		default:
+			return false, nil
+		}
+		ls.waiting = append(ls.waiting, leaf)
+	}
+	return true, nil
+}
+
+// below is of for a child. One that works, or is over, waits for no person: its
+// end is on its way to its parent.
+func (ls *leaves) below(ctx context.Context, child string) (ok bool, err error) {
+	st, err := ls.rn.store.Load(ctx, child)
+	if err != nil {
+		return false, unlessKnown(err)
+	}
+	if ls.rn.store.Next(st).Kind != session.StepWait {
+		return false, nil
+	}
+	return ls.of(ctx, st)
+}
+
+// deny denies the pauses and calls listed, and closes the turn. The results are
+// shown once the message is stored: until then another actor may still approve.
+func (sy *saying) deny(denied []string) error {
+	sy.lease.Keep(true) // after the first denials the head may show nothing but waits
+	defer sy.lease.Keep(false)
+	if _, err := sy.lease.Secure(sy.waiting); err != nil {
+		return err
+	}
+	sy.screen.stage()
+	sy.in.denied = true
+	// The last of them are denied in the commit that has the message. Until
+	// then the turn is open, and no drive calls the model.
+	for left := len(denied); left > 0; left -= session.SupersedeAtOnce {
+		commit := sy.commit
+		if left <= session.SupersedeAtOnce {
+			commit = sy.ride
+		}
+		err := commit(func(tx *session.Tx) error { return tx.Supersede(sy.in.user, denied) })
+		if err != nil {
+			sy.screen.discard()
+			return err
+		}
+	}
+	if err := sy.driveTurn(); err != nil { // which closes the turn
+		sy.screen.discard()
+		return err
+	}
+	if !sy.lease.Rides() { // the run was ended meanwhile: it is stored already
+		sy.screen.publish()
+	}
+	return nil
+}
