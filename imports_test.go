@@ -34,6 +34,7 @@ var mayImport = map[string][]string{
 	"interceptor": {"event", "tool", "llm"},
 	"agent": {"internal/agentcore", "internal/hold", "internal/modeltext",
 		"internal/toolbox", "interceptor", "tool", "llm"},
+	"tool/agenttool":  {"agent", "llm", "tool"},
 	"kvstore":         {},
 	"kvstore/bolt":    {"kvstore"},
 	"kvstore/faultkv": {"kvstore"},

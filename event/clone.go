@@ -28,6 +28,9 @@ func Clone(ev Event) Event {
 	case Pause:
 		ev.Pause = ev.Pause.Clone()
 		return ev
+	case Nested:
+		ev.Path, ev.Event = slices.Clone(ev.Path), Clone(ev.Event)
+		return ev
 	case End:
 		ev.Pending, ev.Parked = slices.Clone(ev.Pending), slices.Clone(ev.Parked)
 		for i := range ev.Pending {

@@ -89,6 +89,18 @@ type Parked struct {
 	Until time.Time `json:"until,omitzero"` // when it fails; zero: never
 }
 
+// Nested is an event of a session below the one that the caller ranges over: of
+// a nested agent, say. The End of such a session is one, too, and no end of the
+// range.
+type Nested struct {
+	// Path leads from the root down to the session of the event: its steps are
+	// the sessions above, each with the call that made the next one.
+	Path    []tool.PathStep
+	Session string
+	Agent   string
+	Event   Event
+}
+
 // Undriven tells who follows a session that work is due in it, and that no
 // drive has taken it up: Continue or Run does, or a worker that has its agent.
 type Undriven struct {
@@ -165,5 +177,6 @@ func (Artifact) isEvent()       {}
 func (Pause) isEvent()          {}
 func (Parked) isEvent()         {}
 func (Undriven) isEvent()       {}
+func (Nested) isEvent()       {}
 func (Retry) isEvent()          {}
 func (End) isEvent()            {}

@@ -62,7 +62,8 @@ func (cs *calls) advanceOne(ctx context.Context, c *session.Call, ending bool) e
 		return cs.recover(ctx, c)
 	case c.Cancel != nil, ending:
 		return cs.settleCancelled(c)
-	case cs.crew.running() < cs.core.Concurrency && cs.life.stopping.Err() == nil:
+	case (cs.crew.running() < cs.core.Concurrency || cs.nests(c.Tool)) &&
+		cs.life.stopping.Err() == nil:
 		if err := cs.lease.Ready(cs.waiting); err != nil {
 			return err
 		}

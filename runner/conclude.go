@@ -67,15 +67,26 @@ func (a *attempt) pause(to *committer) error {
 	}
 	h.Media = hasMedia(a.out.Actions)
 	a.product.made(a.out.Actions)
+	var root, child string
 	err = to.commit(func(tx *session.Tx) error {
 		c := tx.Call(a.call.ID)
 		if c != nil && c.Status != session.Settled && (c.Cancel != nil || tx.Ending != nil) {
 			return tx.Settle(c.ID, a.stopped(tx, errRunEnded))
 		}
-		return tx.Pause(a.call.ID, h)
+		err := tx.Pause(a.call.ID, h)
+		if err == nil {
+			root, child = tx.Root(), c.Child
+		}
+		return err
 	})
-	if err != nil {
+	switch {
+	case isAny(err, session.ErrUsedUp, session.ErrTooDeep): // no child was made
 		a.product.forget()
+		return a.refuse(to, err)
+	case err != nil:
+		a.product.forget()
+	case child != "" && a.rn.agents[await.Child.Agent] != nil:
+		a.rn.children.start(root, child)
 	}
 	return err
 }

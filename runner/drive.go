@@ -91,7 +91,7 @@ func (d *drive) assemble() {
 	d.closing = closing{committer: c, read: &d.read, crew: &d.crew, screen: &d.screen}
 	d.model = modelCaller{
 		subject: s, committer: c, life: l, read: &d.read, out: &d.screen.listener,
-		metadata: map[string]string{"session": d.session},
+		request: agentcore.Own{Metadata: map[string]string{"session": d.session}},
 	}
 }
 
@@ -203,6 +203,12 @@ func (d *drive) rest() (more bool, err error) {
 	d.read.forget()
 	d.crew.newTurn()
 	return true, d.show()
+}
+
+// owes reports whether the session owes something to others.
+func (d *drive) owes() (owes bool) {
+	d.lease.View(func(st *session.State) { owes = len(st.Outbox) > 0 })
+	return owes
 }
 
 // idle reports whether there is nothing for a drive to do.

@@ -32,6 +32,17 @@ func (ds *drives) begin(d *drive) error {
 	return nil
 }
 
+// start runs f in a goroutine that Close waits for, unless Close has begun.
+func (ds *drives) start(f func()) bool {
+	ds.mu.Lock()
+	defer ds.mu.Unlock()
+	if ds.closed {
+		return false
+	}
+	ds.underway.Go(f)
+	return true
+}
+
 // renew notes that a drive has taken its session anew, under another lease.
 // After giveUp, the lease is given up at once.
 func (ds *drives) renew(d *drive, lease *session.Lease) {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/fermata-ai/fermata/internal/session"
 	"github.com/fermata-ai/fermata/internal/toolbox"
+	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/tool"
 )
 
@@ -60,6 +61,20 @@ func (h host) mint(t Token) string {
 		panic(err)
 	}
 	return token
+}
+
+// History reads the messages before the one that asked for the call.
+func (h host) History(ctx context.Context, c tool.Call) ([]llm.Message, error) {
+	st, err := h.rn.store.Load(ctx, c.Session)
+	if err != nil {
+		return nil, err
+	}
+	if st.Call(c.ID) == nil {
+		return nil, fmt.Errorf("%w: call %s", session.ErrSettled, c.ID)
+	}
+	before := *st
+	before.Messages--
+	return h.rn.store.History(ctx, &before, 0)
 }
 
 // Report shows a running call's progress. It is refused if it makes no sense,

@@ -140,7 +140,8 @@ func (d *drive) wait(step session.Step, changed <-chan struct{}) error {
 	defer stop()
 	w := waits{
 		handed: d.crew.batch.Handed(), changed: changed, due: due, progress: d.screen.progress,
-		told: d.life.stopping.Done(), over: d.life.work.Done(),
+		nested: d.screen.ear,
+		told:   d.life.stopping.Done(), over: d.life.work.Done(),
 	}
 	for {
 		switch d.crew.wait(&w, d.screen.emit) {

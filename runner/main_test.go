@@ -25,6 +25,8 @@ import (
 //   - effects: a body is entered as often as its effect allows; lost calls [E]
 //   - lease: which drive holds a session; takeovers [E, S]
 //   - worker: Work: what is due, and which worker takes it [E, D]
+//   - children: sessions below sessions: nested agents, what they ask, how they
+//     end, what they cost; who follows them [K]
 //   - copies: what is handed out, and what is taken [C]
 //   - transcript: what is stored, and what the model reads [T]
 //   - parallel: the calls of one turn [P]

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/internal/agentcore"
 	"github.com/fermata-ai/fermata/internal/session"
 	"github.com/fermata-ai/fermata/llm"
 )
@@ -19,9 +20,9 @@ type modelCaller struct {
 	life      *life
 	read      *reading
 	out       *listener
-	metadata  map[string]string // of requests
-	collector llm.Collector     // of the message that streams
-	opening   []session.Call    // what open returns
+	request   agentcore.Own  // what is its own of requests
+	collector llm.Collector  // of the message that streams
+	opening   []session.Call // what open returns
 }
 
 // call calls the model once and commits its message.
@@ -30,6 +31,9 @@ func (mc *modelCaller) call(ctx context.Context) error {
 		return err
 	}
 	if err := mc.read.loadHistory(); err != nil {
+		return err
+	}
+	if err := mc.loadFormat(); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithCancel(ctx)
@@ -91,9 +95,9 @@ func (mc *modelCaller) retry(cause error) error {
 
 // overLimit ends the run if its model calls or tokens are used up.
 func (mc *modelCaller) overLimit() (bool, error) {
-	limits := mc.agent.Limits()
 	var finish event.Finish
 	mc.lease.View(func(st *session.State) {
+		limits := st.Within(limitsOf(mc.agent))
 		switch {
 		case st.Run.Turns >= limits.Turns:
 			finish = event.FinishMaxTurns
@@ -124,7 +128,7 @@ func (mc *modelCaller) generate(ctx context.Context) (llm.Message, llm.Finish, e
 // stream shows what the model says as it says it.
 func (mc *modelCaller) stream(ctx context.Context) (err error) {
 	defer mc.recovered("the model, or a layer around it,", mc.out, &err)
-	for ev, err := range mc.core.Generate(ctx, mc.read.history, mc.metadata) {
+	for ev, err := range mc.core.Generate(ctx, mc.read.history, mc.request) {
 		if err != nil {
 			return err
 		}
@@ -145,4 +149,16 @@ func (mc *modelCaller) stream(ctx context.Context) (err error) {
 		}
 	}
 	return nil
+}
+
+// loadFormat loads what a child's last message has to be.
+func (mc *modelCaller) loadFormat() (err error) {
+	var parent *session.Parent
+	mc.lease.View(func(st *session.State) { parent = st.Parent })
+	if parent == nil || mc.request.Format.Schema != nil {
+		return nil
+	}
+	mc.request.Format.Name = "answer"
+	mc.request.Format.Schema, err = mc.rn.store.ChildSchema(mc.waiting, parent)
+	return err
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/fermata-ai/fermata/agent"
 	"github.com/fermata-ai/fermata/internal/session"
 	"github.com/fermata-ai/fermata/tool"
 )
@@ -35,6 +36,11 @@ func mayPause(c *session.Call, a *tool.Await, made bool, now time.Time) error {
 	what, endsByItself := "timer", a.Reason == tool.ReasonTimer
 	if a.OnTimeout == tool.ReenterOnTimeout {
 		what, endsByItself = "time-out", true
+	}
+	if a.Child != nil {
+		if err := sayable(a.Child.Message.Clean()); err != nil {
+			return fmt.Errorf("%s has nothing to tell the agent %s: %w", c.Tool, a.Child.Agent, err)
+		}
 	}
 	switch {
 	case made && len(c.Actions) >= maxMade:
@@ -66,6 +72,11 @@ func (s *subject) hold(
 	if h.Data, err = session.NewBlob(await.Data); err != nil {
 		return nil, err
 	}
+	if await.Child != nil {
+		if h.Child, err = s.newChild(ctx, await.Child); err != nil {
+			return nil, err
+		}
+	}
 	schema, checks := await.Schema, s.core.Tools.Checks(c.Tool)
 	switch {
 	case await.Gate != "":
@@ -80,4 +91,24 @@ func (s *subject) hold(
 		h.Schema, err = s.rn.store.PutSchema(ctx, schema)
 	}
 	return h, err
+}
+
+// newChild makes a child of what a tool wishes for.
+func (s *subject) newChild(ctx context.Context, c *tool.Child) (*session.NewChild, error) {
+	schema, err := s.rn.store.PutSchema(ctx, c.Schema)
+	if err != nil {
+		return nil, err
+	}
+	entry, err := session.NewEntry(c.Message.Clean())
+	if err != nil {
+		return nil, err
+	}
+	return &session.NewChild{Agent: c.Agent, Message: entry, Schema: schema,
+		Limits: limitsOf(s.agent)}, nil
+}
+
+// limitsOf returns those of an agent's limits that its children share.
+func limitsOf(a *agent.Agent) session.Left {
+	l := a.Limits()
+	return session.Left{Turns: l.Turns, Calls: l.ToolCalls, Tokens: l.Tokens}
 }

@@ -30,8 +30,8 @@ func (mc *modelCaller) reply(m llm.Message, fin llm.Finish) error {
 		}
 	}
 	how := stopped(fin, entry == nil)
-	limits := mc.agent.Limits()
 	err = mc.commit(func(tx *session.Tx) error {
+		limits := tx.Within(limitsOf(mc.agent))
 		if err := tx.Reply(entry, calls, how, key); err != nil {
 			return err
 		}
@@ -40,7 +40,7 @@ func (mc *modelCaller) reply(m llm.Message, fin llm.Finish) error {
 		case fin.Reason == llm.StopRefusal:
 			// The model, or its filter, doesn't mean what was asked for before.
 			tx.End(event.FinishRefusal, "", "")
-		case limits.ToolCalls > 0 && tx.Run.Calls > limits.ToolCalls:
+		case limits.Calls > 0 && tx.Run.Calls > limits.Calls:
 			tx.End(event.FinishMaxCalls, "", "")
 		case limits.Tokens > 0 && tx.Run.Tokens() > limits.Tokens:
 			tx.End(event.FinishMaxTokens, "", "")

@@ -97,6 +97,10 @@ type Resumed struct {
 // event.FinishElsewhere.
 func (r *Resumed) Events(ctx context.Context) iter.Seq2[event.Event, error] {
 	return func(yield func(event.Event, error) bool) {
+		if session.IsChild(r.session) {
+			r.family(ctx, yield)
+			return
+		}
 		d, err := r.rn.newDrive(ctx, r.session, nil)
 		var busy *session.BusyError
 		switch {
@@ -110,8 +114,20 @@ func (r *Resumed) Events(ctx context.Context) iter.Seq2[event.Event, error] {
 			yield(nil, err)
 			return
 		}
-		d.events(nil)(yield)
+		(&family{rn: r.rn, ctx: ctx, root: r.session, yield: yield}).run(d, nil)
 	}
+}
+
+// family is Events for a child: it carries on the whole tree that the child
+// belongs to.
+func (r *Resumed) family(ctx context.Context, yield func(event.Event, error) bool) {
+	st, err := r.rn.store.Load(ctx, r.session)
+	if err != nil {
+		yield(nil, err)
+		return
+	}
+	f := &family{rn: r.rn, ctx: ctx, root: st.Root(), yield: yield}
+	f.run(nil, nil)
 }
 
 // Resume delivers answers to pauses of one session. It judges each by itself,

@@ -74,7 +74,8 @@ func (rn *Runner) Run(
 			yield(nil, err)
 			return
 		}
-		d.events(func() error {
+		f := &family{rn: rn, ctx: ctx, root: sessionID, yield: yield}
+		f.run(d, func() error {
 			taken, err := (&saying{drive: d, in: in}).say()
 			if err == nil || taken {
 				return err
@@ -86,7 +87,7 @@ func (rn *Runner) Run(
 				_ = d.lease.Drop(d.waiting)
 			}
 			return err
-		})(yield)
+		})
 	}
 }
 
@@ -188,6 +189,6 @@ func (rn *Runner) Continue(
 			yield(nil, err)
 			return
 		}
-		d.events(d.lift)(yield)
+		(&family{rn: rn, ctx: ctx, root: sessionID, yield: yield}).run(d, d.lift)
 	}
 }

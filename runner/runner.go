@@ -27,6 +27,8 @@ package runner
 //     ends when: life.go
 //   - what is shown: listener.go, display.go, screen.go; progress: live.go,
 //     reports.go
+//   - sessions below a session: family.go, ear.go, children.go; what sessions owe
+//     each other: courier.go
 //   - the end of a drive: leave.go, drain.go, ending.go, drives.go
 //   - a worker: worker.go, places.go, watching.go
 //   - how answers and tokens are judged: judge.go, ring.go
@@ -42,6 +44,7 @@ import (
 	"github.com/fermata-ai/fermata/internal/hold"
 	core "github.com/fermata-ai/fermata/internal/session"
 	"github.com/fermata-ai/fermata/session"
+	"github.com/fermata-ai/fermata/tool"
 )
 
 // Options configure a Runner. The zero value means the defaults.
@@ -52,6 +55,10 @@ type Options struct {
 	// Authorizer is asked before every operation, and for each answer that a
 	// user's message makes; its error refuses it. Nil allows all.
 	Authorizer func(context.Context, Operation) error
+	// Children is how many sessions below others (those of nested agents) this
+	// runner drives at once, beside the ones that callers and workers drive;
+	// default 16.
+	Children int
 	// CancelGrace is how long a cancelled body may take to end before its call
 	// settles without it; default 10 s.
 	CancelGrace time.Duration
@@ -80,8 +87,8 @@ type Options struct {
 }
 
 // Runner drives the sessions of one Store. It may be used from many goroutines,
-// and several may share a store. After New only ring, live, reports and drives
-// change, and each of those has a lock of its own.
+// and several may share a store. After New only ring, live, reports, drives, children
+// and courier change, and each of those has a lock of its own.
 type Runner struct {
 	store   *core.Store
 	first   *agent.Agent            // for new sessions that name none; may be nil
@@ -93,9 +100,13 @@ type Runner struct {
 
 	left func(wait func()) // drives.leftBehind, bound once
 
-	drives  drives
-	closing context.Context // ends when Close begins
-	close   context.CancelFunc
+	drives   drives
+	children *children
+	courier  courier
+	nesting  map[string]map[string]bool // by agent, the tools whose calls make children
+	unhook   func()                     // from the store
+	closing  context.Context            // ends when Close begins
+	close    context.CancelFunc
 }
 
 // New returns a runner for an agent's sessions. A nil agent makes a runner that
@@ -107,7 +118,8 @@ func New(a *agent.Agent, store *session.Store, o *Options) (*Runner, error) {
 	if o == nil {
 		o = &Options{}
 	}
-	rn := &Runner{store: hold.Of(store), first: a, options: *o, agents: map[string]*agent.Agent{}}
+	rn := &Runner{store: hold.Of(store), first: a, options: *o, agents: map[string]*agent.Agent{},
+		nesting: map[string]map[string]bool{}}
 	rn.drives.leases = map[*drive]*core.Lease{}
 	rn.left = rn.drives.leftBehind
 	rn.options.defaults()
@@ -120,22 +132,56 @@ func New(a *agent.Agent, store *session.Store, o *Options) (*Runner, error) {
 		if a == nil {
 			return nil, errors.New("runner: Options.Agents has a nil agent")
 		}
-		if other := rn.agents[a.Name()]; other != nil && other != a {
-			return nil, fmt.Errorf("runner: two agents are named %q", a.Name())
+		if err := rn.add(a); err != nil {
+			return nil, err
 		}
-		rn.agents[a.Name()] = a
 	}
 	rn.reports = reports{write: rn.storeProgress, now: rn.store.Now}
 	var err error
 	if rn.ring, err = newRing(rn.store, rn.options.TokenKeys); err != nil {
 		return nil, err
 	}
+	rn.children = newChildren(rn, rn.options.Children)
+	rn.courier = courier{rn: rn, underway: map[string]bool{}}
 	rn.live.subscribers = map[string]map[chan<- liveEvent]struct{}{}
 	rn.closing, rn.close = context.WithCancel(context.Background())
+	rn.unhook = rn.store.OnErrands(rn.courier.send)
 	return rn, nil
 }
 
+// nests is a tool whose calls make children that another agent works in.
+type nests interface{ Nests() *agent.Agent }
+
+// add takes an agent in, and those that work for it.
+func (rn *Runner) add(a *agent.Agent) error {
+	switch other := rn.agents[a.Name()]; {
+	case other == a:
+		return nil
+	case other != nil:
+		return fmt.Errorf("runner: two agents are named %q", a.Name())
+	}
+	rn.agents[a.Name()] = a
+	tools := hold.Of(a).Tools
+	for _, name := range tools.Names() {
+		t, ok := tool.As[nests](tools.Tool(name))
+		if !ok {
+			continue
+		}
+		if rn.nesting[a.Name()] == nil {
+			rn.nesting[a.Name()] = map[string]bool{}
+		}
+		rn.nesting[a.Name()][name] = true
+		if err := rn.add(t.Nests()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func (o *Options) defaults() {
+	if o.Children <= 0 {
+		o.Children = 16
+	}
 	if o.CancelGrace <= 0 {
 		o.CancelGrace = 10 * time.Second
 	}
@@ -176,6 +222,7 @@ func (rn *Runner) agent(name string) (*agent.Agent, error) {
 // stored yet is stored. Close does not close the store.
 func (rn *Runner) Close() error {
 	rn.drives.close()
+	rn.unhook()
 	rn.close()
 	ctx, cancel := context.WithTimeout(context.Background(), rn.options.CloseTimeout)
 	defer cancel()

@@ -23,6 +23,7 @@ type screen struct {
 	crew     *crew
 	results  map[string]known      // of the open turn, those that were read from the store
 	progress <-chan event.Progress // of the session, as it is reported in this process
+	ear      *ear                  // for what happens below the session; may be nil
 }
 
 // showNews emits what is new of the open turn. An error is marked for the loop

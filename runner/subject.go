@@ -31,6 +31,10 @@ func (s *subject) gone(c *session.Call) bool {
 	return !c.Invented && !s.rn.has(s.agent.Name(), c.Tool)
 }
 
+// nests reports whether a tool's calls make children. Such a call is a wait from
+// the start, and takes no slot of those that run.
+func (s *subject) nests(name string) bool { return s.rn.nesting[s.agent.Name()][name] }
+
 // declared returns what the head keeps of a tool's declaration, by today's
 // tool.
 func (s *subject) declared(

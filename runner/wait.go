@@ -14,6 +14,7 @@ type waits struct {
 	changed  <-chan struct{}       // others have committed
 	due      <-chan time.Time      // it is time to look, though no signal has come
 	progress <-chan event.Progress // which is shown; the wait goes on
+	nested   *ear                  // what happens below the session, which is shown
 	told     <-chan struct{}       // the worker, or the runner, ends
 	overdue  <-chan time.Time      // bodies should have ended by that
 	over     <-chan struct{}       // the drive must take no further step
@@ -49,6 +50,12 @@ func (cr *crew) wait(w *waits, show func(event.Event) bool) woke {
 		case p := <-w.progress:
 			if !show(p) {
 				return wokeLeft
+			}
+		case <-w.nested.signal():
+			for _, ev := range w.nested.take() {
+				if !show(ev) {
+					return wokeLeft
+				}
 			}
 		case <-w.told:
 			return wokeTold

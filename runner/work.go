@@ -59,6 +59,7 @@ func (rn *Runner) Work(ctx context.Context, o *WorkOptions) error {
 	w := newWorker(rn, o)
 	due, stop := w.watch()
 	defer stop()
+	defer rn.children.tell(w.show)()
 	defer w.drives.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -50,6 +50,13 @@ func newWorker(rn *Runner, o *WorkOptions) *worker {
 // start drives a session that is due, in a goroutine of its own, unless it has
 // one, or is to be left alone. It reports whether there was room.
 func (w *worker) start(ctx context.Context, due session.Due) bool {
+	switch {
+	case session.IsChild(due.Session):
+		w.adopt(ctx, due.Session)
+		return true
+	case w.rn.children.followed(due.Session): // the caller who follows it takes it
+		return true
+	}
 	taken, room := w.places.take(due)
 	if !taken {
 		return room
@@ -60,6 +67,22 @@ func (w *worker) start(ctx context.Context, due session.Due) bool {
 		err = w.drive(ctx, due.Session)
 	})
 	return true
+}
+
+// adopt has a child that is due driven. Whoever drove its parent may be in
+// another process, or gone.
+func (w *worker) adopt(ctx context.Context, id string) {
+	st, err := w.rn.store.Load(ctx, id)
+	if err != nil {
+		w.rn.options.Logger.Error("a child can't be read", "session", id, "error", err)
+		return
+	}
+	if len(st.Outbox) > 0 {
+		w.rn.courier.send(id)
+	}
+	if w.rn.store.Next(st).Working() {
+		w.rn.children.start(st.Root(), id)
+	}
 }
 
 // errNotDriven is how a drive ends whose goroutine was ended by a tool, a model
@@ -78,6 +101,10 @@ func (w *worker) drive(ctx context.Context, id string) error {
 		context.AfterFunc(lasting, func() { timer.Stop() })
 	})()
 	d, err := w.rn.newDrive(lasting, id, nil)
+	if errors.Is(err, session.ErrDeleted) { // what it owes makes it due
+		w.rn.courier.send(id)
+		return nil
+	}
 	if err != nil {
 		// Another drive has it, or it can't be read. The worker goes on with
 		// others.
@@ -91,6 +118,9 @@ func (w *worker) drive(ctx context.Context, id string) error {
 	if at := d.lease.NotUntil(); at.After(w.rn.store.Now()) {
 		d.drop()
 		return &backsOff{at}
+	}
+	if d.owes() {
+		w.rn.courier.send(id)
 	}
 	d.worker, d.life.stopping = true, ctx
 	var failed error

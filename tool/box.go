@@ -77,6 +77,14 @@ func (b *box) Spec(name string) (Spec, bool) {
 	return e.spec.clone(), true
 }
 
+// Tool returns the tool called name; nil: there is none.
+func (b *box) Tool(name string) Tool {
+	if e, ok := b.entries[name]; ok {
+		return e.tool
+	}
+	return nil
+}
+
 // Declared returns what a tool's Spec declares that matters to its open calls.
 // It is Spec without the schemas, which are copied.
 func (b *box) Declared(name string) (effect Effect, mayPause, known bool) {

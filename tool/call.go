@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"strconv"
 	"time"
+
+	"github.com/fermata-ai/fermata/llm"
 )
 
 // Call is one call of a tool, as its body and the layers around it see it.
@@ -169,9 +171,19 @@ func (c Call) Report(ctx context.Context, p Progress) error {
 	return c.Host.Report(ctx, c, p)
 }
 
+// History returns the session's messages before the one that asked for the
+// call. Without a Host there are none.
+func (c Call) History(ctx context.Context) ([]llm.Message, error) {
+	if c.Host == nil {
+		return nil, nil
+	}
+	return c.Host.History(ctx, c)
+}
+
 // Host is how a call reaches the runtime. The runner implements it.
 type Host interface {
 	Token(Call, ...Permit) string
 	MailToken(Call, ...string) string
 	Report(context.Context, Call, Progress) error
+	History(context.Context, Call) ([]llm.Message, error)
 }

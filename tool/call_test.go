@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/fermata-ai/fermata/llm"
 )
 
 func TestAnIdempotencyKeyNamesAnEntryAndAnEffect(t *testing.T) {
@@ -55,6 +57,8 @@ func (h *host) Token(c Call, permits ...Permit) string {
 func (h *host) MailToken(c Call, names ...string) string {
 	return fmt.Sprintf("secret of %s to send %v", c.ID, names)
 }
+func (h *host) History(context.Context, Call) ([]llm.Message, error) { return nil, nil }
+
 func (h *host) Report(_ context.Context, c Call, p Progress) error {
 	h.reported = c.ID + " " + p.Message
 	return nil

@@ -1,6 +1,11 @@
 package tool
 
-import "github.com/fermata-ai/fermata/llm"
+import (
+	"bytes"
+	"encoding/json"
+
+	"github.com/fermata-ai/fermata/llm"
+)
 
 // Child is a session that a pause begins, and waits for. A tool that returns it
 // in an Await has wished for it; the runner makes it, in the commit that stores
@@ -12,9 +17,10 @@ type Child struct {
 	// Message is what the agent is told: a user's message. It is not shown
 	// again with the pause, and stands in the child's history.
 	Message llm.Message `json:"-"`
-	// JSON: the agent's last message is a JSON value, and the call's output.
-	// Otherwise the output is the last message's text, as a string.
-	JSON bool `json:"json,omitempty"`
+	// Schema is the JSON Schema of an object: the agent is asked for a last
+	// message of that form, and that object is the call's output. Empty, the
+	// output is the last message's text, as a string.
+	Schema json.RawMessage `json:"schema,omitempty"`
 }
 
 // Clone returns a wish that shares nothing with c which can be changed.
@@ -23,7 +29,7 @@ func (c *Child) Clone() *Child {
 		return nil
 	}
 	own := *c
-	own.Message = c.Message.Clone()
+	own.Message, own.Schema = c.Message.Clone(), bytes.Clone(c.Schema)
 	return &own
 }
 

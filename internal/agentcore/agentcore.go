@@ -45,13 +45,24 @@ func (c *Core) Turn(inner interceptor.TurnHandler) interceptor.TurnHandler {
 	return c.Layers.WrapTurn(inner)
 }
 
+// Own is what requests of one session have beside those of its agent.
+type Own struct {
+	Metadata map[string]string
+	// Format, with a schema, is what the session's last message has to be, in
+	// place of what the agent asks for.
+	Format llm.ResponseFormat
+}
+
 // Generate asks the model, through the chain's model layers, to answer history.
 // All of the request is copied once: it belongs to the layers and the model.
 func (c *Core) Generate(
-	ctx context.Context, history []llm.Message, metadata map[string]string,
+	ctx context.Context, history []llm.Message, own Own,
 ) iter.Seq2[llm.Event, error] {
 	r := c.Request
-	r.Messages, r.Metadata = history, metadata
+	r.Messages, r.Metadata = history, own.Metadata
+	if len(own.Format.Schema) > 0 {
+		r.ResponseFormat = own.Format
+	}
 	return c.Model(ctx, r.Clone())
 }
 

@@ -36,9 +36,9 @@ type Parent struct {
 	// Left is what the parent's run had left when the child was made. The child
 	// gets no more, whatever its agent's own limits are.
 	Left Left `json:"left,omitzero"`
-	// JSON: the last message is JSON, and the call's output. Otherwise the
-	// output is that message as a string.
-	JSON bool `json:"json,omitzero"`
+	// Schema is the hash of what the last message has to be: JSON, which is the
+	// call's output. Empty, the output is that message as a string.
+	Schema string `json:"schema,omitzero"`
 	// Told: that the run is over stands in the outbox, or was told already.
 	Told bool `json:"told,omitzero"`
 
@@ -132,7 +132,7 @@ type NewChild struct {
 	Agent   string
 	Message *Entry // what it is told
 	Limits  Left   // of the parent's agent
-	JSON    bool   // see Parent.JSON
+	Schema  string // see Parent.Schema
 }
 
 // ChildID returns the id of the child that a pause begins.
@@ -161,7 +161,7 @@ func (tx *Tx) spawn(c *Call, n *NewChild) error {
 		Version: newestVersion, ID: id, User: tx.User, Agent: n.Agent, Created: tx.Now,
 		Messages: 1, Due: true, Run: Run{Detached: true}, Wake: atOnce(tx.Now),
 		Parent: &Parent{Path: append(slices.Clip(tx.path()), tx.stepOf(c)), Left: left,
-			JSON: n.JSON},
+			Schema: n.Schema},
 	}
 	tx.appendTo(child, 0, n.Message)
 	tx.putJSON(key, child)
@@ -189,12 +189,16 @@ func (s *State) stepOf(c *Call) tool.PathStep {
 	return tool.PathStep{Session: s.ID, Agent: s.Agent, Call: c.ID, Tool: c.Tool}
 }
 
+// IsChild reports whether an id is a child's. A session that was begun before
+// such ids were a child's own may have one, too.
+func IsChild(id string) bool { return strings.HasPrefix(id, ChildPrefix) }
+
 // isChild reports whether the session is one that no caller may run.
 func (s *State) isChild() bool { return s.Parent != nil }
 
 // checkNewID refuses an id that only a child may have.
 func checkNewID(id string) error {
-	if strings.HasPrefix(id, ChildPrefix) {
+	if IsChild(id) {
 		return fmt.Errorf("%w: the session id %q begins with %q, as those of children do",
 			ErrInvalidID, id, ChildPrefix)
 	}

@@ -41,7 +41,7 @@ func (s *Store) childEnd(ctx context.Context, st *State, e *Errand) (*ChildEnd, 
 	}
 	switch finish {
 	case event.FinishStop:
-		if !st.Parent.JSON {
+		if st.Parent.Schema == "" {
 			end.Outcome = Outcome{Status: event.Done, Actor: agent, Output: stringOrEmpty(said)}
 			return end, nil
 		}

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/fermata-ai/fermata/event"
@@ -126,6 +128,39 @@ func (s *State) runOver() bool {
 func (tx *Tx) CancelChild(by, why string) {
 	if !tx.runOver() && tx.Ending == nil {
 		tx.End(event.FinishCancelled, by, why)
+	}
+}
+
+// couriers are told of each commit of this Store by which a session owes
+// something. All methods may be called from any goroutine.
+type couriers struct {
+	mu  sync.Mutex // guards the rest; held over no call
+	all map[*func(session string)]bool
+}
+
+// OnErrands has f called after each commit of this Store that leaves something
+// in a session's outbox, with the session. F must not wait.
+func (s *Store) OnErrands(f func(session string)) (stop func()) {
+	c := &s.couriers
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.all == nil {
+		c.all = map[*func(string)]bool{}
+	}
+	c.all[&f] = true
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(c.all, &f)
+	}
+}
+
+func (c *couriers) call(session string) {
+	c.mu.Lock()
+	all := slices.Collect(maps.Keys(c.all))
+	c.mu.Unlock()
+	for _, f := range all {
+		(*f)(session)
 	}
 }
 

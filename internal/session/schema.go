@@ -139,6 +139,16 @@ func (s *Store) schema(ctx context.Context, hash string) (known storedSchema, er
 	return known, nil
 }
 
+// ChildSchema returns the JSON Schema of what a child's last message has to be;
+// nil: it is no child, or its message is text.
+func (s *Store) ChildSchema(ctx context.Context, p *Parent) (json.RawMessage, error) {
+	if p == nil || p.Schema == "" {
+		return nil, nil
+	}
+	known, err := s.schema(ctx, p.Schema)
+	return bytes.Clone(known.raw), err
+}
+
 // Fits returns the check of values against stored schemas.
 func (s *Store) Fits(ctx context.Context) Fits {
 	return func(a Asked, value json.RawMessage) (misfit, err error) {

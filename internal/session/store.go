@@ -13,8 +13,8 @@ import (
 )
 
 // Store keeps sessions in a kvstore.Store. It may be used from many goroutines,
-// and several may share an engine. After NewStore only schemas, seen and letters
-// change, and each of those has a lock of its own.
+// and several may share an engine. After NewStore only schemas, seen, letters
+// and couriers change, and each of those has a lock of its own.
 type Store struct {
 	kv    *engine
 	local *kvstore.Local // signals within this process, and the leases if exclusive
@@ -29,6 +29,7 @@ type Store struct {
 	schemas     recent.Cache[string, storedSchema] // by hash
 	seen        sightings
 	letters     letters
+	couriers    couriers
 }
 
 // Options configure a Store. The zero value means the defaults.

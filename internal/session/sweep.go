@@ -127,6 +127,9 @@ func (sw *sweep) session(ctx context.Context, e kvstore.Entry) error {
 			sw.named[c.Pause.Schema] = true
 		}
 	}
+	if st.Parent != nil {
+		sw.named[st.Parent.Schema] = true
+	}
 	if !st.Deleted.IsZero() {
 		return sw.tombstone(ctx, e, st)
 	}

@@ -26,6 +26,8 @@ type machine interface {
 	Limits() tool.Limits
 	// Names lists the tools' names in order.
 	Names() []string
+	// Tool returns the tool called name; nil: there is none.
+	Tool(name string) tool.Tool
 	// Defs returns what a model is told of the tools, in order: a copy.
 	Defs() []llm.ToolDef
 	// Spec returns a copy of a tool's Spec.

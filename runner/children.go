@@ -1,0 +1,228 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+
+	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/internal/session"
+)
+
+// children drives the sessions that calls have made. They belong to the runner
+// and not to the caller of a Run: they go on when that one leaves, until Close.
+// They have places of their own, so that a worker full of parents doesn't keep
+// the children that these wait for from working; roots take turns for them. All
+// methods may be called from any goroutine.
+type children struct {
+	rn     *Runner
+	places places
+
+	mu    sync.Mutex // guards the rest; held over no call
+	trees map[string]*tree
+	queue []string              // roots whose children wait for a place, in turn
+	shown map[*onEvent]struct{} // the workers that see all events
+}
+
+// onEvent is what a worker shows events with.
+type onEvent func(sessionID string, ev event.Event, err error)
+
+// tree is what is known here of the children below one root.
+type tree struct {
+	waiting []string        // for a place
+	driven  map[string]bool // true: to be looked at once more
+	ears    []*ear
+}
+
+func newChildren(rn *Runner, room int) *children {
+	return &children{rn: rn, places: newPlaces(room), trees: map[string]*tree{},
+		shown: map[*onEvent]struct{}{}}
+}
+
+// tree returns the tree of a root. The caller holds the lock.
+func (c *children) tree(root string) *tree {
+	t := c.trees[root]
+	if t == nil {
+		t = &tree{driven: map[string]bool{}}
+		c.trees[root] = t
+	}
+	return t
+}
+
+// drop forgets a tree of which nothing is known. The caller holds the lock.
+func (c *children) drop(root string) {
+	if t := c.trees[root]; len(t.waiting)+len(t.driven)+len(t.ears) == 0 {
+		delete(c.trees, root)
+	}
+}
+
+// start has a child driven, as soon as there is a place. One that is driven
+// just now is looked at once more afterwards.
+func (c *children) start(root, id string) {
+	c.mu.Lock()
+	t := c.tree(root)
+	switch _, driven := t.driven[id]; {
+	case driven:
+		t.driven[id] = true
+	case !slices.Contains(t.waiting, id):
+		t.waiting = append(t.waiting, id)
+		if len(t.waiting) == 1 {
+			c.queue = append(c.queue, root)
+		}
+	}
+	c.mu.Unlock()
+	c.fill()
+}
+
+// fill gives the places that are free to the children of the roots in turn.
+func (c *children) fill() {
+	for {
+		root, id, ok := c.next()
+		if !ok {
+			return
+		}
+		begun := c.rn.drives.start(func() {
+			err := errNotDriven
+			defer func() { c.ended(root, id, err) }()
+			err = c.drive(root, id)
+		})
+		if !begun {
+			c.ended(root, id, ErrClosed)
+		}
+	}
+}
+
+// next takes a place for a child.
+func (c *children) next() (root, id string, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for len(c.queue) > 0 {
+		root = c.queue[0]
+		t := c.trees[root]
+		taken, room := c.places.take(session.Due{Session: t.waiting[0]})
+		if !room {
+			return "", "", false
+		}
+		id, t.waiting, c.queue = t.waiting[0], t.waiting[1:], c.queue[1:]
+		if len(t.waiting) > 0 {
+			c.queue = append(c.queue, root)
+		}
+		if taken {
+			t.driven[id] = false
+			return root, id, true
+		}
+		c.drop(root) // it is left alone for a while: it could not be driven
+	}
+	return "", "", false
+}
+
+// ended gives a child's place back.
+func (c *children) ended(root, id string, err error) {
+	c.places.giveBack(session.Due{Session: id}, err, c.rn.store.Now())
+	c.mu.Lock()
+	t := c.trees[root]
+	again := t.driven[id] && err == nil
+	delete(t.driven, id)
+	for _, e := range t.ears {
+		e.wake()
+	}
+	c.drop(root)
+	c.mu.Unlock()
+	if again {
+		c.start(root, id)
+		return
+	}
+	if !errors.Is(err, ErrClosed) {
+		c.fill()
+	}
+}
+
+// busy reports whether children of a root are driven here, or wait for a place.
+func (c *children) busy(root string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	t := c.trees[root]
+	return t != nil && len(t.waiting)+len(t.driven) > 0
+}
+
+// followed reports whether a caller of this process ranges over the events of a
+// root, and will take it again when it has work.
+func (c *children) followed(root string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	t := c.trees[root]
+	return t != nil && len(t.ears) > 0
+}
+
+// drive drives one child, and shows its events.
+func (c *children) drive(root, id string) error {
+	d, err := c.rn.newDrive(context.Background(), id, nil)
+	switch {
+	case errors.Is(err, session.ErrDeleted):
+		c.rn.courier.send(id)
+		return nil
+	case err != nil:
+		if !isAny(err, session.ErrBusy, ErrClosed, ErrUnknownAgent) {
+			c.rn.options.Logger.Error("a child could not be driven", "session", id, "error", err)
+		}
+		return err
+	}
+	if at := d.lease.NotUntil(); at.After(c.rn.store.Now()) {
+		d.drop()
+		return &backsOff{at}
+	}
+	nested := event.Nested{Session: id, Agent: d.agent.Name()}
+	d.lease.View(func(st *session.State) {
+		if st.Parent != nil {
+			nested.Path = st.Parent.Path
+		}
+	})
+	var failed error
+	for ev, err := range d.events(nil) {
+		if err != nil {
+			failed = err
+			c.rn.options.Logger.Error("a child could not be carried on",
+				"session", id, "error", err)
+		}
+		c.show(root, nested, ev, err)
+	}
+	return failed
+}
+
+// show shows an event of a child to those that listen to its root, and to the
+// workers.
+func (c *children) show(root string, nested event.Nested, ev event.Event, err error) {
+	c.mu.Lock()
+	var ears []*ear
+	if t := c.trees[root]; t != nil {
+		ears = slices.Clone(t.ears)
+	}
+	workers := make([]*onEvent, 0, len(c.shown))
+	for f := range c.shown {
+		workers = append(workers, f)
+	}
+	c.mu.Unlock()
+	for _, f := range workers {
+		(*f)(nested.Session, event.Clone(ev), err)
+	}
+	if err != nil {
+		return // the log has it; the child's parent is told how the run ended
+	}
+	nested.Event = ev
+	for _, e := range ears {
+		e.hear(event.Clone(nested).(event.Nested), c.rn.closing)
+	}
+}
+
+// tell shows all events of children to a worker, until stop.
+func (c *children) tell(f onEvent) (stop func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.shown[&f] = struct{}{}
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(c.shown, &f)
+	}
+}

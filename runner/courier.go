@@ -1,0 +1,88 @@
+package runner
+
+import (
+	"sync"
+	"time"
+)
+
+// courier carries out what sessions owe each other, as soon as a commit of this
+// process has made it due. What it can't do, it tries again while the runner is
+// open. Whatever it leaves undone stands in the outbox, and in the wake index:
+// a worker of any process goes on with it. All methods may be called from any
+// goroutine.
+type courier struct {
+	rn *Runner
+
+	mu       sync.Mutex      // guards the rest; held over no call
+	underway map[string]bool // sessions; true: to be looked at once more
+}
+
+const (
+	firstErrandWait = 100 * time.Millisecond
+	maxErrandWait   = time.Minute
+)
+
+// send carries out what a session owes, in a goroutine of its own.
+func (c *courier) send(id string) {
+	c.mu.Lock()
+	_, underway := c.underway[id]
+	c.underway[id] = underway
+	c.mu.Unlock()
+	if !underway && !c.rn.drives.start(func() { c.deliver(id) }) {
+		c.mu.Lock()
+		delete(c.underway, id)
+		c.mu.Unlock()
+	}
+}
+
+// deliver goes on until all is carried out, or the runner ends.
+func (c *courier) deliver(id string) {
+	for wait := firstErrandWait; ; {
+		err := c.once(id)
+		c.mu.Lock()
+		again := c.underway[id]
+		c.underway[id] = false
+		over := err == nil && !again || c.rn.closing.Err() != nil
+		if over {
+			delete(c.underway, id)
+		}
+		c.mu.Unlock()
+		switch {
+		case over:
+			return
+		case err == nil:
+			continue
+		}
+		c.rn.options.Logger.Warn("what a session owes others is tried again",
+			"session", id, "error", err)
+		timer := time.NewTimer(wait)
+		select {
+		case <-timer.C:
+			wait = min(2*wait, maxErrandWait)
+		case <-c.rn.closing.Done():
+			timer.Stop()
+		}
+	}
+}
+
+// once tries what a session owes, and has the children that were told something
+// driven.
+func (c *courier) once(id string) error {
+	told, err := c.rn.store.Deliver(c.rn.closing, id)
+	for _, to := range told {
+		c.rn.attend(to)
+	}
+	return err
+}
+
+// attend has a child driven that has work, if its agent is here. A root has
+// callers and workers for that.
+func (rn *Runner) attend(id string) {
+	st, err := rn.store.Load(rn.closing, id)
+	if err != nil || st.Parent == nil || rn.agents[st.Agent] == nil {
+		return
+	}
+	if rn.store.Next(st).Working() {
+		rn.children.start(st.Root(), id)
+	}
+}
