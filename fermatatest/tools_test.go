@@ -54,16 +54,16 @@ func scanning(name string, e tool.Effect) tool.Tool {
 	}
 	file := tool.Action{
 		Artifact: &tool.Artifact{Name: "raw", MediaType: "text/plain", Data: []byte("raw")}}
+	which := tool.NewQuestion[textOut, int, bool]("which")
 	return tool.Must(
 		tool.Resumable(tool.Spec{Name: name, Description: "One of a scenario.", Effect: e},
-			func(_ context.Context, in textIn,
-				ask tool.Ask[textOut, int]) (tool.Result[textOut], error) {
-				return tool.With(ask("Turned?", 1), picture("one", 3000), file), nil
+			func(_ context.Context, in textIn) (tool.Result[textOut], error) {
+				return tool.With(which.Ask("Turned?", 1), picture("one", 3000), file), nil
 			},
-			func(_ context.Context, in textIn,
-				re tool.Reply[textOut, int, bool]) (tool.Result[textOut], error) {
+			tool.On(which, func(_ context.Context, in textIn,
+				re tool.Reply[int, bool]) (tool.Result[textOut], error) {
 				return tool.With(tool.Done(textOut(in)), picture("two", 5)), nil
-			}))
+			})))
 }
 
 // asking asks a person.
@@ -101,20 +101,20 @@ func endless(name string, e tool.Effect) tool.Tool {
 // haggle asks for an offer until it is good enough.
 func haggle(e tool.Effect) tool.Tool {
 	type state struct{ Asked int }
+	which := tool.NewQuestion[textOut, state, int]("which")
 	return tool.Must(
 		tool.Resumable(
 			tool.Spec{Name: "haggle", Description: "Asks until it likes the answer.", Effect: e},
-			func(_ context.Context, in textIn,
-				ask tool.Ask[textOut, state]) (tool.Result[textOut], error) {
-				return ask("What do you offer for the "+in.Text+"?", state{1}), nil
+			func(_ context.Context, in textIn) (tool.Result[textOut], error) {
+				return which.Ask("What do you offer for the "+in.Text+"?", state{1}), nil
 			},
-			func(_ context.Context, in textIn,
-				re tool.Reply[textOut, state, int]) (tool.Result[textOut], error) {
+			tool.On(which, func(_ context.Context, in textIn,
+				re tool.Reply[state, int]) (tool.Result[textOut], error) {
 				if re.Answer < 10 {
-					return re.Ask("More!", state{re.State.Asked + 1}), nil
+					return which.Ask("More!", state{re.State.Asked + 1}), nil
 				}
 				return tool.Done(textOut{in.Text + " is yours"}), nil
-			}))
+			})))
 }
 
 // sleep waits for time to pass.
@@ -166,14 +166,14 @@ func failing() tool.Tool {
 
 // remembering asks with a large state, and gives it back.
 func remembering(e tool.Effect, big string) tool.Tool {
+	which := tool.NewQuestion[textOut, textIn, textIn]("which")
 	return tool.Must(
 		tool.Resumable(tool.Spec{Name: "remember", Description: "Remembers.", Effect: e},
-			func(_ context.Context, in textIn,
-				ask tool.Ask[textOut, textIn]) (tool.Result[textOut], error) {
-				return ask("Do you remember?", textIn{big}), nil
+			func(_ context.Context, in textIn) (tool.Result[textOut], error) {
+				return which.Ask("Do you remember?", textIn{big}), nil
 			},
-			func(_ context.Context, in textIn,
-				re tool.Reply[textOut, textIn, textIn]) (tool.Result[textOut], error) {
+			tool.On(which, func(_ context.Context, in textIn,
+				re tool.Reply[textIn, textIn]) (tool.Result[textOut], error) {
 				return tool.Done(textOut{re.State.Text + re.Answer.Text[:3]}), nil
-			}))
+			})))
 }

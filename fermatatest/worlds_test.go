@@ -127,19 +127,20 @@ func rerun() fermatatest.World {
 func reentered() fermatatest.World {
 	var l ledger
 	var lost error
+	which := tool.NewQuestion[textOut, int, textIn]("which")
 	pay := tool.Must(tool.Resumable(
 		tool.Spec{Name: "pay", Description: "Pays.", AskOperator: true},
-		func(_ context.Context, in textIn, ask tool.Ask[textOut, int]) (tool.Result[textOut], error) {
-			return ask("When?", 7), nil
+		func(_ context.Context, in textIn) (tool.Result[textOut], error) {
+			return which.Ask("When?", 7), nil
 		},
-		func(ctx context.Context, _ textIn,
-			re tool.Reply[textOut, int, textIn]) (tool.Result[textOut], error) {
+		tool.On(which, func(ctx context.Context, _ textIn,
+			re tool.Reply[int, textIn]) (tool.Result[textOut], error) {
 			if re.Answer.Text != "now" || re.State != 7 {
 				lost = fmt.Errorf("an entry brings %+v", re)
 			}
 			l.do(tool.CallFrom(ctx).IdempotencyKey())
 			return tool.Done(textOut{"paid"}), nil
-		}))
+		})))
 	w := world(agent.Config{Tools: []tool.Tool{pay}, Model: paid})()
 	w.Check = func() error { return errors.Join(lost, l.atMostOnce()) }
 	w.Operator = honest(&l, func(p tool.Pause) string { return fmt.Sprintf(".%d", p.Number-1) })

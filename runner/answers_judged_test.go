@@ -131,17 +131,18 @@ func (p *planner) tool() tool.Tool {
 				return tool.Pending[plan](tool.Await{}), nil
 			}))
 	}
+	which := tool.NewQuestion[string, int, plan]("which")
 	return tool.Must(tool.Resumable(spec,
-		func(_ context.Context, _ struct{}, ask tool.Ask[string, int]) (tool.Result[string], error) {
-			return ask("What is the plan?", 7), nil
+		func(_ context.Context, _ struct{}) (tool.Result[string], error) {
+			return which.Ask("What is the plan?", 7), nil
 		},
-		func(_ context.Context, _ struct{}, r tool.Reply[string, int, plan]) (tool.Result[string], error) {
+		tool.On(which, func(_ context.Context, _ struct{}, r tool.Reply[int, plan]) (tool.Result[string], error) {
 			if r.State != 7 {
 				return nil, errors.New("the state is lost")
 			}
 			p.got.Store(&r.Answer)
 			return tool.Done("planned"), nil
-		}))
+		})))
 }
 
 func (p *planner) reply(pause, value string) runner.Resumption {

@@ -161,15 +161,16 @@ func TestTwoRunnersOneStore(t *testing.T) {
 
 // confirming asks for a number, and acts on it, once.
 func confirming(n *counter) tool.Tool {
+	which := tool.NewQuestion[textOut, string, int]("which")
 	return tool.Must(tool.Resumable(tool.Spec{Name: "confirm", Description: "c"},
-		func(_ context.Context, _ textIn, ask tool.Ask[textOut, string]) (tool.Result[textOut], error) {
+		func(_ context.Context, _ textIn) (tool.Result[textOut], error) {
 			n.add("ask")
-			return ask("How many?", "state"), nil
+			return which.Ask("How many?", "state"), nil
 		},
-		func(_ context.Context, _ textIn, re tool.Reply[textOut, string, int]) (tool.Result[textOut], error) {
+		tool.On(which, func(_ context.Context, _ textIn, re tool.Reply[string, int]) (tool.Result[textOut], error) {
 			n.add("act")
 			return tool.Done(textOut{fmt.Sprint(re.Answer, re.State)}), nil
-		}))
+		})))
 }
 
 // A caller reads a pause just before it is answered, and the clock just after

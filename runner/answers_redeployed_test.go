@@ -138,16 +138,17 @@ func (s *strict) UnmarshalText(text []byte) error {
 var takes atomic.Pointer[string]
 
 func askingWhich() tool.Tool {
+	which := tool.NewQuestion[strict, map[string]int, strict]("which")
 	return tool.Must(tool.Resumable(tool.Spec{Name: "plan"},
-		func(_ context.Context, _ struct{}, ask tool.Ask[strict, map[string]int]) (tool.Result[strict], error) {
-			return ask("Which one?", map[string]int{"offer": 3}), nil
+		func(_ context.Context, _ struct{}) (tool.Result[strict], error) {
+			return which.Ask("Which one?", map[string]int{"offer": 3}), nil
 		},
-		func(_ context.Context, _ struct{}, r tool.Reply[strict, map[string]int, strict]) (tool.Result[strict], error) {
+		tool.On(which, func(_ context.Context, _ struct{}, r tool.Reply[map[string]int, strict]) (tool.Result[strict], error) {
 			if r.State["offer"] != 3 {
 				return nil, errors.New("the state is lost")
 			}
 			return tool.Done(r.Answer), nil
-		}))
+		})))
 }
 
 func TestRedeliveryIsADuplicateWhateverTheTypeOfTodaySays(t *testing.T) {
@@ -282,13 +283,14 @@ func TestChangedBetweenPauseAndApproval(t *testing.T) {
 // call it again and that it may have had effects.
 func TestChangedBetweenPauseAndAnswer(t *testing.T) {
 	for _, effect := range []tool.Effect{tool.Once, tool.Idempotent, tool.ReadOnly} {
+		which := tool.NewQuestion[string, string, string]("which")
 		book := tool.Must(tool.Resumable(tool.Spec{Name: "book", Effect: effect},
-			func(_ context.Context, in textIn, ask tool.Ask[string, string]) (tool.Result[string], error) {
-				return ask("Which seat?", in.Text), nil
+			func(_ context.Context, in textIn) (tool.Result[string], error) {
+				return which.Ask("Which seat?", in.Text), nil
 			},
-			func(_ context.Context, _ textIn, r tool.Reply[string, string, string]) (tool.Result[string], error) {
+			tool.On(which, func(_ context.Context, _ textIn, r tool.Reply[string, string]) (tool.Result[string], error) {
 				return tool.Done(r.Answer), nil
-			}))
+			})))
 		changed := tool.Must(tool.Func(tool.Spec{Name: "book", Effect: effect, MayPause: true},
 			func(context.Context, struct {
 				textIn

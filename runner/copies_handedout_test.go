@@ -207,8 +207,9 @@ func (s *scribblers) tools() []tool.Tool {
 			s.got("typed body", tool.CallFrom(ctx))
 			return tool.Done(in.Own.Text), nil
 		}))
+	which := tool.NewQuestion[textOut, textIn, textIn]("which")
 	ask := tool.Must(tool.Resumable(tool.Spec{Name: "ask"},
-		func(_ context.Context, in textIn, ask tool.Ask[textOut, textIn]) (tool.Result[textOut], error) {
+		func(_ context.Context, in textIn) (tool.Result[textOut], error) {
 			picture := tool.Action{
 				Media: &llm.Media{MediaType: "image/png", Data: []byte("before")},
 			}
@@ -216,12 +217,12 @@ func (s *scribblers) tools() []tool.Tool {
 				Data: []byte("artifact")}}
 			s.gives("typed body", picture)
 			s.gives("typed body", file)
-			return tool.With(ask("Well?", in), picture, file), nil
+			return tool.With(which.Ask("Well?", in), picture, file), nil
 		},
-		func(ctx context.Context, in textIn, re tool.Reply[textOut, textIn, textIn]) (tool.Result[textOut], error) {
+		tool.On(which, func(ctx context.Context, in textIn, re tool.Reply[textIn, textIn]) (tool.Result[textOut], error) {
 			s.got("typed body", tool.CallFrom(ctx))
 			return tool.Done(textOut{in.Text + re.State.Text + re.Answer.Text}), nil
-		}))
+		})))
 	return []tool.Tool{look, job, pay, read, ask}
 }
 

@@ -49,21 +49,22 @@ func TestIdempotentCallRunsAgain(t *testing.T) {
 
 func TestIdempotencyKey(t *testing.T) {
 	var keys []string
+	which := tool.NewQuestion[textOut, int, int]("which")
 	again := tool.Must(tool.Resumable(tool.Spec{Name: "book",
 		Description: "b", Effect: tool.Idempotent},
-		func(ctx context.Context, _ struct{}, ask tool.Ask[textOut, int]) (tool.Result[textOut], error) {
+		func(ctx context.Context, _ struct{}) (tool.Result[textOut], error) {
 			c := tool.CallFrom(ctx)
 			keys = append(keys, c.IdempotencyKey(), c.IdempotencyKey("a"), c.IdempotencyKey("b"),
 				c.IdempotencyKey("a", "b"), c.IdempotencyKey("ab"))
-			return ask("Which?", 1), nil
+			return which.Ask("Which?", 1), nil
 		},
-		func(ctx context.Context, _ struct{}, re tool.Reply[textOut, int, int]) (tool.Result[textOut], error) {
+		tool.On(which, func(ctx context.Context, _ struct{}, re tool.Reply[int, int]) (tool.Result[textOut], error) {
 			keys = append(keys, tool.CallFrom(ctx).IdempotencyKey())
 			if re.Answer == 0 {
-				return re.Ask("Really?", 2), nil
+				return which.Ask("Really?", 2), nil
 			}
 			return tool.Done(textOut{"booked"}), nil
-		}))
+		})))
 	r := newRig(t, agent.Config{Concurrency: 1, Tools: []tool.Tool{again},
 		Model: messages(calls("book", `{}`, "book", `{}`), says("Done."))}, nil)
 	for _, p := range r.say("Go.").finished(event.FinishPaused).end.Pending {

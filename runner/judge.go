@@ -76,12 +76,12 @@ func (j *judge) fits(ctx context.Context, rn *Runner, agent string) session.Fits
 	j.tools = hold.Of(a).Tools
 	most := j.tools.Limits().Arguments
 	knows := func(asked session.Asked) bool {
-		checks := j.tools.Checks(asked.Tool)
 		switch asked.Use {
 		case toolbox.AsAnswer:
-			return session.SchemaHash(checks.Answer) == asked.Schema
+			own := j.tools.AnswerSchema(asked.Tool, asked.Question)
+			return session.SchemaHash(own) == asked.Schema
 		case toolbox.AsOutput:
-			return session.SchemaHash(checks.Output) == asked.Schema
+			return session.SchemaHash(j.tools.Checks(asked.Tool).Output) == asked.Schema
 		case toolbox.AsEvent:
 			return slices.ContainsFunc(j.tools.Mailbox(asked.Tool), func(e tool.MailboxEvent) bool {
 				return e.Name == asked.Event && session.SchemaHash(e.Schema) == asked.Schema

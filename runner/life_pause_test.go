@@ -175,18 +175,19 @@ func TestACallMayAskAgain(t *testing.T) {
 		N int `json:"n"`
 	}
 	var n counter
+	which := tool.NewQuestion[textOut, []string, choice]("which")
 	book := tool.Must(tool.Resumable(tool.Spec{Name: "book"},
-		func(_ context.Context, _ textIn, ask tool.Ask[textOut, []string]) (tool.Result[textOut], error) {
+		func(_ context.Context, _ textIn) (tool.Result[textOut], error) {
 			n.add("ask")
-			return ask("Which?", []string{"a", "b"}), nil
+			return which.Ask("Which?", []string{"a", "b"}), nil
 		},
-		func(_ context.Context, _ textIn, re tool.Reply[textOut, []string, choice]) (tool.Result[textOut], error) {
+		tool.On(which, func(_ context.Context, _ textIn, re tool.Reply[[]string, choice]) (tool.Result[textOut], error) {
 			n.add("act")
 			if re.Answer.N >= len(re.State) {
-				return re.Ask("No such. Which?", re.State), nil
+				return which.Ask("No such. Which?", re.State), nil
 			}
 			return tool.Done(textOut{re.State[re.Answer.N] + " for " + re.Actor}), nil
-		}))
+		})))
 	// The layer asks at first, and once more before the tool is entered again.
 	gate := func(name string, when func(tool.Call) bool) interceptor.Layer {
 		return interceptor.Layer{Name: name,

@@ -98,14 +98,15 @@ func TestSessionThatSomebodyElseBegan(t *testing.T) {
 func settling(t *testing.T, o *rigOptions) (r *rig, ended func() *seen, goOn func()) {
 	entered, may := make(chan struct{}), make(chan struct{})
 	var once sync.Once
+	which := tool.NewQuestion[textOut, string, int]("which")
 	confirm := tool.Must(tool.Resumable(tool.Spec{Name: "confirm", Description: "c"},
-		func(_ context.Context, _ textIn, ask tool.Ask[textOut, string]) (tool.Result[textOut], error) {
-			return ask("How many?", "state"), nil
+		func(_ context.Context, _ textIn) (tool.Result[textOut], error) {
+			return which.Ask("How many?", "state"), nil
 		},
-		func(context.Context, textIn, tool.Reply[textOut, string, int]) (tool.Result[textOut], error) {
+		tool.On(which, func(context.Context, textIn, tool.Reply[string, int]) (tool.Result[textOut], error) {
 			once.Do(func() { close(entered); <-may })
 			return tool.Done(textOut{"x"}), nil
-		}))
+		})))
 	r = newRig(t, agent.Config{
 		Tools: []tool.Tool{confirm},
 		Model: messages(calls("confirm", `{"text":"j"}`), says("Done."), says("Done.")),

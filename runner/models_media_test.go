@@ -37,17 +37,18 @@ func TestMediaGoesToTheModelWithTheResult(t *testing.T) {
 		func(context.Context, struct{}) (tool.Result[string], error) {
 			return tool.With(tool.Done("shot"), file, show(picture("now.png", 10))), nil
 		}))
+	which := tool.NewQuestion[string, int, bool]("which")
 	scan := tool.Must(tool.Resumable(tool.Spec{Name: "scan",
 		Description: "Scans a page, if somebody turns it."},
-		func(_ context.Context, _ struct{}, ask tool.Ask[string, int]) (tool.Result[string], error) {
-			return tool.With(ask("Turned?", 1), show(picture("one.png", 3000))), nil
+		func(_ context.Context, _ struct{}) (tool.Result[string], error) {
+			return tool.With(which.Ask("Turned?", 1), show(picture("one.png", 3000))), nil
 		},
-		func(_ context.Context, _ struct{}, re tool.Reply[string, int, bool]) (tool.Result[string], error) {
+		tool.On(which, func(_ context.Context, _ struct{}, re tool.Reply[int, bool]) (tool.Result[string], error) {
 			if !re.Answer {
 				return nil, errors.New("the page was not turned")
 			}
 			return tool.With(tool.Done("scanned"), show(picture("two.png", 20)), file), nil
-		}))
+		})))
 	for turned, want := range map[bool][]llm.Media{
 		true: {picture("one.png", 3000), picture("two.png", 20)}, false: nil,
 	} {

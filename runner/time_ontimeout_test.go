@@ -27,6 +27,9 @@ func asksOnce(await tool.Await, keys *[]string) tool.Tool {
 			c := tool.CallFrom(ctx)
 			*keys = append(*keys, c.IdempotencyKey())
 			if a := c.Answer; a != nil {
+				if a.TimedOut != tool.TimedOut(ctx) {
+					return nil, errors.New("the call tells one thing, and its context another")
+				}
 				return tool.Done(fmt.Sprintf("timed out: %v, by %s, with %s of %q and %s",
 					a.TimedOut, a.Actor, a.Payload, a.Prompt, a.Data)), nil
 			}

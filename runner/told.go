@@ -35,7 +35,7 @@ func (s *subject) answerTo(ctx context.Context, c *session.Call) (answer *tool.A
 		return nil, nil
 	}
 	answer = &tool.Answer{Pause: a.Pause, Mode: a.Mode, Actor: a.Actor, At: a.At,
-		TimedOut: a.Kind == session.KindTimeout}
+		TimedOut: a.Kind == session.KindTimeout, Question: a.Question}
 	if answer.Payload, err = store.Value(ctx, s.session, a.Payload); err != nil {
 		return nil, err
 	}

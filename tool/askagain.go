@@ -43,7 +43,9 @@ func askedBefore(a *Answer) repeated {
 // again asks the question of an answer that can't be read once more, with the
 // reason. Ok is false where nothing is wrong with it, or it was asked too
 // often.
-func (q *question[Out, State, Choice]) again(a *Answer, err error) (r Result[Out], ok bool) {
+func (q *Question[Out, State, Choice]) again(
+	a *Answer, err error,
+) (r Result[Out], ok bool) {
 	var bad *unreadableAnswer
 	if !errors.As(err, &bad) {
 		return nil, false
@@ -57,7 +59,7 @@ func (q *question[Out, State, Choice]) again(a *Answer, err error) (r Result[Out
 		return nil, false
 	}
 	prompt := fmt.Sprintf("%s (Asked again: %s.)", kept.Prompt, excerpt.InBrief(bad.Error()))
-	return q.pause(prompt, data), true
+	return q.asked(prompt, data), true
 }
 
 // asksAgain reports whether a tool asks its question once more since the answer

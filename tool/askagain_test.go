@@ -45,14 +45,15 @@ func asksForAnAddress(t *testing.T, state string) Tool {
 	type where struct {
 		Addr netip.Addr `json:"addr"`
 	}
+	which := NewQuestion[int, string, where]("which")
 	return Must(Resumable(Spec{Name: "ping", Effect: Once},
-		func(_ context.Context, _ struct{}, ask Ask[int, string]) (Result[int], error) {
-			return ask("Which address?", state), nil
+		func(_ context.Context, _ struct{}) (Result[int], error) {
+			return which.Ask("Which address?", state), nil
 		},
-		func(context.Context, struct{}, Reply[int, string, where]) (Result[int], error) {
+		On(which, func(context.Context, struct{}, Reply[string, where]) (Result[int], error) {
 			t.Error("it acts")
 			return Done(1), nil
-		}))
+		})))
 }
 
 // answered enters ping with an answer to what it asked.

@@ -8,6 +8,8 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/fermata-ai/fermata/internal/excerpt"
 )
 
 // Await describes a pause: why a call waits, and what its answer means. The
@@ -44,6 +46,9 @@ type Await struct {
 	Gate string `json:"gate,omitempty"`
 	// Arguments are those that the layer saw; the chain sets them.
 	Arguments json.RawMessage `json:"arguments,omitempty"`
+	// Question names it among the tool's questions, and comes back in
+	// Answer.Question. A Resumable sets it.
+	Question string `json:"question,omitempty"`
 	// Data comes back in Answer.Data.
 	Data json.RawMessage `json:"data,omitempty"`
 	// Child, with ReasonAgent, is the session that the pause begins and waits
@@ -178,6 +183,15 @@ func (a Await) normal() (Await, error) {
 	if len(a.Schema) > 0 && !json.Valid(a.Schema) {
 		return a, fmt.Errorf("schema is not JSON")
 	}
+	if a.Question != "" {
+		if a.Gate != "" {
+			return a, fmt.Errorf("of layer %q: it names the question %q, and only tools do",
+				a.Gate, excerpt.Of(a.Question))
+		}
+		if err := checkName(a.Question); err != nil {
+			return a, fmt.Errorf("question: %w", err)
+		}
+	}
 	if len(a.Data) > 0 && !json.Valid(a.Data) {
 		return a, fmt.Errorf("data is not JSON")
 	}
@@ -188,4 +202,12 @@ func (a Await) normal() (Await, error) {
 		a.Timeout = DefaultApprovalTimeout
 	}
 	return a, nil
+}
+
+// Answered returns what a tool is entered again with, if the pause is its first
+// and payload its answer: for a test of the tool. It sets neither who answered
+// nor when.
+func (a *Await) Answered(payload json.RawMessage) *Answer {
+	return &Answer{Pause: 1, Mode: ModeReenter, Payload: payload, Data: a.Data,
+		Question: a.Question, Prompt: a.Prompt}
 }

@@ -177,15 +177,15 @@ func TestReasonThatIsNotGiven(t *testing.T) {
 			return typed(tool.NeedInput[string](""))
 		}, tool.ReasonInput, tool.ModeOutput},
 		{"Resumable", func() (tool.Tool, error) {
+			which := tool.NewQuestion[string, int, string]("which")
 			return tool.Resumable(tool.Spec{Name: "f"},
-				func(_ context.Context, _ in,
-					ask tool.Ask[string, int]) (tool.Result[string], error) {
-					return ask("", 1), nil
+				func(_ context.Context, _ in) (tool.Result[string], error) {
+					return which.Ask("", 1), nil
 				},
-				func(context.Context, in,
-					tool.Reply[string, int, string]) (tool.Result[string], error) {
+				tool.On(which, func(context.Context, in,
+					tool.Reply[int, string]) (tool.Result[string], error) {
 					return nil, nil
-				})
+				}))
 		}, tool.ReasonInput, tool.ModeReenter},
 		{"a raw await", func() (tool.Tool, error) {
 			return pausing{tool.Await{}}, nil

@@ -95,23 +95,33 @@ func (b *box) Declared(name string) (effect Effect, mayPause, known bool) {
 	return e.spec.Effect, e.spec.MayPause, true
 }
 
-// Checks returns the schemas that a tool's arguments and outputs, and the
-// answers to its questions, have to fit.
-func (b *box) Checks(name string) (input, output, answer json.RawMessage) {
+// Checks returns the schemas that a tool's arguments and outputs have to fit.
+func (b *box) Checks(name string) (input, output json.RawMessage) {
 	if e, ok := b.entries[name]; ok {
-		return e.checks.input, e.checks.output, e.checks.answer
+		return e.checks.input, e.checks.output
 	}
-	return nil, nil, nil
+	return nil, nil
 }
 
-// Readers returns what reads a tool's arguments and outputs, and the answers to
-// its questions, as the tool will. A reader is nil where it isn't known how the
-// tool reads.
-func (b *box) Readers(name string) (arguments, output, answer *gotype.Reader) {
+// Readers returns what reads a tool's arguments and outputs as the tool will. A
+// reader is nil where it isn't known how the tool reads.
+func (b *box) Readers(name string) (arguments, output *gotype.Reader) {
 	if e, ok := b.entries[name]; ok {
-		return e.reads.arguments, e.reads.output, e.reads.answer
+		return e.reads.arguments, e.reads.output
 	}
-	return nil, nil, nil
+	return nil, nil
+}
+
+// Question returns the schema that answers to one of a tool's questions have to
+// fit, and what reads them as the tool will; nil where the question isn't known.
+func (b *box) Question(name, question string) (schema json.RawMessage, reader *gotype.Reader) {
+	if e, ok := b.entries[name]; ok {
+		if question, ok = only(e.questions, question); ok {
+			q := e.questions[question]
+			return q.schema, q.reader
+		}
+	}
+	return nil, nil
 }
 
 // Mailbox returns the events that a tool takes. The list is the box's own.

@@ -52,6 +52,8 @@ type Answer struct {
 	Mode    Mode            `json:"mode,omitempty"`
 	Payload json.RawMessage `json:"payload"`        // a JSON value that fits the pause's schema
 	Data    json.RawMessage `json:"data,omitempty"` // the Await's own
+	// Question is the Await's: which of the tool's questions was answered.
+	Question string `json:"question,omitempty"`
 	// Prompt is the Await's, where the tool is entered again.
 	Prompt string `json:"prompt,omitempty"`
 	// TimedOut: no answer came until the pause's deadline, and the pause has

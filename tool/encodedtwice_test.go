@@ -56,17 +56,18 @@ func TestAnAnswerThatWasEncodedTwiceIsJudgedAsItIsRead(t *testing.T) {
 	type picked struct {
 		IDs []int `json:"ids"`
 	}
+	which := NewQuestion[picked, int, picked]("which")
 	pick := Must(Resumable(Spec{Name: "pick"},
-		func(_ context.Context, _ struct{}, ask Ask[picked, int]) (Result[picked], error) {
-			return ask("Which?", 1), nil
+		func(_ context.Context, _ struct{}) (Result[picked], error) {
+			return which.Ask("Which?", 1), nil
 		},
-		func(_ context.Context, _ struct{}, re Reply[picked, int, picked]) (Result[picked], error) {
+		On(which, func(_ context.Context, _ struct{}, re Reply[int, picked]) (Result[picked], error) {
 			return Done(re.Answer), nil
-		}))
+		})))
 	r := registry(t, pick)
-	reads := r.entries["pick"].reads
+	_, judge := r.Question("pick", "which")
 	for _, answer := range []string{`{"ids":"[1,2]"}`, `"{\"ids\":[1,2]}"`, `{"ids":[1,2]}`} {
-		if err := reads.answer.Judge(raw(answer)); err != nil {
+		if err := judge.Judge(raw(answer)); err != nil {
 			t.Errorf("%s is judged as %v", answer, err)
 		}
 		exec, err := pick.Execute(t.Context(),
@@ -76,8 +77,8 @@ func TestAnAnswerThatWasEncodedTwiceIsJudgedAsItIsRead(t *testing.T) {
 		}
 	}
 	for use, values := range map[*gotype.Reader][]string{
-		reads.answer: {`{"ids":"[1,x]"}`, `{"ids":"1"}`, `{"ids":"[\"1\"]"}`},
-		reads.output: {`{"ids":"[1,2]"}`, `"{\"ids\":[1,2]}"`},
+		judge:                          {`{"ids":"[1,x]"}`, `{"ids":"1"}`, `{"ids":"[\"1\"]"}`},
+		r.entries["pick"].reads.output: {`{"ids":"[1,2]"}`, `"{\"ids\":[1,2]}"`},
 	} {
 		for _, value := range values {
 			if err := use.Judge(raw(value)); err == nil {
@@ -85,7 +86,7 @@ func TestAnAnswerThatWasEncodedTwiceIsJudgedAsItIsRead(t *testing.T) {
 			}
 		}
 	}
-	_, out, _ := r.Checks("pick")
+	_, out := r.Checks("pick")
 	if s, err := schema.Compile(out); err != nil ||
 		s.ValidateResult(raw(`{"ids":"[1,2]"}`)) == nil {
 		t.Error("a process without the tool takes an output that one with it refuses")

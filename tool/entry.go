@@ -23,8 +23,10 @@ type entry struct {
 	output *schema.Schema // nil: what the tool makes needs no check
 	noText bool           // the tool's output is never a string
 	reads  readers
-	typed  *typed // what the tool is, or wraps, if arguments go to it as they are
-	body   userCode
+	// questions are the tool's, by their names; nil where they aren't known
+	questions map[string]questionReads
+	typed     *typed // what the tool is, or wraps, if arguments go to it as they are
+	body      userCode
 }
 
 // newEntry asks a tool for its spec and checks it. The entry holds the spec,
@@ -83,8 +85,8 @@ func (e *entry) recognize() {
 	}
 	if bytes.Equal(own.spec.Input, e.spec.Input) {
 		e.typed, e.input = own, own.input
-		e.checks.input, e.checks.answer = own.exact.input, own.exact.answer
-		e.reads.arguments, e.reads.answer = own.reads.arguments, own.reads.answer
+		e.checks.input, e.reads.arguments = own.exact.input, own.reads.arguments
+		e.questions = own.questions
 	}
 	if bytes.Equal(own.spec.Output, e.spec.Output) {
 		e.checks.output, e.reads.output = own.exact.output, own.reads.output

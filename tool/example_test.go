@@ -116,27 +116,26 @@ type BookInput struct {
 // A tool that asks, then acts. The offers are kept with the question, perhaps
 // for days.
 func ExampleResumable() {
+	which := tool.NewQuestion[string, Offers, Choice]("which")
 	book := tool.Must(tool.Resumable(
 		tool.Spec{Name: "book_flight", Description: "Book a flight."},
-		func(_ context.Context, in BookInput,
-			ask tool.Ask[string, Offers]) (tool.Result[string], error) {
-			return ask("Which flight to "+in.To+"?",
+		func(_ context.Context, in BookInput) (tool.Result[string], error) {
+			return which.Ask("Which flight to "+in.To+"?",
 				Offers{{"SK1", "100 EUR"}, {"DY2", "80 EUR"}}), nil
 		},
-		func(_ context.Context, in BookInput,
-			re tool.Reply[string, Offers, Choice]) (tool.Result[string], error) {
+		tool.On(which, func(_ context.Context, in BookInput,
+			re tool.Reply[Offers, Choice]) (tool.Result[string], error) {
 			if o := re.Answer.Offer; o < 0 || o >= len(re.State) {
-				return re.Ask("No such offer. Which flight?", re.State), nil
+				return which.Ask("No such offer. Which flight?", re.State), nil
 			}
 			return tool.Done("booked " + re.State[re.Answer.Offer].Flight), nil
-		}))
+		})))
 
 	call := tool.Call{Arguments: json.RawMessage(`{"to":"Oslo"}`)}
 	exec, _ := book.Execute(context.Background(), call)
 	fmt.Println(exec.Await.Prompt, string(exec.Await.Data))
 
-	call.Answer = &tool.Answer{Pause: 1, Payload: json.RawMessage(`{"offer":1}`),
-		Data: exec.Await.Data}
+	call.Answer = exec.Await.Answered(json.RawMessage(`{"offer":1}`))
 	exec, err := book.Execute(context.Background(), call)
 	fmt.Println(string(exec.Output), err)
 	// Output:
@@ -235,23 +234,23 @@ func ExampleRegistry() {
 // A unit test of a tool runs it as the runner would: once for what it asks, and
 // once more with the answer.
 func ExampleRun() {
+	which := tool.NewQuestion[string, int, string]("which")
 	rename := tool.Must(tool.Resumable(tool.Spec{Name: "rename"},
-		func(_ context.Context, old string,
-			ask tool.Ask[string, int]) (tool.Result[string], error) {
-			return ask("What is the new name of "+old+"?", len(old)), nil
+		func(_ context.Context, old string) (tool.Result[string], error) {
+			return which.Ask("What is the new name of "+old+"?", len(old)), nil
 		},
-		func(_ context.Context, old string,
-			re tool.Reply[string, int, string]) (tool.Result[string], error) {
+		tool.On(which, func(_ context.Context, old string,
+			re tool.Reply[int, string]) (tool.Result[string], error) {
 			return tool.Done(old + " is now " + re.Answer), nil
-		}))
+		})))
 	ctx, args := context.Background(), json.RawMessage(`{"value":"a.txt"}`)
 
 	_, err := tool.Run(ctx, rename, json.RawMessage(`{"name":"a.txt"}`), nil)
 	fmt.Println(err)
 	asked, err := tool.Run(ctx, rename, args, nil)
 	fmt.Println(asked.Await.Prompt, err)
-	done, err := tool.Run(ctx, rename, args, &tool.Call{Answer: &tool.Answer{
-		Pause: 1, Payload: json.RawMessage(`"b.txt"`), Data: asked.Await.Data}})
+	done, err := tool.Run(ctx, rename, args, &tool.Call{
+		Answer: asked.Await.Answered(json.RawMessage(`"b.txt"`))})
 	fmt.Println(string(done.Output), err)
 	// Output:
 	// The arguments do not fit, and rename was not run: /name: there is no property "name"; the properties are "value"; /value: is required (a string). Correct them and call it again.

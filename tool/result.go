@@ -7,8 +7,8 @@ import (
 	"github.com/fermata-ai/fermata/internal/gotype"
 )
 
-// Result is what a typed function makes of a call: [Done], [Pending] or
-// [NeedInput]. It is sealed, and it names Out, so that a function that returns
+// Result is what a typed function makes of a call: [Done], [Pending],
+// [NeedInput], or what a [Question] asks. It is sealed, and it names Out, so that a function that returns
 // Result[A] can't return Pending[B].
 //
 // A function that returns a nil Result and a nil error made a mistake: that is
@@ -42,7 +42,7 @@ func Pending[Out any](a Await) Result[Out] { return pending[Out]{a} }
 
 // NeedInput pauses the call, which needs Spec.MayPause, until a person answers
 // prompt with runner.Complete. The answer is checked against Out, and is the
-// call's result. For the user's next message to be the answer, return
+// call's result. [Within] bounds the wait. For the user's next message to be the answer, return
 // Pending[string](Await{Reason: ReasonInput, Mode: ModeMessage, Prompt:
 // prompt}).
 func NeedInput[Out any](prompt string) Result[Out] {

@@ -26,22 +26,23 @@ type (
 // offer.
 func booking(t testing.TB) Tool {
 	t.Helper()
+	which := NewQuestion[string, []offer, choice]("which")
 	made, err := Resumable(Spec{Name: "book"},
-		func(_ context.Context, in trip, ask Ask[string, []offer]) (Result[string], error) {
+		func(_ context.Context, in trip) (Result[string], error) {
 			if in.To == "" {
 				return Done("nowhere"), nil
 			}
-			return ask("Which flight to "+in.To+"?",
+			return which.Ask("Which flight to "+in.To+"?",
 				[]offer{{9007199254740993, "100 <EUR>"}, {2, "90"}}), nil
 		},
-		func(_ context.Context, in trip,
-			re Reply[string, []offer, choice]) (Result[string], error) {
+		On(which, func(_ context.Context, in trip,
+			re Reply[[]offer, choice]) (Result[string], error) {
 			if re.Answer.Offer >= len(re.State) {
-				return re.Ask("No such offer.", re.State), nil
+				return which.Ask("No such offer.", re.State), nil
 			}
 			o := re.State[re.Answer.Offer]
 			return Done(fmt.Sprintf("%s: %d for %s, said %s", in.To, o.ID, o.Price, re.Actor)), nil
-		})
+		}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,14 +123,15 @@ func TestAnAnswerOrAStateThatNoLongerFitsIsAnErrorThatSaysSo(t *testing.T) {
 // kept asks with a state and returns what comes back, through the stored form.
 func kept[S any](t testing.TB, state S) (back S, err error) {
 	t.Helper()
+	which := NewQuestion[bool, S, any]("which")
 	made, err := Resumable(Spec{Name: "t"},
-		func(_ context.Context, _ struct{}, ask Ask[bool, S]) (Result[bool], error) {
-			return ask("?", state), nil
+		func(_ context.Context, _ struct{}) (Result[bool], error) {
+			return which.Ask("?", state), nil
 		},
-		func(_ context.Context, _ struct{}, re Reply[bool, S, any]) (Result[bool], error) {
+		On(which, func(_ context.Context, _ struct{}, re Reply[S, any]) (Result[bool], error) {
 			back = re.State
 			return Done(true), nil
-		})
+		}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -236,29 +238,28 @@ func (oneWay) MarshalText() ([]byte, error) { return []byte("x"), nil }
 func second[T any](_ T, err error) error { return err }
 
 func TestAQuestionOfBadTypesIsAnErrorOfConstruction(t *testing.T) {
-	contains(t, makeError[chan int, int](t), `tool "t": state: the type chan int has no JSON form`)
+	contains(t, makeError[chan int, int](t), `tool "t": question "which": state: the type chan int has no JSON form`)
 	contains(t, makeError[struct{ A []func() }, int](t),
-		`tool "t": state: field A[]: the type func()`)
+		`tool "t": question "which": state: field A[]: the type func()`)
 	contains(t, makeError[struct{ *hidden }, int](t),
-		`tool "t": state: field hidden.H: encoding/json can't set`)
+		`tool "t": question "which": state: field hidden.H: encoding/json can't set`)
 	contains(t, makeError[struct{ E error }, int](t),
-		`tool "t": state: field E: JSON can't be decoded into the interface error`)
+		`tool "t": question "which": state: field E: JSON can't be decoded into the interface error`)
 	contains(t, makeError[int, struct{ C chan int }](t),
-		`tool "t": answer: field C: the type chan int`)
+		`tool "t": question "which": answer: field C: the type chan int`)
 	contains(t, makeError[int, struct {
 		N int `jsonschema:"minimum=x"`
-	}](t), `tool "t": answer: field N: the schema tag's minimum=x: a number is expected`)
-	_, err := Resumable[int, int, int, int](Spec{Name: "t"}, nil, nil)
-	contains(t, err.Error(), `tool "t": a function is nil`)
+	}](t), `tool "t": question "which": answer: field N: the schema tag's minimum=x: a number is expected`)
 }
 
 func makeError[State, Choice any](t *testing.T) string {
 	t.Helper()
+	which := NewQuestion[int, State, Choice]("which")
 	_, err := Resumable(Spec{Name: "t"},
-		func(context.Context, int, Ask[int, State]) (Result[int], error) { return nil, nil },
-		func(context.Context, int, Reply[int, State, Choice]) (Result[int], error) {
+		func(_ context.Context, _ int) (Result[int], error) { return nil, nil },
+		On(which, func(context.Context, int, Reply[State, Choice]) (Result[int], error) {
 			return nil, nil
-		})
+		}))
 	if err == nil {
 		t.Fatal("a tool was made")
 	}
@@ -266,13 +267,14 @@ func makeError[State, Choice any](t *testing.T) string {
 }
 
 func TestAnAnswerNeedNotBeAnObject(t *testing.T) {
+	which := NewQuestion[string, int, string]("which")
 	made, err := Resumable(Spec{Name: "t"},
-		func(_ context.Context, _ struct{}, ask Ask[string, int]) (Result[string], error) {
-			return ask("Name?", 1), nil
+		func(_ context.Context, _ struct{}) (Result[string], error) {
+			return which.Ask("Name?", 1), nil
 		},
-		func(_ context.Context, _ struct{}, re Reply[string, int, string]) (Result[string], error) {
+		On(which, func(_ context.Context, _ struct{}, re Reply[int, string]) (Result[string], error) {
 			return Done(re.Answer), nil
-		})
+		}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,8 +19,7 @@ import (
 // with a call that has the answer (the answer to any other pause is the call's
 // output, and its tool doesn't run again):
 //
-//	exec, err = tool.Run(ctx, t, args, &tool.Call{Answer: &tool.Answer{
-//		Pause: 1, Payload: payload, Data: exec.Await.Data}})
+//	exec, err = tool.Run(ctx, t, args, &tool.Call{Answer: exec.Await.Answered(payload)})
 func Run(ctx context.Context, t Tool, args json.RawMessage, c *Call) (Execution, error) {
 	b, err := newBox(Limits{}, []Tool{t})
 	if err != nil {

@@ -2,9 +2,10 @@
 // that may make the call wait.
 //
 // [Func] and [Resumable] turn typed functions into tools; [Tool] itself is the
-// raw form. What a call comes to is a [Result]: [Done], [Pending] or
-// [NeedInput]. A test of a tool runs it by [Run]; a server that offers tools by
-// a protocol of its own holds them in a [Registry].
+// raw form. What a call comes to is a [Result]: [Done], [Pending], [NeedInput]
+// or a [Question]; [Within] bounds how long it waits. A test of a tool runs it
+// by [Run]; a server that offers tools by a protocol of its own holds them in a
+// [Registry].
 //
 // The package knows nothing of sessions, storage or the runner: what a body
 // needs of them reaches it through [Host]. Nor does it know JSON Schema:
@@ -14,9 +15,9 @@ package tool
 
 // Where things are:
 //
-//   - what authors write with: tool.go, func.go, resumable.go, result.go,
-//     await.go, ontimeout.go, child.go, mail.go, call.go, pause.go, permit.go,
-//     errors.go, context.go, wrap.go
+//   - what authors write with: tool.go, func.go, resumable.go, question.go,
+//     result.go, within.go, await.go, ontimeout.go, child.go, mail.go, call.go,
+//     pause.go, permit.go, errors.go, context.go, wrap.go
 //   - running tools without an agent: registry.go, run.go
 //   - behind Func and Resumable: typed.go, askagain.go
 //   - the machine that runs calls, for the runner and a Registry: box.go and

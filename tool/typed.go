@@ -21,19 +21,21 @@ type typed struct {
 	// no check.
 	total bool
 	reads readers
+	// questions are those of a Resumable, by their names.
+	questions map[string]questionReads
 	// decode makes a *In of arguments that fit the schema, and are lent as they
 	// came.
 	decode func(args strictjson.Doc, lent []byte) (in any, err error)
 	body   func(ctx context.Context, call Call) (Execution, error)
 }
 
-// checks are the schemas that a tool's arguments, outputs, and answers to its
-// questions have to fit. They hold more than models are told: see [Func].
-type checks struct{ input, output, answer json.RawMessage }
+// checks are the schemas that a tool's arguments and outputs have to fit. They
+// hold more than models are told: see [Func].
+type checks struct{ input, output json.RawMessage }
 
 // readers read what comes from outside as the tool will. A reader is nil where
 // it isn't known how the tool reads.
-type readers struct{ arguments, answer, output *gotype.Reader }
+type readers struct{ arguments, output *gotype.Reader }
 
 func (t *typed) Spec() Spec { return t.spec.clone() }
 

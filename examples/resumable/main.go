@@ -1,5 +1,5 @@
-// Command resumable has a tool that asks, and then acts on a typed answer. What
-// the tool found out before it asked is kept with the question.
+// Command resumable has a tool that asks two questions, and then acts. Each
+// question has answers of its own type, and keeps what the tool has found out.
 //
 //	go run ./examples/resumable
 //
@@ -12,6 +12,10 @@
 //	ada answers: {"offer": 3}
 //	tool asks: There is no such offer. Which flight? [{"flight":"SK1","euros":120},{"flight":"DY2","euros":80}]
 //	ada answers: {"offer": 2}
+//	tool asks: DY2 costs 80 euros. Book it? {"flight":"DY2","euros":80}
+//	ada answers: {}
+//	refused, since it doesn't fit the schema
+//	ada answers: true
 //	tool books DY2 for 80 euros
 //	model says: You fly with DY2.
 package main
@@ -19,6 +23,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"iter"
 
@@ -51,26 +56,40 @@ type Booking struct {
 	Flight string `json:"flight"`
 }
 
+// The tool's questions. With the first one the offers are kept, and with the
+// second one the offer that was chosen.
+var (
+	whichFlight = tool.NewQuestion[Booking, []Offer, Choice]("which_flight")
+	bookIt      = tool.NewQuestion[Booking, Offer, bool]("book_it")
+)
+
+// book runs one of its functions at a time, perhaps in another process than the
+// one before, and days later.
 var book = tool.Must(tool.Resumable(
 	tool.Spec{Name: "book_flight", Description: "Book a flight."},
-	// The first function asks.
-	func(
-		_ context.Context, in BookInput, ask tool.Ask[Booking, []Offer],
-	) (tool.Result[Booking], error) {
+	func(_ context.Context, in BookInput) (tool.Result[Booking], error) {
 		fmt.Println("tool searches flights to", in.To)
-		return ask("Which flight?", []Offer{{"SK1", 120}, {"DY2", 80}}), nil
+		return whichFlight.Ask("Which flight?", []Offer{{"SK1", 120}, {"DY2", 80}}), nil
 	},
-	// The second one acts, perhaps in another process and days later.
-	func(
-		_ context.Context, _ BookInput, re tool.Reply[Booking, []Offer, Choice],
+	tool.On(whichFlight, func(
+		_ context.Context, _ BookInput, re tool.Reply[[]Offer, Choice],
 	) (tool.Result[Booking], error) {
 		if re.Answer.Offer > len(re.State) {
-			return re.Ask("There is no such offer. Which flight?", re.State), nil
+			return whichFlight.Ask("There is no such offer. Which flight?", re.State), nil
 		}
 		chosen := re.State[re.Answer.Offer-1]
-		fmt.Printf("tool books %s for %d euros\n", chosen.Flight, chosen.Euros)
-		return tool.Done(Booking{chosen.Flight}), nil
-	}))
+		return bookIt.Ask(fmt.Sprintf("%s costs %d euros. Book it?", chosen.Flight, chosen.Euros),
+			chosen), nil
+	}),
+	tool.On(bookIt, func(
+		_ context.Context, _ BookInput, re tool.Reply[Offer, bool],
+	) (tool.Result[Booking], error) {
+		if !re.Answer {
+			return nil, errors.New("the customer doesn't want the flight")
+		}
+		fmt.Printf("tool books %s for %d euros\n", re.State.Flight, re.State.Euros)
+		return tool.Done(Booking{re.State.Flight}), nil
+	})))
 
 // model is a script in place of a model, so that the example needs no key.
 var model = fakellm.New(
@@ -86,7 +105,9 @@ func main() {
 	defer rn.Close()
 
 	question := show(rn.Run(ctx, "ada", "chat-1", llm.UserText("Book me a flight to Oslo."), nil))
-	for _, choice := range []string{`{"offer": 0}`, `{"offer": 3}`, `{"offer": 2}`} {
+	for _, choice := range []string{
+		`{"offer": 0}`, `{"offer": 3}`, `{"offer": 2}`, `{}`, `true`,
+	} {
 		fmt.Println("ada answers:", choice)
 		answer := runner.Complete(question.ID, "ada", json.RawMessage(choice))
 		res, err := rn.Resume(ctx, "chat-1", answer)

@@ -296,7 +296,7 @@ func (j *judgement) answer() error {
 		return j.misfit(fmt.Errorf("it is a %s answer, and the call waits for events (%s): "+
 			"send one, or fail the call", j.in.Kind, strings.Join(p.Mail.Names, ", ")))
 	case j.in.Kind != KindFail && len(j.in.Value) > 0:
-		if err := j.check(p.Schema, p.use()); err != nil {
+		if err := j.check(p.Schema, p.use(), p.Question); err != nil {
 			return err
 		}
 	case j.in.Kind == KindRunAgain:
@@ -349,7 +349,7 @@ func (j *judgement) early() error {
 		return j.misfit(errors.New("it states that the call did not happen, and runs it again, " +
 			"and no operator was asked"))
 	case completes(j.in.Kind):
-		if err := j.check(c.Output, toolbox.AsOutput); err != nil {
+		if err := j.check(c.Output, toolbox.AsOutput, ""); err != nil {
 			return err
 		}
 	}
@@ -391,9 +391,9 @@ func (p *Pause) use() toolbox.Use {
 	return toolbox.AsOutput
 }
 
-func (j *judgement) check(schema string, use toolbox.Use) error {
+func (j *judgement) check(schema string, use toolbox.Use, question string) error {
 	asked := Asked{
-		Target: toolbox.Target{Tool: j.c.Tool, Use: use},
+		Target: toolbox.Target{Tool: j.c.Tool, Use: use, Question: question},
 		Call:   j.rc.Call, Pause: j.rc.Pause, Schema: schema,
 	}
 	misfit, err := j.fits(asked, j.in.Value)

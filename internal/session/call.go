@@ -103,7 +103,8 @@ func (tx *Tx) Pause(call string, h *Hold) error {
 		p.Args = tx.place(h.Args)
 	}
 	p.Deadline = tx.deadlineOf(&h.Await)
-	if p.OnTimeout = h.Await.OnTimeout; p.OnTimeout != "" {
+	p.OnTimeout, p.Question = h.Await.OnTimeout, h.Await.Question
+	if p.OnTimeout != "" || p.Question != "" {
 		tx.outdates()
 	}
 	c.Pause = p
@@ -155,7 +156,7 @@ func (tx *Tx) consume(c *Call, early *Answer) error {
 // accept ends the open pause of the tool's own with an answer.
 func (tx *Tx) accept(c *Call, a *Answer) {
 	tx.leaveChild(c, a.Actor, "the call was answered")
-	a.Mode, a.Data = c.Pause.Mode, c.Pause.Data
+	a.Mode, a.Data, a.Question = c.Pause.Mode, c.Pause.Data, c.Pause.Question
 	if a.Kind == KindTimeout {
 		a.Mode = tool.ModeReenter // whatever an answer was for
 	}

@@ -220,6 +220,7 @@ type Pause struct {
 	Schema   string    `json:"schema,omitzero"`
 	Key      string    `json:"key,omitzero"`
 	Gate     string    `json:"gate,omitzero"`
+	Question string    `json:"question,omitzero"` // its name among the tool's
 	Data     *Blob     `json:"data,omitzero"`
 	Shown    string    `json:"shown,omitzero"` // at a gate: hash of the arguments shown
 	Args     *Blob     `json:"args,omitzero"`  // at a gate: those, if not the call's own
@@ -246,7 +247,8 @@ type Answer struct {
 	Payload   *Blob     `json:"payload,omitzero"`
 	Data      *Blob     `json:"data,omitzero"`   // the pause's own
 	Prompt    *Blob     `json:"prompt,omitzero"` // of a question, a JSON string, to ask again
-	Hash      string    `json:"hash,omitzero"`   // of the payload, as receipts have it
+	Question  string    `json:"question,omitzero"`
+	Hash      string    `json:"hash,omitzero"` // of the payload, as receipts have it
 	Actor     string    `json:"by,omitzero"`
 	Delivery  string    `json:"delivery,omitzero"`
 	Retryable bool      `json:"may_pass,omitzero"` // of a failure

@@ -15,9 +15,10 @@ const (
 
 // Target is what a value that came from outside is for.
 type Target struct {
-	Tool  string
-	Use   Use
-	Event string // with AsEvent: its name
+	Tool     string
+	Use      Use
+	Event    string // with AsEvent: its name
+	Question string // with AsAnswer: which of the tool's, see [tool.Await.Question]
 }
 
 // Judge returns why the target's tool can't use a value, which has fitted
@@ -33,18 +34,19 @@ func (b *Box) Judge(t Target, value []byte) error {
 // JudgesByMethods reports whether Judge runs code of the user's.
 func (b *Box) JudgesByMethods(t Target) bool { return b.reader(t).Foreign() }
 
-// reader returns how the tool reads a value for that target; nil where that isn't
-// known.
+// reader returns how the tool reads a value for that target; nil where that
+// isn't known.
 func (b *Box) reader(t Target) *gotype.Reader {
-	if t.Use == AsEvent {
-		return b.machine.EventReader(t.Tool, t.Event)
-	}
-	arguments, output, answer := b.machine.Readers(t.Tool)
 	switch t.Use {
-	case AsArguments:
-		return arguments
+	case AsEvent:
+		return b.machine.EventReader(t.Tool, t.Event)
 	case AsAnswer:
+		_, answer := b.machine.Question(t.Tool, t.Question)
 		return answer
+	}
+	arguments, output := b.machine.Readers(t.Tool)
+	if t.Use == AsArguments {
+		return arguments
 	}
 	return output
 }

@@ -45,8 +45,9 @@ type machine interface {
 	// the model has to know that the tool ran, or it pays twice.
 	After(tool string, e tool.Effect, err error) error
 
-	Checks(name string) (input, output, answer json.RawMessage)
-	Readers(name string) (arguments, output, answer *gotype.Reader)
+	Checks(name string) (input, output json.RawMessage)
+	Readers(name string) (arguments, output *gotype.Reader)
+	Question(name, question string) (schema json.RawMessage, reader *gotype.Reader)
 	// Mailbox returns the events that a tool takes. The list is not to be
 	// changed.
 	Mailbox(name string) []tool.MailboxEvent
@@ -63,18 +64,21 @@ type machine interface {
 // Open returns the tools of a registry.
 func Open(r *tool.Registry) *Box { return &Box{hold.Of(r)} }
 
-// Checks are the schemas that a tool's arguments, and answers to it, have to
-// fit. They are those of its Spec, and hold more than models are told: see
-// [tool.Func].
-type Checks struct {
-	Input, Output json.RawMessage
-	Answer        json.RawMessage // of a Resumable: what its questions are answered by
-}
+// Checks are the schemas that a tool's arguments and outputs have to fit. They
+// are those of its Spec, and hold more than models are told: see [tool.Func].
+type Checks struct{ Input, Output json.RawMessage }
 
 // Checks returns those of the tool called name.
 func (b *Box) Checks(name string) Checks {
-	input, output, answer := b.machine.Checks(name)
-	return Checks{input, output, answer}
+	input, output := b.machine.Checks(name)
+	return Checks{input, output}
+}
+
+// AnswerSchema returns the schema that answers to one of a tool's questions
+// have to fit; nil where the question isn't known.
+func (b *Box) AnswerSchema(name, question string) json.RawMessage {
+	schema, _ := b.machine.Question(name, question)
+	return schema
 }
 
 // Prepared is a call that may be run: its tool is known, and its arguments fit.
