@@ -279,10 +279,10 @@ func TestMessageThatIsNotStoredLiftsNothing(t *testing.T) {
 		for ev, err := range r.Run(t.Context(), user, chat, llm.UserText("Go."), nil) {
 			must(t, err)
 			if _, ok := ev.(event.Result); ok {
+				<-entered // no body is entered once the caller has left
 				break
 			}
 		}
-		<-entered
 		close(let)
 		r.idle()
 		r.faults.Add(faultkv.FailAt(r.faults.Applies() + 1)) // the claim of what is left to pay
