@@ -30,8 +30,9 @@ type RunOptions struct {
 	// context.WithoutCancel, and don't leave.
 	Detached bool
 	// Supersede: calls that wait for a person, or for a tool that is gone, are
-	// denied in favour of this message. While other calls wait, it is refused
-	// all the same. If more than eight calls are denied, all but the last of
+	// denied in favour of this message. So are calls that wait for children, if
+	// all that goes on below them is such waits; the children are cancelled.
+	// While other calls wait, it is refused all the same. If more than eight calls are denied, all but the last of
 	// them are denied before the message is stored, and stay denied if it can't
 	// be stored.
 	Supersede bool
@@ -45,8 +46,9 @@ type RunOptions struct {
 //
 // Open calls whose answers were accepted are settled first. If calls still
 // wait, the message is refused with a *session.PendingError, unless exactly one
-// waits and takes the user's message for its answer, or with
-// RunOptions.Supersede. If another drive holds the session, the error is a
+// waits for a person and takes the user's message for its answer, or with
+// RunOptions.Supersede. The calls of all sessions below it count as well: an
+// answer to one of theirs goes there. If another drive holds the session, the error is a
 // *session.BusyError. A refused message leaves nothing, except the note of
 // which results it has shown, and the run ends as the session stands: paused,
 // if calls wait.
