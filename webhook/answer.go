@@ -17,6 +17,8 @@ type answer struct {
 	Duplicate bool           `json:"duplicate,omitempty"`
 	Call      string         `json:"call,omitempty"`
 	Pause     string         `json:"pause,omitempty"`
+	Event     string         `json:"event,omitempty"` // of an event: its name
+	ID        string         `json:"id,omitempty"`    // and its id
 	At        time.Time      `json:"at,omitzero"`     // when it was accepted first
 	Fate      session.Fate   `json:"fate,omitempty"`  // what became of it, if not what it asked for
 	Error     string         `json:"error,omitempty"` // a word to branch on
@@ -39,7 +41,7 @@ func (h *handler) refuse(w http.ResponseWriter, r *http.Request, d *delivery, er
 	status, code := classify(err)
 	a := answer{Status: statusRefused, Error: code, Detail: Detail(err)}
 	if d.token.Call != "" {
-		a.Call, a.Pause = d.token.Call, d.token.PauseID()
+		a.Call, a.Pause = d.token.Call, d.pause()
 	}
 	switch {
 	case status == http.StatusUnauthorized:

@@ -37,6 +37,8 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 type delivery struct {
 	op     operation
 	token  runner.Token
+	event  string // of an event whose name stands in the path
+	id     string // of the delivery, if its sender gives one
 	body   []byte
 	answer answer
 }
@@ -45,11 +47,12 @@ type delivery struct {
 // it.
 func (h *handler) open(w http.ResponseWriter, r *http.Request) (*delivery, error) {
 	d := &delivery{}
-	text, op, err := h.route(r)
+	text, err := h.route(r, d)
 	if err != nil {
 		return d, err
 	}
-	d.op = op
+	op := d.op
+	d.id = r.Header.Get(h.config.DeliveryHeader)
 	if r.Method != http.MethodPost {
 		w.Header().Set("Allow", http.MethodPost)
 		return d, &requestError{http.StatusMethodNotAllowed, "method", "only POST is taken"}
@@ -73,23 +76,38 @@ func (h *handler) open(w http.ResponseWriter, r *http.Request) (*delivery, error
 	return d, err
 }
 
-// route returns the token of a path, if it has one, and the operation.
-func (h *handler) route(r *http.Request) (token string, op operation, err error) {
+// route returns the token of a path, if it has one, and notes the operation.
+func (h *handler) route(r *http.Request, d *delivery) (token string, err error) {
 	rest, ours := strings.CutPrefix(r.URL.Path, h.config.Path)
 	token, name, two := strings.Cut(rest, "/")
-	if _, isName := operations[token]; isName && !two {
-		token, name = "", token // "/hooks/fail", and "/hooks/" itself
+	if _, isName := operations[token]; isName && (!two || token == eventPath) {
+		token, name = "", rest // "/hooks/fail", "/hooks/event/offer", and "/hooks/" itself
+	}
+	named := false
+	if event, ok := strings.CutPrefix(name, eventPath+"/"); ok {
+		name, d.event, named = eventPath, event, true
 	}
 	op, known := operations[name]
-	if !ours || !known || two && name == "" {
-		return "", op, &requestError{http.StatusNotFound, "no_such_path",
+	if !ours || !known || two && name == "" || named && d.event == "" {
+		return "", &requestError{http.StatusNotFound, "no_such_path",
 			"there is nothing at this path: this handler's begin with " + h.config.Path +
-				", then a token, and then nothing, fail, progress, cancel, approve or deny"}
+				", then a token, and then nothing, fail, progress, cancel, approve, deny, event, " +
+				"or event and its name"}
 	}
 	if token == "" {
 		token = bearer(r)
 	}
-	return token, op, nil
+	d.op = op
+	return token, nil
+}
+
+// pause returns the id of the pause that the token is for; empty, if it is for
+// its call.
+func (d *delivery) pause() string {
+	if d.token.Pause == 0 {
+		return ""
+	}
+	return d.token.PauseID()
 }
 
 func bearer(r *http.Request) string {

@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 
@@ -24,6 +25,7 @@ var operations = map[string]operation{
 	"cancel":   {tool.PermitCancel, (*handler).cancel},
 	"approve":  {tool.PermitApprove, (*handler).approve},
 	"deny":     {tool.PermitDeny, (*handler).deny},
+	eventPath:  {tool.PermitEvent, (*handler).event},
 }
 
 // actor returns who acts: the token's holder, or else Config.Actor.
@@ -114,8 +116,8 @@ func (d *delivery) reason() (string, error) {
 
 func (d *delivery) accepted(r session.Receipt) {
 	d.answer = answer{
-		Status: statusAccepted, Duplicate: r.Duplicate, Call: r.Call, Pause: d.token.PauseID(),
-		At: r.At, Fate: r.Fate,
+		Status: statusAccepted, Duplicate: r.Duplicate, Call: r.Call, Pause: d.pause(),
+		At: r.At, Fate: r.Fate, Event: r.Event.Name, ID: r.Event.ID,
 	}
 }
 
@@ -134,5 +136,8 @@ func (d *delivery) decode(into any, fits *schema.Schema) error {
 }
 
 func (d *delivery) misfit(err error) error {
+	if d.token.Pause == 0 {
+		return &session.PayloadError{Event: cmp.Or(d.event, "of the request"), Err: err}
+	}
 	return &session.PayloadError{Pause: d.token.PauseID(), Err: err}
 }

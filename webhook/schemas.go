@@ -24,7 +24,15 @@ var (
 			`"additionalProperties":false}`)
 )
 
-var errEmptyProgress = errors.New("the body is empty, and tells of no progress")
+var eventBody = mustCompile(
+	`{"type":"object","properties":{"name":{"type":"string"},"id":{"type":"string"},` +
+		`"payload":{}},"required":["payload"],"additionalProperties":false}`)
+
+var (
+	errEmptyProgress = errors.New("the body is empty, and tells of no progress")
+	errEmptyEvent    = errors.New("the body is empty, and has no event")
+	errNoName        = errors.New("the event has no name")
+)
 
 func mustCompile(text string) *schema.Schema {
 	s, err := schema.Compile(json.RawMessage(text))

@@ -10,15 +10,17 @@ import (
 	"github.com/fermata-ai/fermata/session"
 )
 
-// Status returns the HTTP status for an error of Runner.Resume, Progress,
+// Status returns the HTTP status for an error of Runner.Resume, Send, Progress,
 // Cancel, Find or Run. It is for handlers written by hand:
 //
 //	200  nil: durable, also when it was a duplicate
 //	401  not a token
 //	403  the authorizer, or the session's user, refuses it
-//	404  no such session, call or pause, or its receipts are gone
+//	404  no such session, call or pause, or its receipts are gone; or the call
+//	     takes no event of that name
 //	409  another answer came first; the call does not wait for this one, or
-//	     another layer's pause does; or several calls wait under one key
+//	     another layer's pause does; or several calls wait under one key; or
+//	     the call takes no more events
 //	410  too late: the token, the pause or the session is over, or the call
 //	     has its result
 //	413  the body is over an http.MaxBytesReader's limit
@@ -50,6 +52,8 @@ var classes = []struct {
 	{session.ErrUnknownSession, http.StatusNotFound, "unknown_session"},
 	{session.ErrUnknownCall, http.StatusNotFound, "unknown_call"},
 	{session.ErrUnknownPause, http.StatusNotFound, "unknown_pause"},
+	{session.ErrUnknownEvent, http.StatusNotFound, "unknown_event"},
+	{session.ErrMailboxFull, http.StatusConflict, "mailbox_full"},
 	{session.ErrResumeConflict, http.StatusConflict, "conflict"},
 	{session.ErrCancelled, http.StatusGone, "cancelled"},
 	{session.ErrExpired, http.StatusGone, "expired"},

@@ -11,11 +11,19 @@
 //	POST .../hooks/{token}/approve    {"reason": "why"}: let the call run that
 //	                                  a layer holds
 //	POST .../hooks/{token}/deny       {"reason": "why"}: refuse it
+//	POST .../hooks/{token}/event/{name}
+//	                                  send the call an event of that name: the
+//	                                  body is its payload, a JSON value, and the
+//	                                  header Webhook-Id its id
+//	POST .../hooks/{token}/event      the same: {"name": "...", "id": "...",
+//	                                  "payload": ...}
 //
-// as far as the token permits it, and on the pause that it was made for. The
-// token that a tool's body gets by Call.Token() completes and fails; with
-// permits it may do those and nothing else. Decisions take a token that was
-// made for them: by Runner.MintToken, for one pause that is open, or by
+// as far as the token permits it, and on the pause that it was made for. Events
+// are for the call, whatever its pause, and Call.MailToken makes their token; a
+// name may be left out where the token is for one event alone, an id where the
+// header has it. The token that a tool's body gets by Call.Token() completes and
+// fails; with permits it may do those and nothing else. Decisions take a token
+// that was made for them: by Runner.MintToken, for one pause that is open, or by
 // Call.Token in the layer that asks; either is good for that layer's pause and
 // no other's. Only POST acts: a chat that fetches a link to preview it decides
 // nothing, and a person who is to decide by a link needs a page with a button
@@ -57,7 +65,7 @@
 // The token is the only credential. (An Authorizer of the runner is asked all
 // the same, about the token's holder or Config.Actor: give that a name that no
 // user can have.) Signatures over a body are not checked, and delivery ids are
-// not read.
+// read for events alone.
 package webhook
 
 import (
@@ -84,6 +92,10 @@ type Config struct {
 	// Actor is the actor in the receipts of answers whose token names no
 	// holder; default "webhook".
 	Actor runner.Actor
+	// DeliveryHeader is the header in which a sender gives its own id of a
+	// delivery, the same each time that it tries. It is the id of an event that
+	// comes without one. Default "Webhook-Id", as in Standard Webhooks.
+	DeliveryHeader string
 	// Logger gets the errors that the sender is not told; default slog.Default.
 	// Tokens and bodies are never logged.
 	Logger *slog.Logger
@@ -122,6 +134,9 @@ func New(rn *runner.Runner, c Config) (http.Handler, error) {
 	if c.Actor == "" {
 		c.Actor = "webhook"
 	}
+	if c.DeliveryHeader == "" {
+		c.DeliveryHeader = "Webhook-Id"
+	}
 	if c.Logger == nil {
 		c.Logger = slog.Default()
 	}
@@ -131,7 +146,8 @@ func New(rn *runner.Runner, c Config) (http.Handler, error) {
 // URL returns the address by which an outside system completes the call of a
 // token. With "/fail", "/progress" or "/cancel" after it, the outside system
 // does the rest. With "/approve" or "/deny", the holder of a token for a
-// decision decides. Base is the handler's own address, as the outside world
+// decision decides. With "/event/" and an event's name, the holder of a token
+// of Call.MailToken sends that event. Base is the handler's own address, as the outside world
 // knows it: "https://agents.example.com/hooks".
 func URL(base, token string) string {
 	return strings.TrimRight(base, "/") + "/" + token
