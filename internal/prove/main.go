@@ -67,6 +67,8 @@ func parts(targets []fuzzTest, short bool) []part {
 			args: []string{"-run", "^TestLives", "./internal/lives"}},
 		part{name: "several processes", timed: true,
 			args: []string{"-run", "^TestFleet", "./internal/fleet"}},
+		part{name: "events against time-outs", timed: true,
+			args: []string{"-race", "-run", "^TestEventsAgainstTimeouts", "./runner"}},
 		part{name: "concurrent histories", timed: true,
 			args: []string{"-run", "^TestHistories", "./internal/histories"}},
 	)

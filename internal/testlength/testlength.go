@@ -34,6 +34,9 @@ var (
 	Histories = Kind{10, 450}
 	// Sessions are those that one worker carries on.
 	Sessions = Kind{500, 10_000}
+	// Rounds are those of callers that do a few things at one instant, of each
+	// engine.
+	Rounds = Kind{60, 5000}
 	// Lives are those of a program that end by a kill.
 	Lives = Kind{12, 400}
 	// Deeds are what befalls several processes that share an engine.
