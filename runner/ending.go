@@ -62,9 +62,9 @@ func (rn *Runner) standing(
 	return end, nil
 }
 
-// waiting returns what a session waits for, as its last event has it. Of a child
-// that is its own pauses: a caller who wants to see what waits in a tree looks
-// at the root, and children pause often.
+// waiting returns what a session waits for, as its last event has it. Of a
+// child that is its own pauses: a caller who wants to see what waits in a tree
+// looks at the root, and children pause often.
 func (rn *Runner) waiting(
 	ctx context.Context, st *session.State, asked []llm.ToolCall,
 ) (page session.Page, err error) {

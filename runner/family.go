@@ -25,8 +25,10 @@ type family struct {
 }
 
 // run takes a drive of the session to its end, and goes on from there. Without
-// a drive it begins with what is below the session.
-func (f *family) run(d *drive, before func() error) {
+// a drive it begins with what is below the session. Before runs first. If that
+// is refused because calls wait, and children have work that no drive has taken
+// up, it is tried again once they have done it: what was answered counts first.
+func (f *family) run(d *drive, before func(*drive) error) {
 	end := event.End{Finish: event.FinishPaused}
 	var err error
 	for {
@@ -37,9 +39,11 @@ func (f *family) run(d *drive, before func() error) {
 				defer stop()
 			}
 			d.screen.yield, d.screen.ear = f.yield, f.ear
-			end, err = d.toTheEnd(before)
-			if before = nil; d.screen.left {
+			if end, err = d.toTheEnd(of(before, d)); d.screen.left {
 				return
+			}
+			if before, err = f.retries(before, err); before != nil {
+				end.Finish = event.FinishPaused
 			}
 		} else if f.ear == nil {
 			var stop func()
@@ -52,6 +56,11 @@ func (f *family) run(d *drive, before func() error) {
 		if d, err = f.follow(); errors.Is(err, errLeft) {
 			return
 		}
+		if d == nil && err == nil && before != nil {
+			if d, err = f.rn.newDrive(f.ctx, f.root, nil); err == nil {
+				continue
+			}
+		}
 		if d == nil {
 			var endErr error
 			end, endErr = f.rn.ending(context.WithoutCancel(f.ctx), f.root, err)
@@ -63,6 +72,39 @@ func (f *family) run(d *drive, before func() error) {
 		return
 	}
 	f.yield(end, nil)
+}
+
+// of is before, for that drive.
+func of(before func(*drive) error, d *drive) func() error {
+	if before == nil {
+		return nil
+	}
+	return func() error { return before(d) }
+}
+
+// retries returns before, and no error, if it was refused and is to be tried
+// again.
+func (f *family) retries(
+	before func(*drive) error, refused error,
+) (again func(*drive) error, err error) {
+	if before == nil || f.ear == nil || !errors.Is(refused, session.ErrPending) {
+		return nil, refused
+	}
+	st, err := f.rn.store.Load(f.ctx, f.root)
+	undone := false
+	if err == nil {
+		err = f.eachBusy(st, func(child *session.State, is doing) {
+			waits := is == works && f.rn.store.TriedAgain(child).After(f.rn.store.Now())
+			undone = undone || is != driven && !waits
+		})
+	}
+	switch {
+	case err != nil:
+		return nil, errors.Join(refused, err)
+	case !undone:
+		return nil, refused
+	}
+	return before, nil
 }
 
 // mayNest reports whether the session's agent has tools that make children, or
@@ -140,6 +182,30 @@ func (f *family) wait(changed <-chan struct{}) error {
 // stir starts what has work below a session, and reports whether anything below
 // it goes on: here, in another process, or on its way to its parent.
 func (f *family) stir(st *session.State) (going bool, err error) {
+	err = f.eachBusy(st, func(child *session.State, is doing) {
+		going = true
+		switch is {
+		case owes:
+			f.rn.courier.send(child.ID)
+		case works:
+			f.rn.children.start(f.root, child.ID)
+		}
+	})
+	return going, err
+}
+
+// doing is what goes on in a child.
+type doing int
+
+const (
+	owes   doing = iota // it has to tell others something
+	driven              // a drive has it
+	works               // it has work that no drive has taken up
+)
+
+// eachBusy visits the children below a session in which something goes on, but
+// for those of agents that aren't here. It looks below children that wait.
+func (f *family) eachBusy(st *session.State, visit func(*session.State, doing)) error {
 	for i := range st.Calls {
 		c := &st.Calls[i]
 		if c.Child == "" || c.Status != session.Pending {
@@ -150,26 +216,22 @@ func (f *family) stir(st *session.State) (going bool, err error) {
 			continue
 		}
 		if err != nil {
-			return going, err
+			return err
 		}
-		driven, _ := f.rn.store.Driven(child)
+		held, _ := f.rn.store.Driven(child)
 		switch {
 		case len(child.Outbox) > 0:
-			f.rn.courier.send(child.ID)
-			going = true
-		case driven:
-			going = true
+			visit(child, owes)
+		case held:
+			visit(child, driven)
 		case f.rn.agents[child.Agent] == nil:
 		case f.rn.store.Next(child).Working():
-			f.rn.children.start(f.root, child.ID)
-			going = true
+			visit(child, works)
 		default:
-			below, err := f.stir(child)
-			if err != nil {
-				return going, err
+			if err := f.eachBusy(child, visit); err != nil {
+				return err
 			}
-			going = going || below
 		}
 	}
-	return going, nil
+	return nil
 }

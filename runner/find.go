@@ -113,8 +113,8 @@ func (rn *Runner) find(ctx context.Context, ref Ref) (p tool.Pause, err error) {
 }
 
 // Pending lists the open pauses of all sessions, the oldest first. With
-// session.PauseFilter.People it is an inbox of people, and reads nothing of calls
-// that wait for machines.
+// session.PauseFilter.People it is an inbox of people, and reads nothing of
+// calls that wait for machines.
 func (rn *Runner) Pending(
 	ctx context.Context, f session.PauseFilter, actor Actor,
 ) iter.Seq2[tool.Pause, error] {

@@ -49,8 +49,8 @@ func (r *rig) untold() {
 	}
 }
 
-// The user's next message answers the only question in the tree, as an answer of
-// the child's. Waits of machines are in nobody's way, and a repeat is known.
+// The user's next message answers the only question in the tree, as an answer
+// of the child's. Waits of machines are in nobody's way, and a repeat is known.
 func TestMessageAnswersAQuestionBelow(t *testing.T) {
 	r := treeRig(t, nil, awaits{"q": asksByMessage, "m": asksAMachine}, awaits{"w": asksAMachine})
 	for range 2 {
@@ -128,6 +128,35 @@ func TestMessageThatDoesNotFitAQuestionBelow(t *testing.T) {
 	r.untold()
 }
 
+// What was answered below, and no drive has carried on, is carried on before the
+// user's message: the message is refused only if calls still wait then.
+func TestMessageComesAfterWhatWasAnsweredBelow(t *testing.T) {
+	for name, c := range map[string]struct {
+		waits []awaits
+		want  error
+	}{
+		"the last":        {[]awaits{{"q": asksByForm}}, nil},
+		"one of two":      {[]awaits{{"q": asksByForm}, {"p": asksByForm}}, session.ErrPending},
+		"one that worked": {[]awaits{{"q": asksByForm}, nil}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := treeRig(t, nil, c.waits...)
+			_, err := r.Resume(t.Context(), child(0), runner.Complete("q.1", "bob", text("v")))
+			must(t, err)
+			if s := r.tell("m-2", "And?"); !errors.Is(s.err, c.want) {
+				t.Errorf("it is told %v", s.err)
+			}
+			d, err := r.Call(t.Context(), chat, delegate(0), user)
+			if must(t, err); d.Status != session.Settled && d.Status != session.Answered {
+				t.Errorf("the call is %s", d.Status)
+			}
+			if got := r.texts(); slices.Contains(got, "And?") != (c.want == nil) {
+				t.Errorf("the session has %q", got)
+			}
+		})
+	}
+}
+
 // Killed at any write, and sent again, the message arrives once: it is neither
 // lost nor taken for another one.
 func TestMessageBelowArrivesOnce(t *testing.T) {
@@ -178,8 +207,8 @@ func TestMessageBelowThatIsOvertaken(t *testing.T) {
 	}
 }
 
-// A superseding message looks at the leaves of the tree: it is taken if all wait
-// for people, and the user may deny each of them.
+// A superseding message looks at the leaves of the tree: it is taken if all
+// wait for people, and the user may deny each of them.
 func TestMessageSupersedesATree(t *testing.T) {
 	supersede := func(r *rig) *seen {
 		return watch(r.t, r.Run(r.t.Context(), user, chat, llm.UserText("Never mind."),
@@ -227,6 +256,13 @@ func TestMessageSupersedesATree(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := treeRig(t, nil, w...)
+			for i := range w {
+				if w[i] == nil { // a drive has it
+					d, err := r.store.Acquire(t.Context(), child(i), nil)
+					must(t, err)
+					defer d.Release()
+				}
+			}
 			if s := supersede(r); !errors.Is(s.err, session.ErrPending) {
 				t.Errorf("it is told %v", s.err)
 			}

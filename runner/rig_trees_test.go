@@ -13,8 +13,8 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// A rig whose session waits for children, made at the store: how a tool comes to
-// make a child is none of the business of these tests.
+// A rig whose session waits for children, made at the store: how a tool comes
+// to make a child is none of the business of these tests.
 
 // treeRig is a rig of two agents. In the session of the first, each call of
 // delegate waits for a child of the second agent. What the children wait for,

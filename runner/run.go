@@ -32,9 +32,9 @@ type RunOptions struct {
 	// Supersede: calls that wait for a person, or for a tool that is gone, are
 	// denied in favour of this message. So are calls that wait for children, if
 	// all that goes on below them is such waits; the children are cancelled.
-	// While other calls wait, it is refused all the same. If more than eight calls are denied, all but the last of
-	// them are denied before the message is stored, and stay denied if it can't
-	// be stored.
+	// While other calls wait, it is refused all the same. If more than eight
+	// calls are denied, all but the last of them are denied before the message
+	// is stored, and stay denied if it can't be stored.
 	Supersede bool
 }
 
@@ -48,10 +48,10 @@ type RunOptions struct {
 // wait, the message is refused with a *session.PendingError, unless exactly one
 // waits for a person and takes the user's message for its answer, or with
 // RunOptions.Supersede. The calls of all sessions below it count as well: an
-// answer to one of theirs goes there. If another drive holds the session, the error is a
-// *session.BusyError. A refused message leaves nothing, except the note of
-// which results it has shown, and the run ends as the session stands: paused,
-// if calls wait.
+// answer to one of theirs goes there. If another drive holds the session, the
+// error is a *session.BusyError. A refused message leaves nothing, except the
+// note of which results it has shown, and the run ends as the session stands:
+// paused, if calls wait.
 //
 // Leaving the loop, or the end of ctx, interrupts the run: Run returns at once,
 // and what still runs ends by itself.
@@ -77,7 +77,7 @@ func (rn *Runner) Run(
 			return
 		}
 		f := &family{rn: rn, ctx: ctx, root: sessionID, yield: yield}
-		f.run(d, func() error {
+		f.run(d, func(d *drive) error {
 			taken, err := (&saying{drive: d, in: in}).say()
 			if err == nil || taken {
 				return err
@@ -191,6 +191,6 @@ func (rn *Runner) Continue(
 			yield(nil, err)
 			return
 		}
-		(&family{rn: rn, ctx: ctx, root: sessionID, yield: yield}).run(d, d.lift)
+		(&family{rn: rn, ctx: ctx, root: sessionID, yield: yield}).run(d, (*drive).lift)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"time"
 
 	"github.com/fermata-ai/fermata/event"
@@ -42,6 +43,9 @@ type Session struct {
 	Usage llm.Usage `json:"usage,omitzero"` // of the current run
 
 	Parked []event.Parked `json:"parked,omitempty"` // calls whose tools are gone
+
+	// Path leads to a child from the top of its tree; see tool.Pause.
+	Path []tool.PathStep `json:"path,omitempty"`
 }
 
 // Sessions lists sessions by id, children only if the filter asks for them. One
@@ -72,6 +76,9 @@ func (rn *Runner) overview(st *session.State) Session {
 		ID: st.ID, User: st.User, Agent: st.Agent, Created: st.Created,
 		Messages: st.Messages, Turn: st.Turn, Finish: st.Finish, Why: st.Why,
 		Usage: st.Run.Usage, Parked: st.Parked(),
+	}
+	if st.Parent != nil {
+		s.Path = slices.Clone(st.Parent.Path)
 	}
 	s.Driven, _ = rn.store.Driven(st)
 	switch step := rn.store.Next(st); {

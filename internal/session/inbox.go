@@ -65,9 +65,9 @@ func (tx *Tx) unlist(c *Call) {
 	}
 }
 
-// unlistAll removes the entries of all open pauses, as many as a commit has room
-// for. The rest names a session without calls then: no list shows it, and the
-// next sweep removes it.
+// unlistAll removes the entries of all open pauses, as many as a commit has
+// room for. The rest names a session without calls then: no list shows it, and
+// the next sweep removes it.
 func (tx *Tx) unlistAll() {
 	for i := range tx.Calls {
 		if c := &tx.Calls[i]; c.Status == Pending && len(tx.puts)+len(tx.deletes) < deleteAtOnce {
@@ -76,8 +76,8 @@ func (tx *Tx) unlistAll() {
 	}
 }
 
-// deleteAtOnce is how much one commit removes with a session; it leaves room for
-// the last pause's own entries, the head and its place among what is due.
+// deleteAtOnce is how much one commit removes with a session; it leaves room
+// for the last pause's own entries, the head and its place among what is due.
 const deleteAtOnce = kvstore.MaxOperations - 10
 
 // PauseFilter selects open pauses; empty fields select all.
@@ -92,14 +92,15 @@ type PauseFilter struct {
 	Limit   int // 0: no limit
 }
 
-// match reports whether the filter selects a pause; of Session, the list that it
-// stands in has taken care.
+// match reports whether the filter selects a pause; of Session, the list that
+// it stands in has taken care.
 func (f PauseFilter) match(e pauseEntry) bool {
 	return (f.Reason == "" || f.Reason == e.Reason) && (f.User == "" || f.User == e.User) &&
 		(f.Tool == "" || f.Tool == e.Tool) && (!f.People || forPeople(e.Reason))
 }
 
-// hint is what an index has of a pause that was open when the entry was written.
+// hint is what an index has of a pause that was open when the entry was
+// written.
 type hint struct {
 	pauseEntry
 	pause string

@@ -86,8 +86,8 @@ func (s *Store) tree(
 	return true
 }
 
-// heads goes through the heads by id, with those of children or without. The ids
-// of children stand together, and are passed over at once.
+// heads goes through the heads by id, with those of children or without. The
+// ids of children stand together, and are passed over at once.
 func (s *Store) heads(ctx context.Context, children bool) iter.Seq2[kvstore.Entry, error] {
 	all := kvstore.Key("h")
 	if children {

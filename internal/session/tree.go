@@ -18,8 +18,8 @@ import (
 // treeKind is the kind of those entries: the root's id, then as in the inbox.
 const treeKind = "j"
 
-// treeKey is where a call's open pause is listed for its tree; nil: nowhere. The
-// root's own pauses stand in its head.
+// treeKey is where a call's open pause is listed for its tree; nil: nowhere.
+// The root's own pauses stand in its head.
 func (s *State) treeKey(c *Call) []byte {
 	if s.Parent == nil || c.Pause.Machine {
 		return nil
@@ -88,8 +88,8 @@ func isBelow(p *tool.Pause, session string) bool {
 		slices.ContainsFunc(p.Path, func(s tool.PathStep) bool { return s.Session == session })
 }
 
-// waitsFor reports whether the call under which a pause below the session stands
-// still waits. If it doesn't, that pause is about to be cancelled.
+// waitsFor reports whether the call under which a pause below the session
+// stands still waits. If it doesn't, that pause is about to be cancelled.
 func (s *State) waitsFor(p *tool.Pause) bool {
 	i := slices.IndexFunc(p.Path, func(step tool.PathStep) bool { return step.Session == s.ID })
 	if i < 0 {
@@ -109,8 +109,8 @@ type Page struct {
 	More   bool // there may be more, or some can't be read; Inbox has them
 }
 
-// Waiting returns the first of what a session waits for. Asked is as for Pauses.
-// What it reads is bounded, however many wait.
+// Waiting returns the first of what a session waits for. Asked is as for
+// Pauses. What it reads is bounded, however many wait.
 func (s *Store) Waiting(ctx context.Context, st *State, asked []llm.ToolCall) (Page, error) {
 	var p Page
 	var err error
