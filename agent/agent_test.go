@@ -16,6 +16,7 @@ import (
 	"github.com/fermata-ai/fermata/event"
 	"github.com/fermata-ai/fermata/fakellm"
 	"github.com/fermata-ai/fermata/interceptor"
+	"github.com/fermata-ai/fermata/internal/agentcore"
 	"github.com/fermata-ai/fermata/internal/hold"
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/tool"
@@ -162,7 +163,8 @@ func TestGenerate(t *testing.T) {
 	}
 	history := []llm.Message{llm.UserText("Hi.")}
 	m, _, err := llm.Collect(
-		hold.Of(a).Generate(t.Context(), history, map[string]string{"session": "s"}))
+		hold.Of(a).Generate(t.Context(), history,
+			agentcore.Own{Metadata: map[string]string{"session": "s"}}))
 	if err != nil || m.Text() != "Hello." {
 		t.Fatalf("%v, %v", m, err)
 	}
