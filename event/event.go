@@ -101,6 +101,9 @@ type Nested struct {
 	Event   Event
 }
 
+// Handoff tells that an agent has handed the session over to another one.
+type Handoff struct{ From, To string }
+
 // Undriven tells who follows a session that work is due in it, and that no
 // drive has taken it up: Continue or Run does, or a worker that has its agent.
 type Undriven struct {
@@ -163,8 +166,11 @@ const (
 	FinishInterrupted Finish = "interrupted"
 	// FinishDelayed: the model is called again at End.Until, by a worker or by
 	// Continue.
-	FinishDelayed   Finish = "delayed"
-	FinishElsewhere Finish = "driven_elsewhere" // another drive holds the session
+	FinishDelayed Finish = "delayed"
+	// FinishHandedOver: another agent has taken the session over, and its drive
+	// goes on with it.
+	FinishHandedOver Finish = "handed_over"
+	FinishElsewhere  Finish = "driven_elsewhere" // another drive holds the session
 )
 
 func (TextDelta) isEvent()      {}
@@ -177,6 +183,7 @@ func (Artifact) isEvent()       {}
 func (Pause) isEvent()          {}
 func (Parked) isEvent()         {}
 func (Undriven) isEvent()       {}
-func (Nested) isEvent()       {}
+func (Nested) isEvent()         {}
+func (Handoff) isEvent()        {}
 func (Retry) isEvent()          {}
 func (End) isEvent()            {}

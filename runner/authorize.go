@@ -24,11 +24,15 @@ type Operation struct {
 	Session string // empty for operations on the whole store
 	New     bool   // of OpRun: the message begins the session
 	User    string // of the session, also a new one; of a listing, the filter's
-	Call    string // where it is about one call
-	Tool    string // the call's
-	Pause   string // where it is about one pause: its id
-	Answer  AnswerKind
-	Event   string // of OpSend: the event's name
+	// Root is the session at the top of the tree that the session belongs to:
+	// itself, unless it is a child. Path leads from there down to it.
+	Root   string
+	Path   []tool.PathStep
+	Call   string // where it is about one call
+	Tool   string // the call's
+	Pause  string // where it is about one pause: its id
+	Answer AnswerKind
+	Event  string // of OpSend: the event's name
 	// Permits are what a token is to permit, and Holder is whom it is for.
 	Permits  []tool.Permit
 	Holder   Actor
@@ -148,15 +152,18 @@ func (rn *Runner) describe(ctx context.Context, op *Operation) error {
 	st, err := rn.store.Load(ctx, op.Session)
 	switch {
 	case op.Kind == OpRun && errors.Is(err, session.ErrUnknownSession):
-		op.New, op.User = true, string(op.Actor)
+		op.New, op.User, op.Root = true, string(op.Actor), op.Session
 		return nil
 	case err != nil:
 		return unlessKnown(err)
-	case op.Call == "":
-		op.User = st.User
+	}
+	op.User, op.Root = st.User, st.Root()
+	if st.Parent != nil {
+		op.Path = slices.Clone(st.Parent.Path)
+	}
+	if op.Call == "" {
 		return nil
 	}
-	op.User = st.User
 	if c := st.Call(op.Call); c != nil {
 		op.Tool = c.Tool
 		return nil

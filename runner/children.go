@@ -155,22 +155,32 @@ func (c *children) followed(root string) bool {
 	return t != nil && len(t.ears) > 0
 }
 
-// drive drives one child, and shows its events.
+// drive drives one child, under one agent after the other if they hand it over.
 func (c *children) drive(root, id string) error {
+	for {
+		if handed, err := c.once(root, id); err != nil || !handed {
+			return err
+		}
+	}
+}
+
+// once is one drive of a child, whose events it shows. It reports whether
+// another agent has taken the child over.
+func (c *children) once(root, id string) (handed bool, failed error) {
 	d, err := c.rn.newDrive(context.Background(), id, nil)
 	switch {
 	case errors.Is(err, session.ErrDeleted):
 		c.rn.courier.send(id)
-		return nil
+		return false, nil
 	case err != nil:
 		if !isAny(err, session.ErrBusy, ErrClosed, ErrUnknownAgent) {
 			c.rn.options.Logger.Error("a child could not be driven", "session", id, "error", err)
 		}
-		return err
+		return false, err
 	}
 	if at := d.lease.NotUntil(); at.After(c.rn.store.Now()) {
 		d.drop()
-		return &backsOff{at}
+		return false, &backsOff{at}
 	}
 	nested := event.Nested{Session: id, Agent: d.agent.Name()}
 	d.lease.View(func(st *session.State) {
@@ -178,7 +188,6 @@ func (c *children) drive(root, id string) error {
 			nested.Path = st.Parent.Path
 		}
 	})
-	var failed error
 	for ev, err := range d.events(nil) {
 		if err != nil {
 			failed = err
@@ -187,7 +196,7 @@ func (c *children) drive(root, id string) error {
 		}
 		c.show(root, nested, ev, err)
 	}
-	return failed
+	return d.closing.handed, failed
 }
 
 // show shows an event of a child to those that listen to its root, and to the

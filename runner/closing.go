@@ -17,6 +17,28 @@ type closing struct {
 	read   *reading
 	crew   *crew
 	screen *screen
+	handed bool // the session has another agent now, and this drive is over
+}
+
+// agent returns the session's agent by the head.
+func (cl *closing) agent() (name string) {
+	cl.lease.View(func(st *session.State) { name = st.Agent })
+	return name
+}
+
+// handsOver reports whether another agent takes the session over once the turn
+// is closed. That is committed: the next drive is that agent's.
+func (cl *closing) handsOver() (hands bool) {
+	cl.lease.View(func(st *session.State) { hands = st.HandsOver() })
+	return hands
+}
+
+// handedTo returns the session's agent, if it is another one than before.
+func (cl *closing) handedTo(before string) string {
+	if now := cl.agent(); now != before {
+		return now
+	}
+	return ""
 }
 
 // closeTurn stores the results of the turn. They follow from what is stored. So
@@ -39,6 +61,7 @@ func (cl *closing) closeTurn() error {
 	}
 	settled, ending := cl.read.calls()
 	unseen := cl.screen.unheard(settled)
+	before := cl.agent()
 	transition := func(tx *session.Tx) error {
 		err := tx.Close(entry, ends)
 		if err == nil && len(unseen) > 0 {
@@ -46,13 +69,17 @@ func (cl *closing) closeTurn() error {
 		}
 		return err
 	}
-	if ending {
+	if ending || cl.handsOver() {
 		err = cl.commit(transition)
 	} else {
 		err = cl.ride(transition)
 	}
 	if err != nil {
 		return decided(err)
+	}
+	if handed := cl.handedTo(before); handed != "" {
+		cl.handed = true
+		defer cl.screen.emit(event.Handoff{From: before, To: handed})
 	}
 	cl.read.closed(m)
 	cl.crew.newTurn()

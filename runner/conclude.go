@@ -98,7 +98,7 @@ func (a *attempt) refuse(to *committer, err error) error {
 
 // result commits a final outcome.
 func (a *attempt) result(to *committer, out toolbox.Outcome) error {
-	o := &session.Outcome{Status: statusOf(out.Status), Body: true}
+	o := &session.Outcome{Status: statusOf(out.Status), Body: true, HandTo: out.HandTo}
 	if out.Status == toolbox.Denied {
 		o.Actor = a.deniedBy()
 	}

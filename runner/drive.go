@@ -158,7 +158,7 @@ func (d *drive) whole(before func() error) error {
 		}
 	}
 	for {
-		if err := d.loop(false); err != nil {
+		if err := d.loop(false); err != nil || d.closing.handed {
 			return err
 		}
 		more, err := d.rest()

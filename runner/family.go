@@ -45,6 +45,11 @@ func (f *family) run(d *drive, before func(*drive) error) {
 			if before, err = f.retries(before, err); before != nil {
 				end.Finish = event.FinishPaused
 			}
+			if end.Finish == event.FinishHandedOver && f.rn.agents[d.headAgent()] != nil {
+				if d, err = f.rn.newDrive(f.ctx, f.root, nil); err == nil {
+					continue
+				}
+			}
 		} else if f.ear == nil {
 			var stop func()
 			f.ear, stop = f.rn.children.listen(f.root)
@@ -106,6 +111,10 @@ func (f *family) retries(
 	}
 	return before, nil
 }
+
+// headAgent returns the session's agent, which another one may have handed it
+// to.
+func (d *drive) headAgent() string { return d.closing.agent() }
 
 // mayNest reports whether the session's agent has tools that make children, or
 // the session has some.

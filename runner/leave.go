@@ -56,6 +56,9 @@ func (d *drive) finish(cause error) (event.End, error) {
 		return event.End{Session: d.session, Finish: event.FinishElsewhere, Until: until}, nil
 	}
 	end, endErr := d.ending(last.waiting, cause)
+	if d.closing.handed && end.Finish == event.FinishElsewhere {
+		end.Finish = event.FinishHandedOver
+	}
 	return end, errors.Join(cause, err, endErr)
 }
 

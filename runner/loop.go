@@ -74,7 +74,13 @@ func (d *drive) loop(callsOnly bool) error {
 }
 
 // next returns the next step as far as this drive knows.
-func (d *drive) next() session.Step { return d.lease.Next() }
+func (d *drive) next() session.Step {
+	step := d.lease.Next()
+	if d.closing.handed { // what comes next is the other agent's
+		step.Kind = session.StepWait
+	}
+	return step
+}
 
 // rests reports whether the loop ends at the step, rather than take it.
 func (d *drive) rests(step session.Step, callsOnly bool) bool {

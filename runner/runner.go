@@ -136,6 +136,9 @@ func New(a *agent.Agent, store *session.Store, o *Options) (*Runner, error) {
 			return nil, err
 		}
 	}
+	if err := rn.checkHandoffs(); err != nil {
+		return nil, err
+	}
 	rn.reports = reports{write: rn.storeProgress, now: rn.store.Now}
 	var err error
 	if rn.ring, err = newRing(rn.store, rn.options.TokenKeys); err != nil {
@@ -173,6 +176,26 @@ func (rn *Runner) add(a *agent.Agent) error {
 		rn.nesting[a.Name()][name] = true
 		if err := rn.add(t.Nests()); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// handsTo is a tool whose calls hand a session over to the agent of that name.
+type handsTo interface{ HandsTo() string }
+
+// checkHandoffs returns the error of a tool that hands sessions over to an
+// agent that this runner doesn't have.
+func (rn *Runner) checkHandoffs() error {
+	for from, a := range rn.agents {
+		tools := hold.Of(a).Tools
+		for _, name := range tools.Names() {
+			t, ok := tool.As[handsTo](tools.Tool(name))
+			if ok && rn.agents[t.HandsTo()] == nil {
+				return fmt.Errorf("runner: the tool %q of agent %q hands over to the agent %q, "+
+					"and the runner has none of that name; add it to Options.Agents",
+					name, from, t.HandsTo())
+			}
 		}
 	}
 	return nil

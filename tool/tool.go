@@ -96,6 +96,10 @@ type Execution struct {
 	Output  json.RawMessage // any JSON value; empty is null
 	Await   *Await          // the call pauses; Output is ignored
 	Actions []Action
+	// HandTo is the name of an agent that is to take the session over, once all
+	// calls of the turn are settled. The first of them in call order counts.
+	// With an Await it is ignored.
+	HandTo string
 }
 
 // Action is a side product of a call, kept with it. Exactly one field is set. A

@@ -215,6 +215,7 @@ type Outcome struct {
 	Output  *Blob
 	Actions *Blob
 	Media   bool // among the actions is media for the model
+	HandTo  string // with Done: the agent that is to take the session over
 	Actor   string
 	// Body: the body returned it. A layer, a deadline or a caller made any
 	// other.
@@ -265,6 +266,10 @@ func (tx *Tx) settle(c *Call, o *Outcome) error {
 	*c = Call{
 		ID: c.ID, Tool: c.Tool, Status: Settled, Settled: o.Status, Pauses: c.Pauses,
 		MayPause: c.MayPause, Media: media, Unshown: tx.beside, Child: c.Child, Rest: c.Rest,
+	}
+	if o.HandTo != "" && o.Status == event.Done {
+		c.HandTo = o.HandTo
+		tx.outdates()
 	}
 	tx.gotOn()
 	return nil

@@ -187,6 +187,8 @@ type Call struct {
 	// an action, perhaps of the end, has media for the model
 	Media   bool `json:"media,omitzero"`
 	Unshown bool `json:"unshown,omitzero"` // settled, and no drive has shown it
+	// the agent that takes the session over once the turn is closed
+	HandTo string `json:"hand_to,omitzero"`
 	// the session that it made, until the end of that one has come
 	Child string `json:"child,omitzero"`
 	// the agent had no such tool when it was asked for

@@ -118,6 +118,9 @@ func (tx *Tx) Close(results *Entry, ends []event.Status) error {
 		}
 	}
 	tx.append(results)
+	if to := tx.handsTo(); to != "" && tx.Ending == nil {
+		tx.handOver(to)
+	}
 	clear(tx.Calls)
 	tx.Calls, tx.Asked, tx.TokenKey, tx.Due = tx.Calls[:0], time.Time{}, 0, true
 	if tx.Ending != nil {
@@ -125,6 +128,44 @@ func (tx *Tx) Close(results *Entry, ends []event.Status) error {
 		tx.Finish, tx.Why = tx.Halt.Finish, ""
 	}
 	return nil
+}
+
+// handsTo returns the agent that takes the session over once the open turn is
+// closed: the first that a call handed it to, in call order; empty: none does.
+func (s *State) handsTo() string {
+	for i := range s.Calls {
+		if to := s.Calls[i].HandTo; to != "" {
+			return to
+		}
+	}
+	return ""
+}
+
+// HandsOver reports whether the open turn, once closed, is followed by a model
+// message of another agent.
+func (s *State) HandsOver() bool {
+	to := s.handsTo()
+	return to != "" && to != s.Agent && s.Ending == nil
+}
+
+// handOver gives the session to another agent. Its entries in the indexes stand
+// under the agent's name, so they move in the same commit.
+func (tx *Tx) handOver(to string) {
+	if to == tx.Agent {
+		return
+	}
+	if !tx.Wake.IsZero() {
+		tx.delete(wakeKey(tx.Agent, tx.Wake, tx.ID))
+		tx.Wake = time.Time{}
+	}
+	if tx.Watched {
+		tx.delete(watchKey(tx.Agent, tx.ID))
+		tx.Watched = false
+	}
+	for _, name := range tx.Missing {
+		tx.delete(parkedKey(tx.Agent, name, tx.ID))
+	}
+	tx.Agent, tx.Missing = to, nil
 }
 
 // End ends the run as soon as its open turn is closed: calls that have not

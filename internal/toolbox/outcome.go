@@ -31,6 +31,7 @@ type Outcome struct {
 	Output  json.RawMessage
 	Await   *tool.Await   // with Paused
 	Actions []tool.Action // never with an error
+	HandTo  string        // with Done
 	Err     error         // with Failed, Denied and Fatal
 }
 
@@ -50,7 +51,9 @@ func Resolve(exec tool.Execution, err error) Outcome {
 	case len(exec.Output) == 0:
 		exec.Output = json.RawMessage("null")
 	}
-	return Outcome{Status: Done, Output: exec.Output, Actions: exec.Actions}
+	return Outcome{
+		Status: Done, Output: exec.Output, Actions: exec.Actions, HandTo: exec.HandTo,
+	}
 }
 
 // DenialReason returns the reason that [tool.Denied] was given for err, or for
