@@ -3,6 +3,7 @@ package runner
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/fermata-ai/fermata/internal/session"
 	"github.com/fermata-ai/fermata/llm"
@@ -164,6 +165,7 @@ func (sy *saying) unheard() error {
 func (sy *saying) mayAnswer(p *tool.Pause, answer AnswerKind) error {
 	return sy.rn.authorize(sy.life.work, Operation{
 		Kind: OpResume, Actor: Actor(sy.user), Session: p.Session, User: sy.user,
-		Call: p.Call, Tool: p.Tool, Pause: p.ID, Answer: answer,
+		Root: sy.session, Path: slices.Clone(p.Path), Call: p.Call, Tool: p.Tool, Pause: p.ID,
+		Answer: answer,
 	})
 }
