@@ -125,7 +125,7 @@ func TestSupersedingAsksForEachDenial(t *testing.T) {
 		t.Fatalf("two denials were asked for as %+v", asked)
 	}
 	for i, op := range asked {
-		want := runner.Operation{Kind: runner.OpResume, Actor: user, Session: chat, User: user,
+		want := runner.Operation{Kind: runner.OpResume, Actor: user, Session: chat, User: user, Root: chat,
 			Call: waiting[i].Call, Tool: waiting[i].Tool,
 			Pause: waiting[i].ID, Answer: runner.AnswerDeny}
 		if printed(op) != printed(want) {
