@@ -107,7 +107,12 @@ func (c Call) IdempotencyKey(parts ...string) string {
 	if c.Answer != nil {
 		entry = c.Answer.Pause
 	}
-	key := c.ID + "." + strconv.Itoa(entry)
+	return c.keyOf(strconv.Itoa(entry), parts)
+}
+
+// keyOf returns the key of one of the call's entries, or of what else it does.
+func (c Call) keyOf(of string, parts []string) string {
+	key := c.ID + "." + of
 	if len(parts) == 0 {
 		return key
 	}

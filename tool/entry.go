@@ -65,6 +65,9 @@ func newEntry(t Tool) (e *entry, err error) {
 	if s.Mailbox, err = checkMailbox(s); err != nil {
 		return e, err
 	}
+	if err := checkCancel(s); err != nil {
+		return e, err
+	}
 	switch s.Effect {
 	case Once, Idempotent, ReadOnly:
 	default:

@@ -16,8 +16,8 @@ package tool
 // Where things are:
 //
 //   - what authors write with: tool.go, func.go, resumable.go, question.go,
-//     result.go, within.go, await.go, ontimeout.go, child.go, mail.go, call.go,
-//     pause.go, permit.go, errors.go, context.go, wrap.go
+//     result.go, within.go, await.go, ontimeout.go, child.go, mail.go, cancel.go,
+//     call.go, pause.go, permit.go, errors.go, context.go, wrap.go
 //   - running tools without an agent: registry.go, run.go
 //   - behind Func and Resumable: typed.go, askagain.go
 //   - the machine that runs calls, for the runner and a Registry: box.go and
@@ -75,6 +75,9 @@ type Spec struct {
 	// It may be called again. The call has the arguments that were edited last,
 	// if any were.
 	Reconcile func(context.Context, Call) (Execution, error)
+	// Cancel calls off outside what a call has begun, if the call ends while it
+	// waits.
+	Cancel Cancel
 }
 
 // Effect is what entering a body twice would do.

@@ -58,6 +58,12 @@ type machine interface {
 		left func(wait func())) (exec tool.Execution, acted bool, err error)
 	Reconcile(ctx context.Context, name string, c tool.Call,
 		left func(wait func())) (exec tool.Execution, ok bool, err error)
+	// Cancels returns what a tool does where a call of its own ends while it
+	// waits; Do is nil if the tool has nothing to do, or isn't there.
+	Cancels(name string) tool.Cancel
+	// Cancel makes one try of that. Code that outlasts its time, or ctx, is left
+	// behind.
+	Cancel(ctx context.Context, name string, c tool.Cancelled, left func(wait func())) error
 	Bounds(name string, exec tool.Execution) (tool.Execution, error)
 }
 
