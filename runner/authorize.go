@@ -85,6 +85,9 @@ const (
 	OpList          OperationKind = "list" // by Sessions
 	OpShow          OperationKind = "show" // also by Call and Received
 	OpFollow        OperationKind = "follow"
+	OpUndos         OperationKind = "undos"
+	OpRetryUndo     OperationKind = "retry_undo"
+	OpDismissUndo   OperationKind = "dismiss_undo"
 	OpMint          OperationKind = "mint_token"
 	OpRotate        OperationKind = "rotate_token_keys"
 )

@@ -36,6 +36,7 @@ var operations = map[string]runner.OperationKind{
 	"Find":   runner.OpFind, "Pending": runner.OpPending, "Sessions": runner.OpList,
 	"Show": runner.OpShow, "Call": runner.OpShow, "Received": runner.OpShow,
 	"Follow": runner.OpFollow, "MintToken": runner.OpMint, "RotateTokenKeys": runner.OpRotate,
+	"Undos": runner.OpUndos, "RetryUndo": runner.OpRetryUndo, "DismissUndo": runner.OpDismissUndo,
 	"Close": "", "Work": "", "ReadToken": "",
 }
 
@@ -67,7 +68,8 @@ func TestEveryExportedOperationIsAuthorized(t *testing.T) {
 		runner.Actor("mallory"), []runner.Resumption{runner.Approve(p.ID, "mallory", "")},
 		[]runner.Mail{{Call: p.ID, Name: "offer", ID: "1", Actor: "mallory"}},
 		runner.Ref{Pause: p.ID},
-		llm.UserText("Hi."), session.PauseFilter{Session: chat}, session.Filter{User: user},
+		llm.UserText("Hi."), session.PauseFilter{Session: chat},
+		session.UndoFilter{Session: chat}, session.Filter{User: user},
 		time.Now().Add(time.Hour),
 		runner.Grant{Session: chat, Pause: p.ID, Permits: []tool.Permit{tool.PermitApprove}},
 	} {

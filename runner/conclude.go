@@ -65,13 +65,18 @@ func (a *attempt) pause(to *committer) error {
 	if h.Actions, err = actionsBlob(a.out.Actions); err != nil {
 		return err
 	}
+	if await.Gate == "" {
+		if h.Undo, err = a.undoable(to.waiting, a.door.arguments); err != nil {
+			return err
+		}
+	}
 	h.Media = hasMedia(a.out.Actions)
 	a.product.made(a.out.Actions)
 	var root, child string
 	err = to.commit(func(tx *session.Tx) error {
 		c := tx.Call(a.call.ID)
 		if c != nil && c.Status != session.Settled && (c.Cancel != nil || tx.Ending != nil) {
-			return tx.Settle(c.ID, a.stopped(tx, errRunEnded))
+			return tx.Abandon(c.ID, h, a.stopped(tx, errRunEnded))
 		}
 		err := tx.Pause(a.call.ID, h)
 		if err == nil {

@@ -1,8 +1,11 @@
 package runner
 
 import (
+	"errors"
 	"sync"
 	"time"
+
+	"github.com/fermata-ai/fermata/internal/session"
 )
 
 // courier carries out what sessions owe each other, as soon as a commit of this
@@ -71,6 +74,12 @@ func (c *courier) once(id string) error {
 	told, err := c.rn.store.Deliver(c.rn.closing, id)
 	for _, to := range told {
 		c.rn.attend(to)
+	}
+	if err == nil {
+		err = c.rn.undoer.look(id)
+	}
+	if errors.Is(err, session.ErrUnknownSession) { // its tombstone is gone by now
+		err = nil
 	}
 	return err
 }

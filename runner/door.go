@@ -2,6 +2,7 @@ package runner
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"sync"
@@ -32,6 +33,8 @@ type door struct {
 	putOff   bool  // the body was not entered after all, and the call is as it was
 	derived  bool  // the outcome follows from what is stored
 	runtime  error // why the call could not be run, which is not the call's own failure
+
+	ran json.RawMessage // the arguments of the body that was entered last
 }
 
 // tooLate refuses a call of next after the layers have returned.
@@ -114,6 +117,20 @@ func (d *door) cameBack() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.returned = true
+}
+
+// runs notes the arguments that the body is entered with.
+func (d *door) runs(args json.RawMessage) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.ran = args
+}
+
+// arguments returns the arguments that the body was entered with last.
+func (d *door) arguments(context.Context) (json.RawMessage, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.ran, nil
 }
 
 // close notes that the layers have returned.

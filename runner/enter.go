@@ -82,6 +82,7 @@ func (a *attempt) into(ctx context.Context, call tool.Call) (tool.Execution, err
 	if err := a.lastLook(ctx); err != nil {
 		return tool.Execution{}, a.putOff(a.own.waiting, true, err)
 	}
+	a.door.runs(call.Arguments)
 	exec, acted, err := a.prepared.Enter(ctx, call)
 	if acted {
 		a.door.cameBack()

@@ -229,7 +229,7 @@ func (f *family) eachBusy(st *session.State, visit func(*session.State, doing)) 
 		}
 		held, _ := f.rn.store.Driven(child)
 		switch {
-		case len(child.Outbox) > 0:
+		case child.Owes():
 			visit(child, owes)
 		case held:
 			visit(child, driven)

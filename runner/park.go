@@ -21,6 +21,15 @@ func (rn *Runner) has(agent, name string) bool {
 	return known
 }
 
+// hasParked reports whether an agent of this runner has what a parked call, or
+// what is left of one, waits for.
+func (rn *Runner) hasParked(agent, name string) bool {
+	if of, ok := session.UndoTool(name); ok {
+		return rn.has(agent, of) && hold.Of(rn.agents[agent]).Tools.Cancels(of).Do != nil
+	}
+	return rn.has(agent, name)
+}
+
 // returned reports whether a call of the session is parked, and its tool is
 // here.
 func (rn *Runner) returned(st *session.State) bool {

@@ -28,6 +28,7 @@ func (q inquiry) reconcile(ctx context.Context) toolbox.Outcome {
 	if err == nil {
 		call := q.prepared.Call
 		call.Arguments = ran(call)
+		q.door.runs(call.Arguments)
 		exec, _, err = q.prepared.Reconcile(ctx, call)
 	}
 	cause := context.Cause(ctx)
@@ -66,6 +67,12 @@ func ran(c tool.Call) json.RawMessage {
 	return c.Arguments
 }
 
+// lostArguments returns the arguments that the lost body was entered with.
+func (q inquiry) lostArguments(ctx context.Context) (json.RawMessage, error) {
+	_, decisions, err := q.told(ctx, &q.call)
+	return ran(tool.Call{Arguments: q.args, Decisions: decisions}), err
+}
+
 // unreconciled ends the attempt: the outcome stays unknown.
 func (q inquiry) unreconciled(err error) toolbox.Outcome {
 	q.log().Warn("a lost call could not be reconciled", "error", err)
@@ -88,6 +95,9 @@ func (q inquiry) lose(to *committer) error {
 				" was running. What became of it? The answer is the tool's output. " +
 				"If it did not happen, it can be run again.",
 		}); err != nil {
+			return err
+		}
+		if h.Undo, err = q.undoable(to.waiting, q.lostArguments); err != nil {
 			return err
 		}
 	}

@@ -28,7 +28,7 @@ package runner
 //   - what is shown: listener.go, display.go, screen.go; progress: live.go,
 //     reports.go
 //   - sessions below a session: family.go, ear.go, children.go; what sessions owe
-//     each other: courier.go
+//     each other: courier.go; what tools call off outside: undo.go, undos.go
 //   - the end of a drive: leave.go, drain.go, ending.go, drives.go
 //   - a worker: worker.go, places.go, watching.go
 //   - how answers and tokens are judged: judge.go, ring.go
@@ -103,6 +103,7 @@ type Runner struct {
 	drives   drives
 	children *children
 	courier  courier
+	undoer   *undoer
 	nesting  map[string]map[string]bool // by agent, the tools whose calls make children
 	unhook   func()                     // from the store
 	closing  context.Context            // ends when Close begins
@@ -145,6 +146,7 @@ func New(a *agent.Agent, store *session.Store, o *Options) (*Runner, error) {
 		return nil, err
 	}
 	rn.children = newChildren(rn, rn.options.Children)
+	rn.undoer = newUndoer(rn)
 	rn.courier = courier{rn: rn, underway: map[string]bool{}}
 	rn.live.subscribers = map[string]map[chan<- liveEvent]struct{}{}
 	rn.closing, rn.close = context.WithCancel(context.Background())
@@ -247,6 +249,7 @@ func (rn *Runner) Close() error {
 	rn.drives.close()
 	rn.unhook()
 	rn.close()
+	rn.undoer.close()
 	ctx, cancel := context.WithTimeout(context.Background(), rn.options.CloseTimeout)
 	defer cancel()
 	late := rn.drives.wait(ctx)

@@ -43,6 +43,7 @@ type Session struct {
 	Usage llm.Usage `json:"usage,omitzero"` // of the current run
 
 	Parked []event.Parked `json:"parked,omitempty"` // calls whose tools are gone
+	Undos  []Undo         `json:"undos,omitempty"`  // what is to be called off outside
 
 	// Path leads to a child from the top of its tree; see tool.Pause.
 	Path []tool.PathStep `json:"path,omitempty"`
@@ -79,6 +80,13 @@ func (rn *Runner) overview(st *session.State) Session {
 	}
 	if st.Parent != nil {
 		s.Path = slices.Clone(st.Parent.Path)
+	}
+	for _, e := range st.Outbox {
+		if e.Undo != nil {
+			s.Undos = append(s.Undos, undoOf(session.Undone{
+				Session: st.ID, User: st.User, Agent: st.Agent, Errand: e,
+			}))
+		}
 	}
 	s.Driven, _ = rn.store.Driven(st)
 	switch step := rn.store.Next(st); {
@@ -274,14 +282,15 @@ func (rn *Runner) Extend(
 }
 
 // Delete deletes a session: its messages, calls and payloads, and all that
-// waits. Jobs that its tools have begun outside go on. Its id can't be used
+// waits. Jobs that its tools have begun outside, and that calls wait for, are
+// called off where the tools have a Cancel; others go on. Its id can't be used
 // again while the tombstone is kept. A drive that holds the session loses it.
 func (rn *Runner) Delete(ctx context.Context, sessionID string, actor Actor) error {
 	op := Operation{Kind: OpDelete, Actor: actor, Session: sessionID}
 	if err := rn.authorize(ctx, op); err != nil {
 		return err
 	}
-	return rn.store.Delete(ctx, sessionID)
+	return rn.store.Delete(ctx, sessionID, string(actor))
 }
 
 // visible authorizes and loads a session that is not deleted.

@@ -30,19 +30,26 @@ func (s *subject) told(
 
 // answerTo loads the answer that a call was given; nil: none was.
 func (s *subject) answerTo(ctx context.Context, c *session.Call) (answer *tool.Answer, err error) {
-	a, store := c.Answer, s.rn.store
+	return s.rn.answer(ctx, s.session, c.Answer)
+}
+
+// answer loads an answer, of which the head has a part; nil: none was given.
+func (rn *Runner) answer(
+	ctx context.Context, id string, a *session.Answer,
+) (answer *tool.Answer, err error) {
 	if a == nil {
 		return nil, nil
 	}
+	store := rn.store
 	answer = &tool.Answer{Pause: a.Pause, Mode: a.Mode, Actor: a.Actor, At: a.At,
 		TimedOut: a.Kind == session.KindTimeout, Question: a.Question}
-	if answer.Payload, err = store.Value(ctx, s.session, a.Payload); err != nil {
+	if answer.Payload, err = store.Value(ctx, id, a.Payload); err != nil {
 		return nil, err
 	}
-	if answer.Data, err = store.Value(ctx, s.session, a.Data); err != nil {
+	if answer.Data, err = store.Value(ctx, id, a.Data); err != nil {
 		return nil, err
 	}
-	if answer.Prompt, err = store.Words(ctx, s.session, a.Prompt); err != nil {
+	if answer.Prompt, err = store.Words(ctx, id, a.Prompt); err != nil {
 		return nil, err
 	}
 	return answer.Clone(), nil

@@ -170,7 +170,7 @@ func (w *worker) round(ctx context.Context) (next time.Time, err error) {
 			}
 		}
 		parked, err := w.rn.store.Parked(ctx, name,
-			func(tool string) bool { return w.rn.has(name, tool) })
+			func(tool string) bool { return w.rn.hasParked(name, tool) })
 		if err != nil {
 			return next, err
 		}

@@ -101,8 +101,10 @@ func (w *worker) drive(ctx context.Context, id string) error {
 		context.AfterFunc(lasting, func() { timer.Stop() })
 	})()
 	d, err := w.rn.newDrive(lasting, id, nil)
-	if errors.Is(err, session.ErrDeleted) { // what it owes makes it due
+	if isAny(err, session.ErrDeleted, session.ErrBusy) { // what it owes may make it due
 		w.rn.courier.send(id)
+	}
+	if errors.Is(err, session.ErrDeleted) {
 		return nil
 	}
 	if err != nil {

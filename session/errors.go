@@ -57,6 +57,8 @@ var (
 	ErrInvalidDeadline = core.ErrInvalidDeadline
 	// ErrPending: calls of the session wait for answers. See PendingError.
 	ErrPending = core.ErrPending
+	// ErrNoUndo: nothing is to be called off outside of that call.
+	ErrNoUndo = core.ErrNoUndo
 	// ErrBusy: another drive holds the session. See BusyError.
 	ErrBusy = core.ErrBusy
 	// ErrFenced: the drive has lost its lease; another may have taken the

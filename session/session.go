@@ -106,3 +106,9 @@ type Filter = core.Filter
 // answers; such a list costs nothing for the calls that wait for machines. A
 // Session is listed with what people answer in the sessions below it.
 type PauseFilter = core.PauseFilter
+
+// UndoFilter picks what tools are to call off outside, of calls that ended while
+// they waited: by User, Session and Tool, at most Limit of it. Zero values pick
+// all that did not come off at the first try, or can't be tried just now; GivenUp
+// picks what is tried no more by itself. Of a Session also the rest is picked.
+type UndoFilter = core.UndoFilter

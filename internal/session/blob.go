@@ -127,18 +127,9 @@ func (s *State) blobs(f func(*Blob)) {
 	}
 	for i := range s.Calls {
 		c := &s.Calls[i]
-		if c.Pause != nil {
-			visit(c.Pause.Prompt)
-			visit(c.Pause.Data)
-			visit(c.Pause.Args)
-		}
-		for _, a := range []*Answer{c.Answer, c.Early} {
-			if a != nil {
-				visit(a.Payload)
-				visit(a.Data)
-				visit(a.Prompt)
-			}
-		}
+		c.Pause.blobs(visit)
+		c.Answer.blobs(visit)
+		c.Early.blobs(visit)
 		for _, b := range c.Actions {
 			visit(b)
 		}
@@ -149,6 +140,31 @@ func (s *State) blobs(f func(*Blob)) {
 		for j := range c.Again {
 			visit(c.Again[j].Why)
 		}
+	}
+	for i := range s.Outbox {
+		if u := s.Outbox[i].Undo; u != nil {
+			u.Pause.blobs(visit)
+			u.Answer.blobs(visit)
+		}
+	}
+}
+
+// blobs calls visit for each payload of a pause. P may be nil.
+func (p *Pause) blobs(visit func(*Blob)) {
+	if p != nil {
+		visit(p.Prompt)
+		visit(p.Data)
+		visit(p.Args)
+		visit(p.Undo)
+	}
+}
+
+// blobs calls visit for each payload of an answer. A may be nil.
+func (a *Answer) blobs(visit func(*Blob)) {
+	if a != nil {
+		visit(a.Payload)
+		visit(a.Data)
+		visit(a.Prompt)
 	}
 }
 

@@ -67,6 +67,7 @@ type Hold struct {
 	Actions *Blob     // what the body made before
 	Media   bool      // and that media for the model is among it
 	Args    *Blob     // at a gate: the arguments it saw
+	Undo    *Blob     // the arguments that ran, if the tool has a Cancel
 	Schema  string    // hash
 	Child   *NewChild // with ReasonAgent: the session to begin
 }
@@ -93,20 +94,7 @@ func (tx *Tx) Pause(call string, h *Hold) error {
 		c.Pauses++
 	}
 	c.Pauses++
-	p := &Pause{
-		Reason: h.Await.Reason, Mode: h.Await.Mode, Key: h.Await.Key, Gate: h.Await.Gate,
-		Schema: h.Schema, Prompt: tx.place(h.Prompt), Data: tx.place(h.Data), Since: tx.Now,
-		Mail: h.Await.Mail,
-	}
-	if p.Gate != "" {
-		p.Shown = tool.HashArguments(h.Await.Arguments)
-		p.Args = tx.place(h.Args)
-	}
-	p.Deadline = tx.deadlineOf(&h.Await)
-	p.OnTimeout, p.Question = h.Await.OnTimeout, h.Await.Question
-	if p.OnTimeout != "" || p.Question != "" {
-		tx.outdates()
-	}
+	p := tx.pauseOf(h)
 	c.Pause = p
 	if h.Actions != nil {
 		c.Actions = append(c.Actions[:len(c.Actions):len(c.Actions)], tx.place(h.Actions))
@@ -130,6 +118,25 @@ func (tx *Tx) Pause(call string, h *Hold) error {
 	}
 	tx.takeMail(c, "", "")
 	return nil
+}
+
+// pauseOf returns the pause that a Hold becomes.
+func (tx *Tx) pauseOf(h *Hold) *Pause {
+	p := &Pause{
+		Reason: h.Await.Reason, Mode: h.Await.Mode, Key: h.Await.Key, Gate: h.Await.Gate,
+		Schema: h.Schema, Prompt: tx.place(h.Prompt), Data: tx.place(h.Data), Since: tx.Now,
+		Mail: h.Await.Mail, Undo: tx.place(h.Undo),
+	}
+	if p.Gate != "" {
+		p.Shown = tool.HashArguments(h.Await.Arguments)
+		p.Args = tx.place(h.Args)
+	}
+	p.Deadline = tx.deadlineOf(&h.Await)
+	p.OnTimeout, p.Question = h.Await.OnTimeout, h.Await.Question
+	if p.OnTimeout != "" || p.Question != "" || p.Undo != nil {
+		tx.outdates()
+	}
+	return p
 }
 
 // consume takes an answer that was there before its pause. One that does not
@@ -217,6 +224,9 @@ type Outcome struct {
 	Media   bool // among the actions is media for the model
 	HandTo  string // with Done: the agent that is to take the session over
 	Actor   string
+	// Of a call that ended while it waited, or would have: why.
+	Cause tool.Cause
+	Why   string
 	// Body: the body returned it. A layer, a deadline or a caller made any
 	// other.
 	Body bool
@@ -240,6 +250,7 @@ func (tx *Tx) settle(c *Call, o *Outcome) error {
 		return err
 	}
 	if c.Pause != nil {
+		tx.oweUndo(c, c.Pauses, c.Pause, o.Cause, o.Actor, o.Why)
 		tx.unlist(c)
 		tx.leaveChild(c, o.Actor, string(o.Status))
 	}

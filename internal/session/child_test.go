@@ -157,7 +157,7 @@ func TestADeletedSessionTakesItsChildrenAlong(t *testing.T) {
 	p.do(spawns(t, "c1", session.Left{}))
 	p.do(spawns(t, "c2", session.Left{}))
 	says(t, p.store, childOf("c2"), "Over.")
-	must(t, p.store.Delete(t.Context(), "top"))
+	must(t, p.store.Delete(t.Context(), "top", ""))
 	if st := load(t, p.store, "top"); len(st.Outbox) != 1 || st.Wake.IsZero() {
 		t.Fatalf("the tombstone owes %v, and is due at %v", st.Outbox, st.Wake)
 	}

@@ -37,6 +37,7 @@ var (
 	ErrInvalidDeadline      = errors.New("session: the deadline is not valid")
 	ErrChild                = errors.New("session: the session is a child")
 	ErrPending              = errors.New("session: calls wait for answers")
+	ErrNoUndo               = errors.New("session: nothing is to be called off outside")
 	ErrBusy                 = errors.New("session: another drive holds the session")
 	ErrFenced               = errors.New("session: this drive has lost its lease")
 	ErrStale                = errors.New("session: another commit came first")

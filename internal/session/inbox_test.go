@@ -227,7 +227,7 @@ func TestDeletingTakesPausesOffTheLists(t *testing.T) {
 	kv, s := lasting()
 	waits(t, s, "a", slices.Repeat([]tool.Await{external, approves}, 60)...)
 	waits(t, s, "b", external, approves)
-	must(t, s.Delete(t.Context(), "a"))
+	must(t, s.Delete(t.Context(), "a", ""))
 	want := []string{"b-00.1", "b-01.1"}
 	if got := inbox(t, s, session.PauseFilter{}); !slices.Equal(got, want) {
 		t.Errorf("after the deletion there are %v", got)

@@ -31,6 +31,7 @@ import (
 //	n agent tool session          parked: a call waits for a tool that the agent has no more
 //	v agent session               what is due by the clock of another process
 //	f session child               the children that a session has made
+//	b session call                what a tool could not call off at once, or can't just now
 //	s hash                        JSON Schema
 //	t hash                        when that was last used
 //	x name                        of the store as a whole
@@ -39,6 +40,7 @@ func recordKey(session, call string) []byte    { return appendRecordKey(nil, ses
 func progressKey(session, call string) []byte  { return kvstore.Key("g", session, call) }
 func userMessageKey(session, id string) []byte { return kvstore.Key("u", session, id) }
 func pauseKey(pause string) []byte             { return kvstore.Key("o", pause) }
+func undoKey(session, call string) []byte      { return kvstore.Key("b", session, call) }
 func schemaKey(hash string) []byte             { return kvstore.Key("s", hash) }
 func schemaUseKey(hash string) []byte          { return kvstore.Key("t", hash) }
 

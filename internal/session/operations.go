@@ -154,10 +154,11 @@ func (tx *Tx) Extend(pause string, deadline time.Time) error {
 
 // Delete leaves nothing but a tombstone. What lies beside the head is deleted
 // afterwards, by Store.Delete.
-func (tx *Tx) Delete() {
+func (tx *Tx) Delete(by string) {
 	tx.touch()
-	for _, tool := range tx.Missing {
-		tx.delete(parkedKey(tx.Agent, tool, tx.ID))
+	for i := range tx.Calls {
+		c := &tx.Calls[i]
+		tx.oweUndo(c, c.Pauses, c.Pause, tool.CauseDeleted, by, "")
 	}
 	tx.unlistAll()
 	if tx.Children > 0 {
@@ -166,7 +167,7 @@ func (tx *Tx) Delete() {
 	*tx.State = State{
 		Version: tx.Version, ID: tx.ID, User: tx.User, Agent: tx.Agent,
 		Created: tx.Created, Deleted: tx.Now, Generation: tx.Generation, Epoch: tx.Epoch + 1,
-		Parent: tx.Parent, Outbox: tx.Outbox,
+		Parent: tx.Parent, Outbox: tx.Outbox, Missing: tx.Missing,
 		Wake: tx.Wake, Watched: tx.Watched, Commits: tx.Commits, Rest: tx.Rest,
 	}
 }

@@ -29,7 +29,8 @@ type Errand struct {
 	Actor string `json:"by,omitzero"`
 	Why   string `json:"why,omitzero"`
 	// At is when it is tried; zero: at once.
-	At time.Time `json:"at,omitzero"`
+	At   time.Time `json:"at,omitzero"`
+	Undo *Undo     `json:"undo,omitzero"` // of ErrandUndo, whose call is the session's own
 
 	Rest strictjson.Rest `json:"-"` // of a later version
 }
@@ -42,6 +43,7 @@ const (
 	ErrandEnd    ErrandKind = "end"    // tells a parent that its child's run is over
 	ErrandCancel ErrandKind = "cancel" // ends the run of a child
 	ErrandDisown ErrandKind = "disown" // deletes the children of a deleted session
+	ErrandUndo   ErrandKind = "undo"   // has a tool call off what a call had begun, see undo.go
 )
 
 // check returns what is wrong with an errand that was read.
@@ -52,6 +54,11 @@ func (e *Errand) check() error {
 			return fmt.Errorf("the errand %q has no receiver", e.Kind)
 		}
 	case ErrandDisown:
+	case ErrandUndo:
+		if e.Call == "" {
+			return errors.New("an undo is of no call")
+		}
+		return e.Undo.check()
 	default:
 		return fmt.Errorf("unknown errand %q", e.Kind)
 	}
@@ -86,10 +93,21 @@ func (tx *Tx) carriedOut(all []Errand) {
 	tx.Outbox = left
 }
 
+// Owes reports whether something is on its way to another session.
+func (s *State) Owes() bool {
+	return slices.ContainsFunc(s.Outbox, func(e Errand) bool { return e.Kind != ErrandUndo })
+}
+
+// OwesNow reports whether an errand is due by itself, now or later.
+func (s *State) OwesNow() bool { return !s.errandsDue().IsZero() }
+
 // errandsDue returns when the first errand is due; zero: there is none.
 func (s *State) errandsDue() (first time.Time) {
 	for i := range s.Outbox {
-		at := s.Outbox[i].At
+		at, due := s.Outbox[i].waits()
+		if !due {
+			continue
+		}
 		if at.IsZero() {
 			at = time.UnixMilli(1).UTC()
 		}
@@ -176,6 +194,9 @@ func (s *Store) Deliver(ctx context.Context, id string) (told []string, err erro
 	var done []Errand
 	var errs []error
 	for _, e := range st.Outbox {
+		if e.Kind == ErrandUndo { // that needs the tool
+			continue
+		}
 		if err := s.carryOut(ctx, st, &e); err != nil {
 			errs = append(errs, fmt.Errorf("session %q: errand %q: %w", id, e.Kind, err))
 			continue
@@ -213,6 +234,9 @@ func (s *Store) carryOut(ctx context.Context, st *State, e *Errand) (err error) 
 	return err
 }
 
+// byParent is the actor where a session goes with the one above it.
+const byParent = "parent"
+
 // disown deletes the children of a session, some at a time.
 func (s *Store) disown(ctx context.Context, parent string) error {
 	for {
@@ -223,7 +247,7 @@ func (s *Store) disown(ctx context.Context, parent string) error {
 		var gone kvstore.Batch
 		for _, e := range page.Entries {
 			child := lastPart(e.Key)
-			err := s.Delete(ctx, child)
+			err := s.Delete(ctx, child, byParent)
 			if err == nil {
 				_, err = s.Deliver(ctx, child) // its own children
 			}

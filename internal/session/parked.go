@@ -68,6 +68,15 @@ func (tx *Tx) indexParked() {
 			missing = append(missing, c.Tool)
 		}
 	}
+	for i := range tx.Outbox {
+		u := tx.Outbox[i].Undo
+		if u == nil || !u.Tries.Parked {
+			continue
+		}
+		if name := undoTool(u.Tool); !slices.Contains(missing, name) {
+			missing = append(missing, name)
+		}
+	}
 	if len(missing) == 0 && len(tx.Missing) == 0 {
 		return
 	}

@@ -15,7 +15,8 @@ package session
 //   - transitions: tx.go, the table in transitions.go; those of the driver:
 //     turn.go, said.go, call.go; those of any caller: answer.go, operations.go;
 //     of time: deadline.go; of lost calls: again.go; of calls without their tool:
-//     parked.go; what the model reads of them: text.go
+//     parked.go; what their tools call off: undo.go, undolist.go; what the model
+//     reads of them: text.go
 //   - the one writer: head.go, change.go; payloads: blob.go; heads too large for
 //     their place: aside.go; the way to the engine: engine.go; its keys: keys.go
 //   - the lease: lease.go; the right to change its head: slot.go, commit.go; when
@@ -226,6 +227,7 @@ type Pause struct {
 	Data     *Blob     `json:"data,omitzero"`
 	Shown    string    `json:"shown,omitzero"` // at a gate: hash of the arguments shown
 	Args     *Blob     `json:"args,omitzero"`  // at a gate: those, if not the call's own
+	Undo     *Blob     `json:"undo,omitzero"`  // the arguments that ran, if its tool has a Cancel
 	Since    time.Time `json:"since"`
 	Deadline time.Time `json:"deadline,omitzero"`
 	// what the deadline comes to; empty: the call expires

@@ -145,7 +145,7 @@ func (sw *sweep) session(ctx context.Context, e kvstore.Entry) error {
 // delete deletes a session, if it is still over.
 func (sw *sweep) delete(ctx context.Context, id string) error {
 	used := false
-	err := sw.store.deleteIf(ctx, id, func(tx *Tx) bool {
+	err := sw.store.deleteIf(ctx, id, "", func(tx *Tx) bool {
 		used = tx.driven || !sw.outlived(tx.State, tx.Now)
 		return !used
 	})
@@ -272,21 +272,17 @@ func madeAt(id string) time.Time {
 
 // usedPayloads returns the ids of the payloads that a session refers to.
 func (s *Store) usedPayloads(ctx context.Context, id string) (map[string]bool, error) {
-	used := map[string]bool{}
-	note := func(b *Blob) {
-		if b.Ref != "" {
-			used[b.Ref] = true
-		}
-	}
 	// The head is read first: a payload may move from it to a record or a
 	// message meanwhile, and not the other way.
 	h, err := s.head(ctx, id, nil)
 	if err != nil {
 		return nil, err
 	}
-	h.state.blobs(note)
-	if h.aside != nil {
-		note(h.aside)
+	used := h.payloads()
+	note := func(b *Blob) {
+		if b != nil {
+			used[b.Ref] = true
+		}
 	}
 	for e, err := range s.scan(ctx, kvstore.Key("m", id)) {
 		if err != nil {

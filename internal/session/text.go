@@ -25,7 +25,7 @@ func (c *Call) Begun() bool {
 func (c *Call) begun(certain bool) string {
 	switch {
 	case c.Begun():
-		return "The work had begun" + c.andEffects() + "."
+		return "The work had begun" + c.andEffects() + "." + c.calledOff()
 	case certain, c.Effect.NeedsClaim(), c.Status == Pending:
 		return "The tool was not run."
 	}
@@ -38,14 +38,16 @@ func expiredOutcome(c *Call) *Outcome {
 		why = "Nobody approved the call before its deadline."
 	}
 	return &Outcome{Status: event.Expired,
-		Output: StringBlob("Expired. " + why + " " + c.begun(false)), Actor: "deadline"}
+		Output: StringBlob("Expired. " + why + " " + c.begun(false)), Actor: "deadline",
+		Cause: tool.CauseExpired}
 }
 
 // CancelledOutcome is how a call ends that is cancelled. Why may be empty.
 // Certain: no body of the call runs, or ran, that the head doesn't show.
 func CancelledOutcome(c *Call, by, why string, certain bool) *Outcome {
 	return &Outcome{Status: event.Cancelled,
-		Output: StringBlob(reasoned("Cancelled", why) + " " + c.begun(certain)), Actor: by}
+		Output: StringBlob(reasoned("Cancelled", why) + " " + c.begun(certain)), Actor: by,
+		Cause: tool.CauseCancelled, Why: why}
 }
 
 // GivenUpOutcome is how a call ends whose body was told to end and did not.
@@ -79,7 +81,7 @@ func supersededOutcome(c *Call, by string) *Outcome {
 			why += " What had been answered was not used."
 		}
 	}
-	return &Outcome{Status: event.Denied, Actor: by,
+	return &Outcome{Status: event.Denied, Actor: by, Cause: tool.CauseSuperseded,
 		Output: StringBlob("Denied: " + why + " " + c.begun(false))}
 }
 
@@ -108,6 +110,15 @@ func (c *Call) withoutTool(by, why string) *Outcome {
 		Output: StringBlob(reasoned("Cancelled", why) +
 			" The call was running when the program stopped, and its outcome is unknown: " +
 			"check before you try again.")}
+}
+
+// calledOff returns the sentence about what a call that ends while it waits had
+// begun, if its tool can call that off.
+func (c *Call) calledOff() string {
+	if c.Pause == nil || c.Pause.Undo == nil {
+		return ""
+	}
+	return " What it began is now called off."
 }
 
 // andEffects returns the words about what work that had begun may have left. A

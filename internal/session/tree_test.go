@@ -115,7 +115,7 @@ func TestTreesForgetWhatIsOver(t *testing.T) {
 	if d := cmp.Diff([]string{"two.1", "job.1"}, page()); d != "" {
 		t.Errorf("it waits for (-want +got):\n%s", d)
 	}
-	must(t, p.store.Delete(t.Context(), "top"))
+	must(t, p.store.Delete(t.Context(), "top", ""))
 	_, err := p.store.Deliver(t.Context(), "top")
 	must(t, err)
 	left, err := kv.Scan(t.Context(), kvstore.Range{Prefix: kvstore.Key("j")})

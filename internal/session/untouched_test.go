@@ -74,6 +74,8 @@ func TestEveryTransitionIsTried(t *testing.T) {
 //	gate     pending, once decided
 //	answered answered, in re-entry
 //	mail     pending, for events, of which one has come
+//	lost     pending, for an operator
+//	owed     settled, and to be called off; a try of that is taken
 func busy(t *testing.T) *session.Lease {
 	t.Helper()
 	s := session.NewStore(kvstore.NewMemory(), nil)
@@ -82,7 +84,8 @@ func busy(t *testing.T) *session.Lease {
 	t.Cleanup(d.Release)
 	m := llm.Message{Role: llm.RoleAssistant}
 	var calls []session.Call
-	for _, id := range []string{"asked", "runs", "stops", "parked", "waits", "gate", "answered", "mail"} {
+	for _, id := range []string{"asked", "runs", "stops", "parked", "waits", "gate", "answered", "mail",
+		"lost", "owed"} {
 		m.Parts = append(m.Parts, llm.ToolCall{ID: id, Name: "pay", Arguments: json.RawMessage(`{}`)})
 		calls = append(calls, session.Call{ID: id, Tool: "pay", Status: session.Requested,
 			Effect: tool.Once, MayPause: true, Mailbox: mailbox("offer", "done")})
@@ -101,6 +104,8 @@ func busy(t *testing.T) *session.Lease {
 		pause("gate", tool.Await{Gate: "second", Arguments: json.RawMessage(`{}`)}),
 		reenter, delivers(t, "answered", "offer", "1"), answers(t, "answered.1"),
 		delivers(t, "mail", "offer", "1"), pause("mail", tool.AllOf("offer", "done")),
+		pause("lost", tool.Await{Reason: tool.ReasonUnknown}),
+		undoable(t, "owed"), cancels("owed"), takes("owed"),
 	} {
 		must(t, d.Update(t.Context(), change))
 	}
@@ -126,7 +131,8 @@ func changes(t *testing.T) map[string][]session.Transition {
 	lose := func(tx *session.Tx, call string) error { return tx.Lose(call, done) }
 	extend := func(tx *session.Tx, p string) error { return tx.Extend(p, tx.Now.Add(2*time.Hour)) }
 	return map[string][]session.Transition{
-		"Answer":      list(answers(t, "waits"), answers(t, "stops.1"), decides("gate.2")),
+		"Answer": list(answers(t, "waits"), answers(t, "stops.1"), decides("gate.2"),
+			runsAgain(t, "lost.1")),
 		"CancelChild": void(func(tx *session.Tx) { tx.CancelChild("ada", "no") }),
 		"ChildEnded": list(func(tx *session.Tx) error {
 			return tx.ChildEnded(&session.ChildEnd{Child: session.ChildID("waits.1"), Call: "waits",
@@ -163,7 +169,7 @@ func changes(t *testing.T) map[string][]session.Transition {
 			return tx.Park(call, time.Time{})
 		}, "asked", "runs"),
 		"Unpark":     each((*session.Tx).Unpark, "parked"),
-		"Delete":     void((*session.Tx).Delete),
+		"Delete":     void(func(tx *session.Tx) { tx.Delete("") }),
 		"EndInOrder": void((*session.Tx).EndInOrder),
 		"End":        void(func(tx *session.Tx) { tx.End(event.FinishCancelled, "ada", "no") }),
 		"Stop":       void(func(tx *session.Tx) { tx.Stop(event.FinishInterrupted, "no") }),
@@ -173,6 +179,24 @@ func changes(t *testing.T) map[string][]session.Transition {
 			return err
 		}),
 		"Unheard": void(func(tx *session.Tx) { tx.Unheard("m") }),
+		"Abandon": list(func(tx *session.Tx) error {
+			return tx.Abandon("stops", &session.Hold{Undo: blob(t, `{}`)}, done)
+		}),
+		"TakeUndo": list(func(tx *session.Tx) error {
+			tx.Now = tx.Now.AddDate(1, 0, 0)
+			return takes("owed")(tx)
+		}),
+		"UndoFailed": list(func(tx *session.Tx) error {
+			return tx.UndoFailed("owed", 1, "no", time.Time{})
+		}),
+		"UndoInterrupted": list(func(tx *session.Tx) error {
+			return tx.UndoInterrupted("owed", 1)
+		}),
+		"ParkUndo": each(func(tx *session.Tx, call string) error {
+			return tx.ParkUndo(call, true)
+		}, "owed"),
+		"RetryUndo": each((*session.Tx).RetryUndo, "owed"),
+		"UndoDone":  each((*session.Tx).UndoDone, "owed"),
 		"Seen": list(func(tx *session.Tx) error {
 			return errors.Join(settle(tx, "waits"), tx.Seen(nil, []string{"waits"}))
 		}),
@@ -186,6 +210,36 @@ func answers(t *testing.T, pause string) session.Transition {
 	return func(tx *session.Tx) error {
 		r, err := tx.Answer(&session.Incoming{Pause: pause, Kind: session.KindComplete, Hash: "h",
 			Value: json.RawMessage(`2`), Payload: payload, Actor: "ada"}, fits)
+		return errors.Join(err, r.Err)
+	}
+}
+
+// undoable has a call wait whose tool can call off what it has begun.
+func undoable(t *testing.T, call string) session.Transition {
+	t.Helper()
+	await, err := tool.Await{}.Normalize()
+	must(t, err)
+	args := blob(t, `{"text":"a"}`)
+	return func(tx *session.Tx) error {
+		return tx.Pause(call, &session.Hold{Await: await, Undo: args})
+	}
+}
+
+// takes takes a try to call off what a call has begun.
+func takes(call string) session.Transition {
+	return func(tx *session.Tx) error {
+		_, err := tx.TakeUndo(call, tx.Now.Add(time.Minute))
+		return err
+	}
+}
+
+// runsAgain is an operator's statement that a call did not happen.
+func runsAgain(t *testing.T, pause string) session.Transition {
+	t.Helper()
+	why := blob(t, `"no paper"`)
+	return func(tx *session.Tx) error {
+		r, err := tx.Answer(&session.Incoming{Pause: pause, Kind: session.KindRunAgain, Hash: "h",
+			Why: why, Actor: "olga"}, fits)
 		return errors.Join(err, r.Err)
 	}
 }
