@@ -222,7 +222,7 @@ func (u *undoer) cancelled(
 			Attempt: max(o.Attempt, 1), Pauses: o.Number,
 		},
 		Number: o.Number, Reason: o.Pause.Reason, Key: o.Pause.Key,
-		Cause: o.Cause, Actor: e.Actor, Why: e.Why, At: o.Ended, Try: o.Tries.Count,
+		Question: o.Pause.Question, Cause: o.Cause, Actor: e.Actor, Why: e.Why, At: o.Ended, Try: o.Tries.Count,
 	}
 	if c.Call.Arguments, err = store.Value(ctx, id, o.Pause.Undo); err != nil {
 		return c, err

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/fermata-ai/fermata/internal/excerpt"
 )
 
 // Cancel is what a tool does outside if a call of its own ends while it waits:
@@ -48,10 +50,11 @@ type Cancelled struct {
 	Call Call
 	// Of the pause that ended. Reason is ReasonUnknown if an operator was asked
 	// what became of the body. Then there is no Key, and perhaps no job.
-	Number int
-	Reason Reason
-	Key    string
-	Data   json.RawMessage
+	Number   int
+	Reason   Reason
+	Key      string
+	Question string          // of a Resumable: its name
+	Data     json.RawMessage // of a Resumable: see Question.Kept
 	// How the call ended, by whom, why as that actor said, and when.
 	Cause Cause
 	Actor string
@@ -77,6 +80,24 @@ const (
 // names several effects.
 func (c Cancelled) IdempotencyKey(parts ...string) string {
 	return c.Call.keyOf("cancel", parts)
+}
+
+// Kept returns the state that was kept with the question which the call waited
+// for. That it was this question, Cancelled.Question tells.
+func (q *Question[Out, State, Choice]) Kept(c Cancelled) (s State, err error) {
+	if q.err != nil {
+		return s, q.err
+	}
+	if c.Question != q.name {
+		return s, fmt.Errorf("the call waited for question %q, and not for %q",
+			excerpt.Of(c.Question), q.name)
+	}
+	kept, err := q.state.Read(c.Data)
+	if err != nil {
+		return s, fmt.Errorf("the state that was stored with the question can't be read; %s: %w",
+			sinceChanged, err)
+	}
+	return *kept, nil
 }
 
 // Clone returns a cancelled call that shares nothing with c which can be
@@ -152,6 +173,9 @@ func (b *box) Cancel(
 	does := b.Cancels(name)
 	if does.Do == nil {
 		return fmt.Errorf("tool %s has no Cancel", name)
+	}
+	if c.Question != "" {
+		c.Data = askedBefore(&Answer{Data: c.Data}).State
 	}
 	bound := does.Bound()
 	late := fmt.Errorf("%w: the Cancel of %s took longer than %v", ErrTimeout, name, bound)

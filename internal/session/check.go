@@ -87,7 +87,7 @@ func (c *check) session(ctx context.Context, e kvstore.Entry) error {
 		return c.judge(id, "head", err)
 	}
 	if !st.Deleted.IsZero() {
-		return nil
+		return c.payloads(ctx, st)
 	}
 	history, err := c.store.History(ctx, st, 0)
 	if err != nil {
@@ -136,16 +136,20 @@ func (c *check) history(st *State, history []llm.Message) error {
 	return nil
 }
 
-// calls reports what is missing or damaged of the calls of the open turn, and
-// of the records.
-func (c *check) calls(ctx context.Context, st *State) error {
-	var err error
+// payloads reports payloads of the head that are missing or damaged.
+func (c *check) payloads(ctx context.Context, st *State) (err error) {
 	st.blobs(func(b *Blob) {
 		if _, e := c.store.Value(ctx, st.ID, b); e != nil && err == nil {
 			err = c.judge(st.ID, "head", e)
 		}
 	})
-	if err != nil {
+	return err
+}
+
+// calls reports what is missing or damaged of the calls of the open turn, and
+// of the records.
+func (c *check) calls(ctx context.Context, st *State) error {
+	if err := c.payloads(ctx, st); err != nil {
 		return err
 	}
 	for i := range st.Calls {
