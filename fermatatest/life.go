@@ -3,6 +3,7 @@ package fermatatest
 import (
 	"errors"
 	"iter"
+	"reflect"
 	"slices"
 	"sync"
 	"time"
@@ -145,7 +146,10 @@ func (l *life) rest() {
 			continue
 		}
 		if !core.Next(st, l.Now()).Working() {
-			return
+			if !l.owes(st) {
+				return
+			}
+			continue
 		}
 		if driven, until := l.store.Driven(st); driven {
 			l.wait(until)
@@ -164,6 +168,29 @@ func (l *life) rest() {
 		}
 	}
 	l.violation("the session does not come to rest")
+}
+
+// owes has what the session owes carried out, as a worker would that finds the
+// session due. It reports whether there was anything.
+func (l *life) owes(st *core.State) bool {
+	at, owes := st.OwesAt()
+	if !owes || l.dead() {
+		return false
+	}
+	l.pass(at)
+	if driven, until := l.store.Driven(st); driven {
+		l.wait(until)
+		return true
+	}
+	if !l.isDue() { // or it was carried out meanwhile
+		now, err := l.store.Load(l.ctx, theSession)
+		if err == nil && reflect.DeepEqual(now, st) {
+			l.violation("something is owed, and the session is not in the index of what is due")
+		}
+	}
+	l.store.CallCouriers(theSession)
+	time.Sleep(time.Millisecond)
+	return true
 }
 
 // retries reports whether a drive that ended with an error is followed by

@@ -298,6 +298,16 @@ func scenarios() []fermatatest.Scenario {
 		fermatatest.Scenario{Name: "a call that did not happen runs again", World: rerun,
 			Inputs: []fermatatest.Input{hello,
 				fermatatest.Answer("pay", runner.Approve("", "ada", "fine")), thanks}},
+		fermatatest.Scenario{Name: "called off when it is cancelled", World: calledOff,
+			Inputs: []fermatatest.Input{hello, fermatatest.Cancel("build", "no")}},
+		fermatatest.Scenario{Name: "called off at the deadline", World: calledOff,
+			Inputs: []fermatatest.Input{hello, fermatatest.Pass(2 * time.Hour)}},
+		fermatatest.Scenario{Name: "called off when it is superseded", World: calledOff,
+			Inputs: []fermatatest.Input{hello,
+				fermatatest.Message("m4", "Never mind.").With(runner.RunOptions{Supersede: true})}},
+		fermatatest.Scenario{Name: "answered, and not called off", World: notCalledOff,
+			Inputs: []fermatatest.Input{hello,
+				fermatatest.Answer("build", runner.Complete("", "ci", text("v2")))}},
 		// Where the first entry is lost, an operator's pause takes the first
 		// number, and the tool's own pause has the second one.
 		fermatatest.Scenario{Name: "a re-entry that did not happen runs again", World: reentered,

@@ -183,3 +183,73 @@ func fatal(e tool.Effect) func() fermatatest.World {
 		}}
 	}
 }
+
+// site is an outside system that builds, and can be told to stop.
+type site struct {
+	mu      sync.Mutex
+	begun   map[string]bool // by the key of the entry
+	stopped map[string]int  // by that key: how often it was told to
+	tries   map[string]int  // by call and try
+}
+
+func (s *site) build(key string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.begun[key] = true
+}
+
+// stop fails at the first try of each call.
+func (s *site) stop(_ context.Context, c tool.Cancelled) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tries[fmt.Sprint(c.Call.ID, " ", c.Try)]++
+	if c.Key != "job" || string(c.Call.Arguments) != `{"text":"a"}` {
+		s.tries[fmt.Sprintf("%+v", c)] = 2
+	}
+	if c.Try == 1 {
+		return errors.New("no answer")
+	}
+	s.stopped[c.Call.IdempotencyKey()]++
+	return nil
+}
+
+// check returns what is wrong: what was begun is stopped, or nothing is. No try
+// is made twice.
+func (s *site) check(stops bool) error {
+	for try, n := range s.tries {
+		if n > 1 {
+			return fmt.Errorf("try %s was made %d times", try, n)
+		}
+	}
+	for key := range s.begun {
+		if stopped := s.stopped[key] > 0; stopped != stops {
+			return fmt.Errorf("the job %s was stopped: %v", key, stopped)
+		}
+	}
+	if len(s.begun) == 0 {
+		return errors.New("no job was begun")
+	}
+	return nil
+}
+
+// building returns a world in which a job waits, and is called off if the call
+// ends otherwise than by its answer.
+func building(stops bool) func() fermatatest.World {
+	return func() fermatatest.World {
+		s := &site{begun: map[string]bool{}, stopped: map[string]int{}, tries: map[string]int{}}
+		build := fn(tool.Spec{Name: "build", Effect: tool.Idempotent, MayPause: true,
+			Cancel: tool.Cancel{Do: s.stop}},
+			func(ctx context.Context, _ textIn) (tool.Result[textOut], error) {
+				s.build(tool.CallFrom(ctx).IdempotencyKey())
+				return tool.Pending[textOut](tool.Await{Reason: tool.ReasonInput, Key: "job",
+					Mode: tool.ModeOutput, Timeout: time.Hour}), nil
+			})
+		w := world(agent.Config{Tools: []tool.Tool{build},
+			Model: fakellm.New(fakellm.Calls("build", `{"text":"a"}`), fakellm.Says("Done."),
+				fakellm.Says("Welcome."))})()
+		w.Check = func() error { return s.check(stops) }
+		return w
+	}
+}
+
+var calledOff, notCalledOff = building(true), building(false)

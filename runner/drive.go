@@ -77,6 +77,9 @@ func (rn *Runner) newDrive(ctx context.Context, id string, n *session.New) (*dri
 	}
 	d.life.watch(rn.closing)
 	lease.OnLost(d.life.lose)
+	if d.owes() { // to others, or outside
+		rn.courier.send(id)
+	}
 	return d, nil
 }
 

@@ -121,9 +121,6 @@ func (w *worker) drive(ctx context.Context, id string) error {
 		d.drop()
 		return &backsOff{at}
 	}
-	if d.owes() {
-		w.rn.courier.send(id)
-	}
 	d.worker, d.life.stopping = true, ctx
 	var failed error
 	idle := d.idle()

@@ -310,7 +310,7 @@ func (h *head) answered(ctx context.Context, rev kvstore.Revision, err error) er
 	tx.puts, tx.deletes, tx.records = tx.puts[:0], tx.deletes[:0], tx.records[:0]
 	tx.large, tx.payloads, tx.changed = nil, 0, false
 	tx.absent, tx.woke = nil, false
-	owes := tx.OwesNow()
+	_, owes := tx.OwesAt()
 	h.publish(tx)
 	if c.woke {
 		s.local.Signal(workTopic)

@@ -87,7 +87,7 @@ func (c *check) session(ctx context.Context, e kvstore.Entry) error {
 		return c.judge(id, "head", err)
 	}
 	if !st.Deleted.IsZero() {
-		return c.payloads(ctx, st)
+		return errors.Join(c.payloads(ctx, st), c.wake(ctx, st))
 	}
 	history, err := c.store.History(ctx, st, 0)
 	if err != nil {
@@ -254,7 +254,9 @@ func (c *check) wake(ctx context.Context, st *State) error {
 		}
 	}
 	if st.Wake.IsZero() {
-		if step := Next(st, c.now); !st.Watched && (step.HasWork() || !step.Until.IsZero()) {
+		_, owes := st.OwesAt()
+		step := Next(st, c.now)
+		if !st.Watched && (owes || step.HasWork() || !step.Until.IsZero()) {
 			return c.report(st.ID, "head",
 				"it is due some time, and stands nowhere in the wake index")
 		}

@@ -98,8 +98,11 @@ func (s *State) Owes() bool {
 	return slices.ContainsFunc(s.Outbox, func(e Errand) bool { return e.Kind != ErrandUndo })
 }
 
-// OwesNow reports whether an errand is due by itself, now or later.
-func (s *State) OwesNow() bool { return !s.errandsDue().IsZero() }
+// OwesAt returns when the first errand is due by itself, if there is one.
+func (s *State) OwesAt() (at time.Time, owes bool) {
+	at = s.errandsDue()
+	return at, !at.IsZero()
+}
 
 // errandsDue returns when the first errand is due; zero: there is none.
 func (s *State) errandsDue() (first time.Time) {
@@ -172,6 +175,10 @@ func (s *Store) OnErrands(f func(session string)) (stop func()) {
 		delete(c.all, &f)
 	}
 }
+
+// CallCouriers has what a session owes looked at, as a commit of this Store
+// does. A test of a whole process calls it in place of a worker.
+func (s *Store) CallCouriers(session string) { s.couriers.call(session) }
 
 func (c *couriers) call(session string) {
 	c.mu.Lock()
