@@ -56,6 +56,8 @@
 //   - To cancel is to end a call or a run before its time. To leave is to stop
 //     ranging over the events of a run. To interrupt is what leaving does to
 //     it.
+//   - To call off is to have a tool do outside what the end of a call asks for
+//     that waited. What is owed of that, until it is done, is an undo.
 //   - To supersede is to let a user's new message take the place of answers
 //     that a session waits for.
 package fermata

@@ -1,5 +1,6 @@
 // Command cancel takes a call back while it waits, and stops another one while
-// its body runs. The model reads what became of both.
+// its body runs. The model reads what became of both. The job that the first
+// one waits for is called off outside.
 //
 //	go run ./examples/cancel
 //
@@ -7,8 +8,9 @@
 //
 //	ada:   Export all my data.
 //	call waits: export
-//	call ends: cancelled by ada: "Cancelled: not needed any more. The work had begun, and may have had effects."
+//	call ends: cancelled by ada: "Cancelled: not needed any more. The work had begun, and may have had effects. What it began is now called off."
 //	agent: Then I don't export anything.
+//	outside: job-1 is called off: cancelled by ada
 //	late answer: was cancelled: true
 //	late answer: HTTP status 410
 //	ada:   Search for my keys.
@@ -33,11 +35,19 @@ import (
 	"github.com/fermata-ai/fermata/webhook"
 )
 
-// export waits for an outside job.
+var calledOff = make(chan tool.Cancelled, 1)
+
+// export waits for an outside job. If the call ends before that, the job is
+// called off. A real tool calls the outside system there; if that fails, it is
+// tried again, in another process too.
 var export = tool.Must(tool.Func(
 	tool.Spec{
 		Name: "export", Description: "Export all data.",
 		Effect: tool.Idempotent, MayPause: true,
+		Cancel: tool.Cancel{Do: func(_ context.Context, c tool.Cancelled) error {
+			calledOff <- c
+			return nil
+		}},
 	},
 	func(context.Context, struct{}) (tool.Result[string], error) {
 		return tool.Pending[string](tool.Await{Key: "job-1"}), nil
@@ -87,6 +97,8 @@ func main() {
 		check(err)
 		show(ev)
 	}
+	c := <-calledOff
+	fmt.Printf("outside: %s is called off: %s by %s\n", c.Key, c.Cause, c.Actor)
 
 	// The job's answer comes too late. The refusal says what happened first.
 	_, err = rn.Resume(ctx, "chat-1", runner.Complete(p.ID, "job", json.RawMessage(`"data.zip"`)))
