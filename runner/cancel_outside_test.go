@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -223,9 +224,9 @@ func TestCallingOffIsTriedAgain(t *testing.T) {
 	for _, deleted := range []bool{false, true} {
 		t.Run(fmt.Sprint("deleted ", deleted), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				ok := false
+				var ok atomic.Bool
 				off := newCallsOff(func(try int) error {
-					if ok {
+					if ok.Load() {
 						return nil
 					}
 					if try == 2 {
@@ -270,7 +271,7 @@ func TestCallingOffIsTriedAgain(t *testing.T) {
 				if owed := r.owed(); len(owed) != 1 || owed[0].Tries != 1 || !owed[0].GaveUp.IsZero() {
 					t.Errorf("tried anew it is owed so: %+v", owed)
 				}
-				ok = true
+				ok.Store(true)
 				time.Sleep(time.Minute)
 				if owed := r.owed(); len(owed) != 0 || len(list()) != 0 {
 					t.Errorf("it is still owed: %+v, %+v", owed, list())
