@@ -35,6 +35,7 @@ var mayImport = map[string][]string{
 	"agent": {"internal/agentcore", "internal/hold", "internal/modeltext",
 		"internal/toolbox", "interceptor", "tool", "llm"},
 	"tool/agenttool":  {"agent", "llm", "tool"},
+	"tool/ask":        {"internal/excerpt", "internal/jsontree", "internal/schema", "tool"},
 	"kvstore":         {},
 	"kvstore/bolt":    {"kvstore"},
 	"kvstore/faultkv": {"kvstore"},

@@ -51,7 +51,7 @@ func hotel(first string, n *counter) tool.Tool {
 			re tool.Reply[[]int, roomChoice]) (tool.Result[string], error) {
 			n.add("which")
 			if re.TimedOut {
-				return tool.Done(fmt.Sprintf("nobody chose among %v", re.State)), nil
+				return tool.Done(fmt.Sprintf("no one was chosen of %v", re.State)), nil
 			}
 			return name.Ask("In which name?", re.Answer.Number), nil
 		}),
@@ -137,15 +137,15 @@ func TestQuestionThatWasRenamed(t *testing.T) {
 	}
 }
 
-// Nobody answers: the step of the question is told, with its state.
-func TestQuestionThatNobodyAnswers(t *testing.T) {
+// No answer comes: the step of the question is told, with its state.
+func TestQuestionWithoutAnAnswer(t *testing.T) {
 	var n counter
 	r, cl := hotelRig(t, &n)
 	p := r.say("Book.").finished(event.FinishPaused).pause("book")
 	cl.pass(time.Hour)
 	r.restart()
 	r.carryOn().finished(event.FinishStop)
-	if got := string(r.result(p.Call).Output); got != `"nobody chose among [7 9]"` {
+	if got := string(r.result(p.Call).Output); got != `"no one was chosen of [7 9]"` {
 		t.Errorf("the result is %s", got)
 	}
 	_, err := r.Resume(t.Context(), chat, runner.Complete(p.ID, "ada", []byte(`{"number":7}`)))

@@ -48,7 +48,7 @@ func asksOnceRig(t *testing.T, await tool.Await, keys *[]string) (*rig, *clock, 
 	return r, cl, r.say("Ask.").finished(event.FinishPaused).pause("ask")
 }
 
-const nobodyAnswered = `timed out: true, by timer, with null of \"Which?\" and [1]`
+const noAnswer = `timed out: true, by timer, with null of \"Which?\" and [1]`
 
 // In each mode, a pause that has it so ends in an entry of its tool, which is
 // told that no answer came: once, and under a key of its own.
@@ -68,7 +68,7 @@ func TestATimeOutMayEnterTheToolAgain(t *testing.T) {
 			cl.pass(time.Millisecond)
 			r.restart()
 			r.carryOn().finished(event.FinishStop)
-			if got := string(r.result(p.Call).Output); !strings.Contains(got, nobodyAnswered) {
+			if got := string(r.result(p.Call).Output); !strings.Contains(got, noAnswer) {
 				t.Errorf("the result is %s", got)
 			}
 			if len(keys) != 2 || keys[0] == keys[1] {
@@ -127,7 +127,7 @@ func TestAnswerAfterATimeOutThatReenters(t *testing.T) {
 				t.Errorf("it is told %v", err)
 			}
 			r.carryOn().finished(event.FinishStop)
-			if got := string(r.result(p.Call).Output); !strings.Contains(got, nobodyAnswered) {
+			if got := string(r.result(p.Call).Output); !strings.Contains(got, noAnswer) {
 				t.Errorf("the result is %s", got)
 			}
 			if _, err := r.Resume(t.Context(), chat, in); !errors.Is(err, session.ErrSettled) {
@@ -155,7 +155,7 @@ func TestAnswerAfterATimeOutThatReenters(t *testing.T) {
 	t.Run("a message", func(t *testing.T) {
 		r, p := late(t)
 		r.say("late").finished(event.FinishStop)
-		if got := string(r.result(p.Call).Output); !strings.Contains(got, nobodyAnswered) {
+		if got := string(r.result(p.Call).Output); !strings.Contains(got, noAnswer) {
 			t.Errorf("the result is %s", got)
 		}
 		if texts := r.texts(); !slices.Contains(texts, "late") {
@@ -201,60 +201,6 @@ func TestTimeOutsThatReenterAtOnce(t *testing.T) {
 		t.Errorf("there are %d entries with keys of their own", n)
 	}
 	r.acceptable()
-}
-
-// A pause lasts until the time that its tool names, by whole milliseconds and
-// not less; one that is past is over at once.
-func TestDeadlineAsATime(t *testing.T) {
-	begun := newClock().now()
-	for name, c := range map[string]struct{ asked, stored time.Time }{
-		"in an hour":        {begun.Add(time.Hour), begun.Add(time.Hour)},
-		"of another zone":   {begun.Add(time.Hour).In(time.FixedZone("east", 3600)), begun.Add(time.Hour)},
-		"within a second":   {begun.Add(1500 * time.Microsecond), begun.Add(2 * time.Millisecond)},
-		"at a nanosecond":   {begun.Add(time.Hour + 1), begun.Add(time.Hour + time.Millisecond)},
-		"as far as it goes": {time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC), time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)},
-	} {
-		t.Run(name, func(t *testing.T) {
-			var keys []string
-			r, _, p := asksOnceRig(t, tool.Await{Deadline: c.asked}, &keys)
-			if !p.Deadline.Equal(c.stored) || !p.Await.Deadline.IsZero() ||
-				p.Await.Timeout != c.stored.Sub(p.Since) {
-				t.Errorf("it is listed with the deadline %s and %+v", p.Deadline, p.Await)
-			}
-			r.restart()
-			if got := r.transcript().Pending[0].Deadline; !got.Equal(c.stored) {
-				t.Errorf("after a restart it is %s", got)
-			}
-		})
-	}
-	for name, c := range map[string]struct {
-		await tool.Await
-		want  string
-	}{
-		"a job's":   {tool.Await{}, "Expired. The call waited"},
-		"told":      {tool.Await{OnTimeout: tool.ReenterOnTimeout}, "timed out: true"},
-		"a timer's": {tool.Await{Reason: tool.ReasonTimer}, "timed out: false, by timer"},
-	} {
-		t.Run("past, "+name, func(t *testing.T) {
-			for _, ago := range []time.Duration{0, time.Hour} {
-				var keys []string
-				cl := newClock()
-				c.await.Deadline = cl.now().Add(-ago)
-				r := newRig(t, agent.Config{
-					Tools: []tool.Tool{asksOnce(c.await, &keys)},
-					Model: messages(calls("ask", `{"text":"a"}`), says("I see.")),
-				}, at(cl))
-				s := r.say("Ask.")
-				for i := 0; s.err == nil && s.end.Finish == event.FinishPaused && i < 10; i++ {
-					s = r.carryOn()
-				}
-				s.finished(event.FinishStop)
-				if got := r.outputs()[0]; !strings.Contains(got, c.want) {
-					t.Errorf("the model reads %s", got)
-				}
-			}
-		})
-	}
 }
 
 // A tool that doesn't look at its answer is slowed down, and then fails by

@@ -113,7 +113,8 @@ func (b *box) Readers(name string) (arguments, output *gotype.Reader) {
 }
 
 // Question returns the schema that answers to one of a tool's questions have to
-// fit, and what reads them as the tool will; nil where the question isn't known.
+// fit, and what reads them as the tool will; nil where the question isn't
+// known.
 func (b *box) Question(name, question string) (schema json.RawMessage, reader *gotype.Reader) {
 	if e, ok := b.entries[name]; ok {
 		if question, ok = only(e.questions, question); ok {

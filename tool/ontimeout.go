@@ -13,7 +13,7 @@ type OnTimeout string
 // ReenterOnTimeout has the tool entered again, with an Answer whose TimedOut is
 // set. It goes with each mode of a pause of the tool's own that has a Timeout
 // or a Deadline, but for a timer, which re-enters anyway, and for an operator's
-// word. A layer's pause takes none: a gate that nobody opened stays shut.
+// word. A layer's pause takes none: a gate that was not opened stays shut.
 const ReenterOnTimeout OnTimeout = "reenter"
 
 // MaxYear is the last year of a deadline: times are stored as RFC 3339 has
@@ -43,7 +43,7 @@ func (a *Await) checkTime() error {
 	}
 	switch {
 	case a.Gate != "":
-		return fmt.Errorf("of layer %q: OnTimeout is for tools; a gate that nobody opened "+
+		return fmt.Errorf("of layer %q: OnTimeout is for tools; a gate that was not opened "+
 			"refuses the call", a.Gate)
 	case !reasons[a.Reason].told:
 		return fmt.Errorf("OnTimeout does not go with reason %q", a.Reason)

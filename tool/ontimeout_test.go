@@ -13,7 +13,9 @@ import (
 func TestHowLongAPauseMayLast(t *testing.T) {
 	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	west := time.FixedZone("west", -3600)
-	const hour, reenter = time.Hour, tool.ReenterOnTimeout
+	last := time.Date(9999, 12, 31, 23, 0, 0, 0, time.UTC)
+	inWest := time.Date(9999, 12, 31, 23, 30, 0, 0, west)
+	const hour, reenter, timer = time.Hour, tool.ReenterOnTimeout, tool.ReasonTimer
 	for name, c := range map[string]struct {
 		await tool.Await
 		ok    bool
@@ -21,14 +23,14 @@ func TestHowLongAPauseMayLast(t *testing.T) {
 		"for ever":                 {tool.Await{}, true},
 		"a timeout":                {tool.Await{Timeout: hour}, true},
 		"a deadline":               {tool.Await{Deadline: at}, true},
-		"a timer's deadline":       {tool.Await{Reason: tool.ReasonTimer, Deadline: at}, true},
+		"a timer's deadline":       {tool.Await{Reason: timer, Deadline: at}, true},
 		"a layer's deadline":       {tool.Await{Gate: "g", Deadline: at}, true},
 		"both":                     {tool.Await{Timeout: hour, Deadline: at}, false},
-		"both, of a timer":         {tool.Await{Reason: tool.ReasonTimer, Timeout: -1, Deadline: at}, false},
+		"both, of a timer":         {tool.Await{Reason: timer, Timeout: -1, Deadline: at}, false},
 		"a negative timeout":       {tool.Await{Timeout: -1}, false},
-		"the last year":            {tool.Await{Deadline: time.Date(9999, 12, 31, 23, 0, 0, 0, time.UTC)}, true},
-		"a year too late":          {tool.Await{Deadline: time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)}, false},
-		"a year too late, in UTC":  {tool.Await{Deadline: time.Date(9999, 12, 31, 23, 30, 0, 0, west)}, false},
+		"the last year":            {tool.Await{Deadline: last}, true},
+		"a year too late":          {tool.Await{Deadline: last.Add(hour)}, false},
+		"a year too late, in UTC":  {tool.Await{Deadline: inWest}, false},
 		"told of a timeout":        {tool.Await{Timeout: hour, OnTimeout: reenter}, true},
 		"told of a deadline":       {tool.Await{Deadline: at, OnTimeout: reenter}, true},
 		"told of no end":           {tool.Await{OnTimeout: reenter}, false},

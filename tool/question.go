@@ -102,7 +102,7 @@ func questionOf[Out any](r Result[Out]) any {
 type Reply[State, Choice any] struct {
 	State  State
 	Answer Choice
-	// TimedOut: nobody answered in the time that [Within] gave the question,
+	// TimedOut: no answer came in the time that [Within] gave the question,
 	// with ReenterOnTimeout. Answer is the zero value.
 	TimedOut bool
 	Actor    string // who answered

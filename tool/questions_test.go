@@ -2,7 +2,6 @@ package tool
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -44,7 +43,7 @@ func (h hotel) chosen(
 	_ context.Context, _ struct{}, re Reply[sought, room],
 ) (Result[string], error) {
 	if re.TimedOut {
-		return Done(fmt.Sprintf("nobody chose among %v", re.State.Free)), nil
+		return Done(fmt.Sprintf("no one was chosen of %v", re.State.Free)), nil
 	}
 	return h.sure.Ask(fmt.Sprintf("Room %d. Sure?", re.Answer.Number),
 		taken{re.Answer.Number, 1}), nil
@@ -179,13 +178,14 @@ func TestStepsThatMakeNoToolAreErrorsOfConstruction(t *testing.T) {
 	bad := NewQuestion[string, sought, room]("which room?")
 	which := On(h.which, h.chosen)
 	for want, steps := range map[string][]Step[struct{}, string]{
-		"it has no questions":                    nil,
-		"a question is nil":                      {On(none, h.chosen)},
-		`question "sure": its function is nil`:   {which, On[struct{}](h.sure, nil)},
-		`two of its questions are called`:        {which, which},
-		"a step was not made by On":              {which, {}},
-		`a question: the name "which room?" is`:  {On(bad, h.chosen)},
-		`two of its questions are called "sure"`: {On(h.sure, h.confirmed), On(newHotel().sure, h.confirmed)},
+		"it has no questions":                   nil,
+		"a question is nil":                     {On(none, h.chosen)},
+		`question "sure": its function is nil`:  {which, On[struct{}](h.sure, nil)},
+		`two of its questions are called`:       {which, which},
+		"a step was not made by On":             {which, {}},
+		`a question: the name "which room?" is`: {On(bad, h.chosen)},
+		`two of its questions are called "sure"`: {
+			On(h.sure, h.confirmed), On(newHotel().sure, h.confirmed)},
 	} {
 		_, err := Resumable(Spec{Name: "book"}, h.start, steps...)
 		if err == nil {
@@ -201,8 +201,8 @@ func TestStepsThatMakeNoToolAreErrorsOfConstruction(t *testing.T) {
 	}
 }
 
-// TestAReplyTellsThatNobodyAnswered: with what was kept, and no answer.
-func TestAReplyTellsThatNobodyAnswered(t *testing.T) {
+// TestAReplyTellsThatNoAnswerCame: with what was kept.
+func TestAReplyTellsThatNoAnswerCame(t *testing.T) {
 	h := newHotel()
 	limit := TimeLimit{Timeout: time.Hour, OnTimeout: ReenterOnTimeout}
 	made := Must(Resumable(Spec{Name: "book"},
@@ -219,39 +219,8 @@ func TestAReplyTellsThatNobodyAnswered(t *testing.T) {
 	c.Answer = exec.Await.Answered(raw("null"))
 	c.Answer.TimedOut = true
 	if exec, err = made.Execute(t.Context(), c); err != nil ||
-		string(exec.Output) != `"nobody chose among [7 9]"` {
+		string(exec.Output) != `"no one was chosen of [7 9]"` {
 		t.Errorf("%s %v", exec.Output, err)
-	}
-}
-
-func TestWithinBoundsWhatWaits(t *testing.T) {
-	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	limit := TimeLimit{Deadline: at, OnTimeout: ReenterOnTimeout}
-	for name, r := range map[string]Result[string]{
-		"a question":    NeedInput[string]("?"),
-		"a job":         Pending[string](Await{Timeout: time.Hour}),
-		"with pictures": With(Pending[string](Await{})),
-		"bounded twice": Within(Pending[string](Await{}), TimeLimit{Timeout: time.Hour}),
-	} {
-		exec, err := execution(Within(r, limit), nil)
-		if a := exec.Await; err != nil || a == nil || a.Timeout != 0 || !a.Deadline.Equal(at) ||
-			a.OnTimeout != ReenterOnTimeout {
-			t.Errorf("%s: %+v, %v", name, a, err)
-		}
-	}
-	if exec, err := execution(Within(Done("x"), limit), nil); err == nil {
-		t.Errorf("what doesn't wait is bounded: %s", exec.Output)
-	}
-	if Within[string](nil, limit) != nil {
-		t.Error("no result became one")
-	}
-	twice := TimeLimit{Timeout: time.Hour, Deadline: at}
-	made := Must(Func(Spec{Name: "t", MayPause: true},
-		func(context.Context, struct{}) (Result[string], error) {
-			return Within(NeedInput[string]("?"), twice), nil
-		}))
-	if _, err := Run(t.Context(), made, raw("{}"), nil); !errors.Is(err, ErrInvalidAwait) {
-		t.Errorf("two bounds are told %v", err)
 	}
 }
 

@@ -8,8 +8,8 @@ import (
 )
 
 // Result is what a typed function makes of a call: [Done], [Pending],
-// [NeedInput], or what a [Question] asks. It is sealed, and it names Out, so that a function that returns
-// Result[A] can't return Pending[B].
+// [NeedInput], or what a [Question] asks. It is sealed, and it names Out, so
+// that a function that returns Result[A] can't return Pending[B].
 //
 // A function that returns a nil Result and a nil error made a mistake: that is
 // an error for the model. One that returns both a Result and an error failed:

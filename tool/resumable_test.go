@@ -238,7 +238,8 @@ func (oneWay) MarshalText() ([]byte, error) { return []byte("x"), nil }
 func second[T any](_ T, err error) error { return err }
 
 func TestAQuestionOfBadTypesIsAnErrorOfConstruction(t *testing.T) {
-	contains(t, makeError[chan int, int](t), `tool "t": question "which": state: the type chan int has no JSON form`)
+	contains(t, makeError[chan int, int](t),
+		`tool "t": question "which": state: the type chan int has no JSON form`)
 	contains(t, makeError[struct{ A []func() }, int](t),
 		`tool "t": question "which": state: field A[]: the type func()`)
 	contains(t, makeError[struct{ *hidden }, int](t),
@@ -249,7 +250,8 @@ func TestAQuestionOfBadTypesIsAnErrorOfConstruction(t *testing.T) {
 		`tool "t": question "which": answer: field C: the type chan int`)
 	contains(t, makeError[int, struct {
 		N int `jsonschema:"minimum=x"`
-	}](t), `tool "t": question "which": answer: field N: the schema tag's minimum=x: a number is expected`)
+	}](t),
+		`tool "t": question "which": answer: field N: the schema tag's minimum=x: a number is expected`)
 }
 
 func makeError[State, Choice any](t *testing.T) string {

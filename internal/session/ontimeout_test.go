@@ -12,8 +12,9 @@ import (
 )
 
 // A program that would let a call expire, where its pause has the tool entered
-// again, doesn't read the head; any other pause it reads.
-func TestTimeOutThatReentersOutdatesOlderPrograms(t *testing.T) {
+// again, or take the answer to one question for that to another, doesn't read
+// the head; any other pause it reads.
+func TestPausesThatOlderProgramsWouldMisread(t *testing.T) {
 	for _, c := range []struct {
 		await   tool.Await
 		version int
@@ -21,6 +22,7 @@ func TestTimeOutThatReentersOutdatesOlderPrograms(t *testing.T) {
 		{tool.Await{Timeout: time.Hour}, session.Version},
 		{tool.Await{Deadline: time.Now().Add(time.Hour)}, session.Version},
 		{tool.Await{Timeout: time.Hour, OnTimeout: tool.ReenterOnTimeout}, 3},
+		{tool.Await{Mode: tool.ModeReenter, Question: "which"}, 3},
 	} {
 		s := session.NewStore(kvstore.NewMemory(), nil)
 		d, err := s.Acquire(t.Context(), "s", &session.New{User: "ada"})
