@@ -191,6 +191,15 @@ func (l *life) callAccount(id string, p places) (callAccount, error) {
 	for _, m := range s.Media {
 		fmt.Fprintf(&b, "; media %s, %d bytes", m.Name, len(m.Data))
 	}
+	for m, err := range l.runner.Received(l.ctx, theSession, id, "test") {
+		if err != nil {
+			return c, err
+		}
+		fmt.Fprintf(&b, "; event %s %s by %q, %s", m.Name, m.ID, m.Actor, m.Payload)
+	}
+	if s.Mail != nil {
+		fmt.Fprintf(&b, "; of %d events %d were shown", s.Mail.Count, s.Mail.Shown)
+	}
 	c.summary = p.in(b.String())
 	for _, e := range l.entries {
 		if e.call == id {
@@ -198,26 +207,33 @@ func (l *life) callAccount(id string, p places) (callAccount, error) {
 			c.effect = e.effect
 		}
 	}
-	l.receipts(id, s)
-	return c, nil
+	return c, l.receipts(id, s)
 }
 
 // receipts makes sure that what was acknowledged for a call is there.
-func (l *life) receipts(id string, s runner.CallDetails) {
+func (l *life) receipts(id string, s runner.CallDetails) error {
+	all := slices.Clone(s.Receipts)
+	for r, err := range l.store.MailReceipts(l.ctx, theSession, id, nil) {
+		if err != nil {
+			return err
+		}
+		all = append(all, r)
+	}
 	for _, r := range l.acked {
 		if r.Call != id {
 			continue
 		}
 		found := false
-		for _, kept := range s.Receipts {
+		for _, kept := range all {
 			kept.Fate, r.Fate, r.Duplicate = "", "", false
 			found = found || kept == r
 		}
 		if !found {
 			l.violation("an answer was acknowledged, and its receipt is gone: %+v; there are: %+v",
-				r, s.Receipts)
+				r, all)
 		}
 	}
+	return nil
 }
 
 // look makes sure that what has settled stays as it was.

@@ -65,6 +65,8 @@ func (l *life) try(in Input) (got []string, err error) {
 		return []string{accepted}, err
 	case isAnswer:
 		return l.answer(in)
+	case isEvents:
+		return l.send(in)
 	}
 	id := l.call(in.target)
 	if id == "" {
@@ -109,6 +111,30 @@ func (l *life) answer(in Input) (got []string, err error) {
 		return got, nil
 	}
 	res, err := l.runner.Resume(l.ctx, theSession, rs...)
+	return l.sent(in, got, at, res, err)
+}
+
+// send delivers events.
+func (l *life) send(in Input) (got []string, err error) {
+	got = make([]string, len(in.mail))
+	id, mail := l.call(in.target), slices.Clone(in.mail)
+	var at []int
+	for i := range mail {
+		mail[i].Call = id
+		got[i], at = absent, append(at, i)
+	}
+	if id == "" {
+		return got, nil
+	}
+	res, err := l.runner.Send(l.ctx, theSession, mail...)
+	return l.sent(in, got, at, res, err)
+}
+
+// sent takes what became of a Resume or a Send, whose receipts are for the
+// outcomes at the places given, and drives the session on.
+func (l *life) sent(
+	in Input, got []string, at []int, res *runner.Resumed, err error,
+) ([]string, error) {
 	if res == nil {
 		if name, refused := refusal(err); refused {
 			return []string{name}, nil
@@ -216,7 +242,8 @@ var refusals = []error{
 	session.ErrNotYetKnown, session.ErrMessageConflict, session.ErrInvalidMessage,
 	session.ErrPending, session.ErrWrongUser, session.ErrCancelled,
 	session.ErrExpired, session.ErrSettled, session.ErrNotPaused,
-	session.ErrUnknownPause, session.ErrUnknownCall,
+	session.ErrUnknownPause, session.ErrUnknownCall, session.ErrUnknownEvent,
+	session.ErrMailboxFull,
 }
 
 func refusal(err error) (name string, refused bool) {

@@ -1,6 +1,7 @@
 package fermatatest
 
 import (
+	"slices"
 	"time"
 
 	"github.com/fermata-ai/fermata/agent"
@@ -52,6 +53,7 @@ type Input struct {
 	text    string
 	o       runner.RunOptions
 	answers []answer
+	mail    []runner.Mail
 	why     string
 	report  tool.Progress
 	time    time.Duration
@@ -65,6 +67,7 @@ type kind int
 const (
 	isMessage kind = iota
 	isAnswer
+	isEvents
 	isCancel
 	isProgress
 	isTime
@@ -121,6 +124,14 @@ func Together(answers ...Input) Input {
 		all.answers = append(all.answers, in.answers...)
 	}
 	return all
+}
+
+// Send returns outside events for the tool's first call, delivered together; see
+// OfCall. The Mail's Call is filled in. With During, OfPause tells which entry of
+// the body they come in.
+func Send(toolName string, mail ...runner.Mail) Input {
+	return Input{name: "events for " + toolName, kind: isEvents, target: target{toolName, 1, 1},
+		mail: slices.Clone(mail)}
 }
 
 // Cancel returns a cancellation of the tool's first call; see OfCall.

@@ -230,7 +230,7 @@ func (c *Call) mailAtEnd(o *Outcome) (count, shown int) {
 	switch {
 	case c.Mailbox == nil:
 		return 0, 0
-	case c.Status == Answered && !o.Body && c.Answer != nil:
+	case c.Status == Answered && !o.Body && c.Answer != nil && c.Answer.Mode == tool.ModeReenter:
 		return c.Mailbox.Count, c.Answer.MailFrom // the entry that was to be shown more never was
 	}
 	return c.Mailbox.Count, c.Mailbox.Shown

@@ -36,6 +36,7 @@ type model struct {
 	cancelling     bool
 	deadline       bool // the open pause has one
 	reenters       bool // the open pause's deadline has the tool entered again
+	mail           mailModel
 }
 
 // entered reports whether the body may be running.
@@ -51,13 +52,15 @@ func (m *model) entered() bool {
 }
 
 func (m *model) settle() {
+	m.mail.end(m)
 	*m = model{once: m.once, mayPause: m.mayPause, status: session.Settled, pauses: m.pauses,
-		receipts: m.receipts, refused: m.refused}
+		receipts: m.receipts, refused: m.refused, mail: m.mail}
 }
 
 // given notes the answer to pause n of the tool's own.
 func (m *model) given(mode tool.Mode, n int) {
 	m.status, m.answered, m.answerOf, m.timedOut = session.Answered, mode, n, false
+	m.mail.given(mode)
 }
 
 // refuse marks the early answer to pause n as one that does not fit it.
@@ -75,12 +78,12 @@ func (m *model) answer(n int, content string) string {
 	switch {
 	case answered && got == content, m.refused[n] == content:
 		return "duplicate"
-	case answered, n == m.answerOf && m.timedOut: // a deadline leaves no receipt
+	case answered, n == m.answerOf && (m.timedOut || m.mail.was): // neither leaves a receipt
 		return "conflict"
 	}
 	switch {
 	case m.status == session.Pending && n == m.pauses:
-		if decision != m.gate || again && (!m.unknown || m.again == 8) {
+		if len(m.mail.wait) > 0 && !failure || decision != m.gate || again && (!m.unknown || m.again == 8) {
 			return "refused"
 		}
 		m.receipts[n] = content
@@ -127,6 +130,8 @@ func TestLifeOfACallModel(t *testing.T) {
 			"lose":    h.lose,
 			"gate":    h.atGate,
 			"answer":  h.answer,
+			"events":  h.pauseForEvents,
+			"send":    h.send,
 			"cancel":  h.cancel,
 			"settle":  h.settle,
 			"time":    h.time,
@@ -156,7 +161,7 @@ func (h *harness) begin(t *rapid.T) {
 			return err
 		}
 		return tx.Reply(asks, []session.Call{{ID: "c", Tool: "x", Status: session.Requested,
-			Effect: effect, MayPause: true}}, session.Stopped{}, 0)
+			Effect: effect, MayPause: true, Mailbox: mailbox("x", "y")}}, session.Stopped{}, 0)
 	}))
 }
 
@@ -220,6 +225,10 @@ func (h *harness) pauseFor(t *rapid.T, reason tool.Reason, mode tool.Mode) {
 	if in.Timeout > 0 && rapid.Bool().Draw(t, "absolute") {
 		in.Timeout, in.Deadline = 0, h.now.Add(in.Timeout)
 	}
+	h.pauses(t, in)
+}
+
+func (h *harness) pauses(t *rapid.T, in tool.Await) {
 	await, err := in.Normalize()
 	fatal(t, err)
 	taken := h.m.status == session.Requested || h.m.status == session.Running ||
@@ -228,11 +237,13 @@ func (h *harness) pauseFor(t *rapid.T, reason tool.Reason, mode tool.Mode) {
 	if !taken {
 		return
 	}
+	mode := await.Mode
 	h.m.pauses++
+	h.m.mail.waitFor(in.Mail)
 	h.m.status, h.m.gate, h.m.mode = session.Pending, false, mode
 	h.m.deadline = in.Timeout > 0 || !in.Deadline.IsZero()
 	h.m.reenters = in.OnTimeout != ""
-	h.m.unknown = reason != ""
+	h.m.unknown = in.Reason == tool.ReasonUnknown
 	if early := h.m.early; early != "" {
 		h.m.early = ""
 		switch {
@@ -244,6 +255,7 @@ func (h *harness) pauseFor(t *rapid.T, reason tool.Reason, mode tool.Mode) {
 			h.m.refuse(h.m.pauses)
 		}
 	}
+	h.m.met()
 }
 
 func (h *harness) atGate(t *rapid.T) {
@@ -261,6 +273,7 @@ func (h *harness) atGate(t *rapid.T) {
 		h.m.pauses++
 		h.m.status, h.m.gate, h.m.mode, h.m.deadline = session.Pending, true, tool.ModeReenter, true
 		h.m.unknown = false
+		h.m.mail.waitFor(nil)
 	}
 }
 
@@ -340,6 +353,7 @@ func (h *harness) settle(t *rapid.T) {
 		return tx.Settle("c", &session.Outcome{Status: status, Body: true})
 	})
 	if taken {
+		h.m.mail.byBody = true
 		h.m.settle()
 	}
 }
@@ -391,6 +405,7 @@ func (h *harness) compare(t *rapid.T) {
 		h.m.answerOf, h.m.again); got != want {
 		t.Fatalf("the head has %s, the model %s", got, want)
 	}
+	h.compareMail(t, c)
 	for p, err := range h.store.Check(t.Context()) {
 		t.Fatalf("%v, %v", p, err)
 	}
