@@ -1,9 +1,12 @@
 package runner_test
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/fermata-ai/fermata/agent"
 	"github.com/fermata-ai/fermata/event"
@@ -67,4 +70,35 @@ func TestARunnerNeedsTheAgentThatAToolHandsTo(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), `hands over to the agent "nobody"`) {
 		t.Errorf("%v", err)
 	}
+}
+
+// TestCallingOffAfterTheHandover: what a call of the first agent has begun is
+// still that one's to call off when the session is another agent's.
+func TestCallingOffAfterTheHandover(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		off := newCallsOff(func(try int) error {
+			if try < 3 {
+				return errors.New("no answer")
+			}
+			return nil
+		})
+		over, o := handing(t, fakellm.New(fakellm.Says("-"), fakellm.Says("Refunded.")))
+		o.memory = true
+		r := newRig(t, agent.Config{Tools: []tool.Tool{over, build(off, tool.Once)},
+			Model: fakellm.New(fakellm.Calls("build", `{"text":"a"}`).
+				And("transfer_to_billing", `{"reason":"money"}`))}, o)
+		p := r.say("Go.").finished(event.FinishPaused).pause("build")
+		_, err := r.Cancel(t.Context(), chat, p.Call, "bob", "")
+		must(t, err)
+		r.carryOn().finished(event.FinishStop)
+		if owed := r.owed(); len(owed) != 1 || owed[0].Agent != "ops" || owed[0].Parked ||
+			r.transcript().Agent != "billing" {
+			t.Errorf("it is owed so: %+v", owed)
+		}
+		time.Sleep(time.Hour)
+		if owed := r.owed(); len(owed) != 0 || len(off.seen()) != 3 {
+			t.Errorf("it was tried %d times, and is owed so: %+v", len(off.seen()), owed)
+		}
+		r.sound()
+	})
 }

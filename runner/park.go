@@ -21,11 +21,17 @@ func (rn *Runner) has(agent, name string) bool {
 	return known
 }
 
+// canUndo reports whether an agent of this runner has a tool that calls off what
+// its calls have begun.
+func (rn *Runner) canUndo(agent, name string) bool {
+	return rn.has(agent, name) && hold.Of(rn.agents[agent]).Tools.Cancels(name).Do != nil
+}
+
 // hasParked reports whether an agent of this runner has what a parked call, or
 // what is left of one, waits for.
 func (rn *Runner) hasParked(agent, name string) bool {
-	if of, ok := session.UndoTool(name); ok {
-		return rn.has(agent, of) && hold.Of(rn.agents[agent]).Tools.Cancels(of).Do != nil
+	if of, owner, ok := session.UndoTool(name); ok {
+		return rn.canUndo(owner, of)
 	}
 	return rn.has(agent, name)
 }

@@ -84,7 +84,7 @@ func (rn *Runner) overview(st *session.State) Session {
 	for _, e := range st.Outbox {
 		if e.Undo != nil {
 			s.Undos = append(s.Undos, undoOf(session.Undone{
-				Session: st.ID, User: st.User, Agent: st.Agent, Errand: e,
+				Session: st.ID, User: st.User, Errand: e,
 			}))
 		}
 	}

@@ -49,14 +49,12 @@ func (u *undoer) look(id string) error {
 	if err != nil {
 		return err
 	}
-	a := u.rn.agents[st.Agent]
-	if a == nil {
+	if u.rn.agents[st.Agent] == nil {
 		return nil // other processes have it
 	}
-	tools := hold.Of(a).Tools
 	var next time.Time
 	for _, e := range st.Outbox {
-		at, err := u.lookAt(st, &e, tools)
+		at, err := u.lookAt(st, &e)
 		if err != nil {
 			return err
 		}
@@ -70,13 +68,11 @@ func (u *undoer) look(id string) error {
 
 // lookAt starts a try, parks what can't be tried, or returns when it is to be
 // looked at again.
-func (u *undoer) lookAt(
-	st *session.State, e *session.Errand, tools *toolbox.Box,
-) (again time.Time, err error) {
+func (u *undoer) lookAt(st *session.State, e *session.Errand) (again time.Time, err error) {
 	if e.Undo == nil || !e.Undo.Tries.GaveUp.IsZero() {
 		return time.Time{}, nil
 	}
-	can := tools.Cancels(e.Undo.Tool).Do != nil
+	can := u.rn.canUndo(e.Undo.Agent, e.Undo.Tool)
 	if can == e.Undo.Tries.Parked {
 		if err := u.park(st.ID, e, !can); err != nil {
 			return time.Time{}, err
@@ -88,7 +84,7 @@ func (u *undoer) lookAt(
 	case e.At.After(u.rn.store.Now()):
 		return e.At, nil
 	}
-	u.start(st.ID, e.Call, tools)
+	u.start(st.ID, e.Call, hold.Of(u.rn.agents[e.Undo.Agent]).Tools)
 	return time.Time{}, nil
 }
 
@@ -222,7 +218,8 @@ func (u *undoer) cancelled(
 			Attempt: max(o.Attempt, 1), Pauses: o.Number,
 		},
 		Number: o.Number, Reason: o.Pause.Reason, Key: o.Pause.Key,
-		Question: o.Pause.Question, Cause: o.Cause, Actor: e.Actor, Why: e.Why, At: o.Ended, Try: o.Tries.Count,
+		Question: o.Pause.Question, Cause: o.Cause, Actor: e.Actor, Why: e.Why,
+		At: o.Ended, Try: o.Tries.Count,
 	}
 	if c.Call.Arguments, err = store.Value(ctx, id, o.Pause.Undo); err != nil {
 		return c, err

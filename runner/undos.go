@@ -15,7 +15,7 @@ import (
 type Undo struct {
 	Session string     `json:"session"`
 	User    string     `json:"user"`
-	Agent   string     `json:"agent"`
+	Agent   string     `json:"agent"` // whose tool it is
 	Call    string     `json:"call"`
 	Tool    string     `json:"tool"`
 	Pause   string     `json:"pause"`         // that the call waited in
@@ -37,7 +37,7 @@ type Undo struct {
 func undoOf(u session.Undone) Undo {
 	e, o := u.Errand, u.Errand.Undo
 	return Undo{
-		Session: u.Session, User: u.User, Agent: u.Agent, Call: e.Call, Tool: o.Tool,
+		Session: u.Session, User: u.User, Agent: o.Agent, Call: e.Call, Tool: o.Tool,
 		Pause: session.PauseID(e.Call, o.Number), Key: o.Pause.Key,
 		Cause: o.Cause, Actor: e.Actor, Why: e.Why, Ended: o.Ended,
 		Tries: o.Tries.Count, Failed: o.Tries.Failed, Next: e.At, GaveUp: o.Tries.GaveUp,

@@ -221,7 +221,7 @@ type Outcome struct {
 	Status  event.Status
 	Output  *Blob
 	Actions *Blob
-	Media   bool // among the actions is media for the model
+	Media   bool   // among the actions is media for the model
 	HandTo  string // with Done: the agent that is to take the session over
 	Actor   string
 	// Of a call that ended while it waited, or would have: why.

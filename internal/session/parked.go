@@ -73,7 +73,7 @@ func (tx *Tx) indexParked() {
 		if u == nil || !u.Tries.Parked {
 			continue
 		}
-		if name := undoTool(u.Tool); !slices.Contains(missing, name) {
+		if name := undoTool(u); !slices.Contains(missing, name) {
 			missing = append(missing, name)
 		}
 	}

@@ -21,6 +21,7 @@ import (
 
 // Undo is what an errand of kind ErrandUndo is about.
 type Undo struct {
+	Agent   string      `json:"agent,omitzero"` // whose tool it is: the session may be handed over
 	Tool    string      `json:"tool"`
 	Turn    int         `json:"turn"`
 	Attempt int         `json:"attempt,omitzero"`
@@ -67,7 +68,8 @@ func (tx *Tx) oweUndo(c *Call, number int, p *Pause, cause tool.Cause, by, why s
 		cause = tool.CauseRunEnded
 	}
 	tx.owe(Errand{Kind: ErrandUndo, Call: c.ID, Actor: by, Why: brief(why), Undo: &Undo{
-		Tool: c.Tool, Turn: tx.Turn, Attempt: c.Attempt, Effect: c.Effect, Number: number, Pause: p,
+		Agent: tx.Agent, Tool: c.Tool, Turn: tx.Turn, Attempt: c.Attempt, Effect: c.Effect,
+		Number: number, Pause: p,
 		Answer: c.Answer, Cause: cause, Ended: tx.Now,
 	}})
 }
@@ -217,9 +219,14 @@ func (tx *Tx) UndoDone(call string) error {
 // undoTool is the name under which a session is in the index of what is parked,
 // if what it waits for is a tool that can call off a call. No tool has such a
 // name.
-func undoTool(name string) string { return undoMark + name }
+func undoTool(u *Undo) string { return undoMark + u.Tool + " " + u.Agent }
 
-// UndoTool returns the tool that such a name is about.
-func UndoTool(name string) (tool string, ok bool) { return strings.CutPrefix(name, undoMark) }
+// UndoTool returns the tool that such a name is about, and its agent.
+func UndoTool(name string) (tool, agent string, ok bool) {
+	if name, ok = strings.CutPrefix(name, undoMark); ok {
+		tool, agent, ok = strings.Cut(name, " ") // a tool's name has no space
+	}
+	return tool, agent, ok
+}
 
 const undoMark = "cancel of "

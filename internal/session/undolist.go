@@ -27,8 +27,8 @@ func (f UndoFilter) match(st *State, e *Errand) bool {
 
 // Undone is an errand of kind ErrandUndo, and whose it is.
 type Undone struct {
-	Session, User, Agent string
-	Errand               Errand
+	Session, User string
+	Errand        Errand
 }
 
 // Undos lists what is to be called off. A session that can't be read is an
@@ -87,7 +87,7 @@ func (s *Store) undosOf(
 	}
 	for _, e := range st.Outbox {
 		if (call == "" || e.Call == call) && f.match(st, &e) &&
-			!yield(Undone{st.ID, st.User, st.Agent, e}, nil) {
+			!yield(Undone{st.ID, st.User, e}, nil) {
 			return false
 		}
 	}
