@@ -156,7 +156,7 @@ func (l *life) rest() {
 			continue
 		}
 		if !l.isDue() {
-			l.violation("there is work, and the session is not in the index of what is due: %s",
+			l.violation("there is work, and no worker would find the session: %s",
 				core.Next(st, l.Now()).Kind)
 		}
 		err = l.watch(l.runner.Continue(l.ctx, theSession, "test"))
@@ -225,8 +225,9 @@ func (l *life) wait(until time.Time) {
 
 func (l *life) isDue() bool {
 	due, _, _, err := l.store.Due(l.ctx, l.agent.Name(), nil)
-	return err != nil ||
-		slices.ContainsFunc(due, func(d core.Due) bool { return d.Session == theSession })
+	left, _, errLeft := l.store.Left(l.ctx, l.agent.Name(), "")
+	return err != nil || errLeft != nil || slices.ContainsFunc(append(due, left...),
+		func(d core.Due) bool { return d.Session == theSession })
 }
 
 // operate answers a pause that asks an operator, if there is one.

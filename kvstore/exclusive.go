@@ -9,22 +9,27 @@ type Exclusive interface {
 	Store
 	// Incarnation is greater each time the store is opened.
 	Incarnation() uint64
-	// Local is the engine's place for leases and signals; always the same one.
+	// Local is the engine's place for leases, signals and lists; always the
+	// same one.
 	Local() *Local
 }
 
 // Local is what those who share an engine's value tell each other beside the
-// store.
+// store: leases, signals, and lists of names.
 type Local struct {
 	mu      sync.Mutex
 	holders map[string]string
 	waiters map[string]map[chan struct{}]struct{}
+	lists   map[string][]string // in order
 	count   int64
 }
 
 // NewLocal returns an empty Local.
 func NewLocal() *Local {
-	return &Local{holders: map[string]string{}, waiters: map[string]map[chan struct{}]struct{}{}}
+	return &Local{
+		holders: map[string]string{}, waiters: map[string]map[chan struct{}]struct{}{},
+		lists: map[string][]string{},
+	}
 }
 
 // Acquire takes the lease called name for holder, and reports whether it is

@@ -147,6 +147,9 @@ func (w *worker) watch() (c <-chan struct{}, stop func()) {
 // session will be due.
 func (w *worker) round(ctx context.Context) (next time.Time, err error) {
 	for name := range w.rn.agents {
+		if room, err := w.left(ctx, name); err != nil || !room {
+			return next, err
+		}
 		var after []byte
 		for more := true; more; {
 			var due []session.Due

@@ -48,11 +48,14 @@ func newWorker(rn *Runner, o *WorkOptions) *worker {
 }
 
 // start drives a session that is due, in a goroutine of its own, unless it has
-// one, or is to be left alone. It reports whether there was room.
+// one, or is to be left alone, or another drive of this process has it. It
+// reports whether there was room.
 func (w *worker) start(ctx context.Context, due session.Due) bool {
 	switch {
+	case w.rn.store.HeldHere(due.Session): // the end of that drive wakes the worker
+		return true
 	case session.IsChild(due.Session):
-		w.adopt(ctx, due.Session)
+		w.adopt(ctx, due)
 		return true
 	case w.rn.children.followed(due.Session): // the caller who follows it takes it
 		return true
@@ -64,15 +67,19 @@ func (w *worker) start(ctx context.Context, due session.Due) bool {
 	w.drives.Go(func() {
 		err := errNotDriven
 		defer func() { w.places.giveBack(due, err, w.rn.store.Now()) }()
-		err = w.drive(ctx, due.Session)
+		err = w.drive(ctx, due)
 	})
 	return true
 }
 
 // adopt has a child that is due driven. Whoever drove its parent may be in
 // another process, or gone.
-func (w *worker) adopt(ctx context.Context, id string) {
+func (w *worker) adopt(ctx context.Context, due session.Due) {
+	id := due.Session
 	st, err := w.rn.store.Load(ctx, id)
+	if errors.Is(err, session.ErrUnknownSession) || err == nil && !st.Deleted.IsZero() {
+		w.rn.store.Forget(due)
+	}
 	if err != nil {
 		w.rn.options.Logger.Error("a child can't be read", "session", id, "error", err)
 		return
@@ -80,7 +87,7 @@ func (w *worker) adopt(ctx context.Context, id string) {
 	if len(st.Outbox) > 0 {
 		w.rn.courier.send(id)
 	}
-	if w.rn.store.Next(st).Working() {
+	if st.Deleted.IsZero() && (st.Held || due.IsLeft() || w.rn.store.Next(st).Working()) {
 		w.rn.children.start(st.Root(), id)
 	}
 }
@@ -91,7 +98,8 @@ var errNotDriven = errors.New("the drive's goroutine was ended")
 
 // drive drives one session. After an error the session is left alone for a
 // while.
-func (w *worker) drive(ctx context.Context, id string) error {
+func (w *worker) drive(ctx context.Context, due session.Due) error {
+	id := due.Session
 	// When ctx ends, bodies that run may still end by themselves, for
 	// CloseTimeout.
 	lasting, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
@@ -101,6 +109,9 @@ func (w *worker) drive(ctx context.Context, id string) error {
 		context.AfterFunc(lasting, func() { timer.Stop() })
 	})()
 	d, err := w.rn.newDrive(lasting, id, nil)
+	if isAny(err, session.ErrDeleted, session.ErrUnknownSession) {
+		w.rn.store.Forget(due)
+	}
 	if isAny(err, session.ErrDeleted, session.ErrBusy) { // what it owes may make it due
 		w.rn.courier.send(id)
 	}

@@ -217,6 +217,7 @@ func (h *head) catchUp(ctx context.Context) (landed bool, err error) {
 	}
 	if h.state.Commits.has(c.commit) {
 		c.commit = commitID{}
+		h.stored(h.state.Held)
 		return true, nil
 	}
 	if h.rev != rev && c.doubt != nil {
@@ -246,7 +247,7 @@ func (h *head) landed(st *State) {
 func (h *head) commit(ctx context.Context, tx *Tx) (err error) {
 	s, c := h.store, &h.change
 	tx.report()
-	c.tx, c.woke, c.aside = tx, tx.schedule(s.exclusive) || tx.woke, nil
+	c.tx, c.woke, c.aside = tx, tx.schedule(s) || tx.woke, nil
 	tx.Commits.add(c.commit)
 	if s.exclusive {
 		tx.Incarnation = s.incarnation
@@ -270,6 +271,7 @@ func (h *head) commit(ctx context.Context, tx *Tx) (err error) {
 		h.only = append(h.only, kvstore.Precondition{Key: key})
 	}
 	batch := kvstore.Batch{Preconditions: h.only, Puts: tx.puts, Deletes: tx.deletes}
+	h.sends(tx.Held)
 	if h.driver && s.kv.bound > 0 {
 		c.write = s.kv.write(h.lasting, batch)
 		return h.await(ctx)
@@ -311,6 +313,7 @@ func (h *head) answered(ctx context.Context, rev kvstore.Revision, err error) er
 	tx.large, tx.payloads, tx.changed = nil, 0, false
 	tx.absent, tx.woke = nil, false
 	_, owes := tx.OwesAt()
+	h.stored(tx.Held)
 	h.publish(tx)
 	if c.woke {
 		s.local.Signal(workTopic)

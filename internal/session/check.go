@@ -253,10 +253,20 @@ func (c *check) wake(ctx context.Context, st *State) error {
 			return err
 		}
 	}
+	if st.Recovery != 0 {
+		_, err := c.store.kv.Get(ctx, recoveryKey(st.Agent, st.Recovery, st.ID))
+		if errors.Is(err, kvstore.ErrNotFound) {
+			err = c.report(st.ID, "recovery", "its entry in the recovery index is missing")
+		}
+		if err != nil {
+			return err
+		}
+	}
 	if st.Wake.IsZero() {
 		_, owes := st.OwesAt()
 		step := Next(st, c.now)
-		if !st.Watched && (owes || step.HasWork() || !step.Until.IsZero()) {
+		elsewhere := st.Watched || st.Recovery != 0
+		if !elsewhere && (owes || step.HasWork() || !step.Until.IsZero()) {
 			return c.report(st.ID, "head",
 				"it is due some time, and stands nowhere in the wake index")
 		}
@@ -273,6 +283,7 @@ func (c *check) wake(ctx context.Context, st *State) error {
 func (c *check) whole(ctx context.Context) error {
 	for _, step := range []func() error{
 		func() error { return c.wakes(ctx) },
+		func() error { return c.recoveries(ctx) },
 		func() error { return readable[watched](ctx, c, "", kvstore.Key("v")) },
 		func() error { return readable[pauseEntry](ctx, c, "", kvstore.Key("o")) },
 		func() error { return readable[pauseEntry](ctx, c, "", kvstore.Key(inboxKind)) },
@@ -308,13 +319,31 @@ func (c *check) schemas(ctx context.Context) error {
 
 // wakes reports entries of the wake index whose sessions stand elsewhere.
 func (c *check) wakes(ctx context.Context) error {
-	for e, err := range c.store.scan(ctx, kvstore.Key("w")) {
+	at := func(st *State) []byte { return wakeKey(st.Agent, st.Wake, st.ID) }
+	return c.places(ctx, "w", "the wake index", at)
+}
+
+// recoveries reports entries of the recovery index whose sessions stand
+// elsewhere, or that can't be read.
+func (c *check) recoveries(ctx context.Context) error {
+	if err := readable[recovery](ctx, c, "", kvstore.Key("d")); err != nil {
+		return err
+	}
+	at := func(st *State) []byte { return recoveryKey(st.Agent, st.Recovery, st.ID) }
+	return c.places(ctx, "d", "the recovery index", at)
+}
+
+// places reports entries of an index at whose place a session doesn't stand.
+func (c *check) places(
+	ctx context.Context, kind, index string, at func(*State) []byte,
+) error {
+	for e, err := range c.store.scan(ctx, kvstore.Key(kind)) {
 		if err != nil {
 			return err
 		}
 		parts, err := kvstore.Parts(e.Key)
 		if err != nil || len(parts) != 4 {
-			if err := c.report("", keyName(e.Key), "it is no entry of the wake index"); err != nil {
+			if err := c.report("", keyName(e.Key), "it is no entry of %s", index); err != nil {
 				return err
 			}
 			continue
@@ -325,9 +354,9 @@ func (c *check) wakes(ctx context.Context) error {
 			continue // reported already
 		case err != nil && !errors.Is(err, ErrUnknownSession):
 			return err
-		case err != nil || string(wakeKey(st.Agent, st.Wake, st.ID)) != string(e.Key):
-			const what = "the session does not stand here in the wake index"
-			if err := c.report(parts[3], keyName(e.Key), what); err != nil {
+		case err != nil || string(at(st)) != string(e.Key):
+			const what = "the session does not stand here in %s"
+			if err := c.report(parts[3], keyName(e.Key), what, index); err != nil {
 				return err
 			}
 		}

@@ -10,10 +10,15 @@ import (
 
 // DueAgents returns since when work is due under the name of each agent that
 // has any: the oldest that it finds of what stands in the wake index, and of
-// what dead drives held. It costs a look or two for each agent, whatever the
-// number of its sessions.
+// what dead drives held. It costs a look or two in each index for each agent,
+// whatever the number of its sessions.
 func (s *Store) DueAgents(ctx context.Context) (since map[string]time.Time, err error) {
 	since = map[string]time.Time{}
+	older := func(agent string, at time.Time) {
+		if due, ok := since[agent]; !ok || at.Before(due) {
+			since[agent] = at
+		}
+	}
 	err = s.firsts(ctx, "w", 4, func(parts []string, _ []byte) error {
 		due := parseMillis(parts[2])
 		if isAtOnce(due) {
@@ -30,11 +35,23 @@ func (s *Store) DueAgents(ctx context.Context) (since map[string]time.Time, err 
 		if err := decode(watchKey(parts[1], parts[2]), value, &w); err != nil {
 			return err
 		}
-		over := s.over(parts[2], &w)
-		if due, ok := since[parts[1]]; !ok || over.Before(due) {
-			since[parts[1]] = over
-		}
+		older(parts[1], s.over(parts[2], &w))
 		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	err = s.firsts(ctx, "d", 4, func(parts []string, value []byte) error {
+		var r recovery
+		key := kvstore.Key(parts...)
+		_, incarnation, _, err := recoveryParts(key)
+		if err == nil {
+			err = decode(key, value, &r)
+		}
+		if err == nil && !(s.exclusive && incarnation == s.incarnation) {
+			older(parts[1], r.Since)
+		}
+		return err
 	})
 	now := s.Now()
 	for agent, due := range since {

@@ -56,6 +56,7 @@ type head struct {
 	mu     sync.Mutex // guards the rest; held over no call of the engine
 	state  *State     // now's: what is stored at rev, with base and riding
 	lent   bool       // state was handed out, and so must never change
+	held   bool       // by what was stored here, or may have been, a drive holds the session
 	outrun bool       // some of riding were dropped
 }
 
@@ -203,6 +204,29 @@ func (h *head) copyTo(to *State) {
 	to.Outbox = append(outbox, h.state.Outbox...)
 }
 
+// mayBeHeld reports whether, by what was stored here, or may have been, a drive
+// holds the session.
+func (h *head) mayBeHeld() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.held
+}
+
+// sends notes that a commit is about to be sent. From then on it may be stored,
+// whatever the engine answers.
+func (h *head) sends(held bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.held = h.held || held
+}
+
+// stored notes that a commit is stored, and keeps out all that was sent before.
+func (h *head) stored(held bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.held = held
+}
+
 // publish makes a transition's State the one that readers see.
 func (h *head) publish(tx *Tx) {
 	h.mu.Lock()
@@ -253,12 +277,14 @@ func (h *head) drop(ctx context.Context) error {
 }
 
 // schedule puts the session at its place in the wake index, and reports whether
-// that makes it due. While a stored lease is held, the session is only watched.
-func (tx *Tx) schedule(exclusive bool) (woke bool) {
+// that makes it due. A session that a drive holds doesn't stand there: it is
+// watched, or stands in the recovery index.
+func (tx *Tx) schedule(s *Store) (woke bool) {
 	tx.indexParked()
 	step := Next(tx.State, tx.Now)
-	held := tx.Held && !exclusive
-	tx.watch(held, step.Kind == StepRetry)
+	watched, kept := tx.Held && !s.exclusive, tx.indexHeld(s)
+	held := watched || kept
+	tx.watch(watched, step.Kind == StepRetry && !kept)
 	want, due := step.Until, tx.errandsDue()
 	working := step.Working() || !due.IsZero() && !due.After(tx.Now)
 	switch {

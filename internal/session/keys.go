@@ -30,6 +30,7 @@ import (
 //	w agent time session          wake index: what is due, and when
 //	n agent tool session          parked: a call waits for a tool that the agent has no more
 //	v agent session               what is due by the clock of another process
+//	d agent incarnation session   recovery index: what drives hold, where one process has the engine
 //	f session child               the children that a session has made
 //	b session call                what a tool could not call off at once, or can't just now
 //	s hash                        JSON Schema
@@ -79,6 +80,10 @@ func wakeKey(agent string, at time.Time, session string) []byte {
 func childKey(session, child string) []byte { return kvstore.Key("f", session, child) }
 
 func watchKey(agent, session string) []byte { return kvstore.Key("v", agent, session) }
+
+func recoveryKey(agent string, incarnation uint64, session string) []byte {
+	return kvstore.Key("d", agent, fmt.Sprintf("%020d", incarnation), session)
+}
 
 func parkedKey(agent, tool, session string) []byte {
 	return kvstore.Key("n", agent, tool, session)

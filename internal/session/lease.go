@@ -51,6 +51,7 @@ type beginning struct {
 	epoch    int
 	fence    int64     // where one process has the engine
 	heir     bool      // by the head a drive held the session, and that one is dead
+	left     bool      // it is on the list of sessions that drives have left
 	marked   bool      // it must be stored that this drive began, in case it dies
 	notUntil time.Time // workers wait until then, see TriedAgain
 }
@@ -405,12 +406,12 @@ func (l *Lease) Keep(on bool) {
 func touch(tx *Tx) error { tx.touch(); return nil }
 
 // Rest commits what rides and, if there is nothing to do, gives a stored lease
-// up: this drive's own, or that of a drive that died and left nothing to do.
-// The latter would be due for ever. If a commit has given the lease up already,
-// Rest does nothing.
+// up: this drive's own, or that of a drive that died, or has left the session,
+// and left nothing to do. The latter would be due for ever. If a commit has
+// given the lease up already, Rest does nothing.
 func (l *Lease) Rest(ctx context.Context) error {
 	now := l.now()
-	held := now.heir // by the head, this drive or a dead one holds the session
+	held := now.heir || now.left // by the head, or perhaps, a drive holds the session
 	if now.taken {
 		held = l.holds()
 	}

@@ -168,6 +168,7 @@ func (tx *Tx) Delete(by string) {
 		Version: tx.Version, ID: tx.ID, User: tx.User, Agent: tx.Agent,
 		Created: tx.Created, Deleted: tx.Now, Generation: tx.Generation, Epoch: tx.Epoch + 1,
 		Parent: tx.Parent, Outbox: tx.Outbox, Missing: tx.Missing,
-		Wake: tx.Wake, Watched: tx.Watched, Commits: tx.Commits, Rest: tx.Rest,
+		Wake: tx.Wake, Watched: tx.Watched, Recovery: tx.Recovery,
+		Commits: tx.Commits, Rest: tx.Rest,
 	}
 }

@@ -136,10 +136,11 @@ func (s *Store) Due(
 	return due, false, next, err
 }
 
-// Due is an entry of the wake index.
+// Due is an entry of the wake index, or of a list of what drives have left.
 type Due struct {
 	Session string
-	Key     []byte
+	Key     []byte // in the index
+	list    string
 }
 
 // LatestProgress reads the latest progress that was stored of a call, or nil.

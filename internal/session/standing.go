@@ -174,14 +174,20 @@ func (l *Lease) renew() {
 }
 
 // Release gives the lease up. A stored lease that a commit has not given up
-// already ends by itself.
+// already ends by itself. Where leases aren't stored, such a session is put on
+// the list of those that drives have left.
 func (l *Lease) Release() {
 	if !l.fate.release() {
 		return
 	}
 	l.news.stop()
 	l.clock.stop()
+	look := l.leave()
 	l.store.local.Release(leaseName(l.id), l.holder)
+	if look {
+		l.store.local.Signal(workTopic)
+		l.store.local.Signal(l.followed)
+	}
 }
 
 // Abandon gives the lease up although bodies still run. From here on, what they

@@ -21,7 +21,7 @@ package session
 //     their place: aside.go; the way to the engine: engine.go; its keys: keys.go
 //   - the lease: lease.go; the right to change its head: slot.go, commit.go; when
 //     it is lost: standing.go, leaseclock.go; what others have committed: news.go
-//   - drives that died: takeover.go, seen.go, watch.go, dueagents.go
+//   - drives that died: takeover.go, seen.go, watch.go, recovery.go, dueagents.go
 //   - the store: store.go, read.go, list.go, pending.go, inbox.go, tree.go,
 //     message.go, receipt.go, schema.go, keyring.go, errors.go
 //   - children: child.go, childend.go; what one session owes another: outbox.go,
@@ -109,6 +109,8 @@ type State struct {
 	Missing []string  `json:"missing,omitempty"` // tools of the parked index, in order
 	Wake    time.Time `json:"wake,omitzero"`     // in the wake index, see atOnce; zero: nowhere
 	Watched bool      `json:"watched,omitzero"`  // in the index of what is watched, see watch.go
+	// in the recovery index, under which incarnation, see recovery.go; zero: nowhere
+	Recovery uint64 `json:"recovery,omitzero"`
 
 	Commits commits `json:"commits"`
 

@@ -88,6 +88,9 @@ func (s *Store) Sweep(ctx context.Context, r *Retention) (Swept, error) {
 			errs = append(errs, err)
 		}
 	}
+	if err := sw.recoveries(ctx); err != nil {
+		errs = append(errs, err)
+	}
 	if !sw.unread { // what a session that can't be read names is unknown
 		if err := sw.schemas(ctx); err != nil {
 			errs = append(errs, err)

@@ -29,8 +29,10 @@ func (l *Lease) takeOver(tx *Tx) {
 	// runs, so that it is counted if it dies.
 	unknown := s.exclusive && !here && tx.Incarnation != 0 && s.Next(tx.State).Working()
 	notUntil := s.TriedAgain(tx.State)
+	left := s.local.IsListed(leftList(tx.Agent), tx.ID)
 	l.note(func(c *course) {
-		c.heir, c.marked, c.notUntil = tx.Held, died || unknown || tx.Takeovers > 0, notUntil
+		c.heir, c.left, c.notUntil = tx.Held, left, notUntil
+		c.marked = died || unknown || tx.Takeovers > 0
 	})
 	tx.EndedInOrder = false
 	switch {

@@ -162,6 +162,10 @@ func (tx *Tx) handOver(to string) {
 		tx.delete(watchKey(tx.Agent, tx.ID))
 		tx.Watched = false
 	}
+	if tx.Recovery != 0 {
+		tx.delete(recoveryKey(tx.Agent, tx.Recovery, tx.ID))
+		tx.Recovery = 0
+	}
 	for _, name := range tx.Missing {
 		tx.delete(parkedKey(tx.Agent, name, tx.ID))
 	}

@@ -58,6 +58,7 @@ func Run(t *testing.T, c Config) {
 		{"reopen", reopen},
 		{"exclusive", exclusive},
 		{"leases", leases},
+		{"lists", lists},
 		{"signals", signals},
 	}
 	for _, test := range tests {

@@ -60,6 +60,7 @@ func exclusive(t *testing.T, c Config) {
 	if !local.Acquire("session", "drive 1") {
 		t.Fatal("the lease of a new store is taken")
 	}
+	local.Enlist("list", "session")
 	if c.Reopen == nil {
 		return
 	}
@@ -74,6 +75,9 @@ func exclusive(t *testing.T, c Config) {
 		was = e.Incarnation()
 		if e.Local() == local || e.Local().Holder("session") != "" {
 			t.Error("a lease outlived a restart")
+		}
+		if e.Local().IsListed("list", "session") {
+			t.Error("a list outlived a restart")
 		}
 	}
 	s.kv.Close()
@@ -108,6 +112,42 @@ func leases(t *testing.T, c Config) {
 	is(l.Holder("a"), "")
 	is(l.Acquire("a", "y"), true)
 	is(l.Holder("b"), "y")
+}
+
+func lists(t *testing.T, c Config) {
+	l := local(t, c)
+	is := func(after string, limit int, want ...string) {
+		t.Helper()
+		if got := l.Listed("a", after, limit); !slices.Equal(got, want) {
+			t.Errorf("after %q are %q, want %q", after, got, want)
+		}
+	}
+	is("", 9)
+	l.Strike("a", "x") // it isn't there
+	for _, name := range []string{"y", "x", "z", "x"} {
+		l.Enlist("a", name)
+	}
+	l.Enlist("b", "w")
+	is("", 9, "x", "y", "z")
+	is("", 2, "x", "y")
+	is("x", 9, "y", "z")
+	is("xx", 1, "y")
+	is("z", 9)
+	got := l.Listed("a", "", 9)
+	l.Strike("a", "y")
+	if !slices.Equal(got, []string{"x", "y", "z"}) {
+		t.Errorf("what was handed out has changed to %q", got)
+	}
+	is("", 9, "x", "z")
+	if !l.IsListed("a", "z") || l.IsListed("a", "y") || l.IsListed("a", "w") {
+		t.Error("a name is on the wrong list")
+	}
+	l.Strike("a", "x")
+	l.Strike("a", "z")
+	is("", 9)
+	if !l.IsListed("b", "w") {
+		t.Error("another list has lost a name")
+	}
 }
 
 func signals(t *testing.T, c Config) {
