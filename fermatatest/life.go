@@ -98,9 +98,10 @@ func (l *life) live() bool {
 	return !l.dead()
 }
 
-// begin notes the calls that may have got further than the store shows: those
-// that were running when the last drive ended, and have no answer kept; and
-// those whose entries leave no trace.
+// begin makes sure that a worker would find what the last drive left, and notes
+// the calls that may have got further than the store shows: those that were
+// running when it ended, and have no answer kept; and those whose entries leave
+// no trace.
 func (l *life) begin() {
 	st, err := l.store.Load(l.ctx, theSession)
 	if err != nil {
@@ -109,6 +110,7 @@ func (l *life) begin() {
 		}
 		return
 	}
+	l.findable(st)
 	for i := range st.Calls {
 		c := &st.Calls[i]
 		switch {
@@ -155,10 +157,7 @@ func (l *life) rest() {
 			l.wait(until)
 			continue
 		}
-		if !l.isDue() {
-			l.violation("there is work, and no worker would find the session: %s",
-				core.Next(st, l.Now()).Kind)
-		}
+		l.findable(st)
 		err = l.watch(l.runner.Continue(l.ctx, theSession, "test"))
 		if !errors.Is(err, session.ErrBusy) {
 			l.note("life %d: driven on: %v", l.number, err)
@@ -223,11 +222,23 @@ func (l *life) wait(until time.Time) {
 	}
 }
 
+// findable makes sure that a worker would find a session, as it was read, if
+// there is work in it that no drive does.
+func (l *life) findable(st *core.State) {
+	step := core.Next(st, l.Now())
+	if driven, _ := l.store.Driven(st); step.Working() && !driven && !l.isDue() {
+		l.violation("there is work, and no worker would find the session: %s", step.Kind)
+	}
+}
+
 func (l *life) isDue() bool {
-	due, _, _, err := l.store.Due(l.ctx, l.agent.Name(), nil)
-	left, _, errLeft := l.store.Left(l.ctx, l.agent.Name(), "")
-	return err != nil || errLeft != nil || slices.ContainsFunc(append(due, left...),
-		func(d core.Due) bool { return d.Session == theSession })
+	name := l.agent.Name()
+	due, _, _, err := l.store.Due(l.ctx, name, nil)
+	left, _, errLeft := l.store.Left(l.ctx, name, "")
+	watched, _, errWatched := l.store.Watched(l.ctx, name)
+	return err != nil || errLeft != nil || errWatched != nil ||
+		slices.ContainsFunc(slices.Concat(due, left, watched),
+			func(d core.Due) bool { return d.Session == theSession })
 }
 
 // operate answers a pause that asks an operator, if there is one.
