@@ -30,7 +30,7 @@ package runner
 //   - sessions below a session: family.go, ear.go, children.go; what sessions owe
 //     each other: courier.go; what tools call off outside: undo.go, undos.go
 //   - the end of a drive: leave.go, drain.go, ending.go, drives.go
-//   - a worker: worker.go, places.go, watching.go
+//   - a worker: worker.go, places.go, watching.go, left.go
 //   - how answers and tokens are judged: judge.go, ring.go
 
 import (

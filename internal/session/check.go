@@ -326,11 +326,11 @@ func (c *check) wakes(ctx context.Context) error {
 // recoveries reports entries of the recovery index whose sessions stand
 // elsewhere, or that can't be read.
 func (c *check) recoveries(ctx context.Context) error {
-	if err := readable[recovery](ctx, c, "", kvstore.Key("d")); err != nil {
+	if err := readable[recovery](ctx, c, "", kvstore.Key("l")); err != nil {
 		return err
 	}
 	at := func(st *State) []byte { return recoveryKey(st.Agent, st.Recovery, st.ID) }
-	return c.places(ctx, "d", "the recovery index", at)
+	return c.places(ctx, "l", "the recovery index", at)
 }
 
 // places reports entries of an index at whose place a session doesn't stand.

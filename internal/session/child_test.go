@@ -61,7 +61,7 @@ func spawns(t testing.TB, call string, limits session.Left) session.Transition {
 func childOf(call string) string { return session.ChildID(session.PauseID(call, 1)) }
 
 // says ends a child's run with a message of its model.
-func says(t testing.TB, s *session.Store, child, text string) {
+func finishes(t testing.TB, s *session.Store, child, text string) {
 	t.Helper()
 	d, err := s.Acquire(t.Context(), child, nil)
 	must(t, err)
@@ -99,7 +99,7 @@ func TestAChildIsMadeWithItsPauseAndAnswersIt(t *testing.T) {
 	if must(t, err); len(history) != 1 || history[0].Text() != "Do it." {
 		t.Errorf("the child is told %v", history)
 	}
-	says(t, p.store, st.ID, "Done it.")
+	finishes(t, p.store, st.ID, "Done it.")
 	for range 2 {
 		_, err = p.store.Deliver(t.Context(), st.ID)
 		must(t, err)
@@ -156,7 +156,7 @@ func TestADeletedSessionTakesItsChildrenAlong(t *testing.T) {
 	p := newParent(t, kvstore.NewMemory(), "c1", "c2")
 	p.do(spawns(t, "c1", session.Left{}))
 	p.do(spawns(t, "c2", session.Left{}))
-	says(t, p.store, childOf("c2"), "Over.")
+	finishes(t, p.store, childOf("c2"), "Over.")
 	must(t, p.store.Delete(t.Context(), "top", ""))
 	if st := load(t, p.store, "top"); len(st.Outbox) != 1 || st.Wake.IsZero() {
 		t.Fatalf("the tombstone owes %v, and is due at %v", st.Outbox, st.Wake)
@@ -186,7 +186,7 @@ func TestEndsAtOnceShareCommits(t *testing.T) {
 		p := newParent(t, kv, calls...)
 		for _, c := range calls {
 			p.do(spawns(t, c, session.Left{}))
-			says(t, p.store, childOf(c), c)
+			finishes(t, p.store, childOf(c), c)
 		}
 		p.lease.Release()
 		kv.takes = time.Second

@@ -41,7 +41,7 @@ func (s *Store) DueAgents(ctx context.Context) (since map[string]time.Time, err 
 	if err != nil {
 		return nil, err
 	}
-	err = s.firsts(ctx, "d", 4, func(parts []string, value []byte) error {
+	err = s.firsts(ctx, "l", 4, func(parts []string, value []byte) error {
 		var r recovery
 		key := kvstore.Key(parts...)
 		_, incarnation, _, err := recoveryParts(key)

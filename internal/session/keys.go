@@ -30,7 +30,7 @@ import (
 //	w agent time session          wake index: what is due, and when
 //	n agent tool session          parked: a call waits for a tool that the agent has no more
 //	v agent session               what is due by the clock of another process
-//	d agent incarnation session   recovery index: what drives hold, where one process has the engine
+//	l agent incarnation session   recovery index: what drives hold, where one process has the engine
 //	f session child               the children that a session has made
 //	b session call                what a tool could not call off at once, or can't just now
 //	s hash                        JSON Schema
@@ -82,7 +82,7 @@ func childKey(session, child string) []byte { return kvstore.Key("f", session, c
 func watchKey(agent, session string) []byte { return kvstore.Key("v", agent, session) }
 
 func recoveryKey(agent string, incarnation uint64, session string) []byte {
-	return kvstore.Key("d", agent, fmt.Sprintf("%020d", incarnation), session)
+	return kvstore.Key("l", agent, fmt.Sprintf("%020d", incarnation), session)
 }
 
 func parkedKey(agent, tool, session string) []byte {

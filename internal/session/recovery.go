@@ -105,7 +105,7 @@ func (s *Store) readRecovery(ctx context.Context, agent string) error {
 		return nil
 	}
 	defer s.local.Release(name, holder)
-	for e, err := range s.scan(ctx, kvstore.Key("d", agent)) {
+	for e, err := range s.scan(ctx, kvstore.Key("l", agent)) {
 		if err != nil {
 			return err
 		}
@@ -155,7 +155,7 @@ func (l *Lease) leave() (look bool) {
 // takes such a place again.
 func (sw *sweep) recoveries(ctx context.Context) error {
 	s := sw.store
-	for e, err := range s.scan(ctx, kvstore.Key("d")) {
+	for e, err := range s.scan(ctx, kvstore.Key("l")) {
 		if err != nil {
 			return err
 		}

@@ -146,7 +146,7 @@ func TestDeletedWhileItIsHeld(t *testing.T) {
 	m := kvstore.NewMemory()
 	s := session.NewStore(m, nil)
 	d := hold(t, s, "s")
-	must(t, s.Delete(t.Context(), "s"))
+	must(t, s.Delete(t.Context(), "s", "ada"))
 	indexed(t, m, 0)
 	d.Release()
 	found, _, err := s.Left(t.Context(), "ops", "")

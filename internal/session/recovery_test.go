@@ -71,7 +71,7 @@ func finds(t *testing.T, s *session.Store, when string, wantDue, wantLeft []stri
 func indexed(t *testing.T, kv kvstore.Store, want int) {
 	t.Helper()
 	n := 0
-	for _, kind := range []string{"d", "v", "w"} {
+	for _, kind := range []string{"l", "v", "w"} {
 		n += len(values(t, kv, kind))
 	}
 	if n != want {
@@ -101,7 +101,7 @@ func TestHeldSessionsAreNotDue(t *testing.T) {
 		must(t, s.Update(t.Context(), "s", func(tx *session.Tx) error { tx.EndInOrder(); return nil }))
 	}
 	finds(t, s, "held", nil, nil)
-	if n := len(values(t, m, "d")); writes != 1 || n != 1 {
+	if n := len(values(t, m, "l")); writes != 1 || n != 1 {
 		t.Errorf("%d writes of entries, of which %d are stored", writes, n)
 	}
 	wellIndexed(t, s)
@@ -161,7 +161,7 @@ func TestRecoveryIndexIsReadOnce(t *testing.T) {
 		must(t, d.GiveUp(t.Context()))
 	}
 	finds(t, s, "taken over", nil, nil)
-	if n := len(values(t, m, "d")); scans != 1 || n != 1 {
+	if n := len(values(t, m, "l")); scans != 1 || n != 1 {
 		t.Errorf("the index was read %d times, and has %d entries", scans, n)
 	}
 	live.Release()
@@ -250,7 +250,7 @@ func TestHeldByAnOlderVersion(t *testing.T) {
 	_, err = m.Apply(t.Context(), kvstore.Batch{
 		Puts: []kvstore.Put{{Key: e.Key, Value: []byte(was)},
 			{Key: kvstore.Key("w", "ops", "00000000005000", "s")}},
-		Deletes: [][]byte{kvstore.Key("d", "ops", "00000000000000000001", "s")},
+		Deletes: [][]byte{kvstore.Key("l", "ops", "00000000000000000001", "s")},
 	})
 	must(t, err)
 	m = m.Reopen()
