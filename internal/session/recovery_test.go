@@ -90,7 +90,7 @@ func TestHeldSessionsAreNotDue(t *testing.T) {
 	writes := 0
 	s := session.NewStore(&looked{Exclusive: m, apply: func(b kvstore.Batch) {
 		for _, p := range b.Puts {
-			if strings.HasPrefix(string(p.Key), "d\x00") {
+			if strings.HasPrefix(string(p.Key), "l\x00") {
 				writes++
 			}
 		}
@@ -137,7 +137,7 @@ func TestRecoveryIndexIsReadOnce(t *testing.T) {
 	}
 	scans := 0
 	kv := &looked{Exclusive: m, scan: func(r kvstore.Range) {
-		if strings.HasPrefix(string(r.Prefix), "d\x00") {
+		if strings.HasPrefix(string(r.Prefix), "l\x00") {
 			scans++
 		}
 	}}
