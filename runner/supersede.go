@@ -54,6 +54,9 @@ func (ls *leaves) of(ctx context.Context, st *session.State) (ok bool, err error
 	for i := range st.Calls {
 		c := &st.Calls[i]
 		leaf := tool.Pause{Session: st.ID, Call: c.ID, Tool: c.Tool}
+		if st.Parent != nil {
+			leaf.Path = st.Parent.Path
+		}
 		switch {
 		case c.Status == session.Settled:
 			continue

@@ -1,11 +1,14 @@
 package session_test
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -212,5 +215,60 @@ func TestListsLeaveChildrenOut(t *testing.T) {
 	}
 	if got := list(session.Filter{Root: "top", Agent: "nobody"}); got != nil {
 		t.Errorf("of another agent there are %v", got)
+	}
+}
+
+// largest is an engine that knows the largest batch that it was given.
+type largest struct {
+	kvstore.Store
+	operations int
+}
+
+func (l *largest) Apply(ctx context.Context, b kvstore.Batch) (kvstore.Revision, error) {
+	l.operations = max(l.operations, b.Operations())
+	return l.Store.Apply(ctx, b)
+}
+
+// One commit takes as many answers as one Resume has, and as many deadlines as
+// pass at once, also where each of the pauses stands on the list of a tree.
+func TestACommitHasRoomForAnswersOfAChild(t *testing.T) {
+	kv := &largest{Store: kvstore.NewMemory()}
+	p := newParent(t, kv, "one")
+	p.do(spawns(t, "one", session.Left{}))
+	const resumptions = 16
+	calls := map[string]session.Transition{}
+	soon := tool.Await{Reason: tool.ReasonInput, Timeout: time.Hour}
+	for i := range resumptions {
+		id := fmt.Sprintf("asks-%02d", i)
+		calls[id] = pause(id, asks)
+	}
+	for i := range session.SupersedeAtOnce {
+		id := fmt.Sprintf("soon-%02d", i)
+		calls[id] = pause(id, soon)
+	}
+	asksFor(t, p.store, childOf("one"), calls)
+	kv.operations = 0
+	must(t, p.store.Update(t.Context(), childOf("one"), func(tx *session.Tx) error {
+		tx.Now = tx.Now.Add(2 * time.Hour)
+		if err := tx.Expire(); err != nil {
+			return err
+		}
+		for i := range resumptions {
+			r, err := tx.Answer(&session.Incoming{Pause: fmt.Sprintf("asks-%02d.1", i),
+				Kind: session.KindFail, Hash: "h", Payload: blob(t, `"no"`), Actor: "ada"}, fits)
+			if err != nil || r.Err != nil {
+				return errors.Join(err, r.Err)
+			}
+		}
+		return nil
+	}))
+	if kv.operations < 4*resumptions+3*session.SupersedeAtOnce || kv.operations > kvstore.MaxOperations {
+		t.Errorf("the largest batch had %d operations", kv.operations)
+	}
+	st := load(t, p.store, childOf("one"))
+	for _, c := range st.Calls {
+		if c.Status != session.Settled {
+			t.Errorf("%s is %s", c.ID, c.Status)
+		}
 	}
 }
