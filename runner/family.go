@@ -3,10 +3,12 @@ package runner
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/fermata-ai/fermata/event"
 	"github.com/fermata-ai/fermata/internal/session"
+	"github.com/fermata-ai/fermata/tool"
 )
 
 // family is a session and all below it, as the caller of a Run sees it: the
@@ -21,7 +23,12 @@ type family struct {
 	ctx   context.Context // of the caller
 	root  string
 	yield func(event.Event, error) bool
-	ear   *ear // nil: nothing below the session has ever been
+	end   event.End // of the last drive
+
+	ear    *ear   // nil: nothing below the session has ever been
+	deafen func() // ends the listening
+	left   bool   // the caller has left
+	waits  bool   // what came before the drives was refused, and is to be tried again
 }
 
 // run takes a drive of the session to its end, and goes on from there. Without
@@ -29,54 +36,69 @@ type family struct {
 // is refused because calls wait, and children have work that no drive has taken
 // up, it is tried again once they have done it: what was answered counts first.
 func (f *family) run(d *drive, before func(*drive) error) {
-	end := event.End{Finish: event.FinishPaused}
+	defer func() {
+		if f.deafen != nil {
+			f.deafen()
+		}
+	}()
+	f.end.Finish = event.FinishPaused
 	var err error
-	for {
+	for first := true; d != nil || first; first = false {
+		if d == nil || d.mayNest() {
+			f.listen()
+		}
 		if d != nil {
-			if f.ear == nil && d.mayNest() {
-				var stop func()
-				f.ear, stop = f.rn.children.listen(f.root)
-				defer stop()
-			}
 			d.screen.yield, d.screen.ear = f.yield, f.ear
-			if end, err = d.toTheEnd(of(before, d)); d.screen.left {
+			if f.end, err = d.toTheEnd(of(before, d)); d.screen.left {
 				return
 			}
-			if before, err = f.retries(before, err); before != nil {
-				end.Finish = event.FinishPaused
-			}
-			if end.Finish == event.FinishHandedOver && f.rn.agents[d.headAgent()] != nil {
-				if d, err = f.rn.newDrive(f.ctx, f.root, nil); err == nil {
-					continue
-				}
-			}
-		} else if f.ear == nil {
-			var stop func()
-			f.ear, stop = f.rn.children.listen(f.root)
-			defer stop()
 		}
-		if f.ear == nil || err != nil || end.Finish != event.FinishPaused {
-			break
-		}
-		if d, err = f.follow(); errors.Is(err, errLeft) {
+		var again bool
+		if d, again, err = f.next(d, before, err); f.left {
 			return
 		}
-		if d == nil && err == nil && before != nil {
-			if d, err = f.rn.newDrive(f.ctx, f.root, nil); err == nil {
-				continue
-			}
-		}
-		if d == nil {
-			var endErr error
-			end, endErr = f.rn.ending(context.WithoutCancel(f.ctx), f.root, err)
-			err = errors.Join(err, endErr)
-			break
+		if !again {
+			before = nil
 		}
 	}
 	if !f.hear() || err != nil && !f.yield(nil, err) {
 		return
 	}
-	f.yield(end, nil)
+	f.yield(f.end, nil)
+}
+
+// listen has the family hear its children, from the first time on.
+func (f *family) listen() {
+	if f.ear == nil {
+		f.ear, f.deafen = f.rn.children.listen(f.root)
+	}
+}
+
+// next returns the drive that follows one, which has ended with err; nil: none
+// does. Again: what came before that one is tried again.
+func (f *family) next(
+	d *drive, before func(*drive) error, err error,
+) (next *drive, again bool, _ error) {
+	var pending *session.PendingError
+	switch {
+	case before != nil && f.ear != nil && errors.As(err, &pending):
+		again, waitErr := f.retries(pending)
+		if !again {
+			return nil, false, errors.Join(err, waitErr)
+		}
+		next, err = f.rn.newDrive(f.ctx, f.root, nil)
+		return next, true, err
+	case err != nil:
+	case f.end.Finish == event.FinishHandedOver && f.rn.agents[d.headAgent()] != nil:
+		next, err = f.rn.newDrive(f.ctx, f.root, nil)
+	case f.ear != nil && f.end.Finish == event.FinishPaused:
+		if next, err = f.follow(); next == nil && !f.left {
+			var endErr error
+			f.end, endErr = f.rn.ending(context.WithoutCancel(f.ctx), f.root, err)
+			err = errors.Join(err, endErr)
+		}
+	}
+	return next, false, err
 }
 
 // of is before, for that drive.
@@ -87,29 +109,64 @@ func of(before func(*drive) error, d *drive) func() error {
 	return func() error { return before(d) }
 }
 
-// retries returns before, and no error, if it was refused and is to be tried
-// again.
-func (f *family) retries(
-	before func(*drive) error, refused error,
-) (again func(*drive) error, err error) {
-	if before == nil || f.ear == nil || !errors.Is(refused, session.ErrPending) {
-		return nil, refused
+// retries reports whether what came before the drives, and was refused since
+// these calls wait, is to be tried again: one of them waits no more, or the
+// children have done what they had to do, which is waited for.
+func (f *family) retries(refused *session.PendingError) (again bool, err error) {
+	changed, stop := f.rn.store.WatchAll(f.root)
+	defer stop()
+	for waited := false; ; waited = true {
+		if !f.hear() {
+			return false, errLeft
+		}
+		busy := f.rn.children.busy(f.root) // asked first, see follow
+		st, err := f.rn.store.Load(f.ctx, f.root)
+		if err != nil || movedOn(st, refused.Pending) {
+			return err == nil, err
+		}
+		undone, err := f.undone(st)
+		if err != nil {
+			return false, err
+		}
+		if !undone && !(f.waits && busy) {
+			return waited, nil
+		}
+		f.waits = true
+		if err := f.wait(changed); err != nil {
+			return false, err
+		}
 	}
-	st, err := f.rn.store.Load(f.ctx, f.root)
-	undone := false
-	if err == nil {
-		err = f.eachBusy(st, func(child *session.State, is doing) {
-			waits := is == works && f.rn.store.TriedAgain(child).After(f.rn.store.Now())
-			undone = undone || is != driven && !waits
-		})
-	}
-	switch {
-	case err != nil:
-		return nil, errors.Join(refused, err)
-	case !undone:
-		return nil, refused
-	}
-	return before, nil
+}
+
+// undone starts what has work below a session, and reports whether there is
+// such work, or other that is waited for already. What is tried again later,
+// since its drives died, is left alone.
+func (f *family) undone(st *session.State) (undone bool, err error) {
+	err = f.eachBusy(st, func(child *session.State, is doing) {
+		switch is {
+		case owes:
+			f.rn.courier.send(child.ID)
+		case driven:
+			undone = undone || f.waits
+			return
+		case works:
+			if f.rn.store.TriedAgain(child).After(f.rn.store.Now()) {
+				return
+			}
+			f.rn.children.start(f.root, child.ID)
+		}
+		undone = true
+	})
+	return undone, err
+}
+
+// movedOn reports whether one of the session's own pauses among these is over.
+func movedOn(st *session.State, pauses []tool.Pause) bool {
+	return slices.ContainsFunc(pauses, func(p tool.Pause) bool {
+		c := st.Call(p.Call)
+		return p.Session == st.ID &&
+			(c == nil || c.Status != session.Pending || c.Pauses != p.Number)
+	})
 }
 
 // headAgent returns the session's agent, which another one may have handed it
@@ -127,11 +184,11 @@ func (d *drive) mayNest() (may bool) {
 // still listens.
 func (f *family) hear() bool {
 	for _, ev := range f.ear.take() {
-		if !f.yield(ev, nil) {
-			return false
+		if f.left = !f.yield(ev, nil); f.left {
+			break
 		}
 	}
-	return true
+	return !f.left
 }
 
 // follow shows what the children do until the session has work, and returns a

@@ -101,7 +101,8 @@ func (sy *saying) turnOver() (answered bool, err error) {
 		return false, err
 	}
 	if p := questionIn(page); p != nil {
-		if err := sy.answer(p); !errors.Is(err, errMoved) {
+		to := session.PauseRef{Session: p.Session, Pause: p.ID}
+		if err := sy.answer(to); !errors.Is(err, errMoved) {
 			return true, err
 		}
 		return sy.turnOver()

@@ -3,7 +3,6 @@ package runner
 import (
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/fermata-ai/fermata/internal/session"
 	"github.com/fermata-ai/fermata/llm"
@@ -32,7 +31,7 @@ func questionIn(page session.Page) (question *tool.Pause) {
 }
 
 // answer takes the message for the answer to a pause.
-func (sy *saying) answer(p *tool.Pause) error {
+func (sy *saying) answer(p session.PauseRef) error {
 	if p.Session != sy.session {
 		return sy.passOn(p)
 	}
@@ -55,18 +54,18 @@ func (sy *saying) answer(p *tool.Pause) error {
 
 // incoming returns the message as an answer to the pause, if the user may give
 // it.
-func (sy *saying) incoming(p *tool.Pause) (*session.Incoming, error) {
+func (sy *saying) incoming(p session.PauseRef) (*session.Incoming, error) {
 	if err := sy.mayAnswer(p, AnswerMessage); err != nil {
 		return nil, err
 	}
 	for _, part := range sy.in.message.Parts {
 		if _, ok := part.(llm.Text); !ok {
 			return nil, fmt.Errorf("%w: the answer to %s is a text, and it holds %T",
-				session.ErrInvalidMessage, p.ID, part)
+				session.ErrInvalidMessage, p.Pause, part)
 		}
 	}
 	text := session.StringBlob(sy.in.message.Text()).JSON()
-	in, err := sy.rn.incoming(Resumption{Pause: p.ID, Payload: text, Actor: Actor(sy.in.user)})
+	in, err := sy.rn.incoming(Resumption{Pause: p.Pause, Payload: text, Actor: Actor(sy.in.user)})
 	if err != nil {
 		return nil, err
 	}
@@ -78,12 +77,11 @@ func (sy *saying) incoming(p *tool.Pause) (*session.Incoming, error) {
 // session notes first where the message goes, so that a repeat of it finds out
 // whether it has arrived, and is neither lost nor taken for another message.
 // That it has arrived is noted with the session's next commit.
-func (sy *saying) passOn(p *tool.Pause) error {
-	in, err := sy.incoming(p)
+func (sy *saying) passOn(to session.PauseRef) error {
+	in, err := sy.incoming(to)
 	if err != nil {
 		return err
 	}
-	to := session.PauseRef{Session: p.Session, Pause: p.ID}
 	if err := sy.heard(sy.commit, to); err != nil {
 		return err
 	}
@@ -108,9 +106,7 @@ var errMoved = errors.New("the pause is over")
 // ended. It reports whether the pause has it. If the pause was ended by
 // something else first, the message is as good as new.
 func (sy *saying) passOnAgain(to session.PauseRef) (taken bool, err error) {
-	in, err := sy.incoming(&tool.Pause{
-		ID: to.Pause, Call: session.CallID(to.Pause), Session: to.Session,
-	})
+	in, err := sy.incoming(to)
 	if err != nil {
 		return false, err
 	}
@@ -161,11 +157,10 @@ func (sy *saying) unheard() error {
 	return sy.commit(func(tx *session.Tx) error { tx.Unheard(sy.in.o.MessageID); return nil })
 }
 
-// mayAnswer asks whether the session's user may answer a pause by a message.
-func (sy *saying) mayAnswer(p *tool.Pause, answer AnswerKind) error {
-	return sy.rn.authorize(sy.life.work, Operation{
-		Kind: OpResume, Actor: Actor(sy.user), Session: p.Session, User: sy.user,
-		Root: sy.session, Path: slices.Clone(p.Path), Call: p.Call, Tool: p.Tool, Pause: p.ID,
-		Answer: answer,
-	})
+// mayAnswer asks whether the session's user may answer a pause by a message, or
+// deny a parked call, which is then in the place of the pause.
+func (sy *saying) mayAnswer(p session.PauseRef, answer AnswerKind) error {
+	op := about(OpResume, p.Session, p.Pause, Actor(sy.user))
+	op.Answer = answer
+	return sy.rn.authorize(sy.life.work, op)
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/fermata-ai/fermata/internal/session"
-	"github.com/fermata-ai/fermata/tool"
 )
 
 // A user's message in place of the answers that its session waits for.
@@ -25,8 +24,8 @@ func (sy *saying) supersede(refused *session.PendingError) error {
 	}
 	// Each denial is the user's own. So the Authorizer is asked about all
 	// before anything is denied, and nothing else is denied.
-	for i := range ls.waiting {
-		if err := sy.mayAnswer(&ls.waiting[i], AnswerDeny); err != nil {
+	for _, leaf := range ls.waiting {
+		if err := sy.mayAnswer(leaf, AnswerDeny); err != nil {
 			return err
 		}
 	}
@@ -45,7 +44,7 @@ func (sy *saying) supersede(refused *session.PendingError) error {
 // leaves are the calls of a tree that wait for something else than a child.
 type leaves struct {
 	rn      *Runner
-	waiting []tool.Pause // as far as an Authorizer is told; of a parked call without an ID
+	waiting []session.PauseRef // of a parked call: the call
 }
 
 // of collects the leaves below a session. It reports whether all that goes on
@@ -53,10 +52,7 @@ type leaves struct {
 func (ls *leaves) of(ctx context.Context, st *session.State) (ok bool, err error) {
 	for i := range st.Calls {
 		c := &st.Calls[i]
-		leaf := tool.Pause{Session: st.ID, Call: c.ID, Tool: c.Tool}
-		if st.Parent != nil {
-			leaf.Path = st.Parent.Path
-		}
+		leaf := session.PauseRef{Session: st.ID, Pause: c.ID}
 		switch {
 		case c.Status == session.Settled:
 			continue
@@ -67,7 +63,7 @@ func (ls *leaves) of(ctx context.Context, st *session.State) (ok bool, err error
 			}
 			continue
 		case c.Status == session.Pending && c.Pause.Reason.Person():
-			leaf.ID = session.PauseID(c.ID, c.Pauses)
+			leaf.Pause = session.PauseID(c.ID, c.Pauses)
 		default:
 			return false, nil
 		}
