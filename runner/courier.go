@@ -40,6 +40,14 @@ func (c *courier) send(id string) {
 
 // deliver goes on until all is carried out, or the runner ends.
 func (c *courier) deliver(id string) {
+	ended := false
+	defer func() {
+		if !ended { // the engine has ended this goroutine
+			c.mu.Lock()
+			delete(c.underway, id)
+			c.mu.Unlock()
+		}
+	}()
 	for wait := firstErrandWait; ; {
 		err := c.once(id)
 		c.mu.Lock()
@@ -52,6 +60,7 @@ func (c *courier) deliver(id string) {
 		c.mu.Unlock()
 		switch {
 		case over:
+			ended = true
 			return
 		case err == nil:
 			continue

@@ -164,6 +164,8 @@ func (a Await) normal() (Await, error) {
 		return a, fmt.Errorf("reason %q goes with mode %q, not %q", a.Reason, allowed, a.Mode)
 	case a.Child != nil && a.Reason != ReasonAgent:
 		return a, fmt.Errorf("a child goes with reason %q, not %q", ReasonAgent, a.Reason)
+	case a.Child != nil && a.Gate != "":
+		return a, fmt.Errorf("of layer %q: a layer waits for a decision, and not for a child", a.Gate)
 	case a.Child != nil && a.Child.Agent == "":
 		return a, fmt.Errorf("its child has no agent")
 	case a.Child != nil && a.Child.Session != "":

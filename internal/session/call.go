@@ -276,7 +276,7 @@ func (tx *Tx) settle(c *Call, o *Outcome) error {
 	media := (c.Media || o.Media) && o.Status == event.Done
 	*c = Call{
 		ID: c.ID, Tool: c.Tool, Status: Settled, Settled: o.Status, Pauses: c.Pauses,
-		MayPause: c.MayPause, Media: media, Unshown: tx.beside, Child: c.Child, Rest: c.Rest,
+		MayPause: c.MayPause, Media: media, Unshown: tx.beside, Rest: c.Rest,
 	}
 	if o.HandTo != "" && o.Status == event.Done {
 		c.HandTo = o.HandTo

@@ -89,6 +89,9 @@ func (c *check) session(ctx context.Context, e kvstore.Entry) error {
 	if !st.Deleted.IsZero() {
 		return errors.Join(c.payloads(ctx, st), c.wake(ctx, st))
 	}
+	if err := c.family(ctx, st); err != nil {
+		return err
+	}
 	history, err := c.store.History(ctx, st, 0)
 	if err != nil {
 		return c.judge(id, "history", err)
@@ -284,6 +287,7 @@ func (c *check) whole(ctx context.Context) error {
 	for _, step := range []func() error{
 		func() error { return c.wakes(ctx) },
 		func() error { return c.recoveries(ctx) },
+		func() error { return c.children(ctx) },
 		func() error { return readable[watched](ctx, c, "", kvstore.Key("v")) },
 		func() error { return readable[pauseEntry](ctx, c, "", kvstore.Key("o")) },
 		func() error { return readable[pauseEntry](ctx, c, "", kvstore.Key(inboxKind)) },

@@ -206,12 +206,22 @@ func checkNewID(id string) error {
 }
 
 // leaveChild notes that the child of a call is to be stopped: the call goes on
-// without it. The child's end is still taken, for what it has used.
+// without it. The child's end is still taken, for what it has used, as long as
+// the run lasts.
 func (tx *Tx) leaveChild(c *Call, by, why string) {
-	if c.Child != "" && c.Status == Pending {
-		tx.owe(Errand{Kind: ErrandCancel, To: c.Child, Actor: by, Why: brief(why)})
+	if c.Child == "" {
+		return
 	}
+	tx.owe(Errand{Kind: ErrandCancel, To: c.Child, Actor: by, Why: brief(why)})
+	left := tx.Run.Leaving[max(0, len(tx.Run.Leaving)+1-maxLeaving):]
+	// Readers of the head see the list as it was.
+	tx.Run.Leaving = append(slices.Clip(left), c.Child)
+	c.Child = ""
 }
+
+// maxLeaving is how many children a run remembers that it goes on without. Of
+// those before, what they have used doesn't count any more.
+const maxLeaving = 128
 
 // ChildEnd is how the run of a child ended, as its parent is told.
 type ChildEnd struct {
@@ -224,25 +234,30 @@ type ChildEnd struct {
 
 // ChildEnded takes the end of a child, once: the call that waits for it goes
 // on, and the run has used what the child has used. Whatever else the session
-// has come to meanwhile, there is nothing to refuse.
+// has come to meanwhile, there is nothing to refuse. What sessions below the
+// child use after its end is the child's alone.
 func (tx *Tx) ChildEnded(e *ChildEnd, fits Fits) error {
 	c := tx.Call(e.Call)
-	if c == nil || c.Child != e.Child {
-		return nil
-	}
-	if c.overdue(tx.Now) {
+	if c != nil && c.Child == e.Child && c.overdue(tx.Now) {
 		if err := tx.expire(c); err != nil {
 			return err
 		}
 	}
-	waits := c.Status == Pending
-	c.Child = ""
+	waits := c != nil && c.Child == e.Child
+	left := slices.Index(tx.Run.Leaving, e.Child)
+	if !waits && left < 0 {
+		return nil
+	}
+	if left >= 0 {
+		tx.Run.Leaving = slices.Delete(slices.Clone(tx.Run.Leaving), left, left+1)
+	}
 	tx.Run.Usage = tx.Run.Usage.Add(e.Usage)
 	tx.Run.Turns, tx.Run.Calls = tx.Run.Turns+e.Turns, tx.Run.Calls+e.Calls
 	tx.touch()
 	if !waits {
 		return nil
 	}
+	c.Child = ""
 	r := Receipt{Call: c.ID, Pause: c.Pauses, Kind: KindComplete, Actor: e.Outcome.Actor,
 		Delivery: e.Child, At: tx.Now}
 	outcome := e.Outcome

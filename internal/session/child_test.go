@@ -140,12 +140,12 @@ func TestAChildEndsWithItsCall(t *testing.T) {
 	if st.Halt == nil || st.Halt.Finish != event.FinishCancelled || st.Halt.Actor != "ada" {
 		t.Fatalf("the child goes on: %+v", st.Halt)
 	}
-	if now := load(t, p.store, "top"); len(now.Outbox) != 0 || now.Call("c1").Child != child {
+	if now := load(t, p.store, "top"); len(now.Outbox) != 0 || len(now.Run.Leaving) != 1 {
 		t.Errorf("%+v", now)
 	}
 	_, err = p.store.Deliver(t.Context(), child)
 	must(t, err)
-	if now := load(t, p.store, "top"); now.Call("c1").Child != "" {
+	if now := load(t, p.store, "top"); len(now.Run.Leaving) != 0 {
 		t.Errorf("its end has not come")
 	}
 	problems(t, p.store)

@@ -36,9 +36,16 @@ func (s *Store) tell(ctx context.Context, to string, t Transition) error {
 			return context.Cause(ctx)
 		}
 	}
+	var pile []*letter
+	over := false
+	defer func() {
+		if !over { // the engine has ended this goroutine
+			s.letters.cutOff(to, pile)
+		}
+	}()
 	for {
-		pile := s.letters.take(to)
-		if len(pile) == 0 {
+		if pile = s.letters.take(to); len(pile) == 0 {
+			over = true
 			return <-own.done
 		}
 		err := s.deliverAll(ctx, to, pile)
@@ -74,6 +81,21 @@ func (ls *letters) leads(to string, l *letter) bool {
 	}
 	ls.piles[to] = append(pile, l)
 	return !underway
+}
+
+// cutOff gives back what is under way to a session, and what lies on its pile:
+// those who brought it try again.
+func (ls *letters) cutOff(to string, underway []*letter) {
+	ls.mu.Lock()
+	all := append(underway, ls.piles[to]...)
+	delete(ls.piles, to)
+	ls.mu.Unlock()
+	for _, l := range all {
+		select {
+		case l.done <- errCutOff:
+		default: // it is told already
+		}
+	}
 }
 
 // take takes letters off a session's pile. Without any, the pile is gone, and

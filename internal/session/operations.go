@@ -164,8 +164,12 @@ func (tx *Tx) Delete(by string) {
 	if tx.Children > 0 {
 		tx.owe(Errand{Kind: ErrandDisown})
 	}
+	var used Run // of a child: its parent is told
+	if tx.Parent != nil {
+		used = tx.Run
+	}
 	*tx.State = State{
-		Version: tx.Version, ID: tx.ID, User: tx.User, Agent: tx.Agent,
+		Run: used, Version: tx.Version, ID: tx.ID, User: tx.User, Agent: tx.Agent,
 		Created: tx.Created, Deleted: tx.Now, Generation: tx.Generation, Epoch: tx.Epoch + 1,
 		Parent: tx.Parent, Outbox: tx.Outbox, Missing: tx.Missing,
 		Wake: tx.Wake, Watched: tx.Watched, Recovery: tx.Recovery,

@@ -80,6 +80,8 @@ func (c *Call) check() error {
 		return fmt.Errorf("it is answered, and has no answer")
 	case c.Parked != nil && (c.Status == Pending || c.Status == Settled):
 		return fmt.Errorf("it is %s, and parked", c.Status)
+	case c.Child != "" && c.Status != Pending:
+		return fmt.Errorf("it is %s, and waits for a child", c.Status)
 	case c.Status == Running && c.Attempt < 1:
 		return fmt.Errorf("it is running, and was never claimed")
 	}

@@ -27,7 +27,7 @@ package session
 //   - children: child.go, childend.go; what one session owes another: outbox.go,
 //     letters.go
 //   - events for open calls: mail.go, mailstore.go
-//   - upkeep: check.go, sweep.go, sweepschema.go, sweepinbox.go, delete.go
+//   - upkeep: check.go, checkchild.go, sweep.go, sweepschema.go, sweepinbox.go, delete.go
 
 import (
 	"slices"
@@ -125,6 +125,8 @@ type Run struct {
 	// tokens of Usage that no longer count towards a limit
 	Waived   int  `json:"waived,omitzero"`
 	Detached bool `json:"detached,omitzero"` // a worker carries it on when its caller leaves
+	// children that it goes on without, and whose ends have not come
+	Leaving []string `json:"leaving,omitempty"`
 
 	Rest strictjson.Rest `json:"-"` // of a later version
 }
@@ -192,7 +194,7 @@ type Call struct {
 	Unshown bool `json:"unshown,omitzero"` // settled, and no drive has shown it
 	// the agent that takes the session over once the turn is closed
 	HandTo string `json:"hand_to,omitzero"`
-	// the session that it made, until the end of that one has come
+	// the session that its open pause has made, and waits for
 	Child string `json:"child,omitzero"`
 	// the agent had no such tool when it was asked for
 	Invented bool    `json:"invented,omitzero"`

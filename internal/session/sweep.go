@@ -152,9 +152,11 @@ func (sw *sweep) delete(ctx context.Context, id string) error {
 		used = tx.driven || !sw.outlived(tx.State, tx.Now)
 		return !used
 	})
-	if err == nil && !used {
-		sw.swept.Sessions++
+	if err != nil || used {
+		return err
 	}
+	sw.swept.Sessions++
+	_, err = sw.store.Deliver(ctx, id) // no child outlives it
 	return err
 }
 
@@ -188,10 +190,14 @@ func (sw *sweep) tombstone(ctx context.Context, e kvstore.Entry, st *State) erro
 	if sw.now.Sub(st.Deleted) <= sw.keep.Tombstones {
 		return nil
 	}
-	_, err := sw.store.kv.Apply(ctx, kvstore.Batch{
+	gone := kvstore.Batch{
 		Preconditions: []kvstore.Precondition{{Key: e.Key, Revision: e.Revision}},
 		Deletes:       [][]byte{e.Key},
-	})
+	}
+	if st.Parent != nil {
+		gone.Deletes = append(gone.Deletes, childKey(st.Parent.step().Session, st.ID))
+	}
+	_, err := sw.store.kv.Apply(ctx, gone)
 	if err == nil {
 		sw.swept.Tombstones++
 	}

@@ -276,5 +276,6 @@ func (tx *Tx) Lift(h *Halt) {
 	tx.touch()
 	tx.Halt, tx.Retry = nil, nil
 	tx.gotOn()
-	tx.Run = Run{Usage: tx.Run.Usage, Waived: tx.Run.Usage.Total(), Detached: tx.Run.Detached}
+	tx.Run = Run{Usage: tx.Run.Usage, Waived: tx.Run.Usage.Total(), Detached: tx.Run.Detached,
+		Leaving: tx.Run.Leaving}
 }
