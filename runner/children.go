@@ -21,6 +21,8 @@ type children struct {
 
 	mu    sync.Mutex // guards the rest; held over no call
 	trees map[string]*tree
+	roots map[string]string     // of the children that are driven or wait for a place
+	owing map[string]bool       // driven children whose errands are carried out afterwards
 	queue []string              // roots whose children wait for a place, in turn
 	shown map[*onEvent]struct{} // the workers that see all events
 }
@@ -37,6 +39,7 @@ type tree struct {
 
 func newChildren(rn *Runner, room int) *children {
 	return &children{rn: rn, places: newPlaces(room), trees: map[string]*tree{},
+		roots: map[string]string{}, owing: map[string]bool{},
 		shown: map[*onEvent]struct{}{}}
 }
 
@@ -66,7 +69,7 @@ func (c *children) start(root, id string) {
 	case driven:
 		t.driven[id] = true
 	case !slices.Contains(t.waiting, id):
-		t.waiting = append(t.waiting, id)
+		t.waiting, c.roots[id] = append(t.waiting, id), root
 		if len(t.waiting) == 1 {
 			c.queue = append(c.queue, root)
 		}
@@ -112,6 +115,7 @@ func (c *children) next() (root, id string, ok bool) {
 			t.driven[id] = false
 			return root, id, true
 		}
+		delete(c.roots, id)
 		c.drop(root) // it is left alone for a while: it could not be driven
 	}
 	return "", "", false
@@ -123,18 +127,55 @@ func (c *children) ended(root, id string, err error) {
 	c.mu.Lock()
 	t := c.trees[root]
 	again := t.driven[id] && err == nil
+	owes := c.owing[id]
 	delete(t.driven, id)
+	delete(c.roots, id)
+	delete(c.owing, id)
 	for _, e := range t.ears {
 		e.wake()
 	}
 	c.drop(root)
 	c.mu.Unlock()
+	if owes {
+		c.rn.courier.send(id)
+	}
 	if again {
 		c.start(root, id)
 		return
 	}
 	if !errors.Is(err, ErrClosed) {
 		c.fill()
+	}
+}
+
+// known reports whether a child is driven here, or waits for a place. One that
+// is driven is looked at once more afterwards.
+func (c *children) known(id string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	root, ok := c.roots[id]
+	if t := c.trees[root]; ok {
+		if _, driven := t.driven[id]; driven {
+			t.driven[id] = true
+		}
+	}
+	return ok
+}
+
+// owes takes note that a session has errands to carry out. Those of a child
+// whose run is over wait until its events are shown: what its parent does next
+// is shown after them.
+func (c *children) owes(id string, over bool) {
+	c.mu.Lock()
+	root, here := c.roots[id]
+	if here && over {
+		if _, here = c.trees[root].driven[id]; here {
+			c.owing[id] = true
+		}
+	}
+	c.mu.Unlock()
+	if !here || !over {
+		c.rn.courier.send(id)
 	}
 }
 
@@ -181,6 +222,10 @@ func (c *children) once(root, id string) (handed bool, failed error) {
 	if at := d.lease.NotUntil(); at.After(c.rn.store.Now()) {
 		d.drop()
 		return false, &backsOff{at}
+	}
+	if d.idle() { // the drive before this one has seen it all
+		d.drop()
+		return false, nil
 	}
 	nested := event.Nested{Session: id, Agent: d.agent.Name()}
 	d.lease.View(func(st *session.State) {

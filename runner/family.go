@@ -3,6 +3,7 @@ package runner
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -93,9 +94,7 @@ func (f *family) next(
 		next, err = f.rn.newDrive(f.ctx, f.root, nil)
 	case f.ear != nil && f.end.Finish == event.FinishPaused:
 		if next, err = f.follow(); next == nil && !f.left {
-			var endErr error
-			f.end, endErr = f.rn.ending(context.WithoutCancel(f.ctx), f.root, err)
-			err = errors.Join(err, endErr)
+			f.end, err = f.standing(err)
 		}
 	}
 	return next, false, err
@@ -142,7 +141,7 @@ func (f *family) retries(refused *session.PendingError) (again bool, err error) 
 // such work, or other that is waited for already. What is tried again later,
 // since its drives died, is left alone.
 func (f *family) undone(st *session.State) (undone bool, err error) {
-	err = f.eachBusy(st, func(child *session.State, is doing) {
+	err = f.rn.eachBusy(f.ctx, st, func(child *session.State, is doing) {
 		switch is {
 		case owes:
 			f.rn.courier.send(child.ID)
@@ -167,6 +166,47 @@ func movedOn(st *session.State, pauses []tool.Pause) bool {
 		return p.Session == st.ID &&
 			(c == nil || c.Status != session.Pending || c.Pauses != p.Number)
 	})
+}
+
+// errElsewhere: another drive has the session.
+var errElsewhere = errors.New("another drive has the session")
+
+// standing returns the last event of a family that stopped for cause, without a
+// drive of its own: nil, if all of it waits.
+func (f *family) standing(cause error) (event.End, error) {
+	left := f.ctx.Err() != nil || errors.Is(cause, ErrClosed)
+	elsewhere := errors.Is(cause, errElsewhere)
+	if elsewhere {
+		cause = nil
+	}
+	why := cause
+	if left {
+		why = errLeft // nothing has failed
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(f.ctx), f.rn.options.CloseTimeout)
+	defer cancel()
+	end, err := f.rn.ending(ctx, f.root, why)
+	if end.Finish == event.FinishPaused {
+		switch {
+		case left: // or else it would have ended by itself
+			end.Finish = event.FinishInterrupted
+		case elsewhere:
+			end.Finish = event.FinishElsewhere
+		}
+	}
+	return end, errors.Join(cause, err)
+}
+
+// carryOnAbove carries on the whole tree that a child belongs to.
+func (rn *Runner) carryOnAbove(
+	ctx context.Context, id string, yield func(event.Event, error) bool,
+) {
+	st, err := rn.store.Load(ctx, id)
+	if err != nil {
+		yield(nil, err)
+		return
+	}
+	(&family{rn: rn, ctx: ctx, root: st.Root(), yield: yield}).run(nil, nil)
 }
 
 // headAgent returns the session's agent, which another one may have handed it
@@ -211,15 +251,17 @@ func (f *family) follow() (*drive, error) {
 		driven, _ := f.rn.store.Driven(st)
 		working := f.rn.store.Next(st).Working()
 		switch {
-		case !st.Deleted.IsZero(), driven:
-			return nil, nil
+		case !st.Deleted.IsZero():
+			return nil, fmt.Errorf("%w: %q", session.ErrDeleted, f.root)
+		case driven:
+			return nil, errElsewhere
 		case working:
 			d, err := f.rn.newDrive(f.ctx, f.root, nil)
 			if !errors.Is(err, session.ErrBusy) {
 				return d, err
 			}
 		case !busy:
-			if going, err := f.stir(st); err != nil || !going {
+			if going, err := f.rn.stir(f.ctx, st); err != nil || !going {
 				return nil, err
 			}
 		}
@@ -246,16 +288,28 @@ func (f *family) wait(changed <-chan struct{}) error {
 }
 
 // stir starts what has work below a session, and reports whether anything below
-// it goes on: here, in another process, or on its way to its parent.
-func (f *family) stir(st *session.State) (going bool, err error) {
-	err = f.eachBusy(st, func(child *session.State, is doing) {
-		going = true
+// it goes on: here, in another process, or on its way to its parent. Children
+// that the session goes on without are started too, and are not waited for.
+func (rn *Runner) stir(ctx context.Context, st *session.State) (going bool, err error) {
+	if len(st.Outbox) > 0 {
+		rn.courier.send(st.ID)
+	}
+	start := func(child *session.State, is doing) {
 		switch is {
 		case owes:
-			f.rn.courier.send(child.ID)
+			rn.courier.send(child.ID)
 		case works:
-			f.rn.children.start(f.root, child.ID)
+			rn.children.start(child.Root(), child.ID)
 		}
+	}
+	for _, id := range st.Run.Leaving {
+		if err := rn.busyChild(ctx, id, start); err != nil {
+			return going, err
+		}
+	}
+	err = rn.eachBusy(ctx, st, func(child *session.State, is doing) {
+		going = true
+		start(child, is)
 	})
 	return going, err
 }
@@ -271,33 +325,41 @@ const (
 
 // eachBusy visits the children below a session in which something goes on, but
 // for those of agents that aren't here. It looks below children that wait.
-func (f *family) eachBusy(st *session.State, visit func(*session.State, doing)) error {
+func (rn *Runner) eachBusy(
+	ctx context.Context, st *session.State, visit func(*session.State, doing),
+) error {
 	for i := range st.Calls {
-		c := &st.Calls[i]
-		if c.Child == "" || c.Status != session.Pending {
-			continue
-		}
-		child, err := f.rn.store.Load(f.ctx, c.Child)
-		if errors.Is(err, session.ErrUnknownSession) {
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		held, _ := f.rn.store.Driven(child)
-		switch {
-		case child.Owes():
-			visit(child, owes)
-		case held:
-			visit(child, driven)
-		case f.rn.agents[child.Agent] == nil:
-		case f.rn.store.Next(child).Working():
-			visit(child, works)
-		default:
-			if err := f.eachBusy(child, visit); err != nil {
+		if c := &st.Calls[i]; c.Child != "" {
+			if err := rn.busyChild(ctx, c.Child, visit); err != nil {
 				return err
 			}
 		}
+	}
+	return nil
+}
+
+// busyChild is eachBusy for one child and what is below it.
+func (rn *Runner) busyChild(
+	ctx context.Context, id string, visit func(*session.State, doing),
+) error {
+	child, err := rn.store.Load(ctx, id)
+	if errors.Is(err, session.ErrUnknownSession) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	held, _ := rn.store.Driven(child)
+	switch {
+	case len(child.Outbox) > 0:
+		visit(child, owes)
+	case held:
+		visit(child, driven)
+	case rn.agents[child.Agent] == nil:
+	case rn.store.Next(child).Working():
+		visit(child, works)
+	default:
+		return rn.eachBusy(ctx, child, visit)
 	}
 	return nil
 }

@@ -98,7 +98,7 @@ type Resumed struct {
 func (r *Resumed) Events(ctx context.Context) iter.Seq2[event.Event, error] {
 	return func(yield func(event.Event, error) bool) {
 		if session.IsChild(r.session) {
-			r.family(ctx, yield)
+			r.rn.carryOnAbove(ctx, r.session, yield)
 			return
 		}
 		d, err := r.rn.newDrive(ctx, r.session, nil)
@@ -116,18 +116,6 @@ func (r *Resumed) Events(ctx context.Context) iter.Seq2[event.Event, error] {
 		}
 		(&family{rn: r.rn, ctx: ctx, root: r.session, yield: yield}).run(d, nil)
 	}
-}
-
-// family is Events for a child: it carries on the whole tree that the child
-// belongs to.
-func (r *Resumed) family(ctx context.Context, yield func(event.Event, error) bool) {
-	st, err := r.rn.store.Load(ctx, r.session)
-	if err != nil {
-		yield(nil, err)
-		return
-	}
-	f := &family{rn: r.rn, ctx: ctx, root: st.Root(), yield: yield}
-	f.run(nil, nil)
 }
 
 // Resume delivers answers to pauses of one session. It judges each by itself,

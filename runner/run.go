@@ -186,6 +186,10 @@ func (rn *Runner) Continue(
 			yield(nil, err)
 			return
 		}
+		if session.IsChild(sessionID) {
+			rn.carryOnAbove(ctx, sessionID, yield)
+			return
+		}
 		d, err := rn.newDrive(ctx, sessionID, nil)
 		if err != nil {
 			yield(nil, err)

@@ -150,7 +150,7 @@ func New(a *agent.Agent, store *session.Store, o *Options) (*Runner, error) {
 	rn.courier = courier{rn: rn, underway: map[string]bool{}}
 	rn.live.subscribers = map[string]map[chan<- liveEvent]struct{}{}
 	rn.closing, rn.close = context.WithCancel(context.Background())
-	rn.unhook = rn.store.OnErrands(rn.courier.send)
+	rn.unhook = rn.store.OnErrands(rn.children.owes)
 	return rn, nil
 }
 

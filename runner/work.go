@@ -128,10 +128,13 @@ func (w *worker) one(ctx context.Context) (next time.Time, over bool, err error)
 	// The last condition: the run was interrupted while a call waited.
 	case step.HasWork() || step.Kind == session.StepWait || st.Open() > 0:
 		next = step.Until
+		_, err = w.rn.stir(ctx, st)
+	case len(st.Outbox) > 0:
+		w.rn.courier.send(id)
 	default:
 		over = w.o.UntilOver
 	}
-	return next, over, nil
+	return next, over, err
 }
 
 // watch returns a channel that gets a value when a session may be due, as far

@@ -76,6 +76,9 @@ func (w *worker) start(ctx context.Context, due session.Due) bool {
 // another process, or gone.
 func (w *worker) adopt(ctx context.Context, due session.Due) {
 	id := due.Session
+	if w.rn.children.known(id) { // it costs no read while it waits for its place
+		return
+	}
 	st, err := w.rn.store.Load(ctx, id)
 	if errors.Is(err, session.ErrUnknownSession) || err == nil && !st.Deleted.IsZero() {
 		w.rn.store.Forget(due)

@@ -313,13 +313,14 @@ func (h *head) answered(ctx context.Context, rev kvstore.Revision, err error) er
 	tx.large, tx.payloads, tx.changed = nil, 0, false
 	tx.absent, tx.woke = nil, false
 	_, owes := tx.OwesAt()
+	over := tx.tells()
 	h.stored(tx.Held)
 	h.publish(tx)
 	if c.woke {
 		s.local.Signal(workTopic)
 	}
 	if owes {
-		s.couriers.call(tx.ID)
+		s.couriers.call(tx.ID, over)
 	}
 	return nil
 }

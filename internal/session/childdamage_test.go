@@ -23,7 +23,7 @@ func withChildren(t *testing.T) (*parent, kvstore.Store) {
 	for _, c := range []string{"c1", "c2"} {
 		p.do(spawns(t, c, session.Left{}))
 	}
-	says(t, p.store, childOf("c2"), "Done.")
+	finishes(t, p.store, childOf("c2"), "Done.")
 	return p, kv
 }
 

@@ -70,7 +70,7 @@ func TestWhatALateChildUsedCounts(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := newParent(t, kvstore.NewMemory(), "c1")
 			p.do(spawns(t, "c1", session.Left{}))
-			says(t, p.store, childOf("c1"), "Too late.")
+			finishes(t, p.store, childOf("c1"), "Too late.")
 			must(t, p.store.Update(t.Context(), "top", cancels("c1")))
 			p.refresh()
 			results := entry(t, llm.Message{Role: llm.RoleTool,
@@ -101,7 +101,7 @@ func TestWhatALateChildUsedCounts(t *testing.T) {
 func TestWhatADeletedChildUsedCounts(t *testing.T) {
 	p := newParent(t, kvstore.NewMemory(), "c1")
 	p.do(spawns(t, "c1", session.Left{}))
-	says(t, p.store, childOf("c1"), "Done.")
+	finishes(t, p.store, childOf("c1"), "Done.")
 	must(t, p.store.Delete(t.Context(), childOf("c1")))
 	p.ends(childOf("c1"))
 	if st := load(t, p.store, "top"); st.Run.Usage.Input != 7 ||
@@ -117,7 +117,7 @@ func TestAnEndedGoroutineHoldsNoLettersBack(t *testing.T) {
 	p := newParent(t, kv, "c1", "c2")
 	for _, c := range []string{"c1", "c2"} {
 		p.do(spawns(t, c, session.Left{}))
-		says(t, p.store, childOf(c), c)
+		finishes(t, p.store, childOf(c), c)
 	}
 	kv.quit = true
 	gone := make(chan struct{})

@@ -82,6 +82,11 @@ func (tx *Tx) owe(e Errand) {
 	tx.outdates()
 }
 
+// tells reports whether the outbox has a child's end.
+func (s *State) tells() bool {
+	return slices.ContainsFunc(s.Outbox, func(e Errand) bool { return e.Kind == ErrandEnd })
+}
+
 // carriedOut takes errands out of the outbox.
 func (tx *Tx) carriedOut(all []Errand) {
 	left := slices.DeleteFunc(tx.Outbox, func(e Errand) bool {
@@ -156,17 +161,18 @@ func (tx *Tx) CancelChild(by, why string) {
 // something. All methods may be called from any goroutine.
 type couriers struct {
 	mu  sync.Mutex // guards the rest; held over no call
-	all map[*func(session string)]bool
+	all map[*func(session string, over bool)]bool
 }
 
 // OnErrands has f called after each commit of this Store that leaves something
-// in a session's outbox, with the session. F must not wait.
-func (s *Store) OnErrands(f func(session string)) (stop func()) {
+// in a session's outbox, with the session, and whether that is a child whose end
+// its parent is to be told. F must not wait.
+func (s *Store) OnErrands(f func(session string, over bool)) (stop func()) {
 	c := &s.couriers
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.all == nil {
-		c.all = map[*func(string)]bool{}
+		c.all = map[*func(string, bool)]bool{}
 	}
 	c.all[&f] = true
 	return func() {
@@ -178,14 +184,14 @@ func (s *Store) OnErrands(f func(session string)) (stop func()) {
 
 // CallCouriers has what a session owes looked at, as a commit of this Store
 // does. A test of a whole process calls it in place of a worker.
-func (s *Store) CallCouriers(session string) { s.couriers.call(session) }
+func (s *Store) CallCouriers(session string) { s.couriers.call(session, false) }
 
-func (c *couriers) call(session string) {
+func (c *couriers) call(session string, over bool) {
 	c.mu.Lock()
 	all := slices.Collect(maps.Keys(c.all))
 	c.mu.Unlock()
 	for _, f := range all {
-		(*f)(session)
+		(*f)(session, over)
 	}
 }
 
