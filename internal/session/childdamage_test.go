@@ -144,7 +144,7 @@ func TestATombstoneStaysUntilItsChildrenAreTold(t *testing.T) {
 	p := newParent(t, kv, "c1")
 	p.do(spawns(t, "c1", session.Left{}))
 	p.do(func(tx *session.Tx) error { tx.End(event.FinishCancelled, "ada", ""); return nil })
-	must(t, p.store.Delete(t.Context(), "top"))
+	must(t, p.store.Delete(t.Context(), "top", "ada"))
 	p.lease.Release()
 	later := session.NewStore(kv, &session.Options{Now: func() time.Time {
 		return now.Add(1000 * 24 * time.Hour)

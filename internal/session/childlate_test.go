@@ -102,7 +102,7 @@ func TestWhatADeletedChildUsedCounts(t *testing.T) {
 	p := newParent(t, kvstore.NewMemory(), "c1")
 	p.do(spawns(t, "c1", session.Left{}))
 	finishes(t, p.store, childOf("c1"), "Done.")
-	must(t, p.store.Delete(t.Context(), childOf("c1")))
+	must(t, p.store.Delete(t.Context(), childOf("c1"), "ada"))
 	p.ends(childOf("c1"))
 	if st := load(t, p.store, "top"); st.Run.Usage.Input != 7 ||
 		st.Call("c1").Settled != event.Cancelled {
