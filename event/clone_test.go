@@ -21,6 +21,8 @@ func all() []event.Event {
 		event.TextDelta{Delta: "a"}, event.ReasoningDelta{Delta: "a"}, m, scribble.Filled[event.Call](), scribble.Filled[event.Progress](),
 		scribble.Filled[event.Result](), scribble.Filled[event.Artifact](), scribble.Filled[event.Pause](), scribble.Filled[event.Retry](),
 		scribble.Filled[event.End](), scribble.Filled[event.Undriven](), scribble.Filled[event.Parked](),
+		event.Nested{Path: scribble.Filled[event.Nested]().Path, Session: "child:1", Agent: "helper", Event: m},
+		event.Handoff{From: "a", To: "b"},
 	}
 }
 

@@ -377,8 +377,9 @@ func (s callState) endedRun() []possible {
 	return []possible{{"ok", ending}}
 }
 
-// said is what a user's message does that was taken. It is taken only if all
-// calls of the turn have settled, or wait for it.
+// said is what a user's message does that was taken. It is taken only if no
+// call of the turn works, and the only one that waits for a person takes it.
+// What waits for a machine goes on beside that.
 func (m *callModel) said(s callState, in operation) (all []possible) {
 	switch {
 	case s.status == "" || s.status == session.Settled:
@@ -391,6 +392,9 @@ func (m *callModel) said(s callState, in operation) (all []possible) {
 		answered.got[s.pauses] = accepted{content: in.content, by: in.by}
 		m.accept(&answered, in.content)
 		all = append(all, possible{"taken", answered})
+	}
+	if s.kind != message && s.kind != gate {
+		all = append(all, possible{"taken", s})
 	}
 	if in.name == "supersede" && (s.kind == message || s.kind == gate) {
 		all = append(all, possible{"taken", s.settle(event.Denied, "")})
