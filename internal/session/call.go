@@ -252,7 +252,7 @@ func (tx *Tx) settle(c *Call, o *Outcome) error {
 	if c.Pause != nil {
 		tx.oweUndo(c, c.Pauses, c.Pause, o.Cause, o.Actor, o.Why)
 		tx.unlist(c)
-		tx.leaveChild(c, o.Actor, string(o.Status))
+		tx.leaveChild(c, o.Actor, "the call that waits for it is over: "+string(o.Status))
 	}
 	actions := c.Actions
 	if o.Actions != nil {

@@ -56,8 +56,11 @@ func (s *Store) childEnd(ctx context.Context, st *State, e *Errand) (*ChildEnd, 
 	case event.FinishRefusal:
 		return failed("The agent declined: %s", said)
 	case event.FinishMaxTurns, event.FinishMaxCalls, event.FinishMaxTokens:
-		return failed("The agent used up its limit (%s) before it was done. It said last: %s",
-			finish, said)
+		why := fmt.Sprintf("The agent used up its limit (%s) before it was done.", finish)
+		if said != "" {
+			why += " It said last: " + said
+		}
+		return failed("%s", why)
 	}
 	return failed("%s", reasoned(fmt.Sprintf("The agent's run ended (%s)", finish), why))
 }

@@ -12,6 +12,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"text/template"
 	"time"
@@ -33,11 +34,13 @@ type Options[In any] struct {
 	Message func(context.Context, In) (llm.Message, error)
 	// Template, in place of Message, is a text/template of In that makes that
 	// message's text. Without either the agent is told In: as it is, if it is a
-	// string or a struct with one string, and otherwise as JSON.
+	// string or a struct with one string, and otherwise as JSON. A message that
+	// says nothing is the call's error.
 	Template string
 	// History is how many of the last messages of the caller's conversation the
 	// agent is shown, as text before what it is told; negative: all; default
-	// none.
+	// none. Messages without text, such as results, are left out and don't
+	// count.
 	History int
 	// Timeout is how long the agent may take. Then it is stopped, and the call
 	// has expired. Zero: no bound.
@@ -92,6 +95,9 @@ func New[In, Out any](ag *agent.Agent, o *Options[In]) (tool.Tool, error) {
 	var schema json.RawMessage // of Out, once the tool is made
 	made, err := tool.Func(spec, func(ctx context.Context, in In) (tool.Result[Out], error) {
 		m, err := tell(ctx, in)
+		if err == nil && saysNothing(m) {
+			err = fmt.Errorf("there is nothing to tell the agent %s: say what it is to do", ag.Name())
+		}
 		if err == nil {
 			m, err = own.withHistory(ctx, m)
 		}
@@ -153,11 +159,28 @@ func (o *Options[In]) teller() (func(context.Context, In) (llm.Message, error), 
 	if err != nil {
 		return nil, fmt.Errorf("Options.Template: %w", err)
 	}
+	// A field that In doesn't have would be an error of each call. Other errors
+	// of the zero value may be no errors of a call: a nil pointer, say.
+	var zero In
+	if err := t.Execute(io.Discard, zero); err != nil &&
+		strings.Contains(err.Error(), "can't evaluate field") {
+		return nil, fmt.Errorf("Options.Template: %w", err)
+	}
 	return func(_ context.Context, in In) (llm.Message, error) {
 		var b strings.Builder
 		err := t.Execute(&b, in)
 		return llm.UserText(b.String()), err
 	}, nil
+}
+
+// saysNothing reports whether a message has neither text nor media.
+func saysNothing(m llm.Message) bool {
+	for _, p := range m.Parts {
+		if text, ok := p.(llm.Text); !ok || strings.TrimSpace(text.Text) != "" {
+			return false
+		}
+	}
+	return true
 }
 
 // plain returns In as text.
@@ -190,16 +213,19 @@ func (o *Options[In]) withHistory(ctx context.Context, m llm.Message) (llm.Messa
 	if err != nil {
 		return m, err
 	}
-	if n := len(history); o.History > 0 && n > o.History {
-		history = history[n-o.History:]
-	}
-	var b strings.Builder
-	b.WriteString("The conversation so far, for your information:\n")
-	for _, said := range history {
-		if text := said.Text(); text != "" {
-			fmt.Fprintf(&b, "\n%s: %s\n", said.Role, text)
+	var said []string
+	for _, h := range history {
+		if text := h.Text(); text != "" {
+			said = append(said, fmt.Sprintf("%s: %s", h.Role, text))
 		}
 	}
-	m.Parts = append([]llm.Part{llm.Text{Text: b.String()}}, m.Parts...)
+	if n := len(said); o.History > 0 && n > o.History {
+		said = said[n-o.History:]
+	}
+	if len(said) == 0 {
+		return m, nil
+	}
+	text := "The conversation so far, for your information:\n\n" + strings.Join(said, "\n\n")
+	m.Parts = append([]llm.Part{llm.Text{Text: text + "\n\nYour task:\n\n"}}, m.Parts...)
 	return m, nil
 }
