@@ -57,6 +57,7 @@ func TestAnAgentHandsTheConversationOver(t *testing.T) {
 	if texts := r.texts(); texts[len(texts)-1] != "Gladly." {
 		t.Errorf("said was %q", texts)
 	}
+	must(t, r.Close()) // what sessions owe each other is carried out by then
 	r.sound()
 }
 
@@ -99,6 +100,7 @@ func TestCallingOffAfterTheHandover(t *testing.T) {
 		if owed := r.owed(); len(owed) != 0 || len(off.seen()) != 3 {
 			t.Errorf("it was tried %d times, and is owed so: %+v", len(off.seen()), owed)
 		}
-		r.sound()
+		must(t, r.Close()) // what sessions owe each other is carried out by then
+	r.sound()
 	})
 }

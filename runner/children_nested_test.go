@@ -64,6 +64,7 @@ func TestANestedAgentsLastTextIsTheResult(t *testing.T) {
 	if nested == 0 {
 		t.Error("nothing of the child was shown")
 	}
+	must(t, r.Close()) // what sessions owe each other is carried out by then
 	r.sound()
 }
 
@@ -99,5 +100,6 @@ func TestAPauseInANestedAgentIsAnsweredByItsOwnID(t *testing.T) {
 	if got := r.outputs(); len(got) != 1 || got[0] != `"Room 7."` {
 		t.Errorf("outputs are %q", got)
 	}
+	must(t, r.Close()) // what sessions owe each other is carried out by then
 	r.sound()
 }
