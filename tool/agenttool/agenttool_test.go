@@ -161,7 +161,7 @@ func TestNewRefuses(t *testing.T) {
 		"no template": {func() (tool.Tool, error) {
 			return agenttool.New[task, string](ag, &agenttool.Options[task]{Template: "{{"})
 		}, "Options.Template"},
-		"nobody to hand over to": {func() (tool.Tool, error) { return agenttool.Handoff("", nil) },
+		"no name to hand over to": {func() (tool.Tool, error) { return agenttool.Handoff("", nil) },
 			"needs the name of an agent"},
 	} {
 		if made, err := test.make(); err == nil || !strings.Contains(err.Error(), test.want) {
