@@ -28,6 +28,12 @@
 //   - A call is one tool call of a turn. The body is the tool's own code. An
 //     attempt is one entry of the body, a re-entry one that brings an answer.
 //     To claim a call is to store that its body is about to be entered.
+//   - A child is a session that a call of another one, its parent, has begun
+//     and waits for. The root is the session at the top, which the user talks
+//     to; the path leads from there down to a child. To hand a session over is
+//     to let another agent have it from then on.
+//   - An errand is what one session owes to another one, or to the outside. It
+//     stands in the session's outbox until it is carried out.
 //
 // What waits, and what ends the wait:
 //
