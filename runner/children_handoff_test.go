@@ -101,6 +101,6 @@ func TestCallingOffAfterTheHandover(t *testing.T) {
 			t.Errorf("it was tried %d times, and is owed so: %+v", len(off.seen()), owed)
 		}
 		must(t, r.Close()) // what sessions owe each other is carried out by then
-	r.sound()
+		r.sound()
 	})
 }
