@@ -141,7 +141,7 @@ func TestThereMustBeSomethingToTell(t *testing.T) {
 }
 
 // What can never work is refused when the tool is made.
-func TestNewRefuses(t *testing.T) {
+func TestNewRefusesWhatCanNeverWork(t *testing.T) {
 	ag, _ := writer(t)
 	both := &agenttool.Options[task]{Template: "a",
 		Message: func(context.Context, task) (llm.Message, error) { return llm.UserText("a"), nil }}
