@@ -197,6 +197,16 @@ func (f *family) standing(cause error) (event.End, error) {
 	return end, errors.Join(cause, err)
 }
 
+// hasParent reports whether a session is a child. One of an older store may have
+// a child's id, and is none.
+func (rn *Runner) hasParent(ctx context.Context, id string) bool {
+	if !session.IsChild(id) {
+		return false
+	}
+	st, err := rn.store.Load(ctx, id)
+	return err == nil && st.Parent != nil
+}
+
 // carryOnAbove carries on the whole tree that a child belongs to.
 func (rn *Runner) carryOnAbove(
 	ctx context.Context, id string, yield func(event.Event, error) bool,

@@ -97,7 +97,7 @@ type Resumed struct {
 // event.FinishElsewhere.
 func (r *Resumed) Events(ctx context.Context) iter.Seq2[event.Event, error] {
 	return func(yield func(event.Event, error) bool) {
-		if session.IsChild(r.session) {
+		if r.rn.hasParent(ctx, r.session) {
 			r.rn.carryOnAbove(ctx, r.session, yield)
 			return
 		}

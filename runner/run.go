@@ -186,7 +186,7 @@ func (rn *Runner) Continue(
 			yield(nil, err)
 			return
 		}
-		if session.IsChild(sessionID) {
+		if rn.hasParent(ctx, sessionID) {
 			rn.carryOnAbove(ctx, sessionID, yield)
 			return
 		}
