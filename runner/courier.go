@@ -18,6 +18,7 @@ type courier struct {
 
 	mu       sync.Mutex      // guards the rest; held over no call
 	underway map[string]bool // sessions; true: to be looked at once more
+	resting  int             // of those, how many wait for their next try
 }
 
 const (
@@ -54,8 +55,11 @@ func (c *courier) deliver(id string) {
 		again := c.underway[id]
 		c.underway[id] = false
 		over := err == nil && !again || c.rn.closing.Err() != nil
-		if over {
+		switch {
+		case over:
 			delete(c.underway, id)
+		case err != nil:
+			c.resting++
 		}
 		c.mu.Unlock()
 		switch {
@@ -74,7 +78,17 @@ func (c *courier) deliver(id string) {
 		case <-c.rn.closing.Done():
 			timer.Stop()
 		}
+		c.mu.Lock()
+		c.resting--
+		c.mu.Unlock()
 	}
+}
+
+// busy reports whether anything is carried out just now.
+func (c *courier) busy() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.underway) > c.resting
 }
 
 // once tries what a session owes, and has the children that were told something

@@ -92,7 +92,10 @@ func (f *family) next(
 	case err != nil:
 	case f.end.Finish == event.FinishHandedOver && f.rn.agents[d.headAgent()] != nil:
 		next, err = f.rn.newDrive(f.ctx, f.root, nil)
-	case f.ear != nil && f.end.Finish == event.FinishPaused:
+	// Or else a child was so fast that its end came when the drive had just
+	// given the session up.
+	case f.ear != nil && (f.end.Finish == event.FinishPaused ||
+		f.end.Finish == event.FinishElsewhere):
 		if next, err = f.follow(); next == nil && !f.left {
 			f.end, err = f.standing(err)
 		}
@@ -271,7 +274,7 @@ func (f *family) follow() (*drive, error) {
 				return d, err
 			}
 		case !busy:
-			if going, err := f.rn.stir(f.ctx, st); err != nil || !going {
+			if going, err := f.goesOn(st); err != nil || !going {
 				return nil, err
 			}
 		}
@@ -279,6 +282,21 @@ func (f *family) follow() (*drive, error) {
 			return nil, err
 		}
 	}
+}
+
+// goesOn starts what has work below the session, and reports whether anything
+// of the family goes on. While the heads are read one after the other, an end
+// may pass from a child that is yet to be read to a parent that was read
+// already. So what would tell of that is looked at once more afterwards.
+func (f *family) goesOn(st *session.State) (going bool, err error) {
+	if going, err = f.rn.stir(f.ctx, st); going || err != nil {
+		return going, err
+	}
+	if f.rn.courier.busy() || f.rn.children.busy(f.root) {
+		return true, nil
+	}
+	now, err := f.rn.store.Load(f.ctx, f.root)
+	return err == nil && f.rn.store.Next(now).Working(), err
 }
 
 // wait returns when there may be something to do.

@@ -50,7 +50,9 @@ func hand(t *testing.T, to tool.Tool, arguments ...string) (results []event.Resu
 		t.Fatal(err)
 	}
 	defer rn.Close()
+	var last event.Event
 	for ev, err := range rn.Run(t.Context(), "ada", "chat", llm.UserText("Hello."), nil) {
+		last = ev
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -59,7 +61,7 @@ func hand(t *testing.T, to tool.Tool, arguments ...string) (results []event.Resu
 		}
 	}
 	if len(results) != len(arguments) {
-		t.Fatalf("%d calls have %d results", len(arguments), len(results))
+		t.Fatalf("%d calls have %d results; it ended %+v", len(arguments), len(results), last)
 	}
 	return results
 }
