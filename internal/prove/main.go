@@ -69,6 +69,8 @@ func parts(targets []fuzzTest, short bool) []part {
 			args: []string{"-run", "^TestFleet", "./internal/fleet"}},
 		part{name: "events against time-outs", timed: true,
 			args: []string{"-race", "-run", "^TestEventsAgainstTimeouts", "./runner"}},
+		part{name: "ends of children", timed: true,
+			args: []string{"-race", "-run", "^TestChildrensEnds", "./runner"}},
 		part{name: "concurrent histories", timed: true,
 			args: []string{"-run", "^TestHistories", "./internal/histories"}},
 	)
