@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/fermata-ai/fermata/agent"
 	"github.com/fermata-ai/fermata/event"
@@ -164,4 +165,27 @@ func rename(t *testing.T, kv kvstore.Store, from, to string) error {
 	}
 	_, err = kv.Apply(t.Context(), b)
 	return err
+}
+
+// What a tool of a child can't call off is tried for days. Nothing waits for
+// that: a Run ends as paused once the rest of the tree waits.
+func TestWhatACallOwesOutsideHoldsNoRun(t *testing.T) {
+	o := newCallsOff(func(int) error { return errors.New("no answer") })
+	turn := fakellm.Calls("build", `{"text":"x"}`).And("ask", `{}`)
+	helper := nestedTool(t, "helper", fakellm.New(turn), build(o, tool.Idempotent), roomTool())
+	r := newRig(t, agent.Config{Tools: []tool.Tool{helper}, Model: fakellm.New(
+		fakellm.Calls("helper", `{"what":"Build."}`))}, nil)
+	r.say("Go.")
+	child := session.ChildID(session.PauseID(r.onlyCall(), 1))
+	st, err := r.store.Load(t.Context(), child)
+	must(t, err)
+	_, err = r.Cancel(t.Context(), child, st.Calls[0].ID, "ada", "not now")
+	must(t, err)
+	<-o.came // it has failed, or is about to
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	if s := watch(t, r.Continue(ctx, chat, "ada")); s.err != nil ||
+		s.end.Finish != event.FinishPaused {
+		t.Errorf("it ends %q, with %v", s.end.Finish, s.err)
+	}
 }

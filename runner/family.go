@@ -379,7 +379,7 @@ func (rn *Runner) busyChild(
 	}
 	held, _ := rn.store.Driven(child)
 	switch {
-	case len(child.Outbox) > 0:
+	case child.Owes():
 		visit(child, owes)
 	case held:
 		visit(child, driven)

@@ -182,7 +182,7 @@ func TestMessageAnswers(t *testing.T) {
 		return watch(t, r.Run(t.Context(), user, chat, llm.UserText(`The "blue" <one>.`),
 			&runner.RunOptions{MessageID: "m-2"}))
 	}
-	said().finished(event.FinishPaused) // what waits for a machine is in nobody's way
+	said().finished(event.FinishPaused) // a wait of a machine doesn't matter
 	r.restart()
 	said().finished(event.FinishPaused) // delivered again
 	r.answer(runner.Complete(run.pause("job").ID, "ci", text("v"))).finished(event.FinishStop)

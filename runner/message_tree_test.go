@@ -50,7 +50,7 @@ func (r *rig) untold() {
 }
 
 // The user's next message answers the only question in the tree, as an answer
-// of the child's. Waits of machines are in nobody's way, and a repeat is known.
+// of the child's. Waits of machines don't matter, and a repeat is known.
 func TestMessageAnswersAQuestionBelow(t *testing.T) {
 	r := treeRig(t, nil, awaits{"q": asksByMessage, "m": asksAMachine}, awaits{"w": asksAMachine})
 	for range 2 {

@@ -72,8 +72,8 @@ func (w *worker) start(ctx context.Context, due session.Due) bool {
 	return true
 }
 
-// adopt has a child that is due driven. Whoever drove its parent may be in
-// another process, or gone.
+// adopt has a child that is due driven. The process that drove its parent may
+// be another one, or gone.
 func (w *worker) adopt(ctx context.Context, due session.Due) {
 	id := due.Session
 	if w.rn.children.known(id) { // it costs no read while it waits for its place

@@ -23,16 +23,16 @@ import (
 //	p session id chunk            payload
 //	u session message-id          content hash and number of a user's message
 //	o pause                       pause: session, tool, user, reason
-//	i since pause                 the same, while it is open and a person or an operator answers: the inbox
-//	a since pause                 the same, while it is open and a machine or the time ends it
+//	i since pause                 the same, while it is open: the inbox of people and operators
+//	a since pause                 the same, of what a machine or the time ends
 //	j root since pause            as i, of the pauses in the sessions below a root
 //	k tool key session call       a tool's own key for its job
 //	w agent time session          wake index: what is due, and when
-//	n agent tool session          parked: a call waits for a tool that the agent has no more
+//	n agent tool session          parked: a call waits for a tool that is gone
 //	v agent session               what is due by the clock of another process
-//	l agent incarnation session   recovery index: what drives hold, where one process has the engine
+//	l agent incarnation session   recovery index: what drives of one process hold
 //	f session child               the children that a session has made
-//	b session call                what a tool could not call off at once, or can't just now
+//	b session call                what a tool could not call off yet
 //	s hash                        JSON Schema
 //	t hash                        when that was last used
 //	x name                        of the store as a whole

@@ -98,7 +98,8 @@ func (tx *Tx) carriedOut(all []Errand) {
 	tx.Outbox = left
 }
 
-// Owes reports whether something is on its way to another session.
+// Owes reports whether something is on its way to another session. What a tool
+// is to call off isn't: it may wait for days, and nothing waits for it.
 func (s *State) Owes() bool {
 	return slices.ContainsFunc(s.Outbox, func(e Errand) bool { return e.Kind != ErrandUndo })
 }
@@ -109,7 +110,7 @@ func (s *State) OwesAt() (at time.Time, owes bool) {
 	return at, !at.IsZero()
 }
 
-// errandsDue returns when the first errand is due; zero: there is none.
+// errandsDue returns when the first errand is due by itself; zero: none is.
 func (s *State) errandsDue() (first time.Time) {
 	for i := range s.Outbox {
 		at, due := s.Outbox[i].waits()

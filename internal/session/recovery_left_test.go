@@ -121,7 +121,7 @@ func TestALateWriteOfALeftSession(t *testing.T) {
 }
 
 // TestAnswersToWhatIsHeld: what is committed beside a drive leaves the session
-// where the drive, or whoever comes after it, finds it.
+// where the drive, or the next one, finds it.
 func TestAnswersToWhatIsHeld(t *testing.T) {
 	m := kvstore.NewMemory()
 	s := session.NewStore(m, nil)
