@@ -241,3 +241,38 @@ func TestAChildGetsWhatIsLeft(t *testing.T) {
 		t.Errorf("a caller takes a child's id, with %v", err)
 	}
 }
+
+// A child takes the place of no session: one that is written while its parent
+// thinks stays as it is.
+func TestAChildTakesNoOthersPlace(t *testing.T) {
+	kv := &intruder{Store: kvstore.NewMemory()}
+	p := newParent(t, kv, "c1")
+	kv.key = kvstore.Key("h", childOf("c1"))
+	err := p.lease.Update(t.Context(), spawns(t, "c1", session.Left{}))
+	if !errors.Is(err, session.ErrCorrupt) {
+		t.Errorf("the child is made, with %v", err)
+	}
+	if e, err := kv.Get(t.Context(), kv.key); err != nil || string(e.Value) != "other" {
+		t.Errorf("the other session is %q, %v", e.Value, err)
+	}
+}
+
+// intruder writes a key right before the first batch that does.
+type intruder struct {
+	kvstore.Store
+	key  []byte
+	done bool
+}
+
+func (i *intruder) Apply(ctx context.Context, b kvstore.Batch) (kvstore.Revision, error) {
+	for _, put := range b.Puts {
+		if !i.done && bytes.Equal(put.Key, i.key) {
+			i.done = true
+			other := kvstore.Put{Key: i.key, Value: []byte("other")}
+			if _, err := i.Store.Apply(ctx, kvstore.Batch{Puts: []kvstore.Put{other}}); err != nil {
+				return 0, err
+			}
+		}
+	}
+	return i.Store.Apply(ctx, b)
+}

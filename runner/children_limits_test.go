@@ -1,0 +1,87 @@
+package runner_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/fermata-ai/fermata/agent"
+	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/fakellm"
+	"github.com/fermata-ai/fermata/llm"
+	"github.com/fermata-ai/fermata/runner"
+	"github.com/fermata-ai/fermata/tool"
+)
+
+// A nested agent gets what its caller has left, and no more. What it has used
+// is its caller's.
+func TestANestedAgentGetsWhatItsCallerHasLeft(t *testing.T) {
+	note := tool.Must(tool.Func(tool.Spec{Name: "note", Effect: tool.ReadOnly},
+		func(context.Context, struct{}) (tool.Result[string], error) {
+			return tool.Done("noted"), nil
+		}))
+	endless := fakellm.New(fakellm.Calls("note", `{}`), fakellm.Calls("note", `{}`),
+		fakellm.Calls("note", `{}`), fakellm.Says("Never."))
+	helper := nestedTool(t, "helper", endless, note)
+	r := newRig(t, agent.Config{Tools: []tool.Tool{helper}, Limits: agent.Limits{Turns: 3},
+		Model: fakellm.New(fakellm.Calls("helper", `{"what":"Note."}`), fakellm.Says("Well."))}, nil)
+	s := r.say("Go.")
+	if s.end.Finish != event.FinishMaxTurns {
+		t.Errorf("%+v, %v", s.end, s.err)
+	}
+	must(t, r.Close())
+	if got := r.outputs(); len(got) != 1 || !strings.Contains(got[0], "used up its limit (max_turns)") {
+		t.Errorf("outputs are %q", got)
+	}
+	if n := len(endless.Requests()); n != 2 {
+		t.Errorf("its model was asked %d times, of 2 that were left", n)
+	}
+}
+
+// A worker of the same program leaves a session to the caller who follows its
+// children: that one goes on with it.
+func TestAWorkerLeavesASessionToItsFollower(t *testing.T) {
+	helper := nestedTool(t, "helper", fakellm.New(fakellm.Says("It is 42.")))
+	r := newRig(t, agent.Config{Tools: []tool.Tool{helper}, Model: fakellm.New(
+		fakellm.Calls("helper", `{"what":"Find it."}`), fakellm.Says("I know."))},
+		&rigOptions{memory: true})
+	ctx, cancel := context.WithCancel(t.Context())
+	worked := make(chan struct{})
+	go func() {
+		defer close(worked)
+		_ = r.Work(ctx, &runner.WorkOptions{Poll: time.Millisecond})
+	}()
+	defer func() { cancel(); <-worked }()
+	for i := range 100 {
+		s := watch(t, r.Run(t.Context(), user, fmt.Sprint("chat-", i), llm.UserText("Go."), nil))
+		if s.end.Finish != event.FinishStop {
+			t.Fatalf("run %d ends %q, with %v", i, s.end.Finish, s.err)
+		}
+	}
+}
+
+// A child may be over before the drive that made it has given its session up.
+// Its caller's run goes on all the same.
+func TestARunGoesOnHoweverFastItsChildIs(t *testing.T) {
+	helper := nestedTool(t, "helper", fakellm.New(fakellm.Says("It is 42.")))
+	r := newRig(t, agent.Config{Tools: []tool.Tool{helper}, Model: fakellm.New(
+		fakellm.Calls("helper", `{"what":"Find it."}`), fakellm.Says("I know."))},
+		&rigOptions{memory: true})
+	var runs sync.WaitGroup
+	for i := range 8 {
+		runs.Go(func() {
+			for n := range 100 {
+				s := watch(t, r.Run(t.Context(), user, fmt.Sprint("chat-", i, "-", n),
+					llm.UserText("Go."), nil))
+				if s.end.Finish != event.FinishStop {
+					t.Errorf("run %d.%d ends %q, with %v", i, n, s.end.Finish, s.err)
+					return
+				}
+			}
+		})
+	}
+	runs.Wait()
+}
