@@ -186,7 +186,8 @@ func (j *judgement) pauses() (int, error) {
 // after it had been accepted is no conflict.
 func (j *judgement) known(n int) (bool, error) {
 	duplicate, other, err := j.repeats(strconv.Itoa(n))
-	if !duplicate && err == nil {
+	// What a user says is no redelivery of what was refused.
+	if !duplicate && err == nil && j.in.Kind != KindMessage {
 		duplicate, _, err = j.repeats(refusedSlot(n))
 	}
 	if !duplicate && err == nil && other != nil {
