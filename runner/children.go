@@ -121,8 +121,13 @@ func (c *children) next() (root, id string, ok bool) {
 	return "", "", false
 }
 
-// ended gives a child's place back.
+// ended gives a child's place back. One that another process drives is tried
+// again soon, and not when that one's lease would end: it may be given up any
+// time. Who has it tried (a follower, a worker) first looks whether it is held.
 func (c *children) ended(root, id string, err error) {
+	if errors.Is(err, session.ErrBusy) {
+		err = session.ErrBusy
+	}
 	c.places.giveBack(session.Due{Session: id}, err, c.rn.store.Now())
 	c.mu.Lock()
 	t := c.trees[root]
@@ -236,8 +241,10 @@ func (c *children) once(root, id string) (handed bool, failed error) {
 	for ev, err := range d.events(nil) {
 		if err != nil {
 			failed = err
-			c.rn.options.Logger.Error("a child could not be carried on",
-				"session", id, "error", err)
+			if !errors.Is(err, ErrClosed) {
+				c.rn.options.Logger.Error("a child could not be carried on",
+					"session", id, "error", err)
+			}
 		}
 		c.show(root, nested, ev, err)
 	}
