@@ -146,8 +146,8 @@ func (d *drive) wait(step session.Step, changed <-chan struct{}) error {
 	defer stop()
 	w := waits{
 		handed: d.crew.batch.Handed(), changed: changed, due: due, progress: d.screen.progress,
-		nested: d.screen.ear,
-		told:   d.life.stopping.Done(), over: d.life.work.Done(),
+		nested: d.screen.ear, hear: d.screen.deliver, // turn layers are around this session alone
+		told: d.life.stopping.Done(), over: d.life.work.Done(),
 	}
 	for {
 		switch d.crew.wait(&w, d.screen.emit) {

@@ -14,10 +14,11 @@ type waits struct {
 	changed  <-chan struct{}       // others have committed
 	due      <-chan time.Time      // it is time to look, though no signal has come
 	progress <-chan event.Progress // which is shown; the wait goes on
-	nested   *ear                  // what happens below the session, which is shown
-	told     <-chan struct{}       // the worker, or the runner, ends
-	overdue  <-chan time.Time      // bodies should have ended by that
-	over     <-chan struct{}       // the drive must take no further step
+	nested   *ear                  // what happens below the session, which hear is told
+	hear     func(event.Event) bool
+	told     <-chan struct{}  // the worker, or the runner, ends
+	overdue  <-chan time.Time // bodies should have ended by that
+	over     <-chan struct{}  // the drive must take no further step
 }
 
 // woke is how a wait ended.
@@ -53,7 +54,7 @@ func (cr *crew) wait(w *waits, show func(event.Event) bool) woke {
 			}
 		case <-w.nested.signal():
 			for _, ev := range w.nested.take() {
-				if !show(ev) {
+				if !w.hear(ev) {
 					return wokeLeft
 				}
 			}
