@@ -20,7 +20,7 @@ import (
 func (m Message) AppendJSON(b []byte) ([]byte, error) {
 	w := writer{b: b, depth: 4} // message, parts, part, native
 	if cap(b) == 0 {
-		w.b = make([]byte, 0, m.sizeHint())
+		w.b = make([]byte, 0, m.Size())
 	}
 	w.b = strictjson.AppendString(append(w.b, `{"role":`...), m.Role)
 	w.b = append(w.b, `,"parts":[`...)
@@ -163,9 +163,9 @@ func appendExtra(b []byte, v json.RawMessage) ([]byte, error) {
 	return b, err
 }
 
-// sizeHint is about how long the JSON form is, so that it is mostly written
-// without growing.
-func (m Message) sizeHint() int {
+// Size is about how many bytes the message takes, in memory and in its JSON
+// form, which is mostly written without growing by it.
+func (m Message) Size() int {
 	f := pass{do: sizing, size: 48 + len(m.Extra) + len(m.Parts)*partCost}
 	for _, p := range m.Parts {
 		f.over(p)

@@ -271,8 +271,19 @@ func (c *children) show(root string, nested event.Nested, ev event.Event, err er
 		return // the log has it; the child's parent is told how the run ended
 	}
 	nested.Event = ev
+	waited := false
+	waits := func() {
+		if !waited {
+			waited = true
+			c.places.lend(nested.Session)
+			c.fill()
+		}
+	}
 	for _, e := range ears {
-		e.hear(event.Clone(nested).(event.Nested), c.rn.closing)
+		e.hear(event.Clone(nested).(event.Nested), c.rn.closing, waits)
+	}
+	if waited {
+		c.places.takeBack(nested.Session)
 	}
 }
 

@@ -97,6 +97,21 @@ func (p *places) giveBack(due session.Due, err error, now time.Time) {
 	}
 }
 
+// lend leaves the place of a session that goes on, and waits for a caller, to
+// others. When it works again, there may be one too many for a while.
+func (p *places) lend(id string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.active, id)
+}
+
+// takeBack takes the place that was lent.
+func (p *places) takeBack(id string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.active[id] = true
+}
+
 // busy reports whether the worker drives anything.
 func (p *places) busy() bool {
 	p.mu.Lock()
