@@ -27,8 +27,9 @@ package runner
 //     ends when: life.go
 //   - what is shown: listener.go, display.go, screen.go; progress: live.go,
 //     reports.go
-//   - sessions below a session: family.go, ear.go, children.go; what sessions owe
-//     each other: courier.go; what tools call off outside: undo.go, undos.go
+//   - sessions below a session: family.go, stir.go, ear.go, children.go; what
+//     sessions owe each other: courier.go; what tools call off outside: undo.go,
+//     undos.go
 //   - the end of a drive: leave.go, drain.go, ending.go, drives.go
 //   - a worker: worker.go, places.go, watching.go, left.go
 //   - how answers and tokens are judged: judge.go, ring.go

@@ -251,30 +251,48 @@ func (s *Store) carryOut(ctx context.Context, st *State, e *Errand) (err error) 
 // byParent is the actor where a session goes with the one above it.
 const byParent = "parent"
 
-// disown deletes the children of a session, some at a time.
+// disown deletes the children of a session, some at a time. One that can't be
+// deleted keeps no other: it stays in the index, and is tried again with the
+// errand.
 func (s *Store) disown(ctx context.Context, parent string) error {
+	var errs []error
+	r := kvstore.Range{Prefix: kvstore.Key("f", parent), Limit: 40}
 	for {
-		page, err := s.kv.Scan(ctx, kvstore.Range{Prefix: kvstore.Key("f", parent), Limit: 40})
+		page, err := s.kv.Scan(ctx, r)
 		if err != nil {
 			return err
 		}
 		var gone kvstore.Batch
 		for _, e := range page.Entries {
-			child := lastPart(e.Key)
-			err := s.Delete(ctx, child, byParent)
-			if err == nil {
-				_, err = s.Deliver(ctx, child) // its own children
-			}
-			if err != nil && !errors.Is(err, ErrUnknownSession) {
-				return err
+			r.After = e.Key
+			if err := s.disownOne(ctx, lastPart(e.Key)); err != nil {
+				if ctx.Err() != nil {
+					return err
+				}
+				errs = append(errs[:min(len(errs), maxSweepErrors)], err)
+				continue
 			}
 			gone.Deletes = append(gone.Deletes, e.Key)
 		}
-		if len(gone.Deletes) == 0 {
-			return nil
+		if len(gone.Deletes) > 0 {
+			if err := s.repeat(ctx, gone); err != nil {
+				return err
+			}
 		}
-		if err := s.repeat(ctx, gone); err != nil {
-			return err
+		if !page.More {
+			return errors.Join(errs...)
 		}
 	}
+}
+
+// disownOne deletes one child, and those below it.
+func (s *Store) disownOne(ctx context.Context, child string) error {
+	err := s.Delete(ctx, child, byParent)
+	if err == nil {
+		_, err = s.Deliver(ctx, child)
+	}
+	if errors.Is(err, ErrUnknownSession) {
+		return nil
+	}
+	return err
 }

@@ -1,0 +1,102 @@
+package runner
+
+import (
+	"context"
+	"errors"
+
+	"github.com/fermata-ai/fermata/internal/session"
+)
+
+// What goes on below a session.
+
+// stir starts what has work below a session, and reports whether anything below
+// it goes on: here, in another process, or on its way to its parent. Children
+// that the session goes on without are started too, and are not waited for.
+func (rn *Runner) stir(ctx context.Context, st *session.State) (going bool, err error) {
+	if len(st.Outbox) > 0 {
+		rn.courier.send(st.ID)
+	}
+	start := func(child *session.State, is doing) {
+		switch is {
+		case owes:
+			rn.courier.send(child.ID)
+		case works:
+			rn.children.start(child.Root(), child.ID)
+		}
+	}
+	for _, id := range st.Run.Leaving {
+		if err := rn.busyChild(ctx, id, start); err != nil && !unreadable(err) {
+			return going, err
+		}
+	}
+	err = rn.eachBusy(ctx, st, func(child *session.State, is doing) {
+		going = true
+		start(child, is)
+	})
+	if going {
+		err = nil // it comes again when nothing else is left
+	}
+	return going, err
+}
+
+// unreadable reports whether one session can't be read, though the store can.
+func unreadable(err error) bool {
+	return isAny(err, session.ErrCorrupt, session.ErrNewerVersion)
+}
+
+// doing is what goes on in a child.
+type doing int
+
+const (
+	owes   doing = iota // it has to tell others something
+	driven              // a drive has it
+	works               // it has work that no drive has taken up
+)
+
+// eachBusy visits the children below a session in which something goes on, but
+// for those of agents that aren't here. It looks below children that wait. One
+// that can't be read keeps it from no other; its error is returned at the end.
+func (rn *Runner) eachBusy(
+	ctx context.Context, st *session.State, visit func(*session.State, doing),
+) (damage error) {
+	for i := range st.Calls {
+		c := &st.Calls[i]
+		if c.Child == "" {
+			continue
+		}
+		switch err := rn.busyChild(ctx, c.Child, visit); {
+		case err == nil:
+		case !unreadable(err):
+			return err
+		case damage == nil:
+			damage = err
+		}
+	}
+	return damage
+}
+
+// busyChild is eachBusy for one child and what is below it.
+func (rn *Runner) busyChild(
+	ctx context.Context, id string, visit func(*session.State, doing),
+) error {
+	child, err := rn.store.Load(ctx, id)
+	if errors.Is(err, session.ErrUnknownSession) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	held, _ := rn.store.Driven(child)
+	switch {
+	case child.Owes():
+		visit(child, owes)
+	case held:
+		visit(child, driven)
+	case rn.agents[child.Agent] == nil:
+	case rn.store.Next(child).Working():
+		visit(child, works)
+	default:
+		return rn.eachBusy(ctx, child, visit)
+	}
+	return nil
+}
