@@ -5,17 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"iter"
 	"math"
 	"math/rand/v2"
 	"runtime"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/anishathalye/porcupine"
 
-	"github.com/fermata-ai/fermata/event"
 	"github.com/fermata-ai/fermata/fakellm"
 	"github.com/fermata-ai/fermata/internal/session"
 	"github.com/fermata-ai/fermata/kvstore"
@@ -82,6 +79,8 @@ func (c *client) act(by string) {
 		}()
 	}
 	switch p := c.r.IntN(100); {
+	case p < 36 && c.r.IntN(4) > 0 && c.takesMail(call):
+		c.send(ctx, in)
 	case p < 36:
 		in.name, in.content = "resume", c.content(call)
 		in.pause = []int{0, 1, 1, 1, 1, 2, 2, 2, 3}[c.r.IntN(9)]
@@ -133,7 +132,7 @@ func (c *client) content(call string) string {
 	c.mu.Lock()
 	tool := c.tools[call]
 	c.mu.Unlock()
-	switch gated := tool == "act" || tool == "pay"; {
+	switch gated := tool == "act" || tool == "pay" || tool == "sign"; {
 	case gated && c.r.IntN(2) == 0:
 		return []string{yes, yes, yes, no}[c.r.IntN(4)]
 	case tool == asksOperator && c.r.IntN(3) > 0:
@@ -181,6 +180,10 @@ func (c *client) outcome(text string, err error) (out outcome, happened bool) {
 		}
 	case errors.Is(err, session.ErrInvalidResumePayload):
 		text = "misfit"
+	case errors.Is(err, session.ErrUnknownEvent):
+		text = "unknown event"
+	case errors.Is(err, session.ErrMailboxFull):
+		text = "full"
 	case errors.Is(err, session.ErrNotPaused):
 		text = "not paused"
 	case errors.Is(err, session.ErrUnknownPause):
@@ -200,9 +203,9 @@ func isFault(err error) bool { return errors.Is(err, faultkv.ErrFault) }
 
 func told(r session.Receipt) string {
 	if r.Duplicate {
-		return "duplicate of " + r.Actor
+		return strings.TrimSpace("duplicate of " + r.Actor + " " + eventFate(r))
 	}
-	return "accepted"
+	return isAccepted
 }
 
 func (c *client) resume(ctx context.Context, rn *runner.Runner, in operation) {
@@ -228,7 +231,7 @@ func (c *client) resume(ctx context.Context, rn *runner.Runner, in operation) {
 		}
 		return told(resumed.Receipts[0]), nil
 	})
-	if came == "accepted" {
+	if came == isAccepted {
 		c.mu.Lock()
 		c.given = append(c.given, in)
 		c.mu.Unlock()
@@ -236,35 +239,6 @@ func (c *client) resume(ctx context.Context, rn *runner.Runner, in operation) {
 			_ = c.watch(in.runner, resumed.Events(ctx))
 		}
 	}
-}
-
-// look looks at a call: at how it stands, and at its receipts. These are two
-// reads.
-func (c *client) look(ctx context.Context, runner int, call string) {
-	in := operation{name: "call", call: call, runner: runner}
-	b := c.begin()
-	st, err := c.runners[runner].Call(ctx, chat, call, user)
-	shows := callState{status: st.Status, settled: st.Settled, pauses: st.Pauses}
-	if st.Settled == event.Done {
-		shows.output = textOf(st.Output)
-	}
-	out, happened := c.outcome(shows.shows(), err)
-	if !happened {
-		return
-	}
-	c.ended(b, in, out)
-	if err != nil {
-		return
-	}
-	c.mu.Lock()
-	c.tools[call] = st.Tool
-	c.mu.Unlock()
-	var all []string
-	for _, r := range st.Receipts {
-		all = append(all, receiptText(r.Pause, r.Actor, r.Fate))
-	}
-	in.name = "receipts"
-	c.ended(b, in, outcome{text: receiptsText(all)})
 }
 
 // payload is an answer that isn't special: a string, or an object.
@@ -284,48 +258,6 @@ func textOf(raw json.RawMessage) (s string) {
 	var out words
 	_ = json.Unmarshal(raw, &out)
 	return out.Text
-}
-
-// find looks for a pause, by its id or by the key of its job.
-func (c *client) find(ctx context.Context, in operation) {
-	in.name, in.by, in.pause = "find", "", 1+c.r.IntN(2)
-	c.do(in, func() (string, error) {
-		p, err := c.runners[in.runner].Find(ctx,
-			runner.Ref{Pause: session.PauseID(in.call, in.pause)}, user)
-		switch {
-		case errors.Is(err, session.ErrUnknownPause):
-			return "unknown", nil
-		case err != nil || p.Await.Reason == "":
-			return "over", err
-		}
-		return c.waits(p), nil
-	})
-}
-
-func (c *client) waits(p tool.Pause) string { return waitsText(p.Number, c.hourOf(p.Deadline)) }
-
-// show looks at what waits.
-func (c *client) show(ctx context.Context, runner int) {
-	b, known := c.begin(), c.calls()
-	t, err := c.runners[runner].Show(ctx, chat, user)
-	if _, happened := c.outcome("", err); happened && err == nil {
-		c.waiting(b, runner, known, t.Pending)
-	}
-}
-
-// waiting records, of all calls that were known, that these wait and no others
-// do.
-func (c *client) waiting(b began, runner int, known []string, pending []tool.Pause) {
-	for _, p := range pending {
-		c.ended(b, operation{name: "waits", call: p.Call, runner: runner},
-			outcome{text: c.waits(p)})
-	}
-	for _, id := range known {
-		if !slices.ContainsFunc(pending, func(p tool.Pause) bool { return p.Call == id }) {
-			c.ended(b, operation{name: "waits", call: id, runner: runner},
-				outcome{text: callState{}.waits()})
-		}
-	}
 }
 
 // say has a user's message taken, perhaps in place of what waits for a person.
@@ -370,64 +302,16 @@ func (c *client) drive(ctx context.Context, runner int, name string) error {
 	return c.watch(runner, rn.Continue(ctx, chat, user))
 }
 
-// errNotToTheEnd is what watch says of a drive that the client left, or that
-// others ended.
-var errNotToTheEnd = errors.New("the drive was not seen to its end")
-
-// watch records what a drive shows: each result and each pause was there at
-// some moment between the drive's begin and then.
-func (c *client) watch(runner int, events iter.Seq2[event.Event, error]) (failure error) {
-	leave := math.MaxInt
-	if c.number < clients && c.r.IntN(6) == 0 {
-		leave = 1 + c.r.IntN(8)
-	}
-	b, known := c.begin(), c.calls()
-	for ev, err := range events {
-		if err != nil {
-			failure = err
-			var pending *session.PendingError
-			if errors.As(err, &pending) {
-				c.waiting(b, runner, known, pending.Pending)
-			}
-			continue
-		}
-		switch ev := ev.(type) {
-		case event.Call:
-			c.mu.Lock()
-			c.tools[ev.Call.ID] = ev.Call.Name
-			c.mu.Unlock()
-			c.start()
-		case event.Pause:
-			c.ended(b, operation{name: "waits", call: ev.Pause.Call, runner: runner},
-				outcome{text: c.waits(ev.Pause)})
-		case event.Result:
-			s := callState{status: session.Settled, settled: ev.Status}
-			if ev.Status == event.Done {
-				s.output = textOf(ev.Result.Output)
-			}
-			c.ended(b, operation{name: "result", call: ev.Result.Call, runner: runner},
-				outcome{text: s.result()})
-		case event.End:
-			if failure == nil && (ev.Finish == event.FinishPaused ||
-				ev.Finish == event.FinishStop) {
-				c.waiting(b, runner, known, ev.Pending)
-			} else if failure == nil {
-				failure = errNotToTheEnd
-			}
-		}
-		if leave--; leave == 0 {
-			return errNotToTheEnd
-		}
-	}
-	return failure
-}
-
 // settle brings the session to rest, tells once more what was told before, and
 // lets all deadlines pass.
 func (c *client) settle() {
 	c.rest()
 	c.atRest(false)
 	for _, in := range c.given {
+		if in.name == "send" {
+			c.sendAgain(in)
+			continue
+		}
 		c.resume(c.t.Context(), c.runners[0], in)
 	}
 	c.rest()

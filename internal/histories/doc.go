@@ -7,7 +7,9 @@
 //   - histories_test.go: the test, what it counts, and how porcupine checks the
 //     history of a call
 //   - world_test.go: the session, its tools, its model, its engine, its clock
-//   - client_test.go: what a caller does, and how it is recorded
-//   - model_test.go, judge_test.go, state_test.go: the life of one call as its
-//     callers see it
+//   - client_test.go, looks_test.go: what a caller does and sees, and how it is
+//     recorded
+//   - mail_test.go: outside events, as clients send and bodies see them
+//   - model_test.go, does_test.go, judge_test.go, mailmodel_test.go,
+//     state_test.go: the life of one call as its callers see it
 package histories

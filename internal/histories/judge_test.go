@@ -29,7 +29,7 @@ func (m *callModel) answer(s *callState, in operation) string {
 		} else {
 			m.accept(s, in.content)
 		}
-		return "accepted"
+		return isAccepted
 	case s.got[n].content == in.content: // an early one, too
 		return "duplicate of " + s.got[n].by
 	case s.refused[n].content == in.content:
@@ -38,8 +38,8 @@ func (m *callModel) answer(s *callState, in operation) string {
 		return "conflict with " + s.got[n].by
 	case s.status == session.Settled:
 		return s.ended()
-	case n == s.timerOf: // a timer leaves no receipt
-		return "conflict with " + byTimer
+	case n == s.timerOf: // neither a timer nor an event leaves the receipt of an answer
+		return "conflict with " + s.timerBy
 	case n <= s.pauses:
 		return "not paused"
 	case n > s.pauses+1:
@@ -51,7 +51,7 @@ func (m *callModel) answer(s *callState, in operation) string {
 		return "misfit"
 	}
 	s.got[n], s.early = accepted{content: in.content, by: in.by}, in.content
-	return "accepted"
+	return isAccepted
 }
 
 // bare judges an answer to a call that has paused more than once.

@@ -16,6 +16,7 @@ type callModel struct {
 	once  bool   // its effect
 	lossy bool   // drives may die, or lose their lease, while a body runs
 	text  bool   // its output is a string
+	mail  bool   // it takes events
 	asks  bool   // an operator, what became of a body that was cut off
 }
 
@@ -24,6 +25,11 @@ type step struct {
 	kind  byte // one of those below
 	hours int  // until its deadline; 0: it has none
 	told  bool // at its deadline the body is entered again, and told so
+
+	// Of a pause that waits for events: their names, and how many of them; 0 is
+	// one of each.
+	names string
+	count int
 }
 
 const (
@@ -32,6 +38,8 @@ const (
 	output  = 'o' // the body's, and the answer is the result
 	message = 'm' // the body's, and the user's next message is the result
 	timer   = 't' // the body's, which is entered again at the deadline
+	mail    = 'e' // the body's, which is entered again with the events that have come
+	done    = 'd' // none: the body's output is the events that it was shown
 	lost    = 'l' // an operator's, and the answer is the result, or has the body entered again
 )
 
@@ -55,6 +63,9 @@ func isDecision(content string) bool { return content == yes || content == no }
 // isString reports whether the payload is a JSON string, as a user's message
 // is; others are objects.
 func isString(content string) bool { return strings.HasPrefix(content, "say ") }
+
+// isAccepted is what an operation comes to that changes something.
+const isAccepted = "accepted"
 
 // byTimer is the actor of a deadline at which the body is entered again.
 const byTimer = "timer"
@@ -82,7 +93,9 @@ type callState struct {
 	cancel     accepted
 	cancelling bool
 	ending     bool // the session was cancelled
-	timerOf    int  // the pause whose deadline was its end, if no answer came after it
+	timerOf    int  // the pause that its deadline or an event ended, if no answer came after it
+	timerBy    string
+	box        mailbox
 	settled    event.Status
 }
 
@@ -96,7 +109,8 @@ type callState struct {
 type operation struct {
 	name       string
 	call       string
-	pause      int // 0: the call is named, and no pause
+	pause      int    // 0: the call is named, and no pause
+	event      string // its name and id
 	content    string
 	by         string
 	deadline   int // for extend
@@ -158,8 +172,7 @@ func (m *callModel) drive(s callState, now int) (next []callState) {
 		s.status = session.Requested
 		return []callState{s}
 	case s.status == session.Pending && s.deadline > 0 && s.deadline <= now && m.goesOn(s):
-		s.status, s.answer, s.deadline, s.refusedNow, s.timerOf = session.Answered, byTimer, 0,
-			false, s.pauses
+		s.goOn(byTimer)
 		return []callState{s}
 	case s.status == session.Pending && s.deadline > 0 && s.deadline <= now:
 		next = append(next, s.settle(event.Expired, ""))
@@ -175,6 +188,8 @@ func (m *callModel) drive(s callState, now int) (next []callState) {
 		claimed := s
 		claimed.status = session.Running
 		next = append(next, claimed)
+	case body && m.steps[s.asked].kind == done: // also if it is not to go on
+		next = append(next, s.settleBody(event.Done, s.box.entry()))
 	case body && !s.stopping():
 		next = append(next, m.pause(s, now)...)
 	}
@@ -247,6 +262,7 @@ func (m *callModel) pause(s callState, now int) (next []callState) {
 		early = ""
 	}
 	s.status, s.kind, s.answer = session.Pending, st.kind, ""
+	s.box.from = s.box.shown
 	switch {
 	case early == failure:
 		s.early = ""
@@ -258,6 +274,10 @@ func (m *callModel) pause(s callState, now int) (next []callState) {
 	case early != "":
 		s.refuseEarly()
 		s.refusedNow = true
+	}
+	if st.kind == mail && s.box.meets(st) {
+		s.goOn("")
+		return []callState{s}
 	}
 	if st.hours == 0 {
 		return []callState{s}
@@ -292,6 +312,9 @@ func (s callState) settle(status event.Status, out string) callState {
 	if s.status == session.Answered && status == event.Cancelled && s.got[s.pauses].content != "" {
 		s.got[s.pauses].fate = session.Superseded
 	}
+	if s.status == session.Answered {
+		s.box.shown = s.box.from // the entry that was to be shown more never was
+	}
 	return s.settleBody(status, out)
 }
 
@@ -308,169 +331,6 @@ func (s callState) settleBody(status event.Status, out string) callState {
 	return callState{
 		status: session.Settled, settled: status, output: out, pauses: s.pauses, got: s.got,
 		refused:   s.refused,
-		unwritten: s.unwritten, cancel: s.cancel,
+		unwritten: s.unwritten, cancel: s.cancel, box: s.box,
 	}
-}
-
-// possible is something that an operation may come to.
-type possible struct {
-	text  string
-	state callState
-}
-
-// do is what an operation may come to, in a state that no driver changes
-// meanwhile.
-func (m *callModel) do(s callState, in operation) []possible {
-	overdue := s.status == session.Pending && s.deadline > 0 && s.deadline <= in.since
-	only := func(text string) []possible { return []possible{{text, s}} }
-	switch in.name {
-	case "call":
-		return only(s.shows())
-	case "receipts":
-		return only(s.receipts())
-	case "waits":
-		return only(s.waits())
-	case "result":
-		return only(s.result())
-	case "find":
-		return m.find(s, in, overdue)
-	case "end":
-		return s.endedRun()
-	}
-	switch {
-	case overdue: // it finds the expiry applied, which is another state
-		return nil
-	case in.name == "say", in.name == "supersede":
-		return m.said(s, in)
-	case s.status == "":
-		return only("unknown")
-	}
-	switch in.name {
-	case "resume":
-		text := m.answer(&s, in)
-		return only(text)
-	case "cancel":
-		return m.cancelled(s, in)
-	case "progress":
-		if s.status == session.Settled {
-			return only(s.ended())
-		}
-		return only("ok")
-	case "extend":
-		return m.extend(s, in)
-	}
-	panic("the model doesn't know " + in.name)
-}
-
-// endedRun is what cancelling the session does to the call. One that is not
-// asked for yet may be asked for by the model that speaks just then, or by a
-// later run.
-func (s callState) endedRun() []possible {
-	ending := s
-	ending.ending = true
-	switch s.status {
-	case session.Settled:
-		return []possible{{"ok", s}}
-	case "":
-		return []possible{{"ok", s}, {"ok", ending}}
-	}
-	return []possible{{"ok", ending}}
-}
-
-// said is what a user's message does that was taken. It is taken only if no
-// call of the turn works, and the only one that waits for a person takes it.
-// What waits for a machine goes on beside that.
-func (m *callModel) said(s callState, in operation) (all []possible) {
-	switch {
-	case s.status == "" || s.status == session.Settled:
-		return []possible{{"taken", s}}
-	case s.status != session.Pending:
-		return nil
-	}
-	if s.kind == message {
-		answered := s
-		answered.got[s.pauses] = accepted{content: in.content, by: in.by}
-		m.accept(&answered, in.content)
-		all = append(all, possible{"taken", answered})
-	}
-	if s.kind != message && s.kind != gate {
-		all = append(all, possible{"taken", s})
-	}
-	if in.name == "supersede" && (s.kind == message || s.kind == gate) {
-		all = append(all, possible{"taken", s.settle(event.Denied, "")})
-	}
-	return all
-}
-
-// accept ends the open pause with an answer.
-func (m *callModel) accept(s *callState, content string) {
-	if s.kind != gate {
-		s.timerOf = 0
-	}
-	s.status, s.answer, s.deadline, s.refusedNow = session.Answered, content, 0, false
-	if s.kind == output || s.kind == message || s.kind == lost && content != again {
-		s.output, s.outputOf = content, s.pauses
-	}
-}
-
-// fits reports whether an answer is one that a pause takes.
-func (m *callModel) fits(kind byte, content string) bool {
-	switch {
-	case isDecision(content) || kind == gate:
-		return isDecision(content) && kind == gate
-	case content == again:
-		return kind == lost
-	case content == failure || kind == reenter || kind == timer:
-		return true
-	}
-	return isString(content) == m.text
-}
-
-func (m *callModel) extend(s callState, in operation) (all []possible) {
-	switch {
-	case s.status == session.Settled:
-		return []possible{{s.ended(), s}}
-	case s.status != session.Pending || in.pause != 0 && in.pause != s.pauses:
-		return []possible{{"not paused", s}}
-	}
-	if in.deadline <= in.now {
-		all = append(all, possible{"past", s})
-	}
-	if s.deadline = in.deadline; in.deadline > in.since {
-		all = append(all, possible{"ok", s})
-	}
-	return all
-}
-
-func (m *callModel) find(s callState, in operation, overdue bool) (all []possible) {
-	switch {
-	case in.pause > s.pauses || s.unwritten[in.pause]:
-		return []possible{{"unknown", s}}
-	case s.status == session.Pending && in.pause == s.pauses && !overdue:
-		all = append(all, possible{s.waits(), s})
-		if s.deadline == 0 || s.deadline > in.now {
-			return all
-		}
-	}
-	return append(all, possible{"over", s})
-}
-
-func (m *callModel) cancelled(s callState, in operation) []possible {
-	if s.cancel.by != "" {
-		return []possible{{"duplicate of " + s.cancel.by, s}}
-	}
-	if s.status == session.Settled {
-		return []possible{{s.ended(), s}}
-	}
-	s.cancel = accepted{content: "cancel", by: in.by}
-	asked := s
-	asked.cancelling = true
-	at := []possible{{"accepted", s.settle(event.Cancelled, "")}}
-	switch {
-	case s.status == session.Running:
-		return []possible{{"accepted", asked}}
-	case !m.once && s.status != session.Pending: // that depends on whether the session is driven
-		return append(at, possible{"accepted", asked})
-	}
-	return at
 }

@@ -23,9 +23,9 @@ func (s callState) shows() string {
 	case "":
 		return "unknown"
 	case session.Settled:
-		return fmt.Sprintf("%s, %d pauses", s.result(), s.pauses)
+		return fmt.Sprintf("%s, %d pauses%s", s.result(), s.pauses, s.box)
 	}
-	return fmt.Sprintf("%s, %d pauses", s.status, s.pauses)
+	return fmt.Sprintf("%s, %d pauses%s", s.status, s.pauses, s.box)
 }
 
 // result is what an event shows of how the call ended.

@@ -65,6 +65,14 @@ var stepsOf = map[string][]step{
 	"poll":   {{kind: output, hours: 1, told: true}, {kind: output, hours: 2}},
 	"riddle": {{kind: message, hours: 1, told: true}, {kind: message, hours: 2}},
 	"fax":    {{kind: reenter}, {kind: output, hours: 2}},
+	"first":  {{kind: mail, names: "xy", count: 1, hours: 1}, {kind: done}},
+	"both":   {{kind: reenter}, {kind: mail, names: "xy", hours: 2}, {kind: done}},
+	"three": {{kind: mail, names: "x", count: 1, hours: 2},
+		{kind: mail, names: "xy", count: 2, hours: 1, told: true}, {kind: done}},
+	"sign": {{kind: gate, hours: 2}, {kind: mail, names: "xy", hours: 1, told: true},
+		{kind: done}},
+	"race": {{kind: output, hours: 1, told: true},
+		{kind: mail, names: "y", count: 1, hours: 1, told: true}, {kind: done}},
 }
 
 // asksOperator is the tool of which an operator is asked if a call is lost.
@@ -73,7 +81,8 @@ const asksOperator = "fax"
 // casts are the tools that the model asks for in each turn of a history. What
 // waits in the second one waits for a person.
 var casts = [][3]string{{"job", "ask", "act"}, {"quiz", "pay", "quiz"}, {"nap", "quiz", "act"},
-	{"poll", "riddle", "job"}, {"fax", "job", "fax"}}
+	{"poll", "riddle", "job"}, {"fax", "job", "fax"}, {"first", "both", "three"},
+	{"sign", "race", "three"}}
 
 // textual reports whether the output of a tool is a string.
 func textual(tool string) bool { return tool == "quiz" || tool == "pay" || tool == "riddle" }
@@ -157,28 +166,33 @@ func (w *world) agent() agent.Config {
 	var tools []tool.Tool
 	for name := range stepsOf {
 		spec := tool.Spec{Name: name, Description: "d", Effect: effect, MayPause: true,
-			AskOperator: name == asksOperator}
+			AskOperator: name == asksOperator, Mailbox: eventsOf(name)}
 		if textual(name) {
 			tools = append(tools,
 				tool.Must(tool.Func(spec,
 					func(ctx context.Context, _ words) (tool.Result[string], error) {
-						return tool.Pending[string](w.enter(ctx)), nil
+						_, a := w.enter(ctx)
+						return tool.Pending[string](a), nil
 					})))
 			continue
 		}
 		tools = append(tools,
 			tool.Must(tool.Func(spec,
 				func(ctx context.Context, _ words) (tool.Result[words], error) {
-					return tool.Pending[words](w.enter(ctx)), nil
+					st, a := w.enter(ctx)
+					if st.kind == done {
+						return tool.Done(words{shownTo(tool.CallFrom(ctx))}), nil
+					}
+					return tool.Pending[words](a), nil
 				})))
 	}
 	return agent.Config{
-		Name: "ops", Tools: tools,
+		Name: "ops", Tools: tools, ToolLimits: tool.Limits{Mail: mostMail},
 		Interceptors: interceptor.Chain{
 			interceptor.Approval(&interceptor.ApprovalOptions{Name: "pay",
 				Tools: []string{"pay"}, Timeout: time.Hour}),
 			interceptor.Approval(&interceptor.ApprovalOptions{
-				Tools: []string{"act"}, Timeout: 2 * time.Hour,
+				Tools: []string{"act", "sign"}, Timeout: 2 * time.Hour,
 			}),
 		},
 		Model: model{cast: casts[w.seed/2%uint64(len(casts))]},
@@ -209,19 +223,22 @@ func (m model) Generate(_ context.Context, r llm.Request) iter.Seq2[llm.Event, e
 	}
 }
 
-// enter is the body of each tool: it returns what the call waits for next.
-func (w *world) enter(ctx context.Context) tool.Await {
+// enter is the body of each tool: it returns what comes next, and what the call
+// waits for there.
+func (w *world) enter(ctx context.Context) (step, tool.Await) {
 	c := tool.CallFrom(ctx)
+	w.entered(c)
 	w.mu.Lock()
 	w.entries[c.ID]++
 	w.mu.Unlock()
 	for range rand.IntN(300) { // answers may be faster
 		runtime.Gosched()
 	}
-	st := stepsOf[c.Tool][len(c.Decisions)]
+	n := len(c.Decisions)
 	if c.Answer != nil {
-		st = stepsOf[c.Tool][1]
+		must(w.t, json.Unmarshal(c.Answer.Data, &n))
 	}
+	st := stepsOf[c.Tool][n]
 	a := tool.Await{Reason: tool.ReasonExternal, Mode: tool.ModeOutput,
 		Timeout: time.Duration(st.hours) * time.Hour}
 	switch st.kind {
@@ -233,11 +250,14 @@ func (w *world) enter(ctx context.Context) tool.Await {
 		a.Reason, a.Mode = tool.ReasonTimer, tool.ModeReenter
 	case message:
 		a.Reason, a.Mode = tool.ReasonInput, tool.ModeMessage
+	case mail:
+		a.Mode, a.Mail = tool.ModeReenter, st.waits().Mail
 	}
+	a.Data, _ = json.Marshal(n + 1)
 	if st.told {
 		a.OnTimeout = tool.ReenterOnTimeout
 	}
-	return a
+	return st, a
 }
 
 func (w *world) now() time.Time { return w.begun.Add(time.Duration(w.hour.Load()) * time.Hour) }

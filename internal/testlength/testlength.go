@@ -31,7 +31,7 @@ var (
 	// Checks are those of a random property: see internal/property.
 	Checks = Kind{25, 1000}
 	// Histories are those of many callers on two runners, of each engine.
-	Histories = Kind{10, 450}
+	Histories = Kind{14, 450}
 	// Sessions are those that one worker carries on.
 	Sessions = Kind{500, 10_000}
 	// Rounds are those of callers that do a few things at one instant, of each
