@@ -50,6 +50,9 @@ func (tx *Tx) Unclaim(was *Call) error {
 		if c.Cancel != nil {
 			by, why = c.Cancel.Actor, c.Cancel.Why
 		}
+		if err := c.move(was.Status); err != nil { // no body was shown what came for it
+			return err
+		}
 		return tx.settle(c, CancelledOutcome(was, by, why, true))
 	}
 	if c.Early != nil { // no body is left that could write the pause it is for

@@ -9,6 +9,7 @@ import (
 	"github.com/fermata-ai/fermata/internal/session"
 	"github.com/fermata-ai/fermata/kvstore"
 	"github.com/fermata-ai/fermata/llm"
+	"github.com/fermata-ai/fermata/tool"
 )
 
 // TestCancelThatIsOvertakenByTheCallItself: a cancellation that has read the
@@ -61,4 +62,46 @@ func (b *beforeRecords) Get(ctx context.Context, key []byte) (kvstore.Entry, err
 		call()
 	}
 	return b.Memory.Get(ctx, key)
+}
+
+// A claim that is taken back entered no body. So the events that it would have
+// been shown are told as superseded, if the call was cancelled meanwhile.
+func TestEventsOfAClaimThatWasTakenBack(t *testing.T) {
+	s := session.NewStore(kvstore.NewMemory(), nil)
+	d, err := s.Acquire(t.Context(), "s", &session.New{User: "ada"})
+	must(t, err)
+	do := func(f func(tx *session.Tx) error) { t.Helper(); must(t, d.Update(t.Context(), f)) }
+	send := func() (rc session.Receipt) {
+		do(func(tx *session.Tx) (err error) {
+			rc, err = tx.Deliver(&session.IncomingMail{Call: "c", Name: "x", ID: "1", Hash: "h",
+				Payload: &session.Blob{Inline: []byte("null")}, Actor: "ci"},
+				func(session.Asked, json.RawMessage) (error, error) { return nil, nil })
+			return err
+		})
+		must(t, rc.Err)
+		return rc
+	}
+	do(func(tx *session.Tx) error {
+		return tx.Say(entry(t, llm.UserText("Go.")), "", "", false)
+	})
+	do(func(tx *session.Tx) error {
+		return tx.Reply(entry(t, llm.Message{Role: llm.RoleAssistant, Parts: []llm.Part{
+			llm.ToolCall{ID: "c", Name: "tell", Arguments: json.RawMessage(`{}`)}}}),
+			[]session.Call{{ID: "c", Tool: "tell", Status: session.Requested, MayPause: true,
+				Mailbox: mailbox("x")}}, session.Stopped{}, 0)
+	})
+	await, err := tool.AnyOf("x").Normalize()
+	must(t, err)
+	do(func(tx *session.Tx) error { return tx.Claim("c") })
+	do(func(tx *session.Tx) error { return tx.Pause("c", &session.Hold{Await: await}) })
+	send()
+	var was session.Call
+	d.View(func(st *session.State) { was = *st.Call("c") })
+	do(func(tx *session.Tx) error { return tx.Claim("c") })
+	do(func(tx *session.Tx) error { _, err := tx.Cancel("c", "bob", ""); return err })
+	do(func(tx *session.Tx) error { return tx.Unclaim(&was) })
+	if rc := send(); !rc.Duplicate || rc.Fate != session.Superseded {
+		t.Errorf("the sender is told %+v", rc)
+	}
+	d.Release()
 }

@@ -198,6 +198,7 @@ func (h *harness) unclaim(t *rapid.T) {
 	switch {
 	case !taken:
 	case h.m.cancelling:
+		h.m.status = h.was.Status // no body was shown what came for this entry
 		h.m.settle()
 	case h.m.early != "":
 		h.takenEarly()
