@@ -57,6 +57,8 @@ var mayImport = map[string][]string{
 		"internal/strictjson", "tool/misfit"},
 	"internal/toolbox": {"internal/excerpt", "internal/gotype", "internal/hold",
 		"internal/jsontree", "internal/modeltext", "tool", "llm"},
+	"internal/handles": {"internal/excerpt", "internal/jsontree", "internal/schema",
+		"internal/strictjson", "tool", "tool/misfit"},
 	"internal/batch":     {},
 	"internal/agentcore": {"internal/toolbox", "interceptor", "event", "tool", "llm"},
 }

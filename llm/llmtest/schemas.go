@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fermata-ai/fermata/internal/handles"
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/tool"
 )
@@ -117,7 +118,8 @@ func awkward(t testing.TB) []llm.ToolDef {
 			"all":{"allOf":[{"type":"object","properties":{"a":{"type":"string"}}},{"type":"object","properties":{"b":{"type":"string"}}}]},
 			"uri":{"type":"string","format":"uri","default":"https://example.com","examples":["a"]}
 		},"required":["either"],"$defs":{"leaf":{"type":"object","properties":{"id":{"type":"string","format":"uuid"}},"required":["id"]}}}`),
-		given("given_nothing", `{}`),
+		given("given_nothing", `{}`), handle(t, false), handle(t, true),
+		byHand{handles.AwaitTool, handles.AwaitSpec().Input},
 	}
 	r, err := tool.NewRegistry(all, nil)
 	if err != nil {
@@ -138,6 +140,22 @@ func typed[In any](t testing.TB, name string) tool.Tool {
 
 // given returns a tool with a schema that was written by hand.
 func given(name, schema string) tool.Tool { return byHand{name, json.RawMessage(schema)} }
+
+// handle returns a tool whose calls may be actions on handles. Exact, its
+// schema has oneOf at the root.
+func handle(t testing.TB, exact bool) tool.Tool {
+	t.Helper()
+	name := "handle"
+	if exact {
+		name = "handle_exact"
+	}
+	form, err := handles.NewForm(handles.Config{Tool: name, Applies: true, Exact: exact,
+		Input: typed[optional](t, name).Spec().Input})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return byHand{name, form.Schema()}
+}
 
 type byHand struct {
 	name  string
