@@ -36,7 +36,7 @@ test: aimock ## all tests of all modules, with the race detector; every kind, an
 	@$(GO) test $(RACE) -timeout 15m $(TESTFLAGS) $(addsuffix /...,$(MODULES))
 
 # Packages that read or write JSON.
-JSON = ./event ./internal/gotype ./internal/jsontree ./internal/modeltext ./internal/schema ./internal/session \
+JSON = ./event ./internal/gotype ./internal/handles ./internal/jsontree ./internal/modeltext ./internal/schema ./internal/session \
 	./internal/strictjson ./internal/toolbox ./llm/... ./session ./tool/...
 
 test-jsonv2: ## the core as Go's coming encoding/json has it

@@ -19,8 +19,8 @@ type Awaited struct {
 	Interrupted bool `json:"interrupted,omitzero"`
 }
 
-// Group returns the replies grouped by their states. Within a group they stay in
-// order.
+// Group returns the replies grouped by their states. Within a group they stay
+// in order.
 func Group(replies []Reply) Awaited {
 	a := Awaited{Completed: []Reply{}, Pending: []Reply{}}
 	var running []Reply

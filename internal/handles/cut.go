@@ -80,9 +80,10 @@ func runeWidth(r rune) int {
 	return utf8.RuneLen(r)
 }
 
-// CutJSON returns a JSON value as it is, or, if it has more bytes, a JSON string
-// with its head and tail: of the text, where it is a string, and otherwise of
-// the JSON. The string has so many bytes at most, but at least its quotes.
+// CutJSON returns a JSON value as it is, or, if it has more bytes, a JSON
+// string with its head and tail: of the text, where it is a string, and
+// otherwise of the JSON. The string has so many bytes at most, but at least its
+// quotes.
 func CutJSON(value json.RawMessage, most int, left Left) json.RawMessage {
 	if len(value) <= most {
 		return value

@@ -38,15 +38,15 @@ func TestCut(t *testing.T) {
 	}
 }
 
-// texts are of all widths, with bytes that are no UTF-8.
+// anyText is characters of all widths, with bytes that are no UTF-8.
 var anyText = rapid.Custom(func(t *rapid.T) string {
 	piece := rapid.SampledFrom([]string{"a", "\n", "\x1b", `"`, `\`, "é", "€", "😀", "\xff",
 		"\xe2\x82", "<", "\u2028", "\x7f"})
 	return strings.Join(rapid.SliceOfN(piece, 0, 300).Draw(t, "pieces"), "")
 })
 
-// A text that is cut is valid, has what it may have, and has as much of the head
-// as of the tail.
+// A text that is cut is valid, has what it may have, and has as much of the
+// head as of the tail.
 func TestCutKeepsHeadAndTail(t *testing.T) {
 	property.Check(t, func(t *rapid.T) {
 		text, most := anyText.Draw(t, "text"), rapid.IntRange(-1, 400).Draw(t, "most")
@@ -122,11 +122,13 @@ func TestProduced(t *testing.T) {
 		{Produced{Text: "a\xff"}, 0, 0, "a\ufffd", 2},
 		{Produced{Text: "\x1b\x1b"}, 0, 0, "\x1b\x1b", 2},
 		{Produced{Text: strings.Repeat("a", 100)}, 0, 50,
-			strings.Repeat("a", 11) + "\n[79 bytes left out here]\n" + strings.Repeat("a", 10), 100},
+			strings.Repeat("a", 11) + "\n[79 bytes left out here]\n" + strings.Repeat("a", 10),
+			100},
 	} {
 		got, next := c.p.Since(c.offset, c.most)
 		if got != c.want || next != c.next {
-			t.Errorf("%+v since %d: got %q, %d, want %q, %d", c.p, c.offset, got, next, c.want, c.next)
+			t.Errorf("%+v since %d: got %q, %d, want %q, %d", c.p, c.offset, got, next, c.want,
+				c.next)
 		}
 	}
 }

@@ -132,7 +132,8 @@ func ownOf(input json.RawMessage) (own, error) {
 		}
 	}
 	for _, ref := range references(root) {
-		if !strings.HasPrefix(ref, jsontree.DefsPrefix) && !strings.HasPrefix(ref, "#/definitions/") {
+		if !strings.HasPrefix(ref, jsontree.DefsPrefix) &&
+			!strings.HasPrefix(ref, "#/definitions/") {
 			return own{}, fmt.Errorf("its Input refers to %q: refer to one of its $defs",
 				excerpt.Of(ref))
 		}

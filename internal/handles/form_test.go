@@ -42,10 +42,12 @@ func TestActions(t *testing.T) {
 // says what to do.
 func TestFormsThatAreRefused(t *testing.T) {
 	for input, want := range map[string]string{
-		`{"properties":{"id":{}}}`:                     `own parameter "id" has the name of one that actions take (action, id, input): rename it`,
-		`{"properties":{"action":{}}}`:                 `own parameter "action"`,
-		`{"properties":{"input":{}}}`:                  `own parameter "input"`,
-		`{"anyOf":[{"required":["a"]}]}`:               `at its root, its Input has anyOf: write its properties out`,
+		`{"properties":{"id":{}}}`: `own parameter "id" has the name of ` +
+			`one that actions take (action, id, input): rename it`,
+		`{"properties":{"action":{}}}`: `own parameter "action"`,
+		`{"properties":{"input":{}}}`:  `own parameter "input"`,
+		`{"anyOf":[{"required":["a"]}]}`: `at its root, its Input has anyOf: ` +
+			`write its properties out`,
 		`{"properties":{"kids":{"$ref":"#"}}}`:         `refers to "#": refer to one of its $defs`,
 		`{"type":"string"}`:                            `type is "string"`,
 		`{"properties":{"a":{"type":"strong"}}}`:       `/properties/a/type`,
@@ -56,8 +58,8 @@ func TestFormsThatAreRefused(t *testing.T) {
 		_, err := NewForm(Config{Tool: "shell", Input: json.RawMessage(input)})
 		told(t, err, `tool "shell": its calls can't be actions: `, want)
 	}
-	for _, root := range []string{`"allOf":[{}]`, `"oneOf":[{}]`, `"if":{}`, `"dependentSchemas":{}`,
-		`"patternProperties":{"^a":{}}`, `"unevaluatedProperties":false`} {
+	for _, root := range []string{`"allOf":[{}]`, `"oneOf":[{}]`, `"if":{}`,
+		`"dependentSchemas":{}`, `"patternProperties":{"^a":{}}`, `"unevaluatedProperties":false`} {
 		_, err := NewForm(Config{Tool: "shell", Input: json.RawMessage("{" + root + "}")})
 		key, _, _ := strings.Cut(root, ":")
 		told(t, err, "at its root, its Input has "+strings.Trim(key, `"`))

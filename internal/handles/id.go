@@ -15,8 +15,8 @@ const (
 	idWords   = "1 to 64 letters, digits and signs of ASCII, without spaces"
 )
 
-// CheckID returns what is wrong with the id of a handle. An id is ASCII, so that
-// two of them can't look alike, and a byte is a character.
+// CheckID returns what is wrong with the id of a handle. An id is ASCII, so
+// that two of them can't look alike, and a byte is a character.
 func CheckID(id string) error {
 	switch n := len(id); {
 	case n == 0:
@@ -26,7 +26,8 @@ func CheckID(id string) error {
 	}
 	for _, r := range id {
 		if r < '!' || r > '~' {
-			return fmt.Errorf("it has the character %q; an id has %s", excerpt.Of(string(r)), idWords)
+			return fmt.Errorf("it has the character %q; an id has %s", excerpt.Of(string(r)),
+				idWords)
 		}
 	}
 	return nil

@@ -105,8 +105,8 @@ func (p *parser) request(own []strictjson.RawMember, whole json.RawMessage, alon
 // alone adds a fault for a parameter that stands without an action.
 func (p *parser) alone(name string, v json.RawMessage) {
 	if v != nil {
-		p.add([]string{name}, "dependentRequired", v, "goes with an action, and there is none: give "+
-			"action (%s), or leave %s out", list(p.form.actions), name)
+		p.add([]string{name}, "dependentRequired", v, "goes with an action, and there is none: "+
+			"give action (%s), or leave %s out", list(p.form.actions), name)
 	}
 }
 
@@ -117,7 +117,8 @@ func (p *parser) readAction() Action {
 	case p.action == nil:
 		return OneShot
 	case !ok:
-		p.add([]string{actionParameter}, "type", p.action, "must be a string: %s", list(p.form.actions))
+		p.add([]string{actionParameter}, "type", p.action, "must be a string: %s",
+			list(p.form.actions))
 	case !slices.Contains(p.form.actions, Action(name)):
 		p.add([]string{actionParameter}, "enum", nil, "%s", unknownAction(name, p.form.actions))
 	}
@@ -151,8 +152,8 @@ func (p *parser) refuse(a Action, m strictjson.RawMember) {
 	switch {
 	case known && value(m) == nil:
 	case known:
-		p.add([]string{name}, "dependentRequired", m.Value, "is a parameter of the tool itself, and "+
-			"goes with %s, or with no action; the action is %s: leave it out", Spawn, a)
+		p.add([]string{name}, "dependentRequired", m.Value, "is a parameter of the tool itself, "+
+			"and goes with %s, or with no action; the action is %s: leave it out", Spawn, a)
 	default:
 		p.unknown(name, p.names())
 	}

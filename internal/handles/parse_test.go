@@ -30,9 +30,10 @@ func TestParse(t *testing.T) {
 			Action: Fetch, ID: "a/b.c#1~"},
 		`{"action":"fetch","id":"a","input":null,"command":null,"quiet":null}`: {
 			Action: Fetch, ID: "a"},
-		`{"action":"\u0061bort","id":"\u0061"}`:           {Action: Abort, ID: "a"},
-		`{"action":"apply","id":"a","input":"y\n"}`:       {Action: Apply, ID: "a", Input: raw(`"y\n"`)},
-		`{"action":"apply","id":"a","input":{"b": 1.0} }`: {Action: Apply, ID: "a", Input: raw(`{"b": 1.0}`)},
+		`{"action":"\u0061bort","id":"\u0061"}`:     {Action: Abort, ID: "a"},
+		`{"action":"apply","id":"a","input":"y\n"}`: {Action: Apply, ID: "a", Input: raw(`"y\n"`)},
+		`{"action":"apply","id":"a","input":{"b": 1.0} ` +
+			`}`: {Action: Apply, ID: "a", Input: raw(`{"b": 1.0}`)},
 		`{"action":"apply","id":"a","input":"","dir":null}`: {
 			Action: Apply, ID: "a", Input: raw(`""`)},
 		`{"action":"abort","id":"` + strings.Repeat("i", MaxID) + `"}`: {
@@ -76,40 +77,55 @@ func TestParseRefuses(t *testing.T) {
 		{applies, `{"id":"a","Id":"b"}`, `it is no valid JSON`},
 		{applies, `{"action":7}`, `/action: must be a string: spawn, fetch, apply, abort, got 7`},
 		{applies, `{"action":""}`, `/action: there is no action ""; the actions are spawn`},
-		{applies, `{"action":"spaw"}`, `/action: there is no action "spaw"; did you mean "spawn"?; ` +
+		{applies, `{"action":"spaw"}`, `/action: there is no action "spaw"; did you mean ` +
+			`"spawn"?; ` +
 			`the actions are spawn, fetch, apply, abort, and without an action the tool runs`},
 		{applies, `{"action":"kill"}`, `did you mean "abort"?`},
 		{applies, `{"action":"Status"}`, `did you mean "fetch"?`},
 		{applies, `{"action":"SPAWN"}`, `did you mean "spawn"?`},
-		{plain, `{"action":"send"}`, `there is no action "send"; the actions are spawn, fetch, abort`},
+		{plain, `{"action":"send"}`, `there is no action "send"; the actions are spawn, fetch, ` +
+			`abort`},
 		{plain, `{"action":"apply","id":"a","input":"y"}`,
-			`/action: the tool takes no input, and so has no action "apply"; its actions are spawn, fetch, abort`},
+			`/action: the tool takes no input, and so has no action "apply"; its actions are ` +
+				`spawn, fetch, abort`},
 		{applies, `{"action":"spawn","command":"ls"}`,
 			`/id: is required with action spawn: choose an id for the handle, 1 to 64 letters`},
-		{applies, `{"action":"fetch"}`, `/id: is required with action fetch: give the id that you chose in spawn`},
+		{applies, `{"action":"fetch"}`, `/id: is required with action fetch: give the id that ` +
+			`you chose in spawn`},
 		{applies, `{"action":"fetch","id":null}`, `/id: is required with action fetch`},
 		{applies, `{"action":"fetch","id":7}`, `/id: must be a string, got 7`},
 		{applies, `{"action":"fetch","id":""}`, `/id: it is empty; an id has 1 to 64`},
 		{applies, `{"action":"fetch","id":"a b"}`, `/id: it has the character " "; an id has`},
 		{applies, `{"action":"fetch","id":"é"}`, `/id: it has the character "é"`},
-		{applies, `{"action":"fetch","id":"` + strings.Repeat("i", 65) + `"}`, `/id: it has 65 bytes`},
-		{applies, `{"action":"apply","id":"a"}`, `/input: is required with action apply: give what to type`},
-		{applies, `{"action":"apply","id":"a","input":null}`, `/input: is required with action apply`},
+		{applies, `{"action":"fetch","id":"` + strings.Repeat("i", 65) + `"}`, `/id: it has 65 ` +
+			`bytes`},
+		{applies, `{"action":"apply","id":"a"}`, `/input: is required with action apply: give ` +
+			`what to type`},
+		{applies, `{"action":"apply","id":"a","input":null}`, `/input: is required with action ` +
+			`apply`},
 		{applies, `{"action":"fetch","id":"a","input":"y"}`,
 			`/input: goes with action apply alone, and the action is fetch: leave it out, got "y"`},
-		{applies, `{"action":"spawn","id":"a","input":"y"}`, `/input: goes with action apply alone`},
+		{applies, `{"action":"spawn","id":"a","input":"y"}`, `/input: goes with action apply ` +
+			`alone`},
 		{applies, `{"command":"ls","id":"a"}`,
-			`/id: goes with an action, and there is none: give action (spawn, fetch, apply, abort), or leave id out`},
+			`/id: goes with an action, and there is none: give action (spawn, fetch, apply, ` +
+				`abort), or leave id out`},
 		{applies, `{"input":"y"}`, `/input: goes with an action, and there is none`},
-		{applies, `{"action":"abort","id":"a","command":"ls"}`, `/command: is a parameter of the tool ` +
-			`itself, and goes with spawn, or with no action; the action is abort: leave it out, got "ls"`},
+		{applies, `{"action":"abort","id":"a","command":"ls"}`, `/command: is a parameter of ` +
+			`the tool ` +
+			`itself, and goes with spawn, or with no action; the action is abort: leave it ` +
+			`out, got "ls"`},
 		{applies, `{"action":"fetch","id":"a","inputs":"y"}`,
-			`/inputs: there is no property "inputs"; did you mean "input"?; the properties are action, id, input`},
-		{plain, `{"action":"fetch","id":"a","x":null}`, `there is no property "x"; the properties are action, id`},
+			`/inputs: there is no property "inputs"; did you mean "input"?; the properties are ` +
+				`action, id, input`},
+		{plain, `{"action":"fetch","id":"a","x":null}`, `there is no property "x"; the ` +
+			`properties are action, id`},
 		{open, `{"action":"fetch","id":"a","x":1}`, `/x: is a parameter of the tool itself`},
 		{applies, `{"action":"apply","command":"ls"}`,
-			`/command: is a parameter of the tool itself, and goes with spawn, or with no action; ` +
-				`the action is apply: leave it out, got "ls"; /id: is required with action apply: ` +
+			`/command: is a parameter of the tool itself, and goes with spawn, or with no ` +
+				`action; ` +
+				`the action is apply: leave it out, got "ls"; /id: is required with action ` +
+				`apply: ` +
 				`give the id that you chose in spawn; /input: is required`},
 	} {
 		_, err := c.form.Parse(raw(c.args))
@@ -124,8 +140,8 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
-// strict has no parameter that takes null, and none that may be called anything:
-// for it, the exact schema and Parse have to agree.
+// strict has no parameter that takes null, and none that may be called
+// anything: for it, the exact schema and Parse have to agree.
 const strict = `{"properties":{"command":{"type":"string"},"n":{"type":"integer"}},` +
 	`"required":["command"],"additionalProperties":false}`
 
@@ -141,7 +157,8 @@ func FuzzParse(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	flat := form(f, Config{Applies: true, Input: raw(strict)})
-	exact, err := schema.Compile(form(f, Config{Applies: true, Exact: true, Input: raw(strict)}).Schema())
+	told := form(f, Config{Applies: true, Exact: true, Input: raw(strict)}).Schema()
+	exact, err := schema.Compile(told)
 	must(f, err)
 	own, err := schema.Compile(raw(strict))
 	must(f, err)
@@ -159,7 +176,8 @@ func FuzzParse(f *testing.F) {
 			}
 			return
 		}
-		if (r.Action != OneShot) != (CheckID(r.ID) == nil) || (r.Action == Apply) != (r.Input != nil) ||
+		if (r.Action != OneShot) != (CheckID(r.ID) == nil) ||
+			(r.Action == Apply) != (r.Input != nil) ||
 			(r.Action == Spawn || r.Action == OneShot) != (r.Own != nil) {
 			t.Errorf("%+v", r)
 		}

@@ -34,12 +34,12 @@ func Taken(id string, open bool) string {
 	if open {
 		why = "a handle of that id is open"
 	}
-	return fmt.Sprintf("Handle `%s` was not begun, and no call of this turn that names it was run: "+
-		"%s. Choose another id, and call again.", id, why)
+	return fmt.Sprintf("Handle `%s` was not begun, and no call of this turn that names it was "+
+		"run: %s. Choose another id, and call again.", id, why)
 }
 
-// NotYours returns the words for an apply to a handle that waits for someone
-// else than the model.
+// NotYours returns the words for an apply to a handle that waits, and not for
+// the model.
 func NotYours(id string) string {
 	return fmt.Sprintf("Handle `%s` waits for the user, and its question is not yours to answer. "+
 		"Nothing was given to it. Go on with something else, or await it.", id)
@@ -47,6 +47,6 @@ func NotYours(id string) string {
 
 // NothingToApply returns the words for an apply to a handle that has stopped.
 func NothingToApply(id string) string {
-	return fmt.Sprintf("Handle `%s` has stopped, and takes no input any more. Nothing was given to "+
-		"it. Its id may be used again: spawn another one.", id)
+	return fmt.Sprintf("Handle `%s` has stopped, and takes no input any more. Nothing was given "+
+		"to it. Its id may be used again: spawn another one.", id)
 }

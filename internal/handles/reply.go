@@ -47,8 +47,8 @@ type Failure struct {
 	Transient bool     `json:"transient"` // the same again may succeed
 }
 
-// Reply is how a handle stands, as a model reads it. What a state doesn't have is
-// empty:
+// Reply is how a handle stands, as a model reads it. What a state doesn't have
+// is empty:
 //
 //   - Running has the content that is new, perhaps none.
 //   - Waiting has a question, and perhaps content.
@@ -85,8 +85,8 @@ func (r Reply) MarshalJSON() ([]byte, error) {
 	return strictjson.Append(nil, out)
 }
 
-// UnmarshalJSON reads what MarshalJSON wrote. What MarshalJSON wouldn't write is
-// an error, but for members of other names, which are passed over.
+// UnmarshalJSON reads what MarshalJSON wrote. What MarshalJSON wouldn't write
+// is an error, but for members of other names, which are passed over.
 func (r *Reply) UnmarshalJSON(b []byte) error {
 	var in reply
 	if err := strictjson.Read(b, &in); err != nil {
@@ -128,7 +128,8 @@ func (r Reply) check() error {
 		err = fmt.Errorf("its state is %q, and may be %s, %s or %s", excerpt.Of(string(r.State)),
 			Running, Waiting, Stopped)
 	}
-	if q := r.Question; err == nil && q != nil && (q.ID == "" || q.For != User && q.For != Assistant) {
+	if q := r.Question; err == nil && q != nil &&
+		(q.ID == "" || q.For != User && q.For != Assistant) {
 		err = fmt.Errorf("its question has the id %q and is for %q, and not for %s or %s",
 			excerpt.Of(q.ID), excerpt.Of(string(q.For)), User, Assistant)
 	}

@@ -14,14 +14,16 @@ func TestReply(t *testing.T) {
 			ID: "a", State: Running, Content: "<x>\n"},
 		`{"id":"a","state":"waiting","question":{"id":"q","text":"Sure?","for":"user"}}`: {
 			ID: "a", State: Waiting, Question: &Question{ID: "q", Text: "Sure?", For: User}},
-		`{"id":"a","state":"waiting","content":"x","question":{"id":"q","text":"","schema":{"type": "string"},"for":"assistant"}}`: {
+		`{"id":"a","state":"waiting","content":"x","question":{"id":"q","text":"",` +
+			`"schema":{"type": "string"},"for":"assistant"}}`: {
 			ID: "a", State: Waiting, Content: "x",
 			Question: &Question{ID: "q", Schema: raw(`{"type": "string"}`), For: Assistant}},
 		`{"id":"a","state":"stopped","result":"text"}`: {
 			ID: "a", State: Stopped, Result: raw(`"text"`)},
 		`{"id":"a","state":"stopped","content":"x","result":{"a":1.0}}`: {
 			ID: "a", State: Stopped, Content: "x", Result: raw(`{"a":1.0}`)},
-		`{"id":"a","state":"stopped","result":null}`: {ID: "a", State: Stopped, Result: raw(`null`)},
+		`{"id":"a","state":"stopped","result":null}`: {
+			ID: "a", State: Stopped, Result: raw(`null`)},
 		`{"id":"a","state":"stopped","error":{"message":"no","trace":["b"],"transient":true}}`: {
 			ID: "a", State: Stopped,
 			Error: &Failure{Message: "no", Trace: []string{"b"}, Transient: true}},
@@ -39,7 +41,8 @@ func TestReply(t *testing.T) {
 		}
 	}
 	got, err := Reply{ID: "a", State: Stopped, Error: &Failure{Message: "no"}}.MarshalJSON()
-	if string(got) != `{"id":"a","state":"stopped","error":{"message":"no","trace":[],"transient":false}}` {
+	if string(got) != `{"id":"a","state":"stopped","error":{"message":"no","trace":[],`+
+		`"transient":false}}` {
 		t.Errorf("%s, %v", got, err)
 	}
 }
@@ -113,8 +116,9 @@ func TestRefusals(t *testing.T) {
 			"Handle `x` not found. There are no handles: begin one by the action spawn of a tool."},
 		{Taken("a", true), "Handle `a` was not begun, and no call of this turn that names it was " +
 			"run: a handle of that id is open. Choose another id, and call again."},
-		{Taken("a", false), "Handle `a` was not begun, and no call of this turn that names it was " +
-			"run: more than one spawn of this turn has that id. Choose another id, and call again."},
+		{Taken("a", false), "Handle `a` was not begun, and no call of this turn that names it " +
+			"was run: more than one spawn of this turn has that id. Choose another id, and call " +
+			"again."},
 		{NotYours("a"), "Handle `a` waits for the user, and its question is not yours to answer. " +
 			"Nothing was given to it. Go on with something else, or await it."},
 		{NothingToApply("a"), "Handle `a` has stopped, and takes no input any more. Nothing was " +

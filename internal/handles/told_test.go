@@ -68,13 +68,15 @@ func TestFates(t *testing.T) {
 		`[]`:                  "must be an object",
 		`{"handles":[],"x":}`: "it is no valid JSON",
 		`{"handles":[]}`:      `/handles: the handle "tests" is missing`,
-		`{"handles":[{"id":"test","action":"wait"}]}`: `/handles/0/id: must be the id of an open handle; ` +
+		`{"handles":[{"id":"test","action":"wait"}]}`: `/handles/0/id: must be the id of an ` +
+			`open handle; ` +
 			`did you mean "tests"?; these are tests, got "test"`,
 		`{"handles":[{"action":"wait"}]}`: `/handles/0/id: must be the id of an open handle`,
 		`{"handles":[{"id":"tests","action":"wait"},{"id":"tests","action":"wait"}]}`: `/handles/1/id: ` +
 			`is there already: name each handle once`,
-		`{"handles":[{"id":"tests","action":"kill"}]}`: `/handles/0/action: must be wait or abort, got "kill"`,
-		`{"handles":[{"id":"tests"}]}`:                 `/handles/0/action: must be wait or abort`,
+		`{"handles":[{"id":"tests","action":"kill"}]}`: `/handles/0/action: must be wait or ` +
+			`abort, got "kill"`,
+		`{"handles":[{"id":"tests"}]}`: `/handles/0/action: must be wait or abort`,
 	} {
 		_, err := Fates(raw(answer), []string{"tests"})
 		if _, ok := errors.AsType[*misfit.Error](err); !ok {
@@ -95,7 +97,8 @@ func TestNotice(t *testing.T) {
 		{"run", Reply{ID: "tests", State: Stopped, Error: &Failure{Message: "exit 1"}}},
 		{"run", Reply{ID: "net", State: Stopped, Content: "c\n",
 			Error: &Failure{Message: "reset", Transient: true}}},
-		{"git", Reply{ID: "add", State: Waiting, Question: &Question{Text: "Stage?", For: Assistant}}},
+		{"git", Reply{ID: "add", State: Waiting,
+			Question: &Question{Text: "Stage?", For: Assistant}}},
 		{"git", Reply{ID: "push", State: Waiting, Question: &Question{Text: "Push?", For: User}}},
 		{"run", Reply{ID: "srv", State: Running, Content: "up"}},
 	})
@@ -125,7 +128,8 @@ func TestANoticeQuotes(t *testing.T) {
 	if len(lines) != 1+MaxNoticed+1 || len(got) > (MaxNoticed+2)*600 {
 		t.Errorf("%d lines, %d bytes", len(lines), len(got))
 	}
-	if want := `- Handle h0 of the tool run goes on, and has new content: "done\".\n- Handle b `; !strings.HasPrefix(lines[1], want) || !strings.HasSuffix(lines[1], `y".`) {
+	if want := `- Handle h0 of the tool run goes on, and has new content: "done\".\n- Handle b ` +
+		``; !strings.HasPrefix(lines[1], want) || !strings.HasSuffix(lines[1], `y".`) {
 		t.Errorf("%s", lines[1])
 	}
 	if last := lines[len(lines)-1]; last != "- Something happened to 5 more handles: fetch them." {
