@@ -9,21 +9,21 @@ import (
 	"github.com/fermata-ai/fermata/event"
 	"github.com/fermata-ai/fermata/fakellm"
 	"github.com/fermata-ai/fermata/internal/hold"
+	core "github.com/fermata-ai/fermata/internal/session"
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/runner"
-	"github.com/fermata-ai/fermata/session"
 	"github.com/fermata-ai/fermata/tool"
 )
 
 // account is what a history came to, with ids replaced by turn and place, and
-// without times.
+// without times. Sessions go by the place of the call that has made them.
 type account struct {
-	transcript []line
-	calls      map[string]callAccount // by place
-	rest       string                 // how the session was left
-	outcomes   [][]string             // of the inputs
-	errors     map[string]bool        // of runs
-	writes     int
+	transcripts map[string][]line
+	rests       map[string]string      // how the sessions were left
+	calls       map[string]callAccount // by place
+	outcomes    [][]string             // of the inputs
+	errors      map[string]bool        // of runs
+	writes      int
 }
 
 // line is a part of a message.
@@ -36,6 +36,7 @@ type line struct {
 // callAccount is what became of one call.
 type callAccount struct {
 	id      string
+	below   bool // in a session below the root
 	turn    int
 	status  event.Status
 	by      string
@@ -47,23 +48,28 @@ type callAccount struct {
 
 // account takes stock, in a life that does nothing else.
 func (l *life) account() (*account, error) {
-	shown, err := l.runner.Show(l.ctx, theSession, "test")
+	family, err := l.family()
 	if err != nil {
 		return nil, err
 	}
-	next := llm.Request{Messages: shown.History, Tools: hold.Of(l.agent).Tools.Defs()}
-	if err := fakellm.Check(next); err != nil && len(shown.Pending) == 0 {
-		l.violation("a provider would refuse the transcript: %v", err)
-	}
-	if err := l.inspect(shown.Pending); err != nil {
+	if err := l.inspect(family); err != nil {
 		return nil, err
 	}
-	places := callPlaces(shown.History)
-	a := &account{calls: map[string]callAccount{}, outcomes: l.outcomes, errors: map[string]bool{}}
-	if a.transcript, err = transcriptLines(shown.History, places); err != nil {
+	a := &account{transcripts: map[string][]line{}, rests: map[string]string{},
+		calls: map[string]callAccount{}, outcomes: l.outcomes, errors: map[string]bool{}}
+	if len(family) > 0 && !family[0].Deleted.IsZero() || len(family) == 0 {
+		a.rests["what is left"], err = l.leftovers()
+		return a, err
+	}
+	histories, places, err := l.histories(family)
+	if err != nil {
 		return nil, err
 	}
-	a.rest = places.in(restOf(shown))
+	for _, st := range family {
+		if err := l.takeStock(a, st, histories[st.ID], places); err != nil {
+			return nil, err
+		}
+	}
 	for text := range l.errors {
 		a.errors[places.in(text)] = true
 	}
@@ -75,45 +81,87 @@ func (l *life) account() (*account, error) {
 	return a, nil
 }
 
-// inspect makes sure that nothing in the store is wrong, and that the inbox
-// lists what waits, and nothing else.
-func (l *life) inspect(waiting []tool.Pause) error {
-	for p, err := range l.store.Check(l.ctx) {
-		if err != nil {
-			return err
-		}
-		l.violation("the store has a flaw: %v", p)
+// theRoot stands for the place of the session that no call has made.
+const theRoot = "the session"
+
+// at returns what a session goes by.
+func (p places) at(st *core.State) string {
+	if st.Parent == nil {
+		return theRoot
 	}
-	listed := map[string]bool{}
-	for p, err := range l.runner.Pending(l.ctx, session.PauseFilter{}, "test") {
-		if err != nil {
-			return err
-		}
-		listed[p.ID] = true
-	}
-	for _, p := range waiting {
-		if !listed[p.ID] {
-			l.violation("pause %s is open, and not in the inbox", p.ID)
-		}
-		delete(listed, p.ID)
-	}
-	for id := range listed {
-		l.violation("pause %s is in the inbox, and not open", id)
-	}
-	return nil
+	return "the session below " + p[callAbove(st)].String()
 }
 
-// place is where a call stands.
-type place struct{ turn, call int }
+// callAbove returns the call that has made a session below the root.
+func callAbove(st *core.State) string { return st.Parent.Path[len(st.Parent.Path)-1].Call }
 
-func (p place) String() string { return fmt.Sprintf("<turn %d, call %d>", p.turn, p.call) }
+// histories reads the messages of all sessions, and finds the places of all
+// calls.
+func (l *life) histories(family []*core.State) (map[string][]llm.Message, places, error) {
+	all, p := map[string][]llm.Message{}, places{}
+	depth := func(st *core.State) int {
+		if st.Parent == nil {
+			return 0
+		}
+		return len(st.Parent.Path)
+	}
+	family = slices.Clone(family)
+	slices.SortStableFunc(family, func(a, b *core.State) int { return depth(a) - depth(b) })
+	for _, st := range family {
+		if !st.Deleted.IsZero() {
+			continue
+		}
+		history, err := l.store.History(l.ctx, st, 0)
+		if err != nil {
+			return nil, nil, err
+		}
+		all[st.ID] = history
+		above := ""
+		if st.Parent != nil {
+			above = p[callAbove(st)].path
+		}
+		p.note(st.ID, above, history)
+	}
+	return all, p, nil
+}
+
+// takeStock takes stock of one session.
+func (l *life) takeStock(a *account, st *core.State, history []llm.Message, p places) (err error) {
+	at := p.at(st)
+	if !st.Deleted.IsZero() {
+		a.rests[at] = "deleted"
+		return nil
+	}
+	next := llm.Request{Messages: history, Tools: hold.Of(l.agents[st.Agent]).Tools.Defs()}
+	if err := fakellm.Check(next); err != nil && st.Open() == 0 {
+		l.violation("a provider would refuse the transcript of %s: %v", at, err)
+	}
+	shown, err := l.runner.Show(l.ctx, st.ID, "test")
+	if err != nil {
+		return err
+	}
+	a.rests[at] = p.in(restOf(shown))
+	a.transcripts[at], err = transcriptLines(history, p)
+	return err
+}
+
+// place is where a call stands: the path to it, by turns and calls.
+type place struct {
+	session    string
+	path       string
+	turn, call int
+}
+
+func (p place) String() string { return "<" + p.path + ">" }
 
 // places says where calls stand, by their ids.
 type places map[string]place
 
-// callPlaces finds the places of all calls.
-func callPlaces(history []llm.Message) places {
-	p := places{}
+// note notes the places of a session's calls.
+func (p places) note(session, above string, history []llm.Message) {
+	if above != "" {
+		above += ", below it "
+	}
 	turn := 0
 	for _, m := range history {
 		if m.Role != llm.RoleAssistant {
@@ -121,10 +169,10 @@ func callPlaces(history []llm.Message) places {
 		}
 		turn++
 		for i, c := range m.ToolCalls() {
-			p[c.ID] = place{turn, i + 1}
+			path := fmt.Sprintf("%sturn %d, call %d", above, turn, i+1)
+			p[c.ID] = place{session, path, turn, i + 1}
 		}
 	}
-	return p
 }
 
 // in puts places where ids are.
@@ -168,11 +216,12 @@ func restOf(t runner.Transcript) string {
 
 // callAccount takes stock of one call.
 func (l *life) callAccount(id string, p places) (callAccount, error) {
-	s, err := l.runner.Call(l.ctx, theSession, id, "test")
+	in := p[id].session
+	s, err := l.runner.Call(l.ctx, in, id, "test")
 	if err != nil {
 		return callAccount{}, err
 	}
-	c := callAccount{id: id, turn: p[id].turn, status: s.Settled, by: s.Actor,
+	c := callAccount{id: id, below: in != theSession, turn: p[id].turn, status: s.Settled, by: s.Actor,
 		entries: map[string]int{}, again: len(s.Again)}
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s is %s %s by %q, after %d pauses", s.Tool, s.Status, s.Settled,
@@ -191,7 +240,7 @@ func (l *life) callAccount(id string, p places) (callAccount, error) {
 	for _, m := range s.Media {
 		fmt.Fprintf(&b, "; media %s, %d bytes", m.Name, len(m.Data))
 	}
-	for m, err := range l.runner.Received(l.ctx, theSession, id, "test") {
+	for m, err := range l.runner.Received(l.ctx, in, id, "test") {
 		if err != nil {
 			return c, err
 		}
@@ -207,13 +256,13 @@ func (l *life) callAccount(id string, p places) (callAccount, error) {
 			c.effect = e.effect
 		}
 	}
-	return c, l.receipts(id, s)
+	return c, l.receipts(in, id, s)
 }
 
 // receipts makes sure that what was acknowledged for a call is there.
-func (l *life) receipts(id string, s runner.CallDetails) error {
+func (l *life) receipts(in, id string, s runner.CallDetails) error {
 	all := slices.Clone(s.Receipts)
-	for r, err := range l.store.MailReceipts(l.ctx, theSession, id, nil) {
+	for r, err := range l.store.MailReceipts(l.ctx, in, id, nil) {
 		if err != nil {
 			return err
 		}
@@ -234,23 +283,4 @@ func (l *life) receipts(id string, s runner.CallDetails) error {
 		}
 	}
 	return nil
-}
-
-// look makes sure that what has settled stays as it was.
-func (l *life) look() {
-	for _, c := range l.calls() {
-		s, err := l.runner.Call(l.ctx, theSession, c.ID, "test")
-		if err != nil || s.Settled == "" {
-			continue
-		}
-		now := fmt.Sprintf("%s by %q at %s with %s",
-			s.Settled, s.Actor, s.At, tool.HashArguments(s.Output))
-		l.mu.Lock()
-		before, seen := l.settled[c.ID]
-		l.settled[c.ID] = now
-		l.mu.Unlock()
-		if seen && before != now {
-			l.violation("call %s settled twice: %s, and then %s", c.ID, before, now)
-		}
-	}
 }

@@ -10,23 +10,14 @@ import (
 
 // compare holds a history that was cut in some way against the uncut one. It
 // reports whether a call's outcome remained unknown.
-func (h *history) compare(got *account, w way) (unknown bool) {
+func (h *history) compare(got *account) (unknown bool) {
 	want := h.uncut
-	exempt := h.exempt(got, w)
-	diverged := 0 // the first turn with an exempt call
+	exempt := h.exempt(got)
 	for place := range exempt {
 		unknown = unknown || got.calls[place].status != want.calls[place].status
 	}
-	for _, ln := range got.transcript {
-		if exempt[ln.call] && diverged == 0 {
-			diverged = ln.turn
-		}
-	}
-	if !h.s.Diverges {
-		diverged = 0
-	}
-	h.compareTranscripts(got.transcript, want.transcript, exempt, diverged)
-	if diverged > 0 {
+	diverged := h.compareTranscripts(got, exempt)
+	if diverged {
 		return unknown
 	}
 	for text := range got.errors {
@@ -34,11 +25,14 @@ func (h *history) compare(got *account, w way) (unknown bool) {
 			h.violation("a run ended with an error, unlike in the uncut history: %s", text)
 		}
 	}
-	if got.rest != want.rest {
-		h.violation("the session is left so: %s; in the uncut history: %s", got.rest, want.rest)
+	for at := range both(got.rests, want.rests) {
+		if got.rests[at] != want.rests[at] {
+			h.violation("%s is left so: %q; in the uncut history: %q", at, got.rests[at],
+				want.rests[at])
+		}
 	}
 	for _, place := range slices.Sorted(maps.Keys(want.calls)) {
-		h.compareCalls(place, got.calls[place], want.calls[place], exempt[place], w.exact)
+		h.compareCalls(place, got.calls[place], want.calls[place], exempt[place], h.way.exact)
 	}
 	return unknown
 }
@@ -46,14 +40,16 @@ func (h *history) compare(got *account, w way) (unknown bool) {
 // exempt returns the calls that needn't have come to the same end: those that
 // were lost, or were cancelled and may have begun; and, where bodies were
 // interrupted, those that ran beside them, and may have waited for them.
-func (h *history) exempt(got *account, w way) map[string]bool {
+func (h *history) exempt(got *account) map[string]bool {
 	exempt, interrupted := map[string]bool{}, map[int]bool{}
 	for place, c := range got.calls {
 		uncut, there := h.uncut.calls[place]
-		cancelled := c.status == event.Cancelled && (h.blurred[c.id] || w.interrupts)
-		if there && (h.lost[c.id] || cancelled) {
+		cancelled := c.status == event.Cancelled && (h.blurred[c.id] || h.way.interrupts)
+		// Below the root a fault ends a drive of which the life isn't told.
+		lost := h.lost[c.id] || c.below && h.way.interrupts && c.status == event.Unknown
+		if there && (lost || cancelled) {
 			exempt[place] = true
-			interrupted[c.turn] = w.interrupts && uncut.status != event.Cancelled
+			interrupted[c.turn] = h.way.interrupts && uncut.status != event.Cancelled
 		}
 	}
 	for place, c := range got.calls {
@@ -64,24 +60,55 @@ func (h *history) exempt(got *account, w way) map[string]bool {
 	return exempt
 }
 
-func (h *history) compareTranscripts(got, want []line, exempt map[string]bool, diverged int) {
+// compareTranscripts compares those of all sessions. It reports whether one of
+// them diverged, as the scenario lets it.
+func (h *history) compareTranscripts(got *account, exempt map[string]bool) (any bool) {
+	for at := range both(got.transcripts, h.uncut.transcripts) {
+		diverged := 0 // the first turn with an exempt call
+		for _, ln := range got.transcripts[at] {
+			if h.s.Diverges && exempt[ln.call] {
+				diverged, any = ln.turn, true
+				break
+			}
+		}
+		h.compareTranscript(at, got.transcripts[at], h.uncut.transcripts[at], exempt, diverged)
+	}
+	return any
+}
+
+func (h *history) compareTranscript(
+	at string, got, want []line, exempt map[string]bool, diverged int,
+) {
 	for i := range max(len(got), len(want)) {
 		switch {
 		case i >= len(got):
-			h.violation("the transcript ends early; in the uncut history there follows %s",
-				want[i].text)
+			h.violation("the transcript of %s ends early; in the uncut history there follows %s",
+				at, want[i].text)
 			return
 		case diverged > 0 && (got[i].turn > diverged || i >= len(want)):
 			return
 		case i >= len(want):
-			h.violation("the transcript goes on, unlike in the uncut history, with %s", got[i].text)
+			h.violation("the transcript of %s goes on, unlike in the uncut history, with %s",
+				at, got[i].text)
 			return
 		case got[i].text != want[i].text && !(exempt[got[i].call] && got[i].call == want[i].call):
-			h.violation("the transcript has %s; in the uncut history: %s",
-				got[i].text, want[i].text)
+			h.violation("the transcript of %s has %s; in the uncut history: %s",
+				at, got[i].text, want[i].text)
 			return
 		}
 	}
+}
+
+// both returns the keys of both maps.
+func both[V any](a, b map[string]V) map[string]bool {
+	keys := map[string]bool{}
+	for k := range a {
+		keys[k] = true
+	}
+	for k := range b {
+		keys[k] = true
+	}
+	return keys
 }
 
 // compareCalls holds one call against the same one in the uncut history. If

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/fermata-ai/fermata/event"
 	core "github.com/fermata-ai/fermata/internal/session"
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/runner"
@@ -23,6 +24,9 @@ const (
 // before.
 func (l *life) deliver(i int, in Input) bool {
 	var got []string
+	l.mu.Lock()
+	l.begun[i] = true
+	l.mu.Unlock()
 	for range maxTries {
 		var err error
 		got, err = l.try(in)
@@ -67,18 +71,17 @@ func (l *life) try(in Input) (got []string, err error) {
 		return l.answer(in)
 	case isEvents:
 		return l.send(in)
-	}
-	id := l.call(in.target)
-	if id == "" {
-		return []string{absent}, nil
-	}
-	if in.kind == isProgress {
-		err = l.runner.Progress(l.ctx, theSession, id, "test", in.report)
-	} else {
-		var r session.Receipt
-		if r, err = l.runner.Cancel(l.ctx, theSession, id, "ops", in.why); err == nil {
-			l.acknowledge(r)
+	case isSweep:
+		_, err = l.store.Sweep(l.ctx, &in.keep)
+	default:
+		id, call := l.session(in.target), ""
+		if in.kind == isCancel || in.kind == isProgress {
+			call = l.call(in.target)
 		}
+		if id == "" || call == "" && in.target.tool != "" {
+			return []string{absent}, nil
+		}
+		err = l.operation(in, id, call)
 	}
 	if err == nil {
 		return []string{accepted}, nil
@@ -89,19 +92,37 @@ func (l *life) try(in Input) (got []string, err error) {
 	return []string{failed}, err
 }
 
+// operation carries out what an input does to a session, or to a call of it.
+func (l *life) operation(in Input, id, call string) error {
+	switch in.kind {
+	case isProgress:
+		return l.runner.Progress(l.ctx, id, call, "test", in.report)
+	case isEnd:
+		return l.runner.CancelSession(l.ctx, id, "ops", in.why)
+	case isDelete:
+		return l.runner.Delete(l.ctx, id, "ops")
+	}
+	r, err := l.runner.Cancel(l.ctx, id, call, "ops", in.why)
+	if err == nil {
+		l.acknowledge(r)
+	}
+	return err
+}
+
 // answer delivers answers, by the tokens of their pauses where a body has given
 // those away.
 func (l *life) answer(in Input) (got []string, err error) {
 	got = make([]string, len(in.answers))
+	id := l.session(in.target)
 	var rs []runner.Resumption
 	var at []int
 	for i, a := range in.answers {
-		id := l.call(a.target)
-		if id == "" {
+		call := l.call(a.target)
+		if call == "" {
 			got[i] = absent
 			continue
 		}
-		a.Pause = core.PauseID(id, a.pause)
+		a.Pause = core.PauseID(call, a.pause)
 		if err := l.find(a.Pause); err != nil {
 			return []string{failed}, err
 		}
@@ -110,23 +131,23 @@ func (l *life) answer(in Input) (got []string, err error) {
 	if len(rs) == 0 {
 		return got, nil
 	}
-	res, err := l.runner.Resume(l.ctx, theSession, rs...)
+	res, err := l.runner.Resume(l.ctx, id, rs...)
 	return l.sent(in, got, at, res, err)
 }
 
 // send delivers events.
 func (l *life) send(in Input) (got []string, err error) {
 	got = make([]string, len(in.mail))
-	id, mail := l.call(in.target), slices.Clone(in.mail)
+	call, mail := l.call(in.target), slices.Clone(in.mail)
 	var at []int
 	for i := range mail {
-		mail[i].Call = id
+		mail[i].Call = call
 		got[i], at = absent, append(at, i)
 	}
-	if id == "" {
+	if call == "" {
 		return got, nil
 	}
-	res, err := l.runner.Send(l.ctx, theSession, mail...)
+	res, err := l.runner.Send(l.ctx, l.session(in.target), mail...)
 	return l.sent(in, got, at, res, err)
 }
 
@@ -149,15 +170,19 @@ func (l *life) sent(
 		}
 		l.acknowledge(r)
 	}
-	if err != nil || in.undriven || in.moment != inTurn && l.busy() {
+	if err != nil || in.undriven || in.moment != inTurn && l.busy(in.target) {
 		return got, nil
 	}
 	return got, l.watch(res.Events(l.ctx))
 }
 
 // busy reports whether another drive has the session, so that this input needs
-// none.
-func (l *life) busy() bool {
+// none. Where it comes for a session below the root, whoever watches the root
+// sees it go on.
+func (l *life) busy(t target) bool {
+	if len(t.path) > 0 && l.watching.Load() > 0 {
+		return true
+	}
 	st, err := l.store.Load(l.ctx, theSession)
 	if err != nil {
 		return true
@@ -200,12 +225,26 @@ func (l *life) judge(i int, in Input, got []string) {
 			// The reason of the refusal is past.
 		case in.kind == isProgress && got[0] == refusalName(session.ErrSettled):
 			// The report was on its way for long.
-		case len(l.lostCalls()) > 0 && (l.s.Diverges || l.aimsAtLost(in)):
+		case l.s.Diverges && len(l.lostCalls()) > 0, l.aimsAtLost(in):
 		default:
 			l.violation("%s: %q; in the uncut history: %q", in.name, got, want)
 			return
 		}
 	}
+}
+
+// tried reports whether an input was delivered before, with or without success.
+func (l *life) tried(i int) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.begun[i]
+}
+
+// accepted reports whether the sender of an input was told that it is accepted.
+func (l *life) accepted(i int) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Contains(l.outcomes[i], accepted)
 }
 
 // refused reports whether the sender of an input was told that all of it is
@@ -224,16 +263,21 @@ func (l *life) aimsAtLost(in Input) bool {
 	for _, a := range in.answers {
 		targets = append(targets, a.target)
 	}
-	for _, t := range targets {
-		id := l.call(t)
-		l.mu.Lock()
-		lost := l.lost[id]
-		l.mu.Unlock()
-		if lost {
-			return true
-		}
+	return slices.ContainsFunc(targets, l.isLost)
+}
+
+// isLost reports whether the outcome of a call may be unknown. Below the root a
+// fault ends a drive of which the life isn't told.
+func (l *life) isLost(t target) bool {
+	id, call := l.session(t), l.call(t)
+	l.mu.Lock()
+	lost := l.lost[call]
+	l.mu.Unlock()
+	if lost || !l.way.interrupts || len(t.path) == 0 || call == "" {
+		return lost
 	}
-	return false
+	c, err := l.runner.Call(l.ctx, id, call, "test")
+	return err == nil && c.Settled == event.Unknown
 }
 
 // refusals are the errors by which an input is refused.
@@ -243,7 +287,7 @@ var refusals = []error{
 	session.ErrPending, session.ErrWrongUser, session.ErrCancelled,
 	session.ErrExpired, session.ErrSettled, session.ErrNotPaused,
 	session.ErrUnknownPause, session.ErrUnknownCall, session.ErrUnknownEvent,
-	session.ErrMailboxFull,
+	session.ErrMailboxFull, session.ErrDeleted, session.ErrUnknownSession,
 }
 
 func refusal(err error) (name string, refused bool) {

@@ -183,14 +183,14 @@ func (s *Scenario) history(
 	if err != nil {
 		return nil, 0, err
 	}
-	h := newHistory(ctx, s, p, uncut)
+	h := newHistory(ctx, s, p, uncut, w)
 	got, struck, err := h.run(faults)
 	if err = errors.Join(err, p.Remove()); err != nil {
 		return nil, 0, fmt.Errorf("scenario %q, %v: %w", s.Name, faults, err)
 	}
 	if uncut != nil && struck > 0 {
 		r.Histories++
-		if h.compare(got, w) {
+		if h.compare(got) {
 			r.Unknown++
 		}
 	}

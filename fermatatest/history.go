@@ -15,7 +15,7 @@ import (
 	"github.com/fermata-ai/fermata/session"
 )
 
-// The one session of a history, and its user.
+// The session of a history that inputs come to, and its user.
 const (
 	theUser    = "ada"
 	theSession = "chat-1"
@@ -29,6 +29,7 @@ type history struct {
 	world World
 	place Place
 	uncut *account // what it has to come to; nil in the uncut history itself
+	way   way      // in which its writes go wrong
 
 	// mu guards what follows: the lives' goroutines, and those of bodies,
 	// write it. It is held over no code of the scenario's.
@@ -45,6 +46,7 @@ type history struct {
 	// blurred has the ids of calls that need no claim, so that there was no
 	// trace of whether they had begun.
 	blurred  map[string]bool
+	begun    []bool          // inputs whose delivery was begun
 	outcomes [][]string      // of the inputs, the last time they were delivered
 	errors   map[string]bool // that runs ended with
 	trace    []string
@@ -55,15 +57,16 @@ type history struct {
 const maxLives = 3
 
 // newHistory returns a history that has not begun.
-func newHistory(ctx context.Context, s *Scenario, p Place, uncut *account) *history {
+func newHistory(ctx context.Context, s *Scenario, p Place, uncut *account, w way) *history {
 	return &history{
-		ctx: ctx, s: s, world: s.World(), place: p, uncut: uncut,
+		ctx: ctx, s: s, world: s.World(), place: p, uncut: uncut, way: w,
 		now:      time.Date(2025, 1, 2, 3, 4, 5, 0, time.UTC),
 		ids:      map[string]int{},
 		tokens:   map[string]string{},
 		settled:  map[string]string{},
 		lost:     map[string]bool{},
 		blurred:  map[string]bool{},
+		begun:    make([]bool, len(s.Inputs)),
 		outcomes: make([][]string, len(s.Inputs)),
 		errors:   map[string]bool{},
 	}

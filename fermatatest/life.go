@@ -3,9 +3,8 @@ package fermatatest
 import (
 	"errors"
 	"iter"
-	"reflect"
-	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/fermata-ai/fermata/agent"
@@ -28,22 +27,26 @@ type life struct {
 	kv     kvstore.Store // the engine itself
 	faults *faultkv.Injector
 	store  *core.Store
-	agent  *agent.Agent
+	agents map[string]*agent.Agent // by name, those that others have as tools too
 	runner *runner.Runner
 	// patience is how often the life waits for a lease, before it lets time
 	// pass until the lease has ended.
 	patience int
+	bodies   atomic.Int64 // that run
+	watching atomic.Int64 // loops over events that are under way
+	stop     func()       // what hurries leases
 
 	asked struct {
 		sync.Mutex
-		messages int // of the session, that were looked at
-		calls    []llm.ToolCall
+		messages map[string]int // of each session, those that were looked at
+		calls    map[string][]llm.ToolCall
 	}
 }
 
 // open begins the n-th life, from 0. Each has its own fault.
 func (h *history) open(n int, faults []faultkv.Fault) (*life, error) {
-	l := &life{history: h, number: n + 1}
+	l := &life{history: h, number: n + 1, agents: map[string]*agent.Agent{}}
+	l.asked.messages, l.asked.calls = map[string]int{}, map[string][]llm.ToolCall{}
 	var err error
 	if l.kv, err = h.place.Open(); err != nil {
 		return nil, err
@@ -52,37 +55,57 @@ func (h *history) open(n int, faults []faultkv.Fault) (*life, error) {
 	if n < len(faults) {
 		l.faults.Add(faults[n])
 	}
-	c := h.world.Agent()
-	c.Tools = slices.Clone(c.Tools)
-	for i, t := range c.Tools {
-		c.Tools[i] = watched{t, l}
-	}
-	if l.agent, err = agent.New(c); err == nil {
+	first, others, err := l.crew()
+	if err == nil {
 		store := session.NewStore(l.faults.Store,
 			&session.Options{Now: h.Now, NewID: h.newID, MaxSkew: time.Millisecond})
 		l.store = hold.Of(store)
-		l.runner, err = runner.New(l.agent, store, &runner.Options{Logger: silent})
+		l.runner, err = runner.New(first, store,
+			&runner.Options{Logger: silent, Agents: others})
 	}
 	if err != nil {
 		return nil, errors.Join(err, l.kv.Close())
 	}
+	l.stop = l.hurry()
 	return l, nil
+}
+
+// crew makes the world's agents, and watches their tools.
+func (l *life) crew() (first *agent.Agent, others []*agent.Agent, err error) {
+	configs := []agent.Config{l.world.Agent()}
+	if l.world.Others != nil {
+		configs = append(configs, l.world.Others()...)
+	}
+	for _, c := range configs {
+		a, err := agent.New(c)
+		if err == nil {
+			err = l.watches(a)
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		others = append(others, a)
+	}
+	return others[0], others[1:], nil
 }
 
 // end drops all that the life has in memory. Its bodies' contexts end.
 func (l *life) end() error {
-	return errors.Join(l.runner.Close(), l.kv.Close())
+	err := l.runner.Close()
+	l.stop()
+	return errors.Join(err, l.kv.Close())
 }
 
 func (l *life) dead() bool { return l.faults.Dead() }
 
-// live delivers the inputs, in order, and drives the session to rest in
+// live delivers the inputs, in order, and drives the sessions to rest in
 // between. It reports whether it came to the end.
 func (l *life) live() bool {
-	l.begin()
+	l.begin(false)
+	past := l.past()
 	for i, in := range l.s.Inputs {
-		if l.number > 1 && l.refused(i) {
-			continue // its sender knows
+		if i < past || l.number > 1 && l.isKnown(i, in) {
+			continue
 		}
 		l.deliver(i, in)
 		if !in.undriven {
@@ -98,19 +121,64 @@ func (l *life) live() bool {
 	return !l.dead()
 }
 
-// begin makes sure that a worker would find what the last drive left, and notes
-// the calls that may have got further than the store shows: those that were
-// running when it ended, and have no answer kept; and those whose entries leave
-// no trace.
-func (l *life) begin() {
+// isKnown reports whether the sender of an input was told by an earlier life
+// what became of it, and doesn't repeat it: one that was refused, and the end of
+// a session, which would end what came afterwards.
+func (l *life) isKnown(i int, in Input) bool {
+	return l.refused(i) || in.kind == isEnd && l.accepted(i)
+}
+
+// past returns how many inputs came before the one that has ended all that they
+// were for. They are not delivered again.
+func (l *life) past() (n int) {
 	st, err := l.store.Load(l.ctx, theSession)
+	gone := errors.Is(err, session.ErrUnknownSession) || err == nil && !st.Deleted.IsZero()
+	for i, in := range l.s.Inputs {
+		ends := in.kind == isEnd && len(in.target.path) == 0 && err == nil && wasEnded(st)
+		if l.tried(i) && (ends || gone && (in.kind == isDelete || in.kind == isSweep)) {
+			n = i
+		}
+	}
+	return n
+}
+
+// wasEnded reports whether the session's last run was cancelled as a whole.
+func wasEnded(st *core.State) bool {
+	for _, h := range []*core.Halt{st.Halt, st.Ending} {
+		if h != nil && h.Finish == event.FinishCancelled {
+			return true
+		}
+	}
+	return false
+}
+
+// begin makes sure that a worker would find what the last drives left, and
+// notes the calls that may have got further than the store shows: those that
+// were running when a drive ended, and have no answer kept; and those whose
+// entries leave no trace. Again: the life goes on after a fault, and what other
+// drives of it do is sure.
+func (l *life) begin(again bool) {
+	family, err := l.family()
 	if err != nil {
-		if !errors.Is(err, session.ErrUnknownSession) && !l.dead() {
-			l.violation("life %d begins, and the session can't be read: %v", l.number, err)
+		if !l.dead() {
+			l.violation("life %d begins, and the sessions can't be read: %v", l.number, err)
 		}
 		return
 	}
-	l.findable(st)
+	for _, st := range family {
+		l.findable(st)
+		if driven, _ := l.store.Driven(st); !again || st.Parent == nil || !driven {
+			l.unsure(st)
+		}
+		if !again && st.Parent != nil { // the runner would wait for that in real time
+			l.outlive(st)
+		}
+	}
+}
+
+// unsure notes the calls of a session of which it isn't known how far they have
+// got.
+func (l *life) unsure(st *core.State) {
 	for i := range st.Calls {
 		c := &st.Calls[i]
 		switch {
@@ -129,149 +197,16 @@ func (l *life) mark(in map[string]bool, call string) {
 	in[call] = true
 }
 
-// maxTries is how often a life tries something that faults, or another drive,
-// keep from succeeding.
-const maxTries = 1000
-
-// rest drives the session for as long as there is work, as a worker would that
-// finds it by the index of what is due.
-func (l *life) rest() {
-	for range maxTries {
-		st, err := l.store.Load(l.ctx, theSession)
-		if err != nil {
-			if !errors.Is(err, session.ErrUnknownSession) && !l.dead() {
-				l.violation("the session can't be read: %v", err)
-			}
-			return
-		}
-		if l.operate(st) {
-			continue
-		}
-		if !core.Next(st, l.Now()).Working() {
-			if !l.owes(st) {
-				return
-			}
-			continue
-		}
-		if driven, until := l.store.Driven(st); driven {
-			l.wait(until)
-			continue
-		}
-		l.findable(st)
-		err = l.watch(l.runner.Continue(l.ctx, theSession, "test"))
-		if !errors.Is(err, session.ErrBusy) {
-			l.note("life %d: driven on: %v", l.number, err)
-		}
-		if l.dead() || !l.retries(err) {
-			return
-		}
-	}
-	l.violation("the session does not come to rest")
-}
-
-// owes has what the session owes carried out, as a worker would that finds the
-// session due. It reports whether there was anything.
-func (l *life) owes(st *core.State) bool {
-	at, owes := st.OwesAt()
-	if !owes || l.dead() {
-		return false
-	}
-	l.pass(at)
-	if driven, until := l.store.Driven(st); driven {
-		l.wait(until)
-		return true
-	}
-	if !l.isDue() { // or it was carried out meanwhile
-		now, err := l.store.Load(l.ctx, theSession)
-		if err == nil && reflect.DeepEqual(now, st) {
-			l.violation("something is owed, and the session is not in the index of what is due")
-		}
-	}
-	l.store.CallCouriers(theSession)
-	time.Sleep(time.Millisecond)
-	return true
-}
-
-// retries reports whether a drive that ended with an error is followed by
-// another one: if the error was a fault's, or if the session was busy.
-func (l *life) retries(err error) bool {
-	var busy *session.BusyError
-	switch {
-	case err == nil:
-		return true
-	case errors.As(err, &busy):
-		l.wait(busy.Until)
-		return true
-	case isFault(err):
-		l.patience = 20
-		l.begin()
-		return true
-	}
-	l.failed(err)
-	return false
-}
-
-// wait lets a lease end: that of a drive of this life, which gives it up as
-// soon as its bodies have ended, or, by its time, that of an earlier life.
-func (l *life) wait(until time.Time) {
-	l.patience--
-	if l.patience > 0 || until.IsZero() {
-		time.Sleep(time.Millisecond)
-	} else {
-		l.pass(until.Add(time.Millisecond))
-	}
-}
-
-// findable makes sure that a worker would find a session, as it was read, if
-// there is work in it that no drive does.
-func (l *life) findable(st *core.State) {
-	step := core.Next(st, l.Now())
-	if driven, _ := l.store.Driven(st); step.Working() && !driven && !l.isDue() {
-		l.violation("there is work, and no worker would find the session: %s", step.Kind)
-	}
-}
-
-func (l *life) isDue() bool {
-	name := l.agent.Name()
-	due, _, _, err := l.store.Due(l.ctx, name, nil)
-	left, _, errLeft := l.store.Left(l.ctx, name, "")
-	watched, _, errWatched := l.store.Watched(l.ctx, name)
-	return err != nil || errLeft != nil || errWatched != nil ||
-		slices.ContainsFunc(slices.Concat(due, left, watched),
-			func(d core.Due) bool { return d.Session == theSession })
-}
-
-// operate answers a pause that asks an operator, if there is one.
-func (l *life) operate(st *core.State) bool {
-	pauses, err := l.store.Pauses(l.ctx, st, nil)
-	if err != nil {
-		return false
-	}
-	for _, p := range pauses {
-		if p.Await.Reason != tool.ReasonUnknown {
-			continue
-		}
-		if l.world.Operator == nil {
-			l.violation("%s asks an operator, and the World has none", p.Tool)
-			return false
-		}
-		says := l.world.Operator(p)
-		says.Pause = p.ID
-		_, err := l.runner.Resume(l.ctx, theSession, says)
-		l.note("life %d: the operator answers for %s: %v", l.number, p.Tool, err)
-		if err != nil && !isFault(err) {
-			l.violation("the operator's answer was refused: %v", err)
-		}
-		return err == nil
-	}
-	return false
-}
-
 // watch ranges over a run's events, and delivers what is to come from within.
 func (l *life) watch(events iter.Seq2[event.Event, error]) (failure error) {
+	l.watching.Add(1)
+	defer l.watching.Add(-1)
 	for ev, err := range events {
 		if err != nil {
 			failure = err
+		}
+		if nested, ok := ev.(event.Nested); ok {
+			ev = nested.Event
 		}
 		if p, ok := ev.(event.Pause); ok {
 			l.told(p.Pause)
@@ -285,8 +220,8 @@ func (l *life) told(p tool.Pause) {
 	if l.dead() {
 		return
 	}
-	if st, err := l.store.Load(l.ctx, theSession); err == nil {
-		if c := st.Call(p.Call); c == nil || c.Pauses < p.Number {
+	if st, err := l.store.Load(l.ctx, p.Session); err == nil {
+		if c := st.Call(p.Call); c != nil && c.Pauses < p.Number || c == nil && !l.moved(p) {
 			l.violation("an event tells of pause %s, which is not stored", p.ID)
 		}
 	}
@@ -298,36 +233,57 @@ func (l *life) told(p tool.Pause) {
 	}
 }
 
-// call returns the id of the call that a target names; empty if there is none.
-func (l *life) call(t target) string {
-	n := 0
-	for _, c := range l.calls() {
-		if c.Name == t.tool {
-			if n++; n == t.call {
-				return c.ID
-			}
-		}
-	}
-	return ""
+// moved reports whether the call of a pause below the root has its result
+// already: such a session goes on while its events wait for their caller.
+func (l *life) moved(p tool.Pause) bool {
+	c, err := l.runner.Call(l.ctx, p.Session, p.Call, "test")
+	return p.Session != theSession && err == nil && c.Settled != "" && c.Pauses >= p.Number
 }
 
-// calls returns all calls of the session so far.
-func (l *life) calls() []llm.ToolCall {
-	st, err := l.store.Load(l.ctx, theSession)
+// hurry lets time pass until leases have ended that no drive keeps, while the
+// life waits for them: those of drives that could not store their end. A call
+// of stop ends it.
+func (l *life) hurry() (stop func()) {
+	done, over := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(over)
+		tick := time.NewTicker(quiet)
+		defer tick.Stop()
+		for last := -1; ; last = l.faults.Applies() {
+			select {
+			case <-done:
+				return
+			case <-tick.C:
+			}
+			if l.faults.Applies() == last && l.bodies.Load() == 0 && !l.dead() {
+				l.endLeases()
+			}
+		}
+	}()
+	return func() { close(done); <-over }
+}
+
+// quiet is for how long nothing is written, and no body runs, where nothing is
+// driven any more.
+const quiet = 200 * time.Millisecond
+
+func (l *life) endLeases() {
+	family, err := l.family()
 	if err != nil {
-		return nil
+		return
 	}
-	l.asked.Lock()
-	defer l.asked.Unlock()
-	if l.asked.messages < st.Messages {
-		history, err := l.store.History(l.ctx, st, l.asked.messages)
-		if err != nil {
-			return nil
-		}
-		for _, m := range history {
-			l.asked.calls = append(l.asked.calls, m.ToolCalls()...)
-		}
-		l.asked.messages = st.Messages
+	for _, st := range family {
+		l.outlive(st)
 	}
-	return l.asked.calls
+}
+
+// outlive lets time pass until a session isn't held any more, and is tried
+// again.
+func (l *life) outlive(st *core.State) {
+	if _, until := l.store.Driven(st); !until.IsZero() {
+		l.pass(until.Add(time.Millisecond))
+	}
+	if at := l.store.TriedAgain(st); at.After(l.Now()) {
+		l.pass(at)
+	}
 }

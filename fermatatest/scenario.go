@@ -1,24 +1,28 @@
 package fermatatest
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
 	"github.com/fermata-ai/fermata/agent"
 	"github.com/fermata-ai/fermata/runner"
+	"github.com/fermata-ai/fermata/session"
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// Scenario is one session of an agent, and all that the outside world does to
-// the session.
+// Scenario is one session of an agent, the sessions that its calls make, and all
+// that the outside world does to them.
 type Scenario struct {
 	Name string
 	// World makes the outside world of one history. It is called once for each
 	// history, and shares nothing between them.
 	World func() World
-	// Inputs are delivered in order. Before each one the session is driven
-	// until it waits. After a crash all are delivered again, from the first: a
-	// sender repeats what was not acknowledged, and often enough what was.
+	// Inputs are delivered in order. Before each one the sessions are driven
+	// until they wait. After a crash all are delivered again, from the first: a
+	// sender repeats what was not acknowledged, and often enough what was. Those
+	// before a CancelSession, a Delete or a Sweep that has ended the session are
+	// not: that would begin it anew.
 	Inputs []Input
 	// Diverges: once a call's outcome is unknown, the model or the inputs go
 	// another way than in the uncut history. Then what comes after that call's
@@ -28,12 +32,14 @@ type Scenario struct {
 
 // World is everything outside of the process that outlives it.
 type World struct {
-	// Agent makes the agent, anew for each life of the process. What it keeps
-	// in memory is lost in a crash; what outlives the process it shares through
-	// the World's closure. The agent needs a name. Its model must depend on
-	// nothing but the request, as fakellm does, and its bodies must end when
-	// their context does.
+	// Agent makes the agent, anew for each life of the process, with the agents
+	// that are its tools. What they keep in memory is lost in a crash; what
+	// outlives the process they share through the World's closure. Each needs a
+	// name. Its model must depend on nothing but the request, as fakellm does,
+	// and its bodies must end when their context does.
 	Agent func() agent.Config
+	// Others, if set, makes the agents that sessions are handed over to.
+	Others func() []agent.Config
 	// Operator answers pauses of reason unknown outcome: what became of the
 	// call, or runner.RunAgain. The Resumption's Pause is filled in. Required
 	// for tools that ask an operator.
@@ -57,6 +63,7 @@ type Input struct {
 	why     string
 	report  tool.Progress
 	time    time.Duration
+	keep    session.Retention
 
 	moment   moment
 	undriven bool
@@ -71,6 +78,9 @@ const (
 	isCancel
 	isProgress
 	isTime
+	isEnd
+	isDelete
+	isSweep
 )
 
 // moment is when an input comes for the first time in a life of the process. It
@@ -83,11 +93,18 @@ const (
 	atPause
 )
 
-// target names a pause without its id: the pause-th of the call-th call of a
-// tool in the session, both from 1.
+// step names a call without its id: the call-th of a tool in its session, from
+// 1.
+type step struct {
+	tool string
+	call int
+}
+
+// target names a pause without its id: the pause-th of a call, from 1.
 type target struct {
-	tool        string
-	call, pause int
+	step
+	pause int
+	path  []step // the calls whose sessions lead from the root to the call's
 }
 
 type answer struct {
@@ -112,12 +129,16 @@ func (in Input) With(o runner.RunOptions) Input {
 //	output := json.RawMessage(`{"url":"…"}`)
 //	fermatatest.Answer("deploy", runner.Complete("", "ci", output))
 func Answer(toolName string, r runner.Resumption) Input {
-	t := target{toolName, 1, 1}
+	t := first(toolName)
 	return Input{name: "answer for " + toolName, kind: isAnswer, target: t,
 		answers: []answer{{t, r}}}
 }
 
-// Together returns several answers in one Resume.
+// first is the first pause of the tool's first call.
+func first(toolName string) target { return target{step: step{toolName, 1}, pause: 1} }
+
+// Together returns several answers in one Resume, all for the session of the
+// first.
 func Together(answers ...Input) Input {
 	all := Input{name: "answers together", kind: isAnswer}
 	for _, in := range answers {
@@ -130,20 +151,33 @@ func Together(answers ...Input) Input {
 // OfCall. The Mail's Call is filled in. With During, OfPause tells which entry of
 // the body they come in.
 func Send(toolName string, mail ...runner.Mail) Input {
-	return Input{name: "events for " + toolName, kind: isEvents, target: target{toolName, 1, 1},
+	return Input{name: "events for " + toolName, kind: isEvents, target: first(toolName),
 		mail: slices.Clone(mail)}
 }
 
 // Cancel returns a cancellation of the tool's first call; see OfCall.
 func Cancel(toolName, why string) Input {
 	return Input{name: "cancel " + toolName, kind: isCancel,
-		target: target{toolName, 1, 1}, why: why}
+		target: first(toolName), why: why}
 }
+
+// CancelSession returns a cancellation of all that the session does; see Below.
+// Once it was accepted it is not repeated.
+func CancelSession(why string) Input {
+	return Input{name: "cancel the session", kind: isEnd, why: why}
+}
+
+// Delete returns the deletion of the session; see Below. What is left of a
+// deleted root, when all rests, are tombstones.
+func Delete() Input { return Input{name: "delete", kind: isDelete} }
+
+// Sweep returns a sweep of the store by that retention.
+func Sweep(r session.Retention) Input { return Input{name: "sweep", kind: isSweep, keep: r} }
 
 // Progress returns a report of progress of the tool's first call; see OfCall.
 func Progress(toolName string, p tool.Progress) Input {
 	return Input{name: "progress of " + toolName, kind: isProgress,
-		target: target{toolName, 1, 1}, report: p}
+		target: first(toolName), report: p}
 }
 
 // Pass returns an input that lets time pass: beyond a deadline, say.
@@ -158,6 +192,16 @@ func (in Input) OfCall(n int) Input {
 // OfPause returns the input for the n-th pause of the call, from 1.
 func (in Input) OfPause(n int) Input {
 	return in.aim(func(t *target) { t.pause = n })
+}
+
+// Below returns the input for the session that the n-th call of that tool has
+// made, from 1, in the session that the input was for. So the first Below leads
+// from the root one level down, and the second one another level:
+//
+//	fermatatest.Answer("ask", r).Below("lead", 1).Below("clerk", 2)
+func (in Input) Below(toolName string, n int) Input {
+	in.name += fmt.Sprintf(" below call %d of %s", n, toolName)
+	return in.aim(func(t *target) { t.path = append(slices.Clip(t.path), step{toolName, n}) })
 }
 
 func (in Input) aim(f func(*target)) Input {

@@ -2,9 +2,12 @@ package fermatatest
 
 import (
 	"context"
+	"fmt"
 
+	"github.com/fermata-ai/fermata/agent"
 	"github.com/fermata-ai/fermata/internal/hold"
 	core "github.com/fermata-ai/fermata/internal/session"
+	"github.com/fermata-ai/fermata/internal/toolbox"
 	"github.com/fermata-ai/fermata/kvstore/faultkv"
 	"github.com/fermata-ai/fermata/tool"
 )
@@ -20,26 +23,62 @@ type entry struct {
 type watched struct {
 	tool.Tool
 	life *life
+	box  **toolbox.Box // that it is in
 }
 
 func (w watched) Unwrap() tool.Tool { return w.Tool }
 
 func (w watched) Execute(ctx context.Context, call tool.Call) (tool.Execution, error) {
+	w.life.bodies.Add(1)
+	defer w.life.bodies.Add(-1)
 	if w.life.dead() {
 		return tool.Execution{}, faultkv.ErrDead // the dead enter nothing
 	}
-	w.life.entered(ctx, call)
+	spec, _ := (*w.box).Spec(call.Tool)
+	w.life.entered(ctx, call, spec.MayPause)
 	if w.life.dead() {
 		return tool.Execution{}, faultkv.ErrDead
 	}
 	return w.Tool.Execute(ctx, call)
 }
 
+// watches has the tools of an agent watched, and those of the agents that are
+// its tools. Agents keep their tools as they were made with them, so those of
+// one that is made already are taken out and put back. No runner has it yet.
+func (l *life) watches(a *agent.Agent) error {
+	if known := l.agents[a.Name()]; known != nil {
+		return nil // the runner refuses two agents of one name
+	}
+	l.agents[a.Name()] = a
+	inner := hold.Of(a)
+	box := inner.Tools
+	var all []tool.Tool
+	for _, name := range box.Names() {
+		t := box.Tool(name)
+		if _, again := t.(watched); again {
+			return fmt.Errorf("the agent %q was in an earlier life: World makes each one anew",
+				a.Name())
+		}
+		if nests, ok := tool.As[interface{ Nests() *agent.Agent }](t); ok {
+			if err := l.watches(nests.Nests()); err != nil {
+				return err
+			}
+		}
+		all = append(all, watched{t, l, &inner.Tools})
+	}
+	limits := box.Limits()
+	r, err := tool.NewRegistry(all, &limits)
+	if err == nil {
+		inner.Tools = toolbox.Open(r)
+	}
+	return err
+}
+
 // entered counts an entry, and delivers what is to come during it.
-func (l *life) entered(ctx context.Context, call tool.Call) {
+func (l *life) entered(ctx context.Context, call tool.Call, mayPause bool) {
 	l.mu.Lock()
 	l.entries = append(l.entries, entry{call.Tool, call.ID, call.IdempotencyKey(), call.Effect})
-	if spec, _ := hold.Of(l.agent).Tools.Spec(call.Tool); spec.MayPause {
+	if mayPause {
 		l.tokens[core.PauseID(call.ID, call.Pauses+1)] = call.Token()
 	}
 	l.mu.Unlock()

@@ -1,0 +1,125 @@
+package fermatatest
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	core "github.com/fermata-ai/fermata/internal/session"
+	"github.com/fermata-ai/fermata/kvstore"
+	"github.com/fermata-ai/fermata/session"
+	"github.com/fermata-ai/fermata/tool"
+)
+
+// inspect makes sure that nothing in the store is wrong, that nothing in it is
+// left to do, and that the inbox lists what waits, and nothing else.
+func (l *life) inspect(family []*core.State) error {
+	for p, err := range l.store.Check(l.ctx) {
+		if err != nil {
+			return err
+		}
+		l.violation("the store has a flaw: %v", p)
+	}
+	var waiting, people []tool.Pause
+	for _, st := range family {
+		_, owes := st.OwesAt()
+		if driven, _ := l.store.Driven(st); owes || driven || core.Next(st, l.Now()).Working() {
+			l.violation("something is left to do in session %s: %+v", st.ID, st.Outbox)
+		}
+		own, err := l.store.Pauses(l.ctx, st, nil)
+		if err != nil {
+			return err
+		}
+		waiting = append(waiting, own...)
+		for _, p := range own {
+			if st.Parent == nil || p.Await.Reason.Person() || p.Await.Reason == tool.ReasonUnknown {
+				people = append(people, p)
+			}
+		}
+	}
+	var listed []tool.Pause
+	for p, err := range l.runner.Pending(l.ctx, session.PauseFilter{}, "test") {
+		if err != nil {
+			return err
+		}
+		listed = append(listed, p)
+	}
+	l.same("the inbox", listed, waiting)
+	if len(family) == 0 || !family[0].Deleted.IsZero() {
+		return nil
+	}
+	shown, err := l.runner.Show(l.ctx, theSession, "test")
+	l.same("what is shown of the session", shown.Pending, people)
+	return err
+}
+
+// same compares a list of pauses with those that are open.
+func (l *life) same(list string, listed, waiting []tool.Pause) {
+	has := func(all []tool.Pause, id string) bool {
+		return slices.ContainsFunc(all, func(p tool.Pause) bool { return p.ID == id })
+	}
+	for _, p := range waiting {
+		if !has(listed, p.ID) {
+			l.violation("pause %s is open, and not in %s", p.ID, list)
+		}
+	}
+	for _, p := range listed {
+		if !has(waiting, p.ID) {
+			l.violation("pause %s is in %s, and not open", p.ID, list)
+		}
+	}
+}
+
+// leftovers makes sure that nothing is left of deleted sessions but tombstones,
+// and counts those.
+func (l *life) leftovers() (string, error) {
+	tombstones := 0
+	for r := (kvstore.Range{}); ; {
+		page, err := l.kv.Scan(l.ctx, r)
+		if err != nil {
+			return "", err
+		}
+		for _, e := range page.Entries {
+			r.After = e.Key
+			parts, err := kvstore.Parts(e.Key)
+			if err != nil {
+				return "", err
+			}
+			switch parts[0] {
+			case "h":
+				tombstones++
+			case "s", "t", "x": // schemas, and what is of the store as a whole
+			default:
+				l.violation("of a deleted session there is left: %s", strings.Join(parts, " "))
+			}
+		}
+		if !page.More {
+			return fmt.Sprintf("%d tombstones", tombstones), nil
+		}
+	}
+}
+
+// look makes sure that what has settled stays as it was.
+func (l *life) look() {
+	family, err := l.family()
+	if err != nil {
+		return
+	}
+	for _, st := range family {
+		for _, c := range l.callsOf(st.ID) {
+			s, err := l.runner.Call(l.ctx, st.ID, c.ID, "test")
+			if err != nil || s.Settled == "" {
+				continue
+			}
+			now := fmt.Sprintf("%s by %q at %s with %s",
+				s.Settled, s.Actor, s.At, tool.HashArguments(s.Output))
+			l.mu.Lock()
+			before, seen := l.settled[c.ID]
+			l.settled[c.ID] = now
+			l.mu.Unlock()
+			if seen && before != now {
+				l.violation("call %s settled twice: %s, and then %s", c.ID, before, now)
+			}
+		}
+	}
+}
