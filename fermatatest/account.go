@@ -36,7 +36,7 @@ type line struct {
 // callAccount is what became of one call.
 type callAccount struct {
 	id      string
-	below   bool // in a session below the root
+	above   string // the place of the call that has made its session; empty: none
 	turn    int
 	status  event.Status
 	by      string
@@ -116,9 +116,9 @@ func (l *life) histories(family []*core.State) (map[string][]llm.Message, places
 			return nil, nil, err
 		}
 		all[st.ID] = history
-		above := ""
+		var above place
 		if st.Parent != nil {
-			above = p[callAbove(st)].path
+			above = p[callAbove(st)]
 		}
 		p.note(st.ID, above, history)
 	}
@@ -148,6 +148,7 @@ func (l *life) takeStock(a *account, st *core.State, history []llm.Message, p pl
 // place is where a call stands: the path to it, by turns and calls.
 type place struct {
 	session    string
+	above      string // of the call that has made the session
 	path       string
 	turn, call int
 }
@@ -158,9 +159,10 @@ func (p place) String() string { return "<" + p.path + ">" }
 type places map[string]place
 
 // note notes the places of a session's calls.
-func (p places) note(session, above string, history []llm.Message) {
-	if above != "" {
-		above += ", below it "
+func (p places) note(session string, above place, history []llm.Message) {
+	before, at := "", ""
+	if above.path != "" {
+		before, at = above.path+", below it ", above.String()
 	}
 	turn := 0
 	for _, m := range history {
@@ -169,8 +171,8 @@ func (p places) note(session, above string, history []llm.Message) {
 		}
 		turn++
 		for i, c := range m.ToolCalls() {
-			path := fmt.Sprintf("%sturn %d, call %d", above, turn, i+1)
-			p[c.ID] = place{session, path, turn, i + 1}
+			path := fmt.Sprintf("%sturn %d, call %d", before, turn, i+1)
+			p[c.ID] = place{session, at, path, turn, i + 1}
 		}
 	}
 }
@@ -221,7 +223,7 @@ func (l *life) callAccount(id string, p places) (callAccount, error) {
 	if err != nil {
 		return callAccount{}, err
 	}
-	c := callAccount{id: id, below: in != theSession, turn: p[id].turn, status: s.Settled, by: s.Actor,
+	c := callAccount{id: id, above: p[id].above, turn: p[id].turn, status: s.Settled, by: s.Actor,
 		entries: map[string]int{}, again: len(s.Again)}
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s is %s %s by %q, after %d pauses", s.Tool, s.Status, s.Settled,

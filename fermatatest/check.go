@@ -41,19 +41,29 @@ func (h *history) compare(got *account) (unknown bool) {
 // were lost, or were cancelled and may have begun; and, where bodies were
 // interrupted, those that ran beside them, and may have waited for them.
 func (h *history) exempt(got *account) map[string]bool {
-	exempt, interrupted := map[string]bool{}, map[int]bool{}
+	type turn struct {
+		above  string
+		number int
+	}
+	exempt, interrupted := map[string]bool{}, map[turn]bool{}
 	for place, c := range got.calls {
 		uncut, there := h.uncut.calls[place]
 		cancelled := c.status == event.Cancelled && (h.blurred[c.id] || h.way.interrupts)
 		// Below the root a fault ends a drive of which the life isn't told.
-		lost := h.lost[c.id] || c.below && h.way.interrupts && c.status == event.Unknown
+		lost := h.lost[c.id] || c.above != "" && h.way.interrupts && c.status == event.Unknown
 		if there && (lost || cancelled) {
 			exempt[place] = true
-			interrupted[c.turn] = h.way.interrupts && uncut.status != event.Cancelled
+			if h.way.interrupts && uncut.status != event.Cancelled {
+				interrupted[turn{c.above, c.turn}] = true
+			}
+			for h.s.Diverges && c.above != "" { // what a session does is its call's end
+				exempt[c.above] = true
+				c = got.calls[c.above]
+			}
 		}
 	}
 	for place, c := range got.calls {
-		if interrupted[c.turn] {
+		if interrupted[turn{c.above, c.turn}] {
 			exempt[place] = true
 		}
 	}

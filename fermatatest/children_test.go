@@ -1,17 +1,14 @@
 package fermatatest_test
 
 import (
-	"context"
 	"encoding/json"
 	"testing"
-	"time"
 
 	"github.com/fermata-ai/fermata/agent"
 	"github.com/fermata-ai/fermata/fakellm"
 	"github.com/fermata-ai/fermata/fermatatest"
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/runner"
-	"github.com/fermata-ai/fermata/session"
 	"github.com/fermata-ai/fermata/tool"
 	"github.com/fermata-ai/fermata/tool/agenttool"
 )
@@ -113,12 +110,23 @@ func answerScenarios() []fermatatest.Scenario {
 }
 
 func TestKilledAmongChildren(t *testing.T) {
-	killed(t, .2, fermatatest.Options{
-		Engines: []fermatatest.Engine{fermatatest.Memory(),
-			fermatatest.Shared(fermatatest.Memory())},
-	}, answerScenarios()...)
+	killed(t, .2, inMemory(false), answerScenarios()...)
 }
 
-var _ = context.Background
-var _ = time.Second
-var _ session.Retention
+func TestKilledTwiceAmongChildren(t *testing.T) {
+	killed(t, .3, inMemory(true), answerScenarios()...)
+}
+
+// On bbolt, whose files are written for real.
+func TestKilledAmongChildrenOfAFile(t *testing.T) {
+	killed(t, .2, fermatatest.Options{
+		Engines: []fermatatest.Engine{fermatatest.Bolt(), fermatatest.Shared(fermatatest.Bolt())},
+	}, append(answerScenarios()[:2], endScenarios()[:4]...)...)
+}
+
+// inMemory returns options for engines in memory, with leases in memory and with
+// stored ones.
+func inMemory(twice bool) fermatatest.Options {
+	return fermatatest.Options{Twice: twice, Engines: []fermatatest.Engine{
+		fermatatest.Memory(), fermatatest.Shared(fermatatest.Memory())}}
+}

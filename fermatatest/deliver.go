@@ -7,6 +7,8 @@ import (
 
 	"github.com/fermata-ai/fermata/event"
 	core "github.com/fermata-ai/fermata/internal/session"
+	"github.com/fermata-ai/fermata/kvstore"
+	"github.com/fermata-ai/fermata/kvstore/faultkv"
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/runner"
 	"github.com/fermata-ai/fermata/session"
@@ -73,6 +75,9 @@ func (l *life) try(in Input) (got []string, err error) {
 		return l.send(in)
 	case isSweep:
 		_, err = l.store.Sweep(l.ctx, &in.keep)
+		if errors.Is(err, kvstore.ErrUncertain) { // the next sweep does what this one has not
+			err = errors.Join(err, faultkv.ErrFault)
+		}
 	default:
 		id, call := l.session(in.target), ""
 		if in.kind == isCancel || in.kind == isProgress {

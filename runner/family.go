@@ -213,7 +213,9 @@ func (rn *Runner) hasParent(ctx context.Context, id string) bool {
 	return err == nil && st.Parent != nil
 }
 
-// carryOnAbove carries on the whole tree that a child belongs to.
+// carryOnAbove carries on the whole tree that a child belongs to. The child
+// itself comes first: its parent may have gone on without it, and then nothing
+// above leads to it.
 func (rn *Runner) carryOnAbove(
 	ctx context.Context, id string, yield func(event.Event, error) bool,
 ) {
@@ -222,6 +224,7 @@ func (rn *Runner) carryOnAbove(
 		yield(nil, err)
 		return
 	}
+	rn.attend(id)
 	(&family{rn: rn, ctx: ctx, root: st.Root(), yield: yield}).run(nil, nil)
 }
 
