@@ -17,9 +17,9 @@ import (
 //   - A message has parts, those that its role may have, and no part is blank.
 //     Arguments and outputs are JSON; all strings are valid UTF-8, without lone
 //     surrogates.
-//   - A call of a tool that isn't offered, or with arguments that are no
-//     object, was answered with an error: nothing ran. Where no tools are
-//     offered at all, any may have been offered earlier.
+//   - A call with arguments that are no object was answered with an error:
+//     nothing ran. A tool that isn't offered may have been earlier: to another
+//     agent, which handed the conversation over, or before a deploy.
 //   - Tools have distinct names of letters, digits, _ and -, 64 at most, and
 //     schemas of objects with properties. The tool choice is one of those
 //     offered.
@@ -37,10 +37,7 @@ func check(req llm.Request, known int) error {
 	if len(req.Messages) == 0 {
 		return refuse(req, whole, whole, "there are no messages")
 	}
-	c := checker{req: req, known: known, calls: map[string]spot{}, offered: map[string]bool{}}
-	for _, t := range req.Tools {
-		c.offered[t.Name] = true
-	}
+	c := checker{req: req, known: known, calls: map[string]spot{}}
 	for i := range req.Messages {
 		if err := c.message(i); err != nil {
 			return err
@@ -51,10 +48,9 @@ func check(req llm.Request, known int) error {
 
 // checker walks over a history.
 type checker struct {
-	req     llm.Request
-	known   int
-	offered map[string]bool
-	calls   map[string]spot // where each call id is
+	req   llm.Request
+	known int
+	calls map[string]spot // where each call id is
 
 	asked    []spot // the calls of the assistant's message that results are due for
 	answered int    // how many of them have one
@@ -152,8 +148,6 @@ func (c *checker) result(i, j int, r llm.ToolResult) error {
 	switch {
 	case r.Name != s.call.Name:
 		return c.refuse(i, j, "the result names the tool %q, its call %q", r.Name, s.call.Name)
-	case !r.Error && len(c.offered) > 0 && !c.offered[r.Name]:
-		return c.refuse(i, j, "the tool %q isn't offered, and yet its call has a result that is no error", r.Name)
 	case !r.Error && !holdsObject(s.call.Arguments):
 		return c.refuse(i, j, "the arguments of call %q are no object, and yet it has a result that is no error", r.Call)
 	}
