@@ -7,6 +7,7 @@ import (
 	"github.com/fermata-ai/fermata/agent"
 	"github.com/fermata-ai/fermata/fakellm"
 	"github.com/fermata-ai/fermata/fermatatest"
+	"github.com/fermata-ai/fermata/internal/testlength"
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/runner"
 	"github.com/fermata-ai/fermata/tool"
@@ -110,18 +111,21 @@ func answerScenarios() []fermatatest.Scenario {
 }
 
 func TestKilledAmongChildren(t *testing.T) {
+	t.Parallel() // what goes on below a session is tried again in real time
 	killed(t, .2, inMemory(false), answerScenarios()...)
 }
 
 func TestKilledTwiceAmongChildren(t *testing.T) {
-	killed(t, .3, inMemory(true), answerScenarios()...)
+	t.Parallel()
+	killed(t, .3, inMemory(true), eachNth(3, answerScenarios())...)
 }
 
 // On bbolt, whose files are written for real.
 func TestKilledAmongChildrenOfAFile(t *testing.T) {
+	t.Parallel()
 	killed(t, .2, fermatatest.Options{
 		Engines: []fermatatest.Engine{fermatatest.Bolt(), fermatatest.Shared(fermatatest.Bolt())},
-	}, append(answerScenarios()[:2], endScenarios()[:4]...)...)
+	}, append(eachNth(12, answerScenarios()), eachNth(20, endScenarios()[3:])...)...)
 }
 
 // inMemory returns options for engines in memory, with leases in memory and with
@@ -129,4 +133,12 @@ func TestKilledAmongChildrenOfAFile(t *testing.T) {
 func inMemory(twice bool) fermatatest.Options {
 	return fermatatest.Options{Twice: twice, Engines: []fermatatest.Engine{
 		fermatatest.Memory(), fermatatest.Shared(fermatatest.Memory())}}
+}
+
+// eachNth returns some of the scenarios in a short test, and all in a full one.
+func eachNth(n int, all []fermatatest.Scenario) (some []fermatatest.Scenario) {
+	for i := range testlength.EachNth(n, len(all)) {
+		some = append(some, all[i])
+	}
+	return some
 }

@@ -116,11 +116,13 @@ func endScenarios() []fermatatest.Scenario {
 }
 
 func TestKilledAmongEndsOfChildren(t *testing.T) {
-	killed(t, .2, inMemory(false), endScenarios()...)
+	t.Parallel()
+	killed(t, .2, inMemory(false), eachNth(3, endScenarios())...)
 }
 
 func TestKilledTwiceAmongEndsOfChildren(t *testing.T) {
-	killed(t, .3, inMemory(true), endScenarios()...)
+	t.Parallel()
+	killed(t, .3, inMemory(true), eachNth(5, endScenarios())...)
 }
 
 // handing hands the conversation over to another agent, that one has a clerk
@@ -163,9 +165,11 @@ func handoffScenarios() []fermatatest.Scenario {
 }
 
 func TestKilledAmongHandovers(t *testing.T) {
+	t.Parallel()
 	killed(t, .2, inMemory(false), handoffScenarios()...)
 }
 
 func TestKilledTwiceAmongHandovers(t *testing.T) {
+	t.Parallel()
 	killed(t, .2, inMemory(true), handoffScenarios()...)
 }
