@@ -117,7 +117,7 @@ func TestKilledAmongChildren(t *testing.T) {
 
 func TestKilledTwiceAmongChildren(t *testing.T) {
 	t.Parallel()
-	killed(t, .3, inMemory(true), eachNth(3, answerScenarios())...)
+	killed(t, .3, inMemory(true), eachNth(5, answerScenarios())...)
 }
 
 // On bbolt, whose files are written for real.

@@ -117,12 +117,12 @@ func endScenarios() []fermatatest.Scenario {
 
 func TestKilledAmongEndsOfChildren(t *testing.T) {
 	t.Parallel()
-	killed(t, .2, inMemory(false), eachNth(3, endScenarios())...)
+	killed(t, .2, inMemory(false), eachNth(5, endScenarios())...)
 }
 
 func TestKilledTwiceAmongEndsOfChildren(t *testing.T) {
 	t.Parallel()
-	killed(t, .3, inMemory(true), eachNth(5, endScenarios())...)
+	killed(t, .3, inMemory(true), eachNth(7, endScenarios())...)
 }
 
 // handing hands the conversation over to another agent, that one has a clerk

@@ -70,25 +70,6 @@ func (h *history) open(n int, faults []faultkv.Fault) (*life, error) {
 	return l, nil
 }
 
-// crew makes the world's agents, and watches their tools.
-func (l *life) crew() (first *agent.Agent, others []*agent.Agent, err error) {
-	configs := []agent.Config{l.world.Agent()}
-	if l.world.Others != nil {
-		configs = append(configs, l.world.Others()...)
-	}
-	for _, c := range configs {
-		a, err := agent.New(c)
-		if err == nil {
-			err = l.watches(a)
-		}
-		if err != nil {
-			return nil, nil, err
-		}
-		others = append(others, a)
-	}
-	return others[0], others[1:], nil
-}
-
 // end drops all that the life has in memory. Its bodies' contexts end.
 func (l *life) end() error {
 	err := l.runner.Close()

@@ -42,31 +42,64 @@ func (w watched) Execute(ctx context.Context, call tool.Call) (tool.Execution, e
 	return w.Tool.Execute(ctx, call)
 }
 
-// watches has the tools of an agent watched, and those of the agents that are
-// its tools. Agents keep their tools as they were made with them, so those of
-// one that is made already are taken out and put back. No runner has it yet.
-func (l *life) watches(a *agent.Agent) error {
-	if known := l.agents[a.Name()]; known != nil {
+// crew makes the world's agents, and watches their tools.
+func (l *life) crew() (first *agent.Agent, others []*agent.Agent, err error) {
+	configs := []agent.Config{l.world.Agent()}
+	if l.world.Others != nil {
+		configs = append(configs, l.world.Others()...)
+	}
+	for _, c := range configs {
+		box := new(*toolbox.Box)
+		if c.Tools, err = l.watchAll(c.Name, c.Tools, box); err != nil {
+			return nil, nil, err
+		}
+		a, err := agent.New(c)
+		if err != nil {
+			return nil, nil, err
+		}
+		*box = hold.Of(a).Tools
+		l.agents[a.Name()] = a
+		others = append(others, a)
+	}
+	return others[0], others[1:], nil
+}
+
+// watchAll returns the tools of an agent as watched ones. Those of the agents
+// that are among them are watched, too.
+func (l *life) watchAll(name string, tools []tool.Tool, box **toolbox.Box) ([]tool.Tool, error) {
+	var all []tool.Tool
+	for _, t := range tools {
+		if _, again := t.(watched); again {
+			return nil, fmt.Errorf("the agent %q was in an earlier life: the World makes it anew",
+				name)
+		}
+		if nests, ok := tool.As[interface{ Nests() *agent.Agent }](t); ok {
+			if err := l.takeIn(nests.Nests()); err != nil {
+				return nil, err
+			}
+		}
+		all = append(all, watched{t, l, box})
+	}
+	return all, nil
+}
+
+// takeIn has the tools of an agent watched that is made already. No runner has
+// it yet.
+func (l *life) takeIn(a *agent.Agent) error {
+	if l.agents[a.Name()] != nil {
 		return nil // the runner refuses two agents of one name
 	}
 	l.agents[a.Name()] = a
 	inner := hold.Of(a)
-	box := inner.Tools
-	var all []tool.Tool
-	for _, name := range box.Names() {
-		t := box.Tool(name)
-		if _, again := t.(watched); again {
-			return fmt.Errorf("the agent %q was in an earlier life: World makes each one anew",
-				a.Name())
-		}
-		if nests, ok := tool.As[interface{ Nests() *agent.Agent }](t); ok {
-			if err := l.watches(nests.Nests()); err != nil {
-				return err
-			}
-		}
-		all = append(all, watched{t, l, &inner.Tools})
+	var own []tool.Tool
+	for _, name := range inner.Tools.Names() {
+		own = append(own, inner.Tools.Tool(name))
 	}
-	limits := box.Limits()
+	all, err := l.watchAll(a.Name(), own, &inner.Tools)
+	if err != nil {
+		return err
+	}
+	limits := inner.Tools.Limits()
 	r, err := tool.NewRegistry(all, &limits)
 	if err == nil {
 		inner.Tools = toolbox.Open(r)
