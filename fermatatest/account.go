@@ -20,6 +20,7 @@ import (
 type account struct {
 	transcripts map[string][]line
 	rests       map[string]string      // how the sessions were left
+	used        map[string]string      // what their last runs have used
 	calls       map[string]callAccount // by place
 	outcomes    [][]string             // of the inputs
 	errors      map[string]bool        // of runs
@@ -56,8 +57,9 @@ func (l *life) account() (*account, error) {
 		return nil, err
 	}
 	a := &account{transcripts: map[string][]line{}, rests: map[string]string{},
+		used:  map[string]string{},
 		calls: map[string]callAccount{}, outcomes: l.outcomes, errors: map[string]bool{}}
-	if len(family) > 0 && !family[0].Deleted.IsZero() || len(family) == 0 {
+	if gone(family) {
 		a.rests["what is left"], err = l.leftovers()
 		return a, err
 	}
@@ -141,6 +143,8 @@ func (l *life) takeStock(a *account, st *core.State, history []llm.Message, p pl
 		return err
 	}
 	a.rests[at] = p.in(restOf(shown))
+	a.used[at] = fmt.Sprintf("%d turns, %d calls, %d tokens", st.Run.Turns, st.Run.Calls,
+		st.Run.Usage.Total())
 	a.transcripts[at], err = transcriptLines(history, p)
 	return err
 }

@@ -31,6 +31,12 @@ func (h *history) compare(got *account) (unknown bool) {
 				want.rests[at])
 		}
 	}
+	for at := range both(got.used, want.used) {
+		if got.used[at] != want.used[at] && len(exempt) == 0 && !h.way.interrupts {
+			h.violation("the run of %s has used %s; in the uncut history: %s", at, got.used[at],
+				want.used[at])
+		}
+	}
 	for _, place := range slices.Sorted(maps.Keys(want.calls)) {
 		h.compareCalls(place, got.calls[place], want.calls[place], exempt[place], h.way.exact)
 	}

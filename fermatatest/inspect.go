@@ -45,7 +45,7 @@ func (l *life) inspect(family []*core.State) error {
 		listed = append(listed, p)
 	}
 	l.same("the inbox", listed, waiting)
-	if len(family) == 0 || !family[0].Deleted.IsZero() {
+	if gone(family) {
 		return nil
 	}
 	shown, err := l.runner.Show(l.ctx, theSession, "test")

@@ -39,11 +39,11 @@ func (l *life) carryOn(family []*core.State) (again bool) {
 	if slices.ContainsFunc(family, l.operate) {
 		return true
 	}
-	gone := len(family) > 0 && !family[0].Deleted.IsZero()
 	for _, st := range family {
-		switch {
-		case gone: // what is below it is deleted first
-		case core.Next(st, l.Now()).Working():
+		if gone(family) { // what is below it is deleted first
+			break
+		}
+		if core.Next(st, l.Now()).Working() {
 			return l.drive(st)
 		}
 	}

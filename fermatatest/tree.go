@@ -56,6 +56,11 @@ func (l *life) family() (all []*core.State, err error) {
 	return all, nil
 }
 
+// gone reports whether the root was deleted, or never was.
+func gone(family []*core.State) bool {
+	return len(family) == 0 || family[0].ID != theSession || !family[0].Deleted.IsZero()
+}
+
 // session returns the session that a target is in; empty: there is none.
 func (l *life) session(t target) string {
 	id := theSession
