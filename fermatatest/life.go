@@ -96,7 +96,7 @@ func (l *life) live() bool {
 			l.note("life %d: dead after %d writes", l.number, l.faults.Applies())
 			return false
 		}
-		l.look()
+		l.look(!in.undriven)
 	}
 	l.rest()
 	return !l.dead()
