@@ -35,7 +35,7 @@ func TestMessageCleanFindsEachField(t *testing.T) {
 		Text{Text: bad}, Text{Native: &Native{Provider: bad}}, Text{Native: &Native{Data: badRaw}},
 		Reasoning{Text: bad}, Reasoning{Native: &Native{Data: badRaw}},
 		ToolCall{ID: bad}, ToolCall{Name: bad}, ToolCall{Arguments: badRaw}, ToolCall{ProviderID: bad}, ToolCall{Native: &Native{Data: badRaw}},
-		ToolResult{Call: bad}, ToolResult{Name: bad}, ToolResult{Output: badRaw}, ToolResult{Media: []Media{{Name: bad}}},
+		Notice{Text: bad}, Notice{Handle: bad}, ToolResult{Call: bad}, ToolResult{Name: bad}, ToolResult{Output: badRaw}, ToolResult{Media: []Media{{Name: bad}}},
 		Media{MediaType: bad}, Media{Name: bad}, Media{URL: bad}, Media{Native: &Native{Data: badRaw}},
 		Opaque{Native{Provider: bad}}, Opaque{Native{Data: badRaw}},
 		Unknown{Type: bad}, Unknown{Raw: badRaw},

@@ -32,6 +32,8 @@ var forms = []struct {
 		`{"type":"tool_result","call":"c1","name":"deploy","output":"no","error":true}`},
 	{"tool result with media", ToolResult{Call: "c1", Output: raw("1"), Media: []Media{{MediaType: "image/png", URL: "u"}, {MediaType: "a/b", Data: []byte{1}}}},
 		`{"type":"tool_result","call":"c1","output":1,"media":[{"type":"media","media_type":"image/png","url":"u"},{"type":"media","media_type":"a/b","data":"AQ=="}]}`},
+	{"notice", Notice{Handle: "build", Tool: "make", Call: "c1", State: "stopped", Text: "<ok>"},
+		`{"type":"notice","handle":"build","tool":"make","call":"c1","state":"stopped","text":"<ok>"}`},
 	{"media", Media{MediaType: "image/png", Name: "a.png", Data: []byte{0xfb, 0xff}},
 		`{"type":"media","media_type":"image/png","name":"a.png","data":"+/8="}`},
 	{"linked media", Media{MediaType: "image/png", URL: "https://x/?a&b"},

@@ -16,7 +16,7 @@ type Role string
 const (
 	RoleUser      Role = "user"
 	RoleAssistant Role = "assistant"
-	RoleTool      Role = "tool" // holds tool results only
+	RoleTool      Role = "tool" // holds tool results and, after them, the runtime's notices
 )
 
 // Message is one entry of a conversation. Its JSON form is {"role": ...,
@@ -39,7 +39,8 @@ func AssistantText(s string) Message {
 	return Message{Role: RoleAssistant, Parts: []Part{Text{Text: s}}}
 }
 
-// Text joins the message's text parts.
+// Text joins the message's text parts. What the runtime says is none of them:
+// see [Notice].
 func (m Message) Text() string {
 	var s string
 	for _, p := range m.Parts {

@@ -9,7 +9,7 @@ import (
 )
 
 // Part is a piece of a message: [Text], [Reasoning], [ToolCall], [ToolResult],
-// [Media], [Opaque] or [Unknown]. Parts are values, never pointers.
+// [Notice], [Media], [Opaque] or [Unknown]. Parts are values, never pointers.
 //
 // A kind of part is a type with the methods below and UnmarshalJSON, in a file
 // of its own, and has a row in kinds and in [pass.over]. All else follows from
@@ -25,7 +25,7 @@ type Part interface {
 }
 
 // kinds is the table of the kinds of part. All others are [Unknown].
-var kinds = [...]Part{Text{}, Reasoning{}, ToolCall{}, ToolResult{}, Media{}, Opaque{}}
+var kinds = [...]Part{Text{}, Reasoning{}, ToolCall{}, ToolResult{}, Notice{}, Media{}, Opaque{}}
 
 // kindOf returns the row of a type, nil where this version doesn't know it.
 func kindOf(typ []byte) Part {
@@ -74,6 +74,8 @@ func (f *pass) over(p Part) (is bool) {
 	case ToolCall:
 		p.fields(f)
 	case ToolResult:
+		p.fields(f)
+	case Notice:
 		p.fields(f)
 	case Media:
 		p.fields(f)

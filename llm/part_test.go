@@ -172,7 +172,9 @@ func TestCheckPart(t *testing.T) {
 			_, call := p.(ToolCall)
 			_, thought := p.(Reasoning)
 			_, result := p.(ToolResult)
-			want := role == RoleTool && result || role == RoleAssistant && !result || role == RoleUser && !result && !call && !thought
+			_, notice := p.(Notice)
+			tools := result || notice
+			want := role == RoleTool && tools || role == RoleAssistant && !tools || role == RoleUser && !tools && !call && !thought
 			if err := CheckPart(role, p); (err == nil) != want {
 				t.Errorf("%T of %s: %v", p, role, err)
 			}
@@ -188,6 +190,9 @@ func TestCheckPart(t *testing.T) {
 		if err := CheckPart(RoleUser, p); err == nil || err.Error() != want {
 			t.Errorf("%v, want %s", err, want)
 		}
+	}
+	if err := CheckPart(RoleTool, Notice{Handle: "build", Text: " "}); err == nil {
+		t.Error("a notice may say nothing")
 	}
 	if err := CheckPart(RoleTool, ToolResult{Output: raw("1"), Media: []Media{{}}}); err == nil {
 		t.Error("a result's media may lack everything")

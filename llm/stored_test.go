@@ -63,6 +63,8 @@ func tell(m Message) string {
 				fmt.Fprintf(&b, "\tmedia %q %q %x %q\n", m.MediaType, m.Name, m.Data, m.URL)
 				b.WriteString(tellNative(m.Native))
 			}
+		case Notice:
+			fmt.Fprintf(&b, "\thandle %q tool %q call %q state %q\n\ttext %q\n", p.Handle, p.Tool, p.Call, p.State, p.Text)
 		case Media:
 			fmt.Fprintf(&b, "\tmedia %q %q %x %q\n", p.MediaType, p.Name, p.Data, p.URL)
 			b.WriteString(tellNative(p.Native))

@@ -14,7 +14,7 @@ import (
 )
 
 // turn is a message of the API's: one or more of ours, since the roles
-// alternate there, and results are the user's.
+// alternate there, and results and notices are the user's.
 type turn struct {
 	role    llm.Role
 	old     bool    // the user has said something since
@@ -56,6 +56,9 @@ func conversation(messages []llm.Message) ([]*turn, error) {
 			if err := t.add(p, ids); err != nil {
 				return nil, invalid("messages[%d] parts[%d]: %w", i, j, err)
 			}
+		}
+		if notices := m.Notices(); len(notices) > 0 {
+			t.blocks = append(t.blocks, text(wire.NoticeText(notices...)))
 		}
 		turns = join(turns, t)
 	}

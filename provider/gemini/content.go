@@ -18,10 +18,14 @@ import (
 func (c *conversation) add(m llm.Message) error {
 	switch m.Role {
 	case llm.RoleTool:
+		c.notices = append(c.notices, m.Notices()...)
 		return c.results(m)
 	case llm.RoleUser, llm.RoleAssistant:
 	default:
 		return fmt.Errorf("the role is %q", m.Role)
+	}
+	if err := c.notify(); err != nil {
+		return err
 	}
 	var parts []json.RawMessage
 	place := 0
@@ -206,6 +210,19 @@ func (c *conversation) results(m llm.Message) error {
 	c.push(genai.RoleUser, parts)
 	c.result = len(parts) > 0
 	return nil
+}
+
+// notify adds the notices that stand aside, in a content of their own: some
+// models refuse text beside results.
+func (c *conversation) notify() error {
+	if len(c.notices) == 0 {
+		return nil
+	}
+	text := wire.NoticeText(c.notices...)
+	raw, err := json.Marshal(part{Text: &text})
+	c.notices = nil
+	c.push(genai.RoleUser, []json.RawMessage{raw})
+	return err
 }
 
 // resultParts returns a result, and after it the media that it can't hold

@@ -75,7 +75,9 @@ type conversation struct {
 	turn   int             // where the user's last word stands, in contents
 	result bool            // the last content holds results
 	old    bool            // the user has said something since
-	all    []content
+	// notices stand aside until the results before them are complete.
+	notices []llm.Notice
+	all     []content
 }
 
 // call is what a result has to know of its call.
@@ -94,6 +96,9 @@ func (m *Model) contents(messages []llm.Message) (json.RawMessage, error) {
 		if err := c.add(msg); err != nil {
 			return nil, wire.Invalid(provider, "messages[%d]: %w", i, err)
 		}
+	}
+	if err := c.notify(); err != nil {
+		return nil, err
 	}
 	if len(c.all) == 0 {
 		return nil, wire.Invalid(provider, "the request has no message with anything in it: the API wants one")

@@ -22,6 +22,9 @@ type chatMessages struct {
 	// user only, and nothing may stand between calls and their results: it goes
 	// into a user's message after them.
 	later []openai.ChatCompletionContentPartUnionParam
+	// notices go there, too. A system's message is refused by many servers
+	// but at the beginning, and counts for more than what tools wrote should.
+	notices []llm.Notice
 }
 
 func (c *Chat) messages(r llm.Request) ([]openai.ChatCompletionMessageParamUnion, error) {
@@ -104,9 +107,9 @@ func (w *chatMessages) user(m llm.Message, old bool) error {
 	switch {
 	case len(parts) == 0:
 	case len(texts) == len(parts) && (len(texts) == 1 || !w.model.at.openai):
-		w.all = append(w.all, openai.UserMessage(w.join(texts)))
+		w.say(openai.UserMessage(w.join(texts)))
 	default:
-		w.all = append(w.all, openai.UserMessage(parts))
+		w.say(openai.UserMessage(parts))
 	}
 	return nil
 }
@@ -188,6 +191,7 @@ func (w *chatMessages) call(c llm.ToolCall) (openai.ChatCompletionMessageToolCal
 }
 
 func (w *chatMessages) tool(m llm.Message) error {
+	w.notices = append(w.notices, m.Notices()...)
 	for _, p := range m.Parts {
 		switch p := p.(type) {
 		case llm.ToolResult:
@@ -218,11 +222,31 @@ func (w *chatMessages) show(title string, media []llm.Media) {
 	}
 }
 
+// flush sends what stands aside.
 func (w *chatMessages) flush() {
-	if len(w.later) > 0 {
-		w.all = append(w.all, openai.UserMessage(w.later))
-		w.later = nil
+	text := wire.NoticeText(w.notices...)
+	switch {
+	case len(w.later) > 0 && text != "":
+		w.say(openai.UserMessage(append(w.later, openai.TextContentPart(text))))
+	case len(w.later) > 0:
+		w.say(openai.UserMessage(w.later))
+	case text != "":
+		w.say(openai.UserMessage(text))
 	}
+	w.later, w.notices = nil, nil
+}
+
+// bridge stands between results and a message with the user's role, for servers
+// that let only the assistant speak after results.
+const bridge = "(The results are there. What follows is not the assistant's.)"
+
+// say adds a message with the user's role.
+func (w *chatMessages) say(m openai.ChatCompletionMessageParamUnion) {
+	bridged := w.model.options.Chat.Bridge || w.model.isMistral()
+	if n := len(w.all); bridged && n > 0 && w.all[n-1].OfTool != nil {
+		w.all = append(w.all, openai.AssistantMessage(bridge))
+	}
+	w.all = append(w.all, m)
 }
 
 // own returns the data of a native form, if it is this server's.

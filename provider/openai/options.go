@@ -80,6 +80,10 @@ type ChatOptions struct {
 	// what OpenAI, Mistral, and most others do. Mistral's models elsewhere may
 	// want wire.Form{Min: 9, Max: 9}.
 	CallIDs wire.Form
+	// Bridge puts a short message of the assistant's between results and a
+	// message with the user's role, such as media of the results. Mistral's own
+	// service has it always; its models elsewhere may want it.
+	Bridge bool
 	// NoStreamOptions leaves out stream_options, for servers that refuse it.
 	// The usage is then unknown.
 	NoStreamOptions bool

@@ -37,6 +37,8 @@ type input struct {
 	// can't be sent.
 	held []json.RawMessage
 	bare bool
+
+	notices []llm.Notice // stand aside until the results before them are complete
 }
 
 func newInput(messages []llm.Message, how memory) ([]responses.ResponseInputItemUnionParam, error) {
@@ -48,6 +50,7 @@ func newInput(messages []llm.Message, how memory) ([]responses.ResponseInputItem
 			return nil, wire.Invalid(responsesName, "messages[%d]: %w", i, err)
 		}
 	}
+	in.notify()
 	if len(in.items) == 0 {
 		return nil, wire.Invalid(responsesName, "the request's %d messages hold nothing to send",
 			len(messages))
@@ -58,10 +61,13 @@ func newInput(messages []llm.Message, how memory) ([]responses.ResponseInputItem
 func (in *input) message(m llm.Message) error {
 	switch m.Role {
 	case llm.RoleUser:
+		in.notify()
 		return in.user(m.Parts)
 	case llm.RoleAssistant:
+		in.notify()
 		return in.assistant(m.Parts)
 	case llm.RoleTool:
+		in.notices = append(in.notices, m.Notices()...)
 		return in.results(m.Parts)
 	}
 	return fmt.Errorf("%q is no role of a message", m.Role)
@@ -113,6 +119,17 @@ func (in *input) say(list responses.ResponseInputMessageContentListParam) {
 	if len(list) > 0 {
 		in.items = append(in.items, message(responses.EasyInputMessageRoleUser,
 			responses.EasyInputMessageContentUnionParam{OfInputItemContentList: list}))
+	}
+}
+
+// notify adds the notices that stand aside. They have the user's role: a
+// developer's message counts for more, and these quote what tools wrote.
+func (in *input) notify() {
+	if len(in.notices) > 0 {
+		in.say(responses.ResponseInputMessageContentListParam{
+			responses.ResponseInputContentParamOfInputText(wire.NoticeText(in.notices...)),
+		})
+		in.notices = nil
 	}
 }
 
