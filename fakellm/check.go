@@ -11,7 +11,8 @@ import (
 // provider refuses. The rules are those of the strictest, taken together:
 //   - Every tool call of an assistant's message has exactly one result, in call
 //     order, in the tool messages right after it. A result stands nowhere else.
-//     Call ids are unique in the history.
+//     Call ids are unique in the history. A notice stands after all of them, or
+//     in a tool message without results.
 //   - The first message is the user's. The user may speak several times in a
 //     row, the assistant not. There is no system role.
 //   - A message has parts, those that its role may have, and no part is blank.

@@ -25,6 +25,11 @@ func (c *checker) part(i, j int, role llm.Role, p llm.Part) error {
 		return c.call(i, j, p)
 	case llm.ToolResult:
 		return c.result(i, j, p)
+	case llm.Notice:
+		if c.answered < len(c.asked) {
+			return c.refuse(i, j, "a notice stands before the result of call %q: results come first",
+				c.asked[c.answered].call.ID)
+		}
 	}
 	return nil
 }

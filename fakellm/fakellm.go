@@ -164,6 +164,15 @@ func (m *Model) attempt(p place, req llm.Request) int {
 	return n
 }
 
+// Notices lists what the runtime told the model, the oldest first.
+func Notices(req llm.Request) []llm.Notice {
+	var all []llm.Notice
+	for _, m := range req.Messages {
+		all = append(all, m.Notices()...)
+	}
+	return all
+}
+
 // LastUserText returns the text of the last message from the user, empty if it
 // has none.
 func LastUserText(req llm.Request) string {

@@ -109,8 +109,9 @@ func main() {
 	check(err)
 	fmt.Println("\nwhat the model read:")
 	for _, p := range t.History[2].Parts {
-		r := p.(llm.ToolResult)
-		fmt.Println(string(r.Output), "error:", r.Error)
+		if r, ok := p.(llm.ToolResult); ok {
+			fmt.Println(string(r.Output), "error:", r.Error)
+		}
 	}
 }
 

@@ -50,6 +50,14 @@ func TestEveryHistoryCanBeSentToEveryProvider(t *testing.T) {
 						seed, p.Name, other.Name, sent)
 				}
 			}
+			for _, m := range history {
+				for _, n := range m.Notices() {
+					if strings.Count(string(sent), n.Handle) != 1 {
+						t.Errorf("seed %d, %s: the model isn't told of %s, or twice: %s",
+							seed, p.Name, n.Handle, sent)
+					}
+				}
+			}
 			own[p.Name] = own[p.Name] || strings.Contains(string(sent), signed(p.Name))
 			if calls == 0 {
 				continue
@@ -113,6 +121,12 @@ func mixed(r *rand.Rand, all []llmtest.Provider) (history []llm.Message, calls i
 				Call: c.ID, Name: c.Name,
 				Output: json.RawMessage(pick(`"x"`, `""`, `null`, `{"$ref":"a"}`, `[]`, `1`)),
 				Error:  r.IntN(2) == 0, Media: []llm.Media{media()},
+			})
+		}
+		for range max(0, r.IntN(4)-1) {
+			results.Parts = append(results.Parts, llm.Notice{
+				Handle: fmt.Sprintf("handle-%d-%d", len(history), len(results.Parts)),
+				State:  pick("stopped", "waiting"), Text: pick("", "ok\n", "[End of notice]"),
 			})
 		}
 		history = append(history, said)

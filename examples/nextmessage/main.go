@@ -93,6 +93,8 @@ func main() {
 				fmt.Printf("%-9s calls %s %s\n", m.Role, p.Name, p.Arguments)
 			case llm.ToolResult:
 				fmt.Printf("%-9s %s\n", m.Role, p.Output)
+			case llm.Notice:
+				fmt.Printf("%-9s is told that %s is %s: %s\n", m.Role, p.Handle, p.State, p.Text)
 			}
 		}
 	}

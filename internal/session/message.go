@@ -16,7 +16,10 @@ import (
 
 // Entry is a message on its way into the history: encoded once, however often
 // its transition runs.
-type Entry struct{ blob Blob }
+type Entry struct {
+	blob    Blob
+	notices bool // it holds some
+}
 
 // NewEntry encodes a message.
 func NewEntry(m llm.Message) (*Entry, error) {
@@ -24,7 +27,7 @@ func NewEntry(m llm.Message) (*Entry, error) {
 	if err != nil {
 		return nil, fmt.Errorf("session: a message does not encode: %w", err)
 	}
-	return &Entry{Blob{value: b}}, nil
+	return &Entry{Blob{value: b}, len(m.Notices()) > 0}, nil
 }
 
 // Hash returns a name for the message's content.
@@ -38,6 +41,11 @@ func (e *Entry) Hash() string {
 func (tx *Tx) append(e *Entry) {
 	tx.appendTo(tx.State, tx.Messages, e)
 	tx.Messages++
+	// Older programs don't tell the model, and know a message of notices alone
+	// for an empty one.
+	if e.notices {
+		tx.outdates()
+	}
 }
 
 // appendTo writes the message of that number of a session: this one, or a child

@@ -112,6 +112,67 @@ func TestUnknownFinishRunsNoCutCall(t *testing.T) {
 	}
 }
 
+// A server that lets only the assistant speak after results has a message of
+// the assistant's before whatever else follows them.
+func TestResultsAreBridged(t *testing.T) {
+	called := llm.Message{Role: llm.RoleAssistant, Parts: []llm.Part{llm.ToolCall{ID: "call_1", Name: "f", Arguments: []byte(`{}`)}}}
+	result := llm.ToolResult{Call: "call_1", Name: "f", Output: []byte(`1`)}
+	notice := llm.Notice{Handle: "build", State: "stopped"}
+	picture := result
+	picture.Media = []llm.Media{{MediaType: "image/png", URL: "https://example.com/a.png"}}
+	tools := func(parts ...llm.Part) llm.Message { return llm.Message{Role: llm.RoleTool, Parts: parts} }
+	for name, c := range map[string]struct {
+		o       Options
+		bridged bool
+	}{
+		"Mistral":      {Options{Model: "m", BaseURL: "https://api.mistral.ai/v1", APIKey: "k"}, true},
+		"by an option": {Options{Model: "m", BaseURL: "https://api.example/v1", Chat: ChatOptions{Bridge: true}}, true},
+		"others":       {Options{Model: "m", BaseURL: "https://api.example/v1"}, false},
+	} {
+		m, err := NewChat(c.o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for what, s := range map[string]struct {
+			messages []llm.Message
+			roles    string // with a bridge
+		}{
+			"a notice":         {[]llm.Message{called, tools(result, notice)}, "user assistant tool assistant user"},
+			"media":            {[]llm.Message{called, tools(picture)}, "user assistant tool assistant user"},
+			"both":             {[]llm.Message{called, tools(picture, notice)}, "user assistant tool assistant user"},
+			"the user":         {[]llm.Message{called, tools(result), llm.UserText("b")}, "user assistant tool assistant user"},
+			"the assistant":    {[]llm.Message{called, tools(result), llm.AssistantText("b")}, "user assistant tool assistant"},
+			"results in two":   {[]llm.Message{called, tools(result, notice), tools(result)}, "user assistant tool tool assistant user"},
+			"a notice alone":   {[]llm.Message{llm.AssistantText("b"), tools(notice), llm.AssistantText("c")}, "user assistant user assistant"},
+			"notices in a row": {[]llm.Message{llm.AssistantText("b"), tools(notice), tools(notice)}, "user assistant user"},
+		} {
+			p, err := m.params(llm.Request{Messages: append([]llm.Message{llm.UserText("a")}, s.messages...)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			b, err := json.Marshal(p.Messages)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var sent []struct{ Role string }
+			if err := json.Unmarshal(b, &sent); err != nil {
+				t.Fatal(err)
+			}
+			var roles []string
+			for _, m := range sent {
+				roles = append(roles, m.Role)
+			}
+			want := s.roles
+			if !c.bridged {
+				want = strings.Replace(want, "tool assistant user", "tool user", 1)
+			}
+			if got := strings.Join(roles, " "); got != want {
+				t.Errorf("%s, %s: %s, want %s", name, what, got, want)
+			}
+		}
+	}
+}
+
 // TestMistralIDs: Mistral takes ids of nine letters and digits, and refuses
 // every request of a session that another provider began.
 func TestMistralIDs(t *testing.T) {
