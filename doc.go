@@ -34,6 +34,8 @@
 //     to let another agent have it from then on.
 //   - An errand is what one session owes to another one, or to the outside. It
 //     stands in the session's outbox until it is carried out.
+//   - A notice is what the runtime tells the model by itself: no word of the
+//     user's, and no result.
 //
 // What waits, and what ends the wait:
 //

@@ -98,7 +98,12 @@ func (d *display) pause() {
 func (d *display) message(m event.Message) {
 	switch calls := len(m.Message.ToolCalls()); {
 	case m.Message.Role == llm.RoleTool:
-		d.Line("kept", "message %d: %s", m.Number, count(len(m.Message.Parts), "result"))
+		notices := len(m.Message.Notices())
+		what := count(len(m.Message.Parts)-notices, "result")
+		if notices > 0 {
+			what += " and " + count(notices, "notice")
+		}
+		d.Line("kept", "message %d: %s", m.Number, what)
 	case calls > 0:
 		d.Line("kept", "message %d: the model's, with %s", m.Number, count(calls, "call"))
 	default:

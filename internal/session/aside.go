@@ -11,13 +11,13 @@ import (
 )
 
 // A head that doesn't fit one value of the engine is written as a payload, and
-// a notice of where that lies stands in its place. The payload is written
-// before the commit that puts up its notice, is never changed, and goes when
-// the next notice is up. So there is no head that can't be written, whatever
+// a signpost of where that lies stands in its place. The payload is written
+// before the commit that puts up its signpost, is never changed, and goes when
+// the next signpost is up. So there is no head that can't be written, whatever
 // its calls were told, and by how many.
 
-// notice stands in place of a head that lies aside.
-type notice struct {
+// signpost stands in place of a head that lies aside.
+type signpost struct {
 	Version int    `json:"v"`
 	ID      string `json:"id"`
 	Aside   *Blob  `json:"aside"`
@@ -25,17 +25,18 @@ type notice struct {
 	Rest strictjson.Rest `json:"-"`
 }
 
-// noticeVersion keeps a program that knows no notices from taking one for a
+// signpostVersion keeps a program that knows no signposts from taking one for a
 // head without calls. No head has this version.
-const noticeVersion = 2
+const signpostVersion = 2
 
-// readNotice returns where the head lies, if b is a notice, and otherwise nil.
-func readNotice(key, b []byte) *Blob {
+// readSignpost returns where the head lies, if b is a signpost, and otherwise
+// nil.
+func readSignpost(key, b []byte) *Blob {
 	if !bytes.HasPrefix(b, []byte(`{"v":2,`)) {
 		return nil
 	}
-	var n notice
-	if strictjson.Read(b, &n) != nil || len(n.Rest) > 0 || n.Version != noticeVersion {
+	var n signpost
+	if strictjson.Read(b, &n) != nil || len(n.Rest) > 0 || n.Version != signpostVersion {
 		return nil // of a later version, which decodeState finds out, or damaged
 	}
 	if n.Aside.Ref == "" || n.Aside.check() != nil || !endsWith(key, n.ID) {
@@ -48,7 +49,7 @@ func readNotice(key, b []byte) *Blob {
 // aside, whole also returns where.
 func (s *Store) whole(ctx context.Context, e kvstore.Entry) (kvstore.Entry, *Blob, error) {
 	for {
-		aside := readNotice(e.Key, e.Value)
+		aside := readSignpost(e.Key, e.Value)
 		if aside == nil {
 			return e, nil, nil
 		}
@@ -68,7 +69,7 @@ func (s *Store) whole(ctx context.Context, e kvstore.Entry) (kvstore.Entry, *Blo
 			// Not ErrNotFound: the session is there.
 			return e, nil, fmt.Errorf("%w: %v", ErrCorrupt, err)
 		}
-		e = now // another writer has put up the next notice in between
+		e = now // another writer has put up the next signpost in between
 	}
 }
 
@@ -90,18 +91,18 @@ func (s *Store) decodeHead(ctx context.Context, e kvstore.Entry) (*State, error)
 }
 
 // putAside writes a head that is too large for its place, and returns the
-// notice of it.
+// signpost of it.
 func (s *Store) putAside(ctx context.Context, id string, head []byte) (*Blob, []byte, error) {
 	aside := &Blob{Ref: newPayloadID(), Size: len(head), value: head}
 	if err := s.write(ctx, id, aside); err != nil {
 		return nil, nil, err
 	}
-	b, err := encode(notice{Version: noticeVersion, ID: id, Aside: aside})
+	b, err := encode(signpost{Version: signpostVersion, ID: id, Aside: aside})
 	return aside, b, err
 }
 
-// dropAside removes a head to which no notice points any more. After an error,
-// a sweep removes the rest.
+// dropAside removes a head to which no signpost points any more. After an
+// error, a sweep removes the rest.
 func (s *Store) dropAside(ctx context.Context, id string, aside *Blob) {
 	if aside == nil {
 		return

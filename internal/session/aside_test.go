@@ -102,7 +102,7 @@ func haltOf(st *session.State) string {
 	return st.Halt.Why
 }
 
-// A head that lies aside, and is damaged there, is damaged; and so is a notice
+// A head that lies aside, and is damaged there, is damaged; and so is a signpost
 // of nothing.
 func TestDamagedHeadAside(t *testing.T) {
 	for name, damage := range map[string]func(head, piece kvstore.Entry) kvstore.Batch{

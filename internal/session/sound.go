@@ -17,7 +17,7 @@ import (
 // check returns what is wrong with a head.
 func (s *State) check() error {
 	switch {
-	case s.Version > newestVersion, s.Version == noticeVersion:
+	case s.Version > newestVersion, s.Version == signpostVersion:
 		return ErrNewerVersion
 	case s.Version < 1:
 		return fmt.Errorf("it has no version")

@@ -45,7 +45,7 @@ const Version = 1
 
 // newestVersion is the newest version of a head that this package reads. A head
 // takes it with the first thing that an older program must not pass over, and
-// keeps it. Version 2 is that of a notice, see aside.go.
+// keeps it. Version 2 is that of a signpost, see aside.go.
 const newestVersion = 3
 
 // State is the head of a session: everything that decides what happens next,
