@@ -26,7 +26,7 @@ func (l *Launcher) held(own *Process, argv []string, attr *os.ProcAttr, token st
 	attr.Sys.Ptrace = true
 	begun, err := os.StartProcess(argv[0], argv, attr)
 	if errors.Is(err, syscall.EPERM) {
-		return fmt.Errorf("%w: perhaps the system doesn't let a process be held until its record is "+
+		return fmt.Errorf("%v: perhaps the system doesn't let a process be held until its record is "+
 			"stored (it may be traced already, or ptrace be forbidden); without a folder of "+
 			"records it need not be", err)
 	}

@@ -1,0 +1,173 @@
+package handle
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/fermata-ai/fermata/tool"
+)
+
+// LiveOptions configure a tool of Live. Nil means the defaults.
+type LiveOptions struct {
+	// Grace is how long a body may take to end when its call's context has
+	// ended for that cause, before it is ended by force; nil: DefaultGrace.
+	// Zero or less is at once.
+	Grace func(cause error) time.Duration
+}
+
+// DefaultGrace is how long a body may take to end.
+const DefaultGrace = 5 * time.Second
+
+// Live returns the tool of a Process. A call of it starts a body, shows its
+// content, hands it input, and returns what it comes to. When the call's
+// context ends, the body is stopped, and the call returns when it is gone.
+//
+// A body that ends with a question pauses its call, and another one is started
+// with the answer, if that does no harm: the tool's Effect is ReadOnly or
+// Idempotent. Otherwise that is the call's error.
+func Live(p Process, o *LiveOptions) (tool.Tool, error) {
+	if p == nil {
+		return nil, errors.New("handle: Live: the process is nil")
+	}
+	l := &live{Process: p, grace: func(error) time.Duration { return DefaultGrace }}
+	if o != nil && o.Grace != nil {
+		l.grace = o.Grace
+	}
+	return l, nil
+}
+
+type live struct {
+	Process
+	grace func(error) time.Duration
+}
+
+// Execute is the body of a call. It waits for the three goroutines that it has:
+// one shows content, one hands over input, one stops the body.
+func (l *live) Execute(ctx context.Context, call tool.Call) (tool.Execution, error) {
+	answers, err := answersOf(call)
+	if err != nil {
+		return tool.Execution{}, err
+	}
+	body, err := l.Start(ctx, Start{Call: call, Answers: answers})
+	if err != nil {
+		return tool.Execution{}, err
+	}
+	lasting, end := context.WithCancelCause(ctx)
+	input, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		<-lasting.Done()
+		if cause := context.Cause(lasting); cause != errEnded {
+			body.Stop(l.grace(cause))
+		}
+	}()
+	go func() {
+		defer close(input)
+		if err := feed(lasting, call, body); err != nil {
+			end(err)
+		}
+	}()
+	err = show(lasting, call, body)
+	if err != nil {
+		end(err)
+	}
+	end(errEnded)
+	body.Stop(0) // also where show failed: its body may be running
+	<-stopped
+	<-input
+	if cause := context.Cause(lasting); cause != errEnded {
+		return tool.Execution{}, cause
+	}
+	ended, err := body.Result()
+	if err != nil {
+		return tool.Execution{}, err
+	}
+	return l.execution(ended, answers)
+}
+
+// errEnded is the cause of a body's context that has ended by itself.
+var errEnded = errors.New("handle: the body has ended")
+
+// show shows what is new, until the body has ended.
+func show(ctx context.Context, call tool.Call, body Body) error {
+	host, _ := call.Host.(Host)
+	for {
+		u, err := body.Next(ctx)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err == nil && host != nil {
+			err = host.Update(ctx, call, u)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// feed hands input over, until the context ends or none comes.
+func feed(ctx context.Context, call tool.Call, body Body) error {
+	host, ok := call.Host.(Host)
+	for {
+		var in json.RawMessage
+		err := io.EOF
+		if ok {
+			in, err = host.NextInput(ctx, call)
+		}
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case errors.Is(err, io.EOF):
+			return told(ctx, call, host, body.Input(ctx, nil))
+		case err != nil:
+			return err
+		}
+		if err := told(ctx, call, host, body.Input(ctx, in)); err != nil {
+			return err
+		}
+	}
+}
+
+// told tells in the content of an input that was not taken.
+func told(ctx context.Context, call tool.Call, host Host, err error) error {
+	if err == nil || host == nil || ctx.Err() != nil {
+		return nil
+	}
+	return host.Update(ctx, call, Update{Content: fmt.Sprintf("\n[an input was not taken: %v]\n", err)})
+}
+
+// execution returns what a body's end makes of the call.
+func (l *live) execution(ended Ended, answers []Answer) (tool.Execution, error) {
+	q := ended.Question
+	if q == nil {
+		return tool.Execution{Output: ended.Output}, nil
+	}
+	spec := l.Spec()
+	if spec.Effect.NeedsClaim() {
+		return tool.Execution{}, fmt.Errorf("it ended to ask %q, and can't be run again with the "+
+			"answer: its effect is neither read-only nor idempotent", q.Text)
+	}
+	data, err := json.Marshal(Asked{Question: *q, Answers: answers})
+	if err != nil {
+		return tool.Execution{}, err
+	}
+	return tool.Execution{Await: &tool.Await{Reason: tool.ReasonInput, Mode: tool.ModeReenter,
+		Prompt: q.Text, Schema: q.Schema, Data: data}}, nil
+}
+
+// answersOf returns the answers to the questions with which earlier bodies of
+// the call ended.
+func answersOf(call tool.Call) ([]Answer, error) {
+	if call.Answer == nil {
+		return nil, nil
+	}
+	var asked Asked
+	if err := json.Unmarshal(call.Answer.Data, &asked); err != nil {
+		return nil, fmt.Errorf("the question that was stored with the pause can't be read: %w", err)
+	}
+	return append(asked.Answers, Answer{asked.Question.ID, call.Answer.Payload}), nil
+}
