@@ -1,9 +1,10 @@
 package handle
 
 import (
-	"fmt"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/fermata-ai/fermata/internal/handles"
 )
 
 // ends keeps the head and the tail of what is written to it, in as many bytes
@@ -12,7 +13,7 @@ type ends struct {
 	most int // at least 2
 	head []byte
 	tail []byte // behind the head; at most twice what is shown of it
-	left int64  // bytes between them that are gone
+	left int  // bytes between them that are gone
 }
 
 func (e *ends) Write(p []byte) (int, error) {
@@ -24,13 +25,13 @@ func (e *ends) Write(p []byte) (int, error) {
 	}
 	half := e.most / 2
 	if over := len(p) - half; over > 0 { // the rest of the tail goes, too
-		e.left += int64(len(e.tail) + over)
+		e.left += len(e.tail) + over
 		e.tail = append(e.tail[:0], p[over:]...)
 		return n, nil
 	}
 	e.tail = append(e.tail, p...)
 	if over := len(e.tail) - half; over > half {
-		e.left += int64(over)
+		e.left += over
 		e.tail = append(e.tail[:0], e.tail[over:]...)
 	}
 	return n, nil
@@ -41,10 +42,10 @@ func (e *ends) empty() bool { return len(e.head) == 0 && len(e.tail) == 0 }
 
 // text returns what is there as UTF-8, with a line where something is left out,
 // and how many bytes those are.
-func (e *ends) text() (text string, left int64) {
+func (e *ends) text() (text string, left int) {
 	head, tail, left := e.head, e.tail, e.left
 	if over := len(tail) - e.most/2; over > 0 {
-		tail, left = tail[over:], left+int64(over)
+		tail, left = tail[over:], left+over
 	}
 	if left == 0 {
 		return strings.ToValidUTF8(string(head)+string(tail), "\ufffd"), 0
@@ -54,13 +55,13 @@ func (e *ends) text() (text string, left int64) {
 	for begin < len(tail) && begin < utf8.UTFMax-1 && !utf8.RuneStart(tail[begin]) {
 		begin++
 	}
-	left += int64(len(head) - cut + begin)
-	return strings.ToValidUTF8(string(head[:cut]), "\ufffd") + LeftOut(left) +
+	left += len(head) - cut + begin
+	return strings.ToValidUTF8(string(head[:cut]), "\ufffd") + leftOut(left) +
 		strings.ToValidUTF8(string(tail[begin:]), "\ufffd"), left
 }
 
-// LeftOut returns the line that stands in a text where bytes are left out.
-func LeftOut(bytes int64) string { return fmt.Sprintf("\n[%d bytes left out here]\n", bytes) }
+// leftOut returns the line that stands in a text where bytes are left out.
+func leftOut(bytes int) string { return "\n" + handles.LeftOut(bytes) + "\n" }
 
 // take returns what text returns, and keeps nothing of it but a character that
 // isn't complete, if more is to come.

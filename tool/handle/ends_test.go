@@ -20,7 +20,7 @@ func TestEndsKeepHeadAndTail(t *testing.T) {
 			_, _ = e.Write([]byte(rest[:min(piece, len(rest))]))
 		}
 		text, left := e.text()
-		want := whole[:50] + LeftOut(3900) + whole[len(whole)-50:]
+		want := whole[:50] + leftOut(3900) + whole[len(whole)-50:]
 		if text != want || left != 3900 {
 			t.Errorf("pieces of %d: %q, %d left out", piece, text, left)
 		}
@@ -78,7 +78,7 @@ func FuzzEnds(f *testing.F) {
 			t.Errorf("%q is not valid", text)
 		case len(whole) <= most && (left != 0 || text != strings.ToValidUTF8(whole, "\ufffd")):
 			t.Errorf("%q, %d left out", text, left)
-		case len(whole) > most && (left < int64(len(whole)-most) || left > int64(len(whole)-most+6)):
+		case len(whole) > most && (left < len(whole)-most || left > len(whole)-most+6):
 			t.Errorf("%d of %d are left out, of which %d may be kept", left, len(whole), most)
 		}
 	})

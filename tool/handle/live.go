@@ -71,12 +71,10 @@ func (l *live) Execute(ctx context.Context, call tool.Call) (tool.Execution, err
 			end(err)
 		}
 	}()
-	err = show(lasting, call, body)
-	if err != nil {
-		end(err)
+	if err = show(lasting, call, body); err == nil {
+		err = errEnded
 	}
-	end(errEnded)
-	body.Stop(0) // also where show failed: its body may be running
+	end(err) // where the context has ended already, its cause stays
 	<-stopped
 	<-input
 	if cause := context.Cause(lasting); cause != errEnded {

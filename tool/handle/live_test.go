@@ -166,7 +166,7 @@ func TestLiveStartsAgainWithAnswers(t *testing.T) {
 		s.effect = effect
 		close(s.body.updates)
 		s.body.ended = Ended{Question: &Question{ID: "q1", Text: "Which?",
-			Schema: raw(`{"type":"string"}`), For: ForUser}}
+			Schema: raw(`{"type":"string"}`), For: User}}
 		l := liveTool(t, s, nil)
 		first, err := l.Execute(t.Context(), tool.Call{})
 		must(t, err)

@@ -35,9 +35,9 @@ func (a *asks) read() (*Question, bool) {
 	}
 	q := a.Question
 	if q.For == "" {
-		q.For = ForUser
+		q.For = User
 	}
-	if q.For != ForUser && q.For != ForAssistant {
+	if q.For != User && q.For != Assistant {
 		return nil, false
 	}
 	if absent(q.Schema) {

@@ -3,9 +3,9 @@ package handle
 import (
 	"context"
 	"encoding/json"
-	"strings"
 	"time"
 
+	"github.com/fermata-ai/fermata/internal/handles"
 	"github.com/fermata-ai/fermata/tool"
 )
 
@@ -83,22 +83,14 @@ type Ended struct {
 	Question *Question
 }
 
-// For is who answers a question.
-type For string
-
-// Who there is.
-const (
-	ForUser      For = "user"
-	ForAssistant For = "assistant" // the model
-)
-
 // Question is what a body asks.
-type Question struct {
-	ID     string          `json:"id"`
-	Text   string          `json:"text"`
-	Schema json.RawMessage `json:"schema,omitempty"` // of the answer; empty: any JSON value
-	For    For             `json:"for"`
-}
+type Question = handles.Question
+
+// Who answers a question.
+const (
+	User      = handles.User
+	Assistant = handles.Assistant // the model
+)
 
 // Answer is the answer to a question.
 type Answer struct {
@@ -114,16 +106,7 @@ type Asked struct {
 }
 
 // Failure is the error of a body that failed and said how.
-type Failure struct {
-	Message string   `json:"message"`
-	Trace   []string `json:"trace,omitempty"` // how it came to it, the outermost first
-	// Transient: the same again may succeed.
-	Transient bool `json:"transient,omitempty"`
-}
-
-func (f *Failure) Error() string {
-	return strings.Join(append([]string{f.Message}, f.Trace...), "\n")
-}
+type Failure = handles.Failure
 
 // Host is how a live body reaches the runtime. The Host of a [tool.Call] may
 // have its methods. Without them nothing is shown, and no input comes.
