@@ -30,7 +30,7 @@ type Exit struct {
 	// Output is what the program wrote, as UTF-8: the standard output and the
 	// standard error in one.
 	Output  string `json:"output"`
-	LeftOut int  `json:"left_out,omitempty"` // bytes of it that aren't kept
+	LeftOut int    `json:"left_out,omitempty"` // bytes of it that aren't kept
 }
 
 // Command is the Process that runs a program: [NewCommand] makes it. Its

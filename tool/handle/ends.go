@@ -13,7 +13,7 @@ type ends struct {
 	most int // at least 2
 	head []byte
 	tail []byte // behind the head; at most twice what is shown of it
-	left int  // bytes between them that are gone
+	left int    // bytes between them that are gone
 }
 
 func (e *ends) Write(p []byte) (int, error) {
