@@ -14,6 +14,7 @@ func (f *Form) exact(o own, given *jsontree.Object) *jsontree.Object {
 		case Spawn:
 			v.with(o)
 		case Apply:
+			v.words = "To a handle: " + f.toldApply + "."
 			v.add(inputParameter, given)
 		}
 		variants = append(variants, v.schema())
@@ -40,7 +41,6 @@ type fields struct {
 var wordsOf = map[Action]string{
 	Spawn: "Begin a handle that goes on while you do something else.",
 	Fetch: "Show what is new of a handle.",
-	Apply: "Give a handle input, or answer its question to you.",
 	Abort: "Stop a handle.",
 }
 

@@ -12,8 +12,17 @@ import (
 const (
 	toldID = "With every action, and only then: the handle's id, which you choose in spawn; " +
 		idWords + "."
-	toldInput = "With apply, and only then: what to type, or the answer to the handle's question."
+	toldAnswer = "With apply, and only then: the answer to the handle's question, as text, or as " +
+		"JSON where its schema asks for that."
 )
+
+// toldInput is what a model reads of the input of a tool that asks questions,
+// and of one that doesn't.
+var toldInput = map[bool]string{
+	true: "With apply, and only then: what to give the running handle; or, where it waits for " +
+		"you, the answer to its question, as text, or as JSON where its schema asks for that.",
+	false: "With apply, and only then: what to give the running handle.",
+}
 
 // flat returns the schema that every provider takes: no parameter is required,
 // and the descriptions tell what goes with which action.
@@ -22,7 +31,7 @@ func (f *Form) flat(o own, given *jsontree.Object) *jsontree.Object {
 	action.Set("enum", f.actions)
 	properties := jsontree.New(actionParameter, action, idParameter, text(toldID))
 	if slices.Contains(f.actions, Apply) {
-		properties.Set(inputParameter, described(given, toldInput))
+		properties.Set(inputParameter, given)
 	}
 	properties.Members = append(properties.Members, o.properties.Members...)
 	root := jsontree.New("type", "object", "properties", properties)
@@ -41,7 +50,7 @@ func (f *Form) tells(o own) string {
 		case Fetch:
 			b.WriteString("; fetch: show what is new of a handle")
 		case Apply:
-			b.WriteString("; apply: give it input, or answer its question to you")
+			b.WriteString("; apply: " + f.toldApply)
 		case Abort:
 			b.WriteString("; abort: stop it")
 		}

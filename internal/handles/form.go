@@ -2,6 +2,7 @@ package handles
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -15,11 +16,12 @@ import (
 type Config struct {
 	Tool  string          // its name
 	Input json.RawMessage // its own Input schema, as it stands in its Spec
-	// Applies is whether the tool takes input, or asks questions that are the
-	// model's to answer. Without it there is no action apply.
-	Applies bool
-	// ApplyInput is the schema of what apply gives; empty: a text. It has no
-	// references.
+	// Takes is whether a handle that runs takes input, and Asks whether it asks
+	// questions that are the model's to answer. Without either there is no
+	// action apply.
+	Takes, Asks bool
+	// ApplyInput, with Takes, is the schema of an input; empty: a text. It has
+	// no references. With Asks apply takes texts as well.
 	ApplyInput json.RawMessage
 	// Exact tells the schema by oneOf at its root, which Anthropic and OpenAI
 	// refuse. Otherwise it is flat.
@@ -32,7 +34,9 @@ type Form struct {
 	actions []Action
 	own     []string // the tool's parameters
 	open    bool     // the tool takes parameters of other names
-	schema  json.RawMessage
+	// toldApply is what apply does, in words.
+	toldApply string
+	schema    json.RawMessage
 }
 
 // The parameters of actions.
@@ -67,14 +71,19 @@ func newForm(c Config) (*Form, error) {
 		return nil, err
 	}
 	f := &Form{actions: []Action{Spawn, Fetch, Abort}, own: own.names(), open: own.open()}
-	given := text("")
-	if c.Applies {
+	if c.Takes || c.Asks {
 		f.actions = slices.Insert(f.actions, 2, Apply)
-		if given, err = applied(c.ApplyInput); err != nil {
-			return nil, err
-		}
-	} else if len(c.ApplyInput) > 0 {
-		return nil, fmt.Errorf("it has a schema of what %s gives, and doesn't take that", Apply)
+	}
+	f.toldApply = "give it input"
+	switch {
+	case c.Takes && c.Asks:
+		f.toldApply = "give it input, or answer its question to you"
+	case c.Asks:
+		f.toldApply = "answer its question to you"
+	}
+	given, err := c.applied()
+	if err != nil {
+		return nil, err
 	}
 	if c.Exact {
 		f.schema = f.exact(own, given).Raw()
@@ -93,20 +102,34 @@ func (f *Form) Schema() json.RawMessage { return slices.Clone(f.schema) }
 // Actions returns those that the tool has.
 func (f *Form) Actions() []Action { return slices.Clone(f.actions) }
 
-// applied returns the schema of what apply gives.
-func applied(given json.RawMessage) (*jsontree.Object, error) {
-	if schema.IsNull(given) {
-		return text(""), nil
+// applied returns the schema of what apply gives, with its description.
+func (c Config) applied() (*jsontree.Object, error) {
+	words := toldInput[c.Asks]
+	switch {
+	case schema.IsNull(c.ApplyInput):
+		if !c.Takes {
+			words = toldAnswer
+		}
+		return text(words), nil
+	case !c.Takes:
+		return nil, errors.New("it has a schema of input, and takes none")
 	}
-	s, err := schema.ParseNode(given)
+	s, err := schema.ParseNode(c.ApplyInput)
 	if err != nil {
-		return nil, fmt.Errorf("the schema of what %s gives: %w", Apply, err)
+		return nil, fmt.Errorf("the schema of its input: %w", err)
 	}
 	if refs := references(s); len(refs) > 0 {
-		return nil, fmt.Errorf("the schema of what %s gives refers to %q: write it out", Apply,
+		return nil, fmt.Errorf("the schema of its input refers to %q: write it out",
 			excerpt.Of(refs[0]))
 	}
-	return s, nil
+	compiled, err := schema.Compile(s.Raw())
+	if err != nil {
+		return nil, fmt.Errorf("the schema of its input: %w", err)
+	}
+	if c.Asks && compiled.NeverText() {
+		s = jsontree.New("anyOf", []any{text("An answer."), s})
+	}
+	return described(s, words), nil
 }
 
 // own is a tool's own schema.
@@ -141,7 +164,7 @@ func ownOf(input json.RawMessage) (own, error) {
 	list, _ := root.Get("properties")
 	properties, ok := list.(*jsontree.Object)
 	if !ok {
-		return own{}, fmt.Errorf("the properties of its Input are no object")
+		return own{}, errors.New("the properties of its Input are no object")
 	}
 	for _, name := range ours {
 		if properties.Has(name) {

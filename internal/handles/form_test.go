@@ -10,12 +10,16 @@ import (
 // A model is told a tool's actions flat, or each variant by itself.
 func TestSchemas(t *testing.T) {
 	for name, c := range map[string]Config{
-		"flat.json":       {Applies: true},
+		"flat.json":       {Takes: true, Asks: true},
 		"flat_plain.json": {},
 		"flat_bare.json":  {Input: json.RawMessage(`{}`)},
-		"flat_keys.json": {Applies: true, ApplyInput: json.RawMessage(
+		"flat_keys.json": {Takes: true, Asks: true, ApplyInput: json.RawMessage(
 			`{"description":"Or keys.","type":["string","array"],"items":{"type":"string"}}`)},
-		"exact.json":      {Applies: true, Exact: true},
+		"flat_object.json": {Takes: true, Asks: true, ApplyInput: json.RawMessage(
+			`{"type":"object","properties":{"end":{"type":"boolean"}},"additionalProperties":false}`)},
+		"flat_asks.json":  {Asks: true},
+		"flat_takes.json": {Takes: true, ApplyInput: json.RawMessage(`{"type":"integer"}`)},
+		"exact.json":      {Takes: true, Asks: true, Exact: true},
 		"exact_open.json": {Exact: true, Input: json.RawMessage(`{"properties":{"a":{}}}`)},
 	} {
 		t.Run(name, func(t *testing.T) { golden(t, name, form(t, c).Schema()) })
@@ -28,7 +32,7 @@ func TestActions(t *testing.T) {
 	if got := form(t, Config{}).Actions(); !slices.Equal(got, []Action{Spawn, Fetch, Abort}) {
 		t.Errorf("%q", got)
 	}
-	f := form(t, Config{Applies: true})
+	f := form(t, Config{Takes: true, Asks: true})
 	if got := f.Actions(); !slices.Equal(got, []Action{Spawn, Fetch, Apply, Abort}) {
 		t.Errorf("%q", got)
 	}
@@ -65,8 +69,13 @@ func TestFormsThatAreRefused(t *testing.T) {
 		told(t, err, "at its root, its Input has "+strings.Trim(key, `"`))
 	}
 	_, err := NewForm(Config{Tool: "shell", ApplyInput: json.RawMessage(`{}`)})
-	told(t, err, "a schema of what apply gives, and doesn't take that")
-	_, err = NewForm(Config{Tool: "shell", Applies: true,
-		ApplyInput: json.RawMessage(`{"$ref":"#/$defs/a"}`)})
-	told(t, err, `what apply gives refers to "#/$defs/a": write it out`)
+	told(t, err, "it has a schema of input, and takes none")
+	for input, want := range map[string]string{
+		`{"$ref":"#/$defs/a"}`: `its input refers to "#/$defs/a": write it out`,
+		`{"type":"strong"}`:    `the schema of its input: `,
+		`7`:                    `the schema of its input: `,
+	} {
+		_, err = NewForm(Config{Tool: "shell", Takes: true, ApplyInput: json.RawMessage(input)})
+		told(t, err, want)
+	}
 }

@@ -15,7 +15,7 @@ import (
 )
 
 func TestParse(t *testing.T) {
-	f := form(t, Config{Applies: true})
+	f := form(t, Config{Takes: true, Asks: true})
 	for args, want := range map[string]Request{
 		``:     {Own: raw(`{}`)},
 		`null`: {Own: raw(`{}`)},
@@ -52,7 +52,7 @@ func raw(s string) json.RawMessage { return json.RawMessage(s) }
 func TestParseCopies(t *testing.T) {
 	for _, args := range []string{`{"command":"ls"}`, `{"action":"apply","id":"a","input":"ls"}`} {
 		b := []byte(args)
-		got, err := form(t, Config{Applies: true}).Parse(b)
+		got, err := form(t, Config{Takes: true, Asks: true}).Parse(b)
 		must(t, err)
 		clear(b)
 		if !strings.Contains(string(got.Own)+string(got.Input), "ls") {
@@ -62,7 +62,7 @@ func TestParseCopies(t *testing.T) {
 }
 
 func TestParseRefuses(t *testing.T) {
-	applies := form(t, Config{Applies: true})
+	applies := form(t, Config{Takes: true, Asks: true})
 	plain := form(t, Config{})
 	open := form(t, Config{Input: raw(`{"properties":{"command":{}}}`)})
 	for _, c := range []struct {
@@ -156,8 +156,8 @@ func FuzzParse(f *testing.F) {
 	} {
 		f.Add([]byte(s))
 	}
-	flat := form(f, Config{Applies: true, Input: raw(strict)})
-	told := form(f, Config{Applies: true, Exact: true, Input: raw(strict)}).Schema()
+	flat := form(f, Config{Takes: true, Asks: true, Input: raw(strict)})
+	told := form(f, Config{Takes: true, Asks: true, Exact: true, Input: raw(strict)}).Schema()
 	exact, err := schema.Compile(told)
 	must(f, err)
 	own, err := schema.Compile(raw(strict))
@@ -214,7 +214,7 @@ func again(t *testing.T, r Request) json.RawMessage {
 // doesn't belong. What an adapter leaves of that is read as the call that was
 // meant.
 func TestParseInStrictMode(t *testing.T) {
-	f := form(t, Config{Applies: true})
+	f := form(t, Config{Takes: true, Asks: true})
 	closed, err := wire.Dialect{Refs: true, Const: true, Closed: true}.Convert(f.Schema())
 	must(t, err)
 	held, err := schema.Compile(closed)

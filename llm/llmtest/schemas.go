@@ -149,7 +149,7 @@ func handle(t testing.TB, exact bool) tool.Tool {
 	if exact {
 		name = "handle_exact"
 	}
-	form, err := handles.NewForm(handles.Config{Tool: name, Applies: true, Exact: exact,
+	form, err := handles.NewForm(handles.Config{Tool: name, Takes: true, Asks: true, Exact: exact,
 		Input: typed[optional](t, name).Spec().Input})
 	if err != nil {
 		t.Fatal(err)
