@@ -144,22 +144,22 @@ func bare(a Awaited) Awaited {
 }
 
 func anyReply(t *rapid.T, i int) Reply {
-	r := Reply{ID: fmt.Sprint("h", i), State: Running, Content: valid(t, "content")}
+	r := Reply{ID: fmt.Sprint("h", i), State: Running, Content: validText(t, "content")}
 	switch rapid.IntRange(0, 3).Draw(t, "state") {
 	case 1:
-		r.State, r.Question = Waiting, &Question{ID: "q", Text: valid(t, "text"), For: Assistant}
+		r.State, r.Question = Waiting, &Question{ID: "q", Text: validText(t, "text"), For: Assistant}
 		r.Question.Schema = raw(`{"description":"` + strings.Repeat("x", 200) + `"}`)
 	case 2:
-		b, _ := json.Marshal(valid(t, "result"))
+		b, _ := json.Marshal(validText(t, "result"))
 		r.State, r.Result = Stopped, b
 	case 3:
-		r.State, r.Error = Stopped, &Failure{Message: valid(t, "message"),
-			Trace: []string{valid(t, "line"), valid(t, "line")}}
+		r.State, r.Error = Stopped, &Failure{Message: validText(t, "message"),
+			Trace: []string{validText(t, "line"), validText(t, "line")}}
 	}
 	return r
 }
 
-func valid(t *rapid.T, label string) string {
+func validText(t *rapid.T, label string) string {
 	return strings.ToValidUTF8(anyText.Draw(t, label), "\ufffd")
 }
 

@@ -24,20 +24,36 @@ func LeftToFetch(bytes int) string {
 // them. What comes out is valid UTF-8, and has so many bytes at most as a JSON
 // string, without the quotes. Where not even the line fits, it is the head
 // alone. Invalid UTF-8 becomes U+FFFD.
-func Cut(text string, most int, left Left) string {
-	text = strings.ToValidUTF8(text, "\ufffd")
-	if width(text) <= most {
-		return text
-	}
+func Cut(text string, most int, left Left) string { return cut(text, 0, "", most, left) }
+
+// cut returns the two ends of a text as Cut does. Gap is how many bytes between
+// them are left out already.
+func cut(first string, gap int, last string, most int, left Left) string {
+	first, last = valid(first), valid(last)
+	all := len(first) + gap + len(last)
 	line := func(n int) string { return "\n" + left(n) + "\n" }
-	room := most - width(line(len(text)))
-	if room <= 0 {
-		return head(text, most)
+	if gap > 0 {
+		text := first + line(gap) + last
+		if width(text) <= most {
+			return text
+		}
+	} else {
+		first += last
+		if last = first; width(first) <= most {
+			return first
+		}
 	}
-	first := head(text, (room+1)/2)
-	last := tail(text[len(first):], room/2)
-	return first + line(len(text)-len(first)-len(last)) + last
+	room := most - width(line(all))
+	if room <= 0 {
+		return head(first, most)
+	}
+	// What a short end leaves is for the other one.
+	first = head(first, max((room+1)/2, room-width(last)))
+	last = tail(last, room-width(first))
+	return first + line(all-len(first)-len(last)) + last
 }
+
+func valid(s string) string { return strings.ToValidUTF8(s, "\ufffd") }
 
 // head returns the longest beginning of a text of so many bytes as JSON.
 func head(s string, most int) string {

@@ -87,7 +87,7 @@ func (p *parser) request(own []strictjson.RawMember, whole json.RawMessage, alon
 		p.add([]string{inputParameter}, "required", nil,
 			"is required with action %s: give what to type, or the answer", Apply)
 	case r.Action == Apply:
-		r.Input = bytes.Clone(p.input)
+		r.Input = p.input
 	case p.input != nil:
 		p.add([]string{inputParameter}, "dependentRequired", p.input,
 			"goes with action %s alone, and the action is %s: leave it out", Apply, r.Action)

@@ -1,40 +1,51 @@
 package handles
 
 import (
-	"strconv"
+	"math"
 	"unicode/utf8"
 )
 
 // Produced is what a handle has produced, as far as it is kept.
 type Produced struct {
-	Text string
-	// From is the offset of Text in all that was produced, in bytes.
-	From int64
+	// Total is how many bytes were produced. Head has the first, and Tail the
+	// last of them; what lies between is not kept.
+	Total      int
+	Head, Tail string
+	// Screen is whether Tail is all that a terminal's screen shows, and not
+	// what was produced one after the other.
+	Screen bool
 	// Ended is whether there will be no more. Until then a character that is
 	// not there whole is held back.
 	Ended bool
 }
 
-// Since returns what was produced from an offset on, and the offset of what
-// comes after it. The text is cut to so many bytes as [Cut] counts them; zero:
-// it is whole. What was produced and isn't kept is told by a line of its own.
-func (p Produced) Since(offset int64, most int) (text string, next int64) {
-	end := len(p.Text)
-	if !p.Ended {
-		end = whole(p.Text)
-	}
-	next = max(p.From+int64(end), offset)
-	lost := max(p.From-offset, 0)
-	from := min(max(offset-p.From, 0), int64(end))
-	text = p.Text[from:end]
-	if lost > 0 {
-		notice := "[" + strconv.FormatInt(lost, 10) + " bytes before this are not kept]\n"
-		text = notice + text
-	}
+// Since returns what was produced after the first bytes, which were shown, and
+// how many have been shown then. The text is cut to so many bytes as [Cut]
+// counts them; zero: all of it that is kept. A screen is shown as it is now.
+func (p Produced) Since(shown, most int) (text string, next int) {
 	if most <= 0 {
-		most = len(text)*6 + 1 // as wide as it can be
+		most = math.MaxInt
 	}
-	return Cut(text, most, LeftOut), next
+	if p.Screen {
+		return Cut(p.Tail, most, LeftOut), p.Total
+	}
+	head, tail, from := p.Head, p.Tail, p.Total-len(p.Tail)
+	if gap := from - len(head); gap > 0 { // both of its ends may cut a character in two
+		head = head[:whole(head)]
+		n := continued(tail)
+		tail, from = tail[n:], from+n
+	} else {
+		head, tail, from = "", head+tail[-gap:], 0
+	}
+	if !p.Ended {
+		tail = tail[:whole(tail)]
+	}
+	next = max(from+len(tail), shown)
+	if shown >= from {
+		return Cut(tail[min(shown-from, len(tail)):], most, LeftOut), next
+	}
+	gap := from - max(shown, len(head))
+	return cut(head[min(shown, len(head)):], gap, tail, most, LeftOut), next
 }
 
 // whole returns how many bytes of a text are before a character that its end
@@ -49,4 +60,15 @@ func whole(s string) int {
 		}
 	}
 	return len(s)
+}
+
+// continued returns how many bytes at the beginning of a text are the rest of a
+// character.
+func continued(s string) int {
+	for i := range min(len(s), utf8.UTFMax-1) {
+		if utf8.RuneStart(s[i]) {
+			return i
+		}
+	}
+	return min(len(s), utf8.UTFMax-1)
 }
