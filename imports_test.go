@@ -61,7 +61,7 @@ var mayImport = map[string][]string{
 	"internal/toolbox": {"internal/excerpt", "internal/gotype", "internal/hold",
 		"internal/jsontree", "internal/modeltext", "tool", "llm"},
 	"internal/handles": {"internal/excerpt", "internal/jsontree", "internal/schema",
-		"internal/strictjson", "tool", "tool/misfit"},
+		"internal/strictjson", "llm", "tool", "tool/misfit"},
 	"internal/batch":     {},
 	"internal/agentcore": {"internal/toolbox", "interceptor", "event", "tool", "llm"},
 }

@@ -1,15 +1,14 @@
 package handles
 
+import "github.com/fermata-ai/fermata/llm"
+
 // Happening is what happened to a handle that no call fetches or awaits: how it
 // stands now. One that is running has new content.
 type Happening struct {
-	Tool string
+	Tool string // its name
+	Call string // the id of the call that made the handle
 	Reply
 }
-
-// Notice is what a model is told of a happening: a state in the runtime's
-// words, and a text of the tool's, which is data.
-type Notice struct{ Handle, Tool, State, Text string }
 
 // The bounds of what notices show.
 const (
@@ -17,15 +16,16 @@ const (
 	MaxNotices = 16 << 10 // bytes of the texts of one message, together
 )
 
-// Notices returns what a model is told of what happened, in that order. Texts
+// Notices returns what a model is told of what happened, in that order: of each
+// a state in the runtime's words, and a text of the tool's, which is data. Texts
 // are cut, head and tail; but for output, the action fetch returns them whole.
 // Of very many, all are there, and their texts are shorter.
-func Notices(all []Happening) []Notice {
-	notices := make([]Notice, len(all))
+func Notices(all []Happening) []llm.Notice {
+	notices := make([]llm.Notice, len(all))
 	sizes := make([]int, len(all))
 	for i, h := range all {
 		state, text := h.words()
-		notices[i] = Notice{h.ID, h.Tool, state, text}
+		notices[i] = llm.Notice{Handle: h.ID, Tool: h.Tool, Call: h.Call, State: state, Text: text}
 		sizes[i] = width(text)
 	}
 	most := min(level(sizes, MaxNotices), MaxNotice)

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/fermata-ai/fermata/internal/schema"
+	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/tool/misfit"
 )
 
@@ -93,24 +94,27 @@ func TestNotices(t *testing.T) {
 	}
 	ask := func(who Addressee) *Question { return &Question{ID: "q", Text: "Push?", For: who} }
 	got := Notices([]Happening{
-		{"run", Reply{ID: "build", State: Stopped, Content: "c", Result: raw(`"ok\n"`)}},
-		{"run", Reply{ID: "list", State: Stopped, Result: raw(`{"n":1}`)}},
-		{"run", Reply{ID: "tests", State: Stopped, Error: &Failure{Message: "exit 1"}}},
-		{"run", Reply{ID: "net", State: Stopped, Error: &Failure{Message: "x", Transient: true}}},
-		{"git", Reply{ID: "add", State: Waiting, Question: ask(Assistant)}},
-		{"git", Reply{ID: "push", State: Waiting, Question: ask(User)}},
-		{"run", Reply{ID: "srv", State: Running, Content: strings.Repeat("a", 2000) + "up"}},
+		{"run", "c", Reply{ID: "build", State: Stopped, Content: "c", Result: raw(`"ok\n"`)}},
+		{"run", "c", Reply{ID: "list", State: Stopped, Result: raw(`{"n":1}`)}},
+		{"run", "c", Reply{ID: "tests", State: Stopped, Error: &Failure{Message: "exit 1"}}},
+		{"run", "c", Reply{ID: "net", State: Stopped, Error: &Failure{Message: "x", Transient: true}}},
+		{"git", "c", Reply{ID: "add", State: Waiting, Question: ask(Assistant)}},
+		{"git", "c", Reply{ID: "push", State: Waiting, Question: ask(User)}},
+		{"run", "c", Reply{ID: "srv", State: Running, Content: strings.Repeat("a", 2000) + "up"}},
 	})
 	srv := got[6].Text
 	got[6].Text = ""
-	if diff := cmp.Diff([]Notice{
-		{"build", "run", "stopped, with its result", "ok\n"},
-		{"list", "run", "stopped, with its result", `{"n":1}`},
-		{"tests", "run", "failed", "exit 1"},
-		{"net", "run", "failed; the same again may succeed", "x"},
-		{"add", "git", "waiting for your answer, to be given by its action apply", "Push?"},
-		{"push", "git", "waiting for the user, whose answer is not yours to give", "Push?"},
-		{"srv", "run", "running, with new output", ""},
+	if diff := cmp.Diff([]llm.Notice{
+		{Handle: "build", Tool: "run", Call: "c", State: "stopped, with its result", Text: "ok\n"},
+		{Handle: "list", Tool: "run", Call: "c", State: "stopped, with its result", Text: `{"n":1}`},
+		{Handle: "tests", Tool: "run", Call: "c", State: "failed", Text: "exit 1"},
+		{Handle: "net", Tool: "run", Call: "c",
+			State: "failed; the same again may succeed", Text: "x"},
+		{Handle: "add", Tool: "git", Call: "c",
+			State: "waiting for your answer, to be given by its action apply", Text: "Push?"},
+		{Handle: "push", Tool: "git", Call: "c",
+			State: "waiting for the user, whose answer is not yours to give", Text: "Push?"},
+		{Handle: "srv", Tool: "run", Call: "c", State: "running, with new output", Text: ""},
 	}, got); diff != "" {
 		t.Error(diff)
 	}
@@ -123,9 +127,9 @@ func TestNotices(t *testing.T) {
 // However many there are, their texts have a bound together, and the short ones
 // stay whole.
 func TestNoticesOfMany(t *testing.T) {
-	all := []Happening{{"run", Reply{ID: "short", State: Running, Content: "short"}}}
+	all := []Happening{{"run", "c", Reply{ID: "short", State: Running, Content: "short"}}}
 	for i := range 200 {
-		all = append(all, Happening{"run", Reply{ID: fmt.Sprint("h", i), State: Running,
+		all = append(all, Happening{"run", "c", Reply{ID: fmt.Sprint("h", i), State: Running,
 			Content: strings.Repeat("y", 5000)}})
 	}
 	n := 0
