@@ -27,7 +27,8 @@ package session
 //   - children: child.go, childend.go; what one session owes another: outbox.go,
 //     letters.go
 //   - events for open calls: mail.go, mailstore.go
-//   - upkeep: check.go, checkchild.go, sweep.go, sweepschema.go, sweepinbox.go, delete.go
+//   - upkeep: check.go, checkchild.go, sweep.go, sweepschema.go, sweepinbox.go,
+//     sweephomeless.go, delete.go
 
 import (
 	"slices"
