@@ -9,6 +9,7 @@ import (
 	"github.com/fermata-ai/fermata/event"
 	"github.com/fermata-ai/fermata/internal/strictjson"
 	"github.com/fermata-ai/fermata/internal/toolbox"
+	"github.com/fermata-ai/fermata/kvstore"
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/tool"
 )
@@ -165,7 +166,7 @@ func (tx *Tx) spawn(c *Call, n *NewChild) error {
 	}
 	tx.appendTo(child, 0, n.Message)
 	tx.putJSON(key, child)
-	tx.absent = append(tx.absent, key)
+	tx.only = append(tx.only, kvstore.Precondition{Key: key}) // absent
 	tx.put(wakeKey(child.Agent, child.Wake, id), nil)
 	tx.put(childKey(tx.ID, id), nil)
 	c.Child, c.Pause.Agent = id, n.Agent
