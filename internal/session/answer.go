@@ -100,6 +100,9 @@ func (r *refusal) Unwrap() error { return r.error }
 func refuse(err error) error { return &refusal{err} }
 
 func (j *judgement) pass() error {
+	if err := j.tx.notDeleted(j.rc.Call); err != nil {
+		return refuse(err)
+	}
 	pauses, err := j.pauses()
 	if err != nil {
 		return err

@@ -440,6 +440,9 @@ func (tx *Tx) live(call string) (*Call, error) {
 
 // settledError refuses an operation on a settled call, and tells how it ended.
 func (tx *Tx) settledError(call string) error {
+	if err := tx.notDeleted(call); err != nil {
+		return err
+	}
 	var r Record
 	found, err := tx.read(recordKey(tx.ID, call), &r)
 	switch {
@@ -453,10 +456,20 @@ func (tx *Tx) settledError(call string) error {
 
 // unknownCall refuses an operation on a call that nothing is known of.
 func (tx *Tx) unknownCall(call string) error {
-	if !tx.Deleted.IsZero() {
-		return fmt.Errorf("%w: %q", ErrDeleted, tx.ID)
+	if err := tx.notDeleted(call); err != nil {
+		return err
 	}
 	return fmt.Errorf("%w: %s in session %q", ErrUnknownCall, call, tx.ID)
+}
+
+// notDeleted refuses what comes for a call of a deleted session. Records and
+// receipts may still be there, and tell nothing any more: a caller that was told
+// of the deletion is told of nothing else after that.
+func (tx *Tx) notDeleted(call string) error {
+	if tx.Deleted.IsZero() {
+		return nil
+	}
+	return fmt.Errorf("%w: %q, with call %s", ErrDeleted, tx.ID, call)
 }
 
 var errMove = errors.New("session: no such transition")

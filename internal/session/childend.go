@@ -21,9 +21,9 @@ func (s *Store) childEnd(ctx context.Context, st *State, e *Errand) (*ChildEnd, 
 			Output: StringBlob(fmt.Sprintf(format, args...))}
 		return end, nil
 	}
-	finish, why := st.Finish, st.Why
-	if h := st.Halt; h != nil {
-		finish, why = h.Finish, h.Why
+	finish, why, by := st.Finish, st.Why, agent
+	if h := st.Halt; h != nil { // there is none where a caller has carried the session on
+		finish, why, by = h.Finish, h.Why, h.Actor
 	}
 	switch {
 	case !st.Deleted.IsZero():
@@ -31,7 +31,7 @@ func (s *Store) childEnd(ctx context.Context, st *State, e *Errand) (*ChildEnd, 
 			Output: StringBlob("Cancelled: the session of the agent was deleted.")}
 		return end, nil
 	case finish == event.FinishCancelled:
-		end.Outcome = Outcome{Status: event.Cancelled, Actor: st.Halt.Actor,
+		end.Outcome = Outcome{Status: event.Cancelled, Actor: by,
 			Output: StringBlob(reasoned("Cancelled", why) + " The agent had begun its work.")}
 		return end, nil
 	}

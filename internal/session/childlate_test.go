@@ -152,3 +152,27 @@ func (q *quits) Apply(ctx context.Context, b kvstore.Batch) (kvstore.Revision, e
 	}
 	return q.Store.Apply(ctx, b)
 }
+
+// A child whose run was cancelled may be carried on before its parent is told.
+// Its parent is told all the same, and the process goes on.
+func TestTheEndOfAChildThatIsCarriedOn(t *testing.T) {
+	p := newParent(t, kvstore.NewMemory(), "c1")
+	p.do(spawns(t, "c1", session.Left{}))
+	must(t, p.store.Update(t.Context(), childOf("c1"), func(tx *session.Tx) error {
+		tx.CancelChild("bob", "enough")
+		return nil
+	}))
+	d, err := p.store.Acquire(t.Context(), childOf("c1"), nil)
+	must(t, err)
+	must(t, d.Update(t.Context(), func(tx *session.Tx) error {
+		tx.Lift(tx.Halt)
+		return nil
+	}))
+	d.Release()
+	_, err = p.store.Deliver(t.Context(), childOf("c1"))
+	must(t, err)
+	if c := load(t, p.store, "top").Call("c1"); c.Status != session.Settled ||
+		c.Settled != event.Cancelled {
+		t.Errorf("the call is %+v", c)
+	}
+}

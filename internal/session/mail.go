@@ -95,6 +95,9 @@ type mailJudgement struct {
 }
 
 func (d *mailJudgement) pass() error {
+	if err := d.tx.notDeleted(d.in.Call); err != nil {
+		return refuse(err)
+	}
 	if d.c != nil && d.c.overdue(d.tx.Now) {
 		if err := d.tx.expire(d.c); err != nil { // more were due than Expire ends at once
 			return err

@@ -19,6 +19,9 @@ import (
 func (tx *Tx) Cancel(callOrPause, by, why string) (Receipt, error) {
 	call, number := splitPause(callOrPause)
 	rc := Receipt{Call: call, Kind: KindCancel, Actor: by, At: tx.Now}
+	if err := tx.notDeleted(call); err != nil {
+		return rc, err
+	}
 	if err := tx.notOver(call, number); err != nil {
 		return rc, err
 	}
@@ -93,9 +96,8 @@ func (tx *Tx) goOn() {
 
 // Supersede denies calls that wait for a person or a child, if their open pauses
 // are among the ids, and parked calls, if they themselves are; SupersedeAtOnce
-// at most. Below, by call, is what was looked at below those that wait for
-// children: if any of that has moved on, it denies nothing, with ErrStale.
-func (tx *Tx) Supersede(by string, ids []string, below map[string][]Seen) error {
+// at most.
+func (tx *Tx) Supersede(by string, ids []string) error {
 	n := 0
 	for i := range tx.Calls {
 		c := &tx.Calls[i]
@@ -108,9 +110,6 @@ func (tx *Tx) Supersede(by string, ids []string, below map[string][]Seen) error 
 		}
 		if n++; n > SupersedeAtOnce {
 			return nil
-		}
-		if err := tx.unmoved(below[c.ID]); err != nil {
-			return err
 		}
 		if c.overdue(tx.Now) {
 			if err := tx.expire(c); err != nil {

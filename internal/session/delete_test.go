@@ -1,0 +1,51 @@
+package session_test
+
+import (
+	"encoding/json"
+	"errors"
+	"testing"
+
+	"github.com/fermata-ai/fermata/internal/session"
+	"github.com/fermata-ai/fermata/kvstore"
+	"github.com/fermata-ai/fermata/kvstore/faultkv"
+	"github.com/fermata-ai/fermata/llm"
+)
+
+// A session of which only the tombstone is written refuses what comes late as
+// deleted. The records and receipts that are still there tell nothing.
+func TestHalfDeletedSessionIsDeleted(t *testing.T) {
+	kv := faultkv.New(kvstore.NewMemory())
+	s := session.NewStore(kv.Store, nil)
+	d, err := s.Acquire(t.Context(), "s", &session.New{User: "ada"})
+	must(t, err)
+	must(t, d.Update(t.Context(), func(tx *session.Tx) error {
+		return tx.Say(entry(t, llm.UserText("Go.")), "", "", false)
+	}))
+	must(t, d.Update(t.Context(), func(tx *session.Tx) error {
+		return tx.Reply(entry(t, llm.Message{Role: llm.RoleAssistant, Parts: []llm.Part{
+			llm.ToolCall{ID: "c", Name: "tell", Arguments: json.RawMessage(`{}`)}}}),
+			[]session.Call{{ID: "c", Tool: "tell", Status: session.Requested,
+				Mailbox: mailbox("x")}}, session.Stopped{}, 0)
+	}))
+	d.Release()
+	all := map[string]func(tx *session.Tx) error{
+		"cancel": func(tx *session.Tx) error { _, err := tx.Cancel("c", "bob", ""); return err },
+		"event":  delivers(t, "c", "x", "1"),
+		"answer": func(tx *session.Tx) error {
+			rc, err := tx.Answer(&session.Incoming{Pause: "c", Kind: session.KindFail,
+				Payload: blob(t, `"no"`), Hash: "h", Actor: "bob"}, nil)
+			return errors.Join(rc.Err, err)
+		},
+	}
+	must(t, s.Update(t.Context(), "s", all["event"]))
+	must(t, s.Update(t.Context(), "s", all["cancel"]))
+	kv.Add(faultkv.FailAt(kv.Applies() + 2)) // the first removal
+	if err := s.Delete(t.Context(), "s", "bob"); !errors.Is(err, faultkv.ErrFault) {
+		t.Fatal(err)
+	}
+	for name, f := range all {
+		if err := s.Update(t.Context(), "s", f); !errors.Is(err, session.ErrDeleted) {
+			t.Errorf("%s is told %v", name, err)
+		}
+	}
+}
