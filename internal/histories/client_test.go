@@ -180,6 +180,8 @@ func (c *client) outcome(text string, err error) (out outcome, happened bool) {
 		}
 	case errors.Is(err, session.ErrInvalidResumePayload):
 		text = "misfit"
+	case errors.Is(err, session.ErrDeleted):
+		text = isGone
 	case errors.Is(err, session.ErrUnknownEvent):
 		text = "unknown event"
 	case errors.Is(err, session.ErrMailboxFull):

@@ -12,4 +12,6 @@
 //   - mail_test.go: outside events, as clients send and bodies see them
 //   - model_test.go, does_test.go, judge_test.go, mailmodel_test.go,
 //     state_test.go: the life of one call as its callers see it
+//   - tree_test.go, treeclient_test.go, treemodel_test.go: a second test, of a
+//     session whose call has an agent work, and of that agent's session
 package histories

@@ -13,6 +13,10 @@ import (
 	"github.com/fermata-ai/fermata/internal/testlength"
 )
 
+// engines are what the histories are kept in.
+var engines = []engine{{}, {faults: true}, {shared: true}, {shared: true, faults: true},
+	{shared: true, remote: true, faults: true}}
+
 // TestHistoriesAreLinearizable has clients resume, cancel, extend, report,
 // look, say, supersede, end the run and carry on at once, through two runners
 // on one store, while the clock moves, and timers with it. Of each call it is
@@ -21,17 +25,13 @@ import (
 // told and shown.
 func TestHistoriesAreLinearizable(t *testing.T) {
 	var all tally
-	engines := []engine{
-		{}, {faults: true}, {shared: true}, {shared: true, faults: true}, {shared: true,
-			remote: true, faults: true},
-	}
 	for _, e := range engines {
 		t.Run(e.String(), func(t *testing.T) {
 			for seed := range testlength.Histories.Rounds(1 / float64(len(engines))) {
 				if e.remote && seed%6 > 0 {
 					continue // it is slow
 				}
-				w := newWorld(t, uint64(seed), e)
+				w := newWorld(t, uint64(seed), e, (*world).agent)
 				w.run()
 				if w.check(&all); t.Failed() {
 					break // one is enough to read
@@ -214,4 +214,13 @@ func (o outcome) String() string {
 		return "uncertain, " + o.text
 	}
 	return o.text
+}
+
+// firstWords is an outcome, for counting.
+func firstWords(o outcome) string {
+	if o.uncertain {
+		return "uncertain"
+	}
+	words := strings.Fields(o.text)
+	return strings.Join(words[:min(2, len(words))], " ")
 }

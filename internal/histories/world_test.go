@@ -125,7 +125,7 @@ func (e engine) open(t *testing.T) kvstore.Store {
 	return client
 }
 
-func newWorld(t *testing.T, seed uint64, e engine) *world {
+func newWorld(t *testing.T, seed uint64, e engine, config func(*world) agent.Config) *world {
 	shared, faults := e.shared, e.faults
 	w := &world{
 		t: t, seed: seed, once: seed%3 > 0, lossy: shared || faults,
@@ -143,7 +143,7 @@ func newWorld(t *testing.T, seed uint64, e engine) *world {
 		kv = struct{ kvstore.Store }{kv}
 	}
 	for range 2 {
-		ag, err := agent.New(w.agent())
+		ag, err := agent.New(config(w))
 		must(t, err)
 		face := public.NewStore(kv, &session.Options{Now: w.now, NewID: w.newID})
 		w.store = hold.Of(face)

@@ -73,6 +73,8 @@ func parts(targets []fuzzTest, short bool) []part {
 			args: []string{"-race", "-run", "^TestChildrensEnds", "./runner"}},
 		part{name: "concurrent histories", timed: true,
 			args: []string{"-run", "^TestHistories", "./internal/histories"}},
+		part{name: "histories of trees", timed: true,
+			args: []string{"-run", "^TestTrees", "./internal/histories"}},
 	)
 }
 
