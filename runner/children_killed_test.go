@@ -119,8 +119,9 @@ func TestFamilyEndsAtEveryWrite(t *testing.T) {
 	}
 }
 
-// settled has a worker work until nothing is left to do, or the store is dead.
-func (r *rig) settled() {
+// settled has a worker work until nothing is left to do, or the store is dead. It
+// looks at the chat and at these sessions also when they are deleted.
+func (r *rig) settled(also ...string) {
 	r.t.Helper()
 	ctx, cancel := context.WithCancel(r.t.Context())
 	worked := make(chan struct{})
@@ -133,15 +134,16 @@ func (r *rig) settled() {
 	defer look.Stop()
 	for range 5000 {
 		<-look.C
-		if left, err := r.atWork(); err != nil || !left {
+		if left, err := r.atWork(append(also, chat)); err != nil || !left {
 			return
 		}
 	}
 	r.t.Error("something is left to do")
 }
 
-// atWork reports whether any session has work, owes something or is driven.
-func (r *rig) atWork() (left bool, err error) {
+// atWork reports whether any session has work, owes something or is driven, or a
+// root owes something.
+func (r *rig) atWork(roots []string) (left bool, err error) {
 	for st, err := range r.store.List(r.t.Context(), public.Filter{Children: true}) {
 		if err != nil {
 			return false, err
@@ -149,6 +151,12 @@ func (r *rig) atWork() (left bool, err error) {
 		driven, _ := r.store.Driven(st)
 		left = left || driven || len(st.Outbox) > 0 || r.store.Next(st).Working()
 	}
-	root, err := r.store.Load(r.t.Context(), chat) // perhaps a tombstone
-	return left || err == nil && len(root.Outbox) > 0, err
+	for _, id := range roots { // perhaps tombstones
+		root, err := r.store.Load(r.t.Context(), id)
+		if err != nil {
+			return left, err
+		}
+		left = left || len(root.Outbox) > 0
+	}
+	return left, nil
 }

@@ -23,11 +23,12 @@ type modelCaller struct {
 	request   agentcore.Own  // what is its own of requests
 	collector llm.Collector  // of the message that streams
 	opening   []session.Call // what open returns
+	limits    session.Left   // of the run, when the model was last asked
 }
 
 // call calls the model once and commits its message.
 func (mc *modelCaller) call(ctx context.Context) error {
-	if over, err := mc.overLimit(); over || err != nil {
+	if over, err := mc.overLimit(); over || err != nil { // which notes the limits
 		return err
 	}
 	if err := mc.read.loadHistory(); err != nil {
@@ -93,18 +94,26 @@ func (mc *modelCaller) retry(cause error) error {
 	return nil
 }
 
-// overLimit ends the run if its model calls or tokens are used up.
-func (mc *modelCaller) overLimit() (bool, error) {
-	var finish event.Finish
-	mc.lease.View(func(st *session.State) {
-		limits := st.Within(limitsOf(mc.agent))
-		switch {
-		case st.Run.Turns >= limits.Turns:
-			finish = event.FinishMaxTurns
-		case limits.Tokens > 0 && st.Run.Tokens() >= limits.Tokens:
-			finish = event.FinishMaxTokens
+// overLimit ends the run if its model calls or tokens are used up. What others
+// of a child's tree have used meanwhile counts from here on.
+func (mc *modelCaller) overLimit() (over bool, err error) {
+	mc.limits = limitsOf(mc.agent)
+	var run session.Run
+	child := false
+	mc.lease.View(func(st *session.State) { run, child = st.Run, st.Parent != nil })
+	if child {
+		mc.limits, err = mc.rn.store.WithinNow(mc.waiting, mc.lease.State(), mc.limits)
+		if err != nil {
+			return false, err
 		}
-	})
+	}
+	var finish event.Finish
+	switch {
+	case run.Turns >= mc.limits.Turns:
+		finish = event.FinishMaxTurns
+	case mc.limits.Tokens != 0 && run.Tokens() >= mc.limits.Tokens:
+		finish = event.FinishMaxTokens
+	}
 	if finish == "" {
 		return false, nil
 	}

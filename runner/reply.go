@@ -29,9 +29,8 @@ func (mc *modelCaller) reply(m llm.Message, fin llm.Finish) error {
 			return mc.fail(fmt.Errorf("model: %w", err))
 		}
 	}
-	how := stopped(fin, entry == nil)
+	how, limits := stopped(fin, entry == nil), mc.limits
 	err = mc.commit(func(tx *session.Tx) error {
-		limits := tx.Within(limitsOf(mc.agent))
 		if err := tx.Reply(entry, calls, how, key); err != nil {
 			return err
 		}
@@ -40,9 +39,9 @@ func (mc *modelCaller) reply(m llm.Message, fin llm.Finish) error {
 		case fin.Reason == llm.StopRefusal:
 			// The model, or its filter, doesn't mean what was asked for before.
 			tx.End(event.FinishRefusal, "", "")
-		case limits.Calls > 0 && tx.Run.Calls > limits.Calls:
+		case limits.Calls != 0 && tx.Run.Calls > limits.Calls:
 			tx.End(event.FinishMaxCalls, "", "")
-		case limits.Tokens > 0 && tx.Run.Tokens() > limits.Tokens:
+		case limits.Tokens != 0 && tx.Run.Tokens() > limits.Tokens:
 			tx.End(event.FinishMaxTokens, "", "")
 		}
 		return nil

@@ -8,6 +8,7 @@ import (
 	"github.com/fermata-ai/fermata/agent"
 	"github.com/fermata-ai/fermata/event"
 	"github.com/fermata-ai/fermata/internal/session"
+	"github.com/fermata-ai/fermata/kvstore"
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/runner"
 	"github.com/fermata-ai/fermata/tool"
@@ -21,6 +22,13 @@ import (
 // waits gives by their calls.
 func treeRig(t *testing.T, o *runner.Options, waits ...map[string]tool.Await) *rig {
 	t.Helper()
+	return treeRigOn(t, nil, o, waits...)
+}
+
+// treeRigOn is treeRig on an engine with something around it.
+func treeRigOn(t *testing.T, wrap func(kvstore.Store) kvstore.Store, o *runner.Options,
+	waits ...map[string]tool.Await) *rig {
+	t.Helper()
 	var n counter
 	if o == nil {
 		o = &runner.Options{}
@@ -33,7 +41,7 @@ func treeRig(t *testing.T, o *runner.Options, waits ...map[string]tool.Await) *r
 	r := newRig(t, agent.Config{
 		Tools: []tool.Tool{waiting("delegate", tool.Idempotent, &n)},
 		Model: messages(nil, says("I see."), says("Sure.")),
-	}, &rigOptions{memory: true, runner: o})
+	}, &rigOptions{memory: true, wrap: wrap, runner: o})
 	var calls []string
 	for i := range waits {
 		calls = append(calls, delegate(i))

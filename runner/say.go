@@ -107,9 +107,13 @@ func (sy *saying) turnOver() (answered bool, err error) {
 		}
 		return sy.turnOver()
 	}
-	return false, sy.supersede(&session.PendingError{
+	err = sy.supersede(&session.PendingError{
 		Session: sy.session, Pending: page.Pauses, MorePending: page.More, Parked: parked,
 	})
+	if errors.Is(err, errMoved) {
+		return sy.turnOver()
+	}
+	return false, err
 }
 
 // said reports whether the message was taken before. Then the run goes on as it

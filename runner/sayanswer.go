@@ -99,7 +99,7 @@ func (sy *saying) passOn(to session.PauseRef) error {
 	return errors.Join(refused, sy.unheard())
 }
 
-// errMoved: the pause that a message was passed on to was over by then.
+// errMoved: a pause that a message was to answer, or to deny, was over by then.
 var errMoved = errors.New("the pause is over")
 
 // passOnAgain delivers a message that was on its way to a pause when its run

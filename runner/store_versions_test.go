@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -45,9 +46,17 @@ type fixtureRig struct {
 	token  string // of its next pause
 	failed bool   // the model has failed once
 	n      counter
+	off    *callsOff // what the helper's tool is told
 }
 
-var fixtures = map[string]fixture{
+// fixtures are of one session each, and those of families beside it.
+var fixtures = func() map[string]fixture {
+	all := maps.Clone(ofFamilies)
+	maps.Copy(all, ofSessions)
+	return all
+}()
+
+var ofSessions = map[string]fixture{
 	"paused": {
 		calls: calls("deploy", `{"text":"job-1"}`, "look", `{"text":"a"}`),
 		goOn: func(f *fixtureRig) *seen {
@@ -328,7 +337,8 @@ func newFixtureRig(t *testing.T, fx *fixture, left *kvstore.Memory) *fixtureRig 
 		Tools: []tool.Tool{
 			act("deploy", tool.Once, true), act("pay", tool.Once, false),
 			act("refund", tool.Once, false), act("look", tool.ReadOnly, false),
-			confirming(&f.n), raw,
+			confirming(&f.n), raw, f.helper(t, left != nil),
+			buying(tool.Idempotent, &f.n, tool.AllOf("offer", "done")),
 		},
 		Interceptors: interceptor.Chain{
 			interceptor.Approval(&interceptor.ApprovalOptions{Tools: []string{"refund"}}),

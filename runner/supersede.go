@@ -2,6 +2,7 @@ package runner
 
 import (
 	"context"
+	"errors"
 
 	"github.com/fermata-ai/fermata/internal/session"
 )
@@ -16,7 +17,7 @@ func (sy *saying) supersede(refused *session.PendingError) error {
 		return refused
 	}
 	st := sy.lease.State()
-	ls := &leaves{rn: sy.rn}
+	ls := &leaves{rn: sy.rn, seen: map[string][]session.Seen{}}
 	if ok, err := ls.of(sy.waiting, st); err != nil {
 		return err
 	} else if !ok {
@@ -38,13 +39,17 @@ func (sy *saying) supersede(refused *session.PendingError) error {
 			denied = append(denied, session.PauseID(c.ID, c.Pauses))
 		}
 	}
-	return sy.deny(denied)
+	return sy.deny(denied, ls.seen)
 }
 
 // leaves are the calls of a tree that wait for something else than a child.
 type leaves struct {
 	rn      *Runner
 	waiting []session.PauseRef // of a parked call: the call
+	// Seen are the sessions that were looked at, by the root's call above them.
+	// What is denied depends on them: a leaf may be answered any time.
+	seen map[string][]session.Seen
+	call string // of the root, that is looked below
 }
 
 // of collects the leaves below a session. It reports whether all that goes on
@@ -58,6 +63,9 @@ func (ls *leaves) of(ctx context.Context, st *session.State) (ok bool, err error
 			continue
 		case c.Parked != nil:
 		case c.Status == session.Pending && c.Child != "":
+			if st.Parent == nil {
+				ls.call = c.ID
+			}
 			if ok, err := ls.below(ctx, c.Child); !ok || err != nil {
 				return false, err
 			}
@@ -75,10 +83,11 @@ func (ls *leaves) of(ctx context.Context, st *session.State) (ok bool, err error
 // below is of for a child. One that works, or is over, waits for no person: its
 // end is on its way to its parent.
 func (ls *leaves) below(ctx context.Context, child string) (ok bool, err error) {
-	st, err := ls.rn.store.Load(ctx, child)
+	st, seen, err := ls.rn.store.LoadSeen(ctx, child)
 	if err != nil {
 		return false, unlessKnown(err)
 	}
+	ls.seen[ls.call] = append(ls.seen[ls.call], seen)
 	if ls.rn.store.Next(st).Kind != session.StepWait {
 		return false, nil
 	}
@@ -87,7 +96,8 @@ func (ls *leaves) below(ctx context.Context, child string) (ok bool, err error) 
 
 // deny denies the pauses and calls listed, and closes the turn. The results are
 // shown once the message is stored: until then another actor may still approve.
-func (sy *saying) deny(denied []string) error {
+// If anything below has moved on since it was looked at, it is errMoved.
+func (sy *saying) deny(denied []string, below map[string][]session.Seen) error {
 	sy.lease.Keep(true) // after the first denials the head may show nothing but waits
 	defer sy.lease.Keep(false)
 	if _, err := sy.lease.Secure(sy.waiting); err != nil {
@@ -102,9 +112,18 @@ func (sy *saying) deny(denied []string) error {
 		if left <= session.SupersedeAtOnce {
 			commit = sy.ride
 		}
-		err := commit(func(tx *session.Tx) error { return tx.Supersede(sy.in.user, denied) })
+		err := commit(func(tx *session.Tx) error {
+			return tx.Supersede(sy.in.user, denied, below)
+		})
 		if err != nil {
 			sy.screen.discard()
+		}
+		if errors.Is(err, session.ErrStale) {
+			_ = sy.lease.Drop(sy.waiting)
+			sy.in.denied = false
+			return errMoved
+		}
+		if err != nil {
 			return err
 		}
 	}

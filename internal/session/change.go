@@ -267,9 +267,7 @@ func (h *head) commit(ctx context.Context, tx *Tx) (err error) {
 	}
 	tx.put(h.key, stored)
 	h.only = append(h.only[:0], kvstore.Precondition{Key: h.key, Revision: h.rev})
-	for _, key := range tx.absent {
-		h.only = append(h.only, kvstore.Precondition{Key: key})
-	}
+	h.only = append(h.only, tx.only...)
 	batch := kvstore.Batch{Preconditions: h.only, Puts: tx.puts, Deletes: tx.deletes}
 	h.sends(tx.Held)
 	if h.driver && s.kv.bound > 0 {
@@ -311,7 +309,7 @@ func (h *head) answered(ctx context.Context, rev kvstore.Revision, err error) er
 	c.commit, h.unsure = commitID{}, unsure{}
 	tx.puts, tx.deletes, tx.records = tx.puts[:0], tx.deletes[:0], tx.records[:0]
 	tx.large, tx.payloads, tx.changed = nil, 0, false
-	tx.absent, tx.woke = nil, false
+	tx.only, tx.woke = nil, false
 	_, owes := tx.OwesAt()
 	over := tx.tells()
 	h.stored(tx.Held)

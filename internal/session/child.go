@@ -9,6 +9,7 @@ import (
 	"github.com/fermata-ai/fermata/event"
 	"github.com/fermata-ai/fermata/internal/strictjson"
 	"github.com/fermata-ai/fermata/internal/toolbox"
+	"github.com/fermata-ai/fermata/kvstore"
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/tool"
 )
@@ -36,6 +37,9 @@ type Parent struct {
 	// Left is what the parent's run had left when the child was made. The child
 	// gets no more, whatever its agent's own limits are.
 	Left Left `json:"left,omitzero"`
+	// Limits are those of the parent's run, of which Left was left. What is used
+	// beside the child since then counts, see WithinNow.
+	Limits Left `json:"limits,omitzero"`
 	// Schema is the hash of what the last message has to be: JSON, which is the
 	// call's output. Empty, the output is that message as a string.
 	Schema string `json:"schema,omitzero"`
@@ -161,11 +165,11 @@ func (tx *Tx) spawn(c *Call, n *NewChild) error {
 		Version: newestVersion, ID: id, User: tx.User, Agent: n.Agent, Created: tx.Now,
 		Messages: 1, Due: true, Run: Run{Detached: true}, Wake: atOnce(tx.Now),
 		Parent: &Parent{Path: append(slices.Clip(tx.path()), tx.stepOf(c)), Left: left,
-			Schema: n.Schema},
+			Limits: tx.Within(n.Limits), Schema: n.Schema},
 	}
 	tx.appendTo(child, 0, n.Message)
 	tx.putJSON(key, child)
-	tx.absent = append(tx.absent, key)
+	tx.only = append(tx.only, kvstore.Precondition{Key: key}) // absent
 	tx.put(wakeKey(child.Agent, child.Wake, id), nil)
 	tx.put(childKey(tx.ID, id), nil)
 	c.Child, c.Pause.Agent = id, n.Agent

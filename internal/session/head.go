@@ -189,7 +189,7 @@ func (h *head) open(ctx context.Context) *Tx {
 		tx.puts = append(tx.puts, now.puts...)
 		tx.deletes = append(tx.deletes, now.deletes...)
 		tx.changed, tx.payloads, tx.err = now.changed, now.payloads, now.err
-		tx.large, tx.absent, tx.woke = slices.Clone(now.large), slices.Clone(now.absent), now.woke
+		tx.large, tx.only, tx.woke = slices.Clone(now.large), slices.Clone(now.only), now.woke
 	}
 	return tx
 }

@@ -96,8 +96,9 @@ func (tx *Tx) goOn() {
 
 // Supersede denies calls that wait for a person or a child, if their open pauses
 // are among the ids, and parked calls, if they themselves are; SupersedeAtOnce
-// at most.
-func (tx *Tx) Supersede(by string, ids []string) error {
+// at most. Below, by call, is what was looked at below those that wait for
+// children: if any of that has moved on, it denies nothing, with ErrStale.
+func (tx *Tx) Supersede(by string, ids []string, below map[string][]Seen) error {
 	n := 0
 	for i := range tx.Calls {
 		c := &tx.Calls[i]
@@ -110,6 +111,9 @@ func (tx *Tx) Supersede(by string, ids []string) error {
 		}
 		if n++; n > SupersedeAtOnce {
 			return nil
+		}
+		if err := tx.unmoved(below[c.ID]); err != nil {
+			return err
 		}
 		if c.overdue(tx.Now) {
 			if err := tx.expire(c); err != nil {

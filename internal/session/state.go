@@ -24,10 +24,11 @@ package session
 //   - drives that died: takeover.go, seen.go, watch.go, recovery.go, dueagents.go
 //   - the store: store.go, read.go, list.go, pending.go, inbox.go, tree.go,
 //     message.go, receipt.go, schema.go, keyring.go, errors.go
-//   - children: child.go, childend.go; what one session owes another: outbox.go,
-//     letters.go
+//   - children: child.go, childend.go, leftnow.go, unmoved.go; what one session owes
+//     another: outbox.go, letters.go
 //   - events for open calls: mail.go, mailstore.go
-//   - upkeep: check.go, checkchild.go, sweep.go, sweepschema.go, sweepinbox.go, delete.go
+//   - upkeep: check.go, checkchild.go, sweep.go, sweepschema.go, sweepinbox.go,
+//     sweephomeless.go, delete.go
 
 import (
 	"slices"

@@ -121,6 +121,15 @@ func (s *Store) Load(ctx context.Context, id string) (*State, error) {
 	return h.lend(), nil
 }
 
+// LoadSeen is Load, and tells which head that was.
+func (s *Store) LoadSeen(ctx context.Context, id string) (*State, Seen, error) {
+	h, err := s.head(ctx, id, nil)
+	if err != nil {
+		return nil, Seen{}, err
+	}
+	return h.lend(), Seen{id, h.rev}, nil
+}
+
 // Update applies a transition to a session's head and commits it. A transition
 // that changes nothing commits nothing. A refused one leaves nothing but the
 // expiry of what was overdue. Update returns the refusal only after that expiry

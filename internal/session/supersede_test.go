@@ -36,7 +36,7 @@ func TestSupersedeDeniesWhatItIsTold(t *testing.T) {
 		})))
 	}
 	must(t, d.Update(t.Context(), func(tx *session.Tx) error {
-		return tx.Supersede("ada", []string{"c7.1", "c8.2"})
+		return tx.Supersede("ada", []string{"c7.1", "c8.2"}, nil)
 	}))
 	st, err := s.Load(t.Context(), "third")
 	must(t, err)

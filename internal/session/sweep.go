@@ -88,8 +88,10 @@ func (s *Store) Sweep(ctx context.Context, r *Retention) (Swept, error) {
 			errs = append(errs, err)
 		}
 	}
-	if err := sw.recoveries(ctx); err != nil {
-		errs = append(errs, err)
+	for _, upkeep := range []func(context.Context) error{sw.homeless, sw.recoveries} {
+		if err := upkeep(ctx); err != nil {
+			errs = append(errs, err)
+		}
 	}
 	if !sw.unread { // what a session that can't be read names is unknown
 		if err := sw.schemas(ctx); err != nil {

@@ -25,16 +25,16 @@ type Tx struct {
 
 	puts     []kvstore.Put
 	deletes  [][]byte
-	absent   [][]byte // keys that must not be there before
-	changed  bool     // there is something to commit
-	woke     bool     // another session is due by it
-	large    []large  // payloads too large for this commit; they must be written before
-	payloads int      // bytes of those, and of call records, that are written in this commit
-	driven   bool     // a drive holds the session
-	beside   bool     // another than the driver makes it
-	err      error    // of the first record that could not be encoded
-	records  []byte   // where call records are encoded, and keys are put together
-	record   Record   // the one that is being encoded
+	only     []kvstore.Precondition // what else must hold, of keys beside the head
+	changed  bool                   // there is something to commit
+	woke     bool                   // another session is due by it
+	large    []large                // payloads too large for this commit; they must be written before
+	payloads int                    // bytes of those, and of call records, that are written in this commit
+	driven   bool                   // a drive holds the session
+	beside   bool                   // another than the driver makes it
+	err      error                  // of the first record that could not be encoded
+	records  []byte                 // where call records are encoded, and keys are put together
+	record   Record                 // the one that is being encoded
 }
 
 // large is a payload too large for a commit, and the session that it belongs to.

@@ -163,7 +163,7 @@ func changes(t *testing.T) map[string][]session.Transition {
 			return tx.Expire()
 		}),
 		"Supersede": list(func(tx *session.Tx) error {
-			return tx.Supersede("ada", []string{"gate.2", "parked"})
+			return tx.Supersede("ada", []string{"gate.2", "parked"}, nil)
 		}),
 		"Park": each(func(tx *session.Tx, call string) error {
 			return tx.Park(call, time.Time{})

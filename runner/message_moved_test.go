@@ -1,0 +1,68 @@
+package runner_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/internal/session"
+	"github.com/fermata-ai/fermata/llm"
+	"github.com/fermata-ai/fermata/runner"
+)
+
+// A leaf of the tree is answered while a superseding message comes in: while
+// its Authorizer is asked, or before any of its writes. If the message was not
+// stored by then, the child goes on with the answer, and the message waits for
+// what comes of it. What else waits is denied.
+func TestLeafThatIsAnsweredWhileAMessageSupersedes(t *testing.T) {
+	for name, wrap := range engineKinds {
+		worked, denied := 0, 0
+		for n := range 7 {
+			t.Run(fmt.Sprint(name, " ", n), func(t *testing.T) {
+				var r *rig
+				accepted, before := false, false // before the message was stored
+				answer := func() {
+					st, err := r.store.Load(context.Background(), chat)
+					must(t, err)
+					c := st.Call(delegate(0))
+					before = c != nil && c.Status == session.Pending
+					_, err = r.Resume(context.Background(), child(0),
+						runner.Complete("p.1", "bob", []byte(`{"text":"yes"}`)))
+					accepted = err == nil
+				}
+				o := &runner.Options{Authorizer: func(_ context.Context, op runner.Operation) error {
+					if n == 0 && !accepted && op.Answer == runner.AnswerDeny {
+						answer()
+					}
+					return nil
+				}}
+				r = treeRigOn(t, wrap, o, awaits{"p": asksByForm}, awaits{"q": asksByForm})
+				if n > 0 {
+					r.atApply(n, answer)
+				}
+				s := watch(t, r.Run(t.Context(), user, chat, llm.UserText("Never mind."),
+					&runner.RunOptions{Supersede: true}))
+				s.finished(event.FinishStop)
+				c, err := r.Call(t.Context(), chat, delegate(0), user)
+				must(t, err)
+				switch done := c.Settled == event.Done; {
+				case done:
+					worked++
+				case accepted && before:
+					t.Errorf("the answer was accepted, and then the call ended as %s", c.Settled)
+				default:
+					denied++
+				}
+				c, err = r.Call(t.Context(), chat, delegate(1), user)
+				if must(t, err); c.Settled != event.Denied {
+					t.Errorf("the other call ended as %s", c.Settled)
+				}
+				must(t, r.Close())
+			})
+		}
+		if worked == 0 || denied == 0 {
+			t.Errorf("%s: %d times the child went on, %d times not", name, worked, denied)
+		}
+	}
+}
