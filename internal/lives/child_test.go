@@ -83,7 +83,7 @@ func handlers(rn *runner.Runner, outside *outside) (http.Handler, error) {
 // say takes the session's one message, which may have come before.
 func say(rn *runner.Runner, outside *outside, id string) error {
 	o := &runner.RunOptions{MessageID: "first", Detached: true}
-	for ev, err := range rn.Run(context.Background(), "ada", id, llm.UserText("Go."), o) {
+	for ev, err := range rn.Run(context.Background(), id, id, llm.UserText("Go."), o) {
 		if err != nil {
 			return err
 		}

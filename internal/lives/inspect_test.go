@@ -39,14 +39,20 @@ func (w *world) inspect() {
 		w.violation("the file: %s", p)
 	}
 
-	calls, sessions := map[string]*call{}, 0
-	for s, err := range rn.Sessions(t.Context(), session.Filter{}, "test") {
+	calls, sessions, below := map[string]*call{}, 0, 0
+	for s, err := range rn.Sessions(t.Context(), session.Filter{Children: true}, "test") {
 		must(t, err)
+		if len(s.Path) > 0 {
+			below++
+			w.transcript(rn, s.ID, callsBelow, calls)
+			continue
+		}
 		sessions++
-		w.transcript(rn, s.ID, calls)
+		w.transcript(rn, s.ID, callsInAll, calls)
 	}
-	if sessions != w.begun {
-		w.violation("there are %d sessions, and %d were begun", sessions, w.begun)
+	if sessions != w.begun || below != w.begun {
+		w.violation("there are %d sessions, with %d below them, and %d were begun",
+			sessions, below, w.begun)
 	}
 	w.gather(calls)
 	settled := map[event.Status]int{}
@@ -62,7 +68,7 @@ func (w *world) inspect() {
 }
 
 // transcript judges the transcript of a session, and finds its calls.
-func (w *world) transcript(rn *runner.Runner, id string, calls map[string]*call) {
+func (w *world) transcript(rn *runner.Runner, id string, want int, calls map[string]*call) {
 	t := w.t
 	shown, err := rn.Show(t.Context(), id, "test")
 	must(t, err)
@@ -87,7 +93,7 @@ func (w *world) transcript(rn *runner.Runner, id string, calls map[string]*call)
 			}
 		}
 	}
-	if said != 1 || asked != callsInAll {
+	if said != 1 || asked != want {
 		w.violation("session %s has %d messages of its user and %d calls", id, said, asked)
 	}
 }
@@ -127,7 +133,7 @@ func (w *world) body(c *call) {
 			w.violation("call %s of %s was entered %d times", c.Call, c.Tool, len(c.entries))
 		}
 	}
-	if c.Settled != event.Unknown && len(c.entries) == 0 {
+	if c.Settled != event.Unknown && len(c.entries) == 0 && c.Tool != nestedTool {
 		w.violation("call %s of %s is %s, and its body was never entered",
 			c.Call, c.Tool, c.Settled)
 	}
@@ -142,7 +148,7 @@ func (w *world) outcome(c *call) {
 	case c.Status != session.CallSettled:
 		w.violation("call %s of %s is %s", c.Call, c.Tool, c.Status)
 		return
-	case c.Settled == event.Unknown && (c.Tool == "look" || c.Tool == "batch"):
+	case c.Settled == event.Unknown && c.Tool != "pay" && c.Tool != "ship":
 		w.violation("call %s of %s, which is idempotent, is unknown", c.Call, c.Tool)
 	case c.Settled == event.Unknown:
 	case waits && !answered:
@@ -150,7 +156,7 @@ func (w *world) outcome(c *call) {
 			"refused was: %q", c.Call, c.Tool,
 			c.Settled, c.Output, w.refused[c.Call])
 	case waits && c.Settled != answer.operation.settles(): // which is judged by whether it was kept
-	case !waits && (c.Settled != event.Done || string(c.Output) != doneByBody):
+	case !waits && (c.Settled != event.Done || string(c.Output) != outputOf(c.Tool)):
 		w.violation("call %s of %s is %s %s", c.Call, c.Tool, c.Settled, c.Output)
 	}
 	if len(c.results) != 1 {
@@ -171,6 +177,17 @@ func (w *world) outcome(c *call) {
 				c.Settled, final.Output)
 		}
 	}
+}
+
+// outputOf returns the output of a tool that no answer makes.
+func outputOf(name string) string {
+	switch name {
+	case eventTool:
+		return doneByEvents
+	case nestedTool:
+		return doneByAgent
+	}
+	return doneByBody
 }
 
 // kept holds a call against the answer that was acknowledged to its sender.
@@ -215,6 +232,8 @@ func (w *world) report(sessions int, settled map[event.Status]int) {
 		w.repeats, len(w.refused),
 		settled[event.Done], settled[event.Failed], settled[event.Cancelled],
 		settled[event.Unknown], len(w.seen), w.violations)
+	w.t.Logf("counted: %d events to calls, acknowledged and shown once, %d violations", w.events, w.violations)
+	w.t.Logf("counted: %d sessions below others, %d violations", sessions, w.violations)
 	for _, m := range moments {
 		w.t.Logf("counted: %d lives ended by a kill %s, %d violations", w.kills[m], m, w.violations)
 	}

@@ -18,18 +18,33 @@ import (
 	"github.com/fermata-ai/fermata/runner"
 	"github.com/fermata-ai/fermata/session"
 	"github.com/fermata-ai/fermata/tool"
+	"github.com/fermata-ai/fermata/tool/agenttool"
 )
 
-// newRunner returns a runner of the agent: four calls at once, two of which
-// wait, and then one more that waits.
+// newRunner returns a runner of the agent: six calls at once, and then one more
+// that waits. Of the six, two wait for an answer, one for events, and one for
+// another agent, whose one call waits for an answer.
 func newRunner(store *session.Store, outside *outside) (*runner.Runner, error) {
+	helper, err := agent.New(agent.Config{
+		Name: "helper", Tools: []tool.Tool{outside.tool("ship", tool.Once, true)},
+		Model: fakellm.New(fakellm.Calls("ship", `{}`), fakellm.Says("Shipped.")),
+	})
+	if err != nil {
+		return nil, err
+	}
+	team, err := agenttool.New[in, string](helper, &agenttool.Options[in]{Name: nestedTool})
+	if err != nil {
+		return nil, err
+	}
 	ag, err := agent.New(agent.Config{
 		Name: "lives", Tools: []tool.Tool{
 			outside.tool("pay", tool.Once, false), outside.tool("look", tool.Idempotent, false),
 			outside.tool("ship", tool.Once, true), outside.tool("batch", tool.Idempotent, true),
+			outside.gather(), team,
 		},
 		Model: fakellm.New(
-			fakellm.Calls("pay", `{}`).And("look", `{}`).And("ship", `{}`).And("batch", `{}`),
+			fakellm.Calls("pay", `{}`).And("look", `{}`).And("ship", `{}`).And("batch", `{}`).
+				And(eventTool, `{}`).And(nestedTool, `{}`),
 			fakellm.Calls("ship", `{}`), fakellm.Says("Done.")),
 	})
 	if err != nil {
@@ -39,8 +54,14 @@ func newRunner(store *session.Store, outside *outside) (*runner.Runner, error) {
 }
 
 const (
-	callsInAll = 5         // of a session
-	doneByBody = `{"n":1}` // the output of a body that doesn't wait
+	callsInAll   = 7            // of a session
+	callsBelow   = 1            // of the session below it
+	doneByBody   = `{"n":1}`    // the output of a body that doesn't wait
+	doneByEvents = `{"n":3}`    // of the one that waits for events
+	doneByAgent  = `"Shipped."` // of the call that another agent works on
+	eventTool    = "gather"
+	nestedTool   = "team"
+	events       = 3 // that come for a call of eventTool
 )
 
 type in struct{}
@@ -61,6 +82,7 @@ const (
 // effect is an entry of a body.
 type effect struct {
 	Tool, Session, Call, Key string
+	User                     string // each session has its own, also of what is below it
 	Token                    string // if it waits
 	Once                     bool
 }
@@ -90,7 +112,7 @@ func (o *outside) tool(name string, e tool.Effect, waits bool) tool.Tool {
 			defer tell("body-")
 			<-time.After(rand.N(2 * time.Millisecond)) // it takes its time, whatever becomes of it
 			call := tool.CallFrom(ctx)
-			entry := effect{Tool: name, Session: call.Session, Call: call.ID,
+			entry := effect{Tool: name, Session: call.Session, User: call.User, Call: call.ID,
 				Key: call.IdempotencyKey(), Once: e == tool.Once}
 			if waits {
 				entry.Token = call.Token(tool.PermitComplete, tool.PermitFail, tool.PermitProgress,
@@ -108,8 +130,33 @@ func (o *outside) tool(name string, e tool.Effect, waits bool) tool.Tool {
 		}))
 }
 
+// gather returns a tool that waits for events. Its output is how many it was
+// shown.
+func (o *outside) gather() tool.Tool {
+	spec := tool.Spec{Name: eventTool, Effect: tool.Idempotent, MayPause: true,
+		Mailbox: []tool.MailboxEvent{{Name: "part"}}}
+	return tool.Must(tool.Func(spec, func(ctx context.Context, _ in) (tool.Result[out], error) {
+		tell("body+")
+		defer tell("body-")
+		call := tool.CallFrom(ctx)
+		if call.Answer != nil {
+			return tool.Done(out{len(call.Mail)}), nil
+		}
+		err := enter(o.effects, effect{Tool: eventTool, Session: call.Session, User: call.User,
+			Call: call.ID, Key: call.IdempotencyKey(), Token: call.MailToken()})
+		if err != nil {
+			return nil, err
+		}
+		<-time.After(rand.N(5 * time.Millisecond))
+		return tool.Pending[out](tool.CountOf(events, "part")), nil
+	}))
+}
+
 // show keeps the results that events tell of.
 func (o *outside) show(session string, ev event.Event) {
+	if below, ok := ev.(event.Nested); ok {
+		session, ev = below.Session, below.Event
+	}
 	if ev, ok := ev.(event.Result); ok {
 		if err := enter(o.results, result{session, ev.Status, ev.Result}); err != nil {
 			fmt.Fprintln(os.Stderr, "child:", err)

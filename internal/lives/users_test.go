@@ -68,9 +68,13 @@ func (w *world) chat(id string, r *rand.Rand) {
 	answered := map[string]bool{}
 	for n := 0; ; n++ {
 		for _, e := range w.effects() {
-			if e.Session == id && e.Token != "" && !answered[e.Call] {
+			if e.User == id && e.Token != "" && !answered[e.Call] {
 				answered[e.Call] = true
-				w.answer(e, r)
+				if e.Tool == eventTool {
+					w.sendEvents(e, r)
+				} else {
+					w.answer(e, r)
+				}
 			}
 		}
 		if n%8 == 0 {
@@ -125,6 +129,33 @@ func (w *world) answer(e effect, r *rand.Rand) {
 			e.Session, e.Call, status, text, a.at)
 	default:
 		w.change(func() { w.repeats++ })
+	}
+}
+
+// sendEvents sends a call its events, each until it is acknowledged, and perhaps
+// once more, in another life.
+func (w *world) sendEvents(e effect, r *rand.Rand) {
+	for n := range events {
+		var first reply
+		for again := range 1 + r.IntN(2) {
+			body := fmt.Sprintf(`{"name":"part","id":"%d","payload":%d}`, n, n)
+			status, text := w.send("/hooks/"+e.Token+"/event", body)
+			if status == gaveUp {
+				return
+			}
+			if status != http.StatusOK {
+				w.violation("session %s, call %s: event %d got %d %s", e.Session, e.Call, n, status, text)
+				return
+			}
+			got := w.read(text)
+			if again == 0 {
+				first = got
+				w.change(func() { w.events++ })
+			} else if !got.Duplicate || !got.At.Equal(first.At) {
+				w.violation("session %s, call %s: event %d, sent again, got %s; it was accepted at %v",
+					e.Session, e.Call, n, text, first.At)
+			}
+		}
 	}
 }
 

@@ -41,6 +41,7 @@ type world struct {
 	begun      int    // sessions
 	answers    map[string]answer
 	refused    map[string]string // by call: why an answer was refused for good
+	events     int               // that were acknowledged
 	repeats    int               // answers that were acknowledged as duplicates
 	seen       []effect          // of bodies
 	kills      map[moment]int
