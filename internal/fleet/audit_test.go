@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -25,12 +26,14 @@ type audit struct {
 	late    int // entries of bodies that a stopped process made after another drive had begun
 	again   int // entries of idempotent bodies, after the first
 	entries int
+	below   int // sessions below others
 }
 
 // call is all that is known of one in the end.
 type call struct {
 	runner.CallDetails
 	chat    *chat
+	below   bool // it is of the agent that works for another one
 	notes   []note
 	results []llm.ToolResult // in the transcript
 }
@@ -50,7 +53,7 @@ func (w *world) audit() *audit {
 	}
 	for _, c := range w.sessions {
 		if c.finished {
-			a.transcript(c)
+			a.transcripts(c)
 		}
 	}
 	notes, err := w.ledger.all()
@@ -63,7 +66,7 @@ func (w *world) audit() *audit {
 		fences[n.Session] = max(fences[n.Session], n.Fence)
 		if c := a.calls[n.Call]; c != nil {
 			c.notes = append(c.notes, n)
-		} else if s := w.sessions[n.Session]; s.finished {
+		} else if s := w.sessions[n.User]; s != nil && s.finished {
 			w.violation("%s tells of a call that is in no transcript: %+v", n.What, n)
 		}
 	}
@@ -92,10 +95,27 @@ func (a *audit) fenced(n note, latest int64) {
 	a.late++
 }
 
+// transcripts judges the transcripts of a session and of what is below it.
+func (a *audit) transcripts(c *chat) {
+	below := 0
+	for s, err := range a.rn.Sessions(a.t.Context(), session.Filter{Root: c.id}, "audit") {
+		must(a.t, err)
+		want := len(kinds) + 1
+		if len(s.Path) > 0 {
+			below, want = below+1, 1
+		}
+		a.transcript(c, s.ID, want)
+	}
+	a.below += below
+	if below != 1 && !c.cancels {
+		a.violation("session %s has %d sessions below it", c.id, below)
+	}
+}
+
 // transcript judges the transcript of a session, and finds its calls.
-func (a *audit) transcript(c *chat) {
+func (a *audit) transcript(c *chat, id string, want int) {
 	t := a.t
-	s, err := a.rn.Show(t.Context(), c.id, "audit")
+	s, err := a.rn.Show(t.Context(), id, "audit")
 	must(t, err)
 	if err := fakellm.Check(llm.Request{Messages: s.History}); err != nil {
 		a.violation("a provider would refuse the transcript of session %s: %v", c.id, err)
@@ -106,10 +126,10 @@ func (a *audit) transcript(c *chat) {
 			said++
 		}
 		for _, tc := range m.ToolCalls() {
-			st, err := a.rn.Call(t.Context(), c.id, tc.ID, "audit")
+			st, err := a.rn.Call(t.Context(), id, tc.ID, "audit")
 			must(t, err)
 			asked++
-			a.calls[tc.ID] = &call{CallDetails: st, chat: c}
+			a.calls[tc.ID] = &call{CallDetails: st, chat: c, below: id != c.id}
 		}
 		for _, p := range m.Parts {
 			if r, ok := p.(llm.ToolResult); ok && a.calls[r.Call] != nil {
@@ -117,10 +137,10 @@ func (a *audit) transcript(c *chat) {
 			}
 		}
 	}
-	whole := asked == len(kinds) || c.cancels
+	whole := asked == want || c.cancels
 	if said != 1 || !whole || s.Finish == event.FinishCancelled && !c.cancels {
 		a.violation("session %s ended as %q, with %d messages of its user and %d calls",
-			c.id, s.Finish, said, asked)
+			id, s.Finish, said, asked)
 	}
 }
 
@@ -137,7 +157,7 @@ func (a *audit) body(c *call) {
 				a.violation("the body of %s was entered %v after the caller had left: %+v",
 					c.Tool, n.Left, n)
 			}
-			if at := c.chat.cancelled; !at.IsZero() && n.At.After(at.Add(slack)) && !a.excused(n) {
+			if at := c.chat.cancelled; !c.below && !at.IsZero() && n.At.After(at.Add(slack)) && !a.excused(n) {
 				a.violation("the body of %s was entered %v after its session was cancelled: %+v",
 					c.Tool, n.At.Sub(at), n)
 			}
@@ -170,7 +190,7 @@ func (a *audit) body(c *call) {
 			a.again += extra
 		}
 	}
-	if c.Settled == event.Done && len(byKey) == 0 &&
+	if c.Settled == event.Done && len(byKey) == 0 && c.Tool != nestedTool &&
 		!(k.reconcile && string(c.Output) == `{"n":0}`) {
 		a.violation("call %s of %s is done, and its body was never entered", c.Call, c.Tool)
 	}
@@ -219,6 +239,11 @@ func (a *audit) outcome(c *call) {
 		a.violation("call %s of %s is %s, and its session over", c.Call, c.Tool, c.Status)
 		return
 	case c.chat.cancels:
+	case c.Tool == nestedTool && (c.Settled != event.Done || string(c.Output) != doneByAgent):
+		a.violation("call %s, which an agent has worked on, is %s %s", c.Call, c.Settled, c.Output)
+	case k.wait == byEvents && (c.Settled != event.Done ||
+		string(c.Output) != fmt.Sprintf(`{"n":%d}`, events)):
+		a.violation("call %s, which %d events were sent, is %s %s", c.Call, events, c.Settled, c.Output)
 	case c.Settled == event.Unknown && (!k.effect.NeedsClaim() || k.reconcile || a.calm):
 		a.violation("call %s of %s is of unknown outcome: %+v", c.Call, c.Tool, c.notes)
 	case c.Settled == event.Unknown:

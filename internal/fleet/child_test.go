@@ -118,6 +118,18 @@ func handlers(rn *runner.Runner, o *outside) (http.Handler, error) {
 	handle("/show", func(r *http.Request, id string) (any, error) {
 		return rn.Show(r.Context(), id, "parent")
 	})
+	handle("/below", func(r *http.Request, id string) (any, error) {
+		open := 0
+		for s, err := range rn.Sessions(r.Context(), session.Filter{Root: id}, "parent") {
+			if err != nil {
+				return nil, err
+			}
+			if over := s.Finish == event.FinishStop || s.Finish == event.FinishCancelled; !over {
+				open++
+			}
+		}
+		return open, nil
+	})
 	handle("/cancelsession", func(r *http.Request, id string) (any, error) {
 		return nil, rn.CancelSession(r.Context(), id, "ada", "no longer")
 	})
@@ -158,7 +170,7 @@ func (o *outside) say(rn *runner.Runner, id, message, text, leave string) error 
 		})
 		defer timer.Stop()
 	}
-	return o.watch(id, rn.Run(ctx, "ada", id, llm.UserText(text), options))
+	return o.watch(id, rn.Run(ctx, id, id, llm.UserText(text), options))
 }
 
 func (o *outside) watch(id string, events func(func(event.Event, error) bool)) (failed error) {

@@ -211,6 +211,7 @@ func (w *world) report(a *audit) {
 	}
 	w.t.Logf("counted: %d sessions of several processes, %d violations",
 		len(w.sessions), w.violations)
+	w.t.Logf("counted: %d sessions below those, %d violations", a.below, w.violations)
 	w.t.Logf("counted: %d entries of bodies by several processes, %d violations",
 		a.entries, w.violations)
 	w.t.Logf("counted: %d entries by a process that was stopped between its last look and the "+

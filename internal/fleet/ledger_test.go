@@ -20,6 +20,7 @@ type note struct {
 	Life    int    // of that process
 	At      time.Time
 	Session string
+	User    string // each session has its own, also of what is below it
 	Call    string `json:",omitempty"`
 
 	// Of a body that was entered, and of a Reconcile.

@@ -18,6 +18,7 @@ import (
 	"github.com/fermata-ai/fermata/runner"
 	"github.com/fermata-ai/fermata/session"
 	"github.com/fermata-ai/fermata/tool"
+	"github.com/fermata-ai/fermata/tool/agenttool"
 )
 
 type in struct{}
@@ -35,6 +36,7 @@ const (
 	byKey     wait = "key"
 	byTime    wait = "time"
 	byMessage wait = "message"
+	byEvents  wait = "events"
 )
 
 // kind is a tool of the fleet.
@@ -55,7 +57,16 @@ var kinds = map[string]kind{
 	"refund": {effect: tool.Once, gated: true},
 	"nap":    {effect: tool.Once, wait: byTime},
 	"ask":    {effect: tool.Idempotent, wait: byMessage},
+	"gather": {effect: tool.Idempotent, wait: byEvents},
 }
+
+// Beside these there is one call that another agent works on, by one call of
+// ship of its own.
+const (
+	nestedTool  = "team"
+	doneByAgent = `"Shipped."`
+	events      = 3 // that come for a call of gather
+)
 
 // newRunner returns a runner of the agent, each session of which calls every
 // tool once.
@@ -64,13 +75,26 @@ func newRunner(store *session.Store, o *outside) (*runner.Runner, error) {
 	for name, k := range kinds {
 		tools = append(tools, o.tool(name, k))
 	}
+	helper, err := agent.New(agent.Config{
+		Name: "helper", Tools: []tool.Tool{o.tool("ship", kinds["ship"])},
+		Model: fakellm.New(fakellm.Calls("ship", `{}`), fakellm.Says("Shipped.")),
+	})
+	if err != nil {
+		return nil, err
+	}
+	team, err := agenttool.New[in, string](helper, &agenttool.Options[in]{Name: nestedTool})
+	if err != nil {
+		return nil, err
+	}
+	tools = append(tools, team)
 	ag, err := agent.New(agent.Config{
 		Name: "fleet", Tools: tools,
 		Interceptors: interceptor.Chain{
 			interceptor.Approval(&interceptor.ApprovalOptions{Tools: []string{"refund"}})},
 		Model: fakellm.New(
 			fakellm.Calls("pay", `{}`).And("wire", `{}`).And("look", `{}`).And("put", `{}`),
-			fakellm.Calls("ship", `{}`).And("batch", `{}`).And("refund", `{}`).And("nap", `{}`),
+			fakellm.Calls("ship", `{}`).And("batch", `{}`).And("refund", `{}`).And("nap", `{}`).
+				And("gather", `{}`).And(nestedTool, `{}`),
 			fakellm.Calls("ask", `{}`), fakellm.Says("Done.")),
 	})
 	if err != nil {
@@ -99,6 +123,9 @@ func keyOf(call string) string { return "job of " + call }
 
 func (o *outside) tool(name string, k kind) tool.Tool {
 	spec := tool.Spec{Name: name, Effect: k.effect, MayPause: k.wait != noWait}
+	if k.wait == byEvents {
+		spec.Mailbox = []tool.MailboxEvent{{Name: "part"}}
+	}
 	if k.reconcile {
 		spec.Reconcile = o.reconcile
 	}
@@ -111,6 +138,10 @@ func (o *outside) tool(name string, k kind) tool.Tool {
 			return tool.Pending[out](tool.Await{}), nil
 		case k.wait == byKey:
 			return tool.Pending[out](tool.Await{Key: keyOf(call.ID)}), nil
+		case k.wait == byEvents && call.Answer == nil:
+			return tool.Pending[out](tool.CountOf(events, "part")), nil
+		case k.wait == byEvents:
+			return tool.Done(out{len(call.Mail)}), nil
 		case k.wait == byTime && call.Answer == nil:
 			return tool.Pending[out](
 				tool.Await{Reason: tool.ReasonTimer, Timeout: o.lease / 4}), nil
@@ -140,6 +171,9 @@ func (o *outside) enter(ctx context.Context, call tool.Call, k kind) {
 		n.Token = call.Token(tool.PermitComplete, tool.PermitFail, tool.PermitProgress,
 			tool.PermitCancel)
 	}
+	if k.wait == byEvents && call.Answer == nil {
+		n.Token = call.MailToken()
+	}
 	o.mu.Lock()
 	if at, left := o.left[call.Session]; left && ctx.Err() != nil {
 		n.Left = n.At.Sub(at)
@@ -151,7 +185,7 @@ func (o *outside) enter(ctx context.Context, call tool.Call, k kind) {
 func (o *outside) note(w what, call tool.Call) note {
 	return note{
 		What: w, Process: o.process, Life: o.life, At: time.Now(), Session: call.Session,
-		Call: call.ID, Tool: call.Tool,
+		User: call.User, Call: call.ID, Tool: call.Tool,
 		Key: call.IdempotencyKey(), Attempt: call.Attempt, Fence: call.Fence,
 	}
 }
@@ -175,6 +209,9 @@ func (o *outside) reconcile(_ context.Context, call tool.Call) (tool.Execution, 
 
 // show keeps the results that events tell of.
 func (o *outside) show(session string, ev event.Event) {
+	if below, ok := ev.(event.Nested); ok {
+		session, ev = below.Session, below.Event
+	}
 	if ev, ok := ev.(event.Result); ok {
 		o.write(note{
 			What: shown, Process: o.process, Life: o.life, At: time.Now(), Session: session,

@@ -89,18 +89,37 @@ func (c *chat) answerByLedger() {
 	notes, err := c.w.ledger.all()
 	must(c.w.t, err)
 	for _, n := range notes {
-		if n.What != entered || n.Session != c.id || c.done[n.Call] {
+		if n.What != entered || n.User != c.id || c.done[n.Call] {
 			continue
 		}
 		switch kinds[n.Tool].wait {
 		case byToken:
 			c.done[n.Call] = true
 			c.byToken(n)
+		case byEvents:
+			c.done[n.Call] = true
+			c.sendEvents(n)
 		case byKey:
 			c.done[n.Call] = true
 			body := fmt.Sprintf(`{"n":%d}`, c.r.IntN(1000))
 			c.answer(n.Call, answer{body: body},
 				"/key?"+url.Values{"key": {keyOf(n.Call)}, "text": {body}}.Encode())
+		}
+	}
+}
+
+// sendEvents sends a call its events, each until it is acknowledged, and perhaps
+// once more.
+func (c *chat) sendEvents(n note) {
+	for i := range events {
+		body := fmt.Sprintf(`{"name":"part","id":"%d","payload":%d}`, i, i)
+		for range 1 + c.r.IntN(2) {
+			switch status, text := c.send("/hooks/"+n.Token+"/event", body); {
+			case status == http.StatusOK, status == gaveUp:
+			case c.cancels && status == http.StatusGone:
+			default:
+				c.w.violation("session %s: an event for a call got %d: %s %s", c.id, status, n.Call, text)
+			}
 		}
 	}
 }
@@ -173,7 +192,10 @@ func (c *chat) look() (over bool) {
 		waits = append(waits, string(p.Await.Reason))
 		c.settle(p)
 	}
-	over = t.Finish == event.FinishStop || t.Finish == event.FinishCancelled
+	if over = t.Finish == event.FinishStop || t.Finish == event.FinishCancelled; over {
+		status, text := c.once("/below"+query, "") // nothing below it is left open
+		over = status == http.StatusOK && strings.TrimSpace(text) == "0"
+	}
 	c.w.mu.Lock()
 	c.waits, c.finished = waits, over
 	c.w.mu.Unlock()
