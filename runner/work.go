@@ -20,7 +20,8 @@ type WorkOptions struct {
 	Session string
 	// UntilOver, with Session: Work returns nil as soon as the session exists
 	// and has nothing left that a worker could do, now or later: its run is
-	// over, no call waits, and no drive holds it.
+	// over, no call waits, no drive holds it, and nothing is left to call off
+	// outside, also of the sessions below it, but for what was given up.
 	UntilOver bool
 	// Concurrency is how many sessions are driven at once; default 16.
 	Concurrency int
@@ -129,12 +130,59 @@ func (w *worker) one(ctx context.Context) (next time.Time, over bool, err error)
 	case step.HasWork() || step.Kind == session.StepWait || st.Open() > 0:
 		next = step.Until
 		_, err = w.rn.stir(ctx, st)
-	case len(st.Outbox) > 0:
-		w.rn.courier.send(id)
 	default:
-		over = w.o.UntilOver
+		next, over, err = w.atRest(ctx, st)
 	}
 	return next, over, err
+}
+
+// ends reports whether a child whose call has ended without it is still to come
+// to its own end here, and has it driven.
+func (w *worker) ends(child *session.State) bool {
+	if driven, _ := w.rn.store.Driven(child); driven {
+		return true
+	}
+	if w.rn.agents[child.Agent] == nil || !w.rn.store.Next(child).Working() {
+		return false
+	}
+	w.rn.children.start(child.Root(), child.ID)
+	return true
+}
+
+// atRest is one for a session whose run is over. What it, or one below it, is
+// still to tell others, or to call off outside, is work as well. What was given
+// up isn't, and what waits for a tool that is gone.
+func (w *worker) atRest(
+	ctx context.Context, root *session.State,
+) (next time.Time, over bool, err error) {
+	over = w.o.UntilOver
+	owes := func(st *session.State) {
+		at, owes := st.OwesAt()
+		if !owes {
+			return
+		}
+		over = false
+		w.rn.courier.send(st.ID)
+		if at.After(w.rn.store.Now()) && (next.IsZero() || at.Before(next)) {
+			next = at
+		}
+	}
+	if !over {
+		owes(root)
+		return next, false, nil
+	}
+	for st, err := range w.rn.store.List(ctx, session.Filter{Root: root.ID, Children: true}) {
+		switch {
+		case err == nil:
+			owes(st)
+			if st.ID != root.ID && w.ends(st) {
+				over = false
+			}
+		case !unreadable(err):
+			return next, false, err
+		}
+	}
+	return next, over, nil
 }
 
 // watch returns a channel that gets a value when a session may be due, as far
