@@ -58,7 +58,7 @@ func (w *world) user(stop <-chan struct{}, name string, r *rand.Rand) {
 func (w *world) chat(id string, r *rand.Rand) *chat {
 	c := &chat{w: w, id: id, r: r, answers: map[string]answer{}, refused: map[string]string{},
 		done: map[string]bool{}}
-	c.cancels = r.IntN(10) == 0
+	c.cancels = r.IntN(6) == 0
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.sessions[id] = c
@@ -91,6 +91,9 @@ func (c *chat) answerByLedger() {
 	for _, n := range notes {
 		if n.What != entered || n.User != c.id || c.done[n.Call] {
 			continue
+		}
+		if c.cancels && n.Session != c.id {
+			continue // it ends with the session that is cancelled, and by nothing else
 		}
 		switch kinds[n.Tool].wait {
 		case byToken:
