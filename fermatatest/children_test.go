@@ -112,7 +112,7 @@ func answerScenarios() []fermatatest.Scenario {
 
 func TestKilledAmongChildren(t *testing.T) {
 	t.Parallel() // what goes on below a session is tried again in real time
-	killed(t, .2, inMemory(false), answerScenarios()...)
+	killed(t, .2, inMemory(false), eachNth(3, answerScenarios())...)
 }
 
 func TestKilledTwiceAmongChildren(t *testing.T) {

@@ -122,7 +122,7 @@ func TestKilledAmongEndsOfChildren(t *testing.T) {
 
 func TestKilledTwiceAmongEndsOfChildren(t *testing.T) {
 	t.Parallel()
-	killed(t, .3, inMemory(true), eachNth(7, endScenarios())...)
+	killed(t, .3, inMemory(true), eachNth(9, endScenarios())...)
 }
 
 // handing hands the conversation over to another agent, that one has a clerk
@@ -171,5 +171,5 @@ func TestKilledAmongHandovers(t *testing.T) {
 
 func TestKilledTwiceAmongHandovers(t *testing.T) {
 	t.Parallel()
-	killed(t, .2, inMemory(true), handoffScenarios()...)
+	killed(t, .2, inMemory(true), eachNth(2, handoffScenarios())...)
 }
