@@ -245,8 +245,8 @@ func (l *life) hurry() (stop func()) {
 }
 
 // quiet is for how long nothing is written, and no body runs, where nothing is
-// driven any more.
-const quiet = 200 * time.Millisecond
+// driven any more, as far as can be told on a slow machine.
+const quiet = 500 * time.Millisecond
 
 func (l *life) endLeases() {
 	family, err := l.family()
@@ -254,6 +254,9 @@ func (l *life) endLeases() {
 		return
 	}
 	for _, st := range family {
+		if driven, _ := l.store.Driven(st); driven {
+			l.unsure(st) // a drive that is slow loses its lease
+		}
 		l.outlive(st)
 	}
 }

@@ -13,7 +13,7 @@ import (
 
 // maxTries is how often a life tries something that faults, or another drive,
 // keep from succeeding.
-const maxTries = 1000
+const maxTries = 5000
 
 // rest drives the sessions for as long as there is work, as a worker would that
 // finds them by the index of what is due.
