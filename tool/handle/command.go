@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/fermata-ai/fermata/internal/process"
 	"github.com/fermata-ai/fermata/tool"
 )
 
@@ -17,6 +18,12 @@ type CommandOptions struct {
 	MaxOutput int
 	// Protocol: the program speaks the protocol of [Command].
 	Protocol bool
+	// Terminal: the program runs in a terminal of that kind, and not with
+	// pipes. Its content is the screen then.
+	Terminal Terminal
+	// Rows and Columns are the terminal's size; zero: DefaultRows and
+	// DefaultColumns.
+	Rows, Columns int
 }
 
 // DefaultMaxOutput is how many bytes of output a command keeps.
@@ -77,14 +84,10 @@ func NewCommand[In any](l *Launcher, s tool.Spec,
 	if o != nil {
 		c.options = *o
 	}
-	if c.options.MaxOutput == 0 {
-		c.options.MaxOutput = DefaultMaxOutput
-	}
-	if c.options.MaxOutput < 1024 {
-		return nil, fmt.Errorf("handle: command %q: MaxOutput is %d, and 1024 at least", s.Name,
-			c.options.MaxOutput)
-	}
 	var err error
+	if c.options, err = c.options.sized(); err != nil {
+		return nil, fmt.Errorf("handle: command %q: %w", s.Name, err)
+	}
 	if c.options.Protocol {
 		s.MayPause = s.MayPause || !s.Effect.NeedsClaim()
 		c.checked, err = chosen[In, json.RawMessage](s, program)
@@ -95,6 +98,29 @@ func NewCommand[In any](l *Launcher, s tool.Spec,
 		return nil, err
 	}
 	return c, nil
+}
+
+// sized returns the options with what they don't say filled in.
+func (o CommandOptions) sized() (CommandOptions, error) {
+	if o.MaxOutput == 0 {
+		o.MaxOutput = DefaultMaxOutput
+	}
+	if o.Rows == 0 {
+		o.Rows = DefaultRows
+	}
+	if o.Columns == 0 {
+		o.Columns = DefaultColumns
+	}
+	switch {
+	case o.MaxOutput < 1024:
+		return o, fmt.Errorf("MaxOutput is %d, and has to be 1024 at least", o.MaxOutput)
+	case o.Protocol && o.Terminal != nil:
+		return o, errors.New("it has a Terminal, and the Protocol goes with pipes")
+	case min(o.Rows, o.Columns) < 1 || max(o.Rows, o.Columns) > maxSide:
+		return o, fmt.Errorf("its terminal has %d rows and %d columns: from 1 to %d are allowed",
+			o.Rows, o.Columns, maxSide)
+	}
+	return o, nil
 }
 
 // Spec returns the command's spec, with the schemas of its types.
@@ -127,12 +153,23 @@ func (c *Command) Start(ctx context.Context, s Start) (Body, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := newRunning(c.options)
-	if err := r.start(ctx, c.launcher.inner, program); err != nil {
-		if ctx.Err() != nil {
-			return nil, context.Cause(ctx)
-		}
+	body, err := c.start(ctx, program, s)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	case err != nil:
 		return nil, startError(p.Path, err)
+	}
+	return body, nil
+}
+
+func (c *Command) start(ctx context.Context, p process.Program, s Start) (Body, error) {
+	if c.options.Terminal != nil {
+		return startScreened(ctx, c.launcher.inner, p, c.options)
+	}
+	r := newRunning(c.options)
+	if err := r.start(ctx, c.launcher.inner, p); err != nil {
+		return nil, err
 	}
 	if c.options.Protocol {
 		r.greet(s)
@@ -142,8 +179,11 @@ func (c *Command) Start(ctx context.Context, s Start) (Body, error) {
 
 // InputSchema returns the schema of one input.
 func (c *Command) InputSchema() json.RawMessage {
-	if c.options.Protocol {
-		return nil
+	switch {
+	case c.options.Protocol:
+		return json.RawMessage(`{}`)
+	case c.options.Terminal != nil:
+		return json.RawMessage(typedSchema)
 	}
 	return json.RawMessage(inputSchema)
 }
@@ -153,9 +193,13 @@ func (c *Command) CheckInput(in json.RawMessage) error {
 	if !json.Valid(in) {
 		return errors.New("the input is not JSON")
 	}
-	if c.options.Protocol {
-		return nil
+	var err error
+	switch {
+	case c.options.Protocol:
+	case c.options.Terminal != nil:
+		_, err = readTyped(in)
+	default:
+		_, err = readInput(in)
 	}
-	_, err := readInput(in)
 	return err
 }

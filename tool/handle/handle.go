@@ -8,4 +8,5 @@ package handle
 // Where things are: process.go (the interfaces), live.go (a Process as a tool);
 // command.go, program.go and launcher.go (how a command is made and started),
 // running.go (its body), ends.go (output that is kept), input.go (what is
-// written to it), lines.go and older.go (the protocol that it may speak).
+// written to it), lines.go and older.go (the protocol that it may speak),
+// terminal.go (its body in a terminal) and keys.go (what is typed there).

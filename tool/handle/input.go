@@ -21,9 +21,7 @@ type input struct {
 
 // readInput reads an input. The error is for the model that gave it.
 func readInput(raw json.RawMessage) (in input, err error) {
-	dec := json.NewDecoder(bytes.NewReader(raw))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(&in); err != nil {
+	if err := strict(raw, &in); err != nil {
 		return in, fmt.Errorf(`an input is {"text": "…"}, with "end": true if it is the last one; `+
 			"this one is not: %w", err)
 	}
@@ -31,6 +29,13 @@ func readInput(raw json.RawMessage) (in input, err error) {
 		return in, errors.New(`the input has neither "text" nor "end"`)
 	}
 	return in, nil
+}
+
+// strict reads JSON that has no other fields.
+func strict(raw json.RawMessage, in any) error {
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.DisallowUnknownFields()
+	return dec.Decode(in)
 }
 
 // line returns a message of the protocol to the program.

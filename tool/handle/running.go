@@ -279,13 +279,22 @@ func (r *running) Result() (Ended, error) {
 	case r.said != nil:
 		return r.said.ended, nil
 	case err != nil:
-		return Ended{}, fmt.Errorf("the program ran, and its end is not known: %w", err)
+		return Ended{}, endError(err)
 	}
-	exit := Exit{ExitCode: state.ExitCode()}
+	output, left := r.all.text()
+	return exited(state, output, left)
+}
+
+// exited returns the result of a program that has ended.
+func exited(state *os.ProcessState, output string, left int) (Ended, error) {
+	exit := Exit{ExitCode: state.ExitCode(), Output: output, LeftOut: left}
 	if exit.ExitCode < 0 {
 		exit.Signal = strings.TrimPrefix(state.String(), "signal: ")
 	}
-	exit.Output, exit.LeftOut = r.all.text()
-	output, err := json.Marshal(exit)
-	return Ended{Output: output}, err
+	text, err := json.Marshal(exit)
+	return Ended{Output: text}, err
+}
+
+func endError(err error) error {
+	return fmt.Errorf("the program ran, and its end is not known: %w", err)
 }
