@@ -23,6 +23,7 @@ import (
 	"os"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -109,7 +110,7 @@ type Program struct {
 	Path string   // of the file; it is not looked for
 	Args []string // without the name of the program
 	Dir  string   // empty: that of this program
-	Env  []string // nil: that of this program
+	Env  []string // nil: that of this program; of one name the last one counts
 	// Files are the program's standard input, output and error.
 	Files [3]*os.File
 	// Terminal: the standard input is a terminal, which is to control the
@@ -143,7 +144,7 @@ func (l *Launcher) launch(p Program) (*Process, error) {
 		env = append(env, "PWD="+p.Dir)
 	}
 	env = append(env, tokenName+"="+token)
-	attr := &os.ProcAttr{Dir: p.Dir, Env: env, Files: p.Files[:], Sys: attributes(p.Terminal)}
+	attr := &os.ProcAttr{Dir: p.Dir, Env: lastOnes(env), Files: p.Files[:], Sys: attributes(p.Terminal)}
 	argv := append([]string{p.Path}, p.Args...)
 	own := &Process{terminal: p.Terminal, log: l.log, done: make(chan struct{}),
 		stops: make(chan time.Duration), drop: l.drop}
@@ -161,6 +162,22 @@ func (l *Launcher) launch(p Program) (*Process, error) {
 	l.mu.Unlock()
 	go own.watch()
 	return own, nil
+}
+
+// lastOnes returns an environment with each variable once. The last one counts,
+// as with os/exec; programs would take the first.
+func lastOnes(env []string) (once []string) {
+	seen := map[string]bool{}
+	for _, variable := range slices.Backward(env) {
+		name, _, _ := strings.Cut(variable, "=")
+		if name != "" && seen[name] { // Windows has some without a name
+			continue
+		}
+		seen[name] = true
+		once = append(once, variable)
+	}
+	slices.Reverse(once)
+	return once
 }
 
 func (l *Launcher) drop(p *Process) {

@@ -143,6 +143,14 @@ func TestARecordPrecedesTheStart(t *testing.T) {
 	}
 }
 
+// Of variables with one name the last one counts.
+func TestTheLastVariableCounts(t *testing.T) {
+	got := lastOnes([]string{"A=1", "B=2", "A=3", "=C:=x", "=D:=y", "TERM=dumb", "TERM=xterm"})
+	if want := "B=2 A=3 =C:=x =D:=y TERM=xterm"; strings.Join(got, " ") != want {
+		t.Errorf("%q", got)
+	}
+}
+
 // The errors of a start are the system's.
 func TestErrorsOfAStart(t *testing.T) {
 	l, _ := open(t, t.TempDir())
