@@ -112,7 +112,10 @@ func noKey(s string) error {
 		all = append(all, "ctrl+"+string(c))
 	}
 	k, rest := modifiers(s)
-	near, ok := schema.Nearest(strings.ToLower(s), all)
+	near, ok := strings.ToLower(rest), true
+	if !slices.Contains(keyNames, near) { // else its modifiers are wrong
+		near, ok = schema.Nearest(strings.ToLower(s), all)
+	}
 	if !ok {
 		near, ok = schema.Nearest(strings.ToLower(rest), keyNames)
 		if k.Alt && ok {

@@ -51,7 +51,9 @@ func begin(t *testing.T, program string, args ...string) *session {
 			return handle.Program{Path: in.Program, Args: in.Args}, nil
 		}, &handle.CommandOptions{Terminal: New(nil)})
 	must(t, err)
-	live, err := handle.Live(c, nil)
+	live, err := handle.Live(c, &handle.LiveOptions{
+		Grace: func(error) time.Duration { return 200 * time.Millisecond },
+	})
 	must(t, err)
 	arguments, err := json.Marshal(run{program, args})
 	must(t, err)

@@ -4,6 +4,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/charmbracelet/x/ansi"
 	"github.com/charmbracelet/x/vt"
 
 	"github.com/fermata-ai/fermata/tool/handle"
@@ -29,11 +30,31 @@ func newScreen(rows, columns int, out *outbox) *screen {
 func (s *screen) renew() {
 	s.emulator = vt.NewEmulator(s.columns, s.rows)
 	s.emulator.SetScrollbackSize(1) // which isn't shown
+	for _, command := range counted {
+		s.emulator.RegisterCsiHandler(int(command), bound)
+	}
 	s.answered = make(chan struct{})
 	go func(from io.Reader, answered chan<- struct{}) {
 		defer close(answered)
 		_, _ = io.Copy(s.out, from)
 	}(s.emulator, s.answered)
+}
+
+// counted are the control sequences (ECMA-48) that do something as often as
+// their parameter tells: the emulator would work for a minute at the whim of a
+// program that writes ten bytes.
+const counted = "@ABCDEFGHILMPSTXZ`abde"
+
+// bound bounds the parameters of a control sequence, and leaves it to the
+// emulator's own handler. No screen has more rows or columns.
+func bound(params ansi.Params) bool {
+	const most = 1000
+	for i, p := range params {
+		if n := p.Param(0); n < 0 || n > most {
+			params[i] = most
+		}
+	}
+	return false
 }
 
 // close ends the emulator's goroutine. The emulator's own Close may not be

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"github.com/fermata-ai/fermata/tool/handle"
@@ -83,6 +84,22 @@ func TestAProgramThatDoesNotRead(t *testing.T) {
 	}
 	if b, _ := out.take(); len(b) == 0 || len(b) > maxWaiting {
 		t.Errorf("%d bytes wait", len(b))
+	}
+}
+
+// A short sequence makes no long work. Without a bound, each of these takes a
+// second or a minute, and the bytes of a number may overflow.
+func TestRepetitionsAreBounded(t *testing.T) {
+	s := newScreen(24, 80, newOutbox())
+	defer s.close()
+	begun := time.Now()
+	for _, command := range counted {
+		for _, n := range []string{"99999999", "9223372036854775807", "99999999999999999999999"} {
+			s.draw([]byte("x\x1b[" + n + string(command)))
+		}
+	}
+	if took := time.Since(begun); took > time.Second {
+		t.Errorf("they took %v", took)
 	}
 }
 
