@@ -7,6 +7,7 @@ package agent
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/fermata-ai/fermata/interceptor"
 	"github.com/fermata-ai/fermata/internal/agentcore"
+	"github.com/fermata-ai/fermata/internal/handles"
 	"github.com/fermata-ai/fermata/internal/hold"
 	"github.com/fermata-ai/fermata/internal/modeltext"
 	"github.com/fermata-ai/fermata/internal/toolbox"
@@ -130,7 +132,7 @@ func New(c Config) (*Agent, error) {
 				"surrogate pair", c.Name)
 	}
 	c.Retry = c.Retry.defaults()
-	c = c.own()
+	c = c.own().withAwait()
 	registry, err := tool.NewRegistry(c.Tools, &c.ToolLimits)
 	if err != nil {
 		return nil, fmt.Errorf("agent %q: %w", c.Name, err)
@@ -222,3 +224,23 @@ func (a *Agent) Limits() Limits { return a.config.Limits }
 // Retry returns how the model is called again after it failed, defaults filled
 // in.
 func (a *Agent) Retry() Retry { return a.config.Retry }
+
+// withAwait returns a configuration in which the model can wait for what tools
+// of package tool/handle begin, if there are any, and is told how.
+func (c Config) withAwait() Config {
+	stateful := func(t tool.Tool) bool {
+		_, ok := tool.As[interface {
+			Acts(json.RawMessage) (action, handle string)
+		}](t)
+		return t != nil && ok
+	}
+	if !slices.ContainsFunc(c.Tools, stateful) {
+		return c
+	}
+	c.Tools = append(slices.Clip(c.Tools), handles.NewAwait())
+	if c.Instructions != "" {
+		c.Instructions += "\n\n"
+	}
+	c.Instructions += handles.Guidance
+	return c
+}

@@ -49,6 +49,10 @@ type Layer struct {
 	// layer behind it changes them, and doesn't bind them itself, the call
 	// fails. Approval binds.
 	Binds bool
+	// Actions has Tool also see the calls by which a model acts on a handle:
+	// begins one, looks at it, gives it input, ends it. What is begun goes
+	// through all layers by itself, as any call of its tool.
+	Actions bool
 
 	Turn  func(next TurnHandler) TurnHandler
 	Model func(next ModelHandler) ModelHandler
@@ -123,6 +127,16 @@ func (c Chain) WrapModel(h ModelHandler) ModelHandler {
 		}
 	}
 	return h
+}
+
+// Acting returns the layers that see calls which act on handles.
+func (c Chain) Acting() (acting Chain) {
+	for _, l := range c {
+		if l.Actions {
+			acting = append(acting, l)
+		}
+	}
+	return acting
 }
 
 // WrapTool returns h inside the chain's layers for the tool called name.

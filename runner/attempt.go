@@ -136,7 +136,7 @@ func (a *attempt) layers(ctx context.Context) (exec tool.Execution, err error) {
 		}
 		err = a.after(err)
 	}()
-	exec, err = a.core.Execute(ctx, a.prepared.Call, a.enter)
+	exec, err = a.core.Execute(ctx, a.prepared.Call, a.call.Action != "", a.enter)
 	if err == nil && !a.door.isDerived() { // an answer's size was judged when it was accepted
 		exec, err = a.prepared.Bounds(exec)
 	}
@@ -164,7 +164,7 @@ func (a *attempt) prepare(ctx context.Context) error {
 	call := tool.Call{
 		ID: c.ID, Session: a.session, User: a.user, Turn: a.turn.number,
 		Tool: c.Tool, Effect: c.Effect, Arguments: a.args, Pauses: c.Pauses,
-		Attempt: 1, Fence: a.own.lease.Fence(), Host: host{a.rn, a.turn, tools},
+		Attempt: 1, Fence: a.own.lease.Fence(), Host: host{a.rn, a.turn, tools, Actor("agent:" + a.agent.Name())},
 	}
 	if c.Effect.NeedsClaim() {
 		call.Attempt = c.Attempt + 1

@@ -35,19 +35,23 @@ func (cs *calls) advance(ctx context.Context) error {
 	}
 	open, ending := cs.read.calls()
 	for i := range open {
-		if err := decided(cs.advanceOne(ctx, &open[i], ending)); err != nil {
+		if err := decided(cs.advanceOne(ctx, open, i, ending)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// advanceOne is advance for one call. C is good only until the open calls are
-// copied again. A transition may outlive that, and must not refer to c.
-func (cs *calls) advanceOne(ctx context.Context, c *session.Call, ending bool) error {
+// advanceOne is advance for one of the open calls. They are good only until
+// they are copied again. A transition may outlive that, and must not refer to
+// c.
+func (cs *calls) advanceOne(ctx context.Context, open []session.Call, i int, ending bool) error {
+	c := &open[i]
 	switch {
 	case cs.crew.batch.Running(c.ID): // see stopBodies
 		return nil
+	case c.Registering() && !ending && c.Cancel == nil:
+		return cs.register(c)
 	case c.Status == session.Settled, c.Status == session.Pending && !ending:
 		return nil
 	case c.Early != nil:
@@ -62,7 +66,9 @@ func (cs *calls) advanceOne(ctx context.Context, c *session.Call, ending bool) e
 		return cs.recover(ctx, c)
 	case c.Cancel != nil, ending:
 		return cs.settleCancelled(c)
-	case (cs.crew.running() < cs.core.Concurrency || cs.nests(c.Tool)) &&
+	case cs.waitsForHandles(open, i):
+		return nil
+	case (cs.crew.running() < cs.core.Concurrency || cs.nests(c.Tool) || c.Action != "") &&
 		cs.life.stopping.Err() == nil:
 		if err := cs.lease.Ready(cs.waiting); err != nil {
 			return err
@@ -86,6 +92,12 @@ func (cs *calls) start(ctx context.Context, c *session.Call) error {
 	}
 	a := cs.attempt(c)
 	cs.crew.add(a)
+	if err := cs.clash(c); err != nil {
+		a.ctx = ctx
+		a.out = toolbox.Resolve(tool.Execution{}, err)
+		a.end(cs.committer)
+		return cs.crew.took(a)
+	}
 	if cs.core.Tools.ReadsItself(c.Tool) {
 		cs.crew.start(ctx, cs.waiting, a, (*attempt).prepareAndRun)
 		return nil
@@ -94,7 +106,7 @@ func (cs *calls) start(ctx context.Context, c *session.Call) error {
 	var exec tool.Execution
 	err := a.prepare(ctx)
 	goesOn, run := err == nil, entering((*attempt).run)
-	if goesOn && !cs.core.HasToolLayers(c.Tool) {
+	if goesOn && !cs.core.HasToolLayers(c.Tool, c.Action != "") {
 		run = (*attempt).inside
 		exec, goesOn, err = a.admit(cs.waiting, a.prepared.Call)
 	}
@@ -157,6 +169,9 @@ func (cs *calls) redeclare(c *session.Call) (goesOn bool, err error) {
 	today, known, err := cs.declared(cs.waiting, c.Tool)
 	if err != nil || !known {
 		return !known, err
+	}
+	if c.Action != "" {
+		return true, nil // its tool's declaration is of what is begun
 	}
 	if c.Effect.NeedsClaim() {
 		today.Effect = c.Effect

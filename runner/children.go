@@ -18,6 +18,8 @@ import (
 type children struct {
 	rn     *Runner
 	places places
+	// of those that are handles: what these run may run for days
+	handles places
 
 	mu    sync.Mutex // guards the rest; held over no call
 	trees map[string]*tree
@@ -37,8 +39,8 @@ type tree struct {
 	ears    []*ear
 }
 
-func newChildren(rn *Runner, room int) *children {
-	return &children{rn: rn, places: newPlaces(room), trees: map[string]*tree{},
+func newChildren(rn *Runner, room, handles int) *children {
+	return &children{rn: rn, places: newPlaces(room), handles: newPlaces(handles), trees: map[string]*tree{},
 		roots: map[string]string{}, owing: map[string]bool{},
 		shown: map[*onEvent]struct{}{}}
 }
@@ -100,14 +102,17 @@ func (c *children) fill() {
 func (c *children) next() (root, id string, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for len(c.queue) > 0 {
-		root = c.queue[0]
+	for i := 0; i < len(c.queue); {
+		root = c.queue[i]
 		t := c.trees[root]
-		taken, room := c.places.take(session.Due{Session: t.waiting[0]})
-		if !room {
-			return "", "", false
+		at, taken := c.first(t)
+		if at < 0 { // the places are taken that its children need
+			i++
+			continue
 		}
-		id, t.waiting, c.queue = t.waiting[0], t.waiting[1:], c.queue[1:]
+		id = t.waiting[at]
+		t.waiting = slices.Delete(t.waiting, at, at+1)
+		c.queue = slices.Delete(c.queue, i, i+1)
 		if len(t.waiting) > 0 {
 			c.queue = append(c.queue, root)
 		}
@@ -121,6 +126,35 @@ func (c *children) next() (root, id string, ok bool) {
 	return "", "", false
 }
 
+// first takes a place for the first of a tree's children that there is one for,
+// and returns where it stands; negative: there is none. Without taken it is to
+// be left alone. The caller holds the lock.
+func (c *children) first(t *tree) (at int, taken bool) {
+	var full *places
+	for i, id := range t.waiting {
+		p := c.placesOf(id)
+		if p == full {
+			continue
+		}
+		if taken, room := p.take(session.Due{Session: id}); room {
+			return i, taken
+		}
+		if full != nil {
+			break
+		}
+		full = p
+	}
+	return -1, false
+}
+
+// placesOf returns the places that a child takes one of.
+func (c *children) placesOf(id string) *places {
+	if session.IsHandle(id) {
+		return &c.handles
+	}
+	return &c.places
+}
+
 // ended gives a child's place back. One that another process drives is tried
 // again soon, and not when that one's lease would end: it may be given up any
 // time. Who has it tried (a follower, a worker) first looks whether it is held.
@@ -128,7 +162,7 @@ func (c *children) ended(root, id string, err error) {
 	if errors.Is(err, session.ErrBusy) {
 		err = session.ErrBusy
 	}
-	c.places.giveBack(session.Due{Session: id}, err, c.rn.store.Now())
+	c.placesOf(id).giveBack(session.Due{Session: id}, err, c.rn.store.Now())
 	c.mu.Lock()
 	t := c.trees[root]
 	again := t.driven[id] && err == nil

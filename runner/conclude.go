@@ -71,6 +71,17 @@ func (a *attempt) pause(to *committer) error {
 		}
 	}
 	h.Media = hasMedia(a.out.Actions)
+	if h.Shown = shows(a.out.Handle); a.out.Handle != nil {
+		if h.Begins, err = a.begins(a.out.Handle); err != nil {
+			return err
+		}
+	}
+	if h.Awaited, err = a.awaitedHandles(await.Handles); err != nil {
+		return a.refuse(to, err)
+	}
+	if h.AwaitedList, err = listBlob(h.Awaited); err != nil {
+		return err
+	}
 	a.product.made(a.out.Actions)
 	var root, child string
 	err = to.commit(func(tx *session.Tx) error {
@@ -85,13 +96,16 @@ func (a *attempt) pause(to *committer) error {
 		return err
 	})
 	switch {
-	case isAny(err, session.ErrUsedUp, session.ErrTooDeep): // no child was made
+	case isAny(err, session.ErrUsedUp, session.ErrTooDeep, session.ErrNameTaken):
+		// no child was made
 		a.product.forget()
 		return a.refuse(to, err)
 	case err != nil:
 		a.product.forget()
 	case child != "" && a.rn.agents[await.Child.Agent] != nil:
 		a.rn.children.start(root, child)
+	default:
+		a.begun(h.Begins)
 	}
 	return err
 }
@@ -114,6 +128,12 @@ func (a *attempt) result(to *committer, out toolbox.Outcome) error {
 		err = fmt.Errorf("what a layer made of %s can't be kept: %w", a.call.Tool, err)
 		return a.refuse(to, err)
 	}
+	o.Shown = shows(out.Handle)
+	begins, err := a.begins(out.Handle)
+	if err != nil {
+		return err
+	}
+	o.Begins = begins
 	failed := out.Status == toolbox.Failed && a.door.entered
 	settling := func(tx *session.Tx) error {
 		settled := o
@@ -122,6 +142,9 @@ func (a *attempt) result(to *committer, out toolbox.Outcome) error {
 		}
 		if err := tx.Settle(a.call.ID, settled); err != nil {
 			return err
+		}
+		if content, here := a.rn.produced.at(callName{a.session, a.call.ID}); here {
+			tx.PutContent(a.call.ID, stored(content))
 		}
 		if out.Status == toolbox.Fatal {
 			tx.End(event.FinishFailed, "", out.Err.Error())
@@ -134,15 +157,21 @@ func (a *attempt) result(to *committer, out toolbox.Outcome) error {
 		return nil
 	}
 	a.product.made(out.Actions)
-	var err error
 	if a.door.derived && out.Status == toolbox.Done && len(out.Actions) == 0 {
 		o.Actor = a.call.Answer.Actor
 		err = to.ride(settling)
 	} else {
 		err = to.commit(settling)
 	}
-	if err != nil {
+	switch {
+	case isAny(err, session.ErrUsedUp, session.ErrTooDeep, session.ErrNameTaken):
 		a.product.forget()
+		return a.refuse(to, err)
+	case err != nil:
+		a.product.forget()
+	default:
+		a.begun(begins)
+		a.rn.produced.ended(callName{a.session, a.call.ID})
 	}
 	if out.Status == toolbox.Fatal {
 		a.product.endsRun(out.Err)

@@ -17,6 +17,7 @@ type host struct {
 	rn    *Runner
 	turn  *turnFacts
 	tools *toolbox.Box
+	actor Actor // the session's agent, for what its model does to handles
 }
 
 // Token makes the token of the call's next pause. The token depends only on

@@ -138,6 +138,7 @@ func (mc *modelCaller) open(asked []llm.ToolCall) (calls []session.Call, key int
 		call.Effect, call.MayPause, call.Output = is.Effect, is.MayPause, is.Output
 		call.Mailbox = is.Mailbox
 		call.Invented = !known
+		mc.actsOn(&call, c.Arguments)
 		calls = append(calls, call)
 	}
 	mc.opening = calls

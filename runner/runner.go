@@ -60,6 +60,9 @@ type Options struct {
 	// runner drives at once, beside the ones that callers and workers drive;
 	// default 16.
 	Children int
+	// Handles is how many calls that run beside their sessions this runner
+	// drives at once; default 256.
+	Handles int
 	// CancelGrace is how long a cancelled body may take to end before its call
 	// settles without it; default 10 s.
 	CancelGrace time.Duration
@@ -91,13 +94,14 @@ type Options struct {
 // and several may share a store. After New only ring, live, reports, drives, children
 // and courier change, and each of those has a lock of its own.
 type Runner struct {
-	store   *core.Store
-	first   *agent.Agent            // for new sessions that name none; may be nil
-	agents  map[string]*agent.Agent // by name
-	options Options
-	ring    *ring
-	live    live
-	reports reports
+	store    *core.Store
+	first    *agent.Agent            // for new sessions that name none; may be nil
+	agents   map[string]*agent.Agent // by name
+	options  Options
+	ring     *ring
+	live     live
+	reports  reports
+	produced produced
 
 	left func(wait func()) // drives.leftBehind, bound once
 
@@ -105,9 +109,11 @@ type Runner struct {
 	children *children
 	courier  courier
 	undoer   *undoer
-	nesting  map[string]map[string]bool // by agent, the tools whose calls make children
-	unhook   func()                     // from the store
-	closing  context.Context            // ends when Close begins
+	nesting  map[string]map[string]bool   // by agent, the tools whose calls are waits from the start
+	acting   map[string]map[string]acts   // by agent, the tools whose calls may act on handles
+	awaiting map[string]map[string]awaits // by agent, the tools whose calls wait for handles
+	unhook   func()                       // from the store
+	closing  context.Context              // ends when Close begins
 	close    context.CancelFunc
 }
 
@@ -120,8 +126,7 @@ func New(a *agent.Agent, store *session.Store, o *Options) (*Runner, error) {
 	if o == nil {
 		o = &Options{}
 	}
-	rn := &Runner{store: hold.Of(store), first: a, options: *o, agents: map[string]*agent.Agent{},
-		nesting: map[string]map[string]bool{}}
+	rn := &Runner{store: hold.Of(store), first: a, options: *o, agents: map[string]*agent.Agent{}}
 	rn.drives.leases = map[*drive]*core.Lease{}
 	rn.left = rn.drives.leftBehind
 	rn.options.defaults()
@@ -141,12 +146,13 @@ func New(a *agent.Agent, store *session.Store, o *Options) (*Runner, error) {
 	if err := rn.checkHandoffs(); err != nil {
 		return nil, err
 	}
+	rn.produced = produced{rn: rn, by: map[callName]*output{}}
 	rn.reports = reports{write: rn.storeProgress, now: rn.store.Now}
 	var err error
 	if rn.ring, err = newRing(rn.store, rn.options.TokenKeys); err != nil {
 		return nil, err
 	}
-	rn.children = newChildren(rn, rn.options.Children)
+	rn.children = newChildren(rn, rn.options.Children, rn.options.Handles)
 	rn.undoer = newUndoer(rn)
 	rn.courier = courier{rn: rn, underway: map[string]bool{}}
 	rn.live.subscribers = map[string]map[chan<- liveEvent]struct{}{}
@@ -169,19 +175,34 @@ func (rn *Runner) add(a *agent.Agent) error {
 	rn.agents[a.Name()] = a
 	tools := hold.Of(a).Tools
 	for _, name := range tools.Names() {
+		if on, ok := tool.As[acts](tools.Tool(name)); ok {
+			set(&rn.acting, a.Name(), name, on)
+		}
+		if w, ok := tool.As[awaits](tools.Tool(name)); ok {
+			set(&rn.awaiting, a.Name(), name, w)
+			set(&rn.nesting, a.Name(), name, true)
+		}
 		t, ok := tool.As[nests](tools.Tool(name))
 		if !ok {
 			continue
 		}
-		if rn.nesting[a.Name()] == nil {
-			rn.nesting[a.Name()] = map[string]bool{}
-		}
-		rn.nesting[a.Name()][name] = true
+		set(&rn.nesting, a.Name(), name, true)
 		if err := rn.add(t.Nests()); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// set sets a value in a map of maps.
+func set[V any](m *map[string]map[string]V, agent, tool string, v V) {
+	if *m == nil {
+		*m = map[string]map[string]V{}
+	}
+	if (*m)[agent] == nil {
+		(*m)[agent] = map[string]V{}
+	}
+	(*m)[agent][tool] = v
 }
 
 // handsTo is a tool whose calls hand a session over to the agent of that name.
@@ -207,6 +228,9 @@ func (rn *Runner) checkHandoffs() error {
 func (o *Options) defaults() {
 	if o.Children <= 0 {
 		o.Children = 16
+	}
+	if o.Handles <= 0 {
+		o.Handles = 256
 	}
 	if o.CancelGrace <= 0 {
 		o.CancelGrace = 10 * time.Second

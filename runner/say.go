@@ -100,6 +100,11 @@ func (sy *saying) turnOver() (answered bool, err error) {
 	if err != nil || len(page.Pauses)+len(parked) == 0 {
 		return false, err
 	}
+	var awaits []string
+	sy.lease.View(func(st *session.State) { awaits = st.OnlyAwaits() })
+	if len(awaits) > 0 && questionIn(page) == nil {
+		return sy.interrupt(awaits)
+	}
 	if p := questionIn(page); p != nil {
 		to := session.PauseRef{Session: p.Session, Pause: p.ID}
 		if err := sy.answer(to); !errors.Is(err, errMoved) {
@@ -114,6 +119,23 @@ func (sy *saying) turnOver() (answered bool, err error) {
 		return sy.turnOver()
 	}
 	return false, err
+}
+
+// interrupt ends the awaits that the turn waits for, and takes the message then.
+// Their handles go on.
+func (sy *saying) interrupt(awaits []string) (answered bool, err error) {
+	err = sy.commit(func(tx *session.Tx) error {
+		for _, id := range awaits {
+			if err := tx.Interrupt(id, sy.user); err != nil && !session.Moved(err) {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return false, err
+	}
+	return sy.turnOver()
 }
 
 // said reports whether the message was taken before. Then the run goes on as it

@@ -3,6 +3,7 @@ package runner
 import (
 	"context"
 	"errors"
+	"iter"
 
 	"github.com/fermata-ai/fermata/internal/session"
 )
@@ -59,12 +60,11 @@ const (
 func (rn *Runner) eachBusy(
 	ctx context.Context, st *session.State, visit func(*session.State, doing),
 ) (damage error) {
-	for i := range st.Calls {
-		c := &st.Calls[i]
-		if c.Child == "" {
-			continue
+	for child, err := range rn.awaitedChildren(ctx, st) {
+		if err == nil {
+			err = rn.busyChild(ctx, child, visit)
 		}
-		switch err := rn.busyChild(ctx, c.Child, visit); {
+		switch {
 		case err == nil:
 		case !unreadable(err):
 			return err
@@ -73,6 +73,28 @@ func (rn *Runner) eachBusy(
 		}
 	}
 	return damage
+}
+
+// awaitedChildren lists the children that calls of a session wait for, and, if
+// one awaits handles, all handles that are open.
+func (rn *Runner) awaitedChildren(
+	ctx context.Context, st *session.State,
+) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		for i := range st.Calls {
+			if c := &st.Calls[i]; c.Child != "" && !yield(c.Child, nil) {
+				return
+			}
+		}
+		if st.Handles == 0 || len(st.Awaiting()) == 0 {
+			return
+		}
+		for h, err := range rn.store.AllHandles(ctx, st.ID) {
+			if (err != nil || h.Open()) && !yield(h.Child, err) || err != nil {
+				return
+			}
+		}
+	}
 }
 
 // busyChild is eachBusy for one child and what is below it.

@@ -17,7 +17,7 @@ func (in attempt) accept(exec Execution) (Execution, error) {
 	exec.Actions = fitting(exec.Actions, in.limits.Result)
 	if exec.Await != nil {
 		await, err := in.acceptAwait(*exec.Await)
-		return Execution{Await: &await, Actions: exec.Actions}, err
+		return Execution{Await: &await, Actions: exec.Actions, Handle: exec.Handle}, err
 	}
 	if exec.Output = modeltext.CleanJSON(exec.Output); len(exec.Output) == 0 {
 		exec.Output = json.RawMessage("null")

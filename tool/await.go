@@ -42,6 +42,8 @@ type Await struct {
 	// Mail is the events that the pause waits for; nil: it waits for an answer.
 	// See [AnyOf], [AllOf] and [CountOf].
 	Mail *MailWait `json:"mail,omitempty"`
+	// Handles, with ReasonHandles, is the handles that the pause waits for.
+	Handles *HandleWait `json:"handles,omitempty"`
 	// Gate names the layer that asks; empty: the tool does.
 	Gate string `json:"gate,omitempty"`
 	// Arguments are those that the layer saw; the chain sets them.
@@ -67,7 +69,11 @@ const (
 	ReasonInput    Reason = "input"    // a person's answer
 	ReasonAgent    Reason = "agent"    // another agent
 	ReasonTimer    Reason = "timer"    // the time itself
-	ReasonUnknown  Reason = "unknown"  // an operator's word on what a crash left unknown
+	// ReasonAssistant: the model's answer, of whose handle it is. Where the call
+	// is no handle, the model is asked for it.
+	ReasonAssistant Reason = "assistant"
+	ReasonHandles   Reason = "handles" // calls that run beside the session
+	ReasonUnknown   Reason = "unknown" // an operator's word on what a crash left unknown
 )
 
 // Person reports whether a pause of that reason is one user's to answer, so
@@ -101,9 +107,11 @@ var reasons = map[Reason]struct {
 	ReasonInput: {
 		modes: []Mode{ModeOutput, ModeReenter, ModeMessage}, person: true, told: true,
 	},
-	ReasonAgent:   {modes: []Mode{ModeOutput}, told: true},
-	ReasonTimer:   {modes: []Mode{ModeReenter, ModeOutput}},
-	ReasonUnknown: {modes: []Mode{ModeOutput}, again: true},
+	ReasonAgent:     {modes: []Mode{ModeOutput}, told: true},
+	ReasonTimer:     {modes: []Mode{ModeReenter, ModeOutput}},
+	ReasonAssistant: {modes: []Mode{ModeOutput, ModeReenter}, told: true},
+	ReasonHandles:   {modes: []Mode{ModeReenter}, told: true},
+	ReasonUnknown:   {modes: []Mode{ModeOutput}, again: true},
 }
 
 // DefaultApprovalTimeout is how long an approval waits that names no Timeout.
@@ -180,6 +188,9 @@ func (a Await) normal() (Await, error) {
 		return a, fmt.Errorf("key %q is not valid UTF-8, or has a control character", a.Key)
 	}
 	if err := a.Mail.check(&a); err != nil {
+		return a, err
+	}
+	if err := a.Handles.check(&a); err != nil {
 		return a, err
 	}
 	if len(a.Schema) > 0 && !json.Valid(a.Schema) {

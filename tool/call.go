@@ -58,9 +58,12 @@ type Answer struct {
 	Prompt string `json:"prompt,omitempty"`
 	// TimedOut: no answer came until the pause's deadline, and the pause has
 	// Await.OnTimeout for that. The payload is null.
-	TimedOut bool      `json:"timed_out,omitempty"`
-	Actor    string    `json:"by,omitempty"`
-	At       time.Time `json:"at"`
+	TimedOut bool `json:"timed_out,omitempty"`
+	// Interrupted: a pause for handles ended before its time. The payload is
+	// null.
+	Interrupted bool      `json:"interrupted,omitempty"`
+	Actor       string    `json:"by,omitempty"`
+	At          time.Time `json:"at"`
 }
 
 // Output reports whether the answer is the call's output, so that the tool is

@@ -47,6 +47,11 @@ func cloneDecisions(ds []Decision) []Decision {
 // Clone returns an Execution that shares nothing with e which can be changed.
 func (e Execution) Clone() Execution {
 	e.Output, e.Await, e.Actions = bytes.Clone(e.Output), e.Await.Clone(), cloneActions(e.Actions)
+	if e.Handle != nil {
+		own := *e.Handle
+		own.Begin = bytes.Clone(own.Begin)
+		e.Handle = &own
+	}
 	return e
 }
 
@@ -61,6 +66,9 @@ func (a *Await) Clone() *Await {
 	own.Arguments = bytes.Clone(a.Arguments)
 	if a.Mail != nil {
 		own.Mail = &MailWait{Names: slices.Clone(a.Mail.Names), Count: a.Mail.Count}
+	}
+	if a.Handles != nil {
+		own.Handles = &HandleWait{slices.Clone(a.Handles.All), slices.Clone(a.Handles.Any)}
 	}
 	return &own
 }

@@ -17,7 +17,7 @@ package tool
 //
 //   - what authors write with: tool.go, func.go, resumable.go, question.go,
 //     result.go, within.go, await.go, ontimeout.go, child.go, mail.go, cancel.go,
-//     call.go, pause.go, permit.go, errors.go, context.go, wrap.go
+//     handles.go, call.go, pause.go, permit.go, errors.go, context.go, wrap.go
 //   - running tools without an agent: registry.go, run.go
 //   - behind Func and Resumable: typed.go, askagain.go
 //   - the machine that runs calls, for the runner and a Registry: box.go and
@@ -103,6 +103,9 @@ type Execution struct {
 	// calls of the turn are settled. The first of them in call order counts.
 	// With an Await it is ignored.
 	HandTo string
+	// Handle is what the call does to a handle of its session. Tools of package
+	// tool/handle set it. With an error it is ignored.
+	Handle *HandleStep
 }
 
 // Action is a side product of a call, kept with it. Exactly one field is set. A

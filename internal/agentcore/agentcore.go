@@ -37,8 +37,17 @@ func (c *Core) HasTurnLayers() bool {
 	return slices.ContainsFunc(c.Layers, func(l interceptor.Layer) bool { return l.Turn != nil })
 }
 
-// HasToolLayers reports whether layers are around the tool called name.
-func (c *Core) HasToolLayers(name string) bool { return c.Layers.Wraps(name) }
+// HasToolLayers reports whether layers are around a call of the tool called
+// name. Acts tells that it is one that acts on a handle.
+func (c *Core) HasToolLayers(name string, acts bool) bool { return c.layers(acts).Wraps(name) }
+
+// layers returns the layers for calls that act on handles, or for all others.
+func (c *Core) layers(acts bool) interceptor.Chain {
+	if acts {
+		return c.Layers.Acting()
+	}
+	return c.Layers
+}
 
 // Turn puts the chain's turn layers around inner.
 func (c *Core) Turn(inner interceptor.TurnHandler) interceptor.TurnHandler {
@@ -66,9 +75,10 @@ func (c *Core) Generate(
 	return c.Model(ctx, r.Clone())
 }
 
-// Execute takes a call through the chain's tool layers to enter.
+// Execute takes a call through the chain's tool layers to enter. Acts is as in
+// HasToolLayers.
 func (c *Core) Execute(
-	ctx context.Context, call tool.Call, enter interceptor.ToolHandler,
+	ctx context.Context, call tool.Call, acts bool, enter interceptor.ToolHandler,
 ) (tool.Execution, error) {
-	return c.Layers.WrapTool(call.Tool, enter)(ctx, call)
+	return c.layers(acts).WrapTool(call.Tool, enter)(ctx, call)
 }

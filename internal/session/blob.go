@@ -156,6 +156,9 @@ func (p *Pause) blobs(visit func(*Blob)) {
 		visit(p.Data)
 		visit(p.Args)
 		visit(p.Undo)
+		if p.Await != nil {
+			visit(p.Await.List)
+		}
 	}
 }
 

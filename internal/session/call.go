@@ -73,6 +73,14 @@ type Hold struct {
 	Undo    *Blob     // the arguments that ran, if the tool has a Cancel
 	Schema  string    // hash
 	Child   *NewChild // with ReasonAgent: the session to begin
+	// Begins is a handle that begins with the pause, and Shown what was told of
+	// one before.
+	Begins *NewHandle
+	Shown  *HandleShown
+	// Awaited are the handles that it waits for, and AwaitedList the same for
+	// the store.
+	Awaited     []Awaited
+	AwaitedList *Blob
 }
 
 // Pause makes a call wait. An answer that came early is consumed: the call is
@@ -102,6 +110,9 @@ func (tx *Tx) Pause(call string, h *Hold) error {
 	if h.Actions != nil {
 		c.Actions = append(c.Actions[:len(c.Actions):len(c.Actions)], tx.place(h.Actions))
 		c.Media = c.Media || h.Media
+	}
+	if err := tx.handleActs(c, h.Begins, h.Shown); err != nil {
+		return err
 	}
 	if h.Child != nil {
 		if err := tx.spawn(c, h.Child); err != nil {
@@ -135,7 +146,7 @@ func (tx *Tx) pauseOf(h *Hold) *Pause {
 		p.Args = tx.place(h.Args)
 	}
 	p.Deadline = tx.deadlineOf(&h.Await)
-	p.OnTimeout, p.Question = h.Await.OnTimeout, h.Await.Question
+	p.OnTimeout, p.Question, p.Await = h.Await.OnTimeout, h.Await.Question, tx.awaitOf(h)
 	if p.OnTimeout != "" || p.Question != "" || p.Undo != nil {
 		tx.outdates()
 	}
@@ -226,7 +237,12 @@ type Outcome struct {
 	Actions *Blob
 	Media   bool   // among the actions is media for the model
 	HandTo  string // with Done: the agent that is to take the session over
-	Actor   string
+	// Begins is a handle that begins with the call's end. It has no other end
+	// then.
+	Begins *NewHandle
+	// Shown is what the output has told of a handle.
+	Shown *HandleShown
+	Actor string
 	// Of a call that ended while it waited, or would have: why.
 	Cause tool.Cause
 	Why   string
@@ -248,6 +264,9 @@ func (tx *Tx) Settle(call string, o *Outcome) error {
 func (tx *Tx) settle(c *Call, o *Outcome) error {
 	if !transitions[c.Status][Settled] {
 		return c.move(Settled) // whose error names the two statuses
+	}
+	if err := tx.handleActs(c, o.Begins, o.Shown); err != nil {
+		return err
 	}
 	if err := tx.settleFates(c, o); err != nil {
 		return err
@@ -280,6 +299,7 @@ func (tx *Tx) settle(c *Call, o *Outcome) error {
 	*c = Call{
 		ID: c.ID, Tool: c.Tool, Status: Settled, Settled: o.Status, Pauses: c.Pauses,
 		MayPause: c.MayPause, Media: media, Unshown: tx.beside, Rest: c.Rest,
+		Action: c.Action, Handle: c.Handle, Clash: c.Clash,
 	}
 	if o.HandTo != "" && o.Status == event.Done {
 		c.HandTo = o.HandTo

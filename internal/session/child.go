@@ -43,6 +43,9 @@ type Parent struct {
 	// Schema is the hash of what the last message has to be: JSON, which is the
 	// call's output. Empty, the output is that message as a string.
 	Schema string `json:"schema,omitzero"`
+	// Handle is the name under which the parent keeps it, if it is a handle, see
+	// handle.go. Empty: the call that made it waits for it.
+	Handle string `json:"handle,omitzero"`
 	// Told: that the run is over stands in the outbox, or was told already.
 	Told bool `json:"told,omitzero"`
 
@@ -142,40 +145,50 @@ type NewChild struct {
 // ChildID returns the id of the child that a pause begins.
 func ChildID(pause string) string { return ChildPrefix + pause }
 
-// spawn makes a child for the pause that the call has just been given. Its head
-// is written in this commit, and must not be there before.
+// spawn makes a child for the pause that the call has just been given.
 func (tx *Tx) spawn(c *Call, n *NewChild) error {
-	if tx.depth() >= MaxDepth {
-		return ErrTooDeep
-	}
-	left, err := tx.left(n.Limits)
+	child, err := tx.newChild(ChildID(PauseID(c.ID, c.Pauses)), c, n.Limits)
 	if err != nil {
 		return err
 	}
-	id := ChildID(PauseID(c.ID, c.Pauses))
-	key := headKey(id)
-	if found, err := tx.read(key, new(State)); err != nil || found {
-		if err == nil {
-			err = fmt.Errorf("%w: session %q is there, and its parent has not made it",
-				ErrCorrupt, id)
-		}
-		return err
+	child.Agent, child.Due, child.Parent.Schema = n.Agent, true, n.Schema
+	tx.writeChild(child, n.Message)
+	c.Child, c.Pause.Agent = child.ID, n.Agent
+	return nil
+}
+
+// newChild returns the head of a child in the making. It must not be there
+// before.
+func (tx *Tx) newChild(id string, c *Call, limits Left) (*State, error) {
+	if tx.depth() >= MaxDepth {
+		return nil, ErrTooDeep
 	}
-	child := &State{
-		Version: newestVersion, ID: id, User: tx.User, Agent: n.Agent, Created: tx.Now,
-		Messages: 1, Due: true, Run: Run{Detached: true}, Wake: atOnce(tx.Now),
+	left, err := tx.left(limits)
+	if err != nil {
+		return nil, err
+	}
+	found, err := tx.read(headKey(id), new(State))
+	if err == nil && found {
+		err = fmt.Errorf("%w: session %q is there, and its parent has not made it", ErrCorrupt, id)
+	}
+	return &State{
+		Version: newestVersion, ID: id, User: tx.User, Created: tx.Now,
+		Messages: 1, Run: Run{Detached: true}, Wake: atOnce(tx.Now),
 		Parent: &Parent{Path: append(slices.Clip(tx.path()), tx.stepOf(c)), Left: left,
-			Limits: tx.Within(n.Limits), Schema: n.Schema},
-	}
-	tx.appendTo(child, 0, n.Message)
+			Limits: tx.Within(limits)},
+	}, err
+}
+
+// writeChild writes a child with its first message, in this commit.
+func (tx *Tx) writeChild(child *State, first *Entry) {
+	tx.appendTo(child, 0, first)
+	key := headKey(child.ID)
 	tx.putJSON(key, child)
 	tx.only = append(tx.only, kvstore.Precondition{Key: key}) // absent
-	tx.put(wakeKey(child.Agent, child.Wake, id), nil)
-	tx.put(childKey(tx.ID, id), nil)
-	c.Child, c.Pause.Agent = id, n.Agent
+	tx.put(wakeKey(child.Agent, child.Wake, child.ID), nil)
+	tx.put(childKey(tx.ID, child.ID), nil)
 	tx.Children, tx.woke = tx.Children+1, true
 	tx.outdates()
-	return nil
 }
 
 func (s *State) path() []tool.PathStep {
@@ -230,6 +243,7 @@ const maxLeaving = 128
 // ChildEnd is how the run of a child ended, as its parent is told.
 type ChildEnd struct {
 	Child, Call string // of the parent: its call
+	Handle      string // its name, if it is one
 	Outcome     Outcome
 	Usage       llm.Usage
 	Turns       int
@@ -241,6 +255,9 @@ type ChildEnd struct {
 // has come to meanwhile, there is nothing to refuse. What sessions below the
 // child use after its end is the child's alone.
 func (tx *Tx) ChildEnded(e *ChildEnd, fits Fits) error {
+	if e.Handle != "" {
+		return tx.handleEnded(e)
+	}
 	c := tx.Call(e.Call)
 	if c != nil && c.Child == e.Child && c.overdue(tx.Now) {
 		if err := tx.expire(c); err != nil {

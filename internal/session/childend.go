@@ -12,8 +12,8 @@ import (
 
 // childEnd reads how a child's run ended. What the parent keeps of it is a
 // copy: the child may be deleted, and its parent still has the result.
-func (s *Store) childEnd(ctx context.Context, st *State, e *Errand) (*ChildEnd, error) {
-	end := &ChildEnd{Child: st.ID, Call: e.Call, Usage: st.Run.Usage,
+func (s *Store) childEnd(ctx context.Context, st *State, e *Errand) (_ *ChildEnd, err error) {
+	end := &ChildEnd{Child: st.ID, Call: e.Call, Handle: st.Parent.Handle, Usage: st.Run.Usage,
 		Turns: st.Run.Turns, Calls: st.Run.Calls}
 	agent := "agent:" + st.Agent
 	failed := func(format string, args ...any) (*ChildEnd, error) {
@@ -34,6 +34,10 @@ func (s *Store) childEnd(ctx context.Context, st *State, e *Errand) (*ChildEnd, 
 		end.Outcome = Outcome{Status: event.Cancelled, Actor: by,
 			Output: StringBlob(reasoned("Cancelled", why) + " The agent had begun its work.")}
 		return end, nil
+	}
+	if st.isHandle() {
+		end.Outcome.Status, err = s.handleStatus(ctx, st)
+		return end, err
 	}
 	said, err := s.lastWords(ctx, st)
 	if err != nil {
@@ -63,6 +67,19 @@ func (s *Store) childEnd(ctx context.Context, st *State, e *Errand) (*ChildEnd, 
 		return failed("%s", why)
 	}
 	return failed("%s", reasoned(fmt.Sprintf("The agent's run ended (%s)", finish), why))
+}
+
+// handleStatus returns how the call of a handle ended. One whose run was given
+// up before has failed.
+func (s *Store) handleStatus(ctx context.Context, st *State) (event.Status, error) {
+	if len(st.Calls) != 1 {
+		return "", fmt.Errorf("%w: session %q is a handle, and has %d calls", ErrCorrupt, st.ID,
+			len(st.Calls))
+	}
+	if c := &st.Calls[0]; c.Status == Settled {
+		return c.Settled, nil
+	}
+	return event.Failed, nil
 }
 
 // stringOrEmpty is StringBlob, where the empty string is one, too.

@@ -35,6 +35,8 @@ var (
 	ErrUnknownEvent         = errors.New("session: the call takes no such event")
 	ErrMailboxFull          = errors.New("session: the call takes no more events")
 	ErrInvalidDeadline      = errors.New("session: the deadline is not valid")
+	ErrUnknownHandle        = tool.ErrUnknownHandle
+	ErrNameTaken            = errors.New("session: the handle's name is taken")
 	ErrChild                = errors.New("session: the session is a child")
 	ErrPending              = errors.New("session: calls wait for answers")
 	ErrNoUndo               = errors.New("session: nothing is to be called off outside")

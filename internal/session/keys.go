@@ -32,6 +32,9 @@ import (
 //	v agent session               what is due by the clock of another process
 //	l agent incarnation session   recovery index: what drives of one process hold
 //	f session child               the children that a session has made
+//	z session name                handle: the child of that name
+//	y session number              that the model is to be told of a handle
+//	q session call                content that the call's body has produced
 //	b session call                what a tool could not call off yet
 //	s hash                        JSON Schema
 //	t hash                        when that was last used

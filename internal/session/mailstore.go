@@ -66,6 +66,26 @@ func (s *Store) mail(ctx context.Context, session string, e kvstore.Entry) (tool
 	return m, err
 }
 
+// MailAfter reads the events for a call beyond a number, in order. They are
+// copies, and the caller's own.
+func (s *Store) MailAfter(
+	ctx context.Context, session, call string, after int,
+) (all []tool.Mail, err error) {
+	r := kvstore.Range{Prefix: kvstore.Key("e", session, call), After: mailKey(session, call, after)}
+	page, err := s.kv.Scan(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range page.Entries {
+		m, err := s.mail(ctx, session, e)
+		if err != nil {
+			return all, err
+		}
+		all = append(all, m)
+	}
+	return all, nil
+}
+
 // MailFor reads the events that the entry is shown which a call's answer leads
 // to. They are copies, and the caller's own.
 func (s *Store) MailFor(ctx context.Context, session string, c *Call) ([]tool.Mail, error) {

@@ -84,18 +84,45 @@ func next(s *State) StepKind {
 	for i := range s.Calls {
 		switch s.Calls[i].Status {
 		case Requested, Running, Answered:
-			if c := &s.Calls[i]; c.Parked == nil || c.Cancel != nil || s.Ending != nil {
+			c := &s.Calls[i]
+			held := c.Parked != nil || s.behind(i)
+			if !held || c.Cancel != nil || s.Ending != nil {
 				return StepCalls
 			}
 			kind = StepWait
 		case Pending:
-			if s.Ending != nil {
-				return StepCalls // to be cancelled
+			if s.Ending != nil || s.Calls[i].Registering() {
+				return StepCalls
 			}
 			kind = StepWait
 		}
 	}
+	if kind == StepClose && s.isHandle() {
+		return StepIdle // its one call is all that it was for
+	}
 	return kind
+}
+
+// behind reports whether a call that acts on a handle has to wait for an earlier
+// one of the turn, which itself waits: those that name one handle go on in call
+// order.
+func (s *State) behind(i int) bool {
+	if s.Calls[i].Handle == "" {
+		return false
+	}
+	before := s.Before(i)
+	return before != nil && (before.Status == Pending || before.Parked != nil)
+}
+
+// Before returns the first call of the turn before the i-th that acts on the
+// same handle and has not settled, or nil.
+func (s *State) Before(i int) *Call {
+	for j := range s.Calls[:i] {
+		if c := &s.Calls[j]; c.Handle != "" && c.Handle == s.Calls[i].Handle && c.Status != Settled {
+			return c
+		}
+	}
+	return nil
 }
 
 // deadline returns the earliest deadline of an open pause, or of a parked call;

@@ -130,6 +130,7 @@ func (s *State) errandsDue() (first time.Time) {
 // report is part of each commit. If by it a child's run is over, the parent is
 // to be told. A run that was interrupted goes on.
 func (tx *Tx) report() {
+	tx.concludes()
 	if tx.Parent == nil || tx.Parent.Told || !tx.runOver() {
 		return
 	}
@@ -147,6 +148,8 @@ func (s *State) runOver() bool {
 		return true
 	case s.Halt != nil:
 		return s.Ending == nil && s.Halt.Finish != event.FinishInterrupted
+	case s.isHandle():
+		return !s.Ended.IsZero()
 	}
 	return len(s.Calls) == 0 && !s.Due && s.Finish != ""
 }

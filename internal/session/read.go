@@ -172,38 +172,53 @@ func (s *Store) Progress(
 	if err != nil {
 		return "", fmt.Errorf("session: progress: %w", err)
 	}
+	var put []kvstore.Put
+	if write {
+		put = append(put, kvstore.Put{Key: progressKey(session, call), Value: value})
+	}
+	c, err := s.besides(ctx, session, call, number, put)
+	if err != nil {
+		return "", err
+	}
+	return c.Tool, nil
+}
+
+// besides writes records that belong to an open call, if any are given, and
+// returns the call. With the number of a pause, that must not be over.
+func (s *Store) besides(
+	ctx context.Context, session, call string, number int, puts []kvstore.Put,
+) (*Call, error) {
 	for lost := tries(0); ; {
 		h, err := s.head(ctx, session, nil)
 		if err != nil {
-			return "", err
+			return nil, err
 		}
 		c := h.state.Call(call)
 		switch {
 		case !h.state.Deleted.IsZero():
-			return "", fmt.Errorf("%w: %q", ErrDeleted, session)
+			return nil, fmt.Errorf("%w: %q", ErrDeleted, session)
 		case c == nil || c.Status == Settled:
-			return "", s.settled(ctx, session, call)
+			return nil, s.settled(ctx, session, call)
 		case c.overdue(s.Now()):
 			if err := s.Update(ctx, session, func(*Tx) error { return nil }); err != nil {
-				return "", err
+				return nil, err
 			}
 			continue
 		}
 		if number > 0 {
 			if err := c.notOver(number); err != nil {
-				return "", err
+				return nil, err
 			}
 		}
-		if !write {
-			return c.Tool, nil
+		if len(puts) == 0 {
+			return c, nil
 		}
 		_, err = s.kv.Apply(ctx, kvstore.Batch{
-			Preconditions: []kvstore.Precondition{{Key: h.key, Revision: h.rev}},
-			Puts:          []kvstore.Put{{Key: progressKey(session, call), Value: value}},
+			Preconditions: []kvstore.Precondition{{Key: h.key, Revision: h.rev}}, Puts: puts,
 		})
 		if !lost.again(ctx, err) { // writing it twice does no harm
 			s.local.Signal(followTopic(session))
-			return c.Tool, err
+			return c, err
 		}
 	}
 }

@@ -24,7 +24,8 @@ func (s *State) check() error {
 	case s.ID == "":
 		return fmt.Errorf("it has no id")
 	case s.Messages < 0 || s.Turn < 0 || s.Epoch < 0 || s.Generation < 0 || s.Takeovers < 0 ||
-		s.Deadly < 0 || s.Lease < 0 || s.Beat < 0:
+		s.Deadly < 0 || s.Lease < 0 || s.Beat < 0 || s.Handles < 0 || s.NoticesTold < 0 ||
+		s.Notices < s.NoticesTold:
 		return fmt.Errorf("it has a negative count")
 	case s.Retry != nil && s.Retry.Wait < 0:
 		return fmt.Errorf("its model is asked again after a negative wait")
@@ -233,7 +234,13 @@ func (p *Pause) check() error {
 	if p.Gate != "" && (p.Mode != tool.ModeReenter || p.Shown == "") {
 		return fmt.Errorf("a layer's pause is incomplete")
 	}
+	if err := p.Await.check(); err != nil {
+		return err
+	}
 	a := tool.Await{Reason: p.Reason, Mode: p.Mode, Gate: p.Gate, OnTimeout: p.OnTimeout}
+	if p.Await != nil {
+		a.Handles = &tool.HandleWait{Any: []string{"one"}} // which they are, the store has
+	}
 	if a.OnTimeout != "" {
 		a.Timeout = 1 // which Extend may have taken away
 	}

@@ -26,6 +26,8 @@ package session
 //     message.go, receipt.go, schema.go, keyring.go, errors.go
 //   - children: child.go, childend.go, leftnow.go, unmoved.go; what one session owes
 //     another: outbox.go, letters.go
+//   - handles, which are children of one call: handle.go, handlestore.go; waiting
+//     for them: awaiting.go
 //   - events for open calls: mail.go, mailstore.go
 //   - upkeep: check.go, checkchild.go, sweep.go, sweepschema.go, sweepinbox.go,
 //     sweephomeless.go, delete.go
@@ -83,6 +85,10 @@ type State struct {
 	Parent   *Parent  `json:"parent,omitzero"`   // of a child
 	Children int      `json:"children,omitzero"` // made so far
 	Outbox   []Errand `json:"outbox,omitempty"`  // see outbox.go
+	Handles  int      `json:"handles,omitzero"`  // that have not stopped, see handle.go
+	// notices about them: made so far, and told
+	Notices     int `json:"notices,omitzero"`
+	NoticesTold int `json:"notices_told,omitzero"`
 
 	// The drive that holds the session, and the count of all that did. Held is
 	// as the last commit stored it: a drive that died leaves it set.
@@ -197,6 +203,11 @@ type Call struct {
 	HandTo string `json:"hand_to,omitzero"`
 	// the session that its open pause has made, and waits for
 	Child string `json:"child,omitzero"`
+	// Of a call that acts on a handle: what it does, and the handle's name. With
+	// Clash it is refused: the name is taken, or would be given twice.
+	Action string `json:"action,omitzero"`
+	Handle string `json:"handle,omitzero"`
+	Clash  bool   `json:"clash,omitzero"`
 	// the agent had no such tool when it was asked for
 	Invented bool    `json:"invented,omitzero"`
 	Parked   *Parked `json:"parked,omitzero"` // the agent has its tool no more
@@ -244,6 +255,8 @@ type Pause struct {
 	Machine bool `json:"machine,omitzero"`
 	// the events that it waits for; no answer of another kind
 	Mail *tool.MailWait `json:"mail,omitzero"`
+	// the handles that it waits for; no answer of another kind
+	Await *Awaiting `json:"await,omitzero"`
 
 	Rest strictjson.Rest `json:"-"` // of a later version
 }
@@ -266,6 +279,8 @@ type Answer struct {
 	// which those up to MailFrom were shown before.
 	Mail     int `json:"mail,omitzero"`
 	MailFrom int `json:"mail_from,omitzero"`
+	// of an await that was ended before its time
+	Interrupted bool `json:"interrupted,omitzero"`
 
 	Rest strictjson.Rest `json:"-"` // of a later version
 }

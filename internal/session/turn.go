@@ -58,8 +58,11 @@ func (tx *Tx) Reply(m *Entry, calls []Call, how Stopped, tokenKey int) error {
 	}
 	tx.Calls = append(tx.Calls[:0], calls...) // a transition that runs again begins with these
 	tx.Asked, tx.TokenKey = tx.Now, tokenKey
-	if slices.ContainsFunc(calls, func(c Call) bool { return c.Mailbox != nil }) {
+	if slices.ContainsFunc(calls, func(c Call) bool { return c.Mailbox != nil || c.Action != "" }) {
 		tx.outdates()
+	}
+	if err := tx.judgeNames(); err != nil {
+		return err
 	}
 	// A caller ended the run while the model spoke: what the model asks for is
 	// not begun.

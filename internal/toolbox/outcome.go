@@ -29,10 +29,11 @@ type Outcome struct {
 	// Output is what the model reads: for anything but Done a JSON string;
 	// empty with Paused.
 	Output  json.RawMessage
-	Await   *tool.Await   // with Paused
-	Actions []tool.Action // never with an error
-	HandTo  string        // with Done
-	Err     error         // with Failed, Denied and Fatal
+	Await   *tool.Await      // with Paused
+	Actions []tool.Action    // never with an error
+	HandTo  string           // with Done
+	Handle  *tool.HandleStep // with Done and Paused
+	Err     error            // with Failed, Denied and Fatal
 }
 
 // Resolve returns the outcome of a call, from what its handler returned. It is
@@ -47,12 +48,15 @@ func Resolve(exec tool.Execution, err error) Outcome {
 	case err != nil:
 		return Outcome{Status: Failed, Output: Text(err.Error()), Err: err}
 	case exec.Await != nil:
-		return Outcome{Status: Paused, Await: exec.Await, Actions: exec.Actions}
+		return Outcome{
+			Status: Paused, Await: exec.Await, Actions: exec.Actions, Handle: exec.Handle,
+		}
 	case len(exec.Output) == 0:
 		exec.Output = json.RawMessage("null")
 	}
 	return Outcome{
 		Status: Done, Output: exec.Output, Actions: exec.Actions, HandTo: exec.HandTo,
+		Handle: exec.Handle,
 	}
 }
 

@@ -1,0 +1,110 @@
+package handles
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+
+	"github.com/fermata-ai/fermata/tool"
+)
+
+// MaxReply is how many bytes a reply of await has at most; fetch has the rest.
+const MaxReply = 64 << 10
+
+// awaitTool waits for handles.
+type awaitTool struct{ spec tool.Spec }
+
+// NewAwait returns the tool by which a model waits for handles.
+func NewAwait() tool.Tool { return &awaitTool{AwaitSpec()} }
+
+func (t *awaitTool) Spec() tool.Spec { return t.spec }
+
+// Awaits names the handles of a call, for the runner. Arguments that can't be
+// read name none, and are refused when the call is entered.
+func (t *awaitTool) Awaits(arguments json.RawMessage) []string {
+	a, err := ParseAwait(arguments)
+	if err != nil {
+		return nil
+	}
+	return a.IDs()
+}
+
+// Acts tells the runner that a call is none that layers are asked about.
+func (t *awaitTool) Acts(json.RawMessage) (action, handle string) { return AwaitTool, "" }
+
+// Execute waits, or tells what has come.
+func (t *awaitTool) Execute(ctx context.Context, c tool.Call) (tool.Execution, error) {
+	asked, err := ParseAwait(c.Arguments)
+	if err != nil {
+		return tool.Execution{}, err
+	}
+	host, err := c.Handles()
+	if err != nil {
+		return tool.Execution{}, err
+	}
+	replies := make([]Reply, 0, len(asked.IDs()))
+	stopped := map[string]bool{}
+	for _, id := range asked.IDs() {
+		h, err := host.Handle(ctx, c, id)
+		if err != nil {
+			return tool.Execution{}, Missing(ctx, host, c, id, err)
+		}
+		r, _ := Standing(&h, false, 0)
+		r.Content = "" // fetch has it, and notes what it has told
+		stopped[id] = r.State == Stopped
+		replies = append(replies, r)
+	}
+	all := Group(replies)
+	if a := c.Answer; a != nil {
+		all.TimedOut, all.Interrupted = a.TimedOut, a.Interrupted
+	} else if !met(&asked, stopped) {
+		if asked.Bounded && asked.Timeout <= 0 {
+			all.TimedOut = true
+		} else {
+			return tool.Execution{Await: wait(&asked)}, nil
+		}
+	}
+	if all, err = all.Within(MaxReply); err != nil {
+		return tool.Execution{}, err
+	}
+	out, err := all.MarshalJSON()
+	return tool.Execution{Output: out}, err
+}
+
+// met reports whether nothing is left to wait for.
+func met(a *Await, stopped map[string]bool) bool {
+	for _, id := range a.All {
+		if !stopped[id] {
+			return false
+		}
+	}
+	for _, id := range a.Any {
+		if stopped[id] {
+			return true
+		}
+	}
+	return len(a.Any) == 0
+}
+
+// wait returns the pause of an await.
+func wait(a *Await) *tool.Await {
+	w := &tool.Await{Reason: tool.ReasonHandles,
+		Handles: &tool.HandleWait{All: a.All, Any: a.Any}}
+	if a.Bounded {
+		w.Timeout, w.OnTimeout = a.Timeout, tool.ReenterOnTimeout
+	}
+	return w
+}
+
+// Missing is the error of a handle that isn't there, for a model. Any other
+// error it returns as it is.
+func Missing(ctx context.Context, host tool.Handles, c tool.Call, id string, err error) error {
+	if !errors.Is(err, tool.ErrUnknownHandle) {
+		return err
+	}
+	names, listed := host.Names(ctx, c)
+	if listed != nil {
+		return errors.Join(err, listed)
+	}
+	return errors.New(NotFound(id, names))
+}

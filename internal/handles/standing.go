@@ -1,0 +1,61 @@
+package handles
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/fermata-ai/fermata/tool"
+)
+
+// Standing returns how a handle stands, as a model reads it, and up to where
+// its content is told by that. The content is what is new since what was told
+// before, cut to so many bytes; or, with whole, all that is kept.
+func Standing(h *tool.Handle, whole bool, most int) (r Reply, shown int) {
+	r = Reply{ID: h.Name, State: State(h.State)}
+	from := h.Shown
+	if whole {
+		from, most = 0, 0
+	}
+	r.Content, shown = contentSince(&h.Content, from, most, h.State == tool.HandleStopped)
+	switch h.State {
+	case tool.HandleWaiting:
+		r.Question = questionOf(h.Pause)
+	case tool.HandleStopped:
+		if h.Status == done {
+			r.Result = h.Output
+			if len(r.Result) == 0 {
+				r.Result = json.RawMessage("null")
+			}
+			return r, shown
+		}
+		words, ok := isText(h.Output)
+		if !ok {
+			words = string(h.Output)
+		}
+		r.Error = &Failure{Message: words, Trace: []string{}}
+	}
+	return r, shown
+}
+
+// done is event.Done, which this package can't import.
+const done = "done"
+
+// contentSince returns what was produced from an offset on.
+func contentSince(c *tool.Content, from, most int, ended bool) (text string, shown int) {
+	p := Produced{Total: c.Total, Head: c.Head, Tail: c.Tail, Screen: c.Screen, Ended: ended}
+	return p.Since(from, most)
+}
+
+// questionOf returns what a handle's pause asks, and whom.
+func questionOf(p *tool.Pause) *Question {
+	q := &Question{ID: p.ID, Text: p.Await.Prompt, For: User}
+	switch {
+	case p.Await.Reason == tool.ReasonAssistant:
+		q.For, q.Schema = Assistant, p.Await.Schema
+	case p.Await.Gate != "" && q.Text == "":
+		q.Text = fmt.Sprintf("May %s run with %s?", p.Tool, p.Arguments)
+	case p.Await.Reason == tool.ReasonUnknown && q.Text == "":
+		q.Text = "What became of this call is unknown: an operator is asked."
+	}
+	return q
+}

@@ -1,0 +1,260 @@
+package session
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/internal/strictjson"
+	"github.com/fermata-ai/fermata/kvstore"
+)
+
+// A handle is a child of one call and no model: what a model, or a program, has
+// begun and goes on beside. Its parent keeps a record of it under a name. The
+// name points to the newest child that has it, and may be used again once that
+// one has stopped.
+//
+// The record is the parent's own, and is only written together with the
+// parent's head. So it tells the truth about what the parent has been told: an
+// end is on its way as an errand of the child until it stands here.
+
+// Handle is what a parent keeps of a child that has a name.
+type Handle struct {
+	Name  string    `json:"name"`
+	Tool  string    `json:"tool"`
+	Child string    `json:"child"` // its session
+	Call  string    `json:"call"`  // that session's one call
+	Since time.Time `json:"since"`
+	// How it ended, once that has come; zero: it is open.
+	Ended  time.Time    `json:"ended,omitzero"`
+	Status event.Status `json:"status,omitzero"`
+	// Told: a result, or a notice, has shown the end.
+	Told bool `json:"told,omitzero"`
+	// Shown is how much of its content the last reply had come to, in bytes.
+	Shown  int         `json:"shown,omitzero"`
+	Awaits []awaitedBy `json:"awaits,omitempty"`
+
+	Rest strictjson.Rest `json:"-"` // of a later version
+}
+
+// Open reports whether the handle has not stopped, as far as its parent knows.
+func (h *Handle) Open() bool { return h.Ended.IsZero() }
+
+// check returns what is wrong with a record.
+func (h *Handle) check() error {
+	switch {
+	case h.Name == "" || h.Tool == "" || h.Child == "" || h.Call == "" || h.Since.IsZero():
+		return errIncomplete
+	case h.Ended.IsZero() != (h.Status == ""):
+		return fmt.Errorf("its end is incomplete")
+	case h.Shown < 0:
+		return fmt.Errorf("a negative amount of its content was shown")
+	}
+	return checkSettled(h.Status)
+}
+
+func (h *Handle) liesAt(key []byte) bool { return endsWith(key, h.Name) }
+
+func handleKey(session, name string) []byte { return kvstore.Key("z", session, name) }
+
+// handle reads the record of a name.
+func (tx *Tx) handle(name string) (h *Handle, found bool, err error) {
+	h = new(Handle)
+	found, err = tx.read(handleKey(tx.ID, name), h)
+	return h, found, err
+}
+
+func (tx *Tx) putHandle(h *Handle) { tx.putJSON(handleKey(tx.ID, h.Name), h) }
+
+// NewHandle is a handle in the making.
+type NewHandle struct {
+	Name    string
+	Call    Call   // the child's, as it is asked for
+	Message *Entry // that asks for it
+	Limits  Left   // of the parent's agent
+}
+
+// Begin makes a handle for a call of this session: one of the open turn, or one
+// that only names what a program has begun. The head of its child is written in
+// this commit, and must not be there before.
+func (tx *Tx) Begin(call string, n *NewHandle) error {
+	if err := tx.nameIsFree(n.Name); err != nil {
+		return err
+	}
+	c := Call{ID: call, Tool: n.Call.Tool}
+	id := HandleID(call)
+	child, err := tx.newChild(id, &c, n.Limits)
+	if err != nil {
+		return err
+	}
+	child.Agent, child.Parent.Handle = tx.Agent, n.Name
+	child.Turn, child.Calls = 1, []Call{n.Call}
+	child.Asked, child.TokenKey = tx.Now, tx.TokenKey
+	tx.writeChild(child, n.Message)
+	tx.Handles++
+	tx.putHandle(&Handle{Name: n.Name, Tool: n.Call.Tool, Child: id, Call: n.Call.ID, Since: tx.Now})
+	return nil
+}
+
+// HandleID returns the id of the child that a call begins as a handle.
+func HandleID(call string) string { return ChildPrefix + call }
+
+// IsHandle reports whether an id is that of a handle's child, if it is a
+// child's at all.
+func IsHandle(id string) bool { return IsChild(id) && !strings.Contains(id, ".") }
+
+// nameIsFree refuses a name that an open handle has.
+func (tx *Tx) nameIsFree(name string) error {
+	switch h, found, err := tx.handle(name); {
+	case err != nil:
+		return err
+	case found && h.Open():
+		return fmt.Errorf("%w: %q, which %s has since %s", ErrNameTaken, name, h.Tool,
+			h.Since.UTC().Format(time.RFC3339))
+	}
+	return nil
+}
+
+// judgeNames marks the calls of a turn that can't have the handles that they
+// name: of each name that several calls would begin, or that an open handle
+// has and a call would begin once more, all calls that name it.
+func (tx *Tx) judgeNames() error {
+	begun := map[string]int{}
+	for i := range tx.Calls {
+		if c := &tx.Calls[i]; c.Action == ActionSpawn {
+			begun[c.Handle]++
+		}
+	}
+	for name, n := range begun {
+		h, found, err := tx.handle(name)
+		if err != nil {
+			return err
+		}
+		if n == 1 && !(found && h.Open()) {
+			continue
+		}
+		for i := range tx.Calls {
+			if c := &tx.Calls[i]; c.Handle == name {
+				c.Clash = true
+			}
+		}
+	}
+	return nil
+}
+
+// ActionSpawn is the action of a call that begins a handle. Other actions are
+// the business of their tools.
+const ActionSpawn = "spawn"
+
+// HandleShown is what a reply has told of a handle: its content up to some byte,
+// and perhaps its end.
+type HandleShown struct {
+	Name, Child string
+	Shown       int // bytes
+	Told        bool
+}
+
+// handleActs makes the changes at handles that go with a call's end, or pause.
+func (tx *Tx) handleActs(c *Call, begins *NewHandle, shown *HandleShown) error {
+	if begins != nil {
+		if err := tx.Begin(c.ID, begins); err != nil {
+			return err
+		}
+	}
+	if shown != nil {
+		return tx.shown(shown)
+	}
+	return nil
+}
+
+// shown notes what was told of a handle. A name that has another child by now
+// is left alone.
+func (tx *Tx) shown(s *HandleShown) error {
+	h, found, err := tx.handle(s.Name)
+	if err != nil || !found || h.Child != s.Child {
+		return err
+	}
+	h.Shown, h.Told = max(h.Shown, s.Shown), h.Told || s.Told
+	tx.putHandle(h)
+	return nil
+}
+
+// handleEnded takes the end of a handle, once. Awaits that wait for it count
+// down. Without one, the model is to be told by a notice.
+func (tx *Tx) handleEnded(e *ChildEnd) error {
+	h, found, err := tx.handle(e.Handle)
+	if err != nil || !found || h.Child != e.Child || !h.Open() {
+		return err
+	}
+	h.Ended, h.Status = tx.Now, e.Outcome.Status
+	waiting := h.Awaits
+	h.Awaits = nil
+	tx.Handles = max(0, tx.Handles-1)
+	tx.Run.Usage = tx.Run.Usage.Add(e.Usage)
+	tx.Run.Turns, tx.Run.Calls = tx.Run.Turns+e.Turns, tx.Run.Calls+e.Calls
+	for _, w := range waiting {
+		counted, err := tx.countDown(w)
+		if err != nil {
+			return err
+		}
+		h.Told = h.Told || counted
+	}
+	if !h.Told {
+		tx.notify(h.Name)
+	}
+	tx.putHandle(h)
+	return nil
+}
+
+// notify has the model told of a handle, with the results of the next turn that
+// is closed, or before its next answer.
+func (tx *Tx) notify(name string) {
+	tx.Notices++
+	tx.put(noticeKey(tx.ID, tx.Notices), []byte(name))
+}
+
+func noticeKey(session string, number int) []byte {
+	return kvstore.Key("y", session, padded(number, 8))
+}
+
+// Notified notes that notices were told, up to a number.
+func (tx *Tx) Notified(to int, handles []Handle) error {
+	if to <= tx.NoticesTold {
+		return nil
+	}
+	for n := tx.NoticesTold + 1; n <= min(to, tx.Notices); n++ {
+		tx.delete(noticeKey(tx.ID, n))
+	}
+	tx.NoticesTold = min(to, tx.Notices)
+	for i := range handles {
+		told := HandleShown{Name: handles[i].Name, Child: handles[i].Child, Told: true}
+		if err := tx.shown(&told); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// isHandle reports whether the session is of one call and no model.
+func (s *State) isHandle() bool { return s.Parent != nil && s.Parent.Handle != "" }
+
+// concludes is part of each commit. The call of a handle is its whole run: what
+// settles it ends the run, and closes nothing.
+func (tx *Tx) concludes() {
+	if !tx.isHandle() || !tx.Ended.IsZero() || !tx.settledAll() {
+		return
+	}
+	tx.Finish, tx.Ended = event.FinishStop, tx.Now
+	if tx.Ending != nil {
+		tx.Halt, tx.Ending = tx.Ending, nil
+		tx.Finish = tx.Halt.Finish
+	}
+}
+
+// settledAll reports whether a turn is open, all of whose calls are settled.
+func (s *State) settledAll() bool {
+	return len(s.Calls) > 0 &&
+		!slices.ContainsFunc(s.Calls, func(c Call) bool { return c.Status != Settled })
+}

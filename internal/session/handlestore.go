@@ -1,0 +1,143 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/fermata-ai/fermata/internal/strictjson"
+	"github.com/fermata-ai/fermata/kvstore"
+)
+
+// Reading handles, and the content that their bodies produce.
+
+// Handle returns what a session keeps of a name. Without such a name it is an
+// ErrUnknownHandle.
+func (s *Store) Handle(ctx context.Context, session, name string) (*Handle, error) {
+	h := new(Handle)
+	found, err := s.kv.record(ctx, handleKey(session, name), h)
+	if err == nil && !found {
+		err = fmt.Errorf("%w: %q", ErrUnknownHandle, name)
+	}
+	return h, err
+}
+
+// Handles returns a page of what a session keeps of its handles, in the order
+// of their names, from after a name on.
+func (s *Store) Handles(
+	ctx context.Context, session, after string, limit int,
+) (page []Handle, more bool, err error) {
+	r := kvstore.Range{Prefix: kvstore.Key("z", session), Limit: limit}
+	if after != "" {
+		r.After = handleKey(session, after)
+	}
+	got, err := s.kv.Scan(ctx, r)
+	if err != nil {
+		return nil, false, err
+	}
+	for _, e := range got.Entries {
+		var h Handle
+		if err := decode(e.Key, e.Value, &h); err != nil {
+			return nil, false, err
+		}
+		page = append(page, h)
+	}
+	return page, got.More, nil
+}
+
+// AllHandles visits what a session keeps of its handles, in the order of their
+// names.
+func (s *Store) AllHandles(ctx context.Context, session string) iter.Seq2[Handle, error] {
+	return func(yield func(Handle, error) bool) {
+		for e, err := range s.scan(ctx, kvstore.Key("z", session)) {
+			var h Handle
+			if err == nil {
+				err = decode(e.Key, e.Value, &h)
+			}
+			if !yield(h, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// maxNotices is how many notices a model is told at once.
+const maxNotices = 32
+
+// Untold returns the handles that the model is to be told of, in order, each
+// once, and the number of the last notice that this covers. What a result has
+// told meanwhile is left out.
+func (s *Store) Untold(ctx context.Context, st *State) (handles []Handle, to int, err error) {
+	to = st.NoticesTold
+	seen := map[string]bool{}
+	for to < st.Notices && len(handles) < maxNotices {
+		e, err := s.kv.Get(ctx, noticeKey(st.ID, to+1))
+		if err != nil && !errors.Is(err, kvstore.ErrNotFound) {
+			return nil, 0, err
+		}
+		to++
+		name := string(e.Value)
+		if err != nil || seen[name] {
+			continue
+		}
+		seen[name] = true
+		h, err := s.Handle(ctx, st.ID, name)
+		switch {
+		case errors.Is(err, ErrUnknownHandle):
+		case err != nil:
+			return nil, 0, err
+		case !h.Told:
+			handles = append(handles, *h)
+		}
+	}
+	return handles, to, nil
+}
+
+// Content is what a call's body has produced so far: text of which the middle
+// may be left out, or, of a screen, what it shows now.
+type Content struct {
+	Total  int       `json:"total"` // bytes that were produced
+	Head   string    `json:"head,omitzero"`
+	Tail   string    `json:"tail,omitzero"`
+	Screen bool      `json:"screen,omitzero"` // Tail is all of it
+	At     time.Time `json:"at"`
+
+	Rest strictjson.Rest `json:"-"` // of a later version
+}
+
+func (c *Content) check() error {
+	if c.Total < len(c.Head) || c.At.IsZero() {
+		return errIncomplete
+	}
+	return nil
+}
+
+func contentKey(session, call string) []byte { return kvstore.Key("q", session, call) }
+
+// Content reads what a call has produced, as it was last stored; nil: nothing.
+func (s *Store) Content(ctx context.Context, session, call string) (*Content, error) {
+	c := new(Content)
+	found, err := s.kv.record(ctx, contentKey(session, call), c)
+	if err != nil || !found {
+		return nil, err
+	}
+	return c, nil
+}
+
+// PutContent stores what an open call has produced so far.
+func (s *Store) PutContent(ctx context.Context, session, call string, content *Content) error {
+	value, err := encode(content)
+	if err != nil {
+		return fmt.Errorf("session: content: %w", err)
+	}
+	put := kvstore.Put{Key: contentKey(session, call), Value: value}
+	_, err = s.besides(ctx, session, call, 0, []kvstore.Put{put})
+	return err
+}
+
+// PutContent stores it with this commit.
+func (tx *Tx) PutContent(call string, content *Content) {
+	tx.putJSON(contentKey(tx.ID, call), content)
+}

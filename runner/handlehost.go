@@ -1,0 +1,170 @@
+package runner
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/internal/session"
+	"github.com/fermata-ai/fermata/tool"
+)
+
+// The handles of a session, as its calls and its callers reach them. What is
+// done to a handle is done to its child, by the operations that any caller has.
+
+// Handle returns a handle of the call's session.
+func (h host) Handle(ctx context.Context, c tool.Call, name string) (tool.Handle, error) {
+	return h.rn.handle(ctx, c.Session, name)
+}
+
+// Apply gives a handle input in the name of the session's agent.
+func (h host) Apply(ctx context.Context, c tool.Call, name string, input json.RawMessage) error {
+	return h.rn.apply(ctx, c.Session, name, c.ID, h.actor, false, input)
+}
+
+// Abort ends a handle in the name of the session's agent.
+func (h host) Abort(ctx context.Context, c tool.Call, name string) error {
+	return h.rn.abort(ctx, c.Session, name, h.actor)
+}
+
+// maxNames is how many names are looked through for the nearest.
+const maxNames = 200
+
+// Names lists handles of the call's session.
+func (h host) Names(ctx context.Context, c tool.Call) (names []string, err error) {
+	page, _, err := h.rn.store.Handles(ctx, c.Session, "", maxNames)
+	for i := range page {
+		names = append(names, page[i].Name)
+	}
+	return names, err
+}
+
+// handle returns a handle as it is just now. The child's own head tells the
+// state, also where its end is still on the way to its parent.
+func (rn *Runner) handle(ctx context.Context, sessionID, name string) (out tool.Handle, err error) {
+	rec, err := rn.store.Handle(ctx, sessionID, name)
+	if err != nil {
+		return out, err
+	}
+	out = tool.Handle{Name: rec.Name, Tool: rec.Tool, Session: rec.Child, Call: rec.Call,
+		Since: rec.Since, Shown: rec.Shown, State: tool.HandleRunning}
+	st, err := rn.store.Load(ctx, rec.Child)
+	switch {
+	case errors.Is(err, session.ErrUnknownSession), err == nil && !st.Deleted.IsZero():
+		out.State, out.Ended, out.Status = tool.HandleStopped, rec.Ended, string(event.Cancelled)
+		out.Output = json.RawMessage(`"Its session was deleted."`)
+		return out, nil
+	case err != nil:
+		return out, err
+	}
+	if err := rn.content(ctx, &out); err != nil {
+		return out, err
+	}
+	c := st.Call(rec.Call)
+	switch {
+	case c == nil:
+		return out, fmt.Errorf("%w: session %q has no call %s", session.ErrCorrupt, st.ID, rec.Call)
+	case c.Status == session.Settled:
+		return out, rn.stoppedHandle(ctx, &out)
+	case st.Halt != nil && st.Ending == nil && st.Halt.Finish != event.FinishInterrupted:
+		out.State, out.Status, out.Ended = tool.HandleStopped, string(event.Failed), st.Halt.At
+		out.Output = session.StringBlob("It was given up: " + st.Halt.Why).JSON()
+	case c.Status == session.Pending && waitsForWord(c.Pause.Reason):
+		out.State = tool.HandleWaiting
+		asked, err := rn.store.Asked(ctx, st)
+		if err != nil {
+			return out, err
+		}
+		p, err := rn.store.Pause(ctx, st, c, session.Arguments(asked, c.ID))
+		out.Pause = &p
+		return out, err
+	}
+	return out, nil
+}
+
+// waitsForWord reports whether a pause of that reason waits for what somebody
+// says, and not for something that is under way.
+func waitsForWord(r tool.Reason) bool {
+	return r.Person() || r == tool.ReasonUnknown || r == tool.ReasonAssistant
+}
+
+// stoppedHandle adds how a handle ended.
+func (rn *Runner) stoppedHandle(ctx context.Context, out *tool.Handle) error {
+	r, _, err := rn.store.Record(ctx, out.Session, out.Call)
+	if err != nil {
+		return err
+	}
+	out.State, out.Status, out.Actor, out.Ended = tool.HandleStopped, string(r.Status), r.Actor, r.At
+	out.Output, err = rn.store.Value(ctx, out.Session, r.Output)
+	return err
+}
+
+// apply gives a handle input: an event for its running call, or the answer to
+// its question. What comes under the same id again is a duplicate. Anyone
+// tells whether the actor may answer any question, as a person's.
+func (rn *Runner) apply(
+	ctx context.Context, sessionID, name, id string, by Actor, anyone bool, input json.RawMessage,
+) error {
+	h, err := rn.handle(ctx, sessionID, name)
+	switch {
+	case err != nil:
+		return err
+	case h.State == tool.HandleStopped:
+		return fmt.Errorf("%w: %s ended as %s", ErrHandleStopped, name, h.Status)
+	case h.State == tool.HandleWaiting && (anyone || h.Pause.Await.Reason == tool.ReasonAssistant):
+		answer := Complete(h.Pause.ID, by, input)
+		answer.Delivery = id
+		_, err = rn.Resume(ctx, h.Session, answer)
+	case h.State == tool.HandleWaiting:
+		return fmt.Errorf("%w: %s waits for %s, which is not yours to answer",
+			ErrNotYours, name, decider(h.Pause))
+	default:
+		_, err = rn.Send(ctx, h.Session, Mail{Call: h.Call, Name: tool.InputEvent, ID: id,
+			Payload: input, Actor: by, Delivery: id})
+		if errors.Is(err, session.ErrUnknownEvent) {
+			err = fmt.Errorf("%w: %s", ErrNoInput, name)
+		}
+	}
+	if err == nil {
+		rn.attend(h.Session)
+	}
+	return err
+}
+
+// The refusals of what is done to a handle.
+var (
+	ErrHandleStopped = errors.New("runner: the handle has stopped")
+	ErrNotYours      = errors.New("runner: the handle waits for another one's answer")
+	ErrNoInput       = errors.New("runner: the handle takes no input while it runs")
+)
+
+// decider names who answers a pause, for the model.
+func decider(p *tool.Pause) string {
+	switch {
+	case p.Await.Gate != "":
+		return "a person's approval"
+	case p.Await.Reason == tool.ReasonUnknown:
+		return "an operator's word"
+	}
+	return "a person's answer"
+}
+
+// abort ends a handle. One that waits stops at once, and a body that runs is
+// told to end.
+func (rn *Runner) abort(ctx context.Context, sessionID, name string, by Actor) error {
+	rec, err := rn.store.Handle(ctx, sessionID, name)
+	if err != nil {
+		return err
+	}
+	_, err = rn.Cancel(ctx, rec.Child, rec.Call, by, "aborted")
+	if isAny(err, session.ErrSettled, session.ErrDeleted, session.ErrUnknownSession,
+		session.ErrResumeConflict) {
+		return nil // it has stopped, or is being stopped, by another's word
+	}
+	if err == nil {
+		rn.attend(rec.Child)
+	}
+	return err
+}

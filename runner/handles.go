@@ -1,0 +1,198 @@
+package runner
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/fermata-ai/fermata/internal/session"
+	"github.com/fermata-ai/fermata/llm"
+	"github.com/fermata-ai/fermata/tool"
+)
+
+// Calls that act on handles, as the driver of a turn sees them. What they do is
+// their tools' business, see package tool/handle.
+
+// acts is a tool whose calls may act on handles of their session.
+type acts interface {
+	// Acts returns what a call with these arguments does to a handle, and the
+	// handle's name. Without an action it is a call as any.
+	Acts(arguments json.RawMessage) (action, handle string)
+}
+
+// awaits is a tool whose calls wait for handles of their session. They are
+// waits from the start, and take no slot of those that run.
+type awaits interface {
+	// Awaits names the handles that a call with these arguments waits for.
+	Awaits(arguments json.RawMessage) []string
+}
+
+// actsOn notes in a call that is being opened what it does to a handle. Such a
+// call may be entered again: what it does is known by the call's id.
+func (s *subject) actsOn(c *session.Call, arguments json.RawMessage) {
+	t := s.rn.acting[s.agent.Name()][c.Tool]
+	if t == nil {
+		return
+	}
+	if c.Action, c.Handle = t.Acts(arguments); c.Action != "" {
+		c.Effect, c.Mailbox = tool.Idempotent, nil
+	}
+}
+
+// waitsForHandles reports whether the i-th of the open calls can't begin yet.
+// Calls on one handle are made in call order. One that awaits a handle which
+// the turn begins waits for that beginning, wherever it stands.
+func (cs *calls) waitsForHandles(open []session.Call, i int) bool {
+	c := &open[i]
+	if c.Answer != nil {
+		return false
+	}
+	st := session.State{Calls: open}
+	if c.Handle != "" {
+		return st.Before(i) != nil
+	}
+	names := cs.awaited(c)
+	return slices.ContainsFunc(open, func(o session.Call) bool {
+		return o.Action == session.ActionSpawn && !o.Clash && o.Parked == nil &&
+			(o.Status == session.Requested || o.Status == session.Running) &&
+			slices.Contains(names, o.Handle)
+	})
+}
+
+// awaited names the handles that a call waits for; none, if it is of another
+// kind.
+func (cs *calls) awaited(c *session.Call) []string {
+	t := cs.rn.awaiting[cs.agent.Name()][c.Tool]
+	if t == nil {
+		return nil
+	}
+	return t.Awaits(session.Arguments(cs.read.asked, c.ID))
+}
+
+// clash returns why a call can't have the handle that it names, or nil: the
+// turn would give the name twice, or a handle has it already.
+func (cs *calls) clash(c *session.Call) error {
+	name := c.Handle
+	if !c.Clash {
+		i := -1
+		if names := cs.awaited(c); len(names) > 0 {
+			open, _ := cs.read.calls()
+			i = slices.IndexFunc(open, func(o session.Call) bool {
+				return o.Clash && slices.Contains(names, o.Handle)
+			})
+			if i >= 0 {
+				name = open[i].Handle
+			}
+		}
+		if i < 0 {
+			return nil
+		}
+	}
+	return fmt.Errorf("Handle id `%s` is in use, or was asked for twice in this message: "+
+		"no call that names it was made. Choose another id for what you begin.", name)
+}
+
+// begins makes the handle that a call begins, as its tool asks for.
+func (a *attempt) begins(step *tool.HandleStep) (*session.NewHandle, error) {
+	if step == nil || step.Begin == nil {
+		return nil, nil
+	}
+	id := a.rn.store.NewID("call")
+	message := llm.Message{Role: llm.RoleAssistant, Parts: []llm.Part{
+		llm.ToolCall{ID: id, Name: a.call.Tool, Arguments: step.Begin},
+	}}
+	entry, err := session.NewEntry(message.Clean())
+	if err != nil {
+		return nil, err
+	}
+	is, _, err := a.declared(a.own.waiting, a.call.Tool)
+	if err != nil {
+		return nil, err
+	}
+	return &session.NewHandle{
+		Name: step.Name, Message: entry, Limits: limitsOf(a.agent),
+		Call: session.Call{ID: id, Tool: a.call.Tool, Status: session.Requested,
+			Effect: is.Effect, MayPause: is.MayPause, Output: is.Output, Mailbox: is.Mailbox},
+	}, nil
+}
+
+// shows is what a call's result, or pause, tells of a handle.
+func shows(step *tool.HandleStep) *session.HandleShown {
+	if step == nil || step.Child == "" {
+		return nil
+	}
+	return &session.HandleShown{
+		Name: step.Name, Child: step.Child, Shown: step.Shown, Told: step.Told,
+	}
+}
+
+// begun has a handle driven that a commit has begun.
+func (a *attempt) begun(n *session.NewHandle) {
+	if n == nil {
+		return
+	}
+	var root string
+	a.own.lease.View(func(st *session.State) { root = st.Root() })
+	a.rn.children.start(root, session.HandleID(a.call.ID))
+}
+
+// awaitedHandles returns the children that a pause's handles are just now. One
+// that the pause itself begins is the call's own.
+func (a *attempt) awaitedHandles(w *tool.HandleWait) (all []session.Awaited, err error) {
+	if w == nil {
+		return nil, nil
+	}
+	at := map[string]int{}
+	add := func(names []string, set func(*session.Awaited)) {
+		for _, name := range names {
+			i, known := at[name]
+			if !known {
+				i = len(all)
+				at[name] = i
+				all = append(all, session.Awaited{Name: name})
+			}
+			set(&all[i])
+		}
+	}
+	add(w.All, func(h *session.Awaited) { h.All = true })
+	add(w.Any, func(h *session.Awaited) { h.Any = true })
+	for i := range all {
+		if s := a.out.Handle; s != nil && s.Begin != nil && s.Name == all[i].Name {
+			all[i].Child = session.HandleID(a.call.ID)
+			continue
+		}
+		h, err := a.rn.store.Handle(a.own.waiting, a.session, all[i].Name)
+		if err != nil {
+			return nil, err
+		}
+		all[i].Child = h.Child
+	}
+	return all, nil
+}
+
+// register has the next handles know of a call that awaits them.
+func (cs *calls) register(c *session.Call) error {
+	id, pause, from := c.ID, c.Pauses, c.Pause.Await.Registered
+	raw, err := cs.rn.store.Value(cs.waiting, cs.session, c.Pause.Await.List)
+	if err != nil {
+		return err
+	}
+	var list []session.Awaited
+	if err := json.Unmarshal(raw, &list); err != nil || len(list) < c.Pause.Await.Size {
+		return fmt.Errorf("%w: what call %s awaits can't be read: %v", session.ErrCorrupt, id, err)
+	}
+	next := list[from:min(from+session.MaxRegistered, len(list))]
+	return cs.commit(func(tx *session.Tx) error { return tx.Register(id, pause, from, next) })
+}
+
+// listBlob is what an await keeps of its handles; nil: it has none.
+func listBlob(list []session.Awaited) (*session.Blob, error) {
+	if len(list) == 0 {
+		return nil, nil
+	}
+	raw, err := json.Marshal(list)
+	if err != nil {
+		return nil, err
+	}
+	return session.NewBlob(raw)
+}

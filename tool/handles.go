@@ -1,0 +1,140 @@
+package tool
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// A handle is a call that runs beside its session: a session below it, of one
+// call and no model. Package tool/handle makes tools of which a model begins
+// such calls, and what is here is how those tools reach the runtime.
+
+// HandleWait is the handles that a pause waits for: all of All, and one of Any
+// if there are any. They are named as in the session.
+type HandleWait struct {
+	All []string `json:"all,omitempty"`
+	Any []string `json:"any,omitempty"`
+}
+
+func (w *HandleWait) check(a *Await) error {
+	switch {
+	case w == nil && a.Reason == ReasonHandles:
+		return fmt.Errorf("reason %q goes with Await.Handles, which is nil", ReasonHandles)
+	case w == nil:
+		return nil
+	case a.Reason != ReasonHandles:
+		return fmt.Errorf("handles go with reason %q, not %q", ReasonHandles, a.Reason)
+	case len(w.All)+len(w.Any) == 0:
+		return errors.New("it waits for no handle")
+	case len(w.All)+len(w.Any) > MaxAwaited:
+		return fmt.Errorf("it waits for %d handles, at most %d are taken", len(w.All)+len(w.Any),
+			MaxAwaited)
+	}
+	return nil
+}
+
+// MaxAwaited is how many handles a pause waits for at most.
+const MaxAwaited = 1000
+
+// HandleStep is what a call does to a handle of its session, in the commit that
+// stores the call's result, or its pause.
+type HandleStep struct {
+	Name string
+	// Begin has a call of the same tool run beside the session, with these
+	// arguments; nil: nothing is begun.
+	Begin json.RawMessage
+	// Child, Shown and Told note what the result tells of a handle, as
+	// Host.Handle returned it: the session, up to where its content was told,
+	// and whether its end was.
+	Child string
+	Shown int
+	Told  bool
+}
+
+// HandleState is where a handle is.
+type HandleState string
+
+// The states of a handle.
+const (
+	HandleRunning HandleState = "running"
+	HandleWaiting HandleState = "waiting" // for an answer, see Handle.Pause
+	HandleStopped HandleState = "stopped"
+)
+
+// Handle is a handle as its session sees it.
+type Handle struct {
+	Name, Tool string
+	Session    string // the one that runs it
+	Call       string // that session's one call
+	State      HandleState
+	Since      time.Time
+	// Content is what its body has produced: text of which the middle may be
+	// left out.
+	Content Content
+	// Shown is how many bytes of the content the session was told before.
+	Shown int
+	Pause *Pause // that it waits for, with HandleWaiting
+	// How it ended, with HandleStopped. Status is one of event.Status.
+	Status string
+	Output json.RawMessage
+	Actor  string
+	Ended  time.Time
+}
+
+// Content is what a body has produced so far.
+type Content struct {
+	// Total is how many bytes were produced. Head has the first, and Tail the
+	// last of them; what lies between is left out.
+	Total      int
+	Head, Tail string
+	// Screen: Tail is all that a terminal's screen shows, and not what was
+	// produced one after the other.
+	Screen bool
+	At     time.Time // when that was stored, or produced in this process
+}
+
+// Handles is how a call reaches the handles of its session. A Host that has
+// them implements it.
+type Handles interface {
+	// Handle returns a handle of the call's session, by its name.
+	Handle(ctx context.Context, c Call, name string) (Handle, error)
+	// Apply gives a running handle input, or answers the question that it asks.
+	// The same call's input arrives once.
+	Apply(ctx context.Context, c Call, name string, input json.RawMessage) error
+	// Abort ends a handle. It may take its body a moment.
+	Abort(ctx context.Context, c Call, name string) error
+	// Names lists handles of the call's session, for an error's suggestion.
+	Names(ctx context.Context, c Call) ([]string, error)
+}
+
+// ErrUnknownHandle: the session has no handle of that name.
+var ErrUnknownHandle = errors.New("tool: no such handle")
+
+// ErrNoHandles: the call has no Host that has handles, as in a unit test.
+var ErrNoHandles = errors.New("tool: this call can't have handles")
+
+// Handles returns how the call reaches the handles of its session.
+func (c Call) Handles() (Handles, error) {
+	if h, ok := c.Host.(Handles); ok {
+		return h, nil
+	}
+	return nil, ErrNoHandles
+}
+
+// Live is how a body that runs for long tells what it produces, and hears what
+// it is told meanwhile. A Host that can do so implements it.
+type Live interface {
+	// Produce tells what the body has produced so far, in place of what it told
+	// before.
+	Produce(ctx context.Context, c Call, content Content)
+	// NextMail waits for events of the call beyond the number after, and returns
+	// them with the number of the last. It returns ctx's error once that ends.
+	NextMail(ctx context.Context, c Call, after int) (mail []Mail, last int, err error)
+}
+
+// InputEvent is the name of the event in a tool's Mailbox that is the input of
+// its running calls. A tool without it takes none.
+const InputEvent = "input"
