@@ -95,6 +95,13 @@ func (s *State) waitsFor(p *tool.Pause) bool {
 	if i < 0 {
 		return false
 	}
+	below := p.Session
+	if i+1 < len(p.Path) {
+		below = p.Path[i+1].Session
+	}
+	if IsHandle(below) {
+		return s.Handles > 0 // no call need wait for it
+	}
 	c := s.Call(p.Path[i].Call)
 	return c != nil && c.Status == Pending
 }
