@@ -121,7 +121,7 @@ func TestChangingTheConfigAfterwards(t *testing.T) {
 	if got := hold.Of(a).Tools.Names(); !cmp.Equal(got, []string{"a", "b"}) {
 		t.Errorf("the tools are %q", got)
 	}
-	if _, err := hold.Of(a).Execute(t.Context(), tool.Call{Tool: "a"}, done); err != nil {
+	if _, err := hold.Of(a).Execute(t.Context(), tool.Call{Tool: "a"}, false, done); err != nil {
 		t.Fatal(err)
 	}
 	if want := []string{"first", "second"}; !cmp.Equal(entered, want) {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/internal/handles"
 	"github.com/fermata-ai/fermata/internal/session"
 	"github.com/fermata-ai/fermata/tool"
 )
@@ -80,6 +81,8 @@ func (rn *Runner) handle(ctx context.Context, sessionID, name string) (out tool.
 		p, err := rn.store.Pause(ctx, st, c, session.Arguments(asked, c.ID))
 		out.Pause = &p
 		return out, err
+	case out.Content.Question != nil:
+		out.State = tool.HandleWaiting
 	}
 	return out, nil
 }
@@ -113,22 +116,45 @@ func (rn *Runner) apply(
 		return err
 	case h.State == tool.HandleStopped:
 		return fmt.Errorf("%w: %s ended as %s", ErrHandleStopped, name, h.Status)
-	case h.State == tool.HandleWaiting && (anyone || h.Pause.Await.Reason == tool.ReasonAssistant):
-		answer := Complete(h.Pause.ID, by, input)
-		answer.Delivery = id
-		_, err = rn.Resume(ctx, h.Session, answer)
+	case h.State == tool.HandleWaiting && h.Pause == nil && (anyone || h.Content.Question.Assistant):
+		err = rn.feed(ctx, &h, id, by, input)
+	case h.State == tool.HandleWaiting && h.Pause != nil && (anyone || h.Pause.Await.Reason == tool.ReasonAssistant):
+		err = rn.answerFor(ctx, &h, id, by, input)
 	case h.State == tool.HandleWaiting:
 		return fmt.Errorf("%w: %s waits for %s, which is not yours to answer",
 			ErrNotYours, name, decider(h.Pause))
 	default:
-		_, err = rn.Send(ctx, h.Session, Mail{Call: h.Call, Name: tool.InputEvent, ID: id,
-			Payload: input, Actor: by, Delivery: id})
-		if errors.Is(err, session.ErrUnknownEvent) {
-			err = fmt.Errorf("%w: %s", ErrNoInput, name)
-		}
+		err = rn.feed(ctx, &h, id, by, input)
 	}
 	if err == nil {
 		rn.attend(h.Session)
+	}
+	return err
+}
+
+// answerFor answers the pause of a handle. A text that doesn't fit may be the
+// JSON that does.
+func (rn *Runner) answerFor(
+	ctx context.Context, h *tool.Handle, id string, by Actor, input json.RawMessage,
+) error {
+	payload, err := handles.Answer(input, h.Pause.Await.Schema)
+	if err != nil {
+		return err
+	}
+	answer := Complete(h.Pause.ID, by, payload)
+	answer.Delivery = id
+	_, err = rn.Resume(ctx, h.Session, answer)
+	return err
+}
+
+// feed sends the body of a handle an input.
+func (rn *Runner) feed(
+	ctx context.Context, h *tool.Handle, id string, by Actor, input json.RawMessage,
+) error {
+	_, err := rn.Send(ctx, h.Session, Mail{Call: h.Call, Name: tool.InputEvent, ID: id,
+		Payload: input, Actor: by, Delivery: id})
+	if errors.Is(err, session.ErrUnknownEvent) {
+		err = fmt.Errorf("%w: %s", ErrNoInput, h.Name)
 	}
 	return err
 }
@@ -143,6 +169,7 @@ var (
 // decider names who answers a pause, for the model.
 func decider(p *tool.Pause) string {
 	switch {
+	case p == nil: // its body runs, and asks
 	case p.Await.Gate != "":
 		return "a person's approval"
 	case p.Await.Reason == tool.ReasonUnknown:

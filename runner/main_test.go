@@ -27,6 +27,7 @@ import (
 //   - worker: Work: what is due, and which worker takes it [E, D]
 //   - children: sessions below sessions: nested agents, what they ask, how they
 //     end, what they cost; who follows them [K]
+//   - handles: calls that run beside their session: begun, awaited, ended [H]
 //   - copies: what is handed out, and what is taken [C]
 //   - transcript: what is stored, and what the model reads [T]
 //   - parallel: the calls of one turn [P]

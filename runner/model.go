@@ -34,6 +34,9 @@ func (mc *modelCaller) call(ctx context.Context) error {
 	if err := mc.read.loadHistory(); err != nil {
 		return err
 	}
+	if err := mc.tellOfHandles(); err != nil {
+		return err
+	}
 	if err := mc.loadFormat(); err != nil {
 		return err
 	}

@@ -91,7 +91,8 @@ func (p *produced) storeAfter(call callName, wait time.Duration) {
 }
 
 func stored(c tool.Content) *session.Content {
-	return &session.Content{Total: c.Total, Head: c.Head, Tail: c.Tail, Screen: c.Screen, At: c.At}
+	return &session.Content{Total: c.Total, Head: c.Head, Tail: c.Tail, Screen: c.Screen,
+		Question: c.Question, At: c.At}
 }
 
 // at returns what a body of this process has produced, if there is one.
@@ -121,7 +122,8 @@ func (rn *Runner) content(ctx context.Context, out *tool.Handle) error {
 	if err != nil || c == nil {
 		return err
 	}
-	out.Content = tool.Content{Total: c.Total, Head: c.Head, Tail: c.Tail, Screen: c.Screen, At: c.At}
+	out.Content = tool.Content{Total: c.Total, Head: c.Head, Tail: c.Tail, Screen: c.Screen,
+		Question: c.Question, At: c.At}
 	return nil
 }
 

@@ -30,6 +30,8 @@ package runner
 //   - sessions below a session: family.go, stir.go, ear.go, children.go; what
 //     sessions owe each other: courier.go; what tools call off outside: undo.go,
 //     undos.go
+//   - handles, which are calls beside their session: handles.go, handlehost.go;
+//     what their bodies produce: produced.go; what the model is told: notices.go
 //   - the end of a drive: leave.go, drain.go, ending.go, drives.go
 //   - a worker: worker.go, places.go, watching.go, left.go
 //   - how answers and tokens are judged: judge.go, ring.go

@@ -51,6 +51,10 @@ var (
 	// ErrUnknownEvent: the call's tool takes no event of that name. See
 	// UnknownEventError.
 	ErrUnknownEvent = core.ErrUnknownEvent
+	// ErrUnknownHandle: the session has no handle of that name.
+	ErrUnknownHandle = core.ErrUnknownHandle
+	// ErrNameTaken: an open handle has the name.
+	ErrNameTaken = core.ErrNameTaken
 	// ErrMailboxFull: as many events have come for the call as it takes.
 	ErrMailboxFull = core.ErrMailboxFull
 	// ErrInvalidDeadline: the deadline is past, or can't be stored.

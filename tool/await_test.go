@@ -15,19 +15,22 @@ import (
 // modesOf are the modes that go with a reason. The first one follows where none
 // is given. No mode: a tool can't give that reason.
 var modesOf = map[tool.Reason][]tool.Mode{
-	tool.ReasonExternal: {tool.ModeOutput, tool.ModeReenter},
-	tool.ReasonApproval: nil,
-	tool.ReasonInput:    {tool.ModeOutput, tool.ModeReenter, tool.ModeMessage},
-	tool.ReasonAgent:    {tool.ModeOutput},
-	tool.ReasonTimer:    {tool.ModeReenter, tool.ModeOutput},
-	tool.ReasonUnknown:  {tool.ModeOutput},
-	"lunch":             nil,
+	tool.ReasonExternal:  {tool.ModeOutput, tool.ModeReenter},
+	tool.ReasonApproval:  nil,
+	tool.ReasonInput:     {tool.ModeOutput, tool.ModeReenter, tool.ModeMessage},
+	tool.ReasonAgent:     {tool.ModeOutput},
+	tool.ReasonTimer:     {tool.ModeReenter, tool.ModeOutput},
+	tool.ReasonUnknown:   {tool.ModeOutput},
+	tool.ReasonHandles:   {tool.ModeReenter},
+	tool.ReasonAssistant: {tool.ModeOutput, tool.ModeReenter},
+	"lunch":              nil,
 }
 
 // isAPersons are the reasons, and whether a person answers.
 var isAPersons = map[tool.Reason]bool{
 	tool.ReasonExternal: false, tool.ReasonApproval: true, tool.ReasonInput: true,
 	tool.ReasonAgent: false, tool.ReasonTimer: false, tool.ReasonUnknown: false, "": false,
+	tool.ReasonHandles: false, tool.ReasonAssistant: false,
 	"misspelt": false,
 }
 
@@ -117,7 +120,11 @@ func TestAwaitTable(t *testing.T) {
 					want, ok = m, true
 				}
 			}
-			got, err := tool.Await{Reason: reason, Mode: mode}.Normalize()
+			a := tool.Await{Reason: reason, Mode: mode}
+			if reason == tool.ReasonHandles {
+				a.Handles = &tool.HandleWait{All: []string{"build"}}
+			}
+			got, err := a.Normalize()
 			if (err == nil) != ok || ok && (got.Reason != reason || got.Mode != want) {
 				t.Errorf("reason %q, mode %q: %q, %q, %v", reason, mode, got.Reason, got.Mode, err)
 			}

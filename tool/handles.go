@@ -21,7 +21,9 @@ type HandleWait struct {
 
 func (w *HandleWait) check(a *Await) error {
 	switch {
-	case w == nil && a.Reason == ReasonHandles:
+	case w != nil && a.Gate != "":
+		return fmt.Errorf("of layer %q: a layer waits for a decision, and not for handles", a.Gate)
+	case w == nil && a.Reason == ReasonHandles && a.Gate == "":
 		return fmt.Errorf("reason %q goes with Await.Handles, which is nil", ReasonHandles)
 	case w == nil:
 		return nil
@@ -93,7 +95,18 @@ type Content struct {
 	// Screen: Tail is all that a terminal's screen shows, and not what was
 	// produced one after the other.
 	Screen bool
-	At     time.Time // when that was stored, or produced in this process
+	// Question is what the body asks while it runs; nil: nothing. The next
+	// input is the answer.
+	Question *LiveQuestion
+	At       time.Time // when that was stored, or produced in this process
+}
+
+// LiveQuestion is a question of a body that runs.
+type LiveQuestion struct {
+	ID        string          `json:"id"`
+	Text      string          `json:"text"`
+	Schema    json.RawMessage `json:"schema,omitzero"`
+	Assistant bool            `json:"assistant,omitzero"` // the model answers; otherwise a person
 }
 
 // Handles is how a call reaches the handles of its session. A Host that has

@@ -19,7 +19,7 @@ func Standing(h *tool.Handle, whole bool, most int) (r Reply, shown int) {
 	r.Content, shown = contentSince(&h.Content, from, most, h.State == tool.HandleStopped)
 	switch h.State {
 	case tool.HandleWaiting:
-		r.Question = questionOf(h.Pause)
+		r.Question = questionOf(h)
 	case tool.HandleStopped:
 		if h.Status == done {
 			r.Result = h.Output
@@ -46,8 +46,17 @@ func contentSince(c *tool.Content, from, most int, ended bool) (text string, sho
 	return p.Since(from, most)
 }
 
-// questionOf returns what a handle's pause asks, and whom.
-func questionOf(p *tool.Pause) *Question {
+// questionOf returns what a handle asks, and whom: by its pause, or while its
+// body runs.
+func questionOf(h *tool.Handle) *Question {
+	if asked := h.Content.Question; h.Pause == nil && asked != nil {
+		q := &Question{ID: asked.ID, Text: asked.Text, For: User}
+		if asked.Assistant {
+			q.For, q.Schema = Assistant, asked.Schema
+		}
+		return q
+	}
+	p := h.Pause
 	q := &Question{ID: p.ID, Text: p.Await.Prompt, For: User}
 	switch {
 	case p.Await.Reason == tool.ReasonAssistant:

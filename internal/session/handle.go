@@ -219,10 +219,17 @@ func noticeKey(session string, number int) []byte {
 	return kvstore.Key("y", session, padded(number, 8))
 }
 
-// Notified notes that notices were told, up to a number.
-func (tx *Tx) Notified(to int, handles []Handle) error {
+// Tell appends a message of notices, before the model is asked; nil: there is
+// nothing to tell. It tells what stands here of handles, up to a notice.
+func (tx *Tx) Tell(m *Entry, to int, handles []Handle) error {
+	if err := tx.due(); err != nil {
+		return err
+	}
 	if to <= tx.NoticesTold {
-		return nil
+		return fmt.Errorf("%w: notices up to %d were told", ErrStale, tx.NoticesTold)
+	}
+	if m != nil {
+		tx.append(m)
 	}
 	for n := tx.NoticesTold + 1; n <= min(to, tx.Notices); n++ {
 		tx.delete(noticeKey(tx.ID, n))

@@ -9,6 +9,7 @@ import (
 
 	"github.com/fermata-ai/fermata/internal/strictjson"
 	"github.com/fermata-ai/fermata/kvstore"
+	"github.com/fermata-ai/fermata/tool"
 )
 
 // Reading handles, and the content that their bodies produce.
@@ -98,11 +99,13 @@ func (s *Store) Untold(ctx context.Context, st *State) (handles []Handle, to int
 // Content is what a call's body has produced so far: text of which the middle
 // may be left out, or, of a screen, what it shows now.
 type Content struct {
-	Total  int       `json:"total"` // bytes that were produced
-	Head   string    `json:"head,omitzero"`
-	Tail   string    `json:"tail,omitzero"`
-	Screen bool      `json:"screen,omitzero"` // Tail is all of it
-	At     time.Time `json:"at"`
+	Total  int    `json:"total"` // bytes that were produced
+	Head   string `json:"head,omitzero"`
+	Tail   string `json:"tail,omitzero"`
+	Screen bool   `json:"screen,omitzero"` // Tail is all of it
+	// what the body asks while it runs
+	Question *tool.LiveQuestion `json:"question,omitzero"`
+	At       time.Time          `json:"at"`
 
 	Rest strictjson.Rest `json:"-"` // of a later version
 }

@@ -5,7 +5,9 @@
 // [tool.Tool]. [Command] is the Process that ships: a program.
 package handle
 
-// Where things are: process.go (the interfaces), live.go (a Process as a tool);
+// Where things are: stateful.go and action.go (a tool of which handles are
+// begun); process.go (the interfaces), live.go (a Process as a tool), host.go
+// and gathered.go (how it reaches the runner);
 // command.go, program.go and launcher.go (how a command is made and started),
 // running.go (its body), ends.go (output that is kept), input.go (what is
 // written to it), lines.go and older.go (the protocol that it may speak),

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/fermata-ai/fermata/tool"
@@ -45,6 +46,16 @@ type live struct {
 	grace func(error) time.Duration
 }
 
+// Spec is the process's, with its input as an event of its calls.
+func (l *live) Spec() tool.Spec {
+	s := l.Process.Spec()
+	s.MayPause = true
+	if len(l.InputSchema()) > 0 {
+		s.Mailbox = append(slices.Clip(s.Mailbox), tool.MailboxEvent{Name: tool.InputEvent})
+	}
+	return s
+}
+
 // Execute is the body of a call. It waits for the three goroutines that it has:
 // one shows content, one hands over input, one stops the body.
 func (l *live) Execute(ctx context.Context, call tool.Call) (tool.Execution, error) {
@@ -56,6 +67,7 @@ func (l *live) Execute(ctx context.Context, call tool.Call) (tool.Execution, err
 	if err != nil {
 		return tool.Execution{}, err
 	}
+	host := hostOf(call)
 	lasting, end := context.WithCancelCause(ctx)
 	input, stopped := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -67,11 +79,11 @@ func (l *live) Execute(ctx context.Context, call tool.Call) (tool.Execution, err
 	}()
 	go func() {
 		defer close(input)
-		if err := feed(lasting, call, body); err != nil {
+		if err := feed(lasting, call, host, body); err != nil {
 			end(err)
 		}
 	}()
-	if err = show(lasting, call, body); err == nil {
+	if err = show(lasting, call, host, body); err == nil {
 		err = errEnded
 	}
 	end(err) // where the context has ended already, its cause stays
@@ -91,8 +103,7 @@ func (l *live) Execute(ctx context.Context, call tool.Call) (tool.Execution, err
 var errEnded = errors.New("handle: the body has ended")
 
 // show shows what is new, until the body has ended.
-func show(ctx context.Context, call tool.Call, body Body) error {
-	host, _ := call.Host.(Host)
+func show(ctx context.Context, call tool.Call, host Host, body Body) error {
 	for {
 		u, err := body.Next(ctx)
 		if errors.Is(err, io.EOF) {
@@ -108,12 +119,11 @@ func show(ctx context.Context, call tool.Call, body Body) error {
 }
 
 // feed hands input over, until the context ends or none comes.
-func feed(ctx context.Context, call tool.Call, body Body) error {
-	host, ok := call.Host.(Host)
+func feed(ctx context.Context, call tool.Call, host Host, body Body) error {
 	for {
 		var in json.RawMessage
 		err := io.EOF
-		if ok {
+		if host != nil {
 			in, err = host.NextInput(ctx, call)
 		}
 		switch {

@@ -76,6 +76,9 @@ func Stateful(t tool.Tool, o *Options) (tool.Tool, error) {
 			config.Takes, config.ApplyInput = true, e.Schema
 		}
 	}
+	if p, ok := tool.As[interface{ InputSchema() json.RawMessage }](t); ok && config.Takes {
+		config.ApplyInput = p.InputSchema()
+	}
 	if s.form, err = handles.NewForm(config); err != nil {
 		return nil, fmt.Errorf("handle: %w", err)
 	}
