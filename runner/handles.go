@@ -173,13 +173,9 @@ func (a *attempt) awaitedHandles(w *tool.HandleWait) (all []session.Awaited, err
 // register has the next handles know of a call that awaits them.
 func (cs *calls) register(c *session.Call) error {
 	id, pause, from := c.ID, c.Pauses, c.Pause.Await.Registered
-	raw, err := cs.rn.store.Value(cs.waiting, cs.session, c.Pause.Await.List)
+	list, err := cs.rn.store.Awaited(cs.waiting, cs.session, c.Pause.Await)
 	if err != nil {
 		return err
-	}
-	var list []session.Awaited
-	if err := json.Unmarshal(raw, &list); err != nil || len(list) < c.Pause.Await.Size {
-		return fmt.Errorf("%w: what call %s awaits can't be read: %v", session.ErrCorrupt, id, err)
 	}
 	next := list[from:min(from+session.MaxRegistered, len(list))]
 	return cs.commit(func(tx *session.Tx) error { return tx.Register(id, pause, from, next) })

@@ -47,11 +47,14 @@ func TestHowLongAPauseMayLast(t *testing.T) {
 	// Of which reasons a tool is told that no answer came.
 	for reason, modes := range modesOf {
 		told := reason == tool.ReasonExternal || reason == tool.ReasonInput ||
-			reason == tool.ReasonAgent
+			reason == tool.ReasonAgent || reason == tool.ReasonAssistant ||
+			reason == tool.ReasonHandles
 		for _, mode := range modes {
-			_, err := tool.Await{
-				Reason: reason, Mode: mode, Timeout: hour, OnTimeout: reenter,
-			}.Normalize()
+			a := tool.Await{Reason: reason, Mode: mode, Timeout: hour, OnTimeout: reenter}
+			if reason == tool.ReasonHandles {
+				a.Handles = &tool.HandleWait{Any: []string{"build"}}
+			}
+			_, err := a.Normalize()
 			if (err == nil) != told {
 				t.Errorf("reason %q, mode %q: %v", reason, mode, err)
 			}

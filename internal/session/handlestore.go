@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
@@ -62,6 +63,40 @@ func (s *Store) AllHandles(ctx context.Context, session string) iter.Seq2[Handle
 			}
 		}
 	}
+}
+
+// awaited returns the handles that an await waits for; nil: it is none.
+func (s *Store) awaited(ctx context.Context, id string, a *Awaiting) (*tool.HandleWait, error) {
+	list, err := s.Awaited(ctx, id, a)
+	if err != nil || len(list) == 0 {
+		return nil, err
+	}
+	w := &tool.HandleWait{}
+	for _, h := range list {
+		if h.All {
+			w.All = append(w.All, h.Name)
+		}
+		if h.Any {
+			w.Any = append(w.Any, h.Name)
+		}
+	}
+	return w, nil
+}
+
+// Awaited reads the handles that an await waits for. A may be nil.
+func (s *Store) Awaited(ctx context.Context, session string, a *Awaiting) (list []Awaited, err error) {
+	if a == nil {
+		return nil, nil
+	}
+	raw, err := s.Value(ctx, session, a.List)
+	if err != nil {
+		return nil, err
+	}
+	if err := json.Unmarshal(raw, &list); err != nil || len(list) != a.Size {
+		return nil, fmt.Errorf("%w: what a call of session %q awaits can't be read: %v", ErrCorrupt,
+			session, err)
+	}
+	return list, nil
 }
 
 // maxNotices is how many notices a model is told at once.

@@ -87,6 +87,10 @@ func (s *Store) Pause(
 	if !p.Deadline.IsZero() {
 		out.Await.Timeout = p.Deadline.Sub(p.Since)
 	}
+	var err error
+	if out.Await.Handles, err = s.awaited(ctx, st.ID, p.Await); err != nil {
+		return out, err
+	}
 	prompt, err := s.Value(ctx, st.ID, p.Prompt)
 	if err == nil && len(prompt) > 0 {
 		err = decode([]byte(out.ID), prompt, &out.Await.Prompt)

@@ -34,6 +34,8 @@ func TestEveryFieldOfAPauseIsShown(t *testing.T) {
 	}
 	p.Prompt = &Blob{Inline: json.RawMessage(`"Which?"`)}
 	p.Data, p.Args = &Blob{Inline: json.RawMessage(`1`)}, &Blob{Inline: json.RawMessage(`{}`)}
+	list := json.RawMessage(`[{"name":"build","child":"c","all":true}]`)
+	p.Await = &Awaiting{List: &Blob{Inline: list}, Size: 1}
 	p.Schema, p.Deadline = hash, p.Since.Add(time.Hour)
 	c.Pause = &p
 	shown, err := s.Pause(t.Context(), &st, &c, nil)

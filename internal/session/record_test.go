@@ -111,13 +111,15 @@ var unexported = cmp.Exporter(func(reflect.Type) bool { return true })
 // What some version has stored comes out, written again, to the byte.
 func TestStoredRecordsComeOutTheSame(t *testing.T) {
 	all := stored(t)
-	for _, kind := range []string{"m", "p", "s", "w"} { // messages, and what has no form but its bytes
+	for _, kind := range []string{"m", "p", "s", "w", "f"} { // messages, and what has no form but its bytes
 		delete(all, kind)
 	}
 	for kind, record := range map[string]any{
 		"h": new(State), "c": new(Record), "r": new(storedReceipt), "g": new(tool.Progress),
 		"u": new(userMessage),
 		"o": new(pauseEntry), "i": new(pauseEntry), "k": new(pauseNumber),
+		"a": new(pauseEntry), "j": new(pauseEntry), "e": new(mailRecord), "d": new(storedReceipt),
+		"b": new(listedUndo),
 		"x": new(keyRing), "t": new(schemaUse),
 	} {
 		if len(all[kind]) == 0 {

@@ -76,6 +76,8 @@ func TestEveryTransitionIsTried(t *testing.T) {
 //	mail     pending, for events, of which one has come
 //	lost     pending, for an operator
 //	owed     settled, and to be called off; a try of that is taken
+//	began    settled, and has begun a handle
+//	awaits   pending, for that one, and registers
 func busy(t *testing.T) *session.Lease {
 	t.Helper()
 	s := session.NewStore(kvstore.NewMemory(), nil)
@@ -85,7 +87,7 @@ func busy(t *testing.T) *session.Lease {
 	m := llm.Message{Role: llm.RoleAssistant}
 	var calls []session.Call
 	for _, id := range []string{"asked", "runs", "stops", "parked", "waits", "gate", "answered", "mail",
-		"lost", "owed"} {
+		"lost", "owed", "began", "awaits"} {
 		m.Parts = append(m.Parts, llm.ToolCall{ID: id, Name: "pay", Arguments: json.RawMessage(`{}`)})
 		calls = append(calls, session.Call{ID: id, Tool: "pay", Status: session.Requested,
 			Effect: tool.Once, MayPause: true, Mailbox: mailbox("offer", "done")})
@@ -106,6 +108,7 @@ func busy(t *testing.T) *session.Lease {
 		delivers(t, "mail", "offer", "1"), pause("mail", tool.AllOf("offer", "done")),
 		pause("lost", tool.Await{Reason: tool.ReasonUnknown}),
 		undoable(t, "owed"), cancels("owed"), takes("owed"),
+		begins(t, "began"), awaits(t, "awaits", "began"),
 	} {
 		must(t, d.Update(t.Context(), change))
 	}
@@ -134,7 +137,25 @@ func changes(t *testing.T) map[string][]session.Transition {
 		"Answer": list(answers(t, "waits"), answers(t, "stops.1"), decides("gate.2"),
 			runsAgain(t, "lost.1")),
 		"CancelChild": void(func(tx *session.Tx) { tx.CancelChild("ada", "no") }),
+		"Begin":       list(func(tx *session.Tx) error { return tx.Begin("other", newHandle(t, "other")) }),
+		"Register": list(func(tx *session.Tx) error {
+			return tx.Register("awaits", 1, 0, []session.Awaited{{Name: "began", All: true,
+				Child: session.HandleID("began")}})
+		}),
+		"Interrupt": each(func(tx *session.Tx, call string) error {
+			return tx.Interrupt(call, "ada")
+		}, "awaits"),
+		"PutContent": void(func(tx *session.Tx) {
+			tx.PutContent("runs", &session.Content{Total: 1, Tail: "x", At: tx.Now})
+		}),
+		"Tell": list(func(tx *session.Tx) error {
+			tx.Calls, tx.Due, tx.Notices = nil, true, tx.Notices+1
+			return tx.Tell(entry(t, llm.UserText("It has stopped.")), tx.Notices, nil)
+		}),
 		"ChildEnded": list(func(tx *session.Tx) error {
+			return tx.ChildEnded(&session.ChildEnd{Child: session.HandleID("began"), Call: "began",
+				Handle: "began", Outcome: *done}, fits)
+		}, func(tx *session.Tx) error {
 			return tx.ChildEnded(&session.ChildEnd{Child: session.ChildID("waits.1"), Call: "waits",
 				Outcome: *done}, fits)
 		}),
@@ -202,6 +223,35 @@ func changes(t *testing.T) map[string][]session.Transition {
 		}),
 		"SeenBefore": list((*session.Tx).SeenBefore),
 	}
+}
+
+// newHandle returns a handle in the making.
+func newHandle(t *testing.T, name string) *session.NewHandle {
+	t.Helper()
+	asked := llm.Message{Role: llm.RoleAssistant, Parts: []llm.Part{
+		llm.ToolCall{ID: name + "-1", Name: "pay", Arguments: json.RawMessage(`{}`)}}}
+	return &session.NewHandle{Name: name, Message: entry(t, asked),
+		Call: session.Call{ID: name + "-1", Tool: "pay", Status: session.Requested}}
+}
+
+// begins settles a call that begins a handle of its name.
+func begins(t *testing.T, call string) session.Transition {
+	t.Helper()
+	o := &session.Outcome{Status: event.Done, Output: blob(t, `1`), Begins: newHandle(t, call)}
+	return func(tx *session.Tx) error { return tx.Settle(call, o) }
+}
+
+// awaits has a call wait for a handle that another call has begun.
+func awaits(t *testing.T, call, name string) session.Transition {
+	t.Helper()
+	a := tool.Await{Reason: tool.ReasonHandles, Handles: &tool.HandleWait{All: []string{name}}}
+	a, err := a.Normalize()
+	must(t, err)
+	list := []session.Awaited{{Name: name, Child: session.HandleID(name), All: true}}
+	raw, err := json.Marshal(list)
+	must(t, err)
+	h := &session.Hold{Await: a, Awaited: list, AwaitedList: blob(t, string(raw))}
+	return func(tx *session.Tx) error { return tx.Pause(call, h) }
 }
 
 func answers(t *testing.T, pause string) session.Transition {
