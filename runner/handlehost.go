@@ -115,14 +115,14 @@ func (rn *Runner) apply(
 	case err != nil:
 		return err
 	case h.State == tool.HandleStopped:
-		return fmt.Errorf("%w: %s ended as %s", ErrHandleStopped, name, h.Status)
+		return &HandleError{ErrHandleStopped, handles.NothingToApply(name)}
 	case h.State == tool.HandleWaiting && h.Pause == nil && (anyone || h.Content.Question.Assistant):
 		err = rn.feed(ctx, &h, id, by, input)
 	case h.State == tool.HandleWaiting && h.Pause != nil && (anyone || h.Pause.Await.Reason == tool.ReasonAssistant):
 		err = rn.answerFor(ctx, &h, id, by, input)
 	case h.State == tool.HandleWaiting:
-		return fmt.Errorf("%w: %s waits for %s, which is not yours to answer",
-			ErrNotYours, name, decider(h.Pause))
+		return &HandleError{ErrNotYours, handles.NotYours(name) + " It waits for " +
+			decider(h.Pause) + "."}
 	default:
 		err = rn.feed(ctx, &h, id, by, input)
 	}
@@ -154,7 +154,8 @@ func (rn *Runner) feed(
 	_, err := rn.Send(ctx, h.Session, Mail{Call: h.Call, Name: tool.InputEvent, ID: id,
 		Payload: input, Actor: by, Delivery: id})
 	if errors.Is(err, session.ErrUnknownEvent) {
-		err = fmt.Errorf("%w: %s", ErrNoInput, h.Name)
+		err = &HandleError{ErrNoInput, fmt.Sprintf("Handle `%s` takes no input while it runs. "+
+			"Nothing was given to it.", h.Name)}
 	}
 	return err
 }
@@ -165,6 +166,16 @@ var (
 	ErrNotYours      = errors.New("runner: the handle waits for another one's answer")
 	ErrNoInput       = errors.New("runner: the handle takes no input while it runs")
 )
+
+// HandleError refuses what is done to a handle, in words for the model. Err is
+// one of those above.
+type HandleError struct {
+	Err  error
+	Text string
+}
+
+func (e *HandleError) Error() string { return e.Text }
+func (e *HandleError) Unwrap() error { return e.Err }
 
 // decider names who answers a pause, for the model.
 func decider(p *tool.Pause) string {

@@ -2,9 +2,10 @@ package runner
 
 import (
 	"encoding/json"
-	"fmt"
+	"errors"
 	"slices"
 
+	"github.com/fermata-ai/fermata/internal/handles"
 	"github.com/fermata-ai/fermata/internal/session"
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/tool"
@@ -69,27 +70,26 @@ func (cs *calls) awaited(c *session.Call) []string {
 	return t.Awaits(session.Arguments(cs.read.asked, c.ID))
 }
 
-// clash returns why a call can't have the handle that it names, or nil: the
-// turn would give the name twice, or a handle has it already.
+// clash returns why a call can't have a handle that it names, or nil: the turn
+// would give the name twice, or an open handle has it.
 func (cs *calls) clash(c *session.Call) error {
-	name := c.Handle
-	if !c.Clash {
-		i := -1
-		if names := cs.awaited(c); len(names) > 0 {
-			open, _ := cs.read.calls()
-			i = slices.IndexFunc(open, func(o session.Call) bool {
-				return o.Clash && slices.Contains(names, o.Handle)
-			})
-			if i >= 0 {
-				name = open[i].Handle
+	open, _ := cs.read.calls()
+	names := cs.awaited(c)
+	if c.Handle != "" {
+		names = append(names, c.Handle)
+	}
+	for _, name := range names {
+		spawns, clashes := 0, false
+		for i := range open {
+			if o := &open[i]; o.Handle == name && o.Action == session.ActionSpawn {
+				spawns, clashes = spawns+1, clashes || o.Clash
 			}
 		}
-		if i < 0 {
-			return nil
+		if clashes {
+			return errors.New(handles.Taken(name, spawns == 1))
 		}
 	}
-	return fmt.Errorf("Handle id `%s` is in use, or was asked for twice in this message: "+
-		"no call that names it was made. Choose another id for what you begin.", name)
+	return nil
 }
 
 // begins makes the handle that a call begins, as its tool asks for.

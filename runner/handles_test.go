@@ -100,7 +100,7 @@ func TestANameThatIsGivenTwiceIsRefused(t *testing.T) {
 		t.Fatalf("%+v, %v", s.end, s.err)
 	}
 	for i, got := range r.outputs() {
-		if refused := strings.Contains(got, "Handle id `a`"); refused != (i < 4) {
+		if refused := strings.Contains(got, "Handle `a` was not begun"); refused != (i < 4) {
 			t.Errorf("call %d comes to %s", i, got)
 		}
 	}

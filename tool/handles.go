@@ -123,10 +123,10 @@ type Handles interface {
 	Names(ctx context.Context, c Call) ([]string, error)
 }
 
-// ErrUnknownHandle: the session has no handle of that name.
+// ErrUnknownHandle refuses a name: the session has no handle of that name.
 var ErrUnknownHandle = errors.New("tool: no such handle")
 
-// ErrNoHandles: the call has no Host that has handles, as in a unit test.
+// ErrNoHandles refuses what is done to handles: the call has no Host that has handles, as in a unit test.
 var ErrNoHandles = errors.New("tool: this call can't have handles")
 
 // Handles returns how the call reaches the handles of its session.
