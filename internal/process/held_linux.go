@@ -38,6 +38,9 @@ func (l *Launcher) held(own *Process, argv []string, attr *os.ProcAttr, token st
 	if err == nil {
 		own.record, err = newRecord(begun.Pid, token).writeTo(l.dir)
 	}
+	if err == nil && l.stored != nil {
+		l.stored(begun.Pid)
+	}
 	if err == nil {
 		err = syscall.PtraceDetach(begun.Pid)
 	}

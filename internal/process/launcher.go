@@ -45,6 +45,8 @@ type Launcher struct {
 	dir string
 	log *slog.Logger
 
+	stored func(pid int) // a test's, before a program with a record runs; nil: none
+
 	starts chan start    // to the thread
 	closed chan struct{} // closed by Close, before it waits
 	ended  chan struct{} // closed when the thread is gone

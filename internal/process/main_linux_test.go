@@ -7,8 +7,10 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"os/signal"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -29,8 +31,20 @@ func TestMain(m *testing.M) {
 			os.Exit(1)
 		}
 	}
+	if os.Getenv(ownGroup) != "" {
+		signal.Ignore(syscall.SIGTERM)
+		if err := syscall.Setpgid(0, 0); err != nil {
+			os.Exit(1)
+		}
+		fmt.Println(os.Getpid())
+		select {}
+	}
 	goleak.VerifyTestMain(m)
 }
+
+// ownGroup, in its environment, makes it one that goes into a group of its own,
+// as the jobs of an interactive shell are, prints its number, and is deaf.
+const ownGroup = "FERMATA_TEST_GROUP"
 
 // beRuntime starts a script, which writes to the standard output, and waits to
 // be killed.

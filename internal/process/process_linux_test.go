@@ -5,7 +5,9 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -50,10 +52,12 @@ func TestStopAsksFirst(t *testing.T) {
 // Stop kills what doesn't heed it, and the whole group: in another process
 // group of the same session, and where the first program is gone, too.
 func TestStopEndsTheWholeGroup(t *testing.T) {
+	self, err := os.Executable()
+	must(t, err)
 	for name, script := range map[string]string{
 		"deaf": `trap '' TERM; (trap '' TERM; echo $(exec sh -c 'echo $PPID'); sleep 1000) &
 			echo $$; sleep 1000`,
-		"another group": `trap '' TERM; set -m; (trap '' TERM; sleep 1000) & echo $!; echo $$; wait`,
+		"another group": ownGroup + `=1 ` + self + ` & echo $$; wait`,
 		"held":          `sleep 1000 & echo $!; kill -STOP $!; echo $$; kill -STOP $$`,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -126,7 +130,15 @@ func TestClose(t *testing.T) {
 func TestARecordPrecedesTheStart(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "records")
 	l, _ := open(t, dir)
+	l.stored = func(pid int) {
+		stat, err := os.ReadFile("/proc/" + itoa(pid) + "/stat")
+		must(t, err)
+		if !strings.Contains(string(stat), ") t ") || len(records(t, dir)) != 1 {
+			t.Errorf("it isn't held with its record stored: %s, %v", stat, records(t, dir))
+		}
+	}
 	p, out := run(t, l, "ls "+dir)
+	l.stored = nil
 	if got := out.rest(); !strings.HasPrefix(got, itoa(p.Pid())+"-") {
 		t.Errorf("the program sees %q, and not its record", got)
 	}
@@ -141,6 +153,26 @@ func TestARecordPrecedesTheStart(t *testing.T) {
 	if _, err := os.Stat(mark); err == nil {
 		t.Error("it ran")
 	}
+}
+
+// Go ends a thread when a goroutine that has locked it ends. A program isn't
+// started by a thread that others may get.
+func TestProgramsOutliveTheThreadsOfOthers(t *testing.T) {
+	l, _ := open(t, "")
+	p, out := run(t, l, `trap 'echo here' USR1; echo $$; while :; do sleep 0.01; done`)
+	out.pid()
+	for range 20 {
+		var locked sync.WaitGroup
+		for range 20 {
+			locked.Go(runtime.LockOSThread)
+		}
+		locked.Wait()
+	}
+	must(t, syscall.Kill(p.Pid(), syscall.SIGUSR1))
+	if got, err := out.lines.ReadString('\n'); got != "here\n" {
+		t.Errorf("%q, %v", got, err)
+	}
+	p.Stop(0)
 }
 
 // Of variables with one name the last one counts.

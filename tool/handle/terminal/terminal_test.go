@@ -7,8 +7,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 )
 
 // menu draws at places of the screen, and reads keys one by one.
@@ -80,9 +83,26 @@ func TestConstantOutputIsShown(t *testing.T) {
 func TestAnInteractiveShellEnds(t *testing.T) {
 	s := begin(t, "sh", "-i")
 	s.presses("text:(trap '' HUP TERM; sleep 1000) & echo started=$(($!))", "enter")
-	s.shows("started=")
+	s.shows("\nstarted=")
+	_, after, _ := strings.Cut(s.last.Content, "\nstarted=")
+	number, _, _ := strings.Cut(after, "\n")
+	pid, err := strconv.Atoi(number)
+	must(t, err)
+	if group, err := syscall.Getpgid(pid); err != nil || group != pid {
+		t.Fatalf("it isn't in a group of its own: %d, %v", group, err)
+	}
 	s.cancel()
 	<-s.ended
+	look := time.NewTicker(2 * time.Millisecond)
+	defer look.Stop()
+	bound := time.After(20 * time.Second)
+	for syscall.Kill(pid, 0) == nil { // until the system has reaped it
+		select {
+		case <-look.C:
+		case <-bound:
+			t.Fatal("what it started is there")
+		}
+	}
 }
 
 func program(t *testing.T, name string) string {
