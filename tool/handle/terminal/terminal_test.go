@@ -81,7 +81,8 @@ func TestConstantOutputIsShown(t *testing.T) {
 // An interactive shell heeds no SIGTERM; it ends with what it started, in
 // whatever groups.
 func TestAnInteractiveShellEnds(t *testing.T) {
-	s := begin(t, "sh", "-i")
+	s := begin(t, "env", "PS1=ready>", "ENV=", "sh", "-i")
+	s.shows("ready>")
 	s.presses("text:(trap '' HUP TERM; sleep 1000) & echo started=$(($!))", "enter")
 	s.shows("\nstarted=")
 	_, after, _ := strings.Cut(s.last.Content, "\nstarted=")
