@@ -32,13 +32,19 @@ func Standing(h *tool.Handle, whole bool, most int) (r Reply, shown int) {
 		if !ok {
 			words = string(h.Output)
 		}
+		if h.Status == cancelled && h.Actor != "" {
+			words = fmt.Sprintf("Ended by %s. %s", h.Actor, words)
+		}
 		r.Error = &Failure{Message: words, Trace: []string{}}
 	}
 	return r, shown
 }
 
-// done is event.Done, which this package can't import.
-const done = "done"
+// Of event.Status, which this package can't import.
+const (
+	done      = "done"
+	cancelled = "cancelled"
+)
 
 // contentSince returns what was produced from an offset on.
 func contentSince(c *tool.Content, from, most int, ended bool) (text string, shown int) {
