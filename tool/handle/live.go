@@ -163,7 +163,11 @@ func (l *live) execution(ended Ended, answers []Answer) (tool.Execution, error) 
 	if err != nil {
 		return tool.Execution{}, err
 	}
-	return tool.Execution{Await: &tool.Await{Reason: tool.ReasonInput, Mode: tool.ModeReenter,
+	reason := tool.ReasonInput
+	if q.For == Assistant {
+		reason = tool.ReasonAssistant
+	}
+	return tool.Execution{Await: &tool.Await{Reason: reason, Mode: tool.ModeReenter,
 		Prompt: q.Text, Schema: q.Schema, Data: data}}, nil
 }
 

@@ -173,9 +173,15 @@ func TestLiveStartsAgainWithAnswers(t *testing.T) {
 		if a := first.Await; a == nil || a.Prompt != "Which?" || a.Mode != tool.ModeReenter {
 			t.Fatalf("%+v", first)
 		}
-		s.body.ended.Question.ID = "q2"
+		if first.Await.Reason != tool.ReasonInput {
+			t.Errorf("a question for the user has reason %q", first.Await.Reason)
+		}
+		s.body.ended.Question = &Question{ID: "q2", Text: "And?", For: Assistant}
 		second, err := l.Execute(t.Context(), tool.Call{Answer: first.Await.Answered(raw(`"this"`))})
 		must(t, err)
+		if second.Await.Reason != tool.ReasonAssistant {
+			t.Errorf("a question for the model has reason %q", second.Await.Reason)
+		}
 		s.body.ended = Ended{Output: raw("1")}
 		third, err := l.Execute(t.Context(), tool.Call{Answer: second.Await.Answered(raw(`"that"`))})
 		must(t, err)
