@@ -91,6 +91,8 @@ func (d *drive) rests(step session.Step, callsOnly bool) bool {
 		return callsOnly || d.worker || d.outlastsHold(step) // a worker comes back then
 	case session.StepModel:
 		return callsOnly
+	case session.StepAnswer:
+		return callsOnly && d.crew.running() == 0
 	}
 	return false
 }
@@ -119,6 +121,10 @@ func (d *drive) step(ctx context.Context, step session.Step, changed <-chan stru
 	case err != nil:
 	case step.Kind == session.StepModel:
 		err = d.model.call(ctx)
+	case step.Kind == session.StepAnswer:
+		if err = d.show(); err == nil {
+			err = d.model.answerOwn(ctx)
+		}
 	case step.Kind == session.StepClose:
 		// What has settled since the last look is shown first: the head is
 		// about to forget it.

@@ -122,7 +122,7 @@ func (l *layered) run(ctx context.Context, deaf *bool) error {
 // open reports whether the next step is one of this turn.
 func (l *layered) open() bool {
 	switch l.step.Kind {
-	case session.StepCalls, session.StepClose, session.StepExpire:
+	case session.StepCalls, session.StepAnswer, session.StepClose, session.StepExpire:
 		return true
 	}
 	return false

@@ -60,6 +60,9 @@ type Own struct {
 	// Format, with a schema, is what the session's last message has to be, in
 	// place of what the agent asks for.
 	Format llm.ResponseFormat
+	// NoCalls: the model must not call tools. It is told of them all the same,
+	// since the history has calls of them.
+	NoCalls bool
 }
 
 // Generate asks the model, through the chain's model layers, to answer history.
@@ -71,6 +74,9 @@ func (c *Core) Generate(
 	r.Messages, r.Metadata = history, own.Metadata
 	if len(own.Format.Schema) > 0 {
 		r.ResponseFormat = own.Format
+	}
+	if own.NoCalls && len(r.Tools) > 0 {
+		r.ToolChoice = llm.ToolChoice{Mode: llm.ToolNone}
 	}
 	return c.Model(ctx, r.Clone())
 }

@@ -299,6 +299,9 @@ func (j *judgement) answer() error {
 	case p.Mail != nil && j.in.Kind != KindFail:
 		return j.misfit(fmt.Errorf("it is a %s answer, and the call waits for events (%s): "+
 			"send one, or fail the call", j.in.Kind, strings.Join(p.Mail.Names, ", ")))
+	case p.Await != nil && j.in.Kind != KindFail:
+		return j.misfit(fmt.Errorf("it is a %s answer, and the call waits until handles have "+
+			"stopped: end these, or fail the call", j.in.Kind))
 	case j.in.Kind != KindFail && len(j.in.Value) > 0:
 		if err := j.check(p.Schema, p.use(), p.Question); err != nil {
 			return err

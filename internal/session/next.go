@@ -1,6 +1,10 @@
 package session
 
-import "time"
+import (
+	"time"
+
+	"github.com/fermata-ai/fermata/tool"
+)
 
 // Step is what has to happen next in a session.
 type Step struct {
@@ -20,6 +24,7 @@ const (
 	StepIdle   StepKind = "idle"   // nothing, until the user says something
 	StepModel  StepKind = "model"  // call the model
 	StepCalls  StepKind = "calls"  // run, re-enter or recover calls of the open turn
+	StepAnswer StepKind = "answer" // have the model answer the question of a call
 	StepClose  StepKind = "close"  // store the results of the open turn, all of which are there
 	StepWait   StepKind = "wait"   // for answers
 	StepRetry  StepKind = "retry"  // wait until the model may be called again
@@ -80,7 +85,7 @@ func next(s *State) StepKind {
 		}
 		return StepIdle
 	}
-	kind := StepClose
+	kind, asks := StepClose, false
 	for i := range s.Calls {
 		switch s.Calls[i].Status {
 		case Requested, Running, Answered:
@@ -94,8 +99,11 @@ func next(s *State) StepKind {
 			if s.Ending != nil || s.Calls[i].Registering() {
 				return StepCalls
 			}
-			kind = StepWait
+			kind, asks = StepWait, asks || s.Calls[i].AsksModel() && !s.isHandle()
 		}
+	}
+	if asks {
+		return StepAnswer
 	}
 	if kind == StepClose && s.isHandle() {
 		return StepIdle // its one call is all that it was for
@@ -125,6 +133,11 @@ func (s *State) Before(i int) *Call {
 	return nil
 }
 
+// AsksModel reports whether a call waits for an answer that is the model's.
+func (c *Call) AsksModel() bool {
+	return c.Status == Pending && c.Pause.Reason == tool.ReasonAssistant && c.Pause.Gate == ""
+}
+
 // deadline returns the earliest deadline of an open pause, or of a parked call;
 // zero if there is none.
 func (s *State) deadline() time.Time {
@@ -141,7 +154,7 @@ func (s *State) deadline() time.Time {
 // nothing.
 func (s Step) Working() bool {
 	switch s.Kind {
-	case StepModel, StepCalls, StepClose, StepExpire:
+	case StepModel, StepCalls, StepAnswer, StepClose, StepExpire:
 		return true
 	}
 	return false
