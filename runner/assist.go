@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/fermata-ai/fermata/internal/jsontree"
 	"github.com/fermata-ai/fermata/internal/schema"
 	"github.com/fermata-ai/fermata/internal/session"
 	"github.com/fermata-ai/fermata/internal/strictjson"
@@ -48,7 +47,7 @@ func (mc *modelCaller) answerOwn(ctx context.Context) error {
 // answerTo asks the model one question, and answers the pause with what it says.
 // If that can't be had, the call fails.
 func (mc *modelCaller) answerTo(ctx context.Context, p *tool.Pause) error {
-	format, err := answerFormat(p.Await.Schema)
+	format, err := schema.Member("answer", p.Await.Schema)
 	if err != nil {
 		return mc.giveAnswer(Fail(p.ID, "", err.Error(), false), llm.Usage{})
 	}
@@ -142,25 +141,4 @@ func (mc *modelCaller) structured(
 		return nil, fin.Usage, fmt.Errorf("it answered %s, which has no member answer", text)
 	}
 	return out.Answer, fin.Usage, nil
-}
-
-// answerFormat returns the schema of an object whose member answer fits a
-// pause's schema; empty: it is a text. Providers take objects alone.
-func answerFormat(of json.RawMessage) (json.RawMessage, error) {
-	answer := jsontree.New("type", "string")
-	root := jsontree.New("type", "object")
-	if len(of) > 0 {
-		var err error
-		if answer, err = schema.ParseNode(of); err != nil {
-			return nil, err
-		}
-		if defs, ok := answer.Get("$defs"); ok { // references begin at the root
-			root.Set("$defs", defs)
-			answer.Delete("$defs")
-		}
-	}
-	root.Set("properties", jsontree.New("answer", answer))
-	root.Set("required", []string{"answer"})
-	root.Set("additionalProperties", false)
-	return root.Raw(), nil
 }

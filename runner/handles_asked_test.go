@@ -25,8 +25,9 @@ func asksModel(t *testing.T) tool.Tool {
 // conversation, whose answer is stored and is not in the history.
 func TestAQuestionForTheModelIsAskedApart(t *testing.T) {
 	model := fakellm.New(
-		fakellm.Calls("build", `{"target":"x"}`), fakellm.Says(`{"answer":17}`),
-		fakellm.Says(`{"answer":"gcc"}`), fakellm.Says("Built."))
+		fakellm.When(fakellm.UserSays("does not fit"), fakellm.Says(`{"answer":"gcc"}`)),
+		fakellm.When(fakellm.UserSays("Which compiler?"), fakellm.Says(`{"answer":17}`)),
+		fakellm.Calls("build", `{"target":"x"}`), fakellm.Says("Built."))
 	r := newRig(t, agent.Config{Tools: []tool.Tool{asksModel(t)}, Model: model}, nil)
 	s := r.say("Go.")
 	if s.end.Finish != event.FinishStop {

@@ -35,12 +35,15 @@ func programs(t *testing.T) tool.Tool {
 }
 
 // A model types into a program that runs, and reads what it says. What it
-// applies arrives once, and what it was shown isn't shown again.
+// applies arrives once, and what it was shown isn't shown again. A call of a
+// turn takes no input.
 func TestAModelTypesIntoAProgram(t *testing.T) {
 	model := fakellm.New(
-		fakellm.Calls("sh", `{"action":"spawn","id":"a","script":"read x; echo got $x; read y; echo bye $y"}`),
+		fakellm.Calls("sh", `{"action":"spawn","id":"a",`+
+			`"script":"read x; echo got $x; read y; echo bye $y"}`),
 		fakellm.Calls("sh", `{"action":"apply","id":"a","input":{"text":"one\n"}}`),
-		fakellm.Calls("sh", `{"action":"apply","id":"a","input":{"text":"two\n"}}`),
+		fakellm.Calls("sh", `{"action":"apply","id":"a","input":{"text":"two\n"}}`).
+			And("sh", `{"script":"cat; echo alone"}`),
 		fakellm.Calls("await", `{"all":["a"]}`),
 		fakellm.Calls("sh", `{"action":"fetch","id":"a"}`),
 		fakellm.Calls("sh", `{"action":"fetch","id":"a"}`),
@@ -50,18 +53,18 @@ func TestAModelTypesIntoAProgram(t *testing.T) {
 		t.Fatalf("%+v, %v", s.end, s.err)
 	}
 	got := r.outputs()
-	if len(got) != 6 || !strings.Contains(got[3], `"exit_code":0`) ||
-		!strings.Contains(got[3], `got one\nbye two`) {
+	if len(got) != 7 || !strings.Contains(got[3], "alone") || !strings.Contains(got[4], `"exit_code":0`) ||
+		!strings.Contains(got[4], `got one\nbye two`) {
 		t.Fatalf("%q", got)
 	}
 	shown := ""
-	for _, i := range []int{1, 2, 4} {
+	for _, i := range []int{1, 2, 5} {
 		var r struct{ Content string }
 		must(t, json.Unmarshal([]byte(got[i]), &r))
 		shown += r.Content
 	}
-	if shown != "got one\nbye two\n" || strings.Contains(got[5], "content") {
-		t.Errorf("content is %q, then %s", shown, got[5])
+	if shown != "got one\nbye two\n" || strings.Contains(got[6], "content") {
+		t.Errorf("content is %q, then %s", shown, got[6])
 	}
 	must(t, r.Close())
 	r.sound()

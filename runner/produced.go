@@ -3,6 +3,7 @@ package runner
 import (
 	"context"
 	"errors"
+	"io"
 	"sync"
 	"time"
 
@@ -131,6 +132,9 @@ func (rn *Runner) content(ctx context.Context, out *tool.Handle) error {
 func (h host) NextMail(
 	ctx context.Context, c tool.Call, after int,
 ) (mail []tool.Mail, last int, err error) {
+	if !session.IsHandle(c.Session) {
+		return nil, after, io.EOF // nobody can know of a call that a turn waits for
+	}
 	changed, stop := h.rn.store.WatchAll(c.Session)
 	defer stop()
 	poll := time.NewTicker(inputEvery)

@@ -144,7 +144,8 @@ type Live interface {
 	// before.
 	Produce(ctx context.Context, c Call, content Content)
 	// NextMail waits for events of the call beyond the number after, and returns
-	// them with the number of the last. It returns ctx's error once that ends.
+	// them with the number of the last. It returns ctx's error once that ends,
+	// and io.EOF where the call is no handle: it is waited for, and none comes.
 	NextMail(ctx context.Context, c Call, after int) (mail []Mail, last int, err error)
 }
 
