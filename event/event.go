@@ -82,11 +82,18 @@ type Pause struct{ Pause tool.Pause }
 // Parked is a call whose tool was there when it was asked for, and is gone from
 // the agent since. It is committed. The call goes on when a drive has the tool;
 // until then it can be cancelled, failed, or superseded by a message.
+//
+// With an Agent it is, in an End or a Show, a call that a nested agent works
+// for, itself or by agents below it. Work is due in Session, and the runner
+// doesn't have that session's agent. It goes on with a runner that has it; until
+// then it can be cancelled.
 type Parked struct {
-	Call  string    `json:"call"`
-	Tool  string    `json:"tool"` // what is missing
-	Since time.Time `json:"since"`
-	Until time.Time `json:"until,omitzero"` // when it fails; zero: never
+	Call    string    `json:"call"`
+	Tool    string    `json:"tool"` // what is missing, or has the agent work
+	Since   time.Time `json:"since"`
+	Until   time.Time `json:"until,omitzero"`  // when it fails; zero: never
+	Agent   string    `json:"agent,omitempty"` // what is missing in place of the tool
+	Session string    `json:"session,omitempty"`
 }
 
 // Nested is an event of a session below the one that the caller ranges over: of
@@ -106,6 +113,8 @@ type Handoff struct{ From, To string }
 
 // Undriven tells who follows a session that work is due in it, and that no
 // drive has taken it up: Continue or Run does, or a worker that has its agent.
+// In a Nested the session is that of the Nested. Run and Continue show it there
+// too, where they end since the runner doesn't have that session's agent.
 type Undriven struct {
 	Agent string
 	Since time.Time // as far as the follower has seen
@@ -132,7 +141,7 @@ type End struct {
 	// MorePending: there may be more, and Runner.Pending lists them.
 	Pending     []tool.Pause
 	MorePending bool
-	Parked      []Parked // with FinishPaused: the calls whose tools are gone
+	Parked      []Parked // with FinishPaused: the calls whose tools, or agents, are gone
 	// Until is, with FinishElsewhere, when the other drive's lease ends, if
 	// that is known; with FinishDelayed, when the model is called again.
 	Until time.Time

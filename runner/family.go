@@ -29,6 +29,7 @@ type family struct {
 	ear    *ear   // nil: nothing below the session has ever been
 	deafen func() // ends the listening
 	left   bool   // the caller has left
+	lacks  []lack // what waits below for agents that aren't here
 	waits  bool   // what came before the drives was refused, and is to be tried again
 }
 
@@ -62,7 +63,15 @@ func (f *family) run(d *drive, before func(*drive) error) {
 			before = nil
 		}
 	}
-	if !f.hear() || err != nil && !f.yield(nil, err) {
+	if !f.hear() {
+		return
+	}
+	for _, l := range f.lacks {
+		if !f.yield(event.Clone(l.undriven()), nil) {
+			return
+		}
+	}
+	if err != nil && !f.yield(nil, err) {
 		return
 	}
 	f.yield(f.end, nil)
@@ -151,6 +160,8 @@ func (f *family) undone(st *session.State) (undone bool, err error) {
 		case driven:
 			undone = undone || f.waits
 			return
+		case lacks:
+			return
 		case works:
 			if f.rn.store.TriedAgain(child).After(f.rn.store.Now()) {
 				return
@@ -198,9 +209,24 @@ func (f *family) standing(cause error) (event.End, error) {
 			end.Finish = event.FinishInterrupted
 		case elsewhere:
 			end.Finish = event.FinishElsewhere
+		default:
+			err = errors.Join(err, f.tellLacks(ctx, &end))
 		}
 	}
 	return end, errors.Join(cause, err)
+}
+
+// tellLacks notes in the last event what waits for agents that aren't here.
+func (f *family) tellLacks(ctx context.Context, end *event.End) error {
+	st, err := f.rn.store.Load(ctx, f.root)
+	if err != nil {
+		return err
+	}
+	f.lacks, err = f.rn.lacking(ctx, st)
+	for _, l := range f.lacks {
+		end.Parked = append(end.Parked, l.Parked)
+	}
+	return err
 }
 
 // hasParent reports whether a session is a child. One of an older store may have
@@ -221,6 +247,11 @@ func (rn *Runner) carryOnAbove(
 ) {
 	st, err := rn.store.Load(ctx, id)
 	if err != nil {
+		yield(nil, err)
+		return
+	}
+	driven, _ := rn.store.Driven(st)
+	if _, err := rn.agent(st.Agent); err != nil && !driven && rn.store.Next(st).Working() {
 		yield(nil, err)
 		return
 	}

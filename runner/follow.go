@@ -34,7 +34,8 @@ type FollowOptions struct {
 // other progress the latest that is stored is shown, within 250 ms. Only the
 // driver of a session sees what its model says as it streams.
 //
-// If work is due that no drive takes up, Follow shows an event.Undriven. It
+// If work is due that no drive takes up, Follow shows an event.Undriven; with
+// ThroughWaits also, in an event.Nested, for the sessions below this one. It
 // ends with an event.End when the session is at rest, and with an error when
 // ctx or the runner ends. Of turns that were over before it began, it shows the
 // messages alone.
@@ -73,6 +74,7 @@ type follower struct {
 	reported map[string]report // by call: the progress that was shown last
 	undriven time.Time         // since when work is due that no drive takes up, or zero
 	told     bool              // that was shown
+	below    below             // of the sessions below it
 }
 
 func (f *follower) pause(ctx context.Context, c *session.Call) (tool.Pause, error) {
@@ -156,10 +158,20 @@ func (f *follower) look(ctx context.Context, progress <-chan liveEvent) (atRest 
 	if f.noteUndriven(st, step.Working() && !driven); f.left {
 		return false, nil
 	}
+	if f.through && step.Kind == session.StepWait {
+		if err := f.noteBelow(ctx, st); err != nil || f.left {
+			return false, err
+		}
+	}
 	if driven || step.HasWork() || f.through && step.Kind == session.StepWait {
 		return false, nil
 	}
 	end, err := f.rn.ending(ctx, f.session, nil)
+	if err == nil && end.Finish == event.FinishPaused {
+		var gone []event.Parked
+		gone, err = f.rn.lackingAs(ctx, st)
+		end.Parked = append(end.Parked, gone...)
+	}
 	if err == nil {
 		f.emit(end)
 	}
@@ -182,6 +194,48 @@ func (f *follower) noteUndriven(st *session.State, undone bool) {
 		f.told = true
 		f.emit(event.Undriven{Agent: st.Agent, Since: f.undriven})
 	}
+}
+
+// below is what a follower knows of work that is due below its session.
+type below struct {
+	looked time.Time
+	undone map[string]undone // by session
+}
+
+// undone is work that no drive has taken up.
+type undone struct {
+	due  time.Time // since when, by its session
+	told bool
+}
+
+// noteBelow is noteUndriven for the sessions below. It looks at them now and
+// then: each look reads all that wait.
+func (f *follower) noteBelow(ctx context.Context, st *session.State) error {
+	now := time.Now()
+	if st.Children == 0 || now.Sub(f.below.looked) < undrivenAfter {
+		return nil
+	}
+	before := f.below.undone
+	f.below = below{now, map[string]undone{}}
+	err := f.rn.eachBusy(ctx, st, func(child *session.State, is doing) {
+		if is != works && is != lacks {
+			return
+		}
+		u := undone{due: child.DueSince()}
+		if was, ok := before[child.ID]; ok && was.due.Equal(u.due) {
+			u.told = true
+			if !was.told {
+				l := lack{event.Parked{Agent: child.Agent, Session: child.ID, Since: u.due},
+					child.Parent.Path}
+				f.emit(event.Clone(l.undriven()))
+			}
+		}
+		f.below.undone[child.ID] = u
+	})
+	if unreadable(err) {
+		err = nil
+	}
+	return err
 }
 
 // messages shows the new messages. A turn that was closed since the last look

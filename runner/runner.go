@@ -27,7 +27,8 @@ package runner
 //     ends when: life.go
 //   - what is shown: listener.go, display.go, screen.go; progress: live.go,
 //     reports.go
-//   - sessions below a session: family.go, stir.go, ear.go, children.go; what
+//   - sessions below a session: family.go, stir.go, lacks.go, ear.go,
+//     children.go; what
 //     sessions owe each other: courier.go; what tools call off outside: undo.go,
 //     undos.go
 //   - handles, which are calls beside their session: handles.go, handlehost.go;

@@ -112,6 +112,11 @@ func (sy *saying) turnOver() (answered bool, err error) {
 		}
 		return sy.turnOver()
 	}
+	gone, err := sy.rn.lackingAs(sy.waiting, sy.lease.State())
+	if err != nil {
+		return false, err
+	}
+	parked = append(parked, gone...)
 	err = sy.supersede(&session.PendingError{
 		Session: sy.session, Pending: page.Pauses, MorePending: page.More, Parked: parked,
 	})

@@ -42,8 +42,10 @@ type Session struct {
 	Again time.Time `json:"again,omitzero"`
 	Usage llm.Usage `json:"usage,omitzero"` // of the current run
 
-	Parked []event.Parked `json:"parked,omitempty"` // calls whose tools are gone
-	Undos  []Undo         `json:"undos,omitempty"`  // what is to be called off outside
+	// Parked are calls whose tools are gone. Show has those as well that an agent
+	// works for which is gone, as event.Parked says.
+	Parked []event.Parked `json:"parked,omitempty"`
+	Undos  []Undo         `json:"undos,omitempty"` // what is to be called off outside
 
 	// Path leads to a child from the top of its tree; see tool.Pause.
 	Path []tool.PathStep `json:"path,omitempty"`
@@ -147,6 +149,11 @@ func (rn *Runner) Show(ctx context.Context, sessionID string, actor Actor) (Tran
 		return Transcript{}, err
 	}
 	t.Pending, t.MorePending = page.Pauses, page.More
+	gone, err := rn.lackingAs(ctx, st)
+	if err != nil {
+		return Transcript{}, err
+	}
+	t.Parked = append(t.Parked, gone...)
 	for i := range st.Calls {
 		c, err := rn.callDetails(ctx, st, st.Calls[i].ID)
 		if err != nil {

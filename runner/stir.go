@@ -31,7 +31,7 @@ func (rn *Runner) stir(ctx context.Context, st *session.State) (going bool, err 
 		}
 	}
 	err = rn.eachBusy(ctx, st, func(child *session.State, is doing) {
-		going = true
+		going = going || is != lacks
 		start(child, is)
 	})
 	if going {
@@ -52,11 +52,12 @@ const (
 	owes   doing = iota // it has to tell others something
 	driven              // a drive has it
 	works               // it has work that no drive has taken up
+	lacks               // it has such work, and its agent isn't here
 )
 
-// eachBusy visits the children below a session in which something goes on, but
-// for those of agents that aren't here. It looks below children that wait. One
-// that can't be read keeps it from no other; its error is returned at the end.
+// eachBusy visits the children below a session in which something goes on, or
+// would if their agents were here. It looks below children that wait. One that
+// can't be read keeps it from no other; its error is returned at the end.
 func (rn *Runner) eachBusy(
 	ctx context.Context, st *session.State, visit func(*session.State, doing),
 ) (damage error) {
@@ -114,7 +115,8 @@ func (rn *Runner) busyChild(
 		visit(child, owes)
 	case held:
 		visit(child, driven)
-	case rn.agents[child.Agent] == nil:
+	case rn.store.Next(child).Working() && rn.agents[child.Agent] == nil:
+		visit(child, lacks)
 	case rn.store.Next(child).Working():
 		visit(child, works)
 	default:

@@ -21,6 +21,7 @@ func (sy *saying) supersede(refused *session.PendingError) error {
 	if ok, err := ls.of(sy.waiting, st); err != nil {
 		return err
 	} else if !ok {
+		refused.Blocks = ls.blocks
 		return refused
 	}
 	// Each denial is the user's own. So the Authorizer is asked about all
@@ -50,6 +51,8 @@ type leaves struct {
 	// What is denied depends on them: a leaf may be answered any time.
 	seen map[string][]session.Seen
 	call string // of the root, that is looked below
+	// Blocks is what was found that waits for no person.
+	blocks *session.Blocks
 }
 
 // of collects the leaves below a session. It reports whether all that goes on
@@ -73,6 +76,8 @@ func (ls *leaves) of(ctx context.Context, st *session.State) (ok bool, err error
 		case c.Status == session.Pending && c.Pause.Reason.Person():
 			leaf.Pause = session.PauseID(c.ID, c.Pauses)
 		default:
+			ls.blocks = &session.Blocks{
+				Session: st.ID, Agent: st.Agent, Call: leaf.Pause, Tool: c.Tool}
 			return false, nil
 		}
 		ls.waiting = append(ls.waiting, leaf)
@@ -89,6 +94,7 @@ func (ls *leaves) below(ctx context.Context, child string) (ok bool, err error) 
 	}
 	ls.seen[ls.call] = append(ls.seen[ls.call], seen)
 	if ls.rn.store.Next(st).Kind != session.StepWait {
+		ls.blocks = &session.Blocks{Session: st.ID, Agent: st.Agent}
 		return false, nil
 	}
 	return ls.of(ctx, st)

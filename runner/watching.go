@@ -3,6 +3,8 @@ package runner
 import (
 	"context"
 	"time"
+
+	"github.com/fermata-ai/fermata/internal/session"
 )
 
 // watching is when a worker looks at the sessions that are due by other
@@ -85,12 +87,31 @@ func (w *worker) strangers(ctx context.Context) {
 		return // round returns the error of such a store
 	}
 	for name, since := range due {
-		if w.rn.agents[name] != nil || w.rn.store.Now().Sub(since) < strangeAfter ||
-			now.Before(w.warned[name].Add(strangeEvery)) {
-			continue
-		}
-		w.warned[name] = now
-		w.rn.options.Logger.Warn("sessions are due whose agent this worker doesn't have",
-			"agent", name, "since", since)
+		w.warn(now, name, since)
 	}
+}
+
+// lacks is strangers for a worker of one session, and for what is below that.
+func (w *worker) lacks(ctx context.Context, st *session.State) error {
+	now := time.Now()
+	if now.Before(w.lookedAt.Add(strangeAfter)) {
+		return nil
+	}
+	w.lookedAt = now
+	all, err := w.rn.lacking(ctx, st)
+	for _, l := range all {
+		w.warn(now, l.Agent, l.Since)
+	}
+	return err
+}
+
+// warn warns of an agent, unless it was due just now, or warned of.
+func (w *worker) warn(now time.Time, agent string, since time.Time) {
+	if w.rn.agents[agent] != nil || w.rn.store.Now().Sub(since) < strangeAfter ||
+		now.Before(w.warned[agent].Add(strangeEvery)) {
+		return
+	}
+	w.warned[agent] = now
+	w.rn.options.Logger.Warn("sessions are due whose agent this worker doesn't have",
+		"agent", agent, "since", since)
 }

@@ -129,7 +129,9 @@ func (w *worker) one(ctx context.Context) (next time.Time, over bool, err error)
 	// The last condition: the run was interrupted while a call waited.
 	case step.HasWork() || step.Kind == session.StepWait || st.Open() > 0:
 		next = step.Until
-		_, err = w.rn.stir(ctx, st)
+		if _, err = w.rn.stir(ctx, st); err == nil {
+			err = w.lacks(ctx, st)
+		}
 	default:
 		next, over, err = w.atRest(ctx, st)
 	}

@@ -97,7 +97,8 @@ type (
 	// PayloadError has the Pause, or the Event, and in Err which fields don't
 	// fit, and why.
 	PayloadError = core.PayloadError
-	// PendingError has the Session, and the calls that wait: Pending and Parked.
+	// PendingError has the Session, and the calls that wait: Pending and Parked;
+	// and in Blocks what could not be superseded.
 	PendingError = core.PendingError
 	// BusyError has the Session, and Until when another drive holds it.
 	BusyError = core.BusyError

@@ -20,11 +20,7 @@ func (s *Store) DueAgents(ctx context.Context) (since map[string]time.Time, err 
 		}
 	}
 	err = s.firsts(ctx, "w", 4, func(parts []string, _ []byte) error {
-		due := parseMillis(parts[2])
-		if isAtOnce(due) {
-			due = time.Unix(due.UnixMilli(), 0).UTC()
-		}
-		since[parts[1]] = due
+		since[parts[1]] = (&State{Wake: parseMillis(parts[2])}).DueSince()
 		return nil
 	})
 	if err != nil {
@@ -60,6 +56,15 @@ func (s *Store) DueAgents(ctx context.Context) (since map[string]time.Time, err 
 		}
 	}
 	return since, err
+}
+
+// DueSince returns since when work is due in the session, to the second where it
+// was due at once; zero: none is, or a drive has it.
+func (s *State) DueSince() time.Time {
+	if isAtOnce(s.Wake) {
+		return time.Unix(s.Wake.UnixMilli(), 0).UTC()
+	}
+	return s.Wake
 }
 
 // firsts calls f for the first entry of each agent in an index, with the

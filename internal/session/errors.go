@@ -199,10 +199,37 @@ type PendingError struct {
 	Session     string
 	Pending     []tool.Pause
 	MorePending bool
-	Parked      []event.Parked // for their tools, which are gone
+	Parked      []event.Parked // for their tools, or agents, which are gone
+	// Blocks is what keeps a message from superseding the calls that was to do
+	// so; nil: none was.
+	Blocks *Blocks
+}
+
+// Blocks is what can't be superseded: a call that waits for something else than
+// a person, or a session in which work goes on, and then Call is empty.
+type Blocks struct{ Session, Agent, Call, Tool string }
+
+func (b *Blocks) told() string {
+	if b.Call == "" {
+		return fmt.Sprintf("the agent %s works in session %q; wait for it, or cancel the call "+
+			"that waits for it", b.Agent, b.Session)
+	}
+	return fmt.Sprintf("a call of %s waits for something else than a person (%s, in session %q); "+
+		"answer or cancel it", b.Tool, b.Call, b.Session)
 }
 
 func (e *PendingError) Error() string {
+	for _, p := range e.Parked {
+		if p.Agent != "" {
+			return fmt.Sprintf("session %q: call %s waits for the agent %q (session %q), which "+
+				"this runner doesn't have; run it where that agent is, or cancel the call",
+				e.Session, p.Call, p.Agent, p.Session)
+		}
+	}
+	if e.Blocks != nil {
+		return fmt.Sprintf("session %q: the message can't supersede the calls: %s",
+			e.Session, e.Blocks.told())
+	}
 	var people []tool.Pause
 	agent := ""
 	for _, p := range e.Pending {
