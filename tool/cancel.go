@@ -68,8 +68,11 @@ type Cause string
 
 // The causes.
 const (
-	CauseCancelled  Cause = "cancelled"  // an actor cancelled the call
-	CauseRunEnded   Cause = "run_ended"  // its run was cancelled, or failed
+	CauseCancelled Cause = "cancelled" // an actor cancelled the call
+	// CauseRunEnded: its run was cancelled, or failed. The run of a nested agent
+	// is cancelled as well if the call that the agent works for ends without it:
+	// then Actor and Why are of that end ("deadline", where it has expired).
+	CauseRunEnded   Cause = "run_ended"
 	CauseExpired    Cause = "expired"    // the pause's deadline passed
 	CauseSuperseded Cause = "superseded" // the user sent another message
 	CauseDeleted    Cause = "deleted"    // the session was deleted

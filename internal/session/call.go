@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -274,7 +275,9 @@ func (tx *Tx) settle(c *Call, o *Outcome) error {
 	if c.Pause != nil {
 		tx.oweUndo(c, c.Pauses, c.Pause, o.Cause, o.Actor, o.Why)
 		tx.unlist(c)
-		tx.leaveChild(c, o.Actor, "the call that waits for it is over: "+string(o.Status))
+		_, why := tx.causeOf(c, o.Cause, o.Why)
+		tx.leaveChild(c, o.Actor,
+			cmp.Or(why, "the call that waits for it is over: "+string(o.Status)))
 	}
 	actions := c.Actions
 	if o.Actions != nil {

@@ -113,12 +113,18 @@ func (c *Call) withoutTool(by, why string) *Outcome {
 }
 
 // calledOff returns the sentence about what a call that ends while it waits had
-// begun, if its tool can call that off.
+// begun, if its tool can call that off, or an agent works for it.
 func (c *Call) calledOff() string {
-	if c.Pause == nil || c.Pause.Undo == nil {
+	switch {
+	case c.Pause == nil:
 		return ""
+	case c.Pause.Undo != nil:
+		return " What it began is now called off."
+	case c.Child != "" && c.Pause.Agent != "":
+		return " The agent is now stopped, and what its tools had begun is called off where they " +
+			"can do that."
 	}
-	return " What it began is now called off."
+	return ""
 }
 
 // andEffects returns the words about what work that had begun may have left. A

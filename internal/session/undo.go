@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/fermata-ai/fermata/event"
 	"github.com/fermata-ai/fermata/internal/strictjson"
 	"github.com/fermata-ai/fermata/tool"
 )
@@ -64,14 +65,24 @@ func (tx *Tx) oweUndo(c *Call, number int, p *Pause, cause tool.Cause, by, why s
 	if p == nil || p.Undo == nil || cause == "" {
 		return
 	}
-	if cause == tool.CauseCancelled && c.Cancel == nil && tx.Ending != nil {
-		cause = tool.CauseRunEnded
-	}
+	cause, why = tx.causeOf(c, cause, why)
 	tx.owe(Errand{Kind: ErrandUndo, Call: c.ID, Actor: by, Why: brief(why), Undo: &Undo{
 		Agent: tx.Agent, Tool: c.Tool, Turn: tx.Turn, Attempt: c.Attempt, Effect: c.Effect,
 		Number: number, Pause: p,
 		Answer: c.Answer, Cause: cause, Ended: tx.Now,
 	}})
+}
+
+// causeOf returns why a call ends that is said to end so. If its run does, it is
+// why the actor said who ended that.
+func (tx *Tx) causeOf(c *Call, cause tool.Cause, why string) (tool.Cause, string) {
+	if cause != tool.CauseCancelled || c.Cancel != nil || tx.Ending == nil {
+		return cause, why
+	}
+	if tx.Ending.Finish == event.FinishCancelled {
+		why = tx.Ending.Why
+	}
+	return tool.CauseRunEnded, why
 }
 
 // Abandon settles a call whose body has asked for a pause while the call, or
