@@ -33,6 +33,7 @@ type Operation struct {
 	Pause  string // where it is about one pause: its id
 	Answer AnswerKind
 	Event  string // of OpSend: the event's name
+	Handle string // where it is about a handle: its name in the session
 	// Permits are what a token is to permit, and Holder is whom it is for.
 	Permits  []tool.Permit
 	Holder   Actor
@@ -73,10 +74,10 @@ type OperationKind string
 const (
 	OpRun           OperationKind = "run"
 	OpContinue      OperationKind = "continue"
-	OpResume        OperationKind = "resume" // also by Run, for each answer of a message
-	OpSend          OperationKind = "send"
+	OpResume        OperationKind = "resume" // also by Run, for each answer of a message, and Apply
+	OpSend          OperationKind = "send"   // also by Apply
 	OpProgress      OperationKind = "progress"
-	OpCancel        OperationKind = "cancel"
+	OpCancel        OperationKind = "cancel" // also by Abort
 	OpCancelSession OperationKind = "cancel_session"
 	OpExtend        OperationKind = "extend"
 	OpDelete        OperationKind = "delete"
@@ -85,6 +86,12 @@ const (
 	OpList          OperationKind = "list" // by Sessions
 	OpShow          OperationKind = "show" // also by Call and Received
 	OpFollow        OperationKind = "follow"
+	OpSpawn         OperationKind = "spawn"
+	OpFetch         OperationKind = "fetch"
+	OpHandles       OperationKind = "handles"
+	OpApply         OperationKind = "apply"
+	OpAbort         OperationKind = "abort"
+	OpAwait         OperationKind = "await"
 	OpUndos         OperationKind = "undos"
 	OpRetryUndo     OperationKind = "retry_undo"
 	OpDismissUndo   OperationKind = "dismiss_undo"
@@ -163,6 +170,12 @@ func (rn *Runner) describe(ctx context.Context, op *Operation) error {
 	op.User, op.Root = st.User, st.Root()
 	if st.Parent != nil {
 		op.Path = slices.Clone(st.Parent.Path)
+	}
+	if op.Handle != "" && op.Tool == "" {
+		h, err := rn.store.Handle(ctx, op.Session, op.Handle)
+		if op.Tool = h.Tool; err != nil && !errors.Is(err, session.ErrUnknownHandle) {
+			return unlessKnown(err)
+		}
 	}
 	if op.Call == "" {
 		return nil

@@ -36,6 +36,8 @@ var operations = map[string]runner.OperationKind{
 	"Find":   runner.OpFind, "Pending": runner.OpPending, "Sessions": runner.OpList,
 	"Show": runner.OpShow, "Call": runner.OpShow, "Received": runner.OpShow,
 	"Follow": runner.OpFollow, "MintToken": runner.OpMint, "RotateTokenKeys": runner.OpRotate,
+	"Spawn": runner.OpSpawn, "Fetch": runner.OpFetch, "Handles": runner.OpHandles,
+	"Apply": runner.OpApply, "Abort": runner.OpAbort, "Await": runner.OpAwait,
 	"Undos": runner.OpUndos, "RetryUndo": runner.OpRetryUndo, "DismissUndo": runner.OpDismissUndo,
 	"Close": "", "Work": "", "ReadToken": "",
 }
@@ -67,7 +69,8 @@ func TestEveryExportedOperationIsAuthorized(t *testing.T) {
 	for _, v := range []any{
 		runner.Actor("mallory"), []runner.Resumption{runner.Approve(p.ID, "mallory", "")},
 		[]runner.Mail{{Call: p.ID, Name: "offer", ID: "1", Actor: "mallory"}},
-		runner.Ref{Pause: p.ID},
+		runner.Ref{Pause: p.ID}, runner.Spawning{Handle: "a", Tool: "refund", Actor: "mallory"},
+		runner.Input{Handle: "a", Actor: "mallory"},
 		llm.UserText("Hi."), session.PauseFilter{Session: chat},
 		session.UndoFilter{Session: chat}, session.Filter{User: user},
 		time.Now().Add(time.Hour),

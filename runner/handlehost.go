@@ -22,12 +22,14 @@ func (h host) Handle(ctx context.Context, c tool.Call, name string) (tool.Handle
 
 // Apply gives a handle input in the name of the session's agent.
 func (h host) Apply(ctx context.Context, c tool.Call, name string, input json.RawMessage) error {
-	return h.rn.apply(ctx, c.Session, name, c.ID, h.actor, false, input)
+	in := Input{Handle: name, Value: input, Actor: h.actor, Delivery: c.ID}
+	_, err := h.rn.apply(ctx, c.Session, in, false)
+	return err
 }
 
 // Abort ends a handle in the name of the session's agent.
 func (h host) Abort(ctx context.Context, c tool.Call, name string) error {
-	return h.rn.abort(ctx, c.Session, name, h.actor)
+	return h.rn.abort(ctx, c.Session, name, h.actor, "aborted")
 }
 
 // maxNames is how many names are looked through for the nearest.
@@ -49,6 +51,11 @@ func (rn *Runner) handle(ctx context.Context, sessionID, name string) (out tool.
 	if err != nil {
 		return out, err
 	}
+	return rn.handleOf(ctx, rec)
+}
+
+// handleOf is handle, of the child that a record has.
+func (rn *Runner) handleOf(ctx context.Context, rec *session.Handle) (out tool.Handle, err error) {
 	out = tool.Handle{Name: rec.Name, Tool: rec.Tool, Session: rec.Child, Call: rec.Call,
 		Since: rec.Since, Shown: rec.Shown, State: tool.HandleRunning}
 	st, err := rn.store.Load(ctx, rec.Child)
@@ -105,59 +112,99 @@ func (rn *Runner) stoppedHandle(ctx context.Context, out *tool.Handle) error {
 }
 
 // apply gives a handle input: an event for its running call, or the answer to
-// its question. What comes under the same id again is a duplicate. Anyone
-// tells whether the actor may answer any question, as a person's.
+// its question. What was given before under the same id is a duplicate,
+// whatever the handle has come to since. Anyone reports whether the actor may
+// answer any question, as a person's.
 func (rn *Runner) apply(
-	ctx context.Context, sessionID, name, id string, by Actor, anyone bool, input json.RawMessage,
-) error {
-	h, err := rn.handle(ctx, sessionID, name)
+	ctx context.Context, sessionID string, in Input, anyone bool,
+) (rc session.Receipt, err error) {
+	h, err := rn.handle(ctx, sessionID, in.Handle)
+	if err != nil {
+		return rc, err
+	}
+	send, before, err := rn.applied(ctx, &h, in)
 	switch {
 	case err != nil:
-		return err
+		return rc, err
+	case before:
+		return send()
 	case h.State == tool.HandleStopped:
-		return &HandleError{ErrHandleStopped, handles.NothingToApply(name)}
+		return rc, &HandleError{ErrHandleStopped, handles.NothingToApply(in.Handle)}
 	case h.State == tool.HandleWaiting && h.Pause == nil && (anyone || h.Content.Question.Assistant):
-		err = rn.feed(ctx, &h, id, by, input)
-	case h.State == tool.HandleWaiting && h.Pause != nil && (anyone || h.Pause.Await.Reason == tool.ReasonAssistant):
-		err = rn.answerFor(ctx, &h, id, by, input)
+		rc, err = rn.feed(ctx, &h, in)
+	case h.State == tool.HandleWaiting && h.Pause != nil &&
+		(anyone || h.Pause.Await.Reason == tool.ReasonAssistant):
+		rc, err = rn.answerFor(ctx, &h, in)
 	case h.State == tool.HandleWaiting:
-		return &HandleError{ErrNotYours, handles.NotYours(name) + " It waits for " +
+		return rc, &HandleError{ErrNotYours, handles.NotYours(in.Handle) + " It waits for " +
 			decider(h.Pause) + "."}
 	default:
-		err = rn.feed(ctx, &h, id, by, input)
+		rc, err = rn.feed(ctx, &h, in)
 	}
 	if err == nil {
 		rn.attend(h.Session)
 	}
-	return err
+	return rc, err
+}
+
+// applied reports whether an input was given before, and returns how it is
+// given the same way again: that tells whether it was the same input.
+func (rn *Runner) applied(
+	ctx context.Context, h *tool.Handle, in Input,
+) (again func() (session.Receipt, error), before bool, err error) {
+	came, err := rn.store.HasMail(ctx, h.Session, h.Call, tool.InputEvent, in.Delivery)
+	if err != nil || came {
+		return func() (session.Receipt, error) { return rn.feed(ctx, h, in) }, came, err
+	}
+	receipts, err := rn.store.Receipts(ctx, h.Session, h.Call)
+	for _, r := range receipts {
+		if r.Kind == session.KindComplete && r.Delivery == in.Delivery {
+			return func() (session.Receipt, error) {
+				return rn.complete(ctx, h, session.PauseID(r.Call, r.Pause), in)
+			}, true, err
+		}
+	}
+	return nil, false, err
 }
 
 // answerFor answers the pause of a handle. A text that doesn't fit may be the
 // JSON that does.
 func (rn *Runner) answerFor(
-	ctx context.Context, h *tool.Handle, id string, by Actor, input json.RawMessage,
-) error {
-	payload, err := handles.Answer(input, h.Pause.Await.Schema)
-	if err != nil {
-		return err
+	ctx context.Context, h *tool.Handle, in Input,
+) (rc session.Receipt, err error) {
+	if in.Value, err = handles.Answer(in.Value, h.Pause.Await.Schema); err != nil {
+		return rc, err
 	}
-	answer := Complete(h.Pause.ID, by, payload)
-	answer.Delivery = id
-	_, err = rn.Resume(ctx, h.Session, answer)
-	return err
+	return rn.complete(ctx, h, h.Pause.ID, in)
+}
+
+func (rn *Runner) complete(
+	ctx context.Context, h *tool.Handle, pause string, in Input,
+) (session.Receipt, error) {
+	answer := Complete(pause, in.Actor, in.Value)
+	answer.Delivery = in.Delivery
+	return only(rn.Resume(ctx, h.Session, answer))
 }
 
 // feed sends the body of a handle an input.
 func (rn *Runner) feed(
-	ctx context.Context, h *tool.Handle, id string, by Actor, input json.RawMessage,
-) error {
-	_, err := rn.Send(ctx, h.Session, Mail{Call: h.Call, Name: tool.InputEvent, ID: id,
-		Payload: input, Actor: by, Delivery: id})
+	ctx context.Context, h *tool.Handle, in Input,
+) (session.Receipt, error) {
+	rc, err := only(rn.Send(ctx, h.Session, Mail{Call: h.Call, Name: tool.InputEvent,
+		ID: in.Delivery, Payload: in.Value, Actor: in.Actor, Delivery: in.Delivery}))
 	if errors.Is(err, session.ErrUnknownEvent) {
 		err = &HandleError{ErrNoInput, fmt.Sprintf("Handle `%s` takes no input while it runs. "+
 			"Nothing was given to it.", h.Name)}
 	}
-	return err
+	return rc, err
+}
+
+// only returns the receipt of the one thing that was delivered.
+func only(r *Resumed, err error) (rc session.Receipt, _ error) {
+	if r != nil && len(r.Receipts) == 1 {
+		rc = r.Receipts[0]
+	}
+	return rc, err
 }
 
 // The refusals of what is done to a handle.
@@ -191,12 +238,14 @@ func decider(p *tool.Pause) string {
 
 // abort ends a handle. One that waits stops at once, and a body that runs is
 // told to end.
-func (rn *Runner) abort(ctx context.Context, sessionID, name string, by Actor) error {
+func (rn *Runner) abort(
+	ctx context.Context, sessionID, name string, by Actor, why string,
+) error {
 	rec, err := rn.store.Handle(ctx, sessionID, name)
 	if err != nil {
 		return err
 	}
-	_, err = rn.Cancel(ctx, rec.Child, rec.Call, by, "aborted")
+	_, err = rn.Cancel(ctx, rec.Child, rec.Call, by, why)
 	if isAny(err, session.ErrSettled, session.ErrDeleted, session.ErrUnknownSession,
 		session.ErrResumeConflict) {
 		return nil // it has stopped, or is being stopped, by another's word

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"slices"
@@ -97,21 +98,28 @@ func (a *attempt) begins(step *tool.HandleStep) (*session.NewHandle, error) {
 	if step == nil || step.Begin == nil {
 		return nil, nil
 	}
-	id := a.rn.store.NewID("call")
+	return a.newHandle(a.own.waiting, step.Name, a.call.Tool, step.Begin)
+}
+
+// newHandle returns a handle in the making, of one call of a tool.
+func (s *subject) newHandle(
+	ctx context.Context, name, toolName string, arguments json.RawMessage,
+) (*session.NewHandle, error) {
+	id := s.rn.store.NewID("call")
 	message := llm.Message{Role: llm.RoleAssistant, Parts: []llm.Part{
-		llm.ToolCall{ID: id, Name: a.call.Tool, Arguments: step.Begin},
+		llm.ToolCall{ID: id, Name: toolName, Arguments: arguments},
 	}}
 	entry, err := session.NewEntry(message.Clean())
 	if err != nil {
 		return nil, err
 	}
-	is, _, err := a.declared(a.own.waiting, a.call.Tool)
+	is, _, err := s.declared(ctx, toolName)
 	if err != nil {
 		return nil, err
 	}
 	return &session.NewHandle{
-		Name: step.Name, Message: entry, Limits: limitsOf(a.agent),
-		Call: session.Call{ID: id, Tool: a.call.Tool, Status: session.Requested,
+		Name: name, Message: entry, Limits: limitsOf(s.agent),
+		Call: session.Call{ID: id, Tool: toolName, Status: session.Requested,
 			Effect: is.Effect, MayPause: is.MayPause, Output: is.Output, Mailbox: is.Mailbox},
 	}, nil
 }

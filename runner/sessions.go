@@ -47,6 +47,11 @@ type Session struct {
 	Parked []event.Parked `json:"parked,omitempty"`
 	Undos  []Undo         `json:"undos,omitempty"` // what is to be called off outside
 
+	// Handles counts those that have not stopped, as far as the session knows.
+	// Handle is the name of this session in the one above it, if it is one.
+	Handles int    `json:"handles,omitempty"`
+	Handle  string `json:"handle,omitempty"`
+
 	// Path leads to a child from the top of its tree; see tool.Pause.
 	Path []tool.PathStep `json:"path,omitempty"`
 }
@@ -78,10 +83,10 @@ func (rn *Runner) overview(st *session.State) Session {
 	s := Session{
 		ID: st.ID, User: st.User, Agent: st.Agent, Created: st.Created,
 		Messages: st.Messages, Turn: st.Turn, Finish: st.Finish, Why: st.Why,
-		Usage: st.Run.Usage, Parked: st.Parked(),
+		Usage: st.Run.Usage, Parked: st.Parked(), Handles: st.Handles,
 	}
 	if st.Parent != nil {
-		s.Path = slices.Clone(st.Parent.Path)
+		s.Path, s.Handle = slices.Clone(st.Parent.Path), st.Parent.Handle
 	}
 	for _, e := range st.Outbox {
 		if e.Undo != nil {
@@ -182,6 +187,11 @@ type CallDetails struct {
 	Media     []llm.Media        `json:"media,omitempty"`    // for the model
 	Receipts  []session.Receipt  `json:"receipts,omitempty"` // what was accepted for its pauses
 	Mail      *Mailbox           `json:"mail,omitempty"`     // of a call that takes events
+
+	// Of a call of the open turn that acts on a handle: what it does, and the
+	// handle's name.
+	Action string `json:"action,omitempty"`
+	Handle string `json:"handle,omitempty"`
 }
 
 // Call shows one call of a session, while it is open and for as long as
@@ -242,6 +252,10 @@ func (rn *Runner) CancelSession(
 // if it returns an error, and without the body after Options.CancelGrace. If an
 // answer was accepted and no drive has taken it up yet, its receipt becomes
 // superseded. Cancelling again is a duplicate.
+//
+// A call that awaits handles is not cancelled but interrupted: it settles with
+// how they stand, and they go on. One that then waits again is cancelled as any
+// other.
 func (rn *Runner) Cancel(
 	ctx context.Context, sessionID, call string, actor Actor, why string,
 ) (receipt session.Receipt, err error) {

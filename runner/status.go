@@ -15,6 +15,9 @@ func (rn *Runner) callDetails(
 	ctx context.Context, st *session.State, id string,
 ) (CallDetails, error) {
 	out := CallDetails{Call: id, Status: session.Settled}
+	if c := st.Call(id); c != nil {
+		out.Action, out.Handle = c.Action, c.Handle
+	}
 	var decisions []session.Decision
 	var again []session.Again
 	if c := st.Call(id); c != nil && c.Status != session.Settled {

@@ -66,39 +66,42 @@ const (
 	HandleStopped HandleState = "stopped"
 )
 
-// Handle is a handle as its session sees it.
+// Handle is a handle as its session sees it. Its JSON is good for an HTTP API,
+// as that of a Pause is.
 type Handle struct {
-	Name, Tool string
-	Session    string // the one that runs it
-	Call       string // that session's one call
-	State      HandleState
-	Since      time.Time
+	Name    string      `json:"name"`
+	Tool    string      `json:"tool"`
+	Session string      `json:"session"` // the one that runs it
+	Call    string      `json:"call"`    // that session's one call
+	State   HandleState `json:"state"`
+	Since   time.Time   `json:"since"`
 	// Content is what its body has produced: text of which the middle may be
 	// left out.
-	Content Content
+	Content Content `json:"content"`
 	// Shown is how many bytes of the content the session was told before.
-	Shown int
-	Pause *Pause // that it waits for, with HandleWaiting
+	Shown int    `json:"shown,omitempty"`
+	Pause *Pause `json:"pause,omitempty"` // that it waits for, with HandleWaiting
 	// How it ended, with HandleStopped. Status is one of event.Status.
-	Status string
-	Output json.RawMessage
-	Actor  string
-	Ended  time.Time
+	Status string          `json:"status,omitempty"`
+	Output json.RawMessage `json:"output,omitempty"`
+	Actor  string          `json:"by,omitempty"`
+	Ended  time.Time       `json:"ended,omitzero"`
 }
 
 // Content is what a body has produced so far.
 type Content struct {
 	// Total is how many bytes were produced. Head has the first, and Tail the
 	// last of them; what lies between is left out.
-	Total      int
-	Head, Tail string
+	Total int    `json:"total"`
+	Head  string `json:"head,omitempty"`
+	Tail  string `json:"tail,omitempty"`
 	// Screen: Tail is all that a terminal's screen shows, and not what was
 	// produced one after the other.
-	Screen bool
+	Screen bool `json:"screen,omitempty"`
 	// Question is what the body asks while it runs; nil: nothing. The next
 	// input is the answer.
-	Question *LiveQuestion
-	At       time.Time // when that was stored, or produced in this process
+	Question *LiveQuestion `json:"question,omitempty"`
+	At       time.Time     `json:"at,omitzero"` // when that was stored, or produced in this process
 }
 
 // LiveQuestion is a question of a body that runs.

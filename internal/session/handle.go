@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -74,6 +75,23 @@ type NewHandle struct {
 	Call    Call   // the child's, as it is asked for
 	Message *Entry // that asks for it
 	Limits  Left   // of the parent's agent
+	// TokenKey signs the tokens of the call; 0: the key of the open turn.
+	TokenKey int
+}
+
+// BeginOnce is Begin for a program, which names the call by an id of its own
+// making. Under the same id again nothing is begun.
+func (tx *Tx) BeginOnce(call string, n *NewHandle) (begun bool, err error) {
+	if err := tx.notDeleted(call); err != nil {
+		return false, err
+	}
+	if found, err := tx.read(headKey(HandleID(call)), new(State)); err != nil || found {
+		return false, err
+	}
+	if tx.Ending != nil {
+		return false, fmt.Errorf("%w: the run of session %q", ErrCancelled, tx.ID)
+	}
+	return true, tx.Begin(call, n)
 }
 
 // Begin makes a handle for a call of this session: one of the open turn, or one
@@ -91,7 +109,7 @@ func (tx *Tx) Begin(call string, n *NewHandle) error {
 	}
 	child.Agent, child.Parent.Handle = tx.Agent, n.Name
 	child.Turn, child.Calls = 1, []Call{n.Call}
-	child.Asked, child.TokenKey = tx.Now, tx.TokenKey
+	child.Asked, child.TokenKey = tx.Now, cmp.Or(n.TokenKey, tx.TokenKey)
 	tx.writeChild(child, n.Message)
 	tx.Handles++
 	tx.putHandle(&Handle{Name: n.Name, Tool: n.Call.Tool, Child: id, Call: n.Call.ID, Since: tx.Now})

@@ -106,6 +106,11 @@ func (s *Store) MailFor(ctx context.Context, session string, c *Call) ([]tool.Ma
 		ErrCorrupt, session, c.Answer.Mail, c.ID, len(all))
 }
 
+// HasMail reports whether an event has come for a call.
+func (s *Store) HasMail(ctx context.Context, session, call, name, id string) (bool, error) {
+	return s.kv.record(ctx, mailReceiptKey(session, call, name, id), new(storedReceipt))
+}
+
 // MailReceipts lists the receipts of the events that were accepted for a call,
 // by name and id. Of a settled call, a receipt tells whether the body was shown
 // the event. End is the call's record, or nil.

@@ -25,7 +25,8 @@ func (tx *Tx) Cancel(callOrPause, by, why string) (Receipt, error) {
 	if err := tx.notOver(call, number); err != nil {
 		return rc, err
 	}
-	if r, found, err := tx.receipt(call, rc.slot()); err != nil || found {
+	r, before, err := tx.receipt(call, rc.slot())
+	if err != nil || before && !tx.waitsAgain(call) {
 		r.Duplicate = true
 		return r, err
 	}
@@ -52,8 +53,18 @@ func (tx *Tx) Cancel(callOrPause, by, why string) (Receipt, error) {
 	case c.Status == Running || tx.driven && c.Status != Pending && !c.Effect.NeedsClaim():
 		c.Cancel = &Cancel{Actor: by, Why: why, At: tx.Now}
 		return rc, nil
+	case c.Status == Pending && c.Pause.Await != nil && !before && !tx.isHandle():
+		tx.goOnFrom(c, &Answer{Actor: by, Interrupted: true})
+		return rc, nil
 	}
 	return rc, tx.settle(c, CancelledOutcome(c, by, why, false))
+}
+
+// waitsAgain reports whether a call has awaited handles, was interrupted, and
+// has asked for another pause: then it can be cancelled once more, and ends.
+func (tx *Tx) waitsAgain(call string) bool {
+	c := tx.Call(call)
+	return c != nil && c.Status == Pending && c.Answer != nil && c.Answer.Interrupted
 }
 
 // notOver refuses an operation on a pause that was answered, or that the call

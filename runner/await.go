@@ -1,0 +1,156 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"slices"
+	"time"
+
+	"github.com/fermata-ai/fermata/internal/session"
+	"github.com/fermata-ai/fermata/tool"
+)
+
+// HandleFilter selects handles of a session. The zero value selects all.
+type HandleFilter struct {
+	Open  bool   // those that have not stopped
+	After string // those whose names come after this one
+	Limit int    // so many at most; 0: all
+}
+
+// Handles lists handles of a session, by name: of each name, the newest.
+func (rn *Runner) Handles(
+	ctx context.Context, sessionID string, f HandleFilter, actor Actor,
+) iter.Seq2[tool.Handle, error] {
+	return func(yield func(tool.Handle, error) bool) {
+		op := Operation{Kind: OpHandles, Actor: actor, Session: sessionID}
+		if _, err := rn.visible(ctx, op); err != nil {
+			yield(tool.Handle{}, err)
+			return
+		}
+		rn.eachHandle(ctx, sessionID, f, yield)
+	}
+}
+
+// handlesAtOnce is how many records of handles are read at once.
+const handlesAtOnce = 64
+
+func (rn *Runner) eachHandle(
+	ctx context.Context, sessionID string, f HandleFilter, yield func(tool.Handle, error) bool,
+) {
+	n := 0
+	for more := true; more; {
+		var page []session.Handle
+		var err error
+		if page, more, err = rn.store.Handles(ctx, sessionID, f.After, handlesAtOnce); err != nil {
+			yield(tool.Handle{}, err)
+			return
+		}
+		for i := range page {
+			f.After = page[i].Name
+			if f.Open && !page[i].Open() {
+				continue
+			}
+			h, err := rn.handleOf(ctx, &page[i])
+			if err == nil && f.Open && h.State == tool.HandleStopped {
+				continue
+			}
+			if n++; !yield(h, err) || err != nil || n == f.Limit {
+				return
+			}
+		}
+	}
+}
+
+// awaitEvery is how often a waiting caller looks at handles without a signal:
+// commits of other processes give none.
+const awaitEvery = time.Second
+
+// Await waits until all handles of w.All have stopped, and one of w.Any if there
+// are any, or until ctx ends. It returns all of them as they are then, each
+// once, those of All first; also with the error of ctx. The names are those of
+// the handles that have them when it begins.
+//
+// It stores nothing and drives nothing: another process may drive the handles.
+func (rn *Runner) Await(
+	ctx context.Context, sessionID string, w tool.HandleWait, actor Actor,
+) ([]tool.Handle, error) {
+	op := Operation{Kind: OpAwait, Actor: actor, Session: sessionID}
+	if _, err := rn.visible(ctx, op); err != nil {
+		return nil, err
+	}
+	if len(w.All)+len(w.Any) == 0 {
+		return nil, errNoneAwaited
+	}
+	bound := map[string]*session.Handle{}
+	for _, name := range slices.Concat(w.All, w.Any) {
+		if bound[name] != nil {
+			continue
+		}
+		var err error
+		if bound[name], err = rn.store.Handle(ctx, sessionID, name); err != nil {
+			return nil, err
+		}
+	}
+	over := rn.awaited(ctx, sessionID, &w, bound)
+	var all []tool.Handle
+	for _, name := range slices.Concat(w.All, w.Any) {
+		rec := bound[name]
+		if rec == nil {
+			continue // it is there already
+		}
+		h, err := rn.handleOf(context.WithoutCancel(ctx), rec)
+		if err != nil {
+			return nil, err
+		}
+		all, bound[name] = append(all, h), nil
+	}
+	return all, over
+}
+
+var errNoneAwaited = errors.New("runner: Await needs at least one handle")
+
+// awaited returns when what is awaited has come, or with the reason to wait no
+// longer. Each end is a commit of the session, which gives a signal. After one,
+// of All only the first is looked at that had not stopped before.
+func (rn *Runner) awaited(
+	ctx context.Context, sessionID string, w *tool.HandleWait, bound map[string]*session.Handle,
+) error {
+	changed, stop := rn.store.WatchAll(sessionID)
+	defer stop()
+	look := time.NewTicker(awaitEvery)
+	defer look.Stop()
+	all, any := w.All, w.Any
+	for {
+		for len(all) > 0 {
+			h, err := rn.handleOf(ctx, bound[all[0]])
+			if err != nil {
+				return err
+			}
+			if h.State != tool.HandleStopped {
+				break
+			}
+			all = all[1:]
+		}
+		for i := 0; len(all) == 0 && i < len(any); i++ {
+			h, err := rn.handleOf(ctx, bound[any[i]])
+			if err != nil {
+				return err
+			}
+			if h.State == tool.HandleStopped {
+				any = nil
+			}
+		}
+		if len(all)+len(any) == 0 {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-look.C:
+		case <-rn.closing.Done():
+			return ErrClosed
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
