@@ -34,6 +34,19 @@ func (r *rig) awaited(name string) tool.Handle {
 	return all[0]
 }
 
+// told waits until the session knows that all but so many of its handles have
+// stopped, and closes the runner then.
+func (r *rig) told(open int) {
+	r.t.Helper()
+	changed, stop := r.store.WatchAll(chat)
+	defer stop()
+	for r.transcript().Handles != open {
+		<-changed
+	}
+	must(r.t, r.Close())
+	r.sound()
+}
+
 // waits is a tool whose calls wait for an outside system.
 func waits(t *testing.T, name string) tool.Tool {
 	return stateful(t, name, tool.Idempotent,
@@ -74,8 +87,7 @@ func TestSpawnIsIdempotent(t *testing.T) {
 	if again := r.spawned("a", "build", `{"target":"x"}`); !again.Duplicate {
 		t.Errorf("%+v", again)
 	}
-	must(t, r.Close())
-	r.sound()
+	r.told(1)
 }
 
 // What can't be begun is refused, and leaves nothing.
@@ -127,8 +139,7 @@ func TestAMisfittingSpawnStops(t *testing.T) {
 		!strings.Contains(got[3], "built x") {
 		t.Errorf("%q", got)
 	}
-	must(t, r.Close())
-	r.sound()
+	r.told(0)
 }
 
 // A person answers what a handle asks, and the same again is a duplicate.
@@ -181,8 +192,7 @@ func TestApplyAnswersAnyQuestion(t *testing.T) {
 	if _, err := r.Apply(t.Context(), chat, in); !errors.Is(err, runner.ErrHandleStopped) {
 		t.Errorf("once it has stopped: %v", err)
 	}
-	must(t, r.Close())
-	r.sound()
+	r.told(0)
 }
 
 // Lists, transcripts and calls tell of handles.
@@ -233,8 +243,8 @@ func TestHandlesAreShown(t *testing.T) {
 		t.Errorf("%+v", h)
 	}
 	must(t, r.Abort(t.Context(), chat, "b", "grace", "")) // it has stopped
-	must(t, r.Close())
-	r.sound()
+	r.carryOn().finished(event.FinishStop)
+	r.told(0)
 }
 
 // A program's await ends with its handles, with its context, or with the
@@ -334,8 +344,7 @@ func TestCancelInterruptsAnAwait(t *testing.T) {
 	if must(t, err); h.State != tool.HandleRunning {
 		t.Errorf("%+v", h)
 	}
-	must(t, r.Close())
-	r.sound()
+	r.told(1)
 }
 
 // A call that waits again after it was interrupted is cancelled as any other.
@@ -354,8 +363,7 @@ func TestCancelEndsWhatWaitsAgain(t *testing.T) {
 	if got := r.outputs(); len(got) != 2 || !strings.Contains(got[1], "enough") {
 		t.Errorf("%q", got)
 	}
-	must(t, r.Close())
-	r.sound()
+	r.told(1)
 }
 
 // handleWaiter is a tool that waits for a handle, again and again.
@@ -391,6 +399,5 @@ func TestAnAwaitSeesItsOwnSessionsHandles(t *testing.T) {
 	if !strings.Contains(got[1], "action") || !strings.Contains(got[2], "Handle `w` not found") {
 		t.Errorf("%q", got)
 	}
-	must(t, r.Close())
-	r.sound()
+	r.told(0)
 }

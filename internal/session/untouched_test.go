@@ -142,6 +142,10 @@ func changes(t *testing.T) map[string][]session.Transition {
 			return tx.Register("awaits", 1, 0, []session.Awaited{{Name: "began", All: true,
 				Child: session.HandleID("began")}})
 		}),
+		"BeginOnce": list(func(tx *session.Tx) error {
+			_, err := tx.BeginOnce("once", newHandle(t, "once"))
+			return err
+		}),
 		"Interrupt": each(func(tx *session.Tx, call string) error {
 			return tx.Interrupt(call, "ada")
 		}, "awaits"),
