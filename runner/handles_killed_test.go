@@ -42,6 +42,7 @@ func TestHandlesKilledAtEveryWrite(t *testing.T) {
 				if n := r.sessions(); n != 2 {
 					t.Errorf("there are %d sessions", n)
 				}
+				r.settled()
 				r.told(0)
 			})
 		}
@@ -79,6 +80,7 @@ func TestAHandleWhoseProcessDied(t *testing.T) {
 			if got := r.outputs(); !strings.Contains(got[1], want) {
 				t.Errorf("it comes to %q", got)
 			}
+			r.settled()
 			r.told(0)
 		})
 	}

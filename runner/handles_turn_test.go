@@ -3,6 +3,7 @@ package runner_test
 import (
 	"context"
 	"encoding/json"
+	"iter"
 	"strings"
 	"sync"
 	"testing"
@@ -135,11 +136,11 @@ func TestLayersAroundHandles(t *testing.T) {
 	}
 }
 
-// What is begun needs approval, and to begin it doesn't wait for that.
+// What is begun needs approval, and to begin it doesn't wait for that. Neither
+// the model's input nor a program's is an approval.
 func TestApprovalIsAroundWhatIsBegun(t *testing.T) {
 	model := fakellm.New(
 		fakellm.Calls("build", `{"action":"spawn","id":"a","target":"x"}`),
-		fakellm.Calls("await", `{"all":["a"]}`),
 		fakellm.Calls("build", `{"action":"apply","id":"a","input":"yes"}`),
 		fakellm.Calls("await", `{"all":["a"]}`), fakellm.Says("Done."))
 	own := tool.Must(tool.Func(tool.Spec{Name: "build"},
@@ -148,14 +149,23 @@ func TestApprovalIsAroundWhatIsBegun(t *testing.T) {
 		}))
 	made, err := handle.Stateful(own, &handle.Options{Asks: true})
 	must(t, err)
-	r := newRig(t, agent.Config{Tools: []tool.Tool{made}, Model: model, Interceptors: approval()}, nil)
-	r.say("Go.").finished(event.FinishPaused)
-	end := r.say("Just do it.").finished(event.FinishPaused)
+	var r *rig
+	// The model goes on once what it has begun waits.
+	late := interceptor.Layer{Name: "late", Model: func(next interceptor.ModelHandler) interceptor.ModelHandler {
+		return func(ctx context.Context, req llm.Request) iter.Seq2[llm.Event, error] {
+			if len(req.Messages) == 3 {
+				r.asking("a")
+			}
+			return next(ctx, req)
+		}
+	}}
+	r = newRig(t, agent.Config{Tools: []tool.Tool{made}, Model: model,
+		Interceptors: append(approval(), late)}, nil)
+	p := r.say("Go.").finished(event.FinishPaused).pause("build")
 	got := r.outputs()
-	if !strings.Contains(got[0], "running") || !strings.Contains(got[2], "a person's approval") {
+	if !strings.Contains(got[0], "running") || !strings.Contains(got[1], "a person's approval") {
 		t.Errorf("%q", got)
 	}
-	p := end.pause("build")
 	if p.Await.Gate == "" || string(p.Arguments) != `{"target":"x"}` {
 		t.Fatalf("%+v", p)
 	}
@@ -166,10 +176,28 @@ func TestApprovalIsAroundWhatIsBegun(t *testing.T) {
 	_, err = r.Resume(t.Context(), p.Session, runner.Approve(p.ID, user, ""))
 	must(t, err)
 	r.carryOn().finished(event.FinishStop)
-	if got := r.outputs(); !strings.Contains(got[3], "built x") {
+	if got := r.outputs(); !strings.Contains(got[2], "built x") {
 		t.Errorf("%q", got)
 	}
 	r.told(0)
+}
+
+// asking waits until a handle waits for an answer.
+func (r *rig) asking(name string) {
+	for {
+		h, err := r.store.Handle(r.t.Context(), chat, name)
+		must(r.t, err)
+		changed, stop := r.store.WatchAll(h.Child)
+		now, err := r.Fetch(r.t.Context(), chat, name, user)
+		must(r.t, err)
+		if now.State != tool.HandleWaiting {
+			<-changed
+		}
+		stop()
+		if now.State == tool.HandleWaiting {
+			return
+		}
+	}
 }
 
 // A handle goes on when the caller of the run leaves.
