@@ -182,6 +182,24 @@ func TestApprovalIsAroundWhatIsBegun(t *testing.T) {
 	r.told(0)
 }
 
+// A handle that waits for a person's approval keeps no message from the model.
+func TestAMessageGoesPastAWaitingHandle(t *testing.T) {
+	model := fakellm.New(
+		fakellm.Calls("build", `{"action":"spawn","id":"a","target":"x"}`).
+			And("await", `{"all":["a"]}`),
+		fakellm.Calls("await", `{"all":["a"],"timeout_secs":0}`).
+			And("build", `{"action":"abort","id":"a"}`), fakellm.Says("Aborted."))
+	r := newRig(t, agent.Config{Tools: []tool.Tool{builds(t)}, Model: model,
+		Interceptors: approval()}, nil)
+	r.say("Go.").finished(event.FinishPaused)
+	r.say("Stop it.").finished(event.FinishStop)
+	if got := r.outputs(); len(got) != 4 || !strings.Contains(got[1], `"interrupted":true`) ||
+		!strings.Contains(got[3], "aborted") {
+		t.Errorf("%q", got)
+	}
+	r.told(0)
+}
+
 // asking waits until a handle waits for an answer.
 func (r *rig) asking(name string) {
 	for {

@@ -101,7 +101,11 @@ func (sy *saying) turnOver() (answered bool, err error) {
 		return false, err
 	}
 	var awaits []string
-	sy.lease.View(func(st *session.State) { awaits = st.OnlyAwaits() })
+	open := false
+	sy.lease.View(func(st *session.State) { awaits, open = st.OnlyAwaits(), len(st.Calls) > 0 })
+	if !open && questionIn(page) == nil { // what waits are handles, which go on
+		return false, nil
+	}
 	if len(awaits) > 0 && questionIn(page) == nil {
 		return sy.interrupt(awaits)
 	}

@@ -1,0 +1,171 @@
+package runner_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/fermata-ai/fermata/agent"
+	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/fakellm"
+	"github.com/fermata-ai/fermata/runner"
+	"github.com/fermata-ai/fermata/tool"
+)
+
+// A program's await ends with its handles, with its context, or with the
+// runner; of any, one is enough.
+func TestAwaitFromGo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, agent.Config{Tools: []tool.Tool{waits(t, "job")},
+			Model: messages(says("Hi."))}, &rigOptions{memory: true})
+		r.say("Hello.").finished(event.FinishStop)
+		for _, name := range []string{"a", "b", "c"} {
+			r.spawned(name, "job", `{"target":"x"}`)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		stopped := func(w tool.HandleWait) <-chan string {
+			out := make(chan string, 1)
+			go func() {
+				all, err := r.Await(ctx, chat, w, user)
+				words := ""
+				for _, h := range all {
+					words += h.Name + " " + string(h.State) + " "
+				}
+				if err != nil {
+					words += err.Error()
+				}
+				out <- words
+			}()
+			synctest.Wait()
+			return out
+		}
+		any := stopped(tool.HandleWait{Any: []string{"c", "b"}})
+		both := stopped(tool.HandleWait{All: []string{"a", "b"}, Any: []string{"b"}})
+		never := stopped(tool.HandleWait{All: []string{"c"}})
+		begun := time.Now()
+		must(t, r.Abort(t.Context(), chat, "b", user, ""))
+		if got := <-any; got != "c running b stopped " {
+			t.Errorf("any: %s", got)
+		}
+		select {
+		case got := <-both:
+			t.Errorf("all: %s", got)
+		default:
+		}
+		must(t, r.Abort(t.Context(), chat, "a", user, ""))
+		if got := <-both; got != "a stopped b stopped " {
+			t.Errorf("all: %s", got)
+		}
+		if waited := time.Since(begun); waited != 0 {
+			t.Errorf("an end of this process was seen after %v", waited)
+		}
+		if got := <-never; got != "c running "+context.DeadlineExceeded.Error() {
+			t.Errorf("ctx: %s", got)
+		}
+		if _, err := r.Await(t.Context(), chat, tool.HandleWait{}, user); err == nil {
+			t.Error("nothing is awaited")
+		}
+		_, err := r.Await(t.Context(), chat, tool.HandleWait{Any: []string{"d"}}, user)
+		if !errors.Is(err, tool.ErrUnknownHandle) {
+			t.Errorf("no such handle: %v", err)
+		}
+		closed := make(chan error, 1)
+		go func() {
+			_, err := r.Await(t.Context(), chat, tool.HandleWait{All: []string{"c"}}, user)
+			closed <- err
+		}()
+		synctest.Wait()
+		must(t, r.Close())
+		if err := <-closed; !errors.Is(err, runner.ErrClosed) {
+			t.Errorf("Close: %v", err)
+		}
+		r.sound()
+	})
+}
+
+// To cancel a call that awaits is to interrupt it: it tells how its handles
+// stand, and they go on.
+func TestCancelInterruptsAnAwait(t *testing.T) {
+	model := fakellm.New(
+		fakellm.Calls("job", `{"action":"spawn","id":"a","target":"x"}`).
+			And("await", `{"all":["a"]}`),
+		fakellm.Says("Done."))
+	r := newRig(t, agent.Config{Tools: []tool.Tool{waits(t, "job")}, Model: model}, nil)
+	p := r.say("Go.").finished(event.FinishPaused).pause("await")
+	if _, err := r.Cancel(t.Context(), chat, p.ID, user, ""); err != nil {
+		t.Fatal(err)
+	}
+	rc, err := r.Cancel(t.Context(), chat, p.Call, user, "")
+	if must(t, err); !rc.Duplicate {
+		t.Errorf("again: %+v", rc)
+	}
+	r.carryOn().finished(event.FinishStop)
+	const want = `"interrupted":true`
+	if got := r.outputs()[1]; !strings.Contains(got, want) || !strings.Contains(got, `"running"`) {
+		t.Errorf("it comes to %s", got)
+	}
+	h, err := r.Fetch(t.Context(), chat, "a", user)
+	if must(t, err); h.State != tool.HandleRunning {
+		t.Errorf("%+v", h)
+	}
+	r.told(1)
+}
+
+// A call that waits again after it was interrupted is cancelled as any other.
+func TestCancelEndsWhatWaitsAgain(t *testing.T) {
+	stubborn := handleWaiter{name: "wait", on: "a"}
+	model := fakellm.New(
+		fakellm.Calls("job", `{"action":"spawn","id":"a","target":"x"}`),
+		fakellm.Calls("wait", `{}`), fakellm.Says("Done."))
+	r := newRig(t, agent.Config{Tools: []tool.Tool{waits(t, "job"), stubborn}, Model: model}, nil)
+	p := r.say("Go.").finished(event.FinishPaused).pause("wait")
+	for range 2 {
+		_, err := r.Cancel(t.Context(), chat, p.Call, user, "enough")
+		must(t, err)
+		r.carryOn()
+	}
+	if got := r.outputs(); len(got) != 2 || !strings.Contains(got[1], "enough") {
+		t.Errorf("%q", got)
+	}
+	r.told(1)
+}
+
+// handleWaiter is a tool that waits for a handle, again and again.
+type handleWaiter struct{ name, on string }
+
+func (w handleWaiter) Spec() tool.Spec {
+	return tool.Spec{Name: w.name, MayPause: true, Effect: tool.Idempotent}
+}
+
+func (w handleWaiter) Execute(context.Context, tool.Call) (tool.Execution, error) {
+	return tool.Execution{Await: &tool.Await{Reason: tool.ReasonHandles,
+		Handles: &tool.HandleWait{All: []string{w.on}}}}, nil
+}
+
+// An await names handles of its own session only. So it can't wait for itself,
+// or for what it is below: from there, they have no names.
+func TestAnAwaitSeesItsOwnSessionsHandles(t *testing.T) {
+	model := fakellm.New(
+		fakellm.Calls("build", `{"action":"spawn","id":"a","target":"x"}`),
+		fakellm.Calls("await", `{"action":"spawn","id":"w","all":["a"]}`).
+			And("await", `{"all":["w"]}`),
+		fakellm.Says("Done."))
+	r := newRig(t, agent.Config{Tools: []tool.Tool{builds(t)}, Model: model}, nil)
+	r.say("Go.").finished(event.FinishStop)
+	h := r.awaited("a")
+	// Its child has no handles, nor does it know of its own name.
+	for _, name := range []string{"a", "w"} {
+		if _, err := r.Fetch(t.Context(), h.Session, name, user); !errors.Is(err, tool.ErrUnknownHandle) {
+			t.Errorf("%s, from below: %v", name, err)
+		}
+	}
+	got := r.outputs()
+	if !strings.Contains(got[1], "action") || !strings.Contains(got[2], "Handle `w` not found") {
+		t.Errorf("%q", got)
+	}
+	r.told(0)
+}
