@@ -78,6 +78,7 @@ func (rn *Runner) Work(ctx context.Context, o *WorkOptions) error {
 		timer := time.NewTimer(w.pause(next))
 		select {
 		case <-due:
+			w.breathe(ctx)
 		case <-w.places.freed:
 		case <-timer.C:
 		case <-rn.closing.Done():
@@ -196,9 +197,33 @@ func (w *worker) watch() (c <-chan struct{}, stop func()) {
 	return w.rn.store.WatchWork()
 }
 
+// lookEach is how long a worker waits between two rounds for each session that
+// others have in hand, where there are many. A round reads past them, and their
+// own commits may wake the worker each time: thousands of children that wait
+// for places would cost reads that grow with the square of their number.
+const (
+	lookEach   = 50 * time.Microsecond
+	manyPassed = 100
+)
+
+// breathe waits after a round that has passed many sessions over.
+func (w *worker) breathe(ctx context.Context) {
+	if w.passed <= manyPassed {
+		return
+	}
+	timer := time.NewTimer(min(w.o.Poll, time.Duration(w.passed)*lookEach))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-w.rn.closing.Done():
+	case <-ctx.Done():
+	}
+}
+
 // round starts what is due, as far as there is room, and returns when the next
 // session will be due.
 func (w *worker) round(ctx context.Context) (next time.Time, err error) {
+	w.passed = 0
 	for name := range w.rn.agents {
 		if room, err := w.left(ctx, name); err != nil || !room {
 			return next, err
