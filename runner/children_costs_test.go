@@ -124,9 +124,9 @@ func delegates(all, atOnce int) modelFunc {
 }
 
 // priced is a rig whose agent has a nested one, and what its store is asked.
-func priced(t *testing.T, kind string, m, nested llm.Model) (*rig, *costs) {
+func priced(t *testing.T, kind string, m, nested llm.Model, more ...tool.Tool) (*rig, *costs) {
 	c := &costs{}
-	r := newRig(t, agent.Config{Model: m, Tools: []tool.Tool{nestedTool(t, "helper", nested)},
+	r := newRig(t, agent.Config{Model: m, Tools: append(more, nestedTool(t, "helper", nested)),
 		Limits: agent.Limits{Turns: 1000}},
 		&rigOptions{memory: true, wrap: func(kv kvstore.Store) kvstore.Store {
 			c.Exclusive = kv.(kvstore.Exclusive)

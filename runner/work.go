@@ -95,6 +95,7 @@ func (rn *Runner) Work(ctx context.Context, o *WorkOptions) error {
 // due starts what is due, and returns when the next session will be due, and
 // whether the work is over.
 func (w *worker) due(ctx context.Context) (next time.Time, over bool, err error) {
+	w.passed = 0
 	if w.o.Session != "" {
 		return w.one(ctx)
 	}
@@ -200,21 +201,25 @@ func (w *worker) watch() (c <-chan struct{}, stop func()) {
 // lookEach is how long a worker waits between two rounds for each session that
 // others have in hand, where there are many. A round reads past them, and their
 // own commits may wake the worker each time: thousands of children that wait
-// for places would cost reads that grow with the square of their number.
+// for places would cost reads that grow with the square of their number. What
+// else is due waits as well, so maxBreath bounds it.
 const (
 	lookEach   = 50 * time.Microsecond
 	manyPassed = 100
+	maxBreath  = 50 * time.Millisecond
 )
 
-// breathe waits after a round that has passed many sessions over.
+// breathe waits after a round that has passed many sessions over, or until a
+// place is free.
 func (w *worker) breathe(ctx context.Context) {
 	if w.passed <= manyPassed {
 		return
 	}
-	timer := time.NewTimer(min(w.o.Poll, time.Duration(w.passed)*lookEach))
+	timer := time.NewTimer(min(w.o.Poll, maxBreath, time.Duration(w.passed)*lookEach))
 	defer timer.Stop()
 	select {
 	case <-timer.C:
+	case <-w.places.freed:
 	case <-w.rn.closing.Done():
 	case <-ctx.Done():
 	}
@@ -223,7 +228,6 @@ func (w *worker) breathe(ctx context.Context) {
 // round starts what is due, as far as there is room, and returns when the next
 // session will be due.
 func (w *worker) round(ctx context.Context) (next time.Time, err error) {
-	w.passed = 0
 	for name := range w.rn.agents {
 		if room, err := w.left(ctx, name); err != nil || !room {
 			return next, err

@@ -65,9 +65,6 @@ func (w *worker) start(ctx context.Context, due session.Due) bool {
 		return true
 	}
 	taken, room := w.places.take(due)
-	if !room {
-		w.passed = 0 // the next place that is given back is waited for
-	}
 	if !taken {
 		return room
 	}
