@@ -16,9 +16,16 @@ import (
 type courier struct {
 	rn *Runner
 
-	mu       sync.Mutex      // guards the rest; held over no call
-	underway map[string]bool // sessions; true: to be looked at once more
-	resting  int             // of those, how many wait for their next try
+	mu       sync.Mutex           // guards the rest; held over no call
+	underway map[string]*carriage // by session
+	resting  int                  // of those, how many wait for their next try
+}
+
+// carriage is what is carried out for one session.
+type carriage struct {
+	again  bool // it is to be looked at once more
+	rests  bool // until the next try
+	passed bool // a worker has left the session to the courier
 }
 
 const (
@@ -29,14 +36,32 @@ const (
 // send carries out what a session owes, in a goroutine of its own.
 func (c *courier) send(id string) {
 	c.mu.Lock()
-	_, underway := c.underway[id]
-	c.underway[id] = underway
+	now := c.underway[id]
+	if now == nil {
+		c.underway[id] = &carriage{}
+	} else {
+		now.again = true
+	}
 	c.mu.Unlock()
-	if !underway && !c.rn.drives.start(func() { c.deliver(id) }) {
+	if now == nil && !c.rn.drives.start(func() { c.deliver(id) }) {
 		c.mu.Lock()
 		delete(c.underway, id)
 		c.mu.Unlock()
 	}
+}
+
+// knows reports whether the courier is at work for a child just now, so that a
+// worker who finds the child due needs to read nothing. Afterwards the courier
+// has it driven, if it has work.
+func (c *courier) knows(id string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := c.underway[id]
+	if now == nil || now.rests {
+		return false
+	}
+	now.passed = true
+	return true
 }
 
 // deliver goes on until all is carried out, or the runner ends.
@@ -52,9 +77,10 @@ func (c *courier) deliver(id string) {
 	for wait := firstErrandWait; ; {
 		err := c.once(id)
 		c.mu.Lock()
-		again := c.underway[id]
-		c.underway[id] = false
-		over := err == nil && !again || c.rn.closing.Err() != nil
+		now := c.underway[id]
+		over := err == nil && !now.again || c.rn.closing.Err() != nil
+		passed := now.passed
+		*now = carriage{rests: err != nil}
 		switch {
 		case over:
 			delete(c.underway, id)
@@ -62,6 +88,9 @@ func (c *courier) deliver(id string) {
 			c.resting++
 		}
 		c.mu.Unlock()
+		if passed {
+			c.rn.attend(id)
+		}
 		switch {
 		case over:
 			ended = true
@@ -79,6 +108,7 @@ func (c *courier) deliver(id string) {
 			timer.Stop()
 		}
 		c.mu.Lock()
+		now.rests = false
 		c.resting--
 		c.mu.Unlock()
 	}

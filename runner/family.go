@@ -108,6 +108,11 @@ func (f *family) next(
 		if next, err = f.follow(); next == nil && !f.left {
 			f.end, err = f.standing(err)
 		}
+		// A parent of many children, one after the other, reads its history
+		// once.
+		if next != nil && d != nil && f.end.Finish == event.FinishPaused {
+			next.read.earlier = d.read.past()
+		}
 	}
 	return next, false, err
 }
@@ -336,18 +341,27 @@ func (f *family) goesOn(st *session.State) (going bool, err error) {
 	return err == nil && f.rn.store.Next(now).Working(), err
 }
 
-// wait returns when there may be something to do.
+// wait returns when there may be something to do. What children say that are
+// still driven here is shown meanwhile, and costs no read.
 func (f *family) wait(changed <-chan struct{}) error {
 	poll := time.NewTimer(followEvery)
 	defer poll.Stop()
-	select {
-	case <-f.ear.more:
-	case <-changed:
-	case <-poll.C: // what other processes do gives no signal
-	case <-f.rn.closing.Done():
-		return ErrClosed
-	case <-f.ctx.Done():
-		return context.Cause(f.ctx)
+	for {
+		select {
+		case <-f.ear.more:
+			if f.rn.children.busy(f.root) {
+				if !f.hear() {
+					return errLeft
+				}
+				continue
+			}
+		case <-changed:
+		case <-poll.C: // what other processes do gives no signal
+		case <-f.rn.closing.Done():
+			return ErrClosed
+		case <-f.ctx.Done():
+			return context.Cause(f.ctx)
+		}
+		return nil
 	}
-	return nil
 }

@@ -55,6 +55,9 @@ func (d *drive) finish(cause error) (event.End, error) {
 		_, until := d.rn.store.Driven(d.lease.State())
 		return event.End{Session: d.session, Finish: event.FinishElsewhere, Until: until}, nil
 	}
+	if err == nil && cause == nil && d.isFollowed() {
+		return d.interim(), nil
+	}
 	end, endErr := d.ending(last.waiting, cause)
 	if d.closing.handed && end.Finish == event.FinishElsewhere {
 		end.Finish = event.FinishHandedOver
@@ -88,6 +91,21 @@ func (d *drive) interrupts(cause error) bool {
 	detached := false
 	d.lease.View(func(st *session.State) { detached = st.Run.Detached })
 	return !detached && (errors.Is(cause, errLeft) || d.life.caller.Err() != nil)
+}
+
+// isFollowed reports whether the session's calls wait, and a family follows what
+// is below them.
+func (d *drive) isFollowed() bool {
+	st := d.lease.State()
+	return d.screen.ear != nil && d.lease.Taken() && st.Halt == nil && st.Open() > 0
+}
+
+// interim is the last event of such a drive. The family doesn't show it: what
+// the session waits for is read when the family ends, and not after each of its
+// drives.
+func (d *drive) interim() event.End {
+	return event.End{Session: d.session, Finish: event.FinishPaused,
+		Usage: d.lease.State().Run.Usage}
 }
 
 // ending returns the last event of a drive that stopped for cause.

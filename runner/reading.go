@@ -16,9 +16,17 @@ type reading struct {
 	*subject
 	*committer
 	history []llm.Message  // nil: not loaded
+	earlier past           // what the history begins with, by an earlier drive
 	asked   []llm.ToolCall // the open turn's calls; nil: not loaded
 	turn    *turnFacts
 	copied  []session.Call // what calls returns
+}
+
+// past is the beginning of a history, as far as a drive knew it that has ended.
+// Messages that are stored never change.
+type past struct {
+	generation int
+	messages   []llm.Message
 }
 
 // turnFacts are what attempts need to know of the open turn. They are not
@@ -54,8 +62,26 @@ func (r *reading) loadHistory() (err error) {
 	r.lease.View(func(s *session.State) {
 		st = session.State{ID: s.ID, Generation: s.Generation, Messages: s.Messages}
 	})
-	r.history, err = r.rn.store.History(r.waiting, &st, 0)
+	var known []llm.Message
+	if e := r.earlier; e.generation == st.Generation && len(e.messages) <= st.Messages {
+		known = e.messages
+	}
+	rest, err := r.rn.store.History(r.waiting, &st, len(known))
+	if err == nil {
+		r.history = append(known[:len(known):len(known)], rest...)
+	}
 	return err
+}
+
+// past returns what the drive knew of the history when it ended because calls
+// wait: then nothing of it rides.
+func (r *reading) past() (p past) {
+	r.lease.View(func(st *session.State) {
+		if len(r.history) == st.Messages {
+			p = past{st.Generation, r.history}
+		}
+	})
+	return p
 }
 
 // loadTurn loads what is needed of the open turn, if the turn was not opened by

@@ -78,6 +78,7 @@ func (rn *Runner) Work(ctx context.Context, o *WorkOptions) error {
 		timer := time.NewTimer(w.pause(next))
 		select {
 		case <-due:
+			w.breathe(ctx)
 		case <-w.places.freed:
 		case <-timer.C:
 		case <-rn.closing.Done():
@@ -94,6 +95,7 @@ func (rn *Runner) Work(ctx context.Context, o *WorkOptions) error {
 // due starts what is due, and returns when the next session will be due, and
 // whether the work is over.
 func (w *worker) due(ctx context.Context) (next time.Time, over bool, err error) {
+	w.passed = 0
 	if w.o.Session != "" {
 		return w.one(ctx)
 	}
@@ -194,6 +196,33 @@ func (w *worker) watch() (c <-chan struct{}, stop func()) {
 		return w.rn.store.WatchAll(w.o.Session)
 	}
 	return w.rn.store.WatchWork()
+}
+
+// lookEach is how long a worker waits between two rounds for each session that
+// others have in hand, where there are many. A round reads past them, and their
+// own commits may wake the worker each time: thousands of children that wait
+// for places would cost reads that grow with the square of their number. What
+// else is due waits as well, so maxBreath bounds it.
+const (
+	lookEach   = 50 * time.Microsecond
+	manyPassed = 100
+	maxBreath  = 50 * time.Millisecond
+)
+
+// breathe waits after a round that has passed many sessions over, or until a
+// place is free.
+func (w *worker) breathe(ctx context.Context) {
+	if w.passed <= manyPassed {
+		return
+	}
+	timer := time.NewTimer(min(w.o.Poll, maxBreath, time.Duration(w.passed)*lookEach))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-w.places.freed:
+	case <-w.rn.closing.Done():
+	case <-ctx.Done():
+	}
 }
 
 // round starts what is due, as far as there is room, and returns when the next

@@ -20,6 +20,7 @@ type worker struct {
 	places places
 
 	// Of the goroutine of Work:
+	passed   int // how much of what was due in this round others have in hand
 	watching watching
 	lookedAt time.Time            // for strangers, the last time
 	warned   map[string]time.Time // of which it warned, by agent
@@ -53,11 +54,14 @@ func newWorker(rn *Runner, o *WorkOptions) *worker {
 func (w *worker) start(ctx context.Context, due session.Due) bool {
 	switch {
 	case w.rn.store.HeldHere(due.Session): // the end of that drive wakes the worker
+		w.passed++
 		return true
 	case session.IsChild(due.Session):
+		w.passed++
 		w.adopt(ctx, due)
 		return true
 	case w.rn.children.followed(due.Session): // the caller who follows it takes it
+		w.passed++
 		return true
 	}
 	taken, room := w.places.take(due)
@@ -76,7 +80,8 @@ func (w *worker) start(ctx context.Context, due session.Due) bool {
 // be another one, or gone.
 func (w *worker) adopt(ctx context.Context, due session.Due) {
 	id := due.Session
-	if w.rn.children.known(id) { // it costs no read while it waits for its place
+	// It costs no read while it waits for its place, or its parent is told.
+	if w.rn.children.known(id) || !due.IsLeft() && w.rn.courier.knows(id) {
 		return
 	}
 	st, err := w.rn.store.Load(ctx, id)
