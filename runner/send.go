@@ -63,7 +63,7 @@ func (rn *Runner) Send(ctx context.Context, sessionID string, events ...Mail) (*
 	judges := make([]judge, len(events))
 	err := judged(judges, func() error {
 		return rn.store.Update(ctx, sessionID, func(tx *session.Tx) (err error) {
-			for i, e := range events {
+			for i := range events {
 				if misfits[i] != nil {
 					out.Receipts[i] = tx.RefuseMail(mail[i], misfits[i])
 					continue
