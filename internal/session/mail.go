@@ -71,17 +71,28 @@ type IncomingMail struct {
 // for a duplicate the original one, for a refused event one with Err. The error
 // is what kept it from judging.
 func (tx *Tx) Deliver(in *IncomingMail, fits Fits) (Receipt, error) {
-	rc := Receipt{
-		Call: in.Call, Kind: KindEvent, Hash: in.Hash, Actor: in.Actor, Delivery: in.Delivery,
-		At: tx.Now, Event: EventID{Name: in.Name, ID: in.ID},
-	}
-	d := mailJudgement{tx: tx, in: in, fits: fits, c: tx.Call(in.Call), rc: rc}
+	d := mailJudgement{tx: tx, in: in, fits: fits, c: tx.Call(in.Call), rc: tx.mailReceiptOf(in)}
 	err := d.pass()
 	var refusal *refusal
 	if errors.As(err, &refusal) {
 		d.rc.Err, err = refusal.error, nil
 	}
 	return d.rc, err
+}
+
+// RefuseMail returns the receipt of an event that is refused before it is
+// judged.
+func (tx *Tx) RefuseMail(in *IncomingMail, why error) Receipt {
+	rc := tx.mailReceiptOf(in)
+	rc.Err = why
+	return rc
+}
+
+func (tx *Tx) mailReceiptOf(in *IncomingMail) Receipt {
+	return Receipt{
+		Call: in.Call, Kind: KindEvent, Hash: in.Hash, Actor: in.Actor, Delivery: in.Delivery,
+		At: tx.Now, Event: EventID{Name: in.Name, ID: in.ID},
+	}
 }
 
 // mailJudgement is one event before the head. It looks in the order of the
