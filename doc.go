@@ -34,6 +34,9 @@
 //     to let another agent have it from then on.
 //   - An errand is what one session owes to another one, or to the outside. It
 //     stands in the session's outbox until it is carried out.
+//   - A handle is a child of one call and no model, which has a name in its
+//     parent. To spawn is to begin one. To await is to wait until handles have
+//     stopped.
 //   - A notice is what the runtime tells the model by itself: no word of the
 //     user's, and no result.
 //

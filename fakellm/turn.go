@@ -99,6 +99,12 @@ func From(f func(llm.Request) Turn) Turn {
 // the assistant's messages since the last message of the user that this branch
 // has given. So it begins again with each thing the user says.
 //
+// A branch that matches all answers whatever agent asks. Where one agent hands
+// the conversation to another, the second one's branch counts the first one's
+// messages as its own then, since the user has said nothing in between, and
+// begins with a later turn. Agents with models of their own have that, too: let
+// the second script begin with a turn that is passed over.
+//
 // Whose a message in the history is, is found by matching what was before it,
 // with the request's own System and Tools. So match must depend on nothing but
 // the request.

@@ -142,3 +142,24 @@ func TestWhatCantBeSupersededIsNamed(t *testing.T) {
 	must(t, r.Close())
 	r.sound()
 }
+
+// What a caller did wrong is told so that they find the mistake.
+func TestMistakesWithNestedAgentsAreTold(t *testing.T) {
+	r := newRig(t, agent.Config{
+		Tools: []tool.Tool{nestedTool(t, "helper", fakellm.New(fakellm.Calls("ask", `{}`)), roomTool())},
+		Model: fakellm.New(fakellm.Calls("helper", `{"what":"Go."}`))}, &rigOptions{memory: true})
+	s := r.say("Go.").finished(event.FinishPaused)
+	p := s.end.Pending[len(s.end.Pending)-1]
+	_, err := r.Resume(t.Context(), chat, runner.Complete(p.ID, "eve", json.RawMessage(`"7"`)))
+	if !errors.Is(err, session.ErrUnknownCall) || !strings.Contains(err.Error(), "tool.Pause has it") {
+		t.Errorf("an answer at the root is refused with %v", err)
+	}
+	front, err := agent.New(agent.Config{Name: "front", Model: fakellm.New(),
+		Tools: []tool.Tool{nestedTool(t, "front", fakellm.New())}})
+	must(t, err)
+	if _, err := runner.New(front, r.public, nil); err == nil ||
+		!strings.Contains(err.Error(), `one is behind the tool "front" of agent "front"`) {
+		t.Errorf("two agents of one name: %v", err)
+	}
+	must(t, r.Close())
+}

@@ -104,3 +104,26 @@ func TestCallingOffAfterTheHandover(t *testing.T) {
 		r.sound()
 	})
 }
+
+// A cancellation comes when a call has handed the conversation over, and another
+// one of its turn still waits. The results say that it is handed over, and so it
+// is: the next message is the other agent's.
+func TestACancelledSessionStaysHandedOver(t *testing.T) {
+	over, o := handing(t, fakellm.New(fakellm.Says("Refunded.").Forever()))
+	r := newRig(t, agent.Config{Tools: []tool.Tool{over, roomTool()}, Model: fakellm.New(
+		fakellm.Calls("transfer_to_billing", `{}`).And("ask", `{}`),
+		fakellm.Says("I am the front."))}, o)
+	r.say("I want my money back.").finished(event.FinishPaused)
+	must(t, r.CancelSession(t.Context(), chat, "eve", "enough"))
+	shown, err := r.Show(t.Context(), chat, "")
+	if must(t, err); shown.Agent != "billing" || shown.Finish != event.FinishCancelled {
+		t.Errorf("the session is %q's, and ended as %s", shown.Agent, shown.Finish)
+	}
+	r.restart()
+	r.say("And?").finished(event.FinishStop)
+	if texts := r.texts(); texts[len(texts)-1] != "Refunded." {
+		t.Errorf("said was %q", texts)
+	}
+	must(t, r.Close())
+	r.sound()
+}

@@ -96,7 +96,11 @@ func (a *attempt) pause(to *committer) error {
 		return err
 	})
 	switch {
-	case isAny(err, session.ErrUsedUp, session.ErrTooDeep, session.ErrNameTaken):
+	case errors.Is(err, session.ErrTooDeep):
+		a.product.forget()
+		return a.result(to, toolbox.Resolve(tool.Execution{}, fmt.Errorf("the agent %s was not "+
+			"begun: %w. Do not call it again from here", await.Child.Agent, err)))
+	case isAny(err, session.ErrUsedUp, session.ErrNameTaken):
 		// no child was made
 		a.product.forget()
 		return a.refuse(to, err)

@@ -144,7 +144,7 @@ func New(a *agent.Agent, store *session.Store, o *Options) (*Runner, error) {
 		if a == nil {
 			return nil, errors.New("runner: Options.Agents has a nil agent")
 		}
-		if err := rn.add(a); err != nil {
+		if err := rn.add(a, ""); err != nil {
 			return nil, err
 		}
 	}
@@ -169,13 +169,14 @@ func New(a *agent.Agent, store *session.Store, o *Options) (*Runner, error) {
 // nests is a tool whose calls make children that another agent works in.
 type nests interface{ Nests() *agent.Agent }
 
-// add takes an agent in, and those that work for it.
-func (rn *Runner) add(a *agent.Agent) error {
+// add takes an agent in, and those that work for it. Behind says of which agent
+// it is a tool; empty: of none.
+func (rn *Runner) add(a *agent.Agent, behind string) error {
 	switch other := rn.agents[a.Name()]; {
 	case other == a:
 		return nil
 	case other != nil:
-		return fmt.Errorf("runner: two agents are named %q", a.Name())
+		return fmt.Errorf("runner: two agents are named %q%s", a.Name(), behind)
 	}
 	rn.agents[a.Name()] = a
 	tools := hold.Of(a).Tools
@@ -192,7 +193,8 @@ func (rn *Runner) add(a *agent.Agent) error {
 			continue
 		}
 		set(&rn.nesting, a.Name(), name, true)
-		if err := rn.add(t.Nests()); err != nil {
+		err := rn.add(t.Nests(), fmt.Sprintf("; one is behind the tool %q of agent %q", name, a.Name()))
+		if err != nil {
 			return err
 		}
 	}

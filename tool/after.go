@@ -41,8 +41,11 @@ func (b *box) After(tool string, e Effect, err error) error { return after(tool,
 func (e *afterError) Error() string {
 	s := fmt.Sprintf("%s ran, but what came of it could not be taken: %s.",
 		e.tool, strings.TrimRight(e.err.Error(), "."))
-	if e.effect.NeedsClaim() {
+	switch {
+	case e.effect.NeedsClaim():
 		return s + " Its effects stand. Do not call it again for the same."
+	case errors.Is(e.err, ErrInvalidAwait):
+		return s + " That is a mistake in the tool. Do not call it again in the same way."
 	}
 	return s + " It may be called again."
 }

@@ -121,3 +121,18 @@ func TestTheNoteOnWhatWasLeftOutStays(t *testing.T) {
 		t.Fatal("a second note counts nothing, too", again.Actions, err)
 	}
 }
+
+// A pause that makes no sense is the author's mistake, which calling again
+// doesn't mend.
+func TestAMistakenPauseIsNotToBeTriedAgain(t *testing.T) {
+	for effect, want := range map[Effect]string{
+		Once: "Do not call it again for the same.", ReadOnly: "a mistake in the tool. Do not call it again",
+	} {
+		_, err := enter(t, returns(Spec{Name: "a", Effect: effect, MayPause: true},
+			Execution{Await: &Await{Timeout: -1}}, nil))
+		if err == nil || !strings.Contains(err.Error(), want) ||
+			strings.Contains(err.Error(), "It may be called") {
+			t.Errorf("%q: %v", effect, err)
+		}
+	}
+}

@@ -51,7 +51,8 @@ type MailWait struct {
 
 // AnyOf returns a pause that the first event of one of these names ends. Set
 // Timeout or Deadline for a bound, and OnTimeout for the tool to be entered
-// then with what has come.
+// then with what had come by that time. What comes later is shown if the tool
+// pauses once more.
 func AnyOf(names ...string) Await { return CountOf(1, names...) }
 
 // AllOf returns a pause that ends when an event of each of these names has

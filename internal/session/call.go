@@ -482,6 +482,10 @@ func (tx *Tx) unknownCall(call string) error {
 	if err := tx.notDeleted(call); err != nil {
 		return err
 	}
+	if tx.Children > 0 {
+		return fmt.Errorf("%w: %s in session %q; if it is of a session below that one, "+
+			"name that one: tool.Pause has it", ErrUnknownCall, call, tx.ID)
+	}
 	return fmt.Errorf("%w: %s in session %q", ErrUnknownCall, call, tx.ID)
 }
 

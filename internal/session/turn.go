@@ -121,7 +121,7 @@ func (tx *Tx) Close(results *Entry, ends []event.Status) error {
 		}
 	}
 	tx.append(results)
-	if to := tx.handsTo(); to != "" && tx.Ending == nil {
+	if to := tx.handsTo(); to != "" { // also if the run ends: the results say so
 		tx.handOver(to)
 	}
 	clear(tx.Calls)

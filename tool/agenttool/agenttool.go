@@ -80,6 +80,9 @@ func New[In, Out any](ag *agent.Agent, o *Options[In]) (tool.Tool, error) {
 		own = *o
 	}
 	tell, err := own.teller()
+	if err == nil && own.Timeout < 0 {
+		err = fmt.Errorf("Options.Timeout is %v, which is negative", own.Timeout)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("agenttool: agent %q: %w", ag.Name(), err)
 	}
@@ -113,34 +116,39 @@ func New[In, Out any](ag *agent.Agent, o *Options[In]) (tool.Tool, error) {
 	if err != nil {
 		return nil, err
 	}
-	if schema, err = format(made); err != nil {
+	if schema, err = format(made, reflect.TypeFor[Out]()); err != nil {
 		return nil, fmt.Errorf("agenttool: agent %q: %w", ag.Name(), err)
 	}
 	return &nested{made, ag}, nil
 }
 
 // format returns what the agent's last message has to be, by the tool's output:
-// the schema of an object, or nil for text.
-func format(t tool.Tool) (json.RawMessage, error) {
+// the schema of an object, or nil for text. Out is the output's type, for errors.
+func format(t tool.Tool, out reflect.Type) (json.RawMessage, error) {
 	r, err := tool.NewRegistry([]tool.Tool{t}, nil)
 	if err != nil {
 		return nil, err
 	}
 	spec, _ := r.Spec(t.Spec().Name)
-	var out struct {
+	var is struct {
 		Type any `json:"type"`
 	}
-	if err := json.Unmarshal(spec.Output, &out); err != nil {
-		return nil, err
+	if len(spec.Output) > 0 {
+		if err := json.Unmarshal(spec.Output, &is); err != nil {
+			return nil, err
+		}
 	}
-	switch out.Type {
+	switch is.Type {
 	case "string":
 		return nil, nil
 	case "object":
 		return spec.Output, nil
 	}
-	return nil, fmt.Errorf("an agent's result is a string, or a struct; not a value with %s",
-		spec.Output)
+	hint := ""
+	if out.Kind() == reflect.Pointer && out.Elem().Kind() == reflect.Struct {
+		hint = ": drop the pointer"
+	}
+	return nil, fmt.Errorf("an agent's result is a string, or a struct, and not %v%s", out, hint)
 }
 
 // teller returns what makes the agent's message.

@@ -2,6 +2,7 @@ package agenttool_test
 
 import (
 	"context"
+	"encoding/json"
 	"strings"
 	"testing"
 
@@ -155,6 +156,18 @@ func TestNewRefusesWhatCanNeverWork(t *testing.T) {
 			"the agent is nil"},
 		"a list": {func() (tool.Tool, error) { return agenttool.New[task, []string](ag, nil) },
 			"an agent's result is a string, or a struct"},
+		"a number": {func() (tool.Tool, error) { return agenttool.New[task, int](ag, nil) },
+			"and not int"},
+		"any JSON": {func() (tool.Tool, error) {
+			return agenttool.New[task, json.RawMessage](ag, nil)
+		}, "and not json.RawMessage"},
+		"anything": {func() (tool.Tool, error) { return agenttool.New[task, any](ag, nil) },
+			"and not interface {}"},
+		"a pointer": {func() (tool.Tool, error) { return agenttool.New[task, *task](ag, nil) },
+			"and not *agenttool_test.task: drop the pointer"},
+		"no time": {func() (tool.Tool, error) {
+			return agenttool.New[task, string](ag, &agenttool.Options[task]{Timeout: -1})
+		}, "Options.Timeout is -1ns"},
 		"two ways": {func() (tool.Tool, error) { return agenttool.New[task, string](ag, both) },
 			"one of them is used"},
 		"a field that isn't there": {func() (tool.Tool, error) {
