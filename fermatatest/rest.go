@@ -96,7 +96,7 @@ func (l *life) owes(st *core.State) bool {
 	if !l.isDue(st) && !l.changed(st) {
 		l.violation("something is owed, and the session is not in the index of what is due")
 	}
-	l.store.CallCouriers(st.ID)
+	l.store.CallCouriers(st)
 	time.Sleep(time.Millisecond)
 	return true
 }

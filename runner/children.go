@@ -176,7 +176,7 @@ func (c *children) ended(root, id string, err error) {
 	c.drop(root)
 	c.mu.Unlock()
 	if owes {
-		c.rn.courier.send(id)
+		c.rn.courier.send(session.Owing{Session: id, Root: root, Fresh: true})
 	}
 	if again {
 		c.start(root, id)
@@ -204,17 +204,17 @@ func (c *children) known(id string) bool {
 // owes takes note that a session has errands to carry out. Those of a child
 // whose run is over wait until its events are shown: what its parent does next
 // is shown after them.
-func (c *children) owes(id string, over bool) {
+func (c *children) owes(o session.Owing) {
 	c.mu.Lock()
-	root, here := c.roots[id]
-	if here && over {
-		if _, here = c.trees[root].driven[id]; here {
-			c.owing[id] = true
+	root, here := c.roots[o.Session]
+	if here && o.Over {
+		if _, here = c.trees[root].driven[o.Session]; here {
+			c.owing[o.Session] = true
 		}
 	}
 	c.mu.Unlock()
-	if !here || !over {
-		c.rn.courier.send(id)
+	if !here || !o.Over {
+		c.rn.courier.send(o)
 	}
 }
 
@@ -250,7 +250,7 @@ func (c *children) once(root, id string) (handed bool, failed error) {
 	d, err := c.rn.newDrive(context.Background(), id, nil)
 	switch {
 	case errors.Is(err, session.ErrDeleted):
-		c.rn.courier.send(id)
+		c.rn.courier.send(session.Owing{Session: id, Root: root})
 		return false, nil
 	case err != nil:
 		if !isAny(err, session.ErrBusy, ErrClosed, ErrUnknownAgent) {

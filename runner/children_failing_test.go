@@ -1,11 +1,14 @@
 package runner_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/fermata-ai/fermata/agent"
@@ -225,4 +228,73 @@ func TestOneChildThatCanNotBeRead(t *testing.T) {
 			r.sound()
 		})
 	}
+}
+
+// What a session owes to a child that can't be read is tried again, later and
+// later. What it owes to another child is carried out at once meanwhile.
+func TestAFailingErrandKeepsNoOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		helper := nestedTool(t, "helper", repeats("ask"), asksWhat("ask"))
+		r := newRig(t, agent.Config{Tools: []tool.Tool{helper}, Model: fakellm.New(
+			fakellm.Calls("helper", `{"what":"A?"}`).And("helper", `{"what":"B?"}`),
+			fakellm.Says("Well."))}, &rigOptions{memory: true,
+			runner: &runner.Options{Logger: slog.New(slog.DiscardHandler)}})
+		asked := pausesBelow(t, r.say("Go.").finished(event.FinishPaused))
+		bad, good := asked["A?"], asked["B?"]
+		mend := r.damage(bad.Session)
+		_, err := r.Cancel(t.Context(), chat, bad.Path[0].Call, "eve", "damaged")
+		must(t, err)
+		time.Sleep(3 * time.Minute)
+		_, err = r.Cancel(t.Context(), chat, good.Path[0].Call, "eve", "no")
+		must(t, err)
+		synctest.Wait()
+		st, err := r.store.Load(t.Context(), good.Session)
+		if must(t, err); st.Halt == nil {
+			t.Error("the other child was not told at once")
+		}
+		mend()
+		must(t, r.Close())
+	})
+}
+
+// heldReads is an engine that keeps reads of one key waiting.
+type heldReads struct {
+	kvstore.Store
+	key atomic.Pointer[[]byte]
+	let chan struct{}
+}
+
+func (h *heldReads) Get(ctx context.Context, key []byte) (kvstore.Entry, error) {
+	if held := h.key.Load(); held != nil && bytes.Equal(*held, key) {
+		<-h.let
+	}
+	return h.Store.Get(ctx, key)
+}
+
+// What one tree has on its way, and can't deliver just now, holds no Run of
+// another tree.
+func TestWhatAnotherTreeOwesHoldsNoRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		engine := &heldReads{let: make(chan struct{})}
+		asks, calls := fakellm.Calls("ask", `{"what":"A?"}`), fakellm.Calls("helper", `{"what":"Ask."}`)
+		helper := nestedTool(t, "helper", fakellm.New(asks, asks), asksWhat("ask"))
+		r := newRig(t, agent.Config{Tools: []tool.Tool{helper}, Model: fakellm.New(calls, calls)},
+			&rigOptions{memory: true, wrap: func(kv kvstore.Store) kvstore.Store {
+				engine.Store = hidden(kv)
+				return engine
+			}})
+		first := pausesBelow(t, r.say("Go.").finished(event.FinishPaused))["A?"]
+		key := kvstore.Key("h", first.Session)
+		engine.key.Store(&key)
+		_, err := r.Cancel(t.Context(), chat, first.Path[0].Call, "eve", "no")
+		must(t, err)
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		if s := watch(t, r.Run(ctx, user, "chat-2", llm.UserText("Go."), nil)); s.err != nil ||
+			s.end.Finish != event.FinishPaused {
+			t.Errorf("it ends %q, with %v", s.end.Finish, s.err)
+		}
+		close(engine.let)
+		must(t, r.Close())
+	})
 }

@@ -16,9 +16,16 @@ import (
 type courier struct {
 	rn *Runner
 
-	mu       sync.Mutex      // guards the rest; held over no call
-	underway map[string]bool // sessions; true: to be looked at once more
-	resting  int             // of those, how many wait for their next try
+	mu       sync.Mutex           // guards the rest; held over no call
+	underway map[string]*carriage // by session
+}
+
+// carriage is what is carried out for one session.
+type carriage struct {
+	root  string        // of the tree whose callers wait for it; empty: none does
+	again bool          // it is to be looked at once more
+	rests bool          // until the next try
+	wake  chan struct{} // gets a value when there is something new to try
 }
 
 const (
@@ -26,40 +33,57 @@ const (
 	maxErrandWait   = time.Minute
 )
 
-// send carries out what a session owes, in a goroutine of its own.
-func (c *courier) send(id string) {
+// send carries out what a session owes, in a goroutine of its own. What is new
+// is tried at once, however often others of its errands have failed.
+func (c *courier) send(o session.Owing) {
 	c.mu.Lock()
-	_, underway := c.underway[id]
-	c.underway[id] = underway
+	now := c.underway[o.Session]
+	begins := now == nil
+	if begins {
+		now = &carriage{wake: make(chan struct{}, 1)}
+		c.underway[o.Session] = now
+	}
+	now.again = !begins
+	if o.Root != "" {
+		now.root = o.Root
+	}
+	if o.Fresh {
+		select {
+		case now.wake <- struct{}{}:
+		default:
+		}
+	}
 	c.mu.Unlock()
-	if !underway && !c.rn.drives.start(func() { c.deliver(id) }) {
-		c.mu.Lock()
-		delete(c.underway, id)
-		c.mu.Unlock()
+	if begins && !c.rn.drives.start(func() { c.deliver(o.Session, now) }) {
+		c.forget(o.Session)
 	}
 }
 
+func (c *courier) forget(id string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.underway, id)
+}
+
 // deliver goes on until all is carried out, or the runner ends.
-func (c *courier) deliver(id string) {
+func (c *courier) deliver(id string, now *carriage) {
 	ended := false
 	defer func() {
 		if !ended { // the engine has ended this goroutine
-			c.mu.Lock()
-			delete(c.underway, id)
-			c.mu.Unlock()
+			c.forget(id)
 		}
 	}()
 	for wait := firstErrandWait; ; {
+		select {
+		case <-now.wake: // it is looked at just now
+		default:
+		}
 		err := c.once(id)
 		c.mu.Lock()
-		again := c.underway[id]
-		c.underway[id] = false
-		over := err == nil && !again || c.rn.closing.Err() != nil
-		switch {
-		case over:
+		over := err == nil && !now.again || c.rn.closing.Err() != nil
+		now.again, now.rests = false, err != nil
+		if over {
 			delete(c.underway, id)
-		case err != nil:
-			c.resting++
 		}
 		c.mu.Unlock()
 		switch {
@@ -75,20 +99,29 @@ func (c *courier) deliver(id string) {
 		select {
 		case <-timer.C:
 			wait = min(2*wait, maxErrandWait)
+		case <-now.wake:
+			timer.Stop()
+			wait = firstErrandWait
 		case <-c.rn.closing.Done():
 			timer.Stop()
 		}
 		c.mu.Lock()
-		c.resting--
+		now.rests = false
 		c.mu.Unlock()
 	}
 }
 
-// busy reports whether anything is carried out just now.
-func (c *courier) busy() bool {
+// busy reports whether anything is carried out just now that the callers of a
+// tree wait for.
+func (c *courier) busy(root string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return len(c.underway) > c.resting
+	for _, now := range c.underway {
+		if now.root == root && !now.rests {
+			return true
+		}
+	}
+	return false
 }
 
 // once tries what a session owes, and has the children that were told something
@@ -98,11 +131,14 @@ func (c *courier) once(id string) error {
 	for _, to := range told {
 		c.rn.attend(to)
 	}
-	if err == nil {
-		err = c.rn.undoer.look(id)
-	}
-	if errors.Is(err, session.ErrUnknownSession) { // its tombstone is gone by now
-		err = nil
+	// What can't be told others keeps nothing from being called off.
+	return errors.Join(unlessUnknown(err), unlessUnknown(c.rn.undoer.look(id)))
+}
+
+// unlessUnknown drops the error that a session is gone: so is what it owed.
+func unlessUnknown(err error) error {
+	if errors.Is(err, session.ErrUnknownSession) {
+		return nil
 	}
 	return err
 }
@@ -111,6 +147,10 @@ func (c *courier) once(id string) error {
 // callers and workers for that.
 func (rn *Runner) attend(id string) {
 	st, err := rn.store.Load(rn.closing, id)
+	if unlessUnknown(err) != nil && rn.closing.Err() == nil {
+		rn.options.Logger.Warn("a child that was told something can't be read: "+
+			"who follows its root, or a worker, has it driven", "session", id, "error", err)
+	}
 	if err != nil || st.Parent == nil || rn.agents[st.Agent] == nil {
 		return
 	}

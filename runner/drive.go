@@ -77,8 +77,14 @@ func (rn *Runner) newDrive(ctx context.Context, id string, n *session.New) (*dri
 	}
 	d.life.watch(rn.closing)
 	lease.OnLost(d.life.lose)
-	if d.owes() { // to others, or outside
-		rn.courier.send(id)
+	var owing session.Owing
+	d.lease.View(func(st *session.State) {
+		if st.HasErrands() { // for others, or to be called off outside
+			owing = st.Owing()
+		}
+	})
+	if owing.Session != "" {
+		rn.courier.send(owing)
 	}
 	return d, nil
 }
@@ -206,12 +212,6 @@ func (d *drive) rest() (more bool, err error) {
 	d.read.forget()
 	d.crew.newTurn()
 	return true, d.show()
-}
-
-// owes reports whether the session owes something to others.
-func (d *drive) owes() (owes bool) {
-	d.lease.View(func(st *session.State) { owes = len(st.Outbox) > 0 })
-	return owes
 }
 
 // idle reports whether there is nothing for a drive to do.

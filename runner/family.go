@@ -156,7 +156,7 @@ func (f *family) undone(st *session.State) (undone bool, err error) {
 	err = f.rn.eachBusy(f.ctx, st, func(child *session.State, is doing) {
 		switch is {
 		case owes:
-			f.rn.courier.send(child.ID)
+			f.rn.courier.send(child.Owing())
 		case driven:
 			undone = undone || f.waits
 			return
@@ -329,7 +329,7 @@ func (f *family) goesOn(st *session.State) (going bool, err error) {
 	if going, err = f.rn.stir(f.ctx, st); going || err != nil {
 		return going, err
 	}
-	if f.rn.courier.busy() || f.rn.children.busy(f.root) {
+	if f.rn.courier.busy(f.root) || f.rn.children.busy(f.root) {
 		return true, nil
 	}
 	now, err := f.rn.store.Load(f.ctx, f.root)

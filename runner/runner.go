@@ -159,7 +159,7 @@ func New(a *agent.Agent, store *session.Store, o *Options) (*Runner, error) {
 	}
 	rn.children = newChildren(rn, rn.options.Children, rn.options.Handles)
 	rn.undoer = newUndoer(rn)
-	rn.courier = courier{rn: rn, underway: map[string]bool{}}
+	rn.courier = courier{rn: rn, underway: map[string]*carriage{}}
 	rn.live.subscribers = map[string]map[chan<- liveEvent]struct{}{}
 	rn.closing, rn.close = context.WithCancel(context.Background())
 	rn.unhook = rn.store.OnErrands(rn.children.owes)

@@ -14,13 +14,13 @@ import (
 // it goes on: here, in another process, or on its way to its parent. Children
 // that the session goes on without are started too, and are not waited for.
 func (rn *Runner) stir(ctx context.Context, st *session.State) (going bool, err error) {
-	if len(st.Outbox) > 0 {
-		rn.courier.send(st.ID)
+	if st.OwesBy(rn.store.Now()) {
+		rn.courier.send(st.Owing())
 	}
 	start := func(child *session.State, is doing) {
 		switch is {
 		case owes:
-			rn.courier.send(child.ID)
+			rn.courier.send(child.Owing())
 		case works:
 			rn.children.start(child.Root(), child.ID)
 		}

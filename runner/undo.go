@@ -118,7 +118,7 @@ func (u *undoer) wait(id string, at time.Time) {
 	if at.IsZero() || u.rn.closing.Err() != nil {
 		return
 	}
-	u.timers[id] = time.AfterFunc(at.Sub(u.rn.store.Now()), func() { u.rn.courier.send(id) })
+	u.timers[id] = time.AfterFunc(at.Sub(u.rn.store.Now()), func() { u.rn.courier.send(session.Owing{Session: id}) })
 }
 
 // close stops the timers.
@@ -146,11 +146,14 @@ func (u *undoer) start(id, call string, tools *toolbox.Box) {
 		u.mu.Unlock()
 	}
 	if !u.rn.drives.start(func() {
-		again := u.try(id, call, tools)
-		over()
-		if again {
-			u.rn.courier.send(id)
-		}
+		again := false
+		defer func() { // also where the engine has ended this goroutine
+			over()
+			if again {
+				u.rn.courier.send(session.Owing{Session: id})
+			}
+		}()
+		again = u.try(id, call, tools)
 	}) {
 		over()
 	}
@@ -233,7 +236,7 @@ func (u *undoer) cancelled(
 
 // conclude commits what came of a try.
 func (u *undoer) conclude(id string, e *session.Errand, does tool.Cancel, failure error) {
-	try := e.Undo.Tries.Count
+	tries, try := e.Undo.Tries.Count, e.Undo.Tries.Number
 	settle := func(tx *session.Tx) error { return tx.UndoDone(e.Call) }
 	switch {
 	case failure == nil:
@@ -241,7 +244,7 @@ func (u *undoer) conclude(id string, e *session.Errand, does tool.Cancel, failur
 		settle = func(tx *session.Tx) error { return tx.UndoInterrupted(e.Call, try) }
 	default:
 		why := modeltext.CleanString(failure.Error())
-		wait, again := does.After(try)
+		wait, again := does.After(tries)
 		u.report(id, e, failure, again)
 		settle = func(tx *session.Tx) error {
 			var next time.Time

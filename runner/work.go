@@ -128,7 +128,7 @@ func (w *worker) one(ctx context.Context) (next time.Time, over bool, err error)
 		w.start(ctx, session.Due{Session: id})
 	// The last condition: the run was interrupted while a call waited.
 	case step.HasWork() || step.Kind == session.StepWait || st.Open() > 0:
-		next = step.Until
+		next = sooner(step.Until, w.carries(st))
 		if _, err = w.rn.stir(ctx, st); err == nil {
 			err = w.lacks(ctx, st)
 		}
@@ -136,6 +136,27 @@ func (w *worker) one(ctx context.Context) (next time.Time, over bool, err error)
 		next, over, err = w.atRest(ctx, st)
 	}
 	return next, over, err
+}
+
+// carries has carried out what a session owes, and looked at what waits for a
+// tool. It returns when more will be due; zero: not by itself.
+func (w *worker) carries(st *session.State) (next time.Time) {
+	if !st.HasErrands() {
+		return next
+	}
+	w.rn.courier.send(st.Owing())
+	if at, _ := st.OwesAt(); at.After(w.rn.store.Now()) {
+		return at
+	}
+	return next
+}
+
+// sooner returns the earlier of two times; zero is none.
+func sooner(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
 }
 
 // ends reports whether a child whose call has ended without it is still to come
@@ -159,14 +180,9 @@ func (w *worker) atRest(
 ) (next time.Time, over bool, err error) {
 	over = w.o.UntilOver
 	owes := func(st *session.State) {
-		at, owes := st.OwesAt()
-		if !owes {
-			return
-		}
-		over = false
-		w.rn.courier.send(st.ID)
-		if at.After(w.rn.store.Now()) && (next.IsZero() || at.Before(next)) {
-			next = at
+		if _, owes := st.OwesAt(); owes {
+			over = false
+			next = sooner(next, w.carries(st))
 		}
 	}
 	if !over {

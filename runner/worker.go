@@ -87,8 +87,8 @@ func (w *worker) adopt(ctx context.Context, due session.Due) {
 		w.rn.options.Logger.Error("a child can't be read", "session", id, "error", err)
 		return
 	}
-	if len(st.Outbox) > 0 {
-		w.rn.courier.send(id)
+	if st.HasErrands() {
+		w.rn.courier.send(st.Owing())
 	}
 	if st.Deleted.IsZero() && (st.Held || due.IsLeft() || w.rn.store.Next(st).Working()) {
 		w.rn.children.start(st.Root(), id)
@@ -116,7 +116,7 @@ func (w *worker) drive(ctx context.Context, due session.Due) error {
 		w.rn.store.Forget(due)
 	}
 	if isAny(err, session.ErrDeleted, session.ErrBusy) { // what it owes may make it due
-		w.rn.courier.send(id)
+		w.rn.courier.send(session.Owing{Session: id, Root: id})
 	}
 	if errors.Is(err, session.ErrDeleted) {
 		return nil

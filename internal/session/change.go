@@ -309,16 +309,15 @@ func (h *head) answered(ctx context.Context, rev kvstore.Revision, err error) er
 	c.commit, h.unsure = commitID{}, unsure{}
 	tx.puts, tx.deletes, tx.records = tx.puts[:0], tx.deletes[:0], tx.records[:0]
 	tx.large, tx.payloads, tx.changed = nil, 0, false
-	tx.only, tx.woke = nil, false
-	_, owes := tx.OwesAt()
-	over := tx.tells()
+	owing, calls := tx.owing()
+	tx.only, tx.woke, tx.owed = nil, false, false
 	h.stored(tx.Held)
 	h.publish(tx)
 	if c.woke {
 		s.local.Signal(workTopic)
 	}
-	if owes {
-		s.couriers.call(tx.ID, over)
+	if calls {
+		s.couriers.call(owing)
 	}
 	return nil
 }

@@ -189,7 +189,8 @@ func (h *head) open(ctx context.Context) *Tx {
 		tx.puts = append(tx.puts, now.puts...)
 		tx.deletes = append(tx.deletes, now.deletes...)
 		tx.changed, tx.payloads, tx.err = now.changed, now.payloads, now.err
-		tx.large, tx.only, tx.woke = slices.Clone(now.large), slices.Clone(now.only), now.woke
+		tx.large, tx.only = slices.Clone(now.large), slices.Clone(now.only)
+		tx.woke, tx.owed = now.woke, now.owed
 	}
 	return tx
 }
@@ -285,8 +286,9 @@ func (tx *Tx) schedule(s *Store) (woke bool) {
 	watched, kept := tx.Held && !s.exclusive, tx.indexHeld(s)
 	held := watched || kept
 	tx.watch(watched, step.Kind == StepRetry && !kept)
-	want, due := step.Until, tx.errandsDue()
-	working := step.Working() || !due.IsZero() && !due.After(tx.Now)
+	want := step.Until
+	due, owes := tx.OwesAt()
+	working := step.Working() || owes && !due.After(tx.Now)
 	switch {
 	case held:
 		want = time.Time{}
@@ -294,7 +296,7 @@ func (tx *Tx) schedule(s *Store) (woke bool) {
 		return false // it stands there already
 	case working:
 		want = atOnce(tx.Now)
-	case !due.IsZero() && (want.IsZero() || due.Before(want)):
+	case owes && (want.IsZero() || due.Before(want)):
 		want = due
 	}
 	if want.Equal(tx.Wake) {

@@ -79,6 +79,7 @@ func (tx *Tx) owe(e Errand) {
 		}
 	}
 	tx.Outbox = append(tx.Outbox, e)
+	tx.owed = true
 	tx.outdates()
 }
 
@@ -98,34 +99,33 @@ func (tx *Tx) carriedOut(all []Errand) {
 	tx.Outbox = left
 }
 
-// Owes reports whether something is on its way to another session. What a tool
-// is to call off isn't: it may wait for days, and nothing waits for it.
+// Owes reports whether something is on its way to another session, and so
+// whether callers wait for it. What a tool is to call off isn't: it may take
+// days, and nothing waits for it.
 func (s *State) Owes() bool {
 	return slices.ContainsFunc(s.Outbox, func(e Errand) bool { return e.Kind != ErrandUndo })
 }
 
-// OwesAt returns when the first errand is due by itself, if there is one.
-func (s *State) OwesAt() (at time.Time, owes bool) {
-	at = s.errandsDue()
-	return at, !at.IsZero()
-}
-
-// errandsDue returns when the first errand is due by itself; zero: none is.
-func (s *State) errandsDue() (first time.Time) {
+// OwesAt returns when the first errand is due by itself, if one is; zero: at
+// once. What was given up isn't due, and what waits for a tool that is gone.
+func (s *State) OwesAt() (first time.Time, owes bool) {
 	for i := range s.Outbox {
 		at, due := s.Outbox[i].waits()
-		if !due {
-			continue
-		}
-		if at.IsZero() {
-			at = time.UnixMilli(1).UTC()
-		}
-		if first.IsZero() || at.Before(first) {
-			first = at
+		if due && (!owes || at.Before(first)) {
+			first, owes = at, true
 		}
 	}
-	return first
+	return first, owes
 }
+
+// OwesBy reports whether an errand is due at a time.
+func (s *State) OwesBy(now time.Time) bool {
+	at, owes := s.OwesAt()
+	return owes && !at.After(now)
+}
+
+// HasErrands reports whether the outbox holds anything, due or not.
+func (s *State) HasErrands() bool { return len(s.Outbox) > 0 }
 
 // report is part of each commit. If by it a child's run is over, the parent is
 // to be told. A run that was interrupted goes on.
@@ -161,22 +161,51 @@ func (tx *Tx) CancelChild(by, why string) {
 	}
 }
 
+// Owing is what couriers are told of a session.
+type Owing struct {
+	Session string
+	// Root is the tree whose callers wait for what is owed; empty: none does.
+	Root  string
+	Over  bool // it is a child whose end its parent is to be told
+	Fresh bool // the commit has put something into the outbox, or changed it there
+}
+
+// Owing is what couriers are told of the session, as it is.
+func (s *State) Owing() Owing {
+	o := Owing{Session: s.ID}
+	if s.Owes() {
+		o.Root = s.Root()
+	}
+	return o
+}
+
+// owing is what couriers are told of a commit, and whether they are: it leaves
+// something that is due, or has changed when that will be.
+func (tx *Tx) owing() (o Owing, calls bool) {
+	at, owes := tx.OwesAt()
+	if !owes || !tx.owed && at.After(tx.Now) {
+		return o, false
+	}
+	o = tx.Owing()
+	o.Over, o.Fresh = tx.tells(), tx.owed
+	return o, true
+}
+
 // couriers are told of each commit of this Store by which a session owes
 // something. All methods may be called from any goroutine.
 type couriers struct {
 	mu  sync.Mutex // guards the rest; held over no call
-	all map[*func(session string, over bool)]bool
+	all map[*func(Owing)]bool
 }
 
-// OnErrands has f called after each commit of this Store that leaves something
-// in a session's outbox, with the session, and whether that is a child whose end
-// its parent is to be told. F must not wait.
-func (s *Store) OnErrands(f func(session string, over bool)) (stop func()) {
+// OnErrands has f called after each commit of this Store that changes a
+// session's outbox, or leaves something in it that is due. F must not wait.
+func (s *Store) OnErrands(f func(Owing)) (stop func()) {
 	c := &s.couriers
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.all == nil {
-		c.all = map[*func(string, bool)]bool{}
+		c.all = map[*func(Owing)]bool{}
 	}
 	c.all[&f] = true
 	return func() {
@@ -188,14 +217,14 @@ func (s *Store) OnErrands(f func(session string, over bool)) (stop func()) {
 
 // CallCouriers has what a session owes looked at, as a commit of this Store
 // does. A test of a whole process calls it in place of a worker.
-func (s *Store) CallCouriers(session string) { s.couriers.call(session, false) }
+func (s *Store) CallCouriers(st *State) { s.couriers.call(st.Owing()) }
 
-func (c *couriers) call(session string, over bool) {
+func (c *couriers) call(o Owing) {
 	c.mu.Lock()
 	all := slices.Collect(maps.Keys(c.all))
 	c.mu.Unlock()
 	for _, f := range all {
-		(*f)(session, over)
+		(*f)(o)
 	}
 }
 

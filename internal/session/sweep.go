@@ -165,7 +165,7 @@ func (sw *sweep) delete(ctx context.Context, id string) error {
 // outlived reports whether a session has outlived its retention.
 func (sw *sweep) outlived(st *State, now time.Time) bool {
 	over := st.over(now)
-	return sw.keep.Sessions > 0 && len(st.Outbox) == 0 && !over.IsZero() && now.Sub(over) > sw.keep.Sessions
+	return sw.keep.Sessions > 0 && !st.HasErrands() && !over.IsZero() && now.Sub(over) > sw.keep.Sessions
 }
 
 // over returns since when a session neither works nor waits; zero: it does.
@@ -185,7 +185,7 @@ func (sw *sweep) tombstone(ctx context.Context, e kvstore.Entry, st *State) erro
 	if err := sw.store.deleteParts(ctx, st.ID); err != nil {
 		return err
 	}
-	if len(st.Outbox) > 0 { // it goes once that is carried out
+	if st.HasErrands() { // it goes once that is carried out
 		_, err := sw.store.Deliver(ctx, st.ID)
 		return err
 	}

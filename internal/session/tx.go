@@ -28,6 +28,7 @@ type Tx struct {
 	only     []kvstore.Precondition // what else must hold, of keys beside the head
 	changed  bool                   // there is something to commit
 	woke     bool                   // another session is due by it
+	owed     bool                   // the outbox holds something new by it, or changed
 	large    []large                // payloads too large for this commit; they must be written before
 	payloads int                    // bytes of those, and of call records, that are written in this commit
 	driven   bool                   // a drive holds the session

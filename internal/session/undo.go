@@ -39,7 +39,9 @@ type Undo struct {
 
 // Tries is how far an undo has come.
 type Tries struct {
-	Count  int       `json:"n,omitzero"`       // that were taken
+	Count  int       `json:"n,omitzero"`       // that were taken since it was last asked for
+	Number int       `json:"number,omitzero"`  // of the last that was taken
+	Runs   bool      `json:"runs,omitzero"`    // that one isn't over, or its process died
 	Failed string    `json:"failed,omitzero"`  // what the last one came to that failed
 	GaveUp time.Time `json:"gave_up,omitzero"` // no more is made by itself
 	Parked bool      `json:"parked,omitzero"`  // its agent has no tool that could do it
@@ -51,7 +53,7 @@ func (u *Undo) check() error {
 	switch {
 	case u == nil || u.Tool == "" || u.Number < 1 || u.Cause == "" || u.Ended.IsZero():
 		return errors.New("an undo is incomplete")
-	case u.Pause == nil || u.Pause.Undo == nil || u.Tries.Count < 0:
+	case u.Pause == nil || u.Pause.Undo == nil || min(u.Tries.Count, u.Tries.Number) < 0:
 		return errors.New("an undo has no pause")
 	case u.Answer != nil && (u.Answer.Pause < 1 || u.Answer.Payload == nil):
 		return errors.New("the answer in an undo is incomplete")
@@ -135,6 +137,7 @@ func (tx *Tx) changeUndo(call string, f func(e *Errand, t *Tries) error) error {
 		}
 		tx.listUndo(e)
 		tx.touch()
+		tx.owed = true
 		return nil
 	}
 	return fmt.Errorf("%w of call %s", ErrNoUndo, call)
@@ -159,6 +162,7 @@ func (tx *Tx) TakeUndo(call string, until time.Time) (taken Errand, err error) {
 			return fmt.Errorf("%w: calling off call %s is not due", ErrStale, call)
 		}
 		t.Count++
+		t.Number, t.Runs = t.Number+1, true
 		e.At = until
 		taken = *e
 		return nil
@@ -169,20 +173,24 @@ func (tx *Tx) TakeUndo(call string, until time.Time) (taken Errand, err error) {
 // ended changes an undo after a try, unless a later try was taken meanwhile.
 func (tx *Tx) ended(call string, try int, f func(e *Errand, t *Tries)) error {
 	return tx.changeUndo(call, func(e *Errand, t *Tries) error {
-		if t.Count != try {
+		if t.Number != try {
 			return fmt.Errorf("%w: try %d to call off call %s is over", ErrStale, try, call)
 		}
+		t.Runs = false
 		f(e, t)
 		return nil
 	})
 }
 
 // UndoFailed notes that a try failed, and when the next one is made; zero: none
-// is.
+// is. If the undo was asked for anew meanwhile, the next one is made at once.
 func (tx *Tx) UndoFailed(call string, try int, why string, next time.Time) error {
 	return tx.ended(call, try, func(e *Errand, t *Tries) {
 		t.Failed = brief(why)
-		if e.At = next; next.IsZero() {
+		switch e.At = next; {
+		case t.Count == 0:
+			e.At = time.Time{}
+		case next.IsZero():
 			t.GaveUp = tx.Now
 		}
 	})
@@ -191,7 +199,7 @@ func (tx *Tx) UndoFailed(call string, try int, why string, next time.Time) error
 // UndoInterrupted gives a try back that was cut off in order.
 func (tx *Tx) UndoInterrupted(call string, try int) error {
 	return tx.ended(call, try, func(e *Errand, t *Tries) {
-		t.Count--
+		t.Count = max(t.Count-1, 0)
 		e.At = time.Time{}
 	})
 }
@@ -206,9 +214,14 @@ func (tx *Tx) ParkUndo(call string, parked bool) error {
 }
 
 // RetryUndo has an undo tried from the beginning, whatever became of it so far.
+// A try that is under way goes on: the next one follows if it fails, or once its
+// time is over.
 func (tx *Tx) RetryUndo(call string) error {
 	return tx.changeUndo(call, func(e *Errand, t *Tries) error {
-		t.Count, t.GaveUp, t.Parked, e.At = 0, time.Time{}, false, time.Time{}
+		t.Count, t.GaveUp, t.Parked = 0, time.Time{}, false
+		if !t.Runs {
+			e.At = time.Time{}
+		}
 		return nil
 	})
 }
