@@ -67,10 +67,11 @@ func (c *children) drop(root string) {
 func (c *children) start(root, id string) {
 	c.mu.Lock()
 	t := c.tree(root)
-	switch _, driven := t.driven[id]; {
+	_, driven := t.driven[id]
+	switch _, waits := c.roots[id]; {
 	case driven:
 		t.driven[id] = true
-	case !slices.Contains(t.waiting, id):
+	case !waits:
 		t.waiting, c.roots[id] = append(t.waiting, id), root
 		if len(t.waiting) == 1 {
 			c.queue = append(c.queue, root)

@@ -18,6 +18,7 @@ type places struct {
 	mu      sync.Mutex // guards the rest; held over no call
 	active  map[string]bool
 	backoff map[string]*backoff
+	pruned  time.Time // when backoff was rid last of what is no longer due
 }
 
 // backoff keeps a session that can't be driven from being tried all the time.
@@ -91,6 +92,7 @@ func (p *places) giveBack(due session.Due, err error, now time.Time) {
 		b.until = time.Now().Add(b.wait)
 		b.wait = min(2*b.wait, maxBackoff)
 	}
+	p.prune()
 	select {
 	case p.freed <- struct{}{}:
 	default:
@@ -124,13 +126,25 @@ func (p *places) busy() bool {
 func (p *places) soonest(wait time.Duration) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for id, b := range p.backoff {
-		switch late := time.Since(b.until); {
-		case late > maxBackoff:
-			delete(p.backoff, id) // it is no longer due
-		case late < 0:
-			wait = min(wait, -late)
+	p.prune()
+	for _, b := range p.backoff {
+		if until := time.Until(b.until); until > 0 {
+			wait = min(wait, until)
 		}
 	}
 	return wait
+}
+
+// prune forgets the sessions that are no longer due, now and then. The caller
+// holds the lock.
+func (p *places) prune() {
+	if time.Since(p.pruned) < maxBackoff {
+		return
+	}
+	p.pruned = time.Now()
+	for id, b := range p.backoff {
+		if time.Since(b.until) > maxBackoff {
+			delete(p.backoff, id)
+		}
+	}
 }

@@ -51,8 +51,10 @@ func (sy *saying) say() (taken bool, err error) {
 		// The denials for the message still ride, and would be shown as if they
 		// were stored.
 		if sy.in.denied {
-			_ = sy.lease.Drop(sy.waiting)
 			sy.in.denied = false
+			if err := sy.lease.Drop(sy.waiting); err != nil {
+				return false, err
+			}
 		}
 		if err := sy.startOver(); err != nil {
 			return false, err

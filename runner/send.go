@@ -63,11 +63,9 @@ func (rn *Runner) Send(ctx context.Context, sessionID string, events ...Mail) (*
 	judges := make([]judge, len(events))
 	err := judged(judges, func() error {
 		return rn.store.Update(ctx, sessionID, func(tx *session.Tx) (err error) {
-			for i, e := range events {
+			for i := range events {
 				if misfits[i] != nil {
-					out.Receipts[i] = session.Receipt{
-						Call: session.CallID(e.Call), Actor: string(e.Actor), Err: misfits[i],
-					}
+					out.Receipts[i] = mail[i].Refused(tx.Now, misfits[i])
 					continue
 				}
 				fits := judges[i].fits(ctx, rn, tx.Agent)
@@ -84,8 +82,8 @@ func (rn *Runner) Send(ctx context.Context, sessionID string, events ...Mail) (*
 	return out, refusal(out.Receipts)
 }
 
-// incomingMail returns an event as the session judges it. An error is the
-// event's own, for its receipt.
+// incomingMail returns an event as the session judges it, also beside an error,
+// which is the event's own, for its receipt.
 func (rn *Runner) incomingMail(e Mail) (*session.IncomingMail, error) {
 	in := &session.IncomingMail{
 		Call: session.CallID(e.Call), Name: e.Name, ID: e.ID,
@@ -97,30 +95,30 @@ func (rn *Runner) incomingMail(e Mail) (*session.IncomingMail, error) {
 		return &session.PayloadError{Event: which.String(), Err: err}
 	}
 	if err := session.CheckID("event's id", e.ID); err != nil {
-		return nil, err
+		return in, err
 	}
 	if err := session.CheckID("event's name", e.Name); err != nil {
-		return nil, err
+		return in, err
 	}
 	if len(in.Actor) > maxName || len(in.Delivery) > maxName {
-		return nil, misfit(fmt.Errorf(
+		return in, misfit(fmt.Errorf(
 			"its actor has %d bytes and its delivery %d, at most %d are taken",
 			len(in.Actor), len(in.Delivery), maxName))
 	}
 	value := modeltext.CleanJSON(e.Payload)
 	if len(value) == 0 {
-		return nil, misfit(errors.New("the payload is empty; an event without content is null"))
+		return in, misfit(errors.New("the payload is empty; an event without content is null"))
 	}
 	if n := len(value); n > rn.options.MaxAnswer {
-		return nil, misfit(fmt.Errorf("it has %d bytes, at most %d are taken",
+		return in, misfit(fmt.Errorf("it has %d bytes, at most %d are taken",
 			n, rn.options.MaxAnswer))
 	}
 	var err error
 	if in.Hash, err = hashContent(value); err != nil {
-		return nil, misfit(err)
+		return in, misfit(err)
 	}
 	if in.Payload, err = session.NewBlob(value); err != nil {
-		return nil, misfit(err)
+		return in, misfit(err)
 	}
 	in.Value = in.Payload.JSON()
 	return in, nil

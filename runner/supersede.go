@@ -125,8 +125,10 @@ func (sy *saying) deny(denied []string, below map[string][]session.Seen) error {
 			sy.screen.discard()
 		}
 		if errors.Is(err, session.ErrStale) {
-			_ = sy.lease.Drop(sy.waiting)
 			sy.in.denied = false
+			if err := sy.lease.Drop(sy.waiting); err != nil {
+				return err
+			}
 			return errMoved
 		}
 		if err != nil {

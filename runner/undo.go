@@ -118,7 +118,16 @@ func (u *undoer) wait(id string, at time.Time) {
 	if at.IsZero() || u.rn.closing.Err() != nil {
 		return
 	}
-	u.timers[id] = time.AfterFunc(at.Sub(u.rn.store.Now()), func() { u.rn.courier.send(session.Owing{Session: id}) })
+	var own *time.Timer
+	own = time.AfterFunc(at.Sub(u.rn.store.Now()), func() {
+		u.mu.Lock()
+		if u.timers[id] == own {
+			delete(u.timers, id)
+		}
+		u.mu.Unlock()
+		u.rn.courier.send(session.Owing{Session: id})
+	})
+	u.timers[id] = own
 }
 
 // close stops the timers.

@@ -3,9 +3,11 @@ package session
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/fermata-ai/fermata/event"
 	"github.com/fermata-ai/fermata/internal/strictjson"
+	"github.com/fermata-ai/fermata/llm"
 )
 
 // What a parent reads of a child's end.
@@ -88,13 +90,21 @@ func stringOrEmpty(s string) *Blob {
 }
 
 // lastWords returns the text of the last message that a child's model said.
+// Results, and other messages that a turn ends with, may stand behind it.
 func (s *Store) lastWords(ctx context.Context, st *State) (string, error) {
-	if st.Messages < 2 { // it was told what to do, and said nothing
-		return "", nil
+	for some := 1; ; some *= 2 {
+		from := max(st.Messages-some, 0)
+		last, err := s.History(ctx, st, from)
+		if err != nil {
+			return "", err
+		}
+		for _, m := range slices.Backward(last) {
+			if m.Role == llm.RoleAssistant {
+				return m.Text(), nil
+			}
+		}
+		if from == 0 { // it was told what to do, and said nothing
+			return "", nil
+		}
 	}
-	last, err := s.History(ctx, st, st.Messages-1)
-	if err != nil {
-		return "", err
-	}
-	return last[0].Text(), nil
 }

@@ -12,22 +12,28 @@ import (
 // since, and so on up to the root. Nothing is reserved: what asks first gets it.
 // A limit of which nothing is left is negative.
 //
-// It reads the heads above the session, and those of the children that open
-// calls beside it wait for, maxBeside at most. What is not there, or can't be
+// It reads the heads above the session, which are few, and then those of the
+// children that open calls beside it wait for: maxBeside at most. What is not there, or can't be
 // read, counts for nothing.
 func (s *Store) WithinNow(ctx context.Context, st *State, agent Left) (Left, error) {
 	within := st.Within(agent)
 	b := &beside{store: s}
-	for child := st; child.Parent != nil; {
+	line := []*State{st} // from the child up to its root
+	for child := st; child.Parent != nil; child = line[len(line)-1] {
 		above, err := b.load(ctx, child.Parent.step().Session)
-		if err != nil || above == nil {
+		if err != nil {
 			return within, err
 		}
-		if err := b.add(ctx, above, child.ID); err != nil {
+		if above == nil {
+			break
+		}
+		line = append(line, above)
+	}
+	for i, above := range line[1:] {
+		if err := b.add(ctx, above, line[i].ID); err != nil {
 			return within, err
 		}
-		within = within.less(child.Parent.Limits, &b.used)
-		child = above
+		within = within.less(line[i].Parent.Limits, &b.used)
 	}
 	return within, nil
 }

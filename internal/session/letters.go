@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"errors"
 	"sync"
 )
 
@@ -24,9 +25,22 @@ type letter struct {
 // index entries, and a commit is bounded.
 const maxLetters = 12
 
+// errLeaderLeft is what letters come to whose leader's context has ended, with
+// what became of them unknown. They are told once more: a session takes each
+// once.
+var errLeaderLeft = errors.New("session: the goroutine that delivered has left")
+
 // tell applies a transition to another session, perhaps in one commit with what
 // other goroutines tell it.
-func (s *Store) tell(ctx context.Context, to string, t Transition) error {
+func (s *Store) tell(ctx context.Context, to string, t Transition) (err error) {
+	for err = errLeaderLeft; errors.Is(err, errLeaderLeft); {
+		err = s.tellOnce(ctx, to, t)
+	}
+	return err
+}
+
+// tellOnce is tell under one leader.
+func (s *Store) tellOnce(ctx context.Context, to string, t Transition) error {
 	own := &letter{t, make(chan error, 1)}
 	if !s.letters.leads(to, own) {
 		select {
@@ -40,7 +54,7 @@ func (s *Store) tell(ctx context.Context, to string, t Transition) error {
 	over := false
 	defer func() {
 		if !over { // the engine has ended this goroutine
-			s.letters.cutOff(to, pile)
+			s.letters.cutOff(to, pile, errCutOff)
 		}
 	}()
 	for {
@@ -49,6 +63,14 @@ func (s *Store) tell(ctx context.Context, to string, t Transition) error {
 			return <-own.done
 		}
 		err := s.deliverAll(ctx, to, pile)
+		if err != nil && ctx.Err() != nil { // the others' own contexts may go on
+			over = true
+			s.letters.cutOff(to, pile, errLeaderLeft)
+			if own := <-own.done; !errors.Is(own, errLeaderLeft) {
+				return own
+			}
+			return err
+		}
 		for _, l := range pile {
 			if err != nil && len(pile) > 1 { // one of them may spoil the others' commit
 				l.done <- s.deliverAll(ctx, to, []*letter{l})
@@ -83,16 +105,16 @@ func (ls *letters) leads(to string, l *letter) bool {
 	return !underway
 }
 
-// cutOff gives back what is under way to a session, and what lies on its pile:
-// those who brought it try again.
-func (ls *letters) cutOff(to string, underway []*letter) {
+// cutOff gives back what is under way to a session, and what lies on its pile,
+// with the reason: those who brought it try again.
+func (ls *letters) cutOff(to string, underway []*letter, why error) {
 	ls.mu.Lock()
 	all := append(underway, ls.piles[to]...)
 	delete(ls.piles, to)
 	ls.mu.Unlock()
 	for _, l := range all {
 		select {
-		case l.done <- errCutOff:
+		case l.done <- why:
 		default: // it is told already
 		}
 	}

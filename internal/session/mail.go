@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/fermata-ai/fermata/internal/excerpt"
 	"github.com/fermata-ai/fermata/internal/strictjson"
@@ -71,17 +72,27 @@ type IncomingMail struct {
 // for a duplicate the original one, for a refused event one with Err. The error
 // is what kept it from judging.
 func (tx *Tx) Deliver(in *IncomingMail, fits Fits) (Receipt, error) {
-	rc := Receipt{
-		Call: in.Call, Kind: KindEvent, Hash: in.Hash, Actor: in.Actor, Delivery: in.Delivery,
-		At: tx.Now, Event: EventID{Name: in.Name, ID: in.ID},
-	}
-	d := mailJudgement{tx: tx, in: in, fits: fits, c: tx.Call(in.Call), rc: rc}
+	d := mailJudgement{tx: tx, in: in, fits: fits, c: tx.Call(in.Call), rc: in.receipt(tx.Now)}
 	err := d.pass()
 	var refusal *refusal
 	if errors.As(err, &refusal) {
 		d.rc.Err, err = refusal.error, nil
 	}
 	return d.rc, err
+}
+
+// Refused returns the receipt of an event that is refused before it is judged.
+func (in *IncomingMail) Refused(at time.Time, why error) Receipt {
+	rc := in.receipt(at)
+	rc.Err = why
+	return rc
+}
+
+func (in *IncomingMail) receipt(at time.Time) Receipt {
+	return Receipt{
+		Call: in.Call, Kind: KindEvent, Hash: in.Hash, Actor: in.Actor, Delivery: in.Delivery,
+		At: at, Event: EventID{Name: in.Name, ID: in.ID},
+	}
 }
 
 // mailJudgement is one event before the head. It looks in the order of the

@@ -159,6 +159,7 @@ func (o *Options[In]) teller() (func(context.Context, In) (llm.Message, error), 
 	case o.Message != nil:
 		return o.Message, nil
 	case o.Template == "":
+		plain := plainer[In]()
 		return func(_ context.Context, in In) (llm.Message, error) {
 			text, err := plain(in)
 			return llm.UserText(text), err
@@ -192,25 +193,44 @@ func saysNothing(m llm.Message) bool {
 	return true
 }
 
-// plain returns In as text.
-func plain(in any) (string, error) {
-	raw, err := json.Marshal(in)
-	if err != nil {
-		return "", err
+// plainer returns what makes a text of In. A type has one form of text, however
+// much of a value is left out: a string, or the string that is its one field,
+// as it is, and everything else as JSON.
+func plainer[In any]() func(in any) (string, error) {
+	in := reflect.TypeFor[In]()
+	for in.Kind() == reflect.Pointer {
+		in = in.Elem()
 	}
-	var text string
-	if json.Unmarshal(raw, &text) == nil {
-		return text, nil
-	}
-	var fields map[string]json.RawMessage
-	if json.Unmarshal(raw, &fields) == nil && len(fields) == 1 {
-		for _, only := range fields {
-			if json.Unmarshal(only, &text) == nil {
-				return text, nil
+	lone := in.Kind() == reflect.Struct && fields(in) == 1
+	return func(in any) (string, error) {
+		raw, err := json.Marshal(in)
+		if err != nil {
+			return "", err
+		}
+		var text string
+		if json.Unmarshal(raw, &text) == nil {
+			return text, nil
+		}
+		var all map[string]json.RawMessage
+		if lone && json.Unmarshal(raw, &all) == nil {
+			for _, only := range all {
+				if json.Unmarshal(only, &text) == nil {
+					return text, nil
+				}
 			}
 		}
+		return string(raw), nil
 	}
-	return string(raw), nil
+}
+
+// fields returns how many fields of a struct JSON may show.
+func fields(in reflect.Type) (n int) {
+	for _, f := range reflect.VisibleFields(in) {
+		if f.IsExported() && !f.Anonymous && f.Tag.Get("json") != "-" {
+			n++
+		}
+	}
+	return n
 }
 
 // withHistory puts the caller's last messages before what the agent is told.

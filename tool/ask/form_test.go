@@ -214,3 +214,32 @@ func FuzzForm(f *testing.F) {
 		}
 	})
 }
+
+// TestBoundsInEitherOrder: of two bounds below or above, the tighter one counts,
+// whichever stands first; and answers of few characters and few digits are found.
+func TestBoundsInEitherOrder(t *testing.T) {
+	for _, field := range []string{
+		`{"type":"number","minimum":5,"exclusiveMinimum":1}`,
+		`{"type":"number","exclusiveMinimum":1,"minimum":5}`,
+		`{"type":"number","maximum":5,"exclusiveMaximum":9}`,
+		`{"type":"number","exclusiveMaximum":9,"maximum":5}`,
+		`{"type":"integer","minimum":5,"exclusiveMinimum":5,"maximum":6}`,
+		`{"type":"integer","exclusiveMinimum":5,"minimum":5,"maximum":6}`,
+		`{"type":"number","minimum":0.25,"maximum":0.35,"multipleOf":0.1}`,
+		`{"type":"string","format":"uri","minLength":10,"maxLength":12}`,
+		`{"type":"string","format":"uri","maxLength":3}`,
+	} {
+		if _, _, err := form(withField(field)); err != nil {
+			t.Errorf("%s: %v", field, err)
+		}
+	}
+	n := node{}
+	for _, v := range []string{`5`, `1`} {
+		if err := n.least.read(json.RawMessage(v), 1, v == "1"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := n.between(); got != ", at least 5" {
+		t.Errorf("a person reads %q", got)
+	}
+}

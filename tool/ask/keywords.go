@@ -17,10 +17,10 @@ var keywords = map[string]func(*node, any) error{
 	"title":                func(n *node, v any) error { return readAbout(n, v, false) },
 	"description":          func(n *node, v any) error { return readAbout(n, v, true) },
 	"enum":                 readEnum,
-	"minimum":              func(n *node, v any) error { return n.least.read(v, false) },
-	"maximum":              func(n *node, v any) error { return n.most.read(v, false) },
-	"exclusiveMinimum":     func(n *node, v any) error { return n.least.read(v, true) },
-	"exclusiveMaximum":     func(n *node, v any) error { return n.most.read(v, true) },
+	"minimum":              func(n *node, v any) error { return n.least.read(v, 1, false) },
+	"maximum":              func(n *node, v any) error { return n.most.read(v, -1, false) },
+	"exclusiveMinimum":     func(n *node, v any) error { return n.least.read(v, 1, true) },
+	"exclusiveMaximum":     func(n *node, v any) error { return n.most.read(v, -1, true) },
 	"multipleOf":           func(n *node, v any) error { return decode(v, &n.step) },
 	"minLength":            func(n *node, v any) error { return readCount(&n.minText, v, maxMinText) },
 	"minItems":             func(n *node, v any) error { return readCount(&n.minItems, v, maxMin) },
@@ -101,12 +101,17 @@ func isObject(_ *node, v any) error {
 
 func anything(*node, any) error { return nil }
 
-func (b *bound) read(v any, open bool) error {
+// read reads a bound below, of side 1, or above, of side -1. Of two, the tighter
+// one counts.
+func (b *bound) read(v any, side float64, open bool) error {
 	raw, ok := v.(json.RawMessage)
-	if !ok || json.Unmarshal(raw, &b.n) != nil {
+	var n float64
+	if !ok || json.Unmarshal(raw, &n) != nil {
 		return errors.New("it is a number")
 	}
-	b.text, b.open = string(raw), open
+	if b.text == "" || n*side > b.n*side || n == b.n && open {
+		*b = bound{n: n, text: string(raw), open: open}
+	}
 	return nil
 }
 

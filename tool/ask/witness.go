@@ -93,7 +93,8 @@ func (n *node) fitting(path string, some int) (fit []json.RawMessage, err error)
 	return nil, at(path, "no answer would fit it: %w", err)
 }
 
-// candidates are values of which one fits, if any does.
+// candidates are values of which one fits, if any does, but for forms in which
+// several bounds leave hardly any room: those may be refused.
 func (n *node) candidates() (all []json.RawMessage) {
 	switch {
 	case n.enum != nil:
@@ -136,7 +137,11 @@ func (n *node) numbers() []float64 {
 	}
 	if s := n.step; s > 0 {
 		for _, f := range slices.Clone(all) {
-			all = append(all, math.Ceil(f/s)*s, math.Floor(f/s)*s)
+			for _, f := range []float64{math.Ceil(f/s) * s, math.Floor(f/s) * s} {
+				// Three times 0.1 is 0.3 in the digits that a person would write.
+				short, _ := strconv.ParseFloat(strconv.FormatFloat(f, 'g', 15, 64), 64)
+				all = append(all, f, short)
+			}
 		}
 	}
 	return all
@@ -152,7 +157,7 @@ func (n *node) texts() (all []json.RawMessage) {
 	case "email":
 		words = append(words, pad+"@example.com", "x@"+strings.Repeat("x.", n.minText/2)+"com")
 	case "uri":
-		words = append(words, samples[n.format]+pad)
+		words = append(words, samples[n.format]+pad, "a:"+strings.Repeat("x", max(n.minText-2, 1)))
 	}
 	for _, w := range words {
 		if text, err := jsontree.Encode(w); err == nil {
