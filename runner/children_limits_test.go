@@ -14,6 +14,7 @@ import (
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/runner"
 	"github.com/fermata-ai/fermata/tool"
+	"github.com/fermata-ai/fermata/tool/agenttool"
 )
 
 // A nested agent gets what its caller has left, and no more. What it has used
@@ -84,4 +85,25 @@ func TestARunGoesOnHoweverFastItsChildIs(t *testing.T) {
 		})
 	}
 	runs.Wait()
+}
+
+// What a nested agent's model said last is told with its limit, though results
+// stand behind it.
+func TestTheLastWordsOfANestedAgentAreItsModels(t *testing.T) {
+	note := tool.Must(tool.Func(tool.Spec{Name: "note", Effect: tool.ReadOnly},
+		func(context.Context, struct{}) (tool.Result[string], error) {
+			return tool.Done("noted"), nil
+		}))
+	helper, err := agent.New(agent.Config{Name: "helper", Tools: []tool.Tool{note},
+		Limits: agent.Limits{Turns: 1},
+		Model:  fakellm.New(fakellm.Says("Half of it is done.").And("note", `{}`))})
+	must(t, err)
+	nested, err := agenttool.New[task, string](helper, nil)
+	must(t, err)
+	r := newRig(t, agent.Config{Tools: []tool.Tool{nested}, Model: fakellm.New(
+		fakellm.Calls("helper", `{"what":"x"}`), fakellm.Says("I see."))}, nil)
+	r.say("Go.").finished(event.FinishStop)
+	if got := fmt.Sprint(r.outputs()); !strings.Contains(got, "It said last: Half of it is done.") {
+		t.Errorf("the caller's model reads %s", got)
+	}
 }

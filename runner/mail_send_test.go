@@ -43,6 +43,10 @@ func TestEventsAreJudgedOneByOne(t *testing.T) {
 		if !errors.Is(rc.Err, wants[i]) || rc.Duplicate != (i == 0) {
 			t.Errorf("%d: %+v, not %v", i, rc, wants[i])
 		}
+		if rc.Kind != session.KindEvent || rc.Event.Name != mail[i].Name ||
+			rc.Event.ID != mail[i].ID {
+			t.Errorf("%d: the receipt doesn't tell the event: %+v", i, rc)
+		}
 	}
 	var unknown *session.UnknownEventError
 	if !errors.As(res.Receipts[4].Err, &unknown) ||

@@ -65,7 +65,7 @@ func (rn *Runner) Send(ctx context.Context, sessionID string, events ...Mail) (*
 		return rn.store.Update(ctx, sessionID, func(tx *session.Tx) (err error) {
 			for i := range events {
 				if misfits[i] != nil {
-					out.Receipts[i] = tx.RefuseMail(mail[i], misfits[i])
+					out.Receipts[i] = mail[i].Refused(tx.Now, misfits[i])
 					continue
 				}
 				fits := judges[i].fits(ctx, rn, tx.Agent)

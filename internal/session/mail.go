@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/fermata-ai/fermata/internal/excerpt"
 	"github.com/fermata-ai/fermata/internal/strictjson"
@@ -71,7 +72,7 @@ type IncomingMail struct {
 // for a duplicate the original one, for a refused event one with Err. The error
 // is what kept it from judging.
 func (tx *Tx) Deliver(in *IncomingMail, fits Fits) (Receipt, error) {
-	d := mailJudgement{tx: tx, in: in, fits: fits, c: tx.Call(in.Call), rc: tx.mailReceiptOf(in)}
+	d := mailJudgement{tx: tx, in: in, fits: fits, c: tx.Call(in.Call), rc: in.receipt(tx.Now)}
 	err := d.pass()
 	var refusal *refusal
 	if errors.As(err, &refusal) {
@@ -80,18 +81,17 @@ func (tx *Tx) Deliver(in *IncomingMail, fits Fits) (Receipt, error) {
 	return d.rc, err
 }
 
-// RefuseMail returns the receipt of an event that is refused before it is
-// judged.
-func (tx *Tx) RefuseMail(in *IncomingMail, why error) Receipt {
-	rc := tx.mailReceiptOf(in)
+// Refused returns the receipt of an event that is refused before it is judged.
+func (in *IncomingMail) Refused(at time.Time, why error) Receipt {
+	rc := in.receipt(at)
 	rc.Err = why
 	return rc
 }
 
-func (tx *Tx) mailReceiptOf(in *IncomingMail) Receipt {
+func (in *IncomingMail) receipt(at time.Time) Receipt {
 	return Receipt{
 		Call: in.Call, Kind: KindEvent, Hash: in.Hash, Actor: in.Actor, Delivery: in.Delivery,
-		At: tx.Now, Event: EventID{Name: in.Name, ID: in.ID},
+		At: at, Event: EventID{Name: in.Name, ID: in.ID},
 	}
 }
 
