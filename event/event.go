@@ -174,7 +174,8 @@ const (
 	// worker.
 	FinishInterrupted Finish = "interrupted"
 	// FinishDelayed: the model is called again at End.Until, by a worker or by
-	// Continue.
+	// Continue. That may be the model of a session below, for which all waits;
+	// the runner calls it then as well, as long as it is open.
 	FinishDelayed Finish = "delayed"
 	// FinishHandedOver: another agent has taken the session over, and its drive
 	// goes on with it.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/fermata-ai/fermata/event"
 	"github.com/fermata-ai/fermata/internal/session"
@@ -20,6 +21,7 @@ type children struct {
 	places places
 	// of those that are handles: what these run may run for days
 	handles places
+	later   timers // of children that are to be tried again
 
 	mu    sync.Mutex // guards the rest; held over no call
 	trees map[string]*tree
@@ -183,9 +185,30 @@ func (c *children) ended(root, id string, err error) {
 		c.start(root, id)
 		return
 	}
+	c.again(root, id, err)
 	if !errors.Is(err, ErrClosed) {
 		c.fill()
 	}
+}
+
+// again has a child that could not be driven tried again, as long as the runner
+// is open: the caller may have left, and there need be no worker. One that
+// another process drives is that one's, and so is one whose agent isn't here.
+func (c *children) again(root, id string, err error) {
+	if err == nil || isAny(err, session.ErrBusy, session.ErrUnknownSession, ErrClosed, ErrUnknownAgent) {
+		return
+	}
+	until, _ := c.placesOf(id).failed(id)
+	c.later.set(id, time.Until(until), func() { c.start(root, id) })
+}
+
+// unread returns the error of a child's last drive, if that is that something
+// can't be read. The child is tried again, but callers don't wait for it.
+func (c *children) unread(id string) error {
+	if _, err := c.placesOf(id).failed(id); err != nil && unreadable(err) {
+		return err
+	}
+	return nil
 }
 
 // known reports whether a child is driven here, or waits for a place. One that
@@ -280,6 +303,9 @@ func (c *children) once(root, id string) (handed bool, failed error) {
 				c.rn.options.Logger.Error("a child could not be carried on",
 					"session", id, "error", err)
 			}
+		}
+		if end, ok := ev.(event.End); ok && end.Finish == event.FinishDelayed {
+			c.later.set(id, end.Until.Sub(c.rn.store.Now()), func() { c.start(root, id) })
 		}
 		c.show(root, nested, ev, err)
 	}

@@ -2,6 +2,7 @@ package runner
 
 import (
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -16,8 +17,9 @@ import (
 type courier struct {
 	rn *Runner
 
-	mu       sync.Mutex           // guards the rest; held over no call
-	underway map[string]*carriage // by session
+	mu       sync.Mutex                             // guards the rest; held over no call
+	underway map[string]*carriage                   // by session
+	unread   map[string][]*session.UndeliveredError // by session, see able
 }
 
 // carriage is what is carried out for one session.
@@ -79,6 +81,7 @@ func (c *courier) forget(id string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.underway, id)
+	delete(c.unread, id)
 }
 
 // deliver goes on until all is carried out, or the runner ends.
@@ -148,6 +151,7 @@ func (c *courier) busy(root string) bool {
 // driven.
 func (c *courier) once(id string) error {
 	told, err := c.rn.store.Deliver(c.rn.closing, id)
+	c.note(id, err)
 	for _, to := range told {
 		c.rn.attend(to)
 	}
@@ -161,6 +165,54 @@ func unlessUnknown(err error) error {
 		return nil
 	}
 	return err
+}
+
+// note keeps which errands of a session could not be carried out since something
+// can't be read that is needed for them.
+func (c *courier) note(id string, err error) {
+	unread := slices.DeleteFunc(session.Undelivered(err), func(u *session.UndeliveredError) bool {
+		return !unreadable(u)
+	})
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(unread) == 0 {
+		delete(c.unread, id)
+		return
+	}
+	if c.unread == nil {
+		c.unread = map[string][]*session.UndeliveredError{}
+	}
+	c.unread[id] = unread
+}
+
+// able returns a head with what a session owes, but for what can't be carried
+// out since something can't be read. That is tried again, but callers don't wait
+// for it.
+func (c *courier) able(st *session.State) *session.State {
+	c.mu.Lock()
+	unread := c.unread[st.ID]
+	c.mu.Unlock()
+	if len(unread) == 0 {
+		return st
+	}
+	return &session.State{Outbox: slices.DeleteFunc(slices.Clone(st.Outbox),
+		func(e session.Errand) bool {
+			return slices.ContainsFunc(unread,
+				func(u *session.UndeliveredError) bool { return u.Errand.Same(&e) })
+		})}
+}
+
+// untold returns the error that keeps a child's end from its parent, if that is
+// that something can't be read.
+func (c *courier) untold(child *session.State) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, u := range c.unread[child.ID] {
+		if u.Errand.Kind == session.ErrandEnd && child.Tells() {
+			return u
+		}
+	}
+	return nil
 }
 
 // attend has a child driven that has work, if its agent is here. A root has

@@ -86,6 +86,11 @@ func (rn *Runner) newDrive(ctx context.Context, id string, n *session.New) (*dri
 	if owing.Session != "" {
 		rn.courier.send(owing)
 	}
+	var left []string
+	d.lease.View(func(st *session.State) { left = st.Run.Leaving })
+	if len(left) > 0 { // the user's next message makes the head forget them
+		rn.drives.start(func() { rn.stirLeft(left) })
+	}
 	return d, nil
 }
 

@@ -31,6 +31,9 @@ type family struct {
 	left   bool   // the caller has left
 	lacks  []lack // what waits below for agents that aren't here
 	waits  bool   // what came before the drives was refused, and is to be tried again
+	// delayed is, once nothing goes on, the first child whose model is called
+	// again later, or nil.
+	delayed *session.State
 }
 
 // run takes a drive of the session to its end, and goes on from there. Without
@@ -165,7 +168,7 @@ func (f *family) undone(st *session.State) (undone bool, err error) {
 		case driven:
 			undone = undone || f.waits
 			return
-		case lacks:
+		case lacks, delays:
 			return
 		case works:
 			if f.rn.store.TriedAgain(child).After(f.rn.store.Now()) {
@@ -216,6 +219,7 @@ func (f *family) standing(cause error) (event.End, error) {
 			end.Finish = event.FinishElsewhere
 		default:
 			err = errors.Join(err, f.tellLacks(ctx, &end))
+			f.tellDelay(&end)
 		}
 	}
 	return end, errors.Join(cause, err)
@@ -233,6 +237,19 @@ func (f *family) tellLacks(ctx context.Context, end *event.End) error {
 	}
 	return err
 }
+
+// tellDelay turns the last event into that of a delay, if nothing is waited for
+// but models below that are called again later.
+func (f *family) tellDelay(end *event.End) {
+	if f.delayed == nil || len(end.Parked) > 0 || slices.ContainsFunc(end.Pending, asksOthers) {
+		return
+	}
+	end.Finish, end.Why = event.FinishDelayed, f.delayed.Retry.Why
+	end.Until = f.rn.store.Next(f.delayed).Until
+}
+
+// asksOthers reports whether a pause waits for more than the end of a child.
+func asksOthers(p tool.Pause) bool { return p.Await.Reason != tool.ReasonAgent }
 
 // hasParent reports whether a session is a child. One of an older store may have
 // a child's id, and is none.
@@ -292,6 +309,7 @@ func (f *family) hear() bool {
 func (f *family) follow() (*drive, error) {
 	changed, stop := f.rn.store.WatchAll(f.root)
 	defer stop()
+	var stirred time.Time
 	for {
 		if !f.hear() {
 			return nil, errLeft
@@ -315,8 +333,11 @@ func (f *family) follow() (*drive, error) {
 			if !errors.Is(err, session.ErrBusy) {
 				return d, err
 			}
-		case !busy:
-			if going, err := f.goesOn(st); err != nil || !going {
+		// Beside children that work here, others may have work that has no
+		// drive: what was answered there is carried on as well.
+		case !busy || time.Since(stirred) >= followEvery:
+			stirred = time.Now()
+			if going, err := f.goesOn(st); !busy && (err != nil || !going) {
 				return nil, err
 			}
 		}
@@ -331,7 +352,7 @@ func (f *family) follow() (*drive, error) {
 // may pass from a child that is yet to be read to a parent that was read
 // already. So what would tell of that is looked at once more afterwards.
 func (f *family) goesOn(st *session.State) (going bool, err error) {
-	if going, err = f.rn.stir(f.ctx, st); going || err != nil {
+	if going, f.delayed, err = f.rn.stir(f.ctx, st); going || err != nil {
 		return going, err
 	}
 	if f.rn.courier.busy(f.root) || f.rn.children.busy(f.root) {

@@ -26,6 +26,7 @@ type backoff struct {
 	wait  time.Duration
 	until time.Time
 	key   string // if set, the backoff counts only while this index entry is there
+	err   error  // of its last drive
 }
 
 const (
@@ -92,11 +93,25 @@ func (p *places) giveBack(due session.Due, err error, now time.Time) {
 		b.until = time.Now().Add(b.wait)
 		b.wait = min(2*b.wait, maxBackoff)
 	}
+	if b := p.backoff[id]; b != nil {
+		b.err = err
+	}
 	p.prune()
 	select {
 	case p.freed <- struct{}{}:
 	default:
 	}
+}
+
+// failed returns the error of a session's last drive, if there was one, and
+// when the session is tried again.
+func (p *places) failed(id string) (until time.Time, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if b := p.backoff[id]; b != nil {
+		return b.until, b.err
+	}
+	return time.Time{}, nil
 }
 
 // lend leaves the place of a session that goes on, and waits for a caller, to

@@ -28,7 +28,7 @@ package runner
 //   - what is shown: listener.go, display.go, screen.go; progress: live.go,
 //     reports.go
 //   - sessions below a session: family.go, stir.go, lacks.go, ear.go,
-//     children.go; what
+//     children.go; what is looked at again later: timers.go; what
 //     sessions owe each other: courier.go; what tools call off outside: undo.go,
 //     undos.go
 //   - handles, which are calls beside their session: handles.go, handlehost.go,
@@ -283,6 +283,7 @@ func (rn *Runner) Close() error {
 	rn.unhook()
 	rn.close()
 	rn.undoer.close()
+	rn.children.later.close()
 	ctx, cancel := context.WithTimeout(context.Background(), rn.options.CloseTimeout)
 	defer cancel()
 	late := rn.drives.wait(ctx)

@@ -12,32 +12,53 @@ import (
 
 // stir starts what has work below a session, and reports whether anything below
 // it goes on: here, in another process, or on its way to its parent. Children
-// that the session goes on without are started too, and are not waited for.
-func (rn *Runner) stir(ctx context.Context, st *session.State) (going bool, err error) {
+// that the session goes on without are started too, and are not waited for. Of
+// those whose models are called again later, it returns the first.
+func (rn *Runner) stir(
+	ctx context.Context, st *session.State,
+) (going bool, delayed *session.State, err error) {
 	if st.OwesBy(rn.store.Now()) {
 		rn.courier.send(st.Owing())
 	}
-	start := func(child *session.State, is doing) {
-		switch is {
-		case owes:
-			rn.courier.send(child.Owing())
-		case works:
-			rn.children.start(child.Root(), child.ID)
-		}
-	}
 	for _, id := range st.Run.Leaving {
-		if err := rn.busyChild(ctx, id, start); err != nil && !unreadable(err) {
-			return going, err
+		if err := rn.busyChild(ctx, id, rn.startChild); err != nil && !unreadable(err) {
+			return going, nil, err
 		}
 	}
 	err = rn.eachBusy(ctx, st, func(child *session.State, is doing) {
-		going = going || is != lacks
-		start(child, is)
+		switch {
+		case is == lacks:
+		case is != delays:
+			going = true
+			rn.startChild(child, is)
+		case delayed == nil || child.Retry.At.Before(delayed.Retry.At):
+			delayed = child
+		}
 	})
 	if going {
 		err = nil // it comes again when nothing else is left
 	}
-	return going, err
+	return going, delayed, err
+}
+
+// startChild starts what has work in a child.
+func (rn *Runner) startChild(child *session.State, is doing) {
+	switch is {
+	case owes:
+		rn.courier.send(child.Owing())
+	case works:
+		rn.children.start(child.Root(), child.ID)
+	}
+}
+
+// stirLeft starts what has work in children that their session goes on without.
+func (rn *Runner) stirLeft(left []string) {
+	for _, id := range left {
+		if err := rn.busyChild(rn.closing, id, rn.startChild); err != nil && rn.closing.Err() == nil {
+			rn.options.Logger.Warn("a child whose call has ended can't be carried to its end here",
+				"session", id, "error", err)
+		}
+	}
 }
 
 // unreadable reports whether one session can't be read, though the store can.
@@ -52,12 +73,15 @@ const (
 	owes   doing = iota // it has to tell others something
 	driven              // a drive has it
 	works               // it has work that no drive has taken up
-	lacks               // it has such work, and its agent isn't here
+	delays              // it has work, but its model is to be called again later
+	lacks               // it has work, and its agent isn't here
 )
 
 // eachBusy visits the children below a session in which something goes on, or
-// would if their agents were here. It looks below children that wait. One that
-// can't be read keeps it from no other; its error is returned at the end.
+// would if their agents were here. One of which two things are true is
+// visited twice. It looks below children that wait. What can't be read, a child
+// or something that it needs, keeps it from no other; the error is returned at
+// the end.
 func (rn *Runner) eachBusy(
 	ctx context.Context, st *session.State, visit func(*session.State, doing),
 ) (damage error) {
@@ -109,18 +133,31 @@ func (rn *Runner) busyChild(
 	if err != nil {
 		return err
 	}
-	held, _ := rn.store.Driven(child)
-	switch {
-	case child.Owes():
+	if rn.courier.able(child).Owes() {
 		visit(child, owes)
+	}
+	// The parent waits for the end. For the rest that can't be told, nothing
+	// does.
+	damage := rn.courier.untold(child)
+	held, _ := rn.store.Driven(child)
+	step := rn.store.Next(child)
+	switch {
 	case held:
 		visit(child, driven)
-	case rn.store.Next(child).Working() && rn.agents[child.Agent] == nil:
+	case step.HasWork() && rn.agents[child.Agent] == nil:
 		visit(child, lacks)
-	case rn.store.Next(child).Working():
-		visit(child, works)
+	case step.Working():
+		if err = rn.children.unread(id); err == nil {
+			visit(child, works)
+		} else {
+			damage = err
+		}
+	case step.Kind == session.StepRetry:
+		visit(child, delays)
 	default:
-		return rn.eachBusy(ctx, child, visit)
+		if err = rn.eachBusy(ctx, child, visit); err != nil {
+			damage = err
+		}
 	}
-	return nil
+	return damage
 }

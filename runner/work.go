@@ -131,7 +131,7 @@ func (w *worker) one(ctx context.Context) (next time.Time, over bool, err error)
 	// The last condition: the run was interrupted while a call waited.
 	case step.HasWork() || step.Kind == session.StepWait || st.Open() > 0:
 		next = sooner(step.Until, w.carries(st))
-		if _, err = w.rn.stir(ctx, st); err == nil {
+		if _, _, err = w.rn.stir(ctx, st); err == nil {
 			err = w.lacks(ctx, st)
 		}
 	default:
@@ -170,19 +170,23 @@ func (w *worker) ends(child *session.State) bool {
 	if w.rn.agents[child.Agent] == nil || !w.rn.store.Next(child).Working() {
 		return false
 	}
+	if w.rn.children.unread(child.ID) != nil { // it is tried again all the same
+		return false
+	}
 	w.rn.children.start(child.Root(), child.ID)
 	return true
 }
 
 // atRest is one for a session whose run is over. What it, or one below it, is
 // still to tell others, or to call off outside, is work as well. What was given
-// up isn't, and what waits for a tool that is gone.
+// up isn't, nor what waits for a tool that is gone, or can't be done since
+// something can't be read.
 func (w *worker) atRest(
 	ctx context.Context, root *session.State,
 ) (next time.Time, over bool, err error) {
 	over = w.o.UntilOver
 	owes := func(st *session.State) {
-		if _, owes := st.OwesAt(); owes {
+		if _, owes := w.rn.courier.able(st).OwesAt(); owes {
 			over = false
 			next = sooner(next, w.carries(st))
 		}

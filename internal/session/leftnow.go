@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"errors"
+	"slices"
 )
 
 // What a child may still use, by what has been used beside it.
@@ -13,7 +14,8 @@ import (
 // A limit of which nothing is left is negative.
 //
 // It reads the heads above the session, which are few, and then those of the
-// children that open calls beside it wait for: maxBeside at most. What is not there, or can't be
+// children beside it that open calls wait for, or have left: maxBeside at most.
+// What is not there, or can't be
 // read, counts for nothing.
 func (s *Store) WithinNow(ctx context.Context, st *State, agent Left) (Left, error) {
 	within := st.Within(agent)
@@ -61,20 +63,23 @@ func (b *beside) load(ctx context.Context, id string) (*State, error) {
 	return st, err
 }
 
-// add adds what a session's run has used, and those that its calls wait for, but
-// for one.
+// add adds what a session's run has used, and those that its calls wait for, or
+// that it goes on without and that have yet to end, but for one.
 func (b *beside) add(ctx context.Context, st *State, but string) error {
 	u, o := &b.used, &st.Run
 	u.Turns, u.Calls, u.Waived = u.Turns+o.Turns, u.Calls+o.Calls, u.Waived+o.Waived
 	u.Usage = u.Usage.Add(o.Usage)
+	below := slices.Clone(o.Leaving)
 	for i := range st.Calls {
-		child := st.Calls[i].Child
+		below = append(below, st.Calls[i].Child)
+	}
+	for _, child := range below {
 		if child == "" || child == but {
 			continue
 		}
-		below, err := b.load(ctx, child)
-		if err == nil && below != nil {
-			err = b.add(ctx, below, "")
+		st, err := b.load(ctx, child)
+		if err == nil && st != nil {
+			err = b.add(ctx, st, "")
 		}
 		if err != nil {
 			return err

@@ -65,8 +65,8 @@ func (e *Errand) check() error {
 	return nil
 }
 
-// same reports whether two errands are one.
-func (e *Errand) same(o *Errand) bool {
+// Same reports whether two errands are one.
+func (e *Errand) Same(o *Errand) bool {
 	return e.Kind == o.Kind && e.To == o.To && e.Call == o.Call
 }
 
@@ -74,7 +74,7 @@ func (e *Errand) same(o *Errand) bool {
 func (tx *Tx) owe(e Errand) {
 	tx.touch()
 	for i := range tx.Outbox {
-		if tx.Outbox[i].same(&e) {
+		if tx.Outbox[i].Same(&e) {
 			return
 		}
 	}
@@ -83,15 +83,15 @@ func (tx *Tx) owe(e Errand) {
 	tx.outdates()
 }
 
-// tells reports whether the outbox has a child's end.
-func (s *State) tells() bool {
+// Tells reports whether the outbox has a child's end.
+func (s *State) Tells() bool {
 	return slices.ContainsFunc(s.Outbox, func(e Errand) bool { return e.Kind == ErrandEnd })
 }
 
 // carriedOut takes errands out of the outbox.
 func (tx *Tx) carriedOut(all []Errand) {
 	left := slices.DeleteFunc(tx.Outbox, func(e Errand) bool {
-		return slices.ContainsFunc(all, func(o Errand) bool { return e.same(&o) })
+		return slices.ContainsFunc(all, func(o Errand) bool { return e.Same(&o) })
 	})
 	if len(left) < len(tx.Outbox) {
 		tx.touch()
@@ -187,7 +187,7 @@ func (tx *Tx) owing() (o Owing, calls bool) {
 		return o, false
 	}
 	o = tx.Owing()
-	o.Over, o.Fresh = tx.tells(), tx.owed
+	o.Over, o.Fresh = tx.Tells(), tx.owed
 	return o, true
 }
 
@@ -230,7 +230,7 @@ func (c *couriers) call(o Owing) {
 
 // Deliver carries out what a session owes to others. It returns the sessions
 // that it told something, which may have work now. An errand that fails stays
-// in the outbox.
+// in the outbox, and [Undelivered] tells why.
 func (s *Store) Deliver(ctx context.Context, id string) (told []string, err error) {
 	h, err := s.head(ctx, id, nil)
 	if err != nil {
@@ -244,7 +244,7 @@ func (s *Store) Deliver(ctx context.Context, id string) (told []string, err erro
 			continue
 		}
 		if err := s.carryOut(ctx, st, &e); err != nil {
-			errs = append(errs, fmt.Errorf("session %q: errand %q: %w", id, e.Kind, err))
+			errs = append(errs, &UndeliveredError{Session: id, Errand: e, Err: err})
 			continue
 		}
 		done = append(done, e)

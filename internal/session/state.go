@@ -25,7 +25,7 @@ package session
 //   - the store: store.go, read.go, list.go, pending.go, inbox.go, tree.go,
 //     message.go, receipt.go, schema.go, keyring.go, errors.go
 //   - children: child.go, childend.go, leftnow.go, unmoved.go; what one session owes
-//     another: outbox.go, letters.go
+//     another: outbox.go, undelivered.go, letters.go
 //   - handles, which are children of one call: handle.go, handlestore.go; waiting
 //     for them: awaiting.go
 //   - events for open calls: mail.go, mailstore.go
