@@ -8,6 +8,7 @@ import (
 
 	"github.com/fermata-ai/fermata/event"
 	"github.com/fermata-ai/fermata/fakellm"
+	"github.com/fermata-ai/fermata/internal/handles"
 	"github.com/fermata-ai/fermata/internal/hold"
 	core "github.com/fermata-ai/fermata/internal/session"
 	"github.com/fermata-ai/fermata/llm"
@@ -135,7 +136,8 @@ func (l *life) takeStock(a *account, st *core.State, history []llm.Message, p pl
 		return nil
 	}
 	next := llm.Request{Messages: history, Tools: hold.Of(l.agents[st.Agent]).Tools.Defs()}
-	if err := fakellm.Check(next); err != nil && st.Open() == 0 {
+	handle := st.Parent != nil && st.Parent.Handle != "" // no model ever reads that
+	if err := fakellm.Check(next); err != nil && st.Open() == 0 && !handle {
 		l.violation("a provider would refuse the transcript of %s: %v", at, err)
 	}
 	shown, err := l.runner.Show(l.ctx, st.ID, "test")
@@ -230,8 +232,11 @@ func (l *life) callAccount(id string, p places) (callAccount, error) {
 	c := callAccount{id: id, above: p[id].above, turn: p[id].turn, status: s.Settled, by: s.Actor,
 		entries: map[string]int{}, again: len(s.Again)}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s is %s %s by %q, after %d pauses", s.Tool, s.Status, s.Settled,
-		s.Actor, s.Pauses)
+	fmt.Fprintf(&b, "%s is %s %s by %q", s.Tool, s.Status, s.Settled, s.Actor)
+	// A call that waits for handles may find that they have stopped.
+	if s.Tool != handles.AwaitTool && !l.acted[id] {
+		fmt.Fprintf(&b, ", after %d pauses", s.Pauses)
+	}
 	for _, d := range s.Decisions {
 		fmt.Fprintf(&b, "; %s: %v by %q, %q, arguments %s", d.Gate, d.Approved, d.Actor,
 			d.Reason, d.Arguments)

@@ -46,6 +46,7 @@ type history struct {
 	// blurred has the ids of calls that need no claim, so that there was no
 	// trace of whether they had begun.
 	blurred  map[string]bool
+	acted    map[string]bool // by id, the calls that were entered for what they do to a handle
 	begun    []bool          // inputs whose delivery was begun
 	outcomes [][]string      // of the inputs, the last time they were delivered
 	errors   map[string]bool // that runs ended with
@@ -66,6 +67,7 @@ func newHistory(ctx context.Context, s *Scenario, p Place, uncut *account, w way
 		settled:  map[string]string{},
 		lost:     map[string]bool{},
 		blurred:  map[string]bool{},
+		acted:    map[string]bool{},
 		begun:    make([]bool, len(s.Inputs)),
 		outcomes: make([][]string, len(s.Inputs)),
 		errors:   map[string]bool{},

@@ -26,6 +26,9 @@ func (l *life) inspect(family []*core.State) error {
 			l.violation("something is left to do in session %s: %+v", st.ID, st.Outbox)
 		}
 	}
+	if err := l.handles(family); err != nil {
+		return err
+	}
 	return l.listed(family)
 }
 

@@ -76,15 +76,22 @@ func (l *life) session(t target) string {
 	return id
 }
 
-// below returns the session that a call has made.
+// below returns the session that a call has made, as a handle or by a pause.
 func (l *life) below(call string) string {
+	if id := core.HandleID(call); l.there(id) {
+		return id
+	}
 	for n := 1; n <= maxPauses; n++ {
-		id := core.ChildID(core.PauseID(call, n))
-		if _, err := l.store.Load(l.ctx, id); err == nil {
+		if id := core.ChildID(core.PauseID(call, n)); l.there(id) {
 			return id
 		}
 	}
 	return ""
+}
+
+func (l *life) there(id string) bool {
+	_, err := l.store.Load(l.ctx, id)
+	return err == nil
 }
 
 // maxPauses is how many pauses a call may have before it makes its session.
