@@ -44,6 +44,7 @@ type callAccount struct {
 	by      string
 	summary string
 	effect  tool.Effect
+	acts    bool           // on handles
 	entries map[string]int // how often the body was entered, by key
 	again   int            // how often an operator stated that an entry did not happen
 }
@@ -234,7 +235,7 @@ func (l *life) callAccount(id string, p places) (callAccount, error) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s is %s %s by %q", s.Tool, s.Status, s.Settled, s.Actor)
 	// A call that waits for handles may find that they have stopped.
-	if s.Tool != handles.AwaitTool && !l.acted[id] {
+	if c.acts = s.Tool == handles.AwaitTool || l.acted[id]; !c.acts {
 		fmt.Fprintf(&b, ", after %d pauses", s.Pauses)
 	}
 	for _, d := range s.Decisions {

@@ -68,8 +68,10 @@ func (h *history) exempt(got *account) map[string]bool {
 			}
 		}
 	}
+	some := len(exempt) > 0
 	for place, c := range got.calls {
-		if interrupted[turn{c.above, c.turn}] {
+		// What acts on handles tells how those came to their end.
+		if interrupted[turn{c.above, c.turn}] || some && c.acts {
 			exempt[place] = true
 		}
 	}

@@ -102,22 +102,12 @@ func handleScenarios() []fermatatest.Scenario {
 		return agent.Config{Tools: []tool.Tool{beside(asking("ask", e))}, Model: fakellm.New(
 			begin("ask", "a"), await(`{"all":["a"],"timeout_secs":60}`), abort("ask", "a"),
 			begin("ask", "a"), await(`{"any":["a"]}`), fakellm.Says("Done."))}
-	}, fermatatest.Pass(2*time.Minute), says("b", "again"))
-
-	add("aborted while its body runs", func(e tool.Effect) agent.Config {
-		return agent.Config{Tools: []tool.Tool{beside(endless("run", e))}, Model: fakellm.New(
-			begin("run", "a"), abort("run", "a"), fakellm.Says("It was ended."))}
-	})
+	}, fermatatest.Pass(2*time.Minute), says("c", "again"))
 
 	add("cancelled while its body runs", func(e tool.Effect) agent.Config {
 		return agent.Config{Tools: []tool.Tool{beside(endless("run", e))}, Model: fakellm.New(
-			begin("run", "a"), await(`{"all":["a"]}`), fakellm.Says("It was ended."))}
+			begin("run", "a").And("await", `{"all":["a"]}`), fakellm.Says("It was ended."))}
 	}, fermatatest.Cancel("run", "no").Below("run", 1).During())
-
-	add("a message ends an await", func(e tool.Effect) agent.Config {
-		return agent.Config{Tools: []tool.Tool{beside(asking("ask", e))}, Model: fakellm.New(
-			begin("ask", "a"), await(`{"all":["a"]}`), abort("ask", "a"), fakellm.Says("Done."))}
-	}, thanks)
 
 	// What ends while nothing awaits it is told once, behind the results.
 	add("told by a notice", func(e tool.Effect) agent.Config {
@@ -125,8 +115,6 @@ func handleScenarios() []fermatatest.Scenario {
 			begin("ask", "a").And("ask", `{"action":"spawn","id":"b","text":"b"}`),
 			await(`{"all":["a"]}`), fakellm.Says("Both."), fakellm.Says("Welcome."))}
 	}, says("b", "second"), says("a", "first"), thanks)
-
-	add("many, awaited", many)
 	return all
 }
 
@@ -150,8 +138,14 @@ func TestKilledAmongHandles(t *testing.T) {
 
 func TestKilledTwiceAmongHandles(t *testing.T) {
 	t.Parallel()
-	few := handleScenarios()
-	killed(t, .3, inMemory(true), eachNth(5, few[:len(few)-2])...)
+	killed(t, .3, inMemory(true), eachNth(5, handleScenarios())...)
+}
+
+// An await of so many is registered by several commits.
+func TestKilledAmongManyHandles(t *testing.T) {
+	t.Parallel()
+	s := bothEffects("many, awaited", many, hello)[1]
+	killed(t, .1, fermatatest.Options{Engines: []fermatatest.Engine{fermatatest.Memory()}}, s)
 }
 
 // On bbolt, whose files are written for real.
@@ -159,5 +153,5 @@ func TestKilledAmongHandlesOfAFile(t *testing.T) {
 	t.Parallel()
 	killed(t, .2, fermatatest.Options{
 		Engines: []fermatatest.Engine{fermatatest.Bolt(), fermatatest.Shared(fermatatest.Bolt())},
-	}, eachNth(4, handleScenarios()[:10])...)
+	}, eachNth(8, handleScenarios())...)
 }

@@ -72,6 +72,8 @@ func (a *attempt) end(to *committer) {
 	case a.settled:
 	case a.door.runtime != nil:
 		a.fail(a.door.runtime)
+	case a.out.Status == toolbox.Failed && a.call.Action != "" && failedStore(a.out.Err):
+		a.fail(a.out.Err)
 	case a.door.putOff:
 		// Nothing has happened: the loop looks at the call again.
 	case !a.door.entered && a.ctx.Err() != nil && a.out.Status == toolbox.Failed:

@@ -17,19 +17,37 @@ import (
 
 // Handle returns a handle of the call's session.
 func (h host) Handle(ctx context.Context, c tool.Call, name string) (tool.Handle, error) {
-	return h.rn.handle(ctx, c.Session, name)
+	out, err := h.rn.handle(ctx, c.Session, name)
+	if err == nil && out.State == tool.HandleStopped && !out.Told {
+		err = h.rn.knowsEnd(ctx, c.Session, &out)
+	}
+	return out, failure(ctx, err)
+}
+
+// knowsEnd makes sure that a session knows of the end of a handle, of which one
+// of its calls is told: from then on the name is free.
+func (rn *Runner) knowsEnd(ctx context.Context, sessionID string, h *tool.Handle) error {
+	rec, err := rn.store.Handle(ctx, sessionID, h.Name)
+	if err != nil || !rec.Open() || rec.Child != h.Session {
+		return err
+	}
+	_, err = rn.store.Deliver(ctx, rec.Child)
+	if errors.Is(err, session.ErrUnknownSession) {
+		err = nil
+	}
+	return err
 }
 
 // Apply gives a handle input in the name of the session's agent.
 func (h host) Apply(ctx context.Context, c tool.Call, name string, input json.RawMessage) error {
 	in := Input{Handle: name, Value: input, Actor: h.actor, Delivery: c.ID}
 	_, err := h.rn.apply(ctx, c.Session, in, false)
-	return err
+	return failure(ctx, err)
 }
 
 // Abort ends a handle in the name of the session's agent.
 func (h host) Abort(ctx context.Context, c tool.Call, name string) error {
-	return h.rn.abort(ctx, c.Session, name, h.actor, "aborted")
+	return failure(ctx, h.rn.abort(ctx, c.Session, name, h.actor, "aborted"))
 }
 
 // maxNames is how many names are looked through for the nearest.
@@ -41,7 +59,7 @@ func (h host) Names(ctx context.Context, c tool.Call) (names []string, err error
 	for i := range page {
 		names = append(names, page[i].Name)
 	}
-	return names, err
+	return names, failure(ctx, err)
 }
 
 // handle returns a handle as it is just now. The child's own head tells the
@@ -57,7 +75,8 @@ func (rn *Runner) handle(ctx context.Context, sessionID, name string) (out tool.
 // handleOf is handle, of the child that a record has.
 func (rn *Runner) handleOf(ctx context.Context, rec *session.Handle) (out tool.Handle, err error) {
 	out = tool.Handle{Name: rec.Name, Tool: rec.Tool, Session: rec.Child, Call: rec.Call,
-		Since: rec.Since, Shown: rec.Shown, State: tool.HandleRunning}
+		Since: rec.Since, Shown: rec.Shown, Told: rec.Told,
+		State: tool.HandleRunning}
 	st, err := rn.store.Load(ctx, rec.Child)
 	switch {
 	case errors.Is(err, session.ErrUnknownSession), err == nil && !st.Deleted.IsZero():
@@ -173,7 +192,7 @@ func (rn *Runner) answerFor(
 	ctx context.Context, h *tool.Handle, in Input,
 ) (rc session.Receipt, err error) {
 	if in.Value, err = handles.Answer(in.Value, h.Pause.Await.Schema); err != nil {
-		return rc, err
+		return rc, &HandleError{session.ErrInvalidResumePayload, err.Error()}
 	}
 	return rn.complete(ctx, h, h.Pause.ID, in)
 }

@@ -124,14 +124,20 @@ func (s *subject) newHandle(
 	}, nil
 }
 
-// shows is what a call's result, or pause, tells of a handle.
-func shows(step *tool.HandleStep) *session.HandleShown {
-	if step == nil || step.Child == "" {
+// shows is what a call's result, or pause, tells of handles.
+func shows(step *tool.HandleStep) (all []session.HandleShown) {
+	if step == nil {
 		return nil
 	}
-	return &session.HandleShown{
-		Name: step.Name, Child: step.Child, Shown: step.Shown, Told: step.Told,
+	if step.Child != "" {
+		all = append(all, session.HandleShown{
+			Name: step.Name, Child: step.Child, Shown: step.Shown, Told: step.Told,
+		})
 	}
+	for _, e := range step.Ends[:min(len(step.Ends), tool.MaxEnds)] {
+		all = append(all, session.HandleShown{Name: e.Name, Child: e.Child, Told: true})
+	}
+	return all
 }
 
 // begun has a handle driven that a commit has begun.

@@ -31,7 +31,8 @@ package runner
 //     children.go; what
 //     sessions owe each other: courier.go; what tools call off outside: undo.go,
 //     undos.go
-//   - handles, which are calls beside their session: handles.go, handlehost.go;
+//   - handles, which are calls beside their session: handles.go, handlehost.go,
+//     handlefail.go;
 //     what their bodies produce: produced.go; what the model is told: notices.go;
 //     what it is asked beside the conversation: assist.go;
 //     what a program does to them: spawn.go, await.go

@@ -54,7 +54,16 @@ type HandleStep struct {
 	Child string
 	Shown int
 	Told  bool
+	// Ends names handles whose ends the result tells beside, and their sessions:
+	// MaxEnds at most.
+	Ends []HandleEnd
 }
+
+// HandleEnd is a handle of which a result tells the end.
+type HandleEnd struct{ Name, Child string }
+
+// MaxEnds is how many ends a HandleStep notes at most.
+const MaxEnds = 40
 
 // HandleState is where a handle is.
 type HandleState string
@@ -79,7 +88,9 @@ type Handle struct {
 	// left out.
 	Content Content `json:"content"`
 	// Shown is how many bytes of the content the session was told before.
-	Shown int    `json:"shown,omitempty"`
+	Shown int `json:"shown,omitempty"`
+	// Told: the session was told of its end.
+	Told  bool   `json:"told,omitempty"`
 	Pause *Pause `json:"pause,omitempty"` // that it waits for, with HandleWaiting
 	// How it ended, with HandleStopped. Status is one of event.Status.
 	Status string          `json:"status,omitempty"`

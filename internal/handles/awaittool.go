@@ -44,6 +44,7 @@ func (t *awaitTool) Execute(ctx context.Context, c tool.Call) (tool.Execution, e
 	}
 	replies := make([]Reply, 0, len(asked.IDs()))
 	stopped := map[string]bool{}
+	var untold []tool.HandleEnd
 	for _, id := range asked.IDs() {
 		h, err := host.Handle(ctx, c, id)
 		if err != nil {
@@ -51,24 +52,26 @@ func (t *awaitTool) Execute(ctx context.Context, c tool.Call) (tool.Execution, e
 		}
 		r, _ := Standing(&h, false, 0)
 		r.Content = "" // fetch has it, and notes what it has told
-		stopped[id] = r.State == Stopped
+		if stopped[id] = r.State == Stopped; stopped[id] && !h.Told {
+			untold = append(untold, tool.HandleEnd{Name: id, Child: h.Session})
+		}
 		replies = append(replies, r)
 	}
 	all := Group(replies)
 	if a := c.Answer; a != nil {
 		all.TimedOut, all.Interrupted = a.TimedOut, a.Interrupted
-	} else if !met(&asked, stopped) {
-		if asked.Bounded && asked.Timeout <= 0 {
-			all.TimedOut = true
-		} else {
+	} else if met := met(&asked, stopped); !met || len(untold) > tool.MaxEnds {
+		// So many ends are noted while the await registers.
+		if !asked.Bounded || asked.Timeout > 0 {
 			return tool.Execution{Await: wait(&asked)}, nil
 		}
+		all.TimedOut = !met
 	}
 	if all, err = all.Within(MaxReply); err != nil {
 		return tool.Execution{}, err
 	}
 	out, err := all.MarshalJSON()
-	return tool.Execution{Output: out}, err
+	return tool.Execution{Output: out, Handle: &tool.HandleStep{Ends: untold}}, err
 }
 
 // met reports whether nothing is left to wait for.

@@ -77,7 +77,7 @@ type Hold struct {
 	// Begins is a handle that begins with the pause, and Shown what was told of
 	// one before.
 	Begins *NewHandle
-	Shown  *HandleShown
+	Shown  []HandleShown
 	// Awaited are the handles that it waits for, and AwaitedList the same for
 	// the store.
 	Awaited     []Awaited
@@ -242,7 +242,7 @@ type Outcome struct {
 	// then.
 	Begins *NewHandle
 	// Shown is what the output has told of a handle.
-	Shown *HandleShown
+	Shown []HandleShown
 	Actor string
 	// Of a call that ended while it waited, or would have: why.
 	Cause tool.Cause

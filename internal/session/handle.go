@@ -175,14 +175,16 @@ type HandleShown struct {
 }
 
 // handleActs makes the changes at handles that go with a call's end, or pause.
-func (tx *Tx) handleActs(c *Call, begins *NewHandle, shown *HandleShown) error {
+func (tx *Tx) handleActs(c *Call, begins *NewHandle, shown []HandleShown) error {
 	if begins != nil {
 		if err := tx.Begin(c.ID, begins); err != nil {
 			return err
 		}
 	}
-	if shown != nil {
-		return tx.shown(shown)
+	for i := range shown {
+		if err := tx.shown(&shown[i]); err != nil {
+			return err
+		}
 	}
 	return nil
 }
