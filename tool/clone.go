@@ -50,6 +50,7 @@ func (e Execution) Clone() Execution {
 	if e.Handle != nil {
 		own := *e.Handle
 		own.Begin = bytes.Clone(own.Begin)
+		own.Ends = slices.Clone(own.Ends)
 		e.Handle = &own
 	}
 	return e
