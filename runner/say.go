@@ -118,11 +118,6 @@ func (sy *saying) turnOver() (answered bool, err error) {
 		}
 		return sy.turnOver()
 	}
-	open := false
-	sy.lease.View(func(st *session.State) { open = len(st.Calls) > 0 })
-	if !open { // handles wait, and they go on beside
-		return false, nil
-	}
 	gone, err := sy.rn.lackingAs(sy.waiting, sy.lease.State())
 	if err != nil {
 		return false, err
