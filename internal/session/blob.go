@@ -27,8 +27,9 @@ type Blob struct {
 	Size   int             `json:"size,omitzero"` // bytes, with Ref
 
 	value   json.RawMessage // in the process that made it: what it stands for
+	named   commitID        // with Ref: the update that it was named for; zero: to ride
 	written bool            // with Ref: it lies where Ref says
-	moved   *Blob           // what stands for it where a later try had no room for it in place
+	moved   *Blob           // what stands for it where readers already see it otherwise
 }
 
 // newPayloadID makes the id of a payload, which tells when that was made: a
@@ -79,8 +80,11 @@ func (tx *Tx) place(b *Blob) *Blob { return tx.placeWithin(b, tx.room()) }
 func (tx *Tx) placeBeside(b *Blob) *Blob { return tx.placeWithin(b, inlineMax) }
 
 func (tx *Tx) placeWithin(b *Blob, room int) *Blob {
-	if b == nil || b.written || b.value == nil { // one that was read lies where it says
+	if b == nil || b.value == nil { // one that was read lies where it says
 		return b
+	}
+	if b.written { // before a commit that has failed
+		b = b.outside(tx.update)
 	}
 	if b.Ref == "" && len(b.value) > min(room, inlineMax) {
 		if len(b.Inline) > 0 { // it rode where it had room, and readers see it there
@@ -89,7 +93,7 @@ func (tx *Tx) placeWithin(b *Blob, room int) *Blob {
 			}
 			return tx.placeWithin(b.moved, room)
 		}
-		b.Ref, b.Size = newPayloadID(), len(b.value)
+		b.name(tx.update)
 	}
 	switch {
 	case b.Ref == "":
@@ -100,9 +104,34 @@ func (tx *Tx) placeWithin(b *Blob, room int) *Blob {
 		tx.payloads += b.Size
 		tx.put(chunkKey(tx.ID, b.Ref, 0), b.value)
 	default:
-		tx.large = append(tx.large, large{tx.ID, b})
+		b = b.outside(tx.update)
+		if !b.written {
+			tx.large = append(tx.large, large{tx.ID, b})
+		}
 	}
 	return b
+}
+
+func (b *Blob) name(update commitID) {
+	b.Ref, b.Size, b.named = newPayloadID(), len(b.value), update
+}
+
+// outside returns what stands for a payload that is written before its commit:
+// under a new id in each update. Since an earlier update, or since it rode,
+// hours may have passed, and a sweep may be about to remove what lies under the
+// id of then.
+func (b *Blob) outside(update commitID) *Blob {
+	if b.Ref == "" {
+		b.name(update)
+	}
+	if b.named == update {
+		return b
+	}
+	if b.moved == nil || b.moved.named != update {
+		b.moved = &Blob{value: b.value}
+		b.moved.name(update)
+	}
+	return b.moved
 }
 
 // check returns what is wrong with a blob that was read.

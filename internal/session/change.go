@@ -175,6 +175,9 @@ func (h *head) attempt(
 	switch {
 	case len(tx.large) > 0:
 		for _, b := range tx.large {
+			if b.named != tx.update { // it rode; the next try names it anew
+				continue
+			}
 			if err := h.store.write(ctx, b.session, b.Blob); err != nil {
 				return err
 			}

@@ -172,6 +172,7 @@ func (h *head) prepare(ctx context.Context, state *State) *Tx {
 // place tells a transition when it happens, and who makes it.
 func (h *head) place(tx *Tx) {
 	tx.Now, tx.driven, tx.beside = h.time(), h.driver || h.store.driven(tx.State), !h.driver
+	tx.update = h.change.commit
 }
 
 // open returns the transition in the making: on a copy of the State, with all

@@ -54,14 +54,11 @@ func (tx *Tx) appendTo(st *State, number int, e *Entry) {
 	begins := len(tx.records)
 	tx.records = appendMessageKey(tx.records, st.ID, st.Generation, number)
 	key := tx.since(begins)
-	b := &e.blob
-	if len(b.value) <= chunkSize {
-		tx.put(key, b.value)
+	if len(e.blob.value) <= chunkSize {
+		tx.put(key, e.blob.value)
 		return
 	}
-	if b.Ref == "" {
-		b.Ref, b.Size = newPayloadID(), len(b.value)
-	}
+	b := e.blob.outside(tx.update)
 	if !b.written {
 		tx.large = append(tx.large, large{st.ID, b})
 	}

@@ -20,8 +20,9 @@ type Tx struct {
 	*State
 	Now time.Time
 
-	kv  *engine // to read what lies beside the head
-	ctx context.Context
+	kv     *engine // to read what lies beside the head
+	ctx    context.Context
+	update commitID // that it is a try of; zero: it is to ride, or to be looked at
 
 	puts     []kvstore.Put
 	deletes  [][]byte
