@@ -27,11 +27,15 @@ func (cl *closing) agent() (name string) {
 }
 
 // handsOver reports whether another agent takes the session over once the turn
-// is closed. That is committed: the next drive is that agent's.
+// is closed. The next drive is that agent's, so it must be stored by then.
 func (cl *closing) handsOver() (hands bool) {
 	cl.lease.View(func(st *session.State) { hands = st.HandsOver() })
 	return hands
 }
+
+// lookAgain finds out whether the session has another agent, after what rode
+// may have been dropped.
+func (cl *closing) lookAgain(own string) { cl.handed = cl.handedTo(own) != "" }
 
 // handedTo returns the session's agent, if it is another one than before.
 func (cl *closing) handedTo(before string) string {
@@ -69,7 +73,8 @@ func (cl *closing) closeTurn() error {
 		}
 		return err
 	}
-	if ending || cl.handsOver() {
+	// What follows from the denials for a message rides with that message.
+	if ending || cl.handsOver() && cl.screen.staged == nil {
 		err = cl.commit(transition)
 	} else {
 		err = cl.ride(transition)

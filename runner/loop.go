@@ -249,6 +249,7 @@ func (d *drive) startOver() error {
 	if _, err := d.refresh(); err != nil {
 		return err
 	}
+	d.closing.lookAgain(d.agent.Name())
 	return d.show()
 }
 

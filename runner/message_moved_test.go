@@ -2,11 +2,15 @@ package runner_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/fermata-ai/fermata/event"
 	"github.com/fermata-ai/fermata/internal/session"
+	"github.com/fermata-ai/fermata/kvstore/faultkv"
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/runner"
 )
@@ -64,5 +68,30 @@ func TestLeafThatIsAnsweredWhileAMessageSupersedes(t *testing.T) {
 		if worked == 0 || denied == 0 {
 			t.Errorf("%s: %d times the child went on, %d times not", name, worked, denied)
 		}
+	}
+}
+
+// Another actor commits below whenever a superseding message is about to be
+// stored. The message is given up in the end, and has denied nothing.
+func TestSupersedingMessageIsNotOvertakenForEver(t *testing.T) {
+	r := treeRig(t, nil, awaits{"q": asksByForm})
+	moves, in, waits := 0, false, len(r.transcript().Pending)
+	r.faults.Before(func(faultkv.Call) {
+		if in || moves == 1500 {
+			return
+		}
+		in, moves = true, moves+1
+		must(t, r.Extend(t.Context(), child(0), "q.1", "bob",
+			time.Now().Add(time.Hour+time.Duration(moves)*time.Second)))
+		in = false
+	})
+	s := watch(t, r.Run(t.Context(), user, chat, llm.UserText("Never mind."),
+		&runner.RunOptions{Supersede: true}))
+	if !errors.Is(s.err, session.ErrPending) || moves == 1500 {
+		t.Errorf("after %d other commits it ended with %v", moves, s.err)
+	}
+	r.faults.Before(nil)
+	if p := r.transcript().Pending; len(p) != waits || slices.Contains(r.texts(), "Never mind.") {
+		t.Errorf("%d calls wait, and the messages are %q", len(p), r.texts())
 	}
 }

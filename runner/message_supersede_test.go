@@ -182,6 +182,44 @@ func TestSupersedingMessageThatIsNotStored(t *testing.T) {
 	}
 }
 
+// A superseding message closes a turn that hands the session over. Whichever
+// write fails: what is shown as denied is stored, and if the message isn't, the
+// question waits on, and the session is its agent's.
+func TestSupersedingMessageInATurnThatHandsOver(t *testing.T) {
+	var n counter
+	for at, struck := 1, true; struck; at++ {
+		t.Run(fmt.Sprint("write ", at), func(t *testing.T) {
+			over, o := handing(t, fakellm.New(fakellm.Says("-"), fakellm.Says("Refunded."),
+				fakellm.Says("Gladly.")))
+			o.memory = true
+			r := newRig(t, agent.Config{Tools: []tool.Tool{over, asking("ask", &n)},
+				Model: fakellm.New(fakellm.Calls("ask", `{"text":"q"}`).
+					And("transfer_to_billing", `{"reason":"money"}`))}, o)
+			r.say("Go.").finished(event.FinishPaused).pause("ask")
+			r.faults.Add(faultkv.FailAt(r.faults.Applies() + at))
+			s := watch(t, r.Run(t.Context(), user, chat, llm.UserText("Stop."),
+				&runner.RunOptions{Supersede: true}))
+			struck = r.faults.Struck() > 0
+			stored := slices.Contains(r.texts(), "Stop.")
+			tr := r.transcript()
+			if !stored && (len(tr.Pending) != 1 || tr.Agent != "ops" || s.err == nil ||
+				len(of[event.Result](s))+len(of[event.Handoff](s)) > 0) {
+				t.Errorf("the message is not stored; %d calls wait, the session is %s's, and "+
+					"the run showed %v, and ended with %v", len(tr.Pending), tr.Agent, s.events, s.err)
+			}
+			if stored && tr.Agent != "billing" {
+				t.Errorf("the message is stored, and the session is %s's", tr.Agent)
+			}
+			if !struck {
+				s.finished(event.FinishStop)
+				if len(of[event.Handoff](s)) != 1 {
+					t.Errorf("the events are %v", s.events)
+				}
+			}
+		})
+	}
+}
+
 // The run is ended while a message supersedes its calls. What was denied is
 // shown all the same, and the message with the results.
 func TestRunThatIsEndedWhileItIsSuperseded(t *testing.T) {

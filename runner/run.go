@@ -87,6 +87,7 @@ func (rn *Runner) Run(
 				// What was done for the message, and rides, must not be
 				// committed: denials, and the lifting of a halt.
 				_ = d.lease.Drop(d.waiting)
+				d.closing.lookAgain(d.agent.Name())
 			}
 			return err
 		})

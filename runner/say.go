@@ -2,6 +2,7 @@ package runner
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/fermata-ai/fermata/event"
 	"github.com/fermata-ai/fermata/internal/session"
@@ -11,7 +12,9 @@ import (
 // drives owns it.
 type saying struct {
 	*drive
-	in *input
+	in        *input
+	refused   *session.PendingError // for the calls that waited when it last looked
+	overtakes int                   // see overtaken
 }
 
 // say drives the open turn as far as it goes, and then appends the user's
@@ -47,6 +50,11 @@ func (sy *saying) say() (taken bool, err error) {
 		sy.screen.discard()
 		if err != nil && !errors.Is(err, session.ErrStale) {
 			return false, err
+		}
+		if err != nil {
+			if err := sy.overtaken(err); err != nil {
+				return false, err
+			}
 		}
 		// The denials for the message still ride, and would be shown as if they
 		// were stored.
@@ -90,52 +98,79 @@ func (sy *saying) append() (said bool, err error) {
 	return false, nil
 }
 
+// overtaken counts that another commit came first, and returns nil if the
+// message is to be tried again. In the end it is refused.
+func (sy *saying) overtaken(err error) error {
+	if sy.overtakes++; sy.overtakes <= maxMoves {
+		return nil
+	}
+	if sy.refused != nil {
+		err = sy.refused
+	}
+	return fmt.Errorf("runner: other commits came before the message %d times: %w",
+		sy.overtakes, err)
+}
+
 // turnOver drives the open turn to its end, or takes the message for the answer
-// that the turn waits for. If calls still wait, the message is refused.
+// that the turn waits for. If calls still wait, the message is refused. If
+// another commit comes in between, it begins again.
 func (sy *saying) turnOver() (answered bool, err error) {
+	for {
+		answered, err = sy.onceOver()
+		if !errors.Is(err, errMoved) {
+			return answered, err
+		}
+		if err := sy.overtaken(err); err != nil {
+			return false, err
+		}
+	}
+}
+
+// onceOver is one try of turnOver. ErrMoved ends it if another commit came in
+// between.
+func (sy *saying) onceOver() (answered bool, err error) {
+	sy.refused = nil
 	if err := sy.driveTurn(); err != nil {
 		return false, err
 	}
 	page, err := sy.rn.store.Waiting(sy.waiting, sy.lease.State(), sy.read.asked)
 	var parked []event.Parked // calls that wait for their tools
-	sy.lease.View(func(st *session.State) { parked = st.Parked() })
+	var awaits []string
+	open := false
+	sy.lease.View(func(st *session.State) {
+		parked, awaits, open = st.Parked(), st.OnlyAwaits(), len(st.Calls) > 0
+	})
 	if err != nil || len(page.Pauses)+len(parked) == 0 {
 		return false, err
 	}
-	var awaits []string
-	open := false
-	sy.lease.View(func(st *session.State) { awaits, open = st.OnlyAwaits(), len(st.Calls) > 0 })
-	if !open && questionIn(page) == nil { // what waits are handles, which go on
+	sy.refused = &session.PendingError{
+		Session: sy.session, Pending: page.Pauses, MorePending: page.More, Parked: parked,
+	}
+	p := questionIn(page)
+	switch {
+	case p == nil && !open: // what waits are handles, which go on
 		return false, nil
-	}
-	if len(awaits) > 0 && questionIn(page) == nil {
-		return sy.interrupt(awaits)
-	}
-	if p := questionIn(page); p != nil {
-		to := session.PauseRef{Session: p.Session, Pause: p.ID}
-		if err := sy.answer(to); !errors.Is(err, errMoved) {
-			return true, err
+	case p != nil:
+		err = sy.answer(session.PauseRef{Session: p.Session, Pause: p.ID})
+		return true, err
+	case len(awaits) > 0:
+		if err = sy.interrupt(awaits); err == nil {
+			err = errMoved // to the end of the turn
 		}
-		return sy.turnOver()
+		return false, err
 	}
 	gone, err := sy.rn.lackingAs(sy.waiting, sy.lease.State())
 	if err != nil {
 		return false, err
 	}
-	parked = append(parked, gone...)
-	err = sy.supersede(&session.PendingError{
-		Session: sy.session, Pending: page.Pauses, MorePending: page.More, Parked: parked,
-	})
-	if errors.Is(err, errMoved) {
-		return sy.turnOver()
-	}
-	return false, err
+	sy.refused.Parked = append(sy.refused.Parked, gone...)
+	return false, sy.supersede(sy.refused)
 }
 
 // interrupt ends the awaits that the turn waits for, and takes the message then.
 // Their handles go on.
-func (sy *saying) interrupt(awaits []string) (answered bool, err error) {
-	err = sy.commit(func(tx *session.Tx) error {
+func (sy *saying) interrupt(awaits []string) error {
+	return sy.commit(func(tx *session.Tx) error {
 		for _, id := range awaits {
 			if err := tx.Interrupt(id, sy.user); err != nil && !session.Moved(err) {
 				return err
@@ -143,10 +178,6 @@ func (sy *saying) interrupt(awaits []string) (answered bool, err error) {
 		}
 		return nil
 	})
-	if err != nil {
-		return false, err
-	}
-	return sy.turnOver()
 }
 
 // said reports whether the message was taken before. Then the run goes on as it
