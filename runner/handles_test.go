@@ -25,9 +25,18 @@ func stateful(
 	f func(context.Context, target) (tool.Result[string], error),
 ) tool.Tool {
 	t.Helper()
+	return underPolicy(t, name, effect, tool.HandlePolicy{}, f)
+}
+
+// underPolicy is stateful with that policy.
+func underPolicy(
+	t *testing.T, name string, effect tool.Effect, p tool.HandlePolicy,
+	f func(context.Context, target) (tool.Result[string], error),
+) tool.Tool {
+	t.Helper()
 	own, err := tool.Func(tool.Spec{Name: name, MayPause: true, Effect: effect}, f)
 	must(t, err)
-	made, err := handle.Stateful(own, nil)
+	made, err := handle.Stateful(own, &handle.Options{HandlePolicy: p})
 	must(t, err)
 	return made
 }

@@ -95,10 +95,14 @@ func (sy *saying) turnOver() (answered bool, err error) {
 		return false, err
 	}
 	page, err := sy.rn.store.Waiting(sy.waiting, sy.lease.State(), sy.read.asked)
+	idle := false
 	var parked []event.Parked // calls that wait for their tools
-	sy.lease.View(func(st *session.State) { parked = st.Parked() })
+	sy.lease.View(func(st *session.State) { parked, idle = st.Parked(), len(st.Calls) == 0 })
 	if err != nil || len(page.Pauses)+len(parked) == 0 {
 		return false, err
+	}
+	if idle && questionIn(page) == nil { // what waits below is handles, which go on
+		return false, nil
 	}
 	var awaits []string
 	open := false

@@ -28,6 +28,8 @@ type Options struct {
 	Whole bool
 	// Content bounds the content of a reply, in bytes; zero: 16 KiB.
 	Content int
+	// HandlePolicy is what becomes of a handle that no call fetches or awaits.
+	tool.HandlePolicy
 }
 
 // stateful is a tool whose calls may be actions.
@@ -63,6 +65,9 @@ func Stateful(t tool.Tool, o *Options) (tool.Tool, error) {
 	if s.o.Content < 0 || s.o.Moment < 0 {
 		return nil, fmt.Errorf("handle: tool %q: Content %d and Moment %v must not be negative",
 			s.spec.Name, s.o.Content, s.o.Moment)
+	}
+	if err := s.o.Check(); err != nil {
+		return nil, fmt.Errorf("handle: tool %q: %w", s.spec.Name, err)
 	}
 	var err error
 	if s.inner, err = tool.NewRegistry([]tool.Tool{t}, nil); err != nil {
