@@ -81,11 +81,7 @@ func (s *sorting) abort(h *session.Handle) {
 }
 
 func (s *sorting) await(h *session.Handle) {
-	limit := h.Policy.Limit
-	if limit == 0 {
-		limit = tool.DefaultHandleLimit
-	}
-	until := s.now.Add(limit)
+	until := s.now.Add(h.Patience())
 	s.List = append(s.List, session.HandleFate{Name: h.Name, Child: h.Child, Until: until})
 	s.look(until)
 }

@@ -23,7 +23,7 @@ type HandlePolicy struct {
 	AtEnd AtEnd `json:"at_end,omitzero"`
 	// Limit is how long it is waited for once the model would end its turn. Then
 	// it is aborted.
-	Limit time.Duration `json:"limit,omitzero"`
+	Limit time.Duration `json:"-"` // zero: DefaultHandleLimit
 	// What the model is not told by notices: that it has ended well, or has not,
 	// and that it waits for an answer.
 	NoSuccess bool `json:"no_success,omitzero"`

@@ -41,6 +41,7 @@ type Handle struct {
 	// Number tells which of the session's children it is.
 	Number int               `json:"n,omitzero"`
 	Policy tool.HandlePolicy `json:"policy,omitzero"`
+	Limit  int               `json:"limit,omitzero"` // the policy's, in milliseconds
 	// Kept: the end of a run doesn't wait for it. With Abort it is being ended.
 	Kept  bool `json:"kept,omitzero"`
 	Abort bool `json:"abort,omitzero"`
@@ -64,7 +65,7 @@ func (h *Handle) check() error {
 		return errIncomplete
 	case h.Ended.IsZero() != (h.Status == ""):
 		return fmt.Errorf("its end is incomplete")
-	case h.Shown < 0 || h.Number < 0 || h.Linger < 0 || h.Asked < 0:
+	case h.Shown < 0 || h.Number < 0 || h.Linger < 0 || h.Asked < 0 || h.Limit < 0:
 		return fmt.Errorf("a negative amount of its content was shown, or another count is negative")
 	case h.Abort && !h.Kept:
 		return fmt.Errorf("it is aborted, and yet a run waits for it")
@@ -132,7 +133,7 @@ func (tx *Tx) Begin(call string, n *NewHandle) error {
 	child.Asked, child.TokenKey = tx.Now, cmp.Or(n.TokenKey, tx.TokenKey)
 	tx.writeChild(child, n.Message)
 	h := &Handle{Name: n.Name, Tool: n.Call.Tool, Child: id, Call: n.Call.ID, Since: tx.Now,
-		Number: tx.Children, Policy: n.Policy}
+		Number: tx.Children, Policy: n.Policy, Limit: int(n.Policy.Limit.Milliseconds())}
 	tx.Handles++
 	if h.Policy.AtEnd == tool.KeepAtEnd {
 		tx.keep(h)

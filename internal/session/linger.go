@@ -8,6 +8,7 @@ import (
 	"github.com/fermata-ai/fermata/event"
 	"github.com/fermata-ai/fermata/internal/strictjson"
 	"github.com/fermata-ai/fermata/llm"
+	"github.com/fermata-ai/fermata/tool"
 )
 
 // A model that has nothing more to say ends its run. If handles are open then
@@ -108,6 +109,14 @@ func (tx *Tx) lingeredEnough() {
 		own := tx.ownLinger()
 		own.Waits, own.Until = false, time.Time{}
 	}
+}
+
+// Patience is how long the end of a run waits for the handle.
+func (h *Handle) Patience() time.Duration {
+	if h.Limit == 0 {
+		return tool.DefaultHandleLimit
+	}
+	return time.Duration(h.Limit) * time.Millisecond
 }
 
 // HandleFate is what becomes of a handle at the end of a run: it is waited for
