@@ -43,9 +43,9 @@ func TestNextOfARunThatLingers(t *testing.T) {
 
 // lingering returns the drive of a session whose model had nothing to add while
 // a handle was open.
-func lingering(t *testing.T) *session.Lease {
+func lingering(t *testing.T, kv kvstore.Store) *session.Lease {
 	t.Helper()
-	s := session.NewStore(kvstore.NewMemory(), nil)
+	s := session.NewStore(kv, nil)
 	d, err := s.Acquire(t.Context(), "s", &session.New{User: "ada"})
 	must(t, err)
 	t.Cleanup(d.Release)
@@ -63,7 +63,7 @@ func lingering(t *testing.T) *session.Lease {
 	return d
 }
 
-// decides is the fate of the one handle.
+// fates decides the fate of the one handle.
 func fates(until time.Time) session.Transition {
 	return func(tx *session.Tx) error {
 		return tx.Decide(&session.Fates{Turn: 1, Last: true, Until: until,
@@ -73,7 +73,7 @@ func fates(until time.Time) session.Transition {
 
 // Fates are decided once, and an end that comes once more counts once.
 func TestFatesAreDecidedOnce(t *testing.T) {
-	d := lingering(t)
+	d := lingering(t, kvstore.NewMemory())
 	if st := d.State(); st.Linger == nil || st.Finish != "" || !st.Ended.IsZero() {
 		t.Fatalf("%+v", st)
 	}
@@ -94,7 +94,7 @@ func TestFatesAreDecidedOnce(t *testing.T) {
 
 // A run whose handles are all aborted is over at once, and owes them their end.
 func TestARunWithoutFurtherHandlesIsOver(t *testing.T) {
-	d := lingering(t)
+	d := lingering(t, kvstore.NewMemory())
 	must(t, d.Update(t.Context(), fates(time.Time{})))
 	st := d.State()
 	if st.Linger != nil || st.Due || st.Finish != event.FinishStop || st.Kept != 1 ||
@@ -105,7 +105,7 @@ func TestARunWithoutFurtherHandlesIsOver(t *testing.T) {
 
 // A deadline has the driver decide anew, and a message ends the wait.
 func TestALingeringRunGoesOn(t *testing.T) {
-	d := lingering(t)
+	d := lingering(t, kvstore.NewMemory())
 	must(t, d.Update(t.Context(), fates(time.Now().Add(time.Hour))))
 	must(t, d.Update(t.Context(), func(tx *session.Tx) error {
 		tx.Now = tx.Now.AddDate(1, 0, 0)
@@ -119,5 +119,25 @@ func TestALingeringRunGoesOn(t *testing.T) {
 	}))
 	if st := d.State(); st.Linger != nil || st.Handles != 1 || len(st.Outbox) != 0 {
 		t.Errorf("%+v", st)
+	}
+}
+
+// How a run lingers is checked when the head is read.
+func TestADamagedLingerIsATypedError(t *testing.T) {
+	for _, damage := range [][2]string{
+		{`"linger":{"turn":1`, `"linger":{"turn":0`},
+		{`"linger":{"turn":1`, `"due":true,"linger":{"turn":1`},
+		{`"linger":{"turn":1`, `"linger":{"turn":1,"open":-1`},
+		{`"linger":{"turn":1`, `"linger":{"turn":1,"open":1`},
+		{`"linger":{"turn":1`, `"linger":{"turn":1,"waits":true`},
+		{`"handles":1`, `"handles":1,"kept":-1`},
+	} {
+		kv := kvstore.NewMemory()
+		lingering(t, kv)
+		replace(t, kv, kvstore.Key("h", "s"), damage[0], damage[1])
+		_, err := session.NewStore(kv, nil).Load(t.Context(), "s")
+		if !errors.Is(err, session.ErrCorrupt) {
+			t.Errorf("%s: %v", damage[1], err)
+		}
 	}
 }
