@@ -157,7 +157,7 @@ func TestAModelNeverAnswersForAPerson(t *testing.T) {
 // A time-out ends an await, and a message interrupts one; the handle goes on.
 func TestAwaitsEndBeforeTheirHandles(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		waits := stateful(t, "build", tool.Idempotent,
+		waits := underPolicy(t, "build", tool.Idempotent, tool.HandlePolicy{AtEnd: tool.KeepAtEnd},
 			func(context.Context, target) (tool.Result[string], error) {
 				return tool.Pending[string](tool.Await{}), nil
 			})

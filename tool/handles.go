@@ -48,8 +48,6 @@ type HandleStep struct {
 	// Begin has a call of the same tool run beside the session, with these
 	// arguments; nil: nothing is begun.
 	Begin json.RawMessage
-	// Policy is that of the handle that begins.
-	Policy HandlePolicy
 	// Child, Shown and Told note what the result tells of a handle, as
 	// Host.Handle returned it: the session, up to where its content was told,
 	// and whether its end was.

@@ -22,7 +22,7 @@ func (a action) spawn(ctx context.Context) (tool.Execution, error) {
 	if a.call.Answer != nil { // the moment is over
 		return a.standing(ctx)
 	}
-	begin := &tool.HandleStep{Name: a.ID, Begin: a.Own, Policy: a.o.HandlePolicy}
+	begin := &tool.HandleStep{Name: a.ID, Begin: a.Own}
 	if a.o.Moment > 0 {
 		return tool.Execution{Await: a.await(a.o.Moment), Handle: begin}, nil
 	}

@@ -96,6 +96,9 @@ func (s *stateful) Spec() tool.Spec { return s.spec }
 // Unwrap returns the tool that is begun.
 func (s *stateful) Unwrap() tool.Tool { return s.own }
 
+// Policy tells the runner how handles are treated.
+func (s *stateful) Policy() tool.HandlePolicy { return s.o.HandlePolicy }
+
 // Acts tells the runner what a call does. One whose arguments are wrong is an
 // action if it means to be one: its error comes before any layer is asked.
 func (s *stateful) Acts(arguments json.RawMessage) (action, id string) {
