@@ -103,6 +103,19 @@ func (tx *Tx) speakAgain() {
 	tx.gotOn()
 }
 
+// NothingNew ends a run whose model was to hear of handles, and there is nothing
+// that it hasn't heard.
+func (tx *Tx) NothingNew() error {
+	if err := tx.due(); err != nil {
+		return err
+	}
+	tx.touch()
+	if tx.Due = false; !tx.lingers() {
+		tx.Finish, tx.Ended = event.FinishStop, tx.Now
+	}
+	return nil
+}
+
 // lingeredEnough has the driver decide anew, once the deadline has passed.
 func (tx *Tx) lingeredEnough() {
 	if tx.Lingering() && !tx.Linger.Until.After(tx.Now) {
