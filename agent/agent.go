@@ -7,6 +7,7 @@ package agent
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -29,8 +30,11 @@ type Config struct {
 	// Name is stored with each session; a session is driven only by an agent of
 	// that name. A program that renames an agent leaves its old sessions
 	// waiting, unless an agent of the old name is among runner.Options.Agents.
-	Name         string
-	Model        llm.Model
+	Name  string
+	Model llm.Model
+	// Inquirer, perhaps a cheaper model, is asked what is to become of handles
+	// that are open when the model would end its turn; nil: Model is.
+	Inquirer     llm.Model
 	Instructions string
 	Tools        []tool.Tool
 	Interceptors interceptor.Chain
@@ -154,6 +158,7 @@ func New(c Config) (*Agent, error) {
 		Concurrency: c.Concurrency,
 		Layers:      c.Interceptors,
 		Model:       c.Interceptors.WrapModel(c.Model.Generate),
+		Inquirer:    c.Interceptors.WrapModel(cmp.Or(c.Inquirer, c.Model).Generate),
 		Request: llm.Request{
 			System:         c.Instructions,
 			Tools:          tools.Defs(),

@@ -44,7 +44,7 @@ func (rn *Runner) standing(
 	case st.Halt != nil:
 		end.Finish, end.Why = st.Halt.Finish, st.Halt.Why
 	case cause != nil && cause != errLeft && !refusedMessage(cause):
-	case st.Open()+len(end.Parked) > 0:
+	case st.Open()+len(end.Parked) > 0, st.Lingering():
 		end.Finish = event.FinishPaused
 	case step.HasWork():
 		end.Finish = event.FinishElsewhere

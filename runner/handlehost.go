@@ -98,7 +98,7 @@ func (rn *Runner) handleOf(ctx context.Context, rec *session.Handle) (out tool.H
 	case st.Halt != nil && st.Ending == nil && st.Halt.Finish != event.FinishInterrupted:
 		out.State, out.Status, out.Ended = tool.HandleStopped, string(event.Failed), st.Halt.At
 		out.Output = session.StringBlob("It was given up: " + st.Halt.Why).JSON()
-	case c.Status == session.Pending && waitsForWord(c.Pause.Reason):
+	case c.Status == session.Pending && session.WaitsForWord(c.Pause.Reason):
 		out.State = tool.HandleWaiting
 		asked, err := rn.store.Asked(ctx, st)
 		if err != nil {
@@ -111,12 +111,6 @@ func (rn *Runner) handleOf(ctx context.Context, rec *session.Handle) (out tool.H
 		out.State = tool.HandleWaiting
 	}
 	return out, nil
-}
-
-// waitsForWord reports whether a pause of that reason waits for what somebody
-// says, and not for something that is under way.
-func waitsForWord(r tool.Reason) bool {
-	return r.Person() || r == tool.ReasonUnknown || r == tool.ReasonAssistant
 }
 
 // stoppedHandle adds how a handle ended.

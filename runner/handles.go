@@ -101,6 +101,15 @@ func (a *attempt) begins(step *tool.HandleStep) (*session.NewHandle, error) {
 	return a.newHandle(a.own.waiting, step.Name, a.call.Tool, step.Begin)
 }
 
+// policyOf returns how handles of a tool are treated.
+func (s *subject) policyOf(toolName string) tool.HandlePolicy {
+	t, ok := s.rn.acting[s.agent.Name()][toolName].(interface{ Policy() tool.HandlePolicy })
+	if !ok {
+		return tool.HandlePolicy{}
+	}
+	return t.Policy()
+}
+
 // newHandle returns a handle in the making, of one call of a tool.
 func (s *subject) newHandle(
 	ctx context.Context, name, toolName string, arguments json.RawMessage,
@@ -118,7 +127,7 @@ func (s *subject) newHandle(
 		return nil, err
 	}
 	return &session.NewHandle{
-		Name: name, Message: entry, Limits: limitsOf(s.agent),
+		Name: name, Policy: s.policyOf(toolName), Message: entry, Limits: limitsOf(s.agent),
 		Call: session.Call{ID: id, Tool: toolName, Status: session.Requested,
 			Effect: is.Effect, MayPause: is.MayPause, Output: is.Output, Mailbox: is.Mailbox},
 	}, nil

@@ -103,7 +103,7 @@ func TestCancelInterruptsAnAwait(t *testing.T) {
 	if must(t, err); !rc.Duplicate {
 		t.Errorf("again: %+v", rc)
 	}
-	r.carryOn().finished(event.FinishStop)
+	r.carryOn().finished(event.FinishPaused) // the run waits for the handle now
 	const want = `"interrupted":true`
 	if got := r.outputs()[1]; !strings.Contains(got, want) || !strings.Contains(got, `"running"`) {
 		t.Errorf("it comes to %s", got)

@@ -91,7 +91,7 @@ func TestAbortEndsAProgram(t *testing.T) {
 // model, once, before it speaks again.
 func TestWhatHappensToAHandleIsToldOnce(t *testing.T) {
 	done := make(chan struct{})
-	slow := stateful(t, "build", tool.Idempotent,
+	slow := underPolicy(t, "build", tool.Idempotent, tool.HandlePolicy{AtEnd: tool.KeepAtEnd},
 		func(context.Context, target) (tool.Result[string], error) {
 			<-done
 			return tool.Done("built"), nil

@@ -25,9 +25,18 @@ func stateful(
 	f func(context.Context, target) (tool.Result[string], error),
 ) tool.Tool {
 	t.Helper()
+	return underPolicy(t, name, effect, tool.HandlePolicy{}, f)
+}
+
+// underPolicy is stateful with that policy.
+func underPolicy(
+	t *testing.T, name string, effect tool.Effect, p tool.HandlePolicy,
+	f func(context.Context, target) (tool.Result[string], error),
+) tool.Tool {
+	t.Helper()
 	own, err := tool.Func(tool.Spec{Name: name, MayPause: true, Effect: effect}, f)
 	must(t, err)
-	made, err := handle.Stateful(own, nil)
+	made, err := handle.Stateful(own, &handle.Options{HandlePolicy: p})
 	must(t, err)
 	return made
 }
@@ -148,7 +157,7 @@ func TestAModelNeverAnswersForAPerson(t *testing.T) {
 // A time-out ends an await, and a message interrupts one; the handle goes on.
 func TestAwaitsEndBeforeTheirHandles(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		waits := stateful(t, "build", tool.Idempotent,
+		waits := underPolicy(t, "build", tool.Idempotent, tool.HandlePolicy{AtEnd: tool.KeepAtEnd},
 			func(context.Context, target) (tool.Result[string], error) {
 				return tool.Pending[string](tool.Await{}), nil
 			})

@@ -89,7 +89,7 @@ func (d *drive) rests(step session.Step, callsOnly bool) bool {
 		return d.crew.running() == 0
 	case session.StepRetry:
 		return callsOnly || d.worker || d.outlastsHold(step) // a worker comes back then
-	case session.StepModel:
+	case session.StepModel, session.StepLinger:
 		return callsOnly
 	case session.StepAnswer:
 		return callsOnly && d.crew.running() == 0
@@ -125,6 +125,8 @@ func (d *drive) step(ctx context.Context, step session.Step, changed <-chan stru
 		if err = d.show(); err == nil {
 			err = d.model.answerOwn(ctx)
 		}
+	case step.Kind == session.StepLinger:
+		err = d.model.linger(ctx)
 	case step.Kind == session.StepClose:
 		// What has settled since the last look is shown first: the head is
 		// about to forget it.

@@ -37,6 +37,10 @@ func (mc *modelCaller) call(ctx context.Context) error {
 	if err := mc.tellOfHandles(); err != nil {
 		return err
 	}
+	if n := len(mc.read.history); n > 0 && mc.read.history[n-1].Role == llm.RoleAssistant {
+		// What happened to handles was told by results meanwhile.
+		return decided(mc.commit((*session.Tx).NothingNew))
+	}
 	if err := mc.loadFormat(); err != nil {
 		return err
 	}

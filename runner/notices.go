@@ -5,6 +5,7 @@ import (
 	"github.com/fermata-ai/fermata/internal/handles"
 	"github.com/fermata-ai/fermata/internal/session"
 	"github.com/fermata-ai/fermata/llm"
+	"github.com/fermata-ai/fermata/tool"
 )
 
 // tellOfHandles tells the model what has happened to handles, where no result
@@ -23,12 +24,18 @@ func (mc *modelCaller) tellOfHandles() error {
 		return err
 	}
 	var all []handles.Happening
+	var shown []session.HandleShown
 	for i := range untold {
 		h, err := mc.rn.handle(mc.waiting, mc.session, untold[i].Name)
 		if err != nil {
 			return err
 		}
+		if h.State == tool.HandleRunning { // what it waited for has come
+			continue
+		}
 		reply, _ := handles.Standing(&h, false, handles.MaxNotice)
+		shown = append(shown, session.HandleShown{Name: h.Name, Child: h.Session,
+			Told: h.State == tool.HandleStopped})
 		all = append(all, handles.Happening{Tool: h.Tool, Call: h.Call, Reply: reply})
 	}
 	m := llm.Message{Role: llm.RoleTool}
@@ -42,7 +49,7 @@ func (mc *modelCaller) tellOfHandles() error {
 			return err
 		}
 	}
-	err = mc.ride(func(tx *session.Tx) error { return tx.Tell(entry, to, untold) })
+	err = mc.ride(func(tx *session.Tx) error { return tx.Tell(entry, to, shown) })
 	if err != nil {
 		return decided(err)
 	}

@@ -230,7 +230,7 @@ func (rn *Runner) CancelSession(
 		if !tx.Deleted.IsZero() {
 			return fmt.Errorf("%w: %q", session.ErrDeleted, sessionID)
 		}
-		if len(tx.Calls) > 0 || tx.Due {
+		if len(tx.Calls) > 0 || tx.Due || tx.Linger != nil || tx.Handles > tx.Kept {
 			tx.End(event.FinishCancelled, string(actor), why)
 		}
 		return nil

@@ -101,7 +101,7 @@ func (rn *Runner) eachBusy(
 }
 
 // awaitedChildren lists the children that calls of a session wait for, and, if
-// one awaits handles, all handles that are open.
+// one awaits handles or the run does, all handles that are open.
 func (rn *Runner) awaitedChildren(
 	ctx context.Context, st *session.State,
 ) iter.Seq2[string, error] {
@@ -111,7 +111,7 @@ func (rn *Runner) awaitedChildren(
 				return
 			}
 		}
-		if st.Handles == 0 || len(st.Awaiting()) == 0 {
+		if st.Handles == 0 || len(st.Awaiting()) == 0 && !st.Lingering() {
 			return
 		}
 		for h, err := range rn.store.AllHandles(ctx, st.ID) {

@@ -14,7 +14,7 @@ import (
 // inLayers takes a step. If the chain has turn layers, it takes the step inside
 // them, with the steps that follow until the turn ends or waits.
 func inLayers(d *drive, step session.Step, changed <-chan struct{}) error {
-	if !d.core.HasTurnLayers() {
+	if !d.core.HasTurnLayers() || step.Kind == session.StepLinger { // the turn is over
 		return d.step(d.life.work, step, changed)
 	}
 	turn := interceptor.Turn{

@@ -7,6 +7,7 @@ package agentcore
 
 import (
 	"context"
+	"encoding/json"
 	"iter"
 	"slices"
 
@@ -27,6 +28,8 @@ type Core struct {
 	Concurrency int // how many tool calls of a turn run at once
 	Layers      interceptor.Chain
 	Model       interceptor.ModelHandler // the model inside the layers
+	// Inquirer is the model, inside the layers, that is asked about handles.
+	Inquirer interceptor.ModelHandler
 	// Request is what every request to the model has, but for messages and
 	// metadata.
 	Request llm.Request
@@ -83,6 +86,16 @@ func (c *Core) Generate(
 
 // Execute takes a call through the chain's tool layers to enter. Acts is as in
 // HasToolLayers.
+// Inquire asks the model for JSON, by a request that has no tools, and nothing of
+// the agent's but its limits.
+func (c *Core) Inquire(
+	ctx context.Context, messages []llm.Message, schema json.RawMessage, metadata map[string]string,
+) iter.Seq2[llm.Event, error] {
+	r := llm.Request{Messages: messages, Metadata: metadata, Limits: c.Request.Limits,
+		ResponseFormat: llm.ResponseFormat{Name: "answer", Schema: schema}}
+	return c.Inquirer(ctx, r.Clone())
+}
+
 func (c *Core) Execute(
 	ctx context.Context, call tool.Call, acts bool, enter interceptor.ToolHandler,
 ) (tool.Execution, error) {

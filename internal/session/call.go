@@ -132,6 +132,7 @@ func (tx *Tx) Pause(call string, h *Hold) error {
 		tx.list(c)
 	}
 	tx.takeMail(c, "", "")
+	tx.oweAsks(c)
 	return nil
 }
 
@@ -403,6 +404,7 @@ func (tx *Tx) Lose(call string, o *Outcome) error {
 // Expire ends at most expireAtOnce, so that a commit stays within its
 // bounds; Next asks for the rest.
 func (tx *Tx) Expire() error {
+	tx.lingeredEnough()
 	for i, n := 0, 0; i < len(tx.Calls) && n < expireAtOnce; i++ {
 		if c := &tx.Calls[i]; c.overdue(tx.Now) {
 			n++

@@ -10,6 +10,7 @@ import (
 	"github.com/fermata-ai/fermata/event"
 	"github.com/fermata-ai/fermata/internal/strictjson"
 	"github.com/fermata-ai/fermata/kvstore"
+	"github.com/fermata-ai/fermata/tool"
 )
 
 // A handle is a child of one call and no model: what a model, or a program, has
@@ -37,6 +38,20 @@ type Handle struct {
 	Shown  int         `json:"shown,omitzero"`
 	Awaits []awaitedBy `json:"awaits,omitempty"`
 
+	// Number tells which of the session's children it is.
+	Number int               `json:"n,omitzero"`
+	Policy tool.HandlePolicy `json:"policy,omitzero"`
+	Limit  int               `json:"limit,omitzero"` // the policy's, in milliseconds
+	// Kept: the end of a run doesn't wait for it. With Abort it is being ended.
+	Kept  bool `json:"kept,omitzero"`
+	Abort bool `json:"abort,omitzero"`
+	// Linger is the last time that a run lingered for it, by Linger.Turn, and
+	// Until how long.
+	Linger int       `json:"linger,omitzero"`
+	Until  time.Time `json:"until,omitzero"`
+	// Asked is the last pause of its call of which the model was to be told.
+	Asked int `json:"asked,omitzero"`
+
 	Rest strictjson.Rest `json:"-"` // of a later version
 }
 
@@ -50,8 +65,13 @@ func (h *Handle) check() error {
 		return errIncomplete
 	case h.Ended.IsZero() != (h.Status == ""):
 		return fmt.Errorf("its end is incomplete")
-	case h.Shown < 0:
-		return fmt.Errorf("a negative amount of its content was shown")
+	case h.Shown < 0 || h.Number < 0 || h.Linger < 0 || h.Asked < 0 || h.Limit < 0:
+		return fmt.Errorf("a negative amount of its content was shown, or another count is negative")
+	case h.Abort && !h.Kept:
+		return fmt.Errorf("it is aborted, and yet a run waits for it")
+	}
+	if err := h.Policy.Check(); err != nil {
+		return err
 	}
 	return checkSettled(h.Status)
 }
@@ -72,6 +92,7 @@ func (tx *Tx) putHandle(h *Handle) { tx.putJSON(handleKey(tx.ID, h.Name), h) }
 // NewHandle is a handle in the making.
 type NewHandle struct {
 	Name    string
+	Policy  tool.HandlePolicy
 	Call    Call   // the child's, as it is asked for
 	Message *Entry // that asks for it
 	Limits  Left   // of the parent's agent
@@ -111,8 +132,13 @@ func (tx *Tx) Begin(call string, n *NewHandle) error {
 	child.Turn, child.Calls = 1, []Call{n.Call}
 	child.Asked, child.TokenKey = tx.Now, cmp.Or(n.TokenKey, tx.TokenKey)
 	tx.writeChild(child, n.Message)
+	h := &Handle{Name: n.Name, Tool: n.Call.Tool, Child: id, Call: n.Call.ID, Since: tx.Now,
+		Number: tx.Children, Policy: n.Policy, Limit: int(n.Policy.Limit.Milliseconds())}
 	tx.Handles++
-	tx.putHandle(&Handle{Name: n.Name, Tool: n.Call.Tool, Child: id, Call: n.Call.ID, Since: tx.Now})
+	if h.Policy.AtEnd == tool.KeepAtEnd {
+		tx.keep(h)
+	}
+	tx.putHandle(h)
 	return nil
 }
 
@@ -214,6 +240,7 @@ func (tx *Tx) handleEnded(e *ChildEnd) error {
 	tx.Handles = max(0, tx.Handles-1)
 	tx.Run.Usage = tx.Run.Usage.Add(e.Usage)
 	tx.Run.Turns, tx.Run.Calls = tx.Run.Turns+e.Turns, tx.Run.Calls+e.Calls
+	lingered := tx.lingersFor(h)
 	for _, w := range waiting {
 		counted, err := tx.countDown(w)
 		if err != nil {
@@ -221,18 +248,30 @@ func (tx *Tx) handleEnded(e *ChildEnd) error {
 		}
 		h.Told = h.Told || counted
 	}
-	if !h.Told {
-		tx.notify(h.Name)
+	if !h.Told && (lingered || h.tellsEnd()) {
+		tx.notify(h, !h.Kept)
 	}
 	tx.putHandle(h)
+	tx.handleLeft(h, lingered)
 	return nil
 }
 
-// notify has the model told of a handle, with the results of the next turn that
-// is closed, or before its next answer.
-func (tx *Tx) notify(name string) {
+// tellsEnd reports whether the model is told of the handle's end by a notice.
+func (h *Handle) tellsEnd() bool {
+	if h.Status == event.Done {
+		return !h.Policy.NoSuccess
+	}
+	return !h.Policy.NoFailure
+}
+
+// notify has the model told of a handle before its next answer. With wakes, a
+// run doesn't end before that.
+func (tx *Tx) notify(h *Handle, wakes bool) {
 	tx.Notices++
-	tx.put(noticeKey(tx.ID, tx.Notices), []byte(name))
+	tx.put(noticeKey(tx.ID, tx.Notices), []byte(h.Name))
+	if wakes {
+		tx.Wakes = tx.Notices
+	}
 }
 
 func noticeKey(session string, number int) []byte {
@@ -240,8 +279,9 @@ func noticeKey(session string, number int) []byte {
 }
 
 // Tell appends a message of notices, before the model is asked; nil: there is
-// nothing to tell. It tells what stands here of handles, up to a notice.
-func (tx *Tx) Tell(m *Entry, to int, handles []Handle) error {
+// nothing to tell. It covers the notices up to a number, and notes what it shows
+// of handles.
+func (tx *Tx) Tell(m *Entry, to int, shown []HandleShown) error {
 	if err := tx.due(); err != nil {
 		return err
 	}
@@ -255,9 +295,8 @@ func (tx *Tx) Tell(m *Entry, to int, handles []Handle) error {
 		tx.delete(noticeKey(tx.ID, n))
 	}
 	tx.NoticesTold = min(to, tx.Notices)
-	for i := range handles {
-		told := HandleShown{Name: handles[i].Name, Child: handles[i].Child, Told: true}
-		if err := tx.shown(&told); err != nil {
+	for i := range shown {
+		if err := tx.shown(&shown[i]); err != nil {
 			return err
 		}
 	}

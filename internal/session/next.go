@@ -23,6 +23,7 @@ type StepKind string
 const (
 	StepIdle   StepKind = "idle"   // nothing, until the user says something
 	StepModel  StepKind = "model"  // call the model
+	StepLinger StepKind = "linger" // decide what becomes of handles that are open at the run's end
 	StepCalls  StepKind = "calls"  // run, re-enter or recover calls of the open turn
 	StepAnswer StepKind = "answer" // have the model answer the question of a call
 	StepClose  StepKind = "close"  // store the results of the open turn, all of which are there
@@ -80,10 +81,15 @@ func next(s *State) StepKind {
 		return StepIdle
 	}
 	if len(s.Calls) == 0 {
-		if s.Due {
+		switch {
+		case s.Due:
 			return StepModel
+		case s.Linger == nil:
+			return StepIdle
+		case s.Linger.Waits:
+			return StepWait
 		}
-		return StepIdle
+		return StepLinger
 	}
 	kind, asks := StepClose, false
 	for i := range s.Calls {
@@ -138,10 +144,13 @@ func (c *Call) AsksModel() bool {
 	return c.Status == Pending && c.Pause.Reason == tool.ReasonAssistant && c.Pause.Gate == ""
 }
 
-// deadline returns the earliest deadline of an open pause, or of a parked call;
-// zero if there is none.
+// deadline returns the earliest deadline of an open pause, of a parked call, or
+// of the handles that the run lingers for; zero if there is none.
 func (s *State) deadline() time.Time {
 	var first time.Time
+	if s.Lingering() {
+		first = s.Linger.Until
+	}
 	for i := range s.Calls {
 		if d := s.Calls[i].deadline(); !d.IsZero() && (first.IsZero() || d.Before(first)) {
 			first = d
@@ -154,7 +163,7 @@ func (s *State) deadline() time.Time {
 // nothing.
 func (s Step) Working() bool {
 	switch s.Kind {
-	case StepModel, StepCalls, StepAnswer, StepClose, StepExpire:
+	case StepModel, StepLinger, StepCalls, StepAnswer, StepClose, StepExpire:
 		return true
 	}
 	return false

@@ -31,6 +31,10 @@ type Errand struct {
 	// At is when it is tried; zero: at once.
 	At   time.Time `json:"at,omitzero"`
 	Undo *Undo     `json:"undo,omitzero"` // of ErrandUndo, whose call is the session's own
+	// Number tells errands of a kind apart: of ErrandAsks, the pause. Upto is of
+	// ErrandAbort.
+	Number int `json:"n,omitzero"`
+	Upto   int `json:"upto,omitzero"`
 
 	Rest strictjson.Rest `json:"-"` // of a later version
 }
@@ -43,6 +47,8 @@ const (
 	ErrandEnd    ErrandKind = "end"    // tells a parent that its child's run is over
 	ErrandCancel ErrandKind = "cancel" // ends the run of a child
 	ErrandDisown ErrandKind = "disown" // deletes the children of a deleted session
+	ErrandAbort  ErrandKind = "abort"  // ends handles, see abort.go
+	ErrandAsks   ErrandKind = "asks"   // tells a parent that a handle waits for an answer
 	ErrandUndo   ErrandKind = "undo"   // has a tool call off what a call had begun, see undo.go
 )
 
@@ -52,6 +58,14 @@ func (e *Errand) check() error {
 	case ErrandEnd, ErrandCancel:
 		if e.To == "" || e.Kind == ErrandEnd && e.Call == "" {
 			return fmt.Errorf("the errand %q has no receiver", e.Kind)
+		}
+	case ErrandAsks:
+		if e.To == "" || e.Number < 1 {
+			return fmt.Errorf("the errand %q is incomplete", e.Kind)
+		}
+	case ErrandAbort:
+		if e.Number < 1 || e.Upto < 0 {
+			return fmt.Errorf("the errand %q is incomplete", e.Kind)
 		}
 	case ErrandDisown:
 	case ErrandUndo:
@@ -67,7 +81,7 @@ func (e *Errand) check() error {
 
 // Same reports whether two errands are one.
 func (e *Errand) Same(o *Errand) bool {
-	return e.Kind == o.Kind && e.To == o.To && e.Call == o.Call
+	return e.Kind == o.Kind && e.To == o.To && e.Call == o.Call && e.Number == o.Number
 }
 
 // owe puts an errand into the outbox, unless it is there.
@@ -151,7 +165,7 @@ func (s *State) runOver() bool {
 	case s.isHandle():
 		return !s.Ended.IsZero()
 	}
-	return len(s.Calls) == 0 && !s.Due && s.Finish != ""
+	return len(s.Calls) == 0 && !s.Due && s.Linger == nil && s.Finish != ""
 }
 
 // CancelChild ends the run of a child whose parent goes on without it.
@@ -243,7 +257,9 @@ func (s *Store) Deliver(ctx context.Context, id string) (told []string, err erro
 		if e.Kind == ErrandUndo { // that needs the tool
 			continue
 		}
-		if err := s.carryOut(ctx, st, &e); err != nil {
+		also, err := s.carryOut(ctx, st, &e)
+		told = append(told, also...)
+		if err != nil {
 			errs = append(errs, &UndeliveredError{Session: id, Errand: e, Err: err})
 			continue
 		}
@@ -261,8 +277,9 @@ func (s *Store) Deliver(ctx context.Context, id string) (told []string, err erro
 	return told, errors.Join(errs...)
 }
 
-// carryOut carries one errand out.
-func (s *Store) carryOut(ctx context.Context, st *State, e *Errand) (err error) {
+// carryOut carries one errand out. It returns the sessions that it told
+// something, beside the receiver.
+func (s *Store) carryOut(ctx context.Context, st *State, e *Errand) (told []string, err error) {
 	switch e.Kind {
 	case ErrandEnd:
 		var end *ChildEnd
@@ -271,13 +288,17 @@ func (s *Store) carryOut(ctx context.Context, st *State, e *Errand) (err error) 
 		}
 	case ErrandCancel:
 		err = s.tell(ctx, e.To, func(tx *Tx) error { tx.CancelChild(e.Actor, e.Why); return nil })
+	case ErrandAsks:
+		err = s.asks(ctx, st, e)
+	case ErrandAbort:
+		told, err = s.abort(ctx, st, e)
 	case ErrandDisown:
 		err = s.disown(ctx, st.ID)
 	}
 	if errors.Is(err, ErrUnknownSession) { // it is gone, and so is what it was to be told
 		err = nil
 	}
-	return err
+	return told, err
 }
 
 // byParent is the actor where a session goes with the one above it.

@@ -27,7 +27,8 @@ package session
 //   - children: child.go, childend.go, leftnow.go, unmoved.go; what one session owes
 //     another: outbox.go, undelivered.go, letters.go
 //   - handles, which are children of one call: handle.go, handlestore.go; waiting
-//     for them: awaiting.go
+//     for them: awaiting.go; at the end of a run: linger.go; ending them:
+//     abort.go
 //   - events for open calls: mail.go, mailstore.go
 //   - upkeep: check.go, checkchild.go, sweep.go, sweepschema.go, sweepinbox.go,
 //     sweephomeless.go, delete.go
@@ -86,8 +87,13 @@ type State struct {
 	Children int      `json:"children,omitzero"` // made so far
 	Outbox   []Errand `json:"outbox,omitempty"`  // see outbox.go
 	Handles  int      `json:"handles,omitzero"`  // that have not stopped, see handle.go
-	// notices about them: made so far, and told
+	Kept     int      `json:"kept,omitzero"`     // of those, which no run waits for
+	Linger   *Linger  `json:"linger,omitzero"`   // the run would end but for them, see linger.go
+	Aborts   int      `json:"aborts,omitzero"`   // how often some of them were to be ended
+	// notices about them: made so far, the last that a run doesn't end before,
+	// and told
 	Notices     int `json:"notices,omitzero"`
+	Wakes       int `json:"wakes,omitzero"`
 	NoticesTold int `json:"notices_told,omitzero"`
 
 	// The drive that holds the session, and the count of all that did. Held is
@@ -132,6 +138,8 @@ type Run struct {
 	// tokens of Usage that no longer count towards a limit
 	Waived   int  `json:"waived,omitzero"`
 	Detached bool `json:"detached,omitzero"` // a worker carries it on when its caller leaves
+	// how often the model was asked what is to become of handles
+	Inquiries int `json:"inquiries,omitzero"`
 	// children that it goes on without, and whose ends have not come
 	Leaving []string `json:"leaving,omitempty"`
 

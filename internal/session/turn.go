@@ -24,7 +24,7 @@ func (tx *Tx) Say(m *Entry, messageID, hash string, detached bool) error {
 			userMessage{Hash: hash, Number: tx.Messages - 1})
 	}
 	tx.Due, tx.Halt, tx.Retry, tx.Finish, tx.Why = true, nil, nil, "", ""
-	tx.Run, tx.Ended = Run{Detached: detached}, time.Time{}
+	tx.Run, tx.Ended, tx.Linger = Run{Detached: detached}, time.Time{}, nil
 	tx.gotOn()
 	return nil
 }
@@ -53,6 +53,9 @@ func (tx *Tx) Reply(m *Entry, calls []Call, how Stopped, tokenKey int) error {
 	tx.Run.Calls += len(calls)
 	tx.Run.Usage = tx.Run.Usage.Add(how.Usage)
 	if len(calls) == 0 {
+		if how.Finish == event.FinishStop && tx.Halt == nil && tx.lingers() {
+			return nil
+		}
 		tx.Finish, tx.Why, tx.Ended = how.Finish, brief(how.Why), tx.Now
 		return nil
 	}
@@ -129,6 +132,9 @@ func (tx *Tx) Close(results *Entry, ends []event.Status) error {
 	if tx.Ending != nil {
 		tx.Halt, tx.Ending = tx.Ending, nil
 		tx.Finish, tx.Why = tx.Halt.Finish, ""
+		if tx.Finish == event.FinishCancelled {
+			tx.abortAll(tx.Halt.Actor, tx.Halt.Why) // what was begun since
+		}
 	}
 	return nil
 }
@@ -185,6 +191,10 @@ func (tx *Tx) End(finish event.Finish, by, why string) {
 	}
 	tx.touch()
 	h := &Halt{Finish: finish, Actor: by, Why: brief(why), At: tx.Now}
+	tx.Linger = nil
+	if finish == event.FinishCancelled {
+		tx.abortAll(by, why)
+	}
 	if len(tx.Calls) > 0 {
 		tx.Ending = h
 		return

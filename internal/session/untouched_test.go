@@ -47,7 +47,8 @@ func TestTransitionsLeaveALentStateAsItIs(t *testing.T) {
 // session that has no open turn.
 func TestEveryTransitionIsTried(t *testing.T) {
 	tried := changes(t)
-	closed := []string{"Say", "Reply", "Close", "Again", "AskNow", "UseUp", "Lift"}
+	closed := []string{"Say", "Reply", "Close", "Again", "AskNow", "UseUp", "Lift",
+		"NothingNew"}
 	all := slices.Concat(closed, slices.Collect(maps.Keys(tried)))
 	state := reflect.TypeFor[*session.State]()
 	var methods []string
@@ -165,6 +166,15 @@ func changes(t *testing.T) map[string][]session.Transition {
 		}),
 		"Cancel": list(cancels("asked"), cancels("runs"), cancels("parked"), cancels("waits"),
 			cancels("gate"), cancels("answered")),
+		"HandleAsks": list(func(tx *session.Tx) error {
+			return tx.HandleAsks("began", session.HandleID("began"), 1, true)
+		}),
+		"Decide": list(func(tx *session.Tx) error {
+			tx.Calls, tx.Linger = nil, &session.Linger{Turn: 1}
+			return tx.Decide(&session.Fates{Turn: 1, Last: true, Until: tx.Now.Add(time.Hour),
+				List: []session.HandleFate{{Name: "began", Child: session.HandleID("began"),
+					Until: tx.Now.Add(time.Hour)}}})
+		}),
 		"Claim": each((*session.Tx).Claim, "asked", "answered"),
 		"Pause": list(pause("asked", tool.Await{}), pause("runs", tool.Await{}),
 			pause("runs", tool.Await{Mode: tool.ModeReenter}), pause("stops", tool.Await{}),

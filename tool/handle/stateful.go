@@ -28,6 +28,8 @@ type Options struct {
 	Whole bool
 	// Content bounds the content of a reply, in bytes; zero: 16 KiB.
 	Content int
+	// HandlePolicy is what becomes of a handle that no call fetches or awaits.
+	tool.HandlePolicy
 }
 
 // stateful is a tool whose calls may be actions.
@@ -64,6 +66,9 @@ func Stateful(t tool.Tool, o *Options) (tool.Tool, error) {
 		return nil, fmt.Errorf("handle: tool %q: Content %d and Moment %v must not be negative",
 			s.spec.Name, s.o.Content, s.o.Moment)
 	}
+	if err := s.o.Check(); err != nil {
+		return nil, fmt.Errorf("handle: tool %q: %w", s.spec.Name, err)
+	}
 	var err error
 	if s.inner, err = tool.NewRegistry([]tool.Tool{t}, nil); err != nil {
 		return nil, err
@@ -90,6 +95,9 @@ func (s *stateful) Spec() tool.Spec { return s.spec }
 
 // Unwrap returns the tool that is begun.
 func (s *stateful) Unwrap() tool.Tool { return s.own }
+
+// Policy tells the runner how handles are treated.
+func (s *stateful) Policy() tool.HandlePolicy { return s.o.HandlePolicy }
 
 // Acts tells the runner what a call does. One whose arguments are wrong is an
 // action if it means to be one: its error comes before any layer is asked.

@@ -1,0 +1,112 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/fermata-ai/fermata/tool"
+)
+
+// Handles that are ended by their session, and what handles ask.
+
+// abortAll has all handles ended that are open, and not kept by their policy.
+func (tx *Tx) abortAll(by, why string) {
+	if tx.Handles > 0 {
+		tx.oweAbort(by, why, tx.Children)
+	}
+}
+
+// oweAbort has those handles ended whose record says so, and of the others
+// those up to a number. However many they are, that is one errand. It goes
+// through the records, which lie beside the head, and the session stays due
+// until each child is told.
+func (tx *Tx) oweAbort(by, why string, upto int) {
+	tx.Aborts++
+	e := Errand{Kind: ErrandAbort, Number: tx.Aborts, Actor: by, Why: brief(why), Upto: upto}
+	tx.Outbox = slices.DeleteFunc(slices.Clone(tx.Outbox), func(o Errand) bool {
+		return o.Kind == e.Kind && o.Actor == e.Actor && o.Why == e.Why && o.Upto <= e.Upto
+	})
+	tx.owe(e)
+}
+
+// ends reports whether an errand ends the handle.
+func (e *Errand) ends(h *Handle) bool {
+	return h.Open() && (h.Abort || h.Number <= e.Upto && h.Policy.AtEnd != tool.KeepAtEnd)
+}
+
+// abort tells children that they are to end, some at a time. One that can't be
+// told keeps no other.
+func (s *Store) abort(ctx context.Context, st *State, e *Errand) (told []string, err error) {
+	var errs []error
+	for h, err := range s.AllHandles(ctx, st.ID) {
+		if err != nil {
+			return told, errors.Join(append(errs, err)...)
+		}
+		if !e.ends(&h) {
+			continue
+		}
+		err := s.tell(ctx, h.Child, func(tx *Tx) error { tx.CancelChild(e.Actor, e.Why); return nil })
+		switch {
+		case err == nil:
+			told = append(told, h.Child)
+		case errors.Is(err, ErrUnknownSession):
+		case ctx.Err() != nil:
+			return told, err
+		default:
+			errs = append(errs[:min(len(errs), maxSweepErrors)], err)
+		}
+	}
+	return told, errors.Join(errs...)
+}
+
+// oweAsks has the parent of a handle told that its call waits for an answer.
+func (tx *Tx) oweAsks(c *Call) {
+	if !tx.isHandle() || c.Status != Pending || !WaitsForWord(c.Pause.Reason) {
+		return
+	}
+	step := tx.Parent.step()
+	tx.owe(Errand{Kind: ErrandAsks, To: step.Session, Call: step.Call, Number: c.Pauses})
+}
+
+// WaitsForWord reports whether a pause of that reason waits for what someone
+// says, and not for something that is under way.
+func WaitsForWord(r tool.Reason) bool {
+	return r.Person() || r == tool.ReasonUnknown || r == tool.ReasonAssistant
+}
+
+// asks tells a parent that a handle waits, if it still does.
+func (s *Store) asks(ctx context.Context, st *State, e *Errand) error {
+	if len(st.Calls) != 1 {
+		return nil
+	}
+	c := &st.Calls[0]
+	if c.Status != Pending || c.Pauses != e.Number {
+		return nil
+	}
+	assistant := c.Pause.Reason == tool.ReasonAssistant
+	return s.tell(ctx, e.To, func(tx *Tx) error {
+		return tx.HandleAsks(st.Parent.Handle, st.ID, e.Number, assistant)
+	})
+}
+
+// HandleAsks has the model told, once, that a handle waits for an answer, unless
+// a call awaits the handle. If the answer is the model's to give, a run that
+// waits for the handle goes on for it.
+func (tx *Tx) HandleAsks(name, child string, pause int, assistant bool) error {
+	h, found, err := tx.handle(name)
+	if err != nil || !found || h.Child != child || !h.Open() || h.Asked >= pause ||
+		h.Policy.NoWaiting {
+		return err
+	}
+	if slices.ContainsFunc(h.Awaits, func(by awaitedBy) bool { return tx.awaiting(by) != nil }) {
+		return nil
+	}
+	h.Asked = pause
+	tx.notify(h, assistant && !h.Kept)
+	tx.putHandle(h)
+	if assistant && tx.Lingering() && tx.lingersFor(h) {
+		tx.speakAgain()
+	}
+	return nil
+}

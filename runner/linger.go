@@ -1,0 +1,226 @@
+package runner
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"time"
+
+	"github.com/fermata-ai/fermata/internal/handles"
+	"github.com/fermata-ai/fermata/internal/session"
+	"github.com/fermata-ai/fermata/llm"
+	"github.com/fermata-ai/fermata/tool"
+)
+
+// What becomes of handles that are open when the model would end its turn.
+
+const (
+	maxInquiries = 3  // of a run; afterwards what would be asked about is aborted
+	maxInquired  = 50 // handles of one inquiry; the others are waited for
+	// endWait is how long a run that has waited for handles, and has aborted
+	// them, waits for their ends.
+	endWait = 30 * time.Second
+)
+
+// sorting decides the fates of a session's handles. The goroutine that drives
+// owns it.
+type sorting struct {
+	*modelCaller
+	session.Fates
+	now  time.Time
+	asks []session.Handle // what the model is to be asked about
+	late bool             // something is aborted that was waited for
+}
+
+// linger decides what becomes of the handles that are open, and stores it.
+func (mc *modelCaller) linger(ctx context.Context) error {
+	s := &sorting{modelCaller: mc, now: mc.rn.store.Now()}
+	inquiries := 0
+	mc.lease.View(func(st *session.State) {
+		s.Turn, inquiries = st.Linger.Turn, st.Run.Inquiries
+	})
+	for h, err := range mc.rn.store.AllHandles(mc.waiting, mc.session) {
+		if err != nil {
+			return err
+		}
+		if h.Open() && !h.Kept {
+			s.sort(&h, inquiries < maxInquiries)
+		}
+	}
+	if err := s.ask(ctx); err != nil {
+		return err
+	}
+	if s.Until.IsZero() && s.late {
+		s.Until = s.now.Add(endWait)
+	}
+	return s.store()
+}
+
+// sort decides the fate of one handle by its policy, or notes that the model is
+// to be asked.
+func (s *sorting) sort(h *session.Handle, asks bool) {
+	switch p := h.Policy; {
+	case h.Linger == s.Turn && h.Until.After(s.now):
+		s.look(h.Until) // that is decided
+	case h.Linger == s.Turn:
+		s.late = true
+		s.abort(h)
+	case p.AtEnd == tool.AwaitAtEnd:
+		s.await(h)
+	case p.AtEnd == tool.AbortAtEnd || !asks:
+		s.abort(h)
+	case len(s.asks) < maxInquired:
+		s.asks = append(s.asks, *h)
+	default:
+		s.await(h)
+	}
+}
+
+func (s *sorting) abort(h *session.Handle) {
+	s.List = append(s.List, session.HandleFate{Name: h.Name, Child: h.Child})
+}
+
+func (s *sorting) await(h *session.Handle) {
+	until := s.now.Add(h.Patience())
+	s.List = append(s.List, session.HandleFate{Name: h.Name, Child: h.Child, Until: until})
+	s.look(until)
+}
+
+// look has the fates decided anew at that time, if not before.
+func (s *sorting) look(at time.Time) {
+	if s.Until.IsZero() || at.Before(s.Until) {
+		s.Until = at
+	}
+}
+
+// store stores the fates, some at a time. Until the last of them is stored, the
+// step is the same.
+func (s *sorting) store() error {
+	for rest, first := s.List, true; !s.Last; first = false {
+		page := s.Fates
+		page.List = rest[:min(len(rest), session.MaxFates)]
+		rest = rest[len(page.List):]
+		s.Last = len(rest) == 0
+		page.Last = s.Last
+		if !first {
+			page.Inquired, page.Usage = false, llm.Usage{}
+		}
+		err := s.commit(func(tx *session.Tx) error { return tx.Decide(&page) })
+		if err != nil {
+			return decided(err)
+		}
+	}
+	return nil
+}
+
+// ask asks the model what is to become of handles. An answer that doesn't fit is
+// asked for once more. Without one they are waited for.
+func (s *sorting) ask(ctx context.Context) error {
+	if len(s.asks) == 0 {
+		return nil
+	}
+	messages, ids, err := s.inquiry()
+	if err != nil {
+		return err
+	}
+	s.Inquired = true
+	var fates map[string]handles.Fate
+	schema := handles.InquirySchema()
+	for try := 0; try < 2 && fates == nil; try++ {
+		answer, err := s.inquire(ctx, messages, schema)
+		switch {
+		case s.life.work.Err() != nil:
+			return context.Cause(s.life.work)
+		case s.life.stopping.Err() != nil:
+			return nil // the loop sees why, and the model is asked again another time
+		}
+		text := answer.Text()
+		if err == nil {
+			fates, err = handles.Fates(json.RawMessage(text), ids)
+		}
+		if err != nil {
+			s.log().Warn("a model didn't say what is to become of its handles",
+				"session", s.session, "error", err)
+		}
+		if text == "" {
+			schema = nil // a provider may not take one
+		} else if err != nil {
+			messages = append(messages, llm.AssistantText(text), llm.UserText(err.Error()))
+		}
+	}
+	for i := range s.asks {
+		if h := &s.asks[i]; fates[h.Name] == handles.ToAbort {
+			s.abort(h)
+		} else {
+			s.await(h)
+		}
+	}
+	return nil
+}
+
+// inquire sends the request, which is none of the history's.
+func (s *sorting) inquire(
+	ctx context.Context, messages []llm.Message, schema json.RawMessage,
+) (m llm.Message, err error) {
+	defer s.recovered("the model, asked about handles,", s.out, &err)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	if stopping := s.life.stopping; stopping.Done() != nil {
+		defer context.AfterFunc(stopping, cancel)()
+	}
+	collector := llm.Collector{Limit: s.agent.Limits().Message}
+	for ev, err := range s.core.Inquire(ctx, messages, schema, s.request.Metadata) {
+		if err == nil {
+			err = collector.Add(ev)
+		}
+		if err != nil {
+			return m, err
+		}
+	}
+	m, fin, err := collector.Message()
+	s.Usage = s.Usage.Add(fin.Usage)
+	return m, err
+}
+
+// maxQuoted bounds what an inquiry quotes of a message, in bytes.
+const maxQuoted = 4 << 10
+
+// inquiry returns the request's messages, and the handles that it is about. Of
+// the history it quotes what the user and the model have said last.
+func (s *sorting) inquiry() (messages []llm.Message, ids []string, err error) {
+	if err := s.read.loadHistory(); err != nil {
+		return nil, nil, err
+	}
+	var open []handles.Open
+	for i := range s.asks {
+		h, err := s.rn.handle(s.waiting, s.session, s.asks[i].Name)
+		if err != nil {
+			return nil, nil, err
+		}
+		reply, _ := handles.Standing(&h, true, 0)
+		ids = append(ids, h.Name)
+		open = append(open, handles.Open{ID: h.Name, Tool: h.Tool, State: reply.State,
+			Elapsed: int64(s.now.Sub(h.Since).Seconds()), Preview: reply.Content})
+	}
+	text, err := handles.Inquiry(open)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, role := range []llm.Role{llm.RoleAssistant, llm.RoleUser} {
+		if said := s.lastSaid(role); said != "" {
+			text = "The " + string(role) + " said last: " +
+				handles.Cut(said, maxQuoted, handles.LeftOut) + "\n\n" + text
+		}
+	}
+	return []llm.Message{llm.UserText(text)}, ids, nil
+}
+
+// lastSaid returns the last text of a role in the history.
+func (s *sorting) lastSaid(role llm.Role) string {
+	for _, m := range slices.Backward(s.read.history) {
+		if text := m.Text(); m.Role == role && text != "" {
+			return text
+		}
+	}
+	return ""
+}

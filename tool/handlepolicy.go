@@ -1,0 +1,49 @@
+package tool
+
+import (
+	"fmt"
+	"time"
+)
+
+// AtEnd is what becomes of a handle that is open when the model would end its
+// turn.
+type AtEnd string
+
+// The ends.
+const (
+	// InquireAtEnd: the model is asked whether to wait for it or to abort it.
+	InquireAtEnd AtEnd = ""
+	AwaitAtEnd   AtEnd = "await" // it is waited for
+	AbortAtEnd   AtEnd = "abort"
+	KeepAtEnd    AtEnd = "keep" // it goes on, also when the session is cancelled
+)
+
+// HandlePolicy is how a session treats a handle that no call fetches or awaits.
+type HandlePolicy struct {
+	AtEnd AtEnd `json:"at_end,omitzero"`
+	// Limit is how long it is waited for once the model would end its turn. Then
+	// it is aborted.
+	Limit time.Duration `json:"-"` // zero: DefaultHandleLimit
+	// What the model is not told by notices: that it has ended well, or has not,
+	// and that it waits for an answer.
+	NoSuccess bool `json:"no_success,omitzero"`
+	NoFailure bool `json:"no_failure,omitzero"`
+	NoWaiting bool `json:"no_waiting,omitzero"`
+}
+
+// DefaultHandleLimit is the Limit of a HandlePolicy that has none.
+const DefaultHandleLimit = time.Hour
+
+// Check returns what is wrong with a policy.
+func (p HandlePolicy) Check() error {
+	switch p.AtEnd {
+	case InquireAtEnd, AwaitAtEnd, AbortAtEnd, KeepAtEnd:
+	default:
+		return fmt.Errorf("AtEnd %q is none of %q, %q and %q, nor empty", p.AtEnd, AwaitAtEnd,
+			AbortAtEnd, KeepAtEnd)
+	}
+	if p.Limit < 0 {
+		return fmt.Errorf("the Limit %v is negative", p.Limit)
+	}
+	return nil
+}
