@@ -64,7 +64,8 @@ func newHandles(b testing.TB, kv kvstore.Store, waits bool, calls *[]llm.ToolCal
 			}
 			return tool.Done("Done."), nil
 		}))
-	jobs, err := handle.Stateful(own, nil)
+	jobs, err := handle.Stateful(own, &handle.Options{
+		HandlePolicy: tool.HandlePolicy{AtEnd: tool.KeepAtEnd}})
 	if err != nil {
 		b.Fatal(err)
 	}

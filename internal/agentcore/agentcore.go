@@ -84,8 +84,6 @@ func (c *Core) Generate(
 	return c.Model(ctx, r.Clone())
 }
 
-// Execute takes a call through the chain's tool layers to enter. Acts is as in
-// HasToolLayers.
 // Inquire asks the model for JSON, by a request that has no tools, and nothing of
 // the agent's but its limits.
 func (c *Core) Inquire(
@@ -96,6 +94,8 @@ func (c *Core) Inquire(
 	return c.Inquirer(ctx, r.Clone())
 }
 
+// Execute takes a call through the chain's tool layers to enter. Acts is as in
+// HasToolLayers.
 func (c *Core) Execute(
 	ctx context.Context, call tool.Call, acts bool, enter interceptor.ToolHandler,
 ) (tool.Execution, error) {
