@@ -274,6 +274,10 @@ func (tx *Tx) notify(h *Handle, wakes bool) {
 	}
 }
 
+// maxGone is how many notices a commit deletes. Very many are told at once where
+// an await has told of them before.
+const maxGone = 20
+
 func noticeKey(session string, number int) []byte {
 	return kvstore.Key("y", session, padded(number, 8))
 }
@@ -291,10 +295,11 @@ func (tx *Tx) Tell(m *Entry, to int, shown []HandleShown) error {
 	if m != nil {
 		tx.append(m)
 	}
-	for n := tx.NoticesTold + 1; n <= min(to, tx.Notices); n++ {
-		tx.delete(noticeKey(tx.ID, n))
-	}
 	tx.NoticesTold = min(to, tx.Notices)
+	for range min(maxGone, tx.NoticesTold-tx.NoticesGone) {
+		tx.NoticesGone++
+		tx.delete(noticeKey(tx.ID, tx.NoticesGone))
+	}
 	for i := range shown {
 		if err := tx.shown(&shown[i]); err != nil {
 			return err

@@ -95,6 +95,8 @@ type State struct {
 	Notices     int `json:"notices,omitzero"`
 	Wakes       int `json:"wakes,omitzero"`
 	NoticesTold int `json:"notices_told,omitzero"`
+	// of those that were told, how many are deleted: a commit deletes some
+	NoticesGone int `json:"notices_gone,omitzero"`
 
 	// The drive that holds the session, and the count of all that did. Held is
 	// as the last commit stored it: a drive that died leaves it set.
