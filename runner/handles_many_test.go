@@ -15,7 +15,7 @@ import (
 // Very many handles that ended before they were awaited are told by the await,
 // and no commit grows with their number.
 func TestVeryManyHandlesAreAwaited(t *testing.T) {
-	const all, each = 150, 50
+	const all, each = 400, 50
 	model := modelFunc(func(r llm.Request) (events []llm.Event) {
 		call := func(name, args string) {
 			c := llm.ToolCall{Name: name, Arguments: json.RawMessage(args)}
