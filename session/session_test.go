@@ -23,6 +23,8 @@ var unseen = map[string]string{
 	"ErrGoesOn":  "the driver takes it, and waits for the commit",
 	"ErrUsedUp":  "it is the result of the call that asked for a child",
 	"ErrTooDeep": "so is this",
+
+	"UndeliveredError": "the courier takes it, and tries again",
 }
 
 // TestEachErrorOfTheCoreIsShown: a refusal that a caller can't name is one
