@@ -107,3 +107,19 @@ func TestTheLastWordsOfANestedAgentAreItsModels(t *testing.T) {
 		t.Errorf("the caller's model reads %s", got)
 	}
 }
+
+// The answer of a nested agent is bounded as any output of the caller's tools.
+func TestANestedAgentsAnswerIsBounded(t *testing.T) {
+	helper := nestedTool(t, "helper", fakellm.New(fakellm.Says(strings.Repeat("abc ", 1000))))
+	r := newRig(t, agent.Config{Tools: []tool.Tool{helper},
+		ToolLimits: tool.Limits{Result: 1000}, Model: fakellm.New(
+			fakellm.Calls("helper", `{"what":"Find it."}`), fakellm.Says("I know."))},
+		&rigOptions{memory: true})
+	r.say("Go.").finished(event.FinishStop)
+	if got := r.outputs(); len(got) != 1 ||
+		!strings.Contains(got[0], "has 4000 bytes, at most 1000 are taken") {
+		t.Errorf("%.300q", got)
+	}
+	must(t, r.Close())
+	r.sound()
+}

@@ -104,7 +104,7 @@ func (s *subject) newChild(ctx context.Context, c *tool.Child) (*session.NewChil
 		return nil, err
 	}
 	return &session.NewChild{Agent: c.Agent, Message: entry, Schema: schema,
-		Limits: limitsOf(s.agent)}, nil
+		Most: s.core.Tools.Limits().Result, Limits: limitsOf(s.agent)}, nil
 }
 
 // limitsOf returns those of an agent's limits that its children share.

@@ -43,6 +43,9 @@ type Parent struct {
 	// Schema is the hash of what the last message has to be: JSON, which is the
 	// call's output. Empty, the output is that message as a string.
 	Schema string `json:"schema,omitzero"`
+	// Most is how many bytes the output may have, as the tool's outputs; zero,
+	// in a head of before: defaultMost.
+	Most int `json:"most,omitzero"`
 	// Handle is the name under which the parent keeps it, if it is a handle, see
 	// handle.go. Empty: the call that made it waits for it.
 	Handle string `json:"handle,omitzero"`
@@ -140,6 +143,7 @@ type NewChild struct {
 	Message *Entry // what it is told
 	Limits  Left   // of the parent's agent
 	Schema  string // see Parent.Schema
+	Most    int    // see Parent.Most
 }
 
 // ChildID returns the id of the child that a pause begins.
@@ -151,7 +155,8 @@ func (tx *Tx) spawn(c *Call, n *NewChild) error {
 	if err != nil {
 		return err
 	}
-	child.Agent, child.Due, child.Parent.Schema = n.Agent, true, n.Schema
+	child.Agent, child.Due = n.Agent, true
+	child.Parent.Schema, child.Parent.Most = n.Schema, n.Most
 	tx.writeChild(child, n.Message)
 	c.Child, c.Pause.Agent = child.ID, n.Agent
 	return nil

@@ -1,11 +1,13 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
 
 	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/internal/excerpt"
 	"github.com/fermata-ai/fermata/internal/strictjson"
 	"github.com/fermata-ai/fermata/llm"
 )
@@ -45,6 +47,13 @@ func (s *Store) childEnd(ctx context.Context, st *State, e *Errand) (_ *ChildEnd
 	if err != nil {
 		return nil, err
 	}
+	if most := cmp.Or(st.Parent.Most, defaultMost); len(said) > most {
+		if finish == event.FinishStop {
+			return failed("The agent's answer has %d bytes, at most %d are taken. It begins: %s",
+				len(said), most, excerpt.To(said, maxSaid))
+		}
+		said = excerpt.To(said, maxSaid)
+	}
 	switch finish {
 	case event.FinishStop:
 		if st.Parent.Schema == "" {
@@ -70,6 +79,12 @@ func (s *Store) childEnd(ctx context.Context, st *State, e *Errand) (_ *ChildEnd
 	}
 	return failed("%s", reasoned(fmt.Sprintf("The agent's run ended (%s)", finish), why))
 }
+
+// The bounds of what a parent is told, in bytes.
+const (
+	defaultMost = 1 << 20 // of an answer
+	maxSaid     = 8 << 10 // of the words of an agent whose answer can't be taken
+)
 
 // handleStatus returns how the call of a handle ended. One whose run was given
 // up before has failed.
