@@ -16,8 +16,13 @@ import (
 	"github.com/fermata-ai/fermata/tool/handle"
 )
 
-// beside has handles begun of a tool.
-func beside(t tool.Tool) tool.Tool { return tool.Must(handle.Stateful(t, nil)) }
+// beside has handles begun of a tool. That one waits is not told, since a call
+// that comes in between may be the first to see it.
+func beside(t tool.Tool) tool.Tool {
+	return tool.Must(handle.Stateful(t, &handle.Options{HandlePolicy: unwatched}))
+}
+
+var unwatched = tool.HandlePolicy{NoWaiting: true}
 
 // begin, abort and await are the calls of a model that has handles.
 func begin(name, id string) fakellm.Turn {
@@ -36,7 +41,7 @@ func wondering(e tool.Effect) tool.Tool {
 		func(context.Context, textIn) (tool.Result[textOut], error) {
 			return tool.Pending[textOut](tool.Await{Reason: tool.ReasonAssistant,
 				Prompt: "How many?"}), nil
-		}), &handle.Options{Asks: true}))
+		}), &handle.Options{Asks: true, HandlePolicy: unwatched}))
 }
 
 // hearing ends with the input that it is given while it runs.
