@@ -47,7 +47,7 @@ func (y *yard) stop(_ context.Context, c tool.Cancelled) error {
 }
 
 // check returns what was not called off. Of a tool of effect once, a call may be
-// lost that has begun its job: that one is unknown, and nobody may call it off.
+// lost that has begun its job: that one is unknown, and must not be called off.
 func (y *yard) check(e tool.Effect) error {
 	y.mu.Lock()
 	defer y.mu.Unlock()

@@ -182,8 +182,8 @@ func (l *life) sent(
 }
 
 // busy reports whether another drive has the session, so that this input needs
-// none. Where it comes for a session below the root, whoever watches the root
-// sees it go on.
+// none. Where it comes for a session below the root, a caller that watches the
+// root sees it go on.
 func (l *life) busy(t target) bool {
 	if len(t.path) > 0 && l.watching.Load() > 0 {
 		return true

@@ -55,7 +55,7 @@ func TestAChildGoesOnAfterAFailedWrite(t *testing.T) {
 
 // The model of a nested agent is to be asked again in hours. The run ends as
 // delayed, and says until when, unless a person is asked beside it. The runner
-// asks it then, also where nobody carries the session on.
+// asks it then, also where no caller carries the session on.
 func TestADelayedNestedAgent(t *testing.T) {
 	for name, asks := range map[string]bool{"alone": false, "beside a question": true} {
 		t.Run(name, func(t *testing.T) {

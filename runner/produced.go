@@ -133,7 +133,7 @@ func (h host) NextMail(
 	ctx context.Context, c tool.Call, after int,
 ) (mail []tool.Mail, last int, err error) {
 	if !session.IsHandle(c.Session) {
-		return nil, after, io.EOF // nobody can know of a call that a turn waits for
+		return nil, after, io.EOF // a turn waits for this call, and none comes
 	}
 	changed, stop := h.rn.store.WatchAll(c.Session)
 	defer stop()

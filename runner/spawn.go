@@ -173,8 +173,8 @@ type Input struct {
 }
 
 // Apply gives a handle input. One that runs gets it as the event
-// tool.InputEvent of its call; one that asks, as the answer to its question,
-// whoever is to answer that. What waits for a decision is not answered so:
+// tool.InputEvent of its call; one that asks, as the answer to its question, a
+// person's as well as the model's. What waits for a decision is not answered so:
 // Resume its pause with Approve or Deny.
 //
 // The Authorizer is asked about the Apply, and then about the Send or Resume

@@ -140,7 +140,8 @@ type Handles interface {
 // ErrUnknownHandle refuses a name: the session has no handle of that name.
 var ErrUnknownHandle = errors.New("tool: no such handle")
 
-// ErrNoHandles refuses what is done to handles: the call has no Host that has handles, as in a unit test.
+// ErrNoHandles refuses what is done to handles: the call has no Host that has
+// handles, as in a unit test.
 var ErrNoHandles = errors.New("tool: this call can't have handles")
 
 // Handles returns how the call reaches the handles of its session.

@@ -15,8 +15,7 @@ import (
 //
 // It reads the heads above the session, which are few, and then those of the
 // children beside it that open calls wait for, or have left: maxBeside at most.
-// What is not there, or can't be
-// read, counts for nothing.
+// What is not there, or can't be read, counts for nothing.
 func (s *Store) WithinNow(ctx context.Context, st *State, agent Left) (Left, error) {
 	within := st.Within(agent)
 	b := &beside{store: s}
