@@ -234,10 +234,13 @@ func (c *treeClient) watch(rn int, events iter.Seq2[event.Event, error]) (failur
 			failure = err
 			continue
 		}
+		at := b
 		if nested, ok := ev.(event.Nested); ok {
-			ev = nested.Event
+			// A child's drive may be slow to show what it saw before this run
+			// began, and shows it to each that listens by then.
+			ev, at = nested.Event, began{at: 1}
 		}
-		c.sees(b, rn, ev)
+		c.sees(at, rn, ev)
 		if leave--; leave == 0 {
 			return failure
 		}
