@@ -13,10 +13,10 @@ package session
 //   - the head, and the step that follows from it: state.go, next.go; what a
 //     sound record is: sound.go; records as JSON: record.go
 //   - transitions: tx.go, the table in transitions.go; those of the driver:
-//     turn.go, said.go, call.go; those of any caller: answer.go, operations.go;
-//     of time: deadline.go; of lost calls: again.go; of calls without their tool:
-//     parked.go; what their tools call off: undo.go, undolist.go; what the model
-//     reads of them: text.go
+//     turn.go, said.go, call.go, pausing.go, settle.go; those of any caller:
+//     answer.go, operations.go; of time: deadline.go; of lost calls: again.go; of
+//     calls without their tool: parked.go; what their tools call off: undo.go,
+//     undolist.go; what the model reads of them: text.go
 //   - the one writer: head.go, change.go; payloads: blob.go; heads too large for
 //     their place: aside.go; the way to the engine: engine.go; its keys: keys.go
 //   - the lease: lease.go; the right to change its head: slot.go, commit.go; when
