@@ -198,8 +198,15 @@ func (m *callModel) drive(s callState, now int) (next []callState) {
 	}
 	// After a crash; or where a caller left while the call was claimed. Its body
 	// was not entered then, and the claim is taken back.
-	if m.once && s.status == session.Running && s.early == "" && !s.stopping() {
+	switch claimed := m.once && s.status == session.Running; {
+	case claimed && s.stopping():
+		next = append(next, s.unclaim().settle(event.Cancelled, ""))
+	case claimed && s.early == "":
 		next = append(next, s.unclaim())
+	case claimed:
+		shut := s
+		shut.box.shown = shut.box.from // no body was shown what came for this entry
+		next = append(next, shut.takeEarly())
 	}
 	switch cut := m.lossy && s.status == session.Running; {
 	case s.early != "":
@@ -300,6 +307,7 @@ func (s callState) takeEarly() callState {
 	s.early = ""
 	s.pauses++
 	s.unwritten[s.pauses] = true
+	s.box.from = s.box.shown // no entry is to come
 	if early == failure {
 		return s.settle(event.Failed, "")
 	}

@@ -53,6 +53,7 @@ func (tx *Tx) Unclaim(was *Call) error {
 		return tx.settle(c, CancelledOutcome(was, by, why, true))
 	}
 	if c.Early != nil { // no body is left that could write the pause it is for
+		c.unshowMail(was)
 		return tx.TakeEarly(c.ID)
 	}
 	tx.touch()

@@ -1,11 +1,13 @@
 package session_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"strings"
 	"testing"
 
+	"github.com/fermata-ai/fermata/event"
 	"github.com/fermata-ai/fermata/internal/session"
 	"github.com/fermata-ai/fermata/kvstore"
 	"github.com/fermata-ai/fermata/llm"
@@ -65,8 +67,28 @@ func (b *beforeRecords) Get(ctx context.Context, key []byte) (kvstore.Entry, err
 }
 
 // A claim that is taken back entered no body. So the events that it would have
-// been shown are told as superseded, if the call was cancelled meanwhile.
+// been shown are told as superseded, if the call ended otherwise meanwhile.
 func TestEventsOfAClaimThatWasTakenBack(t *testing.T) {
+	for name, meanwhile := range map[string]func(tx *session.Tx) error{
+		"cancelled": func(tx *session.Tx) error { _, err := tx.Cancel("c", "bob", ""); return err },
+		"answered": func(tx *session.Tx) error {
+			rc, err := tx.Answer(&session.Incoming{Pause: "c.2", Kind: session.KindComplete,
+				Value: json.RawMessage(`"early"`), Payload: blob(t, `"early"`), Hash: "h", Actor: "bob"}, fits)
+			return cmp.Or(err, rc.Err)
+		},
+		"failed": func(tx *session.Tx) error {
+			rc, err := tx.Answer(&session.Incoming{Pause: "c.2", Kind: session.KindFail,
+				Payload: blob(t, `"no"`), Hash: "h", Actor: "bob"}, fits)
+			return cmp.Or(err, rc.Err)
+		},
+	} {
+		t.Run(name, func(t *testing.T) { takeBack(t, meanwhile) })
+	}
+}
+
+// takeBack has a call claimed for the entry that an event leads to, and takes
+// the claim back after something that ends the call, or answers it.
+func takeBack(t *testing.T, meanwhile func(tx *session.Tx) error) {
 	s := session.NewStore(kvstore.NewMemory(), nil)
 	d, err := s.Acquire(t.Context(), "s", &session.New{User: "ada"})
 	must(t, err)
@@ -98,8 +120,14 @@ func TestEventsOfAClaimThatWasTakenBack(t *testing.T) {
 	var was session.Call
 	d.View(func(st *session.State) { was = *st.Call("c") })
 	do(func(tx *session.Tx) error { return tx.Claim("c") })
-	do(func(tx *session.Tx) error { _, err := tx.Cancel("c", "bob", ""); return err })
+	do(meanwhile)
 	do(func(tx *session.Tx) error { return tx.Unclaim(&was) })
+	do(func(tx *session.Tx) error {
+		if tx.Call("c").Status == session.Settled {
+			return nil
+		}
+		return tx.Settle("c", &session.Outcome{Status: event.Done, Output: tx.Call("c").Answer.Payload})
+	})
 	if rc := send(); !rc.Duplicate || rc.Fate != session.Superseded {
 		t.Errorf("the sender is told %+v", rc)
 	}

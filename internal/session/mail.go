@@ -238,6 +238,14 @@ func (c *Call) showMail(a *Answer) {
 	box.Kinds = kept
 }
 
+// unshowMail takes back what showMail fixed for an entry that never came. The
+// call is not entered again.
+func (c *Call) unshowMail(was *Call) {
+	if a := was.Answer; c.Mailbox != nil && a != nil && a.Mode == tool.ModeReenter {
+		c.ownMailbox().Shown = a.MailFrom
+	}
+}
+
 // mailAtEnd returns how many events have come for a call that settles, and how
 // many of them its body was shown.
 func (c *Call) mailAtEnd(o *Outcome) (count, shown int) {
