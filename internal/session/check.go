@@ -26,7 +26,8 @@ func (p Problem) String() string {
 // Check goes through the whole store and lists what is wrong with it: records
 // that can't be read, histories with gaps or calls without results, payloads
 // that are missing, sessions that stand at the wrong place in the wake index or
-// not in it. It changes nothing. What changes while it runs may be listed in
+// not in it, handles whose sessions and counts don't go together. It changes
+// nothing. What changes while it runs may be listed in
 // error; a store at rest is checked exactly. The error of an item is that of
 // the engine, and ends the list.
 func (s *Store) Check(ctx context.Context) iter.Seq2[Problem, error] {
@@ -100,6 +101,9 @@ func (c *check) session(ctx context.Context, e kvstore.Entry) error {
 		return err
 	}
 	if err := c.calls(ctx, st); err != nil {
+		return err
+	}
+	if err := c.handles(ctx, st); err != nil {
 		return err
 	}
 	return c.wake(ctx, st)
@@ -288,6 +292,9 @@ func (c *check) whole(ctx context.Context) error {
 		func() error { return c.wakes(ctx) },
 		func() error { return c.recoveries(ctx) },
 		func() error { return c.children(ctx) },
+		func() error { return c.strays(ctx, "z") },
+		func() error { return c.strays(ctx, "y") },
+		func() error { return c.strays(ctx, "q") },
 		func() error { return readable[watched](ctx, c, "", kvstore.Key("v")) },
 		func() error { return readable[pauseEntry](ctx, c, "", kvstore.Key("o")) },
 		func() error { return readable[pauseEntry](ctx, c, "", kvstore.Key(inboxKind)) },

@@ -67,6 +67,8 @@ func (h *Handle) check() error {
 		return fmt.Errorf("its end is incomplete")
 	case h.Shown < 0 || h.Number < 0 || h.Linger < 0 || h.Asked < 0 || h.Limit < 0:
 		return fmt.Errorf("a negative amount of its content was shown, or another count is negative")
+	case !h.Open() && len(h.Awaits) > 0:
+		return fmt.Errorf("it has ended, and is awaited")
 	case h.Abort && !h.Kept:
 		return fmt.Errorf("it is aborted, and yet a run waits for it")
 	}

@@ -80,7 +80,7 @@ func (tx *Tx) keep(h *Handle) {
 }
 
 // lingersFor reports whether the run waits for a handle.
-func (tx *Tx) lingersFor(h *Handle) bool { return tx.Linger != nil && h.Linger == tx.Linger.Turn }
+func (s *State) lingersFor(h *Handle) bool { return s.Linger != nil && h.Linger == s.Linger.Turn }
 
 // handleLeft takes note that a handle is open no more.
 func (tx *Tx) handleLeft(h *Handle, lingered bool) {

@@ -30,8 +30,8 @@ package session
 //     for them: awaiting.go; at the end of a run: linger.go; ending them:
 //     abort.go
 //   - events for open calls: mail.go, mailstore.go
-//   - upkeep: check.go, checkchild.go, sweep.go, sweepschema.go, sweepinbox.go,
-//     sweephomeless.go, delete.go
+//   - upkeep: check.go, checkchild.go, checkhandle.go, sweep.go, sweepschema.go,
+//     sweepinbox.go, sweephomeless.go, delete.go
 
 import (
 	"slices"

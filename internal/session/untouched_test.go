@@ -258,10 +258,15 @@ func begins(t *testing.T, call string) session.Transition {
 // awaits has a call wait for a handle that another call has begun.
 func awaits(t *testing.T, call, name string) session.Transition {
 	t.Helper()
-	a := tool.Await{Reason: tool.ReasonHandles, Handles: &tool.HandleWait{All: []string{name}}}
-	a, err := a.Normalize()
+	return awaitsAll(t, call, session.Awaited{Name: name, Child: session.HandleID(name), All: true})
+}
+
+// awaitsAll has a call wait for handles.
+func awaitsAll(t *testing.T, call string, list ...session.Awaited) session.Transition {
+	t.Helper()
+	a, err := tool.Await{Reason: tool.ReasonHandles,
+		Handles: &tool.HandleWait{All: []string{"some"}}}.Normalize()
 	must(t, err)
-	list := []session.Awaited{{Name: name, Child: session.HandleID(name), All: true}}
 	raw, err := json.Marshal(list)
 	must(t, err)
 	h := &session.Hold{Await: a, Awaited: list, AwaitedList: blob(t, string(raw))}
