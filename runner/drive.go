@@ -38,8 +38,9 @@ type drive struct {
 	closing closing
 	model   modelCaller
 
-	worker bool // a worker drives: no caller waits for the events
-	moves  int  // how often in a row it has started over, see lookAgain
+	worker bool   // a worker drives: no caller waits for the events
+	deafen func() // ends that the process looks for what others do to a handle
+	moves  int    // how often in a row it has started over, see lookAgain
 }
 
 // errLeft is the cause by which bodies end when the caller leaves.
@@ -74,6 +75,10 @@ func (rn *Runner) newDrive(ctx context.Context, id string, n *session.New) (*dri
 		d.life.endAll()
 		lease.Release()
 		return nil, err
+	}
+	d.deafen = func() {}
+	if session.IsHandle(id) { // others may give its body input, or end it
+		d.deafen = rn.store.Listen()
 	}
 	d.life.watch(rn.closing)
 	lease.OnLost(d.life.lose)

@@ -136,6 +136,7 @@ func (d *drive) drop() {
 
 // close lets go of what the drive holds beside its lease.
 func (d *drive) close() {
+	d.deafen()
 	d.crew.batch.Close()
 	d.life.close()
 	d.rn.drives.end(d)

@@ -128,7 +128,9 @@ func (rn *Runner) content(ctx context.Context, out *tool.Handle) error {
 	return nil
 }
 
-// NextMail waits for events beyond the number after.
+// NextMail waits for events beyond the number after. Commits of this process
+// give a signal, and so does its bell for those of others: no body looks by
+// itself.
 func (h host) NextMail(
 	ctx context.Context, c tool.Call, after int,
 ) (mail []tool.Mail, last int, err error) {
@@ -137,8 +139,6 @@ func (h host) NextMail(
 	}
 	changed, stop := h.rn.store.WatchAll(c.Session)
 	defer stop()
-	poll := time.NewTicker(inputEvery)
-	defer poll.Stop()
 	for {
 		st, err := h.rn.store.Load(ctx, c.Session)
 		if err != nil && !errors.Is(err, session.ErrNoAnswer) {
@@ -156,12 +156,8 @@ func (h host) NextMail(
 		}
 		select {
 		case <-changed:
-		case <-poll.C: // another process may have sent them
 		case <-ctx.Done():
 			return nil, after, context.Cause(ctx)
 		}
 	}
 }
-
-// inputEvery is how often a body's process looks for input from others.
-const inputEvery = time.Second

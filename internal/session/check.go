@@ -269,6 +269,15 @@ func (c *check) wake(ctx context.Context, st *State) error {
 			return err
 		}
 	}
+	if st.Rung {
+		_, err := c.store.kv.Get(ctx, bellKey(st.Bell, st.ID))
+		if errors.Is(err, kvstore.ErrNotFound) {
+			err = c.report(st.ID, "bell", "its entry at the bell of its drive's process is missing")
+		}
+		if err != nil {
+			return err
+		}
+	}
 	if st.Wake.IsZero() {
 		_, owes := st.OwesAt()
 		step := Next(st, c.now)
@@ -291,6 +300,7 @@ func (c *check) whole(ctx context.Context) error {
 	for _, step := range []func() error{
 		func() error { return c.wakes(ctx) },
 		func() error { return c.recoveries(ctx) },
+		func() error { return c.bells(ctx) },
 		func() error { return c.children(ctx) },
 		func() error { return c.strays(ctx, "z") },
 		func() error { return c.strays(ctx, "y") },
@@ -331,7 +341,7 @@ func (c *check) schemas(ctx context.Context) error {
 // wakes reports entries of the wake index whose sessions stand elsewhere.
 func (c *check) wakes(ctx context.Context) error {
 	at := func(st *State) []byte { return wakeKey(st.Agent, st.Wake, st.ID) }
-	return c.places(ctx, "w", "the wake index", at)
+	return c.places(ctx, "w", 4, "the wake index", at)
 }
 
 // recoveries reports entries of the recovery index whose sessions stand
@@ -341,25 +351,36 @@ func (c *check) recoveries(ctx context.Context) error {
 		return err
 	}
 	at := func(st *State) []byte { return recoveryKey(st.Agent, st.Recovery, st.ID) }
-	return c.places(ctx, "l", "the recovery index", at)
+	return c.places(ctx, "l", 4, "the recovery index", at)
+}
+
+// bells reports entries at bells that the heads of their sessions don't know.
+func (c *check) bells(ctx context.Context) error {
+	return c.places(ctx, "B", 3, "a bell", func(st *State) []byte {
+		if !st.Rung {
+			return nil
+		}
+		return bellKey(st.Bell, st.ID)
+	})
 }
 
 // places reports entries of an index at whose place a session doesn't stand.
+// Their keys have so many parts, of which the last is the session.
 func (c *check) places(
-	ctx context.Context, kind, index string, at func(*State) []byte,
+	ctx context.Context, kind string, parts int, index string, at func(*State) []byte,
 ) error {
 	for e, err := range c.store.scan(ctx, kvstore.Key(kind)) {
 		if err != nil {
 			return err
 		}
-		parts, err := kvstore.Parts(e.Key)
-		if err != nil || len(parts) != 4 {
+		key, err := kvstore.Parts(e.Key)
+		if err != nil || len(key) != parts {
 			if err := c.report("", keyName(e.Key), "it is no entry of %s", index); err != nil {
 				return err
 			}
 			continue
 		}
-		st, err := c.store.Load(ctx, parts[3])
+		st, err := c.store.Load(ctx, key[parts-1])
 		switch {
 		case errors.Is(err, ErrCorrupt), errors.Is(err, ErrNewerVersion):
 			continue // reported already
@@ -367,7 +388,7 @@ func (c *check) places(
 			return err
 		case err != nil || string(at(st)) != string(e.Key):
 			const what = "the session does not stand here in %s"
-			if err := c.report(parts[3], keyName(e.Key), what, index); err != nil {
+			if err := c.report(key[parts-1], keyName(e.Key), what, index); err != nil {
 				return err
 			}
 		}

@@ -283,6 +283,7 @@ func (h *head) drop(ctx context.Context) error {
 // watched, or stands in the recovery index.
 func (tx *Tx) schedule(s *Store) (woke bool) {
 	tx.indexParked()
+	tx.ring(s)
 	step := Next(tx.State, tx.Now)
 	watched, kept := tx.Held && !s.exclusive, tx.indexHeld(s)
 	held := watched || kept

@@ -39,6 +39,7 @@ import (
 //	s hash                        JSON Schema
 //	t hash                        when that was last used
 //	x name                        of the store as a whole
+//	B bell session                a process is to look at a session that it holds
 func headKey(session string) []byte            { return kvstore.Key("h", session) }
 func recordKey(session, call string) []byte    { return appendRecordKey(nil, session, call) }
 func progressKey(session, call string) []byte  { return kvstore.Key("g", session, call) }

@@ -28,6 +28,8 @@ func (s *State) check() error {
 		s.Kept < 0 || s.Aborts < 0 || s.Wakes < 0 || s.Wakes > s.Notices || s.Run.Inquiries < 0 ||
 		s.Notices < s.NoticesTold || s.NoticesGone < 0 || s.NoticesTold < s.NoticesGone:
 		return fmt.Errorf("it has a negative count")
+	case s.Rung && s.Bell == "":
+		return fmt.Errorf("a bell was rung, and it has none")
 	case s.Retry != nil && s.Retry.Wait < 0:
 		return fmt.Errorf("its model is asked again after a negative wait")
 	case len(s.Calls) > 0 && s.Due:

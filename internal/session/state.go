@@ -20,7 +20,8 @@ package session
 //   - the one writer: head.go, change.go; payloads: blob.go; heads too large for
 //     their place: aside.go; the way to the engine: engine.go; its keys: keys.go
 //   - the lease: lease.go; the right to change its head: slot.go, commit.go; when
-//     it is lost: standing.go, leaseclock.go; what others have committed: news.go
+//     it is lost: standing.go, leaseclock.go; what others have committed: news.go,
+//     bell.go
 //   - drives that died: takeover.go, seen.go, watch.go, recovery.go, dueagents.go
 //   - the store: store.go, read.go, list.go, pending.go, inbox.go, tree.go,
 //     message.go, receipt.go, schema.go, keyring.go, errors.go
@@ -108,6 +109,8 @@ type State struct {
 	LeaseEnd time.Time `json:"lease_end,omitzero"`
 	Lease    int       `json:"lease,omitzero"` // its length in milliseconds
 	Beat     int       `json:"beat,omitzero"`  // greater with each commit of the holder
+	Bell     string    `json:"bell,omitzero"`  // of the holder's process, see bell.go
+	Rung     bool      `json:"rung,omitzero"`  // it was rung since the holder's last commit
 
 	// Where leases are not stored: the engine's incarnation at the last commit.
 	Incarnation uint64 `json:"incarnation,omitzero"`

@@ -13,8 +13,8 @@ import (
 )
 
 // Store keeps sessions in a kvstore.Store. It may be used from many goroutines,
-// and several may share an engine. After NewStore only schemas, seen, letters
-// and couriers change, and each of those has a lock of its own.
+// and several may share an engine. After NewStore only schemas, seen,
+// letters, couriers and bell change, and each of those has a lock of its own.
 type Store struct {
 	kv    *engine
 	local *kvstore.Local // signals within this process, and the leases if exclusive
@@ -30,6 +30,7 @@ type Store struct {
 	seen        sightings
 	letters     letters
 	couriers    couriers
+	bell        bell
 }
 
 // Options configure a Store. The zero value means the defaults.
@@ -73,7 +74,8 @@ func NewStore(kv kvstore.Store, o *Options) *Store {
 	if o == nil {
 		o = &Options{}
 	}
-	s := &Store{now: o.Now, newID: o.NewID, lease: o.Lease, maxSkew: o.MaxSkew}
+	s := &Store{now: o.Now, newID: o.NewID, lease: o.Lease, maxSkew: o.MaxSkew,
+		bell: newBell()}
 	if s.now == nil {
 		s.now = time.Now
 	}
