@@ -41,6 +41,10 @@ type Resumption struct {
 
 	Actor    Actor  // who answers
 	Delivery string // an id of the delivery, kept with the receipt
+	// Sender is the outside system that has signed the answer, as a verifier
+	// has found; empty: none. A pause with an Await.Sender takes that one's
+	// alone.
+	Sender string
 
 	failed bool  // Failure is meant, even if it is empty
 	err    error // the arguments could not be encoded
@@ -232,7 +236,7 @@ func (r Resumption) contradiction() error {
 // resumption's own, for its receipt.
 func (rn *Runner) incoming(r Resumption) (*session.Incoming, error) {
 	in := &session.Incoming{
-		Pause: r.Pause, Gate: r.Gate, Actor: modeltext.CleanString(string(r.Actor)),
+		Pause: r.Pause, Gate: r.Gate, Sender: r.Sender, Actor: modeltext.CleanString(string(r.Actor)),
 		Delivery: modeltext.CleanString(r.Delivery), Retryable: r.Retryable,
 	}
 	misfit := func(err error) error { return &session.PayloadError{Pause: r.Pause, Err: err} }

@@ -23,6 +23,10 @@ type Mail struct {
 
 	Actor    Actor  // who sends
 	Delivery string // an id of the delivery, kept with the receipt
+	// Sender is the outside system that has signed the event, as a verifier has
+	// found; empty: none. One with a MailboxEvent.Sender is taken from that one
+	// alone.
+	Sender string
 }
 
 // Mailbox is what is known of the events for a call.
@@ -86,7 +90,7 @@ func (rn *Runner) Send(ctx context.Context, sessionID string, events ...Mail) (*
 // which is the event's own, for its receipt.
 func (rn *Runner) incomingMail(e Mail) (*session.IncomingMail, error) {
 	in := &session.IncomingMail{
-		Call: session.CallID(e.Call), Name: e.Name, ID: e.ID,
+		Call: session.CallID(e.Call), Name: e.Name, ID: e.ID, Sender: e.Sender,
 		Actor:    modeltext.CleanString(string(e.Actor)),
 		Delivery: modeltext.CleanString(e.Delivery),
 	}

@@ -62,7 +62,8 @@ func (s *subject) mailbox(ctx context.Context, name string) (*session.Mailbox, e
 		if err != nil {
 			return nil, err
 		}
-		box.Kinds = append(box.Kinds, session.MailKind{Name: e.Name, Schema: hash})
+		box.Kinds = append(box.Kinds, session.MailKind{Name: e.Name, Schema: hash,
+			Sender: e.Sender})
 	}
 	return box, nil
 }

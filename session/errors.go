@@ -27,6 +27,9 @@ var (
 	// ErrOtherGate: the answer is for one layer's pause, and the pause is
 	// another's. See GateError.
 	ErrOtherGate = core.ErrOtherGate
+	// ErrOtherSender: the answer, or the event, is taken from one sender alone,
+	// who has not signed this. See SenderError.
+	ErrOtherSender = core.ErrOtherSender
 	// ErrPauseRequired: the call has paused more than once, and the answer
 	// names no pause. See PauseRequiredError.
 	ErrPauseRequired = core.ErrPauseRequired
@@ -91,6 +94,9 @@ type (
 	// GateError has the Pause, the Gate that asked for it, and the one that the
 	// answer is For.
 	GateError = core.GateError
+	// SenderError has the Pause, or the Event, and the Sender from whom alone it
+	// is taken.
+	SenderError = core.SenderError
 	// UnknownEventError has the Call and its Tool, the event's Name, and the
 	// Names of those that the call takes.
 	UnknownEventError = core.UnknownEventError

@@ -2,6 +2,7 @@ package tool
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -25,6 +26,10 @@ type Await struct {
 	// makes. The pause can be found by it, in all sessions. So a model must not
 	// choose it: another user's call under the same key makes both ambiguous.
 	Key string `json:"key,omitempty"`
+	// Sender names the outside system whose answers alone the pause takes: the
+	// one that signed them, as a webhook's verifier has it. Empty, an answer
+	// needs no signature.
+	Sender string `json:"sender,omitempty"`
 	// Timeout is how long the pause may last; zero: for ever. In JSON the
 	// pause's deadline stands for it. With ReasonTimer the call goes on after
 	// it, at once if it isn't positive. The tool that is entered again has to
@@ -187,6 +192,9 @@ func (a Await) normal() (Await, error) {
 	case !utf8.ValidString(a.Key) || strings.ContainsFunc(a.Key, unicode.IsControl):
 		return a, fmt.Errorf("key %q is not valid UTF-8, or has a control character", a.Key)
 	}
+	if err := a.checkSender(); err != nil {
+		return a, err
+	}
 	if err := a.Mail.check(&a); err != nil {
 		return a, err
 	}
@@ -215,6 +223,33 @@ func (a Await) normal() (Await, error) {
 		a.Timeout = DefaultApprovalTimeout
 	}
 	return a, nil
+}
+
+// checkSender returns what is wrong with a pause for one sender's answers.
+func (a *Await) checkSender() error {
+	switch {
+	case a.Sender == "":
+		return nil
+	case !goodSender(a.Sender):
+		return badSender(a.Sender)
+	case a.Mode == ModeMessage:
+		return fmt.Errorf("a user's message has no sender, and mode %q takes one", ModeMessage)
+	case a.Mail != nil:
+		return errors.New("a pause for events names no sender; MailboxEvent.Sender does, for each")
+	case a.Reason != ReasonExternal && a.Reason != ReasonInput && a.Reason != ReasonApproval:
+		return fmt.Errorf("a pause of reason %q takes no sender's answers", a.Reason)
+	}
+	return nil
+}
+
+func goodSender(name string) bool {
+	return len(name) <= MaxKey && utf8.ValidString(name) &&
+		!strings.ContainsFunc(name, unicode.IsControl)
+}
+
+func badSender(name string) error {
+	return fmt.Errorf("the sender %q is not valid UTF-8, has a control character, or more than %d bytes",
+		excerpt.Of(name), MaxKey)
 }
 
 // Answered returns what a tool is entered again with, if the pause is its first

@@ -20,6 +20,10 @@ type MailboxEvent struct {
 	// Schema is the JSON Schema of the payload. Empty, it takes every JSON
 	// value.
 	Schema json.RawMessage
+	// Sender names the outside system from which alone the event is taken: the
+	// one that has signed it, as a webhook's verifier has it. Empty, an event
+	// needs no signature.
+	Sender string
 
 	reads *gotype.Reader // nil: it isn't known how the tool reads
 }
@@ -161,6 +165,9 @@ func checkMailbox(s *Spec) ([]MailboxEvent, error) {
 		e := &own[i]
 		if err := checkEventName(e.Name); err != nil {
 			return nil, err
+		}
+		if !goodSender(e.Sender) {
+			return nil, fmt.Errorf("the event %q: %w", e.Name, badSender(e.Sender))
 		}
 		for _, other := range own[:i] {
 			if other.Name == e.Name {

@@ -69,6 +69,7 @@ var classes = []struct {
 	{session.ErrPauseRequired, http.StatusConflict, "pause_required"},
 	{session.ErrAmbiguousKey, http.StatusConflict, "ambiguous_key"},
 	{session.ErrNotPaused, http.StatusConflict, "not_paused"},
+	{session.ErrOtherSender, http.StatusForbidden, "other_sender"},
 	{session.ErrOtherGate, http.StatusConflict, "other_gate"},
 	{session.ErrPending, http.StatusConflict, "pending"},
 	{session.ErrMessageConflict, http.StatusConflict, "message_conflict"},

@@ -16,6 +16,7 @@ import (
 type Incoming struct {
 	Pause     string // a pause's id, or a call's
 	Gate      string // the layer whose pause it is for; empty: any layer's
+	Sender    string // who signed it
 	Kind      Kind
 	Value     json.RawMessage // the payload as it came; of a decision, the edited arguments
 	Payload   *Blob           // the payload to keep; of a failure, the text for the model
@@ -206,6 +207,8 @@ func (j *judgement) repeats(slot string) (duplicate bool, other *Receipt, err er
 	switch {
 	case err != nil || !found:
 		return false, nil, err
+	case r.Sender != "" && j.in.Sender != r.Sender:
+		return false, nil, refuse(&SenderError{Pause: PauseID(r.Call, r.Pause), Sender: r.Sender})
 	case !j.equal(r):
 		return false, &r, nil
 	}
@@ -283,6 +286,10 @@ func (j *judgement) answer() error {
 		}
 		return j.repeated(j.rc.Pause)
 	}
+	if p.otherSender(j.in.Sender) {
+		return refuse(&SenderError{Pause: PauseID(c.ID, c.Pauses), Sender: p.Sender})
+	}
+	j.rc.Sender = p.Sender
 	if p.Refused && j.in.Kind != KindMessage {
 		// It may be the redelivery of that one. What a user says is not.
 		if duplicate, _, err := j.repeats(refusedSlot(j.rc.Pause)); duplicate || err != nil {
@@ -382,9 +389,15 @@ func (c *Call) mayPauseNext() bool {
 // kept is the answer as the head keeps it.
 func (j *judgement) kept() *Answer {
 	return &Answer{
-		Pause: j.rc.Pause, Kind: j.in.Kind, Payload: j.tx.place(j.in.Payload), Hash: j.in.Hash,
+		Sender: j.in.Sender, Pause: j.rc.Pause, Kind: j.in.Kind, Payload: j.tx.place(j.in.Payload), Hash: j.in.Hash,
 		Actor: j.in.Actor, Delivery: j.in.Delivery, Retryable: j.in.Retryable, At: j.tx.Now,
 	}
+}
+
+// otherSender reports whether the pause takes one sender's answers alone, and
+// this is another.
+func (p *Pause) otherSender(sender string) bool {
+	return p.Sender != "" && p.Sender != sender
 }
 
 // use is what an answer to the pause is for.

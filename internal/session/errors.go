@@ -22,6 +22,7 @@ var (
 	ErrDeleted              = errors.New("session: the session was deleted")
 	ErrNotPaused            = errors.New("session: the call does not wait for an answer")
 	ErrOtherGate            = errors.New("session: another layer asked for the pause")
+	ErrOtherSender          = errors.New("session: it is taken from one sender alone")
 	ErrPauseRequired        = errors.New("session: the call has several pauses; name the one meant")
 	ErrNotYetKnown          = errors.New("session: not known yet; try again")
 	ErrAmbiguousKey         = errors.New("session: more than one open pause has the key")
@@ -174,6 +175,26 @@ func (e *GateError) Error() string {
 
 // Unwrap makes it an ErrOtherGate.
 func (e *GateError) Unwrap() error { return ErrOtherGate }
+
+// SenderError refuses an answer, or an event, that is taken from one sender
+// alone, and that another has signed, or none.
+type SenderError struct {
+	Pause  string // or, of an event:
+	Event  string // its name and id
+	Sender string // from whom it is taken
+}
+
+func (e *SenderError) Error() string {
+	what := "the pause " + e.Pause + " takes answers"
+	if e.Pause == "" {
+		what = "the event " + e.Event + " is taken"
+	}
+	return fmt.Sprintf("session: %s from the sender %q alone, which has to sign: "+
+		"deliver through its verifier", what, e.Sender)
+}
+
+// Unwrap makes it an ErrOtherSender.
+func (e *SenderError) Unwrap() error { return ErrOtherSender }
 
 // PayloadError refuses an answer that does not fit what the pause asks for. Err
 // names the fields, and why they don't fit.

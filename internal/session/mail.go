@@ -39,6 +39,7 @@ type MailKind struct {
 	Name    string `json:"name"`
 	Schema  string `json:"schema,omitzero"`  // hash
 	Waiting int    `json:"waiting,omitzero"` // came, and are not shown
+	Sender  string `json:"sender,omitzero"`  // from whom alone they are taken
 	// The tool was changed, and takes it no more. It stays while some wait.
 	Gone bool `json:"gone,omitzero"`
 }
@@ -65,6 +66,7 @@ type IncomingMail struct {
 	Payload         *Blob           // to keep
 	Hash            string          // of the content
 	Actor, Delivery string
+	Sender          string // who signed it
 }
 
 // Deliver judges an event and, if it is good, accepts it. If it meets the open
@@ -123,6 +125,11 @@ func (d *mailJudgement) pass() error {
 		}
 		if err != nil {
 			return err
+		}
+	}
+	if open {
+		if k := d.c.Mailbox.kind(d.in.Name); k != nil && k.Sender != "" && k.Sender != d.in.Sender {
+			return refuse(&SenderError{Event: d.rc.Event.String(), Sender: k.Sender})
 		}
 	}
 	first, found, err := d.tx.mailReceipt(d.in.Call, d.in.Name, d.in.ID)
@@ -290,7 +297,8 @@ func (tx *Tx) declareMail(c *Call, today *Mailbox) {
 		if now := own.kind(k.Name); now != nil {
 			now.Waiting = k.Waiting
 		} else if k.Waiting > 0 {
-			own.Kinds = append(own.Kinds, MailKind{k.Name, k.Schema, k.Waiting, true})
+			own.Kinds = append(own.Kinds, MailKind{Name: k.Name, Schema: k.Schema,
+				Waiting: k.Waiting, Gone: true})
 		}
 	}
 	c.Mailbox = &own

@@ -90,7 +90,8 @@ func (tx *Tx) pauseOf(h *Hold) *Pause {
 	}
 	p.Deadline = tx.deadlineOf(&h.Await)
 	p.OnTimeout, p.Question, p.Await = h.Await.OnTimeout, h.Await.Question, tx.awaitOf(h)
-	if p.OnTimeout != "" || p.Question != "" || p.Undo != nil {
+	p.Sender = h.Await.Sender
+	if p.Sender != "" || p.OnTimeout != "" || p.Question != "" || p.Undo != nil {
 		tx.outdates()
 	}
 	return p
@@ -101,7 +102,8 @@ func (tx *Tx) pauseOf(h *Hold) *Pause {
 func (tx *Tx) consume(c *Call, early *Answer) error {
 	p := c.Pause
 	c.Early = nil
-	if early.Kind != KindFail && (p.Mode != tool.ModeOutput || p.Schema != c.Output) {
+	misfits := early.Kind != KindFail && (p.Mode != tool.ModeOutput || p.Schema != c.Output)
+	if misfits || p.otherSender(early.Sender) {
 		if err := tx.setFate(c.ID, early.Pause, Refused); err != nil {
 			return err
 		}
@@ -113,6 +115,7 @@ func (tx *Tx) consume(c *Call, early *Answer) error {
 		return tx.settle(c, failed(early))
 	}
 	own := *early // readers of the head see that one: it must not change
+	own.Sender = ""
 	tx.accept(c, &own)
 	return nil
 }

@@ -44,14 +44,16 @@ const (
 // is true of one that was accepted before, and "error" is the text of Err, by
 // which a receipt of a refusal is told.
 type Receipt struct {
-	Call     string    `json:"call"`
-	Pause    int       `json:"pause"` // zero for a cancellation, and for an event
-	Kind     Kind      `json:"kind,omitzero"`
-	Hash     string    `json:"hash,omitzero"` // of the payload, by content
-	Actor    string    `json:"by,omitzero"`
-	Delivery string    `json:"delivery,omitzero"`
-	At       time.Time `json:"at,omitzero"`
-	Fate     Fate      `json:"fate,omitzero"`
+	Call     string `json:"call"`
+	Pause    int    `json:"pause"` // zero for a cancellation, and for an event
+	Kind     Kind   `json:"kind,omitzero"`
+	Hash     string `json:"hash,omitzero"` // of the payload, by content
+	Actor    string `json:"by,omitzero"`
+	Delivery string `json:"delivery,omitzero"`
+	// Sender signed it, where the pause took that sender's answers alone.
+	Sender string    `json:"sender,omitzero"`
+	At     time.Time `json:"at,omitzero"`
+	Fate   Fate      `json:"fate,omitzero"`
 	// Decided is, of a decision, "approved" or "denied"; empty in a receipt
 	// that was written before receipts said so.
 	Decided string  `json:"decided,omitzero"`

@@ -243,7 +243,8 @@ func (p *Pause) check() error {
 	if err := p.Await.check(); err != nil {
 		return err
 	}
-	a := tool.Await{Reason: p.Reason, Mode: p.Mode, Gate: p.Gate, OnTimeout: p.OnTimeout}
+	a := tool.Await{Reason: p.Reason, Mode: p.Mode, Gate: p.Gate, Sender: p.Sender,
+		OnTimeout: p.OnTimeout}
 	if p.Await != nil {
 		a.Handles = &tool.HandleWait{Any: []string{"one"}} // which they are, the store has
 	}

@@ -252,6 +252,7 @@ type Pause struct {
 	Schema   string    `json:"schema,omitzero"`
 	Key      string    `json:"key,omitzero"`
 	Gate     string    `json:"gate,omitzero"`
+	Sender   string    `json:"sender,omitzero"`   // whose answers alone it takes
 	Question string    `json:"question,omitzero"` // its name among the tool's
 	Data     *Blob     `json:"data,omitzero"`
 	Shown    string    `json:"shown,omitzero"` // at a gate: hash of the arguments shown
@@ -287,6 +288,7 @@ type Answer struct {
 	Actor     string    `json:"by,omitzero"`
 	Delivery  string    `json:"delivery,omitzero"`
 	Retryable bool      `json:"may_pass,omitzero"` // of a failure
+	Sender    string    `json:"sender,omitzero"`   // while it is early: who signed it
 	At        time.Time `json:"at"`
 	// The entry that it leads to is shown the events up to number Mail, of
 	// which those up to MailFrom were shown before.
