@@ -1,7 +1,6 @@
 package webhook
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -35,7 +34,7 @@ func checkHeaders(w http.ResponseWriter, r *http.Request) error {
 }
 
 func unsupported(detail string) error {
-	return &requestError{http.StatusUnsupportedMediaType, "unsupported", detail}
+	return &requestError{"unsupported", detail}
 }
 
 // byteOrderMark is what some systems put before a text. RFC 8259, section 8.1,
@@ -53,20 +52,20 @@ func (h *handler) read(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	var over *http.MaxBytesError
 	switch {
 	case err == nil:
-		return bytes.TrimPrefix(body, byteOrderMark), nil
+		return body, nil
 	case errors.As(err, &over):
 		return nil, h.tooLarge()
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		w.Header().Set("Connection", "close")
-		return nil, &requestError{http.StatusRequestTimeout, "too_slow",
+		return nil, &requestError{"too_slow",
 			"the body took too long to arrive"}
 	}
-	return nil, &requestError{http.StatusBadRequest, "broken",
+	return nil, &requestError{"broken",
 		"the body could not be read to its end"}
 }
 
 func (h *handler) tooLarge() error {
-	return &requestError{http.StatusRequestEntityTooLarge, "too_large", fmt.Sprintf(
+	return &requestError{"too_large", fmt.Sprintf(
 		"a body has at most %d bytes; store a larger output elsewhere and send a reference, or "+
 			"send a failure", h.config.MaxBody)}
 }

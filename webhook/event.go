@@ -3,7 +3,6 @@ package webhook
 import (
 	"context"
 	"encoding/json"
-	"net/http"
 
 	"github.com/fermata-ai/fermata/runner"
 )
@@ -39,16 +38,16 @@ func (h *handler) event(ctx context.Context, d *delivery) error {
 	case in.Name == "":
 		return d.misfit(errNoName)
 	case in.ID == "":
-		return &requestError{http.StatusUnprocessableEntity, "no_id",
+		return &requestError{"no_id",
 			"the event has no id, by which a second delivery of it is known: give one as the " +
 				"header " + h.config.DeliveryHeader + ", or as the member id"}
 	case !d.token.Sends(in.Name):
-		return &requestError{http.StatusForbidden, "not_allowed",
+		return &requestError{"not_allowed",
 			"the token does not permit to send this event; it is made for others"}
 	}
 	res, err := h.rn.Send(ctx, d.token.Session, runner.Mail{
 		Call: d.token.Call, Name: in.Name, ID: in.ID, Payload: in.Payload,
-		Actor: h.actor(d), Delivery: d.id,
+		Actor: h.actor(d), Delivery: d.id, Sender: d.signed.Sender,
 	})
 	if err != nil {
 		return err

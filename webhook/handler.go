@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"bytes"
 	"errors"
 	"net/http"
 	"strings"
@@ -30,7 +31,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.refuse(w, r, d, err)
 		return
 	}
-	reply(w, http.StatusOK, &d.answer)
+	accept(w, &d.answer)
 }
 
 // delivery is one request, as far as it is understood.
@@ -39,6 +40,7 @@ type delivery struct {
 	token  runner.Token
 	event  string // of an event whose name stands in the path
 	id     string // of the delivery, if its sender gives one
+	signed Signed // by whom, if the handler has a verifier
 	body   []byte
 	answer answer
 }
@@ -55,25 +57,42 @@ func (h *handler) open(w http.ResponseWriter, r *http.Request) (*delivery, error
 	d.id = r.Header.Get(h.config.DeliveryHeader)
 	if r.Method != http.MethodPost {
 		w.Header().Set("Allow", http.MethodPost)
-		return d, &requestError{http.StatusMethodNotAllowed, "method", "only POST is taken"}
+		return d, &requestError{"method", "only POST is taken"}
 	}
 	if text == "" {
-		return d, &requestError{http.StatusUnauthorized, "no_token",
+		return d, &requestError{"no_token",
 			"the request has no token, neither in its path nor as Authorization: Bearer"}
 	}
 	if d.token, err = h.rn.ReadToken(r.Context(), text); err != nil {
 		return d, err
 	}
 	if !d.token.Allows(op.permit) {
-		return d, &requestError{http.StatusForbidden, "not_allowed",
+		return d, &requestError{"not_allowed",
 			"the token does not permit " + string(op.permit) +
 				"; it is made for something else, at a path of its own"}
 	}
 	if err := checkHeaders(w, r); err != nil {
 		return d, err
 	}
-	d.body, err = h.read(w, r)
-	return d, err
+	if d.body, err = h.read(w, r); err != nil {
+		return d, err
+	}
+	if err := h.verify(r, d); err != nil {
+		return d, err
+	}
+	d.body = bytes.TrimPrefix(d.body, byteOrderMark)
+	return d, nil
+}
+
+// verify checks the signature, if the handler wants one. Then what isn't signed
+// isn't believed: the id of the delivery, too, is the signature's.
+func (h *handler) verify(r *http.Request, d *delivery) (err error) {
+	if h.config.Verifier == nil {
+		return nil
+	}
+	d.signed, err = verify(h.config.Verifier, r.Header, d.body, h.config.Now())
+	d.id = d.signed.Delivery
+	return err
 }
 
 // route returns the token of a path, if it has one, and notes the operation.
@@ -89,7 +108,7 @@ func (h *handler) route(r *http.Request, d *delivery) (token string, err error) 
 	}
 	op, known := operations[name]
 	if !ours || !known || two && name == "" || named && d.event == "" {
-		return "", &requestError{http.StatusNotFound, "no_such_path",
+		return "", &requestError{"no_such_path",
 			"there is nothing at this path: this handler's begin with " + h.config.Path +
 				", then a token, and then nothing, fail, progress, cancel, approve, deny, event, " +
 				"or event and its name"}
@@ -135,8 +154,7 @@ func (h *handler) limitReading(w http.ResponseWriter, r *http.Request) (lift fun
 
 // requestError is the refusal of a request that does not get to the runner.
 type requestError struct {
-	status int
-	code   string
+	code   string // of one of the kinds
 	detail string
 }
 

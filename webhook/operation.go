@@ -28,12 +28,10 @@ var operations = map[string]operation{
 	eventPath:  {tool.PermitEvent, (*handler).event},
 }
 
-// actor returns who acts: the token's holder, or else Config.Actor.
+// actor returns who acts: the token's holder, or else Config.Actor, or who has
+// signed.
 func (h *handler) actor(d *delivery) runner.Actor {
-	if d.token.Holder != "" {
-		return d.token.Holder
-	}
-	return h.config.Actor
+	return cmp.Or(d.token.Holder, h.config.Actor, runner.Actor(d.signed.Sender), "webhook")
 }
 
 func (h *handler) complete(ctx context.Context, d *delivery) error {
@@ -68,7 +66,7 @@ func (h *handler) deny(ctx context.Context, d *delivery) error {
 }
 
 func (h *handler) resume(ctx context.Context, d *delivery, r runner.Resumption) error {
-	r.Gate = d.token.Gate
+	r.Gate, r.Delivery, r.Sender = d.token.Gate, d.id, d.signed.Sender
 	res, err := h.rn.Resume(ctx, d.token.Session, r)
 	if err != nil {
 		return err

@@ -203,12 +203,13 @@ type response struct {
 	header http.Header
 	text   string
 
-	Status    string         `json:"status"`
+	Status    any            `json:"status"` // accepted, or the number of a refusal
 	Duplicate bool           `json:"duplicate"`
 	Call      string         `json:"call"`
 	Pause     string         `json:"pause"`
 	Fate      string         `json:"fate"`
-	Error     string         `json:"error"`
+	Type      string         `json:"type"`
+	Title     string         `json:"title"`
 	Detail    string         `json:"detail"`
 	Faults    []misfit.Fault `json:"faults"`
 }
@@ -245,6 +246,20 @@ func (s *site) send(r *http.Request) response {
 	if err := json.Unmarshal(text, &out); err != nil {
 		s.t.Errorf("the response is no JSON: %v\n%s", err, text)
 	}
+	media := "application/json"
+	if out.status != http.StatusOK {
+		media = "application/problem+json"
+		if out.Status != float64(out.status) || out.Title == "" {
+			s.t.Errorf("a %d is no problem detail: %s", out.status, out.text)
+		}
+	}
+	if got := out.header.Get("Content-Type"); got != media {
+		s.t.Errorf("a %d comes as %s", out.status, got)
+	}
+	if again := out.header.Get("Retry-After"); (again != "") !=
+		(out.status == http.StatusServiceUnavailable || out.status == http.StatusTooManyRequests) {
+		s.t.Errorf("a %d has Retry-After %q", out.status, again)
+	}
 	for _, token := range s.tokens {
 		if strings.Contains(out.text, token) {
 			s.t.Errorf("a response has a token: %s", out.text)
@@ -256,8 +271,8 @@ func (s *site) send(r *http.Request) response {
 // is checks the status and the word of a response.
 func (r response) is(t *testing.T, status int, code string) {
 	t.Helper()
-	if r.status != status || r.Error != code {
-		t.Errorf("got %d %s, want %d with error %q", r.status, r.text, status, code)
+	if r.status != status || r.Type != webhook.ProblemBase+code {
+		t.Errorf("got %d %s, want %d with the problem %q", r.status, r.text, status, code)
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 // Cancel, Find or Run. It is for handlers written by hand:
 //
 //	200  nil: durable, also when it was a duplicate
-//	401  not a token
+//	401  not a token, or not signed
 //	403  the authorizer, or the session's user, refuses it
 //	404  no such session, call or pause, or its receipts are gone; or the call
 //	     takes no event of that name
@@ -33,73 +33,131 @@ import (
 // 503 is also for what Status does not know: an answer that may be good is
 // better retried than dropped.
 func Status(err error) int {
-	status, _ := classify(err)
-	return status
-}
-
-// classes is the table of the errors that have a status of their own. The first
-// that matches counts: a cancelled call is a settled one, too.
-var classes = []struct {
-	err    error
-	status int
-	code   string
-}{
-	{runner.ErrBadToken, http.StatusUnauthorized, "bad_token"},
-	{runner.ErrTokenExpired, http.StatusGone, "token_expired"},
-	{runner.ErrNotAllowed, http.StatusForbidden, "not_allowed"},
-	{session.ErrWrongUser, http.StatusForbidden, "wrong_user"},
-	{session.ErrDeleted, http.StatusGone, "deleted"},
-	{session.ErrUnknownSession, http.StatusNotFound, "unknown_session"},
-	{session.ErrUnknownCall, http.StatusNotFound, "unknown_call"},
-	{session.ErrUnknownPause, http.StatusNotFound, "unknown_pause"},
-	{session.ErrUnknownEvent, http.StatusNotFound, "unknown_event"},
-	{session.ErrMailboxFull, http.StatusConflict, "mailbox_full"},
-	{session.ErrResumeConflict, http.StatusConflict, "conflict"},
-	{session.ErrCancelled, http.StatusGone, "cancelled"},
-	{session.ErrExpired, http.StatusGone, "expired"},
-	{session.ErrSettled, http.StatusGone, "settled"},
-	{session.ErrInvalidResumePayload, http.StatusUnprocessableEntity, "invalid"},
-	{session.ErrInvalidID, http.StatusUnprocessableEntity, "invalid"},
-	{session.ErrInvalidMessage, http.StatusUnprocessableEntity, "invalid"},
-	{runner.ErrInvalidProgress, http.StatusUnprocessableEntity, "invalid"},
-	{runner.ErrLongReason, http.StatusUnprocessableEntity, "invalid"},
-	{runner.ErrInvalidGrant, http.StatusUnprocessableEntity, "invalid"},
-	{runner.ErrInvalidRef, http.StatusUnprocessableEntity, "invalid"},
-	{session.ErrInvalidDeadline, http.StatusUnprocessableEntity, "invalid"},
-	{session.ErrPauseRequired, http.StatusConflict, "pause_required"},
-	{session.ErrAmbiguousKey, http.StatusConflict, "ambiguous_key"},
-	{session.ErrNotPaused, http.StatusConflict, "not_paused"},
-	{session.ErrOtherSender, http.StatusForbidden, "other_sender"},
-	{session.ErrOtherGate, http.StatusConflict, "other_gate"},
-	{session.ErrPending, http.StatusConflict, "pending"},
-	{session.ErrMessageConflict, http.StatusConflict, "message_conflict"},
-	{session.ErrNotYetKnown, http.StatusServiceUnavailable, "not_yet_known"},
-	{session.ErrBusy, http.StatusServiceUnavailable, "busy"},
-	{session.ErrCorrupt, http.StatusInternalServerError, "damaged"},
-	{kvstore.ErrCorrupt, http.StatusInternalServerError, "damaged"},
-	{runner.ErrUnknownAgent, http.StatusInternalServerError, "unknown_agent"},
-}
-
-// classify returns an error's status, and a word for a sender to branch on.
-func classify(err error) (status int, code string) {
 	if err == nil {
-		return http.StatusOK, ""
+		return http.StatusOK
 	}
+	return classify(err).status
+}
+
+// kind is one of the problems that there are. Its code is the end of its type.
+type kind struct {
+	code   string
+	status int
+	title  string
+}
+
+// kinds are all problems. docs/problems.md has a chapter on each.
+var kinds = []kind{
+	{"broken", http.StatusBadRequest, "The body ends too early"},
+	{"no_token", http.StatusUnauthorized, "The request has no token"},
+	{"bad_token", http.StatusUnauthorized, "The token is not valid"},
+	{"unverified", http.StatusUnauthorized, "The request is not signed"},
+	{"not_allowed", http.StatusForbidden, "It is not allowed"},
+	{"other_sender", http.StatusForbidden, "The pause is for another sender"},
+	{"wrong_user", http.StatusForbidden, "The session belongs to another user"},
+	{"no_such_path", http.StatusNotFound, "There is nothing at this path"},
+	{"unknown_session", http.StatusNotFound, "There is no such session"},
+	{"unknown_call", http.StatusNotFound, "There is no such call"},
+	{"unknown_pause", http.StatusNotFound, "There is no such pause"},
+	{"unknown_event", http.StatusNotFound, "The call takes no such event"},
+	{"method", http.StatusMethodNotAllowed, "The method is not taken"},
+	{"too_slow", http.StatusRequestTimeout, "The body came too slowly"},
+	{"conflict", http.StatusConflict, "Something else was accepted before"},
+	{"message_conflict", http.StatusConflict, "Another message has that id"},
+	{"not_paused", http.StatusConflict, "The call does not wait for this"},
+	{"other_gate", http.StatusConflict, "The decision is another layer's"},
+	{"pause_required", http.StatusConflict, "The call has had several pauses"},
+	{"ambiguous_key", http.StatusConflict, "Several calls wait under that key"},
+	{"pending", http.StatusConflict, "Calls of the session wait"},
+	{"mailbox_full", http.StatusConflict, "The call takes no more events"},
+	{"token_expired", http.StatusGone, "The token has expired"},
+	{"deleted", http.StatusGone, "The session is deleted"},
+	{"cancelled", http.StatusGone, "The call is cancelled"},
+	{"expired", http.StatusGone, "The pause has expired"},
+	{"settled", http.StatusGone, "The call has its result"},
+	{"too_large", http.StatusRequestEntityTooLarge, "The body is too large"},
+	{"unsupported", http.StatusUnsupportedMediaType, "The body has a form that is not taken"},
+	{"invalid", http.StatusUnprocessableEntity, "The content does not fit"},
+	{"no_id", http.StatusUnprocessableEntity, "The event has no id"},
+	{"damaged", http.StatusInternalServerError, "A stored record is damaged"},
+	{"unknown_agent", http.StatusInternalServerError, "The session's agent is not here"},
+	{"model", http.StatusBadGateway, "The model refuses the request"},
+	{"not_yet_known", http.StatusServiceUnavailable, "It is not known yet"},
+	{"busy", http.StatusServiceUnavailable, "The session is driven elsewhere"},
+	{"unavailable", http.StatusServiceUnavailable, "It could not be taken now"},
+}
+
+// classes is the table of the errors that have a problem of their own. The
+// first that matches counts: a cancelled call is a settled one, too.
+var classes = []struct {
+	err  error
+	code string
+}{
+	{runner.ErrBadToken, "bad_token"},
+	{ErrUnverified, "unverified"},
+	{runner.ErrTokenExpired, "token_expired"},
+	{runner.ErrNotAllowed, "not_allowed"},
+	{session.ErrWrongUser, "wrong_user"},
+	{session.ErrDeleted, "deleted"},
+	{session.ErrUnknownSession, "unknown_session"},
+	{session.ErrUnknownCall, "unknown_call"},
+	{session.ErrUnknownPause, "unknown_pause"},
+	{session.ErrUnknownEvent, "unknown_event"},
+	{session.ErrMailboxFull, "mailbox_full"},
+	{session.ErrResumeConflict, "conflict"},
+	{session.ErrCancelled, "cancelled"},
+	{session.ErrExpired, "expired"},
+	{session.ErrSettled, "settled"},
+	{session.ErrInvalidResumePayload, "invalid"},
+	{session.ErrInvalidID, "invalid"},
+	{session.ErrInvalidMessage, "invalid"},
+	{runner.ErrInvalidProgress, "invalid"},
+	{runner.ErrLongReason, "invalid"},
+	{runner.ErrInvalidGrant, "invalid"},
+	{runner.ErrInvalidRef, "invalid"},
+	{session.ErrInvalidDeadline, "invalid"},
+	{session.ErrPauseRequired, "pause_required"},
+	{session.ErrAmbiguousKey, "ambiguous_key"},
+	{session.ErrNotPaused, "not_paused"},
+	{session.ErrOtherSender, "other_sender"},
+	{session.ErrOtherGate, "other_gate"},
+	{session.ErrPending, "pending"},
+	{session.ErrMessageConflict, "message_conflict"},
+	{session.ErrNotYetKnown, "not_yet_known"},
+	{session.ErrBusy, "busy"},
+	{session.ErrCorrupt, "damaged"},
+	{kvstore.ErrCorrupt, "damaged"},
+	{runner.ErrUnknownAgent, "unknown_agent"},
+}
+
+// classify returns the problem that an error is.
+func classify(err error) kind {
 	if e := asRequestError(err); e != nil {
-		return e.status, e.code
+		return kindOf(e.code)
 	}
 	for _, c := range classes {
 		if errors.Is(err, c.err) {
-			return c.status, c.code
+			return kindOf(c.code)
 		}
 	}
 	var over *http.MaxBytesError
 	if errors.As(err, &over) {
-		return http.StatusRequestEntityTooLarge, "too_large"
+		return kindOf("too_large")
 	}
 	var model *llm.Error
 	if errors.As(err, &model) && !model.Retryable() {
-		return http.StatusBadGateway, "model"
+		return kindOf("model")
 	}
-	return http.StatusServiceUnavailable, "unavailable"
+	return kindOf("unavailable")
+}
+
+// kindOf returns the problem of a code. That each code is in the table, a test
+// sees.
+func kindOf(code string) kind {
+	for _, k := range kinds {
+		if k.code == code {
+			return k
+		}
+	}
+	return kinds[len(kinds)-1]
 }

@@ -45,8 +45,9 @@
 // No response names people: a token's holder learns that another answer came
 // first, and not from whom.
 //
-// A delivery that is refused leaves no trace, and the call waits on. [Status]
-// lists the codes. 503 is the one that asks for another try.
+// A delivery that is refused leaves no trace, and the call waits on. The answer
+// is a [Problem], and [Status] lists the codes. 503 is the one that asks for
+// another try.
 //
 // # Bodies
 //
@@ -62,10 +63,9 @@
 //
 // # What is not here
 //
-// The token is the only credential. (An Authorizer of the runner is asked all
-// the same, about the token's holder or Config.Actor: give that a name that no
-// user can have.) Signatures over a body are not checked, and delivery ids are
-// read for events alone.
+// Without a [Verifier] the token is the only credential. (An Authorizer of the
+// runner is asked all the same, about the token's holder or Config.Actor: give
+// that a name that no user can have.)
 package webhook
 
 import (
@@ -90,12 +90,19 @@ type Config struct {
 	// 30 s. A server with a ReadTimeout of its own keeps that one.
 	ReadTimeout time.Duration
 	// Actor is the actor in the receipts of answers whose token names no
-	// holder; default "webhook".
+	// holder; default: who has signed, or "webhook".
 	Actor runner.Actor
+	// Verifier, if set, checks who sent a request: then one needs its token and
+	// a signature. The delivery's id is what the signature covers, and
+	// DeliveryHeader isn't read.
+	Verifier Verifier
 	// DeliveryHeader is the header in which a sender gives its own id of a
-	// delivery, the same each time that it tries. It is the id of an event that
-	// comes without one. Default "Webhook-Id", as in Standard Webhooks.
+	// delivery, the same each time that it tries. It is kept with the receipt,
+	// and is the id of an event that comes without one. Default "Webhook-Id", as
+	// in Standard Webhooks.
 	DeliveryHeader string
+	// Now is the clock by which signatures are fresh; default time.Now.
+	Now func() time.Time
 	// Logger gets the errors that the sender is not told; default slog.Default.
 	// Tokens and bodies are never logged.
 	Logger *slog.Logger
@@ -131,11 +138,11 @@ func New(rn *runner.Runner, c Config) (http.Handler, error) {
 	if c.ReadTimeout == 0 {
 		c.ReadTimeout = 30 * time.Second
 	}
-	if c.Actor == "" {
-		c.Actor = "webhook"
-	}
 	if c.DeliveryHeader == "" {
 		c.DeliveryHeader = "Webhook-Id"
+	}
+	if c.Now == nil {
+		c.Now = time.Now
 	}
 	if c.Logger == nil {
 		c.Logger = slog.Default()
