@@ -83,6 +83,7 @@ var homes = map[string][]string{
 	"github.com/invopop/jsonschema":      {"internal/gotype/schema.go"},
 	"github.com/santhosh-tekuri/jsonschema": {"internal/schema/validate.go",
 		"internal/schema/work.go"},
+	"github.com/standard-webhooks/standard-webhooks": {"webhook/standard.go"},
 }
 
 func TestImportsPointOneWay(t *testing.T) {
@@ -146,6 +147,7 @@ func TestTheCoreDependsOnLittle(t *testing.T) {
 		"github.com/invopop/jsonschema", "github.com/santhosh-tekuri/jsonschema/v6",
 		"go.etcd.io/bbolt", "github.com/rs/xid",
 		"github.com/go-json-experiment/json", "github.com/tidwall/btree",
+		"github.com/standard-webhooks/standard-webhooks/libraries", "golang.org/x/time",
 		"github.com/anishathalye/porcupine",
 		"github.com/google/go-cmp", "pgregory.net/rapid", // in suites of tests
 	}

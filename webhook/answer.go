@@ -26,7 +26,7 @@ const statusAccepted = "accepted"
 // goes to the log; the sender learns no more of it than whether to try again.
 func (h *handler) refuse(w http.ResponseWriter, r *http.Request, d *delivery, err error) {
 	p := ProblemOf(err)
-	if d.token.Call != "" {
+	if d.token.Call != "" && p.Status != http.StatusUnauthorized {
 		p.Call, p.Pause = d.token.Call, d.pause()
 	}
 	// What is not yet known passes, and any sender can bring it about.

@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"bytes"
 	"crypto/ed25519"
 	"encoding/base64"
 	"errors"
@@ -175,12 +176,13 @@ func signature(secret, id string, at time.Time, body []byte) (string, error) {
 		return w.Sign(id, at, body)
 	}
 	raw, err := base64.StdEncoding.DecodeString(key)
-	switch {
-	case err == nil && len(raw) == ed25519.SeedSize:
-		raw = ed25519.NewKeyFromSeed(raw)
-	case err != nil || len(raw) != ed25519.PrivateKeySize:
+	if err != nil || len(raw) != ed25519.SeedSize && len(raw) != ed25519.PrivateKeySize {
 		return "", errors.New("webhook: the secret to sign with is no private key of ed25519")
 	}
+	whole := ed25519.NewKeyFromSeed(raw[:ed25519.SeedSize])
+	if !bytes.HasPrefix(whole, raw) { // to sign with two halves that don't fit gives the key away
+		return "", errors.New("webhook: the halves of the key to sign with don't belong together")
+	}
 	content := signedContent(id, strconv.FormatInt(at.Unix(), 10), body)
-	return "v1a," + base64.StdEncoding.EncodeToString(ed25519.Sign(raw, content)), nil
+	return "v1a," + base64.StdEncoding.EncodeToString(ed25519.Sign(whole, content)), nil
 }
