@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/fermata-ai/fermata/runner"
+	"github.com/fermata-ai/fermata/session"
 	"github.com/fermata-ai/fermata/tool/misfit"
 )
 
@@ -114,6 +115,8 @@ func Detail(err error) string {
 		return "the token is not valid" // and no hint at why
 	case errors.Is(err, ErrUnverified):
 		return "the request is not signed by a sender that is known here" // nor here
+	case errors.Is(err, session.ErrOtherSender):
+		return "what the call waits for is taken from one sender alone, who signs it"
 	case errors.Is(err, runner.ErrNotAllowed):
 		return "it is not allowed" // the authorizer's reason is for its operator
 	case classify(err).status >= 500:

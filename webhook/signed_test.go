@@ -158,3 +158,25 @@ func TestWriteError(t *testing.T) {
 		}
 	}
 }
+
+// A pause that is made for a sender takes nothing of another one, who has its
+// token, and signs; nor is that one told whose it is.
+func TestPauseForASenderOverHTTP(t *testing.T) {
+	s := signedSite(t, siteOptions{sender: "payments"})
+	token := s.paused()
+	for _, path := range []string{token, token + "/fail"} {
+		r := s.postSigned(path, private, "d1", `{"message":"a"}`)
+		if path == token {
+			r = s.postSigned(path, private, "d1", `{"url":"a"}`)
+		}
+		r.is(t, http.StatusForbidden, "other_sender")
+		if strings.Contains(r.text, "payments") {
+			t.Errorf("it is told %s", r.text)
+		}
+	}
+	s.postSigned(token, symmetric, "d1", `{"url":"a"}`).accepted(t, false)
+	s.postSigned(token, private, "d1", `{"url":"a"}`).is(t, http.StatusForbidden, "other_sender")
+	if r := s.call().Receipts[0]; r.Sender != "payments" {
+		t.Errorf("the receipt is signed by %q", r.Sender)
+	}
+}

@@ -52,6 +52,7 @@ type siteOptions struct {
 	webhook webhook.Config
 	effect  tool.Effect
 	timeout bool                        // the pause has a deadline
+	sender  string                      // whose answers alone the pause takes
 	body    func(s *site, token string) // runs in the tool's body, before it pauses
 	// permits are those of the job's token. Nil: all that a job can have.
 	// Empty: those that a tool gets without asking.
@@ -145,7 +146,7 @@ func (s *site) job() tool.Tool {
 			if s.o.body != nil {
 				s.o.body(s, token)
 			}
-			await := tool.Await{Key: "job-1"}
+			await := tool.Await{Key: "job-1", Sender: s.o.sender}
 			if s.o.timeout {
 				await.Timeout = deadline
 			}
