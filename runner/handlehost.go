@@ -80,8 +80,7 @@ func (rn *Runner) handleOf(ctx context.Context, rec *session.Handle) (out tool.H
 	st, err := rn.store.Load(ctx, rec.Child)
 	switch {
 	case errors.Is(err, session.ErrUnknownSession), err == nil && !st.Deleted.IsZero():
-		out.State, out.Ended, out.Status = tool.HandleStopped, rec.Ended, string(event.Cancelled)
-		out.Output = json.RawMessage(`"Its session was deleted."`)
+		goneHandle(&out, rec)
 		return out, nil
 	case err != nil:
 		return out, err
@@ -111,6 +110,21 @@ func (rn *Runner) handleOf(ctx context.Context, rec *session.Handle) (out tool.H
 		out.State = tool.HandleWaiting
 	}
 	return out, nil
+}
+
+// goneHandle adds how a handle stands whose session is gone. What it came to is
+// not known any more, whatever that was.
+func goneHandle(out *tool.Handle, rec *session.Handle) {
+	out.State, out.Ended, out.Status = tool.HandleStopped, rec.Ended, string(event.Cancelled)
+	words := "Its session was deleted."
+	if !rec.Open() {
+		words = fmt.Sprintf("It has stopped (%s), and what it came to is no longer kept: "+
+			"its session was deleted.", rec.Status)
+		if rec.Status != event.Cancelled {
+			out.Status = string(event.Unknown)
+		}
+	}
+	out.Output = session.StringBlob(words).JSON()
 }
 
 // stoppedHandle adds how a handle ended.

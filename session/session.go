@@ -79,12 +79,13 @@ type Problem = core.Problem
 
 // Retention is how long things are kept, each as a time.Duration. Zero values
 // are the defaults: Receipts 30 days after a call's result, with the call's
-// record and pauses; Sessions for ever; Tombstones three times Receipts; Schemas
-// 30 days after their last use; Orphans an hour.
+// record and pauses; Sessions for ever; Handles, by their names, 30 days after
+// they have stopped; Tombstones three times Receipts; Schemas 30 days after their
+// last use; Orphans an hour.
 type Retention = core.Retention
 
-// Swept counts what a sweep removed: Sessions, Tombstones, Calls, Payloads,
-// Entries of indexes, Schemas.
+// Swept counts what a sweep removed: Sessions, Tombstones, Calls, the names of
+// Handles, Payloads, Entries of indexes, Schemas.
 type Swept = core.Swept
 
 // TokenKey is a secret that callback tokens are signed with: an ID that stands

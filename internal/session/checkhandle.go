@@ -83,7 +83,7 @@ func (c *check) handle(ctx context.Context, st *State, h *Handle) error {
 		return err
 	case child.Parent == nil || child.Parent.Handle != h.Name ||
 		child.Parent.step().Session != st.ID:
-		return c.report(st.ID, key, "%q is not a handle of that name", h.Child)
+		return c.report(st.ID, key, "%q is no handle of that name", h.Child)
 	case h.Open() && child.hasTold():
 		return c.report(st.ID, key, "it is open, and its session %q has told that it ended",
 			h.Child)

@@ -80,6 +80,10 @@ func found(t *testing.T, kv kvstore.Store) string {
 // Check reports handles whose records, sessions and counts don't go together.
 func TestCheckReportsDamagedHandles(t *testing.T) {
 	z := func(name string) []byte { return kvstore.Key("z", "top", name) }
+	q := func(call string) []byte { return kvstore.Key("q", "child:b", call) }
+	y := func(session string, n int) []byte {
+		return kvstore.Key("y", session, fmt.Sprintf("%08d", n))
+	}
 	head := func(name string) []byte { return kvstore.Key("h", session.HandleID(name)) }
 	top := kvstore.Key("h", "top")
 	edits := func(key []byte, old, by string) func(*testing.T, kvstore.Store) {
@@ -99,11 +103,11 @@ func TestCheckReportsDamagedHandles(t *testing.T) {
 	}{
 		"no record of an open one":   {removes(z("b")), "has no open handle"},
 		"no session of an open one":  {removes(head("b")), "and its session \"child:b\" is not there"},
-		"another's session":          {edits(z("b"), `"child":"child:b"`, `"child":"child:a"`), "is not a handle of that name"},
-		"another call":               {edits(z("b"), `"call":"b-1"`, `"call":"b-2"`), "has no call b-2"},
+		"another's session":          {edits(z("b"), "child:b", "child:a"), "no handle of that name"},
+		"another call":               {edits(z("b"), "b-1", "b-2"), "has no call b-2"},
 		"the record of another name": {copies(z("a"), z("d")), "it is of something else"},
 		"no head":                    {removes(top), "its session is not there"},
-		"its parent's head":          {removes(top), "its parent \"top\" is not there"},
+		"no head of its parent":      {removes(top), "its parent \"top\" is not there"},
 		"open, and told": {func(t *testing.T, kv kvstore.Store) {
 			e, err := kv.Get(t.Context(), z("a"))
 			must(t, err)
@@ -112,19 +116,19 @@ func TestCheckReportsDamagedHandles(t *testing.T) {
 			j := i + strings.Index(old[i:], `,"status":"done"`) + len(`,"status":"done"`)
 			replace(t, kv, z("a"), old[i:j], "")
 		}, "has told that it ended"},
-		"a count of handles":           {edits(top, `"handles":1`, `"handles":2`), "2 handles are open"},
-		"a count of kept ones":         {edits(top, `"handles":1`, `"handles":1,"kept":1`), "1 of them kept"},
-		"an await nobody knows of":     {edits(z("b"), `"call":"waits"`, `"call":"other"`), "doesn't know of that"},
-		"an await of another pause":    {edits(z("b"), `"pause":1`, `"pause":2`), "doesn't know of that"},
-		"a count of an await":          {edits(top, `"registered":2,"all":1`, `"registered":2,"all":2`), "it awaits 2 handles more"},
-		"a notice too few":             {removes(kvstore.Key("y", "top", "00000001")), "notice 1 of 1 is missing"},
-		"a notice too many":            {adds(kvstore.Key("y", "top", "00000002")), "it is not notice 2 of 1"},
-		"a notice of nothing":          {adds(kvstore.Key("y", "top", "00000001")), "it is not notice 1 of 1"},
-		"content of no call":           {copies(kvstore.Key("q", "child:b", "b-1"), kvstore.Key("q", "child:b", "b-2")), "produced that is not there"},
-		"content of no session":        {adds(kvstore.Key("q", "none", "b-1")), "its session is not there"},
-		"a handle of no session":       {copies(z("a"), kvstore.Key("z", "none", "a")), "its session is not there"},
-		"a notice of no session":       {adds(kvstore.Key("y", "none", "00000001")), "its session is not there"},
-		"a record with too many parts": {adds(kvstore.Key("z", "a", "b", "c")), "it is no record of a handle"},
+		"a count of handles":         {edits(top, `"handles":1`, `"handles":2`), "2 handles are open"},
+		"a count of kept ones":       {edits(top, `"handles":1`, `"handles":1,"kept":1`), "1 of them"},
+		"an await of another call":   {edits(z("b"), `"waits"`, `"other"`), "doesn't know of that"},
+		"an await of another pause":  {edits(z("b"), `"pause":1`, `"pause":2`), "doesn't know of that"},
+		"a count of an await":        {edits(top, `"all":1`, `"all":2`), "it awaits 2 handles more"},
+		"a notice too few":           {removes(y("top", 1)), "notice 1 of 1 is missing"},
+		"a notice too many":          {adds(y("top", 2)), "it is not notice 2 of 1"},
+		"a notice of nothing":        {adds(y("top", 1)), "it is not notice 1 of 1"},
+		"content of no call":         {copies(q("b-1"), q("b-2")), "produced that is not there"},
+		"content of no session":      {adds(kvstore.Key("q", "none", "b-1")), "its session is not there"},
+		"a handle of no session":     {copies(z("a"), kvstore.Key("z", "x", "a")), "its session is not there"},
+		"a notice of no session":     {adds(y("none", 1)), "its session is not there"},
+		"a record that is no record": {adds(kvstore.Key("z", "a", "b", "c")), "no record of a handle"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			kv := withHandles(t)

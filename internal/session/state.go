@@ -31,8 +31,8 @@ package session
 //     for them: awaiting.go; at the end of a run: linger.go; ending them:
 //     abort.go
 //   - events for open calls: mail.go, mailstore.go
-//   - upkeep: check.go, checkchild.go, checkhandle.go, sweep.go, sweepschema.go,
-//     sweepinbox.go, sweephomeless.go, delete.go
+//   - upkeep: check.go, checkchild.go, checkhandle.go, sweep.go, sweephandle.go,
+//     sweepschema.go, sweepinbox.go, sweephomeless.go, delete.go
 
 import (
 	"slices"

@@ -20,6 +20,10 @@ type Retention struct {
 	// Sessions is how long a session is kept that nothing happens in and
 	// nothing waits in; zero: for ever.
 	Sessions time.Duration
+	// Handles is how long a handle that has stopped is known by its name, and its
+	// session is kept; default 30 days. What its model is still to be told of
+	// stays.
+	Handles time.Duration
 	// Tombstones is how long the id of a deleted session can't be used again;
 	// default: three times Receipts.
 	Tombstones time.Duration
@@ -34,6 +38,9 @@ type Retention struct {
 func (r Retention) defaults() Retention {
 	if r.Receipts <= 0 {
 		r.Receipts = 30 * 24 * time.Hour
+	}
+	if r.Handles <= 0 {
+		r.Handles = 30 * 24 * time.Hour
 	}
 	if r.Tombstones <= 0 {
 		r.Tombstones = 3 * r.Receipts
@@ -51,7 +58,7 @@ func (r Retention) defaults() Retention {
 
 // Swept counts what a sweep removed.
 type Swept struct {
-	Sessions, Tombstones, Calls, Payloads, Entries, Schemas int
+	Sessions, Tombstones, Calls, Handles, Payloads, Entries, Schemas int
 }
 
 // Sweep removes what has outlived its retention, and what nothing refers to. It
@@ -138,38 +145,59 @@ func (sw *sweep) session(ctx context.Context, e kvstore.Entry) error {
 	if !st.Deleted.IsZero() {
 		return sw.tombstone(ctx, e, st)
 	}
-	if sw.outlived(st, sw.now) {
-		return sw.delete(ctx, st.ID)
+	if gone, err := sw.delete(ctx, st); gone || err != nil {
+		return err
 	}
 	if err := sw.calls(ctx, st); err != nil {
+		return err
+	}
+	if err := sw.handles(ctx, st); err != nil {
 		return err
 	}
 	return sw.payloads(ctx, st)
 }
 
-// delete deletes a session, if it is still over.
-func (sw *sweep) delete(ctx context.Context, id string) error {
-	used := false
-	err := sw.store.deleteIf(ctx, id, "", func(tx *Tx) bool {
-		used = tx.driven || !sw.outlived(tx.State, tx.Now)
-		return !used
+// delete deletes a session that has outlived its retention, if it still has when
+// that is committed. Gone: it is deleted, or used again.
+func (sw *sweep) delete(ctx context.Context, st *State) (gone bool, err error) {
+	if !sw.outlived(st, sw.now) {
+		return false, nil
+	}
+	if named, err := sw.isNamed(ctx, st); named || err != nil {
+		return false, err
+	}
+	deleted := false
+	err = sw.store.deleteIf(ctx, st.ID, "", func(tx *Tx) bool {
+		deleted = !tx.driven && sw.outlived(tx.State, tx.Now)
+		return deleted
 	})
-	if err != nil || used {
-		return err
+	if err != nil || !deleted {
+		return true, err
 	}
 	sw.swept.Sessions++
-	_, err = sw.store.Deliver(ctx, id) // no child outlives it
-	return err
+	_, err = sw.store.Deliver(ctx, st.ID) // no child outlives it
+	return true, err
 }
 
-// outlived reports whether a session has outlived its retention.
+// outlived reports whether a session has outlived its retention. That of a
+// handle is another one.
 func (sw *sweep) outlived(st *State, now time.Time) bool {
 	over := st.over(now)
-	return sw.keep.Sessions > 0 && !st.HasErrands() && !over.IsZero() && now.Sub(over) > sw.keep.Sessions
+	switch {
+	case over.IsZero() || st.HasErrands():
+		return false
+	case st.isHandle():
+		return st.hasTold() && now.Sub(over) > sw.keep.Handles
+	}
+	return sw.keep.Sessions > 0 && now.Sub(over) > sw.keep.Sessions
 }
 
-// over returns since when a session neither works nor waits; zero: it does.
+// over returns since when a session neither works nor waits, nor one of its
+// handles; zero: it does.
 func (s *State) over(now time.Time) time.Time {
+	if s.Handles > 0 {
+		return time.Time{}
+	}
 	switch Next(s, now).Kind {
 	case StepIdle:
 		return s.Ended
@@ -228,7 +256,8 @@ func (sw *sweep) calls(ctx context.Context, st *State) error {
 				return err
 			}
 		}
-		last := kvstore.Batch{Deletes: [][]byte{e.Key, progressKey(st.ID, r.Call)}}
+		last := kvstore.Batch{Deletes: [][]byte{e.Key, progressKey(st.ID, r.Call),
+			contentKey(st.ID, r.Call)}}
 		if err := sw.store.repeat(ctx, last); err != nil {
 			return err
 		}
