@@ -30,8 +30,8 @@ import (
 // the token.
 var operations = map[string]runner.OperationKind{
 	"Run": runner.OpRun, "Continue": runner.OpContinue, "Resume": runner.OpResume, "Send": runner.OpSend,
-	"Progress": runner.OpProgress,
-	"Cancel":   runner.OpCancel, "CancelSession": runner.OpCancelSession, "Extend": runner.OpExtend,
+	"Progress": runner.OpProgress, "Heartbeat": runner.OpProgress,
+	"Cancel": runner.OpCancel, "CancelSession": runner.OpCancelSession, "Extend": runner.OpExtend,
 	"Delete": runner.OpDelete,
 	"Find":   runner.OpFind, "Pending": runner.OpPending, "Sessions": runner.OpList,
 	"Show": runner.OpShow, "Call": runner.OpShow, "Received": runner.OpShow,

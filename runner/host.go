@@ -82,7 +82,7 @@ func (h host) History(ctx context.Context, c tool.Call) ([]llm.Message, error) {
 // or comes too late. If it can't be stored, the body need not know: that is
 // logged.
 func (h host) Report(ctx context.Context, c tool.Call, p tool.Progress) error {
-	err := h.rn.progress(ctx, c.Session, c.ID, c.Tool, p)
+	_, err := h.rn.progress(ctx, c.Session, c.ID, c.Tool, p)
 	if err == nil || isAny(err, ErrInvalidProgress, session.ErrSettled, session.ErrDeleted) {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/fermata-ai/fermata/event"
 	"github.com/fermata-ai/fermata/internal/modeltext"
@@ -32,7 +33,40 @@ func (rn *Runner) Progress(
 	if err := rn.authorize(ctx, about(OpProgress, sessionID, call, actor)); err != nil {
 		return err
 	}
-	return rn.progress(ctx, sessionID, call, "", p)
+	_, err := rn.progress(ctx, sessionID, call, "", p)
+	return err
+}
+
+// Heartbeat is what the sender of a sign of life is told.
+type Heartbeat struct {
+	// Cancelled: the call was cancelled, or is to be: the outside job may stop.
+	Cancelled bool
+	// Due is until when the next one must come; zero: none is awaited.
+	Due time.Time
+}
+
+// Heartbeat reports that a call's outside job goes on, as Progress does, and
+// tells whether the call was cancelled. The progress may be zero: then what was
+// known of how far the job is stays. A call that has ended otherwise is a
+// *session.SettledError.
+func (rn *Runner) Heartbeat(
+	ctx context.Context, sessionID, call string, actor Actor, p tool.Progress,
+) (Heartbeat, error) {
+	if err := rn.authorize(ctx, about(OpProgress, sessionID, call, actor)); err != nil {
+		return Heartbeat{}, err
+	}
+	var heard session.Heard
+	var err error
+	if p.Message == "" && p.Fraction == 0 && len(p.Data) == 0 {
+		p.At = rn.store.Now()
+		heard, err = rn.store.Progress(ctx, sessionID, call, p, false)
+	} else {
+		heard, err = rn.progress(ctx, sessionID, call, "", p)
+	}
+	if errors.Is(err, session.ErrCancelled) {
+		return Heartbeat{Cancelled: true}, nil
+	}
+	return Heartbeat{Cancelled: heard.Cancelled, Due: heard.Due}, err
 }
 
 // maxProgress bounds Message and Data together, in bytes.
@@ -41,37 +75,37 @@ const maxProgress = 16 << 10
 // progress is Progress without the Authorizer. The empty toolName is looked up.
 func (rn *Runner) progress(
 	ctx context.Context, id, callOrPause, toolName string, p tool.Progress,
-) error {
+) (heard session.Heard, err error) {
 	call := session.CallID(callOrPause)
 	p.Message, p.At = modeltext.CleanString(p.Message), rn.store.Now()
 	p.Data = modeltext.CleanJSON(bytes.Clone(p.Data))
 	switch {
 	case len(p.Message)+len(p.Data) > maxProgress:
-		return fmt.Errorf("%w: it has %d bytes, at most %d are taken",
+		return heard, fmt.Errorf("%w: it has %d bytes, at most %d are taken",
 			ErrInvalidProgress, len(p.Message)+len(p.Data), maxProgress)
 	case len(p.Data) > 0 && !json.Valid(p.Data):
-		return fmt.Errorf("%w: its data are no JSON", ErrInvalidProgress)
+		return heard, fmt.Errorf("%w: its data are no JSON", ErrInvalidProgress)
 	case !(p.Fraction >= 0 && p.Fraction <= 1):
-		return fmt.Errorf("%w: its fraction %v is not between 0 and 1",
+		return heard, fmt.Errorf("%w: its fraction %v is not between 0 and 1",
 			ErrInvalidProgress, p.Fraction)
 	}
 	key := callName{id, call}
 	now := rn.reports.begin(key)
-	name, err := rn.store.Progress(ctx, id, callOrPause, p, now)
+	heard, err = rn.store.Progress(ctx, id, callOrPause, p, now)
 	if now {
 		rn.reports.end(key, err)
 	}
 	if err != nil {
-		return err
+		return heard, err
 	}
 	if !now {
 		rn.reports.keep(key, latest{callOrPause, p})
 	}
 	if toolName == "" {
-		toolName = name
+		toolName = heard.Tool
 	}
 	rn.live.publish(id, event.Progress{Call: call, Tool: toolName, Progress: p})
-	return nil
+	return heard, nil
 }
 
 // storeProgress stores the last of a burst of progress.

@@ -41,6 +41,11 @@ type Await struct {
 	// counts. One that is past is a timeout that is over at once. A pause that
 	// is listed has Pause.Deadline, and here the Timeout that it makes.
 	Deadline time.Time `json:"-"`
+	// Heartbeat, if set, is how often the outside job must be heard of, by
+	// Runner.Progress or Runner.Heartbeat: a second at least. If it isn't in
+	// that time, the call fails, and the model is told that it may try again.
+	// It goes with ReasonExternal, beside a deadline or without one.
+	Heartbeat time.Duration `json:"-"`
 	// OnTimeout is what becomes of a call whose pause has lasted so long. Empty,
 	// it settles as expired.
 	OnTimeout OnTimeout `json:"on_timeout,omitempty"`

@@ -20,6 +20,11 @@ const ReenterOnTimeout OnTimeout = "reenter"
 // them, with four digits for it.
 const MaxYear = 9999
 
+// MinHeartbeat is the least of Await.Heartbeat: each one heard is stored.
+const MinHeartbeat = time.Second
+
+const maxHeartbeat = 366 * 24 * time.Hour
+
 // checkTime returns what is wrong with how long a pause may last, or with what
 // comes then. The reason is one of those known.
 func (a *Await) checkTime() error {
@@ -33,6 +38,18 @@ func (a *Await) checkTime() error {
 	case a.Deadline.UTC().Year() > MaxYear:
 		return fmt.Errorf("deadline is after the year %d; without one the pause lasts for ever",
 			MaxYear)
+	}
+	switch {
+	case a.Heartbeat == 0:
+	case a.Reason != ReasonExternal || a.Gate != "":
+		return fmt.Errorf("a heartbeat goes with reason %q of a tool, and this has %q", ReasonExternal,
+			a.Reason)
+	case a.Heartbeat < MinHeartbeat:
+		return fmt.Errorf("a heartbeat every %v is asked for, at most one every %v is kept",
+			a.Heartbeat, MinHeartbeat)
+	case a.Heartbeat > maxHeartbeat:
+		return fmt.Errorf("a heartbeat every %v is asked for, %v is the longest", a.Heartbeat,
+			maxHeartbeat)
 	}
 	switch a.OnTimeout {
 	case "":

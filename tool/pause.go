@@ -21,6 +21,7 @@ type Pause struct {
 	Await     Await           `json:"await,omitzero"` // zero in a pause that is not open
 	Since     time.Time       `json:"since,omitzero"`
 	Deadline  time.Time       `json:"deadline,omitzero"` // zero where there is none
+	Beat      Beat            `json:"beat,omitzero"`     // zero: no heartbeat is due
 	Progress  *Progress       `json:"progress,omitempty"`
 	// Path leads to the session from the top of its tree, if it is a child: the
 	// session that a user talks to comes first. The answer goes to Session.
@@ -28,17 +29,23 @@ type Pause struct {
 }
 
 // UnmarshalJSON reads what Pause is encoded as. Await.Timeout follows from the
-// deadline.
+// deadline, and Await.Heartbeat from the beat.
 func (p *Pause) UnmarshalJSON(b []byte) error {
 	type plain Pause
 	if err := json.Unmarshal(b, (*plain)(p)); err != nil {
 		return err
 	}
-	p.Await.Timeout = 0
+	p.Await.Timeout, p.Await.Heartbeat = 0, time.Duration(p.Beat.EveryMS)*time.Millisecond
 	if !p.Deadline.IsZero() {
 		p.Await.Timeout = p.Deadline.Sub(p.Since)
 	}
 	return nil
+}
+
+// Beat is when an outside job is to be heard of next, at the latest.
+type Beat struct {
+	EveryMS int64     `json:"every_ms"` // Await.Heartbeat, in milliseconds
+	Due     time.Time `json:"due"`
 }
 
 // Progress tells how far a call is.

@@ -145,7 +145,7 @@ func (c *Call) overdue(now time.Time) bool {
 func (c *Call) deadline() time.Time {
 	switch {
 	case c.Status == Pending && c.Pause != nil:
-		return c.Pause.Deadline
+		return c.Pause.ends()
 	case c.Parked != nil:
 		return c.Parked.Until
 	}
@@ -155,6 +155,9 @@ func (c *Call) deadline() time.Time {
 func (tx *Tx) expire(c *Call) error {
 	if c.Parked != nil {
 		return tx.settle(c, goneOutcome(c))
+	}
+	if c.Pause.beatIsMissed() {
+		return tx.settle(c, unheardOutcome(c))
 	}
 	if !c.Pause.goesOnByTimer() {
 		return tx.settle(c, expiredOutcome(c))

@@ -24,6 +24,9 @@ func (tx *Tx) deadlineOf(a *tool.Await) time.Time {
 	return end
 }
 
+// byDeadline is the actor of calls that ended because nothing came in time.
+const byDeadline = "deadline"
+
 // byTimer is the actor of what a deadline does other than to expire a call.
 const byTimer = "timer"
 

@@ -171,7 +171,8 @@ func (s *Store) PutContent(ctx context.Context, session, call string, content *C
 		return fmt.Errorf("session: content: %w", err)
 	}
 	put := kvstore.Put{Key: contentKey(session, call), Value: value}
-	_, err = s.besides(ctx, session, call, 0, []kvstore.Put{put})
+	_, err = s.besides(ctx, session, call, 0,
+		func(*Call) []kvstore.Put { return []kvstore.Put{put} })
 	return err
 }
 

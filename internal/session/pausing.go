@@ -90,8 +90,8 @@ func (tx *Tx) pauseOf(h *Hold) *Pause {
 	}
 	p.Deadline = tx.deadlineOf(&h.Await)
 	p.OnTimeout, p.Question, p.Await = h.Await.OnTimeout, h.Await.Question, tx.awaitOf(h)
-	p.Sender = h.Await.Sender
-	if p.Sender != "" || p.OnTimeout != "" || p.Question != "" || p.Undo != nil {
+	p.Sender, p.Beat = h.Await.Sender, beatOf(h.Await.Heartbeat, tx.Now)
+	if p.Sender != "" || p.Beat != nil || p.OnTimeout != "" || p.Question != "" || p.Undo != nil {
 		tx.outdates()
 	}
 	return p

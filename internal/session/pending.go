@@ -81,6 +81,10 @@ func (s *Store) Pause(
 		Await: tool.Await{Reason: p.Reason, Mode: p.Mode, Key: p.Key, Gate: p.Gate,
 			Sender: p.Sender, OnTimeout: p.OnTimeout, Question: p.Question, Mail: p.Mail},
 	}
+	if p.Beat != nil {
+		out.Await.Heartbeat = p.Beat.every()
+		out.Beat = tool.Beat{EveryMS: p.Beat.EveryMS, Due: p.Beat.Due}
+	}
 	if p.Agent != "" {
 		out.Await.Child = &tool.Child{Agent: p.Agent, Session: c.Child}
 	}

@@ -155,38 +155,47 @@ func (s *Store) LatestProgress(ctx context.Context, session, call string) (*tool
 
 // Progress checks that a call may have progress, and returns the call's tool. A
 // settled call may have none. With write it stores the progress, under the
-// condition that the head is still the one that was checked.
+// condition that the head is still the one that was checked. Where a heartbeat
+// is awaited, this is one, and stored whatever write is.
 //
 // The call may be given by the id of one of its pauses. Then that pause must
 // not be over.
 func (s *Store) Progress(
 	ctx context.Context, session, callOrPause string, p tool.Progress, write bool,
-) (toolName string, err error) {
+) (h Heard, err error) {
 	call, number := splitPause(callOrPause)
 	if len(p.Data) > 0 { // kept as a payload is
 		if p.Data, err = strictjson.Compact(p.Data); err != nil {
-			return "", fmt.Errorf("session: progress: %w", err)
+			return h, fmt.Errorf("session: progress: %w", err)
 		}
 	}
 	value, err := encode(p)
 	if err != nil {
-		return "", fmt.Errorf("session: progress: %w", err)
+		return h, fmt.Errorf("session: progress: %w", err)
 	}
 	var put []kvstore.Put
 	if write {
 		put = append(put, kvstore.Put{Key: progressKey(session, call), Value: value})
 	}
-	c, err := s.besides(ctx, session, call, number, put)
-	if err != nil {
-		return "", err
+	c, err := s.besides(ctx, session, call, number, func(c *Call) []kvstore.Put {
+		if c.beats() {
+			return nil // it goes with the beat
+		}
+		return put
+	})
+	switch {
+	case err != nil:
+		return h, err
+	case c.beats():
+		return s.beat(ctx, session, call, number, p.At, put)
 	}
-	return c.Tool, nil
+	return c.heard(), nil
 }
 
-// besides writes records that belong to an open call, if any are given, and
+// besides writes the records that it is given for an open call, if any, and
 // returns the call. With the number of a pause, that must not be over.
 func (s *Store) besides(
-	ctx context.Context, session, call string, number int, puts []kvstore.Put,
+	ctx context.Context, session, call string, number int, records func(*Call) []kvstore.Put,
 ) (*Call, error) {
 	for lost := tries(0); ; {
 		h, err := s.head(ctx, session, nil)
@@ -210,6 +219,7 @@ func (s *Store) besides(
 				return nil, err
 			}
 		}
+		puts := records(c)
 		if len(puts) == 0 {
 			return c, nil
 		}

@@ -245,11 +245,17 @@ func (p *Pause) check() error {
 	}
 	a := tool.Await{Reason: p.Reason, Mode: p.Mode, Gate: p.Gate, Sender: p.Sender,
 		OnTimeout: p.OnTimeout}
+	if p.Beat != nil {
+		a.Heartbeat = p.Beat.every()
+	}
 	if p.Await != nil {
 		a.Handles = &tool.HandleWait{Any: []string{"one"}} // which they are, the store has
 	}
 	if a.OnTimeout != "" {
 		a.Timeout = 1 // which Extend may have taken away
+	}
+	if p.Beat != nil && (p.Beat.Due.IsZero() || p.Beat.EveryMS <= 0) {
+		return fmt.Errorf("its pause has a heartbeat every %d ms, due %v", p.Beat.EveryMS, p.Beat.Due)
 	}
 	if _, err := a.Normalize(); err != nil || p.Mode == "" || p.Reason == "" {
 		return fmt.Errorf("its pause has reason %q, mode %q and %q at its deadline",

@@ -14,7 +14,8 @@ package session
 //     sound record is: sound.go; records as JSON: record.go
 //   - transitions: tx.go, the table in transitions.go; those of the driver:
 //     turn.go, said.go, call.go, pausing.go, settle.go; those of any caller:
-//     answer.go, operations.go; of time: deadline.go; of lost calls: again.go; of
+//     answer.go, operations.go; of time: deadline.go,
+//     heartbeat.go; of lost calls: again.go; of
 //     calls without their tool: parked.go; what their tools call off: undo.go,
 //     undolist.go; what the model reads of them: text.go
 //   - the one writer: head.go, change.go; payloads: blob.go; heads too large for
@@ -260,6 +261,7 @@ type Pause struct {
 	Undo     *Blob     `json:"undo,omitzero"`  // the arguments that ran, if its tool has a Cancel
 	Since    time.Time `json:"since"`
 	Deadline time.Time `json:"deadline,omitzero"`
+	Beat     *Beat     `json:"beat,omitzero"` // until when its job must be heard of
 	// what the deadline comes to; empty: the call expires
 	OnTimeout tool.OnTimeout `json:"on_timeout,omitzero"`
 	Agent     string         `json:"agent,omitzero"` // of the child that it waits for

@@ -38,8 +38,15 @@ func expiredOutcome(c *Call) *Outcome {
 		why = "Nobody approved the call before its deadline."
 	}
 	return &Outcome{Status: event.Expired,
-		Output: StringBlob("Expired. " + why + " " + c.begun(false)), Actor: "deadline",
+		Output: StringBlob("Expired. " + why + " " + c.begun(false)), Actor: byDeadline,
 		Cause: tool.CauseExpired}
+}
+
+// unheardOutcome is how a call ends whose outside job was not heard of in time.
+func unheardOutcome(c *Call) *Outcome {
+	why := fmt.Sprintf("nothing was heard of the outside job for %v", c.Pause.Beat.every())
+	return &Outcome{Status: event.Failed, Output: StringBlob(FailureText(why, true)),
+		Actor: byDeadline, Cause: tool.CauseExpired, Why: why}
 }
 
 // CancelledOutcome is how a call ends that is cancelled. Why may be empty.
