@@ -29,6 +29,8 @@ type attempt struct {
 	turn *turnFacts      // of its own turn
 	call session.Call    // as the head had it
 	args json.RawMessage // as the model wrote them
+	// of the drive: how long a body whose context has ended may take
+	bodies context.Context
 
 	// Of the goroutine at work: the loop's until it has started the attempt,
 	// and once the attempt is handed back to it.
@@ -46,7 +48,7 @@ type attempt struct {
 func newAttempt(s *subject, l *life, lease *session.Lease, r *reading, c *session.Call) *attempt {
 	return &attempt{
 		subject: s, own: committer{lease, l.lasting},
-		turn: r.turn, call: *c, args: session.Arguments(r.asked, c.ID),
+		turn: r.turn, call: *c, args: session.Arguments(r.asked, c.ID), bodies: l.bodies,
 	}
 }
 
@@ -166,7 +168,8 @@ func (a *attempt) prepare(ctx context.Context) error {
 	call := tool.Call{
 		ID: c.ID, Session: a.session, User: a.user, Turn: a.turn.number,
 		Tool: c.Tool, Effect: c.Effect, Arguments: a.args, Pauses: c.Pauses,
-		Attempt: 1, Fence: a.own.lease.Fence(), Host: host{a.rn, a.turn, tools, Actor("agent:" + a.agent.Name())},
+		Attempt: 1, Fence: a.own.lease.Fence(), Host: host{rn: a.rn, turn: a.turn, tools: tools,
+			actor: Actor("agent:" + a.agent.Name()), bodies: a.bodies},
 	}
 	if c.Effect.NeedsClaim() {
 		call.Attempt = c.Attempt + 1

@@ -71,7 +71,8 @@ const awaitEvery = time.Second
 // once, those of All first; also with the error of ctx. The names are those of
 // the handles that have them when it begins.
 //
-// It stores nothing and drives nothing: another process may drive the handles.
+// It stores nothing. Another process may drive the handles. One whose process
+// has died is carried on by this runner, if it has the session's agent.
 func (rn *Runner) Await(
 	ctx context.Context, sessionID string, w tool.HandleWait, actor Actor,
 ) ([]tool.Handle, error) {
@@ -120,6 +121,11 @@ func (rn *Runner) awaited(
 	defer stop()
 	look := time.NewTicker(awaitEvery)
 	defer look.Stop()
+	for _, rec := range bound { // the time of a lease counts from the first look
+		if _, err := rn.handleOf(ctx, rec); err != nil {
+			return err
+		}
+	}
 	all, any := w.All, w.Any
 	for {
 		for len(all) > 0 {

@@ -80,8 +80,8 @@ func (rn *Runner) newDrive(ctx context.Context, id string, n *session.New) (*dri
 	if session.IsHandle(id) { // others may give its body input, or end it
 		d.deafen = rn.store.Listen()
 	}
-	d.life.watch(rn.closing)
-	lease.OnLost(d.life.lose)
+	d.life.watch(rn.closing, rn.options.CloseTimeout)
+	lease.OnLost(d.life.lostLease)
 	var owing session.Owing
 	d.lease.View(func(st *session.State) {
 		if st.HasErrands() { // for others, or to be called off outside
@@ -216,7 +216,7 @@ func (d *drive) rest() (more bool, err error) {
 		return false, err
 	}
 	d.lease.OnLost(nil) // a body that was given up may still use the old lease
-	lease.OnLost(d.life.lose)
+	lease.OnLost(d.life.lostLease)
 	d.lease = lease
 	d.rn.drives.renew(d, lease)
 	d.read.forget()

@@ -63,21 +63,48 @@ func (h host) Names(ctx context.Context, c tool.Call) (names []string, err error
 }
 
 // handle returns a handle as it is just now. The child's own head tells the
-// state, also where its end is still on the way to its parent.
+// state, also where its end is still on the way to its parent. If the drive of
+// the child has died, the handle is carried on first.
 func (rn *Runner) handle(ctx context.Context, sessionID, name string) (out tool.Handle, err error) {
 	rec, err := rn.store.Handle(ctx, sessionID, name)
 	if err != nil {
 		return out, err
 	}
+	out, dead, err := rn.lookAt(ctx, rec)
+	if err != nil || dead == 0 {
+		return out, err
+	}
+	rn.awaitCarried(ctx, rec, dead)
 	return rn.handleOf(ctx, rec)
 }
 
-// handleOf is handle, of the child that a record has.
-func (rn *Runner) handleOf(ctx context.Context, rec *session.Handle) (out tool.Handle, err error) {
+// handleOf is handle, of the child that a record has. It waits for no drive.
+func (rn *Runner) handleOf(ctx context.Context, rec *session.Handle) (tool.Handle, error) {
+	out, _, err := rn.lookAt(ctx, rec)
+	return out, err
+}
+
+// lookAt returns the handle that a record has as it is just now. If no drive
+// has its child, which has work, it has one begin; see revive for dead.
+func (rn *Runner) lookAt(
+	ctx context.Context, rec *session.Handle,
+) (out tool.Handle, dead int, err error) {
+	st, err := rn.store.Load(ctx, rec.Child)
+	if err == nil {
+		dead = rn.revive(st)
+	}
+	out, err = rn.handleIn(ctx, rec, st, err)
+	return out, dead, err
+}
+
+// handleIn is the handle that a record has, by its child's head, or by the error
+// of reading that.
+func (rn *Runner) handleIn(
+	ctx context.Context, rec *session.Handle, st *session.State, err error,
+) (out tool.Handle, _ error) {
 	out = tool.Handle{Name: rec.Name, Tool: rec.Tool, Session: rec.Child, Call: rec.Call,
 		Since: rec.Since, Shown: rec.Shown, Told: rec.Told,
 		State: tool.HandleRunning}
-	st, err := rn.store.Load(ctx, rec.Child)
 	switch {
 	case errors.Is(err, session.ErrUnknownSession), err == nil && !st.Deleted.IsZero():
 		goneHandle(&out, rec)

@@ -18,6 +18,8 @@ type host struct {
 	turn  *turnFacts
 	tools *toolbox.Box
 	actor Actor // the session's agent, for what its model does to handles
+	// of the drive: how long bodies may take to end
+	bodies context.Context
 }
 
 // Token makes the token of the call's next pause. The token depends only on

@@ -23,6 +23,10 @@ type life struct {
 	giveUp   context.CancelFunc
 	lasting  context.Context // how long bodies, and drain, wait for the store
 	endAll   context.CancelFunc
+	// how long bodies whose context has ended may take; it ends when the lease
+	// is lost, and before Close gives up
+	bodies    context.Context
+	endBodies context.CancelFunc
 
 	unhook  func() bool // from the runner's end
 	unhurry func() bool // from the caller's end
@@ -33,6 +37,7 @@ func newLife(caller context.Context) (l life) {
 	l.work, l.end = context.WithCancelCause(caller)
 	l.lasting, l.endAll = context.WithCancel(context.WithoutCancel(caller))
 	l.patience, l.giveUp = context.WithCancel(l.lasting)
+	l.bodies, l.endBodies = context.WithCancel(l.lasting)
 	return l
 }
 
@@ -47,9 +52,21 @@ func (l *life) hurry() { time.AfterFunc(storeGrace, l.giveUp) }
 // lose ends the bodies and the model, and hurries the loop.
 func (l *life) lose(why error) { l.end(why); l.hurry() }
 
-// watch has the drive end when its caller leaves or the runner is closed.
-func (l *life) watch(closing context.Context) {
-	l.unhook = context.AfterFunc(closing, func() { l.lose(ErrClosed) })
+// lostLease is lose for a drive that has lost its session: another one may begin
+// the bodies anew.
+func (l *life) lostLease(why error) { l.endBodies(); l.lose(why) }
+
+// inTime is the part of a bound in which bodies are to be ended by force, so
+// that they are gone when it is over.
+func inTime(bound time.Duration) time.Duration { return bound * 3 / 4 }
+
+// watch has the drive end when its caller leaves or the runner is closed, which
+// waits so long.
+func (l *life) watch(closing context.Context, waits time.Duration) {
+	l.unhook = context.AfterFunc(closing, func() {
+		l.lose(ErrClosed)
+		time.AfterFunc(inTime(waits), l.endBodies)
+	})
 	l.unhurry = context.AfterFunc(l.caller, l.hurry)
 }
 

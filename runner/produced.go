@@ -113,6 +113,15 @@ func (p *produced) ended(call callName) {
 	delete(p.by, call)
 }
 
+// Lasting ends with the drive's bodies, or when a cancelled call would soon
+// settle without its own.
+func (h host) Lasting(_ tool.Call, cause error) (context.Context, context.CancelFunc) {
+	if isAny(cause, errCallCancelled, errRunEnded) {
+		return context.WithTimeout(h.bodies, inTime(h.rn.options.CancelGrace))
+	}
+	return context.WithCancel(h.bodies)
+}
+
 // content adds what a handle has produced.
 func (rn *Runner) content(ctx context.Context, out *tool.Handle) error {
 	if c, here := rn.produced.at(callName{out.Session, out.Call}); here {

@@ -210,7 +210,8 @@ func (rn *Runner) Abort(
 }
 
 // Fetch returns a handle as it is just now. What it tells counts for nothing
-// with the model, which is told by its own calls.
+// with the model, which is told by its own calls. A handle whose process has died
+// is carried on, as Await says.
 func (rn *Runner) Fetch(
 	ctx context.Context, sessionID, name string, actor Actor,
 ) (tool.Handle, error) {

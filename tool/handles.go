@@ -162,6 +162,11 @@ type Live interface {
 	// them with the number of the last. It returns ctx's error once that ends,
 	// and io.EOF where the call is no handle: it is waited for, and none comes.
 	NextMail(ctx context.Context, c Call, after int) (mail []Mail, last int, err error)
+	// Lasting returns a context for what a body still does once its own has
+	// ended, for that cause. When it ends, the body must be gone at once, with
+	// all that it has started: another process may begin it anew, or what waits
+	// for its end waits no longer.
+	Lasting(c Call, cause error) (context.Context, context.CancelFunc)
 }
 
 // InputEvent is the name of the event in a tool's Mailbox that is the input of

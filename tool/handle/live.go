@@ -16,7 +16,9 @@ import (
 type LiveOptions struct {
 	// Grace is how long a body may take to end when its call's context has
 	// ended for that cause, before it is ended by force; nil: DefaultGrace.
-	// Zero or less is at once.
+	// Zero or less is at once. A body whose call's lease is lost has none: it is
+	// ended before another process may begin the call anew. Nor does it outlast
+	// three quarters of [runner.Options].CancelGrace and CloseTimeout.
 	Grace func(cause error) time.Duration
 }
 
@@ -74,7 +76,7 @@ func (l *live) Execute(ctx context.Context, call tool.Call) (tool.Execution, err
 		defer close(stopped)
 		<-lasting.Done()
 		if cause := context.Cause(lasting); cause != errEnded {
-			body.Stop(l.grace(cause))
+			l.stop(call, body, cause)
 		}
 	}()
 	go func() {
@@ -97,6 +99,22 @@ func (l *live) Execute(ctx context.Context, call tool.Call) (tool.Execution, err
 		return tool.Execution{}, err
 	}
 	return l.execution(ended, answers)
+}
+
+// stop ends a body whose call's context has ended. Its grace ends with what the
+// runtime allows: none is left once the call's lease is lost.
+func (l *live) stop(call tool.Call, body Body, cause error) {
+	grace := l.grace(cause)
+	if host, ok := call.Host.(tool.Live); ok {
+		over, done := host.Lasting(call, cause)
+		defer done()
+		if over.Err() != nil {
+			grace = 0
+		}
+		stop := context.AfterFunc(over, func() { body.Stop(0) })
+		defer stop()
+	}
+	body.Stop(grace)
 }
 
 // errEnded is the cause of a body's context that has ended by itself.
