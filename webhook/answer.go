@@ -31,7 +31,7 @@ func (h *handler) refuse(w http.ResponseWriter, r *http.Request, d *delivery, er
 	}
 	// What is not yet known passes, and any sender can bring it about.
 	if p.Status >= 500 && !errors.Is(err, session.ErrNotYetKnown) {
-		h.config.Logger.ErrorContext(r.Context(), "a webhook delivery was not taken",
+		h.logger.ErrorContext(r.Context(), "a webhook delivery was not taken",
 			"session", d.token.Session, "call", d.token.Call, "operation", d.op.permit,
 			"status", p.Status, "error", err)
 	}

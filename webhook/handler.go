@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net/http"
 	"strings"
-	"time"
 
 	"github.com/fermata-ai/fermata/runner"
 )
@@ -16,6 +15,7 @@ import (
 // that each request may run in a goroutine of its own; a delivery belongs to
 // its request.
 type handler struct {
+	door
 	rn     *runner.Runner
 	config Config
 }
@@ -55,9 +55,8 @@ func (h *handler) open(w http.ResponseWriter, r *http.Request) (*delivery, error
 	}
 	op := d.op
 	d.id = r.Header.Get(h.config.DeliveryHeader)
-	if r.Method != http.MethodPost {
-		w.Header().Set("Allow", http.MethodPost)
-		return d, &requestError{"method", "only POST is taken"}
+	if err := onlyPost(w, r); err != nil {
+		return d, err
 	}
 	if text == "" {
 		return d, &requestError{"no_token",
@@ -71,28 +70,20 @@ func (h *handler) open(w http.ResponseWriter, r *http.Request) (*delivery, error
 			"the token does not permit " + string(op.permit) +
 				"; it is made for something else, at a path of its own"}
 	}
-	if err := checkHeaders(w, r); err != nil {
+	if err := errors.Join(plain(w, r), isJSON(r)); err != nil {
 		return d, err
 	}
 	if d.body, err = h.read(w, r); err != nil {
 		return d, err
 	}
-	if err := h.verify(r, d); err != nil {
+	if d.signed, err = h.verify(r, d.body); err != nil {
 		return d, err
+	}
+	if h.verifier != nil { // then what isn't signed isn't believed
+		d.id = d.signed.Delivery
 	}
 	d.body = bytes.TrimPrefix(d.body, byteOrderMark)
 	return d, nil
-}
-
-// verify checks the signature, if the handler wants one. Then what isn't signed
-// isn't believed: the id of the delivery, too, is the signature's.
-func (h *handler) verify(r *http.Request, d *delivery) (err error) {
-	if h.config.Verifier == nil {
-		return nil
-	}
-	d.signed, err = verify(h.config.Verifier, r.Header, d.body, h.config.Now())
-	d.id = d.signed.Delivery
-	return err
 }
 
 // route returns the token of a path, if it has one, and notes the operation.
@@ -135,34 +126,4 @@ func bearer(r *http.Request) string {
 		return ""
 	}
 	return strings.TrimSpace(token)
-}
-
-// limitReading bounds how long a body may take to arrive, unless the server
-// does so itself. The function that it returns lifts the limit again: a
-// deadline that passes while the request is served would end the request's
-// context.
-func (h *handler) limitReading(w http.ResponseWriter, r *http.Request) (lift func()) {
-	if s, ok := r.Context().Value(http.ServerContextKey).(*http.Server); ok && s.ReadTimeout > 0 {
-		return func() {}
-	}
-	c := http.NewResponseController(w)
-	if err := c.SetReadDeadline(time.Now().Add(h.config.ReadTimeout)); err != nil {
-		return func() {} // a wrapped writer that has no deadlines; its server may
-	}
-	return func() { _ = c.SetReadDeadline(time.Time{}) }
-}
-
-// requestError is the refusal of a request that does not get to the runner.
-type requestError struct {
-	code   string // of one of the kinds
-	detail string
-}
-
-func (e *requestError) Error() string { return "webhook: " + e.detail }
-
-// asRequestError returns the requestError in err, nil if there is none.
-func asRequestError(err error) *requestError {
-	var e *requestError
-	errors.As(err, &e)
-	return e
 }

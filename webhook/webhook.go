@@ -120,9 +120,10 @@ func New(rn *runner.Runner, c Config) (http.Handler, error) {
 	if rn == nil {
 		return nil, errors.New("webhook: the runner is nil")
 	}
-	if c.MaxBody < 0 || c.ReadTimeout < 0 {
-		return nil, errors.New(
-			"webhook: Config.MaxBody or Config.ReadTimeout is negative; zero is the default")
+	d, err := newDoor(door{verifier: c.Verifier, maxBody: c.MaxBody, readTimeout: c.ReadTimeout,
+		now: c.Now, logger: c.Logger})
+	if err != nil {
+		return nil, err
 	}
 	if c.Path == "" {
 		c.Path = "/hooks/"
@@ -132,22 +133,10 @@ func New(rn *runner.Runner, c Config) (http.Handler, error) {
 			"webhook: Config.Path does not begin with a slash; \"/hooks/\" is the default")
 	}
 	c.Path = strings.TrimRight(c.Path, "/") + "/"
-	if c.MaxBody == 0 {
-		c.MaxBody = DefaultMaxBody
-	}
-	if c.ReadTimeout == 0 {
-		c.ReadTimeout = 30 * time.Second
-	}
 	if c.DeliveryHeader == "" {
 		c.DeliveryHeader = "Webhook-Id"
 	}
-	if c.Now == nil {
-		c.Now = time.Now
-	}
-	if c.Logger == nil {
-		c.Logger = slog.Default()
-	}
-	return &handler{rn: rn, config: c}, nil
+	return &handler{door: d, rn: rn, config: c}, nil
 }
 
 // URL returns the address by which an outside system completes the call of a
