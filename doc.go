@@ -8,7 +8,7 @@
 //   - runner: Run, Resume, Progress, Cancel and Work, over a session.Store.
 //   - session: the Store, receipts, refusals, and a store's upkeep.
 //   - kvstore/bolt: the storage engine, embedded in the process.
-//   - webhook: the HTTP handler by which outside systems answer.
+//   - webhook: the HTTP handlers by which outside systems answer.
 //   - fakellm: a scripted model for tests.
 //
 // The README has a whole program, and says what to read next.

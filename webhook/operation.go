@@ -113,10 +113,8 @@ func (d *delivery) reason() (string, error) {
 }
 
 func (d *delivery) accepted(r session.Receipt) {
-	d.answer = answer{
-		Status: statusAccepted, Duplicate: r.Duplicate, Call: r.Call, Pause: d.pause(),
-		At: r.At, Fate: r.Fate, Event: r.Event.Name, ID: r.Event.ID,
-	}
+	d.answer = acceptedAs(r)
+	d.answer.Pause = d.pause()
 }
 
 // decode checks a body against its schema, and decodes it. An empty one is {}.

@@ -41,3 +41,18 @@ func mustCompile(text string) *schema.Schema {
 	}
 	return s
 }
+
+// The forms in which events of others come. What else they have is theirs.
+var (
+	anyJSON    = mustCompile(`{}`)
+	cloudEvent = mustCompile(`{"type":"object","properties":{"specversion":{"const":"1.0"},` +
+		`"id":{"type":"string","minLength":1},"type":{"type":"string","minLength":1},` +
+		`"source":{"type":"string","minLength":1},"subject":{"type":"string"},` +
+		`"time":{"type":"string"},"data_base64":{"type":"string"}},` +
+		`"required":["specversion","id","type","source"],"not":{"required":["data","data_base64"]}}`)
+
+	notification = mustCompile(`{"type":"object","properties":{"Type":{"type":"string"},` +
+		`"MessageId":{"type":"string"},"TopicArn":{"type":"string"},"Subject":{"type":"string"},` +
+		`"Timestamp":{"type":"string"},"Message":{"type":"string"}},` +
+		`"required":["Type","MessageId","Message"]}`)
+)

@@ -50,6 +50,7 @@ type siteOptions struct {
 	session *session.Options
 	runner  runner.Options
 	webhook webhook.Config
+	byKey   *webhook.KeyConfig // mounted at /key
 	effect  tool.Effect
 	timeout bool                        // the pause has a deadline
 	sender  string                      // whose answers alone the pause takes
@@ -121,7 +122,15 @@ func (s *site) open() {
 	must(s.t, err)
 	h, err := webhook.New(s.rn, s.o.webhook)
 	must(s.t, err)
-	s.server = httptest.NewServer(h)
+	mux := http.NewServeMux()
+	mux.Handle("/", h)
+	if s.o.byKey != nil {
+		s.o.byKey.Logger = logger
+		keyed, err := webhook.ByKey(s.rn, *s.o.byKey)
+		must(s.t, err)
+		mux.Handle("/key", keyed)
+	}
+	s.server = httptest.NewServer(mux)
 }
 
 func (s *site) close() {

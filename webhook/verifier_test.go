@@ -68,10 +68,12 @@ func signedBy(signature string) http.Header {
 		"Webhook-Signature", signature)
 }
 
-// by returns Stripe's signature, made as its documentation says.
-func stripeBy(at, body string) string {
-	mac := hmac.New(sha256.New, []byte(stripeSecret))
-	mac.Write([]byte(at + "." + body))
+// stripeBy returns Stripe's signature, made as its documentation says.
+func stripeBy(at, body string) string { return mac256(stripeSecret, at+"."+body) }
+
+func mac256(secret, message string) string {
+	mac := hmac.New(sha256.New, []byte(secret))
+	mac.Write([]byte(message))
 	return hex.EncodeToString(mac.Sum(nil))
 }
 

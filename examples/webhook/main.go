@@ -1,36 +1,29 @@
 // Command webhook takes the callbacks of an outside system that knows nothing
-// of fermata: it signs its deliveries, and names the job by an id of its own.
-// The handler is written by hand. For systems that take a URL from you, package
-// webhook has a handler: see examples/deploy.
+// of fermata: it signs what it sends, and names the job by an id of its own.
+// For systems that take a URL from you, see examples/deploy.
 //
 //	go run ./examples/webhook
 //
 // It prints:
 //
 //	a forged delivery: 401 Unauthorized
+//	an event that means nothing: 200 OK
 //	a wrong result: 422 Unprocessable Entity
-//	accepted; duplicate: false
 //	the result: 200 OK
-//	accepted; duplicate: true
 //	the same once more: 200 OK
-//	refused: delivery d-1 came first
 //	another result: 409 Conflict
 //	model says: The payment has arrived.
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"context"
-	"crypto/hmac"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
-	"strings"
+	"time"
 
 	"github.com/fermata-ai/fermata/agent"
 	"github.com/fermata-ai/fermata/event"
@@ -43,6 +36,31 @@ import (
 	"github.com/fermata-ai/fermata/webhook"
 )
 
+// secret is shared with the payment service. Yours comes from the environment.
+const secret = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD"
+
+// payments takes what the payment service signs. The member "payment" names the
+// call, and those events that say that it is paid complete it. Others mean
+// nothing, and are accepted.
+func payments(rn *runner.Runner) (http.Handler, error) {
+	service, err := webhook.StandardWebhooks(webhook.Secrets{
+		Sender: "payments", Current: webhook.Fixed(secret),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return webhook.ByKey(rn, webhook.KeyConfig{
+		Verifier: service, Tool: "pay", Key: "/payment",
+		Map: func(e webhook.Event) ([]webhook.Action, error) {
+			var in struct{ Result json.RawMessage }
+			if err := json.Unmarshal(e.Data, &in); err != nil || in.Result == nil {
+				return nil, err
+			}
+			return []webhook.Action{{Do: tool.PermitComplete, Payload: in.Result}}, nil
+		},
+	})
+}
+
 type PayInput struct {
 	Cents int `json:"cents"`
 }
@@ -51,61 +69,21 @@ type PayOutput struct {
 	Paid bool `json:"paid"`
 }
 
-// pay gives the outside system's own id of the payment as the pause's key.
+// pay gives the outside system's own id of the payment as the pause's key, and
+// takes answers of that system alone.
 var pay = tool.Must(tool.Func(
 	tool.Spec{
 		Name: "pay", Description: "Collect a payment.",
 		Effect: tool.Idempotent, MayPause: true,
 	},
 	func(context.Context, PayInput) (tool.Result[PayOutput], error) {
-		return tool.Pending[PayOutput](tool.Await{Key: "payment-77"}), nil
+		return tool.Pending[PayOutput](tool.Await{Key: "payment-77", Sender: "payments"}), nil
 	}))
 
 // model is a script in place of a model, so that the example needs no key.
 var model = fakellm.New(
 	fakellm.Calls("pay", `{"cents":500}`),
 	fakellm.Says("The payment has arrived."))
-
-var secret = []byte("shared with the payment service")
-
-// delivery is what the payment service sends.
-type delivery struct {
-	ID      string          `json:"id"`
-	Payment string          `json:"payment"`
-	Result  json.RawMessage `json:"result"`
-}
-
-// receive checks the signature, finds the pause by the service's own id, and
-// answers it. Status has the right HTTP status for each refusal.
-func receive(rn *runner.Runner) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, 1<<20))
-		if err != nil {
-			w.WriteHeader(webhook.Status(err))
-			return
-		}
-		var d delivery
-		signed := hmac.Equal([]byte(r.Header.Get("Signature")), []byte(sign(body)))
-		if !signed || json.Unmarshal(body, &d) != nil {
-			w.WriteHeader(http.StatusUnauthorized)
-			return
-		}
-		p, err := rn.Find(r.Context(), runner.Ref{Tool: "pay", Key: d.Payment}, "payments")
-		if err == nil {
-			answer := runner.Complete(p.ID, "payments", d.Result)
-			answer.Delivery = d.ID // kept with the receipt
-			var res *runner.Resumed
-			if res, err = rn.Resume(r.Context(), p.Session, answer); err == nil {
-				fmt.Println("accepted; duplicate:", res.Receipts[0].Duplicate)
-			}
-		}
-		var first *session.ConflictError
-		if errors.As(err, &first) {
-			fmt.Println("refused: delivery", first.Receipt.Delivery, "came first")
-		}
-		w.WriteHeader(webhook.Status(err))
-	}
-}
 
 func main() {
 	ctx := context.Background()
@@ -114,23 +92,28 @@ func main() {
 	rn, err := runner.New(ag, session.NewStore(kvstore.NewMemory(), nil), nil)
 	check(err)
 	defer rn.Close()
-	server := httptest.NewServer(receive(rn))
+	hook, err := payments(rn)
+	check(err)
+	server := httptest.NewServer(hook)
 	defer server.Close()
 
 	for _, err := range rn.Run(ctx, "ada", "chat-1", llm.UserText("Collect 5 euros."), nil) {
 		check(err)
 	}
-	paid := `{"id":"d-1","payment":"payment-77","result":{"paid":true}}`
-	for _, try := range []struct{ what, body, signature string }{
-		{"a forged delivery", paid, "forged"},
-		{"a wrong result", `{"id":"d-0","payment":"payment-77","result":{"paid":"yes"}}`, ""},
-		{"the result", paid, ""},
-		{"the same once more", paid, ""},
-		{"another result", `{"id":"d-2","payment":"payment-77","result":{"paid":false}}`, ""},
+	const forger = "whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
+	paid := `{"payment":"payment-77","result":{"paid":true}}`
+	for _, try := range []struct{ what, id, body, secret string }{
+		{"a forged delivery", "d-1", paid, forger},
+		{"an event that means nothing", "d-2", `{"payment":"payment-77","seen":true}`, ""},
+		{"a wrong result", "d-3", `{"payment":"payment-77","result":{"paid":"yes"}}`, ""},
+		{"the result", "d-4", paid, ""},
+		{"the same once more", "d-4", paid, ""},
+		{"another result", "d-5", `{"payment":"payment-77","result":{"paid":false}}`, ""},
 	} {
-		req := httptest.NewRequest(http.MethodPost, server.URL, strings.NewReader(try.body))
-		req.RequestURI = ""
-		req.Header.Set("Signature", cmp.Or(try.signature, sign([]byte(try.body))))
+		req, err := http.NewRequest(http.MethodPost, server.URL, bytes.NewReader([]byte(try.body)))
+		check(err)
+		by := cmp.Or(try.secret, secret)
+		check(webhook.Sign(req.Header, by, try.id, time.Now(), []byte(try.body)))
 		res, err := http.DefaultClient.Do(req)
 		check(err)
 		res.Body.Close()
@@ -142,12 +125,6 @@ func main() {
 			fmt.Println("model says:", ev.Delta)
 		}
 	}
-}
-
-func sign(body []byte) string {
-	mac := hmac.New(sha256.New, secret)
-	mac.Write(body)
-	return hex.EncodeToString(mac.Sum(nil))
 }
 
 func check(err error) {
