@@ -152,11 +152,11 @@ func (l *life) send(in Input) (got []string, err error) {
 	if call == "" {
 		return got, nil
 	}
-	res, err := l.runner.Send(l.ctx, l.session(in.target), mail...)
+	res, err := l.runner.Deliver(l.ctx, l.session(in.target), mail...)
 	return l.sent(in, got, at, res, err)
 }
 
-// sent takes what became of a Resume or a Send, whose receipts are for the
+// sent takes what became of a Resume or a Deliver, whose receipts are for the
 // outcomes at the places given, and drives the session on.
 func (l *life) sent(
 	in Input, got []string, at []int, res *runner.Resumed, err error,

@@ -101,7 +101,7 @@ func handleScenarios() []fermatatest.Scenario {
 			fakellm.Calls("hear", `{"action":"apply","id":"a","input":"two"}`).
 				And("await", `{"all":["a"]}`),
 			fakellm.Says("Heard."))}
-	}, fermatatest.Send("hear", mail(tool.InputEvent, "3")).Below("hear", 1))
+	}, fermatatest.Deliver("hear", mail(tool.InputEvent, "3")).Below("hear", 1))
 
 	add("aborted while it waits, after a time-out", func(e tool.Effect) agent.Config {
 		return agent.Config{Tools: []tool.Tool{beside(asking("ask", e))}, Model: fakellm.New(

@@ -61,7 +61,7 @@ func mail(name, id string) runner.Mail {
 func mailScenarios() []fermatatest.Scenario {
 	var all []fermatatest.Scenario
 	send := func(name, id string) fermatatest.Input {
-		return fermatatest.Send("collect", mail(name, id))
+		return fermatatest.Deliver("collect", mail(name, id))
 	}
 	add := func(name string, awaits []tool.Await, inputs ...fermatatest.Input) {
 		all = append(all, each(name, func(e tool.Effect) agent.Config {
@@ -79,7 +79,7 @@ func mailScenarios() []fermatatest.Scenario {
 		send("offer", "1").During(), send("offer", "2"), send("done", "big"))
 
 	add("a count of events", []tool.Await{tool.CountOf(3)},
-		fermatatest.Send("collect", mail("offer", "1"), mail("done", "1"), mail("offer", "1")),
+		fermatatest.Deliver("collect", mail("offer", "1"), mail("done", "1"), mail("offer", "1")),
 		send("offer", "2"))
 
 	late := tool.AllOf("offer", "done")

@@ -147,10 +147,10 @@ func Together(answers ...Input) Input {
 	return all
 }
 
-// Send returns outside events for the tool's first call, delivered together; see
-// OfCall. The Mail's Call is filled in. With During, OfPause tells which entry of
-// the body they come in.
-func Send(toolName string, mail ...runner.Mail) Input {
+// Deliver returns outside events for the tool's first call, delivered together;
+// see OfCall. The Mail's Call is filled in. With During, OfPause tells which
+// entry of the body they come in.
+func Deliver(toolName string, mail ...runner.Mail) Input {
 	return Input{name: "events for " + toolName, kind: isEvents, target: first(toolName),
 		mail: slices.Clone(mail)}
 }

@@ -129,12 +129,12 @@ func TestEventOfAnotherSender(t *testing.T) {
 	mail := sends(p.Call, "offer", "1")
 	for _, sender := range []string{"", "bolts"} {
 		mail.Sender = sender
-		_, err := r.Send(t.Context(), chat, mail)
+		_, err := r.Deliver(t.Context(), chat, mail)
 		if !errors.Is(err, session.ErrOtherSender) || !strings.Contains(err.Error(), `"acme"`) {
 			t.Errorf("an event that %q has signed comes to %v", sender, err)
 		}
 	}
-	_, err := r.Send(t.Context(), chat, sends(p.Call, "note", "1")) // which anyone may send
+	_, err := r.Deliver(t.Context(), chat, sends(p.Call, "note", "1")) // which anyone may send
 	must(t, err)
 	r.restart()
 	mail.Sender = "acme"

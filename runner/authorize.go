@@ -32,7 +32,7 @@ type Operation struct {
 	Tool   string // the call's
 	Pause  string // where it is about one pause: its id
 	Answer AnswerKind
-	Event  string // of OpSend: the event's name
+	Event  string // of OpDeliver: the event's name
 	Handle string // where it is about a handle: its name in the session
 	// Permits are what a token is to permit, and Holder is whom it is for.
 	Permits  []tool.Permit
@@ -74,8 +74,8 @@ type OperationKind string
 const (
 	OpRun           OperationKind = "run"
 	OpContinue      OperationKind = "continue"
-	OpResume        OperationKind = "resume" // also by Run, for each answer of a message, and Apply
-	OpSend          OperationKind = "send"   // also by Apply
+	OpResume        OperationKind = "resume"  // also by Run, for each answer of a message, and Apply
+	OpDeliver       OperationKind = "deliver" // also by Apply
 	OpProgress      OperationKind = "progress"
 	OpCancel        OperationKind = "cancel" // also by Abort
 	OpCancelSession OperationKind = "cancel_session"

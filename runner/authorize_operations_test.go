@@ -29,7 +29,8 @@ import (
 // program itself calls Close and Work, and all that ReadToken tells stands in
 // the token.
 var operations = map[string]runner.OperationKind{
-	"Run": runner.OpRun, "Continue": runner.OpContinue, "Resume": runner.OpResume, "Send": runner.OpSend,
+	"Run": runner.OpRun, "Continue": runner.OpContinue, "Resume": runner.OpResume,
+	"Deliver":  runner.OpDeliver,
 	"Progress": runner.OpProgress, "Heartbeat": runner.OpProgress,
 	"Cancel": runner.OpCancel, "CancelSession": runner.OpCancelSession, "Extend": runner.OpExtend,
 	"Delete": runner.OpDelete,

@@ -244,7 +244,7 @@ func (rn *Runner) complete(
 func (rn *Runner) feed(
 	ctx context.Context, h *tool.Handle, in Input,
 ) (session.Receipt, error) {
-	rc, err := only(rn.Send(ctx, h.Session, Mail{Call: h.Call, Name: tool.InputEvent,
+	rc, err := only(rn.Deliver(ctx, h.Session, Mail{Call: h.Call, Name: tool.InputEvent,
 		ID: in.Delivery, Payload: in.Value, Actor: in.Actor, Delivery: in.Delivery}))
 	if errors.Is(err, session.ErrUnknownEvent) {
 		err = &HandleError{ErrNoInput, fmt.Sprintf("Handle `%s` takes no input while it runs. "+

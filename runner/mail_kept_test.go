@@ -40,7 +40,7 @@ func TestEventsOfAToolThatWasDeclaredAnew(t *testing.T) {
 	_, err := r.Resume(t.Context(), chat, runner.Complete(p.ID, "ci", text("")))
 	must(t, err)
 	// The answer shows the first. What comes from here on is for the next pause.
-	_, err = r.Send(t.Context(), chat, sends(p.Call, "note", "2"), sends(p.Call, "done", "1"))
+	_, err = r.Deliver(t.Context(), chat, sends(p.Call, "note", "2"), sends(p.Call, "done", "1"))
 	must(t, err)
 
 	r.config.Tools = []tool.Tool{takes(func(tool.Call) tool.Await {
@@ -48,12 +48,12 @@ func TestEventsOfAToolThatWasDeclaredAnew(t *testing.T) {
 	}, offer.Spec(), done.Spec())}
 	r.restart()
 	// Another process, which doesn't have the tool, judges by what is stored.
-	if _, err := r.Send(t.Context(), chat, sends(p.Call, "offer", "0")); !errors.Is(err,
+	if _, err := r.Deliver(t.Context(), chat, sends(p.Call, "offer", "0")); !errors.Is(err,
 		session.ErrUnknownEvent) {
 		t.Errorf("before the call is entered again, an event of the new tool is told %v", err)
 	}
 	r.carryOn().finished(event.FinishPaused) // the done has come before
-	if _, err := r.Send(t.Context(), chat, sends(p.Call, "note", "3")); !errors.Is(err,
+	if _, err := r.Deliver(t.Context(), chat, sends(p.Call, "note", "3")); !errors.Is(err,
 		session.ErrUnknownEvent) {
 		t.Errorf("an event that the tool takes no more is told %v", err)
 	}
@@ -94,7 +94,7 @@ func TestEventIsJudgedByTheGoType(t *testing.T) {
 		})), nil)
 	p := r.say("Go.").finished(event.FinishPaused).pause("buy")
 	m := runner.Mail{Call: p.Call, Name: "word", ID: "1", Payload: json.RawMessage(`"never"`)}
-	if _, err := r.Send(t.Context(), chat, m); !errors.Is(err, session.ErrInvalidResumePayload) ||
+	if _, err := r.Deliver(t.Context(), chat, m); !errors.Is(err, session.ErrInvalidResumePayload) ||
 		!strings.Contains(err.Error(), "not that one") {
 		t.Errorf("what the type can't read is told %v", err)
 	}
@@ -136,7 +136,7 @@ func TestEventsGoWithTheirCall(t *testing.T) {
 			}
 			if how == "delete" {
 				must(t, r.Delete(t.Context(), chat, user))
-				if _, err := r.Send(t.Context(), chat, large); !errors.Is(err, session.ErrDeleted) {
+				if _, err := r.Deliver(t.Context(), chat, large); !errors.Is(err, session.ErrDeleted) {
 					t.Errorf("an event of a deleted session is told %v", err)
 				}
 			} else {
@@ -144,7 +144,7 @@ func TestEventsGoWithTheirCall(t *testing.T) {
 				cl.pass(40 * 24 * time.Hour)
 				_, err := r.store.Sweep(t.Context(), nil)
 				must(t, err)
-				if _, err := r.Send(t.Context(), chat, large); !errors.Is(err, session.ErrUnknownCall) {
+				if _, err := r.Deliver(t.Context(), chat, large); !errors.Is(err, session.ErrUnknownCall) {
 					t.Errorf("an event whose receipt is gone is told %v", err)
 				}
 			}

@@ -84,7 +84,7 @@ func TestPauseThatIsMetWhenItIsWritten(t *testing.T) {
 					if call.Answer != nil {
 						return tool.Done(textOut{entryOf(call)}), nil
 					}
-					_, err := r.Send(ctx, chat, sends(call.ID, "offer", "early"))
+					_, err := r.Deliver(ctx, chat, sends(call.ID, "offer", "early"))
 					a := tool.AnyOf("offer")
 					a.Data = text("")
 					return tool.Pending[textOut](a), err
@@ -141,7 +141,7 @@ func TestPauseForEventsTakesNoAnswer(t *testing.T) {
 				t.Errorf("it was told %+v", rc)
 			}
 			var settled *session.SettledError
-			_, err = r.Send(t.Context(), chat, sends(p.Call, "done", "late"))
+			_, err = r.Deliver(t.Context(), chat, sends(p.Call, "done", "late"))
 			if !errors.As(err, &settled) || settled.Status != want {
 				t.Errorf("a late event is told %v", err)
 			}

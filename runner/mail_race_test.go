@@ -93,7 +93,7 @@ func gathered(
 		acts = append(acts, func() {
 			m := runner.Mail{Call: call, Name: names[i%3], ID: "1", Payload: json.RawMessage(`1`)}
 			<-start
-			res, err := runners[i%2].Send(ctx, id, m)
+			res, err := runners[i%2].Deliver(ctx, id, m)
 			if err != nil {
 				t.Errorf("%s: %v", id, err)
 				return
@@ -169,7 +169,7 @@ func TestTimeOutShowsWhatHasCome(t *testing.T) {
 	p := r.say("Go.").finished(event.FinishPaused).pause("buy")
 	r.sent(sends(p.Call, "offer", "1")).finished(event.FinishPaused)
 	cl.pass(time.Hour)
-	_, err := r.Send(t.Context(), chat, sends(p.Call, "offer", "2"))
+	_, err := r.Deliver(t.Context(), chat, sends(p.Call, "offer", "2"))
 	must(t, err)
 	r.restart()
 	r.carryOn().finished(event.FinishPaused)
@@ -189,7 +189,7 @@ func TestTimeOutShowsWhatHasCome(t *testing.T) {
 	r, p = bought(t, &rigOptions{session: &session.Options{Now: cl.now}}, &n, await)
 	r.sent(sends(p.Call, "offer", "1")).finished(event.FinishPaused)
 	cl.pass(time.Hour)
-	if _, err := r.Send(t.Context(), chat, sends(p.Call, "done", "1")); !errors.Is(err,
+	if _, err := r.Deliver(t.Context(), chat, sends(p.Call, "done", "1")); !errors.Is(err,
 		session.ErrExpired) {
 		t.Errorf("an event at the deadline is told %v", err)
 	}

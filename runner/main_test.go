@@ -16,7 +16,7 @@ import (
 //   - answers: Resume, Progress, Fail: what is accepted, refused, a duplicate,
 //     early (its fate); which pause or key an answer names; by which tool and
 //     schema it is judged [R]
-//   - mail: Send: events for calls; pauses that wait for them [R]
+//   - mail: Deliver: events for calls; pauses that wait for them [R]
 //   - message: the user's next message: it answers, supersedes, is refused
 //     [R, P]
 //   - authorize: what each actor may do [R]

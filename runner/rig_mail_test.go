@@ -88,7 +88,7 @@ func sends(call, name, id string) runner.Mail {
 // sent delivers events of which all are accepted, and drives on.
 func (r *rig) sent(mail ...runner.Mail) *seen {
 	r.t.Helper()
-	res, err := r.Send(r.t.Context(), chat, mail...)
+	res, err := r.Deliver(r.t.Context(), chat, mail...)
 	must(r.t, err)
 	for _, rc := range res.Receipts {
 		if rc.Err != nil || rc.Duplicate {
@@ -109,7 +109,7 @@ func (r *rig) shown(call string) string {
 // redelivered fails the test unless an event is a duplicate of that number.
 func (r *rig) redelivered(m runner.Mail, number int) session.Receipt {
 	r.t.Helper()
-	res, err := r.Send(r.t.Context(), chat, m)
+	res, err := r.Deliver(r.t.Context(), chat, m)
 	must(r.t, err)
 	rc := res.Receipts[0]
 	if !rc.Duplicate || rc.Event != (session.EventID{Name: m.Name, ID: m.ID, Number: number}) {

@@ -1,8 +1,8 @@
 // Package runner drives sessions: it calls models, runs tools, and commits
 // after each step, so that a call may pause for a second or a month and the
 // process may die at any moment. [Runner.Run] takes a user's message;
-// [Runner.Resume], [Runner.Send], [Runner.Progress] and [Runner.Cancel] bring a
-// paused call back, from a webhook handler or an inbox; [Runner.Work] carries
+// [Runner.Resume], [Runner.Deliver], [Runner.Progress] and [Runner.Cancel] bring
+// a paused call back, from a webhook handler or an inbox; [Runner.Work] carries
 // on what was accepted, what is overdue and what a crash left behind.
 //
 // All of them are one loop over session.Next: see loop.go.
@@ -10,7 +10,7 @@ package runner
 
 // Where things are:
 //
-//   - what callers do: runner.go, run.go, resume.go, runagain.go, send.go,
+//   - what callers do: runner.go, run.go, resume.go, runagain.go, deliver.go,
 //     typed.go, progress.go, find.go, sessions.go, status.go, follow.go,
 //     token.go, work.go; who may: authorize.go
 //   - a drive and its parts: drive.go; the loop: loop.go, wait.go, moved.go;

@@ -177,7 +177,7 @@ type Input struct {
 // person's as well as the model's. What waits for a decision is not answered so:
 // Resume its pause with Approve or Deny.
 //
-// The Authorizer is asked about the Apply, and then about the Send or Resume
+// The Authorizer is asked about the Apply, and then about the Deliver or Resume
 // that it comes to, at the handle's own session. What a model applies is asked
 // about as those, by the actor "agent:" with the agent's name.
 func (rn *Runner) Apply(

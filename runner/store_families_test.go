@@ -109,7 +109,7 @@ func (f *fixtureRig) sends(name, id string) *runner.Resumed {
 	if name == "done" {
 		payload = json.RawMessage(`"yes"`)
 	}
-	res, err := f.Send(f.t.Context(), chat, runner.Mail{Call: f.first(), Name: name, ID: id,
+	res, err := f.Deliver(f.t.Context(), chat, runner.Mail{Call: f.first(), Name: name, ID: id,
 		Payload: payload, Actor: "shop"})
 	must(f.t, err)
 	return res

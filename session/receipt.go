@@ -5,9 +5,9 @@ import core "github.com/fermata-ai/fermata/internal/session"
 // Receipt is the durable trace of an accepted operation: the Call; the Pause, by
 // number; the Kind of answer, and of a decision what was Decided ("approved" or
 // "denied"); the Hash of its content; its Actor; the Delivery's id; At what time;
-// of an event, which Event; and its Fate. In what Resume and Send return,
-// Duplicate marks one that was accepted
-// before, and Err says why one was refused, of which nothing is stored.
+// of an event, which Event; and its Fate. In what Resume and Deliver return,
+// Duplicate marks one that was accepted before, and Err says why one was
+// refused, of which nothing is stored.
 type Receipt = core.Receipt
 
 // EventID names an event among those of its call: its Name, its ID, and its

@@ -45,7 +45,7 @@ func (h *handler) event(ctx context.Context, d *delivery) error {
 		return &requestError{"not_allowed",
 			"the token does not permit to send this event; it is made for others"}
 	}
-	res, err := h.rn.Send(ctx, d.token.Session, runner.Mail{
+	res, err := h.rn.Deliver(ctx, d.token.Session, runner.Mail{
 		Call: d.token.Call, Name: in.Name, ID: in.ID, Payload: in.Payload,
 		Actor: h.actor(d), Delivery: d.id, Sender: d.signed.Sender,
 	})

@@ -47,7 +47,7 @@ func ProblemOf(err error) Problem {
 }
 
 // WriteError answers a request with what became of it, in handlers written by
-// hand: an error of Runner.Resume, Send, Progress, Cancel, Find or Run as a
+// hand: an error of Runner.Resume, Deliver, Progress, Cancel, Find or Run as a
 // [Problem] with its [Status], and nil as a 200 without a body. It sets
 // Retry-After with 503, and WWW-Authenticate with 401.
 //

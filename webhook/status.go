@@ -10,7 +10,7 @@ import (
 	"github.com/fermata-ai/fermata/session"
 )
 
-// Status returns the HTTP status for an error of Runner.Resume, Send, Progress,
+// Status returns the HTTP status for an error of Runner.Resume, Deliver, Progress,
 // Cancel, Find or Run. It is for handlers written by hand:
 //
 //	200  nil: durable, also when it was a duplicate

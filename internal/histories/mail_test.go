@@ -114,7 +114,7 @@ func (c *client) deliver(ctx context.Context, all []operation) {
 			Payload: payload, Actor: runner.Actor(in.by)})
 	}
 	b := c.begin()
-	sent, err := c.runners[all[0].runner].Send(ctx, chat, events...)
+	sent, err := c.runners[all[0].runner].Deliver(ctx, chat, events...)
 	for i, in := range all {
 		text := ""
 		if sent != nil {

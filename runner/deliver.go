@@ -36,7 +36,7 @@ type Mailbox struct {
 	Shown int      `json:"shown"`           // how many of them, from the first, its body was shown
 }
 
-// Send delivers outside events to calls of one session. It judges each by
+// Deliver takes outside events to calls of one session. It judges each by
 // itself, in one commit: accepted, duplicate of an earlier one of the same name
 // and id with the same content, or refused, with an error in its receipt. After
 // nil, at least one is accepted or duplicate, and what was accepted is durable.
@@ -49,14 +49,14 @@ type Mailbox struct {
 // before is a duplicate, whose Fate is session.FateSuperseded if the tool was
 // never shown it. Any other is refused with how the call ended, in a
 // *session.SettledError.
-func (rn *Runner) Send(ctx context.Context, sessionID string, events ...Mail) (*Resumed, error) {
+func (rn *Runner) Deliver(ctx context.Context, sessionID string, events ...Mail) (*Resumed, error) {
 	if len(events) == 0 || len(events) > maxResumptions {
-		return nil, fmt.Errorf("%w: Send takes 1 to %d events at once, not %d",
+		return nil, fmt.Errorf("%w: Deliver takes 1 to %d events at once, not %d",
 			session.ErrInvalidResumePayload, maxResumptions, len(events))
 	}
 	mail, misfits := make([]*session.IncomingMail, len(events)), make([]error, len(events))
 	for i, e := range events {
-		op := about(OpSend, sessionID, e.Call, e.Actor)
+		op := about(OpDeliver, sessionID, e.Call, e.Actor)
 		op.Event = e.Name
 		if err := rn.authorize(ctx, op); err != nil {
 			return nil, err

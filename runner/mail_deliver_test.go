@@ -37,7 +37,7 @@ func TestEventsAreJudgedOneByOne(t *testing.T) {
 	wants := []error{nil, session.ErrResumeConflict, session.ErrInvalidResumePayload,
 		session.ErrInvalidResumePayload, session.ErrUnknownEvent, session.ErrInvalidID,
 		session.ErrUnknownCall, nil, nil}
-	res, err := r.Send(t.Context(), chat, mail...)
+	res, err := r.Deliver(t.Context(), chat, mail...)
 	must(t, err)
 	for i, rc := range res.Receipts {
 		if !errors.Is(rc.Err, wants[i]) || rc.Duplicate != (i == 0) {
@@ -57,12 +57,13 @@ func TestEventsAreJudgedOneByOne(t *testing.T) {
 	if got := r.shown(p.Call); got != "(offer 1*, note 1*, done 1*)" {
 		t.Errorf("the entry was shown %s", got)
 	}
-	if _, err := r.Send(t.Context(), chat, mail[1:3]...); !errors.Is(err, session.ErrResumeConflict) ||
+	_, err = r.Deliver(t.Context(), chat, mail[1:3]...)
+	if !errors.Is(err, session.ErrResumeConflict) ||
 		!errors.Is(err, session.ErrSettled) {
-		t.Errorf("where none is accepted, Send says %v", err)
+		t.Errorf("where none is accepted, Deliver says %v", err)
 	}
 	for _, wrong := range [][]runner.Mail{nil, make([]runner.Mail, 17)} {
-		if _, err := r.Send(t.Context(), chat, wrong...); err == nil {
+		if _, err := r.Deliver(t.Context(), chat, wrong...); err == nil {
 			t.Errorf("%d events at once are taken", len(wrong))
 		}
 	}
@@ -86,9 +87,9 @@ func TestEventIsOneCommit(t *testing.T) {
 				case "lose":
 					r.faults.Add(faultkv.LoseAt(before + 1).AndDie())
 				}
-				_, err := r.Send(t.Context(), chat, m)
+				_, err := r.Deliver(t.Context(), chat, m)
 				if (err == nil) != (fault == "none") {
-					t.Fatalf("Send: %v", err)
+					t.Fatalf("Deliver: %v", err)
 				}
 				if writes := r.faults.Applies() - before; fault == "none" && writes != 1 {
 					t.Errorf("accepting took %d commits", writes)
@@ -104,7 +105,7 @@ func TestEventIsOneCommit(t *testing.T) {
 				if st.Status != want || st.Mail.Count != map[bool]int{true: 1}[fault != "fail"] {
 					t.Errorf("the call is %s, with %d events", st.Status, st.Mail.Count)
 				}
-				again, err := r.Send(t.Context(), chat, m)
+				again, err := r.Deliver(t.Context(), chat, m)
 				must(t, err)
 				if again.Receipts[0].Duplicate != (fault != "fail") {
 					t.Errorf("redelivered: %+v", again.Receipts[0])
@@ -136,7 +137,7 @@ func TestEventCostsTheSameWhateverCameBefore(t *testing.T) {
 	costs := map[string]int{}
 	for i := range many - 1 {
 		gets, scans, applies, operations = 0, 0, 0, 0
-		_, err := r.Send(t.Context(), chat, sends(p.Call, "offer", fmt.Sprint(i)))
+		_, err := r.Deliver(t.Context(), chat, sends(p.Call, "offer", fmt.Sprint(i)))
 		must(t, err)
 		costs[fmt.Sprintf("%d reads, %d scans, %d commits of %d", gets, scans, applies, operations)]++
 	}
@@ -167,7 +168,7 @@ func TestMailboxIsBounded(t *testing.T) {
 	for i := range 3 {
 		r.sent(sends(p.Call, "note", fmt.Sprint(i))).finished(event.FinishPaused)
 	}
-	if _, err := r.Send(t.Context(), chat, sends(p.Call, "note", "3")); !errors.Is(err,
+	if _, err := r.Deliver(t.Context(), chat, sends(p.Call, "note", "3")); !errors.Is(err,
 		session.ErrMailboxFull) {
 		t.Errorf("one beyond the limit is told %v", err)
 	}
@@ -185,9 +186,9 @@ func TestMailboxIsBounded(t *testing.T) {
 			m.Payload, _ = json.Marshal(strings.Repeat("x", 1<<20-2))
 			mail = append(mail, m)
 		}
-		_, err := r.Send(t.Context(), chat, mail...)
+		_, err := r.Deliver(t.Context(), chat, mail...)
 		must(t, err)
-		if _, err := r.Send(t.Context(), chat, sends(p.Call, "note", "1")); !errors.Is(err,
+		if _, err := r.Deliver(t.Context(), chat, sends(p.Call, "note", "1")); !errors.Is(err,
 			session.ErrMailboxFull) {
 			t.Errorf("one beyond the limit is told %v", err)
 		}
@@ -208,7 +209,7 @@ func TestEventsFromWhenTheCallIsAskedFor(t *testing.T) {
 		if len(call.Mail) > 0 {
 			t.Errorf("the first entry was shown %v", call.Mail)
 		}
-		_, err := r.Send(ctx, chat, sends(call.ID, "note", "body"))
+		_, err := r.Deliver(ctx, chat, sends(call.ID, "note", "body"))
 		a := tool.CountOf(3)
 		a.Data = text("")
 		return tool.Pending[textOut](a), err
