@@ -118,7 +118,7 @@ func (h *byKey) do(ctx context.Context, e Event, a Action, at subject) (answer, 
 		return answer{}, &requestError{"no_id",
 			"the event has no id, by which a second delivery of it is known"}
 	}
-	res, err := h.rn.Send(ctx, at.session, runner.Mail{
+	res, err := h.rn.Deliver(ctx, at.session, runner.Mail{
 		Call: at.call, Name: a.Name, ID: id, Payload: a.Payload,
 		Actor: at.actor, Sender: e.Sender, Delivery: cmp.Or(e.Delivery, e.ID),
 	})
