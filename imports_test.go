@@ -84,6 +84,7 @@ var homes = map[string][]string{
 	"github.com/santhosh-tekuri/jsonschema": {"internal/schema/validate.go",
 		"internal/schema/work.go"},
 	"github.com/standard-webhooks/standard-webhooks": {"webhook/standard.go"},
+	"github.com/hashicorp/golang-lru":                {"webhook/limits.go"},
 }
 
 func TestImportsPointOneWay(t *testing.T) {
@@ -148,6 +149,7 @@ func TestTheCoreDependsOnLittle(t *testing.T) {
 		"go.etcd.io/bbolt", "github.com/rs/xid",
 		"github.com/go-json-experiment/json", "github.com/tidwall/btree",
 		"github.com/standard-webhooks/standard-webhooks/libraries", "golang.org/x/time",
+		"github.com/hashicorp/golang-lru/v2",
 		"github.com/anishathalye/porcupine",
 		"github.com/google/go-cmp", "pgregory.net/rapid", // in suites of tests
 	}

@@ -40,6 +40,7 @@ type KeyConfig struct {
 	ReadTimeout time.Duration
 	Now         func() time.Time
 	Logger      *slog.Logger
+	Limits      Limits // Token doesn't count here
 }
 
 // ByKey returns a handler for a sender that knows nothing of tokens: it signs
@@ -97,7 +98,7 @@ func ByKey(rn *runner.Runner, c KeyConfig) (http.Handler, error) {
 		c.Map = completes
 	}
 	d, err := newDoor(door{verifier: c.Verifier, maxBody: c.MaxBody, readTimeout: c.ReadTimeout,
-		now: c.Now, logger: c.Logger})
+		now: c.Now, logger: c.Logger}, c.Limits)
 	if err != nil {
 		return nil, err
 	}
@@ -147,6 +148,9 @@ func (h *byKey) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // open returns the events of a request that is signed.
 func (h *byKey) open(w http.ResponseWriter, r *http.Request) ([]Event, error) {
+	if err := h.knock(r); err != nil {
+		return nil, err
+	}
 	if err := errors.Join(onlyPost(w, r), plain(w, r)); err != nil {
 		return nil, err
 	}

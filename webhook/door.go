@@ -19,10 +19,11 @@ type door struct {
 	readTimeout time.Duration
 	now         func() time.Time
 	logger      *slog.Logger
+	limits      *limits
 }
 
 // newDoor puts the defaults in, and returns what is wrong with the rest.
-func newDoor(d door) (door, error) {
+func newDoor(d door, l Limits) (_ door, err error) {
 	if d.maxBody < 0 || d.readTimeout < 0 {
 		return d, errors.New("webhook: MaxBody or ReadTimeout is negative; zero is the default")
 	}
@@ -38,7 +39,8 @@ func newDoor(d door) (door, error) {
 	if d.logger == nil {
 		d.logger = slog.Default()
 	}
-	return d, nil
+	d.limits, err = newLimits(l)
+	return d, err
 }
 
 // onlyPost refuses all other methods.
@@ -86,12 +88,25 @@ func (d *door) tooLarge() error {
 		"output elsewhere and send a reference, or send a failure", d.maxBody)}
 }
 
-// verify returns who has signed a request: nobody, if no signature is wanted.
+// knock counts a request for the address that it comes from.
+func (d *door) knock(r *http.Request) error {
+	if d.limits.address == nil {
+		return nil
+	}
+	return d.limits.address.take(d.limits.client(r), d.now())
+}
+
+// verify returns who has signed a request, and counts it for that one: nobody,
+// if no signature is wanted.
 func (d *door) verify(r *http.Request, body []byte) (Signed, error) {
 	if d.verifier == nil {
 		return Signed{}, nil
 	}
-	return verify(d.verifier, r.Header, body, d.now())
+	by, err := verify(d.verifier, r.Header, body, d.now())
+	if err != nil {
+		return Signed{}, err
+	}
+	return by, d.limits.sender.take(by.Sender, d.now())
 }
 
 // limitReading bounds how long a body may take to arrive, unless the server

@@ -49,6 +49,9 @@ type delivery struct {
 // it.
 func (h *handler) open(w http.ResponseWriter, r *http.Request) (*delivery, error) {
 	d := &delivery{}
+	if err := h.knock(r); err != nil {
+		return d, err
+	}
 	text, err := h.route(r, d)
 	if err != nil {
 		return d, err
@@ -63,6 +66,9 @@ func (h *handler) open(w http.ResponseWriter, r *http.Request) (*delivery, error
 			"the request has no token, neither in its path nor as Authorization: Bearer"}
 	}
 	if d.token, err = h.rn.ReadToken(r.Context(), text); err != nil {
+		return d, err
+	}
+	if err := h.limits.token.take(text[strings.LastIndexByte(text, '.')+1:], h.now()); err != nil {
 		return d, err
 	}
 	if !d.token.Allows(op.permit) {

@@ -3,6 +3,7 @@ package webhook
 import (
 	"encoding/json"
 	"errors"
+	"math"
 	"net/http"
 	"strconv"
 	"time"
@@ -49,7 +50,7 @@ func ProblemOf(err error) Problem {
 // WriteError answers a request with what became of it, in handlers written by
 // hand: an error of Runner.Resume, Deliver, Progress, Cancel, Find or Run as a
 // [Problem] with its [Status], and nil as a 200 without a body. It sets
-// Retry-After with 503, and WWW-Authenticate with 401.
+// Retry-After with 503 and 429, and WWW-Authenticate with 401.
 //
 // Where a request has come so far without being authorized, give it an error
 // that doesn't tell what exists: [ErrUnverified], say.
@@ -69,7 +70,7 @@ func writeProblem(w http.ResponseWriter, err error, status int, body any) {
 	switch status {
 	case http.StatusUnauthorized: // RFC 9110, section 15.5.2
 		h.Set("WWW-Authenticate", scheme(err))
-	case http.StatusServiceUnavailable:
+	case http.StatusServiceUnavailable, http.StatusTooManyRequests:
 		h.Set("Retry-After", retryAfter(err))
 	}
 	h.Set("Content-Type", "application/problem+json")
@@ -88,8 +89,15 @@ func scheme(err error) string {
 // over, or a store to be back.
 const tryAgain = 2 * time.Second
 
-// retryAfter returns, in seconds, when a sender should try again.
-func retryAfter(error) string { return strconv.Itoa(int(tryAgain / time.Second)) }
+// retryAfter returns, in whole seconds, when a sender should try again.
+func retryAfter(err error) string {
+	wait := tryAgain
+	var over *limitError
+	if errors.As(err, &over) {
+		wait = over.wait
+	}
+	return strconv.Itoa(max(1, int(math.Ceil(wait.Seconds()))))
+}
 
 func write(w http.ResponseWriter, status int, body any) {
 	w.Header().Set("Cache-Control", "no-store")

@@ -79,6 +79,7 @@ var kinds = []kind{
 	{"unsupported", http.StatusUnsupportedMediaType, "The body has a form that is not taken"},
 	{"invalid", http.StatusUnprocessableEntity, "The content does not fit"},
 	{"no_id", http.StatusUnprocessableEntity, "The event has no id"},
+	{"too_many", http.StatusTooManyRequests, "There are too many requests"},
 	{"damaged", http.StatusInternalServerError, "A stored record is damaged"},
 	{"unknown_agent", http.StatusInternalServerError, "The session's agent is not here"},
 	{"model", http.StatusBadGateway, "The model refuses the request"},
@@ -134,6 +135,10 @@ var classes = []struct {
 func classify(err error) kind {
 	if e := asRequestError(err); e != nil {
 		return kindOf(e.code)
+	}
+	var limit *limitError
+	if errors.As(err, &limit) {
+		return kindOf("too_many")
 	}
 	for _, c := range classes {
 		if errors.Is(err, c.err) {

@@ -101,6 +101,8 @@ type Config struct {
 	// and is the id of an event that comes without one. Default "Webhook-Id", as
 	// in Standard Webhooks.
 	DeliveryHeader string
+	// Limits bound how many requests are taken; default: all.
+	Limits Limits
 	// Now is the clock by which signatures are fresh; default time.Now.
 	Now func() time.Time
 	// Logger gets the errors that the sender is not told; default slog.Default.
@@ -121,7 +123,7 @@ func New(rn *runner.Runner, c Config) (http.Handler, error) {
 		return nil, errors.New("webhook: the runner is nil")
 	}
 	d, err := newDoor(door{verifier: c.Verifier, maxBody: c.MaxBody, readTimeout: c.ReadTimeout,
-		now: c.Now, logger: c.Logger})
+		now: c.Now, logger: c.Logger}, c.Limits)
 	if err != nil {
 		return nil, err
 	}
