@@ -70,17 +70,22 @@ func (d *door) read(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 		return nil, d.tooLarge()
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, d.maxBody))
+	return body, d.unread(w, err)
+}
+
+// unread returns the refusal of a body that could not be read to its end.
+func (d *door) unread(w http.ResponseWriter, err error) error {
 	var over *http.MaxBytesError
 	switch {
 	case err == nil:
-		return body, nil
+		return nil
 	case errors.As(err, &over):
-		return nil, d.tooLarge()
+		return d.tooLarge()
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		w.Header().Set("Connection", "close")
-		return nil, &requestError{"too_slow", "the body took too long to arrive"}
+		return &requestError{"too_slow", "the body took too long to arrive"}
 	}
-	return nil, &requestError{"broken", "the body could not be read to its end"}
+	return &requestError{"broken", "the body could not be read to its end"}
 }
 
 func (d *door) tooLarge() error {

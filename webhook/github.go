@@ -29,13 +29,9 @@ type gitHub struct{ keys *keyring }
 const gitHubSignature = "X-Hub-Signature-256"
 
 func (v *gitHub) Verify(h http.Header, body []byte, _ time.Time) (Signed, error) {
-	header, err := only(h, gitHubSignature)
+	text, err := gitHubText(h)
 	if err != nil {
 		return Signed{}, err
-	}
-	text, ok := strings.CutPrefix(header, "sha256=")
-	if !ok {
-		return Signed{}, unverified("its signature is not of the scheme's form")
 	}
 	for _, secret := range v.keys.current() {
 		if isHex(text, mac(secret, body)) {
@@ -43,6 +39,19 @@ func (v *gitHub) Verify(h http.Header, body []byte, _ time.Time) (Signed, error)
 		}
 	}
 	return Signed{}, unverified("its signature is not by one of the secrets")
+}
+
+// gitHubText returns the signature in the headers, which is hexadecimal.
+func gitHubText(h http.Header) (string, error) {
+	header, err := only(h, gitHubSignature)
+	if err != nil {
+		return "", err
+	}
+	text, ok := strings.CutPrefix(header, "sha256=")
+	if !ok {
+		return "", unverified("its signature is not of the scheme's form")
+	}
+	return text, nil
 }
 
 // mac returns the HMAC-SHA256 of the parts of a message.

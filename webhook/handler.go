@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"net/http"
 	"strings"
@@ -25,13 +26,20 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	d, err := h.open(w, r)
 	if err == nil {
 		patient() // the store may take longer than the sender may
-		err = d.op.deliver(h, r.Context(), d)
+		err = h.deliver(r.Context(), d)
 	}
 	if err != nil {
 		h.refuse(w, r, d, err)
 		return
 	}
 	accept(w, &d.answer)
+}
+
+func (h *handler) deliver(ctx context.Context, d *delivery) error {
+	if d.overflow {
+		return h.failLarge(ctx, d)
+	}
+	return d.op.deliver(h, ctx, d)
 }
 
 // delivery is one request, as far as it is understood.
@@ -43,6 +51,8 @@ type delivery struct {
 	signed Signed // by whom, if the handler has a verifier
 	body   []byte
 	answer answer
+
+	overflow bool // the body is authentic, and too large: it is to fail the call
 }
 
 // open returns what a request asks for, and the error of one that may not have
@@ -79,10 +89,7 @@ func (h *handler) open(w http.ResponseWriter, r *http.Request) (*delivery, error
 	if err := errors.Join(plain(w, r), isJSON(r)); err != nil {
 		return d, err
 	}
-	if d.body, err = h.read(w, r); err != nil {
-		return d, err
-	}
-	if d.signed, err = h.verify(r, d.body); err != nil {
+	if err := h.receive(w, r, d); err != nil {
 		return d, err
 	}
 	if h.verifier != nil { // then what isn't signed isn't believed

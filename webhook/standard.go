@@ -38,36 +38,44 @@ func StandardWebhooks(s Secrets) (Verifier, error) {
 type standardWebhooks struct{ keys *keyring }
 
 func (v *standardWebhooks) Verify(h http.Header, body []byte, now time.Time) (Signed, error) {
-	id, err := only(h, standard.HeaderWebhookID)
+	f, err := v.fields(h, now)
 	if err != nil {
-		return Signed{}, err
-	}
-	at, err := only(h, standard.HeaderWebhookTimestamp)
-	if err != nil {
-		return Signed{}, err
-	}
-	signatures, err := only(h, standard.HeaderWebhookSignature)
-	if err != nil {
-		return Signed{}, err
-	}
-	if !plainID(id) || len(signatures) > maxSignature {
-		return Signed{}, unverified("its id or its signature is not of the scheme's form")
-	}
-	if err := v.keys.fresh(at, now); err != nil {
 		return Signed{}, err
 	}
 	for _, secret := range v.keys.current() {
-		if standardVerifies(secret, h, body, id, at, signatures) {
-			return Signed{Sender: v.keys.Sender, Delivery: id}, nil
+		if f.verify(secret, h, body) {
+			return Signed{Sender: v.keys.Sender, Delivery: f.id}, nil
 		}
 	}
 	return Signed{}, unverified("no signature on it is by one of the secrets")
 }
 
-func standardVerifies(secret string, h http.Header, body []byte, id, at, signatures string) bool {
+// standardFields are what the headers of a request say.
+type standardFields struct{ id, at, signatures string }
+
+// fields returns what the headers say, if they have the scheme's form, and the
+// time is near enough to now.
+func (v *standardWebhooks) fields(h http.Header, now time.Time) (f standardFields, err error) {
+	if f.id, err = only(h, standard.HeaderWebhookID); err != nil {
+		return f, err
+	}
+	if f.at, err = only(h, standard.HeaderWebhookTimestamp); err != nil {
+		return f, err
+	}
+	if f.signatures, err = only(h, standard.HeaderWebhookSignature); err != nil {
+		return f, err
+	}
+	if !plainID(f.id) || len(f.signatures) > maxSignature {
+		return f, unverified("its id or its signature is not of the scheme's form")
+	}
+	return f, v.keys.fresh(f.at, now)
+}
+
+// verify reports whether one of the signatures is by that secret.
+func (f *standardFields) verify(secret string, h http.Header, body []byte) bool {
 	if key, public := strings.CutPrefix(secret, publicPrefix); public {
 		raw, err := base64.StdEncoding.DecodeString(key)
-		return err == nil && verifiesV1a(raw, signatures, signedContent(id, at, body))
+		return err == nil && verifiesV1a(raw, f.signatures, signedContent(f.id, f.at, body))
 	}
 	w, err := standard.NewWebhook(secret)
 	return err == nil && w.VerifyIgnoringTimestamp(body, h) == nil

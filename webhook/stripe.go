@@ -24,15 +24,8 @@ type stripe struct{ keys *keyring }
 const stripeSignature = "Stripe-Signature"
 
 func (v *stripe) Verify(h http.Header, body []byte, now time.Time) (Signed, error) {
-	header, err := only(h, stripeSignature)
+	at, signatures, err := v.fields(h, now)
 	if err != nil {
-		return Signed{}, err
-	}
-	at, signatures, ok := stripeFields(header)
-	if !ok {
-		return Signed{}, unverified("its signature is not of the scheme's form")
-	}
-	if err := v.keys.fresh(at, now); err != nil {
 		return Signed{}, err
 	}
 	before := []byte(at + ".")
@@ -45,6 +38,20 @@ func (v *stripe) Verify(h http.Header, body []byte, now time.Time) (Signed, erro
 		}
 	}
 	return Signed{}, unverified("no signature on it is by one of the secrets")
+}
+
+// fields returns the time and the signatures of a request, if the time is near
+// enough to now.
+func (v *stripe) fields(h http.Header, now time.Time) (string, []string, error) {
+	header, err := only(h, stripeSignature)
+	if err != nil {
+		return "", nil, err
+	}
+	at, signatures, ok := stripeFields(header)
+	if !ok {
+		return "", nil, unverified("its signature is not of the scheme's form")
+	}
+	return at, signatures, v.keys.fresh(at, now)
 }
 
 // stripeFields returns the time and the signatures of a header, in which

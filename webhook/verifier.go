@@ -83,9 +83,13 @@ func (all senders) Verify(h http.Header, body []byte, now time.Time) (Signed, er
 	return Signed{}, unverified("no sender's signature is on it")
 }
 
-// verify asks a verifier, and believes it only if it names a sender.
+// verify asks a verifier.
 func verify(v Verifier, h http.Header, body []byte, now time.Time) (Signed, error) {
-	by, err := v.Verify(h, body, now)
+	return believed(v.Verify(h, body, now))
+}
+
+// believed believes a verifier only if it names a sender.
+func believed(by Signed, err error) (Signed, error) {
 	switch {
 	case err != nil:
 		return Signed{}, err

@@ -86,6 +86,14 @@ type Config struct {
 	// MaxBody bounds bodies, in bytes; default 1 MiB, which is what a Runner
 	// takes by default.
 	MaxBody int64
+	// FailTooLarge fails a call whose answer is larger than MaxBody, with an
+	// error that says so. Otherwise the answer is refused, and the call waits on
+	// for one that its sender may never make. The sender gets the 413 all the
+	// same. With a Verifier, which then has to be a StreamVerifier, the body is
+	// read on and not kept, to check its signature, up to MaxHashed bytes,
+	// default 16 MiB. A larger one is refused, and the call waits on.
+	FailTooLarge bool
+	MaxHashed    int64
 	// ReadTimeout bounds how long a request's body may take to arrive; default
 	// 30 s. A server with a ReadTimeout of its own keeps that one.
 	ReadTimeout time.Duration
@@ -126,6 +134,16 @@ func New(rn *runner.Runner, c Config) (http.Handler, error) {
 		now: c.Now, logger: c.Logger}, c.Limits)
 	if err != nil {
 		return nil, err
+	}
+	if c.MaxHashed == 0 {
+		c.MaxHashed = max(DefaultMaxHashed, d.maxBody)
+	}
+	if c.MaxHashed < d.maxBody {
+		return nil, errors.New("webhook: Config.MaxHashed is less than Config.MaxBody")
+	}
+	if _, ok := c.Verifier.(StreamVerifier); c.FailTooLarge && c.Verifier != nil && !ok {
+		return nil, errors.New("webhook: Config.FailTooLarge is set, and Config.Verifier is no " +
+			"StreamVerifier: it can't check a body that is not kept")
 	}
 	if c.Path == "" {
 		c.Path = "/hooks/"
