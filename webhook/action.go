@@ -33,7 +33,7 @@ func (h *byKey) act(ctx context.Context, e Event, a Action) (answer, error) {
 		return answer{}, err
 	}
 	done, err := h.do(ctx, e, a, at)
-	if errors.Is(err, session.ErrOtherSender) {
+	if errors.Is(err, session.ErrOtherSender) && a.Token == "" {
 		return answer{}, h.hidden(e)
 	}
 	done.Call, done.Pause = at.call, at.pause

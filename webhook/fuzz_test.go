@@ -2,6 +2,7 @@ package webhook_test
 
 import (
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -42,6 +43,50 @@ func FuzzHandler(f *testing.F) {
 		}
 		if got := w.Body.String(); !json.Valid([]byte(got)) || strings.Contains(got, token) {
 			t.Errorf("the answer is %s", got)
+		}
+	})
+}
+
+// FuzzFormats reads bodies of every shape. What a format finds is JSON, or the
+// body is refused as one that does not fit.
+func FuzzFormats(f *testing.F) {
+	f.Add(`{"a":1}`)
+	f.Add(`[{"specversion":"1.0","id":"e","type":"t","source":"s","data":{"a":1}},7]`)
+	f.Add(`{"Type":"Notification","MessageId":"m","Message":"{\"a\":1}"}`)
+	f.Add("payload=%7B%7D&x=%00")
+	f.Fuzz(func(t *testing.T, body string) {
+		for _, format := range []webhook.Format{webhook.FromJSON, webhook.FromCloudEvents,
+			webhook.FromSNS, webhook.FromForm} {
+			events, err := format([]byte(body))
+			if err != nil && webhook.Status(err) != http.StatusUnprocessableEntity {
+				t.Errorf("%q: %v", body, err)
+			}
+			for _, e := range events {
+				if e.Err == nil && len(e.Data) > 0 && !json.Valid(e.Data) || e.Sender != "" {
+					t.Errorf("%q is read as %+v", body, e)
+				}
+			}
+		}
+	})
+}
+
+// FuzzVerifiers checks headers of every shape. None is believed that differs
+// from what was signed.
+func FuzzVerifiers(f *testing.F) {
+	f.Add("Webhook-Signature", symmetricBy, vectorID, "1614265330", vectorBody)
+	f.Add("Webhook-Signature", publicBy+" "+symmetricBy, vectorID, "1614265330", vectorBody)
+	f.Add("X-Hub-Signature-256", gitHubBy, "", "", gitHubBody)
+	f.Add("Stripe-Signature", "t=1614265330,v1=00,v0=00", "", "", vectorBody)
+	f.Fuzz(func(t *testing.T, name, signature, id, at, body string) {
+		v := made(webhook.Senders(made(webhook.StandardWebhooks(secrets(symmetric, public)))(t),
+			made(webhook.GitHub(secrets(gitHubSecret)))(t),
+			made(webhook.Stripe(secrets(stripeSecret)))(t)))(t)
+		h := http.Header{"Webhook-Id": {id}, "Webhook-Timestamp": {at}}
+		h.Set(name, signature)
+		by, err := v.Verify(h, []byte(body), vectorNow)
+		known := id == vectorID && at == "1614265330" && body == vectorBody || body == gitHubBody
+		if err == nil && !known || err != nil && !errors.Is(err, webhook.ErrUnverified) {
+			t.Errorf("it verifies as %+v, %v", by, err)
 		}
 	})
 }
