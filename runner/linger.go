@@ -32,7 +32,9 @@ type sorting struct {
 	late bool             // something is aborted that was waited for
 }
 
-// linger decides what becomes of the handles that are open, and stores it.
+// linger decides what becomes of the handles that are open, and stores it: first
+// of those that are aborted, then of those that are waited for. The model is
+// asked about the others once that is over.
 func (mc *modelCaller) linger(ctx context.Context) error {
 	s := &sorting{modelCaller: mc, now: mc.rn.store.Now()}
 	inquiries := 0
@@ -47,13 +49,20 @@ func (mc *modelCaller) linger(ctx context.Context) error {
 			s.sort(&h, inquiries < maxInquiries)
 		}
 	}
-	if err := s.ask(ctx); err != nil {
-		return err
-	}
 	if s.Until.IsZero() && s.late {
 		s.Until = s.now.Add(endWait)
 	}
-	return s.store()
+	if len(s.asks) == 0 || !s.Until.IsZero() {
+		s.Left = len(s.asks) > 0 // asked about once nothing is waited for
+		return s.store(true)
+	}
+	if err := s.store(false); err != nil {
+		return err
+	}
+	if asked, err := s.ask(ctx); !asked || err != nil {
+		return err // if the drive is to stop, the model is asked another time
+	}
+	return s.store(true)
 }
 
 // sort decides the fate of one handle by its policy, or notes that the model is
@@ -93,35 +102,31 @@ func (s *sorting) look(at time.Time) {
 	}
 }
 
-// store stores the fates, some at a time. Until the last of them is stored, the
-// step is the same.
-func (s *sorting) store() error {
-	for rest, first := s.List, true; !s.Last; first = false {
+// store stores the fates so far, some at a time. Until the last of all is stored,
+// the step is the same.
+func (s *sorting) store(last bool) error {
+	for len(s.List) > 0 || last && !s.Last {
 		page := s.Fates
-		page.List = rest[:min(len(rest), session.MaxFates)]
-		rest = rest[len(page.List):]
-		s.Last = len(rest) == 0
+		page.List = s.List[:min(len(s.List), session.MaxFates)]
+		s.List = s.List[len(page.List):]
+		s.Last = last && len(s.List) == 0
 		page.Last = s.Last
-		if !first {
-			page.Inquired, page.Usage = false, llm.Usage{}
-		}
 		err := s.commit(func(tx *session.Tx) error { return tx.Decide(&page) })
 		if err != nil {
 			return decided(err)
 		}
+		s.Inquired, s.Usage = false, llm.Usage{} // that counts once
 	}
 	return nil
 }
 
 // ask asks the model what is to become of handles. An answer that doesn't fit is
-// asked for once more. Without one they are waited for.
-func (s *sorting) ask(ctx context.Context) error {
-	if len(s.asks) == 0 {
-		return nil
-	}
+// asked for once more. Without one they are waited for. Asked is false if the
+// drive is to stop meanwhile.
+func (s *sorting) ask(ctx context.Context) (asked bool, err error) {
 	messages, ids, err := s.inquiry()
 	if err != nil {
-		return err
+		return false, err
 	}
 	s.Inquired = true
 	var fates map[string]handles.Fate
@@ -130,9 +135,9 @@ func (s *sorting) ask(ctx context.Context) error {
 		answer, err := s.inquire(ctx, messages, schema)
 		switch {
 		case s.life.work.Err() != nil:
-			return context.Cause(s.life.work)
-		case s.life.stopping.Err() != nil:
-			return nil // the loop sees why, and the model is asked again another time
+			return false, context.Cause(s.life.work)
+		case err != nil && s.life.stopping.Err() != nil:
+			return false, nil
 		}
 		text := answer.Text()
 		if err == nil {
@@ -155,7 +160,7 @@ func (s *sorting) ask(ctx context.Context) error {
 			s.await(h)
 		}
 	}
-	return nil
+	return true, nil
 }
 
 // inquire sends the request, which is none of the history's.

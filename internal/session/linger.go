@@ -19,7 +19,9 @@ import (
 
 // Linger is a run that would be over but for its handles.
 type Linger struct {
-	Turn int `json:"turn"` // the model's message that had nothing to add
+	// Turn is its number among those of the session: that of the model's message
+	// that had nothing to add, or a greater one.
+	Turn int `json:"turn"`
 	// Waits: each handle's fate is stored. Otherwise the driver has to decide.
 	Waits bool      `json:"waits,omitzero"`
 	Until time.Time `json:"until,omitzero"` // with Waits: when the driver decides anew
@@ -54,7 +56,8 @@ func (tx *Tx) lingers() bool {
 	case tx.Wakes > tx.NoticesTold:
 		tx.Due = true
 	case tx.Handles > tx.Kept:
-		tx.Linger = &Linger{Turn: tx.Turn}
+		tx.Lingered = max(tx.Turn, tx.Lingered+1)
+		tx.Linger = &Linger{Turn: tx.Lingered}
 		tx.outdates()
 	default:
 		return false
@@ -147,6 +150,8 @@ type Fates struct {
 	// nothing is waited for any more.
 	Last  bool
 	Until time.Time
+	// Left: others are to be decided of once nothing is waited for.
+	Left bool
 	// Inquired: the model has been asked, and has used Usage.
 	Inquired bool
 	Usage    llm.Usage
@@ -190,19 +195,20 @@ func (tx *Tx) Decide(f *Fates) error {
 		tx.oweAbort("", "the model's turn was over", 0)
 	}
 	if f.Last {
-		tx.decided(own, f.Until)
+		tx.decided(own, f)
 	}
 	return nil
 }
 
 // decided goes on once all fates are stored.
-func (tx *Tx) decided(own *Linger, until time.Time) {
+func (tx *Tx) decided(own *Linger, f *Fates) {
 	switch {
-	case own.Open > 0 && !until.IsZero():
-		own.Waits, own.Until = true, until
+	case own.Open > 0 && !f.Until.IsZero():
+		own.Waits, own.Until = true, f.Until
 		tx.gotOn()
 	case own.Waited, tx.Wakes > tx.NoticesTold:
 		tx.speakAgain()
+	case f.Left: // what was to be waited for has stopped, and is not told
 	default:
 		tx.Linger = nil
 		tx.Finish, tx.Ended = event.FinishStop, tx.Now

@@ -91,6 +91,7 @@ type State struct {
 	Handles  int      `json:"handles,omitzero"`  // that have not stopped, see handle.go
 	Kept     int      `json:"kept,omitzero"`     // of those, which no run waits for
 	Linger   *Linger  `json:"linger,omitzero"`   // the run would end but for them, see linger.go
+	Lingered int      `json:"lingered,omitzero"` // the last Linger.Turn
 	Aborts   int      `json:"aborts,omitzero"`   // how often some of them were to be ended
 	// notices about them: made so far, the last that a run doesn't end before,
 	// and told
