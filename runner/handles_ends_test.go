@@ -3,7 +3,7 @@ package runner_test
 import (
 	"context"
 	"errors"
-	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -70,7 +70,7 @@ func TestAbortsComeBeforeAwaitsAndInquiriesLast(t *testing.T) {
 		r = newRig(t, agent.Config{Tools: []tool.Tool{outside, minutes(t, "drops", tool.AbortAtEnd),
 			minutes(t, "waits", tool.AwaitAtEnd)}, Model: model}, &rigOptions{memory: true})
 		r.say("Go.").finished(event.FinishStop)
-		if want := []event.Status{event.Cancelled, event.Done, ""}; fmt.Sprint(known) != fmt.Sprint(want) {
+		if !slices.Equal(known, []event.Status{event.Cancelled, event.Done, ""}) {
 			t.Errorf("when the model is asked they are %q", known)
 		}
 		if asked < time.Minute || asked > time.Minute+5*time.Second {
@@ -92,17 +92,22 @@ func TestAbortsComeBeforeAwaitsAndInquiriesLast(t *testing.T) {
 // history, and what it uses counts. An answer that can't be read is asked for
 // once more. Without one, the handles are waited for.
 func TestTheInquirerIsAsked(t *testing.T) {
-	down := fakellm.Fails(errors.New("down"))
+	answers := func(texts ...string) (all []fakellm.Turn) {
+		for _, text := range texts {
+			all = append(all, fakellm.Says(text))
+		}
+		return all
+	}
 	for name, test := range map[string]struct {
 		replies  []fakellm.Turn
 		requests int
 		want     event.Status
 	}{
-		"at once":             {[]fakellm.Turn{fakellm.Says(fate("a", "abort"))}, 1, event.Cancelled},
-		"no JSON, then right": {[]fakellm.Turn{fakellm.Says("abort"), fakellm.Says(fate("a", "abort"))}, 2, event.Cancelled},
-		"another fate, twice": {[]fakellm.Turn{fakellm.Says(fate("a", "kill")), fakellm.Says(fate("a", "stop"))}, 2, event.Done},
-		"of nothing, twice":   {[]fakellm.Turn{fakellm.Says(`{"handles":[]}`), fakellm.Says(`{}`)}, 2, event.Done},
-		"it fails":            {[]fakellm.Turn{down}, 2, event.Done},
+		"at once":             {answers(fate("a", "abort")), 1, event.Cancelled},
+		"no JSON, then right": {answers("abort", fate("a", "abort")), 2, event.Cancelled},
+		"another fate, twice": {answers(fate("a", "kill"), fate("a", "stop")), 2, event.Done},
+		"of nothing, twice":   {answers(`{"handles":[]}`, `{}`), 2, event.Done},
+		"it fails":            {[]fakellm.Turn{fakellm.Fails(errors.New("down"))}, 2, event.Done},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
