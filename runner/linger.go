@@ -78,10 +78,8 @@ func (s *sorting) sort(h *session.Handle, asks bool) {
 		s.await(h)
 	case p.AtEnd == tool.AbortAtEnd || !asks:
 		s.abort(h)
-	case len(s.asks) < maxInquired:
-		s.asks = append(s.asks, *h)
 	default:
-		s.await(h)
+		s.asks = append(s.asks, *h)
 	}
 }
 
@@ -153,7 +151,7 @@ func (s *sorting) ask(ctx context.Context) (asked bool, err error) {
 			messages = append(messages, llm.AssistantText(text), llm.UserText(err.Error()))
 		}
 	}
-	for i := range s.asks {
+	for i := range s.asks { // those that weren't asked about are waited for
 		if h := &s.asks[i]; fates[h.Name] == handles.ToAbort {
 			s.abort(h)
 		} else {
@@ -197,7 +195,7 @@ func (s *sorting) inquiry() (messages []llm.Message, ids []string, err error) {
 		return nil, nil, err
 	}
 	var open []handles.Open
-	for i := range s.asks {
+	for i := range s.asks[:min(len(s.asks), maxInquired)] {
 		h, err := s.rn.handle(s.waiting, s.session, s.asks[i].Name)
 		if err != nil {
 			return nil, nil, err
