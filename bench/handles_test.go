@@ -53,8 +53,10 @@ func act(action string, i int) llm.ToolCall {
 }
 
 // newHandles returns a runner whose agent has a tool of handles. Its calls wait
-// for the outside, or are done at once.
-func newHandles(b testing.TB, kv kvstore.Store, waits bool, calls *[]llm.ToolCall) *runner.Runner {
+// for the outside, or are done at once. Its model makes so many in a turn.
+func newHandles(
+	b testing.TB, kv kvstore.Store, waits bool, each int, calls *[]llm.ToolCall,
+) *runner.Runner {
 	b.Helper()
 	own := tool.Must(tool.Func(
 		tool.Spec{Name: "job", MayPause: true, Effect: tool.Idempotent},
@@ -69,7 +71,7 @@ func newHandles(b testing.TB, kv kvstore.Store, waits bool, calls *[]llm.ToolCal
 	if err != nil {
 		b.Fatal(err)
 	}
-	a, err := agent.New(agent.Config{Name: "ops", Model: acting{calls, 50},
+	a, err := agent.New(agent.Config{Name: "ops", Model: acting{calls, each},
 		Tools:  []tool.Tool{jobs},
 		Limits: agent.Limits{Turns: 1 << 30, ToolCalls: 1 << 30}})
 	if err != nil {
@@ -92,7 +94,7 @@ func BenchmarkHandles(b *testing.B) {
 			run := func(n int) costs {
 				kv := &tally{Exclusive: kvstore.NewMemory()}
 				var calls []llm.ToolCall
-				rn := newHandles(b, kv, true, &calls)
+				rn := newHandles(b, kv, true, 50, &calls)
 				for i := range n {
 					calls = append(calls, act("spawn", i))
 				}
@@ -124,7 +126,7 @@ func BenchmarkAwait(b *testing.B) {
 	run := func(n int) costs {
 		kv := &tally{Exclusive: kvstore.NewMemory()}
 		var calls []llm.ToolCall
-		rn := newHandles(b, kv, false, &calls)
+		rn := newHandles(b, kv, false, 50, &calls)
 		ids := make([]string, n)
 		for i := range n {
 			calls = append(calls, act("spawn", i))
@@ -147,5 +149,40 @@ func BenchmarkAwait(b *testing.B) {
 	b.ReportMetric(many.commits/few.commits, "x-commits")
 	b.ReportMetric(many.reads/few.reads, "x-reads")
 	b.ReportMetric(many.bytes/few.bytes, "x-bytes")
+	b.ReportMetric(0, "ns/op") // of no meaning here
+}
+
+// BenchmarkHandleBeyond counts the commits of a handle beyond those of the same
+// call in its turn, one in each turn. A test of package runner has them one by
+// one.
+func BenchmarkHandleBeyond(b *testing.B) {
+	const n = 20
+	run := func(call func(i int) llm.ToolCall) costs {
+		kv := &tally{Exclusive: kvstore.NewMemory()}
+		var calls []llm.ToolCall
+		rn := newHandles(b, kv, false, 1, &calls)
+		for i := range n {
+			calls = append(calls, call(i))
+		}
+		drain(b, rn.Run(b.Context(), "ada", "s", llm.UserText("Go."), nil), event.FinishStop)
+		for open := 1; open > 0; { // until the session was told of all ends
+			st, err := rn.Show(b.Context(), "s", "ada")
+			if err != nil {
+				b.Fatal(err)
+			}
+			open = st.Handles
+		}
+		rn.Close()
+		return kv.take(n)
+	}
+	var oneShot, handles costs
+	for b.Loop() {
+		oneShot = run(func(int) llm.ToolCall {
+			return llm.ToolCall{Name: "job", Arguments: json.RawMessage(`{}`)}
+		})
+		handles = run(func(i int) llm.ToolCall { return act("spawn", i) })
+	}
+	b.ReportMetric(oneShot.commits, "commits/call")
+	b.ReportMetric(handles.commits-oneShot.commits, "beyond")
 	b.ReportMetric(0, "ns/op") // of no meaning here
 }

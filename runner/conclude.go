@@ -161,10 +161,14 @@ func (a *attempt) result(to *committer, out toolbox.Outcome) error {
 		return nil
 	}
 	a.product.made(out.Actions)
-	if a.door.derived && out.Status == toolbox.Done && len(out.Actions) == 0 {
+	follows := out.Status == toolbox.Done && len(out.Actions) == 0 // from what is stored
+	switch {
+	case follows && a.door.derived:
 		o.Actor = a.call.Answer.Actor
 		err = to.ride(settling)
-	} else {
+	case follows && a.call.Answer != nil && a.call.Answer.Interrupted:
+		err = to.ride(settling)
+	default:
 		err = to.commit(settling)
 	}
 	switch {

@@ -11,6 +11,8 @@ import (
 	"github.com/fermata-ai/fermata/agent"
 	"github.com/fermata-ai/fermata/event"
 	"github.com/fermata-ai/fermata/fakellm"
+	"github.com/fermata-ai/fermata/internal/session"
+	"github.com/fermata-ai/fermata/kvstore/faultkv"
 	"github.com/fermata-ai/fermata/runner"
 	"github.com/fermata-ai/fermata/tool"
 )
@@ -168,4 +170,52 @@ func TestAnAwaitSeesItsOwnSessionsHandles(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 	r.told(0)
+}
+
+// A message that can't be stored has interrupted nothing, and nothing of that is
+// shown. The same message again interrupts the await. Also where the write is
+// stored, and its acknowledgement lost, that counts once.
+func TestAMessageThatCannotBeStoredInterruptsNothing(t *testing.T) {
+	for name, fault := range map[string]func(int) faultkv.Fault{
+		"fails": faultkv.FailAt, "is lost": faultkv.LoseAt,
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, agent.Config{Tools: []tool.Tool{waits(t, "job")}, Model: fakellm.New(
+				fakellm.Calls("job", `{"action":"spawn","id":"a","target":"x"}`).
+					And("await", `{"all":["a"]}`),
+				fakellm.Calls("job", `{"action":"abort","id":"a"}`),
+				fakellm.Says("I see."))}, &rigOptions{memory: true})
+			r.say("Go.").finished(event.FinishPaused)
+			await := ""
+			for _, c := range r.transcript().Calls {
+				if c.Tool == "await" {
+					await = c.Call
+				}
+			}
+			r.faults.Add(fault(r.faults.Applies() + 1))
+			s := r.tell("m-1", "Never mind.")
+			texts := r.texts()
+			if stored := texts[len(texts)-1] == "I see."; !stored {
+				if name != "fails" || s.err == nil || len(of[event.Result](s)) > 0 {
+					t.Errorf("the run ended with %v, and showed %v", s.err, s.events)
+				}
+				if c, err := r.Call(t.Context(), chat, await, user); err != nil ||
+					c.Status != session.Pending {
+					t.Errorf("the await is %+v, %v", c, err)
+				}
+				s = r.tell("m-1", "Never mind.")
+			}
+			s.finished(event.FinishStop)
+			shown := 0
+			for _, res := range of[event.Result](s) {
+				if res.Result.Call == await {
+					shown++
+				}
+			}
+			if got := r.outputs(); shown != 1 || !strings.Contains(got[1], `"interrupted":true`) {
+				t.Errorf("its result is shown %d times; results are %q", shown, got)
+			}
+			r.told(0)
+		})
+	}
 }

@@ -101,7 +101,7 @@ type input struct {
 	entry       *session.Entry
 	hash        string
 	o           *RunOptions
-	denied      bool // calls were denied for it
+	denied      bool // calls were denied, or awaits interrupted, for it
 }
 
 // untaken is why a message was not taken. The session, which another drive may

@@ -32,7 +32,7 @@ func (sy *saying) say() (taken bool, err error) {
 		}
 		answered, err := sy.turnOver()
 		if answered && err == nil {
-			return true, nil
+			return true, sy.unstage()
 		}
 		if errors.Is(err, session.ErrPending) {
 			// Perhaps another run with the same message was faster.
@@ -41,6 +41,7 @@ func (sy *saying) say() (taken bool, err error) {
 			}
 		}
 		if err != nil {
+			sy.screen.discard()
 			return false, errors.Join(err, sy.haltAgain(halt))
 		}
 		said, err := sy.append()
@@ -168,9 +169,14 @@ func (sy *saying) onceOver() (answered bool, err error) {
 }
 
 // interrupt ends the awaits that the turn waits for, and takes the message then.
-// Their handles go on.
+// Their handles go on. That rides, and so do the awaits' results: a crash before
+// the message is stored leaves them as they were. Until then they are not shown.
 func (sy *saying) interrupt(awaits []string) error {
-	return sy.commit(func(tx *session.Tx) error {
+	if !sy.in.denied {
+		sy.screen.stage()
+		sy.in.denied = true
+	}
+	return sy.ride(func(tx *session.Tx) error {
 		for _, id := range awaits {
 			if err := tx.Interrupt(id, sy.user); err != nil && !session.Moved(err) {
 				return err
@@ -178,6 +184,19 @@ func (sy *saying) interrupt(awaits []string) error {
 		}
 		return nil
 	})
+}
+
+// unstage stores and shows what was to be stored with the message, if that has
+// become an answer instead.
+func (sy *saying) unstage() error {
+	if !sy.in.denied {
+		return nil
+	}
+	if err := sy.flush(); err != nil {
+		return err
+	}
+	sy.screen.publish()
+	return nil
 }
 
 // said reports whether the message was taken before. Then the run goes on as it
