@@ -144,6 +144,8 @@ func TestOnlyTheNamedProcessIsKilled(t *testing.T) {
 	}
 
 	dir := t.TempDir()
+	me, _ := look(os.Getpid())
+	same.Owner = identity{me.pid, me.start + 1} // its owner's number is another's by now
 	_, err = same.write(dir)
 	must(t, err)
 	must(t, os.WriteFile(filepath.Join(dir, "torn.json"), []byte(`{"versi`), 0o600))
