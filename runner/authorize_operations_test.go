@@ -30,7 +30,7 @@ import (
 // the token.
 var operations = map[string]runner.OperationKind{
 	"Run": runner.OpRun, "Continue": runner.OpContinue, "Resume": runner.OpResume,
-	"Deliver":  runner.OpDeliver,
+	"ResumeByKey": runner.OpResume, "Deliver": runner.OpDeliver,
 	"Progress": runner.OpProgress, "Heartbeat": runner.OpProgress,
 	"Cancel": runner.OpCancel, "CancelSession": runner.OpCancelSession, "Extend": runner.OpExtend,
 	"Delete": runner.OpDelete,

@@ -84,17 +84,20 @@ func (a *attempt) pause(to *committer) error {
 	}
 	a.product.made(a.out.Actions)
 	var root, child string
-	err = to.commit(func(tx *session.Tx) error {
+	judges := make([]judge, 1)
+	pause := func(tx *session.Tx) error {
 		c := tx.Call(a.call.ID)
 		if c != nil && c.Status != session.Settled && (c.Cancel != nil || tx.Ending != nil) {
 			return tx.Abandon(c.ID, h, a.stopped(tx, errRunEnded))
 		}
+		h.Fits = judges[0].fits(to.waiting, a.rn, tx.Agent) // what was kept for its key
 		err := tx.Pause(a.call.ID, h)
 		if err == nil {
 			root, child = tx.Root(), c.Child
 		}
 		return err
-	})
+	}
+	err = judged(judges, func() error { return to.commit(pause) })
 	switch {
 	case errors.Is(err, session.ErrTooDeep):
 		a.product.forget()

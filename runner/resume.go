@@ -103,6 +103,9 @@ type Resumed struct {
 // event.FinishElsewhere.
 func (r *Resumed) Events(ctx context.Context) iter.Seq2[event.Event, error] {
 	return func(yield func(event.Event, error) bool) {
+		if r.session == "" {
+			return // it is kept for a call that isn't known yet
+		}
 		if r.rn.hasParent(ctx, r.session) {
 			r.rn.carryOnAbove(ctx, r.session, yield)
 			return

@@ -10,8 +10,9 @@ package runner
 
 // Where things are:
 //
-//   - what callers do: runner.go, run.go, resume.go, runagain.go, deliver.go,
-//     typed.go, progress.go, find.go, sessions.go, status.go, follow.go,
+//   - what callers do: runner.go, run.go, resume.go, bykey.go, runagain.go,
+//     deliver.go, typed.go, progress.go, find.go, sessions.go, status.go,
+//     follow.go,
 //     token.go, work.go; who may: authorize.go
 //   - a drive and its parts: drive.go; the loop: loop.go, wait.go, moved.go;
 //     inside turn layers: turn.go; how a user's message comes in: say.go,

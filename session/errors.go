@@ -13,6 +13,9 @@ var (
 	// ErrNotYetKnown: the outside system may be faster than the commit of the
 	// pause. Try again.
 	ErrNotYetKnown = core.ErrNotYetKnown
+	// ErrNotKept: no call has the outside key yet, and what is kept until one has
+	// is bounded.
+	ErrNotKept = core.ErrNotKept
 	// ErrInvalidID: an id is empty, too long, or not UTF-8.
 	ErrInvalidID = core.ErrInvalidID
 	// ErrChild: the session is the child of a call, and is told what to do by

@@ -38,6 +38,7 @@ type Fate = core.Fate
 const (
 	FateSuperseded = core.Superseded // the call settled otherwise
 	FateRefused    = core.Refused    // the pause that was written wants another kind of answer
+	FateKept       = core.Kept       // no call had its outside key yet: it is judged when one does
 )
 
 // CallStatus is where a call stands in its life.

@@ -311,6 +311,7 @@ func (c *check) whole(ctx context.Context) error {
 		func() error { return readable[pauseEntry](ctx, c, "", kvstore.Key(machineKind)) },
 		func() error { return readable[pauseEntry](ctx, c, "", kvstore.Key(treeKind)) },
 		func() error { return readable[pauseNumber](ctx, c, "", kvstore.Key("k")) },
+		func() error { return readable[kept](ctx, c, "", kvstore.Key("K")) },
 		func() error { return readable[keyRing](ctx, c, "", keyRingKey) },
 		func() error { return c.schemas(ctx) },
 		func() error { return readable[schemaUse](ctx, c, "", kvstore.Key("t")) },

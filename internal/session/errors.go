@@ -25,6 +25,7 @@ var (
 	ErrOtherSender          = errors.New("session: it is taken from one sender alone")
 	ErrPauseRequired        = errors.New("session: the call has several pauses; name the one meant")
 	ErrNotYetKnown          = errors.New("session: not known yet; try again")
+	ErrNotKept              = errors.New("session: the answer can't be kept")
 	ErrAmbiguousKey         = errors.New("session: more than one open pause has the key")
 	ErrResumeConflict       = errors.New("session: another answer was accepted before")
 	ErrInvalidResumePayload = errors.New("session: the answer does not fit")

@@ -27,6 +27,8 @@ import (
 //	a since pause                 the same, of what a machine or the time ends
 //	j root since pause            as i, of the pauses in the sessions below a root
 //	k tool key session call       a tool's own key for its job
+//	K tool key                    answers that came before a call had the key
+//	E tool key id chunk           the payload of one of them
 //	w agent time session          wake index: what is due, and when
 //	n agent tool session          parked: a call waits for a tool that is gone
 //	v agent session               what is due by the clock of another process

@@ -19,6 +19,9 @@ type Hold struct {
 	// one before.
 	Begins *NewHandle
 	Shown  []HandleShown
+	// Fits judges what was kept for its outside key, which is kept here.
+	Fits Fits
+	kept map[string]*Blob
 	// Awaited are the handles that it waits for, and AwaitedList the same for
 	// the store.
 	Awaited     []Awaited
@@ -73,6 +76,9 @@ func (tx *Tx) Pause(call string, h *Hold) error {
 		tx.list(c)
 	}
 	tx.takeMail(c, "", "")
+	if err := tx.takeKept(c, h); err != nil {
+		return err
+	}
 	tx.oweAsks(c)
 	return nil
 }

@@ -34,6 +34,7 @@ type Fate string
 const (
 	Superseded Fate = "superseded" // the call settled otherwise
 	Refused    Fate = "refused"    // the pause that was written wants another kind of answer
+	Kept       Fate = "kept"       // no call had its outside key yet: it is judged when one does
 )
 
 // Receipt is the durable trace of an accepted operation. In what Resume returns

@@ -31,7 +31,8 @@ package session
 //   - handles, which are children of one call: handle.go, handlestore.go; waiting
 //     for them: awaiting.go; at the end of a run: linger.go; ending them:
 //     abort.go
-//   - events for open calls: mail.go, mailstore.go
+//   - events for open calls: mail.go, mailstore.go; answers that came before their
+//     pauses: kept.go
 //   - upkeep: check.go, checkchild.go, checkhandle.go, sweep.go, sweephandle.go,
 //     sweepschema.go, sweepinbox.go, sweephomeless.go, delete.go
 

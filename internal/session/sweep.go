@@ -95,7 +95,7 @@ func (s *Store) Sweep(ctx context.Context, r *Retention) (Swept, error) {
 			errs = append(errs, err)
 		}
 	}
-	for _, upkeep := range []func(context.Context) error{sw.homeless, sw.recoveries} {
+	for _, upkeep := range []func(context.Context) error{sw.homeless, sw.recoveries, sw.unkept} {
 		if err := upkeep(ctx); err != nil {
 			errs = append(errs, err)
 		}
