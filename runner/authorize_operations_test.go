@@ -69,7 +69,7 @@ func TestEveryExportedOperationIsAuthorized(t *testing.T) {
 	values := map[reflect.Type]reflect.Value{}
 	for _, v := range []any{
 		runner.Actor("mallory"), []runner.Resumption{runner.Approve(p.ID, "mallory", "")},
-		[]runner.Mail{{Call: p.ID, Name: "offer", ID: "1", Actor: "mallory"}},
+		runner.Complete("", "mallory", nil), []runner.Mail{{Call: p.ID, Name: "offer", ID: "1", Actor: "mallory"}},
 		runner.Ref{Pause: p.ID}, runner.Spawning{Handle: "a", Tool: "refund", Actor: "mallory"},
 		runner.Input{Handle: "a", Actor: "mallory"},
 		llm.UserText("Hi."), session.PauseFilter{Session: chat},
@@ -100,7 +100,8 @@ func TestEveryExportedOperationIsAuthorized(t *testing.T) {
 		if len(asked) != 1 || asked[0].Kind != kind || asked[0].Actor != "mallory" {
 			t.Errorf("%s asks for %+v, and not once for %s, by mallory", name, asked, kind)
 		}
-		if len(asked) == 1 && kind != runner.OpRotate && asked[0].User != user {
+		ofASession := kind != runner.OpRotate && name != "ResumeByKey" // perhaps no call has the key
+		if len(asked) == 1 && ofASession && asked[0].User != user {
 			t.Errorf("%s doesn't say whose session it is about: %+v", name, asked[0])
 		}
 		if len(asked) == 1 && asked[0].Call != "" && (asked[0].Tool != "refund" ||

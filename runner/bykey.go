@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -44,12 +45,10 @@ func (k Keep) keeping() session.Keeping {
 func (rn *Runner) ResumeByKey(
 	ctx context.Context, ref Ref, r Resumption, keep *Keep,
 ) (*Resumed, error) {
-	switch {
-	case ref.Token != "" || ref.Pause != "" || ref.Key == "" || ref.Tool == "":
-		return nil, fmt.Errorf("%w: ResumeByKey takes a Tool and a Key", ErrInvalidRef)
-	case r.Pause != "":
-		return nil, fmt.Errorf("%w: the answer names the pause %q, and is to go by the key %q",
-			ErrInvalidRef, r.Pause, ref.Key)
+	op := Operation{Kind: OpResume, Actor: r.Actor, Tool: ref.Tool, Session: ref.Session,
+		User: ref.User, Answer: r.answer()}
+	if err := checkKeyRef(ref, r); err != nil {
+		return nil, cmp.Or(rn.authorize(ctx, op), err)
 	}
 	for range maxMoves {
 		p, err := rn.find(ctx, ref)
@@ -57,8 +56,6 @@ func (rn *Runner) ResumeByKey(
 			r.Pause = p.ID
 			return rn.Resume(ctx, p.Session, r)
 		}
-		op := Operation{Kind: OpResume, Actor: r.Actor, Tool: ref.Tool, Session: ref.Session,
-			User: ref.User, Answer: r.answer()}
 		if refused := rn.authorize(ctx, op); refused != nil {
 			return nil, refused // and is not told whether there is such a key
 		}
@@ -72,6 +69,18 @@ func (rn *Runner) ResumeByKey(
 		}
 	}
 	return nil, fmt.Errorf("%w: key %q of tool %q", session.ErrNotYetKnown, ref.Key, ref.Tool)
+}
+
+// checkKeyRef returns what is wrong with an answer by key.
+func checkKeyRef(ref Ref, r Resumption) error {
+	switch {
+	case ref.Token != "" || ref.Pause != "" || ref.Key == "" || ref.Tool == "":
+		return fmt.Errorf("%w: ResumeByKey takes a Tool and a Key", ErrInvalidRef)
+	case r.Pause != "":
+		return fmt.Errorf("%w: the answer names the pause %q, and is to go by the key %q",
+			ErrInvalidRef, r.Pause, ref.Key)
+	}
+	return nil
 }
 
 // keep keeps an answer. Known: a call has the key by now, and it goes there.
