@@ -311,6 +311,19 @@ func TestMailByKey(t *testing.T) {
 	s.postKey(private, "d2", gone).has(t, 200, "0 accepted")
 }
 
+// A token of a mailbox, within what is signed, sends the events that it was
+// made for.
+func TestMailTokenInAnEvent(t *testing.T) {
+	s, _, only := racing(t, siteOptions{byKey: &webhook.KeyConfig{
+		Verifier: made(webhook.StandardWebhooks(secrets(symmetric)))(t), Map: ciMeans}})
+	with := func(state, result string) string {
+		return `{"state":"` + state + `","token":"` + only + `","result":` + result + `}`
+	}
+	s.postKey(symmetric, "d1", with("withdrawn", `"sorry"`)).is(t, 403, "not_allowed")
+	s.postKey(symmetric, "d1", with("done", `5`)).is(t, 403, "not_allowed")
+	s.postKey(symmetric, "d1", with("offer", `{"cents":5}`)).has(t, 200, "0 accepted")
+}
+
 func TestByKeyRefuses(t *testing.T) {
 	rn, err := runner.New(nil, session.NewStore(kvstore.NewMemory(), nil), nil)
 	must(t, err)

@@ -88,6 +88,19 @@ func TestDeliveryIsKeptWithTheReceipt(t *testing.T) {
 	s.deliver(token, strings.Repeat("x", 257), `{"url":"a"}`).is(t, 422, "invalid")
 }
 
+// Where a signature is wanted, an id that it does not cover is not kept.
+func TestUnsignedDeliveryIsNotKept(t *testing.T) {
+	s := newSite(t, siteOptions{webhook: webhook.Config{
+		Verifier: made(webhook.GitHub(secrets(gitHubSecret)))(t)}})
+	r := s.request(http.MethodPost, s.paused(), strings.NewReader(`{"url":"a"}`))
+	r.Header.Set("X-Hub-Signature-256", "sha256="+mac256(gitHubSecret, `{"url":"a"}`))
+	r.Header.Set("Webhook-Id", "forged")
+	s.send(r).accepted(t, false)
+	if r := s.call().Receipts[0]; r.Delivery != "" || r.Actor != "payments" {
+		t.Errorf("the receipt is %+v", r)
+	}
+}
+
 // fails is a verifier that can't tell, or says something it must not.
 type fails struct {
 	by  webhook.Signed

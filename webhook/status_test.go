@@ -216,6 +216,8 @@ func TestStatus(t *testing.T) {
 		&llm.Error{Kind: llm.ErrAuth}:                  502,
 		&llm.Error{Kind: llm.ErrOverloaded}:            503,
 		session.ErrWrongUser:                           403,
+		session.ErrOtherSender:                         403,
+		webhook.ErrUnverified:                          401,
 		session.ErrDeleted:                             410,
 		session.ErrUnknownSession:                      404,
 		session.ErrUnknownCall:                         404,

@@ -89,6 +89,17 @@ func TestLargeAnswerNeedsItsSignature(t *testing.T) {
 	}
 }
 
+// What is announced as larger than what would be hashed is not even asked for.
+func TestAnnouncedBodyIsNotHashed(t *testing.T) {
+	s := signedSite(t, siteOptions{webhook: large()})
+	conn := s.dial("POST /hooks/"+s.paused()+" HTTP/1.1", "Content-Length: 1073741824",
+		"Expect: 100-continue")
+	defer conn.Close()
+	if got := firstLine(t, conn); !strings.HasPrefix(got, "HTTP/1.1 413") {
+		t.Errorf("got %q", got)
+	}
+}
+
 func TestFailTooLargeNeedsWhatItNeeds(t *testing.T) {
 	rn, err := runner.New(nil, session.NewStore(kvstore.NewMemory(), nil), nil)
 	must(t, err)
