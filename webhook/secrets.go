@@ -12,7 +12,9 @@ import (
 
 // Secrets say by which secrets one sender's signatures are checked.
 type Secrets struct {
-	// Sender is a name of yours for who signs with these secrets.
+	// Sender is a name of yours for who signs with these secrets, which no user
+	// can have: it may be the actor in receipts. A tool gives the same name as
+	// Await.Sender, to take answers of that sender alone.
 	Sender string
 	// Current returns the secrets that are good now: one, or several while one
 	// replaces another. It is asked for each request, so that they can be

@@ -61,11 +61,17 @@
 // approve and deny may be empty. Members that are not listed above are refused,
 // since a misspelt retryable would go unseen.
 //
-// # What is not here
+// # Signatures
 //
-// Without a [Verifier] the token is the only credential. (An Authorizer of the
-// runner is asked all the same, about the token's holder or Config.Actor: give
-// that a name that no user can have.)
+// Without a [Verifier] the token is the only credential. With one, a request
+// needs a signature beside it. The verifiers of [StandardWebhooks], [GitHub] and
+// [Stripe] ship. [ByKey] makes a handler for senders that know no token: they
+// sign what they send, and name their job by an id of their own.
+//
+// An Authorizer of the runner is asked all the same, about the token's holder,
+// Config.Actor or Signed.Sender: give those names that no user can have.
+//
+// [Limits] bound how many requests are taken.
 package webhook
 
 import (
