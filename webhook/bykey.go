@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"runtime/debug"
 	"time"
 
 	"github.com/fermata-ai/fermata/runner"
@@ -162,7 +163,7 @@ func (h *byKey) open(w http.ResponseWriter, r *http.Request) ([]Event, error) {
 	if err != nil {
 		return nil, err
 	}
-	events, err := h.config.Format(bytes.TrimPrefix(body, byteOrderMark))
+	events, err := h.events(bytes.TrimPrefix(body, byteOrderMark))
 	if err != nil {
 		return nil, err
 	}
@@ -188,7 +189,11 @@ func (h *byKey) judge(r *http.Request, e Event) []judged {
 		return []judged{h.tell(r, answer{}, e.Err)}
 	}
 	actions, err := h.meaning(&e)
-	if err != nil {
+	var broken *panicError
+	switch {
+	case errors.As(err, &broken): // ours to mend: the event may be good
+		return []judged{h.tell(r, answer{}, err)}
+	case err != nil:
 		h.logger.WarnContext(r.Context(), "an event of a webhook can't be read",
 			"sender", e.Sender, "delivery", e.Delivery, "error", err)
 		return []judged{h.tell(r, answer{}, &requestError{"invalid", "the event can't be read"})}
@@ -209,10 +214,35 @@ func (h *byKey) judge(r *http.Request, e Event) []judged {
 
 // meaning returns what an event means, and notes its key.
 func (h *byKey) meaning(e *Event) (_ []Action, err error) {
+	defer caught(&err)
 	if e.Key, err = h.config.KeyFunc(*e); err != nil {
 		return nil, err
 	}
 	return h.config.Map(*e)
+}
+
+// events returns what a body holds.
+func (h *byKey) events(body []byte) (_ []Event, err error) {
+	defer caught(&err)
+	return h.config.Format(body)
+}
+
+// panicError is a panic in code of the user's. An event that brings it about is
+// asked for again, and the log has the stack.
+type panicError struct {
+	value any
+	stack []byte
+}
+
+func (e *panicError) Error() string {
+	return fmt.Sprintf("webhook: KeyConfig's code panicked: %v\n%s", e.value, e.stack)
+}
+
+// caught makes an error of a panic.
+func caught(err *error) {
+	if v := recover(); v != nil {
+		*err = &panicError{v, debug.Stack()}
+	}
 }
 
 // outcome returns what is told of an action. An error on this side goes to the

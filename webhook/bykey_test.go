@@ -324,6 +324,27 @@ func TestMailTokenInAnEvent(t *testing.T) {
 	s.postKey(symmetric, "d1", with("offer", `{"cents":5}`)).has(t, 200, "0 accepted")
 }
 
+// Code of the user's that panics spoils its own event alone, which the sender
+// sends again.
+func TestMappingThatPanics(t *testing.T) {
+	s := keyed(t, siteOptions{}, webhook.KeyConfig{Format: webhook.FromCloudEvents,
+		KeyFunc: func(e webhook.Event) (string, error) { return e.Subject, nil },
+		Map: func(e webhook.Event) ([]webhook.Action, error) {
+			if e.Type == "odd" {
+				panic("an odd event")
+			}
+			return []webhook.Action{{Do: tool.PermitComplete, Payload: e.Data}}, nil
+		}})
+	s.paused()
+	body := "[" + cloudEvent("e1", "odd", "job-1", `{"url":"b"}`) + "," +
+		cloudEvent("e2", "built", "job-1", `{"url":"a"}`) + "]"
+	r := s.postKey(symmetric, "d1", body)
+	r.has(t, 503, "0 refused unavailable, 1 accepted")
+	if strings.Contains(r.text, "odd event") || !strings.Contains(s.logs.String(), "an odd event") {
+		t.Errorf("the sender is told %s, and the log has\n%s", r.text, s.logs.String())
+	}
+}
+
 func TestByKeyRefuses(t *testing.T) {
 	rn, err := runner.New(nil, session.NewStore(kvstore.NewMemory(), nil), nil)
 	must(t, err)
