@@ -12,8 +12,7 @@ package runner
 //
 //   - what callers do: runner.go, run.go, resume.go, bykey.go, runagain.go,
 //     deliver.go, typed.go, progress.go, find.go, sessions.go, status.go,
-//     follow.go,
-//     token.go, work.go; who may: authorize.go
+//     follow.go, ended.go, shown.go, token.go, work.go; who may: authorize.go
 //   - a drive and its parts: drive.go; the loop: loop.go, wait.go, moved.go;
 //     inside turn layers: turn.go; how a user's message comes in: say.go,
 //     sayanswer.go, supersede.go

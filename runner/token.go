@@ -38,8 +38,11 @@ type Token struct {
 	Gate string `json:"g,omitempty"`
 	// Events are, with tool.PermitEvent, the names of those that the token may
 	// send; none: all that the call takes.
-	Events  []string `json:"n,omitempty"`
-	Expires int64    `json:"e"` // Unix seconds
+	Events []string `json:"n,omitempty"`
+	// Shown is, in a link's token, what its pause showed when the link was made,
+	// by the function Shown. A page for other content decides nothing.
+	Shown   string `json:"w,omitempty"`
+	Expires int64  `json:"e"` // Unix seconds
 
 	old bool
 }
@@ -171,6 +174,9 @@ type Grant struct {
 	// Lifetime is how long the token is good, rounded up to whole seconds;
 	// zero, or more than that: Options.TokenLifetime.
 	Lifetime time.Duration
+	// Shown is what the pause shows, by the function Shown: it goes with the
+	// permits of links, and must be what is stored.
+	Shown string
 }
 
 // MintToken makes a token for an open pause: for the buttons of a chat, say,
@@ -216,7 +222,7 @@ func (rn *Runner) MintToken(ctx context.Context, g Grant, actor Actor) (string, 
 	}
 	return key.mint(Token{
 		Session: p.Session, Call: p.Call, Pause: p.Number,
-		Permits: g.Permits, Holder: g.Holder, Gate: p.Await.Gate,
+		Permits: g.Permits, Holder: g.Holder, Gate: p.Await.Gate, Shown: g.Shown,
 		// Up to a second longer, and never shorter.
 		Expires: rn.store.Now().Add(lifetime).Add(time.Second - 1).Unix(),
 	})
@@ -231,6 +237,12 @@ func (g *Grant) check(p tool.Pause) error {
 	case len(g.Holder) > maxName:
 		return fmt.Errorf("%w: Holder has %d bytes, at most %d are taken", ErrInvalidGrant,
 			len(g.Holder), maxName)
+	case slices.ContainsFunc(g.Permits, tool.Permit.Link) != (g.Shown != ""):
+		return fmt.Errorf("%w: Shown goes with the permits of links, and they with it",
+			ErrInvalidGrant)
+	case g.Shown != "" && g.Shown != Shown(p):
+		return fmt.Errorf("%w: Shown is not what pause %s shows: read the pause again",
+			ErrInvalidGrant, p.ID)
 	case g.Lifetime < 0:
 		return fmt.Errorf("%w: Lifetime is %v, and the token would have expired before it was made",
 			ErrInvalidGrant, g.Lifetime)
@@ -246,7 +258,8 @@ func (g *Grant) check(p tool.Pause) error {
 		case permit.Decides() && !gate:
 			return fmt.Errorf("%w: Permits has %q, and pause %s waits for no decision",
 				ErrInvalidGrant, permit, p.ID)
-		case (permit == tool.PermitComplete || permit == tool.PermitFail) && gate:
+		case gate && (permit == tool.PermitComplete || permit == tool.PermitFail ||
+			permit == tool.PermitLinkAnswer):
 			return fmt.Errorf("%w: Permits has %q, and pause %s waits for a decision: "+
 				"permit approving or denying", ErrInvalidGrant, permit, p.ID)
 		}

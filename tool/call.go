@@ -136,8 +136,8 @@ func (c Call) keyOf(of string, parts []string) string {
 // at the pause of another layer.
 //
 // Token panics where a permit makes no sense: one that is unknown, as a
-// misspelt one is, or a decision in a tool's body, whose pauses take none. The
-// call then ends with an error rather than wait for what its token can't do.
+// misspelt one is; one for a link, which is made for what an open pause shows;
+// or a decision in a tool's body, whose pauses take none. The call then ends with an error rather than wait for what its token can't do.
 func (c Call) Token(permits ...Permit) string {
 	for _, p := range permits {
 		if !p.Known() {
@@ -145,6 +145,10 @@ func (c Call) Token(permits ...Permit) string {
 		}
 		if p == PermitEvent {
 			panic("tool: Call.Token: a token that may send events is made by Call.MailToken")
+		}
+		if p.Link() {
+			panic("tool: Call.Token: the token of a link is for what a pause shows, " +
+				"and is made by Runner.MintToken once it is open")
 		}
 	}
 	if c.Host == nil {

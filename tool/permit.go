@@ -21,11 +21,30 @@ const (
 	PermitEvent Permit = "event"
 )
 
+// The permits of a link for a person, which a page stands behind. The token in
+// it says what the page may offer, and for which content; who decides is found
+// out by the page. A webhook takes none of them: the link alone decides nothing.
+// Runner.MintToken makes such tokens, with Grant.Shown.
+const (
+	PermitLinkApprove Permit = "link_approve"
+	PermitLinkDeny    Permit = "link_deny"
+	PermitLinkAnswer  Permit = "link_answer" // complete
+)
+
 var permits = []Permit{PermitComplete, PermitFail, PermitProgress, PermitCancel,
-	PermitApprove, PermitDeny, PermitEvent}
+	PermitApprove, PermitDeny, PermitEvent,
+	PermitLinkApprove, PermitLinkDeny, PermitLinkAnswer}
 
 // Known reports whether the permit is one of those above.
 func (p Permit) Known() bool { return slices.Contains(permits, p) }
 
 // Decides reports whether the permit is for the pause of a layer.
-func (p Permit) Decides() bool { return p == PermitApprove || p == PermitDeny }
+func (p Permit) Decides() bool {
+	return slices.Contains(
+		[]Permit{PermitApprove, PermitDeny, PermitLinkApprove, PermitLinkDeny}, p)
+}
+
+// Link reports whether the permit is for a page that a person opens by a link.
+func (p Permit) Link() bool {
+	return slices.Contains([]Permit{PermitLinkApprove, PermitLinkDeny, PermitLinkAnswer}, p)
+}
