@@ -2,6 +2,7 @@ package interceptor
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
@@ -45,6 +46,10 @@ type ApprovalOptions struct {
 	// A negative one is an error of agent.New.
 	Timeout time.Duration
 	Prompt  func(tool.Call) string
+	// Diff, if set, returns what the call would change, as a text for the person
+	// who decides. The pause's Data has it, as {"diff": "..."}; the empty text is
+	// left out.
+	Diff func(tool.Call) string
 }
 
 // Approval returns a layer that lets a person decide before a tool's body is
@@ -59,7 +64,7 @@ func Approval(o *ApprovalOptions) Layer {
 	if name == "" {
 		name = "approval"
 	}
-	gate := approval{name: name, policy: o.Policy, timeout: o.Timeout, prompt: o.Prompt}
+	gate := approval{name: name, policy: o.Policy, timeout: o.Timeout, prompt: o.Prompt, diff: o.Diff}
 	if gate.policy == nil {
 		gate.policy = askFor(len(o.Tools) == 0)
 	}
@@ -90,6 +95,7 @@ type approval struct {
 	policy  Policy
 	timeout time.Duration
 	prompt  func(tool.Call) string
+	diff    func(tool.Call) string // nil: none
 }
 
 func (a approval) wrap(next ToolHandler) ToolHandler {
@@ -114,9 +120,27 @@ func (a approval) wrap(next ToolHandler) ToolHandler {
 		if v.Reason != "" {
 			prompt += " (" + v.Reason + ")"
 		}
+		data, err := a.data(call)
+		if err != nil {
+			return tool.Execution{}, err
+		}
 		return tool.Execution{Await: &tool.Await{Reason: tool.ReasonApproval, Prompt: prompt,
-			Timeout: a.timeout}}, nil
+			Timeout: a.timeout, Data: data}}, nil
 	}
+}
+
+// data returns what a pause keeps beside its prompt.
+func (a approval) data(call tool.Call) (json.RawMessage, error) {
+	if a.diff == nil {
+		return nil, nil
+	}
+	diff := a.diff(call.Clone())
+	if diff == "" {
+		return nil, nil
+	}
+	return json.Marshal(struct {
+		Diff string `json:"diff"`
+	}{diff})
 }
 
 // rule asks the policy; when in doubt, it asks a person.

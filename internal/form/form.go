@@ -77,7 +77,7 @@ func Of(schema json.RawMessage) *Form {
 			field.Name, field.member = "f"+strconv.Itoa(i), m.name
 			field.Path, field.required = "/"+pointer(m.name), m.required
 			if field.Label == "" {
-				field.Label = m.name
+				field.Label = Visible(m.name)
 			}
 			field.Needed = m.required && !field.null && field.Needed
 			f.Fields = append(f.Fields, field)
@@ -161,6 +161,7 @@ func fieldOf(node *jsontree.Object) *Field {
 	if hint, ok := node.Text("description"); ok {
 		f.Hint = hint
 	}
+	f.Label, f.Hint = Visible(f.Label), Visible(f.Hint)
 	kind := typeOf(node)
 	switch {
 	case node.Has("enum"):
@@ -207,7 +208,7 @@ func (f *Field) choose(value json.RawMessage) {
 	case label == "null":
 		label = "None"
 	}
-	f.Options = append(f.Options, Option{strconv.Itoa(len(f.Options)), label, value})
+	f.Options = append(f.Options, Option{strconv.Itoa(len(f.Options)), Visible(label), value})
 }
 
 // withoutNull returns a schema without the null that it takes beside something
