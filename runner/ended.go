@@ -31,7 +31,9 @@ const (
 	EndedExpired    Ending = "expired"
 	EndedCancelled  Ending = "cancelled"
 	EndedSuperseded Ending = "superseded" // the user went on otherwise
-	EndedOtherwise  Ending = "over"
+	// EndedOtherwise: by what has no receipt, such as the end of a nested agent,
+	// or a time after which the call went on, once it has its result.
+	EndedOtherwise Ending = "over"
 )
 
 // Ended tells how the pause ended that Find finds. Who may find a pause may ask
@@ -83,10 +85,16 @@ func (rn *Runner) endedUnanswered(ctx context.Context, p tool.Pause) (PauseEnd, 
 		switch {
 		case p.Number > c.Pauses: // not asked for yet
 			return PauseEnd{}, nil
-		case c.Status == session.Pending && p.Number == c.Pauses: // overdue
-			return PauseEnd{How: EndedExpired, At: c.Pause.Deadline}, nil
+		case c.Answer != nil && c.Answer.Pause == p.Number && c.Answer.Kind == session.KindTimeout:
+			return PauseEnd{How: EndedExpired, At: c.Answer.At}, nil
+		case c.Status != session.Pending || p.Number < c.Pauses:
+			return PauseEnd{How: EndedOtherwise}, nil
 		}
-		return PauseEnd{How: EndedOtherwise}, nil
+		// It is overdue, and not settled yet.
+		if d := c.Pause.Deadline; !d.IsZero() && !d.After(rn.store.Now()) {
+			return PauseEnd{How: EndedExpired, At: d}, nil
+		}
+		return PauseEnd{How: EndedFailed}, nil // a heartbeat is missed
 	}
 	r, _, err := rn.store.Record(ctx, p.Session, p.Call)
 	if errors.Is(err, session.ErrUnknownCall) {

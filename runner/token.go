@@ -237,9 +237,6 @@ func (g *Grant) check(p tool.Pause) error {
 	case len(g.Holder) > maxName:
 		return fmt.Errorf("%w: Holder has %d bytes, at most %d are taken", ErrInvalidGrant,
 			len(g.Holder), maxName)
-	case slices.ContainsFunc(g.Permits, tool.Permit.Link) != (g.Shown != ""):
-		return fmt.Errorf("%w: Shown goes with the permits of links, and they with it",
-			ErrInvalidGrant)
 	case g.Shown != "" && g.Shown != Shown(p):
 		return fmt.Errorf("%w: Shown is not what pause %s shows: read the pause again",
 			ErrInvalidGrant, p.ID)
@@ -255,6 +252,9 @@ func (g *Grant) check(p tool.Pause) error {
 		case permit == tool.PermitEvent:
 			return fmt.Errorf("%w: Permits has %q, which is for a call and not for a pause: "+
 				"its tool makes such a token, by Call.MailToken", ErrInvalidGrant, permit)
+		case permit.Link() != (g.Shown != ""):
+			return fmt.Errorf("%w: Permits has %q: the permits of links go with Shown, and with "+
+				"each other alone", ErrInvalidGrant, permit)
 		case permit.Decides() && !gate:
 			return fmt.Errorf("%w: Permits has %q, and pause %s waits for no decision",
 				ErrInvalidGrant, permit, p.ID)

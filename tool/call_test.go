@@ -83,6 +83,20 @@ func TestACallReachesItsHost(t *testing.T) {
 	same(t, CallFrom(t.Context()).ID, "")
 }
 
+// A token of a link is made for what a pause shows, once it is open.
+func TestTokenOfALinkInABody(t *testing.T) {
+	for _, p := range []Permit{PermitLinkApprove, PermitLinkDeny, PermitLinkAnswer} {
+		func() {
+			defer func() {
+				if why := fmt.Sprint(recover()); !strings.Contains(why, "made by Runner.MintToken") {
+					t.Errorf("%s: %s", p, why)
+				}
+			}()
+			Call{ID: "c1", Host: &host{}}.Token(p)
+		}()
+	}
+}
+
 // A misspelt permit shows in the first test of a tool, with a Host or without.
 func TestTokenWithAPermitThatIsNone(t *testing.T) {
 	for _, c := range []Call{{ID: "c1"}, {ID: "c1", Host: &host{}}} {
