@@ -78,7 +78,7 @@ func (h *handler) open(w http.ResponseWriter, r *http.Request) (*delivery, error
 	if d.token, err = h.rn.ReadToken(r.Context(), text); err != nil {
 		return d, err
 	}
-	if err := h.limits.token.take(text[strings.LastIndexByte(text, '.')+1:], h.now()); err != nil {
+	if err := h.limits.token.take(tokenName(text), h.now()); err != nil {
 		return d, err
 	}
 	if !d.token.Allows(op.permit) {
@@ -98,6 +98,9 @@ func (h *handler) open(w http.ResponseWriter, r *http.Request) (*delivery, error
 	d.body = bytes.TrimPrefix(d.body, byteOrderMark)
 	return d, nil
 }
+
+// tokenName returns the part of a good token that stands for all of it.
+func tokenName(token string) string { return token[strings.LastIndexByte(token, '.')+1:] }
 
 // route returns the token of a path, if it has one, and notes the operation.
 func (h *handler) route(r *http.Request, d *delivery) (token string, err error) {

@@ -48,6 +48,9 @@ type LinksConfig struct {
 	MaxBody int64
 	// ReadTimeout bounds how long that may take to arrive; default 30 s.
 	ReadTimeout time.Duration
+	// Limits bound how many requests are taken. Sender is for each user. The zero
+	// value takes all.
+	Limits Limits
 	// Logger gets the errors that nobody is told; default slog.Default. It gets
 	// no link.
 	Logger *slog.Logger
@@ -98,7 +101,8 @@ func NewLinks(rn *runner.Runner, c LinksConfig) (*Links, error) {
 	case c.AddresseeDecides && (c.SignInFirst || c.SignIn != nil):
 		return nil, errors.New("webhook: LinksConfig has AddresseeDecides and a way to sign in")
 	}
-	d, err := newDoor(door{maxBody: c.MaxBody, readTimeout: c.ReadTimeout, logger: c.Logger})
+	d, err := newDoor(door{maxBody: c.MaxBody, readTimeout: c.ReadTimeout, logger: c.Logger},
+		c.Limits)
 	if err != nil {
 		return nil, err
 	}

@@ -435,3 +435,23 @@ func TestLinksLeadNowhereElse(t *testing.T) {
 		}
 	}
 }
+
+// Pages over a limit say when to come again.
+func TestLinksThatAreOpenedTooOften(t *testing.T) {
+	rate := webhook.Rate{PerSecond: 0.001, Burst: 2}
+	for of, limits := range map[string]webhook.Limits{
+		"address": {Address: rate}, "token": {Token: rate}, "user": {Sender: rate},
+	} {
+		s := newLinkSite(t, paying(order7), webhook.LinksConfig{Limits: limits})
+		link := s.link(webhook.Link{Pause: s.waits()})
+		s.browser("grace").get(link).is(http.StatusOK)
+		s.browser("grace").get(link).is(http.StatusOK)
+		v := s.browser("grace").get(link)
+		v.is(http.StatusTooManyRequests, "too often")
+		if v.header.Get("Retry-After") == "" {
+			t.Errorf("%s: it doesn't say when to come again", of)
+		}
+		want := map[string]int{"address": 429, "token": 429, "user": 200}[of]
+		s.browser("ivan").get(link).is(want)
+	}
+}

@@ -29,6 +29,10 @@ func (l *Links) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	v := &visit{links: l, w: w, r: r}
 	// The link is the last part of the path, wherever the handler is mounted.
 	v.text = r.URL.Path[strings.LastIndexByte(r.URL.Path, '/')+1:]
+	if err := l.knock(r); err != nil {
+		v.fail(err)
+		return
+	}
 	switch r.Method {
 	case http.MethodGet, http.MethodHead:
 		if v.open() {
@@ -57,6 +61,12 @@ func (v *visit) open() bool {
 		return false
 	}
 	v.user = user
+	if v.user != "" {
+		if err := v.links.limits.sender.take(string(v.user), v.links.now()); err != nil {
+			v.fail(err)
+			return false
+		}
+	}
 	if v.user == "" && v.links.config.SignInFirst {
 		v.signInFirst()
 		return false
@@ -73,6 +83,10 @@ func (v *visit) open() bool {
 		v.noLink()
 		return false
 	default:
+		v.fail(err)
+		return false
+	}
+	if err := v.links.limits.token.take(tokenName(v.text), v.links.now()); err != nil {
 		v.fail(err)
 		return false
 	}
@@ -185,6 +199,9 @@ func (v *visit) fail(err error) {
 	case status == http.StatusNotFound || status == http.StatusGone:
 		v.tell(http.StatusGone, "This is over",
 			"What this link was made for isn't known any more.")
+	case status == http.StatusTooManyRequests:
+		v.w.Header().Set("Retry-After", retryAfter(err))
+		v.tell(status, "This was opened too often", "Please wait a moment, and open it again.")
 	case status >= 500:
 		if status == http.StatusServiceUnavailable {
 			v.w.Header().Set("Retry-After", retryAfter(err))
