@@ -46,6 +46,9 @@ type ApprovalOptions struct {
 	// A negative one is an error of agent.New.
 	Timeout time.Duration
 	Prompt  func(tool.Call) string
+	// Approvers, if set, returns the actors who alone may decide about a call; none:
+	// all whom the Authorizer lets. A decision of any other is refused.
+	Approvers func(tool.Call) []string
 	// Diff, if set, returns what the call would change, as a text for the person
 	// who decides. The pause's Data has it, as {"diff": "..."}; the empty text is
 	// left out.
@@ -64,7 +67,8 @@ func Approval(o *ApprovalOptions) Layer {
 	if name == "" {
 		name = "approval"
 	}
-	gate := approval{name: name, policy: o.Policy, timeout: o.Timeout, prompt: o.Prompt, diff: o.Diff}
+	gate := approval{name: name, policy: o.Policy, timeout: o.Timeout, prompt: o.Prompt, diff: o.Diff,
+		approvers: o.Approvers}
 	if gate.policy == nil {
 		gate.policy = askFor(len(o.Tools) == 0)
 	}
@@ -96,6 +100,8 @@ type approval struct {
 	timeout time.Duration
 	prompt  func(tool.Call) string
 	diff    func(tool.Call) string // nil: none
+	// approvers returns who may decide; nil: all
+	approvers func(tool.Call) []string
 }
 
 func (a approval) wrap(next ToolHandler) ToolHandler {
@@ -124,8 +130,12 @@ func (a approval) wrap(next ToolHandler) ToolHandler {
 		if err != nil {
 			return tool.Execution{}, err
 		}
-		return tool.Execution{Await: &tool.Await{Reason: tool.ReasonApproval, Prompt: prompt,
-			Timeout: a.timeout, Data: data}}, nil
+		await := &tool.Await{Reason: tool.ReasonApproval, Prompt: prompt, Timeout: a.timeout,
+			Data: data}
+		if a.approvers != nil {
+			await.Approvers = a.approvers(call.Clone())
+		}
+		return tool.Execution{Await: await}, nil
 	}
 }
 

@@ -18,7 +18,8 @@ func Shown(p tool.Pause) string {
 	text, err := json.Marshal(shown{
 		Pause: p.ID, Session: p.Session, User: p.User, Agent: p.Agent, Tool: p.Tool,
 		Arguments: p.Arguments, Reason: p.Await.Reason, Mode: p.Await.Mode, Gate: p.Await.Gate,
-		Prompt: p.Await.Prompt, Schema: p.Await.Schema, Question: p.Await.Question,
+		Approvers: p.Await.Approvers,
+		Prompt:    p.Await.Prompt, Schema: p.Await.Schema, Question: p.Await.Question,
 		Data: p.Await.Data,
 	})
 	if err == nil {
@@ -48,6 +49,7 @@ type shown struct {
 	Reason    tool.Reason     `json:"reason"`
 	Mode      tool.Mode       `json:"mode"`
 	Gate      string          `json:"gate"`
+	Approvers []string        `json:"approvers,omitempty"`
 	Prompt    string          `json:"prompt"`
 	Schema    json.RawMessage `json:"schema,omitempty"`
 	Question  string          `json:"question"`

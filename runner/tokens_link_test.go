@@ -106,6 +106,7 @@ func TestWhatIsShownHasOneName(t *testing.T) {
 		"no JSON":   func(p *tool.Pause) { p.Arguments = json.RawMessage(`{`) },
 		"Reason":    func(p *tool.Pause) { p.Await.Reason = tool.ReasonInput },
 		"Mode":      func(p *tool.Pause) { p.Await.Mode = tool.ModeOutput },
+		"Approvers": func(p *tool.Pause) { p.Await.Approvers = []string{"grace"} },
 		"Gate":      func(p *tool.Pause) { p.Await.Gate += "1" },
 		"Prompt":    func(p *tool.Pause) { p.Await.Prompt += "1" },
 		"Schema":    func(p *tool.Pause) { p.Await.Schema = json.RawMessage(`{"type":"string"}`) },
@@ -119,7 +120,7 @@ func TestWhatIsShownHasOneName(t *testing.T) {
 		}
 	}
 	// A field of a pause that is new has to be thought of here.
-	if n, m := reflect.TypeFor[tool.Pause]().NumField(), reflect.TypeFor[tool.Await]().NumField(); n != 14 || m != 17 {
+	if n, m := reflect.TypeFor[tool.Pause]().NumField(), reflect.TypeFor[tool.Await]().NumField(); n != 14 || m != 18 {
 		t.Errorf("a pause has %d fields and its Await %d: does Shown name what is new?", n, m)
 	}
 }

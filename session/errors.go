@@ -33,6 +33,9 @@ var (
 	// ErrOtherSender: the answer, or the event, is taken from one sender alone,
 	// who has not signed this. See SenderError.
 	ErrOtherSender = core.ErrOtherSender
+	// ErrNotApprover: the pause names who decides, and that is another. See
+	// ApproverError.
+	ErrNotApprover = core.ErrNotApprover
 	// ErrPauseRequired: the call has paused more than once, and the answer
 	// names no pause. See PauseRequiredError.
 	ErrPauseRequired = core.ErrPauseRequired
@@ -100,6 +103,8 @@ type (
 	// SenderError has the Pause, or the Event, and the Sender from whom alone it
 	// is taken.
 	SenderError = core.SenderError
+	// ApproverError has the Pause, and the Actor who is none of its approvers.
+	ApproverError = core.ApproverError
 	// UnknownEventError has the Call and its Tool, the event's Name, and the
 	// Names of those that the call takes.
 	UnknownEventError = core.UnknownEventError

@@ -56,6 +56,9 @@ type Await struct {
 	Handles *HandleWait `json:"handles,omitempty"`
 	// Gate names the layer that asks; empty: the tool does.
 	Gate string `json:"gate,omitempty"`
+	// Approvers are, at a gate, the actors whose decisions alone the pause takes:
+	// 16 at most. Empty, it takes those of all whom the Authorizer lets decide.
+	Approvers []string `json:"approvers,omitempty"`
 	// Arguments are those that the layer saw; the chain sets them.
 	Arguments json.RawMessage `json:"arguments,omitempty"`
 	// Question names it among the tool's questions, and comes back in
@@ -200,6 +203,9 @@ func (a Await) normal() (Await, error) {
 	if err := a.checkSender(); err != nil {
 		return a, err
 	}
+	if err := a.checkApprovers(); err != nil {
+		return a, err
+	}
 	if err := a.Mail.check(&a); err != nil {
 		return a, err
 	}
@@ -235,7 +241,7 @@ func (a *Await) checkSender() error {
 	switch {
 	case a.Sender == "":
 		return nil
-	case !goodSender(a.Sender):
+	case !plainName(a.Sender):
 		return badSender(a.Sender)
 	case a.Mode == ModeMessage:
 		return fmt.Errorf("a user's message has no sender, and mode %q takes one", ModeMessage)
@@ -247,7 +253,7 @@ func (a *Await) checkSender() error {
 	return nil
 }
 
-func goodSender(name string) bool {
+func plainName(name string) bool {
 	return len(name) <= MaxKey && utf8.ValidString(name) &&
 		!strings.ContainsFunc(name, unicode.IsControl)
 }

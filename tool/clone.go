@@ -64,7 +64,7 @@ func (a *Await) Clone() *Await {
 	own := *a
 	own.Schema, own.Data = bytes.Clone(a.Schema), bytes.Clone(a.Data)
 	own.Child = a.Child.Clone()
-	own.Arguments = bytes.Clone(a.Arguments)
+	own.Arguments, own.Approvers = bytes.Clone(a.Arguments), slices.Clone(a.Approvers)
 	if a.Mail != nil {
 		own.Mail = &MailWait{Names: slices.Clone(a.Mail.Names), Count: a.Mail.Count}
 	}

@@ -166,7 +166,7 @@ func checkMailbox(s *Spec) ([]MailboxEvent, error) {
 		if err := checkEventName(e.Name); err != nil {
 			return nil, err
 		}
-		if !goodSender(e.Sender) {
+		if !plainName(e.Sender) {
 			return nil, fmt.Errorf("the event %q: %w", e.Name, badSender(e.Sender))
 		}
 		for _, other := range own[:i] {

@@ -169,6 +169,8 @@ func (l *Links) fits(link Link, permits []tool.Permit) error {
 		return refuse("the pause takes the signed answers of " + p.Await.Sender + " alone")
 	case p.Await.Gate == "" && !answerable(p):
 		return refuse("a person can't answer a pause of reason " + string(p.Await.Reason))
+	case l.config.AddresseeDecides && len(p.Await.Approvers) > 0:
+		return refuse("the pause names its approvers, so that the addressee can't decide")
 	case l.config.AddresseeDecides && link.Holder == "":
 		return refuse("it needs a Holder, who decides")
 	}

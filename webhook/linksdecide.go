@@ -51,6 +51,9 @@ func (v *visit) decide(sent url.Values) {
 		return
 	case v.pause.Await.Reason != "" && !v.unchanged():
 		return
+	case !v.mayDecide():
+		v.refused(http.StatusForbidden, "Nothing was decided.")
+		return
 	case !v.hasTicket(sent):
 		v.refused(http.StatusForbidden, "Nothing was decided: this page was too old, or your "+
 			"browser keeps no cookies. Please look again, and decide once more.")
@@ -63,6 +66,13 @@ func (v *visit) decide(sent url.Values) {
 	answer.Gate, answer.Actor = v.token.Gate, v.user
 	_, err := v.links.rn.Resume(v.r.Context(), v.token.Session, answer)
 	v.decided(err)
+}
+
+// mayDecide reports whether the visitor is among those who decide, if the pause
+// names any. The holder of a link hasn't shown who they are.
+func (v *visit) mayDecide() bool {
+	return len(v.pause.Await.Approvers) == 0 ||
+		v.pause.Await.Approves(string(v.user)) && !v.links.config.AddresseeDecides
 }
 
 // answer returns what the form answers with. Ok is false if the form is shown

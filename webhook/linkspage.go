@@ -53,6 +53,7 @@ type asked struct {
 	Tool      string
 	User      string // who asks; empty to those who aren't told names
 	Agent     string
+	Approvers []string // who alone decide; as with User
 	Path      []string // the tools that lead to a session below the user's
 	Arguments string
 	Diff      string
@@ -79,25 +80,33 @@ func (v *visit) offer(status int, alert string) {
 	if v.pause.Await.Gate == "" {
 		p.Title = "An answer is needed"
 	}
-	if v.user == "" {
+	switch {
+	case v.user == "":
 		p.Words = "Sign in to decide."
 		p.SignIn = v.signIn()
-		v.write(status, p)
-		return
+	case !v.mayDecide():
+		p.Words = "This is for others to decide."
+	default:
+		p.Form = v.shownForm()
 	}
-	p.Form = &shownForm{Ticket: v.ticket(), Reason: v.pause.Await.Gate != ""}
+	v.write(status, p)
+}
+
+// shownForm returns the form of a visitor who may decide.
+func (v *visit) shownForm() *shownForm {
+	out := &shownForm{Ticket: v.ticket(), Reason: v.pause.Await.Gate != ""}
 	for _, a := range acts {
 		if v.token.Allows(a.permit) {
-			p.Form.Buttons = append(p.Form.Buttons, a)
+			out.Buttons = append(out.Buttons, a)
 		}
 	}
 	if v.token.Allows(tool.PermitLinkAnswer) {
 		if v.form == nil {
 			v.form = v.newForm()
 		}
-		p.Form.Fields = v.form.Fields
+		out.Fields = v.form.Fields
 	}
-	v.write(status, p)
+	return out
 }
 
 // asked returns what the open pause asks, as a person reads it.
@@ -107,6 +116,11 @@ func (v *visit) asked() *asked {
 		Agent: form.Visible(p.Agent), Diff: form.Visible(diffOf(p))}
 	if v.user != "" {
 		a.User = form.Visible(p.User)
+	}
+	if v.named() {
+		for _, name := range p.Await.Approvers {
+			a.Approvers = append(a.Approvers, form.Visible(name))
+		}
 	}
 	for _, step := range p.Path {
 		a.Path = append(a.Path, form.Visible(step.Tool))

@@ -193,7 +193,7 @@ func (v *visit) fail(err error) {
 			"Another check asks in the place of the one that this link is for.")
 	case errors.Is(err, runner.ErrNotAllowed) && v.user == "":
 		v.signInFirst()
-	case errors.Is(err, runner.ErrNotAllowed):
+	case errors.Is(err, runner.ErrNotAllowed), errors.Is(err, session.ErrNotApprover):
 		v.tell(http.StatusForbidden, "You may not do this",
 			"Your account isn't allowed to see this request, or to decide it.")
 	case status == http.StatusNotFound || status == http.StatusGone:

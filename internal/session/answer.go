@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -290,6 +291,10 @@ func (j *judgement) answer() error {
 		return refuse(&SenderError{Pause: PauseID(c.ID, c.Pauses), Sender: p.Sender})
 	}
 	j.rc.Sender = p.Sender
+	if j.in.Kind == KindDecision && len(p.Approvers) > 0 &&
+		!slices.Contains(p.Approvers, j.in.Actor) {
+		return refuse(&ApproverError{Pause: PauseID(c.ID, c.Pauses), Actor: j.in.Actor})
+	}
 	if p.Refused && j.in.Kind != KindMessage {
 		// It may be the redelivery of that one. What a user says is not.
 		if duplicate, _, err := j.repeats(refusedSlot(j.rc.Pause)); duplicate || err != nil {

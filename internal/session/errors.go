@@ -23,6 +23,7 @@ var (
 	ErrNotPaused            = errors.New("session: the call does not wait for an answer")
 	ErrOtherGate            = errors.New("session: another layer asked for the pause")
 	ErrOtherSender          = errors.New("session: it is taken from one sender alone")
+	ErrNotApprover          = errors.New("session: the pause names others as its approvers")
 	ErrPauseRequired        = errors.New("session: the call has several pauses; name the one meant")
 	ErrNotYetKnown          = errors.New("session: not known yet; try again")
 	ErrNotKept              = errors.New("session: the answer can't be kept")
@@ -196,6 +197,27 @@ func (e *SenderError) Error() string {
 
 // Unwrap makes it an ErrOtherSender.
 func (e *SenderError) Unwrap() error { return ErrOtherSender }
+
+// ApproverError refuses the decision of an actor whom the pause doesn't name
+// among those who decide.
+type ApproverError struct {
+	Pause string
+	Actor string // who isn't among them
+}
+
+func (e *ApproverError) Error() string {
+	return fmt.Sprintf("session: pause %s is decided by the approvers that it names, and %s is "+
+		"none of them", e.Pause, orUnnamed(e.Actor))
+}
+
+// Impersonal is Error without the name of who tried, for those who are not to
+// know.
+func (e *ApproverError) Impersonal() string {
+	return fmt.Sprintf("session: pause %s is decided by the approvers that it names", e.Pause)
+}
+
+// Unwrap makes it an ErrNotApprover.
+func (e *ApproverError) Unwrap() error { return ErrNotApprover }
 
 // PayloadError refuses an answer that does not fit what the pause asks for. Err
 // names the fields, and why they don't fit.

@@ -1,6 +1,10 @@
 package session
 
-import "github.com/fermata-ai/fermata/tool"
+import (
+	"slices"
+
+	"github.com/fermata-ai/fermata/tool"
+)
 
 // How a call is made to wait, and how its pause ends.
 
@@ -93,11 +97,12 @@ func (tx *Tx) pauseOf(h *Hold) *Pause {
 	if p.Gate != "" {
 		p.Shown = tool.HashArguments(h.Await.Arguments)
 		p.Args = tx.place(h.Args)
+		p.Approvers = slices.Clone(h.Await.Approvers)
 	}
 	p.Deadline = tx.deadlineOf(&h.Await)
 	p.OnTimeout, p.Question, p.Await = h.Await.OnTimeout, h.Await.Question, tx.awaitOf(h)
 	p.Sender, p.Beat = h.Await.Sender, beatOf(h.Await.Heartbeat, tx.Now)
-	if p.Sender != "" || p.Beat != nil || p.OnTimeout != "" || p.Question != "" || p.Undo != nil {
+	if len(p.Approvers) > 0 || p.Sender != "" || p.Beat != nil || p.OnTimeout != "" || p.Question != "" || p.Undo != nil {
 		tx.outdates()
 	}
 	return p

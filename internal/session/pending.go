@@ -79,7 +79,7 @@ func (s *Store) Pause(
 		Agent: st.Agent, Tool: c.Tool, Number: c.Pauses, Path: slices.Clone(st.path()),
 		Arguments: bytes.Clone(args), Since: p.Since, Deadline: p.Deadline,
 		Await: tool.Await{Reason: p.Reason, Mode: p.Mode, Key: p.Key, Gate: p.Gate,
-			Sender: p.Sender, OnTimeout: p.OnTimeout, Question: p.Question, Mail: p.Mail},
+			Sender: p.Sender, Approvers: slices.Clone(p.Approvers), OnTimeout: p.OnTimeout, Question: p.Question, Mail: p.Mail},
 	}
 	if p.Beat != nil {
 		out.Await.Heartbeat = p.Beat.every()

@@ -244,7 +244,7 @@ func (p *Pause) check() error {
 	if err := p.Await.check(); err != nil {
 		return err
 	}
-	a := tool.Await{Reason: p.Reason, Mode: p.Mode, Gate: p.Gate, Sender: p.Sender,
+	a := tool.Await{Reason: p.Reason, Mode: p.Mode, Gate: p.Gate, Sender: p.Sender, Approvers: p.Approvers,
 		OnTimeout: p.OnTimeout}
 	if p.Beat != nil {
 		a.Heartbeat = p.Beat.every()

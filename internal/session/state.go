@@ -275,6 +275,8 @@ type Pause struct {
 	Mail *tool.MailWait `json:"mail,omitzero"`
 	// the handles that it waits for; no answer of another kind
 	Await *Awaiting `json:"await,omitzero"`
+	// at a gate: whose decisions alone it takes; empty: those of all
+	Approvers []string `json:"approvers,omitempty"`
 
 	Rest strictjson.Rest `json:"-"` // of a later version
 }
