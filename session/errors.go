@@ -72,6 +72,8 @@ var (
 	ErrPending = core.ErrPending
 	// ErrNoUndo: nothing is to be called off outside of that call.
 	ErrNoUndo = core.ErrNoUndo
+	// ErrNoDeadLetter: no notification of that number could not be sent.
+	ErrNoDeadLetter = core.ErrNoDeadLetter
 	// ErrBusy: another drive holds the session. See BusyError.
 	ErrBusy = core.ErrBusy
 	// ErrFenced: the drive has lost its lease; another may have taken the

@@ -28,6 +28,13 @@ type handle = hold.Handle[*core.Store]
 // Now, the clock; and NewID, which makes ids.
 type Options = core.Options
 
+// Notify is what the sessions of a Store tell the outside, as Options.Notify has
+// it: Kinds, those of package notify, which sends what is told (empty: all); and
+// Remind, how long before the deadline of a pause there is a reminder (zero:
+// there is none). Each process that commits to the sessions needs the same, also
+// one that only takes answers.
+type Notify = core.Notify
+
 // The defaults of Options.
 const (
 	// DefaultLease is how long a drive holds a session without a sign of life.

@@ -28,6 +28,7 @@ type change struct {
 	value []byte
 	aside *Blob
 	woke  bool
+	told  bool // it has something for the outside
 }
 
 // unsure is an update that was given up before the engine told what became of
@@ -251,6 +252,7 @@ func (h *head) commit(ctx context.Context, tx *Tx) (err error) {
 	s, c := h.store, &h.change
 	tx.report()
 	c.tx, c.woke, c.aside = tx, tx.schedule(s) || tx.woke, nil
+	c.told = tx.notifies()
 	tx.Commits.add(c.commit)
 	if s.exclusive {
 		tx.Incarnation = s.incarnation
@@ -313,11 +315,14 @@ func (h *head) answered(ctx context.Context, rev kvstore.Revision, err error) er
 	tx.puts, tx.deletes, tx.records = tx.puts[:0], tx.deletes[:0], tx.records[:0]
 	tx.large, tx.payloads, tx.changed = nil, 0, false
 	owing, calls := tx.owing()
-	tx.only, tx.woke, tx.owed = nil, false, false
+	tx.only, tx.woke, tx.owed, tx.told, tx.ends = nil, false, false, nil, false
 	h.stored(tx.Held)
 	h.publish(tx)
 	if c.woke {
 		s.local.Signal(workTopic)
+	}
+	if c.told {
+		s.local.Signal(notifyTopic)
 	}
 	if calls {
 		s.couriers.call(owing)

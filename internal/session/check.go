@@ -88,7 +88,7 @@ func (c *check) session(ctx context.Context, e kvstore.Entry) error {
 		return c.judge(id, "head", err)
 	}
 	if !st.Deleted.IsZero() {
-		return errors.Join(c.payloads(ctx, st), c.wake(ctx, st))
+		return errors.Join(c.payloads(ctx, st), c.wake(ctx, st), c.notified(ctx, st))
 	}
 	if err := c.family(ctx, st); err != nil {
 		return err
@@ -104,6 +104,9 @@ func (c *check) session(ctx context.Context, e kvstore.Entry) error {
 		return err
 	}
 	if err := c.handles(ctx, st); err != nil {
+		return err
+	}
+	if err := c.notified(ctx, st); err != nil {
 		return err
 	}
 	return c.wake(ctx, st)
@@ -301,6 +304,7 @@ func (c *check) whole(ctx context.Context) error {
 		func() error { return c.wakes(ctx) },
 		func() error { return c.recoveries(ctx) },
 		func() error { return c.bells(ctx) },
+		func() error { return c.outbound(ctx) },
 		func() error { return c.children(ctx) },
 		func() error { return c.strays(ctx, "z") },
 		func() error { return c.strays(ctx, "y") },

@@ -36,14 +36,15 @@ func (s *Store) deleteIf(ctx context.Context, id, by string, may func(*Tx) bool)
 
 // deleteParts deletes what belongs to a session beside its head. Receipts and
 // call records go too: the tombstone refuses what comes late. Payloads that it
-// still refers to stay until what it owes is carried out.
+// still refers to stay until what it owes is carried out. What the outside is
+// still to be told stays until it was sent.
 func (s *Store) deleteParts(ctx context.Context, id string) error {
 	h, err := s.head(ctx, id, nil)
 	if err != nil {
 		return err
 	}
 	used := h.payloads()
-	for _, kind := range []string{"m", "c", "r", "e", "d", "g", "u", "z", "y", "q"} {
+	for _, kind := range []string{"m", "c", "r", "e", "d", "g", "u", "z", "y", "q", "D"} {
 		if err := s.deleteAll(ctx, kvstore.Key(kind, id)); err != nil {
 			return err
 		}

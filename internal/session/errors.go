@@ -43,6 +43,7 @@ var (
 	ErrChild                = errors.New("session: the session is a child")
 	ErrPending              = errors.New("session: calls wait for answers")
 	ErrNoUndo               = errors.New("session: nothing is to be called off outside")
+	ErrNoDeadLetter         = errors.New("session: there is no such dead letter")
 	ErrBusy                 = errors.New("session: another drive holds the session")
 	ErrFenced               = errors.New("session: this drive has lost its lease")
 	ErrStale                = errors.New("session: another commit came first")

@@ -165,7 +165,8 @@ func (h *head) put(ctx context.Context, state *State) error {
 // beside it.
 func (h *head) prepare(ctx context.Context, state *State) *Tx {
 	tx := h.spare
-	*tx = Tx{State: state, kv: h.store.kv, ctx: ctx, puts: tx.puts[:0], deletes: tx.deletes[:0]}
+	*tx = Tx{State: state, outside: h.store.notify, kv: h.store.kv, ctx: ctx,
+		puts: tx.puts[:0], deletes: tx.deletes[:0]}
 	return tx
 }
 
@@ -192,6 +193,7 @@ func (h *head) open(ctx context.Context) *Tx {
 		tx.changed, tx.payloads, tx.err = now.changed, now.payloads, now.err
 		tx.large, tx.only = slices.Clone(now.large), slices.Clone(now.only)
 		tx.woke, tx.owed = now.woke, now.owed
+		tx.told, tx.ends = slices.Clone(now.told), now.ends
 	}
 	return tx
 }

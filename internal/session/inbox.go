@@ -51,6 +51,7 @@ func listKey(c *Call) []byte {
 // list lists a call's open pause.
 func (tx *Tx) list(c *Call) {
 	c.Pause.Machine = !forPeople(c.Pause.Reason)
+	tx.tellPause(c)
 	tx.putJSON(listKey(c), tx.entry(c))
 	if key := tx.treeKey(c); key != nil {
 		tx.putJSON(key, tx.entry(c))
@@ -59,6 +60,7 @@ func (tx *Tx) list(c *Call) {
 
 // unlist removes the entries of a call's pause, which is about to end.
 func (tx *Tx) unlist(c *Call) {
+	tx.unremind(c)
 	tx.delete(listKey(c))
 	if key := tx.treeKey(c); key != nil {
 		tx.delete(key)

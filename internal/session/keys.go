@@ -42,6 +42,11 @@ import (
 //	t hash                        when that was last used
 //	x name                        of the store as a whole
 //	B bell session                a process is to look at a session that it holds
+//	N session number              what one commit tells the outside, from that number on
+//	O shard time session          what is to be sent, and when
+//	O shard time session pause    when a pause is to be reminded of
+//	L session                     who sends, and until when a failure is waited out
+//	D session number              what could not be sent
 func headKey(session string) []byte            { return kvstore.Key("h", session) }
 func recordKey(session, call string) []byte    { return appendRecordKey(nil, session, call) }
 func progressKey(session, call string) []byte  { return kvstore.Key("g", session, call) }

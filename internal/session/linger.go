@@ -113,6 +113,7 @@ func (tx *Tx) NothingNew() error {
 		return err
 	}
 	tx.touch()
+	tx.runEnds()
 	if tx.Due = false; !tx.lingers() {
 		tx.Finish, tx.Ended = event.FinishStop, tx.Now
 	}
@@ -210,6 +211,7 @@ func (tx *Tx) decided(own *Linger, f *Fates) {
 		tx.speakAgain()
 	case f.Left: // what was to be waited for has stopped, and is not told
 	default:
+		tx.runEnds()
 		tx.Linger = nil
 		tx.Finish, tx.Ended = event.FinishStop, tx.Now
 	}

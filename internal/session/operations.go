@@ -166,7 +166,9 @@ func (tx *Tx) Extend(pause string, deadline time.Time) error {
 	}
 	tx.touch()
 	p := *c.Pause
+	tx.unremind(c)
 	p.Deadline, c.Pause = deadline, &p
+	tx.remind(c)
 	return nil
 }
 
@@ -191,6 +193,6 @@ func (tx *Tx) Delete(by string) {
 		Created: tx.Created, Deleted: tx.Now, Generation: tx.Generation, Epoch: tx.Epoch + 1,
 		Parent: tx.Parent, Outbox: tx.Outbox, Missing: tx.Missing,
 		Wake: tx.Wake, Watched: tx.Watched, Recovery: tx.Recovery, Bell: tx.Bell, Rung: tx.Rung,
-		Commits: tx.Commits, Rest: tx.Rest,
+		Notified: tx.Notified, Commits: tx.Commits, Rest: tx.Rest,
 	}
 }

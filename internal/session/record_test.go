@@ -63,7 +63,8 @@ func fill(v reflect.Value, r *rand.Rand, always bool) {
 // recordTypes are the kinds of record that the package writes.
 var recordTypes = []any{
 	new(State), new(Record), new(storedReceipt), new(signpost), new(keyRing), new(watched),
-	new(schemaUse), new(userMessage), new(kept),
+	new(schemaUse), new(userMessage), new(kept), new(notifications), new(sending),
+	new(deadLetter),
 	new(pauseEntry), new(tool.Progress), new(Blob), new(pauseNumber), new([]Decision),
 }
 

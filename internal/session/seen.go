@@ -34,6 +34,7 @@ const (
 	sawLease sightKind = iota
 	sawRetry
 	sawDeath
+	sawSender
 )
 
 // sighting is the first look at a subject with this mark. The same subject with

@@ -59,6 +59,7 @@ func (tx *Tx) settle(c *Call, o *Outcome) error {
 		tx.leaveChild(c, o.Actor,
 			cmp.Or(why, "the call that waits for it is over: "+string(o.Status)))
 	}
+	tx.tellEnd(c, o)
 	actions := c.Actions
 	if o.Actions != nil {
 		actions = append(actions[:len(actions):len(actions)], tx.place(o.Actions))

@@ -33,8 +33,11 @@ package session
 //     abort.go
 //   - events for open calls: mail.go, mailstore.go; answers that came before their
 //     pauses: kept.go
+//   - what the outside is told: notification.go; sending it: sending.go,
+//     senderlease.go; what can't be sent: deadletters.go
 //   - upkeep: check.go, checkchild.go, checkhandle.go, sweep.go, sweephandle.go,
-//     sweepschema.go, sweepinbox.go, sweephomeless.go, delete.go
+//     sweepschema.go, sweepinbox.go, sweephomeless.go, checknotified.go, sweepnotified.go,
+//     delete.go
 
 import (
 	"slices"
@@ -132,6 +135,8 @@ type State struct {
 	Watched bool      `json:"watched,omitzero"`  // in the index of what is watched, see watch.go
 	// in the recovery index, under which incarnation, see recovery.go; zero: nowhere
 	Recovery uint64 `json:"recovery,omitzero"`
+
+	Notified int `json:"notified,omitzero"` // notifications so far, see notification.go
 
 	Commits commits `json:"commits"`
 
@@ -263,7 +268,8 @@ type Pause struct {
 	Undo     *Blob     `json:"undo,omitzero"`  // the arguments that ran, if its tool has a Cancel
 	Since    time.Time `json:"since"`
 	Deadline time.Time `json:"deadline,omitzero"`
-	Beat     *Beat     `json:"beat,omitzero"` // until when its job must be heard of
+	Beat     *Beat     `json:"beat,omitzero"`   // until when its job must be heard of
+	Remind   time.Time `json:"remind,omitzero"` // where its reminder stands in its index
 	// what the deadline comes to; empty: the call expires
 	OnTimeout tool.OnTimeout `json:"on_timeout,omitzero"`
 	Agent     string         `json:"agent,omitzero"` // of the child that it waits for

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/rs/xid"
@@ -31,6 +32,7 @@ type Store struct {
 	letters     letters
 	couriers    couriers
 	bell        bell
+	notify      *Notify
 }
 
 // Options configure a Store. The zero value means the defaults.
@@ -52,6 +54,8 @@ type Options struct {
 	EngineTimeout time.Duration
 	// Now is the clock; default time.Now. What is stored has milliseconds.
 	Now func() time.Time
+	// Notify is what the outside is told; nil: nothing. Package notify sends it.
+	Notify *Notify
 	// NewID returns a new id that begins with kind; default: kind, '_' and an
 	// xid. Ids are unique for ever and short, and have no '.', since a pause's
 	// id is its call's id, '.' and a number.
@@ -89,6 +93,11 @@ func NewStore(kv kvstore.Store, o *Options) *Store {
 		s.lease = DefaultLease
 	}
 	s.seen.lease = s.lease
+	if o.Notify != nil {
+		own := *o.Notify
+		own.Kinds = slices.Clone(own.Kinds)
+		s.notify = &own
+	}
 	if e, ok := kv.(kvstore.Exclusive); ok {
 		s.exclusive, s.incarnation, s.local = true, e.Incarnation(), e.Local()
 	} else {
@@ -180,7 +189,10 @@ func topic(session string) string { return "session " + session }
 
 func followTopic(session string) string { return "follow " + session }
 
-const workTopic = "work"
+const (
+	workTopic   = "work"
+	notifyTopic = "notify"
+)
 
 // repeat applies a batch that does no harm if it is applied more than once.
 func (s *Store) repeat(ctx context.Context, b kvstore.Batch) error {

@@ -95,7 +95,8 @@ func (s *Store) Sweep(ctx context.Context, r *Retention) (Swept, error) {
 			errs = append(errs, err)
 		}
 	}
-	for _, upkeep := range []func(context.Context) error{sw.homeless, sw.recoveries, sw.unkept} {
+	for _, upkeep := range []func(context.Context) error{sw.homeless, sw.recoveries, sw.unkept,
+		sw.notified} {
 		if err := upkeep(ctx); err != nil {
 			errs = append(errs, err)
 		}

@@ -56,6 +56,7 @@ func (tx *Tx) Reply(m *Entry, calls []Call, how Stopped, tokenKey int) error {
 		if how.Finish == event.FinishStop && tx.Halt == nil && tx.lingers() {
 			return nil
 		}
+		tx.runEnds()
 		tx.Finish, tx.Why, tx.Ended = how.Finish, brief(how.Why), tx.Now
 		return nil
 	}
@@ -127,6 +128,7 @@ func (tx *Tx) Close(results *Entry, ends []event.Status) error {
 	if to := tx.handsTo(); to != "" { // also if the run ends: the results say so
 		tx.handOver(to)
 	}
+	tx.runEnds()
 	clear(tx.Calls)
 	tx.Calls, tx.Asked, tx.TokenKey, tx.Due = tx.Calls[:0], time.Time{}, 0, true
 	if tx.Ending != nil {
@@ -199,6 +201,7 @@ func (tx *Tx) End(finish event.Finish, by, why string) {
 		tx.Ending = h
 		return
 	}
+	tx.runEnds()
 	tx.Halt, tx.Finish, tx.Why = h, finish, ""
 }
 
@@ -219,6 +222,7 @@ func (s *State) EndedBy() (by, why string) {
 // on.
 func (tx *Tx) Stop(finish event.Finish, why string) {
 	tx.touch()
+	tx.runEnds()
 	tx.Halt, tx.Finish, tx.Why = &Halt{Finish: finish, Why: brief(why), At: tx.Now}, finish, ""
 }
 

@@ -20,9 +20,10 @@ type Tx struct {
 	*State
 	Now time.Time
 
-	kv     *engine // to read what lies beside the head
-	ctx    context.Context
-	update commitID // that it is a try of; zero: it is to ride, or to be looked at
+	outside *Notify // what is told; may be nil
+	kv      *engine // to read what lies beside the head
+	ctx     context.Context
+	update  commitID // that it is a try of; zero: it is to ride, or to be looked at
 
 	puts     []kvstore.Put
 	deletes  [][]byte
@@ -30,6 +31,8 @@ type Tx struct {
 	changed  bool                   // there is something to commit
 	woke     bool                   // another session is due by it
 	owed     bool                   // the outbox holds something new by it, or changed
+	told     []Notification         // what the outside is told of it
+	ends     bool                   // it has a step that may end the run
 	large    []large                // payloads too large for this commit; they must be written before
 	payloads int                    // bytes of those, and of call records, that are written in this commit
 	driven   bool                   // a drive holds the session

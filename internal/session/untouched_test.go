@@ -81,7 +81,8 @@ func TestEveryTransitionIsTried(t *testing.T) {
 //	awaits   pending, for that one, and registers
 func busy(t *testing.T) *session.Lease {
 	t.Helper()
-	s := session.NewStore(kvstore.NewMemory(), nil)
+	s := session.NewStore(kvstore.NewMemory(),
+		&session.Options{Notify: &session.Notify{Remind: time.Hour}})
 	d, err := s.Acquire(t.Context(), "s", &session.New{User: "ada"})
 	must(t, err)
 	t.Cleanup(d.Release)
@@ -193,6 +194,10 @@ func changes(t *testing.T) map[string][]session.Transition {
 		"Deliver": list(delivers(t, "asked", "done", "1"), delivers(t, "mail", "offer", "2"),
 			delivers(t, "mail", "done", "1"), delivers(t, "stops", "done", "1")),
 		"Extend": each(extend, "waits", "gate"),
+		"Remind": list(func(tx *session.Tx) error {
+			tx.Now = tx.Call("gate").Pause.Remind
+			return tx.Remind("gate.2")
+		}),
 		"Expire": list(func(tx *session.Tx) error {
 			tx.Now = tx.Now.AddDate(1, 0, 0)
 			return tx.Expire()
