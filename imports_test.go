@@ -54,6 +54,7 @@ var mayImport = map[string][]string{
 	"internal/form": {"internal/jsontree", "internal/strictjson", "tool/misfit"},
 	"webhook": {"internal/form", "internal/schema", "runner", "session", "kvstore", "event", "tool",
 		"tool/misfit", "llm"},
+	"notify":      {"internal/hold", "internal/session", "session", "webhook", "event", "tool"},
 	"tool/misfit": {},
 	"internal/schema": {"internal/excerpt", "internal/jsontree", "internal/modeltext",
 		"internal/recent", "internal/strictjson", "tool/misfit"},

@@ -34,9 +34,9 @@ func (s *State) entry(c *Call) pauseEntry {
 	return pauseEntry{Session: s.ID, Tool: c.Tool, User: s.User, Reason: c.Pause.Reason}
 }
 
-// forPeople reports whether a person or an operator answers a pause of that
+// ForPeople reports whether a person or an operator answers a pause of that
 // reason.
-func forPeople(r tool.Reason) bool { return r.Person() || r == tool.ReasonUnknown }
+func ForPeople(r tool.Reason) bool { return r.Person() || r == tool.ReasonUnknown }
 
 // listKey is where a call's open pause is listed. Older versions list all under
 // inboxKind, and leave Machine unset.
@@ -50,7 +50,7 @@ func listKey(c *Call) []byte {
 
 // list lists a call's open pause.
 func (tx *Tx) list(c *Call) {
-	c.Pause.Machine = !forPeople(c.Pause.Reason)
+	c.Pause.Machine = !ForPeople(c.Pause.Reason)
 	tx.tellPause(c)
 	tx.putJSON(listKey(c), tx.entry(c))
 	if key := tx.treeKey(c); key != nil {
@@ -98,7 +98,7 @@ type PauseFilter struct {
 // it stands in has taken care.
 func (f PauseFilter) match(e pauseEntry) bool {
 	return (f.Reason == "" || f.Reason == e.Reason) && (f.User == "" || f.User == e.User) &&
-		(f.Tool == "" || f.Tool == e.Tool) && (!f.People || forPeople(e.Reason))
+		(f.Tool == "" || f.Tool == e.Tool) && (!f.People || ForPeople(e.Reason))
 }
 
 // hint is what an index has of a pause that was open when the entry was
@@ -142,7 +142,7 @@ func (s *Store) listed(ctx context.Context, f PauseFilter) iter.Seq2[hint, error
 	switch {
 	case f.Session != "":
 		return s.treeHints(ctx, f.Session)
-	case f.People, f.Reason != "" && forPeople(f.Reason):
+	case f.People, f.Reason != "" && ForPeople(f.Reason):
 		return people
 	}
 	return merged(people, s.hints(ctx, kvstore.Key(machineKind)))

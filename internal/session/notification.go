@@ -147,7 +147,7 @@ func (tx *Tx) tellPause(c *Call) {
 	n := Notification{Call: c.ID, Tool: c.Tool, Pause: c.Pauses, Reason: c.Pause.Reason}
 	n.Kind = NotePaused
 	tx.tell(n)
-	if forPeople(n.Reason) {
+	if ForPeople(n.Reason) {
 		n.Kind = NotePerson
 		tx.tell(n)
 	}

@@ -268,3 +268,15 @@ func (w *Sending) end(ctx context.Context) error {
 	}
 	return err
 }
+
+// Tells reports whether the sessions of this Store tell the outside anything.
+func (s *Store) Tells() bool { return s.notify != nil }
+
+// IsDeleted reports whether a session is deleted, or gone.
+func (s *Store) IsDeleted(ctx context.Context, id string) (bool, error) {
+	st, err := s.Load(ctx, id)
+	if errors.Is(err, ErrUnknownSession) {
+		return true, nil
+	}
+	return err == nil && !st.Deleted.IsZero(), err
+}
