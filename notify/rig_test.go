@@ -68,7 +68,8 @@ func (r *rig) open(faults ...faultkv.Fault) {
 	r.store = session.NewStore(r.kv(), &session.Options{Notify: r.told})
 	r.core = hold.Of(r.store)
 	refund := tool.Must(tool.Func(
-		tool.Spec{Name: "refund", Description: "Give money back.", MayPause: true},
+		tool.Spec{Name: "refund", Description: "Give money back.", MayPause: true,
+			Effect: tool.Idempotent},
 		func(context.Context, in) (tool.Result[string], error) {
 			return tool.Pending[string](tool.Await{Timeout: 10 * 24 * time.Hour}), nil
 		}))
