@@ -51,7 +51,10 @@ func HTTP(c HTTPConfig) (Sender, error) {
 		return nil, errors.New("notify: HTTPConfig.Secrets is empty: what isn't signed can't be told " +
 			"from what anyone sends")
 	}
-	return s, s.sign(http.Header{}, "n1_try", nil)
+	if err := s.sign(http.Header{}, "n1_try", nil); err != nil {
+		return nil, err
+	}
+	return s, nil
 }
 
 type httpSender struct {

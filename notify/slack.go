@@ -59,7 +59,7 @@ type (
 const maxSlackPrompt = 500
 
 func slackMessage(n *Notification) slackPosted {
-	m := slackPosted{Text: slackEscape(n.Text)}
+	m := slackPosted{Text: slackEscape(cut(n.Text))}
 	section := func(text string) {
 		m.Blocks = append(m.Blocks, slackBlock{"section", slackText{"mrkdwn", text}})
 	}
