@@ -27,7 +27,12 @@ type parent struct {
 
 func newParent(t testing.TB, kv kvstore.Store, calls ...string) *parent {
 	t.Helper()
-	p := &parent{t: t, store: session.NewStore(kv, nil)}
+	return newParentOn(t, session.NewStore(kv, nil), calls...)
+}
+
+func newParentOn(t testing.TB, s *session.Store, calls ...string) *parent {
+	t.Helper()
+	p := &parent{t: t, store: s}
 	var err error
 	p.lease, err = p.store.Acquire(t.Context(), "top", &session.New{User: "ada", Agent: "lead"})
 	must(t, err)

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"slices"
@@ -195,6 +196,7 @@ func (tx *Tx) tellRun() {
 func (tx *Tx) notifies() bool {
 	tx.tellRun()
 	if len(tx.told) == 0 {
+		tx.unremindAll()
 		return false
 	}
 	n := notifications{Version: Version, User: tx.User, Place: atOnce(tx.Now), List: tx.told}
@@ -204,6 +206,7 @@ func (tx *Tx) notifies() bool {
 	tx.putJSON(notificationsKey(tx.ID, tx.Notified+1), &n)
 	tx.put(notifyKey(n.Place, tx.ID), nil)
 	tx.Notified += len(tx.told)
+	tx.unremindAll()
 	return true
 }
 
@@ -224,17 +227,28 @@ func (tx *Tx) remind(c *Call) {
 	tx.put(reminderKey(at, tx.ID, PauseID(c.ID, c.Pauses)), nil)
 }
 
-// unremind takes the reminder of a pause away that is about to end, if the
+// unremind has the reminder of a pause taken away that is about to end, if the
 // commit has room.
 func (tx *Tx) unremind(c *Call) {
-	if p := c.Pause; !p.Remind.IsZero() && len(tx.puts)+len(tx.deletes) < reminders {
-		tx.delete(reminderKey(p.Remind, tx.ID, PauseID(c.ID, c.Pauses)))
+	if p := c.Pause; !p.Remind.IsZero() {
+		tx.reminded = append(tx.reminded, reminderKey(p.Remind, tx.ID, PauseID(c.ID, c.Pauses)))
+		tx.touch()
 	}
 }
 
-// reminders is how full a commit is that still takes reminders away: as many as
-// it may have to write of answers and deadlines fit beside it.
-const reminders = 60
+// unremindAll is part of each commit: it takes as many reminders away as there
+// is room for, beside the head.
+func (tx *Tx) unremindAll() {
+	const head = 2
+	for _, key := range tx.reminded {
+		again := slices.ContainsFunc(tx.puts,
+			func(p kvstore.Put) bool { return bytes.Equal(p.Key, key) })
+		full := len(tx.puts)+len(tx.deletes)+len(tx.only)+head >= kvstore.MaxOperations
+		if !again && !full {
+			tx.delete(key)
+		}
+	}
+}
 
 // Remind tells that the deadline of a pause comes near, if the pause is open and
 // its time to be reminded of has come.

@@ -100,17 +100,17 @@ func (w *Sending) Next(ctx context.Context) (n Unsent, more bool, err error) {
 				return n, false, err
 			}
 		}
-		if w.now.first != w.sent {
-			break
-		}
-		// Only the commit is missing.
-		if err := w.Sent(ctx); err != nil && !w.goesOn(err) {
-			return n, false, err
+		switch r := &w.now; {
+		case len(r.List) == 0: // it was damaged
+		case r.first != w.sent:
+			return Unsent{Notification: r.List[0], Session: w.id, User: r.User, Root: r.Root,
+				Number: r.first}, true, nil
+		default: // only the commit is missing
+			if err := w.Sent(ctx); err != nil {
+				return n, false, err
+			}
 		}
 	}
-	r := &w.now
-	n = Unsent{Notification: r.List[0], Session: w.id, User: r.User, Root: r.Root, Number: r.first}
-	return n, true, nil
 }
 
 // read reads the first record that there is. Without any, it ends the sending.

@@ -230,10 +230,17 @@ func (l *largest) Apply(ctx context.Context, b kvstore.Batch) (kvstore.Revision,
 }
 
 // One commit takes as many answers as one Resume has, and as many deadlines as
-// pass at once, also where each of the pauses stands on the list of a tree.
+// pass at once, also where each of the pauses stands on the list of a tree, and
+// is to be reminded of.
 func TestACommitHasRoomForAnswersOfAChild(t *testing.T) {
+	hasRoom(t, nil, asks)
+	hasRoom(t, &session.Notify{Remind: time.Minute},
+		tool.Await{Reason: tool.ReasonInput, Timeout: 10 * time.Hour})
+}
+
+func hasRoom(t *testing.T, told *session.Notify, asks tool.Await) {
 	kv := &largest{Store: kvstore.NewMemory()}
-	p := newParent(t, kv, "one")
+	p := newParentOn(t, session.NewStore(kv, &session.Options{Notify: told}), "one")
 	p.do(spawns(t, "one", session.Left{}))
 	const resumptions = 16
 	calls := map[string]session.Transition{}
@@ -265,6 +272,7 @@ func TestACommitHasRoomForAnswersOfAChild(t *testing.T) {
 	if kv.operations < 4*resumptions+3*session.SupersedeAtOnce || kv.operations > kvstore.MaxOperations {
 		t.Errorf("the largest batch had %d operations", kv.operations)
 	}
+	t.Logf("counted: a batch of %d operations", kv.operations)
 	st := load(t, p.store, childOf("one"))
 	for _, c := range st.Calls {
 		if c.Status != session.Settled {
