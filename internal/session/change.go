@@ -316,6 +316,7 @@ func (h *head) answered(ctx context.Context, rev kvstore.Revision, err error) er
 	tx.large, tx.payloads, tx.changed = nil, 0, false
 	owing, calls := tx.owing()
 	tx.only, tx.woke, tx.owed, tx.told, tx.ends = nil, false, false, nil, false
+	tx.reminded = nil
 	h.stored(tx.Held)
 	h.publish(tx)
 	if c.woke {

@@ -194,6 +194,7 @@ func (h *head) open(ctx context.Context) *Tx {
 		tx.large, tx.only = slices.Clone(now.large), slices.Clone(now.only)
 		tx.woke, tx.owed = now.woke, now.owed
 		tx.told, tx.ends = slices.Clone(now.told), now.ends
+		tx.reminded = slices.Clone(now.reminded)
 	}
 	return tx
 }

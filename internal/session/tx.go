@@ -32,6 +32,7 @@ type Tx struct {
 	woke     bool                   // another session is due by it
 	owed     bool                   // the outbox holds something new by it, or changed
 	told     []Notification         // what the outside is told of it
+	reminded [][]byte               // entries of reminders that it takes away
 	ends     bool                   // it has a step that may end the run
 	large    []large                // payloads too large for this commit; they must be written before
 	payloads int                    // bytes of those, and of call records, that are written in this commit
