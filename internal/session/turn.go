@@ -47,6 +47,7 @@ func (tx *Tx) Reply(m *Entry, calls []Call, how Stopped, tokenKey int) error {
 		tx.append(m)
 	}
 	tx.Turn++
+	tx.runEnds()
 	tx.Due, tx.Retry = false, nil
 	tx.gotOn()
 	tx.Run.Turns++
@@ -56,7 +57,6 @@ func (tx *Tx) Reply(m *Entry, calls []Call, how Stopped, tokenKey int) error {
 		if how.Finish == event.FinishStop && tx.Halt == nil && tx.lingers() {
 			return nil
 		}
-		tx.runEnds()
 		tx.Finish, tx.Why, tx.Ended = how.Finish, brief(how.Why), tx.Now
 		return nil
 	}
