@@ -39,6 +39,9 @@
 //     stopped.
 //   - A notice is what the runtime tells the model by itself: no word of the
 //     user's, and no result.
+//   - A notification tells people and systems outside what has happened in a
+//     session. A reminder is one that comes before a deadline. A dead letter is
+//     one that was tried often enough, and is sent again by hand alone.
 //
 // What waits, and what ends the wait:
 //
