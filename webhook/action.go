@@ -29,6 +29,9 @@ func (h *byKey) act(ctx context.Context, e Event, a Action) (answer, error) {
 			"an event may mean", a.Do)
 	}
 	at, err := h.subject(ctx, e, a)
+	if h.config.Keep != nil && errors.Is(err, session.ErrNotYetKnown) {
+		return h.keep(ctx, e, a, err)
+	}
 	if err != nil {
 		return answer{}, err
 	}
@@ -64,6 +67,30 @@ func (h *byKey) subject(ctx context.Context, e Event, a Action) (subject, error)
 		return subject{}, h.hidden(e)
 	}
 	return subject{session: p.Session, call: p.Call, pause: p.ID, scope: p.ID, actor: actor}, nil
+}
+
+// keep keeps what an event says of a call that isn't known yet; what can't be
+// kept is refused as unknown is that.
+func (h *byKey) keep(ctx context.Context, e Event, a Action, unknown error) (answer, error) {
+	var r runner.Resumption
+	switch a.Do {
+	case tool.PermitComplete:
+		r = runner.Complete("", h.actor(e), a.Payload)
+	case tool.PermitFail:
+		r = runner.Fail("", h.actor(e), a.Message, a.Retryable)
+	default:
+		return answer{}, unknown
+	}
+	r.Delivery, r.Sender = cmp.Or(e.Delivery, e.ID), e.Sender
+	ref := runner.Ref{Tool: cmp.Or(a.Tool, h.config.Tool), Key: cmp.Or(a.Key, e.Key)}
+	res, err := h.rn.ResumeByKey(ctx, ref, r, h.config.Keep)
+	if errors.Is(err, session.ErrOtherSender) {
+		err = unknown
+	}
+	if err != nil {
+		return answer{}, err
+	}
+	return acceptedAs(res.Receipts[0]), nil
 }
 
 // hidden is the refusal of a key that no call has, and of one whose call waits
@@ -106,9 +133,9 @@ func (h *byKey) do(ctx context.Context, e Event, a Action, at subject) (answer, 
 	case tool.PermitFail:
 		return h.resume(ctx, e, at, runner.Fail(at.pause, at.actor, a.Message, a.Retryable))
 	case tool.PermitProgress:
-		err := h.rn.Progress(ctx, at.session, at.scope, at.actor,
+		beat, err := h.rn.Heartbeat(ctx, at.session, at.scope, at.actor,
 			tool.Progress{Message: a.Message, Fraction: a.Fraction, Data: a.Payload})
-		return answer{Status: statusAccepted}, err
+		return heardAs(beat), err
 	case tool.PermitCancel:
 		receipt, err := h.rn.Cancel(ctx, at.session, at.scope, at.actor, a.Message)
 		return acceptedAs(receipt), err

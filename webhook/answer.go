@@ -18,6 +18,11 @@ type answer struct {
 	ID        string       `json:"id,omitempty"`    // and its id
 	At        time.Time    `json:"at,omitzero"`     // when it was accepted first
 	Fate      session.Fate `json:"fate,omitempty"`  // what became of it, if not what it asked for
+
+	// Of a heartbeat: the call was cancelled, or is to be; and until when the
+	// next one must come.
+	Cancelled bool      `json:"cancelled,omitempty"`
+	Due       time.Time `json:"due,omitzero"`
 }
 
 const statusAccepted = "accepted"

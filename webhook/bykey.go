@@ -33,6 +33,10 @@ type KeyConfig struct {
 	// Map says what an event means; default: an event with a key completes its
 	// call, with its Data as the output, and one without means nothing.
 	Map Mapping
+	// Keep, if set, has completions and failures kept whose key no call has yet,
+	// and judged when one does. It is for senders that never deliver again. An
+	// event that is over an hour old, by its own Time, is not kept.
+	Keep *runner.Keep
 	// Actor is the actor in the receipts; default: who has signed.
 	Actor runner.Actor
 
@@ -66,7 +70,8 @@ type KeyConfig struct {
 //
 // A key that no call has yet is a 503, since a sender may be faster than the
 // commit of the pause; once the event is over an hour old, by its own Time, it
-// is a 404. The same is told of a key whose call waits for another sender.
+// is a 404. The same is told of a key whose call waits for another sender. With
+// KeyConfig.Keep it is 200 with the fate "kept".
 func ByKey(rn *runner.Runner, c KeyConfig) (http.Handler, error) {
 	switch {
 	case rn == nil:

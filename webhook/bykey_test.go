@@ -12,6 +12,7 @@ import (
 	"github.com/fermata-ai/fermata/event"
 	"github.com/fermata-ai/fermata/fakellm"
 	"github.com/fermata-ai/fermata/session"
+	"github.com/fermata-ai/fermata/runner"
 	"github.com/fermata-ai/fermata/tool"
 	"github.com/fermata-ai/fermata/webhook"
 )
@@ -221,6 +222,51 @@ func TestEventBeforeItsPause(t *testing.T) {
 	}}, webhook.KeyConfig{})
 	s.paused()
 	s.postKey(symmetric, "d1", done).has(t, 200, "0 accepted")
+}
+
+// A sender that never delivers again is heard all the same, by option.
+func TestEventThatIsKeptForItsPause(t *testing.T) {
+	s := keyed(t, siteOptions{path: boltFile(t)}, webhook.KeyConfig{Keep: &runner.Keep{}})
+	s.postKey(symmetric, "d1", done).has(t, 200, "0 accepted")
+	s.postKey(symmetric, "d1", done).has(t, 200, "0 accepted duplicate")
+	if r := s.postKey(symmetric, "d1", done); !strings.Contains(r.text, `"fate":"kept"`) {
+		t.Errorf("the answer is %s", r.text)
+	}
+	old := `{"job":{"id":"job-1"},"state":"running"}`
+	s.postKey(symmetric, "d2", old).is(t, 503, "not_yet_known")
+	s.restart()
+	s.run()
+	if c := s.call(); c.Settled != event.Done || string(c.Output) != `{"url":"a"}` ||
+		c.Receipts[0].Delivery != "d1" {
+		t.Errorf("the call is %+v", c)
+	}
+	s.postKey(symmetric, "d1", done).has(t, 200, "0 accepted duplicate")
+}
+
+// A heartbeat keeps the call alive, and its sender is told of a cancellation,
+// by token and by key.
+func TestHeartbeatsOverHTTP(t *testing.T) {
+	s := keyed(t, siteOptions{heartbeat: time.Minute}, webhook.KeyConfig{})
+	token := s.paused()
+	running := `{"job":{"id":"job-1"},"state":"running"}`
+	beats := map[string]func() response{
+		"bare":     func() response { return s.post(token+"/heartbeat", "") },
+		"by token": func() response { return s.post(token+"/heartbeat", `{"fraction":0.5}`) },
+		"by key":   func() response { return s.postKey(symmetric, "d1", running) },
+	}
+	for name, beat := range beats {
+		if r := beat(); r.status != 200 || !strings.Contains(r.text, `"due":"`) ||
+			strings.Contains(r.text, "cancelled") {
+			t.Errorf("%s: %d %s", name, r.status, r.text)
+		}
+	}
+	_, err := s.rn.Cancel(t.Context(), chat, s.call().Call, "ada", "enough")
+	must(t, err)
+	for name, beat := range beats {
+		if r := beat(); r.status != 200 || !strings.Contains(r.text, `"cancelled":true`) {
+			t.Errorf("%s: %d %s", name, r.status, r.text)
+		}
+	}
 }
 
 // Whether there is such a call is shown to nobody whose it isn't: not to who

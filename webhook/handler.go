@@ -117,8 +117,8 @@ func (h *handler) route(r *http.Request, d *delivery) (token string, err error) 
 	if !ours || !known || two && name == "" || named && d.event == "" {
 		return "", &requestError{"no_such_path",
 			"there is nothing at this path: this handler's begin with " + h.config.Path +
-				", then a token, and then nothing, fail, progress, cancel, approve, deny, event, " +
-				"or event and its name"}
+				", then a token, and then nothing, fail, progress, heartbeat, cancel, approve, deny, " +
+				"event, or event and its name"}
 	}
 	if token == "" {
 		token = bearer(r)

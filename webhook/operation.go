@@ -19,13 +19,14 @@ type operation struct {
 
 // operations are those of the package comment, by the path's last part.
 var operations = map[string]operation{
-	"":         {tool.PermitComplete, (*handler).complete},
-	"fail":     {tool.PermitFail, (*handler).fail},
-	"progress": {tool.PermitProgress, (*handler).progress},
-	"cancel":   {tool.PermitCancel, (*handler).cancel},
-	"approve":  {tool.PermitApprove, (*handler).approve},
-	"deny":     {tool.PermitDeny, (*handler).deny},
-	eventPath:  {tool.PermitEvent, (*handler).event},
+	"":          {tool.PermitComplete, (*handler).complete},
+	"fail":      {tool.PermitFail, (*handler).fail},
+	"progress":  {tool.PermitProgress, (*handler).progress},
+	"heartbeat": {tool.PermitProgress, (*handler).heartbeat},
+	"cancel":    {tool.PermitCancel, (*handler).cancel},
+	"approve":   {tool.PermitApprove, (*handler).approve},
+	"deny":      {tool.PermitDeny, (*handler).deny},
+	eventPath:   {tool.PermitEvent, (*handler).event},
 }
 
 // actor returns who acts: the token's holder, or else Config.Actor, or who has
@@ -88,6 +89,26 @@ func (h *handler) progress(ctx context.Context, d *delivery) error {
 	}
 	d.answer = answer{Status: statusAccepted, Call: d.token.Call, Pause: d.token.PauseID()}
 	return nil
+}
+
+// heartbeat takes progress, or nothing, as a sign of life, and tells whether the
+// call was cancelled.
+func (h *handler) heartbeat(ctx context.Context, d *delivery) error {
+	var in tool.Progress
+	if err := d.decode(&in, progressBody); err != nil {
+		return err
+	}
+	beat, err := h.rn.Heartbeat(ctx, d.token.Session, d.token.Scope(), h.actor(d), in)
+	if err != nil {
+		return err
+	}
+	d.answer = heardAs(beat)
+	d.answer.Call, d.answer.Pause = d.token.Call, d.token.PauseID()
+	return nil
+}
+
+func heardAs(b runner.Heartbeat) answer {
+	return answer{Status: statusAccepted, Cancelled: b.Cancelled, Due: b.Due}
 }
 
 func (h *handler) cancel(ctx context.Context, d *delivery) error {

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -52,9 +53,11 @@ type siteOptions struct {
 	webhook webhook.Config
 	byKey   *webhook.KeyConfig // mounted at /key
 	effect  tool.Effect
-	timeout bool                        // the pause has a deadline
-	sender  string                      // whose answers alone the pause takes
-	body    func(s *site, token string) // runs in the tool's body, before it pauses
+	timeout bool   // the pause has a deadline
+	sender  string // whose answers alone the pause takes
+	// heartbeat is how often the job must be heard of.
+	heartbeat time.Duration
+	body      func(s *site, token string) // runs in the tool's body, before it pauses
 	// permits are those of the job's token. Nil: all that a job can have.
 	// Empty: those that a tool gets without asking.
 	permits []tool.Permit
@@ -155,7 +158,7 @@ func (s *site) job() tool.Tool {
 			if s.o.body != nil {
 				s.o.body(s, token)
 			}
-			await := tool.Await{Key: "job-1", Sender: s.o.sender}
+			await := tool.Await{Key: "job-1", Sender: s.o.sender, Heartbeat: s.o.heartbeat}
 			if s.o.timeout {
 				await.Timeout = deadline
 			}

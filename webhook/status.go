@@ -85,6 +85,7 @@ var kinds = []kind{
 	{"unknown_agent", http.StatusInternalServerError, "The session's agent is not here"},
 	{"model", http.StatusBadGateway, "The model refuses the request"},
 	{"not_yet_known", http.StatusServiceUnavailable, "It is not known yet"},
+	{"not_kept", http.StatusServiceUnavailable, "It is not known yet, and can't be kept"},
 	{"busy", http.StatusServiceUnavailable, "The session is driven elsewhere"},
 	{"unavailable", http.StatusServiceUnavailable, "It could not be taken now"},
 }
@@ -127,6 +128,7 @@ var classes = []struct {
 	{session.ErrPending, "pending"},
 	{session.ErrMessageConflict, "message_conflict"},
 	{session.ErrNotYetKnown, "not_yet_known"},
+	{session.ErrNotKept, "not_kept"},
 	{session.ErrBusy, "busy"},
 	{session.ErrCorrupt, "damaged"},
 	{kvstore.ErrCorrupt, "damaged"},

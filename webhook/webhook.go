@@ -7,6 +7,8 @@
 //	                                  the outside job failed
 //	POST .../hooks/{token}/progress   {"message": "...", "fraction": 0.5,
 //	                                  "data": ...}: how far the job is
+//	POST .../hooks/{token}/heartbeat  the same, or nothing: that the job goes on;
+//	                                  the answer has "cancelled" if it should not
 //	POST .../hooks/{token}/cancel     {"reason": "why"}: cancel the call
 //	POST .../hooks/{token}/approve    {"reason": "why"}: let the call run that
 //	                                  a layer holds
