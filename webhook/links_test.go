@@ -40,7 +40,7 @@ func TestAPersonDecidesByALink(t *testing.T) {
 			grace := s.browser("grace")
 			page := grace.get(link)
 			page.is(http.StatusOK, "Run pay?", `"cents": 9007199254740993`, "On behalf of", "ada",
-				"pay runs once, with exactly what is shown here", "pay doesn't run", "Open until",
+				"pay runs, with exactly what is shown here", "pay doesn't run", "Open until",
 				`name="act" value="approve"`, `name="act" value="deny"`)
 			done := grace.decide(link, c.act, "reason", " checked\r\n")
 			done.is(http.StatusOK, c.title, "by you on ")

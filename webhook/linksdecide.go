@@ -25,7 +25,7 @@ type act struct {
 // acts are all of them, in the order of their buttons.
 var acts = []act{
 	{"approve", tool.PermitLinkApprove, "Approve",
-		"Approve: %s runs once, with exactly what is shown here."},
+		"Approve: %s runs, with exactly what is shown here."},
 	{"deny", tool.PermitLinkDeny, "Deny",
 		"Deny: %s doesn't run. The agent is told so, with your reason, and goes on."},
 	{"answer", tool.PermitLinkAnswer, "Send the answer",
