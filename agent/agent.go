@@ -32,8 +32,9 @@ type Config struct {
 	// waiting, unless an agent of the old name is among runner.Options.Agents.
 	Name  string
 	Model llm.Model
-	// Inquirer, perhaps a cheaper model, is asked what is to become of handles
-	// that are open when the model would end its turn; nil: Model is.
+	// Inquirer, perhaps a cheaper model, is asked beside the conversation: what a
+	// call of the turn wants to know of its model, and what is to become of
+	// handles that are open when the model would end its turn; nil: Model is.
 	Inquirer     llm.Model
 	Instructions string
 	Tools        []tool.Tool

@@ -151,7 +151,7 @@ func (a *attempt) result(to *committer, out toolbox.Outcome) error {
 			return err
 		}
 		if content, here := a.rn.produced.at(callName{a.session, a.call.ID}); here {
-			tx.PutContent(a.call.ID, stored(content))
+			tx.PutContent(a.call.ID, &session.Content{Content: content})
 		}
 		if out.Status == toolbox.Fatal {
 			tx.End(event.FinishFailed, "", out.Err.Error())

@@ -59,6 +59,9 @@ func (a *attempt) allowed(running json.RawMessage) error {
 		}
 		return nil
 	}
+	if err := a.actsStill(&a.call, running); err != nil {
+		return err
+	}
 	return approved(call.Decisions, call.Arguments, running)
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/fermata-ai/fermata/event"
 	"github.com/fermata-ai/fermata/internal/handles"
+	"github.com/fermata-ai/fermata/internal/modeltext"
 	"github.com/fermata-ai/fermata/internal/session"
 	"github.com/fermata-ai/fermata/tool"
 )
@@ -176,12 +177,12 @@ func (rn *Runner) apply(
 	if err != nil {
 		return rc, err
 	}
-	send, before, err := rn.applied(ctx, &h, in)
+	before, err := rn.store.HasMail(ctx, h.Session, h.Call, tool.InputEvent, in.Delivery)
 	switch {
 	case err != nil:
 		return rc, err
-	case before:
-		return send()
+	case before: // its receipt tells what it was
+		return rn.feed(ctx, &h, in)
 	case h.State == tool.HandleStopped:
 		return rc, &HandleError{ErrHandleStopped, handles.NothingToApply(in.Handle)}
 	case h.State == tool.HandleWaiting && h.Pause == nil && (anyone || h.Content.Question.Assistant):
@@ -201,43 +202,25 @@ func (rn *Runner) apply(
 	return rc, err
 }
 
-// applied reports whether an input was given before, and returns how it is
-// given the same way again: that tells whether it was the same input.
-func (rn *Runner) applied(
-	ctx context.Context, h *tool.Handle, in Input,
-) (again func() (session.Receipt, error), before bool, err error) {
-	came, err := rn.store.HasMail(ctx, h.Session, h.Call, tool.InputEvent, in.Delivery)
-	if err != nil || came {
-		return func() (session.Receipt, error) { return rn.feed(ctx, h, in) }, came, err
-	}
-	receipts, err := rn.store.Receipts(ctx, h.Session, h.Call)
-	for _, r := range receipts {
-		if r.Kind == session.KindComplete && r.Delivery == in.Delivery {
-			return func() (session.Receipt, error) {
-				return rn.complete(ctx, h, session.PauseID(r.Call, r.Pause), in)
-			}, true, err
-		}
-	}
-	return nil, false, err
-}
-
 // answerFor answers the pause of a handle. A text that doesn't fit may be the
 // JSON that does.
 func (rn *Runner) answerFor(
 	ctx context.Context, h *tool.Handle, in Input,
-) (rc session.Receipt, err error) {
-	if in.Value, err = handles.Answer(in.Value, h.Pause.Await.Schema); err != nil {
-		return rc, &HandleError{session.ErrInvalidResumePayload, err.Error()}
-	}
-	return rn.complete(ctx, h, h.Pause.ID, in)
-}
-
-func (rn *Runner) complete(
-	ctx context.Context, h *tool.Handle, pause string, in Input,
 ) (session.Receipt, error) {
-	answer := Complete(pause, in.Actor, in.Value)
+	value, err := handles.Answer(in.Value, h.Pause.Await.Schema)
+	var hash string
+	if err == nil {
+		hash, err = hashContent(modeltext.CleanJSON(in.Value))
+	}
+	if err != nil {
+		return session.Receipt{}, &HandleError{session.ErrInvalidResumePayload, err.Error()}
+	}
+	answer := Complete(h.Pause.ID, in.Actor, value)
 	answer.Delivery = in.Delivery
-	return only(rn.Resume(ctx, h.Session, answer))
+	give := func(tx *session.Tx, a *session.Incoming, fits session.Fits) (session.Receipt, error) {
+		return tx.Give(a, hash, fits)
+	}
+	return only(rn.answered(ctx, h.Session, []Resumption{answer}, give))
 }
 
 // feed sends the body of a handle an input.

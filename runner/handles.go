@@ -4,8 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 
+	"github.com/fermata-ai/fermata/interceptor"
 	"github.com/fermata-ai/fermata/internal/handles"
 	"github.com/fermata-ai/fermata/internal/session"
 	"github.com/fermata-ai/fermata/llm"
@@ -39,6 +41,31 @@ func (s *subject) actsOn(c *session.Call, arguments json.RawMessage) {
 	if c.Action, c.Handle = t.Acts(arguments); c.Action != "" {
 		c.Effect, c.Mailbox = tool.Idempotent, nil
 	}
+}
+
+// editable returns the schema that edited arguments of a call have to fit: of one
+// that is no action, its tool's own.
+func (s *subject) editable(c *session.Call, all json.RawMessage) json.RawMessage {
+	t, ok := s.rn.acting[s.agent.Name()][c.Tool].(interface{ OwnInput() json.RawMessage })
+	if !ok || c.Action != "" {
+		return all
+	}
+	return t.OwnInput()
+}
+
+// actsStill returns why a call must not run with some arguments: it would be an
+// action, or another one, or on another handle than when it was asked for. What
+// is known of a call, its effect and who is asked about it, goes with that.
+func (s *subject) actsStill(c *session.Call, running json.RawMessage) error {
+	t := s.rn.acting[s.agent.Name()][c.Tool]
+	if t == nil {
+		return nil
+	}
+	if action, handle := t.Acts(running); action != c.Action || handle != c.Handle {
+		return fmt.Errorf("%w: they would make it an action that it was not, or none",
+			interceptor.ErrChanged)
+	}
+	return nil
 }
 
 // waitsForHandles reports whether the i-th of the open calls can't begin yet.

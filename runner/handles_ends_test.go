@@ -90,7 +90,7 @@ func TestAbortsComeBeforeAwaitsAndInquiriesLast(t *testing.T) {
 
 // An inquiry goes to the agent's Inquirer, without tools and outside the
 // history, and what it uses counts. An answer that can't be read is asked for
-// once more. Without one, the handles are waited for.
+// three times. Without one, the handles are waited for.
 func TestTheInquirerIsAsked(t *testing.T) {
 	answers := func(texts ...string) (all []fakellm.Turn) {
 		for _, text := range texts {
@@ -105,9 +105,9 @@ func TestTheInquirerIsAsked(t *testing.T) {
 	}{
 		"at once":             {answers(fate("a", "abort")), 1, event.Cancelled},
 		"no JSON, then right": {answers("abort", fate("a", "abort")), 2, event.Cancelled},
-		"another fate, twice": {answers(fate("a", "kill"), fate("a", "stop")), 2, event.Done},
-		"of nothing, twice":   {answers(`{"handles":[]}`, `{}`), 2, event.Done},
-		"it fails":            {[]fakellm.Turn{fakellm.Fails(errors.New("down"))}, 2, event.Done},
+		"another fate, twice": {answers(fate("a", "kill"), fate("a", "stop")), 3, event.Done},
+		"of nothing, twice":   {answers(`{"handles":[]}`, `{}`), 3, event.Done},
+		"it fails":            {[]fakellm.Turn{fakellm.Fails(errors.New("down"))}, 3, event.Done},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

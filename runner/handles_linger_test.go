@@ -76,7 +76,7 @@ func TestPoliciesAtTheEndOfATurn(t *testing.T) {
 		"inquire, wait":  {answer: fate("a", "wait"), requests: 4, took: time.Minute, told: stopped},
 		"inquire, abort": {answer: fate("a", "abort"), requests: 3},
 		"inquire, never fits": {
-			answer: fate("b", "abort"), requests: 5, took: time.Minute, told: stopped},
+			answer: fate("b", "abort"), requests: 6, took: time.Minute, told: stopped},
 		"await": {policy: tool.HandlePolicy{AtEnd: tool.AwaitAtEnd}, requests: 3,
 			took: time.Minute, told: stopped},
 		"await, not so long": {

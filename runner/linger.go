@@ -118,39 +118,24 @@ func (s *sorting) store(last bool) error {
 	return nil
 }
 
-// ask asks the model what is to become of handles. An answer that doesn't fit is
-// asked for once more. Without one they are waited for. Asked is false if the
-// drive is to stop meanwhile.
+// ask asks the model what is to become of handles. Without an answer that fits,
+// they are waited for. Without asked, the drive is to stop.
 func (s *sorting) ask(ctx context.Context) (asked bool, err error) {
-	messages, ids, err := s.inquiry()
+	text, ids, err := s.inquiry()
 	if err != nil {
 		return false, err
 	}
-	s.Inquired = true
 	var fates map[string]handles.Fate
-	schema := handles.InquirySchema()
-	for try := 0; try < 2 && fates == nil; try++ {
-		answer, err := s.inquire(ctx, messages, schema)
-		switch {
-		case s.life.work.Err() != nil:
-			return false, context.Cause(s.life.work)
-		case err != nil && s.life.stopping.Err() != nil:
-			return false, nil
-		}
-		text := answer.Text()
-		if err == nil {
-			fates, err = handles.Fates(json.RawMessage(text), ids)
-		}
-		if err != nil {
-			s.log().Warn("a model didn't say what is to become of its handles",
-				"session", s.session, "error", err)
-		}
-		if text == "" {
-			schema = nil // a provider may not take one
-		} else if err != nil {
-			messages = append(messages, llm.AssistantText(text), llm.UserText(err.Error()))
-		}
+	q := &aside{about: "its handles", text: text, schema: handles.InquirySchema(),
+		take: func(answer json.RawMessage, _ llm.Usage) (misfit, _ error) {
+			fates, misfit = handles.Fates(answer, ids)
+			return misfit, nil
+		}}
+	answered, misfit, used, err := s.askBeside(ctx, q)
+	if err != nil || !answered && misfit == nil {
+		return false, err
 	}
+	s.Inquired, s.Usage = true, used
 	for i := range s.asks { // those that weren't asked about are waited for
 		if h := &s.asks[i]; fates[h.Name] == handles.ToAbort {
 			s.abort(h)
@@ -161,61 +146,32 @@ func (s *sorting) ask(ctx context.Context) (asked bool, err error) {
 	return true, nil
 }
 
-// inquire sends the request, which is none of the history's.
-func (s *sorting) inquire(
-	ctx context.Context, messages []llm.Message, schema json.RawMessage,
-) (m llm.Message, err error) {
-	defer s.recovered("the model, asked about handles,", s.out, &err)
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	if stopping := s.life.stopping; stopping.Done() != nil {
-		defer context.AfterFunc(stopping, cancel)()
-	}
-	collector := llm.Collector{Limit: s.agent.Limits().Message}
-	for ev, err := range s.core.Inquire(ctx, messages, schema, s.request.Metadata) {
-		if err == nil {
-			err = collector.Add(ev)
-		}
-		if err != nil {
-			return m, err
-		}
-	}
-	m, fin, err := collector.Message()
-	s.Usage = s.Usage.Add(fin.Usage)
-	return m, err
-}
-
-// maxQuoted bounds what an inquiry quotes of a message, in bytes.
-const maxQuoted = 4 << 10
-
-// inquiry returns the request's messages, and the handles that it is about. Of
+// inquiry returns what the model is asked, and the handles that it is about. Of
 // the history it quotes what the user and the model have said last.
-func (s *sorting) inquiry() (messages []llm.Message, ids []string, err error) {
+func (s *sorting) inquiry() (text string, ids []string, err error) {
 	if err := s.read.loadHistory(); err != nil {
-		return nil, nil, err
+		return "", nil, err
 	}
 	var open []handles.Open
 	for i := range s.asks[:min(len(s.asks), maxInquired)] {
 		h, err := s.rn.handle(s.waiting, s.session, s.asks[i].Name)
 		if err != nil {
-			return nil, nil, err
+			return "", nil, err
 		}
 		reply, _ := handles.Standing(&h, true, 0)
 		ids = append(ids, h.Name)
 		open = append(open, handles.Open{ID: h.Name, Tool: h.Tool, State: reply.State,
 			Elapsed: int64(s.now.Sub(h.Since).Seconds()), Preview: reply.Content})
 	}
-	text, err := handles.Inquiry(open)
-	if err != nil {
-		return nil, nil, err
+	if text, err = handles.Inquiry(open); err != nil {
+		return "", nil, err
 	}
 	for _, role := range []llm.Role{llm.RoleAssistant, llm.RoleUser} {
 		if said := s.lastSaid(role); said != "" {
-			text = "The " + string(role) + " said last: " +
-				handles.Cut(said, maxQuoted, handles.LeftOut) + "\n\n" + text
+			text = "The " + string(role) + " said last: " + quote(said) + "\n\n" + text
 		}
 	}
-	return []llm.Message{llm.UserText(text)}, ids, nil
+	return text, ids, nil
 }
 
 // lastSaid returns the last text of a role in the history.

@@ -80,7 +80,7 @@ func (s *subject) hold(
 	schema, checks := await.Schema, s.core.Tools.Checks(c.Tool)
 	switch {
 	case await.Gate != "":
-		schema = checks.Input // what edited arguments must fit
+		schema = s.editable(c, checks.Input)
 		if string(await.Arguments) != string(args) {
 			h.Args, err = session.NewBlob(await.Arguments)
 		}

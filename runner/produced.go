@@ -25,8 +25,12 @@ type produced struct {
 // output is what one body has produced.
 type output struct {
 	tool.Content
+	count  int       // of the times that the body has told
 	stored time.Time // when the last store of it began; zero: never
-	waits  bool      // it will be stored
+	busy   bool      // a goroutine stores it, or is going to
+	// Asked is the last question of which the parent was told. That goroutine
+	// owns it.
+	asked string
 }
 
 const storeEvery = time.Second
@@ -56,17 +60,24 @@ func (p *produced) take(call callName, content tool.Content) {
 		p.by[call] = o
 	}
 	o.Content = content
+	o.count++
 	wait := max(0, storeEvery-time.Since(o.stored))
-	begin := !o.waits
-	o.waits = true
+	begin := !o.busy
+	o.busy = true
 	p.mu.Unlock()
 	if begin {
-		p.rn.drives.start(func() { p.storeAfter(call, wait) })
+		p.rn.drives.start(func() {
+			for p.storeAfter(call, wait) {
+				wait = storeEvery
+			}
+		})
 	}
 }
 
-// storeAfter stores what a body has produced by then.
-func (p *produced) storeAfter(call callName, wait time.Duration) {
+// storeAfter stores what a body has produced by then, and reports whether it is
+// to be called again. One goroutine does so at a time, so that nothing older
+// comes later.
+func (p *produced) storeAfter(call callName, wait time.Duration) (again bool) {
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	select {
@@ -77,23 +88,45 @@ func (p *produced) storeAfter(call callName, wait time.Duration) {
 	o := p.by[call]
 	if o == nil { // the call has ended, and its end stored it
 		p.mu.Unlock()
-		return
+		return false
 	}
-	content := stored(o.Content)
-	o.waits, o.stored = false, time.Now()
+	content, count := &session.Content{Content: o.Content}, o.count
+	o.stored = time.Now()
 	p.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), p.rn.options.CloseTimeout)
 	defer cancel()
 	err := p.rn.store.PutContent(ctx, call.session, call.call, content)
-	if err != nil && !callIsOver(err) {
+	if err == nil {
+		err = p.asks(ctx, call, o, content.Question)
+	}
+	failed := err != nil && !callIsOver(err)
+	if failed {
 		p.rn.options.Logger.Warn("what a call produced was not stored",
 			"session", call.session, "call", call.call, "error", err)
 	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	o.busy = o.count != count || failed && p.rn.closing.Err() == nil
+	return o.busy
 }
 
-func stored(c tool.Content) *session.Content {
-	return &session.Content{Total: c.Total, Head: c.Head, Tail: c.Tail, Screen: c.Screen,
-		Question: c.Question, At: c.At}
+// asks has the model told what a body asks while it runs, once for each
+// question.
+func (p *produced) asks(
+	ctx context.Context, call callName, o *output, q *tool.LiveQuestion,
+) error {
+	if q == nil || q.ID == o.asked {
+		return nil
+	}
+	parent, err := p.rn.store.AsksLive(ctx, call.session, q.Assistant)
+	if err != nil {
+		return err
+	}
+	o.asked = q.ID
+	if parent != "" {
+		p.rn.attend(parent)
+	}
+	return nil
 }
 
 // at returns what a body of this process has produced, if there is one.
@@ -132,8 +165,7 @@ func (rn *Runner) content(ctx context.Context, out *tool.Handle) error {
 	if err != nil || c == nil {
 		return err
 	}
-	out.Content = tool.Content{Total: c.Total, Head: c.Head, Tail: c.Tail, Screen: c.Screen,
-		Question: c.Question, At: c.At}
+	out.Content = c.Content
 	return nil
 }
 

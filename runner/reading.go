@@ -19,6 +19,9 @@ type reading struct {
 	earlier past           // what the history begins with, by an earlier drive
 	asked   []llm.ToolCall // the open turn's calls; nil: not loaded
 	turn    *turnFacts
+	// Noticed is, by their sessions, how much of handles' content notices of the
+	// history have come to.
+	noticed map[string]int
 	copied  []session.Call // what calls returns
 }
 
@@ -41,7 +44,7 @@ type turnFacts struct {
 }
 
 // forget drops what was read.
-func (r *reading) forget() { r.history, r.asked = nil, nil }
+func (r *reading) forget() { r.history, r.asked, r.noticed = nil, nil, nil }
 
 // calls copies the calls of the open turn. The copy is good until it is made
 // again. Ending reports whether the run is being ended.

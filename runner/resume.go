@@ -144,6 +144,14 @@ func (rn *Runner) Resume(
 		return nil, fmt.Errorf("%w: Resume takes 1 to %d resumptions at once, not %d",
 			session.ErrInvalidResumePayload, maxResumptions, len(rs))
 	}
+	return rn.answered(ctx, sessionID, rs, (*session.Tx).Answer)
+}
+
+// answered is Resume, where take applies an answer.
+func (rn *Runner) answered(
+	ctx context.Context, sessionID string, rs []Resumption,
+	take func(*session.Tx, *session.Incoming, session.Fits) (session.Receipt, error),
+) (*Resumed, error) {
 	answers, misfits := make([]*session.Incoming, len(rs)), make([]error, len(rs))
 	for i, r := range rs {
 		op := about(OpResume, sessionID, r.Pause, r.Actor)
@@ -165,7 +173,7 @@ func (rn *Runner) Resume(
 					continue
 				}
 				fits := judges[i].fits(ctx, rn, tx.Agent)
-				if out.Receipts[i], err = tx.Answer(answers[i], fits); err != nil {
+				if out.Receipts[i], err = take(tx, answers[i], fits); err != nil {
 					return err
 				}
 			}

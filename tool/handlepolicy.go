@@ -29,6 +29,9 @@ type HandlePolicy struct {
 	NoSuccess bool `json:"no_success,omitzero"`
 	NoFailure bool `json:"no_failure,omitzero"`
 	NoWaiting bool `json:"no_waiting,omitzero"`
+	// NewContent: each time before the model is asked, it is told what the
+	// handle has produced since it was told last, head and tail.
+	NewContent bool `json:"new_content,omitzero"`
 }
 
 // DefaultHandleLimit is the Limit of a HandlePolicy that has none.

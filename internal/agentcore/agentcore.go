@@ -28,7 +28,8 @@ type Core struct {
 	Concurrency int // how many tool calls of a turn run at once
 	Layers      interceptor.Chain
 	Model       interceptor.ModelHandler // the model inside the layers
-	// Inquirer is the model, inside the layers, that is asked about handles.
+	// Inquirer is the model, inside the layers, that is asked beside the
+	// conversation.
 	Inquirer interceptor.ModelHandler
 	// Request is what every request to the model has, but for messages and
 	// metadata.
@@ -63,9 +64,6 @@ type Own struct {
 	// Format, with a schema, is what the session's last message has to be, in
 	// place of what the agent asks for.
 	Format llm.ResponseFormat
-	// NoCalls: the model must not call tools. It is told of them all the same,
-	// since the history has calls of them.
-	NoCalls bool
 }
 
 // Generate asks the model, through the chain's model layers, to answer history.
@@ -78,19 +76,27 @@ func (c *Core) Generate(
 	if len(own.Format.Schema) > 0 {
 		r.ResponseFormat = own.Format
 	}
-	if own.NoCalls && len(r.Tools) > 0 {
-		r.ToolChoice = llm.ToolChoice{Mode: llm.ToolNone}
-	}
 	return c.Model(ctx, r.Clone())
 }
 
+// Aside is a request beside the conversation.
+type Aside struct {
+	Messages   []llm.Message
+	Schema     json.RawMessage // of the answer; empty: it isn't told
+	Metadata   map[string]string
+	Instructed bool // the agent's instructions go with it
+}
+
 // Inquire asks the model for JSON, by a request that has no tools, and nothing of
-// the agent's but its limits.
-func (c *Core) Inquire(
-	ctx context.Context, messages []llm.Message, schema json.RawMessage, metadata map[string]string,
-) iter.Seq2[llm.Event, error] {
-	r := llm.Request{Messages: messages, Metadata: metadata, Limits: c.Request.Limits,
-		ResponseFormat: llm.ResponseFormat{Name: "answer", Schema: schema}}
+// the agent's but its limits, and perhaps its instructions.
+func (c *Core) Inquire(ctx context.Context, a Aside) iter.Seq2[llm.Event, error] {
+	r := llm.Request{Messages: a.Messages, Metadata: a.Metadata, Limits: c.Request.Limits}
+	if len(a.Schema) > 0 {
+		r.ResponseFormat = llm.ResponseFormat{Name: "answer", Schema: a.Schema}
+	}
+	if a.Instructed {
+		r.System = c.Request.System
+	}
 	return c.Inquirer(ctx, r.Clone())
 }
 

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/fermata-ai/fermata/internal/strictjson"
+	"github.com/fermata-ai/fermata/tool"
 )
 
 // Awaited is what an await comes to.
@@ -26,9 +27,9 @@ func Group(replies []Reply) Awaited {
 	var running []Reply
 	for _, r := range replies {
 		switch r.State {
-		case Stopped:
+		case tool.HandleStopped:
 			a.Completed = append(a.Completed, r)
-		case Waiting:
+		case tool.HandleWaiting:
 			a.Pending = append(a.Pending, r)
 		default:
 			running = append(running, r)

@@ -11,14 +11,15 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/fermata-ai/fermata/internal/property"
+	"github.com/fermata-ai/fermata/tool"
 )
 
 func TestGroup(t *testing.T) {
 	q := &Question{ID: "q", Text: "Sure?", For: User}
 	a := Group([]Reply{
-		{ID: "r1", State: Running}, {ID: "s1", State: Stopped, Result: raw(`1`)},
-		{ID: "w1", State: Waiting, Question: q}, {ID: "r2", State: Running},
-		{ID: "s2", State: Stopped, Error: &Failure{Message: "no", Trace: []string{}}},
+		{ID: "r1", State: tool.HandleRunning}, {ID: "s1", State: tool.HandleStopped, Result: raw(`1`)},
+		{ID: "w1", State: tool.HandleWaiting, Question: q}, {ID: "r2", State: tool.HandleRunning},
+		{ID: "s2", State: tool.HandleStopped, Error: &Failure{Message: "no", Trace: []string{}}},
 	})
 	a.TimedOut = true
 	b, err := json.Marshal(a)
@@ -48,8 +49,8 @@ func TestGroup(t *testing.T) {
 func TestWithin(t *testing.T) {
 	long := strings.Repeat("a", 5000) + strings.Repeat("z", 5000)
 	a := Group([]Reply{
-		{ID: "short", State: Stopped, Result: raw(`{"ok":true}`)},
-		{ID: "long", State: Stopped, Result: raw(`"` + long + `"`)},
+		{ID: "short", State: tool.HandleStopped, Result: raw(`{"ok":true}`)},
+		{ID: "long", State: tool.HandleStopped, Result: raw(`"` + long + `"`)},
 	})
 	cut, err := a.Within(1000)
 	must(t, err)
@@ -144,16 +145,17 @@ func bare(a Awaited) Awaited {
 }
 
 func anyReply(t *rapid.T, i int) Reply {
-	r := Reply{ID: fmt.Sprint("h", i), State: Running, Content: validText(t, "content")}
+	r := Reply{ID: fmt.Sprint("h", i), State: tool.HandleRunning, Content: validText(t, "content")}
 	switch rapid.IntRange(0, 3).Draw(t, "state") {
 	case 1:
-		r.State, r.Question = Waiting, &Question{ID: "q", Text: validText(t, "text"), For: Assistant}
+		r.State, r.Question = tool.HandleWaiting,
+			&Question{ID: "q", Text: validText(t, "text"), For: Assistant}
 		r.Question.Schema = raw(`{"description":"` + strings.Repeat("x", 200) + `"}`)
 	case 2:
 		b, _ := json.Marshal(validText(t, "result"))
-		r.State, r.Result = Stopped, b
+		r.State, r.Result = tool.HandleStopped, b
 	case 3:
-		r.State, r.Error = Stopped, &Failure{Message: validText(t, "message"),
+		r.State, r.Error = tool.HandleStopped, &Failure{Message: validText(t, "message"),
 			Trace: []string{validText(t, "line"), validText(t, "line")}}
 	}
 	return r

@@ -52,7 +52,7 @@ func (t *awaitTool) Execute(ctx context.Context, c tool.Call) (tool.Execution, e
 		}
 		r, _ := Standing(&h, false, 0)
 		r.Content = "" // fetch has it, and notes what it has told
-		if stopped[id] = r.State == Stopped; stopped[id] && !h.Told {
+		if stopped[id] = r.State == tool.HandleStopped; stopped[id] && !h.Told {
 			untold = append(untold, tool.HandleEnd{Name: id, Child: h.Session})
 		}
 		replies = append(replies, r)

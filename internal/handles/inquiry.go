@@ -10,6 +10,7 @@ import (
 	"github.com/fermata-ai/fermata/internal/jsontree"
 	"github.com/fermata-ai/fermata/internal/schema"
 	"github.com/fermata-ai/fermata/internal/strictjson"
+	"github.com/fermata-ai/fermata/tool"
 	"github.com/fermata-ai/fermata/tool/misfit"
 )
 
@@ -25,11 +26,11 @@ const (
 
 // Open is a handle that is open when a model would end its turn.
 type Open struct {
-	ID      string `json:"id"`
-	Tool    string `json:"tool"`
-	State   State  `json:"state"`
-	Elapsed int64  `json:"elapsed_secs"`
-	Preview string `json:"output_preview"` // head and tail of its content
+	ID      string           `json:"id"`
+	Tool    string           `json:"tool"`
+	State   tool.HandleState `json:"state"`
+	Elapsed int64            `json:"elapsed_secs"`
+	Preview string           `json:"output_preview"` // head and tail of its content
 }
 
 // MaxPreview is how many bytes of a handle's content an inquiry shows.

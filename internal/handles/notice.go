@@ -1,6 +1,9 @@
 package handles
 
-import "github.com/fermata-ai/fermata/llm"
+import (
+	"github.com/fermata-ai/fermata/llm"
+	"github.com/fermata-ai/fermata/tool"
+)
 
 // Happening is what happened to a handle that no call fetches or awaits: how it
 // stands now. One that is running has new content.
@@ -18,7 +21,7 @@ const (
 
 // Notices returns what a model is told of what happened, in that order: of each
 // a state in the runtime's words, and a text of the tool's, which is data. Texts
-// are cut, head and tail; but for output, the action fetch returns them whole.
+// are cut, head and tail; the action fetch returns them whole.
 // Of very many, all are there, and their texts are shorter.
 func Notices(all []Happening) []llm.Notice {
 	notices := make([]llm.Notice, len(all))
@@ -30,11 +33,7 @@ func Notices(all []Happening) []llm.Notice {
 	}
 	most := min(level(sizes, MaxNotices), MaxNotice)
 	for i := range notices {
-		left := LeftToFetch
-		if all[i].State == Running {
-			left = LeftOut
-		}
-		notices[i].Text = Cut(notices[i].Text, most, left)
+		notices[i].Text = Cut(notices[i].Text, most, LeftToFetch)
 	}
 	return notices
 }
@@ -46,7 +45,7 @@ func (h Happening) words() (state, text string) {
 		return "failed; the same again may succeed", h.Error.Message
 	case h.Error != nil:
 		return "failed", h.Error.Message
-	case h.State == Stopped:
+	case h.State == tool.HandleStopped:
 		text, ok := isText(h.Result)
 		if !ok {
 			text = string(h.Result)

@@ -3,33 +3,22 @@ package handles
 import (
 	"math"
 	"unicode/utf8"
+
+	"github.com/fermata-ai/fermata/tool"
 )
 
-// Produced is what a handle has produced, as far as it is kept.
-type Produced struct {
-	// Total is how many bytes were produced. Head has the first, and Tail the
-	// last of them; what lies between is not kept.
-	Total      int
-	Head, Tail string
-	// Screen is whether Tail is all that a terminal's screen shows, and not
-	// what was produced one after the other.
-	Screen bool
-	// Ended is whether there will be no more. Until then a character that is
-	// not there whole is held back.
-	Ended bool
-}
-
-// Since returns what was produced after the first bytes, which were shown, and
-// how many have been shown then. The text is cut to so many bytes as [Cut]
-// counts them; zero: all of it that is kept. A screen is shown as it is now.
-func (p Produced) Since(shown, most int) (text string, next int) {
+// Since returns what a handle has produced after the first bytes, which were
+// shown, and how many have been shown then. The text is cut to so many bytes as
+// [Cut] counts them; zero: all of it that is kept. A screen is shown as it is
+// now. Until it has ended, a character that is not there whole is held back.
+func Since(c *tool.Content, ended bool, shown, most int) (text string, next int) {
 	if most <= 0 {
 		most = math.MaxInt
 	}
-	if p.Screen {
-		return Cut(p.Tail, most, LeftOut), p.Total
+	if c.Screen {
+		return Cut(c.Tail, most, LeftOut), c.Total
 	}
-	head, tail, from := p.Head, p.Tail, p.Total-len(p.Tail)
+	head, tail, from := c.Head, c.Tail, c.Total-len(c.Tail)
 	if gap := from - len(head); gap > 0 { // both of its ends may cut a character in two
 		head = head[:whole(head)]
 		n := continued(tail)
@@ -37,7 +26,7 @@ func (p Produced) Since(shown, most int) (text string, next int) {
 	} else {
 		head, tail, from = "", head+tail[-gap:], 0
 	}
-	if !p.Ended {
+	if !ended {
 		tail = tail[:whole(tail)]
 	}
 	next = max(from+len(tail), shown)

@@ -8,45 +8,48 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/fermata-ai/fermata/internal/property"
+	"github.com/fermata-ai/fermata/tool"
 )
 
 func TestProduced(t *testing.T) {
 	a := strings.Repeat("a", 100)
 	for _, c := range []struct {
-		p           Produced
+		p           tool.Content
+		ended       bool
 		shown, most int
 		want        string
 		next        int
 	}{
-		{Produced{Total: 6, Head: "abcdef"}, 0, 0, "abcdef", 6},
-		{Produced{Total: 6, Tail: "abcdef"}, 0, 0, "abcdef", 6},
-		{Produced{Total: 6, Head: "abc", Tail: "def"}, 1, 0, "bcdef", 6},
-		{Produced{Total: 6, Head: "abcd", Tail: "cdef"}, 3, 0, "def", 6},
-		{Produced{Total: 6, Head: "abcdef", Tail: "abcdef"}, 0, 0, "abcdef", 6},
-		{Produced{Total: 6, Head: "abcdef"}, 6, 0, "", 6},
-		{Produced{Total: 6, Head: "abcdef"}, 9, 0, "", 9},
-		{Produced{Total: 9, Head: "abc", Tail: "ghi"}, 0, 0, "abc\n[3 bytes left out here]\nghi", 9},
-		{Produced{Total: 9, Head: "abc", Tail: "ghi"}, 2, 0, "c\n[3 bytes left out here]\nghi", 9},
-		{Produced{Total: 9, Head: "abc", Tail: "ghi"}, 4, 0, "\n[2 bytes left out here]\nghi", 9},
-		{Produced{Total: 9, Head: "abc", Tail: "ghi"}, 6, 0, "ghi", 9},
-		{Produced{Total: 9, Head: "abc", Tail: "ghi"}, 8, 0, "i", 9},
-		{Produced{Total: 9, Head: "ab\xc3", Tail: "\xa9hi"}, 0, 0,
+		{tool.Content{Total: 6, Head: "abcdef"}, false, 0, 0, "abcdef", 6},
+		{tool.Content{Total: 6, Tail: "abcdef"}, false, 0, 0, "abcdef", 6},
+		{tool.Content{Total: 6, Head: "abc", Tail: "def"}, false, 1, 0, "bcdef", 6},
+		{tool.Content{Total: 6, Head: "abcd", Tail: "cdef"}, false, 3, 0, "def", 6},
+		{tool.Content{Total: 6, Head: "abcdef", Tail: "abcdef"}, false, 0, 0, "abcdef", 6},
+		{tool.Content{Total: 6, Head: "abcdef"}, false, 6, 0, "", 6},
+		{tool.Content{Total: 6, Head: "abcdef"}, false, 9, 0, "", 9},
+		{tool.Content{Total: 9, Head: "abc", Tail: "ghi"}, false, 0, 0,
+			"abc\n[3 bytes left out here]\nghi", 9},
+		{tool.Content{Total: 9, Head: "abc", Tail: "ghi"}, false, 2, 0, "c\n[3 bytes left out here]\nghi", 9},
+		{tool.Content{Total: 9, Head: "abc", Tail: "ghi"}, false, 4, 0, "\n[2 bytes left out here]\nghi", 9},
+		{tool.Content{Total: 9, Head: "abc", Tail: "ghi"}, false, 6, 0, "ghi", 9},
+		{tool.Content{Total: 9, Head: "abc", Tail: "ghi"}, false, 8, 0, "i", 9},
+		{tool.Content{Total: 9, Head: "ab\xc3", Tail: "\xa9hi"}, false, 0, 0,
 			"ab\n[5 bytes left out here]\nhi", 9},
-		{Produced{Total: 3, Head: "a\xe2\x82"}, 0, 0, "a", 1},
-		{Produced{Total: 3, Head: "a\xe2", Tail: "\x82"}, 0, 0, "a", 1},
-		{Produced{Total: 4, Head: "a\xe2", Tail: "\x82\xac"}, 1, 0, "€", 4},
-		{Produced{Total: 3, Head: "a\xe2\x82", Ended: true}, 0, 0, "a\ufffd", 3},
-		{Produced{Total: 2, Head: "a\xff"}, 0, 0, "a\ufffd", 2},
-		{Produced{Total: 100, Head: a}, 0, 50,
+		{tool.Content{Total: 3, Head: "a\xe2\x82"}, false, 0, 0, "a", 1},
+		{tool.Content{Total: 3, Head: "a\xe2", Tail: "\x82"}, false, 0, 0, "a", 1},
+		{tool.Content{Total: 4, Head: "a\xe2", Tail: "\x82\xac"}, false, 1, 0, "€", 4},
+		{tool.Content{Total: 3, Head: "a\xe2\x82"}, true, 0, 0, "a\ufffd", 3},
+		{tool.Content{Total: 2, Head: "a\xff"}, false, 0, 0, "a\ufffd", 2},
+		{tool.Content{Total: 100, Head: a}, false, 0, 50,
 			a[:11] + "\n[79 bytes left out here]\n" + a[:10], 100},
-		{Produced{Total: 300, Head: a, Tail: "zz"}, 0, 50,
+		{tool.Content{Total: 300, Head: a, Tail: "zz"}, false, 0, 50,
 			a[:19] + "\n[279 bytes left out here]\nzz", 300},
-		{Produced{Total: 300, Head: "a", Tail: strings.Repeat("z", 100)}, 0, 50,
+		{tool.Content{Total: 300, Head: "a", Tail: strings.Repeat("z", 100)}, false, 0, 50,
 			"a\n[279 bytes left out here]\n" + strings.Repeat("z", 20), 300},
-		{Produced{Total: 70, Tail: "screen", Screen: true}, 70, 0, "screen", 70},
-		{Produced{}, 0, 0, "", 0},
+		{tool.Content{Total: 70, Tail: "screen", Screen: true}, false, 70, 0, "screen", 70},
+		{tool.Content{}, false, 0, 0, "", 0},
 	} {
-		got, next := c.p.Since(c.shown, c.most)
+		got, next := Since(&c.p, c.ended, c.shown, c.most)
 		if got != c.want || next != c.next {
 			t.Errorf("%+v since %d: got %q, %d, want %q, %d", c.p, c.shown, got, next, c.want,
 				c.next)
@@ -64,12 +67,12 @@ func TestProducedInPieces(t *testing.T) {
 		for _, at := range rapid.SliceOf(rapid.IntRange(0, len(text))).Draw(t, "cuts") {
 			so := text[:max(at, shown)]
 			head := rapid.IntRange(0, len(so)).Draw(t, "head")
-			p := Produced{Total: len(so), Head: so[:head], Tail: so[head:]}
+			p := tool.Content{Total: len(so), Head: so[:head], Tail: so[head:]}
 			var s string
-			s, shown = p.Since(shown, 0)
+			s, shown = Since(&p, false, shown, 0)
 			got.WriteString(s)
 		}
-		s, next := Produced{Total: len(text), Head: text, Ended: true}.Since(shown, 0)
+		s, next := Since(&tool.Content{Total: len(text), Head: text}, true, shown, 0)
 		got.WriteString(s)
 		if next != len(text) || got.String() != text {
 			t.Fatalf("%d of %d bytes; %q has become %q", next, len(text), text, got.String())
@@ -82,11 +85,11 @@ func TestProducedInPieces(t *testing.T) {
 func TestProducedInPart(t *testing.T) {
 	property.Check(t, func(t *rapid.T) {
 		text := strings.ToValidUTF8(anyText.Draw(t, "text"), "")
-		p := Produced{Total: len(text), Ended: true}
+		p := tool.Content{Total: len(text)}
 		p.Head = text[:rapid.IntRange(0, len(text)).Draw(t, "head")]
 		p.Tail = text[rapid.IntRange(0, len(text)).Draw(t, "tail"):]
 		most := rapid.IntRange(60, 400).Draw(t, "most")
-		got, next := p.Since(0, most)
+		got, next := Since(&p, true, 0, most)
 		if !utf8.ValidString(got) || width(got) > most || next != len(text) {
 			t.Fatalf("%d bytes of %d, %d shown: %q", width(got), most, next, got)
 		}

@@ -9,16 +9,7 @@ import (
 	"github.com/fermata-ai/fermata/internal/excerpt"
 	"github.com/fermata-ai/fermata/internal/schema"
 	"github.com/fermata-ai/fermata/internal/strictjson"
-)
-
-// State is how a handle stands.
-type State string
-
-// The states.
-const (
-	Running State = "running"
-	Waiting State = "waiting" // for an answer
-	Stopped State = "stopped"
+	"github.com/fermata-ai/fermata/tool"
 )
 
 // Addressee is who answers the question of a handle.
@@ -55,7 +46,7 @@ type Failure struct {
 //   - Stopped has a result or an error, and perhaps content.
 type Reply struct {
 	ID       string
-	State    State
+	State    tool.HandleState
 	Content  string
 	Question *Question
 	Result   json.RawMessage // the tool's output; a JSON string where that is a text
@@ -64,12 +55,12 @@ type Reply struct {
 
 // reply is a Reply as JSON.
 type reply struct {
-	ID       string          `json:"id"`
-	State    State           `json:"state"`
-	Content  *string         `json:"content,omitzero"`
-	Question *Question       `json:"question,omitzero"`
-	Result   json.RawMessage `json:"result,omitzero"`
-	Error    *Failure        `json:"error,omitzero"`
+	ID       string           `json:"id"`
+	State    tool.HandleState `json:"state"`
+	Content  *string          `json:"content,omitzero"`
+	Question *Question        `json:"question,omitzero"`
+	Result   json.RawMessage  `json:"result,omitzero"`
+	Error    *Failure         `json:"error,omitzero"`
 }
 
 // MarshalJSON writes the fields that go with the state, and no others. A reply
@@ -79,7 +70,7 @@ func (r Reply) MarshalJSON() ([]byte, error) {
 		return nil, err
 	}
 	out := reply{r.ID, r.State, nil, r.Question, r.Result, r.Error}
-	if r.State == Running || r.Content != "" {
+	if r.State == tool.HandleRunning || r.Content != "" {
 		out.Content = &r.Content
 	}
 	return strictjson.Append(nil, out)
@@ -95,7 +86,7 @@ func (r *Reply) UnmarshalJSON(b []byte) error {
 	own := Reply{in.ID, in.State, "", in.Question, slices.Clone(in.Result), in.Error}
 	if in.Content != nil {
 		own.Content = *in.Content
-	} else if in.State == Running {
+	} else if in.State == tool.HandleRunning {
 		return fmt.Errorf("handle %q: it is running, and has no content", excerpt.Of(in.ID))
 	}
 	if err := own.check(); err != nil {
@@ -112,21 +103,21 @@ func (r Reply) check() error {
 	}
 	var err error
 	switch has := len(r.Result) > 0; r.State {
-	case Running:
+	case tool.HandleRunning:
 		if r.Question != nil || has || r.Error != nil {
 			err = errors.New("it is running: it has content, and nothing else")
 		}
-	case Waiting:
+	case tool.HandleWaiting:
 		if r.Question == nil || has || r.Error != nil {
 			err = errors.New("it is waiting: it has a question, and neither result nor error")
 		}
-	case Stopped:
+	case tool.HandleStopped:
 		if r.Question != nil || has == (r.Error != nil) {
 			err = errors.New("it has stopped: it has a result or an error, and no question")
 		}
 	default:
 		err = fmt.Errorf("its state is %q, and may be %s, %s or %s", excerpt.Of(string(r.State)),
-			Running, Waiting, Stopped)
+			tool.HandleRunning, tool.HandleWaiting, tool.HandleStopped)
 	}
 	if q := r.Question; err == nil && q != nil &&
 		(q.ID == "" || q.For != User && q.For != Assistant) {

@@ -5,27 +5,29 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/fermata-ai/fermata/tool"
 )
 
 func TestReply(t *testing.T) {
 	for want, r := range map[string]Reply{
-		`{"id":"a","state":"running","content":""}`: {ID: "a", State: Running},
+		`{"id":"a","state":"running","content":""}`: {ID: "a", State: tool.HandleRunning},
 		`{"id":"a","state":"running","content":"<x>\n"}`: {
-			ID: "a", State: Running, Content: "<x>\n"},
+			ID: "a", State: tool.HandleRunning, Content: "<x>\n"},
 		`{"id":"a","state":"waiting","question":{"id":"q","text":"Sure?","for":"user"}}`: {
-			ID: "a", State: Waiting, Question: &Question{ID: "q", Text: "Sure?", For: User}},
+			ID: "a", State: tool.HandleWaiting, Question: &Question{ID: "q", Text: "Sure?", For: User}},
 		`{"id":"a","state":"waiting","content":"x","question":{"id":"q","text":"",` +
 			`"schema":{"type": "string"},"for":"assistant"}}`: {
-			ID: "a", State: Waiting, Content: "x",
+			ID: "a", State: tool.HandleWaiting, Content: "x",
 			Question: &Question{ID: "q", Schema: raw(`{"type": "string"}`), For: Assistant}},
 		`{"id":"a","state":"stopped","result":"text"}`: {
-			ID: "a", State: Stopped, Result: raw(`"text"`)},
+			ID: "a", State: tool.HandleStopped, Result: raw(`"text"`)},
 		`{"id":"a","state":"stopped","content":"x","result":{"a":1.0}}`: {
-			ID: "a", State: Stopped, Content: "x", Result: raw(`{"a":1.0}`)},
+			ID: "a", State: tool.HandleStopped, Content: "x", Result: raw(`{"a":1.0}`)},
 		`{"id":"a","state":"stopped","result":null}`: {
-			ID: "a", State: Stopped, Result: raw(`null`)},
+			ID: "a", State: tool.HandleStopped, Result: raw(`null`)},
 		`{"id":"a","state":"stopped","error":{"message":"no","trace":["b"],"transient":true}}`: {
-			ID: "a", State: Stopped,
+			ID: "a", State: tool.HandleStopped,
 			Error: &Failure{Message: "no", Trace: []string{"b"}, Transient: true}},
 	} {
 		got, err := r.MarshalJSON()
@@ -40,7 +42,7 @@ func TestReply(t *testing.T) {
 			t.Errorf("%s: %s", want, diff)
 		}
 	}
-	got, err := Reply{ID: "a", State: Stopped, Error: &Failure{Message: "no"}}.MarshalJSON()
+	got, err := Reply{ID: "a", State: tool.HandleStopped, Error: &Failure{Message: "no"}}.MarshalJSON()
 	if string(got) != `{"id":"a","state":"stopped","error":{"message":"no","trace":[],`+
 		`"transient":false}}` {
 		t.Errorf("%s, %v", got, err)
@@ -52,19 +54,22 @@ func TestRepliesThatDontGoWithTheirState(t *testing.T) {
 	q := &Question{ID: "q", For: User}
 	for want, all := range map[string][]Reply{
 		"it is running: it has content, and nothing else": {
-			{ID: "a", State: Running, Question: q}, {ID: "a", State: Running, Result: raw(`1`)},
-			{ID: "a", State: Running, Error: &Failure{}}},
+			{ID: "a", State: tool.HandleRunning, Question: q},
+			{ID: "a", State: tool.HandleRunning, Result: raw(`1`)},
+			{ID: "a", State: tool.HandleRunning, Error: &Failure{}}},
 		"it is waiting: it has a question": {
-			{ID: "a", State: Waiting}, {ID: "a", State: Waiting, Question: q, Result: raw(`1`)},
-			{ID: "a", State: Waiting, Question: q, Error: &Failure{}}},
+			{ID: "a", State: tool.HandleWaiting},
+			{ID: "a", State: tool.HandleWaiting, Question: q, Result: raw(`1`)},
+			{ID: "a", State: tool.HandleWaiting, Question: q, Error: &Failure{}}},
 		"it has stopped: it has a result or an error": {
-			{ID: "a", State: Stopped}, {ID: "a", State: Stopped, Question: q, Result: raw(`1`)},
-			{ID: "a", State: Stopped, Error: &Failure{}, Result: raw(`1`)}},
+			{ID: "a", State: tool.HandleStopped},
+			{ID: "a", State: tool.HandleStopped, Question: q, Result: raw(`1`)},
+			{ID: "a", State: tool.HandleStopped, Error: &Failure{}, Result: raw(`1`)}},
 		"its state is": {{ID: "a"}, {ID: "a", State: "done"}},
-		"an id has":    {{State: Running}, {ID: "a b", State: Running}},
+		"an id has":    {{State: tool.HandleRunning}, {ID: "a b", State: tool.HandleRunning}},
 		"its question has the id": {
-			{ID: "a", State: Waiting, Question: &Question{For: User}},
-			{ID: "a", State: Waiting, Question: &Question{ID: "q", For: "operator"}}},
+			{ID: "a", State: tool.HandleWaiting, Question: &Question{For: User}},
+			{ID: "a", State: tool.HandleWaiting, Question: &Question{ID: "q", For: "operator"}}},
 	} {
 		for _, r := range all {
 			_, err := r.MarshalJSON()

@@ -11,12 +11,12 @@ import (
 // its content is told by that. The content is what is new since what was told
 // before, cut to so many bytes; or, with whole, all that is kept.
 func Standing(h *tool.Handle, whole bool, most int) (r Reply, shown int) {
-	r = Reply{ID: h.Name, State: State(h.State)}
+	r = Reply{ID: h.Name, State: h.State}
 	from := h.Shown
 	if whole {
 		from, most = 0, 0
 	}
-	r.Content, shown = contentSince(&h.Content, from, most, h.State == tool.HandleStopped)
+	r.Content, shown = Since(&h.Content, h.State == tool.HandleStopped, from, most)
 	switch h.State {
 	case tool.HandleWaiting:
 		r.Question = questionOf(h)
@@ -45,12 +45,6 @@ const (
 	done      = "done"
 	cancelled = "cancelled"
 )
-
-// contentSince returns what was produced from an offset on.
-func contentSince(c *tool.Content, from, most int, ended bool) (text string, shown int) {
-	p := Produced{Total: c.Total, Head: c.Head, Tail: c.Tail, Screen: c.Screen, Ended: ended}
-	return p.Since(from, most)
-}
 
 // questionOf returns what a handle asks, and whom: by its pause, or while its
 // body runs.

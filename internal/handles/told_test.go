@@ -11,6 +11,7 @@ import (
 
 	"github.com/fermata-ai/fermata/internal/schema"
 	"github.com/fermata-ai/fermata/llm"
+	"github.com/fermata-ai/fermata/tool"
 	"github.com/fermata-ai/fermata/tool/misfit"
 )
 
@@ -29,8 +30,8 @@ func TestGuidanceIsShort(t *testing.T) {
 
 func TestInquiry(t *testing.T) {
 	open := []Open{
-		{ID: "a", Tool: "shell", State: Running, Elapsed: 90, Preview: "line\n"},
-		{ID: "b", Tool: "git", State: Waiting, Elapsed: 7, Preview: strings.Repeat("x", 2000)},
+		{ID: "a", Tool: "shell", State: tool.HandleRunning, Elapsed: 90, Preview: "line\n"},
+		{ID: "b", Tool: "git", State: tool.HandleWaiting, Elapsed: 7, Preview: strings.Repeat("x", 2000)},
 	}
 	got, err := Inquiry(open)
 	must(t, err)
@@ -94,13 +95,14 @@ func TestNotices(t *testing.T) {
 	}
 	ask := func(who Addressee) *Question { return &Question{ID: "q", Text: "Push?", For: who} }
 	got := Notices([]Happening{
-		{"run", "c", Reply{ID: "build", State: Stopped, Content: "c", Result: raw(`"ok\n"`)}},
-		{"run", "c", Reply{ID: "list", State: Stopped, Result: raw(`{"n":1}`)}},
-		{"run", "c", Reply{ID: "tests", State: Stopped, Error: &Failure{Message: "exit 1"}}},
-		{"run", "c", Reply{ID: "net", State: Stopped, Error: &Failure{Message: "x", Transient: true}}},
-		{"git", "c", Reply{ID: "add", State: Waiting, Question: ask(Assistant)}},
-		{"git", "c", Reply{ID: "push", State: Waiting, Question: ask(User)}},
-		{"run", "c", Reply{ID: "srv", State: Running, Content: strings.Repeat("a", 2000) + "up"}},
+		{"run", "c", Reply{ID: "build", State: tool.HandleStopped, Content: "c", Result: raw(`"ok\n"`)}},
+		{"run", "c", Reply{ID: "list", State: tool.HandleStopped, Result: raw(`{"n":1}`)}},
+		{"run", "c", Reply{ID: "tests", State: tool.HandleStopped, Error: &Failure{Message: "exit 1"}}},
+		{"run", "c", Reply{ID: "net", State: tool.HandleStopped,
+			Error: &Failure{Message: "x", Transient: true}}},
+		{"git", "c", Reply{ID: "add", State: tool.HandleWaiting, Question: ask(Assistant)}},
+		{"git", "c", Reply{ID: "push", State: tool.HandleWaiting, Question: ask(User)}},
+		{"run", "c", Reply{ID: "srv", State: tool.HandleRunning, Content: strings.Repeat("a", 2000) + "up"}},
 	})
 	srv := got[6].Text
 	got[6].Text = ""
@@ -119,7 +121,7 @@ func TestNotices(t *testing.T) {
 		t.Error(diff)
 	}
 	if width(srv) != MaxNotice || !strings.HasSuffix(srv, "aup") ||
-		!strings.Contains(srv, "bytes left out here]") {
+		!strings.Contains(srv, "bytes left out here; fetch has it whole]") {
 		t.Errorf("%d bytes: %s", len(srv), srv)
 	}
 }
@@ -127,9 +129,9 @@ func TestNotices(t *testing.T) {
 // However many there are, their texts have a bound together, and the short ones
 // stay whole.
 func TestNoticesOfMany(t *testing.T) {
-	all := []Happening{{"run", "c", Reply{ID: "short", State: Running, Content: "short"}}}
+	all := []Happening{{"run", "c", Reply{ID: "short", State: tool.HandleRunning, Content: "short"}}}
 	for i := range 200 {
-		all = append(all, Happening{"run", "c", Reply{ID: fmt.Sprint("h", i), State: Running,
+		all = append(all, Happening{"run", "c", Reply{ID: fmt.Sprint("h", i), State: tool.HandleRunning,
 			Content: strings.Repeat("y", 5000)}})
 	}
 	n := 0

@@ -84,28 +84,46 @@ func (s *Store) asks(ctx context.Context, st *State, e *Errand) error {
 	if c.Status != Pending || c.Pauses != e.Number {
 		return nil
 	}
-	assistant := c.Pause.Reason == tool.ReasonAssistant
-	return s.tell(ctx, e.To, func(tx *Tx) error {
-		return tx.HandleAsks(st.Parent.Handle, st.ID, e.Number, assistant)
-	})
+	asks := Asking{Name: st.Parent.Handle, Child: st.ID, Pause: e.Number,
+		Assistant: c.Pause.Reason == tool.ReasonAssistant}
+	return s.tell(ctx, e.To, func(tx *Tx) error { return tx.HandleAsks(asks) })
 }
 
-// HandleAsks has the model told, once, that a handle waits for an answer, unless
-// a call awaits the handle. If the answer is the model's to give, a run that
-// waits for the handle goes on for it.
-func (tx *Tx) HandleAsks(name, child string, pause int, assistant bool) error {
-	h, found, err := tx.handle(name)
-	if err != nil || !found || h.Child != child || !h.Open() || h.Asked >= pause ||
-		h.Policy.NoWaiting {
+// AsksLive tells the parent of a handle that its body asks while it runs. It
+// returns the parent. The caller tells of each question once: a body lives in
+// one process, and with it goes what it asked.
+func (s *Store) AsksLive(ctx context.Context, child string, assistant bool) (string, error) {
+	st, err := s.Load(ctx, child)
+	if err != nil || !st.isHandle() {
+		return "", err
+	}
+	parent, asks := st.Parent.step().Session, Asking{st.Parent.Handle, child, 0, assistant}
+	return parent, s.tell(ctx, parent, func(tx *Tx) error { return tx.HandleAsks(asks) })
+}
+
+// Asking is that a handle waits for an answer.
+type Asking struct {
+	Name, Child string
+	Pause       int  // of its call; zero: its body runs
+	Assistant   bool // the answer is the model's to give
+}
+
+// HandleAsks has the model told, once for each pause, that a handle waits for an
+// answer, unless a call awaits the handle. If the answer is the model's to give,
+// a run that waits for the handle goes on for it.
+func (tx *Tx) HandleAsks(a Asking) error {
+	h, found, err := tx.handle(a.Name)
+	if err != nil || !found || h.Child != a.Child || !h.Open() || h.Policy.NoWaiting ||
+		a.Pause > 0 && h.Asked >= a.Pause {
 		return err
 	}
 	if slices.ContainsFunc(h.Awaits, func(by awaitedBy) bool { return tx.awaiting(by) != nil }) {
 		return nil
 	}
-	h.Asked = pause
-	tx.notify(h, assistant && !h.Kept)
+	h.Asked = max(h.Asked, a.Pause)
+	tx.notify(h, a.Assistant && !h.Kept)
 	tx.putHandle(h)
-	if assistant && tx.Lingering() && tx.lingersFor(h) {
+	if a.Assistant && tx.Lingering() && tx.lingersFor(h) {
 		tx.speakAgain()
 	}
 	return nil

@@ -13,7 +13,7 @@ import (
 
 // handles reports what is wrong with the handles of a session.
 func (c *check) handles(ctx context.Context, st *State) error {
-	var open, kept, lingered int
+	var n handleCounts
 	unread := false
 	for e, err := range c.store.scan(ctx, kvstore.Key("z", st.ID)) {
 		var h Handle
@@ -31,16 +31,19 @@ func (c *check) handles(ctx context.Context, st *State) error {
 		if !h.Open() {
 			continue
 		}
-		open++
+		n.open++
 		if h.Kept {
-			kept++
+			n.kept++
+		}
+		if h.Policy.NewContent {
+			n.telling++
 		}
 		if st.lingersFor(&h) {
-			lingered++
+			n.lingered++
 		}
 	}
 	if !unread {
-		if err := c.counted(st, open, kept, lingered); err != nil {
+		if err := c.counted(st, n); err != nil {
 			return err
 		}
 	}
@@ -54,15 +57,19 @@ func (c *check) handles(ctx context.Context, st *State) error {
 	return nil
 }
 
+// handleCounts are counted of the records of handles that are open.
+type handleCounts struct{ open, kept, telling, lingered int }
+
 // counted reports counts of the head that are not those of the records.
-func (c *check) counted(st *State, open, kept, lingered int) error {
-	if st.Handles != open || st.Kept != kept {
-		return c.report(st.ID, "head", "%d handles are open, %d of them kept, and their records "+
-			"have %d and %d", st.Handles, st.Kept, open, kept)
+func (c *check) counted(st *State, n handleCounts) error {
+	if st.Handles != n.open || st.Kept != n.kept || st.Telling != n.telling {
+		return c.report(st.ID, "head", "%d handles are open, %d of them kept, of %d the content is "+
+			"told, and their records have %d, %d and %d", st.Handles, st.Kept, st.Telling,
+			n.open, n.kept, n.telling)
 	}
-	if l := st.Linger; l != nil && l.Open != lingered {
+	if l := st.Linger; l != nil && l.Open != n.lingered {
 		return c.report(st.ID, "head", "its run lingers for %d handles, and %d records have that",
-			l.Open, lingered)
+			l.Open, n.lingered)
 	}
 	return nil
 }

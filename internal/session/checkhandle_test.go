@@ -11,6 +11,7 @@ import (
 	"github.com/fermata-ai/fermata/internal/session"
 	"github.com/fermata-ai/fermata/kvstore"
 	"github.com/fermata-ai/fermata/llm"
+	"github.com/fermata-ai/fermata/tool"
 )
 
 // withHandles returns an engine with the session "top", whose open turn has
@@ -49,7 +50,7 @@ func withHandles(t *testing.T) kvstore.Store {
 	}))
 	stops(t, s, "c")
 	must(t, s.PutContent(t.Context(), session.HandleID("b"), "b-1",
-		&session.Content{Total: 2, Head: "ab", At: time.Now()}))
+		&session.Content{Content: tool.Content{Total: 2, Head: "ab", At: time.Now()}}))
 	problems(t, s)
 	return kv
 }
@@ -117,6 +118,7 @@ func TestCheckReportsDamagedHandles(t *testing.T) {
 			replace(t, kv, z("a"), old[i:j], "")
 		}, "has told that it ended"},
 		"a count of handles":         {edits(top, `"handles":1`, `"handles":2`), "2 handles are open"},
+		"a count of those that tell": {edits(top, `"handles":1`, `"handles":1,"telling":1`), "1 the content"},
 		"a count of kept ones":       {edits(top, `"handles":1`, `"handles":1,"kept":1`), "1 of them"},
 		"an await of another call":   {edits(z("b"), `"waits"`, `"other"`), "doesn't know of that"},
 		"an await of another pause":  {edits(z("b"), `"pause":1`, `"pause":2`), "doesn't know of that"},

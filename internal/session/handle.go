@@ -35,8 +35,10 @@ type Handle struct {
 	// Told: a result, or a notice, has shown the end.
 	Told bool `json:"told,omitzero"`
 	// Shown is how much of its content the last reply had come to, in bytes.
-	Shown  int         `json:"shown,omitzero"`
-	Awaits []awaitedBy `json:"awaits,omitempty"`
+	Shown int `json:"shown,omitzero"`
+	// Noticed is how much of it the last notice had come to, if that was cut.
+	Noticed int         `json:"noticed,omitzero"`
+	Awaits  []awaitedBy `json:"awaits,omitempty"`
 
 	// Number tells which of the session's children it is.
 	Number int               `json:"n,omitzero"`
@@ -65,7 +67,7 @@ func (h *Handle) check() error {
 		return errIncomplete
 	case h.Ended.IsZero() != (h.Status == ""):
 		return fmt.Errorf("its end is incomplete")
-	case h.Shown < 0 || h.Number < 0 || h.Linger < 0 || h.Asked < 0 || h.Limit < 0:
+	case h.Shown < 0 || h.Noticed < 0 || h.Number < 0 || h.Linger < 0 || h.Asked < 0 || h.Limit < 0:
 		return fmt.Errorf("a negative amount of its content was shown, or another count is negative")
 	case !h.Open() && len(h.Awaits) > 0:
 		return fmt.Errorf("it has ended, and is awaited")
@@ -140,6 +142,9 @@ func (tx *Tx) Begin(call string, n *NewHandle) error {
 	if h.Policy.AtEnd == tool.KeepAtEnd {
 		tx.keep(h)
 	}
+	if h.Policy.NewContent {
+		tx.Telling++
+	}
 	tx.putHandle(h)
 	return nil
 }
@@ -199,6 +204,7 @@ const ActionSpawn = "spawn"
 type HandleShown struct {
 	Name, Child string
 	Shown       int // bytes
+	Noticed     int // bytes, by a notice that was cut
 	Told        bool
 }
 
@@ -225,6 +231,7 @@ func (tx *Tx) shown(s *HandleShown) error {
 		return err
 	}
 	h.Shown, h.Told = max(h.Shown, s.Shown), h.Told || s.Told
+	h.Noticed = max(h.Noticed, s.Noticed)
 	tx.putHandle(h)
 	return nil
 }
@@ -264,50 +271,6 @@ func (h *Handle) tellsEnd() bool {
 		return !h.Policy.NoSuccess
 	}
 	return !h.Policy.NoFailure
-}
-
-// notify has the model told of a handle before its next answer. With wakes, a
-// run doesn't end before that.
-func (tx *Tx) notify(h *Handle, wakes bool) {
-	tx.Notices++
-	tx.put(noticeKey(tx.ID, tx.Notices), []byte(h.Name))
-	if wakes {
-		tx.Wakes = tx.Notices
-	}
-}
-
-// maxGone is how many notices a commit deletes. Very many are told at once where
-// an await has told of them before.
-const maxGone = 20
-
-func noticeKey(session string, number int) []byte {
-	return kvstore.Key("y", session, padded(number, 8))
-}
-
-// Tell appends a message of notices, before the model is asked; nil: there is
-// nothing to tell. It covers the notices up to a number, and notes what it shows
-// of handles.
-func (tx *Tx) Tell(m *Entry, to int, shown []HandleShown) error {
-	if err := tx.due(); err != nil {
-		return err
-	}
-	if to <= tx.NoticesTold {
-		return fmt.Errorf("%w: notices up to %d were told", ErrStale, tx.NoticesTold)
-	}
-	if m != nil {
-		tx.append(m)
-	}
-	tx.NoticesTold = min(to, tx.Notices)
-	for range min(maxGone, tx.NoticesTold-tx.NoticesGone) {
-		tx.NoticesGone++
-		tx.delete(noticeKey(tx.ID, tx.NoticesGone))
-	}
-	for i := range shown {
-		if err := tx.shown(&shown[i]); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // isHandle reports whether the session is of one call and no model.

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"time"
 
 	"github.com/fermata-ai/fermata/internal/strictjson"
 	"github.com/fermata-ai/fermata/kvstore"
@@ -131,17 +130,9 @@ func (s *Store) Untold(ctx context.Context, st *State) (handles []Handle, to int
 	return handles, to, nil
 }
 
-// Content is what a call's body has produced so far: text of which the middle
-// may be left out, or, of a screen, what it shows now.
+// Content is what a call's body has produced so far.
 type Content struct {
-	Total  int    `json:"total"` // bytes that were produced
-	Head   string `json:"head,omitzero"`
-	Tail   string `json:"tail,omitzero"`
-	Screen bool   `json:"screen,omitzero"` // Tail is all of it
-	// what the body asks while it runs
-	Question *tool.LiveQuestion `json:"question,omitzero"`
-	At       time.Time          `json:"at"`
-
+	tool.Content
 	Rest strictjson.Rest `json:"-"` // of a later version
 }
 

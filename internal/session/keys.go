@@ -18,7 +18,7 @@ import (
 //	c session call                call record, once settled
 //	r session call slot           receipt
 //	e session call number         event that came for the call
-//	d session call name id        receipt of an event
+//	d session call name id        receipt of an event, or of what was given to a handle
 //	g session call                latest progress
 //	p session id chunk            payload
 //	u session message-id          content hash and number of a user's message

@@ -90,6 +90,9 @@ func (tx *Tx) handleLeft(h *Handle, lingered bool) {
 	if h.Kept {
 		tx.Kept = max(0, tx.Kept-1)
 	}
+	if h.Policy.NewContent {
+		tx.Telling = max(0, tx.Telling-1)
+	}
 	if !lingered {
 		return
 	}

@@ -11,7 +11,8 @@ import (
 
 // asksModel has the parent told that the handle asks its model.
 func asksModel(tx *session.Tx) error {
-	return tx.HandleAsks("began", session.HandleID("began"), 1, true)
+	return tx.HandleAsks(session.Asking{Name: "began",
+		Child: session.HandleID("began"), Pause: 1, Assistant: true})
 }
 
 // A run whose model was to be told of a handle that asks, and wasn't, since it

@@ -106,13 +106,14 @@ func (s *Store) MailFor(ctx context.Context, session string, c *Call) ([]tool.Ma
 		ErrCorrupt, session, c.Answer.Mail, c.ID, len(all))
 }
 
-// HasMail reports whether an event has come for a call.
+// HasMail reports whether an event has come for a call, or an answer that was
+// given as one.
 func (s *Store) HasMail(ctx context.Context, session, call, name, id string) (bool, error) {
 	return s.kv.record(ctx, mailReceiptKey(session, call, name, id), new(storedReceipt))
 }
 
 // MailReceipts lists the receipts of the events that were accepted for a call,
-// by name and id. Of a settled call, a receipt tells whether the body was shown
+// by name and id; not those of answers that were given as inputs. Of a settled call, a receipt tells whether the body was shown
 // the event. End is the call's record, or nil.
 func (s *Store) MailReceipts(
 	ctx context.Context, session, call string, end *Record,
@@ -122,6 +123,9 @@ func (s *Store) MailReceipts(
 			var r Receipt
 			if err == nil {
 				err = decode(e.Key, e.Value, (*storedReceipt)(&r))
+			}
+			if err == nil && r.Kind != KindEvent {
+				continue
 			}
 			if err == nil && end != nil {
 				r.Fate = end.mailFate(r.Event.Number)

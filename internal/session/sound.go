@@ -26,7 +26,7 @@ func (s *State) check() error {
 	case s.Messages < 0 || s.Turn < 0 || s.Epoch < 0 || s.Generation < 0 || s.Takeovers < 0 ||
 		s.Deadly < 0 || s.Lease < 0 || s.Beat < 0 || s.Handles < 0 || s.NoticesTold < 0 ||
 		s.Kept < 0 || s.Aborts < 0 || s.Lingered < 0 || s.Wakes < 0 || s.Wakes > s.Notices ||
-		s.Run.Inquiries < 0 || s.Notified < 0 ||
+		s.Run.Inquiries < 0 || s.Notified < 0 || s.Telling < 0 ||
 		s.Notices < s.NoticesTold || s.NoticesGone < 0 || s.NoticesTold < s.NoticesGone:
 		return fmt.Errorf("it has a negative count")
 	case s.Rung && s.Bell == "":
@@ -218,7 +218,7 @@ func (n *pauseNumber) check() error {
 func (s *State) liesAt(key []byte) bool  { return endsWith(key, s.ID) }
 func (r *Record) liesAt(key []byte) bool { return endsWith(key, r.Call) }
 func (r *Receipt) liesAt(key []byte) bool {
-	if r.Kind == KindEvent {
+	if r.Event != (EventID{}) {
 		return endsWith(key, r.Call, r.Event.Name, r.Event.ID)
 	}
 	return endsWith(key, r.Call, r.slot())

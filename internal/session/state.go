@@ -30,7 +30,7 @@ package session
 //     another: outbox.go, undelivered.go, letters.go
 //   - handles, which are children of one call: handle.go, handlestore.go; waiting
 //     for them: awaiting.go; at the end of a run: linger.go; ending them:
-//     abort.go
+//     abort.go; what is given to them: given.go; what is told of them: notices.go
 //   - events for open calls: mail.go, mailstore.go; answers that came before their
 //     pauses: kept.go
 //   - what the outside is told: notification.go; sending it: sending.go,
@@ -94,6 +94,7 @@ type State struct {
 	Outbox   []Errand `json:"outbox,omitempty"`  // see outbox.go
 	Handles  int      `json:"handles,omitzero"`  // that have not stopped, see handle.go
 	Kept     int      `json:"kept,omitzero"`     // of those, which no run waits for
+	Telling  int      `json:"telling,omitzero"`  // of those, of whose content the model is told
 	Linger   *Linger  `json:"linger,omitzero"`   // the run would end but for them, see linger.go
 	Lingered int      `json:"lingered,omitzero"` // the last Linger.Turn
 	Aborts   int      `json:"aborts,omitzero"`   // how often some of them were to be ended

@@ -206,7 +206,7 @@ func TestContentGoesWithItsCall(t *testing.T) {
 				Effect: tool.ReadOnly}}, session.Stopped{}, 0)
 		},
 		func(tx *session.Tx) error {
-			tx.PutContent("c", &session.Content{Total: 2, Head: "ab", At: tx.Now})
+			tx.PutContent("c", &session.Content{Content: tool.Content{Total: 2, Head: "ab", At: tx.Now}})
 			return tx.Settle("c", &session.Outcome{Status: event.Done, Output: blob(t, `1`)})
 		},
 		func(tx *session.Tx) error { return tx.Close(results, []event.Status{event.Done}) },

@@ -138,6 +138,11 @@ func changes(t *testing.T) map[string][]session.Transition {
 	return map[string][]session.Transition{
 		"Answer": list(answers(t, "waits"), answers(t, "stops.1"), decides("gate.2"),
 			runsAgain(t, "lost.1")),
+		"Give": list(func(tx *session.Tx) error {
+			r, err := tx.Give(&session.Incoming{Pause: "waits", Kind: session.KindComplete, Hash: "h",
+				Value: json.RawMessage(`2`), Payload: blob(t, `2`), Actor: "ada", Delivery: "1"}, "h", fits)
+			return errors.Join(err, r.Err)
+		}),
 		"CancelChild": void(func(tx *session.Tx) { tx.CancelChild("ada", "no") }),
 		"Begin":       list(func(tx *session.Tx) error { return tx.Begin("other", newHandle(t, "other")) }),
 		"Register": list(func(tx *session.Tx) error {
@@ -152,7 +157,7 @@ func changes(t *testing.T) map[string][]session.Transition {
 			return tx.Interrupt(call, "ada")
 		}, "awaits"),
 		"PutContent": void(func(tx *session.Tx) {
-			tx.PutContent("runs", &session.Content{Total: 1, Tail: "x", At: tx.Now})
+			tx.PutContent("runs", &session.Content{Content: tool.Content{Total: 1, Tail: "x", At: tx.Now}})
 		}),
 		"Tell": list(func(tx *session.Tx) error {
 			tx.Calls, tx.Due, tx.Notices = nil, true, tx.Notices+1
@@ -168,7 +173,8 @@ func changes(t *testing.T) map[string][]session.Transition {
 		"Cancel": list(cancels("asked"), cancels("runs"), cancels("parked"), cancels("waits"),
 			cancels("gate"), cancels("answered")),
 		"HandleAsks": list(func(tx *session.Tx) error {
-			return tx.HandleAsks("began", session.HandleID("began"), 1, true)
+			return tx.HandleAsks(session.Asking{Name: "began",
+				Child: session.HandleID("began"), Pause: 1, Assistant: true})
 		}),
 		"Decide": list(func(tx *session.Tx) error {
 			tx.Calls, tx.Linger = nil, &session.Linger{Turn: 1}

@@ -26,7 +26,7 @@ func (a action) spawn(ctx context.Context) (tool.Execution, error) {
 	if a.o.Moment > 0 {
 		return tool.Execution{Await: a.await(a.o.Moment), Handle: begin}, nil
 	}
-	out, err := handles.Reply{ID: a.ID, State: handles.Running}.MarshalJSON()
+	out, err := handles.Reply{ID: a.ID, State: tool.HandleRunning}.MarshalJSON()
 	return tool.Execution{Output: out, Handle: begin}, err
 }
 

@@ -99,6 +99,13 @@ func (s *stateful) Unwrap() tool.Tool { return s.own }
 // Policy tells the runner how handles are treated.
 func (s *stateful) Policy() tool.HandlePolicy { return s.o.HandlePolicy }
 
+// OwnInput returns the schema of the tool's own arguments, for who edits those
+// of a call that is no action.
+func (s *stateful) OwnInput() json.RawMessage {
+	spec, _ := s.inner.Spec(s.spec.Name)
+	return spec.Input
+}
+
 // Acts tells the runner what a call does. One whose arguments are wrong is an
 // action if it means to be one: its error comes before any layer is asked.
 func (s *stateful) Acts(arguments json.RawMessage) (action, id string) {
