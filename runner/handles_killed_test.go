@@ -54,7 +54,7 @@ func TestHandlesKilledAtEveryWrite(t *testing.T) {
 // and tells that its outcome is unknown. Either way what awaits it goes on.
 func TestAHandleWhoseProcessDied(t *testing.T) {
 	for effect, want := range map[tool.Effect]string{
-		tool.Once: "unknown", tool.Idempotent: "built again", tool.ReadOnly: "built again",
+		tool.Once: "Its process died", tool.Idempotent: "built again", tool.ReadOnly: "built again",
 	} {
 		t.Run(string(effect), func(t *testing.T) {
 			var entries atomic.Int32

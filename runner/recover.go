@@ -106,7 +106,7 @@ func (q inquiry) lose(to *committer) error {
 		case c != nil && c.Cancel != nil: // perhaps cancelled just now
 			return tx.Lose(c.ID, session.GivenUpOutcome(c, c.Cancel.Actor, c.Cancel.Why))
 		case h == nil || c != nil && c.Early != nil:
-			return tx.Lose(q.call.ID, session.LostOutcome())
+			return tx.Lose(q.call.ID, tx.LostOutcome())
 		}
 		return tx.Pause(q.call.ID, h)
 	})

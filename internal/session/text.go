@@ -70,10 +70,15 @@ func GivenUpOutcome(c *Call, by, why string) *Outcome {
 	return o
 }
 
-// LostOutcome is how a call ends whose body a crash has cut off.
-func LostOutcome() *Outcome {
+// LostOutcome is how a call of the session ends whose body a crash has cut off.
+// Of a handle the process is told: what runs there may be a program itself.
+func (s *State) LostOutcome() *Outcome {
+	what := "The program stopped while this call was running. "
+	if s.isHandle() {
+		what = "Its process died while it was running. "
+	}
 	return &Outcome{Status: event.Unknown,
-		Output: StringBlob("The program stopped while this call was running. " +
+		Output: StringBlob(what +
 			"Its outcome is unknown: it may have had its effect, in full or in part, or none. " +
 			"Check before you try again.")}
 }
