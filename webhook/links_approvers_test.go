@@ -3,6 +3,7 @@ package webhook_test
 import (
 	"errors"
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/fermata-ai/fermata/interceptor"
@@ -41,7 +42,10 @@ func TestApproversAndLinks(t *testing.T) {
 	page := addressee.get(base + "/" + token)
 	page.is(http.StatusOK, "This is for others to decide.")
 	page.lacks("<form", "heidi")
-	addressee.press(base+"/"+token, page, "approve").is(http.StatusForbidden, "Nothing was decided")
+	ticket, cookie := forgedTicket(token, "grace")
+	addressee.header.Set("Cookie", cookie)
+	addressee.do(http.MethodPost, base+"/"+token, strings.NewReader("act=approve&ticket="+ticket)).
+		is(http.StatusForbidden, "Nothing was decided.")
 
 	// An approver's name on a webhook's token counts for as much as it did before.
 	s.post(s.mint(p, "mallory", tool.PermitApprove)+"/approve", `{}`).is(t, 403, "not_approver")

@@ -94,6 +94,7 @@ func TestPagesOfOtherSitesDecideNothing(t *testing.T) {
 	for name, v := range map[string]view{
 		"no ticket":              post(grace, [2]string{}, ""),
 		"another user's ticket":  post(grace, [2]string{}, hers.ticket()),
+		"the user before":        post(s.sameBrowser(grace, "ivan"), [2]string{}, good),
 		"another link's ticket":  post(grace, [2]string{}, grace.get(second).ticket()),
 		"another browser":        post(s.browser("grace"), [2]string{}, good),
 		"a ticket that is cut":   post(grace, [2]string{}, good[:len(good)-1]),

@@ -2,6 +2,9 @@ package webhook_test
 
 import (
 	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
 	"html"
 	"io"
 	"net/http"
@@ -151,6 +154,27 @@ func (s *linkSite) browser(user string) *browser {
 		return http.ErrUseLastResponse
 	}
 	return &browser{t: s.t, client: &client, header: http.Header{}}
+}
+
+// sameBrowser returns a browser after another person has signed in.
+func (s *linkSite) sameBrowser(b *browser, user string) *browser {
+	s.t.Helper()
+	at, err := url.Parse(s.web.URL)
+	must(s.t, err)
+	other := s.browser("")
+	other.client.Jar.SetCookies(at, b.client.Jar.Cookies(at))
+	other.client.Jar.SetCookies(at, []*http.Cookie{{Name: "login", Value: user}})
+	return other
+}
+
+// forgedTicket returns the ticket of a form for a browser whose cookie is known,
+// as a person has it who sees through their own browser, and that cookie.
+func forgedTicket(token, user string) (ticket, cookie string) {
+	secret := make([]byte, sha256.Size)
+	mac := hmac.New(sha256.New, secret)
+	mac.Write([]byte(token + "\n" + user))
+	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil)),
+		"fermata-links=" + base64.RawURLEncoding.EncodeToString(secret)
 }
 
 // view is what a browser shows.

@@ -12,8 +12,8 @@ import (
 )
 
 // A program that would let a call expire, where its pause has the tool entered
-// again, or take the answer to one question for that to another, doesn't read
-// the head; any other pause it reads.
+// again, take the answer to one question for that to another, or let anyone
+// decide, doesn't read the head; any other pause it reads.
 func TestPausesThatOlderProgramsWouldMisread(t *testing.T) {
 	for _, c := range []struct {
 		await   tool.Await
@@ -23,6 +23,8 @@ func TestPausesThatOlderProgramsWouldMisread(t *testing.T) {
 		{tool.Await{Deadline: time.Now().Add(time.Hour)}, session.Version},
 		{tool.Await{Timeout: time.Hour, OnTimeout: tool.ReenterOnTimeout}, 3},
 		{tool.Await{Mode: tool.ModeReenter, Question: "which"}, 3},
+		{tool.Await{Gate: "approval"}, session.Version},
+		{tool.Await{Gate: "approval", Approvers: []string{"grace"}}, 3},
 	} {
 		s := session.NewStore(kvstore.NewMemory(), nil)
 		d, err := s.Acquire(t.Context(), "s", &session.New{User: "ada"})
