@@ -11,8 +11,8 @@ import (
 
 	"github.com/fermata-ai/fermata/event"
 	"github.com/fermata-ai/fermata/fakellm"
-	"github.com/fermata-ai/fermata/session"
 	"github.com/fermata-ai/fermata/runner"
+	"github.com/fermata-ai/fermata/session"
 	"github.com/fermata-ai/fermata/tool"
 	"github.com/fermata-ai/fermata/webhook"
 )

@@ -29,7 +29,7 @@
 // Call.Token in the layer that asks; either is good for that layer's pause and
 // no other's. Only POST acts: a chat that fetches a link to preview it decides
 // nothing, and a person who is to decide by a link needs a page with a button
-// behind it.
+// behind it. [Links] has such pages, and links of its own for them.
 //
 // The token may come as "Authorization: Bearer {token}" instead, with nothing
 // in its place in the path; that keeps it out of the access logs of proxies. A
