@@ -80,29 +80,37 @@ func (cs *calls) waitsForHandles(open []session.Call, i int) bool {
 	if c.Handle != "" {
 		return st.Before(i) != nil
 	}
-	names := cs.awaited(c)
-	return slices.ContainsFunc(open, func(o session.Call) bool {
-		return o.Action == session.ActionSpawn && !o.Clash && o.Parked == nil &&
-			(o.Status == session.Requested || o.Status == session.Running) &&
-			slices.Contains(names, o.Handle)
-	})
+	return !st.Bound(i)
 }
 
-// awaited names the handles that a call waits for; none, if it is of another
-// kind.
-func (cs *calls) awaited(c *session.Call) []string {
-	t := cs.rn.awaiting[cs.agent.Name()][c.Tool]
+// binds notes in calls that are being opened which of them begin what another
+// one awaits.
+func (s *subject) binds(opening []session.Call, asked []llm.ToolCall) {
+	for i := range opening {
+		names := s.awaited(&opening[i], asked[i].Arguments)
+		for j := range opening {
+			if o := &opening[j]; o.Action == session.ActionSpawn && slices.Contains(names, o.Handle) {
+				opening[i].Binds = append(opening[i].Binds, j)
+			}
+		}
+	}
+}
+
+// awaited names the handles that a call with these arguments waits for; none, if
+// it is of another kind.
+func (s *subject) awaited(c *session.Call, arguments json.RawMessage) []string {
+	t := s.rn.awaiting[s.agent.Name()][c.Tool]
 	if t == nil {
 		return nil
 	}
-	return t.Awaits(session.Arguments(cs.read.asked, c.ID))
+	return t.Awaits(arguments)
 }
 
 // clash returns why a call can't have a handle that it names, or nil: the turn
 // would give the name twice, or an open handle has it.
 func (cs *calls) clash(c *session.Call) error {
 	open, _ := cs.read.calls()
-	names := cs.awaited(c)
+	names := cs.awaited(c, session.Arguments(cs.read.asked, c.ID))
 	if c.Handle != "" {
 		names = append(names, c.Handle)
 	}

@@ -141,6 +141,7 @@ func (mc *modelCaller) open(asked []llm.ToolCall) (calls []session.Call, key int
 		mc.actsOn(&call, c.Arguments)
 		calls = append(calls, call)
 	}
+	mc.binds(calls, asked)
 	mc.opening = calls
 	if len(calls) > 0 {
 		if key, err = mc.rn.ring.newest(mc.waiting); err != nil {

@@ -1,6 +1,8 @@
 package session
 
 import (
+	"errors"
+	"slices"
 	"time"
 
 	"github.com/fermata-ai/fermata/tool"
@@ -96,7 +98,7 @@ func next(s *State) StepKind {
 		switch s.Calls[i].Status {
 		case Requested, Running, Answered:
 			c := &s.Calls[i]
-			held := c.Parked != nil || s.behind(i)
+			held := c.Parked != nil || s.behind(i) || s.unbound(i)
 			if !held || c.Cancel != nil || s.Ending != nil {
 				return StepCalls
 			}
@@ -126,6 +128,39 @@ func (s *State) behind(i int) bool {
 	}
 	before := s.Before(i)
 	return before != nil && (before.Status == Pending || before.Parked != nil)
+}
+
+// unbound reports whether a call that awaits handles has to wait for one that
+// begins some of them, which itself waits.
+func (s *State) unbound(i int) bool {
+	return slices.ContainsFunc(s.Calls[i].Binds, func(j int) bool {
+		c := &s.Calls[j]
+		return c.begins() && (c.Status == Pending || c.Parked != nil || s.behind(j))
+	})
+}
+
+// Bound reports whether the handles that a call awaits have begun, as far as
+// calls of its turn begin them.
+func (s *State) Bound(i int) bool {
+	return !slices.ContainsFunc(s.Calls[i].Binds, func(j int) bool { return s.Calls[j].begins() })
+}
+
+// begins reports whether a call has yet to begin its handle. One that pauses for
+// a moment to see what comes of it has begun it; one that a layer holds has not.
+func (c *Call) begins() bool {
+	moment := c.Answer != nil || c.Status == Pending && c.Pause.Await != nil
+	return c.Action == ActionSpawn && !c.Clash && c.Status != Settled && !moment
+}
+
+// checkBinds returns what is wrong with the calls that a call awaits the handles
+// of.
+func (s *State) checkBinds(c *Call) error {
+	for _, j := range c.Binds {
+		if j < 0 || j >= len(s.Calls) || s.Calls[j].Action != ActionSpawn || c.Action == ActionSpawn {
+			return errors.New("it awaits what a call begins that begins nothing")
+		}
+	}
+	return nil
 }
 
 // Before returns the first call of the turn before the i-th that acts on the

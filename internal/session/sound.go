@@ -57,6 +57,9 @@ func (s *State) check() error {
 		if err := c.check(); err != nil {
 			return fmt.Errorf("call %s: %w", c.ID, err)
 		}
+		if err := s.checkBinds(c); err != nil {
+			return fmt.Errorf("call %s: %w", c.ID, err)
+		}
 	}
 	var err error
 	s.blobs(func(b *Blob) {

@@ -230,6 +230,9 @@ type Call struct {
 	Action string `json:"action,omitzero"`
 	Handle string `json:"handle,omitzero"`
 	Clash  bool   `json:"clash,omitzero"`
+	// Of a call that awaits handles: the places in the turn of the calls that
+	// begin some of them.
+	Binds []int `json:"binds,omitempty"`
 	// the agent had no such tool when it was asked for
 	Invented bool    `json:"invented,omitzero"`
 	Parked   *Parked `json:"parked,omitzero"` // the agent has its tool no more
