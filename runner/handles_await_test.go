@@ -117,6 +117,27 @@ func TestCancelInterruptsAnAwait(t *testing.T) {
 	r.told(1)
 }
 
+// An await that is cancelled when its handles have stopped, and it is about to
+// tell of them, tells.
+func TestCancelComesAfterTheEnds(t *testing.T) {
+	model := fakellm.New(
+		fakellm.Calls("job", `{"action":"spawn","id":"a","target":"x"}`).
+			And("job", `{"action":"spawn","id":"b","target":"x"}`),
+		fakellm.Calls("await", `{"any":["a","b"]}`), fakellm.Says("Done."))
+	r := newRig(t, agent.Config{Tools: []tool.Tool{waits(t, "job")}, Model: model}, nil)
+	p := r.say("Go.").finished(event.FinishPaused).pause("await")
+	must(t, r.Abort(t.Context(), chat, "a", user, "too slow"))
+	waitFor(t, func() bool { return r.transcript().Handles == 1 })
+	if _, err := r.Cancel(t.Context(), chat, p.Call, user, ""); err != nil {
+		t.Fatal(err)
+	}
+	r.carryOn()
+	if got := r.outputs()[2]; !strings.Contains(got, "too slow") {
+		t.Errorf("it comes to %s", got)
+	}
+	r.told(1)
+}
+
 // A call that waits again after it was interrupted is cancelled as any other.
 func TestCancelEndsWhatWaitsAgain(t *testing.T) {
 	stubborn := handleWaiter{name: "wait", on: "a"}

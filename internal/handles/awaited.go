@@ -13,7 +13,8 @@ type Awaited struct {
 	// Pending are those that wait for an answer, and then those that run; never
 	// null in JSON.
 	Pending []Reply `json:"pending"`
-	// TimedOut is whether the time was over first. The handles go on.
+	// TimedOut is whether the time is over, and what is awaited has not come. The
+	// handles go on.
 	TimedOut bool `json:"timed_out,omitzero"`
 	// Interrupted is whether a user's message, or a cancellation, ended the
 	// await. The handles go on.

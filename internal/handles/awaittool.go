@@ -58,9 +58,11 @@ func (t *awaitTool) Execute(ctx context.Context, c tool.Call) (tool.Execution, e
 		replies = append(replies, r)
 	}
 	all := Group(replies)
+	met := met(&asked, stopped)
 	if a := c.Answer; a != nil {
-		all.TimedOut, all.Interrupted = a.TimedOut, a.Interrupted
-	} else if met := met(&asked, stopped); !met || len(untold) > tool.MaxEnds {
+		// What ends at that instant, or before the tool is entered, has come.
+		all.TimedOut, all.Interrupted = a.TimedOut && !met, a.Interrupted
+	} else if !met || len(untold) > tool.MaxEnds {
 		// So many ends are noted while the await registers.
 		if !asked.Bounded || asked.Timeout > 0 {
 			return tool.Execution{Await: wait(&asked)}, nil

@@ -71,6 +71,8 @@ func parts(targets []fuzzTest, short bool) []part {
 			args: []string{"-race", "-run", "^TestEventsAgainstTimeouts", "./runner"}},
 		part{name: "ends of children", timed: true,
 			args: []string{"-race", "-run", "^TestChildrensEnds", "./runner"}},
+		part{name: "ends of handles", timed: true,
+			args: []string{"-race", "-run", "^TestHandlesEndsAgainstAwaits", "./runner"}},
 		part{name: "concurrent histories", timed: true,
 			args: []string{"-run", "^TestHistories", "./internal/histories"}},
 		part{name: "histories of trees", timed: true,

@@ -199,6 +199,9 @@ func (tx *Tx) judgeNames() error {
 // the business of their tools.
 const ActionSpawn = "spawn"
 
+// ActionAwait is the action of a call of the tool that awaits handles.
+const ActionAwait = "await"
+
 // HandleShown is what a reply has told of a handle: its content up to some byte,
 // and perhaps its end.
 type HandleShown struct {

@@ -50,6 +50,12 @@ func (tx *Tx) Cancel(callOrPause, by, why string) (Receipt, error) {
 	switch {
 	case c.Parked != nil:
 		return rc, tx.settle(c, c.withoutTool(by, why))
+	case c.Action == ActionAwait && c.Answer != nil && !before:
+		// It is about to tell of ends that have counted, and that no notice tells.
+		own := *c.Answer
+		own.Interrupted, c.Answer = true, &own
+		tx.touch()
+		return rc, nil
 	case c.Status == Running || tx.driven && c.Status != Pending && !c.Effect.NeedsClaim():
 		c.Cancel = &Cancel{Actor: by, Why: why, At: tx.Now}
 		return rc, nil
