@@ -215,7 +215,9 @@ func (ws *awaitWorld) play(n int, all *awaitTally) {
 	asked, err := json.Marshal(args)
 	must(t, err)
 	begun := make(chan *seen, 1)
-	go func() { begun <- watch(t, ws.runners[0].Run(ctx, user, rd.id, llm.UserText(string(asked)), nil)) }()
+	go func() {
+		begun <- watch(t, ws.runners[0].Run(ctx, user, rd.id, llm.UserText(string(asked)), nil))
+	}()
 	<-rd.first
 	if n%3 > 0 { // otherwise the ends come while it registers
 		rd.registered()
