@@ -40,9 +40,17 @@ func (mc *modelCaller) tellOfHandles() error {
 // happened adds those that have stopped, or wait for an answer, and returns the
 // last notice that this covers.
 func (t *telling) happened(st *session.State) (to int, err error) {
-	untold, to, err := t.rn.store.Untold(t.waiting, st)
+	stored, to, err := t.rn.store.Untold(t.waiting, st)
 	if err != nil {
 		return to, err
+	}
+	var untold []session.Handle
+	err = t.ride(func(tx *session.Tx) (err error) {
+		untold, err = tx.Untold(stored)
+		return err
+	})
+	if err != nil {
+		return to, decided(err)
 	}
 	for i := range untold {
 		h, err := t.rn.handleOf(t.waiting, &untold[i])

@@ -29,6 +29,21 @@ func noticeKey(session string, number int) []byte {
 	return kvstore.Key("y", session, padded(number, 8))
 }
 
+// Untold returns those of handles, as the store has them, that the model is not
+// told of yet: a result that rides may tell.
+func (tx *Tx) Untold(stored []Handle) (untold []Handle, err error) {
+	for i := range stored {
+		h, found, err := tx.handle(stored[i].Name)
+		if err != nil {
+			return nil, err
+		}
+		if found && !(h.Told && h.Child == stored[i].Child) {
+			untold = append(untold, stored[i])
+		}
+	}
+	return untold, nil
+}
+
 // Tell appends a message of notices, before the model is asked; nil: there is
 // nothing to tell. It covers the notices up to a number, and notes what it shows
 // of handles. What handles have produced is told without a notice of its own.

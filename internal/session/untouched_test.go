@@ -159,6 +159,10 @@ func changes(t *testing.T) map[string][]session.Transition {
 		"PutContent": void(func(tx *session.Tx) {
 			tx.PutContent("runs", &session.Content{Content: tool.Content{Total: 1, Tail: "x", At: tx.Now}})
 		}),
+		"Untold": list(func(tx *session.Tx) error {
+			_, err := tx.Untold([]session.Handle{{Name: "a"}})
+			return err
+		}),
 		"Tell": list(func(tx *session.Tx) error {
 			tx.Calls, tx.Due, tx.Notices = nil, true, tx.Notices+1
 			return tx.Tell(entry(t, llm.UserText("It has stopped.")), tx.Notices, nil)
