@@ -170,7 +170,13 @@ func (a *attempt) result(to *committer, out toolbox.Outcome) error {
 		o.Actor = a.call.Answer.Actor
 		err = to.ride(settling)
 	case follows && a.call.Answer != nil && a.call.Answer.Interrupted:
-		err = to.ride(settling)
+		err = to.ride(func(tx *session.Tx) error {
+			// What rode before may be void since: then an end may have counted.
+			if c := tx.Call(a.call.ID); c != nil && (c.Answer == nil || !c.Answer.Interrupted) {
+				return fmt.Errorf("%w: call %s was not interrupted", session.ErrStale, a.call.ID)
+			}
+			return settling(tx)
+		})
 	default:
 		err = to.commit(settling)
 	}

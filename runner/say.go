@@ -176,7 +176,14 @@ func (sy *saying) interrupt(awaits []string) error {
 		sy.screen.stage()
 		sy.in.denied = true
 	}
+	again := false
 	return sy.ride(func(tx *session.Tx) error {
+		// Another commit came first. It may have counted an end that the awaits,
+		// entered meanwhile, have not seen.
+		if again {
+			return fmt.Errorf("%w: the awaits were interrupted before that", session.ErrStale)
+		}
+		again = true
 		for _, id := range awaits {
 			if err := tx.Interrupt(id, sy.user); err != nil && !session.Moved(err) {
 				return err
