@@ -18,7 +18,8 @@ type HandleFilter struct {
 	Limit int    // so many at most; 0: all
 }
 
-// Handles lists handles of a session, by name: of each name, the newest.
+// Handles lists handles of a session, by name: of each name, the newest. With the
+// error of one whose own session is damaged, the list goes on after it.
 func (rn *Runner) Handles(
 	ctx context.Context, sessionID string, f HandleFilter, actor Actor,
 ) iter.Seq2[tool.Handle, error] {
@@ -55,7 +56,7 @@ func (rn *Runner) eachHandle(
 			if err == nil && f.Open && h.State == tool.HandleStopped {
 				continue
 			}
-			if n++; !yield(h, err) || err != nil || n == f.Limit {
+			if n++; !yield(h, err) || err != nil && !unreadable(err) || n == f.Limit {
 				return
 			}
 		}

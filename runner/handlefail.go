@@ -3,7 +3,9 @@ package runner
 import (
 	"context"
 	"errors"
+	"fmt"
 
+	"github.com/fermata-ai/fermata/event"
 	"github.com/fermata-ai/fermata/internal/session"
 	"github.com/fermata-ai/fermata/tool"
 )
@@ -25,6 +27,41 @@ var refusals = []error{
 	session.ErrMailboxFull, session.ErrDeleted, session.ErrPauseRequired,
 	// Of a child that is damaged the model is told: its own session goes on.
 	session.ErrCorrupt, session.ErrNewerVersion,
+}
+
+// toldOf is handleOf for what a model is told unasked.
+func (rn *Runner) toldOf(ctx context.Context, rec *session.Handle) (tool.Handle, error) {
+	h, err := rn.handleOf(ctx, rec)
+	if unreadable(err) {
+		return byRecord(rec), nil
+	}
+	return h, err
+}
+
+// byRecord is a handle whose session can't be read, by what its parent knows.
+func byRecord(rec *session.Handle) tool.Handle {
+	out := shownBy(rec)
+	if !rec.Open() {
+		stoppedBy(&out, rec, "can't be read: its session is damaged")
+	}
+	return out
+}
+
+// shownBy begins a handle with what its record has of it.
+func shownBy(rec *session.Handle) tool.Handle {
+	return tool.Handle{Name: rec.Name, Tool: rec.Tool, Session: rec.Child, Call: rec.Call,
+		Since: rec.Since, Shown: rec.Shown, Told: rec.Told, State: tool.HandleRunning}
+}
+
+// stoppedBy adds the end of a handle by its record, and why what it came to is
+// not told.
+func stoppedBy(out *tool.Handle, rec *session.Handle, why string) {
+	out.State, out.Ended, out.Status = tool.HandleStopped, rec.Ended, string(event.Unknown)
+	if rec.Status == event.Cancelled {
+		out.Status = string(event.Cancelled)
+	}
+	words := fmt.Sprintf("It has stopped (%s), and what it came to %s.", rec.Status, why)
+	out.Output = session.StringBlob(words).JSON()
 }
 
 // failure returns an error of what a call does to a handle: as it is, if it

@@ -103,9 +103,7 @@ func (rn *Runner) lookAt(
 func (rn *Runner) handleIn(
 	ctx context.Context, rec *session.Handle, st *session.State, err error,
 ) (out tool.Handle, _ error) {
-	out = tool.Handle{Name: rec.Name, Tool: rec.Tool, Session: rec.Child, Call: rec.Call,
-		Since: rec.Since, Shown: rec.Shown, Told: rec.Told,
-		State: tool.HandleRunning}
+	out = shownBy(rec)
 	switch {
 	case errors.Is(err, session.ErrUnknownSession), err == nil && !st.Deleted.IsZero():
 		goneHandle(&out, rec)
@@ -143,16 +141,12 @@ func (rn *Runner) handleIn(
 // goneHandle adds how a handle stands whose session is gone. What it came to is
 // not known any more, whatever that was.
 func goneHandle(out *tool.Handle, rec *session.Handle) {
-	out.State, out.Ended, out.Status = tool.HandleStopped, rec.Ended, string(event.Cancelled)
-	words := "Its session was deleted."
 	if !rec.Open() {
-		words = fmt.Sprintf("It has stopped (%s), and what it came to is no longer kept: "+
-			"its session was deleted.", rec.Status)
-		if rec.Status != event.Cancelled {
-			out.Status = string(event.Unknown)
-		}
+		stoppedBy(out, rec, "is no longer kept: its session was deleted")
+		return
 	}
-	out.Output = session.StringBlob(words).JSON()
+	out.State, out.Status = tool.HandleStopped, string(event.Cancelled)
+	out.Output = session.StringBlob("Its session was deleted.").JSON()
 }
 
 // stoppedHandle adds how a handle ended.

@@ -155,6 +155,9 @@ func (s *sorting) inquiry() (text string, ids []string, err error) {
 	var open []handles.Open
 	for i := range s.asks[:min(len(s.asks), maxInquired)] {
 		h, err := s.rn.handle(s.waiting, s.session, s.asks[i].Name)
+		if unreadable(err) {
+			h, err = byRecord(&s.asks[i]), nil
+		}
 		if err != nil {
 			return "", nil, err
 		}

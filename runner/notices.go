@@ -53,7 +53,7 @@ func (t *telling) happened(st *session.State) (to int, err error) {
 		return to, decided(err)
 	}
 	for i := range untold {
-		h, err := t.rn.handleOf(t.waiting, &untold[i])
+		h, err := t.rn.toldOf(t.waiting, &untold[i])
 		if err != nil {
 			return to, err
 		}
@@ -85,7 +85,7 @@ func (t *telling) produced() error {
 		if !rec.Open() || !rec.Policy.NewContent {
 			continue
 		}
-		h, err := t.rn.handleOf(t.waiting, &rec)
+		h, err := t.rn.toldOf(t.waiting, &rec)
 		if err != nil {
 			return err
 		}
