@@ -63,7 +63,7 @@ func (o *Options) defaults() {
 	}
 }
 
-// ErrTellsNothing: the store has no session.Options.Notify.
+// ErrTellsNothing is the error of a store without session.Options.Notify.
 var ErrTellsNothing = errors.New("notify: the store tells nothing: set session.Options.Notify")
 
 // Work sends what the sessions of a store tell, until ctx ends. It returns that
