@@ -8,12 +8,14 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/fermata-ai/fermata/fakellm"
 	"github.com/fermata-ai/fermata/interceptor"
@@ -293,6 +295,26 @@ func TestBodiesOfLinks(t *testing.T) {
 		is(http.StatusUnauthorized)
 	s.undecided(before)
 	send(grace, urlencoded+"; charset=utf-8", "", strings.NewReader(form)).is(http.StatusSeeOther)
+}
+
+// A body that comes too slowly is given up, whether it is read or not.
+func TestSlowBodiesOfLinks(t *testing.T) {
+	s := newLinkSite(t, paying(order7), webhook.LinksConfig{ReadTimeout: 50 * time.Millisecond})
+	link := s.link(webhook.Link{Pause: s.waits()})
+	path := link[strings.LastIndex(link, "/links/"):]
+	for cookie, want := range map[string]string{"login=grace": "408", "login=": "401"} {
+		var d net.Dialer
+		conn, err := d.DialContext(t.Context(), "tcp", s.web.Listener.Addr().String())
+		must(t, err)
+		_, err = io.WriteString(conn, "POST "+path+" HTTP/1.1\r\nHost: x\r\nCookie: "+cookie+
+			"\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: 100\r\n\r\nact=")
+		must(t, err)
+		got := firstLine(t, conn)
+		must(t, conn.Close())
+		if !strings.HasPrefix(got, "HTTP/1.1 "+want) {
+			t.Errorf("%s: it is answered with %s", cookie, got)
+		}
+	}
 }
 
 // Who isn't signed in sees what is asked, and no names; by option nothing, not

@@ -27,7 +27,7 @@ func guard(h http.Header) {
 
 // receive returns the form that a POST brings.
 func (v *visit) receive() (sent url.Values, ok bool) {
-	defer v.links.limitReading(v.w, v.r)() // the store may take longer than the browser may
+	defer v.patient() // the store may take longer than the browser may
 	media, _, err := mime.ParseMediaType(v.r.Header.Get("Content-Type"))
 	if err != nil || media != "application/x-www-form-urlencoded" {
 		v.tell(http.StatusUnsupportedMediaType, "This form isn't known here",

@@ -21,12 +21,15 @@ type visit struct {
 	user  runner.Actor // who is signed in, or decides as the addressee; empty: nobody
 	pause tool.Pause   // with an Await, if it is open
 	form  *form.Form   // of an answer
+
+	patient func() // lifts the bound on how long the request's body may take
 }
 
 // ServeHTTP shows the page of a link, or takes what its form sends.
 func (l *Links) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	guard(w.Header())
-	v := &visit{links: l, w: w, r: r}
+	// Also for a body that isn't read: the server takes what is left of it.
+	v := &visit{links: l, w: w, r: r, patient: l.limitReading(w, r)}
 	// The link is the last part of the path, wherever the handler is mounted.
 	v.text = r.URL.Path[strings.LastIndexByte(r.URL.Path, '/')+1:]
 	if err := l.knock(r); err != nil {
