@@ -151,6 +151,7 @@ func (a *attempt) result(to *committer, out toolbox.Outcome) error {
 			return err
 		}
 		if content, here := a.rn.produced.at(callName{a.session, a.call.ID}); here {
+			content.Question = nil // what has ended asks nothing
 			tx.PutContent(a.call.ID, &session.Content{Content: content})
 		}
 		if out.Status == toolbox.Fatal {

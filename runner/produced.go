@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/fermata-ai/fermata/internal/handles"
 	"github.com/fermata-ai/fermata/internal/modeltext"
 	"github.com/fermata-ai/fermata/internal/session"
 	"github.com/fermata-ai/fermata/tool"
@@ -35,19 +36,11 @@ type output struct {
 
 const storeEvery = time.Second
 
-// maxContent bounds each half of what is kept of a body's content, in bytes.
-const maxContent = 24 << 10
-
 // Produce takes what a body has produced so far.
 func (h host) Produce(_ context.Context, c tool.Call, content tool.Content) {
 	content.Head = modeltext.CleanString(content.Head)
 	content.Tail = modeltext.CleanString(content.Tail)
-	if n := len(content.Head); n > maxContent {
-		content.Head = modeltext.CleanString(content.Head[:maxContent])
-	}
-	if n := len(content.Tail); n > maxContent {
-		content.Tail = modeltext.CleanString(content.Tail[n-maxContent:])
-	}
+	content = handles.Bounded(content)
 	content.At = h.rn.store.Now()
 	h.rn.produced.take(callName{c.Session, c.ID}, content)
 }

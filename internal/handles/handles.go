@@ -16,7 +16,7 @@ package handles
 //   - what a model is told of a tool: form.go, flat.go, exact.go
 //   - what it calls: parse.go, actions.go, id.go, faults.go
 //   - what it reads of a handle: reply.go, refusals.go; produced.go (what is
-//     new), cut.go (head and tail)
+//     new), cut.go (head and tail), bounded.go (what is kept)
 //   - the tool await: await.go, awaited.go, share.go
 //   - what the runtime tells a model by itself: guidance.go, inquiry.go,
 //     notice.go

@@ -157,17 +157,31 @@ func (s *Store) Content(ctx context.Context, session, call string) (*Content, er
 
 // PutContent stores what an open call has produced so far.
 func (s *Store) PutContent(ctx context.Context, session, call string, content *Content) error {
-	value, err := encode(content)
+	key := contentKey(session, call)
+	value, err := content.encode(key)
 	if err != nil {
 		return fmt.Errorf("session: content: %w", err)
 	}
-	put := kvstore.Put{Key: contentKey(session, call), Value: value}
+	put := kvstore.Put{Key: key, Value: value}
 	_, err = s.besides(ctx, session, call, 0,
 		func(*Call) []kvstore.Put { return []kvstore.Put{put} })
 	return err
 }
 
-// PutContent stores it with this commit.
+// PutContent stores it with this commit, which never fails for it.
 func (tx *Tx) PutContent(call string, content *Content) {
-	tx.putJSON(contentKey(tx.ID, call), content)
+	key := contentKey(tx.ID, call)
+	value, err := content.encode(key)
+	tx.putEncoded(key, value, err)
+}
+
+// encode returns the content as its record. One that can't be a record, or not
+// be read again, loses all but its counts: a body writes it, and a result is
+// committed with it.
+func (c *Content) encode(key []byte) ([]byte, error) {
+	value, err := encode(c)
+	if err == nil && len(value) <= kvstore.MaxValue && decode(key, value, new(Content)) == nil {
+		return value, nil
+	}
+	return encode(&Content{Content: tool.Content{Total: max(c.Total, 0), Screen: c.Screen, At: c.At}})
 }

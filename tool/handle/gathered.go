@@ -1,19 +1,15 @@
 package handle
 
 import (
+	"strings"
 	"sync"
-	"unicode/utf8"
 
 	"github.com/fermata-ai/fermata/internal/handles"
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// maxGathered is how many bytes are kept of the head, and of the tail, of what a
-// body has produced.
-const maxGathered = 24 << 10
-
-// gathered is what a body has produced so far. All methods may be called from
-// any goroutine.
+// gathered is what a body has produced so far: as much of its head, and of its
+// tail, as is kept. All methods may be called from any goroutine.
 type gathered struct {
 	mu  sync.Mutex // also held while the content is handed on, so that it stays in order
 	all tool.Content
@@ -23,20 +19,18 @@ type gathered struct {
 func (g *gathered) add(u Update, hand func(tool.Content)) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	c := &g.all
-	c.Total += len(u.Content)
+	c, text := &g.all, strings.ToValidUTF8(u.Content, "\ufffd")
+	whole := c.Total == len(c.Head) // nothing is behind the head yet
+	c.Total += len(text)
 	if c.Screen = u.Screen != nil; c.Screen {
-		c.Head, c.Tail = "", u.Content
+		c.Head, c.Tail = "", handles.Tail(text, handles.MaxHalf)
 	} else {
-		room := 0
-		if c.Total-len(u.Content) == len(c.Head) { // nothing is behind the head yet
-			room = min(maxGathered-len(c.Head), len(u.Content))
-			for room > 0 && room < len(u.Content) && !utf8.RuneStart(u.Content[room]) {
-				room--
-			}
+		first := ""
+		if whole {
+			first = handles.Head(text, handles.MaxHalf-handles.Width(c.Head))
 		}
-		c.Head += u.Content[:room]
-		c.Tail = lastBytes(c.Tail+u.Content[room:], maxGathered)
+		c.Head += first
+		c.Tail = handles.Tail(c.Tail+text[len(first):], handles.MaxHalf)
 	}
 	c.Question = nil
 	if q := u.Question; q != nil {
@@ -45,16 +39,4 @@ func (g *gathered) add(u Update, hand func(tool.Content)) {
 		}
 	}
 	hand(*c)
-}
-
-// lastBytes returns the last bytes of a text, whole characters, so many at most.
-func lastBytes(s string, most int) string {
-	if len(s) <= most {
-		return s
-	}
-	from := len(s) - most
-	for from < len(s) && !utf8.RuneStart(s[from]) {
-		from++
-	}
-	return s[from:]
 }

@@ -177,7 +177,11 @@ func (l *live) execution(ended Ended, answers []Answer) (tool.Execution, error) 
 		return tool.Execution{}, fmt.Errorf("it ended to ask %q, and can't be run again with the "+
 			"answer: its effect is neither read-only nor idempotent", q.Text)
 	}
-	data, err := json.Marshal(Asked{Question: *q, Answers: answers})
+	asked := *q
+	if asked.ID == "" {
+		asked.ID = madeID(len(answers) + 1)
+	}
+	data, err := json.Marshal(Asked{Question: asked, Answers: answers})
 	if err != nil {
 		return tool.Execution{}, err
 	}

@@ -3,6 +3,8 @@ package handle
 import (
 	"encoding/json"
 	"strings"
+
+	"github.com/fermata-ai/fermata/internal/handles"
 )
 
 // older reads the types of an earlier protocol.
@@ -30,7 +32,7 @@ type asks struct {
 
 // read returns the question, if it is one.
 func (a *asks) read() (*Question, bool) {
-	if a == nil || a.Text == "" {
+	if a == nil || a.Text == "" || len(a.ID) > handles.MaxQuestionID {
 		return nil, false
 	}
 	q := a.Question

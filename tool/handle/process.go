@@ -60,7 +60,8 @@ type Update struct {
 	// was there. Nil: it is added to that.
 	Screen *Screen
 	// Question is what the body waits for; nil: for nothing. The next input is
-	// the answer.
+	// the answer. Its ID has 1 to 256 bytes, and is another one's than those
+	// before.
 	Question *Question
 }
 

@@ -31,6 +31,7 @@ type running struct {
 	fresh    ends       // what Next hasn't returned
 	all      ends
 	question *Question // what the program waits for
+	asked    int       // questions so far
 	news     bool      // question has changed since Next
 	said     *outcome  // what the program said that it came to
 	ended    bool
@@ -197,10 +198,18 @@ func (r *running) hear(m message) {
 		r.overdue = time.AfterFunc(DefaultGrace, func() { r.process.Stop(DefaultGrace) })
 		r.tell()
 	default:
+		if m.question != nil {
+			if r.asked++; m.question.ID == "" {
+				m.question.ID = madeID(r.asked)
+			}
+		}
 		r.news, r.question = r.news || r.question != nil || m.question != nil, m.question
 		r.tell()
 	}
 }
+
+// madeID returns the id of a question that was asked without one, by its number.
+func madeID(number int) string { return fmt.Sprintf("question %d", number) }
 
 // greet writes the first line that a program reads.
 func (r *running) greet(s Start) {

@@ -1,0 +1,53 @@
+package handles
+
+import (
+	"encoding/json"
+	"unicode/utf8"
+
+	"github.com/fermata-ai/fermata/internal/strictjson"
+	"github.com/fermata-ai/fermata/tool"
+)
+
+// What is kept of what a body has produced. All of it together is one record of
+// the store, whose limit counts bytes as they are written: a line feed is two,
+// and a control character six. So each bound counts bytes as JSON.
+const (
+	MaxHalf       = 24 << 10 // of the head, and of the tail
+	MaxQuestionID = 256
+	maxAsked      = 4 << 10 // of a question's text
+	maxAskedForm  = 4 << 10 // of a question's schema; a larger one isn't told
+)
+
+// Head returns the longest beginning of a text that has so many bytes as JSON.
+func Head(s string, most int) string { return head(s, most) }
+
+// Tail returns the longest end of a text that has so many bytes as JSON.
+func Tail(s string, most int) string { return tail(s, most) }
+
+// Width returns how many bytes a text has as a JSON string, without the quotes.
+func Width(s string) int { return width(s) }
+
+// Bounded returns as much of a content as is kept. Its texts are valid UTF-8.
+func Bounded(c tool.Content) tool.Content {
+	c.Total = max(c.Total, len(c.Head), len(c.Tail)) // replaced bytes are longer
+	c.Head, c.Tail = head(c.Head, MaxHalf), tail(c.Tail, MaxHalf)
+	if c.Question != nil {
+		q := *c.Question
+		if q.ID = head(valid(q.ID), MaxQuestionID); q.ID == "" {
+			q.ID = "question" // a reply has an id
+		}
+		q.Text = Cut(q.Text, maxAsked, LeftOut)
+		if !tellable(q.Schema) {
+			q.Schema = nil
+		}
+		c.Question = &q
+	}
+	return c
+}
+
+// tellable reports whether a schema that a body wrote can be kept and told.
+func tellable(schema json.RawMessage) bool {
+	const depth = 10 // of the record around it
+	return len(schema) > 0 && len(schema) <= maxAskedForm && utf8.Valid(schema) &&
+		strictjson.CheckWithin(schema, depth) == nil
+}
