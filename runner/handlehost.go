@@ -188,7 +188,9 @@ func (rn *Runner) apply(
 		return rc, &HandleError{ErrNotYours, handles.NotYours(in.Handle) + " It waits for " +
 			decider(h.Pause) + "."}
 	default:
-		rc, err = rn.feed(ctx, &h, in)
+		if err = rn.checkInput(ctx, sessionID, &h, in.Value); err == nil {
+			rc, err = rn.feed(ctx, &h, in)
+		}
 	}
 	if err == nil {
 		rn.attend(h.Session)

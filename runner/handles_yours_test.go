@@ -3,6 +3,7 @@ package runner_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 
@@ -10,6 +11,7 @@ import (
 	"github.com/fermata-ai/fermata/event"
 	"github.com/fermata-ai/fermata/fakellm"
 	"github.com/fermata-ai/fermata/interceptor"
+	"github.com/fermata-ai/fermata/internal/session"
 	"github.com/fermata-ai/fermata/runner"
 	"github.com/fermata-ai/fermata/tool"
 	"github.com/fermata-ai/fermata/tool/handle"
@@ -156,4 +158,35 @@ func (w whoseAnswer) begun(t *testing.T) (*rig, tool.Handle) {
 	h, err := r.Fetch(t.Context(), chat, "a", user)
 	must(t, err)
 	return r, h
+}
+
+// An input that a body can't take is refused to a caller before it is stored, as
+// it is to a model.
+func TestAnInputIsCheckedBeforeItIsStored(t *testing.T) {
+	model := fakellm.New(fakellm.Says("Hi."),
+		fakellm.Calls("sh", `{"action":"apply","id":"a","input":{}}`).
+			And("sh", `{"action":"apply","id":"a","input":{"text":"x\n"}}`),
+		fakellm.Says("Done."), fakellm.Says("Done."))
+	r := newRig(t, agent.Config{Tools: []tool.Tool{programs(t)}, Model: model}, nil)
+	r.say("Hello.").finished(event.FinishStop)
+	s := r.spawned("a", "sh", `{"script":"read x; echo got $x"}`)
+	_, err := r.Apply(t.Context(), chat, runner.Input{Handle: "a", Actor: user,
+		Value: json.RawMessage(`"x"`), Delivery: "1"})
+	if !errors.Is(err, session.ErrInvalidResumePayload) ||
+		!strings.Contains(err.Error(), `an input is {"text": "…"}`) {
+		t.Errorf("the program's input comes to %v", err)
+	}
+	c, err := r.Call(t.Context(), s.Session, s.Call, user)
+	must(t, err)
+	if c.Mail.Count != 0 {
+		t.Errorf("it was stored: %+v", c.Mail)
+	}
+	r.say("Type.").finished(event.FinishStop)
+	if got := r.outputs()[0]; !strings.Contains(got, "neither") {
+		t.Errorf("the model's input comes to %s", got)
+	}
+	if h := r.awaited("a"); !strings.Contains(string(h.Output), "got x") {
+		t.Errorf("it has come to %s", h.Output)
+	}
+	r.told(0)
 }

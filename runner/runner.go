@@ -32,8 +32,9 @@ package runner
 //     sessions owe each other: courier.go; what tools call off outside: undo.go,
 //     undos.go
 //   - handles, which are calls beside their session: handles.go, handlehost.go,
-//     handlefail.go; those whose process has died: handlecarry.go;
-//     what their bodies produce: produced.go; what the model is told: notices.go;
+//     handleinput.go, handlefail.go; those whose process has died:
+//     handlecarry.go; what their bodies produce: produced.go; what the model is
+//     told: notices.go;
 //     what it is asked beside the conversation: beside.go, assist.go; at the end of
 //     a turn:
 //     linger.go; what a program does to them: spawn.go, await.go

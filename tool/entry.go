@@ -2,6 +2,7 @@ package tool
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"regexp"
@@ -112,6 +113,12 @@ func checkName(name string) error {
 	return nil
 }
 
+// actor is a tool whose calls may act on handles, as the runner sees it. A model
+// calls such a tool while another of its calls goes on.
+type actor interface {
+	Acts(arguments json.RawMessage) (action, handle string)
+}
+
 // pauseHint keeps a model from calling a tool again while it waits for it.
 const pauseHint = "This call may take long to finish. Do not call it again meanwhile: its result " +
 	"will come."
@@ -119,7 +126,8 @@ const pauseHint = "This call may take long to finish. Do not call it again meanw
 func (e *entry) def() llm.ToolDef {
 	d := llm.ToolDef{Name: e.spec.Name, Description: e.spec.Description, Input: e.spec.Input,
 		Output: e.spec.Output}
-	if e.spec.MayPause && !strings.Contains(d.Description, pauseHint) {
+	_, acts := As[actor](e.tool)
+	if e.spec.MayPause && !acts && !strings.Contains(d.Description, pauseHint) {
 		d.Description = strings.TrimSpace(d.Description + " " + pauseHint)
 	}
 	return d

@@ -2,6 +2,7 @@ package tool
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
@@ -135,17 +136,24 @@ func TestASchemaThatWasGivenGetsTheFormThatProvidersTake(t *testing.T) {
 	same(t, string(r.Defs()[0].Output), `{"type":"array","items":{}}`)
 }
 
+// acting is a tool whose calls may act on handles.
+type acting struct{ Tool }
+
+func (acting) Acts(json.RawMessage) (action, handle string) { return "fetch", "a" }
+
 func TestAModelIsToldOnceNotToCallAgain(t *testing.T) {
 	plain := returns(Spec{Name: "a", Description: "Does a."}, Execution{}, nil)
 	waits := returns(Spec{Name: "b", Description: "Does b.", MayPause: true}, Execution{}, nil)
 	told := returns(Spec{Name: "c", Description: "Does c. " + pauseHint, MayPause: true},
 		Execution{}, nil)
 	bare := returns(Spec{Name: "d", MayPause: true}, Execution{}, nil)
-	defs := registry(t, plain, waits, told, bare).Defs()
+	acts := acting{returns(Spec{Name: "e", Description: "Does e.", MayPause: true}, Execution{}, nil)}
+	defs := registry(t, plain, waits, told, bare, acts).Defs()
 	same(t, defs[0].Description, "Does a.")
 	same(t, defs[1].Description, "Does b. "+pauseHint)
 	same(t, defs[2].Description, "Does c. "+pauseHint)
 	same(t, defs[3].Description, pauseHint)
+	same(t, defs[4].Description, "Does e.") // it is called again to look
 	spec, _ := registry(t, waits).Spec("b")
 	same(t, spec.Description, "Does b.")
 }

@@ -2,7 +2,6 @@ package handle
 
 import (
 	"context"
-	"encoding/json"
 	"time"
 
 	"github.com/fermata-ai/fermata/internal/handles"
@@ -41,30 +40,10 @@ func (a action) await(atMost time.Duration) *tool.Await {
 // apply gives the handle input. What is applied again, after a crash, arrives
 // once.
 func (a action) apply(ctx context.Context) (tool.Execution, error) {
-	if err := a.checkInput(ctx); err != nil {
-		return tool.Execution{}, err
-	}
 	if err := a.host.Apply(ctx, a.call, a.ID, a.Input); err != nil {
 		return tool.Execution{}, handles.Missing(ctx, a.host, a.call, a.ID, err)
 	}
 	return a.standing(ctx)
-}
-
-// checkInput returns what is wrong with the input for a body that runs, if the
-// tool can tell. What answers a question is the question's to judge.
-func (a action) checkInput(ctx context.Context) error {
-	p, ok := tool.As[interface{ CheckInput(json.RawMessage) error }](a.own)
-	if !ok {
-		return nil
-	}
-	h, err := a.host.Handle(ctx, a.call, a.ID)
-	if err != nil {
-		return handles.Missing(ctx, a.host, a.call, a.ID, err)
-	}
-	if h.State != tool.HandleRunning {
-		return nil
-	}
-	return p.CheckInput(a.Input)
 }
 
 // abortWait is how long abort waits for a body to end.
