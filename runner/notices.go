@@ -1,6 +1,8 @@
 package runner
 
 import (
+	"errors"
+
 	"github.com/fermata-ai/fermata/event"
 	"github.com/fermata-ai/fermata/internal/handles"
 	"github.com/fermata-ai/fermata/internal/session"
@@ -40,7 +42,7 @@ func (mc *modelCaller) tellOfHandles() error {
 // happened adds those that have stopped, or wait for an answer, and returns the
 // last notice that this covers.
 func (t *telling) happened(st *session.State) (to int, err error) {
-	stored, to, err := t.rn.store.Untold(t.waiting, st)
+	stored, to, err := t.rn.store.Untold(t.waiting, st, t.isDone)
 	if err != nil {
 		return to, err
 	}
@@ -64,6 +66,16 @@ func (t *telling) happened(st *session.State) (to int, err error) {
 		t.add(&h, reply, session.HandleShown{Told: h.State == tool.HandleStopped})
 	}
 	return to, nil
+}
+
+// isDone reports whether a settled call has a result of its own. It may be that
+// it rides, and isn't stored yet.
+func (t *telling) isDone(call string) (bool, error) {
+	r, err := t.lease.Record(t.waiting, call)
+	if errors.Is(err, session.ErrUnknownCall) {
+		return false, nil
+	}
+	return r.Status == event.Done, err
 }
 
 // maxProducing is how many handles a message tells the content of. The others,

@@ -103,9 +103,11 @@ func (tx *Tx) Register(call string, pause, from int, next []Awaited) error {
 		}
 		if !found || h.Child != w.Child || !h.Open() {
 			own.count(w.All, w.Any)
-			if found && h.Child == w.Child && !h.Told {
-				h.Told = true
-				tx.putHandle(h)
+			if found && h.Child == w.Child {
+				err = tx.countedBy(h, call)
+			}
+			if err != nil {
+				return err
 			}
 			continue
 		}

@@ -91,6 +91,8 @@ func (c *check) handle(ctx context.Context, st *State, h *Handle) error {
 	case child.Parent == nil || child.Parent.Handle != h.Name ||
 		child.Parent.step().Session != st.ID:
 		return c.report(st.ID, key, "%q is no handle of that name", h.Child)
+	case h.Notice > st.Notices:
+		return c.report(st.ID, key, "it has notice %d of %d", h.Notice, st.Notices)
 	case h.Open() && child.hasTold():
 		return c.report(st.ID, key, "it is open, and its session %q has told that it ended",
 			h.Child)
@@ -198,17 +200,22 @@ func (h *Handle) awaitedBy(call *Call) bool {
 	return false
 }
 
-// notices reports notices that are missing, or that the head doesn't count.
+// notices reports notices that are missing, can't be read, or aren't counted in
+// the head.
 func (c *check) notices(ctx context.Context, st *State) error {
 	next := st.NoticesGone + 1
 	for e, err := range c.store.scan(ctx, kvstore.Key("y", st.ID)) {
 		if err != nil {
 			return err
 		}
-		if !endsWith(e.Key, padded(next, 8)) || next > st.Notices || len(e.Value) == 0 {
+		if !endsWith(e.Key, padded(next, 8)) || next > st.Notices {
 			return c.report(st.ID, keyName(e.Key), "it is not notice %d of %d", next, st.Notices)
 		}
 		next++
+		err := c.judge(st.ID, keyName(e.Key), decode(e.Key, e.Value, new(notice)))
+		if err != nil {
+			return err
+		}
 	}
 	if next <= st.Notices {
 		return c.report(st.ID, "head", "notice %d of %d is missing", next, st.Notices)

@@ -53,6 +53,8 @@ type Handle struct {
 	Until  time.Time `json:"until,omitzero"`
 	// Asked is the last pause of its call of which the model was to be told.
 	Asked int `json:"asked,omitzero"`
+	// Notice is the number of the last notice of it.
+	Notice int `json:"notice,omitzero"`
 
 	Rest strictjson.Rest `json:"-"` // of a later version
 }
@@ -67,7 +69,8 @@ func (h *Handle) check() error {
 		return errIncomplete
 	case h.Ended.IsZero() != (h.Status == ""):
 		return fmt.Errorf("its end is incomplete")
-	case h.Shown < 0 || h.Noticed < 0 || h.Number < 0 || h.Linger < 0 || h.Asked < 0 || h.Limit < 0:
+	case h.Shown < 0 || h.Noticed < 0 || h.Number < 0 || h.Linger < 0 || h.Asked < 0 || h.Limit < 0,
+		h.Notice < 0:
 		return fmt.Errorf("a negative amount of its content was shown, or another count is negative")
 	case !h.Open() && len(h.Awaits) > 0:
 		return fmt.Errorf("it has ended, and is awaited")
@@ -123,7 +126,7 @@ func (tx *Tx) BeginOnce(call string, n *NewHandle) (begun bool, err error) {
 // that only names what a program has begun. The head of its child is written in
 // this commit, and must not be there before.
 func (tx *Tx) Begin(call string, n *NewHandle) error {
-	if err := tx.nameIsFree(n.Name); err != nil {
+	if err := tx.freeName(n.Name); err != nil {
 		return err
 	}
 	c := Call{ID: call, Tool: n.Call.Tool}
@@ -156,45 +159,6 @@ func HandleID(call string) string { return ChildPrefix + call }
 // child's at all.
 func IsHandle(id string) bool { return IsChild(id) && !strings.Contains(id, ".") }
 
-// nameIsFree refuses a name that an open handle has.
-func (tx *Tx) nameIsFree(name string) error {
-	switch h, found, err := tx.handle(name); {
-	case err != nil:
-		return err
-	case found && h.Open():
-		return fmt.Errorf("%w: %q, which %s has since %s", ErrNameTaken, name, h.Tool,
-			h.Since.UTC().Format(time.RFC3339))
-	}
-	return nil
-}
-
-// judgeNames marks the calls of a turn that can't have the handles that they
-// name: of each name that several calls would begin, or that an open handle
-// has and a call would begin once more, all calls that name it.
-func (tx *Tx) judgeNames() error {
-	begun := map[string]int{}
-	for i := range tx.Calls {
-		if c := &tx.Calls[i]; c.Action == ActionSpawn {
-			begun[c.Handle]++
-		}
-	}
-	for name, n := range begun {
-		h, found, err := tx.handle(name)
-		if err != nil {
-			return err
-		}
-		if n == 1 && !(found && h.Open()) {
-			continue
-		}
-		for i := range tx.Calls {
-			if c := &tx.Calls[i]; c.Handle == name {
-				c.Clash = true
-			}
-		}
-	}
-	return nil
-}
-
 // ActionSpawn is the action of a call that begins a handle. Other actions are
 // the business of their tools.
 const ActionSpawn = "spawn"
@@ -226,12 +190,14 @@ func (tx *Tx) handleActs(c *Call, begins *NewHandle, shown []HandleShown) error 
 	return nil
 }
 
-// shown notes what was told of a handle. A name that has another child by now
-// is left alone.
+// shown notes what was told of a handle.
 func (tx *Tx) shown(s *HandleShown) error {
 	h, found, err := tx.handle(s.Name)
-	if err != nil || !found || h.Child != s.Child {
+	switch {
+	case err != nil || !found:
 		return err
+	case h.Child != s.Child:
+		return tx.shownOfOld(s)
 	}
 	h.Shown, h.Told = max(h.Shown, s.Shown), h.Told || s.Told
 	h.Noticed = max(h.Noticed, s.Noticed)
@@ -240,7 +206,7 @@ func (tx *Tx) shown(s *HandleShown) error {
 }
 
 // handleEnded takes the end of a handle, once. Awaits that wait for it count
-// down. Without one, the model is to be told by a notice.
+// down. If none of them comes to a result, the model is told by a notice.
 func (tx *Tx) handleEnded(e *ChildEnd) error {
 	h, found, err := tx.handle(e.Handle)
 	if err != nil || !found || h.Child != e.Child || !h.Open() {
@@ -253,15 +219,18 @@ func (tx *Tx) handleEnded(e *ChildEnd) error {
 	tx.Run.Usage = tx.Run.Usage.Add(e.Usage)
 	tx.Run.Turns, tx.Run.Calls = tx.Run.Turns+e.Turns, tx.Run.Calls+e.Calls
 	lingered := tx.lingersFor(h)
+	var awaits []string
 	for _, w := range waiting {
 		counted, err := tx.countDown(w)
 		if err != nil {
 			return err
 		}
-		h.Told = h.Told || counted
+		if counted {
+			awaits = append(awaits, w.Call)
+		}
 	}
 	if !h.Told && (lingered || h.tellsEnd()) {
-		tx.notify(h, !h.Kept)
+		tx.notify(h, !h.Kept, awaits...)
 	}
 	tx.putHandle(h)
 	tx.handleLeft(h, lingered)

@@ -3,7 +3,6 @@ package session
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"iter"
 
@@ -96,38 +95,6 @@ func (s *Store) Awaited(ctx context.Context, session string, a *Awaiting) (list 
 			session, err)
 	}
 	return list, nil
-}
-
-// maxNotices is how many notices a model is told at once.
-const maxNotices = 32
-
-// Untold returns the handles that the model is to be told of, in order, each
-// once, and the number of the last notice that this covers. What a result has
-// told meanwhile is left out.
-func (s *Store) Untold(ctx context.Context, st *State) (handles []Handle, to int, err error) {
-	to = st.NoticesTold
-	seen := map[string]bool{}
-	for to < st.Notices && len(handles) < maxNotices {
-		e, err := s.kv.Get(ctx, noticeKey(st.ID, to+1))
-		if err != nil && !errors.Is(err, kvstore.ErrNotFound) {
-			return nil, 0, err
-		}
-		to++
-		name := string(e.Value)
-		if err != nil || seen[name] {
-			continue
-		}
-		seen[name] = true
-		h, err := s.Handle(ctx, st.ID, name)
-		switch {
-		case errors.Is(err, ErrUnknownHandle):
-		case err != nil:
-			return nil, 0, err
-		case !h.Told:
-			handles = append(handles, *h)
-		}
-	}
-	return handles, to, nil
 }
 
 // Content is what a call's body has produced so far.

@@ -28,9 +28,10 @@ package session
 //     message.go, receipt.go, schema.go, keyring.go, errors.go
 //   - children: child.go, childend.go, leftnow.go, unmoved.go; what one session owes
 //     another: outbox.go, undelivered.go, letters.go
-//   - handles, which are children of one call: handle.go, handlestore.go; waiting
-//     for them: awaiting.go; at the end of a run: linger.go; ending them:
-//     abort.go; what is given to them: given.go; what is told of them: notices.go
+//   - handles, which are children of one call: handle.go, handlestore.go; their
+//     names: names.go; waiting for them: awaiting.go; at the end of a run:
+//     linger.go; ending them: abort.go; what is given to them: given.go; what is
+//     told of them: notices.go
 //   - events for open calls: mail.go, mailstore.go; answers that came before their
 //     pauses: kept.go
 //   - what the outside is told: notification.go; sending it: sending.go,

@@ -1,0 +1,51 @@
+package session
+
+import (
+	"fmt"
+	"time"
+)
+
+// A name is only how a model, or a program, says which handle it means. What is
+// done to a handle, and what is told of it, goes by its child: the name may have
+// another one by then.
+
+// freeName makes a name ready for another child. It refuses one that an open
+// handle has.
+func (tx *Tx) freeName(name string) error {
+	switch h, found, err := tx.handle(name); {
+	case err != nil || !found:
+		return err
+	case h.Open():
+		return fmt.Errorf("%w: %q, which %s has since %s", ErrNameTaken, name, h.Tool,
+			h.Since.UTC().Format(time.RFC3339))
+	default:
+		return tx.leaves(h)
+	}
+}
+
+// judgeNames marks the calls of a turn that can't have the handles that they
+// name: of each name that several calls would begin, or that an open handle
+// has and a call would begin once more, all calls that name it.
+func (tx *Tx) judgeNames() error {
+	begun := map[string]int{}
+	for i := range tx.Calls {
+		if c := &tx.Calls[i]; c.Action == ActionSpawn {
+			begun[c.Handle]++
+		}
+	}
+	for name, n := range begun {
+		h, found, err := tx.handle(name)
+		if err != nil {
+			return err
+		}
+		if n == 1 && !(found && h.Open()) {
+			continue
+		}
+		for i := range tx.Calls {
+			if c := &tx.Calls[i]; c.Handle == name {
+				c.Clash = true
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,116 @@
+package runner_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/fermata-ai/fermata/agent"
+	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/fakellm"
+	"github.com/fermata-ai/fermata/llm"
+	"github.com/fermata-ai/fermata/runner"
+	"github.com/fermata-ai/fermata/tool"
+)
+
+// whileGoing is a tool of which handles are kept. Those of target "good" wait for
+// ever. Others end once goOn is closed: "bad" fails, and others are built.
+func whileGoing(t *testing.T, goOn <-chan struct{}) tool.Tool {
+	return underPolicy(t, "build", tool.Once, tool.HandlePolicy{AtEnd: tool.KeepAtEnd},
+		func(_ context.Context, in target) (tool.Result[string], error) {
+			if in.Target == "good" {
+				return tool.Pending[string](tool.Await{}), nil
+			}
+			<-goOn
+			if in.Target == "bad" {
+				return nil, errors.New("the disk is full")
+			}
+			return tool.Done("built " + in.Target), nil
+		})
+}
+
+// anew has a program begin another handle under a name.
+func (r *rig) anew(name string) runner.Spawned {
+	r.t.Helper()
+	s, err := r.Spawn(r.t.Context(), chat, runner.Spawning{Handle: name, Tool: "build",
+		ID: "anew", Arguments: json.RawMessage(`{"target":"good"}`), Actor: user})
+	must(r.t, err)
+	return s
+}
+
+// The end of a handle is told once, although its name was given anew before
+// that: by a program, or by the model while the end came.
+func TestAnEndIsToldAfterItsNameWasGivenAnew(t *testing.T) {
+	spawn := func(target string) fakellm.Turn {
+		return fakellm.Calls("build", `{"action":"spawn","id":"a","target":"`+target+`"}`)
+	}
+	for name, byModel := range map[string]bool{"by a program": false, "by the model": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				goOn := make(chan struct{})
+				end := func() { close(goOn); synctest.Wait() }
+				turns := []fakellm.Turn{spawn("bad")}
+				if byModel {
+					turns = append(turns, fakellm.From(func(llm.Request) fakellm.Turn {
+						end()
+						return spawn("good")
+					}))
+				}
+				model := fakellm.New(append(turns,
+					fakellm.Says("Begun."), fakellm.Says("I see."), fakellm.Says("Well."))...)
+				r := newRig(t, agent.Config{Model: model, Tools: []tool.Tool{whileGoing(t, goOn)}},
+					&rigOptions{memory: true})
+				r.say("Go.").finished(event.FinishStop)
+				if !byModel {
+					end()
+					r.anew("a")
+				}
+				r.say("And?").finished(event.FinishStop)
+				r.say("And now?").finished(event.FinishStop)
+				all := told(model)
+				if len(all) != 1 || !strings.Contains(all[0], "the disk is full") {
+					t.Errorf("the model was told %q", all)
+				}
+				must(t, r.Close())
+				r.sound()
+			})
+		})
+	}
+}
+
+// The end that an await has counted is told by a notice if the await comes to no
+// result, also of a handle whose name was given anew since.
+func TestAnEndIsToldThoughItsAwaitWasCancelled(t *testing.T) {
+	for name, again := range map[string]bool{"": false, "its name was given anew": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				goOn := make(chan struct{})
+				model := fakellm.New(
+					fakellm.Calls("build", `{"action":"spawn","id":"a","target":"bad"}`).
+						And("build", `{"action":"spawn","id":"b","target":"good"}`).
+						And("await", `{"all":["a","b"]}`), fakellm.Says("Well."), fakellm.Says("Hm."))
+				r := newRig(t, agent.Config{Model: model, Tools: []tool.Tool{whileGoing(t, goOn)}},
+					&rigOptions{memory: true})
+				ended := r.begin("Go.")
+				synctest.Wait()
+				close(goOn)
+				synctest.Wait()
+				if again {
+					r.anew("a")
+				}
+				must(t, r.CancelSession(t.Context(), chat, user, "stop"))
+				ended()
+				r.say("And?").finished(event.FinishStop)
+				r.say("And now?").finished(event.FinishStop)
+				if all := told(model); strings.Count(strings.Join(all, "\n"), "the disk is full") != 1 {
+					t.Errorf("the model was told %q", all)
+				}
+				must(t, r.Close())
+				r.sound()
+			})
+		})
+	}
+}
