@@ -109,6 +109,9 @@ func (c *check) session(ctx context.Context, e kvstore.Entry) error {
 	if err := c.notified(ctx, st); err != nil {
 		return err
 	}
+	if err := c.queue(ctx, st); err != nil {
+		return err
+	}
 	return c.wake(ctx, st)
 }
 
@@ -306,9 +309,10 @@ func (c *check) whole(ctx context.Context) error {
 		func() error { return c.bells(ctx) },
 		func() error { return c.outbound(ctx) },
 		func() error { return c.children(ctx) },
-		func() error { return c.strays(ctx, "z") },
-		func() error { return c.strays(ctx, "y") },
-		func() error { return c.strays(ctx, "q") },
+		func() error { return c.strays(ctx, "z", "a handle", 3) },
+		func() error { return c.strays(ctx, "y", "a handle", 3) },
+		func() error { return c.strays(ctx, "q", "a handle", 3) },
+		func() error { return c.strays(ctx, "Q", "a queue", 4) },
 		func() error { return readable[watched](ctx, c, "", kvstore.Key("v")) },
 		func() error { return readable[pauseEntry](ctx, c, "", kvstore.Key("o")) },
 		func() error { return readable[pauseEntry](ctx, c, "", kvstore.Key(inboxKind)) },

@@ -246,9 +246,10 @@ func (c *check) contents(ctx context.Context, st *State) error {
 	return nil
 }
 
-// strays reports records of a kind whose session isn't there. The look takes
-// one read for each session that has some, and not for each record.
-func (c *check) strays(ctx context.Context, kind string) error {
+// strays reports records of a kind whose session isn't there. What names what
+// they are of, and their keys have so many parts. The look takes one read for
+// each session that has some, and not for each record.
+func (c *check) strays(ctx context.Context, kind, what string, want int) error {
 	for r := (kvstore.Range{Prefix: kvstore.Key(kind), Limit: 1}); ; {
 		page, err := c.store.kv.Scan(ctx, r)
 		if err != nil || len(page.Entries) == 0 {
@@ -257,8 +258,8 @@ func (c *check) strays(ctx context.Context, kind string) error {
 		e := page.Entries[0]
 		r.After = e.Key
 		parts, err := kvstore.Parts(e.Key)
-		if err != nil || len(parts) != 3 {
-			if err := c.report("", keyName(e.Key), "it is no record of a handle"); err != nil {
+		if err != nil || len(parts) != want {
+			if err := c.report("", keyName(e.Key), "it is no record of %s", what); err != nil {
 				return err
 			}
 			continue

@@ -37,6 +37,8 @@ var (
 	ErrInvalidMessage       = errors.New("session: the message can't be taken")
 	ErrUnknownEvent         = errors.New("session: the call takes no such event")
 	ErrMailboxFull          = errors.New("session: the call takes no more events")
+	ErrQueueFull            = errors.New("session: no more messages may wait")
+	ErrUnknownMessage       = errors.New("session: no such message")
 	ErrInvalidDeadline      = errors.New("session: the deadline is not valid")
 	ErrUnknownHandle        = tool.ErrUnknownHandle
 	ErrNameTaken            = errors.New("session: the handle's name is taken")

@@ -47,6 +47,7 @@ import (
 //	O shard time session pause    when a pause is to be reminded of
 //	L session                     who sends, and until when a failure is waited out
 //	D session number              what could not be sent
+//	Q session line number         message of the user that waits in the queue
 func headKey(session string) []byte            { return kvstore.Key("h", session) }
 func recordKey(session, call string) []byte    { return appendRecordKey(nil, session, call) }
 func progressKey(session, call string) []byte  { return kvstore.Key("g", session, call) }

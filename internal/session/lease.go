@@ -97,12 +97,6 @@ func (s *Store) Acquire(ctx context.Context, id string, n *New) (*Lease, error) 
 		l.course.fence = int64(s.incarnation)<<fenceDrives | s.local.Count()
 	}
 	l.news.heard, l.news.stop = s.local.Watch(topic(id))
-	var fresh func() *State
-	if n != nil {
-		fresh = func() *State {
-			return &State{Version: Version, ID: id, User: n.User, Agent: n.Agent, Created: s.Now()}
-		}
-	}
 	begun := false
 	defer func() {
 		if !begun { // also if the engine ends this goroutine
@@ -110,7 +104,7 @@ func (s *Store) Acquire(ctx context.Context, id string, n *New) (*Lease, error) 
 		}
 	}()
 	var err error
-	if l.head, err = s.head(ctx, id, fresh); err == nil {
+	if l.head, err = s.head(ctx, id, n.fresh(s, id)); err == nil {
 		err = n.own(l.head.state)
 	}
 	if err == nil {
@@ -142,6 +136,17 @@ func (l *Lease) Fence() int64 {
 		return began.fence
 	}
 	return int64(began.epoch)
+}
+
+// fresh returns what makes the head of a session that doesn't exist; nil: it
+// must exist.
+func (n *New) fresh(s *Store, id string) func() *State {
+	if n == nil {
+		return nil
+	}
+	return func() *State {
+		return &State{Version: Version, ID: id, User: n.User, Agent: n.Agent, Created: s.Now()}
+	}
 }
 
 // own refuses a session of another user.

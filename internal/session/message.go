@@ -54,8 +54,12 @@ func (tx *Tx) appendTo(st *State, number int, e *Entry) {
 	begins := len(tx.records)
 	tx.records = appendMessageKey(tx.records, st.ID, st.Generation, number)
 	key := tx.since(begins)
-	if len(e.blob.value) <= chunkSize {
-		tx.put(key, e.blob.value)
+	switch {
+	case e.blob.value == nil && e.blob.Ref != "": // it was queued, and stays where it lies
+		tx.putJSON(key, &e.blob)
+		return
+	case len(e.blob.JSON()) <= chunkSize:
+		tx.put(key, e.blob.JSON())
 		return
 	}
 	b := e.blob.outside(tx.update)

@@ -24,6 +24,7 @@ type StepKind string
 // The steps.
 const (
 	StepIdle   StepKind = "idle"   // nothing, until the user says something
+	StepSay    StepKind = "say"    // take the first message that waits, if its place has come
 	StepModel  StepKind = "model"  // call the model
 	StepLinger StepKind = "linger" // decide what becomes of handles that are open at the run's end
 	StepCalls  StepKind = "calls"  // run, re-enter or recover calls of the open turn
@@ -84,6 +85,8 @@ func next(s *State) StepKind {
 	}
 	if len(s.Calls) == 0 {
 		switch {
+		case s.Queue != nil && !s.Due, s.Queue.Steers():
+			return StepSay
 		case s.Due:
 			return StepModel
 		case s.Linger == nil:
@@ -113,8 +116,11 @@ func next(s *State) StepKind {
 	if asks {
 		return StepAnswer
 	}
-	if kind == StepClose && s.isHandle() {
+	switch {
+	case kind == StepClose && s.isHandle():
 		return StepIdle // its one call is all that it was for
+	case kind == StepWait && s.speaks():
+		return StepSay
 	}
 	return kind
 }
@@ -198,7 +204,7 @@ func (s *State) deadline() time.Time {
 // nothing.
 func (s Step) Working() bool {
 	switch s.Kind {
-	case StepModel, StepLinger, StepCalls, StepAnswer, StepClose, StepExpire:
+	case StepSay, StepModel, StepLinger, StepCalls, StepAnswer, StepClose, StepExpire:
 		return true
 	}
 	return false

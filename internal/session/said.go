@@ -8,7 +8,10 @@ import "fmt"
 // userMessage is what is kept of a user's message that came with an id.
 type userMessage struct {
 	Hash   string `json:"hash"`
-	Number int    `json:"number"` // in the history; -1: it was an answer
+	Number int    `json:"number"`          // in the history; -1: it isn't there, as an answer isn't
+	Queued bool   `json:"queued,omitzero"` // it waits in the queue
+	// Refused is why it was taken off the queue, and lost its place.
+	Refused string `json:"refused,omitzero"`
 	// Of an answer to a pause below the session, until that has it for certain.
 	Session string `json:"session,omitzero"`
 	Pause   string `json:"pause,omitzero"`
@@ -18,7 +21,8 @@ type userMessage struct {
 type PauseRef struct{ Session, Pause string }
 
 func (u *userMessage) check() error {
-	if u.Hash == "" || u.Number < -1 || (u.Session == "") != (u.Pause == "") {
+	if u.Hash == "" || u.Number < -1 || (u.Session == "") != (u.Pause == "") ||
+		u.Number >= 0 && (u.Queued || u.Refused != "") || u.Queued && u.Refused != "" {
 		return errIncomplete
 	}
 	return nil
@@ -39,6 +43,8 @@ func (tx *Tx) Said(messageID, hash string) (said bool, to PauseRef, err error) {
 	case u.Hash != hash:
 		return false, to, fmt.Errorf("%w: message %q of session %q",
 			ErrMessageConflict, messageID, tx.ID)
+	case u.Queued: // a driver takes it where it goes
+		return true, to, nil
 	}
 	return true, PauseRef{u.Session, u.Pause}, nil
 }

@@ -44,6 +44,9 @@ func (s *State) check() error {
 	if err := s.checkLinger(); err != nil {
 		return err
 	}
+	if err := s.Queue.check(); err != nil {
+		return err
+	}
 	for i := range s.Outbox {
 		if err := s.Outbox[i].check(); err != nil {
 			return err

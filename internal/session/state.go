@@ -36,6 +36,7 @@ package session
 //     pauses: kept.go
 //   - what the outside is told: notification.go; sending it: sending.go,
 //     senderlease.go; what can't be sent: deadletters.go
+//   - messages of the user that wait: queue.go, queuing.go, queuestore.go
 //   - upkeep: check.go, checkchild.go, checkhandle.go, sweep.go, sweephandle.go,
 //     sweepschema.go, sweepinbox.go, sweephomeless.go, checknotified.go, sweepnotified.go,
 //     delete.go
@@ -99,6 +100,7 @@ type State struct {
 	Linger   *Linger  `json:"linger,omitzero"`   // the run would end but for them, see linger.go
 	Lingered int      `json:"lingered,omitzero"` // the last Linger.Turn
 	Aborts   int      `json:"aborts,omitzero"`   // how often some of them were to be ended
+	Queue    *Queue   `json:"queue,omitzero"`    // messages of the user that wait, see queue.go
 	// notices about them: made so far, the last that a run doesn't end before,
 	// and told
 	Notices     int `json:"notices,omitzero"`

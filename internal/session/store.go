@@ -151,6 +151,11 @@ func (s *Store) Update(ctx context.Context, id string, t Transition) error {
 	if err != nil {
 		return err
 	}
+	return s.updateHead(ctx, h, id, t)
+}
+
+// updateHead is Update for a head that was read.
+func (s *Store) updateHead(ctx context.Context, h *head, id string, t Transition) error {
 	refused := h.update(ctx, nil, nil, t)
 	for refused != nil && !errors.Is(refused, kvstore.ErrUncertain) {
 		if s.Next(h.state).Kind != StepExpire {

@@ -325,6 +325,12 @@ func (s *Store) usedPayloads(ctx context.Context, id string) (map[string]bool, e
 			used[b.Ref] = true
 		}
 	}
+	for q, err := range s.Queue(ctx, id) { // before the history, for which it leaves the queue
+		if err != nil {
+			return nil, err
+		}
+		note(q.Message)
+	}
 	for e, err := range s.scan(ctx, kvstore.Key("m", id)) {
 		if err != nil {
 			return nil, err

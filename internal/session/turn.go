@@ -137,6 +137,7 @@ func (tx *Tx) Close(results *Entry, ends []event.Status) error {
 		if tx.Finish == event.FinishCancelled {
 			tx.abortAll(tx.Halt.Actor, tx.Halt.Why) // what was begun since
 		}
+		tx.goOnAfter()
 	}
 	return nil
 }

@@ -48,7 +48,7 @@ func TestTransitionsLeaveALentStateAsItIs(t *testing.T) {
 func TestEveryTransitionIsTried(t *testing.T) {
 	tried := changes(t)
 	closed := []string{"Say", "Reply", "Close", "Again", "AskNow", "UseUp", "Lift",
-		"NothingNew"}
+		"NothingNew", "LiftFor"}
 	all := slices.Concat(closed, slices.Collect(maps.Keys(tried)))
 	state := reflect.TypeFor[*session.State]()
 	var methods []string
@@ -100,6 +100,7 @@ func busy(t *testing.T) *session.Lease {
 		func(tx *session.Tx) error { return tx.Say(question, "m", "h", false) },
 		func(tx *session.Tx) error { return tx.Reply(message, calls, session.Stopped{}, 0) },
 		func(tx *session.Tx) error { return tx.Claim("runs") }, answers(t, "runs.1"),
+		sends(t, "q1"), sends(t, "q2"),
 		func(tx *session.Tx) error { return tx.Claim("stops") }, cancels("stops"),
 		pause("parked", tool.Await{}), answers(t, "parked.1"),
 		func(tx *session.Tx) error { return tx.Park("parked", tx.Now.Add(time.Hour)) },
@@ -247,6 +248,24 @@ func changes(t *testing.T) map[string][]session.Transition {
 		}, "owed"),
 		"RetryUndo": each((*session.Tx).RetryUndo, "owed"),
 		"UndoDone":  each((*session.Tx).UndoDone, "owed"),
+		"Send":      list(sends(t, "q3")),
+		"Take":      list(first((*session.Tx).Take)),
+		"SayQueued": list(first(func(tx *session.Tx, m *session.Queued) error {
+			tx.Calls = nil
+			return tx.SayQueued(m)
+		})),
+		"Refuse": list(first(func(tx *session.Tx, m *session.Queued) error {
+			return tx.Refuse(m, "no")
+		})),
+		"Judge": list(func(tx *session.Tx) error { return tx.Judge(tx.State) }),
+		"Bind": list(first(func(tx *session.Tx, m *session.Queued) error {
+			return tx.Bind(m, session.PauseRef{Session: "s", Pause: "waits.1"})
+		})),
+		"First": list(first(func(*session.Tx, *session.Queued) error { return nil })),
+		"Bound": list(first(func(tx *session.Tx, m *session.Queued) error {
+			_, err := tx.Bound(m)
+			return err
+		})),
 		"Seen": list(func(tx *session.Tx) error {
 			return errors.Join(settle(tx, "waits"), tx.Seen(nil, []string{"waits"}))
 		}),
