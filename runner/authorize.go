@@ -22,7 +22,7 @@ type Operation struct {
 	Kind    OperationKind
 	Actor   Actor
 	Session string // empty for operations on the whole store
-	New     bool   // of OpRun: the message begins the session
+	New     bool   // of OpRun and OpSend: the message begins the session
 	User    string // of the session, also a new one; of a listing, the filter's
 	// Root is the session at the top of the tree that the session belongs to:
 	// itself, unless it is a child. Path leads from there down to it.
@@ -73,8 +73,9 @@ type OperationKind string
 // by those in the comments.
 const (
 	OpRun           OperationKind = "run"
+	OpSend          OperationKind = "send"
 	OpContinue      OperationKind = "continue"
-	OpResume        OperationKind = "resume"  // also by Run, for each answer of a message, and Apply
+	OpResume        OperationKind = "resume"  // also by Run and Send, for each answer of a message, and Apply
 	OpDeliver       OperationKind = "deliver" // also by Apply
 	OpProgress      OperationKind = "progress"
 	OpCancel        OperationKind = "cancel" // also by Abort
@@ -84,7 +85,7 @@ const (
 	OpFind          OperationKind = "find"
 	OpPending       OperationKind = "pending"
 	OpList          OperationKind = "list" // by Sessions
-	OpShow          OperationKind = "show" // also by Call and Received
+	OpShow          OperationKind = "show" // also by Call, Received and Sent
 	OpFollow        OperationKind = "follow"
 	OpSpawn         OperationKind = "spawn"
 	OpFetch         OperationKind = "fetch"
@@ -161,7 +162,7 @@ func (rn *Runner) authorize(ctx context.Context, op Operation) error {
 func (rn *Runner) describe(ctx context.Context, op *Operation) error {
 	st, err := rn.store.Load(ctx, op.Session)
 	switch {
-	case op.Kind == OpRun && errors.Is(err, session.ErrUnknownSession):
+	case (op.Kind == OpRun || op.Kind == OpSend) && errors.Is(err, session.ErrUnknownSession):
 		op.New, op.User, op.Root = true, string(op.Actor), op.Session
 		return nil
 	case err != nil:

@@ -31,6 +31,7 @@ import (
 var operations = map[string]runner.OperationKind{
 	"Run": runner.OpRun, "Continue": runner.OpContinue, "Resume": runner.OpResume,
 	"ResumeByKey": runner.OpResume, "Deliver": runner.OpDeliver,
+	"Send": runner.OpSend, "Sent": runner.OpShow,
 	"Progress": runner.OpProgress, "Heartbeat": runner.OpProgress,
 	"Cancel": runner.OpCancel, "CancelSession": runner.OpCancelSession, "Extend": runner.OpExtend,
 	"Delete": runner.OpDelete,

@@ -39,6 +39,7 @@ type drive struct {
 	model   modelCaller
 
 	worker bool   // a worker drives: no caller waits for the events
+	queue  bool   // it takes the messages that begin runs
 	deafen func() // ends that the process looks for what others do to a handle
 	moves  int    // how often in a row it has started over, see lookAgain
 }
@@ -180,7 +181,10 @@ func (d *drive) whole(before func() error) error {
 		if err := d.loop(false); err != nil || d.closing.handed {
 			return err
 		}
-		more, err := d.rest()
+		more, err := d.takeQueued()
+		if err == nil && !more {
+			more, err = d.rest()
+		}
 		if !more {
 			return err
 		}
@@ -192,6 +196,12 @@ func (d *drive) whole(before func() error) error {
 // goes on.
 func (d *drive) rest() (more bool, err error) {
 	if err := d.screen.noteShown(); err != nil {
+		return false, err
+	}
+	if d.leaves() { // the end of the drive gives the lease up
+		if d.lease.Rides() {
+			err = d.flush()
+		}
 		return false, err
 	}
 	if err := d.lease.Rest(d.waiting); err != nil {

@@ -46,6 +46,8 @@ func (rn *Runner) standing(
 	case cause != nil && cause != errLeft && !refusedMessage(cause):
 	case st.Open()+len(end.Parked) > 0, st.Lingering():
 		end.Finish = event.FinishPaused
+	case step.Kind == session.StepSay && st.Between() && st.Finish != "": // and others carry on
+		end.Finish, end.Why = st.Finish, st.Why
 	case step.HasWork():
 		end.Finish = event.FinishElsewhere
 		switch driven, until := rn.store.Driven(st); {

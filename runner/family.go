@@ -28,6 +28,7 @@ type family struct {
 
 	ear    *ear   // nil: nothing below the session has ever been
 	deafen func() // ends the listening
+	queue  bool   // its drives take the messages that begin runs
 	left   bool   // the caller has left
 	lacks  []lack // what waits below for agents that aren't here
 	waits  bool   // what came before the drives was refused, and is to be tried again
@@ -99,11 +100,11 @@ func (f *family) next(
 		if !again {
 			return nil, false, errors.Join(err, waitErr)
 		}
-		next, err = f.rn.newDrive(f.ctx, f.root, nil)
+		next, err = f.drive()
 		return next, true, err
 	case err != nil:
 	case f.end.Finish == event.FinishHandedOver && f.rn.agents[d.headAgent()] != nil:
-		next, err = f.rn.newDrive(f.ctx, f.root, nil)
+		next, err = f.drive()
 	// Or else a child was so fast that its end came when the drive had just
 	// given the session up.
 	case f.ear != nil && (f.end.Finish == event.FinishPaused ||
@@ -118,6 +119,21 @@ func (f *family) next(
 		}
 	}
 	return next, false, err
+}
+
+// drive returns a drive of the session.
+func (f *family) drive() (*drive, error) {
+	d, err := f.rn.newDrive(f.ctx, f.root, nil)
+	if err == nil {
+		d.queue = f.queue
+	}
+	return d, err
+}
+
+// hasWork reports whether the session has work that this family does.
+func (f *family) hasWork(st *session.State) bool {
+	step := f.rn.store.Next(st)
+	return step.Working() && (f.queue || step.Kind != session.StepSay || !st.Between())
 }
 
 // of is before, for that drive.
@@ -322,14 +338,14 @@ func (f *family) follow() (*drive, error) {
 			return nil, err
 		}
 		driven, _ := f.rn.store.Driven(st)
-		working := f.rn.store.Next(st).Working()
+		working := f.hasWork(st)
 		switch {
 		case !st.Deleted.IsZero():
 			return nil, fmt.Errorf("%w: %q", session.ErrDeleted, f.root)
 		case driven:
 			return nil, errElsewhere
 		case working:
-			d, err := f.rn.newDrive(f.ctx, f.root, nil)
+			d, err := f.drive()
 			if !errors.Is(err, session.ErrBusy) {
 				return d, err
 			}
@@ -359,7 +375,7 @@ func (f *family) goesOn(st *session.State) (going bool, err error) {
 		return true, nil
 	}
 	now, err := f.rn.store.Load(f.ctx, f.root)
-	return err == nil && f.rn.store.Next(now).Working(), err
+	return err == nil && f.hasWork(now), err
 }
 
 // wait returns when there may be something to do. What children say that are

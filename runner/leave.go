@@ -74,7 +74,7 @@ func (d *drive) interruption(cause error) []session.Transition {
 	}
 	return []session.Transition{func(tx *session.Tx) error {
 		// Unless it was ended meanwhile.
-		if tx.Halt == nil && session.Next(tx.State, tx.Now).HasWork() {
+		if tx.Halt == nil && !tx.Run.Detached && session.Next(tx.State, tx.Now).HasWork() {
 			tx.Stop(event.FinishInterrupted, "")
 		}
 		return nil

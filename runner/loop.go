@@ -89,6 +89,8 @@ func (d *drive) rests(step session.Step, callsOnly bool) bool {
 		return d.crew.running() == 0
 	case session.StepRetry:
 		return callsOnly || d.worker || d.outlastsHold(step) // a worker comes back then
+	case session.StepSay: // which is taken outside of the loop
+		return !callsOnly || d.crew.running() == 0
 	case session.StepModel, session.StepLinger:
 		return callsOnly
 	case session.StepAnswer:

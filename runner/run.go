@@ -66,7 +66,11 @@ func (rn *Runner) Run(
 		own = *o
 	}
 	return func(yield func(event.Event, error) bool) {
-		in, err := rn.input(ctx, user, sessionID, m, &own)
+		op := Operation{Kind: OpRun, Actor: Actor(user), Session: sessionID}
+		in, err := rn.input(ctx, op, m, &own)
+		if err == nil {
+			_, err = rn.agent(in.agent)
+		}
 		if err != nil {
 			yield(nil, err)
 			return
@@ -78,6 +82,9 @@ func (rn *Runner) Run(
 		}
 		f := &family{rn: rn, ctx: ctx, root: sessionID, yield: yield}
 		f.run(d, func(d *drive) error {
+			if err := d.clearQueue(); err != nil {
+				return err
+			}
 			taken, err := (&saying{drive: d, in: in}).say()
 			if err == nil || taken {
 				return err
@@ -101,7 +108,8 @@ type input struct {
 	entry       *session.Entry
 	hash        string
 	o           *RunOptions
-	denied      bool // calls were denied, or awaits interrupted, for it
+	denied      bool            // calls were denied, or awaits interrupted, for it
+	queued      *session.Queued // where it waits in the queue; nil: it doesn't
 }
 
 // untaken is why a message was not taken. The session, which another drive may
@@ -112,13 +120,13 @@ func (u *untaken) Unwrap() error { return u.error }
 
 // input checks a message before anything is touched.
 func (rn *Runner) input(
-	ctx context.Context, user, id string, m llm.Message, o *RunOptions,
+	ctx context.Context, op Operation, m llm.Message, o *RunOptions,
 ) (*input, error) {
-	op := Operation{Kind: OpRun, Actor: Actor(user), Session: id}
+	user := string(op.Actor)
 	if err := rn.authorize(ctx, op); err != nil {
 		return nil, err
 	}
-	err := errors.Join(session.CheckID("user", user), session.CheckID("session id", id))
+	err := errors.Join(session.CheckID("user", user), session.CheckID("session id", op.Session))
 	if err != nil {
 		return nil, err
 	}
@@ -130,9 +138,6 @@ func (rn *Runner) input(
 	in := &input{user: user, o: o, agent: o.Agent}
 	if in.agent == "" && rn.first != nil {
 		in.agent = rn.first.Name()
-	}
-	if _, err := rn.agent(in.agent); err != nil {
-		return nil, err
 	}
 	in.message = m.Clean()
 	if err := sayable(in.message); err != nil {
@@ -177,7 +182,8 @@ func sayable(m llm.Message) error {
 }
 
 // Continue drives a session in which work remains: after an interruption, a
-// failure or a used-up limit, or in place of a worker. For a child it carries on
+// failure or a used-up limit, or in place of a worker: it takes the messages that
+// wait, too. For a child it carries on
 // the whole tree that the child belongs to: events of the root come bare, those
 // of the child in an event.Nested, and the End is the root's.
 func (rn *Runner) Continue(
@@ -198,6 +204,8 @@ func (rn *Runner) Continue(
 			yield(nil, err)
 			return
 		}
-		(&family{rn: rn, ctx: ctx, root: sessionID, yield: yield}).run(d, (*drive).lift)
+		f := &family{rn: rn, ctx: ctx, root: sessionID, yield: yield, queue: true}
+		d.queue = true
+		f.run(d, (*drive).lift)
 	}
 }

@@ -11,11 +11,11 @@ package runner
 // Where things are:
 //
 //   - what callers do: runner.go, run.go, resume.go, bykey.go, runagain.go,
-//     deliver.go, typed.go, progress.go, find.go, sessions.go, status.go,
+//     deliver.go, send.go, typed.go, progress.go, find.go, sessions.go, status.go,
 //     follow.go, ended.go, shown.go, token.go, work.go; who may: authorize.go
 //   - a drive and its parts: drive.go; the loop: loop.go, wait.go, moved.go;
 //     inside turn layers: turn.go; how a user's message comes in: say.go,
-//     sayanswer.go, supersede.go
+//     sayanswer.go, supersede.go; out of the queue: queued.go
 //   - the steps of the loop: model.go, again.go, reply.go (the model); calls.go,
 //     stop.go, park.go (the calls); closing.go (the turn); what the loop has read
 //     for them: reading.go, told.go
@@ -80,6 +80,8 @@ type Options struct {
 	// the tool after the call was asked for. Then the call fails. Zero: for
 	// ever.
 	ParkedTimeout time.Duration
+	// Queue is how many messages of its user may wait in a session; default 32.
+	Queue int
 	// MaxAnswer bounds what Resume takes, in bytes; default 1 MiB.
 	MaxAnswer int
 	// TokenLifetime is how long a callback token is good, from when its call
@@ -247,6 +249,9 @@ func (o *Options) defaults() {
 	}
 	if o.CloseTimeout <= 0 {
 		o.CloseTimeout = 10 * time.Second
+	}
+	if o.Queue <= 0 {
+		o.Queue = 32
 	}
 	if o.MaxAnswer <= 0 {
 		o.MaxAnswer = 1 << 20

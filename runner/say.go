@@ -15,6 +15,8 @@ type saying struct {
 	in        *input
 	refused   *session.PendingError // for the calls that waited when it last looked
 	overtakes int                   // see overtaken
+	judged    *session.State        // as it waited when it last looked
+	denies    bool                  // it was to supersede then
 }
 
 // say drives the open turn as far as it goes, and then appends the user's
@@ -81,6 +83,9 @@ func (sy *saying) say() (taken bool, err error) {
 func (sy *saying) append() (said bool, err error) {
 	in := sy.in
 	err = sy.commit(func(tx *session.Tx) (err error) {
+		if in.queued != nil {
+			return tx.SayQueued(in.queued)
+		}
 		if said, _, err = tx.Said(in.o.MessageID, in.hash); said || err != nil {
 			return err
 		}
@@ -95,6 +100,9 @@ func (sy *saying) append() (said bool, err error) {
 	sy.screen.publish()
 	if sy.read.history != nil {
 		sy.read.history = append(sy.read.history, in.message)
+	}
+	if in.queued != nil {
+		sy.showQueued()
 	}
 	return false, nil
 }
@@ -130,11 +138,12 @@ func (sy *saying) turnOver() (answered bool, err error) {
 // onceOver is one try of turnOver. ErrMoved ends it if another commit came in
 // between.
 func (sy *saying) onceOver() (answered bool, err error) {
-	sy.refused = nil
+	sy.refused, sy.denies = nil, false
 	if err := sy.driveTurn(); err != nil {
 		return false, err
 	}
-	page, err := sy.rn.store.Waiting(sy.waiting, sy.lease.State(), sy.read.asked)
+	sy.judged = sy.lease.State()
+	page, err := sy.rn.store.Waiting(sy.waiting, sy.judged, sy.read.asked)
 	var parked []event.Parked // calls that wait for their tools
 	var awaits []string
 	open := false

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -42,6 +43,11 @@ func (sy *saying) answer(p session.PauseRef) error {
 	judges := make([]judge, 1)
 	return judged(judges, func() error {
 		return sy.commit(func(tx *session.Tx) error {
+			if q := sy.in.queued; q != nil {
+				if err := tx.Take(q); err != nil {
+					return err
+				}
+			}
 			receipt, err := tx.Answer(in, judges[0].fits(sy.waiting, sy.rn, tx.Agent))
 			if err != nil || receipt.Err != nil {
 				return errors.Join(err, receipt.Err)
@@ -55,17 +61,27 @@ func (sy *saying) answer(p session.PauseRef) error {
 // incoming returns the message as an answer to the pause, if the user may give
 // it.
 func (sy *saying) incoming(p session.PauseRef) (*session.Incoming, error) {
-	if err := sy.mayAnswer(p, AnswerMessage); err != nil {
+	return sy.rn.messageAnswer(sy.life.work, sy.in, p)
+}
+
+// messageAnswer returns a message as an answer to a pause, if the user may give
+// it.
+func (rn *Runner) messageAnswer(
+	ctx context.Context, m *input, p session.PauseRef,
+) (*session.Incoming, error) {
+	op := about(OpResume, p.Session, p.Pause, Actor(m.user))
+	op.Answer = AnswerMessage
+	if err := rn.authorize(ctx, op); err != nil {
 		return nil, err
 	}
-	for _, part := range sy.in.message.Parts {
+	for _, part := range m.message.Parts {
 		if _, ok := part.(llm.Text); !ok {
 			return nil, fmt.Errorf("%w: the answer to %s is a text, and it holds %T",
 				session.ErrInvalidMessage, p.Pause, part)
 		}
 	}
-	text := session.StringBlob(sy.in.message.Text()).JSON()
-	in, err := sy.rn.incoming(Resumption{Pause: p.Pause, Payload: text, Actor: Actor(sy.in.user)})
+	text := session.StringBlob(m.message.Text()).JSON()
+	in, err := rn.incoming(Resumption{Pause: p.Pause, Payload: text, Actor: Actor(m.user)})
 	if err != nil {
 		return nil, err
 	}
@@ -144,6 +160,14 @@ func (sy *saying) heard(store func(session.Transition) error, to session.PauseRe
 		return nil
 	}
 	return store(func(tx *session.Tx) error {
+		if q := sy.in.queued; q != nil {
+			if to.Pause != "" {
+				return tx.Bind(q, to)
+			}
+			if err := tx.Take(q); err != nil {
+				return err
+			}
+		}
 		tx.Heard(sy.in.o.MessageID, sy.in.hash, to)
 		return nil
 	})
@@ -154,13 +178,19 @@ func (sy *saying) unheard() error {
 	if sy.in.o.MessageID == "" {
 		return nil
 	}
-	return sy.commit(func(tx *session.Tx) error { tx.Unheard(sy.in.o.MessageID); return nil })
+	return sy.commit(func(tx *session.Tx) error {
+		if q := sy.in.queued; q != nil {
+			return tx.Bind(q, session.PauseRef{})
+		}
+		tx.Unheard(sy.in.o.MessageID)
+		return nil
+	})
 }
 
-// mayAnswer asks whether the session's user may answer a pause by a message, or
-// deny a parked call, which is then in the place of the pause.
-func (sy *saying) mayAnswer(p session.PauseRef, answer AnswerKind) error {
+// mayDeny asks whether the session's user may deny a pause, or a parked call,
+// which is then in the place of the pause.
+func (sy *saying) mayDeny(p session.PauseRef) error {
 	op := about(OpResume, p.Session, p.Pause, Actor(sy.user))
-	op.Answer = answer
+	op.Answer = AnswerDeny
 	return sy.rn.authorize(sy.life.work, op)
 }

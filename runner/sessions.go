@@ -99,7 +99,7 @@ func (rn *Runner) overview(st *session.State) Session {
 	switch step := rn.store.Next(st); {
 	case st.Halt != nil:
 		s.Finish, s.Why = st.Halt.Finish, st.Halt.Why
-	case step.Kind == session.StepWait:
+	case step.Kind == session.StepWait, step.Kind == session.StepSay && st.Open() > 0:
 		s.Finish = event.FinishPaused
 	case step.Working():
 		s.Finish = ""
@@ -136,6 +136,9 @@ type Transcript struct {
 	// Calls are those of the open turn, in call order, with the results of
 	// those that have settled.
 	Calls []CallDetails `json:"calls,omitempty"`
+	// Queue is what its user has sent that waits, in the order in which it is
+	// taken.
+	Queue []QueuedMessage `json:"queue,omitempty"`
 }
 
 // Show reads a session with its messages, its open pauses, and what became of
@@ -159,6 +162,9 @@ func (rn *Runner) Show(ctx context.Context, sessionID string, actor Actor) (Tran
 		return Transcript{}, err
 	}
 	t.Parked = append(t.Parked, gone...)
+	if t.Queue, err = rn.queued(ctx, st); err != nil {
+		return Transcript{}, err
+	}
 	for i := range st.Calls {
 		c, err := rn.callDetails(ctx, st, st.Calls[i].ID)
 		if err != nil {
@@ -209,7 +215,8 @@ func (rn *Runner) Call(
 }
 
 // CancelSession cancels all that a session does: open calls are cancelled, no
-// more is started, and the run ends. Continue or the next message goes on.
+// more is started, and the run ends. Continue or the next message goes on, also
+// with the messages that wait.
 //
 // When it returns nil, the cancellation is stored. The drive that holds the
 // session carries it out; where there is none, this runner does, if it is open
@@ -230,7 +237,8 @@ func (rn *Runner) CancelSession(
 		if !tx.Deleted.IsZero() {
 			return fmt.Errorf("%w: %q", session.ErrDeleted, sessionID)
 		}
-		if len(tx.Calls) > 0 || tx.Due || tx.Linger != nil || tx.Handles > tx.Kept {
+		if len(tx.Calls) > 0 || tx.Due || tx.Linger != nil || tx.Handles > tx.Kept ||
+			tx.Queue != nil {
 			tx.End(event.FinishCancelled, string(actor), why)
 		}
 		return nil

@@ -16,6 +16,7 @@ func (sy *saying) supersede(refused *session.PendingError) error {
 	if !sy.in.o.Supersede {
 		return refused
 	}
+	sy.denies = true
 	st := sy.lease.State()
 	ls := &leaves{rn: sy.rn, seen: map[string][]session.Seen{}}
 	if ok, err := ls.of(sy.waiting, st); err != nil {
@@ -27,7 +28,7 @@ func (sy *saying) supersede(refused *session.PendingError) error {
 	// Each denial is the user's own. So the Authorizer is asked about all
 	// before anything is denied, and nothing else is denied.
 	for _, leaf := range ls.waiting {
-		if err := sy.mayAnswer(leaf, AnswerDeny); err != nil {
+		if err := sy.mayDeny(leaf); err != nil {
 			return err
 		}
 	}

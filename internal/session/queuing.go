@@ -31,26 +31,33 @@ const maxQueueSize = 16 << 20
 var ErrNotNow = errors.New("session: the message can't be said at once")
 
 // Send takes a user's message: it is said at once if that needs no driver, and
-// otherwise queued. A halt is lifted by it. A message that came before is left
-// as it is, with before; of another content it is ErrMessageConflict.
-func (tx *Tx) Send(m *NewMessage) (taken, before bool, err error) {
+// otherwise queued. Place is where it stands among those that wait, from 1; 0:
+// it is said. A halt is lifted by it. A message that came before is left as it
+// is, with before; of another content it is ErrMessageConflict.
+func (tx *Tx) Send(m *NewMessage) (place int, before bool, err error) {
 	if !tx.Deleted.IsZero() {
-		return false, false, fmt.Errorf("%w: %q", ErrDeleted, tx.ID)
+		return 0, false, fmt.Errorf("%w: %q", ErrDeleted, tx.ID)
 	}
 	if before, _, err = tx.Said(m.ID, m.Hash); before || err != nil {
-		return false, before, err
+		return 0, before, err
 	}
 	busy := tx.driven || tx.Queue != nil || m.Answers || len(tx.Calls) > 0 || tx.Due && tx.Halt == nil
 	if busy && m.Refuse {
-		return false, false, ErrNotNow
+		return 0, false, ErrNotNow
 	}
 	if tx.Halt != nil {
 		tx.liftFor()
 	}
 	if !busy {
-		return true, false, tx.Say(m.Entry, m.ID, m.Hash, true)
+		return 0, false, tx.Say(m.Entry, m.ID, m.Hash, true)
 	}
-	return false, false, tx.enqueue(m)
+	if err := tx.enqueue(m); err != nil {
+		return 0, false, err
+	}
+	if m.Steer {
+		return tx.Queue.Steering.len(), false, nil
+	}
+	return tx.Queue.Len(), false, nil
 }
 
 // liftFor lifts a halt for a message. What the run had still to say is left, as
