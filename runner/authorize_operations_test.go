@@ -94,7 +94,7 @@ func TestEveryExportedOperationIsAuthorized(t *testing.T) {
 		asked = nil
 		err := called(t, rn.Method(i), values, map[bool][]string{
 			false: {chat, p.ID}, true: {"mallory", chat},
-		}[name == "Run"])
+		}[name == "Run" || name == "Send"])
 		if !errors.Is(err, no) || !errors.Is(err, runner.ErrNotAllowed) {
 			t.Errorf("%s is not refused: %v", name, err)
 		}
