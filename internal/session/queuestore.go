@@ -95,7 +95,9 @@ func decodeQueued(e kvstore.Entry) (*Queued, error) {
 }
 
 // QueuedMessage reads a message that waits. It is the caller's own.
-func (s *Store) QueuedMessage(ctx context.Context, session string, q *Queued) (m llm.Message, err error) {
+func (s *Store) QueuedMessage(
+	ctx context.Context, session string, q *Queued,
+) (m llm.Message, err error) {
 	raw, err := s.ownValue(ctx, session, q.Message)
 	if err != nil {
 		return m, err
